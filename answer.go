@@ -1,0 +1,189 @@
+package awsretry
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	peekWait   = time.Second // for an error body; one that is not there by then is classified by what is
+	drainLimit = 64 << 10    // bytes read of an answer so that its connection can be used again
+)
+
+// findCode returns the AWS error code of an answer, "" where there is none, and leaves the body whole.
+func findCode(ctx context.Context, resp *http.Response, req *http.Request) string {
+	copied := resp.StatusCode == http.StatusOK && s3Copy(req)
+	if resp.StatusCode < 400 && !copied {
+		return ""
+	}
+	if code := headerCode(resp.Header); code != "" {
+		return code
+	}
+	if resp.Body == nil || resp.Body == http.NoBody || !mayHoldCode(resp.Header) {
+		return ""
+	}
+	if _, ok := resp.Body.(io.Writer); ok {
+		return ""
+	}
+	wait := peekWait
+	if copied {
+		wait = 0 // S3 answers 200 at once and sends the outcome when it has one, after minutes for a large copy
+	}
+	body := readAhead(resp.Body, resp.ContentLength, maxErrorBody)
+	resp.Body = body
+	return bodyCode(resp.Header, body.peek(ctx, wait))
+}
+
+// s3Copy reports whether a 200 may hold an error: Amazon S3's CopyObject, UploadPartCopy and CompleteMultipartUpload.
+func s3Copy(req *http.Request) bool {
+	switch req.Method {
+	case http.MethodPut:
+		return len(req.Header["X-Amz-Copy-Source"]) > 0
+	case http.MethodPost:
+		return req.URL != nil && hasQuery(req.URL, "uploadId")
+	}
+	return false
+}
+
+func hasQuery(u *url.URL, name string) bool {
+	return strings.Contains(u.RawQuery, name) && u.Query().Has(name)
+}
+
+// discard ends an answer that another attempt replaces. Where its connection is to be used again, what is left of the body is
+// read, within limits.
+func discard(ctx context.Context, resp *http.Response, reuse bool) {
+	body := resp.Body
+	if ahead, ok := body.(*aheadBody); ok {
+		body = ahead.src
+		reuse = reuse && ahead.unfinished()
+	}
+	if reuse && body != http.NoBody {
+		readAhead(body, -1, drainLimit).peek(ctx, peekWait)
+	}
+	resp.Body.Close()
+}
+
+// An aheadBody is a response body of which a part was read ahead, and that gives it back.
+//
+// A goroutine of its own reads ahead, because a Read that the server lets hang can be given up only so without spoiling the
+// body for the caller. It ends at the limit, at the body's end, or with the Read that is under way when nobody waits for
+// it any more, which Close ends.
+type aheadBody struct {
+	src  io.ReadCloser // read by the goroutine until idle is closed, then by the caller
+	idle chan struct{} // closed when the goroutine has ended
+
+	mu     sync.Mutex // guards the fields below
+	held   []byte     // what was read ahead
+	taken  int        // of held, by the caller
+	end    error      // of src, behind held
+	halted bool       // the goroutine is to begin no further Read
+	closed bool
+}
+
+func readAhead(src io.ReadCloser, length int64, limit int) *aheadBody {
+	size := 512
+	if 0 < length && length < int64(limit) {
+		size = int(length) + 1 // one more, so that the end is seen
+	}
+	b := &aheadBody{src: src, idle: make(chan struct{})}
+	go b.fill(make([]byte, 0, size), limit)
+	return b
+}
+
+func (b *aheadBody) fill(buf []byte, limit int) {
+	defer close(b.idle)
+	defer func() {
+		if p := recover(); p != nil { // it would end the process, where a panic in Base can be recovered by the caller
+			b.set(buf, fmt.Errorf("awsretry: reading the response body panicked: %v", p))
+		}
+	}()
+	for len(buf) < limit {
+		if len(buf) == cap(buf) {
+			buf = append(make([]byte, 0, min(2*cap(buf), limit)), buf...)
+		}
+		n, err := b.src.Read(buf[len(buf):min(cap(buf), limit)])
+		buf = buf[:len(buf)+n]
+		if b.set(buf, err) || err != nil {
+			return
+		}
+	}
+}
+
+func (b *aheadBody) set(held []byte, end error) (halted bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.held, b.end = held, end
+	return b.halted
+}
+
+// peek returns what could be read ahead in the time given (0: as long as ctx lasts), and ends the reading ahead.
+func (b *aheadBody) peek(ctx context.Context, wait time.Duration) []byte {
+	var late <-chan time.Time
+	if wait > 0 {
+		timer := time.NewTimer(wait)
+		defer timer.Stop()
+		late = timer.C
+	}
+	select {
+	case <-b.idle:
+	case <-late:
+	case <-ctx.Done():
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.halted = true
+	return b.held
+}
+
+// unfinished reports whether more may come, and at once: the body has not ended, and no Read of it hangs.
+func (b *aheadBody) unfinished() bool {
+	select {
+	case <-b.idle:
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return b.end == nil
+	default:
+		return false
+	}
+}
+
+func (b *aheadBody) Read(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	if n, err := b.take(p); n > 0 || err != nil {
+		return n, err
+	}
+	<-b.idle // what the goroutine still reads comes next
+	if n, err := b.take(p); n > 0 || err != nil {
+		return n, err
+	}
+	if b.end != nil {
+		return 0, b.end
+	}
+	return b.src.Read(p)
+}
+
+func (b *aheadBody) take(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return 0, http.ErrBodyReadAfterClose
+	}
+	n := copy(p, b.held[b.taken:])
+	b.taken += n
+	return n, nil
+}
+
+func (b *aheadBody) Close() error {
+	b.mu.Lock()
+	b.closed = true
+	b.mu.Unlock()
+	return b.src.Close()
+}

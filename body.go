@@ -1,0 +1,407 @@
+package awsretry
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"math"
+	"net/http"
+	"reflect"
+	"sync"
+	"sync/atomic"
+)
+
+// A payload hands out a request's body, once for each attempt. The four ways:
+//
+//   - no body, or http.NoBody: nothing to do;
+//   - GetBody: the first attempt takes the caller's reader, each retry a new one;
+//   - an io.ReaderAt with a size: each attempt reads a section of its own, in place;
+//   - any other stream: the attempt reads it through a recorder, and a retry reads what was kept, then the rest.
+//
+// In the last two the caller's reader is closed when the last copy of it is, and the payload is released.
+type payload struct {
+	req     *http.Request
+	unsent  bool          // the caller's own body is not handed out yet, and is ours to close
+	next    io.ReadCloser // from GetBody, for the retry that is being decided on
+	file    *inPlace
+	stream  *recorder
+	current *recording // the attempt's view of stream
+}
+
+// own takes over the request's body: release closes it unless an attempt gets it.
+func (p *payload) own(req *http.Request) {
+	p.req = req
+	p.unsent = req.Body != nil && req.Body != http.NoBody
+}
+
+// split finds the way in which several attempts can have the body. At most maxBuffer bytes of a stream are kept.
+func (p *payload) split(maxBuffer int64) {
+	if !p.unsent || p.req.GetBody != nil {
+		return
+	}
+	if p.file = readInPlace(p.req); p.file == nil {
+		if p.req.ContentLength > maxBuffer {
+			maxBuffer = 0 // it could not be kept whole: a retry is possible only where nothing was read
+		}
+		p.stream = &recorder{limit: maxBuffer}
+		p.stream.share(p.req.Body)
+	}
+}
+
+// copied reports whether an attempt reads the caller's body through a copy.
+func (p *payload) copied() bool { return p.file != nil || p.stream != nil }
+
+// open returns the body for an attempt: for a retry, where canRetry reported true.
+func (p *payload) open() io.ReadCloser {
+	switch {
+	case p.file != nil:
+		p.unsent = false
+		return p.file.open()
+	case p.stream != nil:
+		p.unsent = false
+		p.current = p.stream.open()
+		return p.current
+	case p.unsent:
+		p.unsent = false
+		return p.req.Body
+	case p.next != nil:
+		body := p.next
+		p.next = nil
+		return body
+	}
+	return p.req.Body // nil or http.NoBody
+}
+
+// again is a GetBody for the request of one attempt, nil where the body cannot be had twice at a time.
+func (p *payload) again() func() (io.ReadCloser, error) {
+	if p.file != nil {
+		return p.file.reopen
+	}
+	return p.req.GetBody
+}
+
+// canRetry reports whether the body can be had again, and has the next copy at hand where GetBody makes it.
+func (p *payload) canRetry() bool {
+	switch {
+	case p.stream != nil:
+		return p.stream.complete()
+	case p.file != nil, p.req.Body == nil, p.req.Body == http.NoBody:
+		return true
+	}
+	body, err := p.req.GetBody()
+	if err != nil || body == nil {
+		return false
+	}
+	p.next = body
+	return true
+}
+
+// commit makes certain that the body can be had again: from here on the attempt that has it reads no more of it.
+func (p *payload) commit() bool { return p.stream == nil || p.stream.freeze(p.current) }
+
+// wait returns when no attempt reads the caller's reader any more, or one of the channels ends the waiting.
+func (p *payload) wait(done, cancel <-chan struct{}) {
+	if p.current == nil {
+		return
+	}
+	select {
+	case <-p.current.idle:
+	case <-done:
+	case <-cancel:
+	}
+}
+
+// readError is the failure of the caller's own reader, where it is known.
+func (p *payload) readError() error {
+	if p.stream == nil {
+		return nil
+	}
+	return p.stream.failure()
+}
+
+// release ends the handing out: what was not handed out is closed, and the rest is when those who read it have closed it.
+func (p *payload) release() {
+	if p.next != nil {
+		p.next.Close()
+		p.next = nil
+	}
+	switch {
+	case p.file != nil:
+		p.file.release()
+	case p.stream != nil:
+		p.stream.stop()
+		p.stream.release()
+	case p.unsent:
+		p.req.Body.Close()
+	}
+	p.unsent = false
+}
+
+// A sharedCloser closes the caller's body when everybody who has a share has released it.
+type sharedCloser struct {
+	src    io.ReadCloser
+	shares atomic.Int32
+}
+
+func (s *sharedCloser) share(src io.ReadCloser) {
+	s.src = src
+	s.shares.Store(1)
+}
+
+func (s *sharedCloser) release() error {
+	if s.shares.Add(-1) == 0 {
+		return s.src.Close()
+	}
+	return nil
+}
+
+// inPlace is a body that is read at offsets.
+type inPlace struct {
+	sharedCloser
+	at           io.ReaderAt
+	offset, size int64
+}
+
+// readInPlace returns nil where the body is not an io.ReaderAt whose size and current offset are known.
+func readInPlace(req *http.Request) *inPlace {
+	reader := withoutNopCloser(req.Body)
+	at, ok := reader.(io.ReaderAt)
+	if !ok {
+		return nil
+	}
+	var size int64
+	switch sized := reader.(type) {
+	case interface{ Size() int64 }:
+		size = sized.Size()
+	case interface{ Stat() (fs.FileInfo, error) }:
+		info, err := sized.Stat()
+		if err != nil || !info.Mode().IsRegular() {
+			return nil
+		}
+		size = info.Size()
+	default:
+		return nil
+	}
+	var offset int64
+	if seeker, ok := reader.(io.Seeker); ok {
+		var err error
+		if offset, err = seeker.Seek(0, io.SeekCurrent); err != nil {
+			return nil
+		}
+	} else if req.ContentLength != size {
+		return nil // nothing says that it is at its start
+	}
+	f := &inPlace{at: at, offset: offset, size: max(size-offset, 0)}
+	f.share(req.Body)
+	return f
+}
+
+var (
+	nopCloserType         = reflect.TypeOf(io.NopCloser(nil))
+	nopCloserWriterToType = reflect.TypeOf(io.NopCloser(struct {
+		io.Reader
+		io.WriterTo
+	}{}))
+)
+
+// withoutNopCloser undoes what http.NewRequest does to a reader that cannot be closed.
+func withoutNopCloser(r io.Reader) io.Reader {
+	if t := reflect.TypeOf(r); t == nopCloserType || t == nopCloserWriterToType {
+		if inner, ok := reflect.ValueOf(r).Field(0).Interface().(io.Reader); ok {
+			return inner
+		}
+	}
+	return r
+}
+
+func (f *inPlace) open() io.ReadCloser {
+	f.shares.Add(1)
+	return &section{SectionReader: io.NewSectionReader(f.at, f.offset, f.size), file: f}
+}
+
+// reopen is open for a Base that rewinds a request itself. It fails once the caller's body is closed.
+func (f *inPlace) reopen() (io.ReadCloser, error) {
+	for {
+		shares := f.shares.Load()
+		if shares == 0 {
+			return nil, fs.ErrClosed
+		}
+		if f.shares.CompareAndSwap(shares, shares+1) {
+			return &section{SectionReader: io.NewSectionReader(f.at, f.offset, f.size), file: f}, nil
+		}
+	}
+}
+
+// A section is one attempt's view of a body that is read in place.
+type section struct {
+	*io.SectionReader
+	file   *inPlace
+	closed atomic.Bool
+}
+
+func (s *section) Close() error {
+	if s.closed.Swap(true) {
+		return nil
+	}
+	return s.file.release()
+}
+
+// A recorder keeps what attempts read of a body that cannot be had again.
+type recorder struct {
+	sharedCloser
+	limit int64 // of kept, in bytes
+
+	mu sync.Mutex
+	// The fields below are guarded by mu. src is read without it, by one recording at a time: the next one is opened
+	// when the one before it is closed and its last Read has returned.
+	kept    []byte
+	end     error // what src ended with: io.EOF, or its failure
+	lost    bool  // more was read than may be kept
+	stopped bool  // no retry will come: nothing need be kept
+}
+
+func (r *recorder) open() *recording {
+	r.shares.Add(1)
+	return &recording{rec: r, idle: make(chan struct{})}
+}
+
+// complete reports whether all that was read is kept, and can be followed by the rest.
+func (r *recorder) complete() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.completeLocked()
+}
+
+// completeLocked requires that r.mu is held.
+func (r *recorder) completeLocked() bool { return !r.lost && (r.end == nil || r.end == io.EOF) }
+
+// freeze ends the attempt's reading and reports whether the body is still complete then. A Read that is under way is
+// waited for (see recording.idle), and what it reads is kept, whatever the limit.
+func (r *recorder) freeze(attempt *recording) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.completeLocked() {
+		return false
+	}
+	attempt.frozen = true
+	return true
+}
+
+func (r *recorder) failure() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.end == io.EOF {
+		return nil
+	}
+	return r.end
+}
+
+func (r *recorder) stop() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.stopped = true
+}
+
+// errFrozen is what an attempt reads whose answer came before its body was sent, when the next attempt is to have the body.
+var errFrozen = errors.New("awsretry: the attempt is over; the rest of the body goes to the next one")
+
+// A recording is one attempt's view of a recorded body.
+type recording struct {
+	rec  *recorder
+	idle chan struct{} // closed once the recording is closed and no Read is under way
+
+	// Guarded by rec.mu.
+	pos     int
+	reading bool
+	frozen  bool
+	closed  bool
+}
+
+func (c *recording) Read(p []byte) (int, error) {
+	r := c.rec
+	r.mu.Lock()
+	switch {
+	case c.closed:
+		r.mu.Unlock()
+		return 0, http.ErrBodyReadAfterClose
+	case c.frozen:
+		r.mu.Unlock()
+		return 0, errFrozen
+	case c.pos < len(r.kept):
+		n := copy(p, r.kept[c.pos:])
+		c.pos += n
+		if r.stopped && c.pos == len(r.kept) {
+			r.kept, c.pos = nil, 0
+		}
+		r.mu.Unlock()
+		return n, nil
+	case r.end != nil:
+		r.mu.Unlock()
+		return 0, r.end
+	case len(p) == 0:
+		r.mu.Unlock()
+		return 0, nil
+	}
+	// No more than fits is asked for, so that only a Read that begins with the buffer full can lose the body.
+	if free := r.limit - int64(len(r.kept)); !r.stopped && !r.lost && free > 0 && int64(len(p)) > free {
+		p = p[:free]
+	}
+	c.reading = true
+	r.mu.Unlock()
+
+	n, err := r.src.Read(p)
+
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c.reading = false
+	if c.closed {
+		defer close(c.idle)
+	}
+	if n > 0 {
+		r.keep(p[:n], c)
+	}
+	if err != nil {
+		r.end = err
+	}
+	return n, err
+}
+
+// keep requires that r.mu is held.
+func (r *recorder) keep(p []byte, attempt *recording) {
+	switch {
+	case r.stopped || r.lost:
+		r.kept, attempt.pos = nil, 0
+	case attempt.frozen || int64(len(r.kept)+len(p)) <= r.limit:
+		r.grow(len(p))
+		r.kept = append(r.kept, p...)
+		attempt.pos = len(r.kept)
+	default:
+		r.lost = true
+		r.kept, attempt.pos = nil, 0
+	}
+}
+
+// grow makes room for n bytes, and for no more than the limit unless n asks for it. It requires that r.mu is held.
+func (r *recorder) grow(n int) {
+	need := len(r.kept) + n
+	if need <= cap(r.kept) {
+		return
+	}
+	size := max(need, min(2*cap(r.kept), int(min(r.limit, math.MaxInt))))
+	r.kept = append(make([]byte, 0, size), r.kept...)
+}
+
+func (c *recording) Close() error {
+	r := c.rec
+	r.mu.Lock()
+	if c.closed {
+		r.mu.Unlock()
+		return nil
+	}
+	c.closed = true
+	if !c.reading {
+		close(c.idle)
+	}
+	r.mu.Unlock()
+	return r.release()
+}

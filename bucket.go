@@ -1,0 +1,208 @@
+package awsretry
+
+import (
+	"context"
+	"math"
+	"sync"
+	"time"
+)
+
+// A bucket holds tokens that come back with time, and the line of those who wait for them.
+//
+// The line is served first come first served: whoever makes tokens available (the timer, a token put back, a new rate)
+// takes them out for the first in line and wakes that one waiter, so a token costs the same however long the line is.
+// One timer, set for the first in line, exists while somebody waits and only then.
+type bucket struct {
+	start time.Time // the clock's zero; written once, before the bucket is shared
+
+	mu       sync.Mutex    // guards everything below
+	tokens   float64       // between 0 and capacity
+	capacity float64       // more than this is never held
+	rate     float64       // tokens that come back in a second
+	at       time.Duration // the clock up to which rate has been credited to tokens
+	first    *waiter       // the line; nil when nobody waits
+	last     *waiter
+	due      time.Duration // when first is to be granted at the present rate; means nothing while the line is empty
+	timer    *time.Timer   // nil while the line is empty
+	fired    int           // how often the timer ran; the tests compare it with the number of grants
+}
+
+// A waiter is one place in the line. Its fields are guarded by the bucket's mutex.
+type waiter struct {
+	n          float64
+	prev, next *waiter
+	granted    bool
+	wake       chan struct{} // closed by the grant
+}
+
+const (
+	// Sums of fractions drift: ten times a tenth of a token is to be a whole one.
+	tokenSlack = 1e-9
+	// Credits below this part of what is held are gathered first.
+	creditGrain = 1e-12
+	// Beyond this the clock is taken to stand, so that the sum of two readings cannot overflow. 146 years.
+	clockEnd time.Duration = 1 << 62
+)
+
+// now is the time since the bucket was made, on the monotonic clock.
+func (b *bucket) now() time.Duration { return min(time.Since(b.start), clockEnd) }
+
+// take takes n tokens and waits in line for them. n must not be above what capacity can become. The context's cause is
+// returned when ctx ends first; the tokens are then where they were.
+func (b *bucket) take(ctx context.Context, n float64) error {
+	done := ctx.Done() // foreign code: called before there is a place in line that its panic could leave behind
+	w := b.takeOrJoin(n)
+	if w == nil {
+		return nil
+	}
+	select {
+	case <-w.wake:
+		return nil
+	case <-done:
+		b.leave(w)
+		return context.Cause(ctx)
+	}
+}
+
+// takeOrJoin returns nil when it took n tokens, else the new last place in line.
+func (b *bucket) takeOrJoin(n float64) *waiter {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := b.now()
+	if b.tryTake(now, n) {
+		return nil
+	}
+	w := &waiter{n: n, prev: b.last, wake: make(chan struct{})}
+	b.last = w
+	if w.prev != nil {
+		w.prev.next = w
+		return w
+	}
+	b.first = w
+	b.setTimer(now)
+	return w
+}
+
+// leave takes w out of the line. A grant that came at the same moment goes back, and on to the next in line.
+func (b *bucket) leave(w *waiter) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := b.now()
+	b.advance(now)
+	if w.granted {
+		b.tokens = min(b.tokens+w.n, b.capacity)
+	} else {
+		b.unlink(w)
+	}
+	b.serve(now)
+}
+
+// tryTake takes n tokens if they are there and nobody is in line for them. b.mu must be held.
+func (b *bucket) tryTake(now time.Duration, n float64) bool {
+	b.advance(now)
+	if b.first != nil || !b.holds(n) {
+		return false
+	}
+	b.tokens = max(b.tokens-n, 0)
+	return true
+}
+
+// put adds n tokens, up to the capacity. b.mu must be held.
+func (b *bucket) put(now time.Duration, n float64) {
+	b.advance(now)
+	b.tokens = min(b.tokens+n, b.capacity)
+	b.serve(now)
+}
+
+// setRate credits the time up to now at the old rate, then changes rate and capacity and cuts the tokens to the latter.
+// b.mu must be held.
+func (b *bucket) setRate(now time.Duration, rate, capacity float64) {
+	b.advance(now)
+	b.at = max(b.at, now)
+	b.rate, b.capacity = rate, capacity
+	b.tokens = min(b.tokens, capacity)
+	b.serve(now)
+}
+
+// advance credits the time up to now. A clock that went back credits nothing. b.mu must be held.
+func (b *bucket) advance(now time.Duration) {
+	if now <= b.at {
+		return
+	}
+	credit := (now - b.at).Seconds() * b.rate
+	tokens := min(b.tokens+credit, b.capacity)
+	if credit < b.tokens*creditGrain && tokens < b.capacity {
+		return // the sum would be mostly rounding; next time this span counts again
+	}
+	b.tokens, b.at = tokens, now
+}
+
+// holds reports whether n tokens are there. b.mu must be held.
+func (b *bucket) holds(n float64) bool { return b.tokens >= n-tokenSlack }
+
+// serve grants from the front of the line as far as the tokens go, and sets the timer for whoever is first then.
+// b.mu must be held.
+func (b *bucket) serve(now time.Duration) {
+	for b.first != nil && b.holds(b.first.n) {
+		w := b.first
+		b.tokens = max(b.tokens-w.n, 0)
+		b.unlink(w)
+		w.granted = true
+		close(w.wake)
+	}
+	if b.first != nil {
+		b.setTimer(now)
+	} else if b.timer != nil {
+		b.timer.Stop()
+		b.timer = nil
+	}
+}
+
+// setTimer sets the timer for the first in line, which must exist and lack tokens. b.mu must be held.
+func (b *bucket) setTimer(now time.Duration) {
+	// The thousandth of a nanosecond is float noise that would otherwise round up to a whole one.
+	wait := math.Ceil((b.first.n-b.tokens)/b.rate*1e9 - 1e-3)
+	d := clockEnd - now
+	if wait < float64(d) {
+		d = max(time.Duration(wait), 1)
+	}
+	b.due = now + d
+	if b.timer == nil {
+		b.timer = time.AfterFunc(d, b.fire)
+	} else {
+		b.timer.Reset(d)
+	}
+}
+
+// fire is the timer's function. One that comes late, after its timer was set anew or stopped, finds a line that is empty or
+// not due yet and changes nothing.
+func (b *bucket) fire() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.fired++
+	if b.first == nil {
+		return
+	}
+	now := b.now()
+	b.advance(now)
+	if now >= b.due && b.tokens < b.first.n {
+		// The wait was as long as it had to be; what still lacks went in rounding.
+		b.tokens, b.at = b.first.n, now
+	}
+	b.serve(now)
+}
+
+// unlink takes w, which must be in line, out of it. b.mu must be held.
+func (b *bucket) unlink(w *waiter) {
+	if w.prev != nil {
+		w.prev.next = w.next
+	} else {
+		b.first = w.next
+	}
+	if w.next != nil {
+		w.next.prev = w.prev
+	} else {
+		b.last = w.prev
+	}
+	w.prev, w.next = nil, nil
+}

@@ -1,0 +1,109 @@
+package awsretry
+
+import (
+	"context"
+	"net/http"
+)
+
+type callKey struct{}
+
+// callOptions is all that this package keeps in a context, under one key, so that a request looks it up once. It is
+// not changed once it is in a context, but for outcome.
+type callOptions struct {
+	partition    string
+	hasPartition bool
+	observe      func(Attempt)
+	noRetry      bool
+	attempt      int      // of a retry, or of a first attempt inside another Transport's retry; 0 where unset
+	outcome      *Attempt // in the context of a response's request
+}
+
+// optionsOf returns nil where ctx has none.
+func optionsOf(ctx context.Context) *callOptions {
+	o, _ := ctx.Value(callKey{}).(*callOptions)
+	return o
+}
+
+func withOptions(ctx context.Context, change func(*callOptions)) context.Context {
+	var o callOptions
+	if outer := optionsOf(ctx); outer != nil {
+		o = *outer
+	}
+	change(&o)
+	return context.WithValue(ctx, callKey{}, &o)
+}
+
+// WithPartition returns a context whose requests use the named partition's retry token bucket and rate limiter. It
+// goes before Transport.Partition. Use it where one host serves resources that are throttled apart, such as DynamoDB's
+// tables.
+func WithPartition(ctx context.Context, partition string) context.Context {
+	return withOptions(ctx, func(o *callOptions) { o.partition, o.hasPartition = partition, true })
+}
+
+// WithObserver returns a context whose requests call observe once for every attempt, after the decision on it, besides
+// Transport.Observe and the observers that ctx has already.
+func WithObserver(ctx context.Context, observe func(Attempt)) context.Context {
+	return withOptions(ctx, func(o *callOptions) {
+		if outer := o.observe; outer != nil && observe != nil {
+			o.observe = func(a Attempt) { outer(a); observe(a) }
+		} else if observe != nil {
+			o.observe = observe
+		}
+	})
+}
+
+// WithoutRetry returns a context whose requests are sent once. Their answers still count in the retry token bucket and
+// the rate limiter.
+func WithoutRetry(ctx context.Context) context.Context {
+	return withOptions(ctx, func(o *callOptions) { o.noRetry = true })
+}
+
+// AttemptNumber returns the number of the attempt, from 1, to a RoundTripper that is a Transport's Base. It is 1 where ctx is
+// not an attempt's.
+func AttemptNumber(ctx context.Context) int {
+	if o := optionsOf(ctx); o != nil && o.attempt > 0 {
+		return o.attempt
+	}
+	return 1
+}
+
+// Outcome returns the record of the last attempt for a response that a Transport gave, and whether there is one: where a
+// retry was made, or a failure that is retryable was not retried. Its Stop says why. The response has to be the very one
+// that the Transport returned, with its Request as it was.
+func Outcome(resp *http.Response) (Attempt, bool) {
+	if resp == nil || resp.Request == nil {
+		return Attempt{}, false
+	}
+	o := optionsOf(resp.Request.Context())
+	if o == nil || o.outcome == nil || o.outcome.Response != resp { // another's, whose context was used again
+		return Attempt{}, false
+	}
+	return *o.outcome, true
+}
+
+// An optionsContext is a context with options, in one allocation.
+type optionsContext struct {
+	context.Context
+	options callOptions
+}
+
+func (c *optionsContext) Value(key any) any {
+	if key == (callKey{}) {
+		return &c.options
+	}
+	return c.Context.Value(key)
+}
+
+// ended returns why the caller wants no answer any more, nil where it still does. cancel is the deprecated
+// Request.Cancel, which http.Client.Timeout still sets.
+func ended(ctx context.Context, cancel <-chan struct{}) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	select {
+	case <-cancel:
+		return context.Canceled
+	default:
+		return nil
+	}
+}

@@ -1,0 +1,114 @@
+package delivery
+
+import (
+	"iter"
+	"math"
+	"time"
+)
+
+// Delays yields the pause before each retry, in order and without jitter. The pauses are worked out one at a time,
+// so that a policy of 100,000 retries takes no memory. A nil policy is the default one. A policy that [Policy.Validate]
+// refuses yields some pauses, none of them negative, and at most numRetries of them.
+func (p *Policy) Delays() iter.Seq[time.Duration] {
+	return func(yield func(time.Duration) bool) {
+		s := p.schedule()
+		for n := range s.retries() {
+			if !yield(s.pause(n)) {
+				return
+			}
+		}
+	}
+}
+
+// A schedule is a retry policy's four phases, ready to be asked for any pause.
+type schedule struct {
+	noDelay, minDelay, backoff, maxDelay int // retries in each phase
+	lo, hi                               time.Duration
+	function                             BackoffFunction
+}
+
+func (p *Policy) schedule() schedule {
+	if p == nil {
+		return (*RetryPolicy)(nil).schedule()
+	}
+	return p.HealthyRetryPolicy.schedule()
+}
+
+func (r *RetryPolicy) schedule() schedule {
+	f := r.withDefaults()
+	rest := max(*f.NumRetries, 0)
+	take := func(n *int) int {
+		n1 := min(max(*n, 0), rest)
+		rest -= n1
+		return n1
+	}
+	s := schedule{
+		noDelay: take(f.NumNoDelayRetries), minDelay: take(f.NumMinDelayRetries), maxDelay: take(f.NumMaxDelayRetries),
+		lo: seconds(*f.MinDelayTarget), hi: seconds(*f.MaxDelayTarget),
+		function: f.BackoffFunction,
+	}
+	s.backoff = rest
+	return s
+}
+
+func (s *schedule) retries() int { return s.noDelay + s.minDelay + s.backoff + s.maxDelay }
+
+// pause is the pause before retry n, from 0.
+func (s *schedule) pause(n int) time.Duration {
+	if n < s.noDelay {
+		return 0
+	}
+	n -= s.noDelay
+	if n < s.minDelay {
+		return s.lo
+	}
+	n -= s.minDelay
+	if n < s.backoff {
+		return s.backoffPause(n)
+	}
+	return s.hi
+}
+
+func (s *schedule) backoffPause(k int) time.Duration {
+	if s.backoff == 1 {
+		return s.lo
+	}
+	kf, n := float64(k), float64(s.backoff)
+	lo, span := float64(s.lo), float64(s.hi)-float64(s.lo)
+	var d float64
+	switch s.function {
+	case Arithmetic:
+		d = lo + span*(kf/n)*((kf+1)/(n-1))
+	case Geometric:
+		d = lo * math.Pow(float64(s.hi)/lo, kf/(n-1))
+	case Exponential:
+		// Both sides of the fraction are divided by 2^(n-1), which for many retries is past what a float64 holds.
+		first := math.Exp2(1 - n)
+		d = lo + span*(math.Exp2(kf-(n-1))-first)/(1-first)
+	default:
+		d = lo + span*kf/(n-1)
+	}
+	return toDuration(d)
+}
+
+// total is the sum of all pauses.
+func (s *schedule) total() time.Duration {
+	sum := 0.0
+	for n := range s.retries() {
+		sum += float64(s.pause(n))
+	}
+	return toDuration(sum)
+}
+
+func seconds(n int) time.Duration { return toDuration(float64(n) * float64(time.Second)) }
+
+// toDuration rounds d nanoseconds to a Duration from 0 to the longest there is. It lets no NaN through.
+func toDuration(d float64) time.Duration {
+	switch {
+	case !(d > 0):
+		return 0
+	case d >= math.MaxInt64:
+		return math.MaxInt64
+	}
+	return time.Duration(math.Round(d))
+}

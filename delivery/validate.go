@@ -1,0 +1,152 @@
+package delivery
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// The limits of Amazon SNS, "Message delivery retries".
+const (
+	maxDelayTarget = 3600 // seconds
+	maxNumRetries  = 100
+	maxTotal       = 3600 * time.Second // "a hard limit and cannot be increased"
+)
+
+// What each attribute may be, in the words that end an error about it.
+const (
+	limitMinDelayTarget  = "whole seconds, 1 to maxDelayTarget"
+	limitMaxDelayTarget  = "whole seconds, minDelayTarget to 3600"
+	limitNumRetries      = "a whole number, 0 to 100"
+	limitNumPhaseRetries = "a whole number, 0 to numRetries together with the other phases"
+	limitBackoffFunction = "one of arithmetic, exponential, geometric, linear"
+	limitMaxReceives     = "a whole number, 1 or more"
+)
+
+// contentTypes lists what headerContentType may be by Amazon SNS, "Message delivery retries".
+func contentTypes(raw bool) []string {
+	if !raw {
+		return []string{"application/json", "text/plain"}
+	}
+	return []string{
+		"text/css", "text/csv", "text/html", "text/plain", "text/xml", "application/atom+xml", "application/json",
+		"application/octet-stream", "application/soap+xml", "application/x-www-form-urlencoded",
+		"application/xhtml+xml", "application/xml",
+	}
+}
+
+// Validate returns an error for every attribute that is out of its limits, joined, each with the attribute's name
+// in the JSON, its value and the limit. raw says whether the subscription has raw message delivery on: without it,
+// headerContentType may be application/json or text/plain; with it, also text/css, text/csv, text/html, text/xml,
+// application/atom+xml, application/octet-stream, application/soap+xml, application/x-www-form-urlencoded,
+// application/xhtml+xml or application/xml. A nil policy is the default one, which is valid.
+func (p *Policy) Validate(raw bool) error {
+	if p == nil {
+		return nil
+	}
+	return errors.Join(p.limits(), p.RequestPolicy.contentType("requestPolicy", raw))
+}
+
+// Validate is [Policy.Validate] for a topic's policy, whose content type may be application/json or text/plain.
+func (t *TopicPolicy) Validate() error {
+	if t == nil || t.HTTP == nil {
+		return nil
+	}
+	return errors.Join(t.limits(), t.HTTP.DefaultRequestPolicy.contentType("http.defaultRequestPolicy", false))
+}
+
+// limits judges everything but the content type.
+func (p *Policy) limits() error {
+	return errors.Join(p.HealthyRetryPolicy.limits("healthyRetryPolicy"), p.ThrottlePolicy.limits("throttlePolicy"))
+}
+
+// limits judges everything but the content type.
+func (t *TopicPolicy) limits() error {
+	if t.HTTP == nil {
+		return nil
+	}
+	return errors.Join(t.HTTP.DefaultHealthyRetryPolicy.limits("http.defaultHealthyRetryPolicy"),
+		t.HTTP.DefaultThrottlePolicy.limits("http.defaultThrottlePolicy"))
+}
+
+func (r *RetryPolicy) limits(path string) error {
+	if r == nil {
+		return nil
+	}
+	var errs []error
+	refuse := func(attribute string, value any, limit string) {
+		errs = append(errs, outOfLimits(path+"."+attribute, value, limit))
+	}
+	f := r.withDefaults()
+
+	lo, hi := *f.MinDelayTarget, *f.MaxDelayTarget
+	if lo < 1 || lo > maxDelayTarget {
+		refuse("minDelayTarget", lo, limitMinDelayTarget)
+	}
+	if hi < 1 || hi > maxDelayTarget {
+		refuse("maxDelayTarget", hi, limitMaxDelayTarget)
+	}
+	switch {
+	case lo <= hi || errs != nil:
+	case r.MinDelayTarget != nil:
+		refuse("minDelayTarget", lo, fmt.Sprintf("%s (%d)", limitMinDelayTarget, hi))
+	default: // the one that was given is the one to mend
+		refuse("maxDelayTarget", hi, fmt.Sprintf("whole seconds, minDelayTarget (%d, its default) to 3600", lo))
+	}
+
+	rest := *f.NumRetries
+	if rest < 0 || rest > maxNumRetries && !r.fixed {
+		refuse("numRetries", rest, limitNumRetries)
+		rest = max(rest, 0)
+	}
+	for _, phase := range []struct {
+		attribute string
+		retries   int
+	}{
+		{"numNoDelayRetries", *f.NumNoDelayRetries},
+		{"numMinDelayRetries", *f.NumMinDelayRetries},
+		{"numMaxDelayRetries", *f.NumMaxDelayRetries},
+	} {
+		if phase.retries < 0 || phase.retries > rest {
+			refuse(phase.attribute, phase.retries, fmt.Sprintf("%s (%d)", limitNumPhaseRetries, *f.NumRetries))
+		}
+		rest = max(rest-max(phase.retries, 0), 0)
+	}
+
+	if !slices.Contains([]BackoffFunction{Arithmetic, Exponential, Geometric, Linear}, f.BackoffFunction) {
+		refuse("backoffFunction", quote(string(f.BackoffFunction)), limitBackoffFunction)
+	}
+
+	if errs == nil && !r.fixed {
+		s := f.schedule()
+		// Each pause is rounded to a nanosecond: a sum that is 3,600 s on paper may come out some of them above.
+		if total := s.total().Round(time.Microsecond); total > maxTotal {
+			errs = append(errs, outOfLimits(path+": the sum of the pauses", fmt.Sprintf("%v s", total.Seconds()), "at most 3600 s"))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (t *ThrottlePolicy) limits(path string) error {
+	if t == nil || t.MaxReceivesPerSecond == nil || *t.MaxReceivesPerSecond >= 1 {
+		return nil
+	}
+	return outOfLimits(path+".maxReceivesPerSecond", *t.MaxReceivesPerSecond, limitMaxReceives)
+}
+
+func (r *RequestPolicy) contentType(path string, raw bool) error {
+	if r == nil || r.HeaderContentType == "" || slices.Contains(contentTypes(raw), r.HeaderContentType) {
+		return nil
+	}
+	limit := "one of " + strings.Join(contentTypes(raw), ", ")
+	if !raw && slices.Contains(contentTypes(true), r.HeaderContentType) {
+		limit += " where raw message delivery is off"
+	}
+	return outOfLimits(path+".headerContentType", quote(r.HeaderContentType), limit)
+}
+
+func outOfLimits(attribute string, value any, limit string) error {
+	return fmt.Errorf("delivery: %s is %v; it must be %s", attribute, value, limit)
+}

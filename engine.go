@@ -1,0 +1,277 @@
+package awsretry
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"reflect"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-cleanhttp"
+)
+
+// A Mode is a set of rules for retries, as the AWS SDKs and Tools Reference Guide, "Retry behavior", names them.
+type Mode string
+
+const (
+	Standard Mode = "standard" // a retry token bucket and jittered exponential backoff
+	Adaptive Mode = "adaptive" // Standard, and a rate limiter that holds back first attempts too
+	Legacy   Mode = "legacy"   // the AWS SDK for Go v1's rules: 4 attempts, no bucket, and pauses of its own
+)
+
+// A Revision tells the rules that the AWS documents give from those that the AWS SDKs announced for 2026. Legacy
+// mode has no revisions.
+type Revision int
+
+const (
+	Classic      Revision = iota // the documents' rules
+	Revision2026                 // shorter pauses, other costs, x-amz-retry-after
+)
+
+// The attempts in all, the first included: the AWS SDKs and Tools Reference Guide, "Retry behavior", of Legacy the AWS
+// SDK for Go v1, of DynamoDB the 2026 revision.
+const (
+	standardAttempts = 3
+	legacyAttempts   = 4
+	dynamoDBAttempts = 4
+)
+
+func defaultAttempts(m Mode) int {
+	if m == Legacy {
+		return legacyAttempts
+	}
+	return standardAttempts
+}
+
+const defaultMaxBodyBuffer = 1 << 20
+
+// The costs of a retry: the AWS SDK for Kotlin, "Retries", and the 2026 revision.
+var (
+	classicCosts = costs{transient: 5, timeout: 10, throttling: 10}
+	costs2026    = costs{transient: 14, timeout: 14, throttling: 5}
+)
+
+const defaultSuccessIncrement = 1
+
+type costs struct{ transient, timeout, throttling int }
+
+func (c costs) of(class Class) int {
+	switch class {
+	case Throttled:
+		return c.throttling
+	case Timeout:
+		return c.timeout
+	}
+	return c.transient
+}
+
+// The 2026 revision's pauses.
+var (
+	backoff2026         = Exponential{Initial: 50 * time.Millisecond, ThrottlingInitial: time.Second}
+	backoffDynamoDB2026 = Exponential{Initial: 25 * time.Millisecond, ThrottlingInitial: time.Second}
+)
+
+// An engine is a Transport's fields with every default filled in. It does not change.
+type engine struct {
+	base  http.RoundTripper
+	fresh func() http.RoundTripper // base with connections of its own, each for one request; nil where base has none to tell apart
+
+	mode          Mode
+	revision      Revision
+	attempts      int // 0: the mode's, which then may depend on the request
+	timeout       time.Duration
+	policy        Policy  // nil: DefaultPolicy, called without making the Attempt escape
+	backoff       Backoff // nil: the revision's, which may depend on the request
+	maxRetryAfter time.Duration
+
+	costs       costs
+	initialCost int
+	increment   int
+	capacity    int
+	waitTokens  bool
+	failFast    bool
+
+	partitionName func(*http.Request) string
+	partitions    *partitionTable
+
+	ownRequest bool // the first attempt too needs a request that is not the caller's
+	maxBuffer  int64
+	hook       func(*http.Request, int) error // Prepare
+	longPoll   func(*http.Request) bool
+	headers    bool
+	nested     bool
+	observe    func(Attempt)
+}
+
+// defaultBase is one for the process, so that Transports share its connections.
+var defaultBase = sync.OnceValue(func() http.RoundTripper { return cleanhttp.DefaultPooledTransport() })
+
+// start returns the engine, which the first call makes.
+func (t *Transport) start() (*engine, error) {
+	if e := t.running.Load(); e != nil {
+		return e, nil
+	}
+	t.starting.Lock()
+	defer t.starting.Unlock()
+	if e := t.running.Load(); e != nil {
+		return e, nil
+	}
+	if err := t.Validate(); err != nil {
+		return nil, err
+	}
+	e := t.newEngine()
+	t.running.Store(e)
+	return e, nil
+}
+
+func (t *Transport) base() http.RoundTripper {
+	if t.Base != nil {
+		return t.Base
+	}
+	return defaultBase()
+}
+
+func (t *Transport) newEngine() *engine {
+	e := &engine{
+		base:          t.base(),
+		mode:          t.Mode,
+		revision:      t.Revision,
+		attempts:      t.MaxAttempts,
+		timeout:       t.AttemptTimeout,
+		policy:        t.Policy,
+		backoff:       t.Backoff,
+		maxRetryAfter: orDefault(t.MaxRetryAfter, defaultMaxRetryAfter),
+		increment:     max(orDefault(t.Quota.SuccessIncrement, defaultSuccessIncrement), 0),
+		initialCost:   t.Quota.InitialCost,
+		waitTokens:    t.Quota.Wait,
+		partitionName: t.Partition,
+		ownRequest:    t.AttemptTimeout > 0 || t.Prepare != nil || t.SDKHeaders,
+		maxBuffer:     max(orDefault(t.MaxBodyBuffer, defaultMaxBodyBuffer), 0),
+		hook:          t.Prepare,
+		longPoll:      t.LongPoll,
+		headers:       t.SDKHeaders,
+		nested:        t.NestedRetries,
+		observe:       t.Observe,
+	}
+	if e.mode == "" {
+		e.mode = Standard
+	}
+	quota := t.Quota
+	if e.mode == Legacy {
+		e.revision = Classic
+		quota = QuotaConfig{Capacity: -1}
+		e.initialCost, e.increment, e.waitTokens = 0, 0, false
+		if e.backoff == nil {
+			e.backoff = legacyBackoff{}
+		}
+	}
+	e.capacity = quota.capacity()
+	e.costs = classicCosts
+	if e.revision == Revision2026 {
+		e.costs = costs2026
+	}
+	for _, cost := range []struct{ own, field *int }{
+		{&e.costs.transient, &quota.RetryCost},
+		{&e.costs.timeout, &quota.TimeoutCost},
+		{&e.costs.throttling, &quota.ThrottlingCost},
+	} {
+		*cost.own = max(orDefault(*cost.field, *cost.own), 0)
+	}
+	adaptive := e.mode == Adaptive
+	e.failFast = adaptive && t.RateLimit.FailFast
+	e.partitions = newPartitionTable(orDefault(t.MaxPartitions, defaultMaxPartitions), func(name string) *partition {
+		p := &partition{name: name, quota: NewQuota(quota)}
+		if adaptive {
+			p.limiter = NewRateLimiter(t.RateLimit)
+		}
+		return p
+	})
+	if pooled, ok := e.base.(*http.Transport); ok {
+		e.fresh = sync.OnceValue(func() http.RoundTripper {
+			unpooled := pooled.Clone()
+			unpooled.MaxIdleConnsPerHost = -1
+			return unpooled
+		})
+	}
+	return e
+}
+
+// Validate reports what in the configuration makes no sense: nil, or an error that names each such field, its value and
+// what is allowed. RoundTrip returns the same error before sending anything.
+func (t *Transport) Validate() error {
+	var faults []error
+	fault := func(format string, args ...any) {
+		faults = append(faults, fmt.Errorf("awsretry: Transport."+format, args...))
+	}
+	switch t.Mode {
+	case "", Standard, Adaptive, Legacy:
+	default:
+		fault("Mode is %q; it must be %q, %q or %q, or empty for %[2]q", t.Mode, Standard, Adaptive, Legacy)
+	}
+	if t.Revision != Classic && t.Revision != Revision2026 {
+		fault("Revision is %d; it must be Classic or Revision2026", t.Revision)
+	}
+	if t.MaxAttempts < 0 {
+		fault("MaxAttempts is %d; it must be above 0, where 1 means no retry, or 0 for the mode's default", t.MaxAttempts)
+	}
+	if t.AttemptTimeout < 0 {
+		fault("AttemptTimeout is %v; it must be above 0, or 0 for none", t.AttemptTimeout)
+	}
+	if t.MaxPartitions < 0 {
+		fault("MaxPartitions is %d; it must be above 0, or 0 for %d", t.MaxPartitions, defaultMaxPartitions)
+	}
+	if b, ok := t.Backoff.(interface{ validate() error }); ok {
+		if err := b.validate(); err != nil {
+			fault("Backoff.%w", err)
+		}
+	}
+	if isNil(t.Backoff) {
+		fault("Backoff is a nil %T; it must be a usable Backoff, or nil for the mode's", t.Backoff)
+	}
+	if err := t.Quota.validate(); err != nil {
+		fault("%w", err)
+	}
+	if err := t.RateLimit.validate(); err != nil {
+		fault("%w", err)
+	}
+	if isNil(t.Base) {
+		fault("Base is a nil %T; it must be a usable RoundTripper, or nil for the shared default", t.Base)
+	} else if holdsTransport(t.Base, 0) {
+		fault("Base is, or sends through, another awsretry.Transport; retries of retries multiply, so there must be one alone")
+	}
+	return errors.Join(faults...)
+}
+
+// isNil reports whether v is set, to a pointer or function that is nil.
+func isNil(v any) bool {
+	switch r := reflect.ValueOf(v); r.Kind() {
+	case reflect.Pointer, reflect.Func, reflect.Map:
+		return r.IsNil()
+	}
+	return false
+}
+
+// holdsTransport reports whether rt is a Transport, or a struct whose exported fields lead to one.
+func holdsTransport(rt any, depth int) bool {
+	const maxDepth = 16 // of wrappers around wrappers, and of cycles
+	if _, ok := rt.(*Transport); ok {
+		return true
+	}
+	v := reflect.ValueOf(rt)
+	for v.Kind() == reflect.Pointer && !v.IsNil() {
+		v = v.Elem()
+	}
+	if v.Kind() != reflect.Struct || depth == maxDepth {
+		return false
+	}
+	for i := range v.NumField() {
+		if !v.Type().Field(i).IsExported() {
+			continue
+		}
+		if inner, ok := v.Field(i).Interface().(http.RoundTripper); ok && holdsTransport(inner, depth+1) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,82 @@
+package awsretry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+)
+
+// An Error is what RoundTrip returns where no answer came, or where the caller's context ended after the last answer
+// was closed. errors.Is and errors.As find in it the transport's last error, the cause of the context's end, or
+// [ErrQuotaExceeded] and [ErrRateLimited] where nothing was sent.
+type Error struct {
+	Attempts int  // that were sent
+	Stop     Stop // why there were no more
+	Err      error
+
+	query string // of the URL, which is kept out of the text
+}
+
+func (e *Error) Error() string {
+	attempts := "attempts"
+	if e.Attempts == 1 {
+		attempts = "attempt"
+	}
+	return fmt.Sprintf("awsretry: %s after %d %s: %s", e.Stop, e.Attempts, attempts, withoutQuery(e.Err, e.query))
+}
+
+// withoutQuery is err's text without the query of the request's URL, which may be secret.
+func withoutQuery(err error, query string) string {
+	if query == "" {
+		return err.Error()
+	}
+	return strings.ReplaceAll(err.Error(), "?"+query, "?…")
+}
+
+// Unwrap returns Err.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Timeout reports whether the last failure was a time-out, as net.Error does.
+func (e *Error) Timeout() bool { return timedOut(e.Err) }
+
+// Temporary reports whether the failure may pass: whether it was given up although it is retryable.
+func (e *Error) Temporary() bool {
+	switch e.Stop {
+	case StopMaxAttempts, StopQuota, StopDeadline, StopBody, StopRetryAfter, StopRateLimit, StopOuterRetry, StopDisabled:
+		return true
+	}
+	return false
+}
+
+// An answerError stands for an answer that was closed when the pause behind it did not end well.
+type answerError struct {
+	status int
+	code   string
+}
+
+func (e *answerError) Error() string {
+	text := fmt.Sprintf("%d %s", e.status, http.StatusText(e.status))
+	if e.code != "" {
+		text += " (" + e.code + ")"
+	}
+	return "the last answer was " + strings.TrimSpace(text)
+}
+
+// interruption is the error of a context that ended: it holds the context's error, its cause, and the failure before it,
+// where there are such.
+func interruption(ctx context.Context, why, last error) error {
+	ctxErr := ctx.Err()
+	if last != nil && errors.Is(last, why) && (ctxErr == nil || errors.Is(last, ctxErr)) {
+		return last
+	}
+	err := why
+	if ctxErr != nil && !errors.Is(why, ctxErr) {
+		err = fmt.Errorf("%w: %w", ctxErr, why)
+	}
+	if last != nil {
+		err = fmt.Errorf("%w; before that: %w", err, last)
+	}
+	return err
+}

@@ -1,0 +1,213 @@
+package awsretry
+
+import (
+	"bytes"
+	"net/http"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Every body in testdata, cut at every byte: what a cut body gives is what the whole one gives, or nothing.
+func TestBodyCodeCut(t *testing.T) {
+	for _, tt := range errorBodies {
+		t.Run(tt.file, func(t *testing.T) {
+			body := readErrorBody(t, tt.file)
+			found := false
+			for n := range len(body) + 1 {
+				checkCut(t, tt.header, body, n)
+				got := bodyCode(tt.header, body[:n])
+				if found && got == "" {
+					t.Errorf("cut at %d: the code that a shorter piece gave is lost", n)
+				}
+				found = got != ""
+			}
+		})
+	}
+}
+
+// checkCut fails if the first n bytes of a body give a code that the whole body does not give. A member code of a JSON
+// object is the one that may be overruled, by a member __type behind the cut; so each of the two is compared for itself.
+func checkCut(t *testing.T, h http.Header, body []byte, n int) {
+	t.Helper()
+	cut, whole := bodyCode(h, body[:n]), bodyCode(h, body)
+	if cut == "" || cut == whole {
+		return
+	}
+	start := bytes.IndexByte(body, '{')
+	if start < 0 || start >= n || len(bytes.TrimLeft(bytes.TrimPrefix(body[:start], []byte("\ufeff")), " \t\r\n")) > 0 {
+		t.Fatalf("cut at %d of %d gives %q, the whole body %q", n, len(body), cut, whole)
+	}
+	cutType, cutCode := jsonCodes(body[start:n])
+	wholeType, wholeCode := jsonCodes(body[start:])
+	if cutType != "" || cutCode != wholeCode || wholeType == "" {
+		t.Fatalf("cut at %d of %d gives __type %q and code %q, the whole body %q and %q",
+			n, len(body), cutType, cutCode, wholeType, wholeCode)
+	}
+}
+
+func TestBodyCodeLength(t *testing.T) {
+	longest, tooLong := strings.Repeat("x", 256), strings.Repeat("x", 257)
+	item := func(s string) []byte { // a CBOR text with a two-byte length
+		return append([]byte{0x79, byte(len(s) >> 8), byte(len(s))}, s...)
+	}
+	tests := []struct {
+		name   string
+		header http.Header
+		body   func(code string) []byte
+	}{
+		{"JSON", jsonHeader, func(c string) []byte { return []byte(`{"__type":"` + c + `"}`) }},
+		{"XML", xmlHeader, func(c string) []byte { return []byte(`<Error><Code>` + c + `</Code></Error>`) }},
+		{"SOAP", xmlHeader, func(c string) []byte {
+			return []byte(`<Envelope><Body><Fault><faultcode>` + c + `</faultcode></Fault></Body></Envelope>`)
+		}},
+		{"CBOR", cborHeader, func(c string) []byte { return append([]byte("\xa1\x66__type"), item(c)...) }},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := bodyCode(tt.header, tt.body(longest)); got != longest {
+				t.Errorf("256 bytes: got %q", got)
+			}
+			if got := bodyCode(tt.header, tt.body(tooLong)); got != "" {
+				t.Errorf("257 bytes: got %q, want none", got)
+			}
+			if got := bodyCode(tt.header, tt.body("")); got != "" {
+				t.Errorf("0 bytes: got %q, want none", got)
+			}
+		})
+	}
+}
+
+// Bodies of 64 KiB that are made to be costly. Each takes milliseconds; the limit is far above that and far below what
+// quadratic work would take.
+func TestBodyCodeHostile(t *testing.T) {
+	fill := func(head, unit, tail string) []byte {
+		return []byte(head + strings.Repeat(unit, (maxErrorBody-len(head)-len(tail))/len(unit)) + tail)
+	}
+	const n = maxErrorBody / 16
+	tests := []struct {
+		name   string
+		header http.Header
+		body   []byte
+		want   string
+	}{
+		{"JSON arrays never closed", jsonHeader, fill(`{"a":`, "[", ""), ""},
+		{"JSON objects never closed", jsonHeader, fill("", `{"a":`, ""), ""},
+		{"JSON deep, code behind", jsonHeader,
+			[]byte(`{"a":` + strings.Repeat("[", 2*n) + strings.Repeat("]", 2*n) + `,"code":"SlowDown"}`), "SlowDown"},
+		{"JSON many members", jsonHeader, fill("{", `"a":1,`, `"code":"SlowDown"}`), "SlowDown"},
+		{"JSON long message", jsonHeader, fill(`{"message":"`, `\u00e9`, `","code":"SlowDown"}`), "SlowDown"},
+		{"JSON long string never closed", jsonHeader, fill(`{"code":"`, `x`, ``), ""},
+		{"JSON many types that are none", jsonHeader, fill("{", `"__type":"","code":"",`, `"code":"SlowDown"}`), "SlowDown"},
+		{"JSON white space", jsonHeader, fill("", " ", `{"code":"SlowDown"}`), "SlowDown"},
+		{"XML elements never closed", xmlHeader, fill("<Error>", "<a>", ""), ""},
+		{"XML deep, code behind", xmlHeader,
+			[]byte("<Error>" + strings.Repeat("<a>", n) + strings.Repeat("</a>", n) + "<Code>SlowDown</Code></Error>"), "SlowDown"},
+		{"XML codes in codes", xmlHeader, fill("<Error>", "<Code>", ""), ""},
+		{"XML many empty codes", xmlHeader, fill("<Error>", "<Code/>", "<Code>SlowDown</Code></Error>"), "SlowDown"},
+		{"XML attributes", xmlHeader, fill("<Error ", `xmlns:a="b" `, "><Code>SlowDown</Code></Error>"), "SlowDown"},
+		{"XML comments in a code", xmlHeader, fill("<Error><Code>Slow", "<!---->", "Down</Code></Error>"), "SlowDown"},
+		{"XML directive", xmlHeader, fill("<!DOCTYPE ", "<!--a-->", "><Error><Code>SlowDown</Code></Error>"), "SlowDown"},
+		{"CBOR arrays never closed", cborHeader, fill("\xa1\x61a", "\x81", ""), ""},
+		{"CBOR tags", cborHeader, fill("\xa1\x61a", "\xc1", ""), ""},
+		{"CBOR as deep as is read", cborHeader,
+			[]byte("\xbf\x61a" + strings.Repeat("\x81", 32) + "\x01\x66__type\x68SlowDown"), "SlowDown"},
+		{"CBOR deeper than is read", cborHeader,
+			[]byte("\xbf\x61a" + strings.Repeat("\x81", 33) + "\x01\x66__type\x68SlowDown"), ""},
+		{"CBOR many pairs", cborHeader, fill("\xbf", "\x61a\x01", "\x66__type\x68SlowDown"), "SlowDown"},
+		{"CBOR many null pairs", cborHeader, fill("\xbf", "\xf6\xf7", "\x66__type\x68SlowDown"), "SlowDown"},
+		{"CBOR map of equal keys in a value", cborHeader, fill("\xbf\x61a\xbf", "\x01\x01", "\xff\x66__type\x68SlowDown"), "SlowDown"},
+		{"CBOR text in pieces", cborHeader, fill("\xbf\x61a\x7f", "\x60", "\xff\x66__type\x68SlowDown"), "SlowDown"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if len(tt.body) > maxErrorBody {
+				t.Fatalf("the body has %d bytes", len(tt.body))
+			}
+			start := time.Now()
+			if got := bodyCode(tt.header, tt.body); got != tt.want {
+				t.Errorf("bodyCode = %q, want %q", got, tt.want)
+			}
+			if d := time.Since(start); d > 5*time.Second {
+				t.Errorf("took %v", d)
+			}
+		})
+	}
+}
+
+// A code that is kept, in a record of the attempt, say, keeps no body in memory.
+func TestBodyCodePinsNothing(t *testing.T) {
+	long := strings.Repeat(" ", maxErrorBody-512)
+	item := []byte("Foo:" + long)
+	tests := []struct {
+		name   string
+		header http.Header
+		body   []byte
+	}{
+		{"JSON", jsonHeader, []byte(`{"__type":"Foo:` + long + `"}`)},
+		{"XML", xmlHeader, []byte(`<Error><Code>Foo` + long + `</Code></Error>`)},
+		{"SOAP", xmlHeader, []byte(`<Envelope><Body><Fault><faultcode>` + long + `a:Foo</faultcode></Fault></Body></Envelope>`)},
+		{"CBOR", cborHeader, append([]byte{0xa1, 0x66, '_', '_', 't', 'y', 'p', 'e', 0x79, byte(len(item) >> 8), byte(len(item))}, item...)},
+	}
+	inUse := func() int64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			kept := make([]string, 256)
+			before := inUse()
+			for i := range kept {
+				kept[i] = bodyCode(tt.header, tt.body)
+			}
+			grown := inUse() - before
+			for _, code := range kept {
+				if code != "Foo" {
+					t.Fatalf("bodyCode = %q, want Foo", code)
+				}
+			}
+			if limit := int64(len(kept) * maxErrorBody / 4); grown > limit {
+				t.Errorf("%d codes keep %d bytes in memory, want at most %d", len(kept), grown, limit)
+			}
+			runtime.KeepAlive(kept)
+		})
+	}
+}
+
+// FuzzErrorCode holds the finders to what they promise for any input: a code is short, printable and trimmed, and
+// a body that is cut off gives no code of its own.
+func FuzzErrorCode(f *testing.F) {
+	for _, tt := range errorBodies {
+		body := readErrorBody(f, tt.file)
+		f.Add("ns#Foo:http://x", "RequestThrottled;Sender", body, filepath.Ext(tt.file) == ".hex", uint(len(body)/2))
+	}
+	f.Fuzz(func(t *testing.T, errorType, queryError string, body []byte, asCBOR bool, n uint) {
+		check := func(where, code, forbidden string) {
+			t.Helper()
+			if len(code) > maxCodeLen || code != strings.TrimSpace(code) || strings.ContainsAny(code, forbidden) ||
+				strings.ContainsFunc(code, func(r rune) bool { return r < ' ' || r > '~' }) {
+				t.Errorf("%s: code %q", where, code)
+			}
+		}
+		check("headers", headerCode(http.Header{errorTypeHeader: {errorType}, queryErrorHeader: {queryError}}), ":#,;\n")
+
+		if len(body) > maxErrorBody {
+			body = body[:maxErrorBody]
+		}
+		h := http.Header{"Content-Type": {errorType}}
+		mayHoldCode(h)
+		if asCBOR {
+			h = cborHeader
+		}
+		forbidden := ":#"
+		if bytes.Contains(body, []byte("<")) {
+			forbidden = "" // the code of S3 or of the query protocol is taken as it stands
+		}
+		check("body", bodyCode(h, body), forbidden)
+		checkCut(t, h, body, int(n%uint(len(body)+1)))
+	})
+}

@@ -1,0 +1,66 @@
+package awsretry
+
+import (
+	"context"
+	"log/slog"
+	"net/url"
+)
+
+// LogTo returns an observer for Transport.Observe or [WithObserver] that writes to logger: at level debug an attempt that a
+// retry follows, at level warn a failure that is given up although it is retryable. Other attempts are not logged.
+// URLs are logged without user, query and fragment.
+func LogTo(logger *slog.Logger) func(Attempt) {
+	return func(a Attempt) {
+		level, message := slog.LevelDebug, "retrying"
+		switch {
+		case a.Stop == "":
+		case a.Class.Retryable():
+			level, message = slog.LevelWarn, "gave up"
+		default:
+			return
+		}
+		ctx := context.Background()
+		if a.Request != nil {
+			ctx = a.Request.Context()
+		}
+		if !logger.Enabled(ctx, level) {
+			return
+		}
+		logger.LogAttrs(ctx, level, message, attemptAttrs(a)...)
+	}
+}
+
+func attemptAttrs(a Attempt) []slog.Attr {
+	attrs := make([]slog.Attr, 0, 12)
+	var query string
+	if a.Request != nil && a.Request.URL != nil {
+		query = a.Request.URL.RawQuery
+		attrs = append(attrs, slog.String("method", a.Request.Method), slog.String("url", bareURL(a.Request.URL)))
+	}
+	attrs = append(attrs, slog.Int("attempt", a.Number), slog.String("class", a.Class.String()))
+	if a.Response != nil {
+		attrs = append(attrs, slog.Int("status", a.Response.StatusCode))
+	}
+	if a.Code != "" {
+		attrs = append(attrs, slog.String("code", a.Code))
+	}
+	if a.Err != nil {
+		attrs = append(attrs, slog.String("error", withoutQuery(a.Err, query)))
+	}
+	if !a.Start.IsZero() {
+		attrs = append(attrs, slog.Duration("elapsed", a.Elapsed))
+	}
+	if a.Waited > 0 {
+		attrs = append(attrs, slog.Duration("waited", a.Waited))
+	}
+	if a.Stop == "" {
+		return append(attrs, slog.Duration("delay", a.Delay))
+	}
+	return append(attrs, slog.String("stop", string(a.Stop)))
+}
+
+// bareURL is u without what may be secret.
+func bareURL(u *url.URL) string {
+	bare := url.URL{Scheme: u.Scheme, Opaque: u.Opaque, Host: u.Host, Path: u.Path, RawPath: u.RawPath}
+	return bare.String()
+}

@@ -1,0 +1,123 @@
+package awsretry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+)
+
+// An attemptTimeoutError says that an attempt took longer than Transport.AttemptTimeout. It is no
+// context.DeadlineExceeded, which speaks of the caller's own deadline.
+type attemptTimeoutError struct{ after time.Duration }
+
+func (e *attemptTimeoutError) Error() string {
+	return fmt.Sprintf("awsretry: the attempt took longer than AttemptTimeout, %v", e.after)
+}
+
+func (*attemptTimeoutError) Timeout() bool   { return true }
+func (*attemptTimeoutError) Temporary() bool { return true }
+
+// An attemptContext is the context of one attempt with a time-out. It ends with the time-out, the caller's context, or the
+// end of the response body.
+//
+// It is not context.WithTimeout because the headers of a 101 end the time-out and not the context.
+type attemptContext struct {
+	context.Context
+	deadline time.Time
+	cancel   context.CancelCauseFunc
+	timer    *time.Timer
+}
+
+func newAttemptContext(parent context.Context, timeout time.Duration) *attemptContext {
+	ctx, cancel := context.WithCancelCause(parent)
+	deadline := time.Now().Add(timeout)
+	if earlier, ok := parent.Deadline(); ok && earlier.Before(deadline) {
+		deadline = earlier
+	}
+	return &attemptContext{
+		Context:  ctx,
+		deadline: deadline,
+		cancel:   cancel,
+		timer:    time.AfterFunc(timeout, func() { cancel(&attemptTimeoutError{timeout}) }),
+	}
+}
+
+func (c *attemptContext) Deadline() (time.Time, bool) { return c.deadline, true }
+
+// end releases what the context holds. It may be called more than once, and by several goroutines.
+func (c *attemptContext) end() {
+	c.timer.Stop()
+	c.cancel(context.Canceled)
+}
+
+// explain returns the time-out in place of err, where it is what ended the attempt.
+func (c *attemptContext) explain(err error) error {
+	var timeout *attemptTimeoutError
+	if errors.As(context.Cause(c.Context), &timeout) {
+		return timeout
+	}
+	return err
+}
+
+// bind ends the context with the response's body.
+func (c *attemptContext) bind(resp *http.Response) {
+	switch body := resp.Body.(type) {
+	case nil:
+		c.end()
+	case io.ReadWriteCloser:
+		c.timer.Stop() // the connection has changed hands
+		resp.Body = &upgradedBody{body, c}
+	default:
+		if body == http.NoBody {
+			c.end()
+			return
+		}
+		resp.Body = &timedBody{body, c}
+	}
+}
+
+// A timedBody is the body of a response whose attempt has a time-out.
+type timedBody struct {
+	src io.ReadCloser
+	ctx *attemptContext
+}
+
+func (b *timedBody) Read(p []byte) (int, error) {
+	n, err := b.src.Read(p)
+	if err != nil {
+		if err != io.EOF {
+			err = b.ctx.explain(err)
+		}
+		b.ctx.end()
+	}
+	return n, err
+}
+
+func (b *timedBody) Close() error {
+	err := b.src.Close()
+	b.ctx.end()
+	return err
+}
+
+// An upgradedBody is the body of a 101, a connection that can be written to.
+type upgradedBody struct {
+	io.ReadWriteCloser
+	ctx *attemptContext
+}
+
+func (b *upgradedBody) Close() error {
+	err := b.ReadWriteCloser.Close()
+	b.ctx.end()
+	return err
+}
+
+// CloseWrite closes the sending side, as the body that net/http gives can.
+func (b *upgradedBody) CloseWrite() error {
+	if half, ok := b.ReadWriteCloser.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return fmt.Errorf("awsretry: CloseWrite: %w", http.ErrNotSupported)
+}

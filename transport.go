@@ -1,0 +1,95 @@
+package awsretry
+
+import (
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// A Transport is an http.RoundTripper that retries requests by the rules of the AWS SDKs. The zero value is ready to use: it
+// sends through a shared pooled transport, at most three times, with the standard mode's bucket and pauses. Set it as
+// http.Client.Transport, or below any SDK that takes an *http.Client.
+//
+// The fields are read when the first request is sent, and must not be changed from then on. A Transport is safe
+// for concurrent use, and keeps its buckets for as long as it lives: use one for many requests.
+//
+// RoundTrip returns the last answer: the last response, its body whole and unread, whatever its status; or an [*Error]
+// around the last transport error. [Outcome] says of a response why it was not retried again.
+type Transport struct {
+	Base     http.RoundTripper // sends each attempt; nil: a shared pooled transport from go-cleanhttp
+	Mode     Mode              // "": Standard
+	Revision Revision          // zero: Classic, the documents' rules
+
+	MaxAttempts    int           // in all, the first included; 0: the mode's default, 3 (Legacy 4); 1: never retry
+	AttemptTimeout time.Duration // 0: none; covers an attempt from its sending to the end of its response body, or to the headers of a 101
+
+	Policy  Policy  // what an answer means; nil: DefaultPolicy. With a policy of your own each attempt allocates its record
+	Backoff Backoff // the pauses; nil: the mode's and revision's
+
+	// MaxRetryAfter is the longest pause that a Retry-After header may ask for. A longer one is not made: the answer goes
+	// back with its header. 0: 1 minute; negative: Retry-After is not looked at.
+	MaxRetryAfter time.Duration
+
+	Quota     QuotaConfig     // the retry token bucket; not in Legacy mode
+	RateLimit RateLimitConfig // in Adaptive mode only
+
+	// Partition names the partition of a request; each has buckets of its own. nil: the URL's host with its port, in lower
+	// case. WithPartition goes before it.
+	Partition     func(*http.Request) string
+	MaxPartitions int // kept; 0: 1024; the least recently used goes first
+
+	// MaxBodyBuffer is how many bytes are held of a request body that cannot be had again: one without GetBody that is no
+	// io.ReaderAt with a size either. A longer body is sent once. 0: 1 MiB; negative: nothing is held.
+	MaxBodyBuffer int64
+
+	// Prepare is called before each attempt with a request of its own (headers and URL may be changed, the body may not) and the
+	// attempt's number, from 1: to sign it anew, to date it. Its error ends the request. nil: nothing.
+	Prepare func(*http.Request, int) error
+
+	// LongPoll marks operations that a caller repeats in a loop of its own: when the retry token bucket refuses their retry, the
+	// pause is slept before the answer goes back. nil: none in Classic, in Revision2026 the AWS operations SQS
+	// ReceiveMessage, Step Functions GetActivityTask, SWF PollForActivityTask and PollForDecisionTask.
+	LongPoll func(*http.Request) bool
+
+	SDKHeaders    bool // send amz-sdk-invocation-id and amz-sdk-request: attempt=1; max=3, as the AWS SDKs do
+	NestedRetries bool // retry although the request says, in amz-sdk-request, that an outer AWS SDK loop retries it
+
+	// Observe is called once for every attempt, after the decision on it and before the pause. It must not keep the
+	// Response's body. nil: nobody is told.
+	Observe func(Attempt)
+
+	running  atomic.Pointer[engine] // set by the first request
+	starting sync.Mutex             // held while running is made
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	var c call
+	defer c.end()
+	if err := c.begin(t, req); err != nil {
+		return nil, err
+	}
+	for {
+		var a Attempt
+		if err := c.takeSendToken(&a); err != nil {
+			return nil, err
+		}
+		if err := c.prepare(); err != nil {
+			return nil, err
+		}
+		c.send(&a)
+		c.classify(&a)
+		c.keepBooks(&a)
+		if !c.decide(&a) || !c.pause(&a) {
+			return c.finish(&a)
+		}
+	}
+}
+
+// CloseIdleConnections closes the idle connections of Base, where it has such a method.
+func (t *Transport) CloseIdleConnections() {
+	if base, ok := t.base().(interface{ CloseIdleConnections() }); ok {
+		base.CloseIdleConnections()
+	}
+}
