@@ -111,7 +111,6 @@ func NewRateLimiter(c RateLimitConfig) *RateLimiter {
 	}
 }
 
-
 // Wait takes the token that one attempt needs, and waits in line for it; with FailFast it returns [ErrRateLimited] at once
 // when no token is there. Before the first throttling answer it takes nothing and returns nil. When ctx has ended, or ends
 // while Wait waits, nothing is taken and the context's cause is returned.

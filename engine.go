@@ -54,6 +54,12 @@ var (
 
 const defaultSuccessIncrement = 1
 
+// dynamoDBRules go before attempts and backoff for requests to Amazon DynamoDB.
+type dynamoDBRules struct {
+	attempts int
+	backoff  Backoff
+}
+
 type costs struct{ transient, timeout, throttling int }
 
 func (c costs) of(class Class) int {
@@ -79,10 +85,11 @@ type engine struct {
 
 	mode          Mode
 	revision      Revision
-	attempts      int // 0: the mode's, which then may depend on the request
+	attempts      int // in all
 	timeout       time.Duration
-	policy        Policy  // nil: DefaultPolicy, called without making the Attempt escape
-	backoff       Backoff // nil: the revision's, which may depend on the request
+	policy        Policy // nil: DefaultPolicy, called without making the Attempt escape
+	backoff       Backoff
+	dynamoDB      *dynamoDBRules // nil where it has no rules of its own
 	maxRetryAfter time.Duration
 
 	costs       costs
@@ -137,10 +144,8 @@ func (t *Transport) newEngine() *engine {
 		base:          t.base(),
 		mode:          t.Mode,
 		revision:      t.Revision,
-		attempts:      t.MaxAttempts,
 		timeout:       t.AttemptTimeout,
 		policy:        t.Policy,
-		backoff:       t.Backoff,
 		maxRetryAfter: orDefault(t.MaxRetryAfter, defaultMaxRetryAfter),
 		increment:     max(orDefault(t.Quota.SuccessIncrement, defaultSuccessIncrement), 0),
 		initialCost:   t.Quota.InitialCost,
@@ -162,10 +167,8 @@ func (t *Transport) newEngine() *engine {
 		e.revision = Classic
 		quota = QuotaConfig{Capacity: -1}
 		e.initialCost, e.increment, e.waitTokens = 0, 0, false
-		if e.backoff == nil {
-			e.backoff = legacyBackoff{}
-		}
 	}
+	t.setPauses(e)
 	e.capacity = quota.capacity()
 	e.costs = classicCosts
 	if e.revision == Revision2026 {
@@ -195,6 +198,28 @@ func (t *Transport) newEngine() *engine {
 		})
 	}
 	return e
+}
+
+// setPauses sets the attempts and the pauses: those of t's fields, else the mode's and revision's.
+func (t *Transport) setPauses(e *engine) {
+	e.attempts = orDefault(t.MaxAttempts, defaultAttempts(e.mode))
+	switch {
+	case t.Backoff != nil:
+		e.backoff = t.Backoff
+	case e.mode == Legacy:
+		e.backoff = legacyBackoff{}
+	case e.revision == Revision2026:
+		e.backoff = backoff2026
+	default:
+		e.backoff = Exponential{}
+	}
+	if e.revision != Revision2026 {
+		return
+	}
+	e.dynamoDB = &dynamoDBRules{attempts: orDefault(t.MaxAttempts, dynamoDBAttempts), backoff: t.Backoff}
+	if t.Backoff == nil {
+		e.dynamoDB.backoff = backoffDynamoDB2026
+	}
 }
 
 // Validate reports what in the configuration makes no sense: nil, or an error that names each such field, its value and

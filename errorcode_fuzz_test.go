@@ -159,7 +159,7 @@ func TestBodyCodePinsNothing(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			kept := make([]string, 256)
+			kept := make([]string, 32)
 			before := inUse()
 			for i := range kept {
 				kept[i] = bodyCode(tt.header, tt.body)

@@ -8,18 +8,24 @@ import (
 
 // maxAttempts is how often the request may be sent.
 func (c *call) maxAttempts() int {
-	switch {
-	case c.attempts > 0:
-		return c.attempts
-	case c.revision == Revision2026 && dynamoDB(c.req):
-		return dynamoDBAttempts
+	if c.dynamoDB != nil && dynamoDB(c.req) {
+		return c.dynamoDB.attempts
 	}
-	return defaultAttempts(c.mode)
+	return c.attempts
+}
+
+// nextPause is the backoff's.
+func (c *call) nextPause(a *Attempt) time.Duration {
+	backoff := c.backoff
+	if c.dynamoDB != nil && dynamoDB(c.req) {
+		backoff = c.dynamoDB.backoff
+	}
+	return max(backoff.Delay(a.Number-1, a.Class, c.lastDelay), 0)
 }
 
 // delay is the pause before the retry of a. It is short where it is no longer than MaxRetryAfter allows.
 func (c *call) delay(a *Attempt, now time.Time) (d time.Duration, short bool) {
-	d = max(c.backoffOf().Delay(a.Number-1, a.Class, c.lastDelay), 0)
+	d = c.nextPause(a)
 	if a.Response == nil {
 		return d, true
 	}
@@ -37,18 +43,6 @@ func (c *call) delay(a *Attempt, now time.Time) (d time.Duration, short bool) {
 		return addSaturating(d, asked), true
 	}
 	return max(d, asked), true
-}
-
-func (c *call) backoffOf() Backoff {
-	switch {
-	case c.backoff != nil:
-		return c.backoff
-	case c.revision == Classic:
-		return Exponential{}
-	case dynamoDB(c.req):
-		return backoffDynamoDB2026
-	}
-	return backoff2026
 }
 
 // longPolls reports whether the caller repeats the request in a loop of its own.

@@ -1,0 +1,325 @@
+package awsretry
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"os"
+	"strings"
+	"syscall"
+	"unicode"
+	"unicode/utf8"
+
+	"gopkg.in/ini.v1"
+)
+
+const (
+	retryModeKey   = "retry_mode"
+	maxAttemptsKey = "max_attempts"
+
+	// maxConfigFileSize bounds the memory that a file can take.
+	maxConfigFileSize = 16 << 20
+
+	profileNamePunctuation = "-/.%@_:+"
+)
+
+// A sharedFile is a config or a credentials file.
+type sharedFile struct {
+	path     string // "": there is none
+	isConfig bool   // profiles are [profile NAME]; in the credentials file they are [NAME]
+}
+
+// profileSettings is what one file says about one profile.
+type profileSettings struct {
+	found                  bool
+	retryMode, maxAttempts setting
+}
+
+func (f sharedFile) String() string {
+	switch {
+	case f.path != "":
+		return f.path
+	case f.isConfig:
+		return "~/.aws/config"
+	}
+	return "~/.aws/credentials"
+}
+
+// profile reads the file and returns what it says about the named profile. A file that does not exist says nothing.
+func (f sharedFile) profile(name string) (profileSettings, error) {
+	if f.path == "" {
+		return profileSettings{}, nil
+	}
+	text, err := readConfigFile(f.path)
+	if err != nil {
+		return profileSettings{}, err
+	}
+	return f.parse(text, name)
+}
+
+// parse returns what the text, as if it stood in f, says about the named profile.
+func (f sharedFile) parse(text, name string) (profileSettings, error) {
+	text = strings.TrimPrefix(text, "\ufeff")
+	if strings.HasPrefix(text, "\xff\xfe") || strings.HasPrefix(text, "\xfe\xff") {
+		return profileSettings{}, fmt.Errorf("awsretry: %s is UTF-16 text; it must be UTF-8", f.path)
+	}
+	section := f.findProfile(text, name)
+	switch {
+	case !section.found:
+		return profileSettings{}, nil
+	case section.badLine != 0:
+		return profileSettings{}, fmt.Errorf("awsretry: %s line %d, in %s, cannot be read: %s; allowed are NAME = VALUE, [SECTION], a line that begins with # or ;, "+
+			"and under a NAME = VALUE the indented lines that continue it", f.path, section.badLine, section.header, section.badReason)
+	}
+	return section.settings(f.path)
+}
+
+// readConfigFile returns the file's text, "" where there is no such file.
+func readConfigFile(path string) (string, error) {
+	file, err := os.Open(path)
+	// ENOTDIR: a HOME of /dev/null, as daemons have it, makes for a path that leads through a file.
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("awsretry: %w", err)
+	}
+	defer file.Close()
+
+	var text strings.Builder
+	if info, err := file.Stat(); err == nil && info.Mode().IsRegular() {
+		text.Grow(int(min(info.Size(), maxConfigFileSize)))
+	}
+	n, err := io.Copy(&text, io.LimitReader(file, maxConfigFileSize+1))
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("awsretry: %w", err)
+	case n > maxConfigFileSize:
+		return "", fmt.Errorf("awsretry: %s is larger than %d bytes, the most that is read of a config or credentials file", path, maxConfigFileSize)
+	}
+	return text.String(), nil
+}
+
+// A profileSection is what stands under one spelling of the chosen profile's header, merged where that stands twice.
+type profileSection struct {
+	header                 string
+	found                  bool
+	retryMode, maxAttempts property
+	badLine                int // the first line that cannot be read; 0: there is none
+	badReason              string
+}
+
+// A property is the last line that sets a key, not judged yet.
+type property struct {
+	key, value  string // the key as written; "": the key is not set
+	continuedAt int    // see setting
+}
+
+// findProfile returns the section of the named profile. It looks at each line once.
+//
+// Sections, comments and indented lines are told apart here and not by ini.v1, because the rules of AWS differ: there a
+// comment inside a value wants white space of either kind before it, an indented line continues the property above it
+// whatever its value, a dot in a profile's name makes no child of another one, and a line that cannot be read spoils
+// its own profile only.
+func (f sharedFile) findProfile(text, name string) profileSection {
+	bare := profileSection{header: "[" + name + "]"}
+	worded := profileSection{header: "[profile " + name + "]"}
+	var current *profileSection // nil outside the chosen profile
+	var inSection bool
+	var propertyAbove bool // an indented line continues a property
+	var above *property    // that property where it is one of the two, else nil
+	for number, line := range configLines(text) {
+		indented := line != "" && isSpace(line)
+		line = strings.TrimSpace(line)
+		switch {
+		case line == "" || line[0] == '#' || line[0] == ';':
+			// Neither ends the property above.
+		case indented && propertyAbove:
+			above.continueWith(number, line)
+		case line[0] == '[' && strings.Contains(line, "]"):
+			inSection, propertyAbove, above, current = true, false, nil, nil
+			header, _, _ := strings.Cut(line[1:], "]") // no profile's name holds a ]
+			switch profile, word := parseHeader(header); {
+			case profile != name:
+			case word && f.isConfig:
+				current = &worded
+			case !word && (!f.isConfig || name == defaultProfile):
+				current = &bare
+			}
+			current.open()
+		default:
+			key, value, reason := cutProperty(line, indented)
+			propertyAbove, above = inSection && key != "", nil
+			if reason != "" {
+				current.spoil(number, reason)
+			} else if above = current.property(key); above != nil {
+				*above = property{key: key, value: value}
+			}
+		}
+	}
+	if worded.found {
+		return worded // [profile default] replaces [default]
+	}
+	return bare
+}
+
+// configLines yields the lines of text with their numbers, from 1. A line ends with LF, CRLF or CR.
+func configLines(text string) iter.Seq2[int, string] {
+	return func(yield func(int, string) bool) {
+		for number := 1; text != ""; number++ {
+			line, rest := text, ""
+			if end := strings.IndexAny(text, "\r\n"); end >= 0 {
+				line, rest = text[:end], text[end+1:]
+				if text[end] == '\r' {
+					rest = strings.TrimPrefix(rest, "\n")
+				}
+			}
+			if !yield(number, line) {
+				return
+			}
+			text = rest
+		}
+	}
+}
+
+// parseHeader returns the name of the profile in a section's header, the text between the brackets, or "" where it is
+// not the name of one; and whether the word profile stands before it.
+func parseHeader(header string) (name string, word bool) {
+	header = strings.TrimSpace(header)
+	if rest, ok := strings.CutPrefix(header, "profile"); ok && rest != "" && isSpace(rest) {
+		header, word = strings.TrimSpace(rest), true
+	}
+	if n := len(header); n >= 2 && header[0] == header[n-1] && (header[0] == '"' || header[0] == '\'') {
+		header = header[1 : n-1]
+	}
+	for _, r := range header {
+		if !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune(profileNamePunctuation, r) {
+			return "", word
+		}
+	}
+	return header, word
+}
+
+// cutProperty takes a trimmed line apart; the key is "" where it is no property. The reason why it cannot be read is ""
+// where it can.
+func cutProperty(line string, indented bool) (key, value, reason string) {
+	if indented {
+		return "", "", "it is indented and there is no property above it to continue"
+	}
+	if line[0] == '[' {
+		return "", "", "it has no ]"
+	}
+	key, value, ok := strings.Cut(line, "=")
+	key, value = strings.TrimSpace(key), cutComment(value)
+	switch {
+	case !ok:
+		return "", "", "it has no ="
+	case key == "":
+		return "", "", "it has no name before the ="
+	case !utf8.ValidString(key) || !utf8.ValidString(value):
+		return key, value, "it is not UTF-8 text"
+	}
+	return key, value, ""
+}
+
+// cutComment returns the value without the comment behind it and without white space around it.
+func cutComment(value string) string {
+	for i := 1; i < len(value); i++ {
+		if (value[i] == '#' || value[i] == ';') && (value[i-1] == ' ' || value[i-1] == '\t') {
+			value = value[:i]
+			break
+		}
+	}
+	return strings.TrimSpace(value)
+}
+
+func isSpace(s string) bool {
+	r, _ := utf8.DecodeRuneInString(s)
+	return unicode.IsSpace(r)
+}
+
+// open notes that the section stands in the file. A nil s, here and below, is one that is not the chosen profile's.
+func (s *profileSection) open() {
+	if s != nil {
+		s.found = true
+	}
+}
+
+// property returns the place of the key, nil where it is neither of the two.
+func (s *profileSection) property(key string) *property {
+	switch {
+	case s == nil:
+		return nil
+	case sameWord(key, retryModeKey):
+		return &s.retryMode
+	case sameWord(key, maxAttemptsKey):
+		return &s.maxAttempts
+	}
+	return nil
+}
+
+// spoil notes a line that cannot be read.
+func (s *profileSection) spoil(line int, reason string) {
+	if s != nil && s.badLine == 0 {
+		s.badLine, s.badReason = line, reason
+	}
+}
+
+// continueWith adds an indented line to p, which is nil where it is neither of the two. White space at a value's start does not count, a line's end included, so that
+// a value may begin on the second line; on a third, or behind a first, it makes a value that neither key can have.
+func (p *property) continueWith(number int, line string) {
+	if p == nil || p.continuedAt != 0 {
+		return
+	}
+	if p.value == "" {
+		p.value = cutComment(line)
+	} else {
+		p.continuedAt = number
+	}
+}
+
+// settings parses the section's two properties.
+//
+// ini.v1 gets these and no others: it searches the list of a section's keys whenever it adds one, so that its time grows
+// with their number's square.
+func (s *profileSection) settings(path string) (profileSettings, error) {
+	result := profileSettings{found: true}
+	if s.retryMode.key == "" && s.maxAttempts.key == "" {
+		return result, nil
+	}
+	file, err := ini.LoadSources(ini.LoadOptions{
+		InsensitiveKeys:         true,
+		KeyValueDelimiters:      "=",  // a : is part of the key
+		IgnoreContinuation:      true, // a \ at the end of a line is part of the value
+		IgnoreInlineComment:     true, // it knows them after a space, not after a tab, and looks for # before ;
+		PreserveSurroundedQuote: true, // quotes are part of the value
+	}, []byte("[profile]\n"+s.retryMode.iniLine()+s.maxAttempts.iniLine()))
+	if err != nil {
+		return result, fmt.Errorf("awsretry: %s %s: %w", path, s.header, err)
+	}
+	values := file.Section("profile")
+	set := func(p property, key string) setting {
+		if p.key == "" {
+			return setting{}
+		}
+		// Value and not String, which would expand %(name)s.
+		text := strings.TrimPrefix(values.Key(key).Value(), valueGuard)
+		return setting{text: text, from: path + " " + s.header + " " + key, continuedAt: p.continuedAt}
+	}
+	result.retryMode = set(s.retryMode, retryModeKey)
+	result.maxAttempts = set(s.maxAttempts, maxAttemptsKey)
+	return result, nil
+}
+
+// valueGuard stands before each value that ini.v1 gets: it would take a ` or """ at a value's start for a quote that
+// may go on over the lines below, and has no option against that.
+const valueGuard = "="
+
+func (p property) iniLine() string {
+	if p.key == "" {
+		return ""
+	}
+	return p.key + "=" + valueGuard + p.value + "\n"
+}
