@@ -1,6 +1,7 @@
 package awsretry
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -18,8 +19,8 @@ const (
 
 // findCode returns the AWS error code of an answer, "" where there is none, and leaves the body whole.
 func findCode(ctx context.Context, resp *http.Response, req *http.Request) string {
-	copied := resp.StatusCode == http.StatusOK && s3Copy(req)
-	if resp.StatusCode < 400 && !copied {
+	hidden := mayHideError(resp, req)
+	if resp.StatusCode < 400 && !hidden {
 		return ""
 	}
 	if code := headerCode(resp.Header); code != "" {
@@ -32,7 +33,7 @@ func findCode(ctx context.Context, resp *http.Response, req *http.Request) strin
 		return ""
 	}
 	wait := peekWait
-	if copied {
+	if hidden {
 		wait = 0 // S3 answers 200 at once and sends the outcome when it has one, after minutes for a large copy
 	}
 	body := readAhead(resp.Body, resp.ContentLength, maxErrorBody)
@@ -40,8 +41,11 @@ func findCode(ctx context.Context, resp *http.Response, req *http.Request) strin
 	return bodyCode(resp.Header, body.peek(ctx, wait))
 }
 
-// s3Copy reports whether a 200 may hold an error: Amazon S3's CopyObject, UploadPartCopy and CompleteMultipartUpload.
-func s3Copy(req *http.Request) bool {
+// mayHideError reports whether a 200 may hold an error: Amazon S3's CopyObject, UploadPartCopy and CompleteMultipartUpload.
+func mayHideError(resp *http.Response, req *http.Request) bool {
+	if resp.StatusCode != http.StatusOK {
+		return false
+	}
 	switch req.Method {
 	case http.MethodPut:
 		return len(req.Header["X-Amz-Copy-Source"]) > 0
@@ -92,8 +96,21 @@ func readAhead(src io.ReadCloser, length int64, limit int) *aheadBody {
 		size = int(length) + 1 // one more, so that the end is seen
 	}
 	b := &aheadBody{src: src, idle: make(chan struct{})}
-	go b.fill(make([]byte, 0, size), limit)
+	if inMemory(src) {
+		b.fill(make([]byte, 0, size), limit)
+	} else {
+		go b.fill(make([]byte, 0, size), limit)
+	}
 	return b
+}
+
+// inMemory reports whether a body is there already, so that no Read of it hangs: one from a cache, or from a test.
+func inMemory(body io.Reader) bool {
+	switch withoutNopCloser(body).(type) {
+	case *bytes.Reader, *bytes.Buffer, *strings.Reader:
+		return true
+	}
+	return false
 }
 
 func (b *aheadBody) fill(buf []byte, limit int) {
@@ -124,6 +141,18 @@ func (b *aheadBody) set(held []byte, end error) (halted bool) {
 
 // peek returns what could be read ahead in the time given (0: as long as ctx lasts), and ends the reading ahead.
 func (b *aheadBody) peek(ctx context.Context, wait time.Duration) []byte {
+	select {
+	case <-b.idle:
+	default:
+		b.waitIdle(ctx, wait)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.halted = true
+	return b.held
+}
+
+func (b *aheadBody) waitIdle(ctx context.Context, wait time.Duration) {
 	var late <-chan time.Time
 	if wait > 0 {
 		timer := time.NewTimer(wait)
@@ -135,10 +164,6 @@ func (b *aheadBody) peek(ctx context.Context, wait time.Duration) []byte {
 	case <-late:
 	case <-ctx.Done():
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.halted = true
-	return b.held
 }
 
 // unfinished reports whether more may come, and at once: the body has not ended, and no Read of it hangs.

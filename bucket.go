@@ -16,10 +16,10 @@ type bucket struct {
 	start time.Time // the clock's zero; written once, before the bucket is shared
 
 	mu       sync.Mutex    // guards everything below
-	tokens   float64       // between 0 and capacity
+	tokens   float64       // between 0 and capacity; those that were there at the time at
 	capacity float64       // more than this is never held
 	rate     float64       // tokens that come back in a second
-	at       time.Duration // the clock up to which rate has been credited to tokens
+	at       time.Duration // up to here the passing of time is credited to tokens; never goes back
 	first    *waiter       // the line; nil when nobody waits
 	last     *waiter
 	due      time.Duration // when first is to be granted at the present rate; means nothing while the line is empty
@@ -38,8 +38,6 @@ type waiter struct {
 const (
 	// Sums of fractions drift: ten times a tenth of a token is to be a whole one.
 	tokenSlack = 1e-9
-	// Credits below this part of what is held are gathered first.
-	creditGrain = 1e-12
 	// Beyond this the clock is taken to stand, so that the sum of two readings cannot overflow. 146 years.
 	clockEnd time.Duration = 1 << 62
 )
@@ -99,10 +97,10 @@ func (b *bucket) leave(w *waiter) {
 
 // tryTake takes n tokens if they are there and nobody is in line for them. b.mu must be held.
 func (b *bucket) tryTake(now time.Duration, n float64) bool {
-	b.advance(now)
-	if b.first != nil || !b.holds(n) {
+	if b.first != nil || b.level(now) < n-tokenSlack {
 		return false
 	}
+	b.advance(now)
 	b.tokens = max(b.tokens-n, 0)
 	return true
 }
@@ -118,32 +116,29 @@ func (b *bucket) put(now time.Duration, n float64) {
 // b.mu must be held.
 func (b *bucket) setRate(now time.Duration, rate, capacity float64) {
 	b.advance(now)
-	b.at = max(b.at, now)
 	b.rate, b.capacity = rate, capacity
 	b.tokens = min(b.tokens, capacity)
 	b.serve(now)
 }
 
-// advance credits the time up to now. A clock that went back credits nothing. b.mu must be held.
-func (b *bucket) advance(now time.Duration) {
+// level is the number of tokens at now. A clock that went back credits nothing. Asking changes nothing, so that however often
+// it is asked, no rounding adds up. b.mu must be held.
+func (b *bucket) level(now time.Duration) float64 {
 	if now <= b.at {
-		return
+		return b.tokens
 	}
-	credit := (now - b.at).Seconds() * b.rate
-	tokens := min(b.tokens+credit, b.capacity)
-	if credit < b.tokens*creditGrain && tokens < b.capacity {
-		return // the sum would be mostly rounding; next time this span counts again
-	}
-	b.tokens, b.at = tokens, now
+	return min(b.tokens+(now-b.at).Seconds()*b.rate, b.capacity)
 }
 
-// holds reports whether n tokens are there. b.mu must be held.
-func (b *bucket) holds(n float64) bool { return b.tokens >= n-tokenSlack }
+// advance credits the time up to now. b.mu must be held.
+func (b *bucket) advance(now time.Duration) {
+	b.tokens, b.at = b.level(now), max(b.at, now)
+}
 
 // serve grants from the front of the line as far as the tokens go, and sets the timer for whoever is first then.
-// b.mu must be held.
+// b.mu must be held, and the time up to now be credited.
 func (b *bucket) serve(now time.Duration) {
-	for b.first != nil && b.holds(b.first.n) {
+	for b.first != nil && b.tokens >= b.first.n-tokenSlack {
 		w := b.first
 		b.tokens = max(b.tokens-w.n, 0)
 		b.unlink(w)
@@ -161,7 +156,7 @@ func (b *bucket) serve(now time.Duration) {
 // setTimer sets the timer for the first in line, which must exist and lack tokens. b.mu must be held.
 func (b *bucket) setTimer(now time.Duration) {
 	// The thousandth of a nanosecond is float noise that would otherwise round up to a whole one.
-	wait := math.Ceil((b.first.n-b.tokens)/b.rate*1e9 - 1e-3)
+	wait := math.Ceil((b.first.n-b.level(now))/b.rate*1e9 - 1e-3)
 	d := clockEnd - now
 	if wait < float64(d) {
 		d = max(time.Duration(wait), 1)
@@ -187,7 +182,7 @@ func (b *bucket) fire() {
 	b.advance(now)
 	if now >= b.due && b.tokens < b.first.n {
 		// The wait was as long as it had to be; what still lacks went in rounding.
-		b.tokens, b.at = b.first.n, now
+		b.tokens = b.first.n
 	}
 	b.serve(now)
 }

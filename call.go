@@ -15,6 +15,7 @@ import (
 // A call is one RoundTrip: what its attempts share. It lives on the goroutine's stack.
 type call struct {
 	*engine
+	first     plainAnswer   // the first attempt's, where it is made already
 	req       *http.Request // the caller's; never changed
 	ctx       context.Context
 	options   *callOptions // nil where the context has none
@@ -22,16 +23,19 @@ type call struct {
 	body      payload
 	observed  bool // somebody is to be told of the attempts
 
-	number    int           // of the last attempt that was sent, from 1
-	out       *http.Request // what is sent
-	held      io.ReadCloser // the body of out, until it is sent
-	newConn   bool          // the next attempt is not to use the connection of the last one
-	drawn     int           // tokens drawn for the attempt under way; put back where it is never made
-	unpaid    int           // tokens to wait for in the pause
-	sendToken bool          // for the next attempt, taken already
-	lastDelay time.Duration // the pause before the attempt under way
-	lastErr   error         // the last failure, where its answer is closed
-	id        string        // of the invocation, for SDKHeaders
+	number     int            // of the last attempt that was sent, from 1
+	out        *http.Request  // what is sent
+	record     *recordContext // of out, where it has one
+	held       io.ReadCloser  // the body of out, until it is sent
+	newConn    bool           // the next attempt is not to use the connection of the last one
+	drawn      int            // tokens drawn for the attempt under way; put back where it is never made
+	unpaid     int            // tokens to wait for in the pause
+	sendToken  bool           // for the next attempt, taken already
+	lastDelay  time.Duration  // the pause before the attempt under way
+	lastErr    error          // the last failure, where it was a transport error
+	lastCode   string         // else its status and code
+	lastStatus int
+	id         string // of the invocation, for SDKHeaders
 
 	// Of the attempt under way.
 	abandoned bool // the caller's context ended it
@@ -41,13 +45,17 @@ type call struct {
 
 // begin finds what the request needs.
 func (c *call) begin(t *Transport, req *http.Request) error {
-	c.body.own(req)
+	if c.first.engine == nil {
+		c.body.own(req)
+	} else {
+		c.body.req = req
+	}
 	e, err := t.start()
 	if err != nil {
 		return err
 	}
 	c.engine, c.req, c.ctx = e, req, req.Context()
-	if why := c.ended(); why != nil {
+	if why := c.ended(); why != nil && c.first.engine == nil {
 		return c.error(StopCanceled, interruption(c.ctx, why, nil))
 	}
 	c.options = optionsOf(c.ctx)
@@ -81,7 +89,7 @@ func (c *call) acquire(tokens int) error {
 		if errors.Is(err, ErrQuotaExceeded) {
 			return c.error(StopQuota, err)
 		}
-		return c.error(StopCanceled, interruption(c.ctx, err, c.lastErr))
+		return c.error(StopCanceled, interruption(c.ctx, err, c.lastFailure()))
 	}
 	c.drawn = tokens
 	return nil
@@ -102,7 +110,7 @@ func (c *call) takeSendToken(a *Attempt) error {
 		if errors.Is(err, ErrRateLimited) {
 			return c.error(StopRateLimit, err)
 		}
-		return c.error(StopCanceled, interruption(c.ctx, err, c.lastErr))
+		return c.error(StopCanceled, interruption(c.ctx, err, c.lastFailure()))
 	}
 	if c.observed {
 		a.Waited = time.Since(start)
@@ -122,7 +130,8 @@ func (c *call) prepare() error {
 	}
 	ctx := c.ctx
 	if number > 1 || insideRetry {
-		ctx = c.withRecord(number, nil)
+		c.record = newRecordContext(ctx, c.options, number)
+		ctx = c.record
 	}
 	if c.hook == nil {
 		c.out = c.req.WithContext(ctx)
@@ -141,23 +150,13 @@ func (c *call) prepare() error {
 	if c.hook != nil {
 		if err := c.hook(c.out, number); err != nil {
 			err = fmt.Errorf("Prepare: %w", err)
-			if c.lastErr != nil {
-				err = fmt.Errorf("%w; before that: %w", err, c.lastErr)
+			if last := c.lastFailure(); last != nil {
+				err = fmt.Errorf("%w; before that: %w", err, last)
 			}
 			return c.error(StopPermanent, err)
 		}
 	}
 	return nil
-}
-
-// withRecord returns the caller's context with the attempt's number, or with the outcome.
-func (c *call) withRecord(number int, outcome *Attempt) context.Context {
-	ctx := &optionsContext{Context: c.ctx}
-	if c.options != nil {
-		ctx.options = *c.options
-	}
-	ctx.options.attempt, ctx.options.outcome = number, outcome
-	return ctx
 }
 
 // setHeaders sets those of the AWS SDKs and Tools Reference Guide's retry headers.
@@ -189,7 +188,7 @@ func invocationID() string {
 func (c *call) send(a *Attempt) {
 	c.number++
 	a.Request, a.Number = c.req, c.number
-	if c.observed || c.number > 1 {
+	if c.observed {
 		a.Start = time.Now()
 	}
 	base := c.base
@@ -197,9 +196,12 @@ func (c *call) send(a *Attempt) {
 		base = c.fresh()
 	}
 	c.held = nil
-	if c.timeout > 0 {
+	switch {
+	case c.number == 1 && c.first.engine != nil:
+		a.Response, a.Err = c.first.resp, c.first.err
+	case c.timeout > 0:
 		a.Response, a.Err = c.sendWithin(base)
-	} else {
+	default:
 		a.Response, a.Err = base.RoundTrip(c.out)
 	}
 	switch {
@@ -300,12 +302,11 @@ func (c *call) stop(a *Attempt) Stop {
 	case a.Number >= c.maxAttempts():
 		return StopMaxAttempts
 	}
-	now := time.Now()
-	delay, short := c.delay(a, now)
+	delay, short := c.delay(a)
 	if !short {
 		return StopRetryAfter
 	}
-	if deadline, ok := c.ctx.Deadline(); ok && !now.Add(delay).Before(deadline) {
+	if deadline, ok := c.ctx.Deadline(); ok && !time.Now().Add(delay).Before(deadline) {
 		return StopDeadline
 	}
 	if !c.body.canRetry() {
@@ -403,13 +404,14 @@ func (c *call) tell(a *Attempt) {
 // discard ends an answer that another attempt replaces. Its connection is used again after throttling, and generally not
 // after a transient failure (AWS SDKs and Tools Reference Guide, "Retry behavior"); the 2026 revision uses it always.
 func (c *call) discard(a *Attempt) {
+	c.lastErr = a.Err
 	if a.Err != nil {
-		c.newConn, c.lastErr = false, a.Err
+		c.newConn = false
 		return
 	}
 	reuse := a.Class == Throttled || c.revision == Revision2026
 	c.newConn = !reuse && c.fresh != nil && a.Response.ProtoMajor == 1
-	c.lastErr = &answerError{a.Response.StatusCode, a.Code}
+	c.lastStatus, c.lastCode = a.Response.StatusCode, a.Code
 	c.closed = true
 	discard(c.ctx, a.Response, reuse)
 }
@@ -424,21 +426,40 @@ func (c *call) finish(a *Attempt) (*http.Response, error) {
 		err := a.Err
 		if why := c.ended(); why != nil && a.Stop == StopCanceled {
 			if err == nil {
-				err = c.lastErr
+				err = c.lastFailure()
 			}
 			err = interruption(c.ctx, why, err)
 		}
 		return nil, c.error(a.Stop, err)
 	}
 	if a.Number > 1 || a.Class.Retryable() {
-		record := *a
-		sent := a.Response.Request
+		c.keepRecord(a)
+	}
+	return a.Response, nil
+}
+
+// keepRecord leaves the record of the last attempt to Outcome, in the context of the response's request.
+func (c *call) keepRecord(a *Attempt) {
+	sent := a.Response.Request
+	switch {
+	case c.record == nil:
 		if sent == nil {
 			sent = c.req
 		}
-		a.Response.Request = sent.WithContext(c.withRecord(0, &record))
+		c.record = newRecordContext(c.ctx, c.options, 0)
+		a.Response.Request = sent.WithContext(c.record)
+	case sent == nil, sent != c.out && sent.Context().Value(recordKey{}) != any(c.record):
+		a.Response.Request = c.out
 	}
-	return a.Response, nil
+	c.record.set(a)
+}
+
+// lastFailure is the attempt's before the one under way, whose answer is closed; nil where there is none.
+func (c *call) lastFailure() error {
+	if c.lastErr == nil && c.lastStatus != 0 {
+		return &answerError{c.lastStatus, c.lastCode}
+	}
+	return c.lastErr
 }
 
 func (c *call) error(stop Stop, err error) error {

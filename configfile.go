@@ -290,11 +290,10 @@ func (s *profileSection) settings(path string) (profileSettings, error) {
 		return result, nil
 	}
 	file, err := ini.LoadSources(ini.LoadOptions{
-		InsensitiveKeys:         true,
-		KeyValueDelimiters:      "=",  // a : is part of the key
-		IgnoreContinuation:      true, // a \ at the end of a line is part of the value
-		IgnoreInlineComment:     true, // it knows them after a space, not after a tab, and looks for # before ;
-		PreserveSurroundedQuote: true, // quotes are part of the value
+		InsensitiveKeys:     true,
+		KeyValueDelimiters:  "=",  // a : is part of the key
+		IgnoreContinuation:  true, // a \ at the end of a line is part of the value
+		IgnoreInlineComment: true, // it knows them after a space, not after a tab, and looks for # before ;
 	}, []byte("[profile]\n"+s.retryMode.iniLine()+s.maxAttempts.iniLine()))
 	if err != nil {
 		return result, fmt.Errorf("awsretry: %s %s: %w", path, s.header, err)
@@ -313,8 +312,8 @@ func (s *profileSection) settings(path string) (profileSettings, error) {
 	return result, nil
 }
 
-// valueGuard stands before each value that ini.v1 gets: it would take a ` or """ at a value's start for a quote that
-// may go on over the lines below, and has no option against that.
+// valueGuard stands before each value that ini.v1 gets, so that none begins with a quote: quotes are part of the value,
+// but ini.v1 takes a ` or """ for one that may go on over the lines below, and has no option against that.
 const valueGuard = "="
 
 func (p property) iniLine() string {

@@ -91,6 +91,7 @@ func TestConfigFiles(t *testing.T) {
 		{"value_on_next_line", "p", "adaptive 7"},
 		{"continued_mode", "p", `FILE [profile p] retry_mode is "standard" and goes on in line 3, which is indented; it must be`},
 		{"continued_attempts", "p", `FILE [profile p] max_attempts is "1" and goes on in line 5, which is indented; it must be`},
+		{"continued_twice", "p", `FILE [profile p] retry_mode is "standard" and goes on in line 3, which is indented; it must be`},
 		{"continued_by_header", "p", notThere},
 		{"continued_by_header", "", `[default] max_attempts is "7" and goes on in line 3`},
 		{"continued_by_comment", "p", "adaptive 7"},
@@ -116,6 +117,7 @@ func TestConfigFiles(t *testing.T) {
 		{"backslash_is_value", "p", "adaptive 7"},
 		{"backslash_in_value", "p", `retry_mode is "adaptive\\"; it must be`},
 		{"interpolation_is_value", "p", `retry_mode is "%(m)s"; it must be`},
+		{"interpolation_of_the_other", "p", `retry_mode is "%(max_attempts)s"; it must be`},
 		{"colon_is_no_delimiter", "p", "FILE line 2, in [profile p], cannot be read: it has no =;"},
 		{"equals_in_value", "p", `retry_mode is "= adaptive"; it must be`},
 
@@ -191,6 +193,8 @@ func TestConfigFileBytes(t *testing.T) {
 		{"Latin-1 in the profile", "[profile p]\nname = M\xfcller\nretry_mode = legacy\n", "p", "FILE line 2, in [profile p], cannot be read: it is not UTF-8 text"},
 		{"Latin-1 in a comment", "[profile p]\n# M\xfcller\nretry_mode = legacy # M\xfcller\n", "p", "legacy -"},
 		{"Latin-1 in another profile", "[profile q]\nname = M\xfcller\n[profile p]\nretry_mode = legacy\n", "p", "legacy -"},
+		{"Latin-1 in a continued property", "[profile q]\nname = M\xfcller\n [profile p]\n", "p", "must be a profile that stands in FILE"},
+		{"header below a property without section", "a = b\n [profile p]\nretry_mode = legacy\n", "p", "legacy -"},
 		{"Latin-1 on the second line of a value", "[profile p]\nretry_mode =\n M\xfcller\n", "p", `retry_mode is "M\xfcller"; it must be`},
 		{"UTF-16, little-endian", "\xff\xfe[\x00d\x00e\x00", "", "FILE is UTF-16 text; it must be UTF-8"},
 		{"UTF-16, big-endian", "\xfe\xff\x00[\x00d\x00e", "", "FILE is UTF-16 text; it must be UTF-8"},
@@ -329,79 +333,6 @@ func TestHostileConfigFiles(t *testing.T) {
 			}
 		})
 	}
-}
-
-func FuzzConfigFile(f *testing.F) {
-	files, err := filepath.Glob("testdata/config/*.ini")
-	if err != nil || len(files) == 0 {
-		f.Fatal("no files to begin with", err)
-	}
-	for _, name := range files {
-		data, err := os.ReadFile(name)
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(string(data), "p", true)
-		f.Add(string(data), "default", false)
-	}
-	for _, file := range hostileFiles(64) {
-		f.Add(file.text, "p", true)
-	}
-	f.Fuzz(func(t *testing.T, text, profile string, isConfig bool) {
-		type result struct {
-			mode       Mode
-			attempts   int
-			modeFrom   string
-			countFrom  string
-			modeError  string
-			countError string
-			fileError  string
-			found      bool
-		}
-		parse := func(text string) (r result) {
-			settings, err := sharedFile{path: "file", isConfig: isConfig}.parse(text, profile)
-			r.found, r.fileError = settings.found, errorText(err)
-			r.mode, r.modeFrom, err = settings.retryMode.mode()
-			r.modeError = errorText(err)
-			r.attempts, r.countFrom, err = settings.maxAttempts.maxAttempts(Standard)
-			r.countError = errorText(err)
-			return r
-		}
-		before := parse(text)
-		if before.modeError == "" && (before.modeFrom == "" || before.mode != Standard && before.mode != Adaptive && before.mode != Legacy) ||
-			before.countError == "" && (before.countFrom == "" || before.attempts < 1) {
-			t.Errorf("%+v makes no sense", before)
-		}
-		for _, e := range []string{before.modeError, before.countError, before.fileError} {
-			if e != "" && (!strings.HasPrefix(e, "awsretry: ") || len(e) > 1000+len(profile)) {
-				t.Errorf("got error %q", e)
-			}
-		}
-		if set := before.modeFrom != "default" || before.countFrom != "default"; !before.found && set {
-			t.Errorf("got %+v from a profile that is not there", before)
-		}
-
-		same := func(what, text string) {
-			t.Helper()
-			if diff := cmp.Diff(before, parse(text), cmp.AllowUnexported(result{})); diff != "" {
-				t.Errorf("%s: -before +after %s", what, diff)
-			}
-		}
-		const other = "unrelated-profile"
-		if profile != other {
-			same("another profile behind", text+"\n[profile "+other+"]\nretry_mode = legacy\n["+other+"]\nmax_attempts = 9\nnonsense\n")
-		}
-		if strings.Contains(text, "\r") || strings.HasPrefix(text, "\xff\xfe") || strings.HasPrefix(text, "\xfe\xff") {
-			return
-		}
-		same("CRLF", strings.ReplaceAll(text, "\n", "\r\n"))
-		if before.modeError == "" && before.countError == "" && before.fileError == "" { // their line numbers would change
-			same("comments between the lines", strings.ReplaceAll(text, "\n", "\n  # retry_mode = fast\n; [profile p]\n\n"))
-			if first, _, _ := strings.Cut(text, "\n"); profile != other && strings.HasPrefix(first, "[") && strings.Contains(first, "]") {
-				same("another profile before", "[profile "+other+"]\nmax_attempts = 9\n["+other+"]\nretry_mode = fast\nnonsense\n"+text)
-			}
-		}
-	})
 }
 
 func BenchmarkLoad1000Profiles(b *testing.B) {

@@ -3,19 +3,19 @@ package awsretry
 import (
 	"context"
 	"net/http"
+	"sync/atomic"
 )
 
 type callKey struct{}
 
-// callOptions is all that this package keeps in a context, under one key, so that a request looks it up once. It is
-// not changed once it is in a context, but for outcome.
+// callOptions is what the With… functions set, under one key, so that a request looks it up once. It is not changed once
+// it is in a context.
 type callOptions struct {
 	partition    string
 	hasPartition bool
 	observe      func(Attempt)
 	noRetry      bool
-	attempt      int      // of a retry, or of a first attempt inside another Transport's retry; 0 where unset
-	outcome      *Attempt // in the context of a response's request
+	attempt      int // of a retry, or of a first attempt inside another Transport's retry; 0 where unset
 }
 
 // optionsOf returns nil where ctx has none.
@@ -74,24 +74,46 @@ func Outcome(resp *http.Response) (Attempt, bool) {
 	if resp == nil || resp.Request == nil {
 		return Attempt{}, false
 	}
-	o := optionsOf(resp.Request.Context())
-	if o == nil || o.outcome == nil || o.outcome.Response != resp { // another's, whose context was used again
+	r, _ := resp.Request.Context().Value(recordKey{}).(*recordContext)
+	if r == nil || !r.complete.Load() || r.record.Response != resp { // not another's, whose context was used again
 		return Attempt{}, false
 	}
-	return *o.outcome, true
+	return r.record, true
 }
 
-// An optionsContext is a context with options, in one allocation.
-type optionsContext struct {
+type recordKey struct{}
+
+// A recordContext is the context of a retry: it holds the attempt's options and, once the answer is the caller's, its
+// record. All in one allocation.
+type recordContext struct {
 	context.Context
-	options callOptions
+	options  callOptions
+	record   Attempt     // written by the call before complete is set, then read only
+	complete atomic.Bool // whoever got the context from the request may ask for the record at any time
 }
 
-func (c *optionsContext) Value(key any) any {
-	if key == (callKey{}) {
-		return &c.options
+func newRecordContext(parent context.Context, options *callOptions, attempt int) *recordContext {
+	r := &recordContext{Context: parent}
+	if options != nil {
+		r.options = *options
 	}
-	return c.Context.Value(key)
+	r.options.attempt = attempt
+	return r
+}
+
+func (r *recordContext) set(a *Attempt) {
+	r.record = *a
+	r.complete.Store(true)
+}
+
+func (r *recordContext) Value(key any) any {
+	switch key {
+	case callKey{}:
+		return &r.options
+	case recordKey{}:
+		return r
+	}
+	return r.Context.Value(key)
 }
 
 // ended returns why the caller wants no answer any more, nil where it still does. cancel is the deprecated
@@ -99,6 +121,9 @@ func (c *optionsContext) Value(key any) any {
 func ended(ctx context.Context, cancel <-chan struct{}) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
+	}
+	if cancel == nil {
+		return nil
 	}
 	select {
 	case <-cancel:

@@ -102,6 +102,7 @@ type engine struct {
 	partitionName func(*http.Request) string
 	partitions    *partitionTable
 
+	plain      bool // the first attempt needs nothing but sending, unless the request asks for more
 	ownRequest bool // the first attempt too needs a request that is not the caller's
 	maxBuffer  int64
 	hook       func(*http.Request, int) error // Prepare
@@ -182,6 +183,7 @@ func (t *Transport) newEngine() *engine {
 		*cost.own = max(orDefault(*cost.field, *cost.own), 0)
 	}
 	adaptive := e.mode == Adaptive
+	e.plain = !adaptive && !e.ownRequest && e.policy == nil && e.observe == nil && e.partitionName == nil && e.initialCost == 0
 	e.failFast = adaptive && t.RateLimit.FailFast
 	e.partitions = newPartitionTable(orDefault(t.MaxPartitions, defaultMaxPartitions), func(name string) *partition {
 		p := &partition{name: name, quota: NewQuota(quota)}

@@ -94,18 +94,17 @@ var requestFaults = [...]string{
 }
 
 // proxyRefused reports whether a proxy answered CONNECT with a status that a retry does not mend, such as 407. Of the
-// status net/http leaves the text only.
+// answer net/http leaves the status text alone.
 func proxyRefused(err error) bool {
-	var op *net.OpError
-	if !errors.As(err, &op) || op.Op != "proxyconnect" || op.Err == nil {
-		return false
-	}
-	for status := 400; status < 500; status++ {
-		if text := http.StatusText(status); text != "" && text == op.Err.Error() {
-			return !statusClass(status).Retryable()
+	return holds(err, func(err error) bool {
+		text := err.Error()
+		for status := 400; status < 500; status++ {
+			if text == http.StatusText(status) {
+				return text != "" && !statusClass(status).Retryable()
+			}
 		}
-	}
-	return false
+		return false
+	})
 }
 
 // neverSent reports whether err shows that nothing of the request was sent, or that the server says that it did nothing.

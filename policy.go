@@ -62,8 +62,8 @@ type Attempt struct {
 	Code     string         // the AWS error code in the answer; "" where there is none
 	Class    Class
 
-	// Start is the time of sending, Elapsed the time until the answer was classified. A first attempt that nobody
-	// observes is not timed: both are zero then.
+	// Start is the time of sending, Elapsed the time until the answer was classified. Attempts are timed for observers:
+	// where there is none, both are zero.
 	Start   time.Time
 	Elapsed time.Duration
 	Waited  time.Duration // for a send token (adaptive mode)

@@ -171,9 +171,9 @@ func (q *Quota) Tokens() int {
 	}
 	q.refill.mu.Lock()
 	defer q.refill.mu.Unlock()
-	q.refill.advance(q.refill.now())
-	if q.refill.holds(float64(q.capacity)) {
-		return q.capacity // a capacity near the greatest int has no exact float
+	tokens := q.refill.level(q.refill.now()) + tokenSlack
+	if tokens >= float64(q.capacity) {
+		return q.capacity // one near the greatest int has no exact float
 	}
-	return int(q.refill.tokens + tokenSlack)
+	return int(tokens)
 }

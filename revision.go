@@ -24,7 +24,7 @@ func (c *call) nextPause(a *Attempt) time.Duration {
 }
 
 // delay is the pause before the retry of a. It is short where it is no longer than MaxRetryAfter allows.
-func (c *call) delay(a *Attempt, now time.Time) (d time.Duration, short bool) {
+func (c *call) delay(a *Attempt) (d time.Duration, short bool) {
 	d = c.nextPause(a)
 	if a.Response == nil {
 		return d, true
@@ -32,10 +32,10 @@ func (c *call) delay(a *Attempt, now time.Time) (d time.Duration, short bool) {
 	if c.revision == Revision2026 {
 		d = amzRetryAfter(a.Response.Header, d)
 	}
-	if c.maxRetryAfter < 0 {
+	if c.maxRetryAfter < 0 || len(a.Response.Header["Retry-After"]) == 0 {
 		return d, true
 	}
-	asked := retryAfter(a.Response.Header, now)
+	asked := retryAfter(a.Response.Header, time.Now())
 	if asked > c.maxRetryAfter {
 		return 0, false
 	}

@@ -152,7 +152,7 @@ func (e environment) path(variable, name string) string {
 			return ""
 		}
 		return filepath.Join(home, ".aws", name)
-	case path == "~" || len(path) > 1 && path[0] == '~' && os.IsPathSeparator(path[1]):
+	case len(path) > 1 && path[0] == '~' && os.IsPathSeparator(path[1]):
 		if home := e.home(); home != "" {
 			return filepath.Join(home, path[1:])
 		}

@@ -65,7 +65,11 @@ type Transport struct {
 
 // RoundTrip implements http.RoundTripper.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	var c call
+	first := t.sendPlain(req)
+	if first.succeeded(req) {
+		return first.resp, nil // what most requests do, and all that it costs
+	}
+	c := call{first: first}
 	defer c.end()
 	if err := c.begin(t, req); err != nil {
 		return nil, err
@@ -85,6 +89,36 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 			return c.finish(&a)
 		}
 	}
+}
+
+// A plainAnswer is what a first attempt brought that needed nothing but sending.
+type plainAnswer struct {
+	engine *engine // nil where nothing was sent
+	resp   *http.Response
+	err    error
+}
+
+// sendPlain makes the first attempt where neither the settings nor the request ask for anything beside it.
+func (t *Transport) sendPlain(req *http.Request) plainAnswer {
+	e := t.running.Load()
+	if e == nil || !e.plain || req.Cancel != nil ||
+		req.Body != nil && req.Body != http.NoBody && req.GetBody == nil {
+		return plainAnswer{}
+	}
+	if ctx := req.Context(); ctx.Err() != nil || optionsOf(ctx) != nil {
+		return plainAnswer{}
+	}
+	resp, err := e.base.RoundTrip(req)
+	return plainAnswer{e, resp, err}
+}
+
+// succeeded reports whether there is nothing more to do, and books the success.
+func (p *plainAnswer) succeeded(req *http.Request) bool {
+	if p.resp == nil || p.err != nil || p.resp.StatusCode >= 400 || p.resp.Body == nil || mayHideError(p.resp, req) {
+		return false
+	}
+	p.engine.partitionOf(req, nil).quota.Release(p.engine.increment)
+	return true
 }
 
 // CloseIdleConnections closes the idle connections of Base, where it has such a method.

@@ -487,8 +487,14 @@ func TestSDKHeaders(t *testing.T) {
 }
 
 func TestLongPollPausesBeforeGivingUp(t *testing.T) {
-	sqs := func(r *http.Request) *http.Request { r.Header.Set("X-Amz-Target", "AmazonSQS.ReceiveMessage"); return r }
-	query := func(r *http.Request) *http.Request { r.URL.RawQuery = "Action=ReceiveMessage&Version=2012-11-05"; return r }
+	sqs := func(r *http.Request) *http.Request {
+		r.Header.Set("X-Amz-Target", "AmazonSQS.ReceiveMessage")
+		return r
+	}
+	query := func(r *http.Request) *http.Request {
+		r.URL.RawQuery = "Action=ReceiveMessage&Version=2012-11-05"
+		return r
+	}
 	other := func(r *http.Request) *http.Request { r.URL.RawQuery = "Action=SendMessage"; return r }
 	mine := func(*http.Request) bool { return true }
 	tests := []struct {

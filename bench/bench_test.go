@@ -1,0 +1,67 @@
+package main
+
+import (
+	"runtime"
+	"testing"
+)
+
+// BenchmarkLibraries is for benchstat: go test -bench . -count 10 | benchstat -col /library -
+func BenchmarkLibraries(b *testing.B) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(goroutines))
+	for _, c := range cases {
+		b.Run("case="+c.name, func(b *testing.B) {
+			for _, lib := range libraries {
+				if c.over(lib) != nil {
+					b.Run("library="+lib.name, func(b *testing.B) { c.benchmark(b, lib) })
+				}
+			}
+		})
+	}
+}
+
+// Each library does what the table says of it: sends the attempts of the case, each with the whole body, and no more.
+func TestEveryLibraryDoesTheSame(t *testing.T) {
+	for _, c := range cases {
+		for _, lib := range libraries {
+			if c.over(lib) == nil || lib.name == bareName {
+				continue
+			}
+			t.Run(c.name+"/"+lib.name, func(t *testing.T) {
+				s, err := newStub(c, 1)
+				if err != nil {
+					t.Fatal(err)
+				}
+				send, x := c.over(lib)(s), &s.exchanges[0]
+				for range 1000 { // a quota that runs dry is seen
+					x.rewind()
+					resp, err := send(x)
+					if err != nil || resp.StatusCode != 200 {
+						t.Fatal(resp, err)
+					}
+					if x.sent != len(c.statuses) || x.received != len(c.payload) {
+						t.Fatalf("%d attempts, the last with %d bytes; want %d with %d", x.sent, x.received, len(c.statuses), len(c.payload))
+					}
+					resp.Body.Close()
+				}
+			})
+		}
+	}
+}
+
+func TestStubDoesNotAllocate(t *testing.T) {
+	for _, c := range cases {
+		s, err := newStub(c, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x, send := &s.exchanges[0], through(s)
+		if n := testing.AllocsPerRun(100, func() {
+			for range len(c.statuses) {
+				x.rewind()
+				send(x)
+			}
+		}); n != 0 {
+			t.Errorf("%s: the stub allocates %v times", c.name, n)
+		}
+	}
+}

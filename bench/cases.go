@@ -1,0 +1,98 @@
+package main
+
+import (
+	"net/http"
+	"sync/atomic"
+	"testing"
+)
+
+// A benchCase is one thing that every library does.
+type benchCase struct {
+	name      string
+	method    string
+	payload   []byte // of a bytes.Reader; nil: no body
+	statuses  []int
+	errorBody bool // a failure has a small JSON body; otherwise http.NoBody
+	adaptive  bool
+	parallel  bool // by two goroutines; ns/op is then the time that passes for each request of either
+}
+
+var (
+	success  = []int{http.StatusOK}
+	oneRetry = []int{http.StatusServiceUnavailable, http.StatusOK}
+	kib      = make([]byte, 1<<10)
+	mib      = make([]byte, 1<<20)
+)
+
+const (
+	getName      = "GET"
+	parallelName = "GET, two goroutines"
+	postName     = "POST 1 KiB"
+	bigPostName  = "POST 1 MiB"
+	retryName    = "GET, one retry, no error body"
+	jsonName     = "GET, one retry, JSON error body"
+)
+
+var cases = []benchCase{
+	{name: getName, method: http.MethodGet, statuses: success},
+	{name: parallelName, method: http.MethodGet, statuses: success, parallel: true},
+	{name: postName, method: http.MethodPost, payload: kib, statuses: success},
+	{name: bigPostName, method: http.MethodPost, payload: mib, statuses: success},
+	{name: retryName, method: http.MethodGet, statuses: oneRetry},
+	{name: jsonName, method: http.MethodGet, statuses: oneRetry, errorBody: true},
+	{name: "POST 1 KiB, one retry", method: http.MethodPost, payload: kib, statuses: oneRetry},
+	{name: "GET, adaptive mode", method: http.MethodGet, statuses: success, adaptive: true},
+}
+
+const goroutines = 2
+
+// over returns the library's mode for the case, nil where it has none.
+func (c benchCase) over(lib library) func(http.RoundTripper) send {
+	if c.adaptive {
+		return lib.adaptive
+	}
+	return lib.standard
+}
+
+// benchmark measures the case through the library.
+func (c benchCase) benchmark(b *testing.B, lib library) {
+	b.ReportAllocs()
+	s, err := newStub(c, goroutines)
+	if err != nil {
+		b.Fatal(err)
+	}
+	send := c.over(lib)(s)
+	if !c.parallel {
+		x := &s.exchanges[0]
+		for b.Loop() {
+			once(b, send, x, lib.name)
+		}
+		return
+	}
+	var started atomic.Int32
+	b.RunParallel(func(pb *testing.PB) {
+		x := &s.exchanges[started.Add(1)-1]
+		for pb.Next() {
+			once(b, send, x, lib.name)
+		}
+	})
+}
+
+func once(b *testing.B, send send, x *exchange, lib string) {
+	x.rewind()
+	resp, err := send(x)
+	if lib == bareName { // has no retries: the benchmark sends each attempt itself
+		for range len(x.statuses) - 1 {
+			resp.Body.Close()
+			if x.reader != nil {
+				x.reader.Reset(x.payload)
+			}
+			resp, err = send(x)
+		}
+	}
+	if err != nil || resp.StatusCode != http.StatusOK {
+		b.Error(resp, err)
+		return
+	}
+	resp.Body.Close()
+}

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/PuerkitoBio/rehttp"
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/ratelimit"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	"github.com/aws/smithy-go/middleware"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+	"github.com/failsafe-go/failsafe-go/failsafehttp"
+	"github.com/hashicorp/go-retryablehttp"
+
+	"example.com/awsretry"
+)
+
+// attempts is every library's limit, the first attempt included.
+const attempts = 3
+
+// A send sends the exchange's request.
+type send func(*exchange) (*http.Response, error)
+
+// A library puts its retries over base. Where it has no adaptive mode, adaptive is nil.
+type library struct {
+	name               string
+	standard, adaptive func(base http.RoundTripper) send
+}
+
+const (
+	bareName   = "bare stub"
+	oursName   = "awsretry"
+	rehttpName = "rehttp"
+)
+
+// libraries all make at most three attempts, without pause, jitter or log, and retry 503. Those that have a quota have one that
+// does not run dry: awsretry's gets back with each success what the retry drew.
+var libraries = []library{
+	{name: bareName, standard: through, adaptive: through},
+	{name: oursName, standard: ours(awsretry.Standard), adaptive: ours(awsretry.Adaptive)},
+	{name: rehttpName, standard: overRehttp},
+	{name: "go-retryablehttp", standard: overRetryablehttp},
+	{name: "failsafehttp", standard: overFailsafe},
+	{name: "aws-sdk-go-v2", standard: overSDK(sdkStandard), adaptive: overSDK(sdkAdaptive)},
+}
+
+func through(rt http.RoundTripper) send {
+	return func(x *exchange) (*http.Response, error) { return rt.RoundTrip(x.req) }
+}
+
+func ours(mode awsretry.Mode) func(http.RoundTripper) send {
+	return func(base http.RoundTripper) send {
+		return through(&awsretry.Transport{
+			Base:        base,
+			Mode:        mode,
+			MaxAttempts: attempts,
+			Backoff:     awsretry.BackoffFunc(func(int, awsretry.Class, time.Duration) time.Duration { return 0 }),
+		})
+	}
+}
+
+func overRehttp(base http.RoundTripper) send {
+	return through(rehttp.NewTransport(base,
+		rehttp.RetryAll(
+			rehttp.RetryMaxRetries(attempts-1),
+			rehttp.RetryAny(
+				rehttp.RetryStatuses(http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusBadGateway,
+					http.StatusServiceUnavailable, http.StatusGatewayTimeout),
+				rehttp.RetryTemporaryErr(),
+			),
+		),
+		rehttp.ConstDelay(0),
+	))
+}
+
+// overRetryablehttp sends through its RoundTripper, the way in which it stands below an http.Client as the others do. It sends
+// each attempt through an http.Client of its own.
+func overRetryablehttp(base http.RoundTripper) send {
+	client := retryablehttp.NewClient()
+	client.HTTPClient = &http.Client{Transport: base}
+	client.Logger = nil
+	client.RetryMax = attempts - 1
+	client.RetryWaitMin, client.RetryWaitMax = 0, 0
+	client.Backoff = func(_, _ time.Duration, _ int, _ *http.Response) time.Duration { return 0 }
+	client.ErrorHandler = retryablehttp.PassthroughErrorHandler
+	return through(&retryablehttp.RoundTripper{Client: client})
+}
+
+func overFailsafe(base http.RoundTripper) send {
+	policy := failsafehttp.NewRetryPolicyBuilder().WithMaxAttempts(attempts).WithDelay(0).Build()
+	return through(failsafehttp.NewRoundTripper(base, policy))
+}
+
+// overSDK is the SDK's retry middleware alone, with what has to be below it: the making of an http.Request and the turning of a failure
+// into the error that the retryer looks at. A service client puts a dozen middlewares more around it, so this is the least that the
+// SDK adds.
+func overSDK(newRetryer func() aws.Retryer) func(http.RoundTripper) send {
+	return func(base http.RoundTripper) send {
+		middle := retry.NewAttemptMiddleware(newRetryer(), smithyhttp.RequestCloner)
+		next := middleware.FinalizeHandlerFunc(func(ctx context.Context, in middleware.FinalizeInput) (
+			out middleware.FinalizeOutput, metadata middleware.Metadata, err error,
+		) {
+			resp, err := base.RoundTrip(in.Request.(*smithyhttp.Request).Build(ctx))
+			if err != nil {
+				return out, metadata, &smithyhttp.RequestSendError{Err: err}
+			}
+			out.Result = resp
+			if resp.StatusCode >= 400 {
+				io.Copy(io.Discard, resp.Body)
+				resp.Body.Close()
+				err = &smithyhttp.ResponseError{Response: &smithyhttp.Response{Response: resp}, Err: errStatus}
+			}
+			return out, metadata, err
+		})
+		return func(x *exchange) (*http.Response, error) {
+			out, _, err := middle.HandleFinalize(x.req.Context(), middleware.FinalizeInput{Request: x.smithy}, next)
+			if err != nil {
+				return nil, err
+			}
+			return out.Result.(*http.Response), nil
+		}
+	}
+}
+
+var errStatus = statusError{}
+
+type statusError struct{}
+
+func (statusError) Error() string { return "the service answered with a failure" }
+
+func sdkOptions(o *retry.StandardOptions) {
+	o.MaxAttempts = attempts
+	o.RateLimiter = ratelimit.None
+	o.Backoff = retry.BackoffDelayerFunc(func(int, error) (time.Duration, error) { return 0, nil })
+}
+
+func sdkStandard() aws.Retryer { return retry.NewStandard(sdkOptions) }
+
+func sdkAdaptive() aws.Retryer {
+	return retry.NewAdaptiveMode(func(o *retry.AdaptiveModeOptions) {
+		o.StandardOptions = append(o.StandardOptions, sdkOptions)
+	})
+}

@@ -1,0 +1,120 @@
+// Command bench measures what awsretry and four other libraries add to a request, side by side in one run, and prints one table.
+// It sends nothing over any network: below every library is the same stub.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"slices"
+	"testing"
+	"text/tabwriter"
+	"time"
+)
+
+func main() {
+	testing.Init()
+	rounds := flag.Int("rounds", 7, "rounds; each measures every case through every library, and the table shows medians")
+	each := flag.Duration("time", 50*time.Millisecond, "for each measurement")
+	flag.Parse()
+	if *rounds < 1 || *each <= 0 || flag.NArg() > 0 {
+		fmt.Fprintln(os.Stderr, "bench: -rounds and -time must be above 0, and there are no arguments")
+		os.Exit(2)
+	}
+	flag.Set("test.benchtime", each.String())
+	runtime.GOMAXPROCS(goroutines)
+	fmt.Printf("%s %s/%s, %d of %d CPUs, medians of %d rounds\n\n",
+		runtime.Version(), runtime.GOOS, runtime.GOARCH, goroutines, runtime.NumCPU(), *rounds)
+	results, err := measure(*rounds)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+	results.print(os.Stdout)
+}
+
+// A result is what one library adds to one case: medians over the rounds.
+type result struct {
+	library       string
+	total, added  float64 // ns/op
+	bytes, allocs int64   // per operation
+}
+
+// results are by case.
+type results map[string][]result
+
+// measure goes through all cases and libraries in each round, so that a machine that is slower for a while is so for all of them, and
+// takes the stub's time in the round from each library's.
+func measure(rounds int) (results, error) {
+	type key struct{ test, library string }
+	total, added := map[key][]float64{}, map[key][]float64{}
+	memory := map[key]testing.BenchmarkResult{}
+	for round := range rounds {
+		for _, c := range cases {
+			measured := map[string]float64{}
+			for i := range libraries {
+				lib := libraries[(i+round)%len(libraries)] // nobody always comes first
+				if c.over(lib) == nil {
+					continue
+				}
+				r := testing.Benchmark(func(b *testing.B) { c.benchmark(b, lib) })
+				if r.N == 0 {
+					return nil, fmt.Errorf("%s through %s failed", c.name, lib.name)
+				}
+				measured[lib.name] = float64(r.T.Nanoseconds()) / float64(r.N)
+				memory[key{c.name, lib.name}] = r
+			}
+			for name, ns := range measured {
+				k := key{c.name, name}
+				total[k] = append(total[k], ns)
+				added[k] = append(added[k], ns-measured[bareName])
+			}
+		}
+	}
+	found := results{}
+	for _, c := range cases {
+		for _, lib := range libraries {
+			k := key{c.name, lib.name}
+			if m, ok := memory[k]; ok {
+				found[c.name] = append(found[c.name], result{
+					lib.name, median(total[k]), median(added[k]), m.AllocedBytesPerOp(), m.AllocsPerOp(),
+				})
+			}
+		}
+	}
+	return found, nil
+}
+
+func median(of []float64) float64 {
+	slices.Sort(of)
+	middle := len(of) / 2
+	if len(of)%2 == 1 {
+		return of[middle]
+	}
+	return (of[middle-1] + of[middle]) / 2
+}
+
+func (r results) of(test, library string) result {
+	i := slices.IndexFunc(r[test], func(r result) bool { return r.library == library })
+	return r[test][i]
+}
+
+func (r results) print(w io.Writer) {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(table, "case\tlibrary\tns/op\tadded ns/op\tB/op\tallocs/op\tto awsretry\t")
+	for _, c := range cases {
+		ours := r.of(c.name, oursName)
+		for _, m := range r[c.name] {
+			ratio := "-"
+			if m.library != bareName && ours.added > 0 {
+				ratio = fmt.Sprintf("%.2f", m.added/ours.added)
+			}
+			fmt.Fprintf(table, "%s\t%s\t%.1f\t%.1f\t%d\t%d\t%s\t\n", c.name, m.library, m.total, m.added, m.bytes, m.allocs, ratio)
+		}
+	}
+	table.Flush()
+	fmt.Fprintln(w, "\nadded: over the bare stub in the same round; to awsretry: added by the library / added by awsretry")
+
+}

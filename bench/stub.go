@@ -1,0 +1,129 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"strconv"
+
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+)
+
+// errorBody is an answer of the AWS JSON protocol, as DynamoDB or Kinesis give it.
+const errorBody = `{"__type":"com.amazonaws.example#ServiceUnavailable","message":"Service is unable to handle request."}`
+
+// An exchange is one goroutine's request, and the answers that it gets over and over. Both are made once, so that a measured
+// round allocates nothing that is not the library's.
+type exchange struct {
+	statuses []int // answered in turn; the last one is for the caller
+	payload  []byte
+	method   string
+
+	req    *http.Request
+	reader *bytes.Reader // of payload, below body
+	body   io.ReadCloser
+	smithy *smithyhttp.Request // req for the AWS SDK, whose middleware takes no http.Request
+
+	sent      int // attempts, since rewind
+	received  int // bytes of the last attempt's body
+	responses []http.Response
+	errorBody errorReader
+	buffer    [32 << 10]byte
+
+	_ [128]byte // the next exchange is another goroutine's: they share no cache line
+}
+
+func (x *exchange) init(number int, c benchCase) error {
+	x.statuses, x.payload, x.method = c.statuses, c.payload, c.method
+	var body io.Reader
+	if x.payload != nil {
+		x.reader = bytes.NewReader(x.payload)
+		body = x.reader
+	}
+	req, err := http.NewRequest(c.method, "http://service.example/path", body)
+	if err != nil {
+		return err
+	}
+	req.Host = strconv.Itoa(number) // tells the stub which exchange it is, through every clone of the request
+	x.req, x.body = req, req.Body
+
+	sdk := smithyhttp.NewStackRequest().(*smithyhttp.Request)
+	sdk.Method, sdk.URL, sdk.Host = req.Method, req.URL, req.Host
+	if x.smithy, err = sdk.SetStream(body); err != nil {
+		return err
+	}
+
+	x.responses = make([]http.Response, len(c.statuses))
+	for i, status := range c.statuses {
+		x.responses[i] = http.Response{StatusCode: status, ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{}}
+		if c.errorBody && status >= 400 {
+			x.responses[i].Header.Set("Content-Type", "application/x-amz-json-1.0")
+			x.responses[i].ContentLength = int64(len(errorBody))
+		}
+	}
+	return nil
+}
+
+// rewind makes the request as it was: some libraries replace its body.
+func (x *exchange) rewind() {
+	x.sent = 0
+	x.req.Body = x.body
+	if x.reader != nil {
+		x.reader.Reset(x.payload)
+	}
+}
+
+// A stub is the RoundTripper below every library. It reads the request's body to its end and closes it, as the contract asks,
+// answers from memory and allocates nothing. It has no state of its own, so that goroutines do not meet in it.
+type stub struct{ exchanges []exchange }
+
+func newStub(c benchCase, goroutines int) (*stub, error) {
+	s := &stub{exchanges: make([]exchange, goroutines)}
+	for i := range s.exchanges {
+		if err := s.exchanges[i].init(i, c); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+func (s *stub) RoundTrip(req *http.Request) (*http.Response, error) {
+	x := &s.exchanges[req.Host[0]-'0']
+	x.received = 0
+	if req.Body != nil {
+		for {
+			n, err := req.Body.Read(x.buffer[:])
+			x.received += n
+			if err == io.EOF {
+				break
+			}
+			if err != nil {
+				req.Body.Close()
+				return nil, err
+			}
+		}
+		req.Body.Close()
+	}
+	resp := &x.responses[x.sent%len(x.responses)]
+	x.sent++
+	resp.Body = http.NoBody // anew each time: libraries wrap it
+	if resp.ContentLength > 0 {
+		x.errorBody.rest = errorBody
+		resp.Body = &x.errorBody
+	}
+	return resp, nil
+}
+
+// errorReader reads a string, without the WriteTo that a body from the network has not either.
+type errorReader struct{ rest string }
+
+func (r *errorReader) Read(p []byte) (int, error) {
+	if r.rest == "" {
+		return 0, io.EOF
+	}
+	n := copy(p, r.rest)
+	r.rest = r.rest[n:]
+	return n, nil
+}
+
+func (r *errorReader) Close() error { return nil }

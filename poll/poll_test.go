@@ -1,0 +1,342 @@
+package poll_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"example.com/awsretry"
+	"example.com/awsretry/poll"
+)
+
+var errBoom = errors.New("boom")
+
+type answer struct {
+	state poll.State
+	err   error
+}
+
+// script answers in order and goes on with the last answer. It notes when it was asked.
+func script(asked *[]time.Duration, answers ...answer) func(context.Context) (poll.State, error) {
+	start := time.Now()
+	return func(context.Context) (poll.State, error) {
+		n := min(len(*asked), len(answers)-1)
+		*asked = append(*asked, time.Since(start))
+		return answers[n].state, answers[n].err
+	}
+}
+
+const ms = time.Millisecond
+
+func TestUntil(t *testing.T) {
+	other := errors.New("other")
+	tests := []struct {
+		name    string
+		config  poll.Config
+		timeout time.Duration // of the context; 0: none
+		answers []answer
+		asked   []time.Duration
+		took    time.Duration
+		is      []error // in the error; none: the error is nil
+		state   poll.State
+	}{
+		{
+			name:    "done at the first check, after the first pause",
+			answers: []answer{{poll.Done, nil}},
+			asked:   []time.Duration{100 * ms}, took: 100 * ms,
+		}, {
+			name:    "the three states that go on",
+			answers: []answer{{poll.NotReady, nil}, {poll.Throttled, nil}, {poll.ServerError, nil}, {poll.Done, nil}},
+			asked:   []time.Duration{100 * ms, 300 * ms, 700 * ms, 1500 * ms}, took: 1500 * ms,
+		}, {
+			name:    "pauses are capped at 20 s",
+			config:  poll.Config{MaxAttempts: 11},
+			answers: []answer{{poll.NotReady, nil}},
+			asked: []time.Duration{100 * ms, 300 * ms, 700 * ms, 1500 * ms, 3100 * ms, 6300 * ms, 12700 * ms, 25500 * ms,
+				45500 * ms, 65500 * ms, 85500 * ms},
+			took: 85500 * ms, is: []error{poll.ErrMaxAttempts}, state: poll.NotReady,
+		}, {
+			name:    "an error beside Done ends it",
+			answers: []answer{{poll.NotReady, other}, {poll.Done, errBoom}},
+			asked:   []time.Duration{100 * ms, 300 * ms}, took: 300 * ms, is: []error{errBoom},
+		}, {
+			name:    "an error beside another state is kept for the end, and forgotten when done",
+			answers: []answer{{poll.ServerError, errBoom}, {poll.Throttled, errBoom}, {poll.NotReady, errBoom}, {poll.Done, nil}},
+			asked:   []time.Duration{100 * ms, 300 * ms, 700 * ms, 1500 * ms}, took: 1500 * ms,
+		}, {
+			name:    "the last error is in the end's",
+			config:  poll.Config{MaxAttempts: 3},
+			answers: []answer{{poll.ServerError, other}, {poll.Throttled, errBoom}, {poll.NotReady, nil}},
+			asked:   []time.Duration{100 * ms, 300 * ms, 700 * ms}, took: 700 * ms,
+			is: []error{poll.ErrMaxAttempts, errBoom}, state: poll.NotReady,
+		}, {
+			name:    "one attempt",
+			config:  poll.Config{MaxAttempts: 1},
+			answers: []answer{{poll.Throttled, nil}},
+			asked:   []time.Duration{100 * ms}, took: 100 * ms, is: []error{poll.ErrMaxAttempts}, state: poll.Throttled,
+		}, {
+			name:    "the context ends in a pause",
+			timeout: time.Second,
+			answers: []answer{{poll.ServerError, errBoom}},
+			asked:   []time.Duration{100 * ms, 300 * ms, 700 * ms}, took: time.Second,
+			is: []error{context.DeadlineExceeded, errBoom}, state: poll.ServerError,
+		}, {
+			name:    "the context ends in the first pause",
+			timeout: 50 * ms,
+			answers: []answer{{poll.Done, nil}},
+			took:    50 * ms, is: []error{context.DeadlineExceeded},
+		}, {
+			name:    "a state that does not exist",
+			answers: []answer{{poll.NotReady, errBoom}, {poll.State(42), nil}},
+			asked:   []time.Duration{100 * ms, 300 * ms}, took: 300 * ms, is: []error{errBoom}, state: 42,
+		}, {
+			name:    "a negative state",
+			answers: []answer{{poll.State(-1), errBoom}},
+			asked:   []time.Duration{100 * ms}, took: 100 * ms, is: []error{errBoom}, state: -1,
+		}, {
+			name:    "a Backoff of one's own; negative counts as 0",
+			config:  poll.Config{Backoff: awsretry.BackoffFunc(func(n int, _ awsretry.Class, _ time.Duration) time.Duration { return time.Duration(n-1) * time.Second })},
+			answers: []answer{{poll.NotReady, nil}, {poll.NotReady, nil}, {poll.NotReady, nil}, {poll.Done, nil}},
+			asked:   []time.Duration{0, 0, time.Second, 3 * time.Second}, took: 3 * time.Second,
+		},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx := t.Context()
+				if test.timeout > 0 {
+					var cancel context.CancelFunc
+					ctx, cancel = context.WithTimeout(ctx, test.timeout)
+					defer cancel()
+				}
+				start := time.Now()
+				var asked []time.Duration
+				err := poll.Until(ctx, test.config, script(&asked, test.answers...))
+				if took := time.Since(start); took != test.took {
+					t.Errorf("took %v, want %v", took, test.took)
+				}
+				if diff := cmp.Diff(test.asked, asked); diff != "" {
+					t.Errorf("asked (-want +got):\n%s", diff)
+				}
+				if (err != nil) != (len(test.is) > 0) {
+					t.Fatalf("got error %v, want %v", err, test.is)
+				}
+				for _, want := range test.is {
+					if !errors.Is(err, want) {
+						t.Errorf("got %v, want %v in it", err, want)
+					}
+				}
+				var e *poll.Error
+				if errors.As(err, &e) && (e.State != test.state || e.Attempts != len(asked)) {
+					t.Errorf("got %+v, want state %v and %d attempts", e, test.state, len(asked))
+				}
+			})
+		})
+	}
+}
+
+func TestErrorBesideDoneComesBackAsItWas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var asked []time.Duration
+		if err := poll.Until(t.Context(), poll.Config{}, script(&asked, answer{poll.Done, errBoom})); err != errBoom {
+			t.Errorf("got %v, want %v itself", err, errBoom)
+		}
+	})
+}
+
+func TestErrorTexts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var asked []time.Duration
+		err := poll.Until(t.Context(), poll.Config{}, script(&asked, answer{poll.NotReady, errBoom}, answer{42, nil}))
+		const want = "poll: gave up after 2 attempts: check returned State(42), which is no state; it must be Done, NotReady, " +
+			"Throttled or ServerError; the last state was State(42); the last error was: boom"
+		if err == nil || err.Error() != want {
+			t.Errorf("got  %v\nwant %s", err, want)
+		}
+	})
+}
+
+func TestContextEnds(t *testing.T) {
+	why := errors.New("the user went home")
+	t.Run("before", func(t *testing.T) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(why)
+		var asked []time.Duration
+		zero := poll.Config{Backoff: awsretry.BackoffFunc(func(int, awsretry.Class, time.Duration) time.Duration { return 0 })}
+		err := poll.Until(ctx, zero, script(&asked, answer{poll.Done, nil}))
+		if len(asked) > 0 || !errors.Is(err, why) || !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v after %d checks, want none, and the cause and context.Canceled", err, len(asked))
+		}
+	})
+	t.Run("in a pause", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			time.AfterFunc(250*ms, func() { cancel(why) })
+			start := time.Now()
+			var asked []time.Duration
+			err := poll.Until(ctx, poll.Config{}, script(&asked, answer{poll.NotReady, errBoom}))
+			if took := time.Since(start); took != 250*ms || len(asked) != 1 {
+				t.Errorf("%d checks in %v", len(asked), took)
+			}
+			if !errors.Is(err, context.Cause(ctx)) || !errors.Is(err, context.Canceled) || !errors.Is(err, errBoom) {
+				t.Errorf("got %v, want the cause, context.Canceled and the last error", err)
+			}
+		})
+	})
+	t.Run("while a check ignores it", func(t *testing.T) {
+		for _, test := range []struct {
+			state poll.State
+			want  error
+		}{{poll.Done, nil}, {poll.NotReady, why}} {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancelCause(t.Context())
+				running := false
+				start := time.Now()
+				err := poll.Until(ctx, poll.Config{}, func(context.Context) (poll.State, error) {
+					running = true
+					defer func() { running = false }()
+					cancel(why)
+					time.Sleep(time.Hour)
+					return test.state, nil
+				})
+				if running {
+					t.Error("Until left the check behind")
+				}
+				if !errors.Is(err, test.want) || (err == nil) != (test.want == nil) {
+					t.Errorf("%v: got %v, want %v", test.state, err, test.want)
+				}
+				if took := time.Since(start); took != time.Hour+100*ms {
+					t.Errorf("%v: took %v", test.state, took)
+				}
+			})
+		}
+	})
+}
+
+func TestCheckGetsTheContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		type key struct{}
+		ctx := context.WithValue(t.Context(), key{}, "here")
+		err := poll.Until(ctx, poll.Config{}, func(ctx context.Context) (poll.State, error) {
+			if ctx.Value(key{}) != "here" {
+				t.Error("another context")
+			}
+			return poll.Done, nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// synctest.Test fails when a goroutine is left behind.
+func TestPanics(t *testing.T) {
+	for name, config := range map[string]poll.Config{
+		"check":   {},
+		"Observe": {Observe: func(poll.Attempt) { panic("boom") }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				defer func() {
+					if p := recover(); p != "boom" {
+						t.Errorf("recovered %v, want boom", p)
+					}
+				}()
+				poll.Until(t.Context(), config, func(context.Context) (poll.State, error) {
+					if name == "check" {
+						panic("boom")
+					}
+					return poll.NotReady, nil
+				})
+				t.Error("no panic")
+			})
+		})
+	}
+}
+
+func TestObserve(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var got []poll.Attempt
+		answers := []answer{{poll.NotReady, nil}, {poll.Throttled, errBoom}, {poll.Done, nil}}
+		err := poll.Until(t.Context(), poll.Config{Observe: func(a poll.Attempt) { got = append(got, a) }},
+			func(context.Context) (poll.State, error) {
+				time.Sleep(7 * ms)
+				a := answers[len(got)]
+				return a.state, a.err
+			})
+		want := []poll.Attempt{
+			{Number: 1, Waited: 100 * ms, Elapsed: 7 * ms, State: poll.NotReady, Delay: 200 * ms},
+			{Number: 2, Waited: 200 * ms, Elapsed: 7 * ms, State: poll.Throttled, Err: errBoom, Delay: 400 * ms},
+			{Number: 3, Waited: 400 * ms, Elapsed: 7 * ms, State: poll.Done, Last: true},
+		}
+		sameError := cmp.Comparer(func(a, b error) bool { return a == b })
+		if diff := cmp.Diff(want, got, sameError); err != nil || diff != "" {
+			t.Errorf("%v (-want +got):\n%s", err, diff)
+		}
+	})
+}
+
+func TestBackoffIsTold(t *testing.T) {
+	type told struct {
+		N     int
+		Class awsretry.Class
+		Last  time.Duration
+	}
+	synctest.Test(t, func(t *testing.T) {
+		var got []told
+		backoff := awsretry.BackoffFunc(func(n int, class awsretry.Class, last time.Duration) time.Duration {
+			got = append(got, told{n, class, last})
+			return time.Duration(n+1) * time.Second
+		})
+		var asked []time.Duration
+		err := poll.Until(t.Context(), poll.Config{Backoff: backoff},
+			script(&asked, answer{poll.NotReady, nil}, answer{poll.Throttled, nil}, answer{poll.ServerError, nil}, answer{poll.Done, nil}))
+		want := []told{
+			{0, awsretry.Success, 0},
+			{1, awsretry.Success, time.Second},
+			{2, awsretry.Throttled, 2 * time.Second},
+			{3, awsretry.Transient, 3 * time.Second},
+		}
+		if diff := cmp.Diff(want, got); err != nil || diff != "" {
+			t.Errorf("%v (-want +got):\n%s", err, diff)
+		}
+	})
+}
+
+func TestSenselessConfig(t *testing.T) {
+	check := func(context.Context) (poll.State, error) { t.Error("checked"); return poll.Done, nil }
+	for _, test := range []struct {
+		config poll.Config
+		check  func(context.Context) (poll.State, error)
+		want   []string
+	}{
+		{poll.Config{}, nil, []string{"check is nil"}},
+		{poll.Config{MaxAttempts: -1}, check, []string{"Config.MaxAttempts is -1", "above 0"}},
+		{poll.Config{Backoff: awsretry.Exponential{Factor: math.NaN()}}, check, []string{"Config.Backoff", "Factor is NaN", "from 1 up"}},
+		{poll.Config{Backoff: awsretry.Exponential{Initial: -1}}, check, []string{"Config.Backoff", "Initial is -1ns"}},
+		{poll.Config{Backoff: awsretry.BackoffFunc(nil)}, check, []string{"Config.Backoff", "nil"}},
+	} {
+		err := poll.Until(t.Context(), test.config, test.check)
+		for _, want := range test.want {
+			if err == nil || !strings.HasPrefix(err.Error(), "poll: ") || !strings.Contains(err.Error(), want) {
+				t.Errorf("got %v, want %q in it", err, want)
+			}
+		}
+	}
+}
+
+func TestStateString(t *testing.T) {
+	for state, want := range map[poll.State]string{
+		poll.Done: "done", poll.NotReady: "not ready", poll.Throttled: "throttled", poll.ServerError: "server error", 7: "State(7)",
+	} {
+		if got := state.String(); got != want {
+			t.Errorf("State %d: got %q, want %q", int(state), got, want)
+		}
+	}
+}
