@@ -27,6 +27,7 @@ type call struct {
 	out        *http.Request  // what is sent
 	record     *recordContext // of out, where it has one
 	held       io.ReadCloser  // the body of out, until it is sent
+	answer     *http.Response // that is neither discarded nor the caller's yet
 	newConn    bool           // the next attempt is not to use the connection of the last one
 	drawn      int            // tokens drawn for the attempt under way; put back where it is never made
 	unpaid     int            // tokens to wait for in the pause
@@ -77,6 +78,9 @@ func (c *call) end() {
 	}
 	if c.held != nil {
 		c.held.Close()
+	}
+	if c.answer != nil {
+		c.answer.Body.Close()
 	}
 	c.body.release()
 }
@@ -215,6 +219,7 @@ func (c *call) send(a *Attempt) {
 	case a.Err == nil && a.Response.Body == nil:
 		a.Response.Body = http.NoBody
 	}
+	c.answer = a.Response
 }
 
 // sendWithin makes the attempt with its time-out.
@@ -412,7 +417,7 @@ func (c *call) discard(a *Attempt) {
 	reuse := a.Class == Throttled || c.revision == Revision2026
 	c.newConn = !reuse && c.fresh != nil && a.Response.ProtoMajor == 1
 	c.lastStatus, c.lastCode = a.Response.StatusCode, a.Code
-	c.closed = true
+	c.closed, c.answer = true, nil
 	discard(c.ctx, a.Response, reuse)
 }
 
@@ -435,6 +440,7 @@ func (c *call) finish(a *Attempt) (*http.Response, error) {
 	if a.Number > 1 || a.Class.Retryable() {
 		c.keepRecord(a)
 	}
+	c.answer = nil
 	return a.Response, nil
 }
 

@@ -248,13 +248,12 @@ func (t *Transport) Validate() error {
 	if t.MaxPartitions < 0 {
 		fault("MaxPartitions is %d; it must be above 0, or 0 for %d", t.MaxPartitions, defaultMaxPartitions)
 	}
-	if b, ok := t.Backoff.(interface{ validate() error }); ok {
+	if isNil(t.Backoff) {
+		fault("Backoff is a nil %T; it must be a usable Backoff, or nil for the mode's", t.Backoff)
+	} else if b, ok := t.Backoff.(interface{ validate() error }); ok {
 		if err := b.validate(); err != nil {
 			fault("Backoff.%w", err)
 		}
-	}
-	if isNil(t.Backoff) {
-		fault("Backoff is a nil %T; it must be a usable Backoff, or nil for the mode's", t.Backoff)
 	}
 	if err := t.Quota.validate(); err != nil {
 		fault("%w", err)

@@ -106,6 +106,7 @@ func (s *stub) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	resp := &x.responses[x.sent%len(x.responses)]
 	x.sent++
+	resp.Request = req
 	resp.Body = http.NoBody // anew each time: libraries wrap it
 	if resp.ContentLength > 0 {
 		x.errorBody.rest = errorBody

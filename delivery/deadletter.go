@@ -1,0 +1,39 @@
+package delivery
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+)
+
+// A DeadLetter is a delivery that failed for good: permanently, at the last attempt, or because its caller gave up.
+type DeadLetter struct {
+	// Request is the request as it was sent, with a body that can be read, once, until the function that takes
+	// the dead letter returns; it need not be closed. GetBody is set where the body can be had more than once.
+	// Where the body cannot be had again, reading it fails with an error that is [ErrBody].
+	Request *http.Request
+
+	Attempts int            // that were made; 0 where the caller gave up before the first
+	Response *http.Response // the last attempt's, without its body, which is the caller's; nil where Err is not
+	Err      error          // what ended the delivery where no response did
+
+	// Reason says why there was no further attempt. It is the text of an awsretry.Stop: "permanent", "max_attempts",
+	// "canceled" or "deadline" (the caller's context), "body" (the body cannot be had again), "disabled".
+	Reason string
+}
+
+// ErrBody is in the error of reading a [DeadLetter]'s request body that cannot be had again: it is longer than
+// what is kept of a body that has no GetBody and is no io.ReaderAt, or its own reader failed.
+var ErrBody = errors.New("delivery: the request body cannot be read again")
+
+// A lostBody is the body of a dead letter in place of one that would be cut short.
+type lostBody struct{ why error }
+
+func (b lostBody) Read([]byte) (int, error) {
+	if b.why == nil {
+		return 0, ErrBody
+	}
+	return 0, fmt.Errorf("%w: %w", ErrBody, b.why)
+}
+
+func (lostBody) Close() error { return nil }

@@ -1,0 +1,26 @@
+//go:build darwin || dragonfly || freebsd || illumos || linux || netbsd || openbsd
+
+package delivery
+
+import (
+	"os"
+	"syscall"
+)
+
+// canLock reports whether lock keeps others out.
+const canLock = true
+
+// lock takes the file for whoever opened it, until it is closed, which a crash does too. It reports false where somebody else has it.
+func lock(f *os.File) (bool, error) {
+	for {
+		switch err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err {
+		case nil:
+			return true, nil
+		case syscall.EWOULDBLOCK:
+			return false, nil
+		case syscall.EINTR:
+		default:
+			return false, &os.PathError{Op: "flock", Path: f.Name(), Err: err}
+		}
+	}
+}

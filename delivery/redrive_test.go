@@ -1,0 +1,279 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func fill(t *testing.T, dir string, bodies ...string) {
+	t.Helper()
+	queue := DirQueue(dir)
+	for _, body := range bodies {
+		if err := queue(t.Context(), DeadLetter{Request: post(t, "http://a.example/?token=secret", body)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A countedBody says whether it was read to its end, and how often it was closed.
+type countedBody struct {
+	io.Reader
+	closed atomic.Int32
+}
+
+func (b *countedBody) Close() error {
+	b.closed.Add(1)
+	return nil
+}
+
+func TestRedrive(t *testing.T) {
+	dir := t.TempDir()
+	fill(t, dir, "200", "503", "204", "refused", "302", "400", "panic-free", "299")
+	names := entries(t, dir)
+	write(t, dir, "0-foreign.txt", "hello")
+	write(t, dir, "1-broken.letter", "hello")
+	os.Mkdir(filepath.Join(dir, "2-folder.letter"), 0o700)
+	os.Symlink(filepath.Join(dir, names[0]), filepath.Join(dir, "1-link.letter"))
+
+	refused := errors.New("connection refused")
+	var got []string
+	var bodies []*countedBody
+	done, err := Redrive(t.Context(), dir, roundTripper(func(req *http.Request) (*http.Response, error) {
+		s, err := receive(req)
+		if err != nil {
+			return nil, err
+		}
+		got = append(got, s.Body)
+		var status int
+		if _, err := fmt.Sscan(s.Body, &status); err != nil {
+			if s.Body == "refused" {
+				return nil, refused
+			}
+			return nil, nil
+		}
+		body := &countedBody{Reader: strings.NewReader("the answer")}
+		bodies = append(bodies, body)
+		resp := answerWith(status, req)
+		resp.Body = body
+		return resp, nil
+	}))
+	if diff := cmp.Diff([]string{"200", "503", "204", "refused", "302", "400", "panic-free", "299"}, got); diff != "" {
+		t.Errorf("sent (-want +got):\n%s", diff)
+	}
+	if want := (Redriven{Delivered: 3, Kept: 5, Broken: 4}); done != want {
+		t.Errorf("got %+v, want %+v", done, want)
+	}
+	for n, body := range bodies {
+		if rest, _ := io.ReadAll(body); len(rest) > 0 || body.closed.Load() != 1 {
+			t.Errorf("answer %d: %d bytes not read, closed %d times", n, len(rest), body.closed.Load())
+		}
+	}
+	if !errors.Is(err, refused) {
+		t.Errorf("got %v, want %v in it", err, refused)
+	}
+	lines := strings.Split(fmt.Sprint(err), "\n")
+	want := []string{"0-foreign.txt: not a dead letter", "1-broken.letter: not a whole dead letter", "1-link.letter: not a dead letter",
+		"2-folder.letter: not a dead letter", names[1] + ": answered 503 Service Unavailable", names[3] + ": connection refused",
+		names[4] + ": answered 302 Found", names[5] + ": answered 400 Bad Request", names[6] + ": rt returned neither"}
+	if len(lines) != len(want) {
+		t.Fatalf("got %q", lines)
+	}
+	for i := range lines {
+		if !strings.HasPrefix(lines[i], "delivery: Redrive: "+filepath.Join(dir, want[i])) || strings.Contains(lines[i], "secret") {
+			t.Errorf("got  %s\nwant %s", lines[i], want[i])
+		}
+	}
+	left := []string{"0-foreign.txt", "1-broken.letter", "1-link.letter", "2-folder.letter", names[1], names[3], names[4], names[5], names[6]}
+	if diff := cmp.Diff(left, entries(t, dir)); diff != "" {
+		t.Errorf("left (-want +got):\n%s", diff)
+	}
+}
+
+func TestRedriveEndsWithItsContext(t *testing.T) {
+	dir := t.TempDir()
+	fill(t, dir, "1", "2", "3")
+	why := errors.New("the user went home")
+	for _, test := range []struct {
+		answer func(*http.Request) (*http.Response, error)
+		want   Redriven
+	}{
+		{func(req *http.Request) (*http.Response, error) { return nil, req.Context().Err() }, Redriven{Kept: 1}},
+		{func(req *http.Request) (*http.Response, error) { return answerWith(200, req), nil }, Redriven{Delivered: 1}},
+	} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		done, err := Redrive(ctx, dir, roundTripper(func(req *http.Request) (*http.Response, error) {
+			cancel(why)
+			return test.answer(req)
+		}))
+		if done != test.want || !errors.Is(err, why) {
+			t.Errorf("got %+v, %v", done, err)
+		}
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(why)
+	if done, err := Redrive(ctx, dir, roundTripper(nil)); done != (Redriven{}) || !errors.Is(err, why) {
+		t.Errorf("ended before: got %+v, %v", done, err)
+	}
+	if n := len(entries(t, dir)); n != 2 {
+		t.Errorf("%d letters are left, want 2", n)
+	}
+}
+
+func TestRedriveRefusals(t *testing.T) {
+	if _, err := Redrive(t.Context(), t.TempDir(), nil); err == nil || !strings.Contains(err.Error(), "rt is nil") {
+		t.Errorf("no RoundTripper: %v", err)
+	}
+	if _, err := Redrive(t.Context(), filepath.Join(t.TempDir(), "missing"), roundTripper(nil)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("no folder: %v", err)
+	}
+	if done, err := Redrive(t.Context(), t.TempDir(), roundTripper(nil)); done != (Redriven{}) || err != nil {
+		t.Errorf("an empty folder: %+v, %v", done, err)
+	}
+}
+
+// Many Redrives at once send each letter once.
+func TestRedrivesAtOnce(t *testing.T) {
+	if !canLock {
+		t.Skip("this system has no file locks")
+	}
+	dir := t.TempDir()
+	const letters, runs = 40, 8
+	var bodies []string
+	for n := range letters {
+		bodies = append(bodies, fmt.Sprint(n))
+	}
+	fill(t, dir, bodies...)
+	var mu sync.Mutex
+	got := map[string]int{}
+	var delivered atomic.Int64
+	var wg sync.WaitGroup
+	for range runs {
+		wg.Go(func() {
+			done, err := Redrive(t.Context(), dir, roundTripper(func(req *http.Request) (*http.Response, error) {
+				s, err := receive(req)
+				mu.Lock()
+				got[s.Body]++
+				mu.Unlock()
+				return answerWith(200, req), err
+			}))
+			if err != nil || done.Kept+done.Broken > 0 {
+				t.Errorf("got %+v, %v", done, err)
+			}
+			delivered.Add(int64(done.Delivered))
+		})
+	}
+	wg.Wait()
+	for _, body := range bodies {
+		if got[body] != 1 {
+			t.Errorf("letter %s was sent %d times", body, got[body])
+		}
+	}
+	if delivered.Load() != letters || len(entries(t, dir)) > 0 {
+		t.Errorf("%d delivered, %d left", delivered.Load(), len(entries(t, dir)))
+	}
+}
+
+func TestBusyLettersAreLeftToTheirRedrive(t *testing.T) {
+	if !canLock {
+		t.Skip("this system has no file locks")
+	}
+	dir := t.TempDir()
+	fill(t, dir, "1", "2")
+	ok := func(req *http.Request) (*http.Response, error) { return answerWith(200, req), nil }
+	outer, err := Redrive(t.Context(), dir, roundTripper(func(req *http.Request) (*http.Response, error) {
+		if s, _ := receive(req); s.Body == "1" {
+			inner, err := Redrive(t.Context(), dir, roundTripper(ok))
+			if err != nil || inner != (Redriven{Delivered: 1, Busy: 1}) {
+				t.Errorf("the second: got %+v, %v", inner, err)
+			}
+		}
+		return ok(req)
+	}))
+	if err != nil || outer != (Redriven{Delivered: 1}) {
+		t.Errorf("the first: got %+v, %v", outer, err)
+	}
+}
+
+// A panic in rt lets the letter go.
+func TestRedrivePanics(t *testing.T) {
+	dir := t.TempDir()
+	fill(t, dir, "1")
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("no panic")
+			}
+		}()
+		Redrive(t.Context(), dir, roundTripper(func(*http.Request) (*http.Response, error) { panic("boom") }))
+	}()
+	if got := collect(t, dir); got["1"] != 1 {
+		t.Errorf("after the panic: %v", got)
+	}
+}
+
+func TestHalfWrittenFilesAreSwept(t *testing.T) {
+	if !canLock {
+		t.Skip("this system has no file locks")
+	}
+	dir := t.TempDir()
+	old := time.Now().Add(-2 * tempAge)
+	for _, name := range []string{"young.letter.tmp", "old.letter.tmp", "held.letter.tmp", "foreign.tmp"} {
+		write(t, dir, name, "half")
+		if name != "young.letter.tmp" {
+			os.Chtimes(filepath.Join(dir, name), old, old)
+		}
+	}
+	held, err := os.OpenFile(filepath.Join(dir, "held.letter.tmp"), os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Close()
+	if ok, err := lock(held); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	done, err := Redrive(t.Context(), dir, roundTripper(nil))
+	if done != (Redriven{Broken: 1}) || err == nil || !strings.Contains(err.Error(), "foreign.tmp") {
+		t.Errorf("got %+v, %v", done, err)
+	}
+	if diff := cmp.Diff([]string{"foreign.tmp", "held.letter.tmp", "young.letter.tmp"}, entries(t, dir)); diff != "" {
+		t.Errorf("left (-want +got):\n%s", diff)
+	}
+}
+
+// An answer that never ends does not hold up the next letter.
+func TestRedriveDoesNotWaitForAnEndlessAnswer(t *testing.T) {
+	dir := t.TempDir()
+	fill(t, dir, "1", "2")
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		done, err := Redrive(t.Context(), dir, roundTripper(func(req *http.Request) (*http.Response, error) {
+			resp := answerWith(200, req)
+			resp.Body = io.NopCloser(untilDone{req.Context()})
+			return resp, nil
+		}))
+		if took := time.Since(start); err != nil || done.Delivered != 2 || took != 2*drainWait {
+			t.Errorf("got %+v, %v in %v", done, err, took)
+		}
+	})
+}
+
+// An untilDone is a body that hangs until its context ends.
+type untilDone struct{ ctx context.Context }
+
+func (b untilDone) Read([]byte) (int, error) {
+	<-b.ctx.Done()
+	return 0, b.ctx.Err()
+}

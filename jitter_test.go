@@ -1,0 +1,162 @@
+package awsretry_test
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"testing"
+	"time"
+
+	"example.com/awsretry"
+	"github.com/google/go-cmp/cmp"
+)
+
+// The documents' pauses, with b = 1: the AWS SDKs and Tools Reference Guide's, the AWS SDK for Kotlin's, the AWS General
+// Reference's and Amazon SimpleDB's upper ends.
+func TestExponentialVectors(t *testing.T) {
+	data, err := os.ReadFile("testdata/vectors/exponential.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var vectors []struct {
+		Name, Initial, ThrottlingInitial, Max string
+		Factor                                float64
+		Class                                 awsretry.Class
+		Pauses                                []string
+	}
+	if err := json.Unmarshal(data, &vectors); err != nil {
+		t.Fatal(err)
+	}
+	duration := func(s string) time.Duration {
+		if s == "" {
+			return 0
+		}
+		d, err := time.ParseDuration(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	for _, v := range vectors {
+		e := awsretry.Exponential{
+			Initial: duration(v.Initial), ThrottlingInitial: duration(v.ThrottlingInitial), Max: duration(v.Max),
+			Factor: v.Factor, Jitter: awsretry.NoJitter,
+		}
+		var want, got []string
+		for n, pause := range v.Pauses {
+			want = append(want, duration(pause).String())
+			got = append(got, e.Delay(n, v.Class, 0).String())
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", v.Name, diff)
+		}
+	}
+}
+
+func TestJitters(t *testing.T) {
+	const d = time.Second
+	tests := []struct {
+		name   string
+		jitter awsretry.Jitter
+		lo, hi time.Duration
+	}{
+		{"full", awsretry.FullJitter, 0, d},
+		{"equal", awsretry.EqualJitter, d / 2, d},
+		{"none", awsretry.NoJitter, d, d},
+		{"partial 0", awsretry.PartialJitter(0), d, d},
+		{"partial 0.5", awsretry.PartialJitter(0.5), d / 2, d},
+		{"partial 0.25", awsretry.PartialJitter(0.25), d * 3 / 4, d},
+		{"partial 1", awsretry.PartialJitter(1), 0, d},
+		{"partial -1", awsretry.PartialJitter(-1), d, d},
+		{"partial 2", awsretry.PartialJitter(2), 0, d},
+		{"partial NaN", awsretry.PartialJitter(math.NaN()), d, d},
+		{"the zero Exponential's", func(time.Duration) time.Duration { return awsretry.Exponential{}.Delay(0, awsretry.Transient, 0) }, 0, d},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			least, most, sum := time.Duration(math.MaxInt64), time.Duration(math.MinInt64), 0.0
+			const n = 4000
+			for range n {
+				got := tt.jitter(d)
+				least, most = min(least, got), max(most, got)
+				sum += float64(got)
+			}
+			if least < tt.lo || most > tt.hi {
+				t.Errorf("between %v and %v, want between %v and %v", least, most, tt.lo, tt.hi)
+			}
+			// Uniform: the ends are nearly reached, and the mean is in the middle. The odds against are below 1e-9.
+			if spread := tt.hi - tt.lo; least > tt.lo+spread/100 || most < tt.hi-spread/100 {
+				t.Errorf("between %v and %v only, want all between %v and %v", least, most, tt.lo, tt.hi)
+			} else if mean, want := sum/n, float64(tt.lo+tt.hi)/2; math.Abs(mean-want) > float64(spread)/20 {
+				t.Errorf("mean %v, want %v", time.Duration(mean), time.Duration(want))
+			}
+		})
+	}
+}
+
+func TestDecorrelated(t *testing.T) {
+	d := awsretry.Decorrelated{Initial: 100 * time.Millisecond, Max: 2 * time.Second}
+	tests := []struct{ last, lo, hi time.Duration }{
+		{0, 100 * time.Millisecond, 300 * time.Millisecond},
+		{50 * time.Millisecond, 100 * time.Millisecond, 300 * time.Millisecond},
+		{300 * time.Millisecond, 100 * time.Millisecond, 900 * time.Millisecond},
+		{time.Hour, 100 * time.Millisecond, 2 * time.Second},
+		{math.MaxInt64, 100 * time.Millisecond, 2 * time.Second},
+	}
+	for _, tt := range tests {
+		least, most := time.Duration(math.MaxInt64), time.Duration(0)
+		for range 4000 {
+			got := d.Delay(3, awsretry.Transient, tt.last)
+			least, most = min(least, got), max(most, got)
+		}
+		if least < tt.lo || most > tt.hi || most < tt.hi-(tt.hi-tt.lo)/50 {
+			t.Errorf("after %v: between %v and %v, want between %v and %v", tt.last, least, most, tt.lo, tt.hi)
+		}
+	}
+}
+
+// No retry number and no field may make a pause negative, or longer than the cap.
+func TestPausesStayInBounds(t *testing.T) {
+	numbers := []int{math.MinInt, -1, 0, 1, 31, 62, 63, 64, 1000, math.MaxInt}
+	durations := []time.Duration{math.MinInt64, -1, 0, 1, time.Second, math.MaxInt64 - 1, math.MaxInt64}
+	factors := []float64{math.Inf(-1), -2, 0, math.SmallestNonzeroFloat64, 0.5, 1, 2, math.MaxFloat64, math.Inf(1), math.NaN()}
+	jitters := []awsretry.Jitter{
+		nil, awsretry.FullJitter, awsretry.EqualJitter, awsretry.NoJitter, awsretry.PartialJitter(0.3),
+		func(time.Duration) time.Duration { return math.MinInt64 }, func(time.Duration) time.Duration { return math.MaxInt64 },
+	}
+	inBounds := func(got, limit time.Duration) bool {
+		if limit == 0 {
+			limit = 20 * time.Second
+		}
+		return got >= 0 && got <= max(limit, 0)
+	}
+	for _, n := range numbers {
+		for _, initial := range durations {
+			for _, limit := range durations {
+				for _, last := range durations {
+					d := awsretry.Decorrelated{Initial: initial, Max: limit}
+					if got := d.Delay(n, awsretry.Transient, last); !inBounds(got, limit) {
+						t.Fatalf("%+v.Delay(%d, …, %v) = %v", d, n, last, got)
+					}
+				}
+				for _, factor := range factors {
+					for _, jitter := range jitters {
+						for _, class := range []awsretry.Class{awsretry.Transient, awsretry.Throttled} {
+							e := awsretry.Exponential{Initial: initial, ThrottlingInitial: -initial, Max: limit, Factor: factor, Jitter: jitter}
+							if got := e.Delay(n, class, 0); !inBounds(got, limit) {
+								t.Fatalf("%+v.Delay(%d, %v) = %v", e, n, class, got)
+							}
+						}
+					}
+				}
+			}
+		}
+	}
+	for _, jitter := range jitters[1:5] {
+		for _, d := range durations {
+			if got := jitter(d); got < 0 || got > max(d, 0) {
+				t.Errorf("jitter of %v is %v", d, got)
+			}
+		}
+	}
+}

@@ -1,0 +1,109 @@
+package awsretry
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// FuzzQuota holds a Quota to a plain account, kept in integers and, where time adds to it, in tenths of a token: each
+// byte draws, puts back, or lets time pass.
+func FuzzQuota(f *testing.F) {
+	f.Add(500, false, []byte("\x05\x05\x0d\x01\x41\xff\x80"))
+	f.Add(5, true, []byte("\x05\xc1\xc2\xff\x05\x45\x85"))
+	f.Add(-1, true, []byte("\x05\x45"))
+	f.Add(math.MaxInt, false, []byte("\x3f\x7f\x7f"))
+	f.Add(30, true, []byte(strings.Repeat("\x1f\xc1\x4a", 30)))
+	f.Fuzz(func(t *testing.T, capacity int, refill bool, ops []byte) {
+		if refill {
+			capacity = min(capacity, 10_000) // far beyond this, ten tenths need not be a whole token to the instant
+		}
+		ops = ops[:min(len(ops), 500)]
+		synctest.Test(t, func(t *testing.T) {
+			config := QuotaConfig{Capacity: capacity}
+			if refill {
+				config.RefillPerSecond = 0.1
+			}
+			q := NewQuota(config)
+			limit := capacity
+			if capacity == 0 {
+				limit = 500
+			}
+			tokens, tenths := limit, 0
+			for i, op := range ops {
+				n := int(op & 63)
+				switch op >> 6 {
+				case 0:
+					var want error
+					if capacity >= 0 && n > tokens {
+						want = ErrQuotaExceeded
+					} else {
+						tokens -= n
+					}
+					if err := q.Acquire(t.Context(), n); err != want {
+						t.Fatalf("step %d: Acquire(%d) returned %v, want %v", i, n, err, want)
+					}
+				case 1, 2:
+					q.Release(n)
+					tokens += min(n, limit-tokens)
+				case 3:
+					time.Sleep(time.Duration(n) * time.Second)
+					if refill {
+						tenths += n
+						tokens += min(tenths/10, limit-tokens)
+						tenths %= 10
+					}
+				}
+				if tokens == limit {
+					tenths = 0
+				}
+				want := tokens
+				if capacity < 0 {
+					want = math.MaxInt
+				}
+				if got := q.Tokens(); got != want {
+					t.Fatalf("step %d: %d tokens, want %d", i, got, want)
+				}
+			}
+		})
+	})
+}
+
+func BenchmarkQuotaReleaseFull(b *testing.B) {
+	q := NewQuota(QuotaConfig{})
+	b.ReportAllocs()
+	for b.Loop() {
+		q.Release(1)
+	}
+}
+
+func BenchmarkQuotaReleaseFullParallel(b *testing.B) {
+	q := NewQuota(QuotaConfig{})
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			q.Release(1)
+		}
+	})
+}
+
+func BenchmarkQuotaAcquireRelease(b *testing.B) {
+	ctx, cancel := context.WithCancel(b.Context())
+	defer cancel()
+	for _, c := range []QuotaConfig{{}, {RefillPerSecond: 1}, {RefillPerSecond: 1, Wait: true}} {
+		b.Run(fmt.Sprintf("refill=%v,wait=%v", c.RefillPerSecond, c.Wait), func(b *testing.B) {
+			q := NewQuota(c)
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := q.Acquire(ctx, 5); err != nil {
+					b.Fatal(err)
+				}
+				q.Release(5)
+			}
+		})
+	}
+}
