@@ -55,11 +55,13 @@ func (b *bucket) take(ctx context.Context, n float64) error {
 	}
 	select {
 	case <-w.wake:
-		return nil
+		if ctx.Err() == nil {
+			return nil
+		}
 	case <-done:
-		b.leave(w)
-		return context.Cause(ctx)
 	}
+	b.leave(w)
+	return context.Cause(ctx)
 }
 
 // takeOrJoin returns nil when it took n tokens, else the new last place in line.

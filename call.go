@@ -85,7 +85,7 @@ func (c *call) end() {
 	c.body.release()
 }
 
-func (c *call) ended() error { return ended(c.ctx, c.req.Cancel) }
+func (c *call) ended() error { return ended(c.ctx, cancelOf(c.req)) }
 
 // acquire draws tokens, waiting for them where Quota.Wait says so.
 func (c *call) acquire(tokens int) error {
@@ -153,7 +153,7 @@ func (c *call) prepare() error {
 	}
 	if c.hook != nil {
 		if err := c.hook(c.out, number); err != nil {
-			err = fmt.Errorf("Prepare: %w", err)
+			err = fmt.Errorf("error from Prepare: %w", err)
 			if last := c.lastFailure(); last != nil {
 				err = fmt.Errorf("%w; before that: %w", err, last)
 			}
@@ -353,7 +353,9 @@ func (c *call) pause(a *Attempt) bool {
 			return false
 		}
 		if c.partition.limiter.Wait(c.ctx) != nil {
-			a.Stop = StopRateLimit
+			if a.Stop = StopRateLimit; c.ended() != nil {
+				a.Stop = StopCanceled
+			}
 			return false
 		}
 		c.sendToken = true
@@ -367,7 +369,7 @@ func (c *call) pause(a *Attempt) bool {
 			return false
 		}
 	}
-	c.body.wait(c.ctx.Done(), c.req.Cancel)
+	c.body.wait(c.ctx.Done(), cancelOf(c.req))
 	if c.ended() != nil {
 		a.Stop = StopCanceled
 		return false
@@ -387,7 +389,7 @@ func (c *call) sleep(d time.Duration) bool {
 	case <-timer.C:
 		return true
 	case <-c.ctx.Done():
-	case <-c.req.Cancel:
+	case <-cancelOf(c.req):
 	}
 	return false
 }

@@ -116,8 +116,12 @@ func (r *recordContext) Value(key any) any {
 	return r.Context.Value(key)
 }
 
-// ended returns why the caller wants no answer any more, nil where it still does. cancel is the deprecated
-// Request.Cancel, which http.Client.Timeout still sets.
+// cancelOf returns the channel by which http.Client.Timeout, beside the context, still ends a request.
+func cancelOf(req *http.Request) <-chan struct{} {
+	return req.Cancel //lint:ignore SA1019 it is the caller's to use
+}
+
+// ended returns why the caller wants no answer any more, nil where it still does.
 func ended(ctx context.Context, cancel <-chan struct{}) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

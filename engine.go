@@ -252,7 +252,7 @@ func (t *Transport) Validate() error {
 		fault("Backoff is a nil %T; it must be a usable Backoff, or nil for the mode's", t.Backoff)
 	} else if b, ok := t.Backoff.(interface{ validate() error }); ok {
 		if err := b.validate(); err != nil {
-			fault("Backoff.%w", err)
+			fault("%w", err)
 		}
 	}
 	if err := t.Quota.validate(); err != nil {

@@ -73,13 +73,13 @@ func (e Exponential) withDefaults() Exponential {
 func (e Exponential) validate() error {
 	switch d := e.withDefaults(); {
 	case d.Max < 0:
-		return fmt.Errorf("Max is %v; it must be above 0, or 0 for %v", e.Max, defaultMax)
+		return fmt.Errorf("Backoff.Max is %v; it must be above 0, or 0 for %v", e.Max, defaultMax)
 	case d.Initial < 0 || d.Initial > d.Max:
-		return fmt.Errorf("Initial is %v; it must be above 0 and at most Max, %v", d.Initial, d.Max)
+		return fmt.Errorf("Backoff.Initial is %v; it must be above 0 and at most Max, %v", d.Initial, d.Max)
 	case d.ThrottlingInitial < 0 || d.ThrottlingInitial > d.Max:
-		return fmt.Errorf("ThrottlingInitial is %v; it must be above 0 and at most Max, %v", d.ThrottlingInitial, d.Max)
+		return fmt.Errorf("Backoff.ThrottlingInitial is %v; it must be above 0 and at most Max, %v", d.ThrottlingInitial, d.Max)
 	case !(d.Factor >= 1) || math.IsInf(d.Factor, 0):
-		return fmt.Errorf("Factor is %v; it must be a number from 1 up, or 0 for %v", e.Factor, defaultFactor)
+		return fmt.Errorf("Backoff.Factor is %v; it must be a number from 1 up, or 0 for %v", e.Factor, defaultFactor)
 	}
 	return nil
 }
@@ -112,9 +112,9 @@ func (d Decorrelated) withDefaults() Decorrelated {
 func (d Decorrelated) validate() error {
 	switch w := d.withDefaults(); {
 	case w.Max < 0:
-		return fmt.Errorf("Max is %v; it must be above 0, or 0 for %v", d.Max, defaultMax)
+		return fmt.Errorf("Backoff.Max is %v; it must be above 0, or 0 for %v", d.Max, defaultMax)
 	case w.Initial < 0 || w.Initial > w.Max:
-		return fmt.Errorf("Initial is %v; it must be above 0 and at most Max, %v", w.Initial, w.Max)
+		return fmt.Errorf("Backoff.Initial is %v; it must be above 0 and at most Max, %v", w.Initial, w.Max)
 	}
 	return nil
 }

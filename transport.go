@@ -101,7 +101,7 @@ type plainAnswer struct {
 // sendPlain makes the first attempt where neither the settings nor the request ask for anything beside it.
 func (t *Transport) sendPlain(req *http.Request) plainAnswer {
 	e := t.running.Load()
-	if e == nil || !e.plain || req.Cancel != nil ||
+	if e == nil || !e.plain || cancelOf(req) != nil ||
 		req.Body != nil && req.Body != http.NoBody && req.GetBody == nil {
 		return plainAnswer{}
 	}

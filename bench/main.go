@@ -35,11 +35,11 @@ func main() {
 	results.print(os.Stdout)
 }
 
-// A result is what one library adds to one case: medians over the rounds.
+// A result is what one library adds to one case.
 type result struct {
 	library       string
-	total, added  float64 // ns/op
-	bytes, allocs int64   // per operation
+	total, added  float64 // ns/op, medians over the rounds
+	bytes, allocs int64   // per operation, in the last round
 }
 
 // results are by case.
@@ -115,6 +115,23 @@ func (r results) print(w io.Writer) {
 		}
 	}
 	table.Flush()
-	fmt.Fprintln(w, "\nadded: over the bare stub in the same round; to awsretry: added by the library / added by awsretry")
+	fmt.Fprintln(w, `
+added: over the bare stub, in the same round; below 0 it is less than the noise
+to awsretry: what the library adds / what awsretry adds
+ns/op of two goroutines: the time that passes for each request of either`)
 
+	fmt.Fprintln(w)
+	for _, name := range []string{getName, postName, bigPostName, retryName, jsonName} {
+		ours, theirs := r.of(name, oursName).added, r.of(name, rehttpName).added
+		fmt.Fprintf(w, "%s: awsretry adds %.0f ns, rehttp %.0f: %s\n", name, ours, theirs, verdict(ours, theirs))
+	}
+	alone, together := r.of(getName, oursName).total, r.of(parallelName, oursName).total
+	fmt.Fprintf(w, "%s: %.0f ns a request, alone %.0f: %s\n", parallelName, together, alone, verdict(together, alone))
+}
+
+func verdict(time, limit float64) string {
+	if time <= limit {
+		return "no slower"
+	}
+	return "SLOWER"
 }
