@@ -32,7 +32,6 @@ func (b *sentBody) counter() *atomic.Int32 {
 	return n
 }
 
-
 type (
 	countedFile struct {
 		*os.File
