@@ -53,12 +53,6 @@ func Example() {
 // An SDK that takes an *http.Client gets one, and a policy for what its service says in its own way: here GitHub's 403 that
 // means throttling.
 func ExamplePolicy() {
-	github := func(a *awsretry.Attempt) awsretry.Class {
-		if a.Response != nil && a.Response.StatusCode == http.StatusForbidden && a.Response.Header.Get("X-RateLimit-Remaining") == "0" {
-			return awsretry.Throttled
-		}
-		return awsretry.DefaultPolicy(a)
-	}
 	limited := func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-RateLimit-Remaining", "0")
 		w.WriteHeader(http.StatusForbidden)
@@ -66,6 +60,12 @@ func ExamplePolicy() {
 	server := serve(limited, status(200, "ok"))
 	defer server.Close()
 
+	github := func(a *awsretry.Attempt) awsretry.Class {
+		if a.Response != nil && a.Response.StatusCode == http.StatusForbidden && a.Response.Header.Get("X-RateLimit-Remaining") == "0" {
+			return awsretry.Throttled
+		}
+		return awsretry.DefaultPolicy(a)
+	}
 	client := &http.Client{Transport: &awsretry.Transport{Policy: github, Backoff: quick}}
 	resp, err := client.Get(server.URL)
 	if err != nil {

@@ -1,0 +1,298 @@
+package delivery
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"reflect"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// maxKept is how much is held of a request body that cannot be had again, as much as awsretry holds for its retries.
+const maxKept = 1 << 20
+
+// A keptBody is a request's body that can be read once more when the delivery has failed: through GetBody, in place where it
+// is an io.ReaderAt with a size, or from what was kept of it and the rest of its source.
+type keptBody struct {
+	req    *http.Request     // the caller's
+	file   *io.SectionReader // of a body that is read in place
+	stream *keptStream       // of one that is not
+
+	// Of file and stream: req.Body is closed when nobody has a share in it. The attempts have one, the keeper the other.
+	shares atomic.Int32
+	close  func() // closes req.Body, once
+}
+
+func keepBody(req *http.Request) *keptBody {
+	k := &keptBody{req: req}
+	if !hasBody(req) || req.GetBody != nil {
+		return k
+	}
+	k.shares.Store(2)
+	k.close = sync.OnceFunc(func() { req.Body.Close() })
+	if k.file = inPlace(req); k.file == nil {
+		k.stream = &keptStream{src: req.Body, limit: maxKept, idle: make(chan struct{})}
+		if req.ContentLength > maxKept {
+			k.stream.limit = 0 // it could not be kept whole: it can be had again only where nothing was read
+		}
+	}
+	return k
+}
+
+// release ends the keeping. It is called once.
+func (k *keptBody) release() {
+	if k.stream != nil {
+		k.stream.drop()
+	}
+	if k.close != nil {
+		k.giveBack()
+	}
+}
+
+func (k *keptBody) giveBack() {
+	if k.shares.Add(-1) == 0 {
+		k.close()
+	}
+}
+
+// lend returns the request to send.
+func (k *keptBody) lend() *http.Request {
+	if k.file == nil && k.stream == nil {
+		return k.req
+	}
+	lent := k.req.WithContext(k.req.Context())
+	closed := sync.OnceFunc(k.giveBack)
+	if k.file != nil {
+		lent.Body = &lentFile{k.section(), closed}
+	} else {
+		lent.Body = &lentStream{k.stream, closed}
+	}
+	return lent
+}
+
+func (k *keptBody) section() *io.SectionReader { return io.NewSectionReader(k.file, 0, k.file.Size()) }
+
+// again gives the dead letter's request the body, which can be read until done is called. baseIsDone says that Base has no more use
+// for it; where it has, a stream is left to it. A source that hangs is closed when the time is over.
+func (k *keptBody) again(req *http.Request, timeout time.Duration, baseIsDone bool) (done func()) {
+	done = func() {}
+	switch {
+	case !hasBody(k.req):
+	case k.req.GetBody != nil:
+		body, err := k.req.GetBody()
+		if err != nil || body == nil {
+			req.Body, req.GetBody = lostBody{err}, nil
+			return done
+		}
+		req.Body = &closedOnce{body, sync.OnceValue(body.Close)}
+		return func() { req.Body.Close() }
+	case k.file != nil:
+		setBody(req, func() io.Reader { return k.section() })
+	case baseIsDone && k.stream.take(timeout) || k.stream.isIdle():
+		timer := time.AfterFunc(timeout, k.close)
+		k.stream.again(req)
+		return func() { timer.Stop() }
+	default:
+		req.Body = lostBody{}
+		if baseIsDone {
+			k.close() // it hangs
+		}
+	}
+	return done
+}
+
+func setBody(req *http.Request, body func() io.Reader) {
+	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(body()), nil }
+	req.Body, _ = req.GetBody()
+}
+
+type closedOnce struct {
+	io.Reader
+	close func() error
+}
+
+func (c *closedOnce) Close() error { return c.close() }
+
+// A lentFile is the body of a request that is sent, where it is read in place. awsretry takes sections of it for its attempts.
+type lentFile struct {
+	*io.SectionReader
+	close func()
+}
+
+func (f *lentFile) Close() error {
+	f.close()
+	return nil
+}
+
+// A lentStream is the body of a request that is sent, where it is a stream.
+type lentStream struct {
+	*keptStream
+	close func()
+}
+
+func (s *lentStream) Close() error {
+	s.end()
+	s.close()
+	return nil
+}
+
+// A keptStream keeps what is read of a body. One goroutine at a time reads it.
+type keptStream struct {
+	src   io.Reader
+	limit int           // of kept, in bytes
+	idle  chan struct{} // closed once the reading was ended and no Read is under way
+
+	mu      sync.Mutex // guards the fields below
+	kept    []byte
+	lost    bool  // more was read than may be kept
+	failure error // what src ended with, io.EOF included
+	reading bool
+	ended   bool
+}
+
+func (s *keptStream) Read(p []byte) (n int, err error) {
+	s.mu.Lock()
+	if s.ended {
+		s.mu.Unlock()
+		return 0, http.ErrBodyReadAfterClose
+	}
+	s.reading = true
+	s.mu.Unlock()
+	defer func() { // also when src panics
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.reading = false
+		if s.ended {
+			close(s.idle)
+		}
+		s.keep(p[:n])
+		s.failure = err
+	}()
+	return s.src.Read(p)
+}
+
+// keep requires that s.mu is held.
+func (s *keptStream) keep(p []byte) {
+	if s.lost || len(s.kept)+len(p) > s.limit {
+		s.lost, s.kept = true, nil
+		return
+	}
+	s.kept = append(s.kept, p...)
+}
+
+// drop ends the keeping. Who reads the stream may go on.
+func (s *keptStream) drop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.kept, s.lost = nil, true
+}
+
+// end makes all further Reads fail.
+func (s *keptStream) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.ended && !s.reading {
+		close(s.idle)
+	}
+	s.ended = true
+}
+
+// take ends the reading and reports whether it has ended, after the time given at the latest.
+func (s *keptStream) take(timeout time.Duration) bool {
+	s.end()
+	timer := time.NewTimer(timeout)
+	defer timer.Stop()
+	select {
+	case <-s.idle:
+		return true
+	case <-timer.C:
+		return s.isIdle()
+	}
+}
+
+func (s *keptStream) isIdle() bool {
+	select {
+	case <-s.idle:
+		return true
+	default:
+		return false
+	}
+}
+
+// again gives req the whole stream. The stream must be idle.
+func (s *keptStream) again(req *http.Request) {
+	s.mu.Lock()
+	kept, lost, failure := s.kept, s.lost, s.failure
+	s.mu.Unlock()
+	switch {
+	case failure != nil && failure != io.EOF:
+		req.Body = lostBody{failure}
+	case lost:
+		req.Body = lostBody{}
+	case failure == io.EOF:
+		setBody(req, func() io.Reader { return bytes.NewReader(kept) })
+	default:
+		req.Body = io.NopCloser(io.MultiReader(bytes.NewReader(kept), restOf{s.src}))
+	}
+}
+
+// A restOf is the part of a stream that no attempt has read.
+type restOf struct{ src io.Reader }
+
+func (r restOf) Read(p []byte) (int, error) {
+	n, err := r.src.Read(p)
+	if err != nil && err != io.EOF {
+		err = fmt.Errorf("%w: %w", ErrBody, err)
+	}
+	return n, err
+}
+
+// inPlace returns what is left of a body that is an io.ReaderAt with a size and an offset, nil for any other.
+func inPlace(req *http.Request) *io.SectionReader {
+	reader := withoutNopCloser(req.Body)
+	at, ok := reader.(io.ReaderAt)
+	if !ok {
+		return nil
+	}
+	var size int64
+	switch sized := reader.(type) {
+	case interface{ Size() int64 }:
+		size = sized.Size()
+	case interface{ Stat() (fs.FileInfo, error) }:
+		info, err := sized.Stat()
+		if err != nil || !info.Mode().IsRegular() {
+			return nil
+		}
+		size = info.Size()
+	default:
+		return nil
+	}
+	seeker, ok := reader.(io.Seeker)
+	if !ok {
+		return nil
+	}
+	offset, err := seeker.Seek(0, io.SeekCurrent)
+	if err != nil {
+		return nil
+	}
+	return io.NewSectionReader(at, offset, max(size-offset, 0))
+}
+
+var (
+	nopCloser         = reflect.TypeOf(io.NopCloser(nil))
+	nopCloserWriterTo = reflect.TypeOf(io.NopCloser(bytes.NewReader(nil)))
+)
+
+// withoutNopCloser returns the reader to which http.NewRequest, or its caller, gave a Close.
+func withoutNopCloser(r io.Reader) io.Reader {
+	if t := reflect.TypeOf(r); t == nopCloser || t == nopCloserWriterTo {
+		if inner, ok := reflect.ValueOf(r).Field(0).Interface().(io.Reader); ok {
+			return inner
+		}
+	}
+	return r
+}

@@ -1,0 +1,234 @@
+package delivery
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"example.com/awsretry"
+)
+
+// A Transport is an http.RoundTripper that delivers each request by a delivery policy, as Amazon SNS delivers to HTTP/S
+// endpoints ("Message delivery retries"): what fails on the server's side (no connection, no answer in time, 429,
+// 5xx) is tried again in the policy's four phases; a 2xx is a delivery, and every other answer a permanent failure. A
+// Retry-After header is not looked at: the policy alone sets the pauses. The retries are made by an [awsretry.Transport], without
+// a retry token bucket.
+//
+// The policy's throttle counts all attempts of the Transport, so use one for each endpoint. The zero value is ready to use. The fields
+// are read at the first request and must not be changed from then on. A Transport is safe for concurrent use.
+//
+// RoundTrip returns the last answer, whatever its status, or an [*awsretry.Error].
+type Transport struct {
+	Policy         *Policy           // nil: the default one; see Effective for a topic's
+	Base           http.RoundTripper // sends each attempt; nil: awsretry's shared pooled transport
+	AttemptTimeout time.Duration     // of each attempt, up to the end of its answer; 0: 15 s, as Amazon SNS has it
+
+	// Jitter makes the policy's pauses random; a result outside 0 to the pause counts as the nearer of the two. nil: awsretry.FullJitter.
+	Jitter awsretry.Jitter
+
+	// DeadLetter is called, exactly once, when a delivery has failed for good, before RoundTrip returns: also when the request's
+	// context has ended, with a context that has its values and does not end. [DirQueue] makes one that keeps a file for each.
+	// Its error comes back from RoundTrip joined to the delivery's own; a response is closed then.
+	// nil: what cannot be delivered is dropped.
+	//
+	// So that the body can be handed over, up to 1 MiB is held of one that has no GetBody and is no io.ReaderAt with a size, and
+	// up to 1 MiB of the last answer's body is read ahead.
+	DeadLetter func(context.Context, DeadLetter) error
+
+	// Observe is called once for every attempt, after the decision on it. The attempt's Request may be a copy of the caller's.
+	// nil: nobody is told.
+	Observe func(awsretry.Attempt)
+
+	once  sync.Once
+	inner *awsretry.Transport // written in once; nil where invalid is not
+	// invalid is what Validate said. Written in once.
+	invalid error
+}
+
+// defaultAttemptTimeout is how long Amazon SNS waits for an endpoint's answer.
+const defaultAttemptTimeout = 15 * time.Second
+
+// RoundTrip implements http.RoundTripper.
+func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	inner, err := t.start()
+	if err != nil {
+		if req.Body != nil {
+			req.Body.Close()
+		}
+		return nil, err
+	}
+	if t.DeadLetter == nil {
+		return inner.RoundTrip(req)
+	}
+	body := keepBody(req)
+	defer body.release()
+	resp, err := inner.RoundTrip(body.lend())
+	if err == nil && delivered(resp) {
+		return resp, nil
+	}
+	return t.bury(req, body, resp, err)
+}
+
+// CloseIdleConnections closes the idle connections of Base, where it has such a method.
+func (t *Transport) CloseIdleConnections() {
+	if inner, err := t.start(); err == nil {
+		inner.CloseIdleConnections()
+	}
+}
+
+// Validate reports what in the configuration makes no sense: nil, or an error that names each such field or attribute of the
+// policy, its value and what is allowed. Of content types it lets pass those that raw message delivery allows. RoundTrip
+// returns the same error before sending anything.
+func (t *Transport) Validate() error {
+	var faults []error
+	if err := t.Policy.Validate(true); err != nil {
+		faults = append(faults, fmt.Errorf("delivery: Transport.Policy: %w", err))
+	}
+	if t.AttemptTimeout < 0 {
+		faults = append(faults, fmt.Errorf("delivery: Transport.AttemptTimeout is %v; it must be above 0, or 0 for %v", t.AttemptTimeout, defaultAttemptTimeout))
+	}
+	if _, ok := t.Base.(*Transport); ok {
+		faults = append(faults, errors.New("delivery: Transport.Base is another delivery.Transport; retries of retries multiply, so there must be one alone"))
+	}
+	if err := (&awsretry.Transport{Base: t.Base}).Validate(); err != nil {
+		faults = append(faults, fmt.Errorf("delivery: Transport: %w", err))
+	}
+	return errors.Join(faults...)
+}
+
+// start returns the Transport that makes the attempts, which the first call makes.
+func (t *Transport) start() (*awsretry.Transport, error) {
+	t.once.Do(func() {
+		if t.invalid = t.Validate(); t.invalid == nil {
+			t.inner = t.newInner()
+		}
+	})
+	return t.inner, t.invalid
+}
+
+func (t *Transport) newInner() *awsretry.Transport {
+	policy := Effective(nil, t.Policy)
+	schedule := policy.schedule()
+	jitter := t.Jitter
+	if jitter == nil {
+		jitter = awsretry.FullJitter
+	}
+	limiter := newLimiter(policy.ThrottlePolicy)
+	return &awsretry.Transport{
+		Base:           t.Base,
+		MaxAttempts:    schedule.retries() + 1,
+		AttemptTimeout: t.attemptTimeout(),
+		Policy:         classify,
+		Backoff: awsretry.BackoffFunc(func(n int, _ awsretry.Class, _ time.Duration) time.Duration {
+			pause := schedule.pause(n)
+			return min(max(jitter(pause), 0), pause)
+		}),
+		MaxRetryAfter: -1,
+		Quota:         awsretry.QuotaConfig{Capacity: -1},
+		Partition:     func(*http.Request) string { return "" }, // nothing is kept in one
+		NestedRetries: true,                                     // the policy says how often, and no header of the request
+		Prepare: func(req *http.Request, _ int) error {
+			setContentType(req, policy.RequestPolicy)
+			return throttle(req.Context(), limiter)
+		},
+		Observe: t.Observe,
+	}
+}
+
+func (t *Transport) attemptTimeout() time.Duration {
+	if t.AttemptTimeout == 0 {
+		return defaultAttemptTimeout
+	}
+	return t.AttemptTimeout
+}
+
+// classify is the policy of Amazon SNS, "Message delivery retries".
+func classify(a *awsretry.Attempt) awsretry.Class {
+	if a.Err != nil {
+		class := awsretry.DefaultPolicy(a)
+		if class == awsretry.Permanent && connectionFailed(a.Err) {
+			return awsretry.Transient
+		}
+		return class
+	}
+	switch status := a.Response.StatusCode; {
+	case delivered(a.Response):
+		return awsretry.Success
+	case status == http.StatusTooManyRequests:
+		return awsretry.Throttled
+	case status/100 == 5:
+		return awsretry.Transient
+	}
+	return awsretry.Permanent
+}
+
+// connectionFailed reports whether err is the server's side's to mend, although it would not go away in the seconds that other
+// policies retry for: its name, its certificate, its proxy. A delivery policy may go on for an hour or for days.
+func connectionFailed(err error) bool {
+	var (
+		op          *net.OpError
+		name        *net.DNSError
+		certificate *tls.CertificateVerificationError
+		record      tls.RecordHeaderError
+		alert       tls.AlertError
+	)
+	return errors.As(err, &op) || errors.As(err, &name) || errors.As(err, &certificate) || errors.As(err, &record) || errors.As(err, &alert)
+}
+
+// setContentType changes req, which must not be the caller's.
+func setContentType(req *http.Request, policy *RequestPolicy) {
+	if req.Header == nil {
+		req.Header = http.Header{}
+	}
+	switch {
+	case policy != nil && policy.HeaderContentType != "":
+		req.Header.Set("Content-Type", policy.HeaderContentType)
+	case req.Header.Get("Content-Type") == "":
+		req.Header.Set("Content-Type", defaultContentType)
+	}
+}
+
+// newLimiter returns nil where there is no throttling.
+func newLimiter(policy *ThrottlePolicy) *rate.Limiter {
+	if policy == nil || policy.MaxReceivesPerSecond == nil {
+		return nil
+	}
+	return rate.NewLimiter(rate.Limit(*policy.MaxReceivesPerSecond), 1)
+}
+
+// throttle waits until an attempt may be made. A wait that would end after ctx's deadline is not begun.
+func throttle(ctx context.Context, limiter *rate.Limiter) error {
+	if limiter == nil {
+		return nil
+	}
+	err := limiter.Wait(ctx)
+	switch cause := context.Cause(ctx); {
+	case err == nil:
+		return nil
+	case cause == nil:
+		return &throttleError{awsretry.StopDeadline, context.DeadlineExceeded}
+	case errors.Is(cause, ctx.Err()):
+		return &throttleError{awsretry.StopCanceled, cause}
+	default:
+		return &throttleError{awsretry.StopCanceled, fmt.Errorf("%w: %w", ctx.Err(), cause)}
+	}
+}
+
+// A throttleError ends a delivery that waited for its turn.
+type throttleError struct {
+	stop awsretry.Stop
+	err  error
+}
+
+func (e *throttleError) Error() string {
+	return "delivery: throttlePolicy.maxReceivesPerSecond left no time: " + e.err.Error()
+}
+
+func (e *throttleError) Unwrap() error { return e.err }
