@@ -712,3 +712,92 @@ type idler struct{ closed *int }
 
 func (idler) RoundTrip(*http.Request) (*http.Response, error) { return nil, errors.New("unused") }
 func (i idler) CloseIdleConnections()                         { *i.closed++ }
+
+func TestBackoffSeesTheRetryAndThePauseBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		type call struct {
+			N     int
+			Class awsretry.Class
+			Last  time.Duration
+		}
+		var got []call
+		base := sequence(500, 429, 503, 200)
+		tr := &awsretry.Transport{MaxAttempts: 4, Backoff: awsretry.BackoffFunc(func(n int, class awsretry.Class, last time.Duration) time.Duration {
+			got = append(got, call{n, class, last})
+			return time.Duration(n-1) * time.Second // the first one is negative
+		}), Base: roundTripper(func(req *http.Request) (*http.Response, error) {
+			resp, err := base(req)
+			if resp.StatusCode == 429 {
+				resp.Header.Set("Retry-After", "5")
+			}
+			return resp, err
+		})}
+		start := time.Now()
+		if _, err := get(t, tr); err != nil {
+			t.Fatal(err)
+		}
+		want := []call{{0, awsretry.Transient, 0}, {1, awsretry.Throttled, 0}, {2, awsretry.Transient, 5 * time.Second}}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		if took := time.Since(start); took != 6*time.Second {
+			t.Errorf("took %v, want 6s", took)
+		}
+	})
+}
+
+func TestFailFastWaitsForTheQuotaToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr := &awsretry.Transport{
+			Mode: awsretry.Adaptive, RateLimit: awsretry.RateLimitConfig{FailFast: true}, Base: sequence(500, 500, 200),
+			Quota: awsretry.QuotaConfig{Capacity: 5, RefillPerSecond: 1, Wait: true}, Backoff: awsretry.BackoffFunc(noPause),
+		}
+		start := time.Now()
+		resp, err := get(t, tr)
+		if err != nil || resp.StatusCode != 200 {
+			t.Fatal(resp, err)
+		}
+		if took := time.Since(start); took != 5*time.Second {
+			t.Errorf("took %v, want 5s", took)
+		}
+	})
+}
+
+func TestFailFastIsEndedByTheContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr := &awsretry.Transport{Mode: awsretry.Adaptive, RateLimit: awsretry.RateLimitConfig{FailFast: true}, Base: sequence(503)}
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Millisecond, cancel)
+		awsretry.WithoutJitter(tr)
+		resp, err := tr.RoundTrip(newRequest(t, "GET", nil).WithContext(ctx))
+		if err != nil || resp.StatusCode != 503 {
+			t.Fatal(resp, err)
+		}
+		if outcome, _ := awsretry.Outcome(resp); outcome.Stop != awsretry.StopCanceled {
+			t.Errorf("stop %q", outcome.Stop)
+		}
+	})
+}
+
+func TestContextEndsWhileTheAnswerComes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		sent := 0
+		tr := &awsretry.Transport{Base: roundTripper(func(*http.Request) (*http.Response, error) {
+			sent++
+			cancel()
+			return answer(503, "down"), nil
+		})}
+		resp, err := tr.RoundTrip(newRequest(t, "GET", nil).WithContext(ctx))
+		if err != nil || sent != 1 {
+			t.Fatalf("sent %d times: %v", sent, err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		if outcome, _ := awsretry.Outcome(resp); string(body) != "down" || err != nil || outcome.Stop != awsretry.StopCanceled {
+			t.Errorf("body %q, %v; stop %q", body, err, outcome.Stop)
+		}
+		if got := tokens(t, tr); got != 500 {
+			t.Errorf("%d tokens, want 500", got)
+		}
+	})
+}

@@ -164,7 +164,7 @@ func TestFixedPolicies(t *testing.T) {
 			t.Errorf("%s: a minDelayTarget of 0 was let pass", name)
 		}
 	}
-	if AWSManaged().HealthyRetryPolicy == AWSManaged().HealthyRetryPolicy {
+	if one, other := AWSManaged(), AWSManaged(); one.HealthyRetryPolicy == other.HealthyRetryPolicy {
 		t.Error("two calls of AWSManaged share a policy")
 	}
 }

@@ -88,6 +88,9 @@ func TestDeliveriesFollowThePolicy(t *testing.T) {
 		"AWS-managed":      AWSManaged(),
 	} {
 		t.Run(name, func(t *testing.T) {
+			if name == "AWS-managed" && testing.Short() {
+				t.Skip("100,016 attempts")
+			}
 			synctest.Test(t, func(t *testing.T) {
 				end := answering(503)
 				tr := &Transport{Policy: policy, Base: end, Jitter: awsretry.NoJitter}

@@ -1,0 +1,463 @@
+package awsretry_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"testing/synctest"
+	"time"
+
+	"example.com/awsretry"
+)
+
+const peekLimit = 64 << 10 // of an error body
+
+// once is a Transport that sends once, so that a failure's answer is what comes back.
+func once(base baseFunc) *awsretry.Transport { return &awsretry.Transport{Base: base, MaxAttempts: 1} }
+
+// TestErrorBodiesComeBackWhole is about what is read ahead for the error code, and given back.
+func TestErrorBodiesComeBackWhole(t *testing.T) {
+	coded := func(n int) string { // n bytes of JSON that begin with a throttling code
+		head := `{"__type":"ThrottlingException","pad":"`
+		return head + strings.Repeat("x", n-len(head)-2) + `"}`
+	}
+	for _, c := range []struct {
+		name string
+		body string
+		code string
+	}{
+		{"empty", "", ""},
+		{"one byte", "{", ""},
+		{"small", coded(100), "ThrottlingException"},
+		{"just below the limit", coded(peekLimit - 1), "ThrottlingException"},
+		{"the limit", coded(peekLimit), "ThrottlingException"},
+		{"code behind the limit", `{"pad":"` + strings.Repeat("x", peekLimit) + `","__type":"ThrottlingException"}`, ""},
+		{"long", letters(5*peekLimit + 1), ""},
+	} {
+		for name, wrap := range map[string]func(io.Reader) io.Reader{
+			"whole":         func(r io.Reader) io.Reader { return r },
+			"half":          iotest.HalfReader,
+			"data with EOF": iotest.DataErrReader,
+			"in memory":     nil,
+		} {
+			for _, length := range []int64{-1, int64(len(c.body))} {
+				var body io.ReadCloser = io.NopCloser(strings.NewReader(c.body))
+				var source *tracked
+				if wrap != nil {
+					source = track(wrap(strings.NewReader(c.body)))
+					body = source
+				}
+				var seen awsretry.Attempt
+				tr := once(func(req *http.Request) (*http.Response, error) {
+					resp := respond(req, 400, body, "Content-Type", "application/x-amz-json-1.1")
+					resp.ContentLength = length
+					return resp, nil
+				})
+				tr.Observe = func(a awsretry.Attempt) { seen = a }
+				resp, err := tr.RoundTrip(request(t, t.Context(), "GET", nil))
+				if err != nil {
+					t.Fatal(err)
+				}
+				want := awsretry.Permanent
+				if c.code != "" {
+					want = awsretry.Throttled
+				}
+				if seen.Code != c.code || seen.Class != want {
+					t.Errorf("%s, %s: code %q, %v", c.name, name, seen.Code, seen.Class)
+				}
+				if got := whole(t, resp); got != c.body {
+					t.Errorf("%s, %s: %d of %d bytes come back", c.name, name, len(got), len(c.body))
+				}
+				if source != nil && (source.closes.Load() != 1 || source.overlaps.Load() > 0) {
+					t.Errorf("%s, %s: closed %d times, %d overlaps", c.name, name, source.closes.Load(), source.overlaps.Load())
+				}
+				if n, err := resp.Body.Read(make([]byte, 1)); n != 0 || err == nil || err == io.EOF {
+					t.Errorf("%s, %s: Read behind Close: %d, %v", c.name, name, n, err)
+				}
+			}
+		}
+	}
+}
+
+// TestLateCode: a code at the very end of the part that is read ahead counts, one byte later it does not.
+func TestLateCode(t *testing.T) {
+	for over := range 2 {
+		tail := `","__type":"SlowDown"}`
+		body := `{"pad":"` + strings.Repeat("x", peekLimit-len(tail)-len(`{"pad":"`)+over) + tail
+		var seen awsretry.Attempt
+		tr := once(func(req *http.Request) (*http.Response, error) { return respond(req, 400, track(strings.NewReader(body))), nil })
+		tr.Observe = func(a awsretry.Attempt) { seen = a }
+		resp, err := tr.RoundTrip(request(t, t.Context(), "GET", nil))
+		if err != nil || whole(t, resp) != body || (seen.Code == "SlowDown") != (over == 0) {
+			t.Errorf("%d bytes too long: code %q, %v", over, seen.Code, err)
+		}
+	}
+}
+
+func TestEndlessErrorBody(t *testing.T) {
+	given := 0
+	source := track(readFunc(func(p []byte) (int, error) {
+		for i := range p {
+			p[i] = byte((given + i) % 251)
+		}
+		given += len(p)
+		return len(p), nil
+	}))
+	tr := once(func(req *http.Request) (*http.Response, error) { return respond(req, 500, source), nil })
+	resp, err := tr.RoundTrip(request(t, t.Context(), "GET", nil))
+	if err != nil || stopOf(resp, nil) != awsretry.StopMaxAttempts {
+		t.Fatal(resp, err)
+	}
+	if given > peekLimit {
+		t.Errorf("%d bytes were read ahead", given)
+	}
+	got := make([]byte, 10*peekLimit)
+	if _, err := io.ReadFull(resp.Body, got); err != nil {
+		t.Fatal(err)
+	}
+	for i, b := range got {
+		if b != byte(i%251) {
+			t.Fatalf("byte %d is %d", i, b)
+		}
+	}
+	if resp.Body.Close(); source.closes.Load() != 1 {
+		t.Error("not closed")
+	}
+}
+
+// TestSlowErrorBody: what is not there after a second does not count, and is not lost.
+func TestSlowErrorBody(t *testing.T) {
+	for _, c := range []struct {
+		status int
+		first  string
+		stop   awsretry.Stop
+	}{
+		{500, `{"__type":"ThrottlingExc`, awsretry.StopMaxAttempts},
+		{400, `{"__type":"ThrottlingExc`, ""},
+		{503, "", awsretry.StopMaxAttempts},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			pr, pw := io.Pipe()
+			go func() {
+				for _, part := range []string{c.first, "eption", "\"}"} {
+					if part != "" {
+						io.WriteString(pw, part)
+					}
+					time.Sleep(10 * time.Second)
+				}
+				pw.Close()
+			}()
+			source := track(pr)
+			start := time.Now()
+			tr := once(func(req *http.Request) (*http.Response, error) { return respond(req, c.status, source), nil })
+			resp, err := tr.RoundTrip(request(t, t.Context(), "GET", nil))
+			if d := time.Since(start); err != nil || d > 1100*time.Millisecond || stopOf(resp, nil) != c.stop {
+				t.Errorf("%v after %v; stopped by %q", err, d, stopOf(resp, nil))
+			}
+			if got := whole(t, resp); got != c.first+`eption"}` || source.overlaps.Load() > 0 {
+				t.Errorf("read %q with %d overlaps", got, source.overlaps.Load())
+			}
+		})
+	}
+}
+
+// TestHangingErrorBody: a body that hangs is closed all the same, retried or not, and nothing is left behind.
+func TestHangingErrorBody(t *testing.T) {
+	for _, status := range []int{503, 429} {
+		for _, rev := range []awsretry.Revision{awsretry.Classic, awsretry.Revision2026} {
+			synctest.Test(t, func(t *testing.T) { // which finds goroutines that are left
+				var given []*tracked
+				tr := &awsretry.Transport{Revision: rev, MaxAttempts: 2, Backoff: pauseOf(0), Base: baseFunc(func(req *http.Request) (*http.Response, error) {
+					pr, pw := io.Pipe()
+					go func() { pw.Write([]byte("x")); pw.Write([]byte("y")) }()
+					body := track(struct {
+						io.Reader
+						io.Closer
+					}{io.LimitReader(io.MultiReader(io.LimitReader(pr, 2), pr), 3), pr})
+					given = append(given, body)
+					return respond(req, status, body), nil
+				})}
+				start := time.Now()
+				resp, err := tr.RoundTrip(request(t, t.Context(), "GET", nil))
+				if d := time.Since(start); err != nil || len(given) != 2 || d > 3*time.Second {
+					t.Fatalf("%v after %v, %d attempts", err, d, len(given))
+				}
+				if given[0].closes.Load() == 0 || given[1].closes.Load() != 0 {
+					t.Errorf("closed %d and %d times", given[0].closes.Load(), given[1].closes.Load())
+				}
+				time.AfterFunc(time.Second, func() { resp.Body.Close() })
+				if got, err := io.ReadAll(resp.Body); string(got) != "xy" || !errors.Is(err, io.ErrClosedPipe) {
+					t.Errorf("read %q, %v", got, err)
+				}
+			})
+		}
+	}
+}
+
+func TestBrokenErrorBody(t *testing.T) {
+	broken := errors.New("cut off")
+	for _, data := range []string{"", "{", letters(2 * peekLimit)} {
+		source := track(io.MultiReader(strings.NewReader(data), iotest.ErrReader(broken)))
+		tr := once(func(req *http.Request) (*http.Response, error) { return respond(req, 429, source), nil })
+		resp, err := tr.RoundTrip(request(t, t.Context(), "GET", nil))
+		if err != nil || stopOf(resp, nil) != awsretry.StopMaxAttempts {
+			t.Fatal(resp, err)
+		}
+		for range 2 { // the error stays
+			got, err := io.ReadAll(resp.Body)
+			if string(got) != data || err != broken {
+				t.Errorf("%d of %d bytes, %v", len(got), len(data), err)
+			}
+			data = ""
+		}
+		resp.Body.Close()
+	}
+}
+
+func TestPanickingErrorBody(t *testing.T) {
+	source := track(io.MultiReader(strings.NewReader("abc"), readFunc(func([]byte) (int, error) { panic("body") })))
+	tr := once(func(req *http.Request) (*http.Response, error) { return respond(req, 500, source), nil })
+	resp, err := tr.RoundTrip(request(t, t.Context(), "GET", nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := io.ReadAll(resp.Body); string(got) != "abc" || err == nil || !strings.Contains(err.Error(), "panicked") {
+		t.Errorf("%q, %v", got, err)
+	}
+	if resp.Body.Close(); source.closes.Load() != 1 {
+		t.Error("not closed")
+	}
+}
+
+// A writableBody is a body like a 101's.
+type writableBody struct {
+	*tracked
+	written    bytes.Buffer
+	halfClosed bool
+}
+
+func (b *writableBody) Write(p []byte) (int, error) { return b.written.Write(p) }
+func (b *writableBody) CloseWrite() error           { b.halfClosed = true; return nil }
+
+// TestBodiesThatAreNotReadAhead are the caller's as they came.
+func TestBodiesThatAreNotReadAhead(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		status int
+		header []string
+	}{
+		{"success", 200, nil},
+		{"redirect", 302, nil},
+		{"event stream", 500, []string{"Content-Type", "text/event-stream; charset=utf-8"}},
+		{"AWS event stream", 500, []string{"Content-Type", "application/vnd.amazon.eventstream"}},
+		{"compressed", 500, []string{"Content-Encoding", "gzip"}},
+		{"code in the header", 400, []string{"X-Amzn-Errortype", "ThrottlingException"}},
+	} {
+		source := track(strings.NewReader("data"))
+		tr := once(func(req *http.Request) (*http.Response, error) { return respond(req, c.status, source, c.header...), nil })
+		resp, err := tr.RoundTrip(request(t, t.Context(), "GET", nil))
+		if err != nil || source.reads.Load() != 0 {
+			t.Errorf("%s: %v, %d reads", c.name, err, source.reads.Load())
+			continue
+		}
+		if whole(t, resp) != "data" {
+			t.Errorf("%s: not whole", c.name)
+		}
+	}
+}
+
+// TestUpgrade: the answer to an upgrade is a connection, with and without a time-out.
+func TestUpgrade(t *testing.T) {
+	for _, status := range []int{101, 500} {
+		for _, timeout := range []time.Duration{0, time.Second} {
+			synctest.Test(t, func(t *testing.T) {
+				conn := &writableBody{tracked: track(strings.NewReader("hello"))}
+				var ctx context.Context
+				tr := once(func(req *http.Request) (*http.Response, error) {
+					ctx = req.Context()
+					return respond(req, status, conn), nil
+				})
+				tr.AttemptTimeout = timeout
+				resp, err := tr.RoundTrip(request(t, t.Context(), "GET", nil))
+				if err != nil || conn.reads.Load() > 0 {
+					t.Fatal(err, conn.reads.Load())
+				}
+				rw, ok := resp.Body.(io.ReadWriteCloser)
+				if !ok {
+					t.Fatalf("the body is a %T", resp.Body)
+				}
+				time.Sleep(time.Hour)
+				if _, err := rw.Write([]byte("hi")); err != nil || conn.written.String() != "hi" || ctx.Err() != nil {
+					t.Errorf("wrote %q, %v; the attempt's context: %v", conn.written.String(), err, ctx.Err())
+				}
+				half, ok := resp.Body.(interface{ CloseWrite() error })
+				if !ok || half.CloseWrite() != nil || !conn.halfClosed {
+					t.Error("CloseWrite does not reach the connection")
+				}
+				if got := whole(t, resp); got != "hello" || conn.closes.Load() != 1 {
+					t.Errorf("read %q, closed %d times", got, conn.closes.Load())
+				}
+				if timeout > 0 && ctx.Err() == nil {
+					t.Error("the attempt's context outlives the body")
+				}
+			})
+		}
+	}
+}
+
+// A patient is a body whose Read takes time, and that its request's context ends.
+func patient(ctx context.Context, d time.Duration, r io.Reader) io.Reader {
+	return readFunc(func(p []byte) (int, error) {
+		select {
+		case <-time.After(d):
+			return r.Read(p)
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+	})
+}
+
+func TestAttemptTimeout(t *testing.T) {
+	const limit = 10 * time.Second
+	for _, c := range []struct {
+		name          string
+		headers, read time.Duration // until they are there
+		body          string
+		status        int
+		sends         int
+		cut           bool // the body
+	}{
+		{"in time", 9 * time.Second, 400 * time.Millisecond, "good", 200, 1, false},
+		{"slow headers", 11 * time.Second, 0, "good", 200, 3, false},
+		{"slow body", 5 * time.Second, 6 * time.Second, "good", 200, 1, true},
+		{"slow error body", 0, 11 * time.Second, "bad", 400, 1, true},
+		{"no body", 9 * time.Second, 0, "", 204, 1, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var contexts []context.Context
+				var classes []awsretry.Class
+				tr := &awsretry.Transport{AttemptTimeout: limit, Backoff: pauseOf(0), Base: baseFunc(func(req *http.Request) (*http.Response, error) {
+					contexts = append(contexts, req.Context())
+					if deadline, ok := req.Context().Deadline(); !ok || time.Until(deadline) != limit {
+						t.Errorf("the attempt's deadline is %v", deadline)
+					}
+					select {
+					case <-time.After(c.headers):
+					case <-req.Context().Done():
+						return nil, fmt.Errorf("base: %w", req.Context().Err())
+					}
+					if c.body == "" {
+						return respond(req, c.status, http.NoBody), nil
+					}
+					return respond(req, c.status, track(patient(req.Context(), c.read, strings.NewReader(c.body)))), nil
+				}), Observe: func(a awsretry.Attempt) { classes = append(classes, a.Class) }}
+				start := time.Now()
+				resp, err := tr.RoundTrip(request(t, t.Context(), "GET", nil))
+				if len(contexts) != c.sends {
+					t.Fatalf("%d attempts; %v", len(contexts), err)
+				}
+				if c.sends > 1 {
+					checkTimeoutError(t, err)
+					if !strings.HasPrefix(err.Error(), "awsretry: max_attempts after 3 attempts: ") || time.Since(start) != 3*limit ||
+						classes[0] != awsretry.Timeout || tokensOf(t, tr) != 480 {
+						t.Errorf("%v after %v; %v; %d tokens", err, time.Since(start), classes, tokensOf(t, tr))
+					}
+				} else if err != nil {
+					t.Fatal(err)
+				} else if c.cut {
+					got, err := io.ReadAll(resp.Body)
+					if checkTimeoutError(t, err); string(got) != "" || time.Since(start) != limit {
+						t.Errorf("read %q after %v", got, time.Since(start))
+					}
+				} else if got, err := io.ReadAll(resp.Body); string(got) != c.body || err != nil {
+					t.Errorf("read %q, %v", got, err)
+				}
+				for i, ctx := range contexts {
+					if ctx.Err() == nil {
+						t.Errorf("the context of attempt %d outlives its body", i+1)
+					}
+				}
+				if resp != nil {
+					resp.Body.Close()
+				}
+			})
+		})
+	}
+}
+
+// checkTimeoutError: a time-out of the attempt says so, and is not the caller's deadline.
+func checkTimeoutError(t *testing.T, err error) {
+	t.Helper()
+	var timeout interface{ Timeout() bool }
+	switch {
+	case err == nil || !strings.Contains(err.Error(), "AttemptTimeout"):
+		t.Errorf("error %v, want one that names AttemptTimeout", err)
+	case !errors.As(err, &timeout) || !timeout.Timeout():
+		t.Errorf("%v is no time-out", err)
+	case errors.Is(err, context.DeadlineExceeded):
+		t.Errorf("%v is taken for the caller's deadline", err)
+	}
+}
+
+// TestAttemptContextEndsWithTheBody: at its end, or its Close; of an answer that is retried, at the retry.
+func TestAttemptContextEndsWithTheBody(t *testing.T) {
+	for _, status := range []int{200, 404, 503} {
+		for _, size := range []int{10, 3 * peekLimit} {
+			for _, closed := range []bool{true, false} {
+				var contexts []context.Context
+				tr := &awsretry.Transport{AttemptTimeout: time.Hour, MaxAttempts: 2, Backoff: pauseOf(0), Base: baseFunc(func(req *http.Request) (*http.Response, error) {
+					for i, ctx := range contexts {
+						if ctx.Err() == nil {
+							t.Errorf("%d: the context of attempt %d outlives it", status, i+1)
+						}
+					}
+					contexts = append(contexts, req.Context())
+					return respond(req, status, track(strings.NewReader(letters(size)))), nil
+				})}
+				resp, err := tr.RoundTrip(request(t, t.Context(), "GET", nil))
+				if err != nil {
+					t.Fatal(err)
+				}
+				last := contexts[len(contexts)-1]
+				if (status == 200 || size > peekLimit) && last.Err() != nil {
+					t.Errorf("%d: the context ends before the body", status)
+				}
+				if closed {
+					resp.Body.Close()
+				} else if n, err := io.Copy(io.Discard, resp.Body); n != int64(size) || err != nil {
+					t.Errorf("%d: read %d, %v", status, n, err)
+				}
+				if last.Err() == nil {
+					t.Errorf("%d: the context outlives the body (closed: %v)", status, closed)
+				}
+			}
+		}
+	}
+}
+
+// TestCallersDeadlineIsNoAttemptTimeout: it ends the request, and its error is the context's.
+func TestCallersDeadlineIsNoAttemptTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		tr := &awsretry.Transport{AttemptTimeout: 2 * time.Second, Base: baseFunc(func(req *http.Request) (*http.Response, error) {
+			if deadline, _ := req.Context().Deadline(); time.Until(deadline) != time.Second {
+				t.Errorf("the attempt's deadline is %v", deadline)
+			}
+			return hangs(req, nil)
+		})}
+		_, err := tr.RoundTrip(request(t, ctx, "GET", nil))
+		e := new(awsretry.Error)
+		if !errors.As(err, &e) || e.Stop != awsretry.StopCanceled || e.Attempts != 1 || !e.Timeout() || !errors.Is(err, context.DeadlineExceeded) ||
+			strings.Contains(err.Error(), "AttemptTimeout") {
+			t.Errorf("error %v", err)
+		}
+	})
+}
