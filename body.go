@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // A payload hands out a request's body, once for each attempt. The four ways:
@@ -97,9 +98,11 @@ func (p *payload) canRetry() bool {
 }
 
 // commit makes certain that the body can be had again: from here on the attempt that has it reads no more of it.
-func (p *payload) commit() bool { return p.stream == nil || p.stream.freeze(p.current) }
+func (p *payload) commit(done <-chan struct{}) bool {
+	return p.stream == nil || p.stream.freeze(p.current, done)
+}
 
-// wait returns when no attempt reads the caller's reader any more, or one of the channels ends the waiting.
+// wait returns when the attempt has closed the body, or one of the channels ends the waiting.
 func (p *payload) wait(done, cancel <-chan struct{}) {
 	if p.current == nil {
 		return
@@ -178,7 +181,9 @@ func readInPlace(req *http.Request) *inPlace {
 		if err != nil || !info.Mode().IsRegular() {
 			return nil
 		}
-		size = info.Size()
+		if size = info.Size(); size == 0 {
+			return nil // as the files of /proc say, whatever they hold
+		}
 	default:
 		return nil
 	}
@@ -275,16 +280,35 @@ func (r *recorder) complete() bool {
 // completeLocked requires that r.mu is held.
 func (r *recorder) completeLocked() bool { return !r.lost && (r.end == nil || r.end == io.EOF) }
 
-// freeze ends the attempt's reading and reports whether the body is still complete then. A Read that is under way is
-// waited for (see recording.idle), and what it reads is kept, whatever the limit.
-func (r *recorder) freeze(attempt *recording) bool {
+// freezeWait is how long a retry waits for a Read of the caller's body that is under way. One that takes longer may be of a body
+// which the caller goes on writing when it has the answer.
+const freezeWait = time.Second
+
+// freeze ends the attempt's reading, and reports whether the body is still complete then. What a Read that is under way
+// brings is kept, whatever the limit; where it does not end in time, or before done, the attempt goes on reading.
+func (r *recorder) freeze(attempt *recording, done <-chan struct{}) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.completeLocked() {
 		return false
 	}
 	attempt.frozen = true
-	return true
+	if attempt.reading {
+		paused := make(chan struct{})
+		attempt.paused = paused
+		r.mu.Unlock()
+		timer := time.NewTimer(freezeWait)
+		select {
+		case <-paused:
+		case <-timer.C:
+		case <-done:
+		}
+		timer.Stop()
+		r.mu.Lock()
+		attempt.paused = nil
+	}
+	attempt.frozen = !attempt.reading && r.completeLocked()
+	return attempt.frozen
 }
 
 func (r *recorder) failure() error {
@@ -313,6 +337,7 @@ type recording struct {
 	// Guarded by rec.mu.
 	pos     int
 	reading bool
+	paused  chan struct{} // where it is set, closed by the Read that is under way
 	frozen  bool
 	closed  bool
 }
@@ -349,20 +374,32 @@ func (c *recording) Read(p []byte) (int, error) {
 	c.reading = true
 	r.mu.Unlock()
 
-	n, err := r.src.Read(p)
+	return c.readSource(p)
+}
 
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	c.reading = false
-	if c.closed {
-		defer close(c.idle)
-	}
-	if n > 0 {
-		r.keep(p[:n], c)
-	}
-	if err != nil {
-		r.end = err
-	}
+// readSource reads what nobody has read before. It requires that c.reading is set.
+func (c *recording) readSource(p []byte) (n int, err error) {
+	r := c.rec
+	err = errors.New("awsretry: the request body's Read panicked") // unless it returns
+	defer func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		c.reading = false
+		if n > 0 {
+			r.keep(p[:n], c)
+		}
+		if err != nil {
+			r.end = err
+		}
+		if c.paused != nil {
+			close(c.paused)
+			c.paused = nil
+		}
+		if c.closed {
+			close(c.idle)
+		}
+	}()
+	n, err = r.src.Read(p)
 	return n, err
 }
 

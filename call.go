@@ -19,18 +19,20 @@ type call struct {
 	body      payload
 	observed  bool // somebody is to be told of the attempts
 
-	number     int            // of the last attempt that was sent, from 1
-	out        *http.Request  // what is sent
-	record     *recordContext // of out, where it has one
-	held       io.ReadCloser  // the body of out, until it is sent
-	answer     *http.Response // that is neither discarded nor the caller's yet
-	newConn    bool           // the next attempt is not to use the connection of the last one
-	drawn      int            // tokens drawn for the attempt under way; put back where it is never made
-	unpaid     int            // tokens to wait for in the pause
-	sendToken  bool           // for the next attempt, taken already
-	lastDelay  time.Duration  // the pause before the attempt under way
-	lastErr    error          // the last failure, where it was a transport error
-	lastCode   string         // else its status and code
+	number     int             // of the last attempt that was sent, from 1
+	out        *http.Request   // what is sent
+	record     *recordContext  // of out, where it has one
+	held       io.ReadCloser   // the body of out, until it is sent
+	answer     *http.Response  // that is neither discarded nor the caller's yet
+	attempt    *attemptContext // of out; nil where AttemptTimeout is 0
+	sending    bool            // Base has out
+	newConn    bool            // the next attempt is not to use the connection of the last one
+	drawn      int             // tokens drawn for the attempt under way; put back where it is never made
+	unpaid     int             // tokens to wait for in the pause
+	sendToken  bool            // for the next attempt, taken already
+	lastDelay  time.Duration   // the pause before the attempt under way
+	lastErr    error           // the last failure, where it was a transport error
+	lastCode   string          // else its status and code
 	lastStatus int
 	id         string // of the invocation, for SDKHeaders
 
@@ -77,6 +79,9 @@ func (c *call) end() {
 	}
 	if c.answer != nil {
 		c.answer.Body.Close()
+	}
+	if c.sending && c.body.copied() { // Base panicked
+		c.out.Body.Close()
 	}
 	c.body.release()
 }
@@ -136,7 +141,7 @@ func (c *call) tell(a *Attempt) {
 func (c *call) finish(a *Attempt) (*http.Response, error) {
 	c.tell(a)
 	if a.Stop == StopQuota && a.Delay > 0 {
-		c.sleep(a.Delay) // so that the loop of a long-polling caller does not spin
+		c.sleepHolding(a.Delay) // so that the loop of a long-polling caller does not spin
 	}
 	if a.Err != nil || c.closed {
 		err := a.Err

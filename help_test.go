@@ -134,12 +134,12 @@ func whole(t testing.TB, resp *http.Response) string {
 	return string(b)
 }
 
-// letters is n bytes of which no two neighbouring kilobytes are alike.
+// letters is n bytes; the pattern's length is a prime, so that no two buffers of the usual sizes are alike.
 func letters(n int) string {
-	var b strings.Builder
-	for i := 0; b.Len() < n; i++ {
-		b.WriteString(time.Duration(i * 7919).String())
-		b.WriteByte(' ')
+	const length = 4093
+	block := make([]byte, length)
+	for i := range block {
+		block[i] = byte('!' + (i*i+i/7)%90)
 	}
-	return b.String()[:n]
+	return strings.Repeat(string(block), n/length+1)[:n]
 }

@@ -3,6 +3,7 @@ package awsretry
 import (
 	"errors"
 	"net/http"
+	"net/url"
 	"time"
 )
 
@@ -42,7 +43,7 @@ func (c *call) pause(a *Attempt) bool {
 	if c.failFast && !c.pauseHolding(a) {
 		return false
 	}
-	if !c.body.commit() {
+	if !c.body.commit(c.ctx.Done()) {
 		a.Stop, a.Delay = StopBody, 0
 		return false
 	}
@@ -64,6 +65,7 @@ func (c *call) pause(a *Attempt) bool {
 // pauseHolding is the pause of RateLimit.FailFast: the answer is kept meanwhile, because it goes back where the rate limiter
 // refuses the next attempt.
 func (c *call) pauseHolding(a *Attempt) bool {
+	defer c.attempt.hold()()
 	if c.rest(a) {
 		err := c.partition.limiter.Wait(c.ctx)
 		if err == nil {
@@ -100,6 +102,12 @@ func (c *call) sleep(d time.Duration) bool {
 	return false
 }
 
+// sleepHolding sleeps while the answer is kept.
+func (c *call) sleepHolding(d time.Duration) {
+	defer c.attempt.hold()()
+	c.sleep(d)
+}
+
 // discard ends an answer that another attempt replaces. Its connection is used again after throttling, and generally not
 // after a transient failure (AWS SDKs and Tools Reference Guide, "Retry behavior"); the 2026 revision uses it always.
 func (c *call) discard(a *Attempt) {
@@ -109,8 +117,12 @@ func (c *call) discard(a *Attempt) {
 		return
 	}
 	reuse := a.Class == Throttled || c.revision == Revision2026
-	c.newConn = !reuse && c.fresh != nil && a.Response.ProtoMajor == 1
+	c.newConn = !reuse && c.fresh != nil && a.Response.ProtoMajor == 1 && usesPool(c.req.URL)
 	c.lastStatus, c.lastCode = a.Response.StatusCode, a.Code
 	c.closed, c.answer = true, nil
 	discard(c.ctx, a.Response, reuse)
 }
+
+// usesPool reports whether an *http.Transport sends to u over connections of its own. Other schemes are those of
+// RegisterProtocol, which a clone does not know.
+func usesPool(u *url.URL) bool { return u.Scheme == "http" || u.Scheme == "https" }

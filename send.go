@@ -47,6 +47,9 @@ func (c *call) prepare() error {
 			}
 			return c.error(StopPermanent, err)
 		}
+		if why := c.ended(); why != nil { // signing can take its time
+			return c.error(StopCanceled, interruption(c.ctx, why, c.lastFailure()))
+		}
 	}
 	return nil
 }
@@ -100,7 +103,7 @@ func (c *call) send(a *Attempt) {
 	if c.newConn {
 		base = c.fresh()
 	}
-	c.held = nil
+	c.held, c.sending = nil, true
 	switch {
 	case c.number == 1 && c.first.engine != nil:
 		a.Response, a.Err = c.first.resp, c.first.err
@@ -109,6 +112,7 @@ func (c *call) send(a *Attempt) {
 	default:
 		a.Response, a.Err = base.RoundTrip(c.out)
 	}
+	c.sending = false
 	switch {
 	case a.Err != nil && a.Response != nil:
 		if a.Response.Body != nil {
@@ -126,7 +130,7 @@ func (c *call) send(a *Attempt) {
 // sendWithin makes the attempt with its time-out.
 func (c *call) sendWithin(base http.RoundTripper) (*http.Response, error) {
 	ctx := newAttemptContext(c.out.Context(), c.timeout)
-	c.out = c.out.WithContext(ctx)
+	c.out, c.attempt = c.out.WithContext(ctx), ctx
 	sent := false
 	defer func() {
 		if !sent {

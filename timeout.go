@@ -26,20 +26,23 @@ func (*attemptTimeoutError) Temporary() bool { return true }
 // It is not context.WithTimeout because the headers of a 101 end the time-out and not the context.
 type attemptContext struct {
 	context.Context
-	deadline time.Time
+	deadline time.Time // expires, or the parent's where that is earlier
+	expires  time.Time // when the time-out ends the context, unless it is held
 	cancel   context.CancelCauseFunc
 	timer    *time.Timer
 }
 
 func newAttemptContext(parent context.Context, timeout time.Duration) *attemptContext {
 	ctx, cancel := context.WithCancelCause(parent)
-	deadline := time.Now().Add(timeout)
+	expires := time.Now().Add(timeout)
+	deadline := expires
 	if earlier, ok := parent.Deadline(); ok && earlier.Before(deadline) {
 		deadline = earlier
 	}
 	return &attemptContext{
 		Context:  ctx,
 		deadline: deadline,
+		expires:  expires,
 		cancel:   cancel,
 		timer:    time.AfterFunc(timeout, func() { cancel(&attemptTimeoutError{timeout}) }),
 	}
@@ -51,6 +54,20 @@ func (c *attemptContext) Deadline() (time.Time, bool) { return c.deadline, true 
 func (c *attemptContext) end() {
 	c.timer.Stop()
 	c.cancel(context.Canceled)
+}
+
+// hold stops the clock of an attempt whose answer the call keeps for a while, until the function that it returns is called. Of
+// an attempt without a time-out it does nothing.
+func (c *attemptContext) hold() (resume func()) {
+	if c == nil || !c.timer.Stop() {
+		return func() {}
+	}
+	left := time.Until(c.expires)
+	return func() {
+		if c.Err() == nil {
+			c.timer.Reset(left)
+		}
+	}
 }
 
 // explain returns the time-out in place of err, where it is what ended the attempt.
