@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"runtime"
 	"strings"
 	"sync"
 	"time"
@@ -100,6 +101,7 @@ func readAhead(src io.ReadCloser, length int64, limit int) *aheadBody {
 		b.fill(make([]byte, 0, size), limit)
 	} else {
 		go b.fill(make([]byte, 0, size), limit)
+		runtime.Gosched() // what is there already is read now, and nobody has to wait for it
 	}
 	return b
 }

@@ -23,7 +23,7 @@ func (s *stub) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	resp := s.answers[s.n%len(s.answers)]
 	s.n++
-	resp.Body = http.NoBody
+	resp.Body, resp.Request = http.NoBody, req
 	return resp, nil
 }
 

@@ -160,19 +160,22 @@ func (c *call) finish(a *Attempt) (*http.Response, error) {
 	return a.Response, nil
 }
 
-// keepRecord leaves the record of the last attempt to Outcome, in the context of the response's request.
+// keepRecord leaves the record of the last attempt to Outcome, in the context of the response's request: of ours, or of the
+// one that Base says it sent, which may have gone elsewhere.
 func (c *call) keepRecord(a *Attempt) {
 	sent := a.Response.Request
-	switch {
-	case c.record == nil:
-		if sent == nil {
-			sent = c.req
-		}
-		c.record = newRecordContext(c.ctx, c.options, 0)
-		a.Response.Request = sent.WithContext(c.record)
-	case sent == nil, sent != c.out && sent.Context().Value(recordKey{}) != any(c.record):
-		a.Response.Request = c.out
+	var known *recordContext
+	if sent != nil {
+		known, _ = sent.Context().Value(recordKey{}).(*recordContext)
 	}
+	if sent == nil || known != nil && known != c.record { // none, or left there by another request
+		sent, known = c.out, c.record
+	}
+	if known == nil {
+		c.record = newRecordContext(c.ctx, c.req, c.options, 0)
+		sent = sent.WithContext(c.record)
+	}
+	a.Response.Request = sent
 	c.record.set(a)
 }
 

@@ -12,10 +12,10 @@ type callKey struct{}
 // it is in a context.
 type callOptions struct {
 	partition    string
-	hasPartition bool
 	observe      func(Attempt)
-	noRetry      bool
 	attempt      int // of a retry, or of a first attempt inside another Transport's retry; 0 where unset
+	hasPartition bool
+	noRetry      bool
 }
 
 // optionsOf returns nil where ctx has none.
@@ -75,25 +75,26 @@ func Outcome(resp *http.Response) (Attempt, bool) {
 		return Attempt{}, false
 	}
 	r, _ := resp.Request.Context().Value(recordKey{}).(*recordContext)
-	if r == nil || !r.complete.Load() || r.record.Response != resp { // not another's, whose context was used again
+	if r == nil {
 		return Attempt{}, false
 	}
-	return r.record, true
+	return r.of(resp) // not another's, whose context was used again
 }
 
 type recordKey struct{}
 
 // A recordContext is the context of a retry: it holds the attempt's options and, once the answer is the caller's, its
-// record. All in one allocation.
+// record. Whoever got the context from the request may ask for the record at any time.
 type recordContext struct {
 	context.Context
-	options  callOptions
-	record   Attempt     // written by the call before complete is set, then read only
-	complete atomic.Bool // whoever got the context from the request may ask for the record at any time
+	options callOptions
+	request *http.Request                 // the caller's
+	success atomic.Pointer[http.Response] // of a success whose record says nothing else, which most retries end in: it needs no memory
+	record  atomic.Pointer[Attempt]       // of every other answer
 }
 
-func newRecordContext(parent context.Context, options *callOptions, attempt int) *recordContext {
-	r := &recordContext{Context: parent}
+func newRecordContext(parent context.Context, req *http.Request, options *callOptions, attempt int) *recordContext {
+	r := &recordContext{Context: parent, request: req}
 	if options != nil {
 		r.options = *options
 	}
@@ -102,8 +103,23 @@ func newRecordContext(parent context.Context, options *callOptions, attempt int)
 }
 
 func (r *recordContext) set(a *Attempt) {
-	r.record = *a
-	r.complete.Store(true)
+	if a.Class == Success && a.Code == "" && a.Start.IsZero() && a.Number == r.options.attempt {
+		r.success.Store(a.Response)
+		return
+	}
+	record := *a
+	r.record.Store(&record)
+}
+
+// of returns the record of resp, and whether this is its.
+func (r *recordContext) of(resp *http.Response) (Attempt, bool) {
+	if record := r.record.Load(); record != nil && record.Response == resp {
+		return *record, true
+	}
+	if r.success.Load() != resp {
+		return Attempt{}, false
+	}
+	return Attempt{Request: r.request, Number: r.options.attempt, Response: resp, Class: Success, Stop: StopSuccess}, true
 }
 
 func (r *recordContext) Value(key any) any {

@@ -22,7 +22,7 @@ func (c *call) prepare() error {
 	}
 	ctx := c.ctx
 	if number > 1 || insideRetry {
-		c.record = newRecordContext(ctx, c.options, number)
+		c.record = newRecordContext(ctx, c.req, c.options, number)
 		ctx = c.record
 	}
 	if c.hook == nil {

@@ -40,7 +40,8 @@ type Transport struct {
 	MaxPartitions int // kept; 0: 1024; the least recently used goes first
 
 	// MaxBodyBuffer is how many bytes are held of a request body that cannot be had again: one without GetBody that is no
-	// io.ReaderAt with a size either. A longer body is sent once. 0: 1 MiB; negative: nothing is held.
+	// io.ReaderAt with a size either. A longer body is sent once. 0: 1 MiB; negative: nothing is held. An io.ReaderAt with a
+	// size, such as an *os.File, is read by its ReadAt alone: its Read must not give other bytes.
 	MaxBodyBuffer int64
 
 	// Prepare is called before each attempt with a request of its own (headers and URL may be changed, the body may not) and the
