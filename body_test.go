@@ -242,6 +242,55 @@ func TestUnsizedFilesAreRecorded(t *testing.T) {
 	}
 }
 
+// TestProcFile is about a regular file whose size says 0 and that has content.
+func TestProcFile(t *testing.T) {
+	const name = "/proc/self/cmdline"
+	want, err := os.ReadFile(name)
+	if err != nil || len(want) == 0 {
+		t.Skip("no such file: ", err)
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sends := 0
+	tr := &awsretry.Transport{Backoff: pauseOf(0), Base: baseFunc(func(req *http.Request) (*http.Response, error) {
+		sends++
+		if got, err := useUp(req); err != nil || got != string(want) {
+			t.Errorf("attempt %d sent %q, %v", sends, got, err)
+		}
+		return respond(req, 503, http.NoBody), nil
+	})}
+	if _, err := tr.RoundTrip(request(t, t.Context(), "PUT", f)); err != nil || sends != 3 {
+		t.Errorf("%v after %d attempts", err, sends)
+	}
+}
+
+// TestBodyThatWaitsForTheAnswer: the caller writes it when RoundTrip has returned, so RoundTrip must not wait for it.
+func TestBodyThatWaitsForTheAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pr, pw := io.Pipe()
+		source, answer := track(pr), track(strings.NewReader("busy"))
+		var sent string
+		tr := &awsretry.Transport{Backoff: pauseOf(0), Base: baseFunc(func(req *http.Request) (*http.Response, error) {
+			go func() { sent, _ = useUp(req) }()
+			synctest.Wait() // it reads
+			return respond(req, 503, answer), nil
+		})}
+		start := time.Now()
+		resp, err := tr.RoundTrip(request(t, t.Context(), "POST", source))
+		if d := time.Since(start); err != nil || d > 2*time.Second || stopOf(resp, nil) != awsretry.StopBody || tokensOf(t, tr) != 500 {
+			t.Fatalf("%v, %v after %v; %d tokens", resp, err, d, tokensOf(t, tr))
+		}
+		io.WriteString(pw, "at last")
+		pw.Close()
+		synctest.Wait()
+		if sent != "at last" || whole(t, resp) != "busy" || source.closes.Load() != 1 {
+			t.Errorf("sent %q; closed %d times", sent, source.closes.Load())
+		}
+	})
+}
+
 // TestFailingReader: the reader's own failure is terminal where it is known to be that, and else an error like any other.
 func TestFailingReader(t *testing.T) {
 	broken := errors.New("disk broken")

@@ -224,14 +224,18 @@ var waysOut = []wayOut{
 
 func failFast(tr *transport) { tr.Mode, tr.RateLimit.FailFast = awsretry.Adaptive, true }
 
-// bodyUses are the ways in which Base treats a request body.
-var bodyUses = []struct {
+// A bodyUse is one of the ways in which Base treats a request body.
+type bodyUse struct {
 	name   string
 	read   int           // bytes, -1: all
 	late   time.Duration // how long after its return Base closes the body
+	warm   bool          // another request went before, so that nothing is left to be set up
 	change func(*transport)
-}{
+}
+
+var bodyUses = []bodyUse{
 	{name: "read whole", read: -1},
+	{name: "read whole by a second request", read: -1, warm: true},
 	{name: "unread and closed late", late: 50 * time.Millisecond},
 	{name: "read in part and closed late", read: 4, late: 50 * time.Millisecond},
 	{name: "read in part under a time-out", read: 4, change: func(tr *transport) {
@@ -245,17 +249,17 @@ var bodyUses = []struct {
 func TestBodiesAreClosed(t *testing.T) {
 	for _, way := range waysOut {
 		for kind := range bodyKinds {
-			for i, use := range bodyUses {
+			for _, use := range bodyUses {
 				t.Run(way.name+"/"+kind+"/"+use.name, func(t *testing.T) {
 					sent := bodyKinds[kind](t, "the request's body")
-					synctest.Test(t, func(t *testing.T) { way.test(t, sent, i) })
+					synctest.Test(t, func(t *testing.T) { way.test(t, sent, use) })
 				})
 			}
 		}
 	}
 }
 
-func (way wayOut) test(t *testing.T, sent *sentBody, use int) {
+func (way wayOut) test(t *testing.T, sent *sentBody, use bodyUse) {
 	var answers []answerFunc
 	var given []*tracked // bodies of answers
 	sends := 0
@@ -263,18 +267,18 @@ func (way wayOut) test(t *testing.T, sent *sentBody, use int) {
 	if way.change != nil {
 		way.change(tr)
 	}
-	if change := bodyUses[use].change; change != nil {
+	if change := use.change; change != nil {
 		change(tr)
 	}
 	tr.Base = baseFunc(func(req *http.Request) (*http.Response, error) {
 		sends++
 		if req.Body != nil {
-			if n := bodyUses[use].read; n < 0 {
+			if n := use.read; n < 0 {
 				io.Copy(io.Discard, req.Body)
 			} else {
 				io.CopyN(io.Discard, req.Body, int64(n))
 			}
-			if late := bodyUses[use].late; late > 0 {
+			if late := use.late; late > 0 {
 				time.AfterFunc(late, func() { req.Body.Close() })
 			} else {
 				req.Body.Close()
@@ -289,6 +293,11 @@ func (way wayOut) test(t *testing.T, sent *sentBody, use int) {
 		}
 		return resp, err
 	})
+	if use.warm && way.before == nil && tr.Validate() == nil && !way.panics {
+		answers = []answerFunc{says(200)}
+		tryRoundTrip(tr, request(t, t.Context(), "GET", nil))
+		given, sends = nil, 0
+	}
 	if way.before != nil {
 		answers = way.before
 		resp, err := tr.RoundTrip(request(t, t.Context(), "GET", nil))

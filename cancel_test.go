@@ -224,14 +224,51 @@ func TestPanicsLeaveNothing(t *testing.T) {
 	}
 }
 
-// TestPanicInBodyRead ends in Base, and must not keep the source or anybody waiting.
+// TestPanicInBodyRead ends in Base, or is recovered there, and must not keep the source or anybody waiting.
 func TestPanicInBodyRead(t *testing.T) {
-	source := track(readFunc(func([]byte) (int, error) { panic("reader") }))
-	tr := &awsretry.Transport{Base: baseFunc(func(req *http.Request) (*http.Response, error) {
-		_, err := useUp(req)
-		return nil, err
-	})}
-	if _, _, panicked := tryRoundTrip(tr, request(t, t.Context(), "PUT", source)); !panicked || source.closes.Load() != 1 || tokensOf(t, tr) != 500 {
-		t.Errorf("panicked: %v; closed %d times, %d tokens", panicked, source.closes.Load(), tokensOf(t, tr))
+	for _, recovered := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			source := track(readFunc(func([]byte) (int, error) { panic("reader") }))
+			sends := 0
+			tr := &awsretry.Transport{Backoff: pauseOf(0), Base: baseFunc(func(req *http.Request) (resp *http.Response, err error) {
+				sends++
+				defer func() {
+					if recovered && recover() != nil {
+						err = errors.New("something panicked")
+					}
+				}()
+				_, err = useUp(req)
+				return nil, err
+			})}
+			start := time.Now()
+			_, err, panicked := tryRoundTrip(tr, request(t, t.Context(), "PUT", source))
+			if panicked == recovered || (err == nil) == recovered || sends != 1 || time.Since(start) > time.Minute {
+				t.Errorf("%v; panicked: %v; %d attempts in %v", err, panicked, sends, time.Since(start))
+			}
+			if source.closes.Load() != 1 || tokensOf(t, tr) != 500 {
+				t.Errorf("closed %d times, %d tokens", source.closes.Load(), tokensOf(t, tr))
+			}
+		})
+	}
+}
+
+// TestCancelInPrepare, which may wait for a signer: what is not wanted any more is not sent.
+func TestCancelInPrepare(t *testing.T) {
+	for on := 1; on <= 2; on++ {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		sends := 0
+		tr := &awsretry.Transport{Backoff: pauseOf(0), Prepare: func(_ *http.Request, n int) error {
+			if n == on {
+				cancel(errEnough)
+			}
+			return nil
+		}, Base: baseFunc(func(req *http.Request) (*http.Response, error) {
+			sends++
+			return respond(req, 503, http.NoBody), nil
+		})}
+		_, err := tr.RoundTrip(request(t, ctx, "GET", nil))
+		if sends != on-1 || tokensOf(t, tr) != 500 || !errors.Is(err, errEnough) || stopOf(nil, err) != awsretry.StopCanceled {
+			t.Errorf("canceled in Prepare %d: %d sent, %d tokens; %v", on, sends, tokensOf(t, tr), err)
+		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"iter"
+	"math"
 	"os"
 	"strings"
 	"syscall"
@@ -70,8 +71,8 @@ func (f sharedFile) parse(text, name string) (profileSettings, error) {
 	case !section.found:
 		return profileSettings{}, nil
 	case section.badLine != 0:
-		return profileSettings{}, fmt.Errorf("awsretry: %s line %d, in %s, cannot be read: %s; allowed are NAME = VALUE, [SECTION], a line that begins with # or ;, "+
-			"and under a NAME = VALUE the indented lines that continue it", f.path, section.badLine, section.header, section.badReason)
+		return profileSettings{}, fmt.Errorf("awsretry: %s line %d, in %s, cannot be read: %s; allowed are NAME = VALUE, NAME: VALUE, [SECTION], a line that begins with # or ;, "+
+			"and under a value the lines indented deeper than it that continue it", f.path, section.badLine, section.header, section.badReason)
 	}
 	return section.settings(f.path)
 }
@@ -120,26 +121,27 @@ type property struct {
 // findProfile returns the section of the named profile. It looks at each line once.
 //
 // Sections, comments and indented lines are told apart here and not by ini.v1, because the rules of AWS differ: there a
-// comment inside a value wants white space of either kind before it, an indented line continues the property above it
-// whatever its value, a dot in a profile's name makes no child of another one, and a line that cannot be read spoils
-// its own profile only.
+// comment inside a value wants white space of either kind before it, a line indented deeper than the property above
+// continues that whatever its value, a dot in a profile's name makes no child of another one, and a line that cannot be
+// read spoils its own profile only. Of indented lines the AWS CLI's reading is followed, which is Python's: one that has
+// no property of its section above it, or is indented no deeper than that, stands for itself.
 func (f sharedFile) findProfile(text, name string) profileSection {
+	const noProperty = math.MaxInt
 	bare := profileSection{header: "[" + name + "]"}
 	worded := profileSection{header: "[profile " + name + "]"}
 	var current *profileSection // nil outside the chosen profile
 	var inSection bool
-	var propertyAbove bool // an indented line continues a property
-	var above *property    // that property where it is one of the two, else nil
+	indentAbove := noProperty // of the property above, which a line indented deeper continues
+	var above *property       // that property where it is one of the two, else nil
 	for number, line := range configLines(text) {
-		indented := line != "" && isSpace(line)
-		line = strings.TrimSpace(line)
+		line, indent := cutIndent(line)
 		switch {
 		case line == "" || line[0] == '#' || line[0] == ';':
 			// Neither ends the property above.
-		case indented && propertyAbove:
+		case indent > indentAbove:
 			above.continueWith(number, line)
 		case line[0] == '[' && strings.Contains(line, "]"):
-			inSection, propertyAbove, above, current = true, false, nil, nil
+			inSection, indentAbove, above, current = true, noProperty, nil, nil
 			header, _, _ := strings.Cut(line[1:], "]") // no profile's name holds a ]
 			switch profile, word := parseHeader(header); {
 			case profile != name:
@@ -150,8 +152,11 @@ func (f sharedFile) findProfile(text, name string) profileSection {
 			}
 			current.open()
 		default:
-			key, value, reason := cutProperty(line, indented)
-			propertyAbove, above = inSection && key != "", nil
+			key, value, reason := cutProperty(line)
+			indentAbove, above = noProperty, nil
+			if inSection && key != "" {
+				indentAbove = indent
+			}
 			if reason != "" {
 				current.spoil(number, reason)
 			} else if above = current.property(key); above != nil {
@@ -184,6 +189,12 @@ func configLines(text string) iter.Seq2[int, string] {
 	}
 }
 
+// cutIndent returns the line without white space around it, and how many characters of that stood before it.
+func cutIndent(line string) (trimmed string, indent int) {
+	trimmed = strings.TrimLeftFunc(line, unicode.IsSpace)
+	return strings.TrimSpace(trimmed), utf8.RuneCountInString(line[:len(line)-len(trimmed)])
+}
+
 // parseHeader returns the name of the profile in a section's header, the text between the brackets, or "" where it is
 // not the name of one; and whether the word profile stands before it.
 func parseHeader(header string) (name string, word bool) {
@@ -202,22 +213,20 @@ func parseHeader(header string) (name string, word bool) {
 	return header, word
 }
 
-// cutProperty takes a trimmed line apart; the key is "" where it is no property. The reason why it cannot be read is ""
-// where it can.
-func cutProperty(line string, indented bool) (key, value, reason string) {
-	if indented {
-		return "", "", "it is indented and there is no property above it to continue"
-	}
+// cutProperty takes a trimmed line apart at the first = or :, as the AWS CLI does; the key is "" where it is no property.
+// The reason why it cannot be read is "" where it can.
+func cutProperty(line string) (key, value, reason string) {
 	if line[0] == '[' {
 		return "", "", "it has no ]"
 	}
-	key, value, ok := strings.Cut(line, "=")
-	key, value = strings.TrimSpace(key), cutComment(value)
+	delimiter := strings.IndexAny(line, "=:")
+	if delimiter < 0 {
+		return "", "", "it has no = or :"
+	}
+	key, value = strings.TrimSpace(line[:delimiter]), cutComment(line[delimiter+1:])
 	switch {
-	case !ok:
-		return "", "", "it has no ="
 	case key == "":
-		return "", "", "it has no name before the ="
+		return "", "", "it has no name before the " + line[:1]
 	case !utf8.ValidString(key) || !utf8.ValidString(value):
 		return key, value, "it is not UTF-8 text"
 	}
@@ -267,8 +276,9 @@ func (s *profileSection) spoil(line int, reason string) {
 	}
 }
 
-// continueWith adds an indented line to p, which is nil where it is neither of the two. White space at a value's start does not count, a line's end included, so that
-// a value may begin on the second line; on a third, or behind a first, it makes a value that neither key can have.
+// continueWith adds a line that continues p, which is nil where it is neither of the two. White space at a value's start
+// does not count, a line's end included, so that a value may begin on the second line; on a third, or behind a first, it
+// makes a value that neither key can have.
 func (p *property) continueWith(number int, line string) {
 	if p == nil || p.continuedAt != 0 {
 		return
@@ -291,7 +301,7 @@ func (s *profileSection) settings(path string) (profileSettings, error) {
 	}
 	file, err := ini.LoadSources(ini.LoadOptions{
 		InsensitiveKeys:     true,
-		KeyValueDelimiters:  "=",  // a : is part of the key
+		KeyValueDelimiters:  "=",  // iniLine's, whichever the file has
 		IgnoreContinuation:  true, // a \ at the end of a line is part of the value
 		IgnoreInlineComment: true, // it knows them after a space, not after a tab, and looks for # before ;
 	}, []byte("[profile]\n"+s.retryMode.iniLine()+s.maxAttempts.iniLine()))

@@ -72,12 +72,28 @@ func FuzzConfigFile(f *testing.F) {
 		if strings.Contains(text, "\r") || strings.HasPrefix(text, "\xff\xfe") || strings.HasPrefix(text, "\xfe\xff") {
 			return
 		}
+		if !strings.HasPrefix(text, "\ufeff") { // which counts at the file's beginning alone
+			same("all lines indented", "\t "+strings.ReplaceAll(text, "\n", "\n\t "))
+		}
 		same("CRLF", strings.ReplaceAll(text, "\n", "\r\n"))
 		if before.modeError == "" && before.countError == "" && before.fileError == "" { // their line numbers would change
 			same("comments between the lines", strings.ReplaceAll(text, "\n", "\n  # retry_mode = fast\n; [profile p]\n\n"))
+			same("colons for equals signs", withColons(text))
 			if first, _, _ := strings.Cut(text, "\n"); profile != other && strings.HasPrefix(first, "[") && strings.Contains(first, "]") {
 				same("another profile before", "[profile "+other+"]\nmax_attempts = 9\n["+other+"]\nretry_mode = fast\nnonsense\n"+text)
 			}
 		}
 	})
+}
+
+// withColons writes each property, and each line that only could be one, with a colon where it has an equals sign.
+func withColons(text string) string {
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		end := strings.IndexAny(line, "=:")
+		if end >= 0 && line[end] == '=' && !strings.Contains(line[:end], "[") { // brackets: a : can stand in a profile's name
+			lines[i] = line[:end] + ":" + line[end+1:]
+		}
+	}
+	return strings.Join(lines, "\n")
 }

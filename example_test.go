@@ -17,8 +17,8 @@ import (
 	"example.com/awsretry"
 )
 
-// serve starts a server on loopback that answers with one handler after the other, and with the last from then on.
-func serve(handlers ...http.HandlerFunc) *httptest.Server {
+// startServer starts a server on loopback that answers with one handler after the other, and with the last from then on.
+func startServer(handlers ...http.HandlerFunc) *httptest.Server {
 	var n atomic.Int64
 	return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		handlers[min(int(n.Add(1)), len(handlers))-1](w, r)
@@ -35,7 +35,7 @@ func echo(w http.ResponseWriter, r *http.Request) { io.Copy(w, r.Body) }
 var quick = awsretry.Exponential{Initial: time.Millisecond}
 
 func Example() {
-	server := serve(status(503, "busy"), echo)
+	server := startServer(status(503, "busy"), echo)
 	defer server.Close()
 
 	client := &http.Client{Transport: &awsretry.Transport{Backoff: quick}}
@@ -57,7 +57,7 @@ func ExamplePolicy() {
 		w.Header().Set("X-RateLimit-Remaining", "0")
 		w.WriteHeader(http.StatusForbidden)
 	}
-	server := serve(limited, status(200, "ok"))
+	server := startServer(limited, status(200, "ok"))
 	defer server.Close()
 
 	github := func(a *awsretry.Attempt) awsretry.Class {
@@ -79,7 +79,7 @@ func ExamplePolicy() {
 
 // A payment is not made twice: a POST is repeated only where it was throttled, was never sent, or has an idempotency key.
 func ExampleIdempotentOnly() {
-	server := serve(status(500, "did it work? who knows"), status(200, "paid"))
+	server := startServer(status(500, "did it work? who knows"), status(200, "paid"))
 	defer server.Close()
 
 	client := &http.Client{Transport: &awsretry.Transport{Policy: awsretry.IdempotentOnly(nil), Backoff: quick}}
@@ -128,7 +128,7 @@ func ExampleLoad() {
 
 // The answer comes back as it is, and Outcome says why it was not retried again.
 func ExampleOutcome() {
-	server := serve(status(503, "down"))
+	server := startServer(status(503, "down"))
 	defer server.Close()
 
 	client := &http.Client{Transport: &awsretry.Transport{Backoff: quick}}
@@ -147,7 +147,7 @@ func ExampleOutcome() {
 
 // Every attempt can be seen, for one client or for one request.
 func ExampleLogTo() {
-	server := serve(status(429, "slow down"), status(200, "ok"))
+	server := startServer(status(429, "slow down"), status(200, "ok"))
 	defer server.Close()
 
 	logger := slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: reproducible}))
@@ -182,7 +182,7 @@ func reproducible(_ []string, a slog.Attr) slog.Attr {
 
 // A signature that goes stale in a long pause is made anew before each attempt.
 func ExampleTransport_prepare() {
-	server := serve(status(500, "again"), func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.Header.Get("Authorization")) })
+	server := startServer(status(500, "again"), func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.Header.Get("Authorization")) })
 	defer server.Close()
 
 	sign := func(req *http.Request, attempt int) error {
@@ -204,7 +204,7 @@ func ExampleTransport_prepare() {
 // A file is read in place, however large it is, and each attempt reads it from where it stood.
 func ExampleTransport_upload() {
 	var received bytes.Buffer
-	server := serve(status(503, "busy"), func(w http.ResponseWriter, r *http.Request) { received.ReadFrom(r.Body) })
+	server := startServer(status(503, "busy"), func(w http.ResponseWriter, r *http.Request) { received.ReadFrom(r.Body) })
 	defer server.Close()
 	file, err := os.Open("testdata/vectors/exponential.json")
 	if err != nil {

@@ -30,7 +30,7 @@ func withSettings() error {
 }
 
 func Example_observed() {
-	server := serve(status(503, "down"))
+	server := startServer(status(503, "down"))
 	defer server.Close()
 	slog.SetDefault(slog.New(slog.DiscardHandler))
 	log.SetFlags(0)

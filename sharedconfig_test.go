@@ -202,8 +202,8 @@ func TestResolveOrder(t *testing.T) {
 			name:        "a line of the credentials file that cannot be read",
 			env:         map[string]string{"AWS_RETRY_MODE": "legacy", "AWS_MAX_ATTEMPTS": "1"},
 			credentials: "[default]\naws_secret_access_key\n",
-			wantError: "awsretry: HOME/.aws/credentials line 2, in [default], cannot be read: it has no =; allowed are NAME = VALUE, [SECTION], " +
-				"a line that begins with # or ;, and under a NAME = VALUE the indented lines that continue it",
+			wantError: "awsretry: HOME/.aws/credentials line 2, in [default], cannot be read: it has no = or :; allowed are NAME = VALUE, NAME: VALUE, " +
+				"[SECTION], a line that begins with # or ;, and under a value the lines indented deeper than it that continue it",
 		},
 	}
 	for _, test := range tests {

@@ -7,7 +7,9 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -163,4 +165,64 @@ func TestCallersDeadlineIsNoAttemptTimeout(t *testing.T) {
 			t.Errorf("error %v", err)
 		}
 	})
+}
+
+// TestKeptAnswersAreNotCut: while RoundTrip itself keeps an answer through a pause, its attempt's time stands still.
+func TestKeptAnswersAreNotCut(t *testing.T) {
+	for name, tr := range map[string]*awsretry.Transport{
+		"long poll": {LongPoll: func(*http.Request) bool { return true }, Quota: awsretry.QuotaConfig{Capacity: 1}},
+		"fail fast": {Mode: awsretry.Adaptive, RateLimit: awsretry.RateLimitConfig{FailFast: true, MinFillRate: 1e-3, Beta: 1e-6}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				data := letters(2 * peekLimit)
+				tr.AttemptTimeout, tr.Backoff = 10*time.Second, pauseOf(15*time.Second)
+				tr.Base = baseFunc(func(req *http.Request) (*http.Response, error) {
+					time.Sleep(6 * time.Second)
+					once := strings.NewReader(data)
+					return respond(req, 429, track(readFunc(func(p []byte) (int, error) {
+						if req.Context().Err() != nil {
+							return 0, req.Context().Err()
+						}
+						return once.Read(p)
+					}))), nil
+				})
+				start := time.Now()
+				resp, err := tr.RoundTrip(request(t, t.Context(), "GET", nil))
+				if d := time.Since(start); err != nil || d != 21*time.Second {
+					t.Fatalf("%v after %v", err, d)
+				}
+				time.Sleep(3 * time.Second) // of 4 that are left
+				half := make([]byte, len(data)/2+1)
+				if _, err := io.ReadFull(resp.Body, half); err != nil || string(half) != data[:len(half)] {
+					t.Errorf("reading the answer: %v", err)
+				}
+				time.Sleep(2 * time.Second)
+				_, err = io.ReadAll(resp.Body)
+				checkTimeoutError(t, err)
+				resp.Body.Close()
+			})
+		})
+	}
+}
+
+// TestCodeIsFoundUnderTimeout: the attempt's context ends with its body, but not before the code in it is found.
+func TestCodeIsFoundUnderTimeout(t *testing.T) {
+	tr := &awsretry.Transport{AttemptTimeout: time.Minute, MaxAttempts: 1, Base: baseFunc(func(req *http.Request) (*http.Response, error) {
+		return respond(req, 400, track(iotest.DataErrReader(strings.NewReader(`{"__type":"ThrottlingException"}`)))), nil
+	})}
+	var all sync.WaitGroup
+	for range 32 {
+		all.Go(func() {
+			for range 200 {
+				resp, err := tr.RoundTrip(request(t, t.Context(), "GET", nil))
+				if err != nil || stopOf(resp, nil) != awsretry.StopMaxAttempts {
+					t.Errorf("%v, stopped by %q", err, stopOf(resp, nil))
+					return
+				}
+				resp.Body.Close()
+			}
+		})
+	}
+	all.Wait()
 }

@@ -164,3 +164,40 @@ func TestS3(t *testing.T) {
 		})
 	}
 }
+
+// TestS3HiddenErrors has S3 answer 200 with an error in the body, as it does where the outcome comes after the headers.
+func TestS3HiddenErrors(t *testing.T) {
+	for name, start := range s3Backends {
+		t.Run(name, func(t *testing.T) {
+			service := &faultyService{answer: answerXML}
+			service.pick = func(r *http.Request) fault {
+				service.mu.Lock()
+				defer service.mu.Unlock()
+				mayHide := r.Header.Get("X-Amz-Copy-Source") != "" || r.Method == http.MethodPost && r.URL.Query().Has("uploadId")
+				if mayHide && service.count[r.Header.Get(callHeader)] < 2 {
+					return faultHidden
+				}
+				return faultNone
+			}
+			addr := startFaulty(t, service, start(t))
+			client := newS3(addr, newRetrying(newBase(t), nil), aws.NopRetryer{})
+			data := s3Data(6 << 20)
+			if err := s3PutParts(t.Context(), client, "whole", data); err != nil {
+				t.Fatal(err)
+			}
+			_, err := client.CopyObject(t.Context(), &s3.CopyObjectInput{Bucket: aws.String(s3Bucket), Key: aws.String("copy"),
+				CopySource: aws.String(s3Bucket + "/whole")})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, key := range []string{"whole", "copy"} {
+				if err := s3Get(t.Context(), client, key, data); err != nil {
+					t.Errorf("get %s: %v", key, err)
+				}
+			}
+			if n := service.faults[faultHidden]; n != 4 {
+				t.Errorf("%d errors were hidden, want two for each of the two operations", n)
+			}
+		})
+	}
+}

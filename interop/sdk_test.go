@@ -55,7 +55,7 @@ func newRetrying(base http.RoundTripper, observe func(awsretry.Attempt)) *awsret
 	return &awsretry.Transport{
 		Base:           &wholeAnswers{base, retryBuffer},
 		MaxAttempts:    retryAttempts,
-		AttemptTimeout: 5 * time.Second,
+		AttemptTimeout: 10 * time.Second,
 		Backoff:        awsretry.Exponential{Initial: 10 * time.Millisecond, Max: 200 * time.Millisecond},
 		MaxBodyBuffer:  retryBuffer,
 		Observe:        observe,

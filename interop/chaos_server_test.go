@@ -1,0 +1,206 @@
+package interop
+
+import (
+	"context"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"log"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+const (
+	chaosMaxCalls = 1 << 20
+	chaosMaxBody  = 96 << 10
+	chaosSum      = "X-Sum" // of the body beside it, request or answer
+)
+
+// chaosBlock is what every body in both directions is a part of.
+var chaosBlock = func() []byte {
+	block := make([]byte, 4*chaosMaxBody)
+	rand.NewChaCha8([32]byte{1}).Read(block)
+	return block
+}()
+
+// chaosBytes returns the body of a seed and a size.
+func chaosBytes(seed, size int) []byte {
+	from := seed * 7919 % (len(chaosBlock) - chaosMaxBody)
+	return chaosBlock[from : from+size]
+}
+
+func sumOf(body []byte) string { return strconv.FormatUint(uint64(crc32.ChecksumIEEE(body)), 16) }
+
+// A chaosServer answers as it likes: well, with errors, slowly, in part, or not at all.
+type chaosServer struct {
+	*httptest.Server
+	sent     []atomic.Int32 // requests that reached it, for each call
+	requests atomic.Int64
+	corrupt  atomic.Int64 // requests whose body came to its end and was not what was sent
+	conns    atomic.Int64 // open
+}
+
+func startChaosServer() *chaosServer {
+	s := &chaosServer{sent: make([]atomic.Int32, chaosMaxCalls)}
+	s.Server = httptest.NewUnstartedServer(s)
+	s.Config.ErrorLog = log.New(io.Discard, "", 0)
+	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		switch state {
+		case http.StateNew:
+			s.conns.Add(1)
+		case http.StateClosed, http.StateHijacked: // a hijacked one is closed at once
+			s.conns.Add(-1)
+		}
+	}
+	s.Start()
+	return s
+}
+
+func (s *chaosServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.requests.Add(1)
+	call, err := strconv.Atoi(r.Header.Get("X-Call"))
+	if err != nil || call >= len(s.sent) {
+		s.corrupt.Add(1)
+		return
+	}
+	s.sent[call].Add(1)
+	dice := rand.IntN(100)
+	if dice < 3 { // before the body is read
+		s.fail(w, http.StatusServiceUnavailable, "ServiceUnavailable", 100)
+		return
+	}
+	sum := crc32.NewIEEE()
+	if _, err := io.Copy(sum, r.Body); err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	if strconv.FormatUint(uint64(sum.Sum32()), 16) != r.Header.Get(chaosSum) {
+		s.corrupt.Add(1)
+	}
+	switch {
+	case dice < 6:
+		s.fail(w, http.StatusInternalServerError, "InternalError", 80<<10) // more than is read ahead
+	case dice < 9:
+		s.fail(w, http.StatusBadGateway, "", 2000)
+	case dice < 12:
+		dropConnection(w)
+	case dice < 14:
+		w.Header().Set("Retry-After", "0")
+		s.fail(w, http.StatusTooManyRequests, "", 10)
+	case dice < 16:
+		s.fail(w, http.StatusBadRequest, "ThrottlingException", 300)
+	case dice < 18:
+		s.fail(w, http.StatusNotFound, "", 3000)
+	case dice < 20:
+		time.Sleep(rand.N(100 * time.Millisecond))
+		s.succeed(w, call, dice, -1)
+	case dice < 23:
+		s.succeed(w, call, dice, rand.IntN(2000))
+	default:
+		s.succeed(w, call, dice, -1)
+	}
+}
+
+// fail answers with an error and a body of about size bytes.
+func (s *chaosServer) fail(w http.ResponseWriter, status int, code string, size int) {
+	body := fmt.Sprintf(`{"__type":%q,"padding":"%0*d"}`, code, size, 0)
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set(chaosSum, sumOf([]byte(body)))
+	w.WriteHeader(status)
+	io.WriteString(w, body)
+}
+
+// succeed sends a body of known or unknown length, and stops after cut bytes of it where that is not negative.
+func (s *chaosServer) succeed(w http.ResponseWriter, call, dice, cut int) {
+	body := chaosBytes(call+dice, rand.IntN(chaosMaxBody))
+	w.Header().Set(chaosSum, sumOf(body))
+	if dice%2 == 0 {
+		w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	}
+	if 0 <= cut && cut < len(body) {
+		w.Write(body[:cut])
+		http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
+	}
+	w.Write(body[:len(body)/2])
+	if dice%3 == 0 {
+		http.NewResponseController(w).Flush()
+	}
+	w.Write(body[len(body)/2:])
+}
+
+// chaosToxics are the sets of which one is in force at a time.
+var chaosToxics = [][]string{
+	nil,
+	{`{"type": "latency", "attributes": {"latency": 5, "jitter": 5}}`},
+	{`{"type": "reset_peer", "stream": "downstream", "toxicity": 0.3, "attributes": {"timeout": 20}}`},
+	{`{"type": "reset_peer", "stream": "upstream", "toxicity": 0.3, "attributes": {"timeout": 0}}`},
+	{`{"type": "timeout", "stream": "upstream", "toxicity": 0.3, "attributes": {"timeout": 100}}`},
+	{`{"type": "timeout", "stream": "downstream", "toxicity": 0.2, "attributes": {"timeout": 0}}`},
+	{`{"type": "slow_close", "toxicity": 0.8, "attributes": {"delay": 100}}`},
+	{`{"type": "limit_data", "stream": "downstream", "toxicity": 0.5, "attributes": {"bytes": 30000}}`},
+	{`{"type": "limit_data", "stream": "upstream", "toxicity": 0.5, "attributes": {"bytes": 20000}}`},
+	{`{"type": "bandwidth", "stream": "downstream", "toxicity": 0.5, "attributes": {"rate": 500}}`},
+	{`{"type": "slicer", "stream": "downstream", "attributes": {"average_size": 700, "size_variation": 300, "delay": 20}}`,
+		`{"type": "latency", "stream": "upstream", "toxicity": 0.5, "attributes": {"latency": 20}}`},
+}
+
+// A chaosNet is where connections are made: through the toxiproxy of the moment, each one counted.
+type chaosNet struct {
+	addr   atomic.Pointer[string]
+	opened atomic.Int64
+	open   atomic.Int64
+}
+
+func (n *chaosNet) dial(ctx context.Context, network, _ string) (net.Conn, error) {
+	conn, err := new(net.Dialer).DialContext(ctx, network, *n.addr.Load())
+	if err != nil {
+		return nil, err
+	}
+	n.opened.Add(1)
+	n.open.Add(1)
+	return &chaosConn{Conn: conn, net: n}, nil
+}
+
+type chaosConn struct {
+	net.Conn
+	net    *chaosNet
+	closed atomic.Bool
+}
+
+func (c *chaosConn) Close() error {
+	if !c.closed.Swap(true) {
+		c.net.open.Add(-1)
+	}
+	return c.Conn.Close()
+}
+
+// rotate changes the toxics until ctx ends: what is connected keeps its toxics for a second, then its proxy is ended with all
+// its connections. It returns how many sets were in force.
+func (n *chaosNet) rotate(ctx context.Context, t *testing.T, proxies *toxicServer, upstream string) (sets int) {
+	var alive []string
+	for ; ctx.Err() == nil; sets++ {
+		addr := proxies.proxy(upstream, chaosToxics[sets%len(chaosToxics)]...)
+		n.addr.Store(&addr)
+		if alive = append(alive, addr); len(alive) > 4 {
+			proxies.stop(alive[0])
+			alive = alive[1:]
+		}
+		if sets%7 == 6 { // for a moment nobody listens
+			proxies.stop(addr)
+		}
+		select {
+		case <-time.After(250 * time.Millisecond):
+		case <-ctx.Done():
+		}
+	}
+	for _, addr := range alive {
+		proxies.stop(addr)
+	}
+	return sets
+}
