@@ -18,8 +18,9 @@ const (
 	drainLimit = 64 << 10    // bytes read of an answer so that its connection can be used again
 )
 
-// findCode returns the AWS error code of an answer, "" where there is none, and leaves the body whole.
-func findCode(ctx context.Context, resp *http.Response, req *http.Request) string {
+// findCode returns the AWS error code of an answer, "" where there is none, and leaves the body whole. It takes no longer than
+// the attempt may take (0: there is no limit), nor than ctx, the caller's, lasts.
+func findCode(ctx context.Context, attempt time.Duration, resp *http.Response, req *http.Request) string {
 	hidden := mayHideError(resp, req)
 	if resp.StatusCode < 400 && !hidden {
 		return ""
@@ -35,7 +36,10 @@ func findCode(ctx context.Context, resp *http.Response, req *http.Request) strin
 	}
 	wait := peekWait
 	if hidden {
-		wait = 0 // S3 answers 200 at once and sends the outcome when it has one, after minutes for a large copy
+		wait = attempt // S3 answers 200 at once and sends the outcome when it has one, after minutes for a large copy
+	}
+	if attempt > 0 {
+		wait = min(wait, attempt)
 	}
 	body := readAhead(resp.Body, resp.ContentLength, maxErrorBody)
 	resp.Body = body

@@ -152,7 +152,7 @@ func (c *call) sendWithin(base http.RoundTripper) (*http.Response, error) {
 func (c *call) classify(a *Attempt) {
 	switch {
 	case a.Err == nil:
-		a.Code = findCode(c.out.Context(), a.Response, c.req)
+		a.Code = findCode(c.ctx, c.attempt.left(), a.Response, c.req)
 		a.Class = c.classOf(a)
 	case c.ended() != nil:
 		a.Class, c.abandoned = Permanent, true

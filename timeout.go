@@ -56,6 +56,14 @@ func (c *attemptContext) end() {
 	c.cancel(context.Canceled)
 }
 
+// left is what remains of the time-out, 0 of an attempt without one.
+func (c *attemptContext) left() time.Duration {
+	if c == nil {
+		return 0
+	}
+	return max(time.Until(c.expires), 1)
+}
+
 // hold stops the clock of an attempt whose answer the call keeps for a while, until the function that it returns is called. Of
 // an attempt without a time-out it does nothing.
 func (c *attemptContext) hold() (resume func()) {

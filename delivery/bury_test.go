@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -161,8 +160,9 @@ func TestDeadLetters(t *testing.T) {
 							if dead.Response.StatusCode != test.status {
 								t.Errorf("got %d", dead.Response.StatusCode)
 							}
-							io.Copy(io.Discard, dead.Response.Body)
-							dead.Response.Body.Close()
+							if dead.Response.Body != http.NoBody {
+								t.Error("the dead letter has the caller's answer")
+							}
 						}
 						return nil
 					}
@@ -187,6 +187,67 @@ func TestDeadLetters(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// What GetBody gave for the dead letter is closed once, whether or not DeadLetter closes it too.
+func TestBodyFromGetBodyIsClosed(t *testing.T) {
+	for _, closes := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			var bodies []*countedBody
+			req := post(t, "http://a.example/", "x")
+			req.GetBody = func() (io.ReadCloser, error) {
+				bodies = append(bodies, &countedBody{Reader: strings.NewReader("x")})
+				return bodies[len(bodies)-1], nil
+			}
+			send(t, &Transport{Base: answering(404), DeadLetter: func(_ context.Context, dead DeadLetter) error {
+				if closes {
+					dead.Request.Body.Close()
+				}
+				return nil
+			}}, req)
+			if len(bodies) != 1 || bodies[0].closed.Load() != 1 {
+				t.Errorf("%d bodies, the first closed %d times", len(bodies), bodies[0].closed.Load())
+			}
+		})
+	}
+}
+
+// A file is read in place, so that its length does not matter.
+func TestLongFilesAreDeadLettersWhole(t *testing.T) {
+	text := strings.Repeat("0123456789abcdef", 3*maxKept/16)
+	for _, kind := range []string{"file", "reader without Close"} {
+		synctest.Test(t, func(t *testing.T) {
+			req, _ := bodyKinds[kind](t, text)
+			whole := false
+			send(t, &Transport{Base: answering(503), DeadLetter: func(_ context.Context, dead DeadLetter) error {
+				got, err := receive(dead.Request)
+				whole = got.Body == text && err == nil
+				return err
+			}}, req)
+			if !whole {
+				t.Errorf("%s: the dead letter has another body", kind)
+			}
+		})
+	}
+}
+
+// What was kept of a stream is let go when the delivery is over, although the response keeps the request alive.
+func TestKeptStreamIsReleased(t *testing.T) {
+	req, closed := bodyKinds["stream"](t, "text")
+	k := keepBody(req)
+	lent := k.lend()
+	if text, err := io.ReadAll(lent.Body); string(text) != "text" || err != nil || string(k.stream.kept) != "text" {
+		t.Errorf("got %q, %v, and %q is kept", text, err, k.stream.kept)
+	}
+	k.release()
+	if k.stream.kept != nil || closed() != 0 {
+		t.Errorf("%q is kept; the body was closed %d times", k.stream.kept, closed())
+	}
+	lent.Body.Close()
+	lent.Body.Close()
+	if closed() != 1 {
+		t.Errorf("the body was closed %d times", closed())
 	}
 }
 
@@ -289,9 +350,15 @@ func TestLostBodies(t *testing.T) {
 		change func(*http.Request)
 		want   error // besides ErrBody
 	}{
-		"too long":                      {answering(503), func(r *http.Request) { r.Body, r.ContentLength = io.NopCloser(oneWay(huge)), -1 }, nil},
-		"too long, as its length says":  {roundTripper(halfRead), func(r *http.Request) { r.Body, r.ContentLength = io.NopCloser(oneWay(huge)), maxKept+1 }, nil},
-		"its reader failed":             {answering(503), func(r *http.Request) { r.Body = io.NopCloser(io.MultiReader(oneWay("he"), failing{broken})) }, broken},
+		"too long":                     {answering(503), func(r *http.Request) { r.Body, r.ContentLength = io.NopCloser(oneWay(huge)), -1 }, nil},
+		"too long, as its length says": {roundTripper(halfRead), func(r *http.Request) { r.Body, r.ContentLength = io.NopCloser(oneWay(huge)), maxKept+1 }, nil},
+		"its reader failed":            {answering(503), func(r *http.Request) { r.Body = io.NopCloser(io.MultiReader(oneWay("he"), failing{broken})) }, broken},
+		"its reader failed once": {roundTripper(func(req *http.Request) (*http.Response, error) {
+			_, err := receive(req)
+			return nil, err
+		}), func(r *http.Request) {
+			r.Body = io.NopCloser(io.MultiReader(oneWay("he"), &failingOnce{err: broken}, oneWay("llo")))
+		}, broken},
 		"its reader fails in the rest":  {roundTripper(halfRead), func(r *http.Request) { r.Body = io.NopCloser(io.MultiReader(oneWay("he"), failing{broken})) }, broken},
 		"its GetBody fails":             {answering(404), func(r *http.Request) { r.GetBody = func() (io.ReadCloser, error) { return nil, broken } }, broken},
 		"its GetBody has nothing":       {answering(404), func(r *http.Request) { r.GetBody = func() (io.ReadCloser, error) { return nil, nil } }, nil},
@@ -321,6 +388,15 @@ func TestLostBodies(t *testing.T) {
 
 // oneWay is a reader that can do nothing else.
 func oneWay(s string) io.Reader { return struct{ io.Reader }{strings.NewReader(s)} }
+
+// A failingOnce goes on after its failure as if nothing had been.
+type failingOnce struct{ err error }
+
+func (f *failingOnce) Read([]byte) (int, error) {
+	err := f.err
+	f.err = io.EOF
+	return 0, err
+}
 
 var errHung = errors.New("closed while it was read")
 
@@ -362,6 +438,50 @@ func TestUnreadStreamsAreHandedOverWhole(t *testing.T) {
 			}}
 			if _, err := tr.RoundTrip(req); !errors.Is(err, errRefused) || got != size || body.closed.Load() != 1 {
 				t.Errorf("%d bytes, %v, closed %d times", got, err, body.closed.Load())
+			}
+		})
+	}
+}
+
+// Two never read one stream: when the answer is there to its end, the rest of the body is the dead letter's; when it is not, the
+// body stays with the attempt, and the dead letter says that it has none.
+func TestLateReadersOfTheStream(t *testing.T) {
+	const text = "the request's body"
+	for _, size := range []int{10, maxAnswer + 1} {
+		synctest.Test(t, func(t *testing.T) {
+			endless := size > maxAnswer
+			upload := make(chan error, 1)
+			answerBody := &countedBody{Reader: strings.NewReader(strings.Repeat("x", size))}
+			tr := &Transport{Base: roundTripper(func(req *http.Request) (*http.Response, error) {
+				io.CopyN(io.Discard, req.Body, 2)
+				go func() {
+					time.Sleep(time.Second)
+					_, err := io.ReadAll(req.Body)
+					req.Body.Close()
+					upload <- err
+				}()
+				resp := answerWith(404, req)
+				resp.Body = answerBody
+				return resp, nil
+			})}
+			req, _ := bodyKinds["stream"](t, text)
+			tr.DeadLetter = func(_ context.Context, dead DeadLetter) error {
+				time.Sleep(2 * time.Second)
+				got, err := receive(dead.Request)
+				if endless && !errors.Is(err, ErrBody) || !endless && (err != nil || got.Body != text) {
+					t.Errorf("an answer of %d bytes: the dead letter has %q, %v", size, got.Body, err)
+				}
+				return err
+			}
+			resp, err := tr.RoundTrip(req)
+			if uploaded := <-upload; (uploaded == nil) != endless {
+				t.Errorf("an answer of %d bytes: the late reader got %v", size, uploaded)
+			}
+			if resp != nil {
+				resp.Body.Close()
+			}
+			if (err != nil) != endless || answerBody.closed.Load() != 1 {
+				t.Errorf("an answer of %d bytes: got %v, closed %d times", size, err, answerBody.closed.Load())
 			}
 		})
 	}
@@ -509,34 +629,4 @@ func TestFromStreamToDiskToServer(t *testing.T) {
 			}
 		})
 	}
-}
-
-func ExampleTransport() {
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		w.WriteHeader(http.StatusServiceUnavailable)
-	}))
-	defer server.Close()
-	dir, err := os.MkdirTemp("", "letters")
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer os.RemoveAll(dir)
-
-	policy, err := Parse([]byte(`{"healthyRetryPolicy": {"numRetries": 3, "numNoDelayRetries": 3}}`))
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	client := &http.Client{Transport: &Transport{Policy: policy, DeadLetter: DirQueue(dir)}}
-	resp, err := client.Post(server.URL, "application/json", strings.NewReader(`{"Message": "hello"}`))
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	resp.Body.Close()
-	for letter := range List(dir) {
-		fmt.Println(letter.Method, letter.Status, letter.Attempts, letter.Reason)
-	}
-	// Output: POST 503 4 max_attempts
 }

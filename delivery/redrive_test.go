@@ -207,6 +207,34 @@ func TestBusyLettersAreLeftToTheirRedrive(t *testing.T) {
 	}
 }
 
+// A lock is of no use on a file that was deleted, or replaced, between its opening and its locking.
+func TestStillAt(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "a", "x")
+	write(t, dir, "b", "x")
+	path := filepath.Join(dir, "a")
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if !stillAt(path, f) {
+		t.Error("an untouched file is not there")
+	}
+	if err := os.Rename(filepath.Join(dir, "b"), path); err != nil {
+		t.Fatal(err)
+	}
+	if stillAt(path, f) {
+		t.Error("a replaced file is there")
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if stillAt(path, f) {
+		t.Error("a deleted file is there")
+	}
+}
+
 // A panic in rt lets the letter go.
 func TestRedrivePanics(t *testing.T) {
 	dir := t.TempDir()

@@ -129,7 +129,8 @@ func TestPoliciesAtTheirLimits(t *testing.T) {
 		`{"healthyRetryPolicy":{"minDelayTarget":3600,"maxDelayTarget":3600,"numRetries":1}}`,
 		`{"healthyRetryPolicy":{"numRetries":6,"numNoDelayRetries":2,"numMinDelayRetries":2,"numMaxDelayRetries":2}}`,
 		`{"healthyRetryPolicy":{"minDelayTarget":36,"maxDelayTarget":36,"numRetries":100}}`,
-		`{"healthyRetryPolicy":{"minDelayTarget":1,"maxDelayTarget":71,"numRetries":100}}`, // 3,600 s, of fractions of a second
+		`{"healthyRetryPolicy":{"minDelayTarget":1,"maxDelayTarget":71,"numRetries":100}}`,                                 // 3,600 s, of fractions of a second
+		`{"healthyRetryPolicy":{"minDelayTarget":15,"maxDelayTarget":1175,"numRetries":8,"backoffFunction":"arithmetic"}}`, // the same, with 1 ns of rounding
 		`{"throttlePolicy":{"maxReceivesPerSecond":1}}`,
 		" \r\n\t{} \n",
 	} {

@@ -24,7 +24,7 @@ import (
 const (
 	chaosWorkers  = 64
 	chaosAttempts = 4
-	chaosPatience = time.Second      // the longest deadline of a call
+	chaosPatience = time.Second      // the longest deadline of a call, and about how long a proxy lives
 	chaosGrace    = 10 * time.Second // for a machine that is busy with other things
 	chaosHeap     = 96 << 20         // bytes that the heap may grow meanwhile
 )
@@ -116,18 +116,25 @@ func (t *chaosTally) request(ctx context.Context, call int) *http.Request {
 
 // call makes one call and judges how it ended.
 func (t *chaosTally) call(client *http.Client, call int) {
-	ctx, cancel := context.WithTimeout(context.Background(), chaosPatience)
-	defer cancel()
-	wait := chaosPatience
+	ctx, wait := context.Background(), chaosPatience
 	switch dice := rand.IntN(10); {
-	case dice < 2:
-		wait = rand.N(100 * time.Millisecond)
-		ctx, cancel = context.WithTimeout(ctx, wait)
-		defer cancel()
-	case dice == 2:
+	case dice < 3:
+		// No context that ends takes away what a leak leaves behind. An attempt that hangs ends with its proxy.
+		wait = chaosAttempts * chaosPatience
+	case dice == 3:
 		wait = rand.N(50 * time.Millisecond)
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithCancel(ctx)
+		defer cancel()
 		timer := time.AfterFunc(wait, cancel)
 		defer timer.Stop()
+	case dice < 6:
+		wait = rand.N(100 * time.Millisecond)
+		fallthrough
+	default:
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, wait)
+		defer cancel()
 	}
 	if rand.IntN(2) == 0 {
 		ctx = awsretry.WithPartition(ctx, fmt.Sprint("partition ", call%8))
@@ -228,7 +235,7 @@ func TestChaos(t *testing.T) {
 	go func() { workers.Wait(); close(ended) }()
 	select {
 	case <-ended:
-	case <-time.After(chaosPatience + 2*chaosGrace):
+	case <-time.After(chaosAttempts*chaosPatience + 2*chaosGrace):
 		var stacks strings.Builder
 		pprof.Lookup("goroutine").WriteTo(&stacks, 1)
 		t.Fatalf("requests do not end:\n%s", &stacks)

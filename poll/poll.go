@@ -186,7 +186,7 @@ func (c Config) validate(check func(context.Context) (State, error)) error {
 
 // sleep returns nil after the pause, or the reason for which ctx ended.
 func sleep(ctx context.Context, d time.Duration) error {
-	if ctx.Err() == nil && d > 0 {
+	if d > 0 {
 		timer := time.NewTimer(d)
 		defer timer.Stop()
 		select {

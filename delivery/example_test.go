@@ -1,0 +1,93 @@
+package delivery_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+
+	"example.com/awsretry/delivery"
+)
+
+// The message is delivered later, when its endpoint is up again.
+func Example() {
+	up := false
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if !up {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	}))
+	defer server.Close()
+	dir, err := os.MkdirTemp("", "letters")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer os.RemoveAll(dir)
+
+	policy, err := delivery.Parse([]byte(`{"healthyRetryPolicy": {"numRetries": 3, "numNoDelayRetries": 3}}`))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	client := &http.Client{Transport: &delivery.Transport{Policy: policy, DeadLetter: delivery.DirQueue(dir)}}
+	resp, err := client.Post(server.URL, "application/json", strings.NewReader(`{"Message": "hello"}`))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	resp.Body.Close()
+	for letter, err := range delivery.List(dir) {
+		fmt.Println(letter.Method, letter.Status, letter.Attempts, letter.Reason, err)
+	}
+
+	up = true
+	done, err := delivery.Redrive(context.Background(), dir, &delivery.Transport{Policy: policy})
+	fmt.Println(done.Delivered, done.Kept, err)
+	// Output:
+	// POST 503 4 max_attempts <nil>
+	// 1 0 <nil>
+}
+
+func ExampleParse() {
+	_, err := delivery.Parse([]byte(`{"healthyRetryPolicy": {"numRetries": 101}}`))
+	fmt.Println(err)
+	_, err = delivery.Parse([]byte(`{"healthyRetryPolicy": {"retries": 3}, "throttlePolicy": {}}`))
+	fmt.Println(err)
+	// Output:
+	// delivery: healthyRetryPolicy.numRetries is 101; it must be a whole number, 0 to 100
+	// delivery: "healthyRetryPolicy.retries" is not an attribute of a delivery policy; allowed here: backoffFunction, maxDelayTarget, minDelayTarget, numMaxDelayRetries, numMinDelayRetries, numNoDelayRetries, numRetries
+}
+
+func ExamplePolicy_Delays() {
+	policy, err := delivery.Parse([]byte(`{"healthyRetryPolicy": {
+		"minDelayTarget": 1, "maxDelayTarget": 60, "numRetries": 7,
+		"numNoDelayRetries": 1, "numMinDelayRetries": 1, "numMaxDelayRetries": 1, "backoffFunction": "linear"}}`))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for pause := range policy.Delays() {
+		fmt.Print(pause, " ")
+	}
+	// Output: 0s 1s 1s 20.666666667s 40.333333333s 1m0s 1m0s
+}
+
+func ExampleEffective() {
+	topic, err := delivery.ParseTopic([]byte(`{"http": {
+		"defaultHealthyRetryPolicy": {"numRetries": 5}, "defaultThrottlePolicy": {"maxReceivesPerSecond": 10}}}`))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	subscription, err := delivery.Parse([]byte(`{"throttlePolicy": {"maxReceivesPerSecond": 2}}`))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	policy := delivery.Effective(topic, subscription)
+	fmt.Println(*policy.HealthyRetryPolicy.NumRetries, *policy.ThrottlePolicy.MaxReceivesPerSecond)
+	// Output: 5 2
+}

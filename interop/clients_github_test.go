@@ -1,0 +1,95 @@
+package interop
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"example.com/awsretry"
+	"github.com/google/go-github/v75/github"
+)
+
+// githubPolicy knows that GitHub throttles with 403 as well as 429, and says so in a header.
+func githubPolicy(a *awsretry.Attempt) awsretry.Class {
+	if r := a.Response; r != nil && r.StatusCode == http.StatusForbidden &&
+		(r.Header.Get("Retry-After") != "" || r.Header.Get("X-RateLimit-Remaining") == "0") {
+		return awsretry.Throttled
+	}
+	return awsretry.DefaultPolicy(a)
+}
+
+// githubReset is a Base that says in Retry-After what GitHub says in X-RateLimit-Reset, so that the pause is long enough,
+// or the answer goes back because that is longer than MaxRetryAfter.
+type githubReset struct{ http.RoundTripper }
+
+func (b githubReset) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := b.RoundTripper.RoundTrip(req)
+	if err == nil && resp.Header.Get("X-RateLimit-Remaining") == "0" && resp.Header.Get("Retry-After") == "" {
+		if reset, err := strconv.ParseInt(resp.Header.Get("X-RateLimit-Reset"), 10, 64); err == nil {
+			resp.Header.Set("Retry-After", time.Unix(reset, 0).UTC().Format(http.TimeFormat))
+		}
+	}
+	return resp, err
+}
+
+func githubCases() []clientCase {
+	getRepository := func(client *http.Client, server string) error {
+		gh, err := github.NewClient(client).WithEnterpriseURLs(server, server)
+		if err != nil {
+			return err
+		}
+		gh.DisableRateLimitCheck = true // the check would refuse requests that are not sent yet
+		repo, _, err := gh.WithAuthToken("token").Repositories.Get(context.Background(), "octo", "hello")
+		if err == nil && repo.GetFullName() != "octo/hello" {
+			err = errors.New("not the repository: " + repo.GetFullName())
+		}
+		return err
+	}
+	createIssue := func(client *http.Client, server string) error {
+		gh, err := github.NewClient(client).WithEnterpriseURLs(server, server)
+		if err != nil {
+			return err
+		}
+		gh.DisableRateLimitCheck = true
+		issue, _, err := gh.Issues.Create(context.Background(), "octo", "hello", &github.IssueRequest{Title: github.Ptr("once")})
+		if err == nil && issue.GetNumber() != 7 {
+			err = errors.New("not the issue: " + strconv.Itoa(issue.GetNumber()))
+		}
+		return err
+	}
+	repository := answer(200, `{"full_name": "octo/hello"}`)
+	soon := time.Now().Unix() + 1
+	exceeded := answer(403, `{"message": "API rate limit exceeded"}`, "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", strconv.FormatInt(soon, 10))
+	afterReset := func(w http.ResponseWriter, r *http.Request) {
+		if time.Now().Unix() < soon {
+			exceeded(w, r)
+			return
+		}
+		repository(w, r)
+	}
+	secondary := `{"message": "You have exceeded a secondary rate limit.", "documentation_url": "https://docs.github.com/rest/overview/rate-limits-for-the-rest-api#about-secondary-rate-limits"}`
+	onReset := func(b http.RoundTripper) http.RoundTripper { return githubReset{b} }
+	return []clientCase{{
+		name: "secondary rate limit", policy: githubPolicy, call: createIssue, sent: 2, atLeast: time.Second,
+		answers: []http.HandlerFunc{answer(403, secondary, "Retry-After", "1"), answer(201, `{"number": 7}`)},
+	}, {
+		name: "primary rate limit that ends soon", policy: githubPolicy, base: onReset, call: getRepository, sent: 2,
+		answers: []http.HandlerFunc{exceeded, afterReset},
+	}, {
+		name: "primary rate limit that ends in an hour", policy: githubPolicy, base: onReset, call: getRepository, sent: 1,
+		answers: []http.HandlerFunc{
+			answer(403, `{"message": "API rate limit exceeded"}`, "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", strconv.FormatInt(time.Now().Unix()+3600, 10)),
+		},
+		failed: isError(func(e *github.RateLimitError) bool { return time.Until(e.Rate.Reset.Time) > 50*time.Minute }),
+	}, {
+		name: "no permission", policy: githubPolicy, call: getRepository, sent: 1,
+		answers: []http.HandlerFunc{answer(403, `{"message": "Resource not accessible by integration"}`, "X-RateLimit-Remaining", "4999")},
+		failed:  isError(func(e *github.ErrorResponse) bool { return e.Message == "Resource not accessible by integration" }),
+	}, {
+		name: "an issue that may have been created", policy: awsretry.IdempotentOnly(githubPolicy), call: createIssue, sent: 1,
+		answers: []http.HandlerFunc{answer(502, `{"message": "Server Error"}`)},
+		failed:  isError(func(e *github.ErrorResponse) bool { return e.Response.StatusCode == 502 && e.Message == "Server Error" }),
+	}}
+}
