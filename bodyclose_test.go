@@ -229,6 +229,7 @@ type bodyUse struct {
 	name   string
 	read   int           // bytes, -1: all
 	late   time.Duration // how long after its return Base closes the body
+	twice  bool          // Base closes it twice, as net/http does at times: not where it has the caller's own
 	warm   bool          // another request went before, so that nothing is left to be set up
 	change func(*transport)
 }
@@ -236,6 +237,7 @@ type bodyUse struct {
 var bodyUses = []bodyUse{
 	{name: "read whole", read: -1},
 	{name: "read whole by a second request", read: -1, warm: true},
+	{name: "read whole and closed twice", read: -1, twice: true},
 	{name: "unread and closed late", late: 50 * time.Millisecond},
 	{name: "read in part and closed late", read: 4, late: 50 * time.Millisecond},
 	{name: "read in part under a time-out", read: 4, change: func(tr *transport) {
@@ -281,6 +283,9 @@ func (way wayOut) test(t *testing.T, sent *sentBody, use bodyUse) {
 			if late := use.late; late > 0 {
 				time.AfterFunc(late, func() { req.Body.Close() })
 			} else {
+				req.Body.Close()
+			}
+			if use.twice && sent.getBody == nil {
 				req.Body.Close()
 			}
 		}

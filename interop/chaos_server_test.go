@@ -35,7 +35,7 @@ func chaosBytes(seed, size int) []byte {
 	return chaosBlock[from : from+size]
 }
 
-func sumOf(body []byte) string { return strconv.FormatUint(uint64(crc32.ChecksumIEEE(body)), 16) }
+func chaosSumOf(body []byte) string { return strconv.FormatUint(uint64(crc32.ChecksumIEEE(body)), 16) }
 
 // A chaosServer answers as it likes: well, with errors, slowly, in part, or not at all.
 type chaosServer struct {
@@ -110,7 +110,7 @@ func (s *chaosServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (s *chaosServer) fail(w http.ResponseWriter, status int, code string, size int) {
 	body := fmt.Sprintf(`{"__type":%q,"padding":"%0*d"}`, code, size, 0)
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set(chaosSum, sumOf([]byte(body)))
+	w.Header().Set(chaosSum, chaosSumOf([]byte(body)))
 	w.WriteHeader(status)
 	io.WriteString(w, body)
 }
@@ -118,7 +118,7 @@ func (s *chaosServer) fail(w http.ResponseWriter, status int, code string, size 
 // succeed sends a body of known or unknown length, and stops after cut bytes of it where that is not negative.
 func (s *chaosServer) succeed(w http.ResponseWriter, call, dice, cut int) {
 	body := chaosBytes(call+dice, rand.IntN(chaosMaxBody))
-	w.Header().Set(chaosSum, sumOf(body))
+	w.Header().Set(chaosSum, chaosSumOf(body))
 	if dice%2 == 0 {
 		w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	}

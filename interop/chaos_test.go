@@ -110,7 +110,7 @@ func (t *chaosTally) request(ctx context.Context, call int) *http.Request {
 		req.ContentLength = -1 // net/http takes 0 beside a body for unknown too
 	}
 	req.Header.Set("X-Call", strconv.Itoa(call))
-	req.Header.Set(chaosSum, sumOf(data))
+	req.Header.Set(chaosSum, chaosSumOf(data))
 	return req
 }
 
@@ -178,7 +178,7 @@ func (t *chaosTally) end(ctx context.Context, client *http.Client, req *http.Req
 	switch {
 	case err != nil:
 		t.cut.Add(1)
-	case sumOf(body) == resp.Header.Get(chaosSum):
+	case chaosSumOf(body) == resp.Header.Get(chaosSum):
 		t.whole.Add(1)
 	default:
 		t.corrupt.Add(1)

@@ -75,8 +75,8 @@ func sendThrough(t *testing.T, client *http.Client, url string, service *failsFi
 	if resp.StatusCode != 200 || !bytes.Equal(got, want) {
 		t.Errorf("status %d and %d bytes, want 200 and the %d that were sent", resp.StatusCode, len(got), len(want))
 	}
-	if sum := resp.Trailer.Get("X-Sum"); sum != sumOf(want) {
-		t.Errorf("the answer's trailer is %q, want %q", sum, sumOf(want))
+	if sum := resp.Trailer.Get("X-Sum"); sum != digestOf(want) {
+		t.Errorf("the answer's trailer is %q, want %q", sum, digestOf(want))
 	}
 	seen := service.of(t.Name())
 	received := func(i int) string {
@@ -85,7 +85,7 @@ func sendThrough(t *testing.T, client *http.Client, url string, service *failsFi
 		}
 		return seen[i]
 	}
-	wanted := sumOf(want)
+	wanted := digestOf(want)
 	if kind.trailer && !through.losesTrailers {
 		wanted += sentTrailer
 	}
@@ -116,7 +116,7 @@ func (s *failsFirst) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	body, err := io.ReadAll(r.Body)
-	received := sumOf(body)
+	received := digestOf(body)
 	if r.Trailer.Get("X-Sent") == "all" {
 		received += sentTrailer
 	}
@@ -130,7 +130,7 @@ func (s *failsFirst) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Trailer", "X-Sum")
 	w.Write(body)
-	w.Header().Set("X-Sum", sumOf(body))
+	w.Header().Set("X-Sum", digestOf(body))
 }
 
 func (s *failsFirst) note(call, received string) {
@@ -147,7 +147,7 @@ func (s *failsFirst) of(call string) []string {
 
 const sentTrailer = " and the trailer"
 
-func sumOf(b []byte) string { return fmt.Sprintf("%d bytes %x", len(b), sha256.Sum256(b)) }
+func digestOf(b []byte) string { return fmt.Sprintf("%d bytes %x", len(b), sha256.Sum256(b)) }
 
 // A bodyKind is a way to give a request its body.
 type bodyKind struct {

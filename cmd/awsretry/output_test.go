@@ -1,0 +1,129 @@
+package main
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// cutOff says that more is coming than comes.
+func cutOff(t *testing.T) string {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Length", "100")
+		w.Write([]byte("only this"))
+	}))
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+func TestOutput(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		make    func(path string) error
+		url     string // "": the whole body
+		status  int
+		content string // of the file afterwards; "": it is not there
+		mode    os.FileMode
+		stderr  string
+	}{
+		{name: "new", content: "hello", stderr: "5 bytes written to "},
+		{name: "replaced", make: write("old and longer", 0o640), content: "hello", mode: 0o640, stderr: "5 bytes written to "},
+		{name: "cut off", url: cutOff(t), status: 1, stderr: "the body was cut off after 9 bytes"},
+		{name: "cut off over another", make: write("old", 0o600), url: cutOff(t), status: 1, content: "old", mode: 0o600,
+			stderr: "nothing was written to "},
+		{name: "no answer", make: write("old", 0o600), url: "http://127.0.0.1:1/", status: 1, content: "old", mode: 0o600, stderr: "no answer"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			folder := t.TempDir()
+			path := filepath.Join(folder, "out")
+			if c.make != nil {
+				if err := c.make(path); err != nil {
+					t.Fatal(err)
+				}
+			}
+			url := c.url
+			if url == "" {
+				url = serve(t, unavailable, fine).URL
+			}
+			got := shell{}.run(t, get("-o", path, url)...)
+			if got.status != c.status || got.stdout != "" || !strings.Contains(got.stderr, c.stderr) {
+				t.Errorf("status %d, standard output %q, standard error\n%s\nwant %d, none, and %q", got.status, got.stdout, got.stderr, c.status, c.stderr)
+			}
+			content, err := os.ReadFile(path)
+			if string(content) != c.content || os.IsNotExist(err) != (c.content == "") {
+				t.Errorf("the file holds %q, %v; want %q", content, err, c.content)
+			}
+			if info, err := os.Stat(path); err == nil && c.mode != 0 && info.Mode() != c.mode {
+				t.Errorf("the file's mode is %v, want %v", info.Mode(), c.mode)
+			}
+			files, err := os.ReadDir(folder)
+			if want := min(len(c.content), 1); err != nil || len(files) != want {
+				t.Errorf("the folder holds %v, %v; want %d", files, err, want)
+			}
+		})
+	}
+}
+
+func write(content string, mode os.FileMode) func(string) error {
+	return func(path string) error { return os.WriteFile(path, []byte(content), mode) }
+}
+
+func TestOutputThroughLink(t *testing.T) {
+	folder := t.TempDir()
+	target, link := filepath.Join(folder, "target"), filepath.Join(folder, "link")
+	if err := os.WriteFile(target, []byte("old"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(target, link); err != nil {
+		t.Skip(err)
+	}
+	if got := (shell{}).run(t, get("-o", link, serve(t, fine).URL)...); got.status != 0 {
+		t.Fatalf("status %d, standard error:\n%s", got.status, got.stderr)
+	}
+	info, err := os.Lstat(link)
+	content, _ := os.ReadFile(target)
+	if err != nil || info.Mode()&os.ModeSymlink == 0 || string(content) != "hello" {
+		t.Errorf("the link is %v, %v, its target holds %q", info, err, content)
+	}
+}
+
+func TestOutputToDevice(t *testing.T) {
+	if _, err := os.Stat(os.DevNull); err != nil {
+		t.Skip(err)
+	}
+	got := shell{}.run(t, get("-o", os.DevNull, serve(t, fine).URL)...)
+	info, err := os.Stat(os.DevNull)
+	if got.status != 0 || err != nil || info.Mode().IsRegular() {
+		t.Errorf("status %d, and %s is %v, %v:\n%s", got.status, os.DevNull, info, err, got.stderr)
+	}
+}
+
+// A fullDisk takes nothing.
+type fullDisk struct{}
+
+func (fullDisk) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
+
+func TestOutputFails(t *testing.T) {
+	home := t.TempDir()
+	for _, args := range [][]string{
+		{"get", serve(t, fine).URL},
+		{"config"},
+		{"config", "--json"},
+		{"version"},
+	} {
+		var stderr strings.Builder
+		status := run(t.Context(), args, process{
+			stdin: strings.NewReader(""), stdout: fullDisk{}, stderr: &stderr,
+			getenv:     func(name string) string { return map[string]string{"HOME": home}[name] },
+			isTerminal: func(io.Writer) bool { return false },
+		})
+		if status != exitFailure || !strings.Contains(stderr.String(), "no space left") {
+			t.Errorf("%q: status %d, standard error:\n%s", args, status, &stderr)
+		}
+	}
+}

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"math"
+	"net/url"
+	"time"
+
+	"example.com/awsretry"
+)
+
+// A record is an attempt as JSON.
+type record struct {
+	Attempt    int       `json:"attempt"`
+	Start      time.Time `json:"start"`
+	Method     string    `json:"method"`
+	URL        string    `json:"url"`
+	Status     int       `json:"status,omitempty"`
+	Error      string    `json:"error,omitempty"`
+	Code       string    `json:"code,omitempty"`
+	Class      string    `json:"class"`
+	RequestID  string    `json:"request_id,omitempty"`
+	RetryAfter string    `json:"retry_after,omitempty"`
+	ElapsedMS  float64   `json:"elapsed_ms"`
+	WaitedMS   float64   `json:"waited_ms,omitempty"`
+	Tokens     *int      `json:"tokens,omitempty"`
+	SendRate   *float64  `json:"send_rate,omitempty"`
+	DelayMS    *float64  `json:"delay_ms,omitempty"`
+	Stop       string    `json:"stop,omitempty"`
+}
+
+func newRecord(a awsretry.Attempt, u *url.URL, state awsretry.State) record {
+	r := record{
+		Attempt:   a.Number,
+		Start:     a.Start.UTC(),
+		Method:    a.Request.Method,
+		URL:       bareURL(u),
+		Code:      a.Code,
+		Class:     a.Class.String(),
+		ElapsedMS: milliseconds(a.Elapsed),
+		WaitedMS:  milliseconds(a.Waited),
+		Stop:      string(a.Stop),
+	}
+	if a.Response != nil {
+		r.Status, r.RequestID = a.Response.StatusCode, requestID(a.Response)
+		r.RetryAfter = a.Response.Header.Get("Retry-After")
+	} else {
+		r.Error = withoutQuery(a.Err, u)
+	}
+	if state.Tokens != math.MaxInt {
+		r.Tokens = &state.Tokens
+	}
+	if state.Limited {
+		r.SendRate = &state.SendRate
+	}
+	if delay := milliseconds(a.Delay); a.Stop == "" || a.Delay > 0 {
+		r.DelayMS = &delay
+	}
+	return r
+}
+
+func milliseconds(d time.Duration) float64 {
+	return float64(d.Round(time.Microsecond)) / float64(time.Millisecond)
+}

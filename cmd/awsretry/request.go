@@ -1,0 +1,154 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+)
+
+// parseURL reads the URL that a request goes to. Its errors do not show the query.
+func parseURL(s string) (*url.URL, error) {
+	shown, _, _ := strings.Cut(s, "?")
+	u, err := url.Parse(s)
+	if err != nil {
+		var parse *url.Error
+		if errors.As(err, &parse) {
+			err = parse.Err
+		}
+		return nil, fmt.Errorf("URL %q cannot be read: %w", shown, err)
+	}
+	switch {
+	case u.Scheme != "http" && u.Scheme != "https":
+		return nil, fmt.Errorf("URL %q must begin with http:// or https://", shown)
+	case u.Hostname() == "":
+		return nil, fmt.Errorf("URL %q has no host", shown)
+	}
+	return u, nil
+}
+
+// newRequest makes the request that the flags describe. Its errors are of usage.
+func newRequest(ctx context.Context, method string, u *url.URL, headers []string, data *string, stdin io.Reader) (*http.Request, error) {
+	switch {
+	case method != "":
+	case data != nil:
+		method = http.MethodPost
+	default:
+		method = http.MethodGet
+	}
+	if !isToken(method) {
+		return nil, fmt.Errorf("--method is %q; it must be a name such as GET or POST", method)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, u.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("User-Agent", "awsretry/"+version())
+	if err := setHeaders(req, headers); err != nil {
+		return nil, err
+	}
+	if u.User != nil && req.Header.Get("Authorization") == "" {
+		password, _ := u.User.Password()
+		req.SetBasicAuth(u.User.Username(), password)
+	}
+	if data != nil {
+		if err := setBody(req, *data, stdin); err != nil {
+			return nil, err
+		}
+	}
+	return req, nil
+}
+
+func setHeaders(req *http.Request, headers []string) error {
+	given := make(http.Header)
+	for _, header := range headers {
+		name, value, ok := strings.Cut(header, ":")
+		value = strings.Trim(value, " \t")
+		switch {
+		case !ok || !isToken(name):
+			return fmt.Errorf("--header must read \"Name: value\"; %q has no such name", name)
+		case strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }):
+			return fmt.Errorf("--header %s has a control character in its value", name)
+		case strings.EqualFold(name, "Host"):
+			req.Host = value
+		case strings.EqualFold(name, "Content-Length"), strings.EqualFold(name, "Transfer-Encoding"):
+			return fmt.Errorf("--header %s cannot be chosen; it follows from --data", name)
+		default:
+			given.Add(name, value)
+		}
+	}
+	for name, values := range given { // several of one name are all sent, in place of the default
+		req.Header[name] = values
+	}
+	return nil
+}
+
+// isToken reports whether s is a token of RFC 9110, section 5.6.2.
+func isToken(s string) bool {
+	for _, r := range s {
+		if !('0' <= r && r <= '9' || 'A' <= r && r <= 'Z' || 'a' <= r && r <= 'z' || strings.ContainsRune("!#$%&'*+-.^_`|~", r)) {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// setBody gives the request the body that --data names. A file is read in place, so that a retry can send it again whatever
+// its size; of standard input that is no file the Transport keeps what it sends, up to a limit.
+func setBody(req *http.Request, data string, stdin io.Reader) error {
+	name, isFile := strings.CutPrefix(data, "@")
+	switch {
+	case !isFile:
+		withBody, err := http.NewRequest(req.Method, "http:", strings.NewReader(data)) // knows how to have it twice
+		if err != nil {
+			return err
+		}
+		req.Body, req.GetBody, req.ContentLength = withBody.Body, withBody.GetBody, withBody.ContentLength
+		return nil
+	case name == "-":
+		if f, ok := stdin.(*os.File); ok {
+			return setFile(req, f)
+		}
+		setStream(req, io.NopCloser(stdin))
+		return nil
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return fmt.Errorf("--data: %w", err)
+	}
+	if err := setFile(req, f); err != nil {
+		f.Close()
+		return fmt.Errorf("--data: %w", err)
+	}
+	return nil
+}
+
+// setFile makes f the body, from its current offset on. The request closes it.
+func setFile(req *http.Request, f *os.File) error {
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return err
+	case info.IsDir():
+		return fmt.Errorf("%s is a directory", f.Name())
+	case !info.Mode().IsRegular():
+		setStream(req, f)
+		return nil
+	}
+	offset, err := f.Seek(0, io.SeekCurrent)
+	if err != nil {
+		return err
+	}
+	req.Body, req.ContentLength = f, info.Size()-offset
+	if req.ContentLength <= 0 { // 0 with a body would mean an unknown length
+		f.Close()
+		req.Body, req.ContentLength = http.NoBody, 0
+	}
+	return nil
+}
+
+func setStream(req *http.Request, body io.ReadCloser) { req.Body, req.ContentLength = body, -1 }

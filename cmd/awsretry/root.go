@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// A process is what a command may touch of the process that it runs in, so that tests can run it in theirs.
+type process struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	getenv         func(string) string
+	isTerminal     func(io.Writer) bool
+}
+
+// The exit statuses.
+const (
+	exitFailure   = 1
+	exitUsage     = 2
+	exitHTTPError = 22 // as curl --fail has it
+)
+
+// A failure is an error with an exit status. Errors of other types, cobra's among them, are of usage.
+type failure struct {
+	status int
+	err    error // nil: the user has been told already
+}
+
+func (f *failure) Error() string {
+	if f.err == nil {
+		return ""
+	}
+	return f.err.Error()
+}
+
+func (f *failure) Unwrap() error { return f.err }
+
+// failed makes err a failure that is not of usage.
+func failed(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &failure{exitFailure, err}
+}
+
+// run runs one command line and returns its exit status.
+func run(ctx context.Context, args []string, p process) int {
+	root := newRoot(p)
+	root.SetArgs(append([]string{}, args...)) // nil would mean os.Args
+	cmd, err := root.ExecuteContextC(ctx)
+	if err == nil {
+		return 0
+	}
+	var f *failure
+	usage := !errors.As(err, &f)
+	if !usage && f.err == nil {
+		return f.status
+	}
+	fmt.Fprintf(p.stderr, "%s: %s\n", cmd.CommandPath(), strings.TrimPrefix(printable(err.Error()), "awsretry: "))
+	if usage {
+		fmt.Fprintf(p.stderr, "See %s --help\n", cmd.CommandPath())
+		return exitUsage
+	}
+	return f.status
+}
+
+func newRoot(p process) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "awsretry",
+		Short: "Send requests with the AWS SDKs' rules for retries, and see every attempt",
+		Long: `awsretry sends requests to services that fail and throttle, retries them by the rules of the AWS SDKs,
+and shows what happened to each attempt and why it was, or was not, retried.`,
+		Example: `  awsretry demo                                   see it working, against a server of its own
+  awsretry get https://api.example.com/orders     send a request, with retries
+  awsretry config                                 the settings in force, and where each comes from`,
+		Version:       version(),
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.SetVersionTemplate("awsretry {{.Version}}\n")
+	root.SetIn(p.stdin)
+	root.SetOut(p.stdout)
+	root.SetErr(p.stderr)
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.AddCommand(newGet(p), newConfig(p), newDemo(p), newVersion())
+	return root
+}
+
+// exactly is cobra.ExactArgs with messages that name what is missing.
+func exactly(names ...string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) < len(names) {
+			return fmt.Errorf("%s is missing", names[len(args)])
+		}
+		if len(args) > len(names) {
+			return fmt.Errorf("argument %q is one too many", args[len(names)])
+		}
+		return nil
+	}
+}
