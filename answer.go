@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"example.com/awsretry/internal/inplace"
 )
 
 const (
@@ -112,7 +114,7 @@ func readAhead(src io.ReadCloser, length int64, limit int) *aheadBody {
 
 // inMemory reports whether a body is there already, so that no Read of it hangs: one from a cache, or from a test.
 func inMemory(body io.Reader) bool {
-	switch withoutNopCloser(body).(type) {
+	switch inplace.Unwrap(body).(type) {
 	case *bytes.Reader, *bytes.Buffer, *strings.Reader:
 		return true
 	}

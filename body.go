@@ -6,10 +6,11 @@ import (
 	"io/fs"
 	"math"
 	"net/http"
-	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"example.com/awsretry/internal/inplace"
 )
 
 // A payload hands out a request's body, once for each attempt. The four ways:
@@ -161,67 +162,27 @@ func (s *sharedCloser) release() error {
 // inPlace is a body that is read at offsets.
 type inPlace struct {
 	sharedCloser
-	at           io.ReaderAt
-	offset, size int64
+	rest *io.SectionReader // what the caller left of it
 }
 
 // readInPlace returns nil where the body is not an io.ReaderAt whose size and current offset are known.
 func readInPlace(req *http.Request) *inPlace {
-	reader := withoutNopCloser(req.Body)
-	at, ok := reader.(io.ReaderAt)
-	if !ok {
+	rest := inplace.Section(req.Body, req.ContentLength)
+	if rest == nil {
 		return nil
 	}
-	var size int64
-	switch sized := reader.(type) {
-	case interface{ Size() int64 }:
-		size = sized.Size()
-	case interface{ Stat() (fs.FileInfo, error) }:
-		info, err := sized.Stat()
-		if err != nil || !info.Mode().IsRegular() {
-			return nil
-		}
-		if size = info.Size(); size == 0 {
-			return nil // as the files of /proc say, whatever they hold
-		}
-	default:
-		return nil
-	}
-	var offset int64
-	if seeker, ok := reader.(io.Seeker); ok {
-		var err error
-		if offset, err = seeker.Seek(0, io.SeekCurrent); err != nil {
-			return nil
-		}
-	} else if req.ContentLength != size {
-		return nil // nothing says that it is at its start
-	}
-	f := &inPlace{at: at, offset: offset, size: max(size-offset, 0)}
+	f := &inPlace{rest: rest}
 	f.share(req.Body)
 	return f
 }
 
-var (
-	nopCloserType         = reflect.TypeOf(io.NopCloser(nil))
-	nopCloserWriterToType = reflect.TypeOf(io.NopCloser(struct {
-		io.Reader
-		io.WriterTo
-	}{}))
-)
-
-// withoutNopCloser undoes what http.NewRequest does to a reader that cannot be closed.
-func withoutNopCloser(r io.Reader) io.Reader {
-	if t := reflect.TypeOf(r); t == nopCloserType || t == nopCloserWriterToType {
-		if inner, ok := reflect.ValueOf(r).Field(0).Interface().(io.Reader); ok {
-			return inner
-		}
-	}
-	return r
-}
-
 func (f *inPlace) open() io.ReadCloser {
 	f.shares.Add(1)
-	return &section{SectionReader: io.NewSectionReader(f.at, f.offset, f.size), file: f}
+	return f.section()
+}
+
+func (f *inPlace) section() *section {
+	return &section{SectionReader: io.NewSectionReader(f.rest, 0, f.rest.Size()), file: f}
 }
 
 // reopen is open for a Base that rewinds a request itself. It fails once the caller's body is closed.
@@ -232,7 +193,7 @@ func (f *inPlace) reopen() (io.ReadCloser, error) {
 			return nil, fs.ErrClosed
 		}
 		if f.shares.CompareAndSwap(shares, shares+1) {
-			return &section{SectionReader: io.NewSectionReader(f.at, f.offset, f.size), file: f}, nil
+			return f.section(), nil
 		}
 	}
 }

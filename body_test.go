@@ -63,7 +63,7 @@ func TestRetriesSendTheSameBytes(t *testing.T) {
 }
 
 func TestMaxBodyBuffer(t *testing.T) {
-	const mib = 1 << 20
+	const mib, oneRead = 1 << 20, -1
 	for _, c := range []struct {
 		max        int64
 		size, read int
@@ -81,6 +81,8 @@ func TestMaxBodyBuffer(t *testing.T) {
 		{100, 100, 101, false, 2},
 		{100, 101, 102, false, 1},
 		{100, 101, 100, false, 2},
+		{100, 101, 50, true, 1},
+		{100, 150, oneRead, false, 2}, // no more than fits is asked for
 		{-1, 1, 2, false, 1},
 		{-1, 1, 0, false, 2},
 		{-1, 0, 1, false, 2},
@@ -93,6 +95,10 @@ func TestMaxBodyBuffer(t *testing.T) {
 			tr := &awsretry.Transport{Mode: mode, MaxBodyBuffer: c.max, Backoff: pauseOf(0), Base: baseFunc(func(req *http.Request) (*http.Response, error) {
 				defer req.Body.Close()
 				sends++
+				if sends == 1 && c.read == oneRead {
+					req.Body.Read(make([]byte, 500))
+					return respond(req, 503, answer), nil
+				}
 				if sends == 1 {
 					if got, err := io.ReadAll(io.LimitReader(req.Body, int64(c.read))); err != nil || string(got) != data[:min(c.read, c.size)] {
 						t.Errorf("%+v: first attempt: %d bytes, %v", c, len(got), err)
@@ -148,7 +154,7 @@ func TestRetryWaitsForBaseToClose(t *testing.T) {
 					io.ReadFull(req.Body, make([]byte, 3))
 					go func() {
 						io.Copy(io.Discard, req.Body) // ends with the Read that is under way
-						if n, err := req.Body.Read(make([]byte, 1)); n > 0 || err == nil {
+						if n, err := req.Body.Read(make([]byte, 1)); n > 0 || err == nil || err == io.EOF {
 							t.Error("the first attempt could read on")
 						}
 						time.Sleep(4 * time.Second)
@@ -181,6 +187,57 @@ func TestRetryWaitsForBaseToClose(t *testing.T) {
 			time.Sleep(time.Minute)
 			if source.overlaps.Load() > 0 || source.readsClosed.Load() > 0 || source.closes.Load() != 1 {
 				t.Errorf("%d overlapping reads, %d after Close, %d times closed", source.overlaps.Load(), source.readsClosed.Load(), source.closes.Load())
+			}
+		})
+	}
+}
+
+// TestCloseDuringRead: the retry waits for a Read that is under way when Base closes the body, whatever it brings.
+func TestCloseDuringRead(t *testing.T) {
+	for _, c := range []struct {
+		brings string
+		with   error
+		sends  int
+	}{
+		{"def", nil, 2},
+		{"def", io.EOF, 2},
+		{"", io.EOF, 2},
+		{"", nil, 2},
+		{"def", errReset, 1},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			reads := 0
+			source := track(readFunc(func(p []byte) (int, error) {
+				switch reads++; reads {
+				case 1:
+					return copy(p, "abc"), nil
+				case 2:
+					time.Sleep(time.Second / 2)
+					return copy(p, c.brings), c.with
+				}
+				return 0, io.EOF
+			}))
+			sends := 0
+			tr := &awsretry.Transport{Backoff: pauseOf(0), Base: baseFunc(func(req *http.Request) (*http.Response, error) {
+				if sends++; sends == 1 {
+					req.Body.Read(make([]byte, 3))
+					go req.Body.Read(make([]byte, 3))
+					synctest.Wait()
+					req.Body.Close()
+					return respond(req, 503, http.NoBody), nil
+				}
+				if got, err := useUp(req); got != "abc"+c.brings || err != nil {
+					t.Errorf("the retry sends %q, %v", got, err)
+				}
+				return respond(req, 200, http.NoBody), nil
+			})}
+			start := time.Now()
+			resp, err := tr.RoundTrip(request(t, t.Context(), "PUT", source))
+			if d := time.Since(start); err != nil || sends != c.sends || d != time.Second/2 {
+				t.Errorf("%q, %v: %v, %v after %v and %d attempts", c.brings, c.with, resp, err, d, sends)
+			}
+			if source.overlaps.Load() > 0 || source.closes.Load() != 1 {
+				t.Errorf("%d overlaps, closed %d times", source.overlaps.Load(), source.closes.Load())
 			}
 		})
 	}
@@ -318,6 +375,18 @@ func TestFailingReader(t *testing.T) {
 		if sends != want || !errors.Is(err, broken) || stopOf(nil, err) != stop {
 			t.Errorf("recorded %v: %d attempts, %v", recorded, sends, err)
 		}
+	}
+}
+
+// TestFailingReaderBehindAnAnswer: there is nothing that a retry could send.
+func TestFailingReaderBehindAnAnswer(t *testing.T) {
+	tr := &awsretry.Transport{Backoff: pauseOf(0), Base: baseFunc(func(req *http.Request) (*http.Response, error) {
+		useUp(req)
+		return respond(req, 503, http.NoBody), nil
+	})}
+	resp, err := tr.RoundTrip(request(t, t.Context(), "PUT", readFunc(func([]byte) (int, error) { return 0, errReset })))
+	if err != nil || resp.StatusCode != 503 || stopOf(resp, nil) != awsretry.StopBody || tokensOf(t, tr) != 500 {
+		t.Errorf("%v, %v; stopped by %q", resp, err, stopOf(resp, nil))
 	}
 }
 

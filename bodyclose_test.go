@@ -374,3 +374,16 @@ func tryRoundTrip(rt http.RoundTripper, req *http.Request) (resp *http.Response,
 	resp, err = rt.RoundTrip(req)
 	return resp, err, false
 }
+
+// TestBasePanicsWithTheBody: what is certainly the call's own, it closes for Base.
+func TestBasePanicsWithTheBody(t *testing.T) {
+	for _, kind := range []string{"file", "section", "stream"} {
+		sent := bodyKinds[kind](t, "the body")
+		tr := &awsretry.Transport{Base: baseFunc(func(*http.Request) (*http.Response, error) { panic("base") })}
+		req := request(t, t.Context(), "PUT", nil)
+		req.Body = sent.reader
+		if _, _, panicked := tryRoundTrip(tr, req); !panicked || sent.closes[0].Load() != 1 {
+			t.Errorf("%s: panicked: %v; closed %d times", kind, panicked, sent.closes[0].Load())
+		}
+	}
+}

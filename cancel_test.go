@@ -125,6 +125,22 @@ func TestCancelBetweenAnswerAndPause(t *testing.T) {
 	})
 }
 
+// TestCanceledAttemptIsNotJudged: an attempt that the caller's context ended says nothing of the service.
+func TestCanceledAttemptIsNotJudged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancelCause(awsretry.WithoutRetry(t.Context()))
+		time.AfterFunc(time.Second, func() { cancel(errEnough) })
+		var seen []awsretry.Attempt
+		tr := &awsretry.Transport{Base: baseFunc(func(req *http.Request) (*http.Response, error) { return hangs(req, nil) }),
+			Policy:  func(*awsretry.Attempt) awsretry.Class { t.Error("the policy is asked"); return awsretry.Transient },
+			Observe: func(a awsretry.Attempt) { seen = append(seen, a) }}
+		_, err := tr.RoundTrip(request(t, ctx, "GET", nil))
+		if !errors.Is(err, errEnough) || len(seen) != 1 || seen[0].Stop != awsretry.StopCanceled || seen[0].Class != awsretry.Permanent {
+			t.Errorf("%v, %+v", err, seen)
+		}
+	})
+}
+
 // TestDeadlineIsNotSleptInto: a pause that would end behind the deadline is not begun.
 func TestDeadlineIsNotSleptInto(t *testing.T) {
 	for _, failure := range []answerFunc{says(503), says(429, "Retry-After", "10"), breaks(errReset)} {

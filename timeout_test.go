@@ -147,6 +147,22 @@ func TestAttemptContextEndsWithTheBody(t *testing.T) {
 	}
 }
 
+// TestAttemptContextEndsWithAnError, and with an answer that has no body.
+func TestAttemptContextEndsWithAnError(t *testing.T) {
+	for _, answer := range []answerFunc{breaks(errReset), breaks(nil), says(204)} {
+		var last context.Context
+		tr := once(func(req *http.Request) (*http.Response, error) {
+			last = req.Context()
+			return answer(req, http.NoBody)
+		})
+		tr.AttemptTimeout = time.Hour
+		tr.RoundTrip(request(t, t.Context(), "GET", nil))
+		if last.Err() == nil {
+			t.Error("the context outlives the attempt")
+		}
+	}
+}
+
 // TestCallersDeadlineIsNoAttemptTimeout: it ends the request, and its error is the context's.
 func TestCallersDeadlineIsNoAttemptTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

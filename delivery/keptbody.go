@@ -4,12 +4,12 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"io/fs"
 	"net/http"
-	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"example.com/awsretry/internal/inplace"
 )
 
 // maxKept is how much is held of a request body that cannot be had again, as much as awsretry holds for its retries.
@@ -34,7 +34,7 @@ func keepBody(req *http.Request) *keptBody {
 	}
 	k.shares.Store(2)
 	k.close = sync.OnceFunc(func() { req.Body.Close() })
-	if k.file = inPlace(req); k.file == nil {
+	if k.file = inplace.Section(req.Body, req.ContentLength); k.file == nil {
 		k.stream = &keptStream{src: req.Body, limit: maxKept, idle: make(chan struct{})}
 		if req.ContentLength > maxKept {
 			k.stream.limit = 0 // it could not be kept whole: it can be had again only where nothing was read
@@ -249,50 +249,4 @@ func (r restOf) Read(p []byte) (int, error) {
 		err = fmt.Errorf("%w: %w", ErrBody, err)
 	}
 	return n, err
-}
-
-// inPlace returns what is left of a body that is an io.ReaderAt with a size and an offset, nil for any other.
-func inPlace(req *http.Request) *io.SectionReader {
-	reader := withoutNopCloser(req.Body)
-	at, ok := reader.(io.ReaderAt)
-	if !ok {
-		return nil
-	}
-	var size int64
-	switch sized := reader.(type) {
-	case interface{ Size() int64 }:
-		size = sized.Size()
-	case interface{ Stat() (fs.FileInfo, error) }:
-		info, err := sized.Stat()
-		if err != nil || !info.Mode().IsRegular() {
-			return nil
-		}
-		size = info.Size()
-	default:
-		return nil
-	}
-	seeker, ok := reader.(io.Seeker)
-	if !ok {
-		return nil
-	}
-	offset, err := seeker.Seek(0, io.SeekCurrent)
-	if err != nil {
-		return nil
-	}
-	return io.NewSectionReader(at, offset, max(size-offset, 0))
-}
-
-var (
-	nopCloser         = reflect.TypeOf(io.NopCloser(nil))
-	nopCloserWriterTo = reflect.TypeOf(io.NopCloser(bytes.NewReader(nil)))
-)
-
-// withoutNopCloser returns the reader to which http.NewRequest, or its caller, gave a Close.
-func withoutNopCloser(r io.Reader) io.Reader {
-	if t := reflect.TypeOf(r); t == nopCloser || t == nopCloserWriterTo {
-		if inner, ok := reflect.ValueOf(r).Field(0).Interface().(io.Reader); ok {
-			return inner
-		}
-	}
-	return r
 }
