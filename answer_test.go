@@ -161,6 +161,10 @@ func TestSlowErrorBody(t *testing.T) {
 			if d := time.Since(start); err != nil || d > 1100*time.Millisecond || stopOf(resp, nil) != c.stop {
 				t.Errorf("%v after %v; stopped by %q", err, d, stopOf(resp, nil))
 			}
+			reads := source.reads.Load()
+			if time.Sleep(time.Minute); source.reads.Load() != reads {
+				t.Errorf("%d reads behind the one under way", source.reads.Load()-reads)
+			}
 			if got := whole(t, resp); got != c.first+`eption"}` || source.overlaps.Load() > 0 {
 				t.Errorf("read %q with %d overlaps", got, source.overlaps.Load())
 			}
