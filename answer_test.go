@@ -317,3 +317,42 @@ func TestUpgrade(t *testing.T) {
 		}
 	}
 }
+
+// TestSlowCopyAnswer: S3 answers a copy with 200 at once, and says how it went when it is over.
+func TestSlowCopyAnswer(t *testing.T) {
+	const slowDown = "<Error><Code>SlowDown</Code></Error>"
+	for _, c := range []struct {
+		name     string
+		timeout  time.Duration
+		canceled time.Duration
+		elapsed  time.Duration
+		stop     awsretry.Stop
+	}{
+		{"waited for", 0, time.Hour, 30 * time.Second, awsretry.StopMaxAttempts},
+		{"waited for within the time-out", time.Minute, time.Hour, 30 * time.Second, awsretry.StopMaxAttempts},
+		{"until the time-out", 10 * time.Second, time.Hour, 10 * time.Second, ""},
+		{"until the caller goes", 0, 5 * time.Second, 5 * time.Second, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				source := track(io.MultiReader(strings.NewReader("<?xml version='1.0'?>"), patient(t.Context(), 30*time.Second, iotest.DataErrReader(strings.NewReader(slowDown)))))
+				tr := once(func(req *http.Request) (*http.Response, error) { return respond(req, 200, source), nil })
+				tr.AttemptTimeout = c.timeout
+				ctx, cancel := context.WithTimeout(t.Context(), c.canceled)
+				defer cancel()
+				req := request(t, ctx, "PUT", nil)
+				req.Header.Set("X-Amz-Copy-Source", "bucket/key")
+				start := time.Now()
+				resp, err := tr.RoundTrip(req)
+				if d := time.Since(start); err != nil || d != c.elapsed || stopOf(resp, nil) != c.stop {
+					t.Errorf("%v after %v; stopped by %q", err, d, stopOf(resp, nil))
+				}
+				if c.stop != "" && whole(t, resp) != "<?xml version='1.0'?>"+slowDown {
+					t.Error("not whole")
+				}
+				time.Sleep(time.Minute)
+				resp.Body.Close()
+			})
+		})
+	}
+}

@@ -195,6 +195,23 @@ func TestFullDuplex(t *testing.T) {
 	}
 }
 
+// TestEarlyAnswerOverTheWire: a failure comes while the caller, who writes the body later, waits for the headers. In HTTP/2 even
+// closing such an answer would wait for the body.
+func TestEarlyAnswerOverTheWire(t *testing.T) {
+	srv := serve(t, "HTTP/2", func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(503)
+		io.WriteString(w, "busy")
+	})
+	tr := &awsretry.Transport{Base: srv.base, Backoff: pauseOf(0)}
+	pr, pw := io.Pipe()
+	defer pw.Close()
+	stuck := time.AfterFunc(10*time.Second, func() { pw.CloseWithError(errReset) })
+	resp, err := tr.RoundTrip(srv.request(t, "POST", pr))
+	if err != nil || !stuck.Stop() || stopOf(resp, nil) != awsretry.StopBody || whole(t, resp) != "busy" {
+		t.Errorf("%v, %v", resp, err)
+	}
+}
+
 // TestExpectContinue: the body is not touched before the server wants it.
 func TestExpectContinue(t *testing.T) {
 	data := letters(5000)

@@ -35,7 +35,8 @@ type chaosTally struct {
 	corrupt                                         atomic.Int64 // answers that came to their end and were not what was sent
 	strange                                         atomic.Int64 // results that the contract does not allow
 	late                                            atomic.Int64
-	slowest                                         atomic.Int64 // nanoseconds beyond the deadline
+	slowest                                         atomic.Int64 // nanoseconds beyond the deadline or the cancelling
+	longest                                         atomic.Int64 // nanoseconds of a call without either
 	attempts, retries                               atomic.Int64 // as the observers saw them
 	bodies, bodiesClosed                            atomic.Int64 // request bodies
 	statuses                                        [6]atomic.Int64
@@ -116,11 +117,11 @@ func (t *chaosTally) request(ctx context.Context, call int) *http.Request {
 
 // call makes one call and judges how it ended.
 func (t *chaosTally) call(client *http.Client, call int) {
-	ctx, wait := context.Background(), chaosPatience
+	ctx, wait, endless := context.Background(), chaosPatience, false
 	switch dice := rand.IntN(10); {
 	case dice < 3:
 		// No context that ends takes away what a leak leaves behind. An attempt that hangs ends with its proxy.
-		wait = chaosAttempts * chaosPatience
+		endless, wait = true, 0
 	case dice == 3:
 		wait = rand.N(50 * time.Millisecond)
 		var cancel context.CancelFunc
@@ -141,12 +142,14 @@ func (t *chaosTally) call(client *http.Client, call int) {
 	}
 	start := time.Now()
 	t.end(ctx, client, t.request(ctx, call))
-	over := time.Since(start) - wait
-	if over > chaosGrace {
+	over, slowest := time.Since(start)-wait, &t.slowest
+	if endless {
+		slowest = &t.longest
+	} else if over > chaosGrace {
 		t.late.Add(1)
 	}
-	for slowest := t.slowest.Load(); int64(over) > slowest && !t.slowest.CompareAndSwap(slowest, int64(over)); {
-		slowest = t.slowest.Load()
+	for most := slowest.Load(); int64(over) > most && !slowest.CompareAndSwap(most, int64(over)); {
+		most = slowest.Load()
 	}
 	t.calls.Add(1)
 }
@@ -235,7 +238,7 @@ func TestChaos(t *testing.T) {
 	go func() { workers.Wait(); close(ended) }()
 	select {
 	case <-ended:
-	case <-time.After(chaosAttempts*chaosPatience + 2*chaosGrace):
+	case <-time.After(chaosAttempts*chaosPatience + 3*chaosGrace):
 		var stacks strings.Builder
 		pprof.Lookup("goroutine").WriteTo(&stacks, 1)
 		t.Fatalf("requests do not end:\n%s", &stacks)
@@ -279,9 +282,10 @@ func TestChaos(t *testing.T) {
 		"%d connections, %d sets of toxics", elapsed.Round(time.Millisecond), chaosWorkers, tally.calls.Load(),
 		server.requests.Load(), sent, most, network.opened.Load(), sets)
 	t.Logf("ends: %d whole, %d cut off and seen as such, %d not read, %d transport errors, %d held back by the rate limiter, %d given up by the caller; statuses 2xx %d, 4xx %d, 5xx %d; "+
-		"observed %d attempts, %d retries; slowest %v beyond its deadline", tally.whole.Load(), tally.cut.Load(), tally.unread.Load(),
+		"observed %d attempts, %d retries; slowest %v beyond its deadline, %v without one", tally.whole.Load(), tally.cut.Load(), tally.unread.Load(),
 		tally.failed.Load(), tally.held.Load(), tally.gaveUp.Load(), tally.statuses[2].Load(), tally.statuses[4].Load(), tally.statuses[5].Load(),
-		tally.attempts.Load(), tally.retries.Load(), time.Duration(tally.slowest.Load()).Round(time.Millisecond))
+		tally.attempts.Load(), tally.retries.Load(), time.Duration(tally.slowest.Load()).Round(time.Millisecond),
+		time.Duration(tally.longest.Load()).Round(time.Millisecond))
 	t.Logf("goroutines %d -> %d, open files %d -> %d, heap %d KiB -> at most %d -> %d; %d request bodies, each closed once",
 		before.goroutines, after.goroutines, before.files, after.files, before.heap>>10, high>>10, after.heap>>10, tally.bodies.Load())
 }

@@ -140,8 +140,8 @@ func checkFigures(t *testing.T, service *faultyService, log *attemptLog, transpo
 		calls, sent, most, log.retries, state.Tokens, faults)
 }
 
-// TestDynamoDBAdaptive throttles with the service's own code until the client slows down. A rate that is too low would
-// take minutes: what is tested is that nothing is lost and that the client is held back at all.
+// TestDynamoDBAdaptive throttles with the service's own code until the client slows down. Settings beside newRetrying's: the
+// mode, and a MinFillRate that keeps the test short.
 func TestDynamoDBAdaptive(t *testing.T) {
 	backend := startDynalite(t)
 	createTable(t, backend)
@@ -149,7 +149,7 @@ func TestDynamoDBAdaptive(t *testing.T) {
 	addr := startFaulty(t, service, backend)
 	log := newAttemptLog()
 	transport := newRetrying(newBase(t), log.observe)
-	transport.Mode = awsretry.Adaptive
+	transport.Mode, transport.RateLimit.MinFillRate = awsretry.Adaptive, 30
 	client := newDynamoDB(addr, transport, aws.NopRetryer{})
 	const items = 75
 	inParallel(items, 16, func(i int) {

@@ -93,7 +93,7 @@ func startGofakes3(t testing.TB) string {
 
 // newBase returns connections of a test's own, closed at its end.
 func newBase(t testing.TB) *http.Transport {
-	base := &http.Transport{MaxIdleConnsPerHost: 64}
+	base := &http.Transport{MaxIdleConnsPerHost: 64, ExpectContinueTimeout: time.Second} // as http.DefaultTransport waits
 	t.Cleanup(base.CloseIdleConnections)
 	return base
 }

@@ -52,7 +52,8 @@ func runDemo(ctx context.Context, p process, times demoTimes) error {
 		return fmt.Errorf("the server cannot be started: %w", err)
 	}
 	defer server.stop()
-	d := &demo{ctx: ctx, w: p.stdout, palette: newPalette(p, p.stdout), server: server, times: times}
+	out := &keptError{Writer: p.stdout}
+	d := &demo{ctx: ctx, w: out, palette: newPalette(p, p.stdout), server: server, times: times}
 	start := time.Now()
 	d.say("A server on %s fails on purpose. Pauses are shorter than the defaults, so that this ends soon.", server.address)
 	for _, scene := range []func(*demo) error{
@@ -63,6 +64,9 @@ func runDemo(ctx context.Context, p process, times demoTimes) error {
 				return errInterrupted
 			}
 			return err
+		}
+		if out.err != nil {
+			return out.err
 		}
 	}
 	d.say("")
@@ -75,6 +79,20 @@ func runDemo(ctx context.Context, p process, times demoTimes) error {
 
 func (d *demo) say(format string, args ...any) {
 	fmt.Fprintln(d.w, strings.TrimRight(fmt.Sprintf(format, args...), " "))
+}
+
+// A keptError keeps the first error of writing.
+type keptError struct {
+	io.Writer
+	err error
+}
+
+func (w *keptError) Write(p []byte) (int, error) {
+	n, err := w.Writer.Write(p)
+	if w.err == nil {
+		w.err = err
+	}
+	return n, err
 }
 
 // scene begins a scene. What follows its title says what is going to be done, not what comes of it.

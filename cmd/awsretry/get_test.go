@@ -237,6 +237,20 @@ func TestGetColours(t *testing.T) {
 	}
 }
 
+func TestGetPaints(t *testing.T) {
+	s := serve(t, unavailable, throttling)
+	got := shell{terminals: []string{"stderr"}}.run(t, get("--max-attempts", "2", s.URL)...)
+	for what, want := range map[string]string{
+		"a transient failure": "\x1b[33m503    \x1b[0m",
+		"throttling":          "\x1b[35m400    \x1b[0m",
+		"giving up":           "\x1b[31mstop: attempts used up\x1b[0m",
+	} {
+		if !strings.Contains(got.stderr, want) {
+			t.Errorf("%s is not %q in %q", what, want, got.stderr)
+		}
+	}
+}
+
 // On a terminal the body stands apart from what is said about it.
 func TestGetOnTerminal(t *testing.T) {
 	s := serve(t, fine)
@@ -364,9 +378,12 @@ func TestGetReplaysBody(t *testing.T) {
 		}
 		return name
 	}
-	open := func(name string) io.Reader {
+	openAt := func(name string, offset int64) io.Reader {
 		f, err := os.Open(name)
 		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.Seek(offset, io.SeekStart); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { f.Close() })
@@ -377,15 +394,17 @@ func TestGetReplaysBody(t *testing.T) {
 		data   string
 		stdin  io.Reader
 		body   string
+		length int64 // that is announced; -1: none
 		times  int
 		status int
 	}{
-		{"literal", short, nil, short, 3, 0},
-		{"file", "@" + write(long), nil, long, 3, 0},
-		{"empty file", "@" + write(""), nil, "", 3, 0},
-		{"standard input", "@-", struct{ io.Reader }{strings.NewReader(short)}, short, 3, 0},
-		{"standard input from a file", "@-", open(write(long)), long, 3, 0},
-		{"long standard input", "@-", struct{ io.Reader }{strings.NewReader(long)}, long, 1, 22},
+		{"literal", short, nil, short, int64(len(short)), 3, 0},
+		{"file", "@" + write(long), nil, long, int64(len(long)), 3, 0},
+		{"empty file", "@" + write(""), nil, "", 0, 3, 0},
+		{"standard input", "@-", struct{ io.Reader }{strings.NewReader(short)}, short, -1, 3, 0},
+		{"standard input from a file", "@-", openAt(write(long), 0), long, int64(len(long)), 3, 0},
+		{"standard input from a file's middle", "@-", openAt(write(long), 1<<20), long[1<<20:], int64(len(long) - 1<<20), 3, 0},
+		{"long standard input", "@-", struct{ io.Reader }{strings.NewReader(long)}, long, -1, 1, 22},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := serve(t, unavailable, unavailable, fine)
@@ -400,6 +419,9 @@ func TestGetReplaysBody(t *testing.T) {
 			for i, body := range bodies {
 				if body != c.body {
 					t.Errorf("attempt %d brought %d bytes, want the same %d", i+1, len(body), len(c.body))
+				}
+				if length := s.requests[i].ContentLength; length != c.length {
+					t.Errorf("attempt %d announced %d bytes, want %d", i+1, length, c.length)
 				}
 			}
 			if c.status != 0 && !strings.Contains(got.stderr, "-d @FILE") {

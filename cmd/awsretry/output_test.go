@@ -115,6 +115,7 @@ func TestOutputFails(t *testing.T) {
 		{"config"},
 		{"config", "--json"},
 		{"version"},
+		{"demo"},
 	} {
 		var stderr strings.Builder
 		status := run(t.Context(), args, process{

@@ -43,7 +43,14 @@ func newRequest(ctx context.Context, method string, u *url.URL, headers []string
 	if !isToken(method) {
 		return nil, fmt.Errorf("--method is %q; it must be a name such as GET or POST", method)
 	}
-	req, err := http.NewRequestWithContext(ctx, method, u.String(), nil)
+	var literal io.Reader
+	file, fromFile := "", false
+	if data != nil {
+		if file, fromFile = strings.CutPrefix(*data, "@"); !fromFile {
+			literal = strings.NewReader(*data)
+		}
+	}
+	req, err := http.NewRequestWithContext(ctx, method, u.String(), literal)
 	if err != nil {
 		return nil, err
 	}
@@ -55,9 +62,9 @@ func newRequest(ctx context.Context, method string, u *url.URL, headers []string
 		password, _ := u.User.Password()
 		req.SetBasicAuth(u.User.Username(), password)
 	}
-	if data != nil {
-		if err := setBody(req, *data, stdin); err != nil {
-			return nil, err
+	if fromFile {
+		if err := setBody(req, file, stdin); err != nil {
+			return nil, fmt.Errorf("--data: %w", err)
 		}
 	}
 	return req, nil
@@ -97,19 +104,11 @@ func isToken(s string) bool {
 	return s != ""
 }
 
-// setBody gives the request the body that --data names. A file is read in place, so that a retry can send it again whatever
-// its size; of standard input that is no file the Transport keeps what it sends, up to a limit.
-func setBody(req *http.Request, data string, stdin io.Reader) error {
-	name, isFile := strings.CutPrefix(data, "@")
-	switch {
-	case !isFile:
-		withBody, err := http.NewRequest(req.Method, "http:", strings.NewReader(data)) // knows how to have it twice
-		if err != nil {
-			return err
-		}
-		req.Body, req.GetBody, req.ContentLength = withBody.Body, withBody.GetBody, withBody.ContentLength
-		return nil
-	case name == "-":
+// setBody gives the request the body that the named file holds, - for standard input. A file is read in place, so that a
+// retry can send it again whatever its size; of standard input that is no file the Transport keeps what it sends, up to a
+// limit.
+func setBody(req *http.Request, name string, stdin io.Reader) error {
+	if name == "-" {
 		if f, ok := stdin.(*os.File); ok {
 			return setFile(req, f)
 		}
@@ -118,11 +117,11 @@ func setBody(req *http.Request, data string, stdin io.Reader) error {
 	}
 	f, err := os.Open(name)
 	if err != nil {
-		return fmt.Errorf("--data: %w", err)
+		return err
 	}
 	if err := setFile(req, f); err != nil {
 		f.Close()
-		return fmt.Errorf("--data: %w", err)
+		return err
 	}
 	return nil
 }

@@ -130,8 +130,8 @@ func TestUsageErrors(t *testing.T) {
 			if got.status != exitUsage || got.stdout != "" {
 				t.Errorf("status %d, standard output %q; want status 2 and no output", got.status, got.stdout)
 			}
-			if !strings.HasPrefix(got.stderr, "awsretry") || strings.Contains(got.stderr, "awsretry: awsretry") {
-				t.Errorf("%q does not begin with the command's name", got.stderr)
+			if !strings.HasPrefix(got.stderr, "awsretry") || strings.Contains(got.stderr, ": awsretry: ") {
+				t.Errorf("%q does not begin with the command's name, once", got.stderr)
 			}
 			for _, want := range c.want {
 				if !strings.Contains(got.stderr, want) {
