@@ -120,9 +120,18 @@ func neverSent(err error) bool {
 	}
 	return holds(err, func(err error) bool {
 		op, ok := err.(*net.OpError)
-		return ok && (op.Op == "dial" || op.Op == "proxyconnect") ||
-			err.Error() == "net/http: TLS handshake timeout" // its type is not exported
+		return ok && (op.Op == "dial" || op.Op == "proxyconnect") || neverSentText(err.Error())
 	})
+}
+
+// neverSentText knows the errors of which net/http leaves the text alone: a time-out whose type is not exported, and, of a
+// request whose body HTTP/2 cannot have again, the stream that was refused or came behind the last one of a GOAWAY.
+func neverSentText(text string) bool {
+	if text == "net/http: TLS handshake timeout" {
+		return true
+	}
+	return strings.HasPrefix(text, "http2: Transport: cannot retry err [") &&
+		(strings.Contains(text, "REFUSED_STREAM") || strings.Contains(text, "graceful shutdown GOAWAY"))
 }
 
 // A streamError takes the place of golang.org/x/net/http2.StreamError, to which errors.As converts net/http's own where the

@@ -100,6 +100,8 @@ func TestIdempotentOnly(t *testing.T) {
 		{"POST, key", awsretry.Attempt{Request: keyed("Idempotency-Key"), Response: status(503)}, awsretry.Transient},
 		{"POST, X- key", awsretry.Attempt{Request: keyed("X-Idempotency-Key"), Err: io.EOF}, awsretry.Transient},
 		{"POST, dial", awsretry.Attempt{Request: plain("POST"), Err: dial}, awsretry.Transient},
+		{"POST, refused", awsretry.Attempt{Request: plain("POST"), Err: errors.New("http2: Transport: cannot retry err [stream error: stream ID 1; REFUSED_STREAM; received from peer] after Request.Body was written; define Request.GetBody to avoid this error")}, awsretry.Transient},
+		{"POST, broken", awsretry.Attempt{Request: plain("POST"), Err: errors.New("http2: Transport: cannot retry err [stream error: stream ID 1; PROTOCOL_ERROR; received from peer] after Request.Body was written; define Request.GetBody to avoid this error")}, awsretry.Permanent},
 		{"POST, throttled", awsretry.Attempt{Request: plain("POST"), Response: status(429)}, awsretry.Throttled},
 		{"POST, throttled by code", awsretry.Attempt{Request: plain("POST"), Response: status(503), Code: "SlowDown"}, awsretry.Throttled},
 		{"POST, success", awsretry.Attempt{Request: plain("POST"), Response: status(200)}, awsretry.Success},
