@@ -11,6 +11,7 @@ import (
 	"slices"
 	"testing"
 
+	"example.com/awsretry"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
@@ -199,5 +200,25 @@ func TestS3HiddenErrors(t *testing.T) {
 				t.Errorf("%d errors were hidden, want two for each of the two operations", n)
 			}
 		})
+	}
+}
+
+// TestUploadBuffer shows what MaxBodyBuffer is for below the SDK, whose request bodies have no GetBody: an upload beyond it is
+// sent once.
+func TestUploadBuffer(t *testing.T) {
+	for buffer, attempts := range map[int64]int{0: 1, 4 << 20: 2} {
+		service := &faultyService{answer: answerXML}
+		service.pick = failFirst(service, 1, faultServerError)
+		addr := startFaulty(t, service, startGofakes3(t))
+		log := newAttemptLog()
+		transport := newRetrying(newBase(t), log.observe)
+		transport.MaxBodyBuffer = buffer
+		err := s3Put(t.Context(), newS3(addr, transport, aws.NopRetryer{}), "key", s3Data(2<<20))
+		if _, sent, _, _ := service.figures(); sent != attempts || (err == nil) != (attempts > 1) {
+			t.Errorf("MaxBodyBuffer %d: %d requests (%v), want %d", buffer, sent, err, attempts)
+		}
+		if refused := log.stops[awsretry.StopBody] > 0; refused != (attempts == 1) {
+			t.Errorf("MaxBodyBuffer %d: the attempts ended as %v", buffer, log.stops)
+		}
 	}
 }
