@@ -40,7 +40,7 @@ func TestCanceledContextSendsNothing(t *testing.T) {
 				Observe: func(awsretry.Attempt) { used += "Observe " },
 			}
 			req := request(t, c.ctx, "PUT", strings.NewReader("x"))
-			req.Cancel = c.cancel
+			req.Cancel = c.cancel //lint:ignore SA1019 http.Client.Timeout sets it
 			resp, err := tr.RoundTrip(req)
 			e := new(awsretry.Error)
 			if resp != nil || used != "" || !errors.As(err, &e) || e.Attempts != 0 || e.Stop != awsretry.StopCanceled {
@@ -80,7 +80,8 @@ func TestCancelInPause(t *testing.T) {
 						time.AfterFunc(time.Second, func() { cancel(errEnough) })
 					} else {
 						c := make(chan struct{})
-						req.Cancel, want = c, context.Canceled
+						want = context.Canceled
+						req.Cancel = c //lint:ignore SA1019 http.Client.Timeout sets it
 						time.AfterFunc(time.Second, func() { close(c) })
 					}
 					start := time.Now()

@@ -36,7 +36,7 @@ func (c *call) prepare() error {
 	if c.out.Body != nil && c.out.Body != http.NoBody {
 		c.held = c.out.Body
 	}
-	if c.headers && (c.nested || !outerLoop(c.req)) {
+	if c.headers && (c.nested || !outerLoop(c.req)) && (c.hook != nil || !signed(c.req)) {
 		c.setHeaders(number)
 	}
 	if c.hook != nil {
@@ -68,6 +68,12 @@ func (c *call) setHeaders(number int) {
 	}
 	header["Amz-Sdk-Request"] = []string{"attempt=" + strconv.Itoa(number) + "; max=" + strconv.Itoa(c.maxAttempts())}
 	c.out.Header = header
+}
+
+// signed reports whether an AWS signature covers the headers of setHeaders, so that a change would break it.
+func signed(req *http.Request) bool {
+	return strings.Contains(strings.ToLower(req.Header.Get("Authorization")), "amz-sdk-") ||
+		req.URL != nil && strings.Contains(strings.ToLower(req.URL.Query().Get("X-Amz-SignedHeaders")), "amz-sdk-")
 }
 
 // invocationID is a random UUID (RFC 9562, version 4).

@@ -53,7 +53,9 @@ type Transport struct {
 	// ReceiveMessage, Step Functions GetActivityTask, SWF PollForActivityTask and PollForDecisionTask.
 	LongPoll func(*http.Request) bool
 
-	SDKHeaders    bool // send amz-sdk-invocation-id and amz-sdk-request: attempt=1; max=3, as the AWS SDKs do
+	// SDKHeaders sends amz-sdk-invocation-id and amz-sdk-request: attempt=1; max=3, as the AWS SDKs do; not where an AWS signature
+	// covers these headers and no Prepare signs anew.
+	SDKHeaders    bool
 	NestedRetries bool // retry although the request says, in amz-sdk-request, that an outer AWS SDK loop retries it
 
 	// Observe is called once for every attempt, after the decision on it and before the pause. It must not keep the

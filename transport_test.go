@@ -486,6 +486,40 @@ func TestSDKHeaders(t *testing.T) {
 	})
 }
 
+func TestSDKHeadersLeaveASignatureAlone(t *testing.T) {
+	const signed = "AWS4-HMAC-SHA256 Credential=AKID/20260101/us-east-1/dynamodb/aws4_request, SignedHeaders=amz-sdk-invocation-id;amz-sdk-request;host, Signature=0"
+	inHeader := func(r *http.Request) { r.Header.Set("Authorization", signed) }
+	inQuery := func(r *http.Request) { r.URL.RawQuery = "X-Amz-SignedHeaders=amz-sdk-request%3Bhost" }
+	others := func(r *http.Request) { r.Header.Set("Authorization", "Bearer x") }
+	resign := func(*http.Request, int) error { return nil }
+	tests := []struct {
+		name    string
+		change  func(*http.Request)
+		prepare func(*http.Request, int) error
+		want    string
+	}{
+		{"signed", inHeader, nil, "attempt=1; max=1"},
+		{"signed in the query", inQuery, nil, "attempt=1; max=1"},
+		{"signed anew", inHeader, resign, "attempt=1; max=3"},
+		{"not signed", others, nil, "attempt=1; max=3"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var got string
+			tr := &awsretry.Transport{SDKHeaders: true, Prepare: tt.prepare, Base: roundTripper(func(req *http.Request) (*http.Response, error) {
+				got = req.Header.Get("Amz-Sdk-Request")
+				return answer(200, ""), nil
+			})}
+			req := newRequest(t, "POST", nil)
+			req.Header.Set("Amz-Sdk-Request", "attempt=1; max=1")
+			tt.change(req)
+			if _, err := tr.RoundTrip(req); err != nil || got != tt.want {
+				t.Errorf("sent %q, %v; want %q", got, err, tt.want)
+			}
+		})
+	}
+}
+
 func TestLongPollPausesBeforeGivingUp(t *testing.T) {
 	sqs := func(r *http.Request) *http.Request {
 		r.Header.Set("X-Amz-Target", "AmazonSQS.ReceiveMessage")
