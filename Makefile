@@ -7,6 +7,7 @@ SHELL := bash
 MODULES := . $(filter-out tools,$(patsubst %/go.mod,%,$(wildcard */go.mod cmd/*/go.mod)))
 STATICCHECK := bin/staticcheck
 FUZZTIME ?= 10s
+CHAOS ?= 60s
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,6 +29,9 @@ cover: ## Statement coverage of the library, and what is not covered
 bench: ## Side by side with rehttp, go-retryablehttp, failsafe-go and the AWS SDK for Go
 	cd bench && go run .
 
+interop: ## Real clients, real servers, real faults, and CHAOS (60s) of chaos; needs node and npm
+	cd interop && CI=true CHAOS=$(CHAOS) go test -race -count=1 -timeout 15m ./...
+
 fuzz: ## Every fuzz target of the library for FUZZTIME (10s) each
 	@for pkg in . ./delivery ./poll; do \
 		for target in $$(go test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
@@ -38,4 +42,4 @@ fuzz: ## Every fuzz target of the library for FUZZTIME (10s) each
 $(STATICCHECK): tools/go.mod tools/go.sum
 	@cd tools && go build -o ../$(STATICCHECK) honnef.co/go/tools/cmd/staticcheck
 
-.PHONY: help demo test lint cover bench fuzz
+.PHONY: help demo test lint cover bench interop fuzz
