@@ -53,14 +53,18 @@ func (p *payload) split(maxBuffer int64) {
 // copied reports whether an attempt reads the caller's body through a copy.
 func (p *payload) copied() bool { return p.file != nil || p.stream != nil }
 
-// open returns the body for an attempt: for a retry, where canRetry reported true.
-func (p *payload) open() io.ReadCloser {
+// open returns the body for an attempt, where it is a retry one for which canRetry reported true. After the last attempt there is no
+// other.
+func (p *payload) open(last bool) io.ReadCloser {
 	switch {
 	case p.file != nil:
 		p.unsent = false
 		return p.file.open()
 	case p.stream != nil:
 		p.unsent = false
+		if last {
+			p.stream.stop(nil)
+		}
 		p.current = p.stream.open()
 		return p.current
 	case p.unsent:
@@ -89,6 +93,8 @@ func (p *payload) canRetry() bool {
 		return p.stream.complete()
 	case p.file != nil, p.req.Body == nil, p.req.Body == http.NoBody:
 		return true
+	case p.req.GetBody == nil:
+		return false
 	}
 	body, err := p.req.GetBody()
 	if err != nil || body == nil {
@@ -133,7 +139,7 @@ func (p *payload) release() {
 	case p.file != nil:
 		p.file.release()
 	case p.stream != nil:
-		p.stream.stop()
+		p.stream.stop(p.current)
 		p.stream.release()
 	case p.unsent:
 		p.req.Body.Close()
@@ -281,10 +287,21 @@ func (r *recorder) failure() error {
 	return r.end
 }
 
-func (r *recorder) stop() {
+// stop ends the keeping: no attempt comes after the one that reads, or will read, through attempt (nil: none does yet).
+func (r *recorder) stop(attempt *recording) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.stopped = true
+	if attempt != nil {
+		r.forget(attempt)
+	}
+}
+
+// forget lets go of what was kept once nobody is to read it any more. It requires that r.mu is held.
+func (r *recorder) forget(attempt *recording) {
+	if r.stopped && (attempt.closed || attempt.pos == len(r.kept)) {
+		r.kept, attempt.pos = nil, 0
+	}
 }
 
 // errFrozen is what an attempt reads whose answer came before its body was sent, when the next attempt is to have the body.
@@ -316,9 +333,7 @@ func (c *recording) Read(p []byte) (int, error) {
 	case c.pos < len(r.kept):
 		n := copy(p, r.kept[c.pos:])
 		c.pos += n
-		if r.stopped && c.pos == len(r.kept) {
-			r.kept, c.pos = nil, 0
-		}
+		r.forget(c)
 		r.mu.Unlock()
 		return n, nil
 	case r.end != nil:
@@ -399,6 +414,7 @@ func (c *recording) Close() error {
 	c.closed = true
 	if !c.reading {
 		close(c.idle)
+		r.forget(c)
 	}
 	r.mu.Unlock()
 	return r.release()

@@ -289,3 +289,21 @@ func TestCancelInPrepare(t *testing.T) {
 		}
 	}
 }
+
+func TestContextEndsWhileAReadIsAwaited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pr, pw := io.Pipe()
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second/2, cancel)
+		tr := &awsretry.Transport{Backoff: pauseOf(0), Base: baseFunc(func(req *http.Request) (*http.Response, error) {
+			go useUp(req)
+			synctest.Wait()
+			return respond(req, 503, http.NoBody), nil
+		})}
+		resp, err := tr.RoundTrip(request(t, ctx, "POST", pr))
+		pw.Close()
+		if stop := stopOf(resp, err); stop != awsretry.StopCanceled {
+			t.Errorf("%v, %v, %q", resp, err, stop)
+		}
+	})
+}

@@ -18,9 +18,9 @@ func (c *call) stop(a *Attempt) Stop {
 		return StopSuccess
 	case !a.Class.Retryable():
 		return StopPermanent
-	case c.options != nil && c.options.noRetry:
+	case c.switchedOff():
 		return StopDisabled
-	case !c.nested && outerLoop(c.req):
+	case c.outerRetries():
 		return StopOuterRetry
 	case c.ended() != nil:
 		return StopCanceled
@@ -46,6 +46,15 @@ func (c *call) stop(a *Attempt) Stop {
 	a.Delay = delay
 	return ""
 }
+
+// mayRetry reports whether any answer to the attempt of that number can be followed by a retry.
+func (c *call) mayRetry(number int) bool {
+	return number < c.maxAttempts() && !c.switchedOff() && !c.outerRetries()
+}
+
+func (c *call) switchedOff() bool { return c.options != nil && c.options.noRetry }
+
+func (c *call) outerRetries() bool { return !c.nested && outerLoop(c.req) }
 
 // maxAttempts is how often the request may be sent.
 func (c *call) maxAttempts() int {

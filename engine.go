@@ -196,6 +196,8 @@ func (t *Transport) newEngine() *engine {
 		e.fresh = sync.OnceValue(func() http.RoundTripper {
 			unpooled := pooled.Clone()
 			unpooled.MaxIdleConnsPerHost = -1
+			unpooled.Protocols = new(http.Protocols) // it is for services that just spoke HTTP/1.1
+			unpooled.Protocols.SetHTTP1(true)
 			return unpooled
 		})
 	}

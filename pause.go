@@ -43,8 +43,7 @@ func (c *call) pause(a *Attempt) bool {
 	if c.failFast && !c.pauseHolding(a) {
 		return false
 	}
-	if !c.body.commit(c.ctx.Done()) {
-		a.Stop, a.Delay = StopBody, 0
+	if !c.commit(a) {
 		return false
 	}
 	c.tell(a)
@@ -60,6 +59,19 @@ func (c *call) pause(a *Attempt) bool {
 	}
 	c.lastDelay, c.unpaid = a.Delay, 0
 	return true
+}
+
+// commit makes certain that the next attempt can have the body.
+func (c *call) commit(a *Attempt) bool {
+	defer c.attempt.hold()()
+	if c.body.commit(c.ctx.Done()) {
+		return true
+	}
+	a.Delay = 0
+	if a.Stop = StopBody; c.ended() != nil {
+		a.Stop = StopCanceled
+	}
+	return false
 }
 
 // pauseHolding is the pause of RateLimit.FailFast: the answer is kept meanwhile, because it goes back where the rate limiter

@@ -17,7 +17,7 @@ func (c *call) prepare() error {
 	insideRetry := c.options != nil && c.options.attempt > 0
 	if number == 1 && !c.ownRequest && !insideRetry && !c.body.copied() {
 		c.out = c.req
-		c.body.open()
+		c.body.open(true)
 		return nil
 	}
 	ctx := c.ctx
@@ -31,12 +31,12 @@ func (c *call) prepare() error {
 		c.out = c.req.Clone(ctx)
 		c.out.Trailer = c.req.Trailer // the caller may fill it in while the body is read
 	}
-	c.out.Body = c.body.open()
+	c.out.Body = c.body.open(!c.mayRetry(number))
 	c.out.GetBody = c.body.again()
 	if c.out.Body != nil && c.out.Body != http.NoBody {
 		c.held = c.out.Body
 	}
-	if c.headers && (c.nested || !outerLoop(c.req)) && (c.hook != nil || !signed(c.req)) {
+	if c.headers && !c.outerRetries() && (c.hook != nil || !signed(c.req)) {
 		c.setHeaders(number)
 	}
 	if c.hook != nil {

@@ -242,3 +242,29 @@ func TestCodeIsFoundUnderTimeout(t *testing.T) {
 	}
 	all.Wait()
 }
+
+func TestTimeoutIsHeldWhileAReadIsAwaited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pr, pw := io.Pipe()
+		data := letters(3 << 16)
+		tr := &awsretry.Transport{Backoff: pauseOf(0), AttemptTimeout: time.Second, Base: baseFunc(func(req *http.Request) (*http.Response, error) {
+			go useUp(req)
+			time.Sleep(time.Second / 2)
+			rest := strings.NewReader(data)
+			return respond(req, 503, track(readFunc(func(p []byte) (int, error) {
+				if req.Context().Err() != nil {
+					return 0, req.Context().Err()
+				}
+				return rest.Read(p)
+			}))), nil
+		})}
+		resp, err := tr.RoundTrip(request(t, t.Context(), "POST", pr))
+		pw.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := whole(t, resp); got != data {
+			t.Errorf("%d of %d bytes", len(got), len(data))
+		}
+	})
+}

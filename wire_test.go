@@ -340,7 +340,7 @@ func TestManyAtOnce(t *testing.T) {
 						panic(http.ErrAbortHandler)
 					case fate == "throttled" && mode == awsretry.Standard: // else it takes long
 						io.CopyN(io.Discard, r.Body, 100)
-						w.WriteHeader(400)
+						w.WriteHeader(429)
 						io.WriteString(w, `{"__type":"ThrottlingException"}`)
 					default:
 						b, _ := io.ReadAll(r.Body)

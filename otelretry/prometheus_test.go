@@ -1,0 +1,67 @@
+package otelretry_test
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"example.com/awsretry"
+	"example.com/awsretry/otelretry"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	otelprom "go.opentelemetry.io/otel/exporters/prometheus"
+	"go.opentelemetry.io/otel/sdk/metric"
+)
+
+// Every metric can be scraped, whatever bytes a host or a partition's name has.
+func TestScrape(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	exporter, err := otelprom.New(otelprom.WithRegisterer(registry))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rt, err := otelretry.NewTransport(
+		&awsretry.Transport{Base: plain(429), Mode: awsretry.Adaptive, MaxAttempts: 1},
+		metric.NewMeterProvider(metric.WithReader(exporter)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	get(t, awsretry.WithPartition(t.Context(), "table \xff"), rt)
+	send(rt, request(t, t.Context(), "GET", "http://%ff.example/"))
+
+	metrics := httptest.NewServer(promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError}))
+	defer metrics.Close()
+	resp, err := http.Get(metrics.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	page, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatalf("%s %v\n%s", resp.Status, err, page)
+	}
+	var got []string
+	for line := range strings.Lines(string(page)) {
+		if rest, ok := strings.CutPrefix(line, "# TYPE "); ok && !strings.HasPrefix(rest, "target_info") {
+			got = append(got, strings.TrimSpace(rest))
+		}
+	}
+	slices.Sort(got)
+	differ(t, got, []string{
+		"awsretry_measured_rate_per_second gauge",
+		"awsretry_refusals_total counter",
+		"awsretry_send_rate_per_second gauge",
+		"awsretry_tokens gauge",
+		"client_call_attempt_duration_seconds histogram",
+		"client_call_attempts_total counter",
+		"client_call_errors_total counter",
+	})
+	for _, want := range []string{"awsretry_partition=\"table \uFFFD\"", "server_address=\"\uFFFD.example\""} {
+		if !strings.Contains(string(page), want) {
+			t.Errorf("no %s in\n%s", want, page)
+		}
+	}
+}

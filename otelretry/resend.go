@@ -1,0 +1,45 @@
+package otelretry
+
+import (
+	"net/http"
+
+	"example.com/awsretry"
+	semconv "go.opentelemetry.io/otel/semconv/v1.40.0"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// A ResendCount sets http.request.resend_count, of the OpenTelemetry semantic conventions for HTTP, on the span of every retry:
+// 1 on that of the second attempt. It has to stand below the RoundTripper that begins a span for each attempt, which stands
+// below the awsretry.Transport:
+//
+//	&awsretry.Transport{Base: otelhttp.NewTransport(&otelretry.ResendCount{})}
+//
+// Where no span is begun for each attempt, it is the caller's span that gets the count. Redirects, which the conventions
+// count too, begin anew: http.Client makes them above the Transport.
+//
+// The zero value is ready to use.
+type ResendCount struct {
+	Base http.RoundTripper // sends the attempt; nil: http.DefaultTransport
+}
+
+// RoundTrip implements http.RoundTripper.
+func (r *ResendCount) RoundTrip(req *http.Request) (*http.Response, error) {
+	if n := awsretry.AttemptNumber(req.Context()); n > 1 {
+		trace.SpanFromContext(req.Context()).SetAttributes(semconv.HTTPRequestResendCount(n - 1))
+	}
+	return r.base().RoundTrip(req)
+}
+
+// CloseIdleConnections closes the idle connections of Base, where it has such a method.
+func (r *ResendCount) CloseIdleConnections() {
+	if base, ok := r.base().(interface{ CloseIdleConnections() }); ok {
+		base.CloseIdleConnections()
+	}
+}
+
+func (r *ResendCount) base() http.RoundTripper {
+	if r.Base != nil {
+		return r.Base
+	}
+	return http.DefaultTransport
+}

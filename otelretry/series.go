@@ -1,0 +1,216 @@
+package otelretry
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"example.com/awsretry"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	semconv "go.opentelemetry.io/otel/semconv/v1.40.0"
+)
+
+// The attributes that the OpenTelemetry semantic conventions have no name for. Beside them there are the conventions' own
+// server.address, server.port, http.request.method, http.response.status_code and error.type.
+const (
+	classKey     = attribute.Key("awsretry.class")     // an attempt's awsretry.Class, by its String
+	retryKey     = attribute.Key("awsretry.retry")     // bool: the attempt is not the first
+	stopKey      = attribute.Key("awsretry.stop")      // a refusal's awsretry.Stop
+	partitionKey = attribute.Key("awsretry.partition") // whose buckets a gauge shows
+)
+
+// How many sets of attributes a Transport makes, because hosts, methods and statuses may be whatever a stranger chose.
+// The first is the limit for a metric of OpenTelemetry's Metrics SDK specification, "Cardinality limits". While there are fewer
+// than the second, a set names its server; then a new one has "_OTHER" in its place.
+const (
+	maxSeries       = 2000 // the overflow's included
+	maxServerSeries = 1500
+)
+
+// Longer than any name that DNS can have.
+const maxHost = 260
+
+// other is what the semantic conventions say where a value is one of too many.
+const other = "_OTHER"
+
+// A key is what the measurements of one series have in common, as it is cheap to find out.
+type key struct {
+	scheme, host, method string
+
+	// Of an attempt.
+	class     awsretry.Class
+	retry     bool
+	status    int    // 0 where there was no response
+	errorType string // "" where there was one
+
+	stop awsretry.Stop // of a refusal; "" of an attempt
+}
+
+func requestKey(req *http.Request) key {
+	k := key{method: method(req.Method)}
+	if req.URL == nil {
+		return k
+	}
+	if k.host = req.URL.Host; len(k.host) > maxHost {
+		k.host = other
+	} else if s := req.URL.Scheme; s == "http" || s == "https" {
+		k.scheme = s
+	}
+	return k
+}
+
+func attemptKey(a *awsretry.Attempt) key {
+	k := requestKey(a.Request)
+	k.class, k.retry = a.Class, a.Number > 1
+	if a.Response != nil {
+		k.status = a.Response.StatusCode
+	} else {
+		k.errorType = errorType(a)
+	}
+	return k
+}
+
+func refusalKey(req *http.Request, stop awsretry.Stop) key {
+	k := requestKey(req)
+	k.stop = stop
+	return k
+}
+
+func method(m string) string {
+	switch m {
+	case "":
+		return http.MethodGet
+	case http.MethodConnect, http.MethodDelete, http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodPatch,
+		http.MethodPost, http.MethodPut, http.MethodTrace:
+		return m
+	}
+	return other
+}
+
+// errorType is the error.type of an attempt without a response.
+func errorType(a *awsretry.Attempt) string {
+	var late interface{ Timeout() bool }
+	switch {
+	case a.Class == awsretry.Timeout, errors.As(a.Err, &late) && late.Timeout():
+		return "timeout"
+	case a.Stop == awsretry.StopCanceled:
+		return "canceled"
+	}
+	return semconv.ErrorType(a.Err).Value.AsString()
+}
+
+// attributes are those of the measurements of k.
+func (k *key) attributes() []attribute.KeyValue {
+	attrs := append(make([]attribute.KeyValue, 0, 8), semconv.HTTPRequestMethodKey.String(k.method))
+	server := url.URL{Host: k.host}
+	switch name := server.Hostname(); name {
+	case "":
+	case other:
+		attrs = append(attrs, semconv.ServerAddress(other))
+	default:
+		attrs = append(attrs, semconv.ServerAddress(strings.ToLower(utf8(name))))
+	}
+	if port := portOf(&server, k.scheme); port > 0 {
+		attrs = append(attrs, semconv.ServerPort(port))
+	}
+	if k.stop != "" {
+		return append(attrs, stopKey.String(string(k.stop)))
+	}
+	attrs = append(attrs, classKey.String(k.class.String()), retryKey.Bool(k.retry))
+	errorType := k.errorType
+	if k.status != 0 {
+		attrs = append(attrs, semconv.HTTPResponseStatusCode(k.status))
+		errorType = other // as of Amazon S3's error in a 200
+		if k.status >= 400 {
+			errorType = strconv.Itoa(k.status)
+		}
+	}
+	if k.class != awsretry.Success {
+		attrs = append(attrs, semconv.ErrorTypeKey.String(utf8(errorType)))
+	}
+	return attrs
+}
+
+// utf8 mends what may hold other bytes, such as a URL's host: they would fail the export of everything.
+func utf8(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
+
+// portOf is 0 where it is unknown.
+func portOf(server *url.URL, scheme string) int {
+	port, err := strconv.ParseUint(server.Port(), 10, 16)
+	switch {
+	case err == nil:
+		return int(port)
+	case scheme == "https":
+		return 443
+	case scheme == "http":
+		return 80
+	}
+	return 0
+}
+
+// A series is one set of attributes, as the options that a measurement takes: made once, because making them costs more than
+// the measurement.
+type series struct {
+	add    []metric.AddOption
+	record []metric.RecordOption
+}
+
+func newSeries(attrs ...attribute.KeyValue) *series {
+	set := metric.WithAttributeSet(attribute.NewSet(attrs...))
+	return &series{[]metric.AddOption{set}, []metric.RecordOption{set}}
+}
+
+// A seriesTable keeps every series that was measured, up to maxSeries.
+type seriesTable struct {
+	always   []attribute.KeyValue // the user's; not changed
+	overflow *series              // where there is no room for another
+
+	mu    sync.RWMutex // guards known
+	known map[key]*series
+}
+
+func newSeriesTable(always []attribute.KeyValue) *seriesTable {
+	always = slices.Clone(always)
+	return &seriesTable{
+		always:   always,
+		overflow: newSeries(append([]attribute.KeyValue{attribute.Bool("otel.metric.overflow", true)}, always...)...),
+		known:    make(map[key]*series),
+	}
+}
+
+func (t *seriesTable) of(k key) *series {
+	t.mu.RLock()
+	s := t.known[k]
+	t.mu.RUnlock()
+	if s != nil {
+		return s
+	}
+	return t.add(k)
+}
+
+// add makes the series of k, or finds the one that takes its place.
+func (t *seriesTable) add(k key) *series {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if s := t.known[k]; s != nil {
+		return s // another was quicker
+	}
+	if len(t.known) >= maxServerSeries {
+		k.scheme, k.host = "", other
+		if s := t.known[k]; s != nil {
+			return s
+		}
+	}
+	if len(t.known) >= maxSeries-1 {
+		return t.overflow
+	}
+	k.scheme, k.host = strings.Clone(k.scheme), strings.Clone(k.host) // they are parts of the URL's text
+	s := newSeries(append(k.attributes(), t.always...)...)
+	t.known[k] = s
+	return s
+}

@@ -1,0 +1,120 @@
+package otelretry_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"example.com/awsretry"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+)
+
+// plain is a Base that answers at once.
+func plain(status int) baseFunc {
+	return func(req *http.Request) (*http.Response, error) { return answer(req, status), nil }
+}
+
+// However many servers and statuses there are, a metric has at most 2000 series, and nothing is lost of its sum.
+func TestSeriesAreLimited(t *testing.T) {
+	const hosts, statuses = 3000, 900
+	base := baseFunc(func(req *http.Request) (*http.Response, error) {
+		var status int
+		fmt.Sscan(req.Header.Get("Status"), &status)
+		return answer(req, status), nil
+	})
+	rt, reader := instrumented(t, &awsretry.Transport{Base: base, MaxAttempts: 1})
+	for i := range hosts {
+		req := request(t, t.Context(), "GET", fmt.Sprintf("http://h%d.example/", i))
+		req.Header.Set("Status", "200")
+		send(rt, req)
+	}
+	for i := range statuses {
+		for _, method := range []string{"PUT", "POST"} {
+			req := request(t, t.Context(), method, "http://last.example/")
+			req.Header.Set("Status", fmt.Sprint(100+i))
+			send(rt, req)
+		}
+	}
+	var all metricdata.ResourceMetrics
+	if err := reader.Collect(context.Background(), &all); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range all.ScopeMetrics[0].Metrics {
+		if m.Name != "client.call.attempts" {
+			continue
+		}
+		var sum, servers, others, overflow int64
+		points := m.Data.(metricdata.Sum[int64]).DataPoints
+		for _, p := range points {
+			sum += p.Value
+			address, named := p.Attributes.Value("server.address")
+			switch _, over := p.Attributes.Value("otel.metric.overflow"); {
+			case over:
+				overflow += p.Value
+			case named && address.AsString() == "_OTHER":
+				others += p.Value
+			default:
+				servers++
+			}
+		}
+		if want := int64(hosts + 2*statuses); sum != want {
+			t.Errorf("%d attempts were counted, of %d", sum, want)
+		}
+		if len(points) != 2000 || servers != 1500 || others < hosts-1500 || overflow == 0 {
+			t.Errorf("%d series, %d with a server; %d attempts without, %d in the overflow", len(points), servers, others, overflow)
+		}
+	}
+}
+
+func TestConcurrentUse(t *testing.T) {
+	rt, reader := instrumented(t, &awsretry.Transport{Base: plain(503), MaxAttempts: 1})
+	const callers, calls = 8, 200
+	var wg sync.WaitGroup
+	for i := range callers {
+		wg.Go(func() {
+			for j := range calls {
+				send(rt, request(t, context.Background(), "GET", fmt.Sprintf("http://h%d.example/", (i+j)%5)))
+				if j%50 == 0 {
+					collected(t, reader, "client.", "awsretry.")
+				}
+			}
+		})
+	}
+	wg.Wait()
+	got := collected(t, reader, "awsretry.refusals")
+	for _, l := range got {
+		if !strings.HasSuffix(l, fmt.Sprintf(" = %d", callers*calls/5)) {
+			t.Error(l)
+		}
+	}
+	if len(got) != 5 {
+		t.Errorf("%d series: %q", len(got), got)
+	}
+}
+
+func TestMetricsDoNotAllocate(t *testing.T) {
+	req := request(t, t.Context(), "GET", "http://service.example/")
+	bare := &awsretry.Transport{Base: plain(200)}
+	metered, _ := instrumented(t, &awsretry.Transport{Base: plain(200)})
+	count := func(rt http.RoundTripper) float64 { return testing.AllocsPerRun(200, func() { send(rt, req) }) }
+	if without, with := count(bare), count(metered); with > without {
+		t.Errorf("%v allocations a request with metrics, %v without", with, without)
+	}
+}
+
+func BenchmarkRoundTrip(b *testing.B) {
+	req := request(b, b.Context(), "GET", "http://service.example/")
+	metered, _ := instrumented(b, &awsretry.Transport{Base: plain(200)})
+	observed := &awsretry.Transport{Base: plain(200), Observe: func(awsretry.Attempt) {}}
+	for name, rt := range map[string]http.RoundTripper{"plain": &awsretry.Transport{Base: plain(200)}, "observed": observed, "metered": metered} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				send(rt, req)
+			}
+		})
+	}
+}

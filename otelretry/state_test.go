@@ -1,0 +1,190 @@
+package otelretry_test
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"example.com/awsretry"
+	"example.com/awsretry/otelretry"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/metric/noop"
+	sdk "go.opentelemetry.io/otel/sdk/metric"
+)
+
+func TestTokens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rt, reader := instrumented(t, &awsretry.Transport{Base: answersWith(500, 500, 500, 200)})
+		differ(t, collected(t, reader, "awsretry."), nil)
+		get(t, t.Context(), rt)
+		get(t, awsretry.WithPartition(t.Context(), "table \xff"), rt)
+		want := []string{
+			"awsretry.tokens[{token}] awsretry.partition=service.example = 490",
+			"awsretry.tokens[{token}] awsretry.partition=table \uFFFD = 500",
+		}
+		differ(t, collected(t, reader, "awsretry.tokens", "awsretry.send_rate", "awsretry.measured_rate"), want)
+
+		if err := rt.Unregister(); err != nil {
+			t.Fatal(err)
+		}
+		get(t, t.Context(), rt)
+		got := collected(t, reader, "awsretry.tokens", "client.call.attempts")
+		if slices.ContainsFunc(got, func(l string) bool { return strings.HasPrefix(l, "awsretry.tokens") }) {
+			t.Errorf("the gauge is still there: %q", got)
+		}
+		if !slices.ContainsFunc(got, func(l string) bool { return strings.Contains(l, "status_code=200,"+server+" = 2") }) {
+			t.Errorf("attempts are no longer counted: %q", got)
+		}
+	})
+}
+
+func TestNoTokens(t *testing.T) {
+	for name, tr := range map[string]*awsretry.Transport{
+		"legacy":   {Mode: awsretry.Legacy},
+		"no quota": {Quota: awsretry.QuotaConfig{Capacity: -1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				tr.Base = answersWith(200)
+				rt, reader := instrumented(t, tr)
+				get(t, t.Context(), rt)
+				differ(t, collected(t, reader, "awsretry."), nil)
+			})
+		})
+	}
+}
+
+func TestRates(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		status := 200
+		rt, reader := instrumented(t, &awsretry.Transport{
+			Mode: awsretry.Adaptive, MaxAttempts: 1,
+			Base: baseFunc(func(req *http.Request) (*http.Response, error) {
+				time.Sleep(100 * time.Millisecond)
+				return answer(req, status), nil
+			}),
+		})
+		for range 20 {
+			get(t, t.Context(), rt)
+		}
+		state, _ := rt.State("service.example")
+		if state.Limited || state.MeasuredRate < 5 {
+			t.Fatalf("%+v: it should measure, and not limit", state)
+		}
+		gauges := []string{"awsretry.send_rate", "awsretry.measured_rate"}
+		measured := "awsretry.measured_rate[{response}/s] awsretry.partition=service.example = "
+		differ(t, collected(t, reader, gauges...), []string{measured + "9.984"})
+
+		status = 429
+		get(t, t.Context(), rt)
+		differ(t, collected(t, reader, gauges...), []string{
+			measured + "9.984", // 10, less what the smoothing of four intervals leaves of 0
+			"awsretry.send_rate[{request}/s] awsretry.partition=service.example = 6.989", // beta is 0.7
+		})
+	})
+}
+
+func TestObserveIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var stops []awsretry.Stop
+		rt, reader := instrumented(t, &awsretry.Transport{
+			Base:    answersWith(503, 200),
+			Observe: func(a awsretry.Attempt) { stops = append(stops, a.Stop) },
+		})
+		get(t, t.Context(), rt)
+		if !slices.Equal(stops, []awsretry.Stop{"", awsretry.StopSuccess}) {
+			t.Errorf("the observer saw %q", stops)
+		}
+		if got := collected(t, reader, "client.call.attempts"); len(got) != 2 {
+			t.Errorf("recorded: %q", got)
+		}
+	})
+}
+
+// A broken is a MeterProvider that cannot make histograms, or else cannot register callbacks.
+type broken struct {
+	noop.MeterProvider
+	histograms bool
+}
+
+func (b broken) Meter(string, ...metric.MeterOption) metric.Meter { return brokenMeter{broken: b} }
+
+type brokenMeter struct {
+	noop.Meter
+	broken broken
+}
+
+func (m brokenMeter) Float64Histogram(string, ...metric.Float64HistogramOption) (metric.Float64Histogram, error) {
+	if m.broken.histograms {
+		return nil, errors.New("broken")
+	}
+	return noop.Float64Histogram{}, nil
+}
+
+func (m brokenMeter) RegisterCallback(metric.Callback, ...metric.Observable) (metric.Registration, error) {
+	return nil, errors.New("broken")
+}
+
+func TestNewTransportFails(t *testing.T) {
+	used := &awsretry.Transport{Base: baseFunc(func(req *http.Request) (*http.Response, error) { return answer(req, 200), nil })}
+	get(t, t.Context(), used)
+	tests := []struct {
+		name, want string
+		tr         *awsretry.Transport
+		meters     metric.MeterProvider
+	}{
+		{"nil", "the Transport is nil", nil, nil},
+		{"used", `the Transport has sent a request to "service.example"`, used, nil},
+		{"no histogram", "otelretry: making the instruments: broken", &awsretry.Transport{}, broken{histograms: true}},
+		{"no callback", "otelretry: registering the gauges: broken", &awsretry.Transport{}, broken{}},
+	}
+	for _, tt := range tests {
+		rt, err := otelretry.NewTransport(tt.tr, tt.meters)
+		if rt != nil || err == nil || !strings.Contains(err.Error(), tt.want) || !strings.HasPrefix(err.Error(), "otelretry: ") {
+			t.Errorf("%s: %v, %v; want an error with %q", tt.name, rt, err, tt.want)
+		}
+		if tt.tr != nil && tt.tr.Observe != nil {
+			t.Errorf("%s: Observe is set", tt.name)
+		}
+	}
+}
+
+func TestGlobalMeterProvider(t *testing.T) {
+	before := otel.GetMeterProvider()
+	defer otel.SetMeterProvider(before)
+	reader := sdk.NewManualReader()
+	otel.SetMeterProvider(sdk.NewMeterProvider(sdk.WithReader(reader)))
+	rt, err := otelretry.NewTransport(&awsretry.Transport{Base: answersWith(200)}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	get(t, t.Context(), rt)
+	if got := collected(t, reader, "client.call.attempts", "awsretry.tokens"); len(got) != 2 {
+		t.Errorf("recorded: %q", got)
+	}
+}
+
+// Retries of retries are refused through the metrics too, and idle connections are closed through them.
+func TestTransportIsStillOne(t *testing.T) {
+	closed := &closes{}
+	rt, _ := instrumented(t, &awsretry.Transport{Base: closed})
+	if err := (&awsretry.Transport{Base: rt}).Validate(); err == nil {
+		t.Error("a Transport around it is valid")
+	}
+	(&http.Client{Transport: rt}).CloseIdleConnections()
+	if closed.n != 1 {
+		t.Errorf("Base's idle connections were closed %d times", closed.n)
+	}
+}
+
+type closes struct {
+	baseFunc
+	n int
+}
+
+func (c *closes) CloseIdleConnections() { c.n++ }
