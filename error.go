@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 )
 
@@ -27,12 +28,22 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("awsretry: %s after %d %s: %s", e.Stop, e.Attempts, attempts, withoutQuery(e.Err, e.query))
 }
 
-// withoutQuery is err's text without the query of the request's URL, which may be secret.
+// withoutQuery is err's text without what may be secret in URLs: the query of the request's, and user, query and fragment of those in
+// an url.Error, which may be a redirect's or one that Prepare made.
 func withoutQuery(err error, query string) string {
-	if query == "" {
-		return err.Error()
+	text := err.Error()
+	if query != "" {
+		text = strings.ReplaceAll(text, "?"+query, "?…")
 	}
-	return strings.ReplaceAll(err.Error(), "?"+query, "?…")
+	holds(err, func(err error) bool {
+		if e, ok := err.(*url.Error); ok && e.URL != "" {
+			if u, err := url.Parse(e.URL); err == nil {
+				text = strings.ReplaceAll(text, e.URL, bareURL(u))
+			}
+		}
+		return false
+	})
+	return text
 }
 
 // Unwrap returns Err.

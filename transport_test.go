@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"strings"
 	"sync/atomic"
@@ -687,6 +688,16 @@ func TestNoQueryInErrors(t *testing.T) {
 	_, err := tr.RoundTrip(req)
 	if err == nil || strings.Contains(err.Error(), "secret") || !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("got %v", err)
+	}
+}
+
+func TestNoSecretsInErrors(t *testing.T) {
+	inner := &url.Error{Op: "Get", URL: "http://me:secret@service.example/path?sig=secret#secret", Err: io.ErrUnexpectedEOF}
+	tr := &awsretry.Transport{MaxAttempts: 1, Base: failing(fmt.Errorf("middleware: %w", inner))}
+	_, err := get(t, tr) // whose own URL has none of it, as where Prepare signs in the query
+	want := `awsretry: max_attempts after 1 attempt: middleware: Get "http://service.example/path": unexpected EOF`
+	if err.Error() != want {
+		t.Errorf("got  %v\nwant %s", err, want)
 	}
 }
 

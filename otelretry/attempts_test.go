@@ -63,6 +63,8 @@ func TestAttempts(t *testing.T) {
 			failedOnce("transient", "*net.OpError", 0)},
 		{"a time-out", &awsretry.Transport{MaxAttempts: 1, Base: failsWith(&net.OpError{Op: "dial", Err: context.DeadlineExceeded})},
 			failedOnce("timeout", "timeout", 0)},
+		{"a time-out by the policy", &awsretry.Transport{MaxAttempts: 1, Base: failsWith(io.EOF),
+			Policy: func(*awsretry.Attempt) awsretry.Class { return awsretry.Timeout }}, failedOnce("timeout", "timeout", 0)},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -161,7 +163,9 @@ func TestServersAndMethods(t *testing.T) {
 		t.Run(tt.url, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				rt, reader := instrumented(t, &awsretry.Transport{Base: answersWith(503), MaxAttempts: 1})
-				send(rt, request(t, t.Context(), tt.method, tt.url))
+				req := request(t, t.Context(), tt.method, tt.url)
+				req.Method = tt.method // "" is GET, which NewRequest would say
+				send(rt, req)
 				differ(t, collected(t, reader, "awsretry.refusals"), []string{
 					"awsretry.refusals[{refusal}] awsretry.stop=max_attempts," + tt.want + " = 1",
 				})

@@ -71,12 +71,12 @@ func TestSeriesAreLimited(t *testing.T) {
 
 func TestConcurrentUse(t *testing.T) {
 	rt, reader := instrumented(t, &awsretry.Transport{Base: plain(503), MaxAttempts: 1})
-	const callers, calls = 8, 200
+	const callers, calls, hosts = 8, 200, 100
 	var wg sync.WaitGroup
 	for i := range callers {
 		wg.Go(func() {
 			for j := range calls {
-				send(rt, request(t, context.Background(), "GET", fmt.Sprintf("http://h%d.example/", (i+j)%5)))
+				send(rt, request(t, context.Background(), "GET", fmt.Sprintf("http://h%d.example/", (i+j)%hosts)))
 				if j%50 == 0 {
 					collected(t, reader, "client.", "awsretry.")
 				}
@@ -86,11 +86,11 @@ func TestConcurrentUse(t *testing.T) {
 	wg.Wait()
 	got := collected(t, reader, "awsretry.refusals")
 	for _, l := range got {
-		if !strings.HasSuffix(l, fmt.Sprintf(" = %d", callers*calls/5)) {
+		if !strings.HasSuffix(l, fmt.Sprintf(" = %d", callers*calls/hosts)) {
 			t.Error(l)
 		}
 	}
-	if len(got) != 5 {
+	if len(got) != hosts {
 		t.Errorf("%d series: %q", len(got), got)
 	}
 }
