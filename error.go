@@ -20,6 +20,7 @@ type Error struct {
 	query string // of the URL, which is kept out of the text
 }
 
+// Error tells why there were no more attempts, how many there were, and the last failure. URLs in it have no query.
 func (e *Error) Error() string {
 	attempts := "attempts"
 	if e.Attempts == 1 {

@@ -20,6 +20,7 @@ const (
 // Retryable reports whether an answer of this class is worth another attempt.
 func (c Class) Retryable() bool { return c == Transient || c == Timeout || c == Throttled }
 
+// String returns the class's name in lower case.
 func (c Class) String() string {
 	switch c {
 	case Success:
@@ -68,7 +69,7 @@ type Attempt struct {
 	Elapsed time.Duration
 	Waited  time.Duration // for a send token (adaptive mode)
 
-	Delay time.Duration // the pause before the next attempt; 0 where none follows
+	Delay time.Duration // the pause before the next attempt, or of Transport.LongPoll before the answer; 0 where there is none
 	Stop  Stop          // why none follows; "" where one does
 }
 

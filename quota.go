@@ -10,7 +10,7 @@ import (
 )
 
 // ErrQuotaExceeded is returned by [Quota.Acquire] when the retry token bucket holds too few tokens.
-var ErrQuotaExceeded = errors.New("awsretry: retry quota exceeded")
+var ErrQuotaExceeded = errors.New("awsretry: retry capacity exceeded")
 
 // defaultQuotaCapacity is maxCapacity in AWS SDK for Kotlin, "Retries".
 const defaultQuotaCapacity = 500
