@@ -26,7 +26,7 @@ func ExamplePolicy_gitHub() {
 		statusWith(403, "Retry-After", "1"),
 		statusWith(403, "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "4102444800"),
 	} {
-		server := serve(limited, status(200, "ok"))
+		server := startServer(limited, status(200, "ok"))
 		resp, err := client.Get(server.URL)
 		if err != nil {
 			fmt.Println(err)
@@ -62,7 +62,7 @@ func ExampleTransport_rateLimitReset() {
 	client := &http.Client{Transport: &awsretry.Transport{Base: reset, Policy: throttled, Backoff: quick}}
 
 	soon := time.Now().Unix() + 1
-	server := serve(statusWith(403, "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", strconv.FormatInt(soon, 10)), status(200, "ok"))
+	server := startServer(statusWith(403, "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", strconv.FormatInt(soon, 10)), status(200, "ok"))
 	defer server.Close()
 	resp, err := client.Get(server.URL)
 	if err != nil {
@@ -92,7 +92,7 @@ func ExamplePolicy_openAI() {
 	for _, first := range []http.HandlerFunc{
 		statusWith(529), statusWith(409), statusWith(404, "X-Should-Retry", "true"), statusWith(429, "X-Should-Retry", "false"),
 	} {
-		server := serve(first, status(200, "Hello!"))
+		server := startServer(first, status(200, "Hello!"))
 		resp, err := client.Post(server.URL+"/v1/chat/completions", "application/json", strings.NewReader(`{"messages": []}`))
 		if err != nil {
 			fmt.Println(err)
@@ -125,7 +125,7 @@ func ExamplePolicy_stripe() {
 	client := &http.Client{Transport: &awsretry.Transport{Policy: stripe, Backoff: quick}}
 
 	pay := func(first http.HandlerFunc, key string) {
-		server := serve(first, status(200, "paid"))
+		server := startServer(first, status(200, "paid"))
 		defer server.Close()
 		req, _ := http.NewRequest("POST", server.URL+"/v1/payment_intents", strings.NewReader("amount=500&currency=eur"))
 		if key != "" {
@@ -163,7 +163,7 @@ func ExamplePolicy_s3() {
 	client := &http.Client{Transport: &awsretry.Transport{Policy: conflicts, Backoff: quick}}
 
 	send := func(first http.HandlerFunc, method string, header ...string) {
-		server := serve(first, status(200, "ok"))
+		server := startServer(first, status(200, "ok"))
 		defer server.Close()
 		req, _ := http.NewRequest(method, server.URL+"/bucket/key", strings.NewReader("content"))
 		for i := 0; i < len(header); i += 2 {

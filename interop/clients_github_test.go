@@ -11,10 +11,9 @@ import (
 	"github.com/google/go-github/v75/github"
 )
 
-// githubPolicy knows that GitHub throttles with 403 as well as 429, and says so in a header.
+// githubPolicy knows that GitHub throttles with 403 as well as 429: its secondary rate limits say when to come back.
 func githubPolicy(a *awsretry.Attempt) awsretry.Class {
-	if r := a.Response; r != nil && r.StatusCode == http.StatusForbidden &&
-		(r.Header.Get("Retry-After") != "" || r.Header.Get("X-RateLimit-Remaining") == "0") {
+	if r := a.Response; r != nil && r.StatusCode == http.StatusForbidden && r.Header.Get("Retry-After") != "" {
 		return awsretry.Throttled
 	}
 	return awsretry.DefaultPolicy(a)
@@ -83,6 +82,10 @@ func githubCases() []clientCase {
 			answer(403, `{"message": "API rate limit exceeded"}`, "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", strconv.FormatInt(time.Now().Unix()+3600, 10)),
 		},
 		failed: isError(func(e *github.RateLimitError) bool { return time.Until(e.Rate.Reset.Time) > 50*time.Minute }),
+	}, {
+		name: "primary rate limit, without the Base that knows its end", policy: githubPolicy, call: getRepository, sent: 1,
+		answers: []http.HandlerFunc{exceeded},
+		failed:  isError(func(e *github.RateLimitError) bool { return e.Rate.Reset.Unix() == soon }),
 	}, {
 		name: "no permission", policy: githubPolicy, call: getRepository, sent: 1,
 		answers: []http.HandlerFunc{answer(403, `{"message": "Resource not accessible by integration"}`, "X-RateLimit-Remaining", "4999")},

@@ -14,7 +14,7 @@ import (
 	openaioption "github.com/openai/openai-go/v3/option"
 )
 
-// modelPolicy is that of OpenAI's and Anthropic's services. What the default retries of theirs are 429, 529 (overloaded) and 5xx.
+// modelPolicy is for the services of OpenAI and Anthropic. Their 429, 529 (overloaded) and 5xx are retried by default.
 var modelPolicy = obey("X-Should-Retry")
 
 // obey makes the policy of a service that says in a header of its own whether to retry, "true" or "false". Without it 409, a

@@ -24,6 +24,7 @@ type stack struct {
 
 	losesTrailers bool // sends a deep copy of the request, into which no trailer comes that is set while the body is read
 	early         bool // the service is never sent the first attempt's body
+	elsewhere     bool // the retries are made by somebody who does not have the caller's context
 }
 
 func stacks() map[string]stack {
@@ -101,7 +102,7 @@ func stacks() map[string]stack {
 			server := start(t, service, nil)
 			proxy := start(t, reverseProxy(t, server.URL, retrying(newPool(t))), nil)
 			return &http.Client{Transport: newPool(t)}, proxy.URL
-		}, losesTrailers: true},
+		}, losesTrailers: true, elsewhere: true},
 	}
 }
 

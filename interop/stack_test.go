@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/pprof"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -44,6 +45,8 @@ func TestStacks(t *testing.T) {
 func sendThrough(t *testing.T, client *http.Client, url string, service *failsFirst, kind bodyKind, early bool, through stack) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
+	var attempts []string
+	ctx = awsretry.WithObserver(ctx, func(a awsretry.Attempt) { attempts = append(attempts, describe(a)) })
 	method, body := http.MethodPut, kind.open(t)
 	if body == nil {
 		method = http.MethodGet
@@ -95,9 +98,19 @@ func sendThrough(t *testing.T, client *http.Client, url string, service *failsFi
 	if body != nil && !eventually(func() bool { return closes.Load() > 0 }) || closes.Load() > 1 {
 		t.Errorf("the caller's body was closed %d times", closes.Load())
 	}
-	if outcome, ok := awsretry.Outcome(resp); ok && (outcome.Number != 2 || outcome.Stop != awsretry.StopSuccess) {
-		t.Errorf("the outcome is attempt %d, %s", outcome.Number, outcome.Stop)
+	// Where a service answers before it has the body, its HTTP/2 may end the connection over what still comes of it, and the
+	// second attempt with it; that one was not answered and is made again.
+	answered := slices.DeleteFunc(slices.Clone(attempts), func(a string) bool { return early && strings.Contains(a, "GOAWAY") })
+	if !through.elsewhere && (len(answered) != 2 || len(attempts) > 3) {
+		t.Errorf("the attempts were %q", attempts)
 	}
+}
+
+func describe(a awsretry.Attempt) string {
+	if a.Err != nil {
+		return a.Err.Error()
+	}
+	return a.Response.Status
 }
 
 // failsFirst is a service that answers the first attempt of each call with 503, before it reads the body or after, and

@@ -87,7 +87,7 @@ and shows what happened to each attempt and why it was, or was not, retried.`,
 	root.SetOut(p.stdout)
 	root.SetErr(p.stderr)
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newGet(p), newConfig(p), newDemo(p), newVersion())
+	root.AddCommand(newGet(p), newConfig(p), newDemo(p), newSchedule(p), newDeadLetter(p), newVersion())
 	return root
 }
 

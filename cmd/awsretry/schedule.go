@@ -1,0 +1,163 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"example.com/awsretry/delivery"
+	"github.com/spf13/cobra"
+)
+
+func newSchedule(p process) *cobra.Command {
+	s := scheduleCommand{process: p}
+	cmd := &cobra.Command{
+		Use:   "schedule [flags] POLICY.json",
+		Short: "Print, and draw, when a delivery policy retries",
+		Long: `Prints the phases of an Amazon SNS delivery policy, every pause between its attempts, and the time that has passed by then;
+and draws the pauses, where a file is named for that. The pauses are printed without jitter, so they are the longest that
+there can be. POLICY.json is the policy of a subscription or of a topic; - is standard input.
+
+Exit status: 0 success; 1 the policy is not valid, or a file cannot be read or written; 2 wrong usage.`,
+		Example: `  awsretry schedule policy.json
+  awsretry schedule --compare --svg schedule.svg policy.json
+  awsretry schedule --aws-managed
+  aws sns get-subscription-attributes --subscription-arn ARN --query Attributes.DeliveryPolicy --output text | awsretry schedule -`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if s.awsManaged || s.customerManaged {
+				return exactly()(cmd, args)
+			}
+			return exactly("POLICY.json")(cmd, args)
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			if err := s.check(); err != nil {
+				return err
+			}
+			return failed(s.run(args))
+		},
+	}
+	policy, out := flagSet(), flagSet()
+	policy.BoolVar(&s.topic, "topic", false, "the policy is a topic's (default: it is where it has an attribute http)")
+	policy.BoolVar(&s.awsManaged, "aws-managed", false, "the fixed policy for Amazon Data Firehose, AWS Lambda and Amazon SQS")
+	policy.BoolVar(&s.customerManaged, "customer-managed", false, "the fixed policy for SMTP, SMS and mobile push")
+	policy.BoolVar(&s.compare, "compare", false, "all four backoff functions side by side")
+	out.BoolVar(&s.all, "all", false, "a line for every retry, also where many pauses in a row are equal")
+	out.BoolVar(&s.json, "json", false, "print a JSON object")
+	out.StringVar(&s.svg, "svg", "", "draw the pauses into the SVG `FILE` (-: standard output, in place of the table)")
+	out.StringVar(&s.png, "png", "", "draw the pauses into the PNG `FILE` (-: standard output, in place of the table)")
+	groupFlags(cmd, flagGroup{"Policy", policy}, flagGroup{"Output", out})
+	return cmd
+}
+
+// A scheduleCommand shows one policy.
+type scheduleCommand struct {
+	process
+	topic, awsManaged, customerManaged, compare bool
+	all, json                                   bool
+	svg, png                                    string
+}
+
+// check's errors are of usage.
+func (s *scheduleCommand) check() error {
+	switch {
+	case s.awsManaged && s.customerManaged:
+		return errors.New("--aws-managed and --customer-managed are two policies; one is shown at a time")
+	case s.topic && (s.awsManaged || s.customerManaged):
+		return errors.New("--topic says what POLICY.json is; the fixed policies are no file")
+	case s.svg == "-" && s.png == "-":
+		return errors.New("--svg and --png cannot both go to standard output")
+	case s.json && (s.svg == "-" || s.png == "-"):
+		return errors.New("--json cannot go where the picture goes, to standard output")
+	}
+	return nil
+}
+
+func (s *scheduleCommand) run(args []string) error {
+	file, err := s.read(args)
+	if err != nil {
+		return err
+	}
+	pauses := newPlan(file, s.compare)
+	for _, picture := range []struct {
+		path   string
+		format func(io.Writer, *plan) error
+	}{{s.svg, writeSVG}, {s.png, writePNG}} {
+		if picture.path == "" {
+			continue
+		}
+		if err := s.draw(picture.path, pauses, picture.format); err != nil {
+			return err
+		}
+	}
+	if s.svg == "-" || s.png == "-" {
+		return nil
+	}
+	w := bufio.NewWriter(s.stdout)
+	if s.json {
+		if err := writePlanJSON(w, pauses, s.all); err != nil {
+			return err
+		}
+	} else {
+		(&planPrinter{w, newPalette(s.process, s.stdout), pauses, s.all}).print()
+	}
+	return w.Flush()
+}
+
+func (s *scheduleCommand) read(args []string) (policyFile, error) {
+	switch {
+	case s.awsManaged:
+		return policyFile{name: "AWS-managed endpoints", policy: delivery.Effective(nil, delivery.AWSManaged())}, nil
+	case s.customerManaged:
+		return policyFile{name: "Customer-managed endpoints", policy: delivery.Effective(nil, delivery.CustomerManaged())}, nil
+	}
+	return readPolicy(args[0], s.topic, s.stdin)
+}
+
+func (s *scheduleCommand) draw(path string, p *plan, format func(io.Writer, *plan) error) error {
+	out, err := openOutput(path, s.stdout)
+	if err != nil {
+		return err
+	}
+	if err := format(out, p); err != nil {
+		out.abandon()
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return out.keep()
+}
+
+// functions are the backoff functions, in the order in which they are shown.
+var functions = [...]delivery.BackoffFunction{delivery.Linear, delivery.Arithmetic, delivery.Geometric, delivery.Exponential}
+
+// The phases, as Amazon SNS, "Message delivery retries", calls them.
+const (
+	immediate   = "immediate"
+	preBackoff  = "pre-backoff"
+	backoff     = "backoff"
+	postBackoff = "post-backoff"
+)
+
+// A phase is a part of a plan.
+type phase struct {
+	name    string
+	retries int
+}
+
+func phasesOf(r *delivery.RetryPolicy) []phase {
+	phases := []phase{
+		{immediate, *r.NumNoDelayRetries},
+		{preBackoff, *r.NumMinDelayRetries},
+		{backoff, *r.NumRetries - *r.NumNoDelayRetries - *r.NumMinDelayRetries - *r.NumMaxDelayRetries},
+		{postBackoff, *r.NumMaxDelayRetries},
+	}
+	return slices.DeleteFunc(phases, func(p phase) bool { return p.retries == 0 })
+}
+
+// withFunction is p with another backoff function.
+func withFunction(p *delivery.Policy, f delivery.BackoffFunction) *delivery.Policy {
+	q, r := *p, *p.HealthyRetryPolicy
+	r.BackoffFunction = f
+	q.HealthyRetryPolicy = &r
+	return &q
+}
