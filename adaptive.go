@@ -115,24 +115,38 @@ func NewRateLimiter(c RateLimitConfig) *RateLimiter {
 // when no token is there. Before the first throttling answer it takes nothing and returns nil. When ctx has ended, or ends
 // while Wait waits, nothing is taken and the context's cause is returned.
 func (l *RateLimiter) Wait(ctx context.Context) error {
+	_, err := l.wait(ctx)
+	return err
+}
+
+// wait is Wait, and reports whether a token was taken.
+func (l *RateLimiter) wait(ctx context.Context) (taken bool, err error) {
 	if l.err != nil {
-		return l.err
+		return false, l.err
 	}
 	if ctx.Err() != nil {
-		return context.Cause(ctx)
+		return false, context.Cause(ctx)
 	}
 	if !l.limiting.Load() {
-		return nil
+		return false, nil
 	}
 	if !l.config.FailFast {
-		return l.bucket.take(ctx, 1)
+		err := l.bucket.take(ctx, 1)
+		return err == nil, err
 	}
 	l.bucket.mu.Lock()
 	defer l.bucket.mu.Unlock()
 	if !l.bucket.tryTake(l.bucket.now(), 1) {
-		return ErrRateLimited
+		return false, ErrRateLimited
 	}
-	return nil
+	return true, nil
+}
+
+// putBack returns a token with which nothing was sent.
+func (l *RateLimiter) putBack() {
+	l.bucket.mu.Lock()
+	defer l.bucket.mu.Unlock()
+	l.bucket.put(l.bucket.now(), 1)
 }
 
 // Update tells the limiter that an attempt was answered, and whether by throttling. A failure without an answer counts as

@@ -33,19 +33,21 @@ func findCode(ctx context.Context, attempt time.Duration, resp *http.Response, r
 	if resp.Body == nil || resp.Body == http.NoBody || !mayHoldCode(resp.Header) {
 		return ""
 	}
-	if _, ok := resp.Body.(io.Writer); ok {
-		return ""
-	}
-	wait := peekWait
+	var enough func([]byte) bool
 	if hidden {
-		wait = attempt // S3 answers 200 at once and sends the outcome when it has one, after minutes for a large copy
+		enough = noHiddenError
 	}
+	body := readAhead(resp.Body, resp.ContentLength, maxErrorBody, enough)
+	resp.Body = body.writable()
+	wait := peekWait
 	if attempt > 0 {
 		wait = min(wait, attempt)
 	}
-	body := readAhead(resp.Body, resp.ContentLength, maxErrorBody)
-	resp.Body = body
-	return bodyCode(resp.Header, body.peek(ctx, wait))
+	body.waitIdle(ctx, wait)
+	if hidden && body.begun() && attempt != wait { // S3 begins a document at once, and ends it, for a large copy, after minutes
+		body.waitIdle(ctx, max(attempt-wait, 0))
+	}
+	return bodyCode(resp.Header, body.halt())
 }
 
 // mayHideError reports whether a 200 may hold an error: Amazon S3's CopyObject, UploadPartCopy and CompleteMultipartUpload.
@@ -62,6 +64,30 @@ func mayHideError(resp *http.Response, req *http.Request) bool {
 	return false
 }
 
+// noHiddenError reports whether a body that begins so is none of S3's error documents: what comes behind white space, the XML
+// declaration and comments is not <Error.
+func noHiddenError(body []byte) bool {
+	const root = "<Error"
+	for {
+		body = bytes.TrimLeft(bytes.TrimPrefix(body, []byte("\xef\xbb\xbf")), " \t\r\n")
+		var end string
+		switch {
+		case bytes.HasPrefix(body, []byte("<?")):
+			end = "?>"
+		case bytes.HasPrefix(body, []byte("<!--")):
+			end = "-->"
+		default:
+			n := min(len(body), len(root))
+			return string(body[:n]) != root[:n]
+		}
+		i := bytes.Index(body, []byte(end))
+		if i < 0 {
+			return false
+		}
+		body = body[i+len(end):]
+	}
+}
+
 func hasQuery(u *url.URL, name string) bool {
 	return strings.Contains(u.RawQuery, name) && u.Query().Has(name)
 }
@@ -70,12 +96,14 @@ func hasQuery(u *url.URL, name string) bool {
 // read, within limits.
 func discard(ctx context.Context, resp *http.Response, reuse bool) {
 	body := resp.Body
-	if ahead, ok := body.(*aheadBody); ok {
+	if ahead := aheadOf(body); ahead != nil {
 		body = ahead.src
 		reuse = reuse && ahead.unfinished()
 	}
 	if reuse && body != http.NoBody {
-		readAhead(body, -1, drainLimit).peek(ctx, peekWait)
+		rest := readAhead(body, -1, drainLimit, nil)
+		rest.waitIdle(ctx, peekWait)
+		rest.halt()
 	}
 	resp.Body.Close()
 }
@@ -97,16 +125,17 @@ type aheadBody struct {
 	closed bool
 }
 
-func readAhead(src io.ReadCloser, length int64, limit int) *aheadBody {
+// readAhead begins to read up to limit bytes of a body of that length (negative: unknown), or until enough says so.
+func readAhead(src io.ReadCloser, length int64, limit int, enough func([]byte) bool) *aheadBody {
 	size := 512
 	if 0 < length && length < int64(limit) {
 		size = int(length) + 1 // one more, so that the end is seen
 	}
 	b := &aheadBody{src: src, idle: make(chan struct{})}
 	if inMemory(src) {
-		b.fill(make([]byte, 0, size), limit)
+		b.fill(make([]byte, 0, size), limit, enough)
 	} else {
-		go b.fill(make([]byte, 0, size), limit)
+		go b.fill(make([]byte, 0, size), limit, enough)
 		runtime.Gosched() // what is there already is read now, and nobody has to wait for it
 	}
 	return b
@@ -121,20 +150,27 @@ func inMemory(body io.Reader) bool {
 	return false
 }
 
-func (b *aheadBody) fill(buf []byte, limit int) {
+func (b *aheadBody) fill(buf []byte, limit int, enough func([]byte) bool) {
 	defer close(b.idle)
 	defer func() {
 		if p := recover(); p != nil { // it would end the process, where a panic in Base can be recovered by the caller
 			b.set(buf, fmt.Errorf("awsretry: reading the response body panicked: %v", p))
 		}
 	}()
-	for len(buf) < limit {
+	const maxEmptyReads = 100 // in a row, as bufio has it
+	for empty := 0; len(buf) < limit; {
 		if len(buf) == cap(buf) {
 			buf = append(make([]byte, 0, min(2*cap(buf), limit)), buf...)
 		}
 		n, err := b.src.Read(buf[len(buf):min(cap(buf), limit)])
 		buf = buf[:len(buf)+n]
-		if b.set(buf, err) || err != nil {
+		if empty++; n > 0 {
+			empty = 0
+		}
+		if err == nil && empty == maxEmptyReads {
+			err = io.ErrNoProgress
+		}
+		if b.set(buf, err) || err != nil || enough != nil && enough(buf) {
 			return
 		}
 	}
@@ -147,23 +183,16 @@ func (b *aheadBody) set(held []byte, end error) (halted bool) {
 	return b.halted
 }
 
-// peek returns what could be read ahead in the time given (0: as long as ctx lasts), and ends the reading ahead.
-func (b *aheadBody) peek(ctx context.Context, wait time.Duration) []byte {
+// waitIdle returns when the goroutine has ended, the time is over (0: there is no limit), or ctx has ended.
+func (b *aheadBody) waitIdle(ctx context.Context, limit time.Duration) {
 	select {
 	case <-b.idle:
+		return
 	default:
-		b.waitIdle(ctx, wait)
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.halted = true
-	return b.held
-}
-
-func (b *aheadBody) waitIdle(ctx context.Context, wait time.Duration) {
 	var late <-chan time.Time
-	if wait > 0 {
-		timer := time.NewTimer(wait)
+	if limit > 0 {
+		timer := time.NewTimer(limit)
 		defer timer.Stop()
 		late = timer.C
 	}
@@ -172,6 +201,21 @@ func (b *aheadBody) waitIdle(ctx context.Context, wait time.Duration) {
 	case <-late:
 	case <-ctx.Done():
 	}
+}
+
+// begun reports whether anything of the body came.
+func (b *aheadBody) begun() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.held) > 0
+}
+
+// halt ends the reading ahead and returns what came of it.
+func (b *aheadBody) halt() []byte {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.halted = true
+	return b.held
 }
 
 // unfinished reports whether more may come, and at once: the body has not ended, and no Read of it hangs.
@@ -219,4 +263,32 @@ func (b *aheadBody) Close() error {
 	b.closed = true
 	b.mu.Unlock()
 	return b.src.Close()
+}
+
+// An aheadWriter is an aheadBody that can be written to.
+type aheadWriter struct {
+	*aheadBody
+	io.Writer
+}
+
+// CloseWrite closes the sending side, where the source can.
+func (b *aheadWriter) CloseWrite() error { return closeWrite(b.Writer) }
+
+// writable returns b, as an io.Writer too where its source is one.
+func (b *aheadBody) writable() io.ReadCloser {
+	if w, ok := b.src.(io.Writer); ok {
+		return &aheadWriter{b, w}
+	}
+	return b
+}
+
+// aheadOf returns nil where nothing of body was read ahead.
+func aheadOf(body io.Reader) *aheadBody {
+	switch b := body.(type) {
+	case *aheadBody:
+		return b
+	case *aheadWriter:
+		return b.aheadBody
+	}
+	return nil
 }

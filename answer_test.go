@@ -281,39 +281,65 @@ func TestBodiesThatAreNotReadAhead(t *testing.T) {
 
 // TestUpgrade: the answer to an upgrade is a connection, with and without a time-out.
 func TestUpgrade(t *testing.T) {
-	for _, status := range []int{101, 500} {
-		for _, timeout := range []time.Duration{0, time.Second} {
-			synctest.Test(t, func(t *testing.T) {
-				conn := &writableBody{tracked: track(strings.NewReader("hello"))}
-				var ctx context.Context
-				tr := once(func(req *http.Request) (*http.Response, error) {
-					ctx = req.Context()
-					return respond(req, status, conn), nil
-				})
-				tr.AttemptTimeout = timeout
-				resp, err := tr.RoundTrip(request(t, t.Context(), "GET", nil))
-				if err != nil || conn.reads.Load() > 0 {
-					t.Fatal(err, conn.reads.Load())
-				}
-				rw, ok := resp.Body.(io.ReadWriteCloser)
-				if !ok {
-					t.Fatalf("the body is a %T", resp.Body)
-				}
-				time.Sleep(time.Hour)
-				if _, err := rw.Write([]byte("hi")); err != nil || conn.written.String() != "hi" || ctx.Err() != nil {
-					t.Errorf("wrote %q, %v; the attempt's context: %v", conn.written.String(), err, ctx.Err())
-				}
-				half, ok := resp.Body.(interface{ CloseWrite() error })
-				if !ok || half.CloseWrite() != nil || !conn.halfClosed {
-					t.Error("CloseWrite does not reach the connection")
-				}
-				if got := whole(t, resp); got != "hello" || conn.closes.Load() != 1 {
-					t.Errorf("read %q, closed %d times", got, conn.closes.Load())
-				}
-				if timeout > 0 && ctx.Err() == nil {
-					t.Error("the attempt's context outlives the body")
-				}
+	for _, timeout := range []time.Duration{0, time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			conn := &writableBody{tracked: track(strings.NewReader("hello"))}
+			var ctx context.Context
+			tr := once(func(req *http.Request) (*http.Response, error) {
+				ctx = req.Context()
+				return respond(req, 101, conn), nil
 			})
+			tr.AttemptTimeout = timeout
+			resp, err := tr.RoundTrip(request(t, t.Context(), "GET", nil))
+			if err != nil || conn.reads.Load() > 0 {
+				t.Fatal(err, conn.reads.Load())
+			}
+			rw, ok := resp.Body.(io.ReadWriteCloser)
+			if !ok {
+				t.Fatalf("the body is a %T", resp.Body)
+			}
+			time.Sleep(time.Hour)
+			if _, err := rw.Write([]byte("hi")); err != nil || conn.written.String() != "hi" || ctx.Err() != nil {
+				t.Errorf("wrote %q, %v; the attempt's context: %v", conn.written.String(), err, ctx.Err())
+			}
+			half, ok := resp.Body.(interface{ CloseWrite() error })
+			if !ok || half.CloseWrite() != nil || !conn.halfClosed {
+				t.Error("CloseWrite does not reach the connection")
+			}
+			if got := whole(t, resp); got != "hello" || conn.closes.Load() != 1 {
+				t.Errorf("read %q, closed %d times", got, conn.closes.Load())
+			}
+			if timeout > 0 && ctx.Err() == nil {
+				t.Error("the attempt's context outlives the body")
+			}
+		})
+	}
+}
+
+// TestWritableErrorBody: a body that happens to have a Write method is read for its code, and keeps the method.
+func TestWritableErrorBody(t *testing.T) {
+	for _, timeout := range []time.Duration{0, time.Second} {
+		const throttled = `{"__type":"ThrottlingException"}`
+		conn := &writableBody{tracked: track(strings.NewReader(throttled))}
+		tr := once(func(req *http.Request) (*http.Response, error) { return respond(req, 400, conn), nil })
+		tr.AttemptTimeout = timeout
+		resp, err := tr.RoundTrip(request(t, t.Context(), "GET", nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if outcome, _ := awsretry.Outcome(resp); outcome.Class != awsretry.Throttled {
+			t.Errorf("class %v", outcome.Class)
+		}
+		if w, ok := resp.Body.(io.Writer); !ok {
+			t.Errorf("the body is a %T", resp.Body)
+		} else if _, err := w.Write([]byte("hi")); err != nil || conn.written.String() != "hi" {
+			t.Errorf("wrote %q, %v", conn.written.String(), err)
+		}
+		if half, ok := resp.Body.(interface{ CloseWrite() error }); !ok || half.CloseWrite() != nil || !conn.halfClosed {
+			t.Error("CloseWrite does not reach the connection")
+		}
+		if got := whole(t, resp); got != throttled || conn.closes.Load() != 1 {
+			t.Errorf("read %q, closed %d times", got, conn.closes.Load())
 		}
 	}
 }

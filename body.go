@@ -104,9 +104,13 @@ func (p *payload) canRetry() bool {
 	return true
 }
 
-// commit makes certain that the body can be had again: from here on the attempt that has it reads no more of it.
-func (p *payload) commit(done <-chan struct{}) bool {
-	return p.stream == nil || p.stream.freeze(p.current, done)
+// commit makes certain that the body can be had again: from here on the attempt that has it reads no more of it. It waits no
+// longer than the limit (0: there is none), nor than done is open, and returns how long it did.
+func (p *payload) commit(limit time.Duration, done <-chan struct{}) (waited time.Duration, ok bool) {
+	if p.stream == nil {
+		return 0, true
+	}
+	return p.stream.freeze(p.current, limit, done)
 }
 
 // wait returns when the attempt has closed the body, or one of the channels ends the waiting.
@@ -123,10 +127,15 @@ func (p *payload) wait(done, cancel <-chan struct{}) {
 
 // readError is the failure of the caller's own reader, where it is known.
 func (p *payload) readError() error {
-	if p.stream == nil {
-		return nil
+	switch {
+	case p.stream != nil:
+		return p.stream.failure()
+	case p.file != nil:
+		if err := p.file.failure.Load(); err != nil {
+			return *err
+		}
 	}
-	return p.stream.failure()
+	return nil
 }
 
 // release ends the handing out: what was not handed out is closed, and the rest is when those who read it have closed it.
@@ -168,7 +177,8 @@ func (s *sharedCloser) release() error {
 // inPlace is a body that is read at offsets.
 type inPlace struct {
 	sharedCloser
-	rest *io.SectionReader // what the caller left of it
+	rest    *io.SectionReader     // what the caller left of it
+	failure atomic.Pointer[error] // of reading it
 }
 
 // readInPlace returns nil where the body is not an io.ReaderAt whose size and current offset are known.
@@ -211,6 +221,24 @@ type section struct {
 	closed atomic.Bool
 }
 
+func (s *section) Read(p []byte) (int, error) {
+	n, err := s.SectionReader.Read(p)
+	return n, s.note(err)
+}
+
+func (s *section) ReadAt(p []byte, off int64) (int, error) {
+	n, err := s.SectionReader.ReadAt(p, off)
+	return n, s.note(err)
+}
+
+// note keeps a failure of the caller's reader, unless it comes of the body's being closed.
+func (s *section) note(err error) error {
+	if err != nil && err != io.EOF && !s.closed.Load() {
+		s.file.failure.CompareAndSwap(nil, &err)
+	}
+	return err
+}
+
 func (s *section) Close() error {
 	if s.closed.Swap(true) {
 		return nil
@@ -247,35 +275,45 @@ func (r *recorder) complete() bool {
 // completeLocked requires that r.mu is held.
 func (r *recorder) completeLocked() bool { return !r.lost && (r.end == nil || r.end == io.EOF) }
 
-// freezeWait is how long a retry waits for a Read of the caller's body that is under way. One that takes longer may be of a body
-// which the caller goes on writing when it has the answer.
-const freezeWait = time.Second
-
 // freeze ends the attempt's reading, and reports whether the body is still complete then. What a Read that is under way
-// brings is kept, whatever the limit; where it does not end in time, or before done, the attempt goes on reading.
-func (r *recorder) freeze(attempt *recording, done <-chan struct{}) bool {
+// brings is kept, whatever r.limit; where it does not end in time, or before done, the attempt goes on reading.
+func (r *recorder) freeze(attempt *recording, limit time.Duration, done <-chan struct{}) (waited time.Duration, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.completeLocked() {
-		return false
+		return 0, false
 	}
 	attempt.frozen = true
 	if attempt.reading {
-		paused := make(chan struct{})
-		attempt.paused = paused
-		r.mu.Unlock()
-		timer := time.NewTimer(freezeWait)
-		select {
-		case <-paused:
-		case <-timer.C:
-		case <-done:
-		}
-		timer.Stop()
-		r.mu.Lock()
-		attempt.paused = nil
+		start := time.Now()
+		attempt.waitForRead(limit, done)
+		waited = time.Since(start)
 	}
 	attempt.frozen = !attempt.reading && r.completeLocked()
-	return attempt.frozen
+	return waited, attempt.frozen
+}
+
+// waitForRead returns when the Read that is under way has ended, or the waiting is over. It requires that rec.mu is held, which
+// it gives up meanwhile.
+func (c *recording) waitForRead(limit time.Duration, done <-chan struct{}) {
+	paused := make(chan struct{})
+	c.paused = paused
+	c.rec.mu.Unlock()
+	defer func() {
+		c.rec.mu.Lock()
+		c.paused = nil
+	}()
+	var late <-chan time.Time
+	if limit > 0 {
+		timer := time.NewTimer(limit)
+		defer timer.Stop()
+		late = timer.C
+	}
+	select {
+	case <-paused:
+	case <-late:
+	case <-done:
+	}
 }
 
 func (r *recorder) failure() error {

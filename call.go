@@ -3,6 +3,7 @@ package awsretry
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"time"
@@ -19,22 +20,23 @@ type call struct {
 	body      payload
 	observed  bool // somebody is to be told of the attempts
 
-	number     int             // of the last attempt that was sent, from 1
-	out        *http.Request   // what is sent
-	record     *recordContext  // of out, where it has one
-	held       io.ReadCloser   // the body of out, until it is sent
-	answer     *http.Response  // that is neither discarded nor the caller's yet
-	attempt    *attemptContext // of out; nil where AttemptTimeout is 0
-	sending    bool            // Base has out
-	newConn    bool            // the next attempt is not to use the connection of the last one
-	drawn      int             // tokens drawn for the attempt under way; put back where it is never made
-	unpaid     int             // tokens to wait for in the pause
-	sendToken  bool            // for the next attempt, taken already
-	lastDelay  time.Duration   // the pause before the attempt under way
-	lastErr    error           // the last failure, where it was a transport error
-	lastCode   string          // else its status and code
-	lastStatus int
-	id         string // of the invocation, for SDKHeaders
+	number         int             // of the last attempt that was sent, from 1
+	out            *http.Request   // what is sent
+	record         *recordContext  // of out, where it has one
+	held           io.ReadCloser   // the body of out, until it is sent
+	answer         *http.Response  // that is neither discarded nor the caller's yet
+	attempt        *attemptContext // of out; nil where AttemptTimeout is 0
+	sending        bool            // Base has out
+	newConn        bool            // the next attempt is not to use the connection of the last one
+	drawn          int             // tokens drawn for the attempt under way; put back where it is never made
+	unpaid         int             // tokens to wait for in the pause
+	sendToken      bool            // for the next attempt, taken already
+	sendTokenTaken bool            // from the limiter, for an attempt that is not sent yet
+	lastDelay      time.Duration   // the pause before the attempt under way
+	lastErr        error           // the last failure, where it was a transport error
+	lastCode       string          // else its status and code
+	lastStatus     int
+	id             string // of the invocation, for SDKHeaders
 
 	// Of the attempt under way.
 	abandoned bool // the caller's context ended it
@@ -57,7 +59,9 @@ func (c *call) begin(t *Transport, req *http.Request) error {
 	if why := c.ended(); why != nil && c.first.engine == nil {
 		return c.error(StopCanceled, interruption(c.ctx, why, nil))
 	}
-	c.options = optionsOf(c.ctx)
+	if c.options = c.first.options; !c.first.asked {
+		c.options = optionsOf(c.ctx)
+	}
 	c.observed = e.observe != nil || c.options != nil && c.options.observe != nil
 	c.partition = e.partitionOf(req, c.options)
 	if e.initialCost > 0 {
@@ -73,6 +77,9 @@ func (c *call) begin(t *Transport, req *http.Request) error {
 func (c *call) end() {
 	if c.drawn > 0 {
 		c.partition.quota.Release(c.drawn)
+	}
+	if c.sendTokenTaken {
+		c.partition.limiter.putBack()
 	}
 	if c.held != nil {
 		c.held.Close()
@@ -90,11 +97,10 @@ func (c *call) ended() error { return ended(c.ctx, cancelOf(c.req)) }
 
 // acquire draws tokens, waiting for them where Quota.Wait says so.
 func (c *call) acquire(tokens int) error {
-	if err := c.partition.quota.Acquire(c.ctx, tokens); err != nil {
-		if errors.Is(err, ErrQuotaExceeded) {
-			return c.error(StopQuota, err)
-		}
-		return c.error(StopCanceled, interruption(c.ctx, err, c.lastFailure()))
+	ctx, stop := c.waitContext()
+	defer stop()
+	if err := c.partition.quota.Acquire(ctx, tokens); err != nil {
+		return c.notWaited(StopQuota, ErrQuotaExceeded, err)
 	}
 	c.drawn = tokens
 	return nil
@@ -111,16 +117,42 @@ func (c *call) takeSendToken(a *Attempt) error {
 	if c.observed {
 		start = time.Now()
 	}
-	if err := limiter.Wait(c.ctx); err != nil {
-		if errors.Is(err, ErrRateLimited) {
-			return c.error(StopRateLimit, err)
-		}
-		return c.error(StopCanceled, interruption(c.ctx, err, c.lastFailure()))
+	ctx, stop := c.waitContext()
+	taken, err := limiter.wait(ctx)
+	stop()
+	if err != nil {
+		return c.notWaited(StopRateLimit, ErrRateLimited, err)
 	}
+	c.sendTokenTaken = taken
 	if c.observed {
 		a.Waited = time.Since(start)
 	}
 	return nil
+}
+
+// notWaited is the error of a wait for tokens: that they are refused, or that the caller wants no answer any more.
+func (c *call) notWaited(stop Stop, refusal, err error) error {
+	if errors.Is(err, refusal) {
+		return c.error(stop, err)
+	}
+	if why := c.ended(); why != nil {
+		err = why
+	}
+	return c.error(StopCanceled, interruption(c.ctx, err, c.lastFailure()))
+}
+
+// waitContext is the caller's context, which the deprecated Request.Cancel ends too where the caller uses it.
+func (c *call) waitContext() (ctx context.Context, stop func()) {
+	cancel := cancelOf(c.req)
+	if cancel == nil || !c.maySleep() {
+		return c.ctx, func() {}
+	}
+	return withCancelChannel(c.ctx, cancel)
+}
+
+// maySleep reports whether tokens may have to be waited for.
+func (c *call) maySleep() bool {
+	return c.waitTokens || c.partition.limiter != nil && c.partition.limiter.limiting.Load()
 }
 
 // tell calls the observers, once for each attempt.
@@ -139,25 +171,34 @@ func (c *call) tell(a *Attempt) {
 
 // finish returns the last answer.
 func (c *call) finish(a *Attempt) (*http.Response, error) {
+	if a.Err == nil && !c.closed && (a.Number > 1 || a.Class.Retryable()) {
+		c.keepRecord(a)
+	}
 	c.tell(a)
 	if a.Stop == StopQuota && a.Delay > 0 {
 		c.sleepHolding(a.Delay) // so that the loop of a long-polling caller does not spin
 	}
 	if a.Err != nil || c.closed {
-		err := a.Err
-		if why := c.ended(); why != nil && a.Stop == StopCanceled {
-			if err == nil {
-				err = c.lastFailure()
-			}
-			err = interruption(c.ctx, why, err)
-		}
-		return nil, c.error(a.Stop, err)
-	}
-	if a.Number > 1 || a.Class.Retryable() {
-		c.keepRecord(a)
+		return nil, c.error(a.Stop, c.failure(a))
 	}
 	c.answer = nil
 	return a.Response, nil
+}
+
+// failure is what the caller is told where no answer goes back.
+func (c *call) failure(a *Attempt) error {
+	why := c.ended()
+	if a.Stop != StopCanceled || why == nil {
+		return a.Err
+	}
+	if c.closed || a.Err == nil {
+		return interruption(c.ctx, why, c.lastFailure())
+	}
+	err := interruption(c.ctx, why, a.Err)
+	if last := c.lastFailure(); last != nil && c.abandoned {
+		err = fmt.Errorf("%w; before that: %w", err, last)
+	}
+	return err
 }
 
 // keepRecord leaves the record of the last attempt to Outcome, in the context of the response's request: of ours, or of the
@@ -188,9 +229,5 @@ func (c *call) lastFailure() error {
 }
 
 func (c *call) error(stop Stop, err error) error {
-	e := &Error{Attempts: c.number, Stop: stop, Err: err}
-	if c.req.URL != nil {
-		e.query = c.req.URL.RawQuery
-	}
-	return e
+	return &Error{Attempts: c.number, Stop: stop, Err: err}
 }

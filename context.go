@@ -137,6 +137,19 @@ func cancelOf(req *http.Request) <-chan struct{} {
 	return req.Cancel //lint:ignore SA1019 it is the caller's to use
 }
 
+// withCancelChannel returns a context that the channel ends too. stop has to be called.
+func withCancelChannel(parent context.Context, cancel <-chan struct{}) (ctx context.Context, stop func()) {
+	child, end := context.WithCancel(parent)
+	go func() {
+		select {
+		case <-cancel:
+			end()
+		case <-child.Done():
+		}
+	}()
+	return child, end
+}
+
 // ended returns why the caller wants no answer any more, nil where it still does.
 func ended(ctx context.Context, cancel <-chan struct{}) error {
 	if ctx.Err() != nil {

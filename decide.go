@@ -1,9 +1,5 @@
 package awsretry
 
-import (
-	"time"
-)
-
 // decide says whether another attempt follows, and draws the tokens for it.
 func (c *call) decide(a *Attempt) bool {
 	a.Stop = c.stop(a)
@@ -31,7 +27,7 @@ func (c *call) stop(a *Attempt) Stop {
 	if !short {
 		return StopRetryAfter
 	}
-	if deadline, ok := c.ctx.Deadline(); ok && !time.Now().Add(delay).Before(deadline) {
+	if c.outlivesDeadline(delay) {
 		return StopDeadline
 	}
 	if !c.body.canRetry() {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"reflect"
+	"slices"
 	"sync"
 	"time"
 
@@ -185,23 +186,35 @@ func (t *Transport) newEngine() *engine {
 	adaptive := e.mode == Adaptive
 	e.plain = !adaptive && !e.ownRequest && e.policy == nil && e.observe == nil && e.partitionName == nil && e.initialCost == 0
 	e.failFast = adaptive && t.RateLimit.FailFast
-	e.partitions = newPartitionTable(orDefault(t.MaxPartitions, defaultMaxPartitions), func(name string) *partition {
-		p := &partition{name: name, quota: NewQuota(quota)}
+	e.partitions = newPartitionTable(orDefault(t.MaxPartitions, defaultMaxPartitions), func() *partition {
+		p := &partition{quota: NewQuota(quota)}
 		if adaptive {
 			p.limiter = NewRateLimiter(t.RateLimit)
 		}
 		return p
 	})
-	if pooled, ok := e.base.(*http.Transport); ok {
-		e.fresh = sync.OnceValue(func() http.RoundTripper {
-			unpooled := pooled.Clone()
-			unpooled.MaxIdleConnsPerHost = -1
-			unpooled.Protocols = new(http.Protocols) // it is for services that just spoke HTTP/1.1
-			unpooled.Protocols.SetHTTP1(true)
-			return unpooled
-		})
+	if pooled, ok := e.base.(*http.Transport); ok && pooled.DialTLSContext == nil && !dialsTLS(pooled) {
+		e.fresh = sync.OnceValue(func() http.RoundTripper { return unpooled(pooled) })
 	}
 	return e
+}
+
+// dialsTLS reports whether a hook of t's own makes the TLS connections, and so says what they speak.
+func dialsTLS(t *http.Transport) bool {
+	return t.DialTLS != nil //lint:ignore SA1019 it is the user's to set
+}
+
+// unpooled returns a copy of t that makes a connection for each request, which HTTP/1.1 is spoken on.
+func unpooled(t *http.Transport) *http.Transport {
+	t = t.Clone()
+	t.MaxIdleConnsPerHost = -1
+	t.Protocols = new(http.Protocols)
+	t.Protocols.SetHTTP1(true)
+	t.TLSNextProto = nil
+	if c := t.TLSClientConfig; c != nil { // its NextProtos are shared with the original's
+		c.NextProtos = slices.DeleteFunc(slices.Clone(c.NextProtos), func(protocol string) bool { return protocol == "h2" })
+	}
+	return t
 }
 
 // setPauses sets the attempts and the pauses: those of t's fields, else the mode's and revision's.
@@ -265,7 +278,7 @@ func (t *Transport) Validate() error {
 	}
 	if isNil(t.Base) {
 		fault("Base is a nil %T; it must be a usable RoundTripper, or nil for the shared default", t.Base)
-	} else if holdsTransport(t.Base, 0) {
+	} else if holdsTransport(t.Base, make(map[any]bool)) {
 		fault("Base is, or sends through, another awsretry.Transport; retries of retries multiply, so there must be one alone")
 	}
 	return errors.Join(faults...)
@@ -280,24 +293,31 @@ func isNil(v any) bool {
 	return false
 }
 
-// holdsTransport reports whether rt is a Transport, or a struct whose exported fields lead to one.
-func holdsTransport(rt any, depth int) bool {
-	const maxDepth = 16 // of wrappers around wrappers, and of cycles
+var roundTripperType = reflect.TypeFor[http.RoundTripper]()
+
+// holdsTransport reports whether rt is a Transport, or a struct whose exported fields lead to one. Fields that can hold no
+// RoundTripper are not read: they may change while rt is in use.
+func holdsTransport(rt http.RoundTripper, seen map[any]bool) bool {
 	if _, ok := rt.(*Transport); ok {
 		return true
 	}
 	v := reflect.ValueOf(rt)
-	for v.Kind() == reflect.Pointer && !v.IsNil() {
+	if v.Kind() == reflect.Pointer {
+		if v.IsNil() || seen[rt] {
+			return false
+		}
+		seen[rt] = true
 		v = v.Elem()
 	}
-	if v.Kind() != reflect.Struct || depth == maxDepth {
+	if v.Kind() != reflect.Struct {
 		return false
 	}
 	for i := range v.NumField() {
-		if !v.Type().Field(i).IsExported() {
+		f := v.Type().Field(i)
+		if !f.IsExported() || f.Type.Kind() != reflect.Interface && !f.Type.Implements(roundTripperType) {
 			continue
 		}
-		if inner, ok := v.Field(i).Interface().(http.RoundTripper); ok && holdsTransport(inner, depth+1) {
+		if inner, ok := v.Field(i).Interface().(http.RoundTripper); ok && holdsTransport(inner, seen) {
 			return true
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 )
 
@@ -16,8 +17,6 @@ type Error struct {
 	Attempts int  // that were sent
 	Stop     Stop // why there were no more
 	Err      error
-
-	query string // of the URL, which is kept out of the text
 }
 
 // Error tells why there were no more attempts, how many there were, and the last failure. URLs in it have no query.
@@ -26,32 +25,40 @@ func (e *Error) Error() string {
 	if e.Attempts == 1 {
 		attempts = "attempt"
 	}
-	return fmt.Sprintf("awsretry: %s after %d %s: %s", e.Stop, e.Attempts, attempts, withoutQuery(e.Err, e.query))
+	return fmt.Sprintf("awsretry: %s after %d %s: %s", e.Stop, e.Attempts, attempts, withoutSecrets(e.Err))
 }
 
-// withoutQuery is err's text without what may be secret in URLs: the query of the request's, and user, query and fragment of those in
-// an url.Error, which may be a redirect's or one that Prepare made.
-func withoutQuery(err error, query string) string {
-	text := err.Error()
-	if query != "" {
-		text = strings.ReplaceAll(text, "?"+query, "?…")
+var urls = regexp.MustCompile(`[A-Za-z][A-Za-z0-9+.-]*://[^\s"'<>]+`)
+
+// withoutSecrets is err's text without what may be secret in the URLs in it: user, query and fragment.
+func withoutSecrets(err error) string {
+	if err == nil {
+		return "no error"
 	}
-	holds(err, func(err error) bool {
-		if e, ok := err.(*url.Error); ok && e.URL != "" {
-			if u, err := url.Parse(e.URL); err == nil {
-				text = strings.ReplaceAll(text, e.URL, bareURL(u))
-			}
+	return urls.ReplaceAllStringFunc(err.Error(), func(text string) string {
+		u, err := url.Parse(text)
+		if err != nil {
+			scheme, _, _ := strings.Cut(text, "://")
+			return scheme + "://…"
 		}
-		return false
+		if u.RawQuery != "" {
+			return bareURL(u) + "?…"
+		}
+		return bareURL(u)
 	})
-	return text
 }
 
 // Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Timeout reports whether the last failure was a time-out, as net.Error does.
-func (e *Error) Timeout() bool { return timedOut(e.Err) }
+// Timeout reports whether the last failure was a time-out, as net.Error does; after StopCanceled, whether the context's
+// deadline ended it.
+func (e *Error) Timeout() bool {
+	if e.Stop == StopCanceled {
+		return errors.Is(e.Err, context.DeadlineExceeded)
+	}
+	return timedOut(e.Err)
+}
 
 // Temporary reports whether the failure may pass: whether it was given up although it is retryable.
 func (e *Error) Temporary() bool {

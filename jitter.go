@@ -37,8 +37,10 @@ func (f BackoffFunc) Delay(n int, class Class, last time.Duration) time.Duration
 // 20 s, with full jitter.
 //
 // The cap comes before the jitter, as in the AWS SDK for Kotlin's "Retries", so that capped pauses are spread too.
+//
+// Transport.Validate refuses negative fields, an Initial above Max, and a Factor below 1.
 type Exponential struct {
-	Initial           time.Duration // before the first retry; 0: 1 s
+	Initial           time.Duration // before the first retry; 0: 1 s, or Max where that is shorter
 	ThrottlingInitial time.Duration // in place of Initial after throttling; 0: Initial
 	Max               time.Duration // the longest pause; 0: 20 s
 	Factor            float64       // by which each pause outgrows the one before it; 0: 2
@@ -60,9 +62,9 @@ func (e Exponential) Delay(n int, class Class, _ time.Duration) time.Duration {
 }
 
 func (e Exponential) withDefaults() Exponential {
-	e.Initial = orDefault(e.Initial, defaultInitial)
-	e.ThrottlingInitial = orDefault(e.ThrottlingInitial, e.Initial)
 	e.Max = orDefault(e.Max, defaultMax)
+	e.Initial = orDefault(e.Initial, min(defaultInitial, e.Max))
+	e.ThrottlingInitial = orDefault(e.ThrottlingInitial, e.Initial)
 	e.Factor = orDefault(e.Factor, defaultFactor)
 	if e.Jitter == nil {
 		e.Jitter = FullJitter
@@ -71,11 +73,10 @@ func (e Exponential) withDefaults() Exponential {
 }
 
 func (e Exponential) validate() error {
-	switch d := e.withDefaults(); {
-	case d.Max < 0:
-		return fmt.Errorf("Backoff.Max is %v; it must be above 0, or 0 for %v", e.Max, defaultMax)
-	case d.Initial < 0 || d.Initial > d.Max:
-		return fmt.Errorf("Backoff.Initial is %v; it must be above 0 and at most Max, %v", d.Initial, d.Max)
+	d := e.withDefaults()
+	switch err := validPauses(d.Initial, d.Max); {
+	case err != nil:
+		return err
 	case d.ThrottlingInitial < 0 || d.ThrottlingInitial > d.Max:
 		return fmt.Errorf("Backoff.ThrottlingInitial is %v; it must be above 0 and at most Max, %v", d.ThrottlingInitial, d.Max)
 	case !(d.Factor >= 1) || math.IsInf(d.Factor, 0):
@@ -84,10 +85,20 @@ func (e Exponential) validate() error {
 	return nil
 }
 
+func validPauses(initial, limit time.Duration) error {
+	switch {
+	case limit < 0:
+		return fmt.Errorf("Backoff.Max is %v; it must be above 0, or 0 for %v", limit, defaultMax)
+	case initial < 0 || initial > limit:
+		return fmt.Errorf("Backoff.Initial is %v; it must be above 0 and at most Max, %v", initial, limit)
+	}
+	return nil
+}
+
 // Decorrelated is the decorrelated jitter of the AWS Architecture Blog's "Exponential Backoff And Jitter":
 // min(Max, rand(Initial, 3*previous)), where the pause before the first retry takes Initial for the previous one.
 type Decorrelated struct {
-	Initial time.Duration // the shortest pause; 0: 1 s
+	Initial time.Duration // the shortest pause; 0: 1 s, or Max where that is shorter
 	Max     time.Duration // the longest pause; 0: 20 s
 }
 
@@ -104,19 +115,14 @@ func (d Decorrelated) Delay(n int, _ Class, last time.Duration) time.Duration {
 }
 
 func (d Decorrelated) withDefaults() Decorrelated {
-	d.Initial = orDefault(d.Initial, defaultInitial)
 	d.Max = orDefault(d.Max, defaultMax)
+	d.Initial = orDefault(d.Initial, min(defaultInitial, d.Max))
 	return d
 }
 
 func (d Decorrelated) validate() error {
-	switch w := d.withDefaults(); {
-	case w.Max < 0:
-		return fmt.Errorf("Backoff.Max is %v; it must be above 0, or 0 for %v", d.Max, defaultMax)
-	case w.Initial < 0 || w.Initial > w.Max:
-		return fmt.Errorf("Backoff.Initial is %v; it must be above 0 and at most Max, %v", w.Initial, w.Max)
-	}
-	return nil
+	d = d.withDefaults()
+	return validPauses(d.Initial, d.Max)
 }
 
 // A Jitter takes a pause and returns it, or a random part of it, so that callers which failed together do not

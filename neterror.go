@@ -1,6 +1,7 @@
 package awsretry
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -11,10 +12,10 @@ import (
 )
 
 // errorClass classifies a transport error: Permanent where the same request would fail in the same way (the caller's
-// URL, header or body, a certificate or a TLS handshake, a DNS name that does not exist), Timeout where nobody
-// answered in time, and else Transient: dial errors, resets, EOF, HTTP/2's GOAWAY and stream errors.
+// URL, header or body, a certificate or a TLS handshake, a DNS name that does not exist) or somebody cancelled it, Timeout
+// where nobody answered in time, and else Transient: dial errors, resets, EOF, HTTP/2's GOAWAY and stream errors.
 func errorClass(err error) Class {
-	if tlsFailed(err) || requestFaulty(err) || nameMissing(err) || proxyRefused(err) {
+	if tlsFailed(err) || requestFaulty(err) || nameMissing(err) || proxyRefused(err) || errors.Is(err, context.Canceled) {
 		return Permanent
 	}
 	if timedOut(err) {
@@ -97,15 +98,13 @@ var requestFaults = [...]string{
 // proxyRefused reports whether a proxy answered CONNECT with a status that a retry does not mend, such as 407. Of the
 // answer net/http leaves the status text alone.
 func proxyRefused(err error) bool {
-	return holds(err, func(err error) bool {
-		text := err.Error()
-		for status := 400; status < 500; status++ {
-			if text == http.StatusText(status) {
-				return text != "" && !statusClass(status).Retryable()
-			}
+	text := err.Error()
+	for status := 400; status < 500; status++ {
+		if text == http.StatusText(status) {
+			return text != "" && !statusClass(status).Retryable()
 		}
-		return false
-	})
+	}
+	return false
 }
 
 // neverSent reports whether err shows that nothing of the request was sent, or that the server says that it did nothing.

@@ -39,6 +39,7 @@ func TestTransportErrorsByType(t *testing.T) {
 		{&net.DNSError{IsTemporary: true}, awsretry.Transient},
 		{&net.DNSError{IsNotFound: true}, awsretry.Permanent},
 		{&net.OpError{Op: "dial", Err: &net.DNSError{IsNotFound: true}}, awsretry.Permanent},
+		{context.Canceled, awsretry.Permanent},
 		{context.DeadlineExceeded, awsretry.Timeout}, // not the caller's, which never gets here
 		{errors.New("http2: Transport received Server's graceful shutdown GOAWAY"), awsretry.Transient},
 		{errors.New("something else"), awsretry.Transient},
@@ -53,9 +54,6 @@ func TestTransportErrorsByType(t *testing.T) {
 		{&net.AddrError{Err: "missing port in address", Addr: "x"}, awsretry.Permanent},
 		{http.ErrSchemeMismatch, awsretry.Permanent},
 		{&http.MaxBytesError{}, awsretry.Permanent},
-		{errors.New("Proxy Authentication Required"), awsretry.Permanent},
-		{errors.New("Too Many Requests"), awsretry.Transient},
-		{errors.New("Service Unavailable"), awsretry.Transient},
 		{errors.New(""), awsretry.Transient},
 	}
 	for _, tt := range tests {
@@ -68,6 +66,32 @@ func TestTransportErrorsByType(t *testing.T) {
 			if got := awsretry.DefaultPolicy(&awsretry.Attempt{Err: err}); got != tt.want {
 				t.Errorf("%T %v: %v, want %v", err, err, got, tt.want)
 			}
+		}
+	}
+}
+
+// The status text is all that net/http leaves of a proxy's answer, and the whole of its error.
+func TestProxyErrors(t *testing.T) {
+	tests := map[string]awsretry.Class{
+		"Proxy Authentication Required": awsretry.Permanent,
+		"Too Many Requests":             awsretry.Transient,
+		"Service Unavailable":           awsretry.Transient,
+		"upstream: Not Found":           awsretry.Transient,
+	}
+	for text, want := range tests {
+		if got := awsretry.DefaultPolicy(&awsretry.Attempt{Err: errors.New(text)}); got != want {
+			t.Errorf("%s: %v, want %v", text, got, want)
+		}
+	}
+}
+
+func TestDefaultPolicyOfAnEndedContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	req := newRequest(t, "GET", nil).WithContext(ctx)
+	for _, err := range []error{context.Canceled, context.DeadlineExceeded, io.EOF} {
+		if got := awsretry.DefaultPolicy(&awsretry.Attempt{Request: req, Err: err}); got != awsretry.Permanent {
+			t.Errorf("%v: %v", err, got)
 		}
 	}
 }

@@ -33,9 +33,7 @@ func LogTo(logger *slog.Logger) func(Attempt) {
 
 func attemptAttrs(a Attempt) []slog.Attr {
 	attrs := make([]slog.Attr, 0, 12)
-	var query string
 	if a.Request != nil && a.Request.URL != nil {
-		query = a.Request.URL.RawQuery
 		attrs = append(attrs, slog.String("method", a.Request.Method), slog.String("url", bareURL(a.Request.URL)))
 	}
 	attrs = append(attrs, slog.Int("attempt", a.Number), slog.String("class", a.Class.String()))
@@ -46,7 +44,7 @@ func attemptAttrs(a Attempt) []slog.Attr {
 		attrs = append(attrs, slog.String("code", a.Code))
 	}
 	if a.Err != nil {
-		attrs = append(attrs, slog.String("error", withoutQuery(a.Err, query)))
+		attrs = append(attrs, slog.String("error", withoutSecrets(a.Err)))
 	}
 	if !a.Start.IsZero() {
 		attrs = append(attrs, slog.Duration("elapsed", a.Elapsed))

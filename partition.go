@@ -22,6 +22,7 @@ type State struct {
 // A partition is what requests to one service, or one part of it, share.
 type partition struct {
 	name    string
+	host    string // as the first request spelled it, for a partition that is a host's; "" for another
 	quota   *Quota
 	limiter *RateLimiter // nil but in adaptive mode
 }
@@ -36,7 +37,7 @@ func (p *partition) state() State {
 
 // A partitionTable keeps the most recently used partitions.
 type partitionTable struct {
-	create func(name string) *partition
+	create func() *partition // without a name
 	size   int
 
 	// recent is the front of used. It is read without mu, so that requests which all go to one partition take no lock.
@@ -47,12 +48,13 @@ type partitionTable struct {
 	used   list.List                // of *partition, the most recently used in front
 }
 
-func newPartitionTable(size int, create func(string) *partition) *partitionTable {
+func newPartitionTable(size int, create func() *partition) *partitionTable {
 	return &partitionTable{create: create, size: size, byName: make(map[string]*list.Element)}
 }
 
-// get returns the named partition, which it makes where there is none, and which is then the most recently used.
-func (t *partitionTable) get(name string) *partition {
+// get returns the named partition, which it makes where there is none, and which is then the most recently used. host is the
+// name as a request's URL spells it, "" where it is none from a URL.
+func (t *partitionTable) get(name, host string) *partition {
 	if p := t.recent.Load(); p != nil && p.name == name {
 		return p
 	}
@@ -66,8 +68,10 @@ func (t *partitionTable) get(name string) *partition {
 			oldest := t.used.Remove(t.used.Back()).(*partition)
 			delete(t.byName, oldest.name)
 		}
-		element = t.used.PushFront(t.create(strings.Clone(name)))
-		t.byName[element.Value.(*partition).name] = element
+		p := t.create()
+		p.name, p.host = strings.Clone(name), strings.Clone(host)
+		element = t.used.PushFront(p)
+		t.byName[p.name] = element
 	}
 	p := element.Value.(*partition)
 	t.recent.Store(p)
@@ -128,14 +132,15 @@ func (t *Transport) Partitions() iter.Seq2[string, State] {
 func (e *engine) partitionOf(req *http.Request, options *callOptions) *partition {
 	switch {
 	case options != nil && options.hasPartition:
-		return e.partitions.get(options.partition)
+		return e.partitions.get(options.partition, "")
 	case e.partitionName != nil:
-		return e.partitions.get(e.partitionName(req))
+		return e.partitions.get(e.partitionName(req), "")
 	case req.URL == nil:
-		return e.partitions.get("")
+		return e.partitions.get("", "")
 	}
-	if p := e.partitions.recent.Load(); p != nil && p.name == req.URL.Host {
+	host := req.URL.Host
+	if p := e.partitions.recent.Load(); p != nil && p.host == host && host != "" {
 		return p
 	}
-	return e.partitions.get(strings.ToLower(req.URL.Host))
+	return e.partitions.get(strings.ToLower(host), host)
 }

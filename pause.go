@@ -38,17 +38,24 @@ func (c *call) nextPause(a *Attempt) time.Duration {
 	return max(backoff.Delay(a.Number-1, a.Class, c.lastDelay), 0)
 }
 
+// readWait is how long a retry waits, where its own pause is not longer, for a Read of the caller's body that is under way when
+// the answer is there. One that takes longer may be of a body which the caller goes on writing when it has the answer.
+const readWait = time.Second
+
 // pause sleeps, and reports whether the next attempt is to be made.
 func (c *call) pause(a *Attempt) bool {
-	if c.failFast && !c.pauseHolding(a) {
+	if (c.failFast || c.unpaid > 0) && !c.pauseHolding(a) {
+		a.Delay = 0
 		return false
 	}
-	if !c.commit(a) {
+	left, ok := c.commit(a)
+	if !ok {
+		a.Delay = 0
 		return false
 	}
 	c.tell(a)
 	c.discard(a)
-	if !c.failFast && !c.rest(a) {
+	if !c.failFast && !c.sleep(left) {
 		a.Stop = StopCanceled
 		return false
 	}
@@ -61,41 +68,60 @@ func (c *call) pause(a *Attempt) bool {
 	return true
 }
 
-// commit makes certain that the next attempt can have the body.
-func (c *call) commit(a *Attempt) bool {
+// commit makes certain that the next attempt can have the body, and returns what is left of the pause then.
+func (c *call) commit(a *Attempt) (left time.Duration, ok bool) {
 	defer c.attempt.hold()()
-	if c.body.commit(c.ctx.Done()) {
+	var limit time.Duration // none after a transport error: there is no answer that the caller could wait for
+	if a.Err == nil {
+		limit = max(readWait, a.Delay)
+	}
+	waited, ok := c.body.commit(limit, c.ctx.Done())
+	if !ok {
+		if a.Stop = StopBody; c.ended() != nil {
+			a.Stop = StopCanceled
+		}
+	}
+	return a.Delay - waited, ok
+}
+
+// pauseHolding does what may end in giving the answer back: it waits for the tokens that are not drawn yet (Quota.Wait), and under
+// RateLimit.FailFast for the pause to pass, behind which the rate limiter may refuse the next attempt.
+func (c *call) pauseHolding(a *Attempt) bool {
+	defer c.attempt.hold()()
+	if c.unpaid > 0 {
+		if c.acquire(c.unpaid) != nil {
+			a.Stop = StopCanceled
+			return false
+		}
+		if c.outlivesDeadline(a.Delay) {
+			a.Stop = StopDeadline
+			return false
+		}
+	}
+	if !c.failFast {
 		return true
 	}
-	a.Delay = 0
-	if a.Stop = StopBody; c.ended() != nil {
+	if !c.sleep(a.Delay) {
+		a.Stop = StopCanceled
+		return false
+	}
+	taken, err := c.partition.limiter.wait(c.ctx)
+	switch {
+	case err == nil:
+		c.sendToken, c.sendTokenTaken = true, taken
+		return true
+	case errors.Is(err, ErrRateLimited):
+		a.Stop = StopRateLimit
+	default:
 		a.Stop = StopCanceled
 	}
 	return false
 }
 
-// pauseHolding is the pause of RateLimit.FailFast: the answer is kept meanwhile, because it goes back where the rate limiter
-// refuses the next attempt.
-func (c *call) pauseHolding(a *Attempt) bool {
-	defer c.attempt.hold()()
-	if c.rest(a) {
-		err := c.partition.limiter.Wait(c.ctx)
-		if err == nil {
-			c.sendToken = true
-			return true
-		}
-		if errors.Is(err, ErrRateLimited) {
-			a.Stop = StopRateLimit
-			return false
-		}
-	}
-	a.Stop = StopCanceled
-	return false
-}
-
-// rest waits for the tokens that are not drawn yet, then for the pause to pass.
-func (c *call) rest(a *Attempt) bool {
-	return (c.unpaid == 0 || c.acquire(c.unpaid) == nil) && c.sleep(a.Delay)
+// outlivesDeadline reports whether a pause from now on would not end before the context's deadline.
+func (c *call) outlivesDeadline(pause time.Duration) bool {
+	deadline, ok := c.ctx.Deadline()
+	return ok && !time.Now().Add(pause).Before(deadline)
 }
 
 // sleep reports whether the whole pause was slept.

@@ -59,12 +59,12 @@ type Attempt struct {
 	Request  *http.Request  // the caller's own, not to be changed
 	Number   int            // from 1
 	Response *http.Response // nil where Err is not; its body is for the caller of RoundTrip alone
-	Err      error          // the transport's, as it came
+	Err      error          // the transport's, as it came, or that AttemptTimeout is over
 	Code     string         // the AWS error code in the answer; "" where there is none
 	Class    Class
 
 	// Start is the time of sending, Elapsed the time until the answer was classified. Attempts are timed for observers:
-	// where there is none, both are zero.
+	// where there is none, these and Waited are zero.
 	Start   time.Time
 	Elapsed time.Duration
 	Waited  time.Duration // for a send token (adaptive mode)
@@ -84,6 +84,8 @@ type Policy func(*Attempt) Class
 // 408 and 5xx are Transient, but not 501, 505, 506, 507, 508, 510 and 511; every other status from 400 on is Permanent.
 func DefaultPolicy(a *Attempt) Class {
 	switch {
+	case a.Err != nil && a.Request != nil && a.Request.Context().Err() != nil:
+		return Permanent // the caller wants no answer any more
 	case a.Err != nil:
 		return errorClass(a.Err)
 	case a.Response == nil:

@@ -140,7 +140,7 @@ func (q *Quota) draw(n int64) error {
 // Release puts n tokens back, and drops those that do not fit. An n of 0 or less changes nothing.
 func (q *Quota) Release(n int) {
 	if q.refill == nil {
-		q.putBack(int64(n), int64(q.capacity))
+		q.putBack(int64(n))
 		return
 	}
 	if n <= 0 {
@@ -151,10 +151,10 @@ func (q *Quota) Release(n int) {
 	q.refill.put(q.refill.now(), float64(n))
 }
 
-func (q *Quota) putBack(n, capacity int64) {
+func (q *Quota) putBack(n int64) {
 	for {
 		tokens := q.tokens.Load()
-		room := capacity - tokens
+		room := int64(q.capacity) - tokens
 		if room == 0 || n <= 0 { // full: every success of a healthy service comes here
 			return
 		}

@@ -15,6 +15,9 @@ func (c *call) prepare() error {
 	number := c.number + 1
 	c.told, c.closed, c.abandoned = false, false, false
 	insideRetry := c.options != nil && c.options.attempt > 0
+	if why := c.ended(); why != nil && c.first.engine == nil { // the wait for a token may have been long
+		return c.error(StopCanceled, interruption(c.ctx, why, c.lastFailure()))
+	}
 	if number == 1 && !c.ownRequest && !insideRetry && !c.body.copied() {
 		c.out = c.req
 		c.body.open(true)
@@ -30,6 +33,9 @@ func (c *call) prepare() error {
 	} else {
 		c.out = c.req.Clone(ctx)
 		c.out.Trailer = c.req.Trailer // the caller may fill it in while the body is read
+		if c.out.Header == nil {
+			c.out.Header = make(http.Header)
+		}
 	}
 	c.out.Body = c.body.open(!c.mayRetry(number))
 	c.out.GetBody = c.body.again()
@@ -56,7 +62,10 @@ func (c *call) prepare() error {
 
 // setHeaders sets those of the AWS SDKs and Tools Reference Guide's retry headers.
 func (c *call) setHeaders(number int) {
-	header := c.req.Header.Clone()
+	header := c.out.Header
+	if c.hook == nil { // it is the caller's
+		header = header.Clone()
+	}
 	if header == nil {
 		header = make(http.Header)
 	}
@@ -109,7 +118,7 @@ func (c *call) send(a *Attempt) {
 	if c.newConn {
 		base = c.fresh()
 	}
-	c.held, c.sending = nil, true
+	c.held, c.sending, c.sendTokenTaken = nil, true, false
 	switch {
 	case c.number == 1 && c.first.engine != nil:
 		a.Response, a.Err = c.first.resp, c.first.err

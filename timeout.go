@@ -89,18 +89,19 @@ func (c *attemptContext) explain(err error) error {
 
 // bind ends the context with the response's body.
 func (c *attemptContext) bind(resp *http.Response) {
-	switch body := resp.Body.(type) {
-	case nil:
+	body := resp.Body
+	if body == nil || body == http.NoBody {
 		c.end()
-	case io.ReadWriteCloser:
+		return
+	}
+	if resp.StatusCode == http.StatusSwitchingProtocols {
 		c.timer.Stop() // the connection has changed hands
-		resp.Body = &upgradedBody{body, c}
-	default:
-		if body == http.NoBody {
-			c.end()
-			return
-		}
-		resp.Body = &timedBody{body, c}
+	}
+	timed := &timedBody{body, c}
+	if w, ok := body.(io.Writer); ok {
+		resp.Body = &timedWriter{timed, w}
+	} else {
+		resp.Body = timed
 	}
 }
 
@@ -127,21 +128,17 @@ func (b *timedBody) Close() error {
 	return err
 }
 
-// An upgradedBody is the body of a 101, a connection that can be written to.
-type upgradedBody struct {
-	io.ReadWriteCloser
-	ctx *attemptContext
-}
-
-func (b *upgradedBody) Close() error {
-	err := b.ReadWriteCloser.Close()
-	b.ctx.end()
-	return err
+// A timedWriter is the body of a response that can be written to, such as a 101's.
+type timedWriter struct {
+	*timedBody
+	io.Writer
 }
 
 // CloseWrite closes the sending side, as the body that net/http gives can.
-func (b *upgradedBody) CloseWrite() error {
-	if half, ok := b.ReadWriteCloser.(interface{ CloseWrite() error }); ok {
+func (b *timedWriter) CloseWrite() error { return closeWrite(b.Writer) }
+
+func closeWrite(w io.Writer) error {
+	if half, ok := w.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
 	}
 	return fmt.Errorf("awsretry: CloseWrite: %w", http.ErrNotSupported)

@@ -40,7 +40,8 @@ type Transport struct {
 	MaxPartitions int // kept; 0: 1024; the least recently used goes first
 
 	// MaxBodyBuffer is how many bytes are held of a request body that cannot be had again: one without GetBody that is no
-	// io.ReaderAt with a size either. A longer body is sent once. 0: 1 MiB; negative: nothing is held. An io.ReaderAt with a
+	// io.ReaderAt with a size either. A longer body is sent once. 0: 1 MiB; negative: none, but for what a Read that is under
+	// way brings when the answer comes early. Where such a Read takes longer than the pause, and than a second, there is no retry. An io.ReaderAt with a
 	// size, such as an *os.File, is read by its ReadAt alone: its Read must not give other bytes.
 	MaxBodyBuffer int64
 
@@ -58,8 +59,8 @@ type Transport struct {
 	SDKHeaders    bool
 	NestedRetries bool // retry although the request says, in amz-sdk-request, that an outer AWS SDK loop retries it
 
-	// Observe is called once for every attempt, after the decision on it and before the pause. It must not keep the
-	// Response's body. nil: nobody is told.
+	// Observe is called once for every attempt, after the decision on it and before the pause (with RateLimit.FailFast, which
+	// decides then, behind it). It must not keep the Response's body. nil: nobody is told.
 	Observe func(Attempt)
 
 	running  atomic.Pointer[engine] // set by the first request
@@ -96,9 +97,11 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // A plainAnswer is what a first attempt brought that needed nothing but sending.
 type plainAnswer struct {
-	engine *engine // nil where nothing was sent
-	resp   *http.Response
-	err    error
+	engine  *engine // nil where nothing was sent
+	resp    *http.Response
+	err     error
+	options *callOptions // the context's, where asked says that they were looked up
+	asked   bool
 }
 
 // sendPlain makes the first attempt where neither the settings nor the request ask for anything beside it.
@@ -108,11 +111,15 @@ func (t *Transport) sendPlain(req *http.Request) plainAnswer {
 		req.Body != nil && req.Body != http.NoBody && req.GetBody == nil {
 		return plainAnswer{}
 	}
-	if ctx := req.Context(); ctx.Err() != nil || optionsOf(ctx) != nil {
+	ctx := req.Context()
+	if ctx.Err() != nil {
 		return plainAnswer{}
 	}
+	if options := optionsOf(ctx); options != nil {
+		return plainAnswer{options: options, asked: true}
+	}
 	resp, err := e.base.RoundTrip(req)
-	return plainAnswer{e, resp, err}
+	return plainAnswer{engine: e, resp: resp, err: err, asked: true}
 }
 
 // succeeded reports whether there is nothing more to do, and books the success.

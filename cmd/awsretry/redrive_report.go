@@ -20,7 +20,8 @@ import (
 // A redriveReport tells what becomes of each letter: a line on standard output, and on a terminal a progress bar below it.
 type redriveReport struct {
 	process
-	letters int           // that are to be sent
+	letters int // that are to be sent
+	out     *keptError
 	json    *json.Encoder // nil: for people
 	palette palette
 
@@ -30,9 +31,9 @@ type redriveReport struct {
 }
 
 func newRedriveReport(p process, asJSON bool, letters int) *redriveReport {
-	r := &redriveReport{process: p, letters: letters, palette: newPalette(p, p.stdout)}
+	r := &redriveReport{process: p, letters: letters, out: &keptError{Writer: p.stdout}, palette: newPalette(p, p.stdout)}
 	if asJSON {
-		r.json = json.NewEncoder(p.stdout)
+		r.json = json.NewEncoder(r.out)
 		r.json.SetEscapeHTML(false)
 		return r
 	}
@@ -70,8 +71,8 @@ func (r *redriveReport) begin(dir, how string) {
 	if r.json != nil || r.letters == 0 {
 		return
 	}
-	fmt.Fprintf(r.stdout, "%s\n%s\n\n", r.palette.bold(count(r.letters, "dead letter")+" in "+oneLine(dir)), r.palette.faint(how))
-	fmt.Fprintln(r.stdout, r.palette.faint(redriveRow("#", "METHOD", "STATUS", "ATTEMPTS", "TIME")+left("RESULT", resultWidth)+"  URL"))
+	fmt.Fprintf(r.out, "%s\n%s\n\n", r.palette.bold(count(r.letters, "dead letter")+" in "+oneLine(dir)), r.palette.faint(how))
+	fmt.Fprintln(r.out, r.palette.faint(redriveRow("#", "METHOD", "STATUS", "ATTEMPTS", "TIME")+left("RESULT", resultWidth)+"  URL"))
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.bar != nil {
@@ -123,7 +124,7 @@ func (r *redriveReport) letter(req *http.Request, last awsretry.Attempt, err err
 	if detail != "" {
 		row += "  " + r.palette.faint(oneLine(detail))
 	}
-	r.above(r.stdout, row)
+	r.above(r.out, row)
 	if r.bar != nil {
 		r.bar.Describe("")
 		if r.number <= r.letters { // letters may have come since they were counted
@@ -176,6 +177,8 @@ func (r *redriveReport) end(ctx context.Context, done delivery.Redriven, err err
 		r.verdict(done, faults, interrupted)
 	}
 	switch {
+	case r.out.err != nil:
+		return failed(r.out.err)
 	case interrupted || faults > 0:
 		return &failure{status: exitFailure}
 	case done.Kept+done.Busy > 0:
@@ -187,9 +190,9 @@ func (r *redriveReport) end(ctx context.Context, done delivery.Redriven, err err
 // verdict is the last line.
 func (r *redriveReport) verdict(done delivery.Redriven, faults int, interrupted bool) {
 	if r.letters > 0 {
-		fmt.Fprintln(r.stdout)
+		fmt.Fprintln(r.out)
 	} else if done == (delivery.Redriven{}) && faults == 0 {
-		fmt.Fprintln(r.stdout, "No dead letters")
+		fmt.Fprintln(r.out, "No dead letters")
 		return
 	}
 	text := grouped(done.Delivered) + " delivered"
@@ -215,7 +218,7 @@ func (r *redriveReport) verdict(done delivery.Redriven, faults int, interrupted 
 	if interrupted || faults > 0 || done.Kept+done.Busy > 0 {
 		mark = r.palette.bad("✗")
 	}
-	fmt.Fprintf(r.stdout, "%s %s\n", mark, r.palette.bold(text))
+	fmt.Fprintf(r.out, "%s %s\n", mark, r.palette.bold(text))
 }
 
 // errorsOf are the errors that were joined.

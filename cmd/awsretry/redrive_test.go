@@ -193,6 +193,24 @@ func TestRedriveAttemptTimeout(t *testing.T) {
 	}
 }
 
+// What cannot be told is an error, and no reason to send less.
+func TestRedriveWithoutOutput(t *testing.T) {
+	s, dir := serve(t, fine), t.TempDir()
+	bury(t, dir, s.URL, "1", nil)
+	bury(t, dir, s.URL, "2", nil)
+	var stderr bytes.Buffer
+	status := run(t.Context(), []string{"deadletter", "redrive", dir}, process{
+		stdin:      strings.NewReader(""),
+		stdout:     fullDisk{},
+		stderr:     &stderr,
+		getenv:     func(string) string { return "" },
+		isTerminal: func(io.Writer) bool { return false },
+	})
+	if status != 1 || stderr.String() != "awsretry deadletter redrive: no space left on device\n" || lettersIn(t, dir) != 0 {
+		t.Errorf("status %d, %q, %d letters left; want 1, the reason, and none", status, stderr.String(), lettersIn(t, dir))
+	}
+}
+
 // Two redrives of one folder share its letters.
 func TestRedriveBusy(t *testing.T) {
 	dir := t.TempDir()

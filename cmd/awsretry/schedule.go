@@ -24,7 +24,7 @@ Exit status: 0 success; 1 the policy is not valid, or a file cannot be read or w
 		Example: `  awsretry schedule policy.json
   awsretry schedule --compare --svg schedule.svg policy.json
   awsretry schedule --aws-managed
-  aws sns get-subscription-attributes --subscription-arn ARN --query Attributes.DeliveryPolicy --output text | awsretry schedule -`,
+  awsretry schedule --json - <policy.json`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if s.awsManaged || s.customerManaged {
 				return exactly()(cmd, args)
