@@ -150,11 +150,19 @@ func reverseProxy(t testing.TB, to string, by http.RoundTripper) http.Handler {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &httputil.ReverseProxy{
+	proxy := &httputil.ReverseProxy{
 		Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(target) },
 		Transport: by,
 		ErrorLog:  quiet,
 	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// Without it the server closes a body whose end was not read yet when the answer comes, for which the proxy's
+		// transport now and then gives up the answer.
+		if err := http.NewResponseController(w).EnableFullDuplex(); err != nil {
+			t.Error(err)
+		}
+		proxy.ServeHTTP(w, r)
+	})
 }
 
 // tunnel is a proxy's answer to CONNECT.
