@@ -77,7 +77,8 @@ func newRoot(p process) *cobra.Command {
 and shows what happened to each attempt and why it was, or was not, retried.`,
 		Example: `  awsretry demo                                   see it working, against a server of its own
   awsretry get https://api.example.com/orders     send a request, with retries
-  awsretry config                                 the settings in force, and where each comes from`,
+  awsretry config                                 the settings in force, and where each comes from
+  awsretry simulate outage                        what settings do to a service and its callers`,
 		Version:       version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -87,7 +88,7 @@ and shows what happened to each attempt and why it was, or was not, retried.`,
 	root.SetOut(p.stdout)
 	root.SetErr(p.stderr)
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newGet(p), newConfig(p), newDemo(p), newSchedule(p), newDeadLetter(p), newVersion())
+	root.AddCommand(newGet(p), newConfig(p), newDemo(p), newSimulate(p), newSchedule(p), newDeadLetter(p), newVersion())
 	return root
 }
 

@@ -1,0 +1,122 @@
+package simulate
+
+import (
+	"bytes"
+	"embed"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+)
+
+//go:embed scenarios/*.yaml
+var ready embed.FS
+
+const (
+	maxScenarioFile  = 1 << 20 // bytes
+	maxScenarioDepth = 100     // of brackets
+)
+
+// Names returns the names of the ready scenarios, in alphabetical order.
+func Names() []string {
+	files, _ := fs.Glob(ready, "scenarios/*.yaml") // the pattern is well-formed
+	for i, file := range files {
+		files[i] = strings.TrimSuffix(path.Base(file), ".yaml")
+	}
+	slices.Sort(files)
+	return files
+}
+
+// Source returns the file of a ready scenario, which explains every field.
+func Source(name string) ([]byte, error) {
+	if !slices.Contains(Names(), name) {
+		return nil, fmt.Errorf("simulate: there is no ready scenario %s; there are %s", clipped(name), strings.Join(Names(), ", "))
+	}
+	return ready.ReadFile("scenarios/" + name + ".yaml")
+}
+
+// Ready returns a ready scenario.
+func Ready(name string) (Scenario, error) {
+	text, err := Source(name)
+	if err != nil {
+		return Scenario{}, err
+	}
+	return Parse(text)
+}
+
+// Read returns the scenario in a file: see [Parse].
+func Read(file string) (Scenario, error) {
+	text, err := readLimited(file, maxScenarioFile)
+	if err != nil {
+		return Scenario{}, fmt.Errorf("simulate: %w", err)
+	}
+	s, err := Parse(text)
+	if err != nil {
+		return Scenario{}, fmt.Errorf("%s: %w", file, err)
+	}
+	return s, nil
+}
+
+// Parse reads a scenario from YAML, or from JSON, which is YAML too, and validates it. A field that is not known is an error.
+func Parse(text []byte) (s Scenario, err error) {
+	switch {
+	case len(text) > maxScenarioFile:
+		return Scenario{}, fmt.Errorf("simulate: the scenario is of %d bytes; at most %d are read", len(text), maxScenarioFile)
+	case tooDeep(text):
+		return Scenario{}, fmt.Errorf("simulate: the scenario nests more than %d brackets", maxScenarioDepth)
+	}
+	defer func() { // the YAML parser's, on texts that nobody thought of
+		if p := recover(); p != nil {
+			s, err = Scenario{}, fmt.Errorf("simulate: the scenario cannot be read as YAML: %v", p)
+		}
+	}()
+	decoder := yaml.NewDecoder(bytes.NewReader(text), yaml.Strict(), yaml.CustomUnmarshaler(wholeNumber))
+	if err := decoder.Decode(&s); err != nil {
+		return Scenario{}, fmt.Errorf("simulate: %w", err)
+	}
+	return s, s.Validate()
+}
+
+// wholeNumber is yaml's int, which would cut the fraction off a number that has one.
+func wholeNumber(n *int, text []byte) error {
+	v, err := strconv.Atoi(string(bytes.TrimSpace(text)))
+	if err != nil {
+		return fmt.Errorf("%s must be a whole number", clipped(string(text)))
+	}
+	*n = v
+	return nil
+}
+
+// tooDeep reports whether brackets nest so deep that parsing them would take long or overflow the stack. It also counts those in
+// strings and comments.
+func tooDeep(text []byte) bool {
+	depth := 0
+	for _, b := range text {
+		switch b {
+		case '[', '{':
+			depth++
+		case ']', '}':
+			depth--
+		}
+		if depth > maxScenarioDepth {
+			return true
+		}
+	}
+	return false
+}
+
+// UnmarshalYAML reads the short form or the long one.
+func (s *Setting) UnmarshalYAML(unmarshal func(any) error) error {
+	var short string
+	if unmarshal(&short) == nil {
+		parsed, err := parseSetting(short)
+		*s = parsed
+		return err
+	}
+	type long Setting
+	return unmarshal((*long)(s))
+}
