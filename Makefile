@@ -29,6 +29,9 @@ cover: ## Statement coverage of the library, and what is not covered
 bench: ## Side by side with rehttp, go-retryablehttp, failsafe-go and the AWS SDK for Go
 	cd bench && go run .
 
+pictures: ## The README's pictures, drawn again
+	cd cmd/awsretry && go run . schedule --compare --svg ../../docs/pictures/schedule.svg ../../docs/examples/delivery-policy.json >/dev/null
+
 interop: ## Real clients, real servers, real faults, and CHAOS (60s) of chaos; needs node and npm
 	cd interop && CI=true CHAOS=$(CHAOS) go test -race -count=1 -timeout 15m ./...
 
@@ -42,4 +45,4 @@ fuzz: ## Every fuzz target of the library for FUZZTIME (10s) each
 $(STATICCHECK): tools/go.mod tools/go.sum
 	@cd tools && go build -o ../$(STATICCHECK) honnef.co/go/tools/cmd/staticcheck
 
-.PHONY: help demo test lint cover bench interop fuzz
+.PHONY: help demo test lint cover bench interop pictures fuzz

@@ -50,33 +50,6 @@ func Example() {
 	// Output: 200 sent twice, whole
 }
 
-// An SDK that takes an *http.Client gets one, and a policy for what its service says in its own way: here GitHub's 403 that
-// means throttling.
-func ExamplePolicy() {
-	limited := func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("X-RateLimit-Remaining", "0")
-		w.WriteHeader(http.StatusForbidden)
-	}
-	server := startServer(limited, status(200, "ok"))
-	defer server.Close()
-
-	github := func(a *awsretry.Attempt) awsretry.Class {
-		if a.Response != nil && a.Response.StatusCode == http.StatusForbidden && a.Response.Header.Get("X-RateLimit-Remaining") == "0" {
-			return awsretry.Throttled
-		}
-		return awsretry.DefaultPolicy(a)
-	}
-	client := &http.Client{Transport: &awsretry.Transport{Policy: github, Backoff: quick}}
-	resp, err := client.Get(server.URL)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer resp.Body.Close()
-	fmt.Println(resp.StatusCode)
-	// Output: 200
-}
-
 // A payment is not made twice: a POST is repeated only where it was throttled, was never sent, or has an idempotency key.
 func ExampleIdempotentOnly() {
 	server := startServer(status(500, "did it work? who knows"), status(200, "paid"))

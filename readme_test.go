@@ -17,7 +17,7 @@ func TestReadmeCodeIsInTheExamples(t *testing.T) {
 		t.Fatal(err)
 	}
 	var examples strings.Builder
-	for _, name := range []string{"example_test.go", "readme_examples_test.go"} {
+	for _, name := range []string{"example_test.go", "example_policies_test.go", "readme_examples_test.go"} {
 		source, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
