@@ -31,6 +31,8 @@ bench: ## Side by side with rehttp, go-retryablehttp, failsafe-go and the AWS SD
 
 pictures: ## The README's pictures, drawn again
 	cd cmd/awsretry && go run . schedule --compare --svg ../../docs/pictures/schedule.svg ../../docs/examples/delivery-policy.json >/dev/null
+	cd cmd/awsretry && go run . simulate outage --settings naive,standard --picture ../../docs/pictures/outage.svg
+	cd cmd/awsretry && go run . simulate throttle --settings standard,adaptive --picture ../../docs/pictures/throttle.svg
 
 interop: ## Real clients, real servers, real faults, and CHAOS (60s) of chaos; needs node and npm
 	cd interop && CI=true CHAOS=$(CHAOS) go test -race -count=1 -timeout 15m ./...

@@ -56,9 +56,10 @@ func (g grid) pause(d time.Duration) time.Duration { return d - d%g.tick }
 // sleepUntil sleeps until t, unless that has passed.
 func (g grid) sleepUntil(t time.Duration) { time.Sleep(t - g.now()) }
 
-// wait sleeps until t and reports true, or false where ctx ends first. What can end ctx but its deadline comes after
-// the run, so no select is needed: it is known beforehand which of the two comes first.
-func (g grid) wait(ctx context.Context, t time.Duration) bool {
+// wait sleeps until t, an instant of the owner's, and reports true; or, where ctx ends before t or at t, until the owner's first instant from
+// then on, and reports false. What can end ctx but its deadline comes after the run, so no select is needed: it is known beforehand
+// which of the two comes first.
+func (g grid) wait(ctx context.Context, owner int, t time.Duration) bool {
 	if t != never {
 		deadline, ok := ctx.Deadline()
 		if !ok || t < deadline.Sub(g.start) {
@@ -67,7 +68,19 @@ func (g grid) wait(ctx context.Context, t time.Duration) bool {
 		}
 	}
 	<-ctx.Done()
+	g.sleepUntil(g.next(owner, g.now()))
 	return false
+}
+
+// align returns the instant at which the call's next request arrives, which is now then: the call's first one, when no one else acts either, or one of its
+// owner's. A send token comes at neither; then align waits, and reports false where ctx ends first.
+func (g grid) align(ctx context.Context, c *call) (at time.Duration, ok bool) {
+	now := g.now()
+	if now == c.start || g.owns(c.owner, now) {
+		return now, true
+	}
+	at = g.next(c.owner, now)
+	return at, g.wait(ctx, c.owner, at)
 }
 
 // never is an instant that does not come.

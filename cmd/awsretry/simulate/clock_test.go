@@ -1,8 +1,10 @@
 package simulate
 
 import (
+	"context"
 	"math"
 	"net/http"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -27,12 +29,106 @@ func TestInstantsBelongToOneOwner(t *testing.T) {
 			if next < from || next >= from+g.tick || !g.owns(owner, next) {
 				t.Fatalf("owner %d's next instant from %d on is %d", owner, from, next)
 			}
-			for _, instant := range []time.Duration{next, g.deadline(owner, from)} {
-				key := 2*owner + int(instant-next)
+			for kind, instant := range []time.Duration{next, g.deadline(owner, from)} {
+				key := 2 * owner
+				if kind == 1 {
+					key++
+				}
 				if other, taken := at[instant]; taken && other != key {
 					t.Fatalf("instant %d is of two owners, or of an answer and a deadline", instant)
 				}
 				at[instant] = key
+			}
+		}
+	}
+}
+
+// Who comes at a foreign instant, with a send token or a time-out, goes on at one of its own.
+func TestForeignInstants(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGrid(50) // a tick of 100 ns
+		c := &call{owner: 7, start: 3}
+		deadline, cancel := context.WithDeadline(t.Context(), g.start.Add(333))
+		defer cancel()
+		for _, test := range []struct {
+			now, at time.Duration
+			ctx     context.Context
+			ok      bool
+		}{
+			{3, 3, t.Context(), true},   // the call's beginning
+			{14, 14, t.Context(), true}, // an instant of the owner's
+			{20, 114, t.Context(), true},
+			{114, 114, deadline, true},
+			{120, 214, deadline, true},
+			{320, 414, deadline, false},
+		} {
+			g.sleepUntil(test.now)
+			at, ok := g.align(test.ctx, c)
+			if at != test.at || ok != test.ok || g.now() != at {
+				t.Errorf("at %d: %d, %v at %d, want %d, %v", test.now, at, ok, g.now(), test.at, test.ok)
+			}
+		}
+		again, cancel := context.WithDeadline(t.Context(), g.start.Add(1001))
+		defer cancel()
+		if g.wait(again, 7, never) || g.now() != 1014 {
+			t.Errorf("a wait that a deadline at 1001 ends is over at %d", g.now())
+		}
+		last, cancel := context.WithDeadline(t.Context(), g.start.Add(1114))
+		defer cancel()
+		if g.wait(last, 7, 1114) || g.now() != 1114 {
+			t.Error("an answer at the deadline is in time")
+		}
+	})
+}
+
+// Whatever the setting, each retry but those that a send token lets go, and each answer, is at an instant of the caller's own.
+func TestInstantsOfARun(t *testing.T) {
+	for _, s := range restless() {
+		for _, setting := range s.Settings {
+			s := s.withDefaults()
+			m, err := setting.maker(nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			retries := 0
+			callers := map[uint64]time.Duration{} // when the call of that id began
+			synctest.Test(t, func(t *testing.T) {
+				g := newGrid(owners(s))
+				record := newRecorder(time.Duration(s.Duration), s.Clients.Count)
+				service := newService(s, g, record)
+				var watching sync.Mutex
+				watched := roundTripper(func(req *http.Request) (*http.Response, error) {
+					c := req.Context().Value(callKey{}).(*call)
+					sent := g.now()
+					resp, err := service.RoundTrip(req)
+					answered := g.now()
+					watching.Lock()
+					defer watching.Unlock()
+					if c.attempts > 1 {
+						retries++
+					}
+					if start, known := callers[c.id]; known && start != c.start {
+						t.Errorf("%s, %s: two calls draw the same random numbers", s.Name, setting.Label())
+					}
+					callers[c.id] = c.start
+					if sent >= record.end || answered >= record.end {
+						return resp, err // everybody stops at the same instant
+					}
+					if !m.limits && sent != c.start && !g.owns(c.owner, sent) || !g.owns(c.owner, answered) {
+						t.Errorf("%s, %s: attempt %d is sent at %d and answered at %d, the owner's instants are %d and %d", s.Name, setting.Label(),
+							c.attempts, sent, answered, g.next(c.owner, sent), g.next(c.owner, answered))
+					}
+					return resp, err
+				})
+				f := newFleet(s, m, g, watched, record)
+				ctx, cancel := context.WithCancel(t.Context())
+				f.start(ctx)
+				g.sleepUntil(record.end)
+				cancel()
+				f.calls.Wait()
+			})
+			if retries == 0 && setting.Use != UseNone {
+				t.Errorf("%s, %s: nothing is retried", s.Name, setting.Label())
 			}
 		}
 	}
@@ -102,7 +198,7 @@ func TestPausesAreTheLibrarys(t *testing.T) {
 			for n := range attempts - 1 {
 				from := seededPauses(mode.mode, mode.revision, least).Delay(n, class, 0)
 				to := seededPauses(mode.mode, mode.revision, most).Delay(n, class, 0)
-				near := (to - from) / 10
+				near := to / 10
 				if low[n] < from || low[n] > from+near || high[n] > to || high[n] < to-near {
 					t.Errorf("%v %v, %v, retry %d: the library pauses %v to %v, the simulator %v to %v",
 						mode.mode, mode.revision, class, n, low[n], high[n], from, to)

@@ -170,7 +170,7 @@ func TestPictures(t *testing.T) {
 			if got, want := strings.Count(strings.ToUpper(svg.String()), "#F1ECDF"), test.drawn*len(s.Events)+1; got != want {
 				t.Errorf("%d shaded events, want %d in %d panels", got, want, test.drawn)
 			}
-			if texts["virtual time (s)"] == 0 || texts["offered load and goodput (1/s)"] != 1 {
+			if texts["virtual time (s)"] == 0 || texts["30"] == 0 || texts["offered load and goodput (1/s)"] != 1 {
 				t.Errorf("the axes have no units: %v", texts)
 			}
 

@@ -74,6 +74,13 @@ func TestRunAgainstHandCalculation(t *testing.T) {
 			with(outage(tiny(Setting{Use: UseNaive}), outageHang, 2, 2.65), func(s *Scenario) { s.Clients.AttemptTimeout = ms(500) }),
 			figures{Calls: 88, Good: 87, Unfinished: 1, Attempts: 90}, 100 * time.Millisecond,
 		}, {
+			// The first call takes the only token; then three attempts, 206 ms, for each, whatever pause the service asks for.
+			"naive: Retry-After is not looked at",
+			with(tiny(Setting{Use: UseNaive}), func(s *Scenario) {
+				s.Service.Throttle = &Throttle{Rate: 0.001, Burst: 1, RetryAfter: seconds(5)}
+			}),
+			figures{Calls: 50, Good: 1, Failed: 48, Unfinished: 1, Attempts: 146, Throttled: 145}, 100 * time.Millisecond,
+		}, {
 			// Ten tokens pay for the two retries of the first call; after them nothing puts tokens back before the outage ends.
 			"standard: two retries until the bucket is empty",
 			with(outage(tiny(Setting{Use: UseStandard, Capacity: 10}), outageRefuse, 2, 9), func(s *Scenario) {
@@ -280,6 +287,9 @@ func TestSmallAndLarge(t *testing.T) {
 		o := mustRun(t, s).Outcomes[0]
 		if o.Calls != o.Good+o.Failed+o.Unfinished {
 			t.Errorf("%+v: %d calls, but %d good, %d failed, %d unfinished", c, o.Calls, o.Good, o.Failed, o.Unfinished)
+		}
+		if tokens := o.Series.Tokens[0].Value; c.Count == 20000 && tokens != 500 {
+			t.Errorf("%v tokens where hardly a client has called, want 500", tokens)
 		}
 		if c.MaxInFlight == 1 && (o.Failed < 5000 || o.Attempts > 100) {
 			t.Errorf("%+v: %d calls failed and %d attempts were sent", c, o.Failed, o.Attempts)

@@ -75,26 +75,18 @@ type fate struct {
 func (v *service) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx := req.Context()
 	c := ctx.Value(callKey{}).(*call)
-	now := v.grid.now()
-	if now != c.start && !v.grid.owns(c.owner, now) { // a send token came at the limiter's instant
-		now = v.grid.next(c.owner, now)
-		if !v.grid.wait(ctx, now) {
-			v.realign(c)
-			return nil, ctx.Err()
-		}
+	now, ok := v.grid.align(ctx, c)
+	if !ok {
+		return nil, ctx.Err()
 	}
 	c.attempts++
 	v.record.sent(now)
 	f := v.arrive(now, c)
 	if f.at != never {
 		f.at = v.grid.next(c.owner, f.at)
-		if deadline, ok := ctx.Deadline(); ok && deadline.Sub(v.grid.start) == f.at {
-			f.at += v.grid.tick // which of two things at one instant comes first is for nobody to say
-		}
 	}
-	if !v.grid.wait(ctx, f.at) {
+	if !v.grid.wait(ctx, c.owner, f.at) {
 		v.record.abandoned(v.grid.now())
-		v.realign(c)
 		return nil, ctx.Err()
 	}
 	v.record.answered(f.at, f.status)
@@ -106,12 +98,6 @@ func (v *service) RoundTrip(req *http.Request) (*http.Response, error) {
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: f.header, Body: http.NoBody, Request: req,
 	}, nil
-}
-
-// realign waits for an instant of the caller's, after a time-out that came at another.
-func (v *service) realign(c *call) {
-	now := v.grid.now()
-	v.grid.sleepUntil(v.grid.next(c.owner, now))
 }
 
 // statusLines are the statuses that the service answers with, as net/http writes them.

@@ -1,0 +1,33 @@
+// Command service shows what awsretry and other libraries make of a service that throttles and of one that is down for a while, side
+// by side, and prints one table for each case. It sends nothing over any network: the service is a model in this process.
+//
+//	go run ./service
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"time"
+)
+
+func main() {
+	quick := flag.Bool("quick", false, "a short run, to see that it works; its figures say little")
+	flag.Parse()
+	if flag.NArg() > 0 {
+		fmt.Fprintln(os.Stderr, "service: there are no arguments")
+		os.Exit(2)
+	}
+	os.Unsetenv(revisionVariable)
+	cases := full
+	if *quick {
+		cases = short
+	}
+	begin := time.Now()
+	r := cases.run(os.Stderr)
+	fmt.Fprintf(os.Stderr, "done after %v\n", time.Since(begin).Round(time.Second))
+	r.print(os.Stdout, cases)
+}
+
+// revisionVariable turns the AWS SDK's retryers, which read it at every call, into those of the 2026 revision.
+const revisionVariable = "AWS_NEW_RETRIES_2026"
