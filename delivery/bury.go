@@ -41,6 +41,9 @@ func (t *Transport) bury(req *http.Request, body *keptBody, resp *http.Response,
 func (t *Transport) deadLetter(req *http.Request, resp *http.Response, err error) DeadLetter {
 	dead := DeadLetter{Request: req.Clone(context.WithoutCancel(req.Context())), Err: err}
 	dead.Request.Trailer = req.Trailer // filled in while the body is read
+	if dead.Request.Body == nil {
+		dead.Request.Body = http.NoBody
+	}
 	//lint:ignore SA1019 a channel that is closed would cancel whatever is done with the dead letter
 	dead.Request.Cancel = nil
 	var content *RequestPolicy
@@ -62,10 +65,6 @@ func (t *Transport) deadLetter(req *http.Request, resp *http.Response, err error
 	var gaveUp *awsretry.Error
 	if errors.As(err, &gaveUp) {
 		dead.Attempts, stop = gaveUp.Attempts, gaveUp.Stop
-	}
-	var throttled *throttleError
-	if errors.As(err, &throttled) {
-		stop = throttled.stop
 	}
 	dead.Reason = string(stop)
 	return dead

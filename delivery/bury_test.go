@@ -147,7 +147,7 @@ func TestDeadLetterWithoutABody(t *testing.T) {
 			req.Body, req.GetBody = body, nil
 			called := false
 			tr := &Transport{Base: answering(400), DeadLetter: func(_ context.Context, dead DeadLetter) error {
-				called = dead.Request.Body == body
+				called = dead.Request.Body == http.NoBody
 				return nil
 			}}
 			send(t, tr, req)

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"example.com/awsretry"
 )
 
 func TestThrottleCountsEveryAttempt(t *testing.T) {
@@ -71,4 +73,37 @@ func TestThrottleEndsWithTheContext(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The error of a delivery that the throttle ended says why, as its dead letter does.
+func TestThrottleSaysWhyItStopped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		policy, err := Parse([]byte(`{"healthyRetryPolicy": {"numRetries": 3, "numNoDelayRetries": 3}, "throttlePolicy": {"maxReceivesPerSecond": 1}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		jitter := func(d time.Duration) time.Duration {
+			if d == 0 {
+				t.Error("a pause of 0 is jittered")
+			}
+			return d
+		}
+		for _, buried := range []bool{false, true} {
+			reason := ""
+			tr := &Transport{Policy: policy, Base: answering(503), Jitter: jitter}
+			if buried {
+				tr.DeadLetter = func(_ context.Context, dead DeadLetter) error {
+					reason = dead.Reason
+					return nil
+				}
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+			_, err := tr.RoundTrip(post(t, "http://a.example/", "x").WithContext(ctx))
+			cancel()
+			var gaveUp *awsretry.Error
+			if !errors.As(err, &gaveUp) || gaveUp.Stop != awsretry.StopDeadline || buried && reason != string(awsretry.StopDeadline) {
+				t.Errorf("%v; the dead letter's reason is %q", err, reason)
+			}
+		}
+	})
 }

@@ -24,7 +24,8 @@ import (
 // The policy's throttle counts all attempts of the Transport, so use one for each endpoint. The zero value is ready to use. The fields
 // are read at the first request and must not be changed from then on. A Transport is safe for concurrent use.
 //
-// RoundTrip returns the last answer, whatever its status, or an [*awsretry.Error].
+// RoundTrip returns the last answer, whatever its status, or an [*awsretry.Error]: also where the throttle leaves a retry no time before
+// the context's deadline, because its wait is no part of the policy's pause.
 type Transport struct {
 	Policy         *Policy           // nil: the default one; see Effective for a topic's
 	Base           http.RoundTripper // sends each attempt; nil: awsretry's shared pooled transport
@@ -65,11 +66,13 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	if t.DeadLetter == nil {
-		return inner.RoundTrip(req)
+		resp, err := inner.RoundTrip(req)
+		return resp, withStop(err)
 	}
 	body := keepBody(req)
 	defer body.release()
 	resp, err := inner.RoundTrip(body.lend())
+	err = withStop(err)
 	if err == nil && delivered(resp) {
 		return resp, nil
 	}
@@ -128,6 +131,9 @@ func (t *Transport) newInner() *awsretry.Transport {
 		Policy:         classify,
 		Backoff: awsretry.BackoffFunc(func(n int, _ awsretry.Class, _ time.Duration) time.Duration {
 			pause := schedule.pause(n)
+			if pause == 0 {
+				return 0
+			}
 			return min(max(jitter(pause), 0), pause)
 		}),
 		MaxRetryAfter: -1,
@@ -232,3 +238,13 @@ func (e *throttleError) Error() string {
 }
 
 func (e *throttleError) Unwrap() error { return e.err }
+
+// withStop gives the error of a delivery that the throttle ended the throttle's reason.
+func withStop(err error) error {
+	var throttled *throttleError
+	var gaveUp *awsretry.Error
+	if errors.As(err, &throttled) && errors.As(err, &gaveUp) {
+		gaveUp.Stop = throttled.stop
+	}
+	return err
+}

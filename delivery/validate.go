@@ -83,7 +83,7 @@ func (r *RetryPolicy) limits(path string) error {
 
 	lo, hi := *f.MinDelayTarget, *f.MaxDelayTarget
 	if lo < 1 || lo > maxDelayTarget {
-		refuse("minDelayTarget", lo, limitMinDelayTarget)
+		refuse("minDelayTarget", lo, limitMinDelayTarget+fmt.Sprintf(", %d at most", maxDelayTarget))
 	}
 	if hi < 1 || hi > maxDelayTarget {
 		refuse("maxDelayTarget", hi, limitMaxDelayTarget)

@@ -153,6 +153,8 @@ func Until(ctx context.Context, config Config, check func(ctx context.Context) (
 		case a.State == Done:
 		case a.State < Done || a.State > ServerError:
 			last.Reason = fmt.Errorf("check returned %v, which is no state; it must be Done, NotReady, Throttled or ServerError", a.State)
+		case ctx.Err() != nil:
+			last.Reason = sleep(ctx, 0)
 		case a.Number == config.MaxAttempts:
 			last.Reason = ErrMaxAttempts
 		default:

@@ -198,7 +198,7 @@ func TestContextEnds(t *testing.T) {
 				ctx, cancel := context.WithCancelCause(t.Context())
 				running := false
 				start := time.Now()
-				err := poll.Until(ctx, poll.Config{}, func(context.Context) (poll.State, error) {
+				err := poll.Until(ctx, poll.Config{MaxAttempts: 1}, func(context.Context) (poll.State, error) {
 					running = true
 					defer func() { running = false }()
 					cancel(why)
