@@ -35,7 +35,7 @@ func findCode(ctx context.Context, attempt time.Duration, resp *http.Response, r
 	}
 	var enough func([]byte) bool
 	if hidden {
-		enough = noHiddenError
+		enough = new(hiddenError).impossible
 	}
 	body := readAhead(resp.Body, resp.ContentLength, maxErrorBody, enough)
 	resp.Body = body.writable()
@@ -43,9 +43,10 @@ func findCode(ctx context.Context, attempt time.Duration, resp *http.Response, r
 	if attempt > 0 {
 		wait = min(wait, attempt)
 	}
-	body.waitIdle(ctx, wait)
+	cancel := cancelOf(req)
+	body.waitIdle(ctx, cancel, wait)
 	if hidden && body.begun() && attempt != wait { // S3 begins a document at once, and ends it, for a large copy, after minutes
-		body.waitIdle(ctx, max(attempt-wait, 0))
+		body.waitIdle(ctx, cancel, max(attempt-wait, 0))
 	}
 	return bodyCode(resp.Header, body.halt())
 }
@@ -64,27 +65,36 @@ func mayHideError(resp *http.Response, req *http.Request) bool {
 	return false
 }
 
-// noHiddenError reports whether a body that begins so is none of S3's error documents: what comes behind white space, the XML
-// declaration and comments is not <Error.
-func noHiddenError(body []byte) bool {
+// A hiddenError looks at the beginning of a body that may be one of S3's error documents, as it comes.
+type hiddenError struct{ skipped int } // of the body, in front of its root element
+
+// impossible reports whether the body is none of them: what comes behind white space, the XML declaration and comments is not
+// <Error. It is called with more of the same body each time.
+func (h *hiddenError) impossible(body []byte) bool {
 	const root = "<Error"
 	for {
-		body = bytes.TrimLeft(bytes.TrimPrefix(body, []byte("\xef\xbb\xbf")), " \t\r\n")
+		rest := body[h.skipped:]
 		var end string
 		switch {
-		case bytes.HasPrefix(body, []byte("<?")):
+		case len(rest) > 0 && strings.IndexByte(" \t\r\n", rest[0]) >= 0:
+			h.skipped++
+			continue
+		case bytes.HasPrefix(rest, []byte("\xef\xbb\xbf")):
+			h.skipped += 3
+			continue
+		case bytes.HasPrefix(rest, []byte("<?")):
 			end = "?>"
-		case bytes.HasPrefix(body, []byte("<!--")):
+		case bytes.HasPrefix(rest, []byte("<!--")):
 			end = "-->"
 		default:
-			n := min(len(body), len(root))
-			return string(body[:n]) != root[:n]
+			n := min(len(rest), len(root))
+			return string(rest[:n]) != root[:n]
 		}
-		i := bytes.Index(body, []byte(end))
+		i := bytes.Index(rest, []byte(end))
 		if i < 0 {
 			return false
 		}
-		body = body[i+len(end):]
+		h.skipped += i + len(end)
 	}
 }
 
@@ -102,7 +112,7 @@ func discard(ctx context.Context, resp *http.Response, reuse bool) {
 	}
 	if reuse && body != http.NoBody {
 		rest := readAhead(body, -1, drainLimit, nil)
-		rest.waitIdle(ctx, peekWait)
+		rest.waitIdle(ctx, nil, peekWait)
 		rest.halt()
 	}
 	resp.Body.Close()
@@ -167,10 +177,7 @@ func (b *aheadBody) fill(buf []byte, limit int, enough func([]byte) bool) {
 		if empty++; n > 0 {
 			empty = 0
 		}
-		if err == nil && empty == maxEmptyReads {
-			err = io.ErrNoProgress
-		}
-		if b.set(buf, err) || err != nil || enough != nil && enough(buf) {
+		if b.set(buf, err) || err != nil || empty == maxEmptyReads || enough != nil && enough(buf) {
 			return
 		}
 	}
@@ -183,8 +190,8 @@ func (b *aheadBody) set(held []byte, end error) (halted bool) {
 	return b.halted
 }
 
-// waitIdle returns when the goroutine has ended, the time is over (0: there is no limit), or ctx has ended.
-func (b *aheadBody) waitIdle(ctx context.Context, limit time.Duration) {
+// waitIdle returns when the goroutine has ended, the time is over (0: there is no limit), or the caller wants no answer any more.
+func (b *aheadBody) waitIdle(ctx context.Context, cancel <-chan struct{}, limit time.Duration) {
 	select {
 	case <-b.idle:
 		return
@@ -200,6 +207,7 @@ func (b *aheadBody) waitIdle(ctx context.Context, limit time.Duration) {
 	case <-b.idle:
 	case <-late:
 	case <-ctx.Done():
+	case <-cancel:
 	}
 }
 

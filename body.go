@@ -102,12 +102,12 @@ func (p *payload) canRetry() bool {
 }
 
 // commit makes certain that the body can be had again: from here on the attempt that has it reads no more of it. It waits no
-// longer than the limit (0: there is none), nor than done is open, and returns how long it did.
-func (p *payload) commit(limit time.Duration, done <-chan struct{}) (waited time.Duration, ok bool) {
+// longer than the limit (0: there is none), nor than the channels are open, and returns how long it did.
+func (p *payload) commit(limit time.Duration, done, cancel <-chan struct{}) (waited time.Duration, ok bool) {
 	if p.stream == nil {
 		return 0, true
 	}
-	return p.stream.freeze(p.current, limit, done)
+	return p.stream.freeze(p.current, limit, done, cancel)
 }
 
 // wait returns when the attempt has closed the body, or one of the channels ends the waiting.

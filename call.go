@@ -194,11 +194,11 @@ func (c *call) failure(a *Attempt) error {
 	if c.closed || a.Err == nil {
 		return interruption(c.ctx, why, c.lastFailure())
 	}
-	err := interruption(c.ctx, why, a.Err)
+	err := a.Err
 	if last := c.lastFailure(); last != nil && c.abandoned {
 		err = fmt.Errorf("%w; before that: %w", err, last)
 	}
-	return err
+	return interruption(c.ctx, why, err)
 }
 
 // keepRecord leaves the record of the last attempt to Outcome, in the context of the response's request: of ours, or of the

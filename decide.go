@@ -1,5 +1,7 @@
 package awsretry
 
+import "time"
+
 // decide says whether another attempt follows, and draws the tokens for it.
 func (c *call) decide(a *Attempt) bool {
 	a.Stop = c.stop(a)
@@ -27,7 +29,7 @@ func (c *call) stop(a *Attempt) Stop {
 	if !short {
 		return StopRetryAfter
 	}
-	if c.outlivesDeadline(delay) {
+	if c.outlivesDeadline(addSaturating(delay, c.tokenWait(a.Class))) {
 		return StopDeadline
 	}
 	if !c.body.canRetry() {
@@ -58,6 +60,14 @@ func (c *call) maxAttempts() int {
 		return c.dynamoDB.attempts
 	}
 	return c.attempts
+}
+
+// tokenWait is how long the tokens for a retry have to be waited for at least.
+func (c *call) tokenWait(class Class) time.Duration {
+	if !c.waitTokens {
+		return 0
+	}
+	return c.partition.quota.soonest(c.costs.of(class))
 }
 
 // draw draws the tokens for a retry, or leaves them to the pause where they are to be waited for.

@@ -188,7 +188,7 @@ func TestValidateWhileBaseIsInUse(t *testing.T) {
 	<-done
 }
 
-// After a wait for tokens the pause is held against the deadline once more, and the answer goes back at once.
+// Where the tokens and the pause cannot both be there before the deadline, the answer goes back at once.
 func TestQuotaWaitKeepsTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tr := &awsretry.Transport{
@@ -205,12 +205,46 @@ func TestQuotaWaitKeepsTheDeadline(t *testing.T) {
 		if err != nil || resp.StatusCode != 503 {
 			t.Fatal(resp, err)
 		}
-		// The second retry's tokens are there after 10 s, and 4 s more would be too many.
-		if took := time.Since(start); took != 10*time.Second || len(stops) != 2 || stops[1] != awsretry.StopDeadline {
+		// After 4 s there are 2 tokens; the other 3 take 6 s, and 4 s more would be too many.
+		if took := time.Since(start); took != 4*time.Second || len(stops) != 2 || stops[1] != awsretry.StopDeadline {
 			t.Errorf("stopped by %q after %v", stops, took)
 		}
-		if got := tokens(t, tr); got != 5 {
-			t.Errorf("%d tokens, want 5: the retry was not made", got)
+		if got := tokens(t, tr); got != 2 {
+			t.Errorf("%d tokens, want 2: none were drawn", got)
+		}
+	})
+}
+
+// Behind others in line the tokens take longer than they must; then the pause is held against the deadline once more.
+func TestQuotaWaitInLineKeepsTheDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr := &awsretry.Transport{
+			Base: sequence(503), MaxAttempts: 2,
+			Quota:   awsretry.QuotaConfig{Capacity: 5, InitialCost: 0, RefillPerSecond: 0.5, Wait: true},
+			Backoff: awsretry.BackoffFunc(func(int, awsretry.Class, time.Duration) time.Duration { return time.Second }),
+		}
+		results := make(chan awsretry.Stop, 3)
+		for range 3 { // the first finds 5 tokens, the second waits 10 s for 5 more, the third 20 s
+			go func() {
+				ctx, cancel := context.WithTimeout(t.Context(), 20500*time.Millisecond)
+				defer cancel()
+				resp, err := tr.RoundTrip(newRequest(t, "GET", nil).WithContext(ctx))
+				if err != nil {
+					t.Error(err)
+				}
+				outcome, _ := awsretry.Outcome(resp)
+				results <- outcome.Stop
+			}()
+		}
+		got := map[awsretry.Stop]int{}
+		for range 3 {
+			got[<-results]++
+		}
+		if got[awsretry.StopMaxAttempts] != 2 || got[awsretry.StopDeadline] != 1 {
+			t.Errorf("stopped by %v", got)
+		}
+		if left := tokens(t, tr); left != 5 {
+			t.Errorf("%d tokens, want 5: the third retry's came back", left)
 		}
 	})
 }
@@ -389,23 +423,25 @@ type attemptTimeout struct{}
 func (*attemptTimeout) Error() string { return "time-out" }
 func (*attemptTimeout) Timeout() bool { return true }
 
-// idling never gives anything.
-type idling struct{}
-
-func (idling) Read([]byte) (int, error) { return 0, nil }
-func (idling) Close() error             { return nil }
-
 func TestBodyThatGivesNothingDoesNotSpin(t *testing.T) {
-	tr := &awsretry.Transport{MaxAttempts: 1, Base: roundTripper(func(*http.Request) (*http.Response, error) {
-		resp := answer(400, "")
-		resp.Body, resp.ContentLength = idling{}, -1
-		return resp, nil
-	})}
-	resp, err := get(t, tr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.ReadAll(resp.Body); !errors.Is(err, io.ErrNoProgress) {
-		t.Errorf("got %v", err)
-	}
+	synctest.Test(t, func(t *testing.T) { // in which a goroutine that spins would stop the clock
+		empty := 150
+		tr := &awsretry.Transport{MaxAttempts: 1, Base: roundTripper(func(*http.Request) (*http.Response, error) {
+			resp := answer(400, "")
+			resp.Body, resp.ContentLength = io.NopCloser(readFunc(func(p []byte) (int, error) {
+				if empty--; empty > 0 {
+					return 0, nil
+				}
+				return copy(p, "late"), io.EOF
+			})), -1
+			return resp, nil
+		})}
+		resp, err := get(t, tr)
+		if err != nil || empty <= 0 {
+			t.Fatal(err, empty)
+		}
+		if body, err := io.ReadAll(resp.Body); string(body) != "late" || err != nil {
+			t.Errorf("read %q, %v", body, err)
+		}
+	})
 }

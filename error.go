@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"strconv"
 	"strings"
 )
 
@@ -28,7 +29,8 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("awsretry: %s after %d %s: %s", e.Stop, e.Attempts, attempts, withoutSecrets(e.Err))
 }
 
-var urls = regexp.MustCompile(`[A-Za-z][A-Za-z0-9+.-]*://[^\s"'<>]+`)
+// urls finds the URLs in a text: quoted ones to the closing quote, others to the next white space.
+var urls = regexp.MustCompile(`"[A-Za-z][A-Za-z0-9+.-]*://(?:\\.|[^"\\])*"|[A-Za-z][A-Za-z0-9+.-]*://\S+`)
 
 // withoutSecrets is err's text without what may be secret in the URLs in it: user, query and fragment.
 func withoutSecrets(err error) string {
@@ -36,16 +38,27 @@ func withoutSecrets(err error) string {
 		return "no error"
 	}
 	return urls.ReplaceAllStringFunc(err.Error(), func(text string) string {
-		u, err := url.Parse(text)
+		if text[0] != '"' {
+			return publicURL(text)
+		}
+		plain, err := strconv.Unquote(text)
 		if err != nil {
-			scheme, _, _ := strings.Cut(text, "://")
-			return scheme + "://…"
+			return `"…"`
 		}
-		if u.RawQuery != "" {
-			return bareURL(u) + "?…"
-		}
-		return bareURL(u)
+		return strconv.Quote(publicURL(plain))
 	})
+}
+
+func publicURL(text string) string {
+	u, err := url.Parse(text)
+	if err != nil {
+		scheme, _, _ := strings.Cut(text, "://")
+		return scheme + "://…"
+	}
+	if u.RawQuery != "" {
+		return bareURL(u) + "?…"
+	}
+	return bareURL(u)
 }
 
 // Unwrap returns Err.
@@ -54,7 +67,11 @@ func (e *Error) Unwrap() error { return e.Err }
 // Timeout reports whether the last failure was a time-out, as net.Error does; after StopCanceled, whether the context's
 // deadline ended it.
 func (e *Error) Timeout() bool {
-	if e.Stop == StopCanceled {
+	var end *interruptedError
+	switch {
+	case errors.As(e.Err, &end):
+		return errors.Is(end.why, context.DeadlineExceeded) || errors.Is(end.ctx, context.DeadlineExceeded)
+	case e.Stop == StopCanceled:
 		return errors.Is(e.Err, context.DeadlineExceeded)
 	}
 	return timedOut(e.Err)
@@ -83,19 +100,34 @@ func (e *answerError) Error() string {
 	return "the last answer was " + strings.TrimSpace(text)
 }
 
-// interruption is the error of a context that ended: it holds the context's error, its cause, and the failure before it,
-// where there are such.
+// An interruptedError is the error of a call whose caller wants no answer any more: it holds the context's error, its cause, and
+// the failure before it, where there are such.
+type interruptedError struct{ ctx, why, last error }
+
 func interruption(ctx context.Context, why, last error) error {
-	ctxErr := ctx.Err()
-	if last != nil && errors.Is(last, why) && (ctxErr == nil || errors.Is(last, ctxErr)) {
-		return last
+	return &interruptedError{ctx.Err(), why, last}
+}
+
+func (e *interruptedError) Error() string {
+	if e.last != nil && errors.Is(e.last, e.why) { // the transport's own words for it
+		return e.last.Error()
 	}
-	err := why
-	if ctxErr != nil && !errors.Is(why, ctxErr) {
-		err = fmt.Errorf("%w: %w", ctxErr, why)
+	text := e.why.Error()
+	if e.ctx != nil && !errors.Is(e.why, e.ctx) {
+		text = e.ctx.Error() + ": " + text
 	}
-	if last != nil {
-		err = fmt.Errorf("%w; before that: %w", err, last)
+	if e.last != nil {
+		text += "; before that: " + e.last.Error()
 	}
-	return err
+	return text
+}
+
+func (e *interruptedError) Unwrap() []error {
+	all := []error{e.why}
+	for _, err := range []error{e.ctx, e.last} {
+		if err != nil {
+			all = append(all, err)
+		}
+	}
+	return all
 }

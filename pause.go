@@ -71,17 +71,35 @@ func (c *call) pause(a *Attempt) bool {
 // commit makes certain that the next attempt can have the body, and returns what is left of the pause then.
 func (c *call) commit(a *Attempt) (left time.Duration, ok bool) {
 	defer c.attempt.hold()()
-	var limit time.Duration // none after a transport error: there is no answer that the caller could wait for
-	if a.Err == nil {
-		limit = max(readWait, a.Delay)
+	left = a.Delay
+	if c.failFast { // it is over
+		left = 0
 	}
-	waited, ok := c.body.commit(limit, c.ctx.Done())
-	if !ok {
-		if a.Stop = StopBody; c.ended() != nil {
-			a.Stop = StopCanceled
-		}
+	waited, ok := c.body.commit(c.patience(a, left), c.ctx.Done(), cancelOf(c.req))
+	switch {
+	case ok:
+		return left - waited, true
+	case c.ended() != nil:
+		c.giveUpAnswer(a)
+	default:
+		a.Stop = StopBody
 	}
-	return a.Delay - waited, ok
+	return 0, false
+}
+
+// patience is how long a Read of the caller's body that is under way is waited for: as long as the pause, which passes meanwhile, a
+// second at least, and not up to the deadline, when the answer would be lost. After a transport error there is no answer that
+// the caller could wait for, and so no limit (0), unless the attempt's time-out is what ended it.
+func (c *call) patience(a *Attempt, pause time.Duration) time.Duration {
+	var timeout *attemptTimeoutError
+	if a.Err != nil && !errors.As(a.Err, &timeout) {
+		return 0
+	}
+	limit := max(readWait, pause)
+	if deadline, ok := c.ctx.Deadline(); ok {
+		limit = min(limit, max(time.Until(deadline)/2, 1))
+	}
+	return limit
 }
 
 // pauseHolding does what may end in giving the answer back: it waits for the tokens that are not drawn yet (Quota.Wait), and under
@@ -90,7 +108,7 @@ func (c *call) pauseHolding(a *Attempt) bool {
 	defer c.attempt.hold()()
 	if c.unpaid > 0 {
 		if c.acquire(c.unpaid) != nil {
-			a.Stop = StopCanceled
+			c.giveUpAnswer(a)
 			return false
 		}
 		if c.outlivesDeadline(a.Delay) {
@@ -102,7 +120,7 @@ func (c *call) pauseHolding(a *Attempt) bool {
 		return true
 	}
 	if !c.sleep(a.Delay) {
-		a.Stop = StopCanceled
+		c.giveUpAnswer(a)
 		return false
 	}
 	taken, err := c.partition.limiter.wait(c.ctx)
@@ -113,9 +131,18 @@ func (c *call) pauseHolding(a *Attempt) bool {
 	case errors.Is(err, ErrRateLimited):
 		a.Stop = StopRateLimit
 	default:
-		a.Stop = StopCanceled
+		c.giveUpAnswer(a)
 	}
 	return false
+}
+
+// giveUpAnswer ends an answer that was kept, because the caller's context has ended and the answer's body with it.
+func (c *call) giveUpAnswer(a *Attempt) {
+	a.Stop = StopCanceled
+	if a.Response != nil {
+		c.forget(a)
+		a.Response.Body.Close()
+	}
 }
 
 // outlivesDeadline reports whether a pause from now on would not end before the context's deadline.
@@ -149,16 +176,20 @@ func (c *call) sleepHolding(d time.Duration) {
 // discard ends an answer that another attempt replaces. Its connection is used again after throttling, and generally not
 // after a transient failure (AWS SDKs and Tools Reference Guide, "Retry behavior"); the 2026 revision uses it always.
 func (c *call) discard(a *Attempt) {
-	c.lastErr = a.Err
 	if a.Err != nil {
-		c.newConn = false
+		c.lastErr, c.newConn = a.Err, false
 		return
 	}
 	reuse := a.Class == Throttled || c.revision == Revision2026
 	c.newConn = !reuse && c.fresh != nil && a.Response.ProtoMajor == 1 && usesPool(c.req.URL)
-	c.lastStatus, c.lastCode = a.Response.StatusCode, a.Code
-	c.closed, c.answer = true, nil
+	c.forget(a)
 	discard(c.ctx, a.Response, reuse)
+}
+
+// forget keeps of an answer that is about to be closed what an error may tell of it.
+func (c *call) forget(a *Attempt) {
+	c.lastErr, c.lastStatus, c.lastCode = nil, a.Response.StatusCode, a.Code
+	c.closed, c.answer = true, nil
 }
 
 // usesPool reports whether an *http.Transport sends to u over connections of its own. Other schemes are those of

@@ -177,3 +177,17 @@ func (q *Quota) Tokens() int {
 	}
 	return int(tokens)
 }
+
+// soonest is how long it takes until n tokens can have come back with time, whoever else waits for them.
+func (q *Quota) soonest(n int) time.Duration {
+	if q.refill == nil || n <= 0 {
+		return 0
+	}
+	q.refill.mu.Lock()
+	defer q.refill.mu.Unlock()
+	missing := float64(n) - q.refill.level(q.refill.now())
+	if seconds := missing / q.refill.rate; seconds < math.MaxInt64/float64(time.Second)/2 {
+		return max(time.Duration(seconds*float64(time.Second)), 0)
+	}
+	return math.MaxInt64 / 2
+}

@@ -39,8 +39,8 @@ func (r *recorder) complete() bool {
 func (r *recorder) completeLocked() bool { return !r.lost && (r.end == nil || r.end == io.EOF) }
 
 // freeze ends the attempt's reading, and reports whether the body is still complete then. What a Read that is under way
-// brings is kept, whatever r.limit; where it does not end in time, or before done, the attempt goes on reading.
-func (r *recorder) freeze(attempt *recording, limit time.Duration, done <-chan struct{}) (waited time.Duration, ok bool) {
+// brings is kept, whatever r.limit; where it does not end in time, or before the channels do, the attempt goes on reading.
+func (r *recorder) freeze(attempt *recording, limit time.Duration, done, cancel <-chan struct{}) (waited time.Duration, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.completeLocked() {
@@ -49,7 +49,7 @@ func (r *recorder) freeze(attempt *recording, limit time.Duration, done <-chan s
 	attempt.frozen = true
 	if attempt.reading {
 		start := time.Now()
-		attempt.waitForRead(limit, done)
+		attempt.waitForRead(limit, done, cancel)
 		waited = time.Since(start)
 	}
 	attempt.frozen = !attempt.reading && r.completeLocked()
@@ -58,7 +58,7 @@ func (r *recorder) freeze(attempt *recording, limit time.Duration, done <-chan s
 
 // waitForRead returns when the Read that is under way has ended, or the waiting is over. It requires that rec.mu is held, which
 // it gives up meanwhile.
-func (c *recording) waitForRead(limit time.Duration, done <-chan struct{}) {
+func (c *recording) waitForRead(limit time.Duration, done, cancel <-chan struct{}) {
 	paused := make(chan struct{})
 	c.paused = paused
 	c.rec.mu.Unlock()
@@ -76,6 +76,7 @@ func (c *recording) waitForRead(limit time.Duration, done <-chan struct{}) {
 	case <-paused:
 	case <-late:
 	case <-done:
+	case <-cancel:
 	}
 }
 

@@ -27,7 +27,7 @@ func (*attemptTimeoutError) Temporary() bool { return true }
 type attemptContext struct {
 	context.Context
 	deadline time.Time // expires, or the parent's where that is earlier
-	expires  time.Time // when the time-out ends the context, unless it is held
+	expires  time.Time // when the time-out ends the context, unless it is held; the call's alone
 	cancel   context.CancelCauseFunc
 	timer    *time.Timer
 }
@@ -73,6 +73,7 @@ func (c *attemptContext) hold() (resume func()) {
 	left := time.Until(c.expires)
 	return func() {
 		if c.Err() == nil {
+			c.expires = time.Now().Add(left)
 			c.timer.Reset(left)
 		}
 	}

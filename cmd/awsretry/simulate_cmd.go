@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -47,7 +48,7 @@ Settings are none, naive (a loop with a fixed pause), standard, adaptive, revisi
 Amazon SNS delivery policy; also aws-managed and customer-managed) and profile=NAME (of ~/.aws/config).`,
 		Example: `  awsretry simulate outage --picture outage.svg
   awsretry simulate throttle --settings standard,adaptive,profile=production
-  awsretry simulate herd --clients 10000 --duration 10m
+  awsretry simulate outage --clients 10000 --duration 10m
   awsretry simulate --print brownout > mine.yaml && awsretry simulate mine.yaml`,
 		Args: exactly("SCENARIO|FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -106,6 +107,11 @@ func (f *simulateFlags) scenario(name string, given func(flag string) bool) (sim
 		more := float64(f.clients.value) / float64(s.Clients.Count)
 		s.Clients.Count = f.clients.value
 		s.Clients.Think = simulate.Duration(min(float64(s.Clients.Think)*more, float64(time.Hour)))
+		for i := range s.Events {
+			if calls := &s.Events[i].Calls; *calls > 0 {
+				*calls = max(int(min(float64(*calls)/more, math.MaxInt32)), 1)
+			}
+		}
 	}
 	if given("rate") {
 		s.Clients.Rate = f.rate

@@ -45,9 +45,12 @@ func TestSimulateFile(t *testing.T) {
 	if err := os.WriteFile(file, []byte(printed.stdout), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	flags := []string{"--settings", "none", "--clients", "5", "--rate", "50"}
+	flags := []string{"--settings", "none", "--clients", "50", "--rate", "50"}
 	own := shell{}.run(t, append([]string{"simulate", file}, flags...)...)
 	ready := shell{}.run(t, append([]string{"simulate", "herd"}, flags...)...)
+	if !strings.Contains(own.stdout, "herd of 200 calls each") {
+		t.Errorf("a tenth of the clients makes other calls in all: %s", own.stdout)
+	}
 	if own.status != 0 || own != ready {
 		t.Errorf("the printed scenario gives %+v, the ready one %+v", own, ready)
 	}

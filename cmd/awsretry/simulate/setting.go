@@ -111,6 +111,8 @@ func (s Setting) validate() error {
 	switch {
 	case len(s.Name) > 100:
 		return fmt.Errorf("name is %s; it must be of at most 100 bytes", clipped(s.Name))
+	case !printable(s.Label()):
+		return fmt.Errorf("name is %s; it must be printable", clipped(s.Label()))
 	case s.MaxAttempts < 0 || s.MaxAttempts > maxAttempts:
 		return fmt.Errorf("max_attempts is %d; it must be 1 to %d, or 0 for the setting's own", s.MaxAttempts, maxAttempts)
 	case s.Pause < 0 || s.Pause > Duration(time.Hour):

@@ -5,16 +5,18 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"strings"
 	"time"
+	"unicode"
 )
 
 // The limits of a scenario. They keep a run within what a machine can hold and finish.
 const (
 	maxCount     = 1_000_000
 	maxAttempts  = 1000
-	maxOwners    = 1_000_000      // of instants, so that an owner's next instant is at most 2 ms away
-	maxDuration  = 24 * time.Hour //
-	maxCalls     = 50_000_000     // of one setting
+	maxOwners    = 500_000 // of instants and of deadlines, so that an owner's next instant is at most 1 ms away
+	maxDuration  = 24 * time.Hour
+	maxCalls     = 50_000_000 // of one setting
 	maxEvents    = 100
 	maxSettings  = 20
 	maxRate      = 1e6 // of anything, a second
@@ -30,6 +32,7 @@ func (s Scenario) Validate() error {
 	c.within("duration", s.Duration, Duration(time.Second), Duration(maxDuration))
 	c.check(time.Duration(s.Duration)%time.Second == 0, "duration", s.Duration, "in whole seconds")
 	c.check(len(s.Name) <= maxTextBytes && len(s.About) <= maxTextBytes, "name and about", "too long", fmt.Sprintf("at most %d bytes each", maxTextBytes))
+	c.check(printable(s.Name+s.About), "name and about", clipped(s.Name+s.About), "printable: they are shown on terminals")
 	c.clients(s)
 	c.service(s.Service)
 	c.check(len(s.Events) <= maxEvents, "events", len(s.Events), fmt.Sprintf("at most %d", maxEvents))
@@ -54,6 +57,11 @@ func (s Scenario) Validate() error {
 		c.size(s)
 	}
 	return errors.Join(c.faults...)
+}
+
+// printable reports whether nothing in s would steer a terminal.
+func printable(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
 // A checker gathers what is wrong.

@@ -30,10 +30,13 @@ func TestValidate(t *testing.T) {
 		{func(s *Scenario) { s.Duration = ms(1500) }, "in whole seconds"},
 		{func(s *Scenario) { s.About = strings.Repeat("x", 1000) }, "name and about"},
 
+		{func(s *Scenario) { s.Name = "\x1b[2J" }, `name and about is "\x1b[2J"; it must be printable`},
+		{setting(Setting{Use: UseNone, Name: "two\nlines"}), `name is "two\nlines"; it must be printable`},
+
 		{func(s *Scenario) { s.Clients.Count = 0 }, "clients.count is 0; it must be 1 to 1000000"},
 		{func(s *Scenario) { s.Clients.Count = -1 }, "clients.count is -1"},
 		{func(s *Scenario) { s.Clients.Count = math.MaxInt }, "clients.count"},
-		{func(s *Scenario) { s.Clients.Count = 1_000_000 }, "count * (callers + max_in_flight + 1) at most 500000"},
+		{func(s *Scenario) { s.Clients.Count = 1_000_000 }, "count * (callers + max_in_flight + 1) at most 250000"},
 		{func(s *Scenario) { s.Clients.Rate = 0 }, "without either nobody calls"},
 		{func(s *Scenario) { s.Clients.Rate = -1 }, "clients.rate is -1; it must be at least 0 and at most 1e+06"},
 		{func(s *Scenario) { s.Clients.Rate = math.NaN() }, "clients.rate is NaN"},
