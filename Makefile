@@ -37,6 +37,9 @@ pictures: ## The README's pictures, drawn again
 interop: ## Real clients, real servers, real faults, and CHAOS (60s) of chaos; needs node and npm
 	cd interop && CI=true CHAOS=$(CHAOS) go test -race -count=1 -timeout 15m ./...
 
+service: ## A throttled service and an outage, side by side with the peers (five to ten minutes)
+	cd bench && go run ./service
+
 fuzz: ## Every fuzz target of the library for FUZZTIME (10s) each
 	@for pkg in . ./delivery ./poll; do \
 		for target in $$(go test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
@@ -47,4 +50,4 @@ fuzz: ## Every fuzz target of the library for FUZZTIME (10s) each
 $(STATICCHECK): tools/go.mod tools/go.sum
 	@cd tools && go build -o ../$(STATICCHECK) honnef.co/go/tools/cmd/staticcheck
 
-.PHONY: help demo test lint cover bench interop pictures fuzz
+.PHONY: help demo test lint cover bench service interop pictures fuzz
