@@ -72,15 +72,29 @@ func BenchmarkGet(b *testing.B) {
 	})
 }
 
+// Two goroutines and more: nothing that the requests share is written.
+func BenchmarkGetParallel(b *testing.B) {
+	resp := &http.Response{StatusCode: 200, Header: http.Header{}, Body: http.NoBody}
+	tr := &awsretry.Transport{Base: roundTripper(func(*http.Request) (*http.Response, error) { return resp, nil })}
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		req := newRequest(b, "GET", nil)
+		for pb.Next() {
+			if _, err := tr.RoundTrip(req); err != nil {
+				b.Error(err)
+			}
+		}
+	})
+}
+
 func BenchmarkPost(b *testing.B) {
-	payload := bytes.NewReader(make([]byte, 1024))
+	content := make([]byte, 1024)
+	payload := bytes.NewReader(content)
 	req := newRequest(b, "POST", payload)
-	rewind := func() { payload.Reset(payload_) }
+	rewind := func() { payload.Reset(content) }
 	b.Run("stub alone", func(b *testing.B) { benchmark(b, answering(200), req, rewind) })
 	b.Run("awsretry", func(b *testing.B) { benchmark(b, &awsretry.Transport{Base: answering(200)}, req, rewind) })
 }
-
-var payload_ = make([]byte, 1024)
 
 func BenchmarkRetry(b *testing.B) {
 	b.Run("awsretry", func(b *testing.B) {

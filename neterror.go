@@ -15,6 +15,9 @@ import (
 // URL, header or body, a certificate or a TLS handshake, a DNS name that does not exist) or somebody cancelled it, Timeout
 // where nobody answered in time, and else Transient: dial errors, resets, EOF, HTTP/2's GOAWAY and stream errors.
 func errorClass(err error) Class {
+	if outran(err) {
+		return Timeout
+	}
 	if tlsFailed(err) || requestFaulty(err) || nameMissing(err) || proxyRefused(err) || errors.Is(err, context.Canceled) {
 		return Permanent
 	}

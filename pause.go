@@ -91,8 +91,7 @@ func (c *call) commit(a *Attempt) (left time.Duration, ok bool) {
 // second at least, and not up to the deadline, when the answer would be lost. After a transport error there is no answer that
 // the caller could wait for, and so no limit (0), unless the attempt's time-out is what ended it.
 func (c *call) patience(a *Attempt, pause time.Duration) time.Duration {
-	var timeout *attemptTimeoutError
-	if a.Err != nil && !errors.As(a.Err, &timeout) {
+	if a.Err != nil && !outran(a.Err) {
 		return 0
 	}
 	limit := max(readWait, pause)

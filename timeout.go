@@ -20,6 +20,12 @@ func (e *attemptTimeoutError) Error() string {
 func (*attemptTimeoutError) Timeout() bool   { return true }
 func (*attemptTimeoutError) Temporary() bool { return true }
 
+// outran reports whether AttemptTimeout is what ended an attempt.
+func outran(err error) bool {
+	var timeout *attemptTimeoutError
+	return errors.As(err, &timeout)
+}
+
 // An attemptContext is the context of one attempt with a time-out. It ends with the time-out, the caller's context, or the
 // end of the response body.
 //
