@@ -37,7 +37,6 @@ const (
 // Of a repeated header the first value that can be a code counts.
 func headerCode(h http.Header) string {
 	for _, v := range h[queryErrorHeader] {
-		v, _, _ = strings.Cut(v, ";")
 		if code := headerValueCode(v); code != "" {
 			return code
 		}
@@ -50,9 +49,10 @@ func headerCode(h http.Header) string {
 	return ""
 }
 
-// headerValueCode is the code in one header line. A proxy may have joined repeated lines with commas.
+// headerValueCode is the code in one header line, in front of a URL, of the ;TYPE of X-Amzn-Query-Error, and of what a proxy
+// joined to it with a comma.
 func headerValueCode(v string) string {
-	if i := strings.IndexAny(v, ":,"); i >= 0 {
+	if i := strings.IndexAny(v, ":,;"); i >= 0 {
 		v = v[:i]
 	}
 	return shapeCode(v)
