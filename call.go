@@ -29,7 +29,7 @@ type call struct {
 	sending        bool            // Base has out
 	newConn        bool            // the next attempt is not to use the connection of the last one
 	drawn          int             // tokens drawn for the attempt under way; put back where it is never made
-	unpaid         int             // tokens to wait for in the pause
+	unpaid         int             // tokens that are still to be waited for
 	sendToken      bool            // for the next attempt, taken already
 	sendTokenTaken bool            // from the limiter, for an attempt that is not sent yet
 	lastDelay      time.Duration   // the pause before the attempt under way
