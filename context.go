@@ -87,10 +87,11 @@ type recordKey struct{}
 // record. Whoever got the context from the request may ask for the record at any time.
 type recordContext struct {
 	context.Context
-	options callOptions
-	request *http.Request                 // the caller's
-	success atomic.Pointer[http.Response] // of a success whose record says nothing else, which most retries end in: it needs no memory
-	record  atomic.Pointer[Attempt]       // of every other answer
+	options   callOptions
+	request   *http.Request                 // the caller's
+	partition string                        // of a success; written before it is stored
+	success   atomic.Pointer[http.Response] // of a success whose record says nothing else, which most retries end in: it needs no memory
+	record    atomic.Pointer[Attempt]       // of every other answer
 }
 
 func newRecordContext(parent context.Context, req *http.Request, options *callOptions, attempt int) *recordContext {
@@ -104,6 +105,7 @@ func newRecordContext(parent context.Context, req *http.Request, options *callOp
 
 func (r *recordContext) set(a *Attempt) {
 	if a.Class == Success && a.Code == "" && a.Start.IsZero() && a.Number == r.options.attempt {
+		r.partition = a.Partition
 		r.success.Store(a.Response)
 		return
 	}
@@ -119,7 +121,9 @@ func (r *recordContext) of(resp *http.Response) (Attempt, bool) {
 	if r.success.Load() != resp {
 		return Attempt{}, false
 	}
-	return Attempt{Request: r.request, Number: r.options.attempt, Response: resp, Class: Success, Stop: StopSuccess}, true
+	return Attempt{
+		Request: r.request, Number: r.options.attempt, Response: resp, Class: Success, Stop: StopSuccess, Partition: r.partition,
+	}, true
 }
 
 func (r *recordContext) Value(key any) any {

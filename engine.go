@@ -30,6 +30,17 @@ const (
 	Revision2026                 // shorter pauses, other costs, x-amz-retry-after
 )
 
+// String returns "classic" or "2026".
+func (r Revision) String() string {
+	switch r {
+	case Classic:
+		return "classic"
+	case Revision2026:
+		return "2026"
+	}
+	return "unknown revision"
+}
+
 // The attempts in all, the first included: the AWS SDKs and Tools Reference Guide, "Retry behavior", of Legacy the AWS
 // SDK for Go v1, of DynamoDB the 2026 revision.
 const (

@@ -119,3 +119,13 @@ func TestDefaultBaseIsShared(t *testing.T) {
 	}
 	(&awsretry.Transport{}).CloseIdleConnections()
 }
+
+func TestRevisionString(t *testing.T) {
+	for r, want := range map[awsretry.Revision]string{
+		awsretry.Classic: "classic", awsretry.Revision2026: "2026", 2: "unknown revision", -1: "unknown revision",
+	} {
+		if got := r.String(); got != want {
+			t.Errorf("%d is %q, want %q", int(r), got, want)
+		}
+	}
+}

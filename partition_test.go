@@ -1,8 +1,10 @@
 package awsretry_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -180,5 +182,42 @@ func TestLookingUpAPartitionAllocatesNothing(t *testing.T) {
 	other.URL.Host = "other.example"
 	if got := testing.AllocsPerRun(1000, func() { tr.RoundTrip(one); tr.RoundTrip(other) }); got != 0 {
 		t.Errorf("%v allocations", got)
+	}
+}
+
+// The record of an attempt names its partition, to a policy, to an observer and to Outcome, after a success as after a failure.
+func TestAttemptsNameTheirPartition(t *testing.T) {
+	for _, statuses := range [][]int{{503, 200}, {503, 503}, {503, 404}} {
+		var seen []string
+		note := func(a *awsretry.Attempt) { seen = append(seen, a.Partition) }
+		plain := awsretry.Transport{Base: answering(statuses...), Backoff: awsretry.BackoffFunc(noPause), MaxAttempts: 2}
+		observed := awsretry.Transport{
+			Base: answering(statuses...), Backoff: awsretry.BackoffFunc(noPause), MaxAttempts: 2,
+			Observe: func(a awsretry.Attempt) { note(&a) },
+			Policy:  func(a *awsretry.Attempt) awsretry.Class { note(a); return awsretry.DefaultPolicy(a) },
+		}
+		for _, tr := range []*awsretry.Transport{&plain, &observed} {
+			for _, request := range []struct {
+				ctx  context.Context
+				want string
+			}{
+				{t.Context(), "service.example"},
+				{awsretry.WithPartition(t.Context(), "Table"), "Table"},
+			} {
+				seen = nil
+				resp, err := tr.RoundTrip(newRequest(t, "GET", nil).WithContext(request.ctx))
+				if err != nil {
+					t.Fatal(err)
+				}
+				last, ok := awsretry.Outcome(resp)
+				if !ok || last.Partition != request.want {
+					t.Errorf("%v: Outcome says %q, %v; want %q", statuses, last.Partition, ok, request.want)
+				}
+				want := slices.Repeat([]string{request.want}, len(seen))
+				if tr == &observed && len(seen) != 4 || !slices.Equal(seen, want) {
+					t.Errorf("%v: seen are %q, want %q each time", statuses, seen, request.want)
+				}
+			}
+		}
 	}
 }

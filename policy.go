@@ -71,6 +71,8 @@ type Attempt struct {
 
 	Delay time.Duration // the pause before the next attempt, or of Transport.LongPoll before the answer; 0 where there is none
 	Stop  Stop          // why none follows; "" where one does
+
+	Partition string // whose buckets the attempt used, as Transport.State and Transport.Partitions name it
 }
 
 // A Policy says what an answer means. It sees the attempt's Request, Number, Response, Err and Code; exactly one of

@@ -110,7 +110,7 @@ func outerLoop(req *http.Request) bool {
 // send makes the attempt.
 func (c *call) send(a *Attempt) {
 	c.number++
-	a.Request, a.Number = c.req, c.number
+	a.Request, a.Number, a.Partition = c.req, c.number, c.partition.name
 	if c.observed {
 		a.Start = time.Now()
 	}
