@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// ErrRateLimited is returned by [RateLimiter.Wait] when there is no send token and RateLimitConfig.FailFast is set.
+// ErrRateLimited is returned by [RateLimiter.Wait] when there is no send token and RateLimitConfig.FailFast is set, and
+// wrapped by its error when the wait for one would be longer than RateLimitConfig.MaxWait or the context's deadline allow.
 var ErrRateLimited = errors.New("awsretry: send rate limited")
 
 // The defaults of AWS SDK for Kotlin, "Retries", for the adaptive strategy's rate limiter.
@@ -46,6 +47,10 @@ type RateLimitConfig struct {
 
 	// FailFast makes Wait return [ErrRateLimited] instead of waiting for a token.
 	FailFast bool
+
+	// MaxWait makes Wait return an error that wraps [ErrRateLimited], instead of waiting, when the token is expected to come
+	// later than that. 0 means that only the context's deadline limits the wait. FailFast goes before it.
+	MaxWait time.Duration
 }
 
 // validate returns an error that names the first field that makes no sense. The caller adds the package's prefix.
@@ -67,6 +72,8 @@ func (c RateLimitConfig) validate() error {
 			c.MinCapacity, defaultMinCapacity)
 	case c.MeasureInterval < 0:
 		return fmt.Errorf("RateLimit.MeasureInterval is %v; it must be above 0, or 0 for %v", c.MeasureInterval, defaultMeasureInterval)
+	case c.MaxWait < 0:
+		return fmt.Errorf("RateLimit.MaxWait is %v; it must be above 0, or 0 for as long as the context lasts", c.MaxWait)
 	}
 	return nil
 }
@@ -99,9 +106,8 @@ func NewRateLimiter(c RateLimitConfig) *RateLimiter {
 	c.Smoothing = orDefault(c.Smoothing, defaultSmoothing)
 	c.MinFillRate = orDefault(c.MinFillRate, defaultMinFillRate)
 	c.MinCapacity = orDefault(c.MinCapacity, defaultMinCapacity)
-	if c.MeasureInterval == 0 {
-		c.MeasureInterval = defaultMeasureInterval
-	}
+	c.MeasureInterval = orDefault(c.MeasureInterval, defaultMeasureInterval)
+	c.MaxWait = orDefault(c.MaxWait, math.MaxInt64)
 	start := time.Now()
 	return &RateLimiter{
 		config: c,
@@ -111,9 +117,11 @@ func NewRateLimiter(c RateLimitConfig) *RateLimiter {
 	}
 }
 
-// Wait takes the token that one attempt needs, and waits in line for it; with FailFast it returns [ErrRateLimited] at once
-// when no token is there. Before the first throttling answer it takes nothing and returns nil. When ctx has ended, or ends
-// while Wait waits, nothing is taken and the context's cause is returned.
+// Wait takes the token that one attempt needs, and waits in line for it. Before the first throttling answer it takes nothing and
+// returns nil. When ctx has ended, or ends while Wait waits, nothing is taken and the context's cause is returned.
+//
+// With FailFast, Wait returns [ErrRateLimited] at once when no token is there. Otherwise it returns at once an error that wraps
+// ErrRateLimited when the token is expected, at the present send rate, to come later than MaxWait or not before ctx's deadline.
 func (l *RateLimiter) Wait(ctx context.Context) error {
 	_, err := l.wait(ctx)
 	return err
@@ -130,16 +138,30 @@ func (l *RateLimiter) wait(ctx context.Context) (taken bool, err error) {
 	if !l.limiting.Load() {
 		return false, nil
 	}
-	if !l.config.FailFast {
-		err := l.bucket.take(ctx, 1)
-		return err == nil, err
+	switch {
+	case !l.config.FailFast:
+		err = l.bucket.take(ctx, 1, l.config.MaxWait, ErrRateLimited)
+	case !l.bucket.takeNow(1):
+		err = ErrRateLimited
+	}
+	return err == nil, err
+}
+
+// expectedWait is how long one who called Wait now would wait, at the present send rate: 0 where the limiter does not limit, and
+// clockEnd at most.
+func (l *RateLimiter) expectedWait() time.Duration {
+	_, expected := l.line()
+	return expected
+}
+
+// line returns how many wait for a send token, and how long another one would.
+func (l *RateLimiter) line() (waiting int, expected time.Duration) {
+	if !l.limiting.Load() {
+		return 0, 0
 	}
 	l.bucket.mu.Lock()
 	defer l.bucket.mu.Unlock()
-	if !l.bucket.tryTake(l.bucket.now(), 1) {
-		return false, ErrRateLimited
-	}
-	return true, nil
+	return l.bucket.waiting, l.bucket.expectedWait(l.bucket.now(), 1)
 }
 
 // putBack returns a token with which nothing was sent.

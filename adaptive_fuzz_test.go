@@ -2,6 +2,7 @@ package awsretry
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -55,7 +56,13 @@ func TestLimiterWithOddClocks(t *testing.T) {
 func fault(l *RateLimiter) string {
 	b, c := &l.bucket, l.config
 	level := b.level(b.now())
+	waiting, queued := 0, 0.0
+	for w := b.first; w != nil; w = w.next {
+		waiting, queued = waiting+1, queued+w.n
+	}
 	switch {
+	case b.waiting != waiting || b.queued != queued:
+		return fmt.Sprintf("%d are in line for %v tokens, counted are %d for %v", waiting, queued, b.waiting, b.queued)
 	case !(b.tokens >= 0 && b.tokens <= b.capacity && level >= 0 && level <= b.capacity):
 		return fmt.Sprintf("%v and now %v of %v tokens (%+v)", b.tokens, level, b.capacity, c)
 	case !(b.rate >= c.MinFillRate && b.rate <= math.MaxFloat64):
@@ -104,7 +111,11 @@ func FuzzRateLimiter(f *testing.F) {
 					mu.Unlock()
 					wg.Go(func() {
 						defer cancel()
+						begun := time.Now()
 						err := l.Wait(ctx)
+						if errors.Is(err, ErrRateLimited) && time.Since(begun) != 0 {
+							t.Errorf("refused after %v", time.Since(begun))
+						}
 						mu.Lock()
 						defer mu.Unlock()
 						ended++

@@ -1,7 +1,10 @@
 package awsretry_test
 
 import (
+	"context"
+	"errors"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -64,4 +67,56 @@ func TestLineOfOnePartitionHoldsUpNoOther(t *testing.T) {
 			t.Errorf("the cold table's buckets: %+v, with %d calls", state, cold.admitted)
 		}
 	})
+}
+
+// State shows the line for send tokens, and who would stand in it too long is told so at once, without a request.
+func TestLineOfAPartition(t *testing.T) {
+	for _, limit := range []string{"deadline", "MaxWait"} {
+		t.Run(limit, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				tr := &awsretry.Transport{Mode: awsretry.Adaptive, MaxAttempts: 1, Base: sequence(429, 200)}
+				ctx := t.Context()
+				if limit == "MaxWait" {
+					tr.RateLimit.MaxWait = 7 * time.Second
+				} else {
+					var cancel func()
+					ctx, cancel = context.WithTimeout(ctx, 8*time.Second)
+					defer cancel()
+				}
+				state := func() (waiting int, expected time.Duration) {
+					s, _ := tr.State("service.example")
+					return s.Waiting, s.ExpectedWait
+				}
+				if _, err := get(t, tr); err != nil { // from now on a token every 2 s
+					t.Fatal(err)
+				}
+				if waiting, expected := state(); waiting != 0 || expected != 2*time.Second {
+					t.Errorf("nobody is in line: %d, %v", waiting, expected)
+				}
+				var wg sync.WaitGroup
+				for range 3 {
+					wg.Go(func() {
+						if _, err := get(t, tr); err != nil {
+							t.Error(err)
+						}
+					})
+				}
+				synctest.Wait()
+				if waiting, expected := state(); waiting != 3 || expected != 8*time.Second {
+					t.Errorf("three are in line: %d, %v", waiting, expected)
+				}
+				start := time.Now()
+				_, err := tr.RoundTrip(newRequest(t, "GET", nil).WithContext(ctx))
+				var e *awsretry.Error
+				if !errors.Is(err, awsretry.ErrRateLimited) || !errors.As(err, &e) || e.Stop != awsretry.StopRateLimit || e.Attempts != 0 ||
+					!strings.Contains(err.Error(), limit) {
+					t.Errorf("got %v, want it refused because of the %s", err, limit)
+				}
+				if took := time.Since(start); took != 0 {
+					t.Errorf("refused after %v", took)
+				}
+				wg.Wait()
+			})
+		})
+	}
 }

@@ -213,7 +213,7 @@ func TestWaitAndEndedContexts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewRateLimiter(RateLimitConfig{})
 		l.Update(true)
-		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, cause)
+		ctx, cancel := cancelAfter(t.Context(), time.Second, cause)
 		defer cancel()
 		start := time.Now()
 		if err := l.Wait(ctx); !errors.Is(err, cause) || time.Since(start) != time.Second {
@@ -230,7 +230,7 @@ func TestRateLimitConfigValidate(t *testing.T) {
 		want   string // the error's text; "" for none
 	}{
 		{RateLimitConfig{}, ""},
-		{RateLimitConfig{Beta: 1, Smoothing: 1, ScaleConstant: 1e-9, MinFillRate: 1e9, MinCapacity: 1, MeasureInterval: 1}, ""},
+		{RateLimitConfig{Beta: 1, Smoothing: 1, ScaleConstant: 1e-9, MinFillRate: 1e9, MinCapacity: 1, MeasureInterval: 1, MaxWait: 1}, ""},
 		{RateLimitConfig{Beta: 2}, "RateLimit.Beta is 2; it must be in (0, 1], or 0 for 0.7"},
 		{RateLimitConfig{Beta: -0.1}, "RateLimit.Beta is -0.1; it must be in (0, 1], or 0 for 0.7"},
 		{RateLimitConfig{Beta: nan}, "RateLimit.Beta is NaN; it must be in (0, 1], or 0 for 0.7"},
@@ -244,6 +244,7 @@ func TestRateLimitConfigValidate(t *testing.T) {
 		{RateLimitConfig{MinCapacity: -1}, "RateLimit.MinCapacity is -1; it must be a finite number of tokens, 1 or more, or 0 for 1"},
 		{RateLimitConfig{MinCapacity: inf}, "RateLimit.MinCapacity is +Inf; it must be a finite number of tokens, 1 or more, or 0 for 1"},
 		{RateLimitConfig{MeasureInterval: -1}, "RateLimit.MeasureInterval is -1ns; it must be above 0, or 0 for 500ms"},
+		{RateLimitConfig{MaxWait: -1}, "RateLimit.MaxWait is -1ns; it must be above 0, or 0 for as long as the context lasts"},
 	}
 	for _, test := range tests {
 		got := ""
@@ -313,9 +314,9 @@ func TestLimiterConcurrently(t *testing.T) {
 	for i := range 64 {
 		wg.Go(func() {
 			for j := range 50 {
-				ctx, cancel := t.Context(), context.CancelFunc(func() {})
+				ctx, cancel := t.Context(), func() {}
 				if (i+j)%5 == 0 {
-					ctx, cancel = context.WithTimeout(ctx, 50*time.Microsecond)
+					ctx, cancel = cancelAfter(ctx, 50*time.Microsecond, context.DeadlineExceeded)
 				}
 				switch err := l.Wait(ctx); {
 				case err == nil:

@@ -2,6 +2,7 @@ package awsretry
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"sync"
 	"time"
@@ -22,6 +23,8 @@ type bucket struct {
 	at       time.Duration // up to here the passing of time is credited to tokens; never goes back
 	first    *waiter       // the line; nil when nobody waits
 	last     *waiter
+	waiting  int           // how many are in line
+	queued   float64       // the tokens that they wait for, all together
 	due      time.Duration // when first is to be granted at the present rate; means nothing while the line is empty
 	timer    *time.Timer   // nil while the line is empty
 	fired    int           // how often the timer ran; the tests compare it with the number of grants
@@ -45,13 +48,30 @@ const (
 // now is the time since the bucket was made, on the monotonic clock.
 func (b *bucket) now() time.Duration { return min(time.Since(b.start), clockEnd) }
 
-// take takes n tokens and waits in line for them. n must not be above what capacity can become. The context's cause is
-// returned when ctx ends first; the tokens are then where they were.
-func (b *bucket) take(ctx context.Context, n float64) error {
-	done := ctx.Done() // foreign code: called before there is a place in line that its panic could leave behind
-	w := b.takeOrJoin(n)
-	if w == nil {
+// take takes n tokens and waits in line for them. n must not be above what capacity can become. A wait that is expected to be
+// longer than longest, or not to end before the context's deadline, is not begun: the error is then refusal, with the reason. The
+// context's cause is returned when ctx ends first; the tokens are then where they were.
+func (b *bucket) take(ctx context.Context, n float64, longest time.Duration, refusal error) error {
+	if b.takeNow(n) {
 		return nil
+	}
+	// Foreign code, both: called before there is a place in line that its panic could leave behind.
+	done := ctx.Done()
+	deadline, ends := ctx.Deadline()
+	limit := longest
+	if ends {
+		limit = min(limit, max(time.Until(deadline), 0)-1)
+	}
+	w, tooLong := b.takeOrJoin(n, limit)
+	switch {
+	case w == nil && tooLong == 0:
+		return nil
+	case w == nil && ctx.Err() != nil:
+		return context.Cause(ctx)
+	case w == nil && tooLong > longest:
+		return fmt.Errorf("%w: the expected wait of %v is longer than MaxWait, %v", refusal, tooLong, longest)
+	case w == nil:
+		return fmt.Errorf("%w: the expected wait of %v would not end before the context's deadline", refusal, tooLong)
 	}
 	select {
 	case <-w.wake:
@@ -64,23 +84,36 @@ func (b *bucket) take(ctx context.Context, n float64) error {
 	return context.Cause(ctx)
 }
 
-// takeOrJoin returns nil when it took n tokens, else the new last place in line.
-func (b *bucket) takeOrJoin(n float64) *waiter {
+// takeNow takes n tokens if they are there and nobody is in line for them.
+func (b *bucket) takeNow(n float64) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.tryTake(b.now(), n)
+}
+
+// takeOrJoin takes n tokens, or else makes a new last place in line, which it returns. It does neither, and returns the expected
+// wait, where that is longer than limit.
+func (b *bucket) takeOrJoin(n float64, limit time.Duration) (w *waiter, tooLong time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := b.now()
 	if b.tryTake(now, n) {
-		return nil
+		return nil, 0
 	}
-	w := &waiter{n: n, prev: b.last, wake: make(chan struct{})}
+	if expected := b.expectedWait(now, n); expected > limit {
+		return nil, max(expected, 1)
+	}
+	w = &waiter{n: n, prev: b.last, wake: make(chan struct{})}
 	b.last = w
+	b.waiting++
+	b.queued += n
 	if w.prev != nil {
 		w.prev.next = w
-		return w
+		return w, 0
 	}
 	b.first = w
 	b.setTimer(now)
-	return w
+	return w, 0
 }
 
 // leave takes w out of the line. A grant that came at the same moment goes back, and on to the next in line.
@@ -157,18 +190,33 @@ func (b *bucket) serve(now time.Duration) {
 
 // setTimer sets the timer for the first in line, which must exist and lack tokens. b.mu must be held.
 func (b *bucket) setTimer(now time.Duration) {
-	// The thousandth of a nanosecond is float noise that would otherwise round up to a whole one.
-	wait := math.Ceil((b.first.n-b.level(now))/b.rate*1e9 - 1e-3)
-	d := clockEnd - now
-	if wait < float64(d) {
-		d = max(time.Duration(wait), 1)
-	}
+	d := min(max(b.timeFor(b.first.n-b.level(now)), 1), clockEnd-now)
 	b.due = now + d
 	if b.timer == nil {
 		b.timer = time.AfterFunc(d, b.fire)
 	} else {
 		b.timer.Reset(d)
 	}
+}
+
+// expectedWait is how long one who came for n tokens at now would stand in line at the present rate: until the tokens that
+// those in line wait for have come back, and n more. b.mu must be held.
+func (b *bucket) expectedWait(now time.Duration, n float64) time.Duration {
+	missing := b.queued + n - b.level(now)
+	if missing <= tokenSlack {
+		return 0
+	}
+	return b.timeFor(missing)
+}
+
+// timeFor is how long so many tokens take to come back, clockEnd at most. b.mu must be held.
+func (b *bucket) timeFor(tokens float64) time.Duration {
+	// The thousandth of a nanosecond is float noise that would otherwise round up to a whole one.
+	d := math.Ceil(tokens/b.rate*1e9 - 1e-3)
+	if !(d < float64(clockEnd)) {
+		return clockEnd
+	}
+	return max(time.Duration(d), 0)
 }
 
 // fire is the timer's function. One that comes late, after its timer was set anew or stopped, finds a line that is empty or
@@ -202,4 +250,9 @@ func (b *bucket) unlink(w *waiter) {
 		b.last = w.prev
 	}
 	w.prev, w.next = nil, nil
+	b.waiting--
+	b.queued -= w.n
+	if b.waiting == 0 {
+		b.queued = 0 // what great and small numbers left by rounding
+	}
 }

@@ -3,6 +3,7 @@ package awsretry
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -16,6 +17,27 @@ import (
 // newTestBucket returns an empty bucket whose clock starts now.
 func newTestBucket(rate, capacity float64) *bucket {
 	return &bucket{start: time.Now(), rate: rate, capacity: capacity}
+}
+
+// errRefused is the error of a wait that was not begun.
+var errRefused = errors.New("refused")
+
+// take takes n tokens, however long the wait for them.
+func take(ctx context.Context, b *bucket, n float64) error {
+	return b.take(ctx, n, clockEnd, errRefused)
+}
+
+// join takes the last place in line for n tokens, which are not there.
+func join(b *bucket, n float64) *waiter {
+	w, _ := b.takeOrJoin(n, clockEnd)
+	return w
+}
+
+// cancelAfter returns a context that ends after d, and says nothing of that before.
+func cancelAfter(ctx context.Context, d time.Duration, cause error) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	timer := time.AfterFunc(d, func() { cancel(cause) })
+	return ctx, func() { timer.Stop(); cancel(nil) }
 }
 
 func readVectors(t testing.TB, name string, into any) {
@@ -74,7 +96,7 @@ func newQueue(b *bucket) *queue { return &queue{b: b, start: time.Now()} }
 
 func (q *queue) join(ctx context.Context, id int, n float64) {
 	q.wg.Go(func() {
-		err := q.b.take(ctx, n)
+		err := take(ctx, q.b, n)
 		q.mu.Lock()
 		defer q.mu.Unlock()
 		q.ended = append(q.ended, served{id, time.Since(q.start), err})
@@ -93,12 +115,12 @@ func BenchmarkLine(b *testing.B) {
 		b.Run(fmt.Sprintf("waiters=%d", waiters), func(b *testing.B) {
 			line := newTestBucket(1e-9, 1)
 			for range waiters {
-				line.takeOrJoin(1)
+				join(line, 1)
 			}
 			b.ReportAllocs()
 			for b.Loop() {
-				middle := line.takeOrJoin(1)
-				line.takeOrJoin(1)
+				middle := join(line, 1)
+				join(line, 1)
 				line.mu.Lock()
 				line.put(line.now(), 1)
 				line.mu.Unlock()

@@ -105,11 +105,12 @@ func TestCancelOfBigRequestServesSmallAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newTestBucket(1, 10)
 		q := newQueue(b)
-		big, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		gone := errors.New("gone away")
+		big, cancel := cancelAfter(t.Context(), 3*time.Second, gone)
 		defer cancel()
 		q.join(big, 0, 9)
 		q.join(t.Context(), 1, 2)
-		want := []served{{0, 3 * time.Second, context.DeadlineExceeded}, {1, 3 * time.Second, nil}}
+		want := []served{{0, 3 * time.Second, gone}, {1, 3 * time.Second, nil}}
 		if got := q.wait(); !slices.Equal(got, want) {
 			t.Errorf("got %v, want %v", got, want)
 		}
@@ -125,7 +126,7 @@ func TestGrantThatRacesWithCancelIsPutBack(t *testing.T) {
 		t.Run(fmt.Sprintf("next=%v", next), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := newTestBucket(1, 1)
-				w := b.takeOrJoin(1)
+				w := join(b, 1)
 				q := newQueue(b)
 				if next {
 					q.join(t.Context(), 1, 1)
@@ -160,9 +161,9 @@ func TestCancelsAndGrantsTogether(t *testing.T) {
 		granted := 0
 		for i := range 500 {
 			wg.Go(func() {
-				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i%100)*time.Millisecond)
+				ctx, cancel := cancelAfter(t.Context(), time.Duration(i%100)*time.Millisecond, nil)
 				defer cancel()
-				if b.take(ctx, 1) == nil {
+				if take(ctx, b, 1) == nil {
 					mu.Lock()
 					granted++
 					mu.Unlock()
@@ -321,7 +322,7 @@ func TestTimerFiresOncePerToken(t *testing.T) {
 				var wg sync.WaitGroup
 				for range waiters {
 					wg.Go(func() {
-						if err := b.take(t.Context(), 1); err != nil {
+						if err := take(t.Context(), b, 1); err != nil {
 							t.Error(err)
 						}
 					})
@@ -364,7 +365,7 @@ func TestTimerBelongsToItsLine(t *testing.T) {
 	for range 2 {
 		synctest.Test(t, func(t *testing.T) {
 			b.start, b.at, b.tokens = time.Now(), 0, 0
-			if err := b.take(t.Context(), 1); err != nil {
+			if err := take(t.Context(), b, 1); err != nil {
 				t.Error(err)
 			}
 		})
@@ -384,9 +385,9 @@ func TestPanicOfContextLeavesNothingBehind(t *testing.T) {
 					t.Error("no panic")
 				}
 			}()
-			_ = b.take(panickingContext{t.Context()}, 1)
+			_ = take(panickingContext{t.Context()}, b, 1)
 		}()
-		if err := b.take(t.Context(), 1); err != nil || b.now() != time.Second {
+		if err := take(t.Context(), b, 1); err != nil || b.now() != time.Second {
 			t.Errorf("took at %v, error %v; want 1s, nil", b.now(), err)
 		}
 		wantIdle(t, b)

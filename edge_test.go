@@ -215,7 +215,7 @@ func TestQuotaWaitKeepsTheDeadline(t *testing.T) {
 	})
 }
 
-// Behind others in line the tokens take longer than they must; then the pause is held against the deadline once more.
+// Behind others in line the tokens take longer; a wait for them that cannot end in time is not begun, and takes no place.
 func TestQuotaWaitInLineKeepsTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tr := &awsretry.Transport{
@@ -224,7 +224,8 @@ func TestQuotaWaitInLineKeepsTheDeadline(t *testing.T) {
 			Backoff: awsretry.BackoffFunc(func(int, awsretry.Class, time.Duration) time.Duration { return time.Second }),
 		}
 		results := make(chan awsretry.Stop, 3)
-		for range 3 { // the first finds 5 tokens, the second waits 10 s for 5 more, the third 20 s
+		start := time.Now()
+		for range 3 { // the first finds 5 tokens, the second waits 10 s for 5 more, the third would have to wait 20 s
 			go func() {
 				ctx, cancel := context.WithTimeout(t.Context(), 20500*time.Millisecond)
 				defer cancel()
@@ -233,6 +234,9 @@ func TestQuotaWaitInLineKeepsTheDeadline(t *testing.T) {
 					t.Error(err)
 				}
 				outcome, _ := awsretry.Outcome(resp)
+				if took := time.Since(start); outcome.Stop == awsretry.StopDeadline && took != 0 {
+					t.Errorf("the deadline was kept only after %v", took)
+				}
 				results <- outcome.Stop
 			}()
 		}
@@ -243,8 +247,8 @@ func TestQuotaWaitInLineKeepsTheDeadline(t *testing.T) {
 		if got[awsretry.StopMaxAttempts] != 2 || got[awsretry.StopDeadline] != 1 {
 			t.Errorf("stopped by %v", got)
 		}
-		if left := tokens(t, tr); left != 5 {
-			t.Errorf("%d tokens, want 5: the third retry's came back", left)
+		if took, left := time.Since(start), tokens(t, tr); took != 11*time.Second || left != 0 {
+			t.Errorf("%d tokens after %v, want 0 after 11s", left, took)
 		}
 	})
 }

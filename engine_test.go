@@ -47,6 +47,7 @@ func TestValidate(t *testing.T) {
 		{&transport{RateLimit: rate{MinFillRate: -1}}, []string{"RateLimit.MinFillRate", "-1"}},
 		{&transport{RateLimit: rate{MinCapacity: 0.5}}, []string{"RateLimit.MinCapacity", "0.5"}},
 		{&transport{RateLimit: rate{MeasureInterval: -1}}, []string{"RateLimit.MeasureInterval", "-1"}},
+		{&transport{RateLimit: rate{MaxWait: -1}}, []string{"RateLimit.MaxWait", "-1"}},
 		{&transport{Backoff: exponential{Initial: -1}}, []string{"Backoff.Initial", "-1ns", "Max"}},
 		{&transport{Backoff: exponential{Initial: time.Minute}}, []string{"Backoff.Initial", "1m0s", "20s"}},
 		{&transport{Backoff: exponential{ThrottlingInitial: time.Minute}}, []string{"Backoff.ThrottlingInitial", "1m0s"}},

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 const defaultMaxPartitions = 1024
@@ -17,6 +18,9 @@ type State struct {
 	Limited      bool    // the rate limiter holds requests back; false but in adaptive mode
 	MeasuredRate float64 // answers per second; 0 but in adaptive mode
 	SendRate     float64 // the rate limiter's, in requests per second; 0 but in adaptive mode
+
+	Waiting      int           // in line for a send token of the rate limiter
+	ExpectedWait time.Duration // for a send token, of one who joined that line now
 }
 
 // A partition is what requests to one service, or one part of it, share.
@@ -31,6 +35,7 @@ func (p *partition) state() State {
 	s := State{Tokens: p.quota.Tokens()}
 	if p.limiter != nil {
 		s.MeasuredRate, s.SendRate, s.Limited = p.limiter.Rates()
+		s.Waiting, s.ExpectedWait = p.limiter.line()
 	}
 	return s
 }

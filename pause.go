@@ -106,7 +106,10 @@ func (c *call) patience(a *Attempt, pause time.Duration) time.Duration {
 func (c *call) pauseHolding(a *Attempt) bool {
 	defer c.attempt.hold()()
 	if c.unpaid > 0 {
-		if c.acquire(c.unpaid) != nil {
+		if err := c.acquire(c.unpaid); errors.Is(err, ErrQuotaExceeded) {
+			a.Stop = StopDeadline // others have joined the line since decide looked
+			return false
+		} else if err != nil {
 			c.giveUpAnswer(a)
 			return false
 		}

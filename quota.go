@@ -100,7 +100,8 @@ func NewQuota(c QuotaConfig) *Quota {
 }
 
 // Acquire draws n tokens. It returns [ErrQuotaExceeded] when fewer are there, or, with QuotaConfig.Wait, waits in line for
-// them; more than Capacity is ErrQuotaExceeded at once in either case. When ctx has ended, or ends while Acquire waits,
+// them; more than Capacity is ErrQuotaExceeded at once in either case, and a wait that is not expected to end before ctx's
+// deadline, by RefillPerSecond alone, is at once an error that wraps it. When ctx has ended, or ends while Acquire waits,
 // nothing is drawn and the context's cause is returned. An n of 0 or less, and a Quota without a limit, are always nil.
 func (q *Quota) Acquire(ctx context.Context, n int) error {
 	switch {
@@ -115,11 +116,8 @@ func (q *Quota) Acquire(ctx context.Context, n int) error {
 	case q.refill == nil:
 		return q.draw(int64(n))
 	case q.wait:
-		return q.refill.take(ctx, float64(n))
-	}
-	q.refill.mu.Lock()
-	defer q.refill.mu.Unlock()
-	if !q.refill.tryTake(q.refill.now(), float64(n)) {
+		return q.refill.take(ctx, float64(n), math.MaxInt64, ErrQuotaExceeded)
+	case !q.refill.takeNow(float64(n)):
 		return ErrQuotaExceeded
 	}
 	return nil
@@ -178,16 +176,13 @@ func (q *Quota) Tokens() int {
 	return int(tokens)
 }
 
-// soonest is how long it takes until n tokens can have come back with time, whoever else waits for them.
+// soonest is how long Acquire would wait for n tokens with QuotaConfig.Wait, behind those who are in line already, if none came
+// back but with time.
 func (q *Quota) soonest(n int) time.Duration {
 	if q.refill == nil || n <= 0 {
 		return 0
 	}
 	q.refill.mu.Lock()
 	defer q.refill.mu.Unlock()
-	missing := float64(n) - q.refill.level(q.refill.now())
-	if seconds := missing / q.refill.rate; seconds < math.MaxInt64/float64(time.Second)/2 {
-		return max(time.Duration(seconds*float64(time.Second)), 0)
-	}
-	return math.MaxInt64 / 2
+	return q.refill.expectedWait(q.refill.now(), float64(n))
 }

@@ -231,7 +231,7 @@ func TestQuotaAndEndedContexts(t *testing.T) {
 
 		q := NewQuota(QuotaConfig{Capacity: 5, RefillPerSecond: 1, Wait: true})
 		_ = q.Acquire(t.Context(), 5)
-		ctx, stop := context.WithTimeoutCause(t.Context(), 3*time.Second, cause)
+		ctx, stop := cancelAfter(t.Context(), 3*time.Second, cause)
 		defer stop()
 		if err := q.Acquire(ctx, 5); !errors.Is(err, cause) {
 			t.Errorf("cut short: %v, want %v", err, cause)
@@ -336,9 +336,9 @@ func TestQuotaConcurrently(t *testing.T) {
 				wg.Go(func() {
 					for j := range 200 {
 						n := 1 + (i+j)%13
-						ctx, cancel := t.Context(), context.CancelFunc(func() {})
+						ctx, cancel := t.Context(), func() {}
 						if c.Wait && j%5 == 0 {
-							ctx, cancel = context.WithTimeout(ctx, 20*time.Microsecond)
+							ctx, cancel = cancelAfter(ctx, 20*time.Microsecond, context.DeadlineExceeded)
 						}
 						switch err := q.Acquire(ctx, n); {
 						case err == nil:
