@@ -232,22 +232,27 @@ func unpooled(t *http.Transport) *http.Transport {
 func (t *Transport) setPauses(e *engine) {
 	e.attempts = orDefault(t.MaxAttempts, defaultAttempts(e.mode))
 	switch {
-	case t.Backoff != nil:
-		e.backoff = t.Backoff
-	case e.mode == Legacy:
+	case t.Backoff == nil && e.mode == Legacy:
 		e.backoff = legacyBackoff{}
 	case e.revision == Revision2026:
-		e.backoff = backoff2026
+		e.backoff = completed(t.Backoff, backoff2026)
+		e.dynamoDB = &dynamoDBRules{orDefault(t.MaxAttempts, dynamoDBAttempts), completed(t.Backoff, backoffDynamoDB2026)}
 	default:
-		e.backoff = Exponential{}
+		e.backoff = completed(t.Backoff, Exponential{})
 	}
-	if e.revision != Revision2026 {
-		return
+}
+
+// completed is b, with the revision's pauses where it is an Exponential that leaves them open, and where it is nil.
+func completed(b Backoff, revision Exponential) Backoff {
+	switch b := b.(type) {
+	case nil:
+		return revision
+	case Exponential:
+		return b.completed(revision)
+	case *Exponential:
+		return b.completed(revision)
 	}
-	e.dynamoDB = &dynamoDBRules{attempts: orDefault(t.MaxAttempts, dynamoDBAttempts), backoff: t.Backoff}
-	if t.Backoff == nil {
-		e.dynamoDB.backoff = backoffDynamoDB2026
-	}
+	return b
 }
 
 // Validate reports what in the configuration makes no sense: nil, or an error that names each such field, its value and

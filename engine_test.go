@@ -25,6 +25,7 @@ func TestValidate(t *testing.T) {
 		{&transport{Quota: quota{Capacity: -1, RetryCost: -1, TimeoutCost: -1, ThrottlingCost: -1, SuccessIncrement: -1}}, nil},
 		{&transport{Quota: quota{RefillPerSecond: 1, Wait: true, InitialCost: 500}}, nil},
 		{&transport{Backoff: exponential{Factor: 1}}, nil},
+		{&transport{Backoff: exponential{ThrottlingInitial: time.Minute}}, nil}, // Max caps it
 		{&transport{Backoff: awsretry.Decorrelated{}}, nil},
 		{&transport{Backoff: awsretry.BackoffFunc(noPause)}, nil},
 
@@ -50,7 +51,7 @@ func TestValidate(t *testing.T) {
 		{&transport{RateLimit: rate{MaxWait: -1}}, []string{"RateLimit.MaxWait", "-1"}},
 		{&transport{Backoff: exponential{Initial: -1}}, []string{"Backoff.Initial", "-1ns", "Max"}},
 		{&transport{Backoff: exponential{Initial: time.Minute}}, []string{"Backoff.Initial", "1m0s", "20s"}},
-		{&transport{Backoff: exponential{ThrottlingInitial: time.Minute}}, []string{"Backoff.ThrottlingInitial", "1m0s"}},
+		{&transport{Backoff: exponential{ThrottlingInitial: -time.Minute}}, []string{"Backoff.ThrottlingInitial", "-1m0s"}},
 		{&transport{Backoff: exponential{Max: -1}}, []string{"Backoff.Max", "-1ns"}},
 		{&transport{Backoff: &exponential{Factor: 0.5}}, []string{"Backoff.Factor", "0.5", "from 1 up"}},
 		{&transport{Backoff: exponential{Factor: math.NaN()}}, []string{"Backoff.Factor", "NaN"}},

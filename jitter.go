@@ -36,12 +36,15 @@ func (f BackoffFunc) Delay(n int, class Class, last time.Duration) time.Duration
 // Jitter(min(Initial * Factor^n, Max)). The zero value is the standard mode's: 1 s, doubled each time, at most
 // 20 s, with full jitter.
 //
+// As Transport.Backoff, itself or a pointer to it, an Initial or ThrottlingInitial of 0 is the revision's: in [Revision2026] 50 ms,
+// for Amazon DynamoDB 25 ms, and 1 s after throttling. [Classic], and Legacy mode, which has no revisions, have those below.
+//
 // The cap comes before the jitter, as in the AWS SDK for Kotlin's "Retries", so that capped pauses are spread too.
 //
 // Transport.Validate refuses negative fields, an Initial above Max, and a Factor below 1.
 type Exponential struct {
 	Initial           time.Duration // before the first retry; 0: 1 s, or Max where that is shorter
-	ThrottlingInitial time.Duration // in place of Initial after throttling; 0: Initial
+	ThrottlingInitial time.Duration // in place of Initial after throttling, capped by Max; 0: Initial
 	Max               time.Duration // the longest pause; 0: 20 s
 	Factor            float64       // by which each pause outgrows the one before it; 0: 2
 	Jitter            Jitter        // nil: FullJitter
@@ -72,13 +75,20 @@ func (e Exponential) withDefaults() Exponential {
 	return e
 }
 
+// completed is e with another's pauses in place of those that e leaves open.
+func (e Exponential) completed(by Exponential) Exponential {
+	e.Initial = orDefault(e.Initial, by.Initial)
+	e.ThrottlingInitial = orDefault(e.ThrottlingInitial, by.ThrottlingInitial)
+	return e
+}
+
 func (e Exponential) validate() error {
 	d := e.withDefaults()
 	switch err := validPauses(d.Initial, d.Max); {
 	case err != nil:
 		return err
-	case d.ThrottlingInitial < 0 || d.ThrottlingInitial > d.Max:
-		return fmt.Errorf("Backoff.ThrottlingInitial is %v; it must be above 0 and at most Max, %v", d.ThrottlingInitial, d.Max)
+	case d.ThrottlingInitial < 0:
+		return fmt.Errorf("Backoff.ThrottlingInitial is %v; it must be above 0, or 0 for the default", d.ThrottlingInitial)
 	case !(d.Factor >= 1) || math.IsInf(d.Factor, 0):
 		return fmt.Errorf("Backoff.Factor is %v; it must be a number from 1 up, or 0 for %v", e.Factor, defaultFactor)
 	}

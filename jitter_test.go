@@ -5,6 +5,7 @@ import (
 	"math"
 	"os"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"example.com/awsretry"
@@ -158,5 +159,62 @@ func TestPausesStayInBounds(t *testing.T) {
 				t.Errorf("jitter of %v is %v", d, got)
 			}
 		}
+	}
+}
+
+// What an Exponential leaves open is the revision's, where a Transport uses it.
+func TestExponentialOfATransport(t *testing.T) {
+	type exponential = awsretry.Exponential
+	const ms = time.Millisecond
+	tests := []struct {
+		name                           string
+		backoff                        exponential
+		mode                           awsretry.Mode
+		revision                       awsretry.Revision
+		transient, throttled, dynamoDB time.Duration // before the first retry
+	}{
+		{"Classic", exponential{Max: 5 * time.Second}, "", awsretry.Classic, time.Second, time.Second, time.Second},
+		{"2026", exponential{Max: 5 * time.Second}, "", awsretry.Revision2026, 50 * ms, time.Second, 25 * ms},
+		{"2026, a lower cap", exponential{Max: 40 * ms}, "", awsretry.Revision2026, 40 * ms, 40 * ms, 25 * ms},
+		{"2026, Initial", exponential{Initial: 200 * ms}, "", awsretry.Revision2026, 200 * ms, time.Second, 200 * ms},
+		{"2026, ThrottlingInitial", exponential{ThrottlingInitial: 3 * time.Second}, "", awsretry.Revision2026, 50 * ms, 3 * time.Second, 25 * ms},
+		{"capped", exponential{ThrottlingInitial: time.Minute}, "", awsretry.Classic, time.Second, 20 * time.Second, time.Second},
+		{"2026, capped", exponential{ThrottlingInitial: time.Minute, Max: 2 * time.Second}, "", awsretry.Revision2026, 50 * ms, 2 * time.Second, 25 * ms},
+		{"Initial alone", exponential{Initial: 200 * ms}, "", awsretry.Classic, 200 * ms, 200 * ms, 200 * ms},
+		{"Legacy", exponential{Max: 5 * time.Second}, awsretry.Legacy, awsretry.Revision2026, time.Second, time.Second, time.Second},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.backoff.Jitter = awsretry.NoJitter
+			for _, backoff := range []awsretry.Backoff{tt.backoff, &tt.backoff} {
+				before := tt.backoff
+				for _, request := range []struct {
+					name, target string
+					status       int
+					want         time.Duration
+				}{
+					{"transient", "", 503, tt.transient},
+					{"throttled", "", 429, tt.throttled},
+					{"DynamoDB", "DynamoDB_20120810.GetItem", 503, tt.dynamoDB},
+					{"DynamoDB, throttled", "DynamoDB_20120810.GetItem", 429, tt.throttled},
+				} {
+					synctest.Test(t, func(t *testing.T) {
+						tr := &awsretry.Transport{Mode: tt.mode, Revision: tt.revision, Backoff: backoff, Base: answering(request.status, 200)}
+						req := newRequest(t, "GET", nil)
+						req.Header.Set("X-Amz-Target", request.target)
+						start := time.Now()
+						if _, err := tr.RoundTrip(req); err != nil {
+							t.Fatal(err)
+						}
+						if got := time.Since(start); got != request.want {
+							t.Errorf("%T, %s: paused %v, want %v", backoff, request.name, got, request.want)
+						}
+					})
+				}
+				if tt.backoff.Initial != before.Initial || tt.backoff.ThrottlingInitial != before.ThrottlingInitial {
+					t.Errorf("%T: the caller's was changed to %+v", backoff, tt.backoff)
+				}
+			}
+		})
 	}
 }
