@@ -65,8 +65,9 @@ func (c RateLimitConfig) validate() error {
 		return fmt.Errorf("RateLimit.ScaleConstant is %v; %s %v", c.ScaleConstant, positive, defaultScaleConstant)
 	case !part(c.Smoothing):
 		return fmt.Errorf("RateLimit.Smoothing is %v; it must be in (0, 1], or 0 for %v", c.Smoothing, defaultSmoothing)
-	case !amount(c.MinFillRate):
-		return fmt.Errorf("RateLimit.MinFillRate is %v; %s %v", c.MinFillRate, positive, defaultMinFillRate)
+	case !amount(c.MinFillRate) || c.MinFillRate > 0 && c.MinFillRate < minRate:
+		return fmt.Errorf("RateLimit.MinFillRate is %v; it must be a finite number, %.2g (one in 146 years) or more, or 0 for %v",
+			c.MinFillRate, minRate, defaultMinFillRate)
 	case !amount(c.MinCapacity) || c.MinCapacity > 0 && c.MinCapacity < 1:
 		return fmt.Errorf("RateLimit.MinCapacity is %v; it must be a finite number of tokens, 1 or more, or 0 for %v",
 			c.MinCapacity, defaultMinCapacity)

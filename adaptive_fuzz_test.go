@@ -23,7 +23,7 @@ func TestLimiterWithOddClocks(t *testing.T) {
 		{ScaleConstant: math.SmallestNonzeroFloat64},
 		{ScaleConstant: math.MaxFloat64, Smoothing: 1e-300},
 		{MinFillRate: math.MaxFloat64, MinCapacity: math.MaxFloat64, Beta: 1},
-		{Beta: math.SmallestNonzeroFloat64, MinFillRate: math.SmallestNonzeroFloat64},
+		{Beta: math.SmallestNonzeroFloat64, MinFillRate: minRate},
 	}
 	clocks := [][]time.Duration{
 		{0, 0, 0, 0},

@@ -225,6 +225,7 @@ func TestWaitAndEndedContexts(t *testing.T) {
 
 func TestRateLimitConfigValidate(t *testing.T) {
 	nan, inf := math.NaN(), math.Inf(1)
+	const aRate = "it must be a finite number, 2.2e-10 (one in 146 years) or more, or 0 for 0.5"
 	tests := []struct {
 		config RateLimitConfig
 		want   string // the error's text; "" for none
@@ -238,8 +239,11 @@ func TestRateLimitConfigValidate(t *testing.T) {
 		{RateLimitConfig{Smoothing: nan}, "RateLimit.Smoothing is NaN; it must be in (0, 1], or 0 for 0.8"},
 		{RateLimitConfig{ScaleConstant: -1}, "RateLimit.ScaleConstant is -1; it must be a finite number above 0, or 0 for 0.4"},
 		{RateLimitConfig{ScaleConstant: inf}, "RateLimit.ScaleConstant is +Inf; it must be a finite number above 0, or 0 for 0.4"},
-		{RateLimitConfig{MinFillRate: nan}, "RateLimit.MinFillRate is NaN; it must be a finite number above 0, or 0 for 0.5"},
-		{RateLimitConfig{MinFillRate: -inf}, "RateLimit.MinFillRate is -Inf; it must be a finite number above 0, or 0 for 0.5"},
+		{RateLimitConfig{MinFillRate: minRate}, ""},
+		{RateLimitConfig{MinFillRate: nan}, "RateLimit.MinFillRate is NaN; " + aRate},
+		{RateLimitConfig{MinFillRate: -inf}, "RateLimit.MinFillRate is -Inf; " + aRate},
+		{RateLimitConfig{MinFillRate: inf}, "RateLimit.MinFillRate is +Inf; " + aRate},
+		{RateLimitConfig{MinFillRate: 1e-300}, "RateLimit.MinFillRate is 1e-300; " + aRate},
 		{RateLimitConfig{MinCapacity: 0.99}, "RateLimit.MinCapacity is 0.99; it must be a finite number of tokens, 1 or more, or 0 for 1"},
 		{RateLimitConfig{MinCapacity: -1}, "RateLimit.MinCapacity is -1; it must be a finite number of tokens, 1 or more, or 0 for 1"},
 		{RateLimitConfig{MinCapacity: inf}, "RateLimit.MinCapacity is +Inf; it must be a finite number of tokens, 1 or more, or 0 for 1"},

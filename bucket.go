@@ -43,6 +43,8 @@ const (
 	tokenSlack = 1e-9
 	// Beyond this the clock is taken to stand, so that the sum of two readings cannot overflow. 146 years.
 	clockEnd time.Duration = 1 << 62
+	// At a lower rate, per second, no timer could wait for a token.
+	minRate = 1 / (float64(clockEnd) / float64(time.Second))
 )
 
 // now is the time since the bucket was made, on the monotonic clock.

@@ -9,8 +9,11 @@ import (
 // LogTo returns an observer for Transport.Observe or [WithObserver] that writes to logger: at level debug an attempt that a
 // retry follows, at level warn a failure that is given up although it is retryable. Other attempts are not logged.
 // URLs are logged without user, query and fragment. A call that ends without another attempt, refused before its first one or
-// cut short in a pause, is told by its error alone.
+// cut short in a pause, is told by its error alone. A nil logger means slog.Default().
 func LogTo(logger *slog.Logger) func(Attempt) {
+	if logger == nil {
+		logger = slog.Default()
+	}
 	return func(a Attempt) {
 		level, message := slog.LevelDebug, "retrying"
 		switch {

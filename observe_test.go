@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -222,5 +223,20 @@ func TestErrorText(t *testing.T) {
 	}
 	if !e.Temporary() || !e.Timeout() {
 		t.Error("it is temporary and a time-out")
+	}
+}
+
+func TestLogToNil(t *testing.T) {
+	before, output, flags := slog.Default(), log.Writer(), log.Flags()
+	defer func() {
+		slog.SetDefault(before)
+		log.SetOutput(output) // which SetDefault set too
+		log.SetFlags(flags)
+	}()
+	var out bytes.Buffer
+	slog.SetDefault(slog.New(slog.NewTextHandler(&out, nil)))
+	tr := &awsretry.Transport{Base: answering(503), MaxAttempts: 1, Observe: awsretry.LogTo(nil)}
+	if _, err := get(t, tr); err != nil || !strings.Contains(out.String(), "gave up") {
+		t.Errorf("%v; logged: %q", err, out.String())
 	}
 }

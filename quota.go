@@ -23,7 +23,8 @@ const defaultQuotaCapacity = 500
 // amount by its caller and only looks at Capacity, RefillPerSecond and Wait.
 type QuotaConfig struct {
 	// Capacity is the number of tokens in a full bucket; a bucket starts full. 0 means 500. Negative means that there is
-	// no quota and every retry is allowed.
+	// no quota and every retry is allowed. It counts tokens, not retries: with a Capacity below the cost of a retry, 5 to 14
+	// tokens unless set, no retry is ever made.
 	Capacity int
 
 	// RetryCost is what a retry after a transient failure draws, TimeoutCost one after a time-out on this side, and
@@ -43,7 +44,8 @@ type QuotaConfig struct {
 	RefillPerSecond float64
 
 	// Wait makes who finds too few tokens wait for them, first come first served, instead of giving up. It needs a
-	// RefillPerSecond above 0, without which the wait might never end.
+	// RefillPerSecond, without which the wait might never end. A wait that is not expected to end before the context's
+	// deadline is not begun.
 	Wait bool
 }
 
@@ -52,8 +54,9 @@ func (c QuotaConfig) validate() error {
 	switch {
 	case !(c.RefillPerSecond >= 0) || math.IsInf(c.RefillPerSecond, 1):
 		return fmt.Errorf("Quota.RefillPerSecond is %v; it must be a finite number of tokens, 0 or more", c.RefillPerSecond)
-	case c.Wait && c.RefillPerSecond == 0:
-		return errors.New("Quota.Wait is true and Quota.RefillPerSecond is 0; it must be above 0 for a wait to end")
+	case c.Wait && c.RefillPerSecond < minRate:
+		return fmt.Errorf("Quota.Wait is true and Quota.RefillPerSecond is %v; it must be at least %.2g, a token in 146 years, for a wait to end",
+			c.RefillPerSecond, minRate)
 	case c.InitialCost < 0:
 		return fmt.Errorf("Quota.InitialCost is %d; it must be 0 or more", c.InitialCost)
 	case c.Capacity >= 0 && c.InitialCost > c.capacity():

@@ -248,7 +248,8 @@ func TestQuotaOfTheGreatestCapacity(t *testing.T) {
 		for _, c := range []QuotaConfig{
 			{Capacity: math.MaxInt},
 			{Capacity: math.MaxInt, RefillPerSecond: math.MaxFloat64},
-			{Capacity: math.MaxInt, RefillPerSecond: math.SmallestNonzeroFloat64, Wait: true},
+			{Capacity: math.MaxInt, RefillPerSecond: math.SmallestNonzeroFloat64},
+			{Capacity: math.MaxInt, RefillPerSecond: minRate, Wait: true},
 		} {
 			q := NewQuota(c)
 			if got := q.Tokens(); got != math.MaxInt {
@@ -271,6 +272,7 @@ func TestQuotaOfTheGreatestCapacity(t *testing.T) {
 
 func TestQuotaConfigValidate(t *testing.T) {
 	const refill = "; it must be a finite number of tokens, 0 or more"
+	const tooSlow = "; it must be at least 2.2e-10, a token in 146 years, for a wait to end"
 	tests := []struct {
 		config QuotaConfig
 		want   string // the error's text; "" for none
@@ -284,7 +286,10 @@ func TestQuotaConfigValidate(t *testing.T) {
 		{QuotaConfig{RefillPerSecond: math.NaN()}, "Quota.RefillPerSecond is NaN" + refill},
 		{QuotaConfig{RefillPerSecond: math.Inf(1)}, "Quota.RefillPerSecond is +Inf" + refill},
 		{QuotaConfig{RefillPerSecond: math.Inf(-1), Capacity: -1}, "Quota.RefillPerSecond is -Inf" + refill},
-		{QuotaConfig{Wait: true}, "Quota.Wait is true and Quota.RefillPerSecond is 0; it must be above 0 for a wait to end"},
+		{QuotaConfig{RefillPerSecond: 1e-300}, ""},
+		{QuotaConfig{RefillPerSecond: minRate, Wait: true}, ""},
+		{QuotaConfig{Wait: true}, "Quota.Wait is true and Quota.RefillPerSecond is 0" + tooSlow},
+		{QuotaConfig{RefillPerSecond: 1e-300, Wait: true}, "Quota.Wait is true and Quota.RefillPerSecond is 1e-300" + tooSlow},
 		{QuotaConfig{InitialCost: -1}, "Quota.InitialCost is -1; it must be 0 or more"},
 		{QuotaConfig{InitialCost: 501}, "Quota.InitialCost is 501; it must be at most Quota.Capacity, 500"},
 		{QuotaConfig{Capacity: 4, InitialCost: 5}, "Quota.InitialCost is 5; it must be at most Quota.Capacity, 4"},
