@@ -132,7 +132,8 @@ func TestEndlessErrorBody(t *testing.T) {
 	}
 }
 
-// TestSlowErrorBody: what is not there after a second does not count, and is not lost.
+// TestSlowErrorBody: what is not there after a second does not count, and is not
+// lost. The Read that is under way then has ended when the caller gets the body.
 func TestSlowErrorBody(t *testing.T) {
 	for _, c := range []struct {
 		status int
@@ -140,7 +141,7 @@ func TestSlowErrorBody(t *testing.T) {
 		stop   awsretry.Stop
 	}{
 		{500, `{"__type":"ThrottlingExc`, awsretry.StopMaxAttempts},
-		{400, `{"__type":"ThrottlingExc`, ""},
+		{400, `{"__type":"ThrottlingExc`, awsretry.StopPermanent},
 		{503, "", awsretry.StopMaxAttempts},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -158,12 +159,15 @@ func TestSlowErrorBody(t *testing.T) {
 			start := time.Now()
 			tr := once(func(req *http.Request) (*http.Response, error) { return respond(req, c.status, source), nil })
 			resp, err := tr.RoundTrip(request(t, t.Context(), "GET", nil))
-			if d := time.Since(start); err != nil || d > 1100*time.Millisecond || stopOf(resp, nil) != c.stop {
+			if d := time.Since(start); err != nil || d != 10*time.Second || stopOf(resp, nil) != c.stop {
 				t.Errorf("%v after %v; stopped by %q", err, d, stopOf(resp, nil))
 			}
+			if record, _ := awsretry.Outcome(resp); record.Code != "" {
+				t.Errorf("code %q", record.Code)
+			}
 			reads := source.reads.Load()
-			if time.Sleep(time.Minute); source.reads.Load() != reads {
-				t.Errorf("%d reads behind the one under way", source.reads.Load()-reads)
+			if time.Sleep(time.Minute); source.reads.Load() != reads || source.reading.Load() {
+				t.Errorf("%d reads after RoundTrip", source.reads.Load()-reads)
 			}
 			if got := whole(t, resp); got != c.first+`eption"}` || source.overlaps.Load() > 0 {
 				t.Errorf("read %q with %d overlaps", got, source.overlaps.Load())
@@ -172,36 +176,118 @@ func TestSlowErrorBody(t *testing.T) {
 	}
 }
 
-// TestHangingErrorBody: a body that hangs is closed all the same, retried or not, and nothing is left behind.
+// hangingBody is a body of one byte whose second Read ends with ctx.
+func hangingBody(ctx context.Context) *tracked {
+	first := true
+	return track(readFunc(func(p []byte) (int, error) {
+		if first {
+			first = false
+			return copy(p, "x"), nil
+		}
+		<-ctx.Done()
+		return 0, context.Cause(ctx)
+	}))
+}
+
+// TestHangingErrorBody: where the status is retryable, a body that hangs is given
+// up after a second. It is closed, but not while it is being read.
 func TestHangingErrorBody(t *testing.T) {
 	for _, status := range []int{503, 429} {
 		for _, rev := range []awsretry.Revision{awsretry.Classic, awsretry.Revision2026} {
-			synctest.Test(t, func(t *testing.T) { // which finds goroutines that are left
-				var given []*tracked
-				tr := &awsretry.Transport{Revision: rev, MaxAttempts: 2, Backoff: pauseOf(0), Base: baseFunc(func(req *http.Request) (*http.Response, error) {
-					pr, pw := io.Pipe()
-					go func() { pw.Write([]byte("x")); pw.Write([]byte("y")) }()
-					body := track(struct {
-						io.Reader
-						io.Closer
-					}{io.LimitReader(io.MultiReader(io.LimitReader(pr, 2), pr), 3), pr})
-					given = append(given, body)
-					return respond(req, status, body), nil
-				})}
-				start := time.Now()
-				resp, err := tr.RoundTrip(request(t, t.Context(), "GET", nil))
-				if d := time.Since(start); err != nil || len(given) != 2 || d > 3*time.Second {
-					t.Fatalf("%v after %v, %d attempts", err, d, len(given))
-				}
-				if given[0].closes.Load() == 0 || given[1].closes.Load() != 0 {
-					t.Errorf("closed %d and %d times", given[0].closes.Load(), given[1].closes.Load())
-				}
-				time.AfterFunc(time.Second, func() { resp.Body.Close() })
-				if got, err := io.ReadAll(resp.Body); string(got) != "xy" || err == nil {
-					t.Errorf("read %q, %v", got, err)
-				}
-			})
+			for _, timeout := range []time.Duration{0, time.Minute} {
+				synctest.Test(t, func(t *testing.T) { // which finds goroutines that are left
+					ctx, cancel := context.WithCancel(t.Context())
+					defer cancel()
+					var given []*tracked
+					tr := &awsretry.Transport{Revision: rev, MaxAttempts: 2, AttemptTimeout: timeout, Backoff: pauseOf(0)}
+					tr.Base = baseFunc(func(req *http.Request) (*http.Response, error) {
+						if len(given) == 1 {
+							return respond(req, 200, http.NoBody), nil
+						}
+						given = append(given, hangingBody(req.Context()))
+						return respond(req, status, given[0]), nil
+					})
+					start := time.Now()
+					resp, err := tr.RoundTrip(request(t, ctx, "GET", nil))
+					if d := time.Since(start); err != nil || resp.StatusCode != 200 || d > 1100*time.Millisecond {
+						t.Fatalf("%v, %v after %v", resp, err, d)
+					}
+					synctest.Wait()
+					if closed := given[0].closes.Load() > 0; closed != (timeout > 0) { // its context is ours to end
+						t.Errorf("closed: %v", closed)
+					}
+					cancel()
+					synctest.Wait()
+					if given[0].closes.Load() != 1 || given[0].closedReading.Load() > 0 {
+						t.Errorf("closed %d times, %d times while it was read", given[0].closes.Load(), given[0].closedReading.Load())
+					}
+				})
+			}
 		}
+	}
+}
+
+// TestHangingPipe: a body that may be closed at any time is, while it is read.
+func TestHangingPipe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var writes []error
+		tr := &awsretry.Transport{MaxAttempts: 2, Backoff: pauseOf(0)}
+		sends := 0
+		tr.Base = baseFunc(func(req *http.Request) (*http.Response, error) {
+			if sends++; sends == 2 {
+				return respond(req, 200, http.NoBody), nil
+			}
+			pr, pw := io.Pipe()
+			go func() {
+				time.Sleep(3 * time.Second)
+				_, err := pw.Write([]byte("late"))
+				writes = append(writes, err)
+			}()
+			return respond(req, 503, pr), nil
+		})
+		resp, err := tr.RoundTrip(request(t, t.Context(), "GET", nil))
+		if err != nil || resp.StatusCode != 200 {
+			t.Fatal(resp, err)
+		}
+		time.Sleep(5 * time.Second)
+		if len(writes) != 1 || writes[0] != io.ErrClosedPipe {
+			t.Errorf("the pipe's writer got %v", writes)
+		}
+	})
+}
+
+// TestHangingPermanentBody: a body that is to be returned is waited for as long
+// as the context lasts.
+func TestHangingPermanentBody(t *testing.T) {
+	gone := errors.New("the caller is gone")
+	for _, heeds := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			forever, end := context.WithCancel(t.Context())
+			defer end()
+			time.AfterFunc(time.Hour, func() { cancel(gone) })
+			bodyCtx := ctx
+			if !heeds {
+				bodyCtx = forever
+			}
+			body := hangingBody(bodyCtx)
+			tr := &awsretry.Transport{Base: baseFunc(func(req *http.Request) (*http.Response, error) { return respond(req, 400, body), nil })}
+			start := time.Now()
+			resp, err := tr.RoundTrip(request(t, ctx, "GET", nil))
+			if d := time.Since(start); d != time.Hour {
+				t.Errorf("came back after %v", d)
+			}
+			if err == nil { // the body ended at the same moment
+				resp.Body.Close()
+			} else if !errors.Is(err, gone) || stopOf(nil, err) != awsretry.StopCanceled {
+				t.Error(err)
+			}
+			end()
+			synctest.Wait()
+			if body.closes.Load() != 1 || body.closedReading.Load() > 0 {
+				t.Errorf("closed %d times, %d times while it was read", body.closes.Load(), body.closedReading.Load())
+			}
+		})
 	}
 }
 
@@ -357,12 +443,14 @@ func TestSlowCopyAnswer(t *testing.T) {
 		{"waited for", 0, time.Hour, 30 * time.Second, awsretry.StopMaxAttempts},
 		{"waited for within the time-out", time.Minute, time.Hour, 30 * time.Second, awsretry.StopMaxAttempts},
 		{"until the time-out", 10 * time.Second, time.Hour, 10 * time.Second, ""},
-		{"until the caller goes", 0, 5 * time.Second, 5 * time.Second, ""},
+		{"until the caller goes", 0, 5 * time.Second, 5 * time.Second, awsretry.StopCanceled},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				source := track(io.MultiReader(strings.NewReader("<?xml version='1.0'?>"), patient(t.Context(), 30*time.Second, iotest.DataErrReader(strings.NewReader(slowDown)))))
-				tr := once(func(req *http.Request) (*http.Response, error) { return respond(req, 200, source), nil })
+				tr := once(func(req *http.Request) (*http.Response, error) {
+					document := patient(req.Context(), 30*time.Second, iotest.DataErrReader(strings.NewReader(slowDown)))
+					return respond(req, 200, track(io.MultiReader(strings.NewReader("<?xml version='1.0'?>"), document))), nil
+				})
 				tr.AttemptTimeout = c.timeout
 				ctx, cancel := context.WithTimeout(t.Context(), c.canceled)
 				defer cancel()
@@ -370,8 +458,17 @@ func TestSlowCopyAnswer(t *testing.T) {
 				req.Header.Set("X-Amz-Copy-Source", "bucket/key")
 				start := time.Now()
 				resp, err := tr.RoundTrip(req)
-				if d := time.Since(start); err != nil || d != c.elapsed || stopOf(resp, nil) != c.stop {
-					t.Errorf("%v after %v; stopped by %q", err, d, stopOf(resp, nil))
+				if d := time.Since(start); d != c.elapsed {
+					t.Errorf("%v after %v", err, d)
+				}
+				if resp == nil { // the caller has gone, and the body with it
+					if c.stop != stopOf(nil, err) || !errors.Is(err, context.DeadlineExceeded) {
+						t.Errorf("%v; stopped by %q", err, stopOf(nil, err))
+					}
+					return
+				}
+				if stopOf(resp, nil) != c.stop {
+					t.Errorf("stopped by %q", stopOf(resp, nil))
 				}
 				if c.stop != "" && whole(t, resp) != "<?xml version='1.0'?>"+slowDown {
 					t.Error("not whole")

@@ -134,60 +134,66 @@ func TestMaxBodyBuffer(t *testing.T) {
 	}
 }
 
-// TestRetryWaitsForBaseToClose is about a Base that still reads the body when its answer is there.
-func TestRetryWaitsForBaseToClose(t *testing.T) {
+// TestRetryWaitsForARead is about a Base that still reads the body when its
+// response is there: the retry waits for the Read that is under way, and for
+// nothing else.
+func TestRetryWaitsForARead(t *testing.T) {
 	for _, cancelled := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			data := letters(40)
-			rest := strings.NewReader(data)
-			source := track(readFunc(func(p []byte) (int, error) {
-				time.Sleep(time.Second)
-				return rest.Read(p[:min(len(p), 7)])
-			}))
-			start := time.Now()
-			var got string
-			var retried time.Duration
-			// The buffer is full when the answer comes, and the Read that is under way then is kept all the same.
-			tr := &awsretry.Transport{Backoff: pauseOf(0), MaxBodyBuffer: 3, Base: baseFunc(func(req *http.Request) (*http.Response, error) {
-				if got == "" {
-					io.ReadFull(req.Body, make([]byte, 3))
-					go func() {
-						io.Copy(io.Discard, req.Body) // ends with the Read that is under way
-						if n, err := req.Body.Read(make([]byte, 1)); n > 0 || err == nil || err == io.EOF {
-							t.Error("the first attempt could read on")
-						}
-						time.Sleep(4 * time.Second)
-						req.Body.Close()
-					}()
-					time.Sleep(time.Second / 2)
-					got = "-"
-					return respond(req, 503, http.NoBody), nil
+		for _, closes := range []time.Duration{0, 4 * time.Second, -1} { // how late Base closes its copy; -1: never
+			synctest.Test(t, func(t *testing.T) {
+				data := letters(40)
+				rest := strings.NewReader(data)
+				source := track(readFunc(func(p []byte) (int, error) {
+					time.Sleep(time.Second)
+					return rest.Read(p[:min(len(p), 7)])
+				}))
+				start := time.Now()
+				var got string
+				var retried time.Duration
+				// The buffer is full when the answer comes, and the Read that is under way then is kept all the same.
+				tr := &awsretry.Transport{Backoff: pauseOf(0), MaxBodyBuffer: 3, Base: baseFunc(func(req *http.Request) (*http.Response, error) {
+					if got == "" {
+						io.ReadFull(req.Body, make([]byte, 3))
+						go func() {
+							io.Copy(io.Discard, req.Body) // ends with the Read that is under way
+							if n, err := req.Body.Read(make([]byte, 1)); n > 0 || err == nil || err == io.EOF {
+								t.Error("the first attempt could read on")
+							}
+							if closes >= 0 {
+								time.Sleep(closes)
+								req.Body.Close() // while the second attempt reads
+							}
+						}()
+						time.Sleep(time.Second / 2)
+						got = "-"
+						return respond(req, 503, http.NoBody), nil
+					}
+					retried = time.Since(start)
+					var err error
+					got, err = useUp(req)
+					return respond(req, 200, http.NoBody), err
+				})}
+				cause := errors.New("enough")
+				ctx, cancel := context.WithCancelCause(t.Context())
+				if cancelled {
+					time.AfterFunc(1700*time.Millisecond, func() { cancel(cause) })
 				}
-				retried = time.Since(start)
-				var err error
-				got, err = useUp(req)
-				return respond(req, 200, http.NoBody), err
-			})}
-			cause := errors.New("enough")
-			ctx, cancel := context.WithCancelCause(t.Context())
-			if cancelled {
-				time.AfterFunc(3*time.Second, func() { cancel(cause) })
-			}
-			resp, err := tr.RoundTrip(request(t, ctx, "POST", source))
-			cancel(nil)
-			switch {
-			case !cancelled && (err != nil || resp.StatusCode != 200 || got != data || retried != 6*time.Second):
-				t.Errorf("RoundTrip = %v, %v; the retry came after %v with %q", resp, err, retried, got)
-			case cancelled && (!errors.Is(err, cause) || time.Since(start) != 3*time.Second || !strings.Contains(err.Error(), "503")):
-				t.Errorf("error %v after %v", err, time.Since(start))
-			case cancelled && (source.closes.Load() != 0 || tokensOf(t, tr) != 500):
-				t.Errorf("closed %d times while Base has it; %d tokens", source.closes.Load(), tokensOf(t, tr))
-			}
-			time.Sleep(time.Minute)
-			if source.overlaps.Load() > 0 || source.readsClosed.Load() > 0 || source.closes.Load() != 1 {
-				t.Errorf("%d overlapping reads, %d after Close, %d times closed", source.overlaps.Load(), source.readsClosed.Load(), source.closes.Load())
-			}
-		})
+				resp, err := tr.RoundTrip(request(t, ctx, "POST", source))
+				cancel(nil)
+				switch {
+				case !cancelled && (err != nil || resp.StatusCode != 200 || got != data || retried != 2*time.Second):
+					t.Errorf("RoundTrip = %v, %v; the retry came after %v with %q", resp, err, retried, got)
+				case cancelled && (!errors.Is(err, cause) || time.Since(start) != 1700*time.Millisecond || !strings.Contains(err.Error(), "503")):
+					t.Errorf("error %v after %v", err, time.Since(start))
+				case cancelled && tokensOf(t, tr) != 500:
+					t.Errorf("%d tokens", tokensOf(t, tr))
+				}
+				time.Sleep(time.Minute)
+				if source.overlaps.Load() > 0 || source.readsClosed.Load() > 0 || source.closes.Load() != 1 {
+					t.Errorf("%d overlapping reads, %d after Close, %d times closed", source.overlaps.Load(), source.readsClosed.Load(), source.closes.Load())
+				}
+			})
+		}
 	}
 }
 

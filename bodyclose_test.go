@@ -166,7 +166,7 @@ type wayOut struct {
 
 var waysOut = []wayOut{
 	{name: "success", answers: []answerFunc{says(200)}, sends: 1},
-	{name: "permanent", answers: []answerFunc{says(400)}, sends: 1},
+	{name: "permanent", answers: []answerFunc{says(400)}, sends: 1, stop: awsretry.StopPermanent},
 	{name: "retried", answers: []answerFunc{says(503), says(200)}, sends: 2, stop: awsretry.StopSuccess},
 	{name: "exhausted", answers: []answerFunc{says(503), says(429), says(503)}, sends: 3, stop: awsretry.StopMaxAttempts},
 	{name: "transport errors", answers: []answerFunc{breaks(errReset), breaks(errReset), breaks(errReset)}, sends: 3, stop: awsretry.StopMaxAttempts},

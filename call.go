@@ -4,72 +4,89 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"time"
+
+	"example.com/awsretry/internal/replay"
+	"example.com/awsretry/internal/respbody"
 )
 
-// A call is one RoundTrip: what its attempts share. It lives on the goroutine's stack.
+// A call is one RoundTrip: what its attempts share. It lives on the goroutine's
+// stack.
 type call struct {
 	*engine
-	first     plainAnswer   // the first attempt's, where it is made already
+	first     plainResult   // of the first attempt, where that is made already
 	req       *http.Request // the caller's; never changed
 	ctx       context.Context
 	options   *callOptions // nil where the context has none
 	partition *partition
-	body      payload
-	observed  bool // somebody is to be told of the attempts
+	body      replay.Body
+	observed  bool // there is somebody to tell of the attempts
 
-	number         int             // of the last attempt that was sent, from 1
-	out            *http.Request   // what is sent
-	record         *recordContext  // of out, where it has one
-	held           io.ReadCloser   // the body of out, until it is sent
-	answer         *http.Response  // that is neither discarded nor the caller's yet
-	attempt        *attemptContext // of out; nil where AttemptTimeout is 0
-	sending        bool            // Base has out
-	newConn        bool            // the next attempt is not to use the connection of the last one
-	drawn          int             // tokens drawn for the attempt under way; put back where it is never made
-	unpaid         int             // tokens that are still to be waited for
-	sendToken      bool            // for the next attempt, taken already
-	sendTokenTaken bool            // from the limiter, for an attempt that is not sent yet
-	lastDelay      time.Duration   // the pause before the attempt under way
-	lastErr        error           // the last failure, where it was a transport error
-	lastCode       string          // else its status and code
-	lastStatus     int
-	id             string // of the invocation, for SDKHeaders
+	number    int           // of attempts sent
+	next      admission     // of the next attempt
+	drawn     int           // tokens drawn for the next attempt; put back where it is never sent
+	newConn   bool          // the next attempt needs a connection of its own
+	lastDelay time.Duration // before the attempt under way
+	last      failure       // before the attempt under way
+	id        string        // of the invocation, for SDKHeaders
+	waiting   waitContext
+	attempt   attempt // under way, or the last one
+}
 
-	// Of the attempt under way.
-	abandoned bool // the caller's context ended it
-	told      bool // its observers were called
-	closed    bool // its answer was closed
+// An admission is what the next attempt needs to be sent, apart from its pause
+// and its retry tokens.
+type admission struct {
+	given  bool
+	token  bool // a send token was taken from the limiter
+	waited time.Duration
+}
+
+// A failure is what an error says of an attempt whose response is closed, or
+// that had none.
+type failure struct {
+	err    error
+	status int // where err is nil; 0: there was no failure
+	code   string
+}
+
+func (f failure) error() error {
+	if f.err == nil && f.status != 0 {
+		return &answerError{f.status, f.code}
+	}
+	return f.err
 }
 
 // begin finds what the request needs.
-func (c *call) begin(t *Transport, req *http.Request) error {
-	if c.first.engine == nil {
-		c.body.own(req)
+func (c *call) begin(t *Transport) error {
+	sent := c.first.engine != nil
+	if sent {
+		c.body.Sent(c.req)
 	} else {
-		c.body.req = req
+		c.body.Own(c.req)
 	}
 	e, err := t.start()
 	if err != nil {
 		return err
 	}
-	c.engine, c.req, c.ctx = e, req, req.Context()
-	if why := c.ended(); why != nil && c.first.engine == nil {
+	c.engine, c.ctx = e, c.req.Context()
+	if why := c.ended(); why != nil && !sent {
 		return c.error(StopCanceled, interruption(c.ctx, why, nil))
 	}
 	if c.options = c.first.options; !c.first.asked {
 		c.options = optionsOf(c.ctx)
 	}
+	if c.options != nil && c.options.fault != nil {
+		return c.error(StopPermanent, c.options.fault)
+	}
 	c.observed = e.observe != nil || c.options != nil && c.options.observe != nil
-	c.partition = e.partitionOf(req, c.options)
+	c.partition = e.partitionOf(c.req, c.options)
 	if e.initialCost > 0 {
 		if err := c.acquire(e.initialCost); err != nil {
-			return err
+			return c.refused(StopQuota, err)
 		}
 	}
-	c.body.split(e.maxBuffer)
+	c.body.Share(e.maxBuffer, !c.mayRetry(1))
 	return nil
 }
 
@@ -78,154 +95,158 @@ func (c *call) end() {
 	if c.drawn > 0 {
 		c.partition.quota.Release(c.drawn)
 	}
-	if c.sendTokenTaken {
+	if c.next.token {
 		c.partition.limiter.putBack()
 	}
-	if c.held != nil {
-		c.held.Close()
+	a := &c.attempt
+	if a.held != nil {
+		a.held.Close()
 	}
-	if c.answer != nil {
-		c.answer.Body.Close()
+	if a.Response != nil && !a.closed && !a.returned {
+		respbody.Discard(a.Response, false, false, a.timeout.ender())
 	}
-	if c.sending && c.body.copied() { // Base panicked
-		c.out.Body.Close()
-	}
-	c.body.release()
+	c.body.Release(!a.returned)
+	c.waiting.stop()
 }
 
+// ended returns why the caller has no use for a response any more, nil where it
+// has.
 func (c *call) ended() error { return ended(c.ctx, cancelOf(c.req)) }
 
-// acquire draws tokens, waiting for them where Quota.Wait says so.
+// waitCtx is the context of whatever waits: the caller's, which the deprecated
+// Request.Cancel ends too.
+func (c *call) waitCtx() context.Context {
+	return c.waiting.of(c.ctx, cancelOf(c.req))
+}
+
+// acquire draws tokens, and waits for them where Quota.Wait says so.
 func (c *call) acquire(tokens int) error {
-	ctx, stop := c.waitContext()
-	defer stop()
+	ctx := c.ctx
+	if c.waitTokens {
+		ctx = c.waitCtx()
+	}
 	if err := c.partition.quota.Acquire(ctx, tokens); err != nil {
-		return c.notWaited(StopQuota, ErrQuotaExceeded, err)
+		return err
 	}
 	c.drawn = tokens
 	return nil
 }
 
-// takeSendToken is adaptive mode's: it waits for the rate limiter.
-func (c *call) takeSendToken(a *Attempt) error {
-	limiter := c.partition.limiter
-	if limiter == nil || c.sendToken {
-		c.sendToken = false
+// admit lets the attempt be sent: it waits for a Retry-After that is shared,
+// and in adaptive mode for a send token.
+func (c *call) admit(a *attempt) error {
+	if !c.next.given {
+		if err := c.waitForAdmission(); err != nil {
+			return c.refused(StopRateLimit, err)
+		}
+	}
+	a.Waited = c.next.waited
+	c.next.given, c.next.waited = false, 0
+	return nil
+}
+
+// waitForAdmission fails with ErrRateLimited where the wait would be too long,
+// and with the cause of the context's end.
+func (c *call) waitForAdmission() error {
+	gate, limiter := c.partition.gate.Load(), c.partition.limiter
+	if gate == nil && limiter == nil {
+		c.next.given = true
 		return nil
 	}
 	var start time.Time
 	if c.observed {
 		start = time.Now()
 	}
-	ctx, stop := c.waitContext()
-	taken, err := limiter.wait(ctx)
-	stop()
-	if err != nil {
-		return c.notWaited(StopRateLimit, ErrRateLimited, err)
+	if gate != nil {
+		if err := c.waitForGate(); err != nil {
+			return err
+		}
 	}
-	c.sendTokenTaken = taken
+	if limiter != nil {
+		ctx := c.ctx
+		if limiter.limiting.Load() {
+			ctx = c.waitCtx()
+		}
+		taken, err := limiter.wait(ctx)
+		if err != nil {
+			return err
+		}
+		c.next.token = taken
+	}
+	c.next.given = true
 	if c.observed {
-		a.Waited = time.Since(start)
+		c.next.waited = time.Since(start)
 	}
 	return nil
 }
 
-// notWaited is the error of a wait for tokens: that they are refused, or that the caller wants no answer any more.
-func (c *call) notWaited(stop Stop, refusal, err error) error {
-	if errors.Is(err, refusal) {
+// waitForGate waits until no Retry-After is in force for the partition.
+func (c *call) waitForGate() error {
+	for {
+		wait, closed := c.partition.gate.left(time.Now())
+		if !closed {
+			return nil
+		}
+		if c.outlivesDeadline(wait) {
+			return fmt.Errorf("%w: the service asked for a pause of %v, which ends after the context's deadline",
+				ErrRateLimited, wait.Round(time.Millisecond))
+		}
+		if !c.sleep(wait) {
+			return c.ended()
+		}
+	}
+}
+
+// refused is the error of a call that may not send its next attempt: it got no
+// tokens, or the caller's context ended while it waited.
+func (c *call) refused(stop Stop, err error) error {
+	if errors.Is(err, ErrQuotaExceeded) || errors.Is(err, ErrRateLimited) {
+		if last := c.last.error(); last != nil {
+			err = fmt.Errorf("%w; before that: %w", err, last)
+		}
 		return c.error(stop, err)
 	}
 	if why := c.ended(); why != nil {
 		err = why
 	}
-	return c.error(StopCanceled, interruption(c.ctx, err, c.lastFailure()))
-}
-
-// waitContext is the caller's context, which the deprecated Request.Cancel ends too where the caller uses it.
-func (c *call) waitContext() (ctx context.Context, stop func()) {
-	cancel := cancelOf(c.req)
-	if cancel == nil || !c.maySleep() {
-		return c.ctx, func() {}
-	}
-	return withCancelChannel(c.ctx, cancel)
-}
-
-// maySleep reports whether tokens may have to be waited for.
-func (c *call) maySleep() bool {
-	return c.waitTokens || c.partition.limiter != nil && c.partition.limiter.limiting.Load()
+	return c.error(StopCanceled, interruption(c.ctx, err, c.last.error()))
 }
 
 // tell calls the observers, once for each attempt.
-func (c *call) tell(a *Attempt) {
-	if !c.observed || c.told {
+func (c *call) tell(a *attempt) {
+	if !c.observed || a.told {
 		return
 	}
-	c.told = true
+	a.told = true
 	if c.observe != nil {
-		c.observe(*a)
+		c.observe(a.Attempt)
 	}
 	if c.options != nil && c.options.observe != nil {
-		c.options.observe(*a)
+		c.options.observe(a.Attempt)
 	}
 }
 
-// finish returns the last answer.
-func (c *call) finish(a *Attempt) (*http.Response, error) {
-	if a.Err == nil && !c.closed && (a.Number > 1 || a.Class.Retryable()) {
-		c.keepRecord(a)
+// sleep reports whether the whole pause was slept.
+func (c *call) sleep(d time.Duration) bool {
+	if d <= 0 {
+		return c.ended() == nil
 	}
-	c.tell(a)
-	if a.Stop == StopQuota && a.Delay > 0 {
-		c.sleepHolding(a.Delay) // so that the loop of a long-polling caller does not spin
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-c.ctx.Done():
+	case <-cancelOf(c.req):
 	}
-	if a.Err != nil || c.closed {
-		return nil, c.error(a.Stop, c.failure(a))
-	}
-	c.answer = nil
-	return a.Response, nil
+	return false
 }
 
-// failure is what the caller is told where no answer goes back.
-func (c *call) failure(a *Attempt) error {
-	why := c.ended()
-	if a.Stop != StopCanceled || why == nil {
-		return a.Err
-	}
-	if c.closed || a.Err == nil {
-		return interruption(c.ctx, why, c.lastFailure())
-	}
-	err := a.Err
-	if last := c.lastFailure(); last != nil && c.abandoned {
-		err = fmt.Errorf("%w; before that: %w", err, last)
-	}
-	return interruption(c.ctx, why, err)
-}
-
-// keepRecord leaves the record of the last attempt to Outcome, in the context of the response's request: of ours, or of the
-// one that Base says it sent, which may have gone elsewhere.
-func (c *call) keepRecord(a *Attempt) {
-	sent := a.Response.Request
-	var known *recordContext
-	if sent != nil {
-		known, _ = sent.Context().Value(recordKey{}).(*recordContext)
-	}
-	if sent == nil || known != nil && known != c.record { // none, or left there by another request
-		sent, known = c.out, c.record
-	}
-	if known == nil {
-		c.record = newRecordContext(c.ctx, c.req, c.options, 0)
-		sent = sent.WithContext(c.record)
-	}
-	a.Response.Request = sent
-	c.record.set(a)
-}
-
-// lastFailure is the attempt's before the one under way, whose answer is closed; nil where there is none.
-func (c *call) lastFailure() error {
-	if c.lastErr == nil && c.lastStatus != 0 {
-		return &answerError{c.lastStatus, c.lastCode}
-	}
-	return c.lastErr
+// outlivesDeadline reports whether a wait from now on would not end before the
+// context's deadline.
+func (c *call) outlivesDeadline(wait time.Duration) bool {
+	deadline, ok := c.ctx.Deadline()
+	return ok && !time.Now().Add(wait).Before(deadline)
 }
 
 func (c *call) error(stop Stop, err error) error {

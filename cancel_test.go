@@ -105,25 +105,43 @@ func TestCancelInPause(t *testing.T) {
 	}
 }
 
-// TestCancelBetweenAnswerAndPause: the answer that is there goes back.
-func TestCancelBetweenAnswerAndPause(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		pr, pw := io.Pipe()
-		ctx, cancel := context.WithCancel(t.Context())
-		time.AfterFunc(100*time.Millisecond, cancel) // while the error body is read ahead
-		tr := &awsretry.Transport{Base: baseFunc(func(req *http.Request) (*http.Response, error) {
-			return respond(req, 503, track(pr)), nil
-		})}
-		start := time.Now()
-		resp, err := tr.RoundTrip(request(t, ctx, "GET", nil))
-		if d := time.Since(start); err != nil || d != 100*time.Millisecond || stopOf(resp, nil) != awsretry.StopCanceled || tokensOf(t, tr) != 500 {
-			t.Fatalf("%v, %v after %v", resp, err, d)
-		}
-		go func() { io.WriteString(pw, "late"); pw.Close() }()
-		if got := whole(t, resp); got != "late" {
-			t.Errorf("read %q", got)
-		}
-	})
+// TestCancelWhileReadingAhead: a response that is there whole is returned, one
+// whose body ended with the context is not.
+func TestCancelWhileReadingAhead(t *testing.T) {
+	for _, whole := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			body := track(readFunc(func([]byte) (int, error) {
+				select {
+				case <-time.After(100 * time.Millisecond):
+					cancel(errEnough)
+					return 0, io.EOF
+				case <-ctx.Done():
+					return 0, ctx.Err()
+				}
+			}))
+			if !whole {
+				time.AfterFunc(100*time.Millisecond, func() { cancel(errEnough) })
+			}
+			tr := &awsretry.Transport{Base: baseFunc(func(req *http.Request) (*http.Response, error) {
+				if !whole {
+					return respond(req, 503, track(patient(ctx, time.Hour, strings.NewReader("late")))), nil
+				}
+				return respond(req, 503, body), nil
+			})}
+			start := time.Now()
+			resp, err := tr.RoundTrip(request(t, ctx, "GET", nil))
+			if d := time.Since(start); d != 100*time.Millisecond || stopOf(resp, err) != awsretry.StopCanceled || tokensOf(t, tr) != 500 {
+				t.Fatalf("%v, %v after %v", resp, err, d)
+			}
+			if whole != (err == nil) || err != nil && (!errors.Is(err, errEnough) || !strings.Contains(err.Error(), "503")) {
+				t.Errorf("%v, %v", resp, err)
+			}
+			if resp != nil {
+				resp.Body.Close()
+			}
+		})
+	}
 }
 
 // TestCanceledAttemptIsNotJudged: an attempt that the caller's context ended says nothing of the service.
@@ -147,7 +165,7 @@ func TestDeadlineIsNotSleptInto(t *testing.T) {
 	for _, failure := range []answerFunc{says(503), says(429, "Retry-After", "10"), breaks(errReset)} {
 		synctest.Test(t, func(t *testing.T) {
 			sends := 0
-			tr := &awsretry.Transport{Backoff: pauseOf(10 * time.Second), MaxAttempts: 9, Base: baseFunc(func(req *http.Request) (*http.Response, error) {
+			tr := &awsretry.Transport{Backoff: pauseOf(10 * time.Second), RetryAfterSpread: -1, MaxAttempts: 9, Base: baseFunc(func(req *http.Request) (*http.Response, error) {
 				sends++
 				return failure(req, track(strings.NewReader("busy")))
 			})}

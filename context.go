@@ -2,8 +2,10 @@ package awsretry
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"sync/atomic"
+	"time"
 )
 
 type callKey struct{}
@@ -13,8 +15,15 @@ type callKey struct{}
 type callOptions struct {
 	partition    string
 	observe      func(Attempt)
+	policy       Policy // nil: DefaultPolicy
+	backoff      Backoff
+	fault        error // what is wrong with the options
+	timeout      time.Duration
+	maxAttempts  int
 	attempt      int // of a retry, or of a first attempt inside another Transport's retry; 0 where unset
 	hasPartition bool
+	hasPolicy    bool
+	hasTimeout   bool
 	noRetry      bool
 }
 
@@ -58,6 +67,47 @@ func WithoutRetry(ctx context.Context) context.Context {
 	return withOptions(ctx, func(o *callOptions) { o.noRetry = true })
 }
 
+// WithMaxAttempts returns a context whose requests are sent n times at most, the
+// first attempt included, whatever Transport.MaxAttempts says. n must be above
+// 0; with any other RoundTrip returns an error before it sends anything.
+func WithMaxAttempts(ctx context.Context, n int) context.Context {
+	return withOptions(ctx, func(o *callOptions) {
+		if o.maxAttempts = n; n <= 0 {
+			o.maxAttempts = 0
+			o.fault = fmt.Errorf("awsretry: WithMaxAttempts has %d attempts; it must be above 0, where 1 means no retry", n)
+		}
+	})
+}
+
+// WithAttemptTimeout returns a context whose requests have the time-out d for
+// each attempt in place of Transport.AttemptTimeout. 0 means none; with a
+// negative one RoundTrip returns an error before it sends anything.
+func WithAttemptTimeout(ctx context.Context, d time.Duration) context.Context {
+	return withOptions(ctx, func(o *callOptions) {
+		if o.timeout, o.hasTimeout = d, true; d < 0 {
+			o.fault = fmt.Errorf("awsretry: WithAttemptTimeout has %v; it must be above 0, or 0 for none", d)
+		}
+	})
+}
+
+// WithPolicy returns a context whose attempts are classified by policy in place
+// of Transport.Policy. nil means [DefaultPolicy].
+func WithPolicy(ctx context.Context, policy Policy) context.Context {
+	return withOptions(ctx, func(o *callOptions) { o.policy, o.hasPolicy = policy, true })
+}
+
+// WithBackoff returns a context whose retries pause as backoff says, in place of
+// Transport.Backoff. nil means the Transport's. With one that makes no sense
+// RoundTrip returns an error before it sends anything.
+func WithBackoff(ctx context.Context, backoff Backoff) context.Context {
+	return withOptions(ctx, func(o *callOptions) {
+		o.backoff = backoff
+		if err := validBackoff(backoff); err != nil {
+			o.fault = fmt.Errorf("awsretry: WithBackoff: %w", err)
+		}
+	})
+}
+
 // AttemptNumber returns the number of the attempt, from 1, to a RoundTripper that is a Transport's Base. It is 1 where ctx is
 // not an attempt's.
 func AttemptNumber(ctx context.Context) int {
@@ -67,9 +117,11 @@ func AttemptNumber(ctx context.Context) int {
 	return 1
 }
 
-// Outcome returns the record of the last attempt for a response that a Transport gave, and whether there is one: where a
-// retry was made, or a failure that is retryable was not retried. Its Stop says why. The response has to be the very one
-// that the Transport returned, with its Request as it was.
+// Outcome returns the record of the last attempt for a response that a Transport
+// returned, and whether there is one: of every response that took a retry or is
+// a failure. Its Stop says why no other attempt followed, its Code is the AWS
+// error code. The response has to be the very one that the Transport returned,
+// with its Request as it was.
 func Outcome(resp *http.Response) (Attempt, bool) {
 	if resp == nil || resp.Request == nil {
 		return Attempt{}, false
@@ -141,17 +193,37 @@ func cancelOf(req *http.Request) <-chan struct{} {
 	return req.Cancel //lint:ignore SA1019 it is the caller's to use
 }
 
-// withCancelChannel returns a context that the channel ends too. stop has to be called.
-func withCancelChannel(parent context.Context, cancel <-chan struct{}) (ctx context.Context, stop func()) {
-	child, end := context.WithCancel(parent)
-	go func() {
-		select {
-		case <-cancel:
-			end()
-		case <-child.Done():
-		}
-	}()
-	return child, end
+// A waitContext is the context of a call's waits. It is made when the first one
+// begins, for the caller's context alone does where the deprecated
+// Request.Cancel is not used.
+type waitContext struct {
+	ctx context.Context
+	end context.CancelFunc
+}
+
+// of returns parent, or a context that the channel ends too.
+func (w *waitContext) of(parent context.Context, cancel <-chan struct{}) context.Context {
+	if cancel == nil {
+		return parent
+	}
+	if w.ctx == nil {
+		ctx, end := context.WithCancel(parent)
+		w.ctx, w.end = ctx, end
+		go func() {
+			select {
+			case <-cancel:
+				end()
+			case <-ctx.Done():
+			}
+		}()
+	}
+	return w.ctx
+}
+
+func (w *waitContext) stop() {
+	if w.end != nil {
+		w.end()
+	}
 }
 
 // ended returns why the caller wants no answer any more, nil where it still does.

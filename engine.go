@@ -5,10 +5,11 @@ import (
 	"fmt"
 	"net/http"
 	"reflect"
-	"slices"
+
 	"sync"
 	"time"
 
+	"example.com/awsretry/internal/neterr"
 	"github.com/hashicorp/go-cleanhttp"
 )
 
@@ -93,7 +94,7 @@ var (
 // An engine is a Transport's fields with every default filled in. It does not change.
 type engine struct {
 	base  http.RoundTripper
-	fresh func() http.RoundTripper // base with connections of its own, each for one request; nil where base has none to tell apart
+	conns *neterr.Connections // of base; nil where they are not told apart
 
 	mode          Mode
 	revision      Revision
@@ -102,7 +103,11 @@ type engine struct {
 	policy        Policy // nil: DefaultPolicy, called without making the Attempt escape
 	backoff       Backoff
 	dynamoDB      *dynamoDBRules // nil where it has no rules of its own
-	maxRetryAfter time.Duration
+	maxRetryAfter time.Duration  // negative: Retry-After is ignored
+
+	retryAfter       func(*http.Response, []byte) (time.Duration, bool)
+	retryAfterSpread time.Duration // 0: a part of the pause; negative: none
+	shareRetryAfter  bool
 
 	costs       costs
 	initialCost int
@@ -110,6 +115,7 @@ type engine struct {
 	capacity    int
 	waitTokens  bool
 	failFast    bool
+	maxWait     time.Duration // for a send token; 0: as long as the context lasts
 
 	partitionName func(*http.Request) string
 	partitions    *partitionTable
@@ -124,8 +130,19 @@ type engine struct {
 	observe    func(Attempt)
 }
 
+// The health checks of the default Base's HTTP/2 connections: one that was silent
+// for sendPingTimeout is asked for a sign of life, and closed without one.
+const (
+	sendPingTimeout = 15 * time.Second
+	pingTimeout     = 5 * time.Second
+)
+
 // defaultBase is one for the process, so that Transports share its connections.
-var defaultBase = sync.OnceValue(func() http.RoundTripper { return cleanhttp.DefaultPooledTransport() })
+var defaultBase = sync.OnceValue(func() http.RoundTripper {
+	t := cleanhttp.DefaultPooledTransport()
+	t.HTTP2 = &http.HTTP2Config{SendPingTimeout: sendPingTimeout, PingTimeout: pingTimeout}
+	return t
+})
 
 // start returns the engine, which the first call makes.
 func (t *Transport) start() (*engine, error) {
@@ -171,6 +188,10 @@ func (t *Transport) newEngine() *engine {
 		headers:       t.SDKHeaders,
 		nested:        t.NestedRetries,
 		observe:       t.Observe,
+
+		retryAfter:       t.RetryAfter,
+		retryAfterSpread: t.RetryAfterSpread,
+		shareRetryAfter:  t.ShareRetryAfter,
 	}
 	if e.mode == "" {
 		e.mode = Standard
@@ -195,8 +216,12 @@ func (t *Transport) newEngine() *engine {
 		*cost.own = max(orDefault(*cost.field, *cost.own), 0)
 	}
 	adaptive := e.mode == Adaptive
-	e.plain = !adaptive && !e.ownRequest && e.policy == nil && e.observe == nil && e.partitionName == nil && e.initialCost == 0
+	e.plain = !adaptive && !e.ownRequest && e.policy == nil && e.observe == nil && e.partitionName == nil && e.initialCost == 0 &&
+		!e.shareRetryAfter
 	e.failFast = adaptive && t.RateLimit.FailFast
+	if adaptive {
+		e.maxWait = t.RateLimit.MaxWait
+	}
 	e.partitions = newPartitionTable(orDefault(t.MaxPartitions, defaultMaxPartitions), func() *partition {
 		p := &partition{quota: NewQuota(quota)}
 		if adaptive {
@@ -204,28 +229,26 @@ func (t *Transport) newEngine() *engine {
 		}
 		return p
 	})
-	if pooled, ok := e.base.(*http.Transport); ok && pooled.DialTLSContext == nil && !dialsTLS(pooled) {
-		e.fresh = sync.OnceValue(func() http.RoundTripper { return unpooled(pooled) })
+	if pooled, ok := e.base.(*http.Transport); ok && !t.KeepConnections {
+		e.conns = neterr.NewConnections(pooled)
 	}
 	return e
 }
 
-// dialsTLS reports whether a hook of t's own makes the TLS connections, and so says what they speak.
-func dialsTLS(t *http.Transport) bool {
-	return t.DialTLS != nil //lint:ignore SA1019 it is the user's to set
-}
+// The random part of a pause that Retry-After asks for, where the Transport does
+// not say it: a quarter of the pause, 5 s at most.
+const (
+	defaultSpreadPart = 4
+	defaultMaxSpread  = 5 * time.Second
+)
 
-// unpooled returns a copy of t that makes a connection for each request, which HTTP/1.1 is spoken on.
-func unpooled(t *http.Transport) *http.Transport {
-	t = t.Clone()
-	t.MaxIdleConnsPerHost = -1
-	t.Protocols = new(http.Protocols)
-	t.Protocols.SetHTTP1(true)
-	t.TLSNextProto = nil
-	if c := t.TLSClientConfig; c != nil { // its NextProtos are shared with the original's
-		c.NextProtos = slices.DeleteFunc(slices.Clone(c.NextProtos), func(protocol string) bool { return protocol == "h2" })
+// spreadOf is the longest time that is added to a pause that Retry-After asks
+// for.
+func (e *engine) spreadOf(asked time.Duration) time.Duration {
+	if e.retryAfterSpread != 0 {
+		return max(e.retryAfterSpread, 0)
 	}
-	return t
+	return min(asked/defaultSpreadPart, defaultMaxSpread)
 }
 
 // setPauses sets the attempts and the pauses: those of t's fields, else the mode's and revision's.
@@ -279,12 +302,8 @@ func (t *Transport) Validate() error {
 	if t.MaxPartitions < 0 {
 		fault("MaxPartitions is %d; it must be above 0, or 0 for %d", t.MaxPartitions, defaultMaxPartitions)
 	}
-	if isNil(t.Backoff) {
-		fault("Backoff is a nil %T; it must be a usable Backoff, or nil for the mode's", t.Backoff)
-	} else if b, ok := t.Backoff.(interface{ validate() error }); ok {
-		if err := b.validate(); err != nil {
-			fault("%w", err)
-		}
+	if err := validBackoff(t.Backoff); err != nil {
+		fault("%w", err)
 	}
 	if err := t.Quota.validate(); err != nil {
 		fault("%w", err)
@@ -309,10 +328,22 @@ func isNil(v any) bool {
 	return false
 }
 
+// validBackoff returns an error where b, which may be nil, makes no sense.
+func validBackoff(b Backoff) error {
+	if isNil(b) {
+		return fmt.Errorf("Backoff is a nil %T; it must be a usable Backoff, or nil for the mode's", b)
+	}
+	if b, ok := b.(interface{ validate() error }); ok {
+		return b.validate()
+	}
+	return nil
+}
+
 var roundTripperType = reflect.TypeFor[http.RoundTripper]()
 
-// holdsTransport reports whether rt is a Transport, or a struct whose exported fields lead to one. Fields that can hold no
-// RoundTripper are not read: they may change while rt is in use.
+// holdsTransport reports whether requests that rt sends go through a Transport,
+// as far as that can be seen from outside: rt is one, or a struct whose way to
+// the network leads to one.
 func holdsTransport(rt http.RoundTripper, seen map[any]bool) bool {
 	if _, ok := rt.(*Transport); ok {
 		return true
@@ -328,14 +359,32 @@ func holdsTransport(rt http.RoundTripper, seen map[any]bool) bool {
 	if v.Kind() != reflect.Struct {
 		return false
 	}
-	for i := range v.NumField() {
-		f := v.Type().Field(i)
-		if !f.IsExported() || f.Type.Kind() != reflect.Interface && !f.Type.Implements(roundTripperType) {
-			continue
-		}
-		if inner, ok := v.Field(i).Interface().(http.RoundTripper); ok && holdsTransport(inner, seen) {
-			return true
+	field, ok := wayOut(v.Type())
+	if !ok {
+		return false
+	}
+	inner, ok := v.FieldByIndex(field.Index).Interface().(http.RoundTripper)
+	return ok && holdsTransport(inner, seen)
+}
+
+// wayOut returns the field of a RoundTripper that it sends through: the only one
+// whose type is a RoundTripper, of several the one that is called Base or
+// Transport, as golang.org/x/oauth2 and others call it. No other field is read:
+// it may change while the RoundTripper is in use.
+func wayOut(t reflect.Type) (field reflect.StructField, ok bool) {
+	var fields []reflect.StructField
+	for i := range t.NumField() {
+		if f := t.Field(i); f.Type.Implements(roundTripperType) {
+			fields = append(fields, f)
 		}
 	}
-	return false
+	if len(fields) == 1 {
+		return fields[0], fields[0].IsExported()
+	}
+	for _, f := range fields {
+		if f.Name == "Base" || f.Name == "Transport" {
+			return f, true
+		}
+	}
+	return field, false
 }

@@ -2,6 +2,7 @@ package awsretry
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/http"
@@ -63,6 +64,22 @@ func publicURL(text string) string {
 
 // Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
+
+// Is reports whether the error is [ErrQuotaExceeded] or [ErrRateLimited] by its
+// Stop, whatever failure Err holds. It is http.ErrSchemeMismatch where
+// http.Client would have made that of Err.
+func (e *Error) Is(target error) bool {
+	switch target {
+	case ErrQuotaExceeded:
+		return e.Stop == StopQuota
+	case ErrRateLimited:
+		return e.Stop == StopRateLimit
+	case http.ErrSchemeMismatch:
+		var record tls.RecordHeaderError
+		return errors.As(e.Err, &record) && string(record.RecordHeader[:]) == "HTTP/"
+	}
+	return false
+}
 
 // Timeout reports whether the last failure was a time-out, as net.Error does; after StopCanceled, whether the context's
 // deadline ended it.

@@ -22,8 +22,8 @@ func (f baseFunc) RoundTrip(req *http.Request) (*http.Response, error) { return 
 // A tracked is a body that counts what is done to it.
 type tracked struct {
 	io.Reader
-	reads, closes, readsClosed, overlaps atomic.Int32
-	reading                              atomic.Bool
+	reads, closes, readsClosed, overlaps, closedReading atomic.Int32
+	reading                                             atomic.Bool
 }
 
 func track(r io.Reader) *tracked { return &tracked{Reader: r} }
@@ -43,6 +43,9 @@ func (b *tracked) Read(p []byte) (int, error) {
 
 func (b *tracked) Close() error {
 	b.closes.Add(1)
+	if b.reading.Load() {
+		b.closedReading.Add(1)
+	}
 	if c, ok := b.Reader.(io.Closer); ok {
 		return c.Close()
 	}

@@ -96,6 +96,7 @@ var requestFaults = [...]string{
 	"http2: request body larger than specified content length",
 	"http2: invalid", // Upgrade, Transfer-Encoding or Connection header, header name or value
 	"http2: unsupported scheme",
+	"net/http: request canceled", // by the deprecated Transport.CancelRequest, or Request.Cancel
 }
 
 // proxyRefused reports whether a proxy answered CONNECT with a status that a retry does not mend, such as 407. Of the
@@ -108,6 +109,14 @@ func proxyRefused(err error) bool {
 		}
 	}
 	return false
+}
+
+// dialFailed reports whether there was no connection to send anything over.
+func dialFailed(err error) bool {
+	return holds(err, func(err error) bool {
+		op, ok := err.(*net.OpError)
+		return ok && op.Op == "dial"
+	})
 }
 
 // neverSent reports whether err shows that nothing of the request was sent, or that the server says that it did nothing.

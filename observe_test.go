@@ -162,7 +162,7 @@ func TestOutcome(t *testing.T) {
 			want bool
 		}{
 			{"first try", sequence(200), false},
-			{"permanent", sequence(404), false},
+			{"permanent", sequence(404), true},
 			{"retried", sequence(503, 200), true},
 			{"given up", sequence(503), true},
 		}

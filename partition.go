@@ -29,6 +29,7 @@ type partition struct {
 	host    string // as the first request spelled it, for a partition that is a host's; "" for another
 	quota   *Quota
 	limiter *RateLimiter // nil but in adaptive mode
+	gate    gate         // for Transport.ShareRetryAfter
 }
 
 func (p *partition) state() State {

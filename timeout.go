@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"time"
+
+	"example.com/awsretry/internal/respbody"
 )
 
 // An attemptTimeoutError says that an attempt took longer than Transport.AttemptTimeout. It is no
@@ -34,38 +37,54 @@ type attemptContext struct {
 	context.Context
 	deadline time.Time // expires, or the parent's where that is earlier
 	expires  time.Time // when the time-out ends the context, unless it is held; the call's alone
+	timeout  time.Duration
 	cancel   context.CancelCauseFunc
-	timer    *time.Timer
+	timer    *time.Timer // nil until start
 }
 
 func newAttemptContext(parent context.Context, timeout time.Duration) *attemptContext {
 	ctx, cancel := context.WithCancelCause(parent)
-	expires := time.Now().Add(timeout)
-	deadline := expires
-	if earlier, ok := parent.Deadline(); ok && earlier.Before(deadline) {
-		deadline = earlier
-	}
-	return &attemptContext{
-		Context:  ctx,
-		deadline: deadline,
-		expires:  expires,
-		cancel:   cancel,
-		timer:    time.AfterFunc(timeout, func() { cancel(&attemptTimeoutError{timeout}) }),
-	}
+	return &attemptContext{Context: ctx, timeout: timeout, cancel: cancel}
 }
 
-func (c *attemptContext) Deadline() (time.Time, bool) { return c.deadline, true }
+// start begins the time-out. It is called once, before Base has the context.
+func (c *attemptContext) start() {
+	c.expires = time.Now().Add(c.timeout)
+	c.deadline = c.expires
+	if earlier, ok := c.Context.Deadline(); ok && earlier.Before(c.deadline) {
+		c.deadline = earlier
+	}
+	c.timer = time.AfterFunc(c.timeout, func() { c.cancel(&attemptTimeoutError{c.timeout}) })
+}
+
+func (c *attemptContext) Deadline() (time.Time, bool) {
+	if c.timer == nil { // Prepare asks
+		return c.Context.Deadline()
+	}
+	return c.deadline, true
+}
 
 // end releases what the context holds. It may be called more than once, and by several goroutines.
 func (c *attemptContext) end() {
-	c.timer.Stop()
+	if c.timer != nil {
+		c.timer.Stop()
+	}
 	c.cancel(context.Canceled)
 }
 
-// left is what remains of the time-out, 0 of an attempt without one.
+// ender returns end, nil for an attempt without a time-out.
+func (c *attemptContext) ender() func() {
+	if c == nil {
+		return nil
+	}
+	return c.end
+}
+
+// left is what remains of the time-out; of an attempt without one, more than
+// any wait.
 func (c *attemptContext) left() time.Duration {
 	if c == nil {
-		return 0
+		return math.MaxInt64
 	}
 	return max(time.Until(c.expires), 1)
 }
@@ -129,6 +148,9 @@ func (b *timedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// Unwrap returns the body below.
+func (b *timedBody) Unwrap() io.ReadCloser { return b.src }
+
 func (b *timedBody) Close() error {
 	err := b.src.Close()
 	b.ctx.end()
@@ -142,11 +164,4 @@ type timedWriter struct {
 }
 
 // CloseWrite closes the sending side, as the body that net/http gives can.
-func (b *timedWriter) CloseWrite() error { return closeWrite(b.Writer) }
-
-func closeWrite(w io.Writer) error {
-	if half, ok := w.(interface{ CloseWrite() error }); ok {
-		return half.CloseWrite()
-	}
-	return fmt.Errorf("awsretry: CloseWrite: %w", http.ErrNotSupported)
-}
+func (b *timedWriter) CloseWrite() error { return respbody.CloseWrite(b.Writer) }

@@ -59,6 +59,31 @@ type Transport struct {
 	SDKHeaders    bool
 	NestedRetries bool // retry although the request says, in amz-sdk-request, that an outer AWS SDK loop retries it
 
+	// RetryAfterSpread is the longest time that is added at random to a pause that
+	// Retry-After asks for, so that callers that were given the same second do not
+	// all come back in it. 0: a quarter of that pause, 5 s at most; negative: none.
+	RetryAfterSpread time.Duration
+
+	// ShareRetryAfter makes a Retry-After of up to MaxRetryAfter, on a retryable
+	// response, hold back every attempt of its partition, first attempts included;
+	// they go on within RetryAfterSpread after it. One whose context would end
+	// before is refused at once: a first attempt with ErrRateLimited.
+	ShareRetryAfter bool
+
+	// RetryAfter finds the pause that a retryable response asks for, at which the
+	// Retry-After header does not. body is the first 64 KiB of the response's body,
+	// less where the server is slow; it must not be changed or kept, nor may
+	// resp.Body be read. Where ok is false, and where RetryAfter is nil, the header
+	// counts.
+	RetryAfter func(resp *http.Response, body []byte) (pause time.Duration, ok bool)
+
+	// KeepConnections lets a retry use the connection of the attempt that failed.
+	// By default a retry after a transient failure or a time-out has another one,
+	// of a copy of Base, if Base is an *http.Transport without MaxConnsPerHost.
+	// That copy does not know the protocols of Base.RegisterProtocol for http or
+	// https: set KeepConnections where there are such.
+	KeepConnections bool
+
 	// Observe is called once for every attempt, after the decision on it and before the pause (with RateLimit.FailFast, which
 	// decides then, behind it). It must not keep the Response's body. nil: nobody is told.
 	Observe func(Attempt)
@@ -71,69 +96,82 @@ type Transport struct {
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	first := t.sendPlain(req)
 	if first.succeeded(req) {
+		first.reward(req)
 		return first.resp, nil // what most requests do, and all that it costs
 	}
-	c := call{first: first}
+	c := call{req: req, first: first}
 	defer c.end()
-	if err := c.begin(t, req); err != nil {
+	if err := c.begin(t); err != nil {
 		return nil, err
 	}
 	for {
-		var a Attempt
-		if err := c.takeSendToken(&a); err != nil {
+		a := c.newAttempt()
+		if err := c.admit(a); err != nil {
 			return nil, err
 		}
-		if err := c.prepare(); err != nil {
+		if err := c.prepare(a); err != nil {
 			return nil, err
 		}
-		c.send(&a)
-		c.classify(&a)
-		c.keepBooks(&a)
-		if !c.decide(&a) || !c.pause(&a) {
-			return c.finish(&a)
+		c.send(a)
+		c.classify(a)
+		c.settle(a)
+		if !c.decide(a) || !c.pause(a) {
+			return c.finish(a)
 		}
 	}
 }
 
-// A plainAnswer is what a first attempt brought that needed nothing but sending.
-type plainAnswer struct {
+// A plainResult is the outcome of a first attempt that needed nothing but
+// sending.
+type plainResult struct {
 	engine  *engine // nil where nothing was sent
+	via     http.RoundTripper
 	resp    *http.Response
 	err     error
-	options *callOptions // the context's, where asked says that they were looked up
+	options *callOptions // the context's, if asked is set
 	asked   bool
 }
 
-// sendPlain makes the first attempt where neither the settings nor the request ask for anything beside it.
-func (t *Transport) sendPlain(req *http.Request) plainAnswer {
+// sendPlain makes the first attempt where neither the settings nor the request
+// ask for more than sending it.
+func (t *Transport) sendPlain(req *http.Request) plainResult {
 	e := t.running.Load()
-	if e == nil || !e.plain || cancelOf(req) != nil ||
+	if e == nil || !e.plain || cancelOf(req) != nil || req.Trailer != nil ||
 		req.Body != nil && req.Body != http.NoBody && req.GetBody == nil {
-		return plainAnswer{}
+		return plainResult{}
 	}
 	ctx := req.Context()
 	if ctx.Err() != nil {
-		return plainAnswer{}
+		return plainResult{}
 	}
 	if options := optionsOf(ctx); options != nil {
-		return plainAnswer{options: options, asked: true}
+		return plainResult{options: options, asked: true}
 	}
-	resp, err := e.base.RoundTrip(req)
-	return plainAnswer{engine: e, resp: resp, err: err, asked: true}
+	via := e.base
+	if e.conns != nil {
+		via = e.conns.For(req.URL)
+	}
+	resp, err := via.RoundTrip(req)
+	return plainResult{engine: e, via: via, resp: resp, err: err, asked: true}
 }
 
-// succeeded reports whether there is nothing more to do, and books the success.
-func (p *plainAnswer) succeeded(req *http.Request) bool {
-	if p.resp == nil || p.err != nil || p.resp.StatusCode >= 400 || p.resp.Body == nil || mayHideError(p.resp, req) {
-		return false
-	}
+// succeeded reports whether there is nothing to retry and nothing to look into.
+func (p *plainResult) succeeded(req *http.Request) bool {
+	return p.resp != nil && p.err == nil && p.resp.StatusCode < 400 && p.resp.Body != nil && !mayHideError(p.resp, req)
+}
+
+// reward puts back the tokens that a success earns.
+func (p *plainResult) reward(req *http.Request) {
 	p.engine.partitionOf(req, nil).quota.Release(p.engine.increment)
-	return true
 }
 
-// CloseIdleConnections closes the idle connections of Base, where it has such a method.
+// CloseIdleConnections closes the idle connections of Base, where it has such a
+// method, and of every transport that was made from it.
 func (t *Transport) CloseIdleConnections() {
 	if base, ok := t.base().(interface{ CloseIdleConnections() }); ok {
 		base.CloseIdleConnections()
+	}
+	if e := t.running.Load(); e != nil && e.conns != nil {
+		e.conns.CloseIdleConnections()
 	}
 }

@@ -114,6 +114,7 @@ func (v vector) run(t *testing.T) {
 			return resp, nil
 		}),
 		Mode: v.Mode, Revision: v.Revision, MaxAttempts: v.MaxAttempts, Quota: awsretry.QuotaConfig{Capacity: v.Capacity},
+		RetryAfterSpread: -1,
 	}
 	var left []int
 	var told []awsretry.Attempt
@@ -157,7 +158,7 @@ func (v vector) run(t *testing.T) {
 		t.Errorf("the last attempt is %d, stop %q, delay %v; want %d, %q, 0", last.Number, last.Stop, last.Delay, len(v.Answers), v.Stop)
 	}
 	outcome, ok := awsretry.Outcome(resp)
-	if wantOutcome := len(v.Answers) > 1 || last.Class.Retryable(); ok != wantOutcome {
+	if wantOutcome := len(v.Answers) > 1 || last.Class != awsretry.Success; ok != wantOutcome {
 		t.Errorf("Outcome reports %v, want %v", ok, wantOutcome)
 	} else if ok && (outcome.Stop != v.Stop || outcome.Number != len(v.Answers) || outcome.Response != resp) {
 		t.Errorf("Outcome is %+v", outcome)
@@ -767,7 +768,7 @@ func TestBackoffSeesTheRetryAndThePauseBefore(t *testing.T) {
 		}
 		var got []call
 		base := sequence(500, 429, 503, 200)
-		tr := &awsretry.Transport{MaxAttempts: 4, Backoff: awsretry.BackoffFunc(func(n int, class awsretry.Class, last time.Duration) time.Duration {
+		tr := &awsretry.Transport{MaxAttempts: 4, RetryAfterSpread: -1, Backoff: awsretry.BackoffFunc(func(n int, class awsretry.Class, last time.Duration) time.Duration {
 			got = append(got, call{n, class, last})
 			return time.Duration(n-1) * time.Second // the first one is negative
 		}), Base: roundTripper(func(req *http.Request) (*http.Response, error) {

@@ -1,0 +1,188 @@
+// Package neterr knows what the errors of net/http mean, and keeps requests off
+// the connections that failed.
+package neterr
+
+import (
+	"maps"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Connections are those of an *http.Transport, and of the copies of it that send
+// what must not go over a connection that failed.
+//
+// net/http closes an HTTP/1 connection that failed. One that carried an error,
+// and an HTTP/2 connection in nearly every case, stays in the pool: what is sent
+// next to the same host meets it again, even where nobody is there any more.
+type Connections struct {
+	base   *http.Transport
+	http2  bool                      // over TLS
+	h2c    bool                      // without TLS
+	single [2]func() *http.Transport // a connection for each request; of HTTP/1 alone, and with HTTP/2
+
+	// detours are the pools that hosts use in place of base's, nil while there
+	// are none. The map is replaced, never changed, while mu is held.
+	detours atomic.Pointer[map[string]*http.Transport]
+	mu      sync.Mutex
+	http1   map[string]bool // hosts without HTTP/2, of those that had a detour
+	retired *http.Transport // the detour that was replaced last
+}
+
+// maxHosts bounds how many hosts are remembered. Beyond it all are forgotten.
+const maxHosts = 1024
+
+// idleTimeout is for copies of a transport that keeps idle connections for ever.
+const idleTimeout = 90 * time.Second
+
+// NewConnections returns nil where t limits the connections of a host, which
+// copies of it would exceed.
+func NewConnections(t *http.Transport) *Connections {
+	if t.MaxConnsPerHost > 0 {
+		return nil
+	}
+	t.Clone() // t knows its own protocols from here on
+	c := &Connections{base: t, http2: t.TLSNextProto["h2"] != nil, http1: make(map[string]bool)}
+	if p := t.Protocols; p != nil {
+		c.h2c = p.UnencryptedHTTP2() && !p.HTTP1()
+	}
+	for i := range c.single {
+		c.single[i] = sync.OnceValue(func() *http.Transport {
+			t := c.clone()
+			if i == 1 {
+				t.DisableKeepAlives = true
+			} else {
+				t.MaxIdleConnsPerHost = -1
+			}
+			return t
+		})
+	}
+	return c
+}
+
+// clone returns a copy of the transport with connections of its own.
+func (c *Connections) clone() *http.Transport {
+	t := c.base.Clone()
+	if t.TLSNextProto["h2"] != nil {
+		// Somebody else's HTTP/2 (golang.org/x/net/http2.ConfigureTransport),
+		// which would use the connections of the original.
+		t.TLSNextProto = nil
+	}
+	// Clone has a TLSClientConfig, where the original may have had none, and so
+	// would not speak HTTP/2 by itself.
+	t.ForceAttemptHTTP2 = t.ForceAttemptHTTP2 || c.http2
+	if t.IdleConnTimeout == 0 {
+		t.IdleConnTimeout = idleTimeout
+	}
+	return t
+}
+
+// Single returns a transport that makes a new connection for each request, and
+// closes it afterwards.
+func (c *Connections) Single(u *url.URL) *http.Transport {
+	if c.maySpeakHTTP2(u) {
+		return c.single[1]()
+	}
+	return c.single[0]()
+}
+
+// For returns the transport that requests to u's host use.
+func (c *Connections) For(u *url.URL) *http.Transport {
+	if detours := c.detours.Load(); detours != nil && u != nil {
+		if t := (*detours)[hostKey(u)]; t != nil {
+			return t
+		}
+	}
+	return c.base
+}
+
+// Serves reports whether requests to u go over connections of the transport's.
+// Other schemes are those of RegisterProtocol, which a copy does not know.
+func Serves(u *url.URL) bool { return u != nil && (u.Scheme == "http" || u.Scheme == "https") }
+
+// Abandon makes the requests to u's host use other connections than those of
+// used, which For returned and over which nothing came back in time, and reports
+// whether they do. Where the host is known to have no HTTP/2, net/http has
+// closed the one connection.
+func (c *Connections) Abandon(u *url.URL, used http.RoundTripper) bool {
+	if !Serves(u) || !c.maySpeakHTTP2(u) {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	host := hostKey(u)
+	if c.http1[host] || used == http.RoundTripper(c.single[1]()) {
+		return false
+	}
+	if used != http.RoundTripper(c.For(u)) {
+		return true // somebody was faster
+	}
+	detours := make(map[string]*http.Transport)
+	if old := c.detours.Load(); old != nil && len(*old) < maxHosts {
+		detours = maps.Clone(*old)
+	}
+	if old := detours[host]; old != nil {
+		if c.retired != nil {
+			c.retired.CloseIdleConnections() // those that were in use when it was replaced
+		}
+		old.CloseIdleConnections()
+		c.retired = old
+	}
+	detours[host] = c.clone()
+	c.detours.Store(&detours)
+	return true
+}
+
+// Saw takes note of the protocol of a response from u's host. It costs one
+// atomic load where no host has a detour.
+func (c *Connections) Saw(u *url.URL, protoMajor int) {
+	old := c.detours.Load()
+	if old == nil || protoMajor != 1 || !Serves(u) || (*old)[hostKey(u)] == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	host := hostKey(u)
+	detours := maps.Clone(*c.detours.Load())
+	detour := detours[host]
+	if detour == nil {
+		return
+	}
+	delete(detours, host)
+	detour.CloseIdleConnections()
+	c.detours.Store(&detours)
+	if len(c.http1) >= maxHosts {
+		clear(c.http1)
+	}
+	c.http1[host] = true
+}
+
+// CloseIdleConnections closes the idle connections of the copies.
+func (c *Connections) CloseIdleConnections() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := range c.single {
+		c.single[i]().CloseIdleConnections()
+	}
+	if detours := c.detours.Load(); detours != nil {
+		for _, t := range *detours {
+			t.CloseIdleConnections()
+		}
+	}
+	if c.retired != nil {
+		c.retired.CloseIdleConnections()
+	}
+}
+
+// maySpeakHTTP2 reports whether the transport and u leave HTTP/2 possible.
+func (c *Connections) maySpeakHTTP2(u *url.URL) bool {
+	if u.Scheme == "http" {
+		return c.h2c
+	}
+	return c.http2
+}
+
+func hostKey(u *url.URL) string { return u.Scheme + "://" + strings.ToLower(u.Host) }

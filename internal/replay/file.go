@@ -1,0 +1,140 @@
+package replay
+
+import (
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"example.com/awsretry/internal/inplace"
+)
+
+// A file is a body that is read at offsets, in place.
+type file struct {
+	source
+	rest     *io.SectionReader // what the caller left of it
+	stat     func() (fs.FileInfo, error)
+	modified time.Time
+	failure  atomic.Pointer[error] // of reading it
+}
+
+// newFile returns nil where the body is not an io.ReaderAt whose size and
+// current offset are known.
+func newFile(req *http.Request) *file {
+	rest := inplace.Section(req.Body, req.ContentLength)
+	if rest == nil {
+		return nil
+	}
+	f := &file{source: source{ReadCloser: req.Body}, rest: rest}
+	if s, ok := inplace.Unwrap(req.Body).(interface{ Stat() (fs.FileInfo, error) }); ok {
+		if info, err := s.Stat(); err == nil {
+			f.stat, f.modified = s.Stat, info.ModTime()
+		}
+	}
+	return f
+}
+
+// unchanged reports whether nobody has written to the file, as far as its
+// modification time tells.
+func (f *file) unchanged() bool {
+	if f.stat == nil {
+		return true
+	}
+	info, err := f.stat()
+	return err == nil && info.ModTime().Equal(f.modified)
+}
+
+func (f *file) err() error {
+	if err := f.failure.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+func (f *file) open() *section {
+	s := &section{SectionReader: io.NewSectionReader(f.rest, 0, f.rest.Size()), file: f}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.current = s
+	return s
+}
+
+// reopen is open for a Base that rewinds a request itself. It fails once the
+// caller's body is closed.
+func (f *file) reopen() (io.ReadCloser, error) {
+	f.mu.Lock()
+	closed := f.closed
+	f.mu.Unlock()
+	if closed {
+		return nil, fs.ErrClosed
+	}
+	return f.open(), nil
+}
+
+func (f *file) release(failed bool) {
+	f.mu.Lock()
+	f.over = true
+	s, _ := f.current.(*section)
+	toClose := (failed || s == nil || s.closed) && f.mayClose()
+	f.mu.Unlock()
+	if toClose {
+		f.ReadCloser.Close()
+	}
+}
+
+// A section is one attempt's view of a file.
+type section struct {
+	*io.SectionReader
+	file   *file
+	closed bool // guarded by file.mu
+}
+
+func (s *section) Read(p []byte) (int, error) {
+	n, err := s.SectionReader.Read(p)
+	if err != nil {
+		at, _ := s.Seek(0, io.SeekCurrent)
+		err = s.note(at, err)
+	}
+	return n, err
+}
+
+func (s *section) ReadAt(p []byte, off int64) (int, error) {
+	n, err := s.SectionReader.ReadAt(p, off)
+	if err != nil {
+		err = s.note(off+int64(n), err)
+	}
+	return n, err
+}
+
+// note keeps a failure of the caller's reader, unless it comes of the body's
+// being closed. An end before the size is one: the file was cut meanwhile.
+func (s *section) note(at int64, err error) error {
+	if err == io.EOF {
+		if at >= s.Size() {
+			return err
+		}
+		err = fmt.Errorf("awsretry: the request body ends after %d of its %d bytes: %w", at, s.Size(), io.ErrUnexpectedEOF)
+	}
+	s.file.mu.Lock()
+	defer s.file.mu.Unlock()
+	if !s.closed && !s.file.closed {
+		s.file.failure.CompareAndSwap(nil, &err)
+	}
+	return err
+}
+
+// Close closes the caller's body too where the call is over and this is the
+// last attempt's copy.
+func (s *section) Close() error {
+	f := s.file
+	f.mu.Lock()
+	s.closed = true
+	toClose := f.over && f.current == any(s) && f.mayClose()
+	f.mu.Unlock()
+	if toClose {
+		return f.ReadCloser.Close()
+	}
+	return nil
+}

@@ -1,0 +1,393 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"net/http"
+	"time"
+)
+
+// ErrBusy is what GetBody of an attempt's request returns while a Read of the
+// caller's body is under way, so that the body cannot be sent again yet.
+var ErrBusy = errors.New("awsretry: the request body is still being read")
+
+// ErrNotKept is what GetBody of an attempt's request returns where more of the
+// caller's body was sent than is kept.
+var ErrNotKept = errors.New("awsretry: the request body cannot be sent again: more than MaxBodyBuffer of it was sent")
+
+// errFrozen is what a copy reads when a later attempt has the body.
+var errFrozen = errors.New("awsretry: the attempt is over; a later one sends the rest of the body")
+
+// readWait is how long GetBody waits for a Read that is under way.
+const readWait = time.Second
+
+// maxRead is the most that is asked of the caller's reader at a time.
+const maxRead = 64 << 10
+
+// A stream keeps what attempts read of a body that cannot be read twice.
+//
+// The caller's reader is read by a goroutine of its own, which exists only while
+// a Read is under way: so closing a copy ends the copy's Read at once, as
+// net/http expects, whatever the caller's reader does, and what that Read brings
+// is not lost for the next attempt. Nothing is read unless a copy asks for it.
+type stream struct {
+	source
+	limit     int64
+	once      bool        // one attempt only: nothing is kept
+	announced http.Header // the trailer as the caller announced it
+	trailer   http.Header // the caller's, which its reader fills in
+
+	// The fields below are guarded by mu.
+	kept    []byte        // what was read so far
+	end     error         // what the caller's reader ended with, behind kept: io.EOF or its failure
+	panic   any           // what the caller's reader panicked with, for the Read that waits for it
+	lost    bool          // kept was let go of: no attempt can begin again
+	reading chan struct{} // closed when the Read that is under way ends; nil where there is none
+}
+
+func newStream(req *http.Request, limit int64, once bool) *stream {
+	return &stream{
+		source:    source{ReadCloser: req.Body},
+		limit:     limit,
+		once:      once,
+		lost:      once,
+		announced: req.Trailer.Clone(),
+		trailer:   req.Trailer,
+	}
+}
+
+// open makes the copy for a new attempt, and takes the body from the one before.
+func (s *stream) open(trailer http.Header) *copied {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := &copied{stream: s, trailer: trailer, done: make(chan struct{})}
+	s.current = c
+	return c
+}
+
+// attach opens the copy for req, and makes a GetBody that a Base can send it
+// again with, which the body allows unless there is one attempt only. GetBody is
+// called by one goroutine at a time.
+func (s *stream) attach(req *http.Request) (io.ReadCloser, func() (io.ReadCloser, error)) {
+	body := s.open(req.Trailer)
+	if s.once {
+		return body, nil
+	}
+	return body, func() (io.ReadCloser, error) {
+		again, err := s.reopen(req, body)
+		if err != nil {
+			return nil, err
+		}
+		body = again
+		return body, nil
+	}
+}
+
+// reopen is GetBody for a Base that sends req, an attempt's request, again by
+// itself. body is the copy that the attempt was given last.
+func (s *stream) reopen(req *http.Request, body *copied) (*copied, error) {
+	if !s.isCurrent(body) {
+		return nil, errFrozen
+	}
+	if err := s.failure(); err != nil {
+		return nil, err
+	}
+	if !s.complete() {
+		return nil, ErrNotKept
+	}
+	if _, ok := s.freeze(req.Context(), readWait); !ok {
+		return nil, ErrBusy
+	}
+	return s.open(req.Trailer), nil
+}
+
+func (s *stream) isCurrent(c *copied) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.current == any(c) && !s.over
+}
+
+// complete reports whether all that was read is kept and can be followed by the
+// rest.
+func (s *stream) complete() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.intact()
+}
+
+// intact requires that s.mu is held.
+func (s *stream) intact() bool {
+	return !s.lost && !s.over && (s.end == nil || s.end == io.EOF)
+}
+
+func (s *stream) failure() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.end == io.EOF {
+		return nil
+	}
+	return s.end
+}
+
+// freeze ends the reading of the newest copy, if the body is complete then.
+func (s *stream) freeze(ctx context.Context, timeout time.Duration) (waited time.Duration, ok bool) {
+	reading := s.hold()
+	if reading != nil {
+		start := time.Now()
+		timer := time.NewTimer(timeout)
+		defer timer.Stop()
+		select {
+		case <-reading:
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		waited = time.Since(start)
+	}
+	return waited, s.settle()
+}
+
+// hold keeps the newest copy from reading. It returns the channel that is closed
+// when the Read that is under way ends, nil where there is none.
+func (s *stream) hold() (reading <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.current.(*copied).frozen = s.intact()
+	return s.reading
+}
+
+// settle ends what hold began: it reports whether the copy stays frozen.
+func (s *stream) settle() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.current.(*copied)
+	c.frozen = c.frozen && s.reading == nil && s.intact()
+	return c.frozen
+}
+
+func (s *stream) release(failed bool) {
+	if s.finish(failed) {
+		s.ReadCloser.Close()
+	}
+}
+
+// finish ends the call, and reports whether the caller's reader is to be closed.
+func (s *stream) finish(failed bool) (toClose bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.over = true
+	c, _ := s.current.(*copied)
+	toClose = (failed || c == nil || c.closed) && s.mayClose()
+	if c != nil {
+		c.frozen = c.frozen || toClose
+		s.letGo(c)
+	}
+	return toClose
+}
+
+// letGo forgets what was kept, if c, the newest copy, has read it and no other
+// can. It requires that s.mu is held.
+func (s *stream) letGo(c *copied) {
+	read := c.pos == len(s.kept)
+	last := s.over || s.lost
+	exceeded := c.exceeded && int64(len(s.kept)) > s.limit
+	if s.reading == nil && (last && (read || c.closed) || exceeded && read && !c.frozen) {
+		s.kept, c.pos, s.lost = nil, 0, true
+	}
+}
+
+// read begins a Read of up to n bytes of the caller's reader for c. It requires
+// that s.mu is held and no Read is under way.
+func (s *stream) read(c *copied, n int) {
+	n = min(n, maxRead)
+	// No more than fits is asked for, so that only a Read that begins with the
+	// buffer full can lose the body.
+	if free := s.limit - int64(len(s.kept)); free <= 0 {
+		c.exceeded = true
+	} else if int64(n) > free {
+		n = int(free)
+	}
+	s.grow(n)
+	buf := s.kept[len(s.kept) : len(s.kept)+n]
+	done := make(chan struct{})
+	s.reading = done
+	go func() {
+		n, err, panicked := readOnce(s.ReadCloser, buf)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.kept = s.kept[:len(s.kept)+n]
+		s.end, s.panic = err, panicked
+		s.reading = nil
+		close(done)
+	}()
+}
+
+// readOnce turns a panic of the caller's reader into a value: it is the Read of
+// a copy that has to panic, not the goroutine.
+func readOnce(r io.Reader, p []byte) (n int, err error, panicked any) {
+	defer func() {
+		if panicked = recover(); panicked != nil {
+			n, err = 0, fmt.Errorf("awsretry: the request body's Read panicked: %v", panicked)
+		}
+	}()
+	n, err = r.Read(p)
+	if n < 0 || n > len(p) {
+		return 0, fmt.Errorf("awsretry: the request body's Read returned %d bytes for a buffer of %d", n, len(p)), nil
+	}
+	return n, err, nil
+}
+
+// grow makes room for n bytes, and for no more than the limit unless n asks for
+// it. It requires that s.mu is held and no Read is under way.
+func (s *stream) grow(n int) {
+	need := len(s.kept) + n
+	if need <= cap(s.kept) {
+		return
+	}
+	size := max(need, min(2*cap(s.kept), int(min(s.limit, math.MaxInt))))
+	s.kept = append(make([]byte, 0, size), s.kept...)
+}
+
+// A copied is one attempt's copy of a stream.
+type copied struct {
+	stream  *stream
+	trailer http.Header // of the attempt's request, filled in at the end; nil where it has none
+
+	// The fields below are guarded by stream.mu.
+	done     chan struct{} // closed by Close
+	pos      int           // in stream.kept
+	begun    bool          // something was asked for
+	exceeded bool          // it asked for more than may be kept
+	frozen   bool          // a later attempt has the body, or the call has failed
+	closed   bool
+}
+
+func (c *copied) Read(p []byte) (int, error) {
+	c.reuse()
+	for {
+		next := c.next(p)
+		switch {
+		case next.panic != nil:
+			panic(next.panic)
+		case next.through:
+			return c.readThrough(p)
+		case next.reading == nil:
+			return next.n, next.err
+		}
+		select {
+		case <-next.reading:
+			if c.empty(next.n) {
+				return 0, nil // as the caller's reader did
+			}
+		case <-next.done:
+		}
+	}
+}
+
+// reuse makes a copy that was closed before anything was read of it readable
+// again: net/http's HTTP/2 closes a body before it sends the request on another
+// connection.
+func (c *copied) reuse() {
+	c.stream.mu.Lock()
+	defer c.stream.mu.Unlock()
+	if c.closed && !c.begun && !c.stream.closed {
+		c.closed, c.done = false, make(chan struct{})
+	}
+}
+
+// A step is what a Read does next: it returns n and err, panics, waits for the
+// Read of the caller's reader that is under way, or reads that itself.
+type step struct {
+	n             int // where reading is set: how much was kept before
+	err           error
+	panic         any
+	through       bool
+	reading, done <-chan struct{}
+}
+
+func (c *copied) next(p []byte) step {
+	s := c.stream
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c.begun = c.begun || len(p) > 0
+	switch {
+	case c.closed:
+		return step{err: http.ErrBodyReadAfterClose}
+	case c.frozen || s.current != any(c):
+		return step{err: errFrozen}
+	case c.pos < len(s.kept):
+		n := copy(p, s.kept[c.pos:])
+		c.pos += n
+		s.letGo(c)
+		return step{n: n}
+	case s.end != nil:
+		if s.end == io.EOF && c.trailer != nil {
+			maps.Copy(c.trailer, s.trailer)
+		}
+		panicked := s.panic
+		s.panic = nil
+		return step{err: s.end, panic: panicked}
+	case len(p) == 0:
+		return step{}
+	case s.reading == nil && s.lost:
+		return step{through: true}
+	}
+	if s.reading == nil {
+		s.read(c, len(p))
+	}
+	return step{n: len(s.kept), reading: s.reading, done: c.done}
+}
+
+// empty reports whether the Read that has ended brought nothing to the kept
+// bytes that were there before, and no end.
+func (c *copied) empty(kept int) bool {
+	s := c.stream
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.kept) == kept && s.end == nil && !c.closed && !c.frozen && s.current == any(c)
+}
+
+// readThrough reads the caller's reader where nothing need be kept.
+func (c *copied) readThrough(p []byte) (int, error) {
+	s := c.stream
+	n, err := s.ReadCloser.Read(p)
+	if err == nil {
+		return n, nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.end = err
+	if err == io.EOF && c.trailer != nil {
+		maps.Copy(c.trailer, s.trailer)
+	}
+	return n, err
+}
+
+// Close ends a Read that is under way. It closes the caller's body too where no
+// other attempt can need it: where nothing is kept, or the call is over.
+func (c *copied) Close() error {
+	if c.end() {
+		return c.stream.ReadCloser.Close()
+	}
+	return nil
+}
+
+func (c *copied) end() (toClose bool) {
+	s := c.stream
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c.closed {
+		return false
+	}
+	c.closed = true
+	close(c.done)
+	current := s.current == any(c)
+	toClose = current && (s.over || s.lost && c.begun) && s.mayClose()
+	if current {
+		s.letGo(c)
+	}
+	return toClose
+}
