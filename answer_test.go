@@ -250,6 +250,7 @@ func TestHangingPipe(t *testing.T) {
 			t.Fatal(resp, err)
 		}
 		time.Sleep(5 * time.Second)
+		synctest.Wait()
 		if len(writes) != 1 || writes[0] != io.ErrClosedPipe {
 			t.Errorf("the pipe's writer got %v", writes)
 		}

@@ -2,8 +2,13 @@ package awsretry_test
 
 import (
 	"compress/gzip"
+	"context"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -38,7 +43,7 @@ func TestConnections(t *testing.T) {
 		{503, "broken", "2026", true},
 		{500, letters(100_000), "2026", true},
 	} {
-		for _, protocol := range wires[:2] {
+		for _, protocol := range wires {
 			var mu sync.Mutex
 			var from []string
 			srv := serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
@@ -68,10 +73,11 @@ func TestConnections(t *testing.T) {
 			mu.Lock()
 			seen := slices.Clone(from)
 			mu.Unlock()
-			if len(seen) != 2 || (seen[0] == seen[1]) != c.same {
-				t.Errorf("%s, %d with %d bytes: attempts came from %v, want the same: %v", protocol, c.status, len(c.body), seen, c.same)
+			same := c.same || c.status == 429 && protocol == "HTTP/2" // which resets a stream alone
+			if len(seen) != 2 || (seen[0] == seen[1]) != same {
+				t.Errorf("%s, %d with %d bytes: attempts came from %v, want the same: %v", protocol, c.status, len(c.body), seen, same)
 			}
-			if c.same || c.status == 429 {
+			if same || c.status == 429 {
 				continue
 			}
 			for closed := ""; closed != seen[1]; { // nobody would use the retry's own connection again
@@ -111,6 +117,194 @@ func TestSlowAnswerOverTheWire(t *testing.T) {
 	}
 }
 
+// A relay is a TCP proxy on loopback whose connections can be made to lose every
+// packet, as behind a firewall that forgot them.
+type relay struct {
+	listener net.Listener
+	mu       sync.Mutex
+	frozen   []chan struct{} // of the connections so far, closed to freeze one
+	conns    []net.Conn
+}
+
+func newRelay(t *testing.T, target string) *relay {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &relay{listener: l}
+	go func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return
+			}
+			server, err := net.Dial("tcp", target)
+			if err != nil {
+				client.Close()
+				continue
+			}
+			frozen := make(chan struct{})
+			r.mu.Lock()
+			r.frozen, r.conns = append(r.frozen, frozen), append(r.conns, client, server)
+			r.mu.Unlock()
+			go forward(server, client, frozen)
+			go forward(client, server, frozen)
+		}
+	}()
+	t.Cleanup(func() {
+		l.Close()
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		for _, c := range r.conns {
+			c.Close()
+		}
+	})
+	return r
+}
+
+// forward copies until the end, and loses everything, the end too, once frozen.
+func forward(to, from net.Conn, frozen <-chan struct{}) {
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(buf)
+		select {
+		case <-frozen:
+			if err != nil {
+				return
+			}
+			continue
+		default:
+		}
+		if n > 0 {
+			to.Write(buf[:n])
+		}
+		if err != nil {
+			to.Close()
+			return
+		}
+	}
+}
+
+func (r *relay) freeze() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, c := range r.frozen {
+		close(c)
+	}
+	r.frozen = nil
+}
+
+func (r *relay) count() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.conns) / 2
+}
+
+// TestDeadConnection: where nothing comes back over a connection any more, the
+// retry takes another one of the same protocol, and so do later requests.
+func TestDeadConnection(t *testing.T) {
+	for _, protocol := range append(wires, "h2c") {
+		for _, rev := range []awsretry.Revision{awsretry.Classic, awsretry.Revision2026} {
+			t.Run(fmt.Sprint(protocol, rev), func(t *testing.T) {
+				var protos []int
+				var mu sync.Mutex
+				srv := serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
+					mu.Lock()
+					defer mu.Unlock()
+					protos = append(protos, r.ProtoMajor)
+				})
+				at, _ := url.Parse(srv.url)
+				relay := newRelay(t, at.Host)
+				base := srv.base.Clone()
+				base.DialContext = func(ctx context.Context, network, _ string) (net.Conn, error) {
+					return new(net.Dialer).DialContext(ctx, network, relay.listener.Addr().String())
+				}
+				base.ForceAttemptHTTP2 = protocol == "HTTP/2"
+				var attempts []int
+				tr := &awsretry.Transport{
+					Base: base, Revision: rev, MaxAttempts: 4, AttemptTimeout: 300 * time.Millisecond, Backoff: pauseOf(0),
+					Observe: func(a awsretry.Attempt) {
+						if a.Stop != "" {
+							attempts = append(attempts, a.Number)
+						}
+					},
+				}
+				defer tr.CloseIdleConnections()
+				for i := range 4 {
+					if i == 1 {
+						relay.freeze()
+					}
+					resp, err := tr.RoundTrip(srv.request(t, "GET", nil))
+					if err != nil {
+						t.Fatal(err)
+					}
+					whole(t, resp)
+				}
+				if want := []int{1, 2, 1, 1}; !slices.Equal(attempts, want) {
+					t.Errorf("the requests took %v attempts, want %v", attempts, want)
+				}
+				major := 1
+				if protocol == "HTTP/2" || protocol == "h2c" {
+					major = 2
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				if want := []int{major, major, major, major}; !slices.Equal(protos, want) {
+					t.Errorf("the server saw HTTP/%v, want %v", protos, want)
+				}
+			})
+		}
+	}
+}
+
+// TestMaxConnsPerHost: a retry makes no connection of its own where the
+// connections of a host are limited.
+func TestMaxConnsPerHost(t *testing.T) {
+	var open, most, sends atomic.Int32
+	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		sends.Add(1)
+		w.WriteHeader(503)
+	}))
+	srv.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		switch state {
+		case http.StateNew:
+			if n := open.Add(1); n > most.Load() {
+				most.Store(n)
+			}
+		case http.StateClosed:
+			open.Add(-1)
+		}
+	}
+	srv.Start()
+	defer srv.Close()
+	base := srv.Client().Transport.(*http.Transport)
+	base.MaxConnsPerHost = 2
+	tr := &awsretry.Transport{Base: base, MaxAttempts: 4, Backoff: pauseOf(time.Millisecond)}
+	var all sync.WaitGroup
+	for range 6 {
+		all.Go(func() {
+			for range 3 {
+				req, err := http.NewRequestWithContext(t.Context(), "GET", srv.URL, nil)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				resp, err := tr.RoundTrip(req)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				whole(t, resp)
+			}
+		})
+	}
+	all.Wait()
+	if most.Load() > 2 || sends.Load() != 6*3*4 {
+		t.Errorf("%d connections at a time, %d attempts", most.Load(), sends.Load())
+	}
+}
+
 // TestRegisteredScheme: the connection pool has no part in it, and neither has a retry's own connection.
 func TestRegisteredScheme(t *testing.T) {
 	var sends atomic.Int32
@@ -132,4 +326,66 @@ func TestRegisteredScheme(t *testing.T) {
 		t.Fatal(resp, err)
 	}
 	whole(t, resp)
+}
+
+// TestKeepConnections: a retry goes the way of the attempt that failed, as
+// Base's own protocol for https needs it.
+func TestKeepConnections(t *testing.T) {
+	base := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
+		t.Error("the network is dialed")
+		return nil, errReset
+	}}
+	sends := 0
+	base.RegisterProtocol("https", baseFunc(func(req *http.Request) (*http.Response, error) {
+		sends++
+		return respond(req, 503, http.NoBody), nil
+	}))
+	tr := &awsretry.Transport{Base: base, KeepConnections: true, Backoff: pauseOf(0)}
+	req := request(t, t.Context(), "GET", nil)
+	req.URL.Scheme = "https"
+	if resp, err := tr.RoundTrip(req); err != nil || resp.StatusCode != 503 || sends != 3 {
+		t.Errorf("%v, %v after %d attempts", resp, err, sends)
+	}
+}
+
+// TestPrepareChangesTheScheme: what Prepare sends elsewhere goes there.
+func TestPrepareChangesTheScheme(t *testing.T) {
+	srv := serve(t, "HTTP/1.1", func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(503) })
+	sends := 0
+	srv.base.RegisterProtocol("local", baseFunc(func(req *http.Request) (*http.Response, error) {
+		sends++
+		return respond(req, 503, http.NoBody), nil
+	}))
+	tr := &awsretry.Transport{Base: srv.base, Backoff: pauseOf(0), Prepare: func(req *http.Request, n int) error {
+		if n > 1 {
+			req.URL.Scheme = "local"
+		}
+		return nil
+	}}
+	resp, err := tr.RoundTrip(srv.request(t, "GET", nil))
+	if err != nil || sends != 2 {
+		t.Fatalf("%v, %v; %d attempts went to the scheme of Prepare, want 2", resp, err, sends)
+	}
+	whole(t, resp)
+}
+
+// TestCloseIdleConnectionsOfRetries: no connection is left that a retry made.
+func TestCloseIdleConnectionsOfRetries(t *testing.T) {
+	for _, protocol := range wires {
+		var sends atomic.Int32
+		srv := serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
+			if sends.Add(1)%2 == 1 {
+				w.WriteHeader(503)
+			}
+		})
+		tr := &awsretry.Transport{Base: srv.base, Backoff: pauseOf(0)}
+		for range 3 {
+			resp, err := tr.RoundTrip(srv.request(t, "GET", nil))
+			if err != nil || resp.StatusCode != 200 {
+				t.Fatal(resp, err)
+			}
+			whole(t, resp)
+		}
+		tr.CloseIdleConnections() // serve looks for goroutines that are left
+	}
 }

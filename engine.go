@@ -245,7 +245,7 @@ const (
 // spreadOf is the longest time that is added to a pause that Retry-After asks
 // for.
 func (e *engine) spreadOf(asked time.Duration) time.Duration {
-	if e.retryAfterSpread != 0 {
+	if e.retryAfterSpread != 0 || e.mode == Legacy {
 		return max(e.retryAfterSpread, 0)
 	}
 	return min(asked/defaultSpreadPart, defaultMaxSpread)

@@ -61,7 +61,8 @@ type Transport struct {
 
 	// RetryAfterSpread is the longest time that is added at random to a pause that
 	// Retry-After asks for, so that callers that were given the same second do not
-	// all come back in it. 0: a quarter of that pause, 5 s at most; negative: none.
+	// all come back in it. 0: a quarter of that pause, 5 s at most, and none in
+	// Legacy mode, which adds its own pause to it; negative: none.
 	RetryAfterSpread time.Duration
 
 	// ShareRetryAfter makes a Retry-After of up to MaxRetryAfter, on a retryable

@@ -36,6 +36,10 @@ func serve(t *testing.T, protocol string, handle http.HandlerFunc) *wire {
 	before := runtime.NumGoroutine()
 	w := &wire{states: make(chan string, 1000)}
 	srv := httptest.NewUnstartedServer(handle)
+	if protocol == "h2c" {
+		srv.Config.Protocols = new(http.Protocols)
+		srv.Config.Protocols.SetUnencryptedHTTP2(true)
+	}
 	srv.Config.ErrorLog = log.New(io.Discard, "", 0) // of aborted handlers
 	srv.Config.ConnState = func(c net.Conn, state http.ConnState) {
 		if state == http.StateClosed {
@@ -46,12 +50,17 @@ func serve(t *testing.T, protocol string, handle http.HandlerFunc) *wire {
 		}
 	}
 	srv.EnableHTTP2 = protocol == "HTTP/2"
-	if protocol == "HTTP/1.1" {
+	switch protocol {
+	case "HTTP/1.1", "h2c":
 		srv.Start()
-	} else {
+	default:
 		srv.StartTLS()
 	}
 	w.url, w.base = srv.URL, srv.Client().Transport.(*http.Transport)
+	if protocol == "h2c" {
+		w.base.Protocols = new(http.Protocols)
+		w.base.Protocols.SetUnencryptedHTTP2(true)
+	}
 	t.Cleanup(func() {
 		w.base.CloseIdleConnections()
 		srv.Close()

@@ -110,12 +110,12 @@ func failsafePeer() peer {
 	}, {
 		says: "Retry-After delays the retry", where: http1,
 		scene:  scene{service: []step{{status: 429, header: []string{"Retry-After", "7"}}, {status: 200}}},
-		theirs: failsafeOf(), ours: awsretryOf(),
+		theirs: failsafeOf(), ours: awsretryOf(unspread), by: byNoSpread,
 		it: "2 attempts at 0s, 7s → 200",
 	}, {
 		says: "… given as a date", where: http1 + ": any Retry-After",
 		scene:  scene{service: []step{{status: 503, header: []string{"Retry-After", at.Format(http.TimeFormat)}}, {status: 200}}},
-		theirs: failsafeOf(), ours: awsretryOf(),
+		theirs: failsafeOf(), ours: awsretryOf(unspread), by: byNoSpread,
 		it: "2 attempts at 0s, 0s → 200", we: "2 attempts at 0s, 7s → 200",
 		why: "RFC 9110 has both forms",
 	}, {

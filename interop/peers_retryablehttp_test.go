@@ -45,7 +45,10 @@ func awsretryOf(set ...func(*awsretry.Transport)) wrapper {
 }
 
 func unjittered(t *awsretry.Transport)   { t.Backoff = awsretry.Exponential{Jitter: awsretry.NoJitter} }
+func unspread(t *awsretry.Transport)     { t.RetryAfterSpread = -1 }
 func fiveAttempts(t *awsretry.Transport) { t.MaxAttempts = 5 }
+
+const byNoSpread = "RetryAfterSpread: -1"
 
 const byNoJitter = "Exponential{Jitter: NoJitter}"
 
@@ -137,12 +140,12 @@ func retryablehttpPeer() peer {
 	}, {
 		says: "A 429 is retried after the seconds in its Retry-After", where: "DefaultBackoff",
 		scene:  scene{service: []step{{status: 429, header: []string{"Retry-After", "7"}}, {status: 200}}},
-		theirs: retryablehttpOf(), ours: awsretryOf(),
+		theirs: retryablehttpOf(), ours: awsretryOf(unspread), by: byNoSpread,
 		it: "2 attempts at 0s, 7s → 200",
 	}, {
 		says: "Retry-After is looked at on 429 and 503; here it is on a 500", where: "DefaultBackoff",
 		scene:  scene{service: []step{{status: 500, header: []string{"Retry-After", "7"}}, {status: 200}}},
-		theirs: retryablehttpOf(), ours: awsretryOf(unjittered), by: byNoJitter,
+		theirs: retryablehttpOf(), ours: awsretryOf(unspread), by: byNoSpread,
 		it: "2 attempts at 0s, 1s → 200", we: "2 attempts at 0s, 7s → 200",
 		why: "A service that says when it will be back means it, whatever the status",
 	}, {

@@ -29,21 +29,21 @@ func TestHTTP2Faults(t *testing.T) {
 		early    bool              // with the first one when its headers are there; else when they are whole
 		policy   awsretry.Policy   // nil: DefaultPolicy
 		bytes    int               // attempts of the Transport's with a body that net/http can have again
-		stream   int               // and with one that it cannot
+		stream   int               // and with one that is recorded, which it can have again too
 		streams  int               // that the server is to see; 0: as many as there are steps
 		fails    string            // "": the body comes back
 		newConns int               // 0: all on one connection
 	}{
-		{name: "graceful GOAWAY before the request", steps: []func(*h2Stream){func(s *h2Stream) { s.goAway(s.id-2, http2.ErrCodeNo) }, ok}, bytes: 1, stream: 2, newConns: 1},
+		{name: "graceful GOAWAY before the request", steps: []func(*h2Stream){func(s *h2Stream) { s.goAway(s.id-2, http2.ErrCodeNo) }, ok}, bytes: 1, stream: 1, newConns: 1},
 		{name: "GOAWAY over the request, and closed", steps: []func(*h2Stream){func(s *h2Stream) { s.goAway(s.id, http2.ErrCodeNo); s.hangUp() }, ok}, bytes: 2, stream: 2, newConns: 1},
 		{name: "GOAWAY over the request, and answered", steps: []func(*h2Stream){func(s *h2Stream) { s.goAway(s.id, http2.ErrCodeNo); ok(s) }}, bytes: 1, stream: 1},
 		{name: "GOAWAY ENHANCE_YOUR_CALM", steps: []func(*h2Stream){func(s *h2Stream) { s.goAway(0, http2.ErrCodeEnhanceYourCalm); s.hangUp() }, ok}, bytes: 2, stream: 2, newConns: 1},
-		{name: "REFUSED_STREAM", steps: []func(*h2Stream){func(s *h2Stream) { s.reset(http2.ErrCodeRefusedStream) }, ok}, bytes: 1, stream: 2},
-		{name: "REFUSED_STREAM of a POST that must not be made twice", policy: awsretry.IdempotentOnly(nil), steps: []func(*h2Stream){func(s *h2Stream) { s.reset(http2.ErrCodeRefusedStream) }, ok}, bytes: 1, stream: 2},
-		{name: "GOAWAY before a POST that must not be made twice", policy: awsretry.IdempotentOnly(nil), steps: []func(*h2Stream){func(s *h2Stream) { s.goAway(s.id-2, http2.ErrCodeNo) }, ok}, bytes: 1, stream: 2, newConns: 1},
-		{name: "INTERNAL_ERROR", steps: []func(*h2Stream){func(s *h2Stream) { s.reset(http2.ErrCodeInternal) }, func(s *h2Stream) { s.reset(http2.ErrCodeInternal) }, ok}, bytes: 3, stream: 3},
+		{name: "REFUSED_STREAM", steps: []func(*h2Stream){func(s *h2Stream) { s.reset(http2.ErrCodeRefusedStream) }, ok}, bytes: 1, stream: 1},
+		{name: "REFUSED_STREAM of a POST that must not be made twice", policy: awsretry.IdempotentOnly(nil), steps: []func(*h2Stream){func(s *h2Stream) { s.reset(http2.ErrCodeRefusedStream) }, ok}, bytes: 1, stream: 1},
+		{name: "GOAWAY before a POST that must not be made twice", policy: awsretry.IdempotentOnly(nil), steps: []func(*h2Stream){func(s *h2Stream) { s.goAway(s.id-2, http2.ErrCodeNo) }, ok}, bytes: 1, stream: 1, newConns: 1},
+		{name: "INTERNAL_ERROR", steps: []func(*h2Stream){func(s *h2Stream) { s.reset(http2.ErrCodeInternal) }, func(s *h2Stream) { s.reset(http2.ErrCodeInternal) }, ok}, bytes: 3, stream: 3, newConns: 2},
 		{name: "INTERNAL_ERROR of a POST that must not be made twice", policy: awsretry.IdempotentOnly(nil), steps: []func(*h2Stream){func(s *h2Stream) { s.reset(http2.ErrCodeInternal) }}, bytes: 1, stream: 1, fails: "INTERNAL_ERROR"},
-		{name: "answered before the body, and reset", early: true, steps: []func(*h2Stream){func(s *h2Stream) { s.answer(503, "busy"); s.reset(http2.ErrCodeNo) }, ok}, bytes: 2, stream: 2},
+		{name: "answered before the body, and reset", early: true, steps: []func(*h2Stream){func(s *h2Stream) { s.answer(503, "busy"); s.reset(http2.ErrCodeNo) }, ok}, bytes: 2, stream: 2, newConns: 1},
 		{name: "closed in the middle of the answer", steps: []func(*h2Stream){func(s *h2Stream) { s.begin(200, "the first ha"); s.goAway(s.id, http2.ErrCodeNo); s.hangUp() }}, bytes: 1, stream: 1, fails: "GOAWAY"},
 		{name: "reset in the middle of the answer", steps: []func(*h2Stream){func(s *h2Stream) { s.begin(200, "the first ha"); s.reset(http2.ErrCodeInternal) }}, bytes: 1, stream: 1, fails: "INTERNAL_ERROR"},
 	} {
