@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -58,7 +59,9 @@ func (s *fuzzSource) Read(p []byte) (int, error) {
 
 func (s *fuzzSource) Close() error { s.closes.Add(1); return nil }
 
-// A fuzzBase reads as much of a body as its scripts say, before and after it answers; the third attempt reads it all.
+// A fuzzBase does with a body what its scripts say, before and after it answers:
+// it reads, closes it and reads again, sends it again by GetBody, or never closes
+// it at all. The third attempt reads it whole.
 type fuzzBase struct {
 	scripts [4]script // of two attempts, before and after the answer
 	t       *testing.T
@@ -79,49 +82,88 @@ func (b *fuzzBase) RoundTrip(req *http.Request) (*http.Response, error) {
 		return &http.Response{StatusCode: 200, Body: http.NoBody}, nil
 	}
 	script := b.scripts[2*b.sends-2:][:2]
-	read := b.readSome(&script[0], req.Body, nil)
+	view := &fuzzView{base: b, body: req.Body, again: req.GetBody}
+	view.play(&script[0])
 	go func() {
 		script[1].moment()
-		b.readSome(&script[1], req.Body, read)
-		script[1].moment()
-		req.Body.Close()
-		if script[1].below(2) == 0 {
-			req.Body.Close()
+		view.play(&script[1])
+		if script[1].below(4) == 3 {
+			return // and never closes it
 		}
-		if n, err := req.Body.Read(make([]byte, 8)); n > 0 || err == nil {
+		script[1].moment()
+		view.body.Close()
+		if script[1].below(2) == 0 {
+			view.body.Close()
+		}
+		if n, err := view.body.Read(make([]byte, 8)); view.read && (n > 0 || err == nil) {
 			b.t.Errorf("a closed body gives %d bytes, %v", n, err)
 		}
 	}()
 	script[0].moment()
 	if script[0].below(2) == 1 {
-		req.Body.Close() // while the goroutine reads
+		view.close() // while the goroutine reads
+	}
+	if script[0].below(4) == 3 {
+		return nil, io.ErrUnexpectedEOF
 	}
 	return &http.Response{StatusCode: 503, Body: http.NoBody}, nil
 }
 
-// readSome reads on in a body of which before was read, and checks that it is the source's.
-func (b *fuzzBase) readSome(s *script, body io.Reader, before []byte) []byte {
+// A fuzzView is a body as one attempt has it.
+type fuzzView struct {
+	base  *fuzzBase
+	again func() (io.ReadCloser, error)
+
+	mu   sync.Mutex // guards body for close
+	body io.ReadCloser
+	read bool
+	got  []byte
+}
+
+func (v *fuzzView) close() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.body.Close()
+}
+
+// play reads on in the body, and checks that what comes is the source's.
+func (v *fuzzView) play(s *script) {
 	for range s.below(7) {
+		switch s.below(9) {
+		case 7:
+			v.body.Close()
+			if v.read {
+				return
+			}
+			continue
+		case 8:
+			if body, err := v.again(); err == nil {
+				v.mu.Lock()
+				v.body, v.read, v.got = body, false, nil
+				v.mu.Unlock()
+			}
+			continue
+		}
 		p := make([]byte, s.below(12))
-		n, err := body.Read(p)
-		before = append(before, p[:n]...)
-		if !bytes.HasPrefix(b.data, before) {
-			b.t.Errorf("an attempt read %q", before)
+		n, err := v.body.Read(p)
+		v.read = v.read || len(p) > 0
+		v.got = append(v.got, p[:n]...)
+		if !bytes.HasPrefix(v.base.data, v.got) {
+			v.base.t.Errorf("an attempt read %q", v.got)
 		}
 		if err != nil {
 			break
 		}
 		s.moment()
 	}
-	return before
 }
 
-// FuzzRecorder: whatever attempts read of a body, and however late they close it, a retry's bytes are the source's, or no
-// retry is made.
+// FuzzRecorder: whatever attempts read of a body, and however they close it, a
+// retry's bytes are the source's, or no retry is made.
 func FuzzRecorder(f *testing.F) {
-	f.Add([]byte("hello, world"), []byte{3, 5, 1, 8, 2, 7}, []byte{4, 11, 0, 11, 1, 5, 2, 1, 9, 3}, 100, -1, false)
-	f.Add([]byte("hello, world"), []byte{1, 1, 1, 1, 1, 1}, []byte{6, 3, 0, 3, 0, 200, 3, 3, 3}, 5, -1, true)
-	f.Add([]byte("hello, world"), []byte{0, 8, 0, 8, 1, 0}, []byte{2, 4, 1, 1, 250, 1, 2, 3, 4, 5, 6, 7, 8, 9}, 12, 7, false)
+	f.Add([]byte("hello, world"), []byte{3, 5, 1, 8, 2, 7}, []byte{4, 0, 11, 0, 0, 11, 1, 0, 5, 2, 0, 1, 9, 3}, 100, -1, false)
+	f.Add([]byte("hello, world"), []byte{1, 1, 1, 1, 1, 1}, []byte{6, 0, 3, 0, 0, 3, 0, 200, 3, 3, 3}, 5, -1, true)
+	f.Add([]byte("hello, world"), []byte{0, 8, 0, 8, 1, 0}, []byte{2, 7, 4, 1, 8, 1, 250, 1, 2, 3, 4, 5, 6, 7, 8, 9}, 12, 7, false)
 	f.Add([]byte{}, []byte{}, []byte{1, 1}, 0, -1, false)
 	f.Add([]byte("x"), []byte{2, 1, 1, 2, 1, 1}, []byte{1, 1, 1, 1, 3, 3, 3, 1, 1, 1}, -1, -1, true)
 	f.Fuzz(func(t *testing.T, data, sourceScript, baseScript []byte, limit, failAt int, known bool) {
@@ -145,7 +187,18 @@ func FuzzRecorder(f *testing.F) {
 			if known {
 				req.ContentLength = int64(len(data))
 			}
+			start := time.Now()
 			resp, err := tr.RoundTrip(req)
+			if took := time.Since(start); took > 10*time.Second { // its moments, and no wait of ours
+				t.Errorf("RoundTrip took %v", took)
+			}
+			stop := Stop("")
+			if failed := new(Error); errors.As(err, &failed) {
+				stop = failed.Stop
+			} else {
+				record, _ := Outcome(resp)
+				stop = record.Stop
+			}
 			switch {
 			case base.sends == 3 && failAt >= 0:
 				if !errors.Is(err, errFuzzSource) || !bytes.Equal(base.last, data[:failAt]) {
@@ -155,11 +208,10 @@ func FuzzRecorder(f *testing.F) {
 				if err != nil || resp.StatusCode != 200 || !bytes.Equal(base.last, data) {
 					t.Errorf("the last attempt sent %q of %q; %v", base.last, data, err)
 				}
+			case stop == StopPermanent && failAt >= 0: // the source's failure ended an attempt
+			case stop != StopBody:
+				t.Errorf("given up after %d attempts: %v, %v", base.sends, resp, err)
 			default:
-				record, _ := Outcome(resp)
-				if err != nil || resp.StatusCode != 503 || record.Stop != StopBody {
-					t.Errorf("given up after %d attempts: %v, %v", base.sends, resp, err)
-				}
 				kept := int64(limit)
 				if limit == 0 {
 					kept = defaultMaxBodyBuffer
@@ -169,8 +221,9 @@ func FuzzRecorder(f *testing.F) {
 				}
 			}
 			time.Sleep(time.Minute)
-			if source.faults.Load() > 0 || source.closes.Load() != 1 {
-				t.Errorf("%d reads at the same time or behind Close; closed %d times", source.faults.Load(), source.closes.Load())
+			closes := source.closes.Load()
+			if source.faults.Load() > 0 || closes > 1 || closes == 0 && (err != nil || base.sends == 3) {
+				t.Errorf("%d reads at the same time or behind Close; closed %d times; %v", source.faults.Load(), closes, err)
 			}
 		})
 	})

@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -411,6 +412,200 @@ func TestFailingGetBody(t *testing.T) {
 		resp, err := tr.RoundTrip(req)
 		if err != nil || stopOf(resp, nil) != awsretry.StopBody || whole(t, resp) != "busy" || source.closes.Load() != 1 || tokensOf(t, tr) != 500 {
 			t.Errorf("%s: %v, %v; closed %d times, %d tokens", name, resp, err, source.closes.Load(), tokensOf(t, tr))
+		}
+	}
+}
+
+// TestBaseThatNeverCloses: a Base that leaves the body of a request open, as
+// circuit breakers do that refuse it, holds nothing up.
+func TestBaseThatNeverCloses(t *testing.T) {
+	for _, read := range []int64{0, 3, 100} {
+		for name, outcome := range map[string]answerFunc{"error": breaks(errReset), "503": says(503), "success": says(200)} {
+			synctest.Test(t, func(t *testing.T) {
+				source := track(strings.NewReader("a body"))
+				sends := 0
+				tr := &awsretry.Transport{Backoff: pauseOf(0), Base: baseFunc(func(req *http.Request) (*http.Response, error) {
+					if sends++; sends == 3 && name == "success" {
+						if got, err := useUp(req); got != "a body" || err != nil {
+							t.Errorf("the last attempt sent %q, %v", got, err)
+						}
+						return outcome(req, http.NoBody)
+					}
+					io.CopyN(io.Discard, req.Body, read)
+					if name == "success" {
+						return nil, errReset
+					}
+					return outcome(req, http.NoBody)
+				})}
+				start := time.Now()
+				resp, err := tr.RoundTrip(request(t, t.Context(), "PUT", source))
+				if took := time.Since(start); took != 0 || sends != 3 {
+					t.Errorf("%s, %d bytes read: %v, %v after %v and %d attempts", name, read, resp, err, took, sends)
+				}
+				if name != "503" && source.closes.Load() != 1 { // a Base that responds may still send the body
+					t.Errorf("%s, %d bytes read: closed %d times", name, read, source.closes.Load())
+				}
+			})
+		}
+	}
+}
+
+// TestBaseThatSendsAgain: net/http's HTTP/2 closes a body of which it read
+// nothing and sends the request over another connection.
+func TestBaseThatSendsAgain(t *testing.T) {
+	for _, attempts := range []int{1, 3} {
+		srv := serve(t, "HTTP/1.1", func(w http.ResponseWriter, r *http.Request) { io.Copy(w, r.Body) })
+		var made int
+		tr := &awsretry.Transport{MaxAttempts: attempts, Observe: func(awsretry.Attempt) { made++ }}
+		tr.Base = baseFunc(func(req *http.Request) (*http.Response, error) {
+			req.Body.Close()
+			return srv.base.RoundTrip(req)
+		})
+		resp, err := tr.RoundTrip(srv.request(t, "PUT", struct{ io.Reader }{strings.NewReader("a stream")}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := whole(t, resp); got != "a stream" || made != 1 {
+			t.Errorf("%d attempts in all: echoed %q after %d", attempts, got, made)
+		}
+	}
+}
+
+// TestCallerWaitsForTheResponse: a caller who writes one message and waits for
+// the response to it gets the error of a connection that breaks.
+func TestCallerWaitsForTheResponse(t *testing.T) {
+	for _, protocol := range wires {
+		srv := serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
+			http.NewResponseController(w).EnableFullDuplex()
+			io.ReadFull(r.Body, make([]byte, 7))
+			panic(http.ErrAbortHandler)
+		})
+		pr, pw := io.Pipe()
+		defer pw.Close()
+		go io.WriteString(pw, "message")
+		tr := &awsretry.Transport{Base: srv.base, Backoff: pauseOf(0)}
+		start := time.Now()
+		resp, err := tr.RoundTrip(srv.request(t, "POST", pr))
+		if took := time.Since(start); err == nil || stopOf(resp, err) != awsretry.StopBody || took > 5*time.Second {
+			t.Errorf("%s: %v, %v after %v", protocol, resp, err, took)
+		}
+		tr.CloseIdleConnections()
+	}
+}
+
+// TestFileThatShrinks: what would be sent short is an error.
+func TestFileThatShrinks(t *testing.T) {
+	f := fileAt(t, "hello, world", 0)
+	var sent []string
+	tr := &awsretry.Transport{Backoff: pauseOf(0), Base: baseFunc(func(req *http.Request) (*http.Response, error) {
+		got, err := useUp(req)
+		if sent = append(sent, got); err != nil {
+			return nil, err
+		}
+		if err := os.Truncate(f.Name(), 5); err != nil {
+			t.Error(err)
+		}
+		return respond(req, 503, http.NoBody), nil
+	})}
+	resp, err := tr.RoundTrip(request(t, t.Context(), "PUT", f))
+	if err != nil || stopOf(resp, err) != awsretry.StopBody || len(sent) != 1 {
+		t.Errorf("%v, %v; sent %q", resp, err, sent)
+	}
+}
+
+// TestGetBodyWhoseReadHangs: the body of the attempt before, which is the
+// caller's own reader and may not heed its Close, does not hold the retry up.
+func TestGetBodyWhoseReadHangs(t *testing.T) {
+	for _, protocol := range wires {
+		var sends atomic.Int32
+		srv := serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
+			if sends.Add(1) == 1 {
+				w.WriteHeader(503)
+				return
+			}
+			io.Copy(w, r.Body)
+		})
+		hang := make(chan struct{})
+		req := srv.request(t, "PUT", nil)
+		req.ContentLength = -1
+		req.Body = io.NopCloser(io.MultiReader(strings.NewReader("bo"), readFunc(func([]byte) (int, error) { <-hang; return 0, io.EOF })))
+		req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("body")), nil }
+		tr := &awsretry.Transport{Base: srv.base, Backoff: pauseOf(0)}
+		start := time.Now()
+		resp, err := tr.RoundTrip(req)
+		if err != nil {
+			t.Fatal(protocol, err)
+		}
+		if got, took := whole(t, resp), time.Since(start); got != "body" || took > 5*time.Second {
+			t.Errorf("%s: %q after %v", protocol, got, took)
+		}
+		close(hang)
+		tr.CloseIdleConnections()
+	}
+}
+
+// TestTrailersOfTwoAttempts: attempts do not share the map that the caller's
+// reader fills in.
+func TestTrailersOfTwoAttempts(t *testing.T) {
+	var trailers []http.Header
+	tr := &awsretry.Transport{Backoff: pauseOf(0), Base: baseFunc(func(req *http.Request) (*http.Response, error) {
+		if _, ok := req.Trailer["Sum"]; !ok {
+			t.Error("the trailer is not announced")
+		}
+		got, err := useUp(req)
+		if got != "body" || err != nil || req.Trailer.Get("Sum") != "42" {
+			t.Errorf("sent %q, %v, trailer %v", got, err, req.Trailer)
+		}
+		trailers = append(trailers, req.Trailer)
+		return respond(req, 503, http.NoBody), nil
+	})}
+	var req *http.Request
+	rest := strings.NewReader("body")
+	req = request(t, t.Context(), "PUT", struct{ io.Reader }{readFunc(func(p []byte) (int, error) {
+		n, err := rest.Read(p)
+		if err == io.EOF {
+			req.Trailer.Set("Sum", "42")
+		}
+		return n, err
+	})})
+	req.Trailer = http.Header{"Sum": nil}
+	if _, err := tr.RoundTrip(req); err != nil {
+		t.Fatal(err)
+	}
+	if len(trailers) != 3 {
+		t.Fatalf("%d attempts", len(trailers))
+	}
+	trailers[0].Set("Sum", "0")
+	if trailers[1].Get("Sum") != "42" || req.Trailer.Get("Sum") != "42" {
+		t.Error("the trailers are one map")
+	}
+}
+
+// TestPrepareMustLeaveTheBody: what the retry would send is not Prepare's to
+// choose.
+func TestPrepareMustLeaveTheBody(t *testing.T) {
+	for name, change := range map[string]func(*http.Request){
+		"body":   func(req *http.Request) { req.Body = io.NopCloser(strings.NewReader("other")) },
+		"none":   func(req *http.Request) { req.Body = nil },
+		"length": func(req *http.Request) { req.ContentLength = 3 },
+	} {
+		for _, kind := range []string{"GetBody", "stream", "file"} {
+			sent := bodyKinds[kind](t, "the body")
+			tr := &awsretry.Transport{
+				Prepare: func(req *http.Request, _ int) error { change(req); return nil },
+				Base:    baseFunc(func(req *http.Request) (*http.Response, error) { t.Error("sent"); return respond(req, 200, http.NoBody), nil }),
+			}
+			req := request(t, t.Context(), "PUT", nil)
+			req.Body, req.GetBody = sent.reader, sent.getBody
+			resp, err := tr.RoundTrip(req)
+			if err == nil || !strings.Contains(err.Error(), "Prepare") || stopOf(resp, err) != awsretry.StopPermanent {
+				t.Errorf("%s of a %s: %v, %v", name, kind, resp, err)
+			}
+			for _, n := range sent.closes {
+				if n.Load() != 1 {
+					t.Errorf("%s of a %s: closed %d times", name, kind, n.Load())
+				}
+			}
 		}
 	}
 }

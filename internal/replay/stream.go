@@ -46,6 +46,7 @@ type stream struct {
 	end     error         // what the caller's reader ended with, behind kept: io.EOF or its failure
 	panic   any           // what the caller's reader panicked with, for the Read that waits for it
 	lost    bool          // kept was let go of: no attempt can begin again
+	taken   bool          // the body is the next attempt's, which has no copy yet
 	reading chan struct{} // closed when the Read that is under way ends; nil where there is none
 }
 
@@ -60,19 +61,13 @@ func newStream(req *http.Request, limit int64, once bool) *stream {
 	}
 }
 
-// open makes the copy for a new attempt, and takes the body from the one before.
-func (s *stream) open(trailer http.Header) *copied {
+// attach opens the copy for req, a new attempt's, and takes the body from the
+// copies before. It also returns a GetBody, for a Base that sends req again by
+// itself, which it does with one goroutine at a time; nil where there is one
+// attempt only.
+func (s *stream) attach(req *http.Request) (io.ReadCloser, func() (io.ReadCloser, error)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c := &copied{stream: s, trailer: trailer, done: make(chan struct{})}
-	s.current = c
-	return c
-}
-
-// attach opens the copy for req, and makes a GetBody that a Base can send it
-// again with, which the body allows unless there is one attempt only. GetBody is
-// called by one goroutine at a time.
-func (s *stream) attach(req *http.Request) (io.ReadCloser, func() (io.ReadCloser, error)) {
 	body := s.open(req.Trailer)
 	if s.once {
 		return body, nil
@@ -87,28 +82,63 @@ func (s *stream) attach(req *http.Request) (io.ReadCloser, func() (io.ReadCloser
 	}
 }
 
-// reopen is GetBody for a Base that sends req, an attempt's request, again by
-// itself. body is the copy that the attempt was given last.
+// open requires that s.mu is held.
+func (s *stream) open(trailer http.Header) *copied {
+	c := &copied{stream: s, trailer: trailer, done: make(chan struct{})}
+	s.current, s.taken = c, false
+	return c
+}
+
+// reopen replaces body, the copy that req was given last, by a new one.
 func (s *stream) reopen(req *http.Request, body *copied) (*copied, error) {
-	if !s.isCurrent(body) {
-		return nil, errFrozen
-	}
-	if err := s.failure(); err != nil {
+	reading, err := s.suspend(body)
+	if err != nil {
 		return nil, err
 	}
-	if !s.complete() {
-		return nil, ErrNotKept
-	}
-	if _, ok := s.freeze(req.Context(), readWait); !ok {
+	waitFor(req.Context(), reading, readWait)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.taken || s.current != any(body):
+		return nil, errFrozen
+	case s.reading != nil || !s.intact():
+		body.frozen = false
 		return nil, ErrBusy
 	}
 	return s.open(req.Trailer), nil
 }
 
-func (s *stream) isCurrent(c *copied) bool {
+// suspend keeps body from reading, and returns the channel that is closed when
+// the Read that is under way ends, nil where there is none.
+func (s *stream) suspend(body *copied) (reading <-chan struct{}, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.current == any(c) && !s.over
+	switch {
+	case s.over || body.frozen || s.current != any(body):
+		return nil, errFrozen
+	case s.lost:
+		return nil, ErrNotKept
+	case !s.intact():
+		return nil, s.end
+	}
+	body.frozen = true
+	return s.reading, nil
+}
+
+// waitFor waits until reading, where there is one, is closed.
+func waitFor(ctx context.Context, reading <-chan struct{}, timeout time.Duration) (waited time.Duration) {
+	if reading == nil {
+		return 0
+	}
+	start := time.Now()
+	timer := time.NewTimer(timeout)
+	defer timer.Stop()
+	select {
+	case <-reading:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return time.Since(start)
 }
 
 // complete reports whether all that was read is kept and can be followed by the
@@ -135,19 +165,8 @@ func (s *stream) failure() error {
 
 // freeze ends the reading of the newest copy, if the body is complete then.
 func (s *stream) freeze(ctx context.Context, timeout time.Duration) (waited time.Duration, ok bool) {
-	reading := s.hold()
-	if reading != nil {
-		start := time.Now()
-		timer := time.NewTimer(timeout)
-		defer timer.Stop()
-		select {
-		case <-reading:
-		case <-timer.C:
-		case <-ctx.Done():
-		}
-		waited = time.Since(start)
-	}
-	return waited, s.settle()
+	waited = waitFor(ctx, s.hold(), timeout)
+	return waited, s.take()
 }
 
 // hold keeps the newest copy from reading. It returns the channel that is closed
@@ -159,12 +178,13 @@ func (s *stream) hold() (reading <-chan struct{}) {
 	return s.reading
 }
 
-// settle ends what hold began: it reports whether the copy stays frozen.
-func (s *stream) settle() bool {
+// take ends what hold began: it reports whether the newest copy stays frozen.
+func (s *stream) take() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.current.(*copied)
-	c.frozen = c.frozen && s.reading == nil && s.intact()
+	c.frozen = s.reading == nil && s.intact()
+	s.taken = c.frozen
 	return c.frozen
 }
 
