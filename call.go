@@ -81,6 +81,9 @@ func (c *call) end() {
 	if c.sendTokenTaken {
 		c.partition.limiter.putBack()
 	}
+	if c.partition != nil {
+		c.partitions.release(c.partition)
+	}
 	if c.held != nil {
 		c.held.Close()
 	}

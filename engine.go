@@ -197,13 +197,19 @@ func (t *Transport) newEngine() *engine {
 	adaptive := e.mode == Adaptive
 	e.plain = !adaptive && !e.ownRequest && e.policy == nil && e.observe == nil && e.partitionName == nil && e.initialCost == 0
 	e.failFast = adaptive && t.RateLimit.FailFast
-	e.partitions = newPartitionTable(orDefault(t.MaxPartitions, defaultMaxPartitions), func() *partition {
-		p := &partition{quota: NewQuota(quota)}
-		if adaptive {
-			p.limiter = NewRateLimiter(t.RateLimit)
-		}
-		return p
-	})
+	limits := t.RateLimit
+	e.partitions = &partitionTable{
+		size:     orDefault(t.MaxPartitions, defaultMaxPartitions),
+		newQuota: func() *Quota { return NewQuota(quota) },
+		newLimiter: func() *RateLimiter {
+			if !adaptive {
+				return nil
+			}
+			return NewRateLimiter(limits)
+		},
+		hasLines: adaptive || e.waitTokens,
+		byName:   make(map[string]*partition),
+	}
 	if pooled, ok := e.base.(*http.Transport); ok && pooled.DialTLSContext == nil && !dialsTLS(pooled) {
 		e.fresh = sync.OnceValue(func() http.RoundTripper { return unpooled(pooled) })
 	}
