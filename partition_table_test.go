@@ -105,11 +105,11 @@ func TestFreshPartitionsAreDroppedFirst(t *testing.T) {
 	if got, want := table.names(), []string{"another", "throttled", "newest", "newer"}; !slices.Equal(got, want) {
 		t.Fatalf("kept are %q, want %q", got, want)
 	}
-	newer := table.find("newer")
-	newer.quota.Release(1)
-	use(t, table, 1, "another", "one more")
-	if table.find("newer") != nil {
-		t.Errorf("kept are %q; newer has healed while it was not used", table.names())
+	use(t, table, 1, "another", "throttled") // all are drained or limit, newer and newest the least recently used
+	table.find("newest").quota.Release(1)
+	use(t, table, 1, "one more")
+	if got, want := table.names(), []string{"one more", "throttled", "another", "newer"}; !slices.Equal(got, want) {
+		t.Fatalf("kept are %q, want %q: newest has healed while it was not used", got, want)
 	}
 	if faults := table.faults(nil); faults != nil {
 		t.Error(faults)
@@ -270,6 +270,9 @@ func TestFloodOfNewNames(t *testing.T) {
 
 func TestBoundedName(t *testing.T) {
 	long := strings.Repeat("x", 1<<20)
+	if p := newTestTable(1, false).get(long, long); len(p.name)+len(p.host) > maxPartitionName {
+		t.Errorf("a partition keeps a name of %d bytes and a host of %d", len(p.name), len(p.host))
+	}
 	for _, name := range []string{"", "a", long[:255], strings.Repeat("ä", 127)} {
 		if got := boundedName(name); got != name {
 			t.Errorf("%q became %q", name, got)

@@ -320,8 +320,8 @@ func TestOutageOfOneOfManyServices(t *testing.T) {
 // Those who wait in the line of a partition are not overtaken, however many other partitions are used meanwhile.
 func TestLineIsNotOvertakenThroughASuccessor(t *testing.T) {
 	for _, tr := range []*awsretry.Transport{
-		{Mode: awsretry.Adaptive, MaxPartitions: 1, MaxAttempts: 1},
-		{MaxPartitions: 1, MaxAttempts: 1, Quota: awsretry.QuotaConfig{Capacity: 5, InitialCost: 5, SuccessIncrement: -1, RefillPerSecond: 2.5, Wait: true}},
+		{Mode: awsretry.Adaptive, MaxPartitions: 2, MaxAttempts: 1},
+		{MaxPartitions: 2, MaxAttempts: 1, Quota: awsretry.QuotaConfig{Capacity: 5, InitialCost: 5, SuccessIncrement: -1, RefillPerSecond: 2.5, Wait: true}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var mu sync.Mutex
@@ -352,15 +352,16 @@ func TestLineIsNotOvertakenThroughASuccessor(t *testing.T) {
 			for i := range 5 {
 				call("busy", fmt.Sprint(i))
 				want = append(want, fmt.Sprint(i))
-				call(fmt.Sprint("other", i), "other")
+				call(fmt.Sprint("one", i), "other")
+				call(fmt.Sprint("two", i), "other")
 			}
 			wg.Wait()
 			served = slices.DeleteFunc(served, func(caller string) bool { return caller == "first" || caller == "other" })
 			if !slices.Equal(served, want) {
 				t.Errorf("served in the order %q", served)
 			}
-			if got := len(names(tr)); got != 1 {
-				t.Errorf("%d partitions, want 1", got)
+			if got := len(names(tr)); got != 2 {
+				t.Errorf("%d partitions, want 2", got)
 			}
 		})
 	}
