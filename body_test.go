@@ -593,7 +593,10 @@ func TestPrepareMustLeaveTheBody(t *testing.T) {
 			sent := bodyKinds[kind](t, "the body")
 			tr := &awsretry.Transport{
 				Prepare: func(req *http.Request, _ int) error { change(req); return nil },
-				Base:    baseFunc(func(req *http.Request) (*http.Response, error) { t.Error("sent"); return respond(req, 200, http.NoBody), nil }),
+				Base: baseFunc(func(req *http.Request) (*http.Response, error) {
+					t.Error("sent")
+					return respond(req, 200, http.NoBody), nil
+				}),
 			}
 			req := request(t, t.Context(), "PUT", nil)
 			req.Body, req.GetBody = sent.reader, sent.getBody

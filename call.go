@@ -98,6 +98,9 @@ func (c *call) end() {
 	if c.next.token {
 		c.partition.limiter.putBack()
 	}
+	if c.partition != nil {
+		c.partitions.release(c.partition)
+	}
 	a := &c.attempt
 	if a.held != nil {
 		a.held.Close()

@@ -44,7 +44,7 @@ func withOptions(ctx context.Context, change func(*callOptions)) context.Context
 
 // WithPartition returns a context whose requests use the named partition's retry token bucket and rate limiter. It
 // goes before Transport.Partition. Use it where one host serves resources that are throttled apart, such as DynamoDB's
-// tables.
+// tables. Of a name longer than 255 bytes, the beginning and a hash are kept.
 func WithPartition(ctx context.Context, partition string) context.Context {
 	return withOptions(ctx, func(o *callOptions) { o.partition, o.hasPartition = partition, true })
 }

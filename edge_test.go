@@ -266,6 +266,40 @@ func TestQuotaWaitInLineKeepsTheDeadline(t *testing.T) {
 	})
 }
 
+// hastyContext has a deadline that comes nearer once it was looked at.
+type hastyContext struct {
+	context.Context
+	looks *int
+}
+
+func (c hastyContext) Deadline() (time.Time, bool) {
+	if *c.looks++; *c.looks == 1 {
+		return time.Now().Add(time.Hour), true
+	}
+	return time.Now().Add(time.Second), true
+}
+
+// Others can join the line between the decision to retry and the wait: the answer is still there then, and goes back.
+func TestQuotaWaitThatHasBecomeTooLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		looks := 0
+		tr := &awsretry.Transport{
+			Quota:   awsretry.QuotaConfig{Capacity: 5, RefillPerSecond: 1, Wait: true},
+			Backoff: awsretry.BackoffFunc(func(int, awsretry.Class, time.Duration) time.Duration { looks = 0; return 0 }),
+			Base:    sequence(503),
+		}
+		start := time.Now()
+		resp, err := tr.RoundTrip(newRequest(t, "GET", nil).WithContext(hastyContext{t.Context(), &looks}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		// The first retry draws what is there, the second would have to wait for 5 s.
+		if outcome, _ := awsretry.Outcome(resp); outcome.Stop != awsretry.StopDeadline || outcome.Number != 2 || time.Since(start) != 0 {
+			t.Errorf("stopped by %q after %d attempts and %v", outcome.Stop, outcome.Number, time.Since(start))
+		}
+	})
+}
+
 // badAt is a body in place that cannot be read.
 type badAt struct{ *bytes.Reader }
 

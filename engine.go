@@ -222,13 +222,19 @@ func (t *Transport) newEngine() *engine {
 	if adaptive {
 		e.maxWait = t.RateLimit.MaxWait
 	}
-	e.partitions = newPartitionTable(orDefault(t.MaxPartitions, defaultMaxPartitions), func() *partition {
-		p := &partition{quota: NewQuota(quota)}
-		if adaptive {
-			p.limiter = NewRateLimiter(t.RateLimit)
-		}
-		return p
-	})
+	limits := t.RateLimit
+	e.partitions = &partitionTable{
+		size:     orDefault(t.MaxPartitions, defaultMaxPartitions),
+		newQuota: func() *Quota { return NewQuota(quota) },
+		newLimiter: func() *RateLimiter {
+			if !adaptive {
+				return nil
+			}
+			return NewRateLimiter(limits)
+		},
+		hasLines: adaptive || e.waitTokens || e.shareRetryAfter,
+		byName:   make(map[string]*partition),
+	}
 	if pooled, ok := e.base.(*http.Transport); ok && !t.KeepConnections {
 		e.conns = neterr.NewConnections(pooled)
 	}

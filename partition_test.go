@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -219,5 +220,184 @@ func TestAttemptsNameTheirPartition(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// An outage of more services than fit costs hardly more retries than one of as many as fit.
+func TestOutageOfMoreServicesThanFit(t *testing.T) {
+	const hosts, requests = 5, 5000
+	tests := []struct {
+		name    string
+		tr      awsretry.Transport
+		callers int
+		most    int // attempts
+	}{
+		{"all fit", awsretry.Transport{MaxPartitions: 5}, 1, 5500},
+		{"standard", awsretry.Transport{MaxPartitions: 4}, 1, 5400},
+		{"one fits", awsretry.Transport{MaxPartitions: 1}, 1, 5100},
+		{"Revision2026", awsretry.Transport{MaxPartitions: 4, Revision: awsretry.Revision2026}, 1, 5144},
+		{"adaptive", awsretry.Transport{MaxPartitions: 4, Mode: awsretry.Adaptive}, 1, 5400},
+		{"slow refill, many callers", awsretry.Transport{MaxPartitions: 4, Quota: awsretry.QuotaConfig{RefillPerSecond: 1e-6}}, 50, 5400},
+		{"standard, many callers", awsretry.Transport{MaxPartitions: 4}, 50, 5400},
+		{"adaptive, many callers", awsretry.Transport{MaxPartitions: 4, Mode: awsretry.Adaptive}, 50, 5400},
+		{"adaptive, a caller for each", awsretry.Transport{MaxPartitions: 4, Mode: awsretry.Adaptive}, hosts, 5400},
+	}
+	for i := range tests {
+		tt := &tests[i]
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var attempts atomic.Int32
+				tt.tr.Base = roundTripper(func(*http.Request) (*http.Response, error) {
+					attempts.Add(1)
+					time.Sleep(10 * time.Millisecond)
+					return answer(503, ""), nil
+				})
+				var wg sync.WaitGroup
+				for caller := range tt.callers {
+					wg.Go(func() {
+						for i := range requests / tt.callers {
+							req := newRequest(t, "GET", nil)
+							host := (caller + i) % hosts
+							if tt.callers == hosts {
+								host = caller
+							}
+							req.URL.Host = fmt.Sprint("host", host)
+							if _, err := tt.tr.RoundTrip(req); err != nil {
+								t.Error(err)
+							}
+						}
+					})
+				}
+				wg.Wait()
+				if got := int(attempts.Load()); got < requests || got > tt.most {
+					t.Errorf("%d attempts, want %d at most", got, tt.most)
+				}
+				if got := len(names(&tt.tr)); got != tt.tr.MaxPartitions {
+					t.Errorf("%d partitions, want %d", got, tt.tr.MaxPartitions)
+				}
+			})
+		})
+	}
+}
+
+// One service's outage takes no retries from others, though all of them together are more than fit.
+func TestOutageOfOneOfManyServices(t *testing.T) {
+	tr := &awsretry.Transport{MaxPartitions: 4, Backoff: awsretry.BackoffFunc(noPause)}
+	failures, attempts := 0, 0 // of the host that is down
+	stumbles := 0
+	tr.Base = roundTripper(func(req *http.Request) (*http.Response, error) {
+		switch {
+		case req.URL.Host == "down":
+			attempts++
+			return answer(503, ""), nil
+		case stumbles%100 == 1: // every hundredth answer of the others, which a retry mends
+			stumbles++
+			return answer(503, ""), nil
+		}
+		stumbles++
+		return answer(200, ""), nil
+	})
+	for i := range 2000 {
+		for _, host := range []string{"down", "a", "b", "c", "d", "e", "f", fmt.Sprint("once", i)} {
+			req := newRequest(t, "GET", nil)
+			req.URL.Host = host
+			resp, err := tr.RoundTrip(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if resp.StatusCode != 200 {
+				if failures++; host != "down" {
+					t.Fatalf("round %d: %s got %d", i, host, resp.StatusCode)
+				}
+			}
+		}
+	}
+	if failures != 2000 || attempts != 2100 {
+		t.Errorf("the host that is down was asked %d times for %d failures, want 2100 for 2000", attempts, failures)
+	}
+}
+
+// Those who wait in the line of a partition are not overtaken, however many other partitions are used meanwhile.
+func TestLineIsNotOvertakenThroughASuccessor(t *testing.T) {
+	for _, tr := range []*awsretry.Transport{
+		{Mode: awsretry.Adaptive, MaxPartitions: 2, MaxAttempts: 1},
+		{MaxPartitions: 2, MaxAttempts: 1, Quota: awsretry.QuotaConfig{Capacity: 5, InitialCost: 5, SuccessIncrement: -1, RefillPerSecond: 2.5, Wait: true}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var mu sync.Mutex
+			var served []string
+			tr.Base = roundTripper(func(req *http.Request) (*http.Response, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				served = append(served, req.Header.Get("Caller"))
+				if req.Header.Get("Caller") == "first" {
+					return answer(429, ""), nil
+				}
+				return answer(200, ""), nil
+			})
+			var wg sync.WaitGroup
+			call := func(host, caller string) {
+				wg.Go(func() {
+					req := newRequest(t, "GET", nil)
+					req.URL.Host = host
+					req.Header.Set("Caller", caller)
+					if _, err := tr.RoundTrip(req); err != nil {
+						t.Error(err)
+					}
+				})
+				synctest.Wait()
+			}
+			call("busy", "first")
+			var want []string
+			for i := range 5 {
+				call("busy", fmt.Sprint(i))
+				want = append(want, fmt.Sprint(i))
+				call(fmt.Sprint("one", i), "other")
+				call(fmt.Sprint("two", i), "other")
+			}
+			wg.Wait()
+			served = slices.DeleteFunc(served, func(caller string) bool { return caller == "first" || caller == "other" })
+			if !slices.Equal(served, want) {
+				t.Errorf("served in the order %q", served)
+			}
+			if got := len(names(tr)); got != 2 {
+				t.Errorf("%d partitions, want 2", got)
+			}
+		})
+	}
+}
+
+// A name of any length costs no more than 255 bytes of memory, and is found by itself and by the name that is listed.
+func TestPartitionNamesAreBounded(t *testing.T) {
+	long := strings.Repeat("Long.", 200_000)
+	tr := &awsretry.Transport{Base: answering(200)}
+	for _, host := range []string{long + "1", long + "2"} {
+		req := newRequest(t, "GET", nil)
+		req.URL.Host = host
+		var seen string
+		ctx := awsretry.WithObserver(t.Context(), func(a awsretry.Attempt) { seen = a.Partition })
+		for _, ctx := range []context.Context{ctx, t.Context(), awsretry.WithPartition(t.Context(), host)} {
+			if _, err := tr.RoundTrip(req.WithContext(ctx)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, ok := tr.State(strings.ToLower(host)); !ok {
+			t.Error("the host's partition is not found")
+		}
+		if _, ok := tr.State(host); !ok {
+			t.Error("the named partition is not found")
+		}
+		if _, ok := tr.State(seen); !ok || len(seen) != 255 || !strings.HasPrefix(seen, "long.long.") {
+			t.Errorf("the record names %q", seen)
+		}
+	}
+	all := names(tr)
+	for _, name := range all {
+		if _, ok := tr.State(name); !ok || len(name) > 255 {
+			t.Errorf("%q is listed", name)
+		}
+	}
+	if len(all) != 4 {
+		t.Errorf("%d partitions, want 4", len(all))
 	}
 }

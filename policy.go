@@ -49,7 +49,7 @@ const (
 	StopCanceled    Stop = "canceled"     // the context has ended
 	StopBody        Stop = "body"         // the request body cannot be had again
 	StopRetryAfter  Stop = "retry_after"  // the service asks for a longer pause than MaxRetryAfter
-	StopRateLimit   Stop = "rate_limit"   // RateLimit.FailFast, and no send token is there
+	StopRateLimit   Stop = "rate_limit"   // no send token comes in time: RateLimit.FailFast, RateLimit.MaxWait or the deadline
 	StopOuterRetry  Stop = "outer_retry"  // the request's headers say that an outer AWS SDK loop retries it
 	StopDisabled    Stop = "disabled"     // WithoutRetry
 )

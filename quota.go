@@ -179,6 +179,9 @@ func (q *Quota) Tokens() int {
 	return int(tokens)
 }
 
+// full reports whether nothing is drawn.
+func (q *Quota) full() bool { return q.Tokens() >= q.capacity }
+
 // soonest is how long Acquire would wait for n tokens with QuotaConfig.Wait, behind those who are in line already, if none came
 // back but with time.
 func (q *Quota) soonest(n int) time.Duration {

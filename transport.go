@@ -35,9 +35,13 @@ type Transport struct {
 	RateLimit RateLimitConfig // in Adaptive mode only
 
 	// Partition names the partition of a request; each has buckets of its own. nil: the URL's host with its port, in lower
-	// case. WithPartition goes before it.
-	Partition     func(*http.Request) string
-	MaxPartitions int // kept; 0: 1024; the least recently used goes first
+	// case. WithPartition goes before it. Of a name longer than 255 bytes, the beginning and a hash are kept.
+	Partition func(*http.Request) string
+
+	// MaxPartitions is how many partitions are kept; 0: 1024. For another one, the least recently used is dropped of those whose
+	// retry token bucket is full and whose rate limiter does not limit, else of all, and the new one takes over its retry token
+	// bucket. In adaptive mode, and with Quota.Wait, a partition is kept as long as requests of it are under way.
+	MaxPartitions int
 
 	// MaxBodyBuffer is how many bytes are held of a request body that cannot be had again: one without GetBody that is no
 	// io.ReaderAt with a size either. A longer body is sent once. 0: 1 MiB; negative: none, but for what a Read that is under
@@ -163,7 +167,9 @@ func (p *plainResult) succeeded(req *http.Request) bool {
 
 // reward puts back the tokens that a success earns.
 func (p *plainResult) reward(req *http.Request) {
-	p.engine.partitionOf(req, nil).quota.Release(p.engine.increment)
+	partition := p.engine.partitionOf(req, nil)
+	partition.quota.Release(p.engine.increment)
+	p.engine.partitions.release(partition)
 }
 
 // CloseIdleConnections closes the idle connections of Base, where it has such a

@@ -120,6 +120,56 @@ func TestDeadlineThatIsOver(t *testing.T) {
 	})
 }
 
+// endingContext ends while its deadline is asked for, which is over.
+type endingContext struct {
+	context.Context
+	end func()
+}
+
+func (c endingContext) Deadline() (time.Time, bool) { c.end(); return time.Time{}, true }
+
+func TestContextThatEndsBeforeTheLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cause := errors.New("the user left")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		if err := throttledLimiter(RateLimitConfig{}).Wait(endingContext{ctx, func() { cancel(cause) }}); !errors.Is(err, cause) {
+			t.Errorf("got %v, want %v", err, cause)
+		}
+	})
+}
+
+// The first in line is about to be served, by a timer that is late: there is nothing to wait for, and yet no token for another.
+func TestLateTimerGivesNoTokenToANewcomer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newTestBucket(1, 10)
+		first := join(b, 1)
+		b.tokens = 5
+		if w, tooLong := b.takeOrJoin(1, -1); w != nil || tooLong <= 0 {
+			t.Errorf("got %v, %v; want it refused", w, tooLong)
+		}
+		b.leave(first)
+		if b.tokens != 5 {
+			t.Errorf("%v tokens, want 5", b.tokens)
+		}
+		wantIdle(t, b)
+	})
+}
+
+// Beside a great number a small one is lost in rounding, but not for longer than the line lasts.
+func TestExpectedWaitAfterGreatNumbers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newTestBucket(1, 1<<62)
+		great, small := join(b, 1<<62), join(b, 1)
+		b.leave(great)
+		b.leave(small)
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if got := b.expectedWait(b.now(), 2); got != 2*time.Second {
+			t.Errorf("%v, want 2s", got)
+		}
+	})
+}
+
 // What one who joins is told to expect is what comes, as long as the rate stays as it is.
 func TestExpectedWaitComesTrue(t *testing.T) {
 	for _, amounts := range [][]float64{{1, 1, 1, 1, 1}, {3, 1, 7, 2, 10}, {0.5, 10, 10}} {

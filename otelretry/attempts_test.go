@@ -37,26 +37,26 @@ func TestAttempts(t *testing.T) {
 		want []string
 	}{
 		{"success", &awsretry.Transport{Base: answersWith(200)}, []string{
-			"client.call.attempt_duration[s] awsretry.class=success,awsretry.retry=false,http.request.method=PUT,http.response.status_code=200,SERVER = 1 of 0.1",
-			"client.call.attempts[{attempt}] awsretry.class=success,awsretry.retry=false,http.request.method=PUT,http.response.status_code=200,SERVER = 1",
+			"client.call.attempt_duration[s] awsretry.class=success,awsretry.partition=service.example,awsretry.retry=false,http.request.method=PUT,http.response.status_code=200,SERVER = 1 of 0.1",
+			"client.call.attempts[{attempt}] awsretry.class=success,awsretry.partition=service.example,awsretry.retry=false,http.request.method=PUT,http.response.status_code=200,SERVER = 1",
 		}},
 		{"success after retries", &awsretry.Transport{Base: answersWith(503, 500, 204)}, []string{
-			"client.call.attempt_duration[s] awsretry.class=success,awsretry.retry=true,http.request.method=PUT,http.response.status_code=204,SERVER = 1 of 0.1",
-			"client.call.attempt_duration[s] awsretry.class=transient,awsretry.retry=false,error.type=503,http.request.method=PUT,http.response.status_code=503,SERVER = 1 of 0.1",
-			"client.call.attempt_duration[s] awsretry.class=transient,awsretry.retry=true,error.type=500,http.request.method=PUT,http.response.status_code=500,SERVER = 1 of 0.1",
-			"client.call.attempts[{attempt}] awsretry.class=success,awsretry.retry=true,http.request.method=PUT,http.response.status_code=204,SERVER = 1",
-			"client.call.attempts[{attempt}] awsretry.class=transient,awsretry.retry=false,error.type=503,http.request.method=PUT,http.response.status_code=503,SERVER = 1",
-			"client.call.attempts[{attempt}] awsretry.class=transient,awsretry.retry=true,error.type=500,http.request.method=PUT,http.response.status_code=500,SERVER = 1",
-			"client.call.errors[{error}] awsretry.class=transient,awsretry.retry=false,error.type=503,http.request.method=PUT,http.response.status_code=503,SERVER = 1",
-			"client.call.errors[{error}] awsretry.class=transient,awsretry.retry=true,error.type=500,http.request.method=PUT,http.response.status_code=500,SERVER = 1",
+			"client.call.attempt_duration[s] awsretry.class=success,awsretry.partition=service.example,awsretry.retry=true,http.request.method=PUT,http.response.status_code=204,SERVER = 1 of 0.1",
+			"client.call.attempt_duration[s] awsretry.class=transient,awsretry.partition=service.example,awsretry.retry=false,error.type=503,http.request.method=PUT,http.response.status_code=503,SERVER = 1 of 0.1",
+			"client.call.attempt_duration[s] awsretry.class=transient,awsretry.partition=service.example,awsretry.retry=true,error.type=500,http.request.method=PUT,http.response.status_code=500,SERVER = 1 of 0.1",
+			"client.call.attempts[{attempt}] awsretry.class=success,awsretry.partition=service.example,awsretry.retry=true,http.request.method=PUT,http.response.status_code=204,SERVER = 1",
+			"client.call.attempts[{attempt}] awsretry.class=transient,awsretry.partition=service.example,awsretry.retry=false,error.type=503,http.request.method=PUT,http.response.status_code=503,SERVER = 1",
+			"client.call.attempts[{attempt}] awsretry.class=transient,awsretry.partition=service.example,awsretry.retry=true,error.type=500,http.request.method=PUT,http.response.status_code=500,SERVER = 1",
+			"client.call.errors[{error}] awsretry.class=transient,awsretry.partition=service.example,awsretry.retry=false,error.type=503,http.request.method=PUT,http.response.status_code=503,SERVER = 1",
+			"client.call.errors[{error}] awsretry.class=transient,awsretry.partition=service.example,awsretry.retry=true,error.type=500,http.request.method=PUT,http.response.status_code=500,SERVER = 1",
 		}},
 		{"throttling", &awsretry.Transport{Base: throttled}, []string{
-			"client.call.attempt_duration[s] awsretry.class=throttled,awsretry.retry=false,error.type=400,http.request.method=PUT,http.response.status_code=400,SERVER = 1 of 0.1",
-			"client.call.attempt_duration[s] awsretry.class=throttled,awsretry.retry=true,error.type=400,http.request.method=PUT,http.response.status_code=400,SERVER = 2 of 0.2",
-			"client.call.attempts[{attempt}] awsretry.class=throttled,awsretry.retry=false,error.type=400,http.request.method=PUT,http.response.status_code=400,SERVER = 1",
-			"client.call.attempts[{attempt}] awsretry.class=throttled,awsretry.retry=true,error.type=400,http.request.method=PUT,http.response.status_code=400,SERVER = 2",
-			"client.call.errors[{error}] awsretry.class=throttled,awsretry.retry=false,error.type=400,http.request.method=PUT,http.response.status_code=400,SERVER = 1",
-			"client.call.errors[{error}] awsretry.class=throttled,awsretry.retry=true,error.type=400,http.request.method=PUT,http.response.status_code=400,SERVER = 2",
+			"client.call.attempt_duration[s] awsretry.class=throttled,awsretry.partition=service.example,awsretry.retry=false,error.type=400,http.request.method=PUT,http.response.status_code=400,SERVER = 1 of 0.1",
+			"client.call.attempt_duration[s] awsretry.class=throttled,awsretry.partition=service.example,awsretry.retry=true,error.type=400,http.request.method=PUT,http.response.status_code=400,SERVER = 2 of 0.2",
+			"client.call.attempts[{attempt}] awsretry.class=throttled,awsretry.partition=service.example,awsretry.retry=false,error.type=400,http.request.method=PUT,http.response.status_code=400,SERVER = 1",
+			"client.call.attempts[{attempt}] awsretry.class=throttled,awsretry.partition=service.example,awsretry.retry=true,error.type=400,http.request.method=PUT,http.response.status_code=400,SERVER = 2",
+			"client.call.errors[{error}] awsretry.class=throttled,awsretry.partition=service.example,awsretry.retry=false,error.type=400,http.request.method=PUT,http.response.status_code=400,SERVER = 1",
+			"client.call.errors[{error}] awsretry.class=throttled,awsretry.partition=service.example,awsretry.retry=true,error.type=400,http.request.method=PUT,http.response.status_code=400,SERVER = 2",
 		}},
 		{"an error in a 200", &awsretry.Transport{Base: hidden}, failedOnce("permanent", "_OTHER", 200)},
 		{"no connection", &awsretry.Transport{MaxAttempts: 1, Base: failsWith(&net.OpError{Op: "dial", Err: errors.New("refused")})},
@@ -89,7 +89,7 @@ func withServer(lines []string) []string {
 
 // failedOnce is what one failed PUT of 100 ms is recorded as.
 func failedOnce(class, errorType string, status int) []string {
-	attrs := "awsretry.class=" + class + ",awsretry.retry=false,error.type=" + errorType + ",http.request.method=PUT,"
+	attrs := "awsretry.class=" + class + ",awsretry.partition=service.example,awsretry.retry=false,error.type=" + errorType + ",http.request.method=PUT,"
 	if status != 0 {
 		attrs += "http.response.status_code=200,"
 	}
@@ -127,7 +127,7 @@ func TestEndedAttempts(t *testing.T) {
 				get(t, ctx, rt)
 				differ(t, collected(t, reader, "client.call.errors", "awsretry.refusals"), []string{
 					"awsretry.refusals[{refusal}] awsretry.stop=canceled,http.request.method=GET," + server + " = 1",
-					"client.call.errors[{error}] awsretry.class=permanent,awsretry.retry=false,error.type=" + tt.errorType + ",http.request.method=GET," + server + " = 1",
+					"client.call.errors[{error}] awsretry.class=permanent,awsretry.partition=service.example,awsretry.retry=false,error.type=" + tt.errorType + ",http.request.method=GET," + server + " = 1",
 				})
 			})
 		})
@@ -143,7 +143,7 @@ func TestAttributesOfTheUser(t *testing.T) {
 		differ(t, collected(t, reader, "client.call.attempts", "awsretry.refusals", "awsretry.tokens"), []string{
 			"awsretry.refusals[{refusal}] awsretry.stop=max_attempts,http.request.method=GET,rpc.service=DynamoDB,server.address=mine,server.port=80 = 1",
 			"awsretry.tokens[{token}] awsretry.partition=service.example,rpc.service=DynamoDB,server.address=mine = 500",
-			"client.call.attempts[{attempt}] awsretry.class=transient,awsretry.retry=false,error.type=503,http.request.method=GET,http.response.status_code=503,rpc.service=DynamoDB,server.address=mine,server.port=80 = 1",
+			"client.call.attempts[{attempt}] awsretry.class=transient,awsretry.partition=service.example,awsretry.retry=false,error.type=503,http.request.method=GET,http.response.status_code=503,rpc.service=DynamoDB,server.address=mine,server.port=80 = 1",
 		})
 	})
 }

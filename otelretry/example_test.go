@@ -62,8 +62,8 @@ func ExampleNewTransport_prometheus() {
 	}
 	// Output:
 	// awsretry_tokens{awsretry_partition="127.0.0.1:PORT"} 500
-	// client_call_attempts_total{awsretry_class="success",awsretry_retry="true",http_request_method="GET",http_response_status_code="200",server_address="127.0.0.1",server_port="PORT"} 1
-	// client_call_attempts_total{awsretry_class="transient",awsretry_retry="false",error_type="503",http_request_method="GET",http_response_status_code="503",server_address="127.0.0.1",server_port="PORT"} 1
+	// client_call_attempts_total{awsretry_class="success",awsretry_partition="127.0.0.1:PORT",awsretry_retry="true",http_request_method="GET",http_response_status_code="200",server_address="127.0.0.1",server_port="PORT"} 1
+	// client_call_attempts_total{awsretry_class="transient",awsretry_partition="127.0.0.1:PORT",awsretry_retry="false",error_type="503",http_request_method="GET",http_response_status_code="503",server_address="127.0.0.1",server_port="PORT"} 1
 }
 
 func meteredForPrometheus(url string) (http.Handler, error) {

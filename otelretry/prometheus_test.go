@@ -51,10 +51,12 @@ func TestScrape(t *testing.T) {
 	}
 	slices.Sort(got)
 	differ(t, got, []string{
+		"awsretry_expected_wait_seconds gauge",
 		"awsretry_measured_rate_per_second gauge",
 		"awsretry_refusals_total counter",
 		"awsretry_send_rate_per_second gauge",
 		"awsretry_tokens gauge",
+		"awsretry_waiting gauge",
 		"client_call_attempt_duration_seconds histogram",
 		"client_call_attempts_total counter",
 		"client_call_errors_total counter",

@@ -43,7 +43,7 @@ func TestReadmeTable(t *testing.T) {
 	rt, reader := instrumented(t, &awsretry.Transport{Base: plain(429), Mode: awsretry.Adaptive, MaxAttempts: 1})
 	get(t, t.Context(), rt)
 	metrics := collected(t, reader, "")
-	if len(metrics) != 7 {
+	if len(metrics) != 9 {
 		t.Errorf("%d metrics: %q", len(metrics), metrics)
 	}
 	for _, m := range metrics {

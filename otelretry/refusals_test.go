@@ -106,7 +106,7 @@ func TestRefusedUnsent(t *testing.T) {
 				differ(t, collected(t, reader, "client.call.attempts", "awsretry.refusals"), []string{
 					"awsretry.refusals[{refusal}] awsretry.stop=" + tt.stop + ",http.request.method=GET," + server + " = 4",
 					"awsretry.refusals[{refusal}] awsretry.stop=max_attempts,http.request.method=GET," + server + " = 1",
-					"client.call.attempts[{attempt}] awsretry.class=throttled,awsretry.retry=false,error.type=429,http.request.method=GET,http.response.status_code=429," + server + " = 1",
+					"client.call.attempts[{attempt}] awsretry.class=throttled,awsretry.partition=service.example,awsretry.retry=false,error.type=429,http.request.method=GET,http.response.status_code=429," + server + " = 1",
 				})
 			})
 		})

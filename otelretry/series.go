@@ -21,12 +21,12 @@ const (
 	classKey     = attribute.Key("awsretry.class")     // an attempt's awsretry.Class, by its String
 	retryKey     = attribute.Key("awsretry.retry")     // bool: the attempt is not the first
 	stopKey      = attribute.Key("awsretry.stop")      // a refusal's awsretry.Stop
-	partitionKey = attribute.Key("awsretry.partition") // whose buckets a gauge shows
+	partitionKey = attribute.Key("awsretry.partition") // whose buckets a gauge shows, or an attempt used
 )
 
 // How many sets of attributes a Transport makes, because hosts, methods and statuses may be whatever a stranger chose.
 // The first is the limit for a metric of OpenTelemetry's Metrics SDK specification, "Cardinality limits". While there are fewer
-// than the second, a set names its server; then a new one has "_OTHER" in its place.
+// than the second, a set names its server and partition; then a new one has "_OTHER" in their place.
 const (
 	maxSeries       = 2000 // the overflow's included
 	maxServerSeries = 1500
@@ -43,6 +43,7 @@ type key struct {
 	scheme, host, method string
 
 	// Of an attempt.
+	partition string
 	class     awsretry.Class
 	retry     bool
 	status    int    // 0 where there was no response
@@ -66,7 +67,7 @@ func requestKey(req *http.Request) key {
 
 func attemptKey(a *awsretry.Attempt) key {
 	k := requestKey(a.Request)
-	k.class, k.retry = a.Class, a.Number > 1
+	k.partition, k.class, k.retry = a.Partition, a.Class, a.Number > 1
 	if a.Response != nil {
 		k.status = a.Response.StatusCode
 	} else {
@@ -106,7 +107,7 @@ func errorType(a *awsretry.Attempt) string {
 
 // attributes are those of the measurements of k.
 func (k *key) attributes() []attribute.KeyValue {
-	attrs := append(make([]attribute.KeyValue, 0, 8), semconv.HTTPRequestMethodKey.String(k.method))
+	attrs := append(make([]attribute.KeyValue, 0, 9), semconv.HTTPRequestMethodKey.String(k.method))
 	server := url.URL{Host: k.host}
 	switch name := server.Hostname(); name {
 	case "":
@@ -121,7 +122,7 @@ func (k *key) attributes() []attribute.KeyValue {
 	if k.stop != "" {
 		return append(attrs, stopKey.String(string(k.stop)))
 	}
-	attrs = append(attrs, classKey.String(k.class.String()), retryKey.Bool(k.retry))
+	attrs = append(attrs, partitionKey.String(utf8(k.partition)), classKey.String(k.class.String()), retryKey.Bool(k.retry))
 	errorType := k.errorType
 	if k.status != 0 {
 		attrs = append(attrs, semconv.HTTPResponseStatusCode(k.status))
@@ -202,6 +203,9 @@ func (t *seriesTable) add(k key) *series {
 	}
 	if len(t.known) >= maxServerSeries {
 		k.scheme, k.host = "", other
+		if k.stop == "" {
+			k.partition = other
+		}
 		if s := t.known[k]; s != nil {
 			return s
 		}

@@ -51,6 +51,9 @@ func TestSeriesAreLimited(t *testing.T) {
 		for _, p := range points {
 			sum += p.Value
 			address, named := p.Attributes.Value("server.address")
+			if partition, _ := p.Attributes.Value("awsretry.partition"); named && (partition.AsString() == "_OTHER") != (address.AsString() == "_OTHER") {
+				t.Errorf("partition %q of server %q", partition.AsString(), address.AsString())
+			}
 			switch _, over := p.Attributes.Value("otel.metric.overflow"); {
 			case over:
 				overflow += p.Value

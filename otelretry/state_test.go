@@ -2,9 +2,11 @@ package otelretry_test
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -37,7 +39,9 @@ func TestTokens(t *testing.T) {
 		if slices.ContainsFunc(got, func(l string) bool { return strings.HasPrefix(l, "awsretry.tokens") }) {
 			t.Errorf("the gauge is still there: %q", got)
 		}
-		if !slices.ContainsFunc(got, func(l string) bool { return strings.Contains(l, "status_code=200,"+server+" = 2") }) {
+		if !slices.ContainsFunc(got, func(l string) bool {
+			return strings.Contains(l, "partition=service.example,") && strings.Contains(l, "status_code=200,"+server+" = 1")
+		}) {
 			t.Errorf("attempts are no longer counted: %q", got)
 		}
 	})
@@ -103,6 +107,80 @@ func TestObserveIsKept(t *testing.T) {
 		if got := collected(t, reader, "client.call.attempts"); len(got) != 2 {
 			t.Errorf("recorded: %q", got)
 		}
+	})
+}
+
+// Observe may be set until the first request, which reads it. Every attempt is recorded once all the same, and the observer that
+// was set last is called.
+func TestObserveIsSetLater(t *testing.T) {
+	var seen int
+	count := func(awsretry.Attempt) { seen++ }
+	tests := []struct {
+		name string
+		set  func(*otelretry.Transport, *awsretry.Transport)
+		want int // calls of count, of one attempt
+	}{
+		{"untouched", func(*otelretry.Transport, *awsretry.Transport) {}, 0},
+		{"set on the outer one", func(rt *otelretry.Transport, _ *awsretry.Transport) { rt.Observe = count }, 1},
+		{"set on the inner one", func(_ *otelretry.Transport, tr *awsretry.Transport) { tr.Observe = count }, 1},
+		{"cleared", func(rt *otelretry.Transport, _ *awsretry.Transport) { rt.Observe = nil }, 0},
+		{"wrapped", func(rt *otelretry.Transport, _ *awsretry.Transport) {
+			next := rt.Observe
+			rt.Observe = func(a awsretry.Attempt) { count(a); next(a); count(a) }
+		}, 2},
+		{"used from inside, then set", func(rt *otelretry.Transport, tr *awsretry.Transport) {
+			req, err := http.NewRequest("GET", "http://service.example/", nil)
+			if err != nil {
+				panic(err)
+			}
+			send(tr, req)
+			rt.Observe = count // too late, as it is for any Transport
+		}, 0},
+	}
+	for _, tt := range tests {
+		for _, before := range []func(awsretry.Attempt){nil, func(awsretry.Attempt) {}} {
+			t.Run(tt.name, func(t *testing.T) {
+				tr := &awsretry.Transport{Base: plain(200), Observe: before}
+				rt, reader := instrumented(t, tr)
+				seen = 0
+				tt.set(rt, tr)
+				sent := 1
+				if strings.HasPrefix(tt.name, "used") {
+					sent++
+				}
+				get(t, t.Context(), rt)
+				if seen != tt.want {
+					t.Errorf("the observer was called %d times, want %d", seen, tt.want)
+				}
+				got := collected(t, reader, "client.call.attempts")
+				if want := fmt.Sprintf(" = %d", sent); len(got) != 1 || !strings.HasSuffix(got[0], want) {
+					t.Errorf("recorded: %q, want %q", got, want)
+				}
+			})
+		}
+	}
+}
+
+// The line for send tokens can be seen, in adaptive mode.
+func TestLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		status := 429
+		rt, reader := instrumented(t, &awsretry.Transport{
+			Mode: awsretry.Adaptive, MaxAttempts: 1,
+			Base: baseFunc(func(req *http.Request) (*http.Response, error) { return answer(req, status), nil }),
+		})
+		get(t, t.Context(), rt)
+		status = 200
+		var wg sync.WaitGroup
+		for range 3 {
+			wg.Go(func() { get(t, t.Context(), rt) })
+		}
+		synctest.Wait()
+		differ(t, collected(t, reader, "awsretry.waiting", "awsretry.expected_wait"), []string{
+			"awsretry.expected_wait[s] awsretry.partition=service.example = 8", // a token every two seconds
+			"awsretry.waiting[{request}] awsretry.partition=service.example = 3",
+		})
+		wg.Wait()
 	})
 }
 

@@ -8,6 +8,9 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"reflect"
+	"sync"
+	"sync/atomic"
 
 	"example.com/awsretry"
 	"go.opentelemetry.io/otel"
@@ -29,10 +32,15 @@ type Transport struct {
 	instruments
 	series *seriesTable
 	gauges metric.Registration
+
+	first    sync.Once    // the first request
+	observer uintptr      // the code of the inner Transport's Observe that install made last
+	turn     atomic.Int32 // how often install made one
 }
 
 // NewTransport makes t record its metrics with meters, or with the global MeterProvider where meters is nil, and
-// returns the http.RoundTripper to use in its place. An Observe that t has already is called after the recording.
+// returns the http.RoundTripper to use in its place. An Observe that t has already, or is given before the first request, is called
+// after the recording.
 //
 // The attributes, such as the name of the service, are set on every measurement, and go before those of this package. Give
 // them where a MeterProvider has more than one Transport: the gauges of two that share a partition's name are one otherwise.
@@ -56,20 +64,42 @@ func NewTransport(t *awsretry.Transport, meters metric.MeterProvider, attributes
 		return nil, fmt.Errorf("otelretry: making the instruments: %w", err)
 	}
 	rt := &Transport{Transport: t, instruments: in, series: newSeriesTable(attributes)}
-	rt.gauges, err = meter.RegisterCallback(rt.observeState, in.tokens, in.sendRate, in.measuredRate)
+	rt.gauges, err = meter.RegisterCallback(rt.observeState, in.tokens, in.sendRate, in.measuredRate, in.waiting, in.expectedWait)
 	if err != nil {
 		return nil, fmt.Errorf("otelretry: registering the gauges: %w", err)
 	}
-	if next := t.Observe; next != nil {
-		t.Observe = func(a awsretry.Attempt) { rt.recordAttempt(a); next(a) }
-	} else {
-		t.Observe = rt.recordAttempt
-	}
+	rt.install()
 	return rt, nil
+}
+
+// install makes the inner Transport record its attempts before it calls the Observe that it has now.
+func (t *Transport) install() {
+	next, turn := t.Observe, t.turn.Add(1)
+	t.Observe = func(a awsretry.Attempt) {
+		if t.turn.Load() == turn { // else one that was installed later has recorded it
+			t.recordAttempt(a)
+		}
+		if next != nil {
+			next(a)
+		}
+	}
+	t.observer = reflect.ValueOf(t.Observe).Pointer()
+}
+
+// reinstall runs before the first request, which reads Observe: it may have been set since NewTransport.
+func (t *Transport) reinstall() {
+	if reflect.ValueOf(t.Observe).Pointer() == t.observer {
+		return
+	}
+	for range t.Partitions() {
+		return // a request went to the inner Transport, which reads Observe no more
+	}
+	t.install()
 }
 
 // RoundTrip implements http.RoundTripper: it is the inner Transport's.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	t.first.Do(t.reinstall)
 	resp, err := t.Transport.RoundTrip(req)
 	switch stop := stopOf(resp, err); stop {
 	case "", awsretry.StopSuccess, awsretry.StopPermanent:
@@ -120,6 +150,8 @@ func (t *Transport) observeState(_ context.Context, o metric.Observer) error {
 			continue
 		}
 		o.ObserveFloat64(t.measuredRate, state.MeasuredRate, set)
+		o.ObserveInt64(t.waiting, int64(state.Waiting), set)
+		o.ObserveFloat64(t.expectedWait, state.ExpectedWait.Seconds(), set)
 		if state.Limited {
 			o.ObserveFloat64(t.sendRate, state.SendRate, set)
 		}
@@ -129,16 +161,16 @@ func (t *Transport) observeState(_ context.Context, o metric.Observer) error {
 
 // instruments are those of the README's table.
 type instruments struct {
-	attempts, errors, refusals metric.Int64Counter
-	duration                   metric.Float64Histogram
-	tokens                     metric.Int64ObservableGauge
-	sendRate, measuredRate     metric.Float64ObservableGauge
+	attempts, errors, refusals           metric.Int64Counter
+	duration                             metric.Float64Histogram
+	tokens, waiting                      metric.Int64ObservableGauge
+	sendRate, measuredRate, expectedWait metric.Float64ObservableGauge
 }
 
 // newInstruments makes the instruments. The first three have the names and units of the AWS SDKs', as the AWS SDK for Go v2's
 // package aws/retry has them, the duration the bounds of OpenTelemetry's HTTP metrics.
 func newInstruments(meter metric.Meter) (in instruments, err error) {
-	faults := make([]error, 7)
+	faults := make([]error, 9)
 	in.attempts, faults[0] = meter.Int64Counter("client.call.attempts", metric.WithUnit("{attempt}"),
 		metric.WithDescription("Attempts that were sent, the first of each request and its retries."))
 	in.errors, faults[1] = meter.Int64Counter("client.call.errors", metric.WithUnit("{error}"),
@@ -154,5 +186,9 @@ func newInstruments(meter metric.Meter) (in instruments, err error) {
 		metric.WithDescription("The rate to which adaptive mode holds the partition's requests, once it was throttled."))
 	in.measuredRate, faults[6] = meter.Float64ObservableGauge("awsretry.measured_rate", metric.WithUnit("{response}/s"),
 		metric.WithDescription("The rate of the partition's answers, as adaptive mode measures it."))
+	in.waiting, faults[7] = meter.Int64ObservableGauge("awsretry.waiting", metric.WithUnit("{request}"),
+		metric.WithDescription("Requests that wait in the partition's line for a send token of adaptive mode."))
+	in.expectedWait, faults[8] = meter.Float64ObservableGauge("awsretry.expected_wait", metric.WithUnit("s"),
+		metric.WithDescription("How long a request that joined that line now would wait, at the present send rate."))
 	return in, errors.Join(faults...)
 }

@@ -238,8 +238,9 @@ func share(seconds []second) float64 {
 
 // load sends from so many callers at once, each its next request after the answer, and prints a line for every second.
 func (d *demo) load(t *awsretry.Transport, callers int, length time.Duration) ([]second, error) {
-	ctx, cancel := context.WithTimeout(d.ctx, length)
+	ctx, cancel := context.WithCancel(d.ctx) // with a deadline, who could not be served before it would not wait
 	defer cancel()
+	defer time.AfterFunc(length, cancel).Stop()
 	faults := make(chan error, callers)
 	for range callers {
 		go func() { faults <- d.call(ctx, t) }()

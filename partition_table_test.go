@@ -1,0 +1,315 @@
+package awsretry
+
+import (
+	"container/list"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"unicode/utf8"
+)
+
+func newTestTable(size int, hasLines bool) *partitionTable {
+	return &partitionTable{
+		size:       size,
+		newQuota:   func() *Quota { return NewQuota(QuotaConfig{}) },
+		newLimiter: func() *RateLimiter { return NewRateLimiter(RateLimitConfig{}) },
+		hasLines:   hasLines,
+		byName:     make(map[string]*partition),
+	}
+}
+
+// use gets and releases partitions, and draws tokens of each.
+func use(tb testing.TB, t *partitionTable, draw int, names ...string) {
+	for _, name := range names {
+		p := t.get(name, "")
+		if err := p.quota.Acquire(tb.Context(), draw); err != nil {
+			tb.Fatal(err)
+		}
+		t.release(p)
+	}
+}
+
+func (t *partitionTable) names() []string {
+	var all []string
+	for _, p := range t.all() {
+		all = append(all, p.name)
+	}
+	return all
+}
+
+// faults says what in the table does not fit together; held are the partitions that calls hold.
+func (t *partitionTable) faults(held map[string]int) (faults []string) {
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
+	listed, quotas := 0, make(map[*Quota]bool)
+	for name, l := range map[string]*list.List{"used": &t.used, "kept": &t.kept, "busy": &t.busy, "extra": &t.extra} {
+		for e := l.Front(); e != nil; e = e.Next() {
+			p := e.Value.(*partition)
+			listed++
+			quotas[p.quota] = true
+			if t.byName[p.name] != p || p.list != l || p.place != e {
+				fault("%s is in %s, and that is not known elsewhere", p.name, name)
+			}
+			if got := int(p.calls.Load()); got != held[p.name] {
+				fault("%d calls hold %s, want %d", got, p.name, held[p.name])
+			}
+			if (name == "busy" || name == "extra") && p.calls.Load() == 0 {
+				fault("%s is in %s, and no call holds it", p.name, name)
+			}
+		}
+	}
+	for name := range held {
+		if t.byName[name] == nil {
+			fault("%s is held and was dropped", name)
+		}
+	}
+	if listed != len(t.byName) || listed-t.extra.Len() > t.size || len(quotas) > t.size {
+		fault("%d listed, of them %d extra; %d named; %d buckets; size %d", listed, t.extra.Len(), len(t.byName), len(quotas), t.size)
+	}
+	if t.crowded.Load() != (t.busy.Len()+t.extra.Len() > 0) {
+		fault("crowded is %v with %d busy and %d extra", t.crowded.Load(), t.busy.Len(), t.extra.Len())
+	}
+	return faults
+}
+
+func TestFreshPartitionsAreDroppedFirst(t *testing.T) {
+	table := newTestTable(4, true)
+	use(t, table, 10, "drained")
+	use(t, table, 0, "throttled", "full", "recent")
+	table.find("throttled").limiter.Update(true)
+
+	use(t, table, 0, "new")
+	if got, want := table.names(), []string{"new", "recent", "throttled", "drained"}; !slices.Equal(got, want) {
+		t.Fatalf("kept are %q, want %q", got, want)
+	}
+	use(t, table, 1, "newer", "newest") // fresh ones go until none is left
+	if got, want := table.names(), []string{"newest", "newer", "throttled", "drained"}; !slices.Equal(got, want) {
+		t.Fatalf("kept are %q, want %q", got, want)
+	}
+	use(t, table, 0, "last") // and then the least recently used, whose bucket the new one takes over
+	if got, want := table.names(), []string{"last", "newest", "newer", "throttled"}; !slices.Equal(got, want) {
+		t.Fatalf("kept are %q, want %q", got, want)
+	}
+	last := table.find("last")
+	if got := last.quota.Tokens(); got != 490 || last.limits() {
+		t.Errorf("the new one has %d tokens, want 490, and limits: %v", got, last.limits())
+	}
+	use(t, table, 0, "throttled") // which is the most recently used then
+	if got, want := table.names(), []string{"throttled", "last", "newest", "newer"}; !slices.Equal(got, want) {
+		t.Fatalf("kept are %q, want %q", got, want)
+	}
+	last.quota.Release(10) // one that was kept has healed
+	use(t, table, 0, "another")
+	if got, want := table.names(), []string{"another", "throttled", "newest", "newer"}; !slices.Equal(got, want) {
+		t.Fatalf("kept are %q, want %q", got, want)
+	}
+	use(t, table, 1, "another", "throttled") // all are drained or limit, newer and newest the least recently used
+	table.find("newest").quota.Release(1)
+	use(t, table, 1, "one more")
+	if got, want := table.names(), []string{"one more", "throttled", "another", "newer"}; !slices.Equal(got, want) {
+		t.Fatalf("kept are %q, want %q: newest has healed while it was not used", got, want)
+	}
+	if faults := table.faults(nil); faults != nil {
+		t.Error(faults)
+	}
+}
+
+// A partition that calls hold stays, whatever comes, and another is made beside those that fit; it goes when it is let go.
+func TestHeldPartitionsStay(t *testing.T) {
+	table := newTestTable(2, true)
+	a, b := table.get("a", ""), table.get("b", "")
+	c, d, e := table.get("c", ""), table.get("d", ""), table.get("e", "")
+	held := map[string]int{"a": 1, "b": 1, "c": 1, "d": 1, "e": 1}
+	if faults := table.faults(held); faults != nil {
+		t.Error(faults)
+	}
+	if c.quota != a.quota || d.quota != b.quota || e.quota != a.quota {
+		t.Error("the extra ones do not share the buckets of the others in turn")
+	}
+	if table.get("a", "") != a || table.get("d", "") != d {
+		t.Error("one that is held was replaced")
+	}
+	table.release(a)
+	table.release(d)
+	table.release(d)
+	if got, want := table.names(), []string{"e", "c", "a", "b"}; !slices.Equal(got, want) {
+		t.Errorf("with one extra let go there are %q, want %q", got, want)
+	}
+	c.limiter.Update(true)
+	table.release(c)
+	if got, want := table.names(), []string{"e", "a", "b"}; !slices.Equal(got, want) {
+		t.Errorf("with two extra let go there are %q, want %q", got, want)
+	}
+	e.limiter.Update(true)
+	table.release(a)
+	table.release(e) // its limiter limits, and a is not held any more
+	if got, want := table.names(), []string{"b", "e"}; !slices.Equal(got, want) {
+		t.Errorf("with all extra let go there are %q, want %q", got, want)
+	}
+	if p := table.find("e"); p.limiter != e.limiter {
+		t.Error("a limiter that limits was dropped for a partition that is fresh")
+	}
+	table.release(b)
+	if faults := table.faults(nil); faults != nil {
+		t.Error(faults)
+	}
+}
+
+// Calls that come and go in any order, and hold their partitions in between.
+func TestPartitionTableAtRandom(t *testing.T) {
+	for seed := range uint64(200) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		size, names := 1+r.IntN(6), 1+r.IntN(12)
+		table := newTestTable(size, true)
+		held := make(map[string]int)
+		var calls []*partition
+		for range 300 {
+			if len(calls) > 0 && r.IntN(20) < 10 {
+				i := r.IntN(len(calls))
+				p := calls[i]
+				calls = slices.Delete(calls, i, i+1)
+				if held[p.name]--; held[p.name] == 0 {
+					delete(held, p.name)
+				}
+				switch r.IntN(3) {
+				case 0:
+					_ = p.quota.Acquire(t.Context(), 1)
+				case 1:
+					p.quota.Release(5)
+				case 2:
+					p.limiter.Update(r.IntN(4) == 0)
+				}
+				table.release(p)
+			} else {
+				p := table.get(fmt.Sprint(r.IntN(names)), "")
+				calls = append(calls, p)
+				held[p.name]++
+			}
+			if faults := table.faults(held); faults != nil {
+				t.Fatalf("seed %d: %v", seed, faults)
+			}
+		}
+		for _, p := range calls {
+			table.release(p)
+		}
+		if faults := table.faults(nil); faults != nil {
+			t.Fatalf("seed %d, in the end: %v", seed, faults)
+		}
+	}
+}
+
+// Two calls that hold a partition of one name hold the same, so that those in its line are overtaken by nobody.
+func TestPartitionTableConcurrently(t *testing.T) {
+	table := newTestTable(3, true)
+	var mu sync.Mutex
+	held := make(map[string][]*partition)
+	var wg sync.WaitGroup
+	for g := range 8 {
+		wg.Go(func() {
+			r := rand.New(rand.NewPCG(uint64(g), 2))
+			for range 3000 {
+				p := table.get(fmt.Sprint(r.IntN(7)), "")
+				mu.Lock()
+				for _, other := range held[p.name] {
+					if other != p {
+						t.Errorf("two partitions %q are held", p.name)
+					}
+				}
+				held[p.name] = append(held[p.name], p)
+				mu.Unlock()
+				if r.IntN(8) == 0 {
+					_ = p.quota.Acquire(t.Context(), 1)
+				}
+				mu.Lock()
+				i := slices.Index(held[p.name], p)
+				held[p.name] = slices.Delete(held[p.name], i, i+1)
+				mu.Unlock()
+				table.release(p)
+			}
+		})
+	}
+	wg.Wait()
+	if faults := table.faults(nil); faults != nil {
+		t.Error(faults)
+	}
+}
+
+// However many partitions there are, and whatever state they are in, a new one costs the same.
+func TestFloodOfNewNames(t *testing.T) {
+	for _, hold := range []bool{false, true} {
+		for _, drawn := range []int{0, 1} {
+			table := newTestTable(1024, true)
+			const requests = 20_000
+			var held []*partition
+			for i := range requests {
+				p := table.get(fmt.Sprint(i), "")
+				_ = p.quota.Acquire(t.Context(), drawn)
+				if hold {
+					held = append(held, p)
+				} else {
+					table.release(p)
+				}
+			}
+			if most := 12 * requests; table.looks > most {
+				t.Errorf("drawn %d, held %v: %d looks at partitions for %d requests", drawn, hold, table.looks, requests)
+			}
+			for _, p := range held {
+				table.release(p)
+			}
+			if most := 12 * 2 * requests; table.looks > most {
+				t.Errorf("drawn %d, held %v: in the end %d looks at partitions for %d requests", drawn, hold, table.looks, requests)
+			}
+			if faults := table.faults(nil); faults != nil {
+				t.Error(faults)
+			}
+		}
+	}
+}
+
+func TestBoundedName(t *testing.T) {
+	long := strings.Repeat("x", 1<<20)
+	if p := newTestTable(1, false).get(long, long); len(p.name)+len(p.host) > maxPartitionName {
+		t.Errorf("a partition keeps a name of %d bytes and a host of %d", len(p.name), len(p.host))
+	}
+	for _, name := range []string{"", "a", long[:255], strings.Repeat("ä", 127)} {
+		if got := boundedName(name); got != name {
+			t.Errorf("%q became %q", name, got)
+		}
+	}
+	seen := make(map[string]string)
+	for _, name := range []string{long[:256], long[:257], long, "y" + long, long + "y", strings.Repeat("ä", 128), "x" + strings.Repeat("ä", 128),
+		strings.Repeat("\x80", 1000), strings.Repeat("世", 200), "x" + strings.Repeat("世", 200), "xx" + strings.Repeat("世", 200)} {
+		got := boundedName(name)
+		if other, ok := seen[got]; ok {
+			t.Errorf("%.20q… and %.20q… are one", name, other)
+		}
+		seen[got] = name
+		if len(got) > maxPartitionName || boundedName(got) != got || utf8.ValidString(name) && !utf8.ValidString(got) {
+			t.Errorf("%.20q… became %q", name, got)
+		}
+		if prefix := got[:len(got)-65]; !strings.HasPrefix(name, prefix) || utf8.ValidString(name) && len(prefix) < 187 {
+			t.Errorf("%.20q… became %q", name, got)
+		}
+	}
+}
+
+// A new name, where the table is full of partitions that are not fresh.
+func BenchmarkNewPartition(b *testing.B) {
+	for _, size := range []int{16, 1024, 65536} {
+		b.Run(fmt.Sprint(size), func(b *testing.B) {
+			table := newTestTable(size, false)
+			names := make([]string, 2*size)
+			for i := range names {
+				names[i] = fmt.Sprint(i)
+			}
+			use(b, table, 1, names...)
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				p := table.get(names[i%len(names)], "")
+				table.release(p)
+			}
+		})
+	}
+}
