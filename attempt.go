@@ -92,10 +92,11 @@ func (c *call) prepare(a *attempt) error {
 func (c *call) runHook(a *attempt, number int) error {
 	body, length := a.out.Body, a.out.ContentLength
 	err := c.hook(a.out, number)
-	if err == nil && (!same(a.out.Body, body) || a.out.ContentLength != length) {
-		if a.out.Body != nil {
-			a.out.Body.Close()
-		}
+	replaced := !same(a.out.Body, body)
+	if replaced && a.out.Body != nil {
+		a.out.Body.Close()
+	}
+	if err == nil && (replaced || a.out.ContentLength != length) {
 		err = errors.New("it replaced the request's body or its length, which it must not")
 	}
 	if err != nil {

@@ -472,17 +472,24 @@ func TestBaseThatSendsAgain(t *testing.T) {
 }
 
 // TestCallerWaitsForTheResponse: a caller who writes one message and waits for
-// the response to it gets the error of a connection that breaks.
+// the response to it gets the error of a connection that breaks. Over HTTP/1
+// net/http itself waits for the caller's next message.
 func TestCallerWaitsForTheResponse(t *testing.T) {
-	for _, protocol := range wires {
+	for _, protocol := range []string{"HTTP/2", "h2c"} {
+		arrived := make(chan bool)
 		srv := serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
-			http.NewResponseController(w).EnableFullDuplex()
 			io.ReadFull(r.Body, make([]byte, 7))
-			panic(http.ErrAbortHandler)
+			close(arrived)
+			<-r.Context().Done()
 		})
+		relay := relayTo(t, srv)
 		pr, pw := io.Pipe()
 		defer pw.Close()
 		go io.WriteString(pw, "message")
+		go func() {
+			<-arrived
+			relay.cut()
+		}()
 		tr := &awsretry.Transport{Base: srv.base, Backoff: pauseOf(0)}
 		start := time.Now()
 		resp, err := tr.RoundTrip(srv.request(t, "POST", pr))
@@ -520,6 +527,7 @@ func TestGetBodyWhoseReadHangs(t *testing.T) {
 		var sends atomic.Int32
 		srv := serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
 			if sends.Add(1) == 1 {
+				w.Header().Set("Connection", "close") // or the server would read the body first
 				w.WriteHeader(503)
 				return
 			}

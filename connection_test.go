@@ -126,6 +126,20 @@ type relay struct {
 	conns    []net.Conn
 }
 
+// relayTo puts a relay between a server and its Base.
+func relayTo(t *testing.T, srv *wire) *relay {
+	t.Helper()
+	at, err := url.Parse(srv.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newRelay(t, at.Host)
+	srv.base.DialContext = func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, network, r.listener.Addr().String())
+	}
+	return r
+}
+
 func newRelay(t *testing.T, target string) *relay {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -154,11 +168,7 @@ func newRelay(t *testing.T, target string) *relay {
 	}()
 	t.Cleanup(func() {
 		l.Close()
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		for _, c := range r.conns {
-			c.Close()
-		}
+		r.cut()
 	})
 	return r
 }
@@ -195,10 +205,12 @@ func (r *relay) freeze() {
 	r.frozen = nil
 }
 
-func (r *relay) count() int {
+func (r *relay) cut() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return len(r.conns) / 2
+	for _, c := range r.conns {
+		c.Close()
+	}
 }
 
 // TestDeadConnection: where nothing comes back over a connection any more, the
@@ -214,16 +226,10 @@ func TestDeadConnection(t *testing.T) {
 					defer mu.Unlock()
 					protos = append(protos, r.ProtoMajor)
 				})
-				at, _ := url.Parse(srv.url)
-				relay := newRelay(t, at.Host)
-				base := srv.base.Clone()
-				base.DialContext = func(ctx context.Context, network, _ string) (net.Conn, error) {
-					return new(net.Dialer).DialContext(ctx, network, relay.listener.Addr().String())
-				}
-				base.ForceAttemptHTTP2 = protocol == "HTTP/2"
+				relay := relayTo(t, srv)
 				var attempts []int
 				tr := &awsretry.Transport{
-					Base: base, Revision: rev, MaxAttempts: 4, AttemptTimeout: 300 * time.Millisecond, Backoff: pauseOf(0),
+					Base: srv.base, Revision: rev, MaxAttempts: 4, AttemptTimeout: 300 * time.Millisecond, Backoff: pauseOf(0),
 					Observe: func(a awsretry.Attempt) {
 						if a.Stop != "" {
 							attempts = append(attempts, a.Number)
