@@ -155,6 +155,23 @@ func (l *RateLimiter) expectedWait() time.Duration {
 	return expected
 }
 
+// soonest is the least that one who called Wait now would wait, if the send rate
+// grew as fast as it can: it doubles in each measurement at most.
+func (l *RateLimiter) soonest() time.Duration {
+	if !l.limiting.Load() {
+		return 0
+	}
+	l.bucket.mu.Lock()
+	defer l.bucket.mu.Unlock()
+	growth := math.Ln2 / float64(l.config.MeasureInterval) // of the rate's logarithm, per nanosecond
+	rate := l.bucket.rate / float64(time.Second)
+	wait := math.Log1p(l.bucket.missing(l.bucket.now(), 1)*growth/rate) / growth
+	if !(wait < float64(clockEnd)) {
+		return clockEnd
+	}
+	return time.Duration(wait)
+}
+
 // line returns how many wait for a send token, and how long another one would.
 func (l *RateLimiter) line() (waiting int, expected time.Duration) {
 	if !l.limiting.Load() {

@@ -204,11 +204,15 @@ func (b *bucket) setTimer(now time.Duration) {
 // expectedWait is how long one who came for n tokens at now would stand in line at the present rate: until the tokens that
 // those in line wait for have come back, and n more. b.mu must be held.
 func (b *bucket) expectedWait(now time.Duration, n float64) time.Duration {
-	missing := b.queued + n - b.level(now)
-	if missing <= tokenSlack {
-		return 0
+	return b.timeFor(b.missing(now, n))
+}
+
+// missing is how many tokens have to come back before one who came for n tokens at now gets them. b.mu must be held.
+func (b *bucket) missing(now time.Duration, n float64) float64 {
+	if missing := b.queued + n - b.level(now); missing > tokenSlack {
+		return missing
 	}
-	return b.timeFor(missing)
+	return 0
 }
 
 // timeFor is how long so many tokens take to come back, clockEnd at most. b.mu must be held.

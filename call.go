@@ -139,7 +139,7 @@ func (c *call) acquire(tokens int) error {
 // and in adaptive mode for a send token.
 func (c *call) admit(a *attempt) error {
 	if !c.next.given {
-		if err := c.waitForAdmission(); err != nil {
+		if err := c.waitForAdmission(false); err != nil {
 			return c.refused(StopRateLimit, err)
 		}
 	}
@@ -148,9 +148,36 @@ func (c *call) admit(a *attempt) error {
 	return nil
 }
 
+// returnMargin is how long before the context's deadline a response is returned
+// that was kept while its retry stood in line.
+const returnMargin = 100 * time.Millisecond
+
+// errNoTime ends the wait in line of a retry that would come too late.
+var errNoTime = errors.New("awsretry: no send token before the context's deadline")
+
+// A lineContext is the context of a retry in line. It ends in time before the
+// deadline. It does not have one that RateLimiter.Wait could judge the line by:
+// there is something to return if the wait proves too long.
+type lineContext struct{ context.Context }
+
+func (lineContext) Deadline() (deadline time.Time, ok bool) { return time.Time{}, false }
+
+// inLine returns the context of a retry in line, whose end has to be called.
+func (c *call) inLine() (ctx context.Context, end context.CancelFunc) {
+	ctx = c.waitCtx()
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return ctx, func() {}
+	}
+	left := time.Until(deadline)
+	ctx, end = context.WithTimeoutCause(ctx, left-min(returnMargin, left/2), errNoTime)
+	return lineContext{ctx}, end
+}
+
 // waitForAdmission fails with ErrRateLimited where the wait would be too long,
-// and with the cause of the context's end.
-func (c *call) waitForAdmission() error {
+// and with the cause of the context's end. Where the response before is kept, it
+// fails with errNoTime in time before that end.
+func (c *call) waitForAdmission(kept bool) error {
 	gate, limiter := c.partition.gate.Load(), c.partition.limiter
 	if gate == nil && limiter == nil {
 		c.next.given = true
@@ -166,11 +193,14 @@ func (c *call) waitForAdmission() error {
 		}
 	}
 	if limiter != nil {
-		ctx := c.ctx
+		ctx, end := c.ctx, context.CancelFunc(func() {})
 		if limiter.limiting.Load() {
-			ctx = c.waitCtx()
+			if ctx = c.waitCtx(); kept {
+				ctx, end = c.inLine()
+			}
 		}
 		taken, err := limiter.wait(ctx)
+		end()
 		if err != nil {
 			return err
 		}
@@ -203,16 +233,17 @@ func (c *call) waitForGate() error {
 // refused is the error of a call that may not send its next attempt: it got no
 // tokens, or the caller's context ended while it waited.
 func (c *call) refused(stop Stop, err error) error {
-	if errors.Is(err, ErrQuotaExceeded) || errors.Is(err, ErrRateLimited) {
+	why := c.ended()
+	if why == nil && (errors.Is(err, ErrQuotaExceeded) || errors.Is(err, ErrRateLimited)) {
 		if last := c.last.error(); last != nil {
 			err = fmt.Errorf("%w; before that: %w", err, last)
 		}
 		return c.error(stop, err)
 	}
-	if why := c.ended(); why != nil {
-		err = why
+	if why == nil {
+		why = err
 	}
-	return c.error(StopCanceled, interruption(c.ctx, err, c.last.error()))
+	return c.error(StopCanceled, interruption(c.ctx, why, c.last.error()))
 }
 
 // tell calls the observers, once for each attempt.

@@ -56,11 +56,11 @@ func (c *call) stop(a *attempt) Stop {
 func (c *call) tooLate(class Class, delay time.Duration) Stop {
 	wait := addSaturating(delay, c.tokenWait(class))
 	if limiter := c.partition.limiter; limiter != nil && !c.failFast {
-		expected := limiter.expectedWait()
+		expected, soonest := limiter.expectedWait(), limiter.soonest()
 		if expected > delay && expected-delay > limiter.config.MaxWait {
 			return StopRateLimit
 		}
-		wait = max(wait, expected)
+		wait = max(wait, soonest)
 	}
 	if c.outlivesDeadline(wait) {
 		return StopDeadline
@@ -253,8 +253,11 @@ func (c *call) pauseDiscarding(a *attempt) bool {
 func (c *call) pauseKeeping(a *attempt) bool {
 	defer a.timeout.hold()()
 	switch err := c.waitForTokens(a); {
-	case errors.Is(err, ErrQuotaExceeded):
-		a.Stop = StopDeadline // others have joined the line since decide looked
+	case err != nil && c.ended() != nil:
+		c.giveUpResponse(a)
+		return false
+	case errors.Is(err, ErrQuotaExceeded), err == errNoTime:
+		a.Stop = StopDeadline // the line proved longer than decide thought
 		return false
 	case errors.Is(err, ErrRateLimited):
 		if a.Stop = StopRateLimit; !c.failFast && c.outlivesDeadline(c.expectedWait()) {
@@ -289,7 +292,7 @@ func (c *call) waitForTokens(a *attempt) error {
 	if !c.sleep(a.Delay) {
 		return c.ended()
 	}
-	return c.waitForAdmission()
+	return c.waitForAdmission(true)
 }
 
 // expectedWait is how long an attempt that is not admitted would have to wait.
