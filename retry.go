@@ -240,7 +240,7 @@ func (c *call) pauseDiscarding(a *attempt) bool {
 	c.tell(a)
 	discarded := c.discard(a)
 	slept := c.sleep(left)
-	c.finishDiscarding(discarded, slept)
+	c.finishDiscarding(discarded, max(drainWait-left, 0))
 	if !slept || c.ended() != nil {
 		a.Stop = StopCanceled
 		return false
@@ -274,7 +274,7 @@ func (c *call) pauseKeeping(a *attempt) bool {
 		return false
 	}
 	c.tell(a)
-	c.finishDiscarding(c.discard(a), true)
+	c.finishDiscarding(c.discard(a), drainWait)
 	return true
 }
 
@@ -362,17 +362,12 @@ func (c *call) leaveConnection(a *attempt) {
 	c.newConn = a.Class != Timeout || a.Err == nil || !c.conns.Abandon(a.out.URL, a.via)
 }
 
-// finishDiscarding waits for what is left to do with a response after the pause,
-// which is not much, and not up to the deadline.
-func (c *call) finishDiscarding(d *respbody.Discarded, wait bool) {
-	if d == nil {
-		return
+// finishDiscarding waits for what is left to do with a response after the pause;
+// not up to the deadline.
+func (c *call) finishDiscarding(d *respbody.Discarded, limit time.Duration) {
+	if d != nil {
+		d.Finish(c.waitCtx(), min(limit, c.patience(0)))
 	}
-	var limit time.Duration
-	if wait {
-		limit = min(drainWait, c.patience(0))
-	}
-	d.Finish(c.waitCtx(), limit)
 }
 
 // forget keeps of a response that is about to be closed what an error may say of
