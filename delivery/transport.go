@@ -91,8 +91,8 @@ func (t *Transport) CloseIdleConnections() {
 // returns the same error before sending anything.
 func (t *Transport) Validate() error {
 	var faults []error
-	if err := t.Policy.Validate(true); err != nil {
-		faults = append(faults, fmt.Errorf("delivery: Transport.Policy: %w", err))
+	if err := named("delivery: Transport.Policy.", t.Policy.faults(true)...); err != nil {
+		faults = append(faults, err)
 	}
 	if t.AttemptTimeout < 0 {
 		faults = append(faults, fmt.Errorf("delivery: Transport.AttemptTimeout is %v; it must be above 0, or 0 for %v", t.AttemptTimeout, defaultAttemptTimeout))
@@ -101,7 +101,7 @@ func (t *Transport) Validate() error {
 		faults = append(faults, errors.New("delivery: Transport.Base is another delivery.Transport; retries of retries multiply, so there must be one alone"))
 	}
 	if err := (&awsretry.Transport{Base: t.Base}).Validate(); err != nil {
-		faults = append(faults, fmt.Errorf("delivery: Transport: %w", err))
+		faults = append(faults, &renamedError{"delivery: ", "awsretry: ", err})
 	}
 	return errors.Join(faults...)
 }

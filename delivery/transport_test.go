@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"net"
@@ -337,6 +338,9 @@ func TestSenselessTransports(t *testing.T) {
 			t.Errorf("%s: got %v, the body closed %d times", name, resp, body.closed.Load())
 		}
 		for _, err := range []error{err, test.tr.Validate()} {
+			if text := fmt.Sprint(err); strings.Count(text, "delivery: ") != 1 || strings.Contains(text, "awsretry: ") {
+				t.Errorf("%s: got %q, want a single package's name in it", name, text)
+			}
 			for _, want := range test.want {
 				if err == nil || !strings.HasPrefix(err.Error(), "delivery: Transport") || !strings.Contains(err.Error(), want) {
 					t.Errorf("%s: got %v, want %q in it", name, err, want)
