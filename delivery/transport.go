@@ -5,12 +5,11 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"sync"
 	"time"
-
-	"golang.org/x/time/rate"
 
 	"example.com/awsretry"
 )
@@ -31,7 +30,10 @@ type Transport struct {
 	Base           http.RoundTripper // sends each attempt; nil: awsretry's shared pooled transport
 	AttemptTimeout time.Duration     // of each attempt, up to the end of its answer; 0: 15 s, as Amazon SNS has it
 
-	// Jitter makes the policy's pauses random; a result outside 0 to the pause counts as the nearer of the two. nil: awsretry.FullJitter.
+	// Jitter makes the policy's pauses random. A result outside 0 to the pause
+	// counts as the nearer of the two. nil: each pause is spread by a tenth to
+	// either side and never falls below minDelayTarget, so that the schedule
+	// keeps its length.
 	Jitter awsretry.Jitter
 
 	// DeadLetter is called, exactly once, when a delivery has failed for good, before RoundTrip returns: also when the request's
@@ -119,22 +121,21 @@ func (t *Transport) start() (*awsretry.Transport, error) {
 func (t *Transport) newInner() *awsretry.Transport {
 	policy := Effective(nil, t.Policy)
 	schedule := policy.schedule()
-	jitter := t.Jitter
-	if jitter == nil {
-		jitter = awsretry.FullJitter
-	}
-	limiter := newLimiter(policy.ThrottlePolicy)
+	throttle := newThrottle(policy.ThrottlePolicy)
 	return &awsretry.Transport{
 		Base:           t.Base,
 		MaxAttempts:    schedule.retries() + 1,
 		AttemptTimeout: t.attemptTimeout(),
 		Policy:         classify,
 		Backoff: awsretry.BackoffFunc(func(n int, _ awsretry.Class, _ time.Duration) time.Duration {
+			if t.Jitter == nil {
+				return schedule.jittered(n, rand.Float64())
+			}
 			pause := schedule.pause(n)
 			if pause == 0 {
 				return 0
 			}
-			return min(max(jitter(pause), 0), pause)
+			return min(max(t.Jitter(pause), 0), pause)
 		}),
 		MaxRetryAfter: -1,
 		Quota:         awsretry.QuotaConfig{Capacity: -1},
@@ -142,7 +143,9 @@ func (t *Transport) newInner() *awsretry.Transport {
 		NestedRetries: true,                                     // the policy says how often, and no header of the request
 		Prepare: func(req *http.Request, _ int) error {
 			setContentType(req, policy.RequestPolicy)
-			return throttle(req.Context(), limiter)
+			ctx, stop := untilCanceled(req)
+			defer stop()
+			return throttle.wait(ctx)
 		},
 		Observe: t.Observe,
 	}
@@ -199,52 +202,4 @@ func setContentType(req *http.Request, policy *RequestPolicy) {
 	case req.Header.Get("Content-Type") == "":
 		req.Header.Set("Content-Type", defaultContentType)
 	}
-}
-
-// newLimiter returns nil where there is no throttling.
-func newLimiter(policy *ThrottlePolicy) *rate.Limiter {
-	if policy == nil || policy.MaxReceivesPerSecond == nil {
-		return nil
-	}
-	return rate.NewLimiter(rate.Limit(*policy.MaxReceivesPerSecond), 1)
-}
-
-// throttle waits until an attempt may be made. A wait that would end after ctx's deadline is not begun.
-func throttle(ctx context.Context, limiter *rate.Limiter) error {
-	if limiter == nil {
-		return nil
-	}
-	err := limiter.Wait(ctx)
-	switch cause := context.Cause(ctx); {
-	case err == nil:
-		return nil
-	case cause == nil:
-		return &throttleError{awsretry.StopDeadline, context.DeadlineExceeded}
-	case errors.Is(cause, ctx.Err()):
-		return &throttleError{awsretry.StopCanceled, cause}
-	default:
-		return &throttleError{awsretry.StopCanceled, fmt.Errorf("%w: %w", ctx.Err(), cause)}
-	}
-}
-
-// A throttleError ends a delivery that waited for its turn.
-type throttleError struct {
-	stop awsretry.Stop
-	err  error
-}
-
-func (e *throttleError) Error() string {
-	return "delivery: throttlePolicy.maxReceivesPerSecond left no time: " + e.err.Error()
-}
-
-func (e *throttleError) Unwrap() error { return e.err }
-
-// withStop gives the error of a delivery that the throttle ended the throttle's reason.
-func withStop(err error) error {
-	var throttled *throttleError
-	var gaveUp *awsretry.Error
-	if errors.As(err, &throttled) && errors.As(err, &gaveUp) {
-		gaveUp.Stop = throttled.stop
-	}
-	return err
 }
