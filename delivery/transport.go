@@ -25,6 +25,13 @@ import (
 //
 // RoundTrip returns the last answer, whatever its status, or an [*awsretry.Error]: also where the throttle leaves a retry no time before
 // the context's deadline, because its wait is no part of the policy's pause.
+//
+// Redirects are not followed: to Amazon SNS they are a permanent failure like
+// any other 3xx or 4xx. An http.Client follows them unless it is told not to, so
+// set its CheckRedirect to a function that returns [http.ErrUseLastResponse], as
+// in the example; Do then returns the redirect itself. Without it, RoundTrip
+// refuses the request that follows the redirect with [ErrRedirect], because the
+// delivery has failed already, and DeadLetter has it.
 type Transport struct {
 	Policy         *Policy           // nil: the default one; see Effective for a topic's
 	Base           http.RoundTripper // sends each attempt; nil: awsretry's shared pooled transport
@@ -58,9 +65,16 @@ type Transport struct {
 // defaultAttemptTimeout is how long Amazon SNS waits for an endpoint's answer.
 const defaultAttemptTimeout = 15 * time.Second
 
+// ErrRedirect is in the error of a request with which an http.Client follows a
+// redirect. The request is not sent.
+var ErrRedirect = errors.New("delivery: a redirect is a permanent failure and is not followed")
+
 // RoundTrip implements http.RoundTripper.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	inner, err := t.start()
+	if err == nil && req.Response != nil { // only an http.Client that follows a redirect sets it
+		err = fmt.Errorf("%w: answered %d %s", ErrRedirect, req.Response.StatusCode, http.StatusText(req.Response.StatusCode))
+	}
 	if err != nil {
 		if req.Body != nil {
 			req.Body.Close()
