@@ -2,7 +2,6 @@ package delivery
 
 import (
 	"bytes"
-	"fmt"
 	"io"
 	"net/http"
 	"sync"
@@ -76,9 +75,11 @@ func (k *keptBody) lend() *http.Request {
 
 func (k *keptBody) section() *io.SectionReader { return io.NewSectionReader(k.file, 0, k.file.Size()) }
 
-// again gives the dead letter's request the body, which can be read until done is called. baseIsDone says that Base has no more use
-// for it; where it has, a stream is left to it. A source that hangs is closed when the time is over.
-func (k *keptBody) again(req *http.Request, timeout time.Duration, baseIsDone bool) (done func()) {
+// again gives the dead letter's request the body, which can be read until done
+// is called. baseIsDone says that Base has no more use for it; where it has, a
+// stream is left to it. A source of which nothing comes for as long as idle is
+// closed.
+func (k *keptBody) again(req *http.Request, idle time.Duration, baseIsDone bool) (done func()) {
 	done = func() {}
 	switch {
 	case !hasBody(k.req):
@@ -88,14 +89,13 @@ func (k *keptBody) again(req *http.Request, timeout time.Duration, baseIsDone bo
 			req.Body, req.GetBody = lostBody{err}, nil
 			return done
 		}
-		req.Body = &closedOnce{body, sync.OnceValue(body.Close)}
-		return func() { req.Body.Close() }
+		close := sync.OnceValue(body.Close)
+		req.Body = &closedOnce{newPatientReader(body, idle, func() { close() }), close}
+		return func() { close() }
 	case k.file != nil:
 		setBody(req, func() io.Reader { return k.section() })
-	case baseIsDone && k.stream.take(timeout) || k.stream.isIdle():
-		timer := time.AfterFunc(timeout, k.close)
-		k.stream.again(req)
-		return func() { timer.Stop() }
+	case baseIsDone && k.stream.take(idle) || k.stream.isIdle():
+		k.stream.again(req, func(src io.Reader) io.Reader { return newPatientReader(src, idle, k.close) })
 	default:
 		req.Body = lostBody{}
 		if baseIsDone {
@@ -223,8 +223,9 @@ func (s *keptStream) isIdle() bool {
 	}
 }
 
-// again gives req the whole stream. The stream must be idle.
-func (s *keptStream) again(req *http.Request) {
+// again gives req the whole stream: what was kept, and what rest makes of the
+// source that was not read to its end. The stream must be idle.
+func (s *keptStream) again(req *http.Request, rest func(io.Reader) io.Reader) {
 	s.mu.Lock()
 	kept, lost, failure := s.kept, s.lost, s.failure
 	s.mu.Unlock()
@@ -236,17 +237,6 @@ func (s *keptStream) again(req *http.Request) {
 	case failure == io.EOF:
 		setBody(req, func() io.Reader { return bytes.NewReader(kept) })
 	default:
-		req.Body = io.NopCloser(io.MultiReader(bytes.NewReader(kept), restOf{s.src}))
+		req.Body = io.NopCloser(io.MultiReader(bytes.NewReader(kept), rest(s.src)))
 	}
-}
-
-// A restOf is the part of a stream that no attempt has read.
-type restOf struct{ src io.Reader }
-
-func (r restOf) Read(p []byte) (int, error) {
-	n, err := r.src.Read(p)
-	if err != nil && err != io.EOF {
-		err = fmt.Errorf("%w: %w", ErrBody, err)
-	}
-	return n, err
 }

@@ -165,7 +165,7 @@ func TestWhatIsRetried(t *testing.T) {
 			req := post(t, "http://a.example/", "x")
 			if test.err == nil {
 				test.err = errors.New("disk error")
-				req.Body, req.GetBody = io.NopCloser(io.MultiReader(strings.NewReader("x"), restOf{failing{test.err}})), nil
+				req.Body, req.GetBody = io.NopCloser(io.MultiReader(strings.NewReader("x"), failing{test.err})), nil
 			}
 			_, err := (&Transport{Base: base}).RoundTrip(req)
 			if again := calls > 1; again != test.retried {
