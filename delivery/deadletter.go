@@ -21,7 +21,9 @@ type DeadLetter struct {
 	Err      error          // what ended the delivery where no response did
 
 	// Reason says why there was no further attempt. It is the text of an awsretry.Stop: "permanent", "max_attempts",
-	// "canceled" or "deadline" (the caller's context), "body" (the body cannot be had again), "disabled".
+	// "canceled" or "deadline" (the caller's context), "body" (the body cannot be
+	// read again), "disabled"; or "panic", where Base or a hook of the Transport
+	// panicked.
 	Reason string
 }
 

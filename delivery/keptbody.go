@@ -21,17 +21,18 @@ type keptBody struct {
 	file   *io.SectionReader // of a body that is read in place
 	stream *keptStream       // of one that is not
 
-	// Of file and stream: req.Body is closed when nobody has a share in it. The attempts have one, the keeper the other.
+	// Of file and stream: req.Body is closed when nobody has a share in it. The keeper has one, and what is lent another.
 	shares atomic.Int32
 	close  func() // closes req.Body, once
 }
 
-func keepBody(req *http.Request) *keptBody {
-	k := &keptBody{req: req}
+// keep finds out how the body can be read again.
+func (k *keptBody) keep() {
+	req := k.req
 	if !hasBody(req) || req.GetBody != nil {
-		return k
+		return
 	}
-	k.shares.Store(2)
+	k.shares.Store(1)
 	k.close = sync.OnceFunc(func() { req.Body.Close() })
 	if k.file = inplace.Section(req.Body, req.ContentLength); k.file == nil {
 		k.stream = &keptStream{src: req.Body, limit: maxKept, idle: make(chan struct{})}
@@ -39,7 +40,6 @@ func keepBody(req *http.Request) *keptBody {
 			k.stream.limit = 0 // it could not be kept whole: it can be had again only where nothing was read
 		}
 	}
-	return k
 }
 
 // release ends the keeping. It is called once.
@@ -64,6 +64,7 @@ func (k *keptBody) lend() *http.Request {
 		return k.req
 	}
 	lent := k.req.WithContext(k.req.Context())
+	k.shares.Add(1)
 	closed := sync.OnceFunc(k.giveBack)
 	if k.file != nil {
 		lent.Body = &lentFile{k.section(), closed}
@@ -162,7 +163,8 @@ func (s *keptStream) Read(p []byte) (n int, err error) {
 	}
 	s.reading = true
 	s.mu.Unlock()
-	defer func() { // also when src panics
+	failure := errPanicked
+	defer func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.reading = false
@@ -170,9 +172,11 @@ func (s *keptStream) Read(p []byte) (n int, err error) {
 			close(s.idle)
 		}
 		s.keep(p[:n])
-		s.failure = err
+		s.failure = failure
 	}()
-	return s.src.Read(p)
+	n, err = s.src.Read(p)
+	failure = err
+	return n, err
 }
 
 // keep requires that s.mu is held.

@@ -46,7 +46,8 @@ type Transport struct {
 	// DeadLetter is called, exactly once, when a delivery has failed for good, before RoundTrip returns: also when the request's
 	// context has ended, with a context that has its values and does not end. [DirQueue] makes one that keeps a file for each.
 	// Its error comes back from RoundTrip joined to the delivery's own; a response is closed then.
-	// nil: what cannot be delivered is dropped.
+	// It is called too when Base, Jitter or Observe panics, and the panic goes on
+	// after it. nil: what cannot be delivered is dropped.
 	//
 	// So that the body can be handed over, up to 1 MiB is held of one that has no GetBody and is no io.ReaderAt with a size, and
 	// up to 1 MiB of the last answer's body is read ahead.
@@ -85,15 +86,33 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		resp, err := inner.RoundTrip(req)
 		return resp, withStop(err)
 	}
-	body := keepBody(req)
+	body := &keptBody{req: req}
 	defer body.release()
-	resp, err := inner.RoundTrip(body.lend())
-	err = withStop(err)
+	body.keep()
+	resp, err := t.deliver(inner, req, body)
 	if err == nil && delivered(resp) {
 		return resp, nil
 	}
 	return t.bury(req, body, resp, err)
 }
+
+// deliver makes the attempts. Where Base or a hook panics, the dead letter is
+// handed over before the panic goes on.
+func (t *Transport) deliver(inner *awsretry.Transport, req *http.Request, body *keptBody) (*http.Response, error) {
+	attempts, returned := 0, false
+	defer func() {
+		if !returned {
+			t.buryPanicked(req, body, attempts)
+		}
+	}()
+	lent := body.lend()
+	resp, err := inner.RoundTrip(lent.WithContext(context.WithValue(lent.Context(), attemptsKey{}, &attempts)))
+	returned = true
+	return resp, withStop(err)
+}
+
+// attemptsKey is the context key of the number of attempts that were begun.
+type attemptsKey struct{}
 
 // CloseIdleConnections closes the idle connections of Base, where it has such a method.
 func (t *Transport) CloseIdleConnections() {
@@ -155,11 +174,15 @@ func (t *Transport) newInner() *awsretry.Transport {
 		Quota:         awsretry.QuotaConfig{Capacity: -1},
 		Partition:     func(*http.Request) string { return "" }, // nothing is kept in one
 		NestedRetries: true,                                     // the policy says how often, and no header of the request
-		Prepare: func(req *http.Request, _ int) error {
+		Prepare: func(req *http.Request, number int) error {
 			setContentType(req, policy.RequestPolicy)
 			ctx, stop := untilCanceled(req)
 			defer stop()
-			return throttle.wait(ctx)
+			err := throttle.wait(ctx)
+			if attempts, ok := ctx.Value(attemptsKey{}).(*int); ok && err == nil {
+				*attempts = number
+			}
+			return err
 		},
 		Observe: t.Observe,
 	}
