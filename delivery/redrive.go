@@ -79,7 +79,7 @@ func listed(dir string, entry fs.DirEntry) (Letter, error) {
 		return letter, err
 	}
 	head.Name, head.Size = letter.Name, size
-	return head, nil
+	return head.Letter, nil
 }
 
 func isTemp(name string) bool { return strings.HasSuffix(name, letterSuffix+tempSuffix) }
