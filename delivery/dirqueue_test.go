@@ -223,7 +223,7 @@ func TestCrashesOfRedriveLoseNothingAndDuplicateOne(t *testing.T) {
 		}
 		look("a power failure after "+op, power)
 	}
-	r := redrive{dir: dir, disk: disk, rt: roundTripper(func(req *http.Request) (*http.Response, error) {
+	r := redrive{dir: dir, disk: disk, Redriver: &Redriver{Base: roundTripper(func(req *http.Request) (*http.Response, error) {
 		disk.after("nothing of the next")
 		s, err := receive(req)
 		delivered[s.Body]++
@@ -233,7 +233,7 @@ func TestCrashesOfRedriveLoseNothingAndDuplicateOne(t *testing.T) {
 			return answerWith(503, req), err
 		}
 		return answerWith(200, req), err
-	})}
+	})}}
 	done, err := r.run(t.Context())
 	if done != (Redriven{Delivered: 3, Kept: 1}) || err == nil {
 		t.Errorf("got %+v, %v", done, err)
@@ -293,13 +293,16 @@ func TestRedriveStopsWhereItCannotDelete(t *testing.T) {
 			return nil
 		}
 		sent := 0
-		r := redrive{dir: dir, disk: disk, rt: roundTripper(func(req *http.Request) (*http.Response, error) {
+		r := redrive{dir: dir, disk: disk, Redriver: &Redriver{Base: roundTripper(func(req *http.Request) (*http.Response, error) {
 			sent++
 			return answerWith(200, req), nil
-		})}
+		})}}
 		done, err := r.run(t.Context())
 		if !errors.Is(err, readOnly) || sent != 1 || done != (Redriven{Delivered: 1}) || !strings.Contains(err.Error(), entries(t, dir)[0][:10]) {
 			t.Errorf("%s: %d sent, %+v, %v", op, sent, done, err)
+		}
+		if undeleted := strings.Contains(err.Error(), "could not be deleted"); undeleted != (op == "remove") || len(entries(t, dir)) != map[bool]int{true: 3, false: 2}[undeleted] {
+			t.Errorf("%s: %d letters are left, and the error is %v", op, len(entries(t, dir)), err)
 		}
 	}
 }
