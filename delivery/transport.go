@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -224,8 +225,21 @@ func connectionFailed(err error) bool {
 		certificate *tls.CertificateVerificationError
 		record      tls.RecordHeaderError
 		alert       tls.AlertError
+		ech         *tls.ECHRejectionError
 	)
-	return errors.As(err, &op) || errors.As(err, &name) || errors.As(err, &certificate) || errors.As(err, &record) || errors.As(err, &alert)
+	return errors.As(err, &op) || errors.As(err, &name) || errors.As(err, &certificate) || errors.As(err, &record) || errors.As(err, &alert) ||
+		errors.As(err, &ech) || errors.Is(err, http.ErrSchemeMismatch) || handshakeFailed(err)
+}
+
+// handshakeFailed knows the complaints about a TLS handshake for which
+// crypto/tls has no type, such as a version that is too old.
+func handshakeFailed(err error) bool {
+	for ; err != nil; err = errors.Unwrap(err) {
+		if strings.HasPrefix(err.Error(), "tls: ") {
+			return true
+		}
+	}
+	return false
 }
 
 // setContentType changes req, which must not be the caller's.

@@ -139,19 +139,21 @@ func TestWhatIsRetried(t *testing.T) {
 		err     error
 		retried bool
 	}{
-		"no connection":         {errRefused, true},
-		"reset":                 {&net.OpError{Op: "read", Err: errors.New("connection reset by peer")}, true},
-		"EOF":                   {io.ErrUnexpectedEOF, true},
-		"time-out":              {timeout, true},
-		"no such name":          {&net.OpError{Op: "dial", Err: &net.DNSError{IsNotFound: true}}, true},
-		"no such name, alone":   {&net.DNSError{IsNotFound: true}, true},
-		"certificate":           {&tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}, true},
-		"no TLS":                {tls.RecordHeaderError{Msg: "first record does not look like a TLS handshake"}, true},
-		"alert":                 {&net.OpError{Op: "remote error", Err: tls.AlertError(40)}, true},
-		"a scheme of no use":    {errors.New("unsupported protocol scheme \"gopher\""), false},
-		"a header of no use":    {errors.New("net/http: invalid header field name"), false},
-		"a body of wrong size":  {errors.New("http: ContentLength=5 with Body length 4"), false},
-		"the body's own reader": {nil, false},
+		"no connection":                    {errRefused, true},
+		"reset":                            {&net.OpError{Op: "read", Err: errors.New("connection reset by peer")}, true},
+		"EOF":                              {io.ErrUnexpectedEOF, true},
+		"time-out":                         {timeout, true},
+		"no such name":                     {&net.OpError{Op: "dial", Err: &net.DNSError{IsNotFound: true}}, true},
+		"no such name, alone":              {&net.DNSError{IsNotFound: true}, true},
+		"certificate":                      {&tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}, true},
+		"no TLS":                           {tls.RecordHeaderError{Msg: "first record does not look like a TLS handshake"}, true},
+		"alert":                            {&net.OpError{Op: "remote error", Err: tls.AlertError(40)}, true},
+		"a version of TLS that is too old": {fmt.Errorf("handshake: %w", errors.New("tls: server selected unsupported protocol version 301")), true},
+		"HTTP on the port for HTTPS":       {http.ErrSchemeMismatch, true},
+		"a scheme of no use":               {errors.New("unsupported protocol scheme \"gopher\""), false},
+		"a header of no use":               {errors.New("net/http: invalid header field name"), false},
+		"a body of wrong size":             {errors.New("http: ContentLength=5 with Body length 4"), false},
+		"the body's own reader":            {nil, false},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			calls := 0
