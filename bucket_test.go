@@ -344,11 +344,15 @@ func TestTimerFiresOncePerToken(t *testing.T) {
 // meanwhile is for those in line, although the bucket could not hold it.
 func TestLateTimerIsMadeUpFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newTestBucket(1000, 1)
+		q := NewQuota(QuotaConfig{Capacity: 1, RefillPerSecond: 1000, Wait: true})
+		if err := q.Acquire(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+		b := q.refill
 		var granted atomic.Int32
 		for range 10 {
 			go func() {
-				if b.take(t.Context(), 1) == nil {
+				if q.Acquire(t.Context(), 1) == nil {
 					granted.Add(1)
 				}
 			}()
