@@ -157,10 +157,7 @@ func (b *bucket) serve(now time.Duration) {
 	}
 	if b.first != nil {
 		b.setTimer(now)
-		return
-	}
-	b.tokens = min(b.tokens, b.capacity)
-	if b.timer != nil {
+	} else if b.timer != nil {
 		b.timer.Stop()
 		b.timer = nil
 	}
@@ -213,4 +210,7 @@ func (b *bucket) unlink(w *waiter) {
 		b.last = w.prev
 	}
 	w.prev, w.next = nil, nil
+	if b.first == nil {
+		b.tokens = min(b.tokens, b.capacity)
+	}
 }
