@@ -199,6 +199,9 @@ func (b *bucket) fire() {
 
 // unlink takes w, which must be in line, out of it. b.mu must be held.
 func (b *bucket) unlink(w *waiter) {
+	if b.first == b.last { // the line ends
+		b.tokens = min(b.tokens, b.capacity)
+	}
 	if w.prev != nil {
 		w.prev.next = w.next
 	} else {
@@ -210,7 +213,4 @@ func (b *bucket) unlink(w *waiter) {
 		b.last = w.prev
 	}
 	w.prev, w.next = nil, nil
-	if b.first == nil {
-		b.tokens = min(b.tokens, b.capacity)
-	}
 }
