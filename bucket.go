@@ -160,11 +160,19 @@ func (b *bucket) setRate(now time.Duration, rate, capacity float64) {
 
 // level is the number of tokens at now. A clock that went back credits nothing. Asking changes nothing, so that however often
 // it is asked, no rounding adds up. b.mu must be held.
+//
+// While somebody waits, the capacity is no limit: more can have come only
+// because the timer is late, and what came meanwhile is for the line. With a
+// capacity of 1 the timer's lateness would else come on top of every wait.
 func (b *bucket) level(now time.Duration) float64 {
 	if now <= b.at {
 		return b.tokens
 	}
-	return min(b.tokens+(now-b.at).Seconds()*b.rate, b.capacity)
+	tokens := b.tokens + (now-b.at).Seconds()*b.rate
+	if b.first != nil {
+		return tokens
+	}
+	return min(tokens, b.capacity)
 }
 
 // advance credits the time up to now. b.mu must be held.
@@ -245,6 +253,9 @@ func (b *bucket) fire() {
 
 // unlink takes w, which must be in line, out of it. b.mu must be held.
 func (b *bucket) unlink(w *waiter) {
+	if b.first == b.last { // the line ends
+		b.tokens = min(b.tokens, b.capacity)
+	}
 	if w.prev != nil {
 		w.prev.next = w.next
 	} else {

@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -338,6 +339,45 @@ func TestTimerFiresOncePerToken(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A timer that is late holds nobody up for longer than that: what came
+// meanwhile is for those in line, although the bucket could not hold it.
+func TestLateTimerIsMadeUpFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := NewQuota(QuotaConfig{Capacity: 1, RefillPerSecond: 1000, Wait: true})
+		if err := q.Acquire(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+		b := q.refill
+		var granted atomic.Int32
+		for range 10 {
+			go func() {
+				if q.Acquire(t.Context(), 1) == nil {
+					granted.Add(1)
+				}
+			}()
+		}
+		synctest.Wait()
+		b.start = b.start.Add(-4500 * time.Microsecond) // a pause of the machine
+		b.fire()
+		synctest.Wait()
+		if n := granted.Load(); n != 4 {
+			t.Errorf("%d were served after 4.5 ms, want 4", n)
+		}
+		time.Sleep(500 * time.Microsecond)
+		synctest.Wait()
+		if n := granted.Load(); n != 5 {
+			t.Errorf("%d were served after 5 ms, want 5", n)
+		}
+		b.start = b.start.Add(-time.Second)
+		b.fire()
+		synctest.Wait()
+		if n := granted.Load(); n != 10 || b.tokens != 1 {
+			t.Errorf("%d were served in the end and %v tokens are left, want 10 and 1", n, b.tokens)
+		}
+		wantIdle(t, b)
+	})
 }
 
 // A timer function that starts just as its timer is stopped or set anew still runs.

@@ -6,7 +6,6 @@ require (
 	github.com/fxamacker/cbor/v2 v2.9.6
 	github.com/google/go-cmp v0.7.0
 	github.com/hashicorp/go-cleanhttp v0.5.2
-	golang.org/x/time v0.15.0
 	gopkg.in/ini.v1 v1.67.3
 )
 

@@ -32,9 +32,22 @@ func (t *Transport) bury(req *http.Request, body *keptBody, resp *http.Response,
 		taken = true
 		return resp, err
 	case err != nil:
-		return nil, fmt.Errorf("%w; and the dead letter was not taken: %w", err, failure)
+		return nil, fmt.Errorf("%w; and the dead letter was not taken: %w", err, unnamed(failure))
 	}
-	return nil, fmt.Errorf("delivery: answered %d %s; and the dead letter was not taken: %w", resp.StatusCode, http.StatusText(resp.StatusCode), failure)
+	return nil, fmt.Errorf("delivery: answered %d %s; and the dead letter was not taken: %w", resp.StatusCode, http.StatusText(resp.StatusCode), unnamed(failure))
+}
+
+// errPanicked ends a delivery of which nothing else is known.
+var errPanicked = errors.New("delivery: it ended in a panic")
+
+// buryPanicked hands a delivery that ended in a panic to DeadLetter. An error
+// of it has nowhere to go: the panic goes on.
+func (t *Transport) buryPanicked(req *http.Request, body *keptBody, attempts int) {
+	dead := t.deadLetter(req, nil, errPanicked)
+	dead.Attempts, dead.Reason = attempts, "panic"
+	done := body.again(dead.Request, t.attemptTimeout(), true)
+	defer done()
+	t.DeadLetter(dead.Request.Context(), dead)
 }
 
 // deadLetter returns the dead letter, but for the request's body.

@@ -7,7 +7,9 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -211,6 +213,121 @@ func TestDeadLetterThatPanics(t *testing.T) {
 		}
 	})
 }
+
+// A panic of Base or of a hook leaves a dead letter and goes on.
+func TestPanicsLeaveDeadLetters(t *testing.T) {
+	const text = "the request's body"
+	boom := func() { panic("boom") }
+	for kind, newRequest := range bodyKinds {
+		for name, test := range map[string]struct {
+			tr       *Transport
+			attempts int
+		}{
+			"Base": {&Transport{Base: roundTripper(func(*http.Request) (*http.Response, error) { boom(); return nil, nil })}, 1},
+			"Base that has read": {&Transport{Base: roundTripper(func(req *http.Request) (*http.Response, error) {
+				io.CopyN(io.Discard, req.Body, 3)
+				boom()
+				return nil, nil
+			})}, 1},
+			"Observe": {&Transport{Base: answering(404), Observe: func(awsretry.Attempt) { boom() }}, 1},
+			"Observe of the second attempt": {&Transport{Base: answering(503, 404), Observe: func(a awsretry.Attempt) {
+				if a.Number == 2 {
+					boom()
+				}
+			}}, 2},
+			"Jitter":                   {&Transport{Base: answering(503), Jitter: func(time.Duration) time.Duration { boom(); return 0 }}, 1},
+			"the end of the goroutine": {&Transport{Base: roundTripper(func(*http.Request) (*http.Response, error) { runtime.Goexit(); return nil, nil })}, 1},
+		} {
+			t.Run(kind+"/"+name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					tr, end := &Transport{Base: test.tr.Base, Observe: test.tr.Observe, Jitter: test.tr.Jitter}, (*endpoint)(nil)
+					if e, ok := tr.Base.(*endpoint); ok {
+						end = answering(e.statuses...)
+						tr.Base = end
+					}
+					req, closed := newRequest(t, text)
+					letters := 0
+					tr.DeadLetter = func(_ context.Context, dead DeadLetter) error {
+						letters++
+						got, err := receive(dead.Request)
+						if err != nil || got.Body != text || dead.Reason != "panic" || dead.Attempts != test.attempts || dead.Err == nil || dead.Response != nil {
+							t.Errorf("got %q, %v in %+v", got.Body, err, dead)
+						}
+						return errors.New("disk full")
+					}
+					recovered := any("nothing")
+					var wg sync.WaitGroup
+					wg.Go(func() {
+						defer func() { recovered = recover() }()
+						tr.RoundTrip(req)
+					})
+					wg.Wait()
+					if goexit := name == "the end of the goroutine"; goexit != (recovered == nil) || !goexit && recovered != "boom" {
+						t.Errorf("recovered %v", recovered)
+					}
+					if letters != 1 {
+						t.Errorf("%d dead letters", letters)
+					}
+					// A body with GetBody is Base's own, which a Base that panicked may not have closed.
+					if n := closed(); n > 1 || n == 0 && kind != "GetBody" {
+						t.Errorf("the body was closed %d times", n)
+					}
+					if end != nil {
+						for n, body := range end.bodies {
+							if body.closed.Load() != 1 {
+								t.Errorf("answer %d was closed %d times", n, body.closed.Load())
+							}
+						}
+					}
+				})
+			})
+		}
+	}
+}
+
+// A body whose reader panicked is not whole any more.
+func TestPanicOfTheBody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		body := &countedBody{Reader: io.MultiReader(strings.NewReader("hel"), &panickingOnce{}, strings.NewReader("lo"))}
+		req := post(t, "http://a.example/", "")
+		req.Body, req.GetBody, req.ContentLength = body, nil, -1
+		defer func() {
+			if p := recover(); p != "boom" || body.closed.Load() != 1 || len(entries(t, dir)) > 0 {
+				t.Errorf("recovered %v; the body was closed %d times; %q is left", p, body.closed.Load(), entries(t, dir))
+			}
+		}()
+		(&Transport{Base: answering(200), DeadLetter: DirQueue(dir)}).RoundTrip(req)
+	})
+}
+
+type panickingOnce struct{ panicked bool }
+
+func (r *panickingOnce) Read([]byte) (int, error) {
+	if !r.panicked {
+		r.panicked = true
+		panic("boom")
+	}
+	return 0, io.EOF
+}
+
+// A body that panics when it is asked for its size is closed all the same.
+func TestPanicOfTheBodysSize(t *testing.T) {
+	body := &unknowable{countedBody{Reader: strings.NewReader("x")}}
+	req := post(t, "http://a.example/", "x")
+	req.Body, req.GetBody = body, nil
+	defer func() {
+		if p := recover(); p != "boom" || body.closed.Load() != 1 {
+			t.Errorf("recovered %v; the body was closed %d times", p, body.closed.Load())
+		}
+	}()
+	(&Transport{Base: answering(404), DeadLetter: func(context.Context, DeadLetter) error { return nil }}).RoundTrip(req)
+}
+
+type unknowable struct{ countedBody }
+
+func (*unknowable) ReadAt([]byte, int64) (int, error) { return 0, io.EOF }
+func (*unknowable) Size() int64                       { panic("boom") }
 
 // The attempt's time-out does not cut off an answer while its dead letter is on its way.
 func TestSlowDeadLetterKeepsTheAnswerWhole(t *testing.T) {

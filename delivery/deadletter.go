@@ -8,9 +8,12 @@ import (
 
 // A DeadLetter is a delivery that failed for good: permanently, at the last attempt, or because its caller gave up.
 type DeadLetter struct {
-	// Request is the request as it was sent, with a body that can be read, once, until the function that takes
-	// the dead letter returns; it need not be closed. GetBody is set where the body can be had more than once.
-	// Where the body cannot be had again, reading it fails with an error that is [ErrBody].
+	// Request is the request as it was sent, with a body that can be read, once,
+	// until the function that takes the dead letter returns; it need not be closed.
+	// GetBody is set where the body can be read more than once. Where the body
+	// cannot be read again, reading it fails with an error that is [ErrBody]; so it
+	// does where nothing of it comes for as long as Transport.AttemptTimeout, or
+	// where it does not end within an hour.
 	Request *http.Request
 
 	Attempts int            // that were made; 0 where the caller gave up before the first
@@ -18,7 +21,9 @@ type DeadLetter struct {
 	Err      error          // what ended the delivery where no response did
 
 	// Reason says why there was no further attempt. It is the text of an awsretry.Stop: "permanent", "max_attempts",
-	// "canceled" or "deadline" (the caller's context), "body" (the body cannot be had again), "disabled".
+	// "canceled" or "deadline" (the caller's context), "body" (the body cannot be
+	// read again), "disabled"; or "panic", where Base or a hook of the Transport
+	// panicked.
 	Reason string
 }
 

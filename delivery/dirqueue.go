@@ -7,10 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -22,11 +24,11 @@ import (
 // readable for their owner alone (mode 0600, the folder 0700). The body is copied from its reader to the file, not held in memory.
 //
 // A letter that was taken (the error is nil) survives a crash of the process and of the machine: it is written under another
-// name, synced, renamed, and the folder is synced. Names begin with the time and never collide, so that
+// name, synced, renamed, and the folder is synced, and so are the folders that had to be made for it. (Where the system or the
+// file system cannot sync a folder, that is left out.) Names begin with the time and never collide, so that
 // several processes may share a folder.
 func DirQueue(dir string) func(context.Context, DeadLetter) error {
-	q := &dirQueue{dir: dir, disk: osDisk{}}
-	return q.put
+	return newDirQueue(dir, osDisk{}).put
 }
 
 const (
@@ -36,15 +38,24 @@ const (
 )
 
 type dirQueue struct {
-	dir  string
+	dir  string // clean; "" where none was given
 	disk disk
 
-	mu   sync.Mutex
-	last time.Time // of the letter before, guarded by mu
+	mu   sync.Mutex // guards the fields below
+	last time.Time  // of the letter before
+	made bool       // the folder was there, for good, at the letter before
+}
+
+func newDirQueue(dir string, disk disk) *dirQueue {
+	if dir != "" {
+		dir = filepath.Clean(dir) // so that its parent is found although it ends in a slash
+	}
+	return &dirQueue{dir: dir, disk: disk}
 }
 
 // A disk is the folder's changes, in the order in which they have to happen. Tests look at the folder after each.
 type disk interface {
+	mkdir(path string) error              // for its owner alone; an error where path exists
 	create(path string) (diskFile, error) // for its owner alone; an error where path exists
 	rename(from, to string) error
 	remove(path string) error
@@ -64,26 +75,61 @@ func (q *dirQueue) put(ctx context.Context, dead DeadLetter) error {
 		return errors.New("delivery: DirQueue: the folder is \"\"; it must be a path")
 	}
 	if err := q.makeDir(); err != nil {
-		return fmt.Errorf("delivery: DirQueue: %w", err)
+		return fmt.Errorf("delivery: DirQueue: %w", unnamed(err))
 	}
 	now := q.now()
 	var random [8]byte
 	rand.Read(random[:])
 	path := filepath.Join(q.dir, fmt.Sprintf("%s-%x%s", now.Format(nameTime), random, letterSuffix))
 	if err := q.write(path, dead, now); err != nil {
-		return fmt.Errorf("delivery: DirQueue: %s: %w", path, err)
+		return fmt.Errorf("delivery: DirQueue: %s: %w", path, unnamed(err))
 	}
 	return nil
 }
 
+// makeDir makes the folder where it is missing.
 func (q *dirQueue) makeDir() error {
-	if _, err := os.Stat(q.dir); err == nil {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.made && isDir(q.dir) {
 		return nil
 	}
-	if err := os.MkdirAll(q.dir, 0o700); err != nil {
+	q.made = false
+	if err := makeDurable(q.disk, q.dir); err != nil {
 		return err
 	}
-	return q.disk.syncDir(filepath.Dir(q.dir))
+	q.made = true
+	return nil
+}
+
+// makeDurable makes a folder, and the folders above it that are missing, so that
+// a crash of the machine does not take them away. Each is made after the one
+// above it was synced. So a crash leaves one folder at most that is not durable,
+// the deepest; where that is there at the beginning, it is made durable first.
+func makeDurable(d disk, dir string) error {
+	parent := filepath.Dir(dir)
+	if parent == dir {
+		return nil // a root, or the current folder
+	}
+	if isDir(dir) {
+		err := d.syncDir(parent)
+		if errors.Is(err, fs.ErrPermission) {
+			return nil // who may not look into a folder has hardly made one there
+		}
+		return err
+	}
+	if err := makeDurable(d, parent); err != nil {
+		return err
+	}
+	if err := d.mkdir(dir); err != nil && !isDir(dir) { // another process may have been faster
+		return err
+	}
+	return d.syncDir(parent)
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
 }
 
 // now is later than at the call before, so that letters sort in the order in which they came also where the clock is coarse.
@@ -128,10 +174,15 @@ func (q *dirQueue) write(path string, dead DeadLetter, now time.Time) (err error
 		return err
 	}
 	renamed = true
-	return q.disk.syncDir(q.dir)
+	if err := q.disk.syncDir(q.dir); err != nil {
+		return fmt.Errorf("it was written, but may not survive a crash of the machine: %w", err)
+	}
+	return nil
 }
 
 type osDisk struct{}
+
+func (osDisk) mkdir(path string) error { return os.Mkdir(path, 0o700) }
 
 // create locks the file, so that Redrive can tell it from one that a crash left behind.
 func (osDisk) create(path string) (diskFile, error) {
@@ -147,14 +198,25 @@ func (osDisk) rename(from, to string) error { return os.Rename(from, to) }
 
 func (osDisk) remove(path string) error { return os.Remove(path) }
 
+// syncDir does nothing where there is no such thing, on a system or a file
+// system.
 func (osDisk) syncDir(dir string) error {
 	if runtime.GOOS == "windows" {
-		return nil // has no such thing
+		return nil
 	}
 	d, err := os.Open(dir)
 	if err != nil {
 		return err
 	}
 	defer d.Close()
-	return d.Sync()
+	return ignoreUnsupported(d.Sync())
+}
+
+// ignoreUnsupported returns nil in place of the errors with which a file system
+// says that it cannot sync a folder: EINVAL, and ENOTSUP and the like.
+func ignoreUnsupported(err error) error {
+	if errors.Is(err, syscall.EINVAL) || errors.Is(err, errors.ErrUnsupported) {
+		return nil
+	}
+	return err
 }

@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -146,7 +149,7 @@ func bigBody(n int) string { return fmt.Sprintf("letter %d %s", n, strings.Repea
 func TestCrashesOfTheQueueLoseNothing(t *testing.T) {
 	dir := t.TempDir()
 	disk := watch(dir)
-	q := &dirQueue{dir: dir, disk: disk}
+	q := newDirQueue(dir, disk)
 	taken, points := 0, 0
 	look := func(op, folder string) {
 		points++
@@ -193,7 +196,7 @@ func TestCrashesOfRedriveLoseNothingAndDuplicateOne(t *testing.T) {
 	disk := watch(dir)
 	const letters = 4
 	for n := range letters {
-		if err := (&dirQueue{dir: dir, disk: disk}).put(t.Context(), DeadLetter{Request: post(t, "http://a.example", fmt.Sprint(n))}); err != nil {
+		if err := newDirQueue(dir, disk).put(t.Context(), DeadLetter{Request: post(t, "http://a.example", fmt.Sprint(n))}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -220,7 +223,7 @@ func TestCrashesOfRedriveLoseNothingAndDuplicateOne(t *testing.T) {
 		}
 		look("a power failure after "+op, power)
 	}
-	r := redrive{dir: dir, disk: disk, rt: roundTripper(func(req *http.Request) (*http.Response, error) {
+	r := redrive{dir: dir, disk: disk, Redriver: &Redriver{Base: roundTripper(func(req *http.Request) (*http.Response, error) {
 		disk.after("nothing of the next")
 		s, err := receive(req)
 		delivered[s.Body]++
@@ -230,7 +233,7 @@ func TestCrashesOfRedriveLoseNothingAndDuplicateOne(t *testing.T) {
 			return answerWith(503, req), err
 		}
 		return answerWith(200, req), err
-	})}
+	})}}
 	done, err := r.run(t.Context())
 	if done != (Redriven{Delivered: 3, Kept: 1}) || err == nil {
 		t.Errorf("got %+v, %v", done, err)
@@ -246,7 +249,7 @@ func TestDiskFailuresOfTheQueue(t *testing.T) {
 	for _, op := range []string{"create", "write", "sync", "rename", "syncDir"} {
 		dir := t.TempDir()
 		disk := watch(dir)
-		q := &dirQueue{dir: dir, disk: disk}
+		q := newDirQueue(dir, disk)
 		if err := q.put(t.Context(), DeadLetter{Request: post(t, "http://a.example", "first")}); err != nil {
 			t.Fatal(err)
 		}
@@ -290,13 +293,16 @@ func TestRedriveStopsWhereItCannotDelete(t *testing.T) {
 			return nil
 		}
 		sent := 0
-		r := redrive{dir: dir, disk: disk, rt: roundTripper(func(req *http.Request) (*http.Response, error) {
+		r := redrive{dir: dir, disk: disk, Redriver: &Redriver{Base: roundTripper(func(req *http.Request) (*http.Response, error) {
 			sent++
 			return answerWith(200, req), nil
-		})}
+		})}}
 		done, err := r.run(t.Context())
 		if !errors.Is(err, readOnly) || sent != 1 || done != (Redriven{Delivered: 1}) || !strings.Contains(err.Error(), entries(t, dir)[0][:10]) {
 			t.Errorf("%s: %d sent, %+v, %v", op, sent, done, err)
+		}
+		if undeleted := strings.Contains(err.Error(), "could not be deleted"); undeleted != (op == "remove") || len(entries(t, dir)) != map[bool]int{true: 3, false: 2}[undeleted] {
+			t.Errorf("%s: %d letters are left, and the error is %v", op, len(entries(t, dir)), err)
 		}
 	}
 }
@@ -373,5 +379,144 @@ func TestQueueRefusals(t *testing.T) {
 	write(t, dir, "file", "")
 	if err := DirQueue(filepath.Join(dir, "file"))(t.Context(), letter); err == nil {
 		t.Error("a file for a folder: taken")
+	}
+}
+
+// A foldersDisk is the real one; it knows which folders a power failure would
+// take away, and fails from the step on that it is told.
+type foldersDisk struct {
+	osDisk
+	pending map[string]string // the folder that was made in one that was not synced since, by the latter
+	left    int               // steps before a crash
+}
+
+var errCrash = errors.New("crash")
+
+func (d *foldersDisk) step() error {
+	if d.left--; d.left < 0 {
+		return errCrash
+	}
+	return nil
+}
+
+func (d *foldersDisk) mkdir(path string) error {
+	if err := d.step(); err != nil {
+		return err
+	}
+	if err := d.osDisk.mkdir(path); err != nil {
+		return err
+	}
+	made := realPath(path)
+	if above := filepath.Dir(made); d.pending[filepath.Dir(above)] == above {
+		return fmt.Errorf("%s was made in a folder that is not durable", path)
+	}
+	d.pending[filepath.Dir(made)] = made
+	return nil
+}
+
+func realPath(path string) string {
+	path, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		panic(err)
+	}
+	if path, err = filepath.Abs(path); err != nil {
+		panic(err)
+	}
+	return path
+}
+
+func (d *foldersDisk) syncDir(dir string) error {
+	if err := d.step(); err != nil {
+		return err
+	}
+	delete(d.pending, realPath(dir))
+	return d.osDisk.syncDir(dir)
+}
+
+// A letter that was taken is in a folder that outlives a crash of the machine,
+// whoever made the folder, and wherever a process crashed that began to.
+func TestFoldersAreDurable(t *testing.T) {
+	for _, dir := range []string{"queue", "queue/", "./queue//", "a/b/queue", "a/b/queue/", "there/queue", "/a/b/queue"} {
+		crashes := 0
+		for before := range 20 {
+			t.Run(fmt.Sprintf("%s after %d", dir, before), func(t *testing.T) {
+				root := t.TempDir()
+				t.Chdir(root)
+				dir := dir
+				if dir[0] == '/' {
+					dir = root + dir
+				}
+				if err := os.Mkdir("there", 0o700); err != nil {
+					t.Fatal(err)
+				}
+				disk := &foldersDisk{pending: map[string]string{}, left: before}
+				letter := func() DeadLetter { return DeadLetter{Request: post(t, "http://a.example", "x")} }
+				if err := newDirQueue(dir, disk).put(t.Context(), letter()); errors.Is(err, errCrash) {
+					crashes++
+				} else if err != nil || len(disk.pending) > 0 {
+					t.Fatalf("got %v, and %v is not durable", err, disk.pending)
+				}
+				disk.left = 1000
+				q := newDirQueue(dir, disk)
+				for range 2 {
+					if err := q.put(t.Context(), letter()); err != nil || len(disk.pending) > 0 {
+						t.Errorf("the next process: got %v, and %v is not durable", err, disk.pending)
+					}
+				}
+				if left := len(entries(t, dir)); left < 2 || left > 3 {
+					t.Errorf("%d letters", left)
+				}
+				info, err := os.Stat(dir)
+				if err != nil || info.Mode().Perm() != 0o700 {
+					t.Errorf("the folder: %v, %v", info, err)
+				}
+			})
+		}
+		if crashes < 2 {
+			t.Errorf("%s: %d crashes", dir, crashes)
+		}
+	}
+}
+
+// The folder may go away and come back between two letters.
+func TestFolderThatWentAway(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "a", "queue")
+	disk := &foldersDisk{pending: map[string]string{}, left: 1000}
+	q := newDirQueue(dir, disk)
+	for range 2 {
+		if err := q.put(t.Context(), DeadLetter{Request: post(t, "http://a.example", "x")}); err != nil || len(disk.pending) > 0 || len(entries(t, dir)) != 1 {
+			t.Errorf("got %v, and %v is not durable", err, disk.pending)
+		}
+		if err := os.RemoveAll(filepath.Dir(dir)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A file system that cannot sync folders is like a system that cannot.
+func TestFoldersThatCannotBeSynced(t *testing.T) {
+	for _, test := range []struct {
+		err     error
+		ignored bool
+	}{
+		{syscall.EINVAL, true}, {syscall.ENOTSUP, true}, {syscall.ENOSYS, true},
+		{syscall.EIO, false}, {syscall.ENOSPC, false}, {fs.ErrPermission, false},
+	} {
+		if err := ignoreUnsupported(&fs.PathError{Op: "sync", Path: "d", Err: test.err}); (err == nil) != test.ignored {
+			t.Errorf("%v: got %v", test.err, err)
+		}
+	}
+	if _, err := os.Stat("/proc/self"); err == nil && runtime.GOOS == "linux" {
+		d, err := os.Open("/proc")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		if d.Sync() == nil {
+			t.Skip("/proc can be synced")
+		}
+		if err := (osDisk{}).syncDir("/proc"); err != nil {
+			t.Errorf("got %v", err)
+		}
 	}
 }

@@ -32,7 +32,11 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	client := &http.Client{Transport: &delivery.Transport{Policy: policy, DeadLetter: delivery.DirQueue(dir)}}
+	client := &http.Client{
+		Transport: &delivery.Transport{Policy: policy, DeadLetter: delivery.DirQueue(dir)},
+		// A redirect is a failed delivery like any other; it must not be followed.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
 	resp, err := client.Post(server.URL, "application/json", strings.NewReader(`{"Message": "hello"}`))
 	if err != nil {
 		fmt.Println(err)

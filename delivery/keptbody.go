@@ -2,7 +2,6 @@ package delivery
 
 import (
 	"bytes"
-	"fmt"
 	"io"
 	"net/http"
 	"sync"
@@ -22,17 +21,18 @@ type keptBody struct {
 	file   *io.SectionReader // of a body that is read in place
 	stream *keptStream       // of one that is not
 
-	// Of file and stream: req.Body is closed when nobody has a share in it. The attempts have one, the keeper the other.
+	// Of file and stream: req.Body is closed when nobody has a share in it. The keeper has one, and what is lent another.
 	shares atomic.Int32
 	close  func() // closes req.Body, once
 }
 
-func keepBody(req *http.Request) *keptBody {
-	k := &keptBody{req: req}
+// keep finds out how the body can be read again.
+func (k *keptBody) keep() {
+	req := k.req
 	if !hasBody(req) || req.GetBody != nil {
-		return k
+		return
 	}
-	k.shares.Store(2)
+	k.shares.Store(1)
 	k.close = sync.OnceFunc(func() { req.Body.Close() })
 	if k.file = inplace.Section(req.Body, req.ContentLength); k.file == nil {
 		k.stream = &keptStream{src: req.Body, limit: maxKept, idle: make(chan struct{})}
@@ -40,7 +40,6 @@ func keepBody(req *http.Request) *keptBody {
 			k.stream.limit = 0 // it could not be kept whole: it can be had again only where nothing was read
 		}
 	}
-	return k
 }
 
 // release ends the keeping. It is called once.
@@ -65,6 +64,7 @@ func (k *keptBody) lend() *http.Request {
 		return k.req
 	}
 	lent := k.req.WithContext(k.req.Context())
+	k.shares.Add(1)
 	closed := sync.OnceFunc(k.giveBack)
 	if k.file != nil {
 		lent.Body = &lentFile{k.section(), closed}
@@ -76,9 +76,11 @@ func (k *keptBody) lend() *http.Request {
 
 func (k *keptBody) section() *io.SectionReader { return io.NewSectionReader(k.file, 0, k.file.Size()) }
 
-// again gives the dead letter's request the body, which can be read until done is called. baseIsDone says that Base has no more use
-// for it; where it has, a stream is left to it. A source that hangs is closed when the time is over.
-func (k *keptBody) again(req *http.Request, timeout time.Duration, baseIsDone bool) (done func()) {
+// again gives the dead letter's request the body, which can be read until done
+// is called. baseIsDone says that Base has no more use for it; where it has, a
+// stream is left to it. A source of which nothing comes for as long as idle is
+// closed.
+func (k *keptBody) again(req *http.Request, idle time.Duration, baseIsDone bool) (done func()) {
 	done = func() {}
 	switch {
 	case !hasBody(k.req):
@@ -88,14 +90,13 @@ func (k *keptBody) again(req *http.Request, timeout time.Duration, baseIsDone bo
 			req.Body, req.GetBody = lostBody{err}, nil
 			return done
 		}
-		req.Body = &closedOnce{body, sync.OnceValue(body.Close)}
-		return func() { req.Body.Close() }
+		close := sync.OnceValue(body.Close)
+		req.Body = &closedOnce{newPatientReader(body, idle, func() { close() }), close}
+		return func() { close() }
 	case k.file != nil:
 		setBody(req, func() io.Reader { return k.section() })
-	case baseIsDone && k.stream.take(timeout) || k.stream.isIdle():
-		timer := time.AfterFunc(timeout, k.close)
-		k.stream.again(req)
-		return func() { timer.Stop() }
+	case baseIsDone && k.stream.take(idle) || k.stream.isIdle():
+		k.stream.again(req, func(src io.Reader) io.Reader { return newPatientReader(src, idle, k.close) })
 	default:
 		req.Body = lostBody{}
 		if baseIsDone {
@@ -162,7 +163,8 @@ func (s *keptStream) Read(p []byte) (n int, err error) {
 	}
 	s.reading = true
 	s.mu.Unlock()
-	defer func() { // also when src panics
+	failure := errPanicked
+	defer func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.reading = false
@@ -170,9 +172,11 @@ func (s *keptStream) Read(p []byte) (n int, err error) {
 			close(s.idle)
 		}
 		s.keep(p[:n])
-		s.failure = err
+		s.failure = failure
 	}()
-	return s.src.Read(p)
+	n, err = s.src.Read(p)
+	failure = err
+	return n, err
 }
 
 // keep requires that s.mu is held.
@@ -223,8 +227,9 @@ func (s *keptStream) isIdle() bool {
 	}
 }
 
-// again gives req the whole stream. The stream must be idle.
-func (s *keptStream) again(req *http.Request) {
+// again gives req the whole stream: what was kept, and what rest makes of the
+// source that was not read to its end. The stream must be idle.
+func (s *keptStream) again(req *http.Request, rest func(io.Reader) io.Reader) {
 	s.mu.Lock()
 	kept, lost, failure := s.kept, s.lost, s.failure
 	s.mu.Unlock()
@@ -236,17 +241,6 @@ func (s *keptStream) again(req *http.Request) {
 	case failure == io.EOF:
 		setBody(req, func() io.Reader { return bytes.NewReader(kept) })
 	default:
-		req.Body = io.NopCloser(io.MultiReader(bytes.NewReader(kept), restOf{s.src}))
+		req.Body = io.NopCloser(io.MultiReader(bytes.NewReader(kept), rest(s.src)))
 	}
-}
-
-// A restOf is the part of a stream that no attempt has read.
-type restOf struct{ src io.Reader }
-
-func (r restOf) Read(p []byte) (int, error) {
-	n, err := r.src.Read(p)
-	if err != nil && err != io.EOF {
-		err = fmt.Errorf("%w: %w", ErrBody, err)
-	}
-	return n, err
 }

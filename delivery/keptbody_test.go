@@ -124,7 +124,8 @@ func TestLongFilesAreDeadLettersWhole(t *testing.T) {
 // What was kept of a stream is let go when the delivery is over, although the response keeps the request alive.
 func TestKeptStreamIsReleased(t *testing.T) {
 	req, closed := bodyKinds["stream"](t, "text")
-	k := keepBody(req)
+	k := &keptBody{req: req}
+	k.keep()
 	lent := k.lend()
 	if text, err := io.ReadAll(lent.Body); string(text) != "text" || err != nil || string(k.stream.kept) != "text" {
 		t.Errorf("got %q, %v, and %q is kept", text, err, k.stream.kept)

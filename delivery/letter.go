@@ -28,6 +28,12 @@ type Letter struct {
 	Err      string    `json:"error,omitempty"`  // the last error's text; "" where there was a response
 }
 
+// A fileHead is the first line of a letter's file.
+type fileHead struct {
+	Letter
+	Opaque []byte `json:"opaque,omitempty"` // the URL's, which says what is sent to URL.Host in place of a path
+}
+
 // A letter's file is its head as one line of JSON and then the request as HTTP/1.1 has it on the wire (RFC 9112), with the
 // whole URL in the request line. It is read back by what is below and not by http.ReadRequest, which
 // changes the letter case of header names.
@@ -56,15 +62,16 @@ func writeLetter(w io.Writer, dead DeadLetter, now time.Time) error {
 // letterHead returns everything up to the body.
 func letterHead(dead DeadLetter, now time.Time) ([]byte, error) {
 	req := dead.Request
-	l := Letter{Time: now.UTC(), Method: req.Method, Attempts: dead.Attempts, Reason: dead.Reason}
+	l := fileHead{Letter: Letter{Time: now.UTC(), Method: req.Method, URL: publicURL(req.URL), Attempts: dead.Attempts, Reason: dead.Reason}}
 	if l.Method == "" {
 		l.Method = http.MethodGet
 	}
 	u := *req.URL
 	u.Fragment, u.RawFragment = "", "" // it is not sent
+	if u.Opaque != "" {
+		l.Opaque, u.Opaque = []byte(u.Opaque), "" // in the text of a URL it would take the place of the host
+	}
 	target := u.String()
-	u.User, u.RawQuery, u.ForceQuery = nil, "", false
-	l.URL = u.String()
 	if dead.Response != nil {
 		l.Status = dead.Response.StatusCode
 	}
@@ -84,7 +91,7 @@ func letterHead(dead DeadLetter, now time.Time) ([]byte, error) {
 		b.WriteString(text + "\r\n")
 		return nil
 	}
-	if again, err := url.Parse(target); err != nil || again.String() != target || strings.Contains(l.Method, " ") {
+	if again, err := url.Parse(target); err != nil || again.String() != target || again.Host != u.Host || strings.Contains(l.Method, " ") {
 		return nil, errors.New("the request cannot be written: its method or URL would not be read back as it is")
 	}
 	lines := []string{l.Method + " " + target + " HTTP/1.1", "Host: " + hostOf(req)}
@@ -113,6 +120,27 @@ func letterHead(dead DeadLetter, now time.Time) ([]byte, error) {
 		return nil, fmt.Errorf("the request cannot be written: its header has %d bytes; it must have at most %d", b.Len(), maxLetterHead)
 	}
 	return b.Bytes(), nil
+}
+
+// publicURL is u without what may be secret: user, query and fragment.
+func publicURL(u *url.URL) string {
+	public := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}
+	if u.Opaque == "" {
+		return public.String()
+	}
+	path := u.Opaque
+	if rest, ok := strings.CutPrefix(path, "//"); ok { // a host of its own, for the server alone
+		_, path, _ = strings.Cut(rest, "/")
+		path = "/" + path
+	}
+	if end := strings.IndexAny(path, "?#"); end >= 0 {
+		path = path[:end]
+	}
+	public.Path, public.RawPath = "", ""
+	if !strings.HasPrefix(path, "/") {
+		return public.String()
+	}
+	return public.String() + path
 }
 
 func hostOf(req *http.Request) string {
@@ -251,8 +279,8 @@ func (l *lineReader) header(to http.Header) error {
 	}
 }
 
-func (l *lineReader) head() (Letter, error) {
-	var letter Letter
+func (l *lineReader) head() (fileHead, error) {
+	var letter fileHead
 	text, err := l.line("\n")
 	if err != nil {
 		return letter, err
@@ -270,7 +298,8 @@ func (l *lineReader) head() (Letter, error) {
 // found to be whole.
 func readLetter(r io.ReaderAt, size int64) (*http.Request, error) {
 	l := newLineReader(io.NewSectionReader(r, 0, size))
-	if _, err := l.head(); err != nil {
+	head, err := l.head()
+	if err != nil {
 		return nil, err
 	}
 	text, err := l.line("\r\n")
@@ -286,6 +315,7 @@ func readLetter(r io.ReaderAt, size int64) (*http.Request, error) {
 	if req.URL, err = url.Parse(target); err != nil {
 		return nil, errors.New("no URL in the request line") // err has it, with its query
 	}
+	req.URL.Opaque = string(head.Opaque)
 	if err := l.header(req.Header); err != nil {
 		return nil, err
 	}

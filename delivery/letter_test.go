@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -20,13 +21,14 @@ import (
 // sent is what a server could tell of a request.
 type sent struct {
 	Method, URL, Host, Body string
+	To, Opaque              string // where to, and what is sent in place of a path
 	Header, Trailer         http.Header
 	Length                  int64
 }
 
 // receive reads a request as a RoundTripper does.
 func receive(req *http.Request) (sent, error) {
-	s := sent{Method: req.Method, URL: req.URL.String(), Host: req.Host, Header: req.Header, Length: req.ContentLength}
+	s := sent{Method: req.Method, URL: req.URL.String(), Host: req.Host, To: req.URL.Host, Opaque: req.URL.Opaque, Header: req.Header, Length: req.ContentLength}
 	if req.Body != nil {
 		defer req.Body.Close()
 		body, err := io.ReadAll(req.Body)
@@ -102,6 +104,13 @@ func TestLettersKeepTheRequestExactly(t *testing.T) {
 		{"an opaque URL", func(r *http.Request) {
 			r.URL = &url.URL{Scheme: "http", Host: "a.example", Opaque: "//a.example/%2f%2F/x", RawQuery: "y"}
 		}, nil},
+		{"an opaque URL with the name of another host", func(r *http.Request) {
+			r.URL = &url.URL{Scheme: "http", Host: "127.0.0.1:8080", Opaque: "//a.example/x"}
+		}, nil},
+		{"an opaque path", func(r *http.Request) {
+			r.URL = &url.URL{Scheme: "http", Host: "a.example", Opaque: "/%zz\xff?", RawQuery: "y", User: url.User("u")}
+		}, nil},
+		{"an opaque URL without a host", func(r *http.Request) { r.URL = &url.URL{Scheme: "http", Opaque: "//a.example/x"} }, nil},
 		{"to be closed", func(r *http.Request) { r.Close = true }, func(s *sent) { s.Header = http.Header{"Connection": {"close"}} }},
 	}
 	for _, test := range tests {
@@ -165,6 +174,7 @@ func TestRequestsThatCannotBeWritten(t *testing.T) {
 		"a name of nothing":       {func(r *http.Request) { r.Header[""] = []string{"a"} }, "no header name"},
 		"a method of two words":   {func(r *http.Request) { r.Method = "GET /" }, "method"},
 		"a line break in the URL": {func(r *http.Request) { r.URL.RawQuery = "a\r\nb" }, "URL"},
+		"a host that is none":     {func(r *http.Request) { r.URL.Host = "b.example/x?" }, "URL"},
 		"a line break in a trailer": {func(r *http.Request) { r.ContentLength, r.Trailer = -1, http.Header{"X": {"a\nb"}} },
 			"a line break"},
 		"no URL":                {func(r *http.Request) { r.URL = nil }, "URL"},
@@ -376,4 +386,52 @@ func FuzzReadLetter(f *testing.F) {
 			t.Fatalf("%q then %q, %v", first.Body, second.Body, err)
 		}
 	})
+}
+
+func TestPublicURL(t *testing.T) {
+	for _, test := range []struct {
+		url  url.URL
+		want string
+	}{
+		{url.URL{Scheme: "https", Host: "a.example:1", Path: "/a/b", RawPath: "/a%2Fb", RawQuery: "secret", Fragment: "secret", User: url.User("secret"), ForceQuery: true}, "https://a.example:1/a%2Fb"},
+		{url.URL{Scheme: "https", Host: "a.example", Opaque: "/a%2Fb?secret"}, "https://a.example/a%2Fb"},
+		{url.URL{Scheme: "https", Host: "a.example", Opaque: "//secret@b.example/a#secret", RawQuery: "secret"}, "https://a.example/a"},
+		{url.URL{Scheme: "https", Host: "a.example", Opaque: "//secret@b.example?secret"}, "https://a.example/"},
+		{url.URL{Scheme: "https", Host: "a.example", Opaque: "secret"}, "https://a.example"},
+		{url.URL{Scheme: "https", Opaque: "secret"}, "https:"},
+	} {
+		if got := publicURL(&test.url); got != test.want {
+			t.Errorf("%+v: got %q, want %q", test.url, got, test.want)
+		}
+	}
+}
+
+// A letter goes where its request went, whatever its URL says to the server.
+func TestOpaqueLettersArrive(t *testing.T) {
+	var lines []string
+	status := 503
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		lines = append(lines, req.RequestURI+" "+req.Host)
+		w.WriteHeader(status)
+	}))
+	defer server.Close()
+	dir := t.TempDir()
+	tr := &Transport{Policy: testPolicy(t, `"numRetries":0`), Base: server.Client().Transport, DeadLetter: DirQueue(dir)}
+	for _, opaque := range []string{"//a.example/a%2Fb", "/a%2Fb"} {
+		req := post(t, server.URL, "x")
+		req.URL.Opaque, req.URL.RawQuery, req.Host = opaque, "y=1", "a.example"
+		resp, err := tr.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+	}
+	status = 200
+	if done, err := Redrive(t.Context(), dir, server.Client().Transport); done != (Redriven{Delivered: 2}) || err != nil {
+		t.Errorf("got %+v, %v", done, err)
+	}
+	want := []string{"http://a.example/a%2Fb?y=1 a.example", "/a%2Fb?y=1 a.example"}
+	if diff := cmp.Diff(append(want, want...), lines); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
 }

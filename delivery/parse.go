@@ -14,15 +14,21 @@ import (
 //
 //	{"healthyRetryPolicy": {"minDelayTarget": 1, "maxDelayTarget": 60, "numRetries": 50}, "throttlePolicy": {}, "requestPolicy": {}}
 //
-// An attribute that is unknown, stands twice, has the wrong type (null included), is no whole number or is out of
-// its limits is an error that names it, its value and what is allowed. The content type is the exception: which ones
-// are allowed depends on the subscription, so [Policy.Validate] judges it.
+// It also accepts what Amazon SNS returns as EffectiveDeliveryPolicy: a block
+// that is null counts as not given, and "sicklyRetryPolicy": null and
+// "guaranteed": false are skipped. A UTF-8 byte order mark is skipped too.
+//
+// Parse returns an error for an attribute that is unknown, repeated, of the
+// wrong type or out of its limits. The error names the attribute, its value and
+// what is allowed. The one thing that Parse does not check is which content
+// types are allowed, because that depends on the subscription: see
+// [Policy.Validate].
 func Parse(data []byte) (*Policy, error) {
 	p := &Policy{}
 	if err := decode(data, func(d decoder) attribute { return d.policy(p) }); err != nil {
 		return nil, err
 	}
-	if err := p.limits(); err != nil {
+	if err := named("delivery: ", p.limits()...); err != nil {
 		return nil, err
 	}
 	return p, nil
@@ -31,19 +37,26 @@ func Parse(data []byte) (*Policy, error) {
 // ParseTopic reads the delivery policy of a topic, as [Parse] reads a subscription's:
 //
 //	{"http": {"defaultHealthyRetryPolicy": {}, "disableSubscriptionOverrides": false, "defaultThrottlePolicy": {}, "defaultRequestPolicy": {}}}
+//
+// It checks the content type too: which ones a topic's policy may name does not
+// depend on the subscription.
 func ParseTopic(data []byte) (*TopicPolicy, error) {
 	t := &TopicPolicy{}
 	if err := decode(data, func(d decoder) attribute { return d.topic(t) }); err != nil {
 		return nil, err
 	}
-	if err := t.limits(); err != nil {
+	if err := t.Validate(); err != nil {
 		return nil, err
 	}
 	return t, nil
 }
 
-// UnmarshalJSON is [Parse], so that a policy inside another document is read as strictly.
+// UnmarshalJSON is [Parse], so that a policy inside another document is read
+// as strictly. As usual, null leaves the policy as it is.
 func (p *Policy) UnmarshalJSON(data []byte) error {
+	if string(data) == "null" {
+		return nil
+	}
 	q, err := Parse(data)
 	if err == nil {
 		*p = *q
@@ -51,8 +64,12 @@ func (p *Policy) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// UnmarshalJSON is [ParseTopic], so that a policy inside another document is read as strictly.
+// UnmarshalJSON is [ParseTopic], so that a policy inside another document is
+// read as strictly. As usual, null leaves the policy as it is.
 func (t *TopicPolicy) UnmarshalJSON(data []byte) error {
+	if string(data) == "null" {
+		return nil
+	}
 	u, err := ParseTopic(data)
 	if err == nil {
 		*t = *u
@@ -60,21 +77,38 @@ func (t *TopicPolicy) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// A decoder reads the tokens of a document that is known to be JSON. encoding/json alone would take the last of two
-// equal keys, names in any letter case, and null for anything.
+// A decoder reads the tokens of a document that is known to be JSON.
+// encoding/json alone would take the last of two equal keys, names in any
+// letter case, and null for anything.
 type decoder struct{ *json.Decoder }
 
-// An attribute reads its value from the decoder; path is its name, with those of the objects around it.
-type attribute func(path string) error
+// An attribute reads the value whose first token is tok; path is its name, with
+// those of the objects around it.
+type attribute func(path string, tok json.Token) error
+
+// legacy lists attributes that Amazon SNS returns without documenting them, each
+// with the one value that says nothing.
+var legacy = map[string]json.Token{
+	"sicklyRetryPolicy":        nil,
+	"defaultSicklyRetryPolicy": nil,
+	"guaranteed":               false,
+}
+
+const byteOrderMark = "\ufeff"
 
 func decode(data []byte, root func(decoder) attribute) error {
+	data = bytes.TrimPrefix(data, []byte(byteOrderMark))
 	var whole json.RawMessage
 	if err := json.Unmarshal(data, &whole); err != nil { // the tokens alone do not show every syntax error
 		return fmt.Errorf("delivery: the policy is not JSON: %w", err)
 	}
 	d := decoder{json.NewDecoder(bytes.NewReader(data))}
 	d.UseNumber()
-	return root(d)("")
+	tok, err := d.Token()
+	if err == nil {
+		err = root(d)("", tok)
+	}
+	return named("delivery: ", err)
 }
 
 func (d decoder) policy(p *Policy) attribute {
@@ -87,65 +121,61 @@ func (d decoder) policy(p *Policy) attribute {
 
 func (d decoder) topic(t *TopicPolicy) attribute {
 	h := &TopicHTTPPolicy{}
-	http := d.object(map[string]attribute{
+	return d.object(map[string]attribute{"http": block(&t.HTTP, h, d.object(map[string]attribute{
 		"defaultHealthyRetryPolicy":    d.retry(&h.DefaultHealthyRetryPolicy),
-		"disableSubscriptionOverrides": d.boolean(&h.DisableSubscriptionOverrides),
+		"disableSubscriptionOverrides": boolean(&h.DisableSubscriptionOverrides),
 		"defaultThrottlePolicy":        d.throttle(&h.DefaultThrottlePolicy),
 		"defaultRequestPolicy":         d.request(&h.DefaultRequestPolicy),
-	})
-	return d.object(map[string]attribute{"http": func(path string) error {
-		t.HTTP = h
-		return http(path)
-	}})
+	}))})
 }
 
 func (d decoder) retry(to **RetryPolicy) attribute {
 	r := &RetryPolicy{}
-	block := d.object(map[string]attribute{
-		"minDelayTarget":     d.integer(&r.MinDelayTarget, limitMinDelayTarget),
-		"maxDelayTarget":     d.integer(&r.MaxDelayTarget, limitMaxDelayTarget),
-		"numRetries":         d.integer(&r.NumRetries, limitNumRetries),
-		"numNoDelayRetries":  d.integer(&r.NumNoDelayRetries, limitNumPhaseRetries),
-		"numMinDelayRetries": d.integer(&r.NumMinDelayRetries, limitNumPhaseRetries),
-		"numMaxDelayRetries": d.integer(&r.NumMaxDelayRetries, limitNumPhaseRetries),
-		"backoffFunction": d.text(func(s string) { r.BackoffFunction = BackoffFunction(s) },
-			limitBackoffFunction),
-	})
-	return func(path string) error {
-		*to = r
-		return block(path)
-	}
+	return block(to, r, d.object(map[string]attribute{
+		"minDelayTarget":     integer(&r.MinDelayTarget, limitMinDelayTarget),
+		"maxDelayTarget":     integer(&r.MaxDelayTarget, limitMaxDelayTarget),
+		"numRetries":         integer(&r.NumRetries, limitNumRetries),
+		"numNoDelayRetries":  integer(&r.NumNoDelayRetries, limitNumPhaseRetries),
+		"numMinDelayRetries": integer(&r.NumMinDelayRetries, limitNumPhaseRetries),
+		"numMaxDelayRetries": integer(&r.NumMaxDelayRetries, limitNumPhaseRetries),
+		"backoffFunction":    text(&r.BackoffFunction, limitBackoffFunction),
+	}))
 }
 
 func (d decoder) throttle(to **ThrottlePolicy) attribute {
 	t := &ThrottlePolicy{}
-	block := d.object(map[string]attribute{
-		"maxReceivesPerSecond": d.integer(&t.MaxReceivesPerSecond, limitMaxReceives),
-	})
-	return func(path string) error {
-		*to = t
-		return block(path)
-	}
+	maxReceives := integer(&t.MaxReceivesPerSecond, limitMaxReceives)
+	return block(to, t, d.object(map[string]attribute{
+		"maxReceivesPerSecond": func(path string, tok json.Token) error {
+			if tok == nil { // no throttling, as where the block is null
+				return nil
+			}
+			return maxReceives(path, tok)
+		},
+	}))
 }
 
 func (d decoder) request(to **RequestPolicy) attribute {
 	r := &RequestPolicy{}
-	block := d.object(map[string]attribute{
-		"headerContentType": d.text(func(s string) { r.HeaderContentType = s },
-			"one of "+strings.Join(contentTypes(true), ", ")),
-	})
-	return func(path string) error {
-		*to = r
-		return block(path)
+	return block(to, r, d.object(map[string]attribute{
+		"headerContentType": text(&r.HeaderContentType, "one of "+strings.Join(contentTypes(true), ", ")),
+	}))
+}
+
+// block is an object that may be null. Where it is not, to is made to point to
+// v, which read fills in.
+func block[T any](to **T, v *T, read attribute) attribute {
+	return func(path string, tok json.Token) error {
+		if tok == nil {
+			return nil
+		}
+		*to = v
+		return read(path, tok)
 	}
 }
 
 func (d decoder) object(known map[string]attribute) attribute {
-	return func(path string) error {
-		tok, err := d.Token()
-		if err != nil {
-			return err
-		}
+	return func(path string, tok json.Token) error {
 		if tok != json.Delim('{') {
 			if path == "" {
 				path = "the policy"
@@ -154,39 +184,42 @@ func (d decoder) object(known map[string]attribute) attribute {
 		}
 		seen := map[string]bool{}
 		for d.More() {
-			tok, err := d.Token()
+			name, err := d.Token()
 			if err != nil {
 				return err
 			}
-			key := tok.(string)
+			value, err := d.Token()
+			if err != nil {
+				return err
+			}
+			key := name.(string)
 			at := clip(key)
 			if path != "" {
 				at = path + "." + at
 			}
-			read, ok := known[key]
-			switch {
-			case !ok:
-				return fmt.Errorf("delivery: %s is not an attribute of a delivery policy; allowed here: %s",
-					strconv.Quote(at), strings.Join(slices.Sorted(maps.Keys(known)), ", "))
-			case seen[key]:
-				return fmt.Errorf("delivery: %s stands twice; an attribute must stand once", at)
+			if seen[key] {
+				return fmt.Errorf("%s stands twice; an attribute must stand once", at)
 			}
 			seen[key] = true
-			if err := read(at); err != nil {
-				return err
+			read, ok := known[key]
+			nothing, old := legacy[key]
+			switch {
+			case ok:
+				if err := read(at, value); err != nil {
+					return err
+				}
+			case !old || value != nothing:
+				return fmt.Errorf("%s is not an attribute of a delivery policy; allowed here: %s",
+					strconv.Quote(at), strings.Join(slices.Sorted(maps.Keys(known)), ", "))
 			}
 		}
-		_, err = d.Token()
+		_, err := d.Token()
 		return err
 	}
 }
 
-func (d decoder) integer(to **int, limit string) attribute {
-	return func(path string) error {
-		tok, err := d.Token()
-		if err != nil {
-			return err
-		}
+func integer(to **int, limit string) attribute {
+	return func(path string, tok json.Token) error {
 		if number, ok := tok.(json.Number); ok {
 			if n, err := strconv.Atoi(number.String()); err == nil {
 				*to = &n
@@ -197,12 +230,8 @@ func (d decoder) integer(to **int, limit string) attribute {
 	}
 }
 
-func (d decoder) boolean(to **bool) attribute {
-	return func(path string) error {
-		tok, err := d.Token()
-		if err != nil {
-			return err
-		}
+func boolean(to **bool) attribute {
+	return func(path string, tok json.Token) error {
 		b, ok := tok.(bool)
 		if !ok {
 			return outOfLimits(path, describe(tok), "true or false")
@@ -212,18 +241,15 @@ func (d decoder) boolean(to **bool) attribute {
 	}
 }
 
-// text reads a string that is not empty: in a Policy, "" means that the attribute was not given.
-func (d decoder) text(set func(string), limit string) attribute {
-	return func(path string) error {
-		tok, err := d.Token()
-		if err != nil {
-			return err
-		}
+// text reads a string that is not empty: in a Policy, "" means that the
+// attribute was not given.
+func text[T ~string](to *T, limit string) attribute {
+	return func(path string, tok json.Token) error {
 		s, ok := tok.(string)
 		if !ok || s == "" {
 			return outOfLimits(path, describe(tok), limit)
 		}
-		set(s)
+		*to = T(s)
 		return nil
 	}
 }

@@ -78,8 +78,54 @@ func FuzzParseTopic(f *testing.F) {
 		if diff := cmp.Diff(p, q, retryFields); diff != "" {
 			t.Fatalf("%s became %s:\n%s", text, again, diff)
 		}
-		if err := Effective(p, nil).limits(); err != nil {
+		if err := Effective(p, nil).Validate(true); err != nil {
 			t.Fatalf("%s: its effective policy: %v", text, err)
 		}
 	})
+}
+
+// What Amazon SNS returns for the attribute EffectiveDeliveryPolicy is read, a
+// file with a byte order mark too.
+func TestPoliciesAsAmazonReturnsThem(t *testing.T) {
+	const retry = `{"minDelayTarget":20,"maxDelayTarget":20,"numRetries":7,"numMaxDelayRetries":0,"numNoDelayRetries":0,"numMinDelayRetries":0,"backoffFunction":"linear"}`
+	full := &RetryPolicy{MinDelayTarget: ptr(20), MaxDelayTarget: ptr(20), NumRetries: ptr(7), NumMaxDelayRetries: ptr(0),
+		NumNoDelayRetries: ptr(0), NumMinDelayRetries: ptr(0), BackoffFunction: Linear}
+	content := &RequestPolicy{HeaderContentType: "text/plain; charset=UTF-8"}
+	for text, want := range map[string]*Policy{
+		`{"healthyRetryPolicy":` + retry + `,"sicklyRetryPolicy":null,"throttlePolicy":null,"requestPolicy":{"headerContentType":"text/plain; charset=UTF-8"},"guaranteed":false}`: {HealthyRetryPolicy: full, RequestPolicy: content},
+		byteOrderMark + `{"healthyRetryPolicy":null,"throttlePolicy":{"maxReceivesPerSecond":null},"requestPolicy":null}`:                                                          {ThrottlePolicy: &ThrottlePolicy{}},
+	} {
+		p := parse(t, text)
+		if diff := cmp.Diff(want, p, retryFields); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", text, diff)
+		}
+		if err := p.Validate(false); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+		if resp, err := (&Transport{Policy: p, Base: answering(200)}).RoundTrip(post(t, "http://a.example/", "x")); err != nil || resp.StatusCode != 200 {
+			t.Errorf("%s: got %v, %v", text, resp, err)
+		}
+	}
+	for text, want := range map[string]*TopicPolicy{
+		byteOrderMark + `{"http":{"defaultHealthyRetryPolicy":` + retry + `,"defaultSicklyRetryPolicy":null,"disableSubscriptionOverrides":false,"defaultThrottlePolicy":null,"defaultRequestPolicy":{"headerContentType":"text/plain; charset=UTF-8"}}}`: {&TopicHTTPPolicy{
+			DefaultHealthyRetryPolicy: full, DisableSubscriptionOverrides: ptr(false), DefaultRequestPolicy: content}},
+		`{"http":null}`: {},
+	} {
+		p, err := ParseTopic([]byte(text))
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+		if diff := cmp.Diff(want, p, retryFields); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", text, diff)
+		}
+	}
+
+	kept := Policy{ThrottlePolicy: &ThrottlePolicy{MaxReceivesPerSecond: ptr(5)}}
+	both := struct {
+		Subscription Policy
+		Topic        TopicPolicy
+	}{Subscription: kept}
+	if err := json.Unmarshal([]byte(`{"Subscription":null,"Topic":null}`), &both); err != nil || both.Subscription != kept {
+		t.Errorf("got %+v, %v", both, err)
+	}
 }

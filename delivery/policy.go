@@ -106,15 +106,19 @@ func Effective(topic *TopicPolicy, subscription *Policy) *Policy {
 // AWSManaged is the fixed policy for the endpoints that AWS manages (Amazon Data Firehose, AWS Lambda, Amazon
 // SQS): 3 retries at once, 2 spaced 1 s, 10 exponential from 1 to 20 s, 100,000 spaced 20 s; 23 days in all.
 //
+// Where Amazon Data Firehose throttles, [CustomerManaged] applies instead.
+//
 // The limits of an HTTP/S policy on the number of retries and on their total time do not bind it, so
 // [Policy.Validate] lets it pass and [Parse] refuses its JSON.
 func AWSManaged() *Policy { return fixedPolicy(3, 2, 10, 100_000, 1, 20) }
 
-// CustomerManaged is the fixed policy for the endpoints that customers manage (SMTP, SMS, mobile push): 2 retries
-// spaced 10 s, 10 exponential from 10 to 600 s, 38 spaced 600 s; 6 hours in all.
+// CustomerManaged is the fixed policy for the endpoints that customers manage
+// (SMTP, SMS, mobile push), and for Amazon Data Firehose where it throttles: 2
+// retries spaced 10 s, 10 exponential from 10 to 600 s, 38 spaced 600 s; 6 hours
+// in all.
 //
-// The limits of an HTTP/S policy on the total time do not bind it, so [Policy.Validate] lets it pass and
-// [Parse] refuses its JSON.
+// The limits of an HTTP/S policy on the total time do not bind it, so
+// [Policy.Validate] lets it pass and [Parse] refuses its JSON.
 func CustomerManaged() *Policy { return fixedPolicy(0, 2, 10, 38, 10, 600) }
 
 func fixedPolicy(noDelay, minDelay, backoff, maxDelay, lo, hi int) *Policy {

@@ -14,18 +14,42 @@ import (
 	"time"
 )
 
-// Redriven says what became of the letters in a folder.
+// Redriven says what became of the letters in a folder, in numbers.
 type Redriven struct {
 	Delivered int // answered with a 2xx, and deleted unless the error says that one could not be
 	Kept      int // answered otherwise, or not answered; still there
 	Broken    int // not to be read, or no letters at all; still there
 	Busy      int // left to another Redrive that had them at the time
+	Unsent    int // to be sent, if it had not been a dry run
 }
+
+// A Result says what became of one letter.
+type Result string
+
+// The results, one for each field of [Redriven].
+const (
+	Delivered Result = "delivered"
+	Kept      Result = "kept"
+	Broken    Result = "broken"
+	Busy      Result = "busy"
+	Unsent    Result = "unsent"
+)
+
+// A LetterResult is the record of one letter.
+type LetterResult struct {
+	Letter Letter // only Name and Size where the head cannot be read
+	Result Result
+	Err    error // why the letter was not delivered, or was delivered and not deleted for good; nil otherwise
+}
+
+// ErrMaxFailures is in the error of a [Redriver] that stopped at MaxFailures.
+var ErrMaxFailures = errors.New("delivery: too many failures in a row")
 
 // Redrive sends the dead letters in dir again, through rt and one after the other, the oldest first. A letter that is answered
 // with a 2xx is deleted; any other is kept, and Redrive goes on with the next. The error joins one for each
 // letter that was kept and each file that is no whole letter, with the file's name; errors.Is and errors.As see through it.
 // When ctx ends, so does Redrive, with ctx's cause in the error. Letters that come while it runs are left for the next.
+// A folder that does not exist, as before its first letter, is an error that is [fs.ErrNotExist].
 //
 // Each letter is held by a file lock while it is sent, so that of several Redrives, in one process or many, one sends
 // it. (Where the system or the file system has no such lock, as Windows and Solaris here, run one at a time.) A crash ends the lock, and at
@@ -34,15 +58,47 @@ type Redriven struct {
 //
 // rt is usually a [Transport] with the policy of the first delivery and no DeadLetter of its own, which
 // would put what fails again into the queue a second time. Files that a crash of [DirQueue] left half-written are deleted.
+//
+// A [Redriver] does the same with limits and a report on each letter.
 func Redrive(ctx context.Context, dir string, rt http.RoundTripper) (Redriven, error) {
-	r := redrive{dir: dir, rt: rt, disk: osDisk{}}
-	return r.run(ctx)
+	if rt == nil {
+		return Redriven{}, errors.New("delivery: Redrive: rt is nil; it must be a RoundTripper")
+	}
+	return (&Redriver{Base: rt}).Redrive(ctx, dir)
+}
+
+// A Redriver sends dead letters again, as [Redrive] does.
+type Redriver struct {
+	Base        http.RoundTripper // sends each letter
+	Limit       int               // letters to send at most; 0: all
+	MaxFailures int               // letters that are kept, one after the other, before the rest is left alone; 0: no limit
+	DryRun      bool              // only look which letters would be sent: nothing is sent, deleted or locked
+
+	// Observe is called once for each file, when nothing more happens to it: for a
+	// letter that was delivered after it was deleted. nil: not called.
+	Observe func(LetterResult)
+}
+
+// Redrive sends the letters in dir.
+func (r *Redriver) Redrive(ctx context.Context, dir string) (Redriven, error) {
+	switch {
+	case r.Base == nil && !r.DryRun:
+		return Redriven{}, errors.New("delivery: Redriver.Base is nil; it must be a RoundTripper")
+	case r.Limit < 0:
+		return Redriven{}, fmt.Errorf("delivery: Redriver.Limit is %d; it must be above 0, or 0 for all letters", r.Limit)
+	case r.MaxFailures < 0:
+		return Redriven{}, fmt.Errorf("delivery: Redriver.MaxFailures is %d; it must be above 0, or 0 for no limit", r.MaxFailures)
+	}
+	run := redrive{Redriver: r, dir: filepath.Clean(dir), disk: osDisk{}}
+	return run.run(ctx)
 }
 
 // List yields the heads of the dead letters in dir, the oldest first. A file that is no letter is an error with its name, beside a
 // Letter that has only Name and Size; the rest is still listed. Only the beginning of each file is read.
+// A folder that does not exist, as before its first letter, is an error that is [fs.ErrNotExist].
 func List(dir string) iter.Seq2[Letter, error] {
 	return func(yield func(Letter, error) bool) {
+		dir := filepath.Clean(dir)
 		entries, err := os.ReadDir(dir)
 		if err != nil {
 			yield(Letter{}, fmt.Errorf("delivery: List: %w", err))
@@ -79,7 +135,7 @@ func listed(dir string, entry fs.DirEntry) (Letter, error) {
 		return letter, err
 	}
 	head.Name, head.Size = letter.Name, size
-	return head, nil
+	return head.Letter, nil
 }
 
 func isTemp(name string) bool { return strings.HasSuffix(name, letterSuffix+tempSuffix) }
@@ -100,20 +156,27 @@ func openLetter(dir string, entry fs.DirEntry, flag int) (*os.File, int64, error
 	return f, info.Size(), nil
 }
 
+// A redrive is one run of a Redriver.
 type redrive struct {
-	dir  string
-	rt   http.RoundTripper
-	disk disk
-	done Redriven
+	*Redriver
+	dir      string
+	disk     disk
+	done     Redriven
+	failures int // in a row
 }
 
-// errStop ends the run: to go on would send letters again that cannot be deleted.
-var errStop = errors.New("it was delivered and could not be deleted, and will be sent again")
+// A deletionError ends the run: to go on would send letters twice that are not
+// deleted for good.
+type deletionError struct {
+	what string
+	err  error
+}
+
+func (e *deletionError) Error() string { return e.what + ": " + e.err.Error() }
+
+func (e *deletionError) Unwrap() error { return e.err }
 
 func (r *redrive) run(ctx context.Context) (Redriven, error) {
-	if r.rt == nil {
-		return r.done, errors.New("delivery: Redrive: rt is nil; it must be a RoundTripper")
-	}
 	entries, err := os.ReadDir(r.dir)
 	if err != nil {
 		return r.done, fmt.Errorf("delivery: Redrive: %w", err)
@@ -124,78 +187,117 @@ func (r *redrive) run(ctx context.Context) (Redriven, error) {
 			errs = append(errs, fmt.Errorf("delivery: Redrive: %w", context.Cause(ctx)))
 			break
 		}
+		if r.Limit > 0 && r.done.Delivered+r.done.Kept+r.done.Unsent >= r.Limit {
+			break
+		}
 		path := filepath.Join(r.dir, entry.Name())
 		if isTemp(entry.Name()) {
-			r.sweep(path)
+			if !r.DryRun {
+				r.sweep(path)
+			}
 			continue
 		}
-		if err := r.letter(ctx, path, entry); err != nil {
-			errs = append(errs, fmt.Errorf("delivery: Redrive: %s: %w", path, err))
-			if errors.Is(err, errStop) {
-				break
-			}
+		result := LetterResult{Letter: Letter{Name: entry.Name()}}
+		result.Result, result.Err = r.letter(ctx, path, entry, &result.Letter)
+		r.count(result)
+		if result.Err != nil {
+			errs = append(errs, fmt.Errorf("delivery: Redrive: %s: %w", path, unnamed(result.Err)))
+		}
+		if r.Observe != nil && result.Result != "" {
+			r.Observe(result)
+		}
+		if deletion := (*deletionError)(nil); errors.As(result.Err, &deletion) {
+			break
+		}
+		if r.MaxFailures > 0 && r.failures >= r.MaxFailures {
+			errs = append(errs, fmt.Errorf("delivery: Redrive: %w: %d", unnamed(ErrMaxFailures), r.failures))
+			break
 		}
 	}
 	return r.done, errors.Join(errs...)
 }
 
-// letter sends one letter and deletes it.
-func (r *redrive) letter(ctx context.Context, path string, entry fs.DirEntry) error {
-	f, size, err := openLetter(r.dir, entry, os.O_RDWR) // writable, which some file systems ask of a lock
+func (r *redrive) count(result LetterResult) {
+	switch result.Result {
+	case Delivered:
+		r.done.Delivered++
+		r.failures = 0
+	case Kept:
+		r.done.Kept++
+		r.failures++
+	case Broken:
+		r.done.Broken++
+	case Busy:
+		r.done.Busy++
+	case Unsent:
+		r.done.Unsent++
+	}
+}
+
+// letter sends one letter and deletes it. The result is "" where the letter went
+// away meanwhile.
+func (r *redrive) letter(ctx context.Context, path string, entry fs.DirEntry, letter *Letter) (Result, error) {
+	flag := os.O_RDWR // which some file systems ask of a lock
+	if r.DryRun {
+		flag = os.O_RDONLY
+	}
+	f, size, err := openLetter(r.dir, entry, flag)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // another Redrive was here
+		return "", nil // another Redrive was here
 	}
 	if err != nil {
-		r.done.Broken++
-		return err
+		return Broken, err
 	}
 	defer f.Close()
-	switch held, err := lock(f); {
-	case err != nil && !errors.Is(err, errors.ErrUnsupported): // a file system without locks is like a system without them
-		r.done.Kept++
-		return err
-	case err == nil && !held:
-		r.done.Busy++
-		return nil
-	case !stillAt(path, f):
-		return nil // another Redrive delivered it between the opening and the locking
+	letter.Size = size
+	if !r.DryRun {
+		switch held, err := lock(f); {
+		case err != nil && !errors.Is(err, errors.ErrUnsupported): // a file system without locks is like a system without them
+			return Kept, err
+		case err == nil && !held:
+			return Busy, nil
+		case !stillAt(path, f):
+			return "", nil // another Redrive delivered it between the opening and the locking
+		}
 	}
 	req, err := readLetter(f, size)
 	if err != nil {
-		r.done.Broken++
-		return fmt.Errorf("not a whole dead letter: %w", err)
+		return Broken, fmt.Errorf("not a whole dead letter: %w", err)
+	}
+	if head, err := newLineReader(io.NewSectionReader(f, 0, size)).head(); err == nil {
+		head.Name, head.Size = letter.Name, letter.Size
+		*letter = head.Letter
+	}
+	if r.DryRun {
+		return Unsent, nil
 	}
 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	resp, err := r.rt.RoundTrip(req.WithContext(ctx))
+	resp, err := r.Base.RoundTrip(req.WithContext(ctx))
 	switch {
 	case err != nil:
-		r.done.Kept++
 		if ctx.Err() != nil && !errors.Is(err, context.Cause(ctx)) {
 			err = fmt.Errorf("%w: %w", context.Cause(ctx), err)
 		}
-		return err
+		return Kept, err
 	case resp == nil:
-		r.done.Kept++
-		return errors.New("rt returned neither a response nor an error")
+		return Kept, errors.New("rt returned neither a response nor an error")
 	}
 	defer finish(resp, cancel)
 	if !delivered(resp) {
-		r.done.Kept++
-		return fmt.Errorf("answered %d %s", resp.StatusCode, http.StatusText(resp.StatusCode))
+		return Kept, fmt.Errorf("answered %d %s", resp.StatusCode, http.StatusText(resp.StatusCode))
 	}
-	r.done.Delivered++
 	if !canLock {
 		f.Close() // a system that cannot lock a file may not delete an open one
 	}
 	if err := r.disk.remove(path); err != nil {
-		return fmt.Errorf("%w: %w", errStop, err)
+		return Delivered, &deletionError{"it was delivered and could not be deleted, and will be sent again", err}
 	}
 	if err := r.disk.syncDir(r.dir); err != nil {
-		return fmt.Errorf("%w: %w", errStop, err)
+		return Delivered, &deletionError{"it was delivered and deleted, but after a crash of the machine it may be there, and be sent, again", err}
 	}
-	return nil
+	return Delivered, nil
 }
 
 func delivered(resp *http.Response) bool { return resp.StatusCode/100 == 2 }

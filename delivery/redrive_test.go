@@ -305,3 +305,108 @@ func (b untilDone) Read([]byte) (int, error) {
 	<-b.ctx.Done()
 	return 0, b.ctx.Err()
 }
+
+// seen makes a Redriver that answers with the status that a letter's body says, and tells what it observed.
+func seen(t *testing.T, dir string, r Redriver) (results []string, done Redriven, err error) {
+	t.Helper()
+	r.Base = roundTripper(func(req *http.Request) (*http.Response, error) {
+		s, err := receive(req)
+		if err != nil {
+			return nil, err
+		}
+		var status int
+		fmt.Sscan(s.Body, &status)
+		return answerWith(status, req), nil
+	})
+	r.Observe = func(result LetterResult) {
+		if _, err := os.Stat(filepath.Join(dir, result.Letter.Name)); (err == nil) == (result.Result == Delivered) {
+			t.Errorf("%s is reported as %s, and its file: %v", result.Letter.Name, result.Result, err)
+		}
+		if whole := result.Letter.Method == "POST" && result.Letter.URL == "http://a.example/" && result.Letter.Size > 0; whole == (result.Result == Broken) {
+			t.Errorf("got %+v", result)
+		}
+		text := string(result.Result)
+		if result.Err != nil {
+			text += ": " + result.Err.Error()
+		}
+		results = append(results, text)
+	}
+	done, err = r.Redrive(t.Context(), dir)
+	return results, done, err
+}
+
+// A letter is reported when it is gone, or when it stays.
+func TestRedriverReports(t *testing.T) {
+	dir := t.TempDir()
+	fill(t, dir, "200", "503", "204")
+	write(t, dir, "zz.letter", "hello")
+	dry, done, err := seen(t, dir, Redriver{DryRun: true})
+	if diff := cmp.Diff([]string{"unsent", "unsent", "unsent", "broken: not a whole dead letter: unexpected EOF"}, dry); diff != "" {
+		t.Errorf("a dry run (-want +got):\n%s", diff)
+	}
+	if done != (Redriven{Unsent: 3, Broken: 1}) || err == nil || len(entries(t, dir)) != 4 {
+		t.Errorf("a dry run: got %+v, %v; %d files are left", done, err, len(entries(t, dir)))
+	}
+	got, done, err := seen(t, dir, Redriver{})
+	if diff := cmp.Diff([]string{"delivered", "kept: answered 503 Service Unavailable", "delivered", dry[3]}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if done != (Redriven{Delivered: 2, Kept: 1, Broken: 1}) || err == nil {
+		t.Errorf("got %+v, %v", done, err)
+	}
+}
+
+func TestRedriverLimits(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		letters string
+		r       Redriver
+		want    Redriven
+		err     error
+	}{
+		{"limit", "200 503 200 200", Redriver{Limit: 2}, Redriven{Delivered: 1, Kept: 1}, nil},
+		{"limit of more than there are", "200 200", Redriver{Limit: 3}, Redriven{Delivered: 2}, nil},
+		{"limit of a dry run", "200 200 200", Redriver{Limit: 2, DryRun: true}, Redriven{Unsent: 2}, nil},
+		{"failures in a row", "503 200 503 503 200 200", Redriver{MaxFailures: 2}, Redriven{Delivered: 1, Kept: 3}, ErrMaxFailures},
+		{"failures, but not in a row", "503 200 503 200 503", Redriver{MaxFailures: 2}, Redriven{Delivered: 2, Kept: 3}, nil},
+		{"the first failure", "200 503 200", Redriver{MaxFailures: 1}, Redriven{Delivered: 1, Kept: 1}, ErrMaxFailures},
+	} {
+		dir := t.TempDir()
+		fill(t, dir, strings.Fields(test.letters)...)
+		_, done, err := seen(t, dir, test.r)
+		if done != test.want || errors.Is(err, ErrMaxFailures) != (test.err != nil) {
+			t.Errorf("%s: got %+v, %v; want %+v", test.name, done, err, test.want)
+		}
+		if err != nil && strings.Contains(strings.ReplaceAll(err.Error(), "\ndelivery: ", ""), ": delivery: ") {
+			t.Errorf("%s: got %v, which names the package twice", test.name, err)
+		}
+	}
+	for _, r := range []Redriver{{}, {Base: roundTripper(nil), Limit: -1}, {Base: roundTripper(nil), MaxFailures: -1}} {
+		if _, err := r.Redrive(t.Context(), t.TempDir()); err == nil || !strings.HasPrefix(err.Error(), "delivery: Redriver.") {
+			t.Errorf("%+v: got %v", r, err)
+		}
+	}
+}
+
+// A dry run leaves everything as it is, and to another Redrive.
+func TestDryRunChangesNothing(t *testing.T) {
+	dir := t.TempDir()
+	fill(t, dir, "1")
+	write(t, dir, "old.letter.tmp", "half")
+	old := time.Now().Add(-2 * tempAge)
+	os.Chtimes(filepath.Join(dir, "old.letter.tmp"), old, old)
+	var dry Redriven
+	outer, err := Redrive(t.Context(), dir, roundTripper(func(req *http.Request) (*http.Response, error) {
+		var err error
+		if dry, err = (&Redriver{DryRun: true}).Redrive(t.Context(), dir); err != nil {
+			t.Error(err)
+		}
+		if left := entries(t, dir); len(left) != 2 {
+			t.Errorf("after the dry run %q is left", left)
+		}
+		return answerWith(503, req), nil
+	}))
+	if outer != (Redriven{Kept: 1}) || err == nil || dry != (Redriven{Unsent: 1}) {
+		t.Errorf("got %+v, %v, and %+v in between", outer, err, dry)
+	}
+}

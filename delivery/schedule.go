@@ -69,6 +69,21 @@ func (s *schedule) pause(n int) time.Duration {
 	return s.hi
 }
 
+// spread is how far the default jitter moves a pause to either side, as a part
+// of it. Amazon SNS does not publish its jitter.
+const spread = 0.1
+
+// jittered is the pause before retry n, moved by random, which is in [0, 1), but
+// not below minDelayTarget. On average the schedule keeps its length.
+func (s *schedule) jittered(n int, random float64) time.Duration {
+	pause := float64(s.pause(n))
+	if pause == 0 {
+		return 0
+	}
+	least, most := max((1-spread)*pause, float64(s.lo)), (1+spread)*pause
+	return toDuration(least + random*(most-least))
+}
+
 func (s *schedule) backoffPause(k int) time.Duration {
 	if s.backoff == 1 {
 		return s.lo

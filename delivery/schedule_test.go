@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -148,6 +149,42 @@ func BenchmarkDelays(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		for range p.Delays() {
+		}
+	}
+}
+
+// The documented lengths hold with jitter: 23 days, 6 hours.
+func TestJitterKeepsTheLength(t *testing.T) {
+	for name, policy := range map[string]*Policy{
+		"AWS-managed":      AWSManaged(),
+		"customer-managed": CustomerManaged(),
+		"default":          nil,
+		"long":             parse(t, `{"healthyRetryPolicy":{"minDelayTarget":1,"maxDelayTarget":60,"numRetries":50,"numNoDelayRetries":3,"numMaxDelayRetries":30}}`),
+	} {
+		s := policy.schedule()
+		for seed := range uint64(20) {
+			random := rand.New(rand.NewPCG(seed, 0))
+			var sum time.Duration
+			for n := range s.retries() {
+				pause, got := s.pause(n), s.jittered(n, random.Float64())
+				if float64(got) < 0.9*float64(pause) || float64(got) > 1.1*float64(pause) || pause > 0 && got < s.lo {
+					t.Fatalf("%s: a pause of %v, which is at least %v, became %v", name, pause, s.lo, got)
+				}
+				sum += got
+			}
+			// Where every pause is minDelayTarget, they become a twentieth longer on average.
+			if ratio := sum.Seconds() / s.total().Seconds(); ratio < 0.96 || ratio > 1.10 || name != "default" && ratio > 1.04 {
+				t.Errorf("%s: seed %d makes %v of %v", name, seed, sum, s.total())
+			}
+		}
+	}
+	s := CustomerManaged().schedule()
+	for _, test := range []struct {
+		random float64
+		want   time.Duration
+	}{{0, 540 * time.Second}, {0.5, 600 * time.Second}, {1, 660 * time.Second}} {
+		if got := s.jittered(49, test.random); (got - test.want).Abs() > time.Microsecond {
+			t.Errorf("600 s became %v at %v, want %v", got, test.random, test.want)
 		}
 	}
 }

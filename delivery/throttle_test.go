@@ -3,7 +3,10 @@ package delivery
 import (
 	"context"
 	"errors"
+	"math"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -106,4 +109,122 @@ func TestThrottleSaysWhyItStopped(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Callers who gave up their place do not delay those behind them.
+func TestThrottleForgetsThoseWhoGaveUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		end := answering(200)
+		tr := &Transport{Policy: parse(t, `{"throttlePolicy":{"maxReceivesPerSecond":1}}`), Base: end}
+		send(t, tr, post(t, "http://a.example/", "x"))
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		for range 100 {
+			wg.Go(func() {
+				if _, err := tr.RoundTrip(post(t, "http://a.example/", "x").WithContext(ctx)); !errors.Is(err, context.Canceled) {
+					t.Errorf("got %v", err)
+				}
+			})
+		}
+		synctest.Wait()
+		wg.Go(func() { send(t, tr, post(t, "http://a.example/", "x")) })
+		synctest.Wait()
+		cancel()
+		wg.Wait()
+		if want := []time.Duration{0, time.Second}; !slices.Equal(end.asked, want) {
+			t.Errorf("asked at %v, want %v", end.asked, want)
+		}
+
+		// One whose deadline is near enough is let in, one whose deadline is not is told so at once.
+		wg.Go(func() { send(t, tr, post(t, "http://a.example/", "x")) })
+		synctest.Wait()
+		for _, test := range []struct {
+			left time.Duration
+			ok   bool
+		}{{1500 * time.Millisecond, false}, {2500 * time.Millisecond, true}} {
+			ctx, cancel := context.WithTimeout(t.Context(), test.left)
+			defer cancel()
+			start := time.Now()
+			_, err := tr.RoundTrip(post(t, "http://a.example/", "x").WithContext(ctx))
+			if took := time.Since(start); (err == nil) != test.ok || test.ok != (took > 0) {
+				t.Errorf("with %v left: got %v after %v", test.left, err, took)
+			}
+		}
+		wg.Wait()
+	})
+}
+
+// The deprecated Request.Cancel ends the wait too.
+func TestThrottleEndsWithCancel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		end := answering(200)
+		tr := &Transport{Policy: parse(t, `{"throttlePolicy":{"maxReceivesPerSecond":1}}`), Base: end}
+		send(t, tr, post(t, "http://a.example/", "x"))
+		cancel := make(chan struct{})
+		time.AfterFunc(300*time.Millisecond, func() { close(cancel) })
+		req := post(t, "http://a.example/", "x")
+		req.Cancel = cancel //lint:ignore SA1019 it is what is tested
+		start := time.Now()
+		_, err := tr.RoundTrip(req)
+		var gaveUp *awsretry.Error
+		if took := time.Since(start); !errors.As(err, &gaveUp) || gaveUp.Stop != awsretry.StopCanceled || took != 300*time.Millisecond || len(end.asked) != 1 {
+			t.Errorf("got %v after %v, %d attempts", err, took, len(end.asked))
+		}
+	})
+}
+
+// At every rate the attempts are a gap apart, never two at once.
+func TestThrottleHasNoBursts(t *testing.T) {
+	for _, perSecond := range []int{1, 3, 7, 999, 123_457, 1_000_000_000, math.MaxInt} {
+		synctest.Test(t, func(t *testing.T) {
+			throttle := newThrottle(&ThrottlePolicy{&perSecond})
+			time.Sleep(time.Hour) // in which no more than one attempt is saved up
+			start := time.Now()
+			var mu sync.Mutex
+			var at []time.Duration
+			var wg sync.WaitGroup
+			const callers = 50
+			for range callers {
+				wg.Go(func() {
+					if err := throttle.wait(t.Context()); err != nil {
+						t.Error(err)
+					}
+					mu.Lock()
+					defer mu.Unlock()
+					at = append(at, time.Since(start))
+				})
+			}
+			wg.Wait()
+			for n, d := range at {
+				soonest := time.Duration(math.Floor(float64(n) / float64(perSecond) * 1e9))
+				latest := time.Duration(math.Ceil(float64(n)*1e9/float64(perSecond))) + time.Duration(n) // a nanosecond each for the timer
+				if d < soonest || d > latest {
+					t.Fatalf("%d/s: attempt %d is made after %v, want %v to %v", perSecond, n+1, d, soonest, latest)
+				}
+			}
+		})
+	}
+}
+
+// Timers are not exact; the rate is kept all the same.
+func TestThrottleKeepsAHighRate(t *testing.T) {
+	const perSecond = 5000
+	throttle := newThrottle(&ThrottlePolicy{ptr(perSecond)})
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	start := time.Now()
+	var through atomic.Int64
+	var wg sync.WaitGroup
+	for range 50 {
+		wg.Go(func() {
+			for throttle.wait(ctx) == nil {
+				through.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	want := time.Since(start).Seconds() * perSecond
+	if n := float64(through.Load()); n < want/2 || n > want+1 {
+		t.Errorf("%.0f attempts, want about %.0f and no more", n, want)
+	}
 }

@@ -5,12 +5,12 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
-
-	"golang.org/x/time/rate"
 
 	"example.com/awsretry"
 )
@@ -26,18 +26,29 @@ import (
 //
 // RoundTrip returns the last answer, whatever its status, or an [*awsretry.Error]: also where the throttle leaves a retry no time before
 // the context's deadline, because its wait is no part of the policy's pause.
+//
+// Redirects are not followed: to Amazon SNS they are a permanent failure like
+// any other 3xx or 4xx. An http.Client follows them unless it is told not to, so
+// set its CheckRedirect to a function that returns [http.ErrUseLastResponse], as
+// in the example; Do then returns the redirect itself. Without it, RoundTrip
+// refuses the request that follows the redirect with [ErrRedirect], because the
+// delivery has failed already, and DeadLetter has it.
 type Transport struct {
 	Policy         *Policy           // nil: the default one; see Effective for a topic's
 	Base           http.RoundTripper // sends each attempt; nil: awsretry's shared pooled transport
 	AttemptTimeout time.Duration     // of each attempt, up to the end of its answer; 0: 15 s, as Amazon SNS has it
 
-	// Jitter makes the policy's pauses random; a result outside 0 to the pause counts as the nearer of the two. nil: awsretry.FullJitter.
+	// Jitter makes the policy's pauses random. A result outside 0 to the pause
+	// counts as the nearer of the two. nil: each pause is spread by a tenth to
+	// either side and never falls below minDelayTarget, so that the schedule
+	// keeps its length.
 	Jitter awsretry.Jitter
 
 	// DeadLetter is called, exactly once, when a delivery has failed for good, before RoundTrip returns: also when the request's
 	// context has ended, with a context that has its values and does not end. [DirQueue] makes one that keeps a file for each.
 	// Its error comes back from RoundTrip joined to the delivery's own; a response is closed then.
-	// nil: what cannot be delivered is dropped.
+	// It is called too when Base, Jitter or Observe panics, and the panic goes on
+	// after it. nil: what cannot be delivered is dropped.
 	//
 	// So that the body can be handed over, up to 1 MiB is held of one that has no GetBody and is no io.ReaderAt with a size, and
 	// up to 1 MiB of the last answer's body is read ahead.
@@ -56,9 +67,16 @@ type Transport struct {
 // defaultAttemptTimeout is how long Amazon SNS waits for an endpoint's answer.
 const defaultAttemptTimeout = 15 * time.Second
 
+// ErrRedirect is in the error of a request with which an http.Client follows a
+// redirect. The request is not sent.
+var ErrRedirect = errors.New("delivery: a redirect is a permanent failure and is not followed")
+
 // RoundTrip implements http.RoundTripper.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	inner, err := t.start()
+	if err == nil && req.Response != nil { // only an http.Client that follows a redirect sets it
+		err = fmt.Errorf("%w: answered %d %s", ErrRedirect, req.Response.StatusCode, http.StatusText(req.Response.StatusCode))
+	}
 	if err != nil {
 		if req.Body != nil {
 			req.Body.Close()
@@ -69,15 +87,33 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		resp, err := inner.RoundTrip(req)
 		return resp, withStop(err)
 	}
-	body := keepBody(req)
+	body := &keptBody{req: req}
 	defer body.release()
-	resp, err := inner.RoundTrip(body.lend())
-	err = withStop(err)
+	body.keep()
+	resp, err := t.deliver(inner, req, body)
 	if err == nil && delivered(resp) {
 		return resp, nil
 	}
 	return t.bury(req, body, resp, err)
 }
+
+// deliver makes the attempts. Where Base or a hook panics, the dead letter is
+// handed over before the panic goes on.
+func (t *Transport) deliver(inner *awsretry.Transport, req *http.Request, body *keptBody) (*http.Response, error) {
+	attempts, returned := 0, false
+	defer func() {
+		if !returned {
+			t.buryPanicked(req, body, attempts)
+		}
+	}()
+	lent := body.lend()
+	resp, err := inner.RoundTrip(lent.WithContext(context.WithValue(lent.Context(), attemptsKey{}, &attempts)))
+	returned = true
+	return resp, withStop(err)
+}
+
+// attemptsKey is the context key of the number of attempts that were begun.
+type attemptsKey struct{}
 
 // CloseIdleConnections closes the idle connections of Base, where it has such a method.
 func (t *Transport) CloseIdleConnections() {
@@ -91,8 +127,8 @@ func (t *Transport) CloseIdleConnections() {
 // returns the same error before sending anything.
 func (t *Transport) Validate() error {
 	var faults []error
-	if err := t.Policy.Validate(true); err != nil {
-		faults = append(faults, fmt.Errorf("delivery: Transport.Policy: %w", err))
+	if err := named("delivery: Transport.Policy.", t.Policy.faults(true)...); err != nil {
+		faults = append(faults, err)
 	}
 	if t.AttemptTimeout < 0 {
 		faults = append(faults, fmt.Errorf("delivery: Transport.AttemptTimeout is %v; it must be above 0, or 0 for %v", t.AttemptTimeout, defaultAttemptTimeout))
@@ -101,7 +137,7 @@ func (t *Transport) Validate() error {
 		faults = append(faults, errors.New("delivery: Transport.Base is another delivery.Transport; retries of retries multiply, so there must be one alone"))
 	}
 	if err := (&awsretry.Transport{Base: t.Base}).Validate(); err != nil {
-		faults = append(faults, fmt.Errorf("delivery: Transport: %w", err))
+		faults = append(faults, &renamedError{"delivery: ", "awsretry: ", err})
 	}
 	return errors.Join(faults...)
 }
@@ -119,30 +155,35 @@ func (t *Transport) start() (*awsretry.Transport, error) {
 func (t *Transport) newInner() *awsretry.Transport {
 	policy := Effective(nil, t.Policy)
 	schedule := policy.schedule()
-	jitter := t.Jitter
-	if jitter == nil {
-		jitter = awsretry.FullJitter
-	}
-	limiter := newLimiter(policy.ThrottlePolicy)
+	throttle := newThrottle(policy.ThrottlePolicy)
 	return &awsretry.Transport{
 		Base:           t.Base,
 		MaxAttempts:    schedule.retries() + 1,
 		AttemptTimeout: t.attemptTimeout(),
 		Policy:         classify,
 		Backoff: awsretry.BackoffFunc(func(n int, _ awsretry.Class, _ time.Duration) time.Duration {
+			if t.Jitter == nil {
+				return schedule.jittered(n, rand.Float64())
+			}
 			pause := schedule.pause(n)
 			if pause == 0 {
 				return 0
 			}
-			return min(max(jitter(pause), 0), pause)
+			return min(max(t.Jitter(pause), 0), pause)
 		}),
 		MaxRetryAfter: -1,
 		Quota:         awsretry.QuotaConfig{Capacity: -1},
 		Partition:     func(*http.Request) string { return "" }, // nothing is kept in one
 		NestedRetries: true,                                     // the policy says how often, and no header of the request
-		Prepare: func(req *http.Request, _ int) error {
+		Prepare: func(req *http.Request, number int) error {
 			setContentType(req, policy.RequestPolicy)
-			return throttle(req.Context(), limiter)
+			ctx, stop := untilCanceled(req)
+			defer stop()
+			err := throttle.wait(ctx)
+			if attempts, ok := ctx.Value(attemptsKey{}).(*int); ok && err == nil {
+				*attempts = number
+			}
+			return err
 		},
 		Observe: t.Observe,
 	}
@@ -184,8 +225,21 @@ func connectionFailed(err error) bool {
 		certificate *tls.CertificateVerificationError
 		record      tls.RecordHeaderError
 		alert       tls.AlertError
+		ech         *tls.ECHRejectionError
 	)
-	return errors.As(err, &op) || errors.As(err, &name) || errors.As(err, &certificate) || errors.As(err, &record) || errors.As(err, &alert)
+	return errors.As(err, &op) || errors.As(err, &name) || errors.As(err, &certificate) || errors.As(err, &record) || errors.As(err, &alert) ||
+		errors.As(err, &ech) || errors.Is(err, http.ErrSchemeMismatch) || handshakeFailed(err)
+}
+
+// handshakeFailed knows the complaints about a TLS handshake for which
+// crypto/tls has no type, such as a version that is too old.
+func handshakeFailed(err error) bool {
+	for ; err != nil; err = errors.Unwrap(err) {
+		if strings.HasPrefix(err.Error(), "tls: ") {
+			return true
+		}
+	}
+	return false
 }
 
 // setContentType changes req, which must not be the caller's.
@@ -199,52 +253,4 @@ func setContentType(req *http.Request, policy *RequestPolicy) {
 	case req.Header.Get("Content-Type") == "":
 		req.Header.Set("Content-Type", defaultContentType)
 	}
-}
-
-// newLimiter returns nil where there is no throttling.
-func newLimiter(policy *ThrottlePolicy) *rate.Limiter {
-	if policy == nil || policy.MaxReceivesPerSecond == nil {
-		return nil
-	}
-	return rate.NewLimiter(rate.Limit(*policy.MaxReceivesPerSecond), 1)
-}
-
-// throttle waits until an attempt may be made. A wait that would end after ctx's deadline is not begun.
-func throttle(ctx context.Context, limiter *rate.Limiter) error {
-	if limiter == nil {
-		return nil
-	}
-	err := limiter.Wait(ctx)
-	switch cause := context.Cause(ctx); {
-	case err == nil:
-		return nil
-	case cause == nil:
-		return &throttleError{awsretry.StopDeadline, context.DeadlineExceeded}
-	case errors.Is(cause, ctx.Err()):
-		return &throttleError{awsretry.StopCanceled, cause}
-	default:
-		return &throttleError{awsretry.StopCanceled, fmt.Errorf("%w: %w", ctx.Err(), cause)}
-	}
-}
-
-// A throttleError ends a delivery that waited for its turn.
-type throttleError struct {
-	stop awsretry.Stop
-	err  error
-}
-
-func (e *throttleError) Error() string {
-	return "delivery: throttlePolicy.maxReceivesPerSecond left no time: " + e.err.Error()
-}
-
-func (e *throttleError) Unwrap() error { return e.err }
-
-// withStop gives the error of a delivery that the throttle ended the throttle's reason.
-func withStop(err error) error {
-	var throttled *throttleError
-	var gaveUp *awsretry.Error
-	if errors.As(err, &throttled) && errors.As(err, &gaveUp) {
-		gaveUp.Stop = throttled.stop
-	}
-	return err
 }

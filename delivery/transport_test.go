@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"net"
@@ -138,19 +139,21 @@ func TestWhatIsRetried(t *testing.T) {
 		err     error
 		retried bool
 	}{
-		"no connection":         {errRefused, true},
-		"reset":                 {&net.OpError{Op: "read", Err: errors.New("connection reset by peer")}, true},
-		"EOF":                   {io.ErrUnexpectedEOF, true},
-		"time-out":              {timeout, true},
-		"no such name":          {&net.OpError{Op: "dial", Err: &net.DNSError{IsNotFound: true}}, true},
-		"no such name, alone":   {&net.DNSError{IsNotFound: true}, true},
-		"certificate":           {&tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}, true},
-		"no TLS":                {tls.RecordHeaderError{Msg: "first record does not look like a TLS handshake"}, true},
-		"alert":                 {&net.OpError{Op: "remote error", Err: tls.AlertError(40)}, true},
-		"a scheme of no use":    {errors.New("unsupported protocol scheme \"gopher\""), false},
-		"a header of no use":    {errors.New("net/http: invalid header field name"), false},
-		"a body of wrong size":  {errors.New("http: ContentLength=5 with Body length 4"), false},
-		"the body's own reader": {nil, false},
+		"no connection":                    {errRefused, true},
+		"reset":                            {&net.OpError{Op: "read", Err: errors.New("connection reset by peer")}, true},
+		"EOF":                              {io.ErrUnexpectedEOF, true},
+		"time-out":                         {timeout, true},
+		"no such name":                     {&net.OpError{Op: "dial", Err: &net.DNSError{IsNotFound: true}}, true},
+		"no such name, alone":              {&net.DNSError{IsNotFound: true}, true},
+		"certificate":                      {&tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}, true},
+		"no TLS":                           {tls.RecordHeaderError{Msg: "first record does not look like a TLS handshake"}, true},
+		"alert":                            {&net.OpError{Op: "remote error", Err: tls.AlertError(40)}, true},
+		"a version of TLS that is too old": {fmt.Errorf("handshake: %w", errors.New("tls: server selected unsupported protocol version 301")), true},
+		"HTTP on the port for HTTPS":       {http.ErrSchemeMismatch, true},
+		"a scheme of no use":               {errors.New("unsupported protocol scheme \"gopher\""), false},
+		"a header of no use":               {errors.New("net/http: invalid header field name"), false},
+		"a body of wrong size":             {errors.New("http: ContentLength=5 with Body length 4"), false},
+		"the body's own reader":            {nil, false},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			calls := 0
@@ -164,7 +167,7 @@ func TestWhatIsRetried(t *testing.T) {
 			req := post(t, "http://a.example/", "x")
 			if test.err == nil {
 				test.err = errors.New("disk error")
-				req.Body, req.GetBody = io.NopCloser(io.MultiReader(strings.NewReader("x"), restOf{failing{test.err}})), nil
+				req.Body, req.GetBody = io.NopCloser(io.MultiReader(strings.NewReader("x"), failing{test.err})), nil
 			}
 			_, err := (&Transport{Base: base}).RoundTrip(req)
 			if again := calls > 1; again != test.retried {
@@ -256,9 +259,9 @@ func TestJitter(t *testing.T) {
 		})
 		return pauses
 	}
-	full := run(nil)
-	if lo, hi := slices.Min(full), slices.Max(full); lo < 0 || lo > 3*time.Second || hi < 7*time.Second || hi > 10*time.Second {
-		t.Errorf("the default's pauses are %v to %v; full jitter of 10 s was wanted", lo, hi)
+	spread := run(nil)
+	if lo, hi := slices.Min(spread), slices.Max(spread); lo < 10*time.Second || lo > 10300*time.Millisecond || hi < 10700*time.Millisecond || hi > 11*time.Second {
+		t.Errorf("the default's pauses are %v to %v, want 10 s, which is minDelayTarget, to 11 s", lo, hi)
 	}
 	for name, test := range map[string]struct {
 		jitter awsretry.Jitter
@@ -337,6 +340,9 @@ func TestSenselessTransports(t *testing.T) {
 			t.Errorf("%s: got %v, the body closed %d times", name, resp, body.closed.Load())
 		}
 		for _, err := range []error{err, test.tr.Validate()} {
+			if text := fmt.Sprint(err); strings.Count(text, "delivery: ") != 1 || strings.Contains(text, "awsretry: ") {
+				t.Errorf("%s: got %q, want a single package's name in it", name, text)
+			}
 			for _, want := range test.want {
 				if err == nil || !strings.HasPrefix(err.Error(), "delivery: Transport") || !strings.Contains(err.Error(), want) {
 					t.Errorf("%s: got %v, want %q in it", name, err, want)

@@ -1,11 +1,11 @@
 package delivery
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 )
 
 // The limits of Amazon SNS, "Message delivery retries".
@@ -37,41 +37,45 @@ func contentTypes(raw bool) []string {
 	}
 }
 
-// Validate returns an error for every attribute that is out of its limits, joined, each with the attribute's name
-// in the JSON, its value and the limit. raw says whether the subscription has raw message delivery on: without it,
-// headerContentType may be application/json or text/plain; with it, also text/css, text/csv, text/html, text/xml,
-// application/atom+xml, application/octet-stream, application/soap+xml, application/x-www-form-urlencoded,
-// application/xhtml+xml or application/xml. A nil policy is the default one, which is valid.
-func (p *Policy) Validate(raw bool) error {
-	if p == nil {
-		return nil
-	}
-	return errors.Join(p.limits(), p.RequestPolicy.contentType("requestPolicy", raw))
-}
+// Validate returns an error for every attribute that is out of its limits,
+// joined, each with the attribute's name in the JSON, its value and the limit.
+//
+// raw says whether the subscription has raw message delivery on. Without it,
+// headerContentType may be application/json or text/plain. With it, it may also
+// be text/css, text/csv, text/html, text/xml, application/atom+xml,
+// application/octet-stream, application/soap+xml,
+// application/x-www-form-urlencoded, application/xhtml+xml or application/xml.
+// Parameters, as in text/plain; charset=UTF-8, are allowed.
+//
+// A nil policy is the default one, which is valid.
+func (p *Policy) Validate(raw bool) error { return named("delivery: ", p.faults(raw)...) }
 
-// Validate is [Policy.Validate] for a topic's policy, whose content type may be application/json or text/plain.
+// Validate is [Policy.Validate] for a topic's policy, whose content type may be
+// application/json or text/plain.
 func (t *TopicPolicy) Validate() error {
 	if t == nil || t.HTTP == nil {
 		return nil
 	}
-	return errors.Join(t.limits(), t.HTTP.DefaultRequestPolicy.contentType("http.defaultRequestPolicy", false))
+	h := t.HTTP
+	return named("delivery: ", append(h.DefaultHealthyRetryPolicy.limits("http.defaultHealthyRetryPolicy"),
+		h.DefaultThrottlePolicy.limits("http.defaultThrottlePolicy"),
+		h.DefaultRequestPolicy.contentType("http.defaultRequestPolicy", false))...)
 }
 
-// limits judges everything but the content type.
-func (p *Policy) limits() error {
-	return errors.Join(p.HealthyRetryPolicy.limits("healthyRetryPolicy"), p.ThrottlePolicy.limits("throttlePolicy"))
-}
-
-// limits judges everything but the content type.
-func (t *TopicPolicy) limits() error {
-	if t.HTTP == nil {
+// faults lists what Validate finds; some of the errors may be nil.
+func (p *Policy) faults(raw bool) []error {
+	if p == nil {
 		return nil
 	}
-	return errors.Join(t.HTTP.DefaultHealthyRetryPolicy.limits("http.defaultHealthyRetryPolicy"),
-		t.HTTP.DefaultThrottlePolicy.limits("http.defaultThrottlePolicy"))
+	return append(p.limits(), p.RequestPolicy.contentType("requestPolicy", raw))
 }
 
-func (r *RetryPolicy) limits(path string) error {
+// limits judges everything but the content type.
+func (p *Policy) limits() []error {
+	return append(p.HealthyRetryPolicy.limits("healthyRetryPolicy"), p.ThrottlePolicy.limits("throttlePolicy"))
+}
+
+func (r *RetryPolicy) limits(path string) []error {
 	if r == nil {
 		return nil
 	}
@@ -126,7 +130,7 @@ func (r *RetryPolicy) limits(path string) error {
 			errs = append(errs, outOfLimits(path+": the sum of the pauses", fmt.Sprintf("%v s", total.Seconds()), "at most 3600 s"))
 		}
 	}
-	return errors.Join(errs...)
+	return errs
 }
 
 func (t *ThrottlePolicy) limits(path string) error {
@@ -137,16 +141,25 @@ func (t *ThrottlePolicy) limits(path string) error {
 }
 
 func (r *RequestPolicy) contentType(path string, raw bool) error {
-	if r == nil || r.HeaderContentType == "" || slices.Contains(contentTypes(raw), r.HeaderContentType) {
+	if r == nil || r.HeaderContentType == "" {
+		return nil
+	}
+	name, parameters, _ := strings.Cut(r.HeaderContentType, ";")
+	name = strings.TrimRight(name, " \t")
+	switch {
+	case !slices.Contains(contentTypes(raw), name):
+	case strings.ContainsFunc(parameters, unicode.IsControl): // no header can hold it
+		return outOfLimits(path+".headerContentType", quote(r.HeaderContentType), name+" without control characters after it")
+	default:
 		return nil
 	}
 	limit := "one of " + strings.Join(contentTypes(raw), ", ")
-	if !raw && slices.Contains(contentTypes(true), r.HeaderContentType) {
+	if !raw && slices.Contains(contentTypes(true), name) {
 		limit += " where raw message delivery is off"
 	}
 	return outOfLimits(path+".headerContentType", quote(r.HeaderContentType), limit)
 }
 
 func outOfLimits(attribute string, value any, limit string) error {
-	return fmt.Errorf("delivery: %s is %v; it must be %s", attribute, value, limit)
+	return fmt.Errorf("%s is %v; it must be %s", attribute, value, limit)
 }

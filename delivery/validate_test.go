@@ -21,9 +21,13 @@ func TestInvalidPolicies(t *testing.T) {
 		{`null`, []string{"the policy is null", "an object"}},
 		{`[]`, []string{"the policy is an array", "an object"}},
 		{`"x"`, []string{`the policy is "x"`, "an object"}},
-		{`{"throttlePolicy":null}`, []string{"throttlePolicy is null", "an object"}},
 		{`{"throttlePolicy":[{}]}`, []string{"throttlePolicy is an array", "an object"}},
 		{`{"sicklyRetryPolicy":{}}`, []string{`"sicklyRetryPolicy" is not an attribute`, "healthyRetryPolicy, requestPolicy, throttlePolicy"}},
+		{`{"sicklyRetryPolicy":{"numRetries":1}}`, []string{`"sicklyRetryPolicy" is not an attribute`}},
+		{`{"sicklyRetryPolicy":null,"sicklyRetryPolicy":null}`, []string{"sicklyRetryPolicy stands twice"}},
+		{`{"guaranteed":true}`, []string{`"guaranteed" is not an attribute`}},
+		{`{"guaranteed":null}`, []string{`"guaranteed" is not an attribute`}},
+		{byteOrderMark + byteOrderMark + `{}`, []string{"not JSON"}},
 		{`{"HealthyRetryPolicy":{}}`, []string{`"HealthyRetryPolicy" is not an attribute`}},
 		{`{"http":{}}`, []string{`"http" is not an attribute`}},
 		{retry(`"numretries":1`), []string{`"healthyRetryPolicy.numretries" is not an attribute`, "numRetries"}},
@@ -82,15 +86,17 @@ func TestInvalidPolicies(t *testing.T) {
 
 func TestInvalidTopicPolicies(t *testing.T) {
 	for text, want := range map[string][]string{
-		`{"healthyRetryPolicy":{}}`:                                          {`"healthyRetryPolicy" is not an attribute`, "http"},
-		`{"http":null}`:                                                      {"http is null", "an object"},
-		`{"http":{},"http":{}}`:                                              {"http stands twice"},
-		`{"http":{"healthyRetryPolicy":{}}}`:                                 {`"http.healthyRetryPolicy" is not`, "defaultHealthyRetryPolicy"},
-		`{"http":{"disableSubscriptionOverrides":"true"}}`:                   {`http.disableSubscriptionOverrides is "true"`, "true or false"},
-		`{"http":{"disableSubscriptionOverrides":null}}`:                     {`http.disableSubscriptionOverrides is null`, "true or false"},
-		`{"http":{"defaultHealthyRetryPolicy":{"numRetries":101}}}`:          {"http.defaultHealthyRetryPolicy.numRetries is 101", "0 to 100"},
-		`{"http":{"defaultThrottlePolicy":{"maxReceivesPerSecond":0}}}`:      {"http.defaultThrottlePolicy.maxReceivesPerSecond is 0", "1 or more"},
-		`{"http":{"defaultRequestPolicy":{"headerContentType":["a","b"]}}} `: {"http.defaultRequestPolicy.headerContentType is an array"},
+		`{"healthyRetryPolicy":{}}`:                                                     {`"healthyRetryPolicy" is not an attribute`, "http"},
+		`{"http":{},"http":{}}`:                                                         {"http stands twice"},
+		`{"http":{"healthyRetryPolicy":{}}}`:                                            {`"http.healthyRetryPolicy" is not`, "defaultHealthyRetryPolicy"},
+		`{"http":{"disableSubscriptionOverrides":"true"}}`:                              {`http.disableSubscriptionOverrides is "true"`, "true or false"},
+		`{"http":{"disableSubscriptionOverrides":null}}`:                                {`http.disableSubscriptionOverrides is null`, "true or false"},
+		`{"http":{"defaultHealthyRetryPolicy":{"numRetries":101}}}`:                     {"http.defaultHealthyRetryPolicy.numRetries is 101", "0 to 100"},
+		`{"http":{"defaultThrottlePolicy":{"maxReceivesPerSecond":0}}}`:                 {"http.defaultThrottlePolicy.maxReceivesPerSecond is 0", "1 or more"},
+		`{"http":{"defaultRequestPolicy":{"headerContentType":["a","b"]}}} `:            {"http.defaultRequestPolicy.headerContentType is an array"},
+		`{"http":{"defaultRequestPolicy":{"headerContentType":"image/png"}}}`:           {`http.defaultRequestPolicy.headerContentType is "image/png"`, "application/json, text/plain"},
+		`{"http":{"defaultRequestPolicy":{"headerContentType":"text/css"}}}`:            {`headerContentType is "text/css"`, "where raw message delivery is off"},
+		`{"http":{"defaultRequestPolicy":{"headerContentType":"text/plain;\r\nX: y"}}}`: {`headerContentType is "text/plain;\r\nX: y"`, "control characters"},
 	} {
 		p, err := ParseTopic([]byte(text))
 		mustRefuse(t, text, p == nil, err, want)
@@ -145,7 +151,9 @@ func TestContentTypes(t *testing.T) {
 		"text/css": raw, "text/csv": raw, "text/html": raw, "text/xml": raw, "application/atom+xml": raw,
 		"application/octet-stream": raw, "application/soap+xml": raw, "application/x-www-form-urlencoded": raw,
 		"application/xhtml+xml": raw, "application/xml": raw,
-		"image/png": neither, "Application/JSON": neither, "text/plain; charset=UTF-8": neither, "text/plain\r\nX: y": neither,
+		"image/png": neither, "Application/JSON": neither, "text/plain\r\nX: y": neither,
+		"text/plain; charset=UTF-8": plain, "text/plain ;charset=UTF-8": plain, "text/plain;": plain, "application/json;x=\"y\"": plain, "text/css;charset=UTF-8": raw,
+		"image/png; charset=UTF-8": neither, "text/plain charset=UTF-8": neither, "": plain, "; charset=UTF-8": neither,
 	} {
 		p := &Policy{RequestPolicy: &RequestPolicy{HeaderContentType: contentType}}
 		topic := &TopicPolicy{HTTP: &TopicHTTPPolicy{DefaultRequestPolicy: p.RequestPolicy}}
@@ -161,7 +169,7 @@ func TestContentTypes(t *testing.T) {
 			if (test.err == nil) != test.ok {
 				t.Errorf("%s, %s: got %v", contentType, test.name, test.err)
 			}
-			if test.err != nil && (!strings.Contains(test.err.Error(), "equestPolicy.headerContentType is "+fmt.Sprintf("%q", contentType)) ||
+			if test.err != nil && (strings.Count(test.err.Error(), "delivery: ") != 1 || !strings.Contains(test.err.Error(), "equestPolicy.headerContentType is "+fmt.Sprintf("%q", contentType)) ||
 				!strings.Contains(test.err.Error(), "application/json")) {
 				t.Errorf("%s, %s: got %q, want the attribute, the value and what is allowed", contentType, test.name, test.err)
 			}

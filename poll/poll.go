@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"example.com/awsretry"
@@ -181,7 +182,7 @@ func (c Config) validate(check func(context.Context) (State, error)) error {
 		return fmt.Errorf("poll: Config.MaxAttempts is %d; it must be above 0, or 0 for no limit", c.MaxAttempts)
 	}
 	if err := (&awsretry.Transport{Backoff: c.Backoff}).Validate(); err != nil { // which knows the backoffs of its package
-		return fmt.Errorf("poll: Config.Backoff: %w", err)
+		return errors.New("poll: Config." + strings.TrimPrefix(err.Error(), "awsretry: Transport."))
 	}
 	return nil
 }

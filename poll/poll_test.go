@@ -3,6 +3,7 @@ package poll_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -318,11 +319,14 @@ func TestSenselessConfig(t *testing.T) {
 	}{
 		{poll.Config{}, nil, []string{"check is nil"}},
 		{poll.Config{MaxAttempts: -1}, check, []string{"Config.MaxAttempts is -1", "above 0"}},
-		{poll.Config{Backoff: awsretry.Exponential{Factor: math.NaN()}}, check, []string{"Config.Backoff", "Factor is NaN", "from 1 up"}},
-		{poll.Config{Backoff: awsretry.Exponential{Initial: -1}}, check, []string{"Config.Backoff", "Initial is -1ns"}},
+		{poll.Config{Backoff: awsretry.Exponential{Factor: math.NaN()}}, check, []string{"Config.Backoff.Factor is NaN", "from 1 up"}},
+		{poll.Config{Backoff: awsretry.Exponential{Initial: -1}}, check, []string{"Config.Backoff.Initial is -1ns"}},
 		{poll.Config{Backoff: awsretry.BackoffFunc(nil)}, check, []string{"Config.Backoff", "nil"}},
 	} {
 		err := poll.Until(t.Context(), test.config, test.check)
+		if text := fmt.Sprint(err); strings.Contains(text, "awsretry: ") {
+			t.Errorf("got %q, with the name of another package", text)
+		}
 		for _, want := range test.want {
 			if err == nil || !strings.HasPrefix(err.Error(), "poll: ") || !strings.Contains(err.Error(), want) {
 				t.Errorf("got %v, want %q in it", err, want)

@@ -2,8 +2,11 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -38,7 +41,8 @@ func newDeadLetterList(p process) *cobra.Command {
 		Use:   "list [flags] DIR",
 		Short: "List the dead letters in a folder, the oldest first",
 		Long: `Lists the dead letters in DIR, the oldest first: when the delivery failed for good, what was to be sent, and why it was
-given up. URLs are listed without their queries, which may be secret.
+given up. URLs are listed without their queries, which may be secret. A DIR that does not exist, as before its first letter,
+has none.
 
 Exit status: 0 success; 1 DIR cannot be read, or holds something else than dead letters; 2 wrong usage.`,
 		Example: `  awsretry deadletter list /var/lib/hooks
@@ -64,6 +68,9 @@ func (l *letterList) run(dir string) error {
 	l.palette = newPalette(l.process, l.stdout)
 	now := time.Now()
 	for letter, err := range delivery.List(dir) {
+		if errors.Is(err, fs.ErrNotExist) && letter.Name == "" {
+			break // the folder is made with the first letter
+		}
 		if err != nil && letter.Name == "" {
 			return failed(plainError(err))
 		}
@@ -94,7 +101,7 @@ func (l *letterList) print(letter delivery.Letter, broken error, now time.Time) 
 		_, err := fmt.Fprintf(l.stderr, "%s %s\n", newPalette(l.process, l.stderr).bad("✗"), oneLine(plainError(broken).Error()))
 		return err
 	case l.letters == 1:
-		if _, err := fmt.Fprintln(l.stdout, l.palette.faint(letterRow("FAILED AT (UTC)", "AGE", "METHOD", "STATUS", "ATTEMPTS", "REASON", "SIZE")+"URL")); err != nil {
+		if _, err := fmt.Fprintln(l.stdout, l.palette.faint(letterRow("FAILED AT (UTC)", "AGE", "METHOD", "STATUS", "ATTEMPTS", "REASON", "SIZE", "NAME")+"URL")); err != nil {
 			return err
 		}
 	}
@@ -103,7 +110,7 @@ func (l *letterList) print(letter delivery.Letter, broken error, now time.Time) 
 		status = strconv.Itoa(letter.Status)
 	}
 	line := letterRow(letter.Time.UTC().Format(time.DateTime), age(now.Sub(letter.Time)), oneLine(letter.Method), status,
-		grouped(letter.Attempts), oneLine(letter.Reason), size(letter.Size)) + oneLine(bareAddress(letter.URL))
+		grouped(letter.Attempts), oneLine(letter.Reason), size(letter.Size), oneLine(letter.Name)) + oneLine(bareAddress(letter.URL))
 	if letter.Err != "" {
 		line += "  " + l.palette.faint(oneLine(letter.Err))
 	}
@@ -112,9 +119,9 @@ func (l *letterList) print(letter delivery.Letter, broken error, now time.Time) 
 }
 
 // letterRow is a line up to its last column. The widths are fixed: a folder may hold any number of letters.
-func letterRow(at, age, method, status, attempts, reason, size string) string {
+func letterRow(at, age, method, status, attempts, reason, size, name string) string {
 	return strings.Join([]string{
-		left(at, len(time.DateTime)), right(age, 6), left(method, 6), left(status, 6), right(attempts, 8), left(reason, 12), right(size, 8), "",
+		left(at, len(time.DateTime)), right(age, 6), left(method, 6), left(status, 6), right(attempts, 8), left(reason, 12), right(size, 8), left(name, nameWidth), "",
 	}, "  ")
 }
 
@@ -144,12 +151,21 @@ func (l *letterList) sum(dir string) error {
 	case l.letters > 0:
 		text = fmt.Sprintf("\n%s, %s", count(l.letters, "dead letter"), size(l.bytes))
 	case l.broken == 0:
-		text = "No dead letters in " + oneLine(dir)
+		text = noLetters(dir)
 	default:
 		text = "No dead letters, but " + count(l.broken, "other file") + " in " + oneLine(dir)
 	}
 	_, err := fmt.Fprintln(l.stdout, text)
 	return err
+}
+
+// noLetters says that dir has none, and whether that is because it does not
+// exist: its name may be misspelled.
+func noLetters(dir string) string {
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return "No dead letters: " + oneLine(dir) + " does not exist"
+	}
+	return "No dead letters in " + oneLine(dir)
 }
 
 // plainError is err without the name of the package that it is from.

@@ -68,7 +68,7 @@ func TestDeadLetterListGolden(t *testing.T) {
 			if strings.Contains(got.stdout, "secret") || strings.Contains(got.stdout, "\x1b") {
 				t.Errorf("what may not be shown is:\n%s", got.stdout)
 			}
-			golden(t, c.golden, regexp.MustCompile(`-[0-9a-f]{16}\.letter`).ReplaceAllString(got.stdout, "-RANDOM.letter"))
+			golden(t, c.golden, regexp.MustCompile(`-[0-9a-f]{16}\.letter`).ReplaceAllString(got.stdout, "-RANDOM0123456789.letter"))
 		})
 	}
 }
@@ -113,7 +113,10 @@ func TestDeadLetterListOfOtherFiles(t *testing.T) {
 }
 
 func TestDeadLetterErrors(t *testing.T) {
-	none := filepath.Join(t.TempDir(), "none")
+	none, file := filepath.Join(t.TempDir(), "none"), filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		args   []string
 		status int
@@ -124,8 +127,10 @@ func TestDeadLetterErrors(t *testing.T) {
 		{[]string{"deadletter", "redrive"}, exitUsage, "DIR is missing"},
 		{[]string{"deadletter", "list", "a", "b"}, exitUsage, `"b" is one too many`},
 		{[]string{"deadletter", "redrive", "--attempt-timeout", "0", "a"}, exitUsage, "--attempt-timeout"},
-		{[]string{"deadletter", "list", none}, 1, "awsretry deadletter list: open " + none + ": no such file"},
-		{[]string{"deadletter", "redrive", none}, 1, "awsretry deadletter redrive: open " + none + ": no such file"},
+		{[]string{"deadletter", "list", file}, 1, "awsretry deadletter list: "},
+		{[]string{"deadletter", "redrive", file}, 1, "awsretry deadletter redrive: "},
+		{[]string{"deadletter", "redrive", "--limit", "0", "a"}, exitUsage, "--limit"},
+		{[]string{"deadletter", "redrive", "--max-failures", "-1", "a"}, exitUsage, "--max-failures"},
 		{[]string{"deadletter", "redrive", "--policy", none, "."}, 1, "none: no such file"},
 	} {
 		got := shell{}.run(t, c.args...)
@@ -145,6 +150,12 @@ func TestDeadLetterListOfNothing(t *testing.T) {
 	}
 	if got := (shell{}).run(t, "deadletter", "list", "--json", dir); got.status != 0 || got.stdout != "" {
 		t.Errorf("status %d, %q", got.status, got.stdout)
+	}
+	none := filepath.Join(dir, "none") // as before the first letter
+	for _, command := range []string{"list", "redrive"} {
+		if got := (shell{}).run(t, "deadletter", command, none); got.status != 0 || got.stdout != "No dead letters: "+none+" does not exist\n" || got.stderr != "" {
+			t.Errorf("%s: status %d, %q, %q", command, got.status, got.stdout, got.stderr)
+		}
 	}
 }
 

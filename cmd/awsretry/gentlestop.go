@@ -3,10 +3,31 @@ package main
 import (
 	"context"
 	"net/http"
+	"os"
+	"os/signal"
 	"sync"
+	"syscall"
 
 	"example.com/awsretry"
 )
+
+// gentleSignals ends ctx when the terminal goes away, and turns a write to a pipe
+// that nobody reads into an error: both would else end the process in the middle
+// of an attempt, or between a delivery and its bookkeeping. SIGPIPE cannot end
+// ctx, because connections raise it too.
+func gentleSignals(ctx context.Context) (hungUp context.Context, end func()) {
+	pipe := make(chan os.Signal, 1) // nobody receives from it
+	signal.Notify(pipe, syscall.SIGPIPE)
+	if signal.Ignored(syscall.SIGHUP) { // by nohup
+		return ctx, func() { signal.Stop(pipe) }
+	}
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP)
+	context.AfterFunc(ctx, stop) // a second one ends the process at once
+	return ctx, func() {
+		stop()
+		signal.Stop(pipe)
+	}
+}
 
 // A gentleStop ends requests between two attempts: an attempt that is under way when the stop is asked for comes to its own
 // end, a pause does not.

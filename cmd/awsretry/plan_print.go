@@ -33,7 +33,7 @@ func (pp *planPrinter) print() {
 	case len(p.functions) > 1:
 		pp.say("%s, by each backoff function (the policy's is %s)", count(n, "retry"), p.file.policy.HealthyRetryPolicy.BackoffFunction)
 	default:
-		pp.say("%s, %s of pauses at most: jitter shortens them", count(n, "retry"), span(p.total(0), 0))
+		pp.say("%s, %s of pauses without jitter", count(n, "retry"), span(p.total(0), 0))
 	}
 	for _, line := range pp.blocks() {
 		pp.say("%s", line)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -29,7 +30,7 @@ func readPolicy(path string, topic bool, stdin io.Reader) (policyFile, error) {
 	if path == "-" {
 		file.name = "standard input"
 	} else {
-		f, err := os.Open(path)
+		f, err := openRegular(path)
 		if err != nil {
 			return file, err
 		}
@@ -43,10 +44,25 @@ func readPolicy(path string, topic bool, stdin io.Reader) (policyFile, error) {
 	case len(data) > maxPolicySize:
 		return file, fmt.Errorf("%s has more than %s; no delivery policy is that long", file.name, count(maxPolicySize, "byte"))
 	}
+	data = bytes.TrimPrefix(data, []byte("\ufeff")) // a byte order mark, which is no part of line 1
 	if err := file.parse(data, topic || isTopic(data)); err != nil {
 		return file, policyFaults(file.name, data, err)
 	}
 	return file, nil
+}
+
+// openRegular opens a file that ends. Opening a FIFO alone may block for ever.
+func openRegular(path string) (*os.File, error) {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return nil, err
+	case info.IsDir():
+		return nil, fmt.Errorf("%s is a directory", path)
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is not a regular file; it must be one, or - for standard input", path)
+	}
+	return os.Open(path)
 }
 
 func (f *policyFile) parse(data []byte, topic bool) error {

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"time"
 
@@ -17,20 +19,27 @@ func newRedrive(p process) *cobra.Command {
 		Use:   "redrive [flags] DIR",
 		Short: "Send the dead letters in a folder again, the oldest first",
 		Long: `Sends the dead letters in DIR again, one after the other, the oldest first, and deletes each that is answered with a 2xx.
-A letter is sent once, or as often as the delivery policy of --policy says.
+A letter is sent once, or as often as the delivery policy of --policy says. It is reported when it is deleted, or stays. A
+DIR that does not exist, as before its first letter, has none.
 
 Ctrl-C lets the attempt under way come to its end, so that no letter is delivered and kept, and then stops; a second one
-stops at once.
+stops at once. The end of the terminal, or of what reads standard output, stops it in the same way.
 
-Exit status: 0 all letters were delivered; 22 some are left; 1 an error, an interruption, or something in DIR that is no dead
-letter; 2 wrong usage, and nothing was sent.`,
+Exit status: 0 all letters were delivered; 22 some are left, other than those beyond --limit; 1 an error, an interruption,
+or something in DIR that is no dead letter; 2 wrong usage, and nothing was sent.`,
 		Example: `  awsretry deadletter redrive /var/lib/hooks
+  awsretry deadletter redrive --dry-run /var/lib/hooks
+  awsretry deadletter redrive --limit 1 --max-failures 3 /var/lib/hooks
   awsretry deadletter redrive --policy policy.json --json /var/lib/hooks >>redrive.jsonl`,
 		Args: exactly("DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error { return r.run(cmd.Context(), args[0]) },
 	}
 	cmd.Flags().StringVar(&r.policy, "policy", "", "deliver by the policy in `FILE`, of a subscription or a topic (-: standard input)")
 	cmd.Flags().Var(&r.attemptTimeout, "attempt-timeout", "give up an attempt after this time (default 15s)")
+	r.limit.least, r.maxFailures.least = 1, 1
+	cmd.Flags().BoolVar(&r.dryRun, "dry-run", false, "say which letters would be sent, and send none")
+	cmd.Flags().Var(&r.limit, "limit", "send this many letters at most (default all)")
+	cmd.Flags().Var(&r.maxFailures, "max-failures", "stop when this many letters in a row were not delivered (default never)")
 	cmd.Flags().BoolVar(&r.json, "json", false, "print a JSON object for each letter, on a line of its own, and one for them all")
 	return cmd
 }
@@ -40,6 +49,9 @@ type redriveCommand struct {
 	process
 	policy         string
 	attemptTimeout period
+	dryRun         bool
+	limit          number
+	maxFailures    number
 	json           bool
 }
 
@@ -47,6 +59,11 @@ type redriveCommand struct {
 const attemptLimit = 15 * time.Second
 
 func (r *redriveCommand) run(ctx context.Context, dir string) error {
+	ctx, end := gentleSignals(ctx)
+	defer end()
+	ctx, stopRun := context.WithCancelCause(ctx)
+	defer stopRun(nil)
+
 	stop := newGentleStop()
 	base := http.DefaultTransport.(*http.Transport).Clone()
 	defer base.CloseIdleConnections()
@@ -54,19 +71,51 @@ func (r *redriveCommand) run(ctx context.Context, dir string) error {
 	if err != nil {
 		return failed(err)
 	}
-	letters := 0
+	if r.dryRun {
+		how = "dry run: none is sent"
+	}
+	letters, err := r.count(dir)
+	if err != nil {
+		return failed(plainError(err))
+	}
+	report := newRedriveReport(r.process, r.json, dir, letters, stopRun)
+	report.begin(how)
+	defer stop.follow(ctx, report.interrupted)()
+	courier := &courier{rt: rt, stop: stop, report: report}
+	redriver := &delivery.Redriver{
+		Base:        courier,
+		Limit:       r.limit.value,
+		MaxFailures: r.maxFailures.value,
+		DryRun:      r.dryRun,
+		Observe: func(result delivery.LetterResult) {
+			report.letter(result, courier.sent)
+			courier.sent = nil
+		},
+	}
+	done, err := redriver.Redrive(ctx, dir)
+	if errors.Is(err, fs.ErrNotExist) && done == (delivery.Redriven{}) {
+		err = nil // the folder is made with the first letter
+	}
+	return report.end(ctx, done, err)
+}
+
+// count is how many letters there are to send. A folder that does not exist has
+// none: it is made with the first letter.
+func (r *redriveCommand) count(dir string) (letters int, err error) {
 	for letter, err := range delivery.List(dir) {
-		if err == nil {
+		switch {
+		case err == nil:
 			letters++
-		} else if letter.Name == "" {
-			return failed(plainError(err))
+		case letter.Name == "" && errors.Is(err, fs.ErrNotExist):
+			return 0, nil
+		case letter.Name == "":
+			return 0, err
 		}
 	}
-	report := newRedriveReport(r.process, r.json, letters)
-	report.begin(dir, how)
-	defer stop.follow(ctx, report.interrupted)()
-	done, err := delivery.Redrive(ctx, dir, &courier{rt, stop, report})
-	return report.end(ctx, done, err)
+	if r.limit.value > 0 {
+		letters = min(letters, r.limit.value)
+	}
+	return letters, nil
 }
 
 // transport is what sends the letters, and how it does in words.
@@ -93,39 +142,45 @@ func (r *redriveCommand) transport(base http.RoundTripper) (http.RoundTripper, s
 		fmt.Sprintf("by %s: up to %s each, of %v at most", oneLine(file.name), count(retries+1, "attempt"), limit), nil
 }
 
-// A courier sends one letter after the other, for Redrive, and reports on each.
+// A courier sends one letter after the other, for a Redriver.
 type courier struct {
 	rt     http.RoundTripper
 	stop   *gentleStop
 	report *redriveReport
+	sent   *sending // the last letter's; nil where it was not sent
 }
 
-// A reportedError is why a letter was not delivered; it has been reported.
-type reportedError struct{ error }
+// A sending is what came of sending a letter.
+type sending struct {
+	last    awsretry.Attempt
+	stop    awsretry.Stop
+	err     string // where no answer came
+	elapsed time.Duration
+}
 
-func (e reportedError) Unwrap() error { return e.error }
-
-// RoundTrip implements http.RoundTripper. Every answer but a 2xx is an error.
+// RoundTrip implements http.RoundTripper.
 func (c *courier) RoundTrip(req *http.Request) (*http.Response, error) {
 	letter := req.Context()
 	ctx, cancel := c.stop.context(letter)
-	var last awsretry.Attempt
+	s := &sending{}
+	c.sent = s
 	observed := awsretry.WithObserver(ctx, func(a awsretry.Attempt) {
-		last = a
+		s.last = a
 		c.stop.attempted(a)
 		c.report.attempt(a)
 	})
 	start := time.Now()
 	resp, err := c.rt.RoundTrip(req.WithContext(observed))
-	if err == nil && resp.StatusCode/100 != 2 {
-		resp.Body.Close()
-		err = fmt.Errorf("answered %d %s", resp.StatusCode, http.StatusText(resp.StatusCode))
-	}
-	c.report.letter(req, last, err, time.Since(start))
+	s.elapsed, s.stop = time.Since(start), s.last.Stop
 	if err != nil {
 		cancel(nil)
-		return nil, reportedError{err}
+		why := err
+		if gaveUp := (*awsretry.Error)(nil); errors.As(err, &gaveUp) {
+			s.stop, why = gaveUp.Stop, gaveUp.Err
+		}
+		s.err = withoutQuery(why, req.URL)
+		return nil, err
 	}
-	context.AfterFunc(letter, func() { cancel(nil) }) // which Redrive ends when it has read what it wants of the answer
+	context.AfterFunc(letter, func() { cancel(nil) }) // which the Redriver ends when it has read what it wants of the answer
 	return resp, nil
 }

@@ -6,11 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
-	"time"
+	"syscall"
 
 	"example.com/awsretry"
 	"example.com/awsretry/delivery"
@@ -20,18 +20,21 @@ import (
 // A redriveReport tells what becomes of each letter: a line on standard output, and on a terminal a progress bar below it.
 type redriveReport struct {
 	process
+	dir     string
 	letters int // that are to be sent
 	out     *keptError
 	json    *json.Encoder // nil: for people
 	palette palette
+	stop    context.CancelCauseFunc // ends the run
 
 	mu     sync.Mutex // guards the fields below, and what is written: an interruption may come at any time
 	bar    *progressbar.ProgressBar
 	number int // of the letter, from 1
+	faults int // that are not an endpoint's
 }
 
-func newRedriveReport(p process, asJSON bool, letters int) *redriveReport {
-	r := &redriveReport{process: p, letters: letters, out: &keptError{Writer: p.stdout}, palette: newPalette(p, p.stdout)}
+func newRedriveReport(p process, asJSON bool, dir string, letters int, stop context.CancelCauseFunc) *redriveReport {
+	r := &redriveReport{process: p, dir: dir, letters: letters, out: &keptError{Writer: p.stdout}, palette: newPalette(p, p.stdout), stop: stop}
 	if asJSON {
 		r.json = json.NewEncoder(r.out)
 		r.json.SetEscapeHTML(false)
@@ -65,16 +68,30 @@ func redriveRow(number, method, status, attempts, elapsed string) string {
 	}, "  ")
 }
 
-const resultWidth = len("delivered")
+const (
+	resultWidth = len("delivered")
+	nameWidth   = len("20060102T150405.000000000Z-0123456789abcdef.letter")
+)
 
-func (r *redriveReport) begin(dir, how string) {
+// errOutputClosed stops the run: who reads the report has seen enough.
+var errOutputClosed = errors.New("standard output was closed")
+
+// written looks whether the report still has a reader. r.mu must be held.
+func (r *redriveReport) written() {
+	if errors.Is(r.out.err, syscall.EPIPE) {
+		r.stop(errOutputClosed)
+	}
+}
+
+func (r *redriveReport) begin(how string) {
 	if r.json != nil || r.letters == 0 {
 		return
 	}
-	fmt.Fprintf(r.out, "%s\n%s\n\n", r.palette.bold(count(r.letters, "dead letter")+" in "+oneLine(dir)), r.palette.faint(how))
-	fmt.Fprintln(r.out, r.palette.faint(redriveRow("#", "METHOD", "STATUS", "ATTEMPTS", "TIME")+left("RESULT", resultWidth)+"  URL"))
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	defer r.written()
+	fmt.Fprintf(r.out, "%s\n%s\n\n", r.palette.bold(count(r.letters, "dead letter")+" in "+oneLine(r.dir)), r.palette.faint(how))
+	fmt.Fprintln(r.out, r.palette.faint(redriveRow("#", "METHOD", "STATUS", "ATTEMPTS", "TIME")+left("RESULT", resultWidth)+"  "+left("NAME", nameWidth)+"  URL"))
 	if r.bar != nil {
 		r.bar.RenderBlank()
 	}
@@ -97,40 +114,61 @@ func (r *redriveReport) attempt(a awsretry.Attempt) {
 	}
 }
 
-// letter tells what came of a letter.
-func (r *redriveReport) letter(req *http.Request, last awsretry.Attempt, err error, elapsed time.Duration) {
+// letter tells what came of a letter, of which nothing more comes. sent is nil
+// where it was not sent.
+func (r *redriveReport) letter(result delivery.LetterResult, sent *sending) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.number++
+	defer r.written()
+	if result.Err != nil && (sent == nil || result.Result == delivery.Delivered) { // it is not the endpoint's
+		r.faults++
+		if r.json == nil {
+			r.above(r.stderr, newPalette(r.process, r.stderr).bad("✗")+" "+oneLine(filepath.Join(r.dir, result.Letter.Name)+": "+plainError(result.Err).Error()))
+		}
+	}
 	if r.json != nil {
-		r.json.Encode(newLetterRecord(req, last, err, elapsed))
+		r.json.Encode(newLetterRecord(result, sent))
 		return
 	}
-	result, paint := "delivered", r.palette.good
-	if err != nil {
-		result, paint = "kept", r.palette.bad
+	if result.Result == delivery.Broken {
+		return
 	}
-	attempts, answer, detail := last.Number, "-", ""
-	if attempts > 0 {
-		answer = status(last)
-		if err != nil {
-			detail = details(last)
-		}
-	} else if err != nil {
-		detail = withoutQuery(err, req.URL)
-	}
-	row := redriveRow(strconv.Itoa(r.number), oneLine(req.Method), answer, strconv.Itoa(attempts), brief(elapsed)) +
-		paint(left(result, resultWidth)) + "  " + bareURL(req.URL)
-	if detail != "" {
-		row += "  " + r.palette.faint(oneLine(detail))
-	}
-	r.above(r.out, row)
+	r.number++
+	r.above(r.out, r.row(result, sent))
 	if r.bar != nil {
 		r.bar.Describe("")
 		if r.number <= r.letters { // letters may have come since they were counted
 			r.bar.Add(1)
 		}
 	}
+}
+
+func (r *redriveReport) row(result delivery.LetterResult, sent *sending) string {
+	answer, attempts, elapsed, detail := "-", "-", "-", ""
+	if sent != nil {
+		attempts, elapsed = strconv.Itoa(sent.last.Number), brief(sent.elapsed)
+		detail = sent.err
+		if sent.last.Number > 0 {
+			answer = status(sent.last)
+			detail = details(sent.last)
+		}
+		if result.Result == delivery.Delivered {
+			detail = ""
+		}
+	}
+	paint := r.palette.bad
+	switch result.Result {
+	case delivery.Delivered:
+		paint = r.palette.good
+	case delivery.Unsent, delivery.Busy:
+		paint = r.palette.warn
+	}
+	row := redriveRow(strconv.Itoa(r.number), oneLine(result.Letter.Method), answer, attempts, elapsed) +
+		paint(left(string(result.Result), resultWidth)) + "  " + left(oneLine(result.Letter.Name), nameWidth) + "  " + oneLine(bareAddress(result.Letter.URL))
+	if detail != "" {
+		row += "  " + r.palette.faint(oneLine(detail))
+	}
+	return strings.TrimRight(row, " ")
 }
 
 // interrupted tells why it does not stop at once.
@@ -153,33 +191,38 @@ func (r *redriveReport) end(ctx context.Context, done delivery.Redriven, err err
 		r.bar.Clear()
 		r.bar = nil
 	}
-	faults, interrupted := 0, false
-	palette := newPalette(r.process, r.stderr)
+	interrupted, tooMany := false, false
 	for _, err := range errorsOf(err) {
-		var reported reportedError
 		switch {
 		case ctx.Err() != nil && errors.Is(err, context.Cause(ctx)):
 			interrupted = true
-		case !errors.As(err, &reported):
-			faults++
-			fmt.Fprintf(r.stderr, "%s %s\n", palette.bad("✗"), oneLine(plainError(err).Error()))
+		case errors.Is(err, delivery.ErrMaxFailures):
+			tooMany = true
+		case done == (delivery.Redriven{}): // the folder's; that of a letter has been reported
+			r.faults++
+			fmt.Fprintf(r.stderr, "%s %s\n", newPalette(r.process, r.stderr).bad("✗"), oneLine(plainError(err).Error()))
 		}
 	}
+	text := r.verdict(done, interrupted, tooMany)
 	if r.json != nil {
 		r.json.Encode(struct {
 			Delivered   int  `json:"delivered"`
 			Kept        int  `json:"kept"`
 			Broken      int  `json:"broken"`
 			Busy        int  `json:"busy"`
+			Unsent      int  `json:"unsent,omitempty"`   // by a dry run
+			TooMany     bool `json:"too_many,omitempty"` // failures in a row
 			Interrupted bool `json:"interrupted"`
-		}{done.Delivered, done.Kept, done.Broken, done.Busy, interrupted})
+		}{done.Delivered, done.Kept, done.Broken, done.Busy, done.Unsent, tooMany, interrupted})
 	} else {
-		r.verdict(done, faults, interrupted)
+		r.conclude(done, text, interrupted)
 	}
 	switch {
+	case errors.Is(r.out.err, syscall.EPIPE): // so that somebody is told all the same
+		return failed(fmt.Errorf("%w: %s", errOutputClosed, text))
 	case r.out.err != nil:
 		return failed(r.out.err)
-	case interrupted || faults > 0:
+	case interrupted || r.faults > 0:
 		return &failure{status: exitFailure}
 	case done.Kept+done.Busy > 0:
 		return &failure{status: exitHTTPError}
@@ -187,15 +230,12 @@ func (r *redriveReport) end(ctx context.Context, done delivery.Redriven, err err
 	return nil
 }
 
-// verdict is the last line.
-func (r *redriveReport) verdict(done delivery.Redriven, faults int, interrupted bool) {
-	if r.letters > 0 {
-		fmt.Fprintln(r.out)
-	} else if done == (delivery.Redriven{}) && faults == 0 {
-		fmt.Fprintln(r.out, "No dead letters")
-		return
-	}
+// verdict is what came of all letters in a line.
+func (r *redriveReport) verdict(done delivery.Redriven, interrupted, tooMany bool) string {
 	text := grouped(done.Delivered) + " delivered"
+	if done.Unsent > 0 {
+		text = "dry run: " + grouped(done.Unsent) + " would be sent"
+	}
 	for _, part := range []struct {
 		n    int
 		text string
@@ -208,17 +248,34 @@ func (r *redriveReport) verdict(done delivery.Redriven, faults int, interrupted 
 			text += ", " + grouped(part.n) + " " + part.text
 		}
 	}
-	if interrupted {
+	rest := r.letters - done.Delivered - done.Kept - done.Busy - done.Unsent
+	switch {
+	case interrupted:
 		text = "interrupted: " + text
-		if rest := r.letters - done.Delivered - done.Kept - done.Busy; rest > 0 {
-			text += ", " + grouped(rest) + " not sent"
-		}
+	case tooMany:
+		text = "too many failures in a row: " + text
+	default:
+		rest = 0
+	}
+	if rest > 0 {
+		text += ", " + grouped(rest) + " not sent"
+	}
+	return text
+}
+
+// conclude writes the last line.
+func (r *redriveReport) conclude(done delivery.Redriven, verdict string, interrupted bool) {
+	if r.letters > 0 {
+		fmt.Fprintln(r.out)
+	} else if done == (delivery.Redriven{}) && r.faults == 0 {
+		fmt.Fprintln(r.out, noLetters(r.dir))
+		return
 	}
 	mark := r.palette.good("✓")
-	if interrupted || faults > 0 || done.Kept+done.Busy > 0 {
+	if interrupted || r.faults > 0 || done.Kept+done.Busy > 0 {
 		mark = r.palette.bad("✗")
 	}
-	fmt.Fprintf(r.out, "%s %s\n", mark, r.palette.bold(text))
+	fmt.Fprintf(r.out, "%s %s\n", mark, r.palette.bold(verdict))
 }
 
 // errorsOf are the errors that were joined.
@@ -234,39 +291,37 @@ func errorsOf(err error) []error {
 
 // A letterRecord is what came of a letter, as JSON.
 type letterRecord struct {
-	Method    string  `json:"method"`
-	URL       string  `json:"url"`
-	Result    string  `json:"result"` // delivered or kept
-	Attempts  int     `json:"attempts"`
-	Status    int     `json:"status,omitempty"`
-	Code      string  `json:"code,omitempty"`
-	Error     string  `json:"error,omitempty"` // where there was no answer
-	Stop      string  `json:"stop,omitempty"`
-	ElapsedMS float64 `json:"elapsed_ms"`
+	Name      string          `json:"name"`
+	Method    string          `json:"method,omitempty"`
+	URL       string          `json:"url,omitempty"`
+	Result    delivery.Result `json:"result"`
+	Attempts  int             `json:"attempts"`
+	Status    int             `json:"status,omitempty"`
+	Code      string          `json:"code,omitempty"`
+	Error     string          `json:"error,omitempty"` // where there was no answer, or the fault is another's
+	Stop      string          `json:"stop,omitempty"`
+	ElapsedMS float64         `json:"elapsed_ms"`
 }
 
-func newLetterRecord(req *http.Request, last awsretry.Attempt, err error, elapsed time.Duration) letterRecord {
+func newLetterRecord(result delivery.LetterResult, sent *sending) letterRecord {
 	l := letterRecord{
-		Method:    req.Method,
-		URL:       bareURL(req.URL),
-		Result:    "delivered",
-		Attempts:  last.Number,
-		Code:      last.Code,
-		Stop:      string(last.Stop),
-		ElapsedMS: milliseconds(elapsed),
+		Name:   result.Letter.Name,
+		Method: result.Letter.Method,
+		URL:    bareAddress(result.Letter.URL),
+		Result: result.Result,
 	}
-	if last.Response != nil {
-		l.Status = last.Response.StatusCode
+	if result.Err != nil && (sent == nil || result.Result == delivery.Delivered) {
+		l.Error = plainError(result.Err).Error()
 	}
-	if err != nil {
-		l.Result = "kept"
-		var gaveUp *awsretry.Error
-		if errors.As(err, &gaveUp) {
-			l.Stop, err = string(gaveUp.Stop), gaveUp.Err
-		}
-		if last.Response == nil {
-			l.Error = withoutQuery(err, req.URL)
-		}
+	if sent == nil {
+		return l
+	}
+	l.Attempts, l.Code, l.Stop, l.ElapsedMS = sent.last.Number, sent.last.Code, string(sent.stop), milliseconds(sent.elapsed)
+	switch {
+	case sent.last.Response != nil:
+		l.Status = sent.last.Response.StatusCode
+	case l.Error == "":
+		l.Error = sent.err
 	}
 	return l
 }

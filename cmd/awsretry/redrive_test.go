@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -106,6 +107,7 @@ func TestRedriveGolden(t *testing.T) {
 		}
 		masked := strings.NewReplacer(strings.TrimPrefix(s.URL, "http://"), "HOST", dir, "DIR", policy, "POLICY").Replace(got.stdout)
 		masked = regexp.MustCompile(` +[\d.]+ m?s  (kept|delivered)`).ReplaceAllString(masked, "      TIME  $1")
+		masked = regexp.MustCompile(`\d{8}T\d{6}\.\d{9}Z-[0-9a-f]{16}\.letter`).ReplaceAllString(masked, "20000101T000000.000000000Z-RANDOM0123456789.letter")
 		masked = regexp.MustCompile(`"elapsed_ms":[\d.]+`).ReplaceAllString(masked, `"elapsed_ms":0`)
 		golden(t, golden1, masked)
 		if asJSON {
@@ -169,7 +171,7 @@ func TestRedriveOfOtherFiles(t *testing.T) {
 		t.Errorf("status %d, standard error %q, standard output\n%s", got.status, got.stderr, got.stdout)
 	}
 
-	if got := (shell{}).run(t, "deadletter", "redrive", t.TempDir()); got.status != 0 || got.stdout != "No dead letters\n" {
+	if got := (shell{}).run(t, "deadletter", "redrive", t.TempDir()); got.status != 0 || !strings.HasPrefix(got.stdout, "No dead letters in ") {
 		t.Errorf("status %d, %q; want 0, and that there are none", got.status, got.stdout)
 	}
 }
@@ -208,6 +210,135 @@ func TestRedriveWithoutOutput(t *testing.T) {
 	})
 	if status != 1 || stderr.String() != "awsretry deadletter redrive: no space left on device\n" || lettersIn(t, dir) != 0 {
 		t.Errorf("status %d, %q, %d letters left; want 1, the reason, and none", status, stderr.String(), lettersIn(t, dir))
+	}
+}
+
+func TestRedriveLimits(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		replies []reply
+		args    []string
+		status  int
+		sent    string
+		left    int
+		verdict string
+	}{
+		{"dry run", []reply{fine}, []string{"--dry-run"}, 0, "", 4, "✓ dry run: 4 would be sent\n"},
+		{"dry run with a limit", []reply{fine}, []string{"--dry-run", "--limit", "3"}, 0, "", 4, "✓ dry run: 3 would be sent\n"},
+		{"limit", []reply{fine}, []string{"--limit", "3"}, 0, "1 2 3", 1, "✓ 3 delivered\n"},
+		{"limit with a failure", []reply{forbidden, fine}, []string{"--limit", "2"}, exitHTTPError, "1 2", 3, "✗ 1 delivered, 1 kept\n"},
+		{"failures in a row", []reply{fine, forbidden}, []string{"--max-failures", "2"}, exitHTTPError, "1 2 3", 3,
+			"✗ too many failures in a row: 1 delivered, 2 kept, 1 not sent\n"},
+		{"failures that are not in a row", []reply{forbidden, fine, forbidden, fine}, []string{"--max-failures", "2"}, exitHTTPError, "1 2 3 4", 2,
+			"✗ 2 delivered, 2 kept\n"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s, dir := serve(t, c.replies...), t.TempDir()
+			for _, body := range []string{"1", "2", "3", "4"} {
+				bury(t, dir, s.URL+"/hook?key=secret", body, nil)
+			}
+			names := namesIn(t, dir)
+			got := shell{}.run(t, append([]string{"deadletter", "redrive", dir}, c.args...)...)
+			if got.status != c.status || got.stderr != "" || !strings.HasSuffix(got.stdout, "\n\n"+c.verdict) {
+				t.Errorf("status %d, %q, want %d and %q in the end:\n%s", got.status, got.stderr, c.status, c.verdict, got.stdout)
+			}
+			if sent := strings.Join(s.received(), " "); sent != c.sent || len(namesIn(t, dir)) != c.left {
+				t.Errorf("%q was sent and %d letters are left, want %q and %d", sent, len(namesIn(t, dir)), c.sent, c.left)
+			}
+			if !strings.Contains(got.stdout, names[0]) || strings.Contains(got.stdout, names[3]) != (strings.Contains(c.sent, "4") || c.name == "dry run") || strings.Contains(got.stdout, "secret") {
+				t.Errorf("the names are not those of the letters:\n%s", got.stdout)
+			}
+		})
+	}
+}
+
+func namesIn(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		names = append(names, file.Name())
+	}
+	return names
+}
+
+// With --json there is a line for every file, with its name, and the sum.
+func TestRedriveJSONNamesEveryFile(t *testing.T) {
+	s, dir := serve(t, fine), t.TempDir()
+	bury(t, dir, s.URL, "1", nil)
+	if err := os.WriteFile(filepath.Join(dir, "README"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	names := namesIn(t, dir)
+	for _, c := range []struct {
+		args    []string
+		results string
+		sum     string
+	}{
+		{[]string{"--dry-run"}, "unsent broken", `{"delivered":0,"kept":0,"broken":1,"busy":0,"unsent":1,"interrupted":false}`},
+		{nil, "delivered broken", `{"delivered":1,"kept":0,"broken":1,"busy":0,"interrupted":false}`},
+	} {
+		got := shell{}.run(t, append([]string{"deadletter", "redrive", "--json", dir}, c.args...)...)
+		lines := strings.Split(strings.TrimSpace(got.stdout), "\n")
+		if got.status != 1 || got.stderr != "" || len(lines) != 3 || lines[2] != c.sum {
+			t.Fatalf("status %d, %q, want the sum %s:\n%s", got.status, got.stderr, c.sum, got.stdout)
+		}
+		for i, want := range strings.Fields(c.results) {
+			var record struct{ Name, Result, Error string }
+			if err := json.Unmarshal([]byte(lines[i]), &record); err != nil || record.Name != names[i] || record.Result != want || (record.Error != "") != (want == "broken") {
+				t.Errorf("%s: %v, want %s of %s", lines[i], err, want, names[i])
+			}
+		}
+	}
+}
+
+// A closingWriter is a pipe whose reader goes away after some lines.
+type closingWriter struct {
+	lines int
+	text  strings.Builder
+}
+
+func (w *closingWriter) Write(p []byte) (int, error) {
+	w.lines -= bytes.Count(p, []byte("\n"))
+	if w.lines < 0 {
+		return 0, &os.PathError{Op: "write", Path: "|1", Err: syscall.EPIPE}
+	}
+	return w.text.Write(p)
+}
+
+// When nobody reads the report any more, nothing more is sent, and what was delivered is gone.
+func TestRedriveWithoutReader(t *testing.T) {
+	for lines, c := range []struct {
+		sent string
+		left int
+	}{
+		4: {"1", 2}, // the first row is not read
+		5: {"1 2", 1},
+		6: {"1 2 3", 0},
+	} {
+		if lines < 4 {
+			c.left = 3 // the header is not read
+		}
+		s, dir := serve(t, fine), t.TempDir()
+		for _, body := range []string{"1", "2", "3"} {
+			bury(t, dir, s.URL, body, nil)
+		}
+		var stderr bytes.Buffer
+		status := run(t.Context(), []string{"deadletter", "redrive", dir}, process{
+			stdin:      strings.NewReader(""),
+			stdout:     &closingWriter{lines: lines},
+			stderr:     &stderr,
+			getenv:     func(string) string { return "" },
+			isTerminal: func(io.Writer) bool { return false },
+		})
+		if sent := strings.Join(s.received(), " "); status != 1 || sent != c.sent || lettersIn(t, dir) != c.left {
+			t.Errorf("%d lines: status %d, %q sent, %d left; want 1, %q and %d", lines, status, sent, lettersIn(t, dir), c.sent, c.left)
+		}
+		if want := fmt.Sprintf("standard output was closed: interrupted: %d delivered", 3-c.left); lines < 6 && !strings.Contains(stderr.String(), want) {
+			t.Errorf("%d lines: %q does not say %q", lines, stderr.String(), want)
+		}
 	}
 }
 

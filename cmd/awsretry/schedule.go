@@ -17,8 +17,8 @@ func newSchedule(p process) *cobra.Command {
 		Use:   "schedule [flags] POLICY.json",
 		Short: "Print, and draw, when a delivery policy retries",
 		Long: `Prints the phases of an Amazon SNS delivery policy, every pause between its attempts, and the time that has passed by then;
-and draws the pauses, where a file is named for that. The pauses are printed without jitter, so they are the longest that
-there can be. POLICY.json is the policy of a subscription or of a topic; - is standard input.
+and draws the pauses, where a file is named for that. The pauses are printed without jitter, which moves each by up to a
+tenth. POLICY.json is the policy of a subscription or of a topic, also as Amazon SNS returns it; - is standard input.
 
 Exit status: 0 success; 1 the policy is not valid, or a file cannot be read or written; 2 wrong usage.`,
 		Example: `  awsretry schedule policy.json

@@ -153,6 +153,8 @@ func TestScheduleErrors(t *testing.T) {
 		{"no such file", "", []string{filepath.Join(folder, "none.json")}, 1, []string{"none.json", "no such file"}},
 		{"folder", "", []string{folder}, 1, []string{"is a directory"}},
 		{"too long", "", []string{long}, 1, []string{"long.json has more than 1,048,576 bytes"}},
+		{"device", "", []string{os.DevNull}, 1, []string{os.DevNull + " is not a regular file", "- for standard input"}},
+		{"syntax after a byte order mark", "\ufeff{,}", []string{"-"}, 1, []string{"standard input:1:2: not JSON"}},
 		{"empty", "", []string{"-"}, 1, []string{"standard input:1:1: not JSON"}},
 		{"syntax", "{\n  \"healthyRetryPolicy\": {\"numRetries\": 3,}\n}", []string{"-"}, 1, []string{"standard input:2:42: not JSON: invalid character '}'"}},
 		{"one fault", `{"healthyRetryPolicy": {"numRetries": 101}}`, []string{"-"}, 1,
@@ -408,6 +410,19 @@ func TestScheduleHelp(t *testing.T) {
 			if !strings.Contains(got.stdout, want) {
 				t.Errorf("%q prints %q without %q", c.args, got.stdout, want)
 			}
+		}
+	}
+}
+
+// A policy that Amazon SNS returned, in a file that an editor on Windows saved.
+func TestSchedulePolicyFromAmazon(t *testing.T) {
+	for _, text := range []string{
+		`{"healthyRetryPolicy": {"numRetries": 4}, "sicklyRetryPolicy": null, "throttlePolicy": null, "guaranteed": false}`,
+		`{"http": {"defaultHealthyRetryPolicy": {"numRetries": 4}, "defaultThrottlePolicy": null, "defaultRequestPolicy": {"headerContentType": "text/plain; charset=UTF-8"}}}`,
+	} {
+		got := shell{stdin: strings.NewReader("\ufeff" + text)}.run(t, "schedule", "-")
+		if got.status != 0 || !strings.Contains(got.stdout, "4 retries") {
+			t.Errorf("%s: status %d, %s%s", text, got.status, got.stderr, got.stdout)
 		}
 	}
 }

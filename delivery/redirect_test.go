@@ -1,0 +1,74 @@
+package delivery
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+)
+
+// Under an http.Client a redirect is what it is without one: a delivery that
+// failed. It is not followed, and its letter arrives where it was sent to once
+// that endpoint takes it.
+func TestRedirectsAreNotFollowed(t *testing.T) {
+	for _, status := range []int{301, 302, 303, 307, 308} {
+		for _, told := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%d/%t", status, told), func(t *testing.T) {
+				var moved atomic.Bool
+				moved.Store(true)
+				var arrived []string
+				server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+					if moved.Load() && req.URL.Path == "/old" {
+						http.Redirect(w, req, "/new", status)
+						return
+					}
+					body, _ := io.ReadAll(req.Body)
+					arrived = append(arrived, req.Method+" "+req.URL.Path+" "+string(body))
+				}))
+				defer server.Close()
+				dir := t.TempDir()
+				client := &http.Client{Transport: &Transport{DeadLetter: DirQueue(dir), Base: server.Client().Transport}}
+				if told {
+					client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+				}
+				resp, err := client.Post(server.URL+"/old", "text/plain", strings.NewReader("hello"))
+				if told {
+					if err != nil {
+						t.Fatal(err)
+					}
+					if resp.StatusCode != status || resp.Header.Get("Location") != "/new" {
+						t.Errorf("got %d to %q", resp.StatusCode, resp.Header.Get("Location"))
+					}
+					resp.Body.Close()
+				} else if !errors.Is(err, ErrRedirect) || !strings.Contains(err.Error(), fmt.Sprint(status)) || strings.Count(err.Error(), "delivery: ") != 1 {
+					t.Errorf("got %v", err)
+				}
+				if len(arrived) > 0 || len(entries(t, dir)) != 1 {
+					t.Errorf("%q arrived, and there are %d letters; want nothing and one", arrived, len(entries(t, dir)))
+				}
+
+				moved.Store(false)
+				done, err := Redrive(t.Context(), dir, &Transport{Base: server.Client().Transport})
+				if done != (Redriven{Delivered: 1}) || err != nil || len(arrived) != 1 || arrived[0] != "POST /old hello" {
+					t.Errorf("got %+v, %v; %q arrived", done, err, arrived)
+				}
+			})
+		}
+	}
+}
+
+// The request that is refused has its body closed.
+func TestRefusedRedirectClosesTheBody(t *testing.T) {
+	body := &countedBody{Reader: strings.NewReader("x")}
+	req := post(t, "http://a.example/", "x")
+	req.Body, req.Response = body, &http.Response{StatusCode: 307}
+	end := answering(200)
+	resp, err := (&Transport{Base: end}).RoundTrip(req)
+	if resp != nil || !errors.Is(err, ErrRedirect) || body.closed.Load() != 1 || len(end.asked) > 0 {
+		t.Errorf("got %v, %v; the body was closed %d times, %d attempts", resp, err, body.closed.Load(), len(end.asked))
+	}
+}
