@@ -3,6 +3,7 @@ package awsretry_test
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -398,6 +399,40 @@ func TestManyAtOnce(t *testing.T) {
 					t.Errorf("%d attempts were observed", n)
 				}
 			})
+		}
+	}
+}
+
+// TestSchemeMismatch: http.Client's own error for https spoken to an http server
+// is found.
+func TestSchemeMismatch(t *testing.T) {
+	srv := serve(t, "HTTP/1.1", func(http.ResponseWriter, *http.Request) {})
+	client := &http.Client{Transport: &awsretry.Transport{Base: srv.base}}
+	_, err := client.Get(strings.Replace(srv.url, "http:", "https:", 1))
+	if !errors.Is(err, http.ErrSchemeMismatch) || stopOf(nil, err) != awsretry.StopPermanent {
+		t.Error(err)
+	}
+}
+
+// TestCancelRequest: what the deprecated method ends is not begun again. It knows
+// no HTTP/2.
+func TestCancelRequest(t *testing.T) {
+	for _, protocol := range wires[:2] {
+		var sends atomic.Int32
+		arrived := make(chan bool, 9)
+		srv := serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
+			sends.Add(1)
+			arrived <- true
+			<-r.Context().Done()
+		})
+		req := srv.request(t, "GET", nil)
+		go func() {
+			<-arrived
+			srv.base.CancelRequest(req) //lint:ignore SA1019 it is what is tested
+		}()
+		resp, err := (&awsretry.Transport{Base: srv.base, Backoff: pauseOf(0)}).RoundTrip(req)
+		if err == nil || stopOf(resp, err) != awsretry.StopPermanent || sends.Load() != 1 {
+			t.Errorf("%s: %v, %v after %d attempts", protocol, resp, err, sends.Load())
 		}
 	}
 }
