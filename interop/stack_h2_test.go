@@ -51,11 +51,8 @@ func TestHTTP2Faults(t *testing.T) {
 			t.Run(c.name+", "+kind, func(t *testing.T) {
 				t.Parallel()
 				server := startFrames(t, c.early, c.steps)
-				pool := newPool(t)
-				pool.Protocols = new(http.Protocols)
-				pool.Protocols.SetUnencryptedHTTP2(true)
 				made := 0
-				transport := retrying(pool)
+				transport := retrying(unencryptedHTTP2Pool(t))
 				transport.Policy = c.policy
 				transport.Observe = func(awsretry.Attempt) { made++ }
 
