@@ -79,6 +79,10 @@ func stacks() map[string]stack {
 			t.Cleanup(h2.CloseIdleConnections)
 			return &http.Client{Transport: retrying(h2)}, server.URL
 		}},
+		"HTTP/3": {start: func(t *testing.T, service http.Handler) (*http.Client, string) {
+			server, h3 := startHTTP3(t, service)
+			return &http.Client{Transport: retrying(h3)}, server.url()
+		}},
 		"CONNECT proxy": {start: func(t *testing.T, service http.Handler) (*http.Client, string) {
 			server := start(t, service, func(s *httptest.Server) { s.StartTLS() })
 			proxy := start(t, http.HandlerFunc(tunnel), nil)
