@@ -70,21 +70,18 @@ func stacks() map[string]stack {
 			return &http.Client{Transport: retrying(trusting(t, server))}, server.URL
 		}},
 		"HTTP/2 without TLS": {start: func(t *testing.T, service http.Handler) (*http.Client, string) {
-			server := start(t, onlyHTTP2(t, service), func(s *httptest.Server) {
-				s.Config.Protocols = new(http.Protocols)
-				s.Config.Protocols.SetUnencryptedHTTP2(true)
-				s.Start()
-			})
-			pool := newPool(t)
-			pool.Protocols = new(http.Protocols)
-			pool.Protocols.SetUnencryptedHTTP2(true)
-			return &http.Client{Transport: retrying(pool)}, server.URL
+			server := start(t, onlyHTTP2(t, service), unencryptedHTTP2)
+			return &http.Client{Transport: retrying(unencryptedHTTP2Pool(t))}, server.URL
 		}},
 		"golang.org/x/net/http2": {start: func(t *testing.T, service http.Handler) (*http.Client, string) {
 			server := start(t, onlyHTTP2(t, service), func(s *httptest.Server) { s.EnableHTTP2 = true; s.StartTLS() })
 			h2 := &http2.Transport{TLSClientConfig: trusting(t, server).TLSClientConfig}
 			t.Cleanup(h2.CloseIdleConnections)
 			return &http.Client{Transport: retrying(h2)}, server.URL
+		}},
+		"HTTP/3": {start: func(t *testing.T, service http.Handler) (*http.Client, string) {
+			server, h3 := startHTTP3(t, service)
+			return &http.Client{Transport: retrying(h3)}, server.url()
 		}},
 		"CONNECT proxy": {start: func(t *testing.T, service http.Handler) (*http.Client, string) {
 			server := start(t, service, func(s *httptest.Server) { s.StartTLS() })
@@ -126,6 +123,20 @@ func start(t testing.TB, handler http.Handler, begin func(*httptest.Server)) *ht
 func newPool(t testing.TB) *http.Transport {
 	pool := &http.Transport{ForceAttemptHTTP2: true}
 	t.Cleanup(pool.CloseIdleConnections)
+	return pool
+}
+
+// unencryptedHTTP2 starts a server that speaks HTTP/2 alone, without TLS.
+func unencryptedHTTP2(s *httptest.Server) {
+	s.Config.Protocols = new(http.Protocols)
+	s.Config.Protocols.SetUnencryptedHTTP2(true)
+	s.Start()
+}
+
+func unencryptedHTTP2Pool(t testing.TB) *http.Transport {
+	pool := newPool(t)
+	pool.Protocols = new(http.Protocols)
+	pool.Protocols.SetUnencryptedHTTP2(true)
 	return pool
 }
 

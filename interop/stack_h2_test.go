@@ -39,6 +39,7 @@ func TestHTTP2Faults(t *testing.T) {
 		{name: "GOAWAY over the request, and answered", steps: []func(*h2Stream){func(s *h2Stream) { s.goAway(s.id, http2.ErrCodeNo); ok(s) }}, bytes: 1, stream: 1},
 		{name: "GOAWAY ENHANCE_YOUR_CALM", steps: []func(*h2Stream){func(s *h2Stream) { s.goAway(0, http2.ErrCodeEnhanceYourCalm); s.hangUp() }, ok}, bytes: 2, stream: 2, newConns: 1},
 		{name: "REFUSED_STREAM", steps: []func(*h2Stream){func(s *h2Stream) { s.reset(http2.ErrCodeRefusedStream) }, ok}, bytes: 1, stream: 1},
+		{name: "REFUSED_STREAM before the body", early: true, steps: []func(*h2Stream){func(s *h2Stream) { s.reset(http2.ErrCodeRefusedStream) }, ok}, bytes: 1, stream: 1},
 		{name: "REFUSED_STREAM of a POST that must not be made twice", policy: awsretry.IdempotentOnly(nil), steps: []func(*h2Stream){func(s *h2Stream) { s.reset(http2.ErrCodeRefusedStream) }, ok}, bytes: 1, stream: 1},
 		{name: "GOAWAY before a POST that must not be made twice", policy: awsretry.IdempotentOnly(nil), steps: []func(*h2Stream){func(s *h2Stream) { s.goAway(s.id-2, http2.ErrCodeNo) }, ok}, bytes: 1, stream: 1, newConns: 1},
 		{name: "INTERNAL_ERROR", steps: []func(*h2Stream){func(s *h2Stream) { s.reset(http2.ErrCodeInternal) }, func(s *h2Stream) { s.reset(http2.ErrCodeInternal) }, ok}, bytes: 3, stream: 3, newConns: 2},
@@ -51,11 +52,8 @@ func TestHTTP2Faults(t *testing.T) {
 			t.Run(c.name+", "+kind, func(t *testing.T) {
 				t.Parallel()
 				server := startFrames(t, c.early, c.steps)
-				pool := newPool(t)
-				pool.Protocols = new(http.Protocols)
-				pool.Protocols.SetUnencryptedHTTP2(true)
 				made := 0
-				transport := retrying(pool)
+				transport := retrying(unencryptedHTTP2Pool(t))
 				transport.Policy = c.policy
 				transport.Observe = func(awsretry.Attempt) { made++ }
 
@@ -83,6 +81,11 @@ func TestHTTP2Faults(t *testing.T) {
 				}
 				if made != attempts {
 					t.Errorf("%d attempts, want %d", made, attempts)
+				}
+				// What the server says that it did not process costs nothing.
+				host := server.listener.Addr().String()
+				if state, ok := transport.State(host); attempts == 1 && (!ok || state.Tokens != 500) {
+					t.Errorf("%d tokens are left of 500", state.Tokens)
 				}
 				bodies, conns := server.seen()
 				if want := max(c.streams, len(c.steps)); len(bodies) != want {
