@@ -19,8 +19,8 @@ import (
 //     kept, and a retry sends that, then the rest.
 //
 // In the last two the caller's reader is closed once: when the call is over and
-// its last copy is closed, or when the call has failed. A Base that never closes
-// its copies therefore delays nothing.
+// its last copy is closed or at its end, or when the call has failed. A Base that
+// never closes its copies therefore delays nothing.
 //
 // The zero Body has no request. A Body is used by one goroutine; its copies are
 // read and closed by others.

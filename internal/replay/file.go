@@ -77,7 +77,7 @@ func (f *file) release(failed bool) {
 	f.mu.Lock()
 	f.over = true
 	s, _ := f.current.(*section)
-	toClose := (failed || s == nil || s.closed) && f.mayClose()
+	toClose := (failed || s == nil || s.closed || s.ended) && f.mayClose()
 	f.mu.Unlock()
 	if toClose {
 		f.ReadCloser.Close()
@@ -87,8 +87,11 @@ func (f *file) release(failed bool) {
 // A section is one attempt's view of a file.
 type section struct {
 	*io.SectionReader
-	file   *file
-	closed bool // guarded by file.mu
+	file *file
+
+	// The fields below are guarded by file.mu.
+	closed bool
+	ended  bool // all of it was read
 }
 
 func (s *section) Read(p []byte) (int, error) {
@@ -96,8 +99,20 @@ func (s *section) Read(p []byte) (int, error) {
 	if err != nil {
 		at, _ := s.Seek(0, io.SeekCurrent)
 		err = s.note(at, err)
+		if s.end() {
+			s.file.ReadCloser.Close()
+		}
 	}
 	return n, err
+}
+
+// end notes that all was read, and reports whether the caller's body is to be
+// closed.
+func (s *section) end() (toClose bool) {
+	s.file.mu.Lock()
+	defer s.file.mu.Unlock()
+	s.ended = true
+	return s.file.over && s.file.current == any(s) && s.file.mayClose()
 }
 
 func (s *section) ReadAt(p []byte, off int64) (int, error) {

@@ -200,12 +200,11 @@ func (s *stream) finish(failed bool) (toClose bool) {
 	defer s.mu.Unlock()
 	s.over = true
 	c, _ := s.current.(*copied)
-	toClose = (failed || c == nil || c.closed) && s.mayClose()
 	if c != nil {
-		c.frozen = c.frozen || toClose
+		c.frozen = c.frozen || failed
 		s.letGo(c)
 	}
-	return toClose
+	return (failed || c == nil || c.closed || s.end != nil) && s.mayClose()
 }
 
 // letGo forgets what was kept, if c, the newest copy, has read it and no other
@@ -236,13 +235,22 @@ func (s *stream) read(c *copied, n int) {
 	s.reading = done
 	go func() {
 		n, err, panicked := readOnce(s.ReadCloser, buf)
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.kept = s.kept[:len(s.kept)+n]
-		s.end, s.panic = err, panicked
-		s.reading = nil
+		if s.endRead(n, err, panicked) {
+			s.ReadCloser.Close()
+		}
 		close(done)
 	}()
+}
+
+// endRead keeps what a Read brought, and reports whether the caller's reader is
+// to be closed.
+func (s *stream) endRead(n int, err error, panicked any) (toClose bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.kept = s.kept[:len(s.kept)+n]
+	s.end, s.panic = err, panicked
+	s.reading = nil
+	return s.over && err != nil && s.mayClose()
 }
 
 // readOnce turns a panic of the caller's reader into a value: it is the Read of
@@ -372,18 +380,24 @@ func (c *copied) empty(kept int) bool {
 
 // readThrough reads the caller's reader where nothing need be kept.
 func (c *copied) readThrough(p []byte) (int, error) {
-	s := c.stream
-	n, err := s.ReadCloser.Read(p)
-	if err == nil {
-		return n, nil
+	n, err := c.stream.ReadCloser.Read(p)
+	if err != nil && c.meetEnd(err) {
+		c.stream.ReadCloser.Close()
 	}
+	return n, err
+}
+
+// meetEnd reports whether the caller's reader, which ended with err, is to be
+// closed.
+func (c *copied) meetEnd(err error) (toClose bool) {
+	s := c.stream
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.end = err
 	if err == io.EOF && c.trailer != nil {
 		maps.Copy(c.trailer, s.trailer)
 	}
-	return n, err
+	return s.over && s.mayClose()
 }
 
 // Close ends a Read that is under way. It closes the caller's body too where no

@@ -181,11 +181,36 @@ func TestGetBodyOfAStream(t *testing.T) {
 		t.Errorf("the next attempt read %q, %v", got, err)
 	}
 	b.Release(false)
-	if _, err := next.GetBody(); err != errFrozen || source.closes != 0 {
-		t.Errorf("after the call: %v; closed %d times", err, source.closes)
+	if _, err := next.GetBody(); err != errFrozen {
+		t.Errorf("after the call: %v", err)
 	}
 	if next.Body.Close(); source.closes != 1 {
 		t.Errorf("closed %d times", source.closes)
+	}
+}
+
+// After the call the caller's body is closed by the last copy's Close, or at its
+// end where Base never closes it.
+func TestCloseAfterTheCall(t *testing.T) {
+	for _, limit := range []int64{100, 0} {
+		for _, before := range []int{0, 2, 5, 6} { // bytes read during the call; 6: and the end
+			for _, closes := range []bool{true, false} {
+				b, out, source := streamed(t, strings.NewReader("hello"), limit)
+				io.CopyN(io.Discard, out.Body, int64(before))
+				b.Release(false)
+				if want := before / 6; source.closes != want {
+					t.Errorf("limit %d, %d bytes read: closed %d times by the call, want %d", limit, before, source.closes, want)
+				}
+				if closes {
+					out.Body.Close()
+				} else if _, err := io.Copy(io.Discard, out.Body); err != nil {
+					t.Error(err)
+				}
+				if source.closes != 1 {
+					t.Errorf("limit %d, %d bytes read, then closed %v: closed %d times", limit, before, closes, source.closes)
+				}
+			}
+		}
 	}
 }
 
