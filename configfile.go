@@ -92,7 +92,7 @@ func (f sharedFile) parse(text, name string) (profileSettings, error) {
 
 // readConfigFile returns the file's text, "" where there is no such file.
 func readConfigFile(path string) (string, error) {
-	info, err := os.Stat(path)
+	file, size, err := openRegular(path)
 	// ENOTDIR: a HOME of /dev/null, as daemons have it, makes for a path that leads through a file.
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return "", nil
@@ -100,17 +100,10 @@ func readConfigFile(path string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("awsretry: %w", err)
 	}
-	if !info.Mode().IsRegular() && !isNullDevice(info) { // opening a named pipe would wait for its writer
-		return "", fmt.Errorf("awsretry: %w", &fs.PathError{Op: "open", Path: path, Err: notRegularError(info.Mode())})
-	}
-	file, err := os.Open(path)
-	if err != nil {
-		return "", fmt.Errorf("awsretry: %w", err)
-	}
 	defer file.Close()
 
 	var text strings.Builder
-	text.Grow(int(min(info.Size(), maxConfigFileSize)))
+	text.Grow(int(min(size, maxConfigFileSize)))
 	n, err := io.Copy(&text, io.LimitReader(file, maxConfigFileSize+1))
 	switch {
 	case err != nil:
@@ -121,27 +114,35 @@ func readConfigFile(path string) (string, error) {
 	return text.String(), nil
 }
 
+// openRegular opens a regular file or the null device. Nothing else is opened: a named pipe would wait for its writer.
+func openRegular(path string) (file *os.File, size int64, err error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, 0, err
+	}
+	if !info.Mode().IsRegular() && !isNullDevice(info) {
+		fault := errors.New("it is " + kindOf(info.Mode()) + "; a config or credentials file must be a regular file")
+		return nil, 0, &fs.PathError{Op: "open", Path: path, Err: fault}
+	}
+	file, err = os.Open(path)
+	return file, info.Size(), err
+}
+
 func isNullDevice(info fs.FileInfo) bool {
 	null, err := os.Stat(os.DevNull)
 	return err == nil && os.SameFile(info, null)
 }
 
-// A notRegularError is the mode of something that is read neither as a config nor as a credentials file.
-type notRegularError fs.FileMode
-
-func (e notRegularError) Error() string {
-	kind := "a special file"
-	switch mode := fs.FileMode(e); {
+func kindOf(mode fs.FileMode) string {
+	switch {
 	case mode.IsDir():
-		kind = "a directory"
+		return "a directory"
 	case mode&fs.ModeNamedPipe != 0:
-		kind = "a pipe"
+		return "a pipe"
 	case mode&fs.ModeSocket != 0:
-		kind = "a socket"
-	case mode&fs.ModeDevice != 0:
-		kind = "a device"
+		return "a socket"
 	}
-	return "it is " + kind + "; a config or credentials file must be a regular file"
+	return "a device"
 }
 
 // A profileSection is what stands under one spelling of the chosen profile's header, merged where that stands twice.
