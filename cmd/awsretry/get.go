@@ -19,7 +19,11 @@ func newGet(p process) *cobra.Command {
 		Short: "Send a request, retry it, and print each attempt as it happens",
 		Long: `Sends one request, retries it by the rules of the AWS SDKs, and prints each attempt on standard error as it happens:
 its status or error, what that means for a retry, the time it took, the tokens left in the retry token bucket, the pause
-before the next attempt or why there is none, and the AWS error code. The body goes to standard output.
+before the next attempt or why there is none, and the AWS error code.
+
+The body goes to standard output; a terminal gets it without control characters, which a server could steer it with. The file
+of --output is replaced by the body of a success, in one step where the system can do that. It is never touched by a failure:
+where an HTTP error is left after the retries, its body goes to standard output. A device or a pipe gets either.
 
 The settings come from the flags, else from the environment and the shared AWS config file (see awsretry config).
 
@@ -39,10 +43,11 @@ Exit status: 0 success; 22 an HTTP error that is left after the retries; 2 wrong
 	}
 	g.data = new(string)
 	request, retries := flagSet(), flagSet()
-	request.StringVarP(&g.method, "method", "X", "", "`METHOD` of the request (default GET, with --data POST)")
+	g.method.kind, g.output.kind = "METHOD", "FILE"
+	request.VarP(&g.method, "method", "X", "method of the request (default GET, with --data POST)")
 	request.StringArrayVarP(&g.headers, "header", "H", nil, "a header, `\"NAME: VALUE\"`; may be repeated")
 	request.StringVarP(g.data, "data", "d", "", "`BODY` of the request; @FILE reads a file, @- standard input")
-	request.StringVarP(&g.output, "output", "o", "", "write the answer's body to `FILE`, which is replaced when the body is whole")
+	request.VarP(&g.output, "output", "o", "write the body to this file, which is replaced when the body of a success is whole")
 	request.BoolVar(&g.json, "json", false, "print a JSON object for each attempt, on a line of its own")
 	request.Var(&g.timeout, "timeout", "give up after this time, pauses and body included (default none)")
 	g.settings.register(retries)
@@ -53,7 +58,7 @@ Exit status: 0 success; 22 an HTTP error that is left after the retries; 2 wrong
 // A getCommand sends one request.
 type getCommand struct {
 	process
-	method, output string
+	method, output word
 	headers        []string
 	data           *string // nil: no body
 	json           bool
@@ -66,8 +71,6 @@ type endedError struct{ reason, err error }
 
 func (e *endedError) Error() string   { return e.reason.Error() }
 func (e *endedError) Unwrap() []error { return []error{e.reason, e.err} }
-
-var errInterrupted = errors.New("interrupted")
 
 // run's errors are of usage until something is sent.
 func (g *getCommand) run(ctx context.Context, address string) error {
@@ -88,21 +91,6 @@ func (g *getCommand) run(ctx context.Context, address string) error {
 		ctx, cancel = context.WithTimeoutCause(ctx, limit, timedOut)
 		defer cancel()
 	}
-	req, err := newRequest(ctx, g.method, u, g.headers, g.data, g.stdin)
-	if err != nil {
-		return err
-	}
-	out, err := openOutput(g.output, g.stdout)
-	if err != nil {
-		if req.Body != nil {
-			req.Body.Close()
-		}
-		return fmt.Errorf("--output: %w", err)
-	}
-
-	report := newReport(g.process, transport, settings, req, g.json)
-	start := time.Now()
-	resp, err := transport.RoundTrip(req.WithContext(awsretry.WithObserver(ctx, report.observe)))
 	explain := func(err error) error {
 		switch {
 		case parent.Err() != nil:
@@ -112,26 +100,56 @@ func (g *getCommand) run(ctx context.Context, address string) error {
 		}
 		return err
 	}
+	req, err := newRequest(ctx, g.method.value, u, g.headers, g.data, g.stdin)
+	if err != nil {
+		return unsent(ctx, explain(err))
+	}
+	out, err := openOutput(ctx, g.output.value, g.stdout)
+	if err != nil {
+		if req.Body != nil {
+			req.Body.Close()
+		}
+		return unsent(ctx, explain(fmt.Errorf("--output: %w", err)))
+	}
+
+	for _, warning := range missingFiles(g.getenv) {
+		if g.json {
+			newJSON(g.stderr).Encode(struct {
+				Warning string `json:"warning"`
+			}{warning})
+		} else {
+			g.warn("get", warning)
+		}
+	}
+	report := newReport(g.process, transport, settings, req, g.json)
+	start := time.Now()
+	resp, err := transport.RoundTrip(req.WithContext(awsretry.WithObserver(ctx, report.observe)))
 	if err != nil {
 		out.abandon()
 		return report.noAnswer(explain(err), time.Since(start))
 	}
 	defer resp.Body.Close()
 	report.answer(resp, time.Since(start))
-	return g.writeBody(resp, out, report, explain)
+	return g.writeBody(ctx, resp, out, report, explain)
+}
+
+// unsent is err, before anything is sent: of usage, unless the request ended by then.
+func unsent(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return failed(err)
+	}
+	return err
 }
 
 // writeBody writes the body of the last answer, and gives the request's exit status.
-func (g *getCommand) writeBody(resp *http.Response, out *output, report *report, explain func(error) error) error {
-	screen := &lastByte{Writer: out, last: '\n'}
-	onScreen := out.file == nil && g.isTerminal(g.stdout) && g.isTerminal(g.stderr)
-	if onScreen && resp.ContentLength != 0 {
-		fmt.Fprintln(g.stderr)
+func (g *getCommand) writeBody(ctx context.Context, resp *http.Response, out *output, report *report, explain func(error) error) error {
+	success := report.last.Class == awsretry.Success
+	if !success && out.path != "" {
+		out.abandon()
+		out = &output{Writer: g.stdout}
+		report.notSaved(g.output.value)
 	}
-	size, err := io.Copy(screen, bodyReader{resp.Body})
-	if onScreen && screen.last != '\n' {
-		fmt.Fprintln(g.stderr)
-	}
+	size, err := g.copyBody(ctx, resp, out)
 	if err != nil {
 		out.abandon()
 	} else {
@@ -139,18 +157,44 @@ func (g *getCommand) writeBody(resp *http.Response, out *output, report *report,
 	}
 	without := ""
 	if out.path != "" {
-		without = ", and nothing was written to " + g.output
+		without = ", and nothing was written to " + g.output.value
 	}
 	var cut *bodyError
+	var left *leftError
 	switch {
 	case errors.As(err, &cut):
 		return report.bodyFault("the body was cut off after %s%s: %v", count(int(size), "byte"), without, explain(cut.error))
+	case errors.As(err, &left):
+		return report.bodyFault("%s could not be replaced: %v", g.output.value, left)
 	case err != nil:
-		return report.bodyFault("the body could not be written%s: %v", without, err)
+		return report.bodyFault("the body could not be written%s: %v", without, explain(err))
 	}
-	report.saved(g.output, size)
-	if report.last.Class != awsretry.Success {
+	if !success {
 		return &failure{status: exitHTTPError}
 	}
+	report.saved(g.output.value, size)
 	return nil
+}
+
+// copyBody copies the body, and returns how much there was of it. On a terminal it stands apart from what is said about it.
+func (g *getCommand) copyBody(ctx context.Context, resp *http.Response, out *output) (int64, error) {
+	var w io.Writer = out
+	if out.path == "" { // writing to a pipe may wait for whoever reads it
+		w = interruptibleWriter{ctx, w}
+	}
+	if !g.isTerminal(out.Writer) {
+		return io.Copy(w, bodyReader{resp.Body})
+	}
+	apart := out.file == nil && g.isTerminal(g.stderr)
+	if apart && resp.ContentLength != 0 {
+		fmt.Fprintln(g.stderr)
+	}
+	last := &lastByte{Writer: w, last: '\n'}
+	screen := newScreen(last)
+	size, err := io.Copy(screen, bodyReader{resp.Body})
+	err = errors.Join(err, screen.Close())
+	if apart && last.last != '\n' {
+		fmt.Fprintln(g.stderr)
+	}
+	return size, err
 }

@@ -24,6 +24,7 @@ type shell struct {
 	env       map[string]string
 	stdin     io.Reader
 	terminals []string // of "stdout", "stderr"
+	width     int      // of the terminals
 }
 
 func (s shell) run(t *testing.T, args ...string) ran {
@@ -56,6 +57,7 @@ func (s shell) runContext(t *testing.T, ctx context.Context, args ...string) ran
 			}
 			return false
 		},
+		width: func(io.Writer) int { return s.width },
 	})
 	return ran{status, stdout.String(), stderr.String()}
 }
