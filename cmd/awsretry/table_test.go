@@ -117,8 +117,12 @@ func TestTablesFit(t *testing.T) {
 		table func(line string) bool // is a line of a table
 	}{
 		{[]string{"config"}, func(string) bool { return true }},
-		{get("--max-attempts", "4", s.URL), func(line string) bool { return strings.HasPrefix(line, "  ") && !strings.Contains(line, "used up (see") }},
-		{[]string{"schedule", "--compare", policy}, func(line string) bool { return !strings.HasPrefix(line, "10 retries") && !strings.Contains(line, "policy.json") && !strings.HasPrefix(line, "Content") }},
+		{get("--max-attempts", "4", s.URL), func(line string) bool {
+			return strings.HasPrefix(line, "  ") && !strings.Contains(line, "used up (see")
+		}},
+		{[]string{"schedule", "--compare", policy}, func(line string) bool {
+			return !strings.HasPrefix(line, "10 retries") && !strings.Contains(line, "policy.json") && !strings.HasPrefix(line, "Content")
+		}},
 		{quick(), func(line string) bool { return !strings.Contains(line, ":") && !strings.Contains(line, "seed") }},
 	} {
 		for _, width := range []int{30, 40, 60, 80, 120} {
