@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"example.com/awsretry"
@@ -103,6 +106,13 @@ func (g *getCommand) run(ctx context.Context, address string) error {
 	req, err := newRequest(ctx, g.method.value, u, g.headers, g.data, g.stdin)
 	if err != nil {
 		return unsent(ctx, explain(err))
+	}
+	if g.output.value != "" {
+		// Without this, a closed standard error ends the process, and what is
+		// written of the file is left behind.
+		pipe := make(chan os.Signal, 1)
+		signal.Notify(pipe, syscall.SIGPIPE)
+		defer signal.Stop(pipe)
 	}
 	out, err := openOutput(ctx, g.output.value, g.stdout)
 	if err != nil {

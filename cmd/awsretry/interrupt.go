@@ -9,8 +9,9 @@ import (
 
 var errInterrupted = errors.New("interrupted")
 
-// await returns what f returns, or the cause of ctx if that ends first. Then f is left alone, since nothing ends a system
-// call that waits for a pipe or a terminal; the process is about to exit.
+// await returns what f returns, or the cause of ctx if that ends first. Then f
+// goes on: nothing ends a system call that waits for a pipe or a terminal, and
+// the process is about to exit.
 func await[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	type result struct {
 		value T
@@ -30,19 +31,21 @@ func await[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	}
 }
 
-// openWithin opens a file. Opening a named pipe waits for its other end, but not longer than ctx lasts.
+// openWithin opens a file. Opening a named pipe waits for its other end, but not
+// longer than ctx lasts.
 func openWithin(ctx context.Context, path string, flag int) (*os.File, error) {
 	return await(ctx, func() (*os.File, error) { return os.OpenFile(path, flag, 0) })
 }
 
-// A reader whose Read ends with its context, while the Read of what it reads from may go on. It must not be read from
-// again afterwards by anybody else.
+// An interruptibleReader ends a Read when its context ends. The Read of what it
+// reads from may then still be under way, so nobody else must read from that.
 type interruptibleReader struct {
 	ctx context.Context
 	io.Reader
 }
 
-// newInterruptibleReader replaces the context of a reader that already has one: ctx must be derived from that.
+// newInterruptibleReader returns a reader of r that ends with ctx. If r already
+// ends with a context, ctx must be derived from it.
 func newInterruptibleReader(ctx context.Context, r io.Reader) interruptibleReader {
 	if inner, ok := r.(interruptibleReader); ok {
 		r = inner.Reader
@@ -59,7 +62,7 @@ func (r interruptibleReader) Read(p []byte) (int, error) {
 	return copy(p, own), err
 }
 
-// An interruptibleWriter is the same for Write.
+// An interruptibleWriter ends a Write when its context ends.
 type interruptibleWriter struct {
 	ctx context.Context
 	io.Writer

@@ -3,8 +3,13 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -84,5 +89,69 @@ func TestOutputToPipe(t *testing.T) {
 		if text := <-read; text != answer.body || got.stdout != "" {
 			t.Errorf("the pipe brings %q, want %q: %+v", text, answer.body, got)
 		}
+	}
+}
+
+const childArgs = "AWSRETRY_TEST_ARGS"
+
+// TestChild is the command, for tests that need a process.
+func TestChild(t *testing.T) {
+	args, ok := os.LookupEnv(childArgs)
+	if !ok {
+		t.Skip("it is run by other tests")
+	}
+	os.Args = append([]string{"awsretry"}, strings.Split(args, "\n")...)
+	main()
+}
+
+func child(t *testing.T, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestChild$")
+	cmd.Env = append(os.Environ(), "HOME="+t.TempDir(), childArgs+"="+strings.Join(args, "\n"))
+	return cmd
+}
+
+func TestCtrlCWhileReading(t *testing.T) {
+	received := make(chan struct{})
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Body.Read(make([]byte, 1))
+		close(received)
+	}))
+	defer s.Close()
+	cmd := child(t, "get", "-d", "@-", s.URL)
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	io.WriteString(stdin, "some, and no more for now") // the other end stays open
+	<-received
+	cmd.Process.Signal(os.Interrupt)
+	cmd.Wait()
+	if status := cmd.ProcessState.ExitCode(); status != exitFailure || !strings.Contains(stderr.String(), "✗ interrupted after 1 attempt") {
+		t.Errorf("status %d, standard error\n%s", status, &stderr)
+	}
+}
+
+// As in get -o FILE URL 2>&1 | head -1: nothing is left behind.
+func TestOutputWithClosedStandardError(t *testing.T) {
+	folder := t.TempDir()
+	closed, stderr, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed.Close()
+	cmd := child(t, "get", "-o", filepath.Join(folder, "out"), serve(t, fine).URL)
+	cmd.Stderr = stderr
+	if err := cmd.Run(); err != nil {
+		t.Error(err)
+	}
+	stderr.Close()
+	files, _ := os.ReadDir(folder)
+	if len(files) != 1 || files[0].Name() != "out" {
+		t.Errorf("the folder holds %v", files)
 	}
 }

@@ -82,7 +82,7 @@ func TestSimulateErrors(t *testing.T) {
 		{[]string{"simulate", "flood"}, exitUsage, []string{"no such file", "brownout, herd, outage, step, throttle"}},
 		{[]string{"simulate", "--print", "flood"}, exitUsage, []string{`no ready scenario "flood"`}},
 		{[]string{"simulate", file}, exitUsage, []string{"bad.yaml", `[2:1] unknown field "client"`}},
-		{[]string{"simulate", folder}, exitUsage, []string{"no regular file"}},
+		{[]string{"simulate", folder}, exitUsage, []string{folder + " is not a regular file; it must be one"}},
 		{quick("--settings", "eager"), exitUsage, []string{`"eager"`, "none, naive, standard"}},
 		{quick("--settings", ""), exitUsage, []string{`--settings is ""; it must be a list such as none,standard`}},
 		{quick("--settings", "none,"), exitUsage, []string{`--settings is "none,"; it must be a list such as none,standard`}},
