@@ -48,7 +48,7 @@ func (f sharedFile) String() string {
 	return "~/.aws/credentials"
 }
 
-// headers are the sections that hold settings in such a file.
+// headers returns the headers of the sections that have settings.
 func (f sharedFile) headers() string {
 	if f.isConfig {
 		return "[default] or [profile NAME]"
@@ -80,7 +80,8 @@ func (f sharedFile) parse(text, name string) (profileSettings, error) {
 	section, anySection := f.findProfile(text, name)
 	switch {
 	case !anySection && !section.found && !isBlank(text):
-		return profileSettings{}, fmt.Errorf("awsretry: %s has no [SECTION]; every line but comments must follow one, such as %s", f.path, f.headers())
+		return profileSettings{}, fmt.Errorf("awsretry: %s has no [SECTION]; every line but comments must follow one, such as %s",
+			f.path, f.headers())
 	case !section.found:
 		return profileSettings{}, nil
 	case section.badLine != 0:
@@ -114,7 +115,8 @@ func readConfigFile(path string) (string, error) {
 	return text.String(), nil
 }
 
-// openRegular opens a regular file or the null device. Nothing else is opened: a named pipe would wait for its writer.
+// openRegular opens a regular file or the null device. Nothing else is opened:
+// a named pipe would wait for its writer.
 func openRegular(path string) (file *os.File, size int64, err error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -160,19 +162,23 @@ type property struct {
 	continuedAt int    // see setting
 }
 
-// findProfile returns the section of the named profile, and whether the text has any section. It looks at each line
-// once.
+// findProfile returns the section of the named profile, and whether the text
+// has any section. It looks at each line once.
 //
-// Sections, comments and indented lines are told apart here and not by ini.v1, because the rules of AWS differ: there a
-// comment inside a value wants white space of either kind before it, a line indented deeper than the property above
-// continues that whatever its value, a dot in a profile's name makes no child of another one, and a line that cannot be
-// read spoils its own profile only. Of indented lines the AWS CLI's reading is followed, which is Python's: one that has
-// no property of its section above it, or is indented no deeper than that, stands for itself.
+// Sections, comments and indented lines are told apart here and not by ini.v1,
+// because the rules of AWS differ: there a comment inside a value wants white
+// space of either kind before it, a line indented deeper than the property
+// above continues that whatever its value, a dot in a profile's name makes no
+// child of another one, and a line that cannot be read spoils its own profile
+// only. Of indented lines the AWS CLI's reading is followed, which is Python's:
+// one that has no property of its section above it, or is indented no deeper
+// than that, stands for itself.
 func (f sharedFile) findProfile(text, name string) (section profileSection, inSection bool) {
 	const noProperty = math.MaxInt
 	bare := profileSection{header: "[" + name + "]"}
 	worded := profileSection{header: "[profile " + name + "]"}
-	// chosen returns the chosen profile's section that the header names, nil where it names another one.
+	// chosen returns the chosen profile's section that the header names, nil
+	// where it names another one.
 	chosen := func(header string) *profileSection {
 		switch profile, word := parseHeader(header); {
 		case profile != name:
@@ -204,7 +210,8 @@ func (f sharedFile) findProfile(text, name string) (section profileSection, inSe
 				indentAbove = indent
 			}
 			if reason != "" {
-				// The settings below a header that lacks a bracket would go unnoticed.
+				// The settings below a header that lacks a bracket would go
+				// unnoticed.
 				if header, ok := brokenHeader(line); ok && chosen(header) != nil {
 					current = chosen(header)
 					current.open()
@@ -264,7 +271,7 @@ func parseHeader(header string) (name string, word bool) {
 	return header, word
 }
 
-// brokenHeader returns the header that a trimmed line seems meant to be, if it has one of the brackets and lacks the other.
+// brokenHeader returns the text of a header that lacks one of its brackets.
 func brokenHeader(line string) (header string, ok bool) {
 	line = cutComment(line)
 	header = strings.Trim(line, "[]")
@@ -305,7 +312,7 @@ func cutComment(value string) string {
 	return strings.TrimSpace(value)
 }
 
-// isBlank reports whether the text has nothing but comments.
+// isBlank reports whether the text has only comments and empty lines.
 func isBlank(text string) bool {
 	for _, line := range configLines(text) {
 		if line, _ := cutIndent(line); line != "" && line[0] != '#' && line[0] != ';' {

@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// What is no regular file is refused at once: opening a named pipe would wait for its writer.
+// Files that are not regular are refused at once. Opening a named pipe would
+// wait for its writer.
 func TestConfigFileThatIsNotRegular(t *testing.T) {
 	dir := t.TempDir()
 	pipe, socket := filepath.Join(dir, "pipe"), filepath.Join(dir, "socket")

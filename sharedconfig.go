@@ -75,14 +75,18 @@ func Load(src Source) (*Transport, error) {
 	return t, nil
 }
 
-// Resolve reads the settings by the rules of the AWS SDKs and Tools Reference Guide, "Retry behavior".
+// Resolve reads the settings by the rules of the AWS SDKs and Tools Reference
+// Guide, "Retry behavior".
 //
-// It is an error when a setting's value is not valid, unless a stronger source overrides it; when a profile other than
-// "default" is asked for and stands in neither file; when the profile holds a line that cannot be read, its header
-// included; and when a file exists but cannot be read, is no regular file, holds a NUL byte or UTF-16, has settings but
-// no section, or is larger than 16 MiB. The null device is read as an empty file. The error names the setting, its value, where it came
-// from and what is allowed; errors.Is finds the error of the file system. It never holds the text of a line that could
-// not be read, which may be a secret.
+// It is an error when a setting's value is not valid, unless a stronger source
+// overrides it; when a profile other than "default" is asked for and stands in
+// neither file; when the profile holds a line that cannot be read, its header
+// included; and when a file exists but cannot be read, is not a regular
+// file, has a NUL byte or is UTF-16, has settings but no section, or is larger
+// than 16 MiB. The null device is read as an empty file. The error names the setting,
+// its value, where it came from and what is allowed; errors.Is finds the error
+// of the file system. It never holds the text of a line that could not be read,
+// which may be a secret.
 func (src Source) Resolve() (Settings, error) {
 	env := src.environment()
 	config, credentials, err := src.readProfile(env)
@@ -104,9 +108,10 @@ func (src Source) Resolve() (Settings, error) {
 	return s, nil
 }
 
-// Files returns the paths of the config file and the credentials file that Resolve reads. A path is "" if it would be
-// in a home directory that is not known. Files does not check whether the files exist: Resolve reads one that does not
-// as an empty file, so a caller who wants to warn about a path that leads nowhere has to look.
+// Files returns the paths of the config file and the credentials file that
+// Resolve reads, whether they exist or not. A path is "" if it would be in a
+// home directory that is not known. A caller who wants to warn about a missing
+// file has to check for it, since Resolve reads it as an empty file.
 func (src Source) Files() (config, credentials string) {
 	configFile, credentialsFile := src.files(src.environment())
 	return configFile.path, credentialsFile.path

@@ -23,8 +23,8 @@ func newConfig(p process) *cobra.Command {
 AWS_NEW_RETRIES_2026), else the profile in the shared credentials file, else in the shared config file, else the default.
 
 The files are ~/.aws/config and ~/.aws/credentials, or those that AWS_CONFIG_FILE and AWS_SHARED_CREDENTIALS_FILE name. A
-value that is not allowed is an error that says where it stands; a variable that names a file which does not exist leads to a
-warning.`,
+value that is not allowed is an error that says where it stands; a variable that names a file which does not exist leads
+to a warning.`,
 		Example: `  awsretry config
   awsretry config --profile production
   AWS_RETRY_MODE=adaptive awsretry config --json`,

@@ -127,7 +127,7 @@ func TestConfigJSONIsJSON(t *testing.T) {
 	}
 }
 
-// What a variable names and is not there is read as nothing, which is not what anybody means: it is a warning.
+// A variable that names a file which does not exist leads to a warning.
 func TestMissingConfigFile(t *testing.T) {
 	folder := t.TempDir()
 	none := filepath.Join(folder, "none")
@@ -177,7 +177,7 @@ func TestMissingConfigFile(t *testing.T) {
 	}
 }
 
-// A file that makes no sense is an error of every command that reads it.
+// A config file that makes no sense is an error in every command that reads it.
 func TestConfigFileThatMakesNoSense(t *testing.T) {
 	folder := t.TempDir()
 	for name, c := range map[string]struct{ text, want string }{

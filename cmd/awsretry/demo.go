@@ -23,8 +23,8 @@ func newDemo(p process) *cobra.Command {
 what happens. It sends nothing anywhere else, takes about ten seconds, and ends with status 1 if anything
 did not go as it should.
 
-With --serve it sends nothing: it prints the URLs of the server, for awsretry get and for clients of your own, and serves
-them until Ctrl-C, but not longer than --for. Other machines cannot reach them.`,
+With --serve it sends nothing: it prints the URLs of the server, for awsretry get and for clients of your own, and
+serves them until Ctrl-C, but not longer than --for. Other machines cannot reach them.`,
 		Example: `  awsretry demo
   awsretry demo --serve --port 8080               and in another terminal:
   awsretry get http://127.0.0.1:8080/flaky`,

@@ -41,7 +41,7 @@ const (
 	uploadLimit = 1 << 20 // bytes of a /upload that the first request may bring
 )
 
-// demoPaths are those that show something without being told what the server does next.
+// demoPaths are the paths that --serve offers.
 var demoPaths = []struct{ path, about string }{
 	{"/flaky", "resets the connection, answers 503, and then 200; and so on"},
 	{"/busy", "throttles every other request, with status 400 and an error code"},
@@ -108,7 +108,8 @@ func (s *demoServer) add(u upload) {
 	s.uploads = append(s.uploads, u)
 }
 
-// flaky resets the first connection, answers the second request 503, and the third one well; and so on.
+// flaky resets the first connection, answers the second request 503 and the
+// third 200, and begins again.
 func (s *demoServer) flaky(w http.ResponseWriter, r *http.Request) {
 	switch s.count(r) % 3 {
 	case 1:

@@ -24,14 +24,18 @@ func newGet(p process) *cobra.Command {
 its status or error, what that means for a retry, the time it took, the tokens left in the retry token bucket, the pause
 before the next attempt or why there is none, and the AWS error code.
 
-The body goes to standard output; a terminal gets it without control characters, which a server could steer it with. The file
-of --output is replaced by the body of a success, in one step where the system can do that. It is never touched by a failure:
-where an HTTP error is left after the retries, its body goes to standard output. A device or a pipe gets either.
+The body goes to standard output. On a terminal, control characters in it are replaced, so that a server cannot send
+escape sequences; piped or with --output, the body is written as it is.
+
+The file of --output is replaced when the body of a success is complete, in one step if the system allows that. A
+failure that is left after the retries never changes it; the body of the failure goes to standard output, as without
+--output. A device or a pipe gets the body of either.
 
 The settings come from the flags, else from the environment and the shared AWS config file (see awsretry config).
 
 Exit status: 0 success; 22 an HTTP error that is left after the retries; 2 wrong usage, and nothing was sent; 1 anything else.`,
-		Example: `  awsretry get https://api.example.com/orders
+		Example: `  awsretry get http://127.0.0.1:8080/flaky                   with awsretry demo --serve --port 8080
+  awsretry get https://api.example.com/orders
   awsretry get --mode adaptive --max-attempts 8 --attempt-timeout 2s --timeout 1m https://api.example.com/orders
   awsretry get -X PUT -H 'Content-Type: application/json' -d @order.json https://api.example.com/orders/17
   awsretry get --base-delay 200ms --max-delay 5s -o orders.json https://api.example.com/orders
@@ -50,7 +54,7 @@ Exit status: 0 success; 22 an HTTP error that is left after the retries; 2 wrong
 	request.VarP(&g.method, "method", "X", "method of the request (default GET, with --data POST)")
 	request.StringArrayVarP(&g.headers, "header", "H", nil, "a header, `\"NAME: VALUE\"`; may be repeated")
 	request.StringVarP(g.data, "data", "d", "", "`BODY` of the request; @FILE reads a file, @- standard input")
-	request.VarP(&g.output, "output", "o", "write the body to this file, which is replaced when the body of a success is whole")
+	request.VarP(&g.output, "output", "o", "write the body to this file, which a success replaces when it is complete")
 	request.BoolVar(&g.json, "json", false, "print a JSON object for each attempt, on a line of its own")
 	request.Var(&g.timeout, "timeout", "give up after this time, pauses and body included (default none)")
 	g.settings.register(retries)
@@ -143,7 +147,8 @@ func (g *getCommand) run(ctx context.Context, address string) error {
 	return g.writeBody(ctx, resp, out, report, explain)
 }
 
-// unsent is err, before anything is sent: of usage, unless the request ended by then.
+// unsent returns err as a usage error, since nothing was sent, unless ctx has
+// ended.
 func unsent(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return failed(err)
@@ -151,8 +156,10 @@ func unsent(ctx context.Context, err error) error {
 	return err
 }
 
-// writeBody writes the body of the last answer, and gives the request's exit status.
-func (g *getCommand) writeBody(ctx context.Context, resp *http.Response, out *output, report *report, explain func(error) error) error {
+// writeBody writes the body of the last answer, and gives the request's exit
+// status.
+func (g *getCommand) writeBody(ctx context.Context, resp *http.Response, out *output, report *report,
+	explain func(error) error) error {
 	success := report.last.Class == awsretry.Success
 	if !success && out.path != "" {
 		out.abandon()
@@ -186,7 +193,8 @@ func (g *getCommand) writeBody(ctx context.Context, resp *http.Response, out *ou
 	return nil
 }
 
-// copyBody copies the body, and returns how much there was of it. On a terminal it stands apart from what is said about it.
+// copyBody copies the body and returns its length. On a terminal, empty lines
+// separate it from the report.
 func (g *getCommand) copyBody(ctx context.Context, resp *http.Response, out *output) (int64, error) {
 	var w io.Writer = out
 	if out.path == "" { // writing to a pipe may wait for whoever reads it

@@ -31,14 +31,14 @@ func await[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	}
 }
 
-// openWithin opens a file. Opening a named pipe waits for its other end, but not
-// longer than ctx lasts.
+// openWithin opens a file. Opening a named pipe waits for its other end, but
+// not longer than ctx lasts.
 func openWithin(ctx context.Context, path string, flag int) (*os.File, error) {
 	return await(ctx, func() (*os.File, error) { return os.OpenFile(path, flag, 0) })
 }
 
-// An interruptibleReader ends a Read when its context ends. The Read of what it
-// reads from may then still be under way, so nobody else must read from that.
+// An interruptibleReader ends a Read when its context ends. The underlying Read
+// may then still be under way, so nobody else must use the underlying reader.
 type interruptibleReader struct {
 	ctx context.Context
 	io.Reader

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A stuckReader has nothing to read and never ends, as a terminal at which nobody types.
+// A stuckReader blocks forever, like a terminal at which nobody types.
 type stuckReader struct{ began chan struct{} }
 
 func (r stuckReader) Read([]byte) (int, error) {
@@ -53,7 +53,7 @@ func TestTimeoutWhileReading(t *testing.T) {
 	}
 }
 
-// Neither does a reader of the body that stands still keep the first Ctrl-C from ending it.
+// The first Ctrl-C also ends a get whose standard output nobody reads.
 func TestInterruptedWhileWriting(t *testing.T) {
 	s := serve(t, fine)
 	ctx, cancel := context.WithCancel(t.Context())

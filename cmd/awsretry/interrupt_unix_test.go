@@ -17,7 +17,8 @@ import (
 	"time"
 )
 
-// newPipe makes a named pipe and sees to it that nobody is left waiting for its other end.
+// newPipe makes a named pipe. At the end of the test it wakes everybody who
+// still waits for the other end.
 func newPipe(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "pipe")
@@ -33,7 +34,8 @@ func newPipe(t *testing.T) string {
 	return path
 }
 
-// Opening a named pipe waits for its other end, and reading it for its writer; neither outlasts the first Ctrl-C.
+// Opening a named pipe waits for its other end, and reading it for its writer;
+// neither outlasts the first Ctrl-C.
 func TestInterruptedAtPipe(t *testing.T) {
 	s := serve(t, fine)
 	for _, c := range []struct {
@@ -136,7 +138,7 @@ func TestCtrlCWhileReading(t *testing.T) {
 	}
 }
 
-// As in get -o FILE URL 2>&1 | head -1: nothing is left behind.
+// As in get -o FILE URL 2>&1 | head -1: no temporary file remains.
 func TestOutputWithClosedStandardError(t *testing.T) {
 	folder := t.TempDir()
 	closed, stderr, err := os.Pipe()

@@ -21,8 +21,8 @@ type output struct {
 	rename func(from, to string) error // os.Rename, but for tests
 }
 
-// openOutput opens the file, "" or - for standard output. It changes nothing that is there yet. A named pipe's reader is
-// waited for as long as ctx lasts.
+// openOutput opens the file, "" or - for standard output, without changing what
+// exists. It waits for the reader of a named pipe until ctx ends.
 func openOutput(ctx context.Context, path string, stdout io.Writer) (*output, error) {
 	if path == "" || path == "-" {
 		return &output{Writer: stdout}, nil
@@ -50,8 +50,9 @@ func openOutput(ctx context.Context, path string, stdout io.Writer) (*output, er
 	return beside(path, info)
 }
 
-// beside opens a new file in path's folder, like the one that it replaces. Where there is one and the folder takes no new
-// files, the new one is in the folder for temporary files.
+// beside creates a file in path's folder, with the permissions of the file that
+// it will replace. If there is such a file and the folder is read-only, the new
+// file is in the folder for temporary files.
 func beside(path string, replaced fs.FileInfo) (*output, error) {
 	name := filepath.Join(filepath.Dir(path), ".awsretry-"+rand.Text()+".part")
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
@@ -71,7 +72,8 @@ func beside(path string, replaced fs.FileInfo) (*output, error) {
 	return o, nil
 }
 
-// A leftError is why a file could not be replaced, and where the new content is.
+// A leftError says why a file could not be replaced, and where the new content
+// is.
 type leftError struct {
 	err  error
 	part string
@@ -103,8 +105,8 @@ func (o *output) keep() error {
 	return nil
 }
 
-// overwrite writes the content of another file into one that is there, for where that cannot be replaced: it is mounted by
-// itself, as into a container, or its folder may not be changed.
+// overwrite copies a file into another that cannot be replaced: it is a mount
+// point, as in a container, or its folder is read-only.
 func overwrite(path, from string) error {
 	in, err := os.Open(from)
 	if err != nil {

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// A file that is mounted by itself, as into a container, cannot be replaced; it gets the body all the same.
+// A file that is a mount point, as in a container, cannot be replaced. It is
+// overwritten instead.
 func TestOutputToMountedFile(t *testing.T) {
 	folder := t.TempDir()
 	source, target := filepath.Join(folder, "source"), filepath.Join(folder, "target")

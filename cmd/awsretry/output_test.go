@@ -112,7 +112,8 @@ func TestOutputToDevice(t *testing.T) {
 	}
 }
 
-// Where a file cannot be replaced, it is overwritten; where it cannot be that either, the body is left beside it.
+// A file that cannot be replaced is overwritten. If that fails too, the body
+// stays in the temporary file.
 func TestOutputThatCannotBeReplaced(t *testing.T) {
 	folder := t.TempDir()
 	path := filepath.Join(folder, "out")
@@ -155,7 +156,7 @@ func TestOutputThatCannotBeReplaced(t *testing.T) {
 	}
 }
 
-// A folder that takes no new files does not keep a file in it from being written.
+// A file in a read-only folder can still be written.
 func TestOutputInFolderThatIsReadOnly(t *testing.T) {
 	if os.Getuid() <= 0 {
 		t.Skip("the folder is not read-only for this user, or on this system")

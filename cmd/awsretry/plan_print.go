@@ -76,8 +76,8 @@ type tableRow struct {
 	paint func(column int) func(...any) string
 }
 
-// table writes rows under a header, as wide as they are. The rows are gone through twice, so that the longest table is never
-// held in memory.
+// table writes rows under a header. It iterates over the rows twice, for their
+// widths and to print them, so that a long table is never held in memory.
 func (pp *planPrinter) table(columns []column, rows iter.Seq[tableRow]) {
 	for i := range columns {
 		columns[i].width = text.StringWidth(columns[i].title)
@@ -144,7 +144,9 @@ func (p *plan) decimals() int {
 
 func (pp *planPrinter) pauses() {
 	decimals := pp.plan.decimals()
-	columns := []column{{title: "RETRY", right: true}, {title: "PHASE", spare: 1}, {title: "PAUSE", right: true}, {title: "TOTAL", right: true}}
+	columns := []column{
+		{title: "RETRY", right: true}, {title: "PHASE", spare: 1}, {title: "PAUSE", right: true}, {title: "TOTAL", right: true},
+	}
 	pp.table(columns, func(yield func(tableRow) bool) {
 		for line := range pp.plan.lines(pp.all) {
 			pause := secondsOf(line.pauses[0], decimals)

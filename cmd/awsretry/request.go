@@ -153,7 +153,8 @@ func setFile(ctx context.Context, req *http.Request, f *os.File) error {
 	return nil
 }
 
-// setStream makes a body of what can be read once. Reading it may wait for whoever writes it, but not longer than ctx lasts.
+// setStream makes the body a stream that can be read once. A Read that blocks
+// ends with ctx.
 func setStream(ctx context.Context, req *http.Request, stream io.ReadCloser) {
 	req.Body, req.ContentLength = struct {
 		io.Reader

@@ -11,9 +11,10 @@ import (
 	"golang.org/x/text/transform"
 )
 
-// Text that came over the network may hold anything: what a terminal is shown has no control characters that are not ours.
+// Text from the network may contain anything. No control character of it may
+// reach a terminal.
 
-// printable is s without what would steer a terminal.
+// printable replaces what is not printable, but for line feeds, with U+FFFD.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) || r == '\n' {
@@ -33,9 +34,10 @@ func oneLine(s string) string {
 	return s
 }
 
-// newScreen returns a writer of text to a terminal: of the control characters only tabs and line feeds get through, others
-// and bytes that are not UTF-8 become U+FFFD. Carriage returns are dropped. Close writes what a last, incomplete
-// character becomes, and leaves w open.
+// newScreen returns a writer for a terminal. It replaces control characters
+// other than tab and line feed, and bytes that are not UTF-8, with U+FFFD, and
+// drops carriage returns. Close flushes an incomplete last character; it does
+// not close w.
 func newScreen(w io.Writer) io.WriteCloser {
 	return transform.NewWriter(w, transform.Chain(
 		runes.Remove(runes.Predicate(func(r rune) bool { return r == '\r' })),
@@ -48,15 +50,16 @@ func newScreen(w io.Writer) io.WriteCloser {
 	))
 }
 
-// newJSON returns an encoder of one line for each value, that escapes every control character: encoding/json leaves DEL and
-// U+0080 to U+009F as they are.
+// newJSON returns an encoder that escapes every control character. Package
+// encoding/json does not escape DEL and U+0080 to U+009F.
 func newJSON(w io.Writer) *json.Encoder {
 	encoder := json.NewEncoder(controlEscaper{w})
 	encoder.SetEscapeHTML(false)
 	return encoder
 }
 
-// A controlEscaper is written whole JSON values. There, a control character that is not white space is in a string.
+// A controlEscaper expects one whole JSON value in each Write. The only control
+// character outside of its strings is the line feed.
 type controlEscaper struct{ io.Writer }
 
 func (e controlEscaper) Write(p []byte) (int, error) {

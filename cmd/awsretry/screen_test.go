@@ -11,8 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// hostile is what a server could send to steer a terminal: escape sequences of C0 and C1, as bytes and as characters, and
-// what is not UTF-8.
+// hostile has escape sequences that begin with C0 and C1 characters, C1 as raw
+// bytes, and text that is not UTF-8.
 const hostile = "\x1b[31mred\x1b]0;title\x07 \x9b2J \u009b2J \u0085\u0090 \x00\x08\x7f tab\there\r\nünï 四 😀\n\rend \xe2\x82"
 
 const harmless = "\uFFFD[31mred\uFFFD]0;title\uFFFD \uFFFD2J \uFFFD2J \uFFFD\uFFFD \uFFFD\uFFFD\uFFFD tab\there\nünï 四 😀\nend \uFFFD\uFFFD"
@@ -44,7 +44,7 @@ func TestScreenPassesOnErrors(t *testing.T) {
 	}
 }
 
-// A screen shows a part of a body as soon as that has come.
+// A screen shows each part of a body at once.
 func TestScreenDoesNotWait(t *testing.T) {
 	var b strings.Builder
 	if io.WriteString(newScreen(&b), "part"); b.String() != "part" {
@@ -80,7 +80,8 @@ func TestJSONEscapesControlCharacters(t *testing.T) {
 	}
 }
 
-// What a server sent reaches a terminal without control characters, wherever it stands; a pipe gets the body as it came.
+// No control character from a server reaches a terminal, whether in the body or
+// in a header. A pipe gets the body unchanged.
 func TestGetFromHostileServer(t *testing.T) {
 	const c1 = "\u009b31m" // in a header net/http lets no C0 through
 	s := serve(t, reply{status: 400, body: hostile, header: map[string]string{

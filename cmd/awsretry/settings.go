@@ -111,7 +111,7 @@ func (s *settingsFlags) transport(p process) (*awsretry.Transport, awsretry.Sett
 	return t, settings, t.Validate()
 }
 
-// suit reports a flag that says nothing in the mode that the settings came to.
+// suit reports a flag that has no meaning in the mode.
 func (s *settingsFlags) suit(settings awsretry.Settings) error {
 	from := settings.ModeFrom
 	switch {
@@ -123,16 +123,18 @@ func (s *settingsFlags) suit(settings awsretry.Settings) error {
 	legacy := settings.Mode == awsretry.Legacy
 	switch {
 	case legacy && s.quota.value > 0:
-		return fmt.Errorf("--quota is %d; it must be left out, or -1, in legacy mode (%s), which has no retry token bucket", s.quota.value, from)
+		return fmt.Errorf("--quota is %d; it must be left out, or -1, in legacy mode (%s), which has no retry token bucket",
+			s.quota.value, from)
 	case legacy && s.revision.value == "2026":
 		return fmt.Errorf("--revision is 2026; it must be left out, or classic, in legacy mode (%s), which has no revisions", from)
 	case s.failFast && settings.Mode != awsretry.Adaptive:
-		return fmt.Errorf("--fail-fast is for adaptive mode only, and the mode is %s (%s): no other has a rate limiter to wait for", settings.Mode, from)
+		return fmt.Errorf("--fail-fast is for adaptive mode only, and the mode is %s (%s): no other has a rate limiter to wait for",
+			settings.Mode, from)
 	}
 	return nil
 }
 
-// namesFlag is err of a Source whose Profile is a flag's value.
+// namesFlag returns err, from a Source, with the flag in place of the field.
 func namesFlag(err error, profile string) error {
 	if profile == "" {
 		return err
@@ -140,8 +142,8 @@ func namesFlag(err error, profile string) error {
 	return &endedError{errors.New(strings.Replace(err.Error(), "Source.Profile is", "--profile is", 1)), err}
 }
 
-// missingFiles warns of the variables that name a config file which does not exist: one is as good as an empty file, but
-// seldom meant.
+// missingFiles returns a warning for each variable that names a file which does
+// not exist. Resolve reads such a file as an empty one.
 func missingFiles(getenv func(string) string) (warnings []string) {
 	config, credentials := awsretry.Source{Getenv: getenv}.Files()
 	for _, file := range []struct{ variable, path string }{
@@ -152,7 +154,8 @@ func missingFiles(getenv func(string) string) (warnings []string) {
 			continue
 		}
 		if _, err := os.Stat(file.path); errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
-			warnings = append(warnings, fmt.Sprintf("environment %s is %q; there is no such file, so nothing is read from it", file.variable, file.path))
+			warnings = append(warnings, fmt.Sprintf("environment %s is %q; there is no such file, so nothing is read from it",
+				file.variable, file.path))
 		}
 	}
 	return warnings

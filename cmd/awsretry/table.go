@@ -9,20 +9,22 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 )
 
-// A table writes rows for people, each as it comes. On a terminal its lines are as long as those of the terminal at most.
+// A table writes rows one at a time. No line is longer than the terminal is
+// wide.
 type table struct {
 	w       io.Writer
 	indent  string
-	width   int // of the terminal; 0: there is none, and lines may be of any length
+	width   int // of the terminal in characters; 0: no limit
 	columns []column
 }
 
-// A column of a table. A width of 0 is for the last one only: it is as wide as its text.
+// A column of a table. A width of 0, for the last column only, means as wide as
+// the text.
 type column struct {
 	title string
 	width int
 	right bool // its cells end at its right edge
-	spare int  // on a narrow terminal columns are left out, the one with the greatest number first; 0: never
+	spare int  // a narrow table omits the column with the highest number first; 0: never omitted
 }
 
 const (
@@ -41,8 +43,8 @@ func (t *table) header(palette palette) {
 	t.row(titles, func(int) func(...any) string { return palette.faint })
 }
 
-// row writes a line with a cell for each column, of which the last ones may be missing. paint, where it is there and gives
-// one for a column, colors the cell.
+// row writes a line with a cell for each column; the last cells may be missing.
+// paint may be nil, and may return nil for a column that has no color.
 func (t *table) row(cells []string, paint func(column int) func(...any) string) {
 	for len(cells) > 1 && cells[len(cells)-1] == "" {
 		cells = cells[:len(cells)-1]
@@ -58,7 +60,8 @@ func (t *table) row(cells []string, paint func(column int) func(...any) string) 
 	shown, start := t.shown()
 	shown = slices.DeleteFunc(shown, func(i int) bool { return i >= len(cells) })
 	tooLong := ""
-	if last := shown[len(shown)-1]; t.columns[last].width == 0 && t.width > 0 && start+text.StringWidth(cells[last]) > t.width {
+	last := shown[len(shown)-1]
+	if t.columns[last].width == 0 && t.width > 0 && start+text.StringWidth(cells[last]) > t.width {
 		tooLong, shown = painted(last, cells[last]), shown[:len(shown)-1]
 	}
 	var line strings.Builder
@@ -83,7 +86,8 @@ func (t *table) row(cells []string, paint func(column int) func(...any) string) 
 	t.line(line.String())
 }
 
-// shown returns the columns that there is room for, and where the text of a last one without a width begins.
+// shown returns the indices of the columns that fit, and the offset at which a
+// last column without a width begins.
 func (t *table) shown() (columns []int, start int) {
 	for i := range t.columns {
 		columns = append(columns, i)
@@ -112,8 +116,8 @@ func (t *table) shown() (columns []int, start int) {
 	return columns, start
 }
 
-// wrapped writes a line that has room from start on for the beginning of a text only, and the rest of the text below: under
-// the beginning, or where that would make a narrow column, all of it on lines of its own.
+// wrapped writes a line and a last cell that does not fit behind it. The cell is
+// wrapped in its column, or, if that is narrow, on lines of its own below.
 func (t *table) wrapped(line, cell string, start int) {
 	if t.width-start >= leastText {
 		first, rest, more := strings.Cut(text.WrapSoft(cell, t.width-start), "\n")

@@ -104,7 +104,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// Whatever a terminal's width, nothing that is a table goes beyond it; what is no terminal gets tables of any width.
+// Tables fit the terminal. If the output is not a terminal, nothing is cut.
 func TestTablesFit(t *testing.T) {
 	policy := filepath.Join(t.TempDir(), "policy.json")
 	if err := os.WriteFile(policy, []byte(`{"healthyRetryPolicy": {"numRetries": 10, "minDelayTarget": 5, "maxDelayTarget": 260}}`), 0o600); err != nil {

@@ -96,7 +96,8 @@ func (r *rate) Set(s string) error {
 	return nil
 }
 
-// A word is text that is not empty, as a shell makes of a variable that is not set; the zero value is none.
+// A word is text that is not empty, since "" is often an unset variable of a
+// shell. The zero value means that the flag was not given.
 type word struct {
 	value string
 	kind  string // in the help: FILE, NAME
@@ -128,7 +129,7 @@ func (l *list) Set(s string) error {
 	return nil
 }
 
-// flagError is pflag's error in the words of the others: the flag, its value, and what is allowed.
+// flagError rewords an error of pflag: the flag, its value, and what is allowed.
 func flagError(_ *cobra.Command, err error) error {
 	var invalid *pflag.InvalidValueError
 	if !errors.As(err, &invalid) {

@@ -11,8 +11,9 @@ import (
 	"github.com/goccy/go-yaml/parser"
 )
 
-// locate returns an error that names the first field whose value cannot be read, or nil if it finds none. The YAML decoder
-// names the Go type, and not always the place.
+// locate returns an error that names the first field whose value cannot be
+// decoded, or nil if it finds none. The errors of the YAML decoder name the Go
+// type, and not always the line.
 func locate(text []byte) error {
 	file, err := parser.ParseBytes(text, 0)
 	if err != nil || len(file.Docs) == 0 || file.Docs[0].Body == nil {
@@ -21,7 +22,8 @@ func locate(text []byte) error {
 	return misfit("", file.Docs[0].Body, reflect.TypeFor[Scenario]())
 }
 
-// misfit returns an error about the first value in a node that does not fit into a type.
+// misfit returns an error about the first value in a node that does not fit
+// into a type.
 func misfit(path string, node ast.Node, t reflect.Type) error {
 	switch n := node.(type) {
 	case *ast.AnchorNode:

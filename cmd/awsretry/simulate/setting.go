@@ -66,7 +66,7 @@ func parseSetting(text string) (Setting, error) {
 	s := Setting{Use: use}
 	switch {
 	case given && which == "" && (use == UseDelivery || use == UseProfile):
-		return Setting{}, fmt.Errorf("setting %s: nothing follows the =; it must be a name, or left out with the = for the default", clipped(text))
+		return Setting{}, fmt.Errorf("setting %s: nothing follows the =; leave it out for the default", clipped(text))
 	case given && use == UseDelivery:
 		s.Policy = which
 	case given && use == UseProfile:

@@ -10,8 +10,9 @@ import (
 	"unicode/utf8"
 )
 
-// WriteTable writes what was simulated and the outcomes, one line for each setting. Columns that do not fit into a width in
-// characters follow below, with the settings again; a width of 0 has room for all.
+// WriteTable writes what was simulated and the outcomes, one line for each
+// setting. If the columns do not fit into width characters, the rest of them
+// follows as another table. A width of 0 means no limit.
 func (r *Result) WriteTable(w io.Writer, width int) error {
 	rows := [][]string{
 		{"", "", "", "amplifi-", "goodput", "failed", "", "", "", "", "throttled", "fairness"},
