@@ -48,6 +48,14 @@ func (f sharedFile) String() string {
 	return "~/.aws/credentials"
 }
 
+// headers returns the headers of the sections that have settings.
+func (f sharedFile) headers() string {
+	if f.isConfig {
+		return "[default] or [profile NAME]"
+	}
+	return "[default] or [NAME]"
+}
+
 // profile reads the file and returns what it says about the named profile. A file that does not exist says nothing.
 func (f sharedFile) profile(name string) (profileSettings, error) {
 	if f.path == "" {
@@ -66,8 +74,14 @@ func (f sharedFile) parse(text, name string) (profileSettings, error) {
 	if strings.HasPrefix(text, "\xff\xfe") || strings.HasPrefix(text, "\xfe\xff") {
 		return profileSettings{}, fmt.Errorf("awsretry: %s is UTF-16 text; it must be UTF-8", f.path)
 	}
-	section := f.findProfile(text, name)
+	if strings.Contains(text, "\x00") {
+		return profileSettings{}, fmt.Errorf("awsretry: %s has a NUL byte; it must be UTF-8 text", f.path)
+	}
+	section, anySection := f.findProfile(text, name)
 	switch {
+	case !anySection && !section.found && !isBlank(text):
+		return profileSettings{}, fmt.Errorf("awsretry: %s has no [SECTION]; every line but comments must follow one, such as %s",
+			f.path, f.headers())
 	case !section.found:
 		return profileSettings{}, nil
 	case section.badLine != 0:
@@ -79,7 +93,7 @@ func (f sharedFile) parse(text, name string) (profileSettings, error) {
 
 // readConfigFile returns the file's text, "" where there is no such file.
 func readConfigFile(path string) (string, error) {
-	file, err := os.Open(path)
+	file, size, err := openRegular(path)
 	// ENOTDIR: a HOME of /dev/null, as daemons have it, makes for a path that leads through a file.
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return "", nil
@@ -90,9 +104,7 @@ func readConfigFile(path string) (string, error) {
 	defer file.Close()
 
 	var text strings.Builder
-	if info, err := file.Stat(); err == nil && info.Mode().IsRegular() {
-		text.Grow(int(min(info.Size(), maxConfigFileSize)))
-	}
+	text.Grow(int(min(size, maxConfigFileSize)))
 	n, err := io.Copy(&text, io.LimitReader(file, maxConfigFileSize+1))
 	switch {
 	case err != nil:
@@ -101,6 +113,38 @@ func readConfigFile(path string) (string, error) {
 		return "", fmt.Errorf("awsretry: %s is larger than %d bytes, the most that is read of a config or credentials file", path, maxConfigFileSize)
 	}
 	return text.String(), nil
+}
+
+// openRegular opens a regular file or the null device. Nothing else is opened:
+// a named pipe would wait for its writer.
+func openRegular(path string) (file *os.File, size int64, err error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, 0, err
+	}
+	if !info.Mode().IsRegular() && !isNullDevice(info) {
+		fault := errors.New("it is " + kindOf(info.Mode()) + "; a config or credentials file must be a regular file")
+		return nil, 0, &fs.PathError{Op: "open", Path: path, Err: fault}
+	}
+	file, err = os.Open(path)
+	return file, info.Size(), err
+}
+
+func isNullDevice(info fs.FileInfo) bool {
+	null, err := os.Stat(os.DevNull)
+	return err == nil && os.SameFile(info, null)
+}
+
+func kindOf(mode fs.FileMode) string {
+	switch {
+	case mode.IsDir():
+		return "a directory"
+	case mode&fs.ModeNamedPipe != 0:
+		return "a pipe"
+	case mode&fs.ModeSocket != 0:
+		return "a socket"
+	}
+	return "a device"
 }
 
 // A profileSection is what stands under one spelling of the chosen profile's header, merged where that stands twice.
@@ -118,21 +162,36 @@ type property struct {
 	continuedAt int    // see setting
 }
 
-// findProfile returns the section of the named profile. It looks at each line once.
+// findProfile returns the section of the named profile, and whether the text
+// has any section. It looks at each line once.
 //
-// Sections, comments and indented lines are told apart here and not by ini.v1, because the rules of AWS differ: there a
-// comment inside a value wants white space of either kind before it, a line indented deeper than the property above
-// continues that whatever its value, a dot in a profile's name makes no child of another one, and a line that cannot be
-// read spoils its own profile only. Of indented lines the AWS CLI's reading is followed, which is Python's: one that has
-// no property of its section above it, or is indented no deeper than that, stands for itself.
-func (f sharedFile) findProfile(text, name string) profileSection {
+// Sections, comments and indented lines are told apart here and not by ini.v1,
+// because the rules of AWS differ: there a comment inside a value wants white
+// space of either kind before it, a line indented deeper than the property
+// above continues that whatever its value, a dot in a profile's name makes no
+// child of another one, and a line that cannot be read spoils its own profile
+// only. Of indented lines the AWS CLI's reading is followed, which is Python's:
+// one that has no property of its section above it, or is indented no deeper
+// than that, stands for itself.
+func (f sharedFile) findProfile(text, name string) (section profileSection, inSection bool) {
 	const noProperty = math.MaxInt
 	bare := profileSection{header: "[" + name + "]"}
 	worded := profileSection{header: "[profile " + name + "]"}
+	// chosen returns the chosen profile's section that the header names, nil
+	// where it names another one.
+	chosen := func(header string) *profileSection {
+		switch profile, word := parseHeader(header); {
+		case profile != name:
+		case word && f.isConfig:
+			return &worded
+		case !word && (!f.isConfig || name == defaultProfile):
+			return &bare
+		}
+		return nil
+	}
 	var current *profileSection // nil outside the chosen profile
-	var inSection bool
-	indentAbove := noProperty // of the property above, which a line indented deeper continues
-	var above *property       // that property where it is one of the two, else nil
+	indentAbove := noProperty   // of the property above, which a line indented deeper continues
+	var above *property         // that property where it is one of the two, else nil
 	for number, line := range configLines(text) {
 		line, indent := cutIndent(line)
 		switch {
@@ -141,15 +200,8 @@ func (f sharedFile) findProfile(text, name string) profileSection {
 		case indent > indentAbove:
 			above.continueWith(number, line)
 		case line[0] == '[' && strings.Contains(line, "]"):
-			inSection, indentAbove, above, current = true, noProperty, nil, nil
 			header, _, _ := strings.Cut(line[1:], "]") // no profile's name holds a ]
-			switch profile, word := parseHeader(header); {
-			case profile != name:
-			case word && f.isConfig:
-				current = &worded
-			case !word && (!f.isConfig || name == defaultProfile):
-				current = &bare
-			}
+			inSection, indentAbove, above, current = true, noProperty, nil, chosen(header)
 			current.open()
 		default:
 			key, value, reason := cutProperty(line)
@@ -158,6 +210,12 @@ func (f sharedFile) findProfile(text, name string) profileSection {
 				indentAbove = indent
 			}
 			if reason != "" {
+				// The settings below a header that lacks a bracket would go
+				// unnoticed.
+				if header, ok := brokenHeader(line); ok && chosen(header) != nil {
+					current = chosen(header)
+					current.open()
+				}
 				current.spoil(number, reason)
 			} else if above = current.property(key); above != nil {
 				*above = property{key: key, value: value}
@@ -165,9 +223,9 @@ func (f sharedFile) findProfile(text, name string) profileSection {
 		}
 	}
 	if worded.found {
-		return worded // [profile default] replaces [default]
+		return worded, inSection // [profile default] replaces [default]
 	}
-	return bare
+	return bare, inSection
 }
 
 // configLines yields the lines of text with their numbers, from 1. A line ends with LF, CRLF or CR.
@@ -213,6 +271,13 @@ func parseHeader(header string) (name string, word bool) {
 	return header, word
 }
 
+// brokenHeader returns the text of a header that lacks one of its brackets.
+func brokenHeader(line string) (header string, ok bool) {
+	line = cutComment(line)
+	header = strings.Trim(line, "[]")
+	return header, header != line
+}
+
 // cutProperty takes a trimmed line apart at the first = or :, as the AWS CLI does; the key is "" where it is no property.
 // The reason why it cannot be read is "" where it can.
 func cutProperty(line string) (key, value, reason string) {
@@ -220,7 +285,10 @@ func cutProperty(line string) (key, value, reason string) {
 		return "", "", "it has no ]"
 	}
 	delimiter := strings.IndexAny(line, "=:")
-	if delimiter < 0 {
+	switch {
+	case delimiter < 0 && strings.HasSuffix(cutComment(line), "]"):
+		return "", "", "it has no ["
+	case delimiter < 0:
 		return "", "", "it has no = or :"
 	}
 	key, value = strings.TrimSpace(line[:delimiter]), cutComment(line[delimiter+1:])
@@ -242,6 +310,16 @@ func cutComment(value string) string {
 		}
 	}
 	return strings.TrimSpace(value)
+}
+
+// isBlank reports whether the text has only comments and empty lines.
+func isBlank(text string) bool {
+	for _, line := range configLines(text) {
+		if line, _ := cutIndent(line); line != "" && line[0] != '#' && line[0] != ';' {
+			return false
+		}
+	}
+	return true
 }
 
 func isSpace(s string) bool {

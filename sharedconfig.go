@@ -1,7 +1,9 @@
 package awsretry
 
 import (
+	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -73,18 +75,20 @@ func Load(src Source) (*Transport, error) {
 	return t, nil
 }
 
-// Resolve reads the settings by the rules of the AWS SDKs and Tools Reference Guide, "Retry behavior".
+// Resolve reads the settings by the rules of the AWS SDKs and Tools Reference
+// Guide, "Retry behavior".
 //
-// It is an error when a setting's value is not valid, unless a stronger source overrides it; when a profile other than
-// "default" is asked for and stands in neither file; when the profile holds a line that cannot be read; and when a file
-// exists but cannot be read, is UTF-16, or is larger than 16 MiB. The error names the setting, its value, where it came
-// from and what is allowed; errors.Is finds the error of the file system. It never holds the text of a line that could
-// not be read, which may be a secret.
+// It is an error when a setting's value is not valid, unless a stronger source
+// overrides it; when a profile other than "default" is asked for and stands in
+// neither file; when the profile holds a line that cannot be read, its header
+// included; and when a file exists but cannot be read, is not a regular
+// file, has a NUL byte or is UTF-16, has settings but no section, or is larger
+// than 16 MiB. The null device is read as an empty file. The error names the setting,
+// its value, where it came from and what is allowed; errors.Is finds the error
+// of the file system. It never holds the text of a line that could not be read,
+// which may be a secret.
 func (src Source) Resolve() (Settings, error) {
-	env := environment{src.Getenv}
-	if src.Getenv == nil {
-		env.getenv = os.Getenv
-	}
+	env := src.environment()
 	config, credentials, err := src.readProfile(env)
 	if err != nil {
 		return Settings{}, err
@@ -104,6 +108,34 @@ func (src Source) Resolve() (Settings, error) {
 	return s, nil
 }
 
+// Files returns the paths of the config file and the credentials file that
+// Resolve reads, whether they exist or not. A path is "" if it would be in a
+// home directory that is not known. A caller who wants to warn about a missing
+// file has to check for it, since Resolve reads it as an empty file.
+func (src Source) Files() (config, credentials string) {
+	configFile, credentialsFile := src.files(src.environment())
+	return configFile.path, credentialsFile.path
+}
+
+func (src Source) files(env environment) (config, credentials sharedFile) {
+	config = sharedFile{path: src.ConfigFile, isConfig: true}
+	if config.path == "" {
+		config.path = env.path(configVariable, "config")
+	}
+	credentials = sharedFile{path: src.CredentialsFile}
+	if credentials.path == "" {
+		credentials.path = env.path(credentialsVariable, "credentials")
+	}
+	return config, credentials
+}
+
+func (src Source) environment() environment {
+	if src.Getenv == nil {
+		return environment{os.Getenv}
+	}
+	return environment{src.Getenv}
+}
+
 // readProfile returns what each of the two files says about the chosen profile.
 func (src Source) readProfile(env environment) (config, credentials profileSettings, err error) {
 	name, from := src.Profile, "Source.Profile"
@@ -113,15 +145,7 @@ func (src Source) readProfile(env environment) (config, credentials profileSetti
 	if name == "" {
 		name = defaultProfile
 	}
-	configFile := sharedFile{path: src.ConfigFile, isConfig: true}
-	if configFile.path == "" {
-		configFile.path = env.path(configVariable, "config")
-	}
-	credentialsFile := sharedFile{path: src.CredentialsFile}
-	if credentialsFile.path == "" {
-		credentialsFile.path = env.path(credentialsVariable, "credentials")
-	}
-
+	configFile, credentialsFile := src.files(env)
 	if config, err = configFile.profile(name); err != nil {
 		return config, credentials, err
 	}
@@ -203,9 +227,13 @@ func (s setting) maxAttempts(m Mode) (int, string, error) {
 	if s.text == "" {
 		return defaultAttempts(m), fromDefault, nil
 	}
+	const allowed = "a whole number above 0 in decimal digits (1: never retry)"
 	n, err := strconv.Atoi(s.text)
+	if errors.Is(err, strconv.ErrRange) {
+		return 0, "", s.mustBe(fmt.Sprintf("%s and at most %d", allowed, math.MaxInt))
+	}
 	if err != nil || n < 1 || s.text[0] == '+' || s.continuedAt != 0 {
-		return 0, "", s.mustBe("a whole number above 0 in decimal digits (1: never retry)")
+		return 0, "", s.mustBe(allowed)
 	}
 	return n, s.from, nil
 }

@@ -1,9 +1,11 @@
 package awsretry
 
 import (
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -73,7 +75,7 @@ func TestResolveEnvironment(t *testing.T) {
 		{attempts, "1_0", Settings{}, `awsretry: environment AWS_MAX_ATTEMPTS is "1_0"` + attemptsError},
 		{attempts, "٣", Settings{}, `awsretry: environment AWS_MAX_ATTEMPTS is "٣"` + attemptsError},
 		{attempts, "three", Settings{}, `awsretry: environment AWS_MAX_ATTEMPTS is "three"` + attemptsError},
-		{attempts, "99999999999999999999", Settings{}, `awsretry: environment AWS_MAX_ATTEMPTS is "99999999999999999999"` + attemptsError},
+		{attempts, "99999999999999999999", Settings{}, `awsretry: environment AWS_MAX_ATTEMPTS is "99999999999999999999"` + attemptsError + " and at most " + strconv.Itoa(math.MaxInt)},
 
 		{revision, "", defaults, ""},
 		{revision, "true", Settings{Standard, 3, Revision2026, "default", "default", "environment " + revision}, ""},
@@ -276,6 +278,31 @@ func TestResolvePaths(t *testing.T) {
 				t.Errorf("got %d from %s, want %d", s.MaxAttempts, s.MaxAttemptsFrom, test.want)
 			}
 		})
+	}
+}
+
+func TestSourceFiles(t *testing.T) {
+	home := t.TempDir()
+	inHome := func(name string) string { return filepath.Join(home, name) }
+	for _, test := range []struct {
+		name                string
+		env                 map[string]string
+		source              Source
+		config, credentials string
+	}{
+		{"home", nil, Source{}, inHome(".aws/config"), inHome(".aws/credentials")},
+		{"variables", map[string]string{"AWS_CONFIG_FILE": "~/c", "AWS_SHARED_CREDENTIALS_FILE": "/x/y"}, Source{}, inHome("c"), "/x/y"},
+		{"fields", map[string]string{"AWS_CONFIG_FILE": "c", "AWS_SHARED_CREDENTIALS_FILE": "d"},
+			Source{ConfigFile: "e", CredentialsFile: "f"}, "e", "f"},
+	} {
+		env := map[string]string{"HOME": home}
+		for k, v := range test.env {
+			env[k] = v
+		}
+		test.source.Getenv = getenvOf(env)
+		if config, credentials := test.source.Files(); config != test.config || credentials != test.credentials {
+			t.Errorf("%s: got %s and %s, want %s and %s", test.name, config, credentials, test.config, test.credentials)
+		}
 	}
 }
 

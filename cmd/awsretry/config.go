@@ -1,20 +1,19 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"example.com/awsretry"
+	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/spf13/cobra"
 )
 
 func newConfig(p process) *cobra.Command {
 	var (
-		profile string
+		profile = word{kind: "PROFILE"}
 		asJSON  bool
 	)
 	cmd := &cobra.Command{
@@ -24,24 +23,28 @@ func newConfig(p process) *cobra.Command {
 AWS_NEW_RETRIES_2026), else the profile in the shared credentials file, else in the shared config file, else the default.
 
 The files are ~/.aws/config and ~/.aws/credentials, or those that AWS_CONFIG_FILE and AWS_SHARED_CREDENTIALS_FILE name. A
-value that is not allowed is an error that says where it stands.`,
+value that is not allowed is an error that says where it stands; a variable that names a file which does not exist leads
+to a warning.`,
 		Example: `  awsretry config
   awsretry config --profile production
   AWS_RETRY_MODE=adaptive awsretry config --json`,
 		Args: exactly(),
 		RunE: func(*cobra.Command, []string) error {
-			settings, err := awsretry.Source{Profile: profile, Getenv: p.getenv}.Resolve()
-			if err != nil {
-				return err
+			for _, warning := range missingFiles(p.getenv) {
+				p.warn("config", warning)
 			}
-			rows := settingRows(settings, profile, p.getenv)
+			settings, err := awsretry.Source{Profile: profile.value, Getenv: p.getenv}.Resolve()
+			if err != nil {
+				return namesFlag(err, profile.value)
+			}
+			rows := settingRows(settings, profile.value, p.getenv)
 			if asJSON {
 				return failed(writeSettingsJSON(p.stdout, rows))
 			}
-			return failed(writeSettings(p.stdout, rows, newPalette(p, p.stdout)))
+			return failed(writeSettings(p, rows))
 		},
 	}
-	cmd.Flags().StringVar(&profile, "profile", "", "`PROFILE` of the shared config file, in place of AWS_PROFILE")
+	cmd.Flags().Var(&profile, "profile", profileUsage)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON object: for each setting its value and where it came from")
 	return cmd
 }
@@ -79,22 +82,29 @@ func revisionName(r awsretry.Revision) string {
 	return strconv.Itoa(int(r))
 }
 
-func writeSettings(w io.Writer, rows []settingRow, palette palette) error {
-	const nameWidth = len("max_attempts")
+func writeSettings(p process, rows []settingRow) error {
 	valueWidth := len("VALUE")
 	for _, r := range rows {
-		valueWidth = max(valueWidth, utf8.RuneCountInString(fmt.Sprint(r.value)))
+		valueWidth = max(valueWidth, text.StringWidth(oneLine(fmt.Sprint(r.value))))
 	}
-	line := palette.faint(left("SETTING", nameWidth)+"  "+left("VALUE", valueWidth)+"  FROM") + "\n"
+	palette := newPalette(p, p.stdout)
+	out := &keptError{Writer: p.stdout}
+	t := table{w: out, width: p.tableWidth(p.stdout), columns: []column{
+		{title: "SETTING", width: len("max_attempts")}, {title: "VALUE", width: valueWidth}, {title: "FROM"},
+	}}
+	t.header(palette)
 	for _, r := range rows {
-		from := oneLine(r.from)
-		if r.from == "default" {
-			from = palette.faint(from)
-		}
-		line += left(r.name, nameWidth) + "  " + palette.bold(left(oneLine(fmt.Sprint(r.value)), valueWidth)) + "  " + from + "\n"
+		t.row([]string{r.name, oneLine(fmt.Sprint(r.value)), oneLine(r.from)}, func(column int) func(...any) string {
+			switch {
+			case column == 1:
+				return palette.bold
+			case column == 2 && r.from == "default":
+				return palette.faint
+			}
+			return nil
+		})
 	}
-	_, err := io.WriteString(w, line)
-	return err
+	return out.err
 }
 
 func writeSettingsJSON(w io.Writer, rows []settingRow) error {
@@ -106,8 +116,7 @@ func writeSettingsJSON(w io.Writer, rows []settingRow) error {
 	for _, r := range rows {
 		object[r.name] = value{r.value, r.from}
 	}
-	encoder := json.NewEncoder(w)
-	encoder.SetEscapeHTML(false)
+	encoder := newJSON(w)
 	encoder.SetIndent("", "  ")
 	return encoder.Encode(object)
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -123,5 +124,84 @@ func TestConfigJSONIsJSON(t *testing.T) {
 	}
 	if s := settings["max_attempts"]; s.Value != 8.0 || !strings.Contains(s.From, "[profile busy] max_attempts") {
 		t.Errorf("max_attempts is %v", s)
+	}
+}
+
+// A variable that names a file which does not exist leads to a warning.
+func TestMissingConfigFile(t *testing.T) {
+	folder := t.TempDir()
+	none := filepath.Join(folder, "none")
+	if err := os.WriteFile(filepath.Join(folder, "there"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := serve(t, fine)
+	const config, credentials = "AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"
+	for _, c := range []struct {
+		name string
+		env  map[string]string
+		args []string
+		want []string // the variables that there is a warning of
+	}{
+		{"none set", nil, []string{"config"}, nil},
+		{"config file", map[string]string{config: none}, []string{"config"}, []string{config}},
+		{"both", map[string]string{config: none, credentials: none}, []string{"config", "--json"}, []string{config, credentials}},
+		{"below a file", map[string]string{config: filepath.Join(folder, "there", "config")}, []string{"config"}, []string{config}},
+		{"there", map[string]string{config: filepath.Join(folder, "there"), credentials: os.DevNull}, []string{"config"}, nil},
+		{"get", map[string]string{config: none}, get(s.URL), []string{config}},
+		{"get, JSON", map[string]string{config: none}, get("--json", s.URL), []string{config}},
+		{"simulate", map[string]string{config: none}, quick("--settings", "profile=default"), []string{config}},
+		{"simulate without profile", map[string]string{config: none}, quick(), nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got := shell{env: c.env}.run(t, c.args...)
+			if got.status != 0 {
+				t.Errorf("%+v", got)
+			}
+			if n := strings.Count(got.stderr, "warning"); n != len(c.want) {
+				t.Errorf("%d warnings, want %d: %s", n, len(c.want), got.stderr)
+			}
+			for _, variable := range c.want {
+				want := "environment " + variable + " is " + strconv.Quote(c.env[variable]) + "; there is no such file"
+				if !strings.Contains(strings.ReplaceAll(got.stderr, `\"`, `"`), want) {
+					t.Errorf("standard error lacks %q:\n%s", want, got.stderr)
+				}
+			}
+			if strings.Contains(strings.Join(c.args, " "), "--json") {
+				for line := range strings.Lines(got.stderr) {
+					if c.args[0] == "get" && !json.Valid([]byte(line)) {
+						t.Errorf("no JSON: %s", line)
+					}
+				}
+			}
+		})
+	}
+}
+
+// A config file that makes no sense is an error in every command that reads it.
+func TestConfigFileThatMakesNoSense(t *testing.T) {
+	folder := t.TempDir()
+	for name, c := range map[string]struct{ text, want string }{
+		"unclosed": {"[default\nretry_mode = legacy\n", "line 1, in [default], cannot be read: it has no ]"},
+		"binary":   {"\x7fELF\x00\x01", "has a NUL byte"},
+		"bare":     {"retry_mode = legacy\n", "has no [SECTION]"},
+	} {
+		path := filepath.Join(folder, name)
+		if err := os.WriteFile(path, []byte(c.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, args := range [][]string{{"config"}, {"get", "http://127.0.0.1:1/"}} {
+			got := shell{env: map[string]string{"AWS_CONFIG_FILE": path}}.run(t, args...)
+			if got.status != exitUsage || !strings.Contains(got.stderr, path) || !strings.Contains(got.stderr, c.want) {
+				t.Errorf("%s: %+v, want %q", name, got, c.want)
+			}
+		}
+	}
+}
+
+// Legacy mode has no revisions, so get does not speak of one.
+func TestLegacyModeHasNoRevision(t *testing.T) {
+	got := shell{env: map[string]string{"AWS_NEW_RETRIES_2026": "true"}}.run(t, get("--mode", "legacy", serve(t, fine).URL)...)
+	if !strings.Contains(got.stderr, "\nlegacy mode, up to 4 attempts\n") {
+		t.Error(got.stderr)
 	}
 }

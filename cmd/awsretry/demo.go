@@ -14,18 +14,69 @@ import (
 )
 
 func newDemo(p process) *cobra.Command {
-	return &cobra.Command{
+	s := demoServe{process: p, port: number{least: 1, most: 65535}, lasts: period(10 * time.Minute)}
+	serve := false
+	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "See it working against a server of its own that fails on purpose",
 		Long: `Starts a server on loopback that fails, throttles, resets connections and recovers, sends real requests to it, and prints
 what happens. It sends nothing anywhere else, takes about ten seconds, and ends with status 1 if anything
-did not go as it should.`,
-		Example: `  awsretry demo`,
-		Args:    exactly(),
+did not go as it should.
+
+With --serve it sends nothing: it prints the URLs of the server, for awsretry get and for clients of your own, and
+serves them until Ctrl-C, but not longer than --for. Other machines cannot reach them.`,
+		Example: `  awsretry demo
+  awsretry demo --serve --port 8080               and in another terminal:
+  awsretry get http://127.0.0.1:8080/flaky`,
+		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if serve {
+				return failed(s.run(cmd.Context()))
+			}
+			for _, name := range []string{"port", "for"} {
+				if cmd.Flags().Changed(name) {
+					return fmt.Errorf("--%s is for --serve, which is missing", name)
+				}
+			}
 			return failed(runDemo(cmd.Context(), p, demoTimes{standard: time.Second, adaptive: 8 * time.Second}))
 		},
 	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.BoolVar(&serve, "serve", false, "serve the failing server instead, and print its URLs")
+	flags.Var(&s.port, "port", "port of 127.0.0.1 to serve on (default one that is free)")
+	flags.Var(&s.lasts, "for", "stop serving after this time")
+	return cmd
+}
+
+// A demoServe is the demo's server without the demo.
+type demoServe struct {
+	process
+	port  number
+	lasts period
+}
+
+// run serves until ctx or the time ends.
+func (s *demoServe) run(ctx context.Context) error {
+	server, err := startDemoServer(ctx, s.port.value)
+	if err != nil {
+		return fmt.Errorf("--port: %w", err)
+	}
+	defer server.stop()
+	out := &keptError{Writer: s.stdout}
+	fmt.Fprintf(out, "Serving for %v, or until Ctrl-C:\n\n", time.Duration(s.lasts))
+	t := table{w: out, width: s.tableWidth(s.stdout), columns: []column{{width: len("http://127.0.0.1:65535/invalid")}, {}}}
+	for _, path := range demoPaths {
+		t.row([]string{"http://" + server.address + path.path, path.about}, nil)
+	}
+	if out.err != nil {
+		return out.err
+	}
+	select {
+	case <-ctx.Done(): // the way to end it
+	case <-time.After(time.Duration(s.lasts)):
+	}
+	return nil
 }
 
 // demoTimes say how long the scene about adaptive mode sends with each mode.
@@ -35,6 +86,7 @@ type demoTimes struct{ standard, adaptive time.Duration }
 type demo struct {
 	ctx     context.Context
 	w       io.Writer
+	width   int // see table
 	palette palette
 	server  *demoServer
 	times   demoTimes
@@ -47,13 +99,13 @@ func runDemo(ctx context.Context, p process, times demoTimes) error {
 	parent := ctx
 	ctx, cancel := context.WithTimeout(parent, time.Minute) // it should be over long before
 	defer cancel()
-	server, err := startDemoServer(ctx)
+	server, err := startDemoServer(ctx, 0)
 	if err != nil {
 		return fmt.Errorf("the server cannot be started: %w", err)
 	}
 	defer server.stop()
 	out := &keptError{Writer: p.stdout}
-	d := &demo{ctx: ctx, w: out, palette: newPalette(p, p.stdout), server: server, times: times}
+	d := &demo{ctx: ctx, w: out, width: p.tableWidth(p.stdout), palette: newPalette(p, p.stdout), server: server, times: times}
 	start := time.Now()
 	d.say("A server on %s fails on purpose. Pauses are shorter than the defaults, so that this ends soon.", server.address)
 	for _, scene := range []func(*demo) error{
@@ -183,6 +235,7 @@ func (d *demo) table(t *awsretry.Transport) *printer {
 	return &printer{
 		w:       d.w,
 		palette: d.palette,
+		width:   d.width,
 		indent:  "   ",
 		state:   func() (awsretry.State, bool) { return t.State(d.server.address) },
 	}
@@ -197,4 +250,9 @@ func bar(fill string, times, room float64) string {
 		return strings.Repeat(fill, int(room*barWidth)) + "…"
 	}
 	return strings.Repeat(fill, int(max(times, 0)*barWidth+0.5))
+}
+
+// row prints a line of a table, which ends at the terminal's edge.
+func (d *demo) row(format string, args ...any) {
+	(&table{w: d.w, width: d.width}).line(fmt.Sprintf(format, args...))
 }

@@ -88,14 +88,14 @@ func (d *demo) replay(path string, body io.Reader, name string, content []byte) 
 	received := d.server.received()[before:]
 	want := sha256.Sum256(content)
 	const row = "   %-17s %10s bytes  SHA-256 %x…%s"
-	d.say(row, name, grouped(len(content)), want[:6], "")
+	d.row(row, name, grouped(len(content)), want[:6], "")
 	same := 0
 	for i, u := range received {
 		note := ""
 		if u.cut {
 			note = d.palette.faint("  then the reset")
 		}
-		d.say(row, fmt.Sprintf("attempt %d brought", i+1), grouped(int(u.size)), u.sum[:6], note)
+		d.row(row, fmt.Sprintf("attempt %d brought", i+1), grouped(int(u.size)), u.sum[:6], note)
 		if u.sum == want {
 			same++
 		}
@@ -110,7 +110,7 @@ func (d *demo) outage() error {
 	d.scene("The retry token bucket in an outage", "The server answers everything with 500, and later works again. A retry costs 5 tokens; a request that\nsucceeds at once puts 1 back.")
 	t := d.transport()
 	t.Backoff = awsretry.Exponential{Initial: 2 * time.Millisecond, Max: 4 * time.Millisecond}
-	d.say("   %s", d.palette.faint("SERVER     REQUESTS   FAILED  RETRIES  TOKENS"))
+	d.row("   %s", d.palette.faint("SERVER     REQUESTS   FAILED  RETRIES  TOKENS"))
 
 	if _, err := d.orders(t, false); err != nil {
 		return err
@@ -189,7 +189,7 @@ func (d *demo) orders(t *awsretry.Transport, down bool) (ordersResult, error) {
 		server = d.palette.bad("is down  ")
 	}
 	const full = 500
-	d.say("   %s  %8d  %7d  %7d  %6d  %s", server, o.requests, o.failed, o.retries, o.tokens, bar("█", float64(o.tokens)/full, 1))
+	d.row("   %s  %8d  %7d  %7d  %6d  %s", server, o.requests, o.failed, o.retries, o.tokens, bar("█", float64(o.tokens)/full, 1))
 	return o, nil
 }
 
@@ -198,7 +198,7 @@ func (d *demo) throttledService() error {
 	const callers = 16
 	d.scene("Adaptive mode finds a throttled service's rate", fmt.Sprintf(
 		"The service admits %v requests a second, and throttles the rest. %d callers send as fast as they may: in standard\nmode, then in adaptive mode.", tableRate, callers))
-	d.say("   %s", d.palette.faint("MODE      SECOND  ADMITTED  THROTTLED  SEND RATE  █ admitted ░ throttled"))
+	d.row("   %s", d.palette.faint("MODE      SECOND  ADMITTED  THROTTLED  SEND RATE  █ admitted ░ throttled"))
 	standard := d.transport()
 	before, err := d.load(standard, callers, d.times.standard)
 	if err != nil {
@@ -266,7 +266,7 @@ func (d *demo) load(t *awsretry.Transport, callers int, length time.Duration) ([
 		if state, _ := t.State(d.server.address); state.Limited {
 			rate = fmt.Sprintf("%.1f/s", state.SendRate)
 		}
-		d.say("   %-8s  %6d  %8d  %9d  %9s  %s", name, n, s.admitted, s.throttled, rate,
+		d.row("   %-8s  %6d  %8d  %9d  %9s  %s", name, n, s.admitted, s.throttled, rate,
 			d.palette.good(bar("█", float64(s.admitted)/tableRate, 1.4))+d.palette.throttle(bar("░", float64(s.throttled)/tableRate, 0.8)))
 	}
 	cancel()

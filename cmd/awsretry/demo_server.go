@@ -3,10 +3,12 @@ package main
 import (
 	"context"
 	"crypto/sha256"
+	"fmt"
 	"io"
 	"log"
 	"net"
 	"net/http"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -39,9 +41,18 @@ const (
 	uploadLimit = 1 << 20 // bytes of a /upload that the first request may bring
 )
 
-func startDemoServer(ctx context.Context) (*demoServer, error) {
+// demoPaths are the paths that --serve offers.
+var demoPaths = []struct{ path, about string }{
+	{"/flaky", "resets the connection, answers 503, and then 200; and so on"},
+	{"/busy", "throttles every other request, with status 400 and an error code"},
+	{"/invalid", "answers 400, which no retry mends"},
+	{"/table", fmt.Sprintf("admits %v requests a second, and throttles the rest", tableRate)},
+}
+
+// startDemoServer starts a server on a port of 127.0.0.1; 0: one that is free.
+func startDemoServer(ctx context.Context, port int) (*demoServer, error) {
 	var config net.ListenConfig
-	listener, err := config.Listen(ctx, "tcp", "127.0.0.1:0")
+	listener, err := config.Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	if err != nil {
 		return nil, err
 	}
@@ -97,9 +108,10 @@ func (s *demoServer) add(u upload) {
 	s.uploads = append(s.uploads, u)
 }
 
-// flaky resets the first connection, answers the second request 503, and then works.
+// flaky resets the first connection, answers the second request 503 and the
+// third 200, and begins again.
 func (s *demoServer) flaky(w http.ResponseWriter, r *http.Request) {
-	switch s.count(r) {
+	switch s.count(r) % 3 {
 	case 1:
 		reset(w)
 	case 2:
@@ -114,9 +126,9 @@ func (s *demoServer) invalid(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusBadRequest, "application/x-amz-json-1.0", `{"__type":"com.amazon.coral.validate#ValidationException"}`)
 }
 
-// busy throttles the first request with the status of a bad one.
+// busy throttles every other request with the status of a bad one.
 func (s *demoServer) busy(w http.ResponseWriter, r *http.Request) {
-	if s.count(r) == 1 {
+	if s.count(r)%2 == 1 {
 		answer(w, http.StatusBadRequest, "application/x-amz-json-1.0", `{"__type":"com.amazon.coral.availability#ThrottlingException"}`)
 		return
 	}

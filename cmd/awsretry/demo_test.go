@@ -1,7 +1,10 @@
 package main
 
 import (
+	"bufio"
 	"context"
+	"io"
+	"net"
 	"regexp"
 	"strings"
 	"testing"
@@ -37,12 +40,12 @@ func TestDemo(t *testing.T) {
 
 // What does not hold is seen: a service that never recovers makes the demo fail.
 func TestDemoCheckFails(t *testing.T) {
-	server, err := startDemoServer(t.Context())
+	server, err := startDemoServer(t.Context(), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer server.stop()
-	server.seen["/flaky"] = -2 // it fails twice more
+	server.seen["/flaky"] = 1 // it resets no connection
 	var out strings.Builder
 	d := &demo{ctx: t.Context(), w: &out, palette: paletteOf(false), server: server}
 	if err := d.savedRequest(); err != nil {
@@ -60,5 +63,68 @@ func TestDemoInterrupted(t *testing.T) {
 	got := shell{}.runContext(t, ctx, "demo")
 	if elapsed := time.Since(start); got.status != exitFailure || got.stderr != "awsretry demo: interrupted\n" || elapsed > 5*time.Second {
 		t.Errorf("status %d after %v, standard error %q", got.status, elapsed, got.stderr)
+	}
+}
+
+// The README's example: the server of the demo, and a request to it.
+func TestDemoServe(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	printed, stdout := io.Pipe()
+	status := make(chan int, 1)
+	go func() {
+		status <- run(ctx, []string{"demo", "--serve"}, process{
+			stdin: strings.NewReader(""), stdout: stdout, stderr: stdout,
+			getenv:     func(string) string { return "" },
+			isTerminal: func(io.Writer) bool { return false },
+		})
+		stdout.Close()
+	}()
+	urls := map[string]string{}
+	lines := bufio.NewScanner(printed)
+	for len(urls) < len(demoPaths) && lines.Scan() {
+		if url, _, ok := strings.Cut(lines.Text(), " "); ok && strings.HasPrefix(url, "http://127.0.0.1:") {
+			urls[url[strings.LastIndex(url, "/"):]] = url
+		}
+	}
+	for path, c := range map[string]struct {
+		status int
+		want   []string
+	}{
+		"/flaky":   {0, []string{"reset ", "ServiceUnavailable", "✓ 200 OK after 3 attempts"}},
+		"/busy":    {0, []string{"ThrottlingException", "✓ 200 OK after 2 attempts"}},
+		"/invalid": {exitHTTPError, []string{"✗ 400 Bad Request (ValidationException) after 1 attempt"}},
+		"/table":   {0, []string{"✓ 200 OK after 1 attempt"}},
+	} {
+		for range 2 { // it does the same again
+			got := shell{}.run(t, get(urls[path])...)
+			for _, want := range c.want {
+				if got.status != c.status || !strings.Contains(got.stderr, want) {
+					t.Errorf("%s: %+v, want status %d and %q", path, got, c.status, want)
+				}
+			}
+		}
+	}
+	cancel()
+	if s := <-status; s != 0 {
+		t.Errorf("status %d", s)
+	}
+}
+
+func TestDemoServeEnds(t *testing.T) {
+	got := shell{}.run(t, "demo", "--serve", "--for", "10ms")
+	if got.status != 0 || !strings.Contains(got.stdout, "Serving for 10ms") {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestDemoServeOnPortThatIsTaken(t *testing.T) {
+	_, port, err := net.SplitHostPort(serve(t, fine).Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := shell{}.run(t, "demo", "--serve", "--port", port)
+	if got.status != exitFailure || !strings.Contains(got.stderr, "--port: ") || !strings.Contains(got.stderr, port) {
+		t.Errorf("%+v", got)
 	}
 }

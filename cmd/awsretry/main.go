@@ -23,5 +23,16 @@ func main() {
 			f, ok := w.(*os.File)
 			return ok && term.IsTerminal(int(f.Fd()))
 		},
+		width: func(w io.Writer) int {
+			f, ok := w.(*os.File)
+			if !ok {
+				return 0
+			}
+			width, _, err := term.GetSize(int(f.Fd()))
+			if err != nil {
+				return 0
+			}
+			return width
+		},
 	}))
 }

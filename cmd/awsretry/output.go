@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -16,23 +17,26 @@ type output struct {
 	io.Writer
 	file *os.File // nil: standard output, which is not ours to close
 	path string   // that file is to take; "": it is written where it is
+
+	rename func(from, to string) error // os.Rename, but for tests
 }
 
-// openOutput opens the file, "" or - for standard output. It changes nothing that is there yet.
-func openOutput(path string, stdout io.Writer) (*output, error) {
+// openOutput opens the file, "" or - for standard output, without changing what
+// exists. It waits for the reader of a named pipe until ctx ends.
+func openOutput(ctx context.Context, path string, stdout io.Writer) (*output, error) {
 	if path == "" || path == "-" {
 		return &output{Writer: stdout}, nil
 	}
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return besides(path, nil)
+		return beside(path, nil)
 	case err != nil:
 		return nil, err
 	case info.IsDir():
 		return nil, fmt.Errorf("%s is a directory", path)
 	}
-	f, err := os.OpenFile(path, os.O_WRONLY, 0) // for a regular file: may it be written?
+	f, err := openWithin(ctx, path, os.O_WRONLY) // for a regular file: may it be written?
 	if err != nil {
 		return nil, err
 	}
@@ -43,17 +47,22 @@ func openOutput(path string, stdout io.Writer) (*output, error) {
 	if path, err = filepath.EvalSymlinks(path); err != nil {
 		return nil, err
 	}
-	return besides(path, info)
+	return beside(path, info)
 }
 
-// besides opens a new file in path's folder, like the one that it replaces.
-func besides(path string, replaced fs.FileInfo) (*output, error) {
+// beside creates a file in path's folder, with the permissions of the file that
+// it will replace. If there is such a file and the folder is read-only, the new
+// file is in the folder for temporary files.
+func beside(path string, replaced fs.FileInfo) (*output, error) {
 	name := filepath.Join(filepath.Dir(path), ".awsretry-"+rand.Text()+".part")
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if err != nil && replaced != nil {
+		f, err = os.CreateTemp("", "awsretry-*.part")
+	}
 	if err != nil {
 		return nil, err
 	}
-	o := &output{Writer: f, file: f, path: path}
+	o := &output{Writer: f, file: f, path: path, rename: os.Rename}
 	if replaced != nil {
 		if err := f.Chmod(replaced.Mode().Perm()); err != nil {
 			o.abandon()
@@ -62,6 +71,16 @@ func besides(path string, replaced fs.FileInfo) (*output, error) {
 	}
 	return o, nil
 }
+
+// A leftError says why a file could not be replaced, and where the new content
+// is.
+type leftError struct {
+	err  error
+	part string
+}
+
+func (e *leftError) Error() string { return fmt.Sprintf("%v; the body is in %s", e.err, e.part) }
+func (e *leftError) Unwrap() error { return e.err }
 
 // keep puts what was written in its place.
 func (o *output) keep() error {
@@ -72,13 +91,34 @@ func (o *output) keep() error {
 	if o.path == "" {
 		return err
 	}
-	if err == nil {
-		err = os.Rename(o.file.Name(), o.path)
-	}
 	if err != nil {
 		os.Remove(o.file.Name())
+		return err
 	}
-	return err
+	if o.rename(o.file.Name(), o.path) == nil {
+		return nil
+	}
+	if err := overwrite(o.path, o.file.Name()); err != nil {
+		return &leftError{err, o.file.Name()}
+	}
+	os.Remove(o.file.Name())
+	return nil
+}
+
+// overwrite copies a file into another that cannot be replaced: it is a mount
+// point, as in a container, or its folder is read-only.
+func overwrite(path, from string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Close())
 }
 
 // abandon undoes what was written, where that is possible. It must not be called after keep.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -25,7 +26,9 @@ func TestOutput(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		make    func(path string) error
-		url     string // "": the whole body
+		url     string  // "": the replies
+		replies []reply // nil: a success after a retry
+		stdout  string
 		status  int
 		content string // of the file afterwards; "": it is not there
 		mode    os.FileMode
@@ -36,6 +39,9 @@ func TestOutput(t *testing.T) {
 		{name: "cut off", url: cutOff(t), status: 1, stderr: "the body was cut off after 9 bytes"},
 		{name: "cut off over another", make: write("old", 0o600), url: cutOff(t), status: 1, content: "old", mode: 0o600,
 			stderr: "nothing was written to "},
+		{name: "failure", replies: []reply{unavailable}, status: 22, stdout: unavailable.body, stderr: "nothing is written to "},
+		{name: "failure over a good one", make: write("good", 0o600), replies: []reply{unavailable}, status: 22, stdout: unavailable.body,
+			content: "good", mode: 0o600, stderr: "the body of a failure goes to standard output"},
 		{name: "no answer", make: write("old", 0o600), url: "http://127.0.0.1:1/", status: 1, content: "old", mode: 0o600, stderr: "no answer"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -47,12 +53,15 @@ func TestOutput(t *testing.T) {
 				}
 			}
 			url := c.url
+			if c.replies == nil {
+				c.replies = []reply{unavailable, fine}
+			}
 			if url == "" {
-				url = serve(t, unavailable, fine).URL
+				url = serve(t, c.replies...).URL
 			}
 			got := shell{}.run(t, get("-o", path, url)...)
-			if got.status != c.status || got.stdout != "" || !strings.Contains(got.stderr, c.stderr) {
-				t.Errorf("status %d, standard output %q, standard error\n%s\nwant %d, none, and %q", got.status, got.stdout, got.stderr, c.status, c.stderr)
+			if got.status != c.status || got.stdout != c.stdout || !strings.Contains(got.stderr, c.stderr) {
+				t.Errorf("status %d, standard output %q, standard error\n%s\nwant %d, %q, and %q", got.status, got.stdout, got.stderr, c.status, c.stdout, c.stderr)
 			}
 			content, err := os.ReadFile(path)
 			if string(content) != c.content || os.IsNotExist(err) != (c.content == "") {
@@ -100,6 +109,70 @@ func TestOutputToDevice(t *testing.T) {
 	info, err := os.Stat(os.DevNull)
 	if got.status != 0 || err != nil || info.Mode().IsRegular() {
 		t.Errorf("status %d, and %s is %v, %v:\n%s", got.status, os.DevNull, info, err, got.stderr)
+	}
+}
+
+// A file that cannot be replaced is overwritten. If that fails too, the body
+// stays in the temporary file.
+func TestOutputThatCannotBeReplaced(t *testing.T) {
+	folder := t.TempDir()
+	path := filepath.Join(folder, "out")
+	if err := os.WriteFile(path, []byte("old and longer"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	open := func() *output {
+		o, err := openOutput(t.Context(), path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.rename = func(string, string) error { return syscall.EBUSY }
+		io.WriteString(o, "new")
+		return o
+	}
+	if err := open().keep(); err != nil {
+		t.Fatal(err)
+	}
+	if content, err := os.ReadFile(path); string(content) != "new" || err != nil {
+		t.Errorf("the file holds %q, %v", content, err)
+	}
+	if files, _ := os.ReadDir(folder); len(files) != 1 {
+		t.Errorf("the folder holds %v", files)
+	}
+
+	o := open()
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(path, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	err := o.keep()
+	var left *leftError
+	if !errors.As(err, &left) {
+		t.Fatalf("got error %v", err)
+	}
+	if content, readErr := os.ReadFile(left.part); string(content) != "new" || !strings.Contains(err.Error(), "the body is in "+left.part) {
+		t.Errorf("the body is %q, %v: %v", content, readErr, err)
+	}
+}
+
+// A file in a read-only folder can still be written.
+func TestOutputInFolderThatIsReadOnly(t *testing.T) {
+	if os.Getuid() <= 0 {
+		t.Skip("the folder is not read-only for this user, or on this system")
+	}
+	folder := t.TempDir()
+	path := filepath.Join(folder, "out")
+	if err := os.WriteFile(path, []byte("old and longer"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(folder, 0o500); err != nil {
+		t.Fatal(err)
+	}
+	defer os.Chmod(folder, 0o700)
+	got := shell{}.run(t, get("-o", path, serve(t, fine).URL)...)
+	if content, err := os.ReadFile(path); got.status != 0 || string(content) != "hello" {
+		t.Errorf("the file holds %q, %v: %+v", content, err, got)
 	}
 }
 

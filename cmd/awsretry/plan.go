@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"io"
 	"iter"
 	"slices"
@@ -145,8 +144,7 @@ func writePlanJSON(w io.Writer, p *plan, all bool) error {
 		}
 		document.Schedules = append(document.Schedules, s)
 	}
-	encoder := json.NewEncoder(w)
-	encoder.SetEscapeHTML(false)
+	encoder := newJSON(w)
 	encoder.SetIndent("", "  ")
 	return encoder.Encode(document)
 }

@@ -8,13 +8,15 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
+
+	"github.com/jedib0t/go-pretty/v6/text"
 )
 
 // A planPrinter writes a plan for people.
 type planPrinter struct {
 	w       *bufio.Writer
 	palette palette
+	width   int // see table
 	plan    *plan
 	all     bool
 }
@@ -59,7 +61,7 @@ func (pp *planPrinter) blocks() []string {
 		lines = append(lines, fmt.Sprintf("At most %s a second", count(*t.MaxReceivesPerSecond, "attempt")))
 	}
 	if r := policy.RequestPolicy; r != nil && r.HeaderContentType != "" {
-		line := "Content type " + r.HeaderContentType
+		line := "Content type " + oneLine(r.HeaderContentType)
 		if pp.plan.file.raw {
 			line += pp.palette.warn(" (with raw message delivery only)")
 		}
@@ -74,41 +76,22 @@ type tableRow struct {
 	paint func(column int) func(...any) string
 }
 
-// table writes rows under a header, as wide as they are. isRight has the columns that end at their right edge. The rows are
-// gone through twice, so that the longest table is never held in memory.
-func (pp *planPrinter) table(header []string, isRight []bool, rows iter.Seq[tableRow]) {
-	widths := make([]int, len(header))
-	widen := func(cells []string) {
-		for i, cell := range cells {
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
-		}
+// table writes rows under a header. It iterates over the rows twice, for their
+// widths and to print them, so that a long table is never held in memory.
+func (pp *planPrinter) table(columns []column, rows iter.Seq[tableRow]) {
+	for i := range columns {
+		columns[i].width = text.StringWidth(columns[i].title)
 	}
-	widen(header)
 	for row := range rows {
-		widen(row.cells)
+		for i, cell := range row.cells {
+			columns[i].width = max(columns[i].width, text.StringWidth(cell))
+		}
 	}
-	pp.line(tableRow{header, func(int) func(...any) string { return pp.palette.faint }}, widths, isRight)
+	t := table{w: pp.w, width: pp.width, columns: columns}
+	t.header(pp.palette)
 	for row := range rows {
-		pp.line(row, widths, isRight)
+		t.row(row.cells, row.paint)
 	}
-}
-
-func (pp *planPrinter) line(row tableRow, widths []int, isRight []bool) {
-	padded := make([]string, len(row.cells))
-	for i, cell := range row.cells {
-		if isRight[i] {
-			cell = right(cell, widths[i])
-		} else if i < len(row.cells)-1 {
-			cell = left(cell, widths[i])
-		}
-		if row.paint != nil {
-			if color := row.paint(i); color != nil {
-				cell = color(cell)
-			}
-		}
-		padded[i] = cell
-	}
-	pp.say("%s", strings.Join(padded, "  "))
 }
 
 func (pp *planPrinter) phases() {
@@ -130,11 +113,11 @@ func (pp *planPrinter) phases() {
 		}
 		rows = append(rows, tableRow{cells: row})
 	}
-	header := []string{"PHASE", "RETRIES", "PAUSES"}
+	columns := []column{{title: "PHASE"}, {title: "RETRIES", right: true}, {title: "PAUSES"}}
 	if len(p.functions) == 1 {
-		header = append(header, "TIME")
+		columns = append(columns, column{title: "TIME", right: true})
 	}
-	pp.table(header, []bool{false, true, false, true}, slices.Values(rows))
+	pp.table(columns, slices.Values(rows))
 }
 
 // phaseTotal is the sum of a phase's pauses, by the first function.
@@ -161,7 +144,10 @@ func (p *plan) decimals() int {
 
 func (pp *planPrinter) pauses() {
 	decimals := pp.plan.decimals()
-	pp.table([]string{"RETRY", "PHASE", "PAUSE", "TOTAL"}, []bool{true, false, true, true}, func(yield func(tableRow) bool) {
+	columns := []column{
+		{title: "RETRY", right: true}, {title: "PHASE", spare: 1}, {title: "PAUSE", right: true}, {title: "TOTAL", right: true},
+	}
+	pp.table(columns, func(yield func(tableRow) bool) {
 		for line := range pp.plan.lines(pp.all) {
 			pause := secondsOf(line.pauses[0], decimals)
 			if n := line.last - line.first + 1; n > 1 {
@@ -178,9 +164,9 @@ func (pp *planPrinter) pauses() {
 func (pp *planPrinter) comparison() {
 	p := pp.plan
 	decimals := p.decimals()
-	header, isRight := []string{"RETRY", "PHASE"}, []bool{true, false}
+	columns := []column{{title: "RETRY", right: true}, {title: "PHASE", spare: 1}}
 	for _, f := range p.functions {
-		header, isRight = append(header, strings.ToUpper(string(f))), append(isRight, true)
+		columns = append(columns, column{title: strings.ToUpper(string(f)), right: true})
 	}
 	own := 2 + slices.Index(p.functions, p.file.policy.HealthyRetryPolicy.BackoffFunction)
 	emphasis := func(column int) func(...any) string {
@@ -189,7 +175,7 @@ func (pp *planPrinter) comparison() {
 		}
 		return nil
 	}
-	pp.table(header, isRight, func(yield func(tableRow) bool) {
+	pp.table(columns, func(yield func(tableRow) bool) {
 		for line := range p.lines(pp.all) {
 			cells := []string{retryNumbers(line), line.phase}
 			for _, pause := range line.pauses {

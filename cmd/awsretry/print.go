@@ -22,67 +22,39 @@ type printer struct {
 	w        io.Writer
 	palette  palette
 	indent   string
+	width    int                                  // see table
 	adaptive bool                                 // the columns of adaptive mode too
 	state    func() (awsretry.State, bool)        // of the request's partition
 	detail   func(awsretry.Attempt) (text string) // what to say beside the code; nil: the header fields that matter
 
 	begun bool
-}
-
-// A column of the table. The last one is as wide as its text.
-type column struct {
-	title string
-	width int
-	right bool
+	table table
 }
 
 func (p *printer) columns() []column {
 	columns := []column{
-		{"#", 3, true}, {"STATUS", 7, false}, {"CLASS", 9, false}, {"TIME", 7, true},
+		{title: "#", width: 3, right: true},
+		{title: "STATUS", width: 7},
+		{title: "CLASS", width: 9, spare: 1},
+		{title: "TIME", width: 7, right: true, spare: 3},
 	}
 	if p.adaptive {
-		columns = append(columns, column{"WAITED", 7, true}, column{"RATE", 7, true})
+		columns = append(columns,
+			column{title: "WAITED", width: 7, right: true, spare: 5},
+			column{title: "RATE", width: 7, right: true, spare: 4})
 	}
-	return append(columns, column{"TOKENS", 6, true}, column{"NEXT", 22, false}, column{"DETAIL", 0, false})
-}
-
-// line writes one row. paint, where there is one for a column, colours it.
-func (p *printer) line(cells []string, paint map[int]func(...any) string) {
-	var b strings.Builder
-	columns := p.columns()
-	last := len(cells) - 1
-	for last > 0 && cells[last] == "" {
-		last--
-	}
-	for i, cell := range cells[:last+1] {
-		switch {
-		case columns[i].right:
-			cell = right(cell, columns[i].width)
-		case i < last:
-			cell = left(cell, columns[i].width)
-		}
-		if color := paint[i]; color != nil {
-			cell = color(cell)
-		}
-		if i > 0 {
-			b.WriteString("  ")
-		}
-		b.WriteString(cell)
-	}
-	fmt.Fprintf(p.w, "%s%s\n", p.indent, b.String())
+	return append(columns,
+		column{title: "TOKENS", width: 6, right: true, spare: 2},
+		column{title: "NEXT", width: 22},
+		column{title: "DETAIL"})
 }
 
 // attempt is an observer.
 func (p *printer) attempt(a awsretry.Attempt) {
 	if !p.begun {
 		p.begun = true
-		var titles []string
-		paint := make(map[int]func(...any) string)
-		for i, c := range p.columns() {
-			titles = append(titles, c.title)
-			paint[i] = p.palette.faint
-		}
-		p.line(titles, paint)
+		p.table = table{w: p.w, indent: p.indent, width: p.width, columns: p.columns()}
+		p.table.header(p.palette)
 	}
 
 	state, known := p.state()
@@ -113,7 +85,7 @@ func (p *printer) attempt(a awsretry.Attempt) {
 	if a.Class.Retryable() && a.Stop != "" {
 		paint[next] = p.palette.bad
 	}
-	p.line(cells, paint)
+	p.table.row(cells, func(column int) func(...any) string { return paint[column] })
 }
 
 // status is the answer in a word.

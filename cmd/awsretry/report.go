@@ -30,13 +30,13 @@ func newReport(p process, t *awsretry.Transport, settings awsretry.Settings, req
 		r.partition = t.Partition(req)
 	}
 	if asJSON {
-		r.json = json.NewEncoder(p.stderr)
-		r.json.SetEscapeHTML(false)
+		r.json = newJSON(p.stderr)
 		return r
 	}
 	r.printer = &printer{
 		w:        p.stderr,
 		palette:  newPalette(p, p.stderr),
+		width:    p.tableWidth(p.stderr),
 		adaptive: t.Mode == awsretry.Adaptive,
 		state:    func() (awsretry.State, bool) { return t.State(r.partition) },
 	}
@@ -47,11 +47,12 @@ func newReport(p process, t *awsretry.Transport, settings awsretry.Settings, req
 // rules are the settings in words.
 func (r *report) rules() string {
 	text := string(r.settings.Mode) + " mode"
-	if r.settings.Revision == awsretry.Revision2026 {
+	revised := r.settings.Revision == awsretry.Revision2026 && r.settings.Mode != awsretry.Legacy // which has no revisions
+	if revised {
 		text += ", 2026 revision"
 	}
 	switch {
-	case r.transport.MaxAttempts == 0 && r.settings.Revision == awsretry.Revision2026:
+	case r.transport.MaxAttempts == 0 && revised:
 		// the service has a say in it
 	case r.settings.MaxAttempts == 1:
 		text += ", no retries"
@@ -145,6 +146,13 @@ func (r *report) jsonFault(text string) {
 	r.json.Encode(struct {
 		Error string `json:"error"`
 	}{text})
+}
+
+// notSaved tells where the body of a failure is not, and where it is.
+func (r *report) notSaved(path string) {
+	if r.json == nil {
+		fmt.Fprintf(r.stderr, "  nothing is written to %s: the body of a failure goes to standard output\n", oneLine(path))
+	}
 }
 
 // saved tells where the body is.

@@ -63,7 +63,7 @@ func newRequest(ctx context.Context, method string, u *url.URL, headers []string
 		req.SetBasicAuth(u.User.Username(), password)
 	}
 	if fromFile {
-		if err := setBody(req, file, stdin); err != nil {
+		if err := setBody(ctx, req, file, stdin); err != nil {
 			return nil, fmt.Errorf("--data: %w", err)
 		}
 	}
@@ -107,19 +107,22 @@ func isToken(s string) bool {
 // setBody gives the request the body that the named file holds, - for standard input. A file is read in place, so that a
 // retry can send it again whatever its size; of standard input that is no file the Transport keeps what it sends, up to a
 // limit.
-func setBody(req *http.Request, name string, stdin io.Reader) error {
-	if name == "-" {
-		if f, ok := stdin.(*os.File); ok {
-			return setFile(req, f)
+func setBody(ctx context.Context, req *http.Request, name string, stdin io.Reader) error {
+	switch name {
+	case "":
+		return errors.New("@ must be followed by the name of a file, or - for standard input")
+	case "-":
+		if isRegular(stdin) {
+			return setFile(ctx, req, stdin.(*os.File))
 		}
-		setStream(req, io.NopCloser(stdin))
+		setStream(ctx, req, io.NopCloser(stdin))
 		return nil
 	}
-	f, err := os.Open(name)
+	f, err := openWithin(ctx, name, os.O_RDONLY)
 	if err != nil {
 		return err
 	}
-	if err := setFile(req, f); err != nil {
+	if err := setFile(ctx, req, f); err != nil {
 		f.Close()
 		return err
 	}
@@ -127,7 +130,7 @@ func setBody(req *http.Request, name string, stdin io.Reader) error {
 }
 
 // setFile makes f the body, from its current offset on. The request closes it.
-func setFile(req *http.Request, f *os.File) error {
+func setFile(ctx context.Context, req *http.Request, f *os.File) error {
 	info, err := f.Stat()
 	switch {
 	case err != nil:
@@ -135,7 +138,7 @@ func setFile(req *http.Request, f *os.File) error {
 	case info.IsDir():
 		return fmt.Errorf("%s is a directory", f.Name())
 	case !info.Mode().IsRegular():
-		setStream(req, f)
+		setStream(ctx, req, f)
 		return nil
 	}
 	offset, err := f.Seek(0, io.SeekCurrent)
@@ -150,4 +153,11 @@ func setFile(req *http.Request, f *os.File) error {
 	return nil
 }
 
-func setStream(req *http.Request, body io.ReadCloser) { req.Body, req.ContentLength = body, -1 }
+// setStream makes the body a stream that can be read once. A Read that blocks
+// ends with ctx.
+func setStream(ctx context.Context, req *http.Request, stream io.ReadCloser) {
+	req.Body, req.ContentLength = struct {
+		io.Reader
+		io.Closer
+	}{newInterruptibleReader(ctx, stream), stream}, -1
+}

@@ -16,6 +16,19 @@ type process struct {
 	stdout, stderr io.Writer
 	getenv         func(string) string
 	isTerminal     func(io.Writer) bool
+	width          func(io.Writer) int // of a terminal in characters; 0, and where the function is nil: not known
+}
+
+// tableWidth is how long the lines of a table may be; 0: of any length.
+func (p process) tableWidth(w io.Writer) int {
+	if p.width == nil || !p.isTerminal(w) {
+		return 0
+	}
+	return p.width(w)
+}
+
+func (p process) warn(command, warning string) {
+	fmt.Fprintf(p.stderr, "awsretry %s: warning: %s\n", command, printable(warning))
 }
 
 // The exit statuses.
@@ -50,6 +63,9 @@ func failed(err error) error {
 
 // run runs one command line and returns its exit status.
 func run(ctx context.Context, args []string, p process) int {
+	if !isRegular(p.stdin) {
+		p.stdin = newInterruptibleReader(ctx, p.stdin)
+	}
 	root := newRoot(p)
 	root.SetArgs(append([]string{}, args...)) // nil would mean os.Args
 	cmd, err := root.ExecuteContextC(ctx)
@@ -60,6 +76,9 @@ func run(ctx context.Context, args []string, p process) int {
 	usage := !errors.As(err, &f)
 	if !usage && f.err == nil {
 		return f.status
+	}
+	if ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
+		err, usage, f = errInterrupted, false, &failure{status: exitFailure}
 	}
 	fmt.Fprintf(p.stderr, "%s: %s\n", cmd.CommandPath(), strings.TrimPrefix(printable(err.Error()), "awsretry: "))
 	if usage {
@@ -87,6 +106,7 @@ and shows what happened to each attempt and why it was, or was not, retried.`,
 	root.SetIn(p.stdin)
 	root.SetOut(p.stdout)
 	root.SetErr(p.stderr)
+	root.SetFlagErrorFunc(flagError)
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(newGet(p), newConfig(p), newDemo(p), newSimulate(p), newSchedule(p), newDeadLetter(p), newVersion())
 	return root

@@ -24,6 +24,7 @@ type shell struct {
 	env       map[string]string
 	stdin     io.Reader
 	terminals []string // of "stdout", "stderr"
+	width     int      // of the terminals
 }
 
 func (s shell) run(t *testing.T, args ...string) ran {
@@ -56,6 +57,7 @@ func (s shell) runContext(t *testing.T, ctx context.Context, args ...string) ran
 			}
 			return false
 		},
+		width: func(io.Writer) int { return s.width },
 	})
 	return ran{status, stdout.String(), stderr.String()}
 }
@@ -107,6 +109,27 @@ func TestUsageErrors(t *testing.T) {
 		{"time-out not a number", nil, []string{"get", "--timeout", "nan", url}, []string{"above 0"}},
 		{"retry after", nil, []string{"get", "--max-retry-after", "never", url}, []string{"or ignore"}},
 		{"quota 0", nil, []string{"get", "--quota", "0", url}, []string{"--quota", "-1 for no bucket"}},
+		{"attempts beyond an int", nil, []string{"get", "--max-attempts", "99999999999999999999", url},
+			[]string{`--max-attempts is "99999999999999999999"; it must be a whole number, 1 to `, "(1: never retry)"}},
+		{"attempts, said like the others", nil, []string{"get", "--max-attempts", "0", url}, []string{`--max-attempts is "0"; it must be a whole number, 1 or more`}},
+		{"shorthand", nil, []string{"get", "-X", "", url}, []string{`--method is ""; it must not be empty`}},
+		{"truth", nil, []string{"get", "--fail-fast=perhaps", url}, []string{`--fail-fast is "perhaps"; it must be true or false`}},
+		{"quota in legacy mode", nil, []string{"get", "--mode", "legacy", "--quota", "5", url},
+			[]string{"--quota is 5; it must be left out, or -1, in legacy mode (flag --mode), which has no retry token bucket"}},
+		{"quota in the environment's legacy mode", map[string]string{"AWS_RETRY_MODE": "legacy"}, []string{"get", "--quota", "5", url},
+			[]string{"--quota is 5", "in legacy mode (environment AWS_RETRY_MODE)"}},
+		{"revision in legacy mode", nil, []string{"get", "--mode", "legacy", "--revision", "2026", url}, []string{"--revision is 2026", "classic", "no revisions"}},
+		{"fail fast in the default mode", nil, []string{"get", "--fail-fast", url},
+			[]string{"--fail-fast is for adaptive mode only, and the mode is standard (the default)"}},
+		{"fail fast in legacy mode", nil, []string{"get", "--fail-fast", "--mode", "legacy", url}, []string{"--fail-fast", "legacy (flag --mode)"}},
+		{"empty output", nil, []string{"get", "-o", "", url}, []string{`--output is ""; it must not be empty`}},
+		{"empty profile", nil, []string{"config", "--profile", ""}, []string{`--profile is ""; it must not be empty`}},
+		{"empty partition", nil, []string{"get", "--partition", " ", url}, []string{`--partition is " "; it must not be empty`}},
+		{"empty picture", nil, []string{"schedule", "--aws-managed", "--svg", ""}, []string{`--svg is ""; it must not be empty`}},
+		{"file without name", nil, []string{"get", "-d", "@", url}, []string{"--data: @ must be followed by the name of a file"}},
+		{"port", nil, []string{"demo", "--serve", "--port", "70000"}, []string{`--port is "70000"; it must be a whole number, 1 to 65535`}},
+		{"port alone", nil, []string{"demo", "--port", "8080"}, []string{"--port is for --serve, which is missing"}},
+		{"time alone", nil, []string{"demo", "--for", "1m"}, []string{"--for is for --serve, which is missing"}},
 		{"max delay alone", nil, []string{"get", "--max-delay", "1s", url}, []string{"--base-delay", "missing"}},
 		{"delays crossed", nil, []string{"get", "--base-delay", "2s", "--max-delay", "1s", url}, []string{"--base-delay is 2s", "--max-delay, 1s"}},
 		{"base delay above the default", nil, []string{"get", "--base-delay", "30s", url}, []string{"--max-delay, 20s"}},
@@ -121,7 +144,9 @@ func TestUsageErrors(t *testing.T) {
 		{"no such folder", nil, []string{"get", "-o", filepath.Join(folder, "none", "x"), url}, []string{"--output", "no such file"}},
 		{"attempts variable", map[string]string{"AWS_MAX_ATTEMPTS": "0"}, []string{"get", url}, []string{"AWS_MAX_ATTEMPTS", `"0"`}},
 		{"mode variable", map[string]string{"AWS_RETRY_MODE": "eager"}, []string{"config"}, []string{"AWS_RETRY_MODE", `"eager"`}},
-		{"profile", nil, []string{"get", "--profile", "none", url}, []string{`"none"`, "profile"}},
+		{"profile", nil, []string{"get", "--profile", "none", url}, []string{`--profile is "none"; it must be a profile`}},
+		{"config's profile", nil, []string{"config", "--profile", "none"}, []string{`--profile is "none"; it must be a profile`}},
+		{"profile variable", map[string]string{"AWS_PROFILE": "none"}, []string{"config"}, []string{`environment AWS_PROFILE is "none"; it must be a profile`}},
 		{"config with argument", nil, []string{"config", "x"}, []string{`"x" is one too many`}},
 		{"demo with argument", nil, []string{"demo", "x"}, []string{`"x" is one too many`}},
 	} {

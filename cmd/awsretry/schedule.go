@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -31,11 +32,11 @@ Exit status: 0 success; 1 the policy is not valid, or a file cannot be read or w
 			}
 			return exactly("POLICY.json")(cmd, args)
 		},
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := s.check(); err != nil {
 				return err
 			}
-			return failed(s.run(args))
+			return failed(s.run(cmd.Context(), args))
 		},
 	}
 	policy, out := flagSet(), flagSet()
@@ -45,8 +46,9 @@ Exit status: 0 success; 1 the policy is not valid, or a file cannot be read or w
 	policy.BoolVar(&s.compare, "compare", false, "all four backoff functions side by side")
 	out.BoolVar(&s.all, "all", false, "a line for every retry, also where many pauses in a row are equal")
 	out.BoolVar(&s.json, "json", false, "print a JSON object")
-	out.StringVar(&s.svg, "svg", "", "draw the pauses into the SVG `FILE` (-: standard output, in place of the table)")
-	out.StringVar(&s.png, "png", "", "draw the pauses into the PNG `FILE` (-: standard output, in place of the table)")
+	s.svg.kind, s.png.kind = "FILE", "FILE"
+	out.Var(&s.svg, "svg", "draw the pauses into this SVG file (-: standard output, in place of the table)")
+	out.Var(&s.png, "png", "draw the pauses into this PNG file (-: standard output, in place of the table)")
 	groupFlags(cmd, flagGroup{"Policy", policy}, flagGroup{"Output", out})
 	return cmd
 }
@@ -56,7 +58,7 @@ type scheduleCommand struct {
 	process
 	topic, awsManaged, customerManaged, compare bool
 	all, json                                   bool
-	svg, png                                    string
+	svg, png                                    word
 }
 
 // check's errors are of usage.
@@ -66,15 +68,15 @@ func (s *scheduleCommand) check() error {
 		return errors.New("--aws-managed and --customer-managed are two policies; one is shown at a time")
 	case s.topic && (s.awsManaged || s.customerManaged):
 		return errors.New("--topic says what POLICY.json is; the fixed policies are no file")
-	case s.svg == "-" && s.png == "-":
+	case s.svg.value == "-" && s.png.value == "-":
 		return errors.New("--svg and --png cannot both go to standard output")
-	case s.json && (s.svg == "-" || s.png == "-"):
+	case s.json && (s.svg.value == "-" || s.png.value == "-"):
 		return errors.New("--json cannot go where the picture goes, to standard output")
 	}
 	return nil
 }
 
-func (s *scheduleCommand) run(args []string) error {
+func (s *scheduleCommand) run(ctx context.Context, args []string) error {
 	file, err := s.read(args)
 	if err != nil {
 		return err
@@ -83,15 +85,15 @@ func (s *scheduleCommand) run(args []string) error {
 	for _, picture := range []struct {
 		path   string
 		format func(io.Writer, *plan) error
-	}{{s.svg, writeSVG}, {s.png, writePNG}} {
+	}{{s.svg.value, writeSVG}, {s.png.value, writePNG}} {
 		if picture.path == "" {
 			continue
 		}
-		if err := s.draw(picture.path, pauses, picture.format); err != nil {
+		if err := s.draw(ctx, picture.path, pauses, picture.format); err != nil {
 			return err
 		}
 	}
-	if s.svg == "-" || s.png == "-" {
+	if s.svg.value == "-" || s.png.value == "-" {
 		return nil
 	}
 	w := bufio.NewWriter(s.stdout)
@@ -100,7 +102,7 @@ func (s *scheduleCommand) run(args []string) error {
 			return err
 		}
 	} else {
-		(&planPrinter{w, newPalette(s.process, s.stdout), pauses, s.all}).print()
+		(&planPrinter{w, newPalette(s.process, s.stdout), s.tableWidth(s.stdout), pauses, s.all}).print()
 	}
 	return w.Flush()
 }
@@ -115,8 +117,8 @@ func (s *scheduleCommand) read(args []string) (policyFile, error) {
 	return readPolicy(args[0], s.topic, s.stdin)
 }
 
-func (s *scheduleCommand) draw(path string, p *plan, format func(io.Writer, *plan) error) error {
-	out, err := openOutput(path, s.stdout)
+func (s *scheduleCommand) draw(ctx context.Context, path string, p *plan, format func(io.Writer, *plan) error) error {
+	out, err := openOutput(ctx, path, s.stdout)
 	if err != nil {
 		return err
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -22,18 +21,22 @@ import (
 
 // simulateFlags are the flags of simulate.
 type simulateFlags struct {
-	settings []string
+	settings list
 	clients  number
-	rate     float64
+	rate     rate
 	duration period
-	seed     uint64
-	picture  string
+	seed     seed
+	picture  word
 	asJSON   bool
 	print    bool
 }
 
 func newSimulate(p process) *cobra.Command {
-	f := simulateFlags{clients: number{least: 1}}
+	f := simulateFlags{
+		clients: number{least: 1, most: simulate.MaxClients},
+		rate:    rate{most: simulate.MaxRate},
+		picture: word{kind: "FILE"},
+	}
 	cmd := &cobra.Command{
 		Use:   "simulate SCENARIO|FILE",
 		Short: "See what settings do to a service and its callers before they are deployed",
@@ -64,17 +67,22 @@ Amazon SNS delivery policy; also aws-managed and customer-managed) and profile=N
 			if err != nil {
 				return plain(err)
 			}
+			if slices.ContainsFunc(s.Settings, func(s simulate.Setting) bool { return s.Use == simulate.UseProfile }) {
+				for _, warning := range missingFiles(p.getenv) {
+					p.warn("simulate", warning)
+				}
+			}
 			return runSimulate(cmd.Context(), p, s, f)
 		},
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	flags.StringSliceVar(&f.settings, "settings", nil, "`LIST` of settings to compare, in place of the scenario's")
+	flags.Var(&f.settings, "settings", "settings to compare, in place of the scenario's")
 	flags.Var(&f.clients, "clients", "number of clients, in place of the scenario's; together they call as often as those would")
-	flags.Float64Var(&f.rate, "rate", 0, "`CALLS` a second of all clients together, in place of the scenario's")
+	flags.Var(&f.rate, "rate", "calls a second of all clients together, in place of the scenario's")
 	flags.Var(&f.duration, "duration", "virtual time that is simulated, in place of the scenario's")
-	flags.Uint64Var(&f.seed, "seed", 0, "`NUMBER` that every random number comes from, in place of the scenario's")
-	flags.StringVar(&f.picture, "picture", "", "draw a picture into `FILE`, SVG or PNG by its ending")
+	flags.Var(&f.seed, "seed", "what every random number comes from, in place of the scenario's")
+	flags.Var(&f.picture, "picture", "draw a picture into this file, SVG or PNG by its ending")
 	flags.BoolVar(&f.asJSON, "json", false, "print a JSON object with every figure and every second in place of the table")
 	flags.BoolVar(&f.print, "print", false, "print the ready scenario as a file, and simulate nothing")
 	return cmd
@@ -98,7 +106,7 @@ func (f *simulateFlags) scenario(name string, given func(flag string) bool) (sim
 		for _, text := range f.settings {
 			setting, err := simulate.ParseSetting(text)
 			if err != nil {
-				return s, err
+				return s, fmt.Errorf("--settings: %w", err)
 			}
 			s.Settings = append(s.Settings, setting)
 		}
@@ -114,39 +122,59 @@ func (f *simulateFlags) scenario(name string, given func(flag string) bool) (sim
 		}
 	}
 	if given("rate") {
-		s.Clients.Rate = f.rate
+		s.Clients.Rate = f.rate.value
 	}
 	if given("duration") {
 		s.Duration = simulate.Duration(f.duration)
 	}
 	if given("seed") {
-		s.Seed = f.seed
+		s.Seed = uint64(f.seed)
 	}
 	if _, err := f.pictureFormat(); err != nil {
 		return s, err
 	}
-	return s, s.Validate()
+	err = s.Validate()
+	if changes := f.changes(given); err != nil && changes != "" { // the scenario was valid before
+		err = fmt.Errorf("with %s: %w", changes, err)
+	}
+	return s, err
+}
+
+// changes are the flags that change the scenario.
+func (f *simulateFlags) changes(given func(flag string) bool) string {
+	var changes []string
+	for _, flag := range []struct {
+		name  string
+		value any
+	}{
+		{"settings", f.settings.String()}, {"clients", f.clients.value}, {"rate", f.rate.value}, {"duration", time.Duration(f.duration)},
+	} {
+		if given(flag.name) {
+			changes = append(changes, fmt.Sprintf("--%s %v", flag.name, flag.value))
+		}
+	}
+	return strings.Join(changes, " ")
 }
 
 // pictureFormat is "" where no picture is asked for.
 func (f *simulateFlags) pictureFormat() (string, error) {
-	if f.picture == "" {
+	if f.picture.value == "" {
 		return "", nil
 	}
-	switch ending := strings.ToLower(filepath.Ext(f.picture)); ending {
+	switch ending := strings.ToLower(filepath.Ext(f.picture.value)); ending {
 	case ".svg":
 		return simulate.SVG, nil
 	case ".png":
 		return simulate.PNG, nil
 	}
-	return "", fmt.Errorf("--picture is %q; it must end with .svg or .png", f.picture)
+	return "", fmt.Errorf("--picture is %q; it must end with .svg or .png", f.picture.value)
 }
 
 func runSimulate(ctx context.Context, p process, s simulate.Scenario, f simulateFlags) error {
 	picture := &output{Writer: io.Discard}
-	if f.picture != "" {
+	if f.picture.value != "" {
 		var err error
-		if picture, err = openOutput(f.picture, p.stdout); err != nil { // before the time is spent
+		if picture, err = openOutput(ctx, f.picture.value, p.stdout); err != nil { // before the time is spent
 			return fmt.Errorf("--picture: %w", err)
 		}
 	}
@@ -176,9 +204,9 @@ func runSimulate(ctx context.Context, p process, s simulate.Scenario, f simulate
 		return failed(err)
 	}
 	if f.asJSON {
-		return failed(json.NewEncoder(p.stdout).Encode(result))
+		return failed(newJSON(p.stdout).Encode(result))
 	}
-	return failed(result.WriteTable(p.stdout))
+	return failed(result.WriteTable(p.stdout, p.tableWidth(p.stdout)))
 }
 
 // progressOn draws a bar on standard error, where that is a terminal.
@@ -221,7 +249,7 @@ func plain(err error) error {
 type simulateError struct{ error }
 
 func (e *simulateError) Error() string {
-	return strings.NewReplacer("simulate: ", "", "awsretry: ", "").Replace(e.error.Error())
+	return strings.NewReplacer("simulate: ", "", "awsretry: ", "", "Source.Profile is", "profile is").Replace(e.error.Error())
 }
 
 func (e *simulateError) Unwrap() error { return e.error }

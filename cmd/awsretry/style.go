@@ -6,11 +6,10 @@ import (
 	"net/url"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"example.com/awsretry"
 	"github.com/fatih/color"
+	"github.com/jedib0t/go-pretty/v6/text"
 )
 
 // A palette colours text, or leaves it as it is.
@@ -55,12 +54,12 @@ func (p palette) class(c awsretry.Class) func(...any) string {
 	return p.bad
 }
 
-// left and right fill s up to a width in characters. Colours come after.
+// left and right fill s up to a width on a terminal. Colours come after.
 func left(s string, width int) string  { return s + filling(s, width) }
 func right(s string, width int) string { return filling(s, width) + s }
 
 func filling(s string, width int) string {
-	return strings.Repeat(" ", max(width-utf8.RuneCountInString(s), 0))
+	return strings.Repeat(" ", max(width-text.StringWidth(s), 0))
 }
 
 // brief is a duration to three figures at most.
@@ -96,26 +95,6 @@ func grouped(n int) string {
 	s := fmt.Sprint(n)
 	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
 		s = s[:i] + "," + s[i:]
-	}
-	return s
-}
-
-// printable is s without what would steer a terminal: text that came over the network may hold anything.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) || r == '\n' {
-			return r
-		}
-		return '\uFFFD'
-	}, s)
-}
-
-// oneLine is printable without line breaks, cut to a length that can be read.
-func oneLine(s string) string {
-	const limit = 300
-	s = strings.Join(strings.Fields(printable(s)), " ")
-	if runes := []rune(s); len(runes) > limit {
-		s = string(runes[:limit]) + "…"
 	}
 	return s
 }

@@ -3,7 +3,9 @@ package simulate
 import (
 	"bytes"
 	"embed"
+	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"path"
 	"slices"
@@ -75,8 +77,17 @@ func Parse(text []byte) (s Scenario, err error) {
 		}
 	}()
 	decoder := yaml.NewDecoder(bytes.NewReader(text), yaml.Strict(), yaml.CustomUnmarshaler(wholeNumber))
-	if err := decoder.Decode(&s); err != nil {
+	switch err := decoder.Decode(&s); {
+	case errors.Is(err, io.EOF):
+		return Scenario{}, errors.New("simulate: the scenario is empty; it must have at least duration, clients and service")
+	case err != nil:
+		if located := locate(text); located != nil {
+			err = located
+		}
 		return Scenario{}, fmt.Errorf("simulate: %w", err)
+	}
+	if err := decoder.Decode(new(any)); !errors.Is(err, io.EOF) {
+		return Scenario{}, errors.New("simulate: the file goes on after a line of ---; it must be one scenario")
 	}
 	return s, s.Validate()
 }

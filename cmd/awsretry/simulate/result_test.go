@@ -32,7 +32,7 @@ func TestTableGolden(t *testing.T) {
 	r := mustRun(t, s)
 	r.Outcomes = append(r.Outcomes, Outcome{Setting: "nobody called"})
 	var got bytes.Buffer
-	if err := r.WriteTable(&got); err != nil {
+	if err := r.WriteTable(&got, 0); err != nil {
 		t.Fatal(err)
 	}
 	file := filepath.Join("testdata", "table.golden")
@@ -48,7 +48,7 @@ func TestTableGolden(t *testing.T) {
 	if diff := cmp.Diff(string(want), got.String()); diff != "" {
 		t.Error(diff)
 	}
-	if err := r.WriteTable(brokenWriter{}); !errors.Is(err, errBrokenWriter) {
+	if err := r.WriteTable(brokenWriter{}, 0); !errors.Is(err, errBrokenWriter) {
 		t.Errorf("error %v, want the writer's", err)
 	}
 }

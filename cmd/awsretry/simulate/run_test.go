@@ -236,7 +236,7 @@ func TestProfileAndPolicyFile(t *testing.T) {
 	}{
 		{Setting{Use: UseProfile, Profile: "missing"}, `setting "profile=missing"`},
 		{Setting{Use: UseDelivery, Policy: filepath.Join(dir, "missing.json")}, "no such file"},
-		{Setting{Use: UseDelivery, Policy: dir}, "no regular file"},
+		{Setting{Use: UseDelivery, Policy: dir}, "is not a regular file"},
 		{Setting{Use: UseDelivery, Policy: write("bad.json", `{"healthyRetryPolicy": {"numRetries": 1000}}`)}, "numRetries"},
 		{Setting{Use: UseDelivery, Policy: write("big.json", strings.Repeat(" ", maxPolicyFile+1))}, "at most"},
 	} {

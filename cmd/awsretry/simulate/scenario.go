@@ -206,7 +206,7 @@ func (d *Duration) UnmarshalJSON(text []byte) error {
 func clipped(s string) string {
 	const limit = 60
 	if len(s) > limit {
-		return strconv.Quote(s[:limit]) + "…"
+		return strconv.Quote(strings.ToValidUTF8(s[:limit], "")) + "…"
 	}
 	return strconv.Quote(s)
 }

@@ -65,6 +65,8 @@ func parseSetting(text string) (Setting, error) {
 	use, which, given := strings.Cut(text, "=")
 	s := Setting{Use: use}
 	switch {
+	case given && which == "" && (use == UseDelivery || use == UseProfile):
+		return Setting{}, fmt.Errorf("setting %s: nothing follows the =; leave it out for the default", clipped(text))
 	case given && use == UseDelivery:
 		s.Policy = which
 	case given && use == UseProfile:
@@ -262,7 +264,7 @@ func readLimited(path string, limit int64) ([]byte, error) {
 	case err != nil:
 		return nil, err
 	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%s is no regular file", path)
+		return nil, fmt.Errorf("%s is not a regular file; it must be one", path)
 	case info.Size() > limit:
 		return nil, fmt.Errorf("%s is of %d bytes; at most %d are read", path, info.Size(), limit)
 	}

@@ -10,8 +10,10 @@ import (
 	"unicode/utf8"
 )
 
-// WriteTable writes what was simulated and the outcomes, one line for each setting.
-func (r *Result) WriteTable(w io.Writer) error {
+// WriteTable writes what was simulated and the outcomes, one line for each
+// setting. If the columns do not fit into width characters, the rest of them
+// follows as another table. A width of 0 means no limit.
+func (r *Result) WriteTable(w io.Writer, width int) error {
 	rows := [][]string{
 		{"", "", "", "amplifi-", "goodput", "failed", "", "", "", "", "throttled", "fairness"},
 		{"setting", "calls", "attempts", "cation", "calls/s", "calls", "", "p50", "p99", "recovery", "attempts", "(Jain)"},
@@ -37,32 +39,36 @@ func (r *Result) WriteTable(w io.Writer) error {
 		fmt.Fprintln(b, line)
 	}
 	fmt.Fprintln(b)
-	writeColumns(b, rows)
+	writeColumns(b, rows, width)
 	return b.Flush()
 }
 
 // writeColumns aligns the first column to the left and the others to the right.
-func writeColumns(w io.Writer, rows [][]string) {
-	var widths []int
+func writeColumns(w io.Writer, rows [][]string, width int) {
+	const gap = 2
+	widths := make([]int, len(rows[0]))
 	for _, row := range rows {
 		for i, cell := range row {
-			if i == len(widths) {
-				widths = append(widths, 0)
-			}
 			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
 		}
 	}
-	for _, row := range rows {
-		var line strings.Builder
-		for i, cell := range row {
-			pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
-			if i == 0 {
-				line.WriteString(cell + pad)
-			} else {
-				line.WriteString("  " + pad + cell)
-			}
+	for from := 1; from < len(widths); {
+		to, room := from+1, width-widths[0]-gap-widths[from]
+		for to < len(widths) && (width == 0 || room >= gap+widths[to]) {
+			room -= gap + widths[to]
+			to++
 		}
-		fmt.Fprintln(w, strings.TrimRight(line.String(), " "))
+		if from > 1 {
+			fmt.Fprintln(w)
+		}
+		for _, row := range rows {
+			line := fmt.Sprintf("%-*s", widths[0], row[0])
+			for i := from; i < to; i++ {
+				line += fmt.Sprintf("%*s", gap+widths[i], row[i])
+			}
+			fmt.Fprintln(w, strings.TrimRight(line, " "))
+		}
+		from = to
 	}
 }
 

@@ -10,16 +10,22 @@ import (
 	"unicode"
 )
 
+// The greatest values of [Clients].
+const (
+	MaxClients = 1_000_000
+	MaxRate    = 1e6
+)
+
 // The limits of a scenario. They keep a run within what a machine can hold and finish.
 const (
-	maxCount     = 1_000_000
+	maxCount     = MaxClients
 	maxAttempts  = 1000
 	maxOwners    = 500_000 // of instants and of deadlines, so that an owner's next instant is at most 1 ms away
 	maxDuration  = 24 * time.Hour
 	maxCalls     = 50_000_000 // of one setting
 	maxEvents    = 100
 	maxSettings  = 20
-	maxRate      = 1e6 // of anything, a second
+	maxRate      = MaxRate // of anything, a second
 	maxTime      = time.Hour
 	minNetwork   = 100 * time.Microsecond // with no time at all a failing loop would not end
 	maxHerdCalls = 1000
