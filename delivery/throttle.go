@@ -5,35 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"sync"
-	"time"
 
 	"example.com/awsretry"
 )
 
 // A throttle spaces attempts by throttlePolicy, first come first served and
-// without bursts.
-type throttle struct {
-	tokens *awsretry.Quota // of one token
-	gap    float64         // nanoseconds from one attempt to the next
+// without bursts. nil: there is no throttling.
+type throttle struct{ tokens *awsretry.Quota } // of one token
 
-	mu      sync.Mutex // guards the fields below
-	waiting int        // callers in wait
-	last    time.Time  // when the last of them was let through
-}
-
-// newThrottle returns nil where there is no throttling.
 func newThrottle(policy *ThrottlePolicy) *throttle {
 	if policy == nil || policy.MaxReceivesPerSecond == nil {
 		return nil
 	}
-	perSecond := float64(*policy.MaxReceivesPerSecond)
-	gap := float64(time.Second) / perSecond
-	return &throttle{
-		tokens: awsretry.NewQuota(awsretry.QuotaConfig{Capacity: 1, RefillPerSecond: perSecond, Wait: true}),
-		gap:    gap,
-		last:   time.Now().Add(-toDuration(gap)),
-	}
+	return &throttle{awsretry.NewQuota(awsretry.QuotaConfig{Capacity: 1, RefillPerSecond: float64(*policy.MaxReceivesPerSecond), Wait: true})}
 }
 
 // wait waits until an attempt may be made. A wait that would end after ctx's
@@ -42,47 +26,16 @@ func (t *throttle) wait(ctx context.Context) error {
 	if t == nil {
 		return nil
 	}
-	deadline, bounded := ctx.Deadline()
-	if turn := t.join(); bounded && !turn.Before(deadline) && ctx.Err() == nil {
-		t.leave(false)
-		return &throttleError{awsretry.StopDeadline, context.DeadlineExceeded}
-	}
-	through := false
-	defer func() { t.leave(through) }()
 	err := t.tokens.Acquire(ctx, 1)
-	through = err == nil
 	switch cause := context.Cause(ctx); {
-	case through:
+	case err == nil:
 		return nil
-	case cause == nil: // the bucket knew that there was no time
+	case errors.Is(err, awsretry.ErrQuotaExceeded):
 		return &throttleError{awsretry.StopDeadline, context.DeadlineExceeded}
 	case errors.Is(cause, ctx.Err()):
 		return &throttleError{awsretry.StopCanceled, cause}
 	default:
 		return &throttleError{awsretry.StopCanceled, fmt.Errorf("%w: %w", ctx.Err(), cause)}
-	}
-}
-
-// join counts the caller in and returns about when its turn comes, provided
-// that nobody leaves early.
-func (t *throttle) join() (turn time.Time) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	turn = time.Now()
-	if next := t.last.Add(toDuration(t.gap)); next.After(turn) {
-		turn = next
-	}
-	turn = turn.Add(toDuration(float64(t.waiting) * t.gap))
-	t.waiting++
-	return turn
-}
-
-func (t *throttle) leave(through bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.waiting--
-	if through {
-		t.last = time.Now()
 	}
 }
 

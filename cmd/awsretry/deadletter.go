@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -59,6 +58,8 @@ type letterList struct {
 	process
 	json    bool
 	palette palette
+	out     *keptError
+	table   table
 	letters int
 	bytes   int64
 	broken  int
@@ -66,6 +67,8 @@ type letterList struct {
 
 func (l *letterList) run(dir string) error {
 	l.palette = newPalette(l.process, l.stdout)
+	l.out = &keptError{Writer: l.stdout}
+	l.table = table{w: l.out, width: l.tableWidth(l.stdout), columns: letterColumns}
 	now := time.Now()
 	for letter, err := range delivery.List(dir) {
 		if errors.Is(err, fs.ErrNotExist) && letter.Name == "" {
@@ -101,33 +104,37 @@ func (l *letterList) print(letter delivery.Letter, broken error, now time.Time) 
 		_, err := fmt.Fprintf(l.stderr, "%s %s\n", newPalette(l.process, l.stderr).bad("✗"), oneLine(plainError(broken).Error()))
 		return err
 	case l.letters == 1:
-		if _, err := fmt.Fprintln(l.stdout, l.palette.faint(letterRow("FAILED AT (UTC)", "AGE", "METHOD", "STATUS", "ATTEMPTS", "REASON", "SIZE", "NAME")+"URL")); err != nil {
-			return err
-		}
+		l.table.header(l.palette)
 	}
 	status := "-"
 	if letter.Status != 0 {
 		status = strconv.Itoa(letter.Status)
 	}
-	line := letterRow(letter.Time.UTC().Format(time.DateTime), age(now.Sub(letter.Time)), oneLine(letter.Method), status,
-		grouped(letter.Attempts), oneLine(letter.Reason), size(letter.Size), oneLine(letter.Name)) + oneLine(bareAddress(letter.URL))
+	address := oneLine(bareAddress(letter.URL))
 	if letter.Err != "" {
-		line += "  " + l.palette.faint(oneLine(letter.Err))
+		address += "  " + oneLine(letter.Err)
 	}
-	_, err := fmt.Fprintln(l.stdout, line)
-	return err
+	l.table.row([]string{letter.Time.UTC().Format(time.DateTime), age(now.Sub(letter.Time)), oneLine(letter.Method), status,
+		grouped(letter.Attempts), oneLine(letter.Reason), size(letter.Size), oneLine(letter.Name), address}, nil)
+	return l.out.err
 }
 
-// letterRow is a line up to its last column. The widths are fixed: a folder may hold any number of letters.
-func letterRow(at, age, method, status, attempts, reason, size, name string) string {
-	return strings.Join([]string{
-		left(at, len(time.DateTime)), right(age, 6), left(method, 6), left(status, 6), right(attempts, 8), left(reason, 12), right(size, 8), left(name, nameWidth), "",
-	}, "  ")
+// letterColumns are wide enough for any letter: a folder may hold any number of
+// them. The name begins with the time.
+var letterColumns = []column{
+	{title: "FAILED AT (UTC)", width: len(time.DateTime), spare: 1},
+	{title: "AGE", width: 6, right: true, spare: 3},
+	{title: "METHOD", width: 6},
+	{title: "STATUS", width: 6},
+	{title: "ATTEMPTS", width: 8, right: true, spare: 4},
+	{title: "REASON", width: 12, spare: 2},
+	{title: "SIZE", width: 8, right: true, spare: 5},
+	{title: "NAME", width: nameWidth},
+	{title: "URL"},
 }
 
 func (l *letterList) printJSON(letter delivery.Letter, broken error) error {
-	encoder := json.NewEncoder(l.stdout)
-	encoder.SetEscapeHTML(false)
+	encoder := newJSON(l.stdout)
 	if broken != nil {
 		return encoder.Encode(struct {
 			Name   string `json:"name"`

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode/utf8"
 
 	"example.com/awsretry/delivery"
 )
@@ -176,6 +177,28 @@ func TestSize(t *testing.T) {
 	} {
 		if got := size(n); got != want {
 			t.Errorf("%d is %q, want %q", n, got, want)
+		}
+	}
+}
+
+// On a narrow terminal the names of the letters stay.
+func TestDeadLettersFitTheTerminal(t *testing.T) {
+	s, dir := serve(t, forbidden), t.TempDir()
+	for _, path := range []string{"/hooks/orders", "/" + strings.Repeat("a-long-name/", 20)} {
+		bury(t, dir, s.URL+path, "1", nil)
+	}
+	names := namesIn(t, dir)
+	for _, args := range [][]string{{"list", dir}, {"redrive", dir}} {
+		got := shell{terminals: []string{"stdout"}, width: 80, env: map[string]string{"NO_COLOR": "1"}}.run(t, append([]string{"deadletter"}, args...)...)
+		for line := range strings.Lines(got.stdout) {
+			if n := utf8.RuneCountInString(strings.TrimSpace(line)); n > 80 && !strings.Contains(line, " in "+dir) {
+				t.Errorf("%q is %d wide", line, n)
+			}
+		}
+		for _, name := range names {
+			if !strings.Contains(got.stdout, name) {
+				t.Errorf("%s is not in\n%s", name, got.stdout)
+			}
 		}
 	}
 }

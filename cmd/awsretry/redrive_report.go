@@ -8,7 +8,6 @@ import (
 	"io"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 
@@ -25,6 +24,7 @@ type redriveReport struct {
 	out     *keptError
 	json    *json.Encoder // nil: for people
 	palette palette
+	table   table
 	stop    context.CancelCauseFunc // ends the run
 
 	mu     sync.Mutex // guards the fields below, and what is written: an interruption may come at any time
@@ -35,9 +35,9 @@ type redriveReport struct {
 
 func newRedriveReport(p process, asJSON bool, dir string, letters int, stop context.CancelCauseFunc) *redriveReport {
 	r := &redriveReport{process: p, dir: dir, letters: letters, out: &keptError{Writer: p.stdout}, palette: newPalette(p, p.stdout), stop: stop}
+	r.table = table{w: r.out, width: p.tableWidth(p.stdout), columns: redriveColumns}
 	if asJSON {
-		r.json = json.NewEncoder(r.out)
-		r.json.SetEscapeHTML(false)
+		r.json = newJSON(r.out)
 		return r
 	}
 	if letters > 0 && p.isTerminal(p.stderr) && p.getenv("TERM") != "dumb" {
@@ -61,17 +61,20 @@ func newLetterBar(w io.Writer, letters int) *progressbar.ProgressBar {
 	)
 }
 
-// redriveRow is a line up to its last columns. The widths are fixed: a line is written as soon as its letter was sent.
-func redriveRow(number, method, status, attempts, elapsed string) string {
-	return strings.Join([]string{
-		right(number, 4), left(method, 6), left(status, 7), right(attempts, 8), right(elapsed, 8), "",
-	}, "  ")
-}
+const nameWidth = len("20060102T150405.000000000Z-0123456789abcdef.letter")
 
-const (
-	resultWidth = len("delivered")
-	nameWidth   = len("20060102T150405.000000000Z-0123456789abcdef.letter")
-)
+// redriveColumns are wide enough for any letter: a line is written as soon as
+// its letter was sent.
+var redriveColumns = []column{
+	{title: "#", width: 4, right: true, spare: 1},
+	{title: "METHOD", width: 6, spare: 2},
+	{title: "STATUS", width: 7},
+	{title: "ATTEMPTS", width: 8, right: true, spare: 3},
+	{title: "TIME", width: 8, right: true, spare: 4},
+	{title: "RESULT", width: len("delivered")},
+	{title: "NAME", width: nameWidth},
+	{title: "URL"},
+}
 
 // errOutputClosed stops the run: who reads the report has seen enough.
 var errOutputClosed = errors.New("standard output was closed")
@@ -91,7 +94,7 @@ func (r *redriveReport) begin(how string) {
 	defer r.mu.Unlock()
 	defer r.written()
 	fmt.Fprintf(r.out, "%s\n%s\n\n", r.palette.bold(count(r.letters, "dead letter")+" in "+oneLine(r.dir)), r.palette.faint(how))
-	fmt.Fprintln(r.out, r.palette.faint(redriveRow("#", "METHOD", "STATUS", "ATTEMPTS", "TIME")+left("RESULT", resultWidth)+"  "+left("NAME", nameWidth)+"  URL"))
+	r.table.header(r.palette)
 	if r.bar != nil {
 		r.bar.RenderBlank()
 	}
@@ -134,7 +137,10 @@ func (r *redriveReport) letter(result delivery.LetterResult, sent *sending) {
 		return
 	}
 	r.number++
-	r.above(r.out, r.row(result, sent))
+	if r.bar != nil {
+		r.bar.Clear()
+	}
+	r.row(result, sent)
 	if r.bar != nil {
 		r.bar.Describe("")
 		if r.number <= r.letters { // letters may have come since they were counted
@@ -143,7 +149,7 @@ func (r *redriveReport) letter(result delivery.LetterResult, sent *sending) {
 	}
 }
 
-func (r *redriveReport) row(result delivery.LetterResult, sent *sending) string {
+func (r *redriveReport) row(result delivery.LetterResult, sent *sending) {
 	answer, attempts, elapsed, detail := "-", "-", "-", ""
 	if sent != nil {
 		attempts, elapsed = strconv.Itoa(sent.last.Number), brief(sent.elapsed)
@@ -163,12 +169,19 @@ func (r *redriveReport) row(result delivery.LetterResult, sent *sending) string 
 	case delivery.Unsent, delivery.Busy:
 		paint = r.palette.warn
 	}
-	row := redriveRow(strconv.Itoa(r.number), oneLine(result.Letter.Method), answer, attempts, elapsed) +
-		paint(left(string(result.Result), resultWidth)) + "  " + left(oneLine(result.Letter.Name), nameWidth) + "  " + oneLine(bareAddress(result.Letter.URL))
+	address := oneLine(bareAddress(result.Letter.URL))
 	if detail != "" {
-		row += "  " + r.palette.faint(oneLine(detail))
+		address += "  " + oneLine(detail)
 	}
-	return strings.TrimRight(row, " ")
+	const resultColumn = 5
+	r.table.row([]string{strconv.Itoa(r.number), oneLine(result.Letter.Method), answer, attempts, elapsed,
+		string(result.Result), oneLine(result.Letter.Name), address},
+		func(column int) func(...any) string {
+			if column == resultColumn {
+				return paint
+			}
+			return nil
+		})
 }
 
 // interrupted tells why it does not stop at once.
