@@ -345,9 +345,8 @@ func (c *call) discard(a *attempt) *respbody.Discarded {
 		return nil
 	}
 	reuse := a.Class == Throttled || c.revision == Revision2026
-	// A body that is the caller's own, from GetBody, may not end its Read when
-	// it is closed; net/http's HTTP/2 waits for it.
-	slow := a.Response.ProtoMajor > 1 && c.req.GetBody != nil && !c.body.Copied()
+	// net/http's HTTP/2 waits for the end of a Read of the request's body.
+	slow := a.Response.ProtoMajor > 1 && !c.body.ClosesPromptly()
 	c.forget(a)
 	return respbody.Discard(a.Response, reuse, slow, a.timeout.ender())
 }

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"example.com/awsretry/internal/replay"
 )
 
 // A Transport is an http.RoundTripper that retries requests by the rules of the AWS SDKs. The zero value is ready to use: it
@@ -142,7 +144,7 @@ type plainResult struct {
 func (t *Transport) sendPlain(req *http.Request) plainResult {
 	e := t.running.Load()
 	if e == nil || !e.plain || cancelOf(req) != nil || req.Trailer != nil ||
-		req.Body != nil && req.Body != http.NoBody && req.GetBody == nil {
+		req.Body != nil && req.Body != http.NoBody && (req.GetBody == nil || !replay.InMemory(req.Body)) {
 		return plainResult{}
 	}
 	ctx := req.Context()

@@ -13,7 +13,8 @@ import (
 // kinds:
 //
 //   - no body, or http.NoBody;
-//   - GetBody: the first attempt sends the caller's reader, a retry a new one;
+//   - GetBody: the first attempt sends the caller's reader, a retry a new one,
+//     each through a copy where its Close may not end a Read;
 //   - an io.ReaderAt with a size: each attempt reads a section of its own;
 //   - any other stream, and any body with trailers: what the attempts read is
 //     kept, and a retry sends that, then the rest.
@@ -28,6 +29,7 @@ type Body struct {
 	req    *http.Request
 	unsent bool          // the caller's own reader is ours to close
 	next   io.ReadCloser // from GetBody, for the next attempt
+	own    io.ReadCloser // a copy of the caller's own reader, where there is GetBody
 	file   *file
 	stream *stream
 }
@@ -49,6 +51,9 @@ func (b *Body) Share(limit int64, once bool) {
 	}
 	trailers := len(b.req.Trailer) > 0
 	if b.req.GetBody != nil && !trailers {
+		if own, ok := detach(b.req.Body); ok {
+			b.own = own
+		}
 		return
 	}
 	if !trailers {
@@ -63,7 +68,13 @@ func (b *Body) Share(limit int64, once bool) {
 }
 
 // Copied reports whether attempts read the caller's body through copies.
-func (b *Body) Copied() bool { return b.file != nil || b.stream != nil }
+func (b *Body) Copied() bool { return b.file != nil || b.stream != nil || b.own != nil }
+
+// ClosesPromptly reports whether Close of an attempt's body ends a Read of it
+// that is under way.
+func (b *Body) ClosesPromptly() bool {
+	return !hasBody(b.req) || b.Copied() || closesPromptly(b.req.Body)
+}
 
 // Attach gives req, the request of one attempt, its copy of the body. A retry
 // may call it once after each CanRetry and Freeze that allowed the attempt.
@@ -78,11 +89,15 @@ func (b *Body) Attach(req *http.Request) {
 			req.Trailer = b.stream.announced.Clone()
 		}
 		req.Body, req.GetBody = b.stream.attach(req)
+	case b.unsent && b.own != nil:
+		b.unsent = false
+		req.Body = b.own
 	case b.unsent:
 		b.unsent = false
 		req.Body = b.req.Body
 	case b.next != nil:
-		req.Body, b.next = b.next, nil
+		req.Body, _ = detach(b.next)
+		b.next = nil
 	}
 }
 
@@ -149,6 +164,8 @@ func (b *Body) Release(failed bool) {
 		b.stream.release(failed)
 	case b.unsent:
 		b.req.Body.Close()
+	case failed && b.own != nil:
+		b.own.Close()
 	}
 	b.unsent = false
 }

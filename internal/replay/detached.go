@@ -1,0 +1,97 @@
+package replay
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"os"
+	"reflect"
+	"strings"
+	"sync"
+
+	"example.com/awsretry/internal/inplace"
+)
+
+var nopCloserWriterTo = reflect.TypeOf(io.NopCloser(struct {
+	io.Reader
+	io.WriterTo
+}{}))
+
+// InMemory reports whether body is one that http.NewRequest makes of a
+// bytes.Buffer, bytes.Reader or strings.Reader, as far as its type tells at once.
+func InMemory(body io.Reader) bool { return reflect.TypeOf(body) == nopCloserWriterTo }
+
+// closesPromptly reports whether no Read of body hangs, or Close ends it.
+func closesPromptly(body io.Reader) bool {
+	switch inplace.Unwrap(body).(type) {
+	case *bytes.Buffer, *bytes.Reader, *strings.Reader:
+		return true
+	}
+	switch body.(type) {
+	case *os.File, *io.PipeReader:
+		return true
+	}
+	return false
+}
+
+// detach returns body, or a reader of it whose Close ends a Read that is under
+// way, which net/http waits for.
+func detach(body io.ReadCloser) (reader io.ReadCloser, detaches bool) {
+	if body == nil || body == http.NoBody || closesPromptly(body) {
+		return body, false
+	}
+	return &detached{src: body, done: make(chan struct{})}, true
+}
+
+// A detached reads src in a goroutine of its own, which exists only while a Read
+// is under way.
+type detached struct {
+	src  io.ReadCloser
+	once sync.Once
+	done chan struct{} // closed by Close
+
+	// The fields below are the goroutine's while there is one, and the Read's
+	// that waits for it then.
+	buf   []byte
+	n     int
+	err   error
+	panic any
+}
+
+func (d *detached) Read(p []byte) (int, error) {
+	select {
+	case <-d.done:
+		return 0, http.ErrBodyReadAfterClose
+	default:
+	}
+	if len(p) == 0 {
+		return 0, nil
+	}
+	n := min(len(p), maxRead)
+	if len(d.buf) < n {
+		d.buf = make([]byte, n)
+	}
+	reading := make(chan struct{})
+	go func() {
+		d.n, d.err, d.panic = readOnce(d.src, d.buf[:n])
+		close(reading)
+	}()
+	select {
+	case <-reading:
+	case <-d.done:
+		return 0, http.ErrBodyReadAfterClose
+	}
+	if d.panic != nil {
+		panic(d.panic)
+	}
+	return copy(p, d.buf[:d.n]), d.err
+}
+
+// Close closes src once.
+func (d *detached) Close() (err error) {
+	d.once.Do(func() {
+		close(d.done)
+		err = d.src.Close()
+	})
+	return err
+}
