@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -200,14 +201,29 @@ func (s Setting) transports(mode awsretry.Mode, revision awsretry.Revision, atte
 		capacity: capacity,
 		limits:   mode == awsretry.Adaptive,
 		make: func(base http.RoundTripper, timeout time.Duration, g grid, seed uint64) http.RoundTripper {
-			pauses := seededPauses(mode, revision, seededJitter(seed))
+			full := seededJitter(seed)
+			pauses := seededPauses(mode, revision, full)
 			return &awsretry.Transport{Base: base, Mode: mode, Revision: revision, MaxAttempts: attempts, AttemptTimeout: timeout,
-				Quota: awsretry.QuotaConfig{Capacity: s.Capacity},
+				Quota:            awsretry.QuotaConfig{Capacity: s.Capacity},
+				RetryAfterSpread: -1, RetryAfter: func(resp *http.Response, _ []byte) (time.Duration, bool) {
+					return spreadRetryAfter(resp, mode, g, full)
+				},
 				Backoff: awsretry.BackoffFunc(func(n int, class awsretry.Class, last time.Duration) time.Duration {
 					return g.pause(pauses.Delay(n, class, last))
 				})}
 		},
 	}
+}
+
+// spreadRetryAfter is the pause that a Transport makes for a Retry-After where no
+// spread is set, with a seeded one.
+func spreadRetryAfter(resp *http.Response, mode awsretry.Mode, g grid, full awsretry.Jitter) (time.Duration, bool) {
+	seconds, err := strconv.Atoi(resp.Header.Get("Retry-After"))
+	asked := time.Duration(seconds) * time.Second
+	if err != nil || mode == awsretry.Legacy {
+		return asked, err == nil
+	}
+	return g.pause(asked + full(min(asked/4, 5*time.Second))), true
 }
 
 // seededPauses builds the pauses that a Transport of that mode and revision makes where none are set, from the library's public
