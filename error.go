@@ -6,10 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
-	"regexp"
-	"strconv"
 	"strings"
+
+	"example.com/awsretry/internal/redact"
 )
 
 // An Error is what RoundTrip returns where no answer came, or where the caller's context ended after the last answer
@@ -27,39 +26,7 @@ func (e *Error) Error() string {
 	if e.Attempts == 1 {
 		attempts = "attempt"
 	}
-	return fmt.Sprintf("awsretry: %s after %d %s: %s", e.Stop, e.Attempts, attempts, withoutSecrets(e.Err))
-}
-
-// urls finds the URLs in a text: quoted ones to the closing quote, others to the next white space.
-var urls = regexp.MustCompile(`"[A-Za-z][A-Za-z0-9+.-]*://(?:\\.|[^"\\])*"|[A-Za-z][A-Za-z0-9+.-]*://\S+`)
-
-// withoutSecrets is err's text without what may be secret in the URLs in it: user, query and fragment.
-func withoutSecrets(err error) string {
-	if err == nil {
-		return "no error"
-	}
-	return urls.ReplaceAllStringFunc(err.Error(), func(text string) string {
-		if text[0] != '"' {
-			return publicURL(text)
-		}
-		plain, err := strconv.Unquote(text)
-		if err != nil {
-			return `"…"`
-		}
-		return strconv.Quote(publicURL(plain))
-	})
-}
-
-func publicURL(text string) string {
-	u, err := url.Parse(text)
-	if err != nil {
-		scheme, _, _ := strings.Cut(text, "://")
-		return scheme + "://…"
-	}
-	if u.RawQuery != "" {
-		return bareURL(u) + "?…"
-	}
-	return bareURL(u)
+	return fmt.Sprintf("awsretry: %s after %d %s: %s", e.Stop, e.Attempts, attempts, redact.Error(e.Err))
 }
 
 // Unwrap returns Err.
@@ -112,7 +79,7 @@ type answerError struct {
 func (e *answerError) Error() string {
 	text := fmt.Sprintf("%d %s", e.status, http.StatusText(e.status))
 	if e.code != "" {
-		text += " (" + e.code + ")"
+		text += " (" + redact.Text(e.code) + ")"
 	}
 	return "the last answer was " + strings.TrimSpace(text)
 }

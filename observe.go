@@ -3,7 +3,8 @@ package awsretry
 import (
 	"context"
 	"log/slog"
-	"net/url"
+
+	"example.com/awsretry/internal/redact"
 )
 
 // LogTo returns an observer for Transport.Observe or [WithObserver] that writes to logger: at level debug an attempt that a
@@ -37,17 +38,17 @@ func LogTo(logger *slog.Logger) func(Attempt) {
 func attemptAttrs(a Attempt) []slog.Attr {
 	attrs := make([]slog.Attr, 0, 12)
 	if a.Request != nil && a.Request.URL != nil {
-		attrs = append(attrs, slog.String("method", a.Request.Method), slog.String("url", bareURL(a.Request.URL)))
+		attrs = append(attrs, slog.String("method", a.Request.Method), slog.String("url", redact.URL(a.Request.URL)))
 	}
 	attrs = append(attrs, slog.Int("attempt", a.Number), slog.String("class", a.Class.String()))
 	if a.Response != nil {
 		attrs = append(attrs, slog.Int("status", a.Response.StatusCode))
 	}
 	if a.Code != "" {
-		attrs = append(attrs, slog.String("code", a.Code))
+		attrs = append(attrs, slog.String("code", redact.Text(a.Code)))
 	}
 	if a.Err != nil {
-		attrs = append(attrs, slog.String("error", withoutSecrets(a.Err)))
+		attrs = append(attrs, slog.String("error", redact.Error(a.Err)))
 	}
 	if !a.Start.IsZero() {
 		attrs = append(attrs, slog.Duration("elapsed", a.Elapsed))
@@ -59,10 +60,4 @@ func attemptAttrs(a Attempt) []slog.Attr {
 		return append(attrs, slog.Duration("delay", a.Delay))
 	}
 	return append(attrs, slog.String("stop", string(a.Stop)))
-}
-
-// bareURL is u without what may be secret.
-func bareURL(u *url.URL) string {
-	bare := url.URL{Scheme: u.Scheme, Opaque: u.Opaque, Host: u.Host, Path: u.Path, RawPath: u.RawPath}
-	return bare.String()
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode"
 
 	"example.com/awsretry"
 	"github.com/google/go-cmp/cmp"
@@ -238,5 +239,25 @@ func TestLogToNil(t *testing.T) {
 	tr := &awsretry.Transport{Base: answering(503), MaxAttempts: 1, Observe: awsretry.LogTo(nil)}
 	if _, err := get(t, tr); err != nil || !strings.Contains(out.String(), "gave up") {
 		t.Errorf("%v; logged: %q", err, out.String())
+	}
+}
+
+// TestLogOfAHostileServer: nothing that a server sent reaches the log with
+// control characters in it, whatever the handler escapes.
+func TestLogOfAHostileServer(t *testing.T) {
+	var text, json strings.Builder
+	for _, h := range []slog.Handler{
+		slog.NewTextHandler(&text, &slog.HandlerOptions{Level: slog.LevelDebug}),
+		slog.NewJSONHandler(&json, &slog.HandlerOptions{Level: slog.LevelDebug}),
+	} {
+		log := awsretry.LogTo(slog.New(h))
+		req := request(t, t.Context(), "GET", nil)
+		log(awsretry.Attempt{Request: req, Number: 1, Code: "Slow\u009b2JDown\x7f\x1b", Class: awsretry.Throttled})
+		log(awsretry.Attempt{Request: req, Number: 2, Err: errors.New("malformed \u009b31m\x7f\xff answer"), Class: awsretry.Transient, Stop: awsretry.StopMaxAttempts})
+	}
+	for name, log := range map[string]string{"text": text.String(), "json": json.String()} {
+		if strings.Count(log, "\n") != 2 || strings.ContainsFunc(log, func(r rune) bool { return r != '\n' && unicode.IsControl(r) }) {
+			t.Errorf("%s: %q", name, log)
+		}
 	}
 }
