@@ -73,7 +73,7 @@ func (d *detached) Read(p []byte) (int, error) {
 	}
 	reading := make(chan struct{})
 	go func() {
-		d.n, d.err, d.panic = readOnce(d.src, d.buf[:n])
+		d.n, d.panic, d.err = readOnce(d.src, d.buf[:n])
 		close(reading)
 	}()
 	select {

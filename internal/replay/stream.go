@@ -234,7 +234,7 @@ func (s *stream) read(c *copied, n int) {
 	done := make(chan struct{})
 	s.reading = done
 	go func() {
-		n, err, panicked := readOnce(s.ReadCloser, buf)
+		n, panicked, err := readOnce(s.ReadCloser, buf)
 		if s.endRead(n, err, panicked) {
 			s.ReadCloser.Close()
 		}
@@ -255,7 +255,7 @@ func (s *stream) endRead(n int, err error, panicked any) (toClose bool) {
 
 // readOnce turns a panic of the caller's reader into a value: it is the Read of
 // a copy that has to panic, not the goroutine.
-func readOnce(r io.Reader, p []byte) (n int, err error, panicked any) {
+func readOnce(r io.Reader, p []byte) (n int, panicked any, err error) {
 	defer func() {
 		if panicked = recover(); panicked != nil {
 			n, err = 0, fmt.Errorf("awsretry: the request body's Read panicked: %v", panicked)
@@ -263,9 +263,9 @@ func readOnce(r io.Reader, p []byte) (n int, err error, panicked any) {
 	}()
 	n, err = r.Read(p)
 	if n < 0 || n > len(p) {
-		return 0, fmt.Errorf("awsretry: the request body's Read returned %d bytes for a buffer of %d", n, len(p)), nil
+		return 0, nil, fmt.Errorf("awsretry: the request body's Read returned %d bytes for a buffer of %d", n, len(p))
 	}
-	return n, err, nil
+	return n, nil, err
 }
 
 // grow makes room for n bytes, and for no more than the limit unless n asks for
