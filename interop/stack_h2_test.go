@@ -42,9 +42,9 @@ func TestHTTP2Faults(t *testing.T) {
 		{name: "REFUSED_STREAM before the body", early: true, steps: []func(*h2Stream){func(s *h2Stream) { s.reset(http2.ErrCodeRefusedStream) }, ok}, bytes: 1, stream: 1},
 		{name: "REFUSED_STREAM of a POST that must not be made twice", policy: awsretry.IdempotentOnly(nil), steps: []func(*h2Stream){func(s *h2Stream) { s.reset(http2.ErrCodeRefusedStream) }, ok}, bytes: 1, stream: 1},
 		{name: "GOAWAY before a POST that must not be made twice", policy: awsretry.IdempotentOnly(nil), steps: []func(*h2Stream){func(s *h2Stream) { s.goAway(s.id-2, http2.ErrCodeNo) }, ok}, bytes: 1, stream: 1, newConns: 1},
-		{name: "INTERNAL_ERROR", steps: []func(*h2Stream){func(s *h2Stream) { s.reset(http2.ErrCodeInternal) }, func(s *h2Stream) { s.reset(http2.ErrCodeInternal) }, ok}, bytes: 3, stream: 3},
+		{name: "INTERNAL_ERROR", steps: []func(*h2Stream){func(s *h2Stream) { s.reset(http2.ErrCodeInternal) }, func(s *h2Stream) { s.reset(http2.ErrCodeInternal) }, ok}, bytes: 3, stream: 3, newConns: 2},
 		{name: "INTERNAL_ERROR of a POST that must not be made twice", policy: awsretry.IdempotentOnly(nil), steps: []func(*h2Stream){func(s *h2Stream) { s.reset(http2.ErrCodeInternal) }}, bytes: 1, stream: 1, fails: "INTERNAL_ERROR"},
-		{name: "answered before the body, and reset", early: true, steps: []func(*h2Stream){func(s *h2Stream) { s.answer(503, "busy"); s.reset(http2.ErrCodeNo) }, ok}, bytes: 2, stream: 2},
+		{name: "answered before the body, and reset", early: true, steps: []func(*h2Stream){func(s *h2Stream) { s.answer(503, "busy"); s.reset(http2.ErrCodeNo) }, ok}, bytes: 2, stream: 2, newConns: 1},
 		{name: "closed in the middle of the answer", steps: []func(*h2Stream){func(s *h2Stream) { s.begin(200, "the first ha"); s.goAway(s.id, http2.ErrCodeNo); s.hangUp() }}, bytes: 1, stream: 1, fails: "GOAWAY"},
 		{name: "reset in the middle of the answer", steps: []func(*h2Stream){func(s *h2Stream) { s.begin(200, "the first ha"); s.reset(http2.ErrCodeInternal) }}, bytes: 1, stream: 1, fails: "INTERNAL_ERROR"},
 	} {
