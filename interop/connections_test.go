@@ -164,6 +164,7 @@ func TestCloseIdleConnections(t *testing.T) {
 				server, pool := p.start(t, service)
 				relay := startRelay(t, server)
 				transport := retryingWithin(pool).(*awsretry.Transport)
+				transport.AttemptTimeout = 200 * time.Millisecond
 				transport.Prepare = func(req *http.Request, n int) error {
 					req.Header.Set("X-Attempt", fmt.Sprint(n))
 					return nil

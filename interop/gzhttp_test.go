@@ -15,7 +15,7 @@ import (
 	"github.com/klauspost/compress/gzhttp"
 )
 
-// TestStalledGzip has a server stall in the middle of gzipped error bodies while thousands of other requests use the same
+// TestStalledGzip has a server stall in the middle of gzipped error bodies while other requests use the same
 // gzhttp.Transport. Its decompressors come from a pool, and Close puts one back: a Close during a Read would leave
 // two requests with one decompressor.
 func TestStalledGzip(t *testing.T) {
