@@ -19,10 +19,13 @@ import (
 // and an HTTP/2 connection in nearly every case, stays in the pool: what is sent
 // next to the same host meets it again, even where nobody is there any more.
 type Connections struct {
-	base   *http.Transport
-	http2  bool                      // over TLS
-	h2c    bool                      // without TLS
-	single [2]func() *http.Transport // a connection for each request; of HTTP/1 alone, and with HTTP/2
+	base  *http.Transport
+	http2 bool // over TLS
+	h2c   bool // without TLS
+
+	// The copies that make a connection for each request, nil until they are
+	// used. Only HTTP/1 does without a Connection header.
+	single1, single2 atomic.Pointer[http.Transport]
 
 	// detours are the pools that hosts use in place of base's, nil while there
 	// are none. The map is replaced, never changed, while mu is held.
@@ -49,17 +52,6 @@ func NewConnections(t *http.Transport) *Connections {
 	if p := t.Protocols; p != nil {
 		c.h2c = p.UnencryptedHTTP2() && !p.HTTP1()
 	}
-	for i := range c.single {
-		c.single[i] = sync.OnceValue(func() *http.Transport {
-			t := c.clone()
-			if i == 1 {
-				t.DisableKeepAlives = true
-			} else {
-				t.MaxIdleConnsPerHost = -1
-			}
-			return t
-		})
-	}
 	return c
 }
 
@@ -83,10 +75,23 @@ func (c *Connections) clone() *http.Transport {
 // Single returns a transport that makes a new connection for each request, and
 // closes it afterwards.
 func (c *Connections) Single(u *url.URL) *http.Transport {
+	single := &c.single1
 	if c.maySpeakHTTP2(u) {
-		return c.single[1]()
+		single = &c.single2
 	}
-	return c.single[0]()
+	if t := single.Load(); t != nil {
+		return t
+	}
+	t := c.clone()
+	if single == &c.single2 {
+		t.DisableKeepAlives = true
+	} else {
+		t.MaxIdleConnsPerHost = -1
+	}
+	if !single.CompareAndSwap(nil, t) {
+		return single.Load()
+	}
+	return t
 }
 
 // For returns the transport that requests to u's host use.
@@ -114,7 +119,7 @@ func (c *Connections) Abandon(u *url.URL, used http.RoundTripper) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	host := hostKey(u)
-	if c.http1[host] || used == http.RoundTripper(c.single[1]()) {
+	if c.http1[host] || used == http.RoundTripper(c.single2.Load()) {
 		return false
 	}
 	if used != http.RoundTripper(c.For(u)) {
@@ -123,6 +128,10 @@ func (c *Connections) Abandon(u *url.URL, used http.RoundTripper) bool {
 	detours := make(map[string]*http.Transport)
 	if old := c.detours.Load(); old != nil && len(*old) < maxHosts {
 		detours = maps.Clone(*old)
+	} else if old != nil {
+		for _, t := range *old {
+			t.CloseIdleConnections()
+		}
 	}
 	if old := detours[host]; old != nil {
 		if c.retired != nil {
@@ -164,8 +173,10 @@ func (c *Connections) Saw(u *url.URL, protoMajor int) {
 func (c *Connections) CloseIdleConnections() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for i := range c.single {
-		c.single[i]().CloseIdleConnections()
+	for _, single := range []*atomic.Pointer[http.Transport]{&c.single1, &c.single2} {
+		if t := single.Load(); t != nil {
+			t.CloseIdleConnections()
+		}
 	}
 	if detours := c.detours.Load(); detours != nil {
 		for _, t := range *detours {
