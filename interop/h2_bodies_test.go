@@ -104,7 +104,7 @@ func TestBrokenConversation(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			received := make(chan bool, 9)
+			received, waiting := make(chan bool, 9), make(chan bool)
 			server := start(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				io.ReadFull(r.Body, make([]byte, len("a message")))
 				received <- true
@@ -112,7 +112,7 @@ func TestBrokenConversation(t *testing.T) {
 			}), unencryptedHTTP2)
 			relay := startRelay(t, server)
 			var closes atomic.Int32
-			body := &closeCounter{c.body(t), &closes}
+			body := &messageReader{&closeCounter{c.body(t), &closes}, waiting, 0}
 			// It would hold up the test's end otherwise.
 			ctx, cancel := context.WithTimeout(context.Background(), 8*time.Second)
 			defer cancel()
@@ -123,6 +123,7 @@ func TestBrokenConversation(t *testing.T) {
 			broken := make(chan time.Time, 1)
 			go func() {
 				<-received
+				<-waiting
 				broken <- time.Now()
 				relay.cut()
 			}()
@@ -141,4 +142,18 @@ func TestBrokenConversation(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A messageReader tells when the second Read begins, the one that comes after the message.
+type messageReader struct {
+	io.ReadCloser
+	waiting chan bool
+	reads   int
+}
+
+func (r *messageReader) Read(p []byte) (int, error) {
+	if r.reads++; r.reads == 2 {
+		close(r.waiting)
+	}
+	return r.ReadCloser.Read(p)
 }
