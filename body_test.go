@@ -620,3 +620,42 @@ func TestPrepareMustLeaveTheBody(t *testing.T) {
 		}
 	}
 }
+
+// TestBrokenConnectionWhileGetBodyHangs: a Read of the first body that hangs
+// keeps nobody from sending the second one.
+func TestBrokenConnectionWhileGetBodyHangs(t *testing.T) {
+	for _, protocol := range wires {
+		var sends atomic.Int32
+		arrived := make(chan bool)
+		srv := serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
+			if sends.Add(1) == 1 {
+				io.ReadFull(r.Body, make([]byte, 2))
+				close(arrived)
+				<-r.Context().Done()
+				return
+			}
+			io.Copy(w, r.Body)
+		})
+		relay := relayTo(t, srv)
+		go func() {
+			<-arrived
+			relay.cut()
+		}()
+		hang := make(chan struct{})
+		req := srv.request(t, "PUT", struct{ io.Reader }{io.MultiReader(strings.NewReader("bo"), readFunc(func([]byte) (int, error) {
+			<-hang
+			return 0, io.EOF
+		}))})
+		req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("body")), nil }
+		tr := &awsretry.Transport{Base: srv.base, Backoff: pauseOf(0), AttemptTimeout: time.Second} // for HTTP/1, where nothing but that ends it
+		resp, err := tr.RoundTrip(req)
+		if err != nil {
+			t.Fatal(protocol, err)
+		}
+		if got := whole(t, resp); got != "body" {
+			t.Errorf("%s: echoed %q", protocol, got)
+		}
+		close(hang)
+		tr.CloseIdleConnections()
+	}
+}

@@ -3,6 +3,7 @@ package awsretry_test
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -433,6 +434,63 @@ func TestCancelRequest(t *testing.T) {
 		resp, err := (&awsretry.Transport{Base: srv.base, Backoff: pauseOf(0)}).RoundTrip(req)
 		if err == nil || stopOf(resp, err) != awsretry.StopPermanent || sends.Load() != 1 {
 			t.Errorf("%s: %v, %v after %d attempts", protocol, resp, err, sends.Load())
+		}
+	}
+}
+
+// TestEndsWhileTheBodyIsAwaited: a cancel and a time-out end an attempt at once
+// whose request body has a Read that hangs. net/http's HTTP/1 would wait for it.
+func TestEndsWhileTheBodyIsAwaited(t *testing.T) {
+	for _, protocol := range wires {
+		for _, getBody := range []bool{false, true} {
+			for _, timeout := range []bool{false, true} {
+				hang := make(chan struct{})
+				srv := serve(t, protocol, func(w http.ResponseWriter, r *http.Request) { io.Copy(w, r.Body) })
+				ctx, cancel := context.WithCancelCause(t.Context())
+				read := make(chan bool, 1)
+				body := io.MultiReader(strings.NewReader("bo"), readFunc(func([]byte) (int, error) {
+					read <- true
+					<-hang
+					return 0, io.EOF
+				}))
+				req := srv.request(t, "PUT", struct{ io.Reader }{body}).WithContext(ctx)
+				tr := &awsretry.Transport{Base: srv.base, Backoff: pauseOf(0), MaxAttempts: 2}
+				want := errEnough
+				switch {
+				case !timeout:
+					go func() { <-read; cancel(errEnough) }()
+				case getBody:
+					tr.AttemptTimeout, want = 200*time.Millisecond, nil
+				default:
+					tr.AttemptTimeout = 200 * time.Millisecond
+				}
+				if getBody {
+					req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("body")), nil }
+				}
+				start := time.Now()
+				resp, err := tr.RoundTrip(req)
+				switch {
+				case want == nil:
+					if err != nil {
+						t.Fatalf("%s: %v", protocol, err)
+					}
+					if got := whole(t, resp); got != "body" {
+						t.Errorf("%s: echoed %q", protocol, got)
+					}
+				case timeout:
+					if stopOf(resp, err) != awsretry.StopBody {
+						t.Errorf("%s: %v, %v", protocol, resp, err)
+					}
+				case !errors.Is(err, want):
+					t.Errorf("%s: %v, %v", protocol, resp, err)
+				}
+				if took := time.Since(start); took > 3*time.Second {
+					t.Errorf("%s, GetBody %v, time-out %v: took %v", protocol, getBody, timeout, took)
+				}
+				close(hang)
+				cancel(nil)
+				tr.CloseIdleConnections()
+			}
 		}
 	}
 }

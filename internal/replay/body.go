@@ -29,7 +29,8 @@ type Body struct {
 	req    *http.Request
 	unsent bool          // the caller's own reader is ours to close
 	next   io.ReadCloser // from GetBody, for the next attempt
-	own    io.ReadCloser // a copy of the caller's own reader, where there is GetBody
+	own    io.Closer     // a copy of the caller's own reader, where there is GetBody and an attempt has it
+	detach bool          // such a copy is needed
 	file   *file
 	stream *stream
 }
@@ -51,9 +52,7 @@ func (b *Body) Share(limit int64, once bool) {
 	}
 	trailers := len(b.req.Trailer) > 0
 	if b.req.GetBody != nil && !trailers {
-		if own, ok := detach(b.req.Body); ok {
-			b.own = own
-		}
+		b.detach = needsDetaching(b.req.Body)
 		return
 	}
 	if !trailers {
@@ -68,7 +67,7 @@ func (b *Body) Share(limit int64, once bool) {
 }
 
 // Copied reports whether attempts read the caller's body through copies.
-func (b *Body) Copied() bool { return b.file != nil || b.stream != nil || b.own != nil }
+func (b *Body) Copied() bool { return b.file != nil || b.stream != nil || b.detach }
 
 // ClosesPromptly reports whether Close of an attempt's body ends a Read of it
 // that is under way.
@@ -89,14 +88,17 @@ func (b *Body) Attach(req *http.Request) {
 			req.Trailer = b.stream.announced.Clone()
 		}
 		req.Body, req.GetBody = b.stream.attach(req)
-	case b.unsent && b.own != nil:
+	case b.unsent && b.detach:
 		b.unsent = false
-		req.Body = b.own
+		own := detach(req.Context(), b.req.Body)
+		req.Body, b.own = own, own
 	case b.unsent:
 		b.unsent = false
 		req.Body = b.req.Body
 	case b.next != nil:
-		req.Body, _ = detach(b.next)
+		if req.Body = b.next; needsDetaching(b.next) {
+			req.Body = detach(req.Context(), b.next)
+		}
 		b.next = nil
 	}
 }

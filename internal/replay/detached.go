@@ -2,6 +2,7 @@ package replay
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"net/http"
 	"os"
@@ -34,21 +35,27 @@ func closesPromptly(body io.Reader) bool {
 	return false
 }
 
-// detach returns body, or a reader of it whose Close ends a Read that is under
-// way, which net/http waits for.
-func detach(body io.ReadCloser) (reader io.ReadCloser, detaches bool) {
-	if body == nil || body == http.NoBody || closesPromptly(body) {
-		return body, false
-	}
-	return &detached{src: body, done: make(chan struct{})}, true
+// needsDetaching reports whether a Read of body may hang, and go on when it is
+// closed.
+func needsDetaching(body io.ReadCloser) bool {
+	return body != nil && body != http.NoBody && !closesPromptly(body)
+}
+
+// detach returns a reader of body whose Close, as the end of ctx, ends a Read
+// that is under way, which net/http waits for.
+func detach(ctx context.Context, body io.ReadCloser) *detached {
+	return &detached{ctx: ctx, src: body, done: make(chan struct{})}
 }
 
 // A detached reads src in a goroutine of its own, which exists only while a Read
 // is under way.
 type detached struct {
+	ctx  context.Context
 	src  io.ReadCloser
 	once sync.Once
 	done chan struct{} // closed by Close
+
+	abandoned bool // ctx ended a Read, whose goroutine may go on; the reader's alone
 
 	// The fields below are the goroutine's while there is one, and the Read's
 	// that waits for it then.
@@ -63,6 +70,9 @@ func (d *detached) Read(p []byte) (int, error) {
 	case <-d.done:
 		return 0, http.ErrBodyReadAfterClose
 	default:
+	}
+	if d.abandoned {
+		return 0, context.Cause(d.ctx)
 	}
 	if len(p) == 0 {
 		return 0, nil
@@ -80,6 +90,9 @@ func (d *detached) Read(p []byte) (int, error) {
 	case <-reading:
 	case <-d.done:
 		return 0, http.ErrBodyReadAfterClose
+	case <-d.ctx.Done():
+		d.abandoned = true
+		return 0, context.Cause(d.ctx)
 	}
 	if d.panic != nil {
 		panic(d.panic)

@@ -2,6 +2,8 @@ package replay
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"io"
 	"net/http"
 	"strings"
@@ -12,15 +14,16 @@ import (
 
 func TestDetachedReads(t *testing.T) {
 	data := strings.Repeat("0123456789", 20_000)
-	d, ok := detach(io.NopCloser(iotest.HalfReader(strings.NewReader(data))))
-	if !ok {
-		t.Fatal("not detached")
+	body := io.NopCloser(iotest.HalfReader(strings.NewReader(data)))
+	if !needsDetaching(body) {
+		t.Error("not detached")
 	}
+	d := detach(t.Context(), body)
 	if got, err := io.ReadAll(d); string(got) != data || err != nil {
 		t.Errorf("%d of %d bytes, %v", len(got), len(data), err)
 	}
 	for _, body := range []io.Reader{bytes.NewReader(nil), bytes.NewBufferString("x"), strings.NewReader("x")} {
-		if _, ok := detach(io.NopCloser(body)); ok {
+		if needsDetaching(io.NopCloser(body)) {
 			t.Errorf("%T is detached", body)
 		}
 		if !InMemory(io.NopCloser(body)) {
@@ -34,7 +37,7 @@ func TestDetachedClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		end := make(chan struct{})
 		source := &counted{Reader: readFunc(func([]byte) (int, error) { <-end; return 0, io.EOF })}
-		d, _ := detach(source)
+		d := detach(t.Context(), source)
 		done := make(chan error)
 		go func() {
 			_, err := d.Read(make([]byte, 1))
@@ -48,4 +51,44 @@ func TestDetachedClose(t *testing.T) {
 		}
 		close(end)
 	})
+}
+
+// The end of the attempt's context ends a Read that hangs, as it would not with
+// net/http's HTTP/1 alone, which waits for it.
+func TestContextEndsReads(t *testing.T) {
+	gone := errors.New("gone")
+	for _, getBody := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			end := make(chan struct{})
+			source := &counted{Reader: readFunc(func([]byte) (int, error) { <-end; return 0, io.EOF })}
+			ctx, cancel := context.WithCancelCause(t.Context())
+			req, _ := http.NewRequestWithContext(ctx, "PUT", "http://service.example", source)
+			if getBody {
+				req.GetBody = func() (io.ReadCloser, error) { return nil, gone }
+			}
+			b := new(Body)
+			b.Own(req)
+			b.Share(100, false)
+			out := req.WithContext(ctx)
+			b.Attach(out)
+			done := make(chan error)
+			go func() {
+				_, err := out.Body.Read(make([]byte, 1))
+				done <- err
+			}()
+			synctest.Wait()
+			cancel(gone)
+			if err := <-done; err != gone {
+				t.Error(err)
+			}
+			if _, err := out.Body.Read(make([]byte, 1)); err != gone {
+				t.Error(err)
+			}
+			b.Release(true)
+			if source.closes != 1 {
+				t.Errorf("closed %d times", source.closes)
+			}
+			close(end)
+		})
+	}
 }

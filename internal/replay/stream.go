@@ -68,7 +68,7 @@ func newStream(req *http.Request, limit int64, once bool) *stream {
 func (s *stream) attach(req *http.Request) (io.ReadCloser, func() (io.ReadCloser, error)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	body := s.open(req.Trailer)
+	body := s.open(req)
 	if s.once {
 		return body, nil
 	}
@@ -83,8 +83,8 @@ func (s *stream) attach(req *http.Request) (io.ReadCloser, func() (io.ReadCloser
 }
 
 // open requires that s.mu is held.
-func (s *stream) open(trailer http.Header) *copied {
-	c := &copied{stream: s, trailer: trailer, done: make(chan struct{})}
+func (s *stream) open(req *http.Request) *copied {
+	c := &copied{stream: s, ctx: req.Context(), trailer: req.Trailer, done: make(chan struct{})}
 	s.current, s.taken = c, false
 	return c
 }
@@ -105,7 +105,7 @@ func (s *stream) reopen(req *http.Request, body *copied) (*copied, error) {
 		body.frozen = false
 		return nil, ErrBusy
 	}
-	return s.open(req.Trailer), nil
+	return s.open(req), nil
 }
 
 // suspend keeps body from reading, and returns the channel that is closed when
@@ -282,7 +282,8 @@ func (s *stream) grow(n int) {
 // A copied is one attempt's copy of a stream.
 type copied struct {
 	stream  *stream
-	trailer http.Header // of the attempt's request, filled in at the end; nil where it has none
+	ctx     context.Context // of the attempt's request; its end ends a Read, which net/http waits for
+	trailer http.Header     // of the attempt's request, filled in at the end; nil where it has none
 
 	// The fields below are guarded by stream.mu.
 	done     chan struct{} // closed by Close
@@ -311,6 +312,8 @@ func (c *copied) Read(p []byte) (int, error) {
 				return 0, nil // as the caller's reader did
 			}
 		case <-next.done:
+		case <-c.ctx.Done():
+			return 0, context.Cause(c.ctx)
 		}
 	}
 }
