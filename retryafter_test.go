@@ -161,6 +161,30 @@ func TestSharedRetryAfterIsBounded(t *testing.T) {
 	})
 }
 
+// TestSharedRetryAfterIsNotShortened: the longest of several holds.
+func TestSharedRetryAfterIsNotShortened(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		answers := []string{"30", "2", "0"}
+		tr := &awsretry.Transport{ShareRetryAfter: true, MaxAttempts: 1, Base: baseFunc(func(req *http.Request) (*http.Response, error) {
+			asked := answers[0]
+			answers = answers[1:]
+			if asked == "2" {
+				time.Sleep(time.Second) // it was sent before the other was answered
+			}
+			return respond(req, 503, http.NoBody, "Retry-After", asked), nil
+		})}
+		start := time.Now()
+		var both sync.WaitGroup
+		for range 2 {
+			both.Go(func() { tr.RoundTrip(request(t, t.Context(), "GET", nil)) })
+		}
+		both.Wait()
+		if _, err := tr.RoundTrip(request(t, t.Context(), "GET", nil)); err != nil || time.Since(start) < 30*time.Second {
+			t.Errorf("%v after %v", err, time.Since(start))
+		}
+	})
+}
+
 // TestSharedRetryAfterMeetsARetry: a retry that another's Retry-After delays
 // beyond its deadline returns the response that it has.
 func TestSharedRetryAfterMeetsARetry(t *testing.T) {

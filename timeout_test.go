@@ -268,3 +268,24 @@ func TestTimeoutIsHeldWhileAReadIsAwaited(t *testing.T) {
 		}
 	})
 }
+
+// TestPrepareSeesTheCallersDeadline: the time-out of an attempt has not begun yet.
+func TestPrepareSeesTheCallersDeadline(t *testing.T) {
+	deadline := time.Now().Add(time.Hour)
+	ctx, cancel := context.WithDeadline(t.Context(), deadline)
+	defer cancel()
+	for _, ctx := range []context.Context{t.Context(), ctx} {
+		tr := &awsretry.Transport{AttemptTimeout: time.Minute, Base: answersWith(200), Prepare: func(req *http.Request, _ int) error {
+			got, ok := req.Context().Deadline()
+			if want, has := ctx.Deadline(); got != want || ok != has {
+				t.Errorf("the deadline is %v, %v, want %v, %v", got, ok, want, has)
+			}
+			return nil
+		}}
+		resp, err := tr.RoundTrip(request(t, ctx, "GET", nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+	}
+}

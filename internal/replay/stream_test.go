@@ -329,3 +329,22 @@ func TestFreezeEndsWithTheContext(t *testing.T) {
 		pw.Close()
 	})
 }
+
+// A Read that is under way when the call ends closes the caller's body where it
+// meets the end.
+func TestEndAfterTheCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pr, pw := io.Pipe()
+		b, out, source := streamed(t, pr, 100)
+		go io.Copy(io.Discard, out.Body)
+		synctest.Wait()
+		if b.Release(false); source.closes != 0 {
+			t.Errorf("closed %d times by the call", source.closes)
+		}
+		pw.Close()
+		synctest.Wait()
+		if source.closes != 1 {
+			t.Errorf("closed %d times", source.closes)
+		}
+	})
+}

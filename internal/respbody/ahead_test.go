@@ -217,3 +217,19 @@ func TestDiscardOfASlowClose(t *testing.T) {
 type closeFunc func() error
 
 func (f closeFunc) Close() error { return f() }
+
+// Base may look at its response while its body is read, as an HTTP cache does at
+// the end: it must find it as it stays then.
+func TestBodyIsSetBeforeItIsRead(t *testing.T) {
+	var resp *http.Response
+	src := &body{Reader: readFunc(func([]byte) (int, error) {
+		if Of(resp.Body) == nil {
+			t.Error("the body is read before it is set")
+		}
+		return 0, io.EOF
+	})}
+	resp = &http.Response{Body: src, ContentLength: -1}
+	if !Read(resp, 100, nil).Settle(t.Context()) {
+		t.Error("not settled")
+	}
+}
