@@ -43,6 +43,9 @@ const (
 	tokenSlack = 1e-9
 	// Beyond this the clock is taken to stand, so that the sum of two readings cannot overflow. 146 years.
 	clockEnd time.Duration = 1 << 62
+	// What a timer that is late by as much made the line wait for is made up for, and no more: a process that was stopped would
+	// else send all at once.
+	maxLate = 100 * time.Millisecond
 	// At a lower rate, per second, no timer could wait for a token.
 	minRate = 1 / (float64(clockEnd) / float64(time.Second))
 )
@@ -125,11 +128,12 @@ func (b *bucket) leave(w *waiter) {
 	now := b.now()
 	b.advance(now)
 	if w.granted {
-		b.tokens = min(b.tokens+w.n, b.capacity)
+		b.tokens += w.n
 	} else {
 		b.unlink(w)
 	}
 	b.serve(now)
+	b.tokens = min(b.tokens, b.capacity)
 }
 
 // tryTake takes n tokens if they are there and nobody is in line for them. b.mu must be held.
@@ -168,11 +172,11 @@ func (b *bucket) level(now time.Duration) float64 {
 	if now <= b.at {
 		return b.tokens
 	}
-	tokens := b.tokens + (now-b.at).Seconds()*b.rate
+	limit := b.capacity
 	if b.first != nil {
-		return tokens
+		limit += b.rate * maxLate.Seconds()
 	}
-	return min(tokens, b.capacity)
+	return min(b.tokens+(now-b.at).Seconds()*b.rate, limit)
 }
 
 // advance credits the time up to now. b.mu must be held.

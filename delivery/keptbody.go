@@ -23,7 +23,39 @@ type keptBody struct {
 
 	// Of file and stream: req.Body is closed when nobody has a share in it. The keeper has one, and what is lent another.
 	shares atomic.Int32
-	close  func() // closes req.Body, once
+	closer *closer // of req.Body
+}
+
+// A closer closes a body once.
+type closer struct {
+	body   io.Closer
+	called atomic.Bool
+}
+
+func (c *closer) Close() error {
+	if c.called.Swap(true) {
+		return nil
+	}
+	return c.body.Close()
+}
+
+// abandon closes a body whose Read hangs. The Close may wait for that Read, as
+// that of a server's request does, so it is not waited for long.
+func (c *closer) abandon() {
+	if c.called.Swap(true) {
+		return
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		c.body.Close()
+	}()
+	timer := time.NewTimer(closeWait)
+	defer timer.Stop()
+	select {
+	case <-done:
+	case <-timer.C:
+	}
 }
 
 // keep finds out how the body can be read again.
@@ -33,7 +65,7 @@ func (k *keptBody) keep() {
 		return
 	}
 	k.shares.Store(1)
-	k.close = sync.OnceFunc(func() { req.Body.Close() })
+	k.closer = &closer{body: req.Body}
 	if k.file = inplace.Section(req.Body, req.ContentLength); k.file == nil {
 		k.stream = &keptStream{src: req.Body, limit: maxKept, idle: make(chan struct{})}
 		if req.ContentLength > maxKept {
@@ -47,14 +79,14 @@ func (k *keptBody) release() {
 	if k.stream != nil {
 		k.stream.drop()
 	}
-	if k.close != nil {
+	if k.closer != nil {
 		k.giveBack()
 	}
 }
 
 func (k *keptBody) giveBack() {
 	if k.shares.Add(-1) == 0 {
-		k.close()
+		k.closer.Close()
 	}
 }
 
@@ -90,17 +122,20 @@ func (k *keptBody) again(req *http.Request, idle time.Duration, baseIsDone bool)
 			req.Body, req.GetBody = lostBody{err}, nil
 			return done
 		}
-		close := sync.OnceValue(body.Close)
-		req.Body = &closedOnce{newPatientReader(body, idle, func() { close() }), close}
-		return func() { close() }
+		closer := &closer{body: body}
+		req.Body = struct {
+			io.Reader
+			io.Closer
+		}{newPatientReader(body, idle, closer.abandon), closer}
+		return func() { closer.Close() }
 	case k.file != nil:
 		setBody(req, func() io.Reader { return k.section() })
 	case baseIsDone && k.stream.take(idle) || k.stream.isIdle():
-		k.stream.again(req, func(src io.Reader) io.Reader { return newPatientReader(src, idle, k.close) })
+		k.stream.again(req, func(src io.Reader) io.Reader { return newPatientReader(src, idle, k.closer.abandon) })
 	default:
 		req.Body = lostBody{}
 		if baseIsDone {
-			k.close() // it hangs
+			k.closer.abandon() // it hangs
 		}
 	}
 	return done
@@ -110,13 +145,6 @@ func setBody(req *http.Request, body func() io.Reader) {
 	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(body()), nil }
 	req.Body, _ = req.GetBody()
 }
-
-type closedOnce struct {
-	io.Reader
-	close func() error
-}
-
-func (c *closedOnce) Close() error { return c.close() }
 
 // A lentFile is the body of a request that is sent, where it is read in place. awsretry takes sections of it for its attempts.
 type lentFile struct {

@@ -216,7 +216,11 @@ func writeBody(w io.Writer, req *http.Request) error {
 	if err != nil {
 		return err
 	}
+	left := maxLetterHead
 	for _, text := range append(trailer, "") {
+		if left -= len(text) + len("\r\n"); left < 0 {
+			return fmt.Errorf("the request cannot be written: its trailer has more than %d bytes", maxLetterHead)
+		}
 		if strings.ContainsAny(text, "\r\n") {
 			return fmt.Errorf("the request cannot be written: a line break in %.40q", text)
 		}

@@ -82,6 +82,8 @@ type Redriver struct {
 // Redrive sends the letters in dir.
 func (r *Redriver) Redrive(ctx context.Context, dir string) (Redriven, error) {
 	switch {
+	case dir == "":
+		return Redriven{}, errors.New("delivery: Redrive: the folder is \"\"; it must be a path")
 	case r.Base == nil && !r.DryRun:
 		return Redriven{}, errors.New("delivery: Redriver.Base is nil; it must be a RoundTripper")
 	case r.Limit < 0:
@@ -98,8 +100,8 @@ func (r *Redriver) Redrive(ctx context.Context, dir string) (Redriven, error) {
 // A folder that does not exist, as before its first letter, is an error that is [fs.ErrNotExist].
 func List(dir string) iter.Seq2[Letter, error] {
 	return func(yield func(Letter, error) bool) {
+		entries, err := os.ReadDir(dir) // "" is no folder
 		dir := filepath.Clean(dir)
-		entries, err := os.ReadDir(dir)
 		if err != nil {
 			yield(Letter{}, fmt.Errorf("delivery: List: %w", err))
 			return

@@ -90,30 +90,43 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	body := &keptBody{req: req}
 	defer body.release()
 	body.keep()
-	resp, err := t.deliver(inner, req, body)
-	if err == nil && delivered(resp) {
-		return resp, nil
+	var p progress
+	resp, err := t.deliver(inner, req, body, &p)
+	if p.delivered {
+		return resp, err
 	}
 	return t.bury(req, body, resp, err)
 }
 
 // deliver makes the attempts. Where Base or a hook panics, the dead letter is
 // handed over before the panic goes on.
-func (t *Transport) deliver(inner *awsretry.Transport, req *http.Request, body *keptBody) (*http.Response, error) {
-	attempts, returned := 0, false
+func (t *Transport) deliver(inner *awsretry.Transport, req *http.Request, body *keptBody, p *progress) (*http.Response, error) {
+	returned := false
 	defer func() {
-		if !returned {
-			t.buryPanicked(req, body, attempts)
+		if !returned && !p.delivered {
+			t.buryPanicked(req, body, p.attempts)
 		}
 	}()
 	lent := body.lend()
-	resp, err := inner.RoundTrip(lent.WithContext(context.WithValue(lent.Context(), attemptsKey{}, &attempts)))
+	resp, err := inner.RoundTrip(lent.WithContext(context.WithValue(lent.Context(), progressKey{}, p)))
 	returned = true
 	return resp, withStop(err)
 }
 
-// attemptsKey is the context key of the number of attempts that were begun.
-type attemptsKey struct{}
+// A progress is how far a delivery has come.
+type progress struct {
+	attempts  int  // that were begun
+	delivered bool // one was answered with a 2xx, whatever became of the answer then
+}
+
+type progressKey struct{}
+
+func progressOf(ctx context.Context) *progress {
+	if p, ok := ctx.Value(progressKey{}).(*progress); ok {
+		return p
+	}
+	return &progress{} // there is no DeadLetter
+}
 
 // CloseIdleConnections closes the idle connections of Base, where it has such a method.
 func (t *Transport) CloseIdleConnections() {
@@ -180,8 +193,8 @@ func (t *Transport) newInner() *awsretry.Transport {
 			ctx, stop := untilCanceled(req)
 			defer stop()
 			err := throttle.wait(ctx)
-			if attempts, ok := ctx.Value(attemptsKey{}).(*int); ok && err == nil {
-				*attempts = number
+			if err == nil {
+				progressOf(ctx).attempts = number
 			}
 			return err
 		},
@@ -207,6 +220,7 @@ func classify(a *awsretry.Attempt) awsretry.Class {
 	}
 	switch status := a.Response.StatusCode; {
 	case delivered(a.Response):
+		progressOf(a.Request.Context()).delivered = true
 		return awsretry.Success
 	case status == http.StatusTooManyRequests:
 		return awsretry.Throttled

@@ -161,7 +161,7 @@ func unsent(ctx context.Context, err error) error {
 func (g *getCommand) writeBody(ctx context.Context, resp *http.Response, out *output, report *report,
 	explain func(error) error) error {
 	success := report.last.Class == awsretry.Success
-	if !success && out.path != "" {
+	if resp.StatusCode/100 != 2 && out.path != "" || !success && out.path != "" {
 		out.abandon()
 		out = &output{Writer: g.stdout}
 		report.notSaved(g.output.value)

@@ -30,6 +30,12 @@ func openOutput(ctx context.Context, path string, stdout io.Writer) (*output, er
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
+		if target, err := os.Readlink(path); err == nil { // to a file that is not there yet
+			if !filepath.IsAbs(target) {
+				target = filepath.Join(filepath.Dir(path), target)
+			}
+			return openOutput(ctx, target, stdout)
+		}
 		return beside(path, nil)
 	case err != nil:
 		return nil, err
