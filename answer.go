@@ -31,7 +31,7 @@ func (c *call) findCode(a *attempt) string {
 	if hidden {
 		enough = new(hiddenError).impossible
 	}
-	a.ahead = respbody.Read(resp, maxErrorBody, enough)
+	a.Response, a.ahead = respbody.Read(resp, maxErrorBody, enough)
 	if !a.ahead.Ended() {
 		c.waitForBody(a, hidden)
 	}

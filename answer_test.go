@@ -480,3 +480,48 @@ func TestSlowCopyAnswer(t *testing.T) {
 		})
 	}
 }
+
+// An unwrapping body has a method like those of this module's own.
+type unwrapping struct {
+	*tracked
+	below io.ReadCloser
+}
+
+func (u unwrapping) Unwrap() io.ReadCloser { return u.below }
+
+// TestForeignBodiesAreClosedAfterTheRead: one is not taken for net/http's own
+// because it is wrapped in one of its types, or wraps one.
+func TestForeignBodiesAreClosedAfterTheRead(t *testing.T) {
+	for _, kind := range []string{"http.Client", "Unwrap"} {
+		synctest.Test(t, func(t *testing.T) {
+			end := make(chan struct{})
+			source := track(readFunc(func([]byte) (int, error) { <-end; return 0, io.EOF }))
+			pr, _ := io.Pipe()
+			sends := 0
+			base := baseFunc(func(req *http.Request) (*http.Response, error) {
+				switch sends++; {
+				case sends > 1:
+					return respond(req, 200, http.NoBody), nil
+				case kind == "Unwrap":
+					return respond(req, 503, unwrapping{source, pr}, "Content-Type", "application/json"), nil
+				}
+				return respond(req, 503, source, "Content-Type", "application/json"), nil
+			})
+			tr := &awsretry.Transport{Backoff: pauseOf(0), Base: base}
+			if kind == "http.Client" {
+				client := &http.Client{Timeout: time.Hour, Transport: base}
+				tr.Base = baseFunc(func(req *http.Request) (*http.Response, error) { return client.Do(req) })
+			}
+			resp, err := tr.RoundTrip(request(t, t.Context(), "GET", nil))
+			if err != nil || resp.StatusCode != 200 {
+				t.Fatal(resp, err)
+			}
+			resp.Body.Close()
+			close(end)
+			synctest.Wait()
+			if source.closes.Load() != 1 || source.closedReading.Load() > 0 {
+				t.Errorf("%s: closed %d times, %d times while it was read", kind, source.closes.Load(), source.closedReading.Load())
+			}
+		})
+	}
+}

@@ -31,6 +31,7 @@ type attempt struct {
 	unpaid    int  // tokens that the next attempt still has to wait for
 	abandoned bool // the caller's context ended it
 	told      bool // its observers were called
+	detoured  bool // its connection is not used again
 	closed    bool // its response is closed
 	returned  bool // its response is the caller's
 }
@@ -200,7 +201,7 @@ func (c *call) send(a *attempt) {
 		a.Response.Body = http.NoBody
 	}
 	if a.Response != nil && c.conns != nil {
-		c.conns.Saw(a.out.URL, a.Response.ProtoMajor)
+		c.conns.Saw(a.out, a.Response.ProtoMajor)
 	}
 }
 
@@ -270,11 +271,18 @@ func (c *call) classOf(a *attempt) Class {
 		a.fault = fmt.Errorf("awsretry: Policy returned %v; it must return Success, Permanent, Transient, Timeout or Throttled", class)
 		return Permanent
 	}
+	if class == Success && a.Err != nil {
+		a.fault = fmt.Errorf("awsretry: Policy returned success for an attempt without a response: %w", a.Err)
+		return Permanent
+	}
 	return class
 }
 
 // settle tells the buckets how the attempt went.
 func (c *call) settle(a *attempt) {
+	if c.conns != nil && !a.abandoned && timedOut(a.Err) && !dialFailed(a.Err) {
+		a.detoured = c.conns.Abandon(a.out.URL, a.via) // later requests would meet it too, whether this is retried or not
+	}
 	if c.partition.limiter != nil && !a.abandoned {
 		c.partition.limiter.Update(a.Class == Throttled)
 	}

@@ -673,3 +673,87 @@ func TestBrokenConnectionWhileGetBodyHangs(t *testing.T) {
 		tr.CloseIdleConnections()
 	}
 }
+
+// TestReadThatCloseCuts: what the caller's reader says because Base closed it is
+// not its failure.
+func TestReadThatCloseCuts(t *testing.T) {
+	for attempts, want := range map[int]awsretry.Stop{1: awsretry.StopMaxAttempts, 3: awsretry.StopBody} {
+		synctest.Test(t, func(t *testing.T) {
+			pr, pw := io.Pipe()
+			defer pw.Close()
+			go io.WriteString(pw, "a message")
+			tr := &awsretry.Transport{Backoff: pauseOf(0), MaxBodyBuffer: 2, MaxAttempts: attempts, Base: baseFunc(func(req *http.Request) (*http.Response, error) {
+				done := make(chan bool)
+				go func() { io.Copy(io.Discard, req.Body); close(done) }()
+				time.Sleep(time.Second)
+				req.Body.Close() // as net/http does when the connection breaks
+				<-done
+				return nil, errReset
+			})}
+			resp, err := tr.RoundTrip(request(t, t.Context(), "PUT", pr))
+			if !errors.Is(err, errReset) || stopOf(resp, err) != want {
+				t.Errorf("%v, %v, want %q", resp, err, want)
+			}
+		})
+	}
+}
+
+// TestHangingReadOverABrokenConnection: net/http's HTTP/2 waits for a Read of
+// the body of the attempt that failed. io.NopCloser hides what it is.
+func TestHangingReadOverABrokenConnection(t *testing.T) {
+	arrived := make(chan bool)
+	var sends atomic.Int32
+	srv := serve(t, "HTTP/2", func(w http.ResponseWriter, r *http.Request) {
+		switch sends.Add(1) {
+		case 1: // the Transport has an engine from here on
+		case 2:
+			io.ReadFull(r.Body, make([]byte, 2))
+			close(arrived)
+			<-r.Context().Done()
+		default:
+			io.Copy(w, r.Body)
+		}
+	})
+	relay := relayTo(t, srv)
+	tr := &awsretry.Transport{Base: srv.base, Backoff: pauseOf(0)}
+	defer tr.CloseIdleConnections()
+	if resp, err := tr.RoundTrip(srv.request(t, "GET", nil)); err != nil {
+		t.Fatal(err)
+	} else {
+		whole(t, resp)
+	}
+	hang := make(chan struct{})
+	time.AfterFunc(5*time.Second, func() { close(hang) })
+	req := srv.request(t, "PUT", io.MultiReader(strings.NewReader("bo"), readFunc(func([]byte) (int, error) { <-hang; return 0, io.EOF })))
+	req.ContentLength = -1
+	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("body")), nil }
+	go func() { <-arrived; relay.cut() }()
+	start := time.Now()
+	resp, err := tr.RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, took := whole(t, resp), time.Since(start); got != "body" || took > 3*time.Second {
+		t.Errorf("%q after %v", got, took)
+	}
+	<-hang
+}
+
+// TestGetBodyWhoseFirstReaderStaysOpen: a Base that fails may leave the caller's
+// reader open; the retry has another one.
+func TestGetBodyWhoseFirstReaderStaysOpen(t *testing.T) {
+	source := track(strings.NewReader("body"))
+	req := request(t, t.Context(), "PUT", source)
+	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("body")), nil }
+	sends := 0
+	tr := &awsretry.Transport{Backoff: pauseOf(0), Base: baseFunc(func(req *http.Request) (*http.Response, error) {
+		if sends++; sends == 1 {
+			return nil, errReset
+		}
+		useUp(req)
+		return respond(req, 200, http.NoBody), nil
+	})}
+	if _, err := tr.RoundTrip(req); err != nil || source.closes.Load() != 1 {
+		t.Errorf("%v; closed %d times", err, source.closes.Load())
+	}
+}

@@ -106,7 +106,7 @@ func (c *call) end() {
 		a.held.Close()
 	}
 	if a.Response != nil && !a.closed && !a.returned {
-		respbody.Discard(a.Response, false, false, a.timeout.ender())
+		respbody.Discard(a.Response, false, a.timeout.ender())
 	}
 	c.body.Release(!a.returned)
 	c.waiting.stop()
@@ -178,8 +178,8 @@ func (c *call) inLine() (ctx context.Context, end context.CancelFunc) {
 // and with the cause of the context's end. Where the response before is kept, it
 // fails with errNoTime in time before that end.
 func (c *call) waitForAdmission(kept bool) error {
-	gate, limiter := c.partition.gate.Load(), c.partition.limiter
-	if gate == nil && limiter == nil {
+	gate, limiter := &c.partition.gate, c.partition.limiter
+	if gate.Load() == nil && limiter == nil {
 		c.next.given = true
 		return nil
 	}
@@ -187,30 +187,49 @@ func (c *call) waitForAdmission(kept bool) error {
 	if c.observed {
 		start = time.Now()
 	}
-	if gate != nil {
-		if err := c.waitForGate(); err != nil {
-			return err
-		}
-	}
-	if limiter != nil {
-		ctx, end := c.ctx, context.CancelFunc(func() {})
-		if limiter.limiting.Load() {
-			if ctx = c.waitCtx(); kept {
-				ctx, end = c.inLine()
+	for {
+		if gate.Load() != nil {
+			if err := c.waitForGate(); err != nil {
+				return err
 			}
 		}
-		taken, err := limiter.wait(ctx)
-		end()
-		if err != nil {
+		if limiter == nil {
+			break
+		}
+		if err := c.takeSendToken(kept); err != nil {
 			return err
 		}
-		c.next.token = taken
+		if gate.Load() == nil {
+			break
+		}
+		if closed, _ := gate.closedFor(time.Now()); closed == 0 {
+			break
+		}
+		if c.next.token { // the gate closed while this stood in line
+			limiter.putBack()
+			c.next.token = false
+		}
 	}
 	c.next.given = true
 	if c.observed {
 		c.next.waited = time.Since(start)
 	}
 	return nil
+}
+
+// takeSendToken takes a token from the limiter, where it limits.
+func (c *call) takeSendToken(kept bool) error {
+	limiter := c.partition.limiter
+	ctx, end := c.ctx, context.CancelFunc(func() {})
+	if limiter.limiting.Load() {
+		if ctx = c.waitCtx(); kept {
+			ctx, end = c.inLine()
+		}
+	}
+	taken, err := limiter.wait(ctx)
+	end()
+	c.next.token = taken
+	return err
 }
 
 // waitForGate waits until no Retry-After is in force for the partition.

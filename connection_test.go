@@ -395,3 +395,90 @@ func TestCloseIdleConnectionsOfRetries(t *testing.T) {
 		tr.CloseIdleConnections() // serve looks for goroutines that are left
 	}
 }
+
+// TestDeadConnectionWithoutRetry: later requests take another connection too
+// where the one that found out was not retried, or was not classified as a time-out.
+func TestDeadConnectionWithoutRetry(t *testing.T) {
+	transient := func(a *awsretry.Attempt) awsretry.Class {
+		if a.Err != nil {
+			return awsretry.Transient
+		}
+		return awsretry.DefaultPolicy(a)
+	}
+	for _, protocol := range append(wires, "h2c") {
+		for name, tr := range map[string]*awsretry.Transport{
+			"one attempt": {MaxAttempts: 1},
+			"no tokens":   {Quota: awsretry.QuotaConfig{Capacity: 1}},
+			"a policy":    {Policy: transient},
+		} {
+			t.Run(protocol+" "+name, func(t *testing.T) {
+				srv := serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {})
+				relay := relayTo(t, srv)
+				timeouts := 0
+				tr.Base, tr.AttemptTimeout, tr.Backoff = srv.base, 300*time.Millisecond, pauseOf(0)
+				tr.Observe = func(a awsretry.Attempt) {
+					if a.Err != nil {
+						timeouts++
+					}
+				}
+				defer tr.CloseIdleConnections()
+				for i := range 4 {
+					if i == 1 {
+						relay.freeze()
+					}
+					if resp, err := tr.RoundTrip(srv.request(t, "GET", nil)); err == nil {
+						whole(t, resp)
+					}
+				}
+				if timeouts != 1 {
+					t.Errorf("%d attempts met the dead connection, want 1", timeouts)
+				}
+			})
+		}
+	}
+}
+
+// TestDeadConnectionBesideWebSockets: an upgrade, which net/http sends over
+// HTTP/1, does not bring the dead HTTP/2 connection back.
+func TestDeadConnectionBesideWebSockets(t *testing.T) {
+	srv := serve(t, "HTTP/2", func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Upgrade") == "" {
+			return
+		}
+		conn, rw, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close()
+		io.WriteString(rw, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+		rw.Flush()
+	})
+	relay := relayTo(t, srv)
+	var attempts []int
+	tr := &awsretry.Transport{Base: srv.base, AttemptTimeout: 300 * time.Millisecond, Backoff: pauseOf(0), Observe: func(a awsretry.Attempt) {
+		if a.Stop != "" {
+			attempts = append(attempts, a.Number)
+		}
+	}}
+	defer tr.CloseIdleConnections()
+	for i := range 5 {
+		req, want := srv.request(t, "GET", nil), 200
+		switch i {
+		case 1:
+			relay.freeze()
+		case 2:
+			req.Header.Set("Connection", "Upgrade")
+			req.Header.Set("Upgrade", "websocket")
+			want = 101
+		}
+		resp, err := tr.RoundTrip(req)
+		if err != nil || resp.StatusCode != want {
+			t.Fatal(i, resp, err)
+		}
+		resp.Body.Close()
+	}
+	if want := []int{1, 2, 1, 1, 1}; !slices.Equal(attempts, want) {
+		t.Errorf("the requests took %v attempts, want %v", attempts, want)
+	}
+}

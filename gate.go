@@ -37,13 +37,19 @@ func (g *gate) close(now time.Time, pause, spread time.Duration) {
 // left returns how long a caller has to wait that comes now, and whether it has
 // to. The wait is different for each, so that not all of them go on at once.
 func (g *gate) left(now time.Time) (wait time.Duration, closed bool) {
+	wait, spread := g.closedFor(now)
+	return addSaturating(wait, between0And(spread)), wait > 0
+}
+
+// closedFor returns how long the gate stays closed, 0 where it is open.
+func (g *gate) closedFor(now time.Time) (wait, spread time.Duration) {
 	c := g.current.Load()
 	if c == nil {
-		return 0, false
+		return 0, 0
 	}
 	if !now.Before(c.until) {
 		g.current.CompareAndSwap(c, nil)
-		return 0, false
+		return 0, 0
 	}
-	return addSaturating(c.until.Sub(now), between0And(c.spread)), true
+	return c.until.Sub(now), c.spread
 }

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -260,4 +261,32 @@ func TestLogOfAHostileServer(t *testing.T) {
 			t.Errorf("%s: %q", name, log)
 		}
 	}
+}
+
+// TestObserverReadsTheTrailer: the response that hooks see does not change while
+// they look at it. The race detector sees one that does.
+func TestObserverReadsTheTrailer(t *testing.T) {
+	var sends atomic.Int32
+	srv := serve(t, "HTTP/1.1", func(w http.ResponseWriter, r *http.Request) {
+		if sends.Add(1) > 1 {
+			return
+		}
+		w.Header().Set("Trailer", "X-Sum")
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(503)
+		io.WriteString(w, "{")
+		http.NewResponseController(w).Flush()
+		time.Sleep(1100 * time.Millisecond) // the body is waited for a second
+		w.Header().Set("X-Sum", "1")
+	})
+	tr := &awsretry.Transport{Base: srv.base, Backoff: pauseOf(0), Observe: func(a awsretry.Attempt) {
+		for start := time.Now(); a.Stop == "" && time.Since(start) < 300*time.Millisecond; time.Sleep(time.Millisecond) {
+			_ = a.Response.Trailer.Get("X-Sum")
+		}
+	}}
+	resp, err := tr.RoundTrip(srv.request(t, "GET", nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole(t, resp)
 }

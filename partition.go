@@ -59,7 +59,11 @@ func (p *partition) hold() bool {
 func (p *partition) fresh() bool { return p.quota.full() && !p.limits() }
 
 func (p *partition) limits() bool {
-	return p.limiter != nil && p.limiter.limiting.Load() || p.gate.Load() != nil
+	if p.limiter != nil && p.limiter.limiting.Load() {
+		return true
+	}
+	closed, _ := p.gate.closedFor(time.Now())
+	return closed > 0
 }
 
 func (p *partition) state() State {

@@ -401,3 +401,25 @@ func TestPartitionNamesAreBounded(t *testing.T) {
 		t.Errorf("%d partitions, want 4", len(all))
 	}
 }
+
+// TestPastRetryAfterKeepsNoPartition: what a service asked for once does not
+// hold its partition for ever.
+func TestPastRetryAfterKeepsNoPartition(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr := &awsretry.Transport{ShareRetryAfter: true, MaxAttempts: 1, MaxPartitions: 2, Base: baseFunc(func(req *http.Request) (*http.Response, error) {
+			if req.Method == "POST" {
+				return respond(req, 503, http.NoBody, "Retry-After", "1"), nil
+			}
+			return respond(req, 200, http.NoBody), nil
+		})}
+		for _, u := range []struct{ partition, method string }{{"a", "POST"}, {"b", "GET"}, {"c", "GET"}} {
+			if _, err := tr.RoundTrip(request(t, awsretry.WithPartition(t.Context(), u.partition), u.method, nil)); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Minute)
+		}
+		if _, ok := tr.State("b"); !ok {
+			t.Error("b was dropped in place of a, which was used before it")
+		}
+	})
+}

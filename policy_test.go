@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"testing"
 
 	"example.com/awsretry"
@@ -133,5 +134,17 @@ func TestClassString(t *testing.T) {
 		if class.Retryable() != retryable {
 			t.Errorf("%v.Retryable() is %v", class, class.Retryable())
 		}
+	}
+}
+
+// TestPolicyCallsAnErrorASuccess: RoundTrip returns an error, and says why.
+func TestPolicyCallsAnErrorASuccess(t *testing.T) {
+	tr := &awsretry.Transport{
+		Base:   baseFunc(func(*http.Request) (*http.Response, error) { return nil, errReset }),
+		Policy: func(*awsretry.Attempt) awsretry.Class { return awsretry.Success },
+	}
+	resp, err := tr.RoundTrip(request(t, t.Context(), "GET", nil))
+	if !errors.Is(err, errReset) || stopOf(resp, err) != awsretry.StopPermanent || !strings.Contains(err.Error(), "Policy") {
+		t.Errorf("%v, %v", resp, err)
 	}
 }

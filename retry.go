@@ -62,6 +62,10 @@ func (c *call) tooLate(class Class, delay time.Duration) Stop {
 		}
 		wait = max(wait, soonest)
 	}
+	if c.partition.gate.Load() != nil { // another's Retry-After may be longer
+		closed, _ := c.partition.gate.closedFor(time.Now())
+		wait = max(wait, closed)
+	}
 	if c.outlivesDeadline(wait) {
 		return StopDeadline
 	}
@@ -314,7 +318,7 @@ func (c *call) takeBody(a *attempt, pause time.Duration) (left time.Duration, ok
 	waited, ok := c.body.Freeze(c.waitCtx(), c.patience(pause))
 	switch {
 	case ok:
-		return pause - waited, true
+		return max(pause-waited, 0), true
 	case c.ended() != nil:
 		c.giveUpResponse(a)
 	default:
@@ -345,10 +349,8 @@ func (c *call) discard(a *attempt) *respbody.Discarded {
 		return nil
 	}
 	reuse := a.Class == Throttled || c.revision == Revision2026
-	// net/http's HTTP/2 waits for the end of a Read of the request's body.
-	slow := a.Response.ProtoMajor > 1 && !c.body.ClosesPromptly()
 	c.forget(a)
-	return respbody.Discard(a.Response, reuse, slow, a.timeout.ender())
+	return respbody.Discard(a.Response, reuse, a.timeout.ender())
 }
 
 // leaveConnection says which connection the next attempt uses.
@@ -358,7 +360,7 @@ func (c *call) leaveConnection(a *attempt) {
 	case c.conns == nil, a.Class == Throttled, a.Class == Transient && c.revision == Revision2026, dialFailed(a.Err):
 		return
 	}
-	c.newConn = a.Class != Timeout || a.Err == nil || !c.conns.Abandon(a.out.URL, a.via)
+	c.newConn = !a.detoured
 }
 
 // finishDiscarding waits for what is left to do with a response after the pause;
@@ -382,7 +384,7 @@ func (c *call) giveUpResponse(a *attempt) {
 	a.Stop = StopCanceled
 	if a.Response != nil {
 		c.forget(a)
-		respbody.Discard(a.Response, false, false, a.timeout.ender())
+		respbody.Discard(a.Response, false, a.timeout.ender())
 	}
 }
 

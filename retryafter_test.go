@@ -328,3 +328,97 @@ func TestRetryAfterIsAskedForOnce(t *testing.T) {
 		t.Errorf("asked about %v", asked)
 	}
 }
+
+// TestSharedRetryAfterHoldsTheLine: nor do those go on who stand in the rate
+// limiter's line when the service asks for a pause.
+func TestSharedRetryAfterHoldsTheLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var asked time.Time
+		sends := 0
+		tr := &awsretry.Transport{Mode: awsretry.Adaptive, ShareRetryAfter: true, MaxAttempts: 1, RetryAfterSpread: -1}
+		tr.RateLimit.MinFillRate = 1
+		tr.Base = baseFunc(func(req *http.Request) (*http.Response, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			switch sends++; sends {
+			case 1:
+				return respond(req, 429, http.NoBody), nil // the limiter limits from here on
+			case 2:
+				asked = time.Now()
+				return respond(req, 429, http.NoBody, "Retry-After", "5"), nil
+			}
+			if since := time.Since(asked); since < 5*time.Second {
+				t.Errorf("attempt %d is sent %v after a Retry-After of 5 s", sends, since)
+			}
+			return respond(req, 200, http.NoBody), nil
+		})
+		once := func() {
+			if _, err := tr.RoundTrip(request(t, t.Context(), "GET", nil)); err != nil {
+				t.Error(err)
+			}
+		}
+		once()
+		var all sync.WaitGroup
+		for range 6 {
+			all.Go(once)
+		}
+		all.Wait()
+		if sends != 7 {
+			t.Errorf("%d attempts", sends)
+		}
+	})
+}
+
+// TestSharedRetryAfterBeyondTheDeadline: a pause is not begun where another's
+// Retry-After is known to last longer than the deadline.
+func TestSharedRetryAfterBeyondTheDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr := &awsretry.Transport{ShareRetryAfter: true, Backoff: pauseOf(2 * time.Second)}
+		tr.Base = baseFunc(func(req *http.Request) (*http.Response, error) {
+			if req.Method == "POST" {
+				return respond(req, 503, http.NoBody, "Retry-After", "30"), nil
+			}
+			time.Sleep(time.Second)
+			return respond(req, 503, track(strings.NewReader("busy"))), nil
+		})
+		time.AfterFunc(time.Second/2, func() {
+			tr.RoundTrip(request(t, awsretry.WithoutRetry(t.Context()), "POST", nil))
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		start := time.Now()
+		resp, err := tr.RoundTrip(request(t, ctx, "GET", nil))
+		if took := time.Since(start); err != nil || stopOf(resp, err) != awsretry.StopDeadline || took != time.Second || whole(t, resp) != "busy" {
+			t.Errorf("%v, %v after %v", resp, err, took)
+		}
+	})
+}
+
+// TestDrainBehindAReadIsShort: the time that a Read of the caller's body took
+// is not time for the rest of the response.
+func TestDrainBehindAReadIsShort(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		end := make(chan struct{})
+		defer close(end)
+		sends := 0
+		tr := &awsretry.Transport{Backoff: pauseOf(0), Base: baseFunc(func(req *http.Request) (*http.Response, error) {
+			if sends++; sends > 1 {
+				if got, err := useUp(req); got != "one" || err != nil {
+					t.Errorf("%q, %v", got, err)
+				}
+				return respond(req, 200, http.NoBody), nil
+			}
+			go func() { io.Copy(io.Discard, req.Body); req.Body.Close() }()
+			time.Sleep(100 * time.Millisecond)
+			rest := readFunc(func([]byte) (int, error) { <-end; return 0, io.EOF })
+			return respond(req, 429, io.NopCloser(rest), "X-Amzn-ErrorType", "SlowDown"), nil
+		})}
+		start := time.Now()
+		resp, err := tr.RoundTrip(request(t, t.Context(), "PUT", &slowly{[]string{"one"}, time.Second}))
+		// Two Reads of a second, and the drain's tenth of one.
+		if took := time.Since(start); err != nil || resp.StatusCode != 200 || took != 2100*time.Millisecond {
+			t.Errorf("%v, %v after %v", resp, err, took)
+		}
+	})
+}

@@ -148,8 +148,8 @@ func (b *timedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Unwrap returns the body below.
-func (b *timedBody) Unwrap() io.ReadCloser { return b.src }
+// Bookkeeping implements respbody.Wrapper.
+func (b *timedBody) Bookkeeping() io.ReadCloser { return b.src }
 
 func (b *timedBody) Close() error {
 	err := b.src.Close()

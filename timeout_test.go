@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/iotest"
 	"testing/synctest"
@@ -288,4 +289,34 @@ func TestPrepareSeesTheCallersDeadline(t *testing.T) {
 		}
 		resp.Body.Close()
 	}
+}
+
+// TestGivenUpDrainEndsTheAttempt: where a response is not read to its end and
+// cannot be closed beside the Read, the attempt's context ends it.
+func TestGivenUpDrainEndsTheAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		var ended atomic.Int64
+		var source *tracked
+		sends := 0
+		tr := &awsretry.Transport{AttemptTimeout: time.Hour, Backoff: pauseOf(0), Base: baseFunc(func(req *http.Request) (*http.Response, error) {
+			if sends++; sends > 1 {
+				return respond(req, 200, http.NoBody), nil
+			}
+			source = track(readFunc(func([]byte) (int, error) {
+				<-req.Context().Done()
+				ended.Store(int64(time.Since(start)))
+				return 0, req.Context().Err()
+			}))
+			return respond(req, 429, source, "X-Amzn-ErrorType", "SlowDown"), nil
+		})}
+		resp, err := tr.RoundTrip(request(t, t.Context(), "GET", nil))
+		if err != nil || resp.StatusCode != 200 {
+			t.Fatal(resp, err)
+		}
+		time.Sleep(2 * time.Hour)
+		if d := time.Duration(ended.Load()); d > time.Second || source.closes.Load() != 1 || source.closedReading.Load() > 0 {
+			t.Errorf("the attempt's context ended after %v; closed %d times, %d times while it was read", d, source.closes.Load(), source.closedReading.Load())
+		}
+	})
 }

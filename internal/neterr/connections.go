@@ -6,10 +6,12 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+	"weak"
 )
 
 // Connections are those of an *http.Transport, and of the copies of it that send
@@ -29,10 +31,10 @@ type Connections struct {
 
 	// detours are the pools that hosts use in place of base's, nil while there
 	// are none. The map is replaced, never changed, while mu is held.
-	detours atomic.Pointer[map[string]*http.Transport]
+	detours atomic.Pointer[map[hostKey]*http.Transport]
 	mu      sync.Mutex
-	http1   map[string]bool // hosts without HTTP/2, of those that had a detour
-	retired *http.Transport // the detour that was replaced last
+	http1   map[hostKey]bool               // hosts without HTTP/2, of those that had a detour
+	retired []weak.Pointer[http.Transport] // detours that were replaced; one lives as long as it has connections
 }
 
 // maxHosts bounds how many hosts are remembered. Beyond it all are forgotten.
@@ -48,9 +50,9 @@ func NewConnections(t *http.Transport) *Connections {
 		return nil
 	}
 	t.Clone() // t knows its own protocols from here on
-	c := &Connections{base: t, http2: t.TLSNextProto["h2"] != nil, http1: make(map[string]bool)}
+	c := &Connections{base: t, http2: t.TLSNextProto["h2"] != nil, http1: make(map[hostKey]bool)}
 	if p := t.Protocols; p != nil {
-		c.h2c = p.UnencryptedHTTP2() && !p.HTTP1()
+		c.http2, c.h2c = p.HTTP2(), p.UnencryptedHTTP2() && !p.HTTP1()
 	}
 	return c
 }
@@ -97,7 +99,7 @@ func (c *Connections) Single(u *url.URL) *http.Transport {
 // For returns the transport that requests to u's host use.
 func (c *Connections) For(u *url.URL) *http.Transport {
 	if detours := c.detours.Load(); detours != nil && u != nil {
-		if t := (*detours)[hostKey(u)]; t != nil {
+		if t := (*detours)[keyOf(u)]; t != nil {
 			return t
 		}
 	}
@@ -118,50 +120,45 @@ func (c *Connections) Abandon(u *url.URL, used http.RoundTripper) bool {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	host := hostKey(u)
+	host := keyOf(u)
 	if c.http1[host] || used == http.RoundTripper(c.single2.Load()) {
 		return false
 	}
 	if used != http.RoundTripper(c.For(u)) {
 		return true // somebody was faster
 	}
-	detours := make(map[string]*http.Transport)
-	if old := c.detours.Load(); old != nil && len(*old) < maxHosts {
-		detours = maps.Clone(*old)
-	} else if old != nil {
-		for _, t := range *old {
-			t.CloseIdleConnections()
+	detours := make(map[hostKey]*http.Transport)
+	if old := c.detours.Load(); old != nil {
+		if len(*old) < maxHosts {
+			detours = maps.Clone(*old)
+			c.retire(detours[host])
+		} else {
+			c.retire(slices.Collect(maps.Values(*old))...)
 		}
-	}
-	if old := detours[host]; old != nil {
-		if c.retired != nil {
-			c.retired.CloseIdleConnections() // those that were in use when it was replaced
-		}
-		old.CloseIdleConnections()
-		c.retired = old
 	}
 	detours[host] = c.clone()
 	c.detours.Store(&detours)
 	return true
 }
 
-// Saw takes note of the protocol of a response from u's host. It costs one
-// atomic load where no host has a detour.
-func (c *Connections) Saw(u *url.URL, protoMajor int) {
-	old := c.detours.Load()
-	if old == nil || protoMajor != 1 || !Serves(u) || (*old)[hostKey(u)] == nil {
+// Saw takes note of the protocol of a response to req. It costs one atomic load
+// where no host has a detour.
+func (c *Connections) Saw(req *http.Request, protoMajor int) {
+	old, u := c.detours.Load(), req.URL
+	if old == nil || protoMajor != 1 || !Serves(u) || (*old)[keyOf(u)] == nil ||
+		req.Header.Get("Upgrade") != "" { // which goes over HTTP/1, whatever the host speaks
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	host := hostKey(u)
+	host := keyOf(u)
 	detours := maps.Clone(*c.detours.Load())
 	detour := detours[host]
 	if detour == nil {
 		return
 	}
 	delete(detours, host)
-	detour.CloseIdleConnections()
+	c.retire(detour)
 	c.detours.Store(&detours)
 	if len(c.http1) >= maxHosts {
 		clear(c.http1)
@@ -183,9 +180,24 @@ func (c *Connections) CloseIdleConnections() {
 			t.CloseIdleConnections()
 		}
 	}
-	if c.retired != nil {
-		c.retired.CloseIdleConnections()
+	c.retire()
+}
+
+// retire closes the idle connections of detours that are not used any more, now
+// or with a later call. It requires that mu is held.
+func (c *Connections) retire(detours ...*http.Transport) {
+	for _, t := range detours {
+		if t != nil {
+			c.retired = append(c.retired, weak.Make(t))
+		}
 	}
+	c.retired = slices.DeleteFunc(c.retired, func(p weak.Pointer[http.Transport]) bool {
+		t := p.Value()
+		if t != nil {
+			t.CloseIdleConnections()
+		}
+		return t == nil
+	})
 }
 
 // maySpeakHTTP2 reports whether the transport and u leave HTTP/2 possible.
@@ -196,4 +208,7 @@ func (c *Connections) maySpeakHTTP2(u *url.URL) bool {
 	return c.http2
 }
 
-func hostKey(u *url.URL) string { return u.Scheme + "://" + strings.ToLower(u.Host) }
+// A hostKey names a host as connections tell it from others.
+type hostKey struct{ scheme, host string }
+
+func keyOf(u *url.URL) hostKey { return hostKey{u.Scheme, strings.ToLower(u.Host)} }

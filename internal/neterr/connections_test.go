@@ -3,9 +3,13 @@ package neterr
 import (
 	"crypto/tls"
 	"fmt"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
+	"sync/atomic"
 	"testing"
+	"time"
 )
 
 func at(t *testing.T, text string) *url.URL {
@@ -81,11 +85,15 @@ func TestAbandon(t *testing.T) {
 	if !c.Abandon(u, detour) || c.For(u) == detour || c.For(u) == base {
 		t.Error("the detour is not left")
 	}
-	c.Saw(u, 2)
+	c.Saw(&http.Request{URL: u}, 2)
 	if c.For(u) == base {
 		t.Error("HTTP/2 leads back")
 	}
-	c.Saw(u, 1)
+	c.Saw(&http.Request{URL: u, Header: http.Header{"Upgrade": {"websocket"}}}, 1)
+	if c.For(u) == base {
+		t.Error("an upgrade leads back")
+	}
+	c.Saw(&http.Request{URL: u}, 1)
 	if c.For(u) != base || c.Abandon(u, base) || c.For(u) != base {
 		t.Error("HTTP/1 has a detour")
 	}
@@ -99,4 +107,76 @@ func TestAbandon(t *testing.T) {
 		t.Errorf("%d hosts are remembered", n)
 	}
 	c.CloseIdleConnections()
+}
+
+// TestForCostsNoAllocation: every request asks, once any host has a detour.
+func TestForCostsNoAllocation(t *testing.T) {
+	c := NewConnections(&http.Transport{})
+	u := &url.URL{Scheme: "https", Host: "dynamodb.eu-central-1.amazonaws.com"}
+	if !c.Abandon(u, c.For(u)) {
+		t.Fatal("not abandoned")
+	}
+	if n := testing.AllocsPerRun(100, func() { c.For(u) }); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+// TestCloseIdleConnectionsReachesEveryCopy: those too that were replaced, or
+// forgotten, while a connection of theirs was in use.
+func TestCloseIdleConnectionsReachesEveryCopy(t *testing.T) {
+	for name, replace := range map[string]func(c *Connections, u *url.URL){
+		"forgotten": func(c *Connections, _ *url.URL) {
+			for i := range maxHosts {
+				other := &url.URL{Scheme: "https", Host: fmt.Sprint("host", i)}
+				c.Abandon(other, c.For(other))
+			}
+		},
+		"replaced": func(c *Connections, u *url.URL) {
+			for range 3 {
+				c.Abandon(u, c.For(u))
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var open atomic.Int32
+			end := make(chan bool)
+			srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				http.NewResponseController(w).Flush()
+				<-end
+			}))
+			srv.EnableHTTP2 = true
+			srv.Config.ConnState = func(_ net.Conn, s http.ConnState) {
+				switch s {
+				case http.StateNew:
+					open.Add(1)
+				case http.StateClosed:
+					open.Add(-1)
+				}
+			}
+			srv.StartTLS()
+			defer srv.Close()
+			u, err := url.Parse(srv.URL)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req, err := http.NewRequestWithContext(t.Context(), "GET", srv.URL, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := NewConnections(srv.Client().Transport.(*http.Transport))
+			c.Abandon(u, c.For(u))
+			resp, err := c.For(u).RoundTrip(req)
+			if err != nil || resp.ProtoMajor != 2 {
+				t.Fatal(resp, err)
+			}
+			replace(c, u)
+			close(end)
+			resp.Body.Close()
+			for start := time.Now(); open.Load() > 0; time.Sleep(5 * time.Millisecond) {
+				if c.CloseIdleConnections(); time.Since(start) > 2*time.Second {
+					t.Fatalf("%d connections are open", open.Load())
+				}
+			}
+		})
+	}
 }

@@ -69,12 +69,6 @@ func (b *Body) Share(limit int64, once bool) {
 // Copied reports whether attempts read the caller's body through copies.
 func (b *Body) Copied() bool { return b.file != nil || b.stream != nil || b.detach }
 
-// ClosesPromptly reports whether Close of an attempt's body ends a Read of it
-// that is under way.
-func (b *Body) ClosesPromptly() bool {
-	return !hasBody(b.req) || b.Copied() || closesPromptly(b.req.Body)
-}
-
 // Attach gives req, the request of one attempt, its copy of the body. A retry
 // may call it once after each CanRetry and Freeze that allowed the attempt.
 func (b *Body) Attach(req *http.Request) {
@@ -96,6 +90,9 @@ func (b *Body) Attach(req *http.Request) {
 		b.unsent = false
 		req.Body = b.req.Body
 	case b.next != nil:
+		if b.own != nil {
+			b.own.Close() // a Base that failed may have left it open
+		}
 		if req.Body = b.next; needsDetaching(b.next) {
 			req.Body = detach(req.Context(), b.next)
 		}

@@ -6,33 +6,30 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"reflect"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"example.com/awsretry/internal/inplace"
 )
 
-var nopCloserWriterTo = reflect.TypeOf(io.NopCloser(struct {
-	io.Reader
-	io.WriterTo
-}{}))
-
 // InMemory reports whether body is one that http.NewRequest makes of a
-// bytes.Buffer, bytes.Reader or strings.Reader, as far as its type tells at once.
-func InMemory(body io.Reader) bool { return reflect.TypeOf(body) == nopCloserWriterTo }
-
-// closesPromptly reports whether no Read of body hangs, or Close ends it.
-func closesPromptly(body io.Reader) bool {
+// bytes.Buffer, bytes.Reader or strings.Reader. No Read of it hangs.
+func InMemory(body io.Reader) bool {
 	switch inplace.Unwrap(body).(type) {
 	case *bytes.Buffer, *bytes.Reader, *strings.Reader:
 		return true
 	}
+	return false
+}
+
+// closesPromptly reports whether no Read of body hangs, or Close ends it.
+func closesPromptly(body io.Reader) bool {
 	switch body.(type) {
 	case *os.File, *io.PipeReader:
 		return true
 	}
-	return false
+	return InMemory(body)
 }
 
 // needsDetaching reports whether a Read of body may hang, and go on when it is
@@ -55,7 +52,8 @@ type detached struct {
 	once sync.Once
 	done chan struct{} // closed by Close
 
-	abandoned bool // ctx ended a Read, whose goroutine may go on; the reader's alone
+	busy      atomic.Bool // there is a goroutine
+	abandoned bool        // ctx ended a Read, whose goroutine may go on; the reader's alone
 
 	// The fields below are the goroutine's while there is one, and the Read's
 	// that waits for it then.
@@ -82,8 +80,10 @@ func (d *detached) Read(p []byte) (int, error) {
 		d.buf = make([]byte, n)
 	}
 	reading := make(chan struct{})
+	d.busy.Store(true)
 	go func() {
 		d.n, d.panic, d.err = readOnce(d.src, d.buf[:n])
+		d.busy.Store(false)
 		close(reading)
 	}()
 	select {
@@ -100,11 +100,15 @@ func (d *detached) Read(p []byte) (int, error) {
 	return copy(p, d.buf[:d.n]), d.err
 }
 
-// Close closes src once.
+// Close closes src once. Beside a Read it does not wait long for src's Close.
 func (d *detached) Close() (err error) {
 	d.once.Do(func() {
 		close(d.done)
-		err = d.src.Close()
+		if d.busy.Load() {
+			err = closeAside(d.src)
+		} else {
+			err = d.src.Close()
+		}
 	})
 	return err
 }

@@ -48,6 +48,7 @@ type stream struct {
 	lost    bool          // kept was let go of: no attempt can begin again
 	taken   bool          // the body is the next attempt's, which has no copy yet
 	reading chan struct{} // closed when the Read that is under way ends; nil where there is none
+	through bool          // a copy reads the caller's reader itself
 }
 
 func newStream(req *http.Request, limit int64, once bool) *stream {
@@ -190,7 +191,7 @@ func (s *stream) take() bool {
 
 func (s *stream) release(failed bool) {
 	if s.finish(failed) {
-		s.ReadCloser.Close()
+		s.closeSource()
 	}
 }
 
@@ -205,6 +206,46 @@ func (s *stream) finish(failed bool) (toClose bool) {
 		s.letGo(c)
 	}
 	return (failed || c == nil || c.closed || s.end != nil) && s.mayClose()
+}
+
+// closeSource closes the caller's reader. Beside a Read it does not wait long for
+// Close, which may wait for the Read: that of a net/http server's request does.
+func (s *stream) closeSource() error {
+	if s.isBeingRead() {
+		return closeAside(s.ReadCloser)
+	}
+	return s.ReadCloser.Close()
+}
+
+func (s *stream) isBeingRead() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.reading != nil || s.through
+}
+
+// closeWait is how long a Close is waited for that may wait for a Read.
+const closeWait = 100 * time.Millisecond
+
+// closeAside closes c in a goroutine of its own, and returns after closeWait at
+// the latest.
+func closeAside(c io.Closer) error {
+	done := make(chan error, 1)
+	go func() {
+		defer func() {
+			if p := recover(); p != nil { // it would end the process
+				done <- fmt.Errorf("awsretry: the request body's Close panicked: %v", p)
+			}
+		}()
+		done <- c.Close()
+	}()
+	timer := time.NewTimer(closeWait)
+	defer timer.Stop()
+	select {
+	case err := <-done:
+		return err
+	case <-timer.C:
+		return nil
+	}
 }
 
 // letGo forgets what was kept, if c, the newest copy, has read it and no other
@@ -364,6 +405,7 @@ func (c *copied) next(p []byte) step {
 	case len(p) == 0:
 		return step{}
 	case s.reading == nil && s.lost:
+		s.through = true
 		return step{through: true}
 	}
 	if s.reading == nil {
@@ -384,18 +426,22 @@ func (c *copied) empty(kept int) bool {
 // readThrough reads the caller's reader where nothing need be kept.
 func (c *copied) readThrough(p []byte) (int, error) {
 	n, err := c.stream.ReadCloser.Read(p)
-	if err != nil && c.meetEnd(err) {
-		c.stream.ReadCloser.Close()
+	if c.endThrough(err) {
+		c.stream.closeSource()
 	}
 	return n, err
 }
 
-// meetEnd reports whether the caller's reader, which ended with err, is to be
-// closed.
-func (c *copied) meetEnd(err error) (toClose bool) {
+// endThrough reports whether the caller's reader, whose Read returned err, is to
+// be closed.
+func (c *copied) endThrough(err error) (toClose bool) {
 	s := c.stream
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.through = false
+	if err == nil || c.closed && err != io.EOF { // an error may come of the Close
+		return false
+	}
 	s.end = err
 	if err == io.EOF && c.trailer != nil {
 		maps.Copy(c.trailer, s.trailer)
@@ -407,7 +453,7 @@ func (c *copied) meetEnd(err error) (toClose bool) {
 // other attempt can need it: where nothing is kept, or the call is over.
 func (c *copied) Close() error {
 	if c.end() {
-		return c.stream.ReadCloser.Close()
+		return c.stream.closeSource()
 	}
 	return nil
 }

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"testing/iotest"
 	"testing/synctest"
@@ -347,4 +349,66 @@ func TestEndAfterTheCall(t *testing.T) {
 			t.Errorf("closed %d times", source.closes)
 		}
 	})
+}
+
+// lockedBody is like the body of a request that a net/http server received: its
+// Close waits for its Read.
+type lockedBody struct {
+	mu  sync.Mutex
+	end chan struct{}
+}
+
+func (b *lockedBody) Read([]byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	<-b.end
+	return 0, io.ErrUnexpectedEOF
+}
+
+func (b *lockedBody) Close() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return nil
+}
+
+// A Close that waits for a Read holds nobody up.
+func TestCloseThatWaitsForTheRead(t *testing.T) {
+	for _, kind := range []string{"recorded", "once", "GetBody"} {
+		for _, by := range []string{"Base", "the call"} {
+			body := &lockedBody{end: make(chan struct{})}
+			req, _ := http.NewRequestWithContext(t.Context(), "PUT", "http://service.example", body)
+			if kind == "GetBody" {
+				req.GetBody = func() (io.ReadCloser, error) { return nil, io.EOF }
+			}
+			b := new(Body)
+			b.Own(req)
+			b.Share(100, kind == "once")
+			out := req.WithContext(t.Context())
+			b.Attach(out)
+			begun := make(chan bool)
+			go func() {
+				close(begun)
+				io.Copy(io.Discard, out.Body)
+			}()
+			<-begun
+			for body.mu.TryLock() { // until it is being read
+				body.mu.Unlock()
+				runtime.Gosched()
+			}
+			done := make(chan bool)
+			go func() {
+				if by == "Base" {
+					out.Body.Close()
+				}
+				b.Release(true)
+				close(done)
+			}()
+			select {
+			case <-done:
+			case <-time.After(5 * time.Second):
+				t.Errorf("%s, closed by %s: still waiting", kind, by)
+			}
+			close(body.end)
+		}
+	}
 }

@@ -33,8 +33,7 @@ type Ahead struct {
 	src  io.ReadCloser // read by the goroutine until idle is closed, then by the caller
 	idle chan struct{} // closed when the goroutine has ended
 
-	announced http.Header // the trailer before the reading began
-	arrived   http.Header // the trailer at the end, where it is to be shown then; the caller's alone
+	shown *http.Response // what the caller has in place of resp
 
 	mu      sync.Mutex // guards the fields below
 	held    []byte     // what was read ahead
@@ -45,23 +44,19 @@ type Ahead struct {
 }
 
 // Read begins to read up to limit bytes of the body of resp ahead, or until
-// enough, which is called with all that came, says so. It puts the Ahead in
-// place of resp.Body; resp must not be used by another goroutine until Settle,
-// or Wait, reports that the reading has ended.
-func Read(resp *http.Response, limit int, enough func([]byte) bool) *Ahead {
+// enough, which is called with all that came, says so. It returns a copy of resp
+// with the Ahead for its Body: nothing writes to the copy while the body is read
+// ahead, as net/http writes the trailer to resp.
+func Read(resp *http.Response, limit int, enough func([]byte) bool) (*http.Response, *Ahead) {
 	size := 512
 	if length := resp.ContentLength; 0 < length && length < int64(limit) {
 		size = int(length) + 1 // one more, so that the end is seen
 	}
-	b := &Ahead{
-		resp:      resp,
-		src:       resp.Body,
-		idle:      make(chan struct{}),
-		announced: maps.Clone(resp.Trailer),
-	}
-	resp.Body = b
+	shown := *resp
+	b := &Ahead{resp: resp, shown: &shown, src: resp.Body, idle: make(chan struct{})}
+	shown.Body, shown.Trailer = b, maps.Clone(resp.Trailer)
 	if w, ok := b.src.(io.Writer); ok {
-		resp.Body = &writer{b, w}
+		shown.Body = &writer{b, w}
 	}
 	if inMemory(b.src) {
 		b.fill(make([]byte, 0, size), limit, enough)
@@ -69,7 +64,7 @@ func Read(resp *http.Response, limit int, enough func([]byte) bool) *Ahead {
 		go b.fill(make([]byte, 0, size), limit, enough)
 		runtime.Gosched() // what is there already is read now, and nobody has to wait for it
 	}
-	return b
+	return &shown, b
 }
 
 // inMemory reports whether no Read of a body can hang: one from a cache, or from
@@ -141,9 +136,6 @@ func (b *Ahead) Settle(ctx context.Context) bool {
 			return false
 		}
 	}
-	if b.end == io.EOF && len(b.resp.Trailer) > 0 && b.arrived == nil {
-		b.arrived, b.resp.Trailer = b.resp.Trailer, b.announced
-	}
 	return true
 }
 
@@ -185,7 +177,10 @@ func (b *Ahead) Read(p []byte) (int, error) {
 	case b.end != nil:
 		return 0, b.end
 	}
-	return b.src.Read(p)
+	if n, err = b.src.Read(p); err == io.EOF {
+		b.showTrailer()
+	}
+	return n, err
 }
 
 func (b *Ahead) take(p []byte) (int, error) {
@@ -201,14 +196,11 @@ func (b *Ahead) take(p []byte) (int, error) {
 
 // showTrailer does what net/http does at the end of a body.
 func (b *Ahead) showTrailer() {
-	switch {
-	case b.arrived == nil:
-	case b.resp.Trailer == nil:
-		b.resp.Trailer = b.arrived
-	default:
-		maps.Copy(b.resp.Trailer, b.arrived)
+	if b.shown.Trailer == nil {
+		b.shown.Trailer = b.resp.Trailer
+	} else {
+		maps.Copy(b.shown.Trailer, b.resp.Trailer)
 	}
-	b.arrived = nil
 }
 
 // Close closes the body.
@@ -248,7 +240,7 @@ func Of(body io.Reader) *Ahead {
 }
 
 // A Wrapper is a body that adds nothing but bookkeeping to another one.
-type Wrapper interface{ Unwrap() io.ReadCloser }
+type Wrapper interface{ Bookkeeping() io.ReadCloser }
 
 // closesAnyTime reports whether body may be closed while it is being read.
 // net/http's own may be, and their Close ends the Read. Of other bodies it is
@@ -256,7 +248,7 @@ type Wrapper interface{ Unwrap() io.ReadCloser }
 // it is in use.
 func closesAnyTime(body io.ReadCloser) bool {
 	if w, ok := body.(Wrapper); ok {
-		return closesAnyTime(w.Unwrap())
+		return closesAnyTime(w.Bookkeeping())
 	}
 	if _, ok := body.(*io.PipeReader); ok {
 		return true
@@ -267,7 +259,7 @@ func closesAnyTime(body io.ReadCloser) bool {
 	}
 	switch t.PkgPath() {
 	case "net/http", "net/http/internal/http2", "golang.org/x/net/http2":
-		return t.Name() != "maxBytesReader" // which wraps any other
+		return t.Name() != "maxBytesReader" && t.Name() != "cancelTimerBody" // which wrap any other
 	}
 	return false
 }

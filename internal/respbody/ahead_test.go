@@ -3,7 +3,6 @@ package respbody
 import (
 	"bytes"
 	"context"
-	"errors"
 	"io"
 	"maps"
 	"net/http"
@@ -48,8 +47,7 @@ func until(end <-chan struct{}) io.Reader {
 func TestAheadGivesBack(t *testing.T) {
 	for _, limit := range []int{1, 5, 100} {
 		src := &body{Reader: strings.NewReader("hello, world")}
-		resp := &http.Response{Body: src, ContentLength: -1}
-		ahead := Read(resp, limit, nil)
+		resp, ahead := Read(&http.Response{Body: src, ContentLength: -1}, limit, nil)
 		if !ahead.Settle(t.Context()) {
 			t.Fatal("not settled")
 		}
@@ -77,13 +75,13 @@ func TestTrailersComeAtTheEnd(t *testing.T) {
 			return 0, io.EOF
 		}))}
 		resp = &http.Response{Body: src, ContentLength: -1, Trailer: maps.Clone(announced)}
-		ahead := Read(resp, 100, nil)
-		if !ahead.Settle(t.Context()) || len(resp.Trailer) != len(announced) || resp.Trailer.Get("Sum") != "" {
-			t.Errorf("the trailer is %v before the body is read", resp.Trailer)
+		shown, ahead := Read(resp, 100, nil)
+		if !ahead.Settle(t.Context()) || len(shown.Trailer) != len(announced) || shown.Trailer.Get("Sum") != "" {
+			t.Errorf("the trailer is %v before the body is read", shown.Trailer)
 		}
-		mine := resp.Trailer
-		if got, err := io.ReadAll(resp.Body); string(got) != "body" || err != nil || resp.Trailer.Get("Sum") != "42" {
-			t.Errorf("read %q, %v, trailer %v", got, err, resp.Trailer)
+		mine := shown.Trailer
+		if got, err := io.ReadAll(shown.Body); string(got) != "body" || err != nil || shown.Trailer.Get("Sum") != "42" {
+			t.Errorf("read %q, %v, trailer %v", got, err, shown.Trailer)
 		}
 		if mine != nil && mine.Get("Sum") != "42" {
 			t.Error("the trailer became another map")
@@ -94,8 +92,7 @@ func TestTrailersComeAtTheEnd(t *testing.T) {
 func TestWaitAndSettleEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		end := make(chan struct{})
-		resp := &http.Response{Body: &body{Reader: until(end)}, ContentLength: -1}
-		ahead := Read(resp, 100, nil)
+		_, ahead := Read(&http.Response{Body: &body{Reader: until(end)}, ContentLength: -1}, 100, nil)
 		start := time.Now()
 		if ahead.Wait(t.Context(), time.Second) || time.Since(start) != time.Second {
 			t.Errorf("waited %v", time.Since(start))
@@ -117,10 +114,9 @@ func TestDiscardBesideARead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		end := make(chan struct{})
 		src := &body{Reader: until(end)}
-		resp := &http.Response{Body: src, ContentLength: -1}
-		Read(resp, 100, nil)
+		resp, _ := Read(&http.Response{Body: src, ContentLength: -1}, 100, nil)
 		canceled := false
-		d := Discard(resp, true, false, func() { canceled = true })
+		d := Discard(resp, true, func() { canceled = true })
 		d.Finish(t.Context(), time.Second)
 		if src.closes.Load() != 0 || !canceled {
 			t.Errorf("closed %d times; canceled: %v", src.closes.Load(), canceled)
@@ -132,9 +128,8 @@ func TestDiscardBesideARead(t *testing.T) {
 		}
 
 		pr, pw := io.Pipe()
-		resp = &http.Response{Body: wrapped{pr}, ContentLength: -1}
-		Read(resp, 100, nil)
-		if d := Discard(resp, true, false, nil); d != nil {
+		resp, _ = Read(&http.Response{Body: wrapped{pr}, ContentLength: -1}, 100, nil)
+		if d := Discard(resp, true, nil); d != nil {
 			t.Error("a pipe is not closed at once")
 		}
 		if _, err := pw.Write([]byte("x")); err != io.ErrClosedPipe {
@@ -145,7 +140,7 @@ func TestDiscardBesideARead(t *testing.T) {
 
 type wrapped struct{ io.ReadCloser }
 
-func (w wrapped) Unwrap() io.ReadCloser { return w.ReadCloser }
+func (w wrapped) Bookkeeping() io.ReadCloser { return w.ReadCloser }
 
 // The rest is read while the caller does something else, up to a limit and a
 // time.
@@ -164,7 +159,7 @@ func TestDiscardReadsTheRest(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				src := &body{Reader: tt.rest}
-				d := Discard(&http.Response{Body: src}, tt.reuse, false, nil)
+				d := Discard(&http.Response{Body: src}, tt.reuse, nil)
 				d.Finish(t.Context(), tt.finish)
 				if left := tt.rest.(*bytes.Reader).Len(); left != tt.want || src.closes.Load() != 1 {
 					t.Errorf("%d bytes are left, want %d; closed %d times", left, tt.want, src.closes.Load())
@@ -179,7 +174,7 @@ func TestDiscardReadsTheRest(t *testing.T) {
 		} {
 			src := &body{Reader: readFunc(read)}
 			start := time.Now()
-			Discard(&http.Response{Body: src}, true, false, nil).Finish(t.Context(), 10*time.Second)
+			Discard(&http.Response{Body: src}, true, nil).Finish(t.Context(), 10*time.Second)
 			if took := time.Since(start); took > 10*time.Second {
 				t.Errorf("%s: took %v", name, took)
 			}
@@ -192,44 +187,18 @@ func TestDiscardReadsTheRest(t *testing.T) {
 	})
 }
 
-// A Close that waits for somebody else does not keep the caller.
-func TestDiscardOfASlowClose(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		closed := false
-		src := struct {
-			io.Reader
-			io.Closer
-		}{strings.NewReader(""), closeFunc(func() error { time.Sleep(time.Hour); closed = true; return errors.New("late") })}
-		d := Discard(&http.Response{Body: src}, false, true, nil)
-		start := time.Now()
-		d.Finish(t.Context(), time.Second)
-		if took := time.Since(start); took != time.Second {
-			t.Errorf("took %v", took)
-		}
-		time.Sleep(2 * time.Hour)
-		synctest.Wait()
-		if !closed {
-			t.Error("not closed")
-		}
-	})
-}
-
-type closeFunc func() error
-
-func (f closeFunc) Close() error { return f() }
-
 // Base may look at its response while its body is read, as an HTTP cache does at
-// the end: it must find it as it stays then.
-func TestBodyIsSetBeforeItIsRead(t *testing.T) {
+// the end, and write to it: it is Base's alone.
+func TestBaseKeepsItsResponse(t *testing.T) {
 	var resp *http.Response
 	src := &body{Reader: readFunc(func([]byte) (int, error) {
-		if Of(resp.Body) == nil {
-			t.Error("the body is read before it is set")
+		if Of(resp.Body) != nil {
+			t.Error("Base's response is changed")
 		}
 		return 0, io.EOF
 	})}
 	resp = &http.Response{Body: src, ContentLength: -1}
-	if !Read(resp, 100, nil).Settle(t.Context()) {
+	if _, ahead := Read(resp, 100, nil); !ahead.Settle(t.Context()) {
 		t.Error("not settled")
 	}
 }

@@ -16,6 +16,7 @@ const drainLimit = 64 << 10
 type Discarded struct {
 	body  io.ReadCloser
 	close func() error
+	end   func()        // of the attempt's context; nil for none
 	done  chan struct{} // closed when the body is closed
 	hurry chan struct{} // closed when there is no more time to read the rest
 }
@@ -25,9 +26,8 @@ type Discarded struct {
 // be used again. cancel, nil for none, ends the attempt's context.
 //
 // It returns nil where that is done. Where it takes time, because the rest is
-// still to come or, as slowClose says, Close may wait for somebody else, it goes
-// on while the caller does something else, until Finish.
-func Discard(resp *http.Response, reuse, slowClose bool, cancel func()) *Discarded {
+// still to come, it goes on while the caller does something else, until Finish.
+func Discard(resp *http.Response, reuse bool, cancel func()) *Discarded {
 	ahead := Of(resp.Body)
 	var busy bool // a Read is under way, beside which the body must not be closed
 	if ahead != nil {
@@ -36,13 +36,14 @@ func Discard(resp *http.Response, reuse, slowClose bool, cancel func()) *Discard
 		reuse = reuse && ahead.Ended() && ahead.end == nil
 	}
 	rest := reuse && resp.Body != http.NoBody
-	if !rest && !busy && !slowClose {
+	if !rest && !busy {
 		resp.Body.Close()
 		return nil
 	}
 	d := &Discarded{
 		body:  resp.Body,
 		close: sync.OnceValue(resp.Body.Close),
+		end:   cancel,
 		done:  make(chan struct{}),
 		hurry: make(chan struct{}),
 	}
@@ -99,5 +100,7 @@ func (d *Discarded) Finish(ctx context.Context, timeout time.Duration) {
 	close(d.hurry)
 	if inner := Of(d.body); inner == nil && closesAnyTime(d.body) || inner != nil && closesAnyTime(inner.src) {
 		go d.close()
+	} else if d.end != nil {
+		d.end()
 	}
 }
