@@ -11,6 +11,7 @@ import (
 
 // ErrRateLimited is returned by [RateLimiter.Wait] when there is no send token and RateLimitConfig.FailFast is set, and
 // wrapped by its error when the wait for one would be longer than RateLimitConfig.MaxWait or the context's deadline allow.
+// RoundTrip's error wraps it too where a Retry-After that is shared ends after the deadline.
 var ErrRateLimited = errors.New("awsretry: send rate limited")
 
 // The defaults of AWS SDK for Kotlin, "Retries", for the adaptive strategy's rate limiter.

@@ -49,7 +49,7 @@ const (
 	StopCanceled    Stop = "canceled"     // the context has ended
 	StopBody        Stop = "body"         // the request body cannot be had again
 	StopRetryAfter  Stop = "retry_after"  // the service asks for a longer pause than MaxRetryAfter
-	StopRateLimit   Stop = "rate_limit"   // no send token comes in time: RateLimit.FailFast, RateLimit.MaxWait or the deadline
+	StopRateLimit   Stop = "rate_limit"   // nothing may be sent in time: RateLimit.FailFast, RateLimit.MaxWait, or a deadline before the send token or the end of a shared Retry-After
 	StopOuterRetry  Stop = "outer_retry"  // the request's headers say that an outer AWS SDK loop retries it
 	StopDisabled    Stop = "disabled"     // WithoutRetry
 )
@@ -67,7 +67,7 @@ type Attempt struct {
 	// where there is none, these and Waited are zero.
 	Start   time.Time
 	Elapsed time.Duration
-	Waited  time.Duration // for a send token (adaptive mode)
+	Waited  time.Duration // for a send token (adaptive mode), and for the end of a Retry-After that is shared
 
 	Delay time.Duration // the pause before the next attempt, or of Transport.LongPoll before the answer; 0 where there is none
 	Stop  Stop          // why none follows; "" where one does

@@ -42,17 +42,27 @@ type Transport struct {
 
 	// MaxPartitions is how many partitions are kept; 0: 1024. For another one, the least recently used is dropped of those whose
 	// retry token bucket is full and whose rate limiter does not limit, else of all, and the new one takes over its retry token
-	// bucket. In adaptive mode, and with Quota.Wait, a partition is kept as long as requests of it are under way.
+	// bucket. In adaptive mode, with Quota.Wait and with ShareRetryAfter a partition is kept as long as requests of it are under
+	// way.
 	MaxPartitions int
 
-	// MaxBodyBuffer is how many bytes are held of a request body that cannot be had again: one without GetBody that is no
-	// io.ReaderAt with a size either. A longer body is sent once. 0: 1 MiB; negative: none, but for what a Read that is under
-	// way brings when the answer comes early. Where such a Read takes longer than the pause, and than a second, there is no retry. An io.ReaderAt with a
-	// size, such as an *os.File, is read by its ReadAt alone: its Read must not give other bytes.
+	// MaxBodyBuffer limits, in bytes, how much of a one-shot request body is kept
+	// for retries: of one without GetBody that is not an io.ReaderAt with a size
+	// either, and of any body with trailers. A longer one is sent once. 0: 1 MiB;
+	// negative: none, but for what a Read brings that is under way when the
+	// response comes early. Where such a Read takes longer than the pause, and
+	// longer than a second, there is no retry.
+	//
+	// A one-shot body, and one from GetBody whose Close may not end its Read, is
+	// read by a goroutine while an attempt waits for it. An io.ReaderAt with a
+	// size, such as an *os.File, is read by its ReadAt alone: its Read must not
+	// give other bytes.
 	MaxBodyBuffer int64
 
-	// Prepare is called before each attempt with a request of its own (headers and URL may be changed, the body may not) and the
-	// attempt's number, from 1: to sign it anew, to date it. Its error ends the request. nil: nothing.
+	// Prepare is called before each attempt with a request of its own and the
+	// attempt's number, from 1: to sign it again, to date it. It may change headers
+	// and URL; it must leave the body and its length alone. Its error ends the
+	// request. nil: nothing.
 	Prepare func(*http.Request, int) error
 
 	// LongPoll marks operations that a caller repeats in a loop of its own: when the retry token bucket refuses their retry, the
