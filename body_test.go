@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -723,7 +724,9 @@ func TestHangingReadOverABrokenConnection(t *testing.T) {
 		whole(t, resp)
 	}
 	hang := make(chan struct{})
-	time.AfterFunc(5*time.Second, func() { close(hang) })
+	end := sync.OnceFunc(func() { close(hang) })
+	time.AfterFunc(5*time.Second, end)
+	defer end()
 	req := srv.request(t, "PUT", io.MultiReader(strings.NewReader("bo"), readFunc(func([]byte) (int, error) { <-hang; return 0, io.EOF })))
 	req.ContentLength = -1
 	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("body")), nil }
@@ -736,7 +739,6 @@ func TestHangingReadOverABrokenConnection(t *testing.T) {
 	if got, took := whole(t, resp), time.Since(start); got != "body" || took > 3*time.Second {
 		t.Errorf("%q after %v", got, took)
 	}
-	<-hang
 }
 
 // TestGetBodyWhoseFirstReaderStaysOpen: a Base that fails may leave the caller's

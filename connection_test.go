@@ -405,7 +405,7 @@ func TestDeadConnectionWithoutRetry(t *testing.T) {
 		}
 		return awsretry.DefaultPolicy(a)
 	}
-	for _, protocol := range append(wires, "h2c") {
+	for _, protocol := range []string{"HTTP/1.1", "HTTP/2"} {
 		for name, tr := range map[string]*awsretry.Transport{
 			"one attempt": {MaxAttempts: 1},
 			"no tokens":   {Quota: awsretry.QuotaConfig{Capacity: 1}},

@@ -462,7 +462,7 @@ func TestEndsWhileTheBodyIsAwaited(t *testing.T) {
 				case getBody:
 					tr.AttemptTimeout, want = 200*time.Millisecond, nil
 				default:
-					tr.AttemptTimeout = 200 * time.Millisecond
+					tr.AttemptTimeout, tr.MaxAttempts = 200*time.Millisecond, 1 // a retry would wait for the Read
 				}
 				if getBody {
 					req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("body")), nil }
@@ -478,7 +478,7 @@ func TestEndsWhileTheBodyIsAwaited(t *testing.T) {
 						t.Errorf("%s: echoed %q", protocol, got)
 					}
 				case timeout:
-					if stopOf(resp, err) != awsretry.StopBody {
+					if stopOf(resp, err) != awsretry.StopMaxAttempts {
 						t.Errorf("%s: %v, %v", protocol, resp, err)
 					}
 				case !errors.Is(err, want):

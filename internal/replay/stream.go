@@ -48,7 +48,7 @@ type stream struct {
 	lost    bool          // kept was let go of: no attempt can begin again
 	taken   bool          // the body is the next attempt's, which has no copy yet
 	reading chan struct{} // closed when the Read that is under way ends; nil where there is none
-	through bool          // a copy reads the caller's reader itself
+	cut     bool          // end may come of the Close that ended the Read
 }
 
 func newStream(req *http.Request, limit int64, once bool) *stream {
@@ -158,7 +158,7 @@ func (s *stream) intact() bool {
 func (s *stream) failure() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.end == io.EOF {
+	if s.end == io.EOF || s.cut {
 		return nil
 	}
 	return s.end
@@ -220,7 +220,7 @@ func (s *stream) closeSource() error {
 func (s *stream) isBeingRead() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.reading != nil || s.through
+	return s.reading != nil
 }
 
 // closeWait is how long a Close is waited for that may wait for a Read.
@@ -255,7 +255,10 @@ func (s *stream) letGo(c *copied) {
 	last := s.over || s.lost
 	exceeded := c.exceeded && int64(len(s.kept)) > s.limit
 	if s.reading == nil && (last && (read || c.closed) || exceeded && read && !c.frozen) {
-		s.kept, c.pos, s.lost = nil, 0, true
+		s.lost, c.pos = true, 0
+		if s.kept = s.kept[:0]; cap(s.kept) > maxRead {
+			s.kept = nil
+		}
 	}
 }
 
@@ -265,7 +268,9 @@ func (s *stream) read(c *copied, n int) {
 	n = min(n, maxRead)
 	// No more than fits is asked for, so that only a Read that begins with the
 	// buffer full can lose the body.
-	if free := s.limit - int64(len(s.kept)); free <= 0 {
+	if free := s.limit - int64(len(s.kept)); s.lost {
+		// Nothing is kept for another attempt.
+	} else if free <= 0 {
 		c.exceeded = true
 	} else if int64(n) > free {
 		n = int(free)
@@ -289,7 +294,7 @@ func (s *stream) endRead(n int, err error, panicked any) (toClose bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.kept = s.kept[:len(s.kept)+n]
-	s.end, s.panic = err, panicked
+	s.end, s.panic, s.cut = err, panicked, s.closed && err != io.EOF
 	s.reading = nil
 	return s.over && err != nil && s.mayClose()
 }
@@ -342,8 +347,6 @@ func (c *copied) Read(p []byte) (int, error) {
 		switch {
 		case next.panic != nil:
 			panic(next.panic)
-		case next.through:
-			return c.readThrough(p)
 		case next.reading == nil:
 			return next.n, next.err
 		}
@@ -370,13 +373,12 @@ func (c *copied) reuse() {
 	}
 }
 
-// A step is what a Read does next: it returns n and err, panics, waits for the
-// Read of the caller's reader that is under way, or reads that itself.
+// A step is what a Read does next: it returns n and err, panics, or waits for the
+// Read of the caller's reader that is under way.
 type step struct {
 	n             int // where reading is set: how much was kept before
 	err           error
 	panic         any
-	through       bool
 	reading, done <-chan struct{}
 }
 
@@ -404,9 +406,6 @@ func (c *copied) next(p []byte) step {
 		return step{err: s.end, panic: panicked}
 	case len(p) == 0:
 		return step{}
-	case s.reading == nil && s.lost:
-		s.through = true
-		return step{through: true}
 	}
 	if s.reading == nil {
 		s.read(c, len(p))
@@ -421,32 +420,6 @@ func (c *copied) empty(kept int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.kept) == kept && s.end == nil && !c.closed && !c.frozen && s.current == any(c)
-}
-
-// readThrough reads the caller's reader where nothing need be kept.
-func (c *copied) readThrough(p []byte) (int, error) {
-	n, err := c.stream.ReadCloser.Read(p)
-	if c.endThrough(err) {
-		c.stream.closeSource()
-	}
-	return n, err
-}
-
-// endThrough reports whether the caller's reader, whose Read returned err, is to
-// be closed.
-func (c *copied) endThrough(err error) (toClose bool) {
-	s := c.stream
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.through = false
-	if err == nil || c.closed && err != io.EOF { // an error may come of the Close
-		return false
-	}
-	s.end = err
-	if err == io.EOF && c.trailer != nil {
-		maps.Copy(c.trailer, s.trailer)
-	}
-	return s.over && s.mayClose()
 }
 
 // Close ends a Read that is under way. It closes the caller's body too where no
