@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"example.com/awsretry"
@@ -58,10 +59,8 @@ type Transport struct {
 	// nil: nobody is told.
 	Observe func(awsretry.Attempt)
 
-	once  sync.Once
-	inner *awsretry.Transport // written in once; nil where invalid is not
-	// invalid is what Validate said. Written in once.
-	invalid error
+	starting sync.Mutex
+	running  atomic.Pointer[awsretry.Transport] // makes the attempts; nil before the first request
 }
 
 // defaultAttemptTimeout is how long Amazon SNS waits for an endpoint's answer.
@@ -128,9 +127,14 @@ func progressOf(ctx context.Context) *progress {
 	return &progress{} // there is no DeadLetter
 }
 
-// CloseIdleConnections closes the idle connections of Base, where it has such a method.
+// CloseIdleConnections closes the idle connections of Base, where it has such a
+// method. The fields may still be changed after it if no request was sent.
 func (t *Transport) CloseIdleConnections() {
-	if inner, err := t.start(); err == nil {
+	inner := t.running.Load()
+	if inner == nil && t.Validate() == nil {
+		inner = &awsretry.Transport{Base: t.Base}
+	}
+	if inner != nil {
 		inner.CloseIdleConnections()
 	}
 }
@@ -155,14 +159,23 @@ func (t *Transport) Validate() error {
 	return errors.Join(faults...)
 }
 
-// start returns the Transport that makes the attempts, which the first call makes.
+// start returns the Transport that makes the attempts. The first call reads the
+// fields, unless they are invalid.
 func (t *Transport) start() (*awsretry.Transport, error) {
-	t.once.Do(func() {
-		if t.invalid = t.Validate(); t.invalid == nil {
-			t.inner = t.newInner()
-		}
-	})
-	return t.inner, t.invalid
+	if inner := t.running.Load(); inner != nil {
+		return inner, nil
+	}
+	t.starting.Lock()
+	defer t.starting.Unlock()
+	if inner := t.running.Load(); inner != nil {
+		return inner, nil
+	}
+	if err := t.Validate(); err != nil {
+		return nil, err
+	}
+	inner := t.newInner()
+	t.running.Store(inner)
+	return inner, nil
 }
 
 func (t *Transport) newInner() *awsretry.Transport {

@@ -370,7 +370,22 @@ func TestCloseIdleConnections(t *testing.T) {
 	if base.closed != 1 {
 		t.Errorf("reached Base %d times", base.closed)
 	}
-	(&Transport{AttemptTimeout: -1}).CloseIdleConnections()
+	for _, senseless := range []*Transport{{AttemptTimeout: -1}, {Base: (*http.Transport)(nil)}} {
+		senseless.CloseIdleConnections() // must not panic
+	}
+}
+
+// The fields are read at the first request, and not before.
+func TestCloseIdleConnectionsReadsNoFields(t *testing.T) {
+	tr, end, base := &Transport{Policy: testPolicy(t, `"numRetries":0`)}, answering(200), &idler{}
+	tr.CloseIdleConnections()
+	tr.Base, base.RoundTripper = base, end
+	if status, err := send(t, tr, post(t, "http://127.0.0.1:1/", "x")); status != 200 || err != nil || len(end.asked) != 1 {
+		t.Errorf("got %d, %v; Base was asked %d times", status, err, len(end.asked))
+	}
+	if tr.CloseIdleConnections(); base.closed != 1 {
+		t.Errorf("reached Base %d times after a request", base.closed)
+	}
 }
 
 func TestManyAtOnce(t *testing.T) {
