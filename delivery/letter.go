@@ -216,7 +216,7 @@ func writeBody(w io.Writer, req *http.Request) error {
 	if err != nil {
 		return err
 	}
-	left := maxLetterHead
+	left := maxLetterHead // of what lineReader reads
 	for _, text := range append(trailer, "") {
 		if left -= len(text) + len("\r\n"); left < 0 {
 			return fmt.Errorf("the request cannot be written: its trailer has more than %d bytes", maxLetterHead)

@@ -94,6 +94,10 @@ func TestLettersKeepTheRequestExactly(t *testing.T) {
 			unknownLength(r, "body")
 			r.Trailer = http.Header{"X-Sum": {"1234"}, "x-odd": {"a", "b"}}
 		}, nil},
+		{"a trailer as long as it may be", func(r *http.Request) {
+			unknownLength(r, "body")
+			r.Trailer = http.Header{"X": {longestTrailer}}
+		}, nil},
 		{"trailers and a length", func(r *http.Request) { r.Trailer = http.Header{"X-Sum": {"1"}} }, func(s *sent) { s.Length = -1 }},
 		{"another host", func(r *http.Request) { r.Host = "virtual.example" }, nil},
 		{"no method", func(r *http.Request) { r.Method = "" }, func(s *sent) { s.Method = "GET" }},
@@ -163,6 +167,9 @@ func TestLettersKeepTheRequestExactly(t *testing.T) {
 	}
 }
 
+// longestTrailer is the longest value of a trailer that is called X.
+var longestTrailer = strings.Repeat("x", maxLetterHead-len("X: \r\n\r\n"))
+
 func TestRequestsThatCannotBeWritten(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(*http.Request)
@@ -184,6 +191,9 @@ func TestRequestsThatCannotBeWritten(t *testing.T) {
 		"a reader that fails":   {func(r *http.Request) { r.Body = io.NopCloser(iotest.ErrReader(io.ErrNoProgress)) }, "multiple Read"},
 		"a body that is lost":   {func(r *http.Request) { r.Body, r.ContentLength = lostBody{}, -1 }, "cannot be read again"},
 		"a header that is long": {func(r *http.Request) { r.Header.Set("X", strings.Repeat("x", maxLetterHead)) }, "at most 1048576"},
+		"a trailer that is long": {func(r *http.Request) {
+			r.ContentLength, r.Trailer = -1, http.Header{"X": {longestTrailer + "x"}}
+		}, "more than 1048576"},
 	} {
 		dir := t.TempDir()
 		req := post(t, "https://a.example/", "hello")
@@ -252,6 +262,12 @@ func TestList(t *testing.T) {
 
 	for range List(dir) {
 		break // which must end it
+	}
+	t.Chdir(dir)
+	for letter, err := range List("") { // not the current folder, nor one that is not there yet
+		if letter.Name != "" || err == nil || errors.Is(err, os.ErrNotExist) || err.Error() != `delivery: List: the folder is ""; it must be a path` {
+			t.Errorf("no folder: %+v, %v", letter, err)
+		}
 	}
 	for _, err := range List(filepath.Join(dir, "missing")) {
 		if !errors.Is(err, os.ErrNotExist) {

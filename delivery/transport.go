@@ -49,7 +49,8 @@ type Transport struct {
 	// context has ended, with a context that has its values and does not end. [DirQueue] makes one that keeps a file for each.
 	// Its error comes back from RoundTrip joined to the delivery's own; a response is closed then.
 	// It is called too when Base, Jitter or Observe panics, and the panic goes on
-	// after it. nil: what cannot be delivered is dropped.
+	// after it. It is never called for a request that was answered with a 2xx.
+	// nil: what cannot be delivered is dropped.
 	//
 	// So that the body can be handed over, up to 1 MiB is held of one that has no GetBody and is no io.ReaderAt with a size, and
 	// up to 1 MiB of the last answer's body is read ahead.
@@ -107,7 +108,7 @@ func (t *Transport) deliver(inner *awsretry.Transport, req *http.Request, body *
 		}
 	}()
 	lent := body.lend()
-	resp, err := inner.RoundTrip(lent.WithContext(context.WithValue(lent.Context(), progressKey{}, p)))
+	resp, err := inner.RoundTrip(lent.WithContext(context.WithValue(lent.Context(), progressKey{t}, p)))
 	returned = true
 	return resp, withStop(err)
 }
@@ -115,13 +116,15 @@ func (t *Transport) deliver(inner *awsretry.Transport, req *http.Request, body *
 // A progress is how far a delivery has come.
 type progress struct {
 	attempts  int  // that were begun
-	delivered bool // one was answered with a 2xx, whatever became of the answer then
+	delivered bool // one was answered with a 2xx, even if its body broke off or a hook panicked then
 }
 
-type progressKey struct{}
+// A progressKey is the context key of a Transport's progress. Base may send
+// requests of its own with the context, through another Transport.
+type progressKey struct{ *Transport }
 
-func progressOf(ctx context.Context) *progress {
-	if p, ok := ctx.Value(progressKey{}).(*progress); ok {
+func (t *Transport) progress(ctx context.Context) *progress {
+	if p, ok := ctx.Value(progressKey{t}).(*progress); ok {
 		return p
 	}
 	return &progress{} // there is no DeadLetter
@@ -186,7 +189,13 @@ func (t *Transport) newInner() *awsretry.Transport {
 		Base:           t.Base,
 		MaxAttempts:    schedule.retries() + 1,
 		AttemptTimeout: t.attemptTimeout(),
-		Policy:         classify,
+		Policy: func(a *awsretry.Attempt) awsretry.Class {
+			class := classify(a)
+			if class == awsretry.Success {
+				t.progress(a.Request.Context()).delivered = true
+			}
+			return class
+		},
 		Backoff: awsretry.BackoffFunc(func(n int, _ awsretry.Class, _ time.Duration) time.Duration {
 			if t.Jitter == nil {
 				return schedule.jittered(n, rand.Float64())
@@ -207,7 +216,7 @@ func (t *Transport) newInner() *awsretry.Transport {
 			defer stop()
 			err := throttle.wait(ctx)
 			if err == nil {
-				progressOf(ctx).attempts = number
+				t.progress(ctx).attempts = number
 			}
 			return err
 		},
@@ -233,7 +242,6 @@ func classify(a *awsretry.Attempt) awsretry.Class {
 	}
 	switch status := a.Response.StatusCode; {
 	case delivered(a.Response):
-		progressOf(a.Request.Context()).delivered = true
 		return awsretry.Success
 	case status == http.StatusTooManyRequests:
 		return awsretry.Throttled
