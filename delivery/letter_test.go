@@ -220,6 +220,10 @@ func TestList(t *testing.T) {
 	if err := queue(t.Context(), DeadLetter{Request: req, Attempts: 4, Response: resp, Reason: "max_attempts"}); err != nil {
 		t.Fatal(err)
 	}
+	hostile := errors.New("malformed HTTP status code \"\x1b]0;owned\a\u009b31m\" of https://user:secret@b.example/hook?token=secret")
+	if err := queue(t.Context(), DeadLetter{Request: post(t, "http://b.example", ""), Attempts: 1, Err: hostile, Reason: "canceled"}); err != nil {
+		t.Fatal(err)
+	}
 	failure := errors.New(strings.Repeat("ü", 1<<16) + "\n")
 	if err := queue(t.Context(), DeadLetter{Request: post(t, "http://b.example", ""), Attempts: 1, Err: failure, Reason: "canceled"}); err != nil {
 		t.Fatal(err)
@@ -237,7 +241,7 @@ func TestList(t *testing.T) {
 		}
 		letters = append(letters, letter)
 	}
-	if len(letters) != 2 || len(errs) != 2 || !strings.HasPrefix(errs[0], "zz.txt") || !strings.HasPrefix(errs[1], "zzz.letter") {
+	if len(letters) != 3 || len(errs) != 2 || !strings.HasPrefix(errs[0], "zz.txt") || !strings.HasPrefix(errs[1], "zzz.letter") {
 		t.Fatalf("got %v and %q", letters, errs)
 	}
 	for _, letter := range letters {
@@ -251,6 +255,8 @@ func TestList(t *testing.T) {
 	}
 	want := []Letter{
 		{Method: "POST", URL: "https://a.example:8443/path", Attempts: 4, Reason: "max_attempts", Status: 503},
+		{Method: "POST", URL: "http://b.example", Attempts: 1, Reason: "canceled",
+			Err: "malformed HTTP status code \"\ufffd]0;owned\ufffd\ufffd31m\" of https://b.example/hook?…"},
 		{Method: "POST", URL: "http://b.example", Attempts: 1, Reason: "canceled", Err: strings.Repeat("ü", maxErrText/2)},
 	}
 	for i := range letters {

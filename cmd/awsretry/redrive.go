@@ -10,6 +10,7 @@ import (
 
 	"example.com/awsretry"
 	"example.com/awsretry/delivery"
+	"example.com/awsretry/internal/redact"
 	"github.com/spf13/cobra"
 )
 
@@ -181,7 +182,7 @@ func (c *courier) RoundTrip(req *http.Request) (*http.Response, error) {
 		if gaveUp := (*awsretry.Error)(nil); errors.As(err, &gaveUp) {
 			s.stop, why = gaveUp.Stop, gaveUp.Err
 		}
-		s.err = withoutQuery(why, req.URL)
+		s.err = redact.Error(why)
 		return nil, err
 	}
 	context.AfterFunc(letter, func() { cancel(nil) }) // which the Redriver ends when it has read what it wants of the answer

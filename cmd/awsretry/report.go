@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"example.com/awsretry"
+	"example.com/awsretry/internal/redact"
 )
 
 // A report tells on standard error what happens to one request: to people as a table and a sentence, else in JSON lines.
@@ -111,7 +112,7 @@ func (r *report) noAnswer(err error, elapsed time.Duration) error {
 		attempts, cause, stop = e.Attempts, e.Err, e.Stop
 	}
 	var ended *endedError
-	why := strings.TrimPrefix(oneLine(withoutQuery(cause, r.req.URL)), "awsretry: ")
+	why := strings.TrimPrefix(oneLine(redact.Error(cause)), "awsretry: ")
 	if errors.As(err, &ended) {
 		why = ended.Error()
 	}
