@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"example.com/awsretry"
+	"example.com/awsretry/internal/retrier"
 )
 
 // A Transport is an http.RoundTripper that delivers each request by a delivery policy, as Amazon SNS delivers to HTTP/S
@@ -60,9 +61,13 @@ type Transport struct {
 	// nil: nobody is told.
 	Observe func(awsretry.Attempt)
 
+	mark
 	starting sync.Mutex
 	running  atomic.Pointer[awsretry.Transport] // makes the attempts; nil before the first request
 }
+
+// mark is an alias so that the embedded field is not exported.
+type mark = retrier.Mark
 
 // defaultAttemptTimeout is how long Amazon SNS waits for an endpoint's answer.
 const defaultAttemptTimeout = 15 * time.Second
@@ -152,9 +157,6 @@ func (t *Transport) Validate() error {
 	}
 	if t.AttemptTimeout < 0 {
 		faults = append(faults, fmt.Errorf("delivery: Transport.AttemptTimeout is %v; it must be above 0, or 0 for %v", t.AttemptTimeout, defaultAttemptTimeout))
-	}
-	if _, ok := t.Base.(*Transport); ok {
-		faults = append(faults, errors.New("delivery: Transport.Base is another delivery.Transport; retries of retries multiply, so there must be one alone"))
 	}
 	if err := (&awsretry.Transport{Base: t.Base}).Validate(); err != nil {
 		faults = append(faults, &renamedError{"delivery: ", "awsretry: ", err})

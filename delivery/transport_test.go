@@ -330,6 +330,7 @@ func TestSenselessTransports(t *testing.T) {
 		"time-out":      {&Transport{AttemptTimeout: -1}, []string{"Transport.AttemptTimeout is -1ns", "15s"}},
 		"retries twice": {&Transport{Base: &awsretry.Transport{}}, []string{"Base", "awsretry.Transport"}},
 		"itself":        {&Transport{Base: &Transport{}}, []string{"Base", "delivery.Transport"}},
+		"around itself": {&Transport{Base: &idler{RoundTripper: &Transport{}}}, []string{"Base", "delivery.Transport"}},
 		"a nil Base":    {&Transport{Base: (*http.Transport)(nil)}, []string{"Base", "nil *http.Transport"}},
 	} {
 		body := &countedBody{Reader: strings.NewReader("x")}
@@ -354,6 +355,20 @@ func TestSenselessTransports(t *testing.T) {
 		if err := tr.Validate(); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// Retries of deliveries would make several dead letters of one.
+func TestRetriesOfDeliveriesAreRefused(t *testing.T) {
+	letters := 0
+	inner := &Transport{Base: answering(503), DeadLetter: func(context.Context, DeadLetter) error { letters++; return nil }}
+	for _, base := range []http.RoundTripper{inner, &idler{RoundTripper: inner}, struct{ http.RoundTripper }{inner}} {
+		synctest.Test(t, func(t *testing.T) {
+			resp, err := (&awsretry.Transport{Base: base}).RoundTrip(post(t, "http://a.example/", "x"))
+			if resp != nil || err == nil || !strings.Contains(err.Error(), "Transport.Base is, or sends through, another awsretry.Transport or a delivery.Transport") || letters > 0 {
+				t.Errorf("%T: got %v, %v, and %d dead letters", base, resp, err, letters)
+			}
+		})
 	}
 }
 
