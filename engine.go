@@ -352,7 +352,8 @@ var roundTripperType = reflect.TypeFor[http.RoundTripper]()
 // of this package or of package delivery, as far as that can be seen from
 // outside: rt is one, or a struct whose way to the network leads to one.
 func holdsTransport(rt http.RoundTripper, seen map[any]bool) bool {
-	if _, ok := rt.(*Transport); ok || retrier.Is(rt) {
+	switch rt.(type) {
+	case *Transport, retrier.Retrier:
 		return true
 	}
 	v := reflect.ValueOf(rt)

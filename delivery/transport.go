@@ -69,6 +69,8 @@ type Transport struct {
 // mark is an alias so that the embedded field is not exported.
 type mark = retrier.Mark
 
+var _ retrier.Retrier = new(Transport).mark // which makes the Transport one
+
 // defaultAttemptTimeout is how long Amazon SNS waits for an endpoint's answer.
 const defaultAttemptTimeout = 15 * time.Second
 
