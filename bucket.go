@@ -17,8 +17,8 @@ type bucket struct {
 	start time.Time // the clock's zero; written once, before the bucket is shared
 
 	mu       sync.Mutex    // guards everything below
-	tokens   float64       // between 0 and capacity; those that were there at the time at
-	capacity float64       // more than this is never held
+	tokens   float64       // those that were there at the time at; at most capacity while nobody waits
+	capacity float64       // see level for how much more the line may get
 	rate     float64       // tokens that come back in a second
 	at       time.Duration // up to here the passing of time is credited to tokens; never goes back
 	first    *waiter       // the line; nil when nobody waits
@@ -43,8 +43,8 @@ const (
 	tokenSlack = 1e-9
 	// Beyond this the clock is taken to stand, so that the sum of two readings cannot overflow. 146 years.
 	clockEnd time.Duration = 1 << 62
-	// What a timer that is late by as much made the line wait for is made up for, and no more: a process that was stopped would
-	// else send all at once.
+	// maxLate bounds how much of a timer's lateness is made up for. Without it,
+	// a process that was stopped would send everything at once when it goes on.
 	maxLate = 100 * time.Millisecond
 	// At a lower rate, per second, no timer could wait for a token.
 	minRate = 1 / (float64(clockEnd) / float64(time.Second))
@@ -165,9 +165,9 @@ func (b *bucket) setRate(now time.Duration, rate, capacity float64) {
 // level is the number of tokens at now. A clock that went back credits nothing. Asking changes nothing, so that however often
 // it is asked, no rounding adds up. b.mu must be held.
 //
-// While somebody waits, the capacity is no limit: more can have come only
-// because the timer is late, and what came meanwhile is for the line. With a
-// capacity of 1 the timer's lateness would else come on top of every wait.
+// While somebody waits, up to maxLate's worth of tokens may exceed the
+// capacity: they came because the timer is late, and the line gets them. With a
+// capacity of 1 the timer's lateness would otherwise add to every wait.
 func (b *bucket) level(now time.Duration) float64 {
 	if now <= b.at {
 		return b.tokens

@@ -153,6 +153,25 @@ func TestGrantThatRacesWithCancelIsPutBack(t *testing.T) {
 	}
 }
 
+// The tokens of a grant that is given up go to the line first, and only what is
+// left then is cut to the capacity.
+func TestLeaveServesTheLineFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newTestBucket(1, 10)
+		first, second := join(b, 10), join(b, 10)
+		time.Sleep(15 * time.Second) // first is granted at 10 s; 5 tokens come after it
+		synctest.Wait()
+		if !first.granted || second.granted {
+			t.Fatalf("after 15 s: granted is %v and %v, want true and false", first.granted, second.granted)
+		}
+		b.leave(first)
+		if !second.granted || b.tokens != 5 {
+			t.Errorf("granted is %v and %v tokens are left, want true and 5", second.granted, b.tokens)
+		}
+		wantIdle(t, b)
+	})
+}
+
 // Many cancels meet many grants at the same instant; whatever each waiter sees, all tokens are accounted for.
 func TestCancelsAndGrantsTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -375,6 +394,35 @@ func TestLateTimerIsMadeUpFor(t *testing.T) {
 		synctest.Wait()
 		if n := granted.Load(); n != 10 || b.tokens != 1 {
 			t.Errorf("%d were served in the end and %v tokens are left, want 10 and 1", n, b.tokens)
+		}
+		wantIdle(t, b)
+	})
+}
+
+// A process that was stopped, by SIGSTOP or in a container that was paused, does
+// not send all that waits at once when it goes on: a full bucket, and what
+// maxLate makes up for, is all that the line gets.
+func TestNoBurstAfterAStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const capacity, rate, callers = 100, 100, 2000
+		b := newTestBucket(rate, capacity)
+		line := make([]*waiter, callers)
+		for i := range line {
+			line[i] = join(b, 1)
+		}
+		b.start = b.start.Add(-time.Minute) // the timer is late by a minute
+		b.fire()
+		granted := 0
+		for _, w := range line {
+			if w.granted {
+				granted++
+			}
+		}
+		if want := capacity + int(rate*maxLate.Seconds()); granted != want {
+			t.Errorf("%d were served at once, want %d", granted, want)
+		}
+		for _, w := range line {
+			b.leave(w)
 		}
 		wantIdle(t, b)
 	})

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"example.com/awsretry/internal/neterr"
+	"example.com/awsretry/internal/retrier"
 	"github.com/hashicorp/go-cleanhttp"
 )
 
@@ -320,7 +321,7 @@ func (t *Transport) Validate() error {
 	if isNil(t.Base) {
 		fault("Base is a nil %T; it must be a usable RoundTripper, or nil for the shared default", t.Base)
 	} else if holdsTransport(t.Base, make(map[any]bool)) {
-		fault("Base is, or sends through, another awsretry.Transport; retries of retries multiply, so there must be one alone")
+		fault("Base is, or sends through, another awsretry.Transport or a delivery.Transport; retries of retries multiply, so there must be one alone")
 	}
 	return errors.Join(faults...)
 }
@@ -348,10 +349,11 @@ func validBackoff(b Backoff) error {
 var roundTripperType = reflect.TypeFor[http.RoundTripper]()
 
 // holdsTransport reports whether requests that rt sends go through a Transport,
-// as far as that can be seen from outside: rt is one, or a struct whose way to
-// the network leads to one.
+// of this package or of package delivery, as far as that can be seen from
+// outside: rt is one, or a struct whose way to the network leads to one.
 func holdsTransport(rt http.RoundTripper, seen map[any]bool) bool {
-	if _, ok := rt.(*Transport); ok {
+	switch rt.(type) {
+	case *Transport, retrier.Retrier:
 		return true
 	}
 	v := reflect.ValueOf(rt)

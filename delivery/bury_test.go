@@ -142,6 +142,52 @@ func TestDeliveredIsNoDeadLetter(t *testing.T) {
 	}
 }
 
+// What was answered with a 2xx is delivered, whatever comes after it: a dead
+// letter would be sent again.
+func TestWhatComesAfterA2xxIsNoDeadLetter(t *testing.T) {
+	for name, tr := range map[string]*Transport{
+		"Observe panics": {Base: answering(200), Observe: func(awsretry.Attempt) { panic("boom") }},
+		"the caller gives up while the answer is read": {Base: roundTripper(func(req *http.Request) (*http.Response, error) {
+			resp := answerWith(200, req)
+			resp.Body, resp.ContentLength = io.NopCloser(untilDone{req.Context()}), -1
+			return resp, nil
+		})},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				tr.DeadLetter = func(_ context.Context, dead DeadLetter) error {
+					t.Errorf("a dead letter: %s, %v", dead.Reason, dead.Err)
+					return nil
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				time.AfterFunc(time.Second, cancel)
+				defer cancel()
+				defer func() { recover() }()
+				// The answer to such a request is read for an error code, as Amazon S3 sends one with a 200.
+				resp, err := tr.RoundTrip(post(t, "http://a.example/?uploadId=7", "x").WithContext(ctx))
+				if err == nil {
+					resp.Body.Close()
+				}
+			})
+		})
+	}
+}
+
+// A 2xx to another request of Base is not the delivery's.
+func TestOtherDeliveriesOfBaseDoNotCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		journal, letters := &Transport{Base: answering(200)}, 0
+		tr := &Transport{Base: roundTripper(func(req *http.Request) (*http.Response, error) {
+			send(t, journal, post(t, "http://journal.example/", "x").WithContext(req.Context()))
+			return answerWith(404, req), nil
+		}), DeadLetter: func(context.Context, DeadLetter) error { letters++; return nil }}
+		resp, err := tr.RoundTrip(post(t, "http://a.example/", "x"))
+		if err != nil || resp.StatusCode != 404 || letters != 1 {
+			t.Errorf("got %v, %v, and %d dead letters", resp, err, letters)
+		}
+	})
+}
+
 func TestDeadLetterWithoutABody(t *testing.T) {
 	for _, body := range []io.ReadCloser{nil, http.NoBody} {
 		synctest.Test(t, func(t *testing.T) {

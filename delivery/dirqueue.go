@@ -72,7 +72,7 @@ func (q *dirQueue) put(ctx context.Context, dead DeadLetter) error {
 		return context.Cause(ctx)
 	}
 	if q.dir == "" {
-		return errors.New("delivery: DirQueue: the folder is \"\"; it must be a path")
+		return fmt.Errorf("delivery: DirQueue: %w", errNoFolder)
 	}
 	if err := q.makeDir(); err != nil {
 		return fmt.Errorf("delivery: DirQueue: %w", unnamed(err))

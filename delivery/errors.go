@@ -5,6 +5,10 @@ import (
 	"strings"
 )
 
+// errNoFolder is the error of a folder that was not named, as where the variable
+// that should have its name is not set.
+var errNoFolder = errors.New(`the folder is ""; it must be a path`)
+
 // named joins errs, each with name in front of its text.
 func named(name string, errs ...error) error {
 	var all []error

@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"testing/iotest"
 	"testing/synctest"
@@ -222,6 +225,109 @@ var hangingUp = roundTripper(func(req *http.Request) (*http.Response, error) {
 	time.Sleep(time.Second)
 	return answerWith(404, req), nil
 })
+
+// A waitingBody hangs after its first bytes, and its Close waits for the Read, as
+// that of a server's request does whose client stalls.
+type waitingBody struct {
+	begin   io.Reader
+	reading chan struct{} // a mutex that synctest can wait for
+	freed   chan struct{} // ends the Read
+}
+
+func newWaitingBody() *waitingBody {
+	return &waitingBody{strings.NewReader("begin"), make(chan struct{}, 1), make(chan struct{})}
+}
+
+func (b *waitingBody) Read(p []byte) (int, error) {
+	b.reading <- struct{}{}
+	defer func() { <-b.reading }()
+	if n, err := b.begin.Read(p); err == nil {
+		return n, nil
+	}
+	<-b.freed
+	return 0, io.ErrUnexpectedEOF
+}
+
+func (b *waitingBody) Close() error {
+	b.reading <- struct{}{}
+	<-b.reading
+	return nil
+}
+
+// RoundTrip returns although the body's Close waits for a Read that hangs.
+func TestCloseThatWaitsForARead(t *testing.T) {
+	fromGetBody := func(r *http.Request) {
+		body := r.Body
+		r.Body, r.GetBody = io.NopCloser(oneWay("x")), func() (io.ReadCloser, error) { return body, nil }
+	}
+	for name, test := range map[string]struct {
+		base   roundTripper
+		change func(*http.Request)
+		want   time.Duration
+	}{
+		"Base reads it":                 {hangingUp, nil, time.Second + defaultAttemptTimeout + closeWait},
+		"DeadLetter reads it":           {unread, nil, defaultAttemptTimeout + 2*closeWait},
+		"DeadLetter reads it once more": {unread, fromGetBody, defaultAttemptTimeout + 2*closeWait},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				body := newWaitingBody()
+				free := sync.OnceFunc(func() { close(body.freed) })
+				time.AfterFunc(time.Hour, free) // so that a RoundTrip that waits comes back
+				defer free()
+				req := post(t, "http://a.example/", "")
+				req.Body, req.GetBody, req.ContentLength = body, nil, -1
+				if test.change != nil {
+					test.change(req)
+				}
+				tr := &Transport{Policy: testPolicy(t, `"numRetries":0`), Base: test.base, DeadLetter: func(_ context.Context, dead DeadLetter) error {
+					_, err := receive(dead.Request)
+					return err
+				}}
+				start := time.Now()
+				resp, err := tr.RoundTrip(req)
+				if took := time.Since(start); resp != nil || !errors.Is(err, ErrBody) || took != test.want {
+					t.Errorf("got %v, %v in %v, want ErrBody in %v", resp, err, took, test.want)
+				}
+			})
+		})
+	}
+}
+
+// As above, with net/http's own body of a server's request.
+func TestForwardedRequestThatStalls(t *testing.T) {
+	refusing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Connection", "close")
+		w.WriteHeader(http.StatusBadRequest)
+	}))
+	defer refusing.Close()
+	tr := &Transport{AttemptTimeout: 50 * time.Millisecond, DeadLetter: func(_ context.Context, dead DeadLetter) error {
+		_, err := receive(dead.Request)
+		return err
+	}}
+	returned := make(chan error, 1)
+	forwarding := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		req := post(t, refusing.URL, "")
+		req.Body, req.GetBody, req.ContentLength = r.Body, nil, r.ContentLength
+		_, err := tr.RoundTrip(req)
+		returned <- err
+	}))
+	defer forwarding.Close()
+	conn, err := net.Dial("tcp", forwarding.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	io.WriteString(conn, "POST / HTTP/1.1\r\nHost: a.example\r\nContent-Length: 100\r\n\r\nbegin")
+	select {
+	case err := <-returned:
+		if !errors.Is(err, ErrBody) {
+			t.Errorf("got %v", err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("RoundTrip has not returned after 10 s")
+	}
+}
 
 // A stream of any length that nobody has begun to read is handed over as it is.
 func TestUnreadStreamsAreHandedOverWhole(t *testing.T) {

@@ -13,9 +13,13 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"example.com/awsretry/internal/redact"
 )
 
 // A Letter is the head of a dead letter's file: what there is to know of it without its request.
+// DirQueue writes Err without control characters, and the URLs in it without user,
+// query and fragment.
 type Letter struct {
 	Name     string    `json:"-"`                // of the file
 	Size     int64     `json:"-"`                // of the file, in bytes
@@ -76,7 +80,7 @@ func letterHead(dead DeadLetter, now time.Time) ([]byte, error) {
 		l.Status = dead.Response.StatusCode
 	}
 	if dead.Err != nil {
-		l.Err = dead.Err.Error()
+		l.Err = redact.Error(dead.Err) // it may quote a server
 		l.Err = strings.ToValidUTF8(l.Err[:min(len(l.Err), maxErrText)], "")
 	}
 	var b bytes.Buffer
@@ -124,10 +128,10 @@ func letterHead(dead DeadLetter, now time.Time) ([]byte, error) {
 
 // publicURL is u without what may be secret: user, query and fragment.
 func publicURL(u *url.URL) string {
-	public := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}
 	if u.Opaque == "" {
-		return public.String()
+		return redact.URL(u)
 	}
+	public := url.URL{Scheme: u.Scheme, Host: u.Host}
 	path := u.Opaque
 	if rest, ok := strings.CutPrefix(path, "//"); ok { // a host of its own, for the server alone
 		_, path, _ = strings.Cut(rest, "/")
@@ -136,7 +140,6 @@ func publicURL(u *url.URL) string {
 	if end := strings.IndexAny(path, "?#"); end >= 0 {
 		path = path[:end]
 	}
-	public.Path, public.RawPath = "", ""
 	if !strings.HasPrefix(path, "/") {
 		return public.String()
 	}
@@ -216,7 +219,7 @@ func writeBody(w io.Writer, req *http.Request) error {
 	if err != nil {
 		return err
 	}
-	left := maxLetterHead
+	left := maxLetterHead // of what lineReader reads
 	for _, text := range append(trailer, "") {
 		if left -= len(text) + len("\r\n"); left < 0 {
 			return fmt.Errorf("the request cannot be written: its trailer has more than %d bytes", maxLetterHead)

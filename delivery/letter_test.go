@@ -94,6 +94,10 @@ func TestLettersKeepTheRequestExactly(t *testing.T) {
 			unknownLength(r, "body")
 			r.Trailer = http.Header{"X-Sum": {"1234"}, "x-odd": {"a", "b"}}
 		}, nil},
+		{"a trailer as long as it may be", func(r *http.Request) {
+			unknownLength(r, "body")
+			r.Trailer = http.Header{"X": {longestTrailer}}
+		}, nil},
 		{"trailers and a length", func(r *http.Request) { r.Trailer = http.Header{"X-Sum": {"1"}} }, func(s *sent) { s.Length = -1 }},
 		{"another host", func(r *http.Request) { r.Host = "virtual.example" }, nil},
 		{"no method", func(r *http.Request) { r.Method = "" }, func(s *sent) { s.Method = "GET" }},
@@ -163,6 +167,9 @@ func TestLettersKeepTheRequestExactly(t *testing.T) {
 	}
 }
 
+// longestTrailer is the longest value of a trailer that is called X.
+var longestTrailer = strings.Repeat("x", maxLetterHead-len("X: \r\n\r\n"))
+
 func TestRequestsThatCannotBeWritten(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(*http.Request)
@@ -184,6 +191,9 @@ func TestRequestsThatCannotBeWritten(t *testing.T) {
 		"a reader that fails":   {func(r *http.Request) { r.Body = io.NopCloser(iotest.ErrReader(io.ErrNoProgress)) }, "multiple Read"},
 		"a body that is lost":   {func(r *http.Request) { r.Body, r.ContentLength = lostBody{}, -1 }, "cannot be read again"},
 		"a header that is long": {func(r *http.Request) { r.Header.Set("X", strings.Repeat("x", maxLetterHead)) }, "at most 1048576"},
+		"a trailer that is long": {func(r *http.Request) {
+			r.ContentLength, r.Trailer = -1, http.Header{"X": {longestTrailer + "x"}}
+		}, "more than 1048576"},
 	} {
 		dir := t.TempDir()
 		req := post(t, "https://a.example/", "hello")
@@ -210,6 +220,10 @@ func TestList(t *testing.T) {
 	if err := queue(t.Context(), DeadLetter{Request: req, Attempts: 4, Response: resp, Reason: "max_attempts"}); err != nil {
 		t.Fatal(err)
 	}
+	hostile := errors.New("malformed HTTP status code \"\x1b]0;owned\a\u009b31m\" of https://user:secret@b.example/hook?token=secret")
+	if err := queue(t.Context(), DeadLetter{Request: post(t, "http://b.example", ""), Attempts: 1, Err: hostile, Reason: "canceled"}); err != nil {
+		t.Fatal(err)
+	}
 	failure := errors.New(strings.Repeat("ü", 1<<16) + "\n")
 	if err := queue(t.Context(), DeadLetter{Request: post(t, "http://b.example", ""), Attempts: 1, Err: failure, Reason: "canceled"}); err != nil {
 		t.Fatal(err)
@@ -227,7 +241,7 @@ func TestList(t *testing.T) {
 		}
 		letters = append(letters, letter)
 	}
-	if len(letters) != 2 || len(errs) != 2 || !strings.HasPrefix(errs[0], "zz.txt") || !strings.HasPrefix(errs[1], "zzz.letter") {
+	if len(letters) != 3 || len(errs) != 2 || !strings.HasPrefix(errs[0], "zz.txt") || !strings.HasPrefix(errs[1], "zzz.letter") {
 		t.Fatalf("got %v and %q", letters, errs)
 	}
 	for _, letter := range letters {
@@ -241,6 +255,8 @@ func TestList(t *testing.T) {
 	}
 	want := []Letter{
 		{Method: "POST", URL: "https://a.example:8443/path", Attempts: 4, Reason: "max_attempts", Status: 503},
+		{Method: "POST", URL: "http://b.example", Attempts: 1, Reason: "canceled",
+			Err: "malformed HTTP status code \"\ufffd]0;owned\ufffd\ufffd31m\" of https://b.example/hook?…"},
 		{Method: "POST", URL: "http://b.example", Attempts: 1, Reason: "canceled", Err: strings.Repeat("ü", maxErrText/2)},
 	}
 	for i := range letters {
@@ -252,6 +268,12 @@ func TestList(t *testing.T) {
 
 	for range List(dir) {
 		break // which must end it
+	}
+	t.Chdir(dir)
+	for letter, err := range List("") { // not the current folder, nor one that is not there yet
+		if letter.Name != "" || err == nil || errors.Is(err, os.ErrNotExist) || err.Error() != `delivery: List: the folder is ""; it must be a path` {
+			t.Errorf("no folder: %+v, %v", letter, err)
+		}
 	}
 	for _, err := range List(filepath.Join(dir, "missing")) {
 		if !errors.Is(err, os.ErrNotExist) {

@@ -83,7 +83,7 @@ type Redriver struct {
 func (r *Redriver) Redrive(ctx context.Context, dir string) (Redriven, error) {
 	switch {
 	case dir == "":
-		return Redriven{}, errors.New("delivery: Redrive: the folder is \"\"; it must be a path")
+		return Redriven{}, fmt.Errorf("delivery: Redrive: %w", errNoFolder)
 	case r.Base == nil && !r.DryRun:
 		return Redriven{}, errors.New("delivery: Redriver.Base is nil; it must be a RoundTripper")
 	case r.Limit < 0:
@@ -100,8 +100,12 @@ func (r *Redriver) Redrive(ctx context.Context, dir string) (Redriven, error) {
 // A folder that does not exist, as before its first letter, is an error that is [fs.ErrNotExist].
 func List(dir string) iter.Seq2[Letter, error] {
 	return func(yield func(Letter, error) bool) {
-		entries, err := os.ReadDir(dir) // "" is no folder
+		if dir == "" {
+			yield(Letter{}, fmt.Errorf("delivery: List: %w", errNoFolder))
+			return
+		}
 		dir := filepath.Clean(dir)
+		entries, err := os.ReadDir(dir)
 		if err != nil {
 			yield(Letter{}, fmt.Errorf("delivery: List: %w", err))
 			return

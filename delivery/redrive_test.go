@@ -139,6 +139,13 @@ func TestRedriveRefusals(t *testing.T) {
 	if _, err := Redrive(t.Context(), filepath.Join(t.TempDir(), "missing"), roundTripper(nil)); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no folder: %v", err)
 	}
+	dir := t.TempDir()
+	fill(t, dir, "1")
+	t.Chdir(dir)
+	done, err := Redrive(t.Context(), "", answering(200))
+	if done != (Redriven{}) || err == nil || err.Error() != `delivery: Redrive: the folder is ""; it must be a path` || len(entries(t, dir)) != 1 {
+		t.Errorf("\"\" in a folder of letters: %+v, %v", done, err)
+	}
 	if done, err := Redrive(t.Context(), t.TempDir(), roundTripper(nil)); done != (Redriven{}) || err != nil {
 		t.Errorf("an empty folder: %+v, %v", done, err)
 	}

@@ -10,9 +10,11 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"example.com/awsretry"
+	"example.com/awsretry/internal/retrier"
 )
 
 // A Transport is an http.RoundTripper that delivers each request by a delivery policy, as Amazon SNS delivers to HTTP/S
@@ -48,7 +50,8 @@ type Transport struct {
 	// context has ended, with a context that has its values and does not end. [DirQueue] makes one that keeps a file for each.
 	// Its error comes back from RoundTrip joined to the delivery's own; a response is closed then.
 	// It is called too when Base, Jitter or Observe panics, and the panic goes on
-	// after it. nil: what cannot be delivered is dropped.
+	// after it. It is never called for a request that was answered with a 2xx.
+	// nil: what cannot be delivered is dropped.
 	//
 	// So that the body can be handed over, up to 1 MiB is held of one that has no GetBody and is no io.ReaderAt with a size, and
 	// up to 1 MiB of the last answer's body is read ahead.
@@ -58,11 +61,15 @@ type Transport struct {
 	// nil: nobody is told.
 	Observe func(awsretry.Attempt)
 
-	once  sync.Once
-	inner *awsretry.Transport // written in once; nil where invalid is not
-	// invalid is what Validate said. Written in once.
-	invalid error
+	mark
+	starting sync.Mutex
+	running  atomic.Pointer[awsretry.Transport] // makes the attempts; nil before the first request
 }
+
+// mark is an alias so that the embedded field is not exported.
+type mark = retrier.Mark
+
+var _ retrier.Retrier = new(Transport).mark // which makes the Transport one
 
 // defaultAttemptTimeout is how long Amazon SNS waits for an endpoint's answer.
 const defaultAttemptTimeout = 15 * time.Second
@@ -108,7 +115,7 @@ func (t *Transport) deliver(inner *awsretry.Transport, req *http.Request, body *
 		}
 	}()
 	lent := body.lend()
-	resp, err := inner.RoundTrip(lent.WithContext(context.WithValue(lent.Context(), progressKey{}, p)))
+	resp, err := inner.RoundTrip(lent.WithContext(context.WithValue(lent.Context(), progressKey{t}, p)))
 	returned = true
 	return resp, withStop(err)
 }
@@ -116,21 +123,28 @@ func (t *Transport) deliver(inner *awsretry.Transport, req *http.Request, body *
 // A progress is how far a delivery has come.
 type progress struct {
 	attempts  int  // that were begun
-	delivered bool // one was answered with a 2xx, whatever became of the answer then
+	delivered bool // one was answered with a 2xx, even if its body broke off or a hook panicked then
 }
 
-type progressKey struct{}
+// A progressKey is the context key of a Transport's progress. Base may send
+// requests of its own with the context, through another Transport.
+type progressKey struct{ *Transport }
 
-func progressOf(ctx context.Context) *progress {
-	if p, ok := ctx.Value(progressKey{}).(*progress); ok {
+func (t *Transport) progress(ctx context.Context) *progress {
+	if p, ok := ctx.Value(progressKey{t}).(*progress); ok {
 		return p
 	}
 	return &progress{} // there is no DeadLetter
 }
 
-// CloseIdleConnections closes the idle connections of Base, where it has such a method.
+// CloseIdleConnections closes the idle connections of Base, where it has such a
+// method. The fields may still be changed after it if no request was sent.
 func (t *Transport) CloseIdleConnections() {
-	if inner, err := t.start(); err == nil {
+	inner := t.running.Load()
+	if inner == nil && t.Validate() == nil {
+		inner = &awsretry.Transport{Base: t.Base}
+	}
+	if inner != nil {
 		inner.CloseIdleConnections()
 	}
 }
@@ -146,23 +160,29 @@ func (t *Transport) Validate() error {
 	if t.AttemptTimeout < 0 {
 		faults = append(faults, fmt.Errorf("delivery: Transport.AttemptTimeout is %v; it must be above 0, or 0 for %v", t.AttemptTimeout, defaultAttemptTimeout))
 	}
-	if _, ok := t.Base.(*Transport); ok {
-		faults = append(faults, errors.New("delivery: Transport.Base is another delivery.Transport; retries of retries multiply, so there must be one alone"))
-	}
 	if err := (&awsretry.Transport{Base: t.Base}).Validate(); err != nil {
 		faults = append(faults, &renamedError{"delivery: ", "awsretry: ", err})
 	}
 	return errors.Join(faults...)
 }
 
-// start returns the Transport that makes the attempts, which the first call makes.
+// start returns the Transport that makes the attempts. The first call reads the
+// fields, unless they are invalid.
 func (t *Transport) start() (*awsretry.Transport, error) {
-	t.once.Do(func() {
-		if t.invalid = t.Validate(); t.invalid == nil {
-			t.inner = t.newInner()
-		}
-	})
-	return t.inner, t.invalid
+	if inner := t.running.Load(); inner != nil {
+		return inner, nil
+	}
+	t.starting.Lock()
+	defer t.starting.Unlock()
+	if inner := t.running.Load(); inner != nil {
+		return inner, nil
+	}
+	if err := t.Validate(); err != nil {
+		return nil, err
+	}
+	inner := t.newInner()
+	t.running.Store(inner)
+	return inner, nil
 }
 
 func (t *Transport) newInner() *awsretry.Transport {
@@ -173,7 +193,13 @@ func (t *Transport) newInner() *awsretry.Transport {
 		Base:           t.Base,
 		MaxAttempts:    schedule.retries() + 1,
 		AttemptTimeout: t.attemptTimeout(),
-		Policy:         classify,
+		Policy: func(a *awsretry.Attempt) awsretry.Class {
+			class := classify(a)
+			if class == awsretry.Success {
+				t.progress(a.Request.Context()).delivered = true
+			}
+			return class
+		},
 		Backoff: awsretry.BackoffFunc(func(n int, _ awsretry.Class, _ time.Duration) time.Duration {
 			if t.Jitter == nil {
 				return schedule.jittered(n, rand.Float64())
@@ -194,7 +220,7 @@ func (t *Transport) newInner() *awsretry.Transport {
 			defer stop()
 			err := throttle.wait(ctx)
 			if err == nil {
-				progressOf(ctx).attempts = number
+				t.progress(ctx).attempts = number
 			}
 			return err
 		},
@@ -220,7 +246,6 @@ func classify(a *awsretry.Attempt) awsretry.Class {
 	}
 	switch status := a.Response.StatusCode; {
 	case delivered(a.Response):
-		progressOf(a.Request.Context()).delivered = true
 		return awsretry.Success
 	case status == http.StatusTooManyRequests:
 		return awsretry.Throttled

@@ -330,6 +330,7 @@ func TestSenselessTransports(t *testing.T) {
 		"time-out":      {&Transport{AttemptTimeout: -1}, []string{"Transport.AttemptTimeout is -1ns", "15s"}},
 		"retries twice": {&Transport{Base: &awsretry.Transport{}}, []string{"Base", "awsretry.Transport"}},
 		"itself":        {&Transport{Base: &Transport{}}, []string{"Base", "delivery.Transport"}},
+		"around itself": {&Transport{Base: &idler{RoundTripper: &Transport{}}}, []string{"Base", "delivery.Transport"}},
 		"a nil Base":    {&Transport{Base: (*http.Transport)(nil)}, []string{"Base", "nil *http.Transport"}},
 	} {
 		body := &countedBody{Reader: strings.NewReader("x")}
@@ -357,6 +358,20 @@ func TestSenselessTransports(t *testing.T) {
 	}
 }
 
+// Retries of deliveries would make several dead letters of one.
+func TestRetriesOfDeliveriesAreRefused(t *testing.T) {
+	letters := 0
+	inner := &Transport{Base: answering(503), DeadLetter: func(context.Context, DeadLetter) error { letters++; return nil }}
+	for _, base := range []http.RoundTripper{inner, &idler{RoundTripper: inner}, struct{ http.RoundTripper }{inner}} {
+		synctest.Test(t, func(t *testing.T) {
+			resp, err := (&awsretry.Transport{Base: base}).RoundTrip(post(t, "http://a.example/", "x"))
+			if resp != nil || err == nil || !strings.Contains(err.Error(), "Transport.Base is, or sends through, another awsretry.Transport or a delivery.Transport") || letters > 0 {
+				t.Errorf("%T: got %v, %v, and %d dead letters", base, resp, err, letters)
+			}
+		})
+	}
+}
+
 type idler struct {
 	http.RoundTripper
 	closed int
@@ -370,7 +385,22 @@ func TestCloseIdleConnections(t *testing.T) {
 	if base.closed != 1 {
 		t.Errorf("reached Base %d times", base.closed)
 	}
-	(&Transport{AttemptTimeout: -1}).CloseIdleConnections()
+	for _, senseless := range []*Transport{{AttemptTimeout: -1}, {Base: (*http.Transport)(nil)}} {
+		senseless.CloseIdleConnections() // must not panic
+	}
+}
+
+// The fields are read at the first request, and not before.
+func TestCloseIdleConnectionsReadsNoFields(t *testing.T) {
+	tr, end, base := &Transport{Policy: testPolicy(t, `"numRetries":0`)}, answering(200), &idler{}
+	tr.CloseIdleConnections()
+	tr.Base, base.RoundTripper = base, end
+	if status, err := send(t, tr, post(t, "http://127.0.0.1:1/", "x")); status != 200 || err != nil || len(end.asked) != 1 {
+		t.Errorf("got %d, %v; Base was asked %d times", status, err, len(end.asked))
+	}
+	if tr.CloseIdleConnections(); base.closed != 1 {
+		t.Errorf("reached Base %d times after a request", base.closed)
+	}
 }
 
 func TestManyAtOnce(t *testing.T) {

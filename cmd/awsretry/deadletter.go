@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -43,11 +44,11 @@ func newDeadLetterList(p process) *cobra.Command {
 given up. URLs are listed without their queries, which may be secret. A DIR that does not exist, as before its first letter,
 has none.
 
-Exit status: 0 success; 1 DIR cannot be read, or holds something else than dead letters; 2 wrong usage.`,
+Exit status: 0 success; 1 DIR cannot be read, or holds something else than dead letters, or an interruption; 2 wrong usage.`,
 		Example: `  awsretry deadletter list /var/lib/hooks
   awsretry deadletter list --json /var/lib/hooks | jq -r 'select(.status == 403) | .name'`,
 		Args: exactly("DIR"),
-		RunE: func(_ *cobra.Command, args []string) error { return l.run(args[0]) },
+		RunE: func(cmd *cobra.Command, args []string) error { return l.run(cmd.Context(), args[0]) },
 	}
 	cmd.Flags().BoolVar(&l.json, "json", false, "print a JSON object for each dead letter, on a line of its own")
 	return cmd
@@ -65,12 +66,15 @@ type letterList struct {
 	broken  int
 }
 
-func (l *letterList) run(dir string) error {
+func (l *letterList) run(ctx context.Context, dir string) error {
 	l.palette = newPalette(l.process, l.stdout)
-	l.out = &keptError{Writer: l.stdout}
+	l.out = &keptError{Writer: interruptibleWriter{ctx, l.stdout}}
 	l.table = table{w: l.out, width: l.tableWidth(l.stdout), columns: letterColumns}
 	now := time.Now()
 	for letter, err := range delivery.List(dir) {
+		if ctx.Err() != nil {
+			return failed(context.Cause(ctx))
+		}
 		if errors.Is(err, fs.ErrNotExist) && letter.Name == "" {
 			break // the folder is made with the first letter
 		}
@@ -134,7 +138,7 @@ var letterColumns = []column{
 }
 
 func (l *letterList) printJSON(letter delivery.Letter, broken error) error {
-	encoder := newJSON(l.stdout)
+	encoder := newJSON(l.out)
 	if broken != nil {
 		return encoder.Encode(struct {
 			Name   string `json:"name"`
@@ -162,7 +166,7 @@ func (l *letterList) sum(dir string) error {
 	default:
 		text = "No dead letters, but " + count(l.broken, "other file") + " in " + oneLine(dir)
 	}
-	_, err := fmt.Fprintln(l.stdout, text)
+	_, err := fmt.Fprintln(l.out, text)
 	return err
 }
 

@@ -127,6 +127,9 @@ func TestDeadLetterErrors(t *testing.T) {
 		{[]string{"deadletter", "list"}, exitUsage, "DIR is missing"},
 		{[]string{"deadletter", "redrive"}, exitUsage, "DIR is missing"},
 		{[]string{"deadletter", "list", "a", "b"}, exitUsage, `"b" is one too many`},
+		{[]string{"deadletter", "list", ""}, exitUsage, "awsretry deadletter list: DIR is empty\n"},
+		{[]string{"deadletter", "redrive", ""}, exitUsage, "awsretry deadletter redrive: DIR is empty\n"},
+		{[]string{"deadletter", "redrive", "--policy", "", "a"}, exitUsage, `--policy is ""; it must not be empty`},
 		{[]string{"deadletter", "redrive", "--attempt-timeout", "0", "a"}, exitUsage, "--attempt-timeout"},
 		{[]string{"deadletter", "list", file}, 1, "awsretry deadletter list: "},
 		{[]string{"deadletter", "redrive", file}, 1, "awsretry deadletter redrive: "},
@@ -141,6 +144,19 @@ func TestDeadLetterErrors(t *testing.T) {
 	}
 	if got := (shell{}).run(t, "deadletter"); got.status != 0 || !strings.Contains(got.stdout, "redrive") {
 		t.Errorf("status %d, %q; want 0 and the list of commands", got.status, got.stdout)
+	}
+}
+
+// A variable of the shell that is not set does not mean the current folder.
+func TestRedriveOfNoFolder(t *testing.T) {
+	s, dir := serve(t, fine), t.TempDir()
+	bury(t, dir, s.URL, "1", nil)
+	t.Chdir(dir)
+	for _, args := range [][]string{{""}, {"--dry-run", ""}, {"--policy", "", "."}} {
+		got := shell{}.run(t, append([]string{"deadletter", "redrive"}, args...)...)
+		if got.status != exitUsage || got.stdout != "" || len(s.received()) > 0 || lettersIn(t, dir) != 1 {
+			t.Errorf("%q: %+v, want a usage error; %d letters were sent", args, got, len(s.received()))
+		}
 	}
 }
 

@@ -27,9 +27,9 @@ before the next attempt or why there is none, and the AWS error code.
 The body goes to standard output. On a terminal, control characters in it are replaced, so that a server cannot send
 escape sequences; piped or with --output, the body is written as it is.
 
-The file of --output is replaced when the body of a success is complete, in one step if the system allows that. A
-failure that is left after the retries never changes it; the body of the failure goes to standard output, as without
---output. A device or a pipe gets the body of either.
+The file of --output is replaced when the body of a 2xx is complete, in one step if the system allows that. Only a 2xx
+replaces it: a redirect, a 304, a failure that is left after the retries, or a 2xx whose body is an AWS error never
+changes it, and the body goes to standard output, as without --output. A device or a pipe is given every body.
 
 The settings come from the flags, else from the environment and the shared AWS config file (see awsretry config).
 
@@ -54,7 +54,7 @@ Exit status: 0 success; 22 an HTTP error that is left after the retries; 2 wrong
 	request.VarP(&g.method, "method", "X", "method of the request (default GET, with --data POST)")
 	request.StringArrayVarP(&g.headers, "header", "H", nil, "a header, `\"NAME: VALUE\"`; may be repeated")
 	request.StringVarP(g.data, "data", "d", "", "`BODY` of the request; @FILE reads a file, @- standard input")
-	request.VarP(&g.output, "output", "o", "write the body to this file, which a success replaces when it is complete")
+	request.VarP(&g.output, "output", "o", "write the body to this file, which only a 2xx replaces, when it is complete")
 	request.BoolVar(&g.json, "json", false, "print a JSON object for each attempt, on a line of its own")
 	request.Var(&g.timeout, "timeout", "give up after this time, pauses and body included (default none)")
 	g.settings.register(retries)
@@ -161,7 +161,7 @@ func unsent(ctx context.Context, err error) error {
 func (g *getCommand) writeBody(ctx context.Context, resp *http.Response, out *output, report *report,
 	explain func(error) error) error {
 	success := report.last.Class == awsretry.Success
-	if resp.StatusCode/100 != 2 && out.path != "" || !success && out.path != "" {
+	if replaces := success && resp.StatusCode/100 == 2; !replaces && out.path != "" {
 		out.abandon()
 		out = &output{Writer: g.stdout}
 		report.notSaved(g.output.value)
@@ -189,7 +189,9 @@ func (g *getCommand) writeBody(ctx context.Context, resp *http.Response, out *ou
 	if !success {
 		return &failure{status: exitHTTPError}
 	}
-	report.saved(g.output.value, size)
+	if out.file != nil {
+		report.saved(g.output.value, size)
+	}
 	return nil
 }
 

@@ -46,6 +46,54 @@ func TestInterruptedWhileReading(t *testing.T) {
 	}
 }
 
+// A cancelingWriter is where somebody presses Ctrl-C at the first letter.
+type cancelingWriter struct {
+	strings.Builder
+	cancel context.CancelFunc
+}
+
+func (w *cancelingWriter) Write(p []byte) (int, error) {
+	n, err := w.Builder.Write(p)
+	if strings.Contains(w.String(), ".letter") {
+		w.cancel()
+	}
+	return n, err
+}
+
+// Ctrl-C ends the listing of a folder between two letters.
+func TestInterruptedWhileListing(t *testing.T) {
+	dir := t.TempDir()
+	for range 3 {
+		bury(t, dir, "http://127.0.0.1:1/", "x", nil)
+	}
+	for _, args := range [][]string{{dir}, {"--json", dir}} {
+		ctx, cancel := context.WithCancel(t.Context())
+		stdout, stderr := &cancelingWriter{cancel: cancel}, &strings.Builder{}
+		status := run(ctx, append([]string{"deadletter", "list"}, args...), process{
+			stdin: strings.NewReader(""), stdout: stdout, stderr: stderr,
+			getenv:     func(string) string { return "" },
+			isTerminal: func(io.Writer) bool { return false },
+		})
+		if status != exitFailure || stderr.String() != "awsretry deadletter list: interrupted\n" || strings.Count(stdout.String(), ".letter") != 1 {
+			t.Errorf("%q: status %d, %q, want 1 and an interruption after one letter:\n%s", args, status, stderr, stdout)
+		}
+	}
+}
+
+// Ctrl-C while the letters are counted ends redrive before it begins.
+func TestInterruptedWhileCounting(t *testing.T) {
+	s, dir := serve(t, fine), t.TempDir()
+	bury(t, dir, s.URL, "x", nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, args := range [][]string{{dir}, {"--dry-run", dir}, {"--json", dir}} {
+		got := shell{}.runContext(t, ctx, append([]string{"deadletter", "redrive"}, args...)...)
+		if want := (ran{exitFailure, "", "awsretry deadletter redrive: interrupted\n"}); got != want || len(s.received()) > 0 {
+			t.Errorf("%q: %+v, want %+v and nothing sent", args, got, want)
+		}
+	}
+}
+
 func TestTimeoutWhileReading(t *testing.T) {
 	got := shell{stdin: stuckReader{make(chan struct{}, 1)}}.run(t, "get", "--timeout", "50ms", "-d", "@-", serve(t, fine).URL)
 	if got.status != exitFailure || !strings.Contains(got.stderr, "the time of --timeout, 50ms, is over") {

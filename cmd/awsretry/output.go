@@ -30,13 +30,14 @@ func openOutput(ctx context.Context, path string, stdout io.Writer) (*output, er
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		if target, err := os.Readlink(path); err == nil { // to a file that is not there yet
-			if !filepath.IsAbs(target) {
-				target = filepath.Join(filepath.Dir(path), target)
-			}
-			return openOutput(ctx, target, stdout)
+		target, err := os.Readlink(path)
+		if err != nil {
+			return beside(path, nil)
 		}
-		return beside(path, nil)
+		if target, err = ofLink(path, target); err != nil { // to a file that is not there yet
+			return nil, err
+		}
+		return openOutput(ctx, target, stdout)
 	case err != nil:
 		return nil, err
 	case info.IsDir():
@@ -54,6 +55,19 @@ func openOutput(ctx context.Context, path string, stdout io.Writer) (*output, er
 		return nil, err
 	}
 	return beside(path, info)
+}
+
+// ofLink is where the link at path leads, whose target may not exist. The
+// target's folder is found by following links: its ".." does not cancel out the
+// name of a link before it.
+func ofLink(path, target string) (string, error) {
+	if !filepath.IsAbs(target) {
+		dir, _ := filepath.Split(path)
+		target = dir + target
+	}
+	dir, name := filepath.Split(target)
+	dir, err := filepath.EvalSymlinks(dir)
+	return filepath.Join(dir, name), err
 }
 
 // beside creates a file in path's folder, with the permissions of the file that

@@ -41,7 +41,11 @@ func TestOutput(t *testing.T) {
 			stderr: "nothing was written to "},
 		{name: "failure", replies: []reply{unavailable}, status: 22, stdout: unavailable.body, stderr: "nothing is written to "},
 		{name: "failure over a good one", make: write("good", 0o600), replies: []reply{unavailable}, status: 22, stdout: unavailable.body,
-			content: "good", mode: 0o600, stderr: "the body of a failure goes to standard output"},
+			content: "good", mode: 0o600, stderr: "which only a successful 2xx replaces: the body goes to standard output"},
+		{name: "not modified", make: write("good", 0o600), replies: []reply{{status: 304}}, content: "good", mode: 0o600, stderr: "only a successful 2xx"},
+		{name: "redirect", make: write("good", 0o600), replies: []reply{{status: 302, header: map[string]string{"Location": "/login"}, body: "log in"}},
+			stdout: "log in", content: "good", mode: 0o600, stderr: "only a successful 2xx"},
+		{name: "redirect without a file", replies: []reply{{status: 302, body: "log in"}}, stdout: "log in", stderr: "nothing is written to "},
 		{name: "no answer", make: write("old", 0o600), url: "http://127.0.0.1:1/", status: 1, content: "old", mode: 0o600, stderr: "no answer"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -69,6 +73,9 @@ func TestOutput(t *testing.T) {
 			}
 			if info, err := os.Stat(path); err == nil && c.mode != 0 && info.Mode() != c.mode {
 				t.Errorf("the file's mode is %v, want %v", info.Mode(), c.mode)
+			}
+			if saved := strings.Contains(got.stderr, " written to "+path+"\n"); saved != strings.Contains(c.stderr, "5 bytes written to ") {
+				t.Errorf("standard error says that the file is written, %v:\n%s", saved, got.stderr)
 			}
 			files, err := os.ReadDir(folder)
 			if want := min(len(c.content), 1); err != nil || len(files) != want {
@@ -98,6 +105,46 @@ func TestOutputThroughLink(t *testing.T) {
 	content, _ := os.ReadFile(target)
 	if err != nil || info.Mode()&os.ModeSymlink == 0 || string(content) != "hello" {
 		t.Errorf("the link is %v, %v, its target holds %q", info, err, content)
+	}
+}
+
+// A link stays a link also where its file does not exist yet.
+func TestOutputThroughLinkToNothing(t *testing.T) {
+	for name, test := range map[string]struct{ link, target, file string }{
+		"absolute":        {"link", "/store/today", "store/today"}, // within the folder
+		"relative":        {"link", "store/today", "store/today"},
+		"out of a link":   {"latest/link", "../today", "store/today"}, // latest leads to store/new
+		"to another link": {"link", "other", "store/today"},           // other leads to store/today
+		"to no folder":    {"link", "none/today", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			folder, err := os.Getwd()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if filepath.IsAbs(test.target) {
+				test.target = filepath.Join(folder, test.target)
+			}
+			err = errors.Join(os.MkdirAll("store/new", 0o700), os.Symlink("store/new", "latest"), os.Symlink("store/today", "other"),
+				os.Symlink(test.target, test.link))
+			if err != nil {
+				t.Skip(err)
+			}
+			got := shell{}.run(t, get("-o", test.link, serve(t, fine).URL)...)
+			if want := map[bool]int{true: exitUsage}[test.file == ""]; got.status != want {
+				t.Errorf("status %d, want %d, standard error:\n%s", got.status, want, got.stderr)
+			}
+			if info, err := os.Lstat(test.link); err != nil || info.Mode()&os.ModeSymlink == 0 {
+				t.Errorf("the link is %v, %v", info, err)
+			}
+			if test.file == "" {
+				return
+			}
+			if content, err := os.ReadFile(test.file); string(content) != "hello" {
+				t.Errorf("%s holds %q, %v", test.file, content, err)
+			}
+		})
 	}
 }
 

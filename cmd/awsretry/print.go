@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"example.com/awsretry"
+	"example.com/awsretry/internal/redact"
 )
 
 // A printer writes a table of attempts, a line for each as it happens.
@@ -153,7 +154,7 @@ func nextStep(a awsretry.Attempt) string {
 // details are the AWS error code and the header fields that decide on the pause, or the error.
 func details(a awsretry.Attempt) string {
 	if a.Response == nil {
-		return withoutQuery(withoutAddresses(a.Err), a.Request.URL)
+		return redact.Error(withoutAddresses(a.Err))
 	}
 	var parts []string
 	if a.Code != "" {

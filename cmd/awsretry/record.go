@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"example.com/awsretry"
+	"example.com/awsretry/internal/redact"
 )
 
 // A record is an attempt as JSON.
@@ -44,7 +45,7 @@ func newRecord(a awsretry.Attempt, u *url.URL, state awsretry.State) record {
 		r.Status, r.RequestID = a.Response.StatusCode, requestID(a.Response)
 		r.RetryAfter = a.Response.Header.Get("Retry-After")
 	} else {
-		r.Error = withoutQuery(a.Err, u)
+		r.Error = redact.Error(a.Err)
 	}
 	if state.Tokens != math.MaxInt {
 		r.Tokens = &state.Tokens

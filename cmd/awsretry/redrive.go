@@ -10,6 +10,7 @@ import (
 
 	"example.com/awsretry"
 	"example.com/awsretry/delivery"
+	"example.com/awsretry/internal/redact"
 	"github.com/spf13/cobra"
 )
 
@@ -34,7 +35,8 @@ or something in DIR that is no dead letter; 2 wrong usage, and nothing was sent.
 		Args: exactly("DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error { return r.run(cmd.Context(), args[0]) },
 	}
-	cmd.Flags().StringVar(&r.policy, "policy", "", "deliver by the policy in `FILE`, of a subscription or a topic (-: standard input)")
+	r.policy.kind = "FILE"
+	cmd.Flags().Var(&r.policy, "policy", "deliver by this policy, of a subscription or a topic (-: standard input)")
 	cmd.Flags().Var(&r.attemptTimeout, "attempt-timeout", "give up an attempt after this time (default 15s)")
 	r.limit.least, r.maxFailures.least = 1, 1
 	cmd.Flags().BoolVar(&r.dryRun, "dry-run", false, "say which letters would be sent, and send none")
@@ -47,7 +49,7 @@ or something in DIR that is no dead letter; 2 wrong usage, and nothing was sent.
 // A redriveCommand sends the letters of one folder.
 type redriveCommand struct {
 	process
-	policy         string
+	policy         word
 	attemptTimeout period
 	dryRun         bool
 	limit          number
@@ -74,7 +76,7 @@ func (r *redriveCommand) run(ctx context.Context, dir string) error {
 	if r.dryRun {
 		how = "dry run: none is sent"
 	}
-	letters, err := r.count(dir)
+	letters, err := r.count(ctx, dir)
 	if err != nil {
 		return failed(plainError(err))
 	}
@@ -101,9 +103,11 @@ func (r *redriveCommand) run(ctx context.Context, dir string) error {
 
 // count is how many letters there are to send. A folder that does not exist has
 // none: it is made with the first letter.
-func (r *redriveCommand) count(dir string) (letters int, err error) {
+func (r *redriveCommand) count(ctx context.Context, dir string) (letters int, err error) {
 	for letter, err := range delivery.List(dir) {
 		switch {
+		case ctx.Err() != nil:
+			return 0, context.Cause(ctx)
 		case err == nil:
 			letters++
 		case letter.Name == "" && errors.Is(err, fs.ErrNotExist):
@@ -124,7 +128,7 @@ func (r *redriveCommand) transport(base http.RoundTripper) (http.RoundTripper, s
 	if limit == 0 {
 		limit = attemptLimit
 	}
-	if r.policy == "" {
+	if r.policy.value == "" {
 		return &awsretry.Transport{
 			Base:           base,
 			MaxAttempts:    1,
@@ -133,7 +137,7 @@ func (r *redriveCommand) transport(base http.RoundTripper) (http.RoundTripper, s
 			Quota:          awsretry.QuotaConfig{Capacity: noQuota},
 		}, fmt.Sprintf("one attempt each, of %v at most", limit), nil
 	}
-	file, err := readPolicy(r.policy, false, r.stdin)
+	file, err := readPolicy(r.policy.value, false, r.stdin)
 	if err != nil {
 		return nil, "", err
 	}
@@ -178,7 +182,7 @@ func (c *courier) RoundTrip(req *http.Request) (*http.Response, error) {
 		if gaveUp := (*awsretry.Error)(nil); errors.As(err, &gaveUp) {
 			s.stop, why = gaveUp.Stop, gaveUp.Err
 		}
-		s.err = withoutQuery(why, req.URL)
+		s.err = redact.Error(why)
 		return nil, err
 	}
 	context.AfterFunc(letter, func() { cancel(nil) }) // which the Redriver ends when it has read what it wants of the answer

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"example.com/awsretry"
+	"example.com/awsretry/internal/redact"
 )
 
 // A report tells on standard error what happens to one request: to people as a table and a sentence, else in JSON lines.
@@ -111,7 +112,7 @@ func (r *report) noAnswer(err error, elapsed time.Duration) error {
 		attempts, cause, stop = e.Attempts, e.Err, e.Stop
 	}
 	var ended *endedError
-	why := strings.TrimPrefix(oneLine(withoutQuery(cause, r.req.URL)), "awsretry: ")
+	why := strings.TrimPrefix(oneLine(redact.Error(cause)), "awsretry: ")
 	if errors.As(err, &ended) {
 		why = ended.Error()
 	}
@@ -148,16 +149,16 @@ func (r *report) jsonFault(text string) {
 	}{text})
 }
 
-// notSaved tells where the body of a failure is not, and where it is.
+// notSaved tells where the body is not, and where it is.
 func (r *report) notSaved(path string) {
 	if r.json == nil {
-		fmt.Fprintf(r.stderr, "  nothing is written to %s: the body of a failure goes to standard output\n", oneLine(path))
+		fmt.Fprintf(r.stderr, "  nothing is written to %s, which only a successful 2xx replaces: the body goes to standard output\n", oneLine(path))
 	}
 }
 
 // saved tells where the body is.
 func (r *report) saved(path string, size int64) {
-	if r.json == nil && path != "" && path != "-" {
+	if r.json == nil {
 		fmt.Fprintf(r.stderr, "  %s written to %s\n", count(int(size), "byte"), oneLine(path))
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -112,7 +113,8 @@ and shows what happened to each attempt and why it was, or was not, retried.`,
 	return root
 }
 
-// exactly is cobra.ExactArgs with messages that name what is missing.
+// exactly is cobra.ExactArgs with messages that name what is missing. An empty
+// argument counts as missing: it is a variable of the shell that is not set.
 func exactly(names ...string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) < len(names) {
@@ -120,6 +122,9 @@ func exactly(names ...string) cobra.PositionalArgs {
 		}
 		if len(args) > len(names) {
 			return fmt.Errorf("argument %q is one too many", args[len(names)])
+		}
+		if i := slices.Index(args, ""); i >= 0 {
+			return fmt.Errorf("%s is empty", names[i])
 		}
 		return nil
 	}

@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"example.com/awsretry/cmd/awsretry/internal/regular"
 )
 
 const (
@@ -133,7 +135,7 @@ func TestScheduleUnfolded(t *testing.T) {
 func TestScheduleErrors(t *testing.T) {
 	folder := t.TempDir()
 	long := filepath.Join(folder, "long.json")
-	if err := os.WriteFile(long, bytes.Repeat([]byte(" "), maxPolicySize+1), 0o600); err != nil {
+	if err := os.WriteFile(long, bytes.Repeat([]byte(" "), regular.MaxSize+1), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -151,8 +153,8 @@ func TestScheduleErrors(t *testing.T) {
 		{"two pictures on one output", "", []string{"--svg=-", "--png=-", "-"}, exitUsage, []string{"--svg and --png"}},
 		{"a picture and JSON on one output", "", []string{"--svg=-", "--json", "-"}, exitUsage, []string{"--json"}},
 		{"no such file", "", []string{filepath.Join(folder, "none.json")}, 1, []string{"none.json", "no such file"}},
-		{"folder", "", []string{folder}, 1, []string{"is a directory"}},
-		{"too long", "", []string{long}, 1, []string{"long.json has more than 1,048,576 bytes"}},
+		{"folder", "", []string{folder}, 1, []string{folder + " is not a regular file"}},
+		{"too long", "", []string{long}, 1, []string{"long.json has more than 1048576 bytes"}},
 		{"device", "", []string{os.DevNull}, 1, []string{os.DevNull + " is not a regular file", "- for standard input"}},
 		{"syntax after a byte order mark", "\ufeff{,}", []string{"-"}, 1, []string{"standard input:1:2: not JSON"}},
 		{"empty", "", []string{"-"}, 1, []string{"standard input:1:1: not JSON"}},

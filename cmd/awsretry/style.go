@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"example.com/awsretry"
+	"example.com/awsretry/internal/redact"
 	"github.com/fatih/color"
 	"github.com/jedib0t/go-pretty/v6/text"
 )
@@ -101,15 +102,5 @@ func grouped(n int) string {
 
 // bareURL is u without what may be secret.
 func bareURL(u *url.URL) string {
-	bare := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}
-	return oneLine(bare.String())
-}
-
-// withoutQuery is err's text without the query of u.
-func withoutQuery(err error, u *url.URL) string {
-	text := err.Error()
-	if u.RawQuery != "" {
-		text = strings.ReplaceAll(text, "?"+u.RawQuery, "?…")
-	}
-	return text
+	return oneLine(redact.URL(u))
 }

@@ -13,15 +13,14 @@ import (
 	"strings"
 
 	"github.com/goccy/go-yaml"
+
+	"example.com/awsretry/cmd/awsretry/internal/regular"
 )
 
 //go:embed scenarios/*.yaml
 var ready embed.FS
 
-const (
-	maxScenarioFile  = 1 << 20 // bytes
-	maxScenarioDepth = 100     // of brackets
-)
+const maxScenarioDepth = 100 // of brackets
 
 // Names returns the names of the ready scenarios, in alphabetical order.
 func Names() []string {
@@ -52,7 +51,7 @@ func Ready(name string) (Scenario, error) {
 
 // Read returns the scenario in a file: see [Parse].
 func Read(file string) (Scenario, error) {
-	text, err := readLimited(file, maxScenarioFile)
+	text, err := regular.Read(file)
 	if err != nil {
 		return Scenario{}, fmt.Errorf("simulate: %w", err)
 	}
@@ -66,8 +65,8 @@ func Read(file string) (Scenario, error) {
 // Parse reads a scenario from YAML, or from JSON, which is YAML too, and validates it. A field that is not known is an error.
 func Parse(text []byte) (s Scenario, err error) {
 	switch {
-	case len(text) > maxScenarioFile:
-		return Scenario{}, fmt.Errorf("simulate: the scenario is of %d bytes; at most %d are read", len(text), maxScenarioFile)
+	case len(text) > regular.MaxSize:
+		return Scenario{}, fmt.Errorf("simulate: the scenario is of %d bytes; at most %d are read", len(text), regular.MaxSize)
 	case tooDeep(text):
 		return Scenario{}, fmt.Errorf("simulate: the scenario nests more than %d brackets", maxScenarioDepth)
 	}

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"example.com/awsretry/cmd/awsretry/internal/regular"
 )
 
 func TestReadyScenarios(t *testing.T) {
@@ -113,7 +115,7 @@ func TestParseErrors(t *testing.T) {
 		{strings.Repeat("é", 31), `the scenario is "` + strings.Repeat("é", 30) + `"… (line 1)`},
 		{"x" + strings.Repeat("é", 31), `the scenario is "x` + strings.Repeat("é", 29) + `"… (line 1)`},
 		{strings.Repeat("[", 10_000), "nests more than 100 brackets"},
-		{strings.Repeat(" ", maxScenarioFile+1), "at most 1048576 are read"},
+		{strings.Repeat(" ", regular.MaxSize+1), "at most 1048576 are read"},
 	} {
 		_, err := Parse([]byte(test.text))
 		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"example.com/awsretry/cmd/awsretry/internal/regular"
 )
 
 func seconds(s float64) Duration { return Duration(s * float64(time.Second)) }
@@ -238,7 +240,7 @@ func TestProfileAndPolicyFile(t *testing.T) {
 		{Setting{Use: UseDelivery, Policy: filepath.Join(dir, "missing.json")}, "no such file"},
 		{Setting{Use: UseDelivery, Policy: dir}, "is not a regular file"},
 		{Setting{Use: UseDelivery, Policy: write("bad.json", `{"healthyRetryPolicy": {"numRetries": 1000}}`)}, "numRetries"},
-		{Setting{Use: UseDelivery, Policy: write("big.json", strings.Repeat(" ", maxPolicyFile+1))}, "at most"},
+		{Setting{Use: UseDelivery, Policy: write("big.json", strings.Repeat(" ", regular.MaxSize+1))}, "has more than 1048576 bytes"},
 	} {
 		if _, err := Run(t.Context(), tiny(bad.setting), Options{}); err == nil || !strings.Contains(err.Error(), bad.want) {
 			t.Errorf("%s: error %v, want one with %q", bad.setting.Label(), err, bad.want)

@@ -3,13 +3,13 @@ package simulate
 import (
 	"fmt"
 	"net/http"
-	"os"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"example.com/awsretry"
+	"example.com/awsretry/cmd/awsretry/internal/regular"
 	"example.com/awsretry/delivery"
 )
 
@@ -44,7 +44,6 @@ const (
 
 	awsManaged      = "aws-managed"
 	customerManaged = "customer-managed"
-	maxPolicyFile   = 1 << 20 // bytes
 )
 
 // DefaultSettings are compared where a scenario names none.
@@ -262,7 +261,7 @@ func (s Setting) deliveryPolicy() (*delivery.Policy, error) {
 	case customerManaged:
 		return delivery.CustomerManaged(), nil
 	}
-	text, err := readLimited(s.Policy, maxPolicyFile)
+	text, err := regular.Read(s.Policy)
 	if err != nil {
 		return nil, err
 	}
@@ -271,20 +270,6 @@ func (s Setting) deliveryPolicy() (*delivery.Policy, error) {
 		return nil, fmt.Errorf("%s: %w", s.Policy, err)
 	}
 	return policy, nil
-}
-
-// readLimited reads a file of at most limit bytes.
-func readLimited(path string, limit int64) ([]byte, error) {
-	info, err := os.Stat(path)
-	switch {
-	case err != nil:
-		return nil, err
-	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%s is not a regular file; it must be one", path)
-	case info.Size() > limit:
-		return nil, fmt.Errorf("%s is of %d bytes; at most %d are read", path, info.Size(), limit)
-	}
-	return os.ReadFile(path)
 }
 
 func orElse[T int | time.Duration | float64](v, def T) T {
