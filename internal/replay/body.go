@@ -29,7 +29,7 @@ type Body struct {
 	req    *http.Request
 	unsent bool          // the caller's own reader is ours to close
 	next   io.ReadCloser // from GetBody, for the next attempt
-	own    io.Closer     // a copy of the caller's own reader, where there is GetBody and an attempt has it
+	own    *detached     // the copy that an attempt has, where there is GetBody
 	detach bool          // such a copy is needed
 	file   *file
 	stream *stream
@@ -84,17 +84,19 @@ func (b *Body) Attach(req *http.Request) {
 		req.Body, req.GetBody = b.stream.attach(req)
 	case b.unsent && b.detach:
 		b.unsent = false
-		own := detach(req.Context(), b.req.Body)
-		req.Body, b.own = own, own
+		b.own = detach(req.Context(), b.req.Body)
+		req.Body = b.own
 	case b.unsent:
 		b.unsent = false
 		req.Body = b.req.Body
 	case b.next != nil:
 		if b.own != nil {
 			b.own.Close() // a Base that failed may have left it open
+			b.own = nil
 		}
 		if req.Body = b.next; needsDetaching(b.next) {
-			req.Body = detach(req.Context(), b.next)
+			b.own = detach(req.Context(), b.next)
+			req.Body = b.own
 		}
 		b.next = nil
 	}
@@ -163,8 +165,10 @@ func (b *Body) Release(failed bool) {
 		b.stream.release(failed)
 	case b.unsent:
 		b.req.Body.Close()
-	case failed && b.own != nil:
+	case b.own != nil && failed:
 		b.own.Close()
+	case b.own != nil:
+		b.own.over.Store(true)
 	}
 	b.unsent = false
 }

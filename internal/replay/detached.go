@@ -52,6 +52,7 @@ type detached struct {
 	once sync.Once
 	done chan struct{} // closed by Close
 
+	over      atomic.Bool // the call has ended
 	busy      atomic.Bool // there is a goroutine
 	abandoned bool        // ctx ended a Read, whose goroutine may go on; the reader's alone
 
@@ -91,8 +92,16 @@ func (d *detached) Read(p []byte) (int, error) {
 	case <-d.done:
 		return 0, http.ErrBodyReadAfterClose
 	case <-d.ctx.Done():
-		d.abandoned = true
-		return 0, context.Cause(d.ctx)
+		if !d.over.Load() {
+			d.abandoned = true
+			return 0, context.Cause(d.ctx)
+		}
+		// After the call it is Base that ends the sending of a canceled request.
+		select {
+		case <-reading:
+		case <-d.done:
+			return 0, http.ErrBodyReadAfterClose
+		}
 	}
 	if d.panic != nil {
 		panic(d.panic)

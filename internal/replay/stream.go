@@ -328,7 +328,7 @@ func (s *stream) grow(n int) {
 // A copied is one attempt's copy of a stream.
 type copied struct {
 	stream  *stream
-	ctx     context.Context // of the attempt's request; its end ends a Read, which net/http waits for
+	ctx     context.Context // of the attempt's request; during the call its end ends a Read, which net/http waits for
 	trailer http.Header     // of the attempt's request, filled in at the end; nil where it has none
 
 	// The fields below are guarded by stream.mu.
@@ -356,8 +356,7 @@ func (c *copied) Read(p []byte) (int, error) {
 				return 0, nil // as the caller's reader did
 			}
 		case <-next.done:
-		case <-c.ctx.Done():
-			return 0, context.Cause(c.ctx)
+		case <-next.canceled: // next says what that means now
 		}
 	}
 }
@@ -376,10 +375,11 @@ func (c *copied) reuse() {
 // A step is what a Read does next: it returns n and err, panics, or waits for the
 // Read of the caller's reader that is under way.
 type step struct {
-	n             int // where reading is set: how much was kept before
-	err           error
-	panic         any
-	reading, done <-chan struct{}
+	n     int // where reading is set: how much was kept before
+	err   error
+	panic any
+
+	reading, done, canceled <-chan struct{}
 }
 
 func (c *copied) next(p []byte) step {
@@ -406,11 +406,18 @@ func (c *copied) next(p []byte) step {
 		return step{err: s.end, panic: panicked}
 	case len(p) == 0:
 		return step{}
+	case !s.over && c.ctx.Err() != nil:
+		return step{err: context.Cause(c.ctx)}
 	}
 	if s.reading == nil {
 		s.read(c, len(p))
 	}
-	return step{n: len(s.kept), reading: s.reading, done: c.done}
+	// After the call it is Base that ends the sending of a canceled request.
+	var canceled <-chan struct{}
+	if !s.over {
+		canceled = c.ctx.Done()
+	}
+	return step{n: len(s.kept), reading: s.reading, done: c.done, canceled: canceled}
 }
 
 // empty reports whether the Read that has ended brought nothing to the kept
