@@ -335,7 +335,7 @@ func (c *call) settleBody(a *attempt) bool {
 func (c *call) failureOf(a *attempt) error {
 	why := c.ended()
 	if a.Stop != StopCanceled || why == nil {
-		return a.Err
+		return mismatch(a.Err)
 	}
 	if a.closed || a.Err == nil {
 		return interruption(c.ctx, why, c.last.error())

@@ -33,19 +33,30 @@ func (e *Error) Error() string {
 func (e *Error) Unwrap() error { return e.Err }
 
 // Is reports whether the error is [ErrQuotaExceeded] or [ErrRateLimited] by its
-// Stop, whatever failure Err holds. It is http.ErrSchemeMismatch where
-// http.Client would have made that of Err.
+// Stop, whatever failure Err holds.
 func (e *Error) Is(target error) bool {
 	switch target {
 	case ErrQuotaExceeded:
 		return e.Stop == StopQuota
 	case ErrRateLimited:
 		return e.Stop == StopRateLimit
-	case http.ErrSchemeMismatch:
-		var record tls.RecordHeaderError
-		return errors.As(e.Err, &record) && string(record.RecordHeader[:]) == "HTTP/"
 	}
 	return false
+}
+
+// A schemeMismatch is what http.Client makes of the error of https that is spoken
+// to an http server. It does not see that error in an Error.
+type schemeMismatch struct{ err error }
+
+func (schemeMismatch) Error() string     { return http.ErrSchemeMismatch.Error() }
+func (e schemeMismatch) Unwrap() []error { return []error{http.ErrSchemeMismatch, e.err} }
+
+func mismatch(err error) error {
+	var record tls.RecordHeaderError
+	if errors.As(err, &record) && string(record.RecordHeader[:]) == "HTTP/" {
+		return schemeMismatch{err}
+	}
+	return err
 }
 
 // Timeout reports whether the last failure was a time-out, as net.Error does; after StopCanceled, whether the context's

@@ -98,7 +98,8 @@ type Transport struct {
 	// By default a retry after a transient failure or a time-out has another one,
 	// of a copy of Base, if Base is an *http.Transport without MaxConnsPerHost.
 	// That copy does not know the protocols of Base.RegisterProtocol for http or
-	// https: set KeepConnections where there are such.
+	// https, nor an HTTP/2 of its own in Base.TLSNextProto: set KeepConnections
+	// where there are such.
 	KeepConnections bool
 
 	// Observe is called once for every attempt, after the decision on it and before the pause (with RateLimit.FailFast, which

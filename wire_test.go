@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -410,8 +411,11 @@ func TestSchemeMismatch(t *testing.T) {
 	srv := serve(t, "HTTP/1.1", func(http.ResponseWriter, *http.Request) {})
 	client := &http.Client{Transport: &awsretry.Transport{Base: srv.base}}
 	_, err := client.Get(strings.Replace(srv.url, "http:", "https:", 1))
-	if !errors.Is(err, http.ErrSchemeMismatch) || stopOf(nil, err) != awsretry.StopPermanent {
+	if !errors.Is(err, http.ErrSchemeMismatch) || stopOf(nil, err) != awsretry.StopPermanent || !strings.Contains(err.Error(), http.ErrSchemeMismatch.Error()) {
 		t.Error(err)
+	}
+	if record := (tls.RecordHeaderError{}); !errors.As(err, &record) {
+		t.Errorf("%v hides the error of crypto/tls", err)
 	}
 }
 
