@@ -1,0 +1,138 @@
+package replay
+
+import (
+	"context"
+	"io"
+	"maps"
+	"net/http"
+)
+
+// A copied is one attempt's copy of a stream.
+type copied struct {
+	stream  *stream
+	ctx     context.Context // of the attempt's request; during the call its end ends a Read, which net/http waits for
+	trailer http.Header     // of the attempt's request, filled in at the end; nil where it has none
+
+	// The fields below are guarded by stream.mu.
+	done     chan struct{} // closed by Close
+	pos      int           // in stream.kept
+	begun    bool          // something was asked for
+	exceeded bool          // it asked for more than may be kept
+	frozen   bool          // a later attempt has the body, or the call has failed
+	closed   bool
+}
+
+func (c *copied) Read(p []byte) (int, error) {
+	c.reuse()
+	for {
+		next := c.next(p)
+		switch {
+		case next.panic != nil:
+			panic(next.panic)
+		case next.reading == nil:
+			return next.n, next.err
+		}
+		select {
+		case <-next.reading:
+			if c.empty(next.n) {
+				return 0, nil // as the caller's reader did
+			}
+		case <-next.done:
+		case <-next.canceled: // next says what that means now
+		}
+	}
+}
+
+// reuse makes a copy that was closed before anything was read of it readable
+// again: net/http's HTTP/2 closes a body before it sends the request on another
+// connection.
+func (c *copied) reuse() {
+	c.stream.mu.Lock()
+	defer c.stream.mu.Unlock()
+	if c.closed && !c.begun && !c.stream.closed {
+		c.closed, c.done = false, make(chan struct{})
+	}
+}
+
+// A step is what a Read does next: it returns n and err, panics, or waits for the
+// Read of the caller's reader that is under way.
+type step struct {
+	n     int // where reading is set: how much was kept before
+	err   error
+	panic any
+
+	reading, done, canceled <-chan struct{}
+}
+
+func (c *copied) next(p []byte) step {
+	s := c.stream
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c.begun = c.begun || len(p) > 0
+	switch {
+	case c.closed:
+		return step{err: http.ErrBodyReadAfterClose}
+	case c.frozen || s.current != any(c):
+		return step{err: errFrozen}
+	case c.pos < len(s.kept):
+		n := copy(p, s.kept[c.pos:])
+		c.pos += n
+		s.letGo(c)
+		return step{n: n}
+	case s.end != nil:
+		if s.end == io.EOF && c.trailer != nil {
+			maps.Copy(c.trailer, s.trailer)
+		}
+		panicked := s.panic
+		s.panic = nil
+		return step{err: s.end, panic: panicked}
+	case len(p) == 0:
+		return step{}
+	case !s.over && c.ctx.Err() != nil:
+		return step{err: context.Cause(c.ctx)}
+	}
+	if s.reading == nil {
+		s.read(c, len(p))
+	}
+	// After the call it is Base that ends the sending of a canceled request.
+	var canceled <-chan struct{}
+	if !s.over {
+		canceled = c.ctx.Done()
+	}
+	return step{n: len(s.kept), reading: s.reading, done: c.done, canceled: canceled}
+}
+
+// empty reports whether the Read that has ended brought nothing to the kept
+// bytes that were there before, and no end.
+func (c *copied) empty(kept int) bool {
+	s := c.stream
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.kept) == kept && s.end == nil && !c.closed && !c.frozen && s.current == any(c)
+}
+
+// Close ends a Read that is under way. It closes the caller's body too where no
+// other attempt can need it: where nothing is kept, or the call is over.
+func (c *copied) Close() error {
+	if c.end() {
+		return c.stream.closeSource()
+	}
+	return nil
+}
+
+func (c *copied) end() (toClose bool) {
+	s := c.stream
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c.closed {
+		return false
+	}
+	c.closed = true
+	close(c.done)
+	current := s.current == any(c)
+	toClose = current && (s.over || s.lost && c.begun) && s.mayClose()
+	if current {
+		s.letGo(c)
+	}
+	return toClose
+}
