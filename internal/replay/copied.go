@@ -99,7 +99,7 @@ func (c *copied) next(p []byte) step {
 	if !s.over {
 		canceled = c.ctx.Done()
 	}
-	return step{n: len(s.kept), reading: s.reading, done: c.done, canceled: canceled}
+	return step{n: len(s.kept), reading: s.reading.ended, done: c.done, canceled: canceled}
 }
 
 // empty reports whether the Read that has ended brought nothing to the kept

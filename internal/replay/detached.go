@@ -52,9 +52,9 @@ type detached struct {
 	once sync.Once
 	done chan struct{} // closed by Close
 
-	over      atomic.Bool // the call has ended
-	busy      atomic.Bool // there is a goroutine
-	abandoned bool        // ctx ended a Read, whose goroutine may go on; the reader's alone
+	over      atomic.Bool             // the call has ended
+	newest    atomic.Pointer[reading] // the Read that is under way, or the last one
+	abandoned bool                    // ctx ended a Read, whose goroutine may go on; the reader's alone
 
 	// The fields below are the goroutine's while there is one, and the Read's
 	// that waits for it then.
@@ -80,15 +80,21 @@ func (d *detached) Read(p []byte) (int, error) {
 	if len(d.buf) < n {
 		d.buf = make([]byte, n)
 	}
-	reading := make(chan struct{})
-	d.busy.Store(true)
+	r := newReading()
+	d.newest.Store(r)
+	select {
+	case <-d.done: // Close may have missed r
+		close(r.begun)
+		return 0, http.ErrBodyReadAfterClose
+	default:
+	}
 	go func() {
+		close(r.begun)
 		d.n, d.panic, d.err = readOnce(d.src, d.buf[:n])
-		d.busy.Store(false)
-		close(reading)
+		close(r.ended)
 	}()
 	select {
-	case <-reading:
+	case <-r.ended:
 	case <-d.done:
 		return 0, http.ErrBodyReadAfterClose
 	case <-d.ctx.Done():
@@ -98,7 +104,7 @@ func (d *detached) Read(p []byte) (int, error) {
 		}
 		// After the call it is Base that ends the sending of a canceled request.
 		select {
-		case <-reading:
+		case <-r.ended:
 		case <-d.done:
 			return 0, http.ErrBodyReadAfterClose
 		}
@@ -113,11 +119,7 @@ func (d *detached) Read(p []byte) (int, error) {
 func (d *detached) Close() (err error) {
 	d.once.Do(func() {
 		close(d.done)
-		if d.busy.Load() {
-			err = closeAside(d.src)
-		} else {
-			err = d.src.Close()
-		}
+		err = closeBeside(d.src, d.newest.Load())
 	})
 	return err
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"net/http"
+	"runtime"
 	"time"
 )
 
@@ -41,13 +42,13 @@ type stream struct {
 	trailer   http.Header // the caller's, which its reader fills in
 
 	// The fields below are guarded by mu.
-	kept    []byte        // what was read so far
-	end     error         // what the caller's reader ended with, behind kept: io.EOF or its failure
-	panic   any           // what the caller's reader panicked with, for the Read that waits for it
-	lost    bool          // kept was let go of: no attempt can begin again
-	taken   bool          // the body is the next attempt's, which has no copy yet
-	reading chan struct{} // closed when the Read that is under way ends; nil where there is none
-	cut     bool          // end may come of the Close that ended the Read
+	kept    []byte   // what was read so far
+	end     error    // what the caller's reader ended with, behind kept: io.EOF or its failure
+	panic   any      // what the caller's reader panicked with, for the Read that waits for it
+	lost    bool     // kept was let go of: no attempt can begin again
+	taken   bool     // the body is the next attempt's, which has no copy yet
+	reading *reading // the Read that is under way; nil where there is none
+	cut     bool     // end may come of the Close that ended the Read
 }
 
 func newStream(req *http.Request, limit int64, once bool) *stream {
@@ -91,11 +92,11 @@ func (s *stream) open(req *http.Request) *copied {
 
 // reopen replaces body, the copy that req was given last, by a new one.
 func (s *stream) reopen(req *http.Request, body *copied) (*copied, error) {
-	reading, err := s.suspend(body)
+	underWay, err := s.suspend(body)
 	if err != nil {
 		return nil, err
 	}
-	waitFor(req.Context(), reading, readWait)
+	waitFor(req.Context(), underWay, readWait)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -108,9 +109,9 @@ func (s *stream) reopen(req *http.Request, body *copied) (*copied, error) {
 	return s.open(req), nil
 }
 
-// suspend keeps body from reading, and returns the channel that is closed when
-// the Read that is under way ends, nil where there is none.
-func (s *stream) suspend(body *copied) (reading <-chan struct{}, err error) {
+// suspend keeps body from reading, and returns the Read that is under way, nil
+// where there is none.
+func (s *stream) suspend(body *copied) (underWay *reading, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -125,16 +126,16 @@ func (s *stream) suspend(body *copied) (reading <-chan struct{}, err error) {
 	return s.reading, nil
 }
 
-// waitFor waits until reading, where there is one, is closed.
-func waitFor(ctx context.Context, reading <-chan struct{}, timeout time.Duration) (waited time.Duration) {
-	if reading == nil {
+// waitFor waits for the end of r, which may be nil.
+func waitFor(ctx context.Context, r *reading, timeout time.Duration) (waited time.Duration) {
+	if r == nil {
 		return 0
 	}
 	start := time.Now()
 	timer := time.NewTimer(timeout)
 	defer timer.Stop()
 	select {
-	case <-reading:
+	case <-r.ended:
 	case <-timer.C:
 	case <-ctx.Done():
 	}
@@ -169,9 +170,9 @@ func (s *stream) freeze(ctx context.Context, timeout time.Duration) (waited time
 	return waited, s.take()
 }
 
-// hold keeps the newest copy from reading. It returns the channel that is closed
-// when the Read that is under way ends, nil where there is none.
-func (s *stream) hold() (reading <-chan struct{}) {
+// hold keeps the newest copy from reading. It returns the Read that is under
+// way, nil where there is none.
+func (s *stream) hold() *reading {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.current.(*copied).frozen = s.intact()
@@ -207,43 +208,57 @@ func (s *stream) finish(failed bool) (toClose bool) {
 	return (failed || c == nil || c.closed || s.end != nil) && s.mayClose()
 }
 
-// closeSource closes the caller's reader. Beside a Read it does not wait long for
-// Close, which may wait for the Read: that of a net/http server's request does.
-func (s *stream) closeSource() error {
-	if s.isBeingRead() {
-		return closeAside(s.ReadCloser)
-	}
-	return s.ReadCloser.Close()
-}
+// closeSource closes the caller's reader.
+func (s *stream) closeSource() error { return closeBeside(s.ReadCloser, s.underWay()) }
 
-func (s *stream) isBeingRead() bool {
+// underWay returns the Read that is under way, nil where there is none.
+func (s *stream) underWay() *reading {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.reading != nil
+	return s.reading
 }
+
+// A reading is a Read of the caller's reader.
+type reading struct {
+	begun chan struct{} // closed when it begins
+	ended chan struct{} // closed when it has ended
+}
+
+func newReading() *reading { return &reading{make(chan struct{}), make(chan struct{})} }
 
 // closeWait is how long a Close is waited for that may wait for a Read.
 const closeWait = 100 * time.Millisecond
 
-// closeAside closes c in a goroutine of its own, and returns after closeWait at
-// the latest.
-func closeAside(c io.Closer) error {
-	done := make(chan error, 1)
+// closeBeside closes c. Beside a Read it does not wait long for Close, which may
+// wait for the Read: that of a request of a net/http server does.
+func closeBeside(c io.Closer, beside *reading) error {
+	if beside == nil {
+		return c.Close()
+	}
+	<-beside.begun
+	runtime.Gosched() // so that it is a Read that is closed, and not one after the Close
+	var err error
+	done := make(chan struct{})
 	go func() {
-		defer func() {
-			if p := recover(); p != nil { // it would end the process
-				done <- fmt.Errorf("awsretry: the request body's Close panicked: %v", p)
-			}
-		}()
-		done <- c.Close()
+		defer close(done)
+		defer func() { _ = recover() }() // it would end the process
+		err = c.Close()
 	}()
-	timer := time.NewTimer(closeWait)
+	if ends(done, closeWait) {
+		return err
+	}
+	return nil
+}
+
+// ends reports whether done is closed in time.
+func ends(done <-chan struct{}, timeout time.Duration) bool {
+	timer := time.NewTimer(timeout)
 	defer timer.Stop()
 	select {
-	case err := <-done:
-		return err
+	case <-done:
+		return true
 	case <-timer.C:
-		return nil
+		return false
 	}
 }
 
@@ -276,14 +291,15 @@ func (s *stream) read(c *copied, n int) {
 	}
 	s.grow(n)
 	buf := s.kept[len(s.kept) : len(s.kept)+n]
-	done := make(chan struct{})
-	s.reading = done
+	r := newReading()
+	s.reading = r
 	go func() {
+		close(r.begun)
 		n, panicked, err := readOnce(s.ReadCloser, buf)
 		if s.endRead(n, err, panicked) {
 			s.ReadCloser.Close()
 		}
-		close(done)
+		close(r.ended)
 	}()
 }
 
