@@ -34,7 +34,7 @@ pictures: ## The README's pictures, drawn again
 	cd cmd/awsretry && go run . simulate outage --settings naive,standard --picture ../../docs/pictures/outage.svg
 	cd cmd/awsretry && go run . simulate throttle --settings standard,adaptive --picture ../../docs/pictures/throttle.svg
 
-interop: ## Real clients, real servers, real faults, and CHAOS (60s) of chaos; needs node and npm
+interop: ## Real clients, real servers, real faults, and CHAOS (60s) of chaos; needs node, npm and nginx
 	cd interop && CI=true CHAOS=$(CHAOS) go test -race -count=1 -timeout 15m ./...
 
 service: ## A throttled service and an outage, side by side with the peers (five to ten minutes)
