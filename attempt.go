@@ -101,11 +101,15 @@ func (c *call) runHook(a *attempt, number int) error {
 		err = errors.New("it replaced the request's body or its length, which it must not")
 	}
 	if err != nil {
+		stop := StopPermanent
+		if own := (*Error)(nil); errors.As(err, &own) && own.Stop != "" && own.Err != nil {
+			stop, err = own.Stop, own.Err
+		}
 		err = fmt.Errorf("error from Prepare: %w", err)
 		if last := c.last.error(); last != nil {
 			err = fmt.Errorf("%w; before that: %w", err, last)
 		}
-		return c.error(StopPermanent, err)
+		return c.error(stop, err)
 	}
 	if why := c.ended(); why != nil { // signing can take its time
 		return c.canceled(why)

@@ -62,7 +62,8 @@ type Transport struct {
 	// Prepare is called before each attempt with a request of its own and the
 	// attempt's number, from 1: to sign it again, to date it. It may change headers
 	// and URL; it must leave the body and its length alone. Its error ends the
-	// request. nil: nothing.
+	// request with StopPermanent; an [*Error] ends it with its own Stop and Err.
+	// nil: nothing.
 	Prepare func(*http.Request, int) error
 
 	// LongPoll marks operations that a caller repeats in a loop of its own: when the retry token bucket refuses their retry, the

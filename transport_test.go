@@ -845,3 +845,33 @@ func TestContextEndsWhileTheAnswerComes(t *testing.T) {
 		}
 	})
 }
+
+func TestPrepareChoosesTheStop(t *testing.T) {
+	cause := errors.New("no turn before the deadline")
+	for _, test := range []struct {
+		name string
+		err  error
+		stop awsretry.Stop
+	}{
+		{"a plain error", cause, awsretry.StopPermanent},
+		{"an Error", &awsretry.Error{Stop: awsretry.StopDeadline, Err: cause}, awsretry.StopDeadline},
+		{"a wrapped Error", fmt.Errorf("throttled: %w", &awsretry.Error{Stop: awsretry.StopDeadline, Err: cause}), awsretry.StopDeadline},
+		{"an Error without a Stop", &awsretry.Error{Err: cause}, awsretry.StopPermanent},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			transport := &awsretry.Transport{
+				Base:    baseFunc(func(*http.Request) (*http.Response, error) { t.Error("sent"); return nil, cause }),
+				Prepare: func(*http.Request, int) error { return test.err },
+			}
+			req, err := http.NewRequest(http.MethodGet, "http://service.test/", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = transport.RoundTrip(req)
+			var gaveUp *awsretry.Error
+			if !errors.As(err, &gaveUp) || gaveUp.Stop != test.stop || gaveUp.Attempts != 0 || !errors.Is(err, cause) {
+				t.Errorf("RoundTrip: %v; want Stop %s after 0 attempts, around %v", err, test.stop, cause)
+			}
+		})
+	}
+}
