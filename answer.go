@@ -1,12 +1,10 @@
 package awsretry
 
 import (
-	"bytes"
 	"net/http"
-	"net/url"
-	"strings"
 	"time"
 
+	"example.com/awsretry/internal/awsproto"
 	"example.com/awsretry/internal/respbody"
 )
 
@@ -18,26 +16,26 @@ const peekWait = time.Second
 // reads the body ahead where the code may stand there, and leaves it whole.
 func (c *call) findCode(a *attempt) string {
 	resp := a.Response
-	hidden := mayHideError(resp, c.req)
+	hidden := awsproto.MayHideError(resp, c.req)
 	if resp.StatusCode < 400 && !hidden {
 		return ""
 	}
-	code := headerCode(resp.Header)
-	wanted := code == "" && mayHoldCode(resp.Header) || c.retryAfter != nil
+	code := awsproto.HeaderCode(resp.Header)
+	wanted := code == "" && awsproto.MayHoldCode(resp.Header) || c.retryAfter != nil
 	if !wanted || resp.Body == http.NoBody {
 		return code
 	}
 	var enough func([]byte) bool
 	if hidden {
-		enough = new(hiddenError).impossible
+		enough = new(awsproto.HiddenError).Impossible
 	}
-	a.Response, a.ahead = respbody.Read(resp, maxErrorBody, enough)
+	a.Response, a.ahead = respbody.Read(resp, awsproto.MaxErrorBody, enough)
 	if !a.ahead.Ended() {
 		c.waitForBody(a, hidden)
 	}
 	body := a.ahead.Stop()
 	if code == "" {
-		code = bodyCode(resp.Header, body)
+		code = awsproto.BodyCode(resp.Header, body)
 	}
 	return code
 }
@@ -54,55 +52,4 @@ func (c *call) waitForBody(a *attempt, hidden bool) {
 	default:
 		a.ahead.Wait(ctx, a.timeout.left())
 	}
-}
-
-// mayHideError reports whether a 200 may hold an error: Amazon S3's CopyObject, UploadPartCopy and CompleteMultipartUpload.
-func mayHideError(resp *http.Response, req *http.Request) bool {
-	if resp.StatusCode != http.StatusOK {
-		return false
-	}
-	switch req.Method {
-	case http.MethodPut:
-		return len(req.Header["X-Amz-Copy-Source"]) > 0
-	case http.MethodPost:
-		return req.URL != nil && hasQuery(req.URL, "uploadId")
-	}
-	return false
-}
-
-// A hiddenError looks at the beginning of a body that may be one of S3's error documents, as it comes.
-type hiddenError struct{ skipped int } // of the body, in front of its root element
-
-// impossible reports whether the body is none of them: what comes behind white space, the XML declaration and comments is not
-// <Error. It is called with more of the same body each time.
-func (h *hiddenError) impossible(body []byte) bool {
-	const root = "<Error"
-	for {
-		rest := body[h.skipped:]
-		var end string
-		switch {
-		case len(rest) > 0 && strings.IndexByte(" \t\r\n", rest[0]) >= 0:
-			h.skipped++
-			continue
-		case bytes.HasPrefix(rest, []byte("\xef\xbb\xbf")):
-			h.skipped += 3
-			continue
-		case bytes.HasPrefix(rest, []byte("<?")):
-			end = "?>"
-		case bytes.HasPrefix(rest, []byte("<!--")):
-			end = "-->"
-		default:
-			n := min(len(rest), len(root))
-			return string(rest[:n]) != root[:n]
-		}
-		i := bytes.Index(rest, []byte(end))
-		if i < 0 {
-			return false
-		}
-		h.skipped += i + len(end)
-	}
-}
-
-func hasQuery(u *url.URL, name string) bool {
-	return strings.Contains(u.RawQuery, name) && u.Query().Has(name)
 }

@@ -1,16 +1,14 @@
 package awsretry
 
 import (
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"reflect"
-	"strconv"
-	"strings"
 	"time"
 
+	"example.com/awsretry/internal/awsproto"
 	"example.com/awsretry/internal/neterr"
 	"example.com/awsretry/internal/respbody"
 )
@@ -80,7 +78,7 @@ func (c *call) prepare(a *attempt) error {
 	if a.out.Body != nil && a.out.Body != http.NoBody {
 		a.held = a.out.Body
 	}
-	if c.headers && !c.outerRetries() && (c.hook != nil || !signed(c.req)) {
+	if c.headers && !c.outerRetries() && (c.hook != nil || !awsproto.SignsRetryHeaders(c.req)) {
 		c.setHeaders(a.out, number)
 	}
 	if c.hook != nil {
@@ -130,7 +128,7 @@ func (c *call) canceled(why error) error {
 	return c.error(StopCanceled, interruption(c.ctx, why, c.last.error()))
 }
 
-// setHeaders sets those of the AWS SDKs and Tools Reference Guide's retry headers.
+// setHeaders sets the AWS SDKs' retry headers of an attempt.
 func (c *call) setHeaders(out *http.Request, number int) {
 	header := out.Header
 	if c.hook == nil { // it is the caller's
@@ -140,43 +138,10 @@ func (c *call) setHeaders(out *http.Request, number int) {
 		header = make(http.Header)
 	}
 	if c.id == "" {
-		c.id = invocationID()
+		c.id = awsproto.NewInvocationID()
 	}
-	if len(header["Amz-Sdk-Invocation-Id"]) == 0 {
-		header["Amz-Sdk-Invocation-Id"] = []string{c.id}
-	}
-	header["Amz-Sdk-Request"] = []string{"attempt=" + strconv.Itoa(number) + "; max=" + strconv.Itoa(c.maxAttempts())}
+	awsproto.SetRetryHeaders(header, c.id, number, c.maxAttempts())
 	out.Header = header
-}
-
-// signed reports whether an AWS signature covers the headers of setHeaders, so
-// that a change would break it.
-func signed(req *http.Request) bool {
-	return strings.Contains(strings.ToLower(req.Header.Get("Authorization")), "amz-sdk-") ||
-		req.URL != nil && strings.Contains(strings.ToLower(req.URL.Query().Get("X-Amz-SignedHeaders")), "amz-sdk-")
-}
-
-// invocationID is a random UUID (RFC 9562, version 4).
-func invocationID() string {
-	var u [16]byte
-	rand.Read(u[:])
-	u[6] = u[6]&0x0f | 0x40
-	u[8] = u[8]&0x3f | 0x80
-	return fmt.Sprintf("%x-%x-%x-%x-%x", u[:4], u[4:6], u[6:8], u[8:10], u[10:])
-}
-
-// outerLoop reports whether the request is an attempt of an AWS SDK that retries
-// it itself.
-func outerLoop(req *http.Request) bool {
-	for _, value := range req.Header["Amz-Sdk-Request"] {
-		for field := range strings.SplitSeq(value, ";") {
-			name, count, _ := strings.Cut(strings.TrimSpace(field), "=")
-			if limit, err := strconv.Atoi(strings.TrimSpace(count)); err == nil && name == "max" && limit > 1 {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // send makes the attempt.

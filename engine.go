@@ -58,7 +58,10 @@ func defaultAttempts(m Mode) int {
 	return standardAttempts
 }
 
-const defaultMaxBodyBuffer = 1 << 20
+const (
+	defaultMaxBodyBuffer = 1 << 20
+	defaultMaxRetryAfter = time.Minute
+)
 
 // The costs of a retry: the AWS SDK for Kotlin, "Retries", and the 2026 revision.
 var (

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"example.com/awsretry/internal/awsproto"
 	"example.com/awsretry/internal/respbody"
 )
 
@@ -80,14 +81,14 @@ func (c *call) mayRetry(number int) bool {
 
 func (c *call) switchedOff() bool { return c.options != nil && c.options.noRetry }
 
-func (c *call) outerRetries() bool { return !c.nested && outerLoop(c.req) }
+func (c *call) outerRetries() bool { return !c.nested && awsproto.OuterLoop(c.req) }
 
 // maxAttempts is how often the request may be sent.
 func (c *call) maxAttempts() int {
 	switch {
 	case c.options != nil && c.options.maxAttempts > 0:
 		return c.options.maxAttempts
-	case c.dynamoDB != nil && dynamoDB(c.req):
+	case c.dynamoDB != nil && awsproto.DynamoDB(c.req):
 		return c.dynamoDB.attempts
 	}
 	return c.attempts
@@ -130,7 +131,7 @@ func (c *call) longPolls() bool {
 	case c.longPoll != nil:
 		return c.longPoll(c.req)
 	case c.revision == Revision2026:
-		return awsLongPoll(c.req)
+		return awsproto.LongPolls(c.req)
 	}
 	return false
 }
@@ -150,10 +151,9 @@ func (c *call) askedPause(a *attempt) time.Duration {
 		asked, ok = c.retryAfter(a.Response, body)
 	}
 	if !ok {
-		if len(a.Response.Header["Retry-After"]) == 0 {
+		if asked, ok = awsproto.RetryAfter(a.Response.Header, time.Now()); !ok {
 			return 0
 		}
-		asked = retryAfter(a.Response.Header, time.Now())
 	}
 	asked = max(asked, 0)
 	if c.shareRetryAfter && 0 < asked && asked <= c.maxRetryAfter {
@@ -167,7 +167,7 @@ func (c *call) askedPause(a *attempt) time.Duration {
 func (c *call) delay(a *attempt, asked time.Duration) time.Duration {
 	d := c.nextPause(a)
 	if a.Response != nil && c.revision == Revision2026 {
-		d = amzRetryAfter(a.Response.Header, d)
+		d = awsproto.AmzRetryAfter(a.Response.Header, d)
 	}
 	if asked > 0 {
 		asked = addSaturating(asked, between0And(c.spreadOf(asked)))
@@ -182,7 +182,7 @@ func (c *call) delay(a *attempt, asked time.Duration) time.Duration {
 func (c *call) nextPause(a *attempt) time.Duration {
 	backoff, revision := c.backoff, Exponential{}
 	switch {
-	case c.dynamoDB != nil && dynamoDB(c.req):
+	case c.dynamoDB != nil && awsproto.DynamoDB(c.req):
 		backoff, revision = c.dynamoDB.backoff, backoffDynamoDB2026
 	case c.revision == Revision2026:
 		revision = backoff2026

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"example.com/awsretry/internal/awsproto"
 	"example.com/awsretry/internal/replay"
 )
 
@@ -176,7 +177,7 @@ func (t *Transport) sendPlain(req *http.Request) plainResult {
 
 // succeeded reports whether there is nothing to retry and nothing to look into.
 func (p *plainResult) succeeded(req *http.Request) bool {
-	return p.resp != nil && p.err == nil && p.resp.StatusCode < 400 && p.resp.Body != nil && !mayHideError(p.resp, req)
+	return p.resp != nil && p.err == nil && p.resp.StatusCode < 400 && p.resp.Body != nil && !awsproto.MayHideError(p.resp, req)
 }
 
 // reward puts back the tokens that a success earns.

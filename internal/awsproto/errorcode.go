@@ -1,4 +1,7 @@
-package awsretry
+// Package awsproto reads and writes what the AWS protocols say about retries:
+// error codes in headers and bodies, retry headers, and the operations that have
+// rules of their own.
+package awsproto
 
 import (
 	"bytes"
@@ -16,41 +19,40 @@ import (
 )
 
 const (
-	// maxErrorBody is how many bytes of a body are held at most to find an error code in it.
-	maxErrorBody = 64 << 10
+	// MaxErrorBody is how many bytes of a body are searched for an error code.
+	MaxErrorBody = 64 << 10
 
-	// maxCodeLen is the length in bytes of the longest value that is taken for an error code;
-	// the codes of AWS stay well under a hundred.
+	// maxCodeLen is the length in bytes of the longest error code. Those of AWS
+	// stay well under a hundred.
 	maxCodeLen = 256
 )
 
-// The names are canonical, so that looking them up in a header allocates nothing.
+// The names are canonical, so that a lookup in a header allocates nothing.
 const (
 	queryErrorHeader = "X-Amzn-Query-Error"
 	errorTypeHeader  = "X-Amzn-Errortype"
 	protocolHeader   = "Smithy-Protocol"
 )
 
-// headerCode is the AWS error code in the headers of an answer, "" where there is none.
-// X-Amzn-Query-Error, which reads CODE;TYPE, is what a service that once spoke the query protocol
-// sends for clients that know its old codes; it goes before X-Amzn-ErrorType.
-// Of a repeated header the first value that can be a code counts.
-func headerCode(h http.Header) string {
-	for _, v := range h[queryErrorHeader] {
-		if code := headerValueCode(v); code != "" {
-			return code
-		}
-	}
-	for _, v := range h[errorTypeHeader] {
-		if code := headerValueCode(v); code != "" {
-			return code
+// HeaderCode returns the AWS error code in the headers of a response, "" if there
+// is none. X-Amzn-Query-Error, which reads CODE;TYPE, takes precedence over
+// X-Amzn-ErrorType: a service that once used the query protocol sends it for
+// clients that know its old codes. Of a repeated header the first value that can
+// be a code counts.
+func HeaderCode(h http.Header) string {
+	for _, name := range [...]string{queryErrorHeader, errorTypeHeader} {
+		for _, v := range h[name] {
+			if code := headerValueCode(v); code != "" {
+				return code
+			}
 		}
 	}
 	return ""
 }
 
-// headerValueCode is the code in one header line, in front of a URL, of the ;TYPE of X-Amzn-Query-Error, and of what a proxy
-// joined to it with a comma.
+// headerValueCode returns the code in one header value. A URL, the ;TYPE of
+// X-Amzn-Query-Error, or a second value that a proxy joined with a comma may
+// follow it.
 func headerValueCode(v string) string {
 	if i := strings.IndexAny(v, ":,;"); i >= 0 {
 		v = v[:i]
@@ -58,10 +60,10 @@ func headerValueCode(v string) string {
 	return shapeCode(v)
 }
 
-// mayHoldCode says whether a body with these headers is worth reading for a code. Streams are not,
-// since reading one for a code could wait for as long as the stream is open, nor is what a parser here
-// could not read anyway: media files and compressed bodies.
-func mayHoldCode(h http.Header) bool {
+// MayHoldCode reports whether a body with these headers is worth reading for a
+// code. A stream is not: reading it could take as long as the stream is open. A
+// media file or a compressed body is not either: BodyCode cannot parse it.
+func MayHoldCode(h http.Header) bool {
 	for _, v := range h["Content-Encoding"] {
 		for coding := range strings.SplitSeq(v, ",") {
 			coding = strings.TrimSpace(coding)
@@ -81,30 +83,31 @@ func mayHoldCode(h http.Header) bool {
 	}
 }
 
-// mediaType is the Content-Type without its parameters, in small letters.
+// mediaType returns the Content-Type without its parameters, in lower case.
 func mediaType(h http.Header) string {
 	t, _, _ := strings.Cut(h.Get("Content-Type"), ";")
 	return strings.ToLower(strings.TrimSpace(t))
 }
 
-// bodyCode is the AWS error code in what is held of an answer's body, "" where there is none.
-// The body may be cut off or broken behind the code. CBOR is known by the headers; JSON and XML are told
-// apart by the first byte, because services and the proxies before them mislabel their errors.
-// The result shares no memory with held.
-func bodyCode(h http.Header, held []byte) string {
-	if isCBOR(h) && len(held) > 0 && held[0]>>5 == cborMap {
-		return strings.Clone(cborCode(held))
+// BodyCode returns the AWS error code at the beginning of a response body, ""
+// if there is none. The body may be cut off or broken after the code. CBOR is
+// recognized by the headers. JSON and XML are recognized by their first byte,
+// because services, and proxies between, mislabel their errors. The result
+// shares no memory with body.
+func BodyCode(h http.Header, body []byte) string {
+	if isCBOR(h) && len(body) > 0 && body[0]>>5 == cborMap {
+		return strings.Clone(cborCode(body))
 	}
-	held = bytes.TrimPrefix(held, []byte("\ufeff"))
-	held = bytes.TrimLeft(held, " \t\r\n")
+	body = bytes.TrimPrefix(body, []byte("\ufeff"))
+	body = bytes.TrimLeft(body, " \t\r\n")
 	switch {
-	case len(held) == 0:
+	case len(body) == 0:
 		return ""
-	case held[0] == '{':
-		// A token of JSON may be as long as the body, and the code a short piece of it.
-		return strings.Clone(cmp.Or(jsonCodes(held)))
-	case held[0] == '<':
-		return xmlCode(held)
+	case body[0] == '{':
+		// A JSON token may be as long as the body and hold a short code.
+		return strings.Clone(cmp.Or(jsonCodes(body)))
+	case body[0] == '<':
+		return xmlCode(body)
 	}
 	return ""
 }
@@ -113,9 +116,10 @@ func isCBOR(h http.Header) bool {
 	return strings.EqualFold(strings.TrimSpace(h.Get(protocolHeader)), "rpc-v2-cbor") || mediaType(h) == "application/cbor"
 }
 
-// jsonCodes are the codes in the members __type and code of a JSON object, whatever their letter case.
-// It stops at the first __type, which goes before code wherever the two stand.
-// It reads token by token, so that a body that ends in the middle still gives what stood whole before.
+// jsonCodes returns the codes in the members __type and code of a JSON object,
+// in any letter case. It stops at the first __type, which takes precedence over
+// a code before or after it. It reads token by token, so that a body that is cut
+// off still yields what was complete before the cut.
 func jsonCodes(body []byte) (typ, code string) {
 	if typ = leadingType(body); typ != "" {
 		return typ, ""
@@ -153,8 +157,9 @@ func jsonCodes(body []byte) (typ, code string) {
 	}
 }
 
-// leadingType is the code of a body that begins as most of the AWS JSON protocols' do, "" where it has to be parsed. It
-// spares them the decoder, which takes longer than all the rest of a retry.
+// leadingType returns the code of a body that starts with __type, as most of
+// the AWS JSON protocols' do, and "" for any other. It avoids the decoder, which
+// takes longer than all the rest of a retry.
 func leadingType(body []byte) string {
 	rest, ok := bytes.CutPrefix(body, []byte(`{"__type":"`))
 	if !ok {
@@ -171,8 +176,8 @@ func leadingType(body []byte) string {
 	return ""
 }
 
-// skipNested reads to the end of the object or array whose opening token was just read.
-// It counts instead of recursing: the depth is the sender's to choose.
+// skipNested reads to the end of the object or array whose opening token was
+// just read. It counts instead of recursing, since the sender chooses the depth.
 func skipNested(dec *json.Decoder) bool {
 	for depth := 1; depth > 0; {
 		t, err := dec.Token()
@@ -189,8 +194,8 @@ func skipNested(dec *json.Decoder) bool {
 	return true
 }
 
-// codePaths are the places of an error code in the XML protocols: query, S3, EC2 and SimpleDB,
-// SOAP 1.1 and SOAP 1.2.
+// codePaths are where the XML protocols put the error code: the query protocol,
+// S3, EC2 and SimpleDB, SOAP 1.1, SOAP 1.2.
 var codePaths = [...][]string{
 	{"ErrorResponse", "Error", "Code"},
 	{"Error", "Code"},
@@ -201,16 +206,17 @@ var codePaths = [...][]string{
 
 const maxCodePath = 5
 
-// xmlCode is the text of the first element on one of codePaths, in any namespace.
-// The decoder reads no entity definitions, so none can expand: a reference to one ends the reading.
+// xmlCode returns the text of the first element at one of codePaths, in any
+// namespace. The decoder reads no entity definitions, so none can expand: a
+// reference to one ends the reading.
 func xmlCode(body []byte) string {
 	dec := xml.NewDecoder(bytes.NewReader(body))
 	dec.CharsetReader = func(_ string, in io.Reader) (io.Reader, error) { return asciiReader{in}, nil }
 	var (
-		path  = make([]string, 0, maxCodePath) // names of the open elements, the outermost maxCodePath of them
+		path  = make([]string, 0, maxCodePath) // the outermost open elements
 		depth int
-		text  []byte // of the code element that is open
-		open  bool   // the innermost element is a code element
+		text  []byte // of the open code element
+		open  bool   // the innermost open element is a code element
 	)
 	for {
 		token, err := dec.Token()
@@ -220,7 +226,7 @@ func xmlCode(body []byte) string {
 		switch t := token.(type) {
 		case xml.StartElement:
 			if depth == 0 && !slices.ContainsFunc(codePaths[:], func(p []string) bool { return p[0] == t.Name.Local }) {
-				return "" // a web page, most often
+				return "" // usually a web page
 			}
 			depth++
 			if depth <= maxCodePath {
@@ -242,7 +248,7 @@ func xmlCode(body []byte) string {
 					return strings.Clone(code)
 				}
 			}
-			open = false // an element that holds elements is not a code
+			open = false // a code element has no children
 			if depth <= maxCodePath {
 				path = path[:depth-1]
 			}
@@ -257,8 +263,9 @@ func isCodePath(path []string) bool {
 	return slices.ContainsFunc(codePaths[:], func(p []string) bool { return slices.Equal(p, path) })
 }
 
-// asciiReader lets a document in another charset than UTF-8 through the XML decoder, which refuses bytes
-// that are not UTF-8. Codes are ASCII; every other byte becomes DEL, which no code may hold.
+// An asciiReader makes a document in any charset acceptable to the XML decoder,
+// which refuses bytes that are not UTF-8. It replaces every byte that is not
+// ASCII by DEL, which no code contains.
 type asciiReader struct{ io.Reader }
 
 func (r asciiReader) Read(p []byte) (int, error) {
@@ -271,12 +278,13 @@ func (r asciiReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// cborMode bounds what one item may make the decoder do. Errors of AWS nest a few levels.
+// cborMode limits the work that one item can cause. AWS errors nest a few
+// levels.
 var cborMode = func() cbor.DecMode {
 	mode, err := cbor.DecOptions{
 		MaxNestedLevels:  32,
-		MaxArrayElements: maxErrorBody,
-		MaxMapPairs:      maxErrorBody,
+		MaxArrayElements: MaxErrorBody,
+		MaxMapPairs:      MaxErrorBody,
 	}.DecMode()
 	if err != nil {
 		panic(err)
@@ -284,8 +292,9 @@ var cborMode = func() cbor.DecMode {
 	return mode
 }()
 
-// cborCode is the code in the member __type of a CBOR map; of several the first that can be a code counts.
-// The map is taken apart pair by pair, since the decoder refuses a map that is cut off as a whole.
+// cborCode returns the code in the member __type of a CBOR map, the first that
+// can be a code if there are several. It decodes pair by pair, since the decoder
+// refuses a whole map that is cut off.
 func cborCode(body []byte) string {
 	pairs, rest, ok := cborMapHead(body)
 	if !ok {
@@ -309,7 +318,7 @@ func cborCode(body []byte) string {
 	return ""
 }
 
-// cborString is the text of an item, "" for an item of another type.
+// cborString returns the text of a text item, "" for any other item.
 func cborString(item cbor.RawMessage) string {
 	var s string
 	if err := cborMode.Unmarshal(item, &s); err != nil {
@@ -321,8 +330,9 @@ func cborString(item cbor.RawMessage) string {
 // cborMap is the major type of a map (RFC 8949, section 3.1).
 const cborMap = 5
 
-// cborMapHead reads the head of a map: the number of pairs, and what follows the head. A map of indefinite length
-// gets the largest number: the break that ends it is no item, so the pairs end there anyway.
+// cborMapHead reads the head of a map. It returns the number of pairs, and what
+// follows the head. For a map of indefinite length the number is the largest
+// possible: decoding the break at its end fails, which ends the pairs.
 func cborMapHead(body []byte) (pairs uint64, rest []byte, ok bool) {
 	info, rest := body[0]&0x1f, body[1:]
 	switch {
@@ -342,18 +352,21 @@ func cborMapHead(body []byte) (pairs uint64, rest []byte, ok bool) {
 	return binary.BigEndian.Uint64(count[:]), rest[size:], true
 }
 
-// beforeColon cuts the documentation address off that some services put behind the code.
+// beforeColon cuts off the documentation URL that some services append to the
+// code.
 func beforeColon(s string) string {
 	s, _, _ = strings.Cut(s, ":")
 	return s
 }
 
-// shapeCode is the code in the name of a shape, which may have its namespace before a #.
+// shapeCode returns the code in the name of a shape, which may start with a
+// namespace and a #.
 func shapeCode(s string) string {
 	return plainCode(s[strings.LastIndexByte(s, '#')+1:])
 }
 
-// plainCode is s without the white space around it, or "" where that cannot be a code.
+// plainCode returns s without surrounding white space, "" if that cannot be a
+// code.
 func plainCode(s string) string {
 	s = strings.TrimSpace(s)
 	if len(s) > maxCodeLen {

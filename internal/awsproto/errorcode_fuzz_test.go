@@ -1,4 +1,4 @@
-package awsretry
+package awsproto
 
 import (
 	"bytes"
@@ -18,7 +18,7 @@ func TestBodyCodeCut(t *testing.T) {
 			found := false
 			for n := range len(body) + 1 {
 				checkCut(t, tt.header, body, n)
-				got := bodyCode(tt.header, body[:n])
+				got := BodyCode(tt.header, body[:n])
 				if found && got == "" {
 					t.Errorf("cut at %d: the code that a shorter piece gave is lost", n)
 				}
@@ -32,7 +32,7 @@ func TestBodyCodeCut(t *testing.T) {
 // object is the one that may be overruled, by a member __type behind the cut; so each of the two is compared for itself.
 func checkCut(t *testing.T, h http.Header, body []byte, n int) {
 	t.Helper()
-	cut, whole := bodyCode(h, body[:n]), bodyCode(h, body)
+	cut, whole := BodyCode(h, body[:n]), BodyCode(h, body)
 	if cut == "" || cut == whole {
 		return
 	}
@@ -67,13 +67,13 @@ func TestBodyCodeLength(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := bodyCode(tt.header, tt.body(longest)); got != longest {
+			if got := BodyCode(tt.header, tt.body(longest)); got != longest {
 				t.Errorf("256 bytes: got %q", got)
 			}
-			if got := bodyCode(tt.header, tt.body(tooLong)); got != "" {
+			if got := BodyCode(tt.header, tt.body(tooLong)); got != "" {
 				t.Errorf("257 bytes: got %q, want none", got)
 			}
-			if got := bodyCode(tt.header, tt.body("")); got != "" {
+			if got := BodyCode(tt.header, tt.body("")); got != "" {
 				t.Errorf("0 bytes: got %q, want none", got)
 			}
 		})
@@ -84,9 +84,9 @@ func TestBodyCodeLength(t *testing.T) {
 // quadratic work would take.
 func TestBodyCodeHostile(t *testing.T) {
 	fill := func(head, unit, tail string) []byte {
-		return []byte(head + strings.Repeat(unit, (maxErrorBody-len(head)-len(tail))/len(unit)) + tail)
+		return []byte(head + strings.Repeat(unit, (MaxErrorBody-len(head)-len(tail))/len(unit)) + tail)
 	}
-	const n = maxErrorBody / 16
+	const n = MaxErrorBody / 16
 	tests := []struct {
 		name   string
 		header http.Header
@@ -123,12 +123,12 @@ func TestBodyCodeHostile(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if len(tt.body) > maxErrorBody {
+			if len(tt.body) > MaxErrorBody {
 				t.Fatalf("the body has %d bytes", len(tt.body))
 			}
 			start := time.Now()
-			if got := bodyCode(tt.header, tt.body); got != tt.want {
-				t.Errorf("bodyCode = %q, want %q", got, tt.want)
+			if got := BodyCode(tt.header, tt.body); got != tt.want {
+				t.Errorf("BodyCode = %q, want %q", got, tt.want)
 			}
 			if d := time.Since(start); d > 5*time.Second {
 				t.Errorf("took %v", d)
@@ -139,7 +139,7 @@ func TestBodyCodeHostile(t *testing.T) {
 
 // A code that is kept, in a record of the attempt, say, keeps no body in memory.
 func TestBodyCodePinsNothing(t *testing.T) {
-	long := strings.Repeat(" ", maxErrorBody-512)
+	long := strings.Repeat(" ", MaxErrorBody-512)
 	item := []byte("Foo:" + long)
 	tests := []struct {
 		name   string
@@ -162,15 +162,15 @@ func TestBodyCodePinsNothing(t *testing.T) {
 			kept := make([]string, 32)
 			before := inUse()
 			for i := range kept {
-				kept[i] = bodyCode(tt.header, tt.body)
+				kept[i] = BodyCode(tt.header, tt.body)
 			}
 			grown := inUse() - before
 			for _, code := range kept {
 				if code != "Foo" {
-					t.Fatalf("bodyCode = %q, want Foo", code)
+					t.Fatalf("BodyCode = %q, want Foo", code)
 				}
 			}
-			if limit := int64(len(kept) * maxErrorBody / 4); grown > limit {
+			if limit := int64(len(kept) * MaxErrorBody / 4); grown > limit {
 				t.Errorf("%d codes keep %d bytes in memory, want at most %d", len(kept), grown, limit)
 			}
 			runtime.KeepAlive(kept)
@@ -193,13 +193,13 @@ func FuzzErrorCode(f *testing.F) {
 				t.Errorf("%s: code %q", where, code)
 			}
 		}
-		check("headers", headerCode(http.Header{errorTypeHeader: {errorType}, queryErrorHeader: {queryError}}), ":#,;\n")
+		check("headers", HeaderCode(http.Header{errorTypeHeader: {errorType}, queryErrorHeader: {queryError}}), ":#,;\n")
 
-		if len(body) > maxErrorBody {
-			body = body[:maxErrorBody]
+		if len(body) > MaxErrorBody {
+			body = body[:MaxErrorBody]
 		}
 		h := http.Header{"Content-Type": {errorType}}
-		mayHoldCode(h)
+		MayHoldCode(h)
 		if asCBOR {
 			h = cborHeader
 		}
@@ -207,7 +207,7 @@ func FuzzErrorCode(f *testing.F) {
 		if bytes.Contains(body, []byte("<")) {
 			forbidden = "" // the code of S3 or of the query protocol is taken as it stands
 		}
-		check("body", bodyCode(h, body), forbidden)
+		check("body", BodyCode(h, body), forbidden)
 		checkCut(t, h, body, int(n%uint(len(body)+1)))
 	})
 }

@@ -1,4 +1,4 @@
-package awsretry
+package awsproto
 
 import (
 	"encoding/hex"
@@ -132,8 +132,8 @@ func TestBodyCode(t *testing.T) {
 	for _, tt := range errorBodies {
 		inTable = append(inTable, tt.file)
 		t.Run(tt.file, func(t *testing.T) {
-			if got := bodyCode(tt.header, readErrorBody(t, tt.file)); got != tt.want {
-				t.Errorf("bodyCode = %q, want %q", got, tt.want)
+			if got := BodyCode(tt.header, readErrorBody(t, tt.file)); got != tt.want {
+				t.Errorf("BodyCode = %q, want %q", got, tt.want)
 			}
 		})
 	}
@@ -168,8 +168,8 @@ func TestBodyCodeLabel(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := bodyCode(tt.header, readErrorBody(t, tt.file)); got != tt.want {
-				t.Errorf("bodyCode = %q, want %q", got, tt.want)
+			if got := BodyCode(tt.header, readErrorBody(t, tt.file)); got != tt.want {
+				t.Errorf("BodyCode = %q, want %q", got, tt.want)
 			}
 		})
 	}
@@ -217,13 +217,13 @@ func TestHeaderCode(t *testing.T) {
 			for _, kv := range tt.header {
 				h.Add(kv[0], kv[1])
 			}
-			if got := headerCode(h); got != tt.want {
-				t.Errorf("headerCode = %q, want %q", got, tt.want)
+			if got := HeaderCode(h); got != tt.want {
+				t.Errorf("HeaderCode = %q, want %q", got, tt.want)
 			}
 		})
 	}
-	if got := headerCode(nil); got != "" {
-		t.Errorf("headerCode(nil) = %q", got)
+	if got := HeaderCode(nil); got != "" {
+		t.Errorf("HeaderCode(nil) = %q", got)
 	}
 }
 
@@ -237,7 +237,7 @@ func TestHeaderCodeAllocs(t *testing.T) {
 		{"query", http.Header{queryErrorHeader: {"RequestThrottled;Sender"}}},
 	}
 	for _, tt := range tests {
-		if n := testing.AllocsPerRun(100, func() { headerCode(tt.header) }); n != 0 {
+		if n := testing.AllocsPerRun(100, func() { HeaderCode(tt.header) }); n != 0 {
 			t.Errorf("%s: %v allocations, want 0", tt.name, n)
 		}
 	}
@@ -280,15 +280,15 @@ func TestMayHoldCode(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name+"="+tt.value, func(t *testing.T) {
-			if got := mayHoldCode(http.Header{tt.name: {tt.value}}); got != tt.want {
-				t.Errorf("mayHoldCode = %v, want %v", got, tt.want)
+			if got := MayHoldCode(http.Header{tt.name: {tt.value}}); got != tt.want {
+				t.Errorf("MayHoldCode = %v, want %v", got, tt.want)
 			}
 		})
 	}
-	if !mayHoldCode(nil) {
+	if !MayHoldCode(nil) {
 		t.Error("no headers at all: want true")
 	}
-	if mayHoldCode(http.Header{"Content-Encoding": {"identity", "gzip"}}) {
+	if MayHoldCode(http.Header{"Content-Encoding": {"identity", "gzip"}}) {
 		t.Error("a second Content-Encoding: want false")
 	}
 }
@@ -310,7 +310,7 @@ func BenchmarkBodyCode(b *testing.B) {
 			b.ReportAllocs()
 			b.SetBytes(int64(len(body)))
 			for b.Loop() {
-				bodyCode(bb.header, body)
+				BodyCode(bb.header, body)
 			}
 		})
 	}
@@ -320,6 +320,6 @@ func BenchmarkHeaderCode(b *testing.B) {
 	h := http.Header{"Content-Type": {"application/json"}, errorTypeHeader: {"ns#ThrottlingException:http://x"}}
 	b.ReportAllocs()
 	for b.Loop() {
-		headerCode(h)
+		HeaderCode(h)
 	}
 }

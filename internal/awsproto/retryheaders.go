@@ -1,0 +1,114 @@
+package awsproto
+
+import (
+	"crypto/rand"
+	"fmt"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// RetryAfter returns the delay that the Retry-After header (RFC 9110, section
+// 10.2.3) asks for, and whether there is such a header. The delay is 0 where the
+// value cannot be read or is in the past, and the longest of several values. A
+// fraction of a second, which the RFC does not define, is rounded up. A number
+// that is too large is the longest Duration.
+func RetryAfter(h http.Header, now time.Time) (delay time.Duration, ok bool) {
+	values := h["Retry-After"]
+	for _, value := range values {
+		delay = max(delay, retryAfterValue(strings.TrimSpace(value), now))
+	}
+	return delay, len(values) > 0
+}
+
+func retryAfterValue(value string, now time.Time) time.Duration {
+	whole, fraction, fractional := strings.Cut(value, ".")
+	if digits(whole) && (!fractional || digits(fraction)) {
+		seconds, err := strconv.ParseInt(whole, 10, 64)
+		if err != nil || seconds >= math.MaxInt64/int64(time.Second) {
+			return math.MaxInt64
+		}
+		if strings.Trim(fraction, "0") != "" {
+			seconds++
+		}
+		return time.Duration(seconds) * time.Second
+	}
+	at, err := http.ParseTime(value)
+	if err != nil {
+		return 0
+	}
+	return max(at.Sub(now), 0)
+}
+
+// amzRetryAfterSpan is how much x-amz-retry-after may add to a delay in the 2026
+// revision of the AWS SDKs' retry behavior.
+const amzRetryAfterSpan = 5 * time.Second
+
+// AmzRetryAfter returns the delay before a retry after a response with these
+// headers, where delay is the backoff's. The x-amz-retry-after header of the
+// 2026 revision, in whole milliseconds, may lengthen it by up to five seconds. A
+// value that cannot be read is ignored.
+func AmzRetryAfter(h http.Header, delay time.Duration) time.Duration {
+	value := strings.TrimSpace(h.Get("X-Amz-Retry-After"))
+	if !digits(value) {
+		return delay
+	}
+	asked := time.Duration(math.MaxInt64)
+	if ms, err := strconv.ParseInt(value, 10, 64); err == nil && ms <= math.MaxInt64/int64(time.Millisecond) {
+		asked = time.Duration(ms) * time.Millisecond
+	}
+	if asked <= delay {
+		return delay
+	}
+	return delay + min(asked-delay, amzRetryAfterSpan)
+}
+
+func digits(s string) bool {
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// SetRetryHeaders sets the retry headers of the AWS SDKs and Tools Reference
+// Guide. It keeps an invocation ID that is already there.
+func SetRetryHeaders(h http.Header, invocationID string, attempt, maxAttempts int) {
+	if len(h["Amz-Sdk-Invocation-Id"]) == 0 {
+		h["Amz-Sdk-Invocation-Id"] = []string{invocationID}
+	}
+	h["Amz-Sdk-Request"] = []string{"attempt=" + strconv.Itoa(attempt) + "; max=" + strconv.Itoa(maxAttempts)}
+}
+
+// SignsRetryHeaders reports whether an AWS signature of the request covers the
+// headers of SetRetryHeaders, so that a change would break it.
+func SignsRetryHeaders(req *http.Request) bool {
+	return strings.Contains(strings.ToLower(req.Header.Get("Authorization")), "amz-sdk-") ||
+		req.URL != nil && strings.Contains(strings.ToLower(req.URL.Query().Get("X-Amz-SignedHeaders")), "amz-sdk-")
+}
+
+// NewInvocationID returns a random UUID (RFC 9562, version 4).
+func NewInvocationID() string {
+	var u [16]byte
+	rand.Read(u[:])
+	u[6] = u[6]&0x0f | 0x40
+	u[8] = u[8]&0x3f | 0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", u[:4], u[4:6], u[6:8], u[8:10], u[10:])
+}
+
+// OuterLoop reports whether the request is an attempt of an AWS SDK that retries
+// it itself, as its amz-sdk-request header says.
+func OuterLoop(req *http.Request) bool {
+	for _, value := range req.Header["Amz-Sdk-Request"] {
+		for field := range strings.SplitSeq(value, ";") {
+			name, count, _ := strings.Cut(strings.TrimSpace(field), "=")
+			if limit, err := strconv.Atoi(strings.TrimSpace(count)); err == nil && name == "max" && limit > 1 {
+				return true
+			}
+		}
+	}
+	return false
+}
