@@ -1,6 +1,7 @@
 package awsretry
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -13,56 +14,103 @@ import (
 	"example.com/awsretry/internal/respbody"
 )
 
-// An attempt is one sending of the request, from its preparation to the
-// decision on its outcome. Each has a value of its own.
+// An attempt is one sending of the request, from the wait for its turn to the
+// decision about the next one. Each has a value of its own.
 type attempt struct {
 	Attempt // the record
+	permit
+	before past
 
-	out     *http.Request     // what is sent
-	marked  *recordContext    // of out, where it has one
-	timeout *attemptContext   // of out, nil without a time-out
-	held    io.ReadCloser     // the body of out, until it is sent
-	via     http.RoundTripper // what sent out
-	ahead   *respbody.Ahead   // of the response, where some of it was read ahead
-	fault   error             // why the outcome cannot be judged
+	out     *http.Request          // what is sent
+	marked  *recordContext         // of out, where it has one
+	timeout *respbody.TimedContext // of out, nil without a time-out
+	held    io.ReadCloser          // the body of out, until it is sent
+	via     http.RoundTripper      // what sent out
 
-	unpaid    int  // tokens that the next attempt still has to wait for
-	abandoned bool // the caller's context ended it
-	told      bool // its observers were called
-	detoured  bool // its connection is not used again
-	closed    bool // its response is closed
-	returned  bool // its response is the caller's
+	sent      bool
+	ahead     *respbody.Ahead // of the response, where some of it was read ahead
+	fault     error           // why the outcome cannot be classified
+	canceled  bool            // the caller's context ended it
+	abandoned bool            // later requests do not use its connection
+	asked     time.Duration   // the delay that its response asks for
+	reported  bool            // to the observers
+	closed    bool            // its response is closed
+
+	unpaid int    // tokens that the next attempt still has to wait for
+	next   permit // of the next attempt
 }
 
-func (c *call) newAttempt() *attempt {
-	c.attempt = attempt{}
-	return &c.attempt
+// firstAttempt returns the first attempt, which may have been sent already.
+func firstAttempt(p permit, sent *plainResult) attempt {
+	a := attempt{permit: p}
+	a.Number = 1
+	if sent.sent() {
+		a.sent, a.via, a.Response, a.Err = true, sent.via, sent.resp, sent.err
+	}
+	return a
+}
+
+// successor returns the attempt that follows a.
+func (a *attempt) successor() attempt {
+	b := attempt{permit: a.next}
+	b.Number = a.Number + 1
+	b.before = past{attempts: a.Number, delay: a.Delay, failure: a.failure()}
+	return b
+}
+
+// end runs on every way out, also when a hook or Base panics.
+func (a *attempt) end(c *call) {
+	a.permit.putBack(c.partition)
+	a.next.putBack(c.partition)
+	if a.held != nil {
+		a.held.Close()
+	}
+	if a.Response != nil && !a.closed && !c.responded {
+		respbody.Discard(a.Response, false, a.timeout.Ender())
+	}
+}
+
+// failure returns what an error says of a.
+func (a *attempt) failure() failure {
+	if a.Response != nil {
+		return failure{status: a.Response.StatusCode, code: a.Code}
+	}
+	return failure{err: a.Err}
+}
+
+// waitTurn waits until the attempt may be sent.
+func (a *attempt) waitTurn(c *call) error {
+	if err := c.admit(&a.permit, false); err != nil {
+		return c.refusal(StopRateLimit, err, a.before)
+	}
+	a.Waited = a.waited
+	return nil
 }
 
 // prepare makes the request that is sent. The first attempt sends the caller's
-// own where nothing has to differ in it.
-func (c *call) prepare(a *attempt) error {
-	number := c.number + 1
-	if number == 1 && c.first.engine != nil {
+// own if nothing in it has to differ.
+func (a *attempt) prepare(c *call) error {
+	if a.sent {
 		a.out = c.req
 		return nil
 	}
-	if why := c.ended(); why != nil { // the wait before may have been long
-		return c.canceled(why)
+	if why := c.caller.ended(); why != nil { // the wait may have been long
+		return c.cancellation(why, a.before)
 	}
-	inner := c.options != nil && c.options.attempt > 0 // this is part of an attempt of another Transport
-	if number == 1 && !c.ownRequest && !inner && !c.body.Copied() && c.attemptTimeout() == 0 {
+	timeout, timed := c.attemptTimeout()
+	nested := c.options != nil && c.options.attempt > 0 // in an attempt of another Transport
+	if a.Number == 1 && !c.ownRequest && !nested && !c.body.Copied() && !timed {
 		a.out = c.req
 		c.body.Take()
 		return nil
 	}
-	ctx := c.ctx
-	if number > 1 || inner {
-		a.marked = newRecordContext(ctx, c.req, c.options, number)
+	ctx := c.caller.Context
+	if a.Number > 1 || nested {
+		a.marked = newRecordContext(ctx, c.req, c.options, a.Number)
 		ctx = a.marked
 	}
-	if timeout := c.attemptTimeout(); timeout > 0 {
-		a.timeout = newAttemptContext(ctx, timeout)
+	if timed {
+		a.timeout = respbody.NewTimedContext(ctx, timeout)
 		ctx = a.timeout
 	}
 	if c.hook == nil {
@@ -79,18 +127,44 @@ func (c *call) prepare(a *attempt) error {
 		a.held = a.out.Body
 	}
 	if c.headers && !c.outerRetries() && (c.hook != nil || !awsproto.SignsRetryHeaders(c.req)) {
-		c.setHeaders(a.out, number)
+		a.setRetryHeaders(c)
 	}
 	if c.hook != nil {
-		return c.runHook(a, number)
+		return a.runHook(c)
 	}
 	return nil
 }
 
-// runHook calls Prepare.
-func (c *call) runHook(a *attempt, number int) error {
+// setRetryHeaders sets the retry headers of the AWS SDKs.
+func (a *attempt) setRetryHeaders(c *call) {
+	header := a.out.Header
+	if c.hook == nil { // it is the caller's
+		header = header.Clone()
+	}
+	if header == nil {
+		header = make(http.Header)
+	}
+	if c.invocation == "" {
+		c.invocation = awsproto.NewInvocationID()
+	}
+	awsproto.SetRetryHeaders(header, c.invocation, a.Number, c.maxAttempts())
+	a.out.Header = header
+}
+
+// runHook calls Prepare, with a request whose context Request.Cancel ends too.
+func (a *attempt) runHook(c *call) error {
+	ctx := a.out.Context()
+	if c.caller.cancel != nil {
+		during, end := context.WithCancel(ctx)
+		defer end()
+		defer context.AfterFunc(c.caller.waiting(), end)()
+		*a.out = *a.out.WithContext(during)
+	}
 	body, length := a.out.Body, a.out.ContentLength
-	err := c.hook(a.out, number)
+	err := c.hook(a.out, a.Number)
+	if c.caller.cancel != nil {
+		*a.out = *a.out.WithContext(ctx)
+	}
 	replaced := !same(a.out.Body, body)
 	if replaced && a.out.Body != nil {
 		a.out.Body.Close()
@@ -103,14 +177,11 @@ func (c *call) runHook(a *attempt, number int) error {
 		if own := (*Error)(nil); errors.As(err, &own) && own.Stop != "" && own.Err != nil {
 			stop, err = own.Stop, own.Err
 		}
-		err = fmt.Errorf("error from Prepare: %w", err)
-		if last := c.last.error(); last != nil {
-			err = fmt.Errorf("%w; before that: %w", err, last)
-		}
-		return c.error(stop, err)
+		err = a.before.failure.after(fmt.Errorf("error from Prepare: %w", err))
+		return &Error{Attempts: a.before.attempts, Stop: stop, Err: err}
 	}
-	if why := c.ended(); why != nil { // signing can take its time
-		return c.canceled(why)
+	if why := c.caller.ended(); why != nil { // signing can take its time
+		return c.cancellation(why, a.before)
 	}
 	return nil
 }
@@ -123,40 +194,17 @@ func same(a, b io.ReadCloser) bool {
 	return a == b
 }
 
-// canceled is the error of a call whose caller has no use for a response.
-func (c *call) canceled(why error) error {
-	return c.error(StopCanceled, interruption(c.ctx, why, c.last.error()))
-}
-
-// setHeaders sets the AWS SDKs' retry headers of an attempt.
-func (c *call) setHeaders(out *http.Request, number int) {
-	header := out.Header
-	if c.hook == nil { // it is the caller's
-		header = header.Clone()
-	}
-	if header == nil {
-		header = make(http.Header)
-	}
-	if c.id == "" {
-		c.id = awsproto.NewInvocationID()
-	}
-	awsproto.SetRetryHeaders(header, c.id, number, c.maxAttempts())
-	out.Header = header
-}
-
-// send makes the attempt.
-func (c *call) send(a *attempt) {
-	c.number++
-	a.Request, a.Number, a.Partition = c.req, c.number, c.partition.name
-	if c.observed {
+// send sends the request, unless that is done.
+func (a *attempt) send(c *call) {
+	a.Request, a.Partition = c.req, c.partition.name
+	if c.observers {
 		a.Start = time.Now()
 	}
-	a.held, c.next.token = nil, false
-	if c.number == 1 && c.first.engine != nil {
-		a.via, a.Response, a.Err = c.first.via, c.first.resp, c.first.err
-	} else {
-		a.via = c.route(a.out)
-		c.sendVia(a)
+	a.held, a.sendToken = nil, false
+	if !a.sent {
+		a.sent = true
+		a.via = a.route(c)
+		a.sendVia(c)
 	}
 	switch {
 	case a.Err != nil && a.Response != nil:
@@ -174,59 +222,59 @@ func (c *call) send(a *attempt) {
 	}
 }
 
-// route returns what sends out: Base, or a copy of it whose connections did not
-// fail.
-func (c *call) route(out *http.Request) http.RoundTripper {
+// route returns what sends the request: Base, or a copy of it whose connections
+// did not fail.
+func (a *attempt) route(c *call) http.RoundTripper {
 	switch {
-	case c.conns == nil || !neterr.Serves(out.URL):
+	case c.conns == nil || !neterr.Serves(a.out.URL):
 		return c.base
-	case c.newConn:
-		return c.conns.Single(out.URL)
+	case a.freshConn:
+		return c.conns.Single(a.out.URL)
 	}
-	return c.conns.For(out.URL)
+	return c.conns.For(a.out.URL)
 }
 
-func (c *call) sendVia(a *attempt) {
+func (a *attempt) sendVia(c *call) {
 	if a.timeout == nil {
 		a.Response, a.Err = a.via.RoundTrip(a.out)
 		return
 	}
-	a.timeout.start()
+	a.timeout.Start()
 	bound := false
 	defer func() {
 		if !bound {
-			a.timeout.end()
+			a.timeout.End()
 		}
 	}()
 	a.Response, a.Err = a.via.RoundTrip(a.out)
 	switch {
 	case a.Err != nil:
-		a.Err = a.timeout.explain(a.Err)
+		a.Err = a.timeout.Explain(a.Err)
 	case a.Response != nil:
-		a.timeout.bind(a.Response)
+		a.timeout.Bind(a.Response)
 		bound = true
 	}
 }
 
-// classify finds out what the outcome means.
-func (c *call) classify(a *attempt) {
+// classify finds the error code and the class of the outcome.
+func (a *attempt) classify(c *call) {
 	switch {
 	case a.Err == nil:
-		a.Code = c.findCode(a)
-		a.Class = c.classOf(a)
-	case c.ended() != nil:
-		a.Class, a.abandoned = Permanent, true
+		a.Code = a.findCode(c)
+		a.Class = a.classOf(c)
+	case c.caller.ended() != nil:
+		a.Class, a.canceled = Permanent, true
 	case c.body.Err() != nil:
 		a.Class = Permanent
 	default:
-		a.Class = c.classOf(a)
+		a.Class = a.classOf(c)
 	}
 	if !a.Start.IsZero() {
 		a.Elapsed = time.Since(a.Start)
 	}
 }
 
-func (c *call) classOf(a *attempt) Class {
+func (a *attempt) classOf(c *call) Class {
 	policy := c.policy
 	if c.options != nil && c.options.hasPolicy {
 		policy = c.options.policy
@@ -234,7 +282,7 @@ func (c *call) classOf(a *attempt) Class {
 	if policy == nil {
 		return DefaultPolicy(&a.Attempt)
 	}
-	shown := a.Attempt // the policy may keep it, a stays on the stack
+	shown := a.Attempt // the policy may keep it; a stays on the stack
 	class := policy(&shown)
 	if class < Success || class > Throttled {
 		a.fault = fmt.Errorf("awsretry: Policy returned %v; it must return Success, Permanent, Transient, Timeout or Throttled", class)
@@ -247,79 +295,188 @@ func (c *call) classOf(a *attempt) Class {
 	return class
 }
 
-// settle tells the buckets how the attempt went.
-func (c *call) settle(a *attempt) {
-	if c.conns != nil && !a.abandoned && timedOut(a.Err) && !dialFailed(a.Err) {
-		a.detoured = c.conns.Abandon(a.out.URL, a.via) // later requests would meet it too, whether this is retried or not
+// codeWait is how long a response body is waited for to find an error code. A
+// body that is slower is classified by what came.
+const codeWait = time.Second
+
+// findCode returns the AWS error code of the response, "" if there is none. It
+// reads the body ahead where a code may be in it, and leaves it whole.
+func (a *attempt) findCode(c *call) string {
+	resp := a.Response
+	hidden := awsproto.MayHideError(resp, c.req)
+	if resp.StatusCode < 400 && !hidden {
+		return ""
 	}
-	if c.partition.limiter != nil && !a.abandoned {
+	code := awsproto.HeaderCode(resp.Header)
+	wanted := code == "" && awsproto.MayHoldCode(resp.Header) || c.retryAfter != nil
+	if !wanted || resp.Body == http.NoBody {
+		return code
+	}
+	var enough func([]byte) bool
+	if hidden {
+		enough = new(awsproto.HiddenError).Impossible
+	}
+	a.Response, a.ahead = respbody.Read(resp, awsproto.MaxErrorBody, enough)
+	if !a.ahead.Ended() {
+		a.waitForCode(c, hidden)
+	}
+	body := a.ahead.Stop()
+	if code == "" {
+		code = awsproto.BodyCode(resp.Header, body)
+	}
+	return code
+}
+
+// waitForCode waits until the body is read ahead. Amazon S3 begins a document at
+// once and, for a large copy, ends it after minutes.
+func (a *attempt) waitForCode(c *call, hidden bool) {
+	ctx := c.caller.waiting()
+	limit, ok := a.timeout.Left()
+	if !hidden && (!ok || limit > codeWait) {
+		limit, ok = codeWait, true
+	}
+	if ok {
+		a.ahead.Wait(ctx, limit)
+	} else {
+		a.ahead.Settle(ctx)
+	}
+}
+
+// findDelay returns the delay that the response asks for, 0 if it asks for none.
+func (a *attempt) findDelay(c *call) time.Duration {
+	if a.Response == nil || !a.Class.Retryable() || c.ignoreRetryAfter {
+		return 0
+	}
+	if c.retryAfter != nil {
+		var body []byte
+		if a.ahead != nil {
+			body = a.ahead.Stop()
+		}
+		if asked, ok := c.retryAfter(a.Response, body); ok {
+			return max(asked, 0)
+		}
+	}
+	if len(a.Response.Header["Retry-After"]) == 0 {
+		return 0
+	}
+	asked, _ := awsproto.RetryAfter(a.Response.Header, time.Now())
+	return asked
+}
+
+// settle updates what later attempts and other calls use: the buckets, the gate
+// and the connections.
+func (a *attempt) settle(c *call) {
+	if c.conns != nil && !a.canceled && timedOut(a.Err) && !dialFailed(a.Err) {
+		a.abandoned = c.conns.Abandon(a.out.URL, a.via) // later requests would meet it too, whether this is retried or not
+	}
+	if c.partition.limiter != nil && !a.canceled {
 		c.partition.limiter.Update(a.Class == Throttled)
 	}
 	if a.Class == Success {
 		if a.Number == 1 {
 			c.partition.quota.Release(c.increment)
 		} else {
-			c.partition.quota.Release(c.drawn)
+			c.partition.quota.Release(a.retryTokens)
 		}
 	}
-	c.drawn = 0
+	a.retryTokens = 0
+	a.asked = a.findDelay(c)
+	if c.shareRetryAfter && 0 < a.asked && a.asked <= c.maxRetryAfter {
+		c.partition.gate.close(time.Now(), a.asked, c.spreadOf(a.asked))
+	}
+}
+
+// report calls the observers, once.
+func (a *attempt) report(c *call) {
+	if !c.observers || a.reported {
+		return
+	}
+	a.reported = true
+	if c.observe != nil {
+		c.observe(a.Attempt)
+	}
+	if c.options != nil && c.options.observe != nil {
+		c.options.observe(a.Attempt)
+	}
 }
 
 // finish returns the last response, or an error.
-func (c *call) finish(a *attempt) (*http.Response, error) {
-	if a.ahead != nil && !a.closed && a.fault == nil && !c.settleBody(a) {
-		c.giveUpResponse(a) // the caller's context ended
+func (a *attempt) finish(c *call) (*http.Response, error) {
+	if a.ahead != nil && !a.closed && a.fault == nil && !a.settleBody(c) {
+		a.giveUp(c)
 	}
 	kept := a.Err == nil && !a.closed && a.fault == nil
 	if kept && (a.Number > 1 || a.Class != Success) {
-		c.keepRecord(a)
+		a.keepRecord(c)
 	}
-	c.tell(a)
+	a.report(c)
 	if a.Stop == StopQuota && a.Delay > 0 {
-		c.sleepKeeping(a, a.Delay) // so that the loop of a long-polling caller does not spin
+		a.sleepKeeping(c, a.Delay) // so that the loop of a long-polling caller does not spin
 	}
 	switch {
 	case a.fault != nil:
-		return nil, c.error(StopPermanent, a.fault)
+		return nil, a.error(StopPermanent, a.fault)
 	case !kept:
-		return nil, c.error(a.Stop, c.failureOf(a))
+		return nil, a.error(a.Stop, a.lastError(c))
 	}
-	a.returned = true
+	c.responded = true
 	return a.Response, nil
 }
 
-// settleBody waits until nothing of the response is being read ahead any more,
-// so that its body, and its trailers, are the caller's alone. It reports false
-// where the caller's context ended first, and the body with it.
-func (c *call) settleBody(a *attempt) bool {
-	a.ahead.Stop()
-	ctx := c.ctx
-	if !a.ahead.Ended() {
-		ctx = c.waitCtx()
-	}
-	return a.ahead.Settle(ctx) && (!a.ahead.Broken() || c.ended() == nil)
+func (a *attempt) error(stop Stop, err error) error {
+	return &Error{Attempts: a.Number, Stop: stop, Err: err}
 }
 
-// failureOf is the error where no response is returned.
-func (c *call) failureOf(a *attempt) error {
-	why := c.ended()
+// settleBody waits until nothing of the response is being read ahead, so that
+// its body and its trailers are the caller's alone. It reports false if the
+// caller's context ended first, and the body with it.
+func (a *attempt) settleBody(c *call) bool {
+	a.ahead.Stop()
+	ctx := c.caller.Context
+	if !a.ahead.Ended() {
+		ctx = c.caller.waiting()
+	}
+	return a.ahead.Settle(ctx) && (!a.ahead.Broken() || c.caller.ended() == nil)
+}
+
+// lastError returns the error of a call that returns no response.
+func (a *attempt) lastError(c *call) error {
+	why := c.caller.ended()
 	if a.Stop != StopCanceled || why == nil {
 		return mismatch(a.Err)
 	}
-	if a.closed || a.Err == nil {
-		return interruption(c.ctx, why, c.last.error())
-	}
 	err := a.Err
-	if last := c.last.error(); last != nil && a.abandoned {
+	if a.Response != nil {
+		err = a.failure().error()
+	} else if last := a.before.failure.error(); last != nil && a.canceled {
 		err = fmt.Errorf("%w; before that: %w", err, last)
 	}
-	return interruption(c.ctx, why, err)
+	return interruption(c.caller.Context, why, err)
+}
+
+// giveUp discards the response, because the caller's context has ended and the
+// body with it.
+func (a *attempt) giveUp(c *call) {
+	a.stopAt(StopCanceled)
+	if a.Response != nil {
+		a.closed = true
+		respbody.Discard(a.Response, false, a.timeout.Ender())
+	}
+}
+
+// stopAt ends the call with this attempt, for which a retry was planned.
+func (a *attempt) stopAt(stop Stop) { a.Stop, a.Delay = stop, 0 }
+
+// sleepKeeping sleeps while the response is kept.
+func (a *attempt) sleepKeeping(c *call, d time.Duration) {
+	defer a.timeout.Hold()()
+	c.sleep(d)
 }
 
 // keepRecord leaves the record of the last attempt to Outcome, in the context of
 // the response's request: of ours, or of the one that Base says it sent, which
 // may have gone elsewhere.
-func (c *call) keepRecord(a *attempt) {
+func (a *attempt) keepRecord(c *call) {
 	sent := a.Response.Request
 	var known *recordContext
 	if sent != nil {
@@ -329,7 +486,7 @@ func (c *call) keepRecord(a *attempt) {
 		sent, known = a.out, a.marked
 	}
 	if known == nil {
-		a.marked = newRecordContext(c.ctx, c.req, c.options, 0)
+		a.marked = newRecordContext(c.caller.Context, c.req, c.options, 0)
 		sent = sent.WithContext(a.marked)
 	}
 	a.Response.Request = sent

@@ -188,56 +188,63 @@ func (r *recordContext) Value(key any) any {
 	return r.Context.Value(key)
 }
 
-// cancelOf returns the channel by which http.Client.Timeout, beside the context, still ends a request.
+// A callerContext is the context of RoundTrip's caller. The deprecated
+// Request.Cancel ends it too: http.Client sets it where it has a Timeout. Nothing
+// else looks at that channel.
+type callerContext struct {
+	context.Context                 // the request's
+	cancel          <-chan struct{} // Request.Cancel
+
+	merged context.Context // that both end; nil until the first wait
+	end    context.CancelFunc
+}
+
+func callerOf(req *http.Request) callerContext {
+	return callerContext{Context: req.Context(), cancel: cancelOf(req)}
+}
+
+// cancelOf returns Request.Cancel.
 func cancelOf(req *http.Request) <-chan struct{} {
-	return req.Cancel //lint:ignore SA1019 it is the caller's to use
+	return req.Cancel //lint:ignore SA1019 http.Client still sets it
 }
 
-// A waitContext is the context of a call's waits. It is made when the first one
-// begins, for the caller's context alone does where the deprecated
-// Request.Cancel is not used.
-type waitContext struct {
-	ctx context.Context
-	end context.CancelFunc
-}
-
-// of returns parent, or a context that the channel ends too.
-func (w *waitContext) of(parent context.Context, cancel <-chan struct{}) context.Context {
-	if cancel == nil {
-		return parent
+// ended returns why the caller no longer waits for a response, nil while it does.
+func (c *callerContext) ended() error {
+	if c.Err() != nil {
+		return context.Cause(c.Context)
 	}
-	if w.ctx == nil {
-		ctx, end := context.WithCancel(parent)
-		w.ctx, w.end = ctx, end
-		go func() {
+	if c.cancel == nil {
+		return nil
+	}
+	select {
+	case <-c.cancel:
+		return context.Canceled
+	default:
+		return nil
+	}
+}
+
+// waiting returns the context for a wait, until release.
+func (c *callerContext) waiting() context.Context {
+	if c.cancel == nil {
+		return c.Context
+	}
+	if c.merged == nil {
+		ctx, end := context.WithCancel(c.Context)
+		c.merged, c.end = ctx, end
+		go func(cancel <-chan struct{}) {
 			select {
 			case <-cancel:
 				end()
 			case <-ctx.Done():
 			}
-		}()
+		}(c.cancel)
 	}
-	return w.ctx
+	return c.merged
 }
 
-func (w *waitContext) stop() {
-	if w.end != nil {
-		w.end()
-	}
-}
-
-// ended returns why the caller wants no answer any more, nil where it still does.
-func ended(ctx context.Context, cancel <-chan struct{}) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	if cancel == nil {
-		return nil
-	}
-	select {
-	case <-cancel:
-		return context.Canceled
-	default:
-		return nil
+func (c *callerContext) release() {
+	if c.end != nil {
+		c.end()
 	}
 }

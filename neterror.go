@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+
+	"example.com/awsretry/internal/respbody"
 )
 
 // errorClass classifies a transport error: Permanent where the same request would fail in the same way (the caller's
@@ -178,4 +180,10 @@ func holds(err error, fits func(error) bool) bool {
 		}
 	}
 	return false
+}
+
+// outran reports whether AttemptTimeout is what ended an attempt.
+func outran(err error) bool {
+	var timeout *respbody.TimeoutError
+	return errors.As(err, &timeout)
 }

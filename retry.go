@@ -9,16 +9,34 @@ import (
 	"example.com/awsretry/internal/respbody"
 )
 
-// decide says whether another attempt follows, and draws the tokens for it.
-func (c *call) decide(a *attempt) bool {
-	a.Stop = c.stop(a)
+// decide reports whether another attempt follows, as far as that is known before
+// the delay, and draws the tokens for it.
+func (a *attempt) decide(c *call) bool {
+	if a.Stop = a.final(c); a.Stop != "" {
+		return false
+	}
+	delay := a.delay(c)
+	if a.Stop = a.tooLate(c, delay); a.Stop != "" {
+		return false
+	}
+	switch {
+	case !c.body.CanRetry():
+		a.Stop = StopBody
+	case !a.draw(c):
+		a.Stop = StopQuota
+		if c.longPolls() {
+			a.Delay = delay
+		}
+	default:
+		a.Delay = delay
+	}
 	return a.Stop == ""
 }
 
-func (c *call) stop(a *attempt) Stop {
-	asked := c.askedPause(a)
+// final returns why no other attempt can follow, "" if one may.
+func (a *attempt) final(c *call) Stop {
 	switch {
-	case a.abandoned:
+	case a.canceled:
 		return StopCanceled
 	case a.Class == Success:
 		return StopSuccess
@@ -28,158 +46,35 @@ func (c *call) stop(a *attempt) Stop {
 		return StopDisabled
 	case c.outerRetries():
 		return StopOuterRetry
-	case c.ended() != nil:
+	case c.caller.ended() != nil:
 		return StopCanceled
 	case a.Number >= c.maxAttempts():
 		return StopMaxAttempts
-	case asked > c.maxRetryAfter && c.maxRetryAfter >= 0:
+	case a.asked > c.maxRetryAfter:
 		return StopRetryAfter
 	}
-	delay := c.delay(a, asked)
-	if stop := c.tooLate(a.Class, delay); stop != "" {
-		return stop
-	}
-	if !c.body.CanRetry() {
-		return StopBody
-	}
-	if !c.draw(a) {
-		if c.longPolls() {
-			a.Delay = delay
-		}
-		return StopQuota
-	}
-	a.Delay = delay
 	return ""
 }
 
-// tooLate returns why the next attempt could not be sent in time, as far as that
-// is known before the pause.
-func (c *call) tooLate(class Class, delay time.Duration) Stop {
-	wait := addSaturating(delay, c.tokenWait(class))
-	if limiter := c.partition.limiter; limiter != nil && !c.failFast {
-		expected, soonest := limiter.expectedWait(), limiter.soonest()
-		if expected > delay && expected-delay > limiter.config.MaxWait {
-			return StopRateLimit
-		}
-		wait = max(wait, soonest)
-	}
-	if c.partition.gate.Load() != nil { // another's Retry-After may be longer
-		closed, _ := c.partition.gate.closedFor(time.Now())
-		wait = max(wait, closed)
-	}
-	if c.outlivesDeadline(wait) {
-		return StopDeadline
-	}
-	return ""
-}
-
-// mayRetry reports whether any outcome of the attempt of that number can be
-// followed by a retry.
-func (c *call) mayRetry(number int) bool {
-	return number < c.maxAttempts() && !c.switchedOff() && !c.outerRetries()
-}
-
-func (c *call) switchedOff() bool { return c.options != nil && c.options.noRetry }
-
-func (c *call) outerRetries() bool { return !c.nested && awsproto.OuterLoop(c.req) }
-
-// maxAttempts is how often the request may be sent.
-func (c *call) maxAttempts() int {
-	switch {
-	case c.options != nil && c.options.maxAttempts > 0:
-		return c.options.maxAttempts
-	case c.dynamoDB != nil && awsproto.DynamoDB(c.req):
-		return c.dynamoDB.attempts
-	}
-	return c.attempts
-}
-
-// attemptTimeout is how long an attempt may take; 0 where there is no time-out.
-func (c *call) attemptTimeout() time.Duration {
-	if c.options != nil && c.options.hasTimeout {
-		return c.options.timeout
-	}
-	return c.timeout
-}
-
-// tokenWait is how long the tokens for a retry have to be waited for at least.
-func (c *call) tokenWait(class Class) time.Duration {
-	if !c.waitTokens {
-		return 0
-	}
-	return c.partition.quota.soonest(c.costs.of(class))
-}
-
-// draw draws the tokens for a retry, or leaves them to the pause where they are
-// to be waited for.
-func (c *call) draw(a *attempt) bool {
-	cost := c.costs.of(a.Class)
-	if c.waitTokens && cost <= c.capacity {
-		a.unpaid = cost
-		return true
-	}
-	if c.partition.quota.Acquire(c.ctx, cost) != nil {
-		return false
-	}
-	c.drawn = cost
-	return true
-}
-
-// longPolls reports whether the caller repeats the request in a loop of its own.
-func (c *call) longPolls() bool {
-	switch {
-	case c.longPoll != nil:
-		return c.longPoll(c.req)
-	case c.revision == Revision2026:
-		return awsproto.LongPolls(c.req)
-	}
-	return false
-}
-
-// askedPause returns the pause that the service asks for, 0 where it asks for
-// none. Where it is shared, it holds from here on for the whole partition.
-func (c *call) askedPause(a *attempt) time.Duration {
-	if a.Response == nil || !a.Class.Retryable() || c.maxRetryAfter < 0 {
-		return 0
-	}
-	asked, ok := time.Duration(0), false
-	if c.retryAfter != nil {
-		var body []byte
-		if a.ahead != nil {
-			body = a.ahead.Stop()
-		}
-		asked, ok = c.retryAfter(a.Response, body)
-	}
-	if !ok {
-		if asked, ok = awsproto.RetryAfter(a.Response.Header, time.Now()); !ok {
-			return 0
-		}
-	}
-	asked = max(asked, 0)
-	if c.shareRetryAfter && 0 < asked && asked <= c.maxRetryAfter {
-		c.partition.gate.close(time.Now(), asked, c.spreadOf(asked))
-	}
-	return asked
-}
-
-// delay is the pause before the retry of a, where the service asked for that
-// one.
-func (c *call) delay(a *attempt, asked time.Duration) time.Duration {
-	d := c.nextPause(a)
+// delay returns the delay before the next attempt: the backoff's, and at least
+// the one that the service asks for.
+func (a *attempt) delay(c *call) time.Duration {
+	d := a.backoffDelay(c)
 	if a.Response != nil && c.revision == Revision2026 {
 		d = awsproto.AmzRetryAfter(a.Response.Header, d)
 	}
-	if asked > 0 {
-		asked = addSaturating(asked, between0And(c.spreadOf(asked)))
-		if c.mode == Legacy && (a.Response.StatusCode == http.StatusTooManyRequests || a.Response.StatusCode == http.StatusServiceUnavailable) {
-			return addSaturating(d, asked)
-		}
+	if a.asked == 0 {
+		return d
+	}
+	asked := addSaturating(a.asked, between0And(c.spreadOf(a.asked)))
+	if c.mode == Legacy && (a.Response.StatusCode == http.StatusTooManyRequests || a.Response.StatusCode == http.StatusServiceUnavailable) {
+		return addSaturating(d, asked)
 	}
 	return max(d, asked)
 }
 
-// nextPause is the backoff's.
-func (c *call) nextPause(a *attempt) time.Duration {
+// backoffDelay returns the delay of the backoff that applies to the request.
+func (a *attempt) backoffDelay(c *call) time.Duration {
 	backoff, revision := c.backoff, Exponential{}
 	switch {
 	case c.dynamoDB != nil && awsproto.DynamoDB(c.req):
@@ -190,149 +85,176 @@ func (c *call) nextPause(a *attempt) time.Duration {
 	if c.options != nil && c.options.backoff != nil {
 		backoff = completed(c.options.backoff, revision)
 	}
-	return max(backoff.Delay(a.Number-1, a.Class, c.lastDelay), 0)
+	return max(backoff.Delay(a.Number-1, a.Class, a.before.delay), 0)
+}
+
+// tooLate returns why the next attempt could not be sent in time, as far as that
+// is known before the delay, and "" if it may be.
+func (a *attempt) tooLate(c *call, delay time.Duration) Stop {
+	wait := addSaturating(delay, a.tokenWait(c))
+	if limiter := c.partition.limiter; limiter != nil && !c.failFast {
+		if c.boundedWait && limiter.expectedWait()-delay > c.maxWait {
+			return StopRateLimit
+		}
+		wait = max(wait, limiter.soonest())
+	}
+	if c.partition.gate.Load() != nil { // another response's Retry-After may be longer
+		closed, _ := c.partition.gate.closedFor(time.Now())
+		wait = max(wait, closed)
+	}
+	if c.outlivesDeadline(wait) {
+		return StopDeadline
+	}
+	return ""
+}
+
+// tokenWait returns the least time that a wait for the retry tokens takes.
+func (a *attempt) tokenWait(c *call) time.Duration {
+	if !c.waitTokens {
+		return 0
+	}
+	return c.partition.quota.soonest(c.costs.of(a.Class))
+}
+
+// draw draws the tokens for a retry. With Quota.Wait it leaves them to pause.
+func (a *attempt) draw(c *call) bool {
+	cost := c.costs.of(a.Class)
+	if c.waitTokens && cost <= c.capacity {
+		a.unpaid = cost
+		return true
+	}
+	if c.partition.quota.Acquire(c.caller.Context, cost) != nil {
+		return false
+	}
+	a.next.retryTokens = cost
+	return true
 }
 
 const (
-	// readWait is how long a retry waits, where its own pause is not longer, for
-	// a Read of the caller's body that is under way. One that takes longer may be
-	// of a body that the caller goes on writing when it has the response.
+	// readWait is the least time that a retry waits for a Read of the caller's
+	// body that is under way. One that takes longer may be of a body that the
+	// caller goes on writing when it has the response.
 	readWait = time.Second
 
-	// drainWait is how long a retry waits, where its own pause is not longer, for
-	// the rest of the response before it, so that its connection can be used
-	// again. A new connection takes about as long.
+	// drainWait is the least time that a retry waits for the rest of the response
+	// before it, so that its connection can be used again. A new connection takes
+	// about as long.
 	drainWait = 100 * time.Millisecond
 )
 
 // pause waits until the next attempt is due, and reports whether it is to be
 // sent.
-func (c *call) pause(a *attempt) bool {
-	var ok bool
-	if c.mayBeRefused(a) {
-		ok = c.pauseKeeping(a)
-	} else {
-		ok = c.pauseDiscarding(a)
+func (a *attempt) pause(c *call) bool {
+	if a.mayBeRefused(c) {
+		return a.pauseKeeping(c)
 	}
-	if ok {
-		c.lastDelay = a.Delay
-	} else if a.Stop != StopCanceled || !a.told {
-		a.Delay = 0
-	}
-	return ok
+	return a.pauseDiscarding(c)
 }
 
 // mayBeRefused reports whether the tokens that the next attempt waits for may
 // come too late for it. The response is kept until that is known.
-func (c *call) mayBeRefused(a *attempt) bool {
+func (a *attempt) mayBeRefused(c *call) bool {
 	if c.failFast || a.unpaid > 0 {
 		return true
 	}
 	if c.partition.limiter == nil && !c.shareRetryAfter {
 		return false
 	}
-	_, deadline := c.ctx.Deadline()
-	return deadline || c.maxWait > 0
+	_, deadline := c.caller.Deadline()
+	return deadline || c.boundedWait
 }
 
-// pauseDiscarding sleeps the pause while what is left of the response is read.
-func (c *call) pauseDiscarding(a *attempt) bool {
-	left, ok := c.takeBody(a, a.Delay)
+// pauseDiscarding sleeps the delay while the rest of the response is read.
+func (a *attempt) pauseDiscarding(c *call) bool {
+	left, ok := a.takeBody(c, a.Delay)
 	if !ok {
 		return false
 	}
-	c.tell(a)
-	discarded := c.discard(a)
+	a.report(c)
+	discarded := a.discard(c)
 	slept := c.sleep(left)
-	c.finishDiscarding(discarded, max(drainWait-left, 0))
-	if !slept || c.ended() != nil {
-		a.Stop = StopCanceled
+	a.finishDiscarding(c, discarded, max(drainWait-left, 0))
+	if !slept || c.caller.ended() != nil {
+		a.stopAt(StopCanceled)
 		return false
 	}
 	return true
 }
 
-// pauseKeeping sleeps the pause and waits for tokens while the response is kept,
-// for it is returned where the tokens are refused.
-func (c *call) pauseKeeping(a *attempt) bool {
-	defer a.timeout.hold()()
-	switch err := c.waitForTokens(a); {
-	case err != nil && c.ended() != nil:
-		c.giveUpResponse(a)
-		return false
-	case errors.Is(err, ErrQuotaExceeded), err == errNoTime:
-		a.Stop = StopDeadline // the line proved longer than decide thought
-		return false
-	case errors.Is(err, ErrRateLimited):
-		if a.Stop = StopRateLimit; !c.failFast && c.outlivesDeadline(c.expectedWait()) {
-			a.Stop = StopDeadline
-		}
-		return false
-	case err != nil:
-		c.giveUpResponse(a)
-		return false
-	case a.Stop != "":
+// pauseKeeping sleeps the delay and waits for tokens while the response is kept,
+// for it is returned if the tokens are refused.
+func (a *attempt) pauseKeeping(c *call) bool {
+	defer a.timeout.Hold()()
+	if err := a.waitForTokens(c); err != nil {
+		a.endWaiting(c, err)
 		return false
 	}
-	if _, ok := c.takeBody(a, 0); !ok {
+	if _, ok := a.takeBody(c, 0); !ok {
 		return false
 	}
-	c.tell(a)
-	c.finishDiscarding(c.discard(a), drainWait)
+	a.report(c)
+	a.finishDiscarding(c, a.discard(c), drainWait)
 	return true
 }
 
-// waitForTokens sleeps the pause and waits for what the next attempt needs.
-func (c *call) waitForTokens(a *attempt) error {
+// waitForTokens sleeps the delay and waits for what the next attempt needs.
+func (a *attempt) waitForTokens(c *call) error {
 	if a.unpaid > 0 {
 		if err := c.acquire(a.unpaid); err != nil {
 			return err
 		}
+		a.next.retryTokens, a.unpaid = a.unpaid, 0
 		if c.outlivesDeadline(a.Delay) {
-			a.Stop = StopDeadline
-			return nil
+			return errNoTime
 		}
 	}
 	if !c.sleep(a.Delay) {
-		return c.ended()
+		return c.caller.ended()
 	}
-	return c.waitForAdmission(true)
+	return c.admit(&a.next, true)
 }
 
-// expectedWait is how long an attempt that is not admitted would have to wait.
-func (c *call) expectedWait() time.Duration {
-	wait, _ := c.partition.gate.left(time.Now())
-	if c.partition.limiter != nil {
-		wait = max(wait, c.partition.limiter.expectedWait())
+// endWaiting ends the call after an error of waitForTokens.
+func (a *attempt) endWaiting(c *call, err error) {
+	switch {
+	case c.caller.ended() != nil:
+		a.giveUp(c)
+	case err == errNoTime, errors.Is(err, ErrQuotaExceeded): // the line was longer than expected
+		a.stopAt(StopDeadline)
+	case errors.Is(err, ErrRateLimited) && !c.failFast && c.outlivesDeadline(c.expectedAdmission()):
+		a.stopAt(StopDeadline)
+	case errors.Is(err, ErrRateLimited):
+		a.stopAt(StopRateLimit)
+	default:
+		a.giveUp(c)
 	}
-	return wait
 }
 
 // takeBody takes the request's body from the attempt, for the next one. It
-// returns what is left of the pause then.
-func (c *call) takeBody(a *attempt, pause time.Duration) (left time.Duration, ok bool) {
+// returns what is left of the delay then.
+func (a *attempt) takeBody(c *call, delay time.Duration) (left time.Duration, ok bool) {
 	if !c.body.Copied() {
-		return pause, true
+		return delay, true
 	}
-	defer a.timeout.hold()()
-	waited, ok := c.body.Freeze(c.waitCtx(), c.patience(pause))
+	defer a.timeout.Hold()()
+	waited, ok := c.body.Freeze(c.caller.waiting(), a.patience(c, delay))
 	switch {
 	case ok:
-		return max(pause-waited, 0), true
-	case c.ended() != nil:
-		c.giveUpResponse(a)
+		return max(delay-waited, 0), true
+	case c.caller.ended() != nil:
+		a.giveUp(c)
 	default:
-		a.Stop = StopBody
+		a.stopAt(StopBody)
 	}
 	return 0, false
 }
 
-// patience is how long a Read of the caller's body that is under way is waited
-// for: as long as the pause, which passes meanwhile, a second at least, and not
-// up to the deadline, when the response would be lost.
-func (c *call) patience(pause time.Duration) time.Duration {
-	limit := max(readWait, pause)
-	if deadline, ok := c.ctx.Deadline(); ok {
+// patience returns how long a Read of the caller's body that is under way is
+// waited for: as long as the delay, which passes meanwhile, at least a second,
+// and not up to the deadline, when the response would be lost.
+func (a *attempt) patience(c *call, delay time.Duration) time.Duration {
+	limit := max(readWait, delay)
+	if deadline, ok := c.caller.Deadline(); ok {
 		limit = min(limit, max(time.Until(deadline)/2, 1))
 	}
 	return limit
@@ -340,56 +262,32 @@ func (c *call) patience(pause time.Duration) time.Duration {
 
 // discard ends a response that another attempt replaces. Its connection is used
 // again after throttling, and generally not after a transient failure (AWS SDKs
-// and Tools Reference Guide, "Retry behavior"); the 2026 revision uses it
-// always, unless nothing came back over it.
-func (c *call) discard(a *attempt) *respbody.Discarded {
-	c.leaveConnection(a)
-	if a.Err != nil {
-		c.last = failure{err: a.Err}
+// and Tools Reference Guide, "Retry behavior"). The 2026 revision always uses it
+// again, unless nothing came back over it.
+func (a *attempt) discard(c *call) *respbody.Discarded {
+	a.next.freshConn = a.needsFreshConn(c)
+	if a.Response == nil {
 		return nil
 	}
 	reuse := a.Class == Throttled || c.revision == Revision2026
-	c.forget(a)
-	return respbody.Discard(a.Response, reuse, a.timeout.ender())
+	a.closed = true
+	return respbody.Discard(a.Response, reuse, a.timeout.Ender())
 }
 
-// leaveConnection says which connection the next attempt uses.
-func (c *call) leaveConnection(a *attempt) {
-	c.newConn = false
+// needsFreshConn reports whether the next attempt would otherwise meet the
+// connection that failed.
+func (a *attempt) needsFreshConn(c *call) bool {
 	switch {
 	case c.conns == nil, a.Class == Throttled, a.Class == Transient && c.revision == Revision2026, dialFailed(a.Err):
-		return
+		return false
 	}
-	c.newConn = !a.detoured
+	return !a.abandoned
 }
 
-// finishDiscarding waits for what is left to do with a response after the pause;
-// not up to the deadline.
-func (c *call) finishDiscarding(d *respbody.Discarded, limit time.Duration) {
+// finishDiscarding waits for what is left to do with a response after the delay,
+// but not up to the deadline.
+func (a *attempt) finishDiscarding(c *call, d *respbody.Discarded, limit time.Duration) {
 	if d != nil {
-		d.Finish(c.waitCtx(), min(limit, c.patience(0)))
+		d.Finish(c.caller.waiting(), min(limit, a.patience(c, 0)))
 	}
-}
-
-// forget keeps of a response that is about to be closed what an error may say of
-// it.
-func (c *call) forget(a *attempt) {
-	c.last = failure{status: a.Response.StatusCode, code: a.Code}
-	a.closed = true
-}
-
-// giveUpResponse ends a response that was kept, because the caller's context has
-// ended and the body with it.
-func (c *call) giveUpResponse(a *attempt) {
-	a.Stop = StopCanceled
-	if a.Response != nil {
-		c.forget(a)
-		respbody.Discard(a.Response, false, a.timeout.ender())
-	}
-}
-
-// sleepKeeping sleeps while the response is kept.
-func (c *call) sleepKeeping(a *attempt, d time.Duration) {
-	defer a.timeout.hold()()
-	c.sleep(d)
 }

@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"example.com/awsretry/internal/awsproto"
 	"example.com/awsretry/internal/replay"
 )
 
@@ -114,46 +113,45 @@ type Transport struct {
 
 // RoundTrip implements http.RoundTripper.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	first := t.sendPlain(req)
-	if first.succeeded(req) {
-		first.reward(req)
-		return first.resp, nil // what most requests do, and all that it costs
+	sent := t.sendPlain(req)
+	if sent.succeeded(req) {
+		sent.reward(req)
+		return sent.resp, nil // what most requests do, and all that it costs
 	}
-	c := call{req: req, first: first}
+
+	var c call
 	defer c.end()
-	if err := c.begin(t); err != nil {
+	c.own(req, &sent)
+	e, err := t.start()
+	if err != nil {
 		return nil, err
 	}
+	permit, err := c.begin(e, &sent)
+	if err != nil {
+		return nil, err
+	}
+
+	a := firstAttempt(permit, &sent)
+	defer a.end(&c)
 	for {
-		a := c.newAttempt()
-		if err := c.admit(a); err != nil {
+		if err := a.waitTurn(&c); err != nil {
 			return nil, err
 		}
-		if err := c.prepare(a); err != nil {
+		if err := a.prepare(&c); err != nil {
 			return nil, err
 		}
-		c.send(a)
-		c.classify(a)
-		c.settle(a)
-		if !c.decide(a) || !c.pause(a) {
-			return c.finish(a)
+		a.send(&c)
+		a.classify(&c)
+		a.settle(&c)
+		if !a.decide(&c) || !a.pause(&c) {
+			return a.finish(&c)
 		}
+		a = a.successor()
 	}
 }
 
-// A plainResult is the outcome of a first attempt that needed nothing but
-// sending.
-type plainResult struct {
-	engine  *engine // nil where nothing was sent
-	via     http.RoundTripper
-	resp    *http.Response
-	err     error
-	options *callOptions // the context's, if asked is set
-	asked   bool
-}
-
-// sendPlain makes the first attempt where neither the settings nor the request
-// ask for more than sending it.
+// sendPlain makes the first attempt if neither the settings nor the request ask
+// for more than sending it.
 func (t *Transport) sendPlain(req *http.Request) plainResult {
 	e := t.running.Load()
 	if e == nil || !e.plain || cancelOf(req) != nil || req.Trailer != nil ||
@@ -173,18 +171,6 @@ func (t *Transport) sendPlain(req *http.Request) plainResult {
 	}
 	resp, err := via.RoundTrip(req)
 	return plainResult{engine: e, via: via, resp: resp, err: err, asked: true}
-}
-
-// succeeded reports whether there is nothing to retry and nothing to look into.
-func (p *plainResult) succeeded(req *http.Request) bool {
-	return p.resp != nil && p.err == nil && p.resp.StatusCode < 400 && p.resp.Body != nil && !awsproto.MayHideError(p.resp, req)
-}
-
-// reward puts back the tokens that a success earns.
-func (p *plainResult) reward(req *http.Request) {
-	partition := p.engine.partitionOf(req, nil)
-	partition.quota.Release(p.engine.increment)
-	p.engine.partitions.release(partition)
 }
 
 // CloseIdleConnections closes the idle connections of Base, where it has such a

@@ -100,17 +100,19 @@ type engine struct {
 	base  http.RoundTripper
 	conns *neterr.Connections // of base; nil where they are not told apart
 
-	mode          Mode
-	revision      Revision
-	attempts      int // in all
-	timeout       time.Duration
-	policy        Policy // nil: DefaultPolicy, called without making the Attempt escape
-	backoff       Backoff
-	dynamoDB      *dynamoDBRules // nil where it has no rules of its own
-	maxRetryAfter time.Duration  // negative: Retry-After is ignored
+	mode     Mode
+	revision Revision
+	attempts int // in all
+	timeout  time.Duration
+	policy   Policy // nil: DefaultPolicy, called without making the Attempt escape
+	backoff  Backoff
+	dynamoDB *dynamoDBRules // nil where it has no rules of its own
 
+	ignoreRetryAfter bool
+	maxRetryAfter    time.Duration
 	retryAfter       func(*http.Response, []byte) (time.Duration, bool)
-	retryAfterSpread time.Duration // 0: a part of the pause; negative: none
+	retryAfterSpread time.Duration
+	partialSpread    bool // the spread is a part of the delay, in place of retryAfterSpread
 	shareRetryAfter  bool
 
 	costs       costs
@@ -119,7 +121,8 @@ type engine struct {
 	capacity    int
 	waitTokens  bool
 	failFast    bool
-	maxWait     time.Duration // for a send token; 0: as long as the context lasts
+	boundedWait bool // maxWait bounds the wait for a send token
+	maxWait     time.Duration
 
 	partitionName func(*http.Request) string
 	partitions    *partitionTable
@@ -180,7 +183,6 @@ func (t *Transport) newEngine() *engine {
 		revision:      t.Revision,
 		timeout:       t.AttemptTimeout,
 		policy:        t.Policy,
-		maxRetryAfter: orDefault(t.MaxRetryAfter, defaultMaxRetryAfter),
 		increment:     max(orDefault(t.Quota.SuccessIncrement, defaultSuccessIncrement), 0),
 		initialCost:   t.Quota.InitialCost,
 		waitTokens:    t.Quota.Wait,
@@ -193,8 +195,10 @@ func (t *Transport) newEngine() *engine {
 		nested:        t.NestedRetries,
 		observe:       t.Observe,
 
+		ignoreRetryAfter: t.MaxRetryAfter < 0,
+		maxRetryAfter:    max(orDefault(t.MaxRetryAfter, defaultMaxRetryAfter), 0),
 		retryAfter:       t.RetryAfter,
-		retryAfterSpread: t.RetryAfterSpread,
+		retryAfterSpread: max(t.RetryAfterSpread, 0),
 		shareRetryAfter:  t.ShareRetryAfter,
 	}
 	if e.mode == "" {
@@ -223,9 +227,8 @@ func (t *Transport) newEngine() *engine {
 	e.plain = !adaptive && !e.ownRequest && e.policy == nil && e.observe == nil && e.partitionName == nil && e.initialCost == 0 &&
 		!e.shareRetryAfter
 	e.failFast = adaptive && t.RateLimit.FailFast
-	if adaptive {
-		e.maxWait = t.RateLimit.MaxWait
-	}
+	e.boundedWait, e.maxWait = adaptive && t.RateLimit.MaxWait > 0, t.RateLimit.MaxWait
+	e.partialSpread = t.RetryAfterSpread == 0 && e.mode != Legacy
 	limits := t.RateLimit
 	e.partitions = &partitionTable{
 		size:     orDefault(t.MaxPartitions, defaultMaxPartitions),
@@ -255,10 +258,10 @@ const (
 // spreadOf is the longest time that is added to a pause that Retry-After asks
 // for.
 func (e *engine) spreadOf(asked time.Duration) time.Duration {
-	if e.retryAfterSpread != 0 || e.mode == Legacy {
-		return max(e.retryAfterSpread, 0)
+	if e.partialSpread {
+		return min(asked/defaultSpreadPart, defaultMaxSpread)
 	}
-	return min(asked/defaultSpreadPart, defaultMaxSpread)
+	return e.retryAfterSpread
 }
 
 // setPauses sets the attempts and the pauses: those of t's fields, else the mode's and revision's.
