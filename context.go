@@ -10,8 +10,8 @@ import (
 
 type callKey struct{}
 
-// callOptions is what the With… functions set, under one key, so that a request looks it up once. It is not changed once
-// it is in a context.
+// callOptions holds what the With… functions set, under one key, so that a
+// request looks it up once. It does not change once it is in a context.
 type callOptions struct {
 	partition    string
 	observe      func(Attempt)
@@ -20,7 +20,7 @@ type callOptions struct {
 	fault        error // what is wrong with the options
 	timeout      time.Duration
 	maxAttempts  int
-	attempt      int // of a retry, or of a first attempt inside another Transport's retry; 0 where unset
+	attempt      int // the number of a retry, or of the retry of another Transport that this request is part of; 0 if unset
 	hasPartition bool
 	hasPolicy    bool
 	hasTimeout   bool
@@ -42,15 +42,18 @@ func withOptions(ctx context.Context, change func(*callOptions)) context.Context
 	return context.WithValue(ctx, callKey{}, &o)
 }
 
-// WithPartition returns a context whose requests use the named partition's retry token bucket and rate limiter. It
-// goes before Transport.Partition. Use it where one host serves resources that are throttled apart, such as DynamoDB's
-// tables. Of a name longer than 255 bytes, the beginning and a hash are kept.
+// WithPartition returns a context whose requests use the retry token bucket and
+// the rate limiter of the named partition. It takes precedence over
+// Transport.Partition. Use it for a host whose resources are throttled
+// separately, such as the tables of DynamoDB. A name longer than 255 bytes is
+// replaced by its beginning and a hash.
 func WithPartition(ctx context.Context, partition string) context.Context {
 	return withOptions(ctx, func(o *callOptions) { o.partition, o.hasPartition = partition, true })
 }
 
-// WithObserver returns a context whose requests call observe once for every attempt, after the decision on it, besides
-// Transport.Observe and the observers that ctx has already.
+// WithObserver returns a context whose requests call observe once for every
+// attempt, as they call Transport.Observe, after that observer and those that ctx
+// already has.
 func WithObserver(ctx context.Context, observe func(Attempt)) context.Context {
 	return withOptions(ctx, func(o *callOptions) {
 		if outer := o.observe; outer != nil && observe != nil {
@@ -61,15 +64,15 @@ func WithObserver(ctx context.Context, observe func(Attempt)) context.Context {
 	})
 }
 
-// WithoutRetry returns a context whose requests are sent once. Their answers still count in the retry token bucket and
-// the rate limiter.
+// WithoutRetry returns a context whose requests are sent once. Their outcomes
+// still count in the retry token bucket and the rate limiter.
 func WithoutRetry(ctx context.Context) context.Context {
 	return withOptions(ctx, func(o *callOptions) { o.noRetry = true })
 }
 
-// WithMaxAttempts returns a context whose requests are sent n times at most, the
-// first attempt included, whatever Transport.MaxAttempts says. n must be above
-// 0; with any other RoundTrip returns an error before it sends anything.
+// WithMaxAttempts returns a context whose requests are sent at most n times, the
+// first attempt included. It takes precedence over Transport.MaxAttempts. If n is
+// not above 0, RoundTrip returns an error and sends nothing.
 func WithMaxAttempts(ctx context.Context, n int) context.Context {
 	return withOptions(ctx, func(o *callOptions) {
 		if o.maxAttempts = n; n <= 0 {
@@ -80,8 +83,8 @@ func WithMaxAttempts(ctx context.Context, n int) context.Context {
 }
 
 // WithAttemptTimeout returns a context whose requests have the time-out d for
-// each attempt in place of Transport.AttemptTimeout. 0 means none; with a
-// negative one RoundTrip returns an error before it sends anything.
+// each attempt. It takes precedence over Transport.AttemptTimeout. 0 means no
+// time-out. If d is negative, RoundTrip returns an error and sends nothing.
 func WithAttemptTimeout(ctx context.Context, d time.Duration) context.Context {
 	return withOptions(ctx, func(o *callOptions) {
 		if o.timeout, o.hasTimeout = d, true; d < 0 {
@@ -90,15 +93,15 @@ func WithAttemptTimeout(ctx context.Context, d time.Duration) context.Context {
 	})
 }
 
-// WithPolicy returns a context whose attempts are classified by policy in place
-// of Transport.Policy. nil means [DefaultPolicy].
+// WithPolicy returns a context whose attempts are classified by policy. It takes
+// precedence over Transport.Policy. Nil means [DefaultPolicy].
 func WithPolicy(ctx context.Context, policy Policy) context.Context {
 	return withOptions(ctx, func(o *callOptions) { o.policy, o.hasPolicy = policy, true })
 }
 
-// WithBackoff returns a context whose retries pause as backoff says, in place of
-// Transport.Backoff. nil means the Transport's. With one that makes no sense
-// RoundTrip returns an error before it sends anything.
+// WithBackoff returns a context whose retries use backoff. It takes precedence
+// over Transport.Backoff, unless it is nil. If backoff is not valid, RoundTrip
+// returns an error and sends nothing.
 func WithBackoff(ctx context.Context, backoff Backoff) context.Context {
 	return withOptions(ctx, func(o *callOptions) {
 		o.backoff = backoff
@@ -108,8 +111,9 @@ func WithBackoff(ctx context.Context, backoff Backoff) context.Context {
 	})
 }
 
-// AttemptNumber returns the number of the attempt, from 1, to a RoundTripper that is a Transport's Base. It is 1 where ctx is
-// not an attempt's.
+// AttemptNumber returns the number of the attempt that ctx belongs to, from 1.
+// It is for a RoundTripper that is a Transport's Base. It returns 1 if ctx does
+// not belong to an attempt.
 func AttemptNumber(ctx context.Context) int {
 	if o := optionsOf(ctx); o != nil && o.attempt > 0 {
 		return o.attempt
@@ -118,10 +122,10 @@ func AttemptNumber(ctx context.Context) int {
 }
 
 // Outcome returns the record of the last attempt for a response that a Transport
-// returned, and whether there is one: of every response that took a retry or is
-// a failure. Its Stop says why no other attempt followed, its Code is the AWS
-// error code. The response has to be the very one that the Transport returned,
-// with its Request as it was.
+// returned. There is one for every response that took a retry and for every
+// response that is a failure. Its Stop reports why no attempt followed, its Code
+// is the AWS error code. resp must be the response that the Transport returned,
+// with its Request unchanged.
 func Outcome(resp *http.Response) (Attempt, bool) {
 	if resp == nil || resp.Request == nil {
 		return Attempt{}, false
@@ -130,20 +134,24 @@ func Outcome(resp *http.Response) (Attempt, bool) {
 	if r == nil {
 		return Attempt{}, false
 	}
-	return r.of(resp) // not another's, whose context was used again
+	return r.of(resp)
 }
 
 type recordKey struct{}
 
-// A recordContext is the context of a retry: it holds the attempt's options and, once the answer is the caller's, its
-// record. Whoever got the context from the request may ask for the record at any time.
+// A recordContext is the context of a retry. It holds the attempt's options and,
+// once the response is the caller's, its record, which may be asked for at any
+// time.
 type recordContext struct {
 	context.Context
 	options   callOptions
-	request   *http.Request                 // the caller's
-	partition string                        // of a success; written before it is stored
-	success   atomic.Pointer[http.Response] // of a success whose record says nothing else, which most retries end in: it needs no memory
-	record    atomic.Pointer[Attempt]       // of every other answer
+	request   *http.Request // the caller's
+	partition string        // of a success; written before success is
+
+	// Most retries end in a success of which nothing else is known. It needs no
+	// memory of its own.
+	success atomic.Pointer[http.Response]
+	record  atomic.Pointer[Attempt] // of any other response
 }
 
 func newRecordContext(parent context.Context, req *http.Request, options *callOptions, attempt int) *recordContext {
@@ -165,7 +173,8 @@ func (r *recordContext) set(a *Attempt) {
 	r.record.Store(&record)
 }
 
-// of returns the record of resp, and whether this is its.
+// of returns the record of resp. It reports false for the response of another
+// request that used the same context.
 func (r *recordContext) of(resp *http.Response) (Attempt, bool) {
 	if record := r.record.Load(); record != nil && record.Response == resp {
 		return *record, true

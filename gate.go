@@ -5,24 +5,25 @@ import (
 	"time"
 )
 
-// A gate holds back the attempts of a partition while a Retry-After that its
-// service sent is in force (Transport.ShareRetryAfter). The zero gate is open.
+// A gate delays the attempts of a partition while a Retry-After of its service is
+// in force (Transport.ShareRetryAfter). The zero gate is open.
 type gate struct {
-	current atomic.Pointer[closing] // nil from some time after the end on
+	current atomic.Pointer[closing] // nil from some time after its end on
 }
 
-// A closing says until when a gate is closed. It does not change.
+// A closing is the time for which a gate is closed. It does not change.
 type closing struct {
 	until  time.Time
-	spread time.Duration // those who wait go on in this time after until
+	spread time.Duration // after until, in which the waiters go on
 }
 
-// Load returns nil where the gate is open, without a look at the clock.
+// Load returns nil if the gate is open. It does not read the clock, and may
+// return a closing that has ended.
 func (g *gate) Load() *closing { return g.current.Load() }
 
-// close closes the gate for the pause, unless it is closed for longer.
-func (g *gate) close(now time.Time, pause, spread time.Duration) {
-	next := &closing{now.Add(pause), spread}
+// close closes the gate for the delay, unless it is closed for longer.
+func (g *gate) close(now time.Time, delay, spread time.Duration) {
+	next := &closing{now.Add(delay), spread}
 	for {
 		old := g.current.Load()
 		if old != nil && !old.until.Before(next.until) {
@@ -34,14 +35,15 @@ func (g *gate) close(now time.Time, pause, spread time.Duration) {
 	}
 }
 
-// left returns how long a caller has to wait that comes now, and whether it has
-// to. The wait is different for each, so that not all of them go on at once.
+// left returns how long an attempt that comes at now has to wait, if the gate is
+// closed. The wait is a different one for each attempt, so that they do not all
+// go on at once.
 func (g *gate) left(now time.Time) (wait time.Duration, closed bool) {
 	wait, spread := g.closedFor(now)
 	return addSaturating(wait, between0And(spread)), wait > 0
 }
 
-// closedFor returns how long the gate stays closed, 0 where it is open.
+// closedFor returns how long the gate stays closed, 0 if it is open.
 func (g *gate) closedFor(now time.Time) (wait, spread time.Duration) {
 	c := g.current.Load()
 	if c == nil {

@@ -1,3 +1,17 @@
+// Package awsretry gives any HTTP client the retry behavior of the AWS SDKs.
+//
+// A [Transport] is an http.RoundTripper. It replays request bodies, classifies
+// responses by their status and by the AWS error code in their body, draws tokens
+// from a retry token bucket before each retry, sleeps a jittered backoff, and in
+// adaptive mode paces all attempts with a rate limiter. The rules are those of
+// the AWS SDKs and Tools Reference Guide, "Retry behavior". [Load] reads
+// retry_mode and max_attempts from the environment and the shared AWS config
+// files.
+//
+//	client := &http.Client{Transport: &awsretry.Transport{}}
+//
+// Package delivery makes deliveries by Amazon SNS delivery policies. Package poll
+// waits for an asynchronous operation.
 package awsretry
 
 import (
@@ -9,106 +23,144 @@ import (
 	"example.com/awsretry/internal/replay"
 )
 
-// A Transport is an http.RoundTripper that retries requests by the rules of the AWS SDKs. The zero value is ready to use: it
-// sends through a shared pooled transport, at most three times, with the standard mode's bucket and pauses. Set it as
-// http.Client.Transport, or below any SDK that takes an *http.Client.
+// A Transport is an http.RoundTripper that retries requests by the rules of the
+// AWS SDKs. The zero value is ready to use: it sends a request up to three times
+// through a shared pooled transport, with the retry token bucket and the delays
+// of standard mode. Set it as http.Client.Transport, or below any SDK that takes
+// an *http.Client.
 //
-// The fields are read when the first request is sent, and must not be changed from then on. A Transport is safe
-// for concurrent use, and keeps its buckets for as long as it lives: use one for many requests.
+// The fields are read when the first request is sent and must not be changed
+// after that. A Transport is safe for concurrent use. It keeps its token buckets
+// for as long as it lives, so use one Transport for many requests.
 //
-// RoundTrip returns the last answer: the last response, its body whole and unread, whatever its status; or an [*Error]
-// around the last transport error. [Outcome] says of a response why it was not retried again.
+// RoundTrip returns the last outcome: the last response, whatever its status,
+// with its body whole and unread, or an [*Error] that wraps the last transport
+// error. [Outcome] reports why a response was not retried.
 type Transport struct {
-	Base     http.RoundTripper // sends each attempt; nil: a shared pooled transport from go-cleanhttp
-	Mode     Mode              // "": Standard
-	Revision Revision          // zero: Classic, the documents' rules
+	// Base sends each attempt. Nil means a shared pooled transport from
+	// hashicorp/go-cleanhttp.
+	Base http.RoundTripper
 
-	MaxAttempts    int           // in all, the first included; 0: the mode's default, 3 (Legacy 4); 1: never retry
-	AttemptTimeout time.Duration // 0: none; covers an attempt from its sending to the end of its response body, or to the headers of a 101
+	// Mode is the set of retry rules. Empty means Standard.
+	Mode Mode
 
-	Policy  Policy  // what an answer means; nil: DefaultPolicy. With a policy of your own each attempt allocates its record
-	Backoff Backoff // the pauses; nil: the mode's and revision's
+	// Revision is the revision of these rules. The zero value is Classic, the
+	// rules of the AWS documents.
+	Revision Revision
 
-	// MaxRetryAfter is the longest pause that a Retry-After header may ask for. A longer one is not made: the answer goes
-	// back with its header. 0: 1 minute; negative: Retry-After is not looked at.
+	// MaxAttempts is how often a request may be sent, the first attempt included.
+	// 0 means the mode's default: 3, and 4 in Legacy mode. 1 means no retry.
+	MaxAttempts int
+
+	// AttemptTimeout limits each attempt, from its sending to the end of its
+	// response body, or to the headers of a 101. 0 means no limit.
+	AttemptTimeout time.Duration
+
+	// Policy classifies the outcome of each attempt. Nil means DefaultPolicy. Any
+	// other policy costs one allocation for each attempt.
+	Policy Policy
+
+	// Backoff computes the delay before each retry. Nil means the backoff of the
+	// mode and revision.
+	Backoff Backoff
+
+	// MaxRetryAfter is the longest delay that a Retry-After header may ask for. If
+	// it asks for more, the response is returned without a retry. 0 means 1
+	// minute. If negative, Retry-After is ignored.
 	MaxRetryAfter time.Duration
 
-	Quota     QuotaConfig     // the retry token bucket; not in Legacy mode
-	RateLimit RateLimitConfig // in Adaptive mode only
+	// Quota configures the retry token bucket. Legacy mode has none.
+	Quota QuotaConfig
 
-	// Partition names the partition of a request; each has buckets of its own. nil: the URL's host with its port, in lower
-	// case. WithPartition goes before it. Of a name longer than 255 bytes, the beginning and a hash are kept.
+	// RateLimit configures the rate limiter of Adaptive mode.
+	RateLimit RateLimitConfig
+
+	// Partition names the partition of a request. Each partition has a retry token
+	// bucket and a rate limiter of its own. Nil means the URL's host and port in
+	// lower case. WithPartition takes precedence. A name longer than 255 bytes is
+	// replaced by its beginning and a hash.
 	Partition func(*http.Request) string
 
-	// MaxPartitions is how many partitions are kept; 0: 1024. For another one, the least recently used is dropped of those whose
-	// retry token bucket is full and whose rate limiter does not limit, else of all, and the new one takes over its retry token
-	// bucket. In adaptive mode, with Quota.Wait and with ShareRetryAfter a partition is kept as long as requests of it are under
-	// way.
+	// MaxPartitions limits how many partitions are kept. 0 means 1024. A new
+	// partition beyond that replaces the least recently used one whose retry token
+	// bucket is full and whose rate limiter does not limit, or if there is none,
+	// the least recently used one; it takes over that one's retry token bucket. In
+	// Adaptive mode, with Quota.Wait and with ShareRetryAfter, a partition is not
+	// replaced while it has requests.
 	MaxPartitions int
 
-	// MaxBodyBuffer limits, in bytes, how much of a one-shot request body is kept
-	// for retries: of one without GetBody that is not an io.ReaderAt with a size
-	// either, and of any body with trailers. A longer one is sent once. 0: 1 MiB;
-	// negative: none, but for what a Read brings that is under way when the
-	// response comes early. Where such a Read takes longer than the pause, and
-	// longer than a second, there is no retry.
+	// MaxBodyBuffer limits how much of a one-shot request body is buffered for
+	// retries, in bytes. A body is one-shot if it has no GetBody and is not an
+	// io.ReaderAt with a size; a body with trailers always is. A longer body is
+	// sent once. 0 means 1 MiB. If negative, nothing is buffered but what a Read
+	// returns that is in progress when the response comes early. If such a Read
+	// takes longer than the delay, and longer than a second, there is no retry.
 	//
-	// A one-shot body, and one from GetBody whose Close may not end its Read, is
+	// A one-shot body, and a body from GetBody whose Close may not end its Read, is
 	// read by a goroutine while an attempt waits for it. An io.ReaderAt with a
-	// size, such as an *os.File, is read by its ReadAt alone: its Read must not
-	// give other bytes.
+	// size, such as an *os.File, is read with ReadAt alone, which must return the
+	// bytes that its Read would.
 	MaxBodyBuffer int64
 
 	// Prepare is called before each attempt with a request of its own and the
-	// attempt's number, from 1: to sign it again, to date it. It may change headers
-	// and URL; it must leave the body and its length alone. Its error ends the
-	// request with StopPermanent; an [*Error] ends it with its own Stop and Err.
-	// nil: nothing.
+	// attempt's number, from 1, for example to sign or date the request. It may
+	// change the headers and the URL. It must not change the body and its length.
+	// If Prepare returns an error, the attempt is not sent and RoundTrip returns
+	// that error with StopPermanent, or with the Stop of an [*Error].
 	Prepare func(*http.Request, int) error
 
-	// LongPoll marks operations that a caller repeats in a loop of its own: when the retry token bucket refuses their retry, the
-	// pause is slept before the answer goes back. nil: none in Classic, in Revision2026 the AWS operations SQS
-	// ReceiveMessage, Step Functions GetActivityTask, SWF PollForActivityTask and PollForDecisionTask.
+	// LongPoll reports whether the caller repeats a request in a loop of its own.
+	// If the retry token bucket refuses the retry of such a request, RoundTrip
+	// sleeps the delay before it returns the response. Nil means no request in
+	// Classic, and in Revision2026 the AWS operations SQS ReceiveMessage, Step
+	// Functions GetActivityTask, and SWF PollForActivityTask and
+	// PollForDecisionTask.
 	LongPoll func(*http.Request) bool
 
-	// SDKHeaders sends amz-sdk-invocation-id and amz-sdk-request: attempt=1; max=3, as the AWS SDKs do; not where an AWS signature
-	// covers these headers and no Prepare signs anew.
-	SDKHeaders    bool
-	NestedRetries bool // retry although the request says, in amz-sdk-request, that an outer AWS SDK loop retries it
+	// SDKHeaders adds the headers of the AWS SDKs, amz-sdk-invocation-id and
+	// amz-sdk-request: attempt=1; max=3. They are not added if an AWS signature
+	// covers them and there is no Prepare to sign the request again.
+	SDKHeaders bool
 
-	// RetryAfterSpread is the longest time that is added at random to a pause that
+	// NestedRetries retries a request even if its amz-sdk-request header shows
+	// that it is an attempt of an AWS SDK that retries it.
+	NestedRetries bool
+
+	// RetryAfterSpread is the longest random time that is added to a delay that
 	// Retry-After asks for, so that callers that were given the same second do not
-	// all come back in it. 0: a quarter of that pause, 5 s at most, and none in
-	// Legacy mode, which adds its own pause to it; negative: none.
+	// all retry in it. 0 means a quarter of that delay, at most 5 s, and none in
+	// Legacy mode, which adds its own backoff. If negative, nothing is added.
 	RetryAfterSpread time.Duration
 
-	// ShareRetryAfter makes a Retry-After of up to MaxRetryAfter, on a retryable
-	// response, hold back every attempt of its partition, first attempts included;
-	// they go on within RetryAfterSpread after it. One whose context would end
-	// before is refused at once: a first attempt with ErrRateLimited.
+	// ShareRetryAfter makes a Retry-After of a retryable response delay every
+	// attempt of its partition, first attempts included, unless it is longer than
+	// MaxRetryAfter. The attempts resume within RetryAfterSpread after it. A first
+	// attempt whose context ends before that fails at once with ErrRateLimited.
 	ShareRetryAfter bool
 
-	// RetryAfter finds the pause that a retryable response asks for, at which the
-	// Retry-After header does not. body is the first 64 KiB of the response's body,
-	// less where the server is slow; it must not be changed or kept, nor may
-	// resp.Body be read. Where ok is false, and where RetryAfter is nil, the header
-	// counts.
-	RetryAfter func(resp *http.Response, body []byte) (pause time.Duration, ok bool)
+	// RetryAfter returns the delay that a retryable response asks for, for
+	// services that do not use the Retry-After header. body holds the first 64 KiB
+	// of the response body, or less if the server is slow. RetryAfter must not
+	// change or keep body, and must not read resp.Body. If ok is false, and if
+	// RetryAfter is nil, the Retry-After header counts.
+	RetryAfter func(resp *http.Response, body []byte) (delay time.Duration, ok bool)
 
 	// KeepConnections lets a retry use the connection of the attempt that failed.
-	// By default a retry after a transient failure or a time-out has another one,
+	// By default a retry after a transient failure or a time-out uses a connection
 	// of a copy of Base, if Base is an *http.Transport without MaxConnsPerHost.
-	// That copy does not know the protocols of Base.RegisterProtocol for http or
-	// https, nor an HTTP/2 of its own in Base.TLSNextProto: set KeepConnections
-	// where there are such.
+	// Such a copy does not have the protocols of Base.RegisterProtocol for http and
+	// https, nor an HTTP/2 implementation in Base.TLSNextProto other than
+	// golang.org/x/net's. Set KeepConnections if Base has these.
 	KeepConnections bool
 
-	// Observe is called once for every attempt, after the decision on it and before the pause (with RateLimit.FailFast, which
-	// decides then, behind it). It must not keep the Response's body. nil: nobody is told.
+	// Observe is called once for every attempt, after the decision about a retry
+	// and before the delay. With RateLimit.FailFast it is called after the delay,
+	// when that decision is made. It must not keep the Response's body. Nil means
+	// no observer.
 	Observe func(Attempt)
 
-	running  atomic.Pointer[engine] // set by the first request
-	starting sync.Mutex             // held while running is made
+	running  atomic.Pointer[engine] // nil until the first request
+	starting sync.Mutex             // guards the making of running
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -173,8 +225,8 @@ func (t *Transport) sendPlain(req *http.Request) plainResult {
 	return plainResult{engine: e, via: via, resp: resp, err: err, asked: true}
 }
 
-// CloseIdleConnections closes the idle connections of Base, where it has such a
-// method, and of every transport that was made from it.
+// CloseIdleConnections calls the method of that name of Base, if it has one, and
+// closes the idle connections of every copy of Base.
 func (t *Transport) CloseIdleConnections() {
 	if base, ok := t.base().(interface{ CloseIdleConnections() }); ok {
 		base.CloseIdleConnections()
