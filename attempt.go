@@ -249,7 +249,7 @@ func (c *call) classOf(a *attempt) Class {
 
 // settle tells the buckets how the attempt went.
 func (c *call) settle(a *attempt) {
-	if c.conns != nil && !a.abandoned && timedOut(a.Err) && !dialFailed(a.Err) {
+	if c.conns != nil && !a.abandoned && neterr.TimedOut(a.Err) && !neterr.DialFailed(a.Err) {
 		a.detoured = c.conns.Abandon(a.out.URL, a.via) // later requests would meet it too, whether this is retried or not
 	}
 	if c.partition.limiter != nil && !a.abandoned {
@@ -304,7 +304,7 @@ func (c *call) settleBody(a *attempt) bool {
 func (c *call) failureOf(a *attempt) error {
 	why := c.ended()
 	if a.Stop != StopCanceled || why == nil {
-		return mismatch(a.Err)
+		return neterr.SchemeMismatch(a.Err)
 	}
 	if a.closed || a.Err == nil {
 		return interruption(c.ctx, why, c.last.error())

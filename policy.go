@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"example.com/awsretry/internal/neterr"
 )
 
 // A Class is what an answer means for a retry. The zero value is Success.
@@ -102,6 +104,20 @@ func DefaultPolicy(a *Attempt) Class {
 	return statusClass(a.Response.StatusCode)
 }
 
+// errorClass classifies an error of the transport.
+func errorClass(err error) Class {
+	if outran(err) {
+		return Timeout
+	}
+	if status, ok := neterr.ProxyStatus(err); ok && !statusClass(status).Retryable() || neterr.Permanent(err) {
+		return Permanent
+	}
+	if neterr.TimedOut(err) {
+		return Timeout
+	}
+	return Transient
+}
+
 // IdempotentOnly makes a policy that gives up a transient failure or a time-out as Permanent unless sending the request
 // twice is safe: its method is idempotent (RFC 9110), it has an Idempotency-Key or X-Idempotency-Key header, or
 // nothing of it was sent. Throttling, where the service did nothing, is retried as before. A nil policy means DefaultPolicy.
@@ -111,7 +127,7 @@ func IdempotentOnly(policy Policy) Policy {
 	}
 	return func(a *Attempt) Class {
 		class := policy(a)
-		if class != Transient && class != Timeout || idempotent(a.Request) || neverSent(a.Err) {
+		if class != Transient && class != Timeout || idempotent(a.Request) || neterr.NeverSent(a.Err) {
 			return class
 		}
 		return Permanent

@@ -1,6 +1,7 @@
 package awsretry_test
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -73,6 +74,38 @@ func TestDefaultPolicy(t *testing.T) {
 	}
 	if got := awsretry.DefaultPolicy(&awsretry.Attempt{}); got != awsretry.Permanent {
 		t.Errorf("neither response nor error: %v", got)
+	}
+}
+
+func TestDefaultPolicyOfErrors(t *testing.T) {
+	for _, tt := range []struct {
+		err  error
+		want awsretry.Class
+	}{
+		{io.EOF, awsretry.Transient},
+		{errors.New("something else"), awsretry.Transient},
+		{&net.DNSError{IsTimeout: true}, awsretry.Timeout},
+		{context.DeadlineExceeded, awsretry.Timeout}, // not the caller's, which has ended the context
+		{context.Canceled, awsretry.Permanent},
+		{&net.DNSError{IsNotFound: true, IsTimeout: true}, awsretry.Permanent},
+		{errors.New("Proxy Authentication Required"), awsretry.Permanent},
+		{errors.New("Too Many Requests"), awsretry.Transient},
+		{errors.New("Request Timeout"), awsretry.Transient},
+	} {
+		if got := awsretry.DefaultPolicy(&awsretry.Attempt{Err: tt.err}); got != tt.want {
+			t.Errorf("%v: %v, want %v", tt.err, got, tt.want)
+		}
+	}
+}
+
+func TestDefaultPolicyOfAnEndedContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	req := newRequest(t, "GET", nil).WithContext(ctx)
+	for _, err := range []error{context.Canceled, context.DeadlineExceeded, io.EOF} {
+		if got := awsretry.DefaultPolicy(&awsretry.Attempt{Request: req, Err: err}); got != awsretry.Permanent {
+			t.Errorf("%v: %v", err, got)
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"example.com/awsretry/internal/awsproto"
+	"example.com/awsretry/internal/neterr"
 	"example.com/awsretry/internal/respbody"
 )
 
@@ -357,7 +358,7 @@ func (c *call) discard(a *attempt) *respbody.Discarded {
 func (c *call) leaveConnection(a *attempt) {
 	c.newConn = false
 	switch {
-	case c.conns == nil, a.Class == Throttled, a.Class == Transient && c.revision == Revision2026, dialFailed(a.Err):
+	case c.conns == nil, a.Class == Throttled, a.Class == Transient && c.revision == Revision2026, neterr.DialFailed(a.Err):
 		return
 	}
 	c.newConn = !a.detoured
