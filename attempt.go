@@ -366,7 +366,7 @@ func (a *attempt) findDelay(c *call) time.Duration {
 // settle updates what later attempts and other calls use: the buckets, the gate
 // and the connections.
 func (a *attempt) settle(c *call) {
-	if c.conns != nil && !a.canceled && timedOut(a.Err) && !dialFailed(a.Err) {
+	if c.conns != nil && !a.canceled && neterr.TimedOut(a.Err) && !neterr.DialFailed(a.Err) {
 		a.abandoned = c.conns.Abandon(a.out.URL, a.via) // later requests would meet it too, whether this is retried or not
 	}
 	if c.partition.limiter != nil && !a.canceled {
@@ -443,7 +443,7 @@ func (a *attempt) settleBody(c *call) bool {
 func (a *attempt) lastError(c *call) error {
 	why := c.caller.ended()
 	if a.Stop != StopCanceled || why == nil {
-		return mismatch(a.Err)
+		return neterr.SchemeMismatch(a.Err)
 	}
 	err := a.Err
 	if a.Response != nil {

@@ -2,12 +2,12 @@ package awsretry
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/http"
 	"strings"
 
+	"example.com/awsretry/internal/neterr"
 	"example.com/awsretry/internal/redact"
 )
 
@@ -44,21 +44,6 @@ func (e *Error) Is(target error) bool {
 	return false
 }
 
-// A schemeMismatch is what http.Client makes of the error of https that is spoken
-// to an http server. It does not see that error in an Error.
-type schemeMismatch struct{ err error }
-
-func (schemeMismatch) Error() string     { return http.ErrSchemeMismatch.Error() }
-func (e schemeMismatch) Unwrap() []error { return []error{http.ErrSchemeMismatch, e.err} }
-
-func mismatch(err error) error {
-	var record tls.RecordHeaderError
-	if errors.As(err, &record) && string(record.RecordHeader[:]) == "HTTP/" {
-		return schemeMismatch{err}
-	}
-	return err
-}
-
 // Timeout reports whether the last failure was a time-out, as net.Error does; after StopCanceled, whether the context's
 // deadline ended it.
 func (e *Error) Timeout() bool {
@@ -69,7 +54,7 @@ func (e *Error) Timeout() bool {
 	case e.Stop == StopCanceled:
 		return errors.Is(e.Err, context.DeadlineExceeded)
 	}
-	return timedOut(e.Err)
+	return neterr.TimedOut(e.Err)
 }
 
 // Temporary reports whether the failure may pass: whether it was given up although it is retryable.

@@ -1,9 +1,13 @@
 package awsretry
 
 import (
+	"errors"
 	"net/http"
 	"strings"
 	"time"
+
+	"example.com/awsretry/internal/neterr"
+	"example.com/awsretry/internal/respbody"
 )
 
 // A Class is what an answer means for a retry. The zero value is Success.
@@ -102,6 +106,20 @@ func DefaultPolicy(a *Attempt) Class {
 	return statusClass(a.Response.StatusCode)
 }
 
+// errorClass classifies an error of the transport.
+func errorClass(err error) Class {
+	if timeout := (*respbody.TimeoutError)(nil); errors.As(err, &timeout) {
+		return Timeout
+	}
+	if status, ok := neterr.ProxyStatus(err); ok && !statusClass(status).Retryable() || neterr.Permanent(err) {
+		return Permanent
+	}
+	if neterr.TimedOut(err) {
+		return Timeout
+	}
+	return Transient
+}
+
 // IdempotentOnly makes a policy that gives up a transient failure or a time-out as Permanent unless sending the request
 // twice is safe: its method is idempotent (RFC 9110), it has an Idempotency-Key or X-Idempotency-Key header, or
 // nothing of it was sent. Throttling, where the service did nothing, is retried as before. A nil policy means DefaultPolicy.
@@ -111,7 +129,7 @@ func IdempotentOnly(policy Policy) Policy {
 	}
 	return func(a *Attempt) Class {
 		class := policy(a)
-		if class != Transient && class != Timeout || idempotent(a.Request) || neverSent(a.Err) {
+		if class != Transient && class != Timeout || idempotent(a.Request) || neterr.NeverSent(a.Err) {
 			return class
 		}
 		return Permanent

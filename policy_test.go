@@ -1,10 +1,13 @@
 package awsretry_test
 
 import (
+	"context"
 	"errors"
 	"io"
+	"log"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -73,6 +76,76 @@ func TestDefaultPolicy(t *testing.T) {
 	}
 	if got := awsretry.DefaultPolicy(&awsretry.Attempt{}); got != awsretry.Permanent {
 		t.Errorf("neither response nor error: %v", got)
+	}
+}
+
+func TestDefaultPolicyOfErrors(t *testing.T) {
+	for _, tt := range []struct {
+		err  error
+		want awsretry.Class
+	}{
+		{io.EOF, awsretry.Transient},
+		{errors.New("something else"), awsretry.Transient},
+		{&net.DNSError{IsTimeout: true}, awsretry.Timeout},
+		{context.DeadlineExceeded, awsretry.Timeout}, // not the caller's, which has ended the context
+		{context.Canceled, awsretry.Permanent},
+		{&net.DNSError{IsNotFound: true, IsTimeout: true}, awsretry.Permanent},
+		{errors.New("Proxy Authentication Required"), awsretry.Permanent},
+		{errors.New("Too Many Requests"), awsretry.Transient},
+		{errors.New("Request Timeout"), awsretry.Transient},
+	} {
+		if got := awsretry.DefaultPolicy(&awsretry.Attempt{Err: tt.err}); got != tt.want {
+			t.Errorf("%v: %v, want %v", tt.err, got, tt.want)
+		}
+	}
+}
+
+// The errors of net/http itself, also of a body that the Transport wraps.
+func TestDefaultPolicyOfNetHTTP(t *testing.T) {
+	plain := httptest.NewServer(http.NotFoundHandler())
+	defer plain.Close()
+	closed := httptest.NewServer(http.NotFoundHandler())
+	closed.Close()
+	secure := httptest.NewUnstartedServer(http.NotFoundHandler())
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
+	secure.StartTLS()
+	defer secure.Close()
+	for _, tt := range []struct {
+		name, url string
+		body      io.Reader
+		length    int64
+		want      awsretry.Class
+	}{
+		{"body shorter than ContentLength", plain.URL, io.MultiReader(strings.NewReader("short")), 10, awsretry.Permanent},
+		{"no body", plain.URL, nil, 10, awsretry.Permanent},
+		{"unknown authority", secure.URL, nil, 0, awsretry.Permanent},
+		{"connection refused", closed.URL, nil, 0, awsretry.Transient},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			base := &http.Transport{}
+			defer base.CloseIdleConnections()
+			var class awsretry.Class
+			tr := &awsretry.Transport{Base: base, MaxAttempts: 1, Observe: func(a awsretry.Attempt) { class = a.Class }}
+			req, err := http.NewRequestWithContext(t.Context(), "PUT", tt.url, tt.body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.ContentLength = tt.length
+			if resp, err := tr.RoundTrip(req); err == nil || class != tt.want {
+				t.Errorf("%v, %v: %v, want %v", resp, err, class, tt.want)
+			}
+		})
+	}
+}
+
+func TestDefaultPolicyOfAnEndedContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	req := newRequest(t, "GET", nil).WithContext(ctx)
+	for _, err := range []error{context.Canceled, context.DeadlineExceeded, io.EOF} {
+		if got := awsretry.DefaultPolicy(&awsretry.Attempt{Request: req, Err: err}); got != awsretry.Permanent {
+			t.Errorf("%v: %v", err, got)
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"example.com/awsretry/internal/awsproto"
+	"example.com/awsretry/internal/neterr"
 	"example.com/awsretry/internal/respbody"
 )
 
@@ -278,7 +279,7 @@ func (a *attempt) discard(c *call) *respbody.Discarded {
 // connection that failed.
 func (a *attempt) needsFreshConn(c *call) bool {
 	switch {
-	case c.conns == nil, a.Class == Throttled, a.Class == Transient && c.revision == Revision2026, dialFailed(a.Err):
+	case c.conns == nil, a.Class == Throttled, a.Class == Transient && c.revision == Revision2026, neterr.DialFailed(a.Err):
 		return false
 	}
 	return !a.abandoned

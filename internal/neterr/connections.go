@@ -1,5 +1,3 @@
-// Package neterr knows what the errors of net/http mean, and keeps requests off
-// the connections that failed.
 package neterr
 
 import (

@@ -1,0 +1,196 @@
+// Package neterr interprets the errors of net/http, and keeps requests off the
+// connections that failed.
+package neterr
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// Permanent reports whether the same request would fail again in the same way:
+// the caller's URL, header or body is wrong, a certificate was not accepted, a
+// TLS handshake failed, or a DNS name does not exist. A canceled request is
+// permanent too.
+func Permanent(err error) bool {
+	return errors.Is(err, context.Canceled) || tlsFailed(err) || requestFaulty(err) || nameMissing(err)
+}
+
+// TimedOut reports whether err is a time-out.
+func TimedOut(err error) bool {
+	var t interface{ Timeout() bool }
+	return errors.As(err, &t) && t.Timeout()
+}
+
+// DialFailed reports whether there was no connection to send the request over.
+func DialFailed(err error) bool {
+	return anyOf(err, func(err error) bool {
+		op, ok := err.(*net.OpError)
+		return ok && op.Op == "dial"
+	})
+}
+
+// NeverSent reports whether err shows that nothing of the request was sent, or
+// that the server did not process it.
+func NeverSent(err error) bool {
+	var dns *net.DNSError
+	if errors.As(err, &dns) {
+		return true
+	}
+	var stream streamError
+	if errors.As(err, &stream) && stream.Code == refusedStream {
+		return true
+	}
+	return anyOf(err, func(err error) bool {
+		op, ok := err.(*net.OpError)
+		return ok && (op.Op == "dial" || op.Op == "proxyconnect") || neverSentText(err.Error())
+	})
+}
+
+// ProxyStatus returns the 4xx status with which a proxy responded to CONNECT.
+// net/http makes an error of the status text alone.
+func ProxyStatus(err error) (status int, ok bool) {
+	text := err.Error()
+	for status := 400; text != "" && status < 500; status++ {
+		if text == http.StatusText(status) {
+			return status, true
+		}
+	}
+	return 0, false
+}
+
+// SchemeMismatch returns err such that errors.Is finds http.ErrSchemeMismatch in
+// it where an HTTP server responded to HTTPS. http.Client does the same to the
+// error of a Transport, but only where nothing wraps it.
+func SchemeMismatch(err error) error {
+	var record tls.RecordHeaderError
+	if errors.As(err, &record) && string(record.RecordHeader[:]) == "HTTP/" {
+		return schemeMismatch{err}
+	}
+	return err
+}
+
+type schemeMismatch struct{ err error }
+
+func (schemeMismatch) Error() string     { return http.ErrSchemeMismatch.Error() }
+func (e schemeMismatch) Unwrap() []error { return []error{http.ErrSchemeMismatch, e.err} }
+
+func nameMissing(err error) bool {
+	var dns *net.DNSError
+	return errors.As(err, &dns) && dns.IsNotFound
+}
+
+// tlsFailed reports whether one side did not accept the other's certificate, or
+// the TLS handshake failed.
+func tlsFailed(err error) bool {
+	return anyOf(err, func(err error) bool {
+		switch err := err.(type) {
+		case *tls.CertificateVerificationError, tls.RecordHeaderError, tls.AlertError, *tls.ECHRejectionError,
+			x509.CertificateInvalidError, x509.HostnameError, x509.UnknownAuthorityError, x509.SystemRootsError,
+			x509.ConstraintViolationError, x509.UnhandledCriticalExtension, x509.InsecureAlgorithmError:
+			return true
+		case *net.OpError: // an alert, whose type crypto/tls does not export
+			return err.Op == "remote error" || err.Op == "local error"
+		}
+		// crypto/tls has no type for the other handshake errors. The three
+		// exceptions are about a connection that is closed.
+		text := err.Error()
+		return strings.HasPrefix(text, "tls: ") && !strings.HasPrefix(text, "tls: failed to send closeNotify") &&
+			text != "tls: protocol is shutdown" && text != "tls: use of closed connection"
+	})
+}
+
+// requestFaulty reports whether the request itself is wrong.
+func requestFaulty(err error) bool {
+	return anyOf(err, func(err error) bool {
+		switch err.(type) {
+		//lint:ignore SA1019 net/http still returns it
+		case *http.ProtocolError, *http.MaxBytesError, *net.AddrError, *net.ParseError, net.InvalidAddrError,
+			net.UnknownNetworkError, url.EscapeError, url.InvalidHostError:
+			return true
+		}
+		if err == http.ErrSchemeMismatch || err == http.ErrBodyReadAfterClose {
+			return true
+		}
+		text := err.Error()
+		for _, prefix := range requestFaults {
+			if strings.HasPrefix(text, prefix) {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// requestFaults are how the errors begin for which net/http has no type. It
+// returns them before, or while, it writes the request. The caller has to correct
+// the request.
+var requestFaults = [...]string{
+	"unsupported protocol scheme",
+	"http: nil Request.",
+	"http: no Host in request URL",
+	"http: Request.Write on Request with no Host",
+	"http: invalid Host header",
+	"net/http: invalid header",
+	"net/http: invalid trailer",
+	"net/http: invalid method",
+	"net/http: can't write control character",
+	"invalid Trailer key",
+	"http: Request.ContentLength=",
+	"http: ContentLength=", // … with Body length …
+	"http2: request body larger than specified content length",
+	"http2: invalid", // Upgrade, Transfer-Encoding or Connection header, header name or value
+	"http2: unsupported scheme",
+	"net/http: request canceled", // by the deprecated Transport.CancelRequest, or Request.Cancel
+}
+
+// neverSentText recognizes two errors for which net/http has no exported type: the
+// time-out of the TLS handshake; and, of a request whose body HTTP/2 cannot read
+// again, that its stream was refused or came after the last one of a GOAWAY.
+func neverSentText(text string) bool {
+	if text == "net/http: TLS handshake timeout" {
+		return true
+	}
+	return strings.HasPrefix(text, "http2: Transport: cannot retry err [") &&
+		(strings.Contains(text, "REFUSED_STREAM") || strings.Contains(text, "graceful shutdown GOAWAY"))
+}
+
+// A streamError has the fields of golang.org/x/net/http2.StreamError, which is
+// all that net/http's own stream error needs for errors.As to convert it.
+type streamError struct {
+	StreamID uint32
+	Code     uint32
+	Cause    error
+}
+
+func (streamError) Error() string { return "http2: stream error" }
+
+const refusedStream = 0x7 // RFC 9113, section 7
+
+// anyOf reports whether fits is true of an error in err's tree.
+func anyOf(err error, fits func(error) bool) bool {
+	for err != nil {
+		if fits(err) {
+			return true
+		}
+		switch e := err.(type) {
+		case interface{ Unwrap() error }:
+			err = e.Unwrap()
+		case interface{ Unwrap() []error }:
+			for _, err := range e.Unwrap() {
+				if anyOf(err, fits) {
+					return true
+				}
+			}
+			return false
+		default:
+			return false
+		}
+	}
+	return false
+}
