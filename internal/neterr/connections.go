@@ -12,42 +12,44 @@ import (
 	"weak"
 )
 
-// Connections are those of an *http.Transport, and of the copies of it that send
-// what must not go over a connection that failed.
+// Connections are the connection pools of an *http.Transport and of copies of it.
+// A request that must not use a connection that failed is sent through a copy.
 //
-// net/http closes an HTTP/1 connection that failed. One that carried an error,
-// and an HTTP/2 connection in nearly every case, stays in the pool: what is sent
-// next to the same host meets it again, even where nobody is there any more.
+// net/http closes an HTTP/1 connection that broke. It keeps one that carried an
+// error response, and an HTTP/2 connection in nearly every case, in the pool. The
+// next request to the host uses that connection, even if the host no longer
+// responds.
 type Connections struct {
 	base  *http.Transport
 	http2 bool // over TLS
 	h2c   bool // without TLS
 
-	// The copies that make a connection for each request, nil until they are
-	// used. Only HTTP/1 does without a Connection header.
+	// The copies that make a connection for each request, nil until the first
+	// use. single2 may use HTTP/2. It needs DisableKeepAlives, which adds a
+	// Connection header to HTTP/1 requests; single1 does without.
 	single1, single2 atomic.Pointer[http.Transport]
 
 	// detours are the pools that hosts use in place of base's, nil while there
-	// are none. The map is replaced, never changed, while mu is held.
+	// are none. The map is never changed, only replaced, under mu.
 	detours atomic.Pointer[map[hostKey]*http.Transport]
 	mu      sync.Mutex
-	http1   map[hostKey]bool               // hosts without HTTP/2, of those that had a detour
-	retired []weak.Pointer[http.Transport] // detours that were replaced; one lives as long as it has connections
+	http1   map[hostKey]bool               // hosts that had a detour and turned out to have no HTTP/2
+	retired []weak.Pointer[http.Transport] // detours that were replaced, but may still have connections
 }
 
-// maxHosts bounds how many hosts are remembered. Beyond it all are forgotten.
+// maxHosts limits how many hosts are remembered. One more, and all are forgotten.
 const maxHosts = 1024
 
-// idleTimeout is for copies of a transport that keeps idle connections for ever.
+// idleTimeout is the IdleConnTimeout of the copies of a transport that has none.
 const idleTimeout = 90 * time.Second
 
-// NewConnections returns nil where t limits the connections of a host, which
-// copies of it would exceed.
+// NewConnections returns the connections of t, or nil if t limits the connections
+// of a host: copies would exceed the limit.
 func NewConnections(t *http.Transport) *Connections {
 	if t.MaxConnsPerHost > 0 {
 		return nil
 	}
-	t.Clone() // t knows its own protocols from here on
+	t.Clone() // sets t.TLSNextProto, as the first request would
 	c := &Connections{base: t, http2: t.TLSNextProto["h2"] != nil, http1: make(map[hostKey]bool)}
 	if p := t.Protocols; p != nil {
 		c.http2, c.h2c = p.HTTP2(), p.UnencryptedHTTP2() && !p.HTTP1()
@@ -55,16 +57,15 @@ func NewConnections(t *http.Transport) *Connections {
 	return c
 }
 
-// clone returns a copy of the transport with connections of its own.
+// clone returns a copy of base with connections of its own.
 func (c *Connections) clone() *http.Transport {
 	t := c.base.Clone()
 	if t.TLSNextProto["h2"] != nil {
-		// Somebody else's HTTP/2 (golang.org/x/net/http2.ConfigureTransport),
-		// which would use the connections of the original.
+		// This is golang.org/x/net/http2.ConfigureTransport's HTTP/2, which
+		// would use the connections of the original.
 		t.TLSNextProto = nil
 	}
-	// Clone has a TLSClientConfig, where the original may have had none, and so
-	// would not speak HTTP/2 by itself.
+	// Clone sets TLSClientConfig, which turns HTTP/2 off unless it is forced.
 	t.ForceAttemptHTTP2 = t.ForceAttemptHTTP2 || c.http2
 	if t.IdleConnTimeout == 0 {
 		t.IdleConnTimeout = idleTimeout
@@ -94,7 +95,7 @@ func (c *Connections) Single(u *url.URL) *http.Transport {
 	return t
 }
 
-// For returns the transport that requests to u's host use.
+// For returns the transport for requests to u's host.
 func (c *Connections) For(u *url.URL) *http.Transport {
 	if detours := c.detours.Load(); detours != nil && u != nil {
 		if t := (*detours)[keyOf(u)]; t != nil {
@@ -104,14 +105,14 @@ func (c *Connections) For(u *url.URL) *http.Transport {
 	return c.base
 }
 
-// Serves reports whether requests to u go over connections of the transport's.
-// Other schemes are those of RegisterProtocol, which a copy does not know.
+// Serves reports whether requests to u go over connections of the transport.
+// Other schemes come from RegisterProtocol, and copies do not have them.
 func Serves(u *url.URL) bool { return u != nil && (u.Scheme == "http" || u.Scheme == "https") }
 
-// Abandon makes the requests to u's host use other connections than those of
-// used, which For returned and over which nothing came back in time, and reports
-// whether they do. Where the host is known to have no HTTP/2, net/http has
-// closed the one connection.
+// Abandon makes later requests to u's host use other connections than those of
+// used, a transport that For returned and through which a request timed out. It
+// reports whether they do. If the host is known to have no HTTP/2, they need not:
+// net/http has closed the one connection that failed.
 func (c *Connections) Abandon(u *url.URL, used http.RoundTripper) bool {
 	if !Serves(u) || !c.maySpeakHTTP2(u) {
 		return false
@@ -123,7 +124,7 @@ func (c *Connections) Abandon(u *url.URL, used http.RoundTripper) bool {
 		return false
 	}
 	if used != http.RoundTripper(c.For(u)) {
-		return true // somebody was faster
+		return true // another request was faster
 	}
 	detours := make(map[hostKey]*http.Transport)
 	if old := c.detours.Load(); old != nil {
@@ -139,12 +140,14 @@ func (c *Connections) Abandon(u *url.URL, used http.RoundTripper) bool {
 	return true
 }
 
-// Saw takes note of the protocol of a response to req. It costs one atomic load
-// where no host has a detour.
+// Saw is called with the protocol of each response. A host that responds over
+// HTTP/1 uses its pool in base again and for good. Otherwise each time-out would
+// move it to an empty pool, although only one of its many connections failed. Saw
+// costs one atomic load while no host has a detour.
 func (c *Connections) Saw(req *http.Request, protoMajor int) {
 	old, u := c.detours.Load(), req.URL
 	if old == nil || protoMajor != 1 || !Serves(u) || (*old)[keyOf(u)] == nil ||
-		req.Header.Get("Upgrade") != "" { // which goes over HTTP/1, whatever the host speaks
+		req.Header.Get("Upgrade") != "" { // net/http sends an upgrade over HTTP/1 to any host
 		return
 	}
 	c.mu.Lock()
@@ -164,7 +167,7 @@ func (c *Connections) Saw(req *http.Request, protoMajor int) {
 	c.http1[host] = true
 }
 
-// CloseIdleConnections closes the idle connections of the copies.
+// CloseIdleConnections closes the idle connections of all copies.
 func (c *Connections) CloseIdleConnections() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -181,8 +184,8 @@ func (c *Connections) CloseIdleConnections() {
 	c.retire()
 }
 
-// retire closes the idle connections of detours that are not used any more, now
-// or with a later call. It requires that mu is held.
+// retire closes the idle connections of detours that are no longer used, and of
+// those that were retired before. It requires that mu is held.
 func (c *Connections) retire(detours ...*http.Transport) {
 	for _, t := range detours {
 		if t != nil {
@@ -198,7 +201,7 @@ func (c *Connections) retire(detours ...*http.Transport) {
 	})
 }
 
-// maySpeakHTTP2 reports whether the transport and u leave HTTP/2 possible.
+// maySpeakHTTP2 reports whether base may use HTTP/2 for u.
 func (c *Connections) maySpeakHTTP2(u *url.URL) bool {
 	if u.Scheme == "http" {
 		return c.h2c
@@ -206,7 +209,7 @@ func (c *Connections) maySpeakHTTP2(u *url.URL) bool {
 	return c.http2
 }
 
-// A hostKey names a host as connections tell it from others.
+// A hostKey identifies a host in a connection pool.
 type hostKey struct{ scheme, host string }
 
 func keyOf(u *url.URL) hostKey { return hostKey{u.Scheme, strings.ToLower(u.Host)} }

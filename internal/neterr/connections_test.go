@@ -1,15 +1,16 @@
 package neterr
 
 import (
+	"context"
 	"crypto/tls"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"sync/atomic"
 	"testing"
-	"time"
+	"testing/synctest"
 )
 
 func at(t *testing.T, text string) *url.URL {
@@ -121,13 +122,13 @@ func TestForCostsNoAllocation(t *testing.T) {
 	}
 }
 
-// TestCloseIdleConnectionsReachesEveryCopy: those too that were replaced, or
-// forgotten, while a connection of theirs was in use.
+// CloseIdleConnections reaches the copies too that were replaced, or forgotten,
+// while they had a connection in use.
 func TestCloseIdleConnectionsReachesEveryCopy(t *testing.T) {
 	for name, replace := range map[string]func(c *Connections, u *url.URL){
 		"forgotten": func(c *Connections, _ *url.URL) {
 			for i := range maxHosts {
-				other := &url.URL{Scheme: "https", Host: fmt.Sprint("host", i)}
+				other := &url.URL{Scheme: "http", Host: fmt.Sprint("host", i)}
 				c.Abandon(other, c.For(other))
 			}
 		},
@@ -138,45 +139,70 @@ func TestCloseIdleConnectionsReachesEveryCopy(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var open atomic.Int32
-			end := make(chan bool)
-			srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				http.NewResponseController(w).Flush()
-				<-end
-			}))
-			srv.EnableHTTP2 = true
-			srv.Config.ConnState = func(_ net.Conn, s http.ConnState) {
-				switch s {
-				case http.StateNew:
-					open.Add(1)
-				case http.StateClosed:
-					open.Add(-1)
+			synctest.Test(t, func(t *testing.T) {
+				end := make(chan bool)
+				conns, base := serveHTTP2(t, func(w http.ResponseWriter, r *http.Request) {
+					http.NewResponseController(w).Flush()
+					<-end
+				})
+				c := NewConnections(base)
+				u := at(t, "http://service.example")
+				c.Abandon(u, c.For(u))
+				resp, err := c.For(u).RoundTrip(&http.Request{URL: u, Header: http.Header{}})
+				if err != nil || resp.ProtoMajor != 2 {
+					t.Fatal(resp, err)
 				}
-			}
-			srv.StartTLS()
-			defer srv.Close()
-			u, err := url.Parse(srv.URL)
-			if err != nil {
-				t.Fatal(err)
-			}
-			req, err := http.NewRequestWithContext(t.Context(), "GET", srv.URL, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			c := NewConnections(srv.Client().Transport.(*http.Transport))
-			c.Abandon(u, c.For(u))
-			resp, err := c.For(u).RoundTrip(req)
-			if err != nil || resp.ProtoMajor != 2 {
-				t.Fatal(resp, err)
-			}
-			replace(c, u)
-			close(end)
-			resp.Body.Close()
-			for start := time.Now(); open.Load() > 0; time.Sleep(5 * time.Millisecond) {
-				if c.CloseIdleConnections(); time.Since(start) > 2*time.Second {
-					t.Fatalf("%d connections are open", open.Load())
+				replace(c, u)
+				close(end)
+				io.Copy(io.Discard, resp.Body)
+				resp.Body.Close()
+				synctest.Wait()
+				if n := conns.Load(); n != 1 {
+					t.Fatalf("%d connections are open before", n)
 				}
-			}
+				c.CloseIdleConnections()
+				synctest.Wait()
+				if n := conns.Load(); n != 0 {
+					t.Errorf("%d connections are open", n)
+				}
+			})
 		})
 	}
 }
+
+// serveHTTP2 serves HTTP/2 over pipes. It returns the number of open connections,
+// and a transport that dials them.
+func serveHTTP2(t *testing.T, handle http.HandlerFunc) (conns *atomic.Int32, base *http.Transport) {
+	protocols := new(http.Protocols)
+	protocols.SetUnencryptedHTTP2(true)
+	conns, pipes := new(atomic.Int32), make(pipeListener)
+	srv := &http.Server{Handler: handle, Protocols: protocols, ConnState: func(_ net.Conn, s http.ConnState) {
+		switch s {
+		case http.StateNew:
+			conns.Add(1)
+		case http.StateClosed:
+			conns.Add(-1)
+		}
+	}}
+	go srv.Serve(pipes)
+	t.Cleanup(func() { srv.Close() })
+	return conns, &http.Transport{Protocols: protocols, DialContext: func(context.Context, string, string) (net.Conn, error) {
+		client, server := net.Pipe()
+		pipes <- server
+		return client, nil
+	}}
+}
+
+// A pipeListener accepts the connections that are sent to it.
+type pipeListener chan net.Conn
+
+func (l pipeListener) Accept() (net.Conn, error) {
+	if c, ok := <-l; ok {
+		return c, nil
+	}
+	return nil, net.ErrClosed
+}
+
+func (l pipeListener) Close() error { close(l); return nil }
+
+func (pipeListener) Addr() net.Addr { return &net.UnixAddr{} }
