@@ -207,7 +207,7 @@ type failure struct {
 
 func (f failure) error() error {
 	if f.err == nil && f.status != 0 {
-		return &answerError{f.status, f.code}
+		return &responseError{f.status, f.code}
 	}
 	return f.err
 }

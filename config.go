@@ -14,35 +14,6 @@ import (
 	"github.com/hashicorp/go-cleanhttp"
 )
 
-// A Mode is a set of rules for retries, as the AWS SDKs and Tools Reference Guide, "Retry behavior", names them.
-type Mode string
-
-const (
-	Standard Mode = "standard" // a retry token bucket and jittered exponential backoff
-	Adaptive Mode = "adaptive" // Standard, and a rate limiter that holds back first attempts too
-	Legacy   Mode = "legacy"   // the AWS SDK for Go v1's rules: 4 attempts, no bucket, and pauses of its own
-)
-
-// A Revision tells the rules that the AWS documents give from those that the AWS SDKs announced for 2026. Legacy
-// mode has no revisions.
-type Revision int
-
-const (
-	Classic      Revision = iota // the documents' rules
-	Revision2026                 // shorter pauses, other costs, x-amz-retry-after
-)
-
-// String returns "classic" or "2026".
-func (r Revision) String() string {
-	switch r {
-	case Classic:
-		return "classic"
-	case Revision2026:
-		return "2026"
-	}
-	return "unknown revision"
-}
-
 // The attempts in all, the first included: the AWS SDKs and Tools Reference Guide, "Retry behavior", of Legacy the AWS
 // SDK for Go v1, of DynamoDB the 2026 revision.
 const (
@@ -289,6 +260,14 @@ func completed(b Backoff, revision Exponential) Backoff {
 		return b.completed(revision)
 	}
 	return b
+}
+
+// orDefault returns v, or def if v is 0.
+func orDefault[T time.Duration | float64 | int | int64](v, def T) T {
+	if v == 0 {
+		return def
+	}
+	return v
 }
 
 // Validate reports what in the configuration makes no sense: nil, or an error that names each such field, its value and

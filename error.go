@@ -11,29 +11,45 @@ import (
 	"example.com/awsretry/internal/redact"
 )
 
-// An Error is what RoundTrip returns where no answer came, or where the caller's context ended after the last answer
-// was closed. errors.Is and errors.As find in it the transport's last error, the cause of the context's end, or
-// [ErrQuotaExceeded] and [ErrRateLimited] where nothing was sent.
+// An Error is the error of a request that ended without a response. Its Err is
+// the last error of the transport, or the reason why nothing was sent. After
+// StopCanceled it is the error of the context, with its cause and the last
+// failure. errors.Is and errors.As find all of these. errors.Is also finds
+// [ErrQuotaExceeded] and [ErrRateLimited], by the Stop.
 type Error struct {
-	Attempts int  // that were sent
-	Stop     Stop // why there were no more
+	Attempts int  // how many were sent
+	Stop     Stop // why no attempt followed
 	Err      error
 }
 
-// Error tells why there were no more attempts, how many there were, and the last failure. URLs in it have no query.
+// Error returns how many attempts were sent, why no attempt followed, and the
+// text of Err. URLs in it have no query.
 func (e *Error) Error() string {
-	attempts := "attempts"
-	if e.Attempts == 1 {
-		attempts = "attempt"
+	var outcome string
+	switch {
+	case e.Attempts == 0:
+		outcome = fmt.Sprintf("not sent (%s)", e.Stop)
+	case e.Stop == StopCanceled:
+		outcome = "canceled after " + attempts(e.Attempts)
+	default:
+		outcome = fmt.Sprintf("gave up after %s (%s)", attempts(e.Attempts), e.Stop)
 	}
-	return fmt.Sprintf("awsretry: %s after %d %s: %s", e.Stop, e.Attempts, attempts, redact.Error(e.Err))
+	return "awsretry: " + outcome + ": " + strings.TrimPrefix(redact.Error(e.Err), "awsretry: ")
+}
+
+func attempts(n int) string {
+	if n == 1 {
+		return "1 attempt"
+	}
+	return fmt.Sprintf("%d attempts", n)
 }
 
 // Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Is reports whether the error is [ErrQuotaExceeded] or [ErrRateLimited] by its
-// Stop, whatever failure Err holds.
+// Is reports whether target is [ErrQuotaExceeded] and Stop is StopQuota, or
+// target is [ErrRateLimited] and Stop is StopRateLimit. Err may be another
+// failure then.
 func (e *Error) Is(target error) bool {
 	switch target {
 	case ErrQuotaExceeded:
@@ -44,8 +60,8 @@ func (e *Error) Is(target error) bool {
 	return false
 }
 
-// Timeout reports whether the last failure was a time-out, as net.Error does; after StopCanceled, whether the context's
-// deadline ended it.
+// Timeout reports whether the last failure was a time-out, as net.Error does.
+// After StopCanceled it reports whether the context's deadline passed.
 func (e *Error) Timeout() bool {
 	var end *interruptedError
 	switch {
@@ -57,7 +73,7 @@ func (e *Error) Timeout() bool {
 	return neterr.TimedOut(e.Err)
 }
 
-// Temporary reports whether the failure may pass: whether it was given up although it is retryable.
+// Temporary reports whether the last failure was a retryable one.
 func (e *Error) Temporary() bool {
 	switch e.Stop {
 	case StopMaxAttempts, StopQuota, StopDeadline, StopBody, StopRetryAfter, StopRateLimit, StopOuterRetry, StopDisabled:
@@ -66,30 +82,34 @@ func (e *Error) Temporary() bool {
 	return false
 }
 
-// An answerError stands for an answer that was closed when the pause behind it did not end well.
-type answerError struct {
+// A responseError is the last failure if that was a response, which was closed
+// before the call ended.
+type responseError struct {
 	status int
 	code   string
 }
 
-func (e *answerError) Error() string {
+func (e *responseError) Error() string {
 	text := fmt.Sprintf("%d %s", e.status, http.StatusText(e.status))
 	if e.code != "" {
 		text += " (" + redact.Text(e.code) + ")"
 	}
-	return "the last answer was " + strings.TrimSpace(text)
+	return "the last response was " + strings.TrimSpace(text)
 }
 
-// An interruptedError is the error of a call whose caller wants no answer any more: it holds the context's error, its cause, and
-// the failure before it, where there are such.
-type interruptedError struct{ ctx, why, last error }
+// An interruptedError is the error of a call whose context ended.
+type interruptedError struct {
+	ctx  error // the context's error; nil if Request.Cancel ended the call
+	why  error // the cause
+	last error // the failure before; nil if there was none
+}
 
 func interruption(ctx context.Context, why, last error) error {
 	return &interruptedError{ctx.Err(), why, last}
 }
 
 func (e *interruptedError) Error() string {
-	if e.last != nil && errors.Is(e.last, e.why) { // the transport's own words for it
+	if e.last != nil && errors.Is(e.last, e.why) { // the transport has put it into words
 		return e.last.Error()
 	}
 	text := e.why.Error()

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// The pauses of the AWS SDKs and Tools Reference Guide, "Retry behavior":
+// The delays of the AWS SDKs and Tools Reference Guide, "Retry behavior":
 // min(b*2^i seconds, 20 seconds).
 const (
 	defaultInitial = time.Second
@@ -15,11 +15,11 @@ const (
 	defaultMax     = 20 * time.Second
 )
 
-// A Backoff says how long to pause before a retry.
+// A Backoff computes the delay before a retry.
 //
-// Delay is called with the number of the retry, from 0, the class of the answer that is retried, and the pause
-// before the attempt that gave it (0 before the first retry). A negative result counts as 0.
-// Delay is called by many requests at once.
+// Delay gets the number n of the retry, from 0, the class of the outcome that
+// is retried, and the last delay, 0 before the first retry. A negative result
+// counts as 0. Delay must be safe for concurrent use.
 type Backoff interface {
 	Delay(n int, class Class, last time.Duration) time.Duration
 }
@@ -32,21 +32,26 @@ func (f BackoffFunc) Delay(n int, class Class, last time.Duration) time.Duration
 	return f(n, class, last)
 }
 
-// Exponential is the exponential backoff of the AWS SDKs: the pause before retry n, from 0, is
-// Jitter(min(Initial * Factor^n, Max)). The zero value is the standard mode's: 1 s, doubled each time, at most
-// 20 s, with full jitter.
+// Exponential is the exponential backoff of the AWS SDKs. The delay before
+// retry n, from 0, is Jitter(min(Initial * Factor^n, Max)). The zero value is
+// that of standard mode: 1 s, doubled each time, at most 20 s, with full
+// jitter.
 //
-// As Transport.Backoff, itself or a pointer to it, an Initial or ThrottlingInitial of 0 is the revision's: in [Revision2026] 50 ms,
-// for Amazon DynamoDB 25 ms, and 1 s after throttling. [Classic], and Legacy mode, which has no revisions, have those below.
+// In Transport.Backoff, as a value or a pointer, an Initial or
+// ThrottlingInitial of 0 means that of the revision. In [Revision2026] these
+// are 50 ms, or 25 ms for Amazon DynamoDB, and 1 s after throttling. In
+// [Classic] and in Legacy mode they are those of the zero value.
 //
-// The cap comes before the jitter, as in the AWS SDK for Kotlin's "Retries", so that capped pauses are spread too.
+// Max applies before the jitter, as in the AWS SDK for Kotlin, "Retries", so
+// that delays of that length are spread too.
 //
-// Transport.Validate refuses negative fields, an Initial above Max, and a Factor below 1.
+// Transport.Validate rejects negative fields, an Initial above Max, and a
+// Factor below 1.
 type Exponential struct {
-	Initial           time.Duration // before the first retry; 0: 1 s, or Max where that is shorter
-	ThrottlingInitial time.Duration // in place of Initial after throttling, capped by Max; 0: Initial
-	Max               time.Duration // the longest pause; 0: 20 s
-	Factor            float64       // by which each pause outgrows the one before it; 0: 2
+	Initial           time.Duration // before the first retry; 0: 1 s, or Max if that is shorter
+	ThrottlingInitial time.Duration // in place of Initial after throttling, at most Max; 0: Initial
+	Max               time.Duration // the longest delay; 0: 20 s
+	Factor            float64       // the ratio of each delay to the one before; 0: 2
 	Jitter            Jitter        // nil: FullJitter
 }
 
@@ -57,11 +62,11 @@ func (e Exponential) Delay(n int, class Class, _ time.Duration) time.Duration {
 	if class == Throttled {
 		initial = e.ThrottlingInitial
 	}
-	pause := e.Max
+	delay := e.Max
 	if d := float64(initial) * math.Pow(e.Factor, float64(max(n, 0))); d < float64(e.Max) {
-		pause = clamp(time.Duration(d), e.Max)
+		delay = clamp(time.Duration(d), e.Max)
 	}
-	return clamp(e.Jitter(pause), pause)
+	return clamp(e.Jitter(delay), delay)
 }
 
 func (e Exponential) withDefaults() Exponential {
@@ -75,7 +80,8 @@ func (e Exponential) withDefaults() Exponential {
 	return e
 }
 
-// completed is e with another's pauses in place of those that e leaves open.
+// completed returns e with the initial delays of by in place of those that are
+// 0.
 func (e Exponential) completed(by Exponential) Exponential {
 	e.Initial = orDefault(e.Initial, by.Initial)
 	e.ThrottlingInitial = orDefault(e.ThrottlingInitial, by.ThrottlingInitial)
@@ -84,7 +90,7 @@ func (e Exponential) completed(by Exponential) Exponential {
 
 func (e Exponential) validate() error {
 	d := e.withDefaults()
-	switch err := validPauses(d.Initial, d.Max); {
+	switch err := validDelays(d.Initial, d.Max); {
 	case err != nil:
 		return err
 	case d.ThrottlingInitial < 0:
@@ -95,7 +101,7 @@ func (e Exponential) validate() error {
 	return nil
 }
 
-func validPauses(initial, limit time.Duration) error {
+func validDelays(initial, limit time.Duration) error {
 	switch {
 	case limit < 0:
 		return fmt.Errorf("Backoff.Max is %v; it must be above 0, or 0 for %v", limit, defaultMax)
@@ -105,11 +111,12 @@ func validPauses(initial, limit time.Duration) error {
 	return nil
 }
 
-// Decorrelated is the decorrelated jitter of the AWS Architecture Blog's "Exponential Backoff And Jitter":
-// min(Max, rand(Initial, 3*previous)), where the pause before the first retry takes Initial for the previous one.
+// Decorrelated is the decorrelated jitter of the AWS Architecture Blog,
+// "Exponential Backoff And Jitter". The delay is min(Max, rand(Initial,
+// 3*last)), where last is Initial before the first retry.
 type Decorrelated struct {
-	Initial time.Duration // the shortest pause; 0: 1 s, or Max where that is shorter
-	Max     time.Duration // the longest pause; 0: 20 s
+	Initial time.Duration // the shortest delay; 0: 1 s, or Max if that is shorter
+	Max     time.Duration // the longest delay; 0: 20 s
 }
 
 // Delay implements [Backoff].
@@ -132,28 +139,29 @@ func (d Decorrelated) withDefaults() Decorrelated {
 
 func (d Decorrelated) validate() error {
 	d = d.withDefaults()
-	return validPauses(d.Initial, d.Max)
+	return validDelays(d.Initial, d.Max)
 }
 
-// A Jitter takes a pause and returns it, or a random part of it, so that callers which failed together do not
-// come back together. A result outside 0…d counts as the nearer of the two where a Backoff of this package uses it.
+// A Jitter returns the delay d or a random part of it, so that callers that
+// failed together do not retry together. The backoffs of this package limit the
+// result to 0 at least and d at most.
 type Jitter func(d time.Duration) time.Duration
 
-// FullJitter is uniform in [0, d].
+// FullJitter returns a uniformly random delay in [0, d].
 func FullJitter(d time.Duration) time.Duration { return between0And(d) }
 
-// EqualJitter is half of d and a uniform part of the other half.
+// EqualJitter returns a uniformly random delay in [d/2, d].
 func EqualJitter(d time.Duration) time.Duration {
 	d = max(d, 0)
 	return d/2 + between0And(d-d/2)
 }
 
-// NoJitter is d itself.
+// NoJitter returns d.
 func NoJitter(d time.Duration) time.Duration { return max(d, 0) }
 
-// PartialJitter leaves 1-fraction of the pause and makes the rest random, as the jitter of the AWS SDK for Kotlin's
-// "Retries" does: 1 is FullJitter, 0.5 is between half and all of the pause, 0 is NoJitter. A fraction below 0, or
-// none at all (NaN), counts as 0, one above 1 as 1.
+// PartialJitter returns a Jitter that makes that fraction of the delay random,
+// as in the AWS SDK for Kotlin, "Retries": 1 is FullJitter, 0.5 is EqualJitter,
+// 0 is NoJitter. A fraction below 0, or NaN, counts as 0, and one above 1 as 1.
 func PartialJitter(fraction float64) Jitter {
 	switch {
 	case !(fraction > 0):
@@ -168,7 +176,8 @@ func PartialJitter(fraction float64) Jitter {
 	}
 }
 
-// legacyBackoff is the pause of the AWS SDK for Go v1's DefaultRetryer: (rand[0,d) + d) * 2^n.
+// legacyBackoff is that of DefaultRetryer in the AWS SDK for Go v1:
+// (rand[0,d) + d) * 2^n.
 type legacyBackoff struct{}
 
 const (
@@ -182,11 +191,12 @@ func (legacyBackoff) Delay(n int, class Class, _ time.Duration) time.Duration {
 	if class == Throttled {
 		d = legacyThrottlingInitial
 	}
-	const maxDoublings = 14 // 30 ms * 2^14 is past the cap
+	const maxDoublings = 14 // 30 ms * 2^14 is above legacyMax
 	return clamp((rand.N(d)+d)<<min(max(n, 0), maxDoublings), legacyMax)
 }
 
-// between0And is uniform in [0, d], and 0 where d is negative.
+// between0And returns a uniformly random duration in [0, d], and 0 if d is
+// negative.
 func between0And(d time.Duration) time.Duration {
 	if d <= 0 {
 		return 0
@@ -196,17 +206,11 @@ func between0And(d time.Duration) time.Duration {
 
 func clamp(d, limit time.Duration) time.Duration { return max(min(d, limit), 0) }
 
-// addSaturating is a+b for two pauses, at most the longest Duration there is.
+// addSaturating returns a+b, or the longest Duration if that is shorter.
+// Neither a nor b is negative.
 func addSaturating(a, b time.Duration) time.Duration {
 	if b > math.MaxInt64-a {
 		return math.MaxInt64
 	}
 	return a + b
-}
-
-func orDefault[T time.Duration | float64 | int | int64](v, def T) T {
-	if v == 0 {
-		return def
-	}
-	return v
 }

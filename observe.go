@@ -7,10 +7,16 @@ import (
 	"example.com/awsretry/internal/redact"
 )
 
-// LogTo returns an observer for Transport.Observe or [WithObserver] that writes to logger: at level debug an attempt that a
-// retry follows, at level warn a failure that is given up although it is retryable. Other attempts are not logged.
-// URLs are logged without user, query and fragment. A call that ends without another attempt, refused before its first one or
-// cut short in a pause, is told by its error alone. A nil logger means slog.Default().
+// LogTo returns an observer for Transport.Observe or [WithObserver] that logs
+// to logger: an attempt that is retried at level debug, and a retryable failure
+// that is not retried at level warn. It logs nothing else. In particular, a
+// call that is refused before its first attempt, or that ends during a delay,
+// is not logged but returns an error. URLs are logged without user, query and
+// fragment. A nil logger means slog.Default().
+//
+// The handler of slog.Default drops level debug, so LogTo(slog.Default()) shows
+// no retries unless the program changes that level, for example with
+// slog.SetLogLoggerLevel(slog.LevelDebug).
 func LogTo(logger *slog.Logger) func(Attempt) {
 	if logger == nil {
 		logger = slog.Default()

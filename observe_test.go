@@ -211,23 +211,6 @@ func TestOutcomeThroughAClient(t *testing.T) {
 	})
 }
 
-func TestErrorText(t *testing.T) {
-	e := &awsretry.Error{Attempts: 1, Stop: awsretry.StopPermanent, Err: errors.New("x509: unknown authority")}
-	if got, want := e.Error(), "awsretry: permanent after 1 attempt: x509: unknown authority"; got != want {
-		t.Errorf("%q, want %q", got, want)
-	}
-	if e.Temporary() || e.Timeout() {
-		t.Error("it is neither temporary nor a time-out")
-	}
-	e = &awsretry.Error{Attempts: 3, Stop: awsretry.StopMaxAttempts, Err: context.DeadlineExceeded}
-	if got, want := e.Error(), "awsretry: max_attempts after 3 attempts: context deadline exceeded"; got != want {
-		t.Errorf("%q, want %q", got, want)
-	}
-	if !e.Temporary() || !e.Timeout() {
-		t.Error("it is temporary and a time-out")
-	}
-}
-
 func TestLogToNil(t *testing.T) {
 	before, output, flags := slog.Default(), log.Writer(), log.Flags()
 	defer func() {

@@ -10,21 +10,52 @@ import (
 	"example.com/awsretry/internal/respbody"
 )
 
-// A Class is what an answer means for a retry. The zero value is Success.
+// A Mode is a set of retry rules, as the AWS SDKs and Tools Reference Guide,
+// "Retry behavior", names them.
+type Mode string
+
+const (
+	Standard Mode = "standard" // a retry token bucket and jittered exponential backoff
+	Adaptive Mode = "adaptive" // Standard, and a rate limiter that delays first attempts too
+	Legacy   Mode = "legacy"   // the rules of the AWS SDK for Go v1: 4 attempts, no bucket, a backoff of its own
+)
+
+// A Revision is a version of the rules of a Mode. Legacy has one only.
+type Revision int
+
+const (
+	Classic      Revision = iota // the rules of the AWS documents
+	Revision2026                 // the rules that the AWS SDKs announced for 2026: shorter delays, other costs, x-amz-retry-after
+)
+
+// String returns "classic" or "2026".
+func (r Revision) String() string {
+	switch r {
+	case Classic:
+		return "classic"
+	case Revision2026:
+		return "2026"
+	}
+	return "unknown revision"
+}
+
+// A Class is the classification of an attempt's outcome. The zero value is
+// Success.
 type Class int
 
 const (
-	Success   Class = iota // the request did what it was for; every status below 400
-	Permanent              // it failed, and would fail again: the caller has to mend it
-	Transient              // it failed and may succeed when sent again
-	Timeout                // nobody answered in time; retried as Transient is, at a higher cost
+	Success   Class = iota // the request succeeded: any status below 400
+	Permanent              // the request failed, and would fail again
+	Transient              // the request failed, and a retry may succeed
+	Timeout                // no response came in time; retried as Transient is, at a higher cost
 	Throttled              // the service asked for fewer requests
 )
 
-// Retryable reports whether an answer of this class is worth another attempt.
+// Retryable reports whether a retry is worthwhile after an outcome of the
+// class.
 func (c Class) Retryable() bool { return c == Transient || c == Timeout || c == Throttled }
 
-// String returns the class's name in lower case.
+// String returns the name of the class in lower case.
 func (c Class) String() string {
 	switch c {
 	case Success:
@@ -41,57 +72,90 @@ func (c Class) String() string {
 	return "unknown class"
 }
 
-// A Stop says why no attempt follows; "" where one does.
+// A Stop is the reason why no attempt follows another. It is empty if one does.
 type Stop string
 
 const (
-	StopSuccess     Stop = "success"      // nothing to retry
-	StopPermanent   Stop = "permanent"    // the answer is not one that a retry mends
-	StopMaxAttempts Stop = "max_attempts" // MaxAttempts are used up
-	StopQuota       Stop = "quota"        // the retry token bucket is too empty
-	StopDeadline    Stop = "deadline"     // the pause would end after the context's deadline
+	StopSuccess     Stop = "success"      // there is nothing to retry
+	StopPermanent   Stop = "permanent"    // a retry would fail again
+	StopMaxAttempts Stop = "max_attempts" // MaxAttempts were sent
+	StopQuota       Stop = "quota"        // the retry token bucket has too few tokens
+	StopDeadline    Stop = "deadline"     // the delay would end after the context's deadline
 	StopCanceled    Stop = "canceled"     // the context has ended
-	StopBody        Stop = "body"         // the request body cannot be had again
-	StopRetryAfter  Stop = "retry_after"  // the service asks for a longer pause than MaxRetryAfter
-	StopRateLimit   Stop = "rate_limit"   // nothing may be sent in time: RateLimit.FailFast, RateLimit.MaxWait, or a deadline before the send token or the end of a shared Retry-After
-	StopOuterRetry  Stop = "outer_retry"  // the request's headers say that an outer AWS SDK loop retries it
-	StopDisabled    Stop = "disabled"     // WithoutRetry
+	StopBody        Stop = "body"         // the request body cannot be sent again
+	StopRetryAfter  Stop = "retry_after"  // the service asks for a longer delay than MaxRetryAfter
+	StopOuterRetry  Stop = "outer_retry"  // the request's headers show that an AWS SDK retries it
+	StopDisabled    Stop = "disabled"     // the context is from WithoutRetry
+
+	// StopRateLimit means that nothing may be sent in time: because of
+	// RateLimit.FailFast or RateLimit.MaxWait, or because the context's
+	// deadline is before the next send token or the end of a shared
+	// Retry-After.
+	StopRateLimit Stop = "rate_limit"
 )
 
 // An Attempt is the record of one sending of a request.
 type Attempt struct {
-	Request  *http.Request  // the caller's own, not to be changed
-	Number   int            // from 1
-	Response *http.Response // nil where Err is not; its body is for the caller of RoundTrip alone
-	Err      error          // the transport's, as it came, or that AttemptTimeout is over
-	Code     string         // the AWS error code in the answer; "" where there is none
-	Class    Class
+	// Request is the caller's request. It must not be changed.
+	Request *http.Request
 
-	// Start is the time of sending, Elapsed the time until the answer was classified. Attempts are timed for observers:
-	// where there is none, these and Waited are zero.
+	// Number is the number of the attempt, from 1.
+	Number int
+
+	// Response is nil if there is an Err. Only the caller of RoundTrip may read
+	// its body.
+	Response *http.Response
+
+	// Err is the error of the Transport's Base as it came, or an error that
+	// says that the attempt took longer than AttemptTimeout.
+	Err error
+
+	// Code is the AWS error code in the response, "" if there is none.
+	Code string
+
+	// Class is the classification of the outcome.
+	Class Class
+
+	// Start is when the attempt was sent. Elapsed is the time from then until
+	// its outcome was classified. Waited is the time that it waited before
+	// that, for a send token (in Adaptive mode) and for the end of a shared
+	// Retry-After. All three are zero if there is no observer.
 	Start   time.Time
 	Elapsed time.Duration
-	Waited  time.Duration // for a send token (adaptive mode), and for the end of a Retry-After that is shared
+	Waited  time.Duration
 
-	Delay time.Duration // the pause before the next attempt, or of Transport.LongPoll before the answer; 0 where there is none
-	Stop  Stop          // why none follows; "" where one does
+	// Delay is the time before the next attempt, or that Transport.LongPoll
+	// adds before the response is returned. It is 0 if there is neither.
+	Delay time.Duration
 
-	Partition string // whose buckets the attempt used, as Transport.State and Transport.Partitions name it
+	// Stop is why no attempt follows, "" if one does.
+	Stop Stop
+
+	// Partition names the partition whose token buckets the attempt used, as in
+	// Transport.State and Transport.Partitions.
+	Partition string
 }
 
-// A Policy says what an answer means. It sees the attempt's Request, Number, Response, Err and Code; exactly one of
-// Response and Err is set. It may read the response's status and header, not its body. It is called by many
-// requests at once, and is not asked about an attempt that the caller's own context ended.
+// A Policy classifies the outcome of an attempt. It sees the attempt's Request,
+// Number, Response, Err and Code, where either Response or Err is set. It may
+// read the status and the headers of the response, and must not read its body.
+// It is not called for an attempt that the end of the caller's context ended. A
+// Policy must be safe for concurrent use.
 type Policy func(*Attempt) Class
 
-// DefaultPolicy classifies as the AWS SDKs do: by the AWS error code first, then by the status, a transport error by
-// its type. The rules are those of the AWS SDKs and Tools Reference Guide, "Retry behavior", with the AWS General
-// Reference's and Amazon SimpleDB's on server errors: throttling codes, 429, 509 and 529 are Throttled; transient codes,
-// 408 and 5xx are Transient, but not 501, 505, 506, 507, 508, 510 and 511; every other status from 400 on is Permanent.
+// DefaultPolicy classifies as the AWS SDKs do: by the AWS error code if it is a
+// known one, else by the status, and a transport error by its type. Throttling
+// codes, 429, 509 and 529 are Throttled. Transient codes, 408 and 5xx are
+// Transient, except for 501, 505, 506, 507, 508, 510 and 511. Any other status
+// from 400 up is Permanent.
+//
+// The rules are those of the AWS SDKs and Tools Reference Guide, "Retry
+// behavior", and for server errors those of the AWS General Reference and
+// Amazon SimpleDB.
 func DefaultPolicy(a *Attempt) Class {
 	switch {
 	case a.Err != nil && a.Request != nil && a.Request.Context().Err() != nil:
-		return Permanent // the caller wants no answer any more
+		return Permanent // the caller no longer waits for a response
 	case a.Err != nil:
 		return errorClass(a.Err)
 	case a.Response == nil:
@@ -101,7 +165,7 @@ func DefaultPolicy(a *Attempt) Class {
 		return class
 	}
 	if a.Response.StatusCode < 400 && a.Code != "" {
-		return Permanent // an error in the body of a 200, as S3 sends it
+		return Permanent // an error in the body of a 200 response of Amazon S3
 	}
 	return statusClass(a.Response.StatusCode)
 }
@@ -120,9 +184,11 @@ func errorClass(err error) Class {
 	return Transient
 }
 
-// IdempotentOnly makes a policy that gives up a transient failure or a time-out as Permanent unless sending the request
-// twice is safe: its method is idempotent (RFC 9110), it has an Idempotency-Key or X-Idempotency-Key header, or
-// nothing of it was sent. Throttling, where the service did nothing, is retried as before. A nil policy means DefaultPolicy.
+// IdempotentOnly returns a policy that classifies as policy does, but makes
+// Transient and Timeout Permanent unless it is safe to send the request twice:
+// its method is idempotent (RFC 9110), it has an Idempotency-Key or
+// X-Idempotency-Key header, or nothing of it was sent. Throttled stays, since
+// the service did nothing. A nil policy means DefaultPolicy.
 func IdempotentOnly(policy Policy) Policy {
 	if policy == nil {
 		policy = DefaultPolicy
@@ -149,8 +215,8 @@ func idempotent(req *http.Request) bool {
 	return key || xKey
 }
 
-// codeClass knows the error codes of the AWS SDKs and Tools Reference Guide, "Retry behavior", and of Amazon SimpleDB,
-// "API error retries".
+// codeClass classifies the error codes of the AWS SDKs and Tools Reference
+// Guide, "Retry behavior", and of Amazon SimpleDB, "API error retries".
 func codeClass(code string) (class Class, known bool) {
 	switch code {
 	case "":
@@ -163,7 +229,7 @@ func codeClass(code string) (class Class, known bool) {
 	case "RequestTimeout", "RequestTimeoutException", "IDPCommunicationError", "InternalError", "InternalServerError",
 		"InternalFailure", "ServiceUnavailable":
 		return Transient, true
-	case "Client", "Sender": // the bare faults of SOAP 1.1 and 1.2
+	case "Client", "Sender": // SOAP 1.1 and 1.2 without a detail
 		return Permanent, true
 	case "Server", "Receiver":
 		return Transient, true
@@ -171,7 +237,7 @@ func codeClass(code string) (class Class, known bool) {
 	switch {
 	case strings.HasPrefix(code, "Server."):
 		return Transient, true
-	case strings.HasPrefix(code, "Client."): // SOAP faults of the caller's making travel with status 500
+	case strings.HasPrefix(code, "Client."): // sent with status 500
 		return Permanent, true
 	}
 	return Success, false

@@ -71,7 +71,7 @@ func TestAttemptTimeout(t *testing.T) {
 				}
 				if c.sends > 1 {
 					checkTimeoutError(t, err)
-					if !strings.HasPrefix(err.Error(), "awsretry: max_attempts after 3 attempts: ") || time.Since(start) != 3*limit ||
+					if !strings.HasPrefix(err.Error(), "awsretry: gave up after 3 attempts (max_attempts): ") || time.Since(start) != 3*limit ||
 						classes[0] != awsretry.Timeout || tokensOf(t, tr) != 480 {
 						t.Errorf("%v after %v; %v; %d tokens", err, time.Since(start), classes, tokensOf(t, tr))
 					}

@@ -696,7 +696,7 @@ func TestNoSecretsInErrors(t *testing.T) {
 	inner := &url.Error{Op: "Get", URL: "http://me:secret@service.example/path?sig=secret#secret", Err: io.ErrUnexpectedEOF}
 	tr := &awsretry.Transport{MaxAttempts: 1, Base: failing(fmt.Errorf("middleware: %w", inner))}
 	_, err := get(t, tr) // whose own URL has none of it, as where Prepare signs in the query
-	want := `awsretry: max_attempts after 1 attempt: middleware: Get "http://service.example/path?…": unexpected EOF`
+	want := `awsretry: gave up after 1 attempt (max_attempts): middleware: Get "http://service.example/path?…": unexpected EOF`
 	if err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}

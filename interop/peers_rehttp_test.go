@@ -99,7 +99,7 @@ func rehttpPeer() peer {
 		theirs: rehttpOf(rehttp.RetryAll(rehttp.RetryHTTPMethods("GET", "PUT"), rehttp.RetryIsErr(func(err error) bool { return err != nil }))),
 		ours:   awsretryOf(func(t *awsretry.Transport) { t.Policy = awsretry.IdempotentOnly(nil) }), by: "IdempotentOnly",
 		it:  "1 attempt → error: read tcp: connection reset by peer",
-		we:  "1 attempt → error: awsretry: permanent after 1 attempt: read tcp: connection reset by peer",
+		we:  "1 attempt → error: awsretry: gave up after 1 attempt (permanent): read tcp: connection reset by peer",
 		why: "The error says how many attempts were made and why there were no more; errors.Is and As find the same in it",
 	}, {
 		says: "RetryTimeoutErr retries time-outs", where: "RetryTimeoutErr",

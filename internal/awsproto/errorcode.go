@@ -1,6 +1,6 @@
 // Package awsproto reads and writes what the AWS protocols say about retries:
-// error codes in headers and bodies, retry headers, and the operations that have
-// rules of their own.
+// error codes in headers and bodies, retry headers, and the operations that
+// have rules of their own.
 package awsproto
 
 import (
@@ -34,11 +34,11 @@ const (
 	protocolHeader   = "Smithy-Protocol"
 )
 
-// HeaderCode returns the AWS error code in the headers of a response, "" if there
-// is none. X-Amzn-Query-Error, which reads CODE;TYPE, takes precedence over
-// X-Amzn-ErrorType: a service that once used the query protocol sends it for
-// clients that know its old codes. Of a repeated header the first value that can
-// be a code counts.
+// HeaderCode returns the AWS error code in the headers of a response, "" if
+// there is none. X-Amzn-Query-Error, which reads CODE;TYPE, takes precedence
+// over X-Amzn-ErrorType: a service that once used the query protocol sends it
+// for clients that know its old codes. Of a repeated header the first value
+// that can be a code counts.
 func HeaderCode(h http.Header) string {
 	for _, name := range [...]string{queryErrorHeader, errorTypeHeader} {
 		for _, v := range h[name] {
@@ -118,8 +118,8 @@ func isCBOR(h http.Header) bool {
 
 // jsonCodes returns the codes in the members __type and code of a JSON object,
 // in any letter case. It stops at the first __type, which takes precedence over
-// a code before or after it. It reads token by token, so that a body that is cut
-// off still yields what was complete before the cut.
+// a code before or after it. It reads token by token, so that a body that is
+// cut off still yields what was complete before the cut.
 func jsonCodes(body []byte) (typ, code string) {
 	if typ = leadingType(body); typ != "" {
 		return typ, ""
@@ -158,8 +158,8 @@ func jsonCodes(body []byte) (typ, code string) {
 }
 
 // leadingType returns the code of a body that starts with __type, as most of
-// the AWS JSON protocols' do, and "" for any other. It avoids the decoder, which
-// takes longer than all the rest of a retry.
+// the AWS JSON protocols' do, and "" for any other. It avoids the decoder,
+// which takes longer than all the rest of a retry.
 func leadingType(body []byte) string {
 	rest, ok := bytes.CutPrefix(body, []byte(`{"__type":"`))
 	if !ok {
@@ -177,7 +177,8 @@ func leadingType(body []byte) string {
 }
 
 // skipNested reads to the end of the object or array whose opening token was
-// just read. It counts instead of recursing, since the sender chooses the depth.
+// just read. It counts instead of recursing, since the sender chooses the
+// depth.
 func skipNested(dec *json.Decoder) bool {
 	for depth := 1; depth > 0; {
 		t, err := dec.Token()
@@ -293,8 +294,8 @@ var cborMode = func() cbor.DecMode {
 }()
 
 // cborCode returns the code in the member __type of a CBOR map, the first that
-// can be a code if there are several. It decodes pair by pair, since the decoder
-// refuses a whole map that is cut off.
+// can be a code if there are several. It decodes pair by pair, since the
+// decoder refuses a whole map that is cut off.
 func cborCode(body []byte) string {
 	pairs, rest, ok := cborMapHead(body)
 	if !ok {

@@ -27,8 +27,8 @@ func LongPolls(req *http.Request) bool {
 
 // MayHideError reports whether the body of a 200 response to the request may be
 // an error document. Amazon S3 sends such documents for CopyObject,
-// UploadPartCopy and CompleteMultipartUpload, whose status it has to send before
-// it knows the outcome.
+// UploadPartCopy and CompleteMultipartUpload, whose status it has to send
+// before it knows the outcome.
 func MayHideError(resp *http.Response, req *http.Request) bool {
 	// Every successful request comes here, so the first tests are inlined.
 	return resp.StatusCode == http.StatusOK && (req.Method == http.MethodPut || req.Method == http.MethodPost) &&
@@ -81,15 +81,15 @@ func (h *HiddenError) Impossible(body []byte) bool {
 	}
 }
 
-// mayBegin reports whether text, or as much of it as has arrived, is at the start
-// of body.
+// mayBegin reports whether text, or as much of it as has arrived, is at the
+// start of body.
 func mayBegin(body []byte, text string) bool {
 	n := min(len(body), len(text))
 	return string(body[:n]) == text[:n]
 }
 
-// hasQuery reports whether the query has the parameter. It parses the query only
-// where the name occurs in it.
+// hasQuery reports whether the query has the parameter. It parses the query
+// only where the name occurs in it.
 func hasQuery(u *url.URL, name string) bool {
 	return strings.Contains(u.RawQuery, name) && u.Query().Has(name)
 }

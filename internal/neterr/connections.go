@@ -12,12 +12,13 @@ import (
 	"weak"
 )
 
-// Connections are the connection pools of an *http.Transport and of copies of it.
-// A request that must not use a connection that failed is sent through a copy.
+// Connections are the connection pools of an *http.Transport and of copies of
+// it. A request that must not use a connection that failed is sent through a
+// copy.
 //
 // net/http closes an HTTP/1 connection that broke. It keeps one that carried an
-// error response, and an HTTP/2 connection in nearly every case, in the pool. The
-// next request to the host uses that connection, even if the host no longer
+// error response, and an HTTP/2 connection in nearly every case, in the pool.
+// The next request to the host uses that connection, even if the host no longer
 // responds.
 type Connections struct {
 	base  *http.Transport
@@ -37,14 +38,16 @@ type Connections struct {
 	retired []weak.Pointer[http.Transport] // detours that were replaced, but may still have connections
 }
 
-// maxHosts limits how many hosts are remembered. One more, and all are forgotten.
+// maxHosts limits how many hosts are remembered. One more, and all are
+// forgotten.
 const maxHosts = 1024
 
-// idleTimeout is the IdleConnTimeout of the copies of a transport that has none.
+// idleTimeout is the IdleConnTimeout of the copies of a transport that has
+// none.
 const idleTimeout = 90 * time.Second
 
-// NewConnections returns the connections of t, or nil if t limits the connections
-// of a host: copies would exceed the limit.
+// NewConnections returns the connections of t, or nil if t limits the
+// connections of a host: copies would exceed the limit.
 func NewConnections(t *http.Transport) *Connections {
 	if t.MaxConnsPerHost > 0 {
 		return nil
@@ -111,8 +114,8 @@ func Serves(u *url.URL) bool { return u != nil && (u.Scheme == "http" || u.Schem
 
 // Abandon makes later requests to u's host use other connections than those of
 // used, a transport that For returned and through which a request timed out. It
-// reports whether they do. If the host is known to have no HTTP/2, they need not:
-// net/http has closed the one connection that failed.
+// reports whether they do. If the host is known to have no HTTP/2, they need
+// not: net/http has closed the one connection that failed.
 func (c *Connections) Abandon(u *url.URL, used http.RoundTripper) bool {
 	if !Serves(u) || !c.maySpeakHTTP2(u) {
 		return false
@@ -141,9 +144,9 @@ func (c *Connections) Abandon(u *url.URL, used http.RoundTripper) bool {
 }
 
 // Saw is called with the protocol of each response. A host that responds over
-// HTTP/1 uses its pool in base again and for good. Otherwise each time-out would
-// move it to an empty pool, although only one of its many connections failed. Saw
-// costs one atomic load while no host has a detour.
+// HTTP/1 uses its pool in base again and for good. Otherwise each time-out
+// would move it to an empty pool, although only one of its many connections
+// failed. Saw costs one atomic load while no host has a detour.
 func (c *Connections) Saw(req *http.Request, protoMajor int) {
 	old, u := c.detours.Load(), req.URL
 	if old == nil || protoMajor != 1 || !Serves(u) || (*old)[keyOf(u)] == nil ||

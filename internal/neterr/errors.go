@@ -64,9 +64,9 @@ func ProxyStatus(err error) (status int, ok bool) {
 	return 0, false
 }
 
-// SchemeMismatch returns err such that errors.Is finds http.ErrSchemeMismatch in
-// it where an HTTP server responded to HTTPS. http.Client does the same to the
-// error of a Transport, but only where nothing wraps it.
+// SchemeMismatch returns err such that errors.Is finds http.ErrSchemeMismatch
+// in it where an HTTP server responded to HTTPS. http.Client does the same to
+// the error of a Transport, but only where nothing wraps it.
 func SchemeMismatch(err error) error {
 	var record tls.RecordHeaderError
 	if errors.As(err, &record) && string(record.RecordHeader[:]) == "HTTP/" {
@@ -128,8 +128,8 @@ func requestFaulty(err error) bool {
 }
 
 // requestFaults are how the errors begin for which net/http has no type. It
-// returns them before, or while, it writes the request. The caller has to correct
-// the request.
+// returns them before, or while, it writes the request. The caller has to
+// correct the request.
 var requestFaults = [...]string{
 	"unsupported protocol scheme",
 	"http: nil Request.",
@@ -149,9 +149,10 @@ var requestFaults = [...]string{
 	"net/http: request canceled", // by the deprecated Transport.CancelRequest, or Request.Cancel
 }
 
-// neverSentText recognizes two errors for which net/http has no exported type: the
-// time-out of the TLS handshake; and, of a request whose body HTTP/2 cannot read
-// again, that its stream was refused or came after the last one of a GOAWAY.
+// neverSentText recognizes two errors for which net/http has no exported type:
+// the time-out of the TLS handshake; and, of a request whose body HTTP/2 cannot
+// read again, that its stream was refused or came after the last one of a
+// GOAWAY.
 func neverSentText(text string) bool {
 	if text == "net/http: TLS handshake timeout" {
 		return true

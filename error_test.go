@@ -1,0 +1,122 @@
+package awsretry_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"example.com/awsretry"
+)
+
+func TestErrorText(t *testing.T) {
+	tests := []struct {
+		err  awsretry.Error
+		want string
+	}{
+		{awsretry.Error{Attempts: 3, Stop: awsretry.StopMaxAttempts, Err: io.EOF}, "awsretry: gave up after 3 attempts (max_attempts): EOF"},
+		{awsretry.Error{Attempts: 1, Stop: awsretry.StopPermanent, Err: errors.New("x509: unknown authority")}, "awsretry: gave up after 1 attempt (permanent): x509: unknown authority"},
+		{awsretry.Error{Attempts: 2, Stop: awsretry.StopCanceled, Err: context.Canceled}, "awsretry: canceled after 2 attempts: context canceled"},
+		{awsretry.Error{Stop: awsretry.StopCanceled, Err: context.DeadlineExceeded}, "awsretry: not sent (canceled): context deadline exceeded"},
+		{awsretry.Error{Stop: awsretry.StopQuota, Err: awsretry.ErrQuotaExceeded}, "awsretry: not sent (quota): retry capacity exceeded"},
+		{awsretry.Error{Attempts: 1, Stop: awsretry.StopBody, Err: &url.Error{Op: "Put", URL: "http://me:secret@h/p?key=secret", Err: io.EOF}},
+			`awsretry: gave up after 1 attempt (body): Put "http://h/p?…": EOF`},
+		{awsretry.Error{Attempts: 1, Stop: awsretry.StopPermanent}, "awsretry: gave up after 1 attempt (permanent): no error"},
+	}
+	for _, tt := range tests {
+		if got := tt.err.Error(); got != tt.want {
+			t.Errorf("got  %s\nwant %s", got, tt.want)
+		}
+	}
+}
+
+// The texts of errors that end a call between two attempts, or before the first.
+func TestErrorTextOfRoundTrip(t *testing.T) {
+	enough := errors.New("enough")
+	tests := []struct {
+		name   string
+		tr     *awsretry.Transport
+		change func(ctx context.Context, cancel context.CancelCauseFunc) context.Context
+		want   string
+	}{
+		{"a response before",
+			&awsretry.Transport{Base: answersWith(503), Backoff: pauseOf(time.Minute)},
+			func(ctx context.Context, cancel context.CancelCauseFunc) context.Context {
+				time.AfterFunc(time.Second, func() { cancel(enough) })
+				return ctx
+			},
+			"awsretry: canceled after 1 attempt: context canceled: enough; before that: the last response was 503 Service Unavailable"},
+		{"a code before",
+			&awsretry.Transport{Backoff: pauseOf(time.Minute), Base: baseFunc(func(req *http.Request) (*http.Response, error) {
+				return respond(req, 400, http.NoBody, "X-Amzn-ErrorType", "SlowDown"), nil
+			})},
+			func(ctx context.Context, cancel context.CancelCauseFunc) context.Context {
+				time.AfterFunc(time.Second, func() { cancel(nil) })
+				return ctx
+			},
+			"awsretry: canceled after 1 attempt: context canceled; before that: the last response was 400 Bad Request (SlowDown)"},
+		{"ended before",
+			&awsretry.Transport{Base: answersWith(200)},
+			func(ctx context.Context, cancel context.CancelCauseFunc) context.Context { cancel(nil); return ctx },
+			"awsretry: not sent (canceled): context canceled"},
+		{"a wrong option",
+			&awsretry.Transport{Base: answersWith(200)},
+			func(ctx context.Context, _ context.CancelCauseFunc) context.Context {
+				return awsretry.WithMaxAttempts(ctx, -1)
+			},
+			"awsretry: not sent (permanent): WithMaxAttempts has -1 attempts; it must be above 0, where 1 means no retry"},
+		{"time-outs",
+			&awsretry.Transport{MaxAttempts: 2, AttemptTimeout: time.Second, Backoff: pauseOf(0), Base: baseFunc(func(req *http.Request) (*http.Response, error) {
+				<-req.Context().Done()
+				return nil, fmt.Errorf("base: %w", req.Context().Err())
+			})},
+			func(ctx context.Context, _ context.CancelCauseFunc) context.Context { return ctx },
+			"awsretry: gave up after 2 attempts (max_attempts): the attempt took longer than AttemptTimeout, 1s"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancelCause(t.Context())
+				defer cancel(nil)
+				resp, err := tt.tr.RoundTrip(request(t, tt.change(ctx, cancel), "GET", nil))
+				if err == nil {
+					t.Fatal(resp.Status)
+				}
+				if err.Error() != tt.want {
+					t.Errorf("got  %v\nwant %s", err, tt.want)
+				}
+			})
+		})
+	}
+}
+
+func TestErrorKinds(t *testing.T) {
+	for _, tt := range []struct {
+		err                awsretry.Error
+		timeout, temporary bool
+	}{
+		{awsretry.Error{Stop: awsretry.StopPermanent, Err: io.EOF}, false, false},
+		{awsretry.Error{Stop: awsretry.StopMaxAttempts, Err: io.EOF}, false, true},
+		{awsretry.Error{Stop: awsretry.StopMaxAttempts, Err: context.DeadlineExceeded}, true, true},
+		{awsretry.Error{Stop: awsretry.StopCanceled, Err: context.DeadlineExceeded}, true, false},
+		{awsretry.Error{Stop: awsretry.StopCanceled, Err: context.Canceled}, false, false},
+		{awsretry.Error{Stop: awsretry.StopQuota, Err: awsretry.ErrQuotaExceeded}, false, true},
+	} {
+		if tt.err.Timeout() != tt.timeout || tt.err.Temporary() != tt.temporary {
+			t.Errorf("%v: Timeout is %v, Temporary is %v", &tt.err, tt.err.Timeout(), tt.err.Temporary())
+		}
+		for target, stop := range map[error]awsretry.Stop{
+			awsretry.ErrQuotaExceeded: awsretry.StopQuota,
+			awsretry.ErrRateLimited:   awsretry.StopRateLimit,
+		} {
+			if errors.Is(&tt.err, target) != (tt.err.Stop == stop) {
+				t.Errorf("%v is %v: %v", &tt.err, target, errors.Is(&tt.err, target))
+			}
+		}
+	}
+}
