@@ -5,7 +5,10 @@ SHELL := bash
 
 # Every folder with a go.mod, the root first; tools only builds what the others are checked with.
 MODULES := . $(filter-out tools,$(patsubst %/go.mod,%,$(wildcard */go.mod cmd/*/go.mod)))
-STATICCHECK := bin/staticcheck
+LINTER := bin/golangci-lint
+GOVULNCHECK := v1.1.4
+# Vetted beside the platform at hand. The library has no assembly and little that depends on the system.
+PLATFORMS := windows/amd64 darwin/arm64 freebsd/amd64 plan9/amd64 linux/386 js/wasm
 FUZZTIME ?= 10s
 CHAOS ?= 60s
 
@@ -15,15 +18,33 @@ help: ## This list
 demo: ## Real requests against a failing service on loopback, in under 20 seconds
 	cd cmd/awsretry && go run . demo
 
-test: lint ## Formatting, vet, staticcheck, and the tests of every module with the race detector
+test: needs lint ## What CI runs: lint, and the tests of every module with the race detector
 	@for m in $(MODULES); do echo "== go test -race $$m"; (cd $$m && go test -race ./...); done
 
-lint: $(STATICCHECK) ## Formatting, vet and staticcheck alone
+needs: # Says before the work begins what is missing and what will be downloaded
+	@command -v "$$(go env CC)" >/dev/null || { echo "make test needs a C compiler for the race detector, and $$(go env CC) is not in PATH: install gcc or clang, or run go test ./... without the race detector"; exit 1; }
+	@echo "make test downloads the Go modules that the go.mod files name, and the npm packages of interop/package-lock.json, unless they are there."
+	@for tool in node npm nginx; do command -v $$tool >/dev/null || echo "SKIPPED: $$tool is not in PATH, so the interop tests that need it do not run"; done
+
+lint: $(LINTER) api-check layers ## Formatting, linters, layers, API listing, and vet for other platforms
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "gofmt would change:"; echo "$$unformatted"; exit 1; fi
-	@for m in $(MODULES); do echo "== vet and staticcheck $$m"; (cd $$m && go vet ./... && $(CURDIR)/$(STATICCHECK) ./...); done
+	@for m in $(MODULES) tools; do echo "== golangci-lint $$m"; (cd $$m && $(CURDIR)/$(LINTER) run --config $(CURDIR)/.golangci.yml ./...); done
+	@for p in $(PLATFORMS); do echo "== go vet $$p"; GOOS=$${p%/*} GOARCH=$${p#*/} go vet ./...; done
+
+layers: ## Which files of the library use each other's names; only the pairs named here may do so mutually
+	@cd tools && go run ./layers -C .. -allow config.go:transport.go
+
+api: ## The listing of the exported API, written again
+	@cd tools && { go run ./api -C .. . ./delivery ./poll; go run ./api -C ../otelretry .; } > ../docs/API.txt
+
+api-check:
+	@cd tools && { go run ./api -C .. . ./delivery ./poll; go run ./api -C ../otelretry .; } | diff -u ../docs/API.txt - || { echo "docs/API.txt is not the exported API: read docs/COMPATIBILITY.md, then run make api"; exit 1; }
+
+vuln: ## govulncheck for every module; needs the network
+	@for m in $(MODULES); do echo "== govulncheck $$m"; (cd $$m && go run golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK) ./...); done
 
 cover: ## Statement coverage of the library, and what is not covered
-	@go test -coverprofile=coverage.out . ./delivery ./poll
+	@go test -coverpkg=./... -coverprofile=coverage.out ./...
 	@go tool cover -func=coverage.out | awk '$$3 != "100.0%"'
 
 bench: ## Side by side with rehttp, go-retryablehttp, failsafe-go and the AWS SDK for Go
@@ -41,13 +62,13 @@ service: ## A throttled service and an outage, side by side with the peers (five
 	cd bench && go run ./service
 
 fuzz: ## Every fuzz target of the library for FUZZTIME (10s) each
-	@for pkg in . ./delivery ./poll; do \
+	@for pkg in $$(go list ./...); do \
 		for target in $$(go test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
 			echo "== $$pkg $$target"; go test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 20x $$pkg; \
 		done; \
 	done
 
-$(STATICCHECK): tools/go.mod tools/go.sum
-	@cd tools && go build -o ../$(STATICCHECK) honnef.co/go/tools/cmd/staticcheck
+$(LINTER): tools/go.mod tools/go.sum
+	@cd tools && go build -o ../$(LINTER) github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 
-.PHONY: help demo test lint cover bench service interop pictures fuzz
+.PHONY: help demo test needs lint layers api api-check vuln cover bench service interop pictures fuzz

@@ -204,7 +204,7 @@ func (a *attempt) send(c *call) {
 	if !a.sent {
 		a.sent = true
 		a.via = a.route(c)
-		a.sendVia(c)
+		a.sendVia()
 	}
 	switch {
 	case a.Err != nil && a.Response != nil:
@@ -234,7 +234,7 @@ func (a *attempt) route(c *call) http.RoundTripper {
 	return c.conns.For(a.out.URL)
 }
 
-func (a *attempt) sendVia(c *call) {
+func (a *attempt) sendVia() {
 	if a.timeout == nil {
 		a.Response, a.Err = a.via.RoundTrip(a.out)
 		return
@@ -403,7 +403,7 @@ func (a *attempt) report(c *call) {
 // finish returns the last response, or an error.
 func (a *attempt) finish(c *call) (*http.Response, error) {
 	if a.ahead != nil && !a.closed && a.fault == nil && !a.settleBody(c) {
-		a.giveUp(c)
+		a.giveUp()
 	}
 	kept := a.Err == nil && !a.closed && a.fault == nil
 	if kept && (a.Number > 1 || a.Class != Success) {
@@ -456,7 +456,7 @@ func (a *attempt) lastError(c *call) error {
 
 // giveUp discards the response, because the caller's context has ended and the
 // body with it.
-func (a *attempt) giveUp(c *call) {
+func (a *attempt) giveUp() {
 	a.stopAt(StopCanceled)
 	if a.Response != nil {
 		a.closed = true

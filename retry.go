@@ -219,7 +219,7 @@ func (a *attempt) waitForTokens(c *call) error {
 func (a *attempt) endWaiting(c *call, err error) {
 	switch {
 	case c.caller.ended() != nil:
-		a.giveUp(c)
+		a.giveUp()
 	case err == errNoTime, errors.Is(err, ErrQuotaExceeded): // the line was longer than expected
 		a.stopAt(StopDeadline)
 	case errors.Is(err, ErrRateLimited) && !c.failFast && c.outlivesDeadline(c.expectedAdmission()):
@@ -227,7 +227,7 @@ func (a *attempt) endWaiting(c *call, err error) {
 	case errors.Is(err, ErrRateLimited):
 		a.stopAt(StopRateLimit)
 	default:
-		a.giveUp(c)
+		a.giveUp()
 	}
 }
 
@@ -243,7 +243,7 @@ func (a *attempt) takeBody(c *call, delay time.Duration) (left time.Duration, ok
 	case ok:
 		return max(delay-waited, 0), true
 	case c.caller.ended() != nil:
-		a.giveUp(c)
+		a.giveUp()
 	default:
 		a.stopAt(StopBody)
 	}
