@@ -21,7 +21,7 @@ func (a *attempt) decide(c *call) bool {
 		return false
 	}
 	switch {
-	case !c.body.CanRetry():
+	case !c.body.Rewind():
 		a.Stop = StopBody
 	case !a.draw(c):
 		a.Stop = StopQuota

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"example.com/awsretry/internal/inplace"
+	"example.com/awsretry/internal/replay"
 )
 
 // maxKept is how much is held of a request body that cannot be had again, as much as awsretry holds for its retries.
@@ -66,7 +66,7 @@ func (k *keptBody) keep() {
 	}
 	k.shares.Store(1)
 	k.closer = &closer{body: req.Body}
-	if k.file = inplace.Section(req.Body, req.ContentLength); k.file == nil {
+	if k.file = replay.Section(req.Body, req.ContentLength); k.file == nil {
 		k.stream = &keptStream{src: req.Body, limit: maxKept, idle: make(chan struct{})}
 		if req.ContentLength > maxKept {
 			k.stream.limit = 0 // it could not be kept whole: it can be had again only where nothing was read

@@ -1,5 +1,5 @@
-// Package redact makes URLs and errors fit for a log or a terminal: without
-// secrets, and without control characters that a server sent.
+// Package redact removes secrets from URLs and errors, and control characters
+// that a server sent, so that a log or a terminal can show them.
 package redact
 
 import (
@@ -17,29 +17,32 @@ func URL(u *url.URL) string {
 	return bare.String()
 }
 
-// urls finds the URLs in a text: quoted ones to the closing quote, others to the
-// next white space.
+// urls matches the URLs in a text: a quoted one up to the closing quote, any
+// other up to the next white space.
 var urls = regexp.MustCompile(`"[A-Za-z][A-Za-z0-9+.-]*://(?:\\.|[^"\\])*"|[A-Za-z][A-Za-z0-9+.-]*://\S+`)
 
-// Error returns the text of err with its URLs as URL has them, and with no
-// control characters but tabs and line ends. A nil error is "no error".
+// Error returns the text of err with each URL as URL returns it, and ?… in
+// place of a query, and with control characters replaced as in Text. For nil it
+// returns "no error".
 func Error(err error) string {
 	if err == nil {
 		return "no error"
 	}
 	return Text(urls.ReplaceAllStringFunc(err.Error(), func(text string) string {
 		if text[0] != '"' {
-			return inText(text)
+			return redactURL(text)
 		}
 		plain, err := strconv.Unquote(text)
 		if err != nil {
 			return `"…"`
 		}
-		return strconv.Quote(inText(plain))
+		return strconv.Quote(redactURL(plain))
 	}))
 }
 
-func inText(text string) string {
+// redactURL returns a URL in a text without its secrets. Of one that cannot be
+// parsed it returns the scheme alone.
+func redactURL(text string) string {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil:
@@ -51,8 +54,8 @@ func inText(text string) string {
 	return URL(u)
 }
 
-// Text returns s with the Unicode replacement character for each control
-// character but tabs and line ends, and for bytes that are not UTF-8.
+// Text returns s with the Unicode replacement character in place of control
+// characters other than tabs and line feeds, and of bytes that are not UTF-8.
 func Text(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) && r != '\t' && r != '\n' {

@@ -9,43 +9,45 @@ import (
 	"time"
 )
 
-// A Body hands out a request's body, one copy for each attempt. There are four
-// kinds:
+// A Body gives each attempt of a call a copy of the request's body. There are
+// four kinds of bodies:
 //
-//   - no body, or http.NoBody;
-//   - GetBody: the first attempt sends the caller's reader, a retry a new one,
-//     each through a copy where its Close may not end a Read;
-//   - an io.ReaderAt with a size: each attempt reads a section of its own;
-//   - any other stream, and any body with trailers: what the attempts read is
-//     kept, and a retry sends that, then the rest.
+//   - There is none, or it is http.NoBody.
+//   - The request has GetBody. The first attempt sends the caller's reader, and
+//     a retry sends a new one. A reader whose Close may not end its Read is
+//     sent through a copy.
+//   - The body is an io.ReaderAt with a size. Each attempt reads a section of
+//     its own.
+//   - The body is any other stream, or has trailers. What the attempts read is
+//     kept. A retry sends that first, and then the rest of the stream.
 //
-// In the last two the caller's reader is closed once: when the call is over and
-// its last copy is closed or at its end, or when the call has failed. A Base that
-// never closes its copies therefore delays nothing.
+// For the last two kinds the caller's reader is closed once: when the call is
+// over and the last copy is closed or at its end, or when the call has failed.
+// So nothing waits for a Base that never closes its copies.
 //
-// The zero Body has no request. A Body is used by one goroutine; its copies are
-// read and closed by others.
+// The zero Body has no request. One goroutine uses the Body, and others read
+// and close its copies.
 type Body struct {
 	req    *http.Request
-	unsent bool          // the caller's own reader is ours to close
+	unsent bool          // no attempt has the caller's reader, so that Release closes it
 	next   io.ReadCloser // from GetBody, for the next attempt
-	own    *detached     // the copy that an attempt has, where there is GetBody
-	detach bool          // such a copy is needed
+	own    *detached     // the newest copy of a body with GetBody; nil if it needs none
+	detach bool          // the caller's reader is sent through a copy although there is GetBody
 	file   *file
 	stream *stream
 }
 
-// Own takes over the body of req: Release closes it unless an attempt gets it.
+// Own takes over the body of req. Release closes it unless an attempt has it.
 func (b *Body) Own(req *http.Request) {
 	b.req = req
 	b.unsent = hasBody(req)
 }
 
-// Sent says that the first attempt has the body of req already.
+// Sent is Own for a request whose first attempt already has the body.
 func (b *Body) Sent(req *http.Request) { b.req = req }
 
-// Share finds out how several attempts can send the body. At most limit bytes
-// of a stream are kept; once says that there will be one attempt only.
+// Share determines how several attempts can send the body. At most limit bytes
+// of a stream are kept. If once is set, there will be one attempt only.
 func (b *Body) Share(limit int64, once bool) {
 	if !b.unsent {
 		return
@@ -61,16 +63,16 @@ func (b *Body) Share(limit int64, once bool) {
 		}
 	}
 	if b.req.ContentLength > limit {
-		limit = 0 // it could not be kept whole
+		limit = 0 // it cannot be kept whole
 	}
 	b.stream = newStream(b.req, limit, once)
 }
 
-// Copied reports whether attempts read the caller's body through copies.
+// Copied reports whether attempts read the caller's reader through copies.
 func (b *Body) Copied() bool { return b.file != nil || b.stream != nil || b.detach }
 
-// Attach gives req, the request of one attempt, its copy of the body. A retry
-// may call it once after each CanRetry and Freeze that allowed the attempt.
+// Attach sets the body of req, the request of one attempt. A retry calls it
+// once, after Rewind and Freeze have returned true.
 func (b *Body) Attach(req *http.Request) {
 	switch {
 	case b.file != nil:
@@ -102,13 +104,13 @@ func (b *Body) Attach(req *http.Request) {
 	}
 }
 
-// Take is Attach for the first attempt of a body that is not copied, where the
-// caller's own request is sent.
+// Take is Attach for a first attempt that sends the caller's own request. It
+// requires that the body is not copied.
 func (b *Body) Take() { b.unsent = false }
 
-// CanRetry reports whether the body can be sent again, as far as is known
-// before Freeze. It obtains the next copy where GetBody makes it.
-func (b *Body) CanRetry() bool {
+// Rewind reports whether the body can be sent again, as far as that is known
+// before Freeze. If the request has GetBody, Rewind calls it.
+func (b *Body) Rewind() bool {
 	switch {
 	case b.stream != nil:
 		return b.stream.complete()
@@ -127,11 +129,11 @@ func (b *Body) CanRetry() bool {
 	return true
 }
 
-// Freeze makes certain that the next attempt can send the body: from then on the
-// copies that were handed out read no more of the caller's reader. A Read of it
-// that is under way is waited for, until the timeout or the end of ctx, and what
-// it brings is kept. Freeze reports how long it waited, and whether the body is
-// complete; where it is not, the last copy goes on as if nothing had happened.
+// Freeze ends the reading of the caller's reader by the copies so far, so that
+// the next attempt can send the body. It waits for a Read in progress, whose
+// result is kept, until the timeout or the end of ctx. It returns how long it
+// waited, and whether the next attempt can send the body. If not, the newest
+// copy reads on as before.
 func (b *Body) Freeze(ctx context.Context, timeout time.Duration) (waited time.Duration, ok bool) {
 	if b.stream == nil {
 		return 0, true
@@ -139,7 +141,8 @@ func (b *Body) Freeze(ctx context.Context, timeout time.Duration) (waited time.D
 	return b.stream.freeze(ctx, timeout)
 }
 
-// Err returns the failure of the caller's own reader, where it is known.
+// Err returns the error of the caller's reader, nil if there was none or it is
+// not known.
 func (b *Body) Err() error {
 	switch {
 	case b.stream != nil:
@@ -150,9 +153,9 @@ func (b *Body) Err() error {
 	return nil
 }
 
-// Release ends the call. What was not handed out is closed. failed says that no
-// response came of the last attempt, so that nothing more is to be sent: a copy
-// that is still open is then at its end.
+// Release ends the call. It closes what no attempt has. If failed is set, the
+// last attempt had no response. Nothing more is sent then, and a copy that is
+// still open ends.
 func (b *Body) Release(failed bool) {
 	if b.next != nil {
 		b.next.Close()
@@ -175,20 +178,20 @@ func (b *Body) Release(failed bool) {
 
 func hasBody(req *http.Request) bool { return req.Body != nil && req.Body != http.NoBody }
 
-// A source is the caller's reader, and closes it once.
+// A source is the caller's reader, which is closed once.
 type source struct {
 	io.ReadCloser
 
-	mu      sync.Mutex // guards the fields below, and those of the copies
+	mu      sync.Mutex // guards the fields below and those of the copies
 	current any        // the newest copy
 	over    bool       // the call has ended
 	closed  bool
 }
 
-// mayClose reports whether the source is to be closed now, and marks it closed.
-// It requires that mu is held. The Close itself is foreign code and runs
-// without mu.
-func (s *source) mayClose() bool {
+// claimClose marks the source closed and reports whether it was open. If so,
+// its caller must close it, after it has unlocked mu: Close runs code of
+// others. It requires that mu is held.
+func (s *source) claimClose() bool {
 	if s.closed {
 		return false
 	}

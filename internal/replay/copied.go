@@ -7,17 +7,17 @@ import (
 	"net/http"
 )
 
-// A copied is one attempt's copy of a stream.
+// A copied is the copy of a stream for one attempt.
 type copied struct {
 	stream  *stream
-	ctx     context.Context // of the attempt's request; during the call its end ends a Read, which net/http waits for
-	trailer http.Header     // of the attempt's request, filled in at the end; nil where it has none
+	ctx     context.Context // of the attempt's request; its end ends a Read during the call, because net/http waits for the Read
+	trailer http.Header     // of the attempt's request, filled in at the end; nil if it has none
 
 	// The fields below are guarded by stream.mu.
 	done     chan struct{} // closed by Close
 	pos      int           // in stream.kept
-	begun    bool          // something was asked for
-	exceeded bool          // it asked for more than may be kept
+	begun    bool          // there was a Read of at least one byte
+	exceeded bool          // there was a Read of more than may be kept
 	frozen   bool          // a later attempt has the body, or the call has failed
 	closed   bool
 }
@@ -35,17 +35,16 @@ func (c *copied) Read(p []byte) (int, error) {
 		select {
 		case <-next.reading:
 			if c.empty(next.n) {
-				return 0, nil // as the caller's reader did
+				return 0, nil // as the caller's reader returned
 			}
 		case <-next.done:
-		case <-next.canceled: // next says what that means now
+		case <-next.canceled: // the next step depends on whether the call is over
 		}
 	}
 }
 
-// reuse makes a copy that was closed before anything was read of it readable
-// again: net/http's HTTP/2 closes a body before it sends the request on another
-// connection.
+// reuse reopens a copy that was closed before its first Read. net/http's HTTP/2
+// closes a body so, and then sends the request on another connection.
 func (c *copied) reuse() {
 	c.stream.mu.Lock()
 	defer c.stream.mu.Unlock()
@@ -54,10 +53,10 @@ func (c *copied) reuse() {
 	}
 }
 
-// A step is what a Read does next: it returns n and err, panics, or waits for the
-// Read of the caller's reader that is under way.
+// A step is what a Read does next. It panics if panic is set, waits for the
+// Read of the caller's reader if reading is set, and else returns n and err.
 type step struct {
-	n     int // where reading is set: how much was kept before
+	n     int // if reading is set, how much was kept before
 	err   error
 	panic any
 
@@ -77,7 +76,7 @@ func (c *copied) next(p []byte) step {
 	case c.pos < len(s.kept):
 		n := copy(p, s.kept[c.pos:])
 		c.pos += n
-		s.letGo(c)
+		s.forget(c)
 		return step{n: n}
 	case s.end != nil:
 		if s.end == io.EOF && c.trailer != nil {
@@ -94,7 +93,7 @@ func (c *copied) next(p []byte) step {
 	if s.reading == nil {
 		s.read(c, len(p))
 	}
-	// After the call it is Base that ends the sending of a canceled request.
+	// After the call it is up to Base to end the sending of a canceled request.
 	var canceled <-chan struct{}
 	if !s.over {
 		canceled = c.ctx.Done()
@@ -102,8 +101,8 @@ func (c *copied) next(p []byte) step {
 	return step{n: len(s.kept), reading: s.reading.ended, done: c.done, canceled: canceled}
 }
 
-// empty reports whether the Read that has ended brought nothing to the kept
-// bytes that were there before, and no end.
+// empty reports whether the Read of the caller's reader returned no bytes and
+// no error. kept is how much was kept before.
 func (c *copied) empty(kept int) bool {
 	s := c.stream
 	s.mu.Lock()
@@ -111,8 +110,8 @@ func (c *copied) empty(kept int) bool {
 	return len(s.kept) == kept && s.end == nil && !c.closed && !c.frozen && s.current == any(c)
 }
 
-// Close ends a Read that is under way. It closes the caller's body too where no
-// other attempt can need it: where nothing is kept, or the call is over.
+// Close ends a Read in progress. It also closes the caller's reader if no other
+// attempt can need it: if nothing is kept, or if the call is over.
 func (c *copied) Close() error {
 	if c.end() {
 		return c.stream.closeSource()
@@ -120,6 +119,7 @@ func (c *copied) Close() error {
 	return nil
 }
 
+// end marks c closed, and reports whether the caller's reader is to be closed.
 func (c *copied) end() (toClose bool) {
 	s := c.stream
 	s.mu.Lock()
@@ -130,9 +130,9 @@ func (c *copied) end() (toClose bool) {
 	c.closed = true
 	close(c.done)
 	current := s.current == any(c)
-	toClose = current && (s.over || s.lost && c.begun) && s.mayClose()
+	toClose = current && (s.over || s.lost && c.begun) && s.claimClose()
 	if current {
-		s.letGo(c)
+		s.forget(c)
 	}
 	return toClose
 }

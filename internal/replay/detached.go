@@ -9,21 +9,21 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-
-	"example.com/awsretry/internal/inplace"
 )
 
-// InMemory reports whether body is one that http.NewRequest makes of a
-// bytes.Buffer, bytes.Reader or strings.Reader. No Read of it hangs.
+// InMemory reports whether body is a bytes.Buffer, bytes.Reader or
+// strings.Reader, or an io.NopCloser of one, as http.NewRequest makes it. No
+// Read of it hangs.
 func InMemory(body io.Reader) bool {
-	switch inplace.Unwrap(body).(type) {
+	switch unwrap(body).(type) {
 	case *bytes.Buffer, *bytes.Reader, *strings.Reader:
 		return true
 	}
 	return false
 }
 
-// closesPromptly reports whether no Read of body hangs, or Close ends it.
+// closesPromptly reports whether no Read of body hangs, or Close ends a Read
+// that does.
 func closesPromptly(body io.Reader) bool {
 	switch body.(type) {
 	case *os.File, *io.PipeReader:
@@ -32,20 +32,18 @@ func closesPromptly(body io.Reader) bool {
 	return InMemory(body)
 }
 
-// needsDetaching reports whether a Read of body may hang, and go on when it is
-// closed.
+// needsDetaching reports whether a Read of body may hang even after Close.
 func needsDetaching(body io.ReadCloser) bool {
 	return body != nil && body != http.NoBody && !closesPromptly(body)
 }
 
-// detach returns a reader of body whose Close, as the end of ctx, ends a Read
-// that is under way, which net/http waits for.
+// detach returns a reader of body whose Read ends with its Close and with ctx.
+// net/http waits for that Read.
 func detach(ctx context.Context, body io.ReadCloser) *detached {
 	return &detached{ctx: ctx, src: body, done: make(chan struct{})}
 }
 
-// A detached reads src in a goroutine of its own, which exists only while a Read
-// is under way.
+// A detached reads src in a goroutine that exists only during a Read.
 type detached struct {
 	ctx  context.Context
 	src  io.ReadCloser
@@ -53,11 +51,11 @@ type detached struct {
 	done chan struct{} // closed by Close
 
 	over      atomic.Bool             // the call has ended
-	newest    atomic.Pointer[reading] // the Read that is under way, or the last one
-	abandoned bool                    // ctx ended a Read, whose goroutine may go on; the reader's alone
+	newest    atomic.Pointer[reading] // the Read in progress, or the last one
+	abandoned bool                    // ctx ended a Read, whose goroutine may still run; used by Read only
 
-	// The fields below are the goroutine's while there is one, and the Read's
-	// that waits for it then.
+	// The fields below belong to the goroutine until it ends, and then to the
+	// Read that waited for it.
 	buf   []byte
 	n     int
 	err   error
@@ -83,7 +81,7 @@ func (d *detached) Read(p []byte) (int, error) {
 	r := newReading()
 	d.newest.Store(r)
 	select {
-	case <-d.done: // Close may have missed r
+	case <-d.done: // Close may not have seen r
 		close(r.begun)
 		return 0, http.ErrBodyReadAfterClose
 	default:
@@ -102,7 +100,8 @@ func (d *detached) Read(p []byte) (int, error) {
 			d.abandoned = true
 			return 0, context.Cause(d.ctx)
 		}
-		// After the call it is Base that ends the sending of a canceled request.
+		// After the call it is up to Base to end the sending of a canceled
+		// request.
 		select {
 		case <-r.ended:
 		case <-d.done:
@@ -115,11 +114,11 @@ func (d *detached) Read(p []byte) (int, error) {
 	return copy(p, d.buf[:d.n]), d.err
 }
 
-// Close closes src once. Beside a Read it does not wait long for src's Close.
+// Close closes src once. During a Read it does not wait long for that.
 func (d *detached) Close() (err error) {
 	d.once.Do(func() {
 		close(d.done)
-		err = closeBeside(d.src, d.newest.Load())
+		err = closeDuring(d.src, d.newest.Load())
 	})
 	return err
 }

@@ -7,28 +7,26 @@ import (
 	"net/http"
 	"sync/atomic"
 	"time"
-
-	"example.com/awsretry/internal/inplace"
 )
 
 // A file is a body that is read at offsets, in place.
 type file struct {
 	source
-	rest     *io.SectionReader // what the caller left of it
+	rest     *io.SectionReader // from the caller's offset to the end
 	stat     func() (fs.FileInfo, error)
 	modified time.Time
-	failure  atomic.Pointer[error] // of reading it
+	failure  atomic.Pointer[error] // of a Read
 }
 
-// newFile returns nil where the body is not an io.ReaderAt whose size and
-// current offset are known.
+// newFile returns nil if the body is not an io.ReaderAt with a known size and
+// offset.
 func newFile(req *http.Request) *file {
-	rest := inplace.Section(req.Body, req.ContentLength)
+	rest := Section(req.Body, req.ContentLength)
 	if rest == nil {
 		return nil
 	}
 	f := &file{source: source{ReadCloser: req.Body}, rest: rest}
-	if s, ok := inplace.Unwrap(req.Body).(interface{ Stat() (fs.FileInfo, error) }); ok {
+	if s, ok := unwrap(req.Body).(interface{ Stat() (fs.FileInfo, error) }); ok {
 		if info, err := s.Stat(); err == nil {
 			f.stat, f.modified = s.Stat, info.ModTime()
 		}
@@ -36,8 +34,7 @@ func newFile(req *http.Request) *file {
 	return f
 }
 
-// unchanged reports whether nobody has written to the file, as far as its
-// modification time tells.
+// unchanged reports whether the modification time is that of the first attempt.
 func (f *file) unchanged() bool {
 	if f.stat == nil {
 		return true
@@ -61,8 +58,8 @@ func (f *file) open() *section {
 	return s
 }
 
-// reopen is open for a Base that rewinds a request itself. It fails once the
-// caller's body is closed.
+// reopen is the GetBody of an attempt's request. It fails when the caller's
+// reader is closed.
 func (f *file) reopen() (io.ReadCloser, error) {
 	f.mu.Lock()
 	closed := f.closed
@@ -77,21 +74,21 @@ func (f *file) release(failed bool) {
 	f.mu.Lock()
 	f.over = true
 	s, _ := f.current.(*section)
-	toClose := (failed || s == nil || s.closed || s.ended) && f.mayClose()
+	toClose := (failed || s == nil || s.closed || s.ended) && f.claimClose()
 	f.mu.Unlock()
 	if toClose {
 		f.ReadCloser.Close()
 	}
 }
 
-// A section is one attempt's view of a file.
+// A section is the copy of a file for one attempt.
 type section struct {
 	*io.SectionReader
 	file *file
 
 	// The fields below are guarded by file.mu.
 	closed bool
-	ended  bool // all of it was read
+	ended  bool // it was read to its end
 }
 
 func (s *section) Read(p []byte) (int, error) {
@@ -106,13 +103,12 @@ func (s *section) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// end notes that all was read, and reports whether the caller's body is to be
-// closed.
+// end marks s ended, and reports whether the caller's reader is to be closed.
 func (s *section) end() (toClose bool) {
 	s.file.mu.Lock()
 	defer s.file.mu.Unlock()
 	s.ended = true
-	return s.file.over && s.file.current == any(s) && s.file.mayClose()
+	return s.file.over && s.file.current == any(s) && s.file.claimClose()
 }
 
 func (s *section) ReadAt(p []byte, off int64) (int, error) {
@@ -123,8 +119,8 @@ func (s *section) ReadAt(p []byte, off int64) (int, error) {
 	return n, err
 }
 
-// note keeps a failure of the caller's reader, unless it comes of the body's
-// being closed. An end before the size is one: the file was cut meanwhile.
+// note records an error of the caller's reader, unless the reader is closed. An
+// EOF before the size is an error: the file was truncated.
 func (s *section) note(at int64, err error) error {
 	if err == io.EOF {
 		if at >= s.Size() {
@@ -140,13 +136,13 @@ func (s *section) note(at int64, err error) error {
 	return err
 }
 
-// Close closes the caller's body too where the call is over and this is the
-// last attempt's copy.
+// Close also closes the caller's reader if the call is over and s is the copy
+// of the last attempt.
 func (s *section) Close() error {
 	f := s.file
 	f.mu.Lock()
 	s.closed = true
-	toClose := f.over && f.current == any(s) && f.mayClose()
+	toClose := f.over && f.current == any(s) && f.claimClose()
 	f.mu.Unlock()
 	if toClose {
 		return f.ReadCloser.Close()

@@ -11,44 +11,44 @@ import (
 	"time"
 )
 
-// ErrBusy is what GetBody of an attempt's request returns while a Read of the
-// caller's body is under way, so that the body cannot be sent again yet.
+// ErrBusy is returned by GetBody of an attempt's request during a Read of the
+// caller's reader: the body cannot be sent again yet.
 var ErrBusy = errors.New("awsretry: the request body is still being read")
 
-// ErrNotKept is what GetBody of an attempt's request returns where more of the
-// caller's body was sent than is kept.
+// ErrNotKept is returned by GetBody of an attempt's request if more of the body
+// was sent than may be kept.
 var ErrNotKept = errors.New("awsretry: the request body cannot be sent again: more than MaxBodyBuffer of it was sent")
 
-// errFrozen is what a copy reads when a later attempt has the body.
+// errFrozen is returned by the Read of a copy if a later attempt has the body.
 var errFrozen = errors.New("awsretry: the attempt is over; a later one sends the rest of the body")
 
-// readWait is how long GetBody waits for a Read that is under way.
+// readWait is how long GetBody waits for a Read of the caller's reader.
 const readWait = time.Second
 
-// maxRead is the most that is asked of the caller's reader at a time.
+// maxRead is the size of the largest Read of the caller's reader.
 const maxRead = 64 << 10
 
 // A stream keeps what attempts read of a body that cannot be read twice.
 //
-// The caller's reader is read by a goroutine of its own, which exists only while
-// a Read is under way: so closing a copy ends the copy's Read at once, as
-// net/http expects, whatever the caller's reader does, and what that Read brings
-// is not lost for the next attempt. Nothing is read unless a copy asks for it.
+// A goroutine reads the caller's reader. It exists only during a Read. So Close
+// of a copy ends the copy's Read at once, as net/http expects, even if the
+// caller's reader hangs, and the result of its Read is kept for the next
+// attempt. Nothing is read before a copy is read.
 type stream struct {
 	source
 	limit     int64
 	once      bool        // one attempt only: nothing is kept
-	announced http.Header // the trailer as the caller announced it
-	trailer   http.Header // the caller's, which its reader fills in
+	announced http.Header // the keys of the trailer, as the caller set them
+	trailer   http.Header // the caller's trailer, which its reader fills in
 
 	// The fields below are guarded by mu.
 	kept    []byte   // what was read so far
-	end     error    // what the caller's reader ended with, behind kept: io.EOF or its failure
-	panic   any      // what the caller's reader panicked with, for the Read that waits for it
-	lost    bool     // kept was let go of: no attempt can begin again
-	taken   bool     // the body is the next attempt's, which has no copy yet
-	reading *reading // the Read that is under way; nil where there is none
-	cut     bool     // end may come of the Close that ended the Read
+	end     error    // the error of the caller's reader after kept, io.EOF included
+	panic   any      // the panic of the caller's reader, for the Read that waits for it
+	lost    bool     // kept was discarded: no attempt can start from the beginning
+	taken   bool     // the body belongs to the next attempt, which has no copy yet
+	reading *reading // the Read in progress; nil if there is none
+	cut     bool     // end may be the result of a Close during the Read
 }
 
 func newStream(req *http.Request, limit int64, once bool) *stream {
@@ -62,10 +62,10 @@ func newStream(req *http.Request, limit int64, once bool) *stream {
 	}
 }
 
-// attach opens the copy for req, a new attempt's, and takes the body from the
-// copies before. It also returns a GetBody, for a Base that sends req again by
-// itself, which it does with one goroutine at a time; nil where there is one
-// attempt only.
+// attach opens a copy for req, the request of a new attempt. The copies before
+// it are not read any more. attach also returns a GetBody for a Base that sends
+// req again by itself, or nil if there is one attempt only. That GetBody must
+// not be called concurrently.
 func (s *stream) attach(req *http.Request) (io.ReadCloser, func() (io.ReadCloser, error)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -83,20 +83,20 @@ func (s *stream) attach(req *http.Request) (io.ReadCloser, func() (io.ReadCloser
 	}
 }
 
-// open requires that s.mu is held.
+// open makes a copy for req the newest one. It requires that s.mu is held.
 func (s *stream) open(req *http.Request) *copied {
 	c := &copied{stream: s, ctx: req.Context(), trailer: req.Trailer, done: make(chan struct{})}
 	s.current, s.taken = c, false
 	return c
 }
 
-// reopen replaces body, the copy that req was given last, by a new one.
+// reopen replaces body, the newest copy for req, by a new one.
 func (s *stream) reopen(req *http.Request, body *copied) (*copied, error) {
-	underWay, err := s.suspend(body)
+	current, err := s.suspend(body)
 	if err != nil {
 		return nil, err
 	}
-	waitFor(req.Context(), underWay, readWait)
+	waitFor(req.Context(), current, readWait)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -109,9 +109,8 @@ func (s *stream) reopen(req *http.Request, body *copied) (*copied, error) {
 	return s.open(req), nil
 }
 
-// suspend keeps body from reading, and returns the Read that is under way, nil
-// where there is none.
-func (s *stream) suspend(body *copied) (underWay *reading, err error) {
+// suspend freezes body, and returns the Read in progress, nil if there is none.
+func (s *stream) suspend(body *copied) (current *reading, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -142,15 +141,15 @@ func waitFor(ctx context.Context, r *reading, timeout time.Duration) (waited tim
 	return time.Since(start)
 }
 
-// complete reports whether all that was read is kept and can be followed by the
-// rest.
+// complete is intact for those who do not hold s.mu.
 func (s *stream) complete() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.intact()
 }
 
-// intact requires that s.mu is held.
+// intact reports whether another attempt can send the body: all that was read
+// is kept, and the reader has not failed. It requires that s.mu is held.
 func (s *stream) intact() bool {
 	return !s.lost && !s.over && (s.end == nil || s.end == io.EOF)
 }
@@ -164,23 +163,24 @@ func (s *stream) failure() error {
 	return s.end
 }
 
-// freeze ends the reading of the newest copy, if the body is complete then.
+// freeze freezes the newest copy, if the next attempt can send the body.
 func (s *stream) freeze(ctx context.Context, timeout time.Duration) (waited time.Duration, ok bool) {
-	waited = waitFor(ctx, s.hold(), timeout)
-	return waited, s.take()
+	waited = waitFor(ctx, s.beginFreeze(), timeout)
+	return waited, s.endFreeze()
 }
 
-// hold keeps the newest copy from reading. It returns the Read that is under
-// way, nil where there is none.
-func (s *stream) hold() *reading {
+// beginFreeze freezes the newest copy for the time being. It returns the Read
+// in progress, nil if there is none.
+func (s *stream) beginFreeze() *reading {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.current.(*copied).frozen = s.intact()
 	return s.reading
 }
 
-// take ends what hold began: it reports whether the newest copy stays frozen.
-func (s *stream) take() bool {
+// endFreeze reports whether the newest copy stays frozen. If so, the body
+// belongs to the next attempt.
+func (s *stream) endFreeze() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.current.(*copied)
@@ -195,7 +195,8 @@ func (s *stream) release(failed bool) {
 	}
 }
 
-// finish ends the call, and reports whether the caller's reader is to be closed.
+// finish ends the call, and reports whether the caller's reader is to be
+// closed.
 func (s *stream) finish(failed bool) (toClose bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -203,16 +204,16 @@ func (s *stream) finish(failed bool) (toClose bool) {
 	c, _ := s.current.(*copied)
 	if c != nil {
 		c.frozen = c.frozen || failed
-		s.letGo(c)
+		s.forget(c)
 	}
-	return (failed || c == nil || c.closed || s.end != nil) && s.mayClose()
+	return (failed || c == nil || c.closed || s.end != nil) && s.claimClose()
 }
 
 // closeSource closes the caller's reader.
-func (s *stream) closeSource() error { return closeBeside(s.ReadCloser, s.underWay()) }
+func (s *stream) closeSource() error { return closeDuring(s.ReadCloser, s.inProgress()) }
 
-// underWay returns the Read that is under way, nil where there is none.
-func (s *stream) underWay() *reading {
+// inProgress returns the Read in progress, nil if there is none.
+func (s *stream) inProgress() *reading {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.reading
@@ -226,22 +227,23 @@ type reading struct {
 
 func newReading() *reading { return &reading{make(chan struct{}), make(chan struct{})} }
 
-// closeWait is how long a Close is waited for that may wait for a Read.
+// closeWait is how long a Close during a Read may take.
 const closeWait = 100 * time.Millisecond
 
-// closeBeside closes c. Beside a Read it does not wait long for Close, which may
-// wait for the Read: that of a request of a net/http server does.
-func closeBeside(c io.Closer, beside *reading) error {
-	if beside == nil {
+// closeDuring closes c. During a Read it does not wait long for Close, which
+// may wait for the Read, as it does for the body of a request in a net/http
+// server.
+func closeDuring(c io.Closer, read *reading) error {
+	if read == nil {
 		return c.Close()
 	}
-	<-beside.begun
-	runtime.Gosched() // so that it is a Read that is closed, and not one after the Close
+	<-read.begun
+	runtime.Gosched() // so that Close comes after the start of the Read
 	var err error
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		defer func() { _ = recover() }() // it would end the process
+		defer func() { _ = recover() }() // a panic here would end the process
 		err = c.Close()
 	}()
 	if ends(done, closeWait) {
@@ -250,7 +252,7 @@ func closeBeside(c io.Closer, beside *reading) error {
 	return nil
 }
 
-// ends reports whether done is closed in time.
+// ends waits for done, and reports whether it was closed in time.
 func ends(done <-chan struct{}, timeout time.Duration) bool {
 	timer := time.NewTimer(timeout)
 	defer timer.Stop()
@@ -262,9 +264,9 @@ func ends(done <-chan struct{}, timeout time.Duration) bool {
 	}
 }
 
-// letGo forgets what was kept, if c, the newest copy, has read it and no other
-// can. It requires that s.mu is held.
-func (s *stream) letGo(c *copied) {
+// forget discards what was kept if c, the newest copy, needs it no longer and
+// no other copy can. It requires that s.mu is held.
+func (s *stream) forget(c *copied) {
 	read := c.pos == len(s.kept)
 	last := s.over || s.lost
 	exceeded := c.exceeded && int64(len(s.kept)) > s.limit
@@ -277,17 +279,15 @@ func (s *stream) letGo(c *copied) {
 }
 
 // read begins a Read of up to n bytes of the caller's reader for c. It requires
-// that s.mu is held and no Read is under way.
+// that s.mu is held and that no Read is in progress.
 func (s *stream) read(c *copied, n int) {
 	n = min(n, maxRead)
-	// No more than fits is asked for, so that only a Read that begins with the
-	// buffer full can lose the body.
-	if free := s.limit - int64(len(s.kept)); s.lost {
-		// Nothing is kept for another attempt.
-	} else if free <= 0 {
+	switch free := s.limit - int64(len(s.kept)); {
+	case s.lost: // nothing is kept for another attempt
+	case free <= 0:
 		c.exceeded = true
-	} else if int64(n) > free {
-		n = int(free)
+	default: // only a Read that begins with a full buffer may exceed the limit
+		n = int(min(int64(n), free))
 	}
 	s.grow(n)
 	buf := s.kept[len(s.kept) : len(s.kept)+n]
@@ -303,19 +303,19 @@ func (s *stream) read(c *copied, n int) {
 	}()
 }
 
-// endRead keeps what a Read brought, and reports whether the caller's reader is
-// to be closed.
+// endRead records the result of a Read, and reports whether the caller's reader
+// is to be closed.
 func (s *stream) endRead(n int, err error, panicked any) (toClose bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.kept = s.kept[:len(s.kept)+n]
 	s.end, s.panic, s.cut = err, panicked, s.closed && err != io.EOF
 	s.reading = nil
-	return s.over && err != nil && s.mayClose()
+	return s.over && err != nil && s.claimClose()
 }
 
-// readOnce turns a panic of the caller's reader into a value: it is the Read of
-// a copy that has to panic, not the goroutine.
+// readOnce returns a panic of the caller's reader as a value, so that the Read
+// of a copy can panic in place of the goroutine.
 func readOnce(r io.Reader, p []byte) (n int, panicked any, err error) {
 	defer func() {
 		if panicked = recover(); panicked != nil {
@@ -329,8 +329,8 @@ func readOnce(r io.Reader, p []byte) (n int, panicked any, err error) {
 	return n, nil, err
 }
 
-// grow makes room for n bytes, and for no more than the limit unless n asks for
-// it. It requires that s.mu is held and no Read is under way.
+// grow makes room in kept for n more bytes. Its capacity exceeds the limit only
+// if n does. It requires that s.mu is held and that no Read is in progress.
 func (s *stream) grow(n int) {
 	need := len(s.kept) + n
 	if need <= cap(s.kept) {

@@ -56,7 +56,7 @@ func read(t *testing.T, r io.Reader, n int) string {
 
 func retry(t *testing.T, b *Body) *http.Request {
 	t.Helper()
-	if !b.CanRetry() {
+	if !b.Rewind() {
 		t.Fatal("no retry")
 	}
 	if _, ok := b.Freeze(t.Context(), time.Second); !ok {
@@ -67,8 +67,8 @@ func retry(t *testing.T, b *Body) *http.Request {
 	return out
 }
 
-// What was kept for a retry is let go of when there will be none.
-func TestStreamLetsGo(t *testing.T) {
+// What was kept for a retry is discarded when there will be none.
+func TestStreamForgets(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		do   func(t *testing.T, b *Body, out *http.Request)

@@ -1,9 +1,9 @@
-// Package respbody reads a part of a response body ahead and gives it back, and
-// ends the body of a response that nobody reads.
+// Package respbody handles the bodies of responses: it reads the beginning of
+// one ahead and gives it back, discards one that nobody reads, and limits the
+// time that an attempt has up to its end.
 package respbody
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -11,46 +11,44 @@ import (
 	"net/http"
 	"reflect"
 	"runtime"
-	"strings"
 	"sync"
 	"time"
 
-	"example.com/awsretry/internal/inplace"
+	"example.com/awsretry/internal/replay"
 )
 
-// An Ahead is a response body of which a part was read ahead, and that gives it
-// back.
+// An Ahead is a response body whose beginning is read ahead. Its Read returns
+// that beginning first.
 //
-// A goroutine of its own reads ahead, because only so a Read that the server
-// lets hang can be given up. It ends at the limit, at the end of the body, or
-// after Stop with the Read that is under way. Read must not be called before it
-// has ended (see Settle); Close may be.
+// A goroutine reads ahead, so that nobody has to wait for a Read that hangs. It
+// ends at the limit, at the end of the body, or after Stop when its current
+// Read returns. Read must not be called before that (see Settle). Close may be.
 //
-// The trailers that come with the end of the body are kept from the caller until
-// its own Read meets that end, as net/http does it.
+// The caller sees the trailers when its own Read meets the end of the body, as
+// with net/http.
 type Ahead struct {
 	resp *http.Response
-	src  io.ReadCloser // read by the goroutine until idle is closed, then by the caller
+	src  io.ReadCloser // read by the goroutine until idle is closed, by the caller after that
 	idle chan struct{} // closed when the goroutine has ended
 
 	shown *http.Response // what the caller has in place of resp
 
 	mu      sync.Mutex // guards the fields below
-	held    []byte     // what was read ahead
-	taken   int        // of held, by the caller
-	end     error      // of src, behind held
-	stopped bool       // the goroutine is to begin no further Read
+	buf     []byte     // what was read ahead
+	taken   int        // how much of buf the caller has read
+	end     error      // the error of src after buf
+	stopped bool       // the goroutine must not begin another Read
 	closed  bool
 }
 
-// Read begins to read up to limit bytes of the body of resp ahead, or until
-// enough, which is called with all that came, says so. It returns a copy of resp
-// with the Ahead for its Body: nothing writes to the copy while the body is read
-// ahead, as net/http writes the trailer to resp.
+// Read starts to read ahead up to limit bytes of the body of resp. If enough is
+// not nil, it is called with the bytes so far and ends the reading by returning
+// true. Read returns a copy of resp whose Body is the Ahead: net/http writes
+// the trailer to resp during the reading, and nothing writes to the copy.
 func Read(resp *http.Response, limit int, enough func([]byte) bool) (*http.Response, *Ahead) {
 	size := 512
 	if length := resp.ContentLength; 0 < length && length < int64(limit) {
-		size = int(length) + 1 // one more, so that the end is seen
+		size = int(length) + 1 // one more, to see the end
 	}
 	shown := *resp
 	b := &Ahead{resp: resp, shown: &shown, src: resp.Body, idle: make(chan struct{})}
@@ -58,33 +56,24 @@ func Read(resp *http.Response, limit int, enough func([]byte) bool) (*http.Respo
 	if w, ok := b.src.(io.Writer); ok {
 		shown.Body = &writer{b, w}
 	}
-	if inMemory(b.src) {
+	if replay.InMemory(b.src) {
 		b.fill(make([]byte, 0, size), limit, enough)
 	} else {
 		go b.fill(make([]byte, 0, size), limit, enough)
-		runtime.Gosched() // what is there already is read now, and nobody has to wait for it
+		runtime.Gosched() // so that bytes that have arrived are read now, without a wait
 	}
 	return &shown, b
 }
 
-// inMemory reports whether no Read of a body can hang: one from a cache, or from
-// a test.
-func inMemory(body io.Reader) bool {
-	switch inplace.Unwrap(body).(type) {
-	case *bytes.Reader, *bytes.Buffer, *strings.Reader:
-		return true
-	}
-	return false
-}
-
+// fill reads ahead, in a goroutine unless no Read can hang.
 func (b *Ahead) fill(buf []byte, limit int, enough func([]byte) bool) {
 	defer close(b.idle)
 	defer func() {
-		if p := recover(); p != nil { // it would end the process, where a panic in Base can be recovered by the caller
+		if p := recover(); p != nil { // a panic here would end the process
 			b.set(buf, fmt.Errorf("awsretry: reading the response body panicked: %v", p))
 		}
 	}()
-	const maxEmptyReads = 100 // in a row, as bufio has it
+	const maxEmptyReads = 100 // in a row, as in bufio
 	for empty := 0; len(buf) < limit; {
 		if len(buf) == cap(buf) {
 			buf = append(make([]byte, 0, min(2*cap(buf), limit)), buf...)
@@ -100,15 +89,15 @@ func (b *Ahead) fill(buf []byte, limit int, enough func([]byte) bool) {
 	}
 }
 
-func (b *Ahead) set(held []byte, end error) (stopped bool) {
+func (b *Ahead) set(buf []byte, end error) (stopped bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.held, b.end = held, end
+	b.buf, b.end = buf, end
 	return b.stopped
 }
 
-// Wait waits until the reading has ended, and reports whether it has; at most
-// for the timeout, and no longer than ctx lasts.
+// Wait waits until the reading ahead has ended, the timeout has passed or ctx
+// has ended. It reports whether the reading has ended.
 func (b *Ahead) Wait(ctx context.Context, timeout time.Duration) bool {
 	if b.Ended() {
 		return true
@@ -124,8 +113,8 @@ func (b *Ahead) Wait(ctx context.Context, timeout time.Duration) bool {
 	return b.Ended()
 }
 
-// Settle waits until the reading has ended, and reports whether it has before
-// ctx ended. From then on the body is the caller's.
+// Settle waits until the reading ahead or ctx has ended, and reports whether
+// the reading has. After that the caller may read the body.
 func (b *Ahead) Settle(ctx context.Context) bool {
 	if !b.Ended() {
 		select {
@@ -139,7 +128,7 @@ func (b *Ahead) Settle(ctx context.Context) bool {
 	return true
 }
 
-// Ended reports whether the reading has ended.
+// Ended reports whether the reading ahead has ended.
 func (b *Ahead) Ended() bool {
 	select {
 	case <-b.idle:
@@ -149,20 +138,20 @@ func (b *Ahead) Ended() bool {
 	}
 }
 
-// Broken reports whether the body, as far as it was read, ended with an error.
-// It requires that the reading has ended.
+// Broken reports whether the reading ahead ended with an error other than
+// io.EOF. It requires that the reading has ended.
 func (b *Ahead) Broken() bool { return b.end != nil && b.end != io.EOF }
 
-// Stop begins no further Read, and returns what was read so far. The bytes must
-// not be changed.
+// Stop prevents further Reads by the goroutine, and returns what was read so
+// far. The bytes must not be changed.
 func (b *Ahead) Stop() []byte {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.stopped = true
-	return b.held[:len(b.held):len(b.held)]
+	return b.buf[:len(b.buf):len(b.buf)]
 }
 
-// Read gives back what was read ahead, then reads on.
+// Read returns what was read ahead, and then the rest of the body.
 func (b *Ahead) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
@@ -189,12 +178,12 @@ func (b *Ahead) take(p []byte) (int, error) {
 	if b.closed {
 		return 0, http.ErrBodyReadAfterClose
 	}
-	n := copy(p, b.held[b.taken:])
+	n := copy(p, b.buf[b.taken:])
 	b.taken += n
 	return n, nil
 }
 
-// showTrailer does what net/http does at the end of a body.
+// showTrailer sets the caller's trailer, as net/http does at the end of a body.
 func (b *Ahead) showTrailer() {
 	if b.shown.Trailer == nil {
 		b.shown.Trailer = b.resp.Trailer
@@ -217,10 +206,11 @@ type writer struct {
 	io.Writer
 }
 
-// CloseWrite closes the sending side, where the source can.
+// CloseWrite closes the sending side if the source has a CloseWrite.
 func (b *writer) CloseWrite() error { return CloseWrite(b.Writer) }
 
-// CloseWrite closes the sending side of a body that is written to, where it can.
+// CloseWrite calls the CloseWrite of a body that can be written to, if it has
+// one.
 func CloseWrite(w io.Writer) error {
 	if half, ok := w.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
@@ -228,7 +218,7 @@ func CloseWrite(w io.Writer) error {
 	return fmt.Errorf("awsretry: CloseWrite: %w", http.ErrNotSupported)
 }
 
-// Of returns the Ahead in place of a response body, nil where there is none.
+// Of returns the Ahead that is a response's body, nil if the body is another.
 func Of(body io.Reader) *Ahead {
 	switch b := body.(type) {
 	case *Ahead:
@@ -239,13 +229,12 @@ func Of(body io.Reader) *Ahead {
 	return nil
 }
 
-// A Wrapper is a body that adds nothing but bookkeeping to another one.
+// A Wrapper is a body that only does bookkeeping for another body.
 type Wrapper interface{ Bookkeeping() io.ReadCloser }
 
-// closesAnyTime reports whether body may be closed while it is being read.
-// net/http's own may be, and their Close ends the Read. Of other bodies it is
-// not known: one that takes its decompressor from a pool may put it back while
-// it is in use.
+// closesAnyTime reports whether body may be closed during a Read. The bodies of
+// net/http may be, and their Close ends the Read. Others may not be safe: Close
+// may return a decompressor to a pool that the Read still uses.
 func closesAnyTime(body io.ReadCloser) bool {
 	if w, ok := body.(Wrapper); ok {
 		return closesAnyTime(w.Bookkeeping())
@@ -259,7 +248,7 @@ func closesAnyTime(body io.ReadCloser) bool {
 	}
 	switch t.PkgPath() {
 	case "net/http", "net/http/internal/http2", "golang.org/x/net/http2":
-		return t.Name() != "maxBytesReader" && t.Name() != "cancelTimerBody" // which wrap any other
+		return t.Name() != "maxBytesReader" && t.Name() != "cancelTimerBody" // which wrap other bodies
 	}
 	return false
 }

@@ -8,28 +8,28 @@ import (
 	"time"
 )
 
-// drainLimit is how much is read of a body so that its connection can be used
-// again, in bytes. A longer rest costs more than a connection.
+// drainLimit is how many bytes of a body are read so that its connection can be
+// used again. To read more costs more than a new connection.
 const drainLimit = 64 << 10
 
-// A Discarded is a response body that is being ended.
+// A Discarded is a response body that is being discarded.
 type Discarded struct {
 	body  io.ReadCloser
 	close func() error
-	end   func()        // of the attempt's context; nil for none
+	end   func()        // ends the attempt's context; may be nil
 	done  chan struct{} // closed when the body is closed
-	hurry chan struct{} // closed when there is no more time to read the rest
+	hurry chan struct{} // closed when there is no time left to read the rest
 }
 
-// Discard ends the body of a response that nobody will read: it closes it, where
-// reuse is set after reading a rest of up to 64 KiB, so that the connection can
-// be used again. cancel, nil for none, ends the attempt's context.
+// Discard closes the body of a response that nobody reads. If reuse is set, it
+// first reads up to 64 KiB of the body, so that the connection can be used
+// again. cancel, if not nil, ends the attempt's context.
 //
-// It returns nil where that is done. Where it takes time, because the rest is
-// still to come, it goes on while the caller does something else, until Finish.
+// Discard returns nil if the body is closed. Otherwise it has to wait for the
+// rest of the body, and continues in the background. Finish limits that.
 func Discard(resp *http.Response, reuse bool, cancel func()) *Discarded {
 	ahead := Of(resp.Body)
-	var busy bool // a Read is under way, beside which the body must not be closed
+	var busy bool // a Read is in progress that a Close might race with
 	if ahead != nil {
 		ahead.Stop()
 		busy = !ahead.Ended() && !closesAnyTime(ahead.src)
@@ -52,7 +52,7 @@ func Discard(resp *http.Response, reuse bool, cancel func()) *Discarded {
 	}
 	go func() {
 		defer close(d.done)
-		defer func() { _ = recover() }() // the body's panic would end the process here
+		defer func() { _ = recover() }() // a panic here would end the process
 		if rest {
 			d.drain()
 		} else if busy {
@@ -74,7 +74,7 @@ func (d *Discarded) drain() {
 		if err != nil {
 			return
 		}
-		n += max(read, 1) // a Read that brings nothing counts too, so that this ends
+		n += max(read, 1) // count an empty Read too, so that the loop ends
 		select {
 		case <-d.hurry:
 			return
@@ -83,8 +83,9 @@ func (d *Discarded) drain() {
 	}
 }
 
-// Finish gives the body the time to be ended, and no longer than ctx lasts; then
-// the rest of it is not read any more. A nil Discarded has ended.
+// Finish waits until the body is closed, the timeout has passed or ctx has
+// ended. After that no more of the body is read. Finish of a nil Discarded does
+// nothing.
 func (d *Discarded) Finish(ctx context.Context, timeout time.Duration) {
 	if d == nil {
 		return

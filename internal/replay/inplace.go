@@ -1,5 +1,4 @@
-// Package inplace finds the readers that can be read at offsets behind request bodies.
-package inplace
+package replay
 
 import (
 	"io"
@@ -7,10 +6,12 @@ import (
 	"reflect"
 )
 
-// Section returns what is left of a body that is an io.ReaderAt with a size and a known offset, nil for any other. length is
-// how long the body is said to be; where nothing else tells the offset, a body of that very size is at its start.
+// Section returns the rest of a body that is an io.ReaderAt with a known size
+// and offset, and nil for any other body. length is the declared length of the
+// body: if the body is not an io.Seeker, it is at its start if that equals its
+// size.
 func Section(body io.Reader, length int64) *io.SectionReader {
-	reader := Unwrap(body)
+	reader := unwrap(body)
 	at, ok := reader.(io.ReaderAt)
 	if !ok {
 		return nil
@@ -40,7 +41,7 @@ func sizeOf(reader io.Reader) (size int64, ok bool) {
 		if err != nil || !info.Mode().IsRegular() {
 			return 0, false
 		}
-		return info.Size(), info.Size() > 0 // the files of /proc say 0, whatever they hold
+		return info.Size(), info.Size() > 0 // files of /proc have size 0 and content
 	}
 	return 0, false
 }
@@ -53,8 +54,9 @@ var (
 	}{}))
 )
 
-// Unwrap undoes what http.NewRequest does to a reader that cannot be closed.
-func Unwrap(r io.Reader) io.Reader {
+// unwrap returns the reader in an io.NopCloser, such as http.NewRequest makes
+// of a reader that has no Close, and any other reader as it is.
+func unwrap(r io.Reader) io.Reader {
 	if t := reflect.TypeOf(r); t == nopCloser || t == nopCloserWriterTo {
 		if inner, ok := reflect.ValueOf(r).Field(0).Interface().(io.Reader); ok {
 			return inner
