@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"example.com/awsretry/internal/replay"
+	"example.com/awsretry/internal/retrier"
 )
 
 // A Transport is an http.RoundTripper that retries requests by the rules of the AWS SDKs. The zero value is ready to use: it
@@ -107,9 +108,13 @@ type Transport struct {
 	// decides then, behind it). It must not keep the Response's body. nil: nobody is told.
 	Observe func(Attempt)
 
+	mark
 	running  atomic.Pointer[engine] // set by the first request
 	starting sync.Mutex             // held while running is made
 }
+
+// mark is an alias so that the embedded field is not exported.
+type mark = retrier.Mark
 
 // RoundTrip implements http.RoundTripper.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
