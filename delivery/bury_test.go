@@ -377,7 +377,7 @@ func (*unknowable) Size() int64                       { panic("boom") }
 
 // The attempt's time-out does not cut off an answer while its dead letter is on its way.
 func TestSlowDeadLetterKeepsTheAnswerWhole(t *testing.T) {
-	for _, size := range []int{0, 10, maxAnswer, maxAnswer + 1} {
+	for _, size := range []int{0, 10, maxReadAhead, maxReadAhead + 1} {
 		synctest.Test(t, func(t *testing.T) {
 			trailer := http.Header{}
 			closed := &countedBody{Reader: &timedReader{strings.NewReader(strings.Repeat("x", size)), func() { trailer.Set("X", "y") }, t.Context()}}
@@ -387,7 +387,7 @@ func TestSlowDeadLetterKeepsTheAnswerWhole(t *testing.T) {
 				resp.Body, resp.Trailer = closed, trailer
 				return resp, nil
 			}), DeadLetter: func(context.Context, DeadLetter) error {
-				if size <= maxAnswer {
+				if size <= maxReadAhead {
 					time.Sleep(time.Hour)
 				}
 				return nil

@@ -31,14 +31,18 @@ type DeadLetter struct {
 // what is kept of a body that has no GetBody and is no io.ReaderAt, or its own reader failed.
 var ErrBody = errors.New("delivery: the request body cannot be read again")
 
-// A lostBody is the body of a dead letter in place of one that would be cut short.
-type lostBody struct{ why error }
-
-func (b lostBody) Read([]byte) (int, error) {
-	if b.why == nil {
-		return 0, ErrBody
+// lost returns the error of reading a body that is lost, for a reason that may
+// be nil.
+func lost(why error) error {
+	if why == nil {
+		return ErrBody
 	}
-	return 0, fmt.Errorf("%w: %w", ErrBody, b.why)
+	return fmt.Errorf("%w: %w", ErrBody, why)
 }
+
+// A lostBody is the body of a dead letter that would otherwise be cut short.
+type lostBody struct{ err error }
+
+func (b lostBody) Read([]byte) (int, error) { return 0, b.err }
 
 func (lostBody) Close() error { return nil }

@@ -153,8 +153,6 @@ func hostOf(req *http.Request) string {
 	return req.URL.Host
 }
 
-func hasBody(req *http.Request) bool { return req.Body != nil && req.Body != http.NoBody }
-
 // chunked reports whether a request with a body does not say how long it is, or has trailers.
 func chunked(req *http.Request) bool { return req.ContentLength <= 0 || len(req.Trailer) > 0 }
 

@@ -189,7 +189,7 @@ func TestRequestsThatCannotBeWritten(t *testing.T) {
 		"a body that is long":   {func(r *http.Request) { r.ContentLength = 4 }, "ContentLength is 4"},
 		"no body at all":        {func(r *http.Request) { r.Body = nil }, "ContentLength is 5 and there is no body"},
 		"a reader that fails":   {func(r *http.Request) { r.Body = io.NopCloser(iotest.ErrReader(io.ErrNoProgress)) }, "multiple Read"},
-		"a body that is lost":   {func(r *http.Request) { r.Body, r.ContentLength = lostBody{}, -1 }, "cannot be read again"},
+		"a body that is lost":   {func(r *http.Request) { r.Body, r.ContentLength = lostBody{ErrBody}, -1 }, "cannot be read again"},
 		"a header that is long": {func(r *http.Request) { r.Header.Set("X", strings.Repeat("x", maxLetterHead)) }, "at most 1048576"},
 		"a trailer that is long": {func(r *http.Request) {
 			r.ContentLength, r.Trailer = -1, http.Header{"X": {longestTrailer + "x"}}

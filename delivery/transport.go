@@ -69,8 +69,6 @@ type Transport struct {
 // mark is an alias so that the embedded field is not exported.
 type mark = retrier.Mark
 
-var _ retrier.Retrier = new(Transport).mark // which makes the Transport one
-
 // defaultAttemptTimeout is how long Amazon SNS waits for an endpoint's answer.
 const defaultAttemptTimeout = 15 * time.Second
 
@@ -91,61 +89,21 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	if t.DeadLetter == nil {
-		resp, err := inner.RoundTrip(req)
-		return resp, withStop(err)
+		return inner.RoundTrip(req)
 	}
-	body := &keptBody{req: req}
-	defer body.release()
-	body.keep()
-	var p progress
-	resp, err := t.deliver(inner, req, body, &p)
-	if p.delivered {
-		return resp, err
-	}
-	return t.bury(req, body, resp, err)
-}
-
-// deliver makes the attempts. Where Base or a hook panics, the dead letter is
-// handed over before the panic goes on.
-func (t *Transport) deliver(inner *awsretry.Transport, req *http.Request, body *keptBody, p *progress) (*http.Response, error) {
-	returned := false
-	defer func() {
-		if !returned && !p.delivered {
-			t.buryPanicked(req, body, p.attempts)
-		}
-	}()
-	lent := body.lend()
-	resp, err := inner.RoundTrip(lent.WithContext(context.WithValue(lent.Context(), progressKey{t}, p)))
-	returned = true
-	return resp, withStop(err)
-}
-
-// A progress is how far a delivery has come.
-type progress struct {
-	attempts  int  // that were begun
-	delivered bool // one was answered with a 2xx, even if its body broke off or a hook panicked then
-}
-
-// A progressKey is the context key of a Transport's progress. Base may send
-// requests of its own with the context, through another Transport.
-type progressKey struct{ *Transport }
-
-func (t *Transport) progress(ctx context.Context) *progress {
-	if p, ok := ctx.Value(progressKey{t}).(*progress); ok {
-		return p
-	}
-	return &progress{} // there is no DeadLetter
+	d := delivery{Transport: t, req: req}
+	return d.run(inner)
 }
 
 // CloseIdleConnections closes the idle connections of Base, where it has such a
 // method. The fields may still be changed after it if no request was sent.
 func (t *Transport) CloseIdleConnections() {
-	inner := t.running.Load()
-	if inner == nil && t.Validate() == nil {
-		inner = &awsretry.Transport{Base: t.Base}
-	}
-	if inner != nil {
+	if inner := t.running.Load(); inner != nil {
 		inner.CloseIdleConnections()
+		return
+	}
+	if base, ok := t.Base.(interface{ CloseIdleConnections() }); ok && !retrier.IsNil(t.Base) {
+		base.CloseIdleConnections()
 	}
 }
 
@@ -160,8 +118,8 @@ func (t *Transport) Validate() error {
 	if t.AttemptTimeout < 0 {
 		faults = append(faults, fmt.Errorf("delivery: Transport.AttemptTimeout is %v; it must be above 0, or 0 for %v", t.AttemptTimeout, defaultAttemptTimeout))
 	}
-	if err := (&awsretry.Transport{Base: t.Base}).Validate(); err != nil {
-		faults = append(faults, &renamedError{"delivery: ", "awsretry: ", err})
+	if err := retrier.CheckBase(t.Base); err != nil {
+		faults = append(faults, fmt.Errorf("delivery: Transport.%w", err))
 	}
 	return errors.Join(faults...)
 }
@@ -196,7 +154,7 @@ func (t *Transport) newInner() *awsretry.Transport {
 		Policy: func(a *awsretry.Attempt) awsretry.Class {
 			class := classify(a)
 			if class == awsretry.Success {
-				t.progress(a.Request.Context()).delivered = true
+				t.progressOf(a.Request.Context()).delivered = true
 			}
 			return class
 		},
@@ -216,13 +174,11 @@ func (t *Transport) newInner() *awsretry.Transport {
 		NestedRetries: true,                                     // the policy says how often, and no header of the request
 		Prepare: func(req *http.Request, number int) error {
 			setContentType(req, policy.RequestPolicy)
-			ctx, stop := untilCanceled(req)
-			defer stop()
-			err := throttle.wait(ctx)
-			if err == nil {
-				t.progress(ctx).attempts = number
+			if err := throttle.wait(req.Context()); err != nil {
+				return err
 			}
-			return err
+			t.progressOf(req.Context()).attempts = number
+			return nil
 		},
 		Observe: t.Observe,
 	}
