@@ -15,8 +15,9 @@ const maxKept = 1 << 20
 
 func hasBody(req *http.Request) bool { return req.Body != nil && req.Body != http.NoBody }
 
-// outgoing returns the request that the inner Transport sends. Of a body without
-// GetBody, d.body keeps what the attempts read, and the inner Transport nothing.
+// outgoing returns the request that the inner Transport sends. Of a body
+// without GetBody, d.body keeps what the attempts read, and the inner Transport
+// nothing.
 func (d *delivery) outgoing() *http.Request {
 	out := d.req.WithContext(context.WithValue(d.req.Context(), progressKey{d.Transport}, &d.progress))
 	if hasBody(d.req) && d.req.GetBody == nil {
@@ -53,8 +54,8 @@ func (d *delivery) giveBody(dead *http.Request) {
 	}
 }
 
-// reopen returns the body from GetBody, or what is kept of a stream and then the
-// rest. The end of ctx ends a Read of it.
+// reopen returns the body from GetBody, or what is kept of a stream and then
+// the rest. The end of ctx ends a Read of it.
 func (d *delivery) reopen(ctx context.Context) (io.ReadCloser, error) {
 	if d.req.GetBody != nil {
 		src, err := d.req.GetBody()

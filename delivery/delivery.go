@@ -44,7 +44,7 @@ func (t *Transport) progressOf(ctx context.Context) *progress {
 func (d *delivery) run(inner *awsretry.Transport) (*http.Response, error) {
 	d.bodyFree = true // also after a panic
 	defer func() { d.body.Release(d.bodyFree) }()
-	resp, err := d.attempt(inner, d.outgoing())
+	resp, err := d.send(inner, d.outgoing())
 	d.bodyFree = resp == nil
 	if d.delivered {
 		return resp, err
@@ -52,9 +52,9 @@ func (d *delivery) run(inner *awsretry.Transport) (*http.Response, error) {
 	return d.bury(resp, err)
 }
 
-// attempt makes the attempts. If Base or a hook panics, it hands over the dead
+// send makes the attempts. If Base or a hook panics, it hands over the dead
 // letter and the panic goes on.
-func (d *delivery) attempt(inner *awsretry.Transport, req *http.Request) (*http.Response, error) {
+func (d *delivery) send(inner *awsretry.Transport, req *http.Request) (*http.Response, error) {
 	returned := false
 	defer func() {
 		if !returned && !d.delivered {
@@ -134,8 +134,9 @@ func (d *delivery) deadLetter(resp *http.Response, err error) DeadLetter {
 const maxReadAhead = 1 << 20
 
 // readAhead reads as much of resp's body as possible, and gives it back, and
-// reports whether that is all of it. Base has then no more use for the request's
-// body, and the attempt's time-out cannot cut off what the caller is to get.
+// reports whether that is all of it. Base has then no more use for the
+// request's body, and the attempt's time-out cannot cut off what the caller is
+// to get.
 func readAhead(resp *http.Response) (all bool) {
 	if _, ok := resp.Body.(io.Writer); ok {
 		return false // a connection that changed hands

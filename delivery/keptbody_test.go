@@ -28,7 +28,8 @@ func (f *countedFile) Close() error {
 	return f.File.Close()
 }
 
-// The kinds of request bodies. closed says how often the caller's reader was closed.
+// The kinds of request bodies. closed says how often the caller's reader was
+// closed.
 var bodyKinds = map[string]func(t *testing.T, text string) (req *http.Request, closed func() int){
 	"GetBody": func(t *testing.T, text string) (*http.Request, func() int) {
 		req := post(t, "http://a.example/", text)
@@ -82,7 +83,8 @@ func halfRead(req *http.Request) (*http.Response, error) {
 	return answerWith(503, req), nil
 }
 
-// What GetBody gave for the dead letter is closed once, whether or not DeadLetter closes it too.
+// What GetBody gave for the dead letter is closed once, whether or not
+// DeadLetter closes it too.
 func TestBodyFromGetBodyIsClosed(t *testing.T) {
 	for _, closes := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -127,7 +129,8 @@ func TestLongFilesAreDeadLettersWhole(t *testing.T) {
 // closeWait is how long a Close is waited for that may wait for a Read.
 const closeWait = 100 * time.Millisecond
 
-// A body that cannot be had again says so; it is never cut short, and a queue does not take it.
+// A body that cannot be had again says so; it is never cut short, and a queue
+// does not take it.
 func TestLostBodies(t *testing.T) {
 	broken := errors.New("disk error")
 	huge := strings.Repeat("x", maxKept+1)
@@ -199,7 +202,8 @@ func (h *hanging) Close() error {
 	return nil
 }
 
-// hangingUp reads the body for as long as it is let, and does not wait for that.
+// hangingUp reads the body for as long as it is let, and does not wait for
+// that.
 var hangingUp = roundTripper(func(req *http.Request) (*http.Response, error) {
 	go func() {
 		io.Copy(io.Discard, req.Body)
@@ -209,8 +213,8 @@ var hangingUp = roundTripper(func(req *http.Request) (*http.Response, error) {
 	return answerWith(404, req), nil
 })
 
-// A waitingBody hangs after its first bytes, and its Close waits for the Read, as
-// that of a server's request does whose client stalls.
+// A waitingBody hangs after its first bytes, and its Close waits for the Read,
+// as that of a server's request does whose client stalls.
 type waitingBody struct {
 	begin   io.Reader
 	reading chan struct{} // a mutex that synctest can wait for
@@ -332,8 +336,9 @@ func TestUnreadStreamsAreHandedOverWhole(t *testing.T) {
 	}
 }
 
-// Two never read one stream: when the answer is there to its end, the rest of the body is the dead letter's; when it is not, the
-// body stays with the attempt, and the dead letter says that it has none.
+// Two never read one stream: when the answer is there to its end, the rest of
+// the body is the dead letter's; when it is not, the body stays with the
+// attempt, and the dead letter says that it has none.
 func TestLateReadersOfTheStream(t *testing.T) {
 	const text = "the request's body"
 	for _, size := range []int{10, maxReadAhead + 1} {

@@ -11,9 +11,9 @@ import (
 // the retries of a delivery may take at Amazon SNS.
 const maxReading = time.Hour
 
-// A patientReader reads the body of a dead letter. The source may be slow. It is
-// given up when a Read takes longer than idle, and when the time is up; the body
-// is lost then, even if the source ends later.
+// A patientReader reads the body of a dead letter. The source may be slow. It
+// is given up when a Read takes longer than idle, and when the time is up; the
+// body is lost then, even if the source ends later.
 //
 // Its errors match ErrBody.
 type patientReader struct {

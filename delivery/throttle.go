@@ -24,8 +24,8 @@ func newThrottle(policy *ThrottlePolicy) *throttle {
 }
 
 // wait waits until an attempt may be made. A wait that would end after ctx's
-// deadline is refused at once. The error says why the delivery stops, as that of
-// Transport.Prepare may.
+// deadline is refused at once. The error says why the delivery stops, as that
+// of Transport.Prepare may.
 func (t *throttle) wait(ctx context.Context) error {
 	if t == nil {
 		return nil

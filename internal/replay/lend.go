@@ -25,8 +25,8 @@ func (b *Body) Lend(req *http.Request) {
 	}
 }
 
-// borrow makes b use what the lender of l has. The limit of a stream remains the
-// lender's.
+// borrow makes b use what the lender of l has. The limit of a stream remains
+// the lender's.
 func (b *Body) borrow(l *loan, once bool) {
 	b.borrowed = true
 	b.file, b.stream = l.lender.file, l.lender.stream

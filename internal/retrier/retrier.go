@@ -67,10 +67,10 @@ func leadsToRetrier(rt http.RoundTripper, seen map[any]bool) bool {
 
 var roundTripperType = reflect.TypeFor[http.RoundTripper]()
 
-// wayOut returns the field that a RoundTripper sends through: the only one whose
-// type is a RoundTripper, and of several the one named Base or Transport, as
-// golang.org/x/oauth2 and others name it. No other field is read: it may change
-// while the RoundTripper is in use.
+// wayOut returns the field that a RoundTripper sends through: the only one
+// whose type is a RoundTripper, and of several the one named Base or Transport,
+// as golang.org/x/oauth2 and others name it. No other field is read: it may
+// change while the RoundTripper is in use.
 func wayOut(t reflect.Type) (field reflect.StructField, ok bool) {
 	var fields []reflect.StructField
 	for i := range t.NumField() {
