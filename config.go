@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"reflect"
 
 	"sync"
 	"time"
@@ -303,81 +302,19 @@ func (t *Transport) Validate() error {
 	if err := t.RateLimit.validate(); err != nil {
 		fault("%w", err)
 	}
-	if isNil(t.Base) {
-		fault("Base is a nil %T; it must be a usable RoundTripper, or nil for the shared default", t.Base)
-	} else if holdsTransport(t.Base, make(map[any]bool)) {
-		fault("Base is, or sends through, another awsretry.Transport or a delivery.Transport; retries of retries multiply, so there must be one alone")
+	if err := retrier.CheckBase(t.Base); err != nil {
+		fault("%w", err)
 	}
 	return errors.Join(faults...)
 }
 
-// isNil reports whether v is set, to a pointer or function that is nil.
-func isNil(v any) bool {
-	switch r := reflect.ValueOf(v); r.Kind() {
-	case reflect.Pointer, reflect.Func, reflect.Map:
-		return r.IsNil()
-	}
-	return false
-}
-
 // validBackoff returns an error where b, which may be nil, makes no sense.
 func validBackoff(b Backoff) error {
-	if isNil(b) {
+	if retrier.IsNil(b) {
 		return fmt.Errorf("Backoff is a nil %T; it must be a usable Backoff, or nil for the mode's", b)
 	}
 	if b, ok := b.(interface{ validate() error }); ok {
 		return b.validate()
 	}
 	return nil
-}
-
-var roundTripperType = reflect.TypeFor[http.RoundTripper]()
-
-// holdsTransport reports whether requests that rt sends go through a Transport,
-// of this package or of package delivery, as far as that can be seen from
-// outside: rt is one, or a struct whose way to the network leads to one.
-func holdsTransport(rt http.RoundTripper, seen map[any]bool) bool {
-	switch rt.(type) {
-	case *Transport, retrier.Retrier:
-		return true
-	}
-	v := reflect.ValueOf(rt)
-	if v.Kind() == reflect.Pointer {
-		if v.IsNil() || seen[rt] {
-			return false
-		}
-		seen[rt] = true
-		v = v.Elem()
-	}
-	if v.Kind() != reflect.Struct {
-		return false
-	}
-	field, ok := wayOut(v.Type())
-	if !ok {
-		return false
-	}
-	inner, ok := v.FieldByIndex(field.Index).Interface().(http.RoundTripper)
-	return ok && holdsTransport(inner, seen)
-}
-
-// wayOut returns the field of a RoundTripper that it sends through: the only one
-// whose type is a RoundTripper, of several the one that is called Base or
-// Transport, as golang.org/x/oauth2 and others call it. No other field is read:
-// it may change while the RoundTripper is in use.
-func wayOut(t reflect.Type) (field reflect.StructField, ok bool) {
-	var fields []reflect.StructField
-	for i := range t.NumField() {
-		if f := t.Field(i); f.Type.Implements(roundTripperType) {
-			fields = append(fields, f)
-		}
-	}
-	if len(fields) == 1 {
-		return fields[0], fields[0].IsExported()
-	}
-	for _, f := range fields {
-		if f.Name == "Base" || f.Name == "Transport" {
-			return f, true
-		}
-	}
-	return field, false
 }

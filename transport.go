@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"example.com/awsretry/internal/replay"
+	"example.com/awsretry/internal/retrier"
 )
 
 // A Transport is an http.RoundTripper that retries requests by the rules of the
@@ -159,9 +160,13 @@ type Transport struct {
 	// no observer.
 	Observe func(Attempt)
 
+	mark
 	running  atomic.Pointer[engine] // nil until the first request
 	starting sync.Mutex             // guards the making of running
 }
+
+// mark is an alias so that the embedded field is not exported.
+type mark = retrier.Mark
 
 // RoundTrip implements http.RoundTripper.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {

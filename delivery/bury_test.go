@@ -163,7 +163,8 @@ func TestWhatComesAfterA2xxIsNoDeadLetter(t *testing.T) {
 				time.AfterFunc(time.Second, cancel)
 				defer cancel()
 				defer func() { recover() }()
-				// The answer to such a request is read for an error code, as Amazon S3 sends one with a 200.
+				// The answer to such a request is read for an error code, as
+				// Amazon S3 sends one with a 200.
 				resp, err := tr.RoundTrip(post(t, "http://a.example/?uploadId=7", "x").WithContext(ctx))
 				if err == nil {
 					resp.Body.Close()
@@ -314,7 +315,8 @@ func TestPanicsLeaveDeadLetters(t *testing.T) {
 					if letters != 1 {
 						t.Errorf("%d dead letters", letters)
 					}
-					// A body with GetBody is Base's own, which a Base that panicked may not have closed.
+					// A body with GetBody is Base's own, which a Base that
+					// panicked may not have closed.
 					if n := closed(); n > 1 || n == 0 && kind != "GetBody" {
 						t.Errorf("the body was closed %d times", n)
 					}
@@ -375,9 +377,10 @@ type unknowable struct{ countedBody }
 func (*unknowable) ReadAt([]byte, int64) (int, error) { return 0, io.EOF }
 func (*unknowable) Size() int64                       { panic("boom") }
 
-// The attempt's time-out does not cut off an answer while its dead letter is on its way.
+// The attempt's time-out does not cut off an answer while its dead letter is on
+// its way.
 func TestSlowDeadLetterKeepsTheAnswerWhole(t *testing.T) {
-	for _, size := range []int{0, 10, maxAnswer, maxAnswer + 1} {
+	for _, size := range []int{0, 10, maxReadAhead, maxReadAhead + 1} {
 		synctest.Test(t, func(t *testing.T) {
 			trailer := http.Header{}
 			closed := &countedBody{Reader: &timedReader{strings.NewReader(strings.Repeat("x", size)), func() { trailer.Set("X", "y") }, t.Context()}}
@@ -387,7 +390,7 @@ func TestSlowDeadLetterKeepsTheAnswerWhole(t *testing.T) {
 				resp.Body, resp.Trailer = closed, trailer
 				return resp, nil
 			}), DeadLetter: func(context.Context, DeadLetter) error {
-				if size <= maxAnswer {
+				if size <= maxReadAhead {
 					time.Sleep(time.Hour)
 				}
 				return nil
@@ -468,8 +471,9 @@ func TestUpgradeIsLeftAlone(t *testing.T) {
 	})
 }
 
-// Over a real connection: the server answers before it has read the stream, the stream is longer than what fits into the
-// connection's buffers, and every byte of it arrives in the end.
+// Over a real connection: the server answers before it has read the stream, the
+// stream is longer than what fits into the connection's buffers, and every byte
+// of it arrives in the end.
 func TestFromStreamToDiskToServer(t *testing.T) {
 	text := strings.Repeat("0123456789abcdef", maxKept/16)
 	for name, kind := range bodyKinds {

@@ -6,39 +6,45 @@ import (
 	"net/http"
 )
 
-// A DeadLetter is a delivery that failed for good: permanently, at the last attempt, or because its caller gave up.
+// A DeadLetter is a delivery that failed for good: permanently, at the last
+// attempt, or because its caller gave up.
 type DeadLetter struct {
-	// Request is the request as it was sent, with a body that can be read, once,
-	// until the function that takes the dead letter returns; it need not be closed.
-	// GetBody is set where the body can be read more than once. Where the body
-	// cannot be read again, reading it fails with an error that is [ErrBody]; so it
-	// does where nothing of it comes for as long as Transport.AttemptTimeout, or
-	// where it does not end within an hour.
+	// Request is the request as it was sent. Its body can be read once, until
+	// the function that takes the dead letter returns, and need not be closed.
+	// GetBody is set if the body can be read more than once.
+	//
+	// If the body cannot be read again, reading it fails with an error that
+	// matches [ErrBody]. So it does if nothing of the body comes for as long as
+	// Transport.AttemptTimeout, or if the body does not end within an hour.
 	Request *http.Request
 
-	Attempts int            // that were made; 0 where the caller gave up before the first
-	Response *http.Response // the last attempt's, without its body, which is the caller's; nil where Err is not
-	Err      error          // what ended the delivery where no response did
+	Attempts int            // that were made; 0 if the caller gave up before the first
+	Response *http.Response // the last attempt's, without its body, which is the caller's; nil if Err is not
+	Err      error          // what ended the delivery if no response did
 
-	// Reason says why there was no further attempt. It is the text of an awsretry.Stop: "permanent", "max_attempts",
-	// "canceled" or "deadline" (the caller's context), "body" (the body cannot be
-	// read again), "disabled"; or "panic", where Base or a hook of the Transport
-	// panicked.
+	// Reason is why no other attempt was made, as the text of an awsretry.Stop:
+	// "permanent", "max_attempts", "canceled" or "deadline" (of the caller's
+	// context), "body" (it cannot be sent again), "disabled"; or "panic" if
+	// Base or a hook of the Transport panicked.
 	Reason string
 }
 
-// ErrBody is in the error of reading a [DeadLetter]'s request body that cannot be had again: it is longer than
-// what is kept of a body that has no GetBody and is no io.ReaderAt, or its own reader failed.
+// ErrBody is in the error of reading the request body of a [DeadLetter] that
+// cannot be read again: it has no GetBody, is not an io.ReaderAt and is longer
+// than what is kept of it, or its own reader failed.
 var ErrBody = errors.New("delivery: the request body cannot be read again")
 
-// A lostBody is the body of a dead letter in place of one that would be cut short.
-type lostBody struct{ why error }
-
-func (b lostBody) Read([]byte) (int, error) {
-	if b.why == nil {
-		return 0, ErrBody
+// lost returns the error of a body that cannot be read again. why may be nil.
+func lost(why error) error {
+	if why == nil {
+		return ErrBody
 	}
-	return 0, fmt.Errorf("%w: %w", ErrBody, b.why)
+	return fmt.Errorf("%w: %w", ErrBody, why)
 }
+
+// A lostBody is the body of a dead letter that would otherwise be cut short.
+type lostBody struct{ err error }
+
+func (b lostBody) Read([]byte) (int, error) { return 0, b.err }
 
 func (lostBody) Close() error { return nil }

@@ -4,67 +4,51 @@ import (
 	"bufio"
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
-	"io"
-	"io/fs"
-	"os"
 	"path/filepath"
-	"runtime"
 	"sync"
-	"syscall"
 	"time"
 )
 
-// DirQueue returns a dead-letter queue that is a folder, for [Transport].DeadLetter: each dead letter is one file, which
-// [Redrive] sends again. The folder is made with the first letter.
+// DirQueue returns a dead-letter queue in a folder, for [Transport].DeadLetter:
+// each dead letter is one file, which [Redrive] sends again. The first letter
+// makes the folder.
 //
-// A file has a line of JSON, see [Letter], and behind it the request in wire form: URL, headers and body as they were,
-// credentials such as an Authorization header among them, because the request is to be sent again. Files are
-// readable for their owner alone (mode 0600, the folder 0700). The body is copied from its reader to the file, not held in memory.
+// A file has a line of JSON, see [Letter], and then the request in wire form:
+// URL, headers and body as they were. Credentials such as an Authorization
+// header are among them, because the request is to be sent again. Only their
+// owner can read the files (mode 0600, the folder 0700). The body is copied
+// from its reader to the file, not read into memory.
 //
-// A letter that was taken (the error is nil) survives a crash of the process and of the machine: it is written under another
-// name, synced, renamed, and the folder is synced, and so are the folders that had to be made for it. (Where the system or the
-// file system cannot sync a folder, that is left out.) Names begin with the time and never collide, so that
-// several processes may share a folder.
+// A letter that was taken, without an error, survives a crash of the process
+// and of the machine: it is written under another name, synced and renamed, and
+// the folder and those that had to be made for it are synced. (This is left out
+// if the system or the file system cannot sync a folder.) Names begin with the
+// time and never collide, so that several processes may share a folder.
 func DirQueue(dir string) func(context.Context, DeadLetter) error {
 	return newDirQueue(dir, osDisk{}).put
 }
 
 const (
 	letterSuffix = ".letter"
-	tempSuffix   = ".tmp" // behind letterSuffix
+	tempSuffix   = ".tmp" // after letterSuffix
 	nameTime     = "20060102T150405.000000000Z"
 )
 
 type dirQueue struct {
-	dir  string // clean; "" where none was given
+	dir  string // clean; "" if none was given
 	disk disk
 
 	mu   sync.Mutex // guards the fields below
 	last time.Time  // of the letter before
-	made bool       // the folder was there, for good, at the letter before
+	made bool       // the folder was durable at the letter before
 }
 
 func newDirQueue(dir string, disk disk) *dirQueue {
 	if dir != "" {
-		dir = filepath.Clean(dir) // so that its parent is found although it ends in a slash
+		dir = filepath.Clean(dir) // so that filepath.Dir returns its parent also if it ends in a slash
 	}
 	return &dirQueue{dir: dir, disk: disk}
-}
-
-// A disk is the folder's changes, in the order in which they have to happen. Tests look at the folder after each.
-type disk interface {
-	mkdir(path string) error              // for its owner alone; an error where path exists
-	create(path string) (diskFile, error) // for its owner alone; an error where path exists
-	rename(from, to string) error
-	remove(path string) error
-	syncDir(dir string) error
-}
-
-type diskFile interface {
-	io.WriteCloser
-	Sync() error
 }
 
 func (q *dirQueue) put(ctx context.Context, dead DeadLetter) error {
@@ -87,7 +71,7 @@ func (q *dirQueue) put(ctx context.Context, dead DeadLetter) error {
 	return nil
 }
 
-// makeDir makes the folder where it is missing.
+// makeDir makes the folder if it is missing.
 func (q *dirQueue) makeDir() error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -102,37 +86,8 @@ func (q *dirQueue) makeDir() error {
 	return nil
 }
 
-// makeDurable makes a folder, and the folders above it that are missing, so that
-// a crash of the machine does not take them away. Each is made after the one
-// above it was synced. So a crash leaves one folder at most that is not durable,
-// the deepest; where that is there at the beginning, it is made durable first.
-func makeDurable(d disk, dir string) error {
-	parent := filepath.Dir(dir)
-	if parent == dir {
-		return nil // a root, or the current folder
-	}
-	if isDir(dir) {
-		err := d.syncDir(parent)
-		if errors.Is(err, fs.ErrPermission) {
-			return nil // who may not look into a folder has hardly made one there
-		}
-		return err
-	}
-	if err := makeDurable(d, parent); err != nil {
-		return err
-	}
-	if err := d.mkdir(dir); err != nil && !isDir(dir) { // another process may have been faster
-		return err
-	}
-	return d.syncDir(parent)
-}
-
-func isDir(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.IsDir()
-}
-
-// now is later than at the call before, so that letters sort in the order in which they came also where the clock is coarse.
+// now returns a time after that of the call before, so that letters sort in the
+// order in which they came even if the clock is coarse.
 func (q *dirQueue) now() time.Time {
 	now := time.Now().UTC().Round(0)
 	q.mu.Lock()
@@ -164,10 +119,10 @@ func (q *dirQueue) write(path string, dead DeadLetter, now time.Time) (err error
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	if err := f.Sync(); err != nil { // before the rename, which might else reach the disk alone
+	if err := f.Sync(); err != nil { // otherwise the new name might reach the disk without the bytes
 		return err
 	}
-	if !canLock { // where an open file can be locked it can be renamed, too, and is kept locked until it is
+	if !canLock { // a system that locks open files also renames them; there the file stays locked
 		f.Close()
 	}
 	if err := q.disk.rename(temp, path); err != nil {
@@ -178,45 +133,4 @@ func (q *dirQueue) write(path string, dead DeadLetter, now time.Time) (err error
 		return fmt.Errorf("it was written, but may not survive a crash of the machine: %w", err)
 	}
 	return nil
-}
-
-type osDisk struct{}
-
-func (osDisk) mkdir(path string) error { return os.Mkdir(path, 0o700) }
-
-// create locks the file, so that Redrive can tell it from one that a crash left behind.
-func (osDisk) create(path string) (diskFile, error) {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	lock(f) // where that fails, Redrive cannot tell either, and lets the file be
-	return f, nil
-}
-
-func (osDisk) rename(from, to string) error { return os.Rename(from, to) }
-
-func (osDisk) remove(path string) error { return os.Remove(path) }
-
-// syncDir does nothing where there is no such thing, on a system or a file
-// system.
-func (osDisk) syncDir(dir string) error {
-	if runtime.GOOS == "windows" {
-		return nil
-	}
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return ignoreUnsupported(d.Sync())
-}
-
-// ignoreUnsupported returns nil in place of the errors with which a file system
-// says that it cannot sync a folder: EINVAL, and ENOTSUP and the like.
-func ignoreUnsupported(err error) error {
-	if errors.Is(err, syscall.EINVAL) || errors.Is(err, errors.ErrUnsupported) {
-		return nil
-	}
-	return err
 }

@@ -18,10 +18,11 @@ import (
 	"time"
 )
 
-// A watchedDisk is the real one, with a look at the folder after each change, and a failure where one is asked for.
+// A watchedDisk is the real one, with a look at the folder after each change,
+// and a failure where one is asked for.
 //
-// It also keeps what would be left after a power failure: of a file's bytes those at its last Sync, of the
-// folder's names those at its last syncDir.
+// It also keeps what would be left after a power failure: of a file's bytes
+// those at its last Sync, of the folder's names those at its last syncDir.
 type watchedDisk struct {
 	osDisk
 	dir   string
@@ -114,7 +115,8 @@ func (f *watchedFile) Sync() error {
 	})
 }
 
-// copyDir is what a new process finds when the old one is gone: the files, and no locks.
+// copyDir is what a new process finds when the old one is gone: the files, and
+// no locks.
 func copyDir(t *testing.T, dir string) string {
 	t.Helper()
 	to := t.TempDir()
@@ -144,8 +146,8 @@ func collect(t *testing.T, dir string) map[string]int {
 
 func bigBody(n int) string { return fmt.Sprintf("letter %d %s", n, strings.Repeat("x", 100<<10)) }
 
-// The process ends at every point of writing letters: those that were taken arrive, whole, and nothing else but the one
-// under way, whole.
+// The process ends at every point of writing letters: those that were taken
+// arrive, whole, and nothing else but the one under way, whole.
 func TestCrashesOfTheQueueLoseNothing(t *testing.T) {
 	dir := t.TempDir()
 	disk := watch(dir)
@@ -189,8 +191,8 @@ func TestCrashesOfTheQueueLoseNothing(t *testing.T) {
 	}
 }
 
-// The process ends at every point of a Redrive: what was not delivered is still there, and at most one letter that was
-// delivered.
+// The process ends at every point of a Redrive: what was not delivered is still
+// there, and at most one letter that was delivered.
 func TestCrashesOfRedriveLoseNothingAndDuplicateOne(t *testing.T) {
 	dir := t.TempDir()
 	disk := watch(dir)
@@ -243,7 +245,8 @@ func TestCrashesOfRedriveLoseNothingAndDuplicateOne(t *testing.T) {
 	}
 }
 
-// A step that fails is an error, leaves no half of a letter, and does not spoil the letter before.
+// A step that fails is an error, leaves no half of a letter, and does not spoil
+// the letter before.
 func TestDiskFailuresOfTheQueue(t *testing.T) {
 	full := errors.New("disk full")
 	for _, op := range []string{"create", "write", "sync", "rename", "syncDir"} {
@@ -274,7 +277,8 @@ func TestDiskFailuresOfTheQueue(t *testing.T) {
 	}
 }
 
-// A letter that was delivered and cannot be deleted ends the run: each further one would be sent twice, too.
+// A letter that was delivered and cannot be deleted ends the run: each further
+// one would be sent twice, too.
 func TestRedriveStopsWhereItCannotDelete(t *testing.T) {
 	for _, op := range []string{"remove", "syncDir"} {
 		dir := t.TempDir()

@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// errNoFolder is the error of a folder that was not named, as where the variable
-// that should have its name is not set.
+// errNoFolder is the error of a folder without a name, as from a variable that
+// is not set.
 var errNoFolder = errors.New(`the folder is ""; it must be a path`)
 
-// named joins errs, each with name in front of its text.
+// named joins errs, each with name before its text.
 func named(name string, errs ...error) error {
 	var all []error
 	for _, err := range errs {
@@ -20,11 +20,11 @@ func named(name string, errs ...error) error {
 	return errors.Join(all...)
 }
 
-// unnamed is err without the name of this package, for an error that has it
-// already.
+// unnamed returns err without the name of this package, for an error that has
+// it already.
 func unnamed(err error) error { return &renamedError{"", "delivery: ", err} }
 
-// A renamedError has another prefix than the error that it wraps.
+// A renamedError is err with another prefix.
 type renamedError struct {
 	prefix, without string
 	err             error

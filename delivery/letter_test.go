@@ -177,8 +177,8 @@ func TestRequestsThatCannotBeWritten(t *testing.T) {
 	}{
 		"a line break in a value": {func(r *http.Request) { r.Header.Set("X", "a\r\nEvil: b") }, "a line break"},
 		"a line break in a name":  {func(r *http.Request) { r.Header["X\n"] = []string{"a"} }, "a line break"},
-		"a colon in a name":       {func(r *http.Request) { r.Header["X: y"] = []string{"a"} }, "no header name"},
-		"a name of nothing":       {func(r *http.Request) { r.Header[""] = []string{"a"} }, "no header name"},
+		"a colon in a name":       {func(r *http.Request) { r.Header["X: y"] = []string{"a"} }, "not a header name"},
+		"a name of nothing":       {func(r *http.Request) { r.Header[""] = []string{"a"} }, "not a header name"},
 		"a method of two words":   {func(r *http.Request) { r.Method = "GET /" }, "method"},
 		"a line break in the URL": {func(r *http.Request) { r.URL.RawQuery = "a\r\nb" }, "URL"},
 		"a host that is none":     {func(r *http.Request) { r.URL.Host = "b.example/x?" }, "URL"},
@@ -189,11 +189,11 @@ func TestRequestsThatCannotBeWritten(t *testing.T) {
 		"a body that is long":   {func(r *http.Request) { r.ContentLength = 4 }, "ContentLength is 4"},
 		"no body at all":        {func(r *http.Request) { r.Body = nil }, "ContentLength is 5 and there is no body"},
 		"a reader that fails":   {func(r *http.Request) { r.Body = io.NopCloser(iotest.ErrReader(io.ErrNoProgress)) }, "multiple Read"},
-		"a body that is lost":   {func(r *http.Request) { r.Body, r.ContentLength = lostBody{}, -1 }, "cannot be read again"},
+		"a body that is lost":   {func(r *http.Request) { r.Body, r.ContentLength = lostBody{ErrBody}, -1 }, "cannot be read again"},
 		"a header that is long": {func(r *http.Request) { r.Header.Set("X", strings.Repeat("x", maxLetterHead)) }, "at most 1048576"},
 		"a trailer that is long": {func(r *http.Request) {
 			r.ContentLength, r.Trailer = -1, http.Header{"X": {longestTrailer + "x"}}
-		}, "more than 1048576"},
+		}, "at most 1048576"},
 	} {
 		dir := t.TempDir()
 		req := post(t, "https://a.example/", "hello")
@@ -289,7 +289,8 @@ func write(t testing.TB, dir, name, text string) {
 	}
 }
 
-// A file that was cut off anywhere is found to be broken before anything of it is sent.
+// A file that was cut off anywhere is found to be broken before anything of it
+// is sent.
 func TestTruncatedLettersAreNotSent(t *testing.T) {
 	long := post(t, "https://a.example/", "hello")
 	long.Header.Set("X", "y")
@@ -303,12 +304,12 @@ func TestTruncatedLettersAreNotSent(t *testing.T) {
 			t.Fatal(err)
 		}
 		for n := range whole.Len() {
-			if _, err := readLetter(bytes.NewReader(whole.Bytes()[:n]), int64(n)); err == nil {
+			if _, _, err := readLetter(bytes.NewReader(whole.Bytes()[:n]), int64(n)); err == nil {
 				t.Errorf("%d of %d bytes were taken for a letter:\n%s", n, whole.Len(), whole.Bytes()[:n])
 			}
 		}
 		longer := append(whole.Bytes(), 'x')
-		if _, err := readLetter(bytes.NewReader(longer), int64(len(longer))); err == nil {
+		if _, _, err := readLetter(bytes.NewReader(longer), int64(len(longer))); err == nil {
 			t.Errorf("a byte behind the letter was let pass:\n%s", longer)
 		}
 	}
@@ -334,7 +335,7 @@ func TestForeignLetters(t *testing.T) {
 		"broken chunks":          head + "POST http://a/ HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nx\r\n0\r\n\r\n",
 		"a body without framing": head + "POST http://a/ HTTP/1.1\r\n\r\nx",
 	} {
-		if _, err := readLetter(strings.NewReader(text), int64(len(text))); err == nil {
+		if _, _, err := readLetter(strings.NewReader(text), int64(len(text))); err == nil {
 			t.Errorf("%s: taken for a letter", name)
 		} else if strings.Contains(name, "endless") && !strings.Contains(err.Error(), "more than 1048576 bytes") {
 			t.Errorf("%s: got %v", name, err)
@@ -389,7 +390,7 @@ func FuzzReadLetter(f *testing.F) {
 		f.Add(b.Bytes())
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		req, err := readLetter(bytes.NewReader(text), int64(len(text)))
+		_, req, err := readLetter(bytes.NewReader(text), int64(len(text)))
 		if err != nil {
 			return
 		}

@@ -10,7 +10,8 @@ import (
 // canLock reports whether lock keeps others out.
 const canLock = true
 
-// lock takes the file for whoever opened it, until it is closed, which a crash does too. It reports false where somebody else has it.
+// lock locks the file until it is closed, which a crash does too. It reports
+// false if somebody else has locked it.
 func lock(f *os.File) (bool, error) {
 	for {
 		switch err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err {

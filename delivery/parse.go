@@ -12,17 +12,20 @@ import (
 
 // Parse reads the delivery policy of a subscription:
 //
-//	{"healthyRetryPolicy": {"minDelayTarget": 1, "maxDelayTarget": 60, "numRetries": 50}, "throttlePolicy": {}, "requestPolicy": {}}
+//	{
+//	  "healthyRetryPolicy": {"minDelayTarget": 1, "maxDelayTarget": 60, "numRetries": 50},
+//	  "throttlePolicy": {"maxReceivesPerSecond": 10},
+//	  "requestPolicy": {"headerContentType": "application/json"}
+//	}
 //
-// It also accepts what Amazon SNS returns as EffectiveDeliveryPolicy: a block
-// that is null counts as not given, and "sicklyRetryPolicy": null and
-// "guaranteed": false are skipped. A UTF-8 byte order mark is skipped too.
+// It also accepts what Amazon SNS returns as EffectiveDeliveryPolicy: a null
+// block counts as not given, and "sicklyRetryPolicy": null and "guaranteed":
+// false are skipped. A UTF-8 byte order mark is skipped too.
 //
 // Parse returns an error for an attribute that is unknown, repeated, of the
 // wrong type or out of its limits. The error names the attribute, its value and
-// what is allowed. The one thing that Parse does not check is which content
-// types are allowed, because that depends on the subscription: see
-// [Policy.Validate].
+// what is allowed. Parse does not check which content type is allowed, because
+// that depends on the subscription: see [Policy.Validate].
 func Parse(data []byte) (*Policy, error) {
 	p := &Policy{}
 	if err := decode(data, func(d decoder) attribute { return d.policy(p) }); err != nil {
@@ -34,12 +37,18 @@ func Parse(data []byte) (*Policy, error) {
 	return p, nil
 }
 
-// ParseTopic reads the delivery policy of a topic, as [Parse] reads a subscription's:
+// ParseTopic reads the delivery policy of a topic, as [Parse] reads a
+// subscription's:
 //
-//	{"http": {"defaultHealthyRetryPolicy": {}, "disableSubscriptionOverrides": false, "defaultThrottlePolicy": {}, "defaultRequestPolicy": {}}}
+//	{"http": {
+//	  "defaultHealthyRetryPolicy": {},
+//	  "disableSubscriptionOverrides": false,
+//	  "defaultThrottlePolicy": {},
+//	  "defaultRequestPolicy": {}
+//	}}
 //
-// It checks the content type too: which ones a topic's policy may name does not
-// depend on the subscription.
+// It checks the content type too, which for a topic does not depend on the
+// subscription.
 func ParseTopic(data []byte) (*TopicPolicy, error) {
 	t := &TopicPolicy{}
 	if err := decode(data, func(d decoder) attribute { return d.topic(t) }); err != nil {
@@ -51,8 +60,8 @@ func ParseTopic(data []byte) (*TopicPolicy, error) {
 	return t, nil
 }
 
-// UnmarshalJSON is [Parse], so that a policy inside another document is read
-// as strictly. As usual, null leaves the policy as it is.
+// UnmarshalJSON is [Parse], so that a policy inside another document is read as
+// strictly. By convention, null leaves the policy unchanged.
 func (p *Policy) UnmarshalJSON(data []byte) error {
 	if string(data) == "null" {
 		return nil
@@ -65,7 +74,7 @@ func (p *Policy) UnmarshalJSON(data []byte) error {
 }
 
 // UnmarshalJSON is [ParseTopic], so that a policy inside another document is
-// read as strictly. As usual, null leaves the policy as it is.
+// read as strictly. By convention, null leaves the policy unchanged.
 func (t *TopicPolicy) UnmarshalJSON(data []byte) error {
 	if string(data) == "null" {
 		return nil
@@ -78,16 +87,16 @@ func (t *TopicPolicy) UnmarshalJSON(data []byte) error {
 }
 
 // A decoder reads the tokens of a document that is known to be JSON.
-// encoding/json alone would take the last of two equal keys, names in any
-// letter case, and null for anything.
+// json.Unmarshal would take the last of two equal keys, names in any letter
+// case, and null for anything.
 type decoder struct{ *json.Decoder }
 
-// An attribute reads the value whose first token is tok; path is its name, with
-// those of the objects around it.
+// An attribute reads the value whose first token is tok. path is its name,
+// after those of the objects that it is in.
 type attribute func(path string, tok json.Token) error
 
-// legacy lists attributes that Amazon SNS returns without documenting them, each
-// with the one value that says nothing.
+// legacy lists attributes that Amazon SNS returns without documenting them,
+// each with its one value that has no meaning.
 var legacy = map[string]json.Token{
 	"sicklyRetryPolicy":        nil,
 	"defaultSicklyRetryPolicy": nil,
@@ -99,7 +108,7 @@ const byteOrderMark = "\ufeff"
 func decode(data []byte, root func(decoder) attribute) error {
 	data = bytes.TrimPrefix(data, []byte(byteOrderMark))
 	var whole json.RawMessage
-	if err := json.Unmarshal(data, &whole); err != nil { // the tokens alone do not show every syntax error
+	if err := json.Unmarshal(data, &whole); err != nil { // Token misses some syntax errors
 		return fmt.Errorf("delivery: the policy is not JSON: %w", err)
 	}
 	d := decoder{json.NewDecoder(bytes.NewReader(data))}
@@ -147,7 +156,7 @@ func (d decoder) throttle(to **ThrottlePolicy) attribute {
 	maxReceives := integer(&t.MaxReceivesPerSecond, limitMaxReceives)
 	return block(to, t, d.object(map[string]attribute{
 		"maxReceivesPerSecond": func(path string, tok json.Token) error {
-			if tok == nil { // no throttling, as where the block is null
+			if tok == nil { // no throttling, as if the block were null
 				return nil
 			}
 			return maxReceives(path, tok)
@@ -162,8 +171,8 @@ func (d decoder) request(to **RequestPolicy) attribute {
 	}))
 }
 
-// block is an object that may be null. Where it is not, to is made to point to
-// v, which read fills in.
+// block reads an object that may be null. If it is not, block sets *to to v,
+// which read fills in.
 func block[T any](to **T, v *T, read attribute) attribute {
 	return func(path string, tok json.Token) error {
 		if tok == nil {
@@ -174,6 +183,7 @@ func block[T any](to **T, v *T, read attribute) attribute {
 	}
 }
 
+// object reads an object with the known attributes.
 func (d decoder) object(known map[string]attribute) attribute {
 	return func(path string, tok json.Token) error {
 		if tok != json.Delim('{') {
@@ -198,17 +208,17 @@ func (d decoder) object(known map[string]attribute) attribute {
 				at = path + "." + at
 			}
 			if seen[key] {
-				return fmt.Errorf("%s stands twice; an attribute must stand once", at)
+				return fmt.Errorf("%s appears twice; an attribute may appear once", at)
 			}
 			seen[key] = true
 			read, ok := known[key]
-			nothing, old := legacy[key]
+			empty, old := legacy[key]
 			switch {
 			case ok:
 				if err := read(at, value); err != nil {
 					return err
 				}
-			case !old || value != nothing:
+			case !old || value != empty:
 				return fmt.Errorf("%s is not an attribute of a delivery policy; allowed here: %s",
 					strconv.Quote(at), strings.Join(slices.Sorted(maps.Keys(known)), ", "))
 			}
@@ -241,8 +251,8 @@ func boolean(to **bool) attribute {
 	}
 }
 
-// text reads a string that is not empty: in a Policy, "" means that the
-// attribute was not given.
+// text reads a string that is not empty: in a Policy, "" is an attribute that
+// was not given.
 func text[T ~string](to *T, limit string) attribute {
 	return func(path string, tok json.Token) error {
 		s, ok := tok.(string)
@@ -254,7 +264,7 @@ func text[T ~string](to *T, limit string) attribute {
 	}
 }
 
-// describe shows a JSON value in an error.
+// describe returns a JSON value as an error shows it.
 func describe(tok json.Token) string {
 	switch v := tok.(type) {
 	case json.Delim:
@@ -274,7 +284,7 @@ func describe(tok json.Token) string {
 
 func quote(s string) string { return strconv.Quote(clip(s)) }
 
-// clip keeps an error short where a document's author did not.
+// clip shortens what an error quotes of a document.
 func clip(s string) string {
 	const most = 64
 	if len(s) <= most {

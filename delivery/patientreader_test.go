@@ -63,7 +63,7 @@ func TestSlowBodiesOfDeadLetters(t *testing.T) {
 		{"too slow", func(*slowBody) {}, 15*time.Second + 1, false, 15 * time.Second},
 		{"hangs", func(b *slowBody) { b.hangs = true }, time.Second, false, (5 + 15) * time.Second},
 		{"ends when it is closed", func(b *slowBody) { b.hangs, b.atEnd = true, io.EOF }, time.Second, false, (5 + 15) * time.Second},
-		{"hangs even when it is closed", func(b *slowBody) { b.hangs, b.deaf = true, true }, time.Second, false, (5 + 15 + 1) * time.Second},
+		{"hangs even when it is closed", func(b *slowBody) { b.hangs, b.deaf = true, true }, time.Second, false, (5 + 15) * time.Second},
 		{"endless", func(b *slowBody) { b.text = zeros{} }, 10 * time.Second, false, time.Hour},
 	} {
 		for _, getBody := range []bool{false, true} {

@@ -1,14 +1,13 @@
-// Package delivery sends HTTP requests as Amazon SNS delivers messages to HTTP/S endpoints: by a delivery policy
-// with four phases of retries, a throttle and a content type, and with a dead-letter queue behind it.
-//
-// The rules are those of Amazon SNS, "Message delivery retries".
 package delivery
 
-// A BackoffFunction shapes the pauses of a delivery policy's backoff phase between minDelayTarget and
-// maxDelayTarget. Amazon SNS, "Message delivery retries", names the four and draws them, without formulas.
+// A BackoffFunction shapes the delays of a delivery policy's backoff phase
+// between minDelayTarget and maxDelayTarget. Amazon SNS, "Message delivery
+// retries", names four functions and shows their graphs, but not their
+// formulas.
 type BackoffFunction string
 
-// The functions, with k from 0 to n-1 for the n retries of the phase, from lo to hi. One single retry waits lo.
+// The functions. k is 0 to n-1 for the n retries of the phase, and the delays
+// go from lo to hi. The delay of a single retry is lo.
 const (
 	Arithmetic  BackoffFunction = "arithmetic"  // lo + (hi-lo) * k(k+1) / (n(n-1))
 	Exponential BackoffFunction = "exponential" // lo + (hi-lo) * (2^k-1) / (2^(n-1)-1)
@@ -16,55 +15,67 @@ const (
 	Linear      BackoffFunction = "linear"      // lo + (hi-lo) * k / (n-1)
 )
 
-// A Policy is the delivery policy of a subscription. A block that is nil was not given: no retry block means the
-// defaults, no throttle block no throttling, no request block no content type.
-// A policy marshals to the JSON that [Parse] reads, with the attributes that were given and no others.
+// A Policy is the delivery policy of a subscription. A nil block was not given:
+// without a retry block the defaults apply, without a throttle block there is
+// no throttling, without a request block no content type. A policy marshals to
+// the JSON that [Parse] reads, with the attributes that were given and no
+// others.
 type Policy struct {
 	HealthyRetryPolicy *RetryPolicy    `json:"healthyRetryPolicy,omitempty"`
 	ThrottlePolicy     *ThrottlePolicy `json:"throttlePolicy,omitempty"`
 	RequestPolicy      *RequestPolicy  `json:"requestPolicy,omitempty"`
 }
 
-// A RetryPolicy says how often and when a failed delivery is tried again: NumNoDelayRetries at once, then
-// NumMinDelayRetries spaced MinDelayTarget, then a backoff phase from MinDelayTarget to MaxDelayTarget, then
-// NumMaxDelayRetries spaced MaxDelayTarget. The backoff phase has what NumRetries leaves over.
+// A RetryPolicy sets how often and when a failed delivery is retried:
+// NumNoDelayRetries at once, then NumMinDelayRetries spaced MinDelayTarget,
+// then a backoff phase from MinDelayTarget to MaxDelayTarget, then
+// NumMaxDelayRetries spaced MaxDelayTarget. The backoff phase has the rest of
+// NumRetries.
 //
-// nil, and "" for the function, stand for the default. Limits and defaults are those of Amazon SNS, "Message
-// delivery retries"; there, all pauses together may not pass 3,600 seconds.
+// A nil field, and an empty BackoffFunction, is the default. Limits and
+// defaults are those of Amazon SNS, "Message delivery retries". The sum of the
+// delays may be at most 3,600 seconds.
 type RetryPolicy struct {
 	MinDelayTarget     *int            `json:"minDelayTarget,omitempty"`     // seconds, 1 to MaxDelayTarget; nil: 20
-	MaxDelayTarget     *int            `json:"maxDelayTarget,omitempty"`     // seconds, MinDelayTarget to 3,600; nil: 20
+	MaxDelayTarget     *int            `json:"maxDelayTarget,omitempty"`     // seconds, MinDelayTarget to 3600; nil: 20
 	NumRetries         *int            `json:"numRetries,omitempty"`         // all phases together, 0 to 100; nil: 3
 	NumNoDelayRetries  *int            `json:"numNoDelayRetries,omitempty"`  // nil: 0
 	NumMinDelayRetries *int            `json:"numMinDelayRetries,omitempty"` // nil: 0
 	NumMaxDelayRetries *int            `json:"numMaxDelayRetries,omitempty"` // nil: 0
 	BackoffFunction    BackoffFunction `json:"backoffFunction,omitempty"`    // "": Linear
 
-	// fixed marks AWSManaged and CustomerManaged, which the limits on the number and the time of retries do not bind.
+	// fixed marks AWSManaged and CustomerManaged. The limits on the number and
+	// the time of retries do not apply to them.
 	fixed bool
 }
 
-// A ThrottlePolicy limits how often an endpoint is sent to.
+// A ThrottlePolicy limits the rate of the attempts.
 type ThrottlePolicy struct {
-	MaxReceivesPerSecond *int `json:"maxReceivesPerSecond,omitempty"` // attempts a second, 1 or more; nil: no throttling
+	// MaxReceivesPerSecond is in attempts a second, 1 or more. nil: no
+	// throttling.
+	MaxReceivesPerSecond *int `json:"maxReceivesPerSecond,omitempty"`
 }
 
-// A RequestPolicy says what a delivery looks like.
+// A RequestPolicy sets headers of the requests.
 type RequestPolicy struct {
-	// HeaderContentType replaces the request's own Content-Type; [Policy.Validate] lists what it may be.
-	// "": the request's own, or text/plain; charset=UTF-8 where it has none.
+	// HeaderContentType replaces the request's own Content-Type.
+	// [Policy.Validate] lists what it may be. "": the request's own, or
+	// text/plain; charset=UTF-8 if it has none.
 	HeaderContentType string `json:"headerContentType,omitempty"`
 }
 
-// A TopicPolicy is the delivery policy of a topic: the defaults of its HTTP/S subscriptions.
+// A TopicPolicy is the delivery policy of a topic: the defaults of its HTTP/S
+// subscriptions.
 type TopicPolicy struct {
 	HTTP *TopicHTTPPolicy `json:"http,omitempty"` // nil: nothing is set
 }
 
-// A TopicHTTPPolicy is what a [TopicPolicy] says of HTTP/S subscriptions. nil stands for what was not given.
+// A TopicHTTPPolicy is the part of a [TopicPolicy] for HTTP/S subscriptions. A
+// nil field was not given.
 type TopicHTTPPolicy struct {
 	DefaultHealthyRetryPolicy *RetryPolicy `json:"defaultHealthyRetryPolicy,omitempty"`
-	// DisableSubscriptionOverrides true: the subscriptions' own policies are not looked at; nil: false.
+	// DisableSubscriptionOverrides makes Effective ignore the subscriptions'
+	// own policies. nil: false.
 	DisableSubscriptionOverrides *bool           `json:"disableSubscriptionOverrides,omitempty"`
 	DefaultThrottlePolicy        *ThrottlePolicy `json:"defaultThrottlePolicy,omitempty"`
 	DefaultRequestPolicy         *RequestPolicy  `json:"defaultRequestPolicy,omitempty"`
@@ -77,10 +88,12 @@ const (
 	defaultContentType = "text/plain; charset=UTF-8"
 )
 
-// Effective returns the policy that a subscription is delivered by: each block (retry, throttle, request) is the
-// subscription's where it has one, else the topic's, and only the topic's under disableSubscriptionOverrides. In
-// the retry block, which is always there, what is missing has its default. Either argument may be nil. The
-// result shares nothing with them.
+// Effective returns the policy by which messages are delivered to a
+// subscription. Each block (retry, throttle, request) is the subscription's if
+// it has one, and otherwise the topic's; under disableSubscriptionOverrides it
+// is always the topic's. The result always has a retry block, in which every
+// attribute is set. Either argument may be nil. The result shares no memory
+// with them.
 func Effective(topic *TopicPolicy, subscription *Policy) *Policy {
 	var p Policy
 	if topic != nil && topic.HTTP != nil {
@@ -103,22 +116,23 @@ func Effective(topic *TopicPolicy, subscription *Policy) *Policy {
 	return &p
 }
 
-// AWSManaged is the fixed policy for the endpoints that AWS manages (Amazon Data Firehose, AWS Lambda, Amazon
-// SQS): 3 retries at once, 2 spaced 1 s, 10 exponential from 1 to 20 s, 100,000 spaced 20 s; 23 days in all.
+// AWSManaged returns the fixed policy for endpoints that AWS manages (Amazon
+// Data Firehose, AWS Lambda, Amazon SQS): 3 retries at once, 2 spaced 1 s, 10
+// exponential from 1 to 20 s, 100,000 spaced 20 s, in all 23 days. When Amazon
+// Data Firehose throttles, [CustomerManaged] applies instead.
 //
-// Where Amazon Data Firehose throttles, [CustomerManaged] applies instead.
-//
-// The limits of an HTTP/S policy on the number of retries and on their total time do not bind it, so
-// [Policy.Validate] lets it pass and [Parse] refuses its JSON.
+// The limits of an HTTP/S policy on the number of retries and on their total
+// time do not apply to it: [Policy.Validate] accepts it, [Parse] refuses its
+// JSON.
 func AWSManaged() *Policy { return fixedPolicy(3, 2, 10, 100_000, 1, 20) }
 
-// CustomerManaged is the fixed policy for the endpoints that customers manage
-// (SMTP, SMS, mobile push), and for Amazon Data Firehose where it throttles: 2
-// retries spaced 10 s, 10 exponential from 10 to 600 s, 38 spaced 600 s; 6 hours
-// in all.
+// CustomerManaged returns the fixed policy for endpoints that customers manage
+// (SMTP, SMS, mobile push), and for Amazon Data Firehose when it throttles: 2
+// retries spaced 10 s, 10 exponential from 10 to 600 s, 38 spaced 600 s, in all
+// 6 hours.
 //
-// The limits of an HTTP/S policy on the total time do not bind it, so
-// [Policy.Validate] lets it pass and [Parse] refuses its JSON.
+// The limit of an HTTP/S policy on the total time does not apply to it:
+// [Policy.Validate] accepts it, [Parse] refuses its JSON.
 func CustomerManaged() *Policy { return fixedPolicy(0, 2, 10, 38, 10, 600) }
 
 func fixedPolicy(noDelay, minDelay, backoff, maxDelay, lo, hi int) *Policy {
@@ -134,7 +148,7 @@ func fixedPolicy(noDelay, minDelay, backoff, maxDelay, lo, hi int) *Policy {
 	}}
 }
 
-// withDefaults returns a copy of r in which every field is set. r may be nil.
+// withDefaults returns a copy of r, which may be nil, with every field set.
 func (r *RetryPolicy) withDefaults() *RetryPolicy {
 	if r == nil {
 		r = &RetryPolicy{}

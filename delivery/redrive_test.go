@@ -28,7 +28,8 @@ func fill(t *testing.T, dir string, bodies ...string) {
 	}
 }
 
-// A countedBody says whether it was read to its end, and how often it was closed.
+// A countedBody says whether it was read to its end, and how often it was
+// closed.
 type countedBody struct {
 	io.Reader
 	closed atomic.Int32
@@ -214,7 +215,8 @@ func TestBusyLettersAreLeftToTheirRedrive(t *testing.T) {
 	}
 }
 
-// A lock is of no use on a file that was deleted, or replaced, between its opening and its locking.
+// A lock is of no use on a file that was deleted, or replaced, between its
+// opening and its locking.
 func TestStillAt(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "a", "x")
@@ -313,7 +315,8 @@ func (b untilDone) Read([]byte) (int, error) {
 	return 0, b.ctx.Err()
 }
 
-// seen makes a Redriver that answers with the status that a letter's body says, and tells what it observed.
+// seen makes a Redriver that answers with the status that a letter's body says,
+// and tells what it observed.
 func seen(t *testing.T, dir string, r Redriver) (results []string, done Redriven, err error) {
 	t.Helper()
 	r.Base = roundTripper(func(req *http.Request) (*http.Response, error) {

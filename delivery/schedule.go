@@ -6,21 +6,22 @@ import (
 	"time"
 )
 
-// Delays yields the pause before each retry, in order and without jitter. The pauses are worked out one at a time,
-// so that a policy of 100,000 retries takes no memory. A nil policy is the default one. A policy that [Policy.Validate]
-// refuses yields some pauses, none of them negative, and at most numRetries of them.
+// Delays yields the delay before each retry, in order and without jitter. It
+// computes them one at a time, so that a policy of 100,000 retries needs no
+// memory. A nil policy is the default one. A policy that [Policy.Validate]
+// refuses yields at most numRetries delays, none of them negative.
 func (p *Policy) Delays() iter.Seq[time.Duration] {
 	return func(yield func(time.Duration) bool) {
 		s := p.schedule()
 		for n := range s.retries() {
-			if !yield(s.pause(n)) {
+			if !yield(s.delay(n)) {
 				return
 			}
 		}
 	}
 }
 
-// A schedule is a retry policy's four phases, ready to be asked for any pause.
+// A schedule is a retry policy's four phases with every default filled in.
 type schedule struct {
 	noDelay, minDelay, backoff, maxDelay int // retries in each phase
 	lo, hi                               time.Duration
@@ -53,8 +54,8 @@ func (r *RetryPolicy) schedule() schedule {
 
 func (s *schedule) retries() int { return s.noDelay + s.minDelay + s.backoff + s.maxDelay }
 
-// pause is the pause before retry n, from 0.
-func (s *schedule) pause(n int) time.Duration {
+// delay returns the delay before retry n, from 0.
+func (s *schedule) delay(n int) time.Duration {
 	if n < s.noDelay {
 		return 0
 	}
@@ -64,27 +65,28 @@ func (s *schedule) pause(n int) time.Duration {
 	}
 	n -= s.minDelay
 	if n < s.backoff {
-		return s.backoffPause(n)
+		return s.backoffDelay(n)
 	}
 	return s.hi
 }
 
-// spread is how far the default jitter moves a pause to either side, as a part
-// of it. Amazon SNS does not publish its jitter.
+// spread is how far the default jitter moves a delay to either side, as a
+// fraction of it. Amazon SNS does not publish its jitter.
 const spread = 0.1
 
-// jittered is the pause before retry n, moved by random, which is in [0, 1), but
-// not below minDelayTarget. On average the schedule keeps its length.
+// jittered returns the delay before retry n, moved by random, which is in [0,
+// 1), but not below minDelayTarget. On average the schedule keeps its length.
 func (s *schedule) jittered(n int, random float64) time.Duration {
-	pause := float64(s.pause(n))
-	if pause == 0 {
+	delay := float64(s.delay(n))
+	if delay == 0 {
 		return 0
 	}
-	least, most := max((1-spread)*pause, float64(s.lo)), (1+spread)*pause
+	least, most := max((1-spread)*delay, float64(s.lo)), (1+spread)*delay
 	return toDuration(least + random*(most-least))
 }
 
-func (s *schedule) backoffPause(k int) time.Duration {
+// backoffDelay returns the delay before retry k of the backoff phase, from 0.
+func (s *schedule) backoffDelay(k int) time.Duration {
 	if s.backoff == 1 {
 		return s.lo
 	}
@@ -97,7 +99,8 @@ func (s *schedule) backoffPause(k int) time.Duration {
 	case Geometric:
 		d = lo * math.Pow(float64(s.hi)/lo, kf/(n-1))
 	case Exponential:
-		// Both sides of the fraction are divided by 2^(n-1), which for many retries is past what a float64 holds.
+		// The fraction is reduced by 2^(n-1), which for many retries overflows
+		// a float64.
 		first := math.Exp2(1 - n)
 		d = lo + span*(math.Exp2(kf-(n-1))-first)/(1-first)
 	default:
@@ -106,18 +109,19 @@ func (s *schedule) backoffPause(k int) time.Duration {
 	return toDuration(d)
 }
 
-// total is the sum of all pauses.
+// total returns the sum of all delays.
 func (s *schedule) total() time.Duration {
 	sum := 0.0
 	for n := range s.retries() {
-		sum += float64(s.pause(n))
+		sum += float64(s.delay(n))
 	}
 	return toDuration(sum)
 }
 
 func seconds(n int) time.Duration { return toDuration(float64(n) * float64(time.Second)) }
 
-// toDuration rounds d nanoseconds to a Duration from 0 to the longest there is. It lets no NaN through.
+// toDuration rounds d nanoseconds to a Duration. A negative d and NaN are 0,
+// and one that is too long is the longest Duration.
 func toDuration(d float64) time.Duration {
 	switch {
 	case !(d > 0):

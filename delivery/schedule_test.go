@@ -94,7 +94,8 @@ func TestDelaysTakeNoMemory(t *testing.T) {
 	}
 }
 
-// A policy that nobody validated is still no way to an overflow, a NaN or a negative pause.
+// A policy that nobody validated is still no way to an overflow, a NaN or a
+// negative pause.
 func TestSenselessPoliciesYieldSanePauses(t *testing.T) {
 	numbers := []int{math.MinInt, -1, 0, 1, 2, 3, 2000, math.MaxInt}
 	for _, function := range []BackoffFunction{Arithmetic, Exponential, Geometric, Linear, "other"} {
@@ -109,12 +110,13 @@ func TestSenselessPoliciesYieldSanePauses(t *testing.T) {
 						t.Fatalf("%d retries of %d", s.retries(), n)
 					}
 					if n > 0 {
-						pauses = append(pauses, s.pause(n/2), s.pause(n-1))
+						pauses = append(pauses, s.delay(n/2), s.delay(n-1))
 					}
-					// The same without the other phases, so that the backoff phase is all there is.
+					// The same without the other phases, so that the backoff
+					// phase is all there is.
 					s = schedule{backoff: max(n, 0), lo: seconds(lo), hi: seconds(hi), function: function}
 					if n > 0 {
-						pauses = append(pauses, s.pause(0), s.pause(n/2), s.pause(n-1))
+						pauses = append(pauses, s.delay(0), s.delay(n/2), s.delay(n-1))
 					}
 					for _, d := range pauses {
 						if d < 0 {
@@ -127,17 +129,18 @@ func TestSenselessPoliciesYieldSanePauses(t *testing.T) {
 	}
 }
 
-// Each function starts at the minimum, ends at the maximum and never falls, for any number of retries.
+// Each function starts at the minimum, ends at the maximum and never falls, for
+// any number of retries.
 func TestBackoffFunctionsRiseFromMinimumToMaximum(t *testing.T) {
 	for _, function := range []BackoffFunction{Arithmetic, Exponential, Geometric, Linear} {
 		for n := 2; n < 3000; n = n*3/2 + 1 {
 			s := schedule{backoff: n, lo: 5 * time.Second, hi: 260 * time.Second, function: function}
-			if s.pause(0) != s.lo || s.pause(n-1) != s.hi {
-				t.Errorf("%s, %d retries: from %v to %v", function, n, s.pause(0), s.pause(n-1))
+			if s.delay(0) != s.lo || s.delay(n-1) != s.hi {
+				t.Errorf("%s, %d retries: from %v to %v", function, n, s.delay(0), s.delay(n-1))
 			}
 			for k := 1; k < n; k++ {
-				if s.pause(k) < s.pause(k-1) {
-					t.Errorf("%s, %d retries: pause %d is %v after %v", function, n, k, s.pause(k), s.pause(k-1))
+				if s.delay(k) < s.delay(k-1) {
+					t.Errorf("%s, %d retries: pause %d is %v after %v", function, n, k, s.delay(k), s.delay(k-1))
 				}
 			}
 		}
@@ -166,13 +169,14 @@ func TestJitterKeepsTheLength(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 0))
 			var sum time.Duration
 			for n := range s.retries() {
-				pause, got := s.pause(n), s.jittered(n, random.Float64())
+				pause, got := s.delay(n), s.jittered(n, random.Float64())
 				if float64(got) < 0.9*float64(pause) || float64(got) > 1.1*float64(pause) || pause > 0 && got < s.lo {
 					t.Fatalf("%s: a pause of %v, which is at least %v, became %v", name, pause, s.lo, got)
 				}
 				sum += got
 			}
-			// Where every pause is minDelayTarget, they become a twentieth longer on average.
+			// Where every pause is minDelayTarget, they become a twentieth
+			// longer on average.
 			if ratio := sum.Seconds() / s.total().Seconds(); ratio < 0.96 || ratio > 1.10 || name != "default" && ratio > 1.04 {
 				t.Errorf("%s: seed %d makes %v of %v", name, seed, sum, s.total())
 			}

@@ -77,7 +77,8 @@ func TestThrottleEndsWithTheContext(t *testing.T) {
 	}
 }
 
-// The error of a delivery that the throttle ended says why, as its dead letter does.
+// The error of a delivery that the throttle ended says why, as its dead letter
+// does.
 func TestThrottleSaysWhyItStopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		policy, err := Parse([]byte(`{"healthyRetryPolicy": {"numRetries": 3, "numNoDelayRetries": 3}, "throttlePolicy": {"maxReceivesPerSecond": 1}}`))
@@ -134,7 +135,8 @@ func TestThrottleForgetsThoseWhoGaveUp(t *testing.T) {
 			t.Errorf("asked at %v, want %v", end.asked, want)
 		}
 
-		// One whose deadline is near enough is let in, one whose deadline is not is told so at once.
+		// One whose deadline is near enough is let in, one whose deadline is
+		// not is told so at once.
 		wg.Go(func() { send(t, tr, post(t, "http://a.example/", "x")) })
 		synctest.Wait()
 		for _, test := range []struct {

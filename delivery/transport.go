@@ -1,14 +1,17 @@
+// Package delivery sends HTTP requests as Amazon SNS delivers messages to
+// HTTP/S endpoints: by a delivery policy with four phases of retries, a
+// throttle and a content type, and with a dead-letter queue for what cannot be
+// delivered.
+//
+// The rules are those of Amazon SNS, "Message delivery retries".
 package delivery
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"net/http"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,48 +20,59 @@ import (
 	"example.com/awsretry/internal/retrier"
 )
 
-// A Transport is an http.RoundTripper that delivers each request by a delivery policy, as Amazon SNS delivers to HTTP/S
-// endpoints ("Message delivery retries"): what fails on the server's side (no connection, no answer in time, 429,
-// 5xx) is tried again in the policy's four phases; a 2xx is a delivery, and every other answer a permanent failure. A
-// Retry-After header is not looked at: the policy alone sets the pauses. The retries are made by an [awsretry.Transport], without
-// a retry token bucket.
+// A Transport is an http.RoundTripper that delivers each request by a delivery
+// policy, as Amazon SNS delivers to HTTP/S endpoints ("Message delivery
+// retries"). Server-side failures (no connection, no response in time, 429,
+// 5xx) are retried in the policy's four phases. A 2xx is a delivery. Every
+// other response is a permanent failure. Retry-After is ignored: the policy
+// alone sets the delays. An [awsretry.Transport] without a retry token bucket
+// makes the attempts.
 //
-// The policy's throttle counts all attempts of the Transport, so use one for each endpoint. The zero value is ready to use. The fields
-// are read at the first request and must not be changed from then on. A Transport is safe for concurrent use.
+// The policy's throttle counts all attempts of the Transport, so use one
+// Transport for each endpoint. The zero value is ready to use. The first
+// request reads the fields, which must not be changed after that. A Transport
+// is safe for concurrent use.
 //
-// RoundTrip returns the last answer, whatever its status, or an [*awsretry.Error]: also where the throttle leaves a retry no time before
-// the context's deadline, because its wait is no part of the policy's pause.
+// RoundTrip returns the last response, whatever its status, or an
+// [*awsretry.Error]. It returns the error also if the throttle leaves a retry
+// no time before the context's deadline, because the wait for the throttle is
+// not part of the policy's delay.
 //
 // Redirects are not followed: to Amazon SNS they are a permanent failure like
-// any other 3xx or 4xx. An http.Client follows them unless it is told not to, so
-// set its CheckRedirect to a function that returns [http.ErrUseLastResponse], as
-// in the example; Do then returns the redirect itself. Without it, RoundTrip
-// refuses the request that follows the redirect with [ErrRedirect], because the
-// delivery has failed already, and DeadLetter has it.
+// any other 3xx or 4xx. An http.Client follows them by default, so set its
+// CheckRedirect to a function that returns [http.ErrUseLastResponse], as in the
+// example; Do then returns the redirect itself. Otherwise RoundTrip refuses the
+// request that follows the redirect with [ErrRedirect], because the delivery
+// has failed already and DeadLetter has it.
 type Transport struct {
-	Policy         *Policy           // nil: the default one; see Effective for a topic's
+	Policy         *Policy           // nil: the default policy; see Effective for a topic's
 	Base           http.RoundTripper // sends each attempt; nil: awsretry's shared pooled transport
-	AttemptTimeout time.Duration     // of each attempt, up to the end of its answer; 0: 15 s, as Amazon SNS has it
+	AttemptTimeout time.Duration     // of each attempt, up to the end of its response; 0: 15 s, as at Amazon SNS
 
-	// Jitter makes the policy's pauses random. A result outside 0 to the pause
-	// counts as the nearer of the two. nil: each pause is spread by a tenth to
+	// Jitter makes the policy's delays random. A result below 0 counts as 0,
+	// one above the delay as the delay. nil: each delay is spread by a tenth to
 	// either side and never falls below minDelayTarget, so that the schedule
 	// keeps its length.
 	Jitter awsretry.Jitter
 
-	// DeadLetter is called, exactly once, when a delivery has failed for good, before RoundTrip returns: also when the request's
-	// context has ended, with a context that has its values and does not end. [DirQueue] makes one that keeps a file for each.
-	// Its error comes back from RoundTrip joined to the delivery's own; a response is closed then.
-	// It is called too when Base, Jitter or Observe panics, and the panic goes on
-	// after it. It is never called for a request that was answered with a 2xx.
-	// nil: what cannot be delivered is dropped.
+	// DeadLetter is called once when a delivery has failed for good, before
+	// RoundTrip returns. It is also called if the request's context has ended;
+	// its own context has the same values and does not end. If it returns an
+	// error, RoundTrip closes the response and returns that error together with
+	// the delivery's own. [DirQueue] returns a DeadLetter that writes a file
+	// for each dead letter. nil: what cannot be delivered is dropped.
 	//
-	// So that the body can be handed over, up to 1 MiB is held of one that has no GetBody and is no io.ReaderAt with a size, and
-	// up to 1 MiB of the last answer's body is read ahead.
+	// If Base, Jitter or Observe panics, DeadLetter is called and the panic
+	// goes on. It is never called for a request that got a 2xx.
+	//
+	// For DeadLetter, up to 1 MiB is buffered of a request body that has no
+	// GetBody and is not an io.ReaderAt with a size, and up to 1 MiB of the
+	// last response's body is read ahead.
 	DeadLetter func(context.Context, DeadLetter) error
 
-	// Observe is called once for every attempt, after the decision on it. The attempt's Request may be a copy of the caller's.
-	// nil: nobody is told.
+	// Observe is called once for every attempt, after the decision about a
+	// retry. The attempt's Request may be a copy of the caller's. nil: not
+	// called.
 	Observe func(awsretry.Attempt)
 
 	mark
@@ -69,9 +83,8 @@ type Transport struct {
 // mark is an alias so that the embedded field is not exported.
 type mark = retrier.Mark
 
-var _ retrier.Retrier = new(Transport).mark // which makes the Transport one
-
-// defaultAttemptTimeout is how long Amazon SNS waits for an endpoint's answer.
+// defaultAttemptTimeout is how long Amazon SNS waits for an endpoint's
+// response.
 const defaultAttemptTimeout = 15 * time.Second
 
 // ErrRedirect is in the error of a request with which an http.Client follows a
@@ -91,77 +104,39 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	if t.DeadLetter == nil {
-		resp, err := inner.RoundTrip(req)
-		return resp, withStop(err)
+		return inner.RoundTrip(req)
 	}
-	body := &keptBody{req: req}
-	defer body.release()
-	body.keep()
-	var p progress
-	resp, err := t.deliver(inner, req, body, &p)
-	if p.delivered {
-		return resp, err
-	}
-	return t.bury(req, body, resp, err)
+	d := delivery{Transport: t, req: req}
+	return d.run(inner)
 }
 
-// deliver makes the attempts. Where Base or a hook panics, the dead letter is
-// handed over before the panic goes on.
-func (t *Transport) deliver(inner *awsretry.Transport, req *http.Request, body *keptBody, p *progress) (*http.Response, error) {
-	returned := false
-	defer func() {
-		if !returned && !p.delivered {
-			t.buryPanicked(req, body, p.attempts)
-		}
-	}()
-	lent := body.lend()
-	resp, err := inner.RoundTrip(lent.WithContext(context.WithValue(lent.Context(), progressKey{t}, p)))
-	returned = true
-	return resp, withStop(err)
-}
-
-// A progress is how far a delivery has come.
-type progress struct {
-	attempts  int  // that were begun
-	delivered bool // one was answered with a 2xx, even if its body broke off or a hook panicked then
-}
-
-// A progressKey is the context key of a Transport's progress. Base may send
-// requests of its own with the context, through another Transport.
-type progressKey struct{ *Transport }
-
-func (t *Transport) progress(ctx context.Context) *progress {
-	if p, ok := ctx.Value(progressKey{t}).(*progress); ok {
-		return p
-	}
-	return &progress{} // there is no DeadLetter
-}
-
-// CloseIdleConnections closes the idle connections of Base, where it has such a
-// method. The fields may still be changed after it if no request was sent.
+// CloseIdleConnections closes the idle connections of Base, if it has such a
+// method. Before the first request it does not fix the fields.
 func (t *Transport) CloseIdleConnections() {
-	inner := t.running.Load()
-	if inner == nil && t.Validate() == nil {
-		inner = &awsretry.Transport{Base: t.Base}
-	}
-	if inner != nil {
+	if inner := t.running.Load(); inner != nil {
 		inner.CloseIdleConnections()
+		return
+	}
+	if base, ok := t.Base.(interface{ CloseIdleConnections() }); ok && !retrier.IsNil(t.Base) {
+		base.CloseIdleConnections()
 	}
 }
 
-// Validate reports what in the configuration makes no sense: nil, or an error that names each such field or attribute of the
-// policy, its value and what is allowed. Of content types it lets pass those that raw message delivery allows. RoundTrip
-// returns the same error before sending anything.
+// Validate returns an error that names each field of t, and each attribute of
+// its policy, that makes no sense, with its value and what is allowed. It
+// accepts the content types of raw message delivery. RoundTrip returns the same
+// error before it sends anything.
 func (t *Transport) Validate() error {
 	var faults []error
 	if err := named("delivery: Transport.Policy.", t.Policy.faults(true)...); err != nil {
 		faults = append(faults, err)
 	}
 	if t.AttemptTimeout < 0 {
-		faults = append(faults, fmt.Errorf("delivery: Transport.AttemptTimeout is %v; it must be above 0, or 0 for %v", t.AttemptTimeout, defaultAttemptTimeout))
+		faults = append(faults, fmt.Errorf("delivery: Transport.AttemptTimeout is %v; it must be above 0, or 0 for %v",
+			t.AttemptTimeout, defaultAttemptTimeout))
 	}
-	if err := (&awsretry.Transport{Base: t.Base}).Validate(); err != nil {
-		faults = append(faults, &renamedError{"delivery: ", "awsretry: ", err})
+	if err := retrier.CheckBase(t.Base); err != nil {
+		faults = append(faults, fmt.Errorf("delivery: Transport.%w", err))
 	}
 	return errors.Join(faults...)
 }
@@ -196,7 +171,7 @@ func (t *Transport) newInner() *awsretry.Transport {
 		Policy: func(a *awsretry.Attempt) awsretry.Class {
 			class := classify(a)
 			if class == awsretry.Success {
-				t.progress(a.Request.Context()).delivered = true
+				t.progressOf(a.Request.Context()).delivered = true
 			}
 			return class
 		},
@@ -204,25 +179,23 @@ func (t *Transport) newInner() *awsretry.Transport {
 			if t.Jitter == nil {
 				return schedule.jittered(n, rand.Float64())
 			}
-			pause := schedule.pause(n)
-			if pause == 0 {
+			delay := schedule.delay(n)
+			if delay == 0 {
 				return 0
 			}
-			return min(max(t.Jitter(pause), 0), pause)
+			return min(max(t.Jitter(delay), 0), delay)
 		}),
 		MaxRetryAfter: -1,
 		Quota:         awsretry.QuotaConfig{Capacity: -1},
-		Partition:     func(*http.Request) string { return "" }, // nothing is kept in one
-		NestedRetries: true,                                     // the policy says how often, and no header of the request
+		Partition:     func(*http.Request) string { return "" }, // a partition has nothing to keep
+		NestedRetries: true,                                     // only the policy limits the attempts
 		Prepare: func(req *http.Request, number int) error {
 			setContentType(req, policy.RequestPolicy)
-			ctx, stop := untilCanceled(req)
-			defer stop()
-			err := throttle.wait(ctx)
-			if err == nil {
-				t.progress(ctx).attempts = number
+			if err := throttle.wait(req.Context()); err != nil {
+				return err
 			}
-			return err
+			t.progressOf(req.Context()).attempts = number
+			return nil
 		},
 		Observe: t.Observe,
 	}
@@ -235,53 +208,7 @@ func (t *Transport) attemptTimeout() time.Duration {
 	return t.AttemptTimeout
 }
 
-// classify is the policy of Amazon SNS, "Message delivery retries".
-func classify(a *awsretry.Attempt) awsretry.Class {
-	if a.Err != nil {
-		class := awsretry.DefaultPolicy(a)
-		if class == awsretry.Permanent && connectionFailed(a.Err) {
-			return awsretry.Transient
-		}
-		return class
-	}
-	switch status := a.Response.StatusCode; {
-	case delivered(a.Response):
-		return awsretry.Success
-	case status == http.StatusTooManyRequests:
-		return awsretry.Throttled
-	case status/100 == 5:
-		return awsretry.Transient
-	}
-	return awsretry.Permanent
-}
-
-// connectionFailed reports whether err is the server's side's to mend, although it would not go away in the seconds that other
-// policies retry for: its name, its certificate, its proxy. A delivery policy may go on for an hour or for days.
-func connectionFailed(err error) bool {
-	var (
-		op          *net.OpError
-		name        *net.DNSError
-		certificate *tls.CertificateVerificationError
-		record      tls.RecordHeaderError
-		alert       tls.AlertError
-		ech         *tls.ECHRejectionError
-	)
-	return errors.As(err, &op) || errors.As(err, &name) || errors.As(err, &certificate) || errors.As(err, &record) || errors.As(err, &alert) ||
-		errors.As(err, &ech) || errors.Is(err, http.ErrSchemeMismatch) || handshakeFailed(err)
-}
-
-// handshakeFailed knows the complaints about a TLS handshake for which
-// crypto/tls has no type, such as a version that is too old.
-func handshakeFailed(err error) bool {
-	for ; err != nil; err = errors.Unwrap(err) {
-		if strings.HasPrefix(err.Error(), "tls: ") {
-			return true
-		}
-	}
-	return false
-}
-
-// setContentType changes req, which must not be the caller's.
+// setContentType sets the content type of a request that is not the caller's.
 func setContentType(req *http.Request, policy *RequestPolicy) {
 	if req.Header == nil {
 		req.Header = http.Header{}

@@ -22,7 +22,8 @@ import (
 	"example.com/awsretry"
 )
 
-// An endpoint answers with one status after the other, the last one for ever, and notes when it was asked.
+// An endpoint answers with one status after the other, the last one for ever,
+// and notes when it was asked.
 type endpoint struct {
 	statuses []int // 0: no connection
 	header   http.Header
@@ -277,7 +278,8 @@ func TestJitter(t *testing.T) {
 	}
 }
 
-// Neither the answer's Retry-After nor an outer loop's header changes what the policy says.
+// Neither the answer's Retry-After nor an outer loop's header changes what the
+// policy says.
 func TestThePolicyAloneDecides(t *testing.T) {
 	for _, status := range []int{429, 503} {
 		synctest.Test(t, func(t *testing.T) {

@@ -15,7 +15,7 @@ const (
 	maxTotal       = 3600 * time.Second // "a hard limit and cannot be increased"
 )
 
-// What each attribute may be, in the words that end an error about it.
+// What each attribute may be, for the end of an error about it.
 const (
 	limitMinDelayTarget  = "whole seconds, 1 to maxDelayTarget"
 	limitMaxDelayTarget  = "whole seconds, minDelayTarget to 3600"
@@ -25,7 +25,8 @@ const (
 	limitMaxReceives     = "a whole number, 1 or more"
 )
 
-// contentTypes lists what headerContentType may be by Amazon SNS, "Message delivery retries".
+// contentTypes returns what Amazon SNS, "Message delivery retries", allows as
+// headerContentType.
 func contentTypes(raw bool) []string {
 	if !raw {
 		return []string{"application/json", "text/plain"}
@@ -37,21 +38,21 @@ func contentTypes(raw bool) []string {
 	}
 }
 
-// Validate returns an error for every attribute that is out of its limits,
-// joined, each with the attribute's name in the JSON, its value and the limit.
+// Validate returns an error that names each attribute that is out of its
+// limits, as in the JSON, with its value and the limit.
 //
-// raw says whether the subscription has raw message delivery on. Without it,
-// headerContentType may be application/json or text/plain. With it, it may also
-// be text/css, text/csv, text/html, text/xml, application/atom+xml,
-// application/octet-stream, application/soap+xml,
+// raw reports whether the subscription has raw message delivery enabled.
+// Without it, headerContentType may be application/json or text/plain. With it,
+// headerContentType may also be text/css, text/csv, text/html, text/xml,
+// application/atom+xml, application/octet-stream, application/soap+xml,
 // application/x-www-form-urlencoded, application/xhtml+xml or application/xml.
 // Parameters, as in text/plain; charset=UTF-8, are allowed.
 //
 // A nil policy is the default one, which is valid.
 func (p *Policy) Validate(raw bool) error { return named("delivery: ", p.faults(raw)...) }
 
-// Validate is [Policy.Validate] for a topic's policy, whose content type may be
-// application/json or text/plain.
+// Validate is like [Policy.Validate] for a topic's policy. Its content type may
+// be application/json or text/plain.
 func (t *TopicPolicy) Validate() error {
 	if t == nil || t.HTTP == nil {
 		return nil
@@ -62,7 +63,7 @@ func (t *TopicPolicy) Validate() error {
 		h.DefaultRequestPolicy.contentType("http.defaultRequestPolicy", false))...)
 }
 
-// faults lists what Validate finds; some of the errors may be nil.
+// faults returns what Validate finds. Some of the errors may be nil.
 func (p *Policy) faults(raw bool) []error {
 	if p == nil {
 		return nil
@@ -70,7 +71,7 @@ func (p *Policy) faults(raw bool) []error {
 	return append(p.limits(), p.RequestPolicy.contentType("requestPolicy", raw))
 }
 
-// limits judges everything but the content type.
+// limits checks everything but the content type.
 func (p *Policy) limits() []error {
 	return append(p.HealthyRetryPolicy.limits("healthyRetryPolicy"), p.ThrottlePolicy.limits("throttlePolicy"))
 }
@@ -96,7 +97,7 @@ func (r *RetryPolicy) limits(path string) []error {
 	case lo <= hi || errs != nil:
 	case r.MinDelayTarget != nil:
 		refuse("minDelayTarget", lo, fmt.Sprintf("%s (%d)", limitMinDelayTarget, hi))
-	default: // the one that was given is the one to mend
+	default: // name the attribute that was given
 		refuse("maxDelayTarget", hi, fmt.Sprintf("whole seconds, minDelayTarget (%d, its default) to 3600", lo))
 	}
 
@@ -125,7 +126,8 @@ func (r *RetryPolicy) limits(path string) []error {
 
 	if errs == nil && !r.fixed {
 		s := f.schedule()
-		// Each pause is rounded to a nanosecond: a sum that is 3,600 s on paper may come out some of them above.
+		// Each delay is rounded to a nanosecond, so a sum of exactly 3,600 s
+		// may come out some nanoseconds longer.
 		if total := s.total().Round(time.Microsecond); total > maxTotal {
 			errs = append(errs, outOfLimits(path+": the sum of the pauses", fmt.Sprintf("%v s", total.Seconds()), "at most 3600 s"))
 		}
@@ -148,7 +150,7 @@ func (r *RequestPolicy) contentType(path string, raw bool) error {
 	name = strings.TrimRight(name, " \t")
 	switch {
 	case !slices.Contains(contentTypes(raw), name):
-	case strings.ContainsFunc(parameters, unicode.IsControl): // no header can hold it
+	case strings.ContainsFunc(parameters, unicode.IsControl): // invalid in a header
 		return outOfLimits(path+".headerContentType", quote(r.HeaderContentType), name+" without control characters after it")
 	default:
 		return nil

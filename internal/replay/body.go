@@ -35,6 +35,8 @@ type Body struct {
 	detach bool          // the caller's reader is sent through a copy although there is GetBody
 	file   *file
 	stream *stream
+
+	borrowed bool // file and stream are another Body's, which closes the caller's reader
 }
 
 // Own takes over the body of req. Release closes it unless an attempt has it.
@@ -50,6 +52,10 @@ func (b *Body) Sent(req *http.Request) { b.req = req }
 // of a stream are kept. If once is set, there will be one attempt only.
 func (b *Body) Share(limit int64, once bool) {
 	if !b.unsent {
+		return
+	}
+	if l, ok := b.req.Body.(*loan); ok {
+		b.borrow(l, once)
 		return
 	}
 	trailers := len(b.req.Trailer) > 0
@@ -162,6 +168,7 @@ func (b *Body) Release(failed bool) {
 		b.next = nil
 	}
 	switch {
+	case b.borrowed:
 	case b.file != nil:
 		b.file.release(failed)
 	case b.stream != nil:

@@ -50,8 +50,13 @@ func (f *file) err() error {
 	return nil
 }
 
+// section returns a view of the whole file, which is not an attempt's.
+func (f *file) section() *section {
+	return &section{SectionReader: io.NewSectionReader(f.rest, 0, f.rest.Size()), file: f}
+}
+
 func (f *file) open() *section {
-	s := &section{SectionReader: io.NewSectionReader(f.rest, 0, f.rest.Size()), file: f}
+	s := f.section()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.current = s

@@ -138,6 +138,10 @@ func (b *Ahead) Ended() bool {
 	}
 }
 
+// AtEnd reports whether all of the body was read. It requires that the reading
+// has ended.
+func (b *Ahead) AtEnd() bool { return b.end != nil }
+
 // Broken reports whether the reading ahead ended with an error other than
 // io.EOF. It requires that the reading has ended.
 func (b *Ahead) Broken() bool { return b.end != nil && b.end != io.EOF }

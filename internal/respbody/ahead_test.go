@@ -51,6 +51,9 @@ func TestAheadGivesBack(t *testing.T) {
 		if !ahead.Settle(t.Context()) {
 			t.Fatal("not settled")
 		}
+		if ahead.AtEnd() != (limit > 12) {
+			t.Errorf("limit %d: at its end: %v", limit, ahead.AtEnd())
+		}
 		if got := string(ahead.Stop()); got != "hello, world"[:min(limit, 12)] {
 			t.Errorf("limit %d: read ahead %q", limit, got)
 		}

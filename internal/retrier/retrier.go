@@ -1,11 +1,90 @@
-// Package retrier marks the RoundTrippers of this module that retry, so that one
-// can refuse to send through another without importing its package.
+// Package retrier checks that a RoundTripper can be the Base of one that
+// retries: that it is not nil, and does not lead to another one that retries.
 package retrier
 
-// A Retrier has a Mark embedded.
-type Retrier interface{ retries() }
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"reflect"
+)
 
-// A Mark is embedded in a RoundTripper that retries.
+// A Mark is embedded in the RoundTrippers of this module that retry, so that
+// they recognize each other without an import.
 type Mark struct{}
 
 func (Mark) retries() {}
+
+// CheckBase returns an error if base makes no sense as the Base of a
+// RoundTripper that retries. A nil base is fine: it means the default. The
+// caller adds the field's owner to the error.
+func CheckBase(base http.RoundTripper) error {
+	switch {
+	case IsNil(base):
+		return fmt.Errorf("Base is a nil %T; it must be a usable RoundTripper, or nil for the shared default", base)
+	case leadsToRetrier(base, make(map[any]bool)):
+		return errors.New("Base is, or sends through, another awsretry.Transport or a delivery.Transport; " +
+			"retries of retries multiply, so there must be one alone")
+	}
+	return nil
+}
+
+// IsNil reports whether v is an interface that holds a nil pointer, function or
+// map.
+func IsNil(v any) bool {
+	switch r := reflect.ValueOf(v); r.Kind() {
+	case reflect.Pointer, reflect.Func, reflect.Map:
+		return r.IsNil()
+	}
+	return false
+}
+
+// leadsToRetrier reports whether requests that rt sends go through a
+// RoundTripper with a Mark, as far as that can be seen from outside: rt is one,
+// or a struct that sends through one.
+func leadsToRetrier(rt http.RoundTripper, seen map[any]bool) bool {
+	if _, ok := rt.(interface{ retries() }); ok {
+		return true
+	}
+	v := reflect.ValueOf(rt)
+	if v.Kind() == reflect.Pointer {
+		if v.IsNil() || seen[rt] {
+			return false
+		}
+		seen[rt] = true
+		v = v.Elem()
+	}
+	if v.Kind() != reflect.Struct {
+		return false
+	}
+	field, ok := wayOut(v.Type())
+	if !ok {
+		return false
+	}
+	inner, ok := v.FieldByIndex(field.Index).Interface().(http.RoundTripper)
+	return ok && leadsToRetrier(inner, seen)
+}
+
+var roundTripperType = reflect.TypeFor[http.RoundTripper]()
+
+// wayOut returns the field that a RoundTripper sends through: the only one
+// whose type is a RoundTripper, and of several the one named Base or Transport,
+// as golang.org/x/oauth2 and others name it. No other field is read: it may
+// change while the RoundTripper is in use.
+func wayOut(t reflect.Type) (field reflect.StructField, ok bool) {
+	var fields []reflect.StructField
+	for i := range t.NumField() {
+		if f := t.Field(i); f.Type.Implements(roundTripperType) {
+			fields = append(fields, f)
+		}
+	}
+	if len(fields) == 1 {
+		return fields[0], fields[0].IsExported()
+	}
+	for _, f := range fields {
+		if f.Name == "Base" || f.Name == "Transport" {
+			return f, true
+		}
+	}
+	return field, false
+}

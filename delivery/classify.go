@@ -1,0 +1,63 @@
+package delivery
+
+import (
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/http"
+	"strings"
+
+	"example.com/awsretry"
+)
+
+// classify is an awsretry.Policy with the rules of Amazon SNS, "Message
+// delivery retries".
+func classify(a *awsretry.Attempt) awsretry.Class {
+	if a.Err != nil {
+		class := awsretry.DefaultPolicy(a)
+		if class == awsretry.Permanent && connectionFailed(a.Err) {
+			return awsretry.Transient
+		}
+		return class
+	}
+	switch status := a.Response.StatusCode; {
+	case delivered(a.Response):
+		return awsretry.Success
+	case status == http.StatusTooManyRequests:
+		return awsretry.Throttled
+	case status/100 == 5:
+		return awsretry.Transient
+	}
+	return awsretry.Permanent
+}
+
+// delivered reports whether resp is a 2xx.
+func delivered(resp *http.Response) bool { return resp.StatusCode/100 == 2 }
+
+// connectionFailed reports whether err is a failure that the server's side can
+// mend, although not in the seconds that other policies retry for: its name,
+// its certificate, its proxy. A delivery policy may go on for an hour or for
+// days.
+func connectionFailed(err error) bool {
+	var (
+		op          *net.OpError
+		name        *net.DNSError
+		certificate *tls.CertificateVerificationError
+		record      tls.RecordHeaderError
+		alert       tls.AlertError
+		ech         *tls.ECHRejectionError
+	)
+	return errors.As(err, &op) || errors.As(err, &name) || errors.As(err, &certificate) || errors.As(err, &record) ||
+		errors.As(err, &alert) || errors.As(err, &ech) || errors.Is(err, http.ErrSchemeMismatch) || handshakeFailed(err)
+}
+
+// handshakeFailed reports whether err is of a TLS handshake that failed in a
+// way for which crypto/tls has no type, such as a version that is too old.
+func handshakeFailed(err error) bool {
+	for ; err != nil; err = errors.Unwrap(err) {
+		if strings.HasPrefix(err.Error(), "tls: ") {
+			return true
+		}
+	}
+	return false
+}
