@@ -41,7 +41,7 @@ service: ## A throttled service and an outage, side by side with the peers (five
 	cd bench && go run ./service
 
 fuzz: ## Every fuzz target of the library for FUZZTIME (10s) each
-	@for pkg in . ./delivery ./poll; do \
+	@for pkg in $$(go list ./...); do \
 		for target in $$(go test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
 			echo "== $$pkg $$target"; go test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 20x $$pkg; \
 		done; \
