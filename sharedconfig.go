@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"example.com/awsretry/internal/awsconfig"
 )
 
 // The settings' names: AWS SDKs and Tools Reference Guide, "Retry behavior".
@@ -25,44 +27,52 @@ const (
 	fromDefault    = "default"
 )
 
-// A Source says where retry settings are read from: the environment and the files that the AWS SDKs and the AWS CLI
-// share. The zero value is this process's environment and the files in the user's home directory. A Source is a plain
-// value; any number of goroutines may use it at once.
+// A Source says where retry settings are read from: the environment, and the
+// files that the AWS SDKs and the AWS CLI share. The zero value is the
+// environment of this process and the files in the user's home directory. A
+// Source is a plain value and safe for concurrent use.
 //
-// A setting comes from the environment, else from the credentials file, else from the config file, else it is the
-// default. Two files are read each time Resolve or Load is called and at no other time; a file that does not exist,
-// also one that is named here or by a variable, counts as empty.
+// A setting comes from the environment, else from the credentials file, else
+// from the config file, else it is the default. Each call of Resolve or Load
+// reads the two files; nothing else does. A file that does not exist is read as
+// an empty file, even if a field or a variable names it.
 type Source struct {
-	// Profile is the profile's name; "": that of AWS_PROFILE, else "default". A profile other than "default" must
-	// stand in at least one of the files.
+	// Profile is the name of the profile; "": that of AWS_PROFILE, else
+	// "default". A profile other than "default" must be in at least one of
+	// the files.
 	Profile string
 
-	// ConfigFile is the path of the config file; "": that of AWS_CONFIG_FILE, else ~/.aws/config.
+	// ConfigFile is the path of the config file; "": that of
+	// AWS_CONFIG_FILE, else ~/.aws/config.
 	ConfigFile string
 
-	// CredentialsFile is the path of the credentials file; "": that of AWS_SHARED_CREDENTIALS_FILE, else
-	// ~/.aws/credentials.
+	// CredentialsFile is the path of the credentials file; "": that of
+	// AWS_SHARED_CREDENTIALS_FILE, else ~/.aws/credentials.
 	CredentialsFile string
 
-	// Getenv looks up an environment variable and returns "" for one that is not set; nil: os.Getenv. It must be
-	// safe for as many goroutines as use the Source. The home directory is HOME, where Getenv knows it, and
-	// os.UserHomeDir else. A path that Getenv returns may begin with ~/ for the home directory.
+	// Getenv returns the value of an environment variable, or "" for one
+	// that is not set; nil: os.Getenv. It must be safe for concurrent use if
+	// the Source is used concurrently. The home directory is HOME if Getenv
+	// has it, else that of os.UserHomeDir. A path that Getenv returns may
+	// begin with ~/ for the home directory.
 	Getenv func(string) string
 }
 
-// Settings are the retry settings that a [Source] gives, each with where it came from: "environment AWS_RETRY_MODE",
-// "/home/me/.aws/config [profile p] retry_mode" or "default".
+// Settings are the retry settings of a [Source], and where each one came from:
+// "environment AWS_RETRY_MODE", "/home/me/.aws/config [profile p] retry_mode"
+// or "default".
 type Settings struct {
 	Mode        Mode     // never ""
-	MaxAttempts int      // attempts in all, the first included: at least 1; the mode's default where nothing sets it
-	Revision    Revision // Revision2026 where AWS_NEW_RETRIES_2026 is true
+	MaxAttempts int      // attempts in all, the first included; the mode's default if nothing sets it
+	Revision    Revision // Revision2026 if AWS_NEW_RETRIES_2026 is true
 
 	ModeFrom, MaxAttemptsFrom, RevisionFrom string
 }
 
-// Load returns a new Transport with the settings of src: Mode, MaxAttempts and Revision. MaxAttempts stays 0 where
-// nothing sets it, so that the number follows a Mode that is set on the Transport later. Every other field is zero and
-// the caller's to set. The errors are those of [Source.Resolve].
+// Load returns a new Transport with the Mode, MaxAttempts and Revision of src.
+// MaxAttempts is 0 if nothing sets it, so that it follows a Mode that the caller
+// sets later. All other fields are zero. The errors are those of
+// [Source.Resolve].
 func Load(src Source) (*Transport, error) {
 	s, err := src.Resolve()
 	if err != nil {
@@ -78,15 +88,19 @@ func Load(src Source) (*Transport, error) {
 // Resolve reads the settings by the rules of the AWS SDKs and Tools Reference
 // Guide, "Retry behavior".
 //
-// It is an error when a setting's value is not valid, unless a stronger source
-// overrides it; when a profile other than "default" is asked for and stands in
-// neither file; when the profile holds a line that cannot be read, its header
-// included; and when a file exists but cannot be read, is not a regular
-// file, has a NUL byte or is UTF-16, has settings but no section, or is larger
-// than 16 MiB. The null device is read as an empty file. The error names the setting,
-// its value, where it came from and what is allowed; errors.Is finds the error
-// of the file system. It never holds the text of a line that could not be read,
-// which may be a secret.
+// It returns an error in these cases:
+//
+//   - The value of a setting is not valid, and no stronger source overrides it.
+//   - A profile other than "default" is asked for, and is in neither file.
+//   - The profile has a line that cannot be read, its header included, or more
+//     than 256 different keys.
+//   - A file exists but cannot be read, is not a regular file, has a NUL byte,
+//     is UTF-16 text, has lines but no section, or is larger than 16 MiB. The
+//     null device is read as an empty file.
+//
+// The error names the setting, its value, where it came from and what is
+// allowed; errors.Is finds the error of the file system. It never contains the
+// text of a line that cannot be read, which may be a secret.
 func (src Source) Resolve() (Settings, error) {
 	env := src.environment()
 	config, credentials, err := src.readProfile(env)
@@ -95,10 +109,11 @@ func (src Source) Resolve() (Settings, error) {
 	}
 
 	var s Settings
-	if s.Mode, s.ModeFrom, err = firstSet(env.value(modeVariable), credentials.retryMode, config.retryMode).mode(); err != nil {
+	mode := firstSet(env.value(modeVariable), setting(credentials.RetryMode), setting(config.RetryMode))
+	if s.Mode, s.ModeFrom, err = mode.mode(); err != nil {
 		return Settings{}, err
 	}
-	attempts := firstSet(env.value(maxAttemptsVariable), credentials.maxAttempts, config.maxAttempts)
+	attempts := firstSet(env.value(maxAttemptsVariable), setting(credentials.MaxAttempts), setting(config.MaxAttempts))
 	if s.MaxAttempts, s.MaxAttemptsFrom, err = attempts.maxAttempts(s.Mode); err != nil {
 		return Settings{}, err
 	}
@@ -114,17 +129,17 @@ func (src Source) Resolve() (Settings, error) {
 // file has to check for it, since Resolve reads it as an empty file.
 func (src Source) Files() (config, credentials string) {
 	configFile, credentialsFile := src.files(src.environment())
-	return configFile.path, credentialsFile.path
+	return configFile.Path, credentialsFile.Path
 }
 
-func (src Source) files(env environment) (config, credentials sharedFile) {
-	config = sharedFile{path: src.ConfigFile, isConfig: true}
-	if config.path == "" {
-		config.path = env.path(configVariable, "config")
+func (src Source) files(env environment) (config, credentials awsconfig.File) {
+	config = awsconfig.File{Path: src.ConfigFile, Config: true}
+	if config.Path == "" {
+		config.Path = env.path(configVariable, "config")
 	}
-	credentials = sharedFile{path: src.CredentialsFile}
-	if credentials.path == "" {
-		credentials.path = env.path(credentialsVariable, "credentials")
+	credentials = awsconfig.File{Path: src.CredentialsFile}
+	if credentials.Path == "" {
+		credentials.Path = env.path(credentialsVariable, "credentials")
 	}
 	return config, credentials
 }
@@ -136,8 +151,8 @@ func (src Source) environment() environment {
 	return environment{src.Getenv}
 }
 
-// readProfile returns what each of the two files says about the chosen profile.
-func (src Source) readProfile(env environment) (config, credentials profileSettings, err error) {
+// readProfile returns what each of the two files says about the profile.
+func (src Source) readProfile(env environment) (config, credentials awsconfig.Profile, err error) {
 	name, from := src.Profile, "Source.Profile"
 	if name == "" {
 		name, from = strings.TrimSpace(env.getenv(profileVariable)), "environment "+profileVariable
@@ -146,27 +161,28 @@ func (src Source) readProfile(env environment) (config, credentials profileSetti
 		name = defaultProfile
 	}
 	configFile, credentialsFile := src.files(env)
-	if config, err = configFile.profile(name); err != nil {
+	if config, err = configFile.Profile(name); err != nil {
 		return config, credentials, err
 	}
-	if credentials, err = credentialsFile.profile(name); err != nil {
+	if credentials, err = credentialsFile.Profile(name); err != nil {
 		return config, credentials, err
 	}
-	if name != defaultProfile && !config.found && !credentials.found {
+	if name != defaultProfile && !config.Found && !credentials.Found {
 		return config, credentials, fmt.Errorf("awsretry: %s is %s; it must be a profile that stands in %s as [profile NAME] or in %s as [NAME], "+
-			"named with letters, digits and %s", from, quoted(name), configFile, credentialsFile, profileNamePunctuation)
+			"named with letters, digits and %s", from, quoted(name), configFile, credentialsFile, awsconfig.NamePunctuation)
 	}
 	return config, credentials, nil
 }
 
-// environment is the variables of a Source.
+// An environment is the environment variables of a Source.
 type environment struct{ getenv func(string) string }
 
 func (e environment) value(variable string) setting {
-	return setting{text: strings.TrimSpace(e.getenv(variable)), from: "environment " + variable}
+	return setting{Text: strings.TrimSpace(e.getenv(variable)), From: "environment " + variable}
 }
 
-// path is the path that the variable holds, else that of the named file in ~/.aws, else "".
+// path returns the path that the variable has, else that of the named file in
+// ~/.aws, or "" if the home directory is not known.
 func (e environment) path(variable, name string) string {
 	path := e.getenv(variable)
 	switch {
@@ -184,27 +200,25 @@ func (e environment) path(variable, name string) string {
 	return path
 }
 
+// home returns the home directory, "" if it is not known.
 func (e environment) home() string {
 	if home := e.getenv("HOME"); home != "" {
 		return home
 	}
 	home, err := os.UserHomeDir()
 	if err != nil {
-		return "" // no home directory: no files in it
+		return ""
 	}
 	return home
 }
 
-// A setting is a value that was found, not judged yet. The zero setting, and one without text, is not set.
-type setting struct {
-	text        string // without white space around it
-	from        string
-	continuedAt int // the line of the file on which the value goes on; 0: it does not
-}
+// A setting is the value of a setting before it is parsed. It is not set if its
+// Text is "".
+type setting awsconfig.Value
 
 func firstSet(settings ...setting) setting {
 	for _, s := range settings {
-		if s.text != "" {
+		if s.Text != "" {
 			return s
 		}
 	}
@@ -212,56 +226,56 @@ func firstSet(settings ...setting) setting {
 }
 
 func (s setting) mode() (Mode, string, error) {
-	if s.text == "" {
+	if s.Text == "" {
 		return Standard, fromDefault, nil
 	}
 	for _, m := range []Mode{Standard, Adaptive, Legacy} {
 		if s.is(string(m)) {
-			return m, s.from, nil
+			return m, s.From, nil
 		}
 	}
 	return "", "", s.mustBe("standard, adaptive or legacy")
 }
 
 func (s setting) maxAttempts(m Mode) (int, string, error) {
-	if s.text == "" {
+	if s.Text == "" {
 		return defaultAttempts(m), fromDefault, nil
 	}
 	const allowed = "a whole number above 0 in decimal digits (1: never retry)"
-	n, err := strconv.Atoi(s.text)
+	n, err := strconv.Atoi(s.Text)
 	if errors.Is(err, strconv.ErrRange) {
 		return 0, "", s.mustBe(fmt.Sprintf("%s and at most %d", allowed, math.MaxInt))
 	}
-	if err != nil || n < 1 || s.text[0] == '+' || s.continuedAt != 0 {
+	if err != nil || n < 1 || s.Text[0] == '+' || s.ContinuedAt != 0 {
 		return 0, "", s.mustBe(allowed)
 	}
-	return n, s.from, nil
+	return n, s.From, nil
 }
 
 func (s setting) revision() (Revision, string, error) {
 	switch {
-	case s.text == "":
+	case s.Text == "":
 		return Classic, fromDefault, nil
 	case s.is("true"):
-		return Revision2026, s.from, nil
+		return Revision2026, s.From, nil
 	case s.is("false"):
-		return Classic, s.from, nil
+		return Classic, s.From, nil
 	}
 	return Classic, "", s.mustBe("true or false")
 }
 
-func (s setting) is(word string) bool { return s.continuedAt == 0 && sameWord(s.text, word) }
+func (s setting) is(word string) bool { return s.ContinuedAt == 0 && sameWord(s.Text, word) }
 
 func (s setting) mustBe(allowed string) error {
 	continued := ""
-	if s.continuedAt != 0 {
-		continued = fmt.Sprintf(" and goes on in line %d, which is indented", s.continuedAt)
+	if s.ContinuedAt != 0 {
+		continued = fmt.Sprintf(" and goes on in line %d, which is indented", s.ContinuedAt)
 	}
-	return fmt.Errorf("awsretry: %s is %s%s; it must be %s", s.from, quoted(s.text), continued, allowed)
+	return fmt.Errorf("awsretry: %s is %s%s; it must be %s", s.From, quoted(s.Text), continued, allowed)
 }
 
-// sameWord compares without regard to the case of ASCII letters. strings.EqualFold would also take the long s of
-// "ſtandard" for an s.
+// sameWord compares two words without regard to the case of ASCII letters.
+// strings.EqualFold would also match the long s of "ſtandard" with an s.
 func sameWord(a, b string) bool {
 	if len(a) != len(b) {
 		return false
@@ -281,7 +295,7 @@ func lowerASCII(c byte) byte {
 	return c
 }
 
-// quoted is s for an error message, cut to a length that can be read.
+// quoted returns s in quotes for an error message, cut to a readable length.
 func quoted(s string) string {
 	const limit = 80
 	if len(s) <= limit {

@@ -7,27 +7,24 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
+
+	"example.com/awsretry/internal/regularfile"
 )
 
 // MaxSize is the size of the largest file that is read, in bytes. It is far
 // above what a policy or a scenario needs.
 const MaxSize = 1 << 20
 
-// ErrNotRegular is in the error of [Read] for what is not a regular file.
-var ErrNotRegular = errors.New("not a regular file; it must be one")
+// ErrNotRegular is the error of [Read] for a path that is not a regular file's.
+var ErrNotRegular = regularfile.ErrNotRegular
 
 // Read returns the content of a regular file.
 func Read(path string) ([]byte, error) {
-	info, err := os.Stat(path) // first, because opening a named pipe may block
+	f, _, err := regularfile.Open(path)
 	switch {
-	case err != nil:
-		return nil, err
-	case !info.Mode().IsRegular():
+	case errors.Is(err, ErrNotRegular):
 		return nil, fmt.Errorf("%s is %w", path, ErrNotRegular)
-	}
-	f, err := os.Open(path)
-	if err != nil {
+	case err != nil:
 		return nil, err
 	}
 	defer f.Close()

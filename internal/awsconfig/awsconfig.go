@@ -1,0 +1,148 @@
+// Package awsconfig reads the retry settings of a profile from the dialect of
+// ini files in which the AWS SDKs and the AWS CLI keep ~/.aws/config and
+// ~/.aws/credentials.
+//
+// The package gopkg.in/ini.v1 reads the profile: its sections, which may be
+// several, the keys and values of their lines, and the last of several lines
+// with one key. Before that, a bridge rewrites what ini.v1 would read
+// differently from the AWS SDKs.
+package awsconfig
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"gopkg.in/ini.v1"
+)
+
+const (
+	retryModeKey   = "retry_mode"
+	maxAttemptsKey = "max_attempts"
+)
+
+// A File is a config file or a credentials file.
+type File struct {
+	Path   string // ""; there is no such file
+	Config bool   // a config file: profiles are [profile NAME], and in a credentials file [NAME]
+}
+
+// A Profile is what a file says about a profile.
+type Profile struct {
+	Found                  bool // the profile has a section, which may be empty
+	RetryMode, MaxAttempts Value
+}
+
+// A Value is the value of a setting. The zero Value is that of a setting that
+// the profile does not have.
+type Value struct {
+	Text        string // without white space at its ends; "": the setting is not set
+	From        string // such as "/home/me/.aws/config [profile p] retry_mode"
+	ContinuedAt int    // the number of the line that continues Text, which no setting allows; 0: no line does
+}
+
+// String returns the path, or for a file without one its usual path.
+func (f File) String() string {
+	switch {
+	case f.Path != "":
+		return f.Path
+	case f.Config:
+		return "~/.aws/config"
+	}
+	return "~/.aws/credentials"
+}
+
+// Profile reads the file and returns what it says about the named profile. A
+// file that does not exist says nothing. The name is not empty; a name with
+// characters that no profile's name has is not found.
+//
+// It is an error if the file exists but cannot be read, is not a regular file
+// or the null device, is larger than 16 MiB, has a NUL byte, is UTF-16 text, or
+// has lines but no section; and if a line of the profile cannot be read. The
+// error never contains the text of a line, which may be a secret.
+func (f File) Profile(name string) (Profile, error) {
+	if f.Path == "" {
+		return Profile{}, nil
+	}
+	text, err := readFile(f.Path)
+	if err != nil {
+		return Profile{}, fmt.Errorf("awsretry: %w", err)
+	}
+	p, err := f.parse(text, name)
+	if err != nil {
+		return Profile{}, fmt.Errorf("awsretry: %w", err)
+	}
+	return p, nil
+}
+
+// parse returns what the file says about the named profile if text is its
+// content.
+func (f File) parse(text, name string) (Profile, error) {
+	text = strings.TrimPrefix(text, "\ufeff")
+	switch {
+	case strings.HasPrefix(text, "\xff\xfe"), strings.HasPrefix(text, "\xfe\xff"):
+		return Profile{}, fmt.Errorf("%s is UTF-16 text; it must be UTF-8", f.Path)
+	case strings.Contains(text, "\x00"):
+		return Profile{}, fmt.Errorf("%s has a NUL byte; it must be UTF-8 text", f.Path)
+	}
+	b := newBridge(name, f.Config)
+	for number, line := range lines(text) {
+		b.add(number, line)
+	}
+	if b.text.Len() > 0 {
+		return f.profile(b)
+	}
+	if b.hasContent && !b.inSection {
+		return Profile{}, fmt.Errorf("%s has no [SECTION]; every line but comments must follow one, such as %s", f.Path, f.headers())
+	}
+	return Profile{}, nil
+}
+
+// headers returns the headers of the sections that are read.
+func (f File) headers() string {
+	if f.Config {
+		return "[default] or [profile NAME]"
+	}
+	return "[default] or [NAME]"
+}
+
+// profile has ini.v1 read what the bridge has rewritten.
+func (f File) profile(b *bridge) (Profile, error) {
+	file, err := ini.LoadSources(ini.LoadOptions{
+		InsensitiveKeys:       true,
+		IgnoreContinuation:    true, // a \ at the end of a line is part of the value
+		IgnoreInlineComment:   true, // the bridge has removed them
+		ChildSectionDelimiter: "\n", // no profile inherits from another one
+	}, b.text.Bytes())
+	if err != nil {
+		return Profile{}, errors.New(f.Path + " cannot be read") // err contains the text of a line
+	}
+	// [profile default] replaces [default].
+	found := &b.worded
+	if !file.HasSection(found.header) {
+		found = &b.bare
+	}
+	if fault := found.fault; fault != nil {
+		return Profile{}, fmt.Errorf("%s line %d, in %s, cannot be read: %s; allowed are %s",
+			f.Path, fault.line, found.header, fault.reason, fault.allowed)
+	}
+	from := f.Path + " " + found.header + " "
+	keys := file.Section(found.header)
+	return Profile{
+		Found:       true,
+		RetryMode:   valueOf(keys, retryModeKey, from),
+		MaxAttempts: valueOf(keys, maxAttemptsKey, from),
+	}, nil
+}
+
+// valueOf returns the value of a key that the bridge has rewritten.
+func valueOf(keys *ini.Section, key, from string) Value {
+	if !keys.HasKey(key) {
+		return Value{}
+	}
+	text := keys.Key(key).Value() // not String, which expands %(name)s
+	text, line, _ := strings.Cut(strings.TrimPrefix(text, guard), continuedMark)
+	continuedAt, _ := strconv.Atoi(line)
+	return Value{Text: text, From: from + key, ContinuedAt: continuedAt}
+}

@@ -1,0 +1,283 @@
+package awsconfig
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// describe returns a result as the tables write it: "adaptive 7", with "-" for a
+// setting that is not set and "7@4" for a value that line 4 continues; "not
+// found"; or the error.
+func describe(p Profile, err error) string {
+	switch {
+	case err != nil:
+		return err.Error()
+	case !p.Found:
+		return "not found"
+	}
+	value := func(v Value) string {
+		text := v.Text
+		if text == "" {
+			text = "-"
+		}
+		if v.ContinuedAt != 0 {
+			text += "@" + strconv.Itoa(v.ContinuedAt)
+		}
+		return text
+	}
+	return value(p.RetryMode) + " " + value(p.MaxAttempts)
+}
+
+// check parses the text as a config file. An error needs only to begin with
+// want.
+func check(t *testing.T, text, profile, want string) {
+	t.Helper()
+	p, err := File{Path: "FILE", Config: true}.parse(text, profile)
+	if got := describe(p, err); got != want && (err == nil || !strings.HasPrefix(got, want)) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestConfigFiles(t *testing.T) {
+	tests := []struct{ file, profile, want string }{
+		{"plain", "default", "adaptive 5"},
+		{"plain", "p", "legacy 7"},
+		{"plain", "q", "not found"},
+		{"plain", "profile p", "not found"},
+		{"plain", "", "not found"},
+		{"empty", "default", "not found"},
+		{"no_newline_header", "p", "- -"},
+		{"no_newline_value", "p", "- 7"},
+
+		{"bare_name_is_ignored", "p", "not found"},
+		{"profile_default_wins", "default", "adaptive -"},
+		{"profile_default_wins_below", "default", "adaptive -"},
+		{"duplicate_sections_merge", "p", "adaptive 7"},
+		{"duplicate_sections_merge", "default", "- 2"},
+		{"section_names_trimmed", "default", "legacy -"},
+		{"section_names_trimmed", "p", "adaptive 7"},
+		{"quoted_name_double", "p", "adaptive 7"},
+		{"quoted_name_single", "p", "adaptive 7"},
+		{"quoted_name_half", "p", "not found"},
+		{"name_all_characters", "Aß9-/.%@_:+", "adaptive -"},
+		{"name_with_space_is_skipped", "my p", "not found"},
+		{"name_with_space_is_skipped", "p", "not found"},
+		{"name_case", "p", "not found"},
+		{"name_case", "default", "not found"},
+		{"child_section", "a.b", "- -"},
+		{"other_sections", "p", "- -"},
+		{"other_sections", "default", "not found"},
+
+		{"duplicate_keys_later_wins", "p", "adaptive 7"},
+		{"empty_value_is_not_set", "p", "- -"},
+		{"later_empty_value_wins", "p", "- 7"},
+		{"key_case", "p", "Adaptive 7"},
+		{"key_long_s", "p", "- -"},
+		{"value_long_s", "p", "ſtandard -"},
+		{"odd_keys", "p", "- 7"},
+		{"colon_is_delimiter", "p", "adaptive 7"},
+		{"colon_before_equals", "p", "x = adaptive 7"},
+		{"colon_behind_equals", "p", "adaptive:x 7"},
+
+		{"nested_block", "p", "adaptive 7"},
+		{"nested_block_colon", "p", "adaptive -"},
+		{"nested_block_ragged", "p", "- 7"},
+		{"nested_block_under_key", "p", "- retries = 7@4"},
+		{"value_on_next_line", "p", "adaptive 7"},
+		{"continued_mode", "p", "standard@3 -"},
+		{"continued_attempts", "p", "- 1@5"},
+		{"continued_twice", "p", "standard@3 -"},
+		{"continued_by_header", "p", "not found"},
+		{"continued_by_header", "default", "legacy 7@3"},
+		{"continued_by_comment", "p", "adaptive 7"},
+		{"indented_first_line", "p", "adaptive -"},
+		{"indented_first_line", "default", "- 7"},
+		{"indented_header", "p", "adaptive 7"},
+		{"indented_properties", "p", "adaptive 7"},
+		{"indented_behind_a_section", "p", "adaptive -"},
+		{"indented_ever_less", "p", "adaptive 7"},
+		{"indented_more_again", "p", "adaptive@4 -"},
+		{"indented_sections", "p", "adaptive -"},
+		{"indented_sections", "q", "- 7@5"},
+		{"indented_sections", "r", "not found"},
+		{"indented_with_a_tab", "p", "- 7"},
+
+		{"comments", "p", "adaptive 7"},
+		{"comments", "q", "- 3"},
+		{"comments", "default", "- 2"},
+		{"comment_without_space", "p", "- 7; x"},
+		{"comment_without_space_hash", "p", "adaptive#x -"},
+		{"comment_right_after_delimiter", "p", "# adaptive -"},
+		{"header_comment_with_bracket", "p", "- 7"},
+		{"header_with_text_behind", "p", "- 7"},
+
+		{"quotes_are_value", "p", `"adaptive" -`},
+		{"quotes_are_value_attempts", "p", "- '7'"},
+		{"backquotes_are_value", "p", "`adaptive` -"},
+		{"backquote_does_not_run_on", "p", "`adaptive 7"},
+		{"triple_quote_does_not_run_on", "p", `"""adaptive 7`},
+		{"quote_overridden", "p", "adaptive 7"},
+		{"backslash_is_value", "p", "adaptive 7"},
+		{"backslash_in_value", "p", `adaptive\ 7`},
+		{"interpolation_is_value", "p", "%(m)s -"},
+		{"interpolation_of_the_other", "p", "%(max_attempts)s 7"},
+		{"equals_in_value", "p", "= adaptive -"},
+
+		{"no_delimiter", "p", "FILE line 3, in [profile p], cannot be read: it has no = or :;"},
+		{"no_key", "p", "FILE line 3, in [profile p], cannot be read: it has no name before the =;"},
+		{"no_key_colon", "p", "FILE line 3, in [profile p], cannot be read: it has no name before the :;"},
+		{"unclosed_header", "p", "FILE line 3, in [profile p], cannot be read: it has no ];"},
+		{"bad_lines_elsewhere", "p", "adaptive 7"},
+		{"bad_lines_elsewhere", "default", "not found"},
+		{"bad_lines_elsewhere", "q", "FILE line 5, in [profile q], cannot be read: it has no = or :;"},
+		{"before_first_section", "p", "- -"},
+		{"before_first_section", "default", "not found"},
+
+		// What a setting's value may be is for the caller to decide.
+		{"mode_unknown", "p", "fast -"},
+		{"attempts_zero", "p", "- 0"},
+		{"attempts_sign", "p", "- +3"},
+		{"attempts_huge", "p", "- 99999999999999999999"},
+		{"attempts_leading_zeros", "p", "- 0000000000000000000000000000000000000007"},
+	}
+	untested := make(map[string]bool)
+	files, err := filepath.Glob("testdata/config/*.ini")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		untested[f] = true
+	}
+	for _, test := range tests {
+		t.Run(test.file+"/"+test.profile, func(t *testing.T) {
+			path := filepath.Join("testdata", "config", test.file+".ini")
+			delete(untested, path)
+			data, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text := string(data)
+			check(t, text, test.profile, test.want)
+			for name, variant := range map[string]string{
+				"CRLF": strings.ReplaceAll(text, "\n", "\r\n"),
+				"CR":   strings.ReplaceAll(text, "\n", "\r"),
+				"BOM":  "\ufeff" + text,
+			} {
+				t.Run(name, func(t *testing.T) { check(t, variant, test.profile, test.want) })
+			}
+		})
+	}
+	for f := range untested {
+		t.Errorf("%s is in no test", f)
+	}
+}
+
+func TestConfigText(t *testing.T) {
+	tests := []struct{ name, text, profile, want string }{
+		{"NUL in a value", "[profile p]\nretry_mode = legacy\x00\n", "p", "FILE has a NUL byte; it must be UTF-8 text"},
+		{"NUL in another profile", "[profile q]\na = \x00\n[profile p]\nretry_mode = legacy\n", "p", "FILE has a NUL byte"},
+		{"a program", "\x7fELF\x02\x01\x01\x00\x00", "default", "FILE has a NUL byte"},
+		{"bytes without NUL", "\x1f\x8b\x08=\xff\n\x01\x02", "default", "FILE has no [SECTION]; every line but comments must follow one, such as [default] or [profile NAME]"},
+		{"settings without section", "# mine\n\nretry_mode = legacy\n", "default", "FILE has no [SECTION]"},
+		{"settings without section, profile", "retry_mode = legacy\n", "p", "FILE has no [SECTION]"},
+		{"indented settings without section", "\n retry_mode = legacy\n", "default", "FILE has no [SECTION]"},
+		{"comments alone", "# mine\n\n ; [default]\n", "default", "not found"},
+
+		{"default without ]", "[default\nretry_mode = legacy\n", "default", "FILE line 1, in [default], cannot be read: it has no ]; allowed are"},
+		{"default without [", "\ndefault]\nretry_mode = legacy\n", "default", "FILE line 2, in [default], cannot be read: it has no [; allowed are"},
+		{"default without ], commented", " [ default # mine\n", "default", "FILE line 1, in [default], cannot be read: it has no ]"},
+		{"default without ] below a sound one", "[default]\nretry_mode = legacy\n[profile q]\n[default\n", "default", "FILE line 4, in [default], cannot be read"},
+		{"default without ] that is replaced", "[default\nretry_mode = legacy\n[profile default]\nretry_mode = adaptive\n", "default", "adaptive -"},
+		{"profile default without ]", "[default]\nretry_mode = legacy\n[profile q]\n[profile default\n", "default", "FILE line 4, in [profile default], cannot be read"},
+		{"profile without ]", "[profile p\nretry_mode = legacy\n", "p", "FILE line 1, in [profile p], cannot be read: it has no ]"},
+		{"profile without [", "[default]\n[profile q]\nprofile p]\n", "p", "FILE line 3, in [profile p], cannot be read: it has no ["},
+		{"another profile without ]", "[default]\n[profile p]\nretry_mode = legacy\n[profile r]\n[profile q\n", "p", "legacy -"},
+		{"bare name without ]", "[default]\n[p\n[profile p]\nretry_mode = legacy\n", "p", "legacy -"},
+		{"name without brackets", "[profile q]\nprofile p\n[profile p]\nretry_mode = legacy\n", "p", "legacy -"},
+		{"value in brackets", "[default]\nretry_mode = legacy\n[profile q]\na = [default]\nb =\n [default\n", "default", "legacy -"},
+		{"two lines that cannot be read", "[profile p]\n= a\nb\n", "p", "FILE line 2, in [profile p], cannot be read: it has no name"},
+
+		{"Latin-1 in the profile", "[profile p]\nname = M\xfcller\nretry_mode = legacy\n", "p", "FILE line 2, in [profile p], cannot be read: it is not UTF-8 text"},
+		{"Latin-1 in a key", "[profile p]\nM\xfcller = name\n", "p", "FILE line 2, in [profile p], cannot be read: it is not UTF-8 text"},
+		{"Latin-1 in a comment", "[profile p]\n# M\xfcller\nretry_mode = legacy # M\xfcller\n", "p", "legacy -"},
+		{"Latin-1 in another profile", "[profile q]\nname = M\xfcller\n[profile p]\nretry_mode = legacy\n", "p", "legacy -"},
+		{"Latin-1 in a continued property", "[profile q]\nname = M\xfcller\n [profile p]\n", "p", "not found"},
+		{"Latin-1 on the second line of a value", "[profile p]\nretry_mode =\n M\xfcller\n", "p", "M\xfcller -"},
+		{"header below a property without section", "a = b\n [profile p]\nretry_mode = legacy\n", "p", "legacy -"},
+		{"header below a line that cannot be read", "[profile q]\na = b\nc\n [profile p]\nretry_mode = legacy\n", "p", "legacy -"},
+		{"UTF-16, little-endian", "\xff\xfe[\x00d\x00e\x00", "default", "FILE is UTF-16 text; it must be UTF-8"},
+		{"UTF-16, big-endian", "\xfe\xff\x00[\x00d\x00e", "default", "FILE is UTF-16 text; it must be UTF-8"},
+		{"two byte order marks", "\ufeff\ufeff[profile p]\n[profile q]\n", "p", "not found"},
+		{"form feed and no-break space", "[profile p]\n\f\n\u00a0\nretry_mode\u00a0=\flegacy\v\n", "p", "legacy -"},
+		{"no-break space is one character", "[profile p]\n s3 =\n\u00a0max_attempts = 7\n", "p", "- 7"},
+		{"no-break space before a line", "[profile p]\nretry_mode = legacy\n\u00a0x\n", "p", "legacy@3 -"},
+		{"CR, CRLF and LF", "[profile p]\rretry_mode = legacy\r\r\nmax_attempts = 7\n", "p", "legacy 7"},
+		{"a setting's block", "[profile p]\nretry_mode =\n a = 1\n b = 2\nmax_attempts = 7\n x\n", "p", "a = 1@4 7@6"},
+		{"value like the guard", "[profile p]\nretry_mode = .legacy\n.max_attempts = 7\n", "p", ".legacy -"},
+		{"a letter that is a k in lower case", "[profile p]\nmax_attempts\u212a = 7\n", "p", "- -"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) { check(t, test.text, test.profile, test.want) })
+	}
+}
+
+// In the credentials file, the word profile precedes no profile's name.
+func TestCredentialsText(t *testing.T) {
+	tests := []struct{ name, text, profile, want string }{
+		{"name", "[p]\nretry_mode = legacy\n", "p", "legacy -"},
+		{"quoted name", "[\"p\"]\nretry_mode = legacy\n", "p", "legacy -"},
+		{"name with the word", "[profile p]\nretry_mode = legacy\n", "p", "not found"},
+		{"the word as a name", "[profile]\nretry_mode = legacy\n", "profile", "legacy -"},
+		{"default", "[default]\nretry_mode = legacy\n[profile default]\nretry_mode = adaptive\n", "default", "legacy -"},
+		{"no default", "[profile default]\nretry_mode = adaptive\n", "default", "not found"},
+		{"name of a section that ini.v1 always has", "[DEFAULT]\nretry_mode = legacy\n", "DEFAULT", "legacy -"},
+		{"no such section", "[default]\nretry_mode = legacy\n", "DEFAULT", "not found"},
+		{"unreadable line", "[p]\nsecret\n", "p", "FILE line 2, in [p], cannot be read: it has no = or :; allowed are NAME = VALUE, NAME: VALUE, " +
+			"[SECTION], a line that begins with # or ;, and under a value the lines indented deeper than it that continue it"},
+		{"no section", "secret\n", "p", "FILE has no [SECTION]; every line but comments must follow one, such as [default] or [NAME]"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			p, err := File{Path: "FILE"}.parse(test.text, test.profile)
+			if got := describe(p, err); got != test.want {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+func TestFrom(t *testing.T) {
+	const text = "[profile p]\nRetry_Mode = legacy\n[ 'p' ]\nmax_attempts =\n 7\n 8\n"
+	tests := []struct {
+		name string
+		file File
+		want Profile
+	}{
+		{"config", File{"a/config", true}, Profile{Found: true, RetryMode: Value{Text: "legacy", From: "a/config [profile p] retry_mode"}}},
+		{"credentials", File{"b", false}, Profile{Found: true, MaxAttempts: Value{Text: "7", From: "b [p] max_attempts", ContinuedAt: 6}}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			got, err := test.file.parse(text, "p")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Error("-want +got", diff)
+			}
+		})
+	}
+}
+
+// The text of a line that cannot be read may be a secret that lost its =.
+func TestErrorKeepsSecrets(t *testing.T) {
+	_, err := File{Path: "testdata/config/no_delimiter.ini", Config: true}.Profile("p")
+	if err == nil || strings.Contains(err.Error(), "wJalr") {
+		t.Errorf("got error %v, want one without the line's text", err)
+	}
+}
