@@ -6,6 +6,7 @@ replace example.com/awsretry => ../..
 
 require (
 	example.com/awsretry v0.0.0-00010101000000-000000000000
+	github.com/dustin/go-humanize v1.1.0
 	github.com/fatih/color v1.19.0
 	github.com/goccy/go-yaml v1.19.2
 	github.com/google/go-cmp v0.7.0

@@ -1,33 +1,48 @@
-// Package simulate shows what a retry setting does to a service and to its callers before it is deployed: a fleet of
-// clients calls a modelled service through the real [awsretry.Transport], in virtual time, once for each setting, and
-// what they lived through comes back as a table and as pictures.
+// Package simulate shows what a retry setting does to a service and to its
+// callers before it is deployed. A fleet of clients calls a modeled service
+// through the real [awsretry.Transport], or through another library's
+// RoundTripper, in virtual time, once for each setting. The result is a table
+// and a picture.
 //
 // # Virtual time
 //
-// The clients run inside a bubble of testing/synctest, in an ordinary binary: [synctest.Test] is called with a
-// testing.T that no test made. Every time.Now, timer and deadline of the Transport then goes by the bubble's clock, which
-// jumps to the next timer as soon as nobody has anything left to do. The alternatives were weighed:
+// The clients run inside a bubble of testing/synctest in an ordinary binary:
+// [synctest.Test] gets a testing.T that no test made. Every time.Now, timer and
+// deadline of the Transport then follows the bubble's clock, which jumps to the
+// next timer as soon as every goroutine waits. The alternatives are worse:
 //
-//   - An event-driven clock of our own needs a seam in the library wherever it reads the time, sleeps or sets a
-//     timer, also inside the contexts it makes. The hot path would pay for the seam, and what is measured would be the
-//     library with another clock and another scheduler in it. The bubble measures the library as it is.
-//   - A generated test binary needs the Go toolchain on the user's machine and a build for each run.
-//   - testing.RunTests runs nothing in an ordinary binary: the list of GOMAXPROCS values that it goes through is filled
-//     by testing.M.Run alone, and that one parses the command line, prints PASS and may end the process.
+//   - A clock of our own needs a seam in the library wherever it reads the time,
+//     sleeps or sets a timer, also inside the contexts that it makes. The hot
+//     path would pay for the seam, and the simulation would measure the library
+//     with another clock and another scheduler. The bubble measures the library
+//     as it is.
+//   - A generated test binary needs the Go toolchain on the user's machine and a
+//     build for each run.
+//   - testing.RunTests runs nothing in an ordinary binary: only testing.M.Run
+//     fills the list of GOMAXPROCS values that it iterates over, and that
+//     function parses the command line, prints PASS and may exit.
 //
-// The zero testing.T costs nothing and prints nothing, since nothing is ever logged to it or failed on it. The tests of
-// this package go the same way as the binary does, so a Go release that changed this would be noticed there first.
+// The zero testing.T prints nothing, because nothing logs to it or fails it. The
+// tests of this package use the same way as the binary, so they would notice a
+// Go release that changes this.
 //
 // # Same seed, same result
 //
-// A bubble decides when goroutines run, not in which order those run that wake at the same instant. So no two of them
-// do: each caller owns a residue class of the nanosecond (see grid), it wakes at instants of its own class only, and
-// its deadlines fall between the classes. Whatever two callers share is therefore touched in the order of virtual
-// time, whatever the number of processors. Two things are left to other instants, and do not depend on the order either:
-// a send token's, because the rate limiter's line is the same whichever of two things at one instant comes first, and
-// because who was granted a token goes on at an instant of its own; and the end of the run, after which nothing counts.
+// A bubble decides when goroutines run, but not the order of goroutines that
+// wake at the same instant. So no two of them do: each caller owns a residue
+// class of the nanosecond (see grid), wakes only at instants of its own class,
+// and its deadlines fall between the classes. What two callers share is
+// therefore touched in the order of virtual time, whatever the number of
+// processors. Two things happen at other instants and do not depend on the order
+// either. A send token may arrive at any instant: the rate limiter's line is the
+// same whichever of two things at one instant comes first, and a caller with a
+// token continues at an instant of its own. And the run ends at an instant after
+// which nothing counts.
 //
-// Random numbers are functions of the seed and of what they are for, so that every setting faces the same arrivals and
-// the same latencies. The library's own jitters draw from a source that cannot be seeded; the same pauses are built
-// from its public types with seeded jitters instead.
+// Random numbers are functions of the seed and of their purpose, so that every
+// setting faces the same arrivals and the same latencies. The library's own
+// jitter draws from a source without a seed, so the simulation builds the same
+// delays from the library's public types with a seeded jitter. A RoundTripper of
+// the caller's ([Setting].New) may draw from a source of its own; its result is
+// then as reproducible as that source.
 package simulate

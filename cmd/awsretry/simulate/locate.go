@@ -1,130 +1,193 @@
 package simulate
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
 )
 
-// locate returns an error that names the first field whose value cannot be
-// decoded, or nil if it finds none. The errors of the YAML decoder name the Go
-// type, and not always the line.
-func locate(text []byte) error {
+// A misfit is the error for a value that its field cannot have.
+type misfit struct {
+	token   *token.Token
+	allowed string
+}
+
+// unfit returns the error for the value of a node.
+func unfit(node ast.Node, allowed string) error { return &misfit{node.GetToken(), allowed} }
+
+func (m *misfit) Error() string {
+	return fmt.Sprintf("%s must be %s", clipped(m.token.Value), m.allowed)
+}
+
+// A fraction is the error for a value that is not a whole number. The decoder
+// does not say where it is.
+type fraction string
+
+func (f fraction) Error() string {
+	return fmt.Sprintf("%s must be %s", clipped(string(f)), allowedWhole)
+}
+
+// A shortForm is the error for the short form of a setting. The decoder does not
+// say where it is.
+type shortForm struct {
+	text string
+	error
+}
+
+// explain describes an error of the YAML decoder without Go's types: the
+// position and the name of the field, its value and what is allowed. Errors that
+// need no description are returned as they are.
+func explain(err error, text []byte) error {
+	is, allowed := culprit(err)
+	if is == nil {
+		return err
+	}
+	all := values(text)
+	i := slices.IndexFunc(all, is)
+	if i < 0 {
+		return err
+	}
+	node, field := all[i], cmp.Or(fieldOf(all[i]), "the scenario")
+	if allowed == "" {
+		return fmt.Errorf("%s%s: %w", position(node), field, err)
+	}
+	return fmt.Errorf("%s%s is %s; it must be %s", position(node), field, clipped(written(node)), allowed)
+}
+
+// culprit returns a function that reports whether a value is the one that an
+// error of the YAML decoder is about, and what is allowed in its place. The
+// function is nil if the error has a position of its own, and allowed is "" if
+// the error says what is allowed.
+func culprit(err error) (is func(ast.Node) bool, allowed string) {
+	at := func(t *token.Token) func(ast.Node) bool {
+		return func(n ast.Node) bool { return n.GetToken().Position.Offset == t.Position.Offset }
+	}
+	var (
+		wrong    *misfit
+		part     fraction
+		short    *shortForm
+		kind     *yaml.TypeError
+		overflow *yaml.OverflowError
+		shape    *yaml.UnexpectedNodeTypeError
+	)
+	switch {
+	case errors.As(err, &wrong):
+		return at(wrong.token), wrong.allowed
+	case errors.As(err, &part):
+		return func(n ast.Node) bool { return isWhole(fieldOf(n)) && written(n) == string(part) }, allowedWhole
+	case errors.As(err, &short):
+		return func(n ast.Node) bool { return strings.HasPrefix(fieldOf(n), "settings[") && written(n) == short.text }, ""
+	case errors.As(err, &kind):
+		return at(kind.Token), allowedValues(kind.DstType)
+	case errors.As(err, &overflow):
+		return at(overflow.Token), allowedValues(overflow.DstType)
+	case errors.As(err, &shape) && shape.Expected == ast.SequenceType:
+		return at(shape.Token), "a list"
+	case shape != nil:
+		return at(shape.Token), "fields, each written as NAME: VALUE"
+	}
+	return nil, ""
+}
+
+// values returns all values in the text, from its beginning to its end.
+func values(text []byte) []ast.Node {
 	file, err := parser.ParseBytes(text, 0)
 	if err != nil || len(file.Docs) == 0 || file.Docs[0].Body == nil {
 		return nil
 	}
-	return misfit("", file.Docs[0].Body, reflect.TypeFor[Scenario]())
+	var all collector
+	ast.Walk(&all, file.Docs[0].Body)
+	return all
 }
 
-// misfit returns an error about the first value in a node that does not fit
-// into a type.
-func misfit(path string, node ast.Node, t reflect.Type) error {
+type collector []ast.Node
+
+// Visit implements ast.Visitor.
+func (c *collector) Visit(node ast.Node) ast.Visitor {
 	switch n := node.(type) {
+	case *ast.MappingValueNode:
+		ast.Walk(c, n.Value) // but not its key, which has the same path
+		return nil
 	case *ast.AnchorNode:
-		return misfit(path, n.Value, t)
-	case *ast.TagNode, *ast.AliasNode:
-		return nil // its value is elsewhere, or converted
-	case *ast.NullNode:
+		ast.Walk(c, n.Value)
 		return nil
 	}
-	if t.Kind() == reflect.Pointer {
-		t = t.Elem()
+	if node.GetToken() != nil {
+		*c = append(*c, node)
 	}
-	short := t == reflect.TypeFor[Setting]() && node.Type() == ast.StringType
-	switch {
-	case t.Kind() == reflect.Struct && !short:
-		return misfitField(path, node, t)
-	case t.Kind() == reflect.Slice:
-		list, ok := node.(*ast.SequenceNode)
-		if !ok {
-			return unfit(path, node, "a list")
-		}
-		for i, item := range list.Values {
-			if err := misfit(fmt.Sprintf("%s[%d]", path, i), item, t.Elem()); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	value := reflect.New(t).Interface()
-	err := yaml.NodeToValue(node, value, yaml.CustomUnmarshaler(wholeNumber))
-	switch {
-	case err == nil:
-		return nil
-	case short:
-		return fmt.Errorf("%s%s: %w", path, inLine(node), err)
-	}
-	return unfit(path, node, allowedValues(t))
+	return c
 }
 
-// misfitField is misfit for the fields of a mapping.
-func misfitField(path string, node ast.Node, t reflect.Type) error {
-	mapping, ok := node.(ast.MapNode)
-	if !ok {
-		if path == "" {
-			path = "the scenario"
-		}
-		return unfit(path, node, "fields, each written as NAME: VALUE")
-	}
-	for entries := mapping.MapRange(); entries.Next(); {
-		for i := range t.NumField() {
-			field := t.Field(i)
-			name, _, _ := strings.Cut(field.Tag.Get("yaml"), ",")
-			if name != entries.Key().String() {
-				continue
-			}
-			if err := misfit(strings.TrimPrefix(path+"."+name, "."), entries.Value(), field.Type); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+// position returns where a node is, in the form of the YAML decoder's errors.
+func position(node ast.Node) string {
+	p := node.GetToken().Position
+	return fmt.Sprintf("[%d:%d] ", p.Line, p.Column)
 }
 
-func unfit(path string, node ast.Node, allowed string) error {
-	value := node.String()
-	if token := node.GetToken(); token != nil && !isCollection(node) {
-		value = token.Value
-	}
-	return fmt.Errorf("%s is %s%s; it must be %s", path, clipped(value), inLine(node), allowed)
-}
-
-func isCollection(node ast.Node) bool {
+// written returns a value as it is written in the file.
+func written(node ast.Node) string {
 	switch node.Type() {
-	case ast.MappingType, ast.MappingValueType, ast.SequenceType:
-		return true
+	case ast.MappingType, ast.SequenceType:
+		return node.String()
 	}
-	return false
+	return node.GetToken().Value
 }
 
-// inLine says in which line a node stands.
-func inLine(node ast.Node) string {
-	token := node.GetToken()
-	if token == nil || token.Position == nil {
-		return ""
+// locate sets the position of each fault: that of its field in the text, or of
+// the nearest field around it that is there.
+func locate(faults []fault, text []byte) {
+	if len(faults) == 0 {
+		return
 	}
-	return fmt.Sprintf(" (line %d)", token.Position.Line)
+	at := map[string]ast.Node{}
+	for _, node := range values(text) {
+		at[fieldOf(node)] = node
+	}
+	for i := range faults {
+		for field := faults[i].field; field != ""; field = field[:max(strings.LastIndexAny(field, ".["), 0)] {
+			if node := at[field]; node != nil {
+				faults[i].position = position(node)
+				break
+			}
+		}
+	}
 }
 
-// allowedValues are the values that a type has.
+// fieldOf returns the path of a node's field, as in events[0].from.
+func fieldOf(node ast.Node) string {
+	return strings.TrimPrefix(strings.TrimPrefix(node.GetPath(), "$"), ".")
+}
+
+const allowedWhole = "a whole number"
+
+// allowedValues describes the values of a type.
 func allowedValues(t reflect.Type) string {
 	switch t.Kind() {
-	case reflect.Int64:
-		return "a number with its unit, as in 90s, 1m30s or 250ms" // a Duration
-	case reflect.Int:
-		return fmt.Sprintf("a whole number, at most %d", math.MaxInt)
 	case reflect.Uint64:
-		return fmt.Sprintf("a whole number, 0 to %d", uint64(math.MaxUint64))
+		return "a whole number, 0 to " + strconv.FormatUint(math.MaxUint64, 10)
 	case reflect.Float64:
 		return "a finite number"
 	case reflect.Bool:
 		return "true or false"
 	}
 	return "text"
+}
+
+// isWhole reports whether a field is an int.
+func isWhole(field string) bool {
+	switch field[strings.LastIndexByte(field, '.')+1:] {
+	case "count", "callers", "max_in_flight", "queue", "queue_full", "calls", "max_attempts", "quota_capacity":
+		return true
+	}
+	return false
 }

@@ -1,8 +1,6 @@
 package simulate
 
 import (
-	"fmt"
-	"math"
 	"time"
 
 	"gonum.org/v1/plot"
@@ -12,52 +10,9 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// drawHead writes what is simulated, and what the colours mean.
-func (r *Result) drawHead(c draw.Canvas) {
-	x, y := c.Min.X+margin+vg.Points(4), c.Max.Y-margin-vg.Points(12)
-	lines := r.Scenario.summary()
-	title := textStyle(inkText, 13, true)
-	c.FillText(title, vg.Point{X: x, Y: y}, lines[0])
-	y -= vg.Points(16)
-	small := textStyle(inkText, 9, false)
-	c.FillText(small, vg.Point{X: x, Y: y}, lines[1])
-	y -= vg.Points(13)
-	events := ""
-	for _, e := range lines[2:] {
-		if events != "" {
-			events += ";  "
-		}
-		events += e
-	}
-	c.FillText(small, vg.Point{X: x, Y: y}, events)
-	y -= vg.Points(19)
-	for _, key := range []struct {
-		name  string
-		style draw.LineStyle
-	}{
-		{"attempts sent (offered load)", stroke(inkAttempts, 2)},
-		{"calls that succeed (goodput)", stroke(inkGood, 2.4)},
-		{"what the service can serve", dashed(inkServes, 1.2)},
-	} {
-		middle := y + vg.Points(3)
-		c.StrokeLine2(key.style, x, middle, x+vg.Points(22), middle)
-		c.FillText(small, vg.Point{X: x + vg.Points(27), Y: y}, key.name)
-		x += vg.Points(27) + small.Width(key.name) + vg.Points(18)
-	}
-	box := vg.Rectangle{Min: vg.Point{X: x, Y: y - vg.Points(1)}, Max: vg.Point{X: x + vg.Points(22), Y: y + vg.Points(8)}}
-	c.SetColor(inkEvent)
-	c.Fill(box.Path())
-	c.FillText(small, vg.Point{X: x + vg.Points(27), Y: y}, "event")
-}
-
-// drawPanel draws one quantity of one setting: the curves in c, the axes' numbers and the title around it.
-func (r *Result) drawPanel(c draw.Canvas, col column, position int, o Outcome, last bool) {
-	if position == 0 {
-		name, aside := textStyle(inkText, 10, true), textStyle(inkAside, 9, false)
-		above := c.Max.Y + vg.Points(4)
-		c.FillText(name, vg.Point{X: c.Min.X, Y: above}, o.Setting)
-		c.FillText(aside, vg.Point{X: c.Min.X + name.Width(o.Setting) + vg.Points(10), Y: above}, figures(o))
-	}
+// drawPanel draws one quantity of one setting: the curves in c, and the axes'
+// numbers and titles around it.
+func (p *picture) drawPanel(c draw.Canvas, col column, o Outcome, last bool) {
 	lines := col.lines(o)
 	if lines == nil {
 		faint := textStyle(inkAside, 9, false)
@@ -65,11 +20,34 @@ func (r *Result) drawPanel(c draw.Canvas, col column, position int, o Outcome, l
 		c.FillText(faint, c.Center(), col.none)
 		return
 	}
+	axes := newAxes(time.Duration(p.Scenario.Duration).Seconds(), last)
+	axes.Add(eventBands{p.Scenario.Events})
+	grid := plotter.NewGrid()
+	grid.Vertical, grid.Horizontal = draw.LineStyle{}, stroke(inkGrid, 0.5)
+	axes.Add(grid)
+	for _, l := range lines {
+		for _, points := range l.points {
+			axes.Add(&plotter.Line{XYs: points, LineStyle: l.style})
+		}
+	}
+	// After Add, which would make room for everything.
+	axes.X.Min, axes.X.Max = 0, time.Duration(p.Scenario.Duration).Seconds()
+	axes.Y.Min, axes.Y.Max = 0, orElse(col.max, 1)*1.06
+	axes.Draw(draw.Canvas{Canvas: c.Canvas, Rectangle: around(axes, c.Rectangle)})
+	for _, l := range lines {
+		if at, peak := l.peak(); peak > axes.Y.Max {
+			labelPeak(c, l, at/axes.X.Max, peak)
+		}
+	}
+}
+
+// newAxes returns a plot without curves over so many seconds. The last panel of a
+// column has the numbers of the time.
+func newAxes(seconds float64, last bool) *plot.Plot {
 	p := plot.New()
 	p.BackgroundColor = nil
-	end := time.Duration(r.Scenario.Duration).Seconds()
 	p.X.Padding, p.Y.Padding = 0, 0
-	p.X.Tick.Marker = timeTicks{end, last}
+	p.X.Tick.Marker = timeTicks{seconds, last}
 	p.Y.Tick.Marker = numberTicks{}
 	for _, axis := range []*plot.Axis{&p.X, &p.Y} {
 		axis.Tick.Label = textStyle(inkText, 8, false)
@@ -80,43 +58,19 @@ func (r *Result) drawPanel(c draw.Canvas, col column, position int, o Outcome, l
 	p.X.Tick.Label.XAlign, p.X.Tick.Label.YAlign = text.XCenter, text.YTop
 	p.Y.Tick.Label.XAlign, p.Y.Tick.Label.YAlign = text.XRight, text.YCenter
 	if last {
-		p.X.Label.Text = "virtual time (" + timeUnit(end).name + ")"
+		p.X.Label.Text = "virtual time (" + timeUnit(seconds).name + ")"
 		p.X.Label.TextStyle = textStyle(inkText, 8.5, false)
 		p.X.Label.TextStyle.XAlign, p.X.Label.TextStyle.YAlign = text.XCenter, text.YBottom
 	}
-	p.Add(eventBands{r.Scenario.Events})
-	grid := plotter.NewGrid()
-	grid.Vertical, grid.Horizontal = draw.LineStyle{}, stroke(inkGrid, 0.5)
-	p.Add(grid)
-	for _, l := range lines {
-		for _, points := range l.points {
-			p.Add(&plotter.Line{XYs: points, LineStyle: l.style})
-		}
-	}
-	p.X.Min, p.X.Max = 0, end // after Add, which would make room for everything
-	p.Y.Min, p.Y.Max = 0, orElse(col.max, 1)*1.06
-	data := c.Rectangle
-	c.Rectangle = around(p, data)
-	p.Draw(c)
-	for _, l := range lines {
-		if at, peak := l.peak(); peak > p.Y.Max {
-			style := textStyle(l.style.Color, 8, false)
-			style.YAlign = text.YTop
-			x := data.Min.X + vg.Length(at/p.X.Max)*data.Size().X + vg.Points(5)
-			if x > data.Max.X-vg.Points(60) {
-				x -= vg.Points(10)
-				style.XAlign = text.XRight
-			}
-			c.FillText(style, vg.Point{X: x, Y: data.Max.Y}, "up to "+number(peak))
-		}
-	}
+	return p
 }
 
-// around returns the rectangle in which p draws its curves just in data, whatever room its numbers and titles take: so the
-// panels of a column stand one above the other.
+// around returns the rectangle in which p draws its curves exactly in data,
+// whatever room its numbers and titles take, so that the panels of a column are
+// aligned.
 func around(p *plot.Plot, data vg.Rectangle) vg.Rectangle {
 	outer := data
-	for range 3 { // the room that p takes depends a little on the size, for numbers that hang over the ends of an axis
+	for range 3 { // the room depends a little on the size, because of numbers at the ends of an axis
 		got := p.DataCanvas(draw.Canvas{Rectangle: outer}).Rectangle
 		outer.Min = outer.Min.Add(data.Min.Sub(got.Min))
 		outer.Max = outer.Max.Add(data.Max.Sub(got.Max))
@@ -124,12 +78,22 @@ func around(p *plot.Plot, data vg.Rectangle) vg.Rectangle {
 	return outer
 }
 
-// figures are the setting's most telling numbers.
-func figures(o Outcome) string {
-	return fmt.Sprintf("%.2f attempts a call, %s failed, p99 %s", o.Amplification, percent(o.FailedShare), latency(o.P99, o.Good))
+// labelPeak writes the height of a peak that is cut off. x is its place, from 0
+// to 1.
+func labelPeak(c draw.Canvas, l line, x, peak float64) {
+	style := textStyle(l.style.Color, 8, false)
+	style.YAlign = text.YTop
+	label := "up to " + number(peak)
+	at := c.Min.X + vg.Length(x)*c.Size().X + vg.Points(5)
+	if at+widthOf(style, label) > c.Max.X {
+		at -= vg.Points(10)
+		style.XAlign = text.XRight
+	}
+	c.FillText(style, vg.Point{X: at, Y: c.Max.Y}, label)
 }
 
-// eventBands shades the time of each event. A herd's instant, too short to see, is drawn as a line.
+// eventBands shades the time of each event. The time of a herd may be too short
+// to see, and is drawn wider.
 type eventBands struct{ events []Event }
 
 func (b eventBands) Plot(c draw.Canvas, p *plot.Plot) {
@@ -141,69 +105,4 @@ func (b eventBands) Plot(c draw.Canvas, p *plot.Plot) {
 		c.SetColor(inkEvent)
 		c.Fill(band.Path())
 	}
-}
-
-// A unit of time on an axis.
-type timescale struct {
-	name    string
-	seconds float64
-}
-
-func timeUnit(seconds float64) timescale {
-	switch {
-	case seconds > 3*3600:
-		return timescale{"h", 3600}
-	case seconds > 150:
-		return timescale{"min", 60}
-	}
-	return timescale{"s", 1}
-}
-
-// timeTicks marks round times.
-type timeTicks struct {
-	max    float64
-	labels bool
-}
-
-func (t timeTicks) Ticks(_, _ float64) []plot.Tick {
-	unit := timeUnit(t.max)
-	step := roundStep(t.max / unit.seconds / 8)
-	if unit.seconds > 1 {
-		step = max(step, 0.5)
-	}
-	var ticks []plot.Tick
-	for v := 0.0; v <= t.max/unit.seconds*(1+1e-9); v += step {
-		label := ""
-		if t.labels {
-			label = fmt.Sprintf("%g", v)
-		}
-		ticks = append(ticks, plot.Tick{Value: v * unit.seconds, Label: label})
-	}
-	return ticks
-}
-
-// numberTicks marks round numbers.
-type numberTicks struct{}
-
-func (numberTicks) Ticks(_, most float64) []plot.Tick {
-	step := roundStep(most / 4)
-	var ticks []plot.Tick
-	for i := 0; float64(i)*step <= most; i++ {
-		ticks = append(ticks, plot.Tick{Value: float64(i) * step, Label: number(float64(i) * step)})
-	}
-	return ticks
-}
-
-// roundStep is the least of 1, 2 and 5 times a power of ten that is not below v.
-func roundStep(v float64) float64 {
-	if !(v > 0) {
-		return 1
-	}
-	power := math.Pow(10, math.Floor(math.Log10(v)))
-	for _, m := range []float64{1, 2, 5} {
-		if m*power >= v {
-			return m * power
-		}
-	}
-	return 10 * power
 }

@@ -20,9 +20,7 @@ import (
 //go:embed scenarios/*.yaml
 var ready embed.FS
 
-const maxScenarioDepth = 100 // of brackets
-
-// Names returns the names of the ready scenarios, in alphabetical order.
+// Names returns the names of the ready scenarios in alphabetical order.
 func Names() []string {
 	files, _ := fs.Glob(ready, "scenarios/*.yaml") // the pattern is well-formed
 	for i, file := range files {
@@ -62,47 +60,54 @@ func Read(file string) (Scenario, error) {
 	return s, nil
 }
 
-// Parse reads a scenario from YAML, or from JSON, which is YAML too, and validates it. A field that is not known is an error.
+// maxScenarioDepth limits the nesting of brackets.
+const maxScenarioDepth = 100
+
+// Parse reads a scenario from YAML, of which JSON is a subset, and validates it.
+// An unknown field is an error. The errors have the line and the column of what
+// is wrong.
 func Parse(text []byte) (s Scenario, err error) {
 	switch {
 	case len(text) > regular.MaxSize:
-		return Scenario{}, fmt.Errorf("simulate: the scenario is of %d bytes; at most %d are read", len(text), regular.MaxSize)
+		return Scenario{}, fmt.Errorf("simulate: the scenario has %d bytes; it must have at most %d", len(text), regular.MaxSize)
 	case tooDeep(text):
 		return Scenario{}, fmt.Errorf("simulate: the scenario nests more than %d brackets", maxScenarioDepth)
 	}
-	defer func() { // the YAML parser's, on texts that nobody thought of
+	defer func() { // the YAML parser panics on some malformed texts
 		if p := recover(); p != nil {
-			s, err = Scenario{}, fmt.Errorf("simulate: the scenario cannot be read as YAML: %v", p)
+			s, err = Scenario{}, fmt.Errorf("simulate: the scenario is not YAML: %v", p)
 		}
 	}()
-	decoder := yaml.NewDecoder(bytes.NewReader(text), yaml.Strict(), yaml.CustomUnmarshaler(wholeNumber))
+	decoder := yaml.NewDecoder(bytes.NewReader(text), strict...)
 	switch err := decoder.Decode(&s); {
 	case errors.Is(err, io.EOF):
 		return Scenario{}, errors.New("simulate: the scenario is empty; it must have at least duration, clients and service")
 	case err != nil:
-		if located := locate(text); located != nil {
-			err = located
-		}
-		return Scenario{}, fmt.Errorf("simulate: %w", err)
+		return Scenario{}, fmt.Errorf("simulate: %w", explain(err, text))
 	}
 	if err := decoder.Decode(new(any)); !errors.Is(err, io.EOF) {
-		return Scenario{}, errors.New("simulate: the file goes on after a line of ---; it must be one scenario")
+		return Scenario{}, errors.New("simulate: the file continues after a line of ---; it must be one scenario")
 	}
-	return s, s.Validate()
+	faults := s.faults()
+	locate(faults, text)
+	return s, joined(faults)
 }
 
-// wholeNumber is yaml's int, which would cut the fraction off a number that has one.
+// strict are the decoder's options. Without the second one it would cut off the
+// fraction of a number for an int field.
+var strict = []yaml.DecodeOption{yaml.Strict(), yaml.CustomUnmarshaler(wholeNumber)}
+
 func wholeNumber(n *int, text []byte) error {
 	v, err := strconv.Atoi(string(bytes.TrimSpace(text)))
 	if err != nil {
-		return fmt.Errorf("%s must be a whole number", clipped(string(text)))
+		return fraction(bytes.TrimSpace(text))
 	}
 	*n = v
 	return nil
 }
 
-// tooDeep reports whether brackets nest so deep that parsing them would take long or overflow the stack. It also counts those in
-// strings and comments.
+// tooDeep reports whether brackets nest so deep that parsing them would take
+// long or overflow the stack. It also counts brackets in strings and comments.
 func tooDeep(text []byte) bool {
 	depth := 0
 	for _, b := range text {
@@ -124,8 +129,11 @@ func (s *Setting) UnmarshalYAML(unmarshal func(any) error) error {
 	var short string
 	if unmarshal(&short) == nil {
 		parsed, err := parseSetting(short)
+		if err != nil {
+			return &shortForm{short, err}
+		}
 		*s = parsed
-		return err
+		return nil
 	}
 	type long Setting
 	return unmarshal((*long)(s))

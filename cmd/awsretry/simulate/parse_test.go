@@ -18,17 +18,19 @@ func TestReadyScenarios(t *testing.T) {
 		t.Errorf("ready scenarios %v, want %v", Names(), want)
 	}
 	for _, name := range Names() {
-		s, err := Ready(name)
-		switch {
-		case err != nil:
-			t.Errorf("%s: %v", name, err)
-		case s.Name != name || s.About == "" || len(s.Events) == 0 || len(s.Settings) != 6 || s.Seed == 0:
-			t.Errorf("%s: %+v", name, s)
-		}
-		s.Clients.Count, s.Duration = 10_000, seconds(600)
-		if err := s.Validate(); err != nil && s.Clients.Callers == 0 {
-			t.Errorf("%s with 10,000 clients: %v", name, err)
-		}
+		t.Run(name, func(t *testing.T) {
+			s, err := Ready(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if s.Name != name || s.About == "" || len(s.Events) == 0 || len(s.Settings) != 6 || s.Seed == 0 {
+				t.Errorf("got %+v", s)
+			}
+			s.Clients.Count, s.Duration = 10_000, seconds(600)
+			if err := s.Validate(); err != nil && s.Clients.Callers == 0 {
+				t.Errorf("with 10,000 clients: %v", err)
+			}
+		})
 	}
 	if _, err := Ready("../scenario"); err == nil || !strings.Contains(err.Error(), "brownout, herd, outage, step, throttle") {
 		t.Errorf("error %v, want one with the names", err)
@@ -60,70 +62,118 @@ func TestParse(t *testing.T) {
 		Clients: Clients{Count: 2, Rate: 1.5, Timeout: ms(500)},
 		Service: Service{Capacity: 3, Queue: 4, Latency: Latency{Median: ms(5)}},
 		Events:  []Event{{Kind: Throttling, From: seconds(10), Throttle: &Throttle{Rate: 1, RetryAfter: seconds(2)}}},
-		Settings: []Setting{{Use: UseNone}, {Use: UseDelivery, Policy: awsManaged},
-			{Use: UseNaive, Name: "eager", MaxAttempts: 10, Pause: ms(10)}},
+		Settings: []Setting{
+			{Use: UseNone}, {Use: UseDelivery, Policy: awsManaged},
+			{Use: UseNaive, Name: "eager", MaxAttempts: 10, Pause: ms(10)},
+		},
 	}
-	asJSON := `{"name": "small", "duration": "1m30s", "seed": 18446744073709551615,
-		"clients": {"count": 2, "rate": 1.5, "timeout": "0.5s"},
-		"service": {"capacity": 3, "queue": 4, "latency": {"median": "5ms"}},
-		"events": [{"kind": "throttle", "from": "10s", "throttle": {"rate": 1, "retry_after": "2s"}}],
-		"settings": ["none", "delivery=aws-managed", {"use": "naive", "name": "eager", "max_attempts": 10, "pause": "10ms"}]}`
-	for form, text := range map[string]string{"YAML": small, "JSON": asJSON} {
-		got, err := Parse([]byte(text))
-		if err != nil {
-			t.Errorf("%s: %v", form, err)
-		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s: %s", form, diff)
-		}
+	for name, text := range map[string]string{
+		"YAML": small,
+		"JSON": `{"name": "small", "duration": "1m30s", "seed": 18446744073709551615,
+			"clients": {"count": 2, "rate": 1.5, "timeout": "0.5s"},
+			"service": {"capacity": 3, "queue": 4, "latency": {"median": "5ms"}},
+			"events": [{"kind": "throttle", "from": "10s", "throttle": {"rate": 1, "retry_after": "2s"}}],
+			"settings": ["none", "delivery=aws-managed", {"use": "naive", "name": "eager", "max_attempts": 10, "pause": "10ms"}]}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := Parse([]byte(text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestParseAliases(t *testing.T) {
+	const text = `
+duration: &long 90s
+clients: {count: &two 2, callers: *two, timeout: *long}
+service: {capacity: 3, queue: 4, latency: {median: 5ms}}
+settings: [&eager {use: naive, pause: 10ms}, {<<: *eager, name: lazy}]
+`
+	want := Scenario{
+		Duration: seconds(90),
+		Clients:  Clients{Count: 2, Callers: 2, Timeout: seconds(90)},
+		Service:  Service{Capacity: 3, Queue: 4, Latency: Latency{Median: ms(5)}},
+		Settings: []Setting{{Use: UseNaive, Pause: ms(10)}, {Use: UseNaive, Name: "lazy", Pause: ms(10)}},
+	}
+	got, err := Parse([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
 	}
 }
 
 func TestParseErrors(t *testing.T) {
 	replaced := func(old, new string) string { return strings.Replace(small, old, new, 1) }
-	for _, test := range []struct{ text, want string }{
-		{"", "the scenario is empty"},
-		{"# none", "the scenario is empty"},
-		{"hello", `the scenario is "hello" (line 1); it must be fields`},
-		{small + "---\n" + small, "goes on after a line of ---"},
-		{"[", "simulate: "},
-		{replaced("rate: 1.5", "rat: 1.5"), `[5:21] unknown field "rat"`},
-		{replaced("rate: 1.5", "rate: fast"), `clients.rate is "fast" (line 5); it must be a finite number`},
-		{replaced("rate: 1.5", "rate: 1e999"), `clients.rate is "1e999" (line 5); it must be a finite number`},
-		{replaced("rate: 1.5", "rate: [1]"), `clients.rate is "[1]" (line 5); it must be a finite number`},
-		{replaced("rate: 1.5", "rate: .nan"), "clients.rate is NaN"},
-		{replaced("rate: 1.5", "rate: .inf"), "clients.rate is +Inf"},
-		{replaced("count: 2", "count: 2.5"), `clients.count is "2.5" (line 5); it must be a whole number`},
-		{replaced("count: 2", "count: 99999999999999999999"), `clients.count is "99999999999999999999" (line 5); it must be a whole number, at most 9223372036854775807`},
-		{replaced("max_attempts: 10", "max_attempts: 10.5"), `settings[2].max_attempts is "10.5" (line 17); it must be a whole number`},
-		{replaced("seed: 18446744073709551615", "seed: -1"), `seed is "-1" (line 4); it must be a whole number, 0 to 18446744073709551615`},
-		{replaced("1m30s", "90"), `duration is "90" (line 3); it must be a number with its unit, as in 90s, 1m30s or 250ms`},
-		{replaced("1m30s", "soon"), `duration is "soon" (line 3); it must be a number with its unit`},
-		{replaced("1m30s", "9999999h"), `duration is "9999999h" (line 3); it must be`},
-		{replaced("retry_after: 2s", "retry_after: 2"), `events[0].throttle.retry_after is "2" (line 13); it must be a number with its unit`},
-		{replaced("rate: 1, retry", "per_client: perhaps, rate: 1, retry"), `events[0].throttle.per_client is "perhaps" (line 13); it must be true or false`},
-		{replaced("name: small", "name: [small]"), `name is "[small]" (line 2); it must be text`},
-		{replaced("latency: {median: 5ms}", "latency: 5ms"), `service.latency is "5ms" (line 9); it must be fields`},
-		{small[:strings.Index(small, "settings:")] + "settings: none\n", `settings is "none" (line 14); it must be a list`},
-		{"duration: &d 90\nclients: {timeout: *d}\n", `duration is "90" (line 1); it must be a number with its unit`},
-		{replaced("delivery=aws-managed", "standard=5"), `setting "standard=5": only delivery and profile take a value`},
-		{replaced("delivery=aws-managed", "delivery="), `setting "delivery=": nothing follows the =`},
-		{replaced("delivery=aws-managed", "profile="), `setting "profile=": nothing follows the =`},
-		{replaced("delivery=aws-managed", "quickly"), `setting "quickly": use is "quickly"`},
-		{replaced("pause: 10ms", "wait: 10ms"), `unknown field "wait"`},
-		{replaced("use: naive", "use: none"), "max_attempts is for"},
-		{strings.Repeat("é", 31), `the scenario is "` + strings.Repeat("é", 30) + `"… (line 1)`},
-		{"x" + strings.Repeat("é", 31), `the scenario is "x` + strings.Repeat("é", 29) + `"… (line 1)`},
-		{strings.Repeat("[", 10_000), "nests more than 100 brackets"},
-		{strings.Repeat(" ", regular.MaxSize+1), "at most 1048576 are read"},
+	for _, tt := range []struct{ name, text, want string }{
+		{"nothing", "", "the scenario is empty"},
+		{"only a comment", "# none", "the scenario is empty"},
+		{"a word", "hello", `[1:1] the scenario is "hello"; it must be fields`},
+		{"a long word", strings.Repeat("é", 31), `[1:1] the scenario is "` + strings.Repeat("é", 30) + `"…`},
+		{"a longer word", "x" + strings.Repeat("é", 31), `[1:1] the scenario is "x` + strings.Repeat("é", 29) + `"…`},
+		{"two scenarios", small + "---\n" + small, "continues after a line of ---"},
+		{"no YAML", "[", "simulate: [1:1] "},
+		{"deep", strings.Repeat("[", 10_000), "nests more than 100 brackets"},
+		{"long", strings.Repeat(" ", regular.MaxSize+1), "it must have at most 1048576"},
+
+		{"an unknown field", replaced("rate: 1.5", "rat: 1.5"), `[5:21] unknown field "rat"`},
+		{"an unknown field of a setting", replaced("pause: 10ms", "wait: 10ms"), `[17:49] unknown field "wait"`},
+
+		{"a number that is text", replaced("rate: 1.5", "rate: fast"), `[5:27] clients.rate is "fast"; it must be a finite number`},
+		{"a number that is too large", replaced("rate: 1.5", "rate: 1e999"), `[5:27] clients.rate is "1e999"; it must be a finite number`},
+		{"a number that is a list", replaced("rate: 1.5", "rate: [1]"), `[5:27] clients.rate is "[1]"; it must be a finite number`},
+		{"no number", replaced("rate: 1.5", "rate: .nan"), "[5:27] clients.rate is NaN; it must be"},
+		{"an infinite number", replaced("rate: 1.5", "rate: .inf"), "[5:27] clients.rate is +Inf; it must be"},
+		{"a fraction", replaced("count: 2", "count: 2.5"), `[5:18] clients.count is "2.5"; it must be a whole number`},
+		{
+			"a whole number that is too large", replaced("count: 2", "count: 99999999999999999999"),
+			`[5:18] clients.count is "99999999999999999999"; it must be a whole number`,
+		},
+		{"a fraction in a setting", replaced("max_attempts: 10", "max_attempts: 10.5"), `[17:45] settings[2].max_attempts is "10.5"; it must be a whole number`},
+		{"a fraction by an alias", "seed: &s 2.5\nclients: {count: *s}\n", `"2.5" must be a whole number`},
+		{"below zero", replaced("seed: 18446744073709551615", "seed: -1"), `[4:7] seed is "-1"; it must be a whole number, 0 to 18446744073709551615`},
+		{"no unit", replaced("1m30s", "90"), `[3:11] duration is "90"; it must be a number with its unit, as in 90s, 1m30s or 250ms`},
+		{"no duration", replaced("1m30s", "soon"), `[3:11] duration is "soon"; it must be a number with its unit`},
+		{"a list of durations", replaced("1m30s", "[1m, 30s]"), `[3:11] duration is "[1m, 30s]"; it must be a number with its unit`},
+		{"a duration that is too long", replaced("1m30s", "9999999h"), `[3:11] duration is "9999999h"; it must be`},
+		{
+			"no unit in an event", replaced("retry_after: 2s", "retry_after: 2"),
+			`[13:38] events[0].throttle.retry_after is "2"; it must be a number with its unit`,
+		},
+		{"a duration with an anchor", "duration: &d 90\nclients: {timeout: *d}\n", `duration is "90"; it must be a number with its unit`},
+		{
+			"not a bool", replaced("rate: 1, retry", "per_client: perhaps, rate: 1, retry"),
+			`[13:28] events[0].throttle.per_client is "perhaps"; it must be true or false`,
+		},
+		{"text that is a list", replaced("name: small", "name: [small]"), `[2:7] name is "[small]"; it must be text`},
+		{"fields that are text", replaced("latency: {median: 5ms}", "latency: 5ms"), `[9:12] service.latency is "5ms"; it must be fields`},
+		{"a list that is text", small[:strings.Index(small, "settings:")] + "settings: none\n", `[14:11] settings is "none"; it must be a list`},
+
+		{"a value of standard", replaced("delivery=aws-managed", "standard=5"), `[16:5] settings[1]: setting "standard=5": only delivery and profile take a value`},
+		{"no policy", replaced("delivery=aws-managed", "delivery="), `setting "delivery=": nothing follows the =`},
+		{"no profile", replaced("delivery=aws-managed", "profile="), `setting "profile=": nothing follows the =`},
+		{"an unknown setting", replaced("delivery=aws-managed", "quickly"), `[16:5] settings[1]: setting "quickly": use is "quickly"`},
+
+		{"a value out of range", replaced("count: 2", "count: 0"), "[5:18] clients.count is 0; it must be 1 to 1000000"},
+		{"an event out of range", replaced("from: 10s", "from: 10m"), "[12:11] events[0].from is 10m; it must be"},
+		{"a missing field", replaced("capacity: 3", ""), "service.capacity is 0; it must be above 0"},
+		{"a setting's fault", replaced("use: naive", "use: none"), "settings[2]: max_attempts is for"},
 	} {
-		_, err := Parse([]byte(test.text))
-		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
-			t.Errorf("%.40q…: error %v, want one with %q", test.text, err, test.want)
-		}
-		if err != nil && (!strings.HasPrefix(err.Error(), "simulate: ") || strings.Count(err.Error(), "simulate: simulate") > 0) {
-			t.Errorf("error %q does not begin with the package's name once", err)
-		}
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := Parse([]byte(tt.text))
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Fatalf("error %v, want one with %q", err, tt.want)
+			}
+			if !strings.HasPrefix(err.Error(), "simulate: ") || strings.Contains(err.Error(), "simulate: simulate") {
+				t.Errorf("error %q does not begin with the package's name once", err)
+			}
+		})
 	}
 }
 
@@ -133,10 +183,10 @@ func TestRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s, err := Read(file); err != nil || s.Name != "small" {
-		t.Errorf("%+v, %v", s, err)
+		t.Errorf("got %+v, %v", s, err)
 	}
 	if _, err := Read(file + "x"); !os.IsNotExist(err) && !strings.Contains(err.Error(), "no such file") {
-		t.Errorf("error %v", err)
+		t.Errorf("error %v, want one for a missing file", err)
 	}
 	if _, err := Read(filepath.Dir(file)); err == nil {
 		t.Error("a folder is read")
@@ -144,10 +194,12 @@ func TestRead(t *testing.T) {
 }
 
 func TestDurationText(t *testing.T) {
-	for text, want := range map[string]string{"90s": "1m30s", "60m": "1h", "1.5s": "1.5s", "24h": "24h", "0": "0s", "61m": "1h1m", "1h0m5s": "1h0m5s"} {
+	for text, want := range map[string]string{
+		"90s": "1m30s", "60m": "1h", "1.5s": "1.5s", "24h": "24h", "0": "0s", "61m": "1h1m", "1h0m5s": "1h0m5s",
+	} {
 		var d Duration
 		if err := d.UnmarshalText([]byte(text)); err != nil || d.String() != want {
-			t.Errorf("%s: %v, %v, want %s", text, d, err, want)
+			t.Errorf("%s: got %v, %v, want %s", text, d, err, want)
 		}
 	}
 }
@@ -159,6 +211,7 @@ func FuzzParse(f *testing.F) {
 		f.Add(text)
 	}
 	f.Add([]byte("settings: [&a {use: none}, *a]"))
+	f.Add([]byte("duration: &d 90s\nclients: {count: 2.5, timeout: *d}"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		start := time.Now()
 		s, err := Parse(text)

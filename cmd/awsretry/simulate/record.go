@@ -12,7 +12,19 @@ import (
 // slot is the width of the counts over time.
 const slot = time.Second
 
-// A recorder counts what happens in a run. Counts are sums, so that the order of what they count does not matter.
+// A Call is what became of one call.
+type Call struct {
+	Client     int           // 0 to Clients.Count-1
+	Caller     int           // 0 to Clients.Callers-1; -1: the call arrived
+	Start      time.Duration // since the run's start
+	Took       time.Duration // until the end of the run if the call is unfinished
+	Attempts   int
+	Good       bool // it succeeded
+	Unfinished bool // at the end of the run
+}
+
+// A recorder counts what happens in a run. Sums do not depend on the order of
+// what they count.
 type recorder struct {
 	end   time.Duration // from here on nothing counts
 	slots []slotCounts
@@ -20,7 +32,8 @@ type recorder struct {
 	perClient []clientCounts
 
 	mu        sync.Mutex
-	latencies []uint32 // of good calls, in microseconds
+	latencies []uint32   // of good calls, in microseconds
+	observe   func(Call) // may be nil
 }
 
 // slotCounts are what happened in one slot.
@@ -29,26 +42,25 @@ type slotCounts struct {
 	good     atomic.Int64 // calls that ended with a success
 	bad      atomic.Int64 // calls that ended otherwise
 	sent     atomic.Int64 // attempts
-	throttle atomic.Int64 // answers that are 429
-	failed   atomic.Int64 // other answers that are failures
-	lost     atomic.Int64 // attempts whose caller stopped waiting
-	succeed  atomic.Int64 // answers that are successes
+	throttle atomic.Int64 // responses that are 429
+	failed   atomic.Int64 // other responses that are failures
+	lost     atomic.Int64 // attempts whose caller gave up
 
-	// Sampled at the slot's end by the run's first goroutine alone.
+	// Sampled at the slot's end by the run's first goroutine.
 	tokens   float64 // mean over the clients
-	sendRate float64 // mean over the clients that are limited, a second
+	sendRate float64 // per second, mean over the clients that are limited
 	limited  int     // clients
 	sampled  bool
 }
 
 type clientCounts struct{ started, good atomic.Int64 }
 
-func newRecorder(duration time.Duration, clients int) *recorder {
+func newRecorder(duration time.Duration, clients int, observe func(Call)) *recorder {
 	n := (duration + slot - 1) / slot
-	return &recorder{end: duration, slots: make([]slotCounts, n), perClient: make([]clientCounts, clients)}
+	return &recorder{end: duration, slots: make([]slotCounts, n), perClient: make([]clientCounts, clients), observe: observe}
 }
 
-// at returns the slot of an instant, nil once the run is over.
+// at returns the slot of an instant, or nil after the end of the run.
 func (r *recorder) at(t time.Duration) *slotCounts {
 	if t >= r.end {
 		return nil
@@ -63,19 +75,27 @@ func (r *recorder) started(t time.Duration, client int) {
 	}
 }
 
-func (r *recorder) ended(started, t time.Duration, client int, good bool) {
+func (r *recorder) ended(c call, t time.Duration, good bool) {
 	s := r.at(t)
 	switch {
 	case s == nil:
+		t = r.end
 	case good:
 		s.good.Add(1)
-		r.perClient[client].good.Add(1)
-		took := min((t-started)/time.Microsecond, math.MaxUint32)
-		r.mu.Lock()
-		r.latencies = append(r.latencies, uint32(took))
-		r.mu.Unlock()
+		r.perClient[c.client].good.Add(1)
 	default:
 		s.bad.Add(1)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if s != nil && good {
+		r.latencies = append(r.latencies, uint32(min((t-c.start)/time.Microsecond, math.MaxUint32)))
+	}
+	if r.observe != nil {
+		r.observe(Call{
+			Client: c.client, Caller: c.caller, Start: c.start, Took: t - c.start, Attempts: c.attempts,
+			Good: s != nil && good, Unfinished: s == nil,
+		})
 	}
 }
 
@@ -85,7 +105,7 @@ func (r *recorder) sent(t time.Duration) {
 	}
 }
 
-func (r *recorder) answered(t time.Duration, status int) {
+func (r *recorder) responded(t time.Duration, status int) {
 	s := r.at(t)
 	switch {
 	case s == nil:
@@ -93,8 +113,6 @@ func (r *recorder) answered(t time.Duration, status int) {
 		s.throttle.Add(1)
 	case status == 0 || status >= 400:
 		s.failed.Add(1)
-	default:
-		s.succeed.Add(1)
 	}
 }
 
@@ -102,16 +120,6 @@ func (r *recorder) abandoned(t time.Duration) {
 	if s := r.at(t); s != nil {
 		s.lost.Add(1)
 	}
-}
-
-// percentile returns the least latency of a good call that at least the share p of them does not pass, 0 where there is none. The
-// latencies must be sorted.
-func percentile(sorted []uint32, p float64) time.Duration {
-	if len(sorted) == 0 {
-		return 0
-	}
-	rank := int(math.Ceil(p*float64(len(sorted)))) - 1
-	return time.Duration(sorted[min(max(rank, 0), len(sorted)-1)]) * time.Microsecond
 }
 
 func (r *recorder) sortLatencies() { slices.Sort(r.latencies) }

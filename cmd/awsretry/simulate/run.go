@@ -13,20 +13,31 @@ import (
 	"time"
 )
 
-// Options of [Run]. The zero value is ready to use.
+// Options configure [Run]. The zero value is ready to use.
 type Options struct {
 	Parallel int                 // settings that run at the same time; 0: GOMAXPROCS
-	Getenv   func(string) string // looks up the variables that a profile is read with; nil: os.Getenv
-	Progress func(float64)       // called now and then, from one goroutine at a time, with the part of the work that is done, 0 to 1; nil: not called
+	Getenv   func(string) string // looks up the variables for a profile; nil: os.Getenv
+	Progress func(float64)       // called now and then, by one goroutine at a time, with the share of the work that is done; nil: not called
+
+	// Observe is called for every call when it ends or the run does, with the
+	// index of its setting. Calls of one setting come one after the other; those
+	// of different settings may come at the same time. nil: not called.
+	Observe func(setting int, c Call)
+
+	// WallClock runs in real time, for a RoundTripper that virtual time does not
+	// suit: in virtual time nothing happens until every goroutine waits. The
+	// result then depends on the machine.
+	WallClock bool
 }
 
-// Run simulates s with each of its settings and returns what became of it. The same scenario gives the same result. The errors are
-// those of [Scenario.Validate], of a setting's file that cannot be read, and ctx's cause where it ends first.
+// Run simulates s with each of its settings. The same scenario gives the same
+// result. The errors are those of [Scenario.Validate], of a setting's file that
+// cannot be read, and ctx's cause if it ends first.
 func Run(ctx context.Context, s Scenario, o Options) (*Result, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
 	}
-	if godebug := os.Getenv("GODEBUG"); strings.Contains(godebug, "asynctimerchan=") && !strings.Contains(godebug, "asynctimerchan=0") {
+	if godebug := os.Getenv("GODEBUG"); !o.WallClock && strings.Contains(godebug, "asynctimerchan=") && !strings.Contains(godebug, "asynctimerchan=0") {
 		return nil, fmt.Errorf("simulate: GODEBUG is %s; it must not set asynctimerchan, which excludes virtual time", clipped(godebug))
 	}
 	s = s.withDefaults()
@@ -48,7 +59,14 @@ func Run(ctx context.Context, s Scenario, o Options) (*Result, error) {
 		turn <- struct{}{}
 		runs.Go(func() {
 			defer func() { <-turn }()
-			result.Outcomes[i] = outcome(s, s.Settings[i], m, simulate(ctx, s, m, &simulated))
+			r := run{scenario: s, maker: m, simulated: &simulated, record: newRecorder(time.Duration(s.Duration), s.Clients.Count, o.observer(i))}
+			if o.WallClock {
+				r.play(ctx)
+			} else {
+				synctest.Test(new(testing.T), func(*testing.T) { r.play(ctx) })
+			}
+			r.record.sortLatencies()
+			result.Outcomes[i] = outcome(s, s.Settings[i], m, r.record)
 		})
 	}
 	runs.Wait()
@@ -58,8 +76,16 @@ func Run(ctx context.Context, s Scenario, o Options) (*Result, error) {
 	return result, nil
 }
 
-// follow tells progress how much of the work is done, until the function that it returns is called. It stands outside
-// of virtual time.
+// observer returns Observe for one setting, or nil.
+func (o Options) observer(setting int) func(Call) {
+	if o.Observe == nil {
+		return nil
+	}
+	return func(c Call) { o.Observe(setting, c) }
+}
+
+// follow reports to progress how much of the work is done, until the function
+// that it returns is called. It must be called outside virtual time.
 func follow(done *atomic.Int64, all int64, progress func(float64)) (stop func()) {
 	if progress == nil {
 		return func() {}
@@ -82,35 +108,36 @@ func follow(done *atomic.Int64, all int64, progress func(float64)) (stop func())
 	return func() { close(end); following.Wait() }
 }
 
-// simulate runs one setting, and adds the seconds of virtual time to simulated as they pass. Once ctx has ended it ends early, and
-// what it returns means nothing.
-func simulate(ctx context.Context, s Scenario, m maker, simulated *atomic.Int64) *recorder {
-	duration := time.Duration(s.Duration)
-	record := newRecorder(duration, s.Clients.Count)
-	synctest.Test(new(testing.T), func(*testing.T) {
-		g := newGrid(owners(s))
-		f := newFleet(s, m, g, newService(s, g, record), record)
-		running, stop := context.WithCancel(context.Background())
-		f.start(running)
-		every := sampleEvery(duration)
-		for t := slot; t <= duration && ctx.Err() == nil; t += slot {
-			g.sleepUntil(t) // an instant of the run's own: nobody else acts
-			if t%every == 0 {
-				f.sample(t, m)
-			}
-			simulated.Add(1)
-		}
-		if ctx.Err() == nil {
-			g.sleepUntil(duration)
-		}
-		stop()
-		f.calls.Wait()
-	})
-	record.sortLatencies()
-	return record
+// A run is the run of one setting.
+type run struct {
+	scenario  Scenario
+	maker     maker
+	record    *recorder
+	simulated *atomic.Int64 // seconds; the run adds its own as they pass
 }
 
-// sampleEvery is the time between two looks into the buckets: about three hundred in a run.
+// play lets the clients call until the run's end. If ctx ends, it stops early and
+// the record is void. In virtual time it must not wait for anything outside.
+func (r *run) play(ctx context.Context) {
+	duration := time.Duration(r.scenario.Duration)
+	g := newGrid(owners(r.scenario))
+	f := newFleet(r.scenario, r.maker, g, newService(r.scenario, g, r.record), r.record)
+	running, stop := context.WithCancel(context.Background())
+	f.start(running)
+	every := sampleEvery(duration)
+	for t := slot; t <= duration && ctx.Err() == nil; t += slot {
+		g.sleepUntil(t) // an instant of the run's own
+		if t%every == 0 {
+			f.sample(t, r.maker)
+		}
+		r.simulated.Add(1)
+	}
+	stop()
+	f.calls.Wait()
+}
+
+// sampleEvery returns the time between two samples of the buckets, about three
+// hundred in a run.
 func sampleEvery(duration time.Duration) time.Duration {
 	const samples = 300
 	return max(duration/samples/slot, 1) * slot

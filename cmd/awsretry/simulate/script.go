@@ -6,22 +6,23 @@ import (
 	"time"
 )
 
-// A segment is a part of the run in which nothing about the service changes.
+// A segment is a part of the run in which the service does not change.
 type segment struct {
 	from     time.Duration
 	how      string  // of an outage; "": there is none
-	capacity float64 // requests a second
+	capacity float64 // requests per second
 	share    float64 // of errors
 	factor   float64 // of the latency
 	throttle *Throttle
 
-	worked float64 // requests that the queue can pass from the run's start to from, where it is never empty
+	worked float64 // requests that the queue can pass from the run's start to from if it is never empty
 }
 
-// A script is the segments of a run, in their order; the first begins at 0, the last does not end.
+// A script is the segments of a run in their order. The first begins at 0, the
+// last does not end.
 type script []segment
 
-// newScript lays out the events of s, which must be valid and have its defaults.
+// newScript returns the script of s, which must be valid and have its defaults.
 func newScript(s Scenario) script {
 	starts := map[time.Duration]bool{0: true}
 	for _, e := range s.Events {
@@ -61,7 +62,7 @@ func segmentAt(s Scenario, from time.Duration) segment {
 	return g
 }
 
-// workedAt is worked, up to t in the segment.
+// workedAt is like worked, up to t in the segment.
 func (g segment) workedAt(t time.Duration) float64 {
 	if g.how != "" {
 		return g.worked
@@ -69,7 +70,8 @@ func (g segment) workedAt(t time.Duration) float64 {
 	return g.worked + g.capacity*(t-g.from).Seconds()
 }
 
-// passes returns when the queue has passed so many requests, looking from segment i on; never where it does not.
+// passes returns the instant, in segment i or later, at which the queue has
+// passed so many requests, or never.
 func (s script) passes(i int, worked float64) time.Duration {
 	for ; i < len(s); i++ {
 		last := i == len(s)-1
@@ -93,4 +95,45 @@ func (s script) outageAfter(i int) (from time.Duration, how string) {
 		}
 	}
 	return never, ""
+}
+
+// serves returns how many requests per second the service can serve
+// successfully.
+func (g segment) serves() float64 {
+	if g.how != "" {
+		return 0
+	}
+	can := g.capacity
+	if g.throttle != nil && !g.throttle.PerClient {
+		can = min(can, g.throttle.Rate)
+	}
+	return can * (1 - g.share)
+}
+
+// segmentAt returns the segment that t is in.
+func (s script) segmentAt(t time.Duration) segment {
+	g := s[0]
+	for _, next := range s[1:] {
+		if next.from <= t {
+			g = next
+		}
+	}
+	return g
+}
+
+// Serves returns how many requests the service can serve successfully between
+// two instants of the run. The scenario must be valid.
+func (s Scenario) Serves(from, to Duration) float64 {
+	sum := 0.0
+	all := newScript(s.withDefaults())
+	for i, g := range all {
+		begin, end := max(time.Duration(from), g.from), time.Duration(to)
+		if i+1 < len(all) {
+			end = min(end, all[i+1].from)
+		}
+		if begin < end {
+			sum += g.serves() * (end - begin).Seconds()
+		}
+	}
+	return sum
 }

@@ -1,18 +1,18 @@
 package simulate
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"net/http"
-	"strconv"
 	"sync"
 	"syscall"
 	"time"
 )
 
-// A service is the RoundTripper below every client's Transport: the modelled service and the network before it. All
-// that a request will live through is known when it arrives, since the script is known and the queue serves in order;
-// so a request costs one sleep.
+// A service is the RoundTripper below every client: the modeled service and the
+// network in front of it. The script is known and the queue serves in order, so
+// a request's fate is known when it arrives, and a request costs one sleep.
 type service struct {
 	grid   grid
 	script script
@@ -24,16 +24,17 @@ type service struct {
 	network    time.Duration
 	latency    Latency
 	spread     float64 // of a lognormal latency: the standard deviation of its logarithm
-	retryAfter map[*Throttle]http.Header
+	refusals   map[*Throttle]refusal
 
-	mu sync.Mutex // guards the fields below; never waited for, as requests arrive at instants of their own
-	at int        // the segment that virtual time is in
-	// passed is how much work the queue has passed when it has worked off what it holds, in requests, on the script's scale.
+	mu sync.Mutex // guards the fields below; without contention in virtual time, as requests arrive at different instants
+	at int        // index of the current segment
+	// passed is the work that the queue will have passed, in requests since the
+	// run's start, when it is empty.
 	passed  float64
 	buckets map[throttleOf]*throttleBucket
 }
 
-// A throttleOf names a bucket: the throttle's, or one client's where it has one for each.
+// A throttleOf names a bucket of a throttle.
 type throttleOf struct {
 	throttle *Throttle
 	client   int // -1: all
@@ -48,17 +49,16 @@ func newService(s Scenario, g grid, record *recorder) *service {
 		refuseCost: s.Service.RefuseCost,
 		network:    time.Duration(s.Service.Network),
 		latency:    s.Service.Latency,
-		retryAfter: map[*Throttle]http.Header{},
+		refusals:   map[*Throttle]refusal{},
 		buckets:    map[throttleOf]*throttleBucket{},
 	}
 	const ninetyNinth = 2.3263478740408408 // of the standard normal distribution
 	if v.latency.Distribution == lognormally {
 		v.spread = math.Log(float64(v.latency.P99)/float64(v.latency.Median)) / ninetyNinth
 	}
-	for _, g := range v.script {
-		if t := g.throttle; t != nil && t.RetryAfter > 0 {
-			seconds := strconv.Itoa(int(time.Duration(t.RetryAfter) / time.Second))
-			v.retryAfter[t] = http.Header{"Retry-After": {seconds}}
+	for _, segment := range v.script {
+		if t := segment.throttle; t != nil {
+			v.refusals[t] = newRefusal(t)
 		}
 	}
 	return v
@@ -66,15 +66,32 @@ func newService(s Scenario, g grid, record *recorder) *service {
 
 // A fate is what becomes of a request.
 type fate struct {
-	at     time.Duration // when its answer is there; never: it has none
+	at     time.Duration // of the response; never: it has none
 	status int           // 0: the connection breaks
-	header http.Header
+	refusal
 }
+
+// callOf returns the call that a request is part of.
+func callOf(req *http.Request) (*call, error) {
+	c, ok := req.Context().Value(callKey{}).(*call)
+	if !ok {
+		return nil, errContext
+	}
+	return c, nil
+}
+
+var (
+	errBroken  = fmt.Errorf("simulate: connection reset: %w", syscall.ECONNRESET)
+	errContext = errors.New("simulate: the request's context is not that of a call; a RoundTripper must pass it on")
+)
 
 // RoundTrip implements http.RoundTripper. It runs on the goroutine of the call.
 func (v *service) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx := req.Context()
-	c := ctx.Value(callKey{}).(*call)
+	c, err := callOf(req)
+	if err != nil {
+		return nil, err
+	}
 	now, ok := v.grid.align(ctx, c)
 	if !ok {
 		return nil, ctx.Err()
@@ -89,33 +106,21 @@ func (v *service) RoundTrip(req *http.Request) (*http.Response, error) {
 		v.record.abandoned(v.grid.now())
 		return nil, ctx.Err()
 	}
-	v.record.answered(f.at, f.status)
+	v.record.responded(f.at, f.status)
 	if f.status == 0 {
 		return nil, errBroken
 	}
-	return &http.Response{
-		Status: statusLines[f.status], StatusCode: f.status,
-		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: f.header, Body: http.NoBody, Request: req,
-	}, nil
+	return f.response(f.status, req), nil
 }
 
-// statusLines are the statuses that the service answers with, as net/http writes them.
-var statusLines = map[int]string{200: "200 OK", 429: "429 Too Many Requests", 500: "500 Internal Server Error", 503: "503 Service Unavailable"}
-
-var (
-	errBroken = fmt.Errorf("simulate: connection reset: %w", syscall.ECONNRESET)
-	noHeader  = http.Header{}
-)
-
-// arrive decides what becomes of a request that arrives now.
+// arrive decides the fate of a request that arrives now.
 func (v *service) arrive(now time.Duration, c *call) fate {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for v.at+1 < len(v.script) && v.script[v.at+1].from <= now {
 		v.at++
 		if v.script[v.at].how != "" {
-			v.passed = 0 // what waits in the queue when an outage begins is gone
+			v.passed = 0 // an outage empties the queue
 		}
 	}
 	g := v.script[v.at]
@@ -123,16 +128,12 @@ func (v *service) arrive(now time.Duration, c *call) fate {
 	switch {
 	case g.how != "":
 		return failure(g.how, refused)
-	case g.throttle != nil && !v.throttled(g.throttle, c).take(now):
+	case g.throttle != nil && !v.bucket(g.throttle, c).take(now):
 		v.work(now, g, v.refuseCost)
-		header := v.retryAfter[g.throttle]
-		if header == nil {
-			header = noHeader
-		}
-		return fate{refused, http.StatusTooManyRequests, header}
+		return fate{refused, http.StatusTooManyRequests, v.refusals[g.throttle]}
 	case math.Ceil(v.passed-g.workedAt(now)-workSlack) > v.queue: // one is served, the others wait
 		v.work(now, g, v.refuseCost)
-		return fate{refused, v.queueFull, noHeader}
+		return fate{refused, v.queueFull, plain}
 	}
 	v.work(now, g, 1)
 	done := v.script.passes(v.at, v.passed)
@@ -146,13 +147,14 @@ func (v *service) arrive(now time.Duration, c *call) fate {
 	if g.share > 0 && unit(random(c.id, uint64(c.attempts), forError)) < g.share {
 		status = http.StatusInternalServerError
 	}
-	return fate{done + v.network, status, noHeader}
+	return fate{done + v.network, status, plain}
 }
 
-// Sums of fractions drift: ten tenths of a request are to be a whole one.
+// workSlack absorbs the rounding of sums of fractions: ten tenths of a request
+// are a whole one.
 const workSlack = 1e-9
 
-// failure is what an outage makes of a request, at the given instant.
+// failure returns the fate of a request in an outage, at the given instant.
 func failure(how string, at time.Duration) fate {
 	switch how {
 	case outageHang:
@@ -160,10 +162,10 @@ func failure(how string, at time.Duration) fate {
 	case outageReset:
 		return fate{at: at}
 	}
-	return fate{at, http.StatusServiceUnavailable, noHeader}
+	return fate{at, http.StatusServiceUnavailable, plain}
 }
 
-// work puts work into the queue, in requests. v.mu must be held.
+// work adds to the queue, in requests. v.mu must be held.
 func (v *service) work(now time.Duration, g segment, amount float64) {
 	v.passed = max(v.passed, g.workedAt(now)) + amount
 }
@@ -182,8 +184,8 @@ func (v *service) sample(c *call) time.Duration {
 	return median
 }
 
-// throttled returns the bucket that the call draws from. v.mu must be held.
-func (v *service) throttled(t *Throttle, c *call) *throttleBucket {
+// bucket returns the throttle's bucket for the call. v.mu must be held.
+func (v *service) bucket(t *Throttle, c *call) *throttleBucket {
 	key := throttleOf{t, -1}
 	if t.PerClient {
 		key.client = c.client
@@ -196,13 +198,14 @@ func (v *service) throttled(t *Throttle, c *call) *throttleBucket {
 	return b
 }
 
-// A throttleBucket is a token bucket, full at its first use.
+// A throttleBucket is a token bucket. It is full at first.
 type throttleBucket struct {
 	rate, burst, tokens float64
 	at                  time.Duration
 }
 
 func (b *throttleBucket) take(now time.Duration) bool {
+	now = max(now, b.at) // a wall clock may have been read before another caller's
 	b.tokens = min(b.tokens+b.rate*(now-b.at).Seconds(), b.burst)
 	b.at = now
 	if b.tokens < 1 {

@@ -3,8 +3,7 @@ package simulate
 import (
 	"errors"
 	"fmt"
-	"math"
-	"net/http"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -16,7 +15,8 @@ const (
 	MaxRate    = 1e6
 )
 
-// The limits of a scenario. They keep a run within what a machine can hold and finish.
+// The limits of a scenario. They keep a run within what a machine can store and
+// finish.
 const (
 	maxCount     = MaxClients
 	maxAttempts  = 1000
@@ -25,57 +25,93 @@ const (
 	maxCalls     = 50_000_000 // of one setting
 	maxEvents    = 100
 	maxSettings  = 20
-	maxRate      = MaxRate // of anything, a second
+	maxRate      = MaxRate // of anything, per second
 	maxTime      = time.Hour
-	minNetwork   = 100 * time.Microsecond // with no time at all a failing loop would not end
+	minNetwork   = 100 * time.Microsecond // a call takes at least as long, so that a failing loop ends
 	maxHerdCalls = 1000
 	maxTextBytes = 200
+	maxNameBytes = 100
 )
 
-// Validate reports what in the scenario makes no sense: nil, or an error that names each such field, its value and what is allowed.
+// Validate returns nil, or an error that names each field that makes no sense,
+// its value and what is allowed.
 func (s Scenario) Validate() error {
+	return joined(s.faults())
+}
+
+func joined(faults []fault) error {
+	all := make([]error, len(faults))
+	for i, f := range faults {
+		all[i] = f
+	}
+	return errors.Join(all...)
+}
+
+// A fault is a field that makes no sense.
+type fault struct {
+	field    string // its path, as in events[0].from
+	text     string // with the field, its value and what is allowed
+	position string // in the file; "": unknown
+}
+
+func (f fault) Error() string { return "simulate: " + f.position + f.text }
+
+// faults checks the scenario.
+func (s Scenario) faults() []fault {
 	var c checker
 	c.within("duration", s.Duration, Duration(time.Second), Duration(maxDuration))
 	c.check(time.Duration(s.Duration)%time.Second == 0, "duration", s.Duration, "in whole seconds")
-	c.check(len(s.Name) <= maxTextBytes && len(s.About) <= maxTextBytes, "name and about", "too long", fmt.Sprintf("at most %d bytes each", maxTextBytes))
-	c.check(printable(s.Name+s.About), "name and about", clipped(s.Name+s.About), "printable: they are shown on terminals")
+	for _, text := range []struct{ field, value string }{{"name", s.Name}, {"about", s.About}} {
+		c.check(len(text.value) <= maxTextBytes, text.field, clipped(text.value), fmt.Sprintf("of at most %d bytes", maxTextBytes))
+		c.check(printable(text.value), text.field, clipped(text.value), "printable, because terminals show it")
+	}
 	c.clients(s)
 	c.service(s.Service)
 	c.check(len(s.Events) <= maxEvents, "events", len(s.Events), fmt.Sprintf("at most %d", maxEvents))
-	for i, e := range s.Events {
-		c.event(fmt.Sprintf("events[%d]", i), e, s)
+	for i, e := range s.Events[:min(len(s.Events), maxEvents)] {
+		field := fmt.Sprintf("events[%d]", i)
+		c.event(field, e, s)
 		for j, other := range s.Events[:i] {
 			c.check(e.Kind == Herd || e.Kind != other.Kind || e.until(s) <= other.From || other.until(s) <= e.From,
-				fmt.Sprintf("events[%d]", i), e.Kind, fmt.Sprintf("over before events[%d], of the same kind, begins, or begin after it", j))
+				field, e.Kind, fmt.Sprintf("over before events[%d] of the same kind begins, or begin after it", j))
 		}
 	}
 	c.check(len(s.Settings) <= maxSettings, "settings", len(s.Settings), fmt.Sprintf("at most %d", maxSettings))
 	labels := map[string]bool{}
-	for i, setting := range s.Settings {
-		path := fmt.Sprintf("settings[%d]", i)
+	for i, setting := range s.Settings[:min(len(s.Settings), maxSettings)] {
+		field := fmt.Sprintf("settings[%d]", i)
 		if err := setting.validate(); err != nil {
-			c.faults = append(c.faults, fmt.Errorf("simulate: %s: %w", path, err))
+			c.faults = append(c.faults, fault{field: field, text: field + ": " + err.Error()})
 		}
-		c.check(!labels[setting.Label()], path, clipped(setting.Label()), "named so that no other setting has the same name")
+		c.check(!labels[setting.Label()], field, clipped(setting.Label()), "named so that no other setting has the same name")
 		labels[setting.Label()] = true
 	}
 	if len(c.faults) == 0 {
 		c.size(s)
 	}
-	return errors.Join(c.faults...)
+	return c.faults
 }
 
-// printable reports whether nothing in s would steer a terminal.
+// printable reports whether s has no character that a terminal would act on.
 func printable(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
-// A checker gathers what is wrong.
-type checker struct{ faults []error }
+// clipped returns s quoted and short enough for an error message.
+func clipped(s string) string {
+	const limit = 60
+	if len(s) > limit {
+		return strconv.Quote(strings.ToValidUTF8(s[:limit], "")) + "…"
+	}
+	return strconv.Quote(s)
+}
+
+// A checker collects faults.
+type checker struct{ faults []fault }
 
 func (c *checker) check(ok bool, field string, value any, mustBe string) {
 	if !ok {
-		c.faults = append(c.faults, fmt.Errorf("simulate: %s is %v; it must be %s", field, value, mustBe))
+		c.faults = append(c.faults, fault{field: field, text: fmt.Sprintf("%s is %v; it must be %s", field, value, mustBe)})
 	}
 }
 
@@ -83,146 +119,12 @@ func (c *checker) within(field string, d, low, high Duration) {
 	c.check(d >= low && d <= high, field, d, fmt.Sprintf("%v to %v", low, high))
 }
 
-// number checks that a number is above low (from low on, where inclusive) and at most high. NaN is not.
-func (c *checker) number(field string, v, low, high float64, inclusive bool) {
-	ok := v > low && v <= high || inclusive && v == low
-	from := "above"
-	if inclusive {
-		from = "at least"
-	}
-	c.check(ok, field, v, fmt.Sprintf("%s %v and at most %v", from, low, high))
+// above checks that a number is above low and at most high. NaN is not.
+func (c *checker) above(field string, v, low, high float64) {
+	c.check(v > low && v <= high, field, v, fmt.Sprintf("above %v and at most %v", low, high))
 }
 
-func (c *checker) clients(s Scenario) {
-	f := s.Clients
-	c.check(f.Count >= 1 && f.Count <= maxCount, "clients.count", f.Count, fmt.Sprintf("1 to %d", maxCount))
-	c.check(f.Callers >= 0 && f.Callers <= maxCount, "clients.callers", f.Callers, fmt.Sprintf("0 to %d", maxCount))
-	c.number("clients.rate", f.Rate, 0, maxRate, true)
-	herd := false
-	for _, e := range s.Events {
-		herd = herd || e.Kind == Herd
-	}
-	c.check(f.Callers > 0 || f.Rate != 0 || herd, "clients.callers", f.Callers, "above 0 where clients.rate is 0: without either nobody calls")
-	c.check(f.Callers == 0 || f.Rate == 0, "clients.rate", f.Rate, "0 where clients.callers is above 0: calls come in a closed loop or arrive at a rate, not both")
-	c.within("clients.think", f.Think, 0, Duration(maxTime))
-	c.check(f.Callers > 0 || f.Think == 0, "clients.think", f.Think, "0 where clients.callers is 0")
-	c.check(f.MaxInFlight >= 0 && f.MaxInFlight <= maxCount, "clients.max_in_flight", f.MaxInFlight, fmt.Sprintf("1 to %d, or 0 for a number that the rate asks for", maxCount))
-	c.within("clients.timeout", f.Timeout, 0, Duration(maxTime))
-	c.within("clients.attempt_timeout", f.AttemptTimeout, 0, Duration(maxTime))
-	for _, d := range []struct {
-		field string
-		value Duration
-	}{{"clients.timeout", f.Timeout}, {"clients.attempt_timeout", f.AttemptTimeout}} {
-		c.check(d.value == 0 || d.value >= Duration(time.Millisecond), d.field, d.value, "at least 1ms, or 0 for none")
-	}
-}
-
-func (c *checker) service(s Service) {
-	c.number("service.capacity", s.Capacity, 0, maxRate, false)
-	c.check(s.Queue >= 0 && s.Queue <= maxCount, "service.queue", s.Queue, fmt.Sprintf("0 to %d", maxCount))
-	c.check(s.QueueFull == 0 || s.QueueFull == http.StatusTooManyRequests || s.QueueFull == http.StatusServiceUnavailable,
-		"service.queue_full", s.QueueFull, "429 or 503, or 0 for 503")
-	c.check(s.Network == 0 || s.Network >= Duration(minNetwork) && s.Network <= Duration(maxTime), "service.network", s.Network,
-		fmt.Sprintf("%v to %v, or 0 for %v", Duration(minNetwork), Duration(maxTime), defaultNetwork))
-	c.number("service.refuse_cost", s.RefuseCost, 0, 1, true)
-	l := s.Latency
-	c.within("service.latency.median", l.Median, 0, Duration(maxTime))
-	switch l.Distribution {
-	case constantTime, exponentially:
-		c.check(l.P99 == 0, "service.latency.p99", l.P99, "0: only the lognormal distribution has one to set")
-	case "", lognormally:
-		if l.Distribution == lognormally || l.P99 != 0 {
-			c.check(l.Median > 0 && l.P99 > l.Median && l.P99 <= Duration(maxTime), "service.latency.p99", l.P99,
-				fmt.Sprintf("above the median, %v, that must be above 0, and at most %v", l.Median, Duration(maxTime)))
-		}
-	default:
-		c.check(false, "service.latency.distribution", clipped(l.Distribution), "constant, exponential or lognormal")
-	}
-	c.throttle("service.throttle", s.Throttle)
-}
-
-func (c *checker) throttle(field string, t *Throttle) {
-	if t == nil {
-		return
-	}
-	c.number(field+".rate", t.Rate, 0, maxRate, false)
-	c.number(field+".burst", t.Burst, 0, maxRate, true)
-	c.check(t.Burst == 0 || !(t.Burst < 1), field+".burst", t.Burst, "at least 1, or 0 for one second's")
-	c.within(field+".retry_after", t.RetryAfter, 0, Duration(maxTime))
-	c.check(time.Duration(t.RetryAfter)%time.Second == 0, field+".retry_after", t.RetryAfter, "in whole seconds, as the header is")
-}
-
-func (c *checker) event(field string, e Event, s Scenario) {
-	c.check(e.From >= 0 && e.From < s.Duration, field+".from", e.From, fmt.Sprintf("0s or more, and before the end of the run, %v", s.Duration))
-	c.check(e.To == 0 || e.To > e.From && e.To <= s.Duration, field+".to", e.To,
-		fmt.Sprintf("after from, %v, and at most the end of the run, %v, or 0 for that", e.From, s.Duration))
-	fields := []struct {
-		kind, name string
-		given      bool
-	}{
-		{Outage, "how", e.How != ""},
-		{CapacityStep, "capacity", e.Capacity != 0},
-		{Errors, "share", e.Share != 0},
-		{SlowLatency, "factor", e.Factor != 0},
-		{Herd, "calls", e.Calls != 0},
-		{Throttling, "throttle", e.Throttle != nil},
-	}
-	known := false
-	for _, f := range fields {
-		known = known || f.kind == e.Kind
-	}
-	if !known {
-		c.check(false, field+".kind", clipped(e.Kind), "outage, capacity, errors, throttle, latency or herd")
-		return
-	}
-	for _, f := range fields {
-		c.check(f.kind == e.Kind || !f.given, field+"."+f.name, "set", fmt.Sprintf("left out: it is for events of kind %s, not %s", f.kind, e.Kind))
-	}
-	switch e.Kind {
-	case Outage:
-		switch e.How {
-		case "", outageRefuse, outageReset, outageHang:
-		default:
-			c.check(false, field+".how", clipped(e.How), "refuse, reset or hang")
-		}
-		c.check(e.How != outageHang || s.Clients.Timeout > 0 || s.Clients.AttemptTimeout > 0, field+".how", e.How,
-			"refuse or reset where clients have neither timeout nor attempt_timeout: they would wait for ever")
-	case CapacityStep:
-		c.number(field+".capacity", e.Capacity, 0, maxRate, false)
-	case Errors:
-		c.number(field+".share", e.Share, 0, 1, false)
-	case SlowLatency:
-		c.number(field+".factor", e.Factor, 0, maxRate, false)
-	case Herd:
-		c.check(e.Calls >= 1 && e.Calls <= maxHerdCalls, field+".calls", e.Calls, fmt.Sprintf("1 to %d, of each client", maxHerdCalls))
-	case Throttling:
-		c.check(e.Throttle != nil, field+".throttle", "missing", "given: a rate, and what else a throttle has")
-		c.throttle(field+".throttle", e.Throttle)
-	}
-}
-
-// until is To with its default.
-func (e Event) until(s Scenario) Duration {
-	if e.To == 0 {
-		return s.Duration
-	}
-	return e.To
-}
-
-// size refuses what would take too long or too much memory. s must be valid otherwise.
-func (c *checker) size(s Scenario) {
-	s = s.withDefaults()
-	f := s.Clients
-	needed := float64(f.Count) * (float64(f.Callers) + 1 + float64(f.MaxInFlight)) * 2
-	c.check(needed <= maxOwners, "clients", fmt.Sprintf("%d clients with %d callers and %d arriving calls at once", f.Count, f.Callers, f.MaxInFlight),
-		fmt.Sprintf("fewer: count * (callers + max_in_flight + 1) at most %d", maxOwners/2))
-	seconds := time.Duration(s.Duration).Seconds()
-	calls := f.Rate * seconds
-	if f.Callers > 0 {
-		calls = float64(f.Count) * float64(f.Callers) * seconds / time.Duration(f.Think+s.Service.Network).Seconds()
-	}
-	for _, e := range s.Events {
-		calls += float64(e.Calls) * float64(f.Count)
-	}
-	c.check(calls <= maxCalls, "the number of calls", math.Ceil(calls), fmt.Sprintf("at most %d for each setting: shorten the run or lower the rate", maxCalls))
+// number checks that a number is at least low and at most high. NaN is not.
+func (c *checker) number(field string, v, low, high float64) {
+	c.check(v >= low && v <= high, field, v, fmt.Sprintf("at least %v and at most %v", low, high))
 }

@@ -1,7 +1,9 @@
 package simulate
 
 import (
+	"cmp"
 	"math"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -9,8 +11,10 @@ import (
 
 func TestValidate(t *testing.T) {
 	valid := func() Scenario {
-		return Scenario{Duration: seconds(60), Clients: Clients{Count: 10, Rate: 10},
-			Service: Service{Capacity: 20, Queue: 20, Latency: Latency{Median: ms(20), P99: ms(100)}}}
+		return Scenario{
+			Duration: seconds(60), Clients: Clients{Count: 10, Rate: 10},
+			Service: Service{Capacity: 20, Queue: 20, Latency: Latency{Median: ms(20), P99: ms(100)}},
+		}
 	}
 	if s := valid(); s.Validate() != nil {
 		t.Fatal(s.Validate())
@@ -21,16 +25,15 @@ func TestValidate(t *testing.T) {
 	setting := func(of ...Setting) func(*Scenario) {
 		return func(s *Scenario) { s.Settings = of }
 	}
-	for _, test := range []struct {
+	for _, tt := range []struct {
 		change func(*Scenario)
 		want   string // of the error; "": there is none
 	}{
 		{func(s *Scenario) { s.Duration = 0 }, "duration is 0s; it must be 1s to 24h"},
 		{func(s *Scenario) { s.Duration = math.MaxInt64 }, "it must be 1s to 24h"},
 		{func(s *Scenario) { s.Duration = ms(1500) }, "in whole seconds"},
-		{func(s *Scenario) { s.About = strings.Repeat("x", 1000) }, "name and about"},
-
-		{func(s *Scenario) { s.Name = "\x1b[2J" }, `name and about is "\x1b[2J"; it must be printable`},
+		{func(s *Scenario) { s.About = strings.Repeat("x", 1000) }, `"…; it must be of at most 200 bytes`},
+		{func(s *Scenario) { s.Name = "\x1b[2J" }, `name is "\x1b[2J"; it must be printable`},
 		{setting(Setting{Use: UseNone, Name: "two\nlines"}), `name is "two\nlines"; it must be printable`},
 
 		{func(s *Scenario) { s.Clients.Count = 0 }, "clients.count is 0; it must be 1 to 1000000"},
@@ -49,7 +52,7 @@ func TestValidate(t *testing.T) {
 		{func(s *Scenario) { s.Clients.Rate, s.Clients.Callers = 0, math.MaxInt }, "clients.callers"},
 		{func(s *Scenario) { s.Clients.Rate, s.Clients.Callers = 0, 2 }, ""},
 		{func(s *Scenario) { s.Clients = Clients{Count: 10, Callers: 20_000} }, "the number of calls"},
-		{func(s *Scenario) { s.Clients.Think = seconds(1) }, "clients.think is 1s; it must be 0 where clients.callers is 0"},
+		{func(s *Scenario) { s.Clients.Think = seconds(1) }, "clients.think is 1s; it must be 0 if clients.callers is 0"},
 		{func(s *Scenario) { s.Clients.Think = -1 }, "clients.think"},
 		{func(s *Scenario) { s.Clients.MaxInFlight = -1 }, "clients.max_in_flight is -1"},
 		{func(s *Scenario) { s.Clients.Timeout = -1 }, "clients.timeout"},
@@ -71,20 +74,21 @@ func TestValidate(t *testing.T) {
 		{func(s *Scenario) { s.Service.Throttle = &Throttle{} }, "service.throttle.rate is 0; it must be above 0"},
 		{func(s *Scenario) { s.Service.Throttle = &Throttle{Rate: 1, Burst: 0.5} }, "service.throttle.burst is 0.5; it must be at least 1"},
 		{func(s *Scenario) { s.Service.Throttle = &Throttle{Rate: 1, Burst: math.NaN()} }, "service.throttle.burst is NaN"},
-		{func(s *Scenario) { s.Service.Throttle = &Throttle{Rate: 1, RetryAfter: ms(500)} }, "in whole seconds, as the header is"},
+		{func(s *Scenario) { s.Service.Throttle = &Throttle{Rate: 1, RetryAfter: ms(500)} }, "in whole seconds, like the header"},
+		{func(s *Scenario) { s.Service.Throttle = &Throttle{Rate: 1, Code: "Slow\"Down"} }, "service.throttle.code is \"Slow\\\"Down\"; it must be of letters and digits"},
 
 		{event(Event{Kind: Outage, From: seconds(60)}), "events[0].from is 1m; it must be 0s or more, and before the end of the run, 1m"},
 		{event(Event{Kind: Outage, From: -1}), "events[0].from"},
 		{event(Event{Kind: Outage, From: seconds(5), To: seconds(5)}), "events[0].to is 5s; it must be after from, 5s"},
 		{event(Event{Kind: Outage, To: seconds(61)}), "at most the end of the run"},
 		{event(Event{Kind: Outage, How: "slowly"}), "refuse, reset or hang"},
-		{event(Event{Kind: Outage, How: outageHang}), "they would wait for ever"},
+		{event(Event{Kind: Outage, How: outageHang}), "they would wait forever"},
 		{event(Event{Kind: Outage, Capacity: 5}), "events[0].capacity is set; it must be left out: it is for events of kind capacity, not outage"},
 		{event(Event{Kind: "flood"}), `events[0].kind is "flood"; it must be outage, capacity, errors, throttle, latency or herd`},
 		{event(Event{Kind: CapacityStep}), "events[0].capacity is 0; it must be above 0"},
 		{event(Event{Kind: Errors, Share: 1.1}), "events[0].share is 1.1; it must be above 0 and at most 1"},
 		{event(Event{Kind: SlowLatency, Factor: math.Inf(1)}), "events[0].factor is +Inf"},
-		{event(Event{Kind: Herd}), "events[0].calls is 0; it must be 1 to 1000, of each client"},
+		{event(Event{Kind: Herd}), "events[0].calls is 0; it must be 1 to 1000, for each client"},
 		{event(Event{Kind: Herd, Calls: math.MaxInt}), "events[0].calls"},
 		{event(Event{Kind: Throttling}), "events[0].throttle is missing"},
 		{event(Event{Kind: Throttling, Throttle: &Throttle{Rate: -1}}), "events[0].throttle.rate is -1"},
@@ -108,21 +112,31 @@ func TestValidate(t *testing.T) {
 		{setting(Setting{Use: UseLegacy, Capacity: 5}), "quota_capacity is for standard"},
 		{setting(Setting{Use: UseStandard, Capacity: -1}), "quota_capacity is -1"},
 		{setting(Setting{Use: UseNone, Name: strings.Repeat("x", 200)}), "at most 100 bytes"},
+		{setting(Setting{New: through}), `settings[0]: name is ""; it must not be empty`},
+		{setting(Setting{New: through, Name: "own", MaxAttempts: 2}), `settings[0]: New of "own" is set; the other fields must be left out`},
+		{setting(Setting{New: through, Name: "own"}), ""},
 		{func(s *Scenario) { s.Settings = make([]Setting, 21) }, "settings is 21; it must be at most 20"},
 	} {
-		s := valid()
-		test.change(&s)
-		err := s.Validate()
-		switch {
-		case test.want == "" && err != nil:
-			t.Errorf("error %v, want none", err)
-		case test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)):
-			t.Errorf("error %v, want one with %q", err, test.want)
-		case err != nil && !strings.HasPrefix(err.Error(), "simulate: "):
-			t.Errorf("error %q does not begin with the package's name", err)
-		}
-		if _, runErr := Run(t.Context(), s, Options{}); err != nil && runErr == nil {
-			t.Errorf("Run runs what Validate refuses: %v", err)
-		}
+		t.Run(cmp.Or(tt.want, "valid"), func(t *testing.T) {
+			s := valid()
+			tt.change(&s)
+			err := s.Validate()
+			switch {
+			case tt.want == "" && err != nil:
+				t.Errorf("error %v, want none", err)
+			case tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)):
+				t.Errorf("error %v, want one with %q", err, tt.want)
+			case err != nil && !strings.HasPrefix(err.Error(), "simulate: "):
+				t.Errorf("error %q does not begin with the package's name", err)
+			}
+			if err == nil {
+				return
+			}
+			if _, err := Run(t.Context(), s, Options{}); err == nil {
+				t.Error("Run runs what Validate refuses")
+			}
+		})
 	}
 }
+
+func through(base http.RoundTripper) http.RoundTripper { return base }

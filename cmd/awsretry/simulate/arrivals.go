@@ -1,0 +1,109 @@
+package simulate
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+)
+
+// arrivals returns a function that yields the instants at which calls arrive at
+// c, in their order, and then never. It returns nil if no call arrives.
+func (f *fleet) arrivals(c *client) func() time.Duration {
+	var gathering []time.Duration // of the herds
+	seed := random(f.scenario.Seed, uint64(c.arrivals))
+	for i, e := range f.scenario.Events {
+		if e.Kind != Herd {
+			continue
+		}
+		for n := range e.Calls {
+			share := unit(random(seed, uint64(i), uint64(n), forHerd))
+			gathering = append(gathering, time.Duration(e.From)+time.Duration(share*float64(e.To-e.From)))
+		}
+	}
+	slices.SortFunc(gathering, cmp.Compare[time.Duration])
+	rate := f.scenario.Clients.Rate / float64(f.scenario.Clients.Count)
+	if rate == 0 && gathering == nil {
+		return nil
+	}
+	n := uint64(0)
+	step := func() time.Duration {
+		n++
+		return exponential(random(seed, n, forArrival), float64(time.Second)/rate)
+	}
+	single := never
+	if rate > 0 {
+		single = step()
+	}
+	return func() time.Duration {
+		if len(gathering) > 0 && gathering[0] <= single {
+			at := gathering[0]
+			gathering = gathering[1:]
+			return at
+		}
+		at := single
+		if at != never {
+			single += step()
+		}
+		return at
+	}
+}
+
+// openLoop starts a call whenever one arrives, whether or not earlier ones have
+// ended.
+func (f *fleet) openLoop(ctx context.Context, c *client, next func() time.Duration) {
+	seed := random(f.scenario.Seed, uint64(c.arrivals))
+	var last time.Duration = -1
+	for n := uint64(0); ; n++ {
+		at := next()
+		if at == never {
+			return
+		}
+		at = f.grid.next(c.arrivals, max(at, last+1))
+		if at >= f.record.end {
+			return
+		}
+		f.grid.sleepUntil(at)
+		if ctx.Err() != nil {
+			return
+		}
+		last = at
+		owner, ok := c.take()
+		arrived := call{id: random(seed, n), client: c.number, caller: -1, owner: owner, start: at}
+		if !ok {
+			f.record.started(at, c.number)
+			f.record.ended(arrived, at, false)
+			continue
+		}
+		f.calls.Go(func() {
+			f.call(ctx, c, arrived)
+			c.put(owner)
+		})
+	}
+}
+
+// take returns an owner for a call that arrives, or false if too many calls are
+// under way.
+func (c *client) take() (owner int, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.left == 0 {
+		return 0, false
+	}
+	c.left--
+	if n := len(c.free); n > 0 {
+		owner = c.free[n-1]
+		c.free = c.free[:n-1]
+		return owner, true
+	}
+	c.fresh++
+	return c.fresh - 1, true
+}
+
+// put returns an owner that take gave out.
+func (c *client) put(owner int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.left++
+	c.free = append(c.free, owner)
+}

@@ -1,0 +1,95 @@
+package simulate
+
+import (
+	"context"
+	"math"
+	"time"
+)
+
+// A grid divides the instants of virtual time among owners. An owner has the
+// instants whose nanosecond, modulo the tick, is twice its number. The odd
+// remainders are for deadlines, so that a deadline never coincides with a
+// response.
+type grid struct {
+	start time.Time     // a whole second
+	tick  time.Duration // a divisor of a second, so that a delay of whole seconds keeps the remainder
+}
+
+// newGrid makes a grid for owners from 0 to owners-1 that starts now.
+func newGrid(owners int) grid { return grid{time.Now(), tickFor(owners)} }
+
+// tickFor returns the least divisor of a second, at most a second, that has
+// room for so many owners.
+func tickFor(owners int) time.Duration {
+	best := time.Second
+	for two := time.Duration(1); two <= 512; two *= 2 { // a second is 2^9 * 5^9 ns
+		for tick := two; tick <= time.Second; tick *= 5 {
+			if tick >= time.Duration(2*owners) && tick < best && time.Second%tick == 0 {
+				best = tick
+			}
+		}
+	}
+	return best
+}
+
+func (g grid) now() time.Duration { return time.Since(g.start) }
+
+// next returns the owner's first instant at or after t.
+func (g grid) next(owner int, t time.Duration) time.Duration {
+	own := time.Duration(2 * owner)
+	behind := (t - own) % g.tick
+	if behind < 0 {
+		behind += g.tick
+	}
+	if behind == 0 {
+		return t
+	}
+	return t + g.tick - behind
+}
+
+// owns reports whether t is one of the owner's instants.
+func (g grid) owns(owner int, t time.Duration) bool { return g.next(owner, t) == t }
+
+// deadline returns the instant for a deadline of the owner's that is just after
+// its first own instant at or after t.
+func (g grid) deadline(owner int, t time.Duration) time.Duration { return g.next(owner, t) + 1 }
+
+// delay shortens d to whole ticks, so that a goroutine that sleeps it from an
+// instant of its own wakes at one.
+func (g grid) delay(d time.Duration) time.Duration { return d - d%g.tick }
+
+// sleepUntil sleeps until t, unless that has passed.
+func (g grid) sleepUntil(t time.Duration) { time.Sleep(t - g.now()) }
+
+// wait sleeps until t, which must be an instant of the owner's, and reports
+// true. If ctx ends before t or at t, it sleeps until the owner's first instant
+// after that, and reports false. It knows beforehand which of the two comes
+// first and needs no select: nothing but its deadline ends ctx within the run.
+func (g grid) wait(ctx context.Context, owner int, t time.Duration) bool {
+	if t != never {
+		deadline, ok := ctx.Deadline()
+		if !ok || t < deadline.Sub(g.start) {
+			g.sleepUntil(t)
+			return true
+		}
+	}
+	<-ctx.Done()
+	g.sleepUntil(g.next(owner, g.now()))
+	return false
+}
+
+// align returns the instant at which the call's next request arrives, which is
+// then now. The call's start and its owner's instants are returned as they are.
+// At any other instant, such as that of a send token, align sleeps until the
+// owner's next one. It reports false if ctx ends first.
+func (g grid) align(ctx context.Context, c *call) (at time.Duration, ok bool) {
+	now := g.now()
+	if now == c.start || g.owns(c.owner, now) {
+		return now, true
+	}
+	at = g.next(c.owner, now)
+	return at, g.wait(ctx, c.owner, at)
+}
+
+// never is an instant that does not come.
+const never time.Duration = math.MaxInt64

@@ -1,0 +1,59 @@
+package simulate
+
+import (
+	"slices"
+	"strings"
+
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+)
+
+// A head says what a picture shows: the scenario and the legend.
+type head struct {
+	title, text draw.TextStyle
+	legend      legend
+	titles      []string // lines
+	texts       []string
+}
+
+// The heights of a head, in sizes of the text.
+const (
+	headRow = 1.45 // of a line
+	headGap = 0.7  // above the legend and below it
+
+	mostHeadLines = 4 // of the events
+)
+
+func newHead(s Scenario, width vg.Length) head {
+	h := head{title: textStyle(inkText, 13, true), text: textStyle(inkText, 9, false)}
+	h.legend = newLegend(h.text)
+	what, events := s.summary()
+	h.titles = wrapped(h.title, what.title, width)
+	h.texts = wrapped(h.text, what.size, width)
+	lines := wrapped(h.text, strings.Join(events, "; "), width)
+	if len(lines) > mostHeadLines {
+		lines = append(lines[:mostHeadLines-1], shortened(h.text, lines[mostHeadLines-1]+" …", width))
+	}
+	h.texts = slices.Concat(h.texts, lines)
+	return h
+}
+
+func (h head) height(width vg.Length) vg.Length {
+	return vg.Length(len(h.titles))*headRow*h.title.Font.Size +
+		(vg.Length(len(h.texts))*headRow+2*headGap)*h.text.Font.Size + h.legend.height(width)
+}
+
+// draw draws the head along the upper edge of c.
+func (h head) draw(c draw.Canvas) {
+	y := c.Max.Y
+	write := func(style draw.TextStyle, lines []string) {
+		for _, line := range lines {
+			c.FillText(style, vg.Point{X: c.Min.X, Y: y - style.Font.Size}, line)
+			y -= headRow * style.Font.Size
+		}
+	}
+	write(h.title, h.titles)
+	write(h.text, h.texts)
+	c.Max.Y = y - headGap*h.text.Font.Size
+	h.legend.draw(c)
+}

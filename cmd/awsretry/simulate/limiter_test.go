@@ -1,0 +1,121 @@
+package simulate
+
+import (
+	"slices"
+	"testing"
+	"time"
+)
+
+// A measure is what callers of a throttling service experience from an instant
+// on. The first seconds, in which the limiter searches for the rate after a
+// throttling that hits all callers at once, are better left out.
+type measure struct {
+	goodput           float64       // successful calls, as a share of those that the service could have served
+	throttled         float64       // share of the attempts
+	p50, p99, longest time.Duration // of a call, including its delays and its time in line
+	fairness          float64       // Jain's index of the clients' successful calls
+}
+
+func measured(t *testing.T, s Scenario, from time.Duration) measure {
+	t.Helper()
+	var took []time.Duration
+	perClient := make([]float64, s.Clients.Count)
+	r, err := Run(t.Context(), s, Options{Observe: func(_ int, c Call) {
+		if c.Start+c.Took < from {
+			return
+		}
+		took = append(took, c.Took) // also of an unfinished call, or a caller that starves would not count
+		if c.Good {
+			perClient[c.Client]++
+		}
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(took)
+	sum := func(values []float64) (sum float64) {
+		for _, v := range values {
+			sum += v
+		}
+		return sum
+	}
+	series := r.Outcomes[0].Series
+	second := int(from / time.Second)
+	return measure{
+		goodput:   sum(perClient) / s.Serves(Duration(from), s.Duration),
+		throttled: sum(series.Throttled[second:]) / sum(series.Attempts[second:]),
+		p50:       Percentile(took, 0.50),
+		p99:       Percentile(took, 0.99),
+		longest:   Percentile(took, 1),
+		fairness:  Jain(perClient),
+	}
+}
+
+// What adaptive mode makes of a service that admits so many requests per second.
+func TestAdaptiveFindsTheRate(t *testing.T) {
+	throttle := func(rate float64) *Throttle {
+		return &Throttle{Rate: rate, Burst: max(rate/10, 1), Code: "ProvisionedThroughputExceededException"}
+	}
+	for _, tt := range []struct {
+		name             string
+		rate             float64
+		events           []Event
+		clients, callers int
+		length           Duration
+		goodput          float64       // at least
+		throttled        float64       // less than; 1: whatever it is
+		p99              time.Duration // less than
+		fairness         float64       // more than
+	}{
+		{
+			name: "100 per second, one Transport", rate: 100, clients: 1, callers: 64, length: seconds(120),
+			goodput: 0.96, throttled: 0.005, p99: time.Second,
+		}, {
+			name: "100 per second, eight Transports", rate: 100, clients: 8, callers: 8, length: seconds(300),
+			goodput: 0.98, throttled: 1, p99: 3 * time.Second, fairness: 0.95,
+		}, {
+			name: "5 per second", rate: 5, clients: 1, callers: 64, length: seconds(600),
+			goodput: 0.72, throttled: 1, p99: 55 * time.Second,
+		}, {
+			name: "100, 20, then 200 per second", rate: 100, clients: 1, callers: 64, length: seconds(240),
+			events: []Event{
+				{Kind: Throttling, From: seconds(60), To: seconds(120), Throttle: throttle(20)},
+				{Kind: Throttling, From: seconds(120), Throttle: throttle(200)},
+			},
+			goodput: 0.90, throttled: 1, p99: 4 * time.Second,
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got := measured(t, Scenario{
+				Duration: tt.length,
+				Clients:  Clients{Count: tt.clients, Callers: tt.callers},
+				Service:  Service{Capacity: MaxRate, Queue: MaxClients, Network: ms(10), Throttle: throttle(tt.rate)},
+				Events:   tt.events,
+				Settings: []Setting{{Use: UseAdaptive}},
+			}, 30*time.Second)
+			t.Logf("goodput %.1f %%, throttled %.2f %%, a call's p50 %.2f s, p99 %.2f s and longest %.1f s, fairness %.3f",
+				100*got.goodput, 100*got.throttled, got.p50.Seconds(), got.p99.Seconds(), got.longest.Seconds(), got.fairness)
+			if got.goodput < tt.goodput {
+				t.Errorf("goodput is %.4f, want at least %v", got.goodput, tt.goodput)
+			}
+			// A call may end in the measured time whose request was admitted before, and
+			// there is the burst.
+			if got.goodput > 1.01 {
+				t.Errorf("goodput is %.4f: the service admits more than it should", got.goodput)
+			}
+			if got.throttled >= tt.throttled {
+				t.Errorf("%.4f of the attempts are throttled, want less than %v", got.throttled, tt.throttled)
+			}
+			if got.p99 >= tt.p99 {
+				t.Errorf("p99 is %v, want less than %v", got.p99, tt.p99)
+			}
+			// Unlucky retries make a long tail. This is for a caller that is never served.
+			if most := 10 * tt.p99; got.longest >= most {
+				t.Errorf("the longest call took %v, want less than %v", got.longest, most)
+			}
+			if got.fairness <= tt.fairness {
+				t.Errorf("fairness is %.4f, want more than %v", got.fairness, tt.fairness)
+			}
+		})
+	}
+}

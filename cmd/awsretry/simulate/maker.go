@@ -1,0 +1,133 @@
+package simulate
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	"example.com/awsretry"
+	"example.com/awsretry/cmd/awsretry/internal/regular"
+	"example.com/awsretry/delivery"
+)
+
+// A maker makes the RoundTrippers of one setting.
+type maker struct {
+	capacity int  // of the retry token bucket; 0: the setting has none
+	limits   bool // the setting has a rate limiter
+	make     func(link) http.RoundTripper
+}
+
+// A link is what a maker puts one client's RoundTripper on.
+type link struct {
+	base           http.RoundTripper
+	attemptTimeout time.Duration
+	grid           grid
+	seed           uint64 // the client's own
+}
+
+// maker reads what the setting names. It must be called outside virtual time.
+func (s Setting) maker(getenv func(string) string) (maker, error) {
+	switch {
+	case s.New != nil:
+		return maker{make: func(l link) http.RoundTripper { return s.New(newImpatient(l)) }}, nil
+	case s.Use == UseDelivery:
+		return s.deliveries()
+	case s.Use == UseProfile:
+		loaded, err := awsretry.Load(awsretry.Source{Profile: s.Profile, Getenv: getenv})
+		if err != nil {
+			return maker{}, err
+		}
+		return s.transports(loaded.Mode, loaded.Revision, loaded.MaxAttempts), nil
+	case s.Use == UseLegacy:
+		return s.transports(awsretry.Legacy, awsretry.Classic, 0), nil
+	case s.Use == UseAdaptive:
+		return s.transports(awsretry.Adaptive, awsretry.Classic, 0), nil
+	case s.Use == UseRevision2026:
+		return s.transports(awsretry.Standard, awsretry.Revision2026, 0), nil
+	case s.Use == UseStandard:
+		return s.transports(awsretry.Standard, awsretry.Classic, 0), nil
+	case s.Use == UseNone:
+		return s.loops(1), nil
+	}
+	return s.loops(orElse(s.MaxAttempts, defaultNaiveAttempts)), nil
+}
+
+// loops makes clients that retry after a fixed delay whenever the class allows
+// it. They have no token bucket and ignore Retry-After.
+func (s Setting) loops(attempts int) maker {
+	delay := orElse(time.Duration(s.Pause), defaultNaivePause)
+	return maker{make: func(l link) http.RoundTripper {
+		fixed := l.grid.delay(delay)
+		return &awsretry.Transport{
+			Base: l.base, MaxAttempts: attempts, AttemptTimeout: l.attemptTimeout, MaxRetryAfter: -1,
+			Quota:   awsretry.QuotaConfig{Capacity: -1},
+			Backoff: awsretry.BackoffFunc(func(int, awsretry.Class, time.Duration) time.Duration { return fixed }),
+		}
+	}}
+}
+
+// transports makes clients that follow the AWS SDKs' rules.
+func (s Setting) transports(mode awsretry.Mode, revision awsretry.Revision, attempts int) maker {
+	if s.MaxAttempts > 0 {
+		attempts = s.MaxAttempts
+	}
+	const defaultCapacity = 500 // awsretry.QuotaConfig's
+	capacity := orElse(s.Capacity, defaultCapacity)
+	if mode == awsretry.Legacy {
+		capacity = 0
+	}
+	return maker{
+		capacity: capacity,
+		limits:   mode == awsretry.Adaptive,
+		make: func(l link) http.RoundTripper {
+			full := seededJitter(l.seed)
+			backoff := seededBackoff(mode, revision, full)
+			return &awsretry.Transport{
+				Base: l.base, Mode: mode, Revision: revision, MaxAttempts: attempts, AttemptTimeout: l.attemptTimeout,
+				Quota:            awsretry.QuotaConfig{Capacity: s.Capacity},
+				RetryAfterSpread: -1, RetryAfter: func(resp *http.Response, _ []byte) (time.Duration, bool) {
+					return spreadRetryAfter(resp, mode, l.grid, full)
+				},
+				Backoff: awsretry.BackoffFunc(func(n int, class awsretry.Class, last time.Duration) time.Duration {
+					return l.grid.delay(backoff.Delay(n, class, last))
+				}),
+			}
+		},
+	}
+}
+
+// deliveries makes clients with the setting's delivery policy.
+func (s Setting) deliveries() (maker, error) {
+	policy, err := s.deliveryPolicy()
+	if err != nil {
+		return maker{}, err
+	}
+	return maker{make: func(l link) http.RoundTripper {
+		full := seededJitter(l.seed)
+		return &delivery.Transport{
+			Policy: policy, Base: l.base, AttemptTimeout: l.attemptTimeout,
+			Jitter: func(d time.Duration) time.Duration { return l.grid.delay(full(d)) },
+		}
+	}}, nil
+}
+
+// deliveryPolicy returns nil for the default policy.
+func (s Setting) deliveryPolicy() (*delivery.Policy, error) {
+	switch s.Policy {
+	case "":
+		return nil, nil
+	case awsManaged:
+		return delivery.AWSManaged(), nil
+	case customerManaged:
+		return delivery.CustomerManaged(), nil
+	}
+	text, err := regular.Read(s.Policy)
+	if err != nil {
+		return nil, err
+	}
+	policy, err := delivery.Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", s.Policy, err)
+	}
+	return policy, nil
+}

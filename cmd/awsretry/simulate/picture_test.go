@@ -1,0 +1,148 @@
+package simulate
+
+import (
+	"bytes"
+	"encoding/xml"
+	"image/png"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestPictures(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		settings []Setting
+		drawn    int // panels with curves
+		empty    int
+	}{
+		{"load alone", []Setting{{Use: UseNone}, {Use: UseLegacy}}, 2, 0},
+		{"tokens too", []Setting{{Use: UseNone}, {Use: UseStandard}}, 3, 1},
+		{"send rates too", []Setting{{Use: UseNaive}, {Use: UseStandard}, {Use: UseAdaptive}}, 6, 3},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := restless()[0]
+			s.Settings = tt.settings
+			var svg bytes.Buffer
+			if err := mustRun(t, s).Draw(&svg, SVG); err != nil {
+				t.Fatal(err)
+			}
+			texts := svgTexts(t, svg.Bytes())
+			for _, setting := range tt.settings {
+				if texts[setting.Label()] != 1 {
+					t.Errorf("setting %s is %d times in the picture", setting.Label(), texts[setting.Label()])
+				}
+			}
+			if got := texts["no retry token bucket"] + texts["no rate limiter"]; got != tt.empty {
+				t.Errorf("%d empty panels, want %d", got, tt.empty)
+			}
+			// Each panel shades each event, and the legend has a sample.
+			if got, want := strings.Count(strings.ToUpper(svg.String()), "#F1ECDF"), tt.drawn*len(s.Events)+1; got != want {
+				t.Errorf("%d shaded events, want %d in %d panels", got, want, tt.drawn)
+			}
+			if texts["virtual time (s)"] == 0 || texts["14"] == 0 || texts["offered load and goodput (1/s)"] != 1 {
+				t.Errorf("the axes have no units: %v", texts)
+			}
+			if strings.Count(svg.String(), "font-family") != strings.Count(svg.String(), fontFamily) {
+				t.Error("a text has no other font to fall back to")
+			}
+		})
+	}
+}
+
+func TestPictureFormats(t *testing.T) {
+	s := tiny(Setting{Use: UseNone})
+	r := mustRun(t, s)
+	draw := func(format string) []byte {
+		var b bytes.Buffer
+		if err := r.Draw(&b, format); err != nil {
+			t.Fatal(err)
+		}
+		return b.Bytes()
+	}
+	bitmap := draw(PNG)
+	image, err := png.Decode(bytes.NewReader(bitmap))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if size := image.Bounds().Size(); size.X < 800 || size.Y < 400 {
+		t.Errorf("a picture of %v pixels", size)
+	}
+	if !bytes.Equal(draw(PNG), bitmap) || !bytes.Equal(draw(SVG), draw(SVG)) {
+		t.Error("drawn again, the picture differs")
+	}
+	if err := r.Draw(io.Discard, "gif"); err == nil || !strings.Contains(err.Error(), "svg or png") {
+		t.Errorf("error %v, want one with the formats", err)
+	}
+	if err := r.Draw(brokenWriter{}, SVG); err != errBrokenWriter {
+		t.Errorf("error %v, want the writer's", err)
+	}
+}
+
+// svgTexts parses the picture and counts its texts.
+func svgTexts(t *testing.T, text []byte) map[string]int {
+	t.Helper()
+	texts := map[string]int{}
+	decoder := xml.NewDecoder(bytes.NewReader(text))
+	inText := false
+	for {
+		token, err := decoder.Token()
+		if err == io.EOF {
+			return texts
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch token := token.(type) {
+		case xml.StartElement:
+			inText = token.Name.Local == "text"
+		case xml.CharData:
+			if inText {
+				texts[strings.TrimSpace(string(token))]++
+			}
+		case xml.EndElement:
+			inText = false
+		}
+	}
+}
+
+// Pictures of hardly anything.
+func TestPicturesOfLittle(t *testing.T) {
+	silent := tiny(Setting{Use: UseAdaptive})
+	silent.Clients = Clients{Count: 1, Rate: 1e-9}
+	silent.Events = []Event{{Kind: Outage}}
+	nameless := tiny(Setting{Use: UseNone})
+	nameless.Name = ""
+	for name, s := range map[string]Scenario{"silent": silent, "nameless": nameless} {
+		t.Run(name, func(t *testing.T) {
+			var svg bytes.Buffer
+			if err := mustRun(t, s).Draw(&svg, SVG); err != nil {
+				t.Fatal(err)
+			}
+			svgTexts(t, svg.Bytes())
+		})
+	}
+}
+
+// made returns a result of a scenario that was not run. Its curves are flat.
+func made(s Scenario, load float64) *Result {
+	s = s.withDefaults()
+	r := &Result{Scenario: s}
+	seconds := int(time.Duration(s.Duration) / time.Second)
+	for _, setting := range s.Settings {
+		o := Outcome{Setting: setting.Label(), Amplification: 1234.56, FailedShare: 1, P99: Duration(time.Hour), Good: 1}
+		o.Series.Attempts, o.Series.Good = slices.Repeat([]float64{load}, seconds), make([]float64, seconds)
+		o.Series.Attempts[seconds-1] = 1e6
+		bucket := []Sample{{0, 500, 1}, {s.Duration, 500, 1}}
+		switch setting.Use {
+		case UseAdaptive:
+			o.Series.Tokens, o.Series.SendRate = bucket, bucket
+		case UseStandard:
+			o.Series.Tokens = bucket
+		}
+		r.Outcomes = append(r.Outcomes, o)
+	}
+	return r
+}

@@ -1,0 +1,56 @@
+package simulate
+
+import (
+	"testing"
+	"time"
+)
+
+func seconds(s float64) Duration { return Duration(s * float64(time.Second)) }
+
+func ms(n float64) Duration { return seconds(n / 1000) }
+
+func mustRun(t *testing.T, s Scenario) *Result {
+	t.Helper()
+	r, err := Run(t.Context(), s, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// tiny is one caller whose calls take 100 ms: 1 ms in the queue, 97 ms behind it, 2 ms on the network.
+func tiny(settings ...Setting) Scenario {
+	return Scenario{
+		Name: "tiny", Duration: seconds(10), Seed: 1,
+		Clients:  Clients{Count: 1, Callers: 1},
+		Service:  Service{Capacity: 1000, Queue: 10, Latency: Latency{Median: ms(97)}, Network: ms(2)},
+		Settings: settings,
+	}
+}
+
+// restless returns small runs in which as much as possible happens at once.
+func restless() []Scenario {
+	settings := append(DefaultSettings(), Setting{Use: UseDelivery, Policy: awsManaged})
+	service := Service{Capacity: 60, Queue: 60, QueueFull: 429, Latency: Latency{Median: ms(20), P99: ms(400)}, RefuseCost: 0.1}
+	return []Scenario{{
+		Name: "open loop", Duration: seconds(15), Seed: 7,
+		Clients: Clients{Count: 5, Rate: 50, Timeout: seconds(5), AttemptTimeout: ms(700)}, Service: service,
+		Events: []Event{
+			{Kind: Outage, How: outageHang, From: seconds(2), To: seconds(4)},
+			{Kind: Throttling, From: seconds(5), To: seconds(10), Throttle: &Throttle{Rate: 20, RetryAfter: seconds(1)}},
+			{Kind: Herd, From: seconds(7), To: seconds(7.1), Calls: 10},
+			{Kind: Errors, From: seconds(9), Share: 0.2},
+		},
+		Settings: settings,
+	}, {
+		Name: "closed loop", Duration: seconds(15), Seed: 7,
+		Clients: Clients{Count: 3, Callers: 20, Think: ms(500), Timeout: seconds(5)}, Service: service,
+		Events: []Event{
+			{Kind: Throttling, From: seconds(3), To: seconds(10), Throttle: &Throttle{Rate: 10, PerClient: true}},
+			{Kind: SlowLatency, Factor: 4, From: seconds(5), To: seconds(12)},
+			{Kind: CapacityStep, Capacity: 30, From: seconds(8)},
+			{Kind: Herd, From: seconds(4), Calls: 5, To: seconds(6)},
+		},
+		Settings: settings,
+	}}
+}

@@ -1,0 +1,43 @@
+package simulate
+
+import "math"
+
+// Percentile returns the least value that at least the share p of them does not
+// exceed, or 0 if there are none. The values must be sorted.
+func Percentile[T ~int64 | ~uint32](sorted []T, p float64) T {
+	if len(sorted) == 0 {
+		return 0
+	}
+	rank := int(math.Ceil(p*float64(len(sorted)))) - 1
+	return sorted[min(max(rank, 0), len(sorted)-1)]
+}
+
+// Jain returns Jain's fairness index: 1 if all values are equal, 1/n if one of n
+// has everything, and 0 if all are 0.
+func Jain(values []float64) float64 {
+	var sum, squares float64
+	for _, v := range values {
+		sum += v
+		squares += v * v
+	}
+	if squares == 0 {
+		return 0
+	}
+	return sum * sum / (float64(len(values)) * squares)
+}
+
+func mean(values []float64) float64 {
+	sum := 0.0
+	for _, v := range values {
+		sum += v
+	}
+	return sum / float64(max(len(values), 1))
+}
+
+// share returns part/whole, or 0 if whole is 0.
+func share(part, whole int64) float64 {
+	if whole == 0 {
+		return 0
+	}
+	return float64(part) / float64(whole)
+}

@@ -1,0 +1,91 @@
+package simulate
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+)
+
+// A summary says what is simulated in two lines. The title may be empty.
+type summary struct{ title, size string }
+
+// summary also returns a line for each event.
+func (s Scenario) summary() (what summary, events []string) {
+	what.title = strings.Trim(s.Name+": "+s.About, ": ")
+	c := s.Clients
+	calling := fmt.Sprintf("%s calls/s in all", number(c.Rate))
+	if c.Callers > 0 {
+		calling = fmt.Sprintf("%d callers each, thinking %v", c.Callers, c.Think)
+	}
+	what.size = fmt.Sprintf("%v, seed %d; %s clients, %s; service of %s requests/s, queue of %s",
+		s.Duration, s.Seed, count(int64(c.Count)), calling, number(s.Service.Capacity), count(int64(s.Service.Queue)))
+	for _, e := range s.Events {
+		to := fmt.Sprintf("to %v", e.To)
+		if e.To == s.Duration {
+			to = "on"
+		}
+		events = append(events, fmt.Sprintf("from %v %s: %s", e.From, to, e.effect()))
+	}
+	return what, events
+}
+
+// effect says what the event does.
+func (e Event) effect() string {
+	switch e.Kind {
+	case Outage:
+		return "outage (" + e.How + ")"
+	case CapacityStep:
+		return fmt.Sprintf("capacity %s/s", number(e.Capacity))
+	case Errors:
+		return percent(e.Share) + " errors"
+	case Throttling:
+		each := ""
+		if e.Throttle.PerClient {
+			each = " each client"
+		}
+		return fmt.Sprintf("throttled at %s/s%s", number(e.Throttle.Rate), each)
+	case SlowLatency:
+		return fmt.Sprintf("latency x%s", number(e.Factor))
+	}
+	return fmt.Sprintf("herd of %d calls each", e.Calls)
+}
+
+func count(n int64) string { return humanize.Comma(n) }
+
+func number(v float64) string {
+	if v == float64(int64(v)) {
+		return count(int64(v))
+	}
+	return strconv.FormatFloat(v, 'g', 4, 64)
+}
+
+func percent(share float64) string { return fmt.Sprintf("%.1f%%", 100*share) }
+
+// latency has about three digits. Without a good call there is no latency.
+func latency(d Duration, good int64) string {
+	v := time.Duration(d)
+	switch {
+	case good == 0:
+		return "-"
+	case v >= 10*time.Second:
+		return fmt.Sprintf("%.1fs", v.Seconds())
+	case v >= time.Second:
+		return fmt.Sprintf("%.2fs", v.Seconds())
+	case v >= 10*time.Millisecond:
+		return fmt.Sprintf("%.0fms", v.Seconds()*1e3)
+	}
+	return fmt.Sprintf("%.2fms", v.Seconds()*1e3)
+}
+
+func recoveryText(o Outcome) string {
+	switch o.Recovered {
+	case RecoveredInRun:
+		return o.Recovery.String()
+	case NotRecovered:
+		return "over " + o.Recovery.String()
+	}
+	return "-"
+}
