@@ -4,7 +4,6 @@ import (
 	"container/list"
 	"crypto/sha256"
 	"encoding/hex"
-	"iter"
 	"net/http"
 	"strings"
 	"sync"
@@ -14,17 +13,6 @@ import (
 )
 
 const defaultMaxPartitions = 1024
-
-// State is what a partition's buckets hold.
-type State struct {
-	Tokens       int     // in the retry token bucket; math.MaxInt where there is none
-	Limited      bool    // the rate limiter holds requests back; false but in adaptive mode
-	MeasuredRate float64 // answers per second; 0 but in adaptive mode
-	SendRate     float64 // the rate limiter's, in requests per second; 0 but in adaptive mode
-
-	Waiting      int           // in line for a send token of the rate limiter
-	ExpectedWait time.Duration // for a send token, of one who joined that line now
-}
 
 // A partition is what requests to one service, or one part of it, share.
 type partition struct {
@@ -278,36 +266,6 @@ func (t *partitionTable) all() []*partition {
 		}
 	}
 	return all
-}
-
-// State returns what the named partition's buckets hold, and whether there is such a partition: one that a request used,
-// and that newer ones have not replaced. It takes the name that a request has, or the one that Partitions yields, which
-// differ where the former is longer than 255 bytes.
-func (t *Transport) State(partition string) (State, bool) {
-	e := t.running.Load()
-	if e == nil {
-		return State{}, false
-	}
-	p := e.partitions.find(partition)
-	if p == nil {
-		return State{}, false
-	}
-	return p.state(), true
-}
-
-// Partitions yields the name and the state of every partition, the most recently used first.
-func (t *Transport) Partitions() iter.Seq2[string, State] {
-	return func(yield func(string, State) bool) {
-		e := t.running.Load()
-		if e == nil {
-			return
-		}
-		for _, p := range e.partitions.all() {
-			if !yield(p.name, p.state()) {
-				return
-			}
-		}
-	}
 }
 
 // partitionOf returns the partition of a request. It is held; the table's release has to be called.
