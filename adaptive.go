@@ -215,8 +215,8 @@ func (l *RateLimiter) soonest() time.Duration {
 	return time.Duration(math.Log1p(float64(l.expectedWait())*growth) / growth)
 }
 
-// Update counts the outcome of an attempt, which throttled tells to be a
-// throttling response or not. A transport error counts as one that is not.
+// Update counts the outcome of an attempt. throttled is true for a throttling
+// response, and false for any other response and for a transport error.
 func (l *RateLimiter) Update(throttled bool) {
 	if l.bucket == nil { // not from NewRateLimiter, or from an invalid configuration
 		return
@@ -231,23 +231,32 @@ func (l *RateLimiter) update(now time.Duration, throttled bool) {
 	now = max(now, l.updated) // so that no interval is negative
 	l.updated = now
 	l.meter.count(now)
-	var rate float64
-	if throttled {
-		lastMax := l.meter.rate
-		if l.limits() {
-			lastMax = min(lastMax, l.rate)
-		}
-		rate = l.curve.cut(now, lastMax)
-		l.limiting.Store(true)
-	} else {
-		rate = l.curve.grow(now)
-	}
-	rate = min(rate, 2*l.meter.rate) // a caller who sends little does not earn an ever higher rate
+	rate := l.cubicRate(now, throttled)
 	l.setRate(now, max(rate, l.config.MinFillRate), max(rate, l.config.MinCapacity))
+	if throttled {
+		l.limiting.Store(true) // not before there is a rate to wait at
+	}
 }
 
-// setRate changes the bucket's rate and capacity. Most often they stay as they
-// are, before the first throttling: then the bucket is not locked.
+// cubicRate returns the send rate after an outcome at now, by the arithmetic of
+// the AWS SDKs. It requires that l.mu is held.
+func (l *RateLimiter) cubicRate(now time.Duration, throttled bool) float64 {
+	measured := l.meter.rate
+	var rate float64
+	switch {
+	case throttled && l.limits():
+		rate = l.curve.cut(now, min(measured, l.rate))
+	case throttled:
+		rate = l.curve.cut(now, measured)
+	default:
+		rate = l.curve.grow(now)
+	}
+	return min(rate, 2*measured) // a caller who sends little does not earn an ever higher rate
+}
+
+// setRate changes the bucket's rate and capacity. It does not lock the bucket
+// where they stay, as they mostly do before the first throttling.
+// It requires that l.mu is held.
 func (l *RateLimiter) setRate(now time.Duration, rate, capacity float64) {
 	if rate != l.rate || capacity != l.capacity {
 		l.rate, l.capacity = rate, capacity
@@ -301,9 +310,9 @@ func (m *meter) count(now time.Duration) {
 	m.outcomes, m.last = 0, begin
 }
 
-// A curve is the send rate as a function of the time since the last throttling:
-// it rises fast, then hardly around the rate that was throttled, then ever
-// faster.
+// A curve is the send rate as a cubic function of the time since the last
+// throttling response. It rises fast, then hardly around the rate that was
+// throttled, then ever faster.
 type curve struct {
 	beta, scale float64
 	lastMax     float64       // rate that was throttled
