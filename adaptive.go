@@ -127,7 +127,6 @@ func NewRateLimiter(c RateLimitConfig) *RateLimiter {
 	c.MinFillRate = orDefault(c.MinFillRate, defaultMinFillRate)
 	c.MinCapacity = orDefault(c.MinCapacity, defaultMinCapacity)
 	c.MeasureInterval = orDefault(c.MeasureInterval, defaultMeasureInterval)
-	c.MaxWait = orDefault(c.MaxWait, math.MaxInt64)
 	return &RateLimiter{
 		config: c,
 		bucket: bucket.New(0, 0),
@@ -172,15 +171,27 @@ func (l *RateLimiter) wait(ctx context.Context) (taken bool, err error) {
 
 // waitInLine takes a token, and waits in line for it.
 func (l *RateLimiter) waitInLine(ctx context.Context) error {
-	err := l.bucket.WaitAtMost(ctx, 1, l.config.MaxWait)
+	maxWait, limited := l.maxWait()
+	var err error
+	if limited {
+		err = l.bucket.WaitAtMost(ctx, 1, maxWait)
+	} else {
+		err = l.bucket.Wait(ctx, 1)
+	}
 	tooLong, ok := err.(*bucket.TooLongError)
 	switch {
 	case !ok:
 		return err
-	case tooLong.Expected > l.config.MaxWait:
-		return fmt.Errorf("%w: the expected wait of %v is longer than MaxWait, %v", ErrRateLimited, tooLong.Expected, l.config.MaxWait)
+	case limited && tooLong.Expected > maxWait:
+		return fmt.Errorf("%w: the expected wait of %v is longer than MaxWait, %v", ErrRateLimited, tooLong.Expected, maxWait)
 	}
 	return fmt.Errorf("%w: the expected wait of %v would not end before the context's deadline", ErrRateLimited, tooLong.Expected)
+}
+
+// maxWait returns the longest expected wait that is begun. ok is false where
+// only the context limits it.
+func (l *RateLimiter) maxWait() (d time.Duration, ok bool) {
+	return l.config.MaxWait, l.config.MaxWait > 0
 }
 
 // putBack returns a token that nothing was sent with.

@@ -57,7 +57,7 @@ func (c *call) tooLate(class Class, delay time.Duration) Stop {
 	wait := addSaturating(delay, c.tokenWait(class))
 	if limiter := c.partition.limiter; limiter != nil && !c.failFast {
 		expected, soonest := limiter.expectedWait(), limiter.soonest()
-		if expected > delay && expected-delay > limiter.config.MaxWait {
+		if maxWait, ok := limiter.maxWait(); ok && expected-delay > maxWait {
 			return StopRateLimit
 		}
 		wait = max(wait, soonest)
