@@ -3,6 +3,7 @@ package awsretry
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"sync"
@@ -10,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"example.com/awsretry/internal/bucket"
 )
 
 func TestCurveVectors(t *testing.T) {
@@ -23,7 +26,7 @@ func TestCurveVectors(t *testing.T) {
 	for _, vector := range vectors {
 		t.Run(vector.Name, func(t *testing.T) {
 			c := curve{beta: defaultBeta, scale: defaultScaleConstant}
-			c.cut(0, 99) // an older throttling leaves nothing behind
+			c.cut(0, 99) // an earlier cut must not matter
 			if got, want := c.cut(seconds(vector.ThrottledAt), vector.LastMax), 0.7*vector.LastMax; !near(got, want, 1e-9) {
 				t.Errorf("throttled: %v, want %v", got, want)
 			}
@@ -58,7 +61,36 @@ func TestSendRateVectors(t *testing.T) {
 	})
 }
 
-func TestOffUntilThrottled(t *testing.T) {
+func TestMeterIsAlignedToTheEpoch(t *testing.T) {
+	tests := []struct {
+		start    time.Time
+		interval time.Duration
+		want     []time.Duration // when outcomes every 10 ms are measured, on the clock
+	}{
+		{time.Unix(100, 300e6), 500 * time.Millisecond, []time.Duration{200e6, 700e6, 1200e6}},
+		{time.Unix(100, 700e6), 500 * time.Millisecond, []time.Duration{0, 300e6, 800e6}}, // an interval began after the whole second
+		{time.Unix(100, 0), 300 * time.Millisecond, []time.Duration{200e6, 500e6, 800e6, 1100e6}},
+		{time.Unix(-100, 300e6), 500 * time.Millisecond, []time.Duration{200e6, 700e6, 1200e6}},
+		{time.Unix(-101, 0), 1200 * time.Millisecond, []time.Duration{200e6}},
+	}
+	for _, test := range tests {
+		t.Run(fmt.Sprint(test.start.UTC(), " ", test.interval), func(t *testing.T) {
+			m := newMeter(test.start, test.interval, 0.8)
+			var got []time.Duration
+			for now := time.Duration(0); now <= 1250*time.Millisecond; now += 10 * time.Millisecond {
+				m.count(now)
+				if m.outcomes == 0 {
+					got = append(got, now)
+				}
+			}
+			if !slices.Equal(got, test.want) {
+				t.Errorf("measured at %v, want %v", got, test.want)
+			}
+		})
+	}
+}
+
+func TestNoLimitBeforeTheFirstThrottling(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewRateLimiter(RateLimitConfig{})
 		if measured, send, limited := l.Rates(); measured != 0 || send != 0 || limited {
@@ -72,30 +104,30 @@ func TestOffUntilThrottled(t *testing.T) {
 			l.Update(false)
 		}
 		if _, send, limited := l.Rates(); send != 0.5 || limited {
-			t.Errorf("after 1000 answers at once: send rate %v, limited %v; want 0.5, false", send, limited)
+			t.Errorf("after 1000 outcomes at once: send rate %v, limited %v; want 0.5, false", send, limited)
 		}
-		if passed := time.Since(start); passed != 0 {
-			t.Errorf("waited %v", passed)
+		if took := time.Since(start); took != 0 {
+			t.Errorf("waited %v", took)
 		}
 		time.Sleep(time.Second)
-		if got := l.bucket.level(l.bucket.now()); got != 0.5 {
-			t.Errorf("tokens are %v after a second, want 0.5: none taken", got)
+		if got := l.bucket.Tokens(); !near(got, 0.5, 1e-8) {
+			t.Errorf("%v tokens after a second, want 0.5: none taken", got)
 		}
 		l.Update(true)
 		if _, _, limited := l.Rates(); !limited {
-			t.Error("not limited after throttling")
+			t.Error("does not limit after throttling")
 		}
 		l.Update(false)
 		if _, _, limited := l.Rates(); !limited {
-			t.Error("not limited any more after a success")
+			t.Error("does not limit after throttling and a success")
 		}
 	})
 }
 
-func TestWaitWaitsForTheToken(t *testing.T) {
+func TestWaitWaitsForAToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewRateLimiter(RateLimitConfig{})
-		l.Update(true) // nothing measured yet: 0.5 a second, no token
+		l.Update(true) // nothing is measured yet: no token, and one every 2 s
 		start := time.Now()
 		for i := range 3 {
 			if err := l.Wait(t.Context()); err != nil {
@@ -105,7 +137,7 @@ func TestWaitWaitsForTheToken(t *testing.T) {
 				t.Errorf("token %d after %v, want %v", i, got, want)
 			}
 		}
-		wantIdle(t, &l.bucket)
+		wantNoLine(t, l.bucket)
 	})
 }
 
@@ -114,16 +146,16 @@ func TestFailFast(t *testing.T) {
 		l := NewRateLimiter(RateLimitConfig{FailFast: true})
 		l.Update(true)
 		start := time.Now()
-		if err := l.Wait(t.Context()); !errors.Is(err, ErrRateLimited) {
+		if err := l.Wait(t.Context()); err != ErrRateLimited {
 			t.Errorf("without a token: %v", err)
 		}
-		if passed := time.Since(start); passed != 0 {
-			t.Errorf("waited %v", passed)
+		if took := time.Since(start); took != 0 {
+			t.Errorf("waited %v", took)
 		}
-		for range 20 { // a tenth of a token at a time, with somebody asking each time
+		for range 20 { // a tenth of 2 s at a time, and a call after each
 			time.Sleep(time.Second / 10)
 			if time.Since(start) < 2*time.Second {
-				if err := l.Wait(t.Context()); !errors.Is(err, ErrRateLimited) {
+				if err := l.Wait(t.Context()); err != ErrRateLimited {
 					t.Errorf("after %v: %v", time.Since(start), err)
 				}
 			}
@@ -131,8 +163,8 @@ func TestFailFast(t *testing.T) {
 		if err := l.Wait(t.Context()); err != nil {
 			t.Errorf("with a token: %v", err)
 		}
-		if err := l.Wait(t.Context()); !errors.Is(err, ErrRateLimited) {
-			t.Errorf("with the token gone: %v", err)
+		if err := l.Wait(t.Context()); err != ErrRateLimited {
+			t.Errorf("after the token was taken: %v", err)
 		}
 	})
 }
@@ -140,13 +172,14 @@ func TestFailFast(t *testing.T) {
 func TestUpdateWakesTheFirstEarly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewRateLimiter(RateLimitConfig{})
-		q := newQueue(&l.bucket)
+		q := newQueue()
 		l.Update(true)
 		for i := range 3 {
-			q.join(t.Context(), i, 1)
+			q.join(i, func() error { return l.Wait(t.Context()) })
 		}
 		time.Sleep(time.Second) // half a token
-		// 200 answers within a second and a half that ends now: the measured rate jumps, and with it the limit on the send rate.
+		// 200 outcomes are measured half a second later. The measured rate jumps,
+		// and with it the limit on the send rate.
 		for range 200 {
 			l.Update(false)
 		}
@@ -158,118 +191,142 @@ func TestUpdateWakesTheFirstEarly(t *testing.T) {
 		}
 		want := 1500*time.Millisecond + time.Duration(math.Ceil(0.25/send*1e9))
 		if got := q.wait(); got[0].id != 0 || (got[0].at-want).Abs() > time.Nanosecond {
-			t.Errorf("first: %v, want waiter 0 at %v (at the old rate: 2s)", got[0], want)
+			t.Errorf("first: %v, want caller 0 at %v (at the old rate: 2s)", got[0], want)
 		}
 	})
 }
 
-func TestWaitersOfLimiterAreServedInOrder(t *testing.T) {
+func TestCallersOfLimiterAreServedInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewRateLimiter(RateLimitConfig{})
 		l.Update(true)
-		var order, want []int
-		var mu sync.Mutex
-		var wg sync.WaitGroup
+		q := newQueue()
 		for i := range 100 {
-			wg.Go(func() {
-				if err := l.Wait(t.Context()); err != nil {
-					t.Error(err)
-				}
-				mu.Lock()
-				order = append(order, i)
-				mu.Unlock()
+			q.join(i, func() error {
+				err := l.Wait(t.Context())
 				l.Update(i%7 == 3)
+				return err
 			})
-			synctest.Wait()
-			want = append(want, i)
 		}
-		wg.Wait()
-		if !slices.Equal(order, want) {
-			t.Errorf("served in the order %v", order)
+		for i, got := range q.wait() {
+			if got.id != i || got.err != nil {
+				t.Errorf("%d: caller %d was served, with the error %v", i, got.id, got.err)
+			}
 		}
-		wantIdle(t, &l.bucket)
+		wantNoLine(t, l.bucket)
 	})
 }
 
 func TestWaitAndEndedContexts(t *testing.T) {
-	cause := errors.New("the user left")
+	cause := errors.New("the caller left")
 	for _, throttled := range []bool{false, true} {
 		for _, failFast := range []bool{false, true} {
-			l := NewRateLimiter(RateLimitConfig{FailFast: failFast})
-			if throttled {
-				l.Update(true)
-				l.bucket.tokens = 1
-			}
-			ctx, cancel := context.WithCancelCause(t.Context())
-			cancel(cause)
-			if err := l.Wait(ctx); !errors.Is(err, cause) {
-				t.Errorf("throttled %v, fail fast %v: %v, want %v", throttled, failFast, err, cause)
-			}
-			if throttled && l.bucket.tokens < 1 {
-				t.Errorf("fail fast %v: a token was taken", failFast)
-			}
+			t.Run(fmt.Sprintf("throttled=%v,failFast=%v", throttled, failFast), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					l := NewRateLimiter(RateLimitConfig{FailFast: failFast})
+					l.Update(throttled)
+					time.Sleep(2 * time.Second) // until there is a token
+					ctx, cancel := context.WithCancelCause(t.Context())
+					cancel(cause)
+					if err := l.Wait(ctx); err != cause {
+						t.Errorf("got %v, want %v", err, cause)
+					}
+					if l.bucket.Tokens() < 1 {
+						t.Error("a token was taken")
+					}
+				})
+			})
 		}
 	}
+	t.Run("during the wait", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			l := NewRateLimiter(RateLimitConfig{})
+			l.Update(true)
+			ctx, cancel := cancelAfter(t.Context(), time.Second, cause)
+			defer cancel()
+			start := time.Now()
+			if err := l.Wait(ctx); err != cause || time.Since(start) != time.Second {
+				t.Errorf("after %v: %v, want %v after 1s", time.Since(start), err, cause)
+			}
+			wantNoLine(t, l.bucket)
+		})
+	})
+}
+
+func TestPutBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := NewRateLimiter(RateLimitConfig{})
-		l.Update(true)
-		ctx, cancel := cancelAfter(t.Context(), time.Second, cause)
-		defer cancel()
-		start := time.Now()
-		if err := l.Wait(ctx); !errors.Is(err, cause) || time.Since(start) != time.Second {
-			t.Errorf("after %v: %v, want %v after 1s", time.Since(start), err, cause)
+		l := NewRateLimiter(RateLimitConfig{FailFast: true})
+		if taken, err := l.wait(t.Context()); taken || err != nil {
+			t.Errorf("before the first throttling: %v, %v", taken, err)
 		}
-		wantIdle(t, &l.bucket)
+		l.Update(true)
+		time.Sleep(2 * time.Second)
+		for range 2 {
+			if taken, err := l.wait(t.Context()); !taken || err != nil {
+				t.Errorf("with a token: %v, %v", taken, err)
+			}
+			if taken, err := l.wait(t.Context()); taken || err != ErrRateLimited {
+				t.Errorf("without a token: %v, %v", taken, err)
+			}
+			l.putBack()
+		}
 	})
 }
 
 func TestRateLimitConfigValidate(t *testing.T) {
 	nan, inf := math.NaN(), math.Inf(1)
-	const aRate = "it must be a finite number, 2.2e-10 (one in 146 years) or more, or 0 for 0.5"
+	const (
+		aFraction = "; it must be in (0, 1], or 0 for "
+		aConstant = "; it must be a finite number above 0, or 0 for 0.4"
+		aRate     = "; it must be a finite number, 2.2e-10 (one in 146 years) or more, or 0 for 0.5"
+		aCapacity = "; it must be a finite number of tokens, 1 or more, or 0 for 1"
+	)
 	tests := []struct {
 		config RateLimitConfig
-		want   string // the error's text; "" for none
+		want   string // the error; "" for none
 	}{
 		{RateLimitConfig{}, ""},
 		{RateLimitConfig{Beta: 1, Smoothing: 1, ScaleConstant: 1e-9, MinFillRate: 1e9, MinCapacity: 1, MeasureInterval: 1, MaxWait: 1}, ""},
-		{RateLimitConfig{Beta: 2}, "RateLimit.Beta is 2; it must be in (0, 1], or 0 for 0.7"},
-		{RateLimitConfig{Beta: -0.1}, "RateLimit.Beta is -0.1; it must be in (0, 1], or 0 for 0.7"},
-		{RateLimitConfig{Beta: nan}, "RateLimit.Beta is NaN; it must be in (0, 1], or 0 for 0.7"},
-		{RateLimitConfig{Smoothing: 1.01}, "RateLimit.Smoothing is 1.01; it must be in (0, 1], or 0 for 0.8"},
-		{RateLimitConfig{Smoothing: nan}, "RateLimit.Smoothing is NaN; it must be in (0, 1], or 0 for 0.8"},
-		{RateLimitConfig{ScaleConstant: -1}, "RateLimit.ScaleConstant is -1; it must be a finite number above 0, or 0 for 0.4"},
-		{RateLimitConfig{ScaleConstant: inf}, "RateLimit.ScaleConstant is +Inf; it must be a finite number above 0, or 0 for 0.4"},
-		{RateLimitConfig{MinFillRate: minRate}, ""},
-		{RateLimitConfig{MinFillRate: nan}, "RateLimit.MinFillRate is NaN; " + aRate},
-		{RateLimitConfig{MinFillRate: -inf}, "RateLimit.MinFillRate is -Inf; " + aRate},
-		{RateLimitConfig{MinFillRate: inf}, "RateLimit.MinFillRate is +Inf; " + aRate},
-		{RateLimitConfig{MinFillRate: 1e-300}, "RateLimit.MinFillRate is 1e-300; " + aRate},
-		{RateLimitConfig{MinCapacity: 0.99}, "RateLimit.MinCapacity is 0.99; it must be a finite number of tokens, 1 or more, or 0 for 1"},
-		{RateLimitConfig{MinCapacity: -1}, "RateLimit.MinCapacity is -1; it must be a finite number of tokens, 1 or more, or 0 for 1"},
-		{RateLimitConfig{MinCapacity: inf}, "RateLimit.MinCapacity is +Inf; it must be a finite number of tokens, 1 or more, or 0 for 1"},
+		{RateLimitConfig{MinFillRate: bucket.MinRate}, ""},
+		{RateLimitConfig{Beta: 2}, "RateLimit.Beta is 2" + aFraction + "0.7"},
+		{RateLimitConfig{Beta: -0.1}, "RateLimit.Beta is -0.1" + aFraction + "0.7"},
+		{RateLimitConfig{Beta: nan}, "RateLimit.Beta is NaN" + aFraction + "0.7"},
+		{RateLimitConfig{Smoothing: 1.01}, "RateLimit.Smoothing is 1.01" + aFraction + "0.8"},
+		{RateLimitConfig{Smoothing: nan}, "RateLimit.Smoothing is NaN" + aFraction + "0.8"},
+		{RateLimitConfig{ScaleConstant: -1}, "RateLimit.ScaleConstant is -1" + aConstant},
+		{RateLimitConfig{ScaleConstant: inf}, "RateLimit.ScaleConstant is +Inf" + aConstant},
+		{RateLimitConfig{MinFillRate: nan}, "RateLimit.MinFillRate is NaN" + aRate},
+		{RateLimitConfig{MinFillRate: -inf}, "RateLimit.MinFillRate is -Inf" + aRate},
+		{RateLimitConfig{MinFillRate: inf}, "RateLimit.MinFillRate is +Inf" + aRate},
+		{RateLimitConfig{MinFillRate: 1e-300}, "RateLimit.MinFillRate is 1e-300" + aRate},
+		{RateLimitConfig{MinCapacity: 0.99}, "RateLimit.MinCapacity is 0.99" + aCapacity},
+		{RateLimitConfig{MinCapacity: -1}, "RateLimit.MinCapacity is -1" + aCapacity},
+		{RateLimitConfig{MinCapacity: inf}, "RateLimit.MinCapacity is +Inf" + aCapacity},
 		{RateLimitConfig{MeasureInterval: -1}, "RateLimit.MeasureInterval is -1ns; it must be above 0, or 0 for 500ms"},
 		{RateLimitConfig{MaxWait: -1}, "RateLimit.MaxWait is -1ns; it must be above 0, or 0 for as long as the context lasts"},
 	}
 	for _, test := range tests {
-		got := ""
-		if err := test.config.validate(); err != nil {
-			got = err.Error()
-		}
-		if got != test.want {
-			t.Errorf("%+v:\ngot  %q\nwant %q", test.config, got, test.want)
-		}
-		l := NewRateLimiter(test.config)
-		for range 2 {
-			l.Update(true)
-			if test.want != "" {
-				if err := l.Wait(t.Context()); err == nil || err.Error() != "awsretry: "+test.want {
-					t.Errorf("%+v: Wait returned %v", test.config, err)
+		t.Run(fmt.Sprintf("%+v", test.config), func(t *testing.T) {
+			got := ""
+			if err := test.config.validate(); err != nil {
+				got = err.Error()
+			}
+			if got != test.want {
+				t.Errorf("got  %q\nwant %q", got, test.want)
+			}
+			l := NewRateLimiter(test.config)
+			for range 2 {
+				l.Update(true)
+				if test.want != "" {
+					if err := l.Wait(t.Context()); err == nil || err.Error() != "awsretry: "+test.want {
+						t.Errorf("Wait returned %v", err)
+					}
 				}
 			}
-		}
-		if _, _, limited := l.Rates(); limited != (test.want == "") {
-			t.Errorf("%+v: limited is %v", test.config, limited)
-		}
+			if _, _, limited := l.Rates(); limited != (test.want == "") {
+				t.Errorf("limited is %v", limited)
+			}
+		})
 	}
 }
 
@@ -281,33 +338,6 @@ func TestZeroRateLimiterNeverLimits(t *testing.T) {
 	}
 	if measured, send, limited := l.Rates(); measured != 0 || send != 0 || limited {
 		t.Errorf("%v, %v, %v", measured, send, limited)
-	}
-}
-
-func TestMeterIsAlignedToTheEpoch(t *testing.T) {
-	tests := []struct {
-		start    time.Time
-		interval time.Duration
-		want     []time.Duration // on the clock, when the answers of one every 10 ms are measured
-	}{
-		{time.Unix(100, 300e6), 500 * time.Millisecond, []time.Duration{200e6, 700e6, 1200e6}},
-		{time.Unix(100, 700e6), 500 * time.Millisecond, []time.Duration{0, 300e6, 800e6}}, // a boundary lies behind the whole second
-		{time.Unix(100, 0), 300 * time.Millisecond, []time.Duration{200e6, 500e6, 800e6, 1100e6}},
-		{time.Unix(-100, 300e6), 500 * time.Millisecond, []time.Duration{200e6, 700e6, 1200e6}},
-		{time.Unix(-101, 0), 1200 * time.Millisecond, []time.Duration{200e6}},
-	}
-	for _, test := range tests {
-		m := newMeter(test.start, test.interval, 0.8)
-		var got []time.Duration
-		for now := time.Duration(0); now <= 1250*time.Millisecond; now += 10 * time.Millisecond {
-			m.count(now)
-			if m.answers == 0 {
-				got = append(got, now)
-			}
-		}
-		if !slices.Equal(got, test.want) {
-			t.Errorf("start %v, interval %v: measured at %v, want %v", test.start.UTC(), test.interval, got, test.want)
-		}
 	}
 }
 
@@ -340,9 +370,7 @@ func TestLimiterConcurrently(t *testing.T) {
 	if sent.Load()+left.Load() != 64*50 {
 		t.Errorf("%d sent, %d left", sent.Load(), left.Load())
 	}
-	if l.bucket.first != nil || l.bucket.timer != nil {
-		t.Error("somebody is still in line")
-	}
+	wantNoLine(t, l.bucket)
 }
 
 func TestLimiterAllocations(t *testing.T) {
@@ -354,14 +382,54 @@ func TestLimiterAllocations(t *testing.T) {
 	fast := NewRateLimiter(RateLimitConfig{FailFast: true})
 	fast.Update(true)
 	for name, f := range map[string]func(){
-		"off":         func() { _ = off.Wait(ctx); off.Update(false) },
-		"on":          func() { _ = on.Wait(ctx); on.Update(false) },
-		"fast":        func() { _ = fast.Wait(ctx) },
-		"rates":       func() { on.Rates() },
-		"on, throttl": func() { on.Update(true) },
+		"not limiting": func() { _ = off.Wait(ctx); off.Update(false) },
+		"limiting":     func() { _ = on.Wait(ctx); on.Update(false) },
+		"throttled":    func() { on.Update(true) },
+		"put back":     func() { on.putBack() },
+		"FailFast":     func() { _ = fast.Wait(ctx) },
+		"rates":        func() { on.Rates() },
+		"line":         func() { on.line(); on.soonest() },
 	} {
 		if allocs := testing.AllocsPerRun(1000, f); allocs != 0 {
 			t.Errorf("%s: %v allocations", name, allocs)
 		}
+	}
+}
+
+func BenchmarkWaitUpdate(b *testing.B) {
+	ctx, cancel := context.WithCancel(b.Context())
+	defer cancel()
+	for _, limited := range []bool{false, true} {
+		name := map[bool]string{false: "off", true: "limiting"}[limited]
+		l := NewRateLimiter(RateLimitConfig{MinFillRate: 1e15, MinCapacity: 1e9}) // never without a token
+		l.Update(limited)
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := l.Wait(ctx); err != nil {
+					b.Fatal(err)
+				}
+				l.Update(false)
+			}
+		})
+		b.Run(name+"/parallel", func(b *testing.B) {
+			b.ReportAllocs()
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					if err := l.Wait(ctx); err != nil {
+						b.Error(err)
+					}
+					l.Update(false)
+				}
+			})
+		})
+		b.Run(name+"/wait", func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := l.Wait(ctx); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }

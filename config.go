@@ -1,9 +1,11 @@
 package awsretry
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"sync"
 	"time"
@@ -91,8 +93,6 @@ type engine struct {
 	capacity    int
 	waitTokens  bool
 	failFast    bool
-	boundedWait bool // maxWait bounds the wait for a send token
-	maxWait     time.Duration
 
 	partitionName func(*http.Request) string
 	partitions    *partitionTable
@@ -153,12 +153,12 @@ func (t *Transport) newEngine() *engine {
 		revision:      t.Revision,
 		timeout:       t.AttemptTimeout,
 		policy:        t.Policy,
-		increment:     max(orDefault(t.Quota.SuccessIncrement, defaultSuccessIncrement), 0),
+		increment:     max(cmp.Or(t.Quota.SuccessIncrement, defaultSuccessIncrement), 0),
 		initialCost:   t.Quota.InitialCost,
 		waitTokens:    t.Quota.Wait,
 		partitionName: t.Partition,
 		ownRequest:    t.AttemptTimeout > 0 || t.Prepare != nil || t.SDKHeaders,
-		maxBuffer:     max(orDefault(t.MaxBodyBuffer, defaultMaxBodyBuffer), 0),
+		maxBuffer:     max(cmp.Or(t.MaxBodyBuffer, defaultMaxBodyBuffer), 0),
 		hook:          t.Prepare,
 		longPoll:      t.LongPoll,
 		headers:       t.SDKHeaders,
@@ -166,7 +166,7 @@ func (t *Transport) newEngine() *engine {
 		observe:       t.Observe,
 
 		ignoreRetryAfter: t.MaxRetryAfter < 0,
-		maxRetryAfter:    max(orDefault(t.MaxRetryAfter, defaultMaxRetryAfter), 0),
+		maxRetryAfter:    max(cmp.Or(t.MaxRetryAfter, defaultMaxRetryAfter), 0),
 		retryAfter:       t.RetryAfter,
 		retryAfterSpread: max(t.RetryAfterSpread, 0),
 		shareRetryAfter:  t.ShareRetryAfter,
@@ -191,17 +191,16 @@ func (t *Transport) newEngine() *engine {
 		{&e.costs.timeout, &quota.TimeoutCost},
 		{&e.costs.throttling, &quota.ThrottlingCost},
 	} {
-		*cost.own = max(orDefault(*cost.field, *cost.own), 0)
+		*cost.own = max(cmp.Or(*cost.field, *cost.own), 0)
 	}
 	adaptive := e.mode == Adaptive
 	e.plain = !adaptive && !e.ownRequest && e.policy == nil && e.observe == nil && e.partitionName == nil && e.initialCost == 0 &&
 		!e.shareRetryAfter
 	e.failFast = adaptive && t.RateLimit.FailFast
-	e.boundedWait, e.maxWait = adaptive && t.RateLimit.MaxWait > 0, t.RateLimit.MaxWait
 	e.partialSpread = t.RetryAfterSpread == 0 && e.mode != Legacy
 	limits := t.RateLimit
 	e.partitions = &partitionTable{
-		size:     orDefault(t.MaxPartitions, defaultMaxPartitions),
+		size:     cmp.Or(t.MaxPartitions, defaultMaxPartitions),
 		newQuota: func() *Quota { return NewQuota(quota) },
 		newLimiter: func() *RateLimiter {
 			if !adaptive {
@@ -234,15 +233,33 @@ func (e *engine) spreadOf(asked time.Duration) time.Duration {
 	return e.retryAfterSpread
 }
 
+// partitionOf returns the partition of a request. The caller must call the
+// table's release.
+func (e *engine) partitionOf(req *http.Request, options *callOptions) *partition {
+	switch {
+	case options != nil && options.hasPartition:
+		return e.partitions.get(options.partition, "")
+	case e.partitionName != nil:
+		return e.partitions.get(e.partitionName(req), "")
+	case req.URL == nil:
+		return e.partitions.get("", "")
+	}
+	host := req.URL.Host
+	if p := e.partitions.recent.Load(); p != nil && p.host == host && host != "" && e.partitions.hold(p) {
+		return p
+	}
+	return e.partitions.get(strings.ToLower(host), host)
+}
+
 // setPauses sets the attempts and the pauses: those of t's fields, else the mode's and revision's.
 func (t *Transport) setPauses(e *engine) {
-	e.attempts = orDefault(t.MaxAttempts, defaultAttempts(e.mode))
+	e.attempts = cmp.Or(t.MaxAttempts, defaultAttempts(e.mode))
 	switch {
 	case t.Backoff == nil && e.mode == Legacy:
 		e.backoff = legacyBackoff{}
 	case e.revision == Revision2026:
 		e.backoff = completed(t.Backoff, backoff2026)
-		e.dynamoDB = &dynamoDBRules{orDefault(t.MaxAttempts, dynamoDBAttempts), completed(t.Backoff, backoffDynamoDB2026)}
+		e.dynamoDB = &dynamoDBRules{cmp.Or(t.MaxAttempts, dynamoDBAttempts), completed(t.Backoff, backoffDynamoDB2026)}
 	default:
 		e.backoff = completed(t.Backoff, Exponential{})
 	}
@@ -259,14 +276,6 @@ func completed(b Backoff, revision Exponential) Backoff {
 		return b.completed(revision)
 	}
 	return b
-}
-
-// orDefault returns v, or def if v is 0.
-func orDefault[T time.Duration | float64 | int | int64](v, def T) T {
-	if v == 0 {
-		return def
-	}
-	return v
 }
 
 // Validate reports what in the configuration makes no sense: nil, or an error that names each such field, its value and

@@ -1,6 +1,7 @@
 package awsretry
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -70,10 +71,10 @@ func (e Exponential) Delay(n int, class Class, _ time.Duration) time.Duration {
 }
 
 func (e Exponential) withDefaults() Exponential {
-	e.Max = orDefault(e.Max, defaultMax)
-	e.Initial = orDefault(e.Initial, min(defaultInitial, e.Max))
-	e.ThrottlingInitial = orDefault(e.ThrottlingInitial, e.Initial)
-	e.Factor = orDefault(e.Factor, defaultFactor)
+	e.Max = cmp.Or(e.Max, defaultMax)
+	e.Initial = cmp.Or(e.Initial, min(defaultInitial, e.Max))
+	e.ThrottlingInitial = cmp.Or(e.ThrottlingInitial, e.Initial)
+	e.Factor = cmp.Or(e.Factor, defaultFactor)
 	if e.Jitter == nil {
 		e.Jitter = FullJitter
 	}
@@ -83,8 +84,8 @@ func (e Exponential) withDefaults() Exponential {
 // completed returns e with the initial delays of by in place of those that are
 // 0.
 func (e Exponential) completed(by Exponential) Exponential {
-	e.Initial = orDefault(e.Initial, by.Initial)
-	e.ThrottlingInitial = orDefault(e.ThrottlingInitial, by.ThrottlingInitial)
+	e.Initial = cmp.Or(e.Initial, by.Initial)
+	e.ThrottlingInitial = cmp.Or(e.ThrottlingInitial, by.ThrottlingInitial)
 	return e
 }
 
@@ -132,8 +133,8 @@ func (d Decorrelated) Delay(n int, _ Class, last time.Duration) time.Duration {
 }
 
 func (d Decorrelated) withDefaults() Decorrelated {
-	d.Max = orDefault(d.Max, defaultMax)
-	d.Initial = orDefault(d.Initial, min(defaultInitial, d.Max))
+	d.Max = cmp.Or(d.Max, defaultMax)
+	d.Initial = cmp.Or(d.Initial, min(defaultInitial, d.Max))
 	return d
 }
 

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"iter"
-	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,34 +14,27 @@ import (
 
 const defaultMaxPartitions = 1024
 
-// State is what a partition's buckets hold.
-type State struct {
-	Tokens       int     // in the retry token bucket; math.MaxInt where there is none
-	Limited      bool    // the rate limiter holds requests back; false but in adaptive mode
-	MeasuredRate float64 // answers per second; 0 but in adaptive mode
-	SendRate     float64 // the rate limiter's, in requests per second; 0 but in adaptive mode
-
-	Waiting      int           // in line for a send token of the rate limiter
-	ExpectedWait time.Duration // for a send token, of one who joined that line now
-}
-
-// A partition is what requests to one service, or one part of it, share.
+// A partition is what the requests to one service, or to one part of it, share.
 type partition struct {
 	name    string
-	host    string // as the first request spelled it, for a partition that is a host's; "" for another
+	host    string // as the first request's URL spells it; "" where the name is not a host's
 	quota   *Quota
-	limiter *RateLimiter // nil but in adaptive mode
+	limiter *RateLimiter // nil except in adaptive mode
 	gate    gate         // for Transport.ShareRetryAfter
 
-	calls atomic.Int64 // that hold the partition; dropped where the table has it no more
+	calls atomic.Int64 // how many hold the partition, plus watched; or dropped
 
-	place *list.Element // guarded by the table's mutex, as list is
-	list  *list.List    // of the table, where place is
+	in    *list.List    // of the table; nil once dropped; guarded by the table's mutex
+	place *list.Element // in that list; guarded by the table's mutex
 }
 
-const dropped = -1
+const (
+	dropped = -1      // the table does not have the partition any more
+	watched = 1 << 62 // the table is to hear when no call holds the partition
+)
 
-// hold keeps p in its table. It reports false where p is dropped already.
+// hold makes the table keep p until release. It returns false if the table has
+// dropped p.
 func (p *partition) hold() bool {
 	for {
 		calls := p.calls.Load()
@@ -55,12 +47,39 @@ func (p *partition) hold() bool {
 	}
 }
 
-// fresh reports whether p is like a new one: its retry bucket is full, and nothing holds its requests back.
+// release ends a hold. It reports whether the table is to hear of that.
+func (p *partition) release() (tell bool) { return p.calls.Add(-1) == watched }
+
+// drop makes hold fail. It returns false if a call holds p: then the last
+// release reports true.
+func (p *partition) drop() bool {
+	for {
+		calls := p.calls.Load()
+		next := calls | watched
+		if next == watched { // no call holds p
+			next = dropped
+		}
+		if p.calls.CompareAndSwap(calls, next) {
+			return next == dropped
+		}
+	}
+}
+
+// unwatch undoes the watch that drop began. It returns false if a call holds p.
+func (p *partition) unwatch() bool { return p.calls.CompareAndSwap(watched, 0) }
+
+// fresh reports whether p is as good as new: its retry token bucket is full, and
+// nothing holds back its requests.
 func (p *partition) fresh() bool { return p.quota.full() && !p.limits() }
 
+// limits reports whether a throttling response or a Retry-After holds back the
+// requests of p.
 func (p *partition) limits() bool {
-	if p.limiter != nil && p.limiter.limiting.Load() {
+	if p.limiter != nil && p.limiter.limits() {
 		return true
+	}
+	if p.gate.Load() == nil {
+		return false
 	}
 	closed, _ := p.gate.closedFor(time.Now())
 	return closed > 0
@@ -75,58 +94,44 @@ func (p *partition) state() State {
 	return s
 }
 
-// A partitionTable keeps as many partitions as fit, and makes those that are asked for.
+// A partitionTable has a limited number of partitions, and makes those that are
+// asked for.
 //
-// For a new one, the least recently used of those that are fresh is dropped, else of all that no call holds. The new one takes over
-// the retry bucket of the one that is dropped, drained as it may be; its limiter is a new one. So there are never more buckets
-// than fit, and neither outages of more services than fit nor made-up names bring anybody more retries than these hold.
+// When it is full, a new partition replaces the least recently used fresh one,
+// or the least recently used of all. The new one takes over the retry token
+// bucket of the old one, however empty, and gets a limiter of its own. So there
+// are never more buckets than the table's size, and neither the outages of many
+// services nor made-up names lead to more retries than these buckets pay for.
 //
-// Where calls may stand in line, each holds its partition, so that its line is not overtaken by those who come to a successor.
-// While calls hold all, another partition is an extra: it shares the bucket of one of them, and is kept as long as it is held.
+// Where calls may wait in line, each call holds its partition. A partition that
+// is held is not replaced: calls that come later would overtake its line in the
+// new one. While all are held, another partition is an extra one: it shares the
+// bucket of one of them, and is dropped when no call holds it.
 type partitionTable struct {
 	size       int
 	newQuota   func() *Quota
-	newLimiter func() *RateLimiter // returns nil but in adaptive mode
-	hasLines   bool                // calls may stand in line
+	newLimiter func() *RateLimiter // returns nil except in adaptive mode
+	hasLines   bool                // calls may wait in line
 
-	// recent was used last. It is read without mu, so that requests which all go to one partition take no lock.
+	// recent was used last. Requests that all use one partition find it without
+	// the lock.
 	recent atomic.Pointer[partition]
 
-	// crowded is set where busy or extra has any. It is written under mu, and before a partition is found to be held still, so
-	// that the last one to let go of it knows.
-	crowded atomic.Bool
-
-	mu     sync.Mutex // guards everything below
+	mu     sync.Mutex // guards the fields below
 	byName map[string]*partition
 
-	// Each partition is in one of these lists, in which the most recently used is in front.
-	used  list.List
-	kept  list.List // used before all of used; when it was last looked at, it was not fresh
-	busy  list.List // when it was last looked at, calls held it
-	extra list.List
+	// Each partition is in one of these lists. The most recently used is in front.
+	used     list.List
+	notFresh list.List // were not fresh when they were last looked at, and not used since
+	held     list.List // were held when they were last looked at; watched
+	extra    list.List // watched
 
-	looks int // at partitions that might be dropped; the tests compare it with the number of requests
+	looks int // at partitions that might be dropped, for tests
 }
 
-// maxPartitionName is the greatest length of a partition's name, in bytes. No name in DNS is longer.
-const maxPartitionName = 255
-
-// boundedName is the name by which a partition is kept: name itself, or the beginning and a hash of one that is too long.
-func boundedName(name string) string {
-	if len(name) <= maxPartitionName {
-		return name
-	}
-	hash := sha256.Sum256([]byte(name))
-	suffix := "#" + hex.EncodeToString(hash[:])
-	end := maxPartitionName - len(suffix)
-	for end > 0 && !utf8.RuneStart(name[end]) {
-		end--
-	}
-	return name[:end] + suffix
-}
-
-// get returns the named partition, which it makes where there is none, and which is then the most recently used. host is the
-// name as a request's URL spells it, "" where it is none from a URL. The partition is held; release has to be called.
+// get returns the named partition, and makes it if there is none. host is the
+// name as a request's URL spells it, or "" where the name is not a host's. The
+// caller must call release.
 func (t *partitionTable) get(name, host string) *partition {
 	name = boundedName(name)
 	if p := t.recent.Load(); p != nil && p.name == name && t.hold(p) {
@@ -135,50 +140,51 @@ func (t *partitionTable) get(name, host string) *partition {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	p := t.byName[name]
-	switch {
-	case p == nil:
+	if p == nil {
 		p = t.add(name, host)
-	case p.list == &t.kept:
+	} else if p.in == &t.notFresh {
 		t.move(p, &t.used)
-	default:
-		p.list.MoveToFront(p.place)
+	} else {
+		t.move(p, p.in)
 	}
-	t.hold(p) // which cannot fail: only mu's holder drops one
+	t.hold(p) // succeeds: p could be dropped with t.mu held only
 	t.recent.Store(p)
 	return p
 }
 
-// hold keeps p in the table until release. It reports false where p is dropped already.
+// hold makes the table keep p until release. It returns false if p was dropped.
 func (t *partitionTable) hold(p *partition) bool { return !t.hasLines || p.hold() }
 
-// release lets go of a partition that get returned.
+// release ends the hold on a partition that get returned.
 func (t *partitionTable) release(p *partition) {
-	if t.hasLines && p.calls.Add(-1) == 0 && t.crowded.Load() {
-		t.settle(p)
+	if t.hasLines && p.release() {
+		t.released(p)
 	}
 }
 
-// settle puts a partition that was held when it was last looked at where it belongs.
-func (t *partitionTable) settle(p *partition) {
+// released puts a partition in its place that was watched until no call held it.
+func (t *partitionTable) released(p *partition) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	switch p.list {
-	case &t.busy:
-		t.move(p, &t.used)
+	switch p.in {
+	case &t.held:
+		if p.unwatch() {
+			t.move(p, &t.used)
+		}
 	case &t.extra:
 		if !t.tryDrop(p) || !p.limits() {
-			break
+			return
 		}
-		if old := t.drop(); old != nil { // its limiter is not to be forgotten
+		// The next requests are to be held back too.
+		if old := t.dropOne(); old != nil {
 			next := &partition{name: p.name, host: p.host, quota: old.quota, limiter: p.limiter}
 			next.gate.current.Store(p.gate.Load())
 			t.put(next, &t.used)
 		}
 	}
-	t.crowded.Store(t.busy.Len()+t.extra.Len() > 0)
 }
 
-// add makes a partition. t.mu must be held.
+// add makes a partition. It requires that t.mu is held.
 func (t *partitionTable) add(name, host string) *partition {
 	p := &partition{name: strings.Clone(name), limiter: t.newLimiter()}
 	if len(host) <= maxPartitionName {
@@ -187,44 +193,44 @@ func (t *partitionTable) add(name, host string) *partition {
 	if len(t.byName) < t.size {
 		p.quota = t.newQuota()
 		t.put(p, &t.used)
-	} else if old := t.drop(); old != nil {
+	} else if old := t.dropOne(); old != nil {
 		p.quota = old.quota
 		t.put(p, &t.used)
 	} else {
-		lender := t.busy.Back()
-		t.busy.MoveToFront(lender) // the next one is lent another's
-		p.quota = lender.Value.(*partition).quota
+		lender := t.held.Back().Value.(*partition)
+		t.move(lender, &t.held) // another one lends its bucket next
+		p.quota = lender.quota
+		p.calls.Store(watched)
 		t.put(p, &t.extra)
 	}
 	return p
 }
 
-// drop drops a partition and returns it, nil where calls hold all. A partition that stays is put where it is not looked at again
-// before it is used or let go, but for a few: so a flood of new names costs no more for each where there are many. t.mu must be held.
-func (t *partitionTable) drop() *partition {
-	// Time, or calls that were under way, may have filled the bucket of one that was kept.
+// dropOne drops a partition that another one replaces, and returns it. It
+// returns nil if all are held. It requires that t.mu is held.
+//
+// A flood of new names costs amortized constant time for each: a partition that
+// stays moves to a list where it is not looked at before it is used or
+// released, except for a few that may have become fresh meanwhile.
+func (t *partitionTable) dropOne() *partition {
 	const again = 8
-	e := t.kept.Back()
-	for i := 0; e != nil && i < again; i++ {
-		p := e.Value.(*partition)
-		e = e.Prev()
-		t.looks++
+	looks := t.looks
+	for p := range t.oldestFirst(&t.notFresh) {
 		if p.fresh() && t.tryDrop(p) {
 			return p
 		}
+		if t.looks == looks+again {
+			break
+		}
 	}
-	for e := t.used.Back(); e != nil; e = t.used.Back() {
-		p := e.Value.(*partition)
-		t.looks++
+	for p := range t.oldestFirst(&t.used) {
 		if !p.fresh() {
-			t.move(p, &t.kept)
+			t.move(p, &t.notFresh)
 		} else if t.tryDrop(p) {
 			return p
 		}
 	}
-	for e := t.kept.Back(); e != nil; e = t.kept.Back() {
-		p := e.Value.(*partition)
-		t.looks++
+	for p := range t.oldestFirst(&t.notFresh) {
 		if t.tryDrop(p) {
 			return p
 		}
@@ -232,35 +238,54 @@ func (t *partitionTable) drop() *partition {
 	return nil
 }
 
-// tryDrop drops p, or sees to it that one that is held is not looked at again before it is let go. t.mu must be held.
-func (t *partitionTable) tryDrop(p *partition) bool {
-	if !p.calls.CompareAndSwap(0, dropped) {
-		t.crowded.Store(true)
-		if !p.calls.CompareAndSwap(0, dropped) { // it was not let go before crowded was set
-			if p.list != &t.extra {
-				t.move(p, &t.busy)
+// oldestFirst yields the partitions of a list, the least recently used first.
+// The one that it yielded last may be moved to another list.
+// It requires that t.mu is held.
+func (t *partitionTable) oldestFirst(l *list.List) iter.Seq[*partition] {
+	return func(yield func(*partition) bool) {
+		for e := l.Back(); e != nil; {
+			p := e.Value.(*partition)
+			e = e.Prev()
+			t.looks++
+			if !yield(p) {
+				return
 			}
-			return false
 		}
 	}
-	p.list.Remove(p.place)
+}
+
+// tryDrop drops p and returns true, or watches it if a call holds it.
+// It requires that t.mu is held.
+func (t *partitionTable) tryDrop(p *partition) bool {
+	if !p.drop() {
+		if p.in != &t.extra {
+			t.move(p, &t.held)
+		}
+		return false
+	}
+	p.in.Remove(p.place)
+	p.in, p.place = nil, nil
 	delete(t.byName, p.name)
 	return true
 }
 
-// put puts a new partition into the table. t.mu must be held.
+// put adds a new partition to the table. It requires that t.mu is held.
 func (t *partitionTable) put(p *partition, in *list.List) {
-	p.list, p.place = in, in.PushFront(p)
+	p.in, p.place = in, in.PushFront(p)
 	t.byName[p.name] = p
 }
 
-// move moves p to the front of another list. t.mu must be held.
+// move moves p to the front of a list. It requires that t.mu is held.
 func (t *partitionTable) move(p *partition, to *list.List) {
-	p.list.Remove(p.place)
-	p.list, p.place = to, to.PushFront(p)
+	if p.in == to {
+		to.MoveToFront(p.place)
+		return
+	}
+	p.in.Remove(p.place)
+	p.in, p.place = to, to.PushFront(p)
 }
 
-// find returns the named partition without using it, nil where there is none.
+// find returns the named partition without using it, or nil.
 func (t *partitionTable) find(name string) *partition {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -272,7 +297,7 @@ func (t *partitionTable) all() []*partition {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	all := make([]*partition, 0, len(t.byName))
-	for _, l := range []*list.List{&t.extra, &t.busy, &t.used, &t.kept} {
+	for _, l := range []*list.List{&t.extra, &t.held, &t.used, &t.notFresh} {
 		for e := l.Front(); e != nil; e = e.Next() {
 			all = append(all, e.Value.(*partition))
 		}
@@ -280,49 +305,21 @@ func (t *partitionTable) all() []*partition {
 	return all
 }
 
-// State returns what the named partition's buckets hold, and whether there is such a partition: one that a request used,
-// and that newer ones have not replaced. It takes the name that a request has, or the one that Partitions yields, which
-// differ where the former is longer than 255 bytes.
-func (t *Transport) State(partition string) (State, bool) {
-	e := t.running.Load()
-	if e == nil {
-		return State{}, false
-	}
-	p := e.partitions.find(partition)
-	if p == nil {
-		return State{}, false
-	}
-	return p.state(), true
-}
+// maxPartitionName is the maximum length of a partition's name in bytes. No DNS
+// name is longer.
+const maxPartitionName = 255
 
-// Partitions yields the name and the state of every partition, the most recently used first.
-func (t *Transport) Partitions() iter.Seq2[string, State] {
-	return func(yield func(string, State) bool) {
-		e := t.running.Load()
-		if e == nil {
-			return
-		}
-		for _, p := range e.partitions.all() {
-			if !yield(p.name, p.state()) {
-				return
-			}
-		}
+// boundedName returns the name that a partition is kept under: the name itself,
+// or the beginning and a hash of one that is too long.
+func boundedName(name string) string {
+	if len(name) <= maxPartitionName {
+		return name
 	}
-}
-
-// partitionOf returns the partition of a request. It is held; the table's release has to be called.
-func (e *engine) partitionOf(req *http.Request, options *callOptions) *partition {
-	switch {
-	case options != nil && options.hasPartition:
-		return e.partitions.get(options.partition, "")
-	case e.partitionName != nil:
-		return e.partitions.get(e.partitionName(req), "")
-	case req.URL == nil:
-		return e.partitions.get("", "")
+	hash := sha256.Sum256([]byte(name))
+	suffix := "#" + hex.EncodeToString(hash[:])
+	end := maxPartitionName - len(suffix)
+	for end > 0 && !utf8.RuneStart(name[end]) {
+		end--
 	}
-	host := req.URL.Host
-	if p := e.partitions.recent.Load(); p != nil && p.host == host && host != "" && e.partitions.hold(p) {
-		return p
-	}
-	return e.partitions.get(strings.ToLower(host), host)
+	return name[:end] + suffix
 }

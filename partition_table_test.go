@@ -40,83 +40,92 @@ func (t *partitionTable) names() []string {
 	return all
 }
 
-// faults says what in the table does not fit together; held are the partitions that calls hold.
-func (t *partitionTable) faults(held map[string]int) (faults []string) {
+// faults returns what is wrong with the table. calls is how many hold each
+// partition.
+func (t *partitionTable) faults(calls map[string]int) (faults []string) {
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
 	listed, quotas := 0, make(map[*Quota]bool)
-	for name, l := range map[string]*list.List{"used": &t.used, "kept": &t.kept, "busy": &t.busy, "extra": &t.extra} {
+	lists := map[string]*list.List{"used": &t.used, "notFresh": &t.notFresh, "held": &t.held, "extra": &t.extra}
+	for name, l := range lists {
 		for e := l.Front(); e != nil; e = e.Next() {
 			p := e.Value.(*partition)
 			listed++
 			quotas[p.quota] = true
-			if t.byName[p.name] != p || p.list != l || p.place != e {
-				fault("%s is in %s, and that is not known elsewhere", p.name, name)
+			if t.byName[p.name] != p || p.in != l || p.place != e {
+				fault("%s is in %s, but not in the map, or does not know its place", p.name, name)
 			}
-			if got := int(p.calls.Load()); got != held[p.name] {
-				fault("%d calls hold %s, want %d", got, p.name, held[p.name])
+			want := int64(calls[p.name])
+			if name == "held" || name == "extra" {
+				if want == 0 {
+					fault("%s is in %s, and no call holds it", p.name, name)
+				}
+				want += watched
 			}
-			if (name == "busy" || name == "extra") && p.calls.Load() == 0 {
-				fault("%s is in %s, and no call holds it", p.name, name)
+			if got := p.calls.Load(); got != want {
+				fault("%s, in %s, has %#x calls, want %#x", p.name, name, got, want)
 			}
 		}
 	}
-	for name := range held {
+	for name := range calls {
 		if t.byName[name] == nil {
 			fault("%s is held and was dropped", name)
 		}
 	}
 	if listed != len(t.byName) || listed-t.extra.Len() > t.size || len(quotas) > t.size {
-		fault("%d listed, of them %d extra; %d named; %d buckets; size %d", listed, t.extra.Len(), len(t.byName), len(quotas), t.size)
-	}
-	if t.crowded.Load() != (t.busy.Len()+t.extra.Len() > 0) {
-		fault("crowded is %v with %d busy and %d extra", t.crowded.Load(), t.busy.Len(), t.extra.Len())
+		fault("%d in lists, %d of them extra; %d in the map; %d buckets; size %d", listed, t.extra.Len(), len(t.byName), len(quotas), t.size)
 	}
 	return faults
 }
 
-func TestFreshPartitionsAreDroppedFirst(t *testing.T) {
+func TestReplacedPartitions(t *testing.T) {
 	table := newTestTable(4, true)
 	use(t, table, 10, "drained")
 	use(t, table, 0, "throttled", "full", "recent")
 	table.find("throttled").limiter.Update(true)
 
-	use(t, table, 0, "new")
-	if got, want := table.names(), []string{"new", "recent", "throttled", "drained"}; !slices.Equal(got, want) {
-		t.Fatalf("kept are %q, want %q", got, want)
+	steps := []struct {
+		name string
+		do   func()
+		want []string // the most recently used first
+	}{
+		{"the oldest fresh one", func() { use(t, table, 0, "new") }, []string{"new", "recent", "throttled", "drained"}},
+		{"fresh ones until none is left", func() { use(t, table, 1, "newer", "newest") }, []string{"newest", "newer", "throttled", "drained"}},
+		{"then the oldest of all", func() { use(t, table, 0, "last") }, []string{"last", "newest", "newer", "throttled"}},
+		{"none", func() { use(t, table, 0, "throttled") }, []string{"throttled", "last", "newest", "newer"}},
+		{"one whose tokens came back", func() {
+			table.find("last").quota.Release(10)
+			use(t, table, 0, "another")
+		}, []string{"another", "throttled", "newest", "newer"}},
+		{"one whose tokens came back while it was not used", func() {
+			use(t, table, 1, "another", "throttled")
+			table.find("newest").quota.Release(1)
+			use(t, table, 1, "one more")
+		}, []string{"one more", "throttled", "another", "newer"}},
 	}
-	use(t, table, 1, "newer", "newest") // fresh ones go until none is left
-	if got, want := table.names(), []string{"newest", "newer", "throttled", "drained"}; !slices.Equal(got, want) {
-		t.Fatalf("kept are %q, want %q", got, want)
-	}
-	use(t, table, 0, "last") // and then the least recently used, whose bucket the new one takes over
-	if got, want := table.names(), []string{"last", "newest", "newer", "throttled"}; !slices.Equal(got, want) {
-		t.Fatalf("kept are %q, want %q", got, want)
-	}
-	last := table.find("last")
-	if got := last.quota.Tokens(); got != 490 || last.limits() {
-		t.Errorf("the new one has %d tokens, want 490, and limits: %v", got, last.limits())
-	}
-	use(t, table, 0, "throttled") // which is the most recently used then
-	if got, want := table.names(), []string{"throttled", "last", "newest", "newer"}; !slices.Equal(got, want) {
-		t.Fatalf("kept are %q, want %q", got, want)
-	}
-	last.quota.Release(10) // one that was kept has healed
-	use(t, table, 0, "another")
-	if got, want := table.names(), []string{"another", "throttled", "newest", "newer"}; !slices.Equal(got, want) {
-		t.Fatalf("kept are %q, want %q", got, want)
-	}
-	use(t, table, 1, "another", "throttled") // all are drained or limit, newer and newest the least recently used
-	table.find("newest").quota.Release(1)
-	use(t, table, 1, "one more")
-	if got, want := table.names(), []string{"one more", "throttled", "another", "newer"}; !slices.Equal(got, want) {
-		t.Fatalf("kept are %q, want %q: newest has healed while it was not used", got, want)
+	for _, step := range steps {
+		step.do()
+		if got := table.names(); !slices.Equal(got, step.want) {
+			t.Fatalf("%s: left are %q, want %q", step.name, got, step.want)
+		}
 	}
 	if faults := table.faults(nil); faults != nil {
 		t.Error(faults)
 	}
 }
 
-// A partition that calls hold stays, whatever comes, and another is made beside those that fit; it goes when it is let go.
+func TestReplacementTakesOverTheBucketAlone(t *testing.T) {
+	table := newTestTable(1, true)
+	use(t, table, 10, "old")
+	table.find("old").limiter.Update(true)
+	use(t, table, 0, "new")
+	p := table.find("new")
+	if got := p.quota.Tokens(); got != 490 || p.limits() {
+		t.Errorf("the new partition has %d tokens, want 490, and limits: %v", got, p.limits())
+	}
+}
+
+// A partition that calls hold is not dropped. Where all are held, others are
+// extra ones, which are dropped when they are released.
 func TestHeldPartitionsStay(t *testing.T) {
 	table := newTestTable(2, true)
 	a, b := table.get("a", ""), table.get("b", "")
@@ -135,18 +144,18 @@ func TestHeldPartitionsStay(t *testing.T) {
 	table.release(d)
 	table.release(d)
 	if got, want := table.names(), []string{"e", "c", "a", "b"}; !slices.Equal(got, want) {
-		t.Errorf("with one extra let go there are %q, want %q", got, want)
+		t.Errorf("with one extra released there are %q, want %q", got, want)
 	}
 	c.limiter.Update(true)
 	table.release(c)
 	if got, want := table.names(), []string{"e", "a", "b"}; !slices.Equal(got, want) {
-		t.Errorf("with two extra let go there are %q, want %q", got, want)
+		t.Errorf("with two extra released there are %q, want %q", got, want)
 	}
 	e.limiter.Update(true)
 	table.release(a)
-	table.release(e) // its limiter limits, and a is not held any more
+	table.release(e) // its limiter limits, and a is not held
 	if got, want := table.names(), []string{"b", "e"}; !slices.Equal(got, want) {
-		t.Errorf("with all extra let go there are %q, want %q", got, want)
+		t.Errorf("with all extra released there are %q, want %q", got, want)
 	}
 	if p := table.find("e"); p.limiter != e.limiter {
 		t.Error("a limiter that limits was dropped for a partition that is fresh")
@@ -157,7 +166,7 @@ func TestHeldPartitionsStay(t *testing.T) {
 	}
 }
 
-// Calls that come and go in any order, and hold their partitions in between.
+// Calls begin and end in any order, and hold their partitions meanwhile.
 func TestPartitionTableAtRandom(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -200,7 +209,8 @@ func TestPartitionTableAtRandom(t *testing.T) {
 	}
 }
 
-// Two calls that hold a partition of one name hold the same, so that those in its line are overtaken by nobody.
+// Calls that hold partitions of one name at the same time hold the same one, so
+// that nobody overtakes its line.
 func TestPartitionTableConcurrently(t *testing.T) {
 	table := newTestTable(3, true)
 	var mu sync.Mutex
@@ -236,34 +246,37 @@ func TestPartitionTableConcurrently(t *testing.T) {
 	}
 }
 
-// However many partitions there are, and whatever state they are in, a new one costs the same.
+// A new partition costs the same, however many there are and whatever state
+// they are in.
 func TestFloodOfNewNames(t *testing.T) {
 	for _, hold := range []bool{false, true} {
 		for _, drawn := range []int{0, 1} {
-			table := newTestTable(1024, true)
-			const requests = 20_000
-			var held []*partition
-			for i := range requests {
-				p := table.get(fmt.Sprint(i), "")
-				_ = p.quota.Acquire(t.Context(), drawn)
-				if hold {
-					held = append(held, p)
-				} else {
+			t.Run(fmt.Sprintf("hold=%v,drawn=%v", hold, drawn), func(t *testing.T) {
+				table := newTestTable(1024, true)
+				const requests = 20_000
+				var held []*partition
+				for i := range requests {
+					p := table.get(fmt.Sprint(i), "")
+					_ = p.quota.Acquire(t.Context(), drawn)
+					if hold {
+						held = append(held, p)
+					} else {
+						table.release(p)
+					}
+				}
+				if most := 12 * requests; table.looks > most {
+					t.Errorf("looked at %d partitions for %d requests", table.looks, requests)
+				}
+				for _, p := range held {
 					table.release(p)
 				}
-			}
-			if most := 12 * requests; table.looks > most {
-				t.Errorf("drawn %d, held %v: %d looks at partitions for %d requests", drawn, hold, table.looks, requests)
-			}
-			for _, p := range held {
-				table.release(p)
-			}
-			if most := 12 * 2 * requests; table.looks > most {
-				t.Errorf("drawn %d, held %v: in the end %d looks at partitions for %d requests", drawn, hold, table.looks, requests)
-			}
-			if faults := table.faults(nil); faults != nil {
-				t.Error(faults)
-			}
+				if most := 12 * 2 * requests; table.looks > most {
+					t.Errorf("in the end looked at %d partitions for %d requests", table.looks, requests)
+				}
+				if faults := table.faults(nil); faults != nil {
+					t.Error(faults)
+				}
+			})
 		}
 	}
 }
@@ -295,7 +308,8 @@ func TestBoundedName(t *testing.T) {
 	}
 }
 
-// A new name, where the table is full of partitions that are not fresh.
+// BenchmarkNewPartition is what a new name costs in a table full of partitions
+// that are not fresh.
 func BenchmarkNewPartition(b *testing.B) {
 	for _, size := range []int{16, 1024, 65536} {
 		b.Run(fmt.Sprint(size), func(b *testing.B) {

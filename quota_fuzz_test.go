@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// FuzzQuota holds a Quota to a plain account, kept in integers and, where time adds to it, in tenths of a token: each
-// byte draws, puts back, or lets time pass.
+// FuzzQuota compares a Quota with a plain account: whole tokens, and the tenths
+// that time adds. Each byte draws or returns tokens, or lets time pass.
 func FuzzQuota(f *testing.F) {
 	f.Add(500, false, []byte("\x05\x05\x0d\x01\x41\xff\x80"))
 	f.Add(5, true, []byte("\x05\xc1\xc2\xff\x05\x45\x85"))
@@ -20,7 +20,7 @@ func FuzzQuota(f *testing.F) {
 	f.Add(30, true, []byte(strings.Repeat("\x1f\xc1\x4a", 30)))
 	f.Fuzz(func(t *testing.T, capacity int, refill bool, ops []byte) {
 		if refill {
-			capacity = min(capacity, 10_000) // far beyond this, ten tenths need not be a whole token to the instant
+			capacity = min(capacity, 10_000) // with far more, rounding may delay a token
 		}
 		ops = ops[:min(len(ops), 500)]
 		synctest.Test(t, func(t *testing.T) {

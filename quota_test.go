@@ -11,7 +11,19 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"example.com/awsretry/internal/bucket"
 )
+
+// The kinds of buckets: without a clock, with a refill, with a line.
+var quotaKinds = []struct {
+	name   string
+	config QuotaConfig // without a capacity
+}{
+	{"successes only", QuotaConfig{}},
+	{"refill", QuotaConfig{RefillPerSecond: 1}},
+	{"refill and wait", QuotaConfig{RefillPerSecond: 1, Wait: true}},
+}
 
 func TestQuotaVectors(t *testing.T) {
 	var vectors []struct {
@@ -24,8 +36,7 @@ func TestQuotaVectors(t *testing.T) {
 		}
 	}
 	readVectors(t, "quota.json", &vectors)
-	// The same amounts whether tokens come back with time as well or not; no time passes here.
-	for _, refill := range []float64{0, 1} {
+	for _, refill := range []float64{0, 1} { // no time passes, so a refill changes nothing
 		for _, vector := range vectors {
 			t.Run(fmt.Sprintf("%s, refill %v", vector.Name, refill), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
@@ -36,7 +47,7 @@ func TestQuotaVectors(t *testing.T) {
 							if step.Refused {
 								want = ErrQuotaExceeded
 							}
-							if err := q.Acquire(t.Context(), *step.Acquire); !errors.Is(err, want) {
+							if err := q.Acquire(t.Context(), *step.Acquire); err != want {
 								t.Errorf("step %d: Acquire(%d) returned %v, want %v", i, *step.Acquire, err, want)
 							}
 						}
@@ -54,8 +65,8 @@ func TestQuotaVectors(t *testing.T) {
 }
 
 func TestQuotaRefill(t *testing.T) {
-	for _, steps := range []int{1, 10, 1000} { // looked at once in a while or all the time
-		t.Run(fmt.Sprint(steps), func(t *testing.T) {
+	for _, calls := range []int{1, 10, 1000} { // of Tokens, while a token comes back
+		t.Run(fmt.Sprint(calls), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				q := NewQuota(QuotaConfig{Capacity: 10, RefillPerSecond: 0.1})
 				if err := q.Acquire(t.Context(), 9); err != nil {
@@ -65,13 +76,13 @@ func TestQuotaRefill(t *testing.T) {
 					if got := q.Tokens(); got != want {
 						t.Errorf("%d tokens, want %d", got, want)
 					}
-					for range steps {
-						time.Sleep(10 * time.Second / time.Duration(steps))
+					for range calls {
+						time.Sleep(10 * time.Second / time.Duration(calls))
 						q.Tokens()
 					}
 				}
 				if got := q.Tokens(); got != 10 {
-					t.Errorf("%d tokens, want 10: the capacity", got)
+					t.Errorf("%d tokens, want 10, the capacity", got)
 				}
 				if err := q.Acquire(t.Context(), 10); err != nil {
 					t.Error(err)
@@ -88,7 +99,8 @@ func TestQuotaRefill(t *testing.T) {
 	}
 }
 
-// Ten times a tenth of a token is a whole one, also when it is summed up step by step, and drawing it leaves no debt.
+// Ten tenths of a token are a whole one, also when they are added one by one,
+// and drawing it leaves no debt.
 func TestQuotaOfTenths(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := NewQuota(QuotaConfig{Capacity: 10, RefillPerSecond: 0.1})
@@ -100,7 +112,7 @@ func TestQuotaOfTenths(t *testing.T) {
 				t.Errorf("after %d s: %d tokens, want %d", i, got, want)
 			}
 			time.Sleep(time.Second)
-			q.Release(1) // there and back: the tenths are added up now
+			q.Release(1) // and back, so that the tenths are added up now
 			if err := q.Acquire(t.Context(), 1); err != nil {
 				t.Error(err)
 			}
@@ -111,8 +123,8 @@ func TestQuotaOfTenths(t *testing.T) {
 				if err := q.Acquire(t.Context(), 5); err != nil {
 					t.Errorf("after %d s: %v", i+1, err)
 				}
-				if q.refill.tokens < 0 {
-					t.Errorf("%v tokens", q.refill.tokens)
+				if got := q.refill.Tokens(); got < 0 {
+					t.Errorf("%v tokens", got)
 				}
 			}
 		}
@@ -122,172 +134,156 @@ func TestQuotaOfTenths(t *testing.T) {
 func TestQuotaWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := NewQuota(QuotaConfig{Capacity: 10, RefillPerSecond: 1, Wait: true})
-		start := time.Now()
-		type end struct {
-			n  int
-			at time.Duration
-		}
-		var ends []end
-		var mu sync.Mutex
-		var wg sync.WaitGroup
-		for _, n := range []int{8, 5, 1, 10} { // 2 are left after the first
-			wg.Go(func() {
-				if err := q.Acquire(t.Context(), n); err != nil {
-					t.Error(err)
-				}
-				mu.Lock()
-				defer mu.Unlock()
-				ends = append(ends, end{n, time.Since(start)})
-			})
-			synctest.Wait()
+		line := newQueue()
+		for _, n := range []int{8, 5, 1, 10} { // the first leaves 2
+			line.join(n, func() error { return q.Acquire(t.Context(), n) })
 		}
 		if got := q.Tokens(); got != 2 {
 			t.Errorf("%d tokens, want 2", got)
 		}
 		time.Sleep(time.Second)
-		q.Release(1) // a second less to wait for
-		wg.Wait()
-		want := []end{{8, 0}, {5, 2 * time.Second}, {1, 3 * time.Second}, {10, 13 * time.Second}}
-		if !slices.Equal(ends, want) {
-			t.Errorf("got %v, want %v", ends, want)
+		q.Release(1) // shortens every wait by a second
+		want := []served{{8, 0, nil}, {5, 2 * time.Second, nil}, {1, 3 * time.Second, nil}, {10, 13 * time.Second, nil}}
+		if got := line.wait(); !slices.Equal(got, want) {
+			t.Errorf("got %v, want %v", got, want)
 		}
-		wantIdle(t, q.refill)
+		wantNoLine(t, q.refill)
 	})
 }
 
-func TestQuotaWaitServedByReleaseAlone(t *testing.T) {
+func TestQuotaWaitIsServedByRelease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := NewQuota(QuotaConfig{Capacity: 5, RefillPerSecond: 1e-9, Wait: true})
 		if err := q.Acquire(t.Context(), 5); err != nil {
 			t.Fatal(err)
 		}
-		done := make(chan error)
-		go func() { done <- q.Acquire(t.Context(), 5) }()
-		synctest.Wait()
+		line := newQueue()
+		line.join(0, func() error { return q.Acquire(t.Context(), 5) })
 		q.Release(4)
 		synctest.Wait()
-		select {
-		case err := <-done:
-			t.Fatalf("woken with 4 of 5 tokens: %v", err)
-		default:
+		if len(line.ended) > 0 {
+			t.Fatalf("served with 4 of 5 tokens: %v", line.ended)
 		}
 		q.Release(3)
-		if err := <-done; err != nil {
-			t.Error(err)
+		if got := line.wait(); got[0].err != nil || got[0].at != 0 {
+			t.Errorf("got %v", got)
 		}
-		if got := q.Tokens(); got != 0 { // 7 were put back into a bucket of 5
+		if got := q.Tokens(); got != 0 { // a bucket of 5 had no room for 7
 			t.Errorf("%d tokens, want 0", got)
 		}
-		wantIdle(t, q.refill)
+		wantNoLine(t, q.refill)
 	})
 }
 
 func TestQuotaMoreThanCapacity(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		for _, c := range []QuotaConfig{
-			{Capacity: 5},
-			{Capacity: 5, RefillPerSecond: 1},
-			{Capacity: 5, RefillPerSecond: 1, Wait: true},
-		} {
-			start := time.Now()
-			q := NewQuota(c)
-			for _, n := range []int{6, math.MaxInt} {
-				if err := q.Acquire(t.Context(), n); err != ErrQuotaExceeded {
-					t.Errorf("%+v: Acquire(%d) returned %v", c, n, err)
+	for _, kind := range quotaKinds {
+		t.Run(kind.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				kind.config.Capacity = 5
+				q := NewQuota(kind.config)
+				start := time.Now()
+				for _, n := range []int{6, math.MaxInt} {
+					if err := q.Acquire(t.Context(), n); err != ErrQuotaExceeded {
+						t.Errorf("Acquire(%d) returned %v", n, err)
+					}
 				}
-			}
-			if time.Since(start) != 0 || q.Tokens() != 5 {
-				t.Errorf("%+v: waited %v, %d tokens left", c, time.Since(start), q.Tokens())
-			}
-		}
-	})
+				if took := time.Since(start); took != 0 || q.Tokens() != 5 {
+					t.Errorf("waited %v, %d tokens left", took, q.Tokens())
+				}
+			})
+		})
+	}
 }
 
 func TestQuotaAndEndedContexts(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		cause := errors.New("the user left")
-		ended, cancel := context.WithCancelCause(t.Context())
-		cancel(cause)
-		for _, c := range []QuotaConfig{
-			{Capacity: 5},
-			{Capacity: 5, RefillPerSecond: 1},
-			{Capacity: 5, RefillPerSecond: 1, Wait: true},
-		} {
-			q := NewQuota(c)
-			for _, n := range []int{1, 5, 6} {
-				if err := q.Acquire(ended, n); !errors.Is(err, cause) {
-					t.Errorf("%+v: Acquire(%d) returned %v, want %v", c, n, err, cause)
+	cause := errors.New("the caller left")
+	for _, kind := range quotaKinds {
+		t.Run(kind.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ended, cancel := context.WithCancelCause(t.Context())
+				cancel(cause)
+				kind.config.Capacity = 5
+				q := NewQuota(kind.config)
+				for _, n := range []int{1, 5, 6} {
+					if err := q.Acquire(ended, n); err != cause {
+						t.Errorf("Acquire(%d) returned %v, want %v", n, err, cause)
+					}
 				}
-			}
-			if got := q.Tokens(); got != 5 {
-				t.Errorf("%+v: %d tokens, want 5", c, got)
-			}
-			for _, n := range []int{0, -1} {
-				if err := q.Acquire(ended, n); err != nil {
-					t.Errorf("%+v: Acquire(%d) returned %v, want nil", c, n, err)
+				if got := q.Tokens(); got != 5 {
+					t.Errorf("%d tokens, want 5", got)
 				}
+				for _, n := range []int{0, -1} {
+					if err := q.Acquire(ended, n); err != nil {
+						t.Errorf("Acquire(%d) returned %v, want nil", n, err)
+					}
+				}
+			})
+		})
+	}
+	t.Run("during the wait", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			q := NewQuota(QuotaConfig{Capacity: 5, RefillPerSecond: 1, Wait: true})
+			_ = q.Acquire(t.Context(), 5)
+			ctx, stop := cancelAfter(t.Context(), 3*time.Second, cause)
+			defer stop()
+			if err := q.Acquire(ctx, 5); err != cause {
+				t.Errorf("got %v, want %v", err, cause)
 			}
-		}
-
-		q := NewQuota(QuotaConfig{Capacity: 5, RefillPerSecond: 1, Wait: true})
-		_ = q.Acquire(t.Context(), 5)
-		ctx, stop := cancelAfter(t.Context(), 3*time.Second, cause)
-		defer stop()
-		if err := q.Acquire(ctx, 5); !errors.Is(err, cause) {
-			t.Errorf("cut short: %v, want %v", err, cause)
-		}
-		if got := q.Tokens(); got != 3 {
-			t.Errorf("%d tokens, want 3", got)
-		}
-		wantIdle(t, q.refill)
+			if got := q.Tokens(); got != 3 {
+				t.Errorf("%d tokens, want 3", got)
+			}
+			wantNoLine(t, q.refill)
+		})
 	})
 }
 
 func TestQuotaOfTheGreatestCapacity(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		for _, c := range []QuotaConfig{
-			{Capacity: math.MaxInt},
-			{Capacity: math.MaxInt, RefillPerSecond: math.MaxFloat64},
-			{Capacity: math.MaxInt, RefillPerSecond: math.SmallestNonzeroFloat64},
-			{Capacity: math.MaxInt, RefillPerSecond: minRate, Wait: true},
-		} {
-			q := NewQuota(c)
-			if got := q.Tokens(); got != math.MaxInt {
-				t.Errorf("%+v: %d tokens at first", c, got)
-			}
-			if err := q.Acquire(t.Context(), math.MaxInt); err != nil {
-				t.Errorf("%+v: %v", c, err)
-			}
-			if got := q.Tokens(); got != 0 {
-				t.Errorf("%+v: %d tokens in the end", c, got)
-			}
-			q.Release(math.MaxInt)
-			q.Release(math.MaxInt)
-			if got := q.Tokens(); got != math.MaxInt {
-				t.Errorf("%+v: %d tokens put back", c, got)
-			}
-		}
-	})
+	for _, c := range []QuotaConfig{
+		{Capacity: math.MaxInt},
+		{Capacity: math.MaxInt, RefillPerSecond: math.MaxFloat64},
+		{Capacity: math.MaxInt, RefillPerSecond: math.SmallestNonzeroFloat64},
+		{Capacity: math.MaxInt, RefillPerSecond: bucket.MinRate, Wait: true},
+	} {
+		t.Run(fmt.Sprintf("refill=%v", c.RefillPerSecond), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				q := NewQuota(c)
+				if got := q.Tokens(); got != math.MaxInt {
+					t.Errorf("%d tokens at first", got)
+				}
+				if err := q.Acquire(t.Context(), math.MaxInt); err != nil {
+					t.Error(err)
+				}
+				if got := q.Tokens(); got != 0 {
+					t.Errorf("%d tokens after all are drawn", got)
+				}
+				q.Release(math.MaxInt)
+				q.Release(math.MaxInt)
+				if got := q.Tokens(); got != math.MaxInt {
+					t.Errorf("%d tokens after all are returned", got)
+				}
+			})
+		})
+	}
 }
 
 func TestQuotaConfigValidate(t *testing.T) {
-	const refill = "; it must be a finite number of tokens, 0 or more"
+	const aRefill = "; it must be a finite number of tokens, 0 or more"
 	const tooSlow = "; it must be at least 2.2e-10, a token in 146 years, for a wait to end"
 	tests := []struct {
 		config QuotaConfig
-		want   string // the error's text; "" for none
+		want   string // the error; "" for none
 	}{
 		{QuotaConfig{}, ""},
 		{QuotaConfig{InitialCost: 500}, ""},
 		{QuotaConfig{Capacity: -1, InitialCost: 501}, ""},
 		{QuotaConfig{Capacity: 1, RetryCost: 5, TimeoutCost: -1, ThrottlingCost: 7, SuccessIncrement: -9}, ""},
 		{QuotaConfig{RefillPerSecond: 0.1, Wait: true}, ""},
-		{QuotaConfig{RefillPerSecond: -1}, "Quota.RefillPerSecond is -1" + refill},
-		{QuotaConfig{RefillPerSecond: math.NaN()}, "Quota.RefillPerSecond is NaN" + refill},
-		{QuotaConfig{RefillPerSecond: math.Inf(1)}, "Quota.RefillPerSecond is +Inf" + refill},
-		{QuotaConfig{RefillPerSecond: math.Inf(-1), Capacity: -1}, "Quota.RefillPerSecond is -Inf" + refill},
 		{QuotaConfig{RefillPerSecond: 1e-300}, ""},
-		{QuotaConfig{RefillPerSecond: minRate, Wait: true}, ""},
+		{QuotaConfig{RefillPerSecond: bucket.MinRate, Wait: true}, ""},
+		{QuotaConfig{RefillPerSecond: -1}, "Quota.RefillPerSecond is -1" + aRefill},
+		{QuotaConfig{RefillPerSecond: math.NaN()}, "Quota.RefillPerSecond is NaN" + aRefill},
+		{QuotaConfig{RefillPerSecond: math.Inf(1)}, "Quota.RefillPerSecond is +Inf" + aRefill},
+		{QuotaConfig{RefillPerSecond: math.Inf(-1), Capacity: -1}, "Quota.RefillPerSecond is -Inf" + aRefill},
 		{QuotaConfig{Wait: true}, "Quota.Wait is true and Quota.RefillPerSecond is 0" + tooSlow},
 		{QuotaConfig{RefillPerSecond: 1e-300, Wait: true}, "Quota.Wait is true and Quota.RefillPerSecond is 1e-300" + tooSlow},
 		{QuotaConfig{InitialCost: -1}, "Quota.InitialCost is -1; it must be 0 or more"},
@@ -295,26 +291,28 @@ func TestQuotaConfigValidate(t *testing.T) {
 		{QuotaConfig{Capacity: 4, InitialCost: 5}, "Quota.InitialCost is 5; it must be at most Quota.Capacity, 4"},
 	}
 	for _, test := range tests {
-		got := ""
-		if err := test.config.validate(); err != nil {
-			got = err.Error()
-		}
-		if got != test.want {
-			t.Errorf("%+v:\ngot  %q\nwant %q", test.config, got, test.want)
-		}
-		if test.want == "" {
-			continue
-		}
-		q := NewQuota(test.config)
-		for _, n := range []int{-1, 0, 1, math.MaxInt} {
-			if err := q.Acquire(t.Context(), n); err == nil || err.Error() != "awsretry: "+test.want {
-				t.Errorf("%+v: Acquire(%d) returned %v", test.config, n, err)
+		t.Run(fmt.Sprintf("%+v", test.config), func(t *testing.T) {
+			got := ""
+			if err := test.config.validate(); err != nil {
+				got = err.Error()
 			}
-			q.Release(n)
-			if got := q.Tokens(); got != 0 {
-				t.Errorf("%+v: %d tokens", test.config, got)
+			if got != test.want {
+				t.Errorf("got  %q\nwant %q", got, test.want)
 			}
-		}
+			if test.want == "" {
+				return
+			}
+			q := NewQuota(test.config)
+			for _, n := range []int{-1, 0, 1, math.MaxInt} {
+				if err := q.Acquire(t.Context(), n); err == nil || err.Error() != "awsretry: "+test.want {
+					t.Errorf("Acquire(%d) returned %v", n, err)
+				}
+				q.Release(n)
+				if got := q.Tokens(); got != 0 {
+					t.Errorf("%d tokens", got)
+				}
+			}
+		})
 	}
 }
 
@@ -326,16 +324,16 @@ func TestZeroQuotaRefusesEverything(t *testing.T) {
 	}
 }
 
-// Everybody puts back what they drew, so the bucket is full in the end, and never was below nothing or above full.
+// Everybody returns what they drew, so the bucket is full in the end. It never
+// has fewer than 0 tokens or more than its capacity.
 func TestQuotaConcurrently(t *testing.T) {
-	for _, c := range []QuotaConfig{
-		{Capacity: 100},
-		{Capacity: 100, RefillPerSecond: 1e-9},
-		{Capacity: 100, RefillPerSecond: 1e-9, Wait: true},
-	} {
-		t.Run(fmt.Sprintf("refill=%v,wait=%v", c.RefillPerSecond, c.Wait), func(t *testing.T) {
+	for _, kind := range quotaKinds {
+		t.Run(kind.name, func(t *testing.T) {
+			c := kind.config
+			c.Capacity = 100
+			c.RefillPerSecond *= 1e-9 // of no account
 			q := NewQuota(c)
-			var held, drawn, refused atomic.Int64
+			var inUse, drawn, refused atomic.Int64
 			var wg sync.WaitGroup
 			for i := range 64 {
 				wg.Go(func() {
@@ -347,14 +345,14 @@ func TestQuotaConcurrently(t *testing.T) {
 						}
 						switch err := q.Acquire(ctx, n); {
 						case err == nil:
-							if now := held.Add(int64(n)); now > 100 {
+							if now := inUse.Add(int64(n)); now > 100 {
 								t.Errorf("%d of 100 tokens are drawn", now)
 							}
 							drawn.Add(1)
 							if left := q.Tokens(); left < 0 || left > 100 {
 								t.Errorf("%d tokens left", left)
 							}
-							held.Add(int64(-n))
+							inUse.Add(int64(-n))
 							q.Release(n)
 						case c.Wait && !errors.Is(err, context.DeadlineExceeded), !c.Wait && err != ErrQuotaExceeded:
 							t.Error(err)
@@ -376,8 +374,8 @@ func TestQuotaConcurrently(t *testing.T) {
 	}
 }
 
-// The bucket without a clock takes no lock, so draws and returns must not lose each other's changes. It is never near full here,
-// where what was lost would be made up for.
+// The bucket without a clock has no lock, so draws and returns must not lose each
+// other's changes. It is never near full here, which would hide a loss.
 func TestQuotaLosesNothing(t *testing.T) {
 	const callers, rounds = 64, 20_000
 	q := NewQuota(QuotaConfig{Capacity: 10 * callers * rounds})
@@ -402,20 +400,22 @@ func TestQuotaLosesNothing(t *testing.T) {
 func TestQuotaAllocations(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	for _, c := range []QuotaConfig{{}, {RefillPerSecond: 1}, {RefillPerSecond: 1, Wait: true}, {Capacity: -1}} {
-		q := NewQuota(c)
-		allocs := testing.AllocsPerRun(1000, func() {
+	allocations := func(name string, f func()) {
+		if allocs := testing.AllocsPerRun(1000, f); allocs != 0 {
+			t.Errorf("%s: %v allocations", name, allocs)
+		}
+	}
+	for _, kind := range quotaKinds {
+		q := NewQuota(kind.config)
+		allocations(kind.name, func() {
 			_ = q.Acquire(ctx, 5)
 			q.Release(5)
 			q.Release(1)
 			q.Tokens()
 		})
-		if allocs != 0 {
-			t.Errorf("%+v: %v allocations", c, allocs)
-		}
 	}
+	none := NewQuota(QuotaConfig{Capacity: -1})
+	allocations("no quota", func() { _ = none.Acquire(ctx, 5); q := none.Tokens(); none.Release(q) })
 	empty := NewQuota(QuotaConfig{Capacity: 1})
-	if allocs := testing.AllocsPerRun(1000, func() { _ = empty.Acquire(ctx, 5) }); allocs != 0 {
-		t.Errorf("refused: %v allocations", allocs)
-	}
+	allocations("refused", func() { _ = empty.Acquire(ctx, 5) })
 }

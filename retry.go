@@ -94,7 +94,7 @@ func (a *attempt) backoffDelay(c *call) time.Duration {
 func (a *attempt) tooLate(c *call, delay time.Duration) Stop {
 	wait := addSaturating(delay, a.tokenWait(c))
 	if limiter := c.partition.limiter; limiter != nil && !c.failFast {
-		if c.boundedWait && limiter.expectedWait()-delay > c.maxWait {
+		if longest, ok := limiter.maxWait(); ok && limiter.expectedWait()-delay > longest {
 			return StopRateLimit
 		}
 		wait = max(wait, limiter.soonest())
@@ -158,11 +158,15 @@ func (a *attempt) mayBeRefused(c *call) bool {
 	if c.failFast || a.unpaid > 0 {
 		return true
 	}
-	if c.partition.limiter == nil && !c.shareRetryAfter {
+	limiter := c.partition.limiter
+	if limiter == nil && !c.shareRetryAfter {
 		return false
 	}
-	_, deadline := c.caller.Deadline()
-	return deadline || c.boundedWait
+	if _, ok := c.caller.Deadline(); ok || limiter == nil {
+		return ok
+	}
+	_, ok := limiter.maxWait()
+	return ok
 }
 
 // pauseDiscarding sleeps the delay while the rest of the response is read.

@@ -15,6 +15,7 @@
 package awsretry
 
 import (
+	"iter"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -238,5 +239,49 @@ func (t *Transport) CloseIdleConnections() {
 	}
 	if e := t.running.Load(); e != nil && e.conns != nil {
 		e.conns.CloseIdleConnections()
+	}
+}
+
+// State describes the retry token bucket and the rate limiter of a partition.
+// The limiter's fields are zero except in adaptive mode.
+type State struct {
+	Tokens       int     // in the retry token bucket; math.MaxInt where there is no quota
+	Limited      bool    // the rate limiter limits
+	MeasuredRate float64 // outcomes per second
+	SendRate     float64 // of the rate limiter, in requests per second
+
+	Waiting      int           // requests in line for a send token
+	ExpectedWait time.Duration // for a send token, of a request that joined the line now
+}
+
+// State returns the state of the named partition, and whether there is one: a
+// request used it, and newer partitions have not replaced it. The name is the
+// one that a request has or the one that Partitions yields; they differ where
+// the former is longer than 255 bytes.
+func (t *Transport) State(partition string) (State, bool) {
+	e := t.running.Load()
+	if e == nil {
+		return State{}, false
+	}
+	p := e.partitions.find(partition)
+	if p == nil {
+		return State{}, false
+	}
+	return p.state(), true
+}
+
+// Partitions yields the name and the state of every partition, the most recently
+// used first.
+func (t *Transport) Partitions() iter.Seq2[string, State] {
+	return func(yield func(string, State) bool) {
+		e := t.running.Load()
+		if e == nil {
+			return
+		}
+		for _, p := range e.partitions.all() {
+			if !yield(p.name, p.state()) {
+				return
+			}
+		}
 	}
 }

@@ -1,0 +1,166 @@
+// Package bucket is a token bucket: tokens that come back with time, and the
+// line of those who wait for them.
+package bucket
+
+import (
+	"container/list"
+	"math"
+	"sync"
+	"time"
+)
+
+// A Bucket holds tokens that come back with time. Callers who find too few of
+// them wait in line, first come first served.
+//
+// It is safe for concurrent use.
+type Bucket struct {
+	start time.Time // zero of the clock; written once
+
+	mu       sync.Mutex    // guards the fields below
+	rate     float64       // tokens that come back per second
+	capacity float64       // of tokens while nobody waits; see tokensAt for more
+	tokens   float64       // at the time at
+	at       time.Duration // time up to which tokens are credited; never decreases
+
+	line   list.List     // of *waiter
+	queued float64       // tokens that the line waits for, all together
+	timer  *time.Timer   // set for the first in line; nil while the line is empty
+	due    time.Duration // when the timer is expected to run; unused while the line is empty
+	fired  int           // how often the timer ran, for tests
+}
+
+const (
+	// slack makes up for rounding: ten times a tenth of a token is a whole one.
+	slack = 1e-9
+
+	// clockEnd is where the clock stops, after 146 years. The sum of two of its
+	// readings does not overflow.
+	clockEnd time.Duration = 1 << 62
+
+	// maxLate limits how much of a timer's lateness is made up for. Without it, a
+	// process that was stopped would serve the whole line at once when it resumes.
+	maxLate = 100 * time.Millisecond
+
+	// MinRate is the lowest rate, per second, at which a token comes back before
+	// the clock ends.
+	MinRate = 1 / (float64(clockEnd) / float64(time.Second))
+)
+
+// New returns a full bucket. rate is in tokens per second.
+func New(rate, capacity float64) *Bucket {
+	return &Bucket{start: time.Now(), rate: rate, capacity: capacity, tokens: capacity}
+}
+
+// Now returns the time since New, at most 146 years, on the monotonic clock.
+func (b *Bucket) Now() time.Duration { return min(time.Since(b.start), clockEnd) }
+
+// Take takes n tokens and reports true if they are there and nobody waits.
+func (b *Bucket) Take(n float64) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.take(b.Now(), n)
+}
+
+// Put adds n tokens, up to the capacity.
+func (b *Bucket) Put(n float64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.put(b.Now(), n)
+}
+
+// SetRate changes the rate and the capacity at the time now. Tokens up to then
+// come back at the old rate, and those above the new capacity are dropped.
+func (b *Bucket) SetRate(now time.Duration, rate, capacity float64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.setRate(now, rate, capacity)
+}
+
+// Tokens returns how many tokens there are, at most the capacity.
+func (b *Bucket) Tokens() float64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return min(b.tokensAt(b.Now())+slack, b.capacity)
+}
+
+// Line returns how many callers wait, and how long one who came now for n
+// tokens would wait at the present rate, at most 146 years.
+func (b *Bucket) Line(n float64) (waiting int, expected time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.line.Len(), b.expectedWait(b.Now(), n)
+}
+
+// take takes n tokens and reports true if they are there and nobody waits.
+// take requires that b.mu is held.
+func (b *Bucket) take(now time.Duration, n float64) bool {
+	tokens := b.tokensAt(now)
+	if b.line.Len() > 0 || tokens < n-slack {
+		return false
+	}
+	b.tokens, b.at = max(tokens-n, 0), max(b.at, now)
+	return true
+}
+
+// put adds n tokens, up to the capacity, and serves the line.
+// put requires that b.mu is held.
+func (b *Bucket) put(now time.Duration, n float64) {
+	b.advance(now)
+	b.tokens = min(b.tokens+n, b.capacity)
+	b.serve(now)
+}
+
+// setRate changes the rate and the capacity, and serves the line.
+// setRate requires that b.mu is held.
+func (b *Bucket) setRate(now time.Duration, rate, capacity float64) {
+	b.advance(now)
+	b.rate, b.capacity = rate, capacity
+	b.tokens = min(b.tokens, capacity)
+	b.serve(now)
+}
+
+// advance credits the tokens that came back up to now.
+// advance requires that b.mu is held.
+func (b *Bucket) advance(now time.Duration) {
+	b.tokens, b.at = b.tokensAt(now), max(b.at, now)
+}
+
+// tokensAt returns the number of tokens at now. A time before the last one
+// credits nothing. tokensAt does not mutate b, so that rounding does not add up
+// however often it is called. It requires that b.mu is held.
+//
+// While someone waits, the tokens may exceed the capacity by those of maxLate:
+// they came because the timer is late, and belong to the line. Otherwise, with a
+// capacity of 1, every wait would be longer by the timer's lateness.
+func (b *Bucket) tokensAt(now time.Duration) float64 {
+	if now <= b.at {
+		return b.tokens
+	}
+	limit := b.capacity
+	if b.line.Len() > 0 {
+		limit += b.rate * maxLate.Seconds()
+	}
+	return min(b.tokens+(now-b.at).Seconds()*b.rate, limit)
+}
+
+// expectedWait returns how long one who comes at now for n tokens waits for
+// those of the line and its own, at the present rate.
+// expectedWait requires that b.mu is held and does not mutate b.
+func (b *Bucket) expectedWait(now time.Duration, n float64) time.Duration {
+	missing := b.queued + n - b.tokensAt(now)
+	if missing <= slack {
+		return 0
+	}
+	return b.durationFor(missing)
+}
+
+// durationFor returns how long so many tokens take to come back, at most
+// clockEnd. It requires that b.mu is held and does not mutate b.
+func (b *Bucket) durationFor(tokens float64) time.Duration {
+	// Less than a thousandth of a nanosecond is rounding, and not worth a whole one.
+	d := math.Ceil(tokens/b.rate*1e9 - 1e-3)
+	if !(d < float64(clockEnd)) { // NaN too
+		return clockEnd
+	}
+	return max(time.Duration(d), 0)
+}

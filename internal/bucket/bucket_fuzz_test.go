@@ -1,0 +1,116 @@
+package bucket
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// fault returns which of the bucket's numbers is out of bounds, or "".
+func fault(b *Bucket) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	queued := 0.0
+	for e := b.line.Front(); e != nil; e = e.Next() {
+		queued += e.Value.(*waiter).n
+	}
+	tokens := b.tokensAt(b.Now())
+	switch {
+	case b.queued != queued:
+		return fmt.Sprintf("the line waits for %v tokens, counted are %v", queued, b.queued)
+	case !(b.tokens >= 0 && b.tokens <= b.capacity && tokens >= 0 && tokens <= b.capacity):
+		return fmt.Sprintf("%v and now %v of %v tokens", b.tokens, tokens, b.capacity)
+	case (b.line.Len() > 0) != (b.timer != nil):
+		return fmt.Sprintf("%d in line, timer %v", b.line.Len(), b.timer)
+	}
+	return ""
+}
+
+// FuzzBucket takes each byte for an operation or a time that passes, in virtual
+// time.
+func FuzzBucket(f *testing.F) {
+	f.Add([]byte("\x00\x01\x02\x03\x04\x05\x06\x07"))
+	f.Add([]byte(strings.Repeat("\x01\x02\x02\x02\x83\x00", 20)))
+	f.Add([]byte("\x0a\x0a\x0a\xfb\x2b\x09\x1e\xf9\xfe\x11\xff\x18"))
+	f.Fuzz(func(t *testing.T, ops []byte) {
+		ops = ops[:min(len(ops), 500)]
+		synctest.Test(t, func(t *testing.T) {
+			b := newEmpty(1, 4)
+			var wg sync.WaitGroup
+			started := 0
+			var mu sync.Mutex // guards the two below
+			ended := 0
+			var granted []time.Time // when the callers without a deadline were served, in the order in which they came
+			for _, op := range ops {
+				switch arg := time.Duration(op >> 3); op & 7 {
+				case 0:
+					b.Put(float64(arg) / 4)
+				case 1:
+					rate := float64(1+arg) / 4
+					b.SetRate(b.Now(), rate, max(rate, 4))
+				case 2, 3:
+					n := float64(1 + arg%4)
+					ctx, cancel := t.Context(), context.CancelFunc(func() {})
+					patient := op&1 == 0
+					mu.Lock()
+					place := len(granted)
+					if patient {
+						granted = append(granted, time.Time{})
+					} else {
+						ctx, cancel = context.WithTimeout(ctx, arg*100*time.Millisecond)
+					}
+					mu.Unlock()
+					started++
+					wg.Go(func() {
+						defer cancel()
+						start := time.Now()
+						err := b.Wait(ctx, n)
+						if tooLong := new(TooLongError); errors.As(err, &tooLong) && time.Since(start) != 0 {
+							t.Errorf("refused after %v", time.Since(start))
+						}
+						mu.Lock()
+						defer mu.Unlock()
+						ended++
+						if err == nil && patient {
+							granted[place] = time.Now()
+						}
+					})
+				case 4:
+					before := b.Tokens()
+					waiting, _ := b.Line(1)
+					took := b.Take(1)
+					if took && waiting > 0 || !near(before, 1, 1e-8) && waiting == 0 && took != (before > 1) {
+						t.Fatalf("Take(1) is %v with %v tokens and %d in line", took, before, waiting)
+					}
+				case 5:
+					time.Sleep(arg * time.Nanosecond)
+				case 6:
+					time.Sleep(arg * 10 * time.Millisecond)
+				case 7:
+					time.Sleep(arg * arg * arg * time.Second)
+				}
+				synctest.Wait()
+				if found := fault(b); found != "" {
+					t.Fatal(found)
+				}
+			}
+			wg.Wait()
+			wantIdle(t, b)
+			if ended != started {
+				t.Fatalf("%d of %d waits ended", ended, started)
+			}
+			if !slices.IsSortedFunc(granted, time.Time.Compare) || slices.ContainsFunc(granted, time.Time.IsZero) {
+				t.Fatalf("served at %v", granted)
+			}
+			if b.fired > len(ops) {
+				t.Fatalf("the timer ran %d times for %d operations", b.fired, len(ops))
+			}
+		})
+	})
+}

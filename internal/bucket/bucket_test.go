@@ -1,0 +1,284 @@
+package bucket
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestTokensComeBackWithTime(t *testing.T) {
+	tests := []struct {
+		name           string
+		rate, capacity float64
+		passes         time.Duration // after a full bucket was emptied
+		want           float64
+	}{
+		{"none at once", 1, 10, 0, 0},
+		{"a fraction", 0.1, 10, time.Second, 0.1},
+		{"some", 2, 10, 3 * time.Second, 6},
+		{"the capacity", 2, 10, time.Hour, 10},
+		{"without a rate", 0, 10, time.Hour, 0},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := New(test.rate, test.capacity)
+				if got := b.Tokens(); got != test.capacity {
+					t.Errorf("%v tokens in a new bucket, want %v", got, test.capacity)
+				}
+				if !b.Take(test.capacity) || b.Take(1) {
+					t.Error("a full bucket was not emptied")
+				}
+				time.Sleep(test.passes)
+				if got := b.Tokens(); !near(got, test.want, 1e-8) {
+					t.Errorf("%v tokens, want %v", got, test.want)
+				}
+				if b.Take(test.want + 0.1) {
+					t.Errorf("took %v tokens of %v", test.want+0.1, test.want)
+				}
+				if !b.Take(test.want) {
+					t.Errorf("could not take %v tokens", test.want)
+				}
+			})
+		})
+	}
+}
+
+// Put and SetRate keep to the capacity, and SetRate credits the past at the old
+// rate.
+func TestPutAndSetRate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newEmpty(1, 10)
+		steps := []struct {
+			name string
+			do   func()
+			want float64
+		}{
+			{"put", func() { b.Put(4) }, 4},
+			{"put above the capacity", func() { b.Put(100) }, 10},
+			{"less capacity", func() { b.SetRate(b.Now(), 1, 3) }, 3},
+			{"more capacity", func() { b.SetRate(b.Now(), 1, 20) }, 3},
+			{"higher rate after 5 s", func() { time.Sleep(5 * time.Second); b.SetRate(b.Now(), 3, 20) }, 8},
+			{"3 s at that rate", func() { time.Sleep(3 * time.Second) }, 17},
+			{"a time before the last one", func() { b.SetRate(time.Second, 3, 20) }, 17},
+		}
+		for _, step := range steps {
+			step.do()
+			if got := b.Tokens(); !near(got, step.want, 1e-8) {
+				t.Fatalf("%s: %v tokens, want %v", step.name, got, step.want)
+			}
+		}
+	})
+}
+
+func TestAskingOftenAddsNoRounding(t *testing.T) {
+	for _, rate := range []float64{1e-6, 3e-5, 1e-4} { // a float64 near 500 has steps of 5.7e-14
+		b := &Bucket{rate: rate, capacity: 1000, tokens: 500}
+		for now := range 2_000_000 * time.Nanosecond {
+			b.take(now, 501)
+		}
+		if got, want := b.tokensAt(2*time.Millisecond)-500, 2e-3*rate; math.Abs(got-want) > 1e-13 {
+			t.Errorf("at %v/s: %v credited, want %v", rate, got, want)
+		}
+	}
+}
+
+func TestClockThatJumps(t *testing.T) {
+	b := &Bucket{rate: 1, capacity: 100}
+	for _, step := range []struct {
+		now  time.Duration
+		want float64
+	}{
+		{10 * time.Second, 10}, {10 * time.Second, 10}, {-time.Hour, 10}, {math.MinInt64, 10},
+		{9 * time.Second, 10}, {11 * time.Second, 11}, {clockEnd, 100}, {clockEnd, 100}, {0, 100},
+	} {
+		if got := b.tokensAt(step.now); got != step.want {
+			t.Fatalf("at %v: %v tokens before they are credited, want %v", step.now, got, step.want)
+		}
+		b.advance(step.now)
+		if b.tokens != step.want {
+			t.Fatalf("at %v: %v tokens, want %v", step.now, b.tokens, step.want)
+		}
+	}
+}
+
+// The missing part of a token may take less than the clock's tick, or be less
+// than a float64 can add to the tokens that are there.
+func TestWaitsAreExact(t *testing.T) {
+	type row struct {
+		name                 string
+		rate, capacity, have float64
+		n                    float64
+		want                 time.Duration
+	}
+	tests := []row{
+		{"less than a tick", 1e12, 1, 0.5, 1, 1},
+		{"the highest rate", math.MaxFloat64, 1, 0, 1, 1},
+		{"a tick and less than its thousandth", 1e9, 10, 0.9995, 2, 1},
+		{"many tokens", 1, 1 << 60, 1<<60 - 256, 1 << 60, 256 * time.Second},
+		{"a third", 3, 1, 0, 1, 333333334},
+		{"decades", 1.0 / (1 << 30), 1, 0, 1, (1 << 30) * time.Second},
+	}
+	for k := range 100 { // most hundredths have no exact float64
+		tests = append(tests, row{fmt.Sprintf("%d hundredths", k), 0.1, 1, float64(k) / 100, 1, time.Duration(100-k) * 100 * time.Millisecond})
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newEmpty(test.rate, test.capacity)
+				b.tokens = test.have
+				q := newQueue(b)
+				q.join(t.Context(), 0, test.n)
+				if got := q.wait()[0].at; got != test.want {
+					t.Errorf("waited %v, want %v", got, test.want)
+				}
+				if b.fired != 1 {
+					t.Errorf("the timer fired %d times, want once", b.fired)
+				}
+				if b.tokens < 0 || b.tokens > b.capacity {
+					t.Errorf("%v tokens are left", b.tokens)
+				}
+			})
+		})
+	}
+}
+
+func TestExpectedWaitComesTrue(t *testing.T) {
+	for _, amounts := range [][]float64{{1, 1, 1, 1, 1}, {3, 1, 7, 2, 10}, {0.5, 10, 10}} {
+		t.Run(fmt.Sprint(amounts), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newEmpty(3, 10)
+				q := newQueue(b)
+				var want []served
+				for i, n := range amounts {
+					time.Sleep(10 * time.Millisecond)
+					waiting, expected := b.Line(n)
+					if waiting != i {
+						t.Errorf("%d are in line, want %d", waiting, i)
+					}
+					want = append(want, served{id: i, at: time.Since(q.start) + expected})
+					q.join(t.Context(), i, n)
+				}
+				for i, got := range q.wait() {
+					if got.id != i || (got.at-want[i].at).Abs() > 10*time.Nanosecond || got.err != nil {
+						t.Errorf("got %v, want %v", got, want[i])
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestExpectedWaitHasBounds(t *testing.T) {
+	for _, rate := range []float64{0, math.SmallestNonzeroFloat64, 1e-300, MinRate, 1e-9, 1, 1e9, math.MaxFloat64} {
+		for _, n := range []float64{1e-9, 1, 1 << 62, math.MaxFloat64} {
+			for _, now := range []time.Duration{math.MinInt64, 0, time.Second, clockEnd} {
+				b := newEmpty(rate, n)
+				b.queued = n
+				if got := b.expectedWait(now, n); got < 0 || got > clockEnd {
+					t.Errorf("%v tokens at %v/s, at %v: %v", n, rate, now, got)
+				}
+			}
+		}
+	}
+	if got := newEmpty(1e-300, 1).expectedWait(0, 1); got != clockEnd {
+		t.Errorf("at 1e-300/s: %v, want %v", got, clockEnd)
+	}
+}
+
+// A small number is lost to rounding when a large one is added to it, but only
+// until the line ends.
+func TestExpectedWaitAfterLargeNumbers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newEmpty(1, 1<<62)
+		large, small := mustJoin(t, b, 1<<62), mustJoin(t, b, 1)
+		b.leave(large)
+		b.leave(small)
+		if _, got := b.Line(2); got != 2*time.Second {
+			t.Errorf("%v, want 2s", got)
+		}
+	})
+}
+
+func TestSetRateMovesTheTurn(t *testing.T) {
+	tests := []struct {
+		name     string
+		rate     float64 // after 1 s at 0.1/s; 0.9 of a token is missing
+		capacity float64
+		want     time.Duration
+	}{
+		{"rises", 9, 10, 1100 * time.Millisecond},
+		{"falls", 0.05, 10, 19 * time.Second},
+		{"stays, with less capacity", 0.1, 1, 10 * time.Second},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newEmpty(0.1, 10)
+				q := newQueue(b)
+				q.join(t.Context(), 0, 1)
+				time.Sleep(time.Second)
+				b.SetRate(b.Now(), test.rate, test.capacity)
+				if got, want := q.wait(), []served{{0, test.want, nil}}; !slices.Equal(got, want) {
+					t.Errorf("got %v, want %v", got, want)
+				}
+				wantIdle(t, b)
+			})
+		})
+	}
+}
+
+func TestPutServesTheLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newEmpty(0.001, 10)
+		q := newQueue(b)
+		for i, n := range []float64{3, 1, 4, 6} {
+			q.join(t.Context(), i, n)
+		}
+		for range 2 {
+			time.Sleep(time.Second)
+			b.Put(4)
+			synctest.Wait()
+		}
+		want := []served{{0, time.Second, nil}, {1, time.Second, nil}, {2, 2 * time.Second, nil}}
+		slices.SortStableFunc(q.ended, func(a, b served) int { return a.id - b.id }) // 0 and 1 wake at the same instant
+		if !slices.Equal(q.ended, want) {
+			t.Errorf("got %v, want %v", q.ended, want)
+		}
+		b.Put(math.MaxFloat64)
+		q.wait()
+		if !near(b.tokens, 4, 1e-9) {
+			t.Errorf("%v tokens are left, want 4", b.tokens)
+		}
+	})
+}
+
+func TestNoAllocationsWithoutAWait(t *testing.T) {
+	b := New(1e9, 1e9)
+	ctx := t.Context()
+	for name, f := range map[string]func(){
+		"Take":            func() { b.Take(1) },
+		"Take, refused":   func() { b.Take(1e10) },
+		"Wait":            func() { _ = b.Wait(ctx, 1) },
+		"Put":             func() { b.Put(1) },
+		"SetRate":         func() { b.SetRate(b.Now(), 1e9, 1e9) },
+		"Tokens and Line": func() { b.Tokens(); b.Line(1) },
+	} {
+		if allocs := testing.AllocsPerRun(100, f); allocs != 0 {
+			t.Errorf("%s: %v allocations", name, allocs)
+		}
+	}
+}
+
+// BenchmarkTakePut is what a token costs without a wait.
+func BenchmarkTakePut(b *testing.B) {
+	bucket := New(1, 10)
+	b.ReportAllocs()
+	for b.Loop() {
+		bucket.Take(1)
+		bucket.Put(1)
+	}
+}

@@ -1,0 +1,188 @@
+package bucket
+
+import (
+	"container/list"
+	"context"
+	"fmt"
+	"time"
+)
+
+// A TooLongError is the error of a wait that was not begun.
+type TooLongError struct {
+	Expected time.Duration // how long the wait would have been at the present rate
+}
+
+func (e *TooLongError) Error() string {
+	return fmt.Sprintf("bucket: the expected wait of %v is too long", e.Expected)
+}
+
+// Wait takes n tokens. Where they are not there, it waits for them in line. n
+// must not exceed the capacity.
+//
+// A wait that is not expected to end before ctx's deadline is not begun; Wait
+// returns a [*TooLongError] at once. If ctx ends first, Wait returns its cause
+// and takes nothing.
+func (b *Bucket) Wait(ctx context.Context, n float64) error {
+	return b.wait(ctx, n, 0, false)
+}
+
+// WaitAtMost is Wait for callers who do not begin a wait that is expected to be
+// longer than limit either.
+func (b *Bucket) WaitAtMost(ctx context.Context, n float64, limit time.Duration) error {
+	return b.wait(ctx, n, limit, true)
+}
+
+func (b *Bucket) wait(ctx context.Context, n float64, limit time.Duration, limited bool) error {
+	if b.Take(n) {
+		return nil
+	}
+
+	// Determine the limit. The context's methods may panic; they are called
+	// before there is a place in line that would be left behind.
+	done := ctx.Done()
+	if deadline, ok := ctx.Deadline(); ok {
+		before := max(time.Until(deadline), 0) - 1
+		if !limited || before < limit {
+			limit, limited = before, true
+		}
+	}
+
+	// Join the line.
+	w, expected, ok := b.takeOrJoin(n, limit, limited)
+	if !ok {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return &TooLongError{expected}
+	}
+	if w == nil {
+		return nil
+	}
+
+	// Wait for the grant.
+	select {
+	case <-w.granted:
+		if ctx.Err() == nil {
+			return nil
+		}
+	case <-done:
+	}
+	b.leave(w)
+	return context.Cause(ctx)
+}
+
+// A waiter is a place in line.
+type waiter struct {
+	n       float64
+	place   *list.Element // guarded by the bucket's mutex
+	granted chan struct{} // closed when the waiter has its tokens, with the bucket's mutex held
+}
+
+// takeOrJoin takes n tokens or takes the last place in line. It returns that
+// place, or nil where the tokens were there. Where the expected wait exceeds the
+// limit it does neither, and returns that wait and false.
+func (b *Bucket) takeOrJoin(n float64, limit time.Duration, limited bool) (w *waiter, expected time.Duration, ok bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := b.Now()
+	if b.take(now, n) {
+		return nil, 0, true
+	}
+	expected = b.expectedWait(now, n)
+	if limited && expected > limit {
+		return nil, expected, false
+	}
+	w = &waiter{n: n, granted: make(chan struct{})}
+	w.place = b.line.PushBack(w)
+	b.queued += n
+	if b.first() == w {
+		b.setTimer(now)
+	}
+	return w, expected, true
+}
+
+// leave gives up w's place in line. If w was granted its tokens meanwhile, they
+// go to the line and then to the bucket.
+func (b *Bucket) leave(w *waiter) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := b.Now()
+	b.advance(now)
+	select {
+	case <-w.granted:
+		b.tokens += w.n
+	default:
+		b.remove(w)
+	}
+	b.serve(now)
+	b.tokens = min(b.tokens, b.capacity)
+}
+
+// first returns the first in line, nil where nobody waits.
+// first requires that b.mu is held.
+func (b *Bucket) first() *waiter {
+	if e := b.line.Front(); e != nil {
+		return e.Value.(*waiter)
+	}
+	return nil
+}
+
+// remove takes w out of the line.
+// remove requires that b.mu is held.
+func (b *Bucket) remove(w *waiter) {
+	b.line.Remove(w.place)
+	b.queued -= w.n
+	if b.line.Len() == 0 {
+		b.queued = 0 // without what rounding left of large and small numbers
+		b.tokens = min(b.tokens, b.capacity)
+	}
+}
+
+// serve gives the tokens to the first in line, wakes it, and goes on with the
+// next as far as the tokens go. A token costs the same however long the line
+// is: nobody else wakes.
+// serve requires that b.mu is held and the time up to now is credited.
+func (b *Bucket) serve(now time.Duration) {
+	for w := b.first(); w != nil && b.tokens >= w.n-slack; w = b.first() {
+		b.tokens = max(b.tokens-w.n, 0)
+		b.remove(w)
+		close(w.granted)
+	}
+	if b.line.Len() > 0 {
+		b.setTimer(now)
+	} else if b.timer != nil {
+		b.timer.Stop()
+		b.timer = nil
+	}
+}
+
+// setTimer sets the timer for the first in line, who must exist and lack
+// tokens. setTimer requires that b.mu is held.
+func (b *Bucket) setTimer(now time.Duration) {
+	missing := b.first().n - b.tokensAt(now)
+	d := min(max(b.durationFor(missing), 1), clockEnd-now)
+	b.due = now + d
+	if b.timer == nil {
+		b.timer = time.AfterFunc(d, b.fire)
+	} else {
+		b.timer.Reset(d)
+	}
+}
+
+// fire serves the line when the timer runs. A timer that was stopped or reset
+// just as it ran changes nothing: the line is empty, or not due.
+func (b *Bucket) fire() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.fired++
+	w := b.first()
+	if w == nil {
+		return
+	}
+	now := b.Now()
+	b.advance(now)
+	if now >= b.due && b.tokens < w.n {
+		b.tokens = w.n // the whole wait is over; what is missing was lost to rounding
+	}
+	b.serve(now)
+}

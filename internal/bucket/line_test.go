@@ -1,0 +1,480 @@
+package bucket
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestLineIsFirstComeFirstServed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newEmpty(10, 1)
+		q := newQueue(b)
+		var want []served
+		for i := range 100 {
+			q.join(t.Context(), i, 1)
+			want = append(want, served{id: i, at: time.Duration(i+1) * 100 * time.Millisecond})
+		}
+		if got := q.wait(); !slices.Equal(got, want) {
+			t.Errorf("got  %v\nwant %v", got, want)
+		}
+		wantIdle(t, b)
+	})
+}
+
+func TestLargeRequestIsNotOvertaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newEmpty(1, 10)
+		q := newQueue(b)
+		q.join(t.Context(), 0, 5)
+		time.Sleep(3 * time.Second) // enough for the small one, not for the large one
+		q.join(t.Context(), 1, 2)
+		want := []served{{id: 0, at: 5 * time.Second}, {id: 1, at: 7 * time.Second}}
+		if got := q.wait(); !slices.Equal(got, want) {
+			t.Errorf("got %v, want %v", got, want)
+		}
+	})
+}
+
+func TestTakeDoesNotOvertakeTheLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newEmpty(1, 10)
+		q := newQueue(b)
+		q.join(t.Context(), 0, 5)
+		time.Sleep(4 * time.Second)
+		if b.Take(1) {
+			t.Error("Take overtook the line")
+		}
+		if got := b.Tokens(); !near(got, 4, 1e-8) {
+			t.Errorf("%v tokens, want 4", got)
+		}
+		q.wait()
+	})
+}
+
+// A wait that would not end in time is refused at once, and takes no place in
+// line.
+func TestWaitThatIsTooLongIsNotBegun(t *testing.T) {
+	const none = -1
+	tests := []struct {
+		name            string
+		inLine          int           // each for one of the tokens that come back every 2 s
+		limit, deadline time.Duration // or none
+		want            time.Duration // of the wait
+		refused         time.Duration // the expected wait of a refusal; 0: it is not refused
+	}{
+		{"no limit", 3, none, none, 8 * time.Second, 0},
+		{"limit exactly", 0, 2 * time.Second, none, 2 * time.Second, 0},
+		{"limit too short", 0, 2*time.Second - 1, none, 0, 2 * time.Second},
+		{"no wait allowed", 0, 0, none, 0, 2 * time.Second},
+		{"limit after others", 2, 6 * time.Second, none, 6 * time.Second, 0},
+		{"limit after others, too short", 2, 5 * time.Second, none, 0, 6 * time.Second},
+		{"deadline exactly", 0, none, 2 * time.Second, 0, 2 * time.Second},
+		{"deadline later", 0, none, 2*time.Second + 1, 2 * time.Second, 0},
+		{"deadline after others", 4, none, 11 * time.Second, 10 * time.Second, 0},
+		{"deadline after others, too soon", 4, none, 9 * time.Second, 0, 10 * time.Second},
+		{"both, the limit shorter", 0, time.Second, time.Minute, 0, 2 * time.Second},
+		{"both, the deadline sooner", 0, time.Minute, time.Second, 0, 2 * time.Second},
+		{"both long enough", 0, time.Minute, time.Minute, 2 * time.Second, 0},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newEmpty(0.5, 1)
+				q := newQueue(b)
+				for i := range test.inLine {
+					q.join(t.Context(), i, 1)
+				}
+				ctx := t.Context()
+				if test.deadline != none {
+					var cancel func()
+					ctx, cancel = context.WithTimeout(ctx, test.deadline)
+					defer cancel()
+				}
+				wait := func() error { return b.Wait(ctx, 1) }
+				if test.limit != none {
+					wait = func() error { return b.WaitAtMost(ctx, 1, test.limit) }
+				}
+				start := time.Now()
+				err := wait()
+				if took := time.Since(start); took != test.want {
+					t.Errorf("took %v, want %v", took, test.want)
+				}
+				var refused time.Duration
+				if tooLong := new(TooLongError); errors.As(err, &tooLong) {
+					refused = tooLong.Expected
+					if want := "bucket: the expected wait of " + refused.String() + " is too long"; err.Error() != want {
+						t.Errorf("got %q, want %q", err, want)
+					}
+				} else if err != nil {
+					t.Error(err)
+				}
+				if refused != test.refused {
+					t.Errorf("the refused wait is %v, want %v", refused, test.refused)
+				}
+				if waiting, _ := b.Line(1); refused > 0 && waiting != test.inLine {
+					t.Errorf("%d are in line, want %d", waiting, test.inLine)
+				}
+				q.wait()
+				wantIdle(t, b)
+			})
+		})
+	}
+}
+
+// Tokens that are there are taken, however little time is left.
+func TestLimitsNeedAWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 1)
+		defer cancel()
+		if err := New(1, 1).WaitAtMost(ctx, 1, 0); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// The first in line is about to be served by a timer that is late. There is
+// nothing to wait for, and yet no token for another.
+func TestLateTimerGivesNoTokenToANewcomer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newEmpty(1, 10)
+		first := mustJoin(t, b, 1)
+		b.tokens = 5
+		if w, expected, ok := b.takeOrJoin(1, -1, true); w != nil || expected != 0 || ok {
+			t.Errorf("got %v, %v, %v; want a refusal", w, expected, ok)
+		}
+		b.leave(first)
+		if b.tokens != 5 {
+			t.Errorf("%v tokens, want 5", b.tokens)
+		}
+		wantIdle(t, b)
+	})
+}
+
+// An endingContext ends while it is asked for its deadline, which has passed.
+type endingContext struct {
+	context.Context
+	end func()
+}
+
+func (c endingContext) Deadline() (time.Time, bool) { c.end(); return time.Time{}, true }
+
+func TestContextThatEndsBeforeTheLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gone := errors.New("the caller left")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		b := newEmpty(1, 1)
+		if err := b.Wait(endingContext{ctx, func() { cancel(gone) }}, 1); err != gone {
+			t.Errorf("got %v, want %v", err, gone)
+		}
+		wantIdle(t, b)
+	})
+}
+
+func TestCancelPassesTheTurnOn(t *testing.T) {
+	type s = served
+	sec := time.Second
+	gone := errors.New("the caller left")
+	tests := []struct {
+		name   string
+		cancel []int
+		want   []served
+	}{
+		{"first", []int{0}, []s{{0, sec / 2, gone}, {1, sec, nil}, {2, 2 * sec, nil}, {3, 3 * sec, nil}}},
+		{"middle", []int{1}, []s{{1, sec / 2, gone}, {0, sec, nil}, {2, 2 * sec, nil}, {3, 3 * sec, nil}}},
+		{"last", []int{3}, []s{{3, sec / 2, gone}, {0, sec, nil}, {1, 2 * sec, nil}, {2, 3 * sec, nil}}},
+		{"two neighbors", []int{1, 2}, []s{{1, sec / 2, gone}, {2, sec / 2, gone}, {0, sec, nil}, {3, 2 * sec, nil}}},
+		{"all", []int{2, 0, 3, 1}, []s{{2, sec / 2, gone}, {0, sec / 2, gone}, {3, sec / 2, gone}, {1, sec / 2, gone}}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newEmpty(1, 1)
+				q := newQueue(b)
+				var cancels []context.CancelCauseFunc
+				for i := range 4 {
+					ctx, cancel := context.WithCancelCause(t.Context())
+					defer cancel(nil)
+					cancels = append(cancels, cancel)
+					q.join(ctx, i, 1)
+				}
+				time.Sleep(sec / 2)
+				for _, i := range test.cancel {
+					cancels[i](gone)
+					synctest.Wait()
+				}
+				if got := q.wait(); !slices.Equal(got, test.want) {
+					t.Errorf("got %v, want %v", got, test.want)
+				}
+				wantIdle(t, b)
+			})
+		})
+	}
+}
+
+func TestCancelOfLargeRequestServesSmallAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newEmpty(1, 10)
+		q := newQueue(b)
+		gone := errors.New("the caller left")
+		large, cancel := cancelAfter(t.Context(), 3*time.Second, gone)
+		defer cancel()
+		q.join(large, 0, 9)
+		q.join(t.Context(), 1, 2)
+		want := []served{{0, 3 * time.Second, gone}, {1, 3 * time.Second, nil}}
+		if got := q.wait(); !slices.Equal(got, want) {
+			t.Errorf("got %v, want %v", got, want)
+		}
+		if b.tokens != 1 {
+			t.Errorf("%v tokens are left, want 1", b.tokens)
+		}
+	})
+}
+
+// A grant and a cancel may come at the same moment. The tokens are not lost.
+func TestGrantThatRacesWithCancelIsReturned(t *testing.T) {
+	for _, next := range []bool{false, true} {
+		t.Run(fmt.Sprintf("next=%v", next), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newEmpty(1, 1)
+				w := mustJoin(t, b, 1)
+				q := newQueue(b)
+				if next {
+					q.join(t.Context(), 1, 1)
+				}
+				time.Sleep(time.Second)
+				synctest.Wait()
+				if !w.isGranted() {
+					t.Fatal("not granted after a second")
+				}
+				b.leave(w)
+				if next {
+					if got, want := q.wait(), []served{{1, time.Second, nil}}; !slices.Equal(got, want) {
+						t.Errorf("got %v, want %v", got, want)
+					}
+				} else if b.tokens != 1 {
+					t.Errorf("%v tokens, want 1", b.tokens)
+				}
+				wantIdle(t, b)
+			})
+		})
+	}
+}
+
+// The tokens of a grant that is given up go to the line first. Only what is left
+// then is cut to the capacity.
+func TestLeaveServesTheLineFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newEmpty(1, 10)
+		first, second := mustJoin(t, b, 10), mustJoin(t, b, 10)
+		time.Sleep(15 * time.Second) // first is granted at 10 s; 5 tokens come after it
+		synctest.Wait()
+		if !first.isGranted() || second.isGranted() {
+			t.Fatalf("after 15 s: granted is %v and %v, want true and false", first.isGranted(), second.isGranted())
+		}
+		b.leave(first)
+		if !second.isGranted() || b.tokens != 5 {
+			t.Errorf("granted is %v and %v tokens are left, want true and 5", second.isGranted(), b.tokens)
+		}
+		wantIdle(t, b)
+	})
+}
+
+// Many cancels meet many grants at the same instants. Whatever each caller sees,
+// all tokens are accounted for.
+func TestCancelsAndGrantsTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newEmpty(1000, 100)
+		var wg sync.WaitGroup
+		var granted atomic.Int64
+		for i := range 500 {
+			wg.Go(func() {
+				ctx, cancel := cancelAfter(t.Context(), time.Duration(i%100)*time.Millisecond, nil)
+				defer cancel()
+				if b.Wait(ctx, 1) == nil {
+					granted.Add(1)
+				}
+			})
+		}
+		wg.Wait()
+		// The tokens never reach the capacity: one comes back each millisecond, and
+		// callers wait for all of them.
+		now := b.Now()
+		if got, want := float64(granted.Load())+b.Tokens(), now.Seconds()*1000; !near(got, want, 1e-6) {
+			t.Errorf("%d granted and %v left, want %v together", granted.Load(), b.Tokens(), want)
+		}
+		wantIdle(t, b)
+	})
+}
+
+func TestTimerRunsOncePerToken(t *testing.T) {
+	for _, waiters := range []int{1, 100, 10_000} {
+		t.Run(fmt.Sprint(waiters), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newEmpty(100, 1)
+				var wg sync.WaitGroup
+				for range waiters {
+					wg.Go(func() {
+						if err := b.Wait(t.Context(), 1); err != nil {
+							t.Error(err)
+						}
+					})
+				}
+				wg.Wait()
+				if b.fired != waiters {
+					t.Errorf("the timer ran %d times for %d waiters", b.fired, waiters)
+				}
+				if got, want := b.Now(), time.Duration(waiters)*10*time.Millisecond; got != want {
+					t.Errorf("served within %v, want %v", got, want)
+				}
+				wantIdle(t, b)
+			})
+		})
+	}
+}
+
+// A late timer delays nobody for longer than it is late: the tokens that came
+// meanwhile are for the line, although the bucket could not hold them.
+func TestLatenessIsMadeUpFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newEmpty(1000, 1)
+		var granted atomic.Int32
+		for range 10 {
+			go func() {
+				if b.Wait(t.Context(), 1) == nil {
+					granted.Add(1)
+				}
+			}()
+		}
+		want := func(n int32, when string) {
+			t.Helper()
+			synctest.Wait()
+			if got := granted.Load(); got != n {
+				t.Errorf("%d were served %s, want %d", got, when, n)
+			}
+		}
+		want(0, "at first")
+		b.late(4500 * time.Microsecond)
+		want(4, "after 4.5 ms")
+		time.Sleep(500 * time.Microsecond)
+		want(5, "after 5 ms")
+		b.late(time.Second)
+		want(10, "in the end")
+		if b.tokens != 1 {
+			t.Errorf("%v tokens are left, want 1", b.tokens)
+		}
+		wantIdle(t, b)
+	})
+}
+
+// A process that was stopped by SIGSTOP, or with its container, does not send
+// all that waits at once when it resumes. The line gets a full bucket and what
+// maxLate makes up for.
+func TestNoBurstAfterAStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const capacity, rate, callers = 100, 100, 2000
+		b := newEmpty(rate, capacity)
+		line := make([]*waiter, callers)
+		for i := range line {
+			line[i] = mustJoin(t, b, 1)
+		}
+		b.late(time.Minute)
+		granted := 0
+		for _, w := range line {
+			if w.isGranted() {
+				granted++
+			}
+		}
+		if want := capacity + int(rate*maxLate.Seconds()); granted != want {
+			t.Errorf("%d were served at once, want %d", granted, want)
+		}
+		for _, w := range line {
+			b.leave(w)
+		}
+		wantIdle(t, b)
+	})
+}
+
+// A timer that is stopped or reset just as it runs still calls its function.
+func TestStaleTimerIsHarmless(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newEmpty(1, 1)
+		b.fire()
+		if b.tokens != 0 || b.timer != nil {
+			t.Errorf("without a line: %v tokens, timer %v", b.tokens, b.timer)
+		}
+		q := newQueue(b)
+		q.join(t.Context(), 0, 1)
+		time.Sleep(time.Second / 2)
+		b.fire()
+		if got, want := q.wait(), []served{{0, time.Second, nil}}; !slices.Equal(got, want) {
+			t.Errorf("got %v, want %v", got, want)
+		}
+		wantIdle(t, b)
+	})
+}
+
+// A bucket may serve one bubble after another: tests may share a Transport.
+func TestTimerBelongsToItsLine(t *testing.T) {
+	b := newEmpty(1e9, 1)
+	for range 2 {
+		synctest.Test(t, func(t *testing.T) {
+			b.start, b.at, b.tokens = time.Now(), 0, 0
+			if err := b.Wait(t.Context(), 1); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+type panickingContext struct{ context.Context }
+
+func (panickingContext) Done() <-chan struct{} { panic("no channel today") }
+
+func TestPanicOfContextLeavesNothingBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newEmpty(1, 1)
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("no panic")
+				}
+			}()
+			_ = b.Wait(panickingContext{t.Context()}, 1)
+		}()
+		if err := b.Wait(t.Context(), 1); err != nil || b.Now() != time.Second {
+			t.Errorf("took at %v, error %v; want 1s, nil", b.Now(), err)
+		}
+		wantIdle(t, b)
+	})
+}
+
+// BenchmarkLine is what a token costs in a line of so many: two callers join,
+// the first in line is granted, one of the two leaves.
+func BenchmarkLine(b *testing.B) {
+	for _, waiters := range []int{1, 100, 10_000} {
+		b.Run(fmt.Sprintf("waiters=%d", waiters), func(b *testing.B) {
+			bucket := newEmpty(1e-9, 1)
+			for range waiters {
+				mustJoin(b, bucket, 1)
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				middle := mustJoin(b, bucket, 1)
+				mustJoin(b, bucket, 1)
+				bucket.Put(1)
+				bucket.leave(middle)
+			}
+			b.StopTimer()
+			for w := bucket.first(); w != nil; w = bucket.first() {
+				bucket.leave(w)
+			}
+		})
+	}
+}
