@@ -113,7 +113,7 @@ func (a *attempt) prepare(c *call) error {
 		a.timeout = respbody.NewTimedContext(ctx, timeout)
 		ctx = a.timeout
 	}
-	if c.hook == nil {
+	if c.prepare == nil {
 		a.out = c.req.WithContext(ctx)
 	} else {
 		a.out = c.req.Clone(ctx)
@@ -126,10 +126,10 @@ func (a *attempt) prepare(c *call) error {
 	if a.out.Body != nil && a.out.Body != http.NoBody {
 		a.held = a.out.Body
 	}
-	if c.headers && !c.outerRetries() && (c.hook != nil || !awsproto.SignsRetryHeaders(c.req)) {
+	if c.sdkHeaders && !c.outerRetries() && (c.prepare != nil || !awsproto.SignsRetryHeaders(c.req)) {
 		a.setRetryHeaders(c)
 	}
-	if c.hook != nil {
+	if c.prepare != nil {
 		return a.runHook(c)
 	}
 	return nil
@@ -138,7 +138,7 @@ func (a *attempt) prepare(c *call) error {
 // setRetryHeaders sets the retry headers of the AWS SDKs.
 func (a *attempt) setRetryHeaders(c *call) {
 	header := a.out.Header
-	if c.hook == nil { // it is the caller's
+	if c.prepare == nil { // it is the caller's
 		header = header.Clone()
 	}
 	if header == nil {
@@ -161,7 +161,7 @@ func (a *attempt) runHook(c *call) error {
 		*a.out = *a.out.WithContext(during)
 	}
 	body, length := a.out.Body, a.out.ContentLength
-	err := c.hook(a.out, a.Number)
+	err := c.prepare(a.out, a.Number)
 	if c.caller.cancel != nil {
 		*a.out = *a.out.WithContext(ctx)
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"example.com/awsretry/internal/awsproto"
@@ -13,7 +14,7 @@ import (
 // A call is one RoundTrip: what its attempts share. It lives on the goroutine's
 // stack.
 type call struct {
-	*engine
+	*config
 	req       *http.Request // the caller's; never changed
 	caller    callerContext
 	options   *callOptions // nil where the context has none
@@ -28,7 +29,7 @@ type call struct {
 // A plainResult is the outcome of a first attempt that needed nothing but
 // sending.
 type plainResult struct {
-	engine  *engine // nil where nothing was sent
+	config  *config // nil where nothing was sent
 	via     http.RoundTripper
 	resp    *http.Response
 	err     error
@@ -36,7 +37,7 @@ type plainResult struct {
 	asked   bool
 }
 
-func (p *plainResult) sent() bool { return p.engine != nil }
+func (p *plainResult) sent() bool { return p.config != nil }
 
 // succeeded reports whether there is nothing to retry and nothing to look into.
 func (p *plainResult) succeeded(req *http.Request) bool {
@@ -46,9 +47,9 @@ func (p *plainResult) succeeded(req *http.Request) bool {
 
 // reward puts back the tokens that a success earns.
 func (p *plainResult) reward(req *http.Request) {
-	partition := p.engine.partitionOf(req, nil)
-	partition.quota.Release(p.engine.increment)
-	p.engine.partitions.release(partition)
+	partition := p.config.partitionOf(req, nil)
+	partition.quota.Release(p.config.increment)
+	p.config.partitions.release(partition)
 }
 
 // own takes over the request's body: from here on end closes it.
@@ -63,8 +64,8 @@ func (c *call) own(req *http.Request, first *plainResult) {
 
 // begin finds what the attempts share. It draws the tokens that a first attempt
 // costs.
-func (c *call) begin(e *engine, first *plainResult) (permit, error) {
-	c.engine = e
+func (c *call) begin(shared *config, first *plainResult) (permit, error) {
+	c.config = shared
 	if why := c.caller.ended(); why != nil && !first.sent() {
 		return permit{}, &Error{Stop: StopCanceled, Err: interruption(c.caller, why, nil)}
 	}
@@ -74,15 +75,15 @@ func (c *call) begin(e *engine, first *plainResult) (permit, error) {
 	if c.options != nil && c.options.fault != nil {
 		return permit{}, &Error{Stop: StopPermanent, Err: c.options.fault}
 	}
-	c.observers = e.observe != nil || c.options != nil && c.options.observe != nil
-	c.partition = e.partitionOf(c.req, c.options)
-	if e.initialCost > 0 {
-		if err := c.acquire(e.initialCost); err != nil {
+	c.observers = shared.observe != nil || c.options != nil && c.options.observe != nil
+	c.partition = shared.partitionOf(c.req, c.options)
+	if shared.initialCost > 0 {
+		if err := c.acquire(shared.initialCost); err != nil {
 			return permit{}, c.refusal(StopQuota, err, past{})
 		}
 	}
-	c.body.Share(e.maxBuffer, !c.mayRetry(1))
-	return permit{retryTokens: e.initialCost}, nil
+	c.body.Share(shared.maxBuffer, !c.mayRetry(1))
+	return permit{retryTokens: shared.initialCost}, nil
 }
 
 // end runs on every way out, also when a hook or Base panics.
@@ -92,6 +93,23 @@ func (c *call) end() {
 	}
 	c.body.Release(!c.responded)
 	c.caller.release()
+}
+
+// partitionOf returns the partition of a request, which the caller must release.
+func (c *config) partitionOf(req *http.Request, options *callOptions) *partition {
+	switch {
+	case options != nil && options.hasPartition:
+		return c.partitions.get(options.partition, "")
+	case c.partitionName != nil:
+		return c.partitions.get(c.partitionName(req), "")
+	case req.URL == nil:
+		return c.partitions.get("", "")
+	}
+	host := req.URL.Host
+	if p := c.partitions.recent.Load(); p != nil && p.host == host && host != "" && c.partitions.hold(p) {
+		return p
+	}
+	return c.partitions.get(strings.ToLower(host), host)
 }
 
 // mayRetry reports whether any outcome of the attempt of that number can be

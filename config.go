@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
-
 	"sync"
 	"time"
 
@@ -15,8 +13,9 @@ import (
 	"github.com/hashicorp/go-cleanhttp"
 )
 
-// The attempts in all, the first included: the AWS SDKs and Tools Reference Guide, "Retry behavior", of Legacy the AWS
-// SDK for Go v1, of DynamoDB the 2026 revision.
+// How often a request may be sent: of standard and adaptive mode by the AWS SDKs
+// and Tools Reference Guide, "Retry behavior", of Legacy by the AWS SDK for Go v1,
+// of Amazon DynamoDB by the 2026 revision.
 const (
 	standardAttempts = 3
 	legacyAttempts   = 4
@@ -33,21 +32,21 @@ func defaultAttempts(m Mode) int {
 const (
 	defaultMaxBodyBuffer = 1 << 20
 	defaultMaxRetryAfter = time.Minute
+
+	// The random part of a delay that Retry-After asks for is a part of that
+	// delay, at most defaultMaxSpread.
+	defaultSpreadPart = 4
+	defaultMaxSpread  = 5 * time.Second
 )
 
-// The costs of a retry: the AWS SDK for Kotlin, "Retries", and the 2026 revision.
+// The cost of a retry in tokens: by the AWS SDK for Kotlin, "Retries", and by the
+// 2026 revision.
 var (
 	classicCosts = costs{transient: 5, timeout: 10, throttling: 10}
 	costs2026    = costs{transient: 14, timeout: 14, throttling: 5}
 )
 
-const defaultSuccessIncrement = 1
-
-// dynamoDBRules go before attempts and backoff for requests to Amazon DynamoDB.
-type dynamoDBRules struct {
-	attempts int
-	backoff  Backoff
-}
+const defaultSuccessIncrement = 1 // AWS SDK for Kotlin, "Retries"
 
 type costs struct{ transient, timeout, throttling int }
 
@@ -61,30 +60,37 @@ func (c costs) of(class Class) int {
 	return c.transient
 }
 
-// The 2026 revision's pauses.
+// The delays of the 2026 revision.
 var (
 	backoff2026         = Exponential{Initial: 50 * time.Millisecond, ThrottlingInitial: time.Second}
 	backoffDynamoDB2026 = Exponential{Initial: 25 * time.Millisecond, ThrottlingInitial: time.Second}
 )
 
-// An engine is a Transport's fields with every default filled in. It does not change.
-type engine struct {
+// dynamoDBRules replace attempts and backoff for requests to Amazon DynamoDB.
+type dynamoDBRules struct {
+	attempts int
+	backoff  Backoff
+}
+
+// A config is a Transport's fields with the defaults filled in. It does not
+// change.
+type config struct {
 	base  http.RoundTripper
-	conns *neterr.Connections // of base; nil where they are not told apart
+	conns *neterr.Connections // of base; nil if retries may use any of them
 
 	mode     Mode
 	revision Revision
-	attempts int // in all
+	attempts int
 	timeout  time.Duration
-	policy   Policy // nil: DefaultPolicy, called without making the Attempt escape
+	policy   Policy // nil: DefaultPolicy, called in a way that does not allocate the Attempt
 	backoff  Backoff
-	dynamoDB *dynamoDBRules // nil where it has no rules of its own
+	dynamoDB *dynamoDBRules // nil: none
 
 	ignoreRetryAfter bool
 	maxRetryAfter    time.Duration
 	retryAfter       func(*http.Response, []byte) (time.Duration, bool)
 	retryAfterSpread time.Duration
-	partialSpread    bool // the spread is a part of the delay, in place of retryAfterSpread
+	partialSpread    bool // the spread depends on the delay
 	shareRetryAfter  bool
 
 	costs       costs
@@ -97,18 +103,79 @@ type engine struct {
 	partitionName func(*http.Request) string
 	partitions    *partitionTable
 
-	plain      bool // the first attempt needs nothing but sending, unless the request asks for more
-	ownRequest bool // the first attempt too needs a request that is not the caller's
+	plain      bool // a first attempt needs nothing but sending, unless the request asks for more
+	ownRequest bool // a first attempt needs a request that is not the caller's
 	maxBuffer  int64
-	hook       func(*http.Request, int) error // Prepare
+	prepare    func(*http.Request, int) error
 	longPoll   func(*http.Request) bool
-	headers    bool
+	sdkHeaders bool
 	nested     bool
 	observe    func(Attempt)
 }
 
-// The health checks of the default Base's HTTP/2 connections: one that was silent
-// for sendPingTimeout is asked for a sign of life, and closed without one.
+// resolve returns the config, which the first call makes.
+func (t *Transport) resolve() (*config, error) {
+	if c := t.config.Load(); c != nil {
+		return c, nil
+	}
+	t.resolving.Lock()
+	defer t.resolving.Unlock()
+	if c := t.config.Load(); c != nil {
+		return c, nil
+	}
+	if err := t.Validate(); err != nil {
+		return nil, err
+	}
+	c := t.newConfig()
+	t.config.Store(c)
+	return c, nil
+}
+
+func (t *Transport) newConfig() *config {
+	c := &config{
+		base:          t.base(),
+		mode:          cmp.Or(t.Mode, Standard),
+		revision:      t.Revision,
+		timeout:       t.AttemptTimeout,
+		policy:        t.Policy,
+		partitionName: t.Partition,
+		ownRequest:    t.AttemptTimeout > 0 || t.Prepare != nil || t.SDKHeaders,
+		maxBuffer:     max(cmp.Or(t.MaxBodyBuffer, defaultMaxBodyBuffer), 0),
+		prepare:       t.Prepare,
+		longPoll:      t.LongPoll,
+		sdkHeaders:    t.SDKHeaders,
+		nested:        t.NestedRetries,
+		observe:       t.Observe,
+
+		ignoreRetryAfter: t.MaxRetryAfter < 0,
+		maxRetryAfter:    max(cmp.Or(t.MaxRetryAfter, defaultMaxRetryAfter), 0),
+		retryAfter:       t.RetryAfter,
+		retryAfterSpread: max(t.RetryAfterSpread, 0),
+		partialSpread:    t.RetryAfterSpread == 0 && t.Mode != Legacy,
+		shareRetryAfter:  t.ShareRetryAfter,
+	}
+	if c.mode == Legacy {
+		c.revision = Classic
+	}
+	if pooled, ok := c.base.(*http.Transport); ok && !t.KeepConnections {
+		c.conns = neterr.NewConnections(pooled)
+	}
+	c.setDelays(t)
+	c.setBuckets(t)
+	c.plain = c.mode != Adaptive && !c.ownRequest && c.policy == nil && c.observe == nil && c.partitionName == nil &&
+		c.initialCost == 0 && !c.shareRetryAfter
+	return c
+}
+
+func (t *Transport) base() http.RoundTripper {
+	if t.Base != nil {
+		return t.Base
+	}
+	return defaultBase()
+}
+
+// HTTP/2 connections of the default Base are pinged after sendPingTimeout without
+// a frame, and closed if no reply comes within pingTimeout.
 const (
 	sendPingTimeout = 15 * time.Second
 	pingTimeout     = 5 * time.Second
@@ -121,165 +188,65 @@ var defaultBase = sync.OnceValue(func() http.RoundTripper {
 	return t
 })
 
-// start returns the engine, which the first call makes.
-func (t *Transport) start() (*engine, error) {
-	if e := t.running.Load(); e != nil {
-		return e, nil
+// setDelays sets the attempts and the delays.
+func (c *config) setDelays(t *Transport) {
+	c.attempts = cmp.Or(t.MaxAttempts, defaultAttempts(c.mode))
+	switch {
+	case t.Backoff == nil && c.mode == Legacy:
+		c.backoff = legacyBackoff{}
+	case c.revision == Revision2026:
+		c.backoff = completed(t.Backoff, backoff2026)
+		c.dynamoDB = &dynamoDBRules{cmp.Or(t.MaxAttempts, dynamoDBAttempts), completed(t.Backoff, backoffDynamoDB2026)}
+	default:
+		c.backoff = completed(t.Backoff, Exponential{})
 	}
-	t.starting.Lock()
-	defer t.starting.Unlock()
-	if e := t.running.Load(); e != nil {
-		return e, nil
-	}
-	if err := t.Validate(); err != nil {
-		return nil, err
-	}
-	e := t.newEngine()
-	t.running.Store(e)
-	return e, nil
 }
 
-func (t *Transport) base() http.RoundTripper {
-	if t.Base != nil {
-		return t.Base
+// setBuckets sets the token amounts, and the table that makes the buckets.
+func (c *config) setBuckets(t *Transport) {
+	quota, limits := t.Quota, t.RateLimit
+	if c.mode == Legacy {
+		quota = QuotaConfig{Capacity: -1, SuccessIncrement: -1}
 	}
-	return defaultBase()
+	c.capacity = quota.capacity()
+	c.waitTokens = quota.Wait
+	c.initialCost = quota.InitialCost
+	c.increment = max(cmp.Or(quota.SuccessIncrement, defaultSuccessIncrement), 0)
+	costs := classicCosts
+	if c.revision == Revision2026 {
+		costs = costs2026
+	}
+	costs.transient = max(cmp.Or(quota.RetryCost, costs.transient), 0)
+	costs.timeout = max(cmp.Or(quota.TimeoutCost, costs.timeout), 0)
+	costs.throttling = max(cmp.Or(quota.ThrottlingCost, costs.throttling), 0)
+	c.costs = costs
+
+	c.failFast = c.mode == Adaptive && limits.FailFast
+	newLimiter := func() *RateLimiter { return nil }
+	if c.mode == Adaptive {
+		newLimiter = func() *RateLimiter { return NewRateLimiter(limits) }
+	}
+	c.partitions = &partitionTable{
+		size:       cmp.Or(t.MaxPartitions, defaultMaxPartitions),
+		newQuota:   func() *Quota { return NewQuota(quota) },
+		newLimiter: newLimiter,
+		hasLines:   c.mode == Adaptive || c.waitTokens || c.shareRetryAfter,
+		byName:     make(map[string]*partition),
+	}
 }
 
-func (t *Transport) newEngine() *engine {
-	e := &engine{
-		base:          t.base(),
-		mode:          t.Mode,
-		revision:      t.Revision,
-		timeout:       t.AttemptTimeout,
-		policy:        t.Policy,
-		increment:     max(cmp.Or(t.Quota.SuccessIncrement, defaultSuccessIncrement), 0),
-		initialCost:   t.Quota.InitialCost,
-		waitTokens:    t.Quota.Wait,
-		partitionName: t.Partition,
-		ownRequest:    t.AttemptTimeout > 0 || t.Prepare != nil || t.SDKHeaders,
-		maxBuffer:     max(cmp.Or(t.MaxBodyBuffer, defaultMaxBodyBuffer), 0),
-		hook:          t.Prepare,
-		longPoll:      t.LongPoll,
-		headers:       t.SDKHeaders,
-		nested:        t.NestedRetries,
-		observe:       t.Observe,
-
-		ignoreRetryAfter: t.MaxRetryAfter < 0,
-		maxRetryAfter:    max(cmp.Or(t.MaxRetryAfter, defaultMaxRetryAfter), 0),
-		retryAfter:       t.RetryAfter,
-		retryAfterSpread: max(t.RetryAfterSpread, 0),
-		shareRetryAfter:  t.ShareRetryAfter,
-	}
-	if e.mode == "" {
-		e.mode = Standard
-	}
-	quota := t.Quota
-	if e.mode == Legacy {
-		e.revision = Classic
-		quota = QuotaConfig{Capacity: -1}
-		e.initialCost, e.increment, e.waitTokens = 0, 0, false
-	}
-	t.setPauses(e)
-	e.capacity = quota.capacity()
-	e.costs = classicCosts
-	if e.revision == Revision2026 {
-		e.costs = costs2026
-	}
-	for _, cost := range []struct{ own, field *int }{
-		{&e.costs.transient, &quota.RetryCost},
-		{&e.costs.timeout, &quota.TimeoutCost},
-		{&e.costs.throttling, &quota.ThrottlingCost},
-	} {
-		*cost.own = max(cmp.Or(*cost.field, *cost.own), 0)
-	}
-	adaptive := e.mode == Adaptive
-	e.plain = !adaptive && !e.ownRequest && e.policy == nil && e.observe == nil && e.partitionName == nil && e.initialCost == 0 &&
-		!e.shareRetryAfter
-	e.failFast = adaptive && t.RateLimit.FailFast
-	e.partialSpread = t.RetryAfterSpread == 0 && e.mode != Legacy
-	limits := t.RateLimit
-	e.partitions = &partitionTable{
-		size:     cmp.Or(t.MaxPartitions, defaultMaxPartitions),
-		newQuota: func() *Quota { return NewQuota(quota) },
-		newLimiter: func() *RateLimiter {
-			if !adaptive {
-				return nil
-			}
-			return NewRateLimiter(limits)
-		},
-		hasLines: adaptive || e.waitTokens || e.shareRetryAfter,
-		byName:   make(map[string]*partition),
-	}
-	if pooled, ok := e.base.(*http.Transport); ok && !t.KeepConnections {
-		e.conns = neterr.NewConnections(pooled)
-	}
-	return e
-}
-
-// The random part of a pause that Retry-After asks for, where the Transport does
-// not say it: a quarter of the pause, 5 s at most.
-const (
-	defaultSpreadPart = 4
-	defaultMaxSpread  = 5 * time.Second
-)
-
-// spreadOf is the longest time that is added to a pause that Retry-After asks
-// for.
-func (e *engine) spreadOf(asked time.Duration) time.Duration {
-	if e.partialSpread {
+// spreadOf returns the longest time that is added to a delay that Retry-After
+// asks for.
+func (c *config) spreadOf(asked time.Duration) time.Duration {
+	if c.partialSpread {
 		return min(asked/defaultSpreadPart, defaultMaxSpread)
 	}
-	return e.retryAfterSpread
+	return c.retryAfterSpread
 }
 
-// partitionOf returns the partition of a request. The caller must call the
-// table's release.
-func (e *engine) partitionOf(req *http.Request, options *callOptions) *partition {
-	switch {
-	case options != nil && options.hasPartition:
-		return e.partitions.get(options.partition, "")
-	case e.partitionName != nil:
-		return e.partitions.get(e.partitionName(req), "")
-	case req.URL == nil:
-		return e.partitions.get("", "")
-	}
-	host := req.URL.Host
-	if p := e.partitions.recent.Load(); p != nil && p.host == host && host != "" && e.partitions.hold(p) {
-		return p
-	}
-	return e.partitions.get(strings.ToLower(host), host)
-}
-
-// setPauses sets the attempts and the pauses: those of t's fields, else the mode's and revision's.
-func (t *Transport) setPauses(e *engine) {
-	e.attempts = cmp.Or(t.MaxAttempts, defaultAttempts(e.mode))
-	switch {
-	case t.Backoff == nil && e.mode == Legacy:
-		e.backoff = legacyBackoff{}
-	case e.revision == Revision2026:
-		e.backoff = completed(t.Backoff, backoff2026)
-		e.dynamoDB = &dynamoDBRules{cmp.Or(t.MaxAttempts, dynamoDBAttempts), completed(t.Backoff, backoffDynamoDB2026)}
-	default:
-		e.backoff = completed(t.Backoff, Exponential{})
-	}
-}
-
-// completed is b, with the revision's pauses where it is an Exponential that leaves them open, and where it is nil.
-func completed(b Backoff, revision Exponential) Backoff {
-	switch b := b.(type) {
-	case nil:
-		return revision
-	case Exponential:
-		return b.completed(revision)
-	case *Exponential:
-		return b.completed(revision)
-	}
-	return b
-}
-
-// Validate reports what in the configuration makes no sense: nil, or an error that names each such field, its value and
-// what is allowed. RoundTrip returns the same error before sending anything.
+// Validate returns an error if the configuration is not valid. The error names
+// each such field, its value and what is allowed. RoundTrip returns the same
+// error and sends nothing.
 func (t *Transport) Validate() error {
 	var faults []error
 	fault := func(format string, args ...any) {
@@ -315,15 +282,4 @@ func (t *Transport) Validate() error {
 		fault("%w", err)
 	}
 	return errors.Join(faults...)
-}
-
-// validBackoff returns an error where b, which may be nil, makes no sense.
-func validBackoff(b Backoff) error {
-	if retrier.IsNil(b) {
-		return fmt.Errorf("Backoff is a nil %T; it must be a usable Backoff, or nil for the mode's", b)
-	}
-	if b, ok := b.(interface{ validate() error }); ok {
-		return b.validate()
-	}
-	return nil
 }

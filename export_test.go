@@ -2,7 +2,7 @@ package awsretry
 
 // WithoutJitter makes the pauses of t's mode and revision come without their jitter: b = 1 in the documents' vectors.
 func WithoutJitter(t *Transport) {
-	e, err := t.start()
+	e, err := t.resolve()
 	if err != nil {
 		panic(err)
 	}
@@ -11,7 +11,7 @@ func WithoutJitter(t *Transport) {
 	if e.dynamoDB != nil {
 		plain.dynamoDB = &dynamoDBRules{e.dynamoDB.attempts, withoutJitter(e.dynamoDB.backoff)}
 	}
-	t.running.Store(&plain)
+	t.config.Store(&plain)
 }
 
 func withoutJitter(b Backoff) Backoff {

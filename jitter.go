@@ -6,6 +6,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"time"
+
+	"example.com/awsretry/internal/retrier"
 )
 
 // The delays of the AWS SDKs and Tools Reference Guide, "Retry behavior":
@@ -214,4 +216,29 @@ func addSaturating(a, b time.Duration) time.Duration {
 		return math.MaxInt64
 	}
 	return a + b
+}
+
+// completed returns b with the delays of revision for the fields that an
+// Exponential leaves zero, and revision if b is nil.
+func completed(b Backoff, revision Exponential) Backoff {
+	switch b := b.(type) {
+	case nil:
+		return revision
+	case Exponential:
+		return b.completed(revision)
+	case *Exponential:
+		return b.completed(revision)
+	}
+	return b
+}
+
+// validBackoff returns an error if b, which may be nil, is not valid.
+func validBackoff(b Backoff) error {
+	if retrier.IsNil(b) {
+		return fmt.Errorf("Backoff is a nil %T; it must be a usable Backoff, or nil for the mode's", b)
+	}
+	if b, ok := b.(interface{ validate() error }); ok {
+		return b.validate()
+	}
+	return nil
 }

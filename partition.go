@@ -85,15 +85,6 @@ func (p *partition) limits() bool {
 	return closed > 0
 }
 
-func (p *partition) state() State {
-	s := State{Tokens: p.quota.Tokens()}
-	if p.limiter != nil {
-		s.MeasuredRate, s.SendRate, s.Limited = p.limiter.Rates()
-		s.Waiting, s.ExpectedWait = p.limiter.line()
-	}
-	return s
-}
-
 // A partitionTable has a limited number of partitions, and makes those that are
 // asked for.
 //

@@ -162,8 +162,8 @@ type Transport struct {
 	Observe func(Attempt)
 
 	mark
-	running  atomic.Pointer[engine] // nil until the first request
-	starting sync.Mutex             // guards the making of running
+	config    atomic.Pointer[config] // nil until the first request
+	resolving sync.Mutex             // guards the making of config
 }
 
 // mark is an alias so that the embedded field is not exported.
@@ -180,11 +180,11 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	var c call
 	defer c.end()
 	c.own(req, &sent)
-	e, err := t.start()
+	config, err := t.resolve()
 	if err != nil {
 		return nil, err
 	}
-	permit, err := c.begin(e, &sent)
+	permit, err := c.begin(config, &sent)
 	if err != nil {
 		return nil, err
 	}
@@ -211,8 +211,8 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 // sendPlain makes the first attempt if neither the settings nor the request ask
 // for more than sending it.
 func (t *Transport) sendPlain(req *http.Request) plainResult {
-	e := t.running.Load()
-	if e == nil || !e.plain || cancelOf(req) != nil || req.Trailer != nil ||
+	c := t.config.Load()
+	if c == nil || !c.plain || cancelOf(req) != nil || req.Trailer != nil ||
 		req.Body != nil && req.Body != http.NoBody && (req.GetBody == nil || !replay.InMemory(req.Body)) {
 		return plainResult{}
 	}
@@ -223,12 +223,12 @@ func (t *Transport) sendPlain(req *http.Request) plainResult {
 	if options := optionsOf(ctx); options != nil {
 		return plainResult{options: options, asked: true}
 	}
-	via := e.base
-	if e.conns != nil {
-		via = e.conns.For(req.URL)
+	via := c.base
+	if c.conns != nil {
+		via = c.conns.For(req.URL)
 	}
 	resp, err := via.RoundTrip(req)
-	return plainResult{engine: e, via: via, resp: resp, err: err, asked: true}
+	return plainResult{config: c, via: via, resp: resp, err: err, asked: true}
 }
 
 // CloseIdleConnections calls the method of that name of Base, if it has one, and
@@ -237,8 +237,8 @@ func (t *Transport) CloseIdleConnections() {
 	if base, ok := t.base().(interface{ CloseIdleConnections() }); ok {
 		base.CloseIdleConnections()
 	}
-	if e := t.running.Load(); e != nil && e.conns != nil {
-		e.conns.CloseIdleConnections()
+	if c := t.config.Load(); c != nil && c.conns != nil {
+		c.conns.CloseIdleConnections()
 	}
 }
 
@@ -259,29 +259,38 @@ type State struct {
 // one that a request has or the one that Partitions yields; they differ where
 // the former is longer than 255 bytes.
 func (t *Transport) State(partition string) (State, bool) {
-	e := t.running.Load()
-	if e == nil {
+	c := t.config.Load()
+	if c == nil {
 		return State{}, false
 	}
-	p := e.partitions.find(partition)
+	p := c.partitions.find(partition)
 	if p == nil {
 		return State{}, false
 	}
-	return p.state(), true
+	return stateOf(p), true
 }
 
 // Partitions yields the name and the state of every partition, the most recently
 // used first.
 func (t *Transport) Partitions() iter.Seq2[string, State] {
 	return func(yield func(string, State) bool) {
-		e := t.running.Load()
-		if e == nil {
+		c := t.config.Load()
+		if c == nil {
 			return
 		}
-		for _, p := range e.partitions.all() {
-			if !yield(p.name, p.state()) {
+		for _, p := range c.partitions.all() {
+			if !yield(p.name, stateOf(p)) {
 				return
 			}
 		}
 	}
+}
+
+func stateOf(p *partition) State {
+	s := State{Tokens: p.quota.Tokens()}
+	if p.limiter != nil {
+		s.MeasuredRate, s.SendRate, s.Limited = p.limiter.Rates()
+		s.Waiting, s.ExpectedWait = p.limiter.line()
+	}
+	return s
 }
