@@ -1,0 +1,212 @@
+package awsretry_test
+
+import (
+	"errors"
+	"math"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"example.com/awsretry"
+	"example.com/awsretry/internal/contract"
+	"example.com/awsretry/internal/httpfake"
+)
+
+type (
+	transport   = awsretry.Transport
+	quota       = awsretry.QuotaConfig
+	rate        = awsretry.RateLimitConfig
+	exponential = awsretry.Exponential
+)
+
+func TestValidate(t *testing.T) {
+	unused := httpfake.Statuses(200)
+	for _, tt := range []struct {
+		name string
+		tr   *transport
+	}{
+		{"zero", &transport{}},
+		{"negative where that is allowed", &transport{Mode: awsretry.Legacy, MaxAttempts: 1, MaxRetryAfter: -1, MaxBodyBuffer: -1}},
+		{"quota switched off", &transport{Quota: quota{Capacity: -1, RetryCost: -1, TimeoutCost: -1, ThrottlingCost: -1, SuccessIncrement: -1}}},
+		{"quota with a refill", &transport{Quota: quota{RefillPerSecond: 1, Wait: true, InitialCost: 500}}},
+		{"constant backoff", &transport{Backoff: exponential{Factor: 1}}},
+		{"ThrottlingInitial above Max, which caps it", &transport{Backoff: exponential{ThrottlingInitial: time.Minute}}},
+		{"decorrelated backoff", &transport{Backoff: awsretry.Decorrelated{}}},
+		{"backoff function", &transport{Backoff: contract.Delay(0)}},
+		{"middleware", &transport{Base: &wrapper{}}},
+		{"a field that requests do not go through", &transport{Base: twoWays{Base: unused, Tokens: &transport{}}}},
+		{"a field that is a RoundTripper by its value alone", &transport{Base: reporter{Sender: unused, Report: &transport{}}}},
+		{"an Exponential with a low Max alone", &transport{Backoff: exponential{Max: time.Second / 2}}},
+		{"a Decorrelated with a low Max alone", &transport{Backoff: awsretry.Decorrelated{Max: time.Second / 2}}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if err := tt.tr.Validate(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// The error of a configuration that makes no sense names each field, its value
+// and what is allowed. RoundTrip returns the same.
+func TestValidateErrors(t *testing.T) {
+	for _, tt := range []struct {
+		tr   *transport
+		want []string // each is in the error
+	}{
+		{&transport{Mode: "Standard"}, []string{"Mode", `"Standard"`, `"standard"`, `"adaptive"`, `"legacy"`}},
+		{&transport{Revision: 2026}, []string{"Revision", "2026", "Revision2026"}},
+		{&transport{MaxAttempts: -1}, []string{"MaxAttempts", "-1", "1 means"}},
+		{&transport{AttemptTimeout: -time.Second}, []string{"AttemptTimeout", "-1s"}},
+		{&transport{MaxPartitions: -1}, []string{"MaxPartitions", "-1", "1024"}},
+		{&transport{Quota: quota{RefillPerSecond: -1}}, []string{"Quota.RefillPerSecond", "-1"}},
+		{&transport{Quota: quota{RefillPerSecond: math.NaN()}}, []string{"Quota.RefillPerSecond", "NaN"}},
+		{&transport{Quota: quota{RefillPerSecond: math.Inf(1)}}, []string{"Quota.RefillPerSecond", "Inf"}},
+		{&transport{Quota: quota{InitialCost: -1}}, []string{"Quota.InitialCost", "-1"}},
+		{&transport{Quota: quota{InitialCost: 501}}, []string{"Quota.InitialCost", "501", "500"}},
+		{&transport{Quota: quota{Wait: true}}, []string{"Quota.Wait", "RefillPerSecond"}},
+		{&transport{RateLimit: rate{Beta: 1.1}}, []string{"RateLimit.Beta", "1.1"}},
+		{&transport{RateLimit: rate{Beta: -0.1}}, []string{"RateLimit.Beta", "-0.1"}},
+		{&transport{RateLimit: rate{Beta: math.NaN()}}, []string{"RateLimit.Beta", "NaN"}},
+		{&transport{RateLimit: rate{Smoothing: 2}}, []string{"RateLimit.Smoothing", "2"}},
+		{&transport{RateLimit: rate{ScaleConstant: -1}}, []string{"RateLimit.ScaleConstant", "-1"}},
+		{&transport{RateLimit: rate{MinFillRate: -1}}, []string{"RateLimit.MinFillRate", "-1"}},
+		{&transport{RateLimit: rate{MinCapacity: 0.5}}, []string{"RateLimit.MinCapacity", "0.5"}},
+		{&transport{RateLimit: rate{MeasureInterval: -1}}, []string{"RateLimit.MeasureInterval", "-1"}},
+		{&transport{RateLimit: rate{MaxWait: -1}}, []string{"RateLimit.MaxWait", "-1"}},
+		{&transport{Backoff: exponential{Initial: -1}}, []string{"Backoff.Initial", "-1ns", "Max"}},
+		{&transport{Backoff: exponential{Initial: time.Minute}}, []string{"Backoff.Initial", "1m0s", "20s"}},
+		{&transport{Backoff: exponential{ThrottlingInitial: -time.Minute}}, []string{"Backoff.ThrottlingInitial", "-1m0s"}},
+		{&transport{Backoff: exponential{Max: -1}}, []string{"Backoff.Max", "-1ns"}},
+		{&transport{Backoff: &exponential{Factor: 0.5}}, []string{"Backoff.Factor", "0.5", "from 1 up"}},
+		{&transport{Backoff: exponential{Factor: math.NaN()}}, []string{"Backoff.Factor", "NaN"}},
+		{&transport{Backoff: awsretry.Decorrelated{Initial: time.Minute}}, []string{"Backoff.Initial", "1m0s"}},
+		{&transport{Backoff: awsretry.Decorrelated{Max: -1}}, []string{"Backoff.Max", "-1ns"}},
+		{&transport{Backoff: awsretry.BackoffFunc(nil)}, []string{"Backoff", "nil"}},
+		{&transport{Backoff: (*exponential)(nil)}, []string{"Backoff", "nil"}},
+		{&transport{Base: (*http.Transport)(nil)}, []string{"Base", "nil", "*http.Transport"}},
+		{&transport{Base: &transport{}}, []string{"Base", "another awsretry.Transport"}},
+		{&transport{Base: &wrapper{Base: &transport{}}}, []string{"Base", "another awsretry.Transport"}},
+		{&transport{Base: wrapper{Base: &wrapper{Base: &transport{}}}}, []string{"Base", "another awsretry.Transport"}},
+		{&transport{Base: twoWays{Base: &transport{}}}, []string{"Base", "another awsretry.Transport"}},
+		{&transport{MaxAttempts: -1, MaxPartitions: -2}, []string{"MaxAttempts", "-1", "MaxPartitions", "-2"}},
+	} {
+		t.Run(strings.Join(tt.want, " "), func(t *testing.T) {
+			err := tt.tr.Validate()
+			if err == nil {
+				t.Fatal("no error")
+			}
+			for _, part := range append(tt.want, "awsretry: ") {
+				if !strings.Contains(err.Error(), part) {
+					t.Errorf("%q does not contain %q", err, part)
+				}
+			}
+			if _, got := get(t, tt.tr); got == nil || got.Error() != err.Error() {
+				t.Errorf("RoundTrip returns %v, Validate %v", got, err)
+			}
+		})
+	}
+}
+
+// A wrapper is middleware that shows what it wraps.
+type wrapper struct{ Base http.RoundTripper }
+
+func (w wrapper) RoundTrip(r *http.Request) (*http.Response, error) { return w.Base.RoundTrip(r) }
+
+// A twoWays is middleware that also sends requests of its own.
+type twoWays struct{ Tokens, Base http.RoundTripper }
+
+func (w twoWays) RoundTrip(r *http.Request) (*http.Response, error) { return w.Base.RoundTrip(r) }
+
+// A reporter has a field that is a RoundTripper only by its value.
+type reporter struct {
+	Sender httpfake.Base
+	Report any
+}
+
+func (r reporter) RoundTrip(req *http.Request) (*http.Response, error) {
+	return r.Sender.RoundTrip(req)
+}
+
+// Middleware that wraps itself does not make Validate loop forever.
+func TestValidateEndsWithACycle(t *testing.T) {
+	a := &wrapper{}
+	a.Base = a
+	if err := (&transport{Base: a}).Validate(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A fault can be mended after Validate has found it.
+func TestValidateAgain(t *testing.T) {
+	tr := &transport{MaxAttempts: -1, Base: httpfake.Statuses(200)}
+	if tr.Validate() == nil {
+		t.Fatal("no error")
+	}
+	tr.MaxAttempts = 1
+	if err := tr.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := get(t, tr); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A countingBase changes a field while it is in use.
+type countingBase struct{ Calls atomic.Int64 }
+
+func (c *countingBase) RoundTrip(req *http.Request) (*http.Response, error) {
+	c.Calls.Add(1)
+	return httpfake.Response(req, 200, http.NoBody), nil
+}
+
+// Validate reads nothing that Base changes. The race detector would see it.
+func TestValidateWhileBaseIsInUse(t *testing.T) {
+	base := &countingBase{}
+	one, other := &transport{Base: base}, &transport{Base: base}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for range 1000 {
+			if _, err := one.RoundTrip(httpfake.Request(t, t.Context(), "GET", nil)); err != nil {
+				t.Error(err)
+			}
+		}
+	}()
+	for range 100 {
+		if err := other.Validate(); err != nil {
+			t.Error(err)
+		}
+	}
+	<-done
+}
+
+// The default Base is one for all Transports. It asks silent HTTP/2 connections
+// for a sign of life.
+func TestDefaultBase(t *testing.T) {
+	base := awsretry.BaseOf(&transport{}).(*http.Transport)
+	if c := base.HTTP2; c == nil || c.SendPingTimeout != 15*time.Second || c.PingTimeout != 5*time.Second || !base.ForceAttemptHTTP2 {
+		t.Errorf("%+v", base)
+	}
+	if awsretry.BaseOf(&transport{}) != http.RoundTripper(base) {
+		t.Error("it is not shared")
+	}
+	_, err := (&transport{}).RoundTrip(&http.Request{Method: "GET"}) // without URL and header
+	e := new(awsretry.Error)
+	if !errors.As(err, &e) || e.Attempts != 1 || e.Stop != awsretry.StopPermanent {
+		t.Error(err)
+	}
+	(&transport{}).CloseIdleConnections()
+}
+
+func TestRevisionString(t *testing.T) {
+	for r, want := range map[awsretry.Revision]string{
+		awsretry.Classic: "classic", awsretry.Revision2026: "2026", 2: "unknown revision", -1: "unknown revision",
+	} {
+		if got := r.String(); got != want {
+			t.Errorf("%d is %q, want %q", int(r), got, want)
+		}
+	}
+}
