@@ -433,3 +433,14 @@ func BenchmarkWaitUpdate(b *testing.B) {
 		})
 	}
 }
+
+func TestExpectedWaitInBounds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		if got := NewRateLimiter(RateLimitConfig{}).expectedWait(); got != 0 {
+			t.Errorf("not limited: %v", got)
+		}
+		if got := new(RateLimiter).expectedWait(); got != 0 {
+			t.Errorf("the zero limiter: %v", got)
+		}
+	})
+}

@@ -2,18 +2,22 @@ package awsretry_test
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
 	"example.com/awsretry"
+	"example.com/awsretry/internal/httpfake"
 )
 
-// stub answers every request from a list of statuses, over and over, without a body and without allocating.
+// A stub responds with one status after another, again and again, without a body
+// and without an allocation.
 type stub struct {
-	answers []*http.Response
-	n       int
+	responses []*http.Response
+	n         int
 }
 
 func (s *stub) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -21,7 +25,7 @@ func (s *stub) RoundTrip(req *http.Request) (*http.Response, error) {
 		io.Copy(io.Discard, req.Body)
 		req.Body.Close()
 	}
-	resp := s.answers[s.n%len(s.answers)]
+	resp := s.responses[s.n%len(s.responses)]
 	s.n++
 	resp.Body, resp.Request = http.NoBody, req
 	return resp, nil
@@ -30,7 +34,7 @@ func (s *stub) RoundTrip(req *http.Request) (*http.Response, error) {
 func answering(statuses ...int) *stub {
 	s := new(stub)
 	for _, status := range statuses {
-		s.answers = append(s.answers, &http.Response{StatusCode: status, Header: http.Header{}, Body: http.NoBody})
+		s.responses = append(s.responses, &http.Response{StatusCode: status, Header: http.Header{}, Body: http.NoBody})
 	}
 	return s
 }
@@ -72,10 +76,10 @@ func BenchmarkGet(b *testing.B) {
 	})
 }
 
-// Two goroutines and more: nothing that the requests share is written.
+// Requests of many goroutines write nothing that they share.
 func BenchmarkGetParallel(b *testing.B) {
 	resp := &http.Response{StatusCode: 200, Header: http.Header{}, Body: http.NoBody}
-	tr := &awsretry.Transport{Base: roundTripper(func(*http.Request) (*http.Response, error) { return resp, nil })}
+	tr := &awsretry.Transport{Base: httpfake.Base(func(*http.Request) (*http.Response, error) { return resp, nil })}
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
 		req := newRequest(b, "GET", nil)
@@ -100,4 +104,87 @@ func BenchmarkRetry(b *testing.B) {
 	b.Run("awsretry", func(b *testing.B) {
 		benchmark(b, &awsretry.Transport{Base: answering(503, 200), Backoff: awsretry.BackoffFunc(noPause)}, newRequest(b, "GET", nil), nil)
 	})
+}
+
+// The first attempt of a successful request allocates nothing.
+func TestNoAllocations(t *testing.T) {
+	to := func(host string) *http.Request {
+		req := newRequest(t, "GET", nil)
+		req.URL.Host = host
+		return req
+	}
+	get := newRequest(t, "GET", nil)
+	for _, tt := range []struct {
+		name string
+		tr   *awsretry.Transport
+		reqs []*http.Request
+	}{
+		{"GET", &awsretry.Transport{}, []*http.Request{get}},
+		{"POST", &awsretry.Transport{}, []*http.Request{newRequest(t, "POST", strings.NewReader("x"))}},
+		{"adaptive", &awsretry.Transport{Mode: awsretry.Adaptive}, []*http.Request{get}},
+		{"options", &awsretry.Transport{}, []*http.Request{get.WithContext(awsretry.WithPartition(t.Context(), "p"))}},
+		{"observed", &awsretry.Transport{Observe: func(awsretry.Attempt) {}}, []*http.Request{get}},
+		{"two hosts", &awsretry.Transport{}, []*http.Request{get, to("other.example")}},
+		{"host in capitals", &awsretry.Transport{}, []*http.Request{to("SERVICE.example")}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.tr.Base = answering(200)
+			got := testing.AllocsPerRun(1000, func() {
+				for _, req := range tt.reqs {
+					if _, err := tt.tr.RoundTrip(req); err != nil {
+						t.Fatal(err)
+					}
+				}
+			})
+			if got != 0 {
+				t.Errorf("%v allocations", got)
+			}
+		})
+	}
+}
+
+// A first attempt that no one observes is not timed. A reading of the clock cannot
+// be seen in virtual time, but the record without a Start can.
+func TestFirstAttemptIsNotTimed(t *testing.T) {
+	tr := &awsretry.Transport{Base: answering(503), MaxAttempts: 1}
+	resp, err := tr.RoundTrip(newRequest(t, "GET", nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if record, ok := awsretry.Outcome(resp); !ok || !record.Start.IsZero() {
+		t.Errorf("%+v", record)
+	}
+}
+
+// A countingContext counts its look-ups.
+type countingContext struct {
+	context.Context
+	lookups *int
+}
+
+func (c countingContext) Value(key any) any {
+	*c.lookups++
+	return c.Context.Value(key)
+}
+
+// A request costs one context look-up for all that the With functions set.
+func TestOneContextLookUp(t *testing.T) {
+	for _, mode := range []awsretry.Mode{awsretry.Standard, awsretry.Adaptive} {
+		for name, ctx := range map[string]context.Context{
+			"bare": t.Context(), "with a partition": awsretry.WithPartition(t.Context(), "p"),
+		} {
+			t.Run(string(mode)+", "+name, func(t *testing.T) {
+				lookups := 0
+				tr := &awsretry.Transport{Mode: mode, Base: answering(200)}
+				for _, ctx := range []context.Context{ctx, countingContext{ctx, &lookups}} { // the first one starts the Transport
+					if _, err := tr.RoundTrip(newRequest(t, "GET", nil).WithContext(ctx)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if lookups != 1 {
+					t.Errorf("%d look-ups", lookups)
+				}
+			})
+		}
+	}
 }

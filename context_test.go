@@ -2,7 +2,6 @@ package awsretry_test
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"strings"
 	"testing"
@@ -10,19 +9,21 @@ import (
 	"time"
 
 	"example.com/awsretry"
+	"example.com/awsretry/internal/contract"
+	"example.com/awsretry/internal/httpfake"
 )
 
-// TestOptionsOfOneRequest: what the context says goes before the Transport.
+// An option of one request takes precedence over the Transport.
 func TestOptionsOfOneRequest(t *testing.T) {
 	never := func(*awsretry.Attempt) awsretry.Class { return awsretry.Permanent }
-	slow := func(req *http.Request) (*http.Response, error) {
+	slow := httpfake.Base(func(req *http.Request) (*http.Response, error) {
 		select {
 		case <-time.After(10 * time.Second):
-			return respond(req, 503, http.NoBody), nil
+			return httpfake.Response(req, 503, http.NoBody), nil
 		case <-req.Context().Done():
 			return nil, req.Context().Err()
 		}
-	}
+	})
 	for _, tt := range []*struct {
 		name  string
 		tr    awsretry.Transport
@@ -58,14 +59,16 @@ func TestOptionsOfOneRequest(t *testing.T) {
 		},
 		{
 			name: "WithBackoff", sends: 3, took: 36 * time.Second, class: awsretry.Transient,
-			ctx: func(ctx context.Context) context.Context { return awsretry.WithBackoff(ctx, pauseOf(3*time.Second)) },
+			ctx: func(ctx context.Context) context.Context {
+				return awsretry.WithBackoff(ctx, contract.Delay(3*time.Second))
+			},
 		},
 		{
 			name: "WithBackoff of nil", sends: 3, took: 32 * time.Second, class: awsretry.Transient,
 			ctx: func(ctx context.Context) context.Context { return awsretry.WithBackoff(ctx, nil) },
 		},
 		{
-			name: "WithBackoff has the revision's zeros", tr: awsretry.Transport{Revision: awsretry.Revision2026},
+			name: "WithBackoff completed by the revision", tr: awsretry.Transport{Revision: awsretry.Revision2026},
 			sends: 3, took: 30*time.Second + 150*time.Millisecond, class: awsretry.Transient,
 			ctx: func(ctx context.Context) context.Context {
 				return awsretry.WithBackoff(ctx, awsretry.Exponential{Jitter: awsretry.NoJitter})
@@ -77,7 +80,7 @@ func TestOptionsOfOneRequest(t *testing.T) {
 				ctx = awsretry.WithMaxAttempts(ctx, 2)
 				ctx = awsretry.WithAttemptTimeout(ctx, time.Second)
 				ctx = awsretry.WithPolicy(ctx, func(*awsretry.Attempt) awsretry.Class { return awsretry.Timeout })
-				return awsretry.WithBackoff(ctx, pauseOf(7*time.Second))
+				return awsretry.WithBackoff(ctx, contract.Delay(7*time.Second))
 			},
 		},
 	} {
@@ -85,11 +88,11 @@ func TestOptionsOfOneRequest(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var seen []awsretry.Attempt
 				tr := &awsretry.Transport{
-					Base: baseFunc(slow), AttemptTimeout: tt.tr.AttemptTimeout, Policy: tt.tr.Policy, Revision: tt.tr.Revision, Backoff: pauseOf(time.Second),
+					Base: slow, AttemptTimeout: tt.tr.AttemptTimeout, Policy: tt.tr.Policy, Revision: tt.tr.Revision, Backoff: contract.Delay(time.Second),
 					Observe: func(a awsretry.Attempt) { seen = append(seen, a) },
 				}
 				start := time.Now()
-				tr.RoundTrip(request(t, tt.ctx(t.Context()), "GET", nil))
+				tr.RoundTrip(httpfake.Request(t, tt.ctx(t.Context()), "GET", nil))
 				if took := time.Since(start); took != tt.took || len(seen) != tt.sends || seen[0].Class != tt.class {
 					t.Errorf("%d attempts, the first %v, in %v; want %d, %v, %v", len(seen), seen[0].Class, took, tt.sends, tt.class, tt.took)
 				}
@@ -98,64 +101,31 @@ func TestOptionsOfOneRequest(t *testing.T) {
 	}
 }
 
-// TestOptionsThatMakeNoSense: the error says which, and nothing is sent.
+// An option that makes no sense is an error that names it, and nothing is sent.
 func TestOptionsThatMakeNoSense(t *testing.T) {
+	ctx := t.Context()
 	for want, ctx := range map[string]context.Context{
-		"WithMaxAttempts has 0":         awsretry.WithMaxAttempts(t.Context(), 0),
-		"WithMaxAttempts has -1":        awsretry.WithMaxAttempts(t.Context(), -1),
-		"WithAttemptTimeout has -1s":    awsretry.WithAttemptTimeout(t.Context(), -time.Second),
-		"Backoff.Initial is -1s":        awsretry.WithBackoff(t.Context(), awsretry.Exponential{Initial: -time.Second}),
-		"nil *awsretry.Exponential":     awsretry.WithBackoff(t.Context(), (*awsretry.Exponential)(nil)),
-		"WithBackoff: Backoff.Factor":   awsretry.WithBackoff(t.Context(), awsretry.Exponential{Factor: .5}),
-		"WithMaxAttempts has -2 attemp": awsretry.WithPolicy(awsretry.WithMaxAttempts(t.Context(), -2), nil),
+		"WithMaxAttempts has 0":         awsretry.WithMaxAttempts(ctx, 0),
+		"WithMaxAttempts has -1":        awsretry.WithMaxAttempts(ctx, -1),
+		"WithAttemptTimeout has -1s":    awsretry.WithAttemptTimeout(ctx, -time.Second),
+		"Backoff.Initial is -1s":        awsretry.WithBackoff(ctx, awsretry.Exponential{Initial: -time.Second}),
+		"nil *awsretry.Exponential":     awsretry.WithBackoff(ctx, (*awsretry.Exponential)(nil)),
+		"WithBackoff: Backoff.Factor":   awsretry.WithBackoff(ctx, awsretry.Exponential{Factor: .5}),
+		"WithMaxAttempts has -2 attemp": awsretry.WithPolicy(awsretry.WithMaxAttempts(ctx, -2), nil),
 	} {
-		source := track(strings.NewReader("x"))
-		tr := &awsretry.Transport{Base: baseFunc(func(*http.Request) (*http.Response, error) { t.Error("sent"); return nil, errReset })}
-		resp, err := tr.RoundTrip(request(t, ctx, "PUT", source))
-		if err == nil || !strings.Contains(err.Error(), want) || stopOf(resp, err) != awsretry.StopPermanent || source.closes.Load() != 1 {
-			t.Errorf("%v, %v; closed %d times; want an error with %q", resp, err, source.closes.Load(), want)
-		}
-	}
-}
-
-// TestPolicyOfNoClass: what a Policy must not return is an error that says so.
-func TestPolicyOfNoClass(t *testing.T) {
-	for _, class := range []awsretry.Class{-1, 5, 99} {
-		for _, outcome := range []answerFunc{says(503), breaks(errReset)} {
-			body := track(strings.NewReader("x"))
-			sends := 0
-			tr := &awsretry.Transport{
-				Policy: func(*awsretry.Attempt) awsretry.Class { return class },
-				Base:   baseFunc(func(req *http.Request) (*http.Response, error) { sends++; return outcome(req, body) }),
+		t.Run(want, func(t *testing.T) {
+			source := httpfake.NewBody(strings.NewReader("x"))
+			tr := &awsretry.Transport{Base: httpfake.Base(func(*http.Request) (*http.Response, error) {
+				t.Error("sent")
+				return nil, errReset
+			})}
+			resp, err := tr.RoundTrip(httpfake.Request(t, ctx, "PUT", source))
+			if err == nil || !strings.Contains(err.Error(), want) || contract.StopOf(resp, err) != awsretry.StopPermanent {
+				t.Errorf("%v, %v; want an error with %q", resp, err, want)
 			}
-			resp, err := tr.RoundTrip(request(t, t.Context(), "GET", nil))
-			if err == nil || !strings.Contains(err.Error(), "Policy returned") || stopOf(resp, err) != awsretry.StopPermanent || sends != 1 {
-				t.Errorf("Class(%d): %v, %v after %d attempts", class, resp, err, sends)
+			if source.Closes() != 1 {
+				t.Errorf("the body was closed %d times", source.Closes())
 			}
-			if tokensOf(t, tr) != 500 {
-				t.Errorf("Class(%d): %d tokens", class, tokensOf(t, tr))
-			}
-			if closes := body.closes.Load(); resp == nil && closes > 1 {
-				t.Errorf("closed %d times", closes)
-			}
-		}
-	}
-}
-
-// TestErrorIs: what ended the call is found beside the failure.
-func TestErrorIs(t *testing.T) {
-	empty := awsretry.QuotaConfig{Capacity: 1}
-	tr := &awsretry.Transport{Quota: empty, Base: baseFunc(func(*http.Request) (*http.Response, error) { return nil, errReset })}
-	_, err := tr.RoundTrip(request(t, t.Context(), "GET", nil))
-	if !errors.Is(err, awsretry.ErrQuotaExceeded) || !errors.Is(err, errReset) || errors.Is(err, awsretry.ErrRateLimited) {
-		t.Errorf("out of tokens: %v", err)
-	}
-	err = &awsretry.Error{Stop: awsretry.StopRateLimit, Err: errReset}
-	if !errors.Is(err, awsretry.ErrRateLimited) || errors.Is(err, awsretry.ErrQuotaExceeded) {
-		t.Errorf("no send token: %v", err)
-	}
-	err = &awsretry.Error{Stop: awsretry.StopMaxAttempts, Err: errReset}
-	if errors.Is(err, awsretry.ErrRateLimited) || errors.Is(err, awsretry.ErrQuotaExceeded) {
-		t.Errorf("no more attempts: %v", err)
+		})
 	}
 }

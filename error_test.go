@@ -7,11 +7,14 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"example.com/awsretry"
+	"example.com/awsretry/internal/contract"
+	"example.com/awsretry/internal/httpfake"
 )
 
 func TestErrorText(t *testing.T) {
@@ -45,15 +48,15 @@ func TestErrorTextOfRoundTrip(t *testing.T) {
 		want   string
 	}{
 		{"a response before",
-			&awsretry.Transport{Base: answersWith(503), Backoff: pauseOf(time.Minute)},
+			&awsretry.Transport{Base: httpfake.Statuses(503), Backoff: contract.Delay(time.Minute)},
 			func(ctx context.Context, cancel context.CancelCauseFunc) context.Context {
 				time.AfterFunc(time.Second, func() { cancel(enough) })
 				return ctx
 			},
 			"awsretry: canceled after 1 attempt: context canceled: enough; before that: the last response was 503 Service Unavailable"},
 		{"a code before",
-			&awsretry.Transport{Backoff: pauseOf(time.Minute), Base: baseFunc(func(req *http.Request) (*http.Response, error) {
-				return respond(req, 400, http.NoBody, "X-Amzn-ErrorType", "SlowDown"), nil
+			&awsretry.Transport{Backoff: contract.Delay(time.Minute), Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
+				return httpfake.Response(req, 400, http.NoBody, "X-Amzn-ErrorType", "SlowDown"), nil
 			})},
 			func(ctx context.Context, cancel context.CancelCauseFunc) context.Context {
 				time.AfterFunc(time.Second, func() { cancel(nil) })
@@ -61,17 +64,17 @@ func TestErrorTextOfRoundTrip(t *testing.T) {
 			},
 			"awsretry: canceled after 1 attempt: context canceled; before that: the last response was 400 Bad Request (SlowDown)"},
 		{"ended before",
-			&awsretry.Transport{Base: answersWith(200)},
+			&awsretry.Transport{Base: httpfake.Statuses(200)},
 			func(ctx context.Context, cancel context.CancelCauseFunc) context.Context { cancel(nil); return ctx },
 			"awsretry: not sent (canceled): context canceled"},
 		{"a wrong option",
-			&awsretry.Transport{Base: answersWith(200)},
+			&awsretry.Transport{Base: httpfake.Statuses(200)},
 			func(ctx context.Context, _ context.CancelCauseFunc) context.Context {
 				return awsretry.WithMaxAttempts(ctx, -1)
 			},
 			"awsretry: not sent (permanent): WithMaxAttempts has -1 attempts; it must be above 0, where 1 means no retry"},
 		{"time-outs",
-			&awsretry.Transport{MaxAttempts: 2, AttemptTimeout: time.Second, Backoff: pauseOf(0), Base: baseFunc(func(req *http.Request) (*http.Response, error) {
+			&awsretry.Transport{MaxAttempts: 2, AttemptTimeout: time.Second, Backoff: contract.Delay(0), Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
 				<-req.Context().Done()
 				return nil, fmt.Errorf("base: %w", req.Context().Err())
 			})},
@@ -83,7 +86,7 @@ func TestErrorTextOfRoundTrip(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithCancelCause(t.Context())
 				defer cancel(nil)
-				resp, err := tt.tr.RoundTrip(request(t, tt.change(ctx, cancel), "GET", nil))
+				resp, err := tt.tr.RoundTrip(httpfake.Request(t, tt.change(ctx, cancel), "GET", nil))
 				if err == nil {
 					t.Fatal(resp.Status)
 				}
@@ -118,5 +121,55 @@ func TestErrorKinds(t *testing.T) {
 				t.Errorf("%v is %v: %v", &tt.err, target, errors.Is(&tt.err, target))
 			}
 		}
+	}
+}
+
+// An Error matches what refused the attempt, as well as the failure before it.
+func TestErrorIs(t *testing.T) {
+	_, outOfTokens := get(t, &awsretry.Transport{Quota: awsretry.QuotaConfig{Capacity: 1}, Base: failing(errReset)})
+	for _, tt := range []struct {
+		name string
+		err  error
+		want error // nil: neither
+	}{
+		{"out of retry tokens", outOfTokens, awsretry.ErrQuotaExceeded},
+		{"no retry token", &awsretry.Error{Stop: awsretry.StopQuota, Err: errReset}, awsretry.ErrQuotaExceeded},
+		{"no send token", &awsretry.Error{Stop: awsretry.StopRateLimit, Err: errReset}, awsretry.ErrRateLimited},
+		{"no more attempts", &awsretry.Error{Stop: awsretry.StopMaxAttempts, Err: errReset}, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if !errors.Is(tt.err, errReset) {
+				t.Errorf("%v hides the failure", tt.err)
+			}
+			for _, refusal := range []error{awsretry.ErrQuotaExceeded, awsretry.ErrRateLimited} {
+				if got := errors.Is(tt.err, refusal); got != (refusal == tt.want) {
+					t.Errorf("errors.Is(%v, %v) is %v", tt.err, refusal, got)
+				}
+			}
+		})
+	}
+}
+
+// No error has the query, the fragment or the user of a URL in it.
+func TestNoSecretsInErrors(t *testing.T) {
+	const secret = "http://me:secret@service.example/path?sig=secret#secret"
+	for name, tt := range map[string]struct {
+		base http.RoundTripper
+		want string // the end of the error; "": whatever it is
+	}{
+		"a client's error": {httpfake.Base(func(req *http.Request) (*http.Response, error) {
+			return (&http.Client{Transport: failing(io.ErrUnexpectedEOF)}).Do(req)
+		}), ""},
+		"another URL, as if Prepare signed in the query": {
+			failing(fmt.Errorf("middleware: %w", &url.Error{Op: "Get", URL: secret, Err: io.ErrUnexpectedEOF})),
+			`: middleware: Get "http://service.example/path?…": unexpected EOF`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := get(t, &awsretry.Transport{MaxAttempts: 1, Base: tt.base})
+			if !errors.Is(err, io.ErrUnexpectedEOF) || strings.Contains(err.Error(), "secret") || !strings.HasSuffix(err.Error(), tt.want) {
+				t.Error(err)
+			}
+		})
 	}
 }

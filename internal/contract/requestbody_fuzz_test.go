@@ -1,4 +1,4 @@
-package awsretry
+package contract_test
 
 import (
 	"bytes"
@@ -10,9 +10,13 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"example.com/awsretry"
+	"example.com/awsretry/internal/contract"
+	"example.com/awsretry/internal/httpfake"
 )
 
-// A script hands out the fuzzer's bytes, and zeros behind them.
+// A script hands out the bytes of the fuzzer, and then zeros.
 type script struct{ rest []byte }
 
 func (s *script) below(n int) int {
@@ -35,7 +39,7 @@ type fuzzSource struct {
 	failAt  int // -1: it ends well
 	at      int
 	reading atomic.Bool
-	faults  atomic.Int32 // overlapping reads, reads behind Close
+	faults  atomic.Int32 // overlapping reads, and reads after Close
 	closes  atomic.Int32
 }
 
@@ -51,7 +55,7 @@ func (s *fuzzSource) Read(p []byte) (int, error) {
 	}
 	n := copy(p, s.data[s.at:min(end, s.at+8-s.below(9))]) // none at all too
 	s.at += n
-	if s.at == end && s.below(2) == 0 { // with the last of the data, or behind it
+	if s.at == end && s.below(2) == 0 { // with the last of the data, or after it
 		return n, err
 	}
 	return n, nil
@@ -59,11 +63,11 @@ func (s *fuzzSource) Read(p []byte) (int, error) {
 
 func (s *fuzzSource) Close() error { s.closes.Add(1); return nil }
 
-// A fuzzBase does with a body what its scripts say, before and after it answers:
+// A fuzzBase does with a body what its scripts say, before and after it responds:
 // it reads, closes it and reads again, sends it again by GetBody, or never closes
-// it at all. The third attempt reads it whole.
+// it. The third attempt reads it whole.
 type fuzzBase struct {
-	scripts [4]script // of two attempts, before and after the answer
+	scripts [4]script // of two attempts, before and after the response
 	t       *testing.T
 	data    []byte // the source's
 	sends   int
@@ -109,7 +113,7 @@ func (b *fuzzBase) RoundTrip(req *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: 503, Body: http.NoBody}, nil
 }
 
-// A fuzzView is a body as one attempt has it.
+// A fuzzView is the body of one attempt.
 type fuzzView struct {
 	base  *fuzzBase
 	again func() (io.ReadCloser, error)
@@ -126,7 +130,7 @@ func (v *fuzzView) close() {
 	v.body.Close()
 }
 
-// play reads on in the body, and checks that what comes is the source's.
+// play reads the body, and checks that it is the beginning of the data.
 func (v *fuzzView) play(s *script) {
 	for range s.below(7) {
 		switch s.below(9) {
@@ -158,9 +162,9 @@ func (v *fuzzView) play(s *script) {
 	}
 }
 
-// FuzzRecorder: whatever attempts read of a body, and however they close it, a
-// retry's bytes are the source's, or no retry is made.
-func FuzzRecorder(f *testing.F) {
+// Whatever the attempts read of a body, and however they close it, a retry sends
+// the source's bytes, or is not made.
+func FuzzRequestBody(f *testing.F) {
 	f.Add([]byte("hello, world"), []byte{3, 5, 1, 8, 2, 7}, []byte{4, 0, 11, 0, 0, 11, 1, 0, 5, 2, 0, 1, 9, 3}, 100, -1, false)
 	f.Add([]byte("hello, world"), []byte{1, 1, 1, 1, 1, 1}, []byte{6, 0, 3, 0, 0, 3, 0, 200, 3, 3, 3}, 5, -1, true)
 	f.Add([]byte("hello, world"), []byte{0, 8, 0, 8, 1, 0}, []byte{2, 7, 4, 1, 8, 1, 250, 1, 2, 3, 4, 5, 6, 7, 8, 9}, 12, 7, false)
@@ -168,9 +172,9 @@ func FuzzRecorder(f *testing.F) {
 	f.Add([]byte("x"), []byte{2, 1, 1, 2, 1, 1}, []byte{1, 1, 1, 1, 3, 3, 3, 1, 1, 1}, -1, -1, true)
 	f.Fuzz(func(t *testing.T, data, sourceScript, baseScript []byte, limit, failAt int, known bool) {
 		if len(data) > 1<<10 || len(sourceScript) > 1<<10 || len(baseScript) > 1<<10 {
-			return // no more is learnt from longer ones
+			return // longer ones find no more
 		}
-		synctest.Test(t, func(t *testing.T) { // which finds what hangs, or is left behind
+		synctest.Test(t, func(t *testing.T) { // which finds what hangs, or is left
 			if failAt < 0 || failAt > len(data) {
 				failAt = -1
 			}
@@ -179,27 +183,17 @@ func FuzzRecorder(f *testing.F) {
 			for i := range base.scripts {
 				base.scripts[i].rest = baseScript[len(baseScript)*i/4 : len(baseScript)*(i+1)/4]
 			}
-			tr := &Transport{Base: base, MaxBodyBuffer: int64(limit), Backoff: BackoffFunc(func(int, Class, time.Duration) time.Duration { return 0 })}
-			req, err := http.NewRequestWithContext(t.Context(), "POST", "http://service.example", source)
-			if err != nil {
-				t.Fatal(err)
-			}
+			tr := &transport{Base: base, MaxBodyBuffer: int64(limit), Backoff: contract.Delay(0)}
+			req := httpfake.Request(t, t.Context(), "POST", source)
 			if known {
 				req.ContentLength = int64(len(data))
 			}
 			start := time.Now()
 			resp, err := tr.RoundTrip(req)
-			if took := time.Since(start); took > 10*time.Second { // its moments, and no wait of ours
+			if took := time.Since(start); took > 10*time.Second { // the scripts' moments are far shorter
 				t.Errorf("RoundTrip took %v", took)
 			}
-			stop := Stop("")
-			if failed := new(Error); errors.As(err, &failed) {
-				stop = failed.Stop
-			} else {
-				record, _ := Outcome(resp)
-				stop = record.Stop
-			}
-			switch {
+			switch stop := contract.StopOf(resp, err); {
 			case base.sends == 3 && failAt >= 0:
 				if !errors.Is(err, errFuzzSource) || !bytes.Equal(base.last, data[:failAt]) {
 					t.Errorf("the last attempt sent %q, %v; RoundTrip's error is %v", base.last, base.err, err)
@@ -208,13 +202,13 @@ func FuzzRecorder(f *testing.F) {
 				if err != nil || resp.StatusCode != 200 || !bytes.Equal(base.last, data) {
 					t.Errorf("the last attempt sent %q of %q; %v", base.last, data, err)
 				}
-			case stop == StopPermanent && failAt >= 0: // the source's failure ended an attempt
-			case stop != StopBody:
-				t.Errorf("given up after %d attempts: %v, %v", base.sends, resp, err)
+			case stop == awsretry.StopPermanent && failAt >= 0: // the source's failure ended an attempt
+			case stop != awsretry.StopBody:
+				t.Errorf("gave up after %d attempts: %v, %v", base.sends, resp, err)
 			default:
 				kept := int64(limit)
 				if limit == 0 {
-					kept = defaultMaxBodyBuffer
+					kept = 1 << 20
 				}
 				if failAt < 0 && int64(len(data)) <= kept {
 					t.Errorf("no attempt %d, although %d bytes could be kept", base.sends+1, kept)
@@ -223,7 +217,7 @@ func FuzzRecorder(f *testing.F) {
 			time.Sleep(time.Minute)
 			closes := source.closes.Load()
 			if source.faults.Load() > 0 || closes > 1 || closes == 0 && (err != nil || base.sends == 3) {
-				t.Errorf("%d reads at the same time or behind Close; closed %d times; %v", source.faults.Load(), closes, err)
+				t.Errorf("%d reads at the same time or after Close; closed %d times; %v", source.faults.Load(), closes, err)
 			}
 		})
 	})

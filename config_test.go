@@ -5,30 +5,54 @@ import (
 	"math"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"example.com/awsretry"
+	"example.com/awsretry/internal/contract"
+	"example.com/awsretry/internal/httpfake"
+)
+
+type (
+	transport   = awsretry.Transport
+	quota       = awsretry.QuotaConfig
+	rate        = awsretry.RateLimitConfig
+	exponential = awsretry.Exponential
 )
 
 func TestValidate(t *testing.T) {
-	type transport = awsretry.Transport
-	type quota = awsretry.QuotaConfig
-	type rate = awsretry.RateLimitConfig
-	type exponential = awsretry.Exponential
-	tests := []struct {
+	for _, tt := range []struct {
+		name string
 		tr   *transport
-		want []string // each is in the error; none: no error
 	}{
-		{&transport{}, nil},
-		{&transport{Mode: awsretry.Legacy, MaxAttempts: 1, MaxRetryAfter: -1, MaxBodyBuffer: -1}, nil},
-		{&transport{Quota: quota{Capacity: -1, RetryCost: -1, TimeoutCost: -1, ThrottlingCost: -1, SuccessIncrement: -1}}, nil},
-		{&transport{Quota: quota{RefillPerSecond: 1, Wait: true, InitialCost: 500}}, nil},
-		{&transport{Backoff: exponential{Factor: 1}}, nil},
-		{&transport{Backoff: exponential{ThrottlingInitial: time.Minute}}, nil}, // Max caps it
-		{&transport{Backoff: awsretry.Decorrelated{}}, nil},
-		{&transport{Backoff: awsretry.BackoffFunc(noPause)}, nil},
+		{"zero", &transport{}},
+		{"negative where that is allowed", &transport{Mode: awsretry.Legacy, MaxAttempts: 1, MaxRetryAfter: -1, MaxBodyBuffer: -1}},
+		{"quota switched off", &transport{Quota: quota{Capacity: -1, RetryCost: -1, TimeoutCost: -1, ThrottlingCost: -1, SuccessIncrement: -1}}},
+		{"quota with a refill", &transport{Quota: quota{RefillPerSecond: 1, Wait: true, InitialCost: 500}}},
+		{"constant backoff", &transport{Backoff: exponential{Factor: 1}}},
+		{"ThrottlingInitial above Max, which caps it", &transport{Backoff: exponential{ThrottlingInitial: time.Minute}}},
+		{"decorrelated backoff", &transport{Backoff: awsretry.Decorrelated{}}},
+		{"backoff function", &transport{Backoff: contract.Delay(0)}},
+		{"middleware", &transport{Base: &wrapper{}}},
+		{"an Exponential with a low Max alone", &transport{Backoff: exponential{Max: time.Second / 2}}},
+		{"a Decorrelated with a low Max alone", &transport{Backoff: awsretry.Decorrelated{Max: time.Second / 2}}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if err := tt.tr.Validate(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
 
+// The error of a configuration that makes no sense names each field, its value
+// and what is allowed. RoundTrip returns the same.
+func TestValidateErrors(t *testing.T) {
+	for _, tt := range []struct {
+		tr   *transport
+		want []string // each is in the error
+	}{
 		{&transport{Mode: "Standard"}, []string{"Mode", `"Standard"`, `"standard"`, `"adaptive"`, `"legacy"`}},
 		{&transport{Revision: 2026}, []string{"Revision", "2026", "Revision2026"}},
 		{&transport{MaxAttempts: -1}, []string{"MaxAttempts", "-1", "1 means"}},
@@ -63,34 +87,32 @@ func TestValidate(t *testing.T) {
 		{&transport{Base: &transport{}}, []string{"Base", "another awsretry.Transport"}},
 		{&transport{Base: &wrapper{Base: &transport{}}}, []string{"Base", "another awsretry.Transport"}},
 		{&transport{MaxAttempts: -1, MaxPartitions: -2}, []string{"MaxAttempts", "-1", "MaxPartitions", "-2"}},
-	}
-	for _, tt := range tests {
-		err := tt.tr.Validate()
-		if (err != nil) != (tt.want != nil) {
-			t.Errorf("%v: %v", tt.want, err)
-			continue
-		}
-		if err == nil {
-			continue
-		}
-		for _, part := range append(tt.want, "awsretry: ") {
-			if !strings.Contains(err.Error(), part) {
-				t.Errorf("%q does not say %q", err, part)
+	} {
+		t.Run(strings.Join(tt.want, " "), func(t *testing.T) {
+			err := tt.tr.Validate()
+			if err == nil {
+				t.Fatal("no error")
 			}
-		}
-		if _, got := get(t, tt.tr); got == nil || got.Error() != err.Error() {
-			t.Errorf("RoundTrip returns %v, Validate %v", got, err)
-		}
+			for _, part := range append(tt.want, "awsretry: ") {
+				if !strings.Contains(err.Error(), part) {
+					t.Errorf("%q does not contain %q", err, part)
+				}
+			}
+			if _, got := get(t, tt.tr); got == nil || got.Error() != err.Error() {
+				t.Errorf("RoundTrip returns %v, Validate %v", got, err)
+			}
+		})
 	}
 }
 
-// wrapper is middleware that shows what it wraps.
+// A wrapper is middleware that shows what it wraps.
 type wrapper struct{ Base http.RoundTripper }
 
 func (w wrapper) RoundTrip(r *http.Request) (*http.Response, error) { return w.Base.RoundTrip(r) }
 
-func TestValidateAsksTheFieldsAnew(t *testing.T) {
-	tr := &awsretry.Transport{MaxAttempts: -1, Base: answering(200)}
+// A fault can be mended after Validate has found it.
+func TestValidateAgain(t *testing.T) {
+	tr := &transport{MaxAttempts: -1, Base: httpfake.Statuses(200)}
 	if tr.Validate() == nil {
 		t.Fatal("no error")
 	}
@@ -103,13 +125,51 @@ func TestValidateAsksTheFieldsAnew(t *testing.T) {
 	}
 }
 
-func TestDefaultBaseIsShared(t *testing.T) {
-	if _, err := (&awsretry.Transport{}).RoundTrip(&http.Request{Method: "GET"}); err == nil {
-		t.Error("a request without URL and header was sent")
-	} else if e := new(awsretry.Error); !errors.As(err, &e) || e.Attempts != 1 || e.Stop != awsretry.StopPermanent {
-		t.Errorf("got %v", err)
+// A countingBase changes a field while it is in use.
+type countingBase struct{ Calls atomic.Int64 }
+
+func (c *countingBase) RoundTrip(req *http.Request) (*http.Response, error) {
+	c.Calls.Add(1)
+	return httpfake.Response(req, 200, http.NoBody), nil
+}
+
+// Validate reads nothing that Base changes. The race detector would see it.
+func TestValidateWhileBaseIsInUse(t *testing.T) {
+	base := &countingBase{}
+	one, other := &transport{Base: base}, &transport{Base: base}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for range 1000 {
+			if _, err := one.RoundTrip(httpfake.Request(t, t.Context(), "GET", nil)); err != nil {
+				t.Error(err)
+			}
+		}
+	}()
+	for range 100 {
+		if err := other.Validate(); err != nil {
+			t.Error(err)
+		}
 	}
-	(&awsretry.Transport{}).CloseIdleConnections()
+	<-done
+}
+
+// The default Base is one for all Transports. It asks silent HTTP/2 connections
+// for a sign of life.
+func TestDefaultBase(t *testing.T) {
+	base := awsretry.BaseOf(&transport{}).(*http.Transport)
+	if c := base.HTTP2; c == nil || c.SendPingTimeout != 15*time.Second || c.PingTimeout != 5*time.Second || !base.ForceAttemptHTTP2 {
+		t.Errorf("%+v", base)
+	}
+	if awsretry.BaseOf(&transport{}) != http.RoundTripper(base) {
+		t.Error("it is not shared")
+	}
+	_, err := (&transport{}).RoundTrip(&http.Request{Method: "GET"}) // without URL and header
+	e := new(awsretry.Error)
+	if !errors.As(err, &e) || e.Attempts != 1 || e.Stop != awsretry.StopPermanent {
+		t.Error(err)
+	}
+	(&transport{}).CloseIdleConnections()
 }
 
 func TestRevisionString(t *testing.T) {

@@ -1,0 +1,301 @@
+package contract_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"example.com/awsretry"
+	"example.com/awsretry/internal/contract"
+	"example.com/awsretry/internal/httpfake"
+)
+
+// A throttlingService admits so many requests per second, at first one, and
+// throttles the others. A request takes serviceLatency.
+type throttlingService struct {
+	rate float64
+
+	mu                  sync.Mutex
+	tokens              float64
+	at                  time.Time
+	admitted, throttled int
+}
+
+const serviceLatency = 10 * time.Millisecond
+
+func newThrottlingService(rate float64) *throttlingService {
+	return &throttlingService{rate: rate, tokens: max(rate/10, 1), at: time.Now()}
+}
+
+func (s *throttlingService) RoundTrip(req *http.Request) (*http.Response, error) {
+	status := http.StatusOK
+	if !s.admit() {
+		status = http.StatusTooManyRequests
+	}
+	time.Sleep(serviceLatency)
+	return httpfake.Response(req, status, http.NoBody), nil
+}
+
+func (s *throttlingService) admit() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tokens = min(s.tokens+time.Since(s.at).Seconds()*s.rate, max(s.rate/10, 1))
+	s.at = time.Now()
+	if s.tokens < 1-1e-9 {
+		s.throttled++
+		return false
+	}
+	s.tokens--
+	s.admitted++
+	return true
+}
+
+// After a throttled response the limiter delays first attempts too.
+func TestAdaptiveDelaysFirstAttempts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr := &transport{Mode: awsretry.Adaptive, Base: httpfake.Statuses(429, 429, 429, 200), Backoff: contract.Delay(0)}
+		var waited time.Duration
+		tr.Observe = func(a awsretry.Attempt) { waited += a.Waited }
+		if _, err := get(t, tr); err != nil {
+			t.Fatal(err)
+		}
+		if state, _ := tr.State("service.example"); !state.Limited || state.SendRate != 0.5 || state.Tokens != 480 {
+			t.Errorf("%+v", state)
+		}
+		start := time.Now()
+		if resp, err := get(t, tr); err != nil || resp.StatusCode != 200 {
+			t.Fatal(resp, err)
+		}
+		if took := time.Since(start); took != 2*time.Second {
+			t.Errorf("the first attempt waited %v, want 2s", took)
+		}
+		if waited != 6*time.Second {
+			t.Errorf("observed waits add up to %v, want 6s", waited)
+		}
+		if got := contract.TokensOf(t, tr); got != 481 {
+			t.Errorf("%d tokens, want 481: a success gives one back in adaptive mode too", got)
+		}
+	})
+}
+
+// With FailFast, an attempt that would have to wait for a send token is not
+// made.
+func TestFailFast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr := retrying(httpfake.Statuses(429, 200))
+		failFast(tr)
+		var seen []awsretry.Attempt
+		tr.Observe = func(a awsretry.Attempt) { seen = append(seen, a) }
+		resp, err := get(t, tr)
+		if err != nil || resp.StatusCode != 429 {
+			t.Fatal(resp, err)
+		}
+		if len(seen) != 1 || seen[0].Stop != awsretry.StopRateLimit {
+			t.Errorf("observed %+v", seen)
+		}
+		if got := contract.TokensOf(t, tr); got != 500 {
+			t.Errorf("%d tokens, want 500: the retry was not made", got)
+		}
+		_, err = get(t, tr)
+		var e *awsretry.Error
+		if !errors.Is(err, awsretry.ErrRateLimited) || !errors.As(err, &e) || e.Attempts != 0 {
+			t.Error(err)
+		}
+		time.Sleep(5 * time.Second)
+		if resp, err := get(t, tr); err != nil || resp.StatusCode != 200 {
+			t.Error(resp, err)
+		}
+	})
+}
+
+// FailFast decides after the delay, which ends with the context.
+func TestFailFastAndACancel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr := &transport{Base: httpfake.Statuses(503), Backoff: noJitter}
+		failFast(tr)
+		ctx, cancel := canceledAfter(time.Millisecond)(t.Context())
+		defer cancel()
+		resp, err := tr.RoundTrip(httpfake.Request(t, ctx, "GET", nil))
+		if !errors.Is(err, context.Canceled) || contract.StopOf(resp, err) != awsretry.StopCanceled || !strings.Contains(err.Error(), "503") {
+			t.Error(resp, err)
+		}
+	})
+}
+
+// The send token of an attempt that is not sent is given back.
+func TestSendTokenIsGivenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var broken error
+		tr := once(httpfake.Statuses(429, 200))
+		tr.Prepare = func(*http.Request, int) error { return broken }
+		failFast(tr)
+		if _, err := get(t, tr); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(3 * time.Second) // for one token
+		broken = errors.New("no credentials")
+		if _, err := get(t, tr); !errors.Is(err, broken) {
+			t.Fatal(err)
+		}
+		broken = nil
+		if _, err := get(t, tr); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// While callers of one table wait in line for its send tokens, those of another
+// pass at full speed.
+func TestLineOfAnotherPartition(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const length = 20 * time.Second
+		services := map[string]*throttlingService{"hot": newThrottlingService(5), "cold": newThrottlingService(1000)}
+		table := func(req *http.Request) string { return req.Header.Get("Table") }
+		tr := &transport{
+			Mode: awsretry.Adaptive, Partition: table,
+			Base: httpfake.Base(func(req *http.Request) (*http.Response, error) { return services[table(req)].RoundTrip(req) }),
+		}
+		start := time.Now()
+		var all sync.WaitGroup
+		callers := func(table string, n int, check func(status int, took time.Duration)) {
+			for range n {
+				all.Go(func() {
+					for time.Since(start) < length {
+						begin := time.Now()
+						req := httpfake.Request(t, t.Context(), "GET", nil)
+						req.Header.Set("Table", table)
+						resp, err := tr.RoundTrip(req)
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						check(resp.StatusCode, time.Since(begin))
+					}
+				})
+			}
+		}
+		callers("hot", 64, func(int, time.Duration) {})
+		callers("cold", 4, func(status int, took time.Duration) {
+			if status != 200 || took != serviceLatency {
+				t.Errorf("a call to the cold table gave %d after %v", status, took)
+			}
+		})
+		all.Wait()
+		if state, _ := tr.State("hot"); !state.Limited || services["hot"].throttled == 0 {
+			t.Errorf("the hot table: %+v, %d attempts throttled", state, services["hot"].throttled)
+		}
+		admitted := services["cold"].admitted
+		if state, _ := tr.State("cold"); state.Limited || state.Tokens != 500 || admitted != 4*int(length/serviceLatency) {
+			t.Errorf("the cold table: %+v, %d calls", state, admitted)
+		}
+	})
+}
+
+// A caller who would wait in line for too long is refused at once and takes no
+// place in it.
+func TestLineThatIsTooLong(t *testing.T) {
+	for _, limit := range []string{"deadline", "MaxWait"} {
+		t.Run(limit, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				tr := &transport{Mode: awsretry.Adaptive, MaxAttempts: 1, Base: httpfake.Statuses(429, 200)}
+				ctx := t.Context()
+				if limit == "MaxWait" {
+					tr.RateLimit.MaxWait = 7 * time.Second
+				} else {
+					var cancel func()
+					ctx, cancel = context.WithTimeout(ctx, 8*time.Second)
+					defer cancel()
+				}
+				wantLine := func(waiting int) {
+					t.Helper()
+					state, _ := tr.State("service.example")
+					if want := time.Duration(waiting+1) * 2 * time.Second; state.Waiting != waiting || state.ExpectedWait != want {
+						t.Errorf("%d are in line, and another would wait %v; want %d, %v", state.Waiting, state.ExpectedWait, waiting, want)
+					}
+				}
+				if _, err := get(t, tr); err != nil { // from now on a token every 2 s
+					t.Fatal(err)
+				}
+				wantLine(0)
+				var line sync.WaitGroup
+				for range 3 {
+					line.Go(func() {
+						if _, err := get(t, tr); err != nil {
+							t.Error(err)
+						}
+					})
+				}
+				synctest.Wait()
+				wantLine(3)
+				start := time.Now()
+				_, err := tr.RoundTrip(httpfake.Request(t, ctx, "GET", nil))
+				var e *awsretry.Error
+				if !errors.Is(err, awsretry.ErrRateLimited) || !errors.As(err, &e) || e.Stop != awsretry.StopRateLimit || e.Attempts != 0 {
+					t.Error(err)
+				}
+				if !strings.Contains(err.Error(), limit) || time.Since(start) != 0 {
+					t.Errorf("%v after %v, want it refused at once because of the %s", err, time.Since(start), limit)
+				}
+				wantLine(3)
+				line.Wait()
+			})
+		})
+	}
+}
+
+// A retry that comes too late in the line returns the response before it, so
+// that no call is lost to its deadline.
+func TestDeadlinesOfAdaptiveCallers(t *testing.T) {
+	for _, tt := range []struct {
+		name        string
+		rate        float64 // of the service; 0: it throttles all but one
+		callers     int
+		calls       int // of each caller
+		leastOK     int
+		mostRefused int // before the first attempt
+	}{
+		{"all throttled but one", 0, 100, 1, 0, 0},
+		{"20/s", 20, 16, 1, 16, 0},
+		{"100/s", 100, 100, 1, 55, 0},
+		{"100/s, five calls each", 100, 100, 5, 230, 250},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				tr := &transport{Mode: awsretry.Adaptive, Base: newThrottlingService(tt.rate)}
+				var mu sync.Mutex
+				results := map[string]int{}
+				var all sync.WaitGroup
+				for range tt.callers {
+					all.Go(func() {
+						for range tt.calls {
+							ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+							resp, err := tr.RoundTrip(httpfake.Request(t, ctx, "GET", nil))
+							cancel()
+							mu.Lock()
+							switch {
+							case err == nil && resp.StatusCode == 200:
+								results["ok"]++
+							case err == nil:
+								results["throttled"]++
+							case errors.Is(err, awsretry.ErrRateLimited):
+								results["refused"]++
+							default:
+								results["lost to the deadline"]++
+							}
+							mu.Unlock()
+						}
+					})
+				}
+				all.Wait()
+				if results["lost to the deadline"] > 0 || results["ok"] < tt.leastOK || results["refused"] > tt.mostRefused {
+					t.Error(results)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,148 @@
+package contract_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"example.com/awsretry"
+	"example.com/awsretry/internal/contract"
+	"example.com/awsretry/internal/httpfake"
+	"github.com/google/go-cmp/cmp"
+)
+
+// Outcome has the record of a response that took a retry, or that is a failure.
+// A request that goes on with the context of such a response has none.
+func TestOutcome(t *testing.T) {
+	for name, tt := range map[string]struct {
+		statuses []int
+		want     bool
+	}{
+		"first try": {[]int{200}, false},
+		"permanent": {[]int{404}, true},
+		"retried":   {[]int{503, 200}, true},
+		"given up":  {[]int{503}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			resp, err := get(t, retrying(httpfake.Statuses(tt.statuses...)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			record, ok := awsretry.Outcome(resp)
+			if ok != tt.want || ok && record.Response != resp {
+				t.Errorf("%+v, %v", record, ok)
+			}
+			follow := &transport{Base: httpfake.Statuses(200)}
+			next, err := follow.RoundTrip(httpfake.Request(t, resp.Request.Context(), "GET", nil))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, ok := awsretry.Outcome(next); ok {
+				t.Error("the outcome stayed in the context")
+			}
+		})
+	}
+	t.Run("nil", func(t *testing.T) {
+		if _, ok := awsretry.Outcome(nil); ok {
+			t.Error("there is one")
+		}
+	})
+	t.Run("without a request", func(t *testing.T) {
+		if _, ok := awsretry.Outcome(&http.Response{}); ok {
+			t.Error("there is one")
+		}
+	})
+}
+
+func TestOutcomeThroughAClient(t *testing.T) {
+	client := http.Client{Transport: retrying(httpfake.Statuses(503, 200)), Timeout: time.Minute}
+	resp, err := client.Do(httpfake.Request(t, t.Context(), "GET", nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if record, ok := awsretry.Outcome(resp); !ok || record.Number != 2 {
+		t.Errorf("%+v, %v", record, ok)
+	}
+}
+
+// AttemptNumber counts from 1 for each request, also for one that goes on with
+// the context of a response.
+func TestAttemptNumber(t *testing.T) {
+	var got []int
+	tr := retrying(func(req *http.Request) (*http.Response, error) {
+		got = append(got, awsretry.AttemptNumber(req.Context()))
+		return httpfake.Response(req, 503, http.NoBody), nil
+	})
+	resp, err := get(t, tr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tr.RoundTrip(httpfake.Request(t, resp.Request.Context(), "GET", nil)); err != nil {
+		t.Fatal(err)
+	}
+	if want := []int{1, 2, 3, 1, 2, 3}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if n := awsretry.AttemptNumber(context.Background()); n != 1 {
+		t.Errorf("outside of an attempt: %d", n)
+	}
+}
+
+// An observer learns when each attempt began and how long it took.
+func TestObservedTimes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start, sends := time.Now(), 0
+		tr := &transport{Backoff: noJitter, Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
+			sends++
+			time.Sleep(time.Duration(sends) * 100 * time.Millisecond)
+			return httpfake.Response(req, 503, http.NoBody), nil
+		})}
+		var got []string
+		ctx := awsretry.WithObserver(t.Context(), func(a awsretry.Attempt) {
+			got = append(got, a.Start.Sub(start).String()+" "+a.Elapsed.String())
+		})
+		if _, err := tr.RoundTrip(httpfake.Request(t, ctx, "GET", nil)); err != nil {
+			t.Fatal(err)
+		}
+		want := []string{"0s 100ms", "1.1s 200ms", "3.3s 300ms"}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
+}
+
+// A response does not change while an observer looks at it, even if its body is
+// still being read ahead and ends with a trailer meanwhile.
+func TestObservedTrailerStaysAsItIs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sends := 0
+		srv := httpfake.Serve(t, "HTTP/1.1", func(w http.ResponseWriter, r *http.Request) {
+			if sends++; sends > 1 {
+				return
+			}
+			w.Header().Set("Trailer", "X-Sum")
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(503)
+			io.WriteString(w, "{")
+			http.NewResponseController(w).Flush()
+			time.Sleep(1100 * time.Millisecond) // the body is waited for a second
+			w.Header().Set("X-Sum", "1")
+		})
+		tr := &transport{Base: srv.Base, Backoff: contract.Delay(0), Observe: func(a awsretry.Attempt) {
+			if time.Sleep(300 * time.Millisecond); a.Stop == "" && a.Response.Trailer.Get("X-Sum") != "" {
+				t.Error("the trailer was written while the observer looked at it")
+			}
+		}}
+		defer tr.CloseIdleConnections()
+		resp, err := tr.RoundTrip(srv.Request(t, "GET", nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		httpfake.ReadAll(t, resp)
+	})
+}

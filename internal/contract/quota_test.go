@@ -1,0 +1,184 @@
+package contract_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"example.com/awsretry"
+	"example.com/awsretry/internal/contract"
+	"example.com/awsretry/internal/httpfake"
+)
+
+type quota = awsretry.QuotaConfig
+
+// What retries and successes cost and give back, with delays of 1 s and 2 s.
+func TestQuota(t *testing.T) {
+	timeout := fails(os.ErrDeadlineExceeded)
+	for _, tt := range []struct {
+		name     string
+		config   quota
+		outcomes []outcome
+		want     int // tokens afterwards
+	}{
+		{"retry", quota{}, []outcome{busy, invalid}, 495},
+		{"retry after a time-out", quota{}, []outcome{timeout, invalid}, 490},
+		{"retry after throttling", quota{}, []outcome{throttled, invalid}, 490},
+		{"retry cost", quota{RetryCost: 7}, []outcome{busy, busy, invalid}, 486},
+		{"time-out cost", quota{TimeoutCost: 7}, []outcome{timeout, timeout, invalid}, 486},
+		{"throttling cost", quota{ThrottlingCost: 5}, []outcome{throttled, throttled, invalid}, 490},
+		{"retries are free", quota{Capacity: 1, RetryCost: -1}, []outcome{busy, busy, busy}, 1},
+		{"a retry that succeeds", quota{}, []outcome{busy, busy, ok}, 495},
+		{"initial cost", quota{Capacity: 10, InitialCost: 3}, []outcome{ok}, 8},
+		{"initial cost, failing", quota{Capacity: 10, InitialCost: 3}, []outcome{invalid}, 7},
+		{"initial cost and retry", quota{Capacity: 10, InitialCost: 3}, []outcome{busy, ok}, 7},
+		{"success increment", quota{Capacity: 10, InitialCost: 3, SuccessIncrement: 2}, []outcome{ok}, 9},
+		{"no success increment", quota{Capacity: 10, InitialCost: 3, SuccessIncrement: -1}, []outcome{ok}, 7},
+		{"refill with time", quota{Capacity: 20, RefillPerSecond: 1}, []outcome{busy, busy, invalid}, 13},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				left := tt.outcomes
+				tr := &transport{Quota: tt.config, Backoff: noJitter, Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
+					next := left[0]
+					left = left[1:]
+					return next(req, http.NoBody)
+				})}
+				get(t, tr)
+				if got := contract.TokensOf(t, tr); got != tt.want || len(left) > 0 {
+					t.Errorf("%d tokens, want %d; %d attempts were not made", got, tt.want, len(left))
+				}
+			})
+		})
+	}
+}
+
+// Every success at the first attempt gives back a token.
+func TestQuotaRefillsWithSuccesses(t *testing.T) {
+	tr := retrying(httpfake.Statuses(500, 500, 500, 200, 404, 200, 200))
+	for i, want := range []int{490, 491, 491, 492, 493} {
+		if _, err := get(t, tr); err != nil {
+			t.Fatal(err)
+		}
+		if got := contract.TokensOf(t, tr); got != want {
+			t.Errorf("after request %d: %d tokens, want %d", i+1, got, want)
+		}
+	}
+}
+
+func TestNoQuota(t *testing.T) {
+	tr := retrying(httpfake.Statuses(500))
+	tr.MaxAttempts, tr.Quota.Capacity = 200, -1
+	resp, err := get(t, tr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if last, _ := awsretry.Outcome(resp); last.Number != 200 {
+		t.Errorf("%d attempts, want 200", last.Number)
+	}
+}
+
+// A first attempt without the tokens for its InitialCost is not sent.
+func TestInitialCostIsNotThere(t *testing.T) {
+	tr := &transport{Quota: quota{Capacity: 5, InitialCost: 3}, Base: httpfake.Statuses(404)}
+	if _, err := get(t, tr); err != nil {
+		t.Fatal(err)
+	}
+	_, err := get(t, tr)
+	var e *awsretry.Error
+	if !errors.Is(err, awsretry.ErrQuotaExceeded) || !errors.As(err, &e) || e.Attempts != 0 || e.Stop != awsretry.StopQuota {
+		t.Error(err)
+	}
+}
+
+// With Quota.Wait, a retry waits for its tokens, if the bucket can ever hold as
+// many.
+func TestQuotaWait(t *testing.T) {
+	const size, perSecond = 9, 0.5
+	for _, tt := range []struct {
+		name     string
+		failFast bool
+		statuses []int
+		status   int
+		want     time.Duration
+	}{
+		{"waits for the second retry", false, []int{500, 500, 200}, 200, 2 * time.Second},
+		{"with FailFast too", true, []int{500, 500, 200}, 200, 2 * time.Second},
+		{"more than fits", false, []int{429, 200}, 429, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				tr := retrying(httpfake.Statuses(tt.statuses...))
+				tr.Quota = quota{Capacity: size, RefillPerSecond: perSecond, Wait: true}
+				if tt.failFast {
+					failFast(tr)
+				}
+				start := time.Now()
+				resp, err := get(t, tr)
+				if err != nil || resp.StatusCode != tt.status || time.Since(start) != tt.want {
+					t.Fatalf("%v, %v after %v, want %v", resp, err, time.Since(start), tt.want)
+				}
+				if stop := contract.StopOf(resp, nil); tt.status == 429 && stop != awsretry.StopQuota {
+					t.Errorf("stopped by %q", stop)
+				}
+			})
+		})
+	}
+}
+
+// A wait for tokens that would not end before the deadline is refused at once.
+// It includes those in line.
+func TestQuotaAcquire(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		inLine   []int // for one token a second
+		deadline time.Duration
+		want     time.Duration // 0: refused
+	}{
+		{"at the deadline", nil, 5 * time.Second, 0},
+		{"before the deadline", nil, 5*time.Second + 1, 5 * time.Second},
+		{"after others, at the deadline", []int{2, 3}, 10 * time.Second, 0},
+		{"after others, before the deadline", []int{2, 3}, 10*time.Second + 1, 10 * time.Second},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				q := awsretry.NewQuota(quota{Capacity: 5, RefillPerSecond: 1, Wait: true})
+				if err := q.Acquire(t.Context(), 5); err != nil {
+					t.Fatal(err)
+				}
+				var line sync.WaitGroup
+				var served []int
+				for i, n := range tt.inLine {
+					line.Go(func() {
+						if err := q.Acquire(t.Context(), n); err != nil {
+							t.Error(err)
+						}
+						served = append(served, i)
+					})
+					synctest.Wait()
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), tt.deadline)
+				defer cancel()
+				start := time.Now()
+				err := q.Acquire(ctx, 5)
+				if took := time.Since(start); took != tt.want || (err == nil) != (tt.want > 0) {
+					t.Errorf("%v after %v, want it after %v", err, took, tt.want)
+				}
+				if err != nil && (!errors.Is(err, awsretry.ErrQuotaExceeded) || !strings.Contains(err.Error(), "deadline")) {
+					t.Error(err)
+				}
+				line.Wait()
+				if !slices.IsSorted(served) || len(served) != len(tt.inLine) {
+					t.Errorf("served %v", served)
+				}
+			})
+		})
+	}
+}

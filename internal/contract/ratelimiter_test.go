@@ -1,0 +1,194 @@
+package contract_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"example.com/awsretry"
+	"example.com/awsretry/internal/httpfake"
+)
+
+type rateLimit = awsretry.RateLimitConfig
+
+// throttledLimiter returns a limiter that gives a token every two seconds, the
+// first in two seconds.
+func throttledLimiter(c rateLimit) *awsretry.RateLimiter {
+	l := awsretry.NewRateLimiter(c)
+	l.Update(true)
+	return l
+}
+
+// A wait for a send token that would be too long is refused at once. It includes
+// those in line.
+func TestRateLimiterWait(t *testing.T) {
+	const s = time.Second
+	for _, tt := range []struct {
+		name              string
+		inLine            int           // each for a token every 2 s
+		maxWait, deadline time.Duration // 0: none
+		want              time.Duration
+		refusal           string // "": none
+	}{
+		{"no limit", 3, 0, 0, 8 * s, ""},
+		{"MaxWait to the instant", 0, 2 * s, 0, 2 * s, ""},
+		{"MaxWait", 0, 2*s - 1, 0, 0, "expected wait of 2s is longer than MaxWait, 1.999999999s"},
+		{"MaxWait after others", 2, 5 * s, 0, 0, "expected wait of 6s is longer than MaxWait, 5s"},
+		{"MaxWait after others, enough", 2, 6 * s, 0, 6 * s, ""},
+		{"at the deadline", 0, 0, 2 * s, 0, "expected wait of 2s would not end before the context's deadline"},
+		{"before the deadline", 0, 0, 2*s + 1, 2 * s, ""},
+		{"after others, at the deadline", 4, 0, 9 * s, 0, "expected wait of 10s would not end before the context's deadline"},
+		{"after others, before the deadline", 4, 0, 11 * s, 10 * s, ""},
+		{"both", 1, 3 * s, 2 * s, 0, "longer than MaxWait, 3s"},
+		{"both, the deadline first", 1, 5 * s, 2 * s, 0, "before the context's deadline"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := throttledLimiter(rateLimit{MaxWait: tt.maxWait})
+				start := time.Now()
+				var line sync.WaitGroup
+				for i := range tt.inLine {
+					line.Go(func() {
+						err := l.Wait(t.Context())
+						if took := time.Since(start); err != nil || took != time.Duration(i+1)*2*s {
+							t.Errorf("place %d: %v after %v", i+1, err, took)
+						}
+					})
+					synctest.Wait()
+				}
+				ctx := t.Context()
+				if tt.deadline != 0 {
+					var cancel func()
+					ctx, cancel = context.WithTimeout(ctx, tt.deadline)
+					defer cancel()
+				}
+				err := l.Wait(ctx)
+				if took := time.Since(start); took != tt.want {
+					t.Errorf("took %v, want %v", took, tt.want)
+				}
+				if tt.refusal == "" && err != nil {
+					t.Error(err)
+				}
+				if tt.refusal != "" && (!errors.Is(err, awsretry.ErrRateLimited) || !strings.Contains(err.Error(), tt.refusal)) {
+					t.Errorf("%v, want ErrRateLimited because of %q", err, tt.refusal)
+				}
+				line.Wait()
+			})
+		})
+	}
+}
+
+// Before the first throttling no one waits, and a token that is there is given
+// however little time is left.
+func TestRateLimiterWithoutAWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 1)
+		defer cancel()
+		if err := awsretry.NewRateLimiter(rateLimit{MaxWait: 1}).Wait(ctx); err != nil {
+			t.Errorf("not limited: %v", err)
+		}
+		l := throttledLimiter(rateLimit{MaxWait: 1})
+		time.Sleep(2 * time.Second)
+		ctx, cancel = context.WithTimeout(t.Context(), 1)
+		defer cancel()
+		if err := l.Wait(ctx); err != nil {
+			t.Errorf("with a token: %v", err)
+		}
+	})
+}
+
+// A lateContext has not ended, although its deadline is over: its timer is late.
+type lateContext struct{ context.Context }
+
+func (lateContext) Deadline() (time.Time, bool) { return time.Time{}, true }
+
+// An endingContext ends while its deadline, which is over, is asked for.
+type endingContext struct {
+	context.Context
+	end func()
+}
+
+func (c endingContext) Deadline() (time.Time, bool) { c.end(); return time.Time{}, true }
+
+func TestRateLimiterAfterTheDeadline(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		ctx   func(ctx context.Context, cancel context.CancelCauseFunc) context.Context
+		token bool
+		want  error
+	}{
+		{"without a token", func(ctx context.Context, _ context.CancelCauseFunc) context.Context {
+			return lateContext{ctx}
+		}, false, awsretry.ErrRateLimited},
+		{"with a token", func(ctx context.Context, _ context.CancelCauseFunc) context.Context {
+			return lateContext{ctx}
+		}, true, nil},
+		{"canceled", func(ctx context.Context, cancel context.CancelCauseFunc) context.Context {
+			cancel(errGone)
+			return lateContext{ctx}
+		}, true, errGone},
+		{"canceled meanwhile", func(ctx context.Context, cancel context.CancelCauseFunc) context.Context {
+			return endingContext{ctx, func() { cancel(errGone) }}
+		}, false, errGone},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := throttledLimiter(rateLimit{})
+				if tt.token {
+					time.Sleep(2 * time.Second)
+				}
+				ctx, cancel := context.WithCancelCause(t.Context())
+				defer cancel(nil)
+				if err := l.Wait(tt.ctx(ctx, cancel)); !errors.Is(err, tt.want) {
+					t.Errorf("%v, want %v", err, tt.want)
+				}
+			})
+		})
+	}
+}
+
+// State reads the length of the line and its wait from sums: it costs no
+// allocation, and counts callers who left.
+func TestStateOfALongLine(t *testing.T) {
+	const length = 2000 // an even number
+	synctest.Test(t, func(t *testing.T) {
+		tr := &transport{Mode: awsretry.Adaptive, MaxAttempts: 1, Base: httpfake.Statuses(429, 200)}
+		wantLine := func(when string, waiting int) {
+			t.Helper()
+			state, _ := tr.State("service.example")
+			if want := time.Duration(waiting+1) * 2 * time.Second; state.Waiting != waiting || state.ExpectedWait != want {
+				t.Errorf("%s %d are in line, and another would wait %v", when, state.Waiting, state.ExpectedWait)
+			}
+		}
+		if _, err := get(t, tr); err != nil {
+			t.Fatal(err)
+		}
+		wantLine("at first", 0)
+		canceled, cancel := context.WithCancel(t.Context())
+		var line sync.WaitGroup
+		for i := range length {
+			line.Go(func() {
+				ctx := t.Context()
+				if i%2 == 1 {
+					ctx = canceled
+				}
+				if _, err := tr.RoundTrip(httpfake.Request(t, ctx, "GET", nil)); (err != nil) != (i%2 == 1) {
+					t.Error(err)
+				}
+			})
+		}
+		synctest.Wait()
+		wantLine("then", length)
+		if allocs := testing.AllocsPerRun(100, func() { tr.State("service.example") }); allocs != 0 {
+			t.Errorf("%v allocations", allocs)
+		}
+		cancel()
+		synctest.Wait()
+		wantLine("after half of them left", length/2)
+		line.Wait()
+	})
+}
