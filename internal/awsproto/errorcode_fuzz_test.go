@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// Every body in testdata, cut at every byte: what a cut body gives is what the whole one gives, or nothing.
+// Each body in testdata is cut at every byte. The code of a cut body is that of
+// the whole body, or none.
 func TestBodyCodeCut(t *testing.T) {
 	for _, tt := range errorBodies {
 		t.Run(tt.file, func(t *testing.T) {
@@ -28,8 +29,10 @@ func TestBodyCodeCut(t *testing.T) {
 	}
 }
 
-// checkCut fails if the first n bytes of a body give a code that the whole body does not give. A member code of a JSON
-// object is the one that may be overruled, by a member __type behind the cut; so each of the two is compared for itself.
+// checkCut fails if the first n bytes of a body have a code that is not that of
+// the whole body. The exception is a member code of a JSON object, over which a
+// member __type after the cut takes precedence. So these two are compared one
+// by one.
 func checkCut(t *testing.T, h http.Header, body []byte, n int) {
 	t.Helper()
 	cut, whole := BodyCode(h, body[:n]), BodyCode(h, body)
@@ -80,8 +83,8 @@ func TestBodyCodeLength(t *testing.T) {
 	}
 }
 
-// Bodies of 64 KiB that are made to be costly. Each takes milliseconds; the limit is far above that and far below what
-// quadratic work would take.
+// Each of these bodies of 64 KiB is made to be costly, and takes milliseconds.
+// The limit is far above that, and far below what quadratic work would take.
 func TestBodyCodeHostile(t *testing.T) {
 	fill := func(head, unit, tail string) []byte {
 		return []byte(head + strings.Repeat(unit, (MaxErrorBody-len(head)-len(tail))/len(unit)) + tail)
@@ -137,7 +140,8 @@ func TestBodyCodeHostile(t *testing.T) {
 	}
 }
 
-// A code that is kept, in a record of the attempt, say, keeps no body in memory.
+// A code that is kept, such as in the record of an attempt, does not keep its
+// body in memory.
 func TestBodyCodePinsNothing(t *testing.T) {
 	long := strings.Repeat(" ", MaxErrorBody-512)
 	item := []byte("Foo:" + long)
@@ -178,8 +182,8 @@ func TestBodyCodePinsNothing(t *testing.T) {
 	}
 }
 
-// FuzzErrorCode holds the finders to what they promise for any input: a code is short, printable and trimmed, and
-// a body that is cut off gives no code of its own.
+// FuzzErrorCode checks for any input that a code is short, printable and
+// trimmed, and that a body that is cut off has no code of its own.
 func FuzzErrorCode(f *testing.F) {
 	for _, tt := range errorBodies {
 		body := readErrorBody(f, tt.file)

@@ -20,7 +20,8 @@ var (
 	cborHeader = http.Header{"Content-Type": {"application/cbor"}, "Smithy-Protocol": {"rpc-v2-cbor"}}
 )
 
-// errorBodies says which code each file in testdata/errors holds. Some come under a wrong label, as they do in the field.
+// errorBodies has the code in each file of testdata/errors. Some have the wrong
+// Content-Type, as in practice.
 var errorBodies = []struct {
 	file   string
 	header http.Header
@@ -112,7 +113,8 @@ var errorBodies = []struct {
 	{"cbor_array.hex", cborHeader, ""},
 }
 
-// readErrorBody reads a file of testdata/errors; those named .hex hold the bytes as hexadecimal digits and white space.
+// readErrorBody reads a file of testdata/errors. A .hex file has the bytes as
+// hexadecimal digits and white space.
 func readErrorBody(tb testing.TB, file string) []byte {
 	tb.Helper()
 	b, err := os.ReadFile(filepath.Join("testdata", "errors", file))
@@ -152,7 +154,7 @@ func TestBodyCode(t *testing.T) {
 	}
 }
 
-// A label alone does not make a body CBOR, and CBOR is not looked for without the label.
+// A body is CBOR if both the headers and its first byte say so.
 func TestBodyCodeLabel(t *testing.T) {
 	tests := []struct {
 		name   string

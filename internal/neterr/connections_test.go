@@ -170,8 +170,8 @@ func TestCloseIdleConnectionsReachesEveryCopy(t *testing.T) {
 	}
 }
 
-// serveHTTP2 serves HTTP/2 over pipes. It returns the number of open connections,
-// and a transport that dials them.
+// serveHTTP2 serves HTTP/2 over pipes. It returns the number of open
+// connections, and a transport that dials them.
 func serveHTTP2(t *testing.T, handle http.HandlerFunc) (conns *atomic.Int32, base *http.Transport) {
 	protocols := new(http.Protocols)
 	protocols.SetUnencryptedHTTP2(true)

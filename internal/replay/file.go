@@ -21,7 +21,7 @@ type file struct {
 // newFile returns nil if the body is not an io.ReaderAt with a known size and
 // offset.
 func newFile(req *http.Request) *file {
-	rest := Section(req.Body, req.ContentLength)
+	rest := sectionOf(req.Body, req.ContentLength)
 	if rest == nil {
 		return nil
 	}

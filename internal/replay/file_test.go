@@ -75,8 +75,8 @@ func TestFileThatChanges(t *testing.T) {
 	b.Release(true)
 }
 
-// The file is closed once: when the call is over and its last copy is closed, or
-// when it has failed. A copy that Base dropped holds nothing up.
+// The file is closed once: when the call is over and its last copy is closed,
+// or when it has failed. A copy that Base dropped holds nothing up.
 func TestFileIsClosedOnce(t *testing.T) {
 	for _, failed := range []bool{false, true} {
 		b, out, f := onDisk(t, "hello")

@@ -6,11 +6,11 @@ import (
 	"reflect"
 )
 
-// Section returns the rest of a body that is an io.ReaderAt with a known size
+// sectionOf returns the rest of a body that is an io.ReaderAt with a known size
 // and offset, and nil for any other body. length is the declared length of the
 // body: if the body is not an io.Seeker, it is at its start if that equals its
 // size.
-func Section(body io.Reader, length int64) *io.SectionReader {
+func sectionOf(body io.Reader, length int64) *io.SectionReader {
 	reader := unwrap(body)
 	at, ok := reader.(io.ReaderAt)
 	if !ok {

@@ -77,7 +77,7 @@ func TestSection(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			section := Section(tt.body, tt.length)
+			section := sectionOf(tt.body, tt.length)
 			if section == nil || tt.none {
 				if (section == nil) != tt.none {
 					t.Errorf("a section: %v", section != nil)

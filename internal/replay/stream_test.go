@@ -28,8 +28,8 @@ func (c *counted) Close() error {
 	return nil
 }
 
-// streamed returns a Body of a stream that reads r, and the request of its first
-// attempt.
+// streamed returns a Body of a stream that reads r, and the request of its
+// first attempt.
 func streamed(t *testing.T, r io.Reader, limit int64) (*Body, *http.Request, *counted) {
 	t.Helper()
 	source := &counted{Reader: r}
@@ -191,8 +191,8 @@ func TestGetBodyOfAStream(t *testing.T) {
 	}
 }
 
-// After the call the caller's body is closed by the last copy's Close, or at its
-// end where Base never closes it.
+// After the call the caller's body is closed by the last copy's Close, or at
+// its end where Base never closes it.
 func TestCloseAfterTheCall(t *testing.T) {
 	for _, limit := range []int64{100, 0} {
 		for _, before := range []int{0, 2, 5, 6} { // bytes read during the call; 6: and the end
