@@ -11,7 +11,8 @@ import (
 	"example.com/awsretry"
 )
 
-// A dynamoDB is a stub in place of the network: in eu-west-1 its table Orders has no capacity left.
+// A dynamoDB is a fake of the service. Its table Orders in eu-west-1 has no
+// capacity left.
 type dynamoDB struct{}
 
 func (dynamoDB) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -21,9 +22,17 @@ func (dynamoDB) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	if strings.Contains(req.URL.Host, "eu-west-1") && strings.Contains(string(body), `"Orders"`) {
-		return answer(400, `{"__type":"com.amazonaws.dynamodb.v20120810#ProvisionedThroughputExceededException"}`), nil
+		return dynamoDBResponse(400, `{"__type":"com.amazonaws.dynamodb.v20120810#ProvisionedThroughputExceededException"}`), nil
 	}
-	return answer(200, `{"Item":{}}`), nil
+	return dynamoDBResponse(200, `{"Item":{}}`), nil
+}
+
+func dynamoDBResponse(status int, body string) *http.Response {
+	return &http.Response{
+		StatusCode: status,
+		Header:     http.Header{"Content-Type": {"application/x-amz-json-1.0"}},
+		Body:       io.NopCloser(strings.NewReader(body)),
+	}
 }
 
 func getItem(ctx context.Context, region, table string) *http.Request {
@@ -36,13 +45,14 @@ func getItem(ctx context.Context, region, table string) *http.Request {
 	return req
 }
 
-// DynamoDB throttles every table on its own, though all tables of a region answer at one host. With a partition for each
-// region and table, the rate limiter holds back requests to the throttled table and to no other. An AWS SDK for Go hands
-// the context of an operation on to its HTTP client.
+// DynamoDB throttles each table separately, although all tables of a region have
+// one host. With a partition for each region and table, the rate limiter holds
+// back the requests to the throttled table only. An AWS SDK for Go passes the
+// context of an operation on to its HTTP client.
 func ExampleWithPartition() {
 	transport := &awsretry.Transport{
 		Mode:      awsretry.Adaptive,
-		RateLimit: awsretry.RateLimitConfig{FailFast: true}, // rather the 400 now than to wait for the limiter
+		RateLimit: awsretry.RateLimitConfig{FailFast: true}, // return the 400 now, do not wait for the limiter
 		Base:      dynamoDB{},
 		Backoff:   quick,
 	}
@@ -55,13 +65,13 @@ func ExampleWithPartition() {
 		ctx := awsretry.WithPartition(context.Background(), item.region+"/"+item.table)
 		resp, err := client.Do(getItem(ctx, item.region, item.table))
 		if err != nil {
-			fmt.Println(err) // awsretry.ErrRateLimited from now on, while the table Orders of eu-west-1 is held back
+			fmt.Println(err) // it is awsretry.ErrRateLimited while a table is held back
 			return
 		}
 		resp.Body.Close()
 		fmt.Println(item.region, item.table, resp.StatusCode)
 	}
-	for partition, state := range transport.Partitions() { // the one used last comes first
+	for partition, state := range transport.Partitions() { // the most recently used one comes first
 		fmt.Println(partition, "is held back:", state.Limited)
 	}
 	// Output:
@@ -73,13 +83,14 @@ func ExampleWithPartition() {
 	// eu-west-1/Orders is held back: true
 }
 
-// The partition can be found in the request itself: the region stands in the host's name, the table in the body.
+// A partition can be derived from the request: the host's name has the region,
+// and the body has the table.
 func ExampleTransport_partition() {
 	regionAndTable := func(req *http.Request) string {
 		var item struct{ TableName string }
-		if req.GetBody != nil { // a copy, for the body itself is read once
+		if req.GetBody != nil { // a copy, because the body can be read only once
 			if body, err := req.GetBody(); err == nil {
-				json.NewDecoder(body).Decode(&item) // without a table: one partition for the host's other requests
+				json.NewDecoder(body).Decode(&item) // requests without a table share one partition
 				body.Close()
 			}
 		}

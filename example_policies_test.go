@@ -11,11 +11,13 @@ import (
 	"example.com/awsretry"
 )
 
-// GitHub throttles with 403 as well as 429. Its secondary rate limits say in Retry-After when to come back; the primary one is over at
-// X-RateLimit-Reset, up to an hour away, and its answer goes back at once.
+// GitHub throttles with 403 as well as with 429. Its secondary rate limits send
+// a Retry-After header. Its primary rate limit ends at X-RateLimit-Reset, up to
+// an hour later, so that response is returned at once.
 func ExamplePolicy_gitHub() {
 	github := func(a *awsretry.Attempt) awsretry.Class {
-		if r := a.Response; r != nil && r.StatusCode == http.StatusForbidden && r.Header.Get("Retry-After") != "" {
+		r := a.Response
+		if r != nil && r.StatusCode == http.StatusForbidden && r.Header.Get("Retry-After") != "" {
 			return awsretry.Throttled
 		}
 		return awsretry.DefaultPolicy(a)
@@ -41,10 +43,11 @@ func ExamplePolicy_gitHub() {
 	// 403
 }
 
-// A Base may say in Retry-After what a service says in a header of its own: the pause is then long enough, or, where it were longer than
-// MaxRetryAfter, the answer goes back. Here GitHub's primary rate limit.
+// A Base can translate a service's own header to Retry-After. The delay is then
+// long enough, or the response is returned if that would take longer than
+// MaxRetryAfter. Here it is the header of GitHub's primary rate limit.
 func ExampleTransport_rateLimitReset() {
-	reset := baseFunc(func(req *http.Request) (*http.Response, error) {
+	reset := exampleBase(func(req *http.Request) (*http.Response, error) {
 		resp, err := http.DefaultTransport.RoundTrip(req)
 		if err == nil && resp.Header.Get("X-RateLimit-Remaining") == "0" {
 			if at, err := strconv.ParseInt(resp.Header.Get("X-RateLimit-Reset"), 10, 64); err == nil {
@@ -54,7 +57,8 @@ func ExampleTransport_rateLimitReset() {
 		return resp, err
 	})
 	throttled := func(a *awsretry.Attempt) awsretry.Class {
-		if r := a.Response; r != nil && r.StatusCode == http.StatusForbidden && r.Header.Get("Retry-After") != "" {
+		r := a.Response
+		if r != nil && r.StatusCode == http.StatusForbidden && r.Header.Get("Retry-After") != "" {
 			return awsretry.Throttled
 		}
 		return awsretry.DefaultPolicy(a)
@@ -62,7 +66,10 @@ func ExampleTransport_rateLimitReset() {
 	client := &http.Client{Transport: &awsretry.Transport{Base: reset, Policy: throttled, Backoff: quick}}
 
 	soon := time.Now().Unix() + 1
-	server := startServer(statusWith(403, "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", strconv.FormatInt(soon, 10)), status(200, "ok"))
+	server := startServer(
+		statusWith(403, "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", strconv.FormatInt(soon, 10)),
+		status(200, "ok"),
+	)
 	defer server.Close()
 	resp, err := client.Get(server.URL)
 	if err != nil {
@@ -74,15 +81,26 @@ func ExampleTransport_rateLimitReset() {
 	// Output: 200 true
 }
 
-// OpenAI and Anthropic say in X-Should-Retry whether to retry, and retry 409 themselves, a lock that was not had in time. 429, 529
-// (overloaded) and 5xx are the default's.
+// An exampleBase is a function used as a RoundTripper.
+type exampleBase func(*http.Request) (*http.Response, error)
+
+func (f exampleBase) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
+
+// OpenAI and Anthropic say in X-Should-Retry whether to retry. Their own clients
+// also retry 409, which is a lock that was not free in time. The default policy
+// knows 429, 529 (overloaded) and 5xx.
 func ExamplePolicy_openAI() {
 	models := func(a *awsretry.Attempt) awsretry.Class {
 		class := awsretry.DefaultPolicy(a)
-		switch r := a.Response; {
-		case r != nil && r.Header.Get("X-Should-Retry") == "false":
+		if a.Response == nil {
+			return class
+		}
+		should := a.Response.Header.Get("X-Should-Retry")
+		locked := a.Response.StatusCode == http.StatusConflict
+		switch {
+		case should == "false":
 			return awsretry.Permanent
-		case r != nil && class == awsretry.Permanent && (r.Header.Get("X-Should-Retry") == "true" || r.StatusCode == http.StatusConflict):
+		case class == awsretry.Permanent && (should == "true" || locked):
 			return awsretry.Transient
 		}
 		return class
@@ -90,10 +108,14 @@ func ExamplePolicy_openAI() {
 	client := &http.Client{Transport: &awsretry.Transport{Policy: models, Backoff: quick}}
 
 	for _, first := range []http.HandlerFunc{
-		statusWith(529), statusWith(409), statusWith(404, "X-Should-Retry", "true"), statusWith(429, "X-Should-Retry", "false"),
+		statusWith(529),
+		statusWith(409),
+		statusWith(404, "X-Should-Retry", "true"),
+		statusWith(429, "X-Should-Retry", "false"),
 	} {
 		server := startServer(first, status(200, "Hello!"))
-		resp, err := client.Post(server.URL+"/v1/chat/completions", "application/json", strings.NewReader(`{"messages": []}`))
+		prompt := strings.NewReader(`{"messages": []}`)
+		resp, err := client.Post(server.URL+"/v1/chat/completions", "application/json", prompt)
 		if err != nil {
 			fmt.Println(err)
 			return
@@ -109,15 +131,21 @@ func ExamplePolicy_openAI() {
 	// 429
 }
 
-// Stripe says in Stripe-Should-Retry whether to retry, and answers 409 when another request holds the object's lock. A payment is
-// repeated only with its idempotency key, which stripe-go sends with every POST.
+// Stripe says in Stripe-Should-Retry whether to retry. A 409 means that another
+// request has locked the object. A payment is retried only with its idempotency
+// key, which stripe-go sends with every POST.
 func ExamplePolicy_stripe() {
 	stripe := awsretry.IdempotentOnly(func(a *awsretry.Attempt) awsretry.Class {
 		class := awsretry.DefaultPolicy(a)
-		switch r := a.Response; {
-		case r != nil && r.Header.Get("Stripe-Should-Retry") == "false":
+		if a.Response == nil {
+			return class
+		}
+		should := a.Response.Header.Get("Stripe-Should-Retry")
+		locked := a.Response.StatusCode == http.StatusConflict
+		switch {
+		case should == "false":
 			return awsretry.Permanent
-		case r != nil && class == awsretry.Permanent && (r.Header.Get("Stripe-Should-Retry") == "true" || r.StatusCode == http.StatusConflict):
+		case class == awsretry.Permanent && (should == "true" || locked):
 			return awsretry.Transient
 		}
 		return class
@@ -127,7 +155,8 @@ func ExamplePolicy_stripe() {
 	pay := func(first http.HandlerFunc, key string) {
 		server := startServer(first, status(200, "paid"))
 		defer server.Close()
-		req, _ := http.NewRequest("POST", server.URL+"/v1/payment_intents", strings.NewReader("amount=500&currency=eur"))
+		payment := strings.NewReader("amount=500&currency=eur")
+		req, _ := http.NewRequest("POST", server.URL+"/v1/payment_intents", payment)
 		if key != "" {
 			req.Header.Set("Idempotency-Key", key)
 		}
@@ -142,7 +171,7 @@ func ExamplePolicy_stripe() {
 	pay(statusWith(409), "7f4c1e")
 	pay(statusWith(500), "7f4c1e")
 	pay(statusWith(500), "")
-	pay(statusWith(500, "Stripe-Should-Retry", "false"), "7f4c1e") // the first answer is kept for the key
+	pay(statusWith(500, "Stripe-Should-Retry", "false"), "7f4c1e") // Stripe repeats this response for the key
 	// Output:
 	// 200
 	// 200
@@ -150,9 +179,11 @@ func ExamplePolicy_stripe() {
 	// 500
 }
 
-// Amazon S3 and DynamoDB need no policy: SlowDown, a 200 that holds an error, and DynamoDB's throttling, which travels with status 400, are
-// the default's. One for S3's conditional writes adds the conflict of two writers, after which a write with If-None-Match may be tried
-// again (Amazon S3 API Reference, "PutObject"); with If-Match the object's new ETag has to be fetched first.
+// Amazon S3 and DynamoDB need no policy. The default policy knows SlowDown, a
+// 200 whose body is an error, and DynamoDB's throttling, which has status 400.
+// This policy adds the conflict of two conditional writes to S3. A write with
+// If-None-Match may be sent again (Amazon S3 API Reference, "PutObject"); a
+// write with If-Match has to fetch the object's new ETag first.
 func ExamplePolicy_s3() {
 	conflicts := func(a *awsretry.Attempt) awsretry.Class {
 		if a.Code == "ConditionalRequestConflict" && a.Request.Header.Get("If-None-Match") != "" {
@@ -178,11 +209,17 @@ func ExamplePolicy_s3() {
 		body, _ := io.ReadAll(resp.Body)
 		fmt.Printf("%d %s\n", resp.StatusCode, strings.TrimSpace(string(body)))
 	}
-	send(status(503, "<Error><Code>SlowDown</Code></Error>"), "PUT")
-	send(status(200, "<Error><Code>InternalError</Code></Error>"), "PUT", "X-Amz-Copy-Source", "/bucket/other")
-	send(status(400, `{"__type": "com.amazonaws.dynamodb.v20120810#ProvisionedThroughputExceededException"}`), "POST")
-	send(status(409, "<Error><Code>ConditionalRequestConflict</Code></Error>"), "PUT", "If-None-Match", "*")
-	send(status(409, "<Error><Code>ConditionalRequestConflict</Code></Error>"), "PUT", "If-Match", `"etag"`)
+	const (
+		slowDown  = "<Error><Code>SlowDown</Code></Error>"
+		internal  = "<Error><Code>InternalError</Code></Error>"
+		conflict  = "<Error><Code>ConditionalRequestConflict</Code></Error>"
+		throttled = `{"__type": "com.amazonaws.dynamodb.v20120810#ProvisionedThroughputExceededException"}`
+	)
+	send(status(503, slowDown), "PUT")
+	send(status(200, internal), "PUT", "X-Amz-Copy-Source", "/bucket/other")
+	send(status(400, throttled), "POST")
+	send(status(409, conflict), "PUT", "If-None-Match", "*")
+	send(status(409, conflict), "PUT", "If-Match", `"etag"`)
 	// Output:
 	// 200 ok
 	// 200 ok
@@ -191,7 +228,8 @@ func ExamplePolicy_s3() {
 	// 409 <Error><Code>ConditionalRequestConflict</Code></Error>
 }
 
-// statusWith answers with a status and headers, names and values in turn.
+// statusWith responds with a status and headers. header has names and values in
+// turn.
 func statusWith(code int, header ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		for i := 0; i < len(header); i += 2 {

@@ -12,8 +12,8 @@ import (
 	"example.com/awsretry"
 )
 
-// throttledOnce is a server that answers the first request with 429, this
-// header and this body.
+// throttledOnce starts a server whose first response is a 429 with this header
+// and this body.
 func throttledOnce(header, value, body string) *httptest.Server {
 	first := true
 	return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -27,7 +27,7 @@ func throttledOnce(header, value, body string) *httptest.Server {
 	}))
 }
 
-// Azure and OpenAI ask for a pause in milliseconds.
+// Azure and OpenAI give the delay in milliseconds.
 func ExampleTransport_retryAfterMs() {
 	server := throttledOnce("Retry-After-Ms", "40", "")
 	defer server.Close()
@@ -37,7 +37,7 @@ func ExampleTransport_retryAfterMs() {
 		RetryAfter: func(resp *http.Response, _ []byte) (time.Duration, bool) {
 			ms, err := strconv.ParseFloat(resp.Header.Get("Retry-After-Ms"), 64)
 			if err != nil || ms < 0 || ms > 3.6e6 {
-				return 0, false // the Retry-After header counts
+				return 0, false // use the Retry-After header
 			}
 			return time.Duration(ms * float64(time.Millisecond)), true
 		},
@@ -53,7 +53,7 @@ func ExampleTransport_retryAfterMs() {
 	// Output: 200 true
 }
 
-// GitHub says in X-RateLimit-Reset, in Unix seconds, when its limit ends.
+// GitHub gives the end of its limit in X-RateLimit-Reset, in Unix seconds.
 func ExampleTransport_retryAfterReset() {
 	reset := time.Now().Add(time.Second).Unix() // within the next second
 	server := throttledOnce("X-RateLimit-Reset", strconv.FormatInt(reset, 10), "")
@@ -61,7 +61,7 @@ func ExampleTransport_retryAfterReset() {
 
 	client := &http.Client{Transport: &awsretry.Transport{
 		Backoff:       awsretry.Exponential{Initial: time.Millisecond},
-		MaxRetryAfter: time.Hour, // GitHub's limits are those of an hour
+		MaxRetryAfter: time.Hour, // as long as GitHub's limits last
 		RetryAfter: func(resp *http.Response, _ []byte) (time.Duration, bool) {
 			reset, err := strconv.ParseInt(resp.Header.Get("X-RateLimit-Reset"), 10, 64)
 			if err != nil || resp.Header.Get("X-RateLimit-Remaining") > "0" {
@@ -80,7 +80,7 @@ func ExampleTransport_retryAfterReset() {
 	// Output: 200 true
 }
 
-// Google's APIs put a google.rpc.RetryInfo into the body of the error.
+// Google's APIs have a google.rpc.RetryInfo in the body of an error.
 func ExampleTransport_retryInfo() {
 	server := throttledOnce("Content-Type", "application/json", `{"error": {"code": 429, "details": [
 		{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "0.040s"}]}}`)

@@ -16,15 +16,17 @@ import (
 	"example.com/awsretry"
 )
 
-// simpleDBBackoff has the pauses of Amazon SimpleDB, "API error retries": random, up to 4^n * 100 ms for n from 1.
+// simpleDBBackoff has the delays of Amazon SimpleDB, "API error retries": random,
+// up to 4^n * 100 ms, with n from 1.
 var simpleDBBackoff = awsretry.Exponential{Initial: 400 * time.Millisecond, Factor: 4}
 
-// Amazon SimpleDB recommends longer pauses than the AWS SDKs make. Its errors, of REST and of SOAP, need nothing else.
+// Amazon SimpleDB recommends longer delays than those of the AWS SDKs. The
+// default policy knows its errors, REST and SOAP.
 func ExampleExponential_simpleDB() {
-	pauses := simpleDBBackoff
-	pauses.Jitter = awsretry.NoJitter // to see how long they may become
+	longest := simpleDBBackoff
+	longest.Jitter = awsretry.NoJitter
 	for n := range 3 {
-		fmt.Println(pauses.Delay(n, awsretry.Transient, 0))
+		fmt.Println(longest.Delay(n, awsretry.Transient, 0))
 	}
 
 	unavailable, err := os.ReadFile("testdata/simpledb/rest_503_unavailable.xml")

@@ -3,9 +3,9 @@ package awsretry_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
+	"log"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -17,7 +17,8 @@ import (
 	"example.com/awsretry"
 )
 
-// startServer starts a server on loopback that answers with one handler after the other, and with the last from then on.
+// startServer starts a server on loopback. Its first request goes to the first
+// handler, its second to the second, and so on; the last handler gets the rest.
 func startServer(handlers ...http.HandlerFunc) *httptest.Server {
 	var n atomic.Int64
 	return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -31,10 +32,28 @@ func status(code int, body string) http.HandlerFunc {
 
 func echo(w http.ResponseWriter, r *http.Request) { io.Copy(w, r.Body) }
 
-// quick makes the examples short; a program has no need of it.
+// quick keeps the examples short. A program does not need it.
 var quick = awsretry.Exponential{Initial: time.Millisecond}
 
+// A request is sent again when the service fails.
 func Example() {
+	server := startServer(status(503, "busy"), status(200, "ok"))
+	defer server.Close()
+	url := server.URL
+
+	client := &http.Client{Transport: &awsretry.Transport{Backoff: quick}}
+	resp, err := client.Get(url)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	resp.Body.Close()
+	fmt.Println(resp.StatusCode)
+	// Output: 200
+}
+
+// A retry sends the whole body again.
+func ExampleTransport() {
 	server := startServer(status(503, "busy"), echo)
 	defer server.Close()
 
@@ -50,10 +69,12 @@ func Example() {
 	// Output: 200 sent twice, whole
 }
 
-// A payment is not made twice: a POST is repeated only where it was throttled, was never sent, or has an idempotency key.
+// A payment is not made twice: a POST is retried only if it was throttled, was
+// never sent, or has an idempotency key.
 func ExampleIdempotentOnly() {
-	server := startServer(status(500, "did it work? who knows"), status(200, "paid"))
+	server := startServer(status(500, "paid, perhaps"), status(200, "paid"))
 	defer server.Close()
+	const key = "7f4c1e"
 
 	client := &http.Client{Transport: &awsretry.Transport{Policy: awsretry.IdempotentOnly(nil), Backoff: quick}}
 	resp, err := client.Post(server.URL+"/payments", "application/json", strings.NewReader(`{"amount": 5}`))
@@ -65,7 +86,7 @@ func ExampleIdempotentOnly() {
 	fmt.Println("without a key:", resp.StatusCode)
 
 	req, _ := http.NewRequest("POST", server.URL+"/payments", strings.NewReader(`{"amount": 5}`))
-	req.Header.Set("Idempotency-Key", "7f4c1e")
+	req.Header.Set("Idempotency-Key", key)
 	if resp, err = client.Do(req); err != nil {
 		fmt.Println(err)
 		return
@@ -77,14 +98,21 @@ func ExampleIdempotentOnly() {
 	// with a key: 200
 }
 
-// The settings of the AWS SDKs and the AWS CLI: the environment, then ~/.aws/config. What is set in code goes before both.
+// Load reads the settings of the AWS SDKs and the AWS CLI: the environment, then
+// the files in ~/.aws. A field that is set in code overrides both.
 func ExampleLoad() {
-	environment := map[string]string{"AWS_RETRY_MODE": "adaptive", "AWS_MAX_ATTEMPTS": "5", "AWS_CONFIG_FILE": os.DevNull, "AWS_SHARED_CREDENTIALS_FILE": os.DevNull}
-	source := awsretry.Source{Getenv: func(name string) string { return environment[name] }} // the zero Source is this process
+	environment := map[string]string{
+		"AWS_RETRY_MODE":              "adaptive",
+		"AWS_MAX_ATTEMPTS":            "5",
+		"AWS_CONFIG_FILE":             os.DevNull,
+		"AWS_SHARED_CREDENTIALS_FILE": os.DevNull,
+	}
+	// The zero Source reads the environment of the process.
+	source := awsretry.Source{Getenv: func(name string) string { return environment[name] }}
 
 	transport, err := awsretry.Load(source)
 	if err != nil {
-		fmt.Println(err) // names the variable, or file, profile and key, the value, and what is allowed
+		fmt.Println(err) // names the setting, its value, where it is, and what is allowed
 		return
 	}
 	transport.AttemptTimeout = 10 * time.Second
@@ -99,7 +127,7 @@ func ExampleLoad() {
 	// 5 attempts from environment AWS_MAX_ATTEMPTS
 }
 
-// The answer comes back as it is, and Outcome says why it was not retried again.
+// The last response comes back as it is. Outcome says why it was not retried.
 func ExampleOutcome() {
 	server := startServer(status(503, "down"))
 	defer server.Close()
@@ -107,23 +135,30 @@ func ExampleOutcome() {
 	client := &http.Client{Transport: &awsretry.Transport{Backoff: quick}}
 	resp, err := client.Get(server.URL)
 	if err != nil {
-		var e *awsretry.Error // no answer: Attempts, Stop, and the transport's error in its chain
-		fmt.Println(errors.As(err, &e), err)
+		fmt.Println(err) // an *awsretry.Error: Attempts, Stop, and the transport's error
 		return
 	}
 	defer resp.Body.Close()
+
+	log.SetFlags(0)
+	log.SetOutput(os.Stdout)
+	defer log.SetFlags(log.LstdFlags)
+	defer log.SetOutput(os.Stderr)
 	if outcome, ok := awsretry.Outcome(resp); ok {
-		fmt.Printf("%s after %d attempts: %s\n", resp.Status, outcome.Number, outcome.Stop)
+		log.Printf("%s after %d attempts: %s", resp.Status, outcome.Number, outcome.Stop)
 	}
 	// Output: 503 Service Unavailable after 3 attempts: max_attempts
 }
 
-// Every attempt can be seen, for one client or for one request.
+// An observer sees every attempt, of one client or of one request.
 func ExampleLogTo() {
 	server := startServer(status(429, "slow down"), status(200, "ok"))
 	defer server.Close()
 
-	logger := slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: reproducible}))
+	logger := slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{
+		Level:       slog.LevelDebug, // of a retry; a failure that is given up has LevelWarn
+		ReplaceAttr: reproducible,
+	}))
 	client := &http.Client{Transport: &awsretry.Transport{Observe: awsretry.LogTo(logger), Backoff: quick}}
 
 	ctx := awsretry.WithObserver(context.Background(), func(a awsretry.Attempt) {
@@ -142,7 +177,7 @@ func ExampleLogTo() {
 	// attempt 2 was success
 }
 
-// reproducible leaves out what differs from run to run.
+// reproducible removes what differs from run to run.
 func reproducible(_ []string, a slog.Attr) slog.Attr {
 	switch a.Key {
 	case slog.TimeKey, "elapsed", "delay":
@@ -153,9 +188,11 @@ func reproducible(_ []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// A signature that goes stale in a long pause is made anew before each attempt.
+// A signature that expires in a long delay is made for each attempt.
 func ExampleTransport_prepare() {
-	server := startServer(status(500, "again"), func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.Header.Get("Authorization")) })
+	server := startServer(status(500, "again"), func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, r.Header.Get("Authorization"))
+	})
 	defer server.Close()
 
 	sign := func(req *http.Request, attempt int) error {
@@ -174,12 +211,15 @@ func ExampleTransport_prepare() {
 	// Output: signature of attempt 2
 }
 
-// A file is read in place, however large it is, and each attempt reads it from where it stood.
+// A file of any size is read in place. Each attempt reads it from the offset
+// that it had at the call.
 func ExampleTransport_upload() {
 	var received bytes.Buffer
-	server := startServer(status(503, "busy"), func(w http.ResponseWriter, r *http.Request) { received.ReadFrom(r.Body) })
+	server := startServer(status(503, "busy"), func(w http.ResponseWriter, r *http.Request) {
+		received.ReadFrom(r.Body)
+	})
 	defer server.Close()
-	file, err := os.Open("testdata/vectors/exponential.json")
+	file, err := os.Open("testdata/readme/config")
 	if err != nil {
 		fmt.Println(err)
 		return

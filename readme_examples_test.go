@@ -1,54 +1,199 @@
 package awsretry_test
 
 import (
+	"context"
 	"fmt"
 	"log"
 	"log/slog"
 	"net/http"
 	"os"
-	"time"
+	"strings"
 
 	"example.com/awsretry"
+	"example.com/awsretry/delivery"
+	"example.com/awsretry/poll"
 )
 
-func Example_settings() {
-	os.Setenv("AWS_CONFIG_FILE", os.DevNull)
-	defer os.Unsetenv("AWS_CONFIG_FILE")
-	fmt.Println(withSettings())
-	// Output: <nil>
+// The examples of README.md that no other file has.
+
+// Adaptive mode holds nothing back before a service throttles.
+func Example_adaptive() {
+	server := startServer(status(200, "ok"))
+	defer server.Close()
+
+	client := &http.Client{Transport: &awsretry.Transport{Mode: awsretry.Adaptive}}
+	resp, err := client.Get(server.URL)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	resp.Body.Close()
+	for _, state := range client.Transport.(*awsretry.Transport).Partitions() {
+		fmt.Println(resp.StatusCode, "held back:", state.Limited)
+	}
+	// Output: 200 held back: false
 }
 
-func withSettings() error {
-	transport, err := awsretry.Load(awsretry.Source{})
-	if err != nil {
-		return err // names the variable, or file, profile and key, the value, and what is allowed
-	}
-	transport.AttemptTimeout = 10 * time.Second
+// Each tenant has a token bucket and a rate limiter of its own.
+func Example_tenants() {
+	server := startServer(status(503, "busy"), status(200, "ok"))
+	defer server.Close()
+	transport := &awsretry.Transport{Backoff: quick}
 	client := &http.Client{Transport: transport}
+
+	for _, tenant := range []string{"alice", "bob"} {
+		ctx := context.Background()
+		ctx = awsretry.WithPartition(ctx, tenant)
+		req, err := http.NewRequestWithContext(ctx, "GET", server.URL, nil)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		resp, err := client.Do(req)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		resp.Body.Close()
+	}
+	for partition, state := range transport.Partitions() {
+		fmt.Println(partition, state.Tokens)
+	}
+	// Output:
+	// bob 500
+	// alice 500
+}
+
+// slog's default level is info: retries, which are logged at level debug, show
+// after it is lowered.
+func Example_log() {
+	server := startServer(status(503, "busy"), status(200, "ok"), status(503, "busy"), status(200, "ok"))
+	defer server.Close()
+	log.SetFlags(0)
+	log.SetOutput(beginnings{})
+	defer log.SetFlags(log.LstdFlags)
+	defer log.SetOutput(os.Stderr)
+	defer slog.SetLogLoggerLevel(slog.LevelInfo)
+
+	client := &http.Client{Transport: &awsretry.Transport{Observe: awsretry.LogTo(slog.Default()), Backoff: quick}}
+	for _, call := range []string{"first", "second"} {
+		fmt.Println(call, "call")
+		resp, err := client.Get(server.URL)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		resp.Body.Close()
+		slog.SetLogLoggerLevel(slog.LevelDebug)
+	}
+	// Output:
+	// first call
+	// second call
+	// DEBUG retrying method=GET
+}
+
+// beginnings prints the part of each line that is the same in every run.
+type beginnings struct{}
+
+func (beginnings) Write(line []byte) (int, error) {
+	begin, _, _ := strings.Cut(string(line), " url=")
+	fmt.Println(begin)
+	return len(line), nil
+}
+
+// A profile of the shared AWS config file has the settings of a batch job.
+func Example_profile() {
+	os.Setenv("AWS_CONFIG_FILE", "testdata/readme/config")
+	os.Setenv("AWS_SHARED_CREDENTIALS_FILE", os.DevNull)
+	defer os.Unsetenv("AWS_CONFIG_FILE")
+	defer os.Unsetenv("AWS_SHARED_CREDENTIALS_FILE")
+
+	if err := loadBatch(); err != nil {
+		fmt.Println(err)
+	}
+	// Output: adaptive mode, 8 attempts
+}
+
+func loadBatch() error {
+	transport, err := awsretry.Load(awsretry.Source{Profile: "batch"})
+	if err != nil {
+		return err // names the setting, its value, where it is, and what is allowed
+	}
+	client := &http.Client{Transport: transport}
+
 	_ = client
+	fmt.Printf("%s mode, %d attempts\n", transport.Mode, transport.MaxAttempts)
 	return nil
 }
 
-func Example_observed() {
-	server := startServer(status(503, "down"))
+// A message that cannot be delivered is kept in a folder, and sent again when
+// its endpoint is repaired.
+func Example_delivery() {
+	server := startServer(status(410, "gone"), status(200, "ok"))
 	defer server.Close()
-	slog.SetDefault(slog.New(slog.DiscardHandler))
-	log.SetFlags(0)
-	log.SetOutput(os.Stdout)
-	if err := observed(server.URL); err != nil {
+	dir, err := os.MkdirTemp("", "letters")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer os.RemoveAll(dir)
+
+	if err := deliver(context.Background(), server.URL, dir, `{"order": 17}`); err != nil {
 		fmt.Println(err)
 	}
-	// Output: 503 Service Unavailable after 3 attempts: max_attempts
+	// Output:
+	// 410 Gone
+	// 1 delivered, 0 kept
 }
 
-func observed(url string) error {
-	client := &http.Client{Transport: &awsretry.Transport{Observe: awsretry.LogTo(slog.Default()), Backoff: quick}}
-	resp, err := client.Get(url)
+func deliver(ctx context.Context, url, dir, message string) error {
+	policy, err := delivery.Parse([]byte(`{"healthyRetryPolicy": {
+	"numRetries": 5, "numNoDelayRetries": 2, "minDelayTarget": 1, "maxDelayTarget": 30}}`))
 	if err != nil {
-		return err // an *awsretry.Error: Attempts, Stop, and the transport's error in its chain
+		return err
 	}
-	if outcome, ok := awsretry.Outcome(resp); ok {
-		log.Printf("%s after %d attempts: %s", resp.Status, outcome.Number, outcome.Stop)
+	client := &http.Client{
+		Transport: &delivery.Transport{Policy: policy, DeadLetter: delivery.DirQueue(dir)},
+		// A redirect is a failed delivery; http.Client would follow it.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
-	return resp.Body.Close()
+	resp, err := client.Post(url, "application/json", strings.NewReader(message))
+	if err != nil {
+		return err
+	}
+	resp.Body.Close()
+	fmt.Println(resp.Status)
+
+	done, err := delivery.Redrive(ctx, dir, &delivery.Transport{Policy: policy})
+	fmt.Println(done.Delivered, "delivered,", done.Kept, "kept")
+	return err
+}
+
+// An operation that runs in the service is asked for its state until it is done.
+func Example_polling() {
+	states := []string{"CREATING", "CREATING", "ACTIVE"}
+	tableStatus := func(context.Context) (string, error) {
+		status := states[0]
+		states = states[1:]
+		fmt.Println(status)
+		return status, nil
+	}
+	ctx := context.Background()
+
+	err := poll.Until(ctx, poll.Config{MaxAttempts: 10, Backoff: quick}, func(ctx context.Context) (poll.State, error) {
+		status, err := tableStatus(ctx)
+		switch {
+		case err != nil:
+			return poll.ServerError, err
+		case status != "ACTIVE":
+			return poll.NotReady, nil
+		}
+		return poll.Done, nil
+	})
+	fmt.Println(err)
+	// Output:
+	// CREATING
+	// CREATING
+	// ACTIVE
+	// <nil>
 }

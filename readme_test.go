@@ -4,37 +4,35 @@ import (
 	"go/parser"
 	"go/token"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
-// Every block of Go in the README stands, statement by statement, in an example that is compiled and run; only "quick", which
-// spares the examples the pauses, is left out of it.
+// TestReadmeCodeIsInTheExamples finds every block of Go of the README in an
+// example, which is compiled and run. The examples may add "Backoff: quick".
 func TestReadmeCodeIsInTheExamples(t *testing.T) {
-	readme, err := os.ReadFile("README.md")
+	names, err := filepath.Glob("*example*_test.go")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var examples strings.Builder
-	for _, name := range []string{"example_test.go", "example_policies_test.go", "readme_examples_test.go"} {
-		source, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		examples.Write(source)
+	for _, name := range names {
+		examples.WriteString(readText(t, name))
 	}
-	plain := normal(examples.String())
-	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(string(readme), -1)
-	if len(blocks) < 5 {
-		t.Fatalf("only %d blocks of Go: the README shows five ways of use", len(blocks))
+	code := normal(examples.String())
+	blocks := blocksOf(t, "README.md", "go")
+	if len(blocks) < 10 {
+		t.Fatalf("only %d blocks of Go", len(blocks))
 	}
 	for _, block := range blocks {
-		if _, err := parser.ParseFile(token.NewFileSet(), "", "package p\nfunc _() {\n"+block[1]+"\n}", 0); err != nil {
-			t.Errorf("%v in\n%s", err, block[1])
+		if _, err := parser.ParseFile(token.NewFileSet(), "", "package p\nfunc _() {\n"+block+"\n}", 0); err != nil {
+			t.Errorf("%v in\n%s", err, block)
 		}
-		if !strings.Contains(plain, normal(block[1])) {
-			t.Errorf("no example has\n%s", block[1])
+		if !strings.Contains(code, normal(block)) {
+			t.Errorf("no example has\n%s", block)
 		}
 	}
 }
@@ -42,4 +40,46 @@ func TestReadmeCodeIsInTheExamples(t *testing.T) {
 func normal(source string) string {
 	source = regexp.MustCompile(`,? ?Backoff: quick`).ReplaceAllString(source, "")
 	return strings.Join(strings.Fields(source), " ")
+}
+
+// TestReadmeConfigFile compares the README's config file with the one that
+// Example_profile loads.
+func TestReadmeConfigFile(t *testing.T) {
+	want := readText(t, "testdata/readme/config")
+	if blocks := blocksOf(t, "README.md", "ini"); len(blocks) != 1 || blocks[0] != want {
+		t.Errorf("the README has the files %q; Example_profile loads %q", blocks, want)
+	}
+}
+
+// TestLinesFitTheScreen holds the pages that are read in a terminal to 100
+// columns.
+func TestLinesFitTheScreen(t *testing.T) {
+	const columns = 100
+	for _, name := range []string{"README.md", "CHANGELOG.md"} {
+		for i, line := range strings.Split(readText(t, name), "\n") {
+			line = strings.ReplaceAll(line, "\t", "    ")
+			if n := utf8.RuneCountInString(line); n > columns {
+				t.Errorf("%s:%d has %d columns, more than %d", name, i+1, n, columns)
+			}
+		}
+	}
+}
+
+func readText(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// blocksOf returns the blocks of code of a page that are marked with a language.
+func blocksOf(t *testing.T, page, language string) []string {
+	t.Helper()
+	var blocks []string
+	for _, match := range regexp.MustCompile("(?s)```"+language+"\n(.*?)```").FindAllStringSubmatch(readText(t, page), -1) {
+		blocks = append(blocks, match[1])
+	}
+	return blocks
 }

@@ -1,0 +1,264 @@
+package awsretry_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"example.com/awsretry"
+	"example.com/awsretry/delivery"
+	"example.com/awsretry/poll"
+)
+
+// TestDocsNameExistingTests finds every test, fuzz target and example that a
+// page names, in whatever package it is.
+func TestDocsNameExistingTests(t *testing.T) {
+	tests := testFuncs(t)
+	named := regexp.MustCompile("`((?:Test|Fuzz|Example)[A-Z_][A-Za-z0-9_]*)`")
+	for _, page := range pages(t) {
+		for _, match := range named.FindAllStringSubmatch(readText(t, page), -1) {
+			if !tests[match[1]] {
+				t.Errorf("%s names %s, which does not exist", page, match[1])
+			}
+		}
+	}
+}
+
+// TestSourcesNameExistingSymbols finds the symbols of each rule in docs/SOURCES.md.
+// It also checks that each row has a symbol and a test, and that the letters of
+// the differences are those of the list.
+func TestSourcesNameExistingSymbols(t *testing.T) {
+	const page = "docs/SOURCES.md"
+	symbols := exportedSymbols(t)
+	code := regexp.MustCompile("`([^`]+)`")
+	difference := regexp.MustCompile(`: ([a-z])$`)
+	text := readText(t, page)
+
+	rows := 0
+	letters := make(map[string]bool)
+	for line := range strings.Lines(text) {
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), " | ")
+		if !strings.HasPrefix(line, "|") || strings.HasPrefix(line, "|---") || strings.HasPrefix(line, "| rule |") {
+			continue
+		}
+		rows++
+		if len(cells) != 4 {
+			t.Errorf("%s: the row has %d cells, not 4: %s", page, len(cells), line)
+			continue
+		}
+		named := code.FindAllStringSubmatch(cells[1], -1)
+		if len(named) == 0 || !code.MatchString(cells[2]) {
+			t.Errorf("%s: a row without a symbol or a test: %s", page, line)
+		}
+		for _, match := range named {
+			if !symbols[match[1]] {
+				t.Errorf("%s names %s, which does not exist", page, match[1])
+			}
+		}
+		if match := difference.FindStringSubmatch(strings.TrimSpace(cells[3])); match != nil {
+			letters[match[1]] = true
+			if !strings.Contains(text, "\n- **"+match[1]+". ") {
+				t.Errorf("%s: difference %s is not explained", page, match[1])
+			}
+		}
+	}
+	if rows < 50 {
+		t.Errorf("%s has only %d rules", page, rows)
+	}
+	for _, match := range regexp.MustCompile(`\n- \*\*([a-z])\. `).FindAllStringSubmatch(text, -1) {
+		if !letters[match[1]] {
+			t.Errorf("%s explains difference %s, which no rule has", page, match[1])
+		}
+	}
+}
+
+// TestSettingsAreComplete finds every field of the types that hold settings in
+// docs/SETTINGS.md.
+func TestSettingsAreComplete(t *testing.T) {
+	const page = "docs/SETTINGS.md"
+	text := readText(t, page)
+	for _, settings := range []any{
+		awsretry.Transport{}, awsretry.Exponential{}, awsretry.Decorrelated{}, awsretry.QuotaConfig{},
+		awsretry.RateLimitConfig{}, awsretry.Source{}, delivery.Transport{}, poll.Config{},
+	} {
+		typ := reflect.TypeOf(settings)
+		for i := range typ.NumField() {
+			if field := typ.Field(i); field.IsExported() && !strings.Contains(text, "\n| `"+field.Name+"` |") {
+				t.Errorf("%s does not have %v.%s", page, typ, field.Name)
+			}
+		}
+	}
+}
+
+// TestArchitectureNamesEveryPackage finds every package in internal/ on the map.
+func TestArchitectureNamesEveryPackage(t *testing.T) {
+	const page = "docs/ARCHITECTURE.md"
+	text := readText(t, page)
+	folders, err := os.ReadDir("internal")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, folder := range folders {
+		if folder.IsDir() && !strings.Contains(text, "\n| internal/"+folder.Name()+" |") {
+			t.Errorf("%s does not have internal/%s", page, folder.Name())
+		}
+	}
+}
+
+// TestDocsLinksLeadSomewhere follows the links of the pages to files and to
+// headings.
+func TestDocsLinksLeadSomewhere(t *testing.T) {
+	link := regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	for _, page := range pages(t) {
+		for _, match := range link.FindAllStringSubmatch(readText(t, page), -1) {
+			target, heading, _ := strings.Cut(match[1], "#")
+			if strings.Contains(target, "://") {
+				continue
+			}
+			file := page
+			if target != "" {
+				file = filepath.Join(filepath.Dir(page), filepath.FromSlash(target))
+			}
+			if _, err := os.Stat(file); err != nil {
+				t.Errorf("%s: the link %s: %v", page, match[1], err)
+			} else if heading != "" && !slices.Contains(headings(t, file), heading) {
+				t.Errorf("%s: the link %s: there is no such heading", page, match[1])
+			}
+		}
+	}
+}
+
+// pages returns the README and everything in docs.
+func pages(t *testing.T) []string {
+	t.Helper()
+	pages := []string{"README.md"}
+	err := filepath.WalkDir("docs", func(path string, _ fs.DirEntry, err error) error {
+		if filepath.Ext(path) == ".md" {
+			pages = append(pages, path)
+		}
+		return err
+	})
+	if err != nil || len(pages) < 5 {
+		t.Fatalf("found %d pages, %v", len(pages), err)
+	}
+	return pages
+}
+
+// headings returns a page's headings as they are in the address of a link.
+func headings(t *testing.T, page string) []string {
+	t.Helper()
+	var anchors []string
+	for _, match := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(readText(t, page), -1) {
+		words := regexp.MustCompile(`[^a-z0-9 _-]`).ReplaceAllString(strings.ToLower(match[1]), "")
+		anchors = append(anchors, strings.ReplaceAll(words, " ", "-"))
+	}
+	return anchors
+}
+
+// testFuncs returns the names of all tests, fuzz targets and examples of the
+// repository.
+func testFuncs(t *testing.T) map[string]bool {
+	t.Helper()
+	function := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Example)\w*)\(`)
+	names := make(map[string]bool)
+	err := filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && (entry.Name() == "testdata" || entry.Name() == "node_modules" || entry.Name() == ".git"):
+			return filepath.SkipDir
+		case !strings.HasSuffix(path, "_test.go"):
+			return nil
+		}
+		for _, match := range function.FindAllStringSubmatch(readText(t, path), -1) {
+			names[match[1]] = true
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
+
+// exportedSymbols returns the exported names of the root package, and those of
+// delivery and poll with the package's name: types, functions, variables,
+// constants, and the methods and fields of types, as in Quota.Acquire.
+func exportedSymbols(t *testing.T) map[string]bool {
+	t.Helper()
+	symbols := make(map[string]bool)
+	for prefix, dir := range map[string]string{"": ".", "delivery.": "delivery", "poll.": "poll"} {
+		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		add := func(names ...string) {
+			if !slices.ContainsFunc(names, func(name string) bool { return !ast.IsExported(name) }) {
+				symbols[prefix+strings.Join(names, ".")] = true
+			}
+		}
+		for _, file := range files {
+			if strings.HasSuffix(file, "_test.go") {
+				continue
+			}
+			parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, declaration := range parsed.Decls {
+				addSymbols(declaration, add)
+			}
+		}
+	}
+	return symbols
+}
+
+func addSymbols(declaration ast.Decl, add func(names ...string)) {
+	switch d := declaration.(type) {
+	case *ast.FuncDecl:
+		if d.Recv == nil {
+			add(d.Name.Name)
+			return
+		}
+		receiver := d.Recv.List[0].Type
+		if pointer, ok := receiver.(*ast.StarExpr); ok {
+			receiver = pointer.X
+		}
+		if name, ok := receiver.(*ast.Ident); ok {
+			add(name.Name, d.Name.Name)
+		}
+	case *ast.GenDecl:
+		for _, spec := range d.Specs {
+			switch s := spec.(type) {
+			case *ast.ValueSpec:
+				for _, name := range s.Names {
+					add(name.Name)
+				}
+			case *ast.TypeSpec:
+				add(s.Name.Name)
+				var members *ast.FieldList
+				switch typ := s.Type.(type) {
+				case *ast.StructType:
+					members = typ.Fields
+				case *ast.InterfaceType:
+					members = typ.Methods
+				default:
+					continue
+				}
+				for _, member := range members.List {
+					for _, name := range member.Names {
+						add(s.Name.Name, name.Name)
+					}
+				}
+			}
+		}
+	}
+}
