@@ -13,8 +13,8 @@ import (
 	"example.com/awsretry/internal/httpfake"
 )
 
-// A stub responds with one status after another, again and again, without a body
-// and without an allocation.
+// A stub responds with one status after another, again and again, without a
+// body and without an allocation.
 type stub struct {
 	responses []*http.Response
 	n         int
@@ -102,7 +102,8 @@ func BenchmarkPost(b *testing.B) {
 
 func BenchmarkRetry(b *testing.B) {
 	b.Run("awsretry", func(b *testing.B) {
-		benchmark(b, &awsretry.Transport{Base: answering(503, 200), Backoff: awsretry.BackoffFunc(noPause)}, newRequest(b, "GET", nil), nil)
+		tr := &awsretry.Transport{Base: answering(503, 200), Backoff: awsretry.BackoffFunc(noPause)}
+		benchmark(b, tr, newRequest(b, "GET", nil), nil)
 	})
 }
 
@@ -143,8 +144,8 @@ func TestNoAllocations(t *testing.T) {
 	}
 }
 
-// A first attempt that no one observes is not timed. A reading of the clock cannot
-// be seen in virtual time, but the record without a Start can.
+// A first attempt that no one observes is not timed. A reading of the clock
+// cannot be seen in virtual time, but the record without a Start can.
 func TestFirstAttemptIsNotTimed(t *testing.T) {
 	tr := &awsretry.Transport{Base: answering(503), MaxAttempts: 1}
 	resp, err := tr.RoundTrip(newRequest(t, "GET", nil))

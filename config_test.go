@@ -27,14 +27,15 @@ func TestValidate(t *testing.T) {
 		tr   *transport
 	}{
 		{"zero", &transport{}},
-		{"negative where that is allowed", &transport{Mode: awsretry.Legacy, MaxAttempts: 1, MaxRetryAfter: -1, MaxBodyBuffer: -1}},
-		{"quota switched off", &transport{Quota: quota{Capacity: -1, RetryCost: -1, TimeoutCost: -1, ThrottlingCost: -1, SuccessIncrement: -1}}},
+		{"Legacy", &transport{Mode: awsretry.Legacy, MaxAttempts: 1}},
+		{"limits switched off", &transport{MaxRetryAfter: -1, MaxBodyBuffer: -1}},
+		{"quota switched off", &transport{Quota: quota{Capacity: -1, SuccessIncrement: -1}}},
+		{"costs switched off", &transport{Quota: quota{RetryCost: -1, TimeoutCost: -1, ThrottlingCost: -1}}},
 		{"quota with a refill", &transport{Quota: quota{RefillPerSecond: 1, Wait: true, InitialCost: 500}}},
 		{"constant backoff", &transport{Backoff: exponential{Factor: 1}}},
 		{"ThrottlingInitial above Max, which caps it", &transport{Backoff: exponential{ThrottlingInitial: time.Minute}}},
 		{"decorrelated backoff", &transport{Backoff: awsretry.Decorrelated{}}},
 		{"backoff function", &transport{Backoff: contract.Delay(0)}},
-		{"middleware", &transport{Base: &wrapper{}}},
 		{"an Exponential with a low Max alone", &transport{Backoff: exponential{Max: time.Second / 2}}},
 		{"a Decorrelated with a low Max alone", &transport{Backoff: awsretry.Decorrelated{Max: time.Second / 2}}},
 	} {
@@ -158,7 +159,8 @@ func TestValidateWhileBaseIsInUse(t *testing.T) {
 // for a sign of life.
 func TestDefaultBase(t *testing.T) {
 	base := awsretry.BaseOf(&transport{}).(*http.Transport)
-	if c := base.HTTP2; c == nil || c.SendPingTimeout != 15*time.Second || c.PingTimeout != 5*time.Second || !base.ForceAttemptHTTP2 {
+	c := base.HTTP2
+	if c == nil || c.SendPingTimeout != 15*time.Second || c.PingTimeout != 5*time.Second || !base.ForceAttemptHTTP2 {
 		t.Errorf("%+v", base)
 	}
 	if awsretry.BaseOf(&transport{}) != http.RoundTripper(base) {

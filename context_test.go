@@ -54,7 +54,8 @@ func TestOptionsOfOneRequest(t *testing.T) {
 			ctx: func(ctx context.Context) context.Context { return awsretry.WithPolicy(ctx, never) },
 		},
 		{
-			name: "WithPolicy of nil", tr: awsretry.Transport{Policy: never}, sends: 3, took: 32 * time.Second, class: awsretry.Transient,
+			name: "WithPolicy of nil", tr: awsretry.Transport{Policy: never},
+			sends: 3, took: 32 * time.Second, class: awsretry.Transient,
 			ctx: func(ctx context.Context) context.Context { return awsretry.WithPolicy(ctx, nil) },
 		},
 		{
@@ -88,13 +89,15 @@ func TestOptionsOfOneRequest(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var seen []awsretry.Attempt
 				tr := &awsretry.Transport{
-					Base: slow, AttemptTimeout: tt.tr.AttemptTimeout, Policy: tt.tr.Policy, Revision: tt.tr.Revision, Backoff: contract.Delay(time.Second),
+					Base: slow, AttemptTimeout: tt.tr.AttemptTimeout, Policy: tt.tr.Policy, Revision: tt.tr.Revision,
+					Backoff: contract.Delay(time.Second),
 					Observe: func(a awsretry.Attempt) { seen = append(seen, a) },
 				}
 				start := time.Now()
 				tr.RoundTrip(httpfake.Request(t, tt.ctx(t.Context()), "GET", nil))
 				if took := time.Since(start); took != tt.took || len(seen) != tt.sends || seen[0].Class != tt.class {
-					t.Errorf("%d attempts, the first %v, in %v; want %d, %v, %v", len(seen), seen[0].Class, took, tt.sends, tt.class, tt.took)
+					t.Errorf("%d attempts, the first %v, in %v; want %d, %v, %v",
+						len(seen), seen[0].Class, took, tt.sends, tt.class, tt.took)
 				}
 			})
 		})

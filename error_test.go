@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -121,55 +120,5 @@ func TestErrorKinds(t *testing.T) {
 				t.Errorf("%v is %v: %v", &tt.err, target, errors.Is(&tt.err, target))
 			}
 		}
-	}
-}
-
-// An Error matches what refused the attempt, as well as the failure before it.
-func TestErrorIs(t *testing.T) {
-	_, outOfTokens := get(t, &awsretry.Transport{Quota: awsretry.QuotaConfig{Capacity: 1}, Base: failing(errReset)})
-	for _, tt := range []struct {
-		name string
-		err  error
-		want error // nil: neither
-	}{
-		{"out of retry tokens", outOfTokens, awsretry.ErrQuotaExceeded},
-		{"no retry token", &awsretry.Error{Stop: awsretry.StopQuota, Err: errReset}, awsretry.ErrQuotaExceeded},
-		{"no send token", &awsretry.Error{Stop: awsretry.StopRateLimit, Err: errReset}, awsretry.ErrRateLimited},
-		{"no more attempts", &awsretry.Error{Stop: awsretry.StopMaxAttempts, Err: errReset}, nil},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			if !errors.Is(tt.err, errReset) {
-				t.Errorf("%v hides the failure", tt.err)
-			}
-			for _, refusal := range []error{awsretry.ErrQuotaExceeded, awsretry.ErrRateLimited} {
-				if got := errors.Is(tt.err, refusal); got != (refusal == tt.want) {
-					t.Errorf("errors.Is(%v, %v) is %v", tt.err, refusal, got)
-				}
-			}
-		})
-	}
-}
-
-// No error has the query, the fragment or the user of a URL in it.
-func TestNoSecretsInErrors(t *testing.T) {
-	const secret = "http://me:secret@service.example/path?sig=secret#secret"
-	for name, tt := range map[string]struct {
-		base http.RoundTripper
-		want string // the end of the error; "": whatever it is
-	}{
-		"a client's error": {httpfake.Base(func(req *http.Request) (*http.Response, error) {
-			return (&http.Client{Transport: failing(io.ErrUnexpectedEOF)}).Do(req)
-		}), ""},
-		"another URL, as if Prepare signed in the query": {
-			failing(fmt.Errorf("middleware: %w", &url.Error{Op: "Get", URL: secret, Err: io.ErrUnexpectedEOF})),
-			`: middleware: Get "http://service.example/path?…": unexpected EOF`,
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			_, err := get(t, &awsretry.Transport{MaxAttempts: 1, Base: tt.base})
-			if !errors.Is(err, io.ErrUnexpectedEOF) || strings.Contains(err.Error(), "secret") || !strings.HasSuffix(err.Error(), tt.want) {
-				t.Error(err)
-			}
-		})
 	}
 }

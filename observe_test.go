@@ -45,6 +45,8 @@ func TestLogTo(t *testing.T) {
 	throttled := httpfake.Base(func(req *http.Request) (*http.Response, error) {
 		return httpfake.Response(req, 400, http.NoBody, "X-Amzn-ErrorType", "ThrottlingException"), nil
 	})
+	broken := &url.Error{Op: "Put", URL: "http://service.example/path?sig=secret", Err: io.EOF}
+	const request = "method=PUT url=http://service.example/path"
 	tests := []struct {
 		name  string
 		level slog.Level
@@ -52,14 +54,16 @@ func TestLogTo(t *testing.T) {
 		want  []string
 	}{
 		{"retries", slog.LevelDebug, &awsretry.Transport{Base: httpfake.Statuses(500, 503, 200)}, []string{
-			"level=DEBUG msg=retrying method=PUT url=http://service.example/path attempt=1 class=transient status=500 elapsed=0s delay=1s",
-			"level=DEBUG msg=retrying method=PUT url=http://service.example/path attempt=2 class=transient status=503 elapsed=0s delay=2s",
+			"level=DEBUG msg=retrying " + request + " attempt=1 class=transient status=500 elapsed=0s delay=1s",
+			"level=DEBUG msg=retrying " + request + " attempt=2 class=transient status=503 elapsed=0s delay=2s",
 		}},
 		{"giving up", slog.LevelInfo, &awsretry.Transport{Base: throttled, MaxAttempts: 2}, []string{
-			"level=WARN msg=\"gave up\" method=PUT url=http://service.example/path attempt=2 class=throttled status=400 code=ThrottlingException elapsed=0s stop=max_attempts",
+			`level=WARN msg="gave up" ` + request + " attempt=2 class=throttled status=400 code=ThrottlingException" +
+				" elapsed=0s stop=max_attempts",
 		}},
-		{"an error", slog.LevelInfo, &awsretry.Transport{Base: failing(&url.Error{Op: "Put", URL: "http://service.example/path?sig=secret", Err: io.EOF}), MaxAttempts: 1}, []string{
-			"level=WARN msg=\"gave up\" method=PUT url=http://service.example/path attempt=1 class=transient error=\"Put \\\"http://service.example/path?…\\\": EOF\" elapsed=0s stop=max_attempts",
+		{"an error", slog.LevelInfo, &awsretry.Transport{Base: failing(broken), MaxAttempts: 1}, []string{
+			`level=WARN msg="gave up" ` + request + ` attempt=1 class=transient` +
+				` error="Put \"http://service.example/path?…\": EOF" elapsed=0s stop=max_attempts`,
 		}},
 		{"permanent, which is not logged", slog.LevelDebug, &awsretry.Transport{Base: httpfake.Statuses(404)}, []string{""}},
 	}
@@ -129,10 +133,14 @@ func TestLogOfAHostileServer(t *testing.T) {
 		log := awsretry.LogTo(slog.New(h))
 		req := httpfake.Request(t, t.Context(), "GET", nil)
 		log(awsretry.Attempt{Request: req, Number: 1, Code: "Slow\u009b2JDown\x7f\x1b", Class: awsretry.Throttled})
-		log(awsretry.Attempt{Request: req, Number: 2, Err: errors.New("malformed \u009b31m\x7f\xff response"), Class: awsretry.Transient, Stop: awsretry.StopMaxAttempts})
+		log(awsretry.Attempt{
+			Request: req, Number: 2, Err: errors.New("malformed \u009b31m\x7f\xff response"), Class: awsretry.Transient,
+			Stop: awsretry.StopMaxAttempts,
+		})
 	}
 	for name, log := range map[string]string{"text": text.String(), "json": json.String()} {
-		if strings.Count(log, "\n") != 2 || strings.ContainsFunc(log, func(r rune) bool { return r != '\n' && unicode.IsControl(r) }) {
+		control := func(r rune) bool { return r != '\n' && unicode.IsControl(r) }
+		if strings.Count(log, "\n") != 2 || strings.ContainsFunc(log, control) {
 			t.Errorf("%s: %q", name, log)
 		}
 	}

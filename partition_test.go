@@ -62,8 +62,8 @@ func TestPartitionNames(t *testing.T) {
 	}
 }
 
-// The host in any letter case is one partition, and a name from the context that
-// looks like it is another.
+// The host in any letter case is one partition, and a name from the context
+// that looks like it is another.
 func TestPartitionOfAHostInCapitals(t *testing.T) {
 	tr := &awsretry.Transport{Base: httpfake.Statuses(200)}
 	for _, ctx := range []context.Context{t.Context(), awsretry.WithPartition(t.Context(), "SERVICE.example")} {
@@ -129,7 +129,8 @@ func TestLeastRecentlyUsedPartitionIsDropped(t *testing.T) {
 		{"c", []string{"c", "a"}},
 		{"d", []string{"d", "c"}},
 	} {
-		if _, err := tr.RoundTrip(httpfake.Request(t, awsretry.WithPartition(t.Context(), step.use), "GET", nil)); err != nil {
+		ctx := awsretry.WithPartition(t.Context(), step.use)
+		if _, err := tr.RoundTrip(httpfake.Request(t, ctx, "GET", nil)); err != nil {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(step.want, names(tr)); diff != "" {

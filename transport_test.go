@@ -104,7 +104,8 @@ func (v vector) test(t *testing.T) {
 	}
 	last := records[len(records)-1]
 	if last.Stop != v.Stop || last.Delay != 0 || last.Number != len(v.Answers) {
-		t.Errorf("the last attempt is %d, stop %q, delay %v; want %d, %q, 0", last.Number, last.Stop, last.Delay, len(v.Answers), v.Stop)
+		t.Errorf("the last attempt is %d, stop %q, delay %v; want %d, %q, 0",
+			last.Number, last.Stop, last.Delay, len(v.Answers), v.Stop)
 	}
 	record, ok := awsretry.Outcome(resp)
 	if want := len(v.Answers) > 1 || last.Class != awsretry.Success; ok != want {
@@ -188,7 +189,7 @@ func TestStops(t *testing.T) {
 
 // When the quota refuses the retry of a long poll, the delay comes before the
 // response, so that the caller's own loop does not spin.
-func TestLongPoll(t *testing.T) {
+func TestLongPollPausesBeforeGivingUp(t *testing.T) {
 	target := func(req *http.Request) { req.Header.Set("X-Amz-Target", "AmazonSQS.ReceiveMessage") }
 	query := func(req *http.Request) { req.URL.RawQuery = "Action=ReceiveMessage&Version=2012-11-05" }
 	other := func(req *http.Request) { req.URL.RawQuery = "Action=SendMessage" }
@@ -255,8 +256,8 @@ func TestLegacy(t *testing.T) {
 	})
 }
 
-// Backoff learns the number of the retry, the class of the failure and the delay
-// before.
+// Backoff learns the number of the retry, the class of the failure and the
+// delay before.
 func TestBackoffArguments(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		type call struct {
@@ -294,8 +295,8 @@ func TestBackoffArguments(t *testing.T) {
 	})
 }
 
-// noJitter is the backoff of a Transport's mode and revision without its jitter:
-// b = 1 in the AWS documents' examples.
+// noJitter is the backoff of a Transport's mode and revision without its
+// jitter: b = 1 in the AWS documents' examples.
 var noJitter = awsretry.Exponential{Jitter: awsretry.NoJitter}
 
 // failing returns a Base that always fails.

@@ -102,10 +102,7 @@ func TestFailFast(t *testing.T) {
 			t.Errorf("%d tokens, want 500: the retry was not made", got)
 		}
 		_, err = get(t, tr)
-		var e *awsretry.Error
-		if !errors.Is(err, awsretry.ErrRateLimited) || !errors.As(err, &e) || e.Attempts != 0 {
-			t.Error(err)
-		}
+		wantNotSent(t, err, awsretry.StopRateLimit, awsretry.ErrRateLimited)
 		time.Sleep(5 * time.Second)
 		if resp, err := get(t, tr); err != nil || resp.StatusCode != 200 {
 			t.Error(resp, err)
@@ -121,8 +118,11 @@ func TestFailFastAndACancel(t *testing.T) {
 		ctx, cancel := canceledAfter(time.Millisecond)(t.Context())
 		defer cancel()
 		resp, err := tr.RoundTrip(httpfake.Request(t, ctx, "GET", nil))
-		if !errors.Is(err, context.Canceled) || contract.StopOf(resp, err) != awsretry.StopCanceled || !strings.Contains(err.Error(), "503") {
-			t.Error(resp, err)
+		if !errors.Is(err, context.Canceled) || contract.StopOf(resp, err) != awsretry.StopCanceled {
+			t.Fatal(resp, err)
+		}
+		if !strings.Contains(err.Error(), "503") {
+			t.Errorf("%v does not name the failure before", err)
 		}
 	})
 }
@@ -215,7 +215,8 @@ func TestLineThatIsTooLong(t *testing.T) {
 					t.Helper()
 					state, _ := tr.State("service.example")
 					if want := time.Duration(waiting+1) * 2 * time.Second; state.Waiting != waiting || state.ExpectedWait != want {
-						t.Errorf("%d are in line, and another would wait %v; want %d, %v", state.Waiting, state.ExpectedWait, waiting, want)
+						t.Errorf("%d are in line, and another would wait %v; want %d, %v",
+							state.Waiting, state.ExpectedWait, waiting, want)
 					}
 				}
 				if _, err := get(t, tr); err != nil { // from now on a token every 2 s
@@ -234,10 +235,7 @@ func TestLineThatIsTooLong(t *testing.T) {
 				wantLine(3)
 				start := time.Now()
 				_, err := tr.RoundTrip(httpfake.Request(t, ctx, "GET", nil))
-				var e *awsretry.Error
-				if !errors.Is(err, awsretry.ErrRateLimited) || !errors.As(err, &e) || e.Stop != awsretry.StopRateLimit || e.Attempts != 0 {
-					t.Error(err)
-				}
+				wantNotSent(t, err, awsretry.StopRateLimit, awsretry.ErrRateLimited)
 				if !strings.Contains(err.Error(), limit) || time.Since(start) != 0 {
 					t.Errorf("%v after %v, want it refused at once because of the %s", err, time.Since(start), limit)
 				}

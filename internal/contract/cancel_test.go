@@ -45,15 +45,10 @@ func TestCanceledRequestIsNotSent(t *testing.T) {
 				req := httpfake.Request(t, tt.ctx, "PUT", strings.NewReader("x"))
 				req.Cancel = tt.cancel //lint:ignore SA1019 http.Client.Timeout sets it
 				resp, err := tr.RoundTrip(req)
-				e := new(awsretry.Error)
-				if resp != nil || !errors.As(err, &e) || e.Attempts != 0 || e.Stop != awsretry.StopCanceled {
+				if resp != nil {
 					t.Errorf("%v, %v", resp, err)
 				}
-				for _, want := range tt.want {
-					if !errors.Is(err, want) {
-						t.Errorf("%v does not match %v", err, want)
-					}
-				}
+				wantNotSent(t, err, awsretry.StopCanceled, tt.want...)
 				for name, state := range tr.Partitions() {
 					if mode != awsretry.Legacy && state.Tokens != 500 {
 						t.Errorf("%d tokens in %s", state.Tokens, name)
@@ -77,16 +72,16 @@ func TestCancelBeforeTheFirstAttempt(t *testing.T) {
 	}
 }
 
-// A cancel in the delay ends the call at once. The error names the cause and the
-// failure before it.
+// A cancel in the delay ends the call at once. The error names the cause and
+// the failure before it.
 func TestCancelInTheDelay(t *testing.T) {
 	for _, failure := range []struct {
 		name    string
 		outcome outcome
 		says    string
 	}{
-		{"503", busy, http.StatusText(503)},
-		{"Retry-After", responds(429, "Retry-After", "30"), http.StatusText(429)},
+		{"503", busy, "Service Unavailable"},
+		{"Retry-After", responds(429, "Retry-After", "30"), "Too Many Requests"},
 		{"error", fails(errReset), errReset.Error()},
 	} {
 		for _, by := range []string{"context", "Request.Cancel"} {
@@ -203,8 +198,11 @@ func TestCanceledAttemptIsNotClassified(t *testing.T) {
 			Observe: func(a awsretry.Attempt) { seen = append(seen, a) },
 		}
 		_, err := tr.RoundTrip(httpfake.Request(t, ctx, "GET", nil))
-		if !errors.Is(err, errGone) || len(seen) != 1 || seen[0].Stop != awsretry.StopCanceled || seen[0].Class != awsretry.Permanent {
-			t.Errorf("%v, %+v", err, seen)
+		if !errors.Is(err, errGone) || len(seen) != 1 {
+			t.Fatalf("%v, %+v", err, seen)
+		}
+		if seen[0].Stop != awsretry.StopCanceled || seen[0].Class != awsretry.Permanent {
+			t.Errorf("%+v", seen[0])
 		}
 	})
 }
@@ -243,7 +241,8 @@ func TestClientTimeout(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				client := http.Client{Timeout: 5 * time.Second, Transport: &transport{Base: tt.base, Backoff: contract.Delay(tt.delay)}}
+				tr := &transport{Base: tt.base, Backoff: contract.Delay(tt.delay)}
+				client := http.Client{Timeout: 5 * time.Second, Transport: tr}
 				start := time.Now()
 				resp, err := client.Get("http://service.example/")
 				if took := time.Since(start); took != tt.want || (err != nil) != tt.fails {

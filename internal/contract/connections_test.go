@@ -182,8 +182,8 @@ func TestKeepConnections(t *testing.T) {
 	}
 }
 
-// CloseIdleConnections closes the connections that retries have made. The bubble
-// finds the goroutines of one that is left.
+// CloseIdleConnections closes the connections that retries have made. The
+// bubble finds the goroutines of one that is left.
 func TestCloseIdleConnectionsOfRetries(t *testing.T) {
 	for _, protocol := range httpfake.Protocols {
 		t.Run(protocol, func(t *testing.T) {
@@ -232,7 +232,9 @@ func TestCloseIdleConnectionsOfBase(t *testing.T) {
 // it, even if the next node of the same name could speak HTTP/2.
 func TestRetryKeepsTheProtocol(t *testing.T) {
 	var conns atomic.Int32
-	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(503) }))
+	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(503)
+	}))
 	srv.EnableHTTP2, srv.TLS, srv.Config.ErrorLog = true, &tls.Config{}, log.New(io.Discard, "", 0)
 	srv.TLS.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
 		c := srv.TLS.Clone()

@@ -26,8 +26,8 @@ func attemptsOf(tr *transport) *[]int {
 	return &attempts
 }
 
-// If nothing comes back over a connection any more, the retry and later requests
-// use another one of the same protocol.
+// If nothing comes back over a connection any more, the retry and later
+// requests use another one of the same protocol.
 func TestDeadConnection(t *testing.T) {
 	for _, protocol := range append(httpfake.Protocols, "h2c") {
 		for _, revision := range []awsretry.Revision{awsretry.Classic, awsretry.Revision2026} {
@@ -71,8 +71,8 @@ func TestDeadConnection(t *testing.T) {
 	}
 }
 
-// Later requests use another connection too if the attempt that found it dead was
-// not retried, or was not classified as a time-out.
+// Later requests use another connection too if the attempt that found it dead
+// was not retried, or was not classified as a time-out.
 func TestDeadConnectionWithoutRetry(t *testing.T) {
 	transient := func(a *awsretry.Attempt) awsretry.Class {
 		if a.Err != nil {
@@ -114,8 +114,8 @@ func TestDeadConnectionWithoutRetry(t *testing.T) {
 	}
 }
 
-// An upgrade, which net/http sends over HTTP/1, does not make later requests use
-// the dead HTTP/2 connection again.
+// An upgrade, which net/http sends over HTTP/1, does not make later requests
+// use the dead HTTP/2 connection again.
 func TestDeadConnectionAndAnUpgrade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := httpfake.Serve(t, "HTTP/2", func(w http.ResponseWriter, r *http.Request) {

@@ -39,7 +39,8 @@ func wantClosed(t *testing.T, body *httpfake.Body) {
 }
 
 // The body of a retryable response that hangs is given up after a second. It is
-// closed after its Read, which ends with the attempt's context, or the caller's.
+// closed after its Read, which ends with the attempt's context, or the
+// caller's.
 func TestHangingErrorBody(t *testing.T) {
 	for _, status := range []int{503, 429} {
 		for _, revision := range []awsretry.Revision{awsretry.Classic, awsretry.Revision2026} {
@@ -166,8 +167,8 @@ func TestForeignBodyIsClosedAfterTheRead(t *testing.T) {
 	}
 }
 
-// A body that is neither read to its end in time nor may be closed during a Read
-// ends with the attempt's context.
+// A body that is neither read to its end in time nor may be closed during a
+// Read ends with the attempt's context.
 func TestDrainThatIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()

@@ -73,7 +73,10 @@ var endings = []ending{
 		name: "Prepare fails later", change: prepareFails(2),
 		outcomes: []outcome{busy}, sends: 1, stop: awsretry.StopPermanent,
 	},
-	{name: "Retry-After", outcomes: []outcome{responds(503, "Retry-After", "3600")}, sends: 1, stop: awsretry.StopRetryAfter},
+	{
+		name: "Retry-After", outcomes: []outcome{responds(503, "Retry-After", "3600")}, sends: 1,
+		stop: awsretry.StopRetryAfter,
+	},
 	{
 		name: "deadline", change: longDelay, outcomes: []outcome{busy}, sends: 1, stop: awsretry.StopDeadline,
 		ctx: func(ctx context.Context) (context.Context, context.CancelFunc) {
@@ -95,7 +98,10 @@ var endings = []ending{
 		outcomes: []outcome{hangs, ok}, sends: 2, stop: awsretry.StopSuccess,
 	},
 	{name: "FailFast", change: failFast, before: []outcome{throttled}, stop: awsretry.StopRateLimit},
-	{name: "FailFast at a retry", change: failFast, outcomes: []outcome{throttled}, sends: 1, stop: awsretry.StopRateLimit},
+	{
+		name: "FailFast at a retry", change: failFast,
+		outcomes: []outcome{throttled}, sends: 1, stop: awsretry.StopRateLimit,
+	},
 
 	{name: "Base panics", outcomes: []outcome{panics}, sends: 1, panics: true},
 	{name: "Base panics later", outcomes: []outcome{busy, panics}, sends: 2, panics: true},

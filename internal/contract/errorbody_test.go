@@ -28,6 +28,7 @@ func TestErrorBodiesAreWhole(t *testing.T) {
 		head := `{"__type":"ThrottlingException","pad":"`
 		return head + strings.Repeat("x", n-len(head)-2) + `"}`
 	}
+	padding := strings.Repeat("x", peekLimit)
 	readers := map[string]func(string) io.ReadCloser{
 		"whole":         func(s string) io.ReadCloser { return httpfake.NewBody(strings.NewReader(s)) },
 		"half":          func(s string) io.ReadCloser { return httpfake.NewBody(iotest.HalfReader(strings.NewReader(s))) },
@@ -43,7 +44,7 @@ func TestErrorBodiesAreWhole(t *testing.T) {
 		{"small", coded(100), "ThrottlingException", awsretry.Throttled},
 		{"just below the limit", coded(peekLimit - 1), "ThrottlingException", awsretry.Throttled},
 		{"the limit", coded(peekLimit), "ThrottlingException", awsretry.Throttled},
-		{"code after the limit", `{"pad":"` + strings.Repeat("x", peekLimit) + `","__type":"SlowDown"}`, "", awsretry.Permanent},
+		{"code after the limit", `{"pad":"` + padding + `","__type":"SlowDown"}`, "", awsretry.Permanent},
 		{"long", httpfake.Text(5*peekLimit + 1), "", awsretry.Permanent},
 	} {
 		for reader, newBody := range readers {
@@ -79,17 +80,15 @@ func TestErrorBodiesAreWhole(t *testing.T) {
 	}
 }
 
-// A code at the very end of what is read ahead counts. One that is cut off there
-// does not.
+// A code at the very end of what is read ahead counts. One that is cut off
+// there does not.
 func TestCodeAtTheLimit(t *testing.T) {
 	const head, tail = `{"pad":"`, `","__type":"SlowDown"}`
 	for over, want := range map[int]string{0: "SlowDown", len(`"}`) + 1: ""} {
 		t.Run(fmt.Sprintf("%d bytes more", over), func(t *testing.T) {
 			body := head + strings.Repeat("x", peekLimit-len(tail)-len(head)+over) + tail
 			var seen awsretry.Attempt
-			tr := once(func(req *http.Request) (*http.Response, error) {
-				return httpfake.Response(req, 400, httpfake.NewBody(strings.NewReader(body))), nil
-			})
+			tr := once(respondsWith(400, httpfake.NewBody(strings.NewReader(body))))
 			tr.Observe = func(a awsretry.Attempt) { seen = a }
 			resp, err := get(t, tr)
 			if err != nil || httpfake.ReadAll(t, resp) != body || seen.Code != want {
@@ -108,7 +107,7 @@ func TestEndlessErrorBody(t *testing.T) {
 		given += len(p)
 		return len(p), nil
 	}))
-	resp, err := get(t, once(func(req *http.Request) (*http.Response, error) { return httpfake.Response(req, 500, source), nil }))
+	resp, err := get(t, once(respondsWith(500, source)))
 	if err != nil || contract.StopOf(resp, nil) != awsretry.StopMaxAttempts {
 		t.Fatal(resp, err)
 	}
@@ -135,7 +134,7 @@ func TestBrokenErrorBody(t *testing.T) {
 	for _, data := range []string{"", "{", httpfake.Text(2 * peekLimit)} {
 		t.Run(fmt.Sprintf("after %d bytes", len(data)), func(t *testing.T) {
 			source := httpfake.NewBody(io.MultiReader(strings.NewReader(data), iotest.ErrReader(broken)))
-			resp, err := get(t, once(func(req *http.Request) (*http.Response, error) { return httpfake.Response(req, 429, source), nil }))
+			resp, err := get(t, once(respondsWith(429, source)))
 			if err != nil || contract.StopOf(resp, nil) != awsretry.StopMaxAttempts {
 				t.Fatal(resp, err)
 			}
@@ -154,11 +153,12 @@ func TestBrokenErrorBody(t *testing.T) {
 func TestPanickingErrorBody(t *testing.T) {
 	panicking := httpfake.ReadFunc(func([]byte) (int, error) { panic("body") })
 	source := httpfake.NewBody(io.MultiReader(strings.NewReader("abc"), panicking))
-	resp, err := get(t, once(func(req *http.Request) (*http.Response, error) { return httpfake.Response(req, 500, source), nil }))
+	resp, err := get(t, once(respondsWith(500, source)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := io.ReadAll(resp.Body); string(got) != "abc" || err == nil || !strings.Contains(err.Error(), "panicked") {
+	got, err := io.ReadAll(resp.Body)
+	if string(got) != "abc" || err == nil || !strings.Contains(err.Error(), "panicked") {
 		t.Errorf("%q, %v", got, err)
 	}
 	if resp.Body.Close(); source.Closes() != 1 {
@@ -177,7 +177,7 @@ func TestErrorBodyThatBringsNothing(t *testing.T) {
 			}
 			return copy(p, "late"), io.EOF
 		}))
-		resp, err := get(t, once(func(req *http.Request) (*http.Response, error) { return httpfake.Response(req, 400, source), nil }))
+		resp, err := get(t, once(respondsWith(400, source)))
 		if err != nil || empty <= 0 {
 			t.Fatal(err, empty)
 		}
@@ -203,9 +203,7 @@ func TestBodiesThatAreNotReadAhead(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			source := httpfake.NewBody(strings.NewReader("data"))
-			resp, err := get(t, once(func(req *http.Request) (*http.Response, error) {
-				return httpfake.Response(req, tt.status, source, tt.header...), nil
-			}))
+			resp, err := get(t, once(respondsWith(tt.status, source, tt.header...)))
 			if err != nil || source.Reads() != 0 {
 				t.Fatalf("%v, %d reads", err, source.Reads())
 			}
@@ -244,7 +242,7 @@ func TestWritableErrorBody(t *testing.T) {
 	for _, timeout := range []time.Duration{0, time.Second} {
 		t.Run(fmt.Sprintf("time-out %v", timeout), func(t *testing.T) {
 			body := &writableBody{Body: httpfake.NewBody(strings.NewReader(throttledJSON))}
-			tr := once(func(req *http.Request) (*http.Response, error) { return httpfake.Response(req, 400, body), nil })
+			tr := once(respondsWith(400, body))
 			tr.AttemptTimeout = timeout
 			resp, err := get(t, tr)
 			if err != nil {

@@ -17,8 +17,8 @@ import (
 	"example.com/awsretry/internal/httpfake"
 )
 
-// What else a request and its response can do over a connection works as it does
-// without retries.
+// What else a request and its response can do over a connection works as it
+// does without retries.
 
 // A body can be written while the response is read, one byte for each that is
 // echoed.
@@ -68,8 +68,8 @@ func TestFullDuplex(t *testing.T) {
 	}
 }
 
-// A failure that comes while the caller waits for it, to write the body then, is
-// returned. In HTTP/2 even closing such a response would wait for the body.
+// A failure that comes while the caller waits for it, to write the body then,
+// is returned. In HTTP/2 even closing such a response would wait for the body.
 func TestFailureBeforeTheBody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := httpfake.Serve(t, "HTTP/2", func(w http.ResponseWriter, r *http.Request) {

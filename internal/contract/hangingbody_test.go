@@ -27,8 +27,8 @@ func hangingBody(end <-chan struct{}) io.Reader {
 	return struct{ io.Reader }{io.MultiReader(strings.NewReader("bo"), hangUntil(end))}
 }
 
-// An attempt ends at once when the caller cancels or its time is up, even if its
-// request body hangs. The HTTP/1 of net/http would wait for the body.
+// An attempt ends at once when the caller cancels or its time is up, even if
+// its request body hangs. The HTTP/1 of net/http would wait for the body.
 func TestCancelWhileTheBodyHangs(t *testing.T) {
 	for _, protocol := range httpfake.Protocols {
 		for _, getBody := range []func() (io.ReadCloser, error){nil, getBodyOf("body")} {
@@ -93,8 +93,8 @@ func TestTimeoutWhileTheBodyHangs(t *testing.T) {
 }
 
 // The body of the first attempt is the caller's own reader and may not heed its
-// Close. Whether the server responds early or the connection breaks, it does not
-// delay the retry, which has a body from GetBody.
+// Close. Whether the server responds early or the connection breaks, it does
+// not delay the retry, which has a body from GetBody.
 func TestRetryWhileTheFirstBodyHangs(t *testing.T) {
 	respondEarly := func(w http.ResponseWriter, r *http.Request) {
 		if r.ProtoMajor == 1 {
@@ -105,7 +105,8 @@ func TestRetryWhileTheFirstBodyHangs(t *testing.T) {
 	}
 	for _, protocol := range httpfake.Protocols {
 		for _, cut := range []bool{false, true} {
-			// io.NopCloser hides what the body is, and a Transport in use takes a shorter way.
+			// io.NopCloser hides what the body is, and a Transport in use takes a shorter
+			// way.
 			for _, nopCloser := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%s, cut %v, io.NopCloser %v", protocol, cut, nopCloser), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
@@ -158,8 +159,8 @@ func TestRetryWhileTheFirstBodyHangs(t *testing.T) {
 	}
 }
 
-// A caller who writes one message and waits for the response gets the error of a
-// connection that breaks. Over HTTP/1, net/http waits for the caller's next
+// A caller who writes one message and waits for the response gets the error of
+// a connection that breaks. Over HTTP/1, net/http waits for the caller's next
 // message.
 func TestBrokenConnectionWhileTheCallerWaits(t *testing.T) {
 	for _, protocol := range []string{"HTTP/2", "h2c"} {

@@ -152,8 +152,8 @@ func TestOutageOfOneOfManyServices(t *testing.T) {
 	}
 }
 
-// No one overtakes those who wait in the line of a partition, however many other
-// partitions are used meanwhile.
+// No one overtakes those who wait in the line of a partition, however many
+// other partitions are used meanwhile.
 func TestLineIsNotOvertakenThroughASuccessor(t *testing.T) {
 	slowQuota := quota{Capacity: 5, InitialCost: 5, SuccessIncrement: -1, RefillPerSecond: 2.5, Wait: true}
 	for name, tr := range map[string]*transport{

@@ -11,7 +11,8 @@ import (
 	"example.com/awsretry/internal/httpfake"
 )
 
-// A Policy that returns something else than a class makes an error that says so.
+// A Policy that returns something else than a class makes an error that says
+// so.
 func TestPolicyWithoutAClass(t *testing.T) {
 	for _, class := range []awsretry.Class{-1, 5, 99} {
 		for name, outcome := range map[string]outcome{"503": busy, "error": fails(errReset)} {
@@ -21,8 +22,11 @@ func TestPolicyWithoutAClass(t *testing.T) {
 				tr := retrying(func(req *http.Request) (*http.Response, error) { sends++; return outcome(req, body) })
 				tr.Policy = func(*awsretry.Attempt) awsretry.Class { return class }
 				resp, err := get(t, tr)
-				if err == nil || !strings.Contains(err.Error(), "Policy returned") || contract.StopOf(resp, err) != awsretry.StopPermanent {
+				if err == nil || !strings.Contains(err.Error(), "Policy returned") {
 					t.Errorf("%v, %v", resp, err)
+				}
+				if stop := contract.StopOf(resp, err); stop != awsretry.StopPermanent {
+					t.Errorf("stopped by %q", stop)
 				}
 				if sends != 1 || contract.TokensOf(t, tr) != 500 {
 					t.Errorf("%d attempts, %d tokens", sends, contract.TokensOf(t, tr))

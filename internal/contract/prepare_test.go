@@ -141,19 +141,21 @@ func TestPrepareOfARequestWithoutHeader(t *testing.T) {
 	}
 }
 
-// Prepare sees the caller's deadline: the time-out of the attempt has not begun.
+// Prepare sees the caller's deadline: the time-out of the attempt has not
+// begun.
 func TestPrepareSeesTheCallersDeadline(t *testing.T) {
 	deadline, cancel := context.WithTimeout(t.Context(), time.Hour)
 	defer cancel()
 	for name, ctx := range map[string]context.Context{"none": t.Context(), "an hour": deadline} {
 		t.Run(name, func(t *testing.T) {
-			tr := &transport{AttemptTimeout: time.Minute, Base: httpfake.Statuses(200), Prepare: func(req *http.Request, _ int) error {
+			tr := &transport{AttemptTimeout: time.Minute, Base: httpfake.Statuses(200)}
+			tr.Prepare = func(req *http.Request, _ int) error {
 				got, ok := req.Context().Deadline()
 				if want, has := ctx.Deadline(); got != want || ok != has {
 					t.Errorf("the deadline is %v, %v; want %v, %v", got, ok, want, has)
 				}
 				return nil
-			}}
+			}
 			resp, err := tr.RoundTrip(httpfake.Request(t, ctx, "GET", nil))
 			if err != nil {
 				t.Fatal(err)

@@ -46,11 +46,12 @@ func TestQuota(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				left := tt.outcomes
-				tr := &transport{Quota: tt.config, Backoff: noJitter, Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
+				tr := &transport{Quota: tt.config, Backoff: noJitter}
+				tr.Base = httpfake.Base(func(req *http.Request) (*http.Response, error) {
 					next := left[0]
 					left = left[1:]
 					return next(req, http.NoBody)
-				})}
+				})
 				get(t, tr)
 				if got := contract.TokensOf(t, tr); got != tt.want || len(left) > 0 {
 					t.Errorf("%d tokens, want %d; %d attempts were not made", got, tt.want, len(left))
@@ -61,7 +62,7 @@ func TestQuota(t *testing.T) {
 }
 
 // Every success at the first attempt gives back a token.
-func TestQuotaRefillsWithSuccesses(t *testing.T) {
+func TestFirstSuccessesRefillTheBucket(t *testing.T) {
 	tr := retrying(httpfake.Statuses(500, 500, 500, 200, 404, 200, 200))
 	for i, want := range []int{490, 491, 491, 492, 493} {
 		if _, err := get(t, tr); err != nil {
@@ -86,16 +87,13 @@ func TestNoQuota(t *testing.T) {
 }
 
 // A first attempt without the tokens for its InitialCost is not sent.
-func TestInitialCostIsNotThere(t *testing.T) {
+func TestInitialCostRefusesTheFirstAttempt(t *testing.T) {
 	tr := &transport{Quota: quota{Capacity: 5, InitialCost: 3}, Base: httpfake.Statuses(404)}
 	if _, err := get(t, tr); err != nil {
 		t.Fatal(err)
 	}
 	_, err := get(t, tr)
-	var e *awsretry.Error
-	if !errors.Is(err, awsretry.ErrQuotaExceeded) || !errors.As(err, &e) || e.Attempts != 0 || e.Stop != awsretry.StopQuota {
-		t.Error(err)
-	}
+	wantNotSent(t, err, awsretry.StopQuota, awsretry.ErrQuotaExceeded)
 }
 
 // With Quota.Wait, a retry waits for its tokens, if the bucket can ever hold as

@@ -23,8 +23,8 @@ func throttledLimiter(c rateLimit) *awsretry.RateLimiter {
 	return l
 }
 
-// A wait for a send token that would be too long is refused at once. It includes
-// those in line.
+// A wait for a send token that would be too long is refused at once. It
+// includes those in line.
 func TestRateLimiterWait(t *testing.T) {
 	const s = time.Second
 	for _, tt := range []struct {
@@ -88,8 +88,10 @@ func TestRateLimiterWithoutAWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 1)
 		defer cancel()
-		if err := awsretry.NewRateLimiter(rateLimit{MaxWait: 1}).Wait(ctx); err != nil {
-			t.Errorf("not limited: %v", err)
+		for _, l := range []*awsretry.RateLimiter{awsretry.NewRateLimiter(rateLimit{MaxWait: 1}), new(awsretry.RateLimiter)} {
+			if err := l.Wait(ctx); err != nil {
+				t.Errorf("not limited: %v", err)
+			}
 		}
 		l := throttledLimiter(rateLimit{MaxWait: 1})
 		time.Sleep(2 * time.Second)
@@ -101,7 +103,8 @@ func TestRateLimiterWithoutAWait(t *testing.T) {
 	})
 }
 
-// A lateContext has not ended, although its deadline is over: its timer is late.
+// A lateContext has not ended, although its deadline is over: its timer is
+// late.
 type lateContext struct{ context.Context }
 
 func (lateContext) Deadline() (time.Time, bool) { return time.Time{}, true }
@@ -157,6 +160,9 @@ func TestStateOfALongLine(t *testing.T) {
 	const length = 2000 // an even number
 	synctest.Test(t, func(t *testing.T) {
 		tr := &transport{Mode: awsretry.Adaptive, MaxAttempts: 1, Base: httpfake.Statuses(429, 200)}
+		if state, ok := tr.State("service.example"); ok || state.ExpectedWait != 0 {
+			t.Errorf("before the first request: %+v, %v", state, ok)
+		}
 		wantLine := func(when string, waiting int) {
 			t.Helper()
 			state, _ := tr.State("service.example")

@@ -39,8 +39,8 @@ func TestSDKHeaders(t *testing.T) {
 	})
 }
 
-// A header that an AWS signature covers is not changed, unless Prepare signs the
-// request again.
+// A header that an AWS signature covers is not changed, unless Prepare signs
+// the request again.
 func TestSDKHeadersLeaveASignatureAlone(t *testing.T) {
 	const signed = "AWS4-HMAC-SHA256 Credential=AKID/20260101/us-east-1/dynamodb/aws4_request, " +
 		"SignedHeaders=amz-sdk-invocation-id;amz-sdk-request;host, Signature=0"
@@ -62,10 +62,11 @@ func TestSDKHeadersLeaveASignatureAlone(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			var got string
-			tr := &transport{SDKHeaders: true, Prepare: tt.prepare, Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
+			tr := retrying(func(req *http.Request) (*http.Response, error) {
 				got = req.Header.Get("Amz-Sdk-Request")
 				return httpfake.Response(req, 200, http.NoBody), nil
-			})}
+			})
+			tr.SDKHeaders, tr.Prepare = true, tt.prepare
 			req := httpfake.Request(t, t.Context(), "POST", nil)
 			req.Header.Set("Amz-Sdk-Request", "attempt=1; max=1")
 			tt.change(req)
@@ -122,8 +123,8 @@ func TestCallersRequestIsNotChanged(t *testing.T) {
 	}
 }
 
-// wantSame fails unless the fields of req that refer to something still refer to
-// the same.
+// wantSame fails unless the fields of req that refer to something still refer
+// to the same.
 func wantSame(t *testing.T, before http.Request, req *http.Request) {
 	t.Helper()
 	was, is := reflect.ValueOf(before), reflect.ValueOf(req).Elem()

@@ -63,9 +63,9 @@ func (s *fuzzSource) Read(p []byte) (int, error) {
 
 func (s *fuzzSource) Close() error { s.closes.Add(1); return nil }
 
-// A fuzzBase does with a body what its scripts say, before and after it responds:
-// it reads, closes it and reads again, sends it again by GetBody, or never closes
-// it. The third attempt reads it whole.
+// A fuzzBase does with a body what its scripts say, before and after it
+// responds: it reads, closes it and reads again, sends it again by GetBody, or
+// never closes it. The third attempt reads it whole.
 type fuzzBase struct {
 	scripts [4]script // of two attempts, before and after the response
 	t       *testing.T
@@ -162,12 +162,13 @@ func (v *fuzzView) play(s *script) {
 	}
 }
 
-// Whatever the attempts read of a body, and however they close it, a retry sends
-// the source's bytes, or is not made.
+// Whatever the attempts read of a body, and however they close it, a retry
+// sends the source's bytes, or is not made.
 func FuzzRequestBody(f *testing.F) {
-	f.Add([]byte("hello, world"), []byte{3, 5, 1, 8, 2, 7}, []byte{4, 0, 11, 0, 0, 11, 1, 0, 5, 2, 0, 1, 9, 3}, 100, -1, false)
-	f.Add([]byte("hello, world"), []byte{1, 1, 1, 1, 1, 1}, []byte{6, 0, 3, 0, 0, 3, 0, 200, 3, 3, 3}, 5, -1, true)
-	f.Add([]byte("hello, world"), []byte{0, 8, 0, 8, 1, 0}, []byte{2, 7, 4, 1, 8, 1, 250, 1, 2, 3, 4, 5, 6, 7, 8, 9}, 12, 7, false)
+	hello := []byte("hello, world")
+	f.Add(hello, []byte{3, 5, 1, 8, 2, 7}, []byte{4, 0, 11, 0, 0, 11, 1, 0, 5, 2, 0, 1, 9, 3}, 100, -1, false)
+	f.Add(hello, []byte{1, 1, 1, 1, 1, 1}, []byte{6, 0, 3, 0, 0, 3, 0, 200, 3, 3, 3}, 5, -1, true)
+	f.Add(hello, []byte{0, 8, 0, 8, 1, 0}, []byte{2, 7, 4, 1, 8, 1, 250, 1, 2, 3, 4, 5, 6, 7, 8, 9}, 12, 7, false)
 	f.Add([]byte{}, []byte{}, []byte{1, 1}, 0, -1, false)
 	f.Add([]byte("x"), []byte{2, 1, 1, 2, 1, 1}, []byte{1, 1, 1, 1, 3, 3, 3, 1, 1, 1}, -1, -1, true)
 	f.Fuzz(func(t *testing.T, data, sourceScript, baseScript []byte, limit, failAt int, known bool) {

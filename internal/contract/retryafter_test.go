@@ -13,8 +13,8 @@ import (
 	"example.com/awsretry/internal/httpfake"
 )
 
-// No caller retries before Retry-After is over, and they do not all retry in the
-// same second.
+// No caller retries before Retry-After is over, and they do not all retry in
+// the same second.
 func TestRetryAfterSpread(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
@@ -85,9 +85,12 @@ func TestRetryAfterHook(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				tr := &transport{RetryAfter: tt.hook, RetryAfterSpread: -1, MaxRetryAfter: tt.limit, Backoff: contract.Delay(time.Second)}
+				tr := &transport{
+					RetryAfter: tt.hook, RetryAfterSpread: -1, MaxRetryAfter: tt.limit, Backoff: contract.Delay(time.Second),
+				}
 				tr.Base = firstThen(func(req *http.Request) *http.Response {
-					// The hook sees the body even if its code is in the header, or its type has none.
+					// The hook sees the body even if its code is in the header, or its type has
+					// none.
 					return httpfake.Response(req, 429, httpfake.NewBody(strings.NewReader(body)),
 						"Retry-After", "3", "X-Amzn-ErrorType", "SlowDown", "Content-Type", "image/png")
 				})

@@ -34,8 +34,9 @@ var bodyUses = []bodyUse{
 	{name: "read in part under a time-out", read: 4, timeout: true},
 }
 
-// Whatever ends RoundTrip, it returns either a response or an error, the request
-// body is closed once, the last response is whole, and the others are closed.
+// Whatever ends RoundTrip, it returns either a response or an error, the
+// request body is closed once, the last response is whole, and the others are
+// closed.
 func TestEveryEnding(t *testing.T) {
 	for _, end := range endings {
 		for kind := range bodyKinds {

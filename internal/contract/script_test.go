@@ -20,8 +20,8 @@ var (
 	errGone  = errors.New("the caller has gone")
 )
 
-// noJitter is the backoff of a Transport's mode and revision without its jitter:
-// b = 1 in the AWS documents' examples.
+// noJitter is the backoff of a Transport's mode and revision without its
+// jitter: b = 1 in the AWS documents' examples.
 var noJitter = awsretry.Exponential{Jitter: awsretry.NoJitter}
 
 // An outcome is what Base makes of one attempt. body is for the response, if
@@ -36,6 +36,13 @@ func responds(status int, header ...string) outcome {
 
 func fails(err error) outcome {
 	return func(*http.Request, io.ReadCloser) (*http.Response, error) { return nil, err }
+}
+
+// respondsWith returns a Base with one response for every attempt.
+func respondsWith(status int, body io.ReadCloser, header ...string) httpfake.Base {
+	return func(req *http.Request) (*http.Response, error) {
+		return httpfake.Response(req, status, body, header...), nil
+	}
 }
 
 // hangs fails when the attempt's context ends.
@@ -61,6 +68,11 @@ func retrying(base httpfake.Base) *transport {
 	return &transport{Base: base, Backoff: contract.Delay(0)}
 }
 
+// failsWith returns a Base that always fails.
+func failsWith(err error) httpfake.Base {
+	return func(*http.Request) (*http.Response, error) { return nil, err }
+}
+
 // once returns a Transport that does not retry.
 func once(base httpfake.Base) *transport { return &transport{Base: base, MaxAttempts: 1} }
 
@@ -68,6 +80,20 @@ func once(base httpfake.Base) *transport { return &transport{Base: base, MaxAtte
 func get(t testing.TB, rt http.RoundTripper) (*http.Response, error) {
 	t.Helper()
 	return rt.RoundTrip(httpfake.Request(t, t.Context(), "GET", nil))
+}
+
+// wantNotSent fails unless err ended a call before its first attempt.
+func wantNotSent(t *testing.T, err error, stop awsretry.Stop, causes ...error) {
+	t.Helper()
+	e := new(awsretry.Error)
+	if !errors.As(err, &e) || e.Attempts != 0 || e.Stop != stop {
+		t.Errorf("%v, want it stopped by %q before the first attempt", err, stop)
+	}
+	for _, cause := range causes {
+		if !errors.Is(err, cause) {
+			t.Errorf("%v does not match %v", err, cause)
+		}
+	}
 }
 
 // tryRoundTrip reports whether RoundTrip panicked. An error of the runtime goes

@@ -16,8 +16,8 @@ import (
 	"example.com/awsretry/internal/httpfake"
 )
 
-// A pausingService asks every request of its first five seconds for five seconds
-// more. A request takes 10 ms.
+// A pausingService asks every request of its first five seconds for five
+// seconds more. A request takes 10 ms.
 type pausingService struct {
 	mu    sync.Mutex
 	start time.Time
@@ -78,8 +78,8 @@ func TestShareRetryAfter(t *testing.T) {
 	}
 }
 
-// A shared Retry-After holds back no other partition, and no one longer than the
-// context, the deadline and MaxRetryAfter allow.
+// A shared Retry-After holds back no other partition, and no one longer than
+// the context, the deadline and MaxRetryAfter allow.
 func TestSharedRetryAfterIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := "30"
@@ -100,7 +100,8 @@ func TestSharedRetryAfterIsBounded(t *testing.T) {
 		soon, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
 		resp, err := send(soon)
-		if !errors.Is(err, awsretry.ErrRateLimited) || contract.StopOf(resp, err) != awsretry.StopRateLimit || time.Since(start) != 0 || sends != 1 {
+		wantNotSent(t, err, awsretry.StopRateLimit, awsretry.ErrRateLimited)
+		if time.Since(start) != 0 || sends != 1 {
 			t.Errorf("a deadline before the end: %v, %v after %v and %d attempts", resp, err, time.Since(start), sends)
 		}
 

@@ -31,8 +31,8 @@ func hangingResponse(ctx context.Context) *httpfake.Body {
 }
 
 // What has not arrived of an error body after a second does not count for its
-// code. It is not lost, and the Read that was under way has ended when the caller
-// gets the body.
+// code. It is not lost, and the Read that was under way has ended when the
+// caller gets the body.
 func TestSlowErrorBody(t *testing.T) {
 	for _, tt := range []struct {
 		status int
@@ -57,9 +57,7 @@ func TestSlowErrorBody(t *testing.T) {
 				}()
 				source := httpfake.NewBody(pr)
 				start := time.Now()
-				resp, err := get(t, once(func(req *http.Request) (*http.Response, error) {
-					return httpfake.Response(req, tt.status, source), nil
-				}))
+				resp, err := get(t, once(respondsWith(tt.status, source)))
 				if took := time.Since(start); err != nil || took != 10*time.Second || contract.StopOf(resp, nil) != tt.stop {
 					t.Errorf("%v after %v; stopped by %q", err, took, contract.StopOf(resp, nil))
 				}
@@ -91,9 +89,7 @@ func TestHangingPermanentBody(t *testing.T) {
 					bodyCtx = ctx
 				}
 				body := hangingResponse(bodyCtx)
-				tr := &transport{Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
-					return httpfake.Response(req, 400, body), nil
-				})}
+				tr := &transport{Base: respondsWith(400, body)}
 				start := time.Now()
 				resp, err := tr.RoundTrip(httpfake.Request(t, ctx, "GET", nil))
 				if took := time.Since(start); took != time.Hour {
@@ -114,7 +110,8 @@ func TestHangingPermanentBody(t *testing.T) {
 	}
 }
 
-// Amazon S3 responds to a copy with a 200 at once, and writes later how it went.
+// Amazon S3 responds to a copy with a 200 at once, and writes later how it
+// went.
 func TestSlowCopy(t *testing.T) {
 	const declaration, slowDown = "<?xml version='1.0'?>", "<Error><Code>SlowDown</Code></Error>"
 	for _, tt := range []struct {

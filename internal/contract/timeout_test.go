@@ -53,7 +53,8 @@ func (s *slowService) RoundTrip(req *http.Request) (*http.Response, error) {
 	if s.body == "" {
 		return httpfake.Response(req, s.status, http.NoBody), nil
 	}
-	return httpfake.Response(req, s.status, httpfake.NewBody(httpfake.SlowReader(ctx, s.read, strings.NewReader(s.body)))), nil
+	body := httpfake.NewBody(httpfake.SlowReader(ctx, s.read, strings.NewReader(s.body)))
+	return httpfake.Response(req, s.status, body), nil
 }
 
 // AttemptTimeout covers an attempt up to the end of its response body.
@@ -149,8 +150,8 @@ func TestDeadlineOfAnAttempt(t *testing.T) {
 	}
 }
 
-// The context of an attempt ends at the end of its body, or with its Close. That
-// of a response that is retried has ended before the retry.
+// The context of an attempt ends at the end of its body, or with its Close.
+// That of a response that is retried has ended before the retry.
 func TestAttemptContextEndsWithTheBody(t *testing.T) {
 	for _, status := range []int{200, 404, 503} {
 		for _, size := range []int{10, 3 * peekLimit} {
@@ -213,7 +214,7 @@ func TestAttemptContextEndsWithoutABody(t *testing.T) {
 func TestTimeoutStandsStillInTheDelay(t *testing.T) {
 	for name, tr := range map[string]*transport{
 		"long poll": {LongPoll: func(*http.Request) bool { return true }, Quota: awsretry.QuotaConfig{Capacity: 1}},
-		"fail fast": {Mode: awsretry.Adaptive, RateLimit: awsretry.RateLimitConfig{FailFast: true, MinFillRate: 1e-3, Beta: 1e-6}},
+		"fail fast": {Mode: awsretry.Adaptive, RateLimit: rateLimit{FailFast: true, MinFillRate: 1e-3, Beta: 1e-6}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -16,8 +16,8 @@ import (
 	"example.com/awsretry/internal/httpfake"
 )
 
-// These tests use real sockets, whose errors come at other moments than those of
-// connections in memory.
+// These tests use real sockets, whose errors come at other moments than those
+// of connections in memory.
 
 // faults are what may become of a first attempt.
 var faults = map[string]http.HandlerFunc{
@@ -44,8 +44,8 @@ var faults = map[string]http.HandlerFunc{
 	},
 }
 
-// Every kind of body arrives whole at the second attempt, whatever became of the
-// first.
+// Every kind of body arrives whole at the second attempt, whatever became of
+// the first.
 func TestReplay(t *testing.T) {
 	data := httpfake.Text(200_000)
 	for _, protocol := range httpfake.Protocols {
