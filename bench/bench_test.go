@@ -19,7 +19,8 @@ func BenchmarkLibraries(b *testing.B) {
 	}
 }
 
-// Each library does what the table says of it: sends the attempts of the case, each with the whole body, and no more.
+// Each library sends the attempts of the case, each with the whole body, and no
+// more.
 func TestEveryLibraryDoesTheSame(t *testing.T) {
 	for _, c := range cases {
 		for _, lib := range libraries {
@@ -32,7 +33,7 @@ func TestEveryLibraryDoesTheSame(t *testing.T) {
 					t.Fatal(err)
 				}
 				send, x := c.over(lib)(s), &s.exchanges[0]
-				for range 200 { // a quota that runs dry is seen
+				for range 200 { // enough to empty a quota
 					x.rewind()
 					resp, err := send(x)
 					if err != nil || resp.StatusCode != 200 {

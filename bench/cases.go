@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A benchCase is one thing that every library does.
+// A benchCase is one exchange that every library makes.
 type benchCase struct {
 	name      string
 	method    string
@@ -14,7 +14,7 @@ type benchCase struct {
 	statuses  []int
 	errorBody bool // a failure has a small JSON body; otherwise http.NoBody
 	adaptive  bool
-	parallel  bool // by two goroutines; ns/op is then the time that passes for each request of either
+	parallel  bool // by two goroutines; ns/op is then the time that passes per request of either
 }
 
 var (
@@ -46,7 +46,7 @@ var cases = []benchCase{
 
 const goroutines = 2
 
-// over returns the library's mode for the case, nil where it has none.
+// over returns the library's mode for the case, or nil if it has none.
 func (c benchCase) over(lib library) func(http.RoundTripper) send {
 	if c.adaptive {
 		return lib.adaptive
@@ -81,7 +81,7 @@ func (c benchCase) benchmark(b *testing.B, lib library) {
 func once(b *testing.B, send send, x *exchange, lib string) {
 	x.rewind()
 	resp, err := send(x)
-	if lib == bareName { // has no retries: the benchmark sends each attempt itself
+	if lib == bareName { // it has no retries, so the benchmark sends each attempt
 		for range len(x.statuses) - 1 {
 			resp.Body.Close()
 			if x.reader != nil {

@@ -18,16 +18,16 @@ import (
 	"example.com/awsretry"
 )
 
-// attempts is every library's limit, the first attempt included.
+// attempts is every library's limit, including the first attempt.
 const attempts = 3
 
 // A send sends the exchange's request.
 type send func(*exchange) (*http.Response, error)
 
-// A library puts its retries over base. Where it has no adaptive mode, adaptive is nil.
+// A library puts its retries over base.
 type library struct {
 	name               string
-	standard, adaptive func(base http.RoundTripper) send
+	standard, adaptive func(base http.RoundTripper) send // adaptive may be nil
 }
 
 const (
@@ -36,8 +36,9 @@ const (
 	rehttpName = "rehttp"
 )
 
-// libraries all make at most three attempts, without pause, jitter or log, and retry 503. Those that have a quota have one that
-// does not run dry: awsretry's gets back with each success what the retry drew.
+// libraries all make at most three attempts, without delay, jitter or log, and
+// retry 503. A quota does not run dry: awsretry's gets the tokens of a retry back
+// with its success.
 var libraries = []library{
 	{name: bareName, standard: through, adaptive: through},
 	{name: oursName, standard: ours(awsretry.Standard), adaptive: ours(awsretry.Adaptive)},
@@ -76,8 +77,8 @@ func overRehttp(base http.RoundTripper) send {
 	))
 }
 
-// overRetryablehttp sends through its RoundTripper, the way in which it stands below an http.Client as the others do. It sends
-// each attempt through an http.Client of its own.
+// overRetryablehttp sends through the library's RoundTripper, which goes below an
+// http.Client like the others. It sends each attempt through another http.Client.
 func overRetryablehttp(base http.RoundTripper) send {
 	client := retryablehttp.NewClient()
 	client.HTTPClient = &http.Client{Transport: base}
@@ -94,9 +95,10 @@ func overFailsafe(base http.RoundTripper) send {
 	return through(failsafehttp.NewRoundTripper(base, policy))
 }
 
-// overSDK is the SDK's retry middleware alone, with what has to be below it: the making of an http.Request and the turning of a failure
-// into the error that the retryer looks at. A service client puts a dozen middlewares more around it, so this is the least that the
-// SDK adds.
+// overSDK is the SDK's retry middleware with what must be below it: it makes an
+// http.Request, and turns a failure into the error that the retryer inspects. A
+// service client has a dozen middlewares more, so this is the least that the SDK
+// adds.
 func overSDK(newRetryer func() aws.Retryer) func(http.RoundTripper) send {
 	return func(base http.RoundTripper) send {
 		middle := retry.NewAttemptMiddleware(newRetryer(), smithyhttp.RequestCloner)
@@ -129,7 +131,7 @@ var errStatus = statusError{}
 
 type statusError struct{}
 
-func (statusError) Error() string { return "the service answered with a failure" }
+func (statusError) Error() string { return "bench: the service failed" }
 
 func sdkOptions(o *retry.StandardOptions) {
 	o.MaxAttempts = attempts

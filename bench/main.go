@@ -1,5 +1,6 @@
-// Command bench measures what awsretry and four other libraries add to a request, side by side in one run, and prints one table.
-// It sends nothing over any network: below every library is the same stub.
+// Command bench measures what awsretry and four other libraries add to a request,
+// side by side in one run, and prints one table. It sends nothing over any
+// network: below every library is the same stub.
 package main
 
 import (
@@ -42,11 +43,12 @@ type result struct {
 	bytes, allocs int64   // per operation, in the last round
 }
 
-// results are by case.
+// results are by name of the case.
 type results map[string][]result
 
-// measure goes through all cases and libraries in each round, so that a machine that is slower for a while is so for all of them, and
-// takes the stub's time in the round from each library's.
+// measure goes through all cases and libraries in each round, so that a machine
+// that is slower for a while is slower for all of them. From each library's time
+// it subtracts the stub's time in the same round.
 func measure(rounds int) (results, error) {
 	type key struct{ test, library string }
 	total, added := map[key][]float64{}, map[key][]float64{}
@@ -55,7 +57,7 @@ func measure(rounds int) (results, error) {
 		for _, c := range cases {
 			measured := map[string]float64{}
 			for i := range libraries {
-				lib := libraries[(i+round)%len(libraries)] // nobody always comes first
+				lib := libraries[(i+round)%len(libraries)] // no library is always the first
 				if c.over(lib) == nil {
 					continue
 				}
@@ -116,9 +118,9 @@ func (r results) print(w io.Writer) {
 	}
 	table.Flush()
 	fmt.Fprintln(w, `
-added: over the bare stub, in the same round; below 0 it is less than the noise
+added: to the bare stub, in the same round; below 0 it is less than the noise
 to awsretry: what the library adds / what awsretry adds
-ns/op of two goroutines: the time that passes for each request of either`)
+ns/op of two goroutines: the time that passes per request of either`)
 
 	fmt.Fprintln(w)
 	for _, name := range []string{getName, postName, bigPostName, retryName, jsonName} {

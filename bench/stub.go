@@ -9,13 +9,14 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
-// errorBody is an answer of the AWS JSON protocol, as DynamoDB or Kinesis give it.
+// errorBody is an error of the AWS JSON protocol, which DynamoDB and Kinesis use.
 const errorBody = `{"__type":"com.amazonaws.example#ServiceUnavailable","message":"Service is unable to handle request."}`
 
-// An exchange is one goroutine's request, and the answers that it gets over and over. Both are made once, so that a measured
-// round allocates nothing that is not the library's.
+// An exchange is one goroutine's request and the responses that it gets over and
+// over. Both are made once, so that only the library allocates in a measured
+// round.
 type exchange struct {
-	statuses []int // answered in turn; the last one is for the caller
+	statuses []int // of the responses in turn; the last one is for the caller
 	payload  []byte
 	method   string
 
@@ -30,7 +31,7 @@ type exchange struct {
 	errorBody errorReader
 	buffer    [32 << 10]byte
 
-	_ [128]byte // the next exchange is another goroutine's: they share no cache line
+	_ [128]byte // the next exchange is another goroutine's and shares no cache line
 }
 
 func (x *exchange) init(number int, c benchCase) error {
@@ -44,7 +45,7 @@ func (x *exchange) init(number int, c benchCase) error {
 	if err != nil {
 		return err
 	}
-	req.Host = strconv.Itoa(number) // tells the stub which exchange it is, through every clone of the request
+	req.Host = strconv.Itoa(number) // the stub finds the exchange by it, in every clone of the request
 	x.req, x.body = req, req.Body
 
 	sdk := smithyhttp.NewStackRequest().(*smithyhttp.Request)
@@ -64,7 +65,7 @@ func (x *exchange) init(number int, c benchCase) error {
 	return nil
 }
 
-// rewind makes the request as it was: some libraries replace its body.
+// rewind restores the request. Some libraries replace its body.
 func (x *exchange) rewind() {
 	x.sent = 0
 	x.req.Body = x.body
@@ -73,8 +74,9 @@ func (x *exchange) rewind() {
 	}
 }
 
-// A stub is the RoundTripper below every library. It reads the request's body to its end and closes it, as the contract asks,
-// answers from memory and allocates nothing. It has no state of its own, so that goroutines do not meet in it.
+// A stub is the RoundTripper below every library. It reads the request's body to
+// its end and closes it, as the contract demands, responds from memory and
+// allocates nothing. It has no state of its own that goroutines would share.
 type stub struct{ exchanges []exchange }
 
 func newStub(c benchCase, goroutines int) (*stub, error) {
@@ -107,7 +109,7 @@ func (s *stub) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp := &x.responses[x.sent%len(x.responses)]
 	x.sent++
 	resp.Request = req
-	resp.Body = http.NoBody // anew each time: libraries wrap it
+	resp.Body = http.NoBody // each time, because libraries wrap it
 	if resp.ContentLength > 0 {
 		x.errorBody.rest = errorBody
 		resp.Body = &x.errorBody
@@ -115,7 +117,7 @@ func (s *stub) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// errorReader reads a string, without the WriteTo that a body from the network has not either.
+// errorReader reads a string. Like a body from the network it has no WriteTo.
 type errorReader struct{ rest string }
 
 func (r *errorReader) Read(p []byte) (int, error) {

@@ -1,8 +1,12 @@
 package main
 
-import "time"
+import (
+	"time"
 
-// cases are what is run through every library.
+	"example.com/awsretry/cmd/awsretry/simulate"
+)
+
+// cases are what every library goes through.
 type cases struct {
 	throttlings []throttling
 	storms      []storm
@@ -10,37 +14,82 @@ type cases struct {
 
 var full = cases{
 	throttlings: []throttling{
-		constant("100 requests per second, one client of 64 callers", 100, 1, 64, 2*time.Minute),
-		constant("100 requests per second, eight clients of 8 callers", 100, 8, 8, 3*time.Minute),
-		constant("5 requests per second, one client of 64 callers", 5, 1, 64, 5*time.Minute),
+		steady("100 requests per second, one client of 64 callers", 100, 1, 64, 2*time.Minute),
+		steady("100 requests per second, eight clients of 8 callers", 100, 8, 8, 3*time.Minute),
+		steady("5 requests per second, one client of 64 callers", 5, 1, 64, 5*time.Minute),
 		{
 			name:    "100, then 20, then 200 requests per second, one client of 64 callers",
-			clients: 1, callers: 64,
-			virtual: period{schedule{{0, 100}, {time.Minute, 20}, {2 * time.Minute, 200}}, 30 * time.Second, 4 * time.Minute},
-			wall:    period{schedule{{0, 100}, {wallFrom + wallLength/3, 20}, {wallFrom + 2*wallLength/3, 200}}, wallFrom, wallFrom + wallLength},
+			virtual: throttled(1, 64, 30*time.Second, 4*time.Minute, step{0, 100}, step{time.Minute, 20}, step{2 * time.Minute, 200}),
+			wall:    throttled(1, 64, 30*time.Second, 90*time.Second, step{0, 100}, step{50 * time.Second, 20}, step{70 * time.Second, 200}),
 		},
 	},
 	storms: storms(storm{callers: 200, rate: 5, before: 10 * time.Second, outage: 30 * time.Second, after: time.Minute, tail: 20 * time.Second}),
 }
 
-const wallFrom, wallLength = 30 * time.Second, time.Minute
-
-func constant(name string, rate float64, clients, callers int, to time.Duration) throttling {
-	s := schedule{{0, rate}}
-	return throttling{name, clients, callers, period{s, 30 * time.Second, to}, period{s, wallFrom, wallFrom + wallLength}}
-}
-
-// short is a small part of full, for a few seconds.
+// short is a small part of full that takes a few seconds.
 var short = cases{
 	throttlings: []throttling{{
-		"50 requests per second, one client of 16 callers", 1, 16,
-		period{schedule{{0, 50}}, 10 * time.Second, 20 * time.Second},
-		period{schedule{{0, 50}}, time.Second, 4 * time.Second},
+		name:    "50 requests per second, one client of 16 callers",
+		virtual: throttled(1, 16, 10*time.Second, 20*time.Second, step{0, 50}),
+		wall:    throttled(1, 16, 0, 2*time.Second, step{0, 50}),
 	}},
-	storms: storms(storm{callers: 10, rate: 5, before: time.Second, outage: 5 * time.Second, after: 8 * time.Second}),
+	storms: storms(storm{callers: 20, rate: 5, before: time.Second, outage: 5 * time.Second, after: 10 * time.Second}),
 }
 
-// storms are three kinds of the same one.
+// steady is a throttling whose rate does not change.
+func steady(name string, rate float64, clients, callers int, to time.Duration) throttling {
+	return throttling{
+		name:    name,
+		virtual: throttled(clients, callers, 30*time.Second, to, step{0, rate}),
+		wall:    throttled(clients, callers, 30*time.Second, 90*time.Second, step{0, rate}),
+	}
+}
+
+// A step is the requests per second that a service admits, from an instant on.
+type step struct {
+	from time.Duration
+	rate float64
+}
+
+// throttled is a service that throttles all requests above a rate, and callers
+// that call again as soon as they have a response. It is measured from an instant
+// on. The first step begins at 0.
+func throttled(clients, callers int, from, to time.Duration, steps ...step) period {
+	s := simulate.Scenario{
+		Duration: simulate.Duration(to), Seed: 1,
+		// Without a small random pause, callers that call again at once would stay in
+		// step, and the same ones would get the service's tokens.
+		Clients: simulate.Clients{Count: clients, Callers: callers, Think: simulate.Duration(latency / 10)},
+		Service: unlimited(steps[0].rate),
+	}
+	for i, step := range steps[1:] {
+		event := simulate.Event{Kind: simulate.Throttling, From: simulate.Duration(step.from), Throttle: throttle(step.rate)}
+		if next := i + 2; next < len(steps) {
+			event.To = simulate.Duration(steps[next].from)
+		}
+		s.Events = append(s.Events, event)
+	}
+	return period{s, from}
+}
+
+// latency is the time that a response takes.
+const latency = 10 * time.Millisecond
+
+// unlimited is a service that is limited by its throttle alone.
+func unlimited(rate float64) simulate.Service {
+	return simulate.Service{
+		Capacity: simulate.MaxRate, Queue: simulate.MaxClients,
+		Network: simulate.Duration(latency), Throttle: throttle(rate),
+	}
+}
+
+// throttle returns a bucket for a tenth of a second's requests, at least one. Every
+// library knows its status, and the AWS ones look for its code.
+func throttle(rate float64) *simulate.Throttle {
+	return &simulate.Throttle{Rate: rate, Burst: max(rate/10, 1), Code: "ProvisionedThroughputExceededException"}
+}
+
+// storms returns three kinds of the same storm.
 func storms(s storm) []storm {
 	refuses, shared, hangs := s, s, s
 	refuses.name = "The service answers 503 at once, each client is a process of its own"

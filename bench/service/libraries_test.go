@@ -1,56 +1,94 @@
 package main
 
 import (
+	"context"
+	"io"
 	"net/http"
+	"net/url"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 )
 
-// A script is a Base that gives its answers in turn, and 200 from then on.
+// A script is a Base that returns its responses in turn, and 200 from then on.
 type script struct {
-	answers []func(*http.Request) (*http.Response, error)
-	sent    int
+	responses []func(*http.Request) (*http.Response, error)
+	sent      int
 }
 
 func (s *script) RoundTrip(req *http.Request) (*http.Response, error) {
 	s.sent++
-	if s.sent <= len(s.answers) {
-		return s.answers[s.sent-1](req)
+	if s.sent <= len(s.responses) {
+		return s.responses[s.sent-1](req)
 	}
-	return answer(req, http.StatusOK, "{}"), nil
+	return respond(http.StatusOK, "{}")(req)
 }
 
-// Every library sends again what the services here answer with, and only the AWS ones know throttling by its code alone.
+func respond(status int, body string) func(*http.Request) (*http.Response, error) {
+	return func(req *http.Request) (*http.Response, error) {
+		return &http.Response{
+			StatusCode: status, Status: http.StatusText(status),
+			Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+			Header:        http.Header{"Content-Type": {"application/x-amz-json-1.0"}},
+			Body:          io.NopCloser(strings.NewReader(body)),
+			ContentLength: int64(len(body)),
+			Request:       req,
+		}, nil
+	}
+}
+
+// A timeoutError has the methods of net/http's error for a response that does not
+// come in time.
+type timeoutError struct{}
+
+func (timeoutError) Error() string   { return "timeout awaiting response headers" }
+func (timeoutError) Timeout() bool   { return true }
+func (timeoutError) Temporary() bool { return true }
+
+func newRequest() *http.Request {
+	target := &url.URL{Scheme: "http", Host: "service.example", Path: "/"}
+	return (&http.Request{
+		Method: http.MethodGet, URL: target, Host: target.Host, Header: http.Header{},
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+	}).WithContext(context.Background())
+}
+
+func succeeds(rt http.RoundTripper) bool {
+	resp, err := rt.RoundTrip(newRequest())
+	if err != nil {
+		return false
+	}
+	resp.Body.Close()
+	return resp.StatusCode == http.StatusOK
+}
+
+// Every library retries the failures of the services here. Only the AWS ones know
+// throttling by its code alone.
 func TestEveryLibraryRetries(t *testing.T) {
-	timeout := func(*http.Request) (*http.Response, error) { return nil, timeoutError{} }
-	down := func(req *http.Request) (*http.Response, error) { return unavailable(req), nil }
-	throttles := func(req *http.Request) (*http.Response, error) {
-		return answer(req, http.StatusTooManyRequests, throttlingBody), nil
-	}
-	byCode := func(req *http.Request) (*http.Response, error) {
-		return answer(req, http.StatusBadRequest, throttlingBody), nil
-	}
-	aws := map[string]bool{
-		"awsretry standard": true, "awsretry standard, Revision2026": true, adaptiveName: true,
-		"aws-sdk-go-v2 standard": true, sdkAdaptiveName: true,
-	}
+	const throttled = `{"__type":"com.amazonaws.dynamodb.v20120810#ProvisionedThroughputExceededException","message":"slow down"}`
+	aws := []string{standardName, "awsretry standard, Revision2026", adaptiveName, "aws-sdk-go-v2 standard", sdkAdaptiveName}
 	for _, tt := range []struct {
 		name    string
-		answer  func(*http.Request) (*http.Response, error)
+		failure func(*http.Request) (*http.Response, error)
 		awsOnly bool
 	}{
-		{"503", down, false}, {"429", throttles, false}, {"a time-out", timeout, false}, {"400 with a throttling code", byCode, true},
+		{"503", respond(http.StatusServiceUnavailable, `{"message":"unavailable"}`), false},
+		{"503 without a body", respond(http.StatusServiceUnavailable, ""), false},
+		{"429", respond(http.StatusTooManyRequests, throttled), false},
+		{"timeout", func(*http.Request) (*http.Response, error) { return nil, timeoutError{} }, false},
+		{"400 with a throttling code", respond(http.StatusBadRequest, throttled), true},
 	} {
 		for _, lib := range libraries {
 			t.Run(tt.name+"/"+lib.name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					base := &script{answers: []func(*http.Request) (*http.Response, error){tt.answer}}
-					retries := lib.name == naiveName || lib.name != noRetriesName && (!tt.awsOnly || aws[lib.name])
+					base := &script{responses: []func(*http.Request) (*http.Response, error){tt.failure}}
+					retries := lib.name == naiveName || lib.name != noRetriesName && (!tt.awsOnly || slices.Contains(aws, lib.name))
 					want := 1
 					if retries {
 						want = 2
 					}
-					if ok := lib.client(base)(); ok != retries || base.sent != want {
+					if ok := succeeds(lib.over(base)); ok != retries || base.sent != want {
 						t.Errorf("success: %v, with %d attempts; want %v, %d", ok, base.sent, retries, want)
 					}
 				})
@@ -59,21 +97,21 @@ func TestEveryLibraryRetries(t *testing.T) {
 	}
 }
 
-// Each client has a library of its own: what one did says nothing to another.
+// Each client has a library of its own, which learns nothing from another
+// client's.
 func TestClientsShareNothing(t *testing.T) {
 	for _, lib := range libraries {
 		t.Run(lib.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				down := &script{}
-				for range 10_000 {
-					down.answers = append(down.answers, func(req *http.Request) (*http.Response, error) { return unavailable(req), nil })
-				}
-				client := lib.client(down)
+				down := &script{responses: slices.Repeat([]func(*http.Request) (*http.Response, error){
+					respond(http.StatusServiceUnavailable, `{"message":"unavailable"}`),
+				}, 10_000)}
+				client := lib.over(down)
 				for range 200 {
-					client()
+					succeeds(client)
 				}
 				up := &script{}
-				if !lib.client(up)() || up.sent != 1 {
+				if !succeeds(lib.over(up)) || up.sent != 1 {
 					t.Errorf("%d attempts by a new client of a service that works", up.sent)
 				}
 			})

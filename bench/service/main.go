@@ -1,10 +1,13 @@
-// Command service shows what awsretry and other libraries make of a service that throttles and of one that is down for a while, side
-// by side, and prints one table for each case. It sends nothing over any network: the service is a model in this process.
+// Command service shows what awsretry and other libraries make of a service that
+// throttles and of one that is down for a while, side by side, and prints one
+// table for each case. It sends nothing over any network: the service is the
+// model of package simulate.
 //
 //	go run ./service
 package main
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"os"
@@ -24,10 +27,15 @@ func main() {
 		cases = short
 	}
 	begin := time.Now()
-	r := cases.run(os.Stderr)
+	r, err := cases.run(context.Background(), os.Stderr)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "service:", err)
+		os.Exit(1)
+	}
 	fmt.Fprintf(os.Stderr, "done after %v\n", time.Since(begin).Round(time.Second))
-	r.print(os.Stdout, cases)
+	r.print(os.Stdout)
 }
 
-// revisionVariable turns the AWS SDK's retryers, which read it at every call, into those of the 2026 revision.
+// revisionVariable selects the 2026 revision in the AWS SDK's retryers, which
+// read it at every call.
 const revisionVariable = "AWS_NEW_RETRIES_2026"

@@ -1,17 +1,76 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
-	"net/http"
-	"runtime"
 	"sync"
-	"sync/atomic"
-	"testing"
-	"testing/synctest"
+
+	"example.com/awsretry/cmd/awsretry/simulate"
 )
 
-// A clocking is whose time a run goes by.
+// A comparison is the figures of a case, by library.
+type comparison[C, F any] struct {
+	of   C
+	rows []row[F]
+}
+
+type row[F any] struct {
+	library string
+	figures F
+}
+
+// results are in the order of the cases.
+type results struct {
+	throttlings []comparison[throttling, throttlingFigures]
+	storms      []comparison[storm, stormFigures]
+}
+
+// run runs every library through every case in virtual time. The libraries with a
+// rate limiter whose callers wait in line run through the throttlings once more
+// on the wall clock: one of them needs help in virtual time, and this shows
+// whether the two agree.
+func (c cases) run(ctx context.Context, progress io.Writer) (results, error) {
+	r := results{make([]comparison[throttling, throttlingFigures], len(c.throttlings)), make([]comparison[storm, stormFigures], len(c.storms))}
+	step := func(name string) { fmt.Fprintf(progress, "%s, %d libraries\n", name, len(libraries)) }
+	for i, t := range c.throttlings {
+		step(t.name)
+		r.throttlings[i].of = t
+		if err := r.throttlings[i].add(virtualTime, func(s []simulate.Setting) ([]throttlingFigures, error) {
+			return t.virtual.measure(ctx, s, simulate.Options{})
+		}); err != nil {
+			return r, err
+		}
+	}
+	for i, s := range c.storms {
+		step(s.name)
+		r.storms[i].of = s
+		if err := r.storms[i].add(virtualTime, func(settings []simulate.Setting) ([]stormFigures, error) {
+			return s.measure(ctx, settings, simulate.Options{})
+		}); err != nil {
+			return r, err
+		}
+	}
+	fmt.Fprintln(progress, "the throttlings on the wall clock, all at once")
+	var all sync.WaitGroup
+	failures := make([]error, len(c.throttlings))
+	for i, t := range c.throttlings {
+		all.Go(func() {
+			failures[i] = r.throttlings[i].add(theWallClock, func(s []simulate.Setting) ([]throttlingFigures, error) {
+				return t.wall.measure(ctx, s, simulate.Options{WallClock: true, Parallel: len(s)})
+			})
+		})
+	}
+	all.Wait()
+	for _, err := range failures {
+		if err != nil {
+			return r, err
+		}
+	}
+	return r, nil
+}
+
+// A clocking is the clock of a run.
 type clocking int
 
 const (
@@ -19,72 +78,33 @@ const (
 	theWallClock
 )
 
-// A row is what came of one library in one case.
-type row[F any] struct {
-	library string
-	on      clocking
-	figures F
-}
+// wallClock is in the name of a library's row.
+const wallClock = " (wall clock)"
 
-// results are by case, in its order; within one first the libraries in virtual time, then those on the wall clock.
-type results struct {
-	throttled [][]*row[throttled]
-	stormy    [][]*row[stormy]
-}
-
-// run runs every case through every library in virtual time. Where rate limiters wait in line, those that take part on the wall clock
-// run once more on it, since one of them needs help in virtual time: it is seen whether the two agree.
-func (c cases) run(progress io.Writer) results {
-	var r results
-	var jobs [2][]func() // by clocking
-	for _, t := range c.throttlings {
-		r.throttled = append(r.throttled, append(plan(&jobs, virtualTime, t.run), plan(&jobs, theWallClock, t.run)...))
+// add adds a row for every library that takes part on a clock.
+func (c *comparison[C, F]) add(on clocking, measure func([]simulate.Setting) ([]F, error)) error {
+	settings := settingsOn(on)
+	figures, err := measure(settings)
+	if err != nil {
+		return err
 	}
-	for _, s := range c.storms {
-		r.stormy = append(r.stormy, plan(&jobs, virtualTime, s.run))
+	for i, s := range settings {
+		c.rows = append(c.rows, row[F]{s.Name, figures[i]})
 	}
-	fmt.Fprintf(progress, "%d runs in virtual time", len(jobs[virtualTime]))
-	atOnce(jobs[virtualTime], runtime.GOMAXPROCS(0), func(job func()) {
-		synctest.Test(new(testing.T), func(*testing.T) { job() }) // nothing is logged to the T or failed on it, so any will do
-		fmt.Fprint(progress, ".")
-	})
-	fmt.Fprintf(progress, "\n%d runs on the wall clock, all at once", len(jobs[theWallClock]))
-	atOnce(jobs[theWallClock], len(jobs[theWallClock]), func(job func()) { // they mostly sleep
-		job()
-		fmt.Fprint(progress, ".")
-	})
-	fmt.Fprintln(progress)
-	return r
+	return nil
 }
 
-// plan makes a row for each library that takes part, and adds the jobs that fill it in.
-func plan[F any](jobs *[2][]func(), on clocking, run func(func(http.RoundTripper) call, clocking) F) []*row[F] {
-	var rows []*row[F]
+// settingsOn returns the libraries that take part on a clock.
+func settingsOn(on clocking) []simulate.Setting {
+	var settings []simulate.Setting
 	for _, lib := range libraries {
-		client := lib.client
+		s := simulate.Setting{Name: lib.name, New: lib.over}
 		if on == theWallClock {
-			client = lib.wall
+			s.Name, s.New = lib.name+wallClock, lib.wall
 		}
-		if client == nil {
-			continue
+		if s.New != nil {
+			settings = append(settings, s)
 		}
-		r := &row[F]{library: lib.name, on: on}
-		rows = append(rows, r)
-		jobs[on] = append(jobs[on], func() { r.figures = run(client, on) })
 	}
-	return rows
-}
-
-// atOnce does all jobs, so many at a time.
-func atOnce(jobs []func(), limit int, do func(job func())) {
-	var next atomic.Int64
-	var workers sync.WaitGroup
-	for range limit {
-		workers.Go(func() {
-			for i := next.Add(1) - 1; i < int64(len(jobs)); i = next.Add(1) - 1 {
-				do(jobs[i])
-			}
-		})
-	}
-	workers.Wait()
+	return settings
 }

@@ -1,142 +1,126 @@
 package main
 
 import (
-	"math/rand/v2"
-	"net/http"
+	"context"
+	"fmt"
 	"slices"
-	"sync"
 	"time"
+
+	"example.com/awsretry/cmd/awsretry/simulate"
 )
 
-// A storm is an outage of a service that callers call at a rate which does not depend on its answers, as where each call is made for
-// a user of theirs.
+// A storm is an outage of a service that callers call at a rate that does not
+// depend on the responses, as if each call were made for a user of theirs.
 type storm struct {
 	name             string
 	clients, callers int           // callers of each client
 	rate             float64       // calls per second of each caller
 	before           time.Duration // the outage
 	outage, after    time.Duration
-	tail             time.Duration // for which the calls go on unmeasured: what fails for good must not succeed because they end
-	hangs            bool          // in the outage it does not answer; otherwise it answers 503 at once
-	headroom         float64       // what the service serves in a second, as a multiple of the calls
+	tail             time.Duration // in which the calls continue unmeasured, for the retries of earlier ones
+	hangs            bool          // in the outage it does not respond; otherwise it answers 503 at once
+	headroom         float64       // capacity of the service, as a multiple of the calls
 }
 
 const (
-	gives      = time.Second     // how long a caller's connection waits for an answer
-	queued     = 2 * time.Second // worth of work waits at a service that hangs, no more
-	recoverFor = 5               // seconds in a row that have to be good
+	patience   = time.Second     // a connection waits so long for a response
+	queued     = 2 * time.Second // a service that hangs queues as much work
+	recoverFor = 5               // seconds in a row that must be good
 	good       = 0.99            // of the calls
 )
 
-// stormy is what an outage did.
-type stormy struct {
-	during, peak, after       float64       // attempts for each call: in the outage, in the worst second from then on, after the outage
-	recovered                 int           // seconds after the outage, from which on calls succeed again; -1: not
-	failedDuring, failedAfter float64       // of the calls begun then
+// stormFigures are what an outage does.
+type stormFigures struct {
+	during, peak, after       float64       // attempts per call: in the outage, in the worst second from then on, after the outage
+	recovered                 int           // seconds after the outage from which calls succeed again; -1: never
+	failedDuring, failedAfter float64       // share of the calls that begin then
 	failed                    int           // calls in all
-	p50, p99                  time.Duration // of a call begun in the outage, until its success or the end of the last attempt
+	p50, p99                  time.Duration // of a call that begins in the outage, until its success or the end of its last attempt
 }
 
-func (s storm) down() window       { return window{s.before, s.before + s.outage} }
-func (s storm) end() time.Duration { return s.before + s.outage + s.after }
-func (s storm) calls() float64     { return float64(s.clients*s.callers) * s.rate } // per second
+func (s storm) calls() float64      { return float64(s.clients*s.callers) * s.rate } // per second
+func (s storm) end() time.Duration  { return s.before + s.outage + s.after }
+func (s storm) over() time.Duration { return s.before + s.outage }
 
-func (s storm) service(c clock) http.RoundTripper {
-	rate := s.headroom * s.calls()
+func (s storm) scenario() simulate.Scenario {
+	const inFlight = 40 // seconds' worth of calls, more than any library keeps waiting
+	capacity := s.headroom * s.calls()
+	scenario := simulate.Scenario{
+		Duration: simulate.Duration(s.end() + s.tail), Seed: 1,
+		Clients: simulate.Clients{Count: s.clients, Rate: s.calls(), MaxInFlight: int(inFlight * s.rate * float64(s.callers))},
+		Service: unlimited(capacity),
+		Events:  []simulate.Event{{Kind: simulate.Outage, From: simulate.Duration(s.before), To: simulate.Duration(s.over())}},
+	}
 	if s.hangs {
-		return &hanger{clock: c, outage: s.down(), rate: rate, queue: rate * queued.Seconds(), gives: gives}
-	}
-	return &refuser{newThrottler(c, schedule{{0, rate}}, 0), s.down()}
-}
-
-// A meter counts the attempts that reach the service in each second.
-type meter struct {
-	clock
-	http.RoundTripper
-
-	mu     sync.Mutex // guards counts
-	counts []float64
-}
-
-func (m *meter) RoundTrip(req *http.Request) (*http.Response, error) {
-	second := int(m.now() / time.Second)
-	m.mu.Lock()
-	if second < len(m.counts) {
-		m.counts[second]++
-	}
-	m.mu.Unlock()
-	return m.RoundTripper.RoundTrip(req)
-}
-
-// A called is one call of a storm.
-type called struct {
-	begin, took time.Duration
-	ok          bool
-}
-
-func (s storm) run(newClient func(http.RoundTripper) call, _ clocking) stormy {
-	c := startClock()
-	load := &meter{clock: c, RoundTripper: s.service(c), counts: make([]float64, int(s.end()/time.Second))}
-	var wg sync.WaitGroup
-	var mu sync.Mutex // guards calls
-	var calls []called
-	for i := range s.clients {
-		client := newClient(load)
-		for j := range s.callers {
-			random := rand.New(rand.NewPCG(uint64(i), uint64(j))) // so that all libraries have the same calls to make
-			wg.Go(func() {
-				for begin := s.next(0, random); begin < s.end()+s.tail; begin = s.next(begin, random) {
-					time.Sleep(begin - c.now())
-					wg.Go(func() {
-						ok := client()
-						took := c.now() - begin
-						if begin < s.end() {
-							mu.Lock()
-							calls = append(calls, called{begin, took, ok})
-							mu.Unlock()
-						}
-					})
-				}
-			})
+		scenario.Clients.AttemptTimeout = simulate.Duration(patience)
+		scenario.Service = simulate.Service{
+			Capacity: capacity, Queue: int(capacity * queued.Seconds()), Network: simulate.Duration(latency),
 		}
+		scenario.Events[0].Kind, scenario.Events[0].Capacity = simulate.CapacityStep, 1e-9 // requests wait, and hardly any passes
 	}
-	wg.Wait()
-	return s.figures(load.counts, calls)
+	return scenario
 }
 
-func (s storm) next(last time.Duration, random *rand.Rand) time.Duration {
-	return last + time.Duration(random.ExpFloat64()/s.rate*float64(time.Second))
+// measure runs the libraries.
+func (s storm) measure(ctx context.Context, settings []simulate.Setting, o simulate.Options) ([]stormFigures, error) {
+	scenario := s.scenario()
+	scenario.Settings = settings
+	samples := make([]stormSample, len(settings))
+	for i := range samples {
+		samples[i].began, samples[i].succeeded = make([]float64, s.end()/time.Second), make([]float64, s.end()/time.Second)
+	}
+	o.Observe = func(setting int, c simulate.Call) { samples[setting].add(s, c) }
+	r, err := simulate.Run(ctx, scenario, o)
+	if err != nil {
+		return nil, err
+	}
+	figures := make([]stormFigures, len(settings))
+	for i := range samples {
+		figures[i] = samples[i].figures(s, r.Outcomes[i].Series.Attempts)
+	}
+	return figures, nil
 }
 
-func (s storm) figures(attempts []float64, calls []called) stormy {
-	from, to := int(s.down().from/time.Second), int(s.down().to/time.Second)
-	began, succeeded := make([]float64, len(attempts)), make([]float64, len(attempts))
-	var waited []time.Duration
-	for _, call := range calls {
-		second := int(call.begin / time.Second)
-		began[second]++
-		if call.ok {
-			succeeded[second]++
-		}
-		if s.down().contains(call.begin) {
-			waited = append(waited, call.took)
-		}
+// A stormSample is the calls of one library.
+type stormSample struct {
+	began, succeeded []float64 // calls, by the second in which they begin
+	waited           []time.Duration
+}
+
+func (s *stormSample) add(of storm, c simulate.Call) {
+	if c.Start >= of.end() {
+		return
 	}
-	slices.Sort(waited)
-	return stormy{
-		during:       total(attempts[from:to]) / total(began[from:to]),
-		peak:         slices.Max(attempts[from:]) / s.calls(),
-		after:        total(attempts[to:]) / total(began[to:]),
-		recovered:    recovered(began[to:], succeeded[to:]),
-		failedDuring: 1 - total(succeeded[from:to])/total(began[from:to]),
-		failedAfter:  1 - total(succeeded[to:])/total(began[to:]),
-		failed:       int(total(began) - total(succeeded)),
-		p50:          quantile(waited, 0.50),
-		p99:          quantile(waited, 0.99),
+	second := c.Start / time.Second
+	s.began[second]++
+	if c.Good {
+		s.succeeded[second]++
+	}
+	if of.before <= c.Start && c.Start < of.over() {
+		s.waited = append(s.waited, c.Took)
 	}
 }
 
-// recovered returns the first second from which on enough calls succeed, for some seconds in a row; -1 where there is none.
+// figures takes the attempts of each second.
+func (s *stormSample) figures(of storm, attempts []float64) stormFigures {
+	from, to, end := of.before/time.Second, of.over()/time.Second, of.end()/time.Second
+	attempts = attempts[:end]
+	slices.Sort(s.waited)
+	return stormFigures{
+		during:       total(attempts[from:to]) / total(s.began[from:to]),
+		peak:         slices.Max(attempts[from:]) / of.calls(),
+		after:        total(attempts[to:]) / total(s.began[to:]),
+		recovered:    recovered(s.began[to:], s.succeeded[to:]),
+		failedDuring: 1 - total(s.succeeded[from:to])/total(s.began[from:to]),
+		failedAfter:  1 - total(s.succeeded[to:])/total(s.began[to:]),
+		failed:       int(total(s.began) - total(s.succeeded)),
+		p50:          simulate.Percentile(s.waited, 0.50),
+		p99:          simulate.Percentile(s.waited, 0.99),
+	}
+}
+
+// recovered returns the first second from which enough calls succeed for some
+// seconds in a row, or -1.
 func recovered(began, succeeded []float64) int {
 	row := 0
 	for second, n := range began {
@@ -149,4 +133,15 @@ func recovered(began, succeeded []float64) int {
 		}
 	}
 	return -1
+}
+
+// about says what the storm is.
+func (s storm) about() string {
+	capacity := fmt.Sprintf("It serves %.0f requests per second and throttles the rest", s.headroom*s.calls())
+	if s.hangs {
+		capacity = fmt.Sprintf("It serves %.0f requests per second in their order, keeps %v worth of them waiting and answers 503 to more; "+
+			"callers give up an attempt after %v, which it does not learn", s.headroom*s.calls(), queued, patience)
+	}
+	return fmt.Sprintf("%d callers with %v calls per second each, whatever the response; an outage of %v after %v; measured until %v after it. %s.",
+		s.clients*s.callers, s.rate, s.outage, s.before, s.after, capacity)
 }

@@ -26,25 +26,28 @@ type line struct {
 // columns returns what the picture shows.
 func (r *Result) columns() []column {
 	script := newScript(r.Scenario)
-	load := column{title: "offered load and goodput (1/s)", width: loadWidth, lines: func(o Outcome) []line {
+	load := column{title: "offered load and goodput (1/s)", width: loadWidth}
+	load.lines = func(o Outcome) []line {
 		return []line{
 			{[]plotter.XYs{script.capacityLine(r.Scenario)}, dashed(inkServes, 0.9)},
 			{[]plotter.XYs{perSecond(o.Series.Attempts)}, stroke(inkAttempts, 1.1)},
 			{[]plotter.XYs{perSecond(o.Series.Good)}, stroke(inkGood, 1.7)},
 		}
-	}}
-	tokens := column{title: "retry tokens (mean of the clients)", width: bucketWidth, none: "no retry token bucket", lines: func(o Outcome) []line {
+	}
+	tokens := column{title: "retry tokens (mean of the clients)", width: bucketWidth, none: "no retry token bucket"}
+	tokens.lines = func(o Outcome) []line {
 		if o.Series.Tokens == nil {
 			return nil
 		}
 		return []line{{[]plotter.XYs{samples(o.Series.Tokens)}, stroke(inkTokens, 1.6)}}
-	}}
-	rate := column{title: "send rate (1/s, mean of limited clients)", width: bucketWidth, none: "no rate limiter", lines: func(o Outcome) []line {
+	}
+	rate := column{title: "send rate (1/s, mean of limited clients)", width: bucketWidth, none: "no rate limiter"}
+	rate.lines = func(o Outcome) []line {
 		if o.Series.SendRate == nil {
 			return nil
 		}
 		return []line{{limitedParts(o.Series.SendRate), stroke(inkSendRate, 1.6)}}
-	}}
+	}
 	load = load.scaled(r.Outcomes)
 	// A peak far above what the service can serve would flatten everything else.
 	// It is cut off and labeled.

@@ -82,9 +82,10 @@ func newFleet(s Scenario, m maker, g grid, base http.RoundTripper, record *recor
 	for i := range s.Clients.Count {
 		first := 1 + i*perClient(s)
 		arrivals := first + s.Clients.Callers
+		below := link{base, time.Duration(s.Clients.AttemptTimeout), g, random(s.Seed, uint64(i), forJitter)}
 		f.clients = append(f.clients, &client{
 			number:    i,
-			transport: m.make(link{base, time.Duration(s.Clients.AttemptTimeout), g, random(s.Seed, uint64(i), forJitter)}),
+			transport: m.make(below),
 			first:     first, arrivals: arrivals, arriving: arrivals + 1,
 			fresh: arrivals + 1, left: s.Clients.MaxInFlight,
 		})

@@ -86,7 +86,8 @@ func culprit(err error) (is func(ast.Node) bool, allowed string) {
 	case errors.As(err, &part):
 		return func(n ast.Node) bool { return isWhole(fieldOf(n)) && written(n) == string(part) }, allowedWhole
 	case errors.As(err, &short):
-		return func(n ast.Node) bool { return strings.HasPrefix(fieldOf(n), "settings[") && written(n) == short.text }, ""
+		setting := func(n ast.Node) bool { return strings.HasPrefix(fieldOf(n), "settings[") }
+		return func(n ast.Node) bool { return setting(n) && written(n) == short.text }, ""
 	case errors.As(err, &kind):
 		return at(kind.Token), allowedValues(kind.DstType)
 	case errors.As(err, &overflow):

@@ -33,7 +33,8 @@ func Names() []string {
 // Source returns the file of a ready scenario, which explains every field.
 func Source(name string) ([]byte, error) {
 	if !slices.Contains(Names(), name) {
-		return nil, fmt.Errorf("simulate: there is no ready scenario %s; there are %s", clipped(name), strings.Join(Names(), ", "))
+		return nil, fmt.Errorf("simulate: there is no ready scenario %s; there are %s",
+			clipped(name), strings.Join(Names(), ", "))
 	}
 	return ready.ReadFile("scenarios/" + name + ".yaml")
 }
@@ -69,7 +70,8 @@ const maxScenarioDepth = 100
 func Parse(text []byte) (s Scenario, err error) {
 	switch {
 	case len(text) > regular.MaxSize:
-		return Scenario{}, fmt.Errorf("simulate: the scenario has %d bytes; it must have at most %d", len(text), regular.MaxSize)
+		return Scenario{}, fmt.Errorf("simulate: the scenario has %d bytes; it must have at most %d",
+			len(text), regular.MaxSize)
 	case tooDeep(text):
 		return Scenario{}, fmt.Errorf("simulate: the scenario nests more than %d brackets", maxScenarioDepth)
 	}
@@ -81,7 +83,8 @@ func Parse(text []byte) (s Scenario, err error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(text), strict...)
 	switch err := decoder.Decode(&s); {
 	case errors.Is(err, io.EOF):
-		return Scenario{}, errors.New("simulate: the scenario is empty; it must have at least duration, clients and service")
+		return Scenario{}, errors.New(
+			"simulate: the scenario is empty; it must have at least duration, clients and service")
 	case err != nil:
 		return Scenario{}, fmt.Errorf("simulate: %w", explain(err, text))
 	}

@@ -71,7 +71,8 @@ func newPicture(r *Result) *picture {
 	}
 	p.head = newHead(r.Scenario, p.inner)
 	p.width = p.inner + 2*margin
-	p.height = 2*margin + p.head.height(p.inner) + columnHeight + footHeight + vg.Length(len(r.Outcomes))*(panelHeight+gap)
+	rows := vg.Length(len(r.Outcomes)) * (panelHeight + gap)
+	p.height = 2*margin + p.head.height(p.inner) + columnHeight + rows + footHeight
 	return p
 }
 
@@ -114,5 +115,6 @@ func (p *picture) drawRow(c draw.Canvas, top vg.Length, o Outcome, last bool) {
 
 // figures returns the setting's most telling numbers.
 func figures(o Outcome) string {
-	return fmt.Sprintf("%.2f attempts per call, %s failed, p99 %s", o.Amplification, percent(o.FailedShare), latency(o.P99, o.Good))
+	return fmt.Sprintf("%.2f attempts per call, %s failed, p99 %s",
+		o.Amplification, percent(o.FailedShare), latency(o.P99, o.Good))
 }

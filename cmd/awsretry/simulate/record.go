@@ -57,7 +57,9 @@ type clientCounts struct{ started, good atomic.Int64 }
 
 func newRecorder(duration time.Duration, clients int, observe func(Call)) *recorder {
 	n := (duration + slot - 1) / slot
-	return &recorder{end: duration, slots: make([]slotCounts, n), perClient: make([]clientCounts, clients), observe: observe}
+	return &recorder{
+		end: duration, slots: make([]slotCounts, n), perClient: make([]clientCounts, clients), observe: observe,
+	}
 }
 
 // at returns the slot of an instant, or nil after the end of the run.

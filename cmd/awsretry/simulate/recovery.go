@@ -7,8 +7,8 @@ type Recovery string
 
 const (
 	RecoveredInRun Recovery = "yes"
-	NotRecovered   Recovery = "no"             // Recovery is the time from the end of the last event to the end of the run
-	NoIncident     Recovery = "not applicable" // there is no event, or less than five seconds before the first one
+	NotRecovered   Recovery = "no"             // Recovery is the time that was left
+	NoIncident     Recovery = "not applicable" // no event, or less than five seconds before it
 )
 
 // recovery returns [Outcome].Recovery for the successful calls of each slot.

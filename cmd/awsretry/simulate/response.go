@@ -24,7 +24,8 @@ func newRefusal(t *Throttle) refusal {
 		r.header.Set("Retry-After", strconv.Itoa(int(time.Duration(t.RetryAfter)/time.Second)))
 	}
 	if t.Code != "" {
-		text, _ := json.Marshal(map[string]string{"__type": t.Code, "message": "Rate exceeded"}) // strings always encode
+		// Strings always encode.
+		text, _ := json.Marshal(map[string]string{"__type": t.Code, "message": "Rate exceeded"})
 		r.header.Set("Content-Type", "application/x-amz-json-1.0")
 		r.body = string(text)
 	}

@@ -25,7 +25,9 @@ type Outcome struct {
 	FailedShare    float64 `json:"failed_share"`    // of the calls that ended
 	ThrottledShare float64 `json:"throttled_share"` // of the attempts
 
-	P50 Duration `json:"p50"` // of successful calls, including delays and waits for a send token; 0: there are none
+	// P50 and P99 are of successful calls, including delays and waits for a send
+	// token. They are 0 if there are none.
+	P50 Duration `json:"p50"`
 	P99 Duration `json:"p99"`
 
 	// Recovery is the time from the end of the last event until goodput is back.
@@ -55,9 +57,11 @@ type Series struct {
 	Lost      []float64 `json:"lost"`      // attempts whose caller gave up
 
 	// Samples of the clients' buckets, in a long run not for every second. nil if
-	// the setting has no such bucket.
-	Tokens   []Sample `json:"tokens,omitempty"`    // in the retry bucket, mean over the clients
-	SendRate []Sample `json:"send_rate,omitempty"` // attempts per second that the rate limiter allows, mean over the clients that are limited
+	// the setting has no such bucket. Tokens is in the retry bucket, mean over the
+	// clients. SendRate is the attempts per second that the rate limiter allows,
+	// mean over the clients that are limited.
+	Tokens   []Sample `json:"tokens,omitempty"`
+	SendRate []Sample `json:"send_rate,omitempty"`
 }
 
 // A Sample is a value at an instant.
@@ -83,8 +87,10 @@ func outcome(s Scenario, setting Setting, m maker, r *recorder) Outcome {
 	o.Goodput = float64(o.Good) / time.Duration(s.Duration).Seconds()
 	o.FailedShare = share(o.Failed, o.Good+o.Failed)
 	o.ThrottledShare = share(o.Throttled, o.Attempts)
-	micros := func(p float64) Duration { return Duration(Percentile(r.latencies, p)) * Duration(time.Microsecond) }
-	o.P50, o.P99 = micros(0.5), micros(0.99)
+	took := func(p float64) Duration {
+		return Duration(time.Duration(Percentile(r.latencies, p)) * time.Microsecond)
+	}
+	o.P50, o.P99 = took(0.5), took(0.99)
 	o.Recovery, o.Recovered = recovery(s, o.Series.Good)
 	o.Fairness = fairness(s, r)
 	return o

@@ -4,24 +4,25 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 )
 
 func (c *checker) clients(s Scenario) {
 	f := s.Clients
-	c.check(f.Count >= 1 && f.Count <= maxCount, "clients.count", f.Count, fmt.Sprintf("1 to %d", maxCount))
-	c.check(f.Callers >= 0 && f.Callers <= maxCount, "clients.callers", f.Callers, fmt.Sprintf("0 to %d", maxCount))
+	c.whole("clients.count", f.Count, 1, maxCount)
+	c.whole("clients.callers", f.Callers, 0, maxCount)
 	c.number("clients.rate", f.Rate, 0, maxRate)
-	herd := false
-	for _, e := range s.Events {
-		herd = herd || e.Kind == Herd
-	}
-	c.check(f.Callers > 0 || f.Rate != 0 || herd, "clients.callers", f.Callers, "above 0 if clients.rate is 0: without either nobody calls")
-	c.check(f.Callers == 0 || f.Rate == 0, "clients.rate", f.Rate, "0 if clients.callers is above 0: calls come in a closed loop or arrive at a rate, not both")
+	herd := slices.ContainsFunc(s.Events, func(e Event) bool { return e.Kind == Herd })
+	c.check(f.Callers > 0 || f.Rate != 0 || herd, "clients.callers", f.Callers,
+		"above 0 if clients.rate is 0: without either nobody calls")
+	c.check(f.Callers == 0 || f.Rate == 0, "clients.rate", f.Rate,
+		"0 if clients.callers is above 0: calls come in a closed loop or arrive at a rate, not both")
 	c.within("clients.think", f.Think, 0, Duration(maxTime))
 	c.check(f.Callers > 0 || f.Think == 0, "clients.think", f.Think, "0 if clients.callers is 0")
-	c.check(f.MaxInFlight >= 0 && f.MaxInFlight <= maxCount, "clients.max_in_flight", f.MaxInFlight, fmt.Sprintf("1 to %d, or 0 for a number that fits the rate", maxCount))
+	c.check(f.MaxInFlight >= 0 && f.MaxInFlight <= maxCount, "clients.max_in_flight", f.MaxInFlight,
+		"1 to %d, or 0 for a number that fits the rate", maxCount)
 	c.within("clients.timeout", f.Timeout, 0, Duration(maxTime))
 	c.within("clients.attempt_timeout", f.AttemptTimeout, 0, Duration(maxTime))
 	for _, d := range []struct {
@@ -34,11 +35,11 @@ func (c *checker) clients(s Scenario) {
 
 func (c *checker) service(s Service) {
 	c.above("service.capacity", s.Capacity, 0, maxRate)
-	c.check(s.Queue >= 0 && s.Queue <= maxCount, "service.queue", s.Queue, fmt.Sprintf("0 to %d", maxCount))
-	c.check(s.QueueFull == 0 || s.QueueFull == http.StatusTooManyRequests || s.QueueFull == http.StatusServiceUnavailable,
+	c.whole("service.queue", s.Queue, 0, maxCount)
+	c.check(slices.Contains([]int{0, http.StatusTooManyRequests, http.StatusServiceUnavailable}, s.QueueFull),
 		"service.queue_full", s.QueueFull, "429 or 503, or 0 for 503")
-	c.check(s.Network == 0 || s.Network >= Duration(minNetwork) && s.Network <= Duration(maxTime), "service.network", s.Network,
-		fmt.Sprintf("%v to %v, or 0 for %v", Duration(minNetwork), Duration(maxTime), defaultNetwork))
+	c.check(s.Network == 0 || s.Network >= Duration(minNetwork) && s.Network <= Duration(maxTime),
+		"service.network", s.Network, "%v to %v, or 0 for %v", Duration(minNetwork), Duration(maxTime), defaultNetwork)
 	c.number("service.refuse_cost", s.RefuseCost, 0, 1)
 	l := s.Latency
 	c.within("service.latency.median", l.Median, 0, Duration(maxTime))
@@ -48,7 +49,7 @@ func (c *checker) service(s Service) {
 	case "", lognormally:
 		if l.Distribution == lognormally || l.P99 != 0 {
 			c.check(l.Median > 0 && l.P99 > l.Median && l.P99 <= Duration(maxTime), "service.latency.p99", l.P99,
-				fmt.Sprintf("above the median, %v, which must be above 0, and at most %v", l.Median, Duration(maxTime)))
+				"above the median, %v, which must be above 0, and at most %v", l.Median, Duration(maxTime))
 		}
 	default:
 		c.check(false, "service.latency.distribution", clipped(l.Distribution), "constant, exponential or lognormal")
@@ -62,18 +63,21 @@ func (c *checker) throttle(field string, t *Throttle) {
 	}
 	c.above(field+".rate", t.Rate, 0, maxRate)
 	c.number(field+".burst", t.Burst, 0, maxRate)
-	c.check(t.Burst == 0 || !(t.Burst < 1), field+".burst", t.Burst, "at least 1, or 0 for the requests of one second")
+	c.check(t.Burst == 0 || !(t.Burst < 1), field+".burst", t.Burst,
+		"at least 1, or 0 for the requests of one second")
 	c.within(field+".retry_after", t.RetryAfter, 0, Duration(maxTime))
-	c.check(time.Duration(t.RetryAfter)%time.Second == 0, field+".retry_after", t.RetryAfter, "in whole seconds, like the header")
+	c.check(time.Duration(t.RetryAfter)%time.Second == 0, field+".retry_after", t.RetryAfter,
+		"in whole seconds, like the header")
 	word := func(r rune) bool { return r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' || r >= '0' && r <= '9' }
 	c.check(len(t.Code) <= maxNameBytes && !strings.ContainsFunc(t.Code, func(r rune) bool { return !word(r) }),
-		field+".code", clipped(t.Code), fmt.Sprintf("of letters and digits, at most %d", maxNameBytes))
+		field+".code", clipped(t.Code), "of letters and digits, at most %d", maxNameBytes)
 }
 
 func (c *checker) event(field string, e Event, s Scenario) {
-	c.check(e.From >= 0 && e.From < s.Duration, field+".from", e.From, fmt.Sprintf("0s or more, and before the end of the run, %v", s.Duration))
+	c.check(e.From >= 0 && e.From < s.Duration, field+".from", e.From,
+		"0s or more, and before the end of the run, %v", s.Duration)
 	c.check(e.To == 0 || e.To > e.From && e.To <= s.Duration, field+".to", e.To,
-		fmt.Sprintf("after from, %v, and at most the end of the run, %v, or 0 for that", e.From, s.Duration))
+		"after from, %v, and at most the end of the run, %v, or 0 for that", e.From, s.Duration)
 	fields := []struct {
 		kind, name string
 		given      bool
@@ -94,7 +98,8 @@ func (c *checker) event(field string, e Event, s Scenario) {
 		return
 	}
 	for _, f := range fields {
-		c.check(f.kind == e.Kind || !f.given, field+"."+f.name, "set", fmt.Sprintf("left out: it is for events of kind %s, not %s", f.kind, e.Kind))
+		c.check(f.kind == e.Kind || !f.given, field+"."+f.name, "set",
+			"left out: it is for events of kind %s, not %s", f.kind, e.Kind)
 	}
 	switch e.Kind {
 	case Outage:
@@ -112,7 +117,8 @@ func (c *checker) event(field string, e Event, s Scenario) {
 	case SlowLatency:
 		c.above(field+".factor", e.Factor, 0, maxRate)
 	case Herd:
-		c.check(e.Calls >= 1 && e.Calls <= maxHerdCalls, field+".calls", e.Calls, fmt.Sprintf("1 to %d, for each client", maxHerdCalls))
+		c.check(e.Calls >= 1 && e.Calls <= maxHerdCalls, field+".calls", e.Calls,
+			"1 to %d, for each client", maxHerdCalls)
 	case Throttling:
 		c.check(e.Throttle != nil, field+".throttle", "missing", "set, with at least a rate")
 		c.throttle(field+".throttle", e.Throttle)
@@ -133,8 +139,9 @@ func (c *checker) size(s Scenario) {
 	s = s.withDefaults()
 	f := s.Clients
 	needed := float64(f.Count) * (float64(f.Callers) + 1 + float64(f.MaxInFlight)) * 2
-	c.check(needed <= maxOwners, "clients", fmt.Sprintf("%d clients with %d callers and %d arriving calls at once", f.Count, f.Callers, f.MaxInFlight),
-		fmt.Sprintf("fewer: count * (callers + max_in_flight + 1) at most %d", maxOwners/2))
+	c.check(needed <= maxOwners, "clients",
+		fmt.Sprintf("%d clients with %d callers and %d arriving calls at once", f.Count, f.Callers, f.MaxInFlight),
+		"fewer: count * (callers + max_in_flight + 1) at most %d", maxOwners/2)
 	seconds := time.Duration(s.Duration).Seconds()
 	calls := f.Rate * seconds
 	if f.Callers > 0 {
@@ -143,5 +150,6 @@ func (c *checker) size(s Scenario) {
 	for _, e := range s.Events {
 		calls += float64(e.Calls) * float64(f.Count)
 	}
-	c.check(calls <= maxCalls, "the number of calls", math.Ceil(calls), fmt.Sprintf("at most %d for each setting: shorten the run or lower the rate", maxCalls))
+	c.check(calls <= maxCalls, "the number of calls", math.Ceil(calls),
+		"at most %d for each setting: shorten the run or lower the rate", maxCalls)
 }

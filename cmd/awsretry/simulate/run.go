@@ -17,11 +17,14 @@ import (
 type Options struct {
 	Parallel int                 // settings that run at the same time; 0: GOMAXPROCS
 	Getenv   func(string) string // looks up the variables for a profile; nil: os.Getenv
-	Progress func(float64)       // called now and then, by one goroutine at a time, with the share of the work that is done; nil: not called
+
+	// Progress is called now and then, by one goroutine at a time, with the share
+	// of the work that is done. It may be nil.
+	Progress func(float64)
 
 	// Observe is called for every call when it ends or the run does, with the
 	// index of its setting. Calls of one setting come one after the other; those
-	// of different settings may come at the same time. nil: not called.
+	// of different settings may come at the same time. It may be nil.
 	Observe func(setting int, c Call)
 
 	// WallClock runs in real time, for a RoundTripper that virtual time does not
@@ -37,8 +40,10 @@ func Run(ctx context.Context, s Scenario, o Options) (*Result, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
 	}
-	if godebug := os.Getenv("GODEBUG"); !o.WallClock && strings.Contains(godebug, "asynctimerchan=") && !strings.Contains(godebug, "asynctimerchan=0") {
-		return nil, fmt.Errorf("simulate: GODEBUG is %s; it must not set asynctimerchan, which excludes virtual time", clipped(godebug))
+	if !o.WallClock {
+		if err := virtualTime(); err != nil {
+			return nil, err
+		}
 	}
 	s = s.withDefaults()
 	makers := make([]maker, len(s.Settings))
@@ -59,14 +64,15 @@ func Run(ctx context.Context, s Scenario, o Options) (*Result, error) {
 		turn <- struct{}{}
 		runs.Go(func() {
 			defer func() { <-turn }()
-			r := run{scenario: s, maker: m, simulated: &simulated, record: newRecorder(time.Duration(s.Duration), s.Clients.Count, o.observer(i))}
+			record := newRecorder(time.Duration(s.Duration), s.Clients.Count, o.observer(i))
+			r := run{scenario: s, maker: m, record: record, simulated: &simulated}
 			if o.WallClock {
 				r.play(ctx)
 			} else {
 				synctest.Test(new(testing.T), func(*testing.T) { r.play(ctx) })
 			}
-			r.record.sortLatencies()
-			result.Outcomes[i] = outcome(s, s.Settings[i], m, r.record)
+			record.sortLatencies()
+			result.Outcomes[i] = outcome(s, s.Settings[i], m, record)
 		})
 	}
 	runs.Wait()
@@ -74,6 +80,16 @@ func Run(ctx context.Context, s Scenario, o Options) (*Result, error) {
 		return nil, context.Cause(ctx)
 	}
 	return result, nil
+}
+
+// virtualTime returns an error if there is no virtual time.
+func virtualTime() error {
+	const setting = "asynctimerchan="
+	godebug := os.Getenv("GODEBUG")
+	if !strings.Contains(godebug, setting) || strings.Contains(godebug, setting+"0") {
+		return nil
+	}
+	return fmt.Errorf("simulate: GODEBUG is %s; it must not set asynctimerchan, which excludes virtual time", clipped(godebug))
 }
 
 // observer returns Observe for one setting, or nil.

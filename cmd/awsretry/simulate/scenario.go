@@ -26,43 +26,65 @@ type Scenario struct {
 type Clients struct {
 	Count int `yaml:"count" json:"count"`
 
-	Callers int      `yaml:"callers,omitempty" json:"callers,omitempty"` // of each client, each making one call after the other; 0: none
-	Think   Duration `yaml:"think,omitempty" json:"think,omitempty"`     // mean time between a caller's calls, exponentially distributed
+	// Callers of each client make one call after the other. Between two calls they
+	// think for a time that is exponentially distributed with the mean Think.
+	Callers int      `yaml:"callers,omitempty" json:"callers,omitempty"`
+	Think   Duration `yaml:"think,omitempty" json:"think,omitempty"`
 
-	Rate        float64 `yaml:"rate,omitempty" json:"rate,omitempty"`                   // calls per second of all clients together, as a Poisson process; 0: none
-	MaxInFlight int     `yaml:"max_in_flight,omitempty" json:"max_in_flight,omitempty"` // of each client's arriving calls; more fail unsent; 0: see inFlight
+	// Rate is the calls per second of all clients together, as a Poisson process. A
+	// client has at most MaxInFlight of them under way and fails the others unsent.
+	// A MaxInFlight of 0 means twice the calls that arrive within Timeout.
+	Rate        float64 `yaml:"rate,omitempty" json:"rate,omitempty"`
+	MaxInFlight int     `yaml:"max_in_flight,omitempty" json:"max_in_flight,omitempty"`
 
-	Timeout        Duration `yaml:"timeout,omitempty" json:"timeout,omitempty"`                 // of a call with its retries and delays; 0: none
-	AttemptTimeout Duration `yaml:"attempt_timeout,omitempty" json:"attempt_timeout,omitempty"` // of one attempt; 0: none (a delivery policy has 15 s)
+	// Timeout limits a call with its retries and delays, and AttemptTimeout one
+	// attempt. 0 means no limit, but 15 s for an attempt of a delivery policy.
+	Timeout        Duration `yaml:"timeout,omitempty" json:"timeout,omitempty"`
+	AttemptTimeout Duration `yaml:"attempt_timeout,omitempty" json:"attempt_timeout,omitempty"`
 }
 
 // Service is what the clients call. Requests pass a first-come-first-served queue
 // at the service's capacity and then take their latency. The service also works
 // on requests whose client has given up.
 type Service struct {
-	Capacity   float64   `yaml:"capacity" json:"capacity"`                           // requests per second
-	Queue      int       `yaml:"queue" json:"queue"`                                 // requests that may wait; more are refused
-	QueueFull  int       `yaml:"queue_full,omitempty" json:"queue_full,omitempty"`   // the status that refuses them: 429 or 503; 0: 503
-	Latency    Latency   `yaml:"latency" json:"latency"`                             // after the queue
-	Network    Duration  `yaml:"network,omitempty" json:"network,omitempty"`         // round trip; 0: 2 ms
-	RefuseCost float64   `yaml:"refuse_cost,omitempty" json:"refuse_cost,omitempty"` // capacity that refusing a request takes, in requests, 0 to 1
-	Throttle   *Throttle `yaml:"throttle,omitempty" json:"throttle,omitempty"`       // at all times; nil: none
+	Capacity float64 `yaml:"capacity" json:"capacity"` // requests per second
+
+	// Queue is how many requests may wait. More are refused with the status
+	// QueueFull, 429 or 503; 0 means 503.
+	Queue     int `yaml:"queue" json:"queue"`
+	QueueFull int `yaml:"queue_full,omitempty" json:"queue_full,omitempty"`
+
+	Latency Latency  `yaml:"latency" json:"latency"`                     // after the queue
+	Network Duration `yaml:"network,omitempty" json:"network,omitempty"` // round trip; 0: 2 ms
+
+	// RefuseCost is the capacity that refusing a request takes, from 0 to 1 request.
+	RefuseCost float64 `yaml:"refuse_cost,omitempty" json:"refuse_cost,omitempty"`
+
+	Throttle *Throttle `yaml:"throttle,omitempty" json:"throttle,omitempty"` // at all times; nil: none
 }
 
 // Latency is the distribution of the time that a request takes after the queue.
 type Latency struct {
-	Distribution string   `yaml:"distribution,omitempty" json:"distribution,omitempty"` // constant, exponential or lognormal; "": lognormal, or constant if P99 is 0
+	// Distribution is constant, exponential or lognormal. "" means lognormal, or
+	// constant if P99 is 0.
+	Distribution string   `yaml:"distribution,omitempty" json:"distribution,omitempty"`
 	Median       Duration `yaml:"median" json:"median"`
 	P99          Duration `yaml:"p99,omitempty" json:"p99,omitempty"` // lognormal only, above Median
 }
 
 // Throttle is a token bucket that refuses with 429 the requests above a rate.
 type Throttle struct {
-	Rate       float64  `yaml:"rate" json:"rate"`                                   // requests per second
-	Burst      float64  `yaml:"burst,omitempty" json:"burst,omitempty"`             // requests; 0: those of one second
-	PerClient  bool     `yaml:"per_client,omitempty" json:"per_client,omitempty"`   // a bucket for each client; false: one for all
-	RetryAfter Duration `yaml:"retry_after,omitempty" json:"retry_after,omitempty"` // in whole seconds, sent as Retry-After; 0: not sent
-	Code       string   `yaml:"code,omitempty" json:"code,omitempty"`               // AWS error code in a JSON body; "": no body
+	Rate  float64 `yaml:"rate" json:"rate"`                       // requests per second
+	Burst float64 `yaml:"burst,omitempty" json:"burst,omitempty"` // requests; 0: those of one second
+
+	// PerClient means a bucket for each client. Otherwise there is one for all.
+	PerClient bool `yaml:"per_client,omitempty" json:"per_client,omitempty"`
+
+	// RetryAfter is sent as Retry-After, in whole seconds. 0 is not sent.
+	RetryAfter Duration `yaml:"retry_after,omitempty" json:"retry_after,omitempty"`
+
+	// Code is the AWS error code in a JSON body. "" means no body.
+	Code string `yaml:"code,omitempty" json:"code,omitempty"`
 }
 
 // The kinds of an Event.
@@ -92,7 +114,10 @@ type Event struct {
 	From Duration `yaml:"from" json:"from"`
 	To   Duration `yaml:"to,omitempty" json:"to,omitempty"` // 0: the end of the run
 
-	How      string    `yaml:"how,omitempty" json:"how,omitempty"` // of an outage: refuse (503 at once), reset (connection reset) or hang (no response); "": refuse
+	// How an outage fails requests: refuse (503 at once), reset (connection reset)
+	// or hang (no response). "" means refuse.
+	How string `yaml:"how,omitempty" json:"how,omitempty"`
+
 	Capacity float64   `yaml:"capacity,omitempty" json:"capacity,omitempty"`
 	Share    float64   `yaml:"share,omitempty" json:"share,omitempty"` // above 0, at most 1
 	Factor   float64   `yaml:"factor,omitempty" json:"factor,omitempty"`

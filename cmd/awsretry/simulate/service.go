@@ -26,8 +26,10 @@ type service struct {
 	spread     float64 // of a lognormal latency: the standard deviation of its logarithm
 	refusals   map[*Throttle]refusal
 
-	mu sync.Mutex // guards the fields below; without contention in virtual time, as requests arrive at different instants
-	at int        // index of the current segment
+	// mu guards the fields below. In virtual time there is no contention, because
+	// requests arrive at different instants.
+	mu sync.Mutex
+	at int // index of the current segment
 	// passed is the work that the queue will have passed, in requests since the
 	// run's start, when it is empty.
 	passed  float64

@@ -23,13 +23,26 @@ const (
 // A Setting is one way to retry. In a file it may be its short form, as
 // [ParseSetting] reads it.
 type Setting struct {
-	Use         string   `yaml:"use" json:"use"`
-	Name        string   `yaml:"name,omitempty" json:"name"`                               // in the table and the picture; "": the short form
-	MaxAttempts int      `yaml:"max_attempts,omitempty" json:"max_attempts,omitempty"`     // including the first; 0: the setting's own, naive 3. Not of none and delivery
-	Pause       Duration `yaml:"pause,omitempty" json:"pause,omitempty"`                   // of naive; 0: 100 ms
-	Policy      string   `yaml:"policy,omitempty" json:"policy,omitempty"`                 // of delivery: a JSON file, aws-managed, customer-managed, or "" for the default policy
-	Profile     string   `yaml:"profile,omitempty" json:"profile,omitempty"`               // of profile; "": AWS_PROFILE, else default
-	Capacity    int      `yaml:"quota_capacity,omitempty" json:"quota_capacity,omitempty"` // tokens of the retry bucket; 0: 500. Of standard, adaptive, revision2026 and profile
+	Use  string `yaml:"use" json:"use"`
+	Name string `yaml:"name,omitempty" json:"name"` // in the table and the picture; "": the short form
+
+	// MaxAttempts includes the first attempt. 0 means the setting's own, and 3 for
+	// naive. It is not for none and delivery.
+	MaxAttempts int `yaml:"max_attempts,omitempty" json:"max_attempts,omitempty"`
+
+	// Pause is the delay of naive. 0 means 100 ms.
+	Pause Duration `yaml:"pause,omitempty" json:"pause,omitempty"`
+
+	// Policy is the policy of delivery: a JSON file, aws-managed or
+	// customer-managed. "" means the default policy.
+	Policy string `yaml:"policy,omitempty" json:"policy,omitempty"`
+
+	// Profile is the profile of profile. "" means AWS_PROFILE, or else default.
+	Profile string `yaml:"profile,omitempty" json:"profile,omitempty"`
+
+	// Capacity is the tokens of the retry bucket of standard, adaptive,
+	// revision2026 and profile. 0 means 500.
+	Capacity int `yaml:"quota_capacity,omitempty" json:"quota_capacity,omitempty"`
 
 	// New makes a client's RoundTripper over base, for programs that simulate
 	// retries of another kind. It is called in virtual time, once for each
@@ -53,7 +66,9 @@ const (
 
 // DefaultSettings returns the settings of a scenario that names none.
 func DefaultSettings() []Setting {
-	return []Setting{{Use: UseNone}, {Use: UseNaive}, {Use: UseLegacy}, {Use: UseStandard}, {Use: UseRevision2026}, {Use: UseAdaptive}}
+	return []Setting{
+		{Use: UseNone}, {Use: UseNaive}, {Use: UseLegacy}, {Use: UseStandard}, {Use: UseRevision2026}, {Use: UseAdaptive},
+	}
 }
 
 // ParseSetting parses the short form of a setting: what it uses and, for
@@ -108,7 +123,8 @@ func (s Setting) validate() error {
 	case s.New != nil:
 		return s.validateNew()
 	case s.MaxAttempts < 0 || s.MaxAttempts > maxAttempts:
-		return fmt.Errorf("max_attempts is %d; it must be 1 to %d, or 0 for the setting's own", s.MaxAttempts, maxAttempts)
+		return fmt.Errorf("max_attempts is %d; it must be 1 to %d, or 0 for the setting's own",
+			s.MaxAttempts, maxAttempts)
 	case s.Pause < 0 || s.Pause > Duration(time.Hour):
 		return fmt.Errorf("pause is %v; it must be above 0 and at most 1h", s.Pause)
 	case s.Capacity < 0 || s.Capacity > maxCount:
@@ -117,21 +133,22 @@ func (s Setting) validate() error {
 	switch s.Use {
 	case UseNone, UseNaive, UseStandard, UseAdaptive, UseRevision2026, UseLegacy, UseDelivery, UseProfile:
 	default:
-		return fmt.Errorf("use is %s; it must be none, naive, standard, adaptive, revision2026, legacy, delivery or profile", clipped(s.Use))
+		return fmt.Errorf("use is %s; it must be none, naive, standard, adaptive, revision2026, legacy, delivery or profile",
+			clipped(s.Use))
 	}
 	for _, field := range []struct {
 		name  string
 		given bool
-		uses  []string
+		uses  string
 	}{
-		{"max_attempts", s.MaxAttempts != 0, []string{UseNaive, UseStandard, UseAdaptive, UseRevision2026, UseLegacy, UseProfile}},
-		{"pause", s.Pause != 0, []string{UseNaive}},
-		{"policy", s.Policy != "", []string{UseDelivery}},
-		{"profile", s.Profile != "", []string{UseProfile}},
-		{"quota_capacity", s.Capacity != 0, []string{UseStandard, UseAdaptive, UseRevision2026, UseProfile}},
+		{"max_attempts", s.MaxAttempts != 0, "naive, standard, adaptive, revision2026, legacy, profile"},
+		{"pause", s.Pause != 0, "naive"},
+		{"policy", s.Policy != "", "delivery"},
+		{"profile", s.Profile != "", "profile"},
+		{"quota_capacity", s.Capacity != 0, "standard, adaptive, revision2026, profile"},
 	} {
-		if field.given && !slices.Contains(field.uses, s.Use) {
-			return fmt.Errorf("%s is for %s only, not for %s", field.name, strings.Join(field.uses, ", "), s.Use)
+		if field.given && !slices.Contains(strings.Split(field.uses, ", "), s.Use) {
+			return fmt.Errorf("%s is for %s only, not for %s", field.name, field.uses, s.Use)
 		}
 	}
 	return nil

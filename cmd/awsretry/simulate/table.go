@@ -14,8 +14,8 @@ import (
 // follows as another table. A width of 0 means no limit.
 func (r *Result) WriteTable(w io.Writer, width int) error {
 	rows := [][]string{
-		{"", "", "", "amplifi-", "goodput", "failed", "", "", "", "", "throttled", "fairness"},
-		{"setting", "calls", "attempts", "cation", "calls/s", "calls", "", "p50", "p99", "recovery", "attempts", "(Jain)"},
+		strings.Split("|||amplifi-|goodput|failed|||||throttled|fairness", "|"),
+		strings.Split("setting|calls|attempts|cation|calls/s|calls||p50|p99|recovery|attempts|(Jain)", "|"),
 	}
 	for _, o := range r.Outcomes {
 		rows = append(rows, []string{

@@ -62,29 +62,31 @@ func (s Scenario) faults() []fault {
 	c.within("duration", s.Duration, Duration(time.Second), Duration(maxDuration))
 	c.check(time.Duration(s.Duration)%time.Second == 0, "duration", s.Duration, "in whole seconds")
 	for _, text := range []struct{ field, value string }{{"name", s.Name}, {"about", s.About}} {
-		c.check(len(text.value) <= maxTextBytes, text.field, clipped(text.value), fmt.Sprintf("of at most %d bytes", maxTextBytes))
+		c.check(len(text.value) <= maxTextBytes, text.field, clipped(text.value),
+			"of at most %d bytes", maxTextBytes)
 		c.check(printable(text.value), text.field, clipped(text.value), "printable, because terminals show it")
 	}
 	c.clients(s)
 	c.service(s.Service)
-	c.check(len(s.Events) <= maxEvents, "events", len(s.Events), fmt.Sprintf("at most %d", maxEvents))
+	c.check(len(s.Events) <= maxEvents, "events", len(s.Events), "at most %d", maxEvents)
 	for i, e := range s.Events[:min(len(s.Events), maxEvents)] {
 		field := fmt.Sprintf("events[%d]", i)
 		c.event(field, e, s)
 		for j, other := range s.Events[:i] {
 			c.check(e.Kind == Herd || e.Kind != other.Kind || e.until(s) <= other.From || other.until(s) <= e.From,
-				field, e.Kind, fmt.Sprintf("over before events[%d] of the same kind begins, or begin after it", j))
+				field, e.Kind, "over before events[%d] of the same kind begins, or begin after it", j)
 		}
 	}
-	c.check(len(s.Settings) <= maxSettings, "settings", len(s.Settings), fmt.Sprintf("at most %d", maxSettings))
+	c.check(len(s.Settings) <= maxSettings, "settings", len(s.Settings), "at most %d", maxSettings)
 	labels := map[string]bool{}
 	for i, setting := range s.Settings[:min(len(s.Settings), maxSettings)] {
 		field := fmt.Sprintf("settings[%d]", i)
 		if err := setting.validate(); err != nil {
 			c.faults = append(c.faults, fault{field: field, text: field + ": " + err.Error()})
 		}
-		c.check(!labels[setting.Label()], field, clipped(setting.Label()), "named so that no other setting has the same name")
-		labels[setting.Label()] = true
+		label := setting.Label()
+		c.check(!labels[label], field, clipped(label), "named so that no other setting has the same name")
+		labels[label] = true
 	}
 	if len(c.faults) == 0 {
 		c.size(s)
@@ -109,22 +111,29 @@ func clipped(s string) string {
 // A checker collects faults.
 type checker struct{ faults []fault }
 
-func (c *checker) check(ok bool, field string, value any, mustBe string) {
+// check adds a fault unless ok. What the value must be is a format and its
+// arguments.
+func (c *checker) check(ok bool, field string, value any, mustBe string, args ...any) {
 	if !ok {
-		c.faults = append(c.faults, fault{field: field, text: fmt.Sprintf("%s is %v; it must be %s", field, value, mustBe)})
+		text := fmt.Sprintf("%s is %v; it must be ", field, value) + fmt.Sprintf(mustBe, args...)
+		c.faults = append(c.faults, fault{field: field, text: text})
 	}
 }
 
+func (c *checker) whole(field string, n, low, high int) {
+	c.check(n >= low && n <= high, field, n, "%d to %d", low, high)
+}
+
 func (c *checker) within(field string, d, low, high Duration) {
-	c.check(d >= low && d <= high, field, d, fmt.Sprintf("%v to %v", low, high))
+	c.check(d >= low && d <= high, field, d, "%v to %v", low, high)
 }
 
 // above checks that a number is above low and at most high. NaN is not.
 func (c *checker) above(field string, v, low, high float64) {
-	c.check(v > low && v <= high, field, v, fmt.Sprintf("above %v and at most %v", low, high))
+	c.check(v > low && v <= high, field, v, "above %v and at most %v", low, high)
 }
 
 // number checks that a number is at least low and at most high. NaN is not.
 func (c *checker) number(field string, v, low, high float64) {
-	c.check(v >= low && v <= high, field, v, fmt.Sprintf("at least %v and at most %v", low, high))
+	c.check(v >= low && v <= high, field, v, "at least %v and at most %v", low, high)
 }

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"example.com/awsretry/cmd/awsretry/simulate"
+)
+
+func TestThrottlingFigures(t *testing.T) {
+	p := throttled(2, 2, 2*time.Second, 4*time.Second, step{0, 2})
+	s := throttlingSample{succeeded: make([]float64, 4)}
+	call := func(client, caller int, start, took time.Duration, good, unfinished bool) {
+		s.add(p, simulate.Call{
+			Client: client, Caller: caller, Start: start * time.Second, Took: took * time.Second, Good: good, Unfinished: unfinished,
+		})
+	}
+	call(0, 0, 0, 1, true, false) // too early
+	call(0, 0, 1, 1, true, false)
+	call(0, 1, 1, 2, true, false)
+	call(1, 0, 1, 2, false, false)
+	call(1, 1, 0, 4, false, true)
+	got := s.figures(p, simulate.Series{Attempts: []float64{9, 9, 4, 4}, Throttled: []float64{9, 9, 2, 4}})
+	want := throttlingFigures{
+		goodput: 0.5, refused: 0.75, failed: 1. / 3, p50: 2 * time.Second, p99: 4 * time.Second, longest: 4 * time.Second,
+		fair: 0.5, fairClients: 0.5,
+	}
+	if math.Abs(got.failed-want.failed) > 1e-12 {
+		t.Errorf("failed: got %v, want %v", got.failed, want.failed)
+	}
+	got.failed = want.failed
+	if got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+func TestStormFigures(t *testing.T) {
+	s := storm{clients: 2, callers: 1, rate: 1, before: time.Second, outage: 2 * time.Second, after: 6 * time.Second}
+	sample := stormSample{began: make([]float64, 9), succeeded: make([]float64, 9)}
+	for second := range 10 { // the last second is not measured
+		start, took := time.Duration(second)*time.Second+1, time.Duration(second)*time.Second
+		sample.add(s, simulate.Call{Start: start, Took: took, Good: second != 2 && second != 3})
+		sample.add(s, simulate.Call{Start: start, Took: took, Good: second == 0 || second > 3})
+	}
+	got := sample.figures(s, []float64{2, 2, 6, 4, 2, 2, 2, 2, 2, 9})
+	want := stormFigures{
+		during: 2, peak: 3, after: 14.0 / 12, recovered: 1, failedDuring: 0.75, failedAfter: 2.0 / 12, failed: 5,
+		p50: time.Second, p99: 2 * time.Second,
+	}
+	if math.Abs(got.failedAfter-want.failedAfter) > 1e-12 {
+		t.Errorf("failed after: got %v, want %v", got.failedAfter, want.failedAfter)
+	}
+	got.failedAfter = want.failedAfter
+	if got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+func TestRecovered(t *testing.T) {
+	for _, tt := range []struct {
+		name      string
+		succeeded []float64
+		want      int
+	}{
+		{"at once", []float64{100, 99, 100, 100, 100, 0}, 0},
+		{"after two seconds", []float64{0, 98, 99, 100, 100, 100, 100}, 2},
+		{"a relapse", []float64{100, 100, 100, 100, 98, 100, 100, 100, 100, 100}, 5},
+		{"too short", []float64{100, 100, 100, 100}, -1},
+		{"nothing", nil, -1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			began := slices.Repeat([]float64{100}, len(tt.succeeded))
+			if got := recovered(began, tt.succeeded); got != tt.want {
+				t.Errorf("got %d, want %d", got, tt.want)
+			}
+		})
+	}
+}
+
+// The scenarios of the cases are valid and say what the cases do.
+func TestScenarios(t *testing.T) {
+	serves := func(p period) float64 { return p.scenario.Serves(simulate.Duration(p.from), p.scenario.Duration) }
+	for _, tt := range []struct {
+		name string
+		got  float64
+		want float64
+	}{
+		{"steady", serves(full.throttlings[0].virtual), 90 * 100},
+		{"steps", serves(full.throttlings[3].virtual), 30*100 + 60*20 + 120*200},
+		{"steps on the wall clock", serves(full.throttlings[3].wall), 20*100 + 20*20 + 20*200},
+		{"an outage", full.storms[0].scenario().Serves(0, simulate.Duration(100*time.Second)), 70 * 1200},
+		{"a service that hangs", full.storms[2].scenario().Serves(0, simulate.Duration(100*time.Second)), 70 * 1500},
+	} {
+		if math.Abs(tt.got-tt.want) > 1e-6 {
+			t.Errorf("%s: the service serves %v requests, want %v", tt.name, tt.got, tt.want)
+		}
+	}
+	for _, c := range []cases{full, short} {
+		for _, throttling := range c.throttlings {
+			for _, p := range []period{throttling.virtual, throttling.wall} {
+				if err := p.scenario.Validate(); err != nil {
+					t.Errorf("%s: %v", throttling.name, err)
+				}
+			}
+		}
+		for _, s := range c.storms {
+			if err := s.scenario().Validate(); err != nil {
+				t.Errorf("%s: %v", s.name, err)
+			}
+		}
+	}
+}
+
+func TestTable(t *testing.T) {
+	var out strings.Builder
+	printTable(&out, []any{"library", "load"}, [][]any{{"a", "1.00×"}, {"longer than", percent(math.NaN())}})
+	const want = `| library     |  load |
+| ----------- | -----:|
+| a           | 1.00× |
+| longer than |     – |
+
+`
+	if out.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
+	}
+}

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"example.com/awsretry/cmd/awsretry/simulate"
+)
+
+// A throttling is a service that throttles, in virtual time and on the wall
+// clock.
+type throttling struct {
+	name          string
+	virtual, wall period
+}
+
+// A period is a scenario and the instant from which it is measured. What comes
+// before is the search for the rate after the very first throttling, which hits
+// all callers at once.
+type period struct {
+	scenario simulate.Scenario
+	from     time.Duration
+}
+
+// throttlingFigures are what the callers of a throttling service experience.
+type throttlingFigures struct {
+	goodput           float64       // successful calls, as a share of those that the service could have served
+	refused           float64       // share of the attempts
+	failed            float64       // share of the calls
+	p50, p99, longest time.Duration // of a call, successful or not, including its delays and its time in line
+	fair              float64       // Jain's index of the callers' successful calls
+	fairClients       float64       // and of the clients'
+}
+
+// measure runs the libraries.
+func (p period) measure(ctx context.Context, settings []simulate.Setting, o simulate.Options) ([]throttlingFigures, error) {
+	p.scenario.Settings = settings
+	samples := make([]throttlingSample, len(settings))
+	for i := range samples {
+		samples[i].succeeded = make([]float64, p.scenario.Clients.Count*p.scenario.Clients.Callers)
+	}
+	o.Observe = func(setting int, c simulate.Call) { samples[setting].add(p, c) }
+	r, err := simulate.Run(ctx, p.scenario, o)
+	if err != nil {
+		return nil, err
+	}
+	figures := make([]throttlingFigures, len(settings))
+	for i, s := range samples {
+		figures[i] = s.figures(p, r.Outcomes[i].Series)
+	}
+	return figures, nil
+}
+
+// A throttlingSample is the measured calls of one library.
+type throttlingSample struct {
+	took      []time.Duration
+	ended     float64
+	succeeded []float64 // by caller
+}
+
+func (s *throttlingSample) add(p period, c simulate.Call) {
+	if c.Start+c.Took < p.from {
+		return
+	}
+	s.took = append(s.took, c.Took) // also of an unfinished call, or a caller that starves would not count
+	if !c.Unfinished {
+		s.ended++
+	}
+	if c.Good {
+		s.succeeded[c.Client*p.scenario.Clients.Callers+c.Caller]++
+	}
+}
+
+func (s *throttlingSample) figures(p period, series simulate.Series) throttlingFigures {
+	slices.Sort(s.took)
+	var perClient []float64
+	for callers := range slices.Chunk(s.succeeded, p.scenario.Clients.Callers) {
+		perClient = append(perClient, total(callers))
+	}
+	from := int(p.from / time.Second)
+	good := total(s.succeeded)
+	return throttlingFigures{
+		goodput:     good / p.scenario.Serves(simulate.Duration(p.from), p.scenario.Duration),
+		refused:     total(series.Throttled[from:]) / total(series.Attempts[from:]),
+		failed:      1 - good/s.ended,
+		p50:         simulate.Percentile(s.took, 0.50),
+		p99:         simulate.Percentile(s.took, 0.99),
+		longest:     simulate.Percentile(s.took, 1),
+		fair:        simulate.Jain(s.succeeded),
+		fairClients: simulate.Jain(perClient),
+	}
+}
+
+// about says when the throttling is measured.
+func (t throttling) about() string {
+	return fmt.Sprintf("Measured from %v to %v in virtual time, from %v to %v on the wall clock.",
+		t.virtual.from, t.virtual.scenario.Duration, t.wall.from, t.wall.scenario.Duration)
+}
+
+func total(of []float64) float64 {
+	sum := 0.0
+	for _, v := range of {
+		sum += v
+	}
+	return sum
+}
