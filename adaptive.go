@@ -179,9 +179,9 @@ func (l *RateLimiter) waitInLine(ctx context.Context) error {
 	} else {
 		err = l.bucket.Wait(ctx, 1)
 	}
-	tooLong, ok := err.(*bucket.TooLongError)
+	var tooLong *bucket.TooLongError
 	switch {
-	case !ok:
+	case !errors.As(err, &tooLong):
 		return err
 	case limited && tooLong.Expected > maxWait:
 		return fmt.Errorf("%w: the expected wait of %v is longer than MaxWait, %v", ErrRateLimited, tooLong.Expected, maxWait)

@@ -214,7 +214,7 @@ func callerOf(req *http.Request) callerContext {
 
 // cancelOf returns Request.Cancel.
 func cancelOf(req *http.Request) <-chan struct{} {
-	return req.Cancel //lint:ignore SA1019 http.Client still sets it
+	return req.Cancel
 }
 
 // ended returns why the caller no longer waits for a response, nil while it does.

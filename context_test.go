@@ -108,13 +108,13 @@ func TestOptionsOfOneRequest(t *testing.T) {
 func TestOptionsThatMakeNoSense(t *testing.T) {
 	ctx := t.Context()
 	for want, ctx := range map[string]context.Context{
-		"WithMaxAttempts has 0":         awsretry.WithMaxAttempts(ctx, 0),
-		"WithMaxAttempts has -1":        awsretry.WithMaxAttempts(ctx, -1),
-		"WithAttemptTimeout has -1s":    awsretry.WithAttemptTimeout(ctx, -time.Second),
-		"Backoff.Initial is -1s":        awsretry.WithBackoff(ctx, awsretry.Exponential{Initial: -time.Second}),
-		"nil *awsretry.Exponential":     awsretry.WithBackoff(ctx, (*awsretry.Exponential)(nil)),
-		"WithBackoff: Backoff.Factor":   awsretry.WithBackoff(ctx, awsretry.Exponential{Factor: .5}),
-		"WithMaxAttempts has -2 attemp": awsretry.WithPolicy(awsretry.WithMaxAttempts(ctx, -2), nil),
+		"WithMaxAttempts has 0":           awsretry.WithMaxAttempts(ctx, 0),
+		"WithMaxAttempts has -1":          awsretry.WithMaxAttempts(ctx, -1),
+		"WithAttemptTimeout has -1s":      awsretry.WithAttemptTimeout(ctx, -time.Second),
+		"Backoff.Initial is -1s":          awsretry.WithBackoff(ctx, awsretry.Exponential{Initial: -time.Second}),
+		"nil *awsretry.Exponential":       awsretry.WithBackoff(ctx, (*awsretry.Exponential)(nil)),
+		"WithBackoff: Backoff.Factor":     awsretry.WithBackoff(ctx, awsretry.Exponential{Factor: .5}),
+		"WithMaxAttempts has -2 attempts": awsretry.WithPolicy(awsretry.WithMaxAttempts(ctx, -2), nil),
 	} {
 		t.Run(want, func(t *testing.T) {
 			source := httpfake.NewBody(strings.NewReader("x"))

@@ -14,6 +14,7 @@ import (
 // "Retry behavior", names them.
 type Mode string
 
+// The modes.
 const (
 	Standard Mode = "standard" // a retry token bucket and jittered exponential backoff
 	Adaptive Mode = "adaptive" // Standard, and a rate limiter that delays first attempts too
@@ -23,6 +24,7 @@ const (
 // A Revision is a version of the rules of a Mode. Legacy has one only.
 type Revision int
 
+// The revisions.
 const (
 	Classic      Revision = iota // the rules of the AWS documents
 	Revision2026                 // the rules that the AWS SDKs announced for 2026: shorter delays, other costs, x-amz-retry-after
@@ -43,6 +45,7 @@ func (r Revision) String() string {
 // Success.
 type Class int
 
+// The classes.
 const (
 	Success   Class = iota // the request succeeded: any status below 400
 	Permanent              // the request failed, and would fail again
@@ -75,6 +78,7 @@ func (c Class) String() string {
 // A Stop is the reason why no attempt follows another. It is empty if one does.
 type Stop string
 
+// The reasons.
 const (
 	StopSuccess     Stop = "success"      // there is nothing to retry
 	StopPermanent   Stop = "permanent"    // a retry would fail again

@@ -154,7 +154,8 @@ func (q *Quota) draw(n int64) error {
 // them.
 func (q *Quota) drawInLine(ctx context.Context, n int) error {
 	err := q.refill.Wait(ctx, float64(n))
-	if tooLong, ok := err.(*bucket.TooLongError); ok {
+	var tooLong *bucket.TooLongError
+	if errors.As(err, &tooLong) {
 		return fmt.Errorf("%w: the expected wait of %v would not end before the context's deadline", ErrQuotaExceeded, tooLong.Expected)
 	}
 	return err

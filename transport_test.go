@@ -318,9 +318,3 @@ var (
 	request  = httpfake.Request
 	stopOf   = contract.StopOf
 )
-
-func answer(status int, body string) *http.Response {
-	resp := httpfake.Response(nil, status, io.NopCloser(strings.NewReader(body)))
-	resp.ContentLength = int64(len(body))
-	return resp
-}

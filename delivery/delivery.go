@@ -104,7 +104,7 @@ func (d *delivery) deadLetter(resp *http.Response, err error) DeadLetter {
 		Reason:   string(awsretry.StopPermanent),
 	}
 	dead.Request.Trailer = d.req.Trailer // filled in while the body is read
-	//lint:ignore SA1019 a channel that is closed would cancel whatever is done with the dead letter
+
 	dead.Request.Cancel = nil
 	var content *RequestPolicy
 	if d.Policy != nil {

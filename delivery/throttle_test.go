@@ -164,7 +164,7 @@ func TestThrottleEndsWithCancel(t *testing.T) {
 		cancel := make(chan struct{})
 		time.AfterFunc(300*time.Millisecond, func() { close(cancel) })
 		req := post(t, "http://a.example/", "x")
-		req.Cancel = cancel //lint:ignore SA1019 it is what is tested
+		req.Cancel = cancel
 		start := time.Now()
 		_, err := tr.RoundTrip(req)
 		var gaveUp *awsretry.Error

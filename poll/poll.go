@@ -17,6 +17,7 @@ import (
 // A State is what a check found out about the operation.
 type State int
 
+// The states.
 const (
 	Done        State = iota // the operation has ended, well or not; polling ends
 	NotReady                 // it is still running

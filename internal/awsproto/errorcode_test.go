@@ -162,10 +162,10 @@ func TestBodyCodeLabel(t *testing.T) {
 		file   string
 		want   string
 	}{
-		{"JSON labelled as CBOR", cborHeader, "json11_kinesis.json", "LimitExceededException"},
-		{"XML labelled as CBOR", cborHeader, "s3_slow_down.xml", "SlowDown"},
-		{"nothing labelled as CBOR", cborHeader, "empty.txt", ""},
-		{"CBOR labelled as JSON", jsonHeader, "cbor_throttling.hex", ""},
+		{"JSON labeled as CBOR", cborHeader, "json11_kinesis.json", "LimitExceededException"},
+		{"XML labeled as CBOR", cborHeader, "s3_slow_down.xml", "SlowDown"},
+		{"nothing labeled as CBOR", cborHeader, "empty.txt", ""},
+		{"CBOR labeled as JSON", jsonHeader, "cbor_throttling.hex", ""},
 		{"another Smithy protocol", http.Header{"Smithy-Protocol": {"rpc-v2-json"}}, "cbor_throttling.hex", ""},
 	}
 	for _, tt := range tests {

@@ -43,7 +43,7 @@ func TestCanceledRequestIsNotSent(t *testing.T) {
 					Observe: func(awsretry.Attempt) { t.Error("Observe is called") },
 				}
 				req := httpfake.Request(t, tt.ctx, "PUT", strings.NewReader("x"))
-				req.Cancel = tt.cancel //lint:ignore SA1019 http.Client.Timeout sets it
+				req.Cancel = tt.cancel
 				resp, err := tr.RoundTrip(req)
 				if resp != nil {
 					t.Errorf("%v, %v", resp, err)
@@ -103,7 +103,7 @@ func TestCancelInTheDelay(t *testing.T) {
 							time.AfterFunc(time.Second, func() { cancel(errGone) })
 						} else {
 							cause = context.Canceled
-							req.Cancel = closeAfter(time.Second) //lint:ignore SA1019 http.Client.Timeout sets it
+							req.Cancel = closeAfter(time.Second)
 						}
 						start := time.Now()
 						resp, err := tr.RoundTrip(req)
@@ -271,7 +271,7 @@ func TestRequestCancelWhileAHiddenErrorIsAwaited(t *testing.T) {
 		})}
 		req := httpfake.Request(t, t.Context(), "POST", nil)
 		req.URL.RawQuery = "uploadId=1"
-		req.Cancel = closeAfter(2 * time.Second) //lint:ignore SA1019 it is what is tested
+		req.Cancel = closeAfter(2 * time.Second)
 		start := time.Now()
 		resp, err := tr.RoundTrip(req)
 		if took := time.Since(start); took != 2*time.Second || contract.StopOf(resp, err) != awsretry.StopCanceled {
@@ -300,7 +300,7 @@ func TestRequestCancelWhileTokensAreAwaited(t *testing.T) {
 					t.Fatal(err)
 				}
 				req := httpfake.Request(t, t.Context(), "GET", nil)
-				req.Cancel = closeAfter(time.Second) //lint:ignore SA1019 it is what is tested
+				req.Cancel = closeAfter(time.Second)
 				start := time.Now()
 				_, err := tr.RoundTrip(req)
 				if took := time.Since(start); took != time.Second || !errors.Is(err, context.Canceled) || sends != 1 {
@@ -328,7 +328,7 @@ func TestCancelRequest(t *testing.T) {
 				req := srv.Request(t, "GET", nil)
 				go func() {
 					<-arrived
-					srv.Base.CancelRequest(req) //lint:ignore SA1019 it is what is tested
+					srv.Base.CancelRequest(req)
 				}()
 				resp, err := (&transport{Base: srv.Base, Backoff: contract.Delay(0)}).RoundTrip(req)
 				if err == nil || contract.StopOf(resp, err) != awsretry.StopPermanent || sends.Load() != 1 {

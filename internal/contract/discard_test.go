@@ -203,7 +203,7 @@ func TestDrainDuringTheDelay(t *testing.T) {
 		return req.WithContext(ctx)
 	}
 	canceled := func(_ *testing.T, req *http.Request) *http.Request {
-		req.Cancel = closeAfter(time.Second) //lint:ignore SA1019 it is what is tested
+		req.Cancel = closeAfter(time.Second)
 		return req
 	}
 	for _, tt := range []struct {

@@ -281,7 +281,7 @@ func TestWaitForAReadEnds(t *testing.T) {
 		{
 			name: "Request.Cancel after a transport error", outcome: fails(io.ErrUnexpectedEOF),
 			change: func(req *http.Request) *http.Request {
-				req.Cancel = closeAfter(time.Second) //lint:ignore SA1019 it is what is tested
+				req.Cancel = closeAfter(time.Second)
 				return req
 			},
 			most: time.Second, stop: awsretry.StopCanceled,

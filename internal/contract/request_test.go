@@ -86,13 +86,13 @@ func TestCallersRequestIsNotChanged(t *testing.T) {
 			req.Header = http.Header{"X-Own": {"1", "2"}, "Amz-Sdk-Request": {"attempt=1; max=1"}}
 			req.Trailer = http.Header{"X-Sum": nil}
 			req.TransferEncoding = []string{"chunked"}
-			req.Cancel = make(chan struct{}) //lint:ignore SA1019 http.Client.Timeout sets it
+			req.Cancel = make(chan struct{})
 			before, deep := *req, req.Clone(t.Context())
 			tr := retrying(func(out *http.Request) (*http.Response, error) {
 				if out == req || out.URL == req.URL {
 					t.Error("Base gets what is the caller's")
 				}
-				//lint:ignore SA1019 http.Client.Timeout sets it
+
 				if out.Cancel != req.Cancel {
 					t.Error("Base gets another Cancel")
 				}

@@ -70,7 +70,7 @@ func forward(to, from net.Conn, frozen <-chan struct{}) {
 		default:
 		}
 		if n > 0 {
-			to.Write(buf[:n])
+			_, _ = to.Write(buf[:n])
 		}
 		if err != nil {
 			to.Close()

@@ -109,7 +109,6 @@ func tlsFailed(err error) bool {
 func requestFaulty(err error) bool {
 	return anyOf(err, func(err error) bool {
 		switch err.(type) {
-		//lint:ignore SA1019 net/http still returns it
 		case *http.ProtocolError, *http.MaxBytesError, *net.AddrError, *net.ParseError, net.InvalidAddrError,
 			net.UnknownNetworkError, url.EscapeError, url.InvalidHostError:
 			return true

@@ -191,7 +191,7 @@ func (s *stream) endFreeze() bool {
 
 func (s *stream) release(failed bool) {
 	if s.finish(failed) {
-		s.closeSource()
+		_ = s.closeSource()
 	}
 }
 

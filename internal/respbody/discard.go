@@ -58,7 +58,7 @@ func Discard(resp *http.Response, reuse bool, cancel func()) *Discarded {
 		} else if busy {
 			<-ahead.idle
 		}
-		d.close()
+		_ = d.close()
 	}()
 	return d
 }
@@ -100,7 +100,7 @@ func (d *Discarded) Finish(ctx context.Context, timeout time.Duration) {
 	}
 	close(d.hurry)
 	if inner := Of(d.body); inner == nil && closesAnyTime(d.body) || inner != nil && closesAnyTime(inner.src) {
-		go d.close()
+		go func() { _ = d.close() }()
 	} else if d.end != nil {
 		d.end()
 	}
