@@ -179,6 +179,9 @@ func (l *RateLimiter) waitInLine(ctx context.Context) error {
 	} else {
 		err = l.bucket.Wait(ctx, 1)
 	}
+	if err == nil {
+		return nil
+	}
 	var tooLong *bucket.TooLongError
 	switch {
 	case !errors.As(err, &tooLong):

@@ -154,6 +154,9 @@ func (q *Quota) draw(n int64) error {
 // them.
 func (q *Quota) drawInLine(ctx context.Context, n int) error {
 	err := q.refill.Wait(ctx, float64(n))
+	if err == nil {
+		return nil
+	}
 	var tooLong *bucket.TooLongError
 	if errors.As(err, &tooLong) {
 		return fmt.Errorf("%w: the expected wait of %v would not end before the context's deadline", ErrQuotaExceeded, tooLong.Expected)

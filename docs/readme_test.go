@@ -1,4 +1,4 @@
-package awsretry_test
+package docs
 
 import (
 	"go/parser"

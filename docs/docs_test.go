@@ -1,4 +1,4 @@
-package awsretry_test
+package docs
 
 import (
 	"go/ast"
@@ -17,6 +17,14 @@ import (
 	"example.com/awsretry/delivery"
 	"example.com/awsretry/poll"
 )
+
+// TestMain runs the tests in the root of the repository.
+func TestMain(m *testing.M) {
+	if err := os.Chdir(".."); err != nil {
+		panic(err)
+	}
+	os.Exit(m.Run())
+}
 
 // TestDocsNameExistingTests finds every test, fuzz target and example that a
 // page names, in whatever package it is.
