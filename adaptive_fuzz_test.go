@@ -24,6 +24,8 @@ func fault(l *RateLimiter) string {
 		return fmt.Sprintf("the measured rate is %v (%+v)", measured, l.config)
 	case !(send >= l.config.MinFillRate && send <= math.MaxFloat64):
 		return fmt.Sprintf("the send rate is %v (%+v)", send, l.config)
+	case l.meter.last > l.updated:
+		return fmt.Sprintf("measured at %v, after the last update at %v (%+v)", l.meter.last, l.updated, l.config)
 	case !(tokens >= 0 && tokens <= capacity):
 		return fmt.Sprintf("%v of %v tokens (%+v)", tokens, capacity, l.config)
 	}

@@ -124,6 +124,41 @@ func TestNoLimitBeforeTheFirstThrottling(t *testing.T) {
 	})
 }
 
+// The capacity follows the rate also below MinFillRate.
+func TestCapacityBelowTheLowestRate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := NewRateLimiter(RateLimitConfig{MinFillRate: 100, ScaleConstant: 1e9})
+		l.Update(false) // sets the lowest rate and capacity
+		time.Sleep(time.Second)
+		for range 9 {
+			l.Update(false) // the first measures: 2 outcomes in 1 s
+		}
+		time.Sleep(time.Second)
+		_, send, _ := l.Rates()
+		if got := l.bucket.Tokens(); send != 100 || !near(got, 3.2, 1e-8) {
+			t.Errorf("%v tokens at the rate %v, want 3.2 at 100", got, send)
+		}
+	})
+}
+
+// While the rate doubles with each interval, soonest is when the missing token
+// is there.
+func TestSoonest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := NewRateLimiter(RateLimitConfig{})
+		if got := l.soonest(); got != 0 {
+			t.Errorf("before the first throttling: %v", got)
+		}
+		l.Update(true)
+		got := l.soonest()
+		intervals := got.Seconds() / defaultMeasureInterval.Seconds()
+		tokens := defaultMinFillRate * defaultMeasureInterval.Seconds() * (math.Exp2(intervals) - 1) / math.Ln2
+		if got >= l.expectedWait() || !near(tokens, 1, 1e-6) {
+			t.Errorf("%v, when there are %v tokens; want one", got, tokens)
+		}
+	})
+}
+
 func TestWaitWaitsForAToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewRateLimiter(RateLimitConfig{})

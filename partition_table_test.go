@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 	"unicode/utf8"
 )
 
@@ -130,8 +131,7 @@ func TestHeldPartitionsStay(t *testing.T) {
 	table := newTestTable(2, true)
 	a, b := table.get("a", ""), table.get("b", "")
 	c, d, e := table.get("c", ""), table.get("d", ""), table.get("e", "")
-	held := map[string]int{"a": 1, "b": 1, "c": 1, "d": 1, "e": 1}
-	if faults := table.faults(held); faults != nil {
+	if faults := table.faults(map[string]int{"a": 1, "b": 1, "c": 1, "d": 1, "e": 1}); faults != nil {
 		t.Error(faults)
 	}
 	if c.quota != a.quota || d.quota != b.quota || e.quota != a.quota {
@@ -140,29 +140,76 @@ func TestHeldPartitionsStay(t *testing.T) {
 	if table.get("a", "") != a || table.get("d", "") != d {
 		t.Error("one that is held was replaced")
 	}
+	want := func(when string, want ...string) {
+		t.Helper()
+		if got := table.names(); !slices.Equal(got, want) {
+			t.Errorf("%s: there are %q, want %q", when, got, want)
+		}
+	}
 	table.release(a)
 	table.release(d)
+	want("while calls hold all", "d", "e", "c", "a", "b")
 	table.release(d)
-	if got, want := table.names(), []string{"e", "c", "a", "b"}; !slices.Equal(got, want) {
-		t.Errorf("with one extra released there are %q, want %q", got, want)
-	}
+	want("with one extra released", "e", "c", "a", "b")
 	c.limiter.Update(true)
 	table.release(c)
-	if got, want := table.names(), []string{"e", "a", "b"}; !slices.Equal(got, want) {
-		t.Errorf("with two extra released there are %q, want %q", got, want)
-	}
-	e.limiter.Update(true)
+	want("with two extra released", "e", "a", "b")
 	table.release(a)
-	table.release(e) // its limiter limits, and a is not held
-	if got, want := table.names(), []string{"b", "e"}; !slices.Equal(got, want) {
-		t.Errorf("with all extra released there are %q, want %q", got, want)
-	}
-	if p := table.find("e"); p.limiter != e.limiter {
-		t.Error("a limiter that limits was dropped for a partition that is fresh")
-	}
+	want("with a released", "e", "b", "a")
+	table.release(e)
+	want("with all extra released", "b", "a")
 	table.release(b)
 	if faults := table.faults(nil); faults != nil {
 		t.Error(faults)
+	}
+}
+
+// An extra partition whose requests are held back replaces another one when it
+// is released: the next requests are held back too.
+func TestExtraPartitionThatLimits(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		limit func(*partition)
+	}{
+		{"by its limiter", func(p *partition) { p.limiter.Update(true) }},
+		{"by its gate", func(p *partition) { p.gate.close(time.Now(), time.Hour, 0) }},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			table := newTestTable(2, true)
+			a, b, extra := table.get("a", ""), table.get("b", ""), table.get("extra", "host")
+			test.limit(extra)
+			table.release(b)
+			table.release(extra)
+			if got, want := table.names(), []string{"a", "extra"}; !slices.Equal(got, want) {
+				t.Fatalf("there are %q, want %q", got, want)
+			}
+			if p := table.find("extra"); !p.limits() || p.quota != b.quota || p.limiter != extra.limiter || p.host != "host" {
+				t.Errorf("the partition is %+v, which limits: %v", p, p.limits())
+			}
+			table.release(a)
+			if faults := table.faults(nil); faults != nil {
+				t.Error(faults)
+			}
+		})
+	}
+}
+
+// Requests that all use one partition find it without the lock.
+func TestRecentPartitionNeedsNoLock(t *testing.T) {
+	for _, hasLines := range []bool{false, true} {
+		table := newTestTable(2, hasLines)
+		table.get("other", "")
+		p := table.get("a", "")
+		if table.recent.Load() != p {
+			t.Fatal("the partition that was used last is not the recent one")
+		}
+		table.mu.Lock()
+		if table.get("a", "") != p {
+			t.Error("got another partition")
+		}
+		table.release(p)
+		table.release(p)
+		table.mu.Unlock()
 	}
 }
 

@@ -141,6 +141,12 @@ func TestQuotaWait(t *testing.T) {
 		if got := q.Tokens(); got != 2 {
 			t.Errorf("%d tokens, want 2", got)
 		}
+		if got := q.soonest(1); got != 15*time.Second {
+			t.Errorf("one more token is expected in %v, want 15s", got)
+		}
+		if got := q.soonest(0); got != 0 {
+			t.Errorf("nothing is expected in %v", got)
+		}
 		time.Sleep(time.Second)
 		q.Release(1) // shortens every wait by a second
 		want := []served{{8, 0, nil}, {5, 2 * time.Second, nil}, {1, 3 * time.Second, nil}, {10, 13 * time.Second, nil}}

@@ -33,9 +33,9 @@ const (
 	// slack makes up for rounding: ten times a tenth of a token is a whole one.
 	slack = 1e-9
 
-	// clockEnd is where the clock stops, after 146 years. The sum of two of its
-	// readings does not overflow.
-	clockEnd time.Duration = 1 << 62
+	// clockEnd is where the clock stops, after 146 years. The sum of two times up
+	// to then does not overflow.
+	clockEnd time.Duration = 1<<62 - 1
 
 	// maxLate limits how much of a timer's lateness is made up for. Without it, a
 	// process that was stopped would serve the whole line at once when it resumes.

@@ -86,6 +86,46 @@ func TestAskingOftenAddsNoRounding(t *testing.T) {
 	}
 }
 
+// Ten tenths of a token are a whole one, for those who take it at once and for
+// the line, although their sum is a little less. Taking it leaves no debt.
+func TestTenthsAddUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newEmpty(0.1, 10)
+		for range 10 {
+			time.Sleep(time.Second)
+			b.Put(0) // adds the tenth now
+		}
+		if b.tokens >= 1 {
+			t.Fatalf("%v tokens: the test needs rounding", b.tokens)
+		}
+		if got := b.Tokens(); got < 1 {
+			t.Errorf("%v tokens, want 1", got)
+		}
+		if _, expected := b.Line(1); expected != 0 {
+			t.Errorf("the expected wait is %v, want none", expected)
+		}
+		if !b.Take(1) || b.tokens != 0 {
+			t.Errorf("%v tokens after Take, want 0", b.tokens)
+		}
+		w := mustJoin(t, b, 1)
+		for range 10 {
+			b.Put(0.1)
+		}
+		if !w.isGranted() || b.tokens != 0 {
+			t.Errorf("granted is %v and %v tokens are left, want true and 0", w.isGranted(), b.tokens)
+		}
+		wantIdle(t, b)
+	})
+}
+
+// What Take takes for rounding is not waited for.
+func TestNoWaitForRounding(t *testing.T) {
+	b := &Bucket{rate: 1, capacity: 1, tokens: 1 - slack/2}
+	if got := b.expectedWait(0, 1); got != 0 || !b.take(0, 1) {
+		t.Errorf("the expected wait is %v, want none", got)
+	}
+}
+
 func TestClockThatJumps(t *testing.T) {
 	b := &Bucket{rate: 1, capacity: 100}
 	for _, step := range []struct {
@@ -98,6 +138,7 @@ func TestClockThatJumps(t *testing.T) {
 		if got := b.tokensAt(step.now); got != step.want {
 			t.Fatalf("at %v: %v tokens before they are credited, want %v", step.now, got, step.want)
 		}
+		b.take(step.now, 0)
 		b.advance(step.now)
 		if b.tokens != step.want {
 			t.Fatalf("at %v: %v tokens, want %v", step.now, b.tokens, step.want)
@@ -173,8 +214,8 @@ func TestExpectedWaitComesTrue(t *testing.T) {
 }
 
 func TestExpectedWaitHasBounds(t *testing.T) {
-	for _, rate := range []float64{0, math.SmallestNonzeroFloat64, 1e-300, MinRate, 1e-9, 1, 1e9, math.MaxFloat64} {
-		for _, n := range []float64{1e-9, 1, 1 << 62, math.MaxFloat64} {
+	for _, rate := range []float64{0, math.SmallestNonzeroFloat64, 1e-300, MinRate, 1e-9, 1, 1e9, math.MaxFloat64, math.Inf(1)} {
+		for _, n := range []float64{1e-9, 1, 1 << 62, math.MaxFloat64, math.Inf(1)} {
 			for _, now := range []time.Duration{math.MinInt64, 0, time.Second, clockEnd} {
 				b := newEmpty(rate, n)
 				b.queued = n

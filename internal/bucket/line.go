@@ -159,8 +159,7 @@ func (b *Bucket) serve(now time.Duration) {
 // setTimer sets the timer for the first in line, who must exist and lack
 // tokens. setTimer requires that b.mu is held.
 func (b *Bucket) setTimer(now time.Duration) {
-	missing := b.first().n - b.tokensAt(now)
-	d := min(max(b.durationFor(missing), 1), clockEnd-now)
+	d := max(b.durationFor(b.first().n-b.tokensAt(now)), 1)
 	b.due = now + d
 	if b.timer == nil {
 		b.timer = time.AfterFunc(d, b.fire)

@@ -177,6 +177,25 @@ func TestContextThatEndsBeforeTheLine(t *testing.T) {
 	})
 }
 
+// A lateContext has a deadline in the past, and has not ended yet: its timer is
+// late.
+type lateContext struct{ context.Context }
+
+func (lateContext) Deadline() (time.Time, bool) { return time.Time{}, true }
+
+func TestDeadlineInThePast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newEmpty(1, 1)
+		if err := b.Wait(lateContext{t.Context()}, 1); !errors.As(err, new(*TooLongError)) {
+			t.Errorf("without a token: %v", err)
+		}
+		time.Sleep(time.Second)
+		if err := b.Wait(lateContext{t.Context()}, 1); err != nil {
+			t.Errorf("with a token: %v", err)
+		}
+	})
+}
+
 func TestCancelPassesTheTurnOn(t *testing.T) {
 	type s = served
 	sec := time.Second
@@ -265,6 +284,40 @@ func TestGrantThatRacesWithCancelIsReturned(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A silentContext does not close a channel when it ends.
+type silentContext struct{ context.Context }
+
+func (silentContext) Done() <-chan struct{} { return nil }
+
+func TestGrantAfterTheContextEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newEmpty(1, 1)
+		gone := errors.New("the caller left")
+		ctx, cancel := cancelAfter(t.Context(), time.Second/2, gone)
+		defer cancel()
+		if err := b.Wait(silentContext{ctx}, 1); err != gone {
+			t.Errorf("got %v, want %v", err, gone)
+		}
+		if b.tokens != 1 {
+			t.Errorf("%v tokens, want 1", b.tokens)
+		}
+		wantIdle(t, b)
+	})
+}
+
+// A grant that is given up late does not fill the bucket above its capacity.
+func TestLeaveKeepsToTheCapacity(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newEmpty(1, 2)
+		w := mustJoin(t, b, 2)
+		time.Sleep(5 * time.Second)
+		b.leave(w)
+		if b.tokens != 2 {
+			t.Errorf("%v tokens, want 2", b.tokens)
+		}
+	})
 }
 
 // The tokens of a grant that is given up go to the line first. Only what is left
