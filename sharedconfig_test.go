@@ -468,6 +468,23 @@ func TestSourceFiles(t *testing.T) {
 	}
 }
 
+// Without a home directory, only files with a path of their own are read.
+func TestUnknownHome(t *testing.T) {
+	t.Setenv("HOME", "")
+	if home, err := os.UserHomeDir(); err == nil {
+		t.Skip("the home directory is", home)
+	}
+	source := Source{Profile: "p", Getenv: getenvOf(map[string]string{"AWS_SHARED_CREDENTIALS_FILE": "~/c"})}
+	if config, credentials := source.Files(); config != "" || credentials != "~/c" {
+		t.Errorf("got %q and %q", config, credentials)
+	}
+	_, err := source.Resolve()
+	want := `awsretry: Source.Profile is "p"; it must be a profile that stands in ~/.aws/config as [profile NAME] or in ~/c as [NAME], `
+	if !strings.HasPrefix(errorText(err), want) {
+		t.Errorf("got error %q\nwant %q", errorText(err), want)
+	}
+}
+
 func TestResolveZeroSourceReadsThisProcess(t *testing.T) {
 	home := awsHome(t, "[profile p]\nmax_attempts = 7\n", "[p]\nretry_mode = legacy\n")
 	for _, name := range []string{"AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE", "AWS_RETRY_MODE", "AWS_MAX_ATTEMPTS"} {

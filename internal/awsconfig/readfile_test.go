@@ -141,3 +141,15 @@ func TestProfileOfLargeFile(t *testing.T) {
 		})
 	}
 }
+
+func TestFileString(t *testing.T) {
+	for want, file := range map[string]File{
+		"a/b":                {Path: "a/b"},
+		"~/.aws/config":      {Config: true},
+		"~/.aws/credentials": {},
+	} {
+		if got := file.String(); got != want {
+			t.Errorf("%+v: got %s, want %s", file, got, want)
+		}
+	}
+}
