@@ -93,7 +93,7 @@ func Load(src Source) (*Transport, error) {
 //   - The value of a setting is not valid, and no stronger source overrides it.
 //   - A profile other than "default" is asked for, and is in neither file.
 //   - The profile has a line that cannot be read, its header included, or more
-//     than 256 different keys.
+//     than 64 different keys that begin with retry_mode or max_attempts.
 //   - A file exists but cannot be read, is not a regular file, has a NUL byte,
 //     is UTF-16 text, has lines but no section, or is larger than 16 MiB. The
 //     null device is read as an empty file.
@@ -168,8 +168,9 @@ func (src Source) readProfile(env environment) (config, credentials awsconfig.Pr
 		return config, credentials, err
 	}
 	if name != defaultProfile && !config.Found && !credentials.Found {
-		return config, credentials, fmt.Errorf("awsretry: %s is %s; it must be a profile that stands in %s as [profile NAME] or in %s as [NAME], "+
-			"named with letters, digits and %s", from, quoted(name), configFile, credentialsFile, awsconfig.NamePunctuation)
+		return config, credentials, fmt.Errorf("awsretry: %s is %s; it must be a profile that stands in %s "+
+			"as [profile NAME] or in %s as [NAME], named with letters, digits and %s",
+			from, quoted(name), configFile, credentialsFile, awsconfig.NamePunctuation)
 	}
 	return config, credentials, nil
 }

@@ -47,6 +47,12 @@ func writeFile(t testing.TB, path, text string) {
 	}
 }
 
+// What the errors say is allowed.
+const (
+	allowedModes    = "standard, adaptive or legacy"
+	allowedAttempts = "a whole number above 0 in decimal digits (1: never retry)"
+)
+
 func TestResolveEnvironment(t *testing.T) {
 	const (
 		mode     = "AWS_RETRY_MODE"
@@ -75,7 +81,7 @@ func TestResolveEnvironment(t *testing.T) {
 		{attempts, "1", Settings{Standard, 1, Classic, "default", "environment " + attempts, "default"}},
 		{attempts, " 3 ", Settings{Standard, 3, Classic, "default", "environment " + attempts, "default"}},
 		{attempts, "007", Settings{Standard, 7, Classic, "default", "environment " + attempts, "default"}},
-		{attempts, strings.Repeat("0", 39) + "7", Settings{Standard, 7, Classic, "default", "environment " + attempts, "default"}},
+		{attempts, "0000000000000000000007", Settings{Standard, 7, Classic, "default", "environment " + attempts, "default"}},
 		{attempts, "2147483647", Settings{Standard, 2147483647, Classic, "default", "environment " + attempts, "default"}},
 
 		{revision, "", defaults},
@@ -98,9 +104,9 @@ func TestResolveEnvironment(t *testing.T) {
 		variable, allowed string
 		values            []string
 	}{
-		{mode, "standard, adaptive or legacy", []string{"fast", "standard,", "adaptİve", "ſtandard", "standard\nx"}},
-		{attempts, "a whole number above 0 in decimal digits (1: never retry)", []string{"0", "00", "-1", "+3", "3.0", "3e0", "0x3", "1_0", "٣", "three"}},
-		{attempts, "a whole number above 0 in decimal digits (1: never retry) and at most " + strconv.Itoa(math.MaxInt), []string{"99999999999999999999"}},
+		{mode, allowedModes, []string{"fast", "standard,", "adaptİve", "ſtandard", "standard\nx"}},
+		{attempts, allowedAttempts, []string{"0", "00", "-1", "+3", "3.0", "3e0", "0x3", "1_0", "٣", "three"}},
+		{attempts, allowedAttempts + " and at most " + strconv.Itoa(math.MaxInt), []string{"99999999999999999999"}},
 		{revision, "true or false", []string{"1", "falſe"}},
 	} {
 		for _, value := range invalid.values {
@@ -130,19 +136,21 @@ func TestSettingOfFileIsInvalid(t *testing.T) {
 		want    string
 	}{
 		{"continued mode", parseMode, setting{"standard", "config [p] retry_mode", 3},
-			`awsretry: config [p] retry_mode is "standard" and goes on in line 3, which is indented; it must be standard, adaptive or legacy`},
+			`awsretry: config [p] retry_mode is "standard" and goes on in line 3, which is indented; ` +
+				`it must be ` + allowedModes},
 		{"continued attempts", parseAttempts, setting{"1", "config [p] max_attempts", 5},
-			`awsretry: config [p] max_attempts is "1" and goes on in line 5, which is indented; it must be a whole number above 0 in decimal digits (1: never retry)`},
+			`awsretry: config [p] max_attempts is "1" and goes on in line 5, which is indented; it must be ` + allowedAttempts},
 		{"nested block", parseAttempts, setting{"retries = 7", "config [p] max_attempts", 4},
-			`awsretry: config [p] max_attempts is "retries = 7" and goes on in line 4, which is indented; it must be a whole number above 0 in decimal digits (1: never retry)`},
+			`awsretry: config [p] max_attempts is "retries = 7" and goes on in line 4, which is indented; ` +
+				`it must be ` + allowedAttempts},
 		{"quotes", parseMode, setting{`"adaptive"`, "config [p] retry_mode", 0},
-			`awsretry: config [p] retry_mode is "\"adaptive\""; it must be standard, adaptive or legacy`},
+			`awsretry: config [p] retry_mode is "\"adaptive\""; it must be ` + allowedModes},
 		{"not UTF-8", parseMode, setting{"M\xfcller", "f", 0},
-			`awsretry: f is "M\xfcller"; it must be standard, adaptive or legacy`},
+			`awsretry: f is "M\xfcller"; it must be ` + allowedModes},
 		{"long", parseMode, setting{strings.Repeat("é", 100), "f", 0},
-			`awsretry: f is "` + strings.Repeat("é", 40) + `"… (200 bytes); it must be standard, adaptive or legacy`},
+			`awsretry: f is "` + strings.Repeat("é", 40) + `"… (200 bytes); it must be ` + allowedModes},
 		{"long, cut before a letter", parseMode, setting{"x" + strings.Repeat("é", 100), "f", 0},
-			`awsretry: f is "x` + strings.Repeat("é", 39) + `"… (201 bytes); it must be standard, adaptive or legacy`},
+			`awsretry: f is "x` + strings.Repeat("é", 39) + `"… (201 bytes); it must be ` + allowedModes},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if got := errorText(test.parse(test.setting)); got != test.want {
@@ -230,7 +238,7 @@ max_attempts = 9
 `
 )
 
-// Each row of wantFrom and wantError names the files CONFIG and CREDENTIALS.
+// In the wants, CONFIG and CREDENTIALS are the paths of the two files.
 func TestResolveOrder(t *testing.T) {
 	home := awsHome(t, orderConfig, orderCredentials)
 	files := strings.NewReplacer(
@@ -254,7 +262,8 @@ func TestResolveOrder(t *testing.T) {
 		{
 			name:    "config file",
 			profile: " config ",
-			want:    Settings{Legacy, 2, Classic, "CONFIG [profile config] retry_mode", "CONFIG [profile config] max_attempts", "default"},
+			want: Settings{Legacy, 2, Classic,
+				"CONFIG [profile config] retry_mode", "CONFIG [profile config] max_attempts", "default"},
 		},
 		{
 			name:    "credentials file",
@@ -264,36 +273,41 @@ func TestResolveOrder(t *testing.T) {
 		{
 			name:    "credentials before config",
 			profile: "both",
-			want:    Settings{Adaptive, 2, Classic, "CREDENTIALS [both] retry_mode", "CONFIG [profile both] max_attempts", "default"},
+			want: Settings{Adaptive, 2, Classic,
+				"CREDENTIALS [both] retry_mode", "CONFIG [profile both] max_attempts", "default"},
 		},
 		{
 			name:    "environment before credentials",
 			profile: "both",
 			env:     map[string]string{"AWS_RETRY_MODE": "standard", "AWS_NEW_RETRIES_2026": "true"},
-			want:    Settings{Standard, 2, Revision2026, "environment AWS_RETRY_MODE", "CONFIG [profile both] max_attempts", "environment AWS_NEW_RETRIES_2026"},
+			want: Settings{Standard, 2, Revision2026,
+				"environment AWS_RETRY_MODE", "CONFIG [profile both] max_attempts", "environment AWS_NEW_RETRIES_2026"},
 		},
 		{
 			name:    "default attempts follow the mode",
 			profile: "credentials",
 			env:     map[string]string{"AWS_RETRY_MODE": "legacy"},
-			want:    Settings{Legacy, 9, Classic, "environment AWS_RETRY_MODE", "CREDENTIALS [credentials] max_attempts", "default"},
+			want: Settings{Legacy, 9, Classic,
+				"environment AWS_RETRY_MODE", "CREDENTIALS [credentials] max_attempts", "default"},
 		},
 		{
 			name:    "an empty value is not set",
 			profile: "emptied",
 			env:     map[string]string{"AWS_RETRY_MODE": " ", "AWS_MAX_ATTEMPTS": ""},
-			want:    Settings{Legacy, 2, Classic, "CONFIG [profile emptied] retry_mode", "CONFIG [profile emptied] max_attempts", "default"},
+			want: Settings{Legacy, 2, Classic,
+				"CONFIG [profile emptied] retry_mode", "CONFIG [profile emptied] max_attempts", "default"},
 		},
 		{
 			name:    "an overridden value may be invalid",
 			profile: "overridden",
 			env:     map[string]string{"AWS_MAX_ATTEMPTS": "5"},
-			want:    Settings{Adaptive, 5, Classic, "CREDENTIALS [overridden] retry_mode", "environment AWS_MAX_ATTEMPTS", "default"},
+			want: Settings{Adaptive, 5, Classic,
+				"CREDENTIALS [overridden] retry_mode", "environment AWS_MAX_ATTEMPTS", "default"},
 		},
 		{
 			name:      "the strongest value must be valid",
 			profile:   "invalid",
-			wantError: `awsretry: CREDENTIALS [invalid] max_attempts is "0"; it must be a whole number above 0 in decimal digits (1: never retry)`,
+			wantError: `awsretry: CREDENTIALS [invalid] max_attempts is "0"; it must be ` + allowedAttempts,
 		},
 		{
 			name:    "profile without settings",
@@ -310,15 +324,16 @@ func TestResolveOrder(t *testing.T) {
 			name:    "profile in neither file",
 			profile: "stray",
 			env:     map[string]string{"AWS_RETRY_MODE": "legacy", "AWS_MAX_ATTEMPTS": "1"},
-			wantError: `awsretry: environment AWS_PROFILE is "stray"; it must be a profile that stands in CONFIG as [profile NAME] ` +
-				`or in CREDENTIALS as [NAME], named with letters, digits and -/.%@_:+`,
+			wantError: `awsretry: environment AWS_PROFILE is "stray"; it must be a profile that stands in ` +
+				`CONFIG as [profile NAME] or in CREDENTIALS as [NAME], named with letters, digits and -/.%@_:+`,
 		},
 		{
 			name:    "line that cannot be read, all settings overridden",
 			profile: "line",
 			env:     map[string]string{"AWS_RETRY_MODE": "legacy", "AWS_MAX_ATTEMPTS": "1"},
-			wantError: "awsretry: CREDENTIALS line 15, in [line], cannot be read: it has no = or :; allowed are NAME = VALUE, NAME: VALUE, " +
-				"[SECTION], a line that begins with # or ;, and under a value the lines indented deeper than it that continue it",
+			wantError: "awsretry: CREDENTIALS line 15, in [line], cannot be read: it has no = or :; " +
+				"allowed are NAME = VALUE, NAME: VALUE, [SECTION], a line that begins with # or ;, " +
+				"and under a value the lines indented deeper than it that continue it",
 		},
 	}
 	for _, test := range tests {
@@ -355,18 +370,28 @@ func TestResolvePaths(t *testing.T) {
 		{"home", map[string]string{"HOME": home}, Source{}, 11},
 		{"credentials in home", map[string]string{"HOME": other}, Source{}, 13},
 		{"AWS_CONFIG_FILE", map[string]string{"HOME": home, "AWS_CONFIG_FILE": named}, Source{}, 14},
-		{"AWS_CONFIG_FILE below home", map[string]string{"HOME": home, "AWS_CONFIG_FILE": "~/config in home"}, Source{}, 17},
+		{"AWS_CONFIG_FILE below home",
+			map[string]string{"HOME": home, "AWS_CONFIG_FILE": "~/config in home"}, Source{}, 17},
 		{"AWS_CONFIG_FILE that is missing", map[string]string{"HOME": home, "AWS_CONFIG_FILE": none}, Source{}, 3},
-		{"AWS_CONFIG_FILE in another user's home", map[string]string{"HOME": home, "AWS_CONFIG_FILE": "~root/none"}, Source{}, 3},
-		{"AWS_SHARED_CREDENTIALS_FILE", map[string]string{"HOME": home, "AWS_SHARED_CREDENTIALS_FILE": filepath.Join(other, ".aws", "credentials")}, Source{}, 13},
-		{"AWS_SHARED_CREDENTIALS_FILE below home", map[string]string{"HOME": home, "AWS_SHARED_CREDENTIALS_FILE": "~/config in home"}, Source{}, 17},
-		{"one file for both", map[string]string{"HOME": home, "AWS_CONFIG_FILE": named, "AWS_SHARED_CREDENTIALS_FILE": named}, Source{}, 14},
-		{"ConfigFile before AWS_CONFIG_FILE", map[string]string{"HOME": home, "AWS_CONFIG_FILE": named}, Source{ConfigFile: inHome}, 17},
-		{"ConfigFile that is missing", map[string]string{"HOME": home, "AWS_CONFIG_FILE": named}, Source{ConfigFile: none}, 3},
+		{"AWS_CONFIG_FILE in another user's home",
+			map[string]string{"HOME": home, "AWS_CONFIG_FILE": "~root/none"}, Source{}, 3},
+		{"AWS_SHARED_CREDENTIALS_FILE",
+			map[string]string{"HOME": home, "AWS_SHARED_CREDENTIALS_FILE": filepath.Join(other, ".aws", "credentials")},
+			Source{}, 13},
+		{"AWS_SHARED_CREDENTIALS_FILE below home",
+			map[string]string{"HOME": home, "AWS_SHARED_CREDENTIALS_FILE": "~/config in home"}, Source{}, 17},
+		{"one file for both",
+			map[string]string{"HOME": home, "AWS_CONFIG_FILE": named, "AWS_SHARED_CREDENTIALS_FILE": named}, Source{}, 14},
+		{"ConfigFile before AWS_CONFIG_FILE",
+			map[string]string{"HOME": home, "AWS_CONFIG_FILE": named}, Source{ConfigFile: inHome}, 17},
+		{"ConfigFile that is missing",
+			map[string]string{"HOME": home, "AWS_CONFIG_FILE": named}, Source{ConfigFile: none}, 3},
 		{"ConfigFile with a ~", map[string]string{"HOME": home}, Source{ConfigFile: "~/config in home"}, 3},
-		{"CredentialsFile before AWS_SHARED_CREDENTIALS_FILE", map[string]string{"HOME": home, "AWS_SHARED_CREDENTIALS_FILE": inHome}, Source{CredentialsFile: named}, 14},
+		{"CredentialsFile before AWS_SHARED_CREDENTIALS_FILE",
+			map[string]string{"HOME": home, "AWS_SHARED_CREDENTIALS_FILE": inHome}, Source{CredentialsFile: named}, 14},
 		{"AWS_PROFILE", map[string]string{"AWS_CONFIG_FILE": named, "AWS_PROFILE": "p"}, Source{}, 15},
-		{"Profile before AWS_PROFILE", map[string]string{"AWS_CONFIG_FILE": named, "AWS_PROFILE": "p"}, Source{Profile: "q"}, 16},
+		{"Profile before AWS_PROFILE",
+			map[string]string{"AWS_CONFIG_FILE": named, "AWS_PROFILE": "p"}, Source{Profile: "q"}, 16},
 		{"home that is not a directory", map[string]string{"HOME": os.DevNull}, Source{}, 3},
 	}
 	for _, test := range tests {
@@ -410,8 +435,8 @@ func TestResolveFileErrors(t *testing.T) {
 func TestResolveProfileOfSource(t *testing.T) {
 	none := filepath.Join(t.TempDir(), "none")
 	_, err := Source{Profile: "p", ConfigFile: none, CredentialsFile: none, Getenv: getenvOf(nil)}.Resolve()
-	want := fmt.Sprintf(`awsretry: Source.Profile is "p"; it must be a profile that stands in %s as [profile NAME] or in %s as [NAME], `+
-		`named with letters, digits and -/.%%@_:+`, none, none)
+	want := fmt.Sprintf(`awsretry: Source.Profile is "p"; it must be a profile that stands in %s as [profile NAME] `+
+		`or in %s as [NAME], named with letters, digits and -/.%%@_:+`, none, none)
 	if errorText(err) != want {
 		t.Errorf("got error %q\nwant %q", errorText(err), want)
 	}
@@ -427,7 +452,8 @@ func TestSourceFiles(t *testing.T) {
 		config, credentials string
 	}{
 		{"home", nil, Source{}, inHome(".aws/config"), inHome(".aws/credentials")},
-		{"variables", map[string]string{"AWS_CONFIG_FILE": "~/c", "AWS_SHARED_CREDENTIALS_FILE": "/x/y"}, Source{}, inHome("c"), "/x/y"},
+		{"variables", map[string]string{"AWS_CONFIG_FILE": "~/c", "AWS_SHARED_CREDENTIALS_FILE": "/x/y"},
+			Source{}, inHome("c"), "/x/y"},
 		{"fields", map[string]string{"AWS_CONFIG_FILE": "c", "AWS_SHARED_CREDENTIALS_FILE": "d"},
 			Source{ConfigFile: "e", CredentialsFile: "f"}, "e", "f"},
 	} {
@@ -442,6 +468,23 @@ func TestSourceFiles(t *testing.T) {
 	}
 }
 
+// Without a home directory, only files with a path of their own are read.
+func TestUnknownHome(t *testing.T) {
+	t.Setenv("HOME", "")
+	if home, err := os.UserHomeDir(); err == nil {
+		t.Skip("the home directory is", home)
+	}
+	source := Source{Profile: "p", Getenv: getenvOf(map[string]string{"AWS_SHARED_CREDENTIALS_FILE": "~/c"})}
+	if config, credentials := source.Files(); config != "" || credentials != "~/c" {
+		t.Errorf("got %q and %q", config, credentials)
+	}
+	_, err := source.Resolve()
+	want := `awsretry: Source.Profile is "p"; it must be a profile that stands in ~/.aws/config as [profile NAME] or in ~/c as [NAME], `
+	if !strings.HasPrefix(errorText(err), want) {
+		t.Errorf("got error %q\nwant %q", errorText(err), want)
+	}
+}
+
 func TestResolveZeroSourceReadsThisProcess(t *testing.T) {
 	home := awsHome(t, "[profile p]\nmax_attempts = 7\n", "[p]\nretry_mode = legacy\n")
 	for _, name := range []string{"AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE", "AWS_RETRY_MODE", "AWS_MAX_ATTEMPTS"} {
@@ -451,7 +494,8 @@ func TestResolveZeroSourceReadsThisProcess(t *testing.T) {
 	t.Setenv("AWS_PROFILE", "p")
 	t.Setenv("AWS_NEW_RETRIES_2026", "TRUE")
 	aws := filepath.Join(home, ".aws") + string(filepath.Separator)
-	want := Settings{Legacy, 7, Revision2026, aws + "credentials [p] retry_mode", aws + "config [profile p] max_attempts", "environment AWS_NEW_RETRIES_2026"}
+	want := Settings{Legacy, 7, Revision2026,
+		aws + "credentials [p] retry_mode", aws + "config [profile p] max_attempts", "environment AWS_NEW_RETRIES_2026"}
 	for name, source := range map[string]Source{
 		"zero":                {},
 		"Getenv without HOME": {Profile: "p", Getenv: getenvOf(map[string]string{"AWS_NEW_RETRIES_2026": "true"})},
@@ -486,7 +530,8 @@ func TestLoad(t *testing.T) {
 		{"nothing set", nil, fields{Mode: Standard}},
 		{"attempts not set", map[string]string{"AWS_RETRY_MODE": "legacy"}, fields{Mode: Legacy}},
 		{"attempts set to the default", map[string]string{"AWS_MAX_ATTEMPTS": "3"}, fields{Mode: Standard, MaxAttempts: 3}},
-		{"all set", map[string]string{"AWS_NEW_RETRIES_2026": "true", "AWS_PROFILE": "p"}, fields{Mode: Adaptive, MaxAttempts: 9, Revision: Revision2026}},
+		{"all set", map[string]string{"AWS_NEW_RETRIES_2026": "true", "AWS_PROFILE": "p"},
+			fields{Mode: Adaptive, MaxAttempts: 9, Revision: Revision2026}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -532,7 +577,8 @@ func TestResolveConcurrently(t *testing.T) {
 func BenchmarkLoad1000Profiles(b *testing.B) {
 	var text strings.Builder
 	for i := range 1000 {
-		fmt.Fprintf(&text, "[profile team-%d]\nregion = eu-west-1\nsso_account_id = %012d\noutput = json\ns3 =\n  max_concurrent_requests = 20\nretry_mode = adaptive\nmax_attempts = 7\n\n", i, i)
+		fmt.Fprintf(&text, "[profile team-%d]\nregion = eu-west-1\nsso_account_id = %012d\noutput = json\n"+
+			"s3 =\n  max_concurrent_requests = 20\nretry_mode = adaptive\nmax_attempts = 7\n\n", i, i)
 	}
 	dir := b.TempDir()
 	source := Source{

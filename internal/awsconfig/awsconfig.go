@@ -24,7 +24,7 @@ const (
 
 // A File is a config file or a credentials file.
 type File struct {
-	Path   string // ""; there is no such file
+	Path   string // "": there is no such file
 	Config bool   // a config file: profiles are [profile NAME], and in a credentials file [NAME]
 }
 
@@ -54,13 +54,12 @@ func (f File) String() string {
 }
 
 // Profile reads the file and returns what it says about the named profile. A
-// file that does not exist says nothing. The name is not empty; a name with
-// characters that no profile's name has is not found.
+// file that does not exist says nothing, nor does the null device.
 //
-// It is an error if the file exists but cannot be read, is not a regular file
-// or the null device, is larger than 16 MiB, has a NUL byte, is UTF-16 text, or
-// has lines but no section; and if a line of the profile cannot be read. The
-// error never contains the text of a line, which may be a secret.
+// It is an error if the file exists but cannot be read, is not a regular file,
+// is larger than 16 MiB, has a NUL byte, is UTF-16 text, or has lines but no
+// section; and if a line of the profile cannot be read. The error never
+// contains the text of a line, which may be a secret.
 func (f File) Profile(name string) (Profile, error) {
 	if f.Path == "" {
 		return Profile{}, nil
@@ -94,7 +93,8 @@ func (f File) parse(text, name string) (Profile, error) {
 		return f.profile(b)
 	}
 	if b.hasContent && !b.inSection {
-		return Profile{}, fmt.Errorf("%s has no [SECTION]; every line but comments must follow one, such as %s", f.Path, f.headers())
+		return Profile{}, fmt.Errorf("%s has no [SECTION]; every line but comments must follow one, such as %s",
+			f.Path, f.headers())
 	}
 	return Profile{}, nil
 }
@@ -110,10 +110,9 @@ func (f File) headers() string {
 // profile has ini.v1 read what the bridge has rewritten.
 func (f File) profile(b *bridge) (Profile, error) {
 	file, err := ini.LoadSources(ini.LoadOptions{
-		InsensitiveKeys:       true,
-		IgnoreContinuation:    true, // a \ at the end of a line is part of the value
-		IgnoreInlineComment:   true, // the bridge has removed them
-		ChildSectionDelimiter: "\n", // no profile inherits from another one
+		InsensitiveKeys:     true,
+		IgnoreContinuation:  true, // a \ at the end of a line is part of the value
+		IgnoreInlineComment: true, // the bridge has removed them
 	}, b.text.Bytes())
 	if err != nil {
 		return Profile{}, errors.New(f.Path + " cannot be read") // err contains the text of a line

@@ -62,9 +62,12 @@ const noProperty = math.MaxInt
 // A section is what the bridge knows of the sections that have one header.
 // Their keys and values are for ini.v1 to merge.
 type section struct {
-	header string // with its brackets: it is not DEFAULT then, a section that ini.v1 always has
-	keys   map[string]struct{}
-	fault  *fault // the first one; nil if there is none
+	// header is the section's name for ini.v1. It includes the brackets: ini.v1
+	// always has a section DEFAULT, and takes [a] for the parent of [a.b].
+	header string
+
+	keys  map[string]struct{}
+	fault *fault // the first one; nil if there is none
 }
 
 // A fault is a line that cannot be read.

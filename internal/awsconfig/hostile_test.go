@@ -46,7 +46,8 @@ func hostileTexts(size int) []hostileText {
 		{"child sections", fill("[profile p", ".a", "]"+sound), "legacy -"},
 		{"the profile's section", fill("", head, sound), "legacy -"},
 		{"keys", numbered(head, "key%d=\n", sound), "legacy -"},
-		{"too many keys", numbered(head, "max_attempts%d=\n", sound), "FILE line 66, in [profile p], cannot be read: it is one key too many"},
+		{"too many keys", numbered(head, "max_attempts%d=\n", sound),
+			"FILE line 66, in [profile p], cannot be read: it is one key too many"},
 		{"many long keys", keys(strings.Repeat("x", size/maxKeys)) + sound, "legacy -"},
 		{"many keys and the last one", fill(keys(""), "max_attempts62=\n", sound), "legacy -"},
 		{"the same key", fill(head, "max_attempts=7\n", sound), "legacy 7"},
@@ -95,13 +96,15 @@ func TestMaxKeys(t *testing.T) {
 	const sound = "[profile default]\nmax_attempts = 7\n"
 	tests := []struct{ name, text, profile, want string }{
 		{"as many as allowed", text("[profile p]", 64), "p", "legacy -"},
-		{"one too many", text("[profile p]", 65), "p", "FILE line 129, in [profile p], cannot be read: it is one key too many " +
-			"that begins with retry_mode or max_attempts; allowed are 64 different ones"},
+		{"one too many", text("[profile p]", 65), "p", "FILE line 129, in [profile p], cannot be read: " +
+			"it is one key too many that begins with retry_mode or max_attempts; allowed are 64 different ones"},
 		{"in another profile", text("[profile q]", 65) + sound, "default", "- 7"},
 		{"in a section that is replaced", text("[default]", 65) + sound, "default", "- 7"},
 		{"in two sections of which one is replaced", text("[default]", 64) + sound, "default", "- 7"},
-		{"below a line that cannot be read", "[profile p]\nx\n" + text("[profile p]", 65), "p", "FILE line 2, in [profile p], cannot be read: it has no = or :"},
-		{"above a line that cannot be read", text("[profile p]", 65) + "x\n", "p", "FILE line 129, in [profile p], cannot be read: it is one key too many"},
+		{"below a line that cannot be read", "[profile p]\nx\n" + text("[profile p]", 65),
+			"p", "FILE line 2, in [profile p], cannot be read: it has no = or :"},
+		{"above a line that cannot be read", text("[profile p]", 65) + "x\n", "p",
+			"FILE line 129, in [profile p], cannot be read: it is one key too many"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) { check(t, test.text, test.profile, test.want) })

@@ -37,7 +37,8 @@ func readFile(path string) (string, error) {
 	case err != nil:
 		return "", err
 	case n > maxSize:
-		return "", fmt.Errorf("%s is larger than %d bytes, the most that is read of a config or credentials file", path, maxSize)
+		return "", fmt.Errorf("%s is larger than %d bytes, the most that is read of a config or credentials file",
+			path, maxSize)
 	}
 	return text.String(), nil
 }

@@ -21,6 +21,7 @@ func write(t *testing.T, path, text string) string {
 // A file that does not exist, and the null device, are empty files.
 func TestProfileOfNoFile(t *testing.T) {
 	dir := t.TempDir()
+	file := write(t, filepath.Join(dir, "file"), "")
 	tests := []struct {
 		name, path string
 		skip       bool
@@ -28,7 +29,7 @@ func TestProfileOfNoFile(t *testing.T) {
 		{name: "no path"},
 		{name: "missing", path: filepath.Join(dir, "none")},
 		{name: "missing directory", path: filepath.Join(dir, "none", "none")},
-		{name: "below a file", path: filepath.Join(write(t, filepath.Join(dir, "file"), ""), ".aws", "config"), skip: runtime.GOOS == "windows"},
+		{name: "below a file", path: filepath.Join(file, ".aws", "config"), skip: runtime.GOOS == "windows"},
 		{name: "null device", path: os.DevNull},
 		{name: "link to the null device", path: linkTo(t, os.DevNull), skip: runtime.GOOS == "windows"},
 	}
@@ -128,7 +129,8 @@ func TestProfileOfLargeFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "credentials")
 	tests := []struct{ name, text, want string }{
 		{"largest", largest, "legacy -"},
-		{"too large", largest + "x", "awsretry: " + path + " is larger than 16777216 bytes, the most that is read of a config or credentials file"},
+		{"too large", largest + "x",
+			"awsretry: " + path + " is larger than 16777216 bytes, the most that is read of a config or credentials file"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -137,5 +139,17 @@ func TestProfileOfLargeFile(t *testing.T) {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
 		})
+	}
+}
+
+func TestFileString(t *testing.T) {
+	for want, file := range map[string]File{
+		"a/b":                {Path: "a/b"},
+		"~/.aws/config":      {Config: true},
+		"~/.aws/credentials": {},
+	} {
+		if got := file.String(); got != want {
+			t.Errorf("%+v: got %s, want %s", file, got, want)
+		}
 	}
 }

@@ -27,7 +27,8 @@ func TestOpenDoesNotBlock(t *testing.T) {
 		t.Skip(err)
 	}
 	defer listener.Close()
-	for name, path := range map[string]string{"pipe": pipe, "link to a pipe": link, "socket": socket, "device": "/dev/zero"} {
+	paths := map[string]string{"pipe": pipe, "link to a pipe": link, "socket": socket, "device": "/dev/zero"}
+	for name, path := range paths {
 		t.Run(name, func(t *testing.T) {
 			refused := make(chan struct{})
 			go func() {
