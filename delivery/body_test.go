@@ -138,7 +138,8 @@ func TestLostBodies(t *testing.T) {
 			req.Body, req.ContentLength = io.NopCloser(oneWay(strings.Repeat("x", maxKept+1))), maxKept+1
 		}, nil},
 		{"its reader failed", always(503), body(oneWay("he"), failing{broken}), broken},
-		{"its reader failed once", fixed(failsWithBody), body(oneWay("he"), &failingOnce{err: broken}, oneWay("llo")), broken},
+		{"its reader failed once", fixed(failsWithBody),
+			body(oneWay("he"), &failingOnce{err: broken}, oneWay("llo")), broken},
 		{"its reader fails in the rest", fixed(halfRead), body(oneWay("he"), failing{broken}), broken},
 		{"its GetBody fails", always(404), getBody(nil, broken), broken},
 		{"its GetBody returns nothing", always(404), getBody(nil, nil), nil},
@@ -219,8 +220,8 @@ func TestUnreadStreamsAreHandedOverWhole(t *testing.T) {
 
 // Base and the dead letter never read one stream at the same time. If the
 // response was read to its end, or Base has closed the request's body, the rest
-// of the stream is the dead letter's. Otherwise it stays with Base, and the dead
-// letter's body is lost.
+// of the stream is the dead letter's. Otherwise it stays with Base, and the
+// dead letter's body is lost.
 func TestWhoHasTheRestOfAStream(t *testing.T) {
 	const text = "the request's body"
 	for _, tt := range []struct {

@@ -106,8 +106,8 @@ func (f *watchedFile) Sync() error {
 	})
 }
 
-// lookAfterEach makes the disk call look after each change, with the folders that
-// a crash of the process and a power failure would leave.
+// lookAfterEach makes the disk call look after each change, with the folders
+// that a crash of the process and a power failure would leave.
 func (d *watchedDisk) lookAfterEach(t *testing.T, look func(op, folder string)) {
 	d.after = func(op string) {
 		crashed := t.TempDir() // a copy, without the locks
@@ -136,8 +136,8 @@ func (d *watchedDisk) failAt(op string, err error) {
 func bigBody(n int) string { return fmt.Sprintf("letter %d %s", n, strings.Repeat("x", 100<<10)) }
 
 // Wherever the process ends while it writes letters, those that were taken
-// arrive whole. Besides them only the one that is being written may arrive, whole
-// too.
+// arrive whole. Besides them only the one that is being written may arrive,
+// whole too.
 func TestCrashesOfTheQueueLoseNothing(t *testing.T) {
 	dir := t.TempDir()
 	disk := watch(dir)
@@ -250,8 +250,8 @@ func TestDiskFailuresOfTheQueue(t *testing.T) {
 	}
 }
 
-// A letter that was delivered and cannot be deleted ends the run: any further one
-// might be sent twice too.
+// A letter that was delivered and cannot be deleted ends the run: any further
+// one might be sent twice too.
 func TestRedriveStopsIfItCannotDelete(t *testing.T) {
 	for _, tt := range []struct {
 		op   string

@@ -42,7 +42,8 @@ func TestDeadLetters(t *testing.T) {
 	}{
 		{name: "permanent", base: always(404), attempts: 1, reason: "permanent", status: 404, body: "the response"},
 		{name: "redirect", base: always(302), attempts: 1, reason: "permanent", status: 302, body: "the response"},
-		{name: "permanent at the second", base: always(503, 400), attempts: 2, reason: "permanent", status: 400, body: "the response"},
+		{name: "permanent at the second", base: always(503, 400), attempts: 2, reason: "permanent", status: 400,
+			body: "the response"},
 		{name: "exhausted", base: always(503), attempts: 4, reason: "max_attempts", status: 503, body: "the response"},
 		{name: "no connection", base: always(0), attempts: 4, reason: "max_attempts", err: errRefused},
 		{name: "nothing was read", base: fixed(unread), attempts: 4, reason: "max_attempts", err: errRefused},
@@ -187,8 +188,8 @@ func TestWhatComesAfterA2xxIsNotADeadLetter(t *testing.T) {
 			time.AfterFunc(time.Second, cancel)
 			defer cancel()
 			defer func() { recover() }()
-			// The response to such a request is read for an error code: Amazon S3
-			// may send one with a 200.
+			// The response to such a request is read for an error code: Amazon
+			// S3 may send one with a 200.
 			resp, err := tr.RoundTrip(post(t, "http://a.example/?uploadId=7", "x").WithContext(ctx))
 			if err == nil {
 				resp.Body.Close()

@@ -78,8 +78,8 @@ func (b *countedBody) Close() error {
 	return nil
 }
 
-// An endpoint responds with one status after the other, and then always with the
-// last one.
+// An endpoint responds with one status after the other, and then always with
+// the last one.
 type endpoint struct {
 	statuses []int // 0: no connection
 	header   http.Header

@@ -35,11 +35,15 @@ func TestLettersKeepTheRequestExactly(t *testing.T) {
 			r.Body, r.ContentLength = io.NopCloser(strings.NewReader("\x00\xff\r\n\r\nPOST / HTTP/1.1\r\n\r\n")), 25
 		}, nil},
 		{"headers in other letter cases, several values, odd bytes", func(r *http.Request) {
-			r.Header = http.Header{"SOAPAction": {`"a"`}, "soapaction": {"b"}, "X-Many": {"z", "a", "", "m"}, "X-Space": {"  a b  "},
-				"X-Bytes": {"\xff\x80ü:;, "}, "Authorization": {"Bearer secret"}, "Connection": {"close"}}
+			r.Header = http.Header{
+				"SOAPAction": {`"a"`}, "soapaction": {"b"}, "X-Many": {"z", "a", "", "m"}, "X-Space": {"  a b  "},
+				"X-Bytes": {"\xff\x80ü:;, "}, "Authorization": {"Bearer secret"}, "Connection": {"close"},
+			}
 		}, nil},
 		{"headers that net/http sets itself", func(r *http.Request) {
-			r.Header = http.Header{"Content-Length": {"999"}, "Transfer-Encoding": {"chunked"}, "Host": {"evil"}, "Trailer": {"x"}, "X": {"y"}}
+			r.Header = http.Header{
+				"Content-Length": {"999"}, "Transfer-Encoding": {"chunked"}, "Host": {"evil"}, "Trailer": {"x"}, "X": {"y"},
+			}
 		}, func(s *sent) { s.Header = http.Header{"X": {"y"}} }},
 		{"no User-Agent", func(r *http.Request) { r.Header["User-Agent"] = nil },
 			func(s *sent) { s.Header = http.Header{"User-Agent": {""}} }},
@@ -51,7 +55,8 @@ func TestLettersKeepTheRequestExactly(t *testing.T) {
 			unknownLength(r, "body")
 			r.Trailer = http.Header{"X": {longestTrailer}}
 		}, nil},
-		{"trailers and a length", func(r *http.Request) { r.Trailer = http.Header{"X-Sum": {"1"}} }, func(s *sent) { s.Length = -1 }},
+		{"trailers and a length", func(r *http.Request) { r.Trailer = http.Header{"X-Sum": {"1"}} },
+			func(s *sent) { s.Length = -1 }},
 		{"another host", func(r *http.Request) { r.Host = "virtual.example" }, nil},
 		{"no method", func(r *http.Request) { r.Method = "" }, func(s *sent) { s.Method = "GET" }},
 		{"a method that is not standard", func(r *http.Request) { r.Method = "pUrGe" }, nil},
@@ -67,8 +72,11 @@ func TestLettersKeepTheRequestExactly(t *testing.T) {
 		{"an opaque path", func(r *http.Request) {
 			r.URL = &url.URL{Scheme: "http", Host: "a.example", Opaque: "/%zz\xff?", RawQuery: "y", User: url.User("u")}
 		}, nil},
-		{"an opaque URL without a host", func(r *http.Request) { r.URL = &url.URL{Scheme: "http", Opaque: "//a.example/x"} }, nil},
-		{"to be closed", func(r *http.Request) { r.Close = true }, func(s *sent) { s.Header = http.Header{"Connection": {"close"}} }},
+		{"an opaque URL without a host", func(r *http.Request) {
+			r.URL = &url.URL{Scheme: "http", Opaque: "//a.example/x"}
+		}, nil},
+		{"to be closed", func(r *http.Request) { r.Close = true },
+			func(s *sent) { s.Header = http.Header{"Connection": {"close"}} }},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

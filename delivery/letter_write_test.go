@@ -24,13 +24,22 @@ func TestRequestsThatCannotBeWritten(t *testing.T) {
 		"a line break in a trailer": {func(r *http.Request) {
 			r.ContentLength, r.Trailer = -1, http.Header{"X": {"a\nb"}}
 		}, "a line break"},
-		"no URL":                {func(r *http.Request) { r.URL = nil }, "URL"},
-		"a body that is short":  {func(r *http.Request) { r.ContentLength = 6 }, "ContentLength is 6"},
-		"a body that is long":   {func(r *http.Request) { r.ContentLength = 4 }, "ContentLength is 4"},
-		"no body at all":        {func(r *http.Request) { r.Body = nil }, "ContentLength is 5 and there is no body"},
-		"a reader that fails":   {func(r *http.Request) { r.Body = io.NopCloser(iotest.ErrReader(io.ErrNoProgress)) }, "multiple Read"},
-		"a body that is lost":   {func(r *http.Request) { r.Body, r.ContentLength = lostBody{ErrBody}, -1 }, "cannot be read again"},
-		"a header that is long": {func(r *http.Request) { r.Header.Set("X", strings.Repeat("x", maxLetterHead)) }, "at most 1048576"},
+		"no URL":               {func(r *http.Request) { r.URL = nil }, "URL"},
+		"a body that is short": {func(r *http.Request) { r.ContentLength = 6 }, "ContentLength is 6"},
+		"a body that is long":  {func(r *http.Request) { r.ContentLength = 4 }, "ContentLength is 4"},
+		"no body at all":       {func(r *http.Request) { r.Body = nil }, "ContentLength is 5 and there is no body"},
+		"a reader that fails": {
+			func(r *http.Request) { r.Body = io.NopCloser(iotest.ErrReader(io.ErrNoProgress)) },
+			"multiple Read",
+		},
+		"a body that is lost": {
+			func(r *http.Request) { r.Body, r.ContentLength = lostBody{ErrBody}, -1 },
+			"cannot be read again",
+		},
+		"a header that is long": {
+			func(r *http.Request) { r.Header.Set("X", strings.Repeat("x", maxLetterHead)) },
+			"at most 1048576",
+		},
 		"a trailer that is long": {func(r *http.Request) {
 			r.ContentLength, r.Trailer = -1, http.Header{"X": {longestTrailer + "x"}}
 		}, "at most 1048576"},
@@ -40,7 +49,8 @@ func TestRequestsThatCannotBeWritten(t *testing.T) {
 			req := post(t, "https://a.example/", "hello")
 			test.change(req)
 			err := DirQueue(dir)(t.Context(), DeadLetter{Request: req})
-			if err == nil || !strings.Contains(err.Error(), test.want) || !strings.HasPrefix(err.Error(), "delivery: DirQueue: "+dir) {
+			where := "delivery: DirQueue: " + dir
+			if err == nil || !strings.Contains(err.Error(), test.want) || !strings.HasPrefix(err.Error(), where) {
 				t.Errorf("got %v, want %q in it", err, test.want)
 			}
 			if left := entries(t, dir); len(left) > 0 {
@@ -68,7 +78,8 @@ func TestPublicURL(t *testing.T) {
 			RawQuery: "secret", Fragment: "secret", User: url.User("secret"), ForceQuery: true,
 		}, "https://a.example:1/a%2Fb"},
 		{url.URL{Scheme: "https", Host: "a.example", Opaque: "/a%2Fb?secret"}, "https://a.example/a%2Fb"},
-		{url.URL{Scheme: "https", Host: "a.example", Opaque: "//secret@b.example/a#secret", RawQuery: "secret"}, "https://a.example/a"},
+		{url.URL{Scheme: "https", Host: "a.example", Opaque: "//secret@b.example/a#secret", RawQuery: "secret"},
+			"https://a.example/a"},
 		{url.URL{Scheme: "https", Host: "a.example", Opaque: "//secret@b.example?secret"}, "https://a.example/"},
 		{url.URL{Scheme: "https", Host: "a.example", Opaque: "secret"}, "https://a.example"},
 		{url.URL{Scheme: "https", Opaque: "secret"}, "https:"},

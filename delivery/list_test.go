@@ -19,7 +19,8 @@ func TestList(t *testing.T) {
 	before := time.Now()
 	first := post(t, "https://user:secret@a.example:8443/path?token=secret", "hello")
 	second := post(t, "http://b.example", "")
-	hostile := errors.New("malformed HTTP status code \"\x1b]0;owned\a\u009b31m\" of https://user:secret@b.example/hook?token=secret")
+	hostile := errors.New("malformed HTTP status code \"\x1b]0;owned\a\u009b31m\"" +
+		" of https://user:secret@b.example/hook?token=secret")
 	long := errors.New(strings.Repeat("ü", 1<<16) + "\n")
 	for _, dead := range []DeadLetter{
 		{Request: first, Attempts: 4, Response: respond(503, first), Reason: "max_attempts"},

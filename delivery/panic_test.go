@@ -101,8 +101,8 @@ func TestPanicsLeaveDeadLetters(t *testing.T) {
 				if letters != 1 {
 					t.Errorf("%d dead letters", letters)
 				}
-				// A body with GetBody is Base's own, which a Base that panicked may
-				// not have closed.
+				// A body with GetBody is Base's own, which a Base that panicked
+				// may not have closed.
 				if n := closed(); n > 1 || n == 0 && kind != "GetBody" {
 					t.Errorf("the body was closed %d times", n)
 				}

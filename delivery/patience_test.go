@@ -110,8 +110,8 @@ func TestSlowBodiesOfDeadLetters(t *testing.T) {
 // closeWait is how long RoundTrip waits for a Close that may wait for a Read.
 const closeWait = 100 * time.Millisecond
 
-// A waitingBody hangs after its first bytes, and its Close waits for the Read. So
-// does the body of a server's request whose client stalls.
+// A waitingBody hangs after its first bytes, and its Close waits for the Read.
+// So does the body of a server's request whose client stalls.
 type waitingBody struct {
 	begin   io.Reader
 	reading chan struct{} // a mutex that synctest can wait for

@@ -73,8 +73,11 @@ func TestPolicyInsideAnotherDocumentIsReadAsStrictly(t *testing.T) {
 		Topic        TopicPolicy
 	}
 	good := `{"Subscription": {"throttlePolicy": {"maxReceivesPerSecond": 5}}, "Topic": {"http": {}}}`
-	if err := json.Unmarshal([]byte(good), &doc); err != nil || *doc.Subscription.ThrottlePolicy.MaxReceivesPerSecond != 5 || doc.Topic.HTTP == nil {
-		t.Errorf("got %+v, %v", doc, err)
+	if err := json.Unmarshal([]byte(good), &doc); err != nil {
+		t.Fatal(err)
+	}
+	if *doc.Subscription.ThrottlePolicy.MaxReceivesPerSecond != 5 || doc.Topic.HTTP == nil {
+		t.Errorf("got %+v", doc)
 	}
 	for bad, want := range map[string]string{
 		`{"Subscription": {"healthyRetryPolicy": {"numRetries": 101}}}`: "numRetries is 101",
@@ -85,7 +88,8 @@ func TestPolicyInsideAnotherDocumentIsReadAsStrictly(t *testing.T) {
 		}
 	}
 	kept := doc.Subscription
-	if err := json.Unmarshal([]byte(`{"Subscription": null, "Topic": null}`), &doc); err != nil || doc.Subscription != kept {
+	err := json.Unmarshal([]byte(`{"Subscription": null, "Topic": null}`), &doc)
+	if err != nil || doc.Subscription != kept {
 		t.Errorf("null: got %+v, %v", doc, err)
 	}
 }
@@ -100,10 +104,12 @@ func TestEffective(t *testing.T) {
 		{"empty blocks", `{"http":{}}`, `{"healthyRetryPolicy":{}}`, `{` + defaults + `}`},
 		{"the topic's", `{"http":{` + topicRetries + `,"defaultThrottlePolicy":{"maxReceivesPerSecond":2},` +
 			`"defaultRequestPolicy":{"headerContentType":"text/plain"}}}`, `{}`,
-			`{` + filled("7") + `,"throttlePolicy":{"maxReceivesPerSecond":2},"requestPolicy":{"headerContentType":"text/plain"}}`},
+			`{` + filled("7") + `,"throttlePolicy":{"maxReceivesPerSecond":2},` +
+				`"requestPolicy":{"headerContentType":"text/plain"}}`},
 		{"block by block", `{"http":{` + topicRetries + `,"defaultThrottlePolicy":{"maxReceivesPerSecond":2}}}`,
 			`{"throttlePolicy":{"maxReceivesPerSecond":9},"requestPolicy":{"headerContentType":"application/json"}}`,
-			`{` + filled("7") + `,"throttlePolicy":{"maxReceivesPerSecond":9},"requestPolicy":{"headerContentType":"application/json"}}`},
+			`{` + filled("7") + `,"throttlePolicy":{"maxReceivesPerSecond":9},` +
+				`"requestPolicy":{"headerContentType":"application/json"}}`},
 		{"a block is not merged", `{"http":{` + topicRetries + `,"defaultThrottlePolicy":{"maxReceivesPerSecond":2}}}`,
 			`{"healthyRetryPolicy":{"minDelayTarget":5},"throttlePolicy":{}}`,
 			`{` + strings.Replace(defaults, `"minDelayTarget":20`, `"minDelayTarget":5`, 1) + `,"throttlePolicy":{}}`},

@@ -43,8 +43,10 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 						t.Errorf("got %d to %q", resp.StatusCode, resp.Header.Get("Location"))
 					}
 					resp.Body.Close()
-				} else if !errors.Is(err, ErrRedirect) || !strings.Contains(err.Error(), fmt.Sprint(status)) || strings.Count(err.Error(), "delivery: ") != 1 {
+				} else if !errors.Is(err, ErrRedirect) || !strings.Contains(err.Error(), fmt.Sprint(status)) {
 					t.Errorf("got %v", err)
+				} else if strings.Count(err.Error(), "delivery: ") != 1 {
+					t.Errorf("got %v, which does not name the package once", err)
 				}
 				if len(arrived) > 0 || len(entries(t, dir)) != 1 {
 					t.Errorf("%q arrived, and there are %d letters; want nothing and one", arrived, len(entries(t, dir)))

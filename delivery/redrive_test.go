@@ -79,8 +79,9 @@ func TestRedrive(t *testing.T) {
 		t.Fatalf("got %q", lines)
 	}
 	for i := range lines {
-		if !strings.HasPrefix(lines[i], "delivery: Redrive: "+filepath.Join(dir, want[i])) || strings.Contains(lines[i], "secret") {
-			t.Errorf("got  %s\nwant %s", lines[i], want[i])
+		want := "delivery: Redrive: " + filepath.Join(dir, want[i])
+		if !strings.HasPrefix(lines[i], want) || strings.Contains(lines[i], "secret") {
+			t.Errorf("got  %s\nwant %s", lines[i], want)
 		}
 	}
 	left := []string{

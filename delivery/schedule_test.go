@@ -111,7 +111,8 @@ func TestInvalidPoliciesYieldSaneDelays(t *testing.T) {
 	}
 }
 
-// checkDelays checks n retries from lo to hi, with the other phases and without.
+// checkDelays checks n retries from lo to hi, with the other phases and
+// without.
 func checkDelays(t *testing.T, function BackoffFunction, n, lo, hi int) {
 	t.Helper()
 	p := &Policy{HealthyRetryPolicy: &RetryPolicy{
@@ -190,7 +191,11 @@ func TestJitterKeepsTheLength(t *testing.T) {
 
 func TestJittered(t *testing.T) {
 	s := CustomerManaged().schedule()
-	for random, want := range map[float64]time.Duration{0: 540 * time.Second, 0.5: 600 * time.Second, 1: 660 * time.Second} {
+	for random, want := range map[float64]time.Duration{
+		0:   540 * time.Second,
+		0.5: 600 * time.Second,
+		1:   660 * time.Second,
+	} {
 		if got := s.jittered(49, random); (got - want).Abs() > time.Microsecond {
 			t.Errorf("600 s became %v at %v, want %v", got, random, want)
 		}

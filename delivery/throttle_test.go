@@ -19,7 +19,10 @@ import (
 func TestThrottleCountsEveryAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		end := responding(503, 503, 200)
-		policy := parse(t, `{"healthyRetryPolicy":{"numRetries":3,"numNoDelayRetries":3},"throttlePolicy":{"maxReceivesPerSecond":4}}`)
+		policy := parse(t, `{
+			"healthyRetryPolicy": {"numRetries": 3, "numNoDelayRetries": 3},
+			"throttlePolicy": {"maxReceivesPerSecond": 4}
+		}`)
 		tr := &Transport{Policy: policy, Base: end}
 		var wg sync.WaitGroup
 		for range 5 {
@@ -86,7 +89,10 @@ func TestThrottleSaysWhyItStopped(t *testing.T) {
 		run(t, name, func(t *testing.T) {
 			reason := ""
 			tr := &Transport{
-				Policy: parse(t, `{"healthyRetryPolicy":{"numRetries":3,"numNoDelayRetries":3},"throttlePolicy":{"maxReceivesPerSecond":1}}`),
+				Policy: parse(t, `{
+					"healthyRetryPolicy": {"numRetries": 3, "numNoDelayRetries": 3},
+					"throttlePolicy": {"maxReceivesPerSecond": 1}
+				}`),
 				Base:   responding(503),
 				Jitter: func(d time.Duration) time.Duration { t.Error("a delay of 0 is jittered"); return d },
 			}
@@ -180,9 +186,11 @@ func TestThrottleEndsWithCancel(t *testing.T) {
 		start := time.Now()
 		_, err := tr.RoundTrip(req)
 		var gaveUp *awsretry.Error
-		took := time.Since(start)
-		if !errors.As(err, &gaveUp) || gaveUp.Stop != awsretry.StopCanceled || took != 300*time.Millisecond || len(end.asked) != 1 {
-			t.Errorf("got %v after %v, %d attempts", err, took, len(end.asked))
+		if !errors.As(err, &gaveUp) || gaveUp.Stop != awsretry.StopCanceled {
+			t.Errorf("got %v", err)
+		}
+		if took := time.Since(start); took != 300*time.Millisecond || len(end.asked) != 1 {
+			t.Errorf("took %v, %d attempts", took, len(end.asked))
 		}
 	})
 }

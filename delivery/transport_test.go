@@ -19,8 +19,9 @@ import (
 
 func TestDeliveriesFollowThePolicy(t *testing.T) {
 	for name, policy := range map[string]*Policy{
-		"nil":              nil,
-		"all phases":       testPolicy(t, `"minDelayTarget":2,"maxDelayTarget":30,"numRetries":9,"numNoDelayRetries":1,"numMinDelayRetries":2,"numMaxDelayRetries":2,"backoffFunction":"geometric"`),
+		"nil": nil,
+		"all phases": testPolicy(t, `"minDelayTarget":2,"maxDelayTarget":30,"numRetries":9,"numNoDelayRetries":1,`+
+			`"numMinDelayRetries":2,"numMaxDelayRetries":2,"backoffFunction":"geometric"`),
 		"no retries":       testPolicy(t, `"numRetries":0`),
 		"customer-managed": CustomerManaged(),
 		"AWS-managed":      AWSManaged(),
@@ -67,10 +68,11 @@ func TestAttemptsTimeOut(t *testing.T) {
 	} {
 		run(t, test.name, func(t *testing.T) {
 			start := time.Now()
-			tr := &Transport{Jitter: awsretry.NoJitter, AttemptTimeout: test.set, Base: roundTripper(func(req *http.Request) (*http.Response, error) {
+			hangs := roundTripper(func(req *http.Request) (*http.Response, error) {
 				<-req.Context().Done()
 				return nil, context.Cause(req.Context())
-			})}
+			})
+			tr := &Transport{Jitter: awsretry.NoJitter, AttemptTimeout: test.set, Base: hangs}
 			_, err := tr.RoundTrip(post(t, "http://a.example/", "x"))
 			var e *awsretry.Error
 			if !errors.As(err, &e) || !e.Timeout() || e.Attempts != 4 || e.Stop != awsretry.StopMaxAttempts {
@@ -97,7 +99,8 @@ func TestContentTypeSent(t *testing.T) {
 		{"an empty block", &Policy{RequestPolicy: &RequestPolicy{}}, nil, "text/plain; charset=UTF-8"},
 		{"the request's", nil, http.Header{"Content-Type": {"image/png"}}, "image/png"},
 		{"the policy's", named, nil, "application/json"},
-		{"the policy's before the request's", named, http.Header{"Content-Type": {"image/png", "text/css"}}, "application/json"},
+		{"the policy's before the request's", named, http.Header{"Content-Type": {"image/png", "text/css"}},
+			"application/json"},
 	} {
 		run(t, test.name, func(t *testing.T) {
 			end := responding(503, 404)
@@ -160,8 +163,8 @@ func TestJitter(t *testing.T) {
 	}
 }
 
-// Neither the response's Retry-After nor the header of an outer loop changes the
-// schedule.
+// Neither the response's Retry-After nor the header of an outer loop changes
+// the schedule.
 func TestThePolicyAloneDecides(t *testing.T) {
 	for _, status := range []int{429, 503} {
 		run(t, strconv.Itoa(status), func(t *testing.T) {
@@ -170,7 +173,8 @@ func TestThePolicyAloneDecides(t *testing.T) {
 			req := post(t, "http://a.example/", "x")
 			req.Header.Set("Amz-Sdk-Request", "attempt=1; max=3")
 			send(t, &Transport{Base: end, Jitter: awsretry.NoJitter}, req)
-			if diff := cmp.Diff([]time.Duration{0, 20 * time.Second, 40 * time.Second, 60 * time.Second}, end.asked); diff != "" {
+			want := []time.Duration{0, 20 * time.Second, 40 * time.Second, 60 * time.Second}
+			if diff := cmp.Diff(want, end.asked); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -254,7 +258,8 @@ func TestValidateTransport(t *testing.T) {
 // Retries of deliveries would make several dead letters of one.
 func TestRetriesOfDeliveriesAreRefused(t *testing.T) {
 	letters := 0
-	inner := &Transport{Base: responding(503), DeadLetter: func(context.Context, DeadLetter) error { letters++; return nil }}
+	inner := &Transport{Base: responding(503)}
+	inner.DeadLetter = func(context.Context, DeadLetter) error { letters++; return nil }
 	for name, base := range map[string]http.RoundTripper{
 		"itself":        inner,
 		"in a struct":   &idler{RoundTripper: inner},
@@ -295,7 +300,8 @@ func TestCloseIdleConnectionsReadsNoFields(t *testing.T) {
 	tr, end, base := &Transport{Policy: testPolicy(t, `"numRetries":0`)}, responding(200), &idler{}
 	tr.CloseIdleConnections()
 	tr.Base, base.RoundTripper = base, end
-	if status, err := send(t, tr, post(t, "http://127.0.0.1:1/", "x")); status != 200 || err != nil || len(end.asked) != 1 {
+	status, err := send(t, tr, post(t, "http://127.0.0.1:1/", "x"))
+	if status != 200 || err != nil || len(end.asked) != 1 {
 		t.Errorf("got %d, %v; Base was asked %d times", status, err, len(end.asked))
 	}
 	if tr.CloseIdleConnections(); base.closed != 1 {

@@ -22,8 +22,8 @@ type outcome struct {
 	err   error
 }
 
-// script returns a check that returns the outcomes in order, and then always the
-// last one. It records in asked when it is called.
+// script returns a check that returns the outcomes in order, and then always
+// the last one. It records in asked when it is called.
 func script(asked *[]time.Duration, outcomes ...outcome) func(context.Context) (poll.State, error) {
 	start := time.Now()
 	return func(context.Context) (poll.State, error) {
@@ -67,9 +67,11 @@ func TestUntil(t *testing.T) {
 			outcomes: []outcome{{poll.NotReady, other}, {poll.Done, errBoom}},
 			asked:    []time.Duration{100 * ms, 300 * ms}, took: 300 * ms, is: []error{errBoom},
 		}, {
-			name:     "an error with another state does not end it, and is dropped when it is done",
-			outcomes: []outcome{{poll.ServerError, errBoom}, {poll.Throttled, errBoom}, {poll.NotReady, errBoom}, {poll.Done, nil}},
-			asked:    []time.Duration{100 * ms, 300 * ms, 700 * ms, 1500 * ms}, took: 1500 * ms,
+			name: "an error with another state does not end it, and is dropped when it is done",
+			outcomes: []outcome{
+				{poll.ServerError, errBoom}, {poll.Throttled, errBoom}, {poll.NotReady, errBoom}, {poll.Done, nil},
+			},
+			asked: []time.Duration{100 * ms, 300 * ms, 700 * ms, 1500 * ms}, took: 1500 * ms,
 		}, {
 			name:     "the last error is in the Error",
 			config:   poll.Config{MaxAttempts: 3},
@@ -157,8 +159,8 @@ func TestErrorTexts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked []time.Duration
 		err := poll.Until(t.Context(), poll.Config{}, script(&asked, outcome{poll.NotReady, errBoom}, outcome{42, nil}))
-		const want = "poll: gave up after 2 attempts: check returned State(42), which is not a state; it must be Done, NotReady, " +
-			"Throttled or ServerError; the last state was State(42); the last error was: boom"
+		const want = "poll: gave up after 2 attempts: check returned State(42), which is not a state; " +
+			"it must be Done, NotReady, Throttled or ServerError; the last state was State(42); the last error was: boom"
 		if err == nil || err.Error() != want {
 			t.Errorf("got  %v\nwant %s", err, want)
 		}
@@ -302,7 +304,8 @@ func TestBackoffGetsTheStates(t *testing.T) {
 		})
 		var asked []time.Duration
 		err := poll.Until(t.Context(), poll.Config{Backoff: backoff},
-			script(&asked, outcome{poll.NotReady, nil}, outcome{poll.Throttled, nil}, outcome{poll.ServerError, nil}, outcome{poll.Done, nil}))
+			script(&asked, outcome{poll.NotReady, nil}, outcome{poll.Throttled, nil}, outcome{poll.ServerError, nil},
+				outcome{poll.Done, nil}))
 		want := []call{
 			{0, awsretry.Success, 0},
 			{1, awsretry.Success, time.Second},
@@ -327,7 +330,8 @@ func TestInvalidConfig(t *testing.T) {
 		{"MaxAttempts", poll.Config{MaxAttempts: -1}, check, "poll: Config.MaxAttempts is -1; it must be above 0"},
 		{"Backoff.Factor", poll.Config{Backoff: awsretry.Exponential{Factor: math.NaN()}}, check,
 			"poll: Config.Backoff.Factor is NaN; it must be a number from 1 up"},
-		{"Backoff.Initial", poll.Config{Backoff: awsretry.Exponential{Initial: -1}}, check, "poll: Config.Backoff.Initial is -1ns"},
+		{"Backoff.Initial", poll.Config{Backoff: awsretry.Exponential{Initial: -1}}, check,
+			"poll: Config.Backoff.Initial is -1ns"},
 		{"a nil Backoff", poll.Config{Backoff: awsretry.BackoffFunc(nil)}, check, "poll: Config.Backoff is a nil "},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -341,7 +345,8 @@ func TestInvalidConfig(t *testing.T) {
 
 func TestStateString(t *testing.T) {
 	for state, want := range map[poll.State]string{
-		poll.Done: "done", poll.NotReady: "not ready", poll.Throttled: "throttled", poll.ServerError: "server error", 7: "State(7)",
+		poll.Done: "done", poll.NotReady: "not ready", poll.Throttled: "throttled", poll.ServerError: "server error",
+		7: "State(7)",
 	} {
 		t.Run(want, func(t *testing.T) {
 			if got := state.String(); got != want {
