@@ -323,10 +323,7 @@ func (t *Transport) Validate() error {
 	if err := t.RateLimit.validate(); err != nil {
 		fault("%w", err)
 	}
-	if err := retrier.CheckBase(t.Base); err != nil {
-		fault("%w", err)
-	}
-	return errors.Join(faults...)
+	return errors.Join(append(faults, retrier.CheckBase("awsretry: Transport.Base", t.Base))...)
 }
 
 // validBackoff returns an error where b, which may be nil, makes no sense.
