@@ -278,8 +278,5 @@ func (t *Transport) Validate() error {
 	if err := t.RateLimit.validate(); err != nil {
 		fault("%w", err)
 	}
-	if err := retrier.CheckBase(t.Base); err != nil {
-		fault("%w", err)
-	}
-	return errors.Join(faults...)
+	return errors.Join(append(faults, retrier.CheckBase("awsretry: Transport.Base", t.Base))...)
 }

@@ -169,6 +169,8 @@ type Transport struct {
 // mark is an alias so that the embedded field is not exported.
 type mark = retrier.Mark //nolint:unused // see Transport
 
+var _ retrier.Retrier = new(Transport).mark
+
 // RoundTrip implements http.RoundTripper.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	sent := t.sendPlain(req)

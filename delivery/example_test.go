@@ -11,7 +11,7 @@ import (
 	"example.com/awsretry/delivery"
 )
 
-// The message is delivered later, when its endpoint is up again.
+// A message is delivered later, when its endpoint is up again.
 func Example() {
 	up := false
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
@@ -34,7 +34,7 @@ func Example() {
 	}
 	client := &http.Client{
 		Transport: &delivery.Transport{Policy: policy, DeadLetter: delivery.DirQueue(dir)},
-		// A redirect is a failed delivery like any other; it must not be followed.
+		// A redirect is a failed delivery like any other.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	resp, err := client.Post(server.URL, "application/json", strings.NewReader(`{"Message": "hello"}`))
@@ -73,8 +73,8 @@ func ExamplePolicy_Delays() {
 		fmt.Println(err)
 		return
 	}
-	for pause := range policy.Delays() {
-		fmt.Print(pause, " ")
+	for delay := range policy.Delays() {
+		fmt.Print(delay, " ")
 	}
 	// Output: 0s 1s 1s 20.666666667s 40.333333333s 1m0s 1m0s
 }

@@ -47,7 +47,7 @@ func FuzzParse(f *testing.F) {
 		n, total := 0, time.Duration(0)
 		for d := range p.Delays() {
 			if n++; d < 0 || d > maxDelayTarget*time.Second {
-				t.Fatalf("%s: a pause of %v", text, d)
+				t.Fatalf("%s: a delay of %v", text, d)
 			}
 			total += d
 		}
@@ -84,48 +84,66 @@ func FuzzParseTopic(f *testing.F) {
 	})
 }
 
-// What Amazon SNS returns for the attribute EffectiveDeliveryPolicy is read, a
-// file with a byte order mark too.
+// Parse and ParseTopic read what Amazon SNS returns for the attribute
+// EffectiveDeliveryPolicy, and a file with a byte order mark.
 func TestPoliciesAsAmazonReturnsThem(t *testing.T) {
-	const retry = `{"minDelayTarget":20,"maxDelayTarget":20,"numRetries":7,"numMaxDelayRetries":0,"numNoDelayRetries":0,"numMinDelayRetries":0,"backoffFunction":"linear"}`
-	full := &RetryPolicy{MinDelayTarget: ptr(20), MaxDelayTarget: ptr(20), NumRetries: ptr(7), NumMaxDelayRetries: ptr(0),
-		NumNoDelayRetries: ptr(0), NumMinDelayRetries: ptr(0), BackoffFunction: Linear}
-	content := &RequestPolicy{HeaderContentType: "text/plain; charset=UTF-8"}
-	for text, want := range map[string]*Policy{
-		`{"healthyRetryPolicy":` + retry + `,"sicklyRetryPolicy":null,"throttlePolicy":null,"requestPolicy":{"headerContentType":"text/plain; charset=UTF-8"},"guaranteed":false}`: {HealthyRetryPolicy: full, RequestPolicy: content},
-		byteOrderMark + `{"healthyRetryPolicy":null,"throttlePolicy":{"maxReceivesPerSecond":null},"requestPolicy":null}`:                                                          {ThrottlePolicy: &ThrottlePolicy{}},
-	} {
-		p := parse(t, text)
-		if diff := cmp.Diff(want, p, retryFields); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", text, diff)
-		}
-		if err := p.Validate(false); err != nil {
-			t.Errorf("%s: %v", text, err)
-		}
-		if resp, err := (&Transport{Policy: p, Base: answering(200)}).RoundTrip(post(t, "http://a.example/", "x")); err != nil || resp.StatusCode != 200 {
-			t.Errorf("%s: got %v, %v", text, resp, err)
-		}
+	const (
+		retry = `{"minDelayTarget":20,"maxDelayTarget":20,"numRetries":7,"numMaxDelayRetries":0,` +
+			`"numNoDelayRetries":0,"numMinDelayRetries":0,"backoffFunction":"linear"}`
+		content = `{"headerContentType":"text/plain; charset=UTF-8"}`
+	)
+	wantRetry := &RetryPolicy{
+		MinDelayTarget: ptr(20), MaxDelayTarget: ptr(20), NumRetries: ptr(7),
+		NumMaxDelayRetries: ptr(0), NumNoDelayRetries: ptr(0), NumMinDelayRetries: ptr(0),
+		BackoffFunction: Linear,
 	}
-	for text, want := range map[string]*TopicPolicy{
-		byteOrderMark + `{"http":{"defaultHealthyRetryPolicy":` + retry + `,"defaultSicklyRetryPolicy":null,"disableSubscriptionOverrides":false,"defaultThrottlePolicy":null,"defaultRequestPolicy":{"headerContentType":"text/plain; charset=UTF-8"}}}`: {&TopicHTTPPolicy{
-			DefaultHealthyRetryPolicy: full, DisableSubscriptionOverrides: ptr(false), DefaultRequestPolicy: content}},
-		`{"http":null}`: {},
+	wantContent := &RequestPolicy{HeaderContentType: "text/plain; charset=UTF-8"}
+	for _, tt := range []struct {
+		name, text string
+		want       *Policy
+	}{
+		{"a subscription's", `{"healthyRetryPolicy":` + retry + `,"sicklyRetryPolicy":null,"throttlePolicy":null,` +
+			`"requestPolicy":` + content + `,"guaranteed":false}`,
+			&Policy{HealthyRetryPolicy: wantRetry, RequestPolicy: wantContent}},
+		{"nothing but null", byteOrderMark + `{"healthyRetryPolicy":null,"throttlePolicy":{"maxReceivesPerSecond":null},` +
+			`"requestPolicy":null}`,
+			&Policy{ThrottlePolicy: &ThrottlePolicy{}}},
 	} {
-		p, err := ParseTopic([]byte(text))
-		if err != nil {
-			t.Errorf("%s: %v", text, err)
-		}
-		if diff := cmp.Diff(want, p, retryFields); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", text, diff)
-		}
+		t.Run(tt.name, func(t *testing.T) {
+			p := parse(t, tt.text)
+			if diff := cmp.Diff(tt.want, p, retryFields); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if err := p.Validate(false); err != nil {
+				t.Error(err)
+			}
+			tr := &Transport{Policy: p, Base: responding(200)}
+			if status, err := send(t, tr, post(t, "http://a.example/", "x")); status != 200 || err != nil {
+				t.Errorf("got %d, %v", status, err)
+			}
+		})
 	}
-
-	kept := Policy{ThrottlePolicy: &ThrottlePolicy{MaxReceivesPerSecond: ptr(5)}}
-	both := struct {
-		Subscription Policy
-		Topic        TopicPolicy
-	}{Subscription: kept}
-	if err := json.Unmarshal([]byte(`{"Subscription":null,"Topic":null}`), &both); err != nil || both.Subscription != kept {
-		t.Errorf("got %+v, %v", both, err)
+	for _, tt := range []struct {
+		name, text string
+		want       *TopicPolicy
+	}{
+		{"a topic's", byteOrderMark + `{"http":{"defaultHealthyRetryPolicy":` + retry + `,"defaultSicklyRetryPolicy":null,` +
+			`"disableSubscriptionOverrides":false,"defaultThrottlePolicy":null,"defaultRequestPolicy":` + content + `}}`,
+			&TopicPolicy{HTTP: &TopicHTTPPolicy{
+				DefaultHealthyRetryPolicy:    wantRetry,
+				DisableSubscriptionOverrides: ptr(false),
+				DefaultRequestPolicy:         wantContent,
+			}}},
+		{"a topic's without a policy", `{"http":null}`, &TopicPolicy{}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p, err := ParseTopic([]byte(tt.text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.want, p, retryFields); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
 	}
 }

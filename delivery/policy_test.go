@@ -15,15 +15,6 @@ import (
 
 var retryFields = cmp.AllowUnexported(RetryPolicy{})
 
-func parse(t *testing.T, text string) *Policy {
-	t.Helper()
-	p, err := Parse([]byte(text))
-	if err != nil {
-		t.Fatalf("Parse(%s): %v", text, err)
-	}
-	return p
-}
-
 func TestPolicyMarshalsToTheJSONItWasReadFrom(t *testing.T) {
 	same := func(name string, text []byte, read func([]byte) (any, error)) {
 		t.Helper()
@@ -82,8 +73,11 @@ func TestPolicyInsideAnotherDocumentIsReadAsStrictly(t *testing.T) {
 		Topic        TopicPolicy
 	}
 	good := `{"Subscription": {"throttlePolicy": {"maxReceivesPerSecond": 5}}, "Topic": {"http": {}}}`
-	if err := json.Unmarshal([]byte(good), &doc); err != nil || *doc.Subscription.ThrottlePolicy.MaxReceivesPerSecond != 5 || doc.Topic.HTTP == nil {
-		t.Errorf("got %+v, %v", doc, err)
+	if err := json.Unmarshal([]byte(good), &doc); err != nil {
+		t.Fatal(err)
+	}
+	if *doc.Subscription.ThrottlePolicy.MaxReceivesPerSecond != 5 || doc.Topic.HTTP == nil {
+		t.Errorf("got %+v", doc)
 	}
 	for bad, want := range map[string]string{
 		`{"Subscription": {"healthyRetryPolicy": {"numRetries": 101}}}`: "numRetries is 101",
@@ -92,6 +86,11 @@ func TestPolicyInsideAnotherDocumentIsReadAsStrictly(t *testing.T) {
 		if err := json.Unmarshal([]byte(bad), &doc); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want an error with %q", bad, err, want)
 		}
+	}
+	kept := doc.Subscription
+	err := json.Unmarshal([]byte(`{"Subscription": null, "Topic": null}`), &doc)
+	if err != nil || doc.Subscription != kept {
+		t.Errorf("null: got %+v, %v", doc, err)
 	}
 }
 
@@ -103,11 +102,14 @@ func TestEffective(t *testing.T) {
 	tests := []struct{ name, topic, subscription, want string }{
 		{"nothing set", `{}`, `{}`, `{` + defaults + `}`},
 		{"empty blocks", `{"http":{}}`, `{"healthyRetryPolicy":{}}`, `{` + defaults + `}`},
-		{"the topic's", `{"http":{` + topicRetries + `,"defaultThrottlePolicy":{"maxReceivesPerSecond":2},"defaultRequestPolicy":{"headerContentType":"text/plain"}}}`, `{}`,
-			`{` + filled("7") + `,"throttlePolicy":{"maxReceivesPerSecond":2},"requestPolicy":{"headerContentType":"text/plain"}}`},
+		{"the topic's", `{"http":{` + topicRetries + `,"defaultThrottlePolicy":{"maxReceivesPerSecond":2},` +
+			`"defaultRequestPolicy":{"headerContentType":"text/plain"}}}`, `{}`,
+			`{` + filled("7") + `,"throttlePolicy":{"maxReceivesPerSecond":2},` +
+				`"requestPolicy":{"headerContentType":"text/plain"}}`},
 		{"block by block", `{"http":{` + topicRetries + `,"defaultThrottlePolicy":{"maxReceivesPerSecond":2}}}`,
 			`{"throttlePolicy":{"maxReceivesPerSecond":9},"requestPolicy":{"headerContentType":"application/json"}}`,
-			`{` + filled("7") + `,"throttlePolicy":{"maxReceivesPerSecond":9},"requestPolicy":{"headerContentType":"application/json"}}`},
+			`{` + filled("7") + `,"throttlePolicy":{"maxReceivesPerSecond":9},` +
+				`"requestPolicy":{"headerContentType":"application/json"}}`},
 		{"a block is not merged", `{"http":{` + topicRetries + `,"defaultThrottlePolicy":{"maxReceivesPerSecond":2}}}`,
 			`{"healthyRetryPolicy":{"minDelayTarget":5},"throttlePolicy":{}}`,
 			`{` + strings.Replace(defaults, `"minDelayTarget":20`, `"minDelayTarget":5`, 1) + `,"throttlePolicy":{}}`},
@@ -119,14 +121,16 @@ func TestEffective(t *testing.T) {
 			`{"healthyRetryPolicy":{"numRetries":9}}`, `{` + defaults + `}`},
 	}
 	for _, test := range tests {
-		topic, err := ParseTopic([]byte(test.topic))
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, _ := json.Marshal(Effective(topic, parse(t, test.subscription)))
-		if string(got) != test.want {
-			t.Errorf("%s:\n got %s\nwant %s", test.name, got, test.want)
-		}
+		t.Run(test.name, func(t *testing.T) {
+			topic, err := ParseTopic([]byte(test.topic))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, _ := json.Marshal(Effective(topic, parse(t, test.subscription)))
+			if string(got) != test.want {
+				t.Errorf("\n got %s\nwant %s", got, test.want)
+			}
+		})
 	}
 	if got, _ := json.Marshal(Effective(nil, nil)); string(got) != `{`+defaults+`}` {
 		t.Errorf("Effective(nil, nil): got %s", got)
@@ -134,47 +138,52 @@ func TestEffective(t *testing.T) {
 }
 
 func TestEffectiveSharesNothing(t *testing.T) {
-	p := parse(t, `{"healthyRetryPolicy":{"numRetries":9},"throttlePolicy":{"maxReceivesPerSecond":9},"requestPolicy":{"headerContentType":"text/plain"}}`)
+	const text = `{"healthyRetryPolicy":{"numRetries":9},"throttlePolicy":{"maxReceivesPerSecond":9},` +
+		`"requestPolicy":{"headerContentType":"text/plain"}}`
+	p := parse(t, text)
 	e := Effective(nil, p)
 	*e.HealthyRetryPolicy.NumRetries = 1
 	*e.ThrottlePolicy.MaxReceivesPerSecond = 1
 	e.RequestPolicy.HeaderContentType = "text/css"
-	if got, _ := json.Marshal(p); string(got) != `{"healthyRetryPolicy":{"numRetries":9},"throttlePolicy":{"maxReceivesPerSecond":9},"requestPolicy":{"headerContentType":"text/plain"}}` {
+	if got, _ := json.Marshal(p); string(got) != text {
 		t.Errorf("the policy became %s", got)
 	}
 }
 
 func TestFixedPolicies(t *testing.T) {
 	for name, p := range map[string]*Policy{"AWSManaged": AWSManaged(), "CustomerManaged": CustomerManaged()} {
-		if err := p.Validate(false); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
-		if err := Effective(nil, p).Validate(true); err != nil {
-			t.Errorf("%s, made effective: %v", name, err)
-		}
-		if !slices.Equal(first(p, 100), first(Effective(nil, p), 100)) {
-			t.Errorf("%s: Effective changed the pauses", name)
-		}
-		text, _ := json.Marshal(p)
-		if _, err := Parse(text); err == nil {
-			t.Errorf("%s: Parse takes it as an HTTP/S policy", name)
-		}
-		*p.HealthyRetryPolicy.MinDelayTarget = 0
-		if err := p.Validate(false); err == nil {
-			t.Errorf("%s: a minDelayTarget of 0 was let pass", name)
-		}
+		t.Run(name, func(t *testing.T) {
+			if err := p.Validate(false); err != nil {
+				t.Error(err)
+			}
+			if err := Effective(nil, p).Validate(true); err != nil {
+				t.Errorf("made effective: %v", err)
+			}
+			if !slices.Equal(first(p, 100), first(Effective(nil, p), 100)) {
+				t.Error("Effective changed the delays")
+			}
+			text, _ := json.Marshal(p)
+			if _, err := Parse(text); err == nil {
+				t.Error("Parse accepts it as an HTTP/S policy")
+			}
+			*p.HealthyRetryPolicy.MinDelayTarget = 0
+			if err := p.Validate(false); err == nil {
+				t.Error("a minDelayTarget of 0 is valid")
+			}
+		})
 	}
 	if one, other := AWSManaged(), AWSManaged(); one.HealthyRetryPolicy == other.HealthyRetryPolicy {
 		t.Error("two calls of AWSManaged share a policy")
 	}
 }
 
-func first(p *Policy, n int) (pauses []time.Duration) {
+// first returns the first n delays.
+func first(p *Policy, n int) (delays []time.Duration) {
 	for d := range p.Delays() {
-		if len(pauses) == n {
+		if len(delays) == n {
 			break
 		}
-		pauses = append(pauses, d)
+		delays = append(delays, d)
 	}
-	return pauses
+	return delays
 }

@@ -89,7 +89,8 @@ func (r *Redriver) Redrive(ctx context.Context, dir string) (Redriven, error) {
 	case r.Limit < 0:
 		return Redriven{}, fmt.Errorf("delivery: Redriver.Limit is %d; it must be above 0, or 0 for all letters", r.Limit)
 	case r.MaxFailures < 0:
-		return Redriven{}, fmt.Errorf("delivery: Redriver.MaxFailures is %d; it must be above 0, or 0 for no limit", r.MaxFailures)
+		return Redriven{}, fmt.Errorf("delivery: Redriver.MaxFailures is %d; it must be above 0, or 0 for no limit",
+			r.MaxFailures)
 	}
 	run := redrive{Redriver: r, dir: filepath.Clean(dir), disk: osDisk{}}
 	return run.run(ctx)

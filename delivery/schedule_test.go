@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The golden files were worked out in decimals by another program.
+// Another program computed the golden files in decimals.
 func TestSchedules(t *testing.T) {
 	files, _ := filepath.Glob("testdata/*.json")
 	for _, file := range files {
@@ -22,17 +23,19 @@ func TestSchedules(t *testing.T) {
 		if _, err := os.Stat(golden); err != nil {
 			continue
 		}
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		want, err := os.ReadFile(golden)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(string(want), table(parse(t, string(text)).Delays())); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", golden, diff)
-		}
+		t.Run(filepath.Base(golden), func(t *testing.T) {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), table(parse(t, string(text)).Delays())); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
 	}
 	if len(files) < 10 {
 		t.Errorf("only %d policies in testdata", len(files))
@@ -48,29 +51,26 @@ func TestSchedules(t *testing.T) {
 
 func TestFixedSchedules(t *testing.T) {
 	for name, p := range map[string]*Policy{"aws-managed": AWSManaged(), "customer-managed": CustomerManaged()} {
-		want, err := os.ReadFile("testdata/" + name + ".golden")
-		if err != nil {
-			t.Fatal(err)
-		}
-		retries, total := 0, time.Duration(0)
-		for d := range p.Delays() {
-			retries++
-			total += d
-		}
-		begin := func(yield func(time.Duration) bool) {
-			for _, d := range first(p, 18) {
-				if !yield(d) {
-					return
-				}
+		t.Run(name, func(t *testing.T) {
+			want, err := os.ReadFile("testdata/" + name + ".golden")
+			if err != nil {
+				t.Fatal(err)
 			}
-		}
-		got := fmt.Sprintf("# retries\ttotal (ns)\n%d\t%d\n%s", retries, total.Nanoseconds(), table(begin))
-		if diff := cmp.Diff(string(want), got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
+			retries, total := 0, time.Duration(0)
+			for d := range p.Delays() {
+				retries++
+				total += d
+			}
+			begin := slices.Values(first(p, 18))
+			got := fmt.Sprintf("# retries\ttotal (ns)\n%d\t%d\n%s", retries, total.Nanoseconds(), table(begin))
+			if diff := cmp.Diff(string(want), got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 
+// table returns the delays as the golden files have them.
 func table(delays iter.Seq[time.Duration]) string {
 	var b strings.Builder
 	b.WriteString("# retry\tpause (s)\ttotal (s)\n")
@@ -90,59 +90,114 @@ func TestDelaysTakeNoMemory(t *testing.T) {
 		}
 	})
 	if allocs > 20 {
-		t.Errorf("100,015 pauses made %v allocations", allocs)
+		t.Errorf("100,015 delays made %v allocations", allocs)
 	}
 }
 
-// A policy that nobody validated is still no way to an overflow, a NaN or a
-// negative pause.
-func TestSenselessPoliciesYieldSanePauses(t *testing.T) {
+// An invalid policy does not lead to an overflow, a NaN or a negative delay
+// either.
+func TestInvalidPoliciesYieldSaneDelays(t *testing.T) {
 	numbers := []int{math.MinInt, -1, 0, 1, 2, 3, 2000, math.MaxInt}
 	for _, function := range []BackoffFunction{Arithmetic, Exponential, Geometric, Linear, "other"} {
-		for _, n := range numbers {
-			for _, lo := range numbers {
-				for _, hi := range numbers {
-					p := &Policy{HealthyRetryPolicy: &RetryPolicy{NumRetries: ptr(n), MinDelayTarget: ptr(lo), MaxDelayTarget: ptr(hi),
-						NumNoDelayRetries: ptr(lo), NumMaxDelayRetries: ptr(hi), BackoffFunction: function}}
-					pauses := first(p, 10)
-					s := p.schedule()
-					if s.retries() != max(n, 0) {
-						t.Fatalf("%d retries of %d", s.retries(), n)
-					}
-					if n > 0 {
-						pauses = append(pauses, s.delay(n/2), s.delay(n-1))
-					}
-					// The same without the other phases, so that the backoff
-					// phase is all there is.
-					s = schedule{backoff: max(n, 0), lo: seconds(lo), hi: seconds(hi), function: function}
-					if n > 0 {
-						pauses = append(pauses, s.delay(0), s.delay(n/2), s.delay(n-1))
-					}
-					for _, d := range pauses {
-						if d < 0 {
-							t.Fatalf("%s, %d retries from %d to %d s: a pause of %v", function, n, lo, hi, d)
-						}
+		t.Run(string(function), func(t *testing.T) {
+			for _, n := range numbers {
+				for _, lo := range numbers {
+					for _, hi := range numbers {
+						checkDelays(t, function, n, lo, hi)
 					}
 				}
 			}
+		})
+	}
+}
+
+// checkDelays checks n retries from lo to hi, with the other phases and
+// without.
+func checkDelays(t *testing.T, function BackoffFunction, n, lo, hi int) {
+	t.Helper()
+	p := &Policy{HealthyRetryPolicy: &RetryPolicy{
+		NumRetries: &n, MinDelayTarget: &lo, MaxDelayTarget: &hi,
+		NumNoDelayRetries: &lo, NumMaxDelayRetries: &hi, BackoffFunction: function,
+	}}
+	s := p.schedule()
+	if s.retries() != max(n, 0) {
+		t.Fatalf("%d retries of %d", s.retries(), n)
+	}
+	delays := first(p, 10)
+	if n > 0 {
+		backoff := schedule{backoff: n, lo: seconds(lo), hi: seconds(hi), function: function}
+		delays = append(delays, s.delay(n/2), s.delay(n-1), backoff.delay(0), backoff.delay(n/2), backoff.delay(n-1))
+	}
+	for _, d := range delays {
+		if d < 0 {
+			t.Fatalf("%d retries from %d to %d s: a delay of %v", n, lo, hi, d)
 		}
 	}
 }
 
-// Each function starts at the minimum, ends at the maximum and never falls, for
-// any number of retries.
+// For any number of retries, each function starts at the minimum, ends at the
+// maximum and never falls.
 func TestBackoffFunctionsRiseFromMinimumToMaximum(t *testing.T) {
 	for _, function := range []BackoffFunction{Arithmetic, Exponential, Geometric, Linear} {
-		for n := 2; n < 3000; n = n*3/2 + 1 {
-			s := schedule{backoff: n, lo: 5 * time.Second, hi: 260 * time.Second, function: function}
-			if s.delay(0) != s.lo || s.delay(n-1) != s.hi {
-				t.Errorf("%s, %d retries: from %v to %v", function, n, s.delay(0), s.delay(n-1))
-			}
-			for k := 1; k < n; k++ {
-				if s.delay(k) < s.delay(k-1) {
-					t.Errorf("%s, %d retries: pause %d is %v after %v", function, n, k, s.delay(k), s.delay(k-1))
+		t.Run(string(function), func(t *testing.T) {
+			for n := 2; n < 3000; n = n*3/2 + 1 {
+				s := schedule{backoff: n, lo: 5 * time.Second, hi: 260 * time.Second, function: function}
+				if s.delay(0) != s.lo || s.delay(n-1) != s.hi {
+					t.Errorf("%d retries: from %v to %v", n, s.delay(0), s.delay(n-1))
+				}
+				for k := 1; k < n; k++ {
+					if s.delay(k) < s.delay(k-1) {
+						t.Errorf("%d retries: delay %d is %v after %v", n, k, s.delay(k), s.delay(k-1))
+					}
 				}
 			}
+		})
+	}
+}
+
+// The documented lengths hold with jitter: 23 days, 6 hours.
+func TestJitterKeepsTheLength(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		policy *Policy
+		most   float64 // of the length without jitter
+	}{
+		{"AWS-managed", AWSManaged(), 1.04},
+		{"customer-managed", CustomerManaged(), 1.04},
+		{"long", parse(t, `{"healthyRetryPolicy":{"minDelayTarget":1,"maxDelayTarget":60,"numRetries":50,`+
+			`"numNoDelayRetries":3,"numMaxDelayRetries":30}}`), 1.04},
+		// Every delay is minDelayTarget, and a twentieth longer on average.
+		{"default", nil, 1.10},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := tt.policy.schedule()
+			for seed := range uint64(20) {
+				random := rand.New(rand.NewPCG(seed, 0))
+				var sum time.Duration
+				for n := range s.retries() {
+					delay, got := s.delay(n), s.jittered(n, random.Float64())
+					if float64(got) < 0.9*float64(delay) || float64(got) > 1.1*float64(delay) || delay > 0 && got < s.lo {
+						t.Fatalf("a delay of %v, with a minimum of %v, became %v", delay, s.lo, got)
+					}
+					sum += got
+				}
+				if ratio := sum.Seconds() / s.total().Seconds(); ratio < 0.96 || ratio > tt.most {
+					t.Errorf("seed %d makes %v of %v", seed, sum, s.total())
+				}
+			}
+		})
+	}
+}
+
+func TestJittered(t *testing.T) {
+	s := CustomerManaged().schedule()
+	for random, want := range map[float64]time.Duration{
+		0:   540 * time.Second,
+		0.5: 600 * time.Second,
+		1:   660 * time.Second,
+	} {
+		if got := s.jittered(49, random); (got - want).Abs() > time.Microsecond {
+			t.Errorf("600 s became %v at %v, want %v", got, random, want)
 		}
 	}
 }
@@ -152,43 +207,6 @@ func BenchmarkDelays(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		for range p.Delays() {
-		}
-	}
-}
-
-// The documented lengths hold with jitter: 23 days, 6 hours.
-func TestJitterKeepsTheLength(t *testing.T) {
-	for name, policy := range map[string]*Policy{
-		"AWS-managed":      AWSManaged(),
-		"customer-managed": CustomerManaged(),
-		"default":          nil,
-		"long":             parse(t, `{"healthyRetryPolicy":{"minDelayTarget":1,"maxDelayTarget":60,"numRetries":50,"numNoDelayRetries":3,"numMaxDelayRetries":30}}`),
-	} {
-		s := policy.schedule()
-		for seed := range uint64(20) {
-			random := rand.New(rand.NewPCG(seed, 0))
-			var sum time.Duration
-			for n := range s.retries() {
-				pause, got := s.delay(n), s.jittered(n, random.Float64())
-				if float64(got) < 0.9*float64(pause) || float64(got) > 1.1*float64(pause) || pause > 0 && got < s.lo {
-					t.Fatalf("%s: a pause of %v, which is at least %v, became %v", name, pause, s.lo, got)
-				}
-				sum += got
-			}
-			// Where every pause is minDelayTarget, they become a twentieth
-			// longer on average.
-			if ratio := sum.Seconds() / s.total().Seconds(); ratio < 0.96 || ratio > 1.10 || name != "default" && ratio > 1.04 {
-				t.Errorf("%s: seed %d makes %v of %v", name, seed, sum, s.total())
-			}
-		}
-	}
-	s := CustomerManaged().schedule()
-	for _, test := range []struct {
-		random float64
-		want   time.Duration
-	}{{0, 540 * time.Second}, {0.5, 600 * time.Second}, {1, 660 * time.Second}} {
-		if got := s.jittered(49, test.random); (got - test.want).Abs() > time.Microsecond {
-			t.Errorf("600 s became %v at %v, want %v", got, test.random, test.want)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -17,8 +18,11 @@ import (
 
 func TestThrottleCountsEveryAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		end := answering(503, 503, 200)
-		policy := parse(t, `{"healthyRetryPolicy":{"numRetries":3,"numNoDelayRetries":3},"throttlePolicy":{"maxReceivesPerSecond":4}}`)
+		end := responding(503, 503, 200)
+		policy := parse(t, `{
+			"healthyRetryPolicy": {"numRetries": 3, "numNoDelayRetries": 3},
+			"throttlePolicy": {"maxReceivesPerSecond": 4}
+		}`)
 		tr := &Transport{Policy: policy, Base: end}
 		var wg sync.WaitGroup
 		for range 5 {
@@ -36,7 +40,7 @@ func TestThrottleCountsEveryAttempt(t *testing.T) {
 }
 
 func TestThrottleEndsWithTheContext(t *testing.T) {
-	policy := parse(t, `{"healthyRetryPolicy":{"numRetries":1,"numNoDelayRetries":1},"throttlePolicy":{"maxReceivesPerSecond":1}}`)
+	policy := parse(t, `{"throttlePolicy":{"maxReceivesPerSecond":1}}`)
 	why := errors.New("why")
 	for name, test := range map[string]struct {
 		context func(context.Context) (context.Context, context.CancelFunc)
@@ -53,10 +57,11 @@ func TestThrottleEndsWithTheContext(t *testing.T) {
 			return ctx, func() { cancel(nil) }
 		}, 300 * time.Millisecond, "canceled", []error{why, context.Canceled}},
 	} {
-		synctest.Test(t, func(t *testing.T) {
-			end := answering(200)
+		run(t, name, func(t *testing.T) {
+			end := responding(200)
 			var dead DeadLetter
-			tr := &Transport{Policy: policy, Base: end, DeadLetter: func(_ context.Context, d DeadLetter) error { dead = d; return nil }}
+			tr := &Transport{Policy: policy, Base: end}
+			tr.DeadLetter = func(_ context.Context, d DeadLetter) error { dead = d; return nil }
 			send(t, tr, post(t, "http://a.example/", "x"))
 			ctx, cancel := test.context(t.Context())
 			defer cancel()
@@ -64,36 +69,33 @@ func TestThrottleEndsWithTheContext(t *testing.T) {
 			_, err := tr.RoundTrip(post(t, "http://a.example/", "x").WithContext(ctx))
 			for _, want := range test.is {
 				if !errors.Is(err, want) {
-					t.Errorf("%s: got %v, want %v in it", name, err, want)
+					t.Errorf("got %v, want %v in it", err, want)
 				}
 			}
 			if took := time.Since(start); took != test.took || len(end.asked) != 1 {
-				t.Errorf("%s: took %v, %d attempts", name, took, len(end.asked))
+				t.Errorf("took %v, %d attempts", took, len(end.asked))
 			}
 			if dead.Reason != test.reason || dead.Attempts != 0 {
-				t.Errorf("%s: the dead letter says %q after %d attempts", name, dead.Reason, dead.Attempts)
+				t.Errorf("the dead letter says %q after %d attempts", dead.Reason, dead.Attempts)
 			}
 		})
 	}
 }
 
-// The error of a delivery that the throttle ended says why, as its dead letter
-// does.
+// The error of a delivery that the throttle ended has the Stop that its dead
+// letter has.
 func TestThrottleSaysWhyItStopped(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		policy, err := Parse([]byte(`{"healthyRetryPolicy": {"numRetries": 3, "numNoDelayRetries": 3}, "throttlePolicy": {"maxReceivesPerSecond": 1}}`))
-		if err != nil {
-			t.Fatal(err)
-		}
-		jitter := func(d time.Duration) time.Duration {
-			if d == 0 {
-				t.Error("a pause of 0 is jittered")
-			}
-			return d
-		}
-		for _, buried := range []bool{false, true} {
+	for name, buried := range map[string]bool{"without DeadLetter": false, "with DeadLetter": true} {
+		run(t, name, func(t *testing.T) {
 			reason := ""
-			tr := &Transport{Policy: policy, Base: answering(503), Jitter: jitter}
+			tr := &Transport{
+				Policy: parse(t, `{
+					"healthyRetryPolicy": {"numRetries": 3, "numNoDelayRetries": 3},
+					"throttlePolicy": {"maxReceivesPerSecond": 1}
+				}`),
+				Base:   responding(503),
+				Jitter: func(d time.Duration) time.Duration { t.Error("a delay of 0 is jittered"); return d },
+			}
 			if buried {
 				tr.DeadLetter = func(_ context.Context, dead DeadLetter) error {
 					reason = dead.Reason
@@ -101,20 +103,23 @@ func TestThrottleSaysWhyItStopped(t *testing.T) {
 				}
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+			defer cancel()
 			_, err := tr.RoundTrip(post(t, "http://a.example/", "x").WithContext(ctx))
-			cancel()
 			var gaveUp *awsretry.Error
-			if !errors.As(err, &gaveUp) || gaveUp.Stop != awsretry.StopDeadline || buried && reason != string(awsretry.StopDeadline) {
-				t.Errorf("%v; the dead letter's reason is %q", err, reason)
+			if !errors.As(err, &gaveUp) || gaveUp.Stop != awsretry.StopDeadline || gaveUp.Attempts != 2 {
+				t.Errorf("got %v", err)
 			}
-		}
-	})
+			if buried != (reason == "deadline") {
+				t.Errorf("the dead letter's reason is %q", reason)
+			}
+		})
+	}
 }
 
-// Callers who gave up their place do not delay those behind them.
+// A caller that gives up its place does not delay those after it.
 func TestThrottleForgetsThoseWhoGaveUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		end := answering(200)
+		end := responding(200)
 		tr := &Transport{Policy: parse(t, `{"throttlePolicy":{"maxReceivesPerSecond":1}}`), Base: end}
 		send(t, tr, post(t, "http://a.example/", "x"))
 		ctx, cancel := context.WithCancel(t.Context())
@@ -135,30 +140,43 @@ func TestThrottleForgetsThoseWhoGaveUp(t *testing.T) {
 			t.Errorf("asked at %v, want %v", end.asked, want)
 		}
 
-		// One whose deadline is near enough is let in, one whose deadline is
-		// not is told so at once.
-		wg.Go(func() { send(t, tr, post(t, "http://a.example/", "x")) })
-		synctest.Wait()
-		for _, test := range []struct {
-			left time.Duration
-			ok   bool
-		}{{1500 * time.Millisecond, false}, {2500 * time.Millisecond, true}} {
-			ctx, cancel := context.WithTimeout(t.Context(), test.left)
+	})
+}
+
+// A wait that would end after the deadline is refused at once. Those that wait
+// already count.
+func TestThrottleRefusesWhatComesTooLate(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		left time.Duration
+		ok   bool
+		took time.Duration
+	}{
+		{"too late", 1500 * time.Millisecond, false, 0},
+		{"in time", 2500 * time.Millisecond, true, 2 * time.Second},
+	} {
+		run(t, tt.name, func(t *testing.T) {
+			tr := &Transport{Policy: parse(t, `{"throttlePolicy":{"maxReceivesPerSecond":1}}`), Base: responding(200)}
+			send(t, tr, post(t, "http://a.example/", "x"))
+			var wg sync.WaitGroup
+			wg.Go(func() { send(t, tr, post(t, "http://a.example/", "x")) })
+			synctest.Wait()
+			ctx, cancel := context.WithTimeout(t.Context(), tt.left)
 			defer cancel()
 			start := time.Now()
 			_, err := tr.RoundTrip(post(t, "http://a.example/", "x").WithContext(ctx))
-			if took := time.Since(start); (err == nil) != test.ok || test.ok != (took > 0) {
-				t.Errorf("with %v left: got %v after %v", test.left, err, took)
+			if took := time.Since(start).Round(time.Millisecond); (err == nil) != tt.ok || took != tt.took {
+				t.Errorf("got %v after %v", err, took)
 			}
-		}
-		wg.Wait()
-	})
+			wg.Wait()
+		})
+	}
 }
 
 // The deprecated Request.Cancel ends the wait too.
 func TestThrottleEndsWithCancel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		end := answering(200)
+		end := responding(200)
 		tr := &Transport{Policy: parse(t, `{"throttlePolicy":{"maxReceivesPerSecond":1}}`), Base: end}
 		send(t, tr, post(t, "http://a.example/", "x"))
 		cancel := make(chan struct{})
@@ -168,18 +186,21 @@ func TestThrottleEndsWithCancel(t *testing.T) {
 		start := time.Now()
 		_, err := tr.RoundTrip(req)
 		var gaveUp *awsretry.Error
-		if took := time.Since(start); !errors.As(err, &gaveUp) || gaveUp.Stop != awsretry.StopCanceled || took != 300*time.Millisecond || len(end.asked) != 1 {
-			t.Errorf("got %v after %v, %d attempts", err, took, len(end.asked))
+		if !errors.As(err, &gaveUp) || gaveUp.Stop != awsretry.StopCanceled {
+			t.Errorf("got %v", err)
+		}
+		if took := time.Since(start); took != 300*time.Millisecond || len(end.asked) != 1 {
+			t.Errorf("took %v, %d attempts", took, len(end.asked))
 		}
 	})
 }
 
-// At every rate the attempts are a gap apart, never two at once.
+// At every rate there is a gap between two attempts.
 func TestThrottleHasNoBursts(t *testing.T) {
 	for _, perSecond := range []int{1, 3, 7, 999, 123_457, 1_000_000_000, math.MaxInt} {
-		synctest.Test(t, func(t *testing.T) {
+		run(t, strconv.Itoa(perSecond), func(t *testing.T) {
 			throttle := newThrottle(&ThrottlePolicy{&perSecond})
-			time.Sleep(time.Hour) // in which no more than one attempt is saved up
+			time.Sleep(time.Hour) // which saves up one attempt and no more
 			start := time.Now()
 			var mu sync.Mutex
 			var at []time.Duration
@@ -198,9 +219,9 @@ func TestThrottleHasNoBursts(t *testing.T) {
 			wg.Wait()
 			for n, d := range at {
 				soonest := time.Duration(math.Floor(float64(n) / float64(perSecond) * 1e9))
-				latest := time.Duration(math.Ceil(float64(n)*1e9/float64(perSecond))) + time.Duration(n) // a nanosecond each for the timer
+				latest := time.Duration(math.Ceil(float64(n)*1e9/float64(perSecond))) + time.Duration(n) // 1 ns each for the timer
 				if d < soonest || d > latest {
-					t.Fatalf("%d/s: attempt %d is made after %v, want %v to %v", perSecond, n+1, d, soonest, latest)
+					t.Fatalf("attempt %d is made after %v, want %v to %v", n+1, d, soonest, latest)
 				}
 			}
 		})

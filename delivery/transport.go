@@ -83,6 +83,8 @@ type Transport struct {
 // mark is an alias so that the embedded field is not exported.
 type mark = retrier.Mark
 
+var _ retrier.Retrier = new(Transport).mark
+
 // defaultAttemptTimeout is how long Amazon SNS waits for an endpoint's
 // response.
 const defaultAttemptTimeout = 15 * time.Second
@@ -135,10 +137,7 @@ func (t *Transport) Validate() error {
 		faults = append(faults, fmt.Errorf("delivery: Transport.AttemptTimeout is %v; it must be above 0, or 0 for %v",
 			t.AttemptTimeout, defaultAttemptTimeout))
 	}
-	if err := retrier.CheckBase(t.Base); err != nil {
-		faults = append(faults, fmt.Errorf("delivery: Transport.%w", err))
-	}
-	return errors.Join(faults...)
+	return errors.Join(append(faults, retrier.CheckBase("delivery: Transport.Base", t.Base))...)
 }
 
 // start returns the Transport that makes the attempts. The first call reads the

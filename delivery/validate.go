@@ -129,7 +129,8 @@ func (r *RetryPolicy) limits(path string) []error {
 		// Each delay is rounded to a nanosecond, so a sum of exactly 3,600 s
 		// may come out some nanoseconds longer.
 		if total := s.total().Round(time.Microsecond); total > maxTotal {
-			errs = append(errs, outOfLimits(path+": the sum of the pauses", fmt.Sprintf("%v s", total.Seconds()), "at most 3600 s"))
+			sum := fmt.Sprintf("%v s", total.Seconds())
+			errs = append(errs, outOfLimits(path+": the sum of the pauses", sum, "at most 3600 s"))
 		}
 	}
 	return errs

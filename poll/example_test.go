@@ -10,7 +10,7 @@ import (
 )
 
 func ExampleUntil() {
-	states := []string{"CREATING", "CREATING", "ACTIVE"} // what a service answers
+	states := []string{"CREATING", "CREATING", "ACTIVE"} // what the service says
 	config := poll.Config{
 		Backoff:     awsretry.Exponential{Initial: time.Millisecond, Jitter: awsretry.NoJitter},
 		MaxAttempts: 10,

@@ -1,7 +1,8 @@
-// Package poll waits for an asynchronous operation: it asks for the operation's state again and again, with pauses
-// that grow, until the operation is done.
+// Package poll waits for an asynchronous operation. It asks for the operation's
+// state again and again, with growing delays, until the operation is done.
 //
-// The rules are those of the AWS General Reference, "Error retries and exponential backoff".
+// The rules are those of the AWS General Reference, "Error retries and
+// exponential backoff".
 package poll
 
 import (
@@ -22,9 +23,10 @@ const (
 	Done        State = iota // the operation has ended, well or not; polling ends
 	NotReady                 // it is still running
 	Throttled                // the service asked for fewer requests
-	ServerError              // the service failed to answer
+	ServerError              // the service failed
 )
 
+// String returns the state in words, such as "not ready".
 func (s State) String() string {
 	switch s {
 	case Done:
@@ -39,7 +41,8 @@ func (s State) String() string {
 	return fmt.Sprintf("State(%d)", int(s))
 }
 
-// class is what a state means to a Backoff. An operation that is not ready is no failure of its service.
+// class returns the class that a Backoff gets for a state. An operation that is
+// not ready is not a failure of its service.
 func (s State) class() awsretry.Class {
 	switch s {
 	case Throttled:
@@ -50,46 +53,53 @@ func (s State) class() awsretry.Class {
 	return awsretry.Success
 }
 
-// The default pauses, 2^n * 100 ms, are those of the AWS General Reference, "Error retries and exponential backoff". It has
-// a maximum without naming one; 20 s is that of the AWS SDKs and Tools Reference Guide, "Retry behavior".
+// The default delays, 2^n * 100 ms, are those of the AWS General Reference,
+// "Error retries and exponential backoff". It has a maximum but gives no
+// number. 20 s is from the AWS SDKs and Tools Reference Guide, "Retry
+// behavior".
 const (
 	defaultInitial = 100 * time.Millisecond
 	defaultMax     = 20 * time.Second
 )
 
-// A Config says how to poll. The zero value polls until the context ends.
+// A Config configures Until. The zero Config polls until the context ends.
 type Config struct {
-	// Backoff says how long to pause before each check, the first included. It is given the number of the check, from 0, and the
-	// class of the state before it: Success before the first and after NotReady, Throttled, Transient after ServerError.
-	// nil: 100 ms, doubled each time, at most 20 s, without jitter, which one poller alone does not need.
+	// Backoff returns the delay before each check, the first included. It gets
+	// the number of the check, from 0, and the class of the state before it:
+	// Success before the first check and after NotReady, Throttled after
+	// Throttled, Transient after ServerError. nil: 100 ms, doubled each time up
+	// to 20 s, without jitter, which a single poller does not need.
 	Backoff awsretry.Backoff
 
 	MaxAttempts int           // checks in all; 0: until the context ends
-	Observe     func(Attempt) // called after every check that returned, before the next pause; nil: nobody is told
+	Observe     func(Attempt) // called after every check that returned, before the next delay; nil: not called
 }
 
 // An Attempt is the record of one check.
 type Attempt struct {
 	Number  int           // from 1
-	Waited  time.Duration // the pause before the check
+	Waited  time.Duration // the delay before the check
 	Elapsed time.Duration // the time that the check took
 	State   State
-	Err     error         // what the check returned beside the state
-	Delay   time.Duration // the pause before the next check; 0 also where none follows
-	Last    bool          // no check follows
+	Err     error         // that the check returned with the state
+	Delay   time.Duration // before the next check; 0 also if there is none
+	Last    bool          // there is no next check
 }
 
-// ErrMaxAttempts is in the error that [Until] returns when Config.MaxAttempts checks did not find the operation done.
+// ErrMaxAttempts is in the error that [Until] returns if the operation was not
+// done after Config.MaxAttempts checks.
 var ErrMaxAttempts = errors.New("poll: the operation was not done at the last attempt")
 
-// An Error is what [Until] returns when it gave the operation up. errors.Is and errors.As find Reason and Err in it.
+// An Error is what [Until] returns if it gave up. errors.Is and errors.As find
+// Reason and Err in it.
 type Error struct {
 	Attempts int   // checks that were made
-	State    State // of the last check; of no meaning where none was made
-	Err      error // the last one that a check returned beside its state; nil where none did
-	Reason   error // why polling ended: the context's cause, ErrMaxAttempts, or that a state does not exist
+	State    State // of the last check; without a meaning if there was none
+	Err      error // the last one that a check returned with its state, nil if none did
+	Reason   error // why polling ended: the context's cause, ErrMaxAttempts, or an invalid state
 }
 
+// Error returns the reason, the last state and the last error.
 func (e *Error) Error() string {
 	checks := "attempts"
 	if e.Attempts == 1 {
@@ -113,18 +123,23 @@ func (e *Error) Unwrap() []error {
 	return []error{e.Reason, e.Err}
 }
 
-// Until pauses and calls check, again and again, until check returns Done or an attempt is the last. It returns what check
-// returned beside Done: nil, or the error with which the operation, or the asking for it, failed for good. An error beside
-// another state is kept for the end, and polling goes on.
+// Until waits and calls check, again and again, until check returns Done or
+// there are no more attempts. It returns the error that check returned with
+// Done: nil, or the error with which the operation or the check failed for
+// good. An error with another state does not end the polling; the last one is
+// in the Error at the end.
 //
-// The first check comes after the first pause: an operation that was only just started is not done yet.
+// The first check comes after the first delay, because an operation that has
+// only just started is not done yet.
 //
-// When ctx ends, so does the pause; the error is an [*Error] with ctx's cause and what the last check found. check
-// gets ctx, and has to return when ctx ends: Until calls it on its own goroutine and does not return before it,
-// because a check that was left behind would go on running. What such a late check found still counts. So a panic in check
-// reaches the caller of Until, with nothing left behind.
+// When ctx ends, so does the delay, and Until returns an [*Error] with ctx's
+// cause and the result of the last check. check gets ctx and has to return when
+// ctx ends: Until calls it on its own goroutine and waits for it, so that no
+// check goes on after Until, and a panic of check reaches the caller. Done
+// counts even if check returns it late.
 //
-// A Config that makes no sense, and a state that does not exist, are errors.
+// Until returns an error at once if config is invalid, and an [*Error] if check
+// returns a state that is not defined.
 func Until(ctx context.Context, config Config, check func(ctx context.Context) (State, error)) error {
 	if err := config.validate(check); err != nil {
 		return err
@@ -136,12 +151,10 @@ func Until(ctx context.Context, config Config, check func(ctx context.Context) (
 	var last Error
 	a := Attempt{Delay: max(backoff.Delay(0, awsretry.Success, 0), 0)}
 	for {
-		if err := sleep(ctx, a.Delay); err != nil {
-			last.Reason = err
+		if last.Reason = sleep(ctx, a.Delay); last.Reason != nil {
 			return &last
 		}
 		a = Attempt{Number: a.Number + 1, Waited: a.Delay}
-
 		start := time.Now()
 		a.State, a.Err = check(ctx)
 		a.Elapsed = time.Since(start)
@@ -150,17 +163,8 @@ func Until(ctx context.Context, config Config, check func(ctx context.Context) (
 		if a.Err != nil {
 			last.Err = a.Err
 		}
-		a.Last = true
-		switch {
-		case a.State == Done:
-		case a.State < Done || a.State > ServerError:
-			last.Reason = fmt.Errorf("check returned %v, which is no state; it must be Done, NotReady, Throttled or ServerError", a.State)
-		case ctx.Err() != nil:
-			last.Reason = sleep(ctx, 0)
-		case a.Number == config.MaxAttempts:
-			last.Reason = ErrMaxAttempts
-		default:
-			a.Last = false
+		last.Reason = config.giveUp(ctx, a)
+		if a.Last = a.State == Done || last.Reason != nil; !a.Last {
 			a.Delay = max(backoff.Delay(a.Number, a.State.class(), a.Waited), 0)
 		}
 		if config.Observe != nil {
@@ -175,6 +179,23 @@ func Until(ctx context.Context, config Config, check func(ctx context.Context) (
 	}
 }
 
+// giveUp returns why polling ends after a, although the operation is not known
+// to be done. nil: it goes on.
+func (c Config) giveUp(ctx context.Context, a Attempt) error {
+	switch {
+	case a.State == Done:
+		return nil
+	case a.State < Done || a.State > ServerError:
+		return fmt.Errorf("check returned %v, which is not a state; it must be Done, NotReady, Throttled or ServerError",
+			a.State)
+	case ctx.Err() != nil:
+		return cause(ctx)
+	case a.Number == c.MaxAttempts:
+		return ErrMaxAttempts
+	}
+	return nil
+}
+
 func (c Config) validate(check func(context.Context) (State, error)) error {
 	switch {
 	case check == nil:
@@ -182,13 +203,13 @@ func (c Config) validate(check func(context.Context) (State, error)) error {
 	case c.MaxAttempts < 0:
 		return fmt.Errorf("poll: Config.MaxAttempts is %d; it must be above 0, or 0 for no limit", c.MaxAttempts)
 	}
-	if err := (&awsretry.Transport{Backoff: c.Backoff}).Validate(); err != nil { // which knows the backoffs of its package
+	if err := (&awsretry.Transport{Backoff: c.Backoff}).Validate(); err != nil { // it knows the types of its package
 		return errors.New("poll: Config." + strings.TrimPrefix(err.Error(), "awsretry: Transport."))
 	}
 	return nil
 }
 
-// sleep returns nil after the pause, or the reason for which ctx ended.
+// sleep returns nil after d, or why ctx ended.
 func sleep(ctx context.Context, d time.Duration) error {
 	if d > 0 {
 		timer := time.NewTimer(d)
@@ -198,6 +219,11 @@ func sleep(ctx context.Context, d time.Duration) error {
 		case <-ctx.Done():
 		}
 	}
+	return cause(ctx)
+}
+
+// cause returns ctx's cause, with ctx's error if that is another one.
+func cause(ctx context.Context) error {
 	err, cause := ctx.Err(), context.Cause(ctx)
 	if err != nil && !errors.Is(cause, err) {
 		return fmt.Errorf("%w: %w", err, cause)

@@ -3,7 +3,6 @@ package poll_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -18,18 +17,19 @@ import (
 
 var errBoom = errors.New("boom")
 
-type answer struct {
+type outcome struct {
 	state poll.State
 	err   error
 }
 
-// script answers in order and goes on with the last answer. It notes when it was asked.
-func script(asked *[]time.Duration, answers ...answer) func(context.Context) (poll.State, error) {
+// script returns a check that returns the outcomes in order, and then always
+// the last one. It records in asked when it is called.
+func script(asked *[]time.Duration, outcomes ...outcome) func(context.Context) (poll.State, error) {
 	start := time.Now()
 	return func(context.Context) (poll.State, error) {
-		n := min(len(*asked), len(answers)-1)
+		n := min(len(*asked), len(outcomes)-1)
 		*asked = append(*asked, time.Since(start))
-		return answers[n].state, answers[n].err
+		return outcomes[n].state, outcomes[n].err
 	}
 }
 
@@ -38,73 +38,77 @@ const ms = time.Millisecond
 func TestUntil(t *testing.T) {
 	other := errors.New("other")
 	tests := []struct {
-		name    string
-		config  poll.Config
-		timeout time.Duration // of the context; 0: none
-		answers []answer
-		asked   []time.Duration
-		took    time.Duration
-		is      []error // in the error; none: the error is nil
-		state   poll.State
+		name     string
+		config   poll.Config
+		timeout  time.Duration // of the context; 0: none
+		outcomes []outcome
+		asked    []time.Duration
+		took     time.Duration
+		is       []error // in the error; none: the error is nil
+		state    poll.State
 	}{
 		{
-			name:    "done at the first check, after the first pause",
-			answers: []answer{{poll.Done, nil}},
-			asked:   []time.Duration{100 * ms}, took: 100 * ms,
+			name:     "done at the first check, after the first delay",
+			outcomes: []outcome{{poll.Done, nil}},
+			asked:    []time.Duration{100 * ms}, took: 100 * ms,
 		}, {
-			name:    "the three states that go on",
-			answers: []answer{{poll.NotReady, nil}, {poll.Throttled, nil}, {poll.ServerError, nil}, {poll.Done, nil}},
-			asked:   []time.Duration{100 * ms, 300 * ms, 700 * ms, 1500 * ms}, took: 1500 * ms,
+			name:     "the three states that do not end it",
+			outcomes: []outcome{{poll.NotReady, nil}, {poll.Throttled, nil}, {poll.ServerError, nil}, {poll.Done, nil}},
+			asked:    []time.Duration{100 * ms, 300 * ms, 700 * ms, 1500 * ms}, took: 1500 * ms,
 		}, {
-			name:    "pauses are capped at 20 s",
-			config:  poll.Config{MaxAttempts: 11},
-			answers: []answer{{poll.NotReady, nil}},
+			name:     "delays are capped at 20 s",
+			config:   poll.Config{MaxAttempts: 11},
+			outcomes: []outcome{{poll.NotReady, nil}},
 			asked: []time.Duration{100 * ms, 300 * ms, 700 * ms, 1500 * ms, 3100 * ms, 6300 * ms, 12700 * ms, 25500 * ms,
 				45500 * ms, 65500 * ms, 85500 * ms},
 			took: 85500 * ms, is: []error{poll.ErrMaxAttempts}, state: poll.NotReady,
 		}, {
-			name:    "an error beside Done ends it",
-			answers: []answer{{poll.NotReady, other}, {poll.Done, errBoom}},
-			asked:   []time.Duration{100 * ms, 300 * ms}, took: 300 * ms, is: []error{errBoom},
+			name:     "an error with Done ends it",
+			outcomes: []outcome{{poll.NotReady, other}, {poll.Done, errBoom}},
+			asked:    []time.Duration{100 * ms, 300 * ms}, took: 300 * ms, is: []error{errBoom},
 		}, {
-			name:    "an error beside another state is kept for the end, and forgotten when done",
-			answers: []answer{{poll.ServerError, errBoom}, {poll.Throttled, errBoom}, {poll.NotReady, errBoom}, {poll.Done, nil}},
-			asked:   []time.Duration{100 * ms, 300 * ms, 700 * ms, 1500 * ms}, took: 1500 * ms,
+			name: "an error with another state does not end it, and is dropped when it is done",
+			outcomes: []outcome{
+				{poll.ServerError, errBoom}, {poll.Throttled, errBoom}, {poll.NotReady, errBoom}, {poll.Done, nil},
+			},
+			asked: []time.Duration{100 * ms, 300 * ms, 700 * ms, 1500 * ms}, took: 1500 * ms,
 		}, {
-			name:    "the last error is in the end's",
-			config:  poll.Config{MaxAttempts: 3},
-			answers: []answer{{poll.ServerError, other}, {poll.Throttled, errBoom}, {poll.NotReady, nil}},
-			asked:   []time.Duration{100 * ms, 300 * ms, 700 * ms}, took: 700 * ms,
+			name:     "the last error is in the Error",
+			config:   poll.Config{MaxAttempts: 3},
+			outcomes: []outcome{{poll.ServerError, other}, {poll.Throttled, errBoom}, {poll.NotReady, nil}},
+			asked:    []time.Duration{100 * ms, 300 * ms, 700 * ms}, took: 700 * ms,
 			is: []error{poll.ErrMaxAttempts, errBoom}, state: poll.NotReady,
 		}, {
-			name:    "one attempt",
-			config:  poll.Config{MaxAttempts: 1},
-			answers: []answer{{poll.Throttled, nil}},
-			asked:   []time.Duration{100 * ms}, took: 100 * ms, is: []error{poll.ErrMaxAttempts}, state: poll.Throttled,
+			name:     "one attempt",
+			config:   poll.Config{MaxAttempts: 1},
+			outcomes: []outcome{{poll.Throttled, nil}},
+			asked:    []time.Duration{100 * ms}, took: 100 * ms, is: []error{poll.ErrMaxAttempts}, state: poll.Throttled,
 		}, {
-			name:    "the context ends in a pause",
-			timeout: time.Second,
-			answers: []answer{{poll.ServerError, errBoom}},
-			asked:   []time.Duration{100 * ms, 300 * ms, 700 * ms}, took: time.Second,
+			name:     "the context ends in a delay",
+			timeout:  time.Second,
+			outcomes: []outcome{{poll.ServerError, errBoom}},
+			asked:    []time.Duration{100 * ms, 300 * ms, 700 * ms}, took: time.Second,
 			is: []error{context.DeadlineExceeded, errBoom}, state: poll.ServerError,
 		}, {
-			name:    "the context ends in the first pause",
-			timeout: 50 * ms,
-			answers: []answer{{poll.Done, nil}},
-			took:    50 * ms, is: []error{context.DeadlineExceeded},
+			name:     "the context ends in the first delay",
+			timeout:  50 * ms,
+			outcomes: []outcome{{poll.Done, nil}},
+			took:     50 * ms, is: []error{context.DeadlineExceeded},
 		}, {
-			name:    "a state that does not exist",
-			answers: []answer{{poll.NotReady, errBoom}, {poll.State(42), nil}},
-			asked:   []time.Duration{100 * ms, 300 * ms}, took: 300 * ms, is: []error{errBoom}, state: 42,
+			name:     "a state that is not defined",
+			outcomes: []outcome{{poll.NotReady, errBoom}, {poll.State(42), nil}},
+			asked:    []time.Duration{100 * ms, 300 * ms}, took: 300 * ms, is: []error{errBoom}, state: 42,
 		}, {
-			name:    "a negative state",
-			answers: []answer{{poll.State(-1), errBoom}},
-			asked:   []time.Duration{100 * ms}, took: 100 * ms, is: []error{errBoom}, state: -1,
+			name:     "a negative state",
+			outcomes: []outcome{{poll.State(-1), errBoom}},
+			asked:    []time.Duration{100 * ms}, took: 100 * ms, is: []error{errBoom}, state: -1,
 		}, {
-			name:    "a Backoff of one's own; negative counts as 0",
-			config:  poll.Config{Backoff: awsretry.BackoffFunc(func(n int, _ awsretry.Class, _ time.Duration) time.Duration { return time.Duration(n-1) * time.Second })},
-			answers: []answer{{poll.NotReady, nil}, {poll.NotReady, nil}, {poll.NotReady, nil}, {poll.Done, nil}},
-			asked:   []time.Duration{0, 0, time.Second, 3 * time.Second}, took: 3 * time.Second,
+			name: "another Backoff, of which a negative delay counts as 0",
+			config: poll.Config{Backoff: awsretry.BackoffFunc(func(n int, _ awsretry.Class, _ time.Duration) time.Duration {
+				return time.Duration(n-1) * time.Second
+			})},
+			outcomes: []outcome{{poll.NotReady, nil}, {poll.NotReady, nil}, {poll.NotReady, nil}, {poll.Done, nil}},
+			asked:    []time.Duration{0, 0, time.Second, 3 * time.Second}, took: 3 * time.Second,
 		},
 	}
 	for _, test := range tests {
@@ -118,7 +122,7 @@ func TestUntil(t *testing.T) {
 				}
 				start := time.Now()
 				var asked []time.Duration
-				err := poll.Until(ctx, test.config, script(&asked, test.answers...))
+				err := poll.Until(ctx, test.config, script(&asked, test.outcomes...))
 				if took := time.Since(start); took != test.took {
 					t.Errorf("took %v, want %v", took, test.took)
 				}
@@ -142,10 +146,10 @@ func TestUntil(t *testing.T) {
 	}
 }
 
-func TestErrorBesideDoneComesBackAsItWas(t *testing.T) {
+func TestErrorWithDoneIsReturnedAsItIs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked []time.Duration
-		if err := poll.Until(t.Context(), poll.Config{}, script(&asked, answer{poll.Done, errBoom})); err != errBoom {
+		if err := poll.Until(t.Context(), poll.Config{}, script(&asked, outcome{poll.Done, errBoom})); err != errBoom {
 			t.Errorf("got %v, want %v itself", err, errBoom)
 		}
 	})
@@ -154,9 +158,9 @@ func TestErrorBesideDoneComesBackAsItWas(t *testing.T) {
 func TestErrorTexts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked []time.Duration
-		err := poll.Until(t.Context(), poll.Config{}, script(&asked, answer{poll.NotReady, errBoom}, answer{42, nil}))
-		const want = "poll: gave up after 2 attempts: check returned State(42), which is no state; it must be Done, NotReady, " +
-			"Throttled or ServerError; the last state was State(42); the last error was: boom"
+		err := poll.Until(t.Context(), poll.Config{}, script(&asked, outcome{poll.NotReady, errBoom}, outcome{42, nil}))
+		const want = "poll: gave up after 2 attempts: check returned State(42), which is not a state; " +
+			"it must be Done, NotReady, Throttled or ServerError; the last state was State(42); the last error was: boom"
 		if err == nil || err.Error() != want {
 			t.Errorf("got  %v\nwant %s", err, want)
 		}
@@ -170,18 +174,18 @@ func TestContextEnds(t *testing.T) {
 		cancel(why)
 		var asked []time.Duration
 		zero := poll.Config{Backoff: awsretry.BackoffFunc(func(int, awsretry.Class, time.Duration) time.Duration { return 0 })}
-		err := poll.Until(ctx, zero, script(&asked, answer{poll.Done, nil}))
+		err := poll.Until(ctx, zero, script(&asked, outcome{poll.Done, nil}))
 		if len(asked) > 0 || !errors.Is(err, why) || !errors.Is(err, context.Canceled) {
 			t.Errorf("got %v after %d checks, want none, and the cause and context.Canceled", err, len(asked))
 		}
 	})
-	t.Run("in a pause", func(t *testing.T) {
+	t.Run("in a delay", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(t.Context())
 			time.AfterFunc(250*ms, func() { cancel(why) })
 			start := time.Now()
 			var asked []time.Duration
-			err := poll.Until(ctx, poll.Config{}, script(&asked, answer{poll.NotReady, errBoom}))
+			err := poll.Until(ctx, poll.Config{}, script(&asked, outcome{poll.NotReady, errBoom}))
 			if took := time.Since(start); took != 250*ms || len(asked) != 1 {
 				t.Errorf("%d checks in %v", len(asked), took)
 			}
@@ -195,26 +199,28 @@ func TestContextEnds(t *testing.T) {
 			state poll.State
 			want  error
 		}{{poll.Done, nil}, {poll.NotReady, why}} {
-			synctest.Test(t, func(t *testing.T) {
-				ctx, cancel := context.WithCancelCause(t.Context())
-				running := false
-				start := time.Now()
-				err := poll.Until(ctx, poll.Config{MaxAttempts: 1}, func(context.Context) (poll.State, error) {
-					running = true
-					defer func() { running = false }()
-					cancel(why)
-					time.Sleep(time.Hour)
-					return test.state, nil
+			t.Run(test.state.String(), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					ctx, cancel := context.WithCancelCause(t.Context())
+					running := false
+					start := time.Now()
+					err := poll.Until(ctx, poll.Config{MaxAttempts: 1}, func(context.Context) (poll.State, error) {
+						running = true
+						defer func() { running = false }()
+						cancel(why)
+						time.Sleep(time.Hour)
+						return test.state, nil
+					})
+					if running {
+						t.Error("Until did not wait for the check")
+					}
+					if !errors.Is(err, test.want) || (err == nil) != (test.want == nil) {
+						t.Errorf("got %v, want %v", err, test.want)
+					}
+					if took := time.Since(start); took != time.Hour+100*ms {
+						t.Errorf("took %v", took)
+					}
 				})
-				if running {
-					t.Error("Until left the check behind")
-				}
-				if !errors.Is(err, test.want) || (err == nil) != (test.want == nil) {
-					t.Errorf("%v: got %v, want %v", test.state, err, test.want)
-				}
-				if took := time.Since(start); took != time.Hour+100*ms {
-					t.Errorf("%v: took %v", test.state, took)
-				}
 			})
 		}
 	})
@@ -236,7 +242,8 @@ func TestCheckGetsTheContext(t *testing.T) {
 	})
 }
 
-// synctest.Test fails when a goroutine is left behind.
+// A panic reaches the caller, and no goroutine goes on, or synctest.Test would
+// fail.
 func TestPanics(t *testing.T) {
 	for name, config := range map[string]poll.Config{
 		"check":   {},
@@ -264,11 +271,11 @@ func TestPanics(t *testing.T) {
 func TestObserve(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var got []poll.Attempt
-		answers := []answer{{poll.NotReady, nil}, {poll.Throttled, errBoom}, {poll.Done, nil}}
+		outcomes := []outcome{{poll.NotReady, nil}, {poll.Throttled, errBoom}, {poll.Done, nil}}
 		err := poll.Until(t.Context(), poll.Config{Observe: func(a poll.Attempt) { got = append(got, a) }},
 			func(context.Context) (poll.State, error) {
 				time.Sleep(7 * ms)
-				a := answers[len(got)]
+				a := outcomes[len(got)]
 				return a.state, a.err
 			})
 		want := []poll.Attempt{
@@ -283,22 +290,23 @@ func TestObserve(t *testing.T) {
 	})
 }
 
-func TestBackoffIsTold(t *testing.T) {
-	type told struct {
+func TestBackoffGetsTheStates(t *testing.T) {
+	type call struct {
 		N     int
 		Class awsretry.Class
 		Last  time.Duration
 	}
 	synctest.Test(t, func(t *testing.T) {
-		var got []told
+		var got []call
 		backoff := awsretry.BackoffFunc(func(n int, class awsretry.Class, last time.Duration) time.Duration {
-			got = append(got, told{n, class, last})
+			got = append(got, call{n, class, last})
 			return time.Duration(n+1) * time.Second
 		})
 		var asked []time.Duration
 		err := poll.Until(t.Context(), poll.Config{Backoff: backoff},
-			script(&asked, answer{poll.NotReady, nil}, answer{poll.Throttled, nil}, answer{poll.ServerError, nil}, answer{poll.Done, nil}))
-		want := []told{
+			script(&asked, outcome{poll.NotReady, nil}, outcome{poll.Throttled, nil}, outcome{poll.ServerError, nil},
+				outcome{poll.Done, nil}))
+		want := []call{
 			{0, awsretry.Success, 0},
 			{1, awsretry.Success, time.Second},
 			{2, awsretry.Throttled, 2 * time.Second},
@@ -310,37 +318,40 @@ func TestBackoffIsTold(t *testing.T) {
 	})
 }
 
-func TestSenselessConfig(t *testing.T) {
+func TestInvalidConfig(t *testing.T) {
 	check := func(context.Context) (poll.State, error) { t.Error("checked"); return poll.Done, nil }
 	for _, test := range []struct {
+		name   string
 		config poll.Config
 		check  func(context.Context) (poll.State, error)
-		want   []string
+		want   string
 	}{
-		{poll.Config{}, nil, []string{"check is nil"}},
-		{poll.Config{MaxAttempts: -1}, check, []string{"Config.MaxAttempts is -1", "above 0"}},
-		{poll.Config{Backoff: awsretry.Exponential{Factor: math.NaN()}}, check, []string{"Config.Backoff.Factor is NaN", "from 1 up"}},
-		{poll.Config{Backoff: awsretry.Exponential{Initial: -1}}, check, []string{"Config.Backoff.Initial is -1ns"}},
-		{poll.Config{Backoff: awsretry.BackoffFunc(nil)}, check, []string{"Config.Backoff", "nil"}},
+		{"no check", poll.Config{}, nil, "poll: check is nil; it must be a function"},
+		{"MaxAttempts", poll.Config{MaxAttempts: -1}, check, "poll: Config.MaxAttempts is -1; it must be above 0"},
+		{"Backoff.Factor", poll.Config{Backoff: awsretry.Exponential{Factor: math.NaN()}}, check,
+			"poll: Config.Backoff.Factor is NaN; it must be a number from 1 up"},
+		{"Backoff.Initial", poll.Config{Backoff: awsretry.Exponential{Initial: -1}}, check,
+			"poll: Config.Backoff.Initial is -1ns"},
+		{"a nil Backoff", poll.Config{Backoff: awsretry.BackoffFunc(nil)}, check, "poll: Config.Backoff is a nil "},
 	} {
-		err := poll.Until(t.Context(), test.config, test.check)
-		if text := fmt.Sprint(err); strings.Contains(text, "awsretry: ") {
-			t.Errorf("got %q, with the name of another package", text)
-		}
-		for _, want := range test.want {
-			if err == nil || !strings.HasPrefix(err.Error(), "poll: ") || !strings.Contains(err.Error(), want) {
-				t.Errorf("got %v, want %q in it", err, want)
+		t.Run(test.name, func(t *testing.T) {
+			err := poll.Until(t.Context(), test.config, test.check)
+			if err == nil || !strings.HasPrefix(err.Error(), test.want) {
+				t.Errorf("got %v, want %q", err, test.want)
 			}
-		}
+		})
 	}
 }
 
 func TestStateString(t *testing.T) {
 	for state, want := range map[poll.State]string{
-		poll.Done: "done", poll.NotReady: "not ready", poll.Throttled: "throttled", poll.ServerError: "server error", 7: "State(7)",
+		poll.Done: "done", poll.NotReady: "not ready", poll.Throttled: "throttled", poll.ServerError: "server error",
+		7: "State(7)",
 	} {
-		if got := state.String(); got != want {
-			t.Errorf("State %d: got %q, want %q", int(state), got, want)
-		}
+		t.Run(want, func(t *testing.T) {
+			if got := state.String(); got != want {
+				t.Errorf("State %d: got %q, want %q", int(state), got, want)
+			}
+		})
 	}
 }

@@ -219,8 +219,9 @@ func TestDetach(t *testing.T) {
 		defer cancel()
 		body := Detach(ctx, pr)
 		start := time.Now()
-		if n, err := body.Read(make([]byte, 1)); n != 0 || err != context.DeadlineExceeded || time.Since(start) != time.Second {
-			t.Errorf("%d, %v after %v", n, err, time.Since(start))
+		n, err := body.Read(make([]byte, 1))
+		if took := time.Since(start); n != 0 || err != context.DeadlineExceeded || took != time.Second {
+			t.Errorf("%d, %v after %v", n, err, took)
 		}
 		body.Close()
 		if _, err := pw.Write([]byte("x")); err != io.ErrClosedPipe {

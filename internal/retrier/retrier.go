@@ -3,11 +3,13 @@
 package retrier
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"reflect"
 )
+
+// A Retrier has a Mark embedded.
+type Retrier interface{ retries() }
 
 // A Mark is embedded in the RoundTrippers of this module that retry, so that
 // they recognize each other without an import.
@@ -16,15 +18,15 @@ type Mark struct{}
 func (Mark) retries() {}
 
 // CheckBase returns an error if base makes no sense as the Base of a
-// RoundTripper that retries. A nil base is fine: it means the default. The
-// caller adds the field's owner to the error.
-func CheckBase(base http.RoundTripper) error {
+// RoundTripper that retries. The error begins with name. A nil base is valid: it
+// is the default.
+func CheckBase(name string, base http.RoundTripper) error {
 	switch {
 	case IsNil(base):
-		return fmt.Errorf("Base is a nil %T; it must be a usable RoundTripper, or nil for the shared default", base)
+		return fmt.Errorf("%s is a nil %T; it must be a usable RoundTripper, or nil for the shared default", name, base)
 	case leadsToRetrier(base, make(map[any]bool)):
-		return errors.New("Base is, or sends through, another awsretry.Transport or a delivery.Transport; " +
-			"retries of retries multiply, so there must be one alone")
+		return fmt.Errorf("%s is, or sends through, another awsretry.Transport or a delivery.Transport; "+
+			"retries of retries multiply, so there must be one alone", name)
 	}
 	return nil
 }
@@ -39,11 +41,11 @@ func IsNil(v any) bool {
 	return false
 }
 
-// leadsToRetrier reports whether requests that rt sends go through a
-// RoundTripper with a Mark, as far as that can be seen from outside: rt is one,
-// or a struct that sends through one.
+// leadsToRetrier reports whether requests that rt sends go through a Retrier, as
+// far as that can be seen from outside: rt is one, or a struct that sends
+// through one.
 func leadsToRetrier(rt http.RoundTripper, seen map[any]bool) bool {
-	if _, ok := rt.(interface{ retries() }); ok {
+	if _, ok := rt.(Retrier); ok {
 		return true
 	}
 	v := reflect.ValueOf(rt)

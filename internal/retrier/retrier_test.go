@@ -75,7 +75,7 @@ func TestCheckBase(t *testing.T) {
 		{"a field of another type", reporter{Report: &marked{}}, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			err := CheckBase(tt.base)
+			err := CheckBase("Base", tt.base)
 			if (err == nil) != (tt.want == "") || err != nil && !strings.HasPrefix(err.Error(), tt.want) {
 				t.Errorf("got %v, want %q", err, tt.want)
 			}

@@ -1,0 +1,326 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+)
+
+// A countedFile is a file that counts how often it is closed.
+type countedFile struct {
+	*os.File
+	closed int
+}
+
+func (f *countedFile) Close() error {
+	f.closed++
+	return f.File.Close()
+}
+
+// The kinds of request bodies. closed says how often the caller's reader was
+// closed.
+var bodyKinds = map[string]func(t *testing.T, text string) (req *http.Request, closed func() int){
+	"GetBody": func(t *testing.T, text string) (*http.Request, func() int) {
+		req := post(t, "http://a.example/", text)
+		body := &countedBody{Reader: req.Body}
+		req.Body = body
+		return req, func() int { return int(body.closed.Load()) }
+	},
+	"stream": func(t *testing.T, text string) (*http.Request, func() int) {
+		req := post(t, "http://a.example/", "")
+		body := &countedBody{Reader: iotest.HalfReader(strings.NewReader(text))}
+		req.Body, req.GetBody, req.ContentLength = body, nil, -1
+		return req, func() int { return int(body.closed.Load()) }
+	},
+	"stream with a length": func(t *testing.T, text string) (*http.Request, func() int) {
+		req := post(t, "http://a.example/", text)
+		body := &countedBody{Reader: iotest.DataErrReader(strings.NewReader(text))}
+		req.Body, req.GetBody = body, nil
+		return req, func() int { return int(body.closed.Load()) }
+	},
+	"file": func(t *testing.T, text string) (*http.Request, func() int) {
+		name := filepath.Join(t.TempDir(), "body")
+		if err := os.WriteFile(name, []byte("skipped "+text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		f, err := os.Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		io.CopyN(io.Discard, f, int64(len("skipped ")))
+		file := &countedFile{File: f}
+		req := post(t, "http://a.example/", text)
+		req.Body, req.GetBody = file, nil
+		return req, func() int { return file.closed }
+	},
+	"reader without Close": func(t *testing.T, text string) (*http.Request, func() int) {
+		req := post(t, "http://a.example/", "")
+		req.Body, req.GetBody, req.ContentLength = io.NopCloser(strings.NewReader(text)), nil, -1
+		return req, func() int { return 1 }
+	},
+}
+
+// The dead letter's body from GetBody is closed once, whether or not DeadLetter
+// closes it too.
+func TestBodyFromGetBodyIsClosed(t *testing.T) {
+	for name, closes := range map[string]bool{"left open": false, "closed": true} {
+		run(t, name, func(t *testing.T) {
+			var bodies []*countedBody
+			req := post(t, "http://a.example/", "x")
+			req.GetBody = func() (io.ReadCloser, error) {
+				bodies = append(bodies, &countedBody{Reader: strings.NewReader("x")})
+				return bodies[len(bodies)-1], nil
+			}
+			send(t, &Transport{Base: responding(404), DeadLetter: func(_ context.Context, dead DeadLetter) error {
+				if closes {
+					dead.Request.Body.Close()
+				}
+				return nil
+			}}, req)
+			if len(bodies) != 1 || bodies[0].closed.Load() != 1 {
+				t.Errorf("%d bodies, the first closed %d times", len(bodies), bodies[0].closed.Load())
+			}
+		})
+	}
+}
+
+// A file is read in place, so that its length does not matter.
+func TestLongFilesAreDeadLettersWhole(t *testing.T) {
+	text := strings.Repeat("0123456789abcdef", 3*maxKept/16)
+	for _, kind := range []string{"file", "reader without Close"} {
+		run(t, kind, func(t *testing.T) {
+			req, _ := bodyKinds[kind](t, text)
+			whole := false
+			send(t, &Transport{Base: responding(503), DeadLetter: func(_ context.Context, dead DeadLetter) error {
+				got, err := receive(dead.Request)
+				whole = got.Body == text && err == nil
+				return err
+			}}, req)
+			if !whole {
+				t.Error("the dead letter has another body")
+			}
+		})
+	}
+}
+
+// Reading a body that cannot be read again is an error. The body is never cut
+// short, and a queue does not take it.
+func TestLostBodies(t *testing.T) {
+	broken := errors.New("disk error")
+	huge := oneWay(strings.Repeat("x", maxKept+1))
+	body := func(readers ...io.Reader) func(*http.Request) {
+		return func(req *http.Request) { req.Body, req.ContentLength = io.NopCloser(io.MultiReader(readers...)), -1 }
+	}
+	getBody := func(body io.ReadCloser, err error) func(*http.Request) {
+		return func(req *http.Request) { req.GetBody = func() (io.ReadCloser, error) { return body, err } }
+	}
+	hangs := func(req *http.Request) { req.Body, req.ContentLength = &hanging{make(chan struct{})}, -1 }
+	failsWithBody := func(req *http.Request) (*http.Response, error) {
+		_, err := receive(req)
+		return nil, err
+	}
+	for _, tt := range []struct {
+		name   string
+		base   func() http.RoundTripper
+		change func(*http.Request)
+		want   error // besides ErrBody
+	}{
+		{"too long", always(503), body(huge), nil},
+		{"too long, as its length says", fixed(halfRead), func(req *http.Request) {
+			req.Body, req.ContentLength = io.NopCloser(oneWay(strings.Repeat("x", maxKept+1))), maxKept+1
+		}, nil},
+		{"its reader failed", always(503), body(oneWay("he"), failing{broken}), broken},
+		{"its reader failed once", fixed(failsWithBody),
+			body(oneWay("he"), &failingOnce{err: broken}, oneWay("llo")), broken},
+		{"its reader fails in the rest", fixed(halfRead), body(oneWay("he"), failing{broken}), broken},
+		{"its GetBody fails", always(404), getBody(nil, broken), broken},
+		{"its GetBody returns nothing", always(404), getBody(nil, nil), nil},
+		{"its reader hangs", fixed(hangingUp), hangs, nil},
+		{"its reader hangs for the rest", fixed(unread), hangs, nil},
+	} {
+		run(t, tt.name, func(t *testing.T) {
+			dir := t.TempDir()
+			req := post(t, "http://a.example/", "hello")
+			req.GetBody = nil
+			tt.change(req)
+			resp, err := (&Transport{Base: tt.base(), DeadLetter: DirQueue(dir)}).RoundTrip(req)
+			if resp != nil || !errors.Is(err, ErrBody) || tt.want != nil && !errors.Is(err, tt.want) {
+				t.Errorf("got %v, %v", resp, err)
+			}
+			if left := entries(t, dir); len(left) > 0 {
+				t.Errorf("%s was left", left)
+			}
+		})
+	}
+}
+
+// A failingOnce reader fails, and then is at its end.
+type failingOnce struct{ err error }
+
+func (f *failingOnce) Read([]byte) (int, error) {
+	err := f.err
+	f.err = io.EOF
+	return 0, err
+}
+
+// errHung is what a Read returns that Close ended.
+var errHung = errors.New("closed while it was read")
+
+// A hanging body hangs until it is closed.
+type hanging struct{ closed chan struct{} }
+
+func (h *hanging) Read([]byte) (int, error) {
+	<-h.closed
+	return 0, errHung
+}
+
+func (h *hanging) Close() error {
+	close(h.closed)
+	return nil
+}
+
+// hangingUp is a Base that responds while it still reads the body.
+func hangingUp(req *http.Request) (*http.Response, error) {
+	go func() {
+		io.Copy(io.Discard, req.Body)
+		req.Body.Close()
+	}()
+	time.Sleep(time.Second)
+	return respond(404, req), nil
+}
+
+// A stream that no attempt has begun to read is handed over as it is, whatever
+// its length.
+func TestUnreadStreamsAreHandedOverWhole(t *testing.T) {
+	const size = 8 * maxKept
+	for name, length := range map[string]int64{"of unknown length": -1, "of known length": size} {
+		run(t, name, func(t *testing.T) {
+			req := post(t, "http://a.example/", "")
+			body := &countedBody{Reader: io.LimitReader(zeros{}, size)}
+			req.Body, req.GetBody, req.ContentLength = body, nil, length
+			var got int64
+			tr := &Transport{Base: roundTripper(unread), DeadLetter: func(_ context.Context, dead DeadLetter) (err error) {
+				got, err = io.Copy(io.Discard, dead.Request.Body)
+				return err
+			}}
+			if _, err := tr.RoundTrip(req); !errors.Is(err, errRefused) || got != size || body.closed.Load() != 1 {
+				t.Errorf("%d bytes, %v, closed %d times", got, err, body.closed.Load())
+			}
+		})
+	}
+}
+
+// Base and the dead letter never read one stream at the same time. If the
+// response was read to its end, or Base has closed the request's body, the rest
+// of the stream is the dead letter's. Otherwise it stays with Base, and the
+// dead letter's body is lost.
+func TestWhoHasTheRestOfAStream(t *testing.T) {
+	const text = "the request's body"
+	for _, tt := range []struct {
+		name     string
+		response int  // its length
+		closes   bool // Base closes the request's body before it responds
+		ours     bool
+	}{
+		{"a short response", 10, false, true},
+		{"a long response", maxReadAhead + 1, false, false},
+		{"a long response to a body that is closed", maxReadAhead + 1, true, true},
+	} {
+		run(t, tt.name, func(t *testing.T) {
+			upload := make(chan error, 1)
+			response := &countedBody{Reader: strings.NewReader(strings.Repeat("x", tt.response))}
+			tr := &Transport{Base: roundTripper(func(req *http.Request) (*http.Response, error) {
+				io.CopyN(io.Discard, req.Body, 2)
+				if tt.closes {
+					req.Body.Close()
+				}
+				go func() {
+					time.Sleep(time.Second)
+					_, err := io.ReadAll(req.Body)
+					req.Body.Close()
+					upload <- err
+				}()
+				resp := respond(404, req)
+				resp.Body = response
+				return resp, nil
+			})}
+			tr.DeadLetter = func(_ context.Context, dead DeadLetter) error {
+				time.Sleep(2 * time.Second)
+				got, err := receive(dead.Request)
+				if ours := err == nil && got.Body == text; ours != tt.ours || !ours && !errors.Is(err, ErrBody) {
+					t.Errorf("the dead letter has %q, %v", got.Body, err)
+				}
+				return err
+			}
+			req, closed := bodyKinds["stream"](t, text)
+			resp, err := tr.RoundTrip(req)
+			if uploaded := <-upload; (uploaded != nil) != tt.ours {
+				t.Errorf("Base got %v", uploaded)
+			}
+			if resp != nil {
+				resp.Body.Close()
+			}
+			if (err == nil) != tt.ours || response.closed.Load() != 1 || closed() != 1 {
+				t.Errorf("got %v; the response was closed %d times, the body %d times", err, response.closed.Load(), closed())
+			}
+		})
+	}
+}
+
+// One buffer serves the retries and the dead letter.
+func TestStreamIsKeptOnce(t *testing.T) {
+	heap := func() int64 {
+		runtime.GC()
+		var stats runtime.MemStats
+		runtime.ReadMemStats(&stats)
+		return int64(stats.HeapAlloc)
+	}
+	for _, tt := range []struct {
+		name string
+		size int64
+		lost bool
+	}{
+		{"as much as is kept", maxKept, false},
+		{"more than is kept", 4 * maxKept, true},
+	} {
+		run(t, tt.name, func(t *testing.T) {
+			req := post(t, "http://a.example/", "")
+			req.Body, req.GetBody, req.ContentLength = io.NopCloser(io.LimitReader(zeros{}, tt.size)), nil, -1
+			before, kept := heap(), int64(0)
+			measure := func() { kept = max(kept, heap()-before) }
+			tr := &Transport{
+				Base: roundTripper(func(req *http.Request) (*http.Response, error) {
+					io.CopyN(io.Discard, req.Body, maxKept)
+					measure()
+					io.Copy(io.Discard, req.Body)
+					req.Body.Close()
+					return respond(503, req), nil
+				}),
+				DeadLetter: func(_ context.Context, dead DeadLetter) error {
+					measure()
+					n, err := io.Copy(io.Discard, dead.Request.Body)
+					if tt.lost != errors.Is(err, ErrBody) || !tt.lost && n != tt.size {
+						t.Errorf("the dead letter has %d bytes, %v", n, err)
+					}
+					return nil
+				},
+			}
+			resp, err := tr.RoundTrip(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp.Body.Close()
+			if kept < maxKept/2 || kept > maxKept+maxKept/4 {
+				t.Errorf("%d bytes are kept", kept)
+			}
+		})
+	}
+}

@@ -1,0 +1,284 @@
+package delivery
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A watchedDisk is the real one, whose steps can be watched and made to fail.
+//
+// It also keeps what a power failure would leave: a file's bytes as of its last
+// Sync, the folder's names as of its last syncDir.
+type watchedDisk struct {
+	osDisk
+	dir   string
+	after func(op string)       // nil: nothing
+	fail  func(op string) error // nil: nothing fails
+
+	synced  map[string][]byte // the files as of their last Sync
+	durable map[string][]byte // the folder after a power failure
+}
+
+func watch(dir string) *watchedDisk {
+	return &watchedDisk{dir: dir, synced: map[string][]byte{}, durable: map[string][]byte{}}
+}
+
+func (d *watchedDisk) step(op string, do func() error) error {
+	if d.fail != nil {
+		if err := d.fail(op); err != nil {
+			return err
+		}
+	}
+	if err := do(); err != nil {
+		return err
+	}
+	if d.after != nil {
+		d.after(op)
+	}
+	return nil
+}
+
+func (d *watchedDisk) create(path string) (f diskFile, err error) {
+	err = d.step("create", func() error {
+		f, err = d.osDisk.create(path)
+		d.synced[filepath.Base(path)] = nil
+		return err
+	})
+	return &watchedFile{f, filepath.Base(path), d}, err
+}
+
+func (d *watchedDisk) rename(from, to string) error {
+	return d.step("rename", func() error {
+		d.synced[filepath.Base(to)] = d.synced[filepath.Base(from)]
+		delete(d.synced, filepath.Base(from))
+		return d.osDisk.rename(from, to)
+	})
+}
+
+func (d *watchedDisk) remove(path string) error {
+	return d.step("remove", func() error {
+		delete(d.synced, filepath.Base(path))
+		return d.osDisk.remove(path)
+	})
+}
+
+func (d *watchedDisk) syncDir(dir string) error {
+	return d.step("syncDir", func() error {
+		d.durable = map[string][]byte{}
+		for name, text := range d.synced {
+			d.durable[name] = text
+		}
+		return d.osDisk.syncDir(dir)
+	})
+}
+
+type watchedFile struct {
+	diskFile
+	name string
+	disk *watchedDisk
+}
+
+func (f *watchedFile) Write(p []byte) (n int, err error) {
+	half := len(p) / 2 // a crash can be between any two bytes
+	for _, part := range [][]byte{p[:half], p[half:]} {
+		err = f.disk.step("write", func() error {
+			m, err := f.diskFile.Write(part)
+			n += m
+			return err
+		})
+		if err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+func (f *watchedFile) Sync() error {
+	return f.disk.step("sync", func() error {
+		text, err := os.ReadFile(filepath.Join(f.disk.dir, f.name))
+		f.disk.synced[f.name] = text
+		return errors.Join(err, f.diskFile.Sync())
+	})
+}
+
+// lookAfterEach makes the disk call look after each change, with the folders
+// that a crash of the process and a power failure would leave.
+func (d *watchedDisk) lookAfterEach(t *testing.T, look func(op, folder string)) {
+	d.after = func(op string) {
+		crashed := t.TempDir() // a copy, without the locks
+		if err := os.CopyFS(crashed, os.DirFS(d.dir)); err != nil {
+			t.Fatal(err)
+		}
+		look(op, crashed)
+		failed := t.TempDir()
+		for name, text := range d.durable {
+			write(t, failed, name, string(text))
+		}
+		look(op+" and a power failure", failed)
+	}
+}
+
+// failAt makes the disk fail at one operation.
+func (d *watchedDisk) failAt(op string, err error) {
+	d.fail = func(now string) error {
+		if now == op {
+			return err
+		}
+		return nil
+	}
+}
+
+func bigBody(n int) string { return fmt.Sprintf("letter %d %s", n, strings.Repeat("x", 100<<10)) }
+
+// Wherever the process ends while it writes letters, those that were taken
+// arrive whole. Besides them only the one that is being written may arrive,
+// whole too.
+func TestCrashesOfTheQueueLoseNothing(t *testing.T) {
+	dir := t.TempDir()
+	disk := watch(dir)
+	q := newDirQueue(dir, disk)
+	taken, looks := 0, 0
+	disk.lookAfterEach(t, func(op, folder string) {
+		looks++
+		got := collect(t, folder)
+		for n := range taken {
+			if got[bigBody(n)] != 1 {
+				t.Errorf("after %s of letter %d: letter %d arrived %d times", op, taken, n, got[bigBody(n)])
+			}
+			delete(got, bigBody(n))
+		}
+		delete(got, bigBody(taken))
+		for body := range got {
+			t.Errorf("after %s of letter %d: %.20q arrived, of %d bytes", op, taken, body, len(body))
+		}
+	})
+	for n := range 3 {
+		req := post(t, "http://a.example", bigBody(n))
+		if n == 2 {
+			req.ContentLength = -1
+		}
+		if err := q.put(t.Context(), DeadLetter{Request: req}); err != nil {
+			t.Fatal(err)
+		}
+		taken++
+	}
+	disk.after("everything")
+	if looks < 30 {
+		t.Errorf("the folder was looked at %d times", looks)
+	}
+}
+
+// Wherever the process ends while it redrives, all that was not delivered is
+// still there, and at most one letter that was.
+func TestCrashesOfRedriveLoseNothingAndDuplicateOne(t *testing.T) {
+	dir := t.TempDir()
+	disk := watch(dir)
+	const letters = 4
+	for n := range letters {
+		req := post(t, "http://a.example", fmt.Sprint(n))
+		if err := newDirQueue(dir, disk).put(t.Context(), DeadLetter{Request: req}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	delivered := map[string]int{}
+	disk.lookAfterEach(t, func(op, folder string) {
+		again := collect(t, folder)
+		duplicates := 0
+		for n := range letters {
+			body := fmt.Sprint(n)
+			if delivered[body]+again[body] == 0 {
+				t.Errorf("after %s: letter %d is lost", op, n)
+			}
+			duplicates += delivered[body] + again[body] - 1
+		}
+		if duplicates > 1 {
+			t.Errorf("after %s: %d duplicates", op, duplicates)
+		}
+	})
+	base := roundTripper(func(req *http.Request) (*http.Response, error) {
+		disk.after("the deletion of the letter before")
+		s, err := receive(req)
+		delivered[s.Body]++
+		disk.after("the delivery")
+		if s.Body == "2" && delivered[s.Body] == 1 {
+			delivered[s.Body] = 0
+			return respond(503, req), err
+		}
+		return respond(200, req), err
+	})
+	r := redrive{dir: dir, disk: disk, Redriver: &Redriver{Base: base}}
+	done, err := r.run(t.Context())
+	if done != (Redriven{Delivered: 3, Kept: 1}) || err == nil {
+		t.Errorf("got %+v, %v", done, err)
+	}
+	if left := entries(t, dir); len(left) != 1 {
+		t.Errorf("%q is left", left)
+	}
+}
+
+// A step that fails is an error. It leaves no half of a letter, and the letter
+// before as it is.
+func TestDiskFailuresOfTheQueue(t *testing.T) {
+	full := errors.New("disk full")
+	for _, op := range []string{"create", "write", "sync", "rename", "syncDir"} {
+		t.Run(op, func(t *testing.T) {
+			dir := t.TempDir()
+			disk := watch(dir)
+			q := newDirQueue(dir, disk)
+			if err := q.put(t.Context(), DeadLetter{Request: post(t, "http://a.example", "first")}); err != nil {
+				t.Fatal(err)
+			}
+			disk.failAt(op, full)
+			err := q.put(t.Context(), DeadLetter{Request: post(t, "http://a.example", "second")})
+			if !errors.Is(err, full) || !strings.Contains(err.Error(), dir) {
+				t.Errorf("got %v, want the failure and the file's name", err)
+			}
+			for _, entry := range entries(t, dir) {
+				if isTemp(entry) {
+					t.Errorf("%s is left", entry)
+				}
+			}
+			if got := collect(t, dir); got["first"] != 1 {
+				t.Errorf("the first letter arrived %d times", got["first"])
+			}
+		})
+	}
+}
+
+// A letter that was delivered and cannot be deleted ends the run: any further
+// one might be sent twice too.
+func TestRedriveStopsIfItCannotDelete(t *testing.T) {
+	for _, tt := range []struct {
+		op   string
+		want string
+		left int
+	}{
+		{"remove", "could not be deleted", 3},
+		{"syncDir", "after a crash of the machine it may be there", 2},
+	} {
+		t.Run(tt.op, func(t *testing.T) {
+			dir := t.TempDir()
+			fill(t, dir, "1", "2", "3")
+			oldest := entries(t, dir)[0]
+			disk, readOnly, sent := watch(dir), errors.New("read-only"), 0
+			disk.failAt(tt.op, readOnly)
+			base := roundTripper(func(req *http.Request) (*http.Response, error) {
+				sent++
+				return respond(200, req), nil
+			})
+			r := redrive{dir: dir, disk: disk, Redriver: &Redriver{Base: base}}
+			done, err := r.run(t.Context())
+			if !errors.Is(err, readOnly) || !strings.Contains(err.Error(), oldest) || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got %v", err)
+			}
+			if left := len(entries(t, dir)); sent != 1 || done != (Redriven{Delivered: 1}) || left != tt.left {
+				t.Errorf("%d were sent, %+v, %d are left", sent, done, left)
+			}
+		})
+	}
+}

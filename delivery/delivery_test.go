@@ -1,0 +1,266 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"example.com/awsretry"
+)
+
+var errWentHome = errors.New("the user went home")
+
+// canceledIn is a Base whose attempt the caller cancels.
+func canceledIn(req *http.Request) (*http.Response, error) {
+	io.CopyN(io.Discard, req.Body, 3)
+	<-req.Context().Done()
+	go func() { // as net/http may
+		time.Sleep(time.Second)
+		req.Body.Close()
+	}()
+	return nil, req.Context().Err()
+}
+
+func TestDeadLetters(t *testing.T) {
+	const text = "the request's body"
+	type key struct{}
+	for _, tt := range []struct {
+		name        string
+		base        func() http.RoundTripper
+		canceled    bool
+		cancelAfter time.Duration
+		attempts    int
+		reason      string
+		status      int
+		err         error
+		body        string // of the response
+	}{
+		{name: "permanent", base: always(404), attempts: 1, reason: "permanent", status: 404, body: "the response"},
+		{name: "redirect", base: always(302), attempts: 1, reason: "permanent", status: 302, body: "the response"},
+		{name: "permanent at the second", base: always(503, 400), attempts: 2, reason: "permanent", status: 400,
+			body: "the response"},
+		{name: "exhausted", base: always(503), attempts: 4, reason: "max_attempts", status: 503, body: "the response"},
+		{name: "no connection", base: always(0), attempts: 4, reason: "max_attempts", err: errRefused},
+		{name: "nothing was read", base: fixed(unread), attempts: 4, reason: "max_attempts", err: errRefused},
+		{name: "half was read", base: fixed(halfRead), attempts: 4, reason: "max_attempts", status: 503},
+		{name: "canceled before", base: always(200), canceled: true, reason: "canceled", err: errWentHome},
+		{name: "canceled in a delay", base: always(503), canceled: true, cancelAfter: 30 * time.Second,
+			attempts: 2, reason: "canceled", err: errWentHome},
+		{name: "canceled in an attempt", base: fixed(canceledIn), canceled: true, cancelAfter: 5 * time.Second,
+			attempts: 1, reason: "canceled", err: context.Canceled},
+	} {
+		for kind, newRequest := range bodyKinds {
+			run(t, tt.name+"/"+kind, func(t *testing.T) {
+				req, closed := newRequest(t, text)
+				ctx, cancel := context.WithCancelCause(context.WithValue(t.Context(), key{}, "here"))
+				defer cancel(nil)
+				if tt.canceled && tt.cancelAfter == 0 {
+					cancel(errWentHome)
+				} else if tt.canceled {
+					time.AfterFunc(tt.cancelAfter, func() { cancel(errWentHome) })
+				}
+				letters := 0
+				tr := &Transport{Base: tt.base(), Jitter: awsretry.NoJitter}
+				tr.DeadLetter = func(ctx context.Context, dead DeadLetter) error {
+					letters++
+					if ctx.Err() != nil || ctx.Value(key{}) != "here" || dead.Request.Context().Err() != nil {
+						t.Error("the context has ended or lost its values")
+					}
+					checkRequest(t, dead.Request, text, req.ContentLength)
+					if dead.Attempts != tt.attempts || dead.Reason != tt.reason {
+						t.Errorf("got %d attempts, %q", dead.Attempts, dead.Reason)
+					}
+					if !errors.Is(dead.Err, tt.err) || (dead.Err == nil) != (tt.err == nil) {
+						t.Errorf("got %v, want %v", dead.Err, tt.err)
+					}
+					if status := statusOf(dead.Response); status != tt.status {
+						t.Errorf("got %d", status)
+					}
+					if dead.Response != nil && dead.Response.Body != http.NoBody {
+						t.Error("the dead letter has the caller's response body")
+					}
+					return nil
+				}
+				resp, err := tr.RoundTrip(req.WithContext(ctx))
+				if letters != 1 {
+					t.Errorf("%d dead letters", letters)
+				}
+				if !errors.Is(err, tt.err) {
+					t.Errorf("got %v, want %v", err, tt.err)
+				}
+				if last, ok := awsretry.Outcome(resp); ok != (resp != nil) || string(last.Stop) != tt.reason && ok {
+					t.Errorf("the outcome of the response is %q, %v", last.Stop, ok)
+				}
+				if resp != nil {
+					if body, err := io.ReadAll(resp.Body); string(body) != tt.body || err != nil {
+						t.Errorf("the response body is %q, %v", body, err)
+					}
+					resp.Body.Close()
+				}
+				time.Sleep(time.Minute) // so that Base may close late
+				if synctest.Wait(); closed() != 1 {
+					t.Errorf("the caller's body was closed %d times", closed())
+				}
+			})
+		}
+	}
+}
+
+func always(statuses ...int) func() http.RoundTripper {
+	return func() http.RoundTripper { return responding(statuses...) }
+}
+
+func fixed(base roundTripper) func() http.RoundTripper {
+	return func() http.RoundTripper { return base }
+}
+
+func statusOf(resp *http.Response) int {
+	if resp == nil {
+		return 0
+	}
+	return resp.StatusCode
+}
+
+// checkRequest checks the request of a dead letter.
+func checkRequest(t *testing.T, req *http.Request, body string, length int64) {
+	t.Helper()
+	got, err := receive(req)
+	if err != nil || got.Body != body {
+		t.Errorf("the body is %q, %v", got.Body, err)
+	}
+	if got.URL != "http://a.example/" || got.Method != "POST" || got.Length != length {
+		t.Errorf("got %+v", got)
+	}
+	if req.GetBody == nil {
+		return
+	}
+	again, err := req.GetBody()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := io.ReadAll(again); string(got) != body || err != nil {
+		t.Errorf("the body is %q for the second time, %v", got, err)
+	}
+}
+
+func TestDeliveredIsNotADeadLetter(t *testing.T) {
+	for kind, newRequest := range bodyKinds {
+		run(t, kind, func(t *testing.T) {
+			req, closed := newRequest(t, "x")
+			tr := &Transport{Base: responding(503, 204), DeadLetter: func(context.Context, DeadLetter) error {
+				t.Error("a dead letter")
+				return nil
+			}}
+			if status, err := send(t, tr, req); status != 204 || err != nil {
+				t.Errorf("got %d, %v", status, err)
+			}
+			if closed() != 1 {
+				t.Errorf("the caller's body was closed %d times", closed())
+			}
+		})
+	}
+}
+
+// A request that got a 2xx is delivered, whatever comes after it: a dead letter
+// would be sent again.
+func TestWhatComesAfterA2xxIsNotADeadLetter(t *testing.T) {
+	for name, tr := range map[string]*Transport{
+		"Observe panics": {Base: responding(200), Observe: func(awsretry.Attempt) { panic("boom") }},
+		"the caller gives up while the response is read": {
+			Base: roundTripper(func(req *http.Request) (*http.Response, error) {
+				resp := respond(200, req)
+				resp.Body, resp.ContentLength = io.NopCloser(untilDone{req.Context()}), -1
+				return resp, nil
+			}),
+		},
+	} {
+		run(t, name, func(t *testing.T) {
+			tr.DeadLetter = func(_ context.Context, dead DeadLetter) error {
+				t.Errorf("a dead letter: %s, %v", dead.Reason, dead.Err)
+				return nil
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			time.AfterFunc(time.Second, cancel)
+			defer cancel()
+			defer func() { recover() }()
+			// The response to such a request is read for an error code: Amazon
+			// S3 may send one with a 200.
+			resp, err := tr.RoundTrip(post(t, "http://a.example/?uploadId=7", "x").WithContext(ctx))
+			if err == nil {
+				resp.Body.Close()
+			}
+		})
+	}
+}
+
+// A 2xx for another request, which Base sends with the same context, is not the
+// delivery's.
+func TestOtherDeliveriesOfBaseDoNotCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		journal, letters := &Transport{Base: responding(200)}, 0
+		tr := &Transport{
+			Base: roundTripper(func(req *http.Request) (*http.Response, error) {
+				send(t, journal, post(t, "http://journal.example/", "x").WithContext(req.Context()))
+				return respond(404, req), nil
+			}),
+			DeadLetter: func(context.Context, DeadLetter) error { letters++; return nil },
+		}
+		resp, err := tr.RoundTrip(post(t, "http://a.example/", "x"))
+		if err != nil || resp.StatusCode != 404 || letters != 1 {
+			t.Errorf("got %v, %v, and %d dead letters", resp, err, letters)
+		}
+	})
+}
+
+func TestDeadLetterWithoutABody(t *testing.T) {
+	for name, body := range map[string]io.ReadCloser{"nil": nil, "http.NoBody": http.NoBody} {
+		run(t, name, func(t *testing.T) {
+			req := post(t, "http://a.example/", "")
+			req.Body, req.GetBody = body, nil
+			called := false
+			send(t, &Transport{Base: responding(400), DeadLetter: func(_ context.Context, dead DeadLetter) error {
+				called = dead.Request.Body == http.NoBody
+				return nil
+			}}, req)
+			if !called {
+				t.Error("the dead letter has another body")
+			}
+		})
+	}
+}
+
+func TestDeadLetterThatFails(t *testing.T) {
+	full := errors.New("disk full")
+	for _, tt := range []struct {
+		name   string
+		status int
+		text   string
+	}{
+		{"a server error", 503, "delivery: answered 503 Service Unavailable; and the dead letter was not taken: disk full"},
+		{"a permanent failure", 404, "delivery: answered 404 Not Found; and the dead letter was not taken: disk full"},
+		{"no connection", 0, "connection refused; and the dead letter was not taken: disk full"},
+	} {
+		run(t, tt.name, func(t *testing.T) {
+			end := responding(tt.status)
+			tr := &Transport{Base: end, DeadLetter: func(context.Context, DeadLetter) error { return full }}
+			resp, err := tr.RoundTrip(post(t, "http://a.example/?token=secret", "x"))
+			if resp != nil || err == nil || !strings.HasSuffix(err.Error(), tt.text) || !errors.Is(err, full) {
+				t.Fatalf("got %v, %v", resp, err)
+			}
+			var e *awsretry.Error
+			if noConnection := tt.status == 0; noConnection != errors.Is(err, errRefused) || noConnection != errors.As(err, &e) {
+				t.Errorf("got %v", err)
+			}
+			for n, body := range end.bodies {
+				if body.closed.Load() != 1 {
+					t.Errorf("response %d was closed %d times", n, body.closed.Load())
+				}
+			}
+		})
+	}
+}

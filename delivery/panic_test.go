@@ -1,0 +1,175 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"example.com/awsretry"
+)
+
+// recovered calls f on a goroutine of its own and returns what it panics with,
+// nil also if f ends the goroutine.
+func recovered(f func()) (value any) {
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		defer func() { value = recover() }()
+		f()
+	})
+	wg.Wait()
+	return value
+}
+
+func TestDeadLetterThatPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		end := responding(404)
+		tr := &Transport{Base: end, DeadLetter: func(context.Context, DeadLetter) error { panic("boom") }}
+		req, closed := bodyKinds["stream"](t, "x")
+		if p := recovered(func() { tr.RoundTrip(req) }); p != "boom" {
+			t.Errorf("recovered %v", p)
+		}
+		if end.bodies[0].closed.Load() != 1 || closed() != 1 {
+			t.Errorf("the response was closed %d times, the body %d times", end.bodies[0].closed.Load(), closed())
+		}
+	})
+}
+
+// If Base or a hook panics, the dead letter is handed over and the panic goes
+// on.
+func TestPanicsLeaveDeadLetters(t *testing.T) {
+	const text = "the request's body"
+	boom := func() { panic("boom") }
+	for _, tt := range []struct {
+		name     string
+		base     func() http.RoundTripper
+		hook     func(*Transport)
+		attempts int
+		value    any
+	}{
+		{"Base", fixed(func(*http.Request) (*http.Response, error) { boom(); return nil, nil }), nil, 1, "boom"},
+		{"Base that has read", fixed(func(req *http.Request) (*http.Response, error) {
+			io.CopyN(io.Discard, req.Body, 3)
+			boom()
+			return nil, nil
+		}), nil, 1, "boom"},
+		{"Observe", always(404), func(tr *Transport) {
+			tr.Observe = func(awsretry.Attempt) { boom() }
+		}, 1, "boom"},
+		{"Observe of the second attempt", always(503, 404), func(tr *Transport) {
+			tr.Observe = func(a awsretry.Attempt) {
+				if a.Number == 2 {
+					boom()
+				}
+			}
+		}, 2, "boom"},
+		{"Jitter", always(503), func(tr *Transport) {
+			tr.Jitter = func(time.Duration) time.Duration { boom(); return 0 }
+		}, 1, "boom"},
+		{"the end of the goroutine", fixed(func(*http.Request) (*http.Response, error) {
+			runtime.Goexit()
+			return nil, nil
+		}), nil, 1, nil},
+	} {
+		for kind, newRequest := range bodyKinds {
+			run(t, tt.name+"/"+kind, func(t *testing.T) {
+				letters := 0
+				tr := &Transport{Base: tt.base(), DeadLetter: func(_ context.Context, dead DeadLetter) error {
+					letters++
+					got, err := receive(dead.Request)
+					if err != nil || got.Body != text {
+						t.Errorf("the body is %q, %v", got.Body, err)
+					}
+					if dead.Reason != "panic" || dead.Attempts != tt.attempts || dead.Err == nil || dead.Response != nil {
+						t.Errorf("got %+v", dead)
+					}
+					return errors.New("disk full")
+				}}
+				if tt.hook != nil {
+					tt.hook(tr)
+				}
+				req, closed := newRequest(t, text)
+				if p := recovered(func() { tr.RoundTrip(req) }); p != tt.value {
+					t.Errorf("recovered %v", p)
+				}
+				if letters != 1 {
+					t.Errorf("%d dead letters", letters)
+				}
+				// A body with GetBody is Base's own, which a Base that panicked
+				// may not have closed.
+				if n := closed(); n > 1 || n == 0 && kind != "GetBody" {
+					t.Errorf("the body was closed %d times", n)
+				}
+				if end, ok := tr.Base.(*endpoint); ok {
+					for n, body := range end.bodies {
+						if body.closed.Load() != 1 {
+							t.Errorf("response %d was closed %d times", n, body.closed.Load())
+						}
+					}
+				}
+			})
+		}
+	}
+}
+
+// A panickingReader panics, once or always.
+type panickingReader struct{ once, panicked bool }
+
+func (r *panickingReader) Read([]byte) (int, error) {
+	if r.once && r.panicked {
+		return 0, io.EOF
+	}
+	r.panicked = true
+	panic("boom")
+}
+
+// If the body's reader panics, so does RoundTrip, and the body is lost.
+func TestPanicOfTheBody(t *testing.T) {
+	for name, tt := range map[string]struct {
+		base http.RoundTripper
+		body io.Reader
+	}{
+		"Base reads it": {
+			responding(200),
+			io.MultiReader(strings.NewReader("hel"), &panickingReader{once: true}, strings.NewReader("lo")),
+		},
+		"DeadLetter reads it": {roundTripper(unread), &panickingReader{}},
+	} {
+		run(t, name, func(t *testing.T) {
+			dir := t.TempDir()
+			body := &countedBody{Reader: tt.body}
+			req := post(t, "http://a.example/", "")
+			req.Body, req.GetBody, req.ContentLength = body, nil, -1
+			tr := &Transport{Base: tt.base, DeadLetter: DirQueue(dir)}
+			if p := recovered(func() { tr.RoundTrip(req) }); p != "boom" || body.closed.Load() != 1 {
+				t.Errorf("recovered %v; the body was closed %d times", p, body.closed.Load())
+			}
+			if left := entries(t, dir); len(left) > 0 {
+				t.Errorf("%q is left", left)
+			}
+		})
+	}
+}
+
+// A body that panics when it is asked for its size is closed all the same.
+func TestPanicOfTheBodysSize(t *testing.T) {
+	body := &unknowable{countedBody{Reader: strings.NewReader("x")}}
+	req := post(t, "http://a.example/", "x")
+	req.Body, req.GetBody = body, nil
+	tr := &Transport{Base: responding(404), DeadLetter: func(context.Context, DeadLetter) error { return nil }}
+	if p := recovered(func() { tr.RoundTrip(req) }); p != "boom" || body.closed.Load() != 1 {
+		t.Errorf("recovered %v; the body was closed %d times", p, body.closed.Load())
+	}
+}
+
+// An unknowable body panics when it is asked for its size.
+type unknowable struct{ countedBody }
+
+func (*unknowable) ReadAt([]byte, int64) (int, error) { return 0, io.EOF }
+func (*unknowable) Size() int64                       { panic("boom") }

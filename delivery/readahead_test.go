@@ -1,0 +1,119 @@
+package delivery
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func takeAnything(context.Context, DeadLetter) error { return nil }
+
+// A timedReader ends with its context, and calls end at its end.
+type timedReader struct {
+	io.Reader
+	end func()
+	ctx context.Context
+}
+
+func (r *timedReader) Read(p []byte) (int, error) {
+	if r.ctx.Err() != nil {
+		return 0, r.ctx.Err()
+	}
+	n, err := r.Reader.Read(p)
+	if err == io.EOF {
+		r.end()
+	}
+	return n, err
+}
+
+// The attempt's time-out does not cut off a response while DeadLetter runs.
+func TestSlowDeadLetterKeepsTheResponseWhole(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		size int
+		took time.Duration // by DeadLetter
+	}{
+		{"empty", 0, time.Hour},
+		{"short", 10, time.Hour},
+		{"as long as what is read ahead", maxReadAhead, time.Hour},
+		{"longer", maxReadAhead + 1, 0},
+	} {
+		run(t, tt.name, func(t *testing.T) {
+			trailer := http.Header{}
+			var response *countedBody
+			tr := &Transport{
+				Base: roundTripper(func(req *http.Request) (*http.Response, error) {
+					text := strings.NewReader(strings.Repeat("x", tt.size))
+					response = &countedBody{Reader: &timedReader{text, func() { trailer.Set("X", "y") }, req.Context()}}
+					resp := respond(404, req)
+					resp.Body, resp.Trailer = response, trailer
+					return resp, nil
+				}),
+				DeadLetter: func(context.Context, DeadLetter) error { time.Sleep(tt.took); return nil },
+			}
+			resp, err := tr.RoundTrip(post(t, "http://a.example/", "x"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			body, err := io.ReadAll(resp.Body)
+			if err != nil || len(body) != tt.size || resp.Trailer.Get("X") != "y" {
+				t.Errorf("%d bytes of %d, trailer %v, %v", len(body), tt.size, resp.Trailer, err)
+			}
+			if resp.Body.Close(); response.closed.Load() != 1 {
+				t.Errorf("the response was closed %d times", response.closed.Load())
+			}
+		})
+	}
+}
+
+// A response whose body breaks off is returned as it came.
+func TestBrokenResponse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		broken := errors.New("connection reset")
+		tr := &Transport{DeadLetter: takeAnything, Base: roundTripper(func(req *http.Request) (*http.Response, error) {
+			resp := respond(404, req)
+			resp.Body = io.NopCloser(io.MultiReader(strings.NewReader("the beginning"), failing{broken}))
+			return resp, nil
+		})}
+		resp, err := tr.RoundTrip(post(t, "http://a.example/", "x"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		if body, err := io.ReadAll(resp.Body); string(body) != "the beginning" || !errors.Is(err, broken) {
+			t.Errorf("got %q, %v", body, err)
+		}
+	})
+}
+
+// The body of a 101, a connection that changed hands, is not read.
+func TestUpgradeIsNotReadAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		read := errors.New("read")
+		tr := &Transport{DeadLetter: takeAnything, Base: roundTripper(func(req *http.Request) (*http.Response, error) {
+			resp := respond(101, req)
+			resp.Body = struct {
+				io.ReadCloser
+				io.Writer
+			}{io.NopCloser(io.MultiReader(strings.NewReader("hello"), failing{read})), &bytes.Buffer{}}
+			return resp, nil
+		})}
+		resp, err := tr.RoundTrip(post(t, "http://a.example/", "x"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		if _, ok := resp.Body.(io.Writer); !ok {
+			t.Errorf("the body is a %T", resp.Body)
+		}
+		if body, err := io.ReadAll(resp.Body); string(body) != "hello" || err != read {
+			t.Errorf("read %q, %v", body, err)
+		}
+	})
+}

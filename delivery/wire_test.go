@@ -1,0 +1,95 @@
+package delivery
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// The server responds before it has read the body, which is longer than the
+// connection's buffers. In the end every byte arrives.
+func TestFromStreamToDiskToServer(t *testing.T) {
+	text := strings.Repeat("0123456789abcdef", maxKept/16)
+	for name, kind := range bodyKinds {
+		t.Run(name, func(t *testing.T) {
+			healthy := false
+			var got []sent
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+				if !healthy {
+					http.Error(w, "not now", http.StatusServiceUnavailable)
+					return
+				}
+				s, err := receive(req)
+				if err != nil {
+					t.Error(err)
+				}
+				got = append(got, s)
+			}))
+			defer server.Close()
+			dir := t.TempDir()
+			policy := parse(t, `{
+				"healthyRetryPolicy": {"numRetries": 2, "numNoDelayRetries": 2},
+				"requestPolicy": {"headerContentType": "application/json"}
+			}`)
+			tr := &Transport{Policy: policy, DeadLetter: DirQueue(dir), Base: server.Client().Transport}
+			req, _ := kind(t, text)
+			req.URL.Host, req.URL.RawQuery, req.Host = strings.TrimPrefix(server.URL, "http://"), "a=b", ""
+			req.Header.Set("X-Custom", "value")
+			resp, err := tr.RoundTrip(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if body, err := io.ReadAll(resp.Body); resp.StatusCode != 503 || string(body) != "not now\n" || err != nil {
+				t.Errorf("got %d %q, %v", resp.StatusCode, body, err)
+			}
+			resp.Body.Close()
+
+			healthy = true
+			done, err := Redrive(t.Context(), dir, server.Client().Transport)
+			if err != nil || done != (Redriven{Delivered: 1}) {
+				t.Fatalf("got %+v, %v", done, err)
+			}
+			if len(got) != 1 || got[0].Body != text || got[0].URL != "/?a=b" || got[0].Header.Get("X-Custom") != "value" ||
+				got[0].Header.Get("Content-Type") != "application/json" {
+				t.Errorf("%d requests arrived", len(got))
+			}
+			if left := entries(t, dir); len(left) > 0 {
+				t.Errorf("%s is left", left)
+			}
+		})
+	}
+}
+
+// A letter is sent where its request was, whatever its request line says.
+func TestOpaqueLettersArrive(t *testing.T) {
+	var lines []string
+	status := 503
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		lines = append(lines, req.RequestURI+" "+req.Host)
+		w.WriteHeader(status)
+	}))
+	defer server.Close()
+	dir := t.TempDir()
+	tr := &Transport{Policy: testPolicy(t, `"numRetries":0`), Base: server.Client().Transport, DeadLetter: DirQueue(dir)}
+	for _, opaque := range []string{"//a.example/a%2Fb", "/a%2Fb"} {
+		req := post(t, server.URL, "x")
+		req.URL.Opaque, req.URL.RawQuery, req.Host = opaque, "y=1", "a.example"
+		resp, err := tr.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+	}
+	status = 200
+	if done, err := Redrive(t.Context(), dir, server.Client().Transport); done != (Redriven{Delivered: 2}) || err != nil {
+		t.Errorf("got %+v, %v", done, err)
+	}
+	want := []string{"http://a.example/a%2Fb?y=1 a.example", "/a%2Fb?y=1 a.example"}
+	if diff := cmp.Diff(append(want, want...), lines); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
