@@ -39,7 +39,8 @@ func TestPictures(t *testing.T) {
 				t.Errorf("%d empty panels, want %d", got, tt.empty)
 			}
 			// Each panel shades each event, and the legend has a sample.
-			if got, want := strings.Count(strings.ToUpper(svg.String()), "#F1ECDF"), tt.drawn*len(s.Events)+1; got != want {
+			want := tt.drawn*len(s.Events) + 1
+			if got := strings.Count(strings.ToUpper(svg.String()), "#F1ECDF"); got != want {
 				t.Errorf("%d shaded events, want %d in %d panels", got, want, tt.drawn)
 			}
 			if texts["virtual time (s)"] == 0 || texts["14"] == 0 || texts["offered load and goodput (1/s)"] != 1 {
@@ -132,7 +133,9 @@ func made(s Scenario, load float64) *Result {
 	r := &Result{Scenario: s}
 	seconds := int(time.Duration(s.Duration) / time.Second)
 	for _, setting := range s.Settings {
-		o := Outcome{Setting: setting.Label(), Amplification: 1234.56, FailedShare: 1, P99: Duration(time.Hour), Good: 1}
+		o := Outcome{
+			Setting: setting.Label(), Amplification: 1234.56, FailedShare: 1, P99: Duration(time.Hour), Good: 1,
+		}
 		o.Series.Attempts, o.Series.Good = slices.Repeat([]float64{load}, seconds), make([]float64, seconds)
 		o.Series.Attempts[seconds-1] = 1e6
 		bucket := []Sample{{0, 500, 1}, {s.Duration, 500, 1}}

@@ -31,7 +31,9 @@ func tiny(settings ...Setting) Scenario {
 // restless returns small runs in which as much as possible happens at once.
 func restless() []Scenario {
 	settings := append(DefaultSettings(), Setting{Use: UseDelivery, Policy: awsManaged})
-	service := Service{Capacity: 60, Queue: 60, QueueFull: 429, Latency: Latency{Median: ms(20), P99: ms(400)}, RefuseCost: 0.1}
+	service := Service{
+		Capacity: 60, Queue: 60, QueueFull: 429, Latency: Latency{Median: ms(20), P99: ms(400)}, RefuseCost: 0.1,
+	}
 	return []Scenario{{
 		Name: "open loop", Duration: seconds(15), Seed: 7,
 		Clients: Clients{Count: 5, Rate: 50, Timeout: seconds(5), AttemptTimeout: ms(700)}, Service: service,
