@@ -108,7 +108,9 @@ func TestPictureLayout(t *testing.T) {
 			func(s *Scenario) { s.Events, s.Settings = events(50), []Setting{{Use: UseNone}} },
 		},
 		{"large numbers", 999_999, func(s *Scenario) { s.Service.Capacity = 1e6 }},
-		{"a long run", 300, func(s *Scenario) { s.Duration = Duration(4 * time.Hour) }},
+		{"a long run", 300, func(s *Scenario) {
+			s.Duration, s.Settings = Duration(4*time.Hour), []Setting{{Use: UseAdaptive}}
+		}},
 		{"a short run", 300, func(s *Scenario) { s.Duration = seconds(1) }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

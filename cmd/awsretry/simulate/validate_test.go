@@ -157,7 +157,7 @@ func TestValidate(t *testing.T) {
 		{setting(Setting{New: through}), `settings[0]: name is ""; it must not be empty`},
 		{
 			setting(Setting{New: through, Name: "own", MaxAttempts: 2}),
-			`settings[0]: New of "own" is set; the other fields must be left out`,
+			`settings[0]: "own" has New; its other fields, except for Name, must be left out`,
 		},
 		{setting(Setting{New: through, Name: "own"}), ""},
 		{func(s *Scenario) { s.Settings = make([]Setting, 21) }, "settings is 21; it must be at most 20"},
