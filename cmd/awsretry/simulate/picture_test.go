@@ -43,7 +43,7 @@ func TestPictures(t *testing.T) {
 			if got := strings.Count(strings.ToUpper(svg.String()), "#F1ECDF"); got != want {
 				t.Errorf("%d shaded events, want %d in %d panels", got, want, tt.drawn)
 			}
-			if texts["virtual time (s)"] == 0 || texts["14"] == 0 || texts["offered load and goodput (1/s)"] != 1 {
+			if texts["virtual time (s)"] == 0 || texts["10"] == 0 || texts["offered load and goodput (1/s)"] != 1 {
 				t.Errorf("the axes have no units: %v", texts)
 			}
 			if strings.Count(svg.String(), "font-family") != strings.Count(svg.String(), fontFamily) {
