@@ -40,7 +40,8 @@ func TestEveryLibraryDoesTheSame(t *testing.T) {
 						t.Fatal(resp, err)
 					}
 					if x.sent != len(c.statuses) || x.received != len(c.payload) {
-						t.Fatalf("%d attempts, the last with %d bytes; want %d with %d", x.sent, x.received, len(c.statuses), len(c.payload))
+						t.Fatalf("%d attempts, the last with %d bytes; want %d with %d",
+							x.sent, x.received, len(c.statuses), len(c.payload))
 					}
 					resp.Body.Close()
 				}

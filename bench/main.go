@@ -17,7 +17,7 @@ import (
 
 func main() {
 	testing.Init()
-	rounds := flag.Int("rounds", 7, "rounds; each measures every case through every library, and the table shows medians")
+	rounds := flag.Int("rounds", 7, "rounds; each measures every case with every library, the table shows medians")
 	each := flag.Duration("time", 50*time.Millisecond, "for each measurement")
 	flag.Parse()
 	if *rounds < 1 || *each <= 0 || flag.NArg() > 0 {
@@ -113,7 +113,8 @@ func (r results) print(w io.Writer) {
 			if m.library != bareName && ours.added > 0 {
 				ratio = fmt.Sprintf("%.2f", m.added/ours.added)
 			}
-			fmt.Fprintf(table, "%s\t%s\t%.1f\t%.1f\t%d\t%d\t%s\t\n", c.name, m.library, m.total, m.added, m.bytes, m.allocs, ratio)
+			fmt.Fprintf(table, "%s\t%s\t%.1f\t%.1f\t%d\t%d\t%s\t\n",
+				c.name, m.library, m.total, m.added, m.bytes, m.allocs, ratio)
 		}
 	}
 	table.Flush()

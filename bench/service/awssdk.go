@@ -55,7 +55,8 @@ func sdk(newRetryer func() aws.Retryer, pace pace) func(http.RoundTripper) http.
 func (t *sdkTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	own := smithyhttp.NewStackRequest().(*smithyhttp.Request)
 	own.Method, own.URL, own.Host = req.Method, req.URL, req.Host
-	out, _, err := t.attempts.HandleFinalize(t.pace(req.Context()), middleware.FinalizeInput{Request: own}, middleware.FinalizeHandlerFunc(t.send))
+	in := middleware.FinalizeInput{Request: own}
+	out, _, err := t.attempts.HandleFinalize(t.pace(req.Context()), in, middleware.FinalizeHandlerFunc(t.send))
 	if err != nil {
 		return nil, err
 	}

@@ -18,12 +18,17 @@ var full = cases{
 		steady("100 requests per second, eight clients of 8 callers", 100, 8, 8, 3*time.Minute),
 		steady("5 requests per second, one client of 64 callers", 5, 1, 64, 5*time.Minute),
 		{
-			name:    "100, then 20, then 200 requests per second, one client of 64 callers",
-			virtual: throttled(1, 64, 30*time.Second, 4*time.Minute, step{0, 100}, step{time.Minute, 20}, step{2 * time.Minute, 200}),
-			wall:    throttled(1, 64, 30*time.Second, 90*time.Second, step{0, 100}, step{50 * time.Second, 20}, step{70 * time.Second, 200}),
+			name: "100, then 20, then 200 requests per second, one client of 64 callers",
+			virtual: throttled(1, 64, 30*time.Second, 4*time.Minute,
+				step{0, 100}, step{time.Minute, 20}, step{2 * time.Minute, 200}),
+			wall: throttled(1, 64, 30*time.Second, 90*time.Second,
+				step{0, 100}, step{50 * time.Second, 20}, step{70 * time.Second, 200}),
 		},
 	},
-	storms: storms(storm{callers: 200, rate: 5, before: 10 * time.Second, outage: 30 * time.Second, after: time.Minute, tail: 20 * time.Second}),
+	storms: storms(storm{
+		callers: 200, rate: 5,
+		before: 10 * time.Second, outage: 30 * time.Second, after: time.Minute, tail: 20 * time.Second,
+	}),
 }
 
 // short is a small part of full that takes a few seconds.
@@ -63,7 +68,9 @@ func throttled(clients, callers int, from, to time.Duration, steps ...step) peri
 		Service: unlimited(steps[0].rate),
 	}
 	for i, step := range steps[1:] {
-		event := simulate.Event{Kind: simulate.Throttling, From: simulate.Duration(step.from), Throttle: throttle(step.rate)}
+		event := simulate.Event{
+			Kind: simulate.Throttling, From: simulate.Duration(step.from), Throttle: throttle(step.rate),
+		}
 		if next := i + 2; next < len(steps) {
 			event.To = simulate.Duration(steps[next].from)
 		}

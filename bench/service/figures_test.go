@@ -39,7 +39,7 @@ func TestThrottlingFigures(t *testing.T) {
 
 func TestStormFigures(t *testing.T) {
 	s := storm{clients: 2, callers: 1, rate: 1, before: time.Second, outage: 2 * time.Second, after: 6 * time.Second}
-	sample := stormSample{began: make([]float64, 9), succeeded: make([]float64, 9)}
+	sample := newStormSample(s)
 	for second := range 10 { // the last second is not measured
 		start, took := time.Duration(second)*time.Second+1, time.Duration(second)*time.Second
 		sample.add(s, simulate.Call{Start: start, Took: took, Good: second != 2 && second != 3})

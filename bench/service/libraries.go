@@ -132,7 +132,8 @@ func failsafeBreaker() policy {
 // tunedBreaker fits the storms here. It does not open because of a few throttled
 // requests, and tries again soon.
 func tunedBreaker() policy {
-	return breaker().WithFailureRateThreshold(0.5, 20, 10*time.Second).WithDelay(5 * time.Second).WithSuccessThreshold(5).Build()
+	return breaker().
+		WithFailureRateThreshold(0.5, 20, 10*time.Second).WithDelay(5 * time.Second).WithSuccessThreshold(5).Build()
 }
 
 // breaker counts the same failures as the retry policy.

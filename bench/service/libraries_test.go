@@ -67,7 +67,9 @@ func succeeds(rt http.RoundTripper) bool {
 // throttling by its code alone.
 func TestEveryLibraryRetries(t *testing.T) {
 	const throttled = `{"__type":"com.amazonaws.dynamodb.v20120810#ProvisionedThroughputExceededException","message":"slow down"}`
-	aws := []string{standardName, "awsretry standard, Revision2026", adaptiveName, "aws-sdk-go-v2 standard", sdkAdaptiveName}
+	aws := []string{
+		standardName, "awsretry standard, Revision2026", adaptiveName, "aws-sdk-go-v2 standard", sdkAdaptiveName,
+	}
 	for _, tt := range []struct {
 		name    string
 		failure func(*http.Request) (*http.Response, error)
@@ -83,7 +85,8 @@ func TestEveryLibraryRetries(t *testing.T) {
 			t.Run(tt.name+"/"+lib.name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					base := &script{responses: []func(*http.Request) (*http.Response, error){tt.failure}}
-					retries := lib.name == naiveName || lib.name != noRetriesName && (!tt.awsOnly || slices.Contains(aws, lib.name))
+					retries := lib.name == naiveName ||
+						lib.name != noRetriesName && (!tt.awsOnly || slices.Contains(aws, lib.name))
 					want := 1
 					if retries {
 						want = 2

@@ -48,13 +48,13 @@ func (r results) print(w io.Writer) {
 				recovered = fmt.Sprintf("%d s", f.recovered)
 			}
 			cells = append(cells, []any{
-				row.library, times(f.during), times(f.peak), times(f.after), recovered, percent(f.failedDuring), percent(f.failedAfter),
-				f.failed, seconds(f.p50), seconds(f.p99),
+				row.library, times(f.during), times(f.peak), times(f.after), recovered,
+				percent(f.failedDuring), percent(f.failedAfter), f.failed, seconds(f.p50), seconds(f.p99),
 			})
 		}
 		printTable(w, []any{
-			"library", "load in the outage", "worst second", "load after it", "recovered after", "failed in the outage", "failed after it",
-			"calls failed", "p50 in the outage", "p99",
+			"library", "load in the outage", "worst second", "load after it", "recovered after",
+			"failed in the outage", "failed after it", "calls failed", "p50 in the outage", "p99",
 		}, cells)
 	}
 	fmt.Fprint(w, explanation)
@@ -62,10 +62,10 @@ func (r results) print(w io.Writer) {
 
 const explanation = `goodput: successful calls / those that the service could have served
 throttled: of the attempts; calls failed: of the calls
-p50, p99, longest: of a call, successful or not, with its delays and its time in line; in the outage: of the calls that begin then
+p50, p99, longest: of a call, successful or not, with its delays and its time in line; in the outage: of the new calls
 Jain: Jain's fairness index of the successful calls; 1 if all have the same
-load: attempts / calls, which is 1 without retries; worst second: of attempts, from the beginning of the outage on, / calls
-recovered after: from the end of the outage to the first of five seconds in a row in each of which 99 % of the new calls succeed
+load: attempts / calls, which is 1 without retries; worst second: of attempts, since the outage began, / calls
+recovered after: from the end of the outage to the first of five seconds in a row in which 99 % of the new calls succeed
 `
 
 // versions returns the versions of the libraries, or "" in a binary that was built
@@ -107,7 +107,8 @@ func printTable(w io.Writer, header []any, rows [][]any) {
 	t.Style().Markdown.PadContent = true
 	var columns []table.ColumnConfig
 	for i := range header[1:] {
-		columns = append(columns, table.ColumnConfig{Number: i + 2, Align: text.AlignRight, AlignHeader: text.AlignRight})
+		right := table.ColumnConfig{Number: i + 2, Align: text.AlignRight, AlignHeader: text.AlignRight}
+		columns = append(columns, right)
 	}
 	t.SetColumnConfigs(columns)
 	t.AppendHeader(header)

@@ -31,7 +31,10 @@ type results struct {
 // on the wall clock: one of them needs help in virtual time, and this shows
 // whether the two agree.
 func (c cases) run(ctx context.Context, progress io.Writer) (results, error) {
-	r := results{make([]comparison[throttling, throttlingFigures], len(c.throttlings)), make([]comparison[storm, stormFigures], len(c.storms))}
+	r := results{
+		make([]comparison[throttling, throttlingFigures], len(c.throttlings)),
+		make([]comparison[storm, stormFigures], len(c.storms)),
+	}
 	step := func(name string) { fmt.Fprintf(progress, "%s, %d libraries\n", name, len(libraries)) }
 	for i, t := range c.throttlings {
 		step(t.name)

@@ -20,7 +20,8 @@ func TestShortRun(t *testing.T) {
 		if f := figures[naiveName]; f.goodput < 0.95 || f.refused < 0.5 || f.failed < 0.2 {
 			t.Errorf("naive retries: %+v", f)
 		}
-		if f := figures[adaptiveName]; f.goodput < 0.8 || f.goodput > 1.02 || f.refused > 0.1 || f.failed > 0.02 || f.fair < 0.9 {
+		if f := figures[adaptiveName]; f.goodput < 0.8 || f.goodput > 1.02 || f.refused > 0.1 ||
+			f.failed > 0.02 || f.fair < 0.9 {
 			t.Errorf("awsretry's adaptive mode: %+v", f)
 		}
 		if f := figures[sdkAdaptiveName]; f.goodput < 0.8 || f.goodput > 1.02 || f.refused > 0.1 {

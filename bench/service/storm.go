@@ -31,11 +31,11 @@ const (
 
 // stormFigures are what an outage does.
 type stormFigures struct {
-	during, peak, after       float64       // attempts per call: in the outage, in the worst second from then on, after the outage
+	during, peak, after       float64       // attempts per call: in the outage, in the worst second, after the outage
 	recovered                 int           // seconds after the outage from which calls succeed again; -1: never
 	failedDuring, failedAfter float64       // share of the calls that begin then
 	failed                    int           // calls in all
-	p50, p99                  time.Duration // of a call that begins in the outage, until its success or the end of its last attempt
+	p50, p99                  time.Duration // of a call that begins in the outage, successful or not
 }
 
 func (s storm) calls() float64      { return float64(s.clients*s.callers) * s.rate } // per second
@@ -47,17 +47,20 @@ func (s storm) scenario() simulate.Scenario {
 	capacity := s.headroom * s.calls()
 	scenario := simulate.Scenario{
 		Duration: simulate.Duration(s.end() + s.tail), Seed: 1,
-		Clients: simulate.Clients{Count: s.clients, Rate: s.calls(), MaxInFlight: int(inFlight * s.rate * float64(s.callers))},
+		Clients: simulate.Clients{
+			Count: s.clients, Rate: s.calls(), MaxInFlight: int(inFlight * s.rate * float64(s.callers)),
+		},
 		Service: unlimited(capacity),
-		Events:  []simulate.Event{{Kind: simulate.Outage, From: simulate.Duration(s.before), To: simulate.Duration(s.over())}},
 	}
+	event := simulate.Event{Kind: simulate.Outage, From: simulate.Duration(s.before), To: simulate.Duration(s.over())}
 	if s.hangs {
 		scenario.Clients.AttemptTimeout = simulate.Duration(patience)
 		scenario.Service = simulate.Service{
 			Capacity: capacity, Queue: int(capacity * queued.Seconds()), Network: simulate.Duration(latency),
 		}
-		scenario.Events[0].Kind, scenario.Events[0].Capacity = simulate.CapacityStep, 1e-9 // requests wait, and hardly any passes
+		event.Kind, event.Capacity = simulate.CapacityStep, 1e-9 // requests wait, and hardly any passes
 	}
+	scenario.Events = []simulate.Event{event}
 	return scenario
 }
 
@@ -67,7 +70,7 @@ func (s storm) measure(ctx context.Context, settings []simulate.Setting, o simul
 	scenario.Settings = settings
 	samples := make([]stormSample, len(settings))
 	for i := range samples {
-		samples[i].began, samples[i].succeeded = make([]float64, s.end()/time.Second), make([]float64, s.end()/time.Second)
+		samples[i] = newStormSample(s)
 	}
 	o.Observe = func(setting int, c simulate.Call) { samples[setting].add(s, c) }
 	r, err := simulate.Run(ctx, scenario, o)
@@ -85,6 +88,11 @@ func (s storm) measure(ctx context.Context, settings []simulate.Setting, o simul
 type stormSample struct {
 	began, succeeded []float64 // calls, by the second in which they begin
 	waited           []time.Duration
+}
+
+func newStormSample(of storm) stormSample {
+	seconds := of.end() / time.Second
+	return stormSample{began: make([]float64, seconds), succeeded: make([]float64, seconds)}
 }
 
 func (s *stormSample) add(of storm, c simulate.Call) {
@@ -139,9 +147,11 @@ func recovered(began, succeeded []float64) int {
 func (s storm) about() string {
 	capacity := fmt.Sprintf("It serves %.0f requests per second and throttles the rest", s.headroom*s.calls())
 	if s.hangs {
-		capacity = fmt.Sprintf("It serves %.0f requests per second in their order, keeps %v worth of them waiting and answers 503 to more; "+
-			"callers give up an attempt after %v, which it does not learn", s.headroom*s.calls(), queued, patience)
+		capacity = fmt.Sprintf("It serves %.0f requests per second in their order, keeps %v worth of them waiting and "+
+			"answers 503 to more; callers give up an attempt after %v, which it does not learn",
+			s.headroom*s.calls(), queued, patience)
 	}
-	return fmt.Sprintf("%d callers with %v calls per second each, whatever the response; an outage of %v after %v; measured until %v after it. %s.",
+	return fmt.Sprintf("%d callers with %v calls per second each, whatever the response; "+
+		"an outage of %v after %v; measured until %v after it. %s.",
 		s.clients*s.callers, s.rate, s.outage, s.before, s.after, capacity)
 }

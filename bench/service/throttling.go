@@ -35,7 +35,9 @@ type throttlingFigures struct {
 }
 
 // measure runs the libraries.
-func (p period) measure(ctx context.Context, settings []simulate.Setting, o simulate.Options) ([]throttlingFigures, error) {
+func (p period) measure(ctx context.Context, settings []simulate.Setting, o simulate.Options) (
+	[]throttlingFigures, error,
+) {
 	p.scenario.Settings = settings
 	samples := make([]throttlingSample, len(settings))
 	for i := range samples {

@@ -32,7 +32,8 @@ func TestDelaysAreTheLibrarys(t *testing.T) {
 					to := seededBackoff(mode.mode, mode.revision, most).Delay(n, class, 0)
 					near := to / 10
 					if low[n] < from || low[n] > from+near || high[n] > to || high[n] < to-near {
-						t.Errorf("retry %d: the library's delays are %v to %v, the simulator's %v to %v", n, low[n], high[n], from, to)
+						t.Errorf("retry %d: the library's delays are %v to %v, the simulator's %v to %v",
+							n, low[n], high[n], from, to)
 					}
 				}
 			})
@@ -42,7 +43,9 @@ func TestDelaysAreTheLibrarys(t *testing.T) {
 
 // libraryDelays returns the shortest and the longest of many delays before each
 // retry.
-func libraryDelays(t *testing.T, status int, mode awsretry.Mode, revision awsretry.Revision) (low, high []time.Duration) {
+func libraryDelays(t *testing.T, status int, mode awsretry.Mode, revision awsretry.Revision) (
+	low, high []time.Duration,
+) {
 	const attempts = 12
 	low, high = make([]time.Duration, attempts-1), make([]time.Duration, attempts-1)
 	synctest.Test(t, func(t *testing.T) {

@@ -32,7 +32,8 @@ func TestInstantsBelongToOneOwner(t *testing.T) {
 			if next < from || next >= from+g.tick || !g.owns(owner, next) {
 				t.Fatalf("owner %d's next instant from %d on is %d", owner, from, next)
 			}
-			for instant, of := range map[time.Duration]kind{next: {owner, false}, g.deadline(owner, from): {owner, true}} {
+			instants := map[time.Duration]kind{next: {owner, false}, g.deadline(owner, from): {owner, true}}
+			for instant, of := range instants {
 				if other, ok := taken[instant]; ok && other != of {
 					t.Fatalf("instant %d is of %+v and of %+v", instant, other, of)
 				}

@@ -98,12 +98,19 @@ func TestPictureLayout(t *testing.T) {
 		{"no name", 300, func(s *Scenario) { s.Name, s.About, s.Events = "", "", nil }},
 		{"long texts", 300, func(s *Scenario) {
 			s.Name, s.About = strings.Repeat("x", 200), long+long
-			s.Settings = []Setting{{Use: UseNone, Name: strings.TrimSpace(long)}, {Use: UseNaive, Name: strings.Repeat("m", 100)}}
+			s.Settings = []Setting{
+				{Use: UseNone, Name: strings.TrimSpace(long)}, {Use: UseNaive, Name: strings.Repeat("m", 100)},
+			}
 		}},
 		{"many events", 300, func(s *Scenario) { s.Events = events(50) }},
-		{"many events, load alone", 300, func(s *Scenario) { s.Events, s.Settings = events(50), []Setting{{Use: UseNone}} }},
+		{
+			"many events, load alone", 300,
+			func(s *Scenario) { s.Events, s.Settings = events(50), []Setting{{Use: UseNone}} },
+		},
 		{"large numbers", 999_999, func(s *Scenario) { s.Service.Capacity = 1e6 }},
-		{"a long run", 300, func(s *Scenario) { s.Duration = Duration(4 * time.Hour) }},
+		{"a long run", 300, func(s *Scenario) {
+			s.Duration, s.Settings = Duration(4*time.Hour), []Setting{{Use: UseAdaptive}}
+		}},
 		{"a short run", 300, func(s *Scenario) { s.Duration = seconds(1) }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -93,8 +93,9 @@ func TestAdaptiveFindsTheRate(t *testing.T) {
 				Events:   tt.events,
 				Settings: []Setting{{Use: UseAdaptive}},
 			}, 30*time.Second)
-			t.Logf("goodput %.1f %%, throttled %.2f %%, a call's p50 %.2f s, p99 %.2f s and longest %.1f s, fairness %.3f",
-				100*got.goodput, 100*got.throttled, got.p50.Seconds(), got.p99.Seconds(), got.longest.Seconds(), got.fairness)
+			t.Logf("goodput %.1f %%, throttled %.2f %%, a call's p50 %.2f s, p99 %.2f s and longest %.1f s, "+
+				"fairness %.3f", 100*got.goodput, 100*got.throttled,
+				got.p50.Seconds(), got.p99.Seconds(), got.longest.Seconds(), got.fairness)
 			if got.goodput < tt.goodput {
 				t.Errorf("goodput is %.4f, want at least %v", got.goodput, tt.goodput)
 			}

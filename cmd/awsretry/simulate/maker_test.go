@@ -73,9 +73,12 @@ func TestProfileAndPolicyFile(t *testing.T) {
 	}
 	t.Setenv("AWS_CONFIG_FILE", write("config", "[profile ci]\nretry_mode = legacy\nmax_attempts = 2\n"))
 	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", filepath.Join(dir, "none"))
-	policy := write("policy.json", `{"healthyRetryPolicy": {"numRetries": 2, "minDelayTarget": 1, "maxDelayTarget": 1}}`)
+	policy := write("policy.json",
+		`{"healthyRetryPolicy": {"numRetries": 2, "minDelayTarget": 1, "maxDelayTarget": 1}}`)
 
-	s := tiny(Setting{Use: UseProfile, Profile: "ci"}, Setting{Use: UseDelivery, Policy: policy}, Setting{Use: UseDelivery})
+	s := tiny(
+		Setting{Use: UseProfile, Profile: "ci"}, Setting{Use: UseDelivery, Policy: policy}, Setting{Use: UseDelivery},
+	)
 	s.Events = []Event{{Kind: Outage, From: 0, To: seconds(9.5)}}
 	r := mustRun(t, s)
 	if ci := r.Outcomes[0]; ci.Series.Tokens != nil || ci.Amplification < 1.9 || ci.Amplification > 2 {
@@ -95,10 +98,17 @@ func TestProfileAndPolicyFile(t *testing.T) {
 		{Setting{Use: UseProfile, Profile: "missing"}, `setting "profile=missing"`},
 		{Setting{Use: UseDelivery, Policy: filepath.Join(dir, "missing.json")}, "no such file"},
 		{Setting{Use: UseDelivery, Policy: dir}, "is not a regular file"},
-		{Setting{Use: UseDelivery, Policy: write("bad.json", `{"healthyRetryPolicy": {"numRetries": 1000}}`)}, "numRetries"},
-		{Setting{Use: UseDelivery, Policy: write("big.json", strings.Repeat(" ", regular.MaxSize+1))}, "has more than 1048576 bytes"},
+		{
+			Setting{Use: UseDelivery, Policy: write("bad.json", `{"healthyRetryPolicy": {"numRetries": 1000}}`)},
+			"numRetries",
+		},
+		{
+			Setting{Use: UseDelivery, Policy: write("big.json", strings.Repeat(" ", regular.MaxSize+1))},
+			"has more than 1048576 bytes",
+		},
 	} {
-		if _, err := Run(t.Context(), tiny(tt.setting), Options{}); err == nil || !strings.Contains(err.Error(), tt.want) {
+		_, err := Run(t.Context(), tiny(tt.setting), Options{})
+		if err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: error %v, want one with %q", tt.setting.Label(), err, tt.want)
 		}
 	}

@@ -32,7 +32,8 @@ func TestReadyScenarios(t *testing.T) {
 			}
 		})
 	}
-	if _, err := Ready("../scenario"); err == nil || !strings.Contains(err.Error(), "brownout, herd, outage, step, throttle") {
+	_, err := Ready("../scenario")
+	if err == nil || !strings.Contains(err.Error(), "brownout, herd, outage, step, throttle") {
 		t.Errorf("error %v, want one with the names", err)
 	}
 }
@@ -73,7 +74,8 @@ func TestParse(t *testing.T) {
 			"clients": {"count": 2, "rate": 1.5, "timeout": "0.5s"},
 			"service": {"capacity": 3, "queue": 4, "latency": {"median": "5ms"}},
 			"events": [{"kind": "throttle", "from": "10s", "throttle": {"rate": 1, "retry_after": "2s"}}],
-			"settings": ["none", "delivery=aws-managed", {"use": "naive", "name": "eager", "max_attempts": 10, "pause": "10ms"}]}`,
+			"settings": ["none", "delivery=aws-managed",
+				{"use": "naive", "name": "eager", "max_attempts": 10, "pause": "10ms"}]}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := Parse([]byte(text))
@@ -125,9 +127,18 @@ func TestParseErrors(t *testing.T) {
 		{"an unknown field", replaced("rate: 1.5", "rat: 1.5"), `[5:21] unknown field "rat"`},
 		{"an unknown field of a setting", replaced("pause: 10ms", "wait: 10ms"), `[17:49] unknown field "wait"`},
 
-		{"a number that is text", replaced("rate: 1.5", "rate: fast"), `[5:27] clients.rate is "fast"; it must be a finite number`},
-		{"a number that is too large", replaced("rate: 1.5", "rate: 1e999"), `[5:27] clients.rate is "1e999"; it must be a finite number`},
-		{"a number that is a list", replaced("rate: 1.5", "rate: [1]"), `[5:27] clients.rate is "[1]"; it must be a finite number`},
+		{
+			"a number that is text", replaced("rate: 1.5", "rate: fast"),
+			`[5:27] clients.rate is "fast"; it must be a finite number`,
+		},
+		{
+			"a number that is too large", replaced("rate: 1.5", "rate: 1e999"),
+			`[5:27] clients.rate is "1e999"; it must be a finite number`,
+		},
+		{
+			"a number that is a list", replaced("rate: 1.5", "rate: [1]"),
+			`[5:27] clients.rate is "[1]"; it must be a finite number`,
+		},
 		{"no number", replaced("rate: 1.5", "rate: .nan"), "[5:27] clients.rate is NaN; it must be"},
 		{"an infinite number", replaced("rate: 1.5", "rate: .inf"), "[5:27] clients.rate is +Inf; it must be"},
 		{"a fraction", replaced("count: 2", "count: 2.5"), `[5:18] clients.count is "2.5"; it must be a whole number`},
@@ -135,32 +146,62 @@ func TestParseErrors(t *testing.T) {
 			"a whole number that is too large", replaced("count: 2", "count: 99999999999999999999"),
 			`[5:18] clients.count is "99999999999999999999"; it must be a whole number`,
 		},
-		{"a fraction in a setting", replaced("max_attempts: 10", "max_attempts: 10.5"), `[17:45] settings[2].max_attempts is "10.5"; it must be a whole number`},
+		{
+			"a fraction in a setting", replaced("max_attempts: 10", "max_attempts: 10.5"),
+			`[17:45] settings[2].max_attempts is "10.5"; it must be a whole number`,
+		},
 		{"a fraction by an alias", "seed: &s 2.5\nclients: {count: *s}\n", `"2.5" must be a whole number`},
-		{"below zero", replaced("seed: 18446744073709551615", "seed: -1"), `[4:7] seed is "-1"; it must be a whole number, 0 to 18446744073709551615`},
-		{"no unit", replaced("1m30s", "90"), `[3:11] duration is "90"; it must be a number with its unit, as in 90s, 1m30s or 250ms`},
+		{
+			"below zero", replaced("seed: 18446744073709551615", "seed: -1"),
+			`[4:7] seed is "-1"; it must be a whole number, 0 to 18446744073709551615`,
+		},
+		{
+			"no unit", replaced("1m30s", "90"),
+			`[3:11] duration is "90"; it must be a number with its unit, as in 90s, 1m30s or 250ms`,
+		},
 		{"no duration", replaced("1m30s", "soon"), `[3:11] duration is "soon"; it must be a number with its unit`},
-		{"a list of durations", replaced("1m30s", "[1m, 30s]"), `[3:11] duration is "[1m, 30s]"; it must be a number with its unit`},
+		{
+			"a list of durations", replaced("1m30s", "[1m, 30s]"),
+			`[3:11] duration is "[1m, 30s]"; it must be a number with its unit`,
+		},
 		{"a duration that is too long", replaced("1m30s", "9999999h"), `[3:11] duration is "9999999h"; it must be`},
 		{
 			"no unit in an event", replaced("retry_after: 2s", "retry_after: 2"),
 			`[13:38] events[0].throttle.retry_after is "2"; it must be a number with its unit`,
 		},
-		{"a duration with an anchor", "duration: &d 90\nclients: {timeout: *d}\n", `duration is "90"; it must be a number with its unit`},
+		{
+			"a duration with an anchor", "duration: &d 90\nclients: {timeout: *d}\n",
+			`duration is "90"; it must be a number with its unit`,
+		},
 		{
 			"not a bool", replaced("rate: 1, retry", "per_client: perhaps, rate: 1, retry"),
 			`[13:28] events[0].throttle.per_client is "perhaps"; it must be true or false`,
 		},
 		{"text that is a list", replaced("name: small", "name: [small]"), `[2:7] name is "[small]"; it must be text`},
-		{"fields that are text", replaced("latency: {median: 5ms}", "latency: 5ms"), `[9:12] service.latency is "5ms"; it must be fields`},
-		{"a list that is text", small[:strings.Index(small, "settings:")] + "settings: none\n", `[14:11] settings is "none"; it must be a list`},
+		{
+			"fields that are text", replaced("latency: {median: 5ms}", "latency: 5ms"),
+			`[9:12] service.latency is "5ms"; it must be fields`,
+		},
+		{
+			"a list that is text", small[:strings.Index(small, "settings:")] + "settings: none\n",
+			`[14:11] settings is "none"; it must be a list`,
+		},
 
-		{"a value of standard", replaced("delivery=aws-managed", "standard=5"), `[16:5] settings[1]: setting "standard=5": only delivery and profile take a value`},
+		{
+			"a value of standard", replaced("delivery=aws-managed", "standard=5"),
+			`[16:5] settings[1]: setting "standard=5": only delivery and profile take a value`,
+		},
 		{"no policy", replaced("delivery=aws-managed", "delivery="), `setting "delivery=": nothing follows the =`},
 		{"no profile", replaced("delivery=aws-managed", "profile="), `setting "profile=": nothing follows the =`},
-		{"an unknown setting", replaced("delivery=aws-managed", "quickly"), `[16:5] settings[1]: setting "quickly": use is "quickly"`},
+		{
+			"an unknown setting", replaced("delivery=aws-managed", "quickly"),
+			`[16:5] settings[1]: setting "quickly": use is "quickly"`,
+		},
 
-		{"a value out of range", replaced("count: 2", "count: 0"), "[5:18] clients.count is 0; it must be 1 to 1000000"},
+		{
+			"a value out of range", replaced("count: 2", "count: 0"),
+			"[5:18] clients.count is 0; it must be 1 to 1000000",
+		},
 		{"an event out of range", replaced("from: 10s", "from: 10m"), "[12:11] events[0].from is 10m; it must be"},
 		{"a missing field", replaced("capacity: 3", ""), "service.capacity is 0; it must be above 0"},
 		{"a setting's fault", replaced("use: naive", "use: none"), "settings[2]: max_attempts is for"},

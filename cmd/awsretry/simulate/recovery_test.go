@@ -16,17 +16,28 @@ func TestRecovery(t *testing.T) {
 		how    Recovery
 	}{
 		{"at once", outage, slices.Concat(flat(10, 50), flat(10, 0), flat(20, 50)), 0, RecoveredInRun},
-		{"after three seconds", outage, slices.Concat(flat(10, 50), flat(13, 0), flat(17, 50)), seconds(3), RecoveredInRun},
-		{"nine tenths are enough", outage, slices.Concat(flat(10, 50), flat(13, 44), flat(17, 45)), seconds(3), RecoveredInRun},
+		{
+			"after three seconds", outage, slices.Concat(flat(10, 50), flat(13, 0), flat(17, 50)), seconds(3),
+			RecoveredInRun,
+		},
+		{
+			"nine tenths are enough", outage, slices.Concat(flat(10, 50), flat(13, 44), flat(17, 45)), seconds(3),
+			RecoveredInRun,
+		},
 		{"never", outage, slices.Concat(flat(10, 50), flat(30, 40)), seconds(20), NotRecovered},
 		{"no event", nil, flat(40, 50), 0, NoIncident},
-		{"nothing to compare with", []Event{{Kind: Outage, From: seconds(4), To: seconds(20)}}, flat(40, 50), 0, NoIncident},
 		{
-			"as much as the service can still serve", []Event{{Kind: CapacityStep, Capacity: 20, From: seconds(10), To: seconds(40)}},
+			"nothing to compare with", []Event{{Kind: Outage, From: seconds(4), To: seconds(20)}}, flat(40, 50), 0,
+			NoIncident,
+		},
+		{
+			"as much as the service can still serve",
+			[]Event{{Kind: CapacityStep, Capacity: 20, From: seconds(10), To: seconds(40)}},
 			slices.Concat(flat(10, 50), flat(12, 10), flat(18, 19)), seconds(12), RecoveredInRun,
 		},
 		{
-			"throttled to the end", []Event{{Kind: Throttling, Throttle: &Throttle{Rate: 10}, From: seconds(10), To: seconds(40)}},
+			"throttled to the end",
+			[]Event{{Kind: Throttling, Throttle: &Throttle{Rate: 10}, From: seconds(10), To: seconds(40)}},
 			slices.Concat(flat(10, 50), flat(30, 10)), 0, RecoveredInRun,
 		},
 		{

@@ -89,7 +89,8 @@ func virtualTime() error {
 	if !strings.Contains(godebug, setting) || strings.Contains(godebug, setting+"0") {
 		return nil
 	}
-	return fmt.Errorf("simulate: GODEBUG is %s; it must not set asynctimerchan, which excludes virtual time", clipped(godebug))
+	return fmt.Errorf("simulate: GODEBUG is %s; it must not set asynctimerchan, which excludes virtual time",
+		clipped(godebug))
 }
 
 // observer returns Observe for one setting, or nil.

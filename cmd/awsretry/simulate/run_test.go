@@ -103,7 +103,9 @@ func TestObserve(t *testing.T) {
 	s := restless()[0]
 	s.Settings = []Setting{{Use: UseNone}, {Use: UseNaive}}
 	observed := make([][]Call, len(s.Settings)) // each setting has its own
-	r, err := Run(t.Context(), s, Options{Observe: func(setting int, c Call) { observed[setting] = append(observed[setting], c) }})
+	r, err := Run(t.Context(), s, Options{Observe: func(setting int, c Call) {
+		observed[setting] = append(observed[setting], c)
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +123,7 @@ func TestObserve(t *testing.T) {
 				got.Failed++
 			}
 			got.Attempts += int64(c.Attempts)
-			if end := c.Start + c.Took; end > time.Duration(s.Duration) || c.Client < 0 || c.Client >= s.Clients.Count || c.Caller != -1 {
+			if c.Start+c.Took > time.Duration(s.Duration) || c.Client < 0 || c.Client >= s.Clients.Count || c.Caller != -1 {
 				t.Fatalf("%s: call %+v", o.Setting, c)
 			}
 		}
@@ -137,13 +139,16 @@ func TestSettingsDiffer(t *testing.T) {
 		Duration: seconds(45), Seed: 1,
 		Clients:  Clients{Count: 10, Callers: 10, Think: ms(480), Timeout: seconds(30)},
 		Service:  Service{Capacity: 400, Queue: 400, Latency: Latency{Median: ms(20)}},
-		Events:   []Event{{Kind: Throttling, From: seconds(10), To: seconds(40), Throttle: &Throttle{Rate: 100, Burst: 10}}},
 		Settings: []Setting{{Use: UseNone}, {Use: UseNaive}, {Use: UseStandard}, {Use: UseAdaptive}},
+		Events: []Event{
+			{Kind: Throttling, From: seconds(10), To: seconds(40), Throttle: &Throttle{Rate: 100, Burst: 10}},
+		},
 	}
 	outcomes := mustRun(t, s).Outcomes
 	none, naive, standard, adaptive := outcomes[0], outcomes[1], outcomes[2], outcomes[3]
 	if none.Amplification != 1 || none.FailedShare < 0.2 || none.Series.Tokens != nil {
-		t.Errorf("none sends %.2f attempts per call, fails %.3f of its calls and has the tokens %v", none.Amplification, none.FailedShare, none.Series.Tokens)
+		t.Errorf("none sends %.2f attempts per call, fails %.3f of its calls and has the tokens %v",
+			none.Amplification, none.FailedShare, none.Series.Tokens)
 	}
 	if naive.Amplification < 1.5 {
 		t.Errorf("naive sends only %.2f attempts per call", naive.Amplification)
@@ -173,7 +178,8 @@ func TestRunEndsWithItsContext(t *testing.T) {
 
 func TestProgress(t *testing.T) {
 	var reported []float64
-	if _, err := Run(t.Context(), tiny(Setting{Use: UseNone}), Options{Progress: func(part float64) { reported = append(reported, part) }}); err != nil {
+	progress := func(part float64) { reported = append(reported, part) }
+	if _, err := Run(t.Context(), tiny(Setting{Use: UseNone}), Options{Progress: progress}); err != nil {
 		t.Fatal(err)
 	}
 	if len(reported) == 0 || reported[len(reported)-1] != 1 {
@@ -183,7 +189,8 @@ func TestProgress(t *testing.T) {
 
 func TestNoVirtualTime(t *testing.T) {
 	t.Setenv("GODEBUG", "asynctimerchan=1")
-	if _, err := Run(t.Context(), tiny(Setting{Use: UseNone}), Options{}); err == nil || !strings.Contains(err.Error(), "GODEBUG") {
+	_, err := Run(t.Context(), tiny(Setting{Use: UseNone}), Options{})
+	if err == nil || !strings.Contains(err.Error(), "GODEBUG") {
 		t.Errorf("error %v, want one that names GODEBUG", err)
 	}
 }

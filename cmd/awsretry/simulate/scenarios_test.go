@@ -31,10 +31,12 @@ func tiny(settings ...Setting) Scenario {
 // restless returns small runs in which as much as possible happens at once.
 func restless() []Scenario {
 	settings := append(DefaultSettings(), Setting{Use: UseDelivery, Policy: awsManaged})
-	service := Service{Capacity: 60, Queue: 60, QueueFull: 429, Latency: Latency{Median: ms(20), P99: ms(400)}, RefuseCost: 0.1}
+	service := Service{
+		Capacity: 50, Queue: 50, QueueFull: 429, Latency: Latency{Median: ms(20), P99: ms(400)}, RefuseCost: 0.1,
+	}
 	return []Scenario{{
-		Name: "open loop", Duration: seconds(15), Seed: 7,
-		Clients: Clients{Count: 5, Rate: 50, Timeout: seconds(5), AttemptTimeout: ms(700)}, Service: service,
+		Name: "open loop", Duration: seconds(12), Seed: 7,
+		Clients: Clients{Count: 5, Rate: 40, Timeout: seconds(5), AttemptTimeout: ms(700)}, Service: service,
 		Events: []Event{
 			{Kind: Outage, How: outageHang, From: seconds(2), To: seconds(4)},
 			{Kind: Throttling, From: seconds(5), To: seconds(10), Throttle: &Throttle{Rate: 20, RetryAfter: seconds(1)}},
@@ -43,8 +45,8 @@ func restless() []Scenario {
 		},
 		Settings: settings,
 	}, {
-		Name: "closed loop", Duration: seconds(15), Seed: 7,
-		Clients: Clients{Count: 3, Callers: 20, Think: ms(500), Timeout: seconds(5)}, Service: service,
+		Name: "closed loop", Duration: seconds(12), Seed: 7,
+		Clients: Clients{Count: 3, Callers: 12, Think: ms(500), Timeout: seconds(5)}, Service: service,
 		Events: []Event{
 			{Kind: Throttling, From: seconds(3), To: seconds(10), Throttle: &Throttle{Rate: 10, PerClient: true}},
 			{Kind: SlowLatency, Factor: 4, From: seconds(5), To: seconds(12)},

@@ -49,7 +49,10 @@ func TestService(t *testing.T) {
 		at       []float64
 		status   []int
 	}{
-		{"one after the other through the queue", base, []float64{0, 0, 0}, []float64{0.6, 0.7, 0.8}, []int{200, 200, 200}},
+		{
+			"one after the other through the queue", base, []float64{0, 0, 0}, []float64{0.6, 0.7, 0.8},
+			[]int{200, 200, 200},
+		},
 		{
 			"a full queue refuses until a request has passed", base,
 			[]float64{0, 0, 0, 0, 0.101}, []float64{0.6, 0.7, 0.8, 0, 0.9}, []int{200, 200, 200, 503, 200},
@@ -63,11 +66,13 @@ func TestService(t *testing.T) {
 			[]float64{0, 0}, []float64{1.05, 1.15}, []int{200, 200},
 		},
 		{
-			"hardly any capacity keeps them waiting", with(Event{Kind: CapacityStep, Capacity: 1e-9, From: seconds(1), To: seconds(2)}),
+			"hardly any capacity keeps them waiting",
+			with(Event{Kind: CapacityStep, Capacity: 1e-9, From: seconds(1), To: seconds(2)}),
 			[]float64{1, 1.5, 1.9, 1.95, 2.101}, []float64{2.6, 2.7, 2.8, 1.95, 2.9}, []int{200, 200, 200, 503, 200},
 		},
 		{
-			"an outage refuses, and ends what is under way", with(Event{Kind: Outage, From: seconds(1), To: seconds(2)}),
+			"an outage refuses, and ends what is under way",
+			with(Event{Kind: Outage, From: seconds(1), To: seconds(2)}),
 			[]float64{0, 0.95, 1, 1.5, 2}, []float64{0.6, 1, 1, 1.5, 2.6}, []int{200, 503, 503, 503, 200},
 		},
 		{
@@ -87,11 +92,13 @@ func TestService(t *testing.T) {
 			[]float64{0, 1, 2}, []float64{0.6, 2.6, 2.6}, []int{200, 200, 200},
 		},
 		{
-			"one throttle for all", with(Event{Kind: Throttling, Throttle: &Throttle{Rate: 1, Burst: 2}, From: seconds(1)}),
+			"one throttle for all",
+			with(Event{Kind: Throttling, Throttle: &Throttle{Rate: 1, Burst: 2}, From: seconds(1)}),
 			[]float64{0.5, 1, 1.1, 1.2, 2.25}, []float64{1.1, 1.6, 1.7, 1.2, 2.85}, []int{200, 200, 200, 429, 200},
 		},
 		{
-			"a throttle for each client", with(Event{Kind: Throttling, Throttle: &Throttle{Rate: 1, PerClient: true}, From: seconds(1)}),
+			"a throttle for each client",
+			with(Event{Kind: Throttling, Throttle: &Throttle{Rate: 1, PerClient: true}, From: seconds(1)}),
 			[]float64{1, 1.1, 1.2, 1.3, 2.05}, []float64{1.6, 1.7, 1.2, 1.3, 2.65}, []int{200, 200, 429, 429, 200},
 		},
 		{ // busy to 0.1, with the first two refusals to 0.2, with the third to 0.25
@@ -122,14 +129,14 @@ func TestThrottleResponse(t *testing.T) {
 		{"code", Throttle{Rate: 1, Code: "SlowDown"}, "", `{"__type":"SlowDown","message":"Rate exceeded"}`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s := Scenario{Duration: seconds(10), Clients: Clients{Count: 1, Rate: 1}, Service: Service{Capacity: 10, Throttle: &tt.throttle}}
-			v := newService(s.withDefaults(), grid{}, nil)
+			v := newService(Scenario{Service: Service{Capacity: 10, Throttle: &tt.throttle}}.withDefaults(), grid{}, nil)
 			v.arrive(0, &call{})
 			f := v.arrive(1, &call{})
 			resp := f.response(f.status, newRequest())
 			body, err := io.ReadAll(resp.Body)
 			if err != nil || f.status != http.StatusTooManyRequests || resp.StatusCode != f.status ||
-				resp.Header.Get("Retry-After") != tt.retryAfter || string(body) != tt.body || resp.ContentLength != int64(len(tt.body)) {
+				resp.Header.Get("Retry-After") != tt.retryAfter ||
+				string(body) != tt.body || resp.ContentLength != int64(len(tt.body)) {
 				t.Errorf("got %+v with body %q, %v", resp, body, err)
 			}
 		})
@@ -146,8 +153,7 @@ func TestLatencies(t *testing.T) {
 		{Latency{Distribution: exponentially, Median: ms(20)}, ms(20), ms(20 * math.Log2(100))},
 	} {
 		t.Run(strconv.Itoa(i)+tt.latency.Distribution, func(t *testing.T) {
-			s := Scenario{Duration: seconds(10), Clients: Clients{Count: 1, Rate: 1}, Service: Service{Capacity: 10, Latency: tt.latency}}
-			v := newService(s.withDefaults(), grid{}, nil)
+			v := newService(Scenario{Service: Service{Capacity: 10, Latency: tt.latency}}.withDefaults(), grid{}, nil)
 			var drawn []time.Duration
 			for i := range uint64(20_000) {
 				drawn = append(drawn, v.sample(&call{id: random(i)}))

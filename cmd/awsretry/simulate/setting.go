@@ -160,7 +160,7 @@ func (s Setting) validateNew() error {
 		return fmt.Errorf("name is %s; it must not be empty where New is set", clipped(s.Name))
 	}
 	if s.Use != "" || s.MaxAttempts != 0 || s.Pause != 0 || s.Policy != "" || s.Profile != "" || s.Capacity != 0 {
-		return fmt.Errorf("New of %s is set; the other fields must be left out, except for Name", clipped(s.Name))
+		return fmt.Errorf("%s has New; its other fields, except for Name, must be left out", clipped(s.Name))
 	}
 	return nil
 }

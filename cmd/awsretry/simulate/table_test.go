@@ -23,7 +23,8 @@ func TestTableGolden(t *testing.T) {
 		{Kind: Throttling, From: seconds(10), To: seconds(40), Throttle: &Throttle{Rate: 50}},
 		{Kind: Errors, From: seconds(20), To: seconds(25), Share: 0.25},
 	}
-	s.Settings = append(s.Settings, Setting{Use: UseNaive, Name: "no time for anybody", Pause: seconds(1), MaxAttempts: 100})
+	s.Settings = append(s.Settings,
+		Setting{Use: UseNaive, Name: "no time for anybody", Pause: seconds(1), MaxAttempts: 100})
 	r := mustRun(t, s)
 	r.Outcomes = append(r.Outcomes, Outcome{Setting: "nobody called"})
 	var got bytes.Buffer

@@ -44,7 +44,10 @@ func TestValidate(t *testing.T) {
 		{func(s *Scenario) { s.Clients.Rate = -1 }, "clients.rate is -1; it must be at least 0 and at most 1e+06"},
 		{func(s *Scenario) { s.Clients.Rate = math.NaN() }, "clients.rate is NaN"},
 		{func(s *Scenario) { s.Clients.Rate = math.Inf(1) }, "clients.rate is +Inf"},
-		{func(s *Scenario) { s.Clients.Rate, s.Clients.Timeout = 1e6, seconds(1) }, "the number of calls is 6e+07; it must be at most 50000000"},
+		{
+			func(s *Scenario) { s.Clients.Rate, s.Clients.Timeout = 1e6, seconds(1) },
+			"the number of calls is 6e+07; it must be at most 50000000",
+		},
 		{func(s *Scenario) { s.Clients.Rate = 1e300 }, "clients.rate is 1e+300"},
 		{func(s *Scenario) { s.Clients.Rate = 5e-324 }, ""},
 		{func(s *Scenario) { s.Clients.Callers = 2 }, "not both"},
@@ -52,12 +55,18 @@ func TestValidate(t *testing.T) {
 		{func(s *Scenario) { s.Clients.Rate, s.Clients.Callers = 0, math.MaxInt }, "clients.callers"},
 		{func(s *Scenario) { s.Clients.Rate, s.Clients.Callers = 0, 2 }, ""},
 		{func(s *Scenario) { s.Clients = Clients{Count: 10, Callers: 20_000} }, "the number of calls"},
-		{func(s *Scenario) { s.Clients.Think = seconds(1) }, "clients.think is 1s; it must be 0 if clients.callers is 0"},
+		{
+			func(s *Scenario) { s.Clients.Think = seconds(1) },
+			"clients.think is 1s; it must be 0 if clients.callers is 0",
+		},
 		{func(s *Scenario) { s.Clients.Think = -1 }, "clients.think"},
 		{func(s *Scenario) { s.Clients.MaxInFlight = -1 }, "clients.max_in_flight is -1"},
 		{func(s *Scenario) { s.Clients.Timeout = -1 }, "clients.timeout"},
 		{func(s *Scenario) { s.Clients.Timeout = 5 }, "clients.timeout is 5ns; it must be at least 1ms, or 0 for none"},
-		{func(s *Scenario) { s.Clients.AttemptTimeout = Duration(2 * time.Hour) }, "clients.attempt_timeout is 2h; it must be 0s to 1h"},
+		{
+			func(s *Scenario) { s.Clients.AttemptTimeout = Duration(2 * time.Hour) },
+			"clients.attempt_timeout is 2h; it must be 0s to 1h",
+		},
 
 		{func(s *Scenario) { s.Service.Capacity = 0 }, "service.capacity is 0; it must be above 0"},
 		{func(s *Scenario) { s.Service.Capacity = math.NaN() }, "service.capacity is NaN"},
@@ -67,24 +76,54 @@ func TestValidate(t *testing.T) {
 		{func(s *Scenario) { s.Service.Network = 1 }, "service.network is 1ns; it must be 100µs to 1h, or 0 for 2ms"},
 		{func(s *Scenario) { s.Service.RefuseCost = 1.5 }, "service.refuse_cost is 1.5"},
 		{func(s *Scenario) { s.Service.Latency.Median = -1 }, "service.latency.median"},
-		{func(s *Scenario) { s.Service.Latency.P99 = ms(20) }, "service.latency.p99 is 20ms; it must be above the median"},
-		{func(s *Scenario) { s.Service.Latency.Distribution = lognormally; s.Service.Latency.P99 = 0 }, "service.latency.p99"},
+		{
+			func(s *Scenario) { s.Service.Latency.P99 = ms(20) },
+			"service.latency.p99 is 20ms; it must be above the median",
+		},
+		{
+			func(s *Scenario) { s.Service.Latency.Distribution = lognormally; s.Service.Latency.P99 = 0 },
+			"service.latency.p99",
+		},
 		{func(s *Scenario) { s.Service.Latency.Distribution = constantTime }, "only the lognormal"},
-		{func(s *Scenario) { s.Service.Latency.Distribution = "normal" }, `"normal"; it must be constant, exponential or lognormal`},
+		{
+			func(s *Scenario) { s.Service.Latency.Distribution = "normal" },
+			`"normal"; it must be constant, exponential or lognormal`,
+		},
 		{func(s *Scenario) { s.Service.Throttle = &Throttle{} }, "service.throttle.rate is 0; it must be above 0"},
-		{func(s *Scenario) { s.Service.Throttle = &Throttle{Rate: 1, Burst: 0.5} }, "service.throttle.burst is 0.5; it must be at least 1"},
-		{func(s *Scenario) { s.Service.Throttle = &Throttle{Rate: 1, Burst: math.NaN()} }, "service.throttle.burst is NaN"},
-		{func(s *Scenario) { s.Service.Throttle = &Throttle{Rate: 1, RetryAfter: ms(500)} }, "in whole seconds, like the header"},
-		{func(s *Scenario) { s.Service.Throttle = &Throttle{Rate: 1, Code: "Slow\"Down"} }, "service.throttle.code is \"Slow\\\"Down\"; it must be of letters and digits"},
+		{
+			func(s *Scenario) { s.Service.Throttle = &Throttle{Rate: 1, Burst: 0.5} },
+			"service.throttle.burst is 0.5; it must be at least 1",
+		},
+		{
+			func(s *Scenario) { s.Service.Throttle = &Throttle{Rate: 1, Burst: math.NaN()} },
+			"service.throttle.burst is NaN",
+		},
+		{
+			func(s *Scenario) { s.Service.Throttle = &Throttle{Rate: 1, RetryAfter: ms(500)} },
+			"in whole seconds, like the header",
+		},
+		{
+			func(s *Scenario) { s.Service.Throttle = &Throttle{Rate: 1, Code: "Slow\"Down"} },
+			"service.throttle.code is \"Slow\\\"Down\"; it must be of letters and digits",
+		},
 
-		{event(Event{Kind: Outage, From: seconds(60)}), "events[0].from is 1m; it must be 0s or more, and before the end of the run, 1m"},
+		{
+			event(Event{Kind: Outage, From: seconds(60)}),
+			"events[0].from is 1m; it must be 0s or more, and before the end of the run, 1m",
+		},
 		{event(Event{Kind: Outage, From: -1}), "events[0].from"},
 		{event(Event{Kind: Outage, From: seconds(5), To: seconds(5)}), "events[0].to is 5s; it must be after from, 5s"},
 		{event(Event{Kind: Outage, To: seconds(61)}), "at most the end of the run"},
 		{event(Event{Kind: Outage, How: "slowly"}), "refuse, reset or hang"},
 		{event(Event{Kind: Outage, How: outageHang}), "they would wait forever"},
-		{event(Event{Kind: Outage, Capacity: 5}), "events[0].capacity is set; it must be left out: it is for events of kind capacity, not outage"},
-		{event(Event{Kind: "flood"}), `events[0].kind is "flood"; it must be outage, capacity, errors, throttle, latency or herd`},
+		{
+			event(Event{Kind: Outage, Capacity: 5}),
+			"events[0].capacity is set; it must be left out: it is for events of kind capacity, not outage",
+		},
+		{
+			event(Event{Kind: "flood"}),
+			`events[0].kind is "flood"; it must be outage, capacity, errors, throttle, latency or herd`,
+		},
 		{event(Event{Kind: CapacityStep}), "events[0].capacity is 0; it must be above 0"},
 		{event(Event{Kind: Errors, Share: 1.1}), "events[0].share is 1.1; it must be above 0 and at most 1"},
 		{event(Event{Kind: SlowLatency, Factor: math.Inf(1)}), "events[0].factor is +Inf"},
@@ -101,7 +140,10 @@ func TestValidate(t *testing.T) {
 		{func(s *Scenario) { s.Events = make([]Event, 101) }, "events is 101; it must be at most 100"},
 
 		{setting(Setting{}), `use is ""; it must be none, naive`},
-		{setting(Setting{Use: UseNone}, Setting{Use: UseNone}), `settings[1] is "none"; it must be named so that no other setting has the same name`},
+		{
+			setting(Setting{Use: UseNone}, Setting{Use: UseNone}),
+			`settings[1] is "none"; it must be named so that no other setting has the same name`,
+		},
 		{setting(Setting{Use: UseNone}, Setting{Use: UseNone, Name: "again"}), ""},
 		{setting(Setting{Use: UseNone, MaxAttempts: 2}), "settings[0]: max_attempts is for naive, standard"},
 		{setting(Setting{Use: UseStandard, MaxAttempts: -1}), "max_attempts is -1"},
@@ -113,7 +155,10 @@ func TestValidate(t *testing.T) {
 		{setting(Setting{Use: UseStandard, Capacity: -1}), "quota_capacity is -1"},
 		{setting(Setting{Use: UseNone, Name: strings.Repeat("x", 200)}), "at most 100 bytes"},
 		{setting(Setting{New: through}), `settings[0]: name is ""; it must not be empty`},
-		{setting(Setting{New: through, Name: "own", MaxAttempts: 2}), `settings[0]: New of "own" is set; the other fields must be left out`},
+		{
+			setting(Setting{New: through, Name: "own", MaxAttempts: 2}),
+			`settings[0]: "own" has New; its other fields, except for Name, must be left out`,
+		},
 		{setting(Setting{New: through, Name: "own"}), ""},
 		{func(s *Scenario) { s.Settings = make([]Setting, 21) }, "settings is 21; it must be at most 20"},
 	} {
