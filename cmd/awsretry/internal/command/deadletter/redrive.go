@@ -1,0 +1,159 @@
+package deadletter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"time"
+
+	"github.com/dustin/go-humanize/english"
+	"github.com/spf13/cobra"
+
+	"example.com/awsretry"
+	"example.com/awsretry/cmd/awsretry/internal/exit"
+	"example.com/awsretry/cmd/awsretry/internal/flags"
+	"example.com/awsretry/cmd/awsretry/internal/iostreams"
+	"example.com/awsretry/cmd/awsretry/internal/policyfile"
+	"example.com/awsretry/cmd/awsretry/internal/screen"
+	"example.com/awsretry/cmd/awsretry/internal/signals"
+	"example.com/awsretry/delivery"
+)
+
+func newRedrive(s iostreams.Streams) *cobra.Command {
+	r := redrive{Streams: s, limit: flags.Number{Least: 1}, maxFailures: flags.Number{Least: 1}}
+	cmd := &cobra.Command{
+		Use:   "redrive [flags] DIR",
+		Short: "Send the dead letters in a folder again, the oldest first",
+		Long: `Sends the dead letters in DIR again, one after the other, the oldest first, and deletes each whose response
+is a 2xx. A letter is sent once, or as often as the delivery policy of --policy says. It is reported when it is deleted,
+or stays. A DIR that does not exist has no dead letters: the first letter creates it.
+
+After Ctrl-C, the attempt in progress ends on its own, so that no letter is both delivered and kept, and then redrive
+stops. A second Ctrl-C stops it at once. If the terminal goes away, or the reader of standard output, redrive stops in
+the same way.
+
+Exit status: 0 all letters were delivered; 22 some are left, apart from those beyond --limit; 1 an error, an
+interruption, or something in DIR that is not a dead letter; 2 wrong usage, and nothing was sent.`,
+		Example: `  awsretry deadletter redrive /var/lib/hooks
+  awsretry deadletter redrive --dry-run /var/lib/hooks
+  awsretry deadletter redrive --limit 1 --max-failures 3 /var/lib/hooks
+  awsretry deadletter redrive --policy policy.json --json /var/lib/hooks >>redrive.jsonl`,
+		Args: flags.Exactly("DIR"),
+		RunE: func(cmd *cobra.Command, args []string) error { return r.run(cmd.Context(), args[0]) },
+	}
+	r.policy.Kind = "FILE"
+	set := cmd.Flags()
+	set.Var(&r.policy, "policy", "deliver by this policy, of a subscription or a topic (-: standard input)")
+	set.Var(&r.attemptTimeout, "attempt-timeout", "give up an attempt after this time (default 15s)")
+	set.BoolVar(&r.dryRun, "dry-run", false, "say which letters would be sent, and send none")
+	set.Var(&r.limit, "limit", "send this many letters at most (default all)")
+	set.Var(&r.maxFailures, "max-failures", "stop when this many letters in a row were not delivered (default never)")
+	set.BoolVar(&r.json, "json", false, "print a JSON object for each letter, on a line of its own, and one for them all")
+	return cmd
+}
+
+// A redrive sends the letters of one folder.
+type redrive struct {
+	iostreams.Streams
+	policy         flags.Word
+	attemptTimeout flags.Period
+	dryRun         bool
+	limit          flags.Number
+	maxFailures    flags.Number
+	json           bool
+}
+
+// snsAttemptTimeout is how long Amazon SNS waits for the response to an attempt.
+const snsAttemptTimeout = 15 * time.Second
+
+func (r *redrive) run(ctx context.Context, dir string) error {
+	// SIGPIPE or SIGHUP would end the process between a delivery and the deletion
+	// of its letter. SIGPIPE cannot end ctx, because connections raise it too.
+	defer signals.IgnorePipe()()
+	ctx, stopHangup := signals.NotifyHangup(ctx)
+	defer stopHangup()
+	ctx, stopRun := context.WithCancelCause(ctx)
+	defer stopRun(nil)
+
+	stop := newGentleStop()
+	base := http.DefaultTransport.(*http.Transport).Clone()
+	defer base.CloseIdleConnections()
+	rt, how, err := r.transport(stop.base(base))
+	if err != nil {
+		return exit.Failed(err)
+	}
+	if r.dryRun {
+		how = "dry run: none is sent"
+	}
+	letters, err := r.count(ctx, dir)
+	if err != nil {
+		return exit.Failed(err)
+	}
+	report := newReport(r.Streams, r.json, dir, letters, stopRun)
+	report.begin(how)
+	defer stop.follow(ctx, report.stopping)()
+	courier := &courier{rt: rt, stop: stop, report: report}
+	redriver := &delivery.Redriver{
+		Base:        courier,
+		Limit:       r.limit.Value,
+		MaxFailures: r.maxFailures.Value,
+		DryRun:      r.dryRun,
+		Observe: func(result delivery.LetterResult) {
+			report.letter(result, courier.sent)
+			courier.sent = nil
+		},
+	}
+	done, err := redriver.Redrive(ctx, dir)
+	if errors.Is(err, fs.ErrNotExist) && done == (delivery.Redriven{}) {
+		err = nil // the first letter creates the folder
+	}
+	return report.end(ctx, done, err)
+}
+
+// count returns the number of letters to send. A folder that does not exist has
+// none: the first letter creates it.
+func (r *redrive) count(ctx context.Context, dir string) (letters int, err error) {
+	for letter, err := range delivery.List(dir) {
+		switch {
+		case ctx.Err() != nil:
+			return 0, context.Cause(ctx)
+		case err == nil:
+			letters++
+		case letter.Name == "" && errors.Is(err, fs.ErrNotExist):
+			return 0, nil
+		case letter.Name == "":
+			return 0, err
+		}
+	}
+	if r.limit.Value > 0 {
+		letters = min(letters, r.limit.Value)
+	}
+	return letters, nil
+}
+
+// transport returns what sends the letters, and a description of it.
+func (r *redrive) transport(base http.RoundTripper) (rt http.RoundTripper, how string, err error) {
+	timeout := time.Duration(r.attemptTimeout)
+	if timeout == 0 {
+		timeout = snsAttemptTimeout
+	}
+	if r.policy.Value == "" {
+		return &awsretry.Transport{
+			Base:           base,
+			MaxAttempts:    1,
+			AttemptTimeout: timeout,
+			MaxRetryAfter:  -1,
+			Quota:          awsretry.QuotaConfig{Capacity: -1},
+		}, fmt.Sprintf("one attempt each, of %v at most", timeout), nil
+	}
+	file, err := policyfile.Read(r.policy.Value, false, r.In)
+	if err != nil {
+		return nil, "", err
+	}
+	attempts := *file.Policy.HealthyRetryPolicy.NumRetries + 1
+	how = fmt.Sprintf("by %s: up to %s each, of %v at most",
+		screen.OneLine(file.Name), english.Plural(attempts, "attempt", ""), timeout)
+	return &delivery.Transport{Base: base, Policy: file.Policy, AttemptTimeout: timeout}, how, nil
+}

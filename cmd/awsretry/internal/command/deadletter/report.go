@@ -1,0 +1,308 @@
+package deadletter
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strconv"
+	"sync"
+
+	"github.com/dustin/go-humanize"
+	"github.com/dustin/go-humanize/english"
+	"github.com/schollz/progressbar/v3"
+
+	"example.com/awsretry"
+	"example.com/awsretry/cmd/awsretry/internal/attempts"
+	"example.com/awsretry/cmd/awsretry/internal/errwriter"
+	"example.com/awsretry/cmd/awsretry/internal/exit"
+	"example.com/awsretry/cmd/awsretry/internal/format"
+	"example.com/awsretry/cmd/awsretry/internal/iostreams"
+	"example.com/awsretry/cmd/awsretry/internal/screen"
+	"example.com/awsretry/cmd/awsretry/internal/signals"
+	"example.com/awsretry/cmd/awsretry/internal/style"
+	"example.com/awsretry/cmd/awsretry/internal/table"
+	"example.com/awsretry/delivery"
+)
+
+// A report prints a line for each letter on standard output, and on a terminal a
+// progress bar below the lines.
+type report struct {
+	iostreams.Streams
+	dir     string
+	letters int // to send
+	out     *errwriter.Writer
+	json    *json.Encoder // nil: for people
+	palette style.Palette
+	table   table.Table
+	stop    context.CancelCauseFunc // ends the run
+
+	mu     sync.Mutex               // guards the fields below and the output: an interruption may come at any time
+	bar    *progressbar.ProgressBar // nil: none
+	number int                      // of the letter, from 1
+	faults int
+}
+
+func newReport(s iostreams.Streams, asJSON bool, dir string, letters int, stop context.CancelCauseFunc) *report {
+	r := &report{
+		Streams: s,
+		dir:     dir,
+		letters: letters,
+		out:     &errwriter.Writer{Writer: s.Out},
+		palette: style.New(s, s.Out),
+		stop:    stop,
+	}
+	r.table = table.Table{W: r.out, Width: s.TableWidth(s.Out), Columns: reportColumns}
+	if asJSON {
+		r.json = screen.NewEncoder(r.out)
+		return r
+	}
+	if letters > 0 && s.IsTerminal(s.Err) && s.Getenv("TERM") != "dumb" {
+		r.bar = newBar(s.Err, letters)
+	}
+	return r
+}
+
+// newBar returns a bar without colors.
+func newBar(w io.Writer, letters int) *progressbar.ProgressBar {
+	return progressbar.NewOptions(letters,
+		progressbar.OptionSetWriter(w),
+		progressbar.OptionUseANSICodes(true),
+		progressbar.OptionSetWidth(25),
+		progressbar.OptionSetTheme(progressbar.Theme{Saucer: "█", SaucerPadding: "░"}),
+		progressbar.OptionShowCount(),
+		progressbar.OptionSetPredictTime(false),
+		progressbar.OptionSetElapsedTime(false),
+		progressbar.OptionShowDescriptionAtLineEnd(),
+		progressbar.OptionClearOnFinish(),
+	)
+}
+
+// reportColumns are wide enough for any letter: a line is printed as soon as its
+// letter was sent.
+var reportColumns = []table.Column{
+	{Title: "#", Width: 4, Right: true, Spare: 1},
+	{Title: "METHOD", Width: 6, Spare: 2},
+	{Title: "STATUS", Width: 7},
+	{Title: "ATTEMPTS", Width: 8, Right: true, Spare: 3},
+	{Title: "TIME", Width: 8, Right: true, Spare: 4},
+	{Title: "RESULT", Width: len("delivered")},
+	{Title: "NAME", Width: nameWidth},
+	{Title: "URL"},
+}
+
+// errOutputClosed stops the run: the reader of the report has seen enough.
+var errOutputClosed = errors.New("standard output was closed")
+
+// checkReader stops the run if the report has no reader any more. r.mu must be
+// held.
+func (r *report) checkReader() {
+	if signals.IsBrokenPipe(r.out.Err) {
+		r.stop(errOutputClosed)
+	}
+}
+
+// begin prints what is going to be sent, and how.
+func (r *report) begin(how string) {
+	if r.json != nil || r.letters == 0 {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	defer r.checkReader()
+	title := english.Plural(r.letters, "dead letter", "") + " in " + screen.OneLine(r.dir)
+	fmt.Fprintf(r.out, "%s\n%s\n\n", r.palette.Bold(title), r.palette.Faint(how))
+	r.table.Header(r.palette.Faint)
+	if r.bar != nil {
+		r.bar.RenderBlank()
+	}
+}
+
+// attempt shows in the bar what the report is waiting for.
+func (r *report) attempt(a awsretry.Attempt) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.bar != nil && a.Stop == "" {
+		r.bar.Describe(fmt.Sprintf("%s, attempt %d in %s", attempts.Status(a), a.Number+1, format.Duration(a.Delay)))
+	}
+}
+
+// stopping prints why the run does not stop at once.
+func (r *report) stopping() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.json == nil {
+		r.printAbove(r.Err, "The attempt in progress ends on its own; Ctrl-C again stops at once.")
+		if r.bar != nil {
+			r.bar.Describe("stopping")
+		}
+	}
+}
+
+// printAbove prints a line in place of the bar, which continues below. r.mu must
+// be held.
+func (r *report) printAbove(w io.Writer, line string) {
+	if r.bar != nil {
+		r.bar.Clear()
+	}
+	fmt.Fprintln(w, line)
+}
+
+// letter reports the outcome of a letter. sent is nil if it was not sent.
+func (r *report) letter(result delivery.LetterResult, sent *sending) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	defer r.checkReader()
+	if isFault(result, sent) {
+		r.faults++
+	}
+	if r.json != nil {
+		r.json.Encode(newRecord(result, sent))
+		return
+	}
+	if isFault(result, sent) {
+		path := screen.OneLine(filepath.Join(r.dir, result.Letter.Name))
+		r.printAbove(r.Err, style.New(r.Streams, r.Err).Bad("✗")+" "+path+": "+errorText(result.Err))
+	}
+	if result.Result == delivery.Broken {
+		return
+	}
+	r.number++
+	if r.bar != nil {
+		r.bar.Clear()
+	}
+	r.row(result, sent)
+	if r.bar != nil {
+		r.bar.Describe("")
+		if r.number <= r.letters { // letters may have come after the count
+			r.bar.Add(1)
+		}
+	}
+}
+
+func (r *report) row(result delivery.LetterResult, sent *sending) {
+	status, number, elapsed, detail := "-", "-", "-", ""
+	if sent != nil {
+		number, elapsed = strconv.Itoa(sent.last.Number), format.Duration(sent.elapsed)
+		detail = sent.err
+		if sent.last.Number > 0 {
+			status = attempts.Status(sent.last)
+			detail = attempts.Details(sent.last)
+		}
+	}
+	address := withoutSecrets(result.Letter.URL)
+	if detail != "" && result.Result != delivery.Delivered {
+		address += "  " + screen.OneLine(detail)
+	}
+	color := r.palette.Bad
+	switch result.Result {
+	case delivery.Delivered:
+		color = r.palette.Good
+	case delivery.Unsent, delivery.Busy:
+		color = r.palette.Warn
+	}
+	r.table.Row(
+		strconv.Itoa(r.number),
+		screen.OneLine(result.Letter.Method),
+		status,
+		number,
+		elapsed,
+		color(string(result.Result)),
+		screen.OneLine(result.Letter.Name),
+		address,
+	)
+}
+
+// end reports the outcome of all letters, and returns the error with the exit
+// status.
+func (r *report) end(ctx context.Context, done delivery.Redriven, err error) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.bar != nil {
+		r.bar.Clear()
+		r.bar = nil
+	}
+	interrupted := ctx.Err() != nil && errors.Is(err, context.Cause(ctx))
+	tooMany := errors.Is(err, delivery.ErrMaxFailures)
+	if err != nil && !interrupted && !tooMany && done == (delivery.Redriven{}) {
+		// The error is of the folder; those of letters have been reported.
+		r.faults++
+		fmt.Fprintf(r.Err, "%s %s\n", style.New(r.Streams, r.Err).Bad("✗"), errorText(err))
+	}
+	verdict := r.verdict(done, interrupted, tooMany)
+	if r.json != nil {
+		r.json.Encode(struct {
+			Delivered   int  `json:"delivered"`
+			Kept        int  `json:"kept"`
+			Broken      int  `json:"broken"`
+			Busy        int  `json:"busy"`
+			Unsent      int  `json:"unsent,omitempty"`   // by a dry run
+			TooMany     bool `json:"too_many,omitempty"` // failures in a row
+			Interrupted bool `json:"interrupted"`
+		}{done.Delivered, done.Kept, done.Broken, done.Busy, done.Unsent, tooMany, interrupted})
+	} else {
+		r.conclude(done, verdict, interrupted)
+	}
+	switch {
+	case signals.IsBrokenPipe(r.out.Err): // the verdict goes to standard error instead
+		return exit.Failed(fmt.Errorf("%w: %s", errOutputClosed, verdict))
+	case r.out.Err != nil:
+		return exit.Failed(r.out.Err)
+	case interrupted || r.faults > 0:
+		return exit.Reported(exit.Failure)
+	case done.Kept+done.Busy > 0:
+		return exit.Reported(exit.HTTPError)
+	}
+	return nil
+}
+
+// verdict returns the outcome of all letters on a line.
+func (r *report) verdict(done delivery.Redriven, interrupted, tooMany bool) string {
+	text := grouped(done.Delivered) + " delivered"
+	if done.Unsent > 0 {
+		text = "dry run: " + grouped(done.Unsent) + " would be sent"
+	}
+	for _, part := range []struct {
+		n    int
+		text string
+	}{
+		{done.Kept, "kept"},
+		{done.Busy, "left to another redrive"},
+		{done.Broken, "not a dead letter"},
+	} {
+		if part.n > 0 {
+			text += ", " + grouped(part.n) + " " + part.text
+		}
+	}
+	switch {
+	case interrupted:
+		text = "interrupted: " + text
+	case tooMany:
+		text = "too many failures in a row: " + text
+	default:
+		return text
+	}
+	if rest := r.letters - done.Delivered - done.Kept - done.Busy - done.Unsent; rest > 0 {
+		text += ", " + grouped(rest) + " not sent"
+	}
+	return text
+}
+
+// conclude prints the last line.
+func (r *report) conclude(done delivery.Redriven, verdict string, interrupted bool) {
+	if r.letters > 0 {
+		fmt.Fprintln(r.out)
+	} else if done == (delivery.Redriven{}) && r.faults == 0 {
+		fmt.Fprintln(r.out, noLetters(r.dir))
+		return
+	}
+	mark := r.palette.Good("✓")
+	if interrupted || r.faults > 0 || done.Kept+done.Busy > 0 {
+		mark = r.palette.Bad("✗")
+	}
+	fmt.Fprintf(r.out, "%s %s\n", mark, r.palette.Bold(verdict))
+}
+
+func grouped(n int) string { return humanize.Comma(int64(n)) }

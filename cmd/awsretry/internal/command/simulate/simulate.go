@@ -1,0 +1,132 @@
+// Package simulate is the command awsretry simulate. The simulation itself is
+// package cmd/awsretry/simulate.
+package simulate
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"example.com/awsretry/cmd/awsretry/internal/exit"
+	"example.com/awsretry/cmd/awsretry/internal/flags"
+	"example.com/awsretry/cmd/awsretry/internal/iostreams"
+	"example.com/awsretry/cmd/awsretry/internal/outfile"
+	"example.com/awsretry/cmd/awsretry/internal/screen"
+	"example.com/awsretry/cmd/awsretry/internal/settings"
+	engine "example.com/awsretry/cmd/awsretry/simulate"
+)
+
+// New returns the command.
+func New(s iostreams.Streams) *cobra.Command {
+	c := command{
+		Streams: s,
+		clients: flags.Number{Least: 1, Most: engine.MaxClients},
+		rate:    rate{most: engine.MaxRate},
+		picture: flags.Word{Kind: "FILE"},
+	}
+	cmd := &cobra.Command{
+		Use:   "simulate SCENARIO|FILE",
+		Short: "See what settings do to a service and its callers before they are deployed",
+		Long: `Lets a fleet of clients call a modeled service through the real library, in virtual time, once for each
+setting, and compares the outcomes in a table and in a picture. It sends nothing anywhere. The same seed gives the same
+result.
+
+Scenarios are ready by name: ` + strings.Join(engine.Names(), ", ") + `. --print prints one as a file, which
+explains every field and is a start for a file of your own, in YAML or JSON.
+
+Settings are none, naive (a loop with a fixed delay), standard, adaptive, revision2026, legacy, delivery=FILE (an
+Amazon SNS delivery policy; also aws-managed and customer-managed) and profile=NAME (of ~/.aws/config).`,
+		Example: `  awsretry simulate outage --picture outage.svg
+  awsretry simulate throttle --settings standard,adaptive,profile=production
+  awsretry simulate outage --clients 10000 --duration 10m
+  awsretry simulate --print brownout > mine.yaml && awsretry simulate mine.yaml`,
+		Args: flags.Exactly("SCENARIO|FILE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if c.print {
+				return c.printScenario(args[0])
+			}
+			scenario, err := c.scenario(args[0], cmd.Flags().Changed)
+			if err != nil {
+				return err
+			}
+			return c.run(cmd.Context(), scenario)
+		},
+	}
+	set := cmd.Flags()
+	set.SortFlags = false
+	set.Var(&c.settings, "settings", "settings to compare, in place of the scenario's")
+	set.Var(&c.clients, "clients", "number of clients, in place of the scenario's; the calls of all together stay the same")
+	set.Var(&c.rate, "rate", "calls a second of all clients together, in place of the scenario's")
+	set.Var(&c.duration, "duration", "virtual time to simulate, in place of the scenario's")
+	set.Uint64Var(&c.seed, "seed", 0, "`NUMBER` that every random number is made from, in place of the scenario's")
+	set.Var(&c.picture, "picture", "draw a picture into this file, SVG or PNG by its ending")
+	set.BoolVar(&c.json, "json", false, "print a JSON object with every figure and every second in place of the table")
+	set.BoolVar(&c.print, "print", false, "print the ready scenario as a file, and simulate nothing")
+	return cmd
+}
+
+type command struct {
+	iostreams.Streams
+	settings list
+	clients  flags.Number
+	rate     rate
+	duration flags.Period
+	seed     uint64
+	picture  flags.Word
+	json     bool
+	print    bool
+}
+
+func (c *command) printScenario(name string) error {
+	text, err := engine.Source(name)
+	if err != nil {
+		return err
+	}
+	_, err = c.Out.Write(text)
+	return exit.Failed(err)
+}
+
+func (c *command) run(ctx context.Context, scenario engine.Scenario) error {
+	if slices.ContainsFunc(scenario.Settings, func(s engine.Setting) bool { return s.Use == engine.UseProfile }) {
+		for _, warning := range settings.MissingFiles(c.Getenv) {
+			c.Warn("simulate", warning)
+		}
+	}
+	picture := outfile.Stdout(io.Discard)
+	if c.picture.Value != "" {
+		var err error
+		if picture, err = outfile.Open(ctx, c.picture.Value, c.Out); err != nil { // before the simulation takes its time
+			return fmt.Errorf("--picture: %w", err)
+		}
+	}
+	result, err := c.simulate(ctx, scenario)
+	if format, _ := c.pictureFormat(); err == nil && format != "" {
+		err = result.Draw(picture, format)
+	}
+	if err != nil {
+		picture.Abandon()
+		return exit.Failed(err)
+	}
+	if err := picture.Keep(); err != nil {
+		return exit.Failed(err)
+	}
+	if c.json {
+		return exit.Failed(screen.NewEncoder(c.Out).Encode(result))
+	}
+	return exit.Failed(result.WriteTable(c.Out, c.TableWidth(c.Out)))
+}
+
+func (c *command) simulate(ctx context.Context, scenario engine.Scenario) (*engine.Result, error) {
+	defer collectLess()()
+	progress, done := c.progress()
+	defer done()
+	result, err := engine.Run(ctx, scenario, engine.Options{Getenv: c.Getenv, Progress: progress})
+	if ctx.Err() != nil {
+		return nil, exit.ErrInterrupted
+	}
+	return result, err
+}
