@@ -142,7 +142,9 @@ func (b *bridge) section(header string) *section {
 func (b *bridge) open(s *section) {
 	b.current = s
 	if s != nil {
-		fmt.Fprintf(&b.text, "\n[%s]", s.header)
+		b.text.WriteString("\n[")
+		b.text.WriteString(s.header)
+		b.text.WriteByte(']')
 	}
 }
 
