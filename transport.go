@@ -161,13 +161,13 @@ type Transport struct {
 	// no observer.
 	Observe func(Attempt)
 
-	mark                             //nolint:unused // its method makes a Transport a retrier.Retrier
+	mark
 	config    atomic.Pointer[config] // nil until the first request
 	resolving sync.Mutex             // guards the making of config
 }
 
 // mark is an alias so that the embedded field is not exported.
-type mark = retrier.Mark //nolint:unused // see Transport
+type mark = retrier.Mark
 
 var _ retrier.Retrier = new(Transport).mark
 

@@ -111,7 +111,7 @@ func overSDK(newRetryer func() aws.Retryer) func(http.RoundTripper) send {
 			}
 			out.Result = resp
 			if resp.StatusCode >= 400 {
-				io.Copy(io.Discard, resp.Body)
+				_, _ = io.Copy(io.Discard, resp.Body)
 				resp.Body.Close()
 				err = &smithyhttp.ResponseError{Response: &smithyhttp.Response{Response: resp}, Err: errStatus}
 			}

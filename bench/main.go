@@ -24,7 +24,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "bench: -rounds and -time must be above 0, and there are no arguments")
 		os.Exit(2)
 	}
-	flag.Set("test.benchtime", each.String())
+	_ = flag.Set("test.benchtime", each.String())
 	runtime.GOMAXPROCS(goroutines)
 	fmt.Printf("%s %s/%s, %d of %d CPUs, medians of %d rounds\n\n",
 		runtime.Version(), runtime.GOOS, runtime.GOARCH, goroutines, runtime.NumCPU(), *rounds)

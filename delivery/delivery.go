@@ -58,7 +58,7 @@ func (d *delivery) send(inner *awsretry.Transport, req *http.Request) (*http.Res
 	returned := false
 	defer func() {
 		if !returned && !d.delivered {
-			d.bury(nil, errPanicked) // the error of DeadLetter has nowhere to go
+			_, _ = d.bury(nil, errPanicked) // the error of DeadLetter has nowhere to go
 		}
 	}()
 	resp, err := inner.RoundTrip(req)

@@ -109,7 +109,7 @@ func (q *dirQueue) write(path string, dead DeadLetter, now time.Time) (err error
 	defer func() {
 		f.Close()
 		if !renamed {
-			q.disk.remove(temp)
+			_ = q.disk.remove(temp)
 		}
 	}()
 	w := bufio.NewWriterSize(f, 32<<10)

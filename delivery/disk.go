@@ -36,7 +36,7 @@ func (osDisk) create(path string) (diskFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	lock(f) // if it fails, it fails for Redrive too, which then leaves the file alone
+	_, _ = lock(f) // if it fails, it fails for Redrive too, which then leaves the file alone
 	return f, nil
 }
 

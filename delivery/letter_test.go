@@ -81,23 +81,23 @@ func TestLettersKeepTheRequestExactly(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			dir := t.TempDir()
-			make := func() *http.Request {
+			request := func() *http.Request {
 				req := post(t, "https://a.example/path?query=1", "hello")
 				req.Header = http.Header{}
 				test.change(req)
 				return req
 			}
-			want, err := receive(make())
+			want, err := receive(request())
 			if err != nil {
 				t.Fatal(err)
 			}
 			if want.Host == "" {
-				want.Host = make().URL.Host
+				want.Host = request().URL.Host
 			}
 			if test.want != nil {
 				test.want(&want)
 			}
-			if err := DirQueue(dir)(t.Context(), DeadLetter{Request: make()}); err != nil {
+			if err := DirQueue(dir)(t.Context(), DeadLetter{Request: request()}); err != nil {
 				t.Fatal(err)
 			}
 			var got []sent

@@ -202,6 +202,6 @@ func (r *redrive) sweep(path string) {
 		return
 	}
 	if locked, err := lock(f); err == nil && locked {
-		r.disk.remove(path)
+		_ = r.disk.remove(path)
 	}
 }

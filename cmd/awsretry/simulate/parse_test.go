@@ -112,7 +112,7 @@ settings: [&eager {use: naive, pause: 10ms}, {<<: *eager, name: lazy}]
 }
 
 func TestParseErrors(t *testing.T) {
-	replaced := func(old, new string) string { return strings.Replace(small, old, new, 1) }
+	replaced := func(old, by string) string { return strings.Replace(small, old, by, 1) }
 	for _, tt := range []struct{ name, text, want string }{
 		{"nothing", "", "the scenario is empty"},
 		{"only a comment", "# none", "the scenario is empty"},

@@ -5,6 +5,7 @@ import "time"
 // A Recovery says what an Outcome's Recovery is.
 type Recovery string
 
+// The values of a Recovery.
 const (
 	RecoveredInRun Recovery = "yes"
 	NotRecovered   Recovery = "no"             // Recovery is the time that was left

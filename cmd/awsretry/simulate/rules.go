@@ -34,7 +34,7 @@ func (c *checker) clients(s Scenario) {
 }
 
 func (c *checker) service(s Service) {
-	c.above("service.capacity", s.Capacity, 0, maxRate)
+	c.positive("service.capacity", s.Capacity, maxRate)
 	c.whole("service.queue", s.Queue, 0, maxCount)
 	c.check(slices.Contains([]int{0, http.StatusTooManyRequests, http.StatusServiceUnavailable}, s.QueueFull),
 		"service.queue_full", s.QueueFull, "429 or 503, or 0 for 503")
@@ -61,7 +61,7 @@ func (c *checker) throttle(field string, t *Throttle) {
 	if t == nil {
 		return
 	}
-	c.above(field+".rate", t.Rate, 0, maxRate)
+	c.positive(field+".rate", t.Rate, maxRate)
 	c.number(field+".burst", t.Burst, 0, maxRate)
 	c.check(t.Burst == 0 || !(t.Burst < 1), field+".burst", t.Burst,
 		"at least 1, or 0 for the requests of one second")
@@ -111,11 +111,11 @@ func (c *checker) event(field string, e Event, s Scenario) {
 		c.check(e.How != outageHang || s.Clients.Timeout > 0 || s.Clients.AttemptTimeout > 0, field+".how", e.How,
 			"refuse or reset if clients have neither timeout nor attempt_timeout: they would wait forever")
 	case CapacityStep:
-		c.above(field+".capacity", e.Capacity, 0, maxRate)
+		c.positive(field+".capacity", e.Capacity, maxRate)
 	case Errors:
-		c.above(field+".share", e.Share, 0, 1)
+		c.positive(field+".share", e.Share, 1)
 	case SlowLatency:
-		c.above(field+".factor", e.Factor, 0, maxRate)
+		c.positive(field+".factor", e.Factor, maxRate)
 	case Herd:
 		c.check(e.Calls >= 1 && e.Calls <= maxHerdCalls, field+".calls", e.Calls,
 			"1 to %d, for each client", maxHerdCalls)

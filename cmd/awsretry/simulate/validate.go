@@ -128,9 +128,9 @@ func (c *checker) within(field string, d, low, high Duration) {
 	c.check(d >= low && d <= high, field, d, "%v to %v", low, high)
 }
 
-// above checks that a number is above low and at most high. NaN is not.
-func (c *checker) above(field string, v, low, high float64) {
-	c.check(v > low && v <= high, field, v, "above %v and at most %v", low, high)
+// positive checks that a number is above 0 and at most high. NaN is not.
+func (c *checker) positive(field string, v, high float64) {
+	c.check(v > 0 && v <= high, field, v, "above 0 and at most %v", high)
 }
 
 // number checks that a number is at least low and at most high. NaN is not.

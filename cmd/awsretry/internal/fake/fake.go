@@ -56,7 +56,7 @@ func Start(t *testing.T, replies ...Reply) *Service {
 			w.Header().Set(name, value)
 		}
 		w.WriteHeader(reply.Status)
-		io.WriteString(w, reply.Body)
+		_, _ = io.WriteString(w, reply.Body)
 	}))
 	t.Cleanup(s.Close)
 	return s

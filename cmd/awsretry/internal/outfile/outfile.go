@@ -130,7 +130,7 @@ func (f *File) Keep() error {
 			return &LeftError{err, f.pending.Name()}
 		}
 	}
-	f.pending.Cleanup()
+	_ = f.pending.Cleanup()
 	return err
 }
 
@@ -157,6 +157,6 @@ func (f *File) Abandon() {
 		f.opened.Close()
 	}
 	if f.pending != nil {
-		f.pending.Cleanup()
+		_ = f.pending.Cleanup()
 	}
 }

@@ -78,7 +78,7 @@ func startServer(listener net.Listener) *server {
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
-		server.Serve(listener)
+		_ = server.Serve(listener)
 	}()
 	s.stop = func() {
 		server.Close()
@@ -196,7 +196,7 @@ func (s *server) table(w http.ResponseWriter, r *http.Request) {
 func respond(w http.ResponseWriter, status int, contentType, body string) {
 	w.Header().Set("Content-Type", contentType)
 	w.WriteHeader(status)
-	io.WriteString(w, body)
+	_, _ = io.WriteString(w, body)
 }
 
 // reset ends the connection as a machine does that crashes: without a response,
@@ -207,7 +207,7 @@ func reset(w http.ResponseWriter) {
 		panic(http.ErrAbortHandler)
 	}
 	if tcp, ok := conn.(*net.TCPConn); ok {
-		tcp.SetLinger(0)
+		_ = tcp.SetLinger(0)
 	}
 	conn.Close()
 }

@@ -135,11 +135,11 @@ func (d *demo) call(ctx context.Context, t *awsretry.Transport) error {
 		resp, err := client.Do(req)
 		if err != nil {
 			if ctx.Err() != nil {
-				return nil
+				return nil //nolint:nilerr // the scene is over
 			}
 			return err
 		}
-		io.Copy(io.Discard, resp.Body)
+		_, _ = io.Copy(io.Discard, resp.Body)
 		resp.Body.Close()
 	}
 	return nil
