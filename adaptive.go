@@ -81,13 +81,15 @@ func (c RateLimitConfig) validate() error {
 	case !fraction(c.Smoothing):
 		return fmt.Errorf("RateLimit.Smoothing is %v; it must be in (0, 1], or 0 for %v", c.Smoothing, defaultSmoothing)
 	case !amount(c.MinFillRate) || c.MinFillRate > 0 && c.MinFillRate < bucket.MinRate:
-		return fmt.Errorf("RateLimit.MinFillRate is %v; it must be a finite number, %.2g (one in 146 years) or more, or 0 for %v",
+		return fmt.Errorf(
+			"RateLimit.MinFillRate is %v; it must be a finite number, %.2g (one in 146 years) or more, or 0 for %v",
 			c.MinFillRate, bucket.MinRate, defaultMinFillRate)
 	case !amount(c.MinCapacity) || c.MinCapacity > 0 && c.MinCapacity < 1:
 		return fmt.Errorf("RateLimit.MinCapacity is %v; it must be a finite number of tokens, 1 or more, or 0 for %v",
 			c.MinCapacity, defaultMinCapacity)
 	case c.MeasureInterval < 0:
-		return fmt.Errorf("RateLimit.MeasureInterval is %v; it must be above 0, or 0 for %v", c.MeasureInterval, defaultMeasureInterval)
+		return fmt.Errorf("RateLimit.MeasureInterval is %v; it must be above 0, or 0 for %v",
+			c.MeasureInterval, defaultMeasureInterval)
 	case c.MaxWait < 0:
 		return fmt.Errorf("RateLimit.MaxWait is %v; it must be above 0, or 0 for as long as the context lasts", c.MaxWait)
 	}
@@ -189,7 +191,8 @@ func (l *RateLimiter) waitInLine(ctx context.Context) error {
 	case limited && tooLong.Expected > maxWait:
 		return fmt.Errorf("%w: the expected wait of %v is longer than MaxWait, %v", ErrRateLimited, tooLong.Expected, maxWait)
 	}
-	return fmt.Errorf("%w: the expected wait of %v would not end before the context's deadline", ErrRateLimited, tooLong.Expected)
+	return fmt.Errorf("%w: the expected wait of %v would not end before the context's deadline",
+		ErrRateLimited, tooLong.Expected)
 }
 
 // maxWait returns the longest expected wait that is begun. ok is false where

@@ -5,14 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"example.com/awsretry/internal/bucket"
+	"example.com/awsretry/internal/waittest"
 )
 
 // fault returns which of the limiter's numbers is out of bounds, or "".
@@ -81,40 +80,26 @@ func FuzzRateLimiter(f *testing.F) {
 		ops = ops[:min(len(ops), 500)]
 		synctest.Test(t, func(t *testing.T) {
 			l := NewRateLimiter(RateLimitConfig{FailFast: failFast})
-			var wg sync.WaitGroup
+			q := waittest.NewQueue()
 			started := 0
-			var mu sync.Mutex // guards the two below
-			ended := 0
-			var granted []time.Time // when the calls without a deadline were served, in the order in which they came
 			for i, op := range ops {
 				switch arg := time.Duration(op >> 3); op & 7 {
 				case 0, 1:
 					l.Update(op&1 == 1)
-				case 2, 3:
-					ctx, cancel := t.Context(), context.CancelFunc(func() {})
-					patient := op&1 == 0
-					mu.Lock()
-					place := len(granted)
-					if patient {
-						granted = append(granted, time.Time{})
-					} else {
-						ctx, cancel = context.WithTimeout(ctx, arg*100*time.Millisecond)
-					}
-					mu.Unlock()
+				case 2:
 					started++
-					wg.Go(func() {
-						defer cancel()
+					q.Join(i, func() error { return l.Wait(t.Context()) })
+				case 3:
+					started++
+					q.Join(i, func() error {
 						start := time.Now()
+						ctx, cancel := context.WithDeadline(t.Context(), start.Add(arg*100*time.Millisecond))
+						defer cancel()
 						err := l.Wait(ctx)
 						if errors.Is(err, ErrRateLimited) && time.Since(start) != 0 {
 							t.Errorf("refused after %v", time.Since(start))
 						}
-						mu.Lock()
-						defer mu.Unlock()
-						ended++
-						if err == nil && patient {
-							granted[place] = time.Now()
-						}
+						return err
 					})
 				case 4:
 					time.Sleep(arg * time.Nanosecond)
@@ -133,13 +118,15 @@ func FuzzRateLimiter(f *testing.F) {
 					t.Fatalf("operation %d: %s", i, found)
 				}
 			}
-			wg.Wait()
+			ended := q.Wait()
 			wantNoLine(t, l.bucket)
-			if ended != started {
-				t.Fatalf("%d of %d calls ended", ended, started)
+			if len(ended) != started || !waittest.InOrder(ended) {
+				t.Fatalf("%d callers ended in this order: %v", started, ended)
 			}
-			if !failFast && (!slices.IsSortedFunc(granted, time.Time.Compare) || slices.ContainsFunc(granted, time.Time.IsZero)) {
-				t.Fatalf("served at %v", granted)
+			for _, e := range ended {
+				if patient := ops[e.ID]&7 == 2; patient && !failFast && e.Err != nil {
+					t.Fatalf("caller %d: %v", e.ID, e.Err)
+				}
 			}
 		})
 	})

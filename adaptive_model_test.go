@@ -63,7 +63,7 @@ func TestLimiterAgainstModel(t *testing.T) {
 			m := newModel(time.Since(epoch).Seconds())
 			granted, refused, full := 0, 0, 0
 			for step := range steps {
-				// Dense and sparse traffic by turns, and now and then a long silence.
+				// Dense and sparse traffic by turns, and rarely a long silence.
 				switch scale := step / 500 % 4; {
 				case random.IntN(200) == 0:
 					time.Sleep(time.Duration(random.IntN(20_000)) * time.Millisecond)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"example.com/awsretry/internal/bucket"
+	"example.com/awsretry/internal/waittest"
 )
 
 func TestCurveVectors(t *testing.T) {
@@ -68,7 +69,7 @@ func TestMeterIsAlignedToTheEpoch(t *testing.T) {
 		want     []time.Duration // when outcomes every 10 ms are measured, on the clock
 	}{
 		{time.Unix(100, 300e6), 500 * time.Millisecond, []time.Duration{200e6, 700e6, 1200e6}},
-		{time.Unix(100, 700e6), 500 * time.Millisecond, []time.Duration{0, 300e6, 800e6}}, // an interval began after the whole second
+		{time.Unix(100, 700e6), 500 * time.Millisecond, []time.Duration{0, 300e6, 800e6}}, // one began at 500 ms
 		{time.Unix(100, 0), 300 * time.Millisecond, []time.Duration{200e6, 500e6, 800e6, 1100e6}},
 		{time.Unix(-100, 300e6), 500 * time.Millisecond, []time.Duration{200e6, 700e6, 1200e6}},
 		{time.Unix(-101, 0), 1200 * time.Millisecond, []time.Duration{200e6}},
@@ -207,10 +208,10 @@ func TestFailFast(t *testing.T) {
 func TestUpdateWakesTheFirstEarly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewRateLimiter(RateLimitConfig{})
-		q := newQueue()
+		q := waittest.NewQueue()
 		l.Update(true)
 		for i := range 3 {
-			q.join(i, func() error { return l.Wait(t.Context()) })
+			q.Join(i, func() error { return l.Wait(t.Context()) })
 		}
 		time.Sleep(time.Second) // half a token
 		// 200 outcomes are measured half a second later. The measured rate jumps,
@@ -225,7 +226,7 @@ func TestUpdateWakesTheFirstEarly(t *testing.T) {
 			t.Fatalf("the send rate stayed at %v", send)
 		}
 		want := 1500*time.Millisecond + time.Duration(math.Ceil(0.25/send*1e9))
-		if got := q.wait(); got[0].id != 0 || (got[0].at-want).Abs() > time.Nanosecond {
+		if got := q.Wait(); got[0].ID != 0 || (got[0].At-want).Abs() > time.Nanosecond {
 			t.Errorf("first: %v, want caller 0 at %v (at the old rate: 2s)", got[0], want)
 		}
 	})
@@ -235,17 +236,17 @@ func TestCallersOfLimiterAreServedInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewRateLimiter(RateLimitConfig{})
 		l.Update(true)
-		q := newQueue()
+		q := waittest.NewQueue()
 		for i := range 100 {
-			q.join(i, func() error {
+			q.Join(i, func() error {
 				err := l.Wait(t.Context())
 				l.Update(i%7 == 3)
 				return err
 			})
 		}
-		for i, got := range q.wait() {
-			if got.id != i || got.err != nil {
-				t.Errorf("%d: caller %d was served, with the error %v", i, got.id, got.err)
+		for i, got := range q.Wait() {
+			if got.ID != i || got.Err != nil {
+				t.Errorf("%d: caller %d was served, with the error %v", i, got.ID, got.Err)
 			}
 		}
 		wantNoLine(t, l.bucket)
@@ -277,7 +278,7 @@ func TestWaitAndEndedContexts(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			l := NewRateLimiter(RateLimitConfig{})
 			l.Update(true)
-			ctx, cancel := cancelAfter(t.Context(), time.Second, cause)
+			ctx, cancel := waittest.CancelAfter(t.Context(), time.Second, cause)
 			defer cancel()
 			start := time.Now()
 			if err := l.Wait(ctx); err != cause || time.Since(start) != time.Second {
@@ -321,7 +322,8 @@ func TestRateLimitConfigValidate(t *testing.T) {
 		want   string // the error; "" for none
 	}{
 		{RateLimitConfig{}, ""},
-		{RateLimitConfig{Beta: 1, Smoothing: 1, ScaleConstant: 1e-9, MinFillRate: 1e9, MinCapacity: 1, MeasureInterval: 1, MaxWait: 1}, ""},
+		{RateLimitConfig{Beta: 1, Smoothing: 1, ScaleConstant: 1e-9, MinFillRate: 1e9}, ""},
+		{RateLimitConfig{MinCapacity: 1, MeasureInterval: 1, MaxWait: 1}, ""},
 		{RateLimitConfig{MinFillRate: bucket.MinRate}, ""},
 		{RateLimitConfig{Beta: 2}, "RateLimit.Beta is 2" + aFraction + "0.7"},
 		{RateLimitConfig{Beta: -0.1}, "RateLimit.Beta is -0.1" + aFraction + "0.7"},
@@ -338,7 +340,8 @@ func TestRateLimitConfigValidate(t *testing.T) {
 		{RateLimitConfig{MinCapacity: -1}, "RateLimit.MinCapacity is -1" + aCapacity},
 		{RateLimitConfig{MinCapacity: inf}, "RateLimit.MinCapacity is +Inf" + aCapacity},
 		{RateLimitConfig{MeasureInterval: -1}, "RateLimit.MeasureInterval is -1ns; it must be above 0, or 0 for 500ms"},
-		{RateLimitConfig{MaxWait: -1}, "RateLimit.MaxWait is -1ns; it must be above 0, or 0 for as long as the context lasts"},
+		{RateLimitConfig{MaxWait: -1},
+			"RateLimit.MaxWait is -1ns; it must be above 0, or 0 for as long as the context lasts"},
 	}
 	for _, test := range tests {
 		t.Run(fmt.Sprintf("%+v", test.config), func(t *testing.T) {
@@ -385,7 +388,7 @@ func TestLimiterConcurrently(t *testing.T) {
 			for j := range 50 {
 				ctx, cancel := t.Context(), func() {}
 				if (i+j)%5 == 0 {
-					ctx, cancel = cancelAfter(ctx, 50*time.Microsecond, context.DeadlineExceeded)
+					ctx, cancel = waittest.CancelAfter(ctx, 50*time.Microsecond, context.DeadlineExceeded)
 				}
 				switch err := l.Wait(ctx); {
 				case err == nil:

@@ -153,7 +153,7 @@ func (t *partitionTable) release(p *partition) {
 	}
 }
 
-// released puts a partition in its place that was watched until no call held it.
+// released puts a watched partition in its place after the last release.
 func (t *partitionTable) released(p *partition) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -73,7 +73,8 @@ func (t *partitionTable) faults(calls map[string]int) (faults []string) {
 		}
 	}
 	if listed != len(t.byName) || listed-t.extra.Len() > t.size || len(quotas) > t.size {
-		fault("%d in lists, %d of them extra; %d in the map; %d buckets; size %d", listed, t.extra.Len(), len(t.byName), len(quotas), t.size)
+		fault("%d in lists, %d of them extra; %d in the map; %d buckets; size %d",
+			listed, t.extra.Len(), len(t.byName), len(quotas), t.size)
 	}
 	return faults
 }
@@ -90,7 +91,9 @@ func TestReplacedPartitions(t *testing.T) {
 		want []string // the most recently used first
 	}{
 		{"the oldest fresh one", func() { use(t, table, 0, "new") }, []string{"new", "recent", "throttled", "drained"}},
-		{"fresh ones until none is left", func() { use(t, table, 1, "newer", "newest") }, []string{"newest", "newer", "throttled", "drained"}},
+		{"fresh ones until none is left", func() {
+			use(t, table, 1, "newer", "newest")
+		}, []string{"newest", "newer", "throttled", "drained"}},
 		{"then the oldest of all", func() { use(t, table, 0, "last") }, []string{"last", "newest", "newer", "throttled"}},
 		{"none", func() { use(t, table, 0, "throttled") }, []string{"throttled", "last", "newest", "newer"}},
 		{"one whose tokens came back", func() {
@@ -339,8 +342,9 @@ func TestBoundedName(t *testing.T) {
 		}
 	}
 	seen := make(map[string]string)
-	for _, name := range []string{long[:256], long[:257], long, "y" + long, long + "y", strings.Repeat("ä", 128), "x" + strings.Repeat("ä", 128),
-		strings.Repeat("\x80", 1000), strings.Repeat("世", 200), "x" + strings.Repeat("世", 200), "xx" + strings.Repeat("世", 200)} {
+	umlauts, worlds := strings.Repeat("ä", 128), strings.Repeat("世", 200)
+	for _, name := range []string{long[:256], long[:257], long, "y" + long, long + "y",
+		umlauts, "x" + umlauts, worlds, "x" + worlds, "xx" + worlds, strings.Repeat("\x80", 1000)} {
 		got := boundedName(name)
 		if other, ok := seen[got]; ok {
 			t.Errorf("%.20q… and %.20q… are one", name, other)

@@ -67,8 +67,8 @@ func (c QuotaConfig) validate() error {
 	case !(c.RefillPerSecond >= 0) || math.IsInf(c.RefillPerSecond, 1):
 		return fmt.Errorf("Quota.RefillPerSecond is %v; it must be a finite number of tokens, 0 or more", c.RefillPerSecond)
 	case c.Wait && c.RefillPerSecond < bucket.MinRate:
-		return fmt.Errorf("Quota.Wait is true and Quota.RefillPerSecond is %v; it must be at least %.2g, a token in 146 years, for a wait to end",
-			c.RefillPerSecond, bucket.MinRate)
+		return fmt.Errorf("Quota.Wait is true and Quota.RefillPerSecond is %v; "+
+			"it must be at least %.2g, a token in 146 years, for a wait to end", c.RefillPerSecond, bucket.MinRate)
 	case c.InitialCost < 0:
 		return fmt.Errorf("Quota.InitialCost is %d; it must be 0 or more", c.InitialCost)
 	case c.Capacity >= 0 && c.InitialCost > c.capacity():
@@ -159,7 +159,8 @@ func (q *Quota) drawInLine(ctx context.Context, n int) error {
 	}
 	var tooLong *bucket.TooLongError
 	if errors.As(err, &tooLong) {
-		return fmt.Errorf("%w: the expected wait of %v would not end before the context's deadline", ErrQuotaExceeded, tooLong.Expected)
+		return fmt.Errorf("%w: the expected wait of %v would not end before the context's deadline",
+			ErrQuotaExceeded, tooLong.Expected)
 	}
 	return err
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"example.com/awsretry/internal/bucket"
+	"example.com/awsretry/internal/waittest"
 )
 
 // The kinds of buckets: without a clock, with a refill, with a line.
@@ -134,9 +135,9 @@ func TestQuotaOfTenths(t *testing.T) {
 func TestQuotaWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := NewQuota(QuotaConfig{Capacity: 10, RefillPerSecond: 1, Wait: true})
-		line := newQueue()
+		line := waittest.NewQueue()
 		for _, n := range []int{8, 5, 1, 10} { // the first leaves 2
-			line.join(n, func() error { return q.Acquire(t.Context(), n) })
+			line.Join(n, func() error { return q.Acquire(t.Context(), n) })
 		}
 		if got := q.Tokens(); got != 2 {
 			t.Errorf("%d tokens, want 2", got)
@@ -149,8 +150,9 @@ func TestQuotaWait(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		q.Release(1) // shortens every wait by a second
-		want := []served{{8, 0, nil}, {5, 2 * time.Second, nil}, {1, 3 * time.Second, nil}, {10, 13 * time.Second, nil}}
-		if got := line.wait(); !slices.Equal(got, want) {
+		const s = time.Second
+		want := []waittest.End{{ID: 8}, {ID: 5, At: 2 * s}, {ID: 1, At: 3 * s}, {ID: 10, At: 13 * s}}
+		if got := line.Wait(); !slices.Equal(got, want) {
 			t.Errorf("got %v, want %v", got, want)
 		}
 		wantNoLine(t, q.refill)
@@ -163,15 +165,15 @@ func TestQuotaWaitIsServedByRelease(t *testing.T) {
 		if err := q.Acquire(t.Context(), 5); err != nil {
 			t.Fatal(err)
 		}
-		line := newQueue()
-		line.join(0, func() error { return q.Acquire(t.Context(), 5) })
+		line := waittest.NewQueue()
+		line.Join(0, func() error { return q.Acquire(t.Context(), 5) })
 		q.Release(4)
 		synctest.Wait()
-		if len(line.ended) > 0 {
-			t.Fatalf("served with 4 of 5 tokens: %v", line.ended)
+		if ended := line.Ended(); len(ended) > 0 {
+			t.Fatalf("served with 4 of 5 tokens: %v", ended)
 		}
 		q.Release(3)
-		if got := line.wait(); got[0].err != nil || got[0].at != 0 {
+		if got := line.Wait(); got[0].Err != nil || got[0].At != 0 {
 			t.Errorf("got %v", got)
 		}
 		if got := q.Tokens(); got != 0 { // a bucket of 5 had no room for 7
@@ -230,7 +232,7 @@ func TestQuotaAndEndedContexts(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			q := NewQuota(QuotaConfig{Capacity: 5, RefillPerSecond: 1, Wait: true})
 			_ = q.Acquire(t.Context(), 5)
-			ctx, stop := cancelAfter(t.Context(), 3*time.Second, cause)
+			ctx, stop := waittest.CancelAfter(t.Context(), 3*time.Second, cause)
 			defer stop()
 			if err := q.Acquire(ctx, 5); err != cause {
 				t.Errorf("got %v, want %v", err, cause)
@@ -274,7 +276,7 @@ func TestQuotaOfTheGreatestCapacity(t *testing.T) {
 
 func TestQuotaConfigValidate(t *testing.T) {
 	const aRefill = "; it must be a finite number of tokens, 0 or more"
-	const tooSlow = "; it must be at least 2.2e-10, a token in 146 years, for a wait to end"
+	const tooSlow = "Quota.Wait is true and Quota.RefillPerSecond is %v; it must be at least 2.2e-10, a token in 146 years, for a wait to end"
 	tests := []struct {
 		config QuotaConfig
 		want   string // the error; "" for none
@@ -290,8 +292,8 @@ func TestQuotaConfigValidate(t *testing.T) {
 		{QuotaConfig{RefillPerSecond: math.NaN()}, "Quota.RefillPerSecond is NaN" + aRefill},
 		{QuotaConfig{RefillPerSecond: math.Inf(1)}, "Quota.RefillPerSecond is +Inf" + aRefill},
 		{QuotaConfig{RefillPerSecond: math.Inf(-1), Capacity: -1}, "Quota.RefillPerSecond is -Inf" + aRefill},
-		{QuotaConfig{Wait: true}, "Quota.Wait is true and Quota.RefillPerSecond is 0" + tooSlow},
-		{QuotaConfig{RefillPerSecond: 1e-300, Wait: true}, "Quota.Wait is true and Quota.RefillPerSecond is 1e-300" + tooSlow},
+		{QuotaConfig{Wait: true}, fmt.Sprintf(tooSlow, 0)},
+		{QuotaConfig{RefillPerSecond: 1e-300, Wait: true}, fmt.Sprintf(tooSlow, 1e-300)},
 		{QuotaConfig{InitialCost: -1}, "Quota.InitialCost is -1; it must be 0 or more"},
 		{QuotaConfig{InitialCost: 501}, "Quota.InitialCost is 501; it must be at most Quota.Capacity, 500"},
 		{QuotaConfig{Capacity: 4, InitialCost: 5}, "Quota.InitialCost is 5; it must be at most Quota.Capacity, 4"},
@@ -347,7 +349,7 @@ func TestQuotaConcurrently(t *testing.T) {
 						n := 1 + (i+j)%13
 						ctx, cancel := t.Context(), func() {}
 						if c.Wait && j%5 == 0 {
-							ctx, cancel = cancelAfter(ctx, 20*time.Microsecond, context.DeadlineExceeded)
+							ctx, cancel = waittest.CancelAfter(ctx, 20*time.Microsecond, context.DeadlineExceeded)
 						}
 						switch err := q.Acquire(ctx, n); {
 						case err == nil:

@@ -157,7 +157,7 @@ func (b *Bucket) expectedWait(now time.Duration, n float64) time.Duration {
 // durationFor returns how long so many tokens take to come back, at most
 // clockEnd. It requires that b.mu is held and does not mutate b.
 func (b *Bucket) durationFor(tokens float64) time.Duration {
-	// Less than a thousandth of a nanosecond is rounding, and not worth a whole one.
+	// Less than a thousandth of a nanosecond is rounding.
 	d := math.Ceil(tokens/b.rate*1e9 - 1e-3)
 	if !(d < float64(clockEnd)) { // NaN too
 		return clockEnd

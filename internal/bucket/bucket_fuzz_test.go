@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"example.com/awsretry/internal/waittest"
 )
 
 // fault returns which of the bucket's numbers is out of bounds, or "".
@@ -42,44 +42,29 @@ func FuzzBucket(f *testing.F) {
 		ops = ops[:min(len(ops), 500)]
 		synctest.Test(t, func(t *testing.T) {
 			b := newEmpty(1, 4)
-			var wg sync.WaitGroup
+			q := waittest.NewQueue()
 			started := 0
-			var mu sync.Mutex // guards the two below
-			ended := 0
-			var granted []time.Time // when the callers without a deadline were served, in the order in which they came
-			for _, op := range ops {
+			for i, op := range ops {
 				switch arg := time.Duration(op >> 3); op & 7 {
 				case 0:
 					b.Put(float64(arg) / 4)
 				case 1:
 					rate := float64(1+arg) / 4
 					b.SetRate(b.Now(), rate, max(rate, 4))
-				case 2, 3:
-					n := float64(1 + arg%4)
-					ctx, cancel := t.Context(), context.CancelFunc(func() {})
-					patient := op&1 == 0
-					mu.Lock()
-					place := len(granted)
-					if patient {
-						granted = append(granted, time.Time{})
-					} else {
-						ctx, cancel = context.WithTimeout(ctx, arg*100*time.Millisecond)
-					}
-					mu.Unlock()
+				case 2:
 					started++
-					wg.Go(func() {
-						defer cancel()
+					join(t.Context(), q, b, i, float64(1+arg%4))
+				case 3:
+					started++
+					q.Join(i, func() error {
 						start := time.Now()
-						err := b.Wait(ctx, n)
+						ctx, cancel := context.WithDeadline(t.Context(), start.Add(arg*100*time.Millisecond))
+						defer cancel()
+						err := b.Wait(ctx, float64(1+arg%4))
 						if tooLong := new(TooLongError); errors.As(err, &tooLong) && time.Since(start) != 0 {
 							t.Errorf("refused after %v", time.Since(start))
 						}
-						mu.Lock()
-						defer mu.Unlock()
-						ended++
-						if err == nil && patient {
-							granted[place] = time.Now()
-						}
+						return err
 					})
 				case 4:
 					before := b.Tokens()
@@ -100,13 +85,15 @@ func FuzzBucket(f *testing.F) {
 					t.Fatal(found)
 				}
 			}
-			wg.Wait()
+			ended := q.Wait()
 			wantIdle(t, b)
-			if ended != started {
-				t.Fatalf("%d of %d waits ended", ended, started)
+			if len(ended) != started || !waittest.InOrder(ended) {
+				t.Fatalf("%d callers ended in this order: %v", started, ended)
 			}
-			if !slices.IsSortedFunc(granted, time.Time.Compare) || slices.ContainsFunc(granted, time.Time.IsZero) {
-				t.Fatalf("served at %v", granted)
+			for _, e := range ended {
+				if patient := ops[e.ID]&7 == 2; patient && e.Err != nil {
+					t.Fatalf("caller %d: %v", e.ID, e.Err)
+				}
 			}
 			if b.fired > len(ops) {
 				t.Fatalf("the timer ran %d times for %d operations", b.fired, len(ops))

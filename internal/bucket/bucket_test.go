@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"example.com/awsretry/internal/waittest"
 )
 
 func TestTokensComeBackWithTime(t *testing.T) {
@@ -164,16 +166,17 @@ func TestWaitsAreExact(t *testing.T) {
 		{"decades", 1.0 / (1 << 30), 1, 0, 1, (1 << 30) * time.Second},
 	}
 	for k := range 100 { // most hundredths have no exact float64
-		tests = append(tests, row{fmt.Sprintf("%d hundredths", k), 0.1, 1, float64(k) / 100, 1, time.Duration(100-k) * 100 * time.Millisecond})
+		name, want := fmt.Sprintf("%d hundredths", k), time.Duration(100-k)*100*time.Millisecond
+		tests = append(tests, row{name, 0.1, 1, float64(k) / 100, 1, want})
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := newEmpty(test.rate, test.capacity)
 				b.tokens = test.have
-				q := newQueue(b)
-				q.join(t.Context(), 0, test.n)
-				if got := q.wait()[0].at; got != test.want {
+				q := waittest.NewQueue()
+				join(t.Context(), q, b, 0, test.n)
+				if got := q.Wait()[0].At; got != test.want {
 					t.Errorf("waited %v, want %v", got, test.want)
 				}
 				if b.fired != 1 {
@@ -192,19 +195,20 @@ func TestExpectedWaitComesTrue(t *testing.T) {
 		t.Run(fmt.Sprint(amounts), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := newEmpty(3, 10)
-				q := newQueue(b)
-				var want []served
+				q := waittest.NewQueue()
+				start := time.Now()
+				var want ends
 				for i, n := range amounts {
 					time.Sleep(10 * time.Millisecond)
 					waiting, expected := b.Line(n)
 					if waiting != i {
 						t.Errorf("%d are in line, want %d", waiting, i)
 					}
-					want = append(want, served{id: i, at: time.Since(q.start) + expected})
-					q.join(t.Context(), i, n)
+					want = append(want, end(i, time.Since(start)+expected, nil))
+					join(t.Context(), q, b, i, n)
 				}
-				for i, got := range q.wait() {
-					if got.id != i || (got.at-want[i].at).Abs() > 10*time.Nanosecond || got.err != nil {
+				for i, got := range q.Wait() {
+					if got.ID != i || (got.At-want[i].At).Abs() > 10*time.Nanosecond || got.Err != nil {
 						t.Errorf("got %v, want %v", got, want[i])
 					}
 				}
@@ -214,7 +218,8 @@ func TestExpectedWaitComesTrue(t *testing.T) {
 }
 
 func TestExpectedWaitHasBounds(t *testing.T) {
-	for _, rate := range []float64{0, math.SmallestNonzeroFloat64, 1e-300, MinRate, 1e-9, 1, 1e9, math.MaxFloat64, math.Inf(1)} {
+	rates := []float64{0, math.SmallestNonzeroFloat64, 1e-300, MinRate, 1e-9, 1, 1e9, math.MaxFloat64, math.Inf(1)}
+	for _, rate := range rates {
 		for _, n := range []float64{1e-9, 1, 1 << 62, math.MaxFloat64, math.Inf(1)} {
 			for _, now := range []time.Duration{math.MinInt64, 0, time.Second, clockEnd} {
 				b := newEmpty(rate, n)
@@ -259,13 +264,11 @@ func TestSetRateMovesTheTurn(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := newEmpty(0.1, 10)
-				q := newQueue(b)
-				q.join(t.Context(), 0, 1)
+				q := waittest.NewQueue()
+				join(t.Context(), q, b, 0, 1)
 				time.Sleep(time.Second)
 				b.SetRate(b.Now(), test.rate, test.capacity)
-				if got, want := q.wait(), []served{{0, test.want, nil}}; !slices.Equal(got, want) {
-					t.Errorf("got %v, want %v", got, want)
-				}
+				wantEnds(t, q, end(0, test.want, nil))
 				wantIdle(t, b)
 			})
 		})
@@ -275,22 +278,23 @@ func TestSetRateMovesTheTurn(t *testing.T) {
 func TestPutServesTheLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newEmpty(0.001, 10)
-		q := newQueue(b)
+		q := waittest.NewQueue()
 		for i, n := range []float64{3, 1, 4, 6} {
-			q.join(t.Context(), i, n)
+			join(t.Context(), q, b, i, n)
 		}
 		for range 2 {
 			time.Sleep(time.Second)
 			b.Put(4)
 			synctest.Wait()
 		}
-		want := []served{{0, time.Second, nil}, {1, time.Second, nil}, {2, 2 * time.Second, nil}}
-		slices.SortStableFunc(q.ended, func(a, b served) int { return a.id - b.id }) // 0 and 1 wake at the same instant
-		if !slices.Equal(q.ended, want) {
-			t.Errorf("got %v, want %v", q.ended, want)
+		want := ends{end(0, time.Second, nil), end(1, time.Second, nil), end(2, 2*time.Second, nil)}
+		got := q.Ended()
+		slices.SortFunc(got, func(a, b waittest.End) int { return a.ID - b.ID }) // 0 and 1 wake at the same instant
+		if !slices.Equal(got, want) {
+			t.Errorf("got %v, want %v", got, want)
 		}
 		b.Put(math.MaxFloat64)
-		q.wait()
+		q.Wait()
 		if !near(b.tokens, 4, 1e-9) {
 			t.Errorf("%v tokens are left, want 4", b.tokens)
 		}

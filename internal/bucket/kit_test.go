@@ -3,10 +3,12 @@ package bucket
 import (
 	"context"
 	"math"
-	"sync"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"example.com/awsretry/internal/waittest"
 )
 
 // newEmpty returns a bucket without tokens.
@@ -41,13 +43,6 @@ func (b *Bucket) late(by time.Duration) {
 	b.fire()
 }
 
-// cancelAfter returns a context that ends after d, and has no deadline.
-func cancelAfter(ctx context.Context, d time.Duration, cause error) (context.Context, func()) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	timer := time.AfterFunc(d, func() { cancel(cause) })
-	return ctx, func() { timer.Stop(); cancel(nil) }
-}
-
 // wantIdle fails the test unless b has neither waiters nor a timer. It must be
 // called in a bubble, where it lets weeks pass.
 func wantIdle(t testing.TB, b *Bucket) {
@@ -74,38 +69,21 @@ func near(got, want, tolerance float64) bool {
 	return math.Abs(got-want) <= tolerance*max(1, math.Abs(want))
 }
 
-// A served is the end of one caller's wait.
-type served struct {
-	id  int
-	at  time.Duration // since the queue was made
-	err error
-}
+type ends = []waittest.End
 
-// A queue starts callers one after another, and records the order and the times
-// in which their waits end. It must be used in a bubble.
-type queue struct {
-	b     *Bucket
-	start time.Time
-	wg    sync.WaitGroup
-	mu    sync.Mutex // guards the field below
-	ended []served
+func end(id int, at time.Duration, err error) waittest.End {
+	return waittest.End{ID: id, At: at, Err: err}
 }
-
-func newQueue(b *Bucket) *queue { return &queue{b: b, start: time.Now()} }
 
 // join starts a caller that waits for n tokens.
-func (q *queue) join(ctx context.Context, id int, n float64) {
-	q.wg.Go(func() {
-		err := q.b.Wait(ctx, n)
-		q.mu.Lock()
-		defer q.mu.Unlock()
-		q.ended = append(q.ended, served{id, time.Since(q.start), err})
-	})
-	synctest.Wait()
+func join(ctx context.Context, q *waittest.Queue, b *Bucket, id int, n float64) {
+	q.Join(id, func() error { return b.Wait(ctx, n) })
 }
 
-// wait waits for all callers.
-func (q *queue) wait() []served {
-	q.wg.Wait()
-	return q.ended
+// wantEnds fails the test unless the waits of q end like that.
+func wantEnds(t testing.TB, q *waittest.Queue, want ...waittest.End) {
+	t.Helper()
+	if got := q.Wait(); !slices.Equal(got, want) {
+		t.Errorf("got  %v\nwant %v", got, want)
+	}
 }

@@ -4,26 +4,25 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"example.com/awsretry/internal/waittest"
 )
 
 func TestLineIsFirstComeFirstServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newEmpty(10, 1)
-		q := newQueue(b)
-		var want []served
+		q := waittest.NewQueue()
+		var want ends
 		for i := range 100 {
-			q.join(t.Context(), i, 1)
-			want = append(want, served{id: i, at: time.Duration(i+1) * 100 * time.Millisecond})
+			join(t.Context(), q, b, i, 1)
+			want = append(want, end(i, time.Duration(i+1)*100*time.Millisecond, nil))
 		}
-		if got := q.wait(); !slices.Equal(got, want) {
-			t.Errorf("got  %v\nwant %v", got, want)
-		}
+		wantEnds(t, q, want...)
 		wantIdle(t, b)
 	})
 }
@@ -31,22 +30,19 @@ func TestLineIsFirstComeFirstServed(t *testing.T) {
 func TestLargeRequestIsNotOvertaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newEmpty(1, 10)
-		q := newQueue(b)
-		q.join(t.Context(), 0, 5)
+		q := waittest.NewQueue()
+		join(t.Context(), q, b, 0, 5)
 		time.Sleep(3 * time.Second) // enough for the small one, not for the large one
-		q.join(t.Context(), 1, 2)
-		want := []served{{id: 0, at: 5 * time.Second}, {id: 1, at: 7 * time.Second}}
-		if got := q.wait(); !slices.Equal(got, want) {
-			t.Errorf("got %v, want %v", got, want)
-		}
+		join(t.Context(), q, b, 1, 2)
+		wantEnds(t, q, end(0, 5*time.Second, nil), end(1, 7*time.Second, nil))
 	})
 }
 
 func TestTakeDoesNotOvertakeTheLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newEmpty(1, 10)
-		q := newQueue(b)
-		q.join(t.Context(), 0, 5)
+		q := waittest.NewQueue()
+		join(t.Context(), q, b, 0, 5)
 		time.Sleep(4 * time.Second)
 		if b.Take(1) {
 			t.Error("Take overtook the line")
@@ -54,7 +50,7 @@ func TestTakeDoesNotOvertakeTheLine(t *testing.T) {
 		if got := b.Tokens(); !near(got, 4, 1e-8) {
 			t.Errorf("%v tokens, want 4", got)
 		}
-		q.wait()
+		q.Wait()
 	})
 }
 
@@ -87,9 +83,9 @@ func TestWaitThatIsTooLongIsNotBegun(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := newEmpty(0.5, 1)
-				q := newQueue(b)
+				q := waittest.NewQueue()
 				for i := range test.inLine {
-					q.join(t.Context(), i, 1)
+					join(t.Context(), q, b, i, 1)
 				}
 				ctx := t.Context()
 				if test.deadline != none {
@@ -121,7 +117,7 @@ func TestWaitThatIsTooLongIsNotBegun(t *testing.T) {
 				if waiting, _ := b.Line(1); refused > 0 && waiting != test.inLine {
 					t.Errorf("%d are in line, want %d", waiting, test.inLine)
 				}
-				q.wait()
+				q.Wait()
 				wantIdle(t, b)
 			})
 		})
@@ -197,40 +193,37 @@ func TestDeadlineInThePast(t *testing.T) {
 }
 
 func TestCancelPassesTheTurnOn(t *testing.T) {
-	type s = served
 	sec := time.Second
 	gone := errors.New("the caller left")
 	tests := []struct {
 		name   string
 		cancel []int
-		want   []served
+		want   ends
 	}{
-		{"first", []int{0}, []s{{0, sec / 2, gone}, {1, sec, nil}, {2, 2 * sec, nil}, {3, 3 * sec, nil}}},
-		{"middle", []int{1}, []s{{1, sec / 2, gone}, {0, sec, nil}, {2, 2 * sec, nil}, {3, 3 * sec, nil}}},
-		{"last", []int{3}, []s{{3, sec / 2, gone}, {0, sec, nil}, {1, 2 * sec, nil}, {2, 3 * sec, nil}}},
-		{"two neighbors", []int{1, 2}, []s{{1, sec / 2, gone}, {2, sec / 2, gone}, {0, sec, nil}, {3, 2 * sec, nil}}},
-		{"all", []int{2, 0, 3, 1}, []s{{2, sec / 2, gone}, {0, sec / 2, gone}, {3, sec / 2, gone}, {1, sec / 2, gone}}},
+		{"first", []int{0}, ends{end(0, sec/2, gone), end(1, sec, nil), end(2, 2*sec, nil), end(3, 3*sec, nil)}},
+		{"middle", []int{1}, ends{end(1, sec/2, gone), end(0, sec, nil), end(2, 2*sec, nil), end(3, 3*sec, nil)}},
+		{"last", []int{3}, ends{end(3, sec/2, gone), end(0, sec, nil), end(1, 2*sec, nil), end(2, 3*sec, nil)}},
+		{"two neighbors", []int{1, 2}, ends{end(1, sec/2, gone), end(2, sec/2, gone), end(0, sec, nil), end(3, 2*sec, nil)}},
+		{"all", []int{2, 0, 3, 1}, ends{end(2, sec/2, gone), end(0, sec/2, gone), end(3, sec/2, gone), end(1, sec/2, gone)}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := newEmpty(1, 1)
-				q := newQueue(b)
+				q := waittest.NewQueue()
 				var cancels []context.CancelCauseFunc
 				for i := range 4 {
 					ctx, cancel := context.WithCancelCause(t.Context())
 					defer cancel(nil)
 					cancels = append(cancels, cancel)
-					q.join(ctx, i, 1)
+					join(ctx, q, b, i, 1)
 				}
 				time.Sleep(sec / 2)
 				for _, i := range test.cancel {
 					cancels[i](gone)
 					synctest.Wait()
 				}
-				if got := q.wait(); !slices.Equal(got, test.want) {
-					t.Errorf("got %v, want %v", got, test.want)
-				}
+				wantEnds(t, q, test.want...)
 				wantIdle(t, b)
 			})
 		})
@@ -240,16 +233,13 @@ func TestCancelPassesTheTurnOn(t *testing.T) {
 func TestCancelOfLargeRequestServesSmallAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newEmpty(1, 10)
-		q := newQueue(b)
+		q := waittest.NewQueue()
 		gone := errors.New("the caller left")
-		large, cancel := cancelAfter(t.Context(), 3*time.Second, gone)
+		large, cancel := waittest.CancelAfter(t.Context(), 3*time.Second, gone)
 		defer cancel()
-		q.join(large, 0, 9)
-		q.join(t.Context(), 1, 2)
-		want := []served{{0, 3 * time.Second, gone}, {1, 3 * time.Second, nil}}
-		if got := q.wait(); !slices.Equal(got, want) {
-			t.Errorf("got %v, want %v", got, want)
-		}
+		join(large, q, b, 0, 9)
+		join(t.Context(), q, b, 1, 2)
+		wantEnds(t, q, end(0, 3*time.Second, gone), end(1, 3*time.Second, nil))
 		if b.tokens != 1 {
 			t.Errorf("%v tokens are left, want 1", b.tokens)
 		}
@@ -263,9 +253,9 @@ func TestGrantThatRacesWithCancelIsReturned(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := newEmpty(1, 1)
 				w := mustJoin(t, b, 1)
-				q := newQueue(b)
+				q := waittest.NewQueue()
 				if next {
-					q.join(t.Context(), 1, 1)
+					join(t.Context(), q, b, 1, 1)
 				}
 				time.Sleep(time.Second)
 				synctest.Wait()
@@ -274,9 +264,7 @@ func TestGrantThatRacesWithCancelIsReturned(t *testing.T) {
 				}
 				b.leave(w)
 				if next {
-					if got, want := q.wait(), []served{{1, time.Second, nil}}; !slices.Equal(got, want) {
-						t.Errorf("got %v, want %v", got, want)
-					}
+					wantEnds(t, q, end(1, time.Second, nil))
 				} else if b.tokens != 1 {
 					t.Errorf("%v tokens, want 1", b.tokens)
 				}
@@ -295,7 +283,7 @@ func TestGrantAfterTheContextEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newEmpty(1, 1)
 		gone := errors.New("the caller left")
-		ctx, cancel := cancelAfter(t.Context(), time.Second/2, gone)
+		ctx, cancel := waittest.CancelAfter(t.Context(), time.Second/2, gone)
 		defer cancel()
 		if err := b.Wait(silentContext{ctx}, 1); err != gone {
 			t.Errorf("got %v, want %v", err, gone)
@@ -348,7 +336,7 @@ func TestCancelsAndGrantsTogether(t *testing.T) {
 		var granted atomic.Int64
 		for i := range 500 {
 			wg.Go(func() {
-				ctx, cancel := cancelAfter(t.Context(), time.Duration(i%100)*time.Millisecond, nil)
+				ctx, cancel := waittest.CancelAfter(t.Context(), time.Duration(i%100)*time.Millisecond, nil)
 				defer cancel()
 				if b.Wait(ctx, 1) == nil {
 					granted.Add(1)
@@ -462,13 +450,11 @@ func TestStaleTimerIsHarmless(t *testing.T) {
 		if b.tokens != 0 || b.timer != nil {
 			t.Errorf("without a line: %v tokens, timer %v", b.tokens, b.timer)
 		}
-		q := newQueue(b)
-		q.join(t.Context(), 0, 1)
+		q := waittest.NewQueue()
+		join(t.Context(), q, b, 0, 1)
 		time.Sleep(time.Second / 2)
 		b.fire()
-		if got, want := q.wait(), []served{{0, time.Second, nil}}; !slices.Equal(got, want) {
-			t.Errorf("got %v, want %v", got, want)
-		}
+		wantEnds(t, q, end(0, time.Second, nil))
 		wantIdle(t, b)
 	})
 }

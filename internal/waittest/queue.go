@@ -1,0 +1,72 @@
+// Package waittest starts callers that wait in line, and records how their waits
+// end. It is for tests in synctest bubbles.
+package waittest
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+	"testing/synctest"
+	"time"
+)
+
+// An End is the end of one caller's wait.
+type End struct {
+	ID  int
+	At  time.Duration // since the queue was made
+	Err error
+}
+
+// A Queue starts callers one after another, and records the order and the times
+// in which their waits end.
+type Queue struct {
+	start time.Time
+	wg    sync.WaitGroup
+	mu    sync.Mutex // guards the field below
+	ends  []End
+}
+
+// NewQueue returns a queue without callers.
+func NewQueue() *Queue { return &Queue{start: time.Now()} }
+
+// Join starts a caller that waits by calling wait. It returns when the caller
+// is in line, or its wait has ended.
+func (q *Queue) Join(id int, wait func() error) {
+	q.wg.Go(func() {
+		err := wait()
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		q.ends = append(q.ends, End{id, time.Since(q.start), err})
+	})
+	synctest.Wait()
+}
+
+// Ended returns the waits that have ended, in that order.
+func (q *Queue) Ended() []End {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return slices.Clone(q.ends)
+}
+
+// Wait waits until all waits have ended, and returns them in that order.
+func (q *Queue) Wait() []End {
+	q.wg.Wait()
+	return q.Ended()
+}
+
+// InOrder reports whether the callers whose waits ended without an error were
+// served in the order of their IDs.
+func InOrder(ends []End) bool {
+	served := slices.DeleteFunc(slices.Clone(ends), func(e End) bool { return e.Err != nil })
+	slices.SortFunc(served, func(a, b End) int { return a.ID - b.ID })
+	return slices.IsSortedFunc(served, func(a, b End) int { return cmp.Compare(a.At, b.At) })
+}
+
+// CancelAfter returns a context that ends after d with the cause, and has no
+// deadline.
+func CancelAfter(ctx context.Context, d time.Duration, cause error) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	timer := time.AfterFunc(d, func() { cancel(cause) })
+	return ctx, func() { timer.Stop(); cancel(nil) }
+}
