@@ -130,20 +130,19 @@ func TestCancelInTheDelay(t *testing.T) {
 // whose body ended with the context is not.
 func TestCancelWhileTheResponseIsReadAhead(t *testing.T) {
 	t.Run("whole", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			ctx, cancel := context.WithCancelCause(t.Context())
-			tr := &transport{Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
-				return httpfake.Response(req, 503, httpfake.NewBody(httpfake.ReadFunc(func([]byte) (int, error) {
-					cancel(errGone)
-					return 0, io.EOF
-				}))), nil
-			})}
-			resp, err := tr.RoundTrip(httpfake.Request(t, ctx, "GET", nil))
-			if err != nil || contract.StopOf(resp, err) != awsretry.StopCanceled || contract.TokensOf(t, tr) != 500 {
-				t.Fatal(resp, err)
-			}
-			httpfake.ReadAll(t, resp)
-		})
+		ctx, cancel := context.WithCancelCause(t.Context())
+		tr := &transport{Base: respondsWith(503, httpfake.NewBody(strings.NewReader("busy")))}
+		tr.Policy = func(a *awsretry.Attempt) awsretry.Class { // called when the body has been read
+			cancel(errGone)
+			return awsretry.DefaultPolicy(a)
+		}
+		resp, err := tr.RoundTrip(httpfake.Request(t, ctx, "GET", nil))
+		if err != nil || contract.StopOf(resp, err) != awsretry.StopCanceled || contract.TokensOf(t, tr) != 500 {
+			t.Fatal(resp, err)
+		}
+		if got := httpfake.ReadAll(t, resp); got != "busy" {
+			t.Errorf("read %q", got)
+		}
 	})
 	t.Run("broken", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {

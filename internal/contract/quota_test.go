@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -152,13 +151,13 @@ func TestQuotaAcquire(t *testing.T) {
 					t.Fatal(err)
 				}
 				var line sync.WaitGroup
-				var served []int
+				served := make(chan int, len(tt.inLine))
 				for i, n := range tt.inLine {
 					line.Go(func() {
 						if err := q.Acquire(t.Context(), n); err != nil {
 							t.Error(err)
 						}
-						served = append(served, i)
+						served <- i
 					})
 					synctest.Wait()
 				}
@@ -173,8 +172,10 @@ func TestQuotaAcquire(t *testing.T) {
 					t.Error(err)
 				}
 				line.Wait()
-				if !slices.IsSorted(served) || len(served) != len(tt.inLine) {
-					t.Errorf("served %v", served)
+				for want := range tt.inLine {
+					if got := <-served; got != want {
+						t.Errorf("place %d was served before place %d", got, want)
+					}
 				}
 			})
 		})
