@@ -70,7 +70,6 @@ func (d *delivery) reopen(ctx context.Context) (io.ReadCloser, error) {
 	if _, ok := d.body.Freeze(ctx, d.attemptTimeout()); !ok {
 		return nil, lost(d.body.Err())
 	}
-	d.bodyFree = true
 	again := d.req.WithContext(ctx)
 	d.body.Attach(again)
 	return again.Body, nil

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+	"testing/synctest"
 	"time"
 )
 
@@ -273,6 +274,32 @@ func TestWhoHasTheRestOfAStream(t *testing.T) {
 			}
 		})
 	}
+}
+
+// After an early 2xx Base goes on sending the body.
+func TestDeliveredStreamIsSentToItsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const text = "the request's body"
+		upload := make(chan string, 1)
+		tr := &Transport{DeadLetter: readIt, Base: roundTripper(func(req *http.Request) (*http.Response, error) {
+			go func() {
+				time.Sleep(time.Second)
+				got, _ := receive(req)
+				upload <- got.Body
+			}()
+			return respond(200, req), nil
+		})}
+		req, closed := bodyKinds["stream"](t, text)
+		if resp, err := tr.RoundTrip(req); err != nil || resp.StatusCode != 200 {
+			t.Fatalf("got %v, %v", resp, err)
+		}
+		if got := <-upload; got != text {
+			t.Errorf("Base sent %q", got)
+		}
+		if synctest.Wait(); closed() != 1 {
+			t.Errorf("the body was closed %d times", closed())
+		}
+	})
 }
 
 // One buffer serves the retries and the dead letter.

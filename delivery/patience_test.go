@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -90,6 +91,13 @@ func TestSlowBodiesOfDeadLetters(t *testing.T) {
 				if !errors.Is(err, errRefused) || errors.Is(err, ErrBody) == tt.whole {
 					t.Errorf("got %v", err)
 				}
+				why := "nothing of it came for 15s"
+				if tt.took == maxReading {
+					why = "it did not end within 1h0m0s"
+				}
+				if strings.Contains(err.Error(), why) == tt.whole {
+					t.Errorf("got %v, want %q in it", err, why)
+				}
 				want := map[string]int{}
 				if tt.whole {
 					want["hello"] = 1
@@ -105,6 +113,24 @@ func TestSlowBodiesOfDeadLetters(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A body that was given up stays lost, although its source goes on.
+func TestGivenUpBodyStaysLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		body := &slowBody{delay: time.Minute, text: zeros{}, closed: make(chan struct{})}
+		req := post(t, "http://a.example/", "")
+		req.Body, req.GetBody, req.ContentLength = body, nil, -1
+		tr := &Transport{Base: roundTripper(unread), DeadLetter: func(_ context.Context, dead DeadLetter) error {
+			_, first := dead.Request.Body.Read(make([]byte, 1))
+			time.Sleep(time.Hour)
+			if n, err := dead.Request.Body.Read(make([]byte, 1)); n != 0 || err != first || !errors.Is(err, ErrBody) {
+				t.Errorf("%v, then %d, %v", first, n, err)
+			}
+			return nil
+		}}
+		tr.RoundTrip(req)
+	})
 }
 
 // closeWait is how long RoundTrip waits for a Close that may wait for a Read.
