@@ -18,7 +18,8 @@ func mustRun(t *testing.T, s Scenario) *Result {
 	return r
 }
 
-// tiny is one caller whose calls take 100 ms: 1 ms in the queue, 97 ms behind it, 2 ms on the network.
+// tiny is one caller whose calls take 100 ms: 1 ms in the queue, 97 ms after it
+// and 2 ms on the network.
 func tiny(settings ...Setting) Scenario {
 	return Scenario{
 		Name: "tiny", Duration: seconds(10), Seed: 1,
