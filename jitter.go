@@ -91,6 +91,10 @@ func (e Exponential) completed(by Exponential) Exponential {
 	return e
 }
 
+// Validate returns an error if a field is not valid. The error names the field,
+// its value and what is allowed.
+func (e Exponential) Validate() error { return prefixed(e.validate()) }
+
 func (e Exponential) validate() error {
 	d := e.withDefaults()
 	switch err := validDelays(d.Initial, d.Max); {
@@ -102,6 +106,13 @@ func (e Exponential) validate() error {
 		return fmt.Errorf("Backoff.Factor is %v; it must be a number from 1 up, or 0 for %v", e.Factor, defaultFactor)
 	}
 	return nil
+}
+
+func prefixed(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("awsretry: %w", err)
 }
 
 func validDelays(initial, limit time.Duration) error {
@@ -139,6 +150,10 @@ func (d Decorrelated) withDefaults() Decorrelated {
 	d.Initial = cmp.Or(d.Initial, min(defaultInitial, d.Max))
 	return d
 }
+
+// Validate returns an error if a field is not valid. The error names the field,
+// its value and what is allowed.
+func (d Decorrelated) Validate() error { return prefixed(d.validate()) }
 
 func (d Decorrelated) validate() error {
 	d = d.withDefaults()

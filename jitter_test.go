@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"math"
 	"os"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -214,6 +215,26 @@ func TestExponentialOfATransport(t *testing.T) {
 				if tt.backoff.Initial != before.Initial || tt.backoff.ThrottlingInitial != before.ThrottlingInitial {
 					t.Errorf("%T: the caller's was changed to %+v", backoff, tt.backoff)
 				}
+			}
+		})
+	}
+}
+
+func TestBackoffValidate(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		backoff interface{ Validate() error }
+		want    string // "": valid
+	}{
+		{"zero Exponential", awsretry.Exponential{}, ""},
+		{"Exponential", awsretry.Exponential{Initial: -1}, "awsretry: Backoff.Initial is -1ns; it must be above 0"},
+		{"zero Decorrelated", awsretry.Decorrelated{}, ""},
+		{"Decorrelated", &awsretry.Decorrelated{Max: -1}, "awsretry: Backoff.Max is -1ns; it must be above 0"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			err := tt.backoff.Validate()
+			if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.HasPrefix(err.Error(), tt.want)) {
+				t.Errorf("got %v, want %q", err, tt.want)
 			}
 		})
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"example.com/awsretry"
+	"example.com/awsretry/internal/retrier"
 )
 
 // A State is what a check found out about the operation.
@@ -203,8 +204,13 @@ func (c Config) validate(check func(context.Context) (State, error)) error {
 	case c.MaxAttempts < 0:
 		return fmt.Errorf("poll: Config.MaxAttempts is %d; it must be above 0, or 0 for no limit", c.MaxAttempts)
 	}
-	if err := (&awsretry.Transport{Backoff: c.Backoff}).Validate(); err != nil { // it knows the types of its package
-		return errors.New("poll: Config." + strings.TrimPrefix(err.Error(), "awsretry: Transport."))
+	if retrier.IsNil(c.Backoff) {
+		return fmt.Errorf("poll: Config.Backoff is a nil %T; it must be a usable Backoff, or nil for the default", c.Backoff)
+	}
+	if b, ok := c.Backoff.(interface{ Validate() error }); ok {
+		if err := b.Validate(); err != nil {
+			return errors.New("poll: Config." + strings.TrimPrefix(err.Error(), "awsretry: "))
+		}
 	}
 	return nil
 }
