@@ -14,7 +14,6 @@ import (
 	"net/url"
 	"os"
 	"strings"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -44,9 +43,9 @@ func TestKindsByType(t *testing.T) {
 	}{
 		{io.EOF, transient},
 		{io.ErrUnexpectedEOF, transient},
-		{syscall.ECONNRESET, transient},
-		{syscall.ECONNREFUSED, transient},
-		{&net.OpError{Op: "dial", Err: &os.SyscallError{Syscall: "connect", Err: syscall.ECONNREFUSED}}, transient},
+		{errReset, transient},
+		{errRefused, transient},
+		{&net.OpError{Op: "dial", Err: &os.SyscallError{Syscall: "connect", Err: errRefused}}, transient},
 		{&net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}, timeout},
 		{&net.DNSError{IsTimeout: true}, timeout},
 		{&net.DNSError{IsTemporary: true}, transient},
@@ -95,11 +94,11 @@ func TestSent(t *testing.T) {
 		dialFailed, neverSent bool
 	}{
 		{io.EOF, false, false},
-		{&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, true, true},
+		{&net.OpError{Op: "dial", Err: errRefused}, true, true},
 		{&net.OpError{Op: "dial", Err: &net.DNSError{IsTemporary: true}}, true, true},
 		{&net.DNSError{IsTemporary: true}, false, true},
 		{&net.OpError{Op: "proxyconnect", Err: io.EOF}, false, true},
-		{&net.OpError{Op: "read", Err: syscall.ECONNRESET}, false, false},
+		{&net.OpError{Op: "read", Err: errReset}, false, false},
 		{errors.New("net/http: TLS handshake timeout"), false, true},
 		{streamError{Code: refusedStream}, false, true},
 		{streamError{Code: 0x2}, false, false}, // INTERNAL_ERROR

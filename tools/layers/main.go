@@ -23,6 +23,7 @@ func main() {
 	log.SetPrefix("layers: ")
 	dir := flag.String("C", ".", "the folder of the module")
 	allow := flag.String("allow", "", "pairs of files that may use each other's names, such as a.go:b.go,c.go:d.go")
+	tests := flag.String("tests", "", "internal packages that serve tests alone and may import the root, such as internal/a,internal/b")
 	list := flag.Bool("list", false, "print every reference")
 	flag.Parse()
 
@@ -52,7 +53,7 @@ func main() {
 	for _, p := range loaded {
 		if p.PkgPath == root {
 			faults += checkFiles(fset, p, allowed(*allow), *list)
-		} else if p.Imports[root] != nil {
+		} else if p.Imports[root] != nil && !slices.Contains(strings.Split(*tests, ","), strings.TrimPrefix(p.PkgPath, root+"/")) {
 			fault("%s imports %s", p.PkgPath, root)
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"math"
 	"net/http"
 	"sync"
-	"syscall"
 	"time"
 )
 
@@ -83,7 +82,7 @@ func callOf(req *http.Request) (*call, error) {
 }
 
 var (
-	errBroken  = fmt.Errorf("simulate: connection reset: %w", syscall.ECONNRESET)
+	errBroken  = fmt.Errorf("simulate: connection reset: %w", errReset)
 	errContext = errors.New("simulate: the request's context is not that of a call; a RoundTripper must pass it on")
 )
 

@@ -1,0 +1,5 @@
+package neterr
+
+import "syscall"
+
+var errReset, errRefused error = syscall.NewError("connection reset"), syscall.NewError("connection refused")
