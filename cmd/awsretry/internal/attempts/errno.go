@@ -1,0 +1,14 @@
+//go:build !plan9
+
+package attempts
+
+import (
+	"errors"
+	"syscall"
+)
+
+func isRefused(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }
+
+func isReset(err error) bool {
+	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+}

@@ -1,0 +1,99 @@
+// Package clitest runs a command in the process of its test.
+package clitest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"example.com/awsretry/cmd/awsretry/internal/cli"
+	"example.com/awsretry/cmd/awsretry/internal/iostreams"
+)
+
+// A Shell runs command lines. Its zero value has an empty standard input, no
+// terminal, and an environment without settings.
+type Shell struct {
+	Env       map[string]string
+	In        io.Reader
+	Terminals []string  // of "stdout" and "stderr"
+	Width     int       // of the terminals; 0: not known
+	Out, Err  io.Writer // in place of those that Result has; nil: none
+}
+
+// A Result is the outcome of a command line.
+type Result struct {
+	Status   int
+	Out, Err string
+}
+
+// Run runs the command that args begins with.
+func (s Shell) Run(t *testing.T, command cli.Command, args ...string) Result {
+	t.Helper()
+	return s.RunContext(t.Context(), t, command, args...)
+}
+
+// RunContext is Run with a context that ends as the user interrupts the command.
+func (s Shell) RunContext(ctx context.Context, t *testing.T, command cli.Command, args ...string) Result {
+	t.Helper()
+	home := t.TempDir() // the command reads no file of this machine
+	var stdout, stderr bytes.Buffer
+	if s.In == nil {
+		s.In = strings.NewReader("")
+	}
+	if s.Out == nil {
+		s.Out = &stdout
+	}
+	if s.Err == nil {
+		s.Err = &stderr
+	}
+	status := cli.Run(ctx, iostreams.Streams{
+		In:  s.In,
+		Out: s.Out,
+		Err: s.Err,
+		Getenv: func(name string) string {
+			if value, ok := s.Env[name]; ok {
+				return value
+			}
+			return map[string]string{"HOME": home, "TERM": "xterm"}[name]
+		},
+		IsTerminal: func(w io.Writer) bool {
+			return slices.Contains(s.Terminals, "stdout") && w == s.Out || slices.Contains(s.Terminals, "stderr") && w == s.Err
+		},
+		Width: func(io.Writer) (int, bool) { return s.Width, s.Width > 0 },
+	}, args, command)
+	return Result{status, stdout.String(), stderr.String()}
+}
+
+var update = flag.Bool("update", false, "write the golden files instead of comparing with them")
+
+// Golden compares what a command printed with a file in testdata.
+func Golden(t *testing.T, name, printed string) {
+	t.Helper()
+	name = filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(name, []byte(printed), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), printed); diff != "" {
+		t.Errorf("%s to printed:\n%s", name, diff)
+	}
+}
+
+// FullDisk is a writer that always fails.
+type FullDisk struct{}
+
+func (FullDisk) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }

@@ -1,0 +1,161 @@
+// Package demo is the command awsretry demo, which shows the library working
+// against a server that fails on purpose.
+package demo
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"example.com/awsretry"
+	"example.com/awsretry/cmd/awsretry/internal/errwriter"
+	"example.com/awsretry/cmd/awsretry/internal/exit"
+	"example.com/awsretry/cmd/awsretry/internal/flags"
+	"example.com/awsretry/cmd/awsretry/internal/format"
+	"example.com/awsretry/cmd/awsretry/internal/iostreams"
+	"example.com/awsretry/cmd/awsretry/internal/style"
+	"example.com/awsretry/cmd/awsretry/internal/table"
+)
+
+// New returns the command.
+func New(s iostreams.Streams) *cobra.Command {
+	c := serveCommand{Streams: s, port: flags.Number{Least: 1, Most: 65535}, duration: flags.Period(10 * time.Minute)}
+	serve := false
+	cmd := &cobra.Command{
+		Use:   "demo",
+		Short: "See it work against a server of its own that fails on purpose",
+		Long: `Starts a server on loopback that fails, throttles, resets connections and recovers, sends real requests to it, and prints
+what happens. It sends nothing anywhere else, takes about ten seconds, and ends with status 1 if anything
+did not go as it should.
+
+With --serve it sends nothing: it prints the URLs of the server, for awsretry get and for clients of your own, and
+serves them until Ctrl-C, but not longer than --for. Other machines cannot reach them.`,
+		Example: `  awsretry demo
+  awsretry demo --serve --port 8080               and in another terminal:
+  awsretry get http://127.0.0.1:8080/flaky`,
+		Args: flags.Exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if serve {
+				return exit.Failed(c.run(cmd.Context()))
+			}
+			for _, name := range []string{"port", "for"} {
+				if cmd.Flags().Changed(name) {
+					return fmt.Errorf("--%s is for --serve, which is missing", name)
+				}
+			}
+			return exit.Failed(run(cmd.Context(), s))
+		},
+	}
+	set := cmd.Flags()
+	set.SortFlags = false
+	set.BoolVar(&serve, "serve", false, "serve the failing server instead, and print its URLs")
+	set.Var(&c.port, "port", "port of 127.0.0.1 to serve on (default one that is free)")
+	set.Var(&c.duration, "for", "stop serving after this time")
+	return cmd
+}
+
+// run shows the demo on loopback.
+func run(ctx context.Context, s iostreams.Streams) error {
+	listener, err := listen(ctx, 0)
+	if err != nil {
+		return fmt.Errorf("the server cannot be started: %w", err)
+	}
+	server := startServer(listener)
+	defer server.stop()
+	base := http.DefaultTransport.(*http.Transport).Clone()
+	defer base.CloseIdleConnections()
+	return show(ctx, s, server, base)
+}
+
+// A demo is one showing.
+type demo struct {
+	ctx     context.Context
+	w       io.Writer
+	width   int // as of table.Table
+	palette style.Palette
+	server  *server
+	base    http.RoundTripper
+	backoff awsretry.Backoff // short, so that the demo ends soon
+	scenes  int
+	checks  int
+	failed  int // checks
+}
+
+// show shows every scene with requests that base sends to the server.
+func show(ctx context.Context, s iostreams.Streams, server *server, base http.RoundTripper) error {
+	interrupted := ctx
+	ctx, cancel := context.WithTimeout(ctx, time.Minute) // far more than it takes
+	defer cancel()
+	out := &errwriter.Writer{Writer: s.Out}
+	d := &demo{
+		ctx:     ctx,
+		w:       out,
+		width:   s.TableWidth(s.Out),
+		palette: style.New(s, s.Out),
+		server:  server,
+		base:    base,
+		backoff: awsretry.Exponential{Initial: 200 * time.Millisecond, Max: 4 * time.Second},
+	}
+	start := time.Now()
+	d.say("A server on %s fails on purpose. Delays are shorter than the defaults, so that this ends soon.", server.address)
+	for _, scene := range []func(*demo) error{
+		(*demo).savedRequest, (*demo).badRequest, (*demo).replayedBody, (*demo).outage, (*demo).throttledService,
+	} {
+		if err := scene(d); err != nil {
+			if interrupted.Err() != nil {
+				return exit.ErrInterrupted
+			}
+			return err
+		}
+		if out.Err != nil {
+			return out.Err
+		}
+	}
+	d.say("")
+	if d.failed > 0 {
+		return fmt.Errorf("%d of %d checks did not hold", d.failed, d.checks)
+	}
+	d.say("%s", d.palette.Bold(fmt.Sprintf("All %d checks hold, after %s.", d.checks, format.Duration(time.Since(start)))))
+	return nil
+}
+
+func (d *demo) say(format string, args ...any) {
+	fmt.Fprintln(d.w, strings.TrimRight(fmt.Sprintf(format, args...), " "))
+}
+
+// row prints a line of a table, which ends at the terminal's edge.
+func (d *demo) row(format string, args ...any) {
+	(&table.Table{W: d.w, Width: d.width}).Line(fmt.Sprintf(format, args...))
+}
+
+// scene begins a scene. The text after its title says what is going to happen,
+// not its outcome.
+func (d *demo) scene(title, about string) {
+	d.scenes++
+	d.say("\n%s", d.palette.Bold(fmt.Sprintf("%d. %s", d.scenes, title)))
+	for line := range strings.SplitSeq(about, "\n") {
+		d.say("   %s", d.palette.Faint(line))
+	}
+	d.say("")
+}
+
+// check prints what happened, and whether that is what the scene is to show.
+func (d *demo) check(holds bool, happened string) {
+	d.checks++
+	mark := d.palette.Good("✓")
+	if !holds {
+		d.failed++
+		mark = d.palette.Bad("✗")
+		happened += d.palette.Bad(" (not as it should be)")
+	}
+	d.say("   %s %s", mark, happened)
+}
+
+func (d *demo) transport() *awsretry.Transport {
+	return &awsretry.Transport{Base: d.base, Backoff: d.backoff}
+}

@@ -1,0 +1,45 @@
+package demo
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"example.com/awsretry/cmd/awsretry/internal/errwriter"
+	"example.com/awsretry/cmd/awsretry/internal/flags"
+	"example.com/awsretry/cmd/awsretry/internal/iostreams"
+	"example.com/awsretry/cmd/awsretry/internal/table"
+)
+
+// A serveCommand serves the failing server without the demo.
+type serveCommand struct {
+	iostreams.Streams
+	port     flags.Number
+	duration flags.Period
+}
+
+// run serves until ctx or the time ends.
+func (c *serveCommand) run(ctx context.Context) error {
+	listener, err := listen(ctx, c.port.Value)
+	if err != nil {
+		return fmt.Errorf("--port: %w", err)
+	}
+	server := startServer(listener)
+	defer server.stop()
+	out := &errwriter.Writer{Writer: c.Out}
+	fmt.Fprintf(out, "Serving for %v, or until Ctrl-C:\n\n", time.Duration(c.duration))
+	t := table.Table{W: out, Width: c.TableWidth(c.Out), Columns: []table.Column{
+		{Width: len("http://127.0.0.1:65535/invalid")}, {},
+	}}
+	for _, path := range paths {
+		t.Row("http://"+server.address+path.path, path.about)
+	}
+	if out.Err != nil {
+		return out.Err
+	}
+	select {
+	case <-ctx.Done(): // the user's way to end it, and no error
+	case <-time.After(time.Duration(c.duration)):
+	}
+	return nil
+}

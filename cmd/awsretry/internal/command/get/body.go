@@ -1,0 +1,111 @@
+package get
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/dustin/go-humanize/english"
+
+	"example.com/awsretry"
+	"example.com/awsretry/cmd/awsretry/internal/exit"
+	"example.com/awsretry/cmd/awsretry/internal/interrupt"
+	"example.com/awsretry/cmd/awsretry/internal/outfile"
+	"example.com/awsretry/cmd/awsretry/internal/screen"
+)
+
+// writeBody writes the body of the response, and returns the error with the exit
+// status of the request.
+func (c *command) writeBody(ctx context.Context, resp *http.Response, out *outfile.File, report *report,
+	ended ending) error {
+	success := report.last.Class == awsretry.Success
+	if replaces := success && resp.StatusCode/100 == 2; !replaces && out.IsReplaced() {
+		out.Abandon()
+		out = outfile.Stdout(c.Out)
+		report.notSaved(c.output.Value)
+	}
+	size, err := c.copyBody(ctx, resp, out)
+	if err != nil {
+		out.Abandon()
+	} else {
+		err = out.Keep()
+	}
+	without := ""
+	if out.IsReplaced() {
+		without = ", and nothing was written to " + c.output.Value
+	}
+	var cut *bodyError
+	var left *outfile.LeftError
+	switch {
+	case errors.As(err, &cut):
+		return report.bodyFault("the body was cut off after %s%s: %v",
+			english.Plural(int(size), "byte", ""), without, ended.explain(cut.error))
+	case errors.As(err, &left):
+		return report.bodyFault("%s could not be replaced: %v", c.output.Value, left)
+	case err != nil:
+		return report.bodyFault("the body could not be written%s: %v", without, ended.explain(err))
+	}
+	if !success {
+		return exit.Reported(exit.HTTPError)
+	}
+	if !out.IsStdout() {
+		report.saved(c.output.Value, size)
+	}
+	return nil
+}
+
+// copyBody copies the body and returns its length. On a terminal, empty lines
+// separate it from the report.
+func (c *command) copyBody(ctx context.Context, resp *http.Response, out *outfile.File) (int64, error) {
+	var w io.Writer = out
+	if !out.IsReplaced() { // the write may wait for the reader of a pipe
+		w = interrupt.NewWriter(ctx, w)
+	}
+	if !c.IsTerminal(out.Writer) {
+		return io.Copy(w, bodyReader{resp.Body})
+	}
+	separated := out.IsStdout() && c.IsTerminal(c.Err)
+	if separated && resp.ContentLength != 0 {
+		fmt.Fprintln(c.Err)
+	}
+	last := &lastByte{Writer: w, last: '\n'}
+	screen := screen.NewWriter(last)
+	size, err := io.Copy(screen, bodyReader{resp.Body})
+	err = errors.Join(err, screen.Close())
+	if separated && last.last != '\n' {
+		fmt.Fprintln(c.Err)
+	}
+	return size, err
+}
+
+// A bodyReader marks the errors of reading a body, which else could be taken for
+// those of writing it.
+type bodyReader struct{ io.Reader }
+
+func (b bodyReader) Read(p []byte) (int, error) {
+	n, err := b.Reader.Read(p)
+	if err != nil && err != io.EOF {
+		err = &bodyError{err}
+	}
+	return n, err
+}
+
+type bodyError struct{ error }
+
+func (e *bodyError) Unwrap() error { return e.error }
+
+// A lastByte records the last byte that was written.
+type lastByte struct {
+	io.Writer
+	last byte
+}
+
+func (w *lastByte) Write(p []byte) (int, error) {
+	n, err := w.Writer.Write(p)
+	if n > 0 {
+		w.last = p[n-1]
+	}
+	return n, err
+}

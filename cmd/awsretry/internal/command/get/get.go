@@ -1,0 +1,180 @@
+// Package get is the command awsretry get, which sends one request.
+package get
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"example.com/awsretry"
+	"example.com/awsretry/cmd/awsretry/internal/exit"
+	"example.com/awsretry/cmd/awsretry/internal/flags"
+	"example.com/awsretry/cmd/awsretry/internal/iostreams"
+	"example.com/awsretry/cmd/awsretry/internal/outfile"
+	"example.com/awsretry/cmd/awsretry/internal/screen"
+	"example.com/awsretry/cmd/awsretry/internal/settings"
+	"example.com/awsretry/cmd/awsretry/internal/signals"
+)
+
+// New returns the command.
+func New(s iostreams.Streams) *cobra.Command {
+	c := command{Streams: s}
+	var data string
+	cmd := &cobra.Command{
+		Use:   "get [flags] URL",
+		Short: "Send a request, retry it, and print each attempt as it happens",
+		Long: `Sends one request, retries it by the rules of the AWS SDKs, and prints each attempt on standard error as it happens:
+its status or error, what that means for a retry, the time it took, the tokens left in the retry token bucket, the delay
+before the next attempt or why there is none, and the AWS error code.
+
+The response body goes to standard output. On a terminal, control characters in it are replaced, so that a server cannot
+send escape sequences; piped or with --output, the body is written unchanged.
+
+With --output, the file is replaced when the body of a 2xx is complete, in one step if the system allows that. Nothing but
+a 2xx replaces it: after a redirect, a 304, a failure that the retries did not mend, or a 2xx whose body is an AWS error,
+the file is as before, and the body goes to standard output. A device or a pipe gets every body.
+
+The settings come from the flags, else from the environment and the shared AWS config file (see awsretry config).
+
+Exit status: 0 success; 22 an HTTP error after the last retry; 2 wrong usage, and nothing was sent; 1 anything else.`,
+		Example: `  awsretry get http://127.0.0.1:8080/flaky                   with awsretry demo --serve --port 8080
+  awsretry get https://api.example.com/orders
+  awsretry get --mode adaptive --max-attempts 8 --attempt-timeout 2s --timeout 1m https://api.example.com/orders
+  awsretry get -X PUT -H 'Content-Type: application/json' -d @order.json https://api.example.com/orders/17
+  awsretry get --base-delay 200ms --max-delay 5s -o orders.json https://api.example.com/orders
+  awsretry get --json https://api.example.com/orders 2>attempts.jsonl`,
+		Args: flags.Exactly("URL"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("data") {
+				c.request.data = &data
+			}
+			return c.run(cmd.Context(), args[0])
+		},
+	}
+	request, retries := flags.NewSet(), flags.NewSet()
+	c.request.method.Kind, c.output.Kind = "METHOD", "FILE"
+	request.VarP(&c.request.method, "method", "X", "method of the request (default GET, with --data POST)")
+	request.StringArrayVarP(&c.request.headers, "header", "H", nil, "a header, `\"NAME: VALUE\"`; may be repeated")
+	request.StringVarP(&data, "data", "d", "", "`BODY` of the request; @FILE reads a file, @- standard input")
+	request.VarP(&c.output, "output", "o", "write the body to this file, which only a 2xx replaces, when it is complete")
+	request.BoolVar(&c.json, "json", false, "print a JSON object for each attempt, on a line of its own")
+	request.Var(&c.timeout, "timeout", "give up after this time, delays and body included (default none)")
+	c.settings.Register(retries)
+	flags.AddGroups(cmd, flags.Group{Title: "Request", Flags: request}, flags.Group{Title: "Retries", Flags: retries})
+	return cmd
+}
+
+type command struct {
+	iostreams.Streams
+	request  requestFlags
+	output   flags.Word
+	json     bool
+	timeout  flags.Period
+	settings settings.Flags
+}
+
+// run's errors are usage errors until something is sent.
+func (c *command) run(ctx context.Context, address string) error {
+	u, err := parseURL(address)
+	if err != nil {
+		return err
+	}
+	transport, settings, err := c.settings.Transport(c.Getenv)
+	if err != nil {
+		return err
+	}
+	defer transport.CloseIdleConnections()
+	ctx, ended, cancel := c.withTimeout(ctx)
+	defer cancel()
+	req, err := c.request.make(ctx, u, c.In)
+	if err != nil {
+		return unsent(ctx, ended.explain(err))
+	}
+	if c.output.Value != "" {
+		// SIGPIPE from a closed standard error would leave a part of the file.
+		defer signals.IgnorePipe()()
+	}
+	out, err := outfile.Open(ctx, c.output.Value, c.Out)
+	if err != nil {
+		if req.Body != nil {
+			req.Body.Close()
+		}
+		return unsent(ctx, ended.explain(fmt.Errorf("--output: %w", err)))
+	}
+	c.warnMissingFiles()
+
+	report := newReport(c.Streams, transport, settings, req, c.json)
+	start := time.Now()
+	resp, err := transport.RoundTrip(req.WithContext(awsretry.WithObserver(ctx, report.observe)))
+	if err != nil {
+		out.Abandon()
+		return report.noResponse(ended.explain(err), time.Since(start))
+	}
+	defer resp.Body.Close()
+	report.response(resp, time.Since(start))
+	return c.writeBody(ctx, resp, out, report, ended)
+}
+
+func (c *command) warnMissingFiles() {
+	for _, warning := range settings.MissingFiles(c.Getenv) {
+		if !c.json {
+			c.Warn("get", warning)
+			continue
+		}
+		screen.NewEncoder(c.Err).Encode(struct {
+			Warning string `json:"warning"`
+		}{warning})
+	}
+}
+
+// unsent returns err as a usage error, since nothing was sent, unless ctx has
+// ended.
+func unsent(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return exit.Failed(err)
+	}
+	return err
+}
+
+// An ending knows the contexts that end a request early.
+type ending struct {
+	interrupted context.Context // ends with Ctrl-C
+	timeout     context.Context // ends also with --timeout
+}
+
+// withTimeout returns ctx with the time limit of --timeout.
+func (c *command) withTimeout(ctx context.Context) (context.Context, ending, context.CancelFunc) {
+	limit := time.Duration(c.timeout)
+	if limit == 0 {
+		return ctx, ending{ctx, ctx}, func() {}
+	}
+	limited, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the time of --timeout, %v, is over", limit))
+	return limited, ending{ctx, limited}, cancel
+}
+
+// explain returns err. If the request was ended early, the error tells the user
+// so in place of what the end led to.
+func (e ending) explain(err error) error {
+	switch {
+	case e.interrupted.Err() != nil:
+		return &endedError{exit.ErrInterrupted, err}
+	case e.timeout.Err() != nil:
+		return &endedError{context.Cause(e.timeout), err}
+	}
+	return err
+}
+
+// An endedError is why a request was ended early.
+type endedError struct{ reason, err error }
+
+func (e *endedError) Error() string   { return e.reason.Error() }
+func (e *endedError) Unwrap() []error { return []error{e.reason, e.err} }
+
+// asEnded returns the endedError in err.
+func asEnded(err error) (*endedError, bool) {
+	var ended *endedError
+	return ended, errors.As(err, &ended)
+}

@@ -1,0 +1,162 @@
+// Package outfile writes what a command was asked to put into a file: the file
+// has all of the new content or all of the old, never a part.
+package outfile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"example.com/awsretry/cmd/awsretry/internal/interrupt"
+)
+
+// A File is where the content goes. It is standard output, a device or a pipe,
+// which is written as it is; or a regular file, which Keep replaces.
+type File struct {
+	io.Writer
+	opened  *os.File // a device or a pipe; nil: none
+	pending pending  // what Keep replaces path with; nil: nothing
+	path    string
+}
+
+// A pending file has the new content until it takes the place of the old file.
+type pending interface {
+	io.Writer
+	Name() string
+	CloseAtomicallyReplace() error
+	Cleanup() error // closes and removes it, unless it has replaced the file
+}
+
+// Stdout returns a File for standard output.
+func Stdout(stdout io.Writer) *File { return &File{Writer: stdout} }
+
+// Open opens the file at path, or returns [Stdout] for "" and -. It does not
+// change what exists. It waits for the reader of a named pipe until ctx ends.
+func Open(ctx context.Context, path string, stdout io.Writer) (*File, error) {
+	if path == "" || path == "-" {
+		return Stdout(stdout), nil
+	}
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		target, err := os.Readlink(path)
+		if err != nil {
+			return replace(path, filepath.Dir(path))
+		}
+		if target, err = linkTarget(path, target); err != nil { // a link to a file that does not exist yet
+			return nil, err
+		}
+		return Open(ctx, target, stdout)
+	case err != nil:
+		return nil, err
+	case info.IsDir():
+		return nil, fmt.Errorf("%s is a directory", path)
+	}
+	f, err := interrupt.Open(ctx, path, os.O_WRONLY) // of a regular file, this checks the permission
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return &File{Writer: f, opened: f}, nil
+	}
+	f.Close()
+	if path, err = filepath.EvalSymlinks(path); err != nil {
+		return nil, err
+	}
+	file, err := replace(path, filepath.Dir(path))
+	if err != nil { // the folder may be read-only
+		return replace(path, os.TempDir())
+	}
+	return file, err
+}
+
+// linkTarget returns where the link at path leads, whose target may not exist.
+// It follows links to find the target's folder: the ".." of the target does not
+// cancel out the name of a link before it.
+func linkTarget(path, target string) (string, error) {
+	if !filepath.IsAbs(target) {
+		dir, _ := filepath.Split(path)
+		target = dir + target
+	}
+	dir, name := filepath.Split(target)
+	dir, err := filepath.EvalSymlinks(dir)
+	return filepath.Join(dir, name), err
+}
+
+// replace returns a File that replaces the one at path. The new content is in
+// the folder tempDir until then.
+func replace(path, tempDir string) (*File, error) {
+	p, err := newPending(path, tempDir)
+	if err != nil {
+		return nil, err
+	}
+	return &File{Writer: p, pending: p, path: path}, nil
+}
+
+// IsStdout reports whether f is standard output.
+func (f *File) IsStdout() bool { return f.opened == nil && f.pending == nil }
+
+// IsReplaced reports whether Keep replaces a regular file.
+func (f *File) IsReplaced() bool { return f.pending != nil }
+
+// A LeftError reports that a file could not be replaced, and which file has the
+// new content.
+type LeftError struct {
+	Err  error
+	Path string
+}
+
+func (e *LeftError) Error() string { return fmt.Sprintf("%v; the new content is in %s", e.Err, e.Path) }
+func (e *LeftError) Unwrap() error { return e.Err }
+
+// Keep ends f and puts a regular file into its place.
+func (f *File) Keep() error {
+	switch {
+	case f.opened != nil:
+		return f.opened.Close()
+	case f.pending == nil:
+		return nil
+	}
+	err := f.pending.CloseAtomicallyReplace()
+	if err == nil {
+		return nil
+	}
+	if rename := (*os.LinkError)(nil); errors.As(err, &rename) {
+		if err = overwrite(f.path, f.pending.Name()); err != nil {
+			return &LeftError{err, f.pending.Name()}
+		}
+	}
+	f.pending.Cleanup()
+	return err
+}
+
+// overwrite copies a file into another that cannot be replaced: it is a mount
+// point, as in a container, or its folder is read-only.
+func overwrite(path, from string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Close())
+}
+
+// Abandon ends f and leaves a regular file as it was. It must not be called
+// after Keep.
+func (f *File) Abandon() {
+	if f.opened != nil {
+		f.opened.Close()
+	}
+	if f.pending != nil {
+		f.pending.Cleanup()
+	}
+}

@@ -1,0 +1,30 @@
+package settings
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"syscall"
+
+	"example.com/awsretry"
+)
+
+// MissingFiles returns a warning for each variable that names a file which does
+// not exist. Source.Resolve reads such a file as an empty one.
+func MissingFiles(getenv func(string) string) (warnings []string) {
+	config, credentials := awsretry.Source{Getenv: getenv}.Files()
+	for _, file := range []struct{ variable, path string }{
+		{"AWS_CONFIG_FILE", config},
+		{"AWS_SHARED_CREDENTIALS_FILE", credentials},
+	} {
+		if getenv(file.variable) == "" {
+			continue
+		}
+		if _, err := os.Stat(file.path); errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+			warnings = append(warnings, fmt.Sprintf("environment %s is %q; there is no such file, so nothing is read from it",
+				file.variable, file.path))
+		}
+	}
+	return warnings
+}

@@ -1,0 +1,163 @@
+// Package settings makes a Transport from the flags that say how to retry, the
+// environment, and the shared AWS config file.
+package settings
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"example.com/awsretry"
+	"example.com/awsretry/cmd/awsretry/internal/flags"
+)
+
+// Flags say how requests are retried. The environment and the shared config file
+// decide what they leave open.
+type Flags struct {
+	profile        flags.Word
+	mode           choice
+	revision       choice
+	maxAttempts    flags.Number
+	attemptTimeout flags.Period
+	baseDelay      flags.Period
+	maxDelay       flags.Period
+	jitter         choice
+	maxRetryAfter  retryAfter
+	quota          flags.Number
+	partition      flags.Word
+	idempotentOnly bool
+	failFast       bool
+	sdkHeaders     bool
+}
+
+const (
+	// ProfileUsage is the help of the flag --profile.
+	ProfileUsage = "the profile of the shared config file, in place of AWS_PROFILE"
+
+	noQuota         = -1
+	defaultMaxDelay = 20 * time.Second // of awsretry.Exponential
+)
+
+// Register adds the flags to set.
+func (f *Flags) Register(set *pflag.FlagSet) {
+	f.mode.allowed = []string{"standard", "adaptive", "legacy"}
+	f.revision.allowed = []string{"classic", "2026"}
+	f.jitter.allowed = []string{"full", "equal", "none"}
+	f.maxAttempts = flags.Number{Least: 1, Note: " (1: never retry)"}
+	f.quota = flags.Number{Least: 1, Off: noQuota, Note: ", or -1 for no bucket"}
+
+	f.profile.Kind, f.partition.Kind = "PROFILE", "NAME"
+	set.Var(&f.profile, "profile", ProfileUsage)
+	set.Var(&f.mode, "mode", "retry mode, in place of AWS_RETRY_MODE")
+	set.Var(&f.maxAttempts, "max-attempts", "attempts in all, in place of AWS_MAX_ATTEMPTS (1: never retry)")
+	set.Var(&f.revision, "revision", "the documented rules, or those that the AWS SDKs announced for 2026")
+	set.Var(&f.attemptTimeout, "attempt-timeout", "give up an attempt after this time, and retry it (default none)")
+	set.Var(&f.baseDelay, "base-delay", "the first delay, which doubles with each retry (default the mode's)")
+	set.Var(&f.maxDelay, "max-delay", "the longest delay that --base-delay leads to (default 20s)")
+	set.Var(&f.jitter, "jitter", "how much of a delay from --base-delay is random (default full)")
+	set.Var(&f.maxRetryAfter, "max-retry-after", "stop when Retry-After asks for more than this, or ignore the header (default 1m)")
+	set.Var(&f.quota, "quota", "tokens in the full retry token bucket (-1: no bucket) (default 500)")
+	set.Var(&f.partition, "partition", "the partition whose buckets are used (default the URL's host)")
+	set.BoolVar(&f.idempotentOnly, "idempotent-only", false, "unless throttled, retry only what may safely be sent twice")
+	set.BoolVar(&f.failFast, "fail-fast", false, "in adaptive mode, stop instead of waiting for the rate limiter")
+	set.BoolVar(&f.sdkHeaders, "sdk-headers", false, "send amz-sdk-request and amz-sdk-invocation-id, as the AWS SDKs do")
+}
+
+// Transport returns the Transport of the settings, and where they come from. Its
+// errors are usage errors.
+func (f *Flags) Transport(getenv func(string) string) (*awsretry.Transport, awsretry.Settings, error) {
+	source := f.source(getenv)
+	settings, err := source.Resolve()
+	if err != nil {
+		return nil, settings, err
+	}
+	if err := f.checkMode(settings); err != nil {
+		return nil, settings, err
+	}
+	t, err := awsretry.Load(source)
+	if err != nil {
+		return nil, settings, err
+	}
+	if t.Backoff, err = f.backoff(); err != nil {
+		return nil, settings, err
+	}
+	t.AttemptTimeout = time.Duration(f.attemptTimeout)
+	t.MaxRetryAfter = time.Duration(f.maxRetryAfter)
+	t.Quota.Capacity = f.quota.Value
+	t.RateLimit.FailFast = f.failFast
+	t.SDKHeaders = f.sdkHeaders
+	if name := f.partition.Value; name != "" {
+		t.Partition = func(*http.Request) string { return name }
+	}
+	if f.idempotentOnly {
+		t.Policy = awsretry.IdempotentOnly(nil)
+	}
+	return t, settings, t.Validate()
+}
+
+// source returns the source of the settings, in which a flag takes the place of
+// its environment variable.
+func (f *Flags) source(getenv func(string) string) awsretry.Source {
+	return awsretry.Source{Profile: f.profile.Value, Getenv: func(name string) string {
+		switch {
+		case name == "AWS_RETRY_MODE" && f.mode.value != "":
+			return f.mode.value
+		case name == "AWS_MAX_ATTEMPTS" && f.maxAttempts.Value != 0:
+			return f.maxAttempts.String()
+		case name == "AWS_NEW_RETRIES_2026" && f.revision.value != "":
+			return strconv.FormatBool(f.revision.value == "2026")
+		}
+		return getenv(name)
+	}}
+}
+
+// checkMode returns an error for a flag that has no meaning in the mode.
+func (f *Flags) checkMode(settings awsretry.Settings) error {
+	from := settings.ModeFrom
+	switch {
+	case f.mode.value != "":
+		from = "flag --mode"
+	case from == "default":
+		from = "the default"
+	}
+	legacy := settings.Mode == awsretry.Legacy
+	switch {
+	case legacy && f.quota.Value > 0:
+		return fmt.Errorf("--quota is %d; it must be left out, or -1, in legacy mode (%s), which has no retry token bucket",
+			f.quota.Value, from)
+	case legacy && f.revision.value == "2026":
+		return fmt.Errorf("--revision is 2026; it must be left out, or classic, in legacy mode (%s), which has no revisions", from)
+	case f.failFast && settings.Mode != awsretry.Adaptive:
+		return fmt.Errorf("--fail-fast is for adaptive mode only, and the mode is %s (%s): no other mode has a rate limiter",
+			settings.Mode, from)
+	}
+	return nil
+}
+
+// backoff returns the backoff of the flags, or nil for the mode's.
+func (f *Flags) backoff() (awsretry.Backoff, error) {
+	if f.baseDelay == 0 {
+		if f.maxDelay != 0 || f.jitter.value != "" {
+			return nil, errors.New("--max-delay and --jitter go with --base-delay, which is missing")
+		}
+		return nil, nil
+	}
+	e := awsretry.Exponential{Initial: time.Duration(f.baseDelay), Max: time.Duration(f.maxDelay)}
+	if e.Max == 0 {
+		e.Max = defaultMaxDelay
+	}
+	if e.Initial > e.Max {
+		return nil, fmt.Errorf("--base-delay is %v; it must be at most --max-delay, %v", e.Initial, e.Max)
+	}
+	switch f.jitter.value {
+	case "equal":
+		e.Jitter = awsretry.EqualJitter
+	case "none":
+		e.Jitter = awsretry.NoJitter
+	}
+	return e, nil
+}
