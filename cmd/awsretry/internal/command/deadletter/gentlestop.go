@@ -1,98 +1,88 @@
-package main
+package deadletter
 
 import (
 	"context"
 	"net/http"
-	"os"
-	"os/signal"
 	"sync"
-	"syscall"
 
 	"example.com/awsretry"
 )
 
-// gentleSignals ends ctx when the terminal goes away, and turns a write to a pipe
-// that nobody reads into an error: both would else end the process in the middle
-// of an attempt, or between a delivery and its bookkeeping. SIGPIPE cannot end
-// ctx, because connections raise it too.
-func gentleSignals(ctx context.Context) (hungUp context.Context, end func()) {
-	pipe := make(chan os.Signal, 1) // nobody receives from it
-	signal.Notify(pipe, syscall.SIGPIPE)
-	if signal.Ignored(syscall.SIGHUP) { // by nohup
-		return ctx, func() { signal.Stop(pipe) }
-	}
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP)
-	context.AfterFunc(ctx, stop) // a second one ends the process at once
-	return ctx, func() {
-		stop()
-		signal.Stop(pipe)
-	}
-}
-
-// A gentleStop ends requests between two attempts: an attempt that is under way when the stop is asked for comes to its own
-// end, a pause does not.
+// A gentleStop ends requests between two attempts: when the stop is requested, an
+// attempt in progress ends on its own, and a delay ends at once.
 type gentleStop struct {
-	mu      sync.Mutex // guards the fields below
-	asked   error      // why to stop; nil: go on
-	sending bool       // an attempt is under way
-	cancel  context.CancelCauseFunc
+	mu        sync.Mutex // guards the fields below
+	requested error      // why to stop; nil: continue
+	sending   bool       // an attempt is in progress
+	cancel    context.CancelCauseFunc
 }
 
 func newGentleStop() *gentleStop { return &gentleStop{cancel: func(error) {}} }
 
-// follow asks for the stop when ctx ends, and says so. What it returns ends it.
-func (g *gentleStop) follow(ctx context.Context, say func()) (end func()) {
-	said := make(chan struct{})
+// follow requests the stop when ctx ends, and calls waiting if an attempt is in
+// progress then. end ends that.
+func (g *gentleStop) follow(ctx context.Context, waiting func()) (end func()) {
+	done := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
-		defer close(said)
-		g.mu.Lock()
-		g.asked = context.Cause(ctx)
-		sending := g.sending
-		if !sending {
-			g.cancel(g.asked)
-		}
-		g.mu.Unlock()
-		if sending {
-			say()
+		defer close(done)
+		if g.request(context.Cause(ctx)) {
+			waiting()
 		}
 	})
 	return func() {
 		if !stop() {
-			<-said
+			<-done
 		}
 	}
 }
 
-// context is for the next request, in place of its own, which ends at once.
+// request requests the stop, and reports whether an attempt is in progress.
+func (g *gentleStop) request(why error) (sending bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.requested = why
+	if !g.sending {
+		g.cancel(why)
+	}
+	return g.sending
+}
+
+// context returns a context for the next request in place of its own, which ends
+// at once.
 func (g *gentleStop) context(parent context.Context) (context.Context, context.CancelCauseFunc) {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(parent))
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.cancel = cancel
-	if g.asked != nil {
-		cancel(g.asked)
+	if g.requested != nil {
+		cancel(g.requested)
 	}
 	return ctx, cancel
 }
 
-// attempted is an observer: the attempt is over, and a pause follows or nothing does.
+// attempted ends the request after an attempt, if the stop is requested. It is an
+// observer.
 func (g *gentleStop) attempted(a awsretry.Attempt) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.sending = false
-	if a.Stop == "" && g.asked != nil {
-		g.cancel(g.asked)
+	if a.Stop == "" && g.requested != nil {
+		g.cancel(g.requested)
 	}
 }
 
-// base is rt, and sees when attempts begin.
+// base returns rt, which records when an attempt begins.
 func (g *gentleStop) base(rt http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(req *http.Request) (*http.Response, error) {
-		g.mu.Lock()
-		g.sending = true
-		g.mu.Unlock()
+		g.begin()
 		return rt.RoundTrip(req)
 	})
+}
+
+func (g *gentleStop) begin() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.sending = true
 }
 
 type roundTripper func(*http.Request) (*http.Response, error)

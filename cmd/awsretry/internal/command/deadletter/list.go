@@ -1,100 +1,104 @@
-package main
+package deadletter
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/url"
-	"os"
 	"strconv"
-	"strings"
 	"time"
 
-	"example.com/awsretry/delivery"
+	"github.com/dustin/go-humanize"
+	"github.com/dustin/go-humanize/english"
 	"github.com/spf13/cobra"
+
+	"example.com/awsretry/cmd/awsretry/internal/errwriter"
+	"example.com/awsretry/cmd/awsretry/internal/exit"
+	"example.com/awsretry/cmd/awsretry/internal/flags"
+	"example.com/awsretry/cmd/awsretry/internal/interrupt"
+	"example.com/awsretry/cmd/awsretry/internal/iostreams"
+	"example.com/awsretry/cmd/awsretry/internal/screen"
+	"example.com/awsretry/cmd/awsretry/internal/style"
+	"example.com/awsretry/cmd/awsretry/internal/table"
+	"example.com/awsretry/delivery"
 )
 
-func newDeadLetter(p process) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "deadletter",
-		Short: "List the deliveries that failed for good, or send them again",
-		Long: `A dead letter is a request that a delivery policy gave up. The package delivery keeps each as a file of a folder (see its
-DirQueue), as it is to be sent again: with its body and all its headers, credentials among them.`,
-		Example: `  awsretry deadletter list /var/lib/hooks
-  awsretry deadletter redrive --policy policy.json /var/lib/hooks`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return fmt.Errorf("unknown command %q; it must be list or redrive", args[0])
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return failed(cmd.Help()) },
-	}
-	cmd.AddCommand(newDeadLetterList(p), newRedrive(p))
-	return cmd
-}
-
-func newDeadLetterList(p process) *cobra.Command {
-	l := letterList{process: p}
+func newList(s iostreams.Streams) *cobra.Command {
+	l := list{Streams: s}
 	cmd := &cobra.Command{
 		Use:   "list [flags] DIR",
 		Short: "List the dead letters in a folder, the oldest first",
-		Long: `Lists the dead letters in DIR, the oldest first: when the delivery failed for good, what was to be sent, and why it was
-given up. URLs are listed without their queries, which may be secret. A DIR that does not exist, as before its first letter,
-has none.
+		Long: `Lists the dead letters in DIR, the oldest first: when the delivery failed for good, the request, and why it was given up.
+URLs are listed without their queries, which may be secret. A DIR that does not exist has no dead letters: the first letter
+creates it.
 
-Exit status: 0 success; 1 DIR cannot be read, or holds something else than dead letters, or an interruption; 2 wrong usage.`,
+Exit status: 0 success; 1 DIR cannot be read, or contains something else than dead letters, or an interruption; 2 wrong
+usage.`,
 		Example: `  awsretry deadletter list /var/lib/hooks
   awsretry deadletter list --json /var/lib/hooks | jq -r 'select(.status == 403) | .name'`,
-		Args: exactly("DIR"),
+		Args: flags.Exactly("DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error { return l.run(cmd.Context(), args[0]) },
 	}
 	cmd.Flags().BoolVar(&l.json, "json", false, "print a JSON object for each dead letter, on a line of its own")
 	return cmd
 }
 
-// A letterList prints the heads of dead letters.
-type letterList struct {
-	process
+// A list prints the letters of a folder, without their bodies.
+type list struct {
+	iostreams.Streams
 	json    bool
-	palette palette
-	out     *keptError
-	table   table
+	palette style.Palette
+	out     *errwriter.Writer
+	table   table.Table
 	letters int
 	bytes   int64
 	broken  int
 }
 
-func (l *letterList) run(ctx context.Context, dir string) error {
-	l.palette = newPalette(l.process, l.stdout)
-	l.out = &keptError{Writer: interruptibleWriter{ctx, l.stdout}}
-	l.table = table{w: l.out, width: l.tableWidth(l.stdout), columns: letterColumns}
+// listColumns are wide enough for any letter: a folder may have any number of
+// them.
+var listColumns = []table.Column{
+	{Title: "FAILED AT (UTC)", Width: len(time.DateTime), Spare: 1},
+	{Title: "AGE", Width: len("59 minutes"), Right: true, Spare: 3},
+	{Title: "METHOD", Width: 6},
+	{Title: "STATUS", Width: 6},
+	{Title: "ATTEMPTS", Width: 8, Right: true, Spare: 4},
+	{Title: "REASON", Width: 12, Spare: 2},
+	{Title: "SIZE", Width: len("1000 kB"), Right: true, Spare: 5},
+	{Title: "NAME", Width: nameWidth},
+	{Title: "URL"},
+}
+
+func (l *list) run(ctx context.Context, dir string) error {
+	l.palette = style.New(l.Streams, l.Out)
+	l.out = &errwriter.Writer{Writer: interrupt.NewWriter(ctx, l.Out)}
+	l.table = table.Table{W: l.out, Width: l.TableWidth(l.Out), Columns: listColumns}
 	now := time.Now()
 	for letter, err := range delivery.List(dir) {
 		if ctx.Err() != nil {
-			return failed(context.Cause(ctx))
+			return exit.Failed(context.Cause(ctx))
 		}
 		if errors.Is(err, fs.ErrNotExist) && letter.Name == "" {
-			break // the folder is made with the first letter
+			break // the first letter creates the folder
 		}
 		if err != nil && letter.Name == "" {
-			return failed(plainError(err))
+			return exit.Failed(err)
 		}
 		if err := l.print(letter, err, now); err != nil {
-			return failed(err)
+			return exit.Failed(err)
 		}
 	}
-	if err := l.sum(dir); err != nil {
-		return failed(err)
+	if err := l.printSum(dir); err != nil {
+		return exit.Failed(err)
 	}
 	if l.broken > 0 {
-		return &failure{status: exitFailure}
+		return exit.Reported(exit.Failure)
 	}
 	return nil
 }
 
-func (l *letterList) print(letter delivery.Letter, broken error, now time.Time) error {
+// print prints a letter, or that a file is none.
+func (l *list) print(letter delivery.Letter, broken error, now time.Time) error {
 	if broken != nil {
 		l.broken++
 	} else {
@@ -105,47 +109,42 @@ func (l *letterList) print(letter delivery.Letter, broken error, now time.Time) 
 	case l.json:
 		return l.printJSON(letter, broken)
 	case broken != nil:
-		_, err := fmt.Fprintf(l.stderr, "%s %s\n", newPalette(l.process, l.stderr).bad("✗"), oneLine(plainError(broken).Error()))
+		_, err := fmt.Fprintf(l.Err, "%s %s\n", style.New(l.Streams, l.Err).Bad("✗"), errorText(broken))
 		return err
 	case l.letters == 1:
-		l.table.header(l.palette)
+		l.table.Header(l.palette.Faint)
 	}
 	status := "-"
 	if letter.Status != 0 {
 		status = strconv.Itoa(letter.Status)
 	}
-	address := oneLine(bareAddress(letter.URL))
+	address := withoutSecrets(letter.URL)
 	if letter.Err != "" {
-		address += "  " + oneLine(letter.Err)
+		address += "  " + screen.OneLine(letter.Err)
 	}
-	l.table.row([]string{letter.Time.UTC().Format(time.DateTime), age(now.Sub(letter.Time)), oneLine(letter.Method), status,
-		grouped(letter.Attempts), oneLine(letter.Reason), size(letter.Size), oneLine(letter.Name), address}, nil)
-	return l.out.err
+	l.table.Row(
+		letter.Time.UTC().Format(time.DateTime),
+		humanize.RelTime(letter.Time, now, "", ""),
+		screen.OneLine(letter.Method),
+		status,
+		humanize.Comma(int64(letter.Attempts)),
+		screen.OneLine(letter.Reason),
+		humanize.Bytes(uint64(letter.Size)),
+		screen.OneLine(letter.Name),
+		address,
+	)
+	return l.out.Err
 }
 
-// letterColumns are wide enough for any letter: a folder may hold any number of
-// them. The name begins with the time.
-var letterColumns = []column{
-	{title: "FAILED AT (UTC)", width: len(time.DateTime), spare: 1},
-	{title: "AGE", width: 6, right: true, spare: 3},
-	{title: "METHOD", width: 6},
-	{title: "STATUS", width: 6},
-	{title: "ATTEMPTS", width: 8, right: true, spare: 4},
-	{title: "REASON", width: 12, spare: 2},
-	{title: "SIZE", width: 8, right: true, spare: 5},
-	{title: "NAME", width: nameWidth},
-	{title: "URL"},
-}
-
-func (l *letterList) printJSON(letter delivery.Letter, broken error) error {
-	encoder := newJSON(l.out)
+func (l *list) printJSON(letter delivery.Letter, broken error) error {
+	encoder := screen.NewEncoder(l.out)
 	if broken != nil {
 		return encoder.Encode(struct {
 			Name   string `json:"name"`
 			Broken string `json:"broken"`
-		}{letter.Name, plainError(broken).Error()})
+		}{letter.Name, screen.WithoutPackages(broken.Error())})
 	}
-	letter.URL = bareAddress(letter.URL)
+	letter.URL = withoutSecrets(letter.URL)
 	return encoder.Encode(struct {
 		Name string `json:"name"`
 		Size int64  `json:"size"`
@@ -153,81 +152,19 @@ func (l *letterList) printJSON(letter delivery.Letter, broken error) error {
 	}{letter.Name, letter.Size, letter})
 }
 
-func (l *letterList) sum(dir string) error {
+func (l *list) printSum(dir string) error {
 	if l.json {
 		return nil
 	}
 	var text string
 	switch {
 	case l.letters > 0:
-		text = fmt.Sprintf("\n%s, %s", count(l.letters, "dead letter"), size(l.bytes))
+		text = fmt.Sprintf("\n%s, %s", english.Plural(l.letters, "dead letter", ""), humanize.Bytes(uint64(l.bytes)))
 	case l.broken == 0:
 		text = noLetters(dir)
 	default:
-		text = "No dead letters, but " + count(l.broken, "other file") + " in " + oneLine(dir)
+		text = "No dead letters, but " + english.Plural(l.broken, "other file", "") + " in " + screen.OneLine(dir)
 	}
 	_, err := fmt.Fprintln(l.out, text)
 	return err
-}
-
-// noLetters says that dir has none, and whether that is because it does not
-// exist: its name may be misspelled.
-func noLetters(dir string) string {
-	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
-		return "No dead letters: " + oneLine(dir) + " does not exist"
-	}
-	return "No dead letters in " + oneLine(dir)
-}
-
-// plainError is err without the name of the package that it is from.
-func plainError(err error) error {
-	text := err.Error()
-	for _, prefix := range []string{"delivery: ", "Redrive: ", "List: "} {
-		text = strings.TrimPrefix(text, prefix)
-	}
-	return &endedError{reason: plainText(text), err: err}
-}
-
-type plainText string
-
-func (t plainText) Error() string { return string(t) }
-
-// bareAddress is an URL that came out of a file without what may be secret.
-func bareAddress(s string) string {
-	u, err := url.Parse(s)
-	if err != nil {
-		s, _, _ = strings.Cut(s, "?")
-		return s
-	}
-	return bareURL(u)
-}
-
-// age is a time in its largest unit.
-func age(d time.Duration) string {
-	const day = 24 * time.Hour
-	switch {
-	case d < time.Minute:
-		return fmt.Sprintf("%d s", max(d, 0)/time.Second)
-	case d < time.Hour:
-		return fmt.Sprintf("%d min", d/time.Minute)
-	case d < 2*day:
-		return fmt.Sprintf("%d h", d/time.Hour)
-	}
-	return fmt.Sprintf("%d d", d/day)
-}
-
-// size is a number of bytes to three figures.
-func size(n int64) string {
-	if n < 1000 {
-		return fmt.Sprintf("%d B", n)
-	}
-	v, unit := float64(n), 0
-	for v >= 999.5 && unit < 4 {
-		v, unit = v/1000, unit+1
-	}
-	format := "%.0f %cB"
-	if v < 9.95 {
-		format = "%.1f %cB"
-	}
-	return fmt.Sprintf(format, v, " kMGT"[unit])
 }

@@ -1,4 +1,4 @@
-package main
+package deadletter
 
 import (
 	"context"
@@ -9,49 +9,68 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
-	"syscall"
+
+	"github.com/dustin/go-humanize"
+	"github.com/dustin/go-humanize/english"
+	"github.com/schollz/progressbar/v3"
 
 	"example.com/awsretry"
+	"example.com/awsretry/cmd/awsretry/internal/attempts"
+	"example.com/awsretry/cmd/awsretry/internal/errwriter"
+	"example.com/awsretry/cmd/awsretry/internal/exit"
+	"example.com/awsretry/cmd/awsretry/internal/format"
+	"example.com/awsretry/cmd/awsretry/internal/iostreams"
+	"example.com/awsretry/cmd/awsretry/internal/screen"
+	"example.com/awsretry/cmd/awsretry/internal/signals"
+	"example.com/awsretry/cmd/awsretry/internal/style"
+	"example.com/awsretry/cmd/awsretry/internal/table"
 	"example.com/awsretry/delivery"
-	"github.com/schollz/progressbar/v3"
 )
 
-// A redriveReport tells what becomes of each letter: a line on standard output, and on a terminal a progress bar below it.
-type redriveReport struct {
-	process
+// A report prints a line for each letter on standard output, and on a terminal a
+// progress bar below the lines.
+type report struct {
+	iostreams.Streams
 	dir     string
-	letters int // that are to be sent
-	out     *keptError
+	letters int // to send
+	out     *errwriter.Writer
 	json    *json.Encoder // nil: for people
-	palette palette
-	table   table
+	palette style.Palette
+	table   table.Table
 	stop    context.CancelCauseFunc // ends the run
 
-	mu     sync.Mutex // guards the fields below, and what is written: an interruption may come at any time
-	bar    *progressbar.ProgressBar
-	number int // of the letter, from 1
-	faults int // that are not an endpoint's
+	mu     sync.Mutex               // guards the fields below and the output: an interruption may come at any time
+	bar    *progressbar.ProgressBar // nil: none
+	number int                      // of the letter, from 1
+	faults int
 }
 
-func newRedriveReport(p process, asJSON bool, dir string, letters int, stop context.CancelCauseFunc) *redriveReport {
-	r := &redriveReport{process: p, dir: dir, letters: letters, out: &keptError{Writer: p.stdout}, palette: newPalette(p, p.stdout), stop: stop}
-	r.table = table{w: r.out, width: p.tableWidth(p.stdout), columns: redriveColumns}
+func newReport(s iostreams.Streams, asJSON bool, dir string, letters int, stop context.CancelCauseFunc) *report {
+	r := &report{
+		Streams: s,
+		dir:     dir,
+		letters: letters,
+		out:     &errwriter.Writer{Writer: s.Out},
+		palette: style.New(s, s.Out),
+		stop:    stop,
+	}
+	r.table = table.Table{W: r.out, Width: s.TableWidth(s.Out), Columns: reportColumns}
 	if asJSON {
-		r.json = newJSON(r.out)
+		r.json = screen.NewEncoder(r.out)
 		return r
 	}
-	if letters > 0 && p.isTerminal(p.stderr) && p.getenv("TERM") != "dumb" {
-		r.bar = newLetterBar(p.stderr, letters)
+	if letters > 0 && s.IsTerminal(s.Err) && s.Getenv("TERM") != "dumb" {
+		r.bar = newBar(s.Err, letters)
 	}
 	return r
 }
 
-// newLetterBar has no colours.
-func newLetterBar(w io.Writer, letters int) *progressbar.ProgressBar {
+// newBar returns a bar without colors.
+func newBar(w io.Writer, letters int) *progressbar.ProgressBar {
 	return progressbar.NewOptions(letters,
 		progressbar.OptionSetWriter(w),
 		progressbar.OptionUseANSICodes(true),
-		progressbar.OptionSetWidth(barWidth),
+		progressbar.OptionSetWidth(25),
 		progressbar.OptionSetTheme(progressbar.Theme{Saucer: "█", SaucerPadding: "░"}),
 		progressbar.OptionShowCount(),
 		progressbar.OptionSetPredictTime(false),
@@ -61,77 +80,91 @@ func newLetterBar(w io.Writer, letters int) *progressbar.ProgressBar {
 	)
 }
 
-const nameWidth = len("20060102T150405.000000000Z-0123456789abcdef.letter")
-
-// redriveColumns are wide enough for any letter: a line is written as soon as
-// its letter was sent.
-var redriveColumns = []column{
-	{title: "#", width: 4, right: true, spare: 1},
-	{title: "METHOD", width: 6, spare: 2},
-	{title: "STATUS", width: 7},
-	{title: "ATTEMPTS", width: 8, right: true, spare: 3},
-	{title: "TIME", width: 8, right: true, spare: 4},
-	{title: "RESULT", width: len("delivered")},
-	{title: "NAME", width: nameWidth},
-	{title: "URL"},
+// reportColumns are wide enough for any letter: a line is printed as soon as its
+// letter was sent.
+var reportColumns = []table.Column{
+	{Title: "#", Width: 4, Right: true, Spare: 1},
+	{Title: "METHOD", Width: 6, Spare: 2},
+	{Title: "STATUS", Width: 7},
+	{Title: "ATTEMPTS", Width: 8, Right: true, Spare: 3},
+	{Title: "TIME", Width: 8, Right: true, Spare: 4},
+	{Title: "RESULT", Width: len("delivered")},
+	{Title: "NAME", Width: nameWidth},
+	{Title: "URL"},
 }
 
-// errOutputClosed stops the run: who reads the report has seen enough.
+// errOutputClosed stops the run: the reader of the report has seen enough.
 var errOutputClosed = errors.New("standard output was closed")
 
-// written looks whether the report still has a reader. r.mu must be held.
-func (r *redriveReport) written() {
-	if errors.Is(r.out.err, syscall.EPIPE) {
+// checkReader stops the run if the report has no reader any more. r.mu must be
+// held.
+func (r *report) checkReader() {
+	if signals.IsBrokenPipe(r.out.Err) {
 		r.stop(errOutputClosed)
 	}
 }
 
-func (r *redriveReport) begin(how string) {
+// begin prints what is going to be sent, and how.
+func (r *report) begin(how string) {
 	if r.json != nil || r.letters == 0 {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	defer r.written()
-	fmt.Fprintf(r.out, "%s\n%s\n\n", r.palette.bold(count(r.letters, "dead letter")+" in "+oneLine(r.dir)), r.palette.faint(how))
-	r.table.header(r.palette)
+	defer r.checkReader()
+	title := english.Plural(r.letters, "dead letter", "") + " in " + screen.OneLine(r.dir)
+	fmt.Fprintf(r.out, "%s\n%s\n\n", r.palette.Bold(title), r.palette.Faint(how))
+	r.table.Header(r.palette.Faint)
 	if r.bar != nil {
 		r.bar.RenderBlank()
 	}
 }
 
-// above writes where the bar is, which goes on below. r.mu must be held.
-func (r *redriveReport) above(w io.Writer, line string) {
+// attempt shows in the bar what the report is waiting for.
+func (r *report) attempt(a awsretry.Attempt) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.bar != nil && a.Stop == "" {
+		r.bar.Describe(fmt.Sprintf("%s, attempt %d in %s", attempts.Status(a), a.Number+1, format.Duration(a.Delay)))
+	}
+}
+
+// stopping prints why the run does not stop at once.
+func (r *report) stopping() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.json == nil {
+		r.printAbove(r.Err, "The attempt in progress ends on its own; Ctrl-C again stops at once.")
+		if r.bar != nil {
+			r.bar.Describe("stopping")
+		}
+	}
+}
+
+// printAbove prints a line in place of the bar, which continues below. r.mu must
+// be held.
+func (r *report) printAbove(w io.Writer, line string) {
 	if r.bar != nil {
 		r.bar.Clear()
 	}
 	fmt.Fprintln(w, line)
 }
 
-// attempt tells what is waited for.
-func (r *redriveReport) attempt(a awsretry.Attempt) {
+// letter reports the outcome of a letter. sent is nil if it was not sent.
+func (r *report) letter(result delivery.LetterResult, sent *sending) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.bar != nil && a.Stop == "" {
-		r.bar.Describe(fmt.Sprintf("%s, attempt %d in %s", status(a), a.Number+1, brief(a.Delay)))
-	}
-}
-
-// letter tells what came of a letter, of which nothing more comes. sent is nil
-// where it was not sent.
-func (r *redriveReport) letter(result delivery.LetterResult, sent *sending) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	defer r.written()
-	if result.Err != nil && (sent == nil || result.Result == delivery.Delivered) { // it is not the endpoint's
+	defer r.checkReader()
+	if isFault(result, sent) {
 		r.faults++
-		if r.json == nil {
-			r.above(r.stderr, newPalette(r.process, r.stderr).bad("✗")+" "+oneLine(filepath.Join(r.dir, result.Letter.Name)+": "+plainError(result.Err).Error()))
-		}
 	}
 	if r.json != nil {
-		r.json.Encode(newLetterRecord(result, sent))
+		r.json.Encode(newRecord(result, sent))
 		return
+	}
+	if isFault(result, sent) {
+		path := screen.OneLine(filepath.Join(r.dir, result.Letter.Name))
+		r.printAbove(r.Err, style.New(r.Streams, r.Err).Bad("✗")+" "+path+": "+errorText(result.Err))
 	}
 	if result.Result == delivery.Broken {
 		return
@@ -143,80 +176,61 @@ func (r *redriveReport) letter(result delivery.LetterResult, sent *sending) {
 	r.row(result, sent)
 	if r.bar != nil {
 		r.bar.Describe("")
-		if r.number <= r.letters { // letters may have come since they were counted
+		if r.number <= r.letters { // letters may have come after the count
 			r.bar.Add(1)
 		}
 	}
 }
 
-func (r *redriveReport) row(result delivery.LetterResult, sent *sending) {
-	answer, attempts, elapsed, detail := "-", "-", "-", ""
+func (r *report) row(result delivery.LetterResult, sent *sending) {
+	status, number, elapsed, detail := "-", "-", "-", ""
 	if sent != nil {
-		attempts, elapsed = strconv.Itoa(sent.last.Number), brief(sent.elapsed)
+		number, elapsed = strconv.Itoa(sent.last.Number), format.Duration(sent.elapsed)
 		detail = sent.err
 		if sent.last.Number > 0 {
-			answer = status(sent.last)
-			detail = details(sent.last)
-		}
-		if result.Result == delivery.Delivered {
-			detail = ""
+			status = attempts.Status(sent.last)
+			detail = attempts.Details(sent.last)
 		}
 	}
-	paint := r.palette.bad
+	address := withoutSecrets(result.Letter.URL)
+	if detail != "" && result.Result != delivery.Delivered {
+		address += "  " + screen.OneLine(detail)
+	}
+	color := r.palette.Bad
 	switch result.Result {
 	case delivery.Delivered:
-		paint = r.palette.good
+		color = r.palette.Good
 	case delivery.Unsent, delivery.Busy:
-		paint = r.palette.warn
+		color = r.palette.Warn
 	}
-	address := oneLine(bareAddress(result.Letter.URL))
-	if detail != "" {
-		address += "  " + oneLine(detail)
-	}
-	const resultColumn = 5
-	r.table.row([]string{strconv.Itoa(r.number), oneLine(result.Letter.Method), answer, attempts, elapsed,
-		string(result.Result), oneLine(result.Letter.Name), address},
-		func(column int) func(...any) string {
-			if column == resultColumn {
-				return paint
-			}
-			return nil
-		})
+	r.table.Row(
+		strconv.Itoa(r.number),
+		screen.OneLine(result.Letter.Method),
+		status,
+		number,
+		elapsed,
+		color(string(result.Result)),
+		screen.OneLine(result.Letter.Name),
+		address,
+	)
 }
 
-// interrupted tells why it does not stop at once.
-func (r *redriveReport) interrupted() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.json == nil {
-		r.above(r.stderr, "The attempt under way comes to its end; Ctrl-C again stops at once.")
-		if r.bar != nil {
-			r.bar.Describe("stopping")
-		}
-	}
-}
-
-// end tells what came of all letters, and gives the exit status.
-func (r *redriveReport) end(ctx context.Context, done delivery.Redriven, err error) error {
+// end reports the outcome of all letters, and returns the error with the exit
+// status.
+func (r *report) end(ctx context.Context, done delivery.Redriven, err error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.bar != nil {
 		r.bar.Clear()
 		r.bar = nil
 	}
-	interrupted, tooMany := false, false
-	for _, err := range errorsOf(err) {
-		switch {
-		case ctx.Err() != nil && errors.Is(err, context.Cause(ctx)):
-			interrupted = true
-		case errors.Is(err, delivery.ErrMaxFailures):
-			tooMany = true
-		case done == (delivery.Redriven{}): // the folder's; that of a letter has been reported
-			r.faults++
-			fmt.Fprintf(r.stderr, "%s %s\n", newPalette(r.process, r.stderr).bad("✗"), oneLine(plainError(err).Error()))
-		}
+	interrupted := ctx.Err() != nil && errors.Is(err, context.Cause(ctx))
+	tooMany := errors.Is(err, delivery.ErrMaxFailures)
+	if err != nil && !interrupted && !tooMany && done == (delivery.Redriven{}) { // of the folder: those of letters are reported
+		r.faults++
+		fmt.Fprintf(r.Err, "%s %s\n", style.New(r.Streams, r.Err).Bad("✗"), errorText(err))
 	}
-	text := r.verdict(done, interrupted, tooMany)
+	verdict := r.verdict(done, interrupted, tooMany)
 	if r.json != nil {
 		r.json.Encode(struct {
 			Delivered   int  `json:"delivered"`
@@ -228,23 +242,23 @@ func (r *redriveReport) end(ctx context.Context, done delivery.Redriven, err err
 			Interrupted bool `json:"interrupted"`
 		}{done.Delivered, done.Kept, done.Broken, done.Busy, done.Unsent, tooMany, interrupted})
 	} else {
-		r.conclude(done, text, interrupted)
+		r.conclude(done, verdict, interrupted)
 	}
 	switch {
-	case errors.Is(r.out.err, syscall.EPIPE): // so that somebody is told all the same
-		return failed(fmt.Errorf("%w: %s", errOutputClosed, text))
-	case r.out.err != nil:
-		return failed(r.out.err)
+	case signals.IsBrokenPipe(r.out.Err): // the verdict goes to standard error instead
+		return exit.Failed(fmt.Errorf("%w: %s", errOutputClosed, verdict))
+	case r.out.Err != nil:
+		return exit.Failed(r.out.Err)
 	case interrupted || r.faults > 0:
-		return &failure{status: exitFailure}
+		return exit.Reported(exit.Failure)
 	case done.Kept+done.Busy > 0:
-		return &failure{status: exitHTTPError}
+		return exit.Reported(exit.HTTPError)
 	}
 	return nil
 }
 
-// verdict is what came of all letters in a line.
-func (r *redriveReport) verdict(done delivery.Redriven, interrupted, tooMany bool) string {
+// verdict returns the outcome of all letters on a line.
+func (r *report) verdict(done delivery.Redriven, interrupted, tooMany bool) string {
 	text := grouped(done.Delivered) + " delivered"
 	if done.Unsent > 0 {
 		text = "dry run: " + grouped(done.Unsent) + " would be sent"
@@ -261,80 +275,33 @@ func (r *redriveReport) verdict(done delivery.Redriven, interrupted, tooMany boo
 			text += ", " + grouped(part.n) + " " + part.text
 		}
 	}
-	rest := r.letters - done.Delivered - done.Kept - done.Busy - done.Unsent
 	switch {
 	case interrupted:
 		text = "interrupted: " + text
 	case tooMany:
 		text = "too many failures in a row: " + text
 	default:
-		rest = 0
+		return text
 	}
-	if rest > 0 {
+	if rest := r.letters - done.Delivered - done.Kept - done.Busy - done.Unsent; rest > 0 {
 		text += ", " + grouped(rest) + " not sent"
 	}
 	return text
 }
 
-// conclude writes the last line.
-func (r *redriveReport) conclude(done delivery.Redriven, verdict string, interrupted bool) {
+// conclude prints the last line.
+func (r *report) conclude(done delivery.Redriven, verdict string, interrupted bool) {
 	if r.letters > 0 {
 		fmt.Fprintln(r.out)
 	} else if done == (delivery.Redriven{}) && r.faults == 0 {
 		fmt.Fprintln(r.out, noLetters(r.dir))
 		return
 	}
-	mark := r.palette.good("✓")
+	mark := r.palette.Good("✓")
 	if interrupted || r.faults > 0 || done.Kept+done.Busy > 0 {
-		mark = r.palette.bad("✗")
+		mark = r.palette.Bad("✗")
 	}
-	fmt.Fprintf(r.out, "%s %s\n", mark, r.palette.bold(verdict))
+	fmt.Fprintf(r.out, "%s %s\n", mark, r.palette.Bold(verdict))
 }
 
-// errorsOf are the errors that were joined.
-func errorsOf(err error) []error {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		return joined.Unwrap()
-	}
-	if err != nil {
-		return []error{err}
-	}
-	return nil
-}
-
-// A letterRecord is what came of a letter, as JSON.
-type letterRecord struct {
-	Name      string          `json:"name"`
-	Method    string          `json:"method,omitempty"`
-	URL       string          `json:"url,omitempty"`
-	Result    delivery.Result `json:"result"`
-	Attempts  int             `json:"attempts"`
-	Status    int             `json:"status,omitempty"`
-	Code      string          `json:"code,omitempty"`
-	Error     string          `json:"error,omitempty"` // where there was no answer, or the fault is another's
-	Stop      string          `json:"stop,omitempty"`
-	ElapsedMS float64         `json:"elapsed_ms"`
-}
-
-func newLetterRecord(result delivery.LetterResult, sent *sending) letterRecord {
-	l := letterRecord{
-		Name:   result.Letter.Name,
-		Method: result.Letter.Method,
-		URL:    bareAddress(result.Letter.URL),
-		Result: result.Result,
-	}
-	if result.Err != nil && (sent == nil || result.Result == delivery.Delivered) {
-		l.Error = plainError(result.Err).Error()
-	}
-	if sent == nil {
-		return l
-	}
-	l.Attempts, l.Code, l.Stop, l.ElapsedMS = sent.last.Number, sent.last.Code, string(sent.stop), milliseconds(sent.elapsed)
-	switch {
-	case sent.last.Response != nil:
-		l.Status = sent.last.Response.StatusCode
-	case l.Error == "":
-		l.Error = sent.err
-	}
-	return l
-}
+func grouped(n int) string { return humanize.Comma(int64(n)) }

@@ -1,0 +1,43 @@
+package simulate
+
+import (
+	"os"
+	"runtime/debug"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+)
+
+// progress returns what draws a bar on standard error, or nil if that is not a
+// terminal, and what removes the bar.
+func (c *command) progress() (draw func(part float64), done func()) {
+	if !c.IsTerminal(c.Err) {
+		return nil, func() {}
+	}
+	const steps = 1000
+	bar := progressbar.NewOptions(steps,
+		progressbar.OptionSetWriter(c.Err),
+		progressbar.OptionSetDescription("simulating"),
+		progressbar.OptionSetWidth(40),
+		progressbar.OptionShowDescriptionAtLineEnd(),
+		progressbar.OptionThrottle(50*time.Millisecond),
+		progressbar.OptionClearOnFinish(),
+	)
+	bar.RenderBlank()
+	return func(part float64) { bar.Set(int(part * steps)) }, func() { bar.Clear() }
+}
+
+// collectLess makes the garbage collector run less often until the memory is a
+// gibibyte, because it is expensive to scan many small stacks. It changes nothing
+// that the user has set.
+func collectLess() (undo func()) {
+	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
+		return func() {}
+	}
+	const percent, limit = 300, 1 << 30
+	percentBefore, limitBefore := debug.SetGCPercent(percent), debug.SetMemoryLimit(limit)
+	return func() {
+		debug.SetGCPercent(percentBefore)
+		debug.SetMemoryLimit(limitBefore)
+	}
+}

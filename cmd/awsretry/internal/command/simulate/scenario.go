@@ -1,0 +1,103 @@
+package simulate
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	engine "example.com/awsretry/cmd/awsretry/simulate"
+)
+
+// scenario returns the scenario of a name or a file, as the given flags change
+// it.
+func (c *command) scenario(name string, given func(flag string) bool) (engine.Scenario, error) {
+	read := engine.Read
+	if slices.Contains(engine.Names(), name) {
+		read = engine.Ready
+	}
+	s, err := read(name)
+	if errors.Is(err, os.ErrNotExist) {
+		err = fmt.Errorf("%w; it must be a file, or one of the ready scenarios %s", err, strings.Join(engine.Names(), ", "))
+	}
+	if err != nil {
+		return s, err
+	}
+	if given("settings") {
+		s.Settings = nil
+		for _, text := range c.settings {
+			setting, err := engine.ParseSetting(text)
+			if err != nil {
+				return s, fmt.Errorf("--settings: %w", err)
+			}
+			s.Settings = append(s.Settings, setting)
+		}
+	}
+	if given("clients") {
+		setClients(&s, c.clients.Value)
+	}
+	if given("rate") {
+		s.Clients.Rate = c.rate.value
+	}
+	if given("duration") {
+		s.Duration = engine.Duration(c.duration)
+	}
+	if given("seed") {
+		s.Seed = c.seed
+	}
+	if _, err := c.pictureFormat(); err != nil {
+		return s, err
+	}
+	err = s.Validate()
+	if changes := c.changes(given); err != nil && changes != "" { // without them, the scenario is valid
+		err = fmt.Errorf("with %s: %w", changes, err)
+	}
+	return s, err
+}
+
+// setClients changes the number of clients, and leaves the number of their calls
+// as it is.
+func setClients(s *engine.Scenario, count int) {
+	factor := float64(count) / float64(s.Clients.Count)
+	s.Clients.Count = count
+	s.Clients.Think = engine.Duration(min(float64(s.Clients.Think)*factor, float64(time.Hour)))
+	for i := range s.Events {
+		if calls := &s.Events[i].Calls; *calls > 0 {
+			*calls = max(int(min(float64(*calls)/factor, math.MaxInt32)), 1)
+		}
+	}
+}
+
+// changes returns the given flags that change the scenario.
+func (c *command) changes(given func(flag string) bool) string {
+	var changes []string
+	for _, flag := range []struct {
+		name  string
+		value any
+	}{
+		{"settings", c.settings.String()}, {"clients", c.clients.Value}, {"rate", c.rate.value}, {"duration", time.Duration(c.duration)},
+	} {
+		if given(flag.name) {
+			changes = append(changes, fmt.Sprintf("--%s %v", flag.name, flag.value))
+		}
+	}
+	return strings.Join(changes, " ")
+}
+
+// pictureFormat returns the format of the picture, or "" for none.
+func (c *command) pictureFormat() (string, error) {
+	if c.picture.Value == "" {
+		return "", nil
+	}
+	switch ending := strings.ToLower(filepath.Ext(c.picture.Value)); ending {
+	case ".svg":
+		return engine.SVG, nil
+	case ".png":
+		return engine.PNG, nil
+	}
+	return "", fmt.Errorf("--picture is %q; it must end with .svg or .png", c.picture.Value)
+}

@@ -1,0 +1,40 @@
+package simulate
+
+import (
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A rate is a number of calls a second. It is 0 if the flag is not given.
+type rate struct{ value, most float64 }
+
+func (r *rate) String() string { return "" }
+func (r *rate) Type() string   { return "CALLS" }
+
+func (r *rate) Set(s string) error {
+	v, err := strconv.ParseFloat(s, 64)
+	if err != nil || !(v > 0 && v <= r.most) { // NaN is not
+		return fmt.Errorf("it must be a number above 0 and at most %.0f", r.most)
+	}
+	r.value = v
+	return nil
+}
+
+// A list is separated by commas. A flag that is given again adds to it.
+type list []string
+
+func (l *list) String() string { return strings.Join(*l, ",") }
+func (l *list) Type() string   { return "LIST" }
+
+func (l *list) Set(s string) error {
+	items, err := csv.NewReader(strings.NewReader(s)).Read() // a file's name in quotes may have a comma
+	if err != nil || slices.Contains(items, "") {
+		return errors.New("it must be a list such as none,standard,adaptive")
+	}
+	*l = append(*l, items...)
+	return nil
+}
