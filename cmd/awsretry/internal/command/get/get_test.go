@@ -1,0 +1,291 @@
+package get
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+
+	"example.com/awsretry/cmd/awsretry/internal/clitest"
+	"example.com/awsretry/cmd/awsretry/internal/exit"
+	"example.com/awsretry/cmd/awsretry/internal/fakeservice"
+	"github.com/google/go-cmp/cmp"
+)
+
+type replies []fakeservice.Reply
+
+// quick returns a command line with short delays.
+func quick(args ...string) []string {
+	return append([]string{"get", "--base-delay", "1ms", "--max-delay", "2ms"}, args...)
+}
+
+func TestExitStatus(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		replies  replies
+		args     []string
+		status   int
+		requests int
+		stdout   string
+		stderr   []string
+	}{
+		{"success", replies{fakeservice.Fine}, nil, 0, 1, "hello", []string{"✓ 200 OK after 1 attempt"}},
+		{"saved by retries", replies{fakeservice.Closed, fakeservice.Unavailable, fakeservice.Fine}, nil, 0, 3, "hello",
+			[]string{"retry in", "ServiceUnavailable", "✓ 200 OK after 3 attempts"}},
+		{"error is left", replies{fakeservice.Unavailable}, nil, 22, 3, fakeservice.Unavailable.Body,
+			[]string{"stop: attempts used up", "✗ 503 Service Unavailable (ServiceUnavailable) after 3 attempts", "--max-attempts"}},
+		{"throttled", replies{fakeservice.Throttling}, []string{"--max-attempts", "2"}, 22, 2, fakeservice.Throttling.Body,
+			[]string{"throttled", "ThrottlingException", "request id id-17"}},
+		{"bad request", replies{fakeservice.Invalid}, nil, 22, 1, fakeservice.Invalid.Body,
+			[]string{"stop: not retryable", "ValidationException", "request id id-18", "has to change"}},
+		{"no retries", replies{fakeservice.Unavailable}, []string{"--max-attempts", "1"}, 22, 1, fakeservice.Unavailable.Body,
+			[]string{"no retries\n", "no retry is allowed (--max-attempts 1)"}},
+		{"redirect", replies{{Status: 302, Header: map[string]string{"Location": "/there?key=secret"}}}, nil, 0, 1, "",
+			[]string{"302", "/there\n", "✓ 302 Found"}},
+		{"long Retry-After", replies{{Status: 429, Header: map[string]string{"Retry-After": "90"}}}, nil, 22, 1, "",
+			[]string{"Retry-After: 90", "stop: pause too long", "--max-retry-after"}},
+		{"ignored Retry-After", replies{{Status: 429, Header: map[string]string{"Retry-After": "90"}}, fakeservice.Fine},
+			[]string{"--max-retry-after", "ignore"}, 0, 2, "hello", nil},
+		{"small bucket", replies{fakeservice.Unavailable}, []string{"--quota", "7", "--max-attempts", "5"}, 22, 2, fakeservice.Unavailable.Body,
+			[]string{"stop: too few tokens", "--quota"}},
+		{"no bucket", replies{fakeservice.Throttling}, []string{"--quota", "-1", "--max-attempts", "60"}, 22, 60, fakeservice.Throttling.Body, nil},
+		{"pause after the deadline", replies{{Status: 429, Header: map[string]string{"Retry-After": "50"}}},
+			[]string{"--timeout", "20"}, 22, 1, "", []string{"stop: deadline is near", "outlast --timeout"}},
+		{"fail fast", replies{fakeservice.Throttling}, []string{"--mode", "adaptive", "--fail-fast"}, 22, 1, fakeservice.Throttling.Body,
+			[]string{"stop: rate limited", "--fail-fast"}},
+		{"outer loop", replies{fakeservice.Unavailable}, []string{"-H", "amz-sdk-request: attempt=1; max=3"}, 22, 1, fakeservice.Unavailable.Body,
+			[]string{"stop: caller retries", "Amz-Sdk-Request"}},
+		{"idempotent only", replies{fakeservice.Unavailable}, []string{"--idempotent-only", "-X", "POST"}, 22, 1, fakeservice.Unavailable.Body, nil},
+		{"idempotent only, throttled", replies{fakeservice.Throttling, fakeservice.Fine}, []string{"--idempotent-only", "-X", "POST"}, 0, 2, "hello", nil},
+		{"error in a 200", replies{{Status: 200, Body: `<Error><Code>AccessDenied</Code></Error>`}},
+			[]string{"-X", "PUT", "-H", "X-Amz-Copy-Source: /a/b"}, 22, 1, `<Error><Code>AccessDenied</Code></Error>`, []string{"(AccessDenied)"}},
+		{"control characters", replies{{Status: 400, Header: map[string]string{"X-Amzn-Requestid": "a\u009b31mb"}}}, nil, 22, 1, "",
+			[]string{"request id a\uFFFD31mb"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := fakeservice.Start(t, c.replies...)
+			got := clitest.Shell{}.Run(t, New, quick(append(c.args, s.URL+"/orders?key=secret")...)...)
+			if got.Status != c.status || got.Out != c.stdout {
+				t.Errorf("status %d, standard output %q; want %d, %q", got.Status, got.Out, c.status, c.stdout)
+			}
+			if n := len(s.Bodies()); n != c.requests {
+				t.Errorf("%d requests came, want %d", n, c.requests)
+			}
+			for _, want := range append(c.stderr, " "+s.URL+"/orders\n") {
+				if !strings.Contains(got.Err, want) {
+					t.Errorf("standard error lacks %q:\n%s", want, got.Err)
+				}
+			}
+			if strings.ContainsAny(got.Err, "\x1b\u009b") || strings.Contains(got.Err, "secret") {
+				t.Errorf("standard error has colors or the query:\n%s", got.Err)
+			}
+			if rows := len(row.FindAllString(got.Err, -1)); rows != c.requests {
+				t.Errorf("%d attempts are printed, want %d:\n%s", rows, c.requests, got.Err)
+			}
+		})
+	}
+}
+
+// row matches the row of an attempt.
+var row = regexp.MustCompile(`(?m)^ *\d+  \S+ +(success|permanent|transient|timeout|throttled) `)
+
+func TestNoResponse(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener.Close() // nobody listens there now
+	refused := "http://" + listener.Addr().String() + "/?key=secret"
+	slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+	defer slow.Close()
+	for _, c := range []struct {
+		name   string
+		args   []string
+		stderr []string
+	}{
+		{"refused", []string{refused}, []string{"refused  transient", "connection refused", "✗ no response after 3 attempts", "--max-attempts"}},
+		{"attempts time out", []string{"--attempt-timeout", "30ms", slow.URL}, []string{"timeout  timeout", "✗ no response after 3 attempts", "AttemptTimeout"}},
+		{"time-out of all", []string{"--timeout", "50ms", slow.URL}, []string{"ended", "stop: canceled", "✗ no response after 1 attempt", "--timeout, 50ms, is over"}},
+		{"another protocol", []string{"https" + strings.TrimPrefix(slow.URL, "http")}, []string{"tls", "stop: not retryable", "✗ no response after 1 attempt"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got := clitest.Shell{}.Run(t, New, quick(c.args...)...)
+			if got.Status != exit.Failure || got.Out != "" || strings.Contains(got.Err, "secret") {
+				t.Errorf("status %d, standard output %q, standard error:\n%s", got.Status, got.Out, got.Err)
+			}
+			for _, want := range c.stderr {
+				if !strings.Contains(got.Err, want) {
+					t.Errorf("standard error lacks %q:\n%s", want, got.Err)
+				}
+			}
+		})
+	}
+}
+
+func TestTable(t *testing.T) {
+	s := fakeservice.Start(t, fakeservice.Throttling, fakeservice.Unavailable, fakeservice.Fine)
+	got := clitest.Shell{}.Run(t, New, quick("--jitter", "none", s.URL+"/orders")...)
+	masked := strings.ReplaceAll(got.Err, s.URL, "http://HOST")
+	masked = regexp.MustCompile(`(?m)^(  \d.{22}).{7}`).ReplaceAllString(masked, "$1   TIME") // the column keeps its width
+	masked = regexp.MustCompile(`, [\d.]+[mµ]?s\n`).ReplaceAllString(masked, ", TIME\n")
+	clitest.Golden(t, "get.txt", masked)
+}
+
+func TestColors(t *testing.T) {
+	terminal := []string{"stderr"}
+	for _, c := range []struct {
+		name   string
+		shell  clitest.Shell
+		args   []string
+		colors bool
+	}{
+		{"terminal", clitest.Shell{Terminals: terminal}, nil, true},
+		{"no terminal", clitest.Shell{}, nil, false},
+		{"other terminal", clitest.Shell{Terminals: []string{"stdout"}}, nil, false},
+		{"NO_COLOR", clitest.Shell{Terminals: terminal, Env: map[string]string{"NO_COLOR": "1"}}, nil, false},
+		{"empty NO_COLOR", clitest.Shell{Terminals: terminal, Env: map[string]string{"NO_COLOR": ""}}, nil, true},
+		{"dumb terminal", clitest.Shell{Terminals: terminal, Env: map[string]string{"TERM": "dumb"}}, nil, false},
+		{"JSON", clitest.Shell{Terminals: terminal}, []string{"--json"}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := fakeservice.Start(t, fakeservice.Unavailable, fakeservice.Fine)
+			got := c.shell.Run(t, New, quick(append(c.args, s.URL)...)...)
+			if colors := strings.Contains(got.Err, "\x1b["); colors != c.colors {
+				t.Errorf("colors: %t, want %t: %q", colors, c.colors, got.Err)
+			}
+			if got.Out != "hello" {
+				t.Errorf("standard output is %q", got.Out)
+			}
+		})
+	}
+}
+
+func TestPalette(t *testing.T) {
+	s := fakeservice.Start(t, fakeservice.Unavailable, fakeservice.Throttling)
+	got := clitest.Shell{Terminals: []string{"stderr"}}.Run(t, New, quick("--max-attempts", "2", s.URL)...)
+	for what, want := range map[string]string{
+		"a transient failure": "\x1b[33m503\x1b[0m",
+		"throttling":          "\x1b[35m400\x1b[0m",
+		"giving up":           "\x1b[31mstop: attempts used up\x1b[0m",
+	} {
+		if !strings.Contains(got.Err, want) {
+			t.Errorf("%s is not %q in %q", what, want, got.Err)
+		}
+	}
+}
+
+// On a terminal, empty lines separate the body from the report.
+func TestTerminal(t *testing.T) {
+	s := fakeservice.Start(t, fakeservice.Fine)
+	var screen bytes.Buffer
+	shell := clitest.Shell{Out: &screen, Err: &screen, Terminals: []string{"stdout", "stderr"}, Env: map[string]string{"NO_COLOR": "1"}}
+	shell.Run(t, New, "get", s.URL)
+	if !regexp.MustCompile(`✓ 200 OK after 1 attempt, \S+s\n\nhello\n$`).MatchString(screen.String()) {
+		t.Errorf("the screen shows %q", screen.String())
+	}
+}
+
+func TestJSON(t *testing.T) {
+	s := fakeservice.Start(t, fakeservice.Closed, fakeservice.Throttling, fakeservice.Fine)
+	got := clitest.Shell{Env: map[string]string{"AWS_RETRY_MODE": "adaptive"}}.Run(t, New, quick("--json", s.URL+"/orders?key=secret")...)
+	if got.Status != 0 || got.Out != "hello" {
+		t.Errorf("status %d, standard output %q", got.Status, got.Out)
+	}
+	var records []map[string]any
+	decoder := json.NewDecoder(strings.NewReader(got.Err))
+	for decoder.More() {
+		var r map[string]any
+		if err := decoder.Decode(&r); err != nil {
+			t.Fatal(err)
+		}
+		records = append(records, r)
+	}
+	if lines := strings.Count(got.Err, "\n"); lines != 3 || len(records) != 3 {
+		t.Fatalf("%d lines, %d objects; want 3 of each:\n%s", lines, len(records), got.Err)
+	}
+	for _, r := range records {
+		if start, err := time.Parse(time.RFC3339Nano, fmt.Sprint(r["start"])); err != nil || time.Since(start) > time.Minute {
+			t.Errorf("start is %v", r["start"])
+		}
+		delete(r, "start")
+		for _, name := range []string{"elapsed_ms", "delay_ms", "waited_ms", "send_rate"} {
+			if number, ok := r[name].(float64); ok && number >= 0 {
+				r[name] = "number"
+			}
+		}
+	}
+	url := s.URL + "/orders"
+	want := []map[string]any{
+		{"attempt": 1.0, "method": "GET", "url": url, "error": "EOF", "class": "transient", "elapsed_ms": "number",
+			"delay_ms": "number", "tokens": 495.0},
+		{"attempt": 2.0, "method": "GET", "url": url, "status": 400.0, "code": "ThrottlingException", "class": "throttled",
+			"request_id": "id-17", "elapsed_ms": "number", "delay_ms": "number", "tokens": 485.0, "send_rate": "number"},
+		{"attempt": 3.0, "method": "GET", "url": url, "status": 200.0, "class": "success", "elapsed_ms": "number",
+			"waited_ms": "number", "tokens": 495.0, "send_rate": "number", "stop": "success"},
+	}
+	for i := range records {
+		delete(records[i], "waited_ms") // a record has it only above a microsecond
+		delete(want[i], "waited_ms")
+	}
+	if diff := cmp.Diff(want, records); diff != "" {
+		t.Errorf("want to got:\n%s", diff)
+	}
+}
+
+func TestJSONFailure(t *testing.T) {
+	got := clitest.Shell{}.Run(t, New, quick("--json", "--max-attempts", "2", "http://127.0.0.1:1/")...)
+	lines := strings.Split(strings.TrimSuffix(got.Err, "\n"), "\n")
+	if got.Status != exit.Failure || len(lines) != 2 || !strings.Contains(lines[1], `"stop":"max_attempts"`) {
+		t.Errorf("status %d, standard error:\n%s\nwant the two attempts and nothing else", got.Status, got.Err)
+	}
+}
+
+// hostile has escape sequences that begin with C0 and C1 characters, and bytes
+// that are not UTF-8; harmless is the same on a terminal.
+const (
+	hostile  = "\x1b[31mred\x07 \x9b2J \u009b2J \x00\x7f tab\there\r\nünï 四\n\rend \xe2\x82"
+	harmless = "\uFFFD[31mred\uFFFD \uFFFD2J \uFFFD2J \uFFFD\uFFFD tab\there\nünï 四\nend \uFFFD\uFFFD"
+)
+
+// No control character from a server reaches a terminal, whether in the body or
+// in a header. A pipe gets the body unchanged.
+func TestHostileServer(t *testing.T) {
+	const c1 = "\u009b31m" // in a header net/http lets no C0 through
+	s := fakeservice.Start(t, fakeservice.Reply{Status: 400, Body: hostile, Header: map[string]string{
+		"X-Amzn-Errortype": "Evil" + c1 + "Exception", "X-Amzn-Requestid": "id" + c1, "Retry-After": "1" + c1,
+		"Location": "/there" + c1, "Content-Type": "text/plain" + c1,
+	}})
+	redirect := fakeservice.Start(t, fakeservice.Reply{Status: 302, Header: map[string]string{"Location": "/there" + c1 + "?q"}})
+	terminals := []string{"stdout", "stderr"}
+	for _, c := range []struct {
+		name   string
+		shell  clitest.Shell
+		args   []string
+		stdout string
+	}{
+		{"terminal", clitest.Shell{Terminals: terminals}, []string{s.URL}, harmless},
+		{"piped body", clitest.Shell{Terminals: terminals[1:]}, []string{s.URL}, hostile},
+		{"piped", clitest.Shell{}, []string{s.URL}, hostile},
+		{"JSON", clitest.Shell{Terminals: terminals}, []string{"--json", s.URL}, harmless},
+		{"redirect", clitest.Shell{Terminals: terminals}, []string{redirect.URL}, ""},
+		{"dash", clitest.Shell{Terminals: terminals}, []string{"-o", "-", s.URL}, harmless},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.shell.Env = map[string]string{"NO_COLOR": "1"}
+			got := c.shell.Run(t, New, quick(c.args...)...)
+			if got.Out != c.stdout {
+				t.Errorf("standard output is %q, want %q", got.Out, c.stdout)
+			}
+			if i := strings.IndexFunc(got.Err, func(r rune) bool { return unicode.IsControl(r) && r != '\n' }); i >= 0 {
+				t.Errorf("a control character at %d of %q", i, got.Err)
+			}
+		})
+	}
+}

@@ -1,0 +1,28 @@
+package outfile
+
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+)
+
+// A file that is a mount point, as in a container, cannot be replaced. It is
+// overwritten.
+func TestMountedFile(t *testing.T) {
+	folder := t.TempDir()
+	source, target := filepath.Join(folder, "source"), filepath.Join(folder, "target")
+	for _, path := range []string{source, target} {
+		if err := os.WriteFile(path, []byte("old and longer"), 0o640); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := syscall.Mount(source, target, "", syscall.MS_BIND, ""); err != nil {
+		t.Skip("mounting: ", err)
+	}
+	defer syscall.Unmount(target, syscall.MNT_DETACH)
+	if err := write(t, target, "new", (*File).Keep); err != nil {
+		t.Error(err)
+	}
+	checkFolder(t, folder, map[string]string{"source": "new", "target": "new"})
+}
