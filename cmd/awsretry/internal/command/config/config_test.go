@@ -1,0 +1,151 @@
+package config
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"example.com/awsretry/cmd/awsretry/internal/clitest"
+	"example.com/awsretry/cmd/awsretry/internal/exit"
+)
+
+const configFile = `[default]
+retry_mode = legacy
+
+[profile busy]
+retry_mode   = adaptive
+max_attempts = 8
+`
+
+// withConfig returns an environment whose config file is configFile.
+func withConfig(t *testing.T, env map[string]string) map[string]string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "config")
+	if err := os.WriteFile(name, []byte(configFile), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]string{"AWS_CONFIG_FILE": name}
+	for k, v := range env {
+		all[k] = v
+	}
+	return all
+}
+
+func TestGolden(t *testing.T) {
+	for _, c := range []struct {
+		golden string
+		env    map[string]string
+		file   bool
+		args   []string
+	}{
+		{"default.txt", nil, false, nil},
+		{"file.txt", nil, true, nil},
+		{"profile.txt", map[string]string{"AWS_PROFILE": "none"}, true, []string{"--profile", "busy"}},
+		{"environment.txt", map[string]string{"AWS_PROFILE": "busy", "AWS_MAX_ATTEMPTS": "12", "AWS_NEW_RETRIES_2026": "TRUE"}, true, nil},
+		{"profile.json", nil, true, []string{"--profile", "busy", "--json"}},
+	} {
+		t.Run(c.golden, func(t *testing.T) {
+			env := c.env
+			if c.file {
+				env = withConfig(t, c.env)
+			}
+			got := clitest.Shell{Env: env}.Run(t, New, append([]string{"config"}, c.args...)...)
+			if got.Status != 0 || got.Err != "" {
+				t.Fatalf("status %d, standard error:\n%s", got.Status, got.Err)
+			}
+			masked := got.Out
+			if file := env["AWS_CONFIG_FILE"]; file != "" {
+				masked = strings.ReplaceAll(masked, file, "CONFIG")
+			}
+			clitest.Golden(t, c.golden, masked)
+		})
+	}
+}
+
+func TestColors(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		shell  clitest.Shell
+		args   []string
+		colors bool
+	}{
+		{"terminal", clitest.Shell{Terminals: []string{"stdout"}}, nil, true},
+		{"other terminal", clitest.Shell{Terminals: []string{"stderr"}}, nil, false},
+		{"NO_COLOR", clitest.Shell{Terminals: []string{"stdout"}, Env: map[string]string{"NO_COLOR": "x"}}, nil, false},
+		{"JSON", clitest.Shell{Terminals: []string{"stdout"}}, []string{"--json"}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got := c.shell.Run(t, New, append([]string{"config"}, c.args...)...)
+			if colors := strings.Contains(got.Out, "\x1b["); colors != c.colors {
+				t.Errorf("colors: %t, want %t: %q", colors, c.colors, got.Out)
+			}
+		})
+	}
+}
+
+func TestJSON(t *testing.T) {
+	got := clitest.Shell{Env: withConfig(t, nil)}.Run(t, New, "config", "--json", "--profile", "busy")
+	var settings map[string]struct {
+		Value any
+		From  string
+	}
+	if err := json.Unmarshal([]byte(got.Out), &settings); err != nil {
+		t.Fatal(err)
+	}
+	if s := settings["max_attempts"]; s.Value != 8.0 || !strings.Contains(s.From, "[profile busy] max_attempts") {
+		t.Errorf("max_attempts is %v", s)
+	}
+}
+
+func TestMissingFiles(t *testing.T) {
+	none := filepath.Join(t.TempDir(), "none")
+	for _, args := range [][]string{{"config"}, {"config", "--json"}} {
+		got := clitest.Shell{Env: map[string]string{"AWS_CONFIG_FILE": none, "AWS_SHARED_CREDENTIALS_FILE": none}}.Run(t, New, args...)
+		if got.Status != 0 || strings.Count(got.Err, "awsretry config: warning: environment AWS_") != 2 || got.Out == "" {
+			t.Errorf("%q: %+v, want status 0 and two warnings", args, got)
+		}
+	}
+}
+
+func TestErrors(t *testing.T) {
+	write := func(text string) map[string]string {
+		path := filepath.Join(t.TempDir(), "config")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return map[string]string{"AWS_CONFIG_FILE": path}
+	}
+	for _, c := range []struct {
+		name string
+		env  map[string]string
+		args []string
+		want string
+	}{
+		{"unclosed section", write("[default\nretry_mode = legacy\n"), nil, "line 1, in [default], cannot be read: it has no ]"},
+		{"binary file", write("\x7fELF\x00\x01"), nil, "has a NUL byte"},
+		{"no section", write("retry_mode = legacy\n"), nil, "has no [SECTION]"},
+		{"mode variable", map[string]string{"AWS_RETRY_MODE": "eager"}, nil, `environment AWS_RETRY_MODE is "eager"`},
+		{"profile", nil, []string{"--profile", "none"}, `awsretry config: profile is "none"; it must be a profile`},
+		{"profile variable", map[string]string{"AWS_PROFILE": "none"}, nil, `environment AWS_PROFILE is "none"; it must be a profile`},
+		{"empty profile", nil, []string{"--profile", ""}, `--profile is ""; it must not be empty`},
+		{"argument", nil, []string{"x"}, `"x" is one too many`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got := clitest.Shell{Env: c.env}.Run(t, New, append([]string{"config"}, c.args...)...)
+			if got.Status != exit.Usage || got.Out != "" || !strings.Contains(got.Err, c.want) || !strings.Contains(got.Err, c.env["AWS_CONFIG_FILE"]) {
+				t.Errorf("%+v, want a usage error with %q", got, c.want)
+			}
+		})
+	}
+}
+
+func TestOutputFails(t *testing.T) {
+	for _, args := range [][]string{{"config"}, {"config", "--json"}} {
+		got := clitest.Shell{Out: clitest.FullDisk{}}.Run(t, New, args...)
+		if got.Status != exit.Failure || !strings.Contains(got.Err, "no space left") {
+			t.Errorf("%q: %+v, want status 1 and the reason", args, got)
+		}
+	}
+}
