@@ -15,11 +15,11 @@ import (
 
 	"example.com/awsretry/cmd/awsretry/internal/clitest"
 	"example.com/awsretry/cmd/awsretry/internal/exit"
-	"example.com/awsretry/cmd/awsretry/internal/fakeservice"
+	"example.com/awsretry/cmd/awsretry/internal/fake"
 	"github.com/google/go-cmp/cmp"
 )
 
-type replies []fakeservice.Reply
+type replies []fake.Reply
 
 // quick returns a command line with short delays.
 func quick(args ...string) []string {
@@ -36,41 +36,41 @@ func TestExitStatus(t *testing.T) {
 		stdout   string
 		stderr   []string
 	}{
-		{"success", replies{fakeservice.Fine}, nil, 0, 1, "hello", []string{"✓ 200 OK after 1 attempt"}},
-		{"saved by retries", replies{fakeservice.Closed, fakeservice.Unavailable, fakeservice.Fine}, nil, 0, 3, "hello",
+		{"success", replies{fake.Fine}, nil, 0, 1, "hello", []string{"✓ 200 OK after 1 attempt"}},
+		{"saved by retries", replies{fake.Closed, fake.Unavailable, fake.Fine}, nil, 0, 3, "hello",
 			[]string{"retry in", "ServiceUnavailable", "✓ 200 OK after 3 attempts"}},
-		{"error is left", replies{fakeservice.Unavailable}, nil, 22, 3, fakeservice.Unavailable.Body,
+		{"error is left", replies{fake.Unavailable}, nil, 22, 3, fake.Unavailable.Body,
 			[]string{"stop: attempts used up", "✗ 503 Service Unavailable (ServiceUnavailable) after 3 attempts", "--max-attempts"}},
-		{"throttled", replies{fakeservice.Throttling}, []string{"--max-attempts", "2"}, 22, 2, fakeservice.Throttling.Body,
+		{"throttled", replies{fake.Throttling}, []string{"--max-attempts", "2"}, 22, 2, fake.Throttling.Body,
 			[]string{"throttled", "ThrottlingException", "request id id-17"}},
-		{"bad request", replies{fakeservice.Invalid}, nil, 22, 1, fakeservice.Invalid.Body,
+		{"bad request", replies{fake.Invalid}, nil, 22, 1, fake.Invalid.Body,
 			[]string{"stop: not retryable", "ValidationException", "request id id-18", "has to change"}},
-		{"no retries", replies{fakeservice.Unavailable}, []string{"--max-attempts", "1"}, 22, 1, fakeservice.Unavailable.Body,
+		{"no retries", replies{fake.Unavailable}, []string{"--max-attempts", "1"}, 22, 1, fake.Unavailable.Body,
 			[]string{"no retries\n", "no retry is allowed (--max-attempts 1)"}},
 		{"redirect", replies{{Status: 302, Header: map[string]string{"Location": "/there?key=secret"}}}, nil, 0, 1, "",
 			[]string{"302", "/there\n", "✓ 302 Found"}},
 		{"long Retry-After", replies{{Status: 429, Header: map[string]string{"Retry-After": "90"}}}, nil, 22, 1, "",
 			[]string{"Retry-After: 90", "stop: pause too long", "--max-retry-after"}},
-		{"ignored Retry-After", replies{{Status: 429, Header: map[string]string{"Retry-After": "90"}}, fakeservice.Fine},
+		{"ignored Retry-After", replies{{Status: 429, Header: map[string]string{"Retry-After": "90"}}, fake.Fine},
 			[]string{"--max-retry-after", "ignore"}, 0, 2, "hello", nil},
-		{"small bucket", replies{fakeservice.Unavailable}, []string{"--quota", "7", "--max-attempts", "5"}, 22, 2, fakeservice.Unavailable.Body,
+		{"small bucket", replies{fake.Unavailable}, []string{"--quota", "7", "--max-attempts", "5"}, 22, 2, fake.Unavailable.Body,
 			[]string{"stop: too few tokens", "--quota"}},
-		{"no bucket", replies{fakeservice.Throttling}, []string{"--quota", "-1", "--max-attempts", "60"}, 22, 60, fakeservice.Throttling.Body, nil},
+		{"no bucket", replies{fake.Throttling}, []string{"--quota", "-1", "--max-attempts", "60"}, 22, 60, fake.Throttling.Body, nil},
 		{"pause after the deadline", replies{{Status: 429, Header: map[string]string{"Retry-After": "50"}}},
 			[]string{"--timeout", "20"}, 22, 1, "", []string{"stop: deadline is near", "outlast --timeout"}},
-		{"fail fast", replies{fakeservice.Throttling}, []string{"--mode", "adaptive", "--fail-fast"}, 22, 1, fakeservice.Throttling.Body,
+		{"fail fast", replies{fake.Throttling}, []string{"--mode", "adaptive", "--fail-fast"}, 22, 1, fake.Throttling.Body,
 			[]string{"stop: rate limited", "--fail-fast"}},
-		{"outer loop", replies{fakeservice.Unavailable}, []string{"-H", "amz-sdk-request: attempt=1; max=3"}, 22, 1, fakeservice.Unavailable.Body,
+		{"outer loop", replies{fake.Unavailable}, []string{"-H", "amz-sdk-request: attempt=1; max=3"}, 22, 1, fake.Unavailable.Body,
 			[]string{"stop: caller retries", "Amz-Sdk-Request"}},
-		{"idempotent only", replies{fakeservice.Unavailable}, []string{"--idempotent-only", "-X", "POST"}, 22, 1, fakeservice.Unavailable.Body, nil},
-		{"idempotent only, throttled", replies{fakeservice.Throttling, fakeservice.Fine}, []string{"--idempotent-only", "-X", "POST"}, 0, 2, "hello", nil},
+		{"idempotent only", replies{fake.Unavailable}, []string{"--idempotent-only", "-X", "POST"}, 22, 1, fake.Unavailable.Body, nil},
+		{"idempotent only, throttled", replies{fake.Throttling, fake.Fine}, []string{"--idempotent-only", "-X", "POST"}, 0, 2, "hello", nil},
 		{"error in a 200", replies{{Status: 200, Body: `<Error><Code>AccessDenied</Code></Error>`}},
 			[]string{"-X", "PUT", "-H", "X-Amz-Copy-Source: /a/b"}, 22, 1, `<Error><Code>AccessDenied</Code></Error>`, []string{"(AccessDenied)"}},
 		{"control characters", replies{{Status: 400, Header: map[string]string{"X-Amzn-Requestid": "a\u009b31mb"}}}, nil, 22, 1, "",
 			[]string{"request id a\uFFFD31mb"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := fakeservice.Start(t, c.replies...)
+			s := fake.Start(t, c.replies...)
 			got := clitest.Shell{}.Run(t, New, quick(append(c.args, s.URL+"/orders?key=secret")...)...)
 			if got.Status != c.status || got.Out != c.stdout {
 				t.Errorf("status %d, standard output %q; want %d, %q", got.Status, got.Out, c.status, c.stdout)
@@ -130,7 +130,7 @@ func TestNoResponse(t *testing.T) {
 }
 
 func TestTable(t *testing.T) {
-	s := fakeservice.Start(t, fakeservice.Throttling, fakeservice.Unavailable, fakeservice.Fine)
+	s := fake.Start(t, fake.Throttling, fake.Unavailable, fake.Fine)
 	got := clitest.Shell{}.Run(t, New, quick("--jitter", "none", s.URL+"/orders")...)
 	masked := strings.ReplaceAll(got.Err, s.URL, "http://HOST")
 	masked = regexp.MustCompile(`(?m)^(  \d.{22}).{7}`).ReplaceAllString(masked, "$1   TIME") // the column keeps its width
@@ -155,7 +155,7 @@ func TestColors(t *testing.T) {
 		{"JSON", clitest.Shell{Terminals: terminal}, []string{"--json"}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := fakeservice.Start(t, fakeservice.Unavailable, fakeservice.Fine)
+			s := fake.Start(t, fake.Unavailable, fake.Fine)
 			got := c.shell.Run(t, New, quick(append(c.args, s.URL)...)...)
 			if colors := strings.Contains(got.Err, "\x1b["); colors != c.colors {
 				t.Errorf("colors: %t, want %t: %q", colors, c.colors, got.Err)
@@ -168,7 +168,7 @@ func TestColors(t *testing.T) {
 }
 
 func TestPalette(t *testing.T) {
-	s := fakeservice.Start(t, fakeservice.Unavailable, fakeservice.Throttling)
+	s := fake.Start(t, fake.Unavailable, fake.Throttling)
 	got := clitest.Shell{Terminals: []string{"stderr"}}.Run(t, New, quick("--max-attempts", "2", s.URL)...)
 	for what, want := range map[string]string{
 		"a transient failure": "\x1b[33m503\x1b[0m",
@@ -183,7 +183,7 @@ func TestPalette(t *testing.T) {
 
 // On a terminal, empty lines separate the body from the report.
 func TestTerminal(t *testing.T) {
-	s := fakeservice.Start(t, fakeservice.Fine)
+	s := fake.Start(t, fake.Fine)
 	var screen bytes.Buffer
 	shell := clitest.Shell{Out: &screen, Err: &screen, Terminals: []string{"stdout", "stderr"}, Env: map[string]string{"NO_COLOR": "1"}}
 	shell.Run(t, New, "get", s.URL)
@@ -193,7 +193,7 @@ func TestTerminal(t *testing.T) {
 }
 
 func TestJSON(t *testing.T) {
-	s := fakeservice.Start(t, fakeservice.Closed, fakeservice.Throttling, fakeservice.Fine)
+	s := fake.Start(t, fake.Closed, fake.Throttling, fake.Fine)
 	got := clitest.Shell{Env: map[string]string{"AWS_RETRY_MODE": "adaptive"}}.Run(t, New, quick("--json", s.URL+"/orders?key=secret")...)
 	if got.Status != 0 || got.Out != "hello" {
 		t.Errorf("status %d, standard output %q", got.Status, got.Out)
@@ -258,11 +258,11 @@ const (
 // in a header. A pipe gets the body unchanged.
 func TestHostileServer(t *testing.T) {
 	const c1 = "\u009b31m" // in a header net/http lets no C0 through
-	s := fakeservice.Start(t, fakeservice.Reply{Status: 400, Body: hostile, Header: map[string]string{
+	s := fake.Start(t, fake.Reply{Status: 400, Body: hostile, Header: map[string]string{
 		"X-Amzn-Errortype": "Evil" + c1 + "Exception", "X-Amzn-Requestid": "id" + c1, "Retry-After": "1" + c1,
 		"Location": "/there" + c1, "Content-Type": "text/plain" + c1,
 	}})
-	redirect := fakeservice.Start(t, fakeservice.Reply{Status: 302, Header: map[string]string{"Location": "/there" + c1 + "?q"}})
+	redirect := fake.Start(t, fake.Reply{Status: 302, Header: map[string]string{"Location": "/there" + c1 + "?q"}})
 	terminals := []string{"stdout", "stderr"}
 	for _, c := range []struct {
 		name   string

@@ -9,7 +9,7 @@ import (
 
 	"example.com/awsretry/cmd/awsretry/internal/clitest"
 	"example.com/awsretry/cmd/awsretry/internal/exit"
-	"example.com/awsretry/cmd/awsretry/internal/fakeservice"
+	"example.com/awsretry/cmd/awsretry/internal/fake"
 )
 
 // Ctrl-C ends a get wherever it waits.
@@ -28,7 +28,7 @@ func TestInterrupted(t *testing.T) {
 	} {
 		for _, asJSON := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, JSON %t", c.name, asJSON), func(t *testing.T) {
-				s := fakeservice.Start(t, fakeservice.Reply{Status: 503, Header: map[string]string{"Retry-After": "30"}})
+				s := fake.Start(t, fake.Reply{Status: 503, Header: map[string]string{"Retry-After": "30"}})
 				ctx, cancel := context.WithCancelCause(t.Context())
 				shell := c.shell(func() { cancel(errors.New("interrupt signal received")) })
 				args := append([]string{"get", s.URL, fmt.Sprintf("--json=%t", asJSON)}, c.args...)
@@ -50,7 +50,7 @@ func TestInterrupted(t *testing.T) {
 }
 
 func TestInterruptedWhileWriting(t *testing.T) {
-	s := fakeservice.Start(t, fakeservice.Fine)
+	s := fake.Start(t, fake.Fine)
 	ctx, cancel := context.WithCancel(t.Context())
 	got := clitest.Shell{Out: &clitest.Stuck{Began: cancel}}.RunContext(ctx, t, New, "get", s.URL)
 	if got.Status != exit.Failure || !strings.Contains(got.Err, "the body could not be written: interrupted") {
@@ -59,7 +59,7 @@ func TestInterruptedWhileWriting(t *testing.T) {
 }
 
 func TestTimeoutWhileReading(t *testing.T) {
-	s := fakeservice.Start(t, fakeservice.Fine)
+	s := fake.Start(t, fake.Fine)
 	shell := clitest.Shell{In: &clitest.Stuck{Began: func() {}}}
 	got := shell.Run(t, New, "get", "--timeout", "20ms", "-d", "@-", s.URL)
 	if got.Status != exit.Failure || !strings.Contains(got.Err, "the time of --timeout, 20ms, is over") {

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"example.com/awsretry/cmd/awsretry/internal/clitest"
-	"example.com/awsretry/cmd/awsretry/internal/fakeservice"
+	"example.com/awsretry/cmd/awsretry/internal/fake"
 )
 
 // cutOff returns the URL of a service whose body is shorter than it announces.
@@ -39,8 +39,8 @@ func TestOutput(t *testing.T) {
 		{name: "cut off", url: cutOff(t), status: 1, stderr: "the body was cut off after 9 bytes"},
 		{name: "cut off over another", make: write("old", 0o600), url: cutOff(t), status: 1, content: "old", mode: 0o600,
 			stderr: "nothing was written to "},
-		{name: "failure", replies: replies{fakeservice.Unavailable}, status: 22, stdout: fakeservice.Unavailable.Body, stderr: "nothing is written to "},
-		{name: "failure over a good one", make: write("good", 0o600), replies: replies{fakeservice.Unavailable}, status: 22, stdout: fakeservice.Unavailable.Body,
+		{name: "failure", replies: replies{fake.Unavailable}, status: 22, stdout: fake.Unavailable.Body, stderr: "nothing is written to "},
+		{name: "failure over a good one", make: write("good", 0o600), replies: replies{fake.Unavailable}, status: 22, stdout: fake.Unavailable.Body,
 			content: "good", mode: 0o600, stderr: "which only a successful 2xx replaces: the body goes to standard output"},
 		{name: "not modified", make: write("good", 0o600), replies: replies{{Status: 304}}, content: "good", mode: 0o600, stderr: "only a successful 2xx"},
 		{name: "redirect", make: write("good", 0o600), replies: replies{{Status: 302, Header: map[string]string{"Location": "/login"}, Body: "log in"}},
@@ -58,10 +58,10 @@ func TestOutput(t *testing.T) {
 			}
 			url := c.url
 			if c.replies == nil {
-				c.replies = replies{fakeservice.Unavailable, fakeservice.Fine}
+				c.replies = replies{fake.Unavailable, fake.Fine}
 			}
 			if url == "" {
-				url = fakeservice.Start(t, c.replies...).URL
+				url = fake.Start(t, c.replies...).URL
 			}
 			got := clitest.Shell{}.Run(t, New, quick("-o", path, url)...)
 			if got.Status != c.status || got.Out != c.stdout || !strings.Contains(got.Err, c.stderr) {
@@ -90,7 +90,7 @@ func write(content string, mode os.FileMode) func(string) error {
 }
 
 func TestOutputFails(t *testing.T) {
-	s := fakeservice.Start(t, fakeservice.Fine)
+	s := fake.Start(t, fake.Fine)
 	got := clitest.Shell{Out: clitest.FullDisk{}}.Run(t, New, "get", s.URL)
 	if got.Status != 1 || !strings.Contains(got.Err, "no space left") {
 		t.Errorf("%+v, want status 1 and the reason", got)

@@ -12,7 +12,7 @@ import (
 
 	"example.com/awsretry/cmd/awsretry/internal/clitest"
 	"example.com/awsretry/cmd/awsretry/internal/exit"
-	"example.com/awsretry/cmd/awsretry/internal/fakeservice"
+	"example.com/awsretry/cmd/awsretry/internal/fake"
 )
 
 // newPipe makes a named pipe. At the end of the test, opens that wait for the
@@ -38,7 +38,7 @@ func TestInterruptedAtPipe(t *testing.T) {
 	cancel()
 	for _, flag := range []string{"--data=@", "--output="} {
 		t.Run(flag, func(t *testing.T) {
-			s := fakeservice.Start(t, fakeservice.Fine)
+			s := fake.Start(t, fake.Fine)
 			got := clitest.Shell{}.RunContext(ctx, t, New, "get", flag+newPipe(t), s.URL)
 			if got.Status != exit.Failure || !strings.Contains(got.Err, "interrupted") || len(s.Bodies()) > 0 {
 				t.Errorf("%+v, want status 1 and the interruption, and nothing sent", got)
@@ -50,7 +50,7 @@ func TestInterruptedAtPipe(t *testing.T) {
 func TestBodyFromPipe(t *testing.T) {
 	pipe := newPipe(t)
 	go os.WriteFile(pipe, []byte("through a pipe"), 0)
-	s := fakeservice.Start(t, fakeservice.Unavailable, fakeservice.Fine)
+	s := fake.Start(t, fake.Unavailable, fake.Fine)
 	got := clitest.Shell{}.Run(t, New, quick("-d", "@"+pipe, s.URL)...)
 	if bodies := s.Bodies(); got.Status != 0 || len(bodies) != 2 || bodies[0] != "through a pipe" || bodies[1] != bodies[0] {
 		t.Errorf("the service got %q, and the command printed %+v", bodies, got)
@@ -59,7 +59,7 @@ func TestBodyFromPipe(t *testing.T) {
 
 // A pipe gets the body of a failure too: there is no file to preserve.
 func TestOutputToPipe(t *testing.T) {
-	for name, reply := range map[string]fakeservice.Reply{"success": fakeservice.Fine, "failure": fakeservice.Invalid} {
+	for name, reply := range map[string]fake.Reply{"success": fake.Fine, "failure": fake.Invalid} {
 		t.Run(name, func(t *testing.T) {
 			pipe := newPipe(t)
 			read := make(chan string, 1)
@@ -67,7 +67,7 @@ func TestOutputToPipe(t *testing.T) {
 				text, _ := os.ReadFile(pipe)
 				read <- string(text)
 			}()
-			got := clitest.Shell{}.Run(t, New, quick("-o", pipe, fakeservice.Start(t, reply).URL)...)
+			got := clitest.Shell{}.Run(t, New, quick("-o", pipe, fake.Start(t, reply).URL)...)
 			if text := <-read; text != reply.Body || got.Out != "" {
 				t.Errorf("the pipe got %q, want %q: %+v", text, reply.Body, got)
 			}

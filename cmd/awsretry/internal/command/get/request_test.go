@@ -10,7 +10,7 @@ import (
 	"example.com/awsretry/cmd/awsretry/internal/buildinfo"
 	"example.com/awsretry/cmd/awsretry/internal/clitest"
 	"example.com/awsretry/cmd/awsretry/internal/exit"
-	"example.com/awsretry/cmd/awsretry/internal/fakeservice"
+	"example.com/awsretry/cmd/awsretry/internal/fake"
 )
 
 func TestRequest(t *testing.T) {
@@ -31,7 +31,7 @@ func TestRequest(t *testing.T) {
 		{"SDK headers", []string{"--sdk-headers", "--max-attempts", "4"}, "GET", map[string]string{"Amz-Sdk-Request": "attempt=1; max=4"}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := fakeservice.Start(t, fakeservice.Fine)
+			s := fake.Start(t, fake.Fine)
 			if got := (clitest.Shell{}).Run(t, New, quick(append(c.args, s.URL)...)...); got.Status != 0 {
 				t.Fatalf("status %d, standard error:\n%s", got.Status, got.Err)
 			}
@@ -50,7 +50,7 @@ func TestRequest(t *testing.T) {
 }
 
 func TestUserOfURL(t *testing.T) {
-	s := fakeservice.Start(t, fakeservice.Fine)
+	s := fake.Start(t, fake.Fine)
 	got := clitest.Shell{}.Run(t, New, "get", strings.Replace(s.URL, "http://", "http://me:hidden@", 1))
 	user, password, _ := s.Requests()[0].BasicAuth()
 	if user != "me" || password != "hidden" || strings.Contains(got.Err, "hidden") {
@@ -98,7 +98,7 @@ func TestBody(t *testing.T) {
 		{"long standard input", "@-", struct{ io.Reader }{strings.NewReader(long)}, long, -1, 1, 22},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := fakeservice.Start(t, fakeservice.Unavailable, fakeservice.Unavailable, fakeservice.Fine)
+			s := fake.Start(t, fake.Unavailable, fake.Unavailable, fake.Fine)
 			got := clitest.Shell{In: c.stdin}.Run(t, New, quick("-d", c.data, s.URL)...)
 			if got.Status != c.status {
 				t.Errorf("status %d, want %d; standard error:\n%s", got.Status, c.status, got.Err)

@@ -9,7 +9,7 @@ import (
 
 	"example.com/awsretry/cmd/awsretry/internal/clitest"
 	"example.com/awsretry/cmd/awsretry/internal/exit"
-	"example.com/awsretry/cmd/awsretry/internal/fakeservice"
+	"example.com/awsretry/cmd/awsretry/internal/fake"
 )
 
 // The second line of the report is the settings, and they are in force.
@@ -32,7 +32,7 @@ func TestRules(t *testing.T) {
 			"standard mode, up to 3 attempts of 5s, partition \"orders\"\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := fakeservice.Start(t, fakeservice.Reply{Status: 500})
+			s := fake.Start(t, fake.Reply{Status: 500})
 			got := clitest.Shell{Env: c.env}.Run(t, New, quick(append(c.args, s.URL)...)...)
 			if n := len(s.Bodies()); got.Status != exit.HTTPError || n != c.requests {
 				t.Errorf("status %d, %d requests; want 22, %d", got.Status, n, c.requests)
@@ -45,7 +45,7 @@ func TestRules(t *testing.T) {
 }
 
 func TestMissingConfigFile(t *testing.T) {
-	s := fakeservice.Start(t, fakeservice.Fine)
+	s := fake.Start(t, fake.Fine)
 	shell := clitest.Shell{Env: map[string]string{"AWS_CONFIG_FILE": filepath.Join(t.TempDir(), "none")}}
 	got := shell.Run(t, New, "get", s.URL)
 	if got.Status != 0 || !strings.HasPrefix(got.Err, "awsretry get: warning: environment AWS_CONFIG_FILE is ") {

@@ -1,6 +1,6 @@
-// Package fakeservice is a service on loopback with scripted responses, for the
+// Package fake is a service on loopback with scripted responses, for the
 // tests of commands.
-package fakeservice
+package fake
 
 import (
 	"io"
