@@ -3,8 +3,10 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -12,103 +14,40 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
+
+	"example.com/awsretry/cmd/awsretry/internal/exit"
+	"example.com/awsretry/cmd/awsretry/internal/fake"
+	"example.com/awsretry/delivery"
 )
 
-// newPipe makes a named pipe. At the end of the test it wakes everybody who
-// still waits for the other end.
-func newPipe(t *testing.T) string {
+const processVariable = "AWSRETRY_TEST_PROCESS"
+
+// TestMain is the command itself in the processes that process starts.
+func TestMain(m *testing.M) {
+	if args, ok := os.LookupEnv(processVariable); ok {
+		os.Args = append([]string{"awsretry"}, strings.Split(args, "\n")...)
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+// process returns the command in a process of its own.
+func process(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "pipe")
-	if err := syscall.Mkfifo(path, 0o600); err != nil {
-		t.Skip(err)
-	}
-	t.Cleanup(func() {
-		if f, err := os.OpenFile(path, os.O_RDWR, 0); err == nil {
-			time.Sleep(time.Millisecond) // the others' opens return while both ends are there
-			f.Close()
-		}
-	})
-	return path
+	return environment(t, exec.CommandContext(t.Context(), os.Args[0]), args)
 }
 
-// Opening a named pipe waits for its other end, and reading it for its writer;
-// neither outlasts the first Ctrl-C.
-func TestInterruptedAtPipe(t *testing.T) {
-	s := serve(t, fine)
-	for _, c := range []struct {
-		name   string
-		writer bool // somebody has opened the pipe for writing, and writes nothing
-		args   func(pipe string) []string
-	}{
-		{"opening the body", false, func(pipe string) []string { return []string{"get", "-d", "@" + pipe, s.URL} }},
-		{"reading the body", true, func(pipe string) []string { return []string{"get", "-d", "@" + pipe, s.URL} }},
-		{"opening the output", false, func(pipe string) []string { return []string{"get", "-o", pipe, s.URL} }},
-		{"opening the picture", false, func(pipe string) []string { return []string{"schedule", "--svg", pipe, "--aws-managed"} }},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			pipe := newPipe(t)
-			if c.writer {
-				w, err := os.OpenFile(pipe, os.O_RDWR, 0)
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer w.Close()
-			}
-			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-			defer cancel()
-			start := time.Now()
-			got := shell{}.runContext(t, ctx, c.args(pipe)...)
-			if elapsed := time.Since(start); got.status != exitFailure || !strings.Contains(got.stderr, "interrupted") || elapsed > 5*time.Second {
-				t.Errorf("%+v after %v", got, elapsed)
-			}
-		})
-	}
+// underNohup is process under nohup.
+func underNohup(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	return environment(t, exec.CommandContext(t.Context(), "sh", "-c", `trap "" HUP; exec "$0"`, os.Args[0]), args)
 }
 
-func TestGetBodyFromPipe(t *testing.T) {
-	pipe := newPipe(t)
-	go os.WriteFile(pipe, []byte("through a pipe"), 0)
-	s := serve(t, unavailable, fine)
-	got := shell{}.run(t, get("-d", "@"+pipe, s.URL)...)
-	if bodies := s.received(); got.status != 0 || len(bodies) != 2 || bodies[0] != "through a pipe" || bodies[1] != bodies[0] {
-		t.Errorf("%q came, %+v", bodies, got)
-	}
-}
-
-// A pipe gets the body of a failure too: there is no file to keep.
-func TestOutputToPipe(t *testing.T) {
-	for _, answer := range []reply{fine, invalid} {
-		pipe := newPipe(t)
-		read := make(chan string, 1)
-		go func() {
-			text, _ := os.ReadFile(pipe)
-			read <- string(text)
-		}()
-		got := shell{}.run(t, get("-o", pipe, serve(t, answer).URL)...)
-		if text := <-read; text != answer.body || got.stdout != "" {
-			t.Errorf("the pipe brings %q, want %q: %+v", text, answer.body, got)
-		}
-	}
-}
-
-const childArgs = "AWSRETRY_TEST_ARGS"
-
-// TestChild is the command, for tests that need a process.
-func TestChild(t *testing.T) {
-	args, ok := os.LookupEnv(childArgs)
-	if !ok {
-		t.Skip("it is run by other tests")
-	}
-	os.Args = append([]string{"awsretry"}, strings.Split(args, "\n")...)
-	main()
-}
-
-func child(t *testing.T, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestChild$")
-	cmd.Env = append(os.Environ(), "HOME="+t.TempDir(), childArgs+"="+strings.Join(args, "\n"))
+func environment(t *testing.T, cmd *exec.Cmd, args []string) *exec.Cmd {
+	cmd.Env = append(os.Environ(), "HOME="+t.TempDir(), processVariable+"="+strings.Join(args, "\n"))
 	return cmd
 }
 
@@ -119,7 +58,7 @@ func TestCtrlCWhileReading(t *testing.T) {
 		close(received)
 	}))
 	defer s.Close()
-	cmd := child(t, "get", "-d", "@-", s.URL)
+	cmd := process(t, "get", "-d", "@-", s.URL)
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -129,16 +68,16 @@ func TestCtrlCWhileReading(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	io.WriteString(stdin, "some, and no more for now") // the other end stays open
+	io.WriteString(stdin, "some, and no more for now") // the pipe stays open
 	<-received
 	cmd.Process.Signal(os.Interrupt)
 	cmd.Wait()
-	if status := cmd.ProcessState.ExitCode(); status != exitFailure || !strings.Contains(stderr.String(), "✗ interrupted after 1 attempt") {
+	if status := cmd.ProcessState.ExitCode(); status != exit.Failure || !strings.Contains(stderr.String(), "✗ interrupted after 1 attempt") {
 		t.Errorf("status %d, standard error\n%s", status, &stderr)
 	}
 }
 
-// As in get -o FILE URL 2>&1 | head -1: no temporary file remains.
+// As in get -o FILE URL 2>&1 | head -1: no temporary file is left.
 func TestOutputWithClosedStandardError(t *testing.T) {
 	folder := t.TempDir()
 	closed, stderr, err := os.Pipe()
@@ -146,14 +85,129 @@ func TestOutputWithClosedStandardError(t *testing.T) {
 		t.Fatal(err)
 	}
 	closed.Close()
-	cmd := child(t, "get", "-o", filepath.Join(folder, "out"), serve(t, fine).URL)
+	defer stderr.Close()
+	cmd := process(t, "get", "-o", filepath.Join(folder, "out"), fake.Start(t, fake.Fine).URL)
 	cmd.Stderr = stderr
 	if err := cmd.Run(); err != nil {
 		t.Error(err)
 	}
-	stderr.Close()
 	files, _ := os.ReadDir(folder)
 	if len(files) != 1 || files[0].Name() != "out" {
-		t.Errorf("the folder holds %v", files)
+		t.Errorf("the folder has %v, want out", files)
+	}
+}
+
+// start starts a process with pipes for its output.
+func start(t *testing.T, cmd *exec.Cmd) (stdout, stderr io.ReadCloser) {
+	t.Helper()
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if stderr, err = cmd.StderrPipe(); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return stdout, stderr
+}
+
+// letters returns a folder of n dead letters for a server that calls first in the
+// middle of the first delivery.
+func letters(t *testing.T, n int, first func()) (dir string, delivered *atomic.Int32) {
+	t.Helper()
+	dir, delivered = t.TempDir(), new(atomic.Int32)
+	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body)
+		if delivered.Add(1) == 1 {
+			first()
+		}
+	}))
+	t.Cleanup(s.Close)
+	for range n {
+		req, err := http.NewRequest("POST", s.URL, strings.NewReader("1"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := delivery.DirQueue(dir)(context.Background(), delivery.DeadLetter{Request: req, Attempts: 4}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir, delivered
+}
+
+func lettersLeft(t *testing.T, dir string) int {
+	t.Helper()
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(files)
+}
+
+// As in awsretry deadletter redrive DIR | head: no letter is both delivered and
+// kept.
+func TestRedriveIntoClosedPipe(t *testing.T) {
+	sending, closed := make(chan struct{}), make(chan struct{})
+	dir, delivered := letters(t, 5, func() {
+		close(sending)
+		<-closed
+	})
+	cmd := process(t, "deadletter", "redrive", dir)
+	stdout, stderr := start(t, cmd)
+	<-sending
+	stdout.Close()
+	close(closed)
+	text, err := io.ReadAll(stderr)
+	cmd.Wait()
+	const want = "awsretry deadletter redrive: standard output was closed: interrupted: 1 delivered, 4 not sent\n"
+	if string(text) != want || err != nil || cmd.ProcessState.ExitCode() != exit.Failure {
+		t.Errorf("%v, %q, %v; want %q", cmd.ProcessState, text, err, want)
+	}
+	if left := lettersLeft(t, dir); left != 4 || delivered.Load() != 1 {
+		t.Errorf("%d delivered and %d left, want 1 and 4", delivered.Load(), left)
+	}
+}
+
+// The end of the terminal is like Ctrl-C, except under nohup.
+func TestRedriveHangup(t *testing.T) {
+	for _, c := range []struct {
+		nohup   bool
+		left    int
+		status  int
+		verdict string
+	}{
+		{false, 1, exit.Failure, "✗ interrupted: 1 delivered, 1 not sent\n"},
+		{true, 0, 0, "✓ 2 delivered\n"},
+	} {
+		t.Run(fmt.Sprintf("nohup %t", c.nohup), func(t *testing.T) {
+			sending, proceed := make(chan struct{}), make(chan struct{})
+			dir, _ := letters(t, 2, func() {
+				close(sending)
+				<-proceed
+			})
+			cmd := process(t, "deadletter", "redrive", dir)
+			if c.nohup {
+				cmd = underNohup(t, "deadletter", "redrive", dir)
+			}
+			stdout, stderr := start(t, cmd)
+			<-sending
+			cmd.Process.Signal(syscall.SIGHUP)
+			if !c.nohup {
+				if line, err := bufio.NewReader(stderr).ReadString('\n'); err != nil || !strings.Contains(line, "ends on its own") {
+					t.Errorf("standard error has %q, %v", line, err)
+				}
+			}
+			close(proceed)
+			text, err := io.ReadAll(stdout)
+			cmd.Wait()
+			if err != nil || !strings.HasSuffix(string(text), c.verdict) || cmd.ProcessState.ExitCode() != c.status {
+				t.Errorf("%v, %v, want status %d and %q:\n%s", cmd.ProcessState, err, c.status, c.verdict, text)
+			}
+			if left := lettersLeft(t, dir); left != c.left {
+				t.Errorf("%d letters are left, want %d", left, c.left)
+			}
+		})
 	}
 }

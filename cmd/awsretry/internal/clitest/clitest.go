@@ -35,14 +35,26 @@ type Result struct {
 	Out, Err string
 }
 
-// Run runs the command that args begins with.
+// Run runs a command line of one command.
 func (s Shell) Run(t *testing.T, command cli.Command, args ...string) Result {
 	t.Helper()
-	return s.RunContext(t.Context(), t, command, args...)
+	return s.run(t.Context(), t, []cli.Command{command}, args)
 }
 
-// RunContext is Run with a context that ends as the user interrupts the command.
+// RunContext is Run with a context that ends when the user interrupts the
+// command.
 func (s Shell) RunContext(ctx context.Context, t *testing.T, command cli.Command, args ...string) Result {
+	t.Helper()
+	return s.run(ctx, t, []cli.Command{command}, args)
+}
+
+// RunAll runs a command line of several commands.
+func (s Shell) RunAll(t *testing.T, commands []cli.Command, args ...string) Result {
+	t.Helper()
+	return s.run(t.Context(), t, commands, args)
+}
+
+func (s Shell) run(ctx context.Context, t *testing.T, commands []cli.Command, args []string) Result {
 	t.Helper()
 	home := t.TempDir() // the command reads no file of this machine
 	var stdout, stderr bytes.Buffer
@@ -69,7 +81,7 @@ func (s Shell) RunContext(ctx context.Context, t *testing.T, command cli.Command
 			return slices.Contains(s.Terminals, "stdout") && w == s.Out || slices.Contains(s.Terminals, "stderr") && w == s.Err
 		},
 		Width: func(io.Writer) (int, bool) { return s.Width, s.Width > 0 },
-	}, args, command)
+	}, args, commands...)
 	return Result{status, stdout.String(), stderr.String()}
 }
 

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/jedib0t/go-pretty/v6/text"
+
+	"example.com/awsretry/cmd/awsretry/internal/buildinfo"
+	"example.com/awsretry/cmd/awsretry/internal/clitest"
+	"example.com/awsretry/cmd/awsretry/internal/exit"
+	"example.com/awsretry/cmd/awsretry/internal/fake"
+)
+
+// run runs a command line of all commands.
+func run(t *testing.T, shell clitest.Shell, args ...string) clitest.Result {
+	t.Helper()
+	return shell.RunAll(t, commands, args...)
+}
+
+func TestHelp(t *testing.T) {
+	for _, c := range []struct {
+		args string
+		want []string
+	}{
+		{"", []string{"awsretry get", "awsretry config", "awsretry demo", "version", "schedule ", "deadletter "}},
+		{"--help", []string{"Available Commands"}},
+		{"get --help", []string{"Exit status: 0 success; 22", "\nRequest:\n", "\nRetries:\n", "--max-attempts N", "\nExamples:\n"}},
+		{"config --help", []string{"AWS_CONFIG_FILE", "--profile PROFILE"}},
+		{"demo -h", []string{"loopback", "--for TIME"}},
+		{"simulate --help", []string{"--seed NUMBER", "--clients N", "brownout, herd, outage, step, throttle"}},
+		{"schedule --help", []string{"Exit status: 0 success; 1 ", "\nPolicy:\n", "\nOutput:\n", "--svg FILE", "\nExamples:\n"}},
+		{"deadletter list --help", []string{"Exit status: 0 success; 1 ", "--json"}},
+		{"deadletter redrive --help", []string{"Exit status: 0 all letters were delivered; 22 ", "--policy FILE", "--attempt-timeout TIME"}},
+		{"version", []string{"awsretry " + buildinfo.Version() + " go1."}},
+		{"--version", []string{"awsretry " + buildinfo.Version() + "\n"}},
+	} {
+		t.Run(c.args, func(t *testing.T) {
+			got := run(t, clitest.Shell{}, strings.Fields(c.args)...)
+			if got.Status != 0 || got.Err != "" {
+				t.Errorf("%+v, want status 0", got)
+			}
+			for _, want := range c.want {
+				if !strings.Contains(got.Out, want) {
+					t.Errorf("%q is not in %q", want, got.Out)
+				}
+			}
+		})
+	}
+}
+
+func TestUnknownCommand(t *testing.T) {
+	got := run(t, clitest.Shell{}, "fetch", "http://127.0.0.1:1/")
+	if got.Status != exit.Usage || got.Out != "" || !strings.HasPrefix(got.Err, `awsretry: unknown command "fetch"`) {
+		t.Errorf("%+v, want a usage error", got)
+	}
+}
+
+func TestVersionFails(t *testing.T) {
+	got := run(t, clitest.Shell{Out: clitest.FullDisk{}}, "version")
+	if got.Status != exit.Failure || !strings.Contains(got.Err, "no space left") {
+		t.Errorf("%+v, want status 1 and the reason", got)
+	}
+}
+
+// Tables fit the terminal. If the output is not a terminal, nothing is cut.
+func TestTablesFit(t *testing.T) {
+	policy := filepath.Join(t.TempDir(), "policy.json")
+	document := `{"healthyRetryPolicy": {"numRetries": 10, "minDelayTarget": 5, "maxDelayTarget": 260}}`
+	if err := os.WriteFile(policy, []byte(document), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	env := map[string]string{"AWS_RETRY_MODE": "adaptive", "AWS_MAX_ATTEMPTS": "4"}
+	url := fake.Start(t, fake.Unavailable).URL
+	for _, c := range []struct {
+		name  string
+		args  []string
+		table func(line string) bool // reports whether a line is of a table
+	}{
+		{"config", []string{"config"}, func(string) bool { return true }},
+		{"get", []string{"get", "--base-delay", "1ms", url}, func(line string) bool {
+			return strings.HasPrefix(line, "  ") && !strings.Contains(line, "used up (see")
+		}},
+		{"schedule", []string{"schedule", "--compare", policy}, func(line string) bool {
+			return !strings.HasPrefix(line, "10 retries") && !strings.Contains(line, "policy.json")
+		}},
+		{"simulate", []string{"simulate", "outage", "--rate", "20", "--clients", "4", "--duration", "1m40s", "--settings", "none,standard"},
+			func(line string) bool { return !strings.Contains(line, ":") && !strings.Contains(line, "seed") }},
+	} {
+		for _, width := range []int{30, 34, 40, 60, 80, 120, 200} {
+			t.Run(fmt.Sprintf("%s, width %d", c.name, width), func(t *testing.T) {
+				got := run(t, clitest.Shell{Env: env, Terminals: []string{"stdout", "stderr"}, Width: width}, c.args...)
+				lines := 0
+				for line := range strings.Lines(got.Out + got.Err) {
+					line = strings.TrimSuffix(line, "\n")
+					if !c.table(line) {
+						continue
+					}
+					lines++
+					if n := text.StringWidthWithoutEscSequences(line); n > width {
+						t.Errorf("a line of %d characters: %q", n, line)
+					}
+				}
+				if lines < 3 {
+					t.Errorf("%d lines of tables in\n%s%s", lines, got.Out, got.Err)
+				}
+			})
+		}
+		t.Run(c.name+", no terminal", func(t *testing.T) {
+			unlimited, narrow := run(t, clitest.Shell{Env: env}, c.args...), run(t, clitest.Shell{Env: env, Width: 30}, c.args...)
+			if strings.Contains(narrow.Out, "…") || strings.Count(narrow.Out, "\n") != strings.Count(unlimited.Out, "\n") {
+				t.Errorf("the output is cut:\n%s", narrow.Out)
+			}
+		})
+	}
+}
