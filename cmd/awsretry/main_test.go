@@ -28,13 +28,16 @@ func TestHelp(t *testing.T) {
 	}{
 		{"", []string{"awsretry get", "awsretry config", "awsretry demo", "version", "schedule ", "deadletter "}},
 		{"--help", []string{"Available Commands"}},
-		{"get --help", []string{"Exit status: 0 success; 22", "\nRequest:\n", "\nRetries:\n", "--max-attempts N", "\nExamples:\n"}},
+		{"get --help",
+			[]string{"Exit status: 0 success; 22", "\nRequest:\n", "\nRetries:\n", "--max-attempts N", "\nExamples:\n"}},
 		{"config --help", []string{"AWS_CONFIG_FILE", "--profile PROFILE"}},
 		{"demo -h", []string{"loopback", "--for TIME"}},
 		{"simulate --help", []string{"--seed NUMBER", "--clients N", "brownout, herd, outage, step, throttle"}},
-		{"schedule --help", []string{"Exit status: 0 success; 1 ", "\nPolicy:\n", "\nOutput:\n", "--svg FILE", "\nExamples:\n"}},
+		{"schedule --help",
+			[]string{"Exit status: 0 success; 1 ", "\nPolicy:\n", "\nOutput:\n", "--svg FILE", "\nExamples:\n"}},
 		{"deadletter list --help", []string{"Exit status: 0 success; 1 ", "--json"}},
-		{"deadletter redrive --help", []string{"Exit status: 0 all letters were delivered; 22 ", "--policy FILE", "--attempt-timeout TIME"}},
+		{"deadletter redrive --help",
+			[]string{"Exit status: 0 all letters were delivered; 22 ", "--policy FILE", "--attempt-timeout TIME"}},
 		{"version", []string{"awsretry " + buildinfo.Version() + " go1."}},
 		{"--version", []string{"awsretry " + buildinfo.Version() + "\n"}},
 	} {
@@ -87,7 +90,8 @@ func TestTablesFit(t *testing.T) {
 		{"schedule", []string{"schedule", "--compare", policy}, func(line string) bool {
 			return !strings.HasPrefix(line, "10 retries") && !strings.Contains(line, "policy.json")
 		}},
-		{"simulate", []string{"simulate", "outage", "--rate", "20", "--clients", "4", "--duration", "1m40s", "--settings", "none,standard"},
+		{"simulate",
+			strings.Fields("simulate outage --rate 20 --clients 4 --duration 1m40s --settings none,standard"),
 			func(line string) bool { return !strings.Contains(line, ":") && !strings.Contains(line, "seed") }},
 	} {
 		for _, width := range []int{30, 34, 40, 60, 80, 120, 200} {
@@ -110,7 +114,8 @@ func TestTablesFit(t *testing.T) {
 			})
 		}
 		t.Run(c.name+", no terminal", func(t *testing.T) {
-			unlimited, narrow := run(t, clitest.Shell{Env: env}, c.args...), run(t, clitest.Shell{Env: env, Width: 30}, c.args...)
+			unlimited := run(t, clitest.Shell{Env: env}, c.args...)
+			narrow := run(t, clitest.Shell{Env: env, Width: 30}, c.args...)
 			if strings.Contains(narrow.Out, "…") || strings.Count(narrow.Out, "\n") != strings.Count(unlimited.Out, "\n") {
 				t.Errorf("the output is cut:\n%s", narrow.Out)
 			}

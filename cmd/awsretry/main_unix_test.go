@@ -72,7 +72,8 @@ func TestCtrlCWhileReading(t *testing.T) {
 	<-received
 	cmd.Process.Signal(os.Interrupt)
 	cmd.Wait()
-	if status := cmd.ProcessState.ExitCode(); status != exit.Failure || !strings.Contains(stderr.String(), "✗ interrupted after 1 attempt") {
+	if status := cmd.ProcessState.ExitCode(); status != exit.Failure ||
+		!strings.Contains(stderr.String(), "✗ interrupted after 1 attempt") {
 		t.Errorf("status %d, standard error\n%s", status, &stderr)
 	}
 }

@@ -44,14 +44,19 @@ func TestStatusAndDetails(t *testing.T) {
 			Response: response(403, http.Header{"Retry-After": {"9"}}),
 			Class:    awsretry.Permanent,
 		}, "403", ""},
-		{"redirect", awsretry.Attempt{Response: response(302, http.Header{"Location": {"/there?key=secret"}})}, "302", "to http://example.com/there"},
+		{"redirect", awsretry.Attempt{Response: response(302, http.Header{"Location": {"/there?key=secret"}})}, "302",
+			"to http://example.com/there"},
 		{"canceled", awsretry.Attempt{Err: context.Canceled, Stop: awsretry.StopCanceled}, "ended", "context canceled"},
-		{"time-out", awsretry.Attempt{Err: context.DeadlineExceeded, Class: awsretry.Timeout}, "timeout", "context deadline exceeded"},
+		{"time-out", awsretry.Attempt{Err: context.DeadlineExceeded, Class: awsretry.Timeout}, "timeout",
+			"context deadline exceeded"},
 		{"DNS", awsretry.Attempt{Err: &net.DNSError{Err: "no such host", Name: "x"}}, "dns", "lookup x: no such host"},
-		{"certificate", awsretry.Attempt{Err: &tls.CertificateVerificationError{Err: errors.New("expired")}}, "tls", "tls: failed to verify certificate: expired"},
-		{"authority", awsretry.Attempt{Err: x509.UnknownAuthorityError{}}, "tls", "x509: certificate signed by unknown authority"},
+		{"certificate", awsretry.Attempt{Err: &tls.CertificateVerificationError{Err: errors.New("expired")}}, "tls",
+			"tls: failed to verify certificate: expired"},
+		{"authority", awsretry.Attempt{Err: x509.UnknownAuthorityError{}}, "tls",
+			"x509: certificate signed by unknown authority"},
 		{"no TLS", awsretry.Attempt{Err: tls.RecordHeaderError{Msg: "no TLS"}}, "tls", "tls: no TLS"},
-		{"closed", awsretry.Attempt{Err: fmt.Errorf("reading: %w", io.ErrUnexpectedEOF)}, "closed", "reading: unexpected EOF"},
+		{"closed", awsretry.Attempt{Err: fmt.Errorf("reading: %w", io.ErrUnexpectedEOF)}, "closed",
+			"reading: unexpected EOF"},
 		{"dial", awsretry.Attempt{Err: dial}, "error", "dial tcp: no route"},
 		{"on a connection, without addresses", awsretry.Attempt{Err: &net.OpError{
 			Op: "read", Net: "tcp", Addr: &net.TCPAddr{Port: 80}, Err: errors.New("broken"),
@@ -70,10 +75,23 @@ func TestStatusAndDetails(t *testing.T) {
 
 func TestTable(t *testing.T) {
 	rows := []awsretry.Attempt{
-		{Number: 1, Response: response(503, nil), Code: "SlowDown", Class: awsretry.Throttled, Elapsed: 1234 * time.Microsecond,
-			Waited: 20 * time.Millisecond, Delay: 396 * time.Millisecond},
-		{Number: 2, Response: response(500, nil), Class: awsretry.Transient, Elapsed: 99 * time.Second, Waited: time.Microsecond,
-			Stop: awsretry.StopQuota},
+		{
+			Number:   1,
+			Response: response(503, nil),
+			Code:     "SlowDown",
+			Class:    awsretry.Throttled,
+			Elapsed:  1234 * time.Microsecond,
+			Waited:   20 * time.Millisecond,
+			Delay:    396 * time.Millisecond,
+		},
+		{
+			Number:   2,
+			Response: response(500, nil),
+			Class:    awsretry.Transient,
+			Elapsed:  99 * time.Second,
+			Waited:   time.Microsecond,
+			Stop:     awsretry.StopQuota,
+		},
 		{Number: 3, Response: response(200, nil), Class: awsretry.Success, Elapsed: time.Second, Stop: awsretry.StopSuccess},
 	}
 	for _, c := range []struct {

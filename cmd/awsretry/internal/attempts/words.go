@@ -40,7 +40,8 @@ func Status(a awsretry.Attempt) string {
 		return "refused"
 	case isReset(a.Err):
 		return "reset"
-	case errors.As(a.Err, &certificate), errors.As(a.Err, &authority), errors.As(a.Err, &hostname), errors.As(a.Err, &record):
+	case errors.As(a.Err, &certificate), errors.As(a.Err, &authority),
+		errors.As(a.Err, &hostname), errors.As(a.Err, &record):
 		return "tls"
 	case errors.Is(a.Err, io.EOF), errors.Is(a.Err, io.ErrUnexpectedEOF):
 		return "closed"

@@ -23,8 +23,8 @@ var (
 	Fine        = Reply{Status: 200, Body: "hello"}
 	Closed      = Reply{}
 	Unavailable = Reply{Status: 503, Body: `<Error><Code>ServiceUnavailable</Code></Error>`}
-	Throttling  = Reply{Status: 400, Body: `{"__type":"com.amazon#ThrottlingException"}`, Header: map[string]string{"X-Amzn-Requestid": "id-17"}}
-	Invalid     = Reply{Status: 400, Body: `{"__type":"ValidationException"}`, Header: map[string]string{"X-Amzn-Requestid": "id-18"}}
+	Throttling  = Reply{400, map[string]string{"X-Amzn-Requestid": "id-17"}, `{"__type":"com.amazon#ThrottlingException"}`}
+	Invalid     = Reply{400, map[string]string{"X-Amzn-Requestid": "id-18"}, `{"__type":"ValidationException"}`}
 	Forbidden   = Reply{Status: 403, Body: `{"__type":"AccessDeniedException"}`}
 )
 

@@ -43,14 +43,16 @@ func TestRead(t *testing.T) {
 
 func TestReadNotRegular(t *testing.T) {
 	for _, path := range []string{t.TempDir(), os.DevNull} {
-		if _, err := Read(path); !errors.Is(err, ErrNotRegular) || !strings.HasPrefix(err.Error(), path+" is not a regular file") {
+		if _, err := Read(path); !errors.Is(err, ErrNotRegular) ||
+			!strings.HasPrefix(err.Error(), path+" is not a regular file") {
 			t.Errorf("%s: got %v", path, err)
 		}
 	}
 }
 
 func TestReadFrom(t *testing.T) {
-	if _, err := ReadFrom(iotest.ErrReader(fs.ErrClosed), "standard input"); !errors.Is(err, fs.ErrClosed) || !strings.HasPrefix(err.Error(), "standard input: ") {
+	if _, err := ReadFrom(iotest.ErrReader(fs.ErrClosed), "standard input"); !errors.Is(err, fs.ErrClosed) ||
+		!strings.HasPrefix(err.Error(), "standard input: ") {
 		t.Errorf("a reader that fails: %v", err)
 	}
 }

@@ -59,7 +59,8 @@ func (f *Flags) Register(set *pflag.FlagSet) {
 	set.Var(&f.baseDelay, "base-delay", "the first delay, which doubles with each retry (default the mode's)")
 	set.Var(&f.maxDelay, "max-delay", "the longest delay that --base-delay leads to (default 20s)")
 	set.Var(&f.jitter, "jitter", "how much of a delay from --base-delay is random (default full)")
-	set.Var(&f.maxRetryAfter, "max-retry-after", "stop when Retry-After asks for more than this, or ignore the header (default 1m)")
+	set.Var(&f.maxRetryAfter, "max-retry-after",
+		"stop when Retry-After asks for more than this, or ignore the header (default 1m)")
 	set.Var(&f.quota, "quota", "tokens in the full retry token bucket (-1: no bucket) (default 500)")
 	set.Var(&f.partition, "partition", "the partition whose buckets are used (default the URL's host)")
 	set.BoolVar(&f.idempotentOnly, "idempotent-only", false, "unless throttled, retry only what may safely be sent twice")
@@ -130,7 +131,8 @@ func (f *Flags) checkMode(settings awsretry.Settings) error {
 		return fmt.Errorf("--quota is %d; it must be left out, or -1, in legacy mode (%s), which has no retry token bucket",
 			f.quota.Value, from)
 	case legacy && f.revision.value == "2026":
-		return fmt.Errorf("--revision is 2026; it must be left out, or classic, in legacy mode (%s), which has no revisions", from)
+		return fmt.Errorf("--revision is 2026; it must be left out, or classic, in legacy mode (%s), which has no revisions",
+			from)
 	case f.failFast && settings.Mode != awsretry.Adaptive:
 		return fmt.Errorf("--fail-fast is for adaptive mode only, and the mode is %s (%s): no other mode has a rate limiter",
 			settings.Mode, from)

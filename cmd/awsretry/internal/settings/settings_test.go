@@ -60,11 +60,14 @@ func TestPrecedence(t *testing.T) {
 		{"profile", nil, []string{"--profile", "busy"}, awsretry.Adaptive, 8, awsretry.Classic},
 		{"profile variable", map[string]string{"AWS_PROFILE": "busy"}, nil, awsretry.Adaptive, 8, awsretry.Classic},
 		{"variable over file", map[string]string{"AWS_MAX_ATTEMPTS": "2"}, nil, awsretry.Legacy, 2, awsretry.Classic},
-		{"flag over variable", map[string]string{"AWS_MAX_ATTEMPTS": "2"}, []string{"--max-attempts", "5"}, awsretry.Legacy, 5, awsretry.Classic},
+		{"flag over variable", map[string]string{"AWS_MAX_ATTEMPTS": "2"}, []string{"--max-attempts", "5"},
+			awsretry.Legacy, 5, awsretry.Classic},
 		{"the default of the flag's mode", nil, []string{"--mode", "STANDARD"}, awsretry.Standard, 3, awsretry.Classic},
-		{"an invalid variable under a flag", map[string]string{"AWS_RETRY_MODE": "eager"}, []string{"--mode", "standard"}, awsretry.Standard, 3, awsretry.Classic},
+		{"an invalid variable under a flag", map[string]string{"AWS_RETRY_MODE": "eager"}, []string{"--mode", "standard"},
+			awsretry.Standard, 3, awsretry.Classic},
 		{"revision variable", revised, []string{"--mode", "standard"}, awsretry.Standard, 3, awsretry.Revision2026},
-		{"revision flag over variable", revised, []string{"--mode", "standard", "--revision", "classic"}, awsretry.Standard, 3, awsretry.Classic},
+		{"revision flag over variable", revised, []string{"--mode", "standard", "--revision", "classic"},
+			awsretry.Standard, 3, awsretry.Classic},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			transport, got, err := parse(t, withConfig(t, c.env), c.args...)
@@ -87,17 +90,23 @@ func TestFields(t *testing.T) {
 		{"defaults", nil, func(t *awsretry.Transport) bool {
 			return t.Backoff == nil && t.Policy == nil && t.Partition == nil && t.MaxRetryAfter == 0 && t.Quota.Capacity == 0
 		}},
-		{"attempt time-out", []string{"--attempt-timeout", "1.5"}, func(t *awsretry.Transport) bool { return t.AttemptTimeout == 1500*time.Millisecond }},
-		{"Retry-After", []string{"--max-retry-after", "2m"}, func(t *awsretry.Transport) bool { return t.MaxRetryAfter == 2*time.Minute }},
-		{"Retry-After ignored", []string{"--max-retry-after", "Ignore"}, func(t *awsretry.Transport) bool { return t.MaxRetryAfter < 0 }},
+		{"attempt time-out", []string{"--attempt-timeout", "1.5"},
+			func(t *awsretry.Transport) bool { return t.AttemptTimeout == 1500*time.Millisecond }},
+		{"Retry-After", []string{"--max-retry-after", "2m"},
+			func(t *awsretry.Transport) bool { return t.MaxRetryAfter == 2*time.Minute }},
+		{"Retry-After ignored", []string{"--max-retry-after", "Ignore"},
+			func(t *awsretry.Transport) bool { return t.MaxRetryAfter < 0 }},
 		{"quota", []string{"--quota", "7"}, func(t *awsretry.Transport) bool { return t.Quota.Capacity == 7 }},
 		{"no quota", []string{"--quota", "-1"}, func(t *awsretry.Transport) bool { return t.Quota.Capacity < 0 }},
-		{"partition", []string{"--partition", "orders"}, func(t *awsretry.Transport) bool { return t.Partition(&http.Request{}) == "orders" }},
+		{"partition", []string{"--partition", "orders"},
+			func(t *awsretry.Transport) bool { return t.Partition(&http.Request{}) == "orders" }},
 		{"idempotent only", []string{"--idempotent-only"}, func(t *awsretry.Transport) bool { return t.Policy != nil }},
-		{"fail fast", []string{"--fail-fast", "--mode", "adaptive"}, func(t *awsretry.Transport) bool { return t.RateLimit.FailFast }},
+		{"fail fast", []string{"--fail-fast", "--mode", "adaptive"},
+			func(t *awsretry.Transport) bool { return t.RateLimit.FailFast }},
 		{"SDK headers", []string{"--sdk-headers"}, func(t *awsretry.Transport) bool { return t.SDKHeaders }},
 		{"base delay", []string{"--base-delay", "2s", "--jitter", "none"}, func(t *awsretry.Transport) bool {
-			return t.Backoff.Delay(0, awsretry.Transient, 0) == 2*time.Second && t.Backoff.Delay(9, awsretry.Transient, 0) == 20*time.Second
+			first, last := t.Backoff.Delay(0, awsretry.Transient, 0), t.Backoff.Delay(9, awsretry.Transient, 0)
+			return first == 2*time.Second && last == 20*time.Second
 		}},
 		{"most delay", []string{"--base-delay", "2s", "--max-delay", "3s", "--jitter", "none"}, func(t *awsretry.Transport) bool {
 			return t.Backoff.Delay(9, awsretry.Transient, 0) == 3*time.Second
@@ -134,15 +143,19 @@ func TestErrors(t *testing.T) {
 		{"quota 0", nil, []string{"--quota", "0"}, []string{"--quota", "-1 for no bucket"}},
 		{"empty partition", nil, []string{"--partition", " "}, []string{"--partition", "it must not be empty"}},
 		{"max delay alone", nil, []string{"--max-delay", "1s"}, []string{"--base-delay", "missing"}},
-		{"delays crossed", nil, []string{"--base-delay", "2s", "--max-delay", "1s"}, []string{"--base-delay is 2s", "--max-delay, 1s"}},
+		{"delays crossed", nil, []string{"--base-delay", "2s", "--max-delay", "1s"},
+			[]string{"--base-delay is 2s", "--max-delay, 1s"}},
 		{"base delay above the default", nil, []string{"--base-delay", "30s"}, []string{"--max-delay, 20s"}},
 		{"quota in legacy mode", nil, []string{"--mode", "legacy", "--quota", "5"},
 			[]string{"--quota is 5; it must be left out, or -1, in legacy mode (flag --mode), which has no retry token bucket"}},
 		{"quota in the environment's legacy mode", map[string]string{"AWS_RETRY_MODE": "legacy"}, []string{"--quota", "5"},
 			[]string{"--quota is 5", "in legacy mode (environment AWS_RETRY_MODE)"}},
-		{"revision in legacy mode", nil, []string{"--mode", "legacy", "--revision", "2026"}, []string{"--revision is 2026", "classic", "no revisions"}},
-		{"fail fast in the default mode", nil, []string{"--fail-fast"}, []string{"--fail-fast is for adaptive mode only, and the mode is standard (the default)"}},
-		{"fail fast in legacy mode", nil, []string{"--fail-fast", "--mode", "legacy"}, []string{"--fail-fast", "legacy (flag --mode)"}},
+		{"revision in legacy mode", nil, []string{"--mode", "legacy", "--revision", "2026"},
+			[]string{"--revision is 2026", "classic", "no revisions"}},
+		{"fail fast in the default mode", nil, []string{"--fail-fast"},
+			[]string{"--fail-fast is for adaptive mode only, and the mode is standard (the default)"}},
+		{"fail fast in legacy mode", nil, []string{"--fail-fast", "--mode", "legacy"},
+			[]string{"--fail-fast", "legacy (flag --mode)"}},
 		{"attempts variable", map[string]string{"AWS_MAX_ATTEMPTS": "0"}, nil, []string{"AWS_MAX_ATTEMPTS", `"0"`}},
 		{"profile", nil, []string{"--profile", "none"}, []string{`Profile is "none"; it must be a profile`}},
 	} {
@@ -184,7 +197,8 @@ func TestMissingFiles(t *testing.T) {
 				t.Fatalf("%d warnings, want %d: %q", len(warnings), len(c.want), warnings)
 			}
 			for i, variable := range c.want {
-				if want := "environment " + variable + " is \"" + c.env[variable] + "\"; there is no such file"; !strings.Contains(warnings[i], want) {
+				want := "environment " + variable + " is \"" + c.env[variable] + "\"; there is no such file"
+				if !strings.Contains(warnings[i], want) {
 					t.Errorf("%q does not say %q", warnings[i], want)
 				}
 			}

@@ -31,11 +31,12 @@ func New(s iostreams.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config",
 		Short: "Print the settings in force, and where each comes from",
-		Long: `Prints the retry settings in force, and where each comes from: the environment (AWS_RETRY_MODE, AWS_MAX_ATTEMPTS,
-AWS_NEW_RETRIES_2026), else the profile in the shared credentials file, else in the shared config file, else the default.
+		Long: `Prints the retry settings in force, and where each comes from: the environment (AWS_RETRY_MODE,
+AWS_MAX_ATTEMPTS, AWS_NEW_RETRIES_2026), else the profile in the shared credentials file, else in the shared config
+file, else the default.
 
-The files are ~/.aws/config and ~/.aws/credentials, or those that AWS_CONFIG_FILE and AWS_SHARED_CREDENTIALS_FILE name. A
-value that is not allowed is an error that says where the value is. A variable that names a file which does not exist
+The files are ~/.aws/config and ~/.aws/credentials, or those that AWS_CONFIG_FILE and AWS_SHARED_CREDENTIALS_FILE name.
+A value that is not allowed is an error that says where the value is. A variable that names a file which does not exist
 leads to a warning.`,
 		Example: `  awsretry config
   awsretry config --profile production

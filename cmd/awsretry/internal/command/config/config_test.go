@@ -43,7 +43,8 @@ func TestGolden(t *testing.T) {
 		{"default.txt", nil, false, nil},
 		{"file.txt", nil, true, nil},
 		{"profile.txt", map[string]string{"AWS_PROFILE": "none"}, true, []string{"--profile", "busy"}},
-		{"environment.txt", map[string]string{"AWS_PROFILE": "busy", "AWS_MAX_ATTEMPTS": "12", "AWS_NEW_RETRIES_2026": "TRUE"}, true, nil},
+		{"environment.txt",
+			map[string]string{"AWS_PROFILE": "busy", "AWS_MAX_ATTEMPTS": "12", "AWS_NEW_RETRIES_2026": "TRUE"}, true, nil},
 		{"profile.json", nil, true, []string{"--profile", "busy", "--json"}},
 	} {
 		t.Run(c.golden, func(t *testing.T) {
@@ -102,7 +103,8 @@ func TestJSON(t *testing.T) {
 func TestMissingFiles(t *testing.T) {
 	none := filepath.Join(t.TempDir(), "none")
 	for _, args := range [][]string{{"config"}, {"config", "--json"}} {
-		got := clitest.Shell{Env: map[string]string{"AWS_CONFIG_FILE": none, "AWS_SHARED_CREDENTIALS_FILE": none}}.Run(t, New, args...)
+		env := map[string]string{"AWS_CONFIG_FILE": none, "AWS_SHARED_CREDENTIALS_FILE": none}
+		got := clitest.Shell{Env: env}.Run(t, New, args...)
 		if got.Status != 0 || strings.Count(got.Err, "awsretry config: warning: environment AWS_") != 2 || got.Out == "" {
 			t.Errorf("%q: %+v, want status 0 and two warnings", args, got)
 		}
@@ -123,18 +125,21 @@ func TestErrors(t *testing.T) {
 		args []string
 		want string
 	}{
-		{"unclosed section", write("[default\nretry_mode = legacy\n"), nil, "line 1, in [default], cannot be read: it has no ]"},
+		{"unclosed section", write("[default\nretry_mode = legacy\n"), nil,
+			"line 1, in [default], cannot be read: it has no ]"},
 		{"binary file", write("\x7fELF\x00\x01"), nil, "has a NUL byte"},
 		{"no section", write("retry_mode = legacy\n"), nil, "has no [SECTION]"},
 		{"mode variable", map[string]string{"AWS_RETRY_MODE": "eager"}, nil, `environment AWS_RETRY_MODE is "eager"`},
 		{"profile", nil, []string{"--profile", "none"}, `awsretry config: profile is "none"; it must be a profile`},
-		{"profile variable", map[string]string{"AWS_PROFILE": "none"}, nil, `environment AWS_PROFILE is "none"; it must be a profile`},
+		{"profile variable", map[string]string{"AWS_PROFILE": "none"}, nil,
+			`environment AWS_PROFILE is "none"; it must be a profile`},
 		{"empty profile", nil, []string{"--profile", ""}, `--profile is ""; it must not be empty`},
 		{"argument", nil, []string{"x"}, `"x" is one too many`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := clitest.Shell{Env: c.env}.Run(t, New, append([]string{"config"}, c.args...)...)
-			if got.Status != exit.Usage || got.Out != "" || !strings.Contains(got.Err, c.want) || !strings.Contains(got.Err, c.env["AWS_CONFIG_FILE"]) {
+			if got.Status != exit.Usage || got.Out != "" || !strings.Contains(got.Err, c.want) ||
+				!strings.Contains(got.Err, c.env["AWS_CONFIG_FILE"]) {
 				t.Errorf("%+v, want a usage error with %q", got, c.want)
 			}
 		})

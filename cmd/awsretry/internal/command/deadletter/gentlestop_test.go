@@ -51,7 +51,8 @@ func TestGentleStop(t *testing.T) {
 				resp, err := transport.RoundTrip(req.WithContext(awsretry.WithObserver(ctx, stop.attempted)))
 				end()
 				if elapsed := time.Since(start); elapsed != c.elapsed || attempts != c.attempts || waiting != c.waiting {
-					t.Errorf("%d attempts in %v, waiting: %t; want %d in %v, %t", attempts, elapsed, waiting, c.attempts, c.elapsed, c.waiting)
+					t.Errorf("%d attempts in %v, waiting: %t; want %d in %v, %t",
+						attempts, elapsed, waiting, c.attempts, c.elapsed, c.waiting)
 				}
 				if stopped := c.after < time.Minute; stopped != (err != nil) || !stopped && resp.StatusCode != 503 {
 					t.Errorf("%v, %v", resp, err)

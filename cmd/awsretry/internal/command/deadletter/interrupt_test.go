@@ -101,7 +101,8 @@ func TestListInterrupted(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		stdout := clitest.NewWatch(".letter", cancel)
 		got := clitest.Shell{Out: stdout}.RunContext(ctx, t, New, append([]string{"deadletter", "list"}, args...)...)
-		if got.Status != exit.Failure || got.Err != "awsretry deadletter list: interrupted\n" || strings.Count(stdout.String(), ".letter") != 1 {
+		if got.Status != exit.Failure || got.Err != "awsretry deadletter list: interrupted\n" ||
+			strings.Count(stdout.String(), ".letter") != 1 {
 			t.Errorf("%q: %+v, want status 1 and an interruption after one letter:\n%s", args, got, stdout)
 		}
 	}

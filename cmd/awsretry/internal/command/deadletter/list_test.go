@@ -28,7 +28,12 @@ func bury(t *testing.T, dir, url, body string, change func(*delivery.DeadLetter)
 	if err != nil {
 		t.Fatal(err)
 	}
-	dead := delivery.DeadLetter{Request: req, Attempts: 4, Reason: "max_attempts", Response: &http.Response{StatusCode: 503}}
+	dead := delivery.DeadLetter{
+		Request:  req,
+		Attempts: 4,
+		Reason:   "max_attempts",
+		Response: &http.Response{StatusCode: 503},
+	}
 	if change != nil {
 		change(&dead)
 	}
@@ -74,7 +79,8 @@ func TestListGolden(t *testing.T) {
 			if strings.Contains(got.Out, "secret") || strings.Contains(got.Out, "\x1b") {
 				t.Errorf("a secret or a control character is shown:\n%s", got.Out)
 			}
-			clitest.Golden(t, c.golden, regexp.MustCompile(`-[0-9a-f]{16}\.letter`).ReplaceAllString(got.Out, "-RANDOM0123456789.letter"))
+			random := regexp.MustCompile(`-[0-9a-f]{16}\.letter`)
+			clitest.Golden(t, c.golden, random.ReplaceAllString(got.Out, "-RANDOM0123456789.letter"))
 		})
 	}
 }
@@ -88,7 +94,8 @@ func TestListOfOtherFiles(t *testing.T) {
 	}
 	got := clitest.Shell{}.Run(t, New, "deadletter", "list", dir)
 	if got.Status != 1 || strings.Count(got.Err, "✗ ") != 2 || strings.Contains(got.Err, "delivery:") ||
-		!strings.Contains(got.Err, filepath.Join(dir, "README")+": not a dead letter\n") || !strings.Contains(got.Err, filepath.Join(dir, "1.letter")+": ") {
+		!strings.Contains(got.Err, filepath.Join(dir, "README")+": not a dead letter\n") ||
+		!strings.Contains(got.Err, filepath.Join(dir, "1.letter")+": ") {
 		t.Errorf("status %d, standard error:\n%s\nwant 1, and two files named", got.Status, got.Err)
 	}
 	if want := "No dead letters, but 2 other files in " + dir + "\n"; got.Out != want {
@@ -144,7 +151,8 @@ func TestErrors(t *testing.T) {
 	} {
 		got := clitest.Shell{}.Run(t, New, c.args...)
 		if got.Status != c.status || got.Out != "" || !strings.Contains(got.Err, c.want) {
-			t.Errorf("%q: status %d, standard output %q, standard error %q; want %d, none, and %q", c.args, got.Status, got.Out, got.Err, c.status, c.want)
+			t.Errorf("%q: status %d, standard output %q, standard error %q; want %d, none, and %q",
+				c.args, got.Status, got.Out, got.Err, c.status, c.want)
 		}
 	}
 	if got := (clitest.Shell{}).Run(t, New, "deadletter"); got.Status != 0 || !strings.Contains(got.Out, "redrive") {
@@ -167,7 +175,8 @@ func TestRedriveOfNoFolder(t *testing.T) {
 
 func TestNoLetters(t *testing.T) {
 	dir := t.TempDir()
-	if got := (clitest.Shell{}).Run(t, New, "deadletter", "list", dir); got.Status != 0 || got.Out != "No dead letters in "+dir+"\n" {
+	got := clitest.Shell{}.Run(t, New, "deadletter", "list", dir)
+	if got.Status != 0 || got.Out != "No dead letters in "+dir+"\n" {
 		t.Errorf("status %d, %q", got.Status, got.Out)
 	}
 	if got := (clitest.Shell{}).Run(t, New, "deadletter", "list", "--json", dir); got.Status != 0 || got.Out != "" {
@@ -175,7 +184,8 @@ func TestNoLetters(t *testing.T) {
 	}
 	none := filepath.Join(dir, "none") // as before the first letter
 	for _, command := range []string{"list", "redrive"} {
-		if got := (clitest.Shell{}).Run(t, New, "deadletter", command, none); got.Status != 0 || got.Out != "No dead letters: "+none+" does not exist\n" || got.Err != "" {
+		got := clitest.Shell{}.Run(t, New, "deadletter", command, none)
+		if got.Status != 0 || got.Out != "No dead letters: "+none+" does not exist\n" || got.Err != "" {
 			t.Errorf("%s: status %d, %q, %q", command, got.Status, got.Out, got.Err)
 		}
 	}
@@ -189,7 +199,8 @@ func TestTerminal(t *testing.T) {
 	}
 	names := namesIn(t, dir)
 	for _, args := range [][]string{{"list", dir}, {"redrive", dir}} {
-		got := clitest.Shell{Terminals: []string{"stdout"}, Width: 80, Env: map[string]string{"NO_COLOR": "1"}}.Run(t, New, append([]string{"deadletter"}, args...)...)
+		shell := clitest.Shell{Terminals: []string{"stdout"}, Width: 80, Env: map[string]string{"NO_COLOR": "1"}}
+		got := shell.Run(t, New, append([]string{"deadletter"}, args...)...)
 		for line := range strings.Lines(got.Out) {
 			if n := utf8.RuneCountInString(strings.TrimSpace(line)); n > 80 && !strings.Contains(line, " in "+dir) {
 				t.Errorf("%q is %d wide", line, n)

@@ -26,15 +26,16 @@ func newRedrive(s iostreams.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "redrive [flags] DIR",
 		Short: "Send the dead letters in a folder again, the oldest first",
-		Long: `Sends the dead letters in DIR again, one after the other, the oldest first, and deletes each whose response is a 2xx. A
-letter is sent once, or as often as the delivery policy of --policy says. It is reported when it is deleted, or stays. A DIR
-that does not exist has no dead letters: the first letter creates it.
+		Long: `Sends the dead letters in DIR again, one after the other, the oldest first, and deletes each whose response
+is a 2xx. A letter is sent once, or as often as the delivery policy of --policy says. It is reported when it is deleted,
+or stays. A DIR that does not exist has no dead letters: the first letter creates it.
 
-After Ctrl-C, the attempt in progress ends on its own, so that no letter is both delivered and kept, and then redrive stops.
-A second Ctrl-C stops it at once. If the terminal goes away, or the reader of standard output, redrive stops in the same way.
+After Ctrl-C, the attempt in progress ends on its own, so that no letter is both delivered and kept, and then redrive
+stops. A second Ctrl-C stops it at once. If the terminal goes away, or the reader of standard output, redrive stops in
+the same way.
 
-Exit status: 0 all letters were delivered; 22 some are left, apart from those beyond --limit; 1 an error, an interruption,
-or something in DIR that is not a dead letter; 2 wrong usage, and nothing was sent.`,
+Exit status: 0 all letters were delivered; 22 some are left, apart from those beyond --limit; 1 an error, an
+interruption, or something in DIR that is not a dead letter; 2 wrong usage, and nothing was sent.`,
 		Example: `  awsretry deadletter redrive /var/lib/hooks
   awsretry deadletter redrive --dry-run /var/lib/hooks
   awsretry deadletter redrive --limit 1 --max-failures 3 /var/lib/hooks
@@ -152,6 +153,7 @@ func (r *redrive) transport(base http.RoundTripper) (rt http.RoundTripper, how s
 		return nil, "", err
 	}
 	attempts := *file.Policy.HealthyRetryPolicy.NumRetries + 1
-	return &delivery.Transport{Base: base, Policy: file.Policy, AttemptTimeout: timeout},
-		fmt.Sprintf("by %s: up to %s each, of %v at most", screen.OneLine(file.Name), english.Plural(attempts, "attempt", ""), timeout), nil
+	how = fmt.Sprintf("by %s: up to %s each, of %v at most",
+		screen.OneLine(file.Name), english.Plural(attempts, "attempt", ""), timeout)
+	return &delivery.Transport{Base: base, Policy: file.Policy, AttemptTimeout: timeout}, how, nil
 }

@@ -25,7 +25,10 @@ type replies []fake.Reply
 func atOnce(t *testing.T) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "policy.json")
-	policy := `{"healthyRetryPolicy": {"numRetries": 2, "numNoDelayRetries": 2}, "requestPolicy": {"headerContentType": "application/json"}}`
+	policy := `{
+		"healthyRetryPolicy": {"numRetries": 2, "numNoDelayRetries": 2},
+		"requestPolicy": {"headerContentType": "application/json"}
+	}`
 	if err := os.WriteFile(name, []byte(policy), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -53,12 +56,17 @@ func TestRedrive(t *testing.T) {
 		verdict string
 	}{
 		{"all delivered", replies{fake.Fine}, nil, 0, "1 2 3", 0, "✓ 3 delivered\n"},
-		{"one refused", replies{fake.Fine, fake.Forbidden, fake.Fine}, nil, exit.HTTPError, "1 2 3", 1, "✗ 2 delivered, 1 kept\n"},
-		{"one unanswered", replies{fake.Closed, fake.Fine, fake.Fine}, nil, exit.HTTPError, "1 2 3", 1, "✗ 2 delivered, 1 kept\n"},
-		{"redirected", replies{{Status: 302, Header: map[string]string{"Location": "/elsewhere"}}, fake.Fine, fake.Fine}, nil, exit.HTTPError, "1 2 3", 1, "✗ 2 delivered, 1 kept\n"},
+		{"one refused", replies{fake.Fine, fake.Forbidden, fake.Fine}, nil, exit.HTTPError, "1 2 3", 1,
+			"✗ 2 delivered, 1 kept\n"},
+		{"one unanswered", replies{fake.Closed, fake.Fine, fake.Fine}, nil, exit.HTTPError, "1 2 3", 1,
+			"✗ 2 delivered, 1 kept\n"},
+		{"redirected", replies{{Status: 302, Header: map[string]string{"Location": "/elsewhere"}}, fake.Fine, fake.Fine},
+			nil, exit.HTTPError, "1 2 3", 1, "✗ 2 delivered, 1 kept\n"},
 		{"no retries", replies{fake.Unavailable}, nil, exit.HTTPError, "1 2 3", 3, "✗ 0 delivered, 3 kept\n"},
-		{"retries", replies{fake.Unavailable, fake.Fine, fake.Unavailable, fake.Unavailable, fake.Fine, fake.Fine}, []string{"--policy"}, 0, "1 1 2 2 2 3", 0, "✓ 3 delivered\n"},
-		{"retries used up", replies{fake.Unavailable, fake.Unavailable, fake.Unavailable, fake.Fine, fake.Forbidden}, []string{"--policy"}, exit.HTTPError, "1 1 1 2 3", 2, "✗ 1 delivered, 2 kept\n"},
+		{"retries", replies{fake.Unavailable, fake.Fine, fake.Unavailable, fake.Unavailable, fake.Fine, fake.Fine},
+			[]string{"--policy"}, 0, "1 1 2 2 2 3", 0, "✓ 3 delivered\n"},
+		{"retries used up", replies{fake.Unavailable, fake.Unavailable, fake.Unavailable, fake.Fine, fake.Forbidden},
+			[]string{"--policy"}, exit.HTTPError, "1 1 1 2 3", 2, "✗ 1 delivered, 2 kept\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s, dir := fake.Start(t, c.replies...), t.TempDir()
@@ -102,7 +110,8 @@ func TestRedriveGolden(t *testing.T) {
 			if got.Status != exit.HTTPError || got.Err != "" {
 				t.Fatalf("status %d, standard error %q; want 22 and none", got.Status, got.Err)
 			}
-			masked := strings.NewReplacer(strings.TrimPrefix(s.URL, "http://"), "HOST", dir, "DIR", policy, "POLICY").Replace(got.Out)
+			masked := strings.NewReplacer(strings.TrimPrefix(s.URL, "http://"), "HOST", dir, "DIR", policy, "POLICY").
+				Replace(got.Out)
 			for pattern, mask := range map[string]string{
 				` +[\d.]+[mµ]?s  (kept|delivered)`:         "      TIME  $1",
 				`\d{8}T\d{6}\.\d{9}Z-[0-9a-f]{16}\.letter`: "20000101T000000.000000000Z-RANDOM0123456789.letter",
@@ -146,12 +155,14 @@ func TestRedriveSendsWhatWasKept(t *testing.T) {
 	if got := (clitest.Shell{}).Run(t, New, "deadletter", "redrive", first); got.Status != 0 {
 		t.Fatal(got.Out, got.Err)
 	}
-	if got := (clitest.Shell{In: bytes.NewReader(data)}).Run(t, New, "deadletter", "redrive", "--policy", "-", second); got.Status != 0 {
+	byPolicy := clitest.Shell{In: bytes.NewReader(data)}
+	if got := byPolicy.Run(t, New, "deadletter", "redrive", "--policy", "-", second); got.Status != 0 {
 		t.Fatal(got.Out, got.Err)
 	}
-	for i, contentType := range []string{"text/csv", "application/json"} { // without a policy the letter's own, else the policy's
+	for i, contentType := range []string{"text/csv", "application/json"} { // the letter's, and the policy's
 		req := s.Requests()[i]
-		if req.Method != "POST" || req.URL.String() != "/hook?key=1" || req.Header.Get("X-Key") != "v" || req.Header.Get("Content-Type") != contentType {
+		if req.Method != "POST" || req.URL.String() != "/hook?key=1" || req.Header.Get("X-Key") != "v" ||
+			req.Header.Get("Content-Type") != contentType {
 			t.Errorf("%s %s, %v; want the request with content type %s", req.Method, req.URL, req.Header, contentType)
 		}
 	}
@@ -167,11 +178,13 @@ func TestRedriveOfOtherFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := clitest.Shell{}.Run(t, New, "deadletter", "redrive", dir)
-	if got.Status != 1 || got.Err != "✗ "+filepath.Join(dir, "README")+": not a dead letter\n" || !strings.HasSuffix(got.Out, "\n✗ 1 delivered, 1 not a dead letter\n") {
+	if got.Status != 1 || got.Err != "✗ "+filepath.Join(dir, "README")+": not a dead letter\n" ||
+		!strings.HasSuffix(got.Out, "\n✗ 1 delivered, 1 not a dead letter\n") {
 		t.Errorf("status %d, standard error %q, standard output\n%s", got.Status, got.Err, got.Out)
 	}
 
-	if got := (clitest.Shell{}).Run(t, New, "deadletter", "redrive", t.TempDir()); got.Status != 0 || !strings.HasPrefix(got.Out, "No dead letters in ") {
+	got = clitest.Shell{}.Run(t, New, "deadletter", "redrive", t.TempDir())
+	if got.Status != 0 || !strings.HasPrefix(got.Out, "No dead letters in ") {
 		t.Errorf("status %d, %q; want 0, and that there are none", got.Status, got.Out)
 	}
 }
@@ -220,12 +233,15 @@ func TestRedriveLimits(t *testing.T) {
 		verdict string
 	}{
 		{"dry run", replies{fake.Fine}, []string{"--dry-run"}, 0, "", 4, "✓ dry run: 4 would be sent\n"},
-		{"dry run with a limit", replies{fake.Fine}, []string{"--dry-run", "--limit", "3"}, 0, "", 4, "✓ dry run: 3 would be sent\n"},
+		{"dry run with a limit", replies{fake.Fine}, []string{"--dry-run", "--limit", "3"}, 0, "", 4,
+			"✓ dry run: 3 would be sent\n"},
 		{"limit", replies{fake.Fine}, []string{"--limit", "3"}, 0, "1 2 3", 1, "✓ 3 delivered\n"},
-		{"limit with a failure", replies{fake.Forbidden, fake.Fine}, []string{"--limit", "2"}, exit.HTTPError, "1 2", 3, "✗ 1 delivered, 1 kept\n"},
+		{"limit with a failure", replies{fake.Forbidden, fake.Fine}, []string{"--limit", "2"}, exit.HTTPError, "1 2", 3,
+			"✗ 1 delivered, 1 kept\n"},
 		{"failures in a row", replies{fake.Fine, fake.Forbidden}, []string{"--max-failures", "2"}, exit.HTTPError, "1 2 3", 3,
 			"✗ too many failures in a row: 1 delivered, 2 kept, 1 not sent\n"},
-		{"failures that are not in a row", replies{fake.Forbidden, fake.Fine, fake.Forbidden, fake.Fine}, []string{"--max-failures", "2"}, exit.HTTPError, "1 2 3 4", 2,
+		{"failures that are not in a row", replies{fake.Forbidden, fake.Fine, fake.Forbidden, fake.Fine},
+			[]string{"--max-failures", "2"}, exit.HTTPError, "1 2 3 4", 2,
 			"✗ 2 delivered, 2 kept\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -241,7 +257,9 @@ func TestRedriveLimits(t *testing.T) {
 			if sent := strings.Join(s.Bodies(), " "); sent != c.sent || len(namesIn(t, dir)) != c.left {
 				t.Errorf("%q was sent and %d letters are left, want %q and %d", sent, len(namesIn(t, dir)), c.sent, c.left)
 			}
-			if !strings.Contains(got.Out, names[0]) || strings.Contains(got.Out, names[3]) != (strings.Contains(c.sent, "4") || c.name == "dry run") || strings.Contains(got.Out, "secret") {
+			if !strings.Contains(got.Out, names[0]) ||
+				strings.Contains(got.Out, names[3]) != (strings.Contains(c.sent, "4") || c.name == "dry run") ||
+				strings.Contains(got.Out, "secret") {
 				t.Errorf("the names are not those of the letters:\n%s", got.Out)
 			}
 		})
@@ -274,7 +292,8 @@ func TestRedriveJSONNamesEveryFile(t *testing.T) {
 		results string
 		sum     string
 	}{
-		{"dry run", []string{"--dry-run"}, "unsent broken", `{"delivered":0,"kept":0,"broken":1,"busy":0,"unsent":1,"interrupted":false}`},
+		{"dry run", []string{"--dry-run"}, "unsent broken",
+			`{"delivered":0,"kept":0,"broken":1,"busy":0,"unsent":1,"interrupted":false}`},
 		{"sent", nil, "delivered broken", `{"delivered":1,"kept":0,"broken":1,"busy":0,"interrupted":false}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -285,7 +304,8 @@ func TestRedriveJSONNamesEveryFile(t *testing.T) {
 			}
 			for i, want := range strings.Fields(c.results) {
 				var record struct{ Name, Result, Error string }
-				if err := json.Unmarshal([]byte(lines[i]), &record); err != nil || record.Name != names[i] || record.Result != want || (record.Error != "") != (want == "broken") {
+				err := json.Unmarshal([]byte(lines[i]), &record)
+				if err != nil || record.Name != names[i] || record.Result != want || (record.Error != "") != (want == "broken") {
 					t.Errorf("%s: %v, want %s of %s", lines[i], err, want, names[i])
 				}
 			}
@@ -320,10 +340,12 @@ func TestRedriveBar(t *testing.T) {
 	}{
 		{"terminal", clitest.Shell{Terminals: []string{"stderr"}}, nil, true},
 		{"terminals", clitest.Shell{Terminals: []string{"stderr", "stdout"}}, nil, true},
-		{"without colors", clitest.Shell{Terminals: []string{"stderr", "stdout"}, Env: map[string]string{"NO_COLOR": "1"}}, nil, true},
+		{"without colors", clitest.Shell{Terminals: []string{"stderr", "stdout"}, Env: map[string]string{"NO_COLOR": "1"}},
+			nil, true},
 		{"pipe", clitest.Shell{Terminals: []string{"stdout"}}, nil, false},
 		{"JSON", clitest.Shell{Terminals: []string{"stderr", "stdout"}}, []string{"--json"}, false},
-		{"dumb terminal", clitest.Shell{Terminals: []string{"stderr", "stdout"}, Env: map[string]string{"TERM": "dumb"}}, nil, false},
+		{"dumb terminal", clitest.Shell{Terminals: []string{"stderr", "stdout"}, Env: map[string]string{"TERM": "dumb"}},
+			nil, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s, dir := fake.Start(t, fake.Unavailable, fake.Fine, fake.Forbidden), t.TempDir()
@@ -351,7 +373,8 @@ func TestRedriveBar(t *testing.T) {
 			if color.MatchString(got.Err) {
 				t.Errorf("the bar has colors: %q", got.Err)
 			}
-			if want := slices.Contains(c.shell.Terminals, "stdout") && c.shell.Env["NO_COLOR"] == ""; color.MatchString(got.Out) != want {
+			want := slices.Contains(c.shell.Terminals, "stdout") && c.shell.Env["NO_COLOR"] == ""
+			if color.MatchString(got.Out) != want {
 				t.Errorf("the lines have colors: %t, want %t", !want, want)
 			}
 		})

@@ -226,7 +226,8 @@ func (r *report) end(ctx context.Context, done delivery.Redriven, err error) err
 	}
 	interrupted := ctx.Err() != nil && errors.Is(err, context.Cause(ctx))
 	tooMany := errors.Is(err, delivery.ErrMaxFailures)
-	if err != nil && !interrupted && !tooMany && done == (delivery.Redriven{}) { // of the folder: those of letters are reported
+	if err != nil && !interrupted && !tooMany && done == (delivery.Redriven{}) {
+		// The error is of the folder; those of letters have been reported.
 		r.faults++
 		fmt.Fprintf(r.Err, "%s %s\n", style.New(r.Streams, r.Err).Bad("✗"), errorText(err))
 	}

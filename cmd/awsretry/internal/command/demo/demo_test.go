@@ -179,14 +179,16 @@ func TestUsageErrors(t *testing.T) {
 		args []string
 		want string
 	}{
-		{"port out of range", []string{"--serve", "--port", "70000"}, `--port is "70000"; it must be a whole number, 1 to 65535`},
+		{"port out of range", []string{"--serve", "--port", "70000"},
+			`--port is "70000"; it must be a whole number, 1 to 65535`},
 		{"port alone", []string{"--port", "8080"}, "--port is for --serve, which is missing"},
 		{"time alone", []string{"--for", "1m"}, "--for is for --serve, which is missing"},
 		{"argument", []string{"x"}, `"x" is one too many`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := clitest.Shell{}.Run(t, New, append([]string{"demo"}, c.args...)...)
-			if got.Status != exit.Usage || got.Out != "" || !strings.HasPrefix(got.Err, "awsretry demo: ") || !strings.Contains(got.Err, c.want) {
+			if got.Status != exit.Usage || got.Out != "" || !strings.HasPrefix(got.Err, "awsretry demo: ") ||
+				!strings.Contains(got.Err, c.want) {
 				t.Errorf("%+v, want a usage error with %q", got, c.want)
 			}
 		})

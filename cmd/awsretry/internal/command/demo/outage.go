@@ -42,8 +42,9 @@ func (d *demo) outage() error {
 	}
 	d.say("")
 	d.check(during.failed == during.requests && during.lastRetries == 0 && during.tokens < 5 && during.retries == 100,
-		fmt.Sprintf("in the outage %s led to %s, and the last %d of them to %s", english.Plural(during.requests, "request", ""),
-			english.Plural(during.retries, "retry", ""), ordersBatch, english.Plural(during.lastRetries, "retry", "")))
+		fmt.Sprintf("in the outage %s led to %s, and the last %d of them to %s",
+			english.Plural(during.requests, "request", ""), english.Plural(during.retries, "retry", ""),
+			ordersBatch, english.Plural(during.lastRetries, "retry", "")))
 	d.check(after.failed == 0 && after.tokens == during.tokens+after.requests,
 		fmt.Sprintf("then %s put %s back", english.Plural(after.requests-after.failed, "success", ""),
 			english.Plural(after.tokens-during.tokens, "token", "")))

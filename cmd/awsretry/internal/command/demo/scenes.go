@@ -54,8 +54,9 @@ func (d *demo) badRequest() error {
 // replayedBody shows that a retry sends the bytes of the first attempt.
 func (d *demo) replayedBody() error {
 	const fileSize, streamSize = 4 << 20, 256 << 10
-	d.scene("A body is sent again", "A file is uploaded, and the server resets the connection on the way. Then a stream that can be read only\nonce, "+
-		"which the server reads whole before it responds with 503.")
+	d.scene("A body is sent again",
+		"A file is uploaded, and the server resets the connection on the way. Then a stream that can be read only\n"+
+			"once, which the server reads whole before it responds with 503.")
 	content := make([]byte, fileSize)
 	rand.Read(content)
 	file, err := os.CreateTemp("", "awsretry-demo-")

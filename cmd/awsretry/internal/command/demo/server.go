@@ -120,7 +120,8 @@ func (s *server) flaky(w http.ResponseWriter, r *http.Request) {
 	case 1:
 		reset(w)
 	case 2:
-		respond(w, http.StatusServiceUnavailable, "application/xml", `<ErrorResponse><Error><Code>ServiceUnavailable</Code></Error></ErrorResponse>`)
+		respond(w, http.StatusServiceUnavailable, "application/xml",
+			`<ErrorResponse><Error><Code>ServiceUnavailable</Code></Error></ErrorResponse>`)
 	default:
 		respond(w, http.StatusOK, "application/json", `{"orders": 17}`)
 	}
@@ -128,13 +129,15 @@ func (s *server) flaky(w http.ResponseWriter, r *http.Request) {
 
 func (s *server) invalid(w http.ResponseWriter, r *http.Request) {
 	s.count(r)
-	respond(w, http.StatusBadRequest, "application/x-amz-json-1.0", `{"__type":"com.amazon.coral.validate#ValidationException"}`)
+	respond(w, http.StatusBadRequest, "application/x-amz-json-1.0",
+		`{"__type":"com.amazon.coral.validate#ValidationException"}`)
 }
 
 // busy throttles every other request with the status of a bad request.
 func (s *server) busy(w http.ResponseWriter, r *http.Request) {
 	if s.count(r)%2 == 1 {
-		respond(w, http.StatusBadRequest, "application/x-amz-json-1.0", `{"__type":"com.amazon.coral.availability#ThrottlingException"}`)
+		respond(w, http.StatusBadRequest, "application/x-amz-json-1.0",
+			`{"__type":"com.amazon.coral.availability#ThrottlingException"}`)
 		return
 	}
 	respond(w, http.StatusOK, "application/json", `{}`)

@@ -43,7 +43,8 @@ func (d *demo) throttledService() error {
 		return err
 	}
 	d.say("")
-	d.check(fewer(adaptive), fmt.Sprintf("%.1f %% of the attempts were throttled in standard mode, %.1f %% in the last %d seconds of adaptive mode",
+	d.check(fewer(adaptive), fmt.Sprintf(
+		"%.1f %% of the attempts were throttled in standard mode, %.1f %% in the last %d seconds of adaptive mode",
 		100*standard.share(), 100*adaptive.settled().share(), settledSeconds))
 	d.check(enough(adaptive), fmt.Sprintf("%.0f requests a second were admitted there, of the %v that the service allows",
 		adaptive.settled().rate(), tableRate))

@@ -26,16 +26,16 @@ func New(s iostreams.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "get [flags] URL",
 		Short: "Send a request, retry it, and print each attempt as it happens",
-		Long: `Sends one request, retries it by the rules of the AWS SDKs, and prints each attempt on standard error as it happens:
-its status or error, what that means for a retry, the time it took, the tokens left in the retry token bucket, the delay
-before the next attempt or why there is none, and the AWS error code.
+		Long: `Sends one request, retries it by the rules of the AWS SDKs, and prints each attempt on standard error as it
+happens: its status or error, what that means for a retry, the time it took, the tokens left in the retry token bucket,
+the delay before the next attempt or why there is none, and the AWS error code.
 
-The response body goes to standard output. On a terminal, control characters in it are replaced, so that a server cannot
-send escape sequences; piped or with --output, the body is written unchanged.
+The response body goes to standard output. On a terminal, control characters in it are replaced, so that a server
+cannot send escape sequences; piped or with --output, the body is written unchanged.
 
-With --output, the file is replaced when the body of a 2xx is complete, in one step if the system allows that. Nothing but
-a 2xx replaces it: after a redirect, a 304, a failure that the retries did not mend, or a 2xx whose body is an AWS error,
-the file is as before, and the body goes to standard output. A device or a pipe gets every body.
+With --output, the file is replaced when the body of a 2xx is complete, in one step if the system allows that. Nothing
+but a 2xx replaces it: after a redirect, a 304, a failure that the retries did not mend, or a 2xx whose body is an AWS
+error, the file is as before, and the body goes to standard output. A device or a pipe gets every body.
 
 The settings come from the flags, else from the environment and the shared AWS config file (see awsretry config).
 

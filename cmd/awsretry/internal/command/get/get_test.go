@@ -40,7 +40,7 @@ func TestExitStatus(t *testing.T) {
 		{"saved by retries", replies{fake.Closed, fake.Unavailable, fake.Fine}, nil, 0, 3, "hello",
 			[]string{"retry in", "ServiceUnavailable", "✓ 200 OK after 3 attempts"}},
 		{"error is left", replies{fake.Unavailable}, nil, 22, 3, fake.Unavailable.Body,
-			[]string{"stop: attempts used up", "✗ 503 Service Unavailable (ServiceUnavailable) after 3 attempts", "--max-attempts"}},
+			[]string{"stop: attempts used up", "✗ 503 Service Unavailable (ServiceUnavailable) after 3", "--max-attempts"}},
 		{"throttled", replies{fake.Throttling}, []string{"--max-attempts", "2"}, 22, 2, fake.Throttling.Body,
 			[]string{"throttled", "ThrottlingException", "request id id-17"}},
 		{"bad request", replies{fake.Invalid}, nil, 22, 1, fake.Invalid.Body,
@@ -53,20 +53,26 @@ func TestExitStatus(t *testing.T) {
 			[]string{"Retry-After: 90", "stop: pause too long", "--max-retry-after"}},
 		{"ignored Retry-After", replies{{Status: 429, Header: map[string]string{"Retry-After": "90"}}, fake.Fine},
 			[]string{"--max-retry-after", "ignore"}, 0, 2, "hello", nil},
-		{"small bucket", replies{fake.Unavailable}, []string{"--quota", "7", "--max-attempts", "5"}, 22, 2, fake.Unavailable.Body,
+		{"small bucket", replies{fake.Unavailable}, []string{"--quota", "7", "--max-attempts", "5"}, 22, 2,
+			fake.Unavailable.Body,
 			[]string{"stop: too few tokens", "--quota"}},
-		{"no bucket", replies{fake.Throttling}, []string{"--quota", "-1", "--max-attempts", "60"}, 22, 60, fake.Throttling.Body, nil},
+		{"no bucket", replies{fake.Throttling}, []string{"--quota", "-1", "--max-attempts", "60"}, 22, 60,
+			fake.Throttling.Body, nil},
 		{"pause after the deadline", replies{{Status: 429, Header: map[string]string{"Retry-After": "50"}}},
 			[]string{"--timeout", "20"}, 22, 1, "", []string{"stop: deadline is near", "outlast --timeout"}},
 		{"fail fast", replies{fake.Throttling}, []string{"--mode", "adaptive", "--fail-fast"}, 22, 1, fake.Throttling.Body,
 			[]string{"stop: rate limited", "--fail-fast"}},
-		{"outer loop", replies{fake.Unavailable}, []string{"-H", "amz-sdk-request: attempt=1; max=3"}, 22, 1, fake.Unavailable.Body,
+		{"outer loop", replies{fake.Unavailable}, []string{"-H", "amz-sdk-request: attempt=1; max=3"}, 22, 1,
+			fake.Unavailable.Body,
 			[]string{"stop: caller retries", "Amz-Sdk-Request"}},
-		{"idempotent only", replies{fake.Unavailable}, []string{"--idempotent-only", "-X", "POST"}, 22, 1, fake.Unavailable.Body, nil},
-		{"idempotent only, throttled", replies{fake.Throttling, fake.Fine}, []string{"--idempotent-only", "-X", "POST"}, 0, 2, "hello", nil},
+		{"idempotent only", replies{fake.Unavailable}, []string{"--idempotent-only", "-X", "POST"}, 22, 1,
+			fake.Unavailable.Body, nil},
+		{"idempotent only, throttled", replies{fake.Throttling, fake.Fine}, []string{"--idempotent-only", "-X", "POST"}, 0,
+			2, "hello", nil},
 		{"error in a 200", replies{{Status: 200, Body: `<Error><Code>AccessDenied</Code></Error>`}},
 			[]string{"-X", "PUT", "-H", "X-Amz-Copy-Source: /a/b"}, 22, 1, `<Error><Code>AccessDenied</Code></Error>`, []string{"(AccessDenied)"}},
-		{"control characters", replies{{Status: 400, Header: map[string]string{"X-Amzn-Requestid": "a\u009b31mb"}}}, nil, 22, 1, "",
+		{"control characters", replies{{Status: 400, Header: map[string]string{"X-Amzn-Requestid": "a\u009b31mb"}}}, nil,
+			22, 1, "",
 			[]string{"request id a\uFFFD31mb"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -110,10 +116,14 @@ func TestNoResponse(t *testing.T) {
 		args   []string
 		stderr []string
 	}{
-		{"refused", []string{refused}, []string{"refused  transient", "connection refused", "✗ no response after 3 attempts", "--max-attempts"}},
-		{"attempts time out", []string{"--attempt-timeout", "30ms", slow.URL}, []string{"timeout  timeout", "✗ no response after 3 attempts", "AttemptTimeout"}},
-		{"time-out of all", []string{"--timeout", "50ms", slow.URL}, []string{"ended", "stop: canceled", "✗ no response after 1 attempt", "--timeout, 50ms, is over"}},
-		{"another protocol", []string{"https" + strings.TrimPrefix(slow.URL, "http")}, []string{"tls", "stop: not retryable", "✗ no response after 1 attempt"}},
+		{"refused", []string{refused},
+			[]string{"refused  transient", "connection refused", "✗ no response after 3 attempts", "--max-attempts"}},
+		{"attempts time out", []string{"--attempt-timeout", "30ms", slow.URL},
+			[]string{"timeout  timeout", "✗ no response after 3 attempts", "AttemptTimeout"}},
+		{"time-out of all", []string{"--timeout", "50ms", slow.URL},
+			[]string{"ended", "stop: canceled", "✗ no response after 1 attempt", "--timeout, 50ms, is over"}},
+		{"another protocol", []string{"https" + strings.TrimPrefix(slow.URL, "http")},
+			[]string{"tls", "stop: not retryable", "✗ no response after 1 attempt"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := clitest.Shell{}.Run(t, New, quick(c.args...)...)
@@ -185,7 +195,12 @@ func TestPalette(t *testing.T) {
 func TestTerminal(t *testing.T) {
 	s := fake.Start(t, fake.Fine)
 	var screen bytes.Buffer
-	shell := clitest.Shell{Out: &screen, Err: &screen, Terminals: []string{"stdout", "stderr"}, Env: map[string]string{"NO_COLOR": "1"}}
+	shell := clitest.Shell{
+		Out:       &screen,
+		Err:       &screen,
+		Terminals: []string{"stdout", "stderr"},
+		Env:       map[string]string{"NO_COLOR": "1"},
+	}
 	shell.Run(t, New, "get", s.URL)
 	if !regexp.MustCompile(`✓ 200 OK after 1 attempt, \S+s\n\nhello\n$`).MatchString(screen.String()) {
 		t.Errorf("the screen shows %q", screen.String())
@@ -194,7 +209,8 @@ func TestTerminal(t *testing.T) {
 
 func TestJSON(t *testing.T) {
 	s := fake.Start(t, fake.Closed, fake.Throttling, fake.Fine)
-	got := clitest.Shell{Env: map[string]string{"AWS_RETRY_MODE": "adaptive"}}.Run(t, New, quick("--json", s.URL+"/orders?key=secret")...)
+	shell := clitest.Shell{Env: map[string]string{"AWS_RETRY_MODE": "adaptive"}}
+	got := shell.Run(t, New, quick("--json", s.URL+"/orders?key=secret")...)
 	if got.Status != 0 || got.Out != "hello" {
 		t.Errorf("status %d, standard output %q", got.Status, got.Out)
 	}

@@ -35,18 +35,25 @@ func TestOutput(t *testing.T) {
 		stderr  string
 	}{
 		{name: "new", content: "hello", stderr: "5 bytes written to "},
-		{name: "replaced", make: write("old and longer", 0o640), content: "hello", mode: 0o640, stderr: "5 bytes written to "},
+		{name: "replaced", make: write("old and longer", 0o640), content: "hello", mode: 0o640,
+			stderr: "5 bytes written to "},
 		{name: "cut off", url: cutOff(t), status: 1, stderr: "the body was cut off after 9 bytes"},
 		{name: "cut off over another", make: write("old", 0o600), url: cutOff(t), status: 1, content: "old", mode: 0o600,
 			stderr: "nothing was written to "},
-		{name: "failure", replies: replies{fake.Unavailable}, status: 22, stdout: fake.Unavailable.Body, stderr: "nothing is written to "},
-		{name: "failure over a good one", make: write("good", 0o600), replies: replies{fake.Unavailable}, status: 22, stdout: fake.Unavailable.Body,
+		{name: "failure", replies: replies{fake.Unavailable}, status: 22, stdout: fake.Unavailable.Body,
+			stderr: "nothing is written to "},
+		{name: "failure over a good one", make: write("good", 0o600), replies: replies{fake.Unavailable}, status: 22,
+			stdout:  fake.Unavailable.Body,
 			content: "good", mode: 0o600, stderr: "which only a successful 2xx replaces: the body goes to standard output"},
-		{name: "not modified", make: write("good", 0o600), replies: replies{{Status: 304}}, content: "good", mode: 0o600, stderr: "only a successful 2xx"},
-		{name: "redirect", make: write("good", 0o600), replies: replies{{Status: 302, Header: map[string]string{"Location": "/login"}, Body: "log in"}},
-			stdout: "log in", content: "good", mode: 0o600, stderr: "only a successful 2xx"},
-		{name: "redirect without a file", replies: replies{{Status: 302, Body: "log in"}}, stdout: "log in", stderr: "nothing is written to "},
-		{name: "no response", make: write("old", 0o600), url: "http://127.0.0.1:1/", status: 1, content: "old", mode: 0o600, stderr: "no response"},
+		{name: "not modified", make: write("good", 0o600), replies: replies{{Status: 304}}, content: "good", mode: 0o600,
+			stderr: "only a successful 2xx"},
+		{name: "redirect", make: write("good", 0o600),
+			replies: replies{{Status: 302, Header: map[string]string{"Location": "/login"}, Body: "log in"}},
+			stdout:  "log in", content: "good", mode: 0o600, stderr: "only a successful 2xx"},
+		{name: "redirect without a file", replies: replies{{Status: 302, Body: "log in"}}, stdout: "log in",
+			stderr: "nothing is written to "},
+		{name: "no response", make: write("old", 0o600), url: "http://127.0.0.1:1/", status: 1, content: "old",
+			mode: 0o600, stderr: "no response"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			folder := t.TempDir()
@@ -65,7 +72,8 @@ func TestOutput(t *testing.T) {
 			}
 			got := clitest.Shell{}.Run(t, New, quick("-o", path, url)...)
 			if got.Status != c.status || got.Out != c.stdout || !strings.Contains(got.Err, c.stderr) {
-				t.Errorf("status %d, standard output %q, standard error\n%s\nwant %d, %q, and %q", got.Status, got.Out, got.Err, c.status, c.stdout, c.stderr)
+				t.Errorf("status %d, standard output %q, standard error\n%s\nwant %d, %q, and %q",
+					got.Status, got.Out, got.Err, c.status, c.stdout, c.stderr)
 			}
 			content, err := os.ReadFile(path)
 			if string(content) != c.content || os.IsNotExist(err) != (c.content == "") {
@@ -74,7 +82,8 @@ func TestOutput(t *testing.T) {
 			if info, err := os.Stat(path); err == nil && c.mode != 0 && info.Mode() != c.mode {
 				t.Errorf("the file's mode is %v, want %v", info.Mode(), c.mode)
 			}
-			if saved := strings.Contains(got.Err, " written to "+path+"\n"); saved != strings.Contains(c.stderr, "5 bytes written to ") {
+			saved := strings.Contains(got.Err, " written to "+path+"\n")
+			if saved != strings.Contains(c.stderr, "5 bytes written to ") {
 				t.Errorf("standard error says that the file is written, %v:\n%s", saved, got.Err)
 			}
 			files, err := os.ReadDir(folder)

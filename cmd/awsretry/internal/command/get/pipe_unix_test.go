@@ -52,7 +52,8 @@ func TestBodyFromPipe(t *testing.T) {
 	go os.WriteFile(pipe, []byte("through a pipe"), 0)
 	s := fake.Start(t, fake.Unavailable, fake.Fine)
 	got := clitest.Shell{}.Run(t, New, quick("-d", "@"+pipe, s.URL)...)
-	if bodies := s.Bodies(); got.Status != 0 || len(bodies) != 2 || bodies[0] != "through a pipe" || bodies[1] != bodies[0] {
+	if bodies := s.Bodies(); got.Status != 0 || len(bodies) != 2 || bodies[0] != "through a pipe" ||
+		bodies[1] != bodies[0] {
 		t.Errorf("the service got %q, and the command printed %+v", bodies, got)
 	}
 }

@@ -167,7 +167,8 @@ func (r *report) jsonFault(text string) {
 // notSaved reports that the body is not in the file, and where it is.
 func (r *report) notSaved(path string) {
 	if r.json == nil {
-		fmt.Fprintf(r.Err, "  nothing is written to %s, which only a successful 2xx replaces: the body goes to standard output\n",
+		fmt.Fprintf(r.Err,
+			"  nothing is written to %s, which only a successful 2xx replaces: the body goes to standard output\n",
 			screen.OneLine(path))
 	}
 }

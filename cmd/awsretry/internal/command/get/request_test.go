@@ -28,7 +28,8 @@ func TestRequest(t *testing.T) {
 		{"data and method", []string{"-X", "PUT", "--data", "x"}, "PUT", nil, "x"},
 		{"headers", []string{"-H", "X-A: 1, 2", "-H", "user-agent: mine", "-H", "host: other.example", "-H", "Empty:"}, "GET",
 			map[string]string{"X-A": "1, 2", "User-Agent": "mine", "Host": "other.example", "Empty": ""}, ""},
-		{"SDK headers", []string{"--sdk-headers", "--max-attempts", "4"}, "GET", map[string]string{"Amz-Sdk-Request": "attempt=1; max=4"}, ""},
+		{"SDK headers", []string{"--sdk-headers", "--max-attempts", "4"}, "GET",
+			map[string]string{"Amz-Sdk-Request": "attempt=1; max=4"}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := fake.Start(t, fake.Fine)
@@ -94,7 +95,8 @@ func TestBody(t *testing.T) {
 		{"empty file", "@" + write(""), nil, "", 0, 3, 0},
 		{"standard input", "@-", struct{ io.Reader }{strings.NewReader(short)}, short, -1, 3, 0},
 		{"standard input from a file", "@-", openAt(write(long), 0), long, int64(len(long)), 3, 0},
-		{"standard input from a file's middle", "@-", openAt(write(long), 1<<20), long[1<<20:], int64(len(long) - 1<<20), 3, 0},
+		{"standard input from a file's middle", "@-", openAt(write(long), 1<<20), long[1<<20:], int64(len(long) - 1<<20),
+			3, 0},
 		{"long standard input", "@-", struct{ io.Reader }{strings.NewReader(long)}, long, -1, 1, 22},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -140,7 +142,8 @@ func TestUsageErrors(t *testing.T) {
 		{"unknown flag", []string{"--retries", "3", url}, []string{"unknown flag: --retries"}},
 		{"time-out", []string{"--timeout", "soon", url}, []string{`"soon"`, "--timeout", "500ms"}},
 		{"negative time-out", []string{"--timeout=-1s", url}, []string{"above 0"}},
-		{"a setting", []string{"--mode", "eager", url}, []string{`--mode is "eager"; it must be standard, adaptive or legacy`}},
+		{"a setting", []string{"--mode", "eager", url},
+			[]string{`--mode is "eager"; it must be standard, adaptive or legacy`}},
 		{"empty output", []string{"-o", "", url}, []string{`--output is ""; it must not be empty`}},
 		{"empty method", []string{"-X", "", url}, []string{`--method is ""; it must not be empty`}},
 		{"method", []string{"-X", "GET IT", url}, []string{"--method", `"GET IT"`}},

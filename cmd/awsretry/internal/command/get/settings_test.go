@@ -54,7 +54,8 @@ func TestMissingConfigFile(t *testing.T) {
 	got = shell.Run(t, New, "get", "--json", s.URL)
 	line, _, _ := strings.Cut(got.Err, "\n")
 	var warning struct{ Warning string }
-	if err := json.Unmarshal([]byte(line), &warning); got.Status != 0 || err != nil || !strings.Contains(warning.Warning, "there is no such file") {
+	if err := json.Unmarshal([]byte(line), &warning); got.Status != 0 || err != nil ||
+		!strings.Contains(warning.Warning, "there is no such file") {
 		t.Errorf("%+v, want status 0 and a warning in JSON", got)
 	}
 }

@@ -52,7 +52,8 @@ func TestPicturesDecode(t *testing.T) {
 		return data
 	}
 	for _, args := range [][]string{
-		{example}, {"--compare", example}, {policies + "sns-example.json"}, {"--aws-managed"}, {"--customer-managed", "--compare"}, {none}, {"--compare", none},
+		{example}, {"--compare", example}, {policies + "sns-example.json"}, {"--aws-managed"}, {"--customer-managed",
+			"--compare"}, {none}, {"--compare", none},
 	} {
 		first := draw(t, "svg", args)
 		svg, err := xml.NewDecoder(bytes.NewReader(first)), error(nil)
@@ -94,7 +95,8 @@ func TestPicturesDecode(t *testing.T) {
 // Every pause has its mark, in its place.
 func TestPictureMarks(t *testing.T) {
 	got := clitest.Shell{}.Run(t, New, "schedule", "--compare", "--svg", "-", example)
-	marks := regexp.MustCompile(`<path d="M([\d.]+),([\d.]+)A[^"]+" style="fill:#0072B2"`).FindAllStringSubmatch(got.Out, -1)
+	marks := regexp.MustCompile(`<path d="M([\d.]+),([\d.]+)A[^"]+" style="fill:#0072B2"`).
+		FindAllStringSubmatch(got.Out, -1)
 	marks = marks[min(len(marks), 1):] // the legend's
 	var at [][2]float64
 	for _, m := range marks {
@@ -129,7 +131,8 @@ func TestPictureMarks(t *testing.T) {
 		}
 	}
 	got = clitest.Shell{}.Run(t, New, "schedule", "--svg", "-", "--aws-managed")
-	if marks := strings.Count(got.Out, `style="fill:#CC79A7"`); marks != tailShown+1 || !strings.Contains(got.Out, "the first 40 of 100,015") {
+	if marks := strings.Count(got.Out, `style="fill:#CC79A7"`); marks != tailShown+1 ||
+		!strings.Contains(got.Out, "the first 40 of 100,015") {
 		t.Errorf("%d marks of the post-backoff phase, want %d and the legend's, and a note", marks, tailShown)
 	}
 }

@@ -10,7 +10,9 @@ import (
 )
 
 // functions are the backoff functions, in the order in which they are shown.
-var functions = [...]delivery.BackoffFunction{delivery.Linear, delivery.Arithmetic, delivery.Geometric, delivery.Exponential}
+var functions = [...]delivery.BackoffFunction{
+	delivery.Linear, delivery.Arithmetic, delivery.Geometric, delivery.Exponential,
+}
 
 // The phases, as "Message delivery retries" of the Amazon SNS documentation calls
 // them.

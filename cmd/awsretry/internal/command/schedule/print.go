@@ -161,7 +161,8 @@ func (pr *printer) comparison() {
 	})
 	for i, f := range p.functions {
 		if p.refused[i] {
-			pr.say("%s", pr.palette.Bad("Amazon SNS refuses the policy with "+string(f)+": the sum of the pauses must be at most 3600 s"))
+			text := "Amazon SNS refuses the policy with " + string(f) + ": the sum of the pauses must be at most 3600 s"
+			pr.say("%s", pr.palette.Bad(text))
 		}
 	}
 }

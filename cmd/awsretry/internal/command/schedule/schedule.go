@@ -26,9 +26,10 @@ func New(s iostreams.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "schedule [flags] POLICY.json",
 		Short: "Print, and draw, when a delivery policy retries",
-		Long: `Prints the phases of an Amazon SNS delivery policy, every pause between its attempts, and the time that has passed after
-each pause. With --svg or --png, it draws the pauses too. The pauses are without jitter, which changes each by up to a
-tenth. POLICY.json is the policy of a subscription or of a topic, also as Amazon SNS returns it; - is standard input.
+		Long: `Prints the phases of an Amazon SNS delivery policy, every pause between its attempts, and the time that has
+passed after each pause. With --svg or --png, it draws the pauses too. The pauses are without jitter, which changes each
+by up to a tenth. POLICY.json is the policy of a subscription or of a topic, also as Amazon SNS returns it; - is
+standard input.
 
 Exit status: 0 success; 1 the policy is not valid, or a file cannot be read or written; 2 wrong usage.`,
 		Example: `  awsretry schedule policy.json
@@ -50,7 +51,8 @@ Exit status: 0 success; 1 the policy is not valid, or a file cannot be read or w
 	}
 	policy, out := flags.NewSet(), flags.NewSet()
 	policy.BoolVar(&c.topic, "topic", false, "the policy is a topic's (default: if it has an attribute http)")
-	policy.BoolVar(&c.awsManaged, "aws-managed", false, "the fixed policy for Amazon Data Firehose, AWS Lambda and Amazon SQS")
+	policy.BoolVar(&c.awsManaged, "aws-managed", false,
+		"the fixed policy for Amazon Data Firehose, AWS Lambda and Amazon SQS")
 	policy.BoolVar(&c.customerManaged, "customer-managed", false, "the fixed policy for SMTP, SMS and mobile push")
 	policy.BoolVar(&c.compare, "compare", false, "all four backoff functions side by side")
 	out.BoolVar(&c.all, "all", false, "a line for every retry, even if many pauses in a row are equal")
@@ -111,13 +113,17 @@ func (c *command) run(ctx context.Context, args []string) error {
 }
 
 func (c *command) read(args []string) (policyfile.File, error) {
+	file := policyfile.File{}
 	switch {
 	case c.awsManaged:
-		return policyfile.File{Name: "AWS-managed endpoints", Policy: delivery.Effective(nil, delivery.AWSManaged())}, nil
+		file.Name, file.Policy = "AWS-managed endpoints", delivery.AWSManaged()
 	case c.customerManaged:
-		return policyfile.File{Name: "Customer-managed endpoints", Policy: delivery.Effective(nil, delivery.CustomerManaged())}, nil
+		file.Name, file.Policy = "Customer-managed endpoints", delivery.CustomerManaged()
+	default:
+		return policyfile.Read(args[0], c.topic, c.In)
 	}
-	return policyfile.Read(args[0], c.topic, c.In)
+	file.Policy = delivery.Effective(nil, file.Policy)
+	return file, nil
 }
 
 // draw draws a picture into the file at path, unless path is "".

@@ -38,8 +38,10 @@ func TestGolden(t *testing.T) {
 		{"topic.txt", "", []string{policies + "topic.json"}},
 		{"defaults.txt", `{}`, []string{"-"}},
 		{"no-retries.txt", `{"http": {"defaultHealthyRetryPolicy": {"numRetries": 0}}}`, []string{"--topic", "-"}},
-		{"raw.txt", `{"requestPolicy": {"headerContentType": "text/csv"}, "throttlePolicy": {"maxReceivesPerSecond": 1}}`, []string{"-"}},
-		{"refused.txt", `{"healthyRetryPolicy": {"minDelayTarget": 1, "maxDelayTarget": 800, "numRetries": 9, "backoffFunction": "exponential"}}`,
+		{"raw.txt", `{"requestPolicy": {"headerContentType": "text/csv"}, "throttlePolicy": {"maxReceivesPerSecond": 1}}`,
+			[]string{"-"}},
+		{"refused.txt",
+			`{"healthyRetryPolicy": {"minDelayTarget": 1, "maxDelayTarget": 800, "numRetries": 9, "backoffFunction": "exponential"}}`,
 			[]string{"--compare", "-"}},
 		{"aws-managed.txt", "", []string{"--aws-managed"}},
 		{"customer-managed.txt", "", []string{"--customer-managed", "--compare"}},
@@ -116,12 +118,14 @@ func TestMatchesDelivery(t *testing.T) {
 func TestLongRun(t *testing.T) {
 	const retries, total = 100_015, 2_000_049.665362035
 	folded := planOf(t, "--aws-managed").Schedules[0]
-	if n := len(folded.Pauses); n != 16 || math.Abs(folded.Total-total) > 1e-6 || folded.Pauses[n-1].Total != folded.Total {
+	if n := len(folded.Pauses); n != 16 || math.Abs(folded.Total-total) > 1e-6 ||
+		folded.Pauses[n-1].Total != folded.Total {
 		t.Errorf("%d lines up to %.9f, want 16 up to %.9f", n, folded.Total, total)
 	}
 	got := clitest.Shell{}.Run(t, New, "schedule", "--aws-managed", "--all")
 	lines := strings.Split(strings.TrimSpace(got.Out), "\n")
-	if last := lines[len(lines)-1]; !regexp.MustCompile(`^100,015  post-backoff  20\.000s +23d3h34m9\.665s$`).MatchString(last) {
+	if last := lines[len(lines)-1]; !regexp.MustCompile(`^100,015  post-backoff  20\.000s +23d3h34m9\.665s$`).
+		MatchString(last) {
 		t.Errorf("the last line is %q", last)
 	}
 	if n := len(lines); n != retries+10 {
@@ -145,19 +149,22 @@ func TestErrors(t *testing.T) {
 		{"nothing", "", nil, exit.Usage, []string{"POLICY.json is missing", "See awsretry schedule --help"}},
 		{"two policies", "", []string{"a", "b"}, exit.Usage, []string{`"b" is one too many`}},
 		{"a file and a fixed policy", "", []string{"--aws-managed", "a"}, exit.Usage, []string{`"a" is one too many`}},
-		{"two fixed policies", "", []string{"--aws-managed", "--customer-managed"}, exit.Usage, []string{"one is shown at a time"}},
+		{"two fixed policies", "", []string{"--aws-managed", "--customer-managed"}, exit.Usage,
+			[]string{"one is shown at a time"}},
 		{"topic that has no file", "", []string{"--aws-managed", "--topic"}, exit.Usage, []string{"--topic"}},
 		{"two pictures on one output", "", []string{"--svg=-", "--png=-", "-"}, exit.Usage, []string{"--svg and --png"}},
 		{"a picture and JSON on one output", "", []string{"--svg=-", "--json", "-"}, exit.Usage, []string{"--json"}},
 		{"an empty name", "", []string{""}, exit.Usage, []string{"awsretry schedule: POLICY.json is empty\n"}},
-		{"an empty picture", "", []string{"--aws-managed", "--svg", ""}, exit.Usage, []string{`--svg is ""; it must not be empty`}},
+		{"an empty picture", "", []string{"--aws-managed", "--svg", ""}, exit.Usage,
+			[]string{`--svg is ""; it must not be empty`}},
 		{"no such file", "", []string{filepath.Join(folder, "none.json")}, 1, []string{"none.json", "no such file"}},
 		{"folder", "", []string{folder}, 1, []string{folder + " is not a regular file"}},
 		{"too long", "", []string{long}, 1, []string{"long.json has more than 1048576 bytes"}},
 		{"device", "", []string{os.DevNull}, 1, []string{os.DevNull + " is not a regular file", "- for standard input"}},
 		{"syntax after a byte order mark", "\ufeff{,}", []string{"-"}, 1, []string{"standard input:1:2: not JSON"}},
 		{"empty", "", []string{"-"}, 1, []string{"standard input:1:1: not JSON"}},
-		{"syntax", "{\n  \"healthyRetryPolicy\": {\"numRetries\": 3,}\n}", []string{"-"}, 1, []string{"standard input:2:42: not JSON: invalid character '}'"}},
+		{"syntax", "{\n  \"healthyRetryPolicy\": {\"numRetries\": 3,}\n}", []string{"-"}, 1,
+			[]string{"standard input:2:42: not JSON: invalid character '}'"}},
 		{"one fault", `{"healthyRetryPolicy": {"numRetries": 101}}`, []string{"-"}, 1,
 			[]string{"awsretry schedule: standard input: healthyRetryPolicy.numRetries is 101; it must be a whole number, 0 to 100\n"}},
 		{"two faults", `{"healthyRetryPolicy": {"numRetries": 101, "minDelayTarget": 0}}`, []string{"-"}, 1,
@@ -168,8 +175,10 @@ func TestErrors(t *testing.T) {
 			[]string{`http.defaultRequestPolicy.headerContentType is "text/csv"`}},
 		{"subscription said to be a topic", `{"healthyRetryPolicy": {}}`, []string{"--topic", "-"}, 1,
 			[]string{`"healthyRetryPolicy" is not an attribute of a delivery policy; allowed here: http`}},
-		{"too long in all", `{"healthyRetryPolicy": {"minDelayTarget": 3600, "maxDelayTarget": 3600}}`, []string{"-"}, 1, []string{"the sum of the pauses is 10800 s"}},
-		{"no folder for the picture", "{}", []string{"--svg", filepath.Join(folder, "none", "x.svg"), "-"}, 1, []string{"no such file"}},
+		{"too long in all", `{"healthyRetryPolicy": {"minDelayTarget": 3600, "maxDelayTarget": 3600}}`, []string{"-"}, 1,
+			[]string{"the sum of the pauses is 10800 s"}},
+		{"no folder for the picture", "{}", []string{"--svg", filepath.Join(folder, "none", "x.svg"), "-"}, 1,
+			[]string{"no such file"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := clitest.Shell{In: strings.NewReader(c.stdin)}.Run(t, New, append([]string{"schedule"}, c.args...)...)
@@ -212,7 +221,9 @@ func TestColors(t *testing.T) {
 func TestRefusedColors(t *testing.T) {
 	refused := clitest.Shell{
 		Terminals: []string{"stdout"},
-		In:        strings.NewReader(`{"healthyRetryPolicy": {"minDelayTarget": 1, "maxDelayTarget": 800, "numRetries": 9, "backoffFunction": "geometric"}}`),
+		In: strings.NewReader(
+			`{"healthyRetryPolicy": {"minDelayTarget": 1, "maxDelayTarget": 800, "numRetries": 9, "backoffFunction": "geometric"}}`,
+		),
 	}.Run(t, New, "schedule", "--compare", "-")
 	if n := strings.Count(refused.Out, "\x1b[31m"); n != 2 || !strings.Contains(refused.Out, "\x1b[31m1h0m5s") {
 		t.Errorf("%d red cells in %q; want the total that is refused, and why", n, refused.Out)

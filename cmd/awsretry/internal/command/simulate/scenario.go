@@ -79,7 +79,10 @@ func (c *command) changes(given func(flag string) bool) string {
 		name  string
 		value any
 	}{
-		{"settings", c.settings.String()}, {"clients", c.clients.Value}, {"rate", c.rate.value}, {"duration", time.Duration(c.duration)},
+		{"settings", c.settings.String()},
+		{"clients", c.clients.Value},
+		{"rate", c.rate.value},
+		{"duration", time.Duration(c.duration)},
 	} {
 		if given(flag.name) {
 			changes = append(changes, fmt.Sprintf("--%s %v", flag.name, flag.value))

@@ -31,8 +31,9 @@ func New(s iostreams.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "simulate SCENARIO|FILE",
 		Short: "See what settings do to a service and its callers before they are deployed",
-		Long: `Lets a fleet of clients call a modeled service through the real library, in virtual time, once for each setting, and
-compares the outcomes in a table and in a picture. It sends nothing anywhere. The same seed gives the same result.
+		Long: `Lets a fleet of clients call a modeled service through the real library, in virtual time, once for each
+setting, and compares the outcomes in a table and in a picture. It sends nothing anywhere. The same seed gives the same
+result.
 
 Scenarios are ready by name: ` + strings.Join(engine.Names(), ", ") + `. --print prints one as a file, which
 explains every field and is a start for a file of your own, in YAML or JSON.

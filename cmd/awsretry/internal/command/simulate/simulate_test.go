@@ -15,7 +15,8 @@ import (
 
 // quick returns a command line that simulates little.
 func quick(args ...string) []string {
-	return append([]string{"simulate", "outage", "--rate", "20", "--clients", "4", "--duration", "1m40s", "--settings", "none,standard"}, args...)
+	const little = "simulate outage --rate 20 --clients 4 --duration 1m40s --settings none,standard"
+	return append(strings.Fields(little), args...)
 }
 
 func TestSimulate(t *testing.T) {
@@ -33,7 +34,9 @@ func TestSimulate(t *testing.T) {
 	if err := json.Unmarshal([]byte(r.Out), &result); err != nil || r.Status != 0 || r.Err != "" {
 		t.Fatalf("%+v: %v", r, err)
 	}
-	if s := result.Scenario; s.Seed != 5 || s.Clients.Count != 4 || s.Clients.Rate != 20 || s.Duration.String() != "1m40s" || len(result.Outcomes) != 2 {
+	if s := result.Scenario; s.Seed != 5 || s.Clients.Count != 4 || s.Clients.Rate != 20 ||
+		s.Duration.String() != "1m40s" ||
+		len(result.Outcomes) != 2 {
 		t.Errorf("the scenario is %+v, with %d outcomes", s, len(result.Outcomes))
 	}
 	if text, err := os.ReadFile(picture); err != nil || !strings.Contains(string(text), "<svg") {
@@ -88,29 +91,34 @@ func TestErrors(t *testing.T) {
 		{[]string{"simulate", folder}, exit.Usage, []string{folder + " is not a regular file; it must be one"}},
 		{quick("--settings", "eager"), exit.Usage, []string{`"eager"`, "none, naive, standard"}},
 		{quick("--settings", ""), exit.Usage, []string{`--settings is ""; it must be a list such as none,standard`}},
-		{quick("--settings", "none,"), exit.Usage, []string{`--settings is "none,"; it must be a list such as none,standard`}},
+		{quick("--settings", "none,"), exit.Usage,
+			[]string{`--settings is "none,"; it must be a list such as none,standard`}},
 		{quick("--settings", `"none`), exit.Usage, []string{"--settings is ", "it must be a list such as none,standard"}},
 		{quick("--clients", "0"), exit.Usage, []string{`--clients is "0"; it must be a whole number, 1 to 1000000`}},
-		{quick("--clients", "900000000"), exit.Usage, []string{`--clients is "900000000"; it must be a whole number, 1 to 1000000`}},
+		{quick("--clients", "900000000"), exit.Usage,
+			[]string{`--clients is "900000000"; it must be a whole number, 1 to 1000000`}},
 		{quick("--rate", "abc"), exit.Usage, []string{`--rate is "abc"; it must be a number above 0 and at most 1000000`}},
 		{quick("--rate", "nan"), exit.Usage, []string{`--rate is "nan"; it must be`}},
 		{quick("--rate", "0"), exit.Usage, []string{`--rate is "0"; it must be`}},
 		{quick("--rate", "-5"), exit.Usage, []string{`--rate is "-5"; it must be`}},
 		{quick("--rate", "1e7"), exit.Usage, []string{`--rate is "1e7"; it must be`}},
-		{quick("--duration", "10s"), exit.Usage, []string{"with --", "--duration 10s", "events[0].from is 1m; it must be 0s or more, and before the end of the run, 10s"}},
+		{quick("--duration", "10s"), exit.Usage,
+			[]string{"with --", "--duration 10s", "events[0].from is 1m; it must be 0s or more, and before the end of the run, 10s"}},
 		{quick("--duration", "1.5"), exit.Usage, []string{"duration is 1.5s; it must be in whole seconds"}},
 		{quick("--seed", "-1"), exit.Usage, []string{`--seed is "-1"; it must be a whole number, 0 to 18446744073709551615`}},
 		{quick("--json=maybe"), exit.Usage, []string{`--json is "maybe"; it must be true or false`}},
 		{quick("--picture", ""), exit.Usage, []string{`--picture is ""; it must not be empty`}},
 		{quick("--picture", "x.gif"), exit.Usage, []string{`--picture is "x.gif"; it must end with .svg or .png`}},
 		{quick("--picture", filepath.Join(folder, "none", "x.svg")), exit.Usage, []string{"--picture: ", "no such file"}},
-		{quick("--settings", "profile=missing"), exit.Failure, []string{`setting "profile=missing": profile is "missing"; it must be a profile`}},
+		{quick("--settings", "profile=missing"), exit.Failure,
+			[]string{`setting "profile=missing": profile is "missing"; it must be a profile`}},
 		{quick("--settings", "delivery="+filepath.Join(folder, "none.json")), exit.Failure, []string{"no such file"}},
 	} {
 		t.Run(strings.Join(c.args, " "), func(t *testing.T) {
 			r := clitest.Shell{}.Run(t, New, c.args...)
 			for _, want := range c.want {
-				if r.Status != c.status || r.Out != "" || !strings.Contains(r.Err, want) || strings.Contains(r.Err, "simulate: simulate: ") {
+				if r.Status != c.status || r.Out != "" || !strings.Contains(r.Err, want) ||
+					strings.Contains(r.Err, "simulate: simulate: ") {
 					t.Errorf("%+v, want status %d and %q", r, c.status, want)
 				}
 			}
@@ -135,7 +143,8 @@ func TestMissingConfigFile(t *testing.T) {
 	shell := clitest.Shell{Env: map[string]string{"AWS_CONFIG_FILE": filepath.Join(t.TempDir(), "none")}}
 	for settings, warnings := range map[string]int{"none,profile=default": 1, "none": 0} {
 		t.Run(settings, func(t *testing.T) {
-			got := shell.Run(t, New, "simulate", "outage", "--clients", "4", "--rate", "20", "--duration", "1m40s", "--settings", settings)
+			const little = "simulate outage --rate 20 --clients 4 --duration 1m40s --settings "
+			got := shell.Run(t, New, strings.Fields(little+settings)...)
 			if got.Status != 0 || strings.Count(got.Err, "warning: environment AWS_CONFIG_FILE is ") != warnings {
 				t.Errorf("%+v, want status 0 and %d warnings", got, warnings)
 			}
