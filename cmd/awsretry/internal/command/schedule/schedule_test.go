@@ -1,7 +1,6 @@
 package schedule
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,13 +8,13 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 
 	"example.com/awsretry/cmd/awsretry/internal/clitest"
 	"example.com/awsretry/cmd/awsretry/internal/exit"
-	"example.com/awsretry/cmd/awsretry/internal/regular"
+	"example.com/awsretry/cmd/awsretry/internal/policyfile"
+	"example.com/awsretry/delivery"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -122,23 +121,18 @@ func TestLongRun(t *testing.T) {
 		folded.Pauses[n-1].Total != folded.Total {
 		t.Errorf("%d lines up to %.9f, want 16 up to %.9f", n, folded.Total, total)
 	}
-	got := clitest.Shell{}.Run(t, New, "schedule", "--aws-managed", "--all")
-	lines := strings.Split(strings.TrimSpace(got.Out), "\n")
-	if last := lines[len(lines)-1]; !regexp.MustCompile(`^100,015  post-backoff  20\.000s +23d3h34m9\.665s$`).
-		MatchString(last) {
-		t.Errorf("the last line is %q", last)
+	p := newPlan(policyfile.File{Policy: delivery.Effective(nil, delivery.AWSManaged())}, false)
+	n, last := 0, run{}
+	for line := range p.lines(true) {
+		n, last = n+1, line
 	}
-	if n := len(lines); n != retries+10 {
-		t.Errorf("%d lines, want one for each of %d retries and 10 above", n, retries)
+	if seconds := last.total(0, last.last).Seconds(); n != retries || last.last != retries || math.Abs(seconds-total) > 1e-6 {
+		t.Errorf("%d lines up to retry %d and %.9f, want %d up to %.9f", n, last.last, seconds, retries, total)
 	}
 }
 
 func TestErrors(t *testing.T) {
 	folder := t.TempDir()
-	long := filepath.Join(folder, "long.json")
-	if err := os.WriteFile(long, bytes.Repeat([]byte(" "), regular.MaxSize+1), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	for _, c := range []struct {
 		name   string
 		stdin  string
@@ -158,25 +152,10 @@ func TestErrors(t *testing.T) {
 		{"an empty picture", "", []string{"--aws-managed", "--svg", ""}, exit.Usage,
 			[]string{`--svg is ""; it must not be empty`}},
 		{"no such file", "", []string{filepath.Join(folder, "none.json")}, 1, []string{"none.json", "no such file"}},
-		{"folder", "", []string{folder}, 1, []string{folder + " is not a regular file"}},
-		{"too long", "", []string{long}, 1, []string{"long.json has more than 1048576 bytes"}},
-		{"device", "", []string{os.DevNull}, 1, []string{os.DevNull + " is not a regular file", "- for standard input"}},
-		{"syntax after a byte order mark", "\ufeff{,}", []string{"-"}, 1, []string{"standard input:1:2: not JSON"}},
-		{"empty", "", []string{"-"}, 1, []string{"standard input:1:1: not JSON"}},
-		{"syntax", "{\n  \"healthyRetryPolicy\": {\"numRetries\": 3,}\n}", []string{"-"}, 1,
-			[]string{"standard input:2:42: not JSON: invalid character '}'"}},
 		{"one fault", `{"healthyRetryPolicy": {"numRetries": 101}}`, []string{"-"}, 1,
-			[]string{"awsretry schedule: standard input: healthyRetryPolicy.numRetries is 101; it must be a whole number, 0 to 100\n"}},
-		{"two faults", `{"healthyRetryPolicy": {"numRetries": 101, "minDelayTarget": 0}}`, []string{"-"}, 1,
-			[]string{"standard input has 2 faults:\n  healthyRetryPolicy.minDelayTarget is 0; ", "\n  healthyRetryPolicy.numRetries is 101; "}},
-		{"fault of a topic", `{"http": {"defaultThrottlePolicy": {"maxReceivesPerSecond": 0}}}`, []string{"-"}, 1,
-			[]string{"http.defaultThrottlePolicy.maxReceivesPerSecond is 0"}},
-		{"content type of a topic", `{"http": {"defaultRequestPolicy": {"headerContentType": "text/csv"}}}`, []string{"-"}, 1,
-			[]string{`http.defaultRequestPolicy.headerContentType is "text/csv"`}},
+			[]string{"awsretry schedule: standard input: healthyRetryPolicy.numRetries is 101; it must be a whole number"}},
 		{"subscription said to be a topic", `{"healthyRetryPolicy": {}}`, []string{"--topic", "-"}, 1,
 			[]string{`"healthyRetryPolicy" is not an attribute of a delivery policy; allowed here: http`}},
-		{"too long in all", `{"healthyRetryPolicy": {"minDelayTarget": 3600, "maxDelayTarget": 3600}}`, []string{"-"}, 1,
-			[]string{"the sum of the pauses is 10800 s"}},
 		{"no folder for the picture", "{}", []string{"--svg", filepath.Join(folder, "none", "x.svg"), "-"}, 1,
 			[]string{"no such file"}},
 	} {
@@ -230,16 +209,24 @@ func TestRefusedColors(t *testing.T) {
 	}
 }
 
-// A policy that Amazon SNS returned, in a file that an editor on Windows saved.
+// A policy as Amazon SNS returns it, in a file that an editor on Windows saved.
 func TestPolicyFromAmazon(t *testing.T) {
-	for _, text := range []string{
-		`{"healthyRetryPolicy": {"numRetries": 4}, "sicklyRetryPolicy": null, "throttlePolicy": null, "guaranteed": false}`,
-		`{"http": {"defaultHealthyRetryPolicy": {"numRetries": 4}, "defaultThrottlePolicy": null, "defaultRequestPolicy": {"headerContentType": "text/plain; charset=UTF-8"}}}`,
+	for name, text := range map[string]string{
+		"subscription": `{
+			"healthyRetryPolicy": {"numRetries": 4}, "sicklyRetryPolicy": null, "throttlePolicy": null, "guaranteed": false
+		}`,
+		"topic": `{"http": {
+			"defaultHealthyRetryPolicy": {"numRetries": 4},
+			"defaultThrottlePolicy": null,
+			"defaultRequestPolicy": {"headerContentType": "text/plain; charset=UTF-8"}
+		}}`,
 	} {
-		got := clitest.Shell{In: strings.NewReader("\ufeff" + text)}.Run(t, New, "schedule", "-")
-		if got.Status != 0 || !strings.Contains(got.Out, "4 retries") {
-			t.Errorf("%s: status %d, %s%s", text, got.Status, got.Err, got.Out)
-		}
+		t.Run(name, func(t *testing.T) {
+			got := clitest.Shell{In: strings.NewReader("\ufeff" + text)}.Run(t, New, "schedule", "-")
+			if got.Status != 0 || !strings.Contains(got.Out, "4 retries") {
+				t.Errorf("%+v, want 4 retries", got)
+			}
+		})
 	}
 }
 
