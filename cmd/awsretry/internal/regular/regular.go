@@ -1,6 +1,6 @@
-// Package regular reads the small files that a user names. It refuses everything
-// else that has a name in the file system, which may be endless or block when it
-// is opened.
+// Package regular reads the small files that a user names. Whatever else has a
+// name in the file system may be endless, or block when it is opened, and is
+// refused.
 package regular
 
 import (
@@ -10,11 +10,11 @@ import (
 	"os"
 )
 
-// MaxSize is the size of the largest file that [Read] accepts, in bytes. Policies
-// and scenarios are far smaller.
+// MaxSize is the size of the largest file that is read, in bytes. It is far
+// above what a policy or a scenario needs.
 const MaxSize = 1 << 20
 
-// ErrNotRegular is in the error of [Read] for a path that is not a regular file.
+// ErrNotRegular is in the error of [Read] for what is not a regular file.
 var ErrNotRegular = errors.New("not a regular file; it must be one")
 
 // Read returns the content of a regular file.
@@ -34,7 +34,7 @@ func Read(path string) ([]byte, error) {
 	return ReadFrom(f, path)
 }
 
-// ReadFrom returns the content of r, which its errors call name.
+// ReadFrom returns what r has, which its errors call name.
 func ReadFrom(r io.Reader, name string) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(r, MaxSize+1))
 	switch {
