@@ -94,8 +94,6 @@ func (b bodyReader) Read(p []byte) (int, error) {
 
 type bodyError struct{ error }
 
-func (e *bodyError) Unwrap() error { return e.error }
-
 // A lastByte records the last byte that was written.
 type lastByte struct {
 	io.Writer

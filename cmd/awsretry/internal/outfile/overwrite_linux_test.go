@@ -26,3 +26,19 @@ func TestMountedFile(t *testing.T) {
 	}
 	checkFolder(t, folder, map[string]string{"source": "new", "target": "new"})
 }
+
+// Not even root can create a file beside the name of a process, or replace it.
+func TestNoFileBeside(t *testing.T) {
+	const path = "/proc/self/comm"
+	before, err := os.ReadFile(path)
+	if err != nil {
+		t.Skip(err)
+	}
+	defer os.WriteFile(path, before, 0)
+	if err := write(t, path, "outfile-test", (*File).Keep); err != nil {
+		t.Error(err)
+	}
+	if got, err := os.ReadFile(path); err != nil || string(got) != "outfile-test\n" {
+		t.Errorf("got %q, %v", got, err)
+	}
+}
