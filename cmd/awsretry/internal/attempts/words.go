@@ -107,7 +107,7 @@ func nextStep(a awsretry.Attempt) string {
 	case awsretry.StopBody:
 		return "stop: body is gone"
 	case awsretry.StopRetryAfter:
-		return "stop: pause too long"
+		return "stop: delay too long"
 	case awsretry.StopRateLimit:
 		return "stop: rate limited"
 	case awsretry.StopOuterRetry:

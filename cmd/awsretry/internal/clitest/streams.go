@@ -36,8 +36,8 @@ func (w *Watch) String() string {
 	return w.written.String()
 }
 
-// Stuck blocks forever, like a terminal at which nobody types or a pipe that
-// nobody reads. It calls Began when it begins to block.
+// Stuck blocks forever, like a terminal without input or a pipe without a reader.
+// It calls Began when it begins to block.
 type Stuck struct{ Began func() }
 
 func (s *Stuck) Read([]byte) (int, error) {

@@ -27,7 +27,8 @@ func TestMountedFile(t *testing.T) {
 	checkFolder(t, folder, map[string]string{"source": "new", "target": "new"})
 }
 
-// Not even root can create a file beside the name of a process, or replace it.
+// Not even root can replace the file with the name of a process, or create another
+// in its folder.
 func TestNoFileBeside(t *testing.T) {
 	const path = "/proc/self/comm"
 	before, err := os.ReadFile(path)

@@ -50,7 +50,7 @@ func TestExitStatus(t *testing.T) {
 		{"redirect", replies{{Status: 302, Header: map[string]string{"Location": "/there?key=secret"}}}, nil, 0, 1, "",
 			[]string{"302", "/there\n", "✓ 302 Found"}},
 		{"long Retry-After", replies{{Status: 429, Header: map[string]string{"Retry-After": "90"}}}, nil, 22, 1, "",
-			[]string{"Retry-After: 90", "stop: pause too long", "--max-retry-after"}},
+			[]string{"Retry-After: 90", "stop: delay too long", "--max-retry-after"}},
 		{"ignored Retry-After", replies{{Status: 429, Header: map[string]string{"Retry-After": "90"}}, fake.Fine},
 			[]string{"--max-retry-after", "ignore"}, 0, 2, "hello", nil},
 		{"small bucket", replies{fake.Unavailable}, []string{"--quota", "7", "--max-attempts", "5"}, 22, 2,
@@ -82,7 +82,7 @@ func TestExitStatus(t *testing.T) {
 				t.Errorf("status %d, standard output %q; want %d, %q", got.Status, got.Out, c.status, c.stdout)
 			}
 			if n := len(s.Bodies()); n != c.requests {
-				t.Errorf("%d requests came, want %d", n, c.requests)
+				t.Errorf("got %d requests, want %d", n, c.requests)
 			}
 			for _, want := range append(c.stderr, " "+s.URL+"/orders\n") {
 				if !strings.Contains(got.Err, want) {
@@ -107,7 +107,7 @@ func TestNoResponse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	listener.Close() // nobody listens there now
+	listener.Close() // so the port refuses connections
 	refused := "http://" + listener.Addr().String() + "/?key=secret"
 	slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
 	defer slow.Close()

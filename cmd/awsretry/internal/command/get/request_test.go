@@ -38,7 +38,7 @@ func TestRequest(t *testing.T) {
 			}
 			req, body := s.Requests()[0], s.Bodies()[0]
 			if req.Method != c.method || body != c.body {
-				t.Errorf("%s with %q came, want %s with %q", req.Method, body, c.method, c.body)
+				t.Errorf("got %s with %q, want %s with %q", req.Method, body, c.method, c.body)
 			}
 			req.Header.Set("Host", req.Host)
 			for name, want := range c.header {
@@ -55,7 +55,7 @@ func TestUserOfURL(t *testing.T) {
 	got := clitest.Shell{}.Run(t, New, "get", strings.Replace(s.URL, "http://", "http://me:hidden@", 1))
 	user, password, _ := s.Requests()[0].BasicAuth()
 	if user != "me" || password != "hidden" || strings.Contains(got.Err, "hidden") {
-		t.Errorf("%s:%s came, and standard error is\n%s", user, password, got.Err)
+		t.Errorf("got %s:%s, and standard error is\n%s", user, password, got.Err)
 	}
 }
 
@@ -107,11 +107,11 @@ func TestBody(t *testing.T) {
 			}
 			bodies := s.Bodies()
 			if len(bodies) != c.times {
-				t.Errorf("%d requests came, want %d", len(bodies), c.times)
+				t.Errorf("got %d requests, want %d", len(bodies), c.times)
 			}
 			for i, body := range bodies {
 				if body != c.body {
-					t.Errorf("attempt %d brought %d bytes, want the same %d", i+1, len(body), len(c.body))
+					t.Errorf("attempt %d had %d bytes, want the same %d", i+1, len(body), len(c.body))
 				}
 				if length := s.Requests()[i].ContentLength; length != c.length {
 					t.Errorf("attempt %d announced %d bytes, want %d", i+1, length, c.length)

@@ -96,12 +96,8 @@ func TestPNG(t *testing.T) {
 }
 
 func TestSamePictureAgain(t *testing.T) {
-	for _, format := range []string{"svg", "png"} {
-		t.Run(format, func(t *testing.T) {
-			if !bytes.Equal(pictureOf(t, format, "--compare", example), pictureOf(t, format, "--compare", example)) {
-				t.Error("two pictures of one policy differ")
-			}
-		})
+	if !bytes.Equal(pictureOf(t, "svg", "--compare", example), pictureOf(t, "svg", "--compare", example)) {
+		t.Error("two pictures of one policy differ")
 	}
 }
 

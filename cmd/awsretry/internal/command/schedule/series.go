@@ -25,7 +25,7 @@ func newSeries(name string, c color.Color, shape draw.GlyphDrawer) *series {
 	}
 }
 
-// A diamond is a square that stands on a corner.
+// A diamond is a square turned by 45 degrees.
 type diamond struct{}
 
 func (diamond) DrawGlyph(c *draw.Canvas, style draw.GlyphStyle, at vg.Point) {
