@@ -182,20 +182,26 @@ func TestKeepConnections(t *testing.T) {
 	}
 }
 
-// CloseIdleConnections closes the connections that retries have made. The
-// bubble finds the goroutines of one that is left.
+// CloseIdleConnections closes the connections that retries have made, and those
+// that replaced a dead one.
 func TestCloseIdleConnectionsOfRetries(t *testing.T) {
-	for _, protocol := range httpfake.Protocols {
+	for _, protocol := range append(httpfake.Protocols, "h2c") {
 		t.Run(protocol, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var sends atomic.Int32
+				var open sync.Map // the addresses of requests
 				srv := httpfake.Serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
+					open.Store(r.RemoteAddr, true)
 					if sends.Add(1)%2 == 1 {
 						w.WriteHeader(503)
 					}
 				})
-				tr := &transport{Base: srv.Base, Backoff: contract.Delay(0)}
-				for range 3 {
+				tr := &transport{Base: srv.Base, Backoff: contract.Delay(0), AttemptTimeout: time.Second}
+				for i := range 3 {
+					if i == 1 {
+						srv.Freeze()
+						open.Clear()
+					}
 					resp, err := tr.RoundTrip(srv.Request(t, "GET", nil))
 					if err != nil || resp.StatusCode != 200 {
 						t.Fatal(resp, err)
@@ -203,6 +209,14 @@ func TestCloseIdleConnectionsOfRetries(t *testing.T) {
 					httpfake.ReadAll(t, resp)
 				}
 				tr.CloseIdleConnections()
+				synctest.Wait()
+				for len(srv.Closed) > 0 {
+					open.Delete(<-srv.Closed)
+				}
+				open.Range(func(address, _ any) bool {
+					t.Errorf("the connection from %v is open", address)
+					return true
+				})
 			})
 		})
 	}
