@@ -81,7 +81,7 @@ func TestConnectionOfARetry(t *testing.T) {
 					if same || tt.status == 429 {
 						return
 					}
-					for closed := ""; closed != from[1]; { // nobody would use the retry's own connection again
+					for closed := ""; closed != from[1]; { // the retry's own connection is not used again
 						select {
 						case closed = <-srv.Closed:
 						default:
