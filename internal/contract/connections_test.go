@@ -94,6 +94,39 @@ func TestConnectionOfARetry(t *testing.T) {
 	}
 }
 
+// Requests that need no retry share a connection, also after one that did.
+func TestConnectionOfLaterRequests(t *testing.T) {
+	for _, protocol := range httpfake.Protocols {
+		t.Run(protocol, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				from := make(chan string, 9)
+				srv := httpfake.Serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
+					if from <- r.RemoteAddr; len(from) == 2 {
+						w.WriteHeader(503)
+					}
+				})
+				tr := &transport{Base: srv.Base, Backoff: contract.Delay(0)}
+				for range 4 {
+					resp, err := tr.RoundTrip(srv.Request(t, "GET", nil))
+					if err != nil || resp.StatusCode != 200 {
+						t.Fatal(resp, err)
+					}
+					httpfake.ReadAll(t, resp)
+				}
+				close(from)
+				var got []string
+				for address := range from {
+					got = append(got, address)
+				}
+				// The second attempt failed, and the third was its retry.
+				if len(got) != 5 || got[0] != got[1] || got[2] == got[1] || got[3] == got[2] || got[4] != got[3] {
+					t.Errorf("the attempts came from %v", got)
+				}
+			})
+		})
+	}
+}
+
 // If Base limits the connections of a host, a retry makes no connection of its
 // own.
 func TestMaxConnsPerHost(t *testing.T) {
