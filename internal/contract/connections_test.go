@@ -81,7 +81,7 @@ func TestConnectionOfARetry(t *testing.T) {
 					if same || tt.status == 429 {
 						return
 					}
-					for closed := ""; closed != from[1]; { // nobody would use the retry's own connection again
+					for closed := ""; closed != from[1]; { // the retry's own connection is not used again
 						select {
 						case closed = <-srv.Closed:
 						default:
@@ -91,6 +91,39 @@ func TestConnectionOfARetry(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// Requests that need no retry share a connection, also after one that did.
+func TestConnectionOfLaterRequests(t *testing.T) {
+	for _, protocol := range httpfake.Protocols {
+		t.Run(protocol, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				from := make(chan string, 9)
+				srv := httpfake.Serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
+					if from <- r.RemoteAddr; len(from) == 2 {
+						w.WriteHeader(503)
+					}
+				})
+				tr := &transport{Base: srv.Base, Backoff: contract.Delay(0)}
+				for range 4 {
+					resp, err := tr.RoundTrip(srv.Request(t, "GET", nil))
+					if err != nil || resp.StatusCode != 200 {
+						t.Fatal(resp, err)
+					}
+					httpfake.ReadAll(t, resp)
+				}
+				close(from)
+				var got []string
+				for address := range from {
+					got = append(got, address)
+				}
+				// The second attempt failed, and the third was its retry.
+				if len(got) != 5 || got[0] != got[1] || got[2] == got[1] || got[3] == got[2] || got[4] != got[3] {
+					t.Errorf("the attempts came from %v", got)
+				}
+			})
+		})
 	}
 }
 
@@ -182,20 +215,26 @@ func TestKeepConnections(t *testing.T) {
 	}
 }
 
-// CloseIdleConnections closes the connections that retries have made. The
-// bubble finds the goroutines of one that is left.
+// CloseIdleConnections closes the connections that retries have made, and those
+// that replaced a dead one.
 func TestCloseIdleConnectionsOfRetries(t *testing.T) {
-	for _, protocol := range httpfake.Protocols {
+	for _, protocol := range append(httpfake.Protocols, "h2c") {
 		t.Run(protocol, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var sends atomic.Int32
+				var open sync.Map // the addresses of requests
 				srv := httpfake.Serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
+					open.Store(r.RemoteAddr, true)
 					if sends.Add(1)%2 == 1 {
 						w.WriteHeader(503)
 					}
 				})
-				tr := &transport{Base: srv.Base, Backoff: contract.Delay(0)}
-				for range 3 {
+				tr := &transport{Base: srv.Base, Backoff: contract.Delay(0), AttemptTimeout: time.Second}
+				for i := range 3 {
+					if i == 1 {
+						srv.Freeze()
+						open.Clear()
+					}
 					resp, err := tr.RoundTrip(srv.Request(t, "GET", nil))
 					if err != nil || resp.StatusCode != 200 {
 						t.Fatal(resp, err)
@@ -203,6 +242,14 @@ func TestCloseIdleConnectionsOfRetries(t *testing.T) {
 					httpfake.ReadAll(t, resp)
 				}
 				tr.CloseIdleConnections()
+				synctest.Wait()
+				for len(srv.Closed) > 0 {
+					open.Delete(<-srv.Closed)
+				}
+				open.Range(func(address, _ any) bool {
+					t.Errorf("the connection from %v is open", address)
+					return true
+				})
 			})
 		})
 	}

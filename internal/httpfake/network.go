@@ -19,6 +19,7 @@ type network struct {
 	close    func()
 
 	mu     sync.Mutex
+	dialed int
 	frozen []chan struct{} // one for each connection, closed by freeze
 	conns  []net.Conn
 }
@@ -40,7 +41,8 @@ func (n *network) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	n.mu.Lock()
 	n.frozen = append(n.frozen, frozen)
 	n.conns = append(n.conns, client, server)
-	remote := address(fmt.Sprintf("client:%d", len(n.frozen)))
+	n.dialed++
+	remote := address(fmt.Sprintf("client:%d", n.dialed))
 	n.mu.Unlock()
 	go forward(toServer, fromClient, frozen)
 	go forward(fromClient, toServer, frozen)
