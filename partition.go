@@ -201,7 +201,7 @@ func (t *partitionTable) add(name, host string) *partition {
 // returns nil if all are held. It requires that t.mu is held.
 //
 // A flood of new names costs amortized constant time for each: a partition that
-// stays moves to a list where it is not looked at before it is used or
+// stays moves to a list where it is passed over until it is used or
 // released, except for a few that may have become fresh meanwhile.
 func (t *partitionTable) dropOne() *partition {
 	const again = 8

@@ -1,0 +1,248 @@
+package awsretry
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	"example.com/awsretry/internal/awsproto"
+	"example.com/awsretry/internal/neterr"
+	"example.com/awsretry/internal/respbody"
+)
+
+// classify finds the error code and the class of the outcome.
+func (a *attempt) classify(c *call) {
+	switch {
+	case a.Err == nil:
+		a.Code = a.findCode(c)
+		a.Class = a.classOf(c)
+	case c.caller.ended() != nil:
+		a.Class, a.canceled = Permanent, true
+	case c.body.Err() != nil:
+		a.Class = Permanent
+	default:
+		a.Class = a.classOf(c)
+	}
+	if !a.Start.IsZero() {
+		a.Elapsed = time.Since(a.Start)
+	}
+}
+
+func (a *attempt) classOf(c *call) Class {
+	policy := c.policy
+	if c.options != nil && c.options.hasPolicy {
+		policy = c.options.policy
+	}
+	if policy == nil {
+		return DefaultPolicy(&a.Attempt)
+	}
+	shown := a.Attempt // the policy may keep it; a stays on the stack
+	class := policy(&shown)
+	if class < Success || class > Throttled {
+		a.fault = fmt.Errorf("awsretry: Policy returned %v; it must return Success, Permanent, Transient, Timeout or Throttled", class)
+		return Permanent
+	}
+	if class == Success && a.Err != nil {
+		a.fault = fmt.Errorf("awsretry: Policy returned success for an attempt without a response: %w", a.Err)
+		return Permanent
+	}
+	return class
+}
+
+// codeWait is how long a response body is waited for to find an error code. A
+// body that is slower is classified by what came.
+const codeWait = time.Second
+
+// findCode returns the AWS error code of the response, "" if there is none. It
+// reads the body ahead where a code may be in it, and leaves it whole.
+func (a *attempt) findCode(c *call) string {
+	resp := a.Response
+	hidden := awsproto.MayHideError(resp, c.req)
+	if resp.StatusCode < 400 && !hidden {
+		return ""
+	}
+	code := awsproto.HeaderCode(resp.Header)
+	wanted := code == "" && awsproto.MayHoldCode(resp.Header) || c.retryAfter != nil
+	if !wanted || resp.Body == http.NoBody {
+		return code
+	}
+	var enough func([]byte) bool
+	if hidden {
+		enough = new(awsproto.HiddenError).Impossible
+	}
+	a.Response, a.ahead = respbody.Read(resp, awsproto.MaxErrorBody, enough)
+	if !a.ahead.Ended() {
+		a.waitForCode(c, hidden)
+	}
+	body := a.ahead.Stop()
+	if code == "" {
+		code = awsproto.BodyCode(resp.Header, body)
+	}
+	return code
+}
+
+// waitForCode waits until the body is read ahead. Amazon S3 begins a document at
+// once and, for a large copy, ends it after minutes.
+func (a *attempt) waitForCode(c *call, hidden bool) {
+	ctx := c.caller.waiting()
+	limit, ok := a.timeout.Left()
+	if !hidden && (!ok || limit > codeWait) {
+		limit, ok = codeWait, true
+	}
+	if ok {
+		a.ahead.Wait(ctx, limit)
+	} else {
+		a.ahead.Settle(ctx)
+	}
+}
+
+// findDelay returns the delay that the response asks for, 0 if it asks for none.
+func (a *attempt) findDelay(c *call) time.Duration {
+	if a.Response == nil || !a.Class.Retryable() || c.ignoreRetryAfter {
+		return 0
+	}
+	if c.retryAfter != nil {
+		var body []byte
+		if a.ahead != nil {
+			body = a.ahead.Stop()
+		}
+		if asked, ok := c.retryAfter(a.Response, body); ok {
+			return max(asked, 0)
+		}
+	}
+	if len(a.Response.Header["Retry-After"]) == 0 {
+		return 0
+	}
+	asked, _ := awsproto.RetryAfter(a.Response.Header, time.Now())
+	return asked
+}
+
+// settle updates what later attempts and other calls use: the buckets, the gate
+// and the connections.
+func (a *attempt) settle(c *call) {
+	if c.conns != nil && !a.canceled && neterr.TimedOut(a.Err) && !neterr.DialFailed(a.Err) {
+		a.abandoned = c.conns.Abandon(a.out.URL, a.via) // later requests would meet it too, whether this is retried or not
+	}
+	if c.partition.limiter != nil && !a.canceled {
+		c.partition.limiter.Update(a.Class == Throttled)
+	}
+	if a.Class == Success {
+		if a.Number == 1 {
+			c.partition.quota.Release(c.increment)
+		} else {
+			c.partition.quota.Release(a.retryTokens)
+		}
+	}
+	a.retryTokens = 0
+	a.asked = a.findDelay(c)
+	if c.shareRetryAfter && 0 < a.asked && a.asked <= c.maxRetryAfter {
+		c.partition.gate.close(time.Now(), a.asked, c.spreadOf(a.asked))
+	}
+}
+
+// report calls the observers, once.
+func (a *attempt) report(c *call) {
+	if !c.observers || a.reported {
+		return
+	}
+	a.reported = true
+	if c.observe != nil {
+		c.observe(a.Attempt)
+	}
+	if c.options != nil && c.options.observe != nil {
+		c.options.observe(a.Attempt)
+	}
+}
+
+// finish returns the last response, or an error.
+func (a *attempt) finish(c *call) (*http.Response, error) {
+	if a.ahead != nil && !a.closed && a.fault == nil && !a.settleBody(c) {
+		a.giveUp()
+	}
+	kept := a.Err == nil && !a.closed && a.fault == nil
+	if kept && (a.Number > 1 || a.Class != Success) {
+		a.keepRecord(c)
+	}
+	a.report(c)
+	if a.Stop == StopQuota && a.Delay > 0 {
+		a.sleepKeeping(c, a.Delay) // so that the loop of a long-polling caller does not spin
+	}
+	switch {
+	case a.fault != nil:
+		return nil, a.error(StopPermanent, a.fault)
+	case !kept:
+		return nil, a.error(a.Stop, a.lastError(c))
+	}
+	c.responded = true
+	return a.Response, nil
+}
+
+func (a *attempt) error(stop Stop, err error) error {
+	return &Error{Attempts: a.Number, Stop: stop, Err: err}
+}
+
+// settleBody waits until nothing of the response is being read ahead, so that
+// its body and its trailers are the caller's alone. It reports false if the
+// caller's context ended first, and the body with it.
+func (a *attempt) settleBody(c *call) bool {
+	a.ahead.Stop()
+	ctx := c.caller.Context
+	if !a.ahead.Ended() {
+		ctx = c.caller.waiting()
+	}
+	return a.ahead.Settle(ctx) && (!a.ahead.Broken() || c.caller.ended() == nil)
+}
+
+// lastError returns the error of a call that returns no response.
+func (a *attempt) lastError(c *call) error {
+	why := c.caller.ended()
+	if a.Stop != StopCanceled || why == nil {
+		return neterr.SchemeMismatch(a.Err)
+	}
+	err := a.Err
+	if a.Response != nil {
+		err = a.failure().error()
+	} else if last := a.before.failure.error(); last != nil && a.canceled {
+		err = fmt.Errorf("%w; before that: %w", err, last)
+	}
+	return interruption(c.caller.Context, why, err)
+}
+
+// giveUp discards the response, because the caller's context has ended and the
+// body with it.
+func (a *attempt) giveUp() {
+	a.stopAt(StopCanceled)
+	if a.Response != nil {
+		a.closed = true
+		respbody.Discard(a.Response, false, a.timeout.Ender())
+	}
+}
+
+// stopAt ends the call with this attempt, for which a retry was planned.
+func (a *attempt) stopAt(stop Stop) { a.Stop, a.Delay = stop, 0 }
+
+// sleepKeeping sleeps while the response is kept.
+func (a *attempt) sleepKeeping(c *call, d time.Duration) {
+	defer a.timeout.Hold()()
+	c.sleep(d)
+}
+
+// keepRecord leaves the record of the last attempt to Outcome, in the context of
+// the response's request: of ours, or of the one that Base says it sent, which
+// may have gone elsewhere.
+func (a *attempt) keepRecord(c *call) {
+	sent := a.Response.Request
+	var known *recordContext
+	if sent != nil {
+		known, _ = sent.Context().Value(recordKey{}).(*recordContext)
+	}
+	if sent == nil || known != nil && known != a.marked { // none, or left there by another request
+		sent, known = a.out, a.marked
+	}
+	if known == nil {
+		a.marked = newRecordContext(c.caller.Context, c.req, c.options, 0)
+		sent = sent.WithContext(a.marked)
+	}
+	a.Response.Request = sent
+	a.marked.set(&a.Attempt)
+}
