@@ -57,16 +57,17 @@ type step struct {
 }
 
 // throttled is a service that throttles all requests above a rate, and callers
-// that call again as soon as they have a response. It is measured from an instant
-// on. The first step begins at 0.
+// that call again almost at once. A tenth of a call's latency is a random time
+// before the call: callers would otherwise stay in step, and the same ones would
+// get the service's tokens. It is measured from an instant on. The first step
+// begins at 0.
 func throttled(clients, callers int, from, to time.Duration, steps ...step) period {
 	s := simulate.Scenario{
 		Duration: simulate.Duration(to), Seed: 1,
-		// Without a small random pause, callers that call again at once would stay in
-		// step, and the same ones would get the service's tokens.
 		Clients: simulate.Clients{Count: clients, Callers: callers, Think: simulate.Duration(latency / 10)},
 		Service: unlimited(steps[0].rate),
 	}
+	s.Service.Network -= s.Clients.Think
 	for i, step := range steps[1:] {
 		event := simulate.Event{
 			Kind: simulate.Throttling, From: simulate.Duration(step.from), Throttle: throttle(step.rate),
@@ -79,7 +80,7 @@ func throttled(clients, callers int, from, to time.Duration, steps ...step) peri
 	return period{s, from}
 }
 
-// latency is the time that a response takes.
+// latency is the mean time of a call that nothing delays.
 const latency = 10 * time.Millisecond
 
 // unlimited is a service that is limited by its throttle alone.
