@@ -215,3 +215,44 @@ func TestCancelInPrepare(t *testing.T) {
 		})
 	}
 }
+
+// A Prepare that adds a value to the request's context, such as an
+// httptrace.ClientTrace, adds it for Base too. Base's context does not end with
+// Prepare.
+func TestPrepareChangesTheContext(t *testing.T) {
+	type key struct{}
+	for _, by := range []string{"context", "Request.Cancel"} {
+		for _, timeout := range []time.Duration{0, time.Minute} {
+			t.Run(fmt.Sprintf("%s, AttemptTimeout %v", by, timeout), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					var seen []string
+					tr := retrying(func(req *http.Request) (*http.Response, error) {
+						ctx := req.Context()
+						_, limited := ctx.Deadline()
+						seen = append(seen, fmt.Sprintf("%v, attempt %d, limited %v, %v", ctx.Value(key{}), awsretry.AttemptNumber(ctx), limited, context.Cause(ctx)))
+						return httpfake.Response(req, 503, http.NoBody), nil
+					})
+					tr.AttemptTimeout, tr.MaxAttempts = timeout, 2
+					tr.Prepare = func(req *http.Request, n int) error {
+						*req = *req.WithContext(context.WithValue(req.Context(), key{}, fmt.Sprint("value ", n)))
+						return nil
+					}
+					req := httpfake.Request(t, t.Context(), "GET", nil)
+					if by == "Request.Cancel" {
+						req.Cancel = make(chan struct{})
+					}
+					if _, err := tr.RoundTrip(req); err != nil {
+						t.Fatal(err)
+					}
+					var want []string
+					for n := 1; n <= 2; n++ {
+						want = append(want, fmt.Sprintf("value %d, attempt %d, limited %v, <nil>", n, n, timeout > 0))
+					}
+					if diff := cmp.Diff(want, seen); diff != "" {
+						t.Errorf("Base sees another context (-want +got):\n%s", diff)
+					}
+				})
+			})
+		}
+	}
+}
