@@ -1,7 +1,6 @@
 package awsretry
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -155,15 +154,12 @@ func (a *attempt) setRetryHeaders(c *call) {
 func (a *attempt) runHook(c *call) error {
 	ctx := a.out.Context()
 	if c.caller.cancel != nil {
-		during, end := context.WithCancel(ctx)
-		defer end()
-		defer context.AfterFunc(c.caller.waiting(), end)()
-		*a.out = *a.out.WithContext(during)
+		*a.out = *a.out.WithContext(&prepareContext{ctx, c.caller.waiting()})
 	}
 	body, length := a.out.Body, a.out.ContentLength
 	err := c.prepare(a.out, a.Number)
 	if c.caller.cancel != nil {
-		*a.out = *a.out.WithContext(ctx)
+		*a.out = *a.out.WithContext(afterPrepare(ctx, a.out.Context()))
 	}
 	replaced := !same(a.out.Body, body)
 	if replaced && a.out.Body != nil {
