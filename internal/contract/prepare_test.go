@@ -256,3 +256,49 @@ func TestPrepareChangesTheContext(t *testing.T) {
 		}
 	}
 }
+
+// A cancel ends a Prepare that waits. Its error is that of the context then,
+// with its cause, and not one of Prepare.
+func TestCancelWhilePrepareWaits(t *testing.T) {
+	for _, by := range []string{"context", "Request.Cancel"} {
+		for on := 1; on <= 2; on++ {
+			t.Run(fmt.Sprintf("%s, attempt %d", by, on), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					sends := 0
+					tr := retrying(func(req *http.Request) (*http.Response, error) {
+						sends++
+						return httpfake.Response(req, 503, http.NoBody), nil
+					})
+					tr.Prepare = func(req *http.Request, n int) error {
+						if n < on {
+							return nil
+						}
+						<-req.Context().Done()
+						return req.Context().Err()
+					}
+					ctx, cancel := context.WithCancelCause(t.Context())
+					defer cancel(nil)
+					req := httpfake.Request(t, ctx, "GET", nil)
+					cause := errGone
+					if by == "context" {
+						time.AfterFunc(time.Second, func() { cancel(errGone) })
+					} else {
+						cause = context.Canceled
+						req.Cancel = closeAfter(time.Second)
+					}
+					start := time.Now()
+					resp, err := tr.RoundTrip(req)
+					if took := time.Since(start); took != time.Second || contract.StopOf(resp, err) != awsretry.StopCanceled {
+						t.Errorf("%v, stopped by %q, after %v", err, contract.StopOf(resp, err), took)
+					}
+					if !errors.Is(err, cause) || !errors.Is(err, context.Canceled) {
+						t.Errorf("%v does not match the cause, %v", err, cause)
+					}
+					if sends != on-1 || contract.TokensOf(t, tr) != 500 {
+						t.Errorf("%d attempts, %d tokens", sends, contract.TokensOf(t, tr))
+					}
+				})
+			})
+		}
+	}
+}
