@@ -1,7 +1,6 @@
 package awsretry
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -155,15 +154,12 @@ func (a *attempt) setRetryHeaders(c *call) {
 func (a *attempt) runHook(c *call) error {
 	ctx := a.out.Context()
 	if c.caller.cancel != nil {
-		during, end := context.WithCancel(ctx)
-		defer end()
-		defer context.AfterFunc(c.caller.waiting(), end)()
-		*a.out = *a.out.WithContext(during)
+		*a.out = *a.out.WithContext(&prepareContext{ctx, c.caller.waiting()})
 	}
 	body, length := a.out.Body, a.out.ContentLength
 	err := c.prepare(a.out, a.Number)
 	if c.caller.cancel != nil {
-		*a.out = *a.out.WithContext(ctx)
+		*a.out = *a.out.WithContext(afterPrepare(ctx, a.out.Context()))
 	}
 	replaced := !same(a.out.Body, body)
 	if replaced && a.out.Body != nil {
@@ -173,17 +169,27 @@ func (a *attempt) runHook(c *call) error {
 		err = errors.New("it replaced the request's body or its length, which it must not")
 	}
 	if err != nil {
-		stop := StopPermanent
-		if own := (*Error)(nil); errors.As(err, &own) && own.Stop != "" && own.Err != nil {
-			stop, err = own.Stop, own.Err
-		}
-		err = a.before.failure.after(fmt.Errorf("error from Prepare: %w", err))
-		return &Error{Attempts: a.before.attempts, Stop: stop, Err: err}
+		return a.hookError(c, err)
 	}
 	if why := c.caller.ended(); why != nil { // signing can take its time
 		return c.cancellation(why, a.before)
 	}
 	return nil
+}
+
+// hookError returns the error of a call that an error of Prepare ends. If that
+// is not an *Error with a Stop, and the caller's context has ended, the cause of
+// that end is why Prepare failed.
+func (a *attempt) hookError(c *call, err error) error {
+	stop, chosen := StopPermanent, false
+	if own := (*Error)(nil); errors.As(err, &own) && own.Stop != "" && own.Err != nil {
+		stop, chosen, err = own.Stop, true, own.Err
+	}
+	err = a.before.failure.after(fmt.Errorf("error from Prepare: %w", err))
+	if why := c.caller.ended(); why != nil && !chosen {
+		stop, err = StopCanceled, interruption(c.caller.Context, why, err)
+	}
+	return &Error{Attempts: a.before.attempts, Stop: stop, Err: err}
 }
 
 // same reports whether two bodies are one.

@@ -215,3 +215,90 @@ func TestCancelInPrepare(t *testing.T) {
 		})
 	}
 }
+
+// A Prepare that adds a value to the request's context, such as an
+// httptrace.ClientTrace, adds it for Base too. Base's context does not end with
+// Prepare.
+func TestPrepareChangesTheContext(t *testing.T) {
+	type key struct{}
+	for _, by := range []string{"context", "Request.Cancel"} {
+		for _, timeout := range []time.Duration{0, time.Minute} {
+			t.Run(fmt.Sprintf("%s, AttemptTimeout %v", by, timeout), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					var seen []string
+					tr := retrying(func(req *http.Request) (*http.Response, error) {
+						ctx := req.Context()
+						_, limited := ctx.Deadline()
+						seen = append(seen, fmt.Sprintf("%v, attempt %d, limited %v, %v", ctx.Value(key{}), awsretry.AttemptNumber(ctx), limited, context.Cause(ctx)))
+						return httpfake.Response(req, 503, http.NoBody), nil
+					})
+					tr.AttemptTimeout, tr.MaxAttempts = timeout, 2
+					tr.Prepare = func(req *http.Request, n int) error {
+						*req = *req.WithContext(context.WithValue(req.Context(), key{}, fmt.Sprint("value ", n)))
+						return nil
+					}
+					req := httpfake.Request(t, t.Context(), "GET", nil)
+					if by == "Request.Cancel" {
+						req.Cancel = make(chan struct{})
+					}
+					if _, err := tr.RoundTrip(req); err != nil {
+						t.Fatal(err)
+					}
+					var want []string
+					for n := 1; n <= 2; n++ {
+						want = append(want, fmt.Sprintf("value %d, attempt %d, limited %v, <nil>", n, n, timeout > 0))
+					}
+					if diff := cmp.Diff(want, seen); diff != "" {
+						t.Errorf("Base sees another context (-want +got):\n%s", diff)
+					}
+				})
+			})
+		}
+	}
+}
+
+// A cancel ends a Prepare that waits. Its error is that of the context then,
+// with its cause, and not one of Prepare.
+func TestCancelWhilePrepareWaits(t *testing.T) {
+	for _, by := range []string{"context", "Request.Cancel"} {
+		for on := 1; on <= 2; on++ {
+			t.Run(fmt.Sprintf("%s, attempt %d", by, on), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					sends := 0
+					tr := retrying(func(req *http.Request) (*http.Response, error) {
+						sends++
+						return httpfake.Response(req, 503, http.NoBody), nil
+					})
+					tr.Prepare = func(req *http.Request, n int) error {
+						if n < on {
+							return nil
+						}
+						<-req.Context().Done()
+						return req.Context().Err()
+					}
+					ctx, cancel := context.WithCancelCause(t.Context())
+					defer cancel(nil)
+					req := httpfake.Request(t, ctx, "GET", nil)
+					cause := errGone
+					if by == "context" {
+						time.AfterFunc(time.Second, func() { cancel(errGone) })
+					} else {
+						cause = context.Canceled
+						req.Cancel = closeAfter(time.Second)
+					}
+					start := time.Now()
+					resp, err := tr.RoundTrip(req)
+					if took := time.Since(start); took != time.Second || contract.StopOf(resp, err) != awsretry.StopCanceled {
+						t.Errorf("%v, stopped by %q, after %v", err, contract.StopOf(resp, err), took)
+					}
+					if !errors.Is(err, cause) || !errors.Is(err, context.Canceled) {
+						t.Errorf("%v does not match the cause, %v", err, cause)
+					}
+					if sends != on-1 || contract.TokensOf(t, tr) != 500 {
+						t.Errorf("%d attempts, %d tokens", sends, contract.TokensOf(t, tr))
+					}
+				})
+			})
+		}
+	}
+}
