@@ -15,8 +15,8 @@ import (
 
 // ErrRateLimited is returned by [RateLimiter.Wait] when there is no send token
 // and RateLimitConfig.FailFast is set. The error of a wait that would be longer
-// than RateLimitConfig.MaxWait or the context's deadline allow wraps it. So does
-// RoundTrip's error where a shared Retry-After ends after the deadline.
+// than RateLimitConfig.MaxWait or the context's deadline allow wraps it. So
+// does RoundTrip's error where a shared Retry-After ends after the deadline.
 var ErrRateLimited = errors.New("awsretry: send rate limited")
 
 // The defaults for the adaptive strategy's rate limiter (AWS SDK for Kotlin,
@@ -31,8 +31,8 @@ const (
 )
 
 // A RateLimitConfig configures the send rate limiter of adaptive mode (AWS SDKs
-// and Tools Reference Guide, "Retry behavior"). The zero value is the limiter of
-// the AWS SDKs, with the defaults of the AWS SDK for Kotlin, "Retries".
+// and Tools Reference Guide, "Retry behavior"). The zero value is the limiter
+// of the AWS SDKs, with the defaults of the AWS SDK for Kotlin, "Retries".
 type RateLimitConfig struct {
 	// Beta is the fraction of the send rate that is left after a throttling
 	// response, in (0, 1]. 0 means 0.7.
@@ -42,28 +42,30 @@ type RateLimitConfig struct {
 	// per second cubed. 0 means 0.4.
 	ScaleConstant float64
 
-	// Smoothing is the weight of the newest measurement in the measured rate, in
-	// (0, 1]. 0 means 0.8.
+	// Smoothing is the weight of the newest measurement in the measured rate,
+	// in (0, 1]. 0 means 0.8.
 	Smoothing float64
 
 	// MinFillRate is the lowest send rate, in requests per second. 0 means 0.5.
 	MinFillRate float64
 
 	// MinCapacity is the lowest number of tokens in a full bucket, and so of
-	// requests that may be sent at once after a quiet time. It must be 1 or more:
-	// a smaller bucket would never hold a whole token. 0 means 1.
+	// requests that may be sent at once after a quiet time. It must be 1 or
+	// more: a smaller bucket would never hold a whole token. 0 means 1.
 	MinCapacity float64
 
-	// MeasureInterval is the width of the intervals in which outcomes are counted.
-	// 0 means 0.5 s.
+	// MeasureInterval is the width of the intervals in which outcomes are
+	// counted. 0 means 0.5 s.
 	MeasureInterval time.Duration
 
-	// FailFast makes Wait return [ErrRateLimited] instead of waiting for a token.
+	// FailFast makes Wait return [ErrRateLimited] instead of
+	// waiting for a token.
 	FailFast bool
 
 	// MaxWait makes Wait return an error that wraps [ErrRateLimited] at once,
-	// instead of waiting, when the token is expected after a longer time. 0 means
-	// that only the context's deadline limits the wait. FailFast overrides it.
+	// instead of waiting, when the token is expected after a longer time. 0
+	// means that only the context's deadline limits the wait. FailFast
+	// overrides it.
 	MaxWait time.Duration
 }
 
@@ -283,8 +285,8 @@ func (l *RateLimiter) setRate(now time.Duration, rate, capacity float64) {
 }
 
 // Rates returns the measured rate of outcomes and the rate at which send tokens
-// come back, both per second, and whether the limiter limits, which it does from
-// the first throttling response on. The send rate is 0 until the first
+// come back, both per second, and whether the limiter limits, which it does
+// from the first throttling response on. The send rate is 0 until the first
 // [RateLimiter.Update].
 func (l *RateLimiter) Rates() (measured, send float64, limited bool) {
 	l.mu.Lock()

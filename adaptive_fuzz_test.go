@@ -70,8 +70,8 @@ func TestLimiterWithOddClocks(t *testing.T) {
 	}
 }
 
-// FuzzRateLimiter takes each byte for an outcome, a call, or a time that passes,
-// in virtual time.
+// FuzzRateLimiter takes each byte for an outcome, a call, or a time that
+// passes, in virtual time.
 func FuzzRateLimiter(f *testing.F) {
 	f.Add([]byte("\x00\x01\x02\x03\x04\x05\x06\x07"), false)
 	f.Add([]byte(strings.Repeat("\x01\x02\x02\x02\x83\x00", 20)), false)

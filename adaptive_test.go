@@ -214,8 +214,8 @@ func TestUpdateWakesTheFirstEarly(t *testing.T) {
 			q.Join(i, func() error { return l.Wait(t.Context()) })
 		}
 		time.Sleep(time.Second) // half a token
-		// 200 outcomes are measured half a second later. The measured rate jumps,
-		// and with it the limit on the send rate.
+		// 200 outcomes are measured half a second later. The measured rate
+		// jumps, and with it the limit on the send rate.
 		for range 200 {
 			l.Update(false)
 		}

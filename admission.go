@@ -8,9 +8,10 @@ import (
 )
 
 // admit waits until p's attempt may be sent: until no shared Retry-After is in
-// force and, in adaptive mode, for a send token. It returns ErrRateLimited if the
-// wait would be too long, and the cause of the context's end. If the response
-// before is kept, it returns errNoTime early enough to return that response.
+// force and, in adaptive mode, for a send token. It returns ErrRateLimited if
+// the wait would be too long, and the cause of the context's end. If the
+// response before is kept, it returns errNoTime early enough to return that
+// response.
 func (c *call) admit(p *permit, kept bool) error {
 	gate, limiter := &c.partition.gate, c.partition.limiter
 	if p.admitted || gate.Load() == nil && limiter == nil {

@@ -13,9 +13,9 @@ import (
 	"github.com/hashicorp/go-cleanhttp"
 )
 
-// How often a request may be sent: of standard and adaptive mode by the AWS SDKs
-// and Tools Reference Guide, "Retry behavior", of Legacy by the AWS SDK for Go v1,
-// of Amazon DynamoDB by the 2026 revision.
+// How often a request may be sent: of standard and adaptive mode by the AWS
+// SDKs and Tools Reference Guide, "Retry behavior", of Legacy by the AWS SDK
+// for Go v1, of Amazon DynamoDB by the 2026 revision.
 const (
 	standardAttempts = 3
 	legacyAttempts   = 4
@@ -39,8 +39,8 @@ const (
 	defaultMaxSpread  = 5 * time.Second
 )
 
-// The cost of a retry in tokens: by the AWS SDK for Kotlin, "Retries", and by the
-// 2026 revision.
+// The cost of a retry in tokens: by the AWS SDK for Kotlin, "Retries", and by
+// the 2026 revision.
 var (
 	classicCosts = costs{transient: 5, timeout: 10, throttling: 10}
 	costs2026    = costs{transient: 14, timeout: 14, throttling: 5}
@@ -174,8 +174,8 @@ func (t *Transport) base() http.RoundTripper {
 	return defaultBase()
 }
 
-// HTTP/2 connections of the default Base are pinged after sendPingTimeout without
-// a frame, and closed if no reply comes within pingTimeout.
+// HTTP/2 connections of the default Base are pinged after sendPingTimeout
+// without a frame, and closed if no reply comes within pingTimeout.
 const (
 	sendPingTimeout = 15 * time.Second
 	pingTimeout     = 5 * time.Second

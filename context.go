@@ -52,8 +52,8 @@ func WithPartition(ctx context.Context, partition string) context.Context {
 }
 
 // WithObserver returns a context whose requests call observe once for every
-// attempt, as they call Transport.Observe, after that observer and those that ctx
-// already has.
+// attempt, as they call Transport.Observe, after that observer and those that
+// ctx already has.
 func WithObserver(ctx context.Context, observe func(Attempt)) context.Context {
 	return withOptions(ctx, func(o *callOptions) {
 		if outer := o.observe; outer != nil && observe != nil {
@@ -70,9 +70,9 @@ func WithoutRetry(ctx context.Context) context.Context {
 	return withOptions(ctx, func(o *callOptions) { o.noRetry = true })
 }
 
-// WithMaxAttempts returns a context whose requests are sent at most n times, the
-// first attempt included. It takes precedence over Transport.MaxAttempts. If n is
-// not above 0, RoundTrip returns an error and sends nothing.
+// WithMaxAttempts returns a context whose requests are sent at most n times,
+// the first attempt included. It takes precedence over Transport.MaxAttempts.
+// If n is not above 0, RoundTrip returns an error and sends nothing.
 func WithMaxAttempts(ctx context.Context, n int) context.Context {
 	return withOptions(ctx, func(o *callOptions) {
 		if o.maxAttempts = n; n <= 0 {
@@ -93,8 +93,8 @@ func WithAttemptTimeout(ctx context.Context, d time.Duration) context.Context {
 	})
 }
 
-// WithPolicy returns a context whose attempts are classified by policy. It takes
-// precedence over Transport.Policy. Nil means [DefaultPolicy].
+// WithPolicy returns a context whose attempts are classified by policy. It
+// takes precedence over Transport.Policy. Nil means [DefaultPolicy].
 func WithPolicy(ctx context.Context, policy Policy) context.Context {
 	return withOptions(ctx, func(o *callOptions) { o.policy, o.hasPolicy = policy, true })
 }
@@ -121,11 +121,11 @@ func AttemptNumber(ctx context.Context) int {
 	return 1
 }
 
-// Outcome returns the record of the last attempt for a response that a Transport
-// returned. There is one for every response that took a retry and for every
-// response that is a failure. Its Stop reports why no attempt followed, its Code
-// is the AWS error code. resp must be the response that the Transport returned,
-// with its Request unchanged.
+// Outcome returns the record of the last attempt for a response that a
+// Transport returned. There is one for every response that took a retry and for
+// every response that is a failure. Its Stop reports why no attempt followed,
+// its Code is the AWS error code. resp must be the response that the Transport
+// returned, with its Request unchanged.
 func Outcome(resp *http.Response) (Attempt, bool) {
 	if resp == nil || resp.Request == nil {
 		return Attempt{}, false
@@ -139,9 +139,9 @@ func Outcome(resp *http.Response) (Attempt, bool) {
 
 type recordKey struct{}
 
-// A recordContext is the context of a retry. It holds the attempt's options and,
-// once the response is the caller's, its record, which may be asked for at any
-// time.
+// A recordContext is the context of a retry. It holds the attempt's options
+// and, once the response is the caller's, its record, which may be asked for at
+// any time.
 type recordContext struct {
 	context.Context
 	options   callOptions
@@ -198,8 +198,8 @@ func (r *recordContext) Value(key any) any {
 }
 
 // A callerContext is the context of RoundTrip's caller. The deprecated
-// Request.Cancel ends it too: http.Client sets it where it has a Timeout. Nothing
-// else looks at that channel.
+// Request.Cancel ends it too: http.Client sets it where it has a Timeout.
+// Nothing else looks at that channel.
 type callerContext struct {
 	context.Context                 // the request's
 	cancel          <-chan struct{} // Request.Cancel
@@ -217,7 +217,8 @@ func cancelOf(req *http.Request) <-chan struct{} {
 	return req.Cancel
 }
 
-// ended returns why the caller no longer waits for a response, nil while it does.
+// ended returns why the caller no longer waits for a response, nil
+// while it does.
 func (c *callerContext) ended() error {
 	if c.Err() != nil {
 		return context.Cause(c.Context)

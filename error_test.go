@@ -37,7 +37,8 @@ func TestErrorText(t *testing.T) {
 	}
 }
 
-// The texts of errors that end a call between two attempts, or before the first.
+// The texts of errors that end a call between two attempts, or
+// before the first.
 func TestErrorTextOfRoundTrip(t *testing.T) {
 	enough := errors.New("enough")
 	tests := []struct {

@@ -45,10 +45,10 @@ func getItem(ctx context.Context, region, table string) *http.Request {
 	return req
 }
 
-// DynamoDB throttles each table separately, although all tables of a region have
-// one host. With a partition for each region and table, the rate limiter holds
-// back the requests to the throttled table only. An AWS SDK for Go passes the
-// context of an operation on to its HTTP client.
+// DynamoDB throttles each table separately, although all tables of a region
+// have one host. With a partition for each region and table, the rate limiter
+// holds back the requests to the throttled table only. An AWS SDK for Go passes
+// the context of an operation on to its HTTP client.
 func ExampleWithPartition() {
 	transport := &awsretry.Transport{
 		Mode:      awsretry.Adaptive,

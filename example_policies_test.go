@@ -86,9 +86,9 @@ type exampleBase func(*http.Request) (*http.Response, error)
 
 func (f exampleBase) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
-// OpenAI and Anthropic say in X-Should-Retry whether to retry. Their own clients
-// also retry 409, which is a lock that was not free in time. The default policy
-// knows 429, 529 (overloaded) and 5xx.
+// OpenAI and Anthropic say in X-Should-Retry whether to retry. Their own
+// clients also retry 409, which is a lock that was not free in time. The
+// default policy knows 429, 529 (overloaded) and 5xx.
 func ExamplePolicy_openAI() {
 	models := func(a *awsretry.Attempt) awsretry.Class {
 		class := awsretry.DefaultPolicy(a)

@@ -169,7 +169,8 @@ func deliver(ctx context.Context, url, dir, message string) error {
 	return err
 }
 
-// An operation that runs in the service is asked for its state until it is done.
+// An operation that runs in the service is asked for its state until
+// it is done.
 func Example_polling() {
 	states := []string{"CREATING", "CREATING", "ACTIVE"}
 	tableStatus := func(context.Context) (string, error) {

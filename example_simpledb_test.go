@@ -16,8 +16,8 @@ import (
 	"example.com/awsretry"
 )
 
-// simpleDBBackoff has the delays of Amazon SimpleDB, "API error retries": random,
-// up to 4^n * 100 ms, with n from 1.
+// simpleDBBackoff has the delays of Amazon SimpleDB, "API error retries":
+// random, up to 4^n * 100 ms, with n from 1.
 var simpleDBBackoff = awsretry.Exponential{Initial: 400 * time.Millisecond, Factor: 4}
 
 // Amazon SimpleDB recommends longer delays than those of the AWS SDKs. The
@@ -58,7 +58,8 @@ func ExampleExponential_simpleDB() {
 	// 200
 }
 
-// The bodies have the shape of the service's answers, with made-up IDs. SOAP faults travel with status 500, the client's too.
+// The bodies have the shape of the service's answers, with made-up IDs. SOAP
+// faults travel with status 500, the client's too.
 func TestSimpleDB(t *testing.T) {
 	tests := []struct {
 		file    string

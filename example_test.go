@@ -98,8 +98,8 @@ func ExampleIdempotentOnly() {
 	// with a key: 200
 }
 
-// Load reads the settings of the AWS SDKs and the AWS CLI: the environment, then
-// the files in ~/.aws. A field that is set in code overrides both.
+// Load reads the settings of the AWS SDKs and the AWS CLI: the environment,
+// then the files in ~/.aws. A field that is set in code overrides both.
 func ExampleLoad() {
 	environment := map[string]string{
 		"AWS_RETRY_MODE":              "adaptive",

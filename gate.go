@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A gate delays the attempts of a partition while a Retry-After of its service is
-// in force (Transport.ShareRetryAfter). The zero gate is open.
+// A gate delays the attempts of a partition while a Retry-After of its service
+// is in force (Transport.ShareRetryAfter). The zero gate is open.
 type gate struct {
 	current atomic.Pointer[closing] // nil from some time after its end on
 }
@@ -35,9 +35,9 @@ func (g *gate) close(now time.Time, delay, spread time.Duration) {
 	}
 }
 
-// left returns how long an attempt that comes at now has to wait, if the gate is
-// closed. The wait is a different one for each attempt, so that they do not all
-// go on at once.
+// left returns how long an attempt that comes at now has to wait, if the gate
+// is closed. The wait is a different one for each attempt, so that they do not
+// all go on at once.
 func (g *gate) left(now time.Time) (wait time.Duration, closed bool) {
 	wait, spread := g.closedFor(now)
 	return addSaturating(wait, between0And(spread)), wait > 0

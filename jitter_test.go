@@ -13,8 +13,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The documents' pauses, with b = 1: the AWS SDKs and Tools Reference Guide's, the AWS SDK for Kotlin's, the AWS General
-// Reference's and Amazon SimpleDB's upper ends.
+// The documents' pauses, with b = 1: the AWS SDKs and Tools Reference Guide's,
+// the AWS SDK for Kotlin's, the AWS General Reference's and Amazon SimpleDB's
+// upper ends.
 func TestExponentialVectors(t *testing.T) {
 	data, err := os.ReadFile("testdata/vectors/exponential.json")
 	if err != nil {
@@ -86,7 +87,8 @@ func TestJitters(t *testing.T) {
 			if least < tt.lo || most > tt.hi {
 				t.Errorf("between %v and %v, want between %v and %v", least, most, tt.lo, tt.hi)
 			}
-			// Uniform: the ends are nearly reached, and the mean is in the middle. The odds against are below 1e-9.
+			// Uniform: the ends are nearly reached, and the mean is in the
+			// middle. The odds against are below 1e-9.
 			if spread := tt.hi - tt.lo; least > tt.lo+spread/100 || most < tt.hi-spread/100 {
 				t.Errorf("between %v and %v only, want all between %v and %v", least, most, tt.lo, tt.hi)
 			} else if mean, want := sum/n, float64(tt.lo+tt.hi)/2; math.Abs(mean-want) > float64(spread)/20 {
@@ -117,7 +119,8 @@ func TestDecorrelated(t *testing.T) {
 	}
 }
 
-// No retry number and no field may make a pause negative, or longer than the cap.
+// No retry number and no field may make a pause negative, or longer
+// than the cap.
 func TestPausesStayInBounds(t *testing.T) {
 	numbers := []int{math.MinInt, -1, 0, 1, 31, 62, 63, 64, 1000, math.MaxInt}
 	durations := []time.Duration{math.MinInt64, -1, 0, 1, time.Second, math.MaxInt64 - 1, math.MaxInt64}

@@ -81,8 +81,8 @@ func (a *attempt) findCode(c *call) string {
 	return code
 }
 
-// waitForCode waits until the body is read ahead. Amazon S3 begins a document at
-// once and, for a large copy, ends it after minutes.
+// waitForCode waits until the body is read ahead. Amazon S3 begins a document
+// at once and, for a large copy, ends it after minutes.
 func (a *attempt) waitForCode(c *call, hidden bool) {
 	ctx := c.caller.waiting()
 	limit, ok := a.timeout.Left()
@@ -96,7 +96,8 @@ func (a *attempt) waitForCode(c *call, hidden bool) {
 	}
 }
 
-// findDelay returns the delay that the response asks for, 0 if it asks for none.
+// findDelay returns the delay that the response asks for, 0 if it
+// asks for none.
 func (a *attempt) findDelay(c *call) time.Duration {
 	if a.Response == nil || !a.Class.Retryable() || c.ignoreRetryAfter {
 		return 0
@@ -227,9 +228,9 @@ func (a *attempt) sleepKeeping(c *call, d time.Duration) {
 	c.sleep(d)
 }
 
-// keepRecord leaves the record of the last attempt to Outcome, in the context of
-// the response's request: of ours, or of the one that Base says it sent, which
-// may have gone elsewhere.
+// keepRecord leaves the record of the last attempt to Outcome, in the context
+// of the response's request: of ours, or of the one that Base says it sent,
+// which may have gone elsewhere.
 func (a *attempt) keepRecord(c *call) {
 	sent := a.Response.Request
 	var known *recordContext

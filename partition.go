@@ -68,8 +68,8 @@ func (p *partition) drop() bool {
 // unwatch undoes the watch that drop began. It returns false if a call holds p.
 func (p *partition) unwatch() bool { return p.calls.CompareAndSwap(watched, 0) }
 
-// fresh reports whether p is as good as new: its retry token bucket is full, and
-// nothing holds back its requests.
+// fresh reports whether p is as good as new: its retry token bucket is full,
+// and nothing holds back its requests.
 func (p *partition) fresh() bool { return p.quota.full() && !p.limits() }
 
 // limits reports whether a throttling response or a Retry-After holds back the
@@ -111,7 +111,8 @@ type partitionTable struct {
 	mu     sync.Mutex // guards the fields below
 	byName map[string]*partition
 
-	// Each partition is in one of these lists. The most recently used is in front.
+	// Each partition is in one of these lists. The most recently
+	// used is in front.
 	used     list.List
 	notFresh list.List // were not fresh when they were last looked at, and not used since
 	held     list.List // were held when they were last looked at; watched

@@ -19,44 +19,44 @@ var ErrQuotaExceeded = errors.New("awsretry: retry capacity exceeded")
 // defaultQuotaCapacity is maxCapacity (AWS SDK for Kotlin, "Retries").
 const defaultQuotaCapacity = 500
 
-// A QuotaConfig configures a retry token bucket. A retry draws tokens from it, a
-// success returns tokens, and a retry that the bucket cannot pay for is not
-// made. The zero value is the bucket of the AWS SDKs' standard mode: 500 tokens,
-// which come back with successes only (AWS SDKs and Tools Reference Guide,
-// "Retry behavior"; AWS SDK for Kotlin, "Retries").
+// A QuotaConfig configures a retry token bucket. A retry draws tokens from it,
+// a success returns tokens, and a retry that the bucket cannot pay for is not
+// made. The zero value is the bucket of the AWS SDKs' standard mode: 500
+// tokens, which come back with successes only (AWS SDKs and Tools Reference
+// Guide, "Retry behavior"; AWS SDK for Kotlin, "Retries").
 //
 // The costs and the increment are what a [Transport] draws and returns. A
 // [Quota] used by itself ignores them: its caller chooses each amount.
 type QuotaConfig struct {
 	// Capacity is the number of tokens in a full bucket, which a new one is. 0
-	// means 500. Negative means that there is no quota: every retry is allowed. It
-	// counts tokens, not retries: if it is below the cost of a retry, which is 5 to
-	// 14 tokens by default, no retry is made.
+	// means 500. Negative means that there is no quota: every retry is allowed.
+	// It counts tokens, not retries: if it is below the cost of a retry, which
+	// is 5 to 14 tokens by default, no retry is made.
 	Capacity int
 
-	// RetryCost is the cost of a retry after a transient failure, TimeoutCost after
-	// a client-side timeout, and ThrottlingCost after a throttling response, in
-	// tokens. 0 means the cost of the Transport's Revision (5, 10 and 10 in
-	// [Classic]). Negative means free.
+	// RetryCost is the cost of a retry after a transient failure, TimeoutCost
+	// after a client-side timeout, and ThrottlingCost after a throttling
+	// response, in tokens. 0 means the cost of the Transport's Revision (5, 10
+	// and 10 in [Classic]). Negative means free.
 	RetryCost, TimeoutCost, ThrottlingCost int
 
-	// InitialCost is the cost of a first attempt, in tokens. 0 means free. It must
-	// not be negative or above Capacity.
+	// InitialCost is the cost of a first attempt, in tokens. 0 means free. It
+	// must not be negative or above Capacity.
 	InitialCost int
 
-	// SuccessIncrement is the number of tokens that the success of a first attempt
-	// returns. 0 means 1. Negative means none.
+	// SuccessIncrement is the number of tokens that the success of a first
+	// attempt returns. 0 means 1. Negative means none.
 	SuccessIncrement int
 
-	// RefillPerSecond is the number of tokens that come back per second, whatever
-	// happens. It may be a fraction. 0 means that tokens come back with successes
-	// only. It must not be negative.
+	// RefillPerSecond is the number of tokens that come back per second,
+	// whatever happens. It may be a fraction. 0 means that tokens come back
+	// with successes only. It must not be negative.
 	RefillPerSecond float64
 
 	// Wait makes Acquire block, first come first served, instead of returning
 	// ErrQuotaExceeded. It needs a RefillPerSecond: without one the wait might
-	// never end. A wait that is not expected to end before the context's deadline
-	// is not begun.
+	// never end. A wait that is not expected to end before the context's
+	// deadline is not begun.
 	Wait bool
 }
 
@@ -82,8 +82,8 @@ func (c QuotaConfig) validate() error {
 func (c QuotaConfig) capacity() int { return cmp.Or(c.Capacity, defaultQuotaCapacity) }
 
 // A Quota is a retry token bucket. [NewQuota] makes one; the zero Quota has no
-// tokens and refuses every retry. A [Transport] has one for each partition. It is
-// safe for concurrent use.
+// tokens and refuses every retry. A [Transport] has one for each partition. It
+// is safe for concurrent use.
 type Quota struct {
 	err       error // of an invalid configuration
 	unlimited bool
@@ -93,8 +93,8 @@ type Quota struct {
 	refill    *bucket.Bucket // nil where tokens do not come back with time: then there is no lock and no clock
 }
 
-// NewQuota returns a full bucket. If c is invalid, every [Quota.Acquire] returns
-// an error that names the field and what is allowed.
+// NewQuota returns a full bucket. If c is invalid, every [Quota.Acquire]
+// returns an error that names the field and what is allowed.
 func NewQuota(c QuotaConfig) *Quota {
 	if err := c.validate(); err != nil {
 		return &Quota{err: fmt.Errorf("awsretry: %w", err)}

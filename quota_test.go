@@ -382,8 +382,8 @@ func TestQuotaConcurrently(t *testing.T) {
 	}
 }
 
-// The bucket without a clock has no lock, so draws and returns must not lose each
-// other's changes. It is never near full here, which would hide a loss.
+// The bucket without a clock has no lock, so draws and returns must not lose
+// each other's changes. It is never near full here, which would hide a loss.
 func TestQuotaLosesNothing(t *testing.T) {
 	const callers, rounds = 64, 20_000
 	q := NewQuota(QuotaConfig{Capacity: 10 * callers * rounds})

@@ -70,8 +70,8 @@ type Settings struct {
 }
 
 // Load returns a new Transport with the Mode, MaxAttempts and Revision of src.
-// MaxAttempts is 0 if nothing sets it, so that it follows a Mode that the caller
-// sets later. All other fields are zero. The errors are those of
+// MaxAttempts is 0 if nothing sets it, so that it follows a Mode that the
+// caller sets later. All other fields are zero. The errors are those of
 // [Source.Resolve].
 func Load(src Source) (*Transport, error) {
 	s, err := src.Resolve()

@@ -5,7 +5,9 @@ import (
 	"testing"
 )
 
-// BenchmarkLibraries is for benchstat: go test -bench . -count 10 | benchstat -col /library -
+// BenchmarkLibraries prints what benchstat compares:
+//
+//	go test -bench . -count 10 | benchstat -col /library -
 func BenchmarkLibraries(b *testing.B) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(goroutines))
 	for _, c := range cases {

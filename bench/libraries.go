@@ -37,8 +37,8 @@ const (
 )
 
 // libraries all make at most three attempts, without delay, jitter or log, and
-// retry 503. A quota does not run dry: awsretry's gets the tokens of a retry back
-// with its success.
+// retry 503. A quota does not run dry: awsretry's gets the tokens of a retry
+// back with its success.
 var libraries = []library{
 	{name: bareName, standard: through, adaptive: through},
 	{name: oursName, standard: ours(awsretry.Standard), adaptive: ours(awsretry.Adaptive)},
@@ -77,8 +77,9 @@ func overRehttp(base http.RoundTripper) send {
 	))
 }
 
-// overRetryablehttp sends through the library's RoundTripper, which goes below an
-// http.Client like the others. It sends each attempt through another http.Client.
+// overRetryablehttp sends through the library's RoundTripper, which goes below
+// an http.Client like the others. It sends each attempt through another
+// http.Client.
 func overRetryablehttp(base http.RoundTripper) send {
 	client := retryablehttp.NewClient()
 	client.HTTPClient = &http.Client{Transport: base}
@@ -97,8 +98,8 @@ func overFailsafe(base http.RoundTripper) send {
 
 // overSDK is the SDK's retry middleware with what must be below it: it makes an
 // http.Request, and turns a failure into the error that the retryer inspects. A
-// service client has a dozen middlewares more, so this is the least that the SDK
-// adds.
+// service client has a dozen middlewares more, so this is the least that the
+// SDK adds.
 func overSDK(newRetryer func() aws.Retryer) func(http.RoundTripper) send {
 	return func(base http.RoundTripper) send {
 		middle := retry.NewAttemptMiddleware(newRetryer(), smithyhttp.RequestCloner)

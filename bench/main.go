@@ -1,6 +1,6 @@
-// Command bench measures what awsretry and four other libraries add to a request,
-// side by side in one run, and prints one table. It sends nothing over any
-// network: below every library is the same stub.
+// Command bench measures what awsretry and four other libraries add to a
+// request, side by side in one run, and prints one table. It sends nothing over
+// any network: below every library is the same stub.
 package main
 
 import (
@@ -47,8 +47,8 @@ type result struct {
 type results map[string][]result
 
 // measure goes through all cases and libraries in each round, so that a machine
-// that is slower for a while is slower for all of them. From each library's time
-// it subtracts the stub's time in the same round.
+// that is slower for a while is slower for all of them. From each library's
+// time it subtracts the stub's time in the same round.
 func measure(rounds int) (results, error) {
 	type key struct{ test, library string }
 	total, added := map[key][]float64{}, map[key][]float64{}

@@ -9,12 +9,13 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
-// errorBody is an error of the AWS JSON protocol, which DynamoDB and Kinesis use.
+// errorBody is an error of the AWS JSON protocol, which DynamoDB and
+// Kinesis use.
 const errorBody = `{"__type":"com.amazonaws.example#ServiceUnavailable","message":"Service is unable to handle request."}`
 
-// An exchange is one goroutine's request and the responses that it gets over and
-// over. Both are made once, so that only the library allocates in a measured
-// round.
+// An exchange is one goroutine's request and the responses that it gets over
+// and over. Both are made once, so that only the library allocates in a
+// measured round.
 type exchange struct {
 	statuses []int // of the responses in turn; the last one is for the caller
 	payload  []byte
@@ -74,8 +75,8 @@ func (x *exchange) rewind() {
 	}
 }
 
-// A stub is the RoundTripper below every library. It reads the request's body to
-// its end and closes it, as the contract demands, responds from memory and
+// A stub is the RoundTripper below every library. It reads the request's body
+// to its end and closes it, as the contract demands, responds from memory and
 // allocates nothing. It has no state of its own that goroutines would share.
 type stub struct{ exchanges []exchange }
 

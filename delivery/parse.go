@@ -13,7 +13,9 @@ import (
 // Parse reads the delivery policy of a subscription:
 //
 //	{
-//	  "healthyRetryPolicy": {"minDelayTarget": 1, "maxDelayTarget": 60, "numRetries": 50},
+//	  "healthyRetryPolicy": {
+//	    "minDelayTarget": 1, "maxDelayTarget": 60, "numRetries": 50
+//	  },
 //	  "throttlePolicy": {"maxReceivesPerSecond": 10},
 //	  "requestPolicy": {"headerContentType": "application/json"}
 //	}

@@ -40,9 +40,9 @@ func TestDocsNameExistingTests(t *testing.T) {
 	}
 }
 
-// TestSourcesNameExistingSymbols finds the symbols of each rule in docs/SOURCES.md.
-// It also checks that each row has a symbol and a test, and that the letters of
-// the differences are those of the list.
+// TestSourcesNameExistingSymbols finds the symbols of each rule in
+// docs/SOURCES.md. It also checks that each row has a symbol and a test, and
+// that the letters of the differences are those of the list.
 func TestSourcesNameExistingSymbols(t *testing.T) {
 	const page = "docs/SOURCES.md"
 	symbols := exportedSymbols(t)
@@ -106,7 +106,8 @@ func TestSettingsAreComplete(t *testing.T) {
 	}
 }
 
-// TestArchitectureNamesEveryPackage finds every package in internal/ on the map.
+// TestArchitectureNamesEveryPackage finds every package in internal/
+// on the map.
 func TestArchitectureNamesEveryPackage(t *testing.T) {
 	const page = "docs/ARCHITECTURE.md"
 	text := readText(t, page)

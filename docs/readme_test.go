@@ -74,7 +74,8 @@ func readText(t *testing.T, name string) string {
 	return string(text)
 }
 
-// blocksOf returns the blocks of code of a page that are marked with a language.
+// blocksOf returns the blocks of code of a page that are marked with
+// a language.
 func blocksOf(t *testing.T, page, language string) []string {
 	t.Helper()
 	var blocks []string

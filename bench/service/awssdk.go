@@ -28,8 +28,8 @@ func slow(ctx context.Context) context.Context { return slowContext{ctx} }
 // A slowContext takes a microsecond to return its Done channel, which every
 // delay of the SDK asks for. The SDK's rate limiter needs that in virtual time,
 // which advances only when every goroutine waits: a caller that has to wait for
-// less than a nanosecond asks for a delay of 0, wakes at the same instant, and so
-// on forever.
+// less than a nanosecond asks for a delay of 0, wakes at the same instant, and
+// so on forever.
 type slowContext struct{ context.Context }
 
 func (c slowContext) Done() <-chan struct{} {
@@ -38,8 +38,8 @@ func (c slowContext) Done() <-chan struct{} {
 }
 
 // An sdkTransport is the SDK's retry middleware with what a service client has
-// below it: it makes an http.Request, and turns a failure into the error that the
-// retryer inspects.
+// below it: it makes an http.Request, and turns a failure into the error that
+// the retryer inspects.
 type sdkTransport struct {
 	base     http.RoundTripper
 	attempts *retry.Attempt

@@ -58,9 +58,9 @@ type step struct {
 
 // throttled is a service that throttles all requests above a rate, and callers
 // that call again almost at once. A tenth of a call's latency is a random time
-// before the call: callers would otherwise stay in step, and the same ones would
-// get the service's tokens. It is measured from an instant on. The first step
-// begins at 0.
+// before the call: callers would otherwise stay in step, and the same ones
+// would get the service's tokens. It is measured from an instant on. The first
+// step begins at 0.
 func throttled(clients, callers int, from, to time.Duration, steps ...step) period {
 	s := simulate.Scenario{
 		Duration: simulate.Duration(to), Seed: 1,
@@ -91,8 +91,8 @@ func unlimited(rate float64) simulate.Service {
 	}
 }
 
-// throttle returns a bucket for a tenth of a second's requests, at least one. Every
-// library knows its status, and the AWS ones look for its code.
+// throttle returns a bucket for a tenth of a second's requests, at least one.
+// Every library knows its status, and the AWS ones look for its code.
 func throttle(rate float64) *simulate.Throttle {
 	return &simulate.Throttle{Rate: rate, Burst: max(rate/10, 1), Code: "ProvisionedThroughputExceededException"}
 }

@@ -129,8 +129,8 @@ func failsafeBreaker() policy {
 	return breaker().WithFailureThreshold(5).WithDelay(time.Minute).WithSuccessThreshold(2).Build()
 }
 
-// tunedBreaker fits the storms here. It does not open because of a few throttled
-// requests, and tries again soon.
+// tunedBreaker fits the storms here. It does not open because of a few
+// throttled requests, and tries again soon.
 func tunedBreaker() policy {
 	return breaker().
 		WithFailureRateThreshold(0.5, 20, 10*time.Second).WithDelay(5 * time.Second).WithSuccessThreshold(5).Build()

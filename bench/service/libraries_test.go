@@ -38,8 +38,8 @@ func respond(status int, body string) func(*http.Request) (*http.Response, error
 	}
 }
 
-// A timeoutError has the methods of net/http's error for a response that does not
-// come in time.
+// A timeoutError has the methods of net/http's error for a response that does
+// not come in time.
 type timeoutError struct{}
 
 func (timeoutError) Error() string   { return "timeout awaiting response headers" }
@@ -63,8 +63,8 @@ func succeeds(rt http.RoundTripper) bool {
 	return resp.StatusCode == http.StatusOK
 }
 
-// Every library retries the failures of the services here. Only the AWS ones know
-// throttling by its code alone.
+// Every library retries the failures of the services here. Only the AWS ones
+// know throttling by its code alone.
 func TestEveryLibraryRetries(t *testing.T) {
 	const throttled = `{"__type":"com.amazonaws.dynamodb.v20120810#ProvisionedThroughputExceededException","message":"slow down"}`
 	aws := []string{

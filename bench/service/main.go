@@ -1,7 +1,7 @@
-// Command service shows what awsretry and other libraries make of a service that
-// throttles and of one that is down for a while, side by side, and prints one
-// table for each case. It sends nothing over any network: the service is the
-// model of package simulate.
+// Command service shows what awsretry and other libraries make of a service
+// that throttles and of one that is down for a while, side by side, and prints
+// one table for each case. It sends nothing over any network: the service is
+// the model of package simulate.
 //
 //	go run ./service
 package main

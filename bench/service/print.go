@@ -68,8 +68,8 @@ load: attempts / calls, which is 1 without retries; worst second: of attempts, s
 recovered after: from the end of the outage to the first of five seconds in a row in which 99 % of the new calls succeed
 `
 
-// versions returns the versions of the libraries, or "" in a binary that was built
-// without modules, as tests are.
+// versions returns the versions of the libraries, or "" in a binary that was
+// built without modules, as tests are.
 func versions() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

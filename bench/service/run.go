@@ -26,10 +26,10 @@ type results struct {
 	storms      []comparison[storm, stormFigures]
 }
 
-// run runs every library through every case in virtual time. The libraries with a
-// rate limiter whose callers wait in line run through the throttlings once more
-// on the wall clock: one of them needs help in virtual time, and this shows
-// whether the two agree.
+// run runs every library through every case in virtual time. The libraries with
+// a rate limiter whose callers wait in line run through the throttlings once
+// more on the wall clock: one of them needs help in virtual time, and this
+// shows whether the two agree.
 func (c cases) run(ctx context.Context, progress io.Writer) (results, error) {
 	r := results{
 		make([]comparison[throttling, throttlingFigures], len(c.throttlings)),

@@ -27,7 +27,8 @@ func TestShortRun(t *testing.T) {
 		if f := figures[sdkAdaptiveName]; f.goodput < 0.8 || f.goodput > 1.02 || f.refused > 0.1 {
 			t.Errorf("the SDK's adaptive mode: %+v", f)
 		}
-		// The wall clock's seconds are too few for the limiters to find the rate.
+		// The wall clock's seconds are too few for the limiters to
+		// find the rate.
 		for _, name := range []string{adaptiveName, sdkAdaptiveName} {
 			if f := figures[name+wallClock]; f.goodput <= 0 || f.goodput > 1.02 {
 				t.Errorf("%s on the wall clock: %+v", name, f)
@@ -71,7 +72,8 @@ func TestShortRun(t *testing.T) {
 				rows++
 			}
 		}
-		// Each table has a header and a separator, and one has the wall clock's two rows.
+		// Each table has a header and a separator, and one has the wall clock's
+		// two rows.
 		if want := 4*(2+len(libraries)) + 2; tables != 4 || rows != want {
 			t.Errorf("%d tables with %d rows, want 4 with %d\n%s", tables, rows, want, out.String())
 		}

@@ -1,5 +1,6 @@
 // Command awsretry sends requests with the AWS SDKs' retry rules and shows what
-// happens to each attempt. Each of its commands is a folder of internal/command.
+// happens to each attempt. Each of its commands is a folder of
+// internal/command.
 package main
 
 import (

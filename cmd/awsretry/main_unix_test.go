@@ -114,8 +114,8 @@ func start(t *testing.T, cmd *exec.Cmd) (stdout, stderr io.ReadCloser) {
 	return stdout, stderr
 }
 
-// letters returns a folder of n dead letters for a server that calls first in the
-// middle of the first delivery.
+// letters returns a folder of n dead letters for a server that calls first in
+// the middle of the first delivery.
 func letters(t *testing.T, n int, first func()) (dir string, delivered *atomic.Int32) {
 	t.Helper()
 	dir, delivered = t.TempDir(), new(atomic.Int32)

@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// describe returns a result as the tables write it: "adaptive 7", with "-" for a
-// setting that is not set and "7@4" for a value that line 4 continues; "not
+// describe returns a result as the tables write it: "adaptive 7", with "-" for
+// a setting that is not set and "7@4" for a value that line 4 continues; "not
 // found"; or the error.
 func describe(p Profile, err error) string {
 	switch {

@@ -33,16 +33,17 @@ const (
 	// slack makes up for rounding: ten times a tenth of a token is a whole one.
 	slack = 1e-9
 
-	// clockEnd is where the clock stops, after 146 years. The sum of two times up
-	// to then does not overflow.
+	// clockEnd is where the clock stops, after 146 years. The sum of two times
+	// up to then does not overflow.
 	clockEnd time.Duration = 1<<62 - 1
 
-	// maxLate limits how much of a timer's lateness is made up for. Without it, a
-	// process that was stopped would serve the whole line at once when it resumes.
+	// maxLate limits how much of a timer's lateness is made up for. Without it,
+	// a process that was stopped would serve the whole line at once when it
+	// resumes.
 	maxLate = 100 * time.Millisecond
 
-	// MinRate is the lowest rate, per second, at which a token comes back before
-	// the clock ends.
+	// MinRate is the lowest rate, per second, at which a token comes back
+	// before the clock ends.
 	MinRate = 1 / (float64(clockEnd) / float64(time.Second))
 )
 
@@ -130,8 +131,8 @@ func (b *Bucket) advance(now time.Duration) {
 // however often it is called. It requires that b.mu is held.
 //
 // While someone waits, the tokens may exceed the capacity by those of maxLate:
-// they came because the timer is late, and belong to the line. Otherwise, with a
-// capacity of 1, every wait would be longer by the timer's lateness.
+// they came because the timer is late, and belong to the line. Otherwise, with
+// a capacity of 1, every wait would be longer by the timer's lateness.
 func (b *Bucket) tokensAt(now time.Duration) float64 {
 	if now <= b.at {
 		return b.tokens

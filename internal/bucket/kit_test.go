@@ -18,7 +18,8 @@ func newEmpty(rate, capacity float64) *Bucket {
 	return b
 }
 
-// mustJoin returns the last place in line for n tokens, which must not be there.
+// mustJoin returns the last place in line for n tokens, which must
+// not be there.
 func mustJoin(t testing.TB, b *Bucket, n float64) *waiter {
 	t.Helper()
 	w, _, ok := b.takeOrJoin(n, 0, false)

@@ -79,8 +79,8 @@ type waiter struct {
 }
 
 // takeOrJoin takes n tokens or takes the last place in line. It returns that
-// place, or nil where the tokens were there. Where the expected wait exceeds the
-// limit it does neither, and returns that wait and false.
+// place, or nil where the tokens were there. Where the expected wait exceeds
+// the limit it does neither, and returns that wait and false.
 func (b *Bucket) takeOrJoin(n float64, limit time.Duration, limited bool) (w *waiter, expected time.Duration, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -308,8 +308,8 @@ func TestLeaveKeepsToTheCapacity(t *testing.T) {
 	})
 }
 
-// The tokens of a grant that is given up go to the line first. Only what is left
-// then is cut to the capacity.
+// The tokens of a grant that is given up go to the line first. Only what is
+// left then is cut to the capacity.
 func TestLeaveServesTheLineFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newEmpty(1, 10)
@@ -327,8 +327,8 @@ func TestLeaveServesTheLineFirst(t *testing.T) {
 	})
 }
 
-// Many cancels meet many grants at the same instants. Whatever each caller sees,
-// all tokens are accounted for.
+// Many cancels meet many grants at the same instants. Whatever each caller
+// sees, all tokens are accounted for.
 func TestCancelsAndGrantsTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newEmpty(1000, 100)
@@ -344,8 +344,8 @@ func TestCancelsAndGrantsTogether(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		// The tokens never reach the capacity: one comes back each millisecond, and
-		// callers wait for all of them.
+		// The tokens never reach the capacity: one comes back each millisecond,
+		// and callers wait for all of them.
 		now := b.Now()
 		if got, want := float64(granted.Load())+b.Tokens(), now.Seconds()*1000; !near(got, want, 1e-6) {
 			t.Errorf("%d granted and %v left, want %v together", granted.Load(), b.Tokens(), want)

@@ -117,7 +117,8 @@ func TestQuotaWaitThatWouldPassTheDeadline(t *testing.T) {
 		if err != nil || resp.StatusCode != 503 {
 			t.Fatal(resp, err)
 		}
-		// After 4 s there are 2 tokens. The other 3 take 6 s, and then the delay 4 s.
+		// After 4 s there are 2 tokens. The other 3 take 6 s, and then the
+		// delay 4 s.
 		if took := time.Since(start); took != 4*time.Second || len(stops) != 2 || stops[1] != awsretry.StopDeadline {
 			t.Errorf("stopped by %q after %v", stops, took)
 		}
@@ -189,7 +190,8 @@ func TestQuotaLineThatGrows(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// The first retry draws what is there. The second would have to wait for 5 s.
+		// The first retry draws what is there. The second would have to wait
+		// for 5 s.
 		last, _ := awsretry.Outcome(resp)
 		if took := time.Since(start); last.Stop != awsretry.StopDeadline || last.Number != 2 || took != 0 {
 			t.Errorf("stopped by %q after %d attempts and %v", last.Stop, last.Number, took)

@@ -111,8 +111,8 @@ func TestRetryWhileTheFirstBodyHangs(t *testing.T) {
 	}
 	for _, protocol := range httpfake.Protocols {
 		for _, cut := range []bool{false, true} {
-			// io.NopCloser hides what the body is, and a Transport in use takes a shorter
-			// way.
+			// io.NopCloser hides what the body is, and a Transport in use takes
+			// a shorter way.
 			for _, nopCloser := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%s, cut %v, io.NopCloser %v", protocol, cut, nopCloser), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {

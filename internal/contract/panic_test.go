@@ -48,7 +48,8 @@ func TestPanicsLeaveNothing(t *testing.T) {
 								t.Errorf("%d tokens in %q", state.Tokens, name)
 							}
 						}
-						// The hook may end another request too, but no lock may stop it.
+						// The hook may end another request too, but no lock may
+						// stop it.
 						resp, err, panicked := send()
 						if !panicked && (err != nil || resp.StatusCode != 200) {
 							t.Errorf("the next request: %v, %v", resp, err)

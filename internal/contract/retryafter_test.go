@@ -89,8 +89,8 @@ func TestRetryAfterHook(t *testing.T) {
 					RetryAfter: tt.hook, RetryAfterSpread: -1, MaxRetryAfter: tt.limit, Backoff: contract.Delay(time.Second),
 				}
 				tr.Base = firstThen(func(req *http.Request) *http.Response {
-					// The hook sees the body even if its code is in the header, or its type has
-					// none.
+					// The hook sees the body even if its code is in the header,
+					// or its type has none.
 					return httpfake.Response(req, 429, httpfake.NewBody(strings.NewReader(body)),
 						"Retry-After", "3", "X-Amzn-ErrorType", "SlowDown", "Content-Type", "image/png")
 				})

@@ -190,8 +190,8 @@ func TestDiscardReadsTheRest(t *testing.T) {
 	})
 }
 
-// Base may look at its response while its body is read, as an HTTP cache does at
-// the end, and write to it: it is Base's alone.
+// Base may look at its response while its body is read, as an HTTP cache does
+// at the end, and write to it: it is Base's alone.
 func TestBaseKeepsItsResponse(t *testing.T) {
 	var resp *http.Response
 	src := &body{Reader: readFunc(func([]byte) (int, error) {

@@ -10,8 +10,8 @@ import (
 )
 
 // A TimeoutError reports that an attempt took longer than
-// Transport.AttemptTimeout. It does not match context.DeadlineExceeded, which is
-// the caller's own deadline.
+// Transport.AttemptTimeout. It does not match context.DeadlineExceeded, which
+// is the caller's own deadline.
 type TimeoutError struct{ After time.Duration }
 
 func (e *TimeoutError) Error() string {
@@ -24,8 +24,8 @@ func (*TimeoutError) Timeout() bool { return true }
 // Temporary returns true, as net.Error does for a time-out.
 func (*TimeoutError) Temporary() bool { return true }
 
-// A TimedContext is the context of one attempt with a time-out. It ends with the
-// time-out, with its parent, or with the response body.
+// A TimedContext is the context of one attempt with a time-out. It ends with
+// the time-out, with its parent, or with the response body.
 //
 // It is not context.WithTimeout because the headers of a 101 end the time-out
 // and not the context. A nil TimedContext is that of an attempt without a

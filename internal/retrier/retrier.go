@@ -18,8 +18,8 @@ type Mark struct{}
 func (Mark) retries() {}
 
 // CheckBase returns an error if base makes no sense as the Base of a
-// RoundTripper that retries. The error begins with name. A nil base is valid: it
-// is the default.
+// RoundTripper that retries. The error begins with name. A nil base is valid:
+// it is the default.
 func CheckBase(name string, base http.RoundTripper) error {
 	switch {
 	case IsNil(base):
@@ -41,8 +41,8 @@ func IsNil(v any) bool {
 	return false
 }
 
-// leadsToRetrier reports whether requests that rt sends go through a Retrier, as
-// far as that can be seen from outside: rt is one, or a struct that sends
+// leadsToRetrier reports whether requests that rt sends go through a Retrier,
+// as far as that can be seen from outside: rt is one, or a struct that sends
 // through one.
 func leadsToRetrier(rt http.RoundTripper, seen map[any]bool) bool {
 	if _, ok := rt.(Retrier); ok {

@@ -1,5 +1,5 @@
-// Package waittest starts callers that wait in line, and records how their waits
-// end. It is for tests in synctest bubbles.
+// Package waittest starts callers that wait in line, and records how their
+// waits end. It is for tests in synctest bubbles.
 package waittest
 
 import (

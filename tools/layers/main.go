@@ -1,7 +1,7 @@
-// Command layers checks how a module's packages and the files of its root package
-// refer to each other: which file uses a name that another file declares. Two
-// files that use each other's names are a fault, unless that pair is allowed; so
-// is an internal package that imports the root.
+// Command layers checks how a module's packages and the files of its root
+// package refer to each other: which file uses a name that another file
+// declares. Two files that use each other's names are a fault, unless that pair
+// is allowed; so is an internal package that imports the root.
 package main
 
 import (
@@ -75,8 +75,8 @@ func allowed(list string) map[pair]bool {
 	return pairs
 }
 
-// checkFiles reports how many pairs of the package's files use each other's names
-// without being allowed to.
+// checkFiles reports how many pairs of the package's files use each other's
+// names without being allowed to.
 func checkFiles(fset *token.FileSet, p *packages.Package, allowed map[pair]bool, list bool) (faults int) {
 	uses := make(map[pair]map[string]bool)
 	for id, object := range p.TypesInfo.Uses {

@@ -11,8 +11,8 @@ import (
 
 // seededBackoff builds the default backoff of a Transport in that mode and
 // revision from the library's public types and a seeded jitter.
-// TestDelaysAreTheLibrarys compares the two. The delays that the library has for
-// DynamoDB alone are not modeled.
+// TestDelaysAreTheLibrarys compares the two. The delays that the library has
+// for DynamoDB alone are not modeled.
 func seededBackoff(mode awsretry.Mode, revision awsretry.Revision, full awsretry.Jitter) awsretry.Backoff {
 	switch {
 	case mode == awsretry.Legacy:

@@ -49,8 +49,8 @@ func (r *Result) columns() []column {
 		return []line{{limitedParts(o.Series.SendRate), stroke(inkSendRate, 1.6)}}
 	}
 	load = load.scaled(r.Outcomes)
-	// A peak far above what the service can serve would flatten everything else.
-	// It is cut off and labeled.
+	// A peak far above what the service can serve would flatten everything
+	// else. It is cut off and labeled.
 	most := 0.0
 	for _, g := range script {
 		most = max(most, g.serves())

@@ -11,20 +11,20 @@
 // deadline of the Transport then follows the bubble's clock, which jumps to the
 // next timer as soon as every goroutine waits. The alternatives are worse:
 //
-//   - A clock of our own needs a seam in the library wherever it reads the time,
-//     sleeps or sets a timer, also inside the contexts that it makes. The hot
-//     path would pay for the seam, and the simulation would measure the library
-//     with another clock and another scheduler. The bubble measures the library
-//     as it is.
-//   - A generated test binary needs the Go toolchain on the user's machine and a
-//     build for each run.
+//   - A clock of our own needs a seam in the library wherever it reads the
+//     time, sleeps or sets a timer, also inside the contexts that it makes. The
+//     hot path would pay for the seam, and the simulation would measure the
+//     library with another clock and another scheduler. The bubble measures the
+//     library as it is.
+//   - A generated test binary needs the Go toolchain on the user's machine and
+//     a build for each run.
 //   - testing.RunTests runs nothing in an ordinary binary: only testing.M.Run
 //     fills the list of GOMAXPROCS values that it iterates over, and that
 //     function parses the command line, prints PASS and may exit.
 //
-// The zero testing.T prints nothing, because nothing logs to it or fails it. The
-// tests of this package use the same way as the binary, so they would notice a
-// Go release that changes this.
+// The zero testing.T prints nothing, because nothing logs to it or fails it.
+// The tests of this package use the same way as the binary, so they would
+// notice a Go release that changes this.
 //
 // # Same seed, same result
 //
@@ -33,16 +33,16 @@
 // class of the nanosecond (see grid), wakes only at instants of its own class,
 // and its deadlines fall between the classes. What two callers share is
 // therefore touched in the order of virtual time, whatever the number of
-// processors. Two things happen at other instants and do not depend on the order
-// either. A send token may arrive at any instant: the rate limiter's line is the
-// same whichever of two things at one instant comes first, and a caller with a
-// token continues at an instant of its own. And the run ends at an instant after
-// which nothing counts.
+// processors. Two things happen at other instants and do not depend on the
+// order either. A send token may arrive at any instant: the rate limiter's line
+// is the same whichever of two things at one instant comes first, and a caller
+// with a token continues at an instant of its own. And the run ends at an
+// instant after which nothing counts.
 //
 // Random numbers are functions of the seed and of their purpose, so that every
 // setting faces the same arrivals and the same latencies. The library's own
 // jitter draws from a source without a seed, so the simulation builds the same
-// delays from the library's public types with a seeded jitter. A RoundTripper of
-// the caller's ([Setting].New) may draw from a source of its own; its result is
-// then as reproducible as that source.
+// delays from the library's public types with a seeded jitter. A RoundTripper
+// of the caller's ([Setting].New) may draw from a source of its own; its result
+// is then as reproducible as that source.
 package simulate

@@ -26,8 +26,8 @@ type client struct {
 	transport http.RoundTripper
 
 	// Owners of instants. The closed-loop callers are first, first+1, …; then
-	// comes arrivals, which starts the calls that arrive; then arriving, the first
-	// of inFlight owners for those calls.
+	// comes arrivals, which starts the calls that arrive; then arriving, the
+	// first of inFlight owners for those calls.
 	first, arrivals, arriving int
 
 	mu    sync.Mutex // guards the fields below; without contention in virtual time

@@ -76,8 +76,8 @@ func wrapped(style draw.TextStyle, text string, width vg.Length) []string {
 	return lines
 }
 
-// shortened returns a text, or its beginning and an ellipsis if it has no room in
-// a width.
+// shortened returns a text, or its beginning and an ellipsis if it has no room
+// in a width.
 func shortened(style draw.TextStyle, text string, width vg.Length) string {
 	if widthOf(style, text) <= width {
 		return text

@@ -5,8 +5,9 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// A legend explains the curves. Its keys are in rows, as many in a row as fit, so
-// that no key touches another one or is cut off, whatever the size of the text.
+// A legend explains the curves. Its keys are in rows, as many in a row as fit,
+// so that no key touches another one or is cut off, whatever the size of the
+// text.
 type legend struct {
 	text draw.TextStyle
 	keys []key

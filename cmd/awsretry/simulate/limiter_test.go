@@ -51,7 +51,8 @@ func measured(t *testing.T, s Scenario, from time.Duration) measure {
 	}
 }
 
-// What adaptive mode makes of a service that admits so many requests per second.
+// What adaptive mode makes of a service that admits so many requests
+// per second.
 func TestAdaptiveFindsTheRate(t *testing.T) {
 	throttle := func(rate float64) *Throttle {
 		return &Throttle{Rate: rate, Burst: max(rate/10, 1), Code: "ProvisionedThroughputExceededException"}
@@ -99,8 +100,8 @@ func TestAdaptiveFindsTheRate(t *testing.T) {
 			if got.goodput < tt.goodput {
 				t.Errorf("goodput is %.4f, want at least %v", got.goodput, tt.goodput)
 			}
-			// A call may end in the measured time whose request was admitted before, and
-			// there is the burst.
+			// A call may end in the measured time whose request was admitted
+			// before, and there is the burst.
 			if got.goodput > 1.01 {
 				t.Errorf("goodput is %.4f: the service admits more than it should", got.goodput)
 			}
@@ -110,7 +111,8 @@ func TestAdaptiveFindsTheRate(t *testing.T) {
 			if got.p99 >= tt.p99 {
 				t.Errorf("p99 is %v, want less than %v", got.p99, tt.p99)
 			}
-			// Unlucky retries make a long tail. This is for a caller that is never served.
+			// Unlucky retries make a long tail. This is for a caller that is
+			// never served.
 			if most := 10 * tt.p99; got.longest >= most {
 				t.Errorf("the longest call took %v, want less than %v", got.longest, most)
 			}

@@ -37,16 +37,16 @@ func (f fraction) Error() string {
 	return fmt.Sprintf("%s must be %s", clipped(string(f)), allowedWhole)
 }
 
-// A shortForm is the error for the short form of a setting. The decoder does not
-// say where it is.
+// A shortForm is the error for the short form of a setting. The decoder does
+// not say where it is.
 type shortForm struct {
 	text string
 	error
 }
 
 // explain describes an error of the YAML decoder without Go's types: the
-// position and the name of the field, its value and what is allowed. Errors that
-// need no description are returned as they are.
+// position and the name of the field, its value and what is allowed. Errors
+// that need no description are returned as they are.
 func explain(err error, text []byte) error {
 	is, allowed := culprit(err)
 	if is == nil {

@@ -41,8 +41,8 @@ func (p *picture) drawPanel(c draw.Canvas, col column, o Outcome, last bool) {
 	}
 }
 
-// newAxes returns a plot without curves over so many seconds. The last panel of a
-// column has the numbers of the time.
+// newAxes returns a plot without curves over so many seconds. The last panel of
+// a column has the numbers of the time.
 func newAxes(seconds float64, last bool) *plot.Plot {
 	p := plot.New()
 	p.BackgroundColor = nil

@@ -64,9 +64,9 @@ func Read(file string) (Scenario, error) {
 // maxScenarioDepth limits the nesting of brackets.
 const maxScenarioDepth = 100
 
-// Parse reads a scenario from YAML, of which JSON is a subset, and validates it.
-// An unknown field is an error. The errors have the line and the column of what
-// is wrong.
+// Parse reads a scenario from YAML, of which JSON is a subset, and validates
+// it. An unknown field is an error. The errors have the line and the column of
+// what is wrong.
 func Parse(text []byte) (s Scenario, err error) {
 	switch {
 	case len(text) > regular.MaxSize:

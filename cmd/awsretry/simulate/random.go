@@ -18,8 +18,8 @@ const (
 )
 
 // random returns a number that depends on its arguments only: a seed and what
-// the number is for. Each step is the finalizer of SplitMix64 (G. Steele, D. Lea
-// and C. Flood, "Fast Splittable Pseudorandom Number Generators").
+// the number is for. Each step is the finalizer of SplitMix64 (G. Steele, D.
+// Lea and C. Flood, "Fast Splittable Pseudorandom Number Generators").
 func random(parts ...uint64) uint64 {
 	var x uint64
 	for _, p := range parts {
@@ -40,8 +40,8 @@ func exponential(x uint64, mean float64) time.Duration {
 	return span(-math.Log1p(-unit(x)) * mean)
 }
 
-// normal maps two random numbers to the standard normal distribution (Box-Muller
-// transform).
+// normal maps two random numbers to the standard normal distribution
+// (Box-Muller transform).
 func normal(x, y uint64) float64 {
 	return math.Sqrt(-2*math.Log1p(-unit(x))) * math.Cos(2*math.Pi*unit(y))
 }

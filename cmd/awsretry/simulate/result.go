@@ -25,22 +25,23 @@ type Outcome struct {
 	FailedShare    float64 `json:"failed_share"`    // of the calls that ended
 	ThrottledShare float64 `json:"throttled_share"` // of the attempts
 
-	// P50 and P99 are of successful calls, including delays and waits for a send
-	// token. They are 0 if there are none.
+	// P50 and P99 are of successful calls, including delays and waits for a
+	// send token. They are 0 if there are none.
 	P50 Duration `json:"p50"`
 	P99 Duration `json:"p99"`
 
-	// Recovery is the time from the end of the last event until goodput is back.
-	// An event that lasts to the end of the run counts with its beginning. Goodput
-	// is back when its mean over five seconds is for the first time at least nine
-	// tenths of the mean before the first event, or of what the service can still
-	// serve if that is less.
+	// Recovery is the time from the end of the last event until goodput is
+	// back. An event that lasts to the end of the run counts with its
+	// beginning. Goodput is back when its mean over five seconds is for the
+	// first time at least nine tenths of the mean before the first event, or of
+	// what the service can still serve if that is less.
 	Recovery  Duration `json:"recovery"`
 	Recovered Recovery `json:"recovered"`
 
-	// Fairness is Jain's index of what each client got: 1 if all got the same, 1/n
-	// if one of n got everything, and 0 if nobody got anything. In a closed loop a
-	// client gets its successful calls, else the share of its calls that succeeded.
+	// Fairness is Jain's index of what each client got: 1 if all got the same,
+	// 1/n if one of n got everything, and 0 if nobody got anything. In a closed
+	// loop a client gets its successful calls, else the share of its calls that
+	// succeeded.
 	Fairness float64 `json:"fairness"`
 
 	Series Series `json:"series"`
@@ -56,10 +57,10 @@ type Series struct {
 	Errors    []float64 `json:"errors"`    // responses that are other failures
 	Lost      []float64 `json:"lost"`      // attempts whose caller gave up
 
-	// Samples of the clients' buckets, in a long run not for every second. nil if
-	// the setting has no such bucket. Tokens is in the retry bucket, mean over the
-	// clients. SendRate is the attempts per second that the rate limiter allows,
-	// mean over the clients that are limited.
+	// Samples of the clients' buckets, in a long run not for every second. nil
+	// if the setting has no such bucket. Tokens is in the retry bucket, mean
+	// over the clients. SendRate is the attempts per second that the rate
+	// limiter allows, mean over the clients that are limited.
 	Tokens   []Sample `json:"tokens,omitempty"`
 	SendRate []Sample `json:"send_rate,omitempty"`
 }

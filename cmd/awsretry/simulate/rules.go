@@ -133,8 +133,8 @@ func (e Event) until(s Scenario) Duration {
 	return e.To
 }
 
-// size checks that the run takes neither too long nor too much memory. s must be
-// valid otherwise.
+// size checks that the run takes neither too long nor too much memory. s must
+// be valid otherwise.
 func (c *checker) size(s Scenario) {
 	s = s.withDefaults()
 	f := s.Clients

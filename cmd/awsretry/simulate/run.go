@@ -18,18 +18,18 @@ type Options struct {
 	Parallel int                 // settings that run at the same time; 0: GOMAXPROCS
 	Getenv   func(string) string // looks up the variables for a profile; nil: os.Getenv
 
-	// Progress is called now and then, by one goroutine at a time, with the share
-	// of the work that is done. It may be nil.
+	// Progress is called now and then, by one goroutine at a time, with the
+	// share of the work that is done. It may be nil.
 	Progress func(float64)
 
 	// Observe is called for every call when it ends or the run does, with the
-	// index of its setting. Calls of one setting come one after the other; those
-	// of different settings may come at the same time. It may be nil.
+	// index of its setting. Calls of one setting come one after the other;
+	// those of different settings may come at the same time. It may be nil.
 	Observe func(setting int, c Call)
 
-	// WallClock runs in real time, for a RoundTripper that virtual time does not
-	// suit: in virtual time nothing happens until every goroutine waits. The
-	// result then depends on the machine.
+	// WallClock runs in real time, for a RoundTripper that virtual time does
+	// not suit: in virtual time nothing happens until every goroutine waits.
+	// The result then depends on the machine.
 	WallClock bool
 }
 
@@ -133,8 +133,9 @@ type run struct {
 	simulated *atomic.Int64 // seconds; the run adds its own as they pass
 }
 
-// play lets the clients call until the run's end. If ctx ends, it stops early and
-// the record is void. In virtual time it must not wait for anything outside.
+// play lets the clients call until the run's end. If ctx ends, it stops early
+// and the record is void. In virtual time it must not wait for anything
+// outside.
 func (r *run) play(ctx context.Context) {
 	duration := time.Duration(r.scenario.Duration)
 	g := newGrid(owners(r.scenario))

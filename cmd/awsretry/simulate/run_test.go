@@ -34,15 +34,15 @@ func TestRunAgainstHandCalculation(t *testing.T) {
 			events:  []Event{outage(outageRefuse, 2, 3)},
 			want:    figures{Calls: 590, Good: 89, Failed: 500, Unfinished: 1, Attempts: 590},
 		}, {
-			// In the outage a call takes 3*2 + 2*100 ms, so four calls fail. The third
-			// attempt of the fifth call is at 3.028 s.
+			// In the outage a call takes 3*2 + 2*100 ms, so four calls fail.
+			// The third attempt of the fifth call is at 3.028 s.
 			name:    "naive: three attempts, 100 ms apart",
 			setting: Setting{Use: UseNaive},
 			events:  []Event{outage(outageReset, 2, 3)},
 			want:    figures{Calls: 94, Good: 89, Failed: 4, Unfinished: 1, Attempts: 104},
 		}, {
-			// 20 calls before the outage. In it, attempts from 2.0 to 2.5 s and from 2.6
-			// to 3.1 s, and a success at 3.2 s.
+			// 20 calls before the outage. In it, attempts from 2.0 to 2.5 s and
+			// from 2.6 to 3.1 s, and a success at 3.2 s.
 			name:           "naive: attempts without a response end with their timeout",
 			setting:        Setting{Use: UseNaive},
 			attemptTimeout: ms(500),
@@ -55,8 +55,8 @@ func TestRunAgainstHandCalculation(t *testing.T) {
 			events:         []Event{outage(outageHang, 2, 2.65)},
 			want:           figures{Calls: 88, Good: 87, Unfinished: 1, Attempts: 90},
 		}, {
-			// The first call takes the only token. Every other one takes three attempts in
-			// 206 ms, whatever delay the service asks for.
+			// The first call takes the only token. Every other one takes three
+			// attempts in 206 ms, whatever delay the service asks for.
 			name:     "naive: Retry-After is ignored",
 			setting:  Setting{Use: UseNaive},
 			throttle: &Throttle{Rate: 0.001, Burst: 1, RetryAfter: seconds(5)},

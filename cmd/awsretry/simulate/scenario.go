@@ -6,9 +6,9 @@ import (
 )
 
 // A Scenario is what is simulated: clients, the service that they call, what
-// happens to it, and the settings to compare. Its file form is YAML or JSON with
-// the names of the yaml tags. The files of the ready scenarios, which [Source]
-// returns, explain every field.
+// happens to it, and the settings to compare. Its file form is YAML or JSON
+// with the names of the yaml tags. The files of the ready scenarios, which
+// [Source] returns, explain every field.
 type Scenario struct {
 	Name     string    `yaml:"name" json:"name"`
 	About    string    `yaml:"about,omitempty" json:"about,omitempty"` // one sentence for the reader
@@ -21,19 +21,21 @@ type Scenario struct {
 }
 
 // Clients is the fleet. Each client has a Transport with a token bucket and a
-// rate limiter of its own. Clients call either in a closed loop (Callers, Think)
-// or at a rate that does not depend on the responses (Rate).
+// rate limiter of its own. Clients call either in a closed loop (Callers,
+// Think) or at a rate that does not depend on the responses (Rate).
 type Clients struct {
 	Count int `yaml:"count" json:"count"`
 
-	// Callers of each client make one call after the other. Between two calls they
-	// think for a time that is exponentially distributed with the mean Think.
+	// Callers of each client make one call after the other. Between two calls
+	// they think for a time that is exponentially distributed with the mean
+	// Think.
 	Callers int      `yaml:"callers,omitempty" json:"callers,omitempty"`
 	Think   Duration `yaml:"think,omitempty" json:"think,omitempty"`
 
-	// Rate is the calls per second of all clients together, as a Poisson process. A
-	// client has at most MaxInFlight of them under way and fails the others unsent.
-	// A MaxInFlight of 0 means twice the calls that arrive within Timeout.
+	// Rate is the calls per second of all clients together, as a Poisson
+	// process. A client has at most MaxInFlight of them under way and fails the
+	// others unsent. A MaxInFlight of 0 means twice the calls that arrive
+	// within Timeout.
 	Rate        float64 `yaml:"rate,omitempty" json:"rate,omitempty"`
 	MaxInFlight int     `yaml:"max_in_flight,omitempty" json:"max_in_flight,omitempty"`
 
@@ -43,9 +45,9 @@ type Clients struct {
 	AttemptTimeout Duration `yaml:"attempt_timeout,omitempty" json:"attempt_timeout,omitempty"`
 }
 
-// Service is what the clients call. Requests pass a first-come-first-served queue
-// at the service's capacity and then take their latency. The service also works
-// on requests whose client has given up.
+// Service is what the clients call. Requests pass a first-come-first-served
+// queue at the service's capacity and then take their latency. The service also
+// works on requests whose client has given up.
 type Service struct {
 	Capacity float64 `yaml:"capacity" json:"capacity"` // requests per second
 
@@ -57,7 +59,8 @@ type Service struct {
 	Latency Latency  `yaml:"latency" json:"latency"`                     // after the queue
 	Network Duration `yaml:"network,omitempty" json:"network,omitempty"` // round trip; 0: 2 ms
 
-	// RefuseCost is the capacity that refusing a request takes, from 0 to 1 request.
+	// RefuseCost is the capacity that refusing a request takes, from 0
+	// to 1 request.
 	RefuseCost float64 `yaml:"refuse_cost,omitempty" json:"refuse_cost,omitempty"`
 
 	Throttle *Throttle `yaml:"throttle,omitempty" json:"throttle,omitempty"` // at all times; nil: none
@@ -65,8 +68,8 @@ type Service struct {
 
 // Latency is the distribution of the time that a request takes after the queue.
 type Latency struct {
-	// Distribution is constant, exponential or lognormal. "" means lognormal, or
-	// constant if P99 is 0.
+	// Distribution is constant, exponential or lognormal. "" means lognormal,
+	// or constant if P99 is 0.
 	Distribution string   `yaml:"distribution,omitempty" json:"distribution,omitempty"`
 	Median       Duration `yaml:"median" json:"median"`
 	P99          Duration `yaml:"p99,omitempty" json:"p99,omitempty"` // lognormal only, above Median
@@ -114,8 +117,8 @@ type Event struct {
 	From Duration `yaml:"from" json:"from"`
 	To   Duration `yaml:"to,omitempty" json:"to,omitempty"` // 0: the end of the run
 
-	// How an outage fails requests: refuse (503 at once), reset (connection reset)
-	// or hang (no response). "" means refuse.
+	// How an outage fails requests: refuse (503 at once), reset (connection
+	// reset) or hang (no response). "" means refuse.
 	How string `yaml:"how,omitempty" json:"how,omitempty"`
 
 	Capacity float64   `yaml:"capacity,omitempty" json:"capacity,omitempty"`

@@ -25,8 +25,8 @@ type service struct {
 	spread     float64 // of a lognormal latency: the standard deviation of its logarithm
 	refusals   map[*Throttle]refusal
 
-	// mu guards the fields below. In virtual time there is no contention, because
-	// requests arrive at different instants.
+	// mu guards the fields below. In virtual time there is no contention,
+	// because requests arrive at different instants.
 	mu sync.Mutex
 	at int // index of the current segment
 	// passed is the work that the queue will have passed, in requests since the
@@ -41,7 +41,8 @@ type throttleOf struct {
 	client   int // -1: all
 }
 
-// newService returns the service of s, which must be valid and have its defaults.
+// newService returns the service of s, which must be valid and have
+// its defaults.
 func newService(s Scenario, g grid, record *recorder) *service {
 	v := &service{
 		grid: g, script: newScript(s), record: record,

@@ -29,8 +29,8 @@ func served(s Scenario, arrivals ...float64) (at []float64, status []int) {
 }
 
 func TestService(t *testing.T) {
-	// Ten requests per second, two may wait, 0.5 s after the queue, and a network
-	// that is too fast to count.
+	// Ten requests per second, two may wait, 0.5 s after the queue, and a
+	// network that is too fast to count.
 	base := Scenario{
 		Duration: seconds(60), Clients: Clients{Count: 2, Rate: 1},
 		Service: Service{Capacity: 10, Queue: 2, Latency: Latency{Median: ms(500)}, Network: Duration(time.Nanosecond)},

@@ -26,8 +26,8 @@ type Setting struct {
 	Use  string `yaml:"use" json:"use"`
 	Name string `yaml:"name,omitempty" json:"name"` // in the table and the picture; "": the short form
 
-	// MaxAttempts includes the first attempt. 0 means the setting's own, and 3 for
-	// naive. It is not for none and delivery.
+	// MaxAttempts includes the first attempt. 0 means the setting's own, and 3
+	// for naive. It is not for none and delivery.
 	MaxAttempts int `yaml:"max_attempts,omitempty" json:"max_attempts,omitempty"`
 
 	// Pause is the delay of naive. 0 means 100 ms.
@@ -49,9 +49,9 @@ type Setting struct {
 	// client. If it is set, Name must be set and the other fields must not be.
 	//
 	// The RoundTripper passes each request's context on to base, sends one
-	// attempt of a call after the other, and waits only for timers and for other
-	// calls of the run. Clients.AttemptTimeout is a limit of base: after that time
-	// base returns an error whose Timeout method reports true, as an
+	// attempt of a call after the other, and waits only for timers and for
+	// other calls of the run. Clients.AttemptTimeout is a limit of base: after
+	// that time base returns an error whose Timeout method reports true, as an
 	// http.Transport with a ResponseHeaderTimeout does.
 	New func(base http.RoundTripper) http.RoundTripper `yaml:"-" json:"-"`
 }

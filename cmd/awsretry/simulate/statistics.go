@@ -12,8 +12,8 @@ func Percentile[T ~int64 | ~uint32](sorted []T, p float64) T {
 	return sorted[min(max(rank, 0), len(sorted)-1)]
 }
 
-// Jain returns Jain's fairness index: 1 if all values are equal, 1/n if one of n
-// has everything, and 0 if all are 0.
+// Jain returns Jain's fairness index: 1 if all values are equal, 1/n if one of
+// n has everything, and 0 if all are 0.
 func Jain(values []float64) float64 {
 	var sum, squares float64
 	for _, v := range values {

@@ -60,8 +60,8 @@ func (numberTicks) Ticks(_, most float64) []plot.Tick {
 	return ticks
 }
 
-// roundStep returns the least of 1, 2 and 5 times a power of ten that is at least
-// v.
+// roundStep returns the least of 1, 2 and 5 times a power of ten that is at
+// least v.
 func roundStep(v float64) float64 {
 	if !(v > 0) {
 		return 1

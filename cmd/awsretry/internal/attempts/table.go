@@ -31,7 +31,8 @@ type Table struct {
 // Begun reports whether the table has rows.
 func (t *Table) Begun() bool { return t.rows != nil }
 
-// Row prints the row of an attempt. It is an observer for awsretry.WithObserver.
+// Row prints the row of an attempt. It is an observer for
+// awsretry.WithObserver.
 func (t *Table) Row(a awsretry.Attempt) {
 	if t.rows == nil {
 		t.rows = &table.Table{W: t.W, Indent: t.Indent, Width: t.Width, Columns: t.columns()}

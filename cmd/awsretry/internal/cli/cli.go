@@ -1,5 +1,5 @@
-// Package cli runs a command line of awsretry and turns its outcome into an exit
-// status.
+// Package cli runs a command line of awsretry and turns its outcome into an
+// exit status.
 package cli
 
 import (

@@ -5,7 +5,8 @@ import (
 	"sync"
 )
 
-// A Watch is a writer that calls a function once, when it has been given a text.
+// A Watch is a writer that calls a function once, when it has been
+// given a text.
 type Watch struct {
 	text string
 	f    func()
@@ -36,8 +37,8 @@ func (w *Watch) String() string {
 	return w.written.String()
 }
 
-// Stuck blocks forever, like a terminal without input or a pipe without a reader.
-// It calls Began when it begins to block.
+// Stuck blocks forever, like a terminal without input or a pipe without a
+// reader. It calls Began when it begins to block.
 type Stuck struct{ Began func() }
 
 func (s *Stuck) Read([]byte) (int, error) {

@@ -37,5 +37,6 @@ func Failed(err error) error {
 // Reported returns an error whose reason the command has already reported.
 func Reported(status int) error { return &Error{Status: status} }
 
-// ErrInterrupted is reported in place of the error that an interruption leads to.
+// ErrInterrupted is reported in place of the error that an
+// interruption leads to.
 var ErrInterrupted = errors.New("interrupted")

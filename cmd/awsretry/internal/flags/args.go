@@ -8,8 +8,8 @@ import (
 )
 
 // Exactly requires one argument for each name. Unlike cobra.ExactArgs, it names
-// the argument that is missing. An empty argument is an error too: it usually is
-// an unset variable of the shell.
+// the argument that is missing. An empty argument is an error too: it usually
+// is an unset variable of the shell.
 func Exactly(names ...string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) < len(names) {

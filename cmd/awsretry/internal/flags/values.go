@@ -1,5 +1,5 @@
-// Package flags has what the flags and arguments of several commands share: types
-// of values whose errors say what is allowed, and flags in groups.
+// Package flags has what the flags and arguments of several commands share:
+// types of values whose errors say what is allowed, and flags in groups.
 package flags
 
 import (

@@ -1,5 +1,5 @@
-// Package interrupt ends the system calls that may wait for a pipe or a terminal
-// when a context ends.
+// Package interrupt ends the system calls that may wait for a pipe or a
+// terminal when a context ends.
 package interrupt
 
 import (

@@ -27,8 +27,8 @@ func TestMountedFile(t *testing.T) {
 	checkFolder(t, folder, map[string]string{"source": "new", "target": "new"})
 }
 
-// Not even root can replace the file with the name of a process, or create another
-// in its folder.
+// Not even root can replace the file with the name of a process, or create
+// another in its folder.
 func TestNoFileBeside(t *testing.T) {
 	const path = "/proc/self/comm"
 	before, err := os.ReadFile(path)

@@ -21,9 +21,9 @@ type File struct {
 	Raw    bool             // its content type is for raw message delivery only
 }
 
-// Read reads the policy of a subscription or of a topic, from stdin if path is -.
-// A topic's policy has the attribute http; without it, topic says that the policy
-// is a topic's.
+// Read reads the policy of a subscription or of a topic, from stdin if path is
+// -. A topic's policy has the attribute http; without it, topic says that the
+// policy is a topic's.
 func Read(path string, topic bool, stdin io.Reader) (File, error) {
 	file := File{Name: path}
 	data, err := file.read(path, stdin)

@@ -1,6 +1,6 @@
-// Package regular reads the small files that a user names. It refuses everything
-// else that has a name in the file system, which may be endless or block when it
-// is opened.
+// Package regular reads the small files that a user names. It refuses
+// everything else that has a name in the file system, which may be endless or
+// block when it is opened.
 package regular
 
 import (
@@ -11,11 +11,12 @@ import (
 	"example.com/awsretry/internal/regularfile"
 )
 
-// MaxSize is the size of the largest file that [Read] accepts, in bytes. Policies
-// and scenarios are far smaller.
+// MaxSize is the size of the largest file that [Read] accepts, in bytes.
+// Policies and scenarios are far smaller.
 const MaxSize = 1 << 20
 
-// ErrNotRegular is in the error of [Read] for a path that is not a regular file.
+// ErrNotRegular is in the error of [Read] for a path that is not a
+// regular file.
 var ErrNotRegular = regularfile.ErrNotRegular
 
 // Read returns the content of a regular file.

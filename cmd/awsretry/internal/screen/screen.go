@@ -52,8 +52,8 @@ var prefixes = strings.NewReplacer(
 	"simulate: ", "",
 )
 
-// WithoutPackages returns the text of an error in the words of the command line:
-// a user who has never seen the Go packages does not need their names.
+// WithoutPackages returns the text of an error in the words of the command
+// line: a user who has never seen the Go packages does not need their names.
 func WithoutPackages(text string) string { return prefixes.Replace(text) }
 
 // NewWriter returns a writer for a terminal. It replaces control characters
@@ -72,8 +72,8 @@ func NewWriter(w io.Writer) io.WriteCloser {
 	))
 }
 
-// NewEncoder returns a JSON encoder that escapes every control character. Package
-// encoding/json does not escape DEL and U+0080 to U+009F.
+// NewEncoder returns a JSON encoder that escapes every control character.
+// Package encoding/json does not escape DEL and U+0080 to U+009F.
 func NewEncoder(w io.Writer) *json.Encoder {
 	encoder := json.NewEncoder(controlEscaper{w})
 	encoder.SetEscapeHTML(false)

@@ -15,8 +15,8 @@ import (
 	"example.com/awsretry/cmd/awsretry/internal/flags"
 )
 
-// Flags say how requests are retried. The environment and the shared config file
-// decide what they leave open.
+// Flags say how requests are retried. The environment and the shared config
+// file decide what they leave open.
 type Flags struct {
 	profile        flags.Word
 	mode           choice
@@ -68,8 +68,8 @@ func (f *Flags) Register(set *pflag.FlagSet) {
 	set.BoolVar(&f.sdkHeaders, "sdk-headers", false, "send amz-sdk-request and amz-sdk-invocation-id, as the AWS SDKs do")
 }
 
-// Transport returns the Transport of the settings, and where they come from. Its
-// errors are usage errors.
+// Transport returns the Transport of the settings, and where they come from.
+// Its errors are usage errors.
 func (f *Flags) Transport(getenv func(string) string) (*awsretry.Transport, awsretry.Settings, error) {
 	source := f.source(getenv)
 	settings, err := source.Resolve()

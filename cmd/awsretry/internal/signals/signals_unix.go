@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// IgnorePipe turns a write to a closed standard output or standard error into an
-// error, until stop is called.
+// IgnorePipe turns a write to a closed standard output or standard error into
+// an error, until stop is called.
 func IgnorePipe() (stop func()) {
 	received := make(chan os.Signal, 1) // nothing receives from it
 	signal.Notify(received, syscall.SIGPIPE)

@@ -23,9 +23,9 @@ type Table struct {
 }
 
 // A Column has a fixed width, because the rows that follow are not known yet. A
-// last column of width 0 is as wide as its text, which is wrapped if it does not
-// fit. A narrow table omits the column with the highest Spare first, and those
-// with a Spare of 0 never.
+// last column of width 0 is as wide as its text, which is wrapped if it does
+// not fit. A narrow table omits the column with the highest Spare first, and
+// those with a Spare of 0 never.
 type Column struct {
 	Title string
 	Width int
@@ -125,7 +125,8 @@ func (t *Table) open(line, cell string) {
 	}
 }
 
-// Line prints a line that has no cells. It cuts the line at the terminal's edge.
+// Line prints a line that has no cells. It cuts the line at the
+// terminal's edge.
 func (t *Table) Line(line string) {
 	fmt.Fprintln(t.W, text.Snip(strings.TrimRight(line, " "), t.Width, "…"))
 }

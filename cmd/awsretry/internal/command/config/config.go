@@ -62,8 +62,8 @@ leads to a warning.`,
 	return cmd
 }
 
-// A row is a setting in force. Its name is that of the shared config file, if the
-// file has one for it.
+// A row is a setting in force. Its name is that of the shared config file, if
+// the file has one for it.
 type row struct {
 	name  string
 	value any

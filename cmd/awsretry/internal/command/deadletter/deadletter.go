@@ -40,8 +40,8 @@ folder (see its DirQueue), ready to be sent again: with its body and all its hea
 
 const nameWidth = len("20060102T150405.000000000Z-0123456789abcdef.letter")
 
-// noLetters says that dir has no letters, and whether dir exists: its name may be
-// misspelled.
+// noLetters says that dir has no letters, and whether dir exists: its name may
+// be misspelled.
 func noLetters(dir string) string {
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return "No dead letters: " + screen.OneLine(dir) + " does not exist"

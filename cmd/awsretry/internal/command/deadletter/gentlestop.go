@@ -8,8 +8,8 @@ import (
 	"example.com/awsretry"
 )
 
-// A gentleStop ends requests between two attempts: when the stop is requested, an
-// attempt in progress ends on its own, and a delay ends at once.
+// A gentleStop ends requests between two attempts: when the stop is requested,
+// an attempt in progress ends on its own, and a delay ends at once.
 type gentleStop struct {
 	mu        sync.Mutex // guards the fields below
 	requested error      // why to stop; nil: continue
@@ -47,8 +47,8 @@ func (g *gentleStop) request(why error) (sending bool) {
 	return g.sending
 }
 
-// context returns a context for the next request in place of its own, which ends
-// at once.
+// context returns a context for the next request in place of its own, which
+// ends at once.
 func (g *gentleStop) context(parent context.Context) (context.Context, context.CancelCauseFunc) {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(parent))
 	g.mu.Lock()
@@ -60,8 +60,8 @@ func (g *gentleStop) context(parent context.Context) (context.Context, context.C
 	return ctx, cancel
 }
 
-// attempted ends the request after an attempt, if the stop is requested. It is an
-// observer.
+// attempted ends the request after an attempt, if the stop is requested. It is
+// an observer.
 func (g *gentleStop) attempted(a awsretry.Attempt) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -16,8 +16,8 @@ import (
 	"example.com/awsretry/cmd/awsretry/internal/fake"
 )
 
-// Ctrl-C while a letter is being sent: it is delivered and deleted, or kept, and
-// the next one is not sent.
+// Ctrl-C while a letter is being sent: it is delivered and deleted, or kept,
+// and the next one is not sent.
 func TestRedriveInterruptedWhileSending(t *testing.T) {
 	for _, c := range []struct {
 		status int

@@ -42,8 +42,8 @@ func bury(t *testing.T, dir, url, body string, change func(*delivery.DeadLetter)
 	}
 }
 
-// buryThree puts letters of three kinds into dir: 3 days, 5 hours and 90 seconds
-// old.
+// buryThree puts letters of three kinds into dir: 3 days, 5 hours and 90
+// seconds old.
 func buryThree(t *testing.T, dir string) {
 	bury(t, dir, "https://user:secret@example.com/hooks/orders?key=secret", `{"order": 1}`, nil)
 	time.Sleep(3*24*time.Hour - 5*time.Hour)

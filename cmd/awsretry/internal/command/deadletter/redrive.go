@@ -65,12 +65,14 @@ type redrive struct {
 	json           bool
 }
 
-// snsAttemptTimeout is how long Amazon SNS waits for the response to an attempt.
+// snsAttemptTimeout is how long Amazon SNS waits for the response to
+// an attempt.
 const snsAttemptTimeout = 15 * time.Second
 
 func (r *redrive) run(ctx context.Context, dir string) error {
-	// SIGPIPE or SIGHUP would end the process between a delivery and the deletion
-	// of its letter. SIGPIPE cannot end ctx, because connections raise it too.
+	// SIGPIPE or SIGHUP would end the process between a delivery and the
+	// deletion of its letter. SIGPIPE cannot end ctx, because connections raise
+	// it too.
 	defer signals.IgnorePipe()()
 	ctx, stopHangup := signals.NotifyHangup(ctx)
 	defer stopHangup()

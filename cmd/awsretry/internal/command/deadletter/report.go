@@ -27,8 +27,8 @@ import (
 	"example.com/awsretry/delivery"
 )
 
-// A report prints a line for each letter on standard output, and on a terminal a
-// progress bar below the lines.
+// A report prints a line for each letter on standard output, and on a terminal
+// a progress bar below the lines.
 type report struct {
 	iostreams.Streams
 	dir     string
@@ -80,8 +80,8 @@ func newBar(w io.Writer, letters int) *progressbar.ProgressBar {
 	)
 }
 
-// reportColumns are wide enough for any letter: a line is printed as soon as its
-// letter was sent.
+// reportColumns are wide enough for any letter: a line is printed as soon as
+// its letter was sent.
 var reportColumns = []table.Column{
 	{Title: "#", Width: 4, Right: true, Spare: 1},
 	{Title: "METHOD", Width: 6, Spare: 2},
@@ -141,8 +141,8 @@ func (r *report) stopping() {
 	}
 }
 
-// printAbove prints a line in place of the bar, which continues below. r.mu must
-// be held.
+// printAbove prints a line in place of the bar, which continues below. r.mu
+// must be held.
 func (r *report) printAbove(w io.Writer, line string) {
 	if r.bar != nil {
 		r.bar.Clear()

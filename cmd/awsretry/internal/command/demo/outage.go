@@ -106,8 +106,8 @@ func (d *demo) orders(t *awsretry.Transport, down bool) (ordersResult, error) {
 	return o, nil
 }
 
-// bar draws a part of a bar of 25 characters. A part larger than most ends in an
-// ellipsis.
+// bar draws a part of a bar of 25 characters. A part larger than most ends in
+// an ellipsis.
 func bar(fill string, part, most float64) string {
 	const whole = 25
 	if part > most {

@@ -20,8 +20,8 @@ const (
 	settledSeconds      = 4 // the last ones, which the checks are about
 )
 
-// throttledService shows what adaptive mode does with a service that admits fewer
-// requests than its callers send.
+// throttledService shows what adaptive mode does with a service that admits
+// fewer requests than its callers send.
 func (d *demo) throttledService() error {
 	const callers = 16
 	d.scene("Adaptive mode finds a throttled service's rate", fmt.Sprintf(
@@ -79,8 +79,8 @@ func (s seconds) rate() float64 {
 	return float64(admitted) / float64(len(s))
 }
 
-// load sends from so many callers at once until done, and prints a line for every
-// second. Each caller sends its next request after the last response.
+// load sends from so many callers at once until done, and prints a line for
+// every second. Each caller sends its next request after the last response.
 func (d *demo) load(t *awsretry.Transport, callers int, done func(seconds) bool) (seconds, error) {
 	ctx, cancel := context.WithCancel(d.ctx) // before a deadline that is near, callers would not wait for a token
 	defer cancel()

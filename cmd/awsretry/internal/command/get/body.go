@@ -16,8 +16,8 @@ import (
 	"example.com/awsretry/cmd/awsretry/internal/screen"
 )
 
-// writeBody writes the body of the response, and returns the error with the exit
-// status of the request.
+// writeBody writes the body of the response, and returns the error with the
+// exit status of the request.
 func (c *command) writeBody(ctx context.Context, resp *http.Response, out *outfile.File, report *report,
 	ended ending) error {
 	success := report.last.Class == awsretry.Success
@@ -80,8 +80,8 @@ func (c *command) copyBody(ctx context.Context, resp *http.Response, out *outfil
 	return size, err
 }
 
-// A bodyReader marks the errors of reading a body, which else could be taken for
-// those of writing it.
+// A bodyReader marks the errors of reading a body, which else could be taken
+// for those of writing it.
 type bodyReader struct{ io.Reader }
 
 func (b bodyReader) Read(p []byte) (int, error) {

@@ -115,8 +115,8 @@ func isToken(s string) bool {
 }
 
 // setBody makes the named file the body of the request, - for standard input. A
-// file is read in place, so that a retry can send it again whatever its size. Of
-// other standard input, the Transport buffers a limited amount for retries.
+// file is read in place, so that a retry can send it again whatever its size.
+// Of other standard input, the Transport buffers a limited amount for retries.
 func setBody(ctx context.Context, req *http.Request, name string, stdin io.Reader) error {
 	switch name {
 	case "":

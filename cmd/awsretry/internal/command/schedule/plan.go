@@ -14,8 +14,8 @@ var functions = [...]delivery.BackoffFunction{
 	delivery.Linear, delivery.Arithmetic, delivery.Geometric, delivery.Exponential,
 }
 
-// The phases, as "Message delivery retries" of the Amazon SNS documentation calls
-// them.
+// The phases, as "Message delivery retries" of the Amazon SNS documentation
+// calls them.
 const (
 	immediate   = "immediate"
 	preBackoff  = "pre-backoff"
@@ -23,8 +23,8 @@ const (
 	postBackoff = "post-backoff"
 )
 
-// A plan is when a policy retries: by its own backoff function, or by each of the
-// four.
+// A plan is when a policy retries: by its own backoff function, or by each of
+// the four.
 type plan struct {
 	file      policyfile.File
 	functions []delivery.BackoffFunction

@@ -201,8 +201,8 @@ func retryNumbers(line run) string {
 
 func grouped(n int) string { return humanize.Comma(int64(n)) }
 
-// pauseText returns a pause in seconds, so that the pauses of a column compare at
-// a glance.
+// pauseText returns a pause in seconds, so that the pauses of a column compare
+// at a glance.
 func pauseText(d time.Duration, decimals int) string {
 	return strconv.FormatFloat(d.Seconds(), 'f', decimals, 64) + "s"
 }

@@ -1,5 +1,5 @@
-// Package schedule is the command awsretry schedule, which prints and draws when
-// a delivery policy retries.
+// Package schedule is the command awsretry schedule, which prints and draws
+// when a delivery policy retries.
 package schedule
 
 import (

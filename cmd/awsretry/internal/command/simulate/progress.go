@@ -28,8 +28,8 @@ func (c *command) progress() (draw func(part float64), done func()) {
 }
 
 // collectLess makes the garbage collector run less often until the memory is a
-// gibibyte, because it is expensive to scan many small stacks. It changes nothing
-// that the user has set.
+// gibibyte, because it is expensive to scan many small stacks. It changes
+// nothing that the user has set.
 func collectLess() (undo func()) {
 	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
 		return func() {}

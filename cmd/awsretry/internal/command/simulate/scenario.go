@@ -59,8 +59,8 @@ func (c *command) scenario(name string, given func(flag string) bool) (engine.Sc
 	return s, err
 }
 
-// setClients changes the number of clients, and leaves the number of their calls
-// as it is.
+// setClients changes the number of clients, and leaves the number of their
+// calls as it is.
 func setClients(s *engine.Scenario, count int) {
 	factor := float64(count) / float64(s.Clients.Count)
 	s.Clients.Count = count
