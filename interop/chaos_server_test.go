@@ -5,21 +5,19 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
-	"log"
 	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
 	"sync/atomic"
-	"testing"
 	"time"
 )
 
 const (
 	chaosMaxCalls = 1 << 20
 	chaosMaxBody  = 96 << 10
-	chaosSum      = "X-Sum" // of the body beside it, request or answer
+	chaosSum      = "X-Sum" // the checksum of the body
 )
 
 // chaosBlock is what every body in both directions is a part of.
@@ -37,19 +35,20 @@ func chaosBytes(seed, size int) []byte {
 
 func chaosSumOf(body []byte) string { return strconv.FormatUint(uint64(crc32.ChecksumIEEE(body)), 16) }
 
-// A chaosServer answers as it likes: well, with errors, slowly, in part, or not at all.
+// A chaosServer responds at random: well, with errors, slowly, in part, or not
+// at all.
 type chaosServer struct {
 	*httptest.Server
 	sent     []atomic.Int32 // requests that reached it, for each call
 	requests atomic.Int64
-	corrupt  atomic.Int64 // requests whose body came to its end and was not what was sent
+	corrupt  atomic.Int64 // requests whose whole body is not what was sent
 	conns    atomic.Int64 // open
 }
 
 func startChaosServer() *chaosServer {
 	s := &chaosServer{sent: make([]atomic.Int32, chaosMaxCalls)}
 	s.Server = httptest.NewUnstartedServer(s)
-	s.Config.ErrorLog = log.New(io.Discard, "", 0)
+	s.Config.ErrorLog = quiet
 	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
 		switch state {
 		case http.StateNew:
@@ -97,7 +96,7 @@ func (s *chaosServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case dice < 18:
 		s.fail(w, http.StatusNotFound, "", 3000)
 	case dice < 20:
-		time.Sleep(rand.N(100 * time.Millisecond))
+		pause(r.Context(), rand.N(100*time.Millisecond))
 		s.succeed(w, call, dice, -1)
 	case dice < 23:
 		s.succeed(w, call, dice, rand.IntN(2000))
@@ -106,7 +105,17 @@ func (s *chaosServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// fail answers with an error and a body of about size bytes.
+// pause waits for d, or until ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// fail responds with an error and a body of about size bytes.
 func (s *chaosServer) fail(w http.ResponseWriter, status int, code string, size int) {
 	body := fmt.Sprintf(`{"__type":%q,"padding":"%0*d"}`, code, size, 0)
 	w.Header().Set("Content-Type", "application/json")
@@ -115,7 +124,8 @@ func (s *chaosServer) fail(w http.ResponseWriter, status int, code string, size 
 	io.WriteString(w, body)
 }
 
-// succeed sends a body of known or unknown length, and stops after cut bytes of it where that is not negative.
+// succeed sends a body of known or unknown length. If cut is not negative, it
+// stops after so many bytes.
 func (s *chaosServer) succeed(w http.ResponseWriter, call, dice, cut int) {
 	body := chaosBytes(call+dice, rand.IntN(chaosMaxBody))
 	w.Header().Set(chaosSum, chaosSumOf(body))
@@ -134,7 +144,7 @@ func (s *chaosServer) succeed(w http.ResponseWriter, call, dice, cut int) {
 	w.Write(body[len(body)/2:])
 }
 
-// chaosToxics are the sets of which one is in force at a time.
+// chaosToxics are the sets of toxics. One is in force at a time.
 var chaosToxics = [][]string{
 	nil,
 	{`{"type": "latency", "attributes": {"latency": 5, "jitter": 5}}`},
@@ -146,43 +156,26 @@ var chaosToxics = [][]string{
 	{`{"type": "limit_data", "stream": "downstream", "toxicity": 0.5, "attributes": {"bytes": 30000}}`},
 	{`{"type": "limit_data", "stream": "upstream", "toxicity": 0.5, "attributes": {"bytes": 20000}}`},
 	{`{"type": "bandwidth", "stream": "downstream", "toxicity": 0.5, "attributes": {"rate": 500}}`},
-	{`{"type": "slicer", "stream": "downstream", "attributes": {"average_size": 700, "size_variation": 300, "delay": 20}}`,
-		`{"type": "latency", "stream": "upstream", "toxicity": 0.5, "attributes": {"latency": 20}}`},
+	{
+		`{"type": "slicer", "stream": "downstream", "attributes": {"average_size": 700, "size_variation": 300, "delay": 20}}`,
+		`{"type": "latency", "stream": "upstream", "toxicity": 0.5, "attributes": {"latency": 20}}`,
+	},
 }
 
-// A chaosNet is where connections are made: through the toxiproxy of the moment, each one counted.
+// A chaosNet makes counted connections through the toxiproxy of the moment.
 type chaosNet struct {
-	addr   atomic.Pointer[string]
-	opened atomic.Int64
-	open   atomic.Int64
+	connCounter
+	addr atomic.Pointer[string]
 }
 
 func (n *chaosNet) dial(ctx context.Context, network, _ string) (net.Conn, error) {
-	conn, err := new(net.Dialer).DialContext(ctx, network, *n.addr.Load())
-	if err != nil {
-		return nil, err
-	}
-	n.opened.Add(1)
-	n.open.Add(1)
-	return &chaosConn{Conn: conn, net: n}, nil
+	return n.dialing(new(net.Dialer).DialContext)(ctx, network, *n.addr.Load())
 }
 
-type chaosConn struct {
-	net.Conn
-	net    *chaosNet
-	closed atomic.Bool
-}
-
-func (c *chaosConn) Close() error {
-	if !c.closed.Swap(true) {
-		c.net.open.Add(-1)
-	}
-	return c.Conn.Close()
-}
-
-// rotate changes the toxics until ctx ends: what is connected keeps its toxics for a second, then its proxy is ended with all
-// its connections. It returns how many sets were in force.
-func (n *chaosNet) rotate(ctx context.Context, t *testing.T, proxies *toxicServer, upstream string) (sets int) {
+// rotate changes the toxics until ctx ends. Connections keep their toxics for a
+// second. Then their proxy ends with them. rotate returns how many sets were in
+// force.
+func (n *chaosNet) rotate(ctx context.Context, proxies *toxicServer, upstream string) (sets int) {
 	var alive []string
 	for ; ctx.Err() == nil; sets++ {
 		addr := proxies.proxy(upstream, chaosToxics[sets%len(chaosToxics)]...)
@@ -194,10 +187,7 @@ func (n *chaosNet) rotate(ctx context.Context, t *testing.T, proxies *toxicServe
 		if sets%7 == 6 { // for a moment nobody listens
 			proxies.stop(addr)
 		}
-		select {
-		case <-time.After(250 * time.Millisecond):
-		case <-ctx.Done():
-		}
+		pause(ctx, 250*time.Millisecond)
 	}
 	for _, addr := range alive {
 		proxies.stop(addr)

@@ -3,6 +3,7 @@ package interop
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
 	"time"
@@ -11,7 +12,8 @@ import (
 	"github.com/google/go-github/v75/github"
 )
 
-// githubPolicy knows that GitHub throttles with 403 as well as 429: its secondary rate limits say when to come back.
+// githubPolicy knows that GitHub throttles with 403 as well as 429. Its
+// secondary rate limits say when to come back.
 func githubPolicy(a *awsretry.Attempt) awsretry.Class {
 	if r := a.Response; r != nil && r.StatusCode == http.StatusForbidden && r.Header.Get("Retry-After") != "" {
 		return awsretry.Throttled
@@ -19,8 +21,9 @@ func githubPolicy(a *awsretry.Attempt) awsretry.Class {
 	return awsretry.DefaultPolicy(a)
 }
 
-// githubReset is a Base that says in Retry-After what GitHub says in X-RateLimit-Reset, so that the pause is long enough,
-// or the answer goes back because that is longer than MaxRetryAfter.
+// githubReset is a Base that translates GitHub's X-RateLimit-Reset to
+// Retry-After. So the delay is long enough, or the response is returned because
+// it would be longer than MaxRetryAfter.
 type githubReset struct{ http.RoundTripper }
 
 func (b githubReset) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -34,12 +37,18 @@ func (b githubReset) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 func githubCases() []clientCase {
-	getRepository := func(client *http.Client, server string) error {
+	sdk := func(client *http.Client, server string) (*github.Client, error) {
 		gh, err := github.NewClient(client).WithEnterpriseURLs(server, server)
+		if err == nil {
+			gh.DisableRateLimitCheck = true // the check refuses requests that are not sent yet
+		}
+		return gh, err
+	}
+	getRepository := func(client *http.Client, server string) error {
+		gh, err := sdk(client, server)
 		if err != nil {
 			return err
 		}
-		gh.DisableRateLimitCheck = true // the check would refuse requests that are not sent yet
 		repo, _, err := gh.WithAuthToken("token").Repositories.Get(context.Background(), "octo", "hello")
 		if err == nil && repo.GetFullName() != "octo/hello" {
 			err = errors.New("not the repository: " + repo.GetFullName())
@@ -47,52 +56,63 @@ func githubCases() []clientCase {
 		return err
 	}
 	createIssue := func(client *http.Client, server string) error {
-		gh, err := github.NewClient(client).WithEnterpriseURLs(server, server)
+		gh, err := sdk(client, server)
 		if err != nil {
 			return err
 		}
-		gh.DisableRateLimitCheck = true
-		issue, _, err := gh.Issues.Create(context.Background(), "octo", "hello", &github.IssueRequest{Title: github.Ptr("once")})
+		issue, _, err := gh.Issues.Create(context.Background(), "octo", "hello",
+			&github.IssueRequest{Title: github.Ptr("once")})
 		if err == nil && issue.GetNumber() != 7 {
 			err = errors.New("not the issue: " + strconv.Itoa(issue.GetNumber()))
 		}
 		return err
 	}
-	repository := answer(200, `{"full_name": "octo/hello"}`)
-	soon := time.Now().Unix() + 1
-	exceeded := answer(403, `{"message": "API rate limit exceeded"}`, "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", strconv.FormatInt(soon, 10))
-	afterReset := func(w http.ResponseWriter, r *http.Request) {
-		if time.Now().Unix() < soon {
-			exceeded(w, r)
+	repository := respond(200, `{"full_name": "octo/hello"}`)
+	exceeded := func(reset time.Time) http.HandlerFunc {
+		return respond(403, `{"message": "API rate limit exceeded"}`,
+			"X-RateLimit-Remaining", "0", "X-RateLimit-Reset", fmt.Sprint(reset.Unix()))
+	}
+	midnight := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) // when a synctest bubble begins
+	soon := midnight.Add(time.Second)
+	untilSoon := func(w http.ResponseWriter, r *http.Request) {
+		if time.Now().Before(soon) {
+			exceeded(soon)(w, r)
 			return
 		}
 		repository(w, r)
 	}
-	secondary := `{"message": "You have exceeded a secondary rate limit.", "documentation_url": "https://docs.github.com/rest/overview/rate-limits-for-the-rest-api#about-secondary-rate-limits"}`
+	const secondary = `{"message": "You have exceeded a secondary rate limit.", "documentation_url": ` +
+		`"https://docs.github.com/rest/overview/rate-limits-for-the-rest-api#about-secondary-rate-limits"}`
 	onReset := func(b http.RoundTripper) http.RoundTripper { return githubReset{b} }
 	return []clientCase{{
 		name: "secondary rate limit", policy: githubPolicy, call: createIssue, sent: 2, atLeast: time.Second,
-		answers: []http.HandlerFunc{answer(403, secondary, "Retry-After", "1"), answer(201, `{"number": 7}`)},
+		service: []http.HandlerFunc{respond(403, secondary, "Retry-After", "1"), respond(201, `{"number": 7}`)},
 	}, {
 		name: "primary rate limit that ends soon", policy: githubPolicy, base: onReset, call: getRepository, sent: 2,
-		answers: []http.HandlerFunc{exceeded, afterReset},
+		service: []http.HandlerFunc{untilSoon},
 	}, {
 		name: "primary rate limit that ends in an hour", policy: githubPolicy, base: onReset, call: getRepository, sent: 1,
-		answers: []http.HandlerFunc{
-			answer(403, `{"message": "API rate limit exceeded"}`, "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", strconv.FormatInt(time.Now().Unix()+3600, 10)),
-		},
-		failed: isError(func(e *github.RateLimitError) bool { return time.Until(e.Rate.Reset.Time) > 50*time.Minute }),
+		service: []http.HandlerFunc{exceeded(midnight.Add(time.Hour))},
+		failed: isError(func(e *github.RateLimitError) bool {
+			return time.Until(e.Rate.Reset.Time) > 50*time.Minute
+		}),
 	}, {
 		name: "primary rate limit, without the Base that knows its end", policy: githubPolicy, call: getRepository, sent: 1,
-		answers: []http.HandlerFunc{exceeded},
-		failed:  isError(func(e *github.RateLimitError) bool { return e.Rate.Reset.Unix() == soon }),
+		service: []http.HandlerFunc{exceeded(soon)},
+		failed:  isError(func(e *github.RateLimitError) bool { return e.Rate.Reset.Equal(github.Timestamp{Time: soon}) }),
 	}, {
 		name: "no permission", policy: githubPolicy, call: getRepository, sent: 1,
-		answers: []http.HandlerFunc{answer(403, `{"message": "Resource not accessible by integration"}`, "X-RateLimit-Remaining", "4999")},
-		failed:  isError(func(e *github.ErrorResponse) bool { return e.Message == "Resource not accessible by integration" }),
+		service: []http.HandlerFunc{
+			respond(403, `{"message": "Resource not accessible by integration"}`, "X-RateLimit-Remaining", "4999"),
+		},
+		failed: isError(func(e *github.ErrorResponse) bool {
+			return e.Message == "Resource not accessible by integration"
+		}),
 	}, {
-		name: "an issue that may have been created", policy: awsretry.IdempotentOnly(githubPolicy), call: createIssue, sent: 1,
-		answers: []http.HandlerFunc{answer(502, `{"message": "Server Error"}`)},
-		failed:  isError(func(e *github.ErrorResponse) bool { return e.Response.StatusCode == 502 && e.Message == "Server Error" }),
+		name: "an issue that may exist already", policy: awsretry.IdempotentOnly(githubPolicy), call: createIssue, sent: 1,
+		service: []http.HandlerFunc{respond(502, `{"message": "Server Error"}`)},
+		failed: isError(func(e *github.ErrorResponse) bool {
+			return e.Response.StatusCode == 502 && e.Message == "Server Error"
+		}),
 	}}
 }

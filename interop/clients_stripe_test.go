@@ -10,18 +10,17 @@ import (
 	"github.com/stripe/stripe-go/v83"
 )
 
-// stripePolicy does as Stripe says in a header, and repeats a payment only with its idempotency key, which stripe-go sends with
-// every POST.
+// stripePolicy obeys Stripe's header. It repeats a payment only with its
+// idempotency key, which stripe-go sends with every POST.
 var stripePolicy = awsretry.IdempotentOnly(obey("Stripe-Should-Retry"))
 
 func stripeCases() []clientCase {
-	sdk := func(client *http.Client, server string) *stripe.Client {
-		return stripe.NewClient("sk_test", stripe.WithBackends(stripe.NewBackendsWithConfig(&stripe.BackendConfig{
-			HTTPClient: client, URL: stripe.String(server), MaxNetworkRetries: stripe.Int64(0), LeveledLogger: &stripe.LeveledLogger{Level: stripe.LevelNull},
-		})))
-	}
 	pay := func(client *http.Client, server string) error {
-		intent, err := sdk(client, server).V1PaymentIntents.Create(context.Background(), &stripe.PaymentIntentCreateParams{
+		sdk := stripe.NewClient("sk_test", stripe.WithBackends(stripe.NewBackendsWithConfig(&stripe.BackendConfig{
+			HTTPClient: client, URL: stripe.String(server), MaxNetworkRetries: stripe.Int64(0),
+			LeveledLogger: &stripe.LeveledLogger{Level: stripe.LevelNull},
+		})))
+		intent, err := sdk.V1PaymentIntents.Create(context.Background(), &stripe.PaymentIntentCreateParams{
 			Amount: stripe.Int64(500), Currency: stripe.String("eur"),
 		})
 		if err == nil && intent.ID != "pi_1" {
@@ -29,43 +28,44 @@ func stripeCases() []clientCase {
 		}
 		return err
 	}
-	// The SDK gives every POST a key; this one is taken away again on the way.
 	payWithoutKey := func(client *http.Client, server string) error {
 		return pay(&http.Client{Transport: dropHeader{client.Transport, "Idempotency-Key"}}, server)
 	}
-	paid := answer(200, `{"id": "pi_1", "object": "payment_intent", "amount": 500}`)
-	code := func(want stripe.ErrorCode) func(error) bool {
-		return isError(func(e *stripe.Error) bool { return e.Code == want })
+	paid := respond(200, `{"id": "pi_1", "object": "payment_intent", "amount": 500}`)
+	isCode := func(code stripe.ErrorCode) func(error) bool {
+		return isError(func(e *stripe.Error) bool { return e.Code == code })
 	}
-	lockTimeout := `{"error": {"type": "invalid_request_error", "code": "lock_timeout", "message": "…"}}`
+	const locked = `{"error": {"type": "invalid_request_error", "code": "lock_timeout", "message": "…"}}`
 	return []clientCase{{
-		name: "object is locked", policy: stripePolicy, call: pay, sent: 2,
-		answers: []http.HandlerFunc{answer(409, lockTimeout), paid},
+		name: "locked object", policy: stripePolicy, call: pay, sent: 2,
+		service: []http.HandlerFunc{respond(409, locked), paid},
 	}, {
-		name: "object is locked, and the header says so", policy: stripePolicy, call: pay, sent: 2,
-		answers: []http.HandlerFunc{answer(400, lockTimeout, "Stripe-Should-Retry", "true"), paid},
+		name: "locked object, by the header", policy: stripePolicy, call: pay, sent: 2,
+		service: []http.HandlerFunc{respond(400, locked, "Stripe-Should-Retry", "true"), paid},
 	}, {
 		name: "rate limit", policy: stripePolicy, call: pay, sent: 2, atLeast: time.Second,
-		answers: []http.HandlerFunc{answer(429, `{"error": {"code": "rate_limit"}}`, "Retry-After", "1"), paid},
+		service: []http.HandlerFunc{respond(429, `{"error": {"code": "rate_limit"}}`, "Retry-After", "1"), paid},
 	}, {
-		name: "no answer to a payment with a key", policy: stripePolicy, call: pay, sent: 2,
-		answers: []http.HandlerFunc{hangUp, paid},
+		name: "no response to a payment with a key", policy: stripePolicy, call: pay, sent: 2,
+		service: []http.HandlerFunc{hangUp, paid},
 	}, {
-		name: "no answer to a payment without a key", policy: stripePolicy, call: payWithoutKey, sent: 1,
-		answers: []http.HandlerFunc{hangUp},
+		name: "no response to a payment without a key", policy: stripePolicy, call: payWithoutKey, sent: 1,
+		service: []http.HandlerFunc{hangUp},
 		failed:  func(err error) bool { return err != nil },
 	}, {
-		name: "card declined", policy: stripePolicy, call: pay, sent: 1,
-		answers: []http.HandlerFunc{answer(402, `{"error": {"type": "card_error", "code": "card_declined"}}`)},
-		failed:  code("card_declined"),
+		name: "declined card", policy: stripePolicy, call: pay, sent: 1,
+		service: []http.HandlerFunc{respond(402, `{"error": {"type": "card_error", "code": "card_declined"}}`)},
+		failed:  isCode("card_declined"),
 	}, {
-		name: "the first answer is kept for the key", policy: stripePolicy, call: pay, sent: 1,
-		answers: []http.HandlerFunc{answer(500, `{"error": {"type": "api_error", "code": "api_error"}}`, "Stripe-Should-Retry", "false")},
-		failed:  code("api_error"),
+		name: "the first response is kept for the key", policy: stripePolicy, call: pay, sent: 1,
+		service: []http.HandlerFunc{
+			respond(500, `{"error": {"type": "api_error", "code": "api_error"}}`, "Stripe-Should-Retry", "false"),
+		},
+		failed: isCode("api_error"),
 	}}
 }
 
-// dropHeader takes a header out of every request.
+// dropHeader removes a header of every request.
 type dropHeader struct {
 	http.RoundTripper
 	name string

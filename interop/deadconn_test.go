@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"net/http/httptrace"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"example.com/awsretry"
@@ -18,116 +18,87 @@ import (
 	"github.com/failsafe-go/failsafe-go/failsafehttp"
 	"github.com/failsafe-go/failsafe-go/timeout"
 	"github.com/hashicorp/go-retryablehttp"
-	"golang.org/x/net/http2"
 )
 
-// A protocol is what a client and a server speak.
-type protocol struct {
-	name  string
-	major int
-	start func(*testing.T, http.Handler) (*httptest.Server, *http.Transport)
+const attemptTimeout = time.Second // in virtual time
+
+// withTimeout returns a Transport that makes four attempts, each with a
+// time-out.
+func withTimeout(base http.RoundTripper) *awsretry.Transport {
+	tr := retrying(base)
+	tr.AttemptTimeout = attemptTimeout
+	tr.MaxAttempts = 4
+	return tr
 }
 
-var protocols = []protocol{
-	{"HTTP/1.1", 1, func(t *testing.T, h http.Handler) (*httptest.Server, *http.Transport) {
-		return start(t, h, nil), newPool(t)
-	}},
-	{"HTTP/2", 2, func(t *testing.T, h http.Handler) (*httptest.Server, *http.Transport) {
-		server := start(t, h, func(s *httptest.Server) { s.EnableHTTP2 = true; s.StartTLS() })
-		return server, trusting(t, server)
-	}},
-	{"HTTP/2 without TLS", 2, func(t *testing.T, h http.Handler) (*httptest.Server, *http.Transport) {
-		return start(t, h, unencryptedHTTP2), unencryptedHTTP2Pool(t)
-	}},
-	{"HTTP/2 of golang.org/x/net", 2, func(t *testing.T, h http.Handler) (*httptest.Server, *http.Transport) {
-		server := start(t, h, func(s *httptest.Server) { s.EnableHTTP2 = true; s.StartTLS() })
-		pool := trusting(t, server)
-		pool.ForceAttemptHTTP2 = false
-		if _, err := http2.ConfigureTransports(pool); err != nil {
-			t.Fatal(err)
-		}
-		return server, pool
-	}},
-}
-
-const deadConnTimeout = 600 * time.Millisecond // of an attempt; long enough for a busy machine
-
-// retryingWithin is how a Transport meets a dead connection.
-func retryingWithin(base http.RoundTripper) http.RoundTripper {
-	transport := retrying(base)
-	transport.AttemptTimeout = deadConnTimeout
-	transport.MaxAttempts = 4
-	return transport
-}
-
-// TestDeadConnection has the network drop all packets of a connection, without a reset, and compares what becomes of the next
-// request, and of one after it. An attempt that timed out on a dead connection says nothing about the service.
+// The network loses everything that is sent over a connection, without a reset.
+// The test compares how libraries send the next two requests.
 func TestDeadConnection(t *testing.T) {
 	const (
 		recovers = "2 attempts → 200, then 1 attempt → 200"
-		stuck    = "4 attempts → error"
+		fails    = "4 attempts → error"
 	)
-	for _, c := range []struct {
+	for _, tt := range []struct {
 		library      string
 		wrap         func(http.RoundTripper) http.RoundTripper
 		http1, http2 string
 	}{
-		{"awsretry", retryingWithin, recovers, recovers},
+		{"awsretry", func(b http.RoundTripper) http.RoundTripper { return withTimeout(b) }, recovers, recovers},
 		{"rehttp", func(b http.RoundTripper) http.RoundTripper {
-			t := rehttp.NewTransport(b, rehttp.RetryAll(rehttp.RetryMaxRetries(3), rehttp.RetryTimeoutErr()), rehttp.ConstDelay(time.Millisecond))
-			t.PerAttemptTimeout = deadConnTimeout
-			return t
-		}, recovers, stuck},
+			retry := rehttp.RetryAll(rehttp.RetryMaxRetries(3), rehttp.RetryTimeoutErr())
+			tr := rehttp.NewTransport(b, retry, rehttp.ConstDelay(time.Millisecond))
+			tr.PerAttemptTimeout = attemptTimeout
+			return tr
+		}, recovers, fails},
 		{"go-retryablehttp", func(b http.RoundTripper) http.RoundTripper {
 			client := retryablehttp.NewClient()
-			client.HTTPClient = &http.Client{Transport: b, Timeout: deadConnTimeout}
-			client.Logger, client.RetryMax, client.RetryWaitMin, client.RetryWaitMax = nil, 3, time.Millisecond, time.Millisecond
+			client.HTTPClient = &http.Client{Transport: b, Timeout: attemptTimeout}
+			client.Logger, client.RetryMax = nil, 3
+			client.RetryWaitMin, client.RetryWaitMax = time.Millisecond, time.Millisecond
 			return &retryablehttp.RoundTripper{Client: client}
-		}, recovers, stuck},
+		}, recovers, fails},
 		{"failsafe-go", func(b http.RoundTripper) http.RoundTripper {
 			retry := failsafeRetry(lastFailure, func(b retryBuilder) { b.WithMaxRetries(3) })
-			return failsafehttp.NewRoundTripper(b, retry, timeout.New[*http.Response](deadConnTimeout))
-		}, recovers, stuck},
+			return failsafehttp.NewRoundTripper(b, retry, timeout.New[*http.Response](attemptTimeout))
+		}, recovers, fails},
 	} {
-		for i, p := range protocols {
-			want := c.http2
-			if p.major == 1 {
-				want = c.http1
-			} else if i > 1 && c.library != "awsretry" {
-				continue // as the other HTTP/2
-			}
-			t.Run(c.library+", "+p.name, func(t *testing.T) {
-				t.Parallel()
-				server, pool := p.start(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-					body, _ := io.ReadAll(r.Body)
-					w.Write(body)
-				}))
-				relay := startRelay(t, server)
-				client := &http.Client{Transport: c.wrap(pool)}
-				if got, err := tracedPut(client, relay.url(), p); err != nil || got != "1 attempt → 200" {
-					t.Fatalf("before: %s, %v", got, err)
-				}
-				relay.drop()
-				got, err := tracedPut(client, relay.url(), p)
-				if err == nil {
-					var later string
-					later, err = tracedPut(client, relay.url(), p)
-					got += ", then " + later
-				}
-				t.Log(got, err)
-				if got != want {
-					t.Errorf("%s, want %s", got, want)
-				}
+		for _, p := range protocols {
+			t.Run(tt.library+"/"+p.name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					srv := p.serve(t, echo)
+					client := &http.Client{Transport: tt.wrap(srv.Base)}
+					if got, err := tracedPut(client, srv.URL, p); err != nil || got != "1 attempt → 200" {
+						t.Fatalf("before: %s, %v", got, err)
+					}
+					srv.Freeze()
+					got, err := tracedPut(client, srv.URL, p)
+					if err == nil {
+						var later string
+						later, err = tracedPut(client, srv.URL, p)
+						got += ", then " + later
+					}
+					want := tt.http2
+					if p.major == 1 {
+						want = tt.http1
+					}
+					if got != want {
+						t.Errorf("%s, want %s (%v)", got, want, err)
+					}
+				})
 			})
 		}
 	}
 }
 
-// tracedPut sends a body, and says how many times a connection was used for it and what came back.
+// tracedPut sends a body. It returns how often a connection was used for it and
+// the result.
 func tracedPut(client *http.Client, url string, p protocol) (string, error) {
 	attempts := 0
-	ctx := httptrace.WithClientTrace(context.Background(), &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { attempts++ }})
-	req, err := http.NewRequestWithContext(ctx, http.MethodPut, url, bytes.NewReader(content[:1000]))
+	ctx := httptrace.WithClientTrace(context.Background(), &httptrace.ClientTrace{
+		GotConn: func(httptrace.GotConnInfo) { attempts++ },
+	})
+	sent := content[:1000]
+	req, err := http.NewRequestWithContext(ctx, http.MethodPut, url, bytes.NewReader(sent))
 	if err != nil {
 		return "", err
 	}
@@ -137,74 +108,69 @@ func tracedPut(client *http.Client, url string, p protocol) (string, error) {
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
-	if err == nil && (resp.ProtoMajor != p.major || !bytes.Equal(body, content[:1000])) {
+	if err == nil && (resp.ProtoMajor != p.major || !bytes.Equal(body, sent)) {
 		err = fmt.Errorf("%s, %d bytes", resp.Proto, len(body))
 	}
 	return fmt.Sprintf("%s → %d", count(attempts), resp.StatusCode), err
 }
 
-// TestDeadConnectionUnderWay has many requests under way, with bodies of every kind, when their connection dies.
+// Many requests are under way, with bodies of every kind, when their connection
+// dies.
 func TestDeadConnectionUnderWay(t *testing.T) {
 	for _, p := range protocols {
 		t.Run(p.name, func(t *testing.T) {
-			t.Parallel()
-			var underWay atomic.Int64
-			dropped := make(chan struct{})
-			server, pool := p.start(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if r.ProtoMajor != p.major {
-					t.Errorf("a request came by %s", r.Proto)
+			synctest.Test(t, func(t *testing.T) {
+				const each = 4 // requests of a kind
+				var underWay atomic.Int32
+				frozen := make(chan struct{})
+				srv := p.serve(t, func(w http.ResponseWriter, r *http.Request) {
+					body, _ := io.ReadAll(r.Body)
+					underWay.Add(1)
+					<-frozen
+					w.Write(body)
+				})
+				conns := new(connCounter)
+				srv.Base.DialContext = conns.dialing(srv.Base.DialContext)
+				client := &http.Client{Transport: withTimeout(srv.Base)}
+				var callers sync.WaitGroup
+				for _, kind := range bodyKinds {
+					for range each {
+						callers.Go(func() { sendTwice(t, client, srv.URL, p, kind) })
+					}
 				}
-				body, _ := io.ReadAll(r.Body)
-				underWay.Add(1)
-				<-dropped
-				w.Write(body)
-			}))
-			relay := startRelay(t, server)
-			transport := retryingWithin(pool).(*awsretry.Transport)
-			transport.AttemptTimeout = 2 * time.Second
-			client := &http.Client{Transport: transport}
-
-			var callers sync.WaitGroup
-			for _, kind := range bodyKinds {
-				for range 4 {
-					callers.Go(func() {
-						ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-						defer cancel()
-						req, err := http.NewRequestWithContext(ctx, http.MethodPut, relay.url(), kind.open(t))
-						if err != nil {
-							t.Error(err)
-							return
-						}
-						var closes atomic.Int32
-						if req.Body != nil {
-							kind.finish(req, &closes)
-						}
-						var last awsretry.Attempt
-						req = req.WithContext(awsretry.WithObserver(ctx, func(a awsretry.Attempt) { last = a }))
-						resp, err := client.Do(req)
-						if err != nil {
-							t.Errorf("%s: %v", kind.name, err)
-							return
-						}
-						defer resp.Body.Close()
-						if body, err := io.ReadAll(resp.Body); err != nil || !bytes.Equal(body, kind.content) || resp.ProtoMajor != p.major || last.Number != 2 {
-							t.Errorf("%s: %s %s in attempt %d, %d bytes of %d, %v", kind.name, resp.Proto, resp.Status, last.Number, len(body), len(kind.content), err)
-						}
-						if req.Body != nil && (!eventually(func() bool { return closes.Load() > 0 }) || closes.Load() != 1) {
-							t.Errorf("%s: the caller's body was closed %d times", kind.name, closes.Load())
-						}
-					})
+				synctest.Wait()
+				if n := underWay.Load(); int(n) != each*len(bodyKinds) {
+					t.Errorf("%d requests are under way, want %d", n, each*len(bodyKinds))
 				}
-			}
-			if all := int64(4 * len(bodyKinds)); !eventually(func() bool { return underWay.Load() == all }) {
-				t.Errorf("%d requests of %d are under way", underWay.Load(), all)
-			}
-			relay.drop()
-			close(dropped)
-			callers.Wait()
-			if !eventually(func() bool { client.CloseIdleConnections(); return relay.open() == 0 }) {
-				t.Errorf("%d of %d connections are still open", relay.open(), len(relay.all()))
-			}
+				srv.Freeze()
+				close(frozen)
+				callers.Wait()
+				time.Sleep(time.Second) // connections that were dialed in vain become idle
+				client.CloseIdleConnections()
+				synctest.Wait()
+				if n := conns.open.Load(); n != 0 {
+					t.Errorf("%d of %d connections are open", n, conns.opened.Load())
+				}
+			})
 		})
 	}
+}
+
+// sendTwice sends a request that must succeed in its second attempt.
+func sendTwice(t *testing.T, client *http.Client, url string, p protocol, kind bodyKind) {
+	var last awsretry.Attempt
+	ctx := awsretry.WithObserver(t.Context(), func(a awsretry.Attempt) { last = a })
+	req, body := kind.request(t, ctx, url)
+	resp, err := client.Do(req)
+	if err != nil {
+		t.Errorf("%s: %v", kind.name, err)
+		return
+	}
+	defer resp.Body.Close()
+	got, err := io.ReadAll(resp.Body)
+	if err != nil || !bytes.Equal(got, kind.content) || resp.ProtoMajor != p.major || last.Number != 2 {
+		t.Errorf("%s: %s %s in attempt %d, %d bytes of %d, %v",
+			kind.name, resp.Proto, resp.Status, last.Number, len(got), len(kind.content), err)
+	}
+	wantClosedOnce(t, body)
 }

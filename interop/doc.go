@@ -1,3 +1,4 @@
-// Package interop holds nothing but tests of awsretry against software that is not ours: real clients, real servers, real
-// faults. Run them with go test -race, or with make interop.
+// Package interop has only tests: awsretry with the clients, servers and
+// libraries of others, and with the faults of real networks. Run them with
+// go test -race, or with make interop.
 package interop

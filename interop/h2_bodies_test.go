@@ -1,159 +1,162 @@
 package interop
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
 	"net/http"
-	"sync/atomic"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"example.com/awsretry"
-	"golang.org/x/net/http2"
+	"example.com/awsretry/internal/httpfake"
 )
 
-// TestRefusedWhileWriting has an HTTP/2 server refuse a stream, or go away, while the caller is still writing its body.
-// Nothing was processed, so the body goes to the next stream, and no byte of it is lost.
+// A server refuses a stream, or goes away, while the caller is still writing
+// the body. No byte of the body is lost.
 func TestRefusedWhileWriting(t *testing.T) {
-	for _, c := range []struct {
-		name   string
-		refuse func(*h2Stream)
-	}{
-		{"REFUSED_STREAM", func(s *h2Stream) { s.reset(http2.ErrCodeRefusedStream) }},
-		{"GOAWAY", func(s *h2Stream) { s.goAway(s.id-2, http2.ErrCodeNo) }},
+	for name, refuse := range map[string]func(*h2Stream){
+		"REFUSED_STREAM": (*h2Stream).refuse,
+		"GOAWAY":         (*h2Stream).goAwayBefore,
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			server := startFrames(t, true, []func(*h2Stream){c.refuse, func(s *h2Stream) { s.answer(200, string(s.body)) }})
-			body, caller := io.Pipe()
-			go func() {
-				for _, piece := range []string{"one ", "two ", "three ", "four"} {
-					time.Sleep(50 * time.Millisecond) // a Read is under way when the refusal comes
-					io.WriteString(caller, piece)
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := startFrames(t, true, refuse, (*h2Stream).echo)
+				pr, caller := io.Pipe()
+				body := httpfake.NewBody(pr)
+				go func() {
+					defer caller.Close()
+					synctest.Wait() // the refusal has arrived
+					if bodies, _ := server.seen(); len(bodies) == 0 || !body.Reading() {
+						t.Error("no Read is under way")
+					}
+					for _, piece := range []string{"one ", "two ", "three ", "four"} {
+						io.WriteString(caller, piece)
+					}
+				}()
+				resp, err := retrying(server.pool).
+					RoundTrip(newRequest(t, t.Context(), http.MethodPost, framesURL, body))
+				if err != nil {
+					t.Fatal(err)
 				}
-				caller.Close()
-			}()
-			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-			defer cancel()
-			req, err := http.NewRequestWithContext(ctx, http.MethodPost, server.url(), body)
-			if err != nil {
-				t.Fatal(err)
-			}
-			resp, err := retrying(unencryptedHTTP2Pool(t)).RoundTrip(req)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer resp.Body.Close()
-			if got, err := io.ReadAll(resp.Body); err != nil || string(got) != "one two three four" {
-				t.Errorf("the body came back as %q, %v", got, err)
-			}
+				if got := httpfake.ReadAll(t, resp); got != "one two three four" {
+					t.Errorf("%q came back", got)
+				}
+			})
 		})
 	}
 }
 
-// TestClosedBeforeSending has a Base close the request body and send the request all the same, as net/http's HTTP/2 does when a
-// connection turns out to be unusable.
-func TestClosedBeforeSending(t *testing.T) {
-	server := start(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.Copy(w, r.Body) }), unencryptedHTTP2)
-	pool := unencryptedHTTP2Pool(t)
-	for _, kind := range bodyKinds[2:] { // those without GetBody
-		t.Run(kind.name, func(t *testing.T) {
-			transport := retrying(serviceFunc(func(req *http.Request) (*http.Response, error) {
-				req.Body.Close()
-				return pool.RoundTrip(req)
-			}))
-			req, err := http.NewRequest(http.MethodPut, server.URL, kind.open(t))
-			if err != nil {
-				t.Fatal(err)
-			}
-			var closes atomic.Int32
-			kind.finish(req, &closes)
-			resp, err := transport.RoundTrip(req)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer resp.Body.Close()
-			if got, err := io.ReadAll(resp.Body); err != nil || !bytes.Equal(got, kind.content) {
-				t.Errorf("%d bytes came back of %d, %v", len(got), len(kind.content), err)
-			}
-			if !eventually(func() bool { return closes.Load() > 0 }) || closes.Load() != 1 {
-				t.Errorf("the caller's body was closed %d times", closes.Load())
-			}
-		})
-	}
-}
-
-// TestBrokenConversation has a caller write a message over HTTP/2 and wait for the answer before it writes more. The
-// connection breaks. The body cannot be sent again, because a Read of it is under way, which may last for ever.
-func TestBrokenConversation(t *testing.T) {
-	for _, c := range []struct {
-		name string
-		body func(*testing.T) io.ReadCloser // begins with a message
-	}{
-		{"pipe", func(*testing.T) io.ReadCloser {
-			body, caller := io.Pipe()
-			go io.WriteString(caller, "a message")
-			return body
-		}},
-		{"body whose Close does not end a Read", func(t *testing.T) io.ReadCloser {
-			body, caller := io.Pipe()
-			go io.WriteString(caller, "a message")
-			t.Cleanup(func() { caller.Close() })
-			return io.NopCloser(body)
-		}},
+// A server refuses all streams until the deadline. Meanwhile, net/http waits
+// with the next copy of the body, which it then drops.
+func TestRefusedUntilDeadline(t *testing.T) {
+	short := content[:1000]
+	for _, kind := range []bodyKind{
+		{name: "stream", content: short, hasLength: true, open: func(testing.TB) io.Reader { return streamOf(short) }},
+		fileOf(short),
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			received, waiting := make(chan bool, 9), make(chan bool)
-			server := start(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				io.ReadFull(r.Body, make([]byte, len("a message")))
-				received <- true
-				<-r.Context().Done()
-			}), unencryptedHTTP2)
-			relay := startRelay(t, server)
-			var closes atomic.Int32
-			body := &messageReader{&closeCounter{c.body(t), &closes}, waiting, 0}
-			// It would hold up the test's end otherwise.
-			ctx, cancel := context.WithTimeout(context.Background(), 8*time.Second)
-			defer cancel()
-			req, err := http.NewRequestWithContext(ctx, http.MethodPost, relay.url(), body)
-			if err != nil {
-				t.Fatal(err)
-			}
-			broken := make(chan time.Time, 1)
-			go func() {
-				<-received
-				<-waiting
-				broken <- time.Now()
-				relay.cut()
-			}()
-			transport := retrying(unencryptedHTTP2Pool(t))
-			_, err = transport.RoundTrip(req)
-			took := time.Since(<-broken)
-			var failure *awsretry.Error
-			if !errors.As(err, &failure) || failure.Stop != awsretry.StopBody || failure.Attempts != 1 {
-				t.Errorf("the error is %v, want one with StopBody after 1 attempt", err)
-			}
-			if errors.Is(err, context.DeadlineExceeded) || took > 2*time.Second {
-				t.Errorf("RoundTrip returned %v after the connection broke", took)
-			}
-			if !eventually(func() bool { return closes.Load() > 0 }) || closes.Load() != 1 {
-				t.Errorf("the caller's body was closed %d times", closes.Load())
-			}
+		t.Run(kind.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := startFrames(t, false, (*h2Stream).refuse)
+				ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+				defer cancel()
+				req, body := kind.request(t, ctx, framesURL)
+				if _, err := retrying(server.pool).RoundTrip(req); !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("the error is %v", err)
+				}
+				wantClosedOnce(t, body)
+				if bodies, _ := server.seen(); len(bodies) < 2 {
+					t.Errorf("the server refused %d streams, want 2 or more", len(bodies))
+				}
+			})
 		})
 	}
 }
 
-// A messageReader tells when the second Read begins, the one that comes after the message.
-type messageReader struct {
-	io.ReadCloser
-	waiting chan bool
-	reads   int
+// A Base may close the request body before it sends the request, as the HTTP/2
+// of net/http does if it finds a connection unusable.
+func TestClosedBeforeSending(t *testing.T) {
+	srv := httpfake.Serve(t, "h2c", echo)
+	for _, kind := range oneShot {
+		t.Run(kind.name, func(t *testing.T) {
+			tr := retrying(httpfake.Base(func(req *http.Request) (*http.Response, error) {
+				req.Body.Close()
+				return srv.Base.RoundTrip(req)
+			}))
+			req, body := kind.request(t, t.Context(), srv.URL)
+			resp, err := tr.RoundTrip(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := httpfake.ReadAll(t, resp); got != string(kind.content) {
+				t.Errorf("%d bytes came back of %d", len(got), len(kind.content))
+			}
+			wantClosedOnce(t, body)
+		})
+	}
 }
 
-func (r *messageReader) Read(p []byte) (int, error) {
-	if r.reads++; r.reads == 2 {
-		close(r.waiting)
+// A caller writes a message and waits for the response before it writes more.
+// If the connection breaks, the body cannot be sent again: a Read of it is
+// under way, which may last forever.
+func TestBrokenConversation(t *testing.T) {
+	const message = "a message"
+	for name, close := range map[string]func(io.Reader) io.Reader{
+		"pipe": func(r io.Reader) io.Reader { return r },
+		"body whose Close does not end a Read": func(r io.Reader) io.Reader {
+			return struct{ io.Reader }{r}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv := httpfake.Serve(t, "h2c", func(w http.ResponseWriter, r *http.Request) {
+					io.ReadFull(r.Body, make([]byte, len(message)))
+					<-r.Context().Done()
+				})
+				pr, caller := io.Pipe()
+				defer caller.Close()
+				go io.WriteString(caller, message)
+				body := httpfake.NewBody(close(pr))
+				tr := retrying(srv.Base)
+				go func() {
+					synctest.Wait() // a Read waits for more
+					if !body.Reading() {
+						t.Error("no Read is under way")
+					}
+					srv.Cut()
+				}()
+				start := time.Now()
+				_, err := tr.RoundTrip(srv.Request(t, http.MethodPost, body))
+				var failure *awsretry.Error
+				if !errors.As(err, &failure) || failure.Stop != awsretry.StopBody || failure.Attempts != 1 {
+					t.Errorf("the error is %v, want one with StopBody after 1 attempt", err)
+				}
+				if took := time.Since(start); took > time.Second {
+					t.Errorf("RoundTrip returned %v after the connection broke", took)
+				}
+				wantClosedOnce(t, body)
+			})
+		})
 	}
-	return r.ReadCloser.Read(p)
+}
+
+// A server responds while a Read of the body hangs that no Close ends. GetBody
+// returns another body for the retry, so that nothing must be waited for.
+func TestBlockedBody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := httpfake.Serve(t, "h2c", failOnce(echo))
+		blocked, caller := io.Pipe()
+		defer caller.Close()
+		req := srv.Request(t, http.MethodPut, struct{ io.Reader }{blocked})
+		req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("sent again")), nil }
+		resp, err := retrying(srv.Base).RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := httpfake.ReadAll(t, resp); got != "sent again" {
+			t.Errorf("%q came back", got)
+		}
+	})
 }

@@ -10,115 +10,124 @@ import (
 	"time"
 
 	"example.com/awsretry"
+	"example.com/awsretry/internal/httpfake"
 	"github.com/PuerkitoBio/rehttp"
 )
 
-// TestHerd has a service tell 200 callers at once to come back after 5 s, while 200 others come for the first time. It compares
-// when their requests arrive.
+// A service tells 200 callers to come back after 5 s. Meanwhile, 200 others
+// call for the first time. The test compares when the requests of each library
+// arrive.
 func TestHerd(t *testing.T) {
-	const pause = 5 * time.Second
+	const delay = 5 * time.Second
 	var table strings.Builder
-	fmt.Fprintf(&table, "\n| | sent in the 5 s | back before them | in the first 100 ms after | in the busiest second | succeeded |\n|---|---|---|---|---|---|\n")
-	for _, c := range []struct {
+	table.WriteString("\n| | sent in the 5 s | retried before they were over | in the first 100 ms after | " +
+		"in the busiest second | succeeded |\n|---|---|---|---|---|---|\n")
+	for _, tt := range []struct {
 		name string
 		wrap wrapper
-		ours bool // the row that keeps the promises
+		ours bool // nothing arrives in the 5 s
 	}{
 		{name: "go-retryablehttp", wrap: retryablehttpOf()},
 		{name: "rehttp", wrap: rehttpWith(rehttp.RetryStatuses(429), rehttp.ExpJitterDelay(time.Second, 20*time.Second))},
 		{name: "failsafe-go", wrap: failsafeOf()},
-		{name: "awsretry", wrap: awsretryOf()},
-		{name: "awsretry, `ShareRetryAfter`", ours: true, wrap: awsretryOf(func(t *awsretry.Transport) { t.ShareRetryAfter = true })},
-		{name: "awsretry, `ShareRetryAfter` over 5 s", ours: true, wrap: awsretryOf(func(t *awsretry.Transport) {
-			t.ShareRetryAfter, t.RetryAfterSpread = true, pause
+		{name: "awsretry", wrap: awsretryOf(withoutQuota)},
+		{name: "awsretry, `ShareRetryAfter`", ours: true, wrap: awsretryOf(withoutQuota, func(tr *awsretry.Transport) {
+			tr.ShareRetryAfter = true
 		})},
+		{
+			name: "awsretry, `ShareRetryAfter`, `RetryAfterSpread: 5 * time.Second`", ours: true,
+			wrap: awsretryOf(withoutQuota, func(tr *awsretry.Transport) {
+				tr.ShareRetryAfter, tr.RetryAfterSpread = true, delay
+			}),
+		},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			start := time.Now()
-			h := &herd{start: start, until: start.Add(pause), told: map[string]time.Time{}, perSecond: map[time.Duration]int{}}
-			client := &http.Client{Transport: c.wrap(h, nil)}
-			if tr, ok := client.Transport.(*awsretry.Transport); ok {
-				tr.Quota.Capacity = -1 // as the peers have none
+			h := &herd{
+				start: start, until: start.Add(delay),
+				called: map[string]time.Time{}, perSecond: map[time.Duration]int{},
 			}
+			client := &http.Client{Transport: tt.wrap(httpfake.Base(h.serve), nil)}
 			var all sync.WaitGroup
 			for i := range 400 {
 				all.Go(func() {
 					if i >= 200 {
-						time.Sleep(time.Duration(i-200)*pause/201 + time.Millisecond) // all over the pause
+						time.Sleep(time.Duration(i-200)*delay/201 + time.Millisecond) // spread over the 5 s
 					}
 					resp, err := client.Get(fmt.Sprint("http://service.example/", i))
 					h.end(resp, err)
 				})
 			}
 			all.Wait()
-			row := h.row
-			fmt.Fprintf(&table, "| %s | %d | %d | %d | %d | %d |\n", c.name, row.during, row.early, row.atOnce, row.busiest, h.succeeded)
-			if c.ours && (row.during > 0 || row.early > 0 || h.succeeded != 400) {
-				t.Errorf("%s: %+v", c.name, row)
+			fmt.Fprintf(&table, "| %s | %d | %d | %d | %d | %d |\n",
+				tt.name, h.during, h.early, h.atOnce, h.busiest, h.succeeded)
+			if tt.ours && (h.during > 0 || h.early > 0 || h.succeeded != 400) {
+				t.Errorf("%s: %d sent in the 5 s, %d retried early, %d succeeded", tt.name, h.during, h.early, h.succeeded)
 			}
-			if c.name == "awsretry" && row.early > 0 {
-				t.Errorf("%d come back early", row.early)
+			if tt.name == "awsretry" && h.early > 0 {
+				t.Errorf("%d retries are early", h.early)
 			}
 		})
 	}
 	t.Log(table.String())
 }
 
+// withoutQuota makes awsretry like the peers, which have no quota.
+func withoutQuota(tr *awsretry.Transport) { tr.Quota.Capacity = -1 }
+
 // A herd is the callers of a service that is closed until a time.
 type herd struct {
 	start, until time.Time
 
-	mu        sync.Mutex
-	told      map[string]time.Time // when a caller was told to come back
-	row       herdRow
-	perSecond map[time.Duration]int
-	succeeded int
+	mu                             sync.Mutex // guards the fields below
+	called                         map[string]time.Time
+	during, early, atOnce, busiest int // requests: see the header of the table
+	perSecond                      map[time.Duration]int
+	succeeded                      int
 }
 
-func (h *herd) RoundTrip(req *http.Request) (*http.Response, error) {
-	resp := &http.Response{StatusCode: 200, ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{}, Body: http.NoBody, Request: req}
+func (h *herd) serve(req *http.Request) (*http.Response, error) {
+	resp := httpfake.Response(req, 200, http.NoBody)
 	if h.arrive(req.URL.Path) {
-		resp.StatusCode = 429
-		resp.Header.Set("Retry-After", "5")
+		resp = httpfake.Response(req, 429, http.NoBody, "Retry-After", "5")
 	}
 	time.Sleep(time.Millisecond)
 	return resp, nil
 }
 
-// arrive counts a request, and reports whether the service is closed.
+// arrive counts a request. It reports whether the service is closed.
 func (h *herd) arrive(caller string) (closed bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := time.Now()
-	told, again := h.told[caller]
-	if again && now.Before(told.Add(5*time.Second)) {
-		h.row.early++
+	called, again := h.called[caller]
+	if again && now.Before(called.Add(5*time.Second)) {
+		h.early++
 	}
 	if now.Before(h.until) {
 		if !again && !now.Equal(h.start) {
-			h.row.during++
+			h.during++
 		}
-		h.told[caller] = now
+		h.called[caller] = now
 		return true
 	}
 	after := now.Sub(h.until)
 	h.perSecond[after/time.Second]++
-	h.row.busiest = max(h.row.busiest, h.perSecond[after/time.Second])
+	h.busiest = max(h.busiest, h.perSecond[after/time.Second])
 	if after < 100*time.Millisecond {
-		h.row.atOnce++
+		h.atOnce++
 	}
 	return false
 }
 
 func (h *herd) end(resp *http.Response, err error) {
+	if err != nil {
+		return
+	}
+	resp.Body.Close()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if err == nil {
-		resp.Body.Close()
-		if resp.StatusCode == 200 {
-			h.succeeded++
-		}
+	if resp.StatusCode == 200 {
+		h.succeeded++
 	}
 }
-
-type herdRow struct{ during, early, atOnce, busiest int }

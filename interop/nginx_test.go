@@ -3,80 +3,58 @@ package interop
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
+
+	"example.com/awsretry/internal/httpfake"
 )
 
-// TestNginxReloads sends 2,000 PUTs of streams over HTTP/2 to an nginx that keeps reloading its configuration, and ends
-// each connection after 50 requests. It tells which requests it did not process, so that every PUT can arrive.
+// nginx speaks HTTP/2, reloads its configuration while requests arrive, and
+// ends each connection after 50 requests. It says which requests it did not
+// process, so that every PUT succeeds.
 func TestNginxReloads(t *testing.T) {
-	const puts = 2000
-	var arrived atomic.Int64
-	service := start(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	const puts, reloads = 600, 5
+	var arrived atomic.Int32
+	service := httpfake.ServeTCP(t, "HTTP/1.1", func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil || chaosSumOf(body) != r.Header.Get(chaosSum) {
 			http.Error(w, fmt.Sprintf("%d bytes, %v", len(body), err), http.StatusUnprocessableEntity)
 			return
 		}
 		arrived.Add(1)
-	}), nil)
-	pool, reload := startNginx(t, service)
+	})
+	pool, reload := startNginx(t, service.URL)
 	client := &http.Client{Transport: retrying(pool)}
-
-	var failed, next atomic.Int64
-	var senders sync.WaitGroup
-	for range 64 {
-		senders.Go(func() {
-			for {
-				n := int(next.Add(1))
-				if n > puts {
-					return
-				}
-				if err := putStream(client, "https://example.com/", n); err != nil && failed.Add(1) <= 5 {
-					t.Errorf("PUT %d: %v", n, err)
-				}
-			}
-		})
-	}
-	sent := make(chan struct{})
-	go func() { senders.Wait(); close(sent) }()
-	reloads := 0
-	for tick := time.NewTicker(200 * time.Millisecond); ; {
-		select {
-		case <-tick.C:
-			reload()
-			reloads++
-			continue
-		case <-sent:
-			tick.Stop()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	var ended atomic.Int32
+	inParallel(puts, 32, func(n int) {
+		if err := putStream(ctx, client, "https://example.com/", n); err != nil {
+			t.Errorf("PUT %d: %v", n, err)
 		}
-		break
-	}
-	t.Logf("%d reloads, %d bodies arrived of %d PUTs, %d failed", reloads, arrived.Load(), puts, failed.Load())
-	if failed.Load() > 0 {
-		t.Errorf("%d of %d PUTs failed", failed.Load(), puts)
-	}
+		if ended.Add(1)%(puts/(reloads+1)) == 0 {
+			reload()
+		}
+	})
+	t.Logf("%d bodies arrived of %d PUTs", arrived.Load(), puts)
 }
 
 // putStream sends a body that net/http cannot rewind.
-func putStream(client *http.Client, url string, n int) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-	defer cancel()
+func putStream(ctx context.Context, client *http.Client, url string, n int) error {
 	body := chaosBytes(n, 1000+n%20*1000)
-	req, err := http.NewRequestWithContext(ctx, http.MethodPut, url, struct{ io.Reader }{bytes.NewReader(body)})
+	req, err := http.NewRequestWithContext(ctx, http.MethodPut, url, streamOf(body))
 	if err != nil {
 		return err
 	}
@@ -86,22 +64,23 @@ func putStream(client *http.Client, url string, n int) error {
 		return err
 	}
 	defer resp.Body.Close()
-	if answer, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != http.StatusOK || resp.ProtoMajor != 2 {
-		return fmt.Errorf("%s %s: %.100q, %v", resp.Proto, resp.Status, answer, err)
+	text, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusOK || resp.ProtoMajor != 2 {
+		return fmt.Errorf("%s %s: %.100q, %v", resp.Proto, resp.Status, text, err)
 	}
 	return nil
 }
 
-// startNginx starts an nginx that speaks HTTP/2 on a socket in a folder of its own, and passes requests on to the service.
-func startNginx(t *testing.T, service *httptest.Server) (pool *http.Transport, reload func()) {
+// startNginx starts an nginx that speaks HTTP/2 on a socket in a folder of its
+// own, and passes requests on to the service.
+func startNginx(t *testing.T, service string) (pool *http.Transport, reload func()) {
 	path, err := exec.LookPath("nginx")
 	if err != nil {
-		cannotRun(t, "nginx is not in PATH: apt-get install nginx-light")
+		cannotRun(t, "nginx is not in PATH: install it (https://nginx.org, or apt-get install nginx-light)")
 	}
 	dir := t.TempDir()
-	certified := start(t, http.NotFoundHandler(), (*httptest.Server).StartTLS) // for its certificate
-	certificate := certified.TLS.Certificates[0]
-	key, err := x509.MarshalPKCS8PrivateKey(certificate.PrivateKey)
+	cert, roots := certificate()
+	key, err := x509.MarshalPKCS8PrivateKey(cert.PrivateKey)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +89,7 @@ func startNginx(t *testing.T, service *httptest.Server) (pool *http.Transport, r
 		user = "user root;"
 	}
 	for name, text := range map[string][]byte{
-		"cert.pem": pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate.Certificate[0]}),
+		"cert.pem": pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert.Certificate[0]}),
 		"key.pem":  pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key}),
 		"nginx.conf": fmt.Appendf(nil, `daemon off;
 worker_processes 2;
@@ -133,7 +112,7 @@ http {
 		location / { proxy_pass %s; }
 	}
 }
-`, user, service.URL),
+`, user, service),
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
 			t.Fatal(err)
@@ -165,7 +144,8 @@ http {
 	}) {
 		t.Fatalf("nginx does not listen: %s", &stderr)
 	}
-	pool = trusting(t, certified)
-	pool.DialContext = dial
+	pool = newPool(t)
+	pool.ForceAttemptHTTP2, pool.DialContext = true, dial
+	pool.TLSClientConfig = &tls.Config{RootCAs: roots}
 	return pool, func() { nginx.Process.Signal(syscall.SIGHUP) }
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/PuerkitoBio/rehttp"
 )
 
-// rehttpOf makes rehttp's Transport: what it retries, twice at most, and the pause of a second.
+// rehttpOf returns a wrapper with the Transport of rehttp, which retries twice at
+// most, with delays of a second.
 func rehttpOf(retry rehttp.RetryFn, set ...func(*rehttp.Transport)) wrapper {
 	return rehttpWith(retry, rehttp.ConstDelay(time.Second), set...)
 }
@@ -26,39 +27,34 @@ func rehttpWith(retry rehttp.RetryFn, delay rehttp.DelayFn, set ...func(*rehttp.
 	}
 }
 
-// everySecond is what rehttp calls ConstDelay(time.Second).
-func everySecond(t *awsretry.Transport) {
-	t.Backoff = awsretry.Exponential{Max: time.Second, Jitter: awsretry.NoJitter}
-}
-
-// A timeoutError is a net.Error.
-type timeoutError struct{}
-
-func (timeoutError) Error() string   { return "no answer in time" }
-func (timeoutError) Timeout() bool   { return true }
-func (timeoutError) Temporary() bool { return true }
-
 func rehttpPeer() peer {
 	const doc = "package doc"
 	on503 := rehttp.RetryStatuses(503)
+	closed := func(p *played) string {
+		n := 0
+		for _, body := range p.bodies {
+			n += min(body.Closes(), 1)
+		}
+		return fmt.Sprintf("%d responses, %d closed", len(p.at), n)
+	}
 	keepsBody := func(p *played) string {
 		return fmt.Sprintf("%s, and the request's Body is the caller's own: %t", count(len(p.at)), p.request.Body == p.body)
 	}
 	return peer{"rehttp", "github.com/PuerkitoBio/rehttp", []promise{{
 		says: "RetryMaxRetries(2) allows two retries", where: "RetryMaxRetries",
 		scene:  scene{service: statuses(503)},
-		theirs: rehttpOf(on503), ours: awsretryOf(everySecond), by: "Exponential{Max: 1 s, Jitter: NoJitter}",
+		theirs: rehttpOf(on503), ours: awsretryOf(everySecond), by: byEverySecond,
 		it: "3 attempts at 0s, 1s, 2s → 503",
 	}, {
-		says: "The last answer goes back as it is", where: "Transport.RoundTrip",
+		says: "The last response is returned as it is", where: "Transport.RoundTrip",
 		scene:  scene{service: []step{{status: 503, content: "down until noon"}}, tell: countOnly},
 		theirs: rehttpOf(on503), ours: awsretryOf(),
 		it: `3 attempts → 503 "down until noon"`,
 	}, {
-		says: "An answer that is retried is closed", where: "Transport.RoundTrip",
-		scene:  scene{service: statuses(503, 503, 200), tell: func(p *played) string { return fmt.Sprintf("%d answers, %d closed", len(p.at), p.closed) }},
+		says: "A response that is retried is closed", where: "Transport.RoundTrip",
+		scene:  scene{service: statuses(503, 503, 200), tell: closed},
 		theirs: rehttpOf(on503), ours: awsretryOf(),
-		it: "3 answers, 3 closed",
+		it: "3 responses, 3 closed",
 	}, {
 		says: "The delay is between 0 and base*2^n, at most max; here its longest", where: "ExpJitterDelay",
 		scene:  scene{service: statuses(503), tell: (*played).attempts},
@@ -71,36 +67,22 @@ func rehttpPeer() peer {
 		says: "RetryStatuses and RetryStatusInterval choose the statuses", where: "RetryStatuses",
 		scene:  scene{service: statuses(425, 200), tell: countOnly},
 		theirs: rehttpOf(rehttp.RetryStatuses(425)),
-		ours: awsretryOf(func(t *awsretry.Transport) {
-			t.Policy = func(a *awsretry.Attempt) awsretry.Class {
-				if a.Response != nil && a.Response.StatusCode == 425 {
-					return awsretry.Transient
-				}
-				return awsretry.DefaultPolicy(a)
-			}
-		}), by: "Policy",
+		ours:   awsretryOf(retryStatus(425)), by: "Policy",
 		it: "2 attempts → 200",
 	}, {
-		says: "The decision is asked about successes as well", where: "Transport.retry",
+		says: "The function that decides sees successes, too", where: "Transport.retry",
 		scene:  scene{service: statuses(202, 202, 200), tell: countOnly},
 		theirs: rehttpOf(rehttp.RetryStatuses(202)),
-		ours: awsretryOf(func(t *awsretry.Transport) {
-			t.Policy = func(a *awsretry.Attempt) awsretry.Class {
-				if a.Response != nil && a.Response.StatusCode == 202 {
-					return awsretry.Transient
-				}
-				return awsretry.DefaultPolicy(a)
-			}
-		}), by: "Policy",
+		ours:   awsretryOf(retryStatus(202)), by: "Policy",
 		it: "3 attempts → 200",
 	}, {
-		says: "RetryHTTPMethods keeps a POST from being made twice", where: "RetryHTTPMethods",
-		scene:  scene{service: []step{{err: errConnReset}}, method: "POST", body: bytesOf("an order"), tell: countOnly},
+		says: "RetryHTTPMethods excludes POST", where: "RetryHTTPMethods",
+		scene:  scene{service: []step{{err: errConnReset}}, method: "POST", body: inMemory("an order"), tell: countOnly},
 		theirs: rehttpOf(rehttp.RetryAll(rehttp.RetryHTTPMethods("GET", "PUT"), rehttp.RetryIsErr(func(err error) bool { return err != nil }))),
 		ours:   awsretryOf(func(t *awsretry.Transport) { t.Policy = awsretry.IdempotentOnly(nil) }), by: "IdempotentOnly",
 		it:  "1 attempt → error: read tcp: connection reset by peer",
 		we:  "1 attempt → error: awsretry: gave up after 1 attempt (permanent): read tcp: connection reset by peer",
-		why: "The error says how many attempts were made and why there were no more; errors.Is and As find the same in it",
+		why: "The error says how many attempts were made and why there are no more. errors.Is and As see through it",
 	}, {
 		says: "RetryTimeoutErr retries time-outs", where: "RetryTimeoutErr",
 		scene:  scene{service: []step{{err: timeoutError{}}, {status: 200}}, tell: countOnly},
@@ -108,7 +90,7 @@ func rehttpPeer() peer {
 		it: "2 attempts → 200",
 	}, {
 		says: "… and no other error", where: "RetryTimeoutErr",
-		scene:  scene{service: []step{{err: errConnReset}, {status: 200}}, tell: func(p *played) string { return count(len(p.at)) }},
+		scene:  scene{service: []step{{err: errConnReset}, {status: 200}}, tell: number},
 		theirs: rehttpOf(rehttp.RetryTimeoutErr()),
 		ours: awsretryOf(func(t *awsretry.Transport) {
 			t.Policy = func(a *awsretry.Attempt) awsretry.Class {
@@ -120,67 +102,63 @@ func rehttpPeer() peer {
 		}), by: "Policy",
 		it: "1 attempt",
 	}, {
-		says: "A body is held in memory, and sent again whole", where: doc,
-		scene:  scene{service: statuses(503, 200), body: streamOf("the body"), tell: wholeBodies("the body")},
+		says: "A body is buffered, and each attempt sends the whole body", where: doc,
+		scene:  scene{service: statuses(503, 200), body: aStream("the body"), tell: whole("the body")},
 		theirs: rehttpOf(on503), ours: awsretryOf(),
 		it: "2 attempts, 2 with the whole body → 200",
 	}, {
 		says: "… before the first attempt", where: doc,
-		scene:  scene{service: statuses(200), body: slowly("written while it is sent"), tell: func(p *played) string { return "sent after " + p.at[0].String() + " → " + p.result() }},
+		scene:  scene{service: statuses(200), body: slowly("written while it is sent"), tell: sentAfter},
 		theirs: rehttpOf(on503), ours: awsretryOf(),
 		it: "sent after 5s → 200", we: "sent after 0s → 200",
-		why: "A body that is written while the answer is read has to work; what is kept is kept as it is sent, MaxBodyBuffer of it at most",
+		why: writtenWhileSent,
 	}, {
-		says: "PreventRetryWithBody sends a body once, and holds nothing of it", where: "PreventRetryWithBody",
-		scene:  scene{service: statuses(503, 200), body: streamOf("the body"), tell: wholeBodies("the body")},
+		says: "PreventRetryWithBody sends a body once, without a buffer", where: "PreventRetryWithBody",
+		scene:  scene{service: statuses(503, 200), body: aStream("the body"), tell: whole("the body")},
 		theirs: rehttpOf(on503, func(t *rehttp.Transport) { t.PreventRetryWithBody = true }),
-		ours:   awsretryOf(func(t *awsretry.Transport) { t.MaxBodyBuffer = -1 }), by: "MaxBodyBuffer: -1",
+		ours:   awsretryOf(unbuffered), by: "MaxBodyBuffer: -1",
 		it: "1 attempt, 1 with the whole body → 503",
 	}, {
-		says: "… one that costs no memory too", where: "PreventRetryWithBody",
-		scene:  scene{service: statuses(503, 200), body: bytesOf("the body"), tell: wholeBodies("the body")},
+		says: "… even if it needs no buffer", where: "PreventRetryWithBody",
+		scene:  scene{service: statuses(503, 200), body: inMemory("the body"), tell: whole("the body")},
 		theirs: rehttpOf(on503, func(t *rehttp.Transport) { t.PreventRetryWithBody = true }),
-		ours:   awsretryOf(func(t *awsretry.Transport) { t.MaxBodyBuffer = -1 }), by: "MaxBodyBuffer: -1",
+		ours:   awsretryOf(unbuffered), by: "MaxBodyBuffer: -1",
 		it: "1 attempt, 1 with the whole body → 503", we: "2 attempts, 2 with the whole body → 200",
-		why: "With GetBody, or a file, nothing has to be held. WithoutRetry sends a request once",
+		why: "With GetBody, or a file, nothing is buffered. WithoutRetry sends a request once",
 	}, {
 		says: "A RoundTripper does not modify the request", where: "Transport.RoundTrip (a comment on Go's rule)",
-		scene:  scene{service: statuses(503, 200), body: bytesOf("the body"), tell: keepsBody},
+		scene:  scene{service: statuses(503, 200), body: inMemory("the body"), tell: keepsBody},
 		theirs: rehttpOf(on503), ours: awsretryOf(),
 		it:  "2 attempts, and the request's Body is the caller's own: false",
 		we:  "2 attempts, and the request's Body is the caller's own: true",
-		why: "What differs between attempts is set in a request of their own",
+		why: "Each attempt that differs has a request of its own",
 	}, {
-		says: "PerAttemptTimeout ends an attempt, and it is retried", where: "PerAttemptTimeout",
+		says: "PerAttemptTimeout ends an attempt, which is retried", where: "PerAttemptTimeout",
 		scene:  scene{service: []step{{status: 200, takes: time.Hour}, {status: 200}}},
 		theirs: rehttpOf(rehttp.RetryIsErr(func(err error) bool { return errors.Is(err, context.DeadlineExceeded) }), func(t *rehttp.Transport) { t.PerAttemptTimeout = 2 * time.Second }),
-		ours:   awsretryOf(everySecond, func(t *awsretry.Transport) { t.AttemptTimeout = 2 * time.Second }), by: "AttemptTimeout: 2 s, Exponential{Max: 1 s, Jitter: NoJitter}",
+		ours:   awsretryOf(everySecond, twoSeconds), by: byTimeout + ", " + byEverySecond,
 		it: "2 attempts at 0s, 3s → 200",
 	}, {
-		says: "… and looks like context.DeadlineExceeded", where: "PerAttemptTimeout",
+		says: "… and its error is context.DeadlineExceeded", where: "PerAttemptTimeout",
 		scene: scene{service: []step{{status: 200, takes: time.Hour}}, tell: func(p *played) string {
 			var timeout interface{ Timeout() bool }
 			return fmt.Sprintf("%s; says Timeout: %t", p.is(context.DeadlineExceeded), errors.As(p.err, &timeout) && timeout.Timeout())
 		}},
 		theirs: rehttpOf(on503, func(t *rehttp.Transport) { t.PerAttemptTimeout = 2 * time.Second }),
-		ours:   awsretryOf(func(t *awsretry.Transport) { t.AttemptTimeout = 2 * time.Second }), by: "AttemptTimeout: 2 s",
+		ours:   awsretryOf(twoSeconds), by: byTimeout,
 		it:  "an error that is context deadline exceeded; says Timeout: true",
 		we:  "an error that is none of them; says Timeout: true",
-		why: "context.DeadlineExceeded is the caller's own deadline alone, so that the two can be told apart",
+		why: "Only the caller's own deadline is context.DeadlineExceeded",
 	}, {
-		says: "An overall deadline goes before it", where: "PerAttemptTimeout",
-		scene: scene{service: []step{{status: 200, takes: time.Hour}}, context: deadlineIn(500 * time.Millisecond), tell: func(p *played) string {
-			return fmt.Sprintf("%s in %v → %s", count(len(p.at)), p.took, p.is(context.DeadlineExceeded))
-		}},
+		says: "An overall deadline ends the call earlier", where: "PerAttemptTimeout",
+		scene:  scene{service: []step{{status: 200, takes: time.Hour}}, context: deadlineIn(500 * time.Millisecond), tell: endedIn(context.DeadlineExceeded)},
 		theirs: rehttpOf(on503, func(t *rehttp.Transport) { t.PerAttemptTimeout = 2 * time.Second }),
-		ours:   awsretryOf(func(t *awsretry.Transport) { t.AttemptTimeout = 2 * time.Second }), by: "AttemptTimeout: 2 s",
+		ours:   awsretryOf(twoSeconds), by: byTimeout,
 		it: "1 attempt in 500ms → an error that is context deadline exceeded",
 	}, {
-		says: "A caller who goes away ends the pause", where: doc,
-		scene: scene{service: []step{{status: 503}}, context: cancelAfter(300 * time.Millisecond), tell: func(p *played) string {
-			return fmt.Sprintf("%s in %v → %s", count(len(p.at)), p.took, p.is(context.Canceled))
-		}},
-		theirs: rehttpOf(on503), ours: awsretryOf(everySecond), by: "Exponential{Max: 1 s, Jitter: NoJitter}",
+		says: "A cancel ends the delay", where: doc,
+		scene:  scene{service: []step{{status: 503}}, context: cancelAfter(300 * time.Millisecond), tell: endedIn(context.Canceled)},
+		theirs: rehttpOf(on503), ours: awsretryOf(everySecond), by: byEverySecond,
 		it: "1 attempt in 300ms → an error that is none of them", we: "1 attempt in 300ms → an error that is context canceled",
 		why: "errors.Is finds the context's error and its cause",
 	}, {
@@ -197,21 +175,13 @@ func rehttpPeer() peer {
 		}), by: "Policy",
 		it: "3 attempts → 200",
 	}, {
-		says: "… without RetryMaxRetries there is no end to it", where: doc,
+		says: "… and without RetryMaxRetries, retries do not end", where: doc,
 		scene: scene{service: append(statuses(many503(300)...), step{status: 200}), tell: countOnly},
 		theirs: func(b http.RoundTripper, _ *played) http.RoundTripper {
 			return rehttp.NewTransport(b, on503, rehttp.ConstDelay(time.Second))
 		},
-		ours: awsretryOf(everySecond, func(t *awsretry.Transport) { t.MaxAttempts = 1000 }), by: "MaxAttempts: 1000, Exponential{Max: 1 s, Jitter: NoJitter}",
+		ours: awsretryOf(everySecond, manyAttempts), by: byManyAttempts,
 		it: "301 attempts → 200", we: "101 attempts → 503",
-		why: "The retry token bucket (500 tokens, 5 a retry) ends it; QuotaConfig{Capacity: -1} takes the bucket away",
+		why: bucketEnds,
 	}}}
-}
-
-func many503(n int) []int {
-	all := make([]int, n)
-	for i := range all {
-		all[i] = 503
-	}
-	return all
 }

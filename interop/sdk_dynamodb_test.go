@@ -6,9 +6,10 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"strconv"
 	"testing"
-	"time"
 
 	"example.com/awsretry"
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -18,30 +19,40 @@ import (
 
 const ddbTable = "items"
 
+// newDynamoDB returns an SDK client for the service at addr.
+func newDynamoDB(addr string, rt http.RoundTripper, retryer aws.Retryer) *dynamodb.Client {
+	return dynamodb.New(dynamodb.Options{
+		Region:       "us-east-1",
+		Credentials:  sdkCredentials,
+		BaseEndpoint: aws.String("http://" + addr),
+		HTTPClient:   &http.Client{Transport: rt},
+		Retryer:      retryer,
+	})
+}
+
 // createTable makes ddbTable, without faults.
 func createTable(t testing.TB, addr string) {
 	t.Helper()
-	client := newDynamoDB(addr, newBase(t), aws.NopRetryer{})
+	client := newDynamoDB(addr, newPool(t), aws.NopRetryer{})
+	id := aws.String("id")
 	_, err := client.CreateTable(t.Context(), &dynamodb.CreateTableInput{
 		TableName:            aws.String(ddbTable),
-		AttributeDefinitions: []types.AttributeDefinition{{AttributeName: aws.String("id"), AttributeType: types.ScalarAttributeTypeS}},
-		KeySchema:            []types.KeySchemaElement{{AttributeName: aws.String("id"), KeyType: types.KeyTypeHash}},
+		AttributeDefinitions: []types.AttributeDefinition{{AttributeName: id, AttributeType: types.ScalarAttributeTypeS}},
+		KeySchema:            []types.KeySchemaElement{{AttributeName: id, KeyType: types.KeyTypeHash}},
 		BillingMode:          types.BillingModePayPerRequest,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 200 {
+	if !eventually(func() bool {
 		out, err := client.DescribeTable(t.Context(), &dynamodb.DescribeTableInput{TableName: aws.String(ddbTable)})
-		if err == nil && out.Table.TableStatus == types.TableStatusActive {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
+		return err == nil && out.Table.TableStatus == types.TableStatusActive
+	}) {
+		t.Fatal("the table did not become active")
 	}
-	t.Fatal("the table did not become active")
 }
 
-// ddbPayload is the i-th item's data: every length from 0 to 4,095 bytes, and every byte value.
+// ddbPayload returns the data of the i-th item, up to 4 KiB.
 func ddbPayload(i int) []byte {
 	sum := sha256.Sum256([]byte(strconv.Itoa(i)))
 	return bytes.Repeat(sum[:], 128)[:i*37%4096]
@@ -58,9 +69,11 @@ func ddbPut(ctx context.Context, client *dynamodb.Client, i int) error {
 	return err
 }
 
+// ddbGet reads an item back and compares it.
 func ddbGet(ctx context.Context, client *dynamodb.Client, i int) error {
-	out, err := client.GetItem(ctx, &dynamodb.GetItemInput{TableName: aws.String(ddbTable), Key: ddbKey(i),
-		ConsistentRead: aws.Bool(true)})
+	out, err := client.GetItem(ctx, &dynamodb.GetItemInput{
+		TableName: aws.String(ddbTable), Key: ddbKey(i), ConsistentRead: aws.Bool(true),
+	})
 	if err != nil {
 		return err
 	}
@@ -74,9 +87,24 @@ func ddbGet(ctx context.Context, client *dynamodb.Client, i int) error {
 	return nil
 }
 
-// ddbScan returns how many items the table holds.
+// ddbPutAndGet writes and reads items with 16 goroutines.
+func ddbPutAndGet(t *testing.T, client *dynamodb.Client, items int) {
+	t.Helper()
+	inParallel(items, 16, func(i int) {
+		if err := ddbPut(t.Context(), client, i); err != nil {
+			t.Errorf("put %d: %v", i, err)
+		}
+	})
+	inParallel(items, 16, func(i int) {
+		if err := ddbGet(t.Context(), client, i); err != nil {
+			t.Errorf("get %d: %v", i, err)
+		}
+	})
+}
+
+// ddbScan returns how many items the table has.
 func ddbScan(ctx context.Context, client *dynamodb.Client) (items int, err error) {
-	pages := dynamodb.NewScanPaginator(client, &dynamodb.ScanInput{TableName: aws.String(ddbTable), Limit: aws.Int32(300)})
+	pages := dynamodb.NewScanPaginator(client, &dynamodb.ScanInput{TableName: aws.String(ddbTable), Limit: aws.Int32(50)})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
@@ -87,85 +115,72 @@ func ddbScan(ctx context.Context, client *dynamodb.Client) (items int, err error
 	return items, nil
 }
 
-// TestDynamoDB makes 2,000 operations of which one request in ten fails. Settings beside newRetrying's: none in either mode.
+// failDynamoDB responds as DynamoDB does.
+func failDynamoDB(w http.ResponseWriter, f fault) {
+	status, code := http.StatusInternalServerError, "InternalServerError"
+	switch f {
+	case faultUnavailable:
+		status, code = http.StatusServiceUnavailable, "ServiceUnavailable"
+	case faultThrottling:
+		status, code = http.StatusBadRequest, "ProvisionedThroughputExceededException"
+	}
+	w.Header().Set("Content-Type", "application/x-amz-json-1.0")
+	w.WriteHeader(status)
+	fmt.Fprintf(w, `{"__type":"com.amazonaws.dynamodb.v20120810#%s","message":"a fault of the test"}`, code)
+}
+
+// failSQS responds as SQS does. The code of its throttling is in a header, as
+// clients of its older protocol know it.
+func failSQS(w http.ResponseWriter, f fault) {
+	if f == faultThrottling {
+		w.Header().Set("X-Amzn-Query-Error", "RequestThrottled;Sender")
+		w.Header().Set("Content-Type", "application/x-amz-json-1.0")
+		w.WriteHeader(http.StatusForbidden)
+		io.WriteString(w, `{"__type":"com.amazonaws.sqs#RequestThrottled","message":"a fault of the test"}`)
+		return
+	}
+	failDynamoDB(w, f)
+}
+
+// One request in ten fails, and no operation does.
 func TestDynamoDB(t *testing.T) {
 	backend := startDynalite(t)
 	createTable(t, backend)
-	const items = 1000
+	const items = 200
 	service := &faultyService{
 		pick: randomFaults(0.1, faultServerError, faultUnavailable, faultBare, faultThrottling, faultEarly, faultReset,
 			faultLost, faultCut),
-		answer: answerJSON,
+		fail: failDynamoDB,
 	}
-	addr := startFaulty(t, service, backend)
+	base, addr := startFaulty(t, service, backend)
 	log := newAttemptLog()
-	transport := newRetrying(newBase(t), log.observe)
-	client := newDynamoDB(addr, transport, aws.NopRetryer{})
-	start := time.Now()
-	inParallel(items, 16, func(i int) {
-		if err := ddbPut(t.Context(), client, i); err != nil {
-			t.Errorf("put %d: %v", i, err)
-		}
-	})
-	inParallel(items, 16, func(i int) {
-		if err := ddbGet(t.Context(), client, i); err != nil {
-			t.Errorf("get %d: %v", i, err)
-		}
-	})
+	tr := forFaultyService(base, log.observe)
+	client := newDynamoDB(addr, tr, aws.NopRetryer{})
+	ddbPutAndGet(t, client, items)
 	if n, err := ddbScan(t.Context(), client); err != nil || n != items {
-		t.Errorf("the table holds %d items (%v), want %d", n, err, items)
+		t.Errorf("the table has %d items (%v), want %d", n, err, items)
 	}
-	checkFigures(t, service, log, transport, addr, 2*items)
-	t.Logf("%v for all of it", time.Since(start).Round(time.Millisecond))
+	log.check(t, service, tr)
+	for f, n := range service.faults {
+		if f := fault(f); f != faultHidden && n == 0 {
+			t.Errorf("no request had the fault %q", f)
+		}
+	}
 }
 
-// checkFigures checks what the server counted, and prints it.
-func checkFigures(t *testing.T, service *faultyService, log *attemptLog, transport *awsretry.Transport, addr string, minCalls int) {
-	t.Helper()
-	calls, sent, most, faults := service.figures()
-	if calls < minCalls {
-		t.Errorf("the server saw %d operations, want %d or more", calls, minCalls)
-	}
-	if most > retryAttempts {
-		t.Errorf("%d attempts of one operation reached the server, want at most %d", most, retryAttempts)
-	}
-	if log.retries == 0 {
-		t.Error("nothing was retried, so nothing was tested")
-	}
-	state, ok := transport.State(addr)
-	if !ok || state.Tokens < 0 || state.Tokens > 500 {
-		t.Errorf("the retry quota holds %d tokens, want 0 to 500", state.Tokens)
-	}
-	t.Logf("%d operations, %d requests, at most %d for one; %d retries, %d tokens left%s",
-		calls, sent, most, log.retries, state.Tokens, faults)
-}
-
-// TestDynamoDBAdaptive throttles with the service's own code until the client slows down. Settings beside newRetrying's: the
-// mode, and a MinFillRate that keeps the test short.
+// The service throttles by a code of its own until the client slows down.
 func TestDynamoDBAdaptive(t *testing.T) {
 	backend := startDynalite(t)
 	createTable(t, backend)
-	service := &faultyService{pick: randomFaults(0.05, faultThrottling), answer: answerJSON}
-	addr := startFaulty(t, service, backend)
+	service := &faultyService{pick: randomFaults(0.05, faultThrottling), fail: failDynamoDB}
+	base, addr := startFaulty(t, service, backend)
 	log := newAttemptLog()
-	transport := newRetrying(newBase(t), log.observe)
-	transport.Mode, transport.RateLimit.MinFillRate = awsretry.Adaptive, 30
-	client := newDynamoDB(addr, transport, aws.NopRetryer{})
-	const items = 75
-	inParallel(items, 16, func(i int) {
-		if err := ddbPut(t.Context(), client, i); err != nil {
-			t.Errorf("put %d: %v", i, err)
-		}
-	})
-	inParallel(items, 16, func(i int) {
-		if err := ddbGet(t.Context(), client, i); err != nil {
-			t.Errorf("get %d: %v", i, err)
-		}
-	})
-	checkFigures(t, service, log, transport, addr, 2*items)
-	state, _ := transport.State(addr)
-	if !state.Limited {
+	tr := forFaultyService(base, log.observe)
+	tr.Mode, tr.RateLimit.MinFillRate = awsretry.Adaptive, 60 // a low rate would make the test long
+	client := newDynamoDB(addr, tr, aws.NopRetryer{})
+	ddbPutAndGet(t, client, 60)
+	log.check(t, service, tr)
+	if state, _ := tr.State(addr); !state.Limited {
 		t.Error("the rate limiter is off after throttling")
 	}
-	t.Logf("measured %.1f/s, allowed %.1f/s", state.MeasuredRate, state.SendRate)
 }

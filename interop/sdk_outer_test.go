@@ -2,7 +2,6 @@ package interop
 
 import (
 	"fmt"
-	"io"
 	"net/http"
 	"testing"
 	"time"
@@ -12,89 +11,93 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
-	"github.com/google/go-cmp/cmp"
 )
 
-// failFirst lets the first n requests of each operation fail.
-func failFirst(service *faultyService, n int, f fault) func(*http.Request) fault {
-	return func(r *http.Request) fault {
-		service.mu.Lock()
-		defer service.mu.Unlock()
-		if service.count[r.Header.Get(callHeader)] < n {
-			return f
-		}
-		return faultNone
-	}
+const sdkAttempts = 3
+
+// sdkRetryer returns the SDK's own retryer, with short delays.
+func sdkRetryer() aws.Retryer {
+	return retry.NewStandard(func(o *retry.StandardOptions) {
+		o.MaxAttempts = sdkAttempts
+		o.Backoff = retry.BackoffDelayerFunc(func(int, error) (time.Duration, error) { return time.Millisecond, nil })
+	})
 }
 
-// TestSDKRetryerOn leaves the SDK's own retryer on: the server must see what it sees of the SDK alone, not the product of the two.
+// An sdkCall is one operation of an SDK client.
+type sdkCall struct {
+	name string
+	fail func(http.ResponseWriter, fault)
+	body string // of a success
+	do   func(t *testing.T, addr string, rt http.RoundTripper) error
+}
+
+var sdkCalls = []sdkCall{
+	{"DynamoDB", failDynamoDB, "{}", func(t *testing.T, addr string, rt http.RoundTripper) error {
+		return ddbPut(t.Context(), newDynamoDB(addr, rt, sdkRetryer()), 1)
+	}},
+	{"S3", failS3, "<ListAllMyBucketsResult/>", func(t *testing.T, addr string, rt http.RoundTripper) error {
+		_, err := newS3(addr, rt, sdkRetryer()).ListBuckets(t.Context(), &s3.ListBucketsInput{})
+		return err
+	}},
+	{"SQS", failSQS, "{}", func(t *testing.T, addr string, rt http.RoundTripper) error {
+		client := sqs.New(sqs.Options{
+			Region: "us-east-1", Credentials: sdkCredentials, Retryer: sdkRetryer(),
+			BaseEndpoint: aws.String("http://" + addr), HTTPClient: &http.Client{Transport: rt},
+		})
+		queue := aws.String("http://" + addr + "/1/queue")
+		_, err := client.ReceiveMessage(t.Context(), &sqs.ReceiveMessageInput{QueueUrl: queue})
+		return err
+	}},
+}
+
+// A sendCount is how many requests the service saw, and whether the operation
+// succeeded.
+type sendCount struct {
+	sent int
+	ok   bool
+}
+
+// run makes the call. The service fails so many times.
+func (c sdkCall) run(t *testing.T, f fault, failures int, wrap func(http.RoundTripper) http.RoundTripper) sendCount {
+	service := &faultyService{fail: c.fail, next: respond(200, c.body)}
+	service.pick = failFirst(service, failures, f)
+	base, addr := startFaulty(t, service, "")
+	base.DisableKeepAlives = true // net/http itself repeats a request if an idle connection breaks
+	err := c.do(t, addr, wrap(base))
+	_, sent, _, _ := service.figures()
+	return sendCount{sent, err == nil}
+}
+
+// The SDK's own retryer is on. The service sees what it sees of the SDK alone,
+// not the product of the attempts of both.
 func TestSDKRetryerOn(t *testing.T) {
-	clients := []struct {
-		name   string
-		answer func(http.ResponseWriter, fault)
-		body   string // of a success
-		do     func(t *testing.T, addr string, rt http.RoundTripper, retryer aws.Retryer) error
-	}{
-		{"DynamoDB", answerJSON, "{}", func(t *testing.T, addr string, rt http.RoundTripper, retryer aws.Retryer) error {
-			return ddbPut(t.Context(), newDynamoDB(addr, rt, retryer), 1)
-		}},
-		{"S3", answerXML, "<ListAllMyBucketsResult/>", func(t *testing.T, addr string, rt http.RoundTripper, retryer aws.Retryer) error {
-			_, err := newS3(addr, rt, retryer).ListBuckets(t.Context(), &s3.ListBucketsInput{})
-			return err
-		}},
-		{"SQS", answerQueryJSON, "{}", func(t *testing.T, addr string, rt http.RoundTripper, retryer aws.Retryer) error {
-			client := sqs.New(sqs.Options{Region: "us-east-1", Credentials: sdkCredentials, Retryer: retryer,
-				BaseEndpoint: aws.String("http://" + addr), HTTPClient: &http.Client{Transport: rt}})
-			_, err := client.ReceiveMessage(t.Context(), &sqs.ReceiveMessageInput{QueueUrl: aws.String("http://" + addr + "/1/queue")})
-			return err
-		}},
+	alone := func(rt http.RoundTripper) http.RoundTripper { return rt }
+	nested := func(rt http.RoundTripper) http.RoundTripper {
+		tr := forFaultyService(rt, nil)
+		tr.MaxAttempts, tr.NestedRetries = 2, true
+		return tr
 	}
-	type result struct {
-		Sent int
-		OK   bool
-	}
-	const sdkAttempts = 3
-	for _, client := range clients {
+	for _, call := range sdkCalls {
 		for _, f := range []fault{faultServerError, faultUnavailable, faultBare, faultThrottling, faultReset} {
 			for failures := range sdkAttempts + 2 {
-				t.Run(fmt.Sprintf("%s/%v %d times", client.name, f, failures), func(t *testing.T) {
-					run := func(wrap func(http.RoundTripper) http.RoundTripper) result {
-						service := &faultyService{answer: client.answer, next: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-							io.WriteString(w, client.body)
-						})}
-						service.pick = failFirst(service, failures, f)
-						addr := startFaulty(t, service, "")
-						base := newBase(t)
-						base.DisableKeepAlives = true // else net/http itself sends some requests again
-						err := client.do(t, addr, wrap(base), retry.NewStandard(func(o *retry.StandardOptions) {
-							o.MaxAttempts = sdkAttempts
-							o.Backoff = retry.BackoffDelayerFunc(func(int, error) (time.Duration, error) { return time.Millisecond, nil })
-						}))
-						_, sent, _, _ := service.figures()
-						return result{sent, err == nil}
+				t.Run(fmt.Sprintf("%s/%v %d times", call.name, f, failures), func(t *testing.T) {
+					log := newAttemptLog()
+					both := func(rt http.RoundTripper) http.RoundTripper {
+						tr := forFaultyService(rt, log.observe)
+						tr.MaxAttempts = 2
+						return tr
 					}
-					plain := func(rt http.RoundTripper) http.RoundTripper { return rt }
-					stops := newAttemptLog()
-					ours := func(nested bool) func(http.RoundTripper) http.RoundTripper {
-						return func(rt http.RoundTripper) http.RoundTripper {
-							transport := newRetrying(rt, nil)
-							transport.MaxAttempts, transport.NestedRetries = 2, nested
-							if !nested {
-								transport.Observe = stops.observe
-							}
-							return transport
-						}
+					want := call.run(t, f, failures, alone)
+					if got := call.run(t, f, failures, both); got != want {
+						t.Errorf("with the Transport below %+v, the SDK alone %+v", got, want)
 					}
-					alone := run(plain)
-					if diff := cmp.Diff(alone, run(ours(false))); diff != "" {
-						t.Errorf("with the Transport below (-SDK alone, +both):\n%s", diff)
+					if want := min(failures, sdkAttempts); log.stops[awsretry.StopOuterRetry] != want {
+						t.Errorf("%d failures were left to the SDK, want %d", log.stops[awsretry.StopOuterRetry], want)
 					}
-					if want := min(failures, sdkAttempts); stops.stops[awsretry.StopOuterRetry] != want {
-						t.Errorf("%d failures were left to the SDK, want %d", stops.stops[awsretry.StopOuterRetry], want)
-					}
-					// Told to retry inside the SDK's retries it does, and two attempts in each of three are enough for all of these.
-					if diff := cmp.Diff(result{failures + 1, true}, run(ours(true))); diff != "" {
-						t.Errorf("with NestedRetries (-want +got):\n%s", diff)
+					// Two attempts in each of the SDK's three are enough.
+					want = sendCount{failures + 1, true}
+					if got := call.run(t, f, failures, nested); got != want {
+						t.Errorf("with NestedRetries %+v, want %+v", got, want)
 					}
 				})
 			}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"log"
 	"net/http"
 	"sync"
 	"testing"
@@ -11,66 +12,52 @@ import (
 
 	"example.com/awsretry"
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/aws-sdk-go-v2/service/s3"
 )
 
 var sdkCredentials = aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
 	return aws.Credentials{AccessKeyID: "S3RVER", SecretAccessKey: "S3RVER"}, nil
 })
 
-// newDynamoDB makes an SDK client for the service at addr.
-func newDynamoDB(addr string, rt http.RoundTripper, retryer aws.Retryer) *dynamodb.Client {
-	return dynamodb.New(dynamodb.Options{
-		Region:       "us-east-1",
-		Credentials:  sdkCredentials,
-		BaseEndpoint: aws.String("http://" + addr),
-		HTTPClient:   &http.Client{Transport: rt},
-		Retryer:      retryer,
-	})
-}
-
-// newS3 makes an SDK client for the service at addr.
-func newS3(addr string, rt http.RoundTripper, retryer aws.Retryer) *s3.Client {
-	return s3.New(s3.Options{
-		Region:       "us-east-1",
-		Credentials:  sdkCredentials,
-		BaseEndpoint: aws.String("http://" + addr),
-		UsePathStyle: true,
-		HTTPClient:   &http.Client{Transport: rt},
-		Retryer:      retryer,
-		// s3rver knows nothing of the newer checksums; what is read back is compared byte for byte.
-		RequestChecksumCalculation: aws.RequestChecksumCalculationWhenRequired,
-	})
-}
-
 const (
-	retryAttempts = 10      // where one request in ten fails, one operation in 10^10 is lost
-	retryBuffer   = 8 << 20 // the SDK's bodies have no GetBody, so a part of 5 MiB is to be kept
+	retryAttempts = 10      // if one request in ten fails, one operation in 10^10 does
+	retryBuffer   = 8 << 20 // for a part of 5 MiB: the SDK's bodies have no GetBody
 )
 
-// newRetrying is a Transport as a user of a service with many faults sets it: more attempts than the three of the mode,
-// pauses that suit a service near by, and for uploads a MaxBodyBuffer above the largest body. The retry quota is the default one.
-func newRetrying(base http.RoundTripper, observe func(awsretry.Attempt)) *awsretry.Transport {
+// forFaultyService returns a Transport as a user of a service with many faults
+// sets it: with more attempts than the three of the mode, delays that suit a
+// service near by, and a MaxBodyBuffer above the largest body. The retry quota
+// is the default one.
+func forFaultyService(base http.RoundTripper, observe func(awsretry.Attempt)) *awsretry.Transport {
 	return &awsretry.Transport{
-		Base:           &wholeAnswers{base, retryBuffer},
+		Base:           &wholeResponses{base, retryBuffer},
 		MaxAttempts:    retryAttempts,
-		AttemptTimeout: 10 * time.Second,
+		AttemptTimeout: 30 * time.Second, // a busy machine may need some of it
 		Backoff:        awsretry.Exponential{Initial: 10 * time.Millisecond, Max: 200 * time.Millisecond},
 		MaxBodyBuffer:  retryBuffer,
 		Observe:        observe,
 	}
 }
 
-// wholeAnswers is a Base that reads answers up to its limit, in bytes, to their end, so that one whose connection breaks in the
-// middle of the body is an error of RoundTrip, where it can be retried. A Transport itself gives the answer to its caller
-// before the body, and what breaks then is the caller's to see.
-type wholeAnswers struct {
+// newPool returns connections for the requests of many goroutines.
+func newPool(t testing.TB) *http.Transport {
+	pool := &http.Transport{MaxIdleConnsPerHost: 64}
+	t.Cleanup(pool.CloseIdleConnections)
+	return pool
+}
+
+// quiet is the log of servers and proxies whose connections break on purpose.
+var quiet = log.New(io.Discard, "", 0)
+
+// wholeResponses is a Base that reads responses to their end, up to its limit
+// in bytes. So if the connection breaks in the middle of the body, RoundTrip
+// returns an error, which can be retried. A Transport alone returns the
+// response before its body.
+type wholeResponses struct {
 	base  http.RoundTripper
 	limit int64
 }
 
-func (w *wholeAnswers) RoundTrip(req *http.Request) (*http.Response, error) {
+func (w *wholeResponses) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, err := w.base.RoundTrip(req)
 	if err != nil || resp.ContentLength > w.limit {
 		return resp, err
@@ -85,24 +72,6 @@ func (w *wholeAnswers) RoundTrip(req *http.Request) (*http.Response, error) {
 		io.Closer
 	}{io.MultiReader(bytes.NewReader(start), resp.Body), resp.Body}
 	return resp, nil
-}
-
-// inParallel calls do for 0 to n-1, and returns when all calls have.
-func inParallel(n, workers int, do func(int)) {
-	next := make(chan int)
-	var wg sync.WaitGroup
-	for range workers {
-		wg.Go(func() {
-			for i := range next {
-				do(i)
-			}
-		})
-	}
-	for i := range n {
-		next <- i
-	}
-	close(next)
-	wg.Wait()
 }
 
 // An attemptLog counts what a Transport did.
@@ -127,26 +96,41 @@ func (l *attemptLog) observe(a awsretry.Attempt) {
 	}
 }
 
-// TestCutAnswerIsSeen shows why wholeAnswers is there: an answer that breaks off in its body is no silent success.
-func TestCutAnswerIsSeen(t *testing.T) {
-	service := &faultyService{pick: func(*http.Request) fault { return faultCut }, answer: answerXML}
-	addr := startFaulty(t, service, startGofakes3(t))
-	for _, test := range []struct {
+// check fails unless something was retried, and no operation more often than
+// the Transport allows. It logs the figures of the service.
+func (l *attemptLog) check(t *testing.T, service *faultyService, tr *awsretry.Transport) {
+	t.Helper()
+	calls, sent, most, faults := service.figures()
+	if most > tr.MaxAttempts {
+		t.Errorf("the service saw %d attempts of one operation, want at most %d", most, tr.MaxAttempts)
+	}
+	if l.retries == 0 {
+		t.Error("nothing was retried, so nothing was tested")
+	}
+	t.Logf("%d operations, %d requests, at most %d for one; %d retries%s", calls, sent, most, l.retries, faults)
+}
+
+// The SDK reports a response that breaks off in its body. With wholeResponses
+// it is retried.
+func TestCutResponseIsSeen(t *testing.T) {
+	service := &faultyService{pick: func(*http.Request) fault { return faultCut }, fail: failS3}
+	base, addr := startFaulty(t, service, startGofakes3(t))
+	for _, tt := range []struct {
 		name     string
 		base     http.RoundTripper
 		attempts int // sent for one operation
 	}{
-		{"the Transport alone gives the answer to its caller", newBase(t), 1},
-		{"with wholeAnswers below, it is retried", &wholeAnswers{newBase(t), 1 << 20}, 3},
+		{"the Transport alone returns the response", base, 1},
+		{"with wholeResponses it is retried", &wholeResponses{base, 1 << 20}, 3},
 	} {
-		t.Run(test.name, func(t *testing.T) {
+		t.Run(tt.name, func(t *testing.T) {
 			_, before, _, _ := service.figures()
-			transport := &awsretry.Transport{Base: test.base, Backoff: awsretry.Exponential{Initial: time.Millisecond}}
-			if _, err := newS3(addr, transport, aws.NopRetryer{}).ListBuckets(t.Context(), nil); err == nil {
-				t.Error("an answer that was cut off is no error")
+			tr := retrying(tt.base)
+			if _, err := newS3(addr, tr, aws.NopRetryer{}).ListBuckets(t.Context(), nil); err == nil {
+				t.Error("the SDK reports no error")
 			}
-			if _, after, _, _ := service.figures(); after-before != test.attempts {
-				t.Errorf("%d attempts were sent, want %d", after-before, test.attempts)
+			if _, after, _, _ := service.figures(); after-before != tt.attempts {
+				t.Errorf("%d attempts were sent, want %d", after-before, tt.attempts)
 			}
 		})
 	}

@@ -10,101 +10,137 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 )
 
-// TestToxics has toxiproxy spoil the connections of real clients to real servers. Every attempt has a connection of its own,
-// so that each meets the toxic with the odds given. Settings beside newRetrying's: 20 attempts, and a shorter AttemptTimeout
-// where answers never come.
-func TestToxics(t *testing.T) {
-	toxics := []struct {
-		name   string
-		toxics []string
-		bites  awsretry.Class // what some attempts end as, so that retries are needed; Success: none
-		slows  time.Duration
-	}{
-		{"reset_peer before the request is there", []string{
-			`{"type": "reset_peer", "stream": "upstream", "toxicity": 0.3, "attributes": {"timeout": 0}}`}, awsretry.Transient, 0},
-		{"reset_peer instead of the answer", []string{
-			`{"type": "reset_peer", "stream": "downstream", "toxicity": 0.3, "attributes": {"timeout": 5}}`}, awsretry.Transient, 0},
-		{"timeout, then closed", []string{
-			`{"type": "timeout", "stream": "upstream", "toxicity": 0.3, "attributes": {"timeout": 30}}`}, awsretry.Transient, 0},
-		{"timeout, never closed", []string{
-			`{"type": "timeout", "stream": "upstream", "toxicity": 0.3, "attributes": {"timeout": 0}}`}, awsretry.Timeout, 0},
-		{"limit_data in the answer's headers", []string{
-			`{"type": "limit_data", "stream": "downstream", "toxicity": 0.3, "attributes": {"bytes": 30}}`}, awsretry.Transient, 0},
-		{"limit_data in the answer's body", []string{
-			`{"type": "limit_data", "stream": "downstream", "toxicity": 0.3, "attributes": {"bytes": 700}}`}, awsretry.Transient, 0},
-		{"limit_data in the request", []string{
-			`{"type": "limit_data", "stream": "upstream", "toxicity": 0.3, "attributes": {"bytes": 500}}`}, awsretry.Transient, 0},
-		{"latency", []string{
-			`{"type": "latency", "stream": "downstream", "attributes": {"latency": 40, "jitter": 20}}`}, awsretry.Success, 20 * time.Millisecond},
-		{"slow_close", []string{
-			`{"type": "slow_close", "stream": "downstream", "attributes": {"delay": 100}}`}, awsretry.Success, 0},
-		{"slicer and reset_peer", []string{
+// A toxicCase is a way to spoil connections.
+type toxicCase struct {
+	name   string
+	toxics []string
+	class  awsretry.Class // of the attempts that meet a toxic
+	delay  time.Duration  // of each response
+}
+
+var toxicCases = []toxicCase{
+	{
+		name: "reset_peer before the request arrives", class: awsretry.Transient,
+		toxics: []string{`{"type": "reset_peer", "stream": "upstream", "toxicity": 0.3, "attributes": {"timeout": 0}}`},
+	},
+	{
+		name: "reset_peer instead of the response", class: awsretry.Transient,
+		toxics: []string{`{"type": "reset_peer", "stream": "downstream", "toxicity": 0.3, "attributes": {"timeout": 5}}`},
+	},
+	{
+		name: "timeout, then closed", class: awsretry.Transient,
+		toxics: []string{`{"type": "timeout", "stream": "upstream", "toxicity": 0.3, "attributes": {"timeout": 30}}`},
+	},
+	{
+		name: "timeout, never closed", class: awsretry.Timeout,
+		toxics: []string{`{"type": "timeout", "stream": "upstream", "toxicity": 0.3, "attributes": {"timeout": 0}}`},
+	},
+	{
+		name: "limit_data in the response header", class: awsretry.Transient,
+		toxics: []string{`{"type": "limit_data", "stream": "downstream", "toxicity": 0.3, "attributes": {"bytes": 30}}`},
+	},
+	{
+		name: "limit_data in the response body", class: awsretry.Transient,
+		toxics: []string{`{"type": "limit_data", "stream": "downstream", "toxicity": 0.3, "attributes": {"bytes": 700}}`},
+	},
+	{
+		name: "limit_data in the request", class: awsretry.Transient,
+		toxics: []string{`{"type": "limit_data", "stream": "upstream", "toxicity": 0.3, "attributes": {"bytes": 500}}`},
+	},
+	{
+		name: "latency", delay: 20 * time.Millisecond,
+		toxics: []string{`{"type": "latency", "stream": "downstream", "attributes": {"latency": 40, "jitter": 20}}`},
+	},
+	{
+		name:   "slow_close",
+		toxics: []string{`{"type": "slow_close", "stream": "downstream", "attributes": {"delay": 100}}`},
+	},
+	{
+		name: "slicer and reset_peer", class: awsretry.Transient,
+		toxics: []string{
 			`{"type": "slicer", "stream": "downstream", "attributes": {"average_size": 50, "size_variation": 40, "delay": 10}}`,
-			`{"type": "reset_peer", "stream": "upstream", "toxicity": 0.3, "attributes": {"timeout": 10}}`}, awsretry.Transient, 0},
-	}
-	backends := []struct {
-		name  string
-		start func(testing.TB) string
-		put   func(t *testing.T, addr string, rt http.RoundTripper) func(i int) error
-		get   func(t *testing.T, addr string, rt http.RoundTripper) func(i int) error
-	}{
-		{"gofakes3", startGofakes3,
-			func(t *testing.T, addr string, rt http.RoundTripper) func(int) error {
-				client := newS3(addr, rt, aws.NopRetryer{})
-				return func(i int) error { return s3Put(t.Context(), client, fmt.Sprint(i), s3Data((i+1)*701)) }
-			},
-			func(t *testing.T, addr string, rt http.RoundTripper) func(int) error {
-				client := newS3(addr, rt, aws.NopRetryer{})
-				return func(i int) error { return s3Get(t.Context(), client, fmt.Sprint(i), s3Data((i+1)*701)) }
-			}},
-		{"dynalite", func(t testing.TB) string {
+			`{"type": "reset_peer", "stream": "upstream", "toxicity": 0.3, "attributes": {"timeout": 10}}`,
+		},
+	},
+}
+
+// A toxicBackend is a service whose i-th object can be written and read.
+type toxicBackend struct {
+	name     string
+	start    func(*testing.T) (addr string)
+	put, get func(t *testing.T, addr string, rt http.RoundTripper, i int) error
+}
+
+var toxicBackends = []toxicBackend{
+	{
+		name:  "gofakes3",
+		start: func(t *testing.T) string { return startGofakes3(t) },
+		put: func(t *testing.T, addr string, rt http.RoundTripper, i int) error {
+			return s3Put(t.Context(), newS3(addr, rt, aws.NopRetryer{}), fmt.Sprint(i), s3Data((i+1)*701))
+		},
+		get: func(t *testing.T, addr string, rt http.RoundTripper, i int) error {
+			return s3Get(t.Context(), newS3(addr, rt, aws.NopRetryer{}), fmt.Sprint(i), s3Data((i+1)*701))
+		},
+	},
+	{
+		name: "dynalite",
+		start: func(t *testing.T) string {
 			addr := startDynalite(t)
 			createTable(t, addr)
 			return addr
 		},
-			func(t *testing.T, addr string, rt http.RoundTripper) func(int) error {
-				client := newDynamoDB(addr, rt, aws.NopRetryer{})
-				return func(i int) error { return ddbPut(t.Context(), client, i+20) }
-			},
-			func(t *testing.T, addr string, rt http.RoundTripper) func(int) error {
-				client := newDynamoDB(addr, rt, aws.NopRetryer{})
-				return func(i int) error { return ddbGet(t.Context(), client, i+20) }
-			}},
-	}
-	for _, backend := range backends {
+		put: func(t *testing.T, addr string, rt http.RoundTripper, i int) error {
+			return ddbPut(t.Context(), newDynamoDB(addr, rt, aws.NopRetryer{}), i+20)
+		},
+		get: func(t *testing.T, addr string, rt http.RoundTripper, i int) error {
+			return ddbGet(t.Context(), newDynamoDB(addr, rt, aws.NopRetryer{}), i+20)
+		},
+	},
+}
+
+// toxiproxy spoils the connections of real clients to real servers.
+func TestToxics(t *testing.T) {
+	for _, backend := range toxicBackends {
 		t.Run(backend.name, func(t *testing.T) {
-			addr, proxies := backend.start(t), newToxicServer(t)
-			for _, toxic := range toxics {
+			addr, proxies := backend.start(t), startToxiproxy(t)
+			for _, toxic := range toxicCases {
 				t.Run(toxic.name, func(t *testing.T) {
-					const operations = 40 // that the toxic misses them all has odds of 10^-6
-					log := newAttemptLog()
-					base := newBase(t)
-					base.DisableKeepAlives = true
-					transport := newRetrying(base, log.observe)
-					transport.MaxAttempts = 20
-					if toxic.bites == awsretry.Timeout {
-						transport.AttemptTimeout = 200 * time.Millisecond
-					}
-					through := proxies.proxy(addr, toxic.toxics...)
-					start := time.Now()
-					for _, do := range []func(int) error{backend.put(t, through, transport), backend.get(t, through, transport)} {
-						inParallel(operations, 8, func(i int) {
-							if err := do(i); err != nil {
-								t.Errorf("operation %d: %v", i, err)
-							}
-						})
-					}
-					elapsed := time.Since(start)
-					proxies.stop(through)
-					if toxic.bites != awsretry.Success && log.classes[toxic.bites] == 0 {
-						t.Errorf("no attempt ended as %v, so nothing was tested", toxic.bites)
-					}
-					if elapsed < 2*operations/8*toxic.slows {
-						t.Errorf("all of it took %v, so nothing was slow", elapsed)
-					}
-					t.Logf("%d operations, %d retries, %v: %v", 2*operations, log.retries, elapsed.Round(time.Millisecond), log.classes)
+					t.Parallel() // it waits more than it computes
+					toxic.run(t, backend, proxies.proxy(addr, toxic.toxics...))
 				})
 			}
 		})
 	}
+}
+
+// run writes and reads objects through the proxy that listens at through. Each
+// attempt has a connection of its own, so that each meets the toxic with the
+// odds given.
+func (c toxicCase) run(t *testing.T, backend toxicBackend, through string) {
+	const operations = 20 // the odds that no connection of 40 meets a toxic are 10^-6
+	log := newAttemptLog()
+	base := newPool(t)
+	base.DisableKeepAlives = true
+	tr := forFaultyService(base, log.observe)
+	tr.MaxAttempts = 20
+	if c.class == awsretry.Timeout {
+		tr.AttemptTimeout = 500 * time.Millisecond
+	}
+	const workers = 8
+	start := time.Now()
+	for _, do := range []func(*testing.T, string, http.RoundTripper, int) error{backend.put, backend.get} {
+		inParallel(operations, workers, func(i int) {
+			if err := do(t, through, tr, i); err != nil {
+				t.Errorf("operation %d: %v", i, err)
+			}
+		})
+	}
+	elapsed := time.Since(start)
+	if c.class != awsretry.Success && log.classes[c.class] == 0 {
+		t.Errorf("no attempt ended as %v, so nothing was tested", c.class)
+	}
+	if elapsed < 2*operations/workers*c.delay {
+		t.Errorf("all of it took %v, so nothing was slow", elapsed)
+	}
+	t.Logf("%d operations, %d retries, %v: %v", 2*operations, log.retries, elapsed.Round(time.Millisecond), log.classes)
 }

@@ -2,181 +2,127 @@ package interop
 
 import (
 	"context"
-	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
 	"net/url"
 	"testing"
+	"time"
 
 	"example.com/awsretry"
+	"example.com/awsretry/internal/httpfake"
 	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
 	"golang.org/x/net/http2"
 	"golang.org/x/oauth2"
 )
 
-// A stack is what stands between a client and a service.
+// A stack is what is between a client and a service.
 type stack struct {
-	start func(*testing.T, http.Handler) (client *http.Client, url string)
+	start func(*testing.T, http.HandlerFunc) (client *http.Client, url string)
+	major int // of the protocol; 0: 1
 
-	losesTrailers bool // sends a deep copy of the request, into which no trailer comes that is set while the body is read
-	early         bool // the service is never sent the first attempt's body
-	elsewhere     bool // the retries are made by somebody who does not have the caller's context
+	losesTrailers bool // it copies the request, and sees no trailer that is set while the body is read
+	early         bool // the first attempt's body does not reach the service
+	elsewhere     bool // the retries do not have the caller's context
+}
+
+// through returns a stack of one wrapped Base.
+func through(protocol string, wrap func(http.RoundTripper) http.RoundTripper) stack {
+	return stack{start: func(t *testing.T, service http.HandlerFunc) (*http.Client, string) {
+		srv := httpfake.ServeTCP(t, protocol, service)
+		return &http.Client{Transport: wrap(srv.Base)}, srv.URL
+	}}
+}
+
+// copying returns a stack whose wrapper copies requests.
+func copying(wrap func(http.RoundTripper) http.RoundTripper) stack {
+	s := through("HTTP/1.1", wrap)
+	s.losesTrailers = true
+	return s
+}
+
+func http2Stack(s stack) stack {
+	s.major = 2
+	return s
 }
 
 func stacks() map[string]stack {
-	wrapped := func(wrap func(http.RoundTripper) http.RoundTripper) stack {
-		return stack{start: func(t *testing.T, service http.Handler) (*http.Client, string) {
-			return &http.Client{Transport: wrap(newPool(t))}, start(t, service, nil).URL
-		}}
+	plain := func(b http.RoundTripper) http.RoundTripper { return retrying(b) }
+	withToken := func(b http.RoundTripper) http.RoundTripper {
+		return &oauth2.Transport{Source: oauth2.StaticTokenSource(&oauth2.Token{AccessToken: "t"}), Base: b}
 	}
-	copying := func(wrap func(http.RoundTripper) http.RoundTripper) stack {
-		s := wrapped(wrap)
-		s.losesTrailers = true
-		return s
-	}
-	late := wrapped(func(b http.RoundTripper) http.RoundTripper { return retrying(lateReader{b}) })
+	late := through("HTTP/1.1", func(b http.RoundTripper) http.RoundTripper { return retrying(lateReader{b}) })
 	late.early = true
 	return map[string]stack{
-		"HTTP/1.1":       wrapped(func(b http.RoundTripper) http.RoundTripper { return retrying(b) }),
-		"otelhttp over":  copying(func(b http.RoundTripper) http.RoundTripper { return otelhttp.NewTransport(retrying(b)) }),
-		"otelhttp under": copying(func(b http.RoundTripper) http.RoundTripper { return retrying(otelhttp.NewTransport(b)) }),
-		"oauth2 over": copying(func(b http.RoundTripper) http.RoundTripper {
-			return &oauth2.Transport{Source: oauth2.StaticTokenSource(&oauth2.Token{AccessToken: "t"}), Base: retrying(b)}
-		}),
-		"oauth2 under": copying(func(b http.RoundTripper) http.RoundTripper {
-			return retrying(&oauth2.Transport{Source: oauth2.StaticTokenSource(&oauth2.Token{AccessToken: "t"}), Base: b})
-		}),
-		"otelhttp over, oauth2 under": copying(func(b http.RoundTripper) http.RoundTripper {
-			return otelhttp.NewTransport(retrying(&oauth2.Transport{Source: oauth2.StaticTokenSource(&oauth2.Token{AccessToken: "t"}), Base: b}))
-		}),
-		"reads bodies late": late,
-		"everything set": wrapped(func(b http.RoundTripper) http.RoundTripper {
+		"HTTP/1.1":              through("HTTP/1.1", plain),
+		"TLS":                   through("HTTP/1.1 over TLS", plain),
+		"HTTP/2":                http2Stack(through("HTTP/2", plain)),
+		"HTTP/2 without TLS":    http2Stack(through("h2c", plain)),
+		"otelhttp over":         copying(func(b http.RoundTripper) http.RoundTripper { return otelhttp.NewTransport(retrying(b)) }),
+		"otelhttp under":        copying(func(b http.RoundTripper) http.RoundTripper { return retrying(otelhttp.NewTransport(b)) }),
+		"oauth2 over":           copying(func(b http.RoundTripper) http.RoundTripper { return withToken(retrying(b)) }),
+		"oauth2 under":          copying(func(b http.RoundTripper) http.RoundTripper { return retrying(withToken(b)) }),
+		"oauth2 under otelhttp": copying(oauth2UnderOTel(withToken)),
+		"reads bodies late":     late,
+		"everything set": through("HTTP/1.1", func(b http.RoundTripper) http.RoundTripper {
 			tr := retrying(b)
-			tr.Mode, tr.AttemptTimeout, tr.SDKHeaders = awsretry.Adaptive, 10e9, true
+			tr.Mode, tr.AttemptTimeout, tr.SDKHeaders = awsretry.Adaptive, time.Minute, true
 			tr.Prepare = func(r *http.Request, n int) error { r.Header.Set("X-Attempt", fmt.Sprint(n)); return nil }
 			tr.Observe = func(awsretry.Attempt) {}
 			return tr
 		}),
-		"TLS": {start: func(t *testing.T, service http.Handler) (*http.Client, string) {
-			server := start(t, service, func(s *httptest.Server) { s.StartTLS() })
-			return &http.Client{Transport: retrying(trusting(t, server))}, server.URL
-		}},
-		"HTTP/2": {start: func(t *testing.T, service http.Handler) (*http.Client, string) {
-			server := start(t, onlyHTTP2(t, service), func(s *httptest.Server) { s.EnableHTTP2 = true; s.StartTLS() })
-			return &http.Client{Transport: retrying(trusting(t, server))}, server.URL
-		}},
-		"HTTP/2 without TLS": {start: func(t *testing.T, service http.Handler) (*http.Client, string) {
-			server := start(t, onlyHTTP2(t, service), unencryptedHTTP2)
-			return &http.Client{Transport: retrying(unencryptedHTTP2Pool(t))}, server.URL
-		}},
-		"golang.org/x/net/http2": {start: func(t *testing.T, service http.Handler) (*http.Client, string) {
-			server := start(t, onlyHTTP2(t, service), func(s *httptest.Server) { s.EnableHTTP2 = true; s.StartTLS() })
-			h2 := &http2.Transport{TLSClientConfig: trusting(t, server).TLSClientConfig}
+		"golang.org/x/net/http2": http2Stack(stack{start: func(t *testing.T, service http.HandlerFunc) (*http.Client, string) {
+			srv := httpfake.ServeTCP(t, "HTTP/2", service)
+			h2 := &http2.Transport{TLSClientConfig: srv.Base.TLSClientConfig}
 			t.Cleanup(h2.CloseIdleConnections)
-			return &http.Client{Transport: retrying(h2)}, server.URL
-		}},
-		"HTTP/3": {start: func(t *testing.T, service http.Handler) (*http.Client, string) {
-			server, h3 := startHTTP3(t, service)
+			return &http.Client{Transport: retrying(h2)}, srv.URL
+		}}),
+		"HTTP/3": {major: 3, start: func(t *testing.T, service http.HandlerFunc) (*http.Client, string) {
+			server, h3 := serveHTTP3(t, service)
 			return &http.Client{Transport: retrying(h3)}, server.url()
 		}},
-		"CONNECT proxy": {start: func(t *testing.T, service http.Handler) (*http.Client, string) {
-			server := start(t, service, func(s *httptest.Server) { s.StartTLS() })
-			proxy := start(t, http.HandlerFunc(tunnel), nil)
-			pool := trusting(t, server)
-			pool.Proxy = func(*http.Request) (*url.URL, error) { return url.Parse(proxy.URL) }
-			return &http.Client{Transport: retrying(pool)}, server.URL
+		"CONNECT proxy": {start: func(t *testing.T, service http.HandlerFunc) (*http.Client, string) {
+			srv := serveBehindTunnel(t, service, tunnel)
+			return &http.Client{Transport: retrying(srv.Base)}, srv.URL
 		}},
-		"behind a reverse proxy": {start: func(t *testing.T, service http.Handler) (*http.Client, string) {
-			server := start(t, service, nil)
-			proxy := start(t, reverseProxy(t, server.URL, newPool(t)), nil)
-			return &http.Client{Transport: retrying(newPool(t))}, proxy.URL
+		"before a reverse proxy": {start: func(t *testing.T, service http.HandlerFunc) (*http.Client, string) {
+			srv := httpfake.ServeTCP(t, "HTTP/1.1", service)
+			proxy := serveReverseProxy(t, srv, srv.Base)
+			return &http.Client{Transport: retrying(proxy.Base)}, proxy.URL
 		}, losesTrailers: true},
-		"inside a reverse proxy": {start: func(t *testing.T, service http.Handler) (*http.Client, string) {
-			server := start(t, service, nil)
-			proxy := start(t, reverseProxy(t, server.URL, retrying(newPool(t))), nil)
-			return &http.Client{Transport: newPool(t)}, proxy.URL
+		"inside a reverse proxy": {start: func(t *testing.T, service http.HandlerFunc) (*http.Client, string) {
+			srv := httpfake.ServeTCP(t, "HTTP/1.1", service)
+			proxy := serveReverseProxy(t, srv, retrying(srv.Base))
+			return &http.Client{Transport: proxy.Base}, proxy.URL
 		}, losesTrailers: true, elsewhere: true},
 	}
 }
 
-func retrying(base http.RoundTripper) *awsretry.Transport {
-	return &awsretry.Transport{Base: base, Backoff: briefly}
+// oauth2UnderOTel returns otelhttp over a Transport over oauth2.
+func oauth2UnderOTel(withToken func(http.RoundTripper) http.RoundTripper) func(http.RoundTripper) http.RoundTripper {
+	return func(b http.RoundTripper) http.RoundTripper { return otelhttp.NewTransport(retrying(withToken(b))) }
 }
 
-// start starts a server on loopback; begin is nil where it needs nothing but starting.
-func start(t testing.TB, handler http.Handler, begin func(*httptest.Server)) *httptest.Server {
-	server := httptest.NewUnstartedServer(handler)
-	server.Config.ErrorLog = quiet
-	if begin == nil {
-		server.Start()
-	} else {
-		begin(server)
-	}
-	t.Cleanup(server.Close)
-	return server
+// serveReverseProxy starts a reverse proxy in front of a server.
+func serveReverseProxy(t *testing.T, to *httpfake.Server, by http.RoundTripper) *httpfake.Server {
+	t.Helper()
+	proxy := httpfake.ServeTCP(t, "HTTP/1.1", fullDuplex(reverseProxy(t, to.URL, by)))
+	t.Cleanup(to.Base.CloseIdleConnections) // the proxy's end counts goroutines
+	return proxy
 }
 
-func newPool(t testing.TB) *http.Transport {
-	pool := &http.Transport{ForceAttemptHTTP2: true}
-	t.Cleanup(pool.CloseIdleConnections)
-	return pool
+// serveBehindTunnel starts a server with TLS that its Base reaches through a
+// proxy.
+func serveBehindTunnel(t *testing.T, service, proxy http.HandlerFunc) *httpfake.Server {
+	t.Helper()
+	front := httpfake.ServeTCP(t, "HTTP/1.1", proxy)
+	srv := httpfake.ServeTCP(t, "HTTP/1.1 over TLS", service)
+	srv.Base.Proxy = func(*http.Request) (*url.URL, error) { return url.Parse(front.URL) }
+	return srv
 }
 
-// unencryptedHTTP2 starts a server that speaks HTTP/2 alone, without TLS.
-func unencryptedHTTP2(s *httptest.Server) {
-	s.Config.Protocols = new(http.Protocols)
-	s.Config.Protocols.SetUnencryptedHTTP2(true)
-	s.Start()
-}
-
-func unencryptedHTTP2Pool(t testing.TB) *http.Transport {
-	pool := newPool(t)
-	pool.Protocols = new(http.Protocols)
-	pool.Protocols.SetUnencryptedHTTP2(true)
-	return pool
-}
-
-// trusting is a pool that trusts a server with TLS.
-func trusting(t testing.TB, server *httptest.Server) *http.Transport {
-	pool := newPool(t)
-	pool.TLSClientConfig = &tls.Config{RootCAs: server.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs}
-	return pool
-}
-
-func onlyHTTP2(t testing.TB, service http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.ProtoMajor != 2 {
-			t.Errorf("a request came by %s", r.Proto)
-		}
-		service.ServeHTTP(w, r)
-	})
-}
-
-func reverseProxy(t testing.TB, to string, by http.RoundTripper) http.Handler {
-	target, err := url.Parse(to)
-	if err != nil {
-		t.Fatal(err)
-	}
-	proxy := &httputil.ReverseProxy{
-		Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(target) },
-		Transport: by,
-		ErrorLog:  quiet,
-	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// Without it the server closes a body whose end was not read yet when the answer comes, for which the proxy's
-		// transport now and then gives up the answer.
-		if err := http.NewResponseController(w).EnableFullDuplex(); err != nil {
-			t.Error(err)
-		}
-		proxy.ServeHTTP(w, r)
-	})
-}
-
-// tunnel is a proxy's answer to CONNECT.
+// tunnel responds to CONNECT as a proxy does.
 func tunnel(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodConnect {
 		http.Error(w, "CONNECT only", http.StatusMethodNotAllowed)
@@ -200,15 +146,16 @@ func tunnel(w http.ResponseWriter, r *http.Request) {
 	<-done
 }
 
-// A lateReader is a RoundTripper that, as the contract allows, still reads the body after it has returned the answer: it answers the
-// first attempt by itself and reads on in the background.
+// A lateReader still reads the body after it has returned a response, as the
+// contract allows. It responds to the first attempt itself, and reads on in the
+// background.
 type lateReader struct{ base http.RoundTripper }
 
 func (l lateReader) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.Body == nil || req.Body == http.NoBody || awsretry.AttemptNumber(req.Context()) > 1 {
 		return l.base.RoundTrip(req)
 	}
-	// The service is told of the attempt too, so that it counts as the one that it fails.
+	// A request without the body makes the service count the first attempt.
 	probe, err := http.NewRequestWithContext(context.WithoutCancel(req.Context()), http.MethodPut, req.URL.String(), nil)
 	if err != nil {
 		return nil, err
@@ -219,9 +166,6 @@ func (l lateReader) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	go func() {
-		defer req.Body.Close()
-		io.Copy(io.Discard, req.Body)
-	}()
+	go httpfake.Receive(req)
 	return resp, nil
 }

@@ -1,0 +1,141 @@
+package interop
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync/atomic"
+	"testing"
+
+	"example.com/awsretry/internal/httpfake"
+)
+
+// content is long enough for many reads and frames.
+var content = []byte(httpfake.Text(200_000))
+
+// A bodyKind is a way to give a request its body.
+type bodyKind struct {
+	name      string
+	content   []byte
+	open      func(testing.TB) io.Reader // nil: no body
+	hasLength bool                       // the request says the length, which net/http cannot know
+	trailer   bool                       // the request sets the trailer X-Sent at the end of its body
+}
+
+var bodyKinds = []bodyKind{
+	{name: "no body"},
+	{name: "bytes", content: content, open: func(testing.TB) io.Reader { return bytes.NewReader(content) }},
+	{name: "stream", content: content, open: openStream},
+	{name: "stream of known length", content: content, open: openStream, hasLength: true},
+	{name: "stream with a trailer", content: content, open: openStream, trailer: true},
+	fileOf(content),
+}
+
+// oneShot are the kinds that net/http cannot send twice.
+var oneShot = bodyKinds[2:]
+
+func openStream(testing.TB) io.Reader { return streamOf(content) }
+
+// streamOf returns a reader whose content net/http cannot read twice.
+func streamOf[T string | []byte](content T) io.Reader {
+	return struct{ io.Reader }{bytes.NewReader([]byte(content))}
+}
+
+func fileOf(content []byte) bodyKind {
+	return bodyKind{name: "file", content: content, hasLength: true, open: func(t testing.TB) io.Reader {
+		path := filepath.Join(t.TempDir(), "body")
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		file, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}}
+}
+
+// openPipe returns what a goroutine writes piece by piece.
+func openPipe(testing.TB) io.Reader {
+	body, w := io.Pipe()
+	go func() {
+		for piece := range slices.Chunk(content, 10_000) {
+			if _, err := w.Write(piece); err != nil {
+				return
+			}
+		}
+		w.Close()
+	}()
+	return body
+}
+
+// A closeCounter is a body that counts its closes.
+type closeCounter interface{ Closes() int }
+
+// request returns a PUT with a body of this kind, or a GET and nil.
+func (k bodyKind) request(t testing.TB, ctx context.Context, url string) (*http.Request, closeCounter) {
+	t.Helper()
+	if k.open == nil {
+		return newRequest(t, ctx, http.MethodGet, url, nil), nil
+	}
+	r := k.open(t)
+	req := newRequest(t, ctx, http.MethodPut, url, r)
+	var counter closeCounter
+	if file, ok := r.(*os.File); ok {
+		body := &countedFile{File: file}
+		req.Body, counter = body, body
+	} else {
+		body := httpfake.NewBody(r)
+		req.Body, counter = body, body
+	}
+	if k.hasLength {
+		req.ContentLength = int64(len(k.content))
+	}
+	if k.trailer {
+		req.Trailer = http.Header{"X-Sent": nil}
+		req.Body = &endWatcher{req.Body, func() { req.Trailer.Set("X-Sent", "all") }}
+	}
+	return req, counter
+}
+
+// wantClosedOnce fails unless the caller's body is closed once, now or soon.
+func wantClosedOnce(t testing.TB, body closeCounter) {
+	t.Helper()
+	if body == nil {
+		return
+	}
+	if !eventually(func() bool { return body.Closes() > 0 }) || body.Closes() != 1 {
+		t.Errorf("the caller's body was closed %d times, want 1", body.Closes())
+	}
+}
+
+// A countedFile is a file that counts its closes. It can be read at offsets.
+type countedFile struct {
+	*os.File
+	closes atomic.Int32
+}
+
+func (f *countedFile) Closes() int { return int(f.closes.Load()) }
+
+func (f *countedFile) Close() error {
+	f.closes.Add(1)
+	return f.File.Close()
+}
+
+// An endWatcher calls ended before its Read returns io.EOF.
+type endWatcher struct {
+	io.ReadCloser
+	ended func()
+}
+
+func (e *endWatcher) Read(p []byte) (int, error) {
+	n, err := e.ReadCloser.Read(p)
+	if err == io.EOF {
+		e.ended()
+	}
+	return n, err
+}

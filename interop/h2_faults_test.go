@@ -1,0 +1,147 @@
+package interop
+
+import (
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"example.com/awsretry"
+	"golang.org/x/net/http2"
+)
+
+// An h2Fault is what an HTTP/2 server does with a POST.
+type h2Fault struct {
+	name     string
+	steps    []func(*h2Stream) // with the streams in turn; the server must see no others
+	early    bool              // the first step begins before the body
+	once     bool              // the POST must not be made twice
+	attempts int               // that the Transport makes
+	fails    string            // in the error; "": the body comes back
+	newConns int               // after the first connection
+}
+
+var h2Faults = []h2Fault{
+	{
+		name: "graceful GOAWAY before the request", attempts: 1, newConns: 1,
+		steps: []func(*h2Stream){(*h2Stream).goAwayBefore, (*h2Stream).echo},
+	},
+	{
+		name: "GOAWAY after the request, and closed", attempts: 2, newConns: 1,
+		steps: []func(*h2Stream){func(s *h2Stream) { s.goAway(s.id, http2.ErrCodeNo); s.hangUp() }, (*h2Stream).echo},
+	},
+	{
+		name: "GOAWAY after the request, and a response", attempts: 1,
+		steps: []func(*h2Stream){func(s *h2Stream) { s.goAway(s.id, http2.ErrCodeNo); s.echo() }},
+	},
+	{
+		name: "GOAWAY ENHANCE_YOUR_CALM", attempts: 2, newConns: 1,
+		steps: []func(*h2Stream){
+			func(s *h2Stream) { s.goAway(0, http2.ErrCodeEnhanceYourCalm); s.hangUp() }, (*h2Stream).echo,
+		},
+	},
+	{
+		name: "REFUSED_STREAM", attempts: 1,
+		steps: []func(*h2Stream){(*h2Stream).refuse, (*h2Stream).echo},
+	},
+	{
+		name: "REFUSED_STREAM before the body", early: true, attempts: 1,
+		steps: []func(*h2Stream){(*h2Stream).refuse, (*h2Stream).echo},
+	},
+	{
+		name: "REFUSED_STREAM of a POST that must not be made twice", once: true, attempts: 1,
+		steps: []func(*h2Stream){(*h2Stream).refuse, (*h2Stream).echo},
+	},
+	{
+		name: "GOAWAY before a POST that must not be made twice", once: true, attempts: 1, newConns: 1,
+		steps: []func(*h2Stream){(*h2Stream).goAwayBefore, (*h2Stream).echo},
+	},
+	{
+		name: "INTERNAL_ERROR", attempts: 3, newConns: 2,
+		steps: []func(*h2Stream){resetInternal, resetInternal, (*h2Stream).echo},
+	},
+	{
+		name: "INTERNAL_ERROR of a POST that must not be made twice", once: true, attempts: 1, fails: "INTERNAL_ERROR",
+		steps: []func(*h2Stream){resetInternal},
+	},
+	{
+		name: "response before the body, and reset", early: true, attempts: 2, newConns: 1,
+		steps: []func(*h2Stream){
+			func(s *h2Stream) { s.respond(503, "busy"); s.reset(http2.ErrCodeNo) }, (*h2Stream).echo,
+		},
+	},
+	{
+		name: "closed in the middle of the response", attempts: 1, fails: "GOAWAY",
+		steps: []func(*h2Stream){
+			func(s *h2Stream) { s.begin(200, "the first ha"); s.goAway(s.id, http2.ErrCodeNo); s.hangUp() },
+		},
+	},
+	{
+		name: "reset in the middle of the response", attempts: 1, fails: "INTERNAL_ERROR",
+		steps: []func(*h2Stream){func(s *h2Stream) { s.begin(200, "the first ha"); resetInternal(s) }},
+	},
+}
+
+func resetInternal(s *h2Stream) { s.reset(http2.ErrCodeInternal) }
+
+// What a server does not process is sent again, and costs neither an attempt
+// nor tokens. Other failures are retried on another connection.
+func TestHTTP2Faults(t *testing.T) {
+	const payload = "the body, which must be whole every time"
+	for _, tt := range h2Faults {
+		for kind, body := range map[string]io.Reader{
+			"bytes":  strings.NewReader(payload),
+			"stream": streamOf(payload),
+		} {
+			t.Run(tt.name+"/"+kind, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { tt.run(t, payload, body) })
+			})
+		}
+	}
+}
+
+func (f h2Fault) run(t *testing.T, payload string, body io.Reader) {
+	server := startFrames(t, f.early, f.steps...)
+	tr := retrying(server.pool)
+	if f.once {
+		tr.Policy = awsretry.IdempotentOnly(nil)
+	}
+	attempts := 0
+	tr.Observe = func(awsretry.Attempt) { attempts++ }
+
+	var got []byte
+	resp, err := tr.RoundTrip(newRequest(t, t.Context(), http.MethodPost, framesURL, body))
+	if err == nil {
+		got, err = io.ReadAll(resp.Body)
+		resp.Body.Close()
+	}
+	switch {
+	case f.fails == "" && (err != nil || string(got) != payload):
+		t.Errorf("got %q, %v", got, err)
+	case f.fails != "" && (err == nil || !strings.Contains(err.Error(), f.fails)):
+		t.Errorf("the error is %v, want one with %q", err, f.fails)
+	}
+	if attempts != f.attempts {
+		t.Errorf("%d attempts, want %d", attempts, f.attempts)
+	}
+	state, ok := tr.State(framesHost)
+	if attempts == 1 && (!ok || state.Tokens != 500) {
+		t.Errorf("%d tokens are left of 500", state.Tokens)
+	}
+	bodies, conns := server.seen()
+	if len(bodies) != len(f.steps) {
+		t.Errorf("the server saw %d streams, want %d", len(bodies), len(f.steps))
+	}
+	whole := bodies
+	if f.early {
+		whole = bodies[1:]
+	}
+	if slices.ContainsFunc(whole, func(b string) bool { return b != payload }) {
+		t.Errorf("the server received %q", bodies)
+	}
+	if conns != 1+f.newConns {
+		t.Errorf("%d connections, want %d", conns, 1+f.newConns)
+	}
+}
