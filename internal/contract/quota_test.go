@@ -152,12 +152,15 @@ func TestQuotaAcquire(t *testing.T) {
 					t.Fatal(err)
 				}
 				var line sync.WaitGroup
+				var mu sync.Mutex // guards served: a later Acquire may return at the same instant
 				var served []int
 				for i, n := range tt.inLine {
 					line.Go(func() {
 						if err := q.Acquire(t.Context(), n); err != nil {
 							t.Error(err)
 						}
+						mu.Lock()
+						defer mu.Unlock()
 						served = append(served, i)
 					})
 					synctest.Wait()
