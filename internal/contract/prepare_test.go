@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -296,6 +297,54 @@ func TestCancelWhilePrepareWaits(t *testing.T) {
 					}
 					if sends != on-1 || contract.TokensOf(t, tr) != 500 {
 						t.Errorf("%d attempts, %d tokens", sends, contract.TokensOf(t, tr))
+					}
+				})
+			})
+		}
+	}
+}
+
+// A body that the attempt has when Prepare ends the call is closed, although
+// nothing is sent.
+func TestBodyOfAnAttemptThatPrepareEnds(t *testing.T) {
+	for on := 1; on <= 2; on++ {
+		for _, panics := range []bool{false, true} {
+			t.Run(fmt.Sprintf("attempt %d, panics %v", on, panics), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					closed := make([]bool, 0, on)
+					open := func() (io.ReadCloser, error) { // a pipe is sent as it is
+						r, w := io.Pipe()
+						i := len(closed)
+						closed = append(closed, false)
+						go func() {
+							_, err := w.Write([]byte("never read"))
+							closed[i] = err == io.ErrClosedPipe
+						}()
+						t.Cleanup(func() { r.Close() })
+						return r, nil
+					}
+					tr := retrying(func(req *http.Request) (*http.Response, error) {
+						req.Body.Close()
+						return httpfake.Response(req, 503, http.NoBody), nil
+					})
+					tr.Prepare = func(_ *http.Request, n int) error {
+						switch {
+						case n < on:
+							return nil
+						case panics:
+							panic("prepare")
+						}
+						return errReset
+					}
+					req := httpfake.Request(t, t.Context(), "PUT", nil)
+					req.Body, _ = open()
+					req.GetBody, req.ContentLength = open, -1
+					if resp, err, panicked := tryRoundTrip(tr, req); panicked != panics || resp != nil {
+						t.Errorf("%v, %v, panicked: %v", resp, err, panicked)
+					}
+					synctest.Wait()
+					if want := slices.Repeat([]bool{true}, on); !slices.Equal(closed, want) {
+						t.Errorf("closed: %v, want %v", closed, want)
 					}
 				})
 			})

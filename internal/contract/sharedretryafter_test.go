@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -228,6 +229,41 @@ func TestSharedRetryAfterAndTheLine(t *testing.T) {
 		all.Wait()
 		if sends != 7 {
 			t.Errorf("%d attempts", sends)
+		}
+	})
+}
+
+// A send token that comes while a Retry-After is in force is put back, so that
+// the caller has it at once afterwards.
+func TestSharedRetryAfterCostsNoSendToken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		var sent []time.Duration
+		tr := once(func(req *http.Request) (*http.Response, error) {
+			sent = append(sent, time.Since(start))
+			switch len(sent) {
+			case 1:
+				time.Sleep(9500 * time.Millisecond)
+				return httpfake.Response(req, 503, http.NoBody, "Retry-After", "1"), nil
+			case 2:
+				return httpfake.Response(req, 429, http.NoBody), nil // the limiter limits from here on
+			}
+			return httpfake.Response(req, 200, http.NoBody), nil
+		})
+		tr.Mode, tr.ShareRetryAfter, tr.RetryAfterSpread = awsretry.Adaptive, true, -1
+		tr.RateLimit.MinFillRate = 0.1
+		var all sync.WaitGroup
+		for range 3 {
+			all.Go(func() {
+				if _, err := get(t, tr); err != nil {
+					t.Error(err)
+				}
+			})
+			synctest.Wait() // the last one is in line, for up to 10 s
+		}
+		all.Wait()
+		if want := []time.Duration{0, 0, 10500 * time.Millisecond}; !slices.Equal(sent, want) {
+			t.Errorf("sent after %v, want %v", sent, want)
 		}
 	})
 }
