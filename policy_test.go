@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"example.com/awsretry"
+	"example.com/awsretry/internal/contract"
 )
 
 func TestDefaultPolicy(t *testing.T) {
@@ -210,14 +211,17 @@ func TestClassString(t *testing.T) {
 	}
 }
 
-// TestPolicyCallsAnErrorASuccess: RoundTrip returns an error, and says why.
+// When a Policy classifies an error as a success, RoundTrip returns an error
+// that says so.
 func TestPolicyCallsAnErrorASuccess(t *testing.T) {
+	reset := errors.New("connection reset")
 	tr := &awsretry.Transport{
-		Base:   baseFunc(func(*http.Request) (*http.Response, error) { return nil, errReset }),
+		Base:   failing(reset),
 		Policy: func(*awsretry.Attempt) awsretry.Class { return awsretry.Success },
 	}
-	resp, err := tr.RoundTrip(request(t, t.Context(), "GET", nil))
-	if !errors.Is(err, errReset) || stopOf(resp, err) != awsretry.StopPermanent || !strings.Contains(err.Error(), "Policy") {
+	resp, err := get(t, tr)
+	if !errors.Is(err, reset) || contract.StopOf(resp, err) != awsretry.StopPermanent ||
+		!strings.Contains(err.Error(), "Policy") {
 		t.Errorf("%v, %v", resp, err)
 	}
 }

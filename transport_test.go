@@ -309,12 +309,3 @@ func get(t *testing.T, rt http.RoundTripper) (*http.Response, error) {
 	t.Helper()
 	return rt.RoundTrip(httpfake.Request(t, t.Context(), "GET", nil))
 }
-
-// What other files of these tests call the test kit by.
-type baseFunc = httpfake.Base
-
-var (
-	errReset = errors.New("connection reset by a test")
-	request  = httpfake.Request
-	stopOf   = contract.StopOf
-)
