@@ -56,7 +56,8 @@ func TestSendRateVectors(t *testing.T) {
 			throttled = throttled || v.Throttled
 			measured, send, limited := l.Rates()
 			if !near(measured, v.Measured, 1e-9) || !near(send, v.Send, 1e-9) || limited != throttled {
-				t.Errorf("at %d ms: %v, %v, %v; want %v, %v, %v", v.MS, measured, send, limited, v.Measured, v.Send, throttled)
+				t.Errorf("at %d ms: %v, %v, %v; want %v, %v, %v",
+					v.MS, measured, send, limited, v.Measured, v.Send, throttled)
 			}
 		}
 	})

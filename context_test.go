@@ -124,7 +124,8 @@ func TestOptionsThatMakeNoSense(t *testing.T) {
 				return nil, io.EOF
 			})}
 			resp, err := tr.RoundTrip(httpfake.Request(t, ctx, "PUT", source))
-			if err == nil || !strings.Contains(err.Error(), want) || contract.StopOf(resp, err) != awsretry.StopPermanent {
+			if err == nil || !strings.Contains(err.Error(), want) ||
+				contract.StopOf(resp, err) != awsretry.StopPermanent {
 				t.Errorf("%v, %v; want an error with %q", resp, err, want)
 			}
 			if source.Closes() != 1 {

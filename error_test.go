@@ -21,14 +21,21 @@ func TestErrorText(t *testing.T) {
 		err  awsretry.Error
 		want string
 	}{
-		{awsretry.Error{Attempts: 3, Stop: awsretry.StopMaxAttempts, Err: io.EOF}, "awsretry: gave up after 3 attempts (max_attempts): EOF"},
-		{awsretry.Error{Attempts: 1, Stop: awsretry.StopPermanent, Err: errors.New("x509: unknown authority")}, "awsretry: gave up after 1 attempt (permanent): x509: unknown authority"},
-		{awsretry.Error{Attempts: 2, Stop: awsretry.StopCanceled, Err: context.Canceled}, "awsretry: canceled after 2 attempts: context canceled"},
-		{awsretry.Error{Stop: awsretry.StopCanceled, Err: context.DeadlineExceeded}, "awsretry: not sent (canceled): context deadline exceeded"},
-		{awsretry.Error{Stop: awsretry.StopQuota, Err: awsretry.ErrQuotaExceeded}, "awsretry: not sent (quota): retry capacity exceeded"},
-		{awsretry.Error{Attempts: 1, Stop: awsretry.StopBody, Err: &url.Error{Op: "Put", URL: "http://me:secret@h/p?key=secret", Err: io.EOF}},
+		{awsretry.Error{Attempts: 3, Stop: awsretry.StopMaxAttempts, Err: io.EOF},
+			"awsretry: gave up after 3 attempts (max_attempts): EOF"},
+		{awsretry.Error{Attempts: 1, Stop: awsretry.StopPermanent, Err: errors.New("x509: unknown authority")},
+			"awsretry: gave up after 1 attempt (permanent): x509: unknown authority"},
+		{awsretry.Error{Attempts: 2, Stop: awsretry.StopCanceled, Err: context.Canceled},
+			"awsretry: canceled after 2 attempts: context canceled"},
+		{awsretry.Error{Stop: awsretry.StopCanceled, Err: context.DeadlineExceeded},
+			"awsretry: not sent (canceled): context deadline exceeded"},
+		{awsretry.Error{Stop: awsretry.StopQuota, Err: awsretry.ErrQuotaExceeded},
+			"awsretry: not sent (quota): retry capacity exceeded"},
+		{awsretry.Error{Attempts: 1, Stop: awsretry.StopBody,
+			Err: &url.Error{Op: "Put", URL: "http://me:secret@h/p?key=secret", Err: io.EOF}},
 			`awsretry: gave up after 1 attempt (body): Put "http://h/p?…": EOF`},
-		{awsretry.Error{Attempts: 1, Stop: awsretry.StopPermanent}, "awsretry: gave up after 1 attempt (permanent): no error"},
+		{awsretry.Error{Attempts: 1, Stop: awsretry.StopPermanent},
+			"awsretry: gave up after 1 attempt (permanent): no error"},
 	}
 	for _, tt := range tests {
 		if got := tt.err.Error(); got != tt.want {

@@ -39,7 +39,8 @@ func (a *attempt) classOf(c *call) Class {
 	shown := a.Attempt // the policy may keep it; a stays on the stack
 	class := policy(&shown)
 	if class < Success || class > Throttled {
-		a.fault = fmt.Errorf("awsretry: Policy returned %v; it must return Success, Permanent, Transient, Timeout or Throttled", class)
+		a.fault = fmt.Errorf(
+			"awsretry: Policy returned %v; it must return Success, Permanent, Transient, Timeout or Throttled", class)
 		return Permanent
 	}
 	if class == Success && a.Err != nil {

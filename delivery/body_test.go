@@ -270,7 +270,8 @@ func TestWhoHasTheRestOfAStream(t *testing.T) {
 				resp.Body.Close()
 			}
 			if (err == nil) != tt.ours || response.closed.Load() != 1 || closed() != 1 {
-				t.Errorf("got %v; the response was closed %d times, the body %d times", err, response.closed.Load(), closed())
+				t.Errorf("got %v; the response was closed %d times, the body %d times",
+					err, response.closed.Load(), closed())
 			}
 		})
 	}

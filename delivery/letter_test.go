@@ -42,7 +42,8 @@ func TestLettersKeepTheRequestExactly(t *testing.T) {
 		}, nil},
 		{"headers that net/http sets itself", func(r *http.Request) {
 			r.Header = http.Header{
-				"Content-Length": {"999"}, "Transfer-Encoding": {"chunked"}, "Host": {"evil"}, "Trailer": {"x"}, "X": {"y"},
+				"Content-Length": {"999"}, "Transfer-Encoding": {"chunked"}, "Host": {"evil"},
+				"Trailer": {"x"}, "X": {"y"},
 			}
 		}, func(s *sent) { s.Header = http.Header{"X": {"y"}} }},
 		{"no User-Agent", func(r *http.Request) { r.Header["User-Agent"] = nil },

@@ -205,7 +205,8 @@ func (c Config) validate(check func(context.Context) (State, error)) error {
 		return fmt.Errorf("poll: Config.MaxAttempts is %d; it must be above 0, or 0 for no limit", c.MaxAttempts)
 	}
 	if retrier.IsNil(c.Backoff) {
-		return fmt.Errorf("poll: Config.Backoff is a nil %T; it must be a usable Backoff, or nil for the default", c.Backoff)
+		return fmt.Errorf("poll: Config.Backoff is a nil %T; it must be a usable Backoff, or nil for the default",
+			c.Backoff)
 	}
 	if b, ok := c.Backoff.(interface{ Validate() error }); ok {
 		if err := b.Validate(); err != nil {

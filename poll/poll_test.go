@@ -59,7 +59,8 @@ func TestUntil(t *testing.T) {
 			name:     "delays are capped at 20 s",
 			config:   poll.Config{MaxAttempts: 11},
 			outcomes: []outcome{{poll.NotReady, nil}},
-			asked: []time.Duration{100 * ms, 300 * ms, 700 * ms, 1500 * ms, 3100 * ms, 6300 * ms, 12700 * ms, 25500 * ms,
+			asked: []time.Duration{100 * ms, 300 * ms, 700 * ms, 1500 * ms, 3100 * ms, 6300 * ms,
+				12700 * ms, 25500 * ms,
 				45500 * ms, 65500 * ms, 85500 * ms},
 			took: 85500 * ms, is: []error{poll.ErrMaxAttempts}, state: poll.NotReady,
 		}, {
@@ -82,7 +83,8 @@ func TestUntil(t *testing.T) {
 			name:     "one attempt",
 			config:   poll.Config{MaxAttempts: 1},
 			outcomes: []outcome{{poll.Throttled, nil}},
-			asked:    []time.Duration{100 * ms}, took: 100 * ms, is: []error{poll.ErrMaxAttempts}, state: poll.Throttled,
+			asked:    []time.Duration{100 * ms}, took: 100 * ms, is: []error{poll.ErrMaxAttempts},
+			state: poll.Throttled,
 		}, {
 			name:     "the context ends in a delay",
 			timeout:  time.Second,
@@ -173,7 +175,8 @@ func TestContextEnds(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(why)
 		var asked []time.Duration
-		zero := poll.Config{Backoff: awsretry.BackoffFunc(func(int, awsretry.Class, time.Duration) time.Duration { return 0 })}
+		zero := poll.Config{Backoff: awsretry.BackoffFunc(
+			func(int, awsretry.Class, time.Duration) time.Duration { return 0 })}
 		err := poll.Until(ctx, zero, script(&asked, outcome{poll.Done, nil}))
 		if len(asked) > 0 || !errors.Is(err, why) || !errors.Is(err, context.Canceled) {
 			t.Errorf("got %v after %d checks, want none, and the cause and context.Canceled", err, len(asked))

@@ -196,7 +196,8 @@ func TestRedriveHangup(t *testing.T) {
 			<-sending
 			cmd.Process.Signal(syscall.SIGHUP)
 			if !c.nohup {
-				if line, err := bufio.NewReader(stderr).ReadString('\n'); err != nil || !strings.Contains(line, "ends on its own") {
+				if line, err := bufio.NewReader(stderr).ReadString('\n'); err != nil ||
+					!strings.Contains(line, "ends on its own") {
 					t.Errorf("standard error has %q, %v", line, err)
 				}
 			}

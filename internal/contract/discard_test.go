@@ -57,7 +57,8 @@ func TestHangingErrorBody(t *testing.T) {
 						tr.Revision, tr.AttemptTimeout = revision, timeout
 						start := time.Now()
 						resp, err := tr.RoundTrip(httpfake.Request(t, ctx, "GET", nil))
-						if took := time.Since(start); err != nil || resp.StatusCode != 200 || took > 1100*time.Millisecond {
+						if took := time.Since(start); err != nil || resp.StatusCode != 200 ||
+							took > 1100*time.Millisecond {
 							t.Fatalf("%v, %v after %v", resp, err, took)
 						}
 						synctest.Wait()

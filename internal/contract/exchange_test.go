@@ -81,7 +81,8 @@ func TestFailureBeforeTheBody(t *testing.T) {
 		defer pw.Close()
 		start := time.Now()
 		resp, err := tr.RoundTrip(srv.Request(t, "POST", pr))
-		if took := time.Since(start); err != nil || took > time.Second || contract.StopOf(resp, nil) != awsretry.StopBody {
+		if took := time.Since(start); err != nil || took > time.Second ||
+			contract.StopOf(resp, nil) != awsretry.StopBody {
 			t.Fatalf("%v, %v after %v", resp, err, took)
 		}
 		if got := httpfake.ReadAll(t, resp); got != "busy" {

@@ -103,7 +103,8 @@ func TestSent(t *testing.T) {
 		{streamError{Code: refusedStream}, false, true},
 		{streamError{Code: 0x2}, false, false}, // INTERNAL_ERROR
 		{errors.New("http2: Transport: cannot retry err [stream error: stream ID 1; REFUSED_STREAM; received from peer]" + bodySent), false, true},
-		{errors.New("http2: Transport: cannot retry err [http2: Transport received Server's graceful shutdown GOAWAY]" + bodySent), false, true},
+		{errors.New("http2: Transport: cannot retry err [http2: Transport received Server's graceful shutdown GOAWAY]" +
+			bodySent), false, true},
 		{errors.New("http2: Transport: cannot retry err [stream error: stream ID 1; PROTOCOL_ERROR; received from peer]" + bodySent), false, false},
 	}
 	for _, tt := range tests {
@@ -165,12 +166,15 @@ func TestKindsOfNetHTTP(t *testing.T) {
 			r.Method, r.ContentLength = "PUT", 10
 			r.Body = io.NopCloser(strings.NewReader("short"))
 		}, permanent},
-		{"ContentLength without a body", nil, plain.URL, func(r *http.Request) { r.Method, r.ContentLength = "PUT", 10 }, permanent},
+		{"ContentLength without a body", nil, plain.URL,
+			func(r *http.Request) { r.Method, r.ContentLength = "PUT", 10 }, permanent},
 		{"port", nil, "http://127.0.0.1:99999", nil, permanent},
 		{"refused", nil, "http://" + unused(t), nil, transient},
 		{"unknown authority", func(tr *http.Transport) { tr.TLSClientConfig = nil }, secure.URL, nil, permanent},
-		{"wrong name", func(tr *http.Transport) { tr.TLSClientConfig.ServerName = "other.example.org" }, secure.URL, nil, permanent},
-		{"protocol version", func(tr *http.Transport) { tr.TLSClientConfig.MinVersion = tls.VersionTLS13 }, secure.URL, nil, permanent},
+		{"wrong name", func(tr *http.Transport) { tr.TLSClientConfig.ServerName = "other.example.org" },
+			secure.URL, nil, permanent},
+		{"protocol version", func(tr *http.Transport) { tr.TLSClientConfig.MinVersion = tls.VersionTLS13 },
+			secure.URL, nil, permanent},
 		{"client certificate", nil, mutual.URL, nil, permanent},
 		{"plain server", nil, strings.Replace(plain.URL, "http:", "https:", 1), nil, permanent},
 		{"proxy", func(tr *http.Transport) {

@@ -67,7 +67,8 @@ const (
 // DefaultSettings returns the settings of a scenario that names none.
 func DefaultSettings() []Setting {
 	return []Setting{
-		{Use: UseNone}, {Use: UseNaive}, {Use: UseLegacy}, {Use: UseStandard}, {Use: UseRevision2026}, {Use: UseAdaptive},
+		{Use: UseNone}, {Use: UseNaive}, {Use: UseLegacy}, {Use: UseStandard}, {Use: UseRevision2026},
+		{Use: UseAdaptive},
 	}
 }
 

@@ -34,7 +34,8 @@ func TestStatusAndDetails(t *testing.T) {
 		status, details string
 	}{
 		{"response", awsretry.Attempt{Response: response(404, nil)}, "404", ""},
-		{"code", awsretry.Attempt{Response: response(400, nil), Code: "ValidationException"}, "400", "ValidationException"},
+		{"code", awsretry.Attempt{Response: response(400, nil), Code: "ValidationException"}, "400",
+			"ValidationException"},
 		{"throttling", awsretry.Attempt{
 			Response: response(429, http.Header{"Retry-After": {"9"}, "X-Amz-Retry-After": {"900"}}),
 			Code:     "SlowDown",
@@ -92,7 +93,8 @@ func TestTable(t *testing.T) {
 			Waited:   time.Microsecond,
 			Stop:     awsretry.StopQuota,
 		},
-		{Number: 3, Response: response(200, nil), Class: awsretry.Success, Elapsed: time.Second, Stop: awsretry.StopSuccess},
+		{Number: 3, Response: response(200, nil), Class: awsretry.Success, Elapsed: time.Second,
+			Stop: awsretry.StopSuccess},
 	}
 	for _, c := range []struct {
 		name     string
@@ -141,8 +143,10 @@ func TestTable(t *testing.T) {
 
 func TestNextStep(t *testing.T) {
 	stops := []awsretry.Stop{
-		awsretry.StopSuccess, awsretry.StopPermanent, awsretry.StopMaxAttempts, awsretry.StopQuota, awsretry.StopDeadline,
-		awsretry.StopCanceled, awsretry.StopBody, awsretry.StopRetryAfter, awsretry.StopRateLimit, awsretry.StopOuterRetry,
+		awsretry.StopSuccess, awsretry.StopPermanent, awsretry.StopMaxAttempts, awsretry.StopQuota,
+		awsretry.StopDeadline,
+		awsretry.StopCanceled, awsretry.StopBody, awsretry.StopRetryAfter, awsretry.StopRateLimit,
+		awsretry.StopOuterRetry,
 		awsretry.StopDisabled,
 	}
 	seen := map[string]bool{}

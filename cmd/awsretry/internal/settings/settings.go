@@ -63,9 +63,11 @@ func (f *Flags) Register(set *pflag.FlagSet) {
 		"stop when Retry-After asks for more than this, or ignore the header (default 1m)")
 	set.Var(&f.quota, "quota", "tokens in the full retry token bucket (-1: no bucket) (default 500)")
 	set.Var(&f.partition, "partition", "the partition whose buckets are used (default the URL's host)")
-	set.BoolVar(&f.idempotentOnly, "idempotent-only", false, "unless throttled, retry only what may safely be sent twice")
+	set.BoolVar(&f.idempotentOnly, "idempotent-only", false,
+		"unless throttled, retry only what may safely be sent twice")
 	set.BoolVar(&f.failFast, "fail-fast", false, "in adaptive mode, stop instead of waiting for the rate limiter")
-	set.BoolVar(&f.sdkHeaders, "sdk-headers", false, "send amz-sdk-request and amz-sdk-invocation-id, as the AWS SDKs do")
+	set.BoolVar(&f.sdkHeaders, "sdk-headers", false,
+		"send amz-sdk-request and amz-sdk-invocation-id, as the AWS SDKs do")
 }
 
 // Transport returns the Transport of the settings, and where they come from.

@@ -31,8 +31,9 @@ func TestRecord(t *testing.T) {
 				`"code":"SlowDown","class":"throttled","request_id":"id-1","retry_after":"3","elapsed_ms":1.235,` +
 				`"waited_ms":20,"tokens":480,"send_rate":0.5,"delay_ms":3000}`},
 		{"error without a bucket", awsretry.Attempt{
-			Number: 1, Err: &url.Error{Op: "Put", URL: u.String(), Err: http.ErrServerClosed}, Class: awsretry.Permanent,
-			Stop: awsretry.StopPermanent,
+			Number: 1, Err: &url.Error{Op: "Put", URL: u.String(), Err: http.ErrServerClosed},
+			Class: awsretry.Permanent,
+			Stop:  awsretry.StopPermanent,
 		}, awsretry.State{Tokens: math.MaxInt},
 			`{"attempt":1,"start":"2026-01-02T02:04:05Z","method":"PUT","url":"https://example.com/orders",` +
 				`"error":"Put \"https://example.com/orders?…\": http: Server closed","class":"permanent","elapsed_ms":0,` +

@@ -136,7 +136,8 @@ func (r *report) noResponse(err error, elapsed time.Duration) error {
 	case errors.Is(err, exit.ErrInterrupted):
 		r.verdict(false, why+after(number, elapsed), "")
 	case !isEnded && number > 0:
-		r.verdict(false, "no response"+after(number, elapsed), why+"\n"+r.reason(awsretry.Attempt{Number: number, Stop: stop}))
+		r.verdict(false, "no response"+after(number, elapsed),
+			why+"\n"+r.reason(awsretry.Attempt{Number: number, Stop: stop}))
 	default:
 		r.verdict(false, "no response"+after(number, elapsed), why)
 	}

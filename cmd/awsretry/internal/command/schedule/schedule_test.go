@@ -37,7 +37,8 @@ func TestGolden(t *testing.T) {
 		{"topic.txt", "", []string{policies + "topic.json"}},
 		{"defaults.txt", `{}`, []string{"-"}},
 		{"no-retries.txt", `{"http": {"defaultHealthyRetryPolicy": {"numRetries": 0}}}`, []string{"--topic", "-"}},
-		{"raw.txt", `{"requestPolicy": {"headerContentType": "text/csv"}, "throttlePolicy": {"maxReceivesPerSecond": 1}}`,
+		{"raw.txt",
+			`{"requestPolicy": {"headerContentType": "text/csv"}, "throttlePolicy": {"maxReceivesPerSecond": 1}}`,
 			[]string{"-"}},
 		{"refused.txt",
 			`{"healthyRetryPolicy": {"minDelayTarget": 1, "maxDelayTarget": 800, "numRetries": 9, "backoffFunction": "exponential"}}`,
@@ -126,7 +127,8 @@ func TestLongRun(t *testing.T) {
 	for line := range p.lines(true) {
 		n, last = n+1, line
 	}
-	if seconds := last.total(0, last.last).Seconds(); n != retries || last.last != retries || math.Abs(seconds-total) > 1e-6 {
+	if seconds := last.total(0, last.last).Seconds(); n != retries || last.last != retries ||
+		math.Abs(seconds-total) > 1e-6 {
 		t.Errorf("%d lines up to retry %d and %.9f, want %d up to %.9f", n, last.last, seconds, retries, total)
 	}
 }
@@ -146,7 +148,8 @@ func TestErrors(t *testing.T) {
 		{"two fixed policies", "", []string{"--aws-managed", "--customer-managed"}, exit.Usage,
 			[]string{"one is shown at a time"}},
 		{"topic that has no file", "", []string{"--aws-managed", "--topic"}, exit.Usage, []string{"--topic"}},
-		{"two pictures on one output", "", []string{"--svg=-", "--png=-", "-"}, exit.Usage, []string{"--svg and --png"}},
+		{"two pictures on one output", "", []string{"--svg=-", "--png=-", "-"}, exit.Usage,
+			[]string{"--svg and --png"}},
 		{"a picture and JSON on one output", "", []string{"--svg=-", "--json", "-"}, exit.Usage, []string{"--json"}},
 		{"an empty name", "", []string{""}, exit.Usage, []string{"awsretry schedule: POLICY.json is empty\n"}},
 		{"an empty picture", "", []string{"--aws-managed", "--svg", ""}, exit.Usage,

@@ -59,7 +59,8 @@ Amazon SNS delivery policy; also aws-managed and customer-managed) and profile=N
 	set := cmd.Flags()
 	set.SortFlags = false
 	set.Var(&c.settings, "settings", "settings to compare, in place of the scenario's")
-	set.Var(&c.clients, "clients", "number of clients, in place of the scenario's; the calls of all together stay the same")
+	set.Var(&c.clients, "clients",
+		"number of clients, in place of the scenario's; the calls of all together stay the same")
 	set.Var(&c.rate, "rate", "calls a second of all clients together, in place of the scenario's")
 	set.Var(&c.duration, "duration", "virtual time to simulate, in place of the scenario's")
 	set.Uint64Var(&c.seed, "seed", 0, "`NUMBER` that every random number is made from, in place of the scenario's")
