@@ -20,7 +20,7 @@ type callOptions struct {
 	fault        error // what is wrong with the options
 	timeout      time.Duration
 	maxAttempts  int
-	attempt      int // the number of a retry, or of the retry of another Transport that this request is part of; 0 if unset
+	attempt      int // the number of this retry, or of an outer Transport's retry that sent the request; 0 if unset
 	hasPartition bool
 	hasPolicy    bool
 	hasTimeout   bool

@@ -123,7 +123,8 @@ func (a *attempt) findDelay(c *call) time.Duration {
 // and the connections.
 func (a *attempt) settle(c *call) {
 	if c.conns != nil && !a.canceled && neterr.TimedOut(a.Err) && !neterr.DialFailed(a.Err) {
-		a.abandoned = c.conns.Abandon(a.out.URL, a.via) // later requests would meet it too, whether this is retried or not
+		// Later requests would meet it too, whether this one is retried or not.
+		a.abandoned = c.conns.Abandon(a.out.URL, a.via)
 	}
 	if c.partition.limiter != nil && !a.canceled {
 		c.partition.limiter.Update(a.Class == Throttled)

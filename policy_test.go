@@ -21,19 +21,17 @@ func TestDefaultPolicy(t *testing.T) {
 		code   string
 		want   awsretry.Class
 	}{
-		{200, "", awsretry.Success}, {204, "", awsretry.Success}, {304, "", awsretry.Success},
-		{101, "", awsretry.Success},
-		{400, "", awsretry.Permanent}, {403, "", awsretry.Permanent}, {404, "", awsretry.Permanent},
-		{409, "", awsretry.Permanent},
+		{200, "", awsretry.Success}, {204, "", awsretry.Success},
+		{304, "", awsretry.Success}, {101, "", awsretry.Success},
+		{400, "", awsretry.Permanent}, {403, "", awsretry.Permanent},
+		{404, "", awsretry.Permanent}, {409, "", awsretry.Permanent},
 		{408, "", awsretry.Transient},
 		{429, "", awsretry.Throttled}, {509, "", awsretry.Throttled}, {529, "", awsretry.Throttled},
 		{500, "", awsretry.Transient}, {502, "", awsretry.Transient}, {503, "", awsretry.Transient},
-		{504, "", awsretry.Transient},
-		{520, "", awsretry.Transient}, {599, "", awsretry.Transient},
+		{504, "", awsretry.Transient}, {520, "", awsretry.Transient}, {599, "", awsretry.Transient},
 		{501, "", awsretry.Permanent}, {505, "", awsretry.Permanent}, {506, "", awsretry.Permanent},
-		{507, "", awsretry.Permanent},
-		{508, "", awsretry.Permanent}, {510, "", awsretry.Permanent}, {511, "", awsretry.Permanent},
-		{600, "", awsretry.Permanent},
+		{507, "", awsretry.Permanent}, {508, "", awsretry.Permanent}, {510, "", awsretry.Permanent},
+		{511, "", awsretry.Permanent}, {600, "", awsretry.Permanent},
 		{400, "ThrottlingException", awsretry.Throttled},
 		{503, "SlowDown", awsretry.Throttled},
 		{500, "ThrottlingException", awsretry.Throttled},
@@ -42,11 +40,11 @@ func TestDefaultPolicy(t *testing.T) {
 		{429, "InternalError", awsretry.Transient},
 		{400, "ValidationException", awsretry.Permanent},
 		{500, "ValidationException", awsretry.Transient},
-		{400, "throttlingexception", awsretry.Permanent},       // codes are case-sensitive
-		{400, "MyThrottlingException", awsretry.Permanent},     // and matched whole
-		{400, "Throttling.User", awsretry.Permanent},           //
-		{500, "Server.InternalError", awsretry.Transient},      //
-		{400, "Server.ServiceUnavailable", awsretry.Transient}, //
+		{400, "throttlingexception", awsretry.Permanent},   // codes are case-sensitive
+		{400, "MyThrottlingException", awsretry.Permanent}, // and matched whole
+		{400, "Throttling.User", awsretry.Permanent},
+		{500, "Server.InternalError", awsretry.Transient},
+		{400, "Server.ServiceUnavailable", awsretry.Transient},
 		{500, "Client.InvalidParameterValue", awsretry.Permanent},
 		{500, "Client", awsretry.Permanent}, {500, "Sender", awsretry.Permanent},
 		{500, "Server", awsretry.Transient}, {500, "Receiver", awsretry.Transient},
@@ -56,9 +54,8 @@ func TestDefaultPolicy(t *testing.T) {
 	for _, code := range []string{
 		"BandwidthLimitExceeded", "EC2ThrottledException", "LimitExceededException", "PriorRequestNotComplete",
 		"ProvisionedThroughputExceededException", "RequestLimitExceeded", "RequestThrottled",
-		"RequestThrottledException",
-		"SlowDown", "ThrottledException", "Throttling", "ThrottlingException", "TooManyRequestsException",
-		"TransactionInProgressException",
+		"RequestThrottledException", "SlowDown", "ThrottledException", "Throttling", "ThrottlingException",
+		"TooManyRequestsException", "TransactionInProgressException",
 	} {
 		tests = append(tests, struct {
 			status int
@@ -167,6 +164,11 @@ func TestIdempotentOnly(t *testing.T) {
 	}
 	dial := &net.OpError{Op: "dial", Err: errors.New("connection refused")}
 	status := func(s int) *http.Response { return &http.Response{StatusCode: s} }
+	// The error of net/http's HTTP/2 for a stream that the server reset.
+	notRetried := func(code string) error {
+		return errors.New("http2: Transport: cannot retry err [stream error: stream ID 1; " + code +
+			"; received from peer] after Request.Body was written; define Request.GetBody to avoid this error")
+	}
 	tests := []struct {
 		name string
 		a    awsretry.Attempt
@@ -184,8 +186,10 @@ func TestIdempotentOnly(t *testing.T) {
 		{"POST, key", awsretry.Attempt{Request: keyed("Idempotency-Key"), Response: status(503)}, awsretry.Transient},
 		{"POST, X- key", awsretry.Attempt{Request: keyed("X-Idempotency-Key"), Err: io.EOF}, awsretry.Transient},
 		{"POST, dial", awsretry.Attempt{Request: plain("POST"), Err: dial}, awsretry.Transient},
-		{"POST, refused", awsretry.Attempt{Request: plain("POST"), Err: errors.New("http2: Transport: cannot retry err [stream error: stream ID 1; REFUSED_STREAM; received from peer] after Request.Body was written; define Request.GetBody to avoid this error")}, awsretry.Transient},
-		{"POST, broken", awsretry.Attempt{Request: plain("POST"), Err: errors.New("http2: Transport: cannot retry err [stream error: stream ID 1; PROTOCOL_ERROR; received from peer] after Request.Body was written; define Request.GetBody to avoid this error")}, awsretry.Permanent},
+		{"POST, refused", awsretry.Attempt{Request: plain("POST"), Err: notRetried("REFUSED_STREAM")},
+			awsretry.Transient},
+		{"POST, broken", awsretry.Attempt{Request: plain("POST"), Err: notRetried("PROTOCOL_ERROR")},
+			awsretry.Permanent},
 		{"POST, throttled", awsretry.Attempt{Request: plain("POST"), Response: status(429)}, awsretry.Throttled},
 		{"POST, throttled by code", awsretry.Attempt{Request: plain("POST"), Response: status(503), Code: "SlowDown"},
 			awsretry.Throttled},

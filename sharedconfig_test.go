@@ -388,8 +388,8 @@ func TestResolvePaths(t *testing.T) {
 		{"AWS_SHARED_CREDENTIALS_FILE below home",
 			map[string]string{"HOME": home, "AWS_SHARED_CREDENTIALS_FILE": "~/config in home"}, Source{}, 17},
 		{"one file for both",
-			map[string]string{"HOME": home, "AWS_CONFIG_FILE": named,
-				"AWS_SHARED_CREDENTIALS_FILE": named}, Source{}, 14},
+			map[string]string{"HOME": home, "AWS_CONFIG_FILE": named, "AWS_SHARED_CREDENTIALS_FILE": named},
+			Source{}, 14},
 		{"ConfigFile before AWS_CONFIG_FILE",
 			map[string]string{"HOME": home, "AWS_CONFIG_FILE": named}, Source{ConfigFile: inHome}, 17},
 		{"ConfigFile that is missing",
@@ -488,7 +488,8 @@ func TestUnknownHome(t *testing.T) {
 		t.Errorf("got %q and %q", config, credentials)
 	}
 	_, err := source.Resolve()
-	want := `awsretry: Source.Profile is "p"; it must be a profile that stands in ~/.aws/config as [profile NAME] or in ~/c as [NAME], `
+	want := `awsretry: Source.Profile is "p"; it must be a profile that stands in ~/.aws/config ` +
+		`as [profile NAME] or in ~/c as [NAME], `
 	if !strings.HasPrefix(errorText(err), want) {
 		t.Errorf("got error %q\nwant %q", errorText(err), want)
 	}
@@ -496,7 +497,9 @@ func TestUnknownHome(t *testing.T) {
 
 func TestResolveZeroSourceReadsThisProcess(t *testing.T) {
 	home := awsHome(t, "[profile p]\nmax_attempts = 7\n", "[p]\nretry_mode = legacy\n")
-	for _, name := range []string{"AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE", "AWS_RETRY_MODE", "AWS_MAX_ATTEMPTS"} {
+	for _, name := range []string{
+		"AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE", "AWS_RETRY_MODE", "AWS_MAX_ATTEMPTS",
+	} {
 		t.Setenv(name, "")
 	}
 	t.Setenv("HOME", home)

@@ -236,14 +236,14 @@ func TestLongPollPausesBeforeGivingUp(t *testing.T) {
 func TestLegacy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var sentAt []time.Time
-		tr := &awsretry.Transport{Mode: awsretry.Legacy, Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
+		base := httpfake.Base(func(req *http.Request) (*http.Response, error) {
 			sentAt = append(sentAt, time.Now())
 			if len(sentAt) == 2 {
 				return httpfake.Response(req, 429, http.NoBody, "Retry-After", "10"), nil
 			}
 			return httpfake.Response(req, 500, http.NoBody), nil
-		})}
-		resp, err := get(t, tr)
+		})
+		resp, err := get(t, &awsretry.Transport{Mode: awsretry.Legacy, Base: base})
 		if err != nil || resp.StatusCode != 500 || len(sentAt) != 4 {
 			t.Fatal(resp, err, len(sentAt))
 		}

@@ -26,7 +26,8 @@ func TestLettersKeepTheRequestExactly(t *testing.T) {
 		{"http.NoBody", func(r *http.Request) { r.Body, r.GetBody, r.ContentLength = http.NoBody, nil, 0 }, nil},
 		{"an empty body of unknown length", func(r *http.Request) { unknownLength(r, "") }, nil},
 		{"a body of unknown length", func(r *http.Request) { unknownLength(r, "one\r\n0\r\n\r\ntwo") }, nil},
-		{"a body of length 0, which means unknown", func(r *http.Request) { unknownLength(r, "three"); r.ContentLength = 0 },
+		{"a body of length 0, which means unknown",
+			func(r *http.Request) { unknownLength(r, "three"); r.ContentLength = 0 },
 			func(s *sent) { s.Length = -1 }},
 		{"a large body", func(r *http.Request) {
 			r.Body, r.ContentLength = io.NopCloser(strings.NewReader(big)), int64(len(big))

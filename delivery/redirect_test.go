@@ -30,8 +30,9 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 				}))
 				defer server.Close()
 				dir := t.TempDir()
-				client := &http.Client{Transport: &Transport{DeadLetter: DirQueue(dir),
-					Base: server.Client().Transport}}
+				client := &http.Client{
+					Transport: &Transport{DeadLetter: DirQueue(dir), Base: server.Client().Transport},
+				}
 				if checks {
 					client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 				}

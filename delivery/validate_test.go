@@ -177,7 +177,8 @@ func TestPoliciesAtTheirLimits(t *testing.T) {
 		// 3,600 s of delays that are not whole seconds, and the same with 1 ns
 		// of rounding.
 		`{"healthyRetryPolicy":{"minDelayTarget":1,"maxDelayTarget":71,"numRetries":100}}`,
-		`{"healthyRetryPolicy":{"minDelayTarget":15,"maxDelayTarget":1175,"numRetries":8,"backoffFunction":"arithmetic"}}`,
+		`{"healthyRetryPolicy":{"minDelayTarget":15,"maxDelayTarget":1175,"numRetries":8,` +
+			`"backoffFunction":"arithmetic"}}`,
 		`{"throttlePolicy":{"maxReceivesPerSecond":1}}`,
 		" \r\n\t{} \n",
 	} {

@@ -87,8 +87,8 @@ func TestOpaqueLettersArrive(t *testing.T) {
 		resp.Body.Close()
 	}
 	status = 200
-	if done, err := Redrive(t.Context(), dir, server.Client().Transport); done != (Redriven{Delivered: 2}) ||
-		err != nil {
+	done, err := Redrive(t.Context(), dir, server.Client().Transport)
+	if done != (Redriven{Delivered: 2}) || err != nil {
 		t.Errorf("got %+v, %v", done, err)
 	}
 	want := []string{"http://a.example/a%2Fb?y=1 a.example", "/a%2Fb?y=1 a.example"}

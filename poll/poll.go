@@ -187,8 +187,8 @@ func (c Config) giveUp(ctx context.Context, a Attempt) error {
 	case a.State == Done:
 		return nil
 	case a.State < Done || a.State > ServerError:
-		return fmt.Errorf("check returned %v, which is not a state; it must be Done, NotReady, Throttled or ServerError",
-			a.State)
+		return fmt.Errorf(
+			"check returned %v, which is not a state; it must be Done, NotReady, Throttled or ServerError", a.State)
 	case ctx.Err() != nil:
 		return cause(ctx)
 	case a.Number == c.MaxAttempts:

@@ -106,9 +106,11 @@ func TestUntil(t *testing.T) {
 			asked:    []time.Duration{100 * ms}, took: 100 * ms, is: []error{errBoom}, state: -1,
 		}, {
 			name: "another Backoff, of which a negative delay counts as 0",
-			config: poll.Config{Backoff: awsretry.BackoffFunc(func(n int, _ awsretry.Class, _ time.Duration) time.Duration {
-				return time.Duration(n-1) * time.Second
-			})},
+			config: poll.Config{
+				Backoff: awsretry.BackoffFunc(func(n int, _ awsretry.Class, _ time.Duration) time.Duration {
+					return time.Duration(n-1) * time.Second
+				}),
+			},
 			outcomes: []outcome{{poll.NotReady, nil}, {poll.NotReady, nil}, {poll.NotReady, nil}, {poll.Done, nil}},
 			asked:    []time.Duration{0, 0, time.Second, 3 * time.Second}, took: 3 * time.Second,
 		},
@@ -162,7 +164,8 @@ func TestErrorTexts(t *testing.T) {
 		var asked []time.Duration
 		err := poll.Until(t.Context(), poll.Config{}, script(&asked, outcome{poll.NotReady, errBoom}, outcome{42, nil}))
 		const want = "poll: gave up after 2 attempts: check returned State(42), which is not a state; " +
-			"it must be Done, NotReady, Throttled or ServerError; the last state was State(42); the last error was: boom"
+			"it must be Done, NotReady, Throttled or ServerError; " +
+			"the last state was State(42); the last error was: boom"
 		if err == nil || err.Error() != want {
 			t.Errorf("got  %v\nwant %s", err, want)
 		}

@@ -131,7 +131,8 @@ func letters(t *testing.T, n int, first func()) (dir string, delivered *atomic.I
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := delivery.DirQueue(dir)(context.Background(), delivery.DeadLetter{Request: req, Attempts: 4}); err != nil {
+		dead := delivery.DeadLetter{Request: req, Attempts: 4}
+		if err := delivery.DirQueue(dir)(context.Background(), dead); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -158,8 +158,9 @@ func TestBodyCodePinsNothing(t *testing.T) {
 		{"XML", xmlHeader, []byte(`<Error><Code>Foo` + long + `</Code></Error>`)},
 		{"SOAP", xmlHeader,
 			[]byte(`<Envelope><Body><Fault><faultcode>` + long + `a:Foo</faultcode></Fault></Body></Envelope>`)},
-		{"CBOR", cborHeader, append([]byte{0xa1, 0x66, '_', '_', 't', 'y', 'p', 'e', 0x79, byte(len(item) >> 8),
-			byte(len(item))}, item...)},
+		{"CBOR", cborHeader,
+			append([]byte{0xa1, 0x66, '_', '_', 't', 'y', 'p', 'e', 0x79, byte(len(item) >> 8), byte(len(item))},
+				item...)},
 	}
 	inUse := func() int64 {
 		var m runtime.MemStats

@@ -135,7 +135,8 @@ func TestSetRetryHeaders(t *testing.T) {
 }
 
 func TestSignsRetryHeaders(t *testing.T) {
-	const signature = "AWS4-HMAC-SHA256 Credential=AKID/20260101/us-east-1/sqs/aws4_request, Signature=0, SignedHeaders="
+	const signature = "AWS4-HMAC-SHA256 Credential=AKID/20260101/us-east-1/sqs/aws4_request, " +
+		"Signature=0, SignedHeaders="
 	for name, tt := range map[string]struct {
 		authorization, query string
 		want                 bool

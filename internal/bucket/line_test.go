@@ -105,8 +105,8 @@ func TestWaitThatIsTooLongIsNotBegun(t *testing.T) {
 				var refused time.Duration
 				if tooLong := new(TooLongError); errors.As(err, &tooLong) {
 					refused = tooLong.Expected
-					if want := "bucket: the expected wait of " + refused.String() +
-						" is too long"; err.Error() != want {
+					want := "bucket: the expected wait of " + refused.String() + " is too long"
+					if err.Error() != want {
 						t.Errorf("got %q, want %q", err, want)
 					}
 				} else if err != nil {

@@ -90,7 +90,9 @@ func TestRateLimiterWithoutAWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 1)
 		defer cancel()
-		for _, l := range []*awsretry.RateLimiter{awsretry.NewRateLimiter(rateLimit{MaxWait: 1}), new(awsretry.RateLimiter)} {
+		for _, l := range []*awsretry.RateLimiter{
+			awsretry.NewRateLimiter(rateLimit{MaxWait: 1}), new(awsretry.RateLimiter),
+		} {
 			if err := l.Wait(ctx); err != nil {
 				t.Errorf("not limited: %v", err)
 			}

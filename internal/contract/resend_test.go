@@ -286,13 +286,14 @@ func TestTrailersOfTwoAttempts(t *testing.T) {
 	t.Run("filled in at the end of the body", func(t *testing.T) {
 		var req *http.Request
 		rest := strings.NewReader("body")
-		req = httpfake.Request(t, t.Context(), "PUT", struct{ io.Reader }{httpfake.ReadFunc(func(p []byte) (int, error) {
+		body := httpfake.ReadFunc(func(p []byte) (int, error) {
 			n, err := rest.Read(p)
 			if err == io.EOF {
 				req.Trailer.Set("Sum", "42")
 			}
 			return n, err
-		})})
+		})
+		req = httpfake.Request(t, t.Context(), "PUT", struct{ io.Reader }{body})
 		req.Trailer = http.Header{"Sum": nil}
 		check(t, req)
 	})

@@ -47,7 +47,8 @@ func TestShareRetryAfter(t *testing.T) {
 				tr := &transport{
 					Base: service, Mode: mode, ShareRetryAfter: true, MaxAttempts: 5,
 					RetryAfterSpread: spread * time.Second,
-					RateLimit:        awsretry.RateLimitConfig{MinFillRate: 1000}, Quota: awsretry.QuotaConfig{Capacity: -1},
+					RateLimit:        awsretry.RateLimitConfig{MinFillRate: 1000},
+					Quota:            awsretry.QuotaConfig{Capacity: -1},
 				}
 				var all sync.WaitGroup
 				for i := range callers {

@@ -30,7 +30,8 @@ func main() {
 
 	fset := token.NewFileSet()
 	loaded, err := packages.Load(&packages.Config{
-		Mode: packages.NeedName | packages.NeedFiles | packages.NeedTypes | packages.NeedImports | packages.NeedDeps | packages.NeedSyntax | packages.NeedTypesInfo,
+		Mode: packages.NeedName | packages.NeedFiles | packages.NeedTypes | packages.NeedImports |
+			packages.NeedDeps | packages.NeedSyntax | packages.NeedTypesInfo,
 		Dir:  *dir,
 		Fset: fset,
 	}, ".", "./internal/...")

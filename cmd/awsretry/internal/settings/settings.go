@@ -130,13 +130,16 @@ func (f *Flags) checkMode(settings awsretry.Settings) error {
 	legacy := settings.Mode == awsretry.Legacy
 	switch {
 	case legacy && f.quota.Value > 0:
-		return fmt.Errorf("--quota is %d; it must be left out, or -1, in legacy mode (%s), which has no retry token bucket",
+		return fmt.Errorf(
+			"--quota is %d; it must be left out, or -1, in legacy mode (%s), which has no retry token bucket",
 			f.quota.Value, from)
 	case legacy && f.revision.value == "2026":
-		return fmt.Errorf("--revision is 2026; it must be left out, or classic, in legacy mode (%s), which has no revisions",
+		return fmt.Errorf(
+			"--revision is 2026; it must be left out, or classic, in legacy mode (%s), which has no revisions",
 			from)
 	case f.failFast && settings.Mode != awsretry.Adaptive:
-		return fmt.Errorf("--fail-fast is for adaptive mode only, and the mode is %s (%s): no other mode has a rate limiter",
+		return fmt.Errorf(
+			"--fail-fast is for adaptive mode only, and the mode is %s (%s): no other mode has a rate limiter",
 			settings.Mode, from)
 	}
 	return nil

@@ -111,9 +111,10 @@ func TestFields(t *testing.T) {
 			first, last := t.Backoff.Delay(0, awsretry.Transient, 0), t.Backoff.Delay(9, awsretry.Transient, 0)
 			return first == 2*time.Second && last == 20*time.Second
 		}},
-		{"most delay", []string{"--base-delay", "2s", "--max-delay", "3s", "--jitter", "none"}, func(t *awsretry.Transport) bool {
-			return t.Backoff.Delay(9, awsretry.Transient, 0) == 3*time.Second
-		}},
+		{"most delay", []string{"--base-delay", "2s", "--max-delay", "3s", "--jitter", "none"},
+			func(t *awsretry.Transport) bool {
+				return t.Backoff.Delay(9, awsretry.Transient, 0) == 3*time.Second
+			}},
 		{"equal jitter", []string{"--base-delay", "2s", "--jitter", "equal"}, func(t *awsretry.Transport) bool {
 			d := t.Backoff.Delay(0, awsretry.Transient, 0)
 			return time.Second <= d && d <= 2*time.Second
@@ -151,7 +152,8 @@ func TestErrors(t *testing.T) {
 			[]string{"--base-delay is 2s", "--max-delay, 1s"}},
 		{"base delay above the default", nil, []string{"--base-delay", "30s"}, []string{"--max-delay, 20s"}},
 		{"quota in legacy mode", nil, []string{"--mode", "legacy", "--quota", "5"},
-			[]string{"--quota is 5; it must be left out, or -1, in legacy mode (flag --mode), which has no retry token bucket"}},
+			[]string{"--quota is 5; it must be left out, or -1, in legacy mode (flag --mode), " +
+				"which has no retry token bucket"}},
 		{"quota in the environment's legacy mode", map[string]string{"AWS_RETRY_MODE": "legacy"},
 			[]string{"--quota", "5"},
 			[]string{"--quota is 5", "in legacy mode (environment AWS_RETRY_MODE)"}},

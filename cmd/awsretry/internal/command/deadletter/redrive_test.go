@@ -98,8 +98,8 @@ func TestRedrive(t *testing.T) {
 func TestRedriveGolden(t *testing.T) {
 	for _, file := range []string{"redrive.txt", "redrive.json"} {
 		t.Run(file, func(t *testing.T) {
-			s, dir, policy := fake.Start(t, fake.Fine, fake.Unavailable, fake.Fine,
-				fake.Forbidden), t.TempDir(), atOnce(t)
+			s := fake.Start(t, fake.Fine, fake.Unavailable, fake.Fine, fake.Forbidden)
+			dir, policy := t.TempDir(), atOnce(t)
 			bury(t, dir, s.URL+"/hooks/orders?key=secret", "1", nil)
 			bury(t, dir, s.URL+"/hooks/invoices", "2", nil)
 			bury(t, dir, s.URL+"/hooks/invoices/17", "3", func(d *delivery.DeadLetter) { d.Request.Method = "PATCH" })

@@ -121,8 +121,8 @@ func show(ctx context.Context, s iostreams.Streams, server *server, base http.Ro
 	if d.failed > 0 {
 		return fmt.Errorf("%d of %d checks did not hold", d.failed, d.checks)
 	}
-	d.say("%s",
-		d.palette.Bold(fmt.Sprintf("All %d checks hold, after %s.", d.checks, format.Duration(time.Since(start)))))
+	verdict := fmt.Sprintf("All %d checks hold, after %s.", d.checks, format.Duration(time.Since(start)))
+	d.say("%s", d.palette.Bold(verdict))
 	return nil
 }
 

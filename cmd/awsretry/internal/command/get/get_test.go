@@ -148,7 +148,8 @@ func TestTable(t *testing.T) {
 	s := fake.Start(t, fake.Throttling, fake.Unavailable, fake.Fine)
 	got := clitest.Shell{}.Run(t, New, quick("--jitter", "none", s.URL+"/orders")...)
 	masked := strings.ReplaceAll(got.Err, s.URL, "http://HOST")
-	masked = regexp.MustCompile(`(?m)^(  \d.{22}).{7}`).ReplaceAllString(masked, "$1   TIME") // the column keeps its width
+	// The column keeps its width.
+	masked = regexp.MustCompile(`(?m)^(  \d.{22}).{7}`).ReplaceAllString(masked, "$1   TIME")
 	masked = regexp.MustCompile(`, [\d.]+[mµ]?s\n`).ReplaceAllString(masked, ", TIME\n")
 	clitest.Golden(t, "get.txt", masked)
 }
@@ -247,8 +248,7 @@ func TestJSON(t *testing.T) {
 		{"attempt": 1.0, "method": "GET", "url": url, "error": "EOF", "class": "transient", "elapsed_ms": "number",
 			"delay_ms": "number", "tokens": 495.0},
 		{"attempt": 2.0, "method": "GET", "url": url, "status": 400.0, "code": "ThrottlingException",
-			"class":      "throttled",
-			"request_id": "id-17", "elapsed_ms": "number", "delay_ms": "number", "tokens": 485.0},
+			"class": "throttled", "request_id": "id-17", "elapsed_ms": "number", "delay_ms": "number", "tokens": 485.0},
 		{"attempt": 3.0, "method": "GET", "url": url, "status": 200.0, "class": "success", "elapsed_ms": "number",
 			"tokens": 495.0, "stop": "success"},
 	}

@@ -60,7 +60,8 @@ func newReport(s iostreams.Streams, t *awsretry.Transport, settings awsretry.Set
 // rules returns the settings in words.
 func (r *report) rules() string {
 	text := string(r.settings.Mode) + " mode"
-	revised := r.settings.Revision == awsretry.Revision2026 && r.settings.Mode != awsretry.Legacy // which has no revisions
+	// Legacy mode has no revisions.
+	revised := r.settings.Revision == awsretry.Revision2026 && r.settings.Mode != awsretry.Legacy
 	if revised {
 		text += ", 2026 revision"
 	}

@@ -41,7 +41,8 @@ func TestGolden(t *testing.T) {
 			`{"requestPolicy": {"headerContentType": "text/csv"}, "throttlePolicy": {"maxReceivesPerSecond": 1}}`,
 			[]string{"-"}},
 		{"refused.txt",
-			`{"healthyRetryPolicy": {"minDelayTarget": 1, "maxDelayTarget": 800, "numRetries": 9, "backoffFunction": "exponential"}}`,
+			`{"healthyRetryPolicy": {"minDelayTarget": 1, "maxDelayTarget": 800, "numRetries": 9,` +
+				` "backoffFunction": "exponential"}}`,
 			[]string{"--compare", "-"}},
 		{"aws-managed.txt", "", []string{"--aws-managed"}},
 		{"customer-managed.txt", "", []string{"--customer-managed", "--compare"}},
@@ -156,7 +157,8 @@ func TestErrors(t *testing.T) {
 			[]string{`--svg is ""; it must not be empty`}},
 		{"no such file", "", []string{filepath.Join(folder, "none.json")}, 1, []string{"none.json", "no such file"}},
 		{"one fault", `{"healthyRetryPolicy": {"numRetries": 101}}`, []string{"-"}, 1,
-			[]string{"awsretry schedule: standard input: healthyRetryPolicy.numRetries is 101; it must be a whole number"}},
+			[]string{"awsretry schedule: standard input: healthyRetryPolicy.numRetries is 101; " +
+				"it must be a whole number"}},
 		{"subscription said to be a topic", `{"healthyRetryPolicy": {}}`, []string{"--topic", "-"}, 1,
 			[]string{`"healthyRetryPolicy" is not an attribute of a delivery policy; allowed here: http`}},
 		{"no folder for the picture", "{}", []string{"--svg", filepath.Join(folder, "none", "x.svg"), "-"}, 1,
@@ -204,7 +206,8 @@ func TestRefusedColors(t *testing.T) {
 	refused := clitest.Shell{
 		Terminals: []string{"stdout"},
 		In: strings.NewReader(
-			`{"healthyRetryPolicy": {"minDelayTarget": 1, "maxDelayTarget": 800, "numRetries": 9, "backoffFunction": "geometric"}}`,
+			`{"healthyRetryPolicy": {"minDelayTarget": 1, "maxDelayTarget": 800, "numRetries": 9,` +
+				` "backoffFunction": "geometric"}}`,
 		),
 	}.Run(t, New, "schedule", "--compare", "-")
 	if n := strings.Count(refused.Out, "\x1b[31m"); n != 2 || !strings.Contains(refused.Out, "\x1b[31m1h0m5s") {
@@ -216,7 +219,8 @@ func TestRefusedColors(t *testing.T) {
 func TestPolicyFromAmazon(t *testing.T) {
 	for name, text := range map[string]string{
 		"subscription": `{
-			"healthyRetryPolicy": {"numRetries": 4}, "sicklyRetryPolicy": null, "throttlePolicy": null, "guaranteed": false
+			"healthyRetryPolicy": {"numRetries": 4}, "sicklyRetryPolicy": null,
+			"throttlePolicy": null, "guaranteed": false
 		}`,
 		"topic": `{"http": {
 			"defaultHealthyRetryPolicy": {"numRetries": 4},

@@ -100,7 +100,8 @@ func (c *command) run(ctx context.Context, scenario engine.Scenario) error {
 	picture := outfile.Stdout(io.Discard)
 	if c.picture.Value != "" {
 		var err error
-		if picture, err = outfile.Open(ctx, c.picture.Value, c.Out); err != nil { // before the simulation takes its time
+		// The file is opened before the simulation takes its time.
+		if picture, err = outfile.Open(ctx, c.picture.Value, c.Out); err != nil {
 			return fmt.Errorf("--picture: %w", err)
 		}
 	}
