@@ -93,7 +93,8 @@ func (c RateLimitConfig) validate() error {
 		return fmt.Errorf("RateLimit.MeasureInterval is %v; it must be above 0, or 0 for %v",
 			c.MeasureInterval, defaultMeasureInterval)
 	case c.MaxWait < 0:
-		return fmt.Errorf("RateLimit.MaxWait is %v; it must be above 0, or 0 for as long as the context lasts", c.MaxWait)
+		return fmt.Errorf("RateLimit.MaxWait is %v; it must be above 0, or 0 for as long as the context lasts",
+			c.MaxWait)
 	}
 	return nil
 }
@@ -191,7 +192,8 @@ func (l *RateLimiter) waitInLine(ctx context.Context) error {
 	case !errors.As(err, &tooLong):
 		return err
 	case limited && tooLong.Expected > maxWait:
-		return fmt.Errorf("%w: the expected wait of %v is longer than MaxWait, %v", ErrRateLimited, tooLong.Expected, maxWait)
+		return fmt.Errorf("%w: the expected wait of %v is longer than MaxWait, %v",
+			ErrRateLimited, tooLong.Expected, maxWait)
 	}
 	return fmt.Errorf("%w: the expected wait of %v would not end before the context's deadline",
 		ErrRateLimited, tooLong.Expected)

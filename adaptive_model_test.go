@@ -94,7 +94,8 @@ func TestLimiterAgainstModel(t *testing.T) {
 				}
 				measured, send, limited := l.Rates()
 				if !near(measured, m.measured, 1e-6) || !near(send, m.fillRate, 1e-6) || limited != m.enabled {
-					t.Fatalf("step %d: %v, %v, %v; want %v, %v, %v", step, measured, send, limited, m.measured, m.fillRate, m.enabled)
+					t.Fatalf("step %d: %v, %v, %v; want %v, %v, %v",
+						step, measured, send, limited, m.measured, m.fillRate, m.enabled)
 				}
 				m.refill(now)
 				if m.tokens == m.capacity {
@@ -105,7 +106,8 @@ func TestLimiterAgainstModel(t *testing.T) {
 				}
 			}
 			if min(granted, refused, full) < steps/50 {
-				t.Errorf("seed %d: %d granted, %d refused, %d times full: too few of one to say much", seed, granted, refused, full)
+				t.Errorf("seed %d: %d granted, %d refused, %d times full: too few of one to say much",
+					seed, granted, refused, full)
 			}
 		})
 	}

@@ -28,7 +28,8 @@ func TestCurveVectors(t *testing.T) {
 		t.Run(vector.Name, func(t *testing.T) {
 			c := curve{beta: defaultBeta, scale: defaultScaleConstant}
 			c.cut(0, 99) // an earlier cut must not matter
-			if got, want := c.cut(seconds(vector.ThrottledAt), vector.LastMax), 0.7*vector.LastMax; !near(got, want, 1e-9) {
+			got, want := c.cut(seconds(vector.ThrottledAt), vector.LastMax), 0.7*vector.LastMax
+			if !near(got, want, 1e-9) {
 				t.Errorf("throttled: %v, want %v", got, want)
 			}
 			for _, step := range vector.Steps {
@@ -56,7 +57,8 @@ func TestSendRateVectors(t *testing.T) {
 			throttled = throttled || v.Throttled
 			measured, send, limited := l.Rates()
 			if !near(measured, v.Measured, 1e-9) || !near(send, v.Send, 1e-9) || limited != throttled {
-				t.Errorf("at %d ms: %v, %v, %v; want %v, %v, %v", v.MS, measured, send, limited, v.Measured, v.Send, throttled)
+				t.Errorf("at %d ms: %v, %v, %v; want %v, %v, %v",
+					v.MS, measured, send, limited, v.Measured, v.Send, throttled)
 			}
 		}
 	})

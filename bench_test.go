@@ -177,7 +177,8 @@ func TestOneContextLookUp(t *testing.T) {
 			t.Run(string(mode)+", "+name, func(t *testing.T) {
 				lookups := 0
 				tr := &awsretry.Transport{Mode: mode, Base: answering(200)}
-				for _, ctx := range []context.Context{ctx, countingContext{ctx, &lookups}} { // the first one starts the Transport
+				// The first request starts the Transport.
+				for _, ctx := range []context.Context{ctx, countingContext{ctx, &lookups}} {
 					if _, err := tr.RoundTrip(newRequest(t, "GET", nil).WithContext(ctx)); err != nil {
 						t.Fatal(err)
 					}

@@ -261,7 +261,8 @@ func (t *Transport) Validate() error {
 		fault("Revision is %d; it must be Classic or Revision2026", t.Revision)
 	}
 	if t.MaxAttempts < 0 {
-		fault("MaxAttempts is %d; it must be above 0, where 1 means no retry, or 0 for the mode's default", t.MaxAttempts)
+		fault("MaxAttempts is %d; it must be above 0, where 1 means no retry, or 0 for the mode's default",
+			t.MaxAttempts)
 	}
 	if t.AttemptTimeout < 0 {
 		fault("AttemptTimeout is %v; it must be above 0, or 0 for none", t.AttemptTimeout)

@@ -20,7 +20,7 @@ type callOptions struct {
 	fault        error // what is wrong with the options
 	timeout      time.Duration
 	maxAttempts  int
-	attempt      int // the number of a retry, or of the retry of another Transport that this request is part of; 0 if unset
+	attempt      int // the number of this retry, or of an outer Transport's retry that sent the request; 0 if unset
 	hasPartition bool
 	hasPolicy    bool
 	hasTimeout   bool
@@ -77,7 +77,8 @@ func WithMaxAttempts(ctx context.Context, n int) context.Context {
 	return withOptions(ctx, func(o *callOptions) {
 		if o.maxAttempts = n; n <= 0 {
 			o.maxAttempts = 0
-			o.fault = fmt.Errorf("awsretry: WithMaxAttempts has %d attempts; it must be above 0, where 1 means no retry", n)
+			o.fault = fmt.Errorf(
+				"awsretry: WithMaxAttempts has %d attempts; it must be above 0, where 1 means no retry", n)
 		}
 	})
 }
@@ -183,7 +184,8 @@ func (r *recordContext) of(resp *http.Response) (Attempt, bool) {
 		return Attempt{}, false
 	}
 	return Attempt{
-		Request: r.request, Number: r.options.attempt, Response: resp, Class: Success, Stop: StopSuccess, Partition: r.partition,
+		Request: r.request, Number: r.options.attempt, Response: resp, Class: Success, Stop: StopSuccess,
+		Partition: r.partition,
 	}, true
 }
 

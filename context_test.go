@@ -2,6 +2,7 @@ package awsretry_test
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -120,10 +121,11 @@ func TestOptionsThatMakeNoSense(t *testing.T) {
 			source := httpfake.NewBody(strings.NewReader("x"))
 			tr := &awsretry.Transport{Base: httpfake.Base(func(*http.Request) (*http.Response, error) {
 				t.Error("sent")
-				return nil, errReset
+				return nil, io.EOF
 			})}
 			resp, err := tr.RoundTrip(httpfake.Request(t, ctx, "PUT", source))
-			if err == nil || !strings.Contains(err.Error(), want) || contract.StopOf(resp, err) != awsretry.StopPermanent {
+			if err == nil || !strings.Contains(err.Error(), want) ||
+				contract.StopOf(resp, err) != awsretry.StopPermanent {
 				t.Errorf("%v, %v; want an error with %q", resp, err, want)
 			}
 			if source.Closes() != 1 {

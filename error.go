@@ -76,7 +76,8 @@ func (e *Error) Timeout() bool {
 // Temporary reports whether the last failure was a retryable one.
 func (e *Error) Temporary() bool {
 	switch e.Stop {
-	case StopMaxAttempts, StopQuota, StopDeadline, StopBody, StopRetryAfter, StopRateLimit, StopOuterRetry, StopDisabled:
+	case StopMaxAttempts, StopQuota, StopDeadline, StopBody, StopRetryAfter, StopRateLimit,
+		StopOuterRetry, StopDisabled:
 		return true
 	}
 	return false

@@ -21,14 +21,21 @@ func TestErrorText(t *testing.T) {
 		err  awsretry.Error
 		want string
 	}{
-		{awsretry.Error{Attempts: 3, Stop: awsretry.StopMaxAttempts, Err: io.EOF}, "awsretry: gave up after 3 attempts (max_attempts): EOF"},
-		{awsretry.Error{Attempts: 1, Stop: awsretry.StopPermanent, Err: errors.New("x509: unknown authority")}, "awsretry: gave up after 1 attempt (permanent): x509: unknown authority"},
-		{awsretry.Error{Attempts: 2, Stop: awsretry.StopCanceled, Err: context.Canceled}, "awsretry: canceled after 2 attempts: context canceled"},
-		{awsretry.Error{Stop: awsretry.StopCanceled, Err: context.DeadlineExceeded}, "awsretry: not sent (canceled): context deadline exceeded"},
-		{awsretry.Error{Stop: awsretry.StopQuota, Err: awsretry.ErrQuotaExceeded}, "awsretry: not sent (quota): retry capacity exceeded"},
-		{awsretry.Error{Attempts: 1, Stop: awsretry.StopBody, Err: &url.Error{Op: "Put", URL: "http://me:secret@h/p?key=secret", Err: io.EOF}},
+		{awsretry.Error{Attempts: 3, Stop: awsretry.StopMaxAttempts, Err: io.EOF},
+			"awsretry: gave up after 3 attempts (max_attempts): EOF"},
+		{awsretry.Error{Attempts: 1, Stop: awsretry.StopPermanent, Err: errors.New("x509: unknown authority")},
+			"awsretry: gave up after 1 attempt (permanent): x509: unknown authority"},
+		{awsretry.Error{Attempts: 2, Stop: awsretry.StopCanceled, Err: context.Canceled},
+			"awsretry: canceled after 2 attempts: context canceled"},
+		{awsretry.Error{Stop: awsretry.StopCanceled, Err: context.DeadlineExceeded},
+			"awsretry: not sent (canceled): context deadline exceeded"},
+		{awsretry.Error{Stop: awsretry.StopQuota, Err: awsretry.ErrQuotaExceeded},
+			"awsretry: not sent (quota): retry capacity exceeded"},
+		{awsretry.Error{Attempts: 1, Stop: awsretry.StopBody,
+			Err: &url.Error{Op: "Put", URL: "http://me:secret@h/p?key=secret", Err: io.EOF}},
 			`awsretry: gave up after 1 attempt (body): Put "http://h/p?…": EOF`},
-		{awsretry.Error{Attempts: 1, Stop: awsretry.StopPermanent}, "awsretry: gave up after 1 attempt (permanent): no error"},
+		{awsretry.Error{Attempts: 1, Stop: awsretry.StopPermanent},
+			"awsretry: gave up after 1 attempt (permanent): no error"},
 	}
 	for _, tt := range tests {
 		if got := tt.err.Error(); got != tt.want {
@@ -41,6 +48,13 @@ func TestErrorText(t *testing.T) {
 // before the first.
 func TestErrorTextOfRoundTrip(t *testing.T) {
 	enough := errors.New("enough")
+	slowDown := httpfake.Base(func(req *http.Request) (*http.Response, error) {
+		return httpfake.Response(req, 400, http.NoBody, "X-Amzn-ErrorType", "SlowDown"), nil
+	})
+	hanging := httpfake.Base(func(req *http.Request) (*http.Response, error) {
+		<-req.Context().Done()
+		return nil, fmt.Errorf("base: %w", req.Context().Err())
+	})
 	tests := []struct {
 		name   string
 		tr     *awsretry.Transport
@@ -53,16 +67,16 @@ func TestErrorTextOfRoundTrip(t *testing.T) {
 				time.AfterFunc(time.Second, func() { cancel(enough) })
 				return ctx
 			},
-			"awsretry: canceled after 1 attempt: context canceled: enough; before that: the last response was 503 Service Unavailable"},
+			"awsretry: canceled after 1 attempt: context canceled: enough; " +
+				"before that: the last response was 503 Service Unavailable"},
 		{"a code before",
-			&awsretry.Transport{Backoff: contract.Delay(time.Minute), Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
-				return httpfake.Response(req, 400, http.NoBody, "X-Amzn-ErrorType", "SlowDown"), nil
-			})},
+			&awsretry.Transport{Base: slowDown, Backoff: contract.Delay(time.Minute)},
 			func(ctx context.Context, cancel context.CancelCauseFunc) context.Context {
 				time.AfterFunc(time.Second, func() { cancel(nil) })
 				return ctx
 			},
-			"awsretry: canceled after 1 attempt: context canceled; before that: the last response was 400 Bad Request (SlowDown)"},
+			"awsretry: canceled after 1 attempt: context canceled; " +
+				"before that: the last response was 400 Bad Request (SlowDown)"},
 		{"ended before",
 			&awsretry.Transport{Base: httpfake.Statuses(200)},
 			func(ctx context.Context, cancel context.CancelCauseFunc) context.Context { cancel(nil); return ctx },
@@ -72,12 +86,10 @@ func TestErrorTextOfRoundTrip(t *testing.T) {
 			func(ctx context.Context, _ context.CancelCauseFunc) context.Context {
 				return awsretry.WithMaxAttempts(ctx, -1)
 			},
-			"awsretry: not sent (permanent): WithMaxAttempts has -1 attempts; it must be above 0, where 1 means no retry"},
+			"awsretry: not sent (permanent): WithMaxAttempts has -1 attempts; " +
+				"it must be above 0, where 1 means no retry"},
 		{"time-outs",
-			&awsretry.Transport{MaxAttempts: 2, AttemptTimeout: time.Second, Backoff: contract.Delay(0), Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
-				<-req.Context().Done()
-				return nil, fmt.Errorf("base: %w", req.Context().Err())
-			})},
+			&awsretry.Transport{Base: hanging, MaxAttempts: 2, AttemptTimeout: time.Second, Backoff: contract.Delay(0)},
 			func(ctx context.Context, _ context.CancelCauseFunc) context.Context { return ctx },
 			"awsretry: gave up after 2 attempts (max_attempts): the attempt took longer than AttemptTimeout, 1s"},
 	}

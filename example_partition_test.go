@@ -22,7 +22,8 @@ func (dynamoDB) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	if strings.Contains(req.URL.Host, "eu-west-1") && strings.Contains(string(body), `"Orders"`) {
-		return dynamoDBResponse(400, `{"__type":"com.amazonaws.dynamodb.v20120810#ProvisionedThroughputExceededException"}`), nil
+		return dynamoDBResponse(400,
+			`{"__type":"com.amazonaws.dynamodb.v20120810#ProvisionedThroughputExceededException"}`), nil
 	}
 	return dynamoDBResponse(200, `{"Item":{}}`), nil
 }

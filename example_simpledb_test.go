@@ -99,7 +99,8 @@ func TestSimpleDB(t *testing.T) {
 					Observe:     func(a awsretry.Attempt) { got = append(got, a) },
 					Base: simpleDBBase(func(req *http.Request) (*http.Response, error) {
 						body := io.NopCloser(bytes.NewReader(want))
-						return &http.Response{StatusCode: test.status, Header: http.Header{}, Body: body, Request: req}, nil
+						return &http.Response{StatusCode: test.status, Header: http.Header{}, Body: body,
+							Request: req}, nil
 					}),
 				}
 				req, err := http.NewRequest("GET", "http://simpledb.example/?Action=ListDomains", nil)
@@ -117,13 +118,15 @@ func TestSimpleDB(t *testing.T) {
 				var delays []time.Duration
 				for _, a := range got {
 					if a.Code != test.code || a.Class != test.class {
-						t.Errorf("attempt %d: got %q, %v; want %q, %v", a.Number, a.Code, a.Class, test.code, test.class)
+						t.Errorf("attempt %d: got %q, %v; want %q, %v",
+							a.Number, a.Code, a.Class, test.code, test.class)
 					}
 					delays = append(delays, a.Delay)
 				}
 				wantDelays := []time.Duration{0}
 				if test.retried {
-					wantDelays = []time.Duration{400 * time.Millisecond, 1600 * time.Millisecond, 6400 * time.Millisecond, 0}
+					wantDelays = []time.Duration{400 * time.Millisecond, 1600 * time.Millisecond,
+						6400 * time.Millisecond, 0}
 				}
 				if !slices.Equal(delays, wantDelays) {
 					t.Errorf("the pauses are %v, want %v", delays, wantDelays)

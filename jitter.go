@@ -101,7 +101,8 @@ func (e Exponential) validate() error {
 	case err != nil:
 		return err
 	case d.ThrottlingInitial < 0:
-		return fmt.Errorf("Backoff.ThrottlingInitial is %v; it must be above 0, or 0 for the default", d.ThrottlingInitial)
+		return fmt.Errorf("Backoff.ThrottlingInitial is %v; it must be above 0, or 0 for the default",
+			d.ThrottlingInitial)
 	case !(d.Factor >= 1) || math.IsInf(d.Factor, 0):
 		return fmt.Errorf("Backoff.Factor is %v; it must be a number from 1 up, or 0 for %v", e.Factor, defaultFactor)
 	}

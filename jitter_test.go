@@ -73,7 +73,8 @@ func TestJitters(t *testing.T) {
 		{"partial -1", awsretry.PartialJitter(-1), d, d},
 		{"partial 2", awsretry.PartialJitter(2), 0, d},
 		{"partial NaN", awsretry.PartialJitter(math.NaN()), d, d},
-		{"the zero Exponential's", func(time.Duration) time.Duration { return awsretry.Exponential{}.Delay(0, awsretry.Transient, 0) }, 0, d},
+		{"the zero Exponential's",
+			func(time.Duration) time.Duration { return awsretry.Exponential{}.Delay(0, awsretry.Transient, 0) }, 0, d},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -124,10 +125,12 @@ func TestDecorrelated(t *testing.T) {
 func TestPausesStayInBounds(t *testing.T) {
 	numbers := []int{math.MinInt, -1, 0, 1, 31, 62, 63, 64, 1000, math.MaxInt}
 	durations := []time.Duration{math.MinInt64, -1, 0, 1, time.Second, math.MaxInt64 - 1, math.MaxInt64}
-	factors := []float64{math.Inf(-1), -2, 0, math.SmallestNonzeroFloat64, 0.5, 1, 2, math.MaxFloat64, math.Inf(1), math.NaN()}
+	factors := []float64{math.Inf(-1), -2, 0, math.SmallestNonzeroFloat64, 0.5, 1, 2, math.MaxFloat64,
+		math.Inf(1), math.NaN()}
 	jitters := []awsretry.Jitter{
 		nil, awsretry.FullJitter, awsretry.EqualJitter, awsretry.NoJitter, awsretry.PartialJitter(0.3),
-		func(time.Duration) time.Duration { return math.MinInt64 }, func(time.Duration) time.Duration { return math.MaxInt64 },
+		func(time.Duration) time.Duration { return math.MinInt64 },
+		func(time.Duration) time.Duration { return math.MaxInt64 },
 	}
 	inBounds := func(got, limit time.Duration) bool {
 		if limit == 0 {
@@ -147,7 +150,8 @@ func TestPausesStayInBounds(t *testing.T) {
 				for _, factor := range factors {
 					for _, jitter := range jitters {
 						for _, class := range []awsretry.Class{awsretry.Transient, awsretry.Throttled} {
-							e := awsretry.Exponential{Initial: initial, ThrottlingInitial: -initial, Max: limit, Factor: factor, Jitter: jitter}
+							e := awsretry.Exponential{Initial: initial, ThrottlingInitial: -initial, Max: limit,
+								Factor: factor, Jitter: jitter}
 							if got := e.Delay(n, class, 0); !inBounds(got, limit) {
 								t.Fatalf("%+v.Delay(%d, %v) = %v", e, n, class, got)
 							}
@@ -181,11 +185,15 @@ func TestExponentialOfATransport(t *testing.T) {
 		{"2026", exponential{Max: 5 * time.Second}, "", awsretry.Revision2026, 50 * ms, time.Second, 25 * ms},
 		{"2026, a lower cap", exponential{Max: 40 * ms}, "", awsretry.Revision2026, 40 * ms, 40 * ms, 25 * ms},
 		{"2026, Initial", exponential{Initial: 200 * ms}, "", awsretry.Revision2026, 200 * ms, time.Second, 200 * ms},
-		{"2026, ThrottlingInitial", exponential{ThrottlingInitial: 3 * time.Second}, "", awsretry.Revision2026, 50 * ms, 3 * time.Second, 25 * ms},
-		{"capped", exponential{ThrottlingInitial: time.Minute}, "", awsretry.Classic, time.Second, 20 * time.Second, time.Second},
-		{"2026, capped", exponential{ThrottlingInitial: time.Minute, Max: 2 * time.Second}, "", awsretry.Revision2026, 50 * ms, 2 * time.Second, 25 * ms},
+		{"2026, ThrottlingInitial", exponential{ThrottlingInitial: 3 * time.Second}, "", awsretry.Revision2026, 50 * ms,
+			3 * time.Second, 25 * ms},
+		{"capped", exponential{ThrottlingInitial: time.Minute}, "", awsretry.Classic, time.Second,
+			20 * time.Second, time.Second},
+		{"2026, capped", exponential{ThrottlingInitial: time.Minute, Max: 2 * time.Second}, "", awsretry.Revision2026,
+			50 * ms, 2 * time.Second, 25 * ms},
 		{"Initial alone", exponential{Initial: 200 * ms}, "", awsretry.Classic, 200 * ms, 200 * ms, 200 * ms},
-		{"Legacy", exponential{Max: 5 * time.Second}, awsretry.Legacy, awsretry.Revision2026, time.Second, time.Second, time.Second},
+		{"Legacy", exponential{Max: 5 * time.Second}, awsretry.Legacy, awsretry.Revision2026, time.Second,
+			time.Second, time.Second},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -203,7 +211,8 @@ func TestExponentialOfATransport(t *testing.T) {
 					{"DynamoDB, throttled", "DynamoDB_20120810.GetItem", 429, tt.throttled},
 				} {
 					synctest.Test(t, func(t *testing.T) {
-						tr := &awsretry.Transport{Mode: tt.mode, Revision: tt.revision, Backoff: backoff, Base: answering(request.status, 200)}
+						tr := &awsretry.Transport{Mode: tt.mode, Revision: tt.revision, Backoff: backoff,
+							Base: answering(request.status, 200)}
 						req := newRequest(t, "GET", nil)
 						req.Header.Set("X-Amz-Target", request.target)
 						start := time.Now()
@@ -236,7 +245,8 @@ func TestBackoffValidate(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			err := tt.backoff.Validate()
-			if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.HasPrefix(err.Error(), tt.want)) {
+			if tt.want == "" && err != nil ||
+				tt.want != "" && (err == nil || !strings.HasPrefix(err.Error(), tt.want)) {
 				t.Errorf("got %v, want %q", err, tt.want)
 			}
 		})

@@ -65,7 +65,8 @@ func TestLogTo(t *testing.T) {
 			`level=WARN msg="gave up" ` + request + ` attempt=1 class=transient` +
 				` error="Put \"http://service.example/path?…\": EOF" elapsed=0s stop=max_attempts`,
 		}},
-		{"permanent, which is not logged", slog.LevelDebug, &awsretry.Transport{Base: httpfake.Statuses(404)}, []string{""}},
+		{"permanent, which is not logged", slog.LevelDebug,
+			&awsretry.Transport{Base: httpfake.Statuses(404)}, []string{""}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -39,7 +39,8 @@ func (a *attempt) classOf(c *call) Class {
 	shown := a.Attempt // the policy may keep it; a stays on the stack
 	class := policy(&shown)
 	if class < Success || class > Throttled {
-		a.fault = fmt.Errorf("awsretry: Policy returned %v; it must return Success, Permanent, Transient, Timeout or Throttled", class)
+		a.fault = fmt.Errorf(
+			"awsretry: Policy returned %v; it must return Success, Permanent, Transient, Timeout or Throttled", class)
 		return Permanent
 	}
 	if class == Success && a.Err != nil {
@@ -122,7 +123,8 @@ func (a *attempt) findDelay(c *call) time.Duration {
 // and the connections.
 func (a *attempt) settle(c *call) {
 	if c.conns != nil && !a.canceled && neterr.TimedOut(a.Err) && !neterr.DialFailed(a.Err) {
-		a.abandoned = c.conns.Abandon(a.out.URL, a.via) // later requests would meet it too, whether this is retried or not
+		// Later requests would meet it too, whether this one is retried or not.
+		a.abandoned = c.conns.Abandon(a.out.URL, a.via)
 	}
 	if c.partition.limiter != nil && !a.canceled {
 		c.partition.limiter.Update(a.Class == Throttled)

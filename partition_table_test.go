@@ -94,7 +94,8 @@ func TestReplacedPartitions(t *testing.T) {
 		{"fresh ones until none is left", func() {
 			use(t, table, 1, "newer", "newest")
 		}, []string{"newest", "newer", "throttled", "drained"}},
-		{"then the oldest of all", func() { use(t, table, 0, "last") }, []string{"last", "newest", "newer", "throttled"}},
+		{"then the oldest of all", func() { use(t, table, 0, "last") },
+			[]string{"last", "newest", "newer", "throttled"}},
 		{"none", func() { use(t, table, 0, "throttled") }, []string{"throttled", "last", "newest", "newer"}},
 		{"one whose tokens came back", func() {
 			table.find("last").quota.Release(10)
@@ -186,7 +187,8 @@ func TestExtraPartitionThatLimits(t *testing.T) {
 			if got, want := table.names(), []string{"a", "extra"}; !slices.Equal(got, want) {
 				t.Fatalf("there are %q, want %q", got, want)
 			}
-			if p := table.find("extra"); !p.limits() || p.quota != b.quota || p.limiter != extra.limiter || p.host != "host" {
+			if p := table.find("extra"); !p.limits() || p.quota != b.quota || p.limiter != extra.limiter ||
+				p.host != "host" {
 				t.Errorf("the partition is %+v, which limits: %v", p, p.limits())
 			}
 			table.release(a)
@@ -353,7 +355,8 @@ func TestBoundedName(t *testing.T) {
 		if len(got) > maxPartitionName || boundedName(got) != got || utf8.ValidString(name) && !utf8.ValidString(got) {
 			t.Errorf("%.20q… became %q", name, got)
 		}
-		if prefix := got[:len(got)-65]; !strings.HasPrefix(name, prefix) || utf8.ValidString(name) && len(prefix) < 187 {
+		if prefix := got[:len(got)-65]; !strings.HasPrefix(name, prefix) ||
+			utf8.ValidString(name) && len(prefix) < 187 {
 			t.Errorf("%.20q… became %q", name, got)
 		}
 	}

@@ -26,8 +26,11 @@ type Revision int
 
 // The revisions.
 const (
-	Classic      Revision = iota // the rules of the AWS documents
-	Revision2026                 // the rules that the AWS SDKs announced for 2026: shorter delays, other costs, x-amz-retry-after
+	// Classic has the rules of the AWS documents.
+	Classic Revision = iota
+	// Revision2026 has the rules that the AWS SDKs announced for 2026: shorter
+	// delays, other costs, and the header x-amz-retry-after.
+	Revision2026
 )
 
 // String returns "classic" or "2026".

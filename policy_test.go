@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"example.com/awsretry"
+	"example.com/awsretry/internal/contract"
 )
 
 func TestDefaultPolicy(t *testing.T) {
@@ -20,14 +21,17 @@ func TestDefaultPolicy(t *testing.T) {
 		code   string
 		want   awsretry.Class
 	}{
-		{200, "", awsretry.Success}, {204, "", awsretry.Success}, {304, "", awsretry.Success}, {101, "", awsretry.Success},
-		{400, "", awsretry.Permanent}, {403, "", awsretry.Permanent}, {404, "", awsretry.Permanent}, {409, "", awsretry.Permanent},
+		{200, "", awsretry.Success}, {204, "", awsretry.Success},
+		{304, "", awsretry.Success}, {101, "", awsretry.Success},
+		{400, "", awsretry.Permanent}, {403, "", awsretry.Permanent},
+		{404, "", awsretry.Permanent}, {409, "", awsretry.Permanent},
 		{408, "", awsretry.Transient},
 		{429, "", awsretry.Throttled}, {509, "", awsretry.Throttled}, {529, "", awsretry.Throttled},
-		{500, "", awsretry.Transient}, {502, "", awsretry.Transient}, {503, "", awsretry.Transient}, {504, "", awsretry.Transient},
-		{520, "", awsretry.Transient}, {599, "", awsretry.Transient},
-		{501, "", awsretry.Permanent}, {505, "", awsretry.Permanent}, {506, "", awsretry.Permanent}, {507, "", awsretry.Permanent},
-		{508, "", awsretry.Permanent}, {510, "", awsretry.Permanent}, {511, "", awsretry.Permanent}, {600, "", awsretry.Permanent},
+		{500, "", awsretry.Transient}, {502, "", awsretry.Transient}, {503, "", awsretry.Transient},
+		{504, "", awsretry.Transient}, {520, "", awsretry.Transient}, {599, "", awsretry.Transient},
+		{501, "", awsretry.Permanent}, {505, "", awsretry.Permanent}, {506, "", awsretry.Permanent},
+		{507, "", awsretry.Permanent}, {508, "", awsretry.Permanent}, {510, "", awsretry.Permanent},
+		{511, "", awsretry.Permanent}, {600, "", awsretry.Permanent},
 		{400, "ThrottlingException", awsretry.Throttled},
 		{503, "SlowDown", awsretry.Throttled},
 		{500, "ThrottlingException", awsretry.Throttled},
@@ -36,21 +40,22 @@ func TestDefaultPolicy(t *testing.T) {
 		{429, "InternalError", awsretry.Transient},
 		{400, "ValidationException", awsretry.Permanent},
 		{500, "ValidationException", awsretry.Transient},
-		{400, "throttlingexception", awsretry.Permanent},       // codes are case-sensitive
-		{400, "MyThrottlingException", awsretry.Permanent},     // and matched whole
-		{400, "Throttling.User", awsretry.Permanent},           //
-		{500, "Server.InternalError", awsretry.Transient},      //
-		{400, "Server.ServiceUnavailable", awsretry.Transient}, //
+		{400, "throttlingexception", awsretry.Permanent},   // codes are case-sensitive
+		{400, "MyThrottlingException", awsretry.Permanent}, // and matched whole
+		{400, "Throttling.User", awsretry.Permanent},
+		{500, "Server.InternalError", awsretry.Transient},
+		{400, "Server.ServiceUnavailable", awsretry.Transient},
 		{500, "Client.InvalidParameterValue", awsretry.Permanent},
 		{500, "Client", awsretry.Permanent}, {500, "Sender", awsretry.Permanent},
 		{500, "Server", awsretry.Transient}, {500, "Receiver", awsretry.Transient},
-		{200, "SlowDown", awsretry.Throttled}, {200, "InternalError", awsretry.Transient}, {200, "AccessDenied", awsretry.Permanent},
+		{200, "SlowDown", awsretry.Throttled}, {200, "InternalError", awsretry.Transient},
+		{200, "AccessDenied", awsretry.Permanent},
 	}
 	for _, code := range []string{
 		"BandwidthLimitExceeded", "EC2ThrottledException", "LimitExceededException", "PriorRequestNotComplete",
-		"ProvisionedThroughputExceededException", "RequestLimitExceeded", "RequestThrottled", "RequestThrottledException",
-		"SlowDown", "ThrottledException", "Throttling", "ThrottlingException", "TooManyRequestsException",
-		"TransactionInProgressException",
+		"ProvisionedThroughputExceededException", "RequestLimitExceeded", "RequestThrottled",
+		"RequestThrottledException", "SlowDown", "ThrottledException", "Throttling", "ThrottlingException",
+		"TooManyRequestsException", "TransactionInProgressException",
 	} {
 		tests = append(tests, struct {
 			status int
@@ -116,7 +121,8 @@ func TestDefaultPolicyOfNetHTTP(t *testing.T) {
 		length    int64
 		want      awsretry.Class
 	}{
-		{"body shorter than ContentLength", plain.URL, io.MultiReader(strings.NewReader("short")), 10, awsretry.Permanent},
+		{"body shorter than ContentLength", plain.URL, io.MultiReader(strings.NewReader("short")), 10,
+			awsretry.Permanent},
 		{"no body", plain.URL, nil, 10, awsretry.Permanent},
 		{"unknown authority", secure.URL, nil, 0, awsretry.Permanent},
 		{"connection refused", closed.URL, nil, 0, awsretry.Transient},
@@ -158,6 +164,11 @@ func TestIdempotentOnly(t *testing.T) {
 	}
 	dial := &net.OpError{Op: "dial", Err: errors.New("connection refused")}
 	status := func(s int) *http.Response { return &http.Response{StatusCode: s} }
+	// The error of net/http's HTTP/2 for a stream that the server reset.
+	notRetried := func(code string) error {
+		return errors.New("http2: Transport: cannot retry err [stream error: stream ID 1; " + code +
+			"; received from peer] after Request.Body was written; define Request.GetBody to avoid this error")
+	}
 	tests := []struct {
 		name string
 		a    awsretry.Attempt
@@ -170,14 +181,18 @@ func TestIdempotentOnly(t *testing.T) {
 		{"POST", awsretry.Attempt{Request: plain("POST"), Response: status(503)}, awsretry.Permanent},
 		{"PATCH", awsretry.Attempt{Request: plain("PATCH"), Response: status(503)}, awsretry.Permanent},
 		{"POST, reset", awsretry.Attempt{Request: plain("POST"), Err: io.ErrUnexpectedEOF}, awsretry.Permanent},
-		{"POST, timeout", awsretry.Attempt{Request: plain("POST"), Err: &net.DNSError{IsTimeout: true}}, awsretry.Timeout},
+		{"POST, timeout", awsretry.Attempt{Request: plain("POST"), Err: &net.DNSError{IsTimeout: true}},
+			awsretry.Timeout},
 		{"POST, key", awsretry.Attempt{Request: keyed("Idempotency-Key"), Response: status(503)}, awsretry.Transient},
 		{"POST, X- key", awsretry.Attempt{Request: keyed("X-Idempotency-Key"), Err: io.EOF}, awsretry.Transient},
 		{"POST, dial", awsretry.Attempt{Request: plain("POST"), Err: dial}, awsretry.Transient},
-		{"POST, refused", awsretry.Attempt{Request: plain("POST"), Err: errors.New("http2: Transport: cannot retry err [stream error: stream ID 1; REFUSED_STREAM; received from peer] after Request.Body was written; define Request.GetBody to avoid this error")}, awsretry.Transient},
-		{"POST, broken", awsretry.Attempt{Request: plain("POST"), Err: errors.New("http2: Transport: cannot retry err [stream error: stream ID 1; PROTOCOL_ERROR; received from peer] after Request.Body was written; define Request.GetBody to avoid this error")}, awsretry.Permanent},
+		{"POST, refused", awsretry.Attempt{Request: plain("POST"), Err: notRetried("REFUSED_STREAM")},
+			awsretry.Transient},
+		{"POST, broken", awsretry.Attempt{Request: plain("POST"), Err: notRetried("PROTOCOL_ERROR")},
+			awsretry.Permanent},
 		{"POST, throttled", awsretry.Attempt{Request: plain("POST"), Response: status(429)}, awsretry.Throttled},
-		{"POST, throttled by code", awsretry.Attempt{Request: plain("POST"), Response: status(503), Code: "SlowDown"}, awsretry.Throttled},
+		{"POST, throttled by code", awsretry.Attempt{Request: plain("POST"), Response: status(503), Code: "SlowDown"},
+			awsretry.Throttled},
 		{"POST, success", awsretry.Attempt{Request: plain("POST"), Response: status(200)}, awsretry.Success},
 		{"no request", awsretry.Attempt{Response: status(503)}, awsretry.Permanent},
 	}
@@ -210,14 +225,17 @@ func TestClassString(t *testing.T) {
 	}
 }
 
-// TestPolicyCallsAnErrorASuccess: RoundTrip returns an error, and says why.
+// When a Policy classifies an error as a success, RoundTrip returns an error
+// that says so.
 func TestPolicyCallsAnErrorASuccess(t *testing.T) {
+	reset := errors.New("connection reset")
 	tr := &awsretry.Transport{
-		Base:   baseFunc(func(*http.Request) (*http.Response, error) { return nil, errReset }),
+		Base:   failing(reset),
 		Policy: func(*awsretry.Attempt) awsretry.Class { return awsretry.Success },
 	}
-	resp, err := tr.RoundTrip(request(t, t.Context(), "GET", nil))
-	if !errors.Is(err, errReset) || stopOf(resp, err) != awsretry.StopPermanent || !strings.Contains(err.Error(), "Policy") {
+	resp, err := get(t, tr)
+	if !errors.Is(err, reset) || contract.StopOf(resp, err) != awsretry.StopPermanent ||
+		!strings.Contains(err.Error(), "Policy") {
 		t.Errorf("%v, %v", resp, err)
 	}
 }

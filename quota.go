@@ -65,7 +65,8 @@ type QuotaConfig struct {
 func (c QuotaConfig) validate() error {
 	switch {
 	case !(c.RefillPerSecond >= 0) || math.IsInf(c.RefillPerSecond, 1):
-		return fmt.Errorf("Quota.RefillPerSecond is %v; it must be a finite number of tokens, 0 or more", c.RefillPerSecond)
+		return fmt.Errorf("Quota.RefillPerSecond is %v; it must be a finite number of tokens, 0 or more",
+			c.RefillPerSecond)
 	case c.Wait && c.RefillPerSecond < bucket.MinRate:
 		return fmt.Errorf("Quota.Wait is true and Quota.RefillPerSecond is %v; "+
 			"it must be at least %.2g, a token in 146 years, for a wait to end", c.RefillPerSecond, bucket.MinRate)

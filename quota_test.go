@@ -276,7 +276,8 @@ func TestQuotaOfTheGreatestCapacity(t *testing.T) {
 
 func TestQuotaConfigValidate(t *testing.T) {
 	const aRefill = "; it must be a finite number of tokens, 0 or more"
-	const tooSlow = "Quota.Wait is true and Quota.RefillPerSecond is %v; it must be at least 2.2e-10, a token in 146 years, for a wait to end"
+	const tooSlow = "Quota.Wait is true and Quota.RefillPerSecond is %v; " +
+		"it must be at least 2.2e-10, a token in 146 years, for a wait to end"
 	tests := []struct {
 		config QuotaConfig
 		want   string // the error; "" for none

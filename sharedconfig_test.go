@@ -81,8 +81,10 @@ func TestResolveEnvironment(t *testing.T) {
 		{attempts, "1", Settings{Standard, 1, Classic, "default", "environment " + attempts, "default"}},
 		{attempts, " 3 ", Settings{Standard, 3, Classic, "default", "environment " + attempts, "default"}},
 		{attempts, "007", Settings{Standard, 7, Classic, "default", "environment " + attempts, "default"}},
-		{attempts, "0000000000000000000007", Settings{Standard, 7, Classic, "default", "environment " + attempts, "default"}},
-		{attempts, "2147483647", Settings{Standard, 2147483647, Classic, "default", "environment " + attempts, "default"}},
+		{attempts, "0000000000000000000007",
+			Settings{Standard, 7, Classic, "default", "environment " + attempts, "default"}},
+		{attempts, "2147483647",
+			Settings{Standard, 2147483647, Classic, "default", "environment " + attempts, "default"}},
 
 		{revision, "", defaults},
 		{revision, "true", Settings{Standard, 3, Revision2026, "default", "default", "environment " + revision}},
@@ -112,7 +114,8 @@ func TestResolveEnvironment(t *testing.T) {
 		for _, value := range invalid.values {
 			t.Run(invalid.variable+"="+value, func(t *testing.T) {
 				got, err := resolve(invalid.variable, value)
-				want := fmt.Sprintf("awsretry: environment %s is %q; it must be %s", invalid.variable, value, invalid.allowed)
+				want := fmt.Sprintf("awsretry: environment %s is %q; it must be %s",
+					invalid.variable, value, invalid.allowed)
 				if errorText(err) != want {
 					t.Errorf("got error %q, want %q", errorText(err), want)
 				}
@@ -139,7 +142,8 @@ func TestSettingOfFileIsInvalid(t *testing.T) {
 			`awsretry: config [p] retry_mode is "standard" and goes on in line 3, which is indented; ` +
 				`it must be ` + allowedModes},
 		{"continued attempts", parseAttempts, setting{"1", "config [p] max_attempts", 5},
-			`awsretry: config [p] max_attempts is "1" and goes on in line 5, which is indented; it must be ` + allowedAttempts},
+			`awsretry: config [p] max_attempts is "1" and goes on in line 5, which is indented; it must be ` +
+				allowedAttempts},
 		{"nested block", parseAttempts, setting{"retries = 7", "config [p] max_attempts", 4},
 			`awsretry: config [p] max_attempts is "retries = 7" and goes on in line 4, which is indented; ` +
 				`it must be ` + allowedAttempts},
@@ -252,12 +256,14 @@ func TestResolveOrder(t *testing.T) {
 	}{
 		{
 			name: "default profile",
-			want: Settings{Legacy, 2, Classic, "CONFIG [default] retry_mode", "CONFIG [default] max_attempts", "default"},
+			want: Settings{Legacy, 2, Classic, "CONFIG [default] retry_mode",
+				"CONFIG [default] max_attempts", "default"},
 		},
 		{
 			name:    "default profile by its name",
 			profile: "default",
-			want:    Settings{Legacy, 2, Classic, "CONFIG [default] retry_mode", "CONFIG [default] max_attempts", "default"},
+			want: Settings{Legacy, 2, Classic, "CONFIG [default] retry_mode",
+				"CONFIG [default] max_attempts", "default"},
 		},
 		{
 			name:    "config file",
@@ -358,7 +364,8 @@ func TestResolvePaths(t *testing.T) {
 	home := awsHome(t, "[default]\nmax_attempts = 11\n", "")
 	other := awsHome(t, "[default]\nmax_attempts = 12\n", "[default]\nmax_attempts = 13\n")
 	named, inHome := filepath.Join(t.TempDir(), "named"), filepath.Join(home, "config in home")
-	writeFile(t, named, "[default]\nmax_attempts = 14\n[profile p]\nmax_attempts = 15\n[profile q]\nmax_attempts = 16\n")
+	writeFile(t, named,
+		"[default]\nmax_attempts = 14\n[profile p]\nmax_attempts = 15\n[profile q]\nmax_attempts = 16\n")
 	writeFile(t, inHome, "[default]\nmax_attempts = 17\n")
 	none := filepath.Join(home, "none")
 	tests := []struct {
@@ -381,7 +388,8 @@ func TestResolvePaths(t *testing.T) {
 		{"AWS_SHARED_CREDENTIALS_FILE below home",
 			map[string]string{"HOME": home, "AWS_SHARED_CREDENTIALS_FILE": "~/config in home"}, Source{}, 17},
 		{"one file for both",
-			map[string]string{"HOME": home, "AWS_CONFIG_FILE": named, "AWS_SHARED_CREDENTIALS_FILE": named}, Source{}, 14},
+			map[string]string{"HOME": home, "AWS_CONFIG_FILE": named, "AWS_SHARED_CREDENTIALS_FILE": named},
+			Source{}, 14},
 		{"ConfigFile before AWS_CONFIG_FILE",
 			map[string]string{"HOME": home, "AWS_CONFIG_FILE": named}, Source{ConfigFile: inHome}, 17},
 		{"ConfigFile that is missing",
@@ -422,7 +430,8 @@ func TestResolveFileErrors(t *testing.T) {
 			source.Getenv = getenvOf(nil)
 			s, err := source.Resolve()
 			var pathError *fs.PathError
-			if !errors.As(err, &pathError) || pathError.Path != dir || !strings.HasPrefix(err.Error(), "awsretry: open ") {
+			if !errors.As(err, &pathError) || pathError.Path != dir ||
+				!strings.HasPrefix(err.Error(), "awsretry: open ") {
 				t.Errorf("got error %v, want one of the file system", err)
 			}
 			if s != (Settings{}) {
@@ -479,7 +488,8 @@ func TestUnknownHome(t *testing.T) {
 		t.Errorf("got %q and %q", config, credentials)
 	}
 	_, err := source.Resolve()
-	want := `awsretry: Source.Profile is "p"; it must be a profile that stands in ~/.aws/config as [profile NAME] or in ~/c as [NAME], `
+	want := `awsretry: Source.Profile is "p"; it must be a profile that stands in ~/.aws/config ` +
+		`as [profile NAME] or in ~/c as [NAME], `
 	if !strings.HasPrefix(errorText(err), want) {
 		t.Errorf("got error %q\nwant %q", errorText(err), want)
 	}
@@ -487,7 +497,9 @@ func TestUnknownHome(t *testing.T) {
 
 func TestResolveZeroSourceReadsThisProcess(t *testing.T) {
 	home := awsHome(t, "[profile p]\nmax_attempts = 7\n", "[p]\nretry_mode = legacy\n")
-	for _, name := range []string{"AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE", "AWS_RETRY_MODE", "AWS_MAX_ATTEMPTS"} {
+	for _, name := range []string{
+		"AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE", "AWS_RETRY_MODE", "AWS_MAX_ATTEMPTS",
+	} {
 		t.Setenv(name, "")
 	}
 	t.Setenv("HOME", home)
@@ -529,7 +541,8 @@ func TestLoad(t *testing.T) {
 	}{
 		{"nothing set", nil, fields{Mode: Standard}},
 		{"attempts not set", map[string]string{"AWS_RETRY_MODE": "legacy"}, fields{Mode: Legacy}},
-		{"attempts set to the default", map[string]string{"AWS_MAX_ATTEMPTS": "3"}, fields{Mode: Standard, MaxAttempts: 3}},
+		{"attempts set to the default", map[string]string{"AWS_MAX_ATTEMPTS": "3"},
+			fields{Mode: Standard, MaxAttempts: 3}},
 		{"all set", map[string]string{"AWS_NEW_RETRIES_2026": "true", "AWS_PROFILE": "p"},
 			fields{Mode: Adaptive, MaxAttempts: 9, Revision: Revision2026}},
 	}

@@ -53,7 +53,8 @@ func TestVectors(t *testing.T) {
 func (v vector) test(t *testing.T) {
 	var sentAt []time.Time
 	tr := &awsretry.Transport{
-		Mode: v.Mode, Revision: v.Revision, MaxAttempts: v.MaxAttempts, Quota: awsretry.QuotaConfig{Capacity: v.Capacity},
+		Mode: v.Mode, Revision: v.Revision, MaxAttempts: v.MaxAttempts,
+		Quota:   awsretry.QuotaConfig{Capacity: v.Capacity},
 		Backoff: noJitter, RetryAfterSpread: -1,
 	}
 	tr.Base = httpfake.Base(func(req *http.Request) (*http.Response, error) {
@@ -155,7 +156,8 @@ func TestStops(t *testing.T) {
 			return req.WithContext(awsretry.WithoutRetry(req.Context()))
 		}, awsretry.StopDisabled, false},
 		{"an outer loop", sdkRequest("attempt=1; max=3"), awsretry.StopOuterRetry, false},
-		{"an outer loop with ttl", sdkRequest("ttl=20260101T000000Z; attempt=3; max=3"), awsretry.StopOuterRetry, false},
+		{"an outer loop with ttl", sdkRequest("ttl=20260101T000000Z; attempt=3; max=3"),
+			awsretry.StopOuterRetry, false},
 		{"an outer loop of one", sdkRequest("attempt=1; max=1"), awsretry.StopSuccess, true},
 		{"an unreadable outer loop", sdkRequest("attempt=1; max=many"), awsretry.StopSuccess, true},
 		{"an outer loop and NestedRetries", func(tr *awsretry.Transport, req *http.Request) *http.Request {
@@ -181,7 +183,8 @@ func TestStops(t *testing.T) {
 				t.Fatal(err)
 			}
 			if last.Stop != tt.want || (last.Number > 1) != tt.retried || (resp.StatusCode == 200) != tt.retried {
-				t.Errorf("stopped by %q after %d attempts with %d, want %q", last.Stop, last.Number, resp.StatusCode, tt.want)
+				t.Errorf("stopped by %q after %d attempts with %d, want %q",
+					last.Stop, last.Number, resp.StatusCode, tt.want)
 			}
 		})
 	}
@@ -233,14 +236,14 @@ func TestLongPollPausesBeforeGivingUp(t *testing.T) {
 func TestLegacy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var sentAt []time.Time
-		tr := &awsretry.Transport{Mode: awsretry.Legacy, Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
+		base := httpfake.Base(func(req *http.Request) (*http.Response, error) {
 			sentAt = append(sentAt, time.Now())
 			if len(sentAt) == 2 {
 				return httpfake.Response(req, 429, http.NoBody, "Retry-After", "10"), nil
 			}
 			return httpfake.Response(req, 500, http.NoBody), nil
-		})}
-		resp, err := get(t, tr)
+		})
+		resp, err := get(t, &awsretry.Transport{Mode: awsretry.Legacy, Base: base})
 		if err != nil || resp.StatusCode != 500 || len(sentAt) != 4 {
 			t.Fatal(resp, err, len(sentAt))
 		}
@@ -309,12 +312,3 @@ func get(t *testing.T, rt http.RoundTripper) (*http.Response, error) {
 	t.Helper()
 	return rt.RoundTrip(httpfake.Request(t, t.Context(), "GET", nil))
 }
-
-// What other files of these tests call the test kit by.
-type baseFunc = httpfake.Base
-
-var (
-	errReset = errors.New("connection reset by a test")
-	request  = httpfake.Request
-	stopOf   = contract.StopOf
-)

@@ -11,7 +11,8 @@ import (
 
 // errorBody is an error of the AWS JSON protocol, which DynamoDB and
 // Kinesis use.
-const errorBody = `{"__type":"com.amazonaws.example#ServiceUnavailable","message":"Service is unable to handle request."}`
+const errorBody = `{"__type":"com.amazonaws.example#ServiceUnavailable",` +
+	`"message":"Service is unable to handle request."}`
 
 // An exchange is one goroutine's request and the responses that it gets over
 // and over. Both are made once, so that only the library allocates in a

@@ -208,10 +208,13 @@ func TestUnreadStreamsAreHandedOverWhole(t *testing.T) {
 			body := &countedBody{Reader: io.LimitReader(zeros{}, size)}
 			req.Body, req.GetBody, req.ContentLength = body, nil, length
 			var got int64
-			tr := &Transport{Base: roundTripper(unread), DeadLetter: func(_ context.Context, dead DeadLetter) (err error) {
-				got, err = io.Copy(io.Discard, dead.Request.Body)
-				return err
-			}}
+			tr := &Transport{
+				Base: roundTripper(unread),
+				DeadLetter: func(_ context.Context, dead DeadLetter) (err error) {
+					got, err = io.Copy(io.Discard, dead.Request.Body)
+					return err
+				},
+			}
 			if _, err := tr.RoundTrip(req); !errors.Is(err, errRefused) || got != size || body.closed.Load() != 1 {
 				t.Errorf("%d bytes, %v, closed %d times", got, err, body.closed.Load())
 			}
@@ -270,7 +273,8 @@ func TestWhoHasTheRestOfAStream(t *testing.T) {
 				resp.Body.Close()
 			}
 			if (err == nil) != tt.ours || response.closed.Load() != 1 || closed() != 1 {
-				t.Errorf("got %v; the response was closed %d times, the body %d times", err, response.closed.Load(), closed())
+				t.Errorf("got %v; the response was closed %d times, the body %d times",
+					err, response.closed.Load(), closed())
 			}
 		})
 	}

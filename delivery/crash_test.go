@@ -273,7 +273,8 @@ func TestRedriveStopsIfItCannotDelete(t *testing.T) {
 			})
 			r := redrive{dir: dir, disk: disk, Redriver: &Redriver{Base: base}}
 			done, err := r.run(t.Context())
-			if !errors.Is(err, readOnly) || !strings.Contains(err.Error(), oldest) || !strings.Contains(err.Error(), tt.want) {
+			if !errors.Is(err, readOnly) || !strings.Contains(err.Error(), oldest) ||
+				!strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v", err)
 			}
 			if left := len(entries(t, dir)); sent != 1 || done != (Redriven{Delivered: 1}) || left != tt.left {

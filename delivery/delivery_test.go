@@ -241,7 +241,8 @@ func TestDeadLetterThatFails(t *testing.T) {
 		status int
 		text   string
 	}{
-		{"a server error", 503, "delivery: answered 503 Service Unavailable; and the dead letter was not taken: disk full"},
+		{"a server error", 503,
+			"delivery: answered 503 Service Unavailable; and the dead letter was not taken: disk full"},
 		{"a permanent failure", 404, "delivery: answered 404 Not Found; and the dead letter was not taken: disk full"},
 		{"no connection", 0, "connection refused; and the dead letter was not taken: disk full"},
 	} {
@@ -253,7 +254,8 @@ func TestDeadLetterThatFails(t *testing.T) {
 				t.Fatalf("got %v, %v", resp, err)
 			}
 			var e *awsretry.Error
-			if noConnection := tt.status == 0; noConnection != errors.Is(err, errRefused) || noConnection != errors.As(err, &e) {
+			if noConnection := tt.status == 0; noConnection != errors.Is(err, errRefused) ||
+				noConnection != errors.As(err, &e) {
 				t.Errorf("got %v", err)
 			}
 			for n, body := range end.bodies {

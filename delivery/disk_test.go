@@ -62,7 +62,9 @@ func (d *foldersDisk) syncDir(dir string) error {
 // A letter that was taken is in a folder that survives a crash of the machine,
 // also if another process made the folder or crashed while it did.
 func TestFoldersAreDurable(t *testing.T) {
-	for _, dir := range []string{"queue", "queue/", "./queue//", "a/b/queue", "a/b/queue/", "there/queue", "/a/b/queue"} {
+	for _, dir := range []string{
+		"queue", "queue/", "./queue//", "a/b/queue", "a/b/queue/", "there/queue", "/a/b/queue",
+	} {
 		crashes := 0
 		for before := range 20 {
 			t.Run(fmt.Sprintf("%s after %d", dir, before), func(t *testing.T) {

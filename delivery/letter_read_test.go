@@ -56,8 +56,9 @@ func TestForeignLetters(t *testing.T) {
 		"a negative length": head + "POST http://a/ HTTP/1.1\r\nContent-Length: -1\r\n\r\nx",
 		"a length and chunks": head +
 			"POST http://a/ HTTP/1.1\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-		"another encoding":       head + "POST http://a/ HTTP/1.1\r\nTransfer-Encoding: gzip\r\n\r\nx",
-		"broken chunks":          head + "POST http://a/ HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nx\r\n0\r\n\r\n",
+		"another encoding": head + "POST http://a/ HTTP/1.1\r\nTransfer-Encoding: gzip\r\n\r\nx",
+		"broken chunks": head +
+			"POST http://a/ HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nx\r\n0\r\n\r\n",
 		"a body without framing": head + "POST http://a/ HTTP/1.1\r\n\r\nx",
 	} {
 		t.Run(name, func(t *testing.T) {

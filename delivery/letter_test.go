@@ -26,7 +26,8 @@ func TestLettersKeepTheRequestExactly(t *testing.T) {
 		{"http.NoBody", func(r *http.Request) { r.Body, r.GetBody, r.ContentLength = http.NoBody, nil, 0 }, nil},
 		{"an empty body of unknown length", func(r *http.Request) { unknownLength(r, "") }, nil},
 		{"a body of unknown length", func(r *http.Request) { unknownLength(r, "one\r\n0\r\n\r\ntwo") }, nil},
-		{"a body of length 0, which means unknown", func(r *http.Request) { unknownLength(r, "three"); r.ContentLength = 0 },
+		{"a body of length 0, which means unknown",
+			func(r *http.Request) { unknownLength(r, "three"); r.ContentLength = 0 },
 			func(s *sent) { s.Length = -1 }},
 		{"a large body", func(r *http.Request) {
 			r.Body, r.ContentLength = io.NopCloser(strings.NewReader(big)), int64(len(big))
@@ -42,7 +43,8 @@ func TestLettersKeepTheRequestExactly(t *testing.T) {
 		}, nil},
 		{"headers that net/http sets itself", func(r *http.Request) {
 			r.Header = http.Header{
-				"Content-Length": {"999"}, "Transfer-Encoding": {"chunked"}, "Host": {"evil"}, "Trailer": {"x"}, "X": {"y"},
+				"Content-Length": {"999"}, "Transfer-Encoding": {"chunked"}, "Host": {"evil"},
+				"Trailer": {"x"}, "X": {"y"},
 			}
 		}, func(s *sent) { s.Header = http.Header{"X": {"y"}} }},
 		{"no User-Agent", func(r *http.Request) { r.Header["User-Agent"] = nil },

@@ -51,7 +51,8 @@ func TestList(t *testing.T) {
 		{Method: "POST", URL: "https://a.example:8443/path", Attempts: 4, Reason: "max_attempts", Status: 503},
 		{Method: "POST", URL: "http://b.example", Attempts: 1, Reason: "canceled",
 			Err: "malformed HTTP status code \"\ufffd]0;owned\ufffd\ufffd31m\" of https://b.example/hook?…"},
-		{Method: "POST", URL: "http://b.example", Attempts: 1, Reason: "canceled", Err: strings.Repeat("ü", maxErrText/2)},
+		{Method: "POST", URL: "http://b.example", Attempts: 1, Reason: "canceled",
+			Err: strings.Repeat("ü", maxErrText/2)},
 	}
 	fromFile := cmpopts.IgnoreFields(Letter{}, "Name", "Size", "Time")
 	if diff := cmp.Diff(want, letters, fromFile); diff != "" {

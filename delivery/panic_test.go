@@ -86,7 +86,8 @@ func TestPanicsLeaveDeadLetters(t *testing.T) {
 					if err != nil || got.Body != text {
 						t.Errorf("the body is %q, %v", got.Body, err)
 					}
-					if dead.Reason != "panic" || dead.Attempts != tt.attempts || dead.Err == nil || dead.Response != nil {
+					if dead.Reason != "panic" || dead.Attempts != tt.attempts || dead.Err == nil ||
+						dead.Response != nil {
 						t.Errorf("got %+v", dead)
 					}
 					return errors.New("disk full")

@@ -105,8 +105,9 @@ func TestPoliciesAsAmazonReturnsThem(t *testing.T) {
 		{"a subscription's", `{"healthyRetryPolicy":` + retry + `,"sicklyRetryPolicy":null,"throttlePolicy":null,` +
 			`"requestPolicy":` + content + `,"guaranteed":false}`,
 			&Policy{HealthyRetryPolicy: wantRetry, RequestPolicy: wantContent}},
-		{"nothing but null", byteOrderMark + `{"healthyRetryPolicy":null,"throttlePolicy":{"maxReceivesPerSecond":null},` +
-			`"requestPolicy":null}`,
+		{"nothing but null",
+			byteOrderMark + `{"healthyRetryPolicy":null,"throttlePolicy":{"maxReceivesPerSecond":null},` +
+				`"requestPolicy":null}`,
 			&Policy{ThrottlePolicy: &ThrottlePolicy{}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -127,8 +128,10 @@ func TestPoliciesAsAmazonReturnsThem(t *testing.T) {
 		name, text string
 		want       *TopicPolicy
 	}{
-		{"a topic's", byteOrderMark + `{"http":{"defaultHealthyRetryPolicy":` + retry + `,"defaultSicklyRetryPolicy":null,` +
-			`"disableSubscriptionOverrides":false,"defaultThrottlePolicy":null,"defaultRequestPolicy":` + content + `}}`,
+		{"a topic's",
+			byteOrderMark + `{"http":{"defaultHealthyRetryPolicy":` + retry + `,"defaultSicklyRetryPolicy":null,` +
+				`"disableSubscriptionOverrides":false,"defaultThrottlePolicy":null,"defaultRequestPolicy":` + content +
+				`}}`,
 			&TopicPolicy{HTTP: &TopicHTTPPolicy{
 				DefaultHealthyRetryPolicy:    wantRetry,
 				DisableSubscriptionOverrides: ptr(false),

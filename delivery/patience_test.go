@@ -63,8 +63,10 @@ func TestSlowBodiesOfDeadLetters(t *testing.T) {
 		{"nearly too slow", slowBody{delay: patience - 1}, true, 6 * (patience - 1)},
 		{"too slow", slowBody{delay: patience + 1}, false, patience},
 		{"hangs", slowBody{delay: time.Second, hangs: true, atEnd: errHung}, false, 5*time.Second + patience},
-		{"ends when it is closed", slowBody{delay: time.Second, hangs: true, atEnd: io.EOF}, false, 5*time.Second + patience},
-		{"hangs even when it is closed", slowBody{delay: time.Second, hangs: true, deaf: true}, false, 5*time.Second + patience},
+		{"ends when it is closed", slowBody{delay: time.Second, hangs: true, atEnd: io.EOF}, false,
+			5*time.Second + patience},
+		{"hangs even when it is closed", slowBody{delay: time.Second, hangs: true, deaf: true}, false,
+			5*time.Second + patience},
 		{"endless", slowBody{delay: 10 * time.Second, text: zeros{}}, false, maxReading},
 	} {
 		for _, kind := range []string{"stream", "GetBody"} {
@@ -82,7 +84,8 @@ func TestSlowBodiesOfDeadLetters(t *testing.T) {
 					req.GetBody = func() (io.ReadCloser, error) { return &body, nil }
 				}
 				dir := t.TempDir()
-				tr := &Transport{Policy: testPolicy(t, `"numRetries":0`), Base: roundTripper(unread), DeadLetter: DirQueue(dir)}
+				tr := &Transport{Policy: testPolicy(t, `"numRetries":0`), Base: roundTripper(unread),
+					DeadLetter: DirQueue(dir)}
 				start := time.Now()
 				_, err := tr.RoundTrip(req)
 				if took := time.Since(start); took != tt.took {

@@ -30,7 +30,9 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 				}))
 				defer server.Close()
 				dir := t.TempDir()
-				client := &http.Client{Transport: &Transport{DeadLetter: DirQueue(dir), Base: server.Client().Transport}}
+				client := &http.Client{
+					Transport: &Transport{DeadLetter: DirQueue(dir), Base: server.Client().Transport},
+				}
 				if checks {
 					client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 				}
@@ -49,12 +51,14 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 					t.Errorf("got %v, which does not name the package once", err)
 				}
 				if len(arrived) > 0 || len(entries(t, dir)) != 1 {
-					t.Errorf("%q arrived, and there are %d letters; want nothing and one", arrived, len(entries(t, dir)))
+					t.Errorf("%q arrived, and there are %d letters; want nothing and one",
+						arrived, len(entries(t, dir)))
 				}
 
 				moved.Store(false)
 				done, err := Redrive(t.Context(), dir, &Transport{Base: server.Client().Transport})
-				if done != (Redriven{Delivered: 1}) || err != nil || len(arrived) != 1 || arrived[0] != "POST /old hello" {
+				if done != (Redriven{Delivered: 1}) || err != nil || len(arrived) != 1 ||
+					arrived[0] != "POST /old hello" {
 					t.Errorf("got %+v, %v; %q arrived", done, err, arrived)
 				}
 			})

@@ -87,7 +87,8 @@ func (r *Redriver) Redrive(ctx context.Context, dir string) (Redriven, error) {
 	case r.Base == nil && !r.DryRun:
 		return Redriven{}, errors.New("delivery: Redriver.Base is nil; it must be a RoundTripper")
 	case r.Limit < 0:
-		return Redriven{}, fmt.Errorf("delivery: Redriver.Limit is %d; it must be above 0, or 0 for all letters", r.Limit)
+		return Redriven{}, fmt.Errorf(
+			"delivery: Redriver.Limit is %d; it must be above 0, or 0 for all letters", r.Limit)
 	case r.MaxFailures < 0:
 		return Redriven{}, fmt.Errorf("delivery: Redriver.MaxFailures is %d; it must be above 0, or 0 for no limit",
 			r.MaxFailures)

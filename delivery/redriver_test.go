@@ -21,10 +21,12 @@ func TestRedriveRefusals(t *testing.T) {
 	}{
 		{"no Base", Redriver{}, "delivery: Redriver.Base is nil"},
 		{"a negative Limit", Redriver{Base: responding(200), Limit: -1}, "delivery: Redriver.Limit is -1"},
-		{"a negative MaxFailures", Redriver{Base: responding(200), MaxFailures: -1}, "delivery: Redriver.MaxFailures is -1"},
+		{"a negative MaxFailures", Redriver{Base: responding(200), MaxFailures: -1},
+			"delivery: Redriver.MaxFailures is -1"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if _, err := tt.r.Redrive(t.Context(), t.TempDir()); err == nil || !strings.HasPrefix(err.Error(), tt.want) {
+			if _, err := tt.r.Redrive(t.Context(), t.TempDir()); err == nil ||
+				!strings.HasPrefix(err.Error(), tt.want) {
 				t.Errorf("got %v", err)
 			}
 		})
@@ -127,7 +129,8 @@ func TestRedriverLimits(t *testing.T) {
 		{"limit of a dry run", "200 200 200", Redriver{Limit: 2, DryRun: true}, Redriven{Unsent: 2}, nil},
 		{"failures in a row", "503 200 503 503 200 200", Redriver{MaxFailures: 2},
 			Redriven{Delivered: 1, Kept: 3}, ErrMaxFailures},
-		{"failures, but not in a row", "503 200 503 200 503", Redriver{MaxFailures: 2}, Redriven{Delivered: 2, Kept: 3}, nil},
+		{"failures, but not in a row", "503 200 503 200 503", Redriver{MaxFailures: 2},
+			Redriven{Delivered: 2, Kept: 3}, nil},
 		{"the first failure", "200 503 200", Redriver{MaxFailures: 1}, Redriven{Delivered: 1, Kept: 1}, ErrMaxFailures},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -176,7 +176,8 @@ func TestJitterKeepsTheLength(t *testing.T) {
 				var sum time.Duration
 				for n := range s.retries() {
 					delay, got := s.delay(n), s.jittered(n, random.Float64())
-					if float64(got) < 0.9*float64(delay) || float64(got) > 1.1*float64(delay) || delay > 0 && got < s.lo {
+					if float64(got) < 0.9*float64(delay) || float64(got) > 1.1*float64(delay) ||
+						delay > 0 && got < s.lo {
 						t.Fatalf("a delay of %v, with a minimum of %v, became %v", delay, s.lo, got)
 					}
 					sum += got

@@ -126,7 +126,8 @@ func TestThrottleForgetsThoseWhoGaveUp(t *testing.T) {
 		var wg sync.WaitGroup
 		for range 100 {
 			wg.Go(func() {
-				if _, err := tr.RoundTrip(post(t, "http://a.example/", "x").WithContext(ctx)); !errors.Is(err, context.Canceled) {
+				_, err := tr.RoundTrip(post(t, "http://a.example/", "x").WithContext(ctx))
+				if !errors.Is(err, context.Canceled) {
 					t.Errorf("got %v", err)
 				}
 			})
@@ -219,7 +220,8 @@ func TestThrottleHasNoBursts(t *testing.T) {
 			wg.Wait()
 			for n, d := range at {
 				soonest := time.Duration(math.Floor(float64(n) / float64(perSecond) * 1e9))
-				latest := time.Duration(math.Ceil(float64(n)*1e9/float64(perSecond))) + time.Duration(n) // 1 ns each for the timer
+				latest := time.Duration(math.Ceil(float64(n) * 1e9 / float64(perSecond)))
+				latest += time.Duration(n) // 1 ns each for the timer
 				if d < soonest || d > latest {
 					t.Fatalf("attempt %d is made after %v, want %v to %v", n+1, d, soonest, latest)
 				}

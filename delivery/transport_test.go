@@ -156,7 +156,8 @@ func TestJitter(t *testing.T) {
 		"too large": {func(d time.Duration) time.Duration { return 5 * d }, 10 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := delays(test.jitter); len(got) != 100 || slices.Min(got) != test.want || slices.Max(got) != test.want {
+			if got := delays(test.jitter); len(got) != 100 || slices.Min(got) != test.want ||
+				slices.Max(got) != test.want {
 				t.Errorf("got %v, want %v", got, test.want)
 			}
 		})
@@ -218,7 +219,8 @@ func TestValidateTransport(t *testing.T) {
 	}{
 		{"zero", &Transport{}, nil},
 		{"content type of raw delivery", &Transport{Policy: contentType("text/css")}, nil},
-		{"policy", &Transport{Policy: retries(101)}, []string{"Policy.healthyRetryPolicy.numRetries is 101", "0 to 100"}},
+		{"policy", &Transport{Policy: retries(101)},
+			[]string{"Policy.healthyRetryPolicy.numRetries is 101", "0 to 100"}},
 		{"content type", &Transport{Policy: contentType("image/png")}, []string{"headerContentType", "image/png"}},
 		{"time-out", &Transport{AttemptTimeout: -1}, []string{"AttemptTimeout is -1ns", "15s"}},
 		{"retries twice", &Transport{Base: &awsretry.Transport{}}, []string{"Base", "awsretry.Transport"}},

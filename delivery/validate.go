@@ -152,7 +152,8 @@ func (r *RequestPolicy) contentType(path string, raw bool) error {
 	switch {
 	case !slices.Contains(contentTypes(raw), name):
 	case strings.ContainsFunc(parameters, unicode.IsControl): // invalid in a header
-		return outOfLimits(path+".headerContentType", quote(r.HeaderContentType), name+" without control characters after it")
+		return outOfLimits(path+".headerContentType", quote(r.HeaderContentType),
+			name+" without control characters after it")
 	default:
 		return nil
 	}

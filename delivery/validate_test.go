@@ -55,8 +55,10 @@ func TestInvalidPolicies(t *testing.T) {
 		{retry(`"maxDelayTarget":19`),
 			[]string{"healthyRetryPolicy.maxDelayTarget is 19", "minDelayTarget (20, its default) to 3600"}},
 		{retry(`"maxDelayTarget":0`), []string{"healthyRetryPolicy.maxDelayTarget is 0", "minDelayTarget to 3600"}},
-		{retry(`"maxDelayTarget":3601`), []string{"healthyRetryPolicy.maxDelayTarget is 3601", "minDelayTarget to 3600"}},
-		{retry(`"minDelayTarget":3601,"maxDelayTarget":3601`), []string{"minDelayTarget is 3601", "maxDelayTarget is 3601"}},
+		{retry(`"maxDelayTarget":3601`),
+			[]string{"healthyRetryPolicy.maxDelayTarget is 3601", "minDelayTarget to 3600"}},
+		{retry(`"minDelayTarget":3601,"maxDelayTarget":3601`),
+			[]string{"minDelayTarget is 3601", "maxDelayTarget is 3601"}},
 		{retry(`"numNoDelayRetries":-1`), []string{"healthyRetryPolicy.numNoDelayRetries is -1", "0 to numRetries"}},
 		{retry(`"numMinDelayRetries":-1`), []string{"healthyRetryPolicy.numMinDelayRetries is -1", "0 to numRetries"}},
 		{retry(`"numMaxDelayRetries":-1`), []string{"healthyRetryPolicy.numMaxDelayRetries is -1", "0 to numRetries"}},
@@ -77,7 +79,8 @@ func TestInvalidPolicies(t *testing.T) {
 		{retry(`"minDelayTarget":1,"maxDelayTarget":72,"numRetries":100`),
 			[]string{"the sum of the pauses is 3650 s", "at most 3600 s"}},
 		{retry(`"minDelayTarget":3600,"maxDelayTarget":3600,"numRetries":2`), []string{"7200 s", "at most 3600 s"}},
-		{`{"throttlePolicy":{"maxReceivesPerSecond":0}}`, []string{"throttlePolicy.maxReceivesPerSecond is 0", "1 or more"}},
+		{`{"throttlePolicy":{"maxReceivesPerSecond":0}}`,
+			[]string{"throttlePolicy.maxReceivesPerSecond is 0", "1 or more"}},
 		{`{"throttlePolicy":{"maxReceivesPerSecond":-1}}`,
 			[]string{"throttlePolicy.maxReceivesPerSecond is -1", "1 or more"}},
 		{`{"throttlePolicy":{"maxReceivesPerSecond":0.5}}`,
@@ -174,7 +177,8 @@ func TestPoliciesAtTheirLimits(t *testing.T) {
 		// 3,600 s of delays that are not whole seconds, and the same with 1 ns
 		// of rounding.
 		`{"healthyRetryPolicy":{"minDelayTarget":1,"maxDelayTarget":71,"numRetries":100}}`,
-		`{"healthyRetryPolicy":{"minDelayTarget":15,"maxDelayTarget":1175,"numRetries":8,"backoffFunction":"arithmetic"}}`,
+		`{"healthyRetryPolicy":{"minDelayTarget":15,"maxDelayTarget":1175,"numRetries":8,` +
+			`"backoffFunction":"arithmetic"}}`,
 		`{"throttlePolicy":{"maxReceivesPerSecond":1}}`,
 		" \r\n\t{} \n",
 	} {

@@ -53,7 +53,8 @@ func TestFromStreamToDiskToServer(t *testing.T) {
 			if err != nil || done != (Redriven{Delivered: 1}) {
 				t.Fatalf("got %+v, %v", done, err)
 			}
-			if len(got) != 1 || got[0].Body != text || got[0].URL != "/?a=b" || got[0].Header.Get("X-Custom") != "value" ||
+			if len(got) != 1 || got[0].Body != text || got[0].URL != "/?a=b" ||
+				got[0].Header.Get("X-Custom") != "value" ||
 				got[0].Header.Get("Content-Type") != "application/json" {
 				t.Errorf("%d requests arrived", len(got))
 			}
@@ -74,7 +75,8 @@ func TestOpaqueLettersArrive(t *testing.T) {
 	}))
 	defer server.Close()
 	dir := t.TempDir()
-	tr := &Transport{Policy: testPolicy(t, `"numRetries":0`), Base: server.Client().Transport, DeadLetter: DirQueue(dir)}
+	tr := &Transport{Policy: testPolicy(t, `"numRetries":0`), Base: server.Client().Transport,
+		DeadLetter: DirQueue(dir)}
 	for _, opaque := range []string{"//a.example/a%2Fb", "/a%2Fb"} {
 		req := post(t, server.URL, "x")
 		req.URL.Opaque, req.URL.RawQuery, req.Host = opaque, "y=1", "a.example"
@@ -85,7 +87,8 @@ func TestOpaqueLettersArrive(t *testing.T) {
 		resp.Body.Close()
 	}
 	status = 200
-	if done, err := Redrive(t.Context(), dir, server.Client().Transport); done != (Redriven{Delivered: 2}) || err != nil {
+	done, err := Redrive(t.Context(), dir, server.Client().Transport)
+	if done != (Redriven{Delivered: 2}) || err != nil {
 		t.Errorf("got %+v, %v", done, err)
 	}
 	want := []string{"http://a.example/a%2Fb?y=1 a.example", "/a%2Fb?y=1 a.example"}

@@ -79,7 +79,8 @@ func readText(t *testing.T, name string) string {
 func blocksOf(t *testing.T, page, language string) []string {
 	t.Helper()
 	var blocks []string
-	for _, match := range regexp.MustCompile("(?s)```"+language+"\n(.*?)```").FindAllStringSubmatch(readText(t, page), -1) {
+	block := regexp.MustCompile("(?s)```" + language + "\n(.*?)```")
+	for _, match := range block.FindAllStringSubmatch(readText(t, page), -1) {
 		blocks = append(blocks, match[1])
 	}
 	return blocks

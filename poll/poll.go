@@ -187,8 +187,8 @@ func (c Config) giveUp(ctx context.Context, a Attempt) error {
 	case a.State == Done:
 		return nil
 	case a.State < Done || a.State > ServerError:
-		return fmt.Errorf("check returned %v, which is not a state; it must be Done, NotReady, Throttled or ServerError",
-			a.State)
+		return fmt.Errorf(
+			"check returned %v, which is not a state; it must be Done, NotReady, Throttled or ServerError", a.State)
 	case ctx.Err() != nil:
 		return cause(ctx)
 	case a.Number == c.MaxAttempts:
@@ -205,7 +205,8 @@ func (c Config) validate(check func(context.Context) (State, error)) error {
 		return fmt.Errorf("poll: Config.MaxAttempts is %d; it must be above 0, or 0 for no limit", c.MaxAttempts)
 	}
 	if retrier.IsNil(c.Backoff) {
-		return fmt.Errorf("poll: Config.Backoff is a nil %T; it must be a usable Backoff, or nil for the default", c.Backoff)
+		return fmt.Errorf("poll: Config.Backoff is a nil %T; it must be a usable Backoff, or nil for the default",
+			c.Backoff)
 	}
 	if b, ok := c.Backoff.(interface{ Validate() error }); ok {
 		if err := b.Validate(); err != nil {

@@ -59,7 +59,8 @@ func TestUntil(t *testing.T) {
 			name:     "delays are capped at 20 s",
 			config:   poll.Config{MaxAttempts: 11},
 			outcomes: []outcome{{poll.NotReady, nil}},
-			asked: []time.Duration{100 * ms, 300 * ms, 700 * ms, 1500 * ms, 3100 * ms, 6300 * ms, 12700 * ms, 25500 * ms,
+			asked: []time.Duration{100 * ms, 300 * ms, 700 * ms, 1500 * ms, 3100 * ms, 6300 * ms,
+				12700 * ms, 25500 * ms,
 				45500 * ms, 65500 * ms, 85500 * ms},
 			took: 85500 * ms, is: []error{poll.ErrMaxAttempts}, state: poll.NotReady,
 		}, {
@@ -82,7 +83,8 @@ func TestUntil(t *testing.T) {
 			name:     "one attempt",
 			config:   poll.Config{MaxAttempts: 1},
 			outcomes: []outcome{{poll.Throttled, nil}},
-			asked:    []time.Duration{100 * ms}, took: 100 * ms, is: []error{poll.ErrMaxAttempts}, state: poll.Throttled,
+			asked:    []time.Duration{100 * ms}, took: 100 * ms, is: []error{poll.ErrMaxAttempts},
+			state: poll.Throttled,
 		}, {
 			name:     "the context ends in a delay",
 			timeout:  time.Second,
@@ -104,9 +106,11 @@ func TestUntil(t *testing.T) {
 			asked:    []time.Duration{100 * ms}, took: 100 * ms, is: []error{errBoom}, state: -1,
 		}, {
 			name: "another Backoff, of which a negative delay counts as 0",
-			config: poll.Config{Backoff: awsretry.BackoffFunc(func(n int, _ awsretry.Class, _ time.Duration) time.Duration {
-				return time.Duration(n-1) * time.Second
-			})},
+			config: poll.Config{
+				Backoff: awsretry.BackoffFunc(func(n int, _ awsretry.Class, _ time.Duration) time.Duration {
+					return time.Duration(n-1) * time.Second
+				}),
+			},
 			outcomes: []outcome{{poll.NotReady, nil}, {poll.NotReady, nil}, {poll.NotReady, nil}, {poll.Done, nil}},
 			asked:    []time.Duration{0, 0, time.Second, 3 * time.Second}, took: 3 * time.Second,
 		},
@@ -160,7 +164,8 @@ func TestErrorTexts(t *testing.T) {
 		var asked []time.Duration
 		err := poll.Until(t.Context(), poll.Config{}, script(&asked, outcome{poll.NotReady, errBoom}, outcome{42, nil}))
 		const want = "poll: gave up after 2 attempts: check returned State(42), which is not a state; " +
-			"it must be Done, NotReady, Throttled or ServerError; the last state was State(42); the last error was: boom"
+			"it must be Done, NotReady, Throttled or ServerError; " +
+			"the last state was State(42); the last error was: boom"
 		if err == nil || err.Error() != want {
 			t.Errorf("got  %v\nwant %s", err, want)
 		}
@@ -173,7 +178,8 @@ func TestContextEnds(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(why)
 		var asked []time.Duration
-		zero := poll.Config{Backoff: awsretry.BackoffFunc(func(int, awsretry.Class, time.Duration) time.Duration { return 0 })}
+		zero := poll.Config{Backoff: awsretry.BackoffFunc(
+			func(int, awsretry.Class, time.Duration) time.Duration { return 0 })}
 		err := poll.Until(ctx, zero, script(&asked, outcome{poll.Done, nil}))
 		if len(asked) > 0 || !errors.Is(err, why) || !errors.Is(err, context.Canceled) {
 			t.Errorf("got %v after %d checks, want none, and the cause and context.Canceled", err, len(asked))

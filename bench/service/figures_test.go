@@ -15,7 +15,8 @@ func TestThrottlingFigures(t *testing.T) {
 	s := throttlingSample{succeeded: make([]float64, 4)}
 	call := func(client, caller int, start, took time.Duration, good, unfinished bool) {
 		s.add(p, simulate.Call{
-			Client: client, Caller: caller, Start: start * time.Second, Took: took * time.Second, Good: good, Unfinished: unfinished,
+			Client: client, Caller: caller, Start: start * time.Second, Took: took * time.Second, Good: good,
+			Unfinished: unfinished,
 		})
 	}
 	call(0, 0, 0, 1, true, false) // too early
@@ -25,8 +26,8 @@ func TestThrottlingFigures(t *testing.T) {
 	call(1, 1, 0, 4, false, true)
 	got := s.figures(p, simulate.Series{Attempts: []float64{9, 9, 4, 4}, Throttled: []float64{9, 9, 2, 4}})
 	want := throttlingFigures{
-		goodput: 0.5, refused: 0.75, failed: 1. / 3, p50: 2 * time.Second, p99: 4 * time.Second, longest: 4 * time.Second,
-		fair: 0.5, fairClients: 0.5,
+		goodput: 0.5, refused: 0.75, failed: 1. / 3, p50: 2 * time.Second, p99: 4 * time.Second,
+		longest: 4 * time.Second, fair: 0.5, fairClients: 0.5,
 	}
 	if math.Abs(got.failed-want.failed) > 1e-12 {
 		t.Errorf("failed: got %v, want %v", got.failed, want.failed)

@@ -66,7 +66,8 @@ func succeeds(rt http.RoundTripper) bool {
 // Every library retries the failures of the services here. Only the AWS ones
 // know throttling by its code alone.
 func TestEveryLibraryRetries(t *testing.T) {
-	const throttled = `{"__type":"com.amazonaws.dynamodb.v20120810#ProvisionedThroughputExceededException","message":"slow down"}`
+	const throttled = `{"__type":"com.amazonaws.dynamodb.v20120810#ProvisionedThroughputExceededException",` +
+		`"message":"slow down"}`
 	aws := []string{
 		standardName, "awsretry standard, Revision2026", adaptiveName, "aws-sdk-go-v2 standard", sdkAdaptiveName,
 	}

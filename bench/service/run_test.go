@@ -37,9 +37,12 @@ func TestShortRun(t *testing.T) {
 	})
 
 	refuses, shared, hangs := byLibrary(r.storms[0].rows), byLibrary(r.storms[1].rows), byLibrary(r.storms[2].rows)
-	for name, figures := range map[string]map[string]stormFigures{"refuses": refuses, "shared": shared, "hangs": hangs} {
+	for name, figures := range map[string]map[string]stormFigures{
+		"refuses": refuses, "shared": shared, "hangs": hangs,
+	} {
 		t.Run("no retries of a service that "+name, func(t *testing.T) {
-			if f := figures[noRetriesName]; math.Abs(f.during-1) > 0.05 || math.Abs(f.after-1) > 0.05 || f.failedDuring < 0.95 {
+			if f := figures[noRetriesName]; math.Abs(f.during-1) > 0.05 || math.Abs(f.after-1) > 0.05 ||
+				f.failedDuring < 0.95 {
 				t.Errorf("got %+v", f)
 			}
 		})

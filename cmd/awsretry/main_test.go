@@ -29,7 +29,8 @@ func TestHelp(t *testing.T) {
 		{"", []string{"awsretry get", "awsretry config", "awsretry demo", "version", "schedule ", "deadletter "}},
 		{"--help", []string{"Available Commands"}},
 		{"get --help",
-			[]string{"Exit status: 0 success; 22", "\nRequest:\n", "\nRetries:\n", "--max-attempts N", "\nExamples:\n"}},
+			[]string{"Exit status: 0 success; 22", "\nRequest:\n", "\nRetries:\n", "--max-attempts N",
+				"\nExamples:\n"}},
 		{"config --help", []string{"AWS_CONFIG_FILE", "--profile PROFILE"}},
 		{"demo -h", []string{"loopback", "--for TIME"}},
 		{"simulate --help", []string{"--seed NUMBER", "--clients N", "brownout, herd, outage, step, throttle"}},
@@ -116,7 +117,8 @@ func TestTablesFit(t *testing.T) {
 		t.Run(c.name+", no terminal", func(t *testing.T) {
 			unlimited := run(t, clitest.Shell{Env: env}, c.args...)
 			narrow := run(t, clitest.Shell{Env: env, Width: 30}, c.args...)
-			if strings.Contains(narrow.Out, "…") || strings.Count(narrow.Out, "\n") != strings.Count(unlimited.Out, "\n") {
+			if strings.Contains(narrow.Out, "…") ||
+				strings.Count(narrow.Out, "\n") != strings.Count(unlimited.Out, "\n") {
 				t.Errorf("the output is cut:\n%s", narrow.Out)
 			}
 		})

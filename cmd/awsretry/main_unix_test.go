@@ -131,7 +131,8 @@ func letters(t *testing.T, n int, first func()) (dir string, delivered *atomic.I
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := delivery.DirQueue(dir)(context.Background(), delivery.DeadLetter{Request: req, Attempts: 4}); err != nil {
+		dead := delivery.DeadLetter{Request: req, Attempts: 4}
+		if err := delivery.DirQueue(dir)(context.Background(), dead); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -196,7 +197,8 @@ func TestRedriveHangup(t *testing.T) {
 			<-sending
 			cmd.Process.Signal(syscall.SIGHUP)
 			if !c.nohup {
-				if line, err := bufio.NewReader(stderr).ReadString('\n'); err != nil || !strings.Contains(line, "ends on its own") {
+				if line, err := bufio.NewReader(stderr).ReadString('\n'); err != nil ||
+					!strings.Contains(line, "ends on its own") {
 					t.Errorf("standard error has %q, %v", line, err)
 				}
 			}

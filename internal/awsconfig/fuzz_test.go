@@ -60,7 +60,8 @@ func FuzzProfile(f *testing.F) {
 			same("all lines indented", "\t "+strings.ReplaceAll(text, "\n", "\n\t "))
 		}
 		same("CRLF", strings.ReplaceAll(text, "\n", "\r\n"))
-		if before.Err != "" || before.Profile.RetryMode.ContinuedAt != 0 || before.Profile.MaxAttempts.ContinuedAt != 0 {
+		if before.Err != "" || before.Profile.RetryMode.ContinuedAt != 0 ||
+			before.Profile.MaxAttempts.ContinuedAt != 0 {
 			return // the numbers of the lines would change
 		}
 		same("comments between the lines", strings.ReplaceAll(text, "\n", "\n  # retry_mode = fast\n; [profile p]\n\n"))

@@ -180,7 +180,8 @@ func TestConfigFiles(t *testing.T) {
 func TestConfigText(t *testing.T) {
 	tests := []struct{ name, text, profile, want string }{
 		{"NUL in a value", "[profile p]\nretry_mode = legacy\x00\n", "p", "FILE has a NUL byte; it must be UTF-8 text"},
-		{"NUL in another profile", "[profile q]\na = \x00\n[profile p]\nretry_mode = legacy\n", "p", "FILE has a NUL byte"},
+		{"NUL in another profile", "[profile q]\na = \x00\n[profile p]\nretry_mode = legacy\n", "p",
+			"FILE has a NUL byte"},
 		{"a program", "\x7fELF\x02\x01\x01\x00\x00", "default", "FILE has a NUL byte"},
 		{"bytes without NUL", "\x1f\x8b\x08=\xff\n\x01\x02", "default",
 			"FILE has no [SECTION]; every line but comments must follow one, such as [default] or [profile NAME]"},
@@ -215,9 +216,11 @@ func TestConfigText(t *testing.T) {
 			"[default]\nretry_mode = legacy\n[profile default]\nretry_mode = adaptive\n[default]\nmax_attempts = 9\n",
 			"default", "adaptive -"},
 		{"profile default again",
-			"[profile default]\nretry_mode = adaptive\n[default]\nretry_mode = legacy\n[profile default]\nmax_attempts = 7\n",
+			"[profile default]\nretry_mode = adaptive\n[default]\nretry_mode = legacy\n" +
+				"[profile default]\nmax_attempts = 7\n",
 			"default", "adaptive 7"},
-		{"name that is empty or not allowed", "[]\n[profile \"\"]\n[profile my p]\nretry_mode = legacy\n", "", "not found"},
+		{"name that is empty or not allowed", "[]\n[profile \"\"]\n[profile my p]\nretry_mode = legacy\n", "",
+			"not found"},
 		{"two lines that cannot be read", "[profile p]\n= a\nb\n", "p",
 			"FILE line 2, in [profile p], cannot be read: it has no name"},
 
@@ -256,7 +259,8 @@ func TestCredentialsText(t *testing.T) {
 		{"quoted name", "[\"p\"]\nretry_mode = legacy\n", "p", "legacy -"},
 		{"name with the word", "[profile p]\nretry_mode = legacy\n", "p", "not found"},
 		{"the word as a name", "[profile]\nretry_mode = legacy\n", "profile", "legacy -"},
-		{"default", "[default]\nretry_mode = legacy\n[profile default]\nretry_mode = adaptive\n", "default", "legacy -"},
+		{"default", "[default]\nretry_mode = legacy\n[profile default]\nretry_mode = adaptive\n", "default",
+			"legacy -"},
 		{"no default", "[profile default]\nretry_mode = adaptive\n", "default", "not found"},
 		{"name of a section that ini.v1 always has", "[DEFAULT]\nretry_mode = legacy\n", "DEFAULT", "legacy -"},
 		{"no such section", "[default]\nretry_mode = legacy\n", "DEFAULT", "not found"},

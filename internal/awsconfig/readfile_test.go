@@ -68,8 +68,10 @@ func TestProfileOfUnreadableFile(t *testing.T) {
 			}
 			_, err := File{Path: test.path}.Profile("default")
 			var pathError *fs.PathError
-			if !errors.As(err, &pathError) || pathError.Path != test.path || !strings.HasPrefix(err.Error(), "awsretry: ") {
-				t.Fatalf("got error %v, want one of the file system that begins with awsretry and names %s", err, test.path)
+			if !errors.As(err, &pathError) || pathError.Path != test.path ||
+				!strings.HasPrefix(err.Error(), "awsretry: ") {
+				t.Fatalf("got error %v, want one of the file system that begins with awsretry and names %s",
+					err, test.path)
 			}
 			if test.is != nil && !errors.Is(err, test.is) {
 				t.Errorf("got error %v, want %v in its chain", err, test.is)
@@ -91,7 +93,8 @@ func TestProfileOfFileThatIsNotRegular(t *testing.T) {
 				t.Skip("not on this system:", err)
 			}
 			_, err := File{Path: test.path}.Profile("default")
-			want := "awsretry: open " + test.path + ": " + test.want + "a config or credentials file must be a regular file"
+			want := "awsretry: open " + test.path + ": " + test.want +
+				"a config or credentials file must be a regular file"
 			if err == nil || err.Error() != want {
 				t.Errorf("got error %v, want %s", err, want)
 			}
@@ -130,7 +133,8 @@ func TestProfileOfLargeFile(t *testing.T) {
 	tests := []struct{ name, text, want string }{
 		{"largest", largest, "legacy -"},
 		{"too large", largest + "x",
-			"awsretry: " + path + " is larger than 16777216 bytes, the most that is read of a config or credentials file"},
+			"awsretry: " + path +
+				" is larger than 16777216 bytes, the most that is read of a config or credentials file"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -113,7 +113,8 @@ func BodyCode(h http.Header, body []byte) string {
 }
 
 func isCBOR(h http.Header) bool {
-	return strings.EqualFold(strings.TrimSpace(h.Get(protocolHeader)), "rpc-v2-cbor") || mediaType(h) == "application/cbor"
+	return strings.EqualFold(strings.TrimSpace(h.Get(protocolHeader)), "rpc-v2-cbor") ||
+		mediaType(h) == "application/cbor"
 }
 
 // jsonCodes returns the codes in the members __type and code of a JSON object,

@@ -103,16 +103,19 @@ func TestBodyCodeHostile(t *testing.T) {
 		{"JSON many members", jsonHeader, fill("{", `"a":1,`, `"code":"SlowDown"}`), "SlowDown"},
 		{"JSON long message", jsonHeader, fill(`{"message":"`, `\u00e9`, `","code":"SlowDown"}`), "SlowDown"},
 		{"JSON long string never closed", jsonHeader, fill(`{"code":"`, `x`, ``), ""},
-		{"JSON many types that are none", jsonHeader, fill("{", `"__type":"","code":"",`, `"code":"SlowDown"}`), "SlowDown"},
+		{"JSON many types that are none", jsonHeader,
+			fill("{", `"__type":"","code":"",`, `"code":"SlowDown"}`), "SlowDown"},
 		{"JSON white space", jsonHeader, fill("", " ", `{"code":"SlowDown"}`), "SlowDown"},
 		{"XML elements never closed", xmlHeader, fill("<Error>", "<a>", ""), ""},
 		{"XML deep, code behind", xmlHeader,
-			[]byte("<Error>" + strings.Repeat("<a>", n) + strings.Repeat("</a>", n) + "<Code>SlowDown</Code></Error>"), "SlowDown"},
+			[]byte("<Error>" + strings.Repeat("<a>", n) + strings.Repeat("</a>", n) + "<Code>SlowDown</Code></Error>"),
+			"SlowDown"},
 		{"XML codes in codes", xmlHeader, fill("<Error>", "<Code>", ""), ""},
 		{"XML many empty codes", xmlHeader, fill("<Error>", "<Code/>", "<Code>SlowDown</Code></Error>"), "SlowDown"},
 		{"XML attributes", xmlHeader, fill("<Error ", `xmlns:a="b" `, "><Code>SlowDown</Code></Error>"), "SlowDown"},
 		{"XML comments in a code", xmlHeader, fill("<Error><Code>Slow", "<!---->", "Down</Code></Error>"), "SlowDown"},
-		{"XML directive", xmlHeader, fill("<!DOCTYPE ", "<!--a-->", "><Error><Code>SlowDown</Code></Error>"), "SlowDown"},
+		{"XML directive", xmlHeader,
+			fill("<!DOCTYPE ", "<!--a-->", "><Error><Code>SlowDown</Code></Error>"), "SlowDown"},
 		{"CBOR arrays never closed", cborHeader, fill("\xa1\x61a", "\x81", ""), ""},
 		{"CBOR tags", cborHeader, fill("\xa1\x61a", "\xc1", ""), ""},
 		{"CBOR as deep as is read", cborHeader,
@@ -121,7 +124,8 @@ func TestBodyCodeHostile(t *testing.T) {
 			[]byte("\xbf\x61a" + strings.Repeat("\x81", 33) + "\x01\x66__type\x68SlowDown"), ""},
 		{"CBOR many pairs", cborHeader, fill("\xbf", "\x61a\x01", "\x66__type\x68SlowDown"), "SlowDown"},
 		{"CBOR many null pairs", cborHeader, fill("\xbf", "\xf6\xf7", "\x66__type\x68SlowDown"), "SlowDown"},
-		{"CBOR map of equal keys in a value", cborHeader, fill("\xbf\x61a\xbf", "\x01\x01", "\xff\x66__type\x68SlowDown"), "SlowDown"},
+		{"CBOR map of equal keys in a value", cborHeader,
+			fill("\xbf\x61a\xbf", "\x01\x01", "\xff\x66__type\x68SlowDown"), "SlowDown"},
 		{"CBOR text in pieces", cborHeader, fill("\xbf\x61a\x7f", "\x60", "\xff\x66__type\x68SlowDown"), "SlowDown"},
 	}
 	for _, tt := range tests {
@@ -152,8 +156,11 @@ func TestBodyCodePinsNothing(t *testing.T) {
 	}{
 		{"JSON", jsonHeader, []byte(`{"__type":"Foo:` + long + `"}`)},
 		{"XML", xmlHeader, []byte(`<Error><Code>Foo` + long + `</Code></Error>`)},
-		{"SOAP", xmlHeader, []byte(`<Envelope><Body><Fault><faultcode>` + long + `a:Foo</faultcode></Fault></Body></Envelope>`)},
-		{"CBOR", cborHeader, append([]byte{0xa1, 0x66, '_', '_', 't', 'y', 'p', 'e', 0x79, byte(len(item) >> 8), byte(len(item))}, item...)},
+		{"SOAP", xmlHeader,
+			[]byte(`<Envelope><Body><Fault><faultcode>` + long + `a:Foo</faultcode></Fault></Body></Envelope>`)},
+		{"CBOR", cborHeader,
+			append([]byte{0xa1, 0x66, '_', '_', 't', 'y', 'p', 'e', 0x79, byte(len(item) >> 8), byte(len(item))},
+				item...)},
 	}
 	inUse := func() int64 {
 		var m runtime.MemStats
@@ -197,7 +204,8 @@ func FuzzErrorCode(f *testing.F) {
 				t.Errorf("%s: code %q", where, code)
 			}
 		}
-		check("headers", HeaderCode(http.Header{errorTypeHeader: {errorType}, queryErrorHeader: {queryError}}), ":#,;\n")
+		check("headers",
+			HeaderCode(http.Header{errorTypeHeader: {errorType}, queryErrorHeader: {queryError}}), ":#,;\n")
 
 		if len(body) > MaxErrorBody {
 			body = body[:MaxErrorBody]

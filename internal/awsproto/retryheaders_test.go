@@ -42,7 +42,8 @@ func TestRetryAfter(t *testing.T) {
 		{name: "date", values: []string{"Sun, 01 Mar 2026 12:00:30 GMT"}, want: 30 * time.Second},
 		{name: "past date", values: []string{"Sun, 01 Mar 2026 11:59:59 GMT"}},
 		{name: "distant date", values: []string{"Fri, 31 Dec 9999 23:59:59 GMT"}, want: longest},
-		{name: "longest of several", values: []string{"2", "Sun, 01 Mar 2026 12:00:30 GMT", "soon"}, want: 30 * time.Second},
+		{name: "longest of several", values: []string{"2", "Sun, 01 Mar 2026 12:00:30 GMT", "soon"},
+			want: 30 * time.Second},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -81,7 +82,8 @@ func TestAmzRetryAfter(t *testing.T) {
 // FuzzRetryAfter checks that no header shortens a delay or makes it overflow.
 func FuzzRetryAfter(f *testing.F) {
 	for _, seed := range []string{
-		"", "0", "1", "120", "-1", "+5", "1.5", "0.000", "0.0001", ".5", "5.", "1e9", "9223372036", "9223372037", "18446744073709551617",
+		"", "0", "1", "120", "-1", "+5", "1.5", "0.000", "0.0001", ".5", "5.", "1e9", "9223372036", "9223372037",
+		"18446744073709551617",
 		"99999999999999999999999999", " 7 ", "7, 8", "0x10", "1_000", "٣", "NaN", "Inf",
 		"Sun, 01 Mar 2026 12:00:30 GMT", "Sunday, 01-Mar-26 12:00:30 GMT", "Sun Mar  1 12:00:30 2026",
 		"Sun, 01 Mar 2020 12:00:00 GMT", "Fri, 31 Dec 9999 23:59:59 GMT", "Mon, 01 Jan 0001 00:00:00 GMT",
@@ -114,7 +116,8 @@ func TestSetRetryHeaders(t *testing.T) {
 	for name, tt := range map[string]struct{ before, want http.Header }{
 		"new": {
 			before: http.Header{"Other": {"x"}},
-			want:   http.Header{"Other": {"x"}, "Amz-Sdk-Invocation-Id": {"id"}, "Amz-Sdk-Request": {"attempt=2; max=3"}},
+			want: http.Header{"Other": {"x"}, "Amz-Sdk-Invocation-Id": {"id"},
+				"Amz-Sdk-Request": {"attempt=2; max=3"}},
 		},
 		"the ID is kept": {
 			before: http.Header{"Amz-Sdk-Invocation-Id": {"own"}, "Amz-Sdk-Request": {"attempt=1; max=1"}},
@@ -132,7 +135,8 @@ func TestSetRetryHeaders(t *testing.T) {
 }
 
 func TestSignsRetryHeaders(t *testing.T) {
-	const signature = "AWS4-HMAC-SHA256 Credential=AKID/20260101/us-east-1/sqs/aws4_request, Signature=0, SignedHeaders="
+	const signature = "AWS4-HMAC-SHA256 Credential=AKID/20260101/us-east-1/sqs/aws4_request, " +
+		"Signature=0, SignedHeaders="
 	for name, tt := range map[string]struct {
 		authorization, query string
 		want                 bool

@@ -105,7 +105,8 @@ func TestWaitThatIsTooLongIsNotBegun(t *testing.T) {
 				var refused time.Duration
 				if tooLong := new(TooLongError); errors.As(err, &tooLong) {
 					refused = tooLong.Expected
-					if want := "bucket: the expected wait of " + refused.String() + " is too long"; err.Error() != want {
+					want := "bucket: the expected wait of " + refused.String() + " is too long"
+					if err.Error() != want {
 						t.Errorf("got %q, want %q", err, want)
 					}
 				} else if err != nil {
@@ -203,8 +204,10 @@ func TestCancelPassesTheTurnOn(t *testing.T) {
 		{"first", []int{0}, ends{end(0, sec/2, gone), end(1, sec, nil), end(2, 2*sec, nil), end(3, 3*sec, nil)}},
 		{"middle", []int{1}, ends{end(1, sec/2, gone), end(0, sec, nil), end(2, 2*sec, nil), end(3, 3*sec, nil)}},
 		{"last", []int{3}, ends{end(3, sec/2, gone), end(0, sec, nil), end(1, 2*sec, nil), end(2, 3*sec, nil)}},
-		{"two neighbors", []int{1, 2}, ends{end(1, sec/2, gone), end(2, sec/2, gone), end(0, sec, nil), end(3, 2*sec, nil)}},
-		{"all", []int{2, 0, 3, 1}, ends{end(2, sec/2, gone), end(0, sec/2, gone), end(3, sec/2, gone), end(1, sec/2, gone)}},
+		{"two neighbors", []int{1, 2},
+			ends{end(1, sec/2, gone), end(2, sec/2, gone), end(0, sec, nil), end(3, 2*sec, nil)}},
+		{"all", []int{2, 0, 3, 1},
+			ends{end(2, sec/2, gone), end(0, sec/2, gone), end(3, sec/2, gone), end(1, sec/2, gone)}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

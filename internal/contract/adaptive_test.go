@@ -58,7 +58,8 @@ func (s *throttlingService) admit() bool {
 // After a throttled response the limiter delays first attempts too.
 func TestAdaptiveDelaysFirstAttempts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tr := &transport{Mode: awsretry.Adaptive, Base: httpfake.Statuses(429, 429, 429, 200), Backoff: contract.Delay(0)}
+		tr := &transport{Mode: awsretry.Adaptive, Base: httpfake.Statuses(429, 429, 429, 200),
+			Backoff: contract.Delay(0)}
 		var waited time.Duration
 		tr.Observe = func(a awsretry.Attempt) { waited += a.Waited }
 		if _, err := get(t, tr); err != nil {
@@ -158,7 +159,8 @@ func TestLineOfAnotherPartition(t *testing.T) {
 		table := func(req *http.Request) string { return req.Header.Get("Table") }
 		tr := &transport{
 			Mode: awsretry.Adaptive, Partition: table,
-			Base: httpfake.Base(func(req *http.Request) (*http.Response, error) { return services[table(req)].RoundTrip(req) }),
+			Base: httpfake.Base(
+				func(req *http.Request) (*http.Response, error) { return services[table(req)].RoundTrip(req) }),
 		}
 		start := time.Now()
 		var all sync.WaitGroup
@@ -190,7 +192,8 @@ func TestLineOfAnotherPartition(t *testing.T) {
 			t.Errorf("the hot table: %+v, %d attempts throttled", state, services["hot"].throttled)
 		}
 		admitted := services["cold"].admitted
-		if state, _ := tr.State("cold"); state.Limited || state.Tokens != 500 || admitted != 4*int(length/serviceLatency) {
+		if state, _ := tr.State("cold"); state.Limited || state.Tokens != 500 ||
+			admitted != 4*int(length/serviceLatency) {
 			t.Errorf("the cold table: %+v, %d calls", state, admitted)
 		}
 	})
@@ -214,7 +217,8 @@ func TestLineThatIsTooLong(t *testing.T) {
 				wantLine := func(waiting int) {
 					t.Helper()
 					state, _ := tr.State("service.example")
-					if want := time.Duration(waiting+1) * 2 * time.Second; state.Waiting != waiting || state.ExpectedWait != want {
+					if want := time.Duration(waiting+1) * 2 * time.Second; state.Waiting != waiting ||
+						state.ExpectedWait != want {
 						t.Errorf("%d are in line, and another would wait %v; want %d, %v",
 							state.Waiting, state.ExpectedWait, waiting, want)
 					}
@@ -290,7 +294,8 @@ func TestDeadlinesOfAdaptiveCallers(t *testing.T) {
 					})
 				}
 				all.Wait()
-				if results["lost to the deadline"] > 0 || results["ok"] < tt.leastOK || results["refused"] > tt.mostRefused {
+				if results["lost to the deadline"] > 0 || results["ok"] < tt.leastOK ||
+					results["refused"] > tt.mostRefused {
 					t.Error(results)
 				}
 			})

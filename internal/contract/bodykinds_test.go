@@ -63,7 +63,8 @@ var bodyKinds = map[string]func(t *testing.T, data string) *sentBody{
 	},
 	"section": func(_ *testing.T, data string) *sentBody {
 		b := &sentBody{}
-		b.reader = countedSection{io.NewSectionReader(strings.NewReader("<"+data+">"), 1, int64(len(data))), b.counter()}
+		section := io.NewSectionReader(strings.NewReader("<"+data+">"), 1, int64(len(data)))
+		b.reader = countedSection{section, b.counter()}
 		return b
 	},
 	"stream": func(_ *testing.T, data string) *sentBody {

@@ -38,7 +38,8 @@ func TestCanceledRequestIsNotSent(t *testing.T) {
 		} {
 			t.Run(tt.name+", "+string(mode), func(t *testing.T) {
 				tr := &transport{Mode: mode, Quota: awsretry.QuotaConfig{InitialCost: 10},
-					Base:    httpfake.Base(func(*http.Request) (*http.Response, error) { t.Error("sent"); return nil, errReset }),
+					Base: httpfake.Base(
+						func(*http.Request) (*http.Response, error) { t.Error("sent"); return nil, errReset }),
 					Prepare: func(*http.Request, int) error { t.Error("Prepare is called"); return nil },
 					Observe: func(awsretry.Attempt) { t.Error("Observe is called") },
 				}
@@ -92,7 +93,8 @@ func TestCancelInTheDelay(t *testing.T) {
 						var seen []awsretry.Attempt
 						tr := &transport{
 							Mode: mode, Backoff: contract.Delay(20 * time.Second),
-							Base:    httpfake.Base(func(req *http.Request) (*http.Response, error) { return failure.outcome(req, body) }),
+							Base: httpfake.Base(
+								func(req *http.Request) (*http.Response, error) { return failure.outcome(req, body) }),
 							Observe: func(a awsretry.Attempt) { seen = append(seen, a) },
 						}
 						ctx, cancel := context.WithCancelCause(t.Context())
@@ -107,10 +109,12 @@ func TestCancelInTheDelay(t *testing.T) {
 						}
 						start := time.Now()
 						resp, err := tr.RoundTrip(req)
-						if took := time.Since(start); took != time.Second || contract.StopOf(resp, err) != awsretry.StopCanceled {
+						if took := time.Since(start); took != time.Second ||
+							contract.StopOf(resp, err) != awsretry.StopCanceled {
 							t.Errorf("%v, %v after %v", resp, err, took)
 						}
-						if !errors.Is(err, cause) || !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), failure.says) {
+						if !errors.Is(err, cause) || !errors.Is(err, context.Canceled) ||
+							!strings.Contains(err.Error(), failure.says) {
 							t.Errorf("%v does not name the cause and the failure before", err)
 						}
 						if len(seen) != 1 || contract.TokensOf(t, tr) != 500 {
@@ -153,7 +157,8 @@ func TestCancelWhileTheResponseIsReadAhead(t *testing.T) {
 			})}
 			start := time.Now()
 			resp, err := tr.RoundTrip(httpfake.Request(t, ctx, "GET", nil))
-			if took := time.Since(start); took != time.Second/10 || contract.StopOf(resp, err) != awsretry.StopCanceled {
+			if took := time.Since(start); took != time.Second/10 ||
+				contract.StopOf(resp, err) != awsretry.StopCanceled {
 				t.Fatalf("%v, %v after %v", resp, err, took)
 			}
 			if !errors.Is(err, errGone) || !strings.Contains(err.Error(), "503") || contract.TokensOf(t, tr) != 500 {
@@ -192,8 +197,11 @@ func TestCanceledAttemptIsNotClassified(t *testing.T) {
 		time.AfterFunc(time.Second, func() { cancel(errGone) })
 		var seen []awsretry.Attempt
 		tr := &transport{
-			Base:    httpfake.Base(func(req *http.Request) (*http.Response, error) { return hangs(req, nil) }),
-			Policy:  func(*awsretry.Attempt) awsretry.Class { t.Error("the policy is asked"); return awsretry.Transient },
+			Base: httpfake.Base(func(req *http.Request) (*http.Response, error) { return hangs(req, nil) }),
+			Policy: func(*awsretry.Attempt) awsretry.Class {
+				t.Error("the policy is asked")
+				return awsretry.Transient
+			},
 			Observe: func(a awsretry.Attempt) { seen = append(seen, a) },
 		}
 		_, err := tr.RoundTrip(httpfake.Request(t, ctx, "GET", nil))
@@ -248,7 +256,8 @@ func TestClientTimeout(t *testing.T) {
 					t.Errorf("%v, %v after %v", resp, err, took)
 				}
 				var timeout interface{ Timeout() bool }
-				if err != nil && (!errors.As(err, &timeout) || !timeout.Timeout() || !errors.Is(err, context.DeadlineExceeded)) {
+				if err != nil &&
+					(!errors.As(err, &timeout) || !timeout.Timeout() || !errors.Is(err, context.DeadlineExceeded)) {
 					t.Errorf("%v is not a time-out", err)
 				}
 				if resp != nil {

@@ -40,7 +40,8 @@ func TestConnectionOfARetry(t *testing.T) {
 		{"standard", standard, 429, "", true},
 		{"standard", standard, 429, "slow down", true},
 		{"standard", standard, 429, httpfake.Text(100_000), true},
-		{"standard", standard, 429, httpfake.Text(2_000_000), false}, // reading it all would cost more than a connection
+		// Reading it all would cost more than a connection.
+		{"standard", standard, 429, httpfake.Text(2_000_000), false},
 		{"legacy", legacy, 400, code, true},
 		{"time-out", timeout, 400, code, true},
 		{"standard", standard, 503, "", false},
@@ -53,7 +54,8 @@ func TestConnectionOfARetry(t *testing.T) {
 		{"2026", revision2026, 500, httpfake.Text(100_000), true},
 	} {
 		for _, protocol := range httpfake.Protocols {
-			t.Run(fmt.Sprintf("%s, %d with %d bytes, %s", tt.name, tt.status, len(tt.body), protocol), func(t *testing.T) {
+			name := fmt.Sprintf("%s, %d with %d bytes, %s", tt.name, tt.status, len(tt.body), protocol)
+			t.Run(name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					var mu sync.Mutex
 					var from []string // the addresses of the attempts

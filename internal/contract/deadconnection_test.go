@@ -41,7 +41,8 @@ func TestDeadConnection(t *testing.T) {
 						protocols = append(protocols, r.ProtoMajor)
 					})
 					tr := &transport{
-						Base: srv.Base, Revision: revision, MaxAttempts: 4, AttemptTimeout: time.Second, Backoff: contract.Delay(0),
+						Base: srv.Base, Revision: revision, MaxAttempts: 4, AttemptTimeout: time.Second,
+						Backoff: contract.Delay(0),
 					}
 					attempts := attemptsOf(tr)
 					defer tr.CloseIdleConnections()

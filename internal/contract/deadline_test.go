@@ -183,7 +183,8 @@ func TestQuotaLineThatGrows(t *testing.T) {
 		looks := 0
 		tr := &transport{
 			Quota: awsretry.QuotaConfig{Capacity: 5, RefillPerSecond: 1, Wait: true}, Base: httpfake.Statuses(503),
-			Backoff: awsretry.BackoffFunc(func(int, awsretry.Class, time.Duration) time.Duration { looks = 0; return 0 }),
+			Backoff: awsretry.BackoffFunc(
+				func(int, awsretry.Class, time.Duration) time.Duration { looks = 0; return 0 }),
 		}
 		start := time.Now()
 		resp, err := tr.RoundTrip(httpfake.Request(t, hastyContext{t.Context(), &looks}, "GET", nil))

@@ -57,7 +57,8 @@ func TestHangingErrorBody(t *testing.T) {
 						tr.Revision, tr.AttemptTimeout = revision, timeout
 						start := time.Now()
 						resp, err := tr.RoundTrip(httpfake.Request(t, ctx, "GET", nil))
-						if took := time.Since(start); err != nil || resp.StatusCode != 200 || took > 1100*time.Millisecond {
+						if took := time.Since(start); err != nil || resp.StatusCode != 200 ||
+							took > 1100*time.Millisecond {
 							t.Fatalf("%v, %v after %v", resp, err, took)
 						}
 						synctest.Wait()
@@ -222,9 +223,12 @@ func TestDrainDuringTheDelay(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				end := make(chan struct{})
 				source := httpfake.NewBody(hangUntil(end))
-				tr := &transport{Backoff: contract.Delay(tt.delay), Base: firstThen(func(req *http.Request) *http.Response {
-					return httpfake.Response(req, 429, source, "X-Amzn-ErrorType", "SlowDown")
-				})}
+				tr := &transport{
+					Backoff: contract.Delay(tt.delay),
+					Base: firstThen(func(req *http.Request) *http.Response {
+						return httpfake.Response(req, 429, source, "X-Amzn-ErrorType", "SlowDown")
+					}),
+				}
 				req := httpfake.Request(t, t.Context(), "GET", nil)
 				if tt.change != nil {
 					req = tt.change(t, req)

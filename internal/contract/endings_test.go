@@ -46,7 +46,8 @@ var endings = []ending{
 	{name: "neither response nor error", outcomes: []outcome{fails(nil), ok}, sends: 2, stop: awsretry.StopSuccess},
 	{name: "response and error", outcomes: []outcome{respondsAndFails, ok}, sends: 2, stop: awsretry.StopSuccess},
 	{name: "canceled before", ctx: cancelBefore, stop: awsretry.StopCanceled},
-	{name: "canceled in the attempt", ctx: cancelSoon, outcomes: []outcome{hangs}, sends: 1, stop: awsretry.StopCanceled},
+	{name: "canceled in the attempt", ctx: cancelSoon, outcomes: []outcome{hangs}, sends: 1,
+		stop: awsretry.StopCanceled},
 	{
 		name: "canceled in the delay", ctx: cancelSoon, change: longDelay,
 		outcomes: []outcome{busy}, sends: 1, stop: awsretry.StopCanceled,

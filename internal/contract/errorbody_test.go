@@ -30,10 +30,14 @@ func TestErrorBodiesAreWhole(t *testing.T) {
 	}
 	padding := strings.Repeat("x", peekLimit)
 	readers := map[string]func(string) io.ReadCloser{
-		"whole":         func(s string) io.ReadCloser { return httpfake.NewBody(strings.NewReader(s)) },
-		"half":          func(s string) io.ReadCloser { return httpfake.NewBody(iotest.HalfReader(strings.NewReader(s))) },
-		"data with EOF": func(s string) io.ReadCloser { return httpfake.NewBody(iotest.DataErrReader(strings.NewReader(s))) },
-		"in memory":     func(s string) io.ReadCloser { return io.NopCloser(strings.NewReader(s)) },
+		"whole": func(s string) io.ReadCloser { return httpfake.NewBody(strings.NewReader(s)) },
+		"half": func(s string) io.ReadCloser {
+			return httpfake.NewBody(iotest.HalfReader(strings.NewReader(s)))
+		},
+		"data with EOF": func(s string) io.ReadCloser {
+			return httpfake.NewBody(iotest.DataErrReader(strings.NewReader(s)))
+		},
+		"in memory": func(s string) io.ReadCloser { return io.NopCloser(strings.NewReader(s)) },
 	}
 	for _, tt := range []struct {
 		name, body, code string

@@ -81,7 +81,8 @@ func TestFailureBeforeTheBody(t *testing.T) {
 		defer pw.Close()
 		start := time.Now()
 		resp, err := tr.RoundTrip(srv.Request(t, "POST", pr))
-		if took := time.Since(start); err != nil || took > time.Second || contract.StopOf(resp, nil) != awsretry.StopBody {
+		if took := time.Since(start); err != nil || took > time.Second ||
+			contract.StopOf(resp, nil) != awsretry.StopBody {
 			t.Fatalf("%v, %v after %v", resp, err, took)
 		}
 		if got := httpfake.ReadAll(t, resp); got != "busy" {
@@ -131,7 +132,8 @@ func TestTrailers(t *testing.T) {
 		for _, timeout := range []time.Duration{0, time.Minute} {
 			for _, status := range []int{200, 503} {
 				for _, size := range []int{10, 200_000} {
-					t.Run(fmt.Sprintf("%s, time-out %v, %d with %d bytes", protocol, timeout, status, size), func(t *testing.T) {
+					name := fmt.Sprintf("%s, time-out %v, %d with %d bytes", protocol, timeout, status, size)
+					t.Run(name, func(t *testing.T) {
 						synctest.Test(t, func(t *testing.T) {
 							srv := httpfake.Serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
 								io.Copy(io.Discard, r.Body)

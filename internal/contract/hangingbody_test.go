@@ -71,7 +71,8 @@ func TestTimeoutWhileTheBodyHangs(t *testing.T) {
 				defer close(end)
 				start := time.Now()
 				resp, err := tr.RoundTrip(srv.Request(t, "PUT", hangingBody(end)))
-				if took := time.Since(start); contract.StopOf(resp, err) != awsretry.StopMaxAttempts || took != time.Second {
+				if took := time.Since(start); contract.StopOf(resp, err) != awsretry.StopMaxAttempts ||
+					took != time.Second {
 					t.Errorf("%v, %v after %v", resp, err, took)
 				}
 			})
@@ -155,7 +156,8 @@ func TestRetryWhileTheFirstBodyHangs(t *testing.T) {
 						if err != nil {
 							t.Fatal(err)
 						}
-						if got, took := httpfake.ReadAll(t, resp), time.Since(start); got != "body" || took > time.Second {
+						if got, took := httpfake.ReadAll(t, resp), time.Since(start); got != "body" ||
+							took > time.Second {
 							t.Errorf("echoed %q after %v", got, took)
 						}
 					})
@@ -185,7 +187,8 @@ func TestBrokenConnectionWhileTheCallerWaits(t *testing.T) {
 				defer tr.CloseIdleConnections()
 				start := time.Now()
 				resp, err := tr.RoundTrip(srv.Request(t, "POST", pr))
-				if took := time.Since(start); err == nil || contract.StopOf(resp, err) != awsretry.StopBody || took > time.Second {
+				if took := time.Since(start); err == nil || contract.StopOf(resp, err) != awsretry.StopBody ||
+					took > time.Second {
 					t.Errorf("%v, %v after %v", resp, err, took)
 				}
 			})

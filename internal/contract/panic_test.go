@@ -81,7 +81,8 @@ func TestPanicInBodyRead(t *testing.T) {
 				})
 				start := time.Now()
 				_, err, panicked := tryRoundTrip(tr, httpfake.Request(t, t.Context(), "PUT", source))
-				if took := time.Since(start); panicked == recovers || (err == nil) == recovers || sends != 1 || took > time.Minute {
+				if took := time.Since(start); panicked == recovers || (err == nil) == recovers || sends != 1 ||
+					took > time.Minute {
 					t.Errorf("%v; panicked: %v; %d attempts in %v", err, panicked, sends, took)
 				}
 				if source.Closes() != 1 || contract.TokensOf(t, tr) != 500 {

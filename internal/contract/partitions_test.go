@@ -88,11 +88,14 @@ func TestOutageOfMoreServicesThanFit(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var attempts atomic.Int32
-				tr := &transport{MaxPartitions: tt.fit, Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
-					attempts.Add(1)
-					time.Sleep(10 * time.Millisecond)
-					return httpfake.Response(req, 503, http.NoBody), nil
-				})}
+				tr := &transport{
+					MaxPartitions: tt.fit,
+					Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
+						attempts.Add(1)
+						time.Sleep(10 * time.Millisecond)
+						return httpfake.Response(req, 503, http.NoBody), nil
+					}),
+				}
 				tt.change(tr)
 				var all sync.WaitGroup
 				for caller := range tt.callers {

@@ -157,7 +157,8 @@ func TestBodyThatWaitsForTheResponse(t *testing.T) {
 		})
 		start := time.Now()
 		resp, err := tr.RoundTrip(httpfake.Request(t, t.Context(), "POST", source))
-		if took := time.Since(start); err != nil || took > 2*time.Second || contract.StopOf(resp, nil) != awsretry.StopBody {
+		if took := time.Since(start); err != nil || took > 2*time.Second ||
+			contract.StopOf(resp, nil) != awsretry.StopBody {
 			t.Fatalf("%v, %v after %v", resp, err, took)
 		}
 		if n := contract.TokensOf(t, tr); n != 500 {
@@ -241,7 +242,8 @@ func TestSlowProducer(t *testing.T) {
 				})
 				tr.Backoff = contract.Delay(tt.delay)
 				start := time.Now()
-				resp, err := tr.RoundTrip(httpfake.Request(t, t.Context(), "PUT", everyNow(3*time.Second, "one", "two", "three")))
+				resp, err := tr.RoundTrip(httpfake.Request(t, t.Context(), "PUT",
+					everyNow(3*time.Second, "one", "two", "three")))
 				took := time.Since(start)
 				time.Sleep(time.Minute) // until Base has read the body, if its response was returned
 				if tt.status == 0 {

@@ -88,7 +88,8 @@ func TestPrepareChoosesTheStop(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tr := &transport{
-				Base:    httpfake.Base(func(*http.Request) (*http.Response, error) { t.Error("sent"); return nil, cause }),
+				Base: httpfake.Base(
+					func(*http.Request) (*http.Response, error) { t.Error("sent"); return nil, cause }),
 				Prepare: func(*http.Request, int) error { return tt.err },
 			}
 			_, err := get(t, tr)
@@ -111,13 +112,15 @@ func TestPrepareMustLeaveTheBody(t *testing.T) {
 			t.Run(name+" for "+kind, func(t *testing.T) {
 				tr := &transport{
 					Prepare: func(req *http.Request, _ int) error { change(req); return nil },
-					Base:    httpfake.Base(func(*http.Request) (*http.Response, error) { t.Error("sent"); return nil, errReset }),
+					Base: httpfake.Base(
+						func(*http.Request) (*http.Response, error) { t.Error("sent"); return nil, errReset }),
 				}
 				sent := bodyKinds[kind](t, "the body")
 				req := httpfake.Request(t, t.Context(), "PUT", nil)
 				sent.attachTo(req)
 				resp, err := tr.RoundTrip(req)
-				if err == nil || !strings.Contains(err.Error(), "Prepare") || contract.StopOf(resp, err) != awsretry.StopPermanent {
+				if err == nil || !strings.Contains(err.Error(), "Prepare") ||
+					contract.StopOf(resp, err) != awsretry.StopPermanent {
 					t.Errorf("%v, %v", resp, err)
 				}
 				for _, n := range sent.closes {

@@ -172,7 +172,8 @@ func TestQuotaAcquire(t *testing.T) {
 				if took := time.Since(start); took != tt.want || (err == nil) != (tt.want > 0) {
 					t.Errorf("%v after %v, want it after %v", err, took, tt.want)
 				}
-				if err != nil && (!errors.Is(err, awsretry.ErrQuotaExceeded) || !strings.Contains(err.Error(), "deadline")) {
+				if err != nil &&
+					(!errors.Is(err, awsretry.ErrQuotaExceeded) || !strings.Contains(err.Error(), "deadline")) {
 					t.Error(err)
 				}
 				line.Wait()

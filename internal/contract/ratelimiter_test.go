@@ -41,7 +41,8 @@ func TestRateLimiterWait(t *testing.T) {
 		{"MaxWait after others, enough", 2, 6 * s, 0, 6 * s, ""},
 		{"at the deadline", 0, 0, 2 * s, 0, "expected wait of 2s would not end before the context's deadline"},
 		{"before the deadline", 0, 0, 2*s + 1, 2 * s, ""},
-		{"after others, at the deadline", 4, 0, 9 * s, 0, "expected wait of 10s would not end before the context's deadline"},
+		{"after others, at the deadline", 4, 0, 9 * s, 0,
+			"expected wait of 10s would not end before the context's deadline"},
 		{"after others, before the deadline", 4, 0, 11 * s, 10 * s, ""},
 		{"both", 1, 3 * s, 2 * s, 0, "longer than MaxWait, 3s"},
 		{"both, the deadline first", 1, 5 * s, 2 * s, 0, "before the context's deadline"},
@@ -73,7 +74,8 @@ func TestRateLimiterWait(t *testing.T) {
 				if tt.refusal == "" && err != nil {
 					t.Error(err)
 				}
-				if tt.refusal != "" && (!errors.Is(err, awsretry.ErrRateLimited) || !strings.Contains(err.Error(), tt.refusal)) {
+				if tt.refusal != "" &&
+					(!errors.Is(err, awsretry.ErrRateLimited) || !strings.Contains(err.Error(), tt.refusal)) {
 					t.Errorf("%v, want ErrRateLimited because of %q", err, tt.refusal)
 				}
 				line.Wait()
@@ -88,7 +90,9 @@ func TestRateLimiterWithoutAWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 1)
 		defer cancel()
-		for _, l := range []*awsretry.RateLimiter{awsretry.NewRateLimiter(rateLimit{MaxWait: 1}), new(awsretry.RateLimiter)} {
+		for _, l := range []*awsretry.RateLimiter{
+			awsretry.NewRateLimiter(rateLimit{MaxWait: 1}), new(awsretry.RateLimiter),
+		} {
 			if err := l.Wait(ctx); err != nil {
 				t.Errorf("not limited: %v", err)
 			}
@@ -166,7 +170,8 @@ func TestStateOfALongLine(t *testing.T) {
 		wantLine := func(when string, waiting int) {
 			t.Helper()
 			state, _ := tr.State("service.example")
-			if want := time.Duration(waiting+1) * 2 * time.Second; state.Waiting != waiting || state.ExpectedWait != want {
+			if want := time.Duration(waiting+1) * 2 * time.Second; state.Waiting != waiting ||
+				state.ExpectedWait != want {
 				t.Errorf("%s %d are in line, and another would wait %v", when, state.Waiting, state.ExpectedWait)
 			}
 		}

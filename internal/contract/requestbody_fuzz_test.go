@@ -218,7 +218,8 @@ func FuzzRequestBody(f *testing.F) {
 			time.Sleep(time.Minute)
 			closes := source.closes.Load()
 			if source.faults.Load() > 0 || closes > 1 || closes == 0 && (err != nil || base.sends == 3) {
-				t.Errorf("%d reads at the same time or after Close; closed %d times; %v", source.faults.Load(), closes, err)
+				t.Errorf("%d reads at the same time or after Close; closed %d times; %v",
+					source.faults.Load(), closes, err)
 			}
 		})
 	})

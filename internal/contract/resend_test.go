@@ -181,7 +181,8 @@ func TestBaseThatSendsAgain(t *testing.T) {
 	for _, attempts := range []int{1, 3} {
 		t.Run(fmt.Sprintf("MaxAttempts %d", attempts), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				srv := httpfake.Serve(t, "HTTP/1.1", func(w http.ResponseWriter, r *http.Request) { io.Copy(w, r.Body) })
+				srv := httpfake.Serve(t, "HTTP/1.1",
+					func(w http.ResponseWriter, r *http.Request) { io.Copy(w, r.Body) })
 				made := 0
 				tr := &transport{MaxAttempts: attempts, Observe: func(awsretry.Attempt) { made++ }}
 				tr.Base = httpfake.Base(func(req *http.Request) (*http.Response, error) {
@@ -205,7 +206,8 @@ func TestBaseThatSendsAgain(t *testing.T) {
 func TestFailingReader(t *testing.T) {
 	broken := errors.New("disk broken")
 	reader := func() io.Reader {
-		return io.MultiReader(strings.NewReader("half"), httpfake.ReadFunc(func([]byte) (int, error) { return 0, broken }))
+		return io.MultiReader(strings.NewReader("half"),
+			httpfake.ReadFunc(func([]byte) (int, error) { return 0, broken }))
 	}
 	for _, tt := range []struct {
 		name    string
@@ -284,13 +286,14 @@ func TestTrailersOfTwoAttempts(t *testing.T) {
 	t.Run("filled in at the end of the body", func(t *testing.T) {
 		var req *http.Request
 		rest := strings.NewReader("body")
-		req = httpfake.Request(t, t.Context(), "PUT", struct{ io.Reader }{httpfake.ReadFunc(func(p []byte) (int, error) {
+		body := httpfake.ReadFunc(func(p []byte) (int, error) {
 			n, err := rest.Read(p)
 			if err == io.EOF {
 				req.Trailer.Set("Sum", "42")
 			}
 			return n, err
-		})})
+		})
+		req = httpfake.Request(t, t.Context(), "PUT", struct{ io.Reader }{body})
 		req.Trailer = http.Header{"Sum": nil}
 		check(t, req)
 	})

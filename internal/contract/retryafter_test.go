@@ -86,7 +86,8 @@ func TestRetryAfterHook(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				tr := &transport{
-					RetryAfter: tt.hook, RetryAfterSpread: -1, MaxRetryAfter: tt.limit, Backoff: contract.Delay(time.Second),
+					RetryAfter: tt.hook, RetryAfterSpread: -1, MaxRetryAfter: tt.limit,
+					Backoff: contract.Delay(time.Second),
 				}
 				tr.Base = firstThen(func(req *http.Request) *http.Response {
 					// The hook sees the body even if its code is in the header,

@@ -46,8 +46,10 @@ func TestShareRetryAfter(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				service := &pausingService{start: time.Now()}
 				tr := &transport{
-					Base: service, Mode: mode, ShareRetryAfter: true, MaxAttempts: 5, RetryAfterSpread: spread * time.Second,
-					RateLimit: awsretry.RateLimitConfig{MinFillRate: 1000}, Quota: awsretry.QuotaConfig{Capacity: -1},
+					Base: service, Mode: mode, ShareRetryAfter: true, MaxAttempts: 5,
+					RetryAfterSpread: spread * time.Second,
+					RateLimit:        awsretry.RateLimitConfig{MinFillRate: 1000},
+					Quota:            awsretry.QuotaConfig{Capacity: -1},
 				}
 				var all sync.WaitGroup
 				for i := range callers {
@@ -182,7 +184,8 @@ func TestSharedRetryAfterAndADeadline(t *testing.T) {
 				defer cancel()
 				start := time.Now()
 				resp, err := tr.RoundTrip(httpfake.Request(t, ctx, "GET", nil))
-				if took := time.Since(start); err != nil || contract.StopOf(resp, err) != awsretry.StopDeadline || took != tt.want {
+				if took := time.Since(start); err != nil ||
+					contract.StopOf(resp, err) != awsretry.StopDeadline || took != tt.want {
 					t.Fatalf("%v, %v after %v", resp, err, took)
 				}
 				if got := httpfake.ReadAll(t, resp); got != "busy" {

@@ -58,7 +58,8 @@ func TestSlowErrorBody(t *testing.T) {
 				source := httpfake.NewBody(pr)
 				start := time.Now()
 				resp, err := get(t, once(respondsWith(tt.status, source)))
-				if took := time.Since(start); err != nil || took != 10*time.Second || contract.StopOf(resp, nil) != tt.stop {
+				if took := time.Since(start); err != nil || took != 10*time.Second ||
+					contract.StopOf(resp, nil) != tt.stop {
 					t.Errorf("%v after %v; stopped by %q", err, took, contract.StopOf(resp, nil))
 				}
 				if record, _ := awsretry.Outcome(resp); record.Code != "" {
@@ -129,8 +130,10 @@ func TestSlowCopy(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				tr := once(func(req *http.Request) (*http.Response, error) {
-					result := httpfake.SlowReader(req.Context(), 30*time.Second, iotest.DataErrReader(strings.NewReader(slowDown)))
-					return httpfake.Response(req, 200, httpfake.NewBody(io.MultiReader(strings.NewReader(declaration), result))), nil
+					result := httpfake.SlowReader(req.Context(), 30*time.Second,
+						iotest.DataErrReader(strings.NewReader(slowDown)))
+					return httpfake.Response(req, 200,
+						httpfake.NewBody(io.MultiReader(strings.NewReader(declaration), result))), nil
 				})
 				tr.AttemptTimeout = tt.timeout
 				ctx, cancel := context.WithTimeout(t.Context(), tt.canceled)

@@ -165,7 +165,8 @@ func TestAttemptContextEndsWithTheBody(t *testing.T) {
 							}
 						}
 						contexts = append(contexts, req.Context())
-						return httpfake.Response(req, status, httpfake.NewBody(strings.NewReader(httpfake.Text(size)))), nil
+						return httpfake.Response(req, status,
+							httpfake.NewBody(strings.NewReader(httpfake.Text(size)))), nil
 					})
 					tr.AttemptTimeout, tr.MaxAttempts = time.Hour, 2
 					resp, err := get(t, tr)
@@ -222,7 +223,8 @@ func TestTimeoutStandsStillInTheDelay(t *testing.T) {
 				tr.AttemptTimeout, tr.Backoff = 10*time.Second, contract.Delay(15*time.Second)
 				tr.Base = httpfake.Base(func(req *http.Request) (*http.Response, error) {
 					time.Sleep(6 * time.Second)
-					return httpfake.Response(req, 429, httpfake.NewBody(until(req.Context(), strings.NewReader(data)))), nil
+					return httpfake.Response(req, 429,
+						httpfake.NewBody(until(req.Context(), strings.NewReader(data)))), nil
 				})
 				start := time.Now()
 				resp, err := get(t, tr)

@@ -149,7 +149,8 @@ func TestManyAtOnce(t *testing.T) {
 								want = ""
 							}
 							if got := httpfake.ReadAll(t, resp); got != want || resp.StatusCode != 200 {
-								t.Errorf("%s: %d, %d bytes, stopped by %q", kind, resp.StatusCode, len(got), contract.StopOf(resp, nil))
+								t.Errorf("%s: %d, %d bytes, stopped by %q",
+									kind, resp.StatusCode, len(got), contract.StopOf(resp, nil))
 							}
 						}
 					})

@@ -38,12 +38,17 @@ func TestProtocolsOfCopies(t *testing.T) {
 	}{
 		{"zero", &http.Transport{}, true, false},
 		{"its own TLS settings", &http.Transport{TLSClientConfig: &tls.Config{}}, false, false},
-		{"its own TLS settings, forced", &http.Transport{TLSClientConfig: &tls.Config{}, ForceAttemptHTTP2: true}, true, false},
-		{"switched off", &http.Transport{TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{}}, false, false},
+		{"its own TLS settings, forced",
+			&http.Transport{TLSClientConfig: &tls.Config{}, ForceAttemptHTTP2: true}, true, false},
+		{"switched off",
+			&http.Transport{TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{}}, false, false},
 		{"HTTP/1 alone", &http.Transport{Protocols: protocols((*http.Protocols).SetHTTP1)}, false, false},
-		{"both", &http.Transport{Protocols: protocols((*http.Protocols).SetHTTP1, (*http.Protocols).SetHTTP2)}, true, false},
+		{"both",
+			&http.Transport{Protocols: protocols((*http.Protocols).SetHTTP1, (*http.Protocols).SetHTTP2)}, true, false},
 		{"h2c", &http.Transport{Protocols: protocols((*http.Protocols).SetUnencryptedHTTP2)}, false, true},
-		{"h2c and HTTP/1", &http.Transport{Protocols: protocols((*http.Protocols).SetUnencryptedHTTP2, (*http.Protocols).SetHTTP1)}, false, false},
+		{"h2c and HTTP/1",
+			&http.Transport{Protocols: protocols((*http.Protocols).SetUnencryptedHTTP2, (*http.Protocols).SetHTTP1)},
+			false, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := NewConnections(tt.base)
@@ -186,11 +191,12 @@ func serveHTTP2(t *testing.T, handle http.HandlerFunc) (conns *atomic.Int32, bas
 	}}
 	go srv.Serve(pipes)
 	t.Cleanup(func() { srv.Close() })
-	return conns, &http.Transport{Protocols: protocols, DialContext: func(context.Context, string, string) (net.Conn, error) {
+	dial := func(context.Context, string, string) (net.Conn, error) {
 		client, server := net.Pipe()
 		pipes <- server
 		return client, nil
-	}}
+	}
+	return conns, &http.Transport{Protocols: protocols, DialContext: dial}
 }
 
 // A pipeListener accepts the connections that are sent to it.

@@ -9,9 +9,12 @@ import (
 
 // A copied is the copy of a stream for one attempt.
 type copied struct {
-	stream  *stream
-	ctx     context.Context // of the attempt's request; its end ends a Read during the call, because net/http waits for the Read
-	trailer http.Header     // of the attempt's request, filled in at the end; nil if it has none
+	stream *stream
+
+	// ctx is the context of the attempt's request. Its end ends a Read during
+	// the call, because net/http waits for the Read.
+	ctx     context.Context
+	trailer http.Header // of the attempt's request, filled in at the end; nil if it has none
 
 	// The fields below are guarded by stream.mu.
 	done     chan struct{} // closed by Close

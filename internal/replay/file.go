@@ -131,7 +131,8 @@ func (s *section) note(at int64, err error) error {
 		if at >= s.Size() {
 			return err
 		}
-		err = fmt.Errorf("awsretry: the request body ends after %d of its %d bytes: %w", at, s.Size(), io.ErrUnexpectedEOF)
+		err = fmt.Errorf("awsretry: the request body ends after %d of its %d bytes: %w",
+			at, s.Size(), io.ErrUnexpectedEOF)
 	}
 	s.file.mu.Lock()
 	defer s.file.mu.Unlock()

@@ -74,9 +74,12 @@ func TestStreamForgets(t *testing.T) {
 		do   func(t *testing.T, b *Body, out *http.Request)
 		want int
 	}{
-		{"while a retry is possible", func(t *testing.T, b *Body, out *http.Request) { read(t, out.Body, 50); out.Body.Close() }, 50},
-		{"over when all that is kept was read", func(t *testing.T, b *Body, out *http.Request) { read(t, out.Body, 50); b.Release(false) }, 0},
-		{"over, and read on", func(t *testing.T, b *Body, out *http.Request) { b.Release(false); read(t, out.Body, 100) }, 0},
+		{"while a retry is possible",
+			func(t *testing.T, b *Body, out *http.Request) { read(t, out.Body, 50); out.Body.Close() }, 50},
+		{"over when all that is kept was read",
+			func(t *testing.T, b *Body, out *http.Request) { read(t, out.Body, 50); b.Release(false) }, 0},
+		{"over, and read on",
+			func(t *testing.T, b *Body, out *http.Request) { b.Release(false); read(t, out.Body, 100) }, 0},
 		{"the last attempt reads it after the call", func(t *testing.T, b *Body, out *http.Request) {
 			read(t, out.Body, 50)
 			last := retry(t, b)
@@ -116,7 +119,8 @@ func TestCloseEndsRead(t *testing.T) {
 		read(t, out.Body, 3)
 		time.AfterFunc(time.Second, func() { out.Body.Close() })
 		start := time.Now()
-		if n, err := out.Body.Read(make([]byte, 9)); n != 0 || err != http.ErrBodyReadAfterClose || time.Since(start) != time.Second {
+		if n, err := out.Body.Read(make([]byte, 9)); n != 0 || err != http.ErrBodyReadAfterClose ||
+			time.Since(start) != time.Second {
 			t.Errorf("%d, %v after %v", n, err, time.Since(start))
 		}
 		if _, ok := b.Freeze(t.Context(), time.Second); ok || time.Since(start) != 2*time.Second {
@@ -201,7 +205,8 @@ func TestCloseAfterTheCall(t *testing.T) {
 				io.CopyN(io.Discard, out.Body, int64(before))
 				b.Release(false)
 				if want := before / 6; source.closes != want {
-					t.Errorf("limit %d, %d bytes read: closed %d times by the call, want %d", limit, before, source.closes, want)
+					t.Errorf("limit %d, %d bytes read: closed %d times by the call, want %d",
+						limit, before, source.closes, want)
 				}
 				if closes {
 					out.Body.Close()
@@ -209,7 +214,8 @@ func TestCloseAfterTheCall(t *testing.T) {
 					t.Error(err)
 				}
 				if source.closes != 1 {
-					t.Errorf("limit %d, %d bytes read, then closed %v: closed %d times", limit, before, closes, source.closes)
+					t.Errorf("limit %d, %d bytes read, then closed %v: closed %d times",
+						limit, before, closes, source.closes)
 				}
 			}
 		}

@@ -20,8 +20,9 @@ func main() {
 	dir := flag.String("C", ".", "the folder of the module")
 	flag.Parse()
 	loaded, err := packages.Load(&packages.Config{
-		Mode: packages.NeedName | packages.NeedTypes | packages.NeedImports | packages.NeedDeps | packages.NeedSyntax | packages.NeedTypesInfo,
-		Dir:  *dir,
+		Mode: packages.NeedName | packages.NeedTypes | packages.NeedImports | packages.NeedDeps |
+			packages.NeedSyntax | packages.NeedTypesInfo,
+		Dir: *dir,
 	}, flag.Args()...)
 	if err != nil {
 		log.Fatal(err)

@@ -23,13 +23,15 @@ func main() {
 	log.SetPrefix("layers: ")
 	dir := flag.String("C", ".", "the folder of the module")
 	allow := flag.String("allow", "", "pairs of files that may use each other's names, such as a.go:b.go,c.go:d.go")
-	tests := flag.String("tests", "", "internal packages that serve tests alone and may import the root, such as internal/a,internal/b")
+	tests := flag.String("tests", "",
+		"internal packages that serve tests alone and may import the root, such as internal/a,internal/b")
 	list := flag.Bool("list", false, "print every reference")
 	flag.Parse()
 
 	fset := token.NewFileSet()
 	loaded, err := packages.Load(&packages.Config{
-		Mode: packages.NeedName | packages.NeedFiles | packages.NeedTypes | packages.NeedImports | packages.NeedDeps | packages.NeedSyntax | packages.NeedTypesInfo,
+		Mode: packages.NeedName | packages.NeedFiles | packages.NeedTypes | packages.NeedImports |
+			packages.NeedDeps | packages.NeedSyntax | packages.NeedTypesInfo,
 		Dir:  *dir,
 		Fset: fset,
 	}, ".", "./internal/...")
@@ -53,7 +55,8 @@ func main() {
 	for _, p := range loaded {
 		if p.PkgPath == root {
 			faults += checkFiles(fset, p, allowed(*allow), *list)
-		} else if p.Imports[root] != nil && !slices.Contains(strings.Split(*tests, ","), strings.TrimPrefix(p.PkgPath, root+"/")) {
+		} else if p.Imports[root] != nil &&
+			!slices.Contains(strings.Split(*tests, ","), strings.TrimPrefix(p.PkgPath, root+"/")) {
 			fault("%s imports %s", p.PkgPath, root)
 		}
 	}
@@ -83,7 +86,8 @@ func checkFiles(fset *token.FileSet, p *packages.Package, allowed map[pair]bool,
 		if object.Pkg() != p.Types || !object.Pos().IsValid() {
 			continue
 		}
-		edge := pair{filepath.Base(fset.Position(id.Pos()).Filename), filepath.Base(fset.Position(object.Pos()).Filename)}
+		edge := pair{filepath.Base(fset.Position(id.Pos()).Filename),
+			filepath.Base(fset.Position(object.Pos()).Filename)}
 		if edge.from == edge.to {
 			continue
 		}
@@ -108,7 +112,8 @@ func checkFiles(fset *token.FileSet, p *packages.Package, allowed map[pair]bool,
 		mutual++
 		if !allowed[edge] {
 			faults++
-			log.Printf("%[1]s and %[2]s use each other's names:\n\t%[1]s uses %[3]s\n\t%[2]s uses %[4]s", edge.from, edge.to, names(edge), names(back))
+			log.Printf("%[1]s and %[2]s use each other's names:\n\t%[1]s uses %[3]s\n\t%[2]s uses %[4]s",
+				edge.from, edge.to, names(edge), names(back))
 		}
 	}
 	fmt.Printf("%s: %d files, %d references between files, %d mutual\n", p.PkgPath, len(p.GoFiles), len(edges), mutual)

@@ -123,7 +123,8 @@ func TestObserve(t *testing.T) {
 				got.Failed++
 			}
 			got.Attempts += int64(c.Attempts)
-			if c.Start+c.Took > time.Duration(s.Duration) || c.Client < 0 || c.Client >= s.Clients.Count || c.Caller != -1 {
+			if c.Start+c.Took > time.Duration(s.Duration) || c.Client < 0 ||
+				c.Client >= s.Clients.Count || c.Caller != -1 {
 				t.Fatalf("%s: call %+v", o.Setting, c)
 			}
 		}

@@ -40,7 +40,8 @@ func restless() []Scenario {
 		Clients: Clients{Count: 5, Rate: 40, Timeout: seconds(5), AttemptTimeout: ms(700)}, Service: service,
 		Events: []Event{
 			{Kind: Outage, How: outageHang, From: seconds(2), To: seconds(4)},
-			{Kind: Throttling, From: seconds(5), To: seconds(10), Throttle: &Throttle{Rate: 20, RetryAfter: seconds(1)}},
+			{Kind: Throttling, From: seconds(5), To: seconds(10),
+				Throttle: &Throttle{Rate: 20, RetryAfter: seconds(1)}},
 			{Kind: Herd, From: seconds(7), To: seconds(7.1), Calls: 10},
 			{Kind: Errors, From: seconds(9), Share: 0.2},
 		},

@@ -129,7 +129,8 @@ func TestThrottleResponse(t *testing.T) {
 		{"code", Throttle{Rate: 1, Code: "SlowDown"}, "", `{"__type":"SlowDown","message":"Rate exceeded"}`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			v := newService(Scenario{Service: Service{Capacity: 10, Throttle: &tt.throttle}}.withDefaults(), grid{}, nil)
+			v := newService(Scenario{Service: Service{Capacity: 10, Throttle: &tt.throttle}}.withDefaults(), grid{},
+				nil)
 			v.arrive(0, &call{})
 			f := v.arrive(1, &call{})
 			resp := f.response(f.status, newRequest())

@@ -67,7 +67,8 @@ const (
 // DefaultSettings returns the settings of a scenario that names none.
 func DefaultSettings() []Setting {
 	return []Setting{
-		{Use: UseNone}, {Use: UseNaive}, {Use: UseLegacy}, {Use: UseStandard}, {Use: UseRevision2026}, {Use: UseAdaptive},
+		{Use: UseNone}, {Use: UseNaive}, {Use: UseLegacy}, {Use: UseStandard}, {Use: UseRevision2026},
+		{Use: UseAdaptive},
 	}
 }
 
@@ -133,7 +134,8 @@ func (s Setting) validate() error {
 	switch s.Use {
 	case UseNone, UseNaive, UseStandard, UseAdaptive, UseRevision2026, UseLegacy, UseDelivery, UseProfile:
 	default:
-		return fmt.Errorf("use is %s; it must be none, naive, standard, adaptive, revision2026, legacy, delivery or profile",
+		return fmt.Errorf(
+			"use is %s; it must be none, naive, standard, adaptive, revision2026, legacy, delivery or profile",
 			clipped(s.Use))
 	}
 	for _, field := range []struct {

@@ -135,7 +135,8 @@ func TestValidate(t *testing.T) {
 			s.Events = []Event{{Kind: Outage, To: seconds(10)}, {Kind: Outage, From: seconds(9), To: seconds(20)}}
 		}, "events[1] is outage; it must be over before events[0]"},
 		{func(s *Scenario) {
-			s.Events = []Event{{Kind: Outage, To: seconds(10)}, {Kind: Outage, From: seconds(10)}, {Kind: Errors, Share: 1}}
+			s.Events = []Event{{Kind: Outage, To: seconds(10)}, {Kind: Outage, From: seconds(10)},
+				{Kind: Errors, Share: 1}}
 		}, ""},
 		{func(s *Scenario) { s.Events = make([]Event, 101) }, "events is 101; it must be at most 100"},
 

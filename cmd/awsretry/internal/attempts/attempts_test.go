@@ -34,7 +34,8 @@ func TestStatusAndDetails(t *testing.T) {
 		status, details string
 	}{
 		{"response", awsretry.Attempt{Response: response(404, nil)}, "404", ""},
-		{"code", awsretry.Attempt{Response: response(400, nil), Code: "ValidationException"}, "400", "ValidationException"},
+		{"code", awsretry.Attempt{Response: response(400, nil), Code: "ValidationException"}, "400",
+			"ValidationException"},
 		{"throttling", awsretry.Attempt{
 			Response: response(429, http.Header{"Retry-After": {"9"}, "X-Amz-Retry-After": {"900"}}),
 			Code:     "SlowDown",
@@ -92,7 +93,8 @@ func TestTable(t *testing.T) {
 			Waited:   time.Microsecond,
 			Stop:     awsretry.StopQuota,
 		},
-		{Number: 3, Response: response(200, nil), Class: awsretry.Success, Elapsed: time.Second, Stop: awsretry.StopSuccess},
+		{Number: 3, Response: response(200, nil), Class: awsretry.Success, Elapsed: time.Second,
+			Stop: awsretry.StopSuccess},
 	}
 	for _, c := range []struct {
 		name     string
@@ -106,7 +108,9 @@ func TestTable(t *testing.T) {
    2  500      transient    1m39s       3  stop: too few tokens
    3  200      success         1s       -  done
 `},
-		{"adaptive", true, []awsretry.State{{Tokens: 490, Limited: true, SendRate: 0.5}, {Tokens: 3, Limited: true, SendRate: 12}, {Tokens: 4}}, `
+		{"adaptive", true, []awsretry.State{
+			{Tokens: 490, Limited: true, SendRate: 0.5}, {Tokens: 3, Limited: true, SendRate: 12}, {Tokens: 4},
+		}, `
    #  STATUS   CLASS         TIME   WAITED     RATE  TOKENS  NEXT                    DETAIL
    1  503      throttled   1.23ms     20ms    0.5/s     490  retry in 396ms          SlowDown
    2  500      transient    1m39s        -   12.0/s       3  stop: too few tokens
@@ -141,8 +145,9 @@ func TestTable(t *testing.T) {
 
 func TestNextStep(t *testing.T) {
 	stops := []awsretry.Stop{
-		awsretry.StopSuccess, awsretry.StopPermanent, awsretry.StopMaxAttempts, awsretry.StopQuota, awsretry.StopDeadline,
-		awsretry.StopCanceled, awsretry.StopBody, awsretry.StopRetryAfter, awsretry.StopRateLimit, awsretry.StopOuterRetry,
+		awsretry.StopSuccess, awsretry.StopPermanent, awsretry.StopMaxAttempts, awsretry.StopQuota,
+		awsretry.StopDeadline, awsretry.StopCanceled, awsretry.StopBody, awsretry.StopRetryAfter,
+		awsretry.StopRateLimit, awsretry.StopOuterRetry,
 		awsretry.StopDisabled,
 	}
 	seen := map[string]bool{}

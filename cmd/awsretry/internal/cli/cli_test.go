@@ -25,7 +25,8 @@ func TestExitStatus(t *testing.T) {
 		{"success", nil, 0, ""},
 		{"usage", errors.New("awsretry: no"), exit.Usage, "awsretry test: no\nSee awsretry test --help\n"},
 		{"failure", exit.Failed(errors.New("delivery: no\x1b[2J")), exit.Failure, "awsretry test: no\uFFFD[2J\n"},
-		{"failure with context", fmt.Errorf("file: %w", exit.Failed(io.EOF)), exit.Failure, "awsretry test: file: EOF\n"},
+		{"failure with context", fmt.Errorf("file: %w", exit.Failed(io.EOF)),
+			exit.Failure, "awsretry test: file: EOF\n"},
 		{"reported", exit.Reported(exit.HTTPError), exit.HTTPError, ""},
 		{"interrupted", nil, exit.Failure, "awsretry test: interrupted\n"},
 	} {

@@ -78,7 +78,8 @@ func (s Shell) run(ctx context.Context, t *testing.T, commands []cli.Command, ar
 			return map[string]string{"HOME": home, "TERM": "xterm"}[name]
 		},
 		IsTerminal: func(w io.Writer) bool {
-			return slices.Contains(s.Terminals, "stdout") && w == s.Out || slices.Contains(s.Terminals, "stderr") && w == s.Err
+			return slices.Contains(s.Terminals, "stdout") && w == s.Out ||
+				slices.Contains(s.Terminals, "stderr") && w == s.Err
 		},
 		Width: func(io.Writer) (int, bool) { return s.Width, s.Width > 0 },
 	}, args, commands...)

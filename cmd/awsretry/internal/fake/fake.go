@@ -23,9 +23,10 @@ var (
 	Fine        = Reply{Status: 200, Body: "hello"}
 	Closed      = Reply{}
 	Unavailable = Reply{Status: 503, Body: `<Error><Code>ServiceUnavailable</Code></Error>`}
-	Throttling  = Reply{400, map[string]string{"X-Amzn-Requestid": "id-17"}, `{"__type":"com.amazon#ThrottlingException"}`}
-	Invalid     = Reply{400, map[string]string{"X-Amzn-Requestid": "id-18"}, `{"__type":"ValidationException"}`}
-	Forbidden   = Reply{Status: 403, Body: `{"__type":"AccessDeniedException"}`}
+	Throttling  = Reply{400, map[string]string{"X-Amzn-Requestid": "id-17"},
+		`{"__type":"com.amazon#ThrottlingException"}`}
+	Invalid   = Reply{400, map[string]string{"X-Amzn-Requestid": "id-18"}, `{"__type":"ValidationException"}`}
+	Forbidden = Reply{Status: 403, Body: `{"__type":"AccessDeniedException"}`}
 )
 
 // A Service sends its replies in order, and the last one to every request after

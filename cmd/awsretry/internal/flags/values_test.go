@@ -15,7 +15,8 @@ func TestPeriod(t *testing.T) {
 		{"5", 5 * time.Second},
 		{"0.25", 250 * time.Millisecond},
 		{"1e3", 1000 * time.Second},
-		{"0", 0}, {"0s", 0}, {"-1", 0}, {"-1s", 0}, {"", 0}, {"x", 0}, {"NaN", 0}, {"inf", 0}, {"1e300", 0}, {"1e-12", 0},
+		{"0", 0}, {"0s", 0}, {"-1", 0}, {"-1s", 0}, {"", 0}, {"x", 0}, {"NaN", 0}, {"inf", 0},
+		{"1e300", 0}, {"1e-12", 0},
 		{"9223372037", 0}, {"99999999h", 0},
 	} {
 		t.Run(c.text, func(t *testing.T) {
@@ -43,7 +44,8 @@ func TestNumber(t *testing.T) {
 		{"most", Number{Least: 1, Most: 9}, "9", ""},
 		{"above most", Number{Least: 1, Most: 9}, "10", "it must be a whole number, 1 to 9"},
 		{"text", Number{Least: 1}, "many", "it must be a whole number, 1 or more"},
-		{"beyond an int", Number{Least: 1}, "99999999999999999999", "it must be a whole number, 1 to 9223372036854775807"},
+		{"beyond an int", Number{Least: 1}, "99999999999999999999",
+			"it must be a whole number, 1 to 9223372036854775807"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := ""

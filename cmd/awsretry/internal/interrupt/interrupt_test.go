@@ -48,7 +48,8 @@ func TestReadAndWriteEnd(t *testing.T) {
 
 func TestReadAndWrite(t *testing.T) {
 	var b strings.Builder
-	n, err := io.Copy(NewWriter(t.Context(), &b), NewReader(t.Context(), struct{ io.Reader }{strings.NewReader("text")}))
+	n, err := io.Copy(NewWriter(t.Context(), &b),
+		NewReader(t.Context(), struct{ io.Reader }{strings.NewReader("text")}))
 	if n != 4 || err != nil || b.String() != "text" {
 		t.Errorf("got %d, %v, %q", n, err, b.String())
 	}

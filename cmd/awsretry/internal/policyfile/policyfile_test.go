@@ -29,7 +29,8 @@ func TestRead(t *testing.T) {
 		{"defaults", "-", false, `{}`, 3, false, "standard input"},
 		{"topic", "-", false, `{"http": {"defaultHealthyRetryPolicy": {"numRetries": 6}}}`, 6, false, "standard input"},
 		{"topic without an attribute", "-", true, `{}`, 3, false, "standard input"},
-		{"raw message delivery", "-", false, `{"requestPolicy": {"headerContentType": "text/csv"}}`, 3, true, "standard input"},
+		{"raw message delivery", "-", false, `{"requestPolicy": {"headerContentType": "text/csv"}}`, 3, true,
+			"standard input"},
 		{"byte order mark", "-", false, "\ufeff{}", 3, false, "standard input"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -37,8 +38,10 @@ func TestRead(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if n := *got.Policy.HealthyRetryPolicy.NumRetries; n != c.retries || got.Raw != c.raw || got.Name != c.shown {
-				t.Errorf("%d retries, raw %t, name %q; want %d, %t, %q", n, got.Raw, got.Name, c.retries, c.raw, c.shown)
+			if n := *got.Policy.HealthyRetryPolicy.NumRetries; n != c.retries || got.Raw != c.raw ||
+				got.Name != c.shown {
+				t.Errorf("%d retries, raw %t, name %q; want %d, %t, %q",
+					n, got.Raw, got.Name, c.retries, c.raw, c.shown)
 			}
 		})
 	}

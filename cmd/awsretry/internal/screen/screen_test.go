@@ -13,9 +13,11 @@ import (
 
 // hostile has escape sequences that begin with C0 and C1 characters, C1 as raw
 // bytes, and text that is not UTF-8.
-const hostile = "\x1b[31mred\x1b]0;title\x07 \x9b2J \u009b2J \u0085\u0090 \x00\x08\x7f tab\there\r\nünï 四 😀\n\rend \xe2\x82"
+const hostile = "\x1b[31mred\x1b]0;title\x07 \x9b2J \u009b2J \u0085\u0090 \x00\x08\x7f " +
+	"tab\there\r\nünï 四 😀\n\rend \xe2\x82"
 
-const harmless = "\uFFFD[31mred\uFFFD]0;title\uFFFD \uFFFD2J \uFFFD2J \uFFFD\uFFFD \uFFFD\uFFFD\uFFFD tab\there\nünï 四 😀\nend \uFFFD\uFFFD"
+const harmless = "\uFFFD[31mred\uFFFD]0;title\uFFFD \uFFFD2J \uFFFD2J \uFFFD\uFFFD \uFFFD\uFFFD\uFFFD " +
+	"tab\there\nünï 四 😀\nend \uFFFD\uFFFD"
 
 func TestWriter(t *testing.T) {
 	for size := 1; size <= len(hostile); size++ { // characters are split between two writes

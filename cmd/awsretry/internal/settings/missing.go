@@ -22,8 +22,8 @@ func MissingFiles(getenv func(string) string) (warnings []string) {
 			continue
 		}
 		if _, err := os.Stat(file.path); errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
-			warnings = append(warnings, fmt.Sprintf("environment %s is %q; there is no such file, so nothing is read from it",
-				file.variable, file.path))
+			warnings = append(warnings, fmt.Sprintf(
+				"environment %s is %q; there is no such file, so nothing is read from it", file.variable, file.path))
 		}
 	}
 	return warnings

@@ -63,9 +63,11 @@ func (f *Flags) Register(set *pflag.FlagSet) {
 		"stop when Retry-After asks for more than this, or ignore the header (default 1m)")
 	set.Var(&f.quota, "quota", "tokens in the full retry token bucket (-1: no bucket) (default 500)")
 	set.Var(&f.partition, "partition", "the partition whose buckets are used (default the URL's host)")
-	set.BoolVar(&f.idempotentOnly, "idempotent-only", false, "unless throttled, retry only what may safely be sent twice")
+	set.BoolVar(&f.idempotentOnly, "idempotent-only", false,
+		"unless throttled, retry only what may safely be sent twice")
 	set.BoolVar(&f.failFast, "fail-fast", false, "in adaptive mode, stop instead of waiting for the rate limiter")
-	set.BoolVar(&f.sdkHeaders, "sdk-headers", false, "send amz-sdk-request and amz-sdk-invocation-id, as the AWS SDKs do")
+	set.BoolVar(&f.sdkHeaders, "sdk-headers", false,
+		"send amz-sdk-request and amz-sdk-invocation-id, as the AWS SDKs do")
 }
 
 // Transport returns the Transport of the settings, and where they come from.
@@ -128,13 +130,16 @@ func (f *Flags) checkMode(settings awsretry.Settings) error {
 	legacy := settings.Mode == awsretry.Legacy
 	switch {
 	case legacy && f.quota.Value > 0:
-		return fmt.Errorf("--quota is %d; it must be left out, or -1, in legacy mode (%s), which has no retry token bucket",
+		return fmt.Errorf(
+			"--quota is %d; it must be left out, or -1, in legacy mode (%s), which has no retry token bucket",
 			f.quota.Value, from)
 	case legacy && f.revision.value == "2026":
-		return fmt.Errorf("--revision is 2026; it must be left out, or classic, in legacy mode (%s), which has no revisions",
+		return fmt.Errorf(
+			"--revision is 2026; it must be left out, or classic, in legacy mode (%s), which has no revisions",
 			from)
 	case f.failFast && settings.Mode != awsretry.Adaptive:
-		return fmt.Errorf("--fail-fast is for adaptive mode only, and the mode is %s (%s): no other mode has a rate limiter",
+		return fmt.Errorf(
+			"--fail-fast is for adaptive mode only, and the mode is %s (%s): no other mode has a rate limiter",
 			settings.Mode, from)
 	}
 	return nil

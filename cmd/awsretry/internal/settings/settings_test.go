@@ -63,7 +63,8 @@ func TestPrecedence(t *testing.T) {
 		{"flag over variable", map[string]string{"AWS_MAX_ATTEMPTS": "2"}, []string{"--max-attempts", "5"},
 			awsretry.Legacy, 5, awsretry.Classic},
 		{"the default of the flag's mode", nil, []string{"--mode", "STANDARD"}, awsretry.Standard, 3, awsretry.Classic},
-		{"an invalid variable under a flag", map[string]string{"AWS_RETRY_MODE": "eager"}, []string{"--mode", "standard"},
+		{"an invalid variable under a flag", map[string]string{"AWS_RETRY_MODE": "eager"},
+			[]string{"--mode", "standard"},
 			awsretry.Standard, 3, awsretry.Classic},
 		{"revision variable", revised, []string{"--mode", "standard"}, awsretry.Standard, 3, awsretry.Revision2026},
 		{"revision flag over variable", revised, []string{"--mode", "standard", "--revision", "classic"},
@@ -74,7 +75,8 @@ func TestPrecedence(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got.Mode != c.mode || got.MaxAttempts != c.attempts || got.Revision != c.revision || transport.Mode != c.mode {
+			if got.Mode != c.mode || got.MaxAttempts != c.attempts || got.Revision != c.revision ||
+				transport.Mode != c.mode {
 				t.Errorf("got %+v, want %s, %d and %v", got, c.mode, c.attempts, c.revision)
 			}
 		})
@@ -88,7 +90,8 @@ func TestFields(t *testing.T) {
 		check func(*awsretry.Transport) bool
 	}{
 		{"defaults", nil, func(t *awsretry.Transport) bool {
-			return t.Backoff == nil && t.Policy == nil && t.Partition == nil && t.MaxRetryAfter == 0 && t.Quota.Capacity == 0
+			return t.Backoff == nil && t.Policy == nil && t.Partition == nil && t.MaxRetryAfter == 0 &&
+				t.Quota.Capacity == 0
 		}},
 		{"attempt time-out", []string{"--attempt-timeout", "1.5"},
 			func(t *awsretry.Transport) bool { return t.AttemptTimeout == 1500*time.Millisecond }},
@@ -108,9 +111,10 @@ func TestFields(t *testing.T) {
 			first, last := t.Backoff.Delay(0, awsretry.Transient, 0), t.Backoff.Delay(9, awsretry.Transient, 0)
 			return first == 2*time.Second && last == 20*time.Second
 		}},
-		{"most delay", []string{"--base-delay", "2s", "--max-delay", "3s", "--jitter", "none"}, func(t *awsretry.Transport) bool {
-			return t.Backoff.Delay(9, awsretry.Transient, 0) == 3*time.Second
-		}},
+		{"most delay", []string{"--base-delay", "2s", "--max-delay", "3s", "--jitter", "none"},
+			func(t *awsretry.Transport) bool {
+				return t.Backoff.Delay(9, awsretry.Transient, 0) == 3*time.Second
+			}},
 		{"equal jitter", []string{"--base-delay", "2s", "--jitter", "equal"}, func(t *awsretry.Transport) bool {
 			d := t.Backoff.Delay(0, awsretry.Transient, 0)
 			return time.Second <= d && d <= 2*time.Second
@@ -137,7 +141,8 @@ func TestErrors(t *testing.T) {
 	}{
 		{"mode", nil, []string{"--mode", "eager"}, []string{`"eager"`, "--mode", "standard, adaptive or legacy"}},
 		{"revision", nil, []string{"--revision", "2025"}, []string{"classic or 2026"}},
-		{"attempts 0", nil, []string{"--max-attempts", "0"}, []string{`"0"`, "--max-attempts", "1 or more (1: never retry)"}},
+		{"attempts 0", nil, []string{"--max-attempts", "0"},
+			[]string{`"0"`, "--max-attempts", "1 or more (1: never retry)"}},
 		{"attempt time-out 0", nil, []string{"--attempt-timeout", "0"}, []string{"--attempt-timeout", "above 0"}},
 		{"Retry-After", nil, []string{"--max-retry-after", "never"}, []string{"or ignore"}},
 		{"quota 0", nil, []string{"--quota", "0"}, []string{"--quota", "-1 for no bucket"}},
@@ -147,8 +152,10 @@ func TestErrors(t *testing.T) {
 			[]string{"--base-delay is 2s", "--max-delay, 1s"}},
 		{"base delay above the default", nil, []string{"--base-delay", "30s"}, []string{"--max-delay, 20s"}},
 		{"quota in legacy mode", nil, []string{"--mode", "legacy", "--quota", "5"},
-			[]string{"--quota is 5; it must be left out, or -1, in legacy mode (flag --mode), which has no retry token bucket"}},
-		{"quota in the environment's legacy mode", map[string]string{"AWS_RETRY_MODE": "legacy"}, []string{"--quota", "5"},
+			[]string{"--quota is 5; it must be left out, or -1, in legacy mode (flag --mode), " +
+				"which has no retry token bucket"}},
+		{"quota in the environment's legacy mode", map[string]string{"AWS_RETRY_MODE": "legacy"},
+			[]string{"--quota", "5"},
 			[]string{"--quota is 5", "in legacy mode (environment AWS_RETRY_MODE)"}},
 		{"revision in legacy mode", nil, []string{"--mode", "legacy", "--revision", "2026"},
 			[]string{"--revision is 2026", "classic", "no revisions"}},

@@ -31,7 +31,8 @@ func TestColors(t *testing.T) {
 			p := New(streams, &bytes.Buffer{})
 			for _, color := range []Color{
 				p.Faint, p.Bold, p.Good, p.Bad, p.Warn, p.Throttle,
-				p.Class(awsretry.Success), p.Class(awsretry.Permanent), p.Class(awsretry.Timeout), p.Class(awsretry.Throttled),
+				p.Class(awsretry.Success), p.Class(awsretry.Permanent), p.Class(awsretry.Timeout),
+				p.Class(awsretry.Throttled),
 			} {
 				if got := color("text"); strings.Contains(got, "\x1b[") != c.want || !strings.Contains(got, "text") {
 					t.Errorf("got %q, want colors: %t", got, c.want)

@@ -58,7 +58,8 @@ leads to a warning.`,
 		},
 	}
 	cmd.Flags().Var(&profile, "profile", settings.ProfileUsage)
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON object: for each setting its value and where it came from")
+	cmd.Flags().BoolVar(&asJSON, "json", false,
+		"print a JSON object: for each setting its value and where it came from")
 	return cmd
 }
 

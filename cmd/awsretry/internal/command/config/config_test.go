@@ -44,7 +44,8 @@ func TestGolden(t *testing.T) {
 		{"file.txt", nil, true, nil},
 		{"profile.txt", map[string]string{"AWS_PROFILE": "none"}, true, []string{"--profile", "busy"}},
 		{"environment.txt",
-			map[string]string{"AWS_PROFILE": "busy", "AWS_MAX_ATTEMPTS": "12", "AWS_NEW_RETRIES_2026": "TRUE"}, true, nil},
+			map[string]string{"AWS_PROFILE": "busy", "AWS_MAX_ATTEMPTS": "12", "AWS_NEW_RETRIES_2026": "TRUE"},
+			true, nil},
 		{"profile.json", nil, true, []string{"--profile", "busy", "--json"}},
 	} {
 		t.Run(c.golden, func(t *testing.T) {
@@ -105,7 +106,8 @@ func TestMissingFiles(t *testing.T) {
 	for _, args := range [][]string{{"config"}, {"config", "--json"}} {
 		env := map[string]string{"AWS_CONFIG_FILE": none, "AWS_SHARED_CREDENTIALS_FILE": none}
 		got := clitest.Shell{Env: env}.Run(t, New, args...)
-		if got.Status != 0 || strings.Count(got.Err, "awsretry config: warning: environment AWS_") != 2 || got.Out == "" {
+		warnings := strings.Count(got.Err, "awsretry config: warning: environment AWS_")
+		if got.Status != 0 || warnings != 2 || got.Out == "" {
 			t.Errorf("%q: %+v, want status 0 and two warnings", args, got)
 		}
 	}

@@ -48,7 +48,8 @@ func TestRedriveWithoutReader(t *testing.T) {
 			}
 			got := clitest.Shell{Out: &closingWriter{lines: c.lines}}.Run(t, New, "deadletter", "redrive", dir)
 			if sent := strings.Join(s.Bodies(), " "); got.Status != 1 || sent != c.sent || lettersIn(t, dir) != c.left {
-				t.Errorf("%+v, %q sent, %d left; want status 1, %q and %d", got, sent, lettersIn(t, dir), c.sent, c.left)
+				t.Errorf("%+v, %q sent, %d left; want status 1, %q and %d",
+					got, sent, lettersIn(t, dir), c.sent, c.left)
 			}
 			want := fmt.Sprintf("standard output was closed: interrupted: %d delivered", 3-c.left)
 			if c.left == 0 {

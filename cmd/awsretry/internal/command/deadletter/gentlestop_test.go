@@ -39,7 +39,8 @@ func TestGentleStop(t *testing.T) {
 							return nil, req.Context().Err()
 						}
 					})),
-					Backoff: awsretry.BackoffFunc(func(int, awsretry.Class, time.Duration) time.Duration { return 10 * time.Second }),
+					Backoff: awsretry.BackoffFunc(
+						func(int, awsretry.Class, time.Duration) time.Duration { return 10 * time.Second }),
 				}
 				interrupted, cancel := context.WithTimeout(context.Background(), c.after)
 				defer cancel()
@@ -50,7 +51,8 @@ func TestGentleStop(t *testing.T) {
 				req := httptest.NewRequest("GET", "http://127.0.0.1/", nil)
 				resp, err := transport.RoundTrip(req.WithContext(awsretry.WithObserver(ctx, stop.attempted)))
 				end()
-				if elapsed := time.Since(start); elapsed != c.elapsed || attempts != c.attempts || waiting != c.waiting {
+				if elapsed := time.Since(start); elapsed != c.elapsed || attempts != c.attempts ||
+					waiting != c.waiting {
 					t.Errorf("%d attempts in %v, waiting: %t; want %d in %v, %t",
 						attempts, elapsed, waiting, c.attempts, c.elapsed, c.waiting)
 				}

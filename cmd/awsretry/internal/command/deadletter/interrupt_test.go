@@ -46,12 +46,14 @@ func TestRedriveInterruptedWhileSending(t *testing.T) {
 			bury(t, dir, s.URL, "1", nil)
 			bury(t, dir, s.URL, "2", nil)
 			got := clitest.Shell{
-				In:        strings.NewReader(`{"healthyRetryPolicy": {"minDelayTarget": 1000, "maxDelayTarget": 1000}}`),
+				In: strings.NewReader(
+					`{"healthyRetryPolicy": {"minDelayTarget": 1000, "maxDelayTarget": 1000}}`),
 				Err:       stderr,
 				Terminals: []string{"stderr"},
 			}.RunContext(ctx, t, New, "deadletter", "redrive", "--policy", "-", dir)
 			if got.Status != 1 || requests.Load() != 1 || aborted.Load() {
-				t.Errorf("status %d, %d requests, aborted: %t; want 1, 1, false", got.Status, requests.Load(), aborted.Load())
+				t.Errorf("status %d, %d requests, aborted: %t; want 1, 1, false",
+					got.Status, requests.Load(), aborted.Load())
 			}
 			if n := lettersIn(t, dir); n != c.left {
 				t.Errorf("%d letters are left, want %d", n, c.left)

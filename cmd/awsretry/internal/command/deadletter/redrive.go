@@ -50,7 +50,8 @@ interruption, or something in DIR that is not a dead letter; 2 wrong usage, and 
 	set.BoolVar(&r.dryRun, "dry-run", false, "say which letters would be sent, and send none")
 	set.Var(&r.limit, "limit", "send this many letters at most (default all)")
 	set.Var(&r.maxFailures, "max-failures", "stop when this many letters in a row were not delivered (default never)")
-	set.BoolVar(&r.json, "json", false, "print a JSON object for each letter, on a line of its own, and one for them all")
+	set.BoolVar(&r.json, "json", false,
+		"print a JSON object for each letter, on a line of its own, and one for them all")
 	return cmd
 }
 

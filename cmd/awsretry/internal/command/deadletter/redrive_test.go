@@ -60,7 +60,8 @@ func TestRedrive(t *testing.T) {
 			"✗ 2 delivered, 1 kept\n"},
 		{"one unanswered", replies{fake.Closed, fake.Fine, fake.Fine}, nil, exit.HTTPError, "1 2 3", 1,
 			"✗ 2 delivered, 1 kept\n"},
-		{"redirected", replies{{Status: 302, Header: map[string]string{"Location": "/elsewhere"}}, fake.Fine, fake.Fine},
+		{"redirected",
+			replies{{Status: 302, Header: map[string]string{"Location": "/elsewhere"}}, fake.Fine, fake.Fine},
 			nil, exit.HTTPError, "1 2 3", 1, "✗ 2 delivered, 1 kept\n"},
 		{"no retries", replies{fake.Unavailable}, nil, exit.HTTPError, "1 2 3", 3, "✗ 0 delivered, 3 kept\n"},
 		{"retries", replies{fake.Unavailable, fake.Fine, fake.Unavailable, fake.Unavailable, fake.Fine, fake.Fine},
@@ -97,7 +98,8 @@ func TestRedrive(t *testing.T) {
 func TestRedriveGolden(t *testing.T) {
 	for _, file := range []string{"redrive.txt", "redrive.json"} {
 		t.Run(file, func(t *testing.T) {
-			s, dir, policy := fake.Start(t, fake.Fine, fake.Unavailable, fake.Fine, fake.Forbidden), t.TempDir(), atOnce(t)
+			s := fake.Start(t, fake.Fine, fake.Unavailable, fake.Fine, fake.Forbidden)
+			dir, policy := t.TempDir(), atOnce(t)
 			bury(t, dir, s.URL+"/hooks/orders?key=secret", "1", nil)
 			bury(t, dir, s.URL+"/hooks/invoices", "2", nil)
 			bury(t, dir, s.URL+"/hooks/invoices/17", "3", func(d *delivery.DeadLetter) { d.Request.Method = "PATCH" })
@@ -238,7 +240,8 @@ func TestRedriveLimits(t *testing.T) {
 		{"limit", replies{fake.Fine}, []string{"--limit", "3"}, 0, "1 2 3", 1, "✓ 3 delivered\n"},
 		{"limit with a failure", replies{fake.Forbidden, fake.Fine}, []string{"--limit", "2"}, exit.HTTPError, "1 2", 3,
 			"✗ 1 delivered, 1 kept\n"},
-		{"failures in a row", replies{fake.Fine, fake.Forbidden}, []string{"--max-failures", "2"}, exit.HTTPError, "1 2 3", 3,
+		{"failures in a row", replies{fake.Fine, fake.Forbidden}, []string{"--max-failures", "2"},
+			exit.HTTPError, "1 2 3", 3,
 			"✗ too many failures in a row: 1 delivered, 2 kept, 1 not sent\n"},
 		{"failures that are not in a row", replies{fake.Forbidden, fake.Fine, fake.Forbidden, fake.Fine},
 			[]string{"--max-failures", "2"}, exit.HTTPError, "1 2 3 4", 2,
@@ -252,10 +255,12 @@ func TestRedriveLimits(t *testing.T) {
 			names := namesIn(t, dir)
 			got := clitest.Shell{}.Run(t, New, append([]string{"deadletter", "redrive", dir}, c.args...)...)
 			if got.Status != c.status || got.Err != "" || !strings.HasSuffix(got.Out, "\n\n"+c.verdict) {
-				t.Errorf("status %d, %q, want %d and %q in the end:\n%s", got.Status, got.Err, c.status, c.verdict, got.Out)
+				t.Errorf("status %d, %q, want %d and %q in the end:\n%s",
+					got.Status, got.Err, c.status, c.verdict, got.Out)
 			}
 			if sent := strings.Join(s.Bodies(), " "); sent != c.sent || len(namesIn(t, dir)) != c.left {
-				t.Errorf("%q was sent and %d letters are left, want %q and %d", sent, len(namesIn(t, dir)), c.sent, c.left)
+				t.Errorf("%q was sent and %d letters are left, want %q and %d",
+					sent, len(namesIn(t, dir)), c.sent, c.left)
 			}
 			if !strings.Contains(got.Out, names[0]) ||
 				strings.Contains(got.Out, names[3]) != (strings.Contains(c.sent, "4") || c.name == "dry run") ||
@@ -305,7 +310,8 @@ func TestRedriveJSONNamesEveryFile(t *testing.T) {
 			for i, want := range strings.Fields(c.results) {
 				var record struct{ Name, Result, Error string }
 				err := json.Unmarshal([]byte(lines[i]), &record)
-				if err != nil || record.Name != names[i] || record.Result != want || (record.Error != "") != (want == "broken") {
+				if err != nil || record.Name != names[i] || record.Result != want ||
+					(record.Error != "") != (want == "broken") {
 					t.Errorf("%s: %v, want %s of %s", lines[i], err, want, names[i])
 				}
 			}
@@ -340,18 +346,21 @@ func TestRedriveBar(t *testing.T) {
 	}{
 		{"terminal", clitest.Shell{Terminals: []string{"stderr"}}, nil, true},
 		{"terminals", clitest.Shell{Terminals: []string{"stderr", "stdout"}}, nil, true},
-		{"without colors", clitest.Shell{Terminals: []string{"stderr", "stdout"}, Env: map[string]string{"NO_COLOR": "1"}},
+		{"without colors",
+			clitest.Shell{Terminals: []string{"stderr", "stdout"}, Env: map[string]string{"NO_COLOR": "1"}},
 			nil, true},
 		{"pipe", clitest.Shell{Terminals: []string{"stdout"}}, nil, false},
 		{"JSON", clitest.Shell{Terminals: []string{"stderr", "stdout"}}, []string{"--json"}, false},
-		{"dumb terminal", clitest.Shell{Terminals: []string{"stderr", "stdout"}, Env: map[string]string{"TERM": "dumb"}},
+		{"dumb terminal",
+			clitest.Shell{Terminals: []string{"stderr", "stdout"}, Env: map[string]string{"TERM": "dumb"}},
 			nil, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s, dir := fake.Start(t, fake.Unavailable, fake.Fine, fake.Forbidden), t.TempDir()
 			bury(t, dir, s.URL, "1", nil)
 			bury(t, dir, s.URL, "2", nil)
-			got := c.shell.Run(t, New, append([]string{"deadletter", "redrive", "--policy", atOnce(t), dir}, c.args...)...)
+			got := c.shell.Run(t, New,
+				append([]string{"deadletter", "redrive", "--policy", atOnce(t), dir}, c.args...)...)
 			if got.Status != exit.HTTPError {
 				t.Fatalf("status %d, want 22", got.Status)
 			}

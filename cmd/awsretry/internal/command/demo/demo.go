@@ -102,7 +102,8 @@ func show(ctx context.Context, s iostreams.Streams, server *server, base http.Ro
 		backoff: awsretry.Exponential{Initial: 200 * time.Millisecond, Max: 4 * time.Second},
 	}
 	start := time.Now()
-	d.say("A server on %s fails on purpose. Delays are shorter than the defaults, so that this ends soon.", server.address)
+	d.say("A server on %s fails on purpose. Delays are shorter than the defaults, so that this ends soon.",
+		server.address)
 	for _, scene := range []func(*demo) error{
 		(*demo).savedRequest, (*demo).badRequest, (*demo).replayedBody, (*demo).outage, (*demo).throttledService,
 	} {
@@ -120,7 +121,8 @@ func show(ctx context.Context, s iostreams.Streams, server *server, base http.Ro
 	if d.failed > 0 {
 		return fmt.Errorf("%d of %d checks did not hold", d.failed, d.checks)
 	}
-	d.say("%s", d.palette.Bold(fmt.Sprintf("All %d checks hold, after %s.", d.checks, format.Duration(time.Since(start)))))
+	verdict := fmt.Sprintf("All %d checks hold, after %s.", d.checks, format.Duration(time.Since(start)))
+	d.say("%s", d.palette.Bold(verdict))
 	return nil
 }
 

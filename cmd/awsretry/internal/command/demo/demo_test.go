@@ -82,7 +82,8 @@ func TestDemo(t *testing.T) {
 		t.Errorf("checks do not hold, or are missing:\n%s", shown)
 	}
 	for _, want := range []string{
-		`1\. Retries save a request`, `2\. A bad request`, `3\. A body`, `4\. The retry token bucket`, `5\. Adaptive mode`,
+		`1\. Retries save a request`, `2\. A bad request`, `3\. A body`, `4\. The retry token bucket`,
+		`5\. Adaptive mode`,
 		`closed +transient`, `ServiceUnavailable`, `ValidationException`, `ThrottlingException`,
 		`attempt 2 brought +4,194,304 bytes`, `is down +40 +40 +0 +0\n`, `works +40 +0 +0 +120 `, `adaptive +8 `,
 		`All 10 checks hold, after \d`,
@@ -133,7 +134,8 @@ func TestScenesOnLoopback(t *testing.T) {
 				t.Fatal(err)
 			}
 			if d.checks != c.checks || d.failed != 0 || !regexp.MustCompile(c.want).Match(out.Bytes()) {
-				t.Errorf("%d of %d checks failed, want none of %d, and %q:\n%s", d.failed, d.checks, c.checks, c.want, &out)
+				t.Errorf("%d of %d checks failed, want none of %d, and %q:\n%s",
+					d.failed, d.checks, c.checks, c.want, &out)
 			}
 		})
 	}

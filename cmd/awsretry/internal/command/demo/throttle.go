@@ -25,8 +25,8 @@ const (
 func (d *demo) throttledService() error {
 	const callers = 16
 	d.scene("Adaptive mode finds a throttled service's rate", fmt.Sprintf(
-		"The service admits %v requests a second, and throttles the rest. %d callers send as fast as they may: in standard\n"+
-			"mode, then in adaptive mode.", tableRate, callers))
+		"The service admits %v requests a second, and throttles the rest. "+
+			"%d callers send as fast as they may: in standard\nmode, then in adaptive mode.", tableRate, callers))
 	d.row("   %s", d.palette.Faint("MODE      SECOND  ADMITTED  THROTTLED  SEND RATE  █ admitted ░ throttled"))
 	standard, err := d.load(d.transport(), callers, func(s seconds) bool { return len(s) == standardSeconds })
 	if err != nil {
@@ -46,7 +46,8 @@ func (d *demo) throttledService() error {
 	d.check(fewer(adaptive), fmt.Sprintf(
 		"%.1f %% of the attempts were throttled in standard mode, %.1f %% in the last %d seconds of adaptive mode",
 		100*standard.share(), 100*adaptive.settled().share(), settledSeconds))
-	d.check(enough(adaptive), fmt.Sprintf("%.0f requests a second were admitted there, of the %v that the service allows",
+	d.check(enough(adaptive), fmt.Sprintf(
+		"%.0f requests a second were admitted there, of the %v that the service allows",
 		adaptive.settled().rate(), tableRate))
 	return nil
 }

@@ -59,7 +59,8 @@ Exit status: 0 success; 22 an HTTP error after the last retry; 2 wrong usage, an
 	request.VarP(&c.request.method, "method", "X", "method of the request (default GET, with --data POST)")
 	request.StringArrayVarP(&c.request.headers, "header", "H", nil, "a header, `\"NAME: VALUE\"`; may be repeated")
 	request.StringVarP(&data, "data", "d", "", "`BODY` of the request; @FILE reads a file, @- standard input")
-	request.VarP(&c.output, "output", "o", "write the body to this file, which only a 2xx replaces, when it is complete")
+	request.VarP(&c.output, "output", "o",
+		"write the body to this file, which only a 2xx replaces, when it is complete")
 	request.BoolVar(&c.json, "json", false, "print a JSON object for each attempt, on a line of its own")
 	request.Var(&c.timeout, "timeout", "give up after this time, delays and body included (default none)")
 	c.settings.Register(retries)

@@ -40,7 +40,8 @@ func TestExitStatus(t *testing.T) {
 		{"saved by retries", replies{fake.Closed, fake.Unavailable, fake.Fine}, nil, 0, 3, "hello",
 			[]string{"retry in", "ServiceUnavailable", "✓ 200 OK after 3 attempts"}},
 		{"error is left", replies{fake.Unavailable}, nil, 22, 3, fake.Unavailable.Body,
-			[]string{"stop: attempts used up", "✗ 503 Service Unavailable (ServiceUnavailable) after 3", "--max-attempts"}},
+			[]string{"stop: attempts used up", "✗ 503 Service Unavailable (ServiceUnavailable) after 3",
+				"--max-attempts"}},
 		{"throttled", replies{fake.Throttling}, []string{"--max-attempts", "2"}, 22, 2, fake.Throttling.Body,
 			[]string{"throttled", "ThrottlingException", "request id id-17"}},
 		{"bad request", replies{fake.Invalid}, nil, 22, 1, fake.Invalid.Body,
@@ -60,18 +61,22 @@ func TestExitStatus(t *testing.T) {
 			fake.Throttling.Body, nil},
 		{"pause after the deadline", replies{{Status: 429, Header: map[string]string{"Retry-After": "50"}}},
 			[]string{"--timeout", "20"}, 22, 1, "", []string{"stop: deadline is near", "outlast --timeout"}},
-		{"fail fast", replies{fake.Throttling}, []string{"--mode", "adaptive", "--fail-fast"}, 22, 1, fake.Throttling.Body,
+		{"fail fast", replies{fake.Throttling}, []string{"--mode", "adaptive", "--fail-fast"}, 22, 1,
+			fake.Throttling.Body,
 			[]string{"stop: rate limited", "--fail-fast"}},
 		{"outer loop", replies{fake.Unavailable}, []string{"-H", "amz-sdk-request: attempt=1; max=3"}, 22, 1,
 			fake.Unavailable.Body,
 			[]string{"stop: caller retries", "Amz-Sdk-Request"}},
 		{"idempotent only", replies{fake.Unavailable}, []string{"--idempotent-only", "-X", "POST"}, 22, 1,
 			fake.Unavailable.Body, nil},
-		{"idempotent only, throttled", replies{fake.Throttling, fake.Fine}, []string{"--idempotent-only", "-X", "POST"}, 0,
+		{"idempotent only, throttled", replies{fake.Throttling, fake.Fine},
+			[]string{"--idempotent-only", "-X", "POST"}, 0,
 			2, "hello", nil},
 		{"error in a 200", replies{{Status: 200, Body: `<Error><Code>AccessDenied</Code></Error>`}},
-			[]string{"-X", "PUT", "-H", "X-Amz-Copy-Source: /a/b"}, 22, 1, `<Error><Code>AccessDenied</Code></Error>`, []string{"(AccessDenied)"}},
-		{"control characters", replies{{Status: 400, Header: map[string]string{"X-Amzn-Requestid": "a\u009b31mb"}}}, nil,
+			[]string{"-X", "PUT", "-H", "X-Amz-Copy-Source: /a/b"}, 22, 1, `<Error><Code>AccessDenied</Code></Error>`,
+			[]string{"(AccessDenied)"}},
+		{"control characters",
+			replies{{Status: 400, Header: map[string]string{"X-Amzn-Requestid": "a\u009b31mb"}}}, nil,
 			22, 1, "",
 			[]string{"request id a\uFFFD31mb"}},
 	} {
@@ -143,7 +148,8 @@ func TestTable(t *testing.T) {
 	s := fake.Start(t, fake.Throttling, fake.Unavailable, fake.Fine)
 	got := clitest.Shell{}.Run(t, New, quick("--jitter", "none", s.URL+"/orders")...)
 	masked := strings.ReplaceAll(got.Err, s.URL, "http://HOST")
-	masked = regexp.MustCompile(`(?m)^(  \d.{22}).{7}`).ReplaceAllString(masked, "$1   TIME") // the column keeps its width
+	// The column keeps its width.
+	masked = regexp.MustCompile(`(?m)^(  \d.{22}).{7}`).ReplaceAllString(masked, "$1   TIME")
 	masked = regexp.MustCompile(`, [\d.]+[mµ]?s\n`).ReplaceAllString(masked, ", TIME\n")
 	clitest.Golden(t, "get.txt", masked)
 }
@@ -226,7 +232,8 @@ func TestJSON(t *testing.T) {
 		t.Fatalf("%d lines, %d objects; want 3 of each:\n%s", lines, len(records), got.Err)
 	}
 	for _, r := range records {
-		if start, err := time.Parse(time.RFC3339Nano, fmt.Sprint(r["start"])); err != nil || time.Since(start) > time.Minute {
+		if start, err := time.Parse(time.RFC3339Nano, fmt.Sprint(r["start"])); err != nil ||
+			time.Since(start) > time.Minute {
 			t.Errorf("start is %v", r["start"])
 		}
 		delete(r, "start")
@@ -240,8 +247,8 @@ func TestJSON(t *testing.T) {
 	want := []map[string]any{
 		{"attempt": 1.0, "method": "GET", "url": url, "error": "EOF", "class": "transient", "elapsed_ms": "number",
 			"delay_ms": "number", "tokens": 495.0},
-		{"attempt": 2.0, "method": "GET", "url": url, "status": 400.0, "code": "ThrottlingException", "class": "throttled",
-			"request_id": "id-17", "elapsed_ms": "number", "delay_ms": "number", "tokens": 485.0},
+		{"attempt": 2.0, "method": "GET", "url": url, "status": 400.0, "code": "ThrottlingException",
+			"class": "throttled", "request_id": "id-17", "elapsed_ms": "number", "delay_ms": "number", "tokens": 485.0},
 		{"attempt": 3.0, "method": "GET", "url": url, "status": 200.0, "class": "success", "elapsed_ms": "number",
 			"tokens": 495.0, "stop": "success"},
 	}

@@ -60,7 +60,8 @@ func newReport(s iostreams.Streams, t *awsretry.Transport, settings awsretry.Set
 // rules returns the settings in words.
 func (r *report) rules() string {
 	text := string(r.settings.Mode) + " mode"
-	revised := r.settings.Revision == awsretry.Revision2026 && r.settings.Mode != awsretry.Legacy // which has no revisions
+	// Legacy mode has no revisions.
+	revised := r.settings.Revision == awsretry.Revision2026 && r.settings.Mode != awsretry.Legacy
 	if revised {
 		text += ", 2026 revision"
 	}
@@ -136,7 +137,8 @@ func (r *report) noResponse(err error, elapsed time.Duration) error {
 	case errors.Is(err, exit.ErrInterrupted):
 		r.verdict(false, why+after(number, elapsed), "")
 	case !isEnded && number > 0:
-		r.verdict(false, "no response"+after(number, elapsed), why+"\n"+r.reason(awsretry.Attempt{Number: number, Stop: stop}))
+		r.verdict(false, "no response"+after(number, elapsed),
+			why+"\n"+r.reason(awsretry.Attempt{Number: number, Stop: stop}))
 	default:
 		r.verdict(false, "no response"+after(number, elapsed), why)
 	}

@@ -110,7 +110,8 @@ func setHeaders(req *http.Request, headers []string) error {
 func isToken(s string) bool {
 	const punctuation = "!#$%&'*+-.^_`|~"
 	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
-		return !('0' <= r && r <= '9' || 'A' <= r && r <= 'Z' || 'a' <= r && r <= 'z' || strings.ContainsRune(punctuation, r))
+		return !('0' <= r && r <= '9' || 'A' <= r && r <= 'Z' || 'a' <= r && r <= 'z' ||
+			strings.ContainsRune(punctuation, r))
 	})
 }
 

@@ -26,7 +26,8 @@ func TestRequest(t *testing.T) {
 		{"data", []string{"-d", "a=1"}, "POST", map[string]string{"Content-Length": "3"}, "a=1"},
 		{"empty data", []string{"-d", ""}, "POST", map[string]string{"Content-Length": "0"}, ""},
 		{"data and method", []string{"-X", "PUT", "--data", "x"}, "PUT", nil, "x"},
-		{"headers", []string{"-H", "X-A: 1, 2", "-H", "user-agent: mine", "-H", "host: other.example", "-H", "Empty:"}, "GET",
+		{"headers",
+			[]string{"-H", "X-A: 1, 2", "-H", "user-agent: mine", "-H", "host: other.example", "-H", "Empty:"}, "GET",
 			map[string]string{"X-A": "1, 2", "User-Agent": "mine", "Host": "other.example", "Empty": ""}, ""},
 		{"SDK headers", []string{"--sdk-headers", "--max-attempts", "4"}, "GET",
 			map[string]string{"Amz-Sdk-Request": "attempt=1; max=4"}, ""},
@@ -95,7 +96,8 @@ func TestBody(t *testing.T) {
 		{"empty file", "@" + write(""), nil, "", 0, 3, 0},
 		{"standard input", "@-", struct{ io.Reader }{strings.NewReader(short)}, short, -1, 3, 0},
 		{"standard input from a file", "@-", openAt(write(long), 0), long, int64(len(long)), 3, 0},
-		{"standard input from a file's middle", "@-", openAt(write(long), 1<<20), long[1<<20:], int64(len(long) - 1<<20),
+		{"standard input from a file's middle", "@-", openAt(write(long), 1<<20), long[1<<20:],
+			int64(len(long) - 1<<20),
 			3, 0},
 		{"long standard input", "@-", struct{ io.Reader }{strings.NewReader(long)}, long, -1, 1, 22},
 	} {
@@ -155,7 +157,8 @@ func TestUsageErrors(t *testing.T) {
 		{"no such file", []string{"-d", "@" + filepath.Join(folder, "none"), url}, []string{"--data", "no such file"}},
 		{"folder as file", []string{"-d", "@" + folder, url}, []string{"--data", "is a directory"}},
 		{"folder as output", []string{"-o", folder, url}, []string{"--output", "is a directory"}},
-		{"no such folder", []string{"-o", filepath.Join(folder, "none", "x"), url}, []string{"--output", "no such file"}},
+		{"no such folder", []string{"-o", filepath.Join(folder, "none", "x"), url},
+			[]string{"--output", "no such file"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := clitest.Shell{}.Run(t, New, append([]string{"get"}, c.args...)...)

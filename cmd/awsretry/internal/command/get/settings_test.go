@@ -27,7 +27,8 @@ func TestRules(t *testing.T) {
 		{"adaptive", nil, []string{"--mode", "adaptive"}, 3, "adaptive mode, up to 3 attempts\n"},
 		{"no retries", nil, []string{"--max-attempts", "1"}, 1, "standard mode, no retries\n"},
 		{"revision", revised, nil, 3, "standard mode, 2026 revision\n"},
-		{"legacy mode, which has no revisions", revised, []string{"--mode", "legacy"}, 4, "legacy mode, up to 4 attempts\n"},
+		{"legacy mode, which has no revisions", revised, []string{"--mode", "legacy"}, 4,
+			"legacy mode, up to 4 attempts\n"},
 		{"partition", nil, []string{"--partition", "orders", "--attempt-timeout", "5s"}, 3,
 			"standard mode, up to 3 attempts of 5s, partition \"orders\"\n"},
 	} {

@@ -148,7 +148,8 @@ func (pic *picture) title() string {
 
 func (pic *picture) xLabel() string {
 	if n := pic.plan.retries(); n > pic.shown {
-		return fmt.Sprintf("Number of the retry (the first %s of %s; the others go on alike)", grouped(pic.shown), grouped(n))
+		return fmt.Sprintf("Number of the retry (the first %s of %s; the others go on alike)",
+			grouped(pic.shown), grouped(n))
 	}
 	return "Number of the retry"
 }

@@ -149,7 +149,8 @@ func TestPictureMarks(t *testing.T) {
 func TestPictureTitles(t *testing.T) {
 	for _, c := range []struct{ policy, want string }{
 		{`{}`, "A delivery policy of 3 retries, 20 s apart"},
-		{`{"healthyRetryPolicy": {"numRetries": 2, "numNoDelayRetries": 2}}`, "A delivery policy of 2 retries, at once"},
+		{`{"healthyRetryPolicy": {"numRetries": 2, "numNoDelayRetries": 2}}`,
+			"A delivery policy of 2 retries, at once"},
 		{`{"healthyRetryPolicy": {"numRetries": 1, "numMaxDelayRetries": 1, "minDelayTarget": 1}}`,
 			"A delivery policy of 1 retry, 20 s apart"},
 		{`{"healthyRetryPolicy": {"numRetries": 3, "numNoDelayRetries": 1, "minDelayTarget": 1, "maxDelayTarget": 7}}`,

@@ -40,7 +40,8 @@ func (pr *printer) print() {
 	case n == 0:
 		pr.say("One attempt, no retries")
 	case len(p.functions) > 1:
-		pr.say("%s, by each backoff function (the policy's is %s)", retries, p.file.Policy.HealthyRetryPolicy.BackoffFunction)
+		pr.say("%s, by each backoff function (the policy's is %s)",
+			retries, p.file.Policy.HealthyRetryPolicy.BackoffFunction)
 	default:
 		pr.say("%s, %s of pauses without jitter", retries, format.Days(p.total(0).Round(time.Second)))
 	}

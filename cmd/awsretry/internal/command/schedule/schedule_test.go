@@ -37,10 +37,12 @@ func TestGolden(t *testing.T) {
 		{"topic.txt", "", []string{policies + "topic.json"}},
 		{"defaults.txt", `{}`, []string{"-"}},
 		{"no-retries.txt", `{"http": {"defaultHealthyRetryPolicy": {"numRetries": 0}}}`, []string{"--topic", "-"}},
-		{"raw.txt", `{"requestPolicy": {"headerContentType": "text/csv"}, "throttlePolicy": {"maxReceivesPerSecond": 1}}`,
+		{"raw.txt",
+			`{"requestPolicy": {"headerContentType": "text/csv"}, "throttlePolicy": {"maxReceivesPerSecond": 1}}`,
 			[]string{"-"}},
 		{"refused.txt",
-			`{"healthyRetryPolicy": {"minDelayTarget": 1, "maxDelayTarget": 800, "numRetries": 9, "backoffFunction": "exponential"}}`,
+			`{"healthyRetryPolicy": {"minDelayTarget": 1, "maxDelayTarget": 800, "numRetries": 9,` +
+				` "backoffFunction": "exponential"}}`,
 			[]string{"--compare", "-"}},
 		{"aws-managed.txt", "", []string{"--aws-managed"}},
 		{"customer-managed.txt", "", []string{"--customer-managed", "--compare"}},
@@ -126,7 +128,8 @@ func TestLongRun(t *testing.T) {
 	for line := range p.lines(true) {
 		n, last = n+1, line
 	}
-	if seconds := last.total(0, last.last).Seconds(); n != retries || last.last != retries || math.Abs(seconds-total) > 1e-6 {
+	if seconds := last.total(0, last.last).Seconds(); n != retries || last.last != retries ||
+		math.Abs(seconds-total) > 1e-6 {
 		t.Errorf("%d lines up to retry %d and %.9f, want %d up to %.9f", n, last.last, seconds, retries, total)
 	}
 }
@@ -146,14 +149,16 @@ func TestErrors(t *testing.T) {
 		{"two fixed policies", "", []string{"--aws-managed", "--customer-managed"}, exit.Usage,
 			[]string{"one is shown at a time"}},
 		{"topic that has no file", "", []string{"--aws-managed", "--topic"}, exit.Usage, []string{"--topic"}},
-		{"two pictures on one output", "", []string{"--svg=-", "--png=-", "-"}, exit.Usage, []string{"--svg and --png"}},
+		{"two pictures on one output", "", []string{"--svg=-", "--png=-", "-"}, exit.Usage,
+			[]string{"--svg and --png"}},
 		{"a picture and JSON on one output", "", []string{"--svg=-", "--json", "-"}, exit.Usage, []string{"--json"}},
 		{"an empty name", "", []string{""}, exit.Usage, []string{"awsretry schedule: POLICY.json is empty\n"}},
 		{"an empty picture", "", []string{"--aws-managed", "--svg", ""}, exit.Usage,
 			[]string{`--svg is ""; it must not be empty`}},
 		{"no such file", "", []string{filepath.Join(folder, "none.json")}, 1, []string{"none.json", "no such file"}},
 		{"one fault", `{"healthyRetryPolicy": {"numRetries": 101}}`, []string{"-"}, 1,
-			[]string{"awsretry schedule: standard input: healthyRetryPolicy.numRetries is 101; it must be a whole number"}},
+			[]string{"awsretry schedule: standard input: healthyRetryPolicy.numRetries is 101; " +
+				"it must be a whole number"}},
 		{"subscription said to be a topic", `{"healthyRetryPolicy": {}}`, []string{"--topic", "-"}, 1,
 			[]string{`"healthyRetryPolicy" is not an attribute of a delivery policy; allowed here: http`}},
 		{"no folder for the picture", "{}", []string{"--svg", filepath.Join(folder, "none", "x.svg"), "-"}, 1,
@@ -201,7 +206,8 @@ func TestRefusedColors(t *testing.T) {
 	refused := clitest.Shell{
 		Terminals: []string{"stdout"},
 		In: strings.NewReader(
-			`{"healthyRetryPolicy": {"minDelayTarget": 1, "maxDelayTarget": 800, "numRetries": 9, "backoffFunction": "geometric"}}`,
+			`{"healthyRetryPolicy": {"minDelayTarget": 1, "maxDelayTarget": 800, "numRetries": 9,` +
+				` "backoffFunction": "geometric"}}`,
 		),
 	}.Run(t, New, "schedule", "--compare", "-")
 	if n := strings.Count(refused.Out, "\x1b[31m"); n != 2 || !strings.Contains(refused.Out, "\x1b[31m1h0m5s") {
@@ -213,7 +219,8 @@ func TestRefusedColors(t *testing.T) {
 func TestPolicyFromAmazon(t *testing.T) {
 	for name, text := range map[string]string{
 		"subscription": `{
-			"healthyRetryPolicy": {"numRetries": 4}, "sicklyRetryPolicy": null, "throttlePolicy": null, "guaranteed": false
+			"healthyRetryPolicy": {"numRetries": 4}, "sicklyRetryPolicy": null,
+			"throttlePolicy": null, "guaranteed": false
 		}`,
 		"topic": `{"http": {
 			"defaultHealthyRetryPolicy": {"numRetries": 4},

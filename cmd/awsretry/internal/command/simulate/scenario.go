@@ -22,7 +22,8 @@ func (c *command) scenario(name string, given func(flag string) bool) (engine.Sc
 	}
 	s, err := read(name)
 	if errors.Is(err, os.ErrNotExist) {
-		err = fmt.Errorf("%w; it must be a file, or one of the ready scenarios %s", err, strings.Join(engine.Names(), ", "))
+		err = fmt.Errorf("%w; it must be a file, or one of the ready scenarios %s",
+			err, strings.Join(engine.Names(), ", "))
 	}
 	if err != nil {
 		return s, err

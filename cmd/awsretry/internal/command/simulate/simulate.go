@@ -59,7 +59,8 @@ Amazon SNS delivery policy; also aws-managed and customer-managed) and profile=N
 	set := cmd.Flags()
 	set.SortFlags = false
 	set.Var(&c.settings, "settings", "settings to compare, in place of the scenario's")
-	set.Var(&c.clients, "clients", "number of clients, in place of the scenario's; the calls of all together stay the same")
+	set.Var(&c.clients, "clients",
+		"number of clients, in place of the scenario's; the calls of all together stay the same")
 	set.Var(&c.rate, "rate", "calls a second of all clients together, in place of the scenario's")
 	set.Var(&c.duration, "duration", "virtual time to simulate, in place of the scenario's")
 	set.Uint64Var(&c.seed, "seed", 0, "`NUMBER` that every random number is made from, in place of the scenario's")
@@ -99,7 +100,8 @@ func (c *command) run(ctx context.Context, scenario engine.Scenario) error {
 	picture := outfile.Stdout(io.Discard)
 	if c.picture.Value != "" {
 		var err error
-		if picture, err = outfile.Open(ctx, c.picture.Value, c.Out); err != nil { // before the simulation takes its time
+		// The file is opened before the simulation takes its time.
+		if picture, err = outfile.Open(ctx, c.picture.Value, c.Out); err != nil {
 			return fmt.Errorf("--picture: %w", err)
 		}
 	}

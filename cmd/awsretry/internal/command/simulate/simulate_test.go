@@ -66,7 +66,8 @@ func TestProfile(t *testing.T) {
 	if err := os.WriteFile(config, []byte("[profile ci]\nretry_mode = legacy\nmax_attempts = 1\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r := clitest.Shell{Env: map[string]string{"AWS_CONFIG_FILE": config}}.Run(t, New, quick("--settings", "profile=ci")...)
+	r := clitest.Shell{Env: map[string]string{"AWS_CONFIG_FILE": config}}.Run(t, New,
+		quick("--settings", "profile=ci")...)
 	if r.Status != 0 || !strings.Contains(r.Out, "profile=ci") || !strings.Contains(r.Out, "1.00x") {
 		t.Errorf("%+v", r)
 	}
@@ -93,23 +94,28 @@ func TestErrors(t *testing.T) {
 		{quick("--settings", ""), exit.Usage, []string{`--settings is ""; it must be a list such as none,standard`}},
 		{quick("--settings", "none,"), exit.Usage,
 			[]string{`--settings is "none,"; it must be a list such as none,standard`}},
-		{quick("--settings", `"none`), exit.Usage, []string{"--settings is ", "it must be a list such as none,standard"}},
+		{quick("--settings", `"none`), exit.Usage,
+			[]string{"--settings is ", "it must be a list such as none,standard"}},
 		{quick("--clients", "0"), exit.Usage, []string{`--clients is "0"; it must be a whole number, 1 to 1000000`}},
 		{quick("--clients", "900000000"), exit.Usage,
 			[]string{`--clients is "900000000"; it must be a whole number, 1 to 1000000`}},
-		{quick("--rate", "abc"), exit.Usage, []string{`--rate is "abc"; it must be a number above 0 and at most 1000000`}},
+		{quick("--rate", "abc"), exit.Usage,
+			[]string{`--rate is "abc"; it must be a number above 0 and at most 1000000`}},
 		{quick("--rate", "nan"), exit.Usage, []string{`--rate is "nan"; it must be`}},
 		{quick("--rate", "0"), exit.Usage, []string{`--rate is "0"; it must be`}},
 		{quick("--rate", "-5"), exit.Usage, []string{`--rate is "-5"; it must be`}},
 		{quick("--rate", "1e7"), exit.Usage, []string{`--rate is "1e7"; it must be`}},
 		{quick("--duration", "10s"), exit.Usage,
-			[]string{"with --", "--duration 10s", "events[0].from is 1m; it must be 0s or more, and before the end of the run, 10s"}},
+			[]string{"with --", "--duration 10s",
+				"events[0].from is 1m; it must be 0s or more, and before the end of the run, 10s"}},
 		{quick("--duration", "1.5"), exit.Usage, []string{"duration is 1.5s; it must be in whole seconds"}},
-		{quick("--seed", "-1"), exit.Usage, []string{`--seed is "-1"; it must be a whole number, 0 to 18446744073709551615`}},
+		{quick("--seed", "-1"), exit.Usage,
+			[]string{`--seed is "-1"; it must be a whole number, 0 to 18446744073709551615`}},
 		{quick("--json=maybe"), exit.Usage, []string{`--json is "maybe"; it must be true or false`}},
 		{quick("--picture", ""), exit.Usage, []string{`--picture is ""; it must not be empty`}},
 		{quick("--picture", "x.gif"), exit.Usage, []string{`--picture is "x.gif"; it must end with .svg or .png`}},
-		{quick("--picture", filepath.Join(folder, "none", "x.svg")), exit.Usage, []string{"--picture: ", "no such file"}},
+		{quick("--picture", filepath.Join(folder, "none", "x.svg")), exit.Usage,
+			[]string{"--picture: ", "no such file"}},
 		{quick("--settings", "profile=missing"), exit.Failure,
 			[]string{`setting "profile=missing": profile is "missing"; it must be a profile`}},
 		{quick("--settings", "delivery="+filepath.Join(folder, "none.json")), exit.Failure, []string{"no such file"}},
