@@ -28,7 +28,7 @@ func TestCancelRequest(t *testing.T) {
 	req := srv.Request(t, http.MethodGet, nil)
 	go func() {
 		<-begun
-		srv.Base.CancelRequest(req) //nolint:staticcheck // programs still use it
+		srv.Base.CancelRequest(req)
 	}()
 	_, err := retrying(srv.Base).RoundTrip(req)
 	var failure *awsretry.Error
@@ -80,7 +80,7 @@ func TestStalledThrottling(t *testing.T) {
 				req := srv.Request(t, http.MethodGet, nil).WithContext(ctx)
 				if tt.cancel > 0 {
 					canceled := make(chan struct{})
-					req.Cancel = canceled //nolint:staticcheck // programs still use it
+					req.Cancel = canceled
 					time.AfterFunc(tt.cancel, func() { close(canceled) })
 				}
 				start := time.Now()

@@ -66,7 +66,7 @@ func putStream(ctx context.Context, client *http.Client, url string, n int) erro
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
 	if err != nil || resp.StatusCode != http.StatusOK || resp.ProtoMajor != 2 {
-		return fmt.Errorf("%s %s: %.100q, %v", resp.Proto, resp.Status, text, err)
+		return fmt.Errorf("%s %s: %.100q, %v", resp.Proto, resp.Status, text, err) //nolint:errorlint // err may be nil
 	}
 	return nil
 }
