@@ -28,7 +28,7 @@ needs: # Says before the work begins what is missing and what will be downloaded
 
 lint: $(LINTER) api-check layers ## Formatting, linters, layers, API listing, and vet for other platforms
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "gofmt would change:"; echo "$$unformatted"; exit 1; fi
-	@for m in $(MODULES) tools; do echo "== golangci-lint $$m"; (cd $$m && $(CURDIR)/$(LINTER) run --config $(CURDIR)/.golangci.yml ./...); done
+	@for m in $(MODULES) tools; do echo "== golangci-lint $$m"; (cd $$m && $(CURDIR)/$(LINTER) run --allow-parallel-runners --config $(CURDIR)/.golangci.yml ./...); done
 	@for p in $(PLATFORMS); do echo "== go vet $$p"; GOOS=$${p%/*} GOARCH=$${p#*/} go vet ./...; done
 
 layers: ## Which files of the library use each other's names; only the pairs named here may do so mutually
