@@ -108,10 +108,11 @@ func TestChaos(t *testing.T) {
 	before.check(t, <-peak)
 	mostGet, most := tally.checkCounts(t, server, int(next.Load()))
 	tally.check(t, server)
-	t.Logf("%d calls, %d requests reached the server over %d connections, %d of a call that net/http may repeat, %d of others",
+	t.Logf("%d calls, %d requests reached the server over %d connections, %d for a GET, %d for another call",
 		tally.calls.Load(), server.requests.Load(), network.opened.Load(), mostGet, most)
-	t.Logf("ends: %d whole, %d cut off and reported, %d not read, %d transport errors, %d refused by the rate limiter, %d given up",
-		tally.whole.Load(), tally.cut.Load(), tally.unread.Load(), tally.failed.Load(), tally.held.Load(), tally.gaveUp.Load())
+	t.Logf("%d whole, %d cut off, %d not read, %d failed, %d refused by the rate limiter, %d given up",
+		tally.whole.Load(), tally.cut.Load(), tally.unread.Load(), tally.failed.Load(), tally.held.Load(),
+		tally.gaveUp.Load())
 	t.Logf("2xx %d, 4xx %d, 5xx %d; observed %d attempts, %d retries; slowest %v after its deadline, %v without one",
 		tally.statuses[2].Load(), tally.statuses[4].Load(), tally.statuses[5].Load(), tally.attempts.Load(),
 		tally.retries.Load(), time.Duration(tally.slowest.Load()).Round(time.Millisecond),

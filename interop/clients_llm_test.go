@@ -58,8 +58,8 @@ func openaiCases() []clientCase {
 	events := func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		for word := range strings.SplitAfterSeq(said, " ") {
-			fmt.Fprintf(w, `data: {"object": "chat.completion.chunk", "choices": [{"index": 0, "delta": {"content": %q}}]}`, word)
-			fmt.Fprint(w, "\n\n")
+			fmt.Fprintf(w, "data: "+`{"object": "chat.completion.chunk", "choices": [{"index": 0, "delta": {"content": %q}}]}`+
+				"\n\n", word)
 			http.NewResponseController(w).Flush()
 		}
 		fmt.Fprint(w, "data: [DONE]\n\n")
@@ -103,7 +103,8 @@ func anthropicCases() []clientCase {
 		}
 		return err
 	}
-	said := respond(200, `{"id": "m", "type": "message", "role": "assistant", "content": [{"type": "text", "text": "Hi."}]}`)
+	said := respond(200, `{"id": "m", "type": "message", "role": "assistant", "content": [
+		{"type": "text", "text": "Hi."}]}`)
 	fault := func(kind string) string {
 		return fmt.Sprintf(`{"type": "error", "error": {"type": %q, "message": "…"}}`, kind)
 	}

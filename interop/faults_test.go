@@ -35,7 +35,8 @@ const (
 )
 
 var faultNames = [...]string{
-	"none", "500", "503", "502 page", "throttling", "early 503", "reset", "lost response", "cut response", "200 with error",
+	"none", "500", "503", "502 page", "throttling", "early 503", "reset", "lost response", "cut response",
+	"200 with error",
 }
 
 func (f fault) String() string { return faultNames[f] }

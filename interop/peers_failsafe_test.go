@@ -2,7 +2,6 @@ package interop
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"time"
 
@@ -20,8 +19,8 @@ type (
 	responsePolicy = failsafe.Policy[*http.Response]
 )
 
-// failsafeOf returns a wrapper with the RoundTripper of failsafe-go and its retry
-// policy for HTTP.
+// failsafeOf returns a wrapper with the RoundTripper of failsafe-go and its
+// retry policy for HTTP.
 func failsafeOf(set ...func(retryBuilder)) wrapper {
 	return func(b http.RoundTripper, _ *played) http.RoundTripper {
 		return failsafehttp.NewRoundTripper(b, failsafeRetry(set...))
@@ -38,6 +37,8 @@ func failsafeRetry(set ...func(retryBuilder)) responsePolicy {
 
 func lastFailure(b retryBuilder) { b.ReturnLastFailure() }
 
+func oneSecond(b retryBuilder) { b.WithDelay(time.Second) }
+
 func failsafePeer() peer {
 	const http1, retry = "failsafe-go.dev/http", "failsafe-go.dev/retry"
 	at := time.Date(2000, 1, 1, 0, 0, 7, 0, time.UTC) // seven seconds after a synctest bubble begins
@@ -53,12 +54,12 @@ func failsafePeer() peer {
 		it: "1 attempt → 501",
 	}, {
 		says: "A connection error is retried", where: http1,
-		scene:  scene{service: []step{{err: errConnReset}, {status: 200}}, tell: countOnly},
+		scene:  scene{service: afterError(errConnReset), tell: countOnly},
 		theirs: failsafeOf(), ours: awsretryOf(),
 		it: "2 attempts → 200",
 	}, {
 		says: "After the last attempt, an ExceededError is returned", where: retry,
-		scene: scene{service: []step{{status: 503, content: "down until noon"}}, tell: func(p *played) string {
+		scene: scene{service: outage, tell: func(p *played) string {
 			return count(len(p.at)) + " → " + p.is(retrypolicy.ErrExceeded)
 		}},
 		theirs: failsafeOf(), ours: awsretryOf(),
@@ -66,7 +67,7 @@ func failsafePeer() peer {
 		why: "A response is not an error: the caller gets the last one, whole",
 	}, {
 		says: "… unless ReturnLastFailure is set", where: retry,
-		scene:  scene{service: []step{{status: 503, content: "down until noon"}}, tell: countOnly},
+		scene:  scene{service: outage, tell: countOnly},
 		theirs: failsafeOf(lastFailure), ours: awsretryOf(),
 		it: `3 attempts → 503 "down until noon"`,
 	}, {
@@ -79,81 +80,84 @@ func failsafePeer() peer {
 		says: "WithBackoff doubles the delay up to a maximum", where: retry,
 		scene:  scene{service: statuses(503), tell: (*played).attempts},
 		theirs: failsafeOf(func(b retryBuilder) { b.WithBackoff(time.Second, 5*time.Second).WithMaxRetries(4) }),
-		ours: awsretryOf(fiveAttempts, func(t *awsretry.Transport) {
-			t.Backoff = awsretry.Exponential{Max: 5 * time.Second, Jitter: awsretry.NoJitter}
+		ours: awsretryOf(fiveAttempts, func(tr *awsretry.Transport) {
+			tr.Backoff = awsretry.Exponential{Max: 5 * time.Second, Jitter: awsretry.NoJitter}
 		}), by: byFiveAttempts + ", Exponential{Max: 5 s, Jitter: NoJitter}",
 		it: "5 attempts at 0s, 1s, 3s, 7s, 12s",
 	}, {
 		says: "WithRandomDelay(1 s, 2 s)", where: retry,
 		scene:  scene{service: statuses(503, 200), tell: delayed(time.Second, 2*time.Second)},
 		theirs: failsafeOf(func(b retryBuilder) { b.WithRandomDelay(time.Second, 2*time.Second) }),
-		ours: awsretryOf(func(t *awsretry.Transport) {
-			t.Backoff = awsretry.Exponential{Initial: 2 * time.Second, Jitter: awsretry.EqualJitter}
+		ours: awsretryOf(func(tr *awsretry.Transport) {
+			tr.Backoff = awsretry.Exponential{Initial: 2 * time.Second, Jitter: awsretry.EqualJitter}
 		}), by: "Exponential{Initial: 2 s, Jitter: EqualJitter}",
 		it: "a delay of 1s to 2s",
 	}, {
 		says: "WithJitterFactor(.1) makes a delay of 1 s longer or shorter; here only shorter", where: retry,
 		scene:  scene{service: statuses(503, 200), tell: delayed(900*time.Millisecond, 1100*time.Millisecond)},
 		theirs: failsafeOf(func(b retryBuilder) { b.WithDelay(time.Second).WithJitterFactor(.1) }),
-		ours:   awsretryOf(func(t *awsretry.Transport) { t.Backoff = awsretry.Exponential{Jitter: awsretry.PartialJitter(.1)} }), by: "Exponential{Jitter: PartialJitter(.1)}",
+		ours: awsretryOf(func(tr *awsretry.Transport) {
+			tr.Backoff = awsretry.Exponential{Jitter: awsretry.PartialJitter(.1)}
+		}), by: "Exponential{Jitter: PartialJitter(.1)}",
 		it: "a delay of 900ms to 1.1s",
 	}, {
 		says: "Retry-After delays the retry", where: http1,
-		scene:  scene{service: []step{{status: 429, header: []string{"Retry-After", "7"}}, {status: 200}}},
+		scene:  scene{service: retryAfter(429, "7")},
 		theirs: failsafeOf(), ours: awsretryOf(unspread), by: byNoSpread,
 		it: "2 attempts at 0s, 7s → 200",
 	}, {
 		says: "… given as a date", where: http1 + ": any Retry-After",
-		scene:  scene{service: []step{{status: 503, header: []string{"Retry-After", at.Format(http.TimeFormat)}}, {status: 200}}},
+		scene:  scene{service: retryAfter(503, at.Format(http.TimeFormat))},
 		theirs: failsafeOf(), ours: awsretryOf(unspread), by: byNoSpread,
 		it: "2 attempts at 0s, 0s → 200", we: "2 attempts at 0s, 7s → 200",
 		why: "RFC 9110 has both forms",
 	}, {
 		says: "… of a day", where: http1 + ": any Retry-After",
-		scene:  scene{service: []step{{status: 429, header: []string{"Retry-After", "86400"}}, {status: 200}}},
+		scene:  scene{service: retryAfter(429, "86400")},
 		theirs: failsafeOf(), ours: awsretryOf(),
 		it: "2 attempts at 0s, 24h0m0s → 200", we: "1 attempt → 429",
 		why: overMaxRetryAfter,
 	}, {
 		says: "WithMaxAttempts(-1) retries without end", where: retry,
-		scene:  scene{service: append(statuses(many503(300)...), step{status: 200}), tell: countOnly},
+		scene:  scene{service: append(statuses(many503(300)...), success), tell: countOnly},
 		theirs: failsafeOf(func(b retryBuilder) { b.WithMaxAttempts(-1).WithDelay(time.Second) }),
 		ours:   awsretryOf(everySecond, manyAttempts), by: byManyAttempts,
 		it: "301 attempts → 200", we: "101 attempts → 503",
 		why: bucketEnds,
 	}, {
-		says: "A budget, if one is set, limits the retries of a service that is down; here no budget is set", where: "WithBudget",
-		scene:  scene{service: statuses(503), calls: 200, tell: func(p *played) string { return fmt.Sprintf("%d attempts in 200 calls", len(p.at)) }},
+		says: "WithBudget limits the retries of a service that is down; here without it", where: "WithBudget",
+		scene:  scene{service: statuses(503), calls: 200, tell: inCalls},
 		theirs: failsafeOf(), ours: awsretryOf(),
 		it: "600 attempts in 200 calls", we: "300 attempts in 200 calls",
 		why: "A bucket for each host is the default. It counts retries, not requests under way",
 	}, {
 		says: "WithMaxDuration (2.5 s) ends retries after a time; here a context's deadline (3 s)", where: retry,
-		scene: scene{service: []step{{status: 503, takes: 100 * time.Millisecond}}, context: deadlineIn(3 * time.Second), tell: func(p *played) string {
-			return fmt.Sprintf("%s, ended after %v → %s", p.attempts(), p.took, p.result())
-		}},
+		scene: scene{
+			service: []step{{status: 503, takes: 100 * time.Millisecond}}, context: deadlineIn(3 * time.Second), tell: duration,
+		},
 		theirs: failsafeOf(lastFailure, func(b retryBuilder) {
 			b.WithDelay(time.Second).WithMaxAttempts(-1).WithMaxDuration(2500 * time.Millisecond)
 		}),
 		ours: awsretryOf(everySecond, manyAttempts), by: byManyAttempts,
-		it: "4 attempts at 0s, 1.1s, 2.2s, 2.5s, ended after 2.6s → 503", we: "3 attempts at 0s, 1.1s, 2.2s, ended after 2.3s → 503",
+		it:  "4 attempts at 0s, 1.1s, 2.2s, 2.5s → 503 after 2.6s",
+		we:  "3 attempts at 0s, 1.1s, 2.2s → 503 after 2.3s",
 		why: "A delay is not shortened to fit: the response is returned if there is no time for another attempt",
 	}, {
 		says: "A cancel ends the delay, and is not retried", where: http1,
 		scene:  scene{service: statuses(503), context: cancelAfter(300 * time.Millisecond), tell: endedIn(context.Canceled)},
-		theirs: failsafeOf(func(b retryBuilder) { b.WithDelay(time.Second) }), ours: awsretryOf(everySecond), by: byEverySecond,
+		theirs: failsafeOf(oneSecond), ours: awsretryOf(everySecond), by: byEverySecond,
 		it: "1 attempt in 300ms → an error that is context canceled",
 	}, {
 		says: "A Timeout inside the retries ends an attempt, which is retried", where: http1,
-		scene: scene{service: []step{{status: 200, takes: time.Hour}, {status: 200}}},
+		scene: scene{service: afterDelay(time.Hour)},
 		theirs: func(b http.RoundTripper, _ *played) http.RoundTripper {
-			return failsafehttp.NewRoundTripper(b, failsafeRetry(func(b retryBuilder) { b.WithDelay(time.Second) }), timeout.New[*http.Response](2*time.Second))
+			return failsafehttp.NewRoundTripper(b, failsafeRetry(oneSecond), timeout.New[*http.Response](2*time.Second))
 		},
 		ours: awsretryOf(everySecond, twoSeconds), by: byTimeout + ", " + byEverySecond,
 		it: "2 attempts at 0s, 3s → 200",
 	}, {
 		says: "A circuit breaker can be outside the retries", where: http1,
-		scene: scene{service: statuses(503), calls: 5, tell: func(p *played) string { return fmt.Sprintf("%d attempts in 5 calls → %s", len(p.at), p.result()) }},
+		scene: scene{service: statuses(503), calls: 5, tell: func(p *played) string { return inCalls(p) + " → " + p.result() }},
 		theirs: func(b http.RoundTripper, _ *played) http.RoundTripper {
 			return failsafehttp.NewRoundTripper(b, breaker(), failsafeRetry(lastFailure))
 		},
@@ -163,7 +167,7 @@ func failsafePeer() peer {
 		it: "6 attempts in 5 calls → error: circuit breaker open",
 	}, {
 		says: "A hedge sends a second request if the first is slow", where: "failsafe-go.dev/hedge",
-		scene: scene{service: []step{{status: 200, takes: 5 * time.Second}, {status: 200}}, tell: func(p *played) string { return p.attempts() + " → " + p.result() + " after " + p.took.String() }},
+		scene: scene{service: afterDelay(5 * time.Second), tell: duration},
 		theirs: func(b http.RoundTripper, _ *played) http.RoundTripper {
 			return failsafehttp.NewRoundTripper(b, hedgepolicy.NewWithDelay[*http.Response](time.Second))
 		},
@@ -175,7 +179,10 @@ func failsafePeer() peer {
 		scene: scene{service: statuses(503), tell: allNotes},
 		theirs: func(b http.RoundTripper, p *played) http.RoundTripper {
 			return failsafeOf(func(b retryBuilder) {
-				b.WithDelay(time.Second).OnRetryScheduled(func(e failsafe.ExecutionScheduledEvent[*http.Response]) { p.note("retry in %v", e.Delay) })
+				oneSecond(b)
+				b.OnRetryScheduled(func(e failsafe.ExecutionScheduledEvent[*http.Response]) {
+					p.note("retry in %v", e.Delay)
+				})
 				b.OnRetriesExceeded(func(failsafe.ExecutionEvent[*http.Response]) { p.note("no more") })
 			})(b, p)
 		},

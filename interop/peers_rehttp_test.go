@@ -11,8 +11,8 @@ import (
 	"github.com/PuerkitoBio/rehttp"
 )
 
-// rehttpOf returns a wrapper with the Transport of rehttp, which retries twice at
-// most, with delays of a second.
+// rehttpOf returns a wrapper with the Transport of rehttp, which retries twice
+// at most, with delays of a second.
 func rehttpOf(retry rehttp.RetryFn, set ...func(*rehttp.Transport)) wrapper {
 	return rehttpWith(retry, rehttp.ConstDelay(time.Second), set...)
 }
@@ -30,6 +30,11 @@ func rehttpWith(retry rehttp.RetryFn, delay rehttp.DelayFn, set ...func(*rehttp.
 func rehttpPeer() peer {
 	const doc = "package doc"
 	on503 := rehttp.RetryStatuses(503)
+	onError := rehttp.RetryIsErr(func(err error) bool { return err != nil })
+	onDeadline := rehttp.RetryIsErr(func(err error) bool { return errors.Is(err, context.DeadlineExceeded) })
+	longest := func(n int64) int64 { return n - 1 }
+	twoSecondsEach := func(tr *rehttp.Transport) { tr.PerAttemptTimeout = 2 * time.Second }
+	preventRetry := func(tr *rehttp.Transport) { tr.PreventRetryWithBody = true }
 	closed := func(p *played) string {
 		n := 0
 		for _, body := range p.bodies {
@@ -47,7 +52,7 @@ func rehttpPeer() peer {
 		it: "3 attempts at 0s, 1s, 2s → 503",
 	}, {
 		says: "The last response is returned as it is", where: "Transport.RoundTrip",
-		scene:  scene{service: []step{{status: 503, content: "down until noon"}}, tell: countOnly},
+		scene:  scene{service: outage, tell: countOnly},
 		theirs: rehttpOf(on503), ours: awsretryOf(),
 		it: `3 attempts → 503 "down until noon"`,
 	}, {
@@ -58,9 +63,9 @@ func rehttpPeer() peer {
 	}, {
 		says: "The delay is between 0 and base*2^n, at most max; here its longest", where: "ExpJitterDelay",
 		scene:  scene{service: statuses(503), tell: (*played).attempts},
-		theirs: rehttpWith(on503, rehttp.ExpJitterDelayWithRand(time.Second, 1500*time.Millisecond, func(n int64) int64 { return n - 1 })),
-		ours: awsretryOf(func(t *awsretry.Transport) {
-			t.Backoff = awsretry.Exponential{Max: 1500 * time.Millisecond, Jitter: awsretry.NoJitter} // FullJitter's longest
+		theirs: rehttpWith(on503, rehttp.ExpJitterDelayWithRand(time.Second, 1500*time.Millisecond, longest)),
+		ours: awsretryOf(func(tr *awsretry.Transport) {
+			tr.Backoff = awsretry.Exponential{Max: 1500 * time.Millisecond, Jitter: awsretry.NoJitter} // FullJitter's longest
 		}), by: "Exponential{Max: 1.5 s, Jitter: NoJitter}",
 		it: "3 attempts at 0s, 1s, 2.5s",
 	}, {
@@ -78,22 +83,22 @@ func rehttpPeer() peer {
 	}, {
 		says: "RetryHTTPMethods excludes POST", where: "RetryHTTPMethods",
 		scene:  scene{service: []step{{err: errConnReset}}, method: "POST", body: inMemory("an order"), tell: countOnly},
-		theirs: rehttpOf(rehttp.RetryAll(rehttp.RetryHTTPMethods("GET", "PUT"), rehttp.RetryIsErr(func(err error) bool { return err != nil }))),
-		ours:   awsretryOf(func(t *awsretry.Transport) { t.Policy = awsretry.IdempotentOnly(nil) }), by: "IdempotentOnly",
+		theirs: rehttpOf(rehttp.RetryAll(rehttp.RetryHTTPMethods("GET", "PUT"), onError)),
+		ours:   awsretryOf(func(tr *awsretry.Transport) { tr.Policy = awsretry.IdempotentOnly(nil) }), by: "IdempotentOnly",
 		it:  "1 attempt → error: read tcp: connection reset by peer",
 		we:  "1 attempt → error: awsretry: gave up after 1 attempt (permanent): read tcp: connection reset by peer",
 		why: "The error says how many attempts were made and why there are no more. errors.Is and As see through it",
 	}, {
 		says: "RetryTimeoutErr retries time-outs", where: "RetryTimeoutErr",
-		scene:  scene{service: []step{{err: timeoutError{}}, {status: 200}}, tell: countOnly},
+		scene:  scene{service: afterError(timeoutError{}), tell: countOnly},
 		theirs: rehttpOf(rehttp.RetryTimeoutErr()), ours: awsretryOf(),
 		it: "2 attempts → 200",
 	}, {
 		says: "… and no other error", where: "RetryTimeoutErr",
-		scene:  scene{service: []step{{err: errConnReset}, {status: 200}}, tell: number},
+		scene:  scene{service: afterError(errConnReset), tell: number},
 		theirs: rehttpOf(rehttp.RetryTimeoutErr()),
-		ours: awsretryOf(func(t *awsretry.Transport) {
-			t.Policy = func(a *awsretry.Attempt) awsretry.Class {
+		ours: awsretryOf(func(tr *awsretry.Transport) {
+			tr.Policy = func(a *awsretry.Attempt) awsretry.Class {
 				if class := awsretry.DefaultPolicy(a); a.Err == nil || class == awsretry.Timeout {
 					return class
 				}
@@ -115,13 +120,13 @@ func rehttpPeer() peer {
 	}, {
 		says: "PreventRetryWithBody sends a body once, without a buffer", where: "PreventRetryWithBody",
 		scene:  scene{service: statuses(503, 200), body: aStream("the body"), tell: whole("the body")},
-		theirs: rehttpOf(on503, func(t *rehttp.Transport) { t.PreventRetryWithBody = true }),
+		theirs: rehttpOf(on503, preventRetry),
 		ours:   awsretryOf(unbuffered), by: "MaxBodyBuffer: -1",
 		it: "1 attempt, 1 with the whole body → 503",
 	}, {
 		says: "… even if it needs no buffer", where: "PreventRetryWithBody",
 		scene:  scene{service: statuses(503, 200), body: inMemory("the body"), tell: whole("the body")},
-		theirs: rehttpOf(on503, func(t *rehttp.Transport) { t.PreventRetryWithBody = true }),
+		theirs: rehttpOf(on503, preventRetry),
 		ours:   awsretryOf(unbuffered), by: "MaxBodyBuffer: -1",
 		it: "1 attempt, 1 with the whole body → 503", we: "2 attempts, 2 with the whole body → 200",
 		why: "With GetBody, or a file, nothing is buffered. WithoutRetry sends a request once",
@@ -134,40 +139,43 @@ func rehttpPeer() peer {
 		why: "Each attempt that differs has a request of its own",
 	}, {
 		says: "PerAttemptTimeout ends an attempt, which is retried", where: "PerAttemptTimeout",
-		scene:  scene{service: []step{{status: 200, takes: time.Hour}, {status: 200}}},
-		theirs: rehttpOf(rehttp.RetryIsErr(func(err error) bool { return errors.Is(err, context.DeadlineExceeded) }), func(t *rehttp.Transport) { t.PerAttemptTimeout = 2 * time.Second }),
+		scene:  scene{service: afterDelay(time.Hour)},
+		theirs: rehttpOf(onDeadline, twoSecondsEach),
 		ours:   awsretryOf(everySecond, twoSeconds), by: byTimeout + ", " + byEverySecond,
 		it: "2 attempts at 0s, 3s → 200",
 	}, {
 		says: "… and its error is context.DeadlineExceeded", where: "PerAttemptTimeout",
 		scene: scene{service: []step{{status: 200, takes: time.Hour}}, tell: func(p *played) string {
-			var timeout interface{ Timeout() bool }
-			return fmt.Sprintf("%s; says Timeout: %t", p.is(context.DeadlineExceeded), errors.As(p.err, &timeout) && timeout.Timeout())
+			return fmt.Sprintf("%s; says Timeout: %t", p.is(context.DeadlineExceeded), isTimeout(p.err))
 		}},
-		theirs: rehttpOf(on503, func(t *rehttp.Transport) { t.PerAttemptTimeout = 2 * time.Second }),
+		theirs: rehttpOf(on503, twoSecondsEach),
 		ours:   awsretryOf(twoSeconds), by: byTimeout,
 		it:  "an error that is context deadline exceeded; says Timeout: true",
 		we:  "an error that is none of them; says Timeout: true",
 		why: "Only the caller's own deadline is context.DeadlineExceeded",
 	}, {
 		says: "An overall deadline ends the call earlier", where: "PerAttemptTimeout",
-		scene:  scene{service: []step{{status: 200, takes: time.Hour}}, context: deadlineIn(500 * time.Millisecond), tell: endedIn(context.DeadlineExceeded)},
-		theirs: rehttpOf(on503, func(t *rehttp.Transport) { t.PerAttemptTimeout = 2 * time.Second }),
+		scene: scene{
+			service: afterDelay(time.Hour), context: deadlineIn(500 * time.Millisecond), tell: endedIn(context.DeadlineExceeded),
+		},
+		theirs: rehttpOf(on503, twoSecondsEach),
 		ours:   awsretryOf(twoSeconds), by: byTimeout,
 		it: "1 attempt in 500ms → an error that is context deadline exceeded",
 	}, {
 		says: "A cancel ends the delay", where: doc,
-		scene:  scene{service: []step{{status: 503}}, context: cancelAfter(300 * time.Millisecond), tell: endedIn(context.Canceled)},
+		scene:  scene{service: statuses(503), context: cancelAfter(300 * time.Millisecond), tell: endedIn(context.Canceled)},
 		theirs: rehttpOf(on503), ours: awsretryOf(everySecond), by: byEverySecond,
-		it: "1 attempt in 300ms → an error that is none of them", we: "1 attempt in 300ms → an error that is context canceled",
+		it:  "1 attempt in 300ms → an error that is none of them",
+		we:  "1 attempt in 300ms → an error that is context canceled",
 		why: "errors.Is finds the context's error and its cause",
 	}, {
 		says: "RetryAll and RetryAny combine conditions", where: "RetryAll, RetryAny",
-		scene:  scene{service: []step{{status: 503}, {err: timeoutError{}}, {status: 200}}, tell: countOnly},
+		scene:  scene{service: append(statuses(503), afterError(timeoutError{})...), tell: countOnly},
 		theirs: rehttpOf(rehttp.RetryAny(on503, rehttp.RetryTimeoutErr())),
-		ours: awsretryOf(func(t *awsretry.Transport) {
-			t.Policy = func(a *awsretry.Attempt) awsretry.Class {
-				if class := awsretry.DefaultPolicy(a); class == awsretry.Timeout || a.Response != nil && a.Response.StatusCode == 503 {
+		ours: awsretryOf(func(tr *awsretry.Transport) {
+			tr.Policy = func(a *awsretry.Attempt) awsretry.Class {
+				class := awsretry.DefaultPolicy(a)
+				if class == awsretry.Timeout || a.Response != nil && a.Response.StatusCode == 503 {
 					return class
 				}
 				return awsretry.Success
@@ -176,7 +184,7 @@ func rehttpPeer() peer {
 		it: "3 attempts → 200",
 	}, {
 		says: "… and without RetryMaxRetries, retries do not end", where: doc,
-		scene: scene{service: append(statuses(many503(300)...), step{status: 200}), tell: countOnly},
+		scene: scene{service: append(statuses(many503(300)...), success), tell: countOnly},
 		theirs: func(b http.RoundTripper, _ *played) http.RoundTripper {
 			return rehttp.NewTransport(b, on503, rehttp.ConstDelay(time.Second))
 		},

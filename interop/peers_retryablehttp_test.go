@@ -32,9 +32,10 @@ func retryablehttpOf(set ...func(*retryablehttp.Client)) wrapper {
 func retryablehttpPeer() peer {
 	const readme, doc = "README", "package doc"
 	large := httpfake.Text(3 << 20)
+	untrusted := &tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}
 	return peer{"go-retryablehttp", "github.com/hashicorp/go-retryablehttp", []promise{{
 		says: "A connection error is retried", where: readme,
-		scene:  scene{service: []step{{err: errConnReset}, {status: 200}}, tell: countOnly},
+		scene:  scene{service: afterError(errConnReset), tell: countOnly},
 		theirs: retryablehttpOf(), ours: awsretryOf(),
 		it: "2 attempts → 200",
 	}, {
@@ -60,24 +61,24 @@ func retryablehttpPeer() peer {
 		it: `1 attempt → 404 "no such thing"`,
 	}, {
 		says: "A 429 is retried after the seconds in its Retry-After", where: "DefaultBackoff",
-		scene:  scene{service: []step{{status: 429, header: []string{"Retry-After", "7"}}, {status: 200}}},
+		scene:  scene{service: retryAfter(429, "7")},
 		theirs: retryablehttpOf(), ours: awsretryOf(unspread), by: byNoSpread,
 		it: "2 attempts at 0s, 7s → 200",
 	}, {
-		says: "Retry-After is read of 429 and 503; here a 500 has it", where: "DefaultBackoff",
-		scene:  scene{service: []step{{status: 500, header: []string{"Retry-After", "7"}}, {status: 200}}},
+		says: "Only on 429 and 503 Retry-After is obeyed; here a 500 has it", where: "DefaultBackoff",
+		scene:  scene{service: retryAfter(500, "7")},
 		theirs: retryablehttpOf(), ours: awsretryOf(unspread), by: byNoSpread,
 		it: "2 attempts at 0s, 1s → 200", we: "2 attempts at 0s, 7s → 200",
 		why: "The service means it, whatever the status",
 	}, {
 		says: "Retry-After is obeyed, even for a day", where: "DefaultBackoff",
-		scene:  scene{service: []step{{status: 429, header: []string{"Retry-After", "86400"}}, {status: 200}}},
+		scene:  scene{service: retryAfter(429, "86400")},
 		theirs: retryablehttpOf(), ours: awsretryOf(),
 		it: "2 attempts at 0s, 24h0m0s → 200", we: "1 attempt → 429",
 		why: overMaxRetryAfter,
 	}, {
 		says: "A Retry-After in the past means no delay", where: "DefaultBackoff",
-		scene:  scene{service: []step{{status: 429, header: []string{"Retry-After", "Fri, 31 Dec 1999 00:00:00 GMT"}}, {status: 200}}},
+		scene:  scene{service: retryAfter(429, "Fri, 31 Dec 1999 00:00:00 GMT")},
 		theirs: retryablehttpOf(), ours: awsretryOf(unjittered), by: byNoJitter,
 		it: "2 attempts at 0s, 0s → 200", we: "2 attempts at 0s, 1s → 200",
 		why: "A header never shortens a delay: a wrong clock would make all clients retry at once",
@@ -94,13 +95,13 @@ func retryablehttpPeer() peer {
 		why: "The default of the AWS SDKs, and less load on a failing service",
 	}, {
 		says: "After the last attempt, the response is closed and an error returned", where: "ErrorHandler",
-		scene:  scene{service: []step{{status: 503, content: "down until noon"}}, tell: countOnly},
+		scene:  scene{service: outage, tell: countOnly},
 		theirs: retryablehttpOf(), ours: awsretryOf(fiveAttempts), by: byFiveAttempts,
 		it: "5 attempts → error: giving up after 5 attempt(s)", we: `5 attempts → 503 "down until noon"`,
 		why: "A response is not an error: the caller gets the last one, whole. Outcome says why it was not retried",
 	}, {
 		says: "… unless PassthroughErrorHandler is set, which returns the response", where: "PassthroughErrorHandler",
-		scene:  scene{service: []step{{status: 503, content: "down until noon"}}, tell: countOnly},
+		scene:  scene{service: outage, tell: countOnly},
 		theirs: retryablehttpOf(func(c *retryablehttp.Client) { c.ErrorHandler = retryablehttp.PassthroughErrorHandler }),
 		ours:   awsretryOf(fiveAttempts), by: byFiveAttempts,
 		it: `5 attempts → 503 "down until noon"`,
@@ -114,7 +115,7 @@ func retryablehttpPeer() peer {
 		scene:  scene{service: statuses(503, 200), body: aStream(large), tell: whole(large)},
 		theirs: retryablehttpOf(), ours: awsretryOf(),
 		it: "2 attempts, 2 with the whole body → 200", we: "1 attempt, 1 with the whole body → 503",
-		why: "3 MiB are above MaxBodyBuffer (1 MiB), which bounds memory. A file is read in place, and GetBody needs no buffer",
+		why: "3 MiB are above MaxBodyBuffer (1 MiB). A file, or a body with GetBody, needs no buffer",
 	}, {
 		says: "… which is read before the first request is sent", where: doc,
 		scene:  scene{service: statuses(200), body: slowly("written while it is sent"), tell: sentAfter},
@@ -123,14 +124,20 @@ func retryablehttpPeer() peer {
 		why: writtenWhileSent,
 	}, {
 		says: "The context ends a delay, and its error is returned", where: "NewRequestWithContext",
-		scene:  scene{service: []step{{err: errConnReset}}, context: cancelAfter(300 * time.Millisecond), tell: endedIn(context.Canceled, syscall.ECONNRESET)},
+		scene: scene{
+			service: []step{{err: errConnReset}}, context: cancelAfter(300 * time.Millisecond),
+			tell: endedIn(context.Canceled, syscall.ECONNRESET),
+		},
 		theirs: retryablehttpOf(), ours: awsretryOf(unjittered), by: byNoJitter,
 		it:  "1 attempt in 300ms → an error that is context canceled",
 		we:  "1 attempt in 300ms → an error that is context canceled and connection reset by peer",
 		why: "The error matches the failure before the delay, too",
 	}, {
 		says: "… and so does a deadline", where: "NewRequestWithContext",
-		scene:  scene{service: []step{{status: 503, content: "down"}}, context: deadlineIn(500 * time.Millisecond), tell: endedIn(context.DeadlineExceeded)},
+		scene: scene{
+			service: []step{{status: 503, content: "down"}}, context: deadlineIn(500 * time.Millisecond),
+			tell: endedIn(context.DeadlineExceeded),
+		},
 		theirs: retryablehttpOf(), ours: awsretryOf(unjittered), by: byNoJitter,
 		it: "1 attempt in 500ms → an error that is context deadline exceeded", we: `1 attempt in 0s → 503 "down"`,
 		why: "A delay that would end after the deadline is not begun: the response is returned at once",
@@ -150,32 +157,36 @@ func retryablehttpPeer() peer {
 		theirs: retryablehttpOf(func(c *retryablehttp.Client) {
 			c.Backoff, c.RetryWaitMin, c.RetryWaitMax = retryablehttp.LinearJitterBackoff, time.Second, time.Second
 		}),
-		ours: awsretryOf(fiveAttempts, func(t *awsretry.Transport) {
-			t.Backoff = awsretry.BackoffFunc(func(n int, _ awsretry.Class, _ time.Duration) time.Duration { return time.Duration(n+1) * time.Second })
+		ours: awsretryOf(fiveAttempts, func(tr *awsretry.Transport) {
+			tr.Backoff = awsretry.BackoffFunc(func(n int, _ awsretry.Class, _ time.Duration) time.Duration {
+				return time.Duration(n+1) * time.Second
+			})
 		}), by: byFiveAttempts + ", BackoffFunc",
 		it: "5 attempts at 0s, 1s, 3s, 6s, 10s",
 	}, {
 		says: "PrepareRetry can sign each retry", where: "PrepareRetry",
-		scene: scene{service: statuses(500, 500, 200), tell: func(p *played) string { return fmt.Sprintf("signatures %q", p.signed) }},
+		scene: scene{service: statuses(500, 500, 200), tell: func(p *played) string {
+			return fmt.Sprintf("signatures %q", p.signed)
+		}},
 		theirs: func(b http.RoundTripper, p *played) http.RoundTripper {
 			n := 1
 			return retryablehttpOf(func(c *retryablehttp.Client) {
 				c.PrepareRetry = func(req *http.Request) error { n++; req.Header.Set("X-Signature", fmt.Sprint(n)); return nil }
 			})(b, p)
 		},
-		ours: awsretryOf(func(t *awsretry.Transport) {
-			t.Prepare = func(req *http.Request, n int) error { req.Header.Set("X-Signature", fmt.Sprint(n)); return nil }
+		ours: awsretryOf(func(tr *awsretry.Transport) {
+			tr.Prepare = func(req *http.Request, n int) error { req.Header.Set("X-Signature", fmt.Sprint(n)); return nil }
 		}), by: "Prepare",
 		it: `signatures ["" "2" "3"]`, we: `signatures ["1" "2" "3"]`,
 		why: "Prepare is called before the first attempt, too. It changes a copy, not the caller's request",
 	}, {
 		says: "A request to an untrusted server is not retried", where: "DefaultRetryPolicy",
-		scene: scene{service: []step{{err: &tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}}}, tell: func(p *played) string {
+		scene: scene{service: []step{{err: untrusted}}, tell: func(p *played) string {
 			var unknown x509.UnknownAuthorityError
-			return fmt.Sprintf("%s → an error that is x509.UnknownAuthorityError: %t", p.attempts(), errors.As(p.err, &unknown))
+			return fmt.Sprintf("%s → x509.UnknownAuthorityError: %t", number(p), errors.As(p.err, &unknown))
 		}},
 		theirs: retryablehttpOf(), ours: awsretryOf(),
-		it: "1 attempt → an error that is x509.UnknownAuthorityError: true",
+		it: "1 attempt → x509.UnknownAuthorityError: true",
 	}, {
 		says: "If a response handler fails, the request is repeated", where: "SetResponseHandler",
 		scene: scene{service: []step{{status: 200, content: "half"}, {status: 200, content: "half and half"}}, tell: number},
@@ -205,7 +216,9 @@ func retryablehttpPeer() peer {
 			return retryablehttpOf(func(c *retryablehttp.Client) {
 				n := 0
 				c.RequestLogHook = func(_ retryablehttp.Logger, _ *http.Request, retry int) { n = retry + 1 }
-				c.ResponseLogHook = func(_ retryablehttp.Logger, resp *http.Response) { p.note("attempt %d: %d", n, resp.StatusCode) }
+				c.ResponseLogHook = func(_ retryablehttp.Logger, resp *http.Response) {
+					p.note("attempt %d: %d", n, resp.StatusCode)
+				}
 			})(b, p)
 		},
 		ours: observing(func(p *played, a awsretry.Attempt) {

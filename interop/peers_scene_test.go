@@ -35,6 +35,22 @@ type step struct {
 	takes   time.Duration
 }
 
+var (
+	success = step{status: 200}
+	outage  = []step{{status: 503, content: "down until noon"}}
+)
+
+// retryAfter returns a response with that header, and then a success.
+func retryAfter(status int, value string) []step {
+	return []step{{status: status, header: []string{"Retry-After", value}}, success}
+}
+
+// afterError returns an error, and then a success.
+func afterError(err error) []step { return []step{{err: err}, success} }
+
+// afterDelay returns a slow success, and then a fast one.
+func afterDelay(d time.Duration) []step { return []step{{status: 200, takes: d}, success} }
+
 func statuses(all ...int) []step {
 	var steps []step
 	for _, s := range all {
@@ -102,6 +118,7 @@ func (s scene) call(t *testing.T, p *played, client *http.Client) {
 	}
 	p.request = newRequest(t, ctx, method, "http://service.example/thing", body)
 	p.body = p.request.Body
+	p.calls++
 	p.resp, p.err = client.Do(p.request)
 	p.took = time.Since(p.began)
 	if p.resp != nil {
@@ -118,6 +135,7 @@ type played struct {
 	content string // of resp
 	err     error
 	took    time.Duration
+	calls   int
 
 	mu     sync.Mutex // guards the fields below
 	at     []time.Duration
@@ -190,6 +208,9 @@ func (p *played) is(errs ...error) string {
 // countOnly leaves out the times, which are random.
 func countOnly(p *played) string { return count(len(p.at)) + " → " + p.result() }
 
+// inCalls tells how many attempts the calls made.
+func inCalls(p *played) string { return fmt.Sprintf("%s in %d calls", count(len(p.at)), p.calls) }
+
 // number tells only how many attempts there were.
 func number(p *played) string { return count(len(p.at)) }
 
@@ -208,6 +229,11 @@ func whole(want string) func(*played) string {
 
 // sentAfter tells when the first attempt reached the service.
 func sentAfter(p *played) string { return "sent after " + p.at[0].String() + " → " + p.result() }
+
+// duration tells how long the last call took.
+func duration(p *played) string {
+	return fmt.Sprintf("%s → %s after %v", p.attempts(), p.result(), p.took)
+}
 
 // endedIn tells when the call ended, and which of some errors it returned.
 func endedIn(errs ...error) func(*played) string {

@@ -115,8 +115,7 @@ func many503(n int) []int { return slices.Repeat([]int{503}, n) }
 
 // Reasons that the tables give more than once.
 const (
-	overMaxRetryAfter = "A delay above MaxRetryAfter (1 min) is the caller's decision: the response is returned with its header"
-	writtenWhileSent  = "A body may be written while the response is read. What a retry needs is buffered while it is sent, " +
-		"up to MaxBodyBuffer"
-	bucketEnds = "The retry token bucket (500 tokens, 5 for a retry) ends them. QuotaConfig{Capacity: -1} removes the bucket"
+	overMaxRetryAfter = "A delay above MaxRetryAfter (1 min) is the caller's decision: the response is returned"
+	writtenWhileSent  = "A body may be written while the response is read, so it is buffered while it is sent"
+	bucketEnds        = "The retry token bucket (500 tokens, 5 for a retry) ends them, unless QuotaConfig.Capacity is -1"
 )

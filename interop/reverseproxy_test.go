@@ -49,7 +49,9 @@ func fullDuplex(proxy http.Handler) http.HandlerFunc {
 
 // serveProxied starts a service in memory, and a reverse proxy in front of it.
 // The proxy's Transport is changed by change.
-func serveProxied(t *testing.T, protocol string, service http.HandlerFunc, change func(*awsretry.Transport)) *httpfake.Server {
+func serveProxied(
+	t *testing.T, protocol string, service http.HandlerFunc, change func(*awsretry.Transport),
+) *httpfake.Server {
 	t.Helper()
 	backend := httpfake.Serve(t, protocol, service)
 	backend.Base.ExpectContinueTimeout = 10 * time.Second

@@ -52,19 +52,22 @@ func stacks() map[string]stack {
 	withToken := func(b http.RoundTripper) http.RoundTripper {
 		return &oauth2.Transport{Source: oauth2.StaticTokenSource(&oauth2.Token{AccessToken: "t"}), Base: b}
 	}
+	withSpans := func(b http.RoundTripper) http.RoundTripper { return otelhttp.NewTransport(b) }
 	late := through("HTTP/1.1", func(b http.RoundTripper) http.RoundTripper { return retrying(lateReader{b}) })
 	late.early = true
 	return map[string]stack{
-		"HTTP/1.1":              through("HTTP/1.1", plain),
-		"TLS":                   through("HTTP/1.1 over TLS", plain),
-		"HTTP/2":                http2Stack(through("HTTP/2", plain)),
-		"HTTP/2 without TLS":    http2Stack(through("h2c", plain)),
-		"otelhttp over":         copying(func(b http.RoundTripper) http.RoundTripper { return otelhttp.NewTransport(retrying(b)) }),
-		"otelhttp under":        copying(func(b http.RoundTripper) http.RoundTripper { return retrying(otelhttp.NewTransport(b)) }),
-		"oauth2 over":           copying(func(b http.RoundTripper) http.RoundTripper { return withToken(retrying(b)) }),
-		"oauth2 under":          copying(func(b http.RoundTripper) http.RoundTripper { return retrying(withToken(b)) }),
-		"oauth2 under otelhttp": copying(oauth2UnderOTel(withToken)),
-		"reads bodies late":     late,
+		"HTTP/1.1":           through("HTTP/1.1", plain),
+		"TLS":                through("HTTP/1.1 over TLS", plain),
+		"HTTP/2":             http2Stack(through("HTTP/2", plain)),
+		"HTTP/2 without TLS": http2Stack(through("h2c", plain)),
+		"otelhttp over":      copying(func(b http.RoundTripper) http.RoundTripper { return withSpans(retrying(b)) }),
+		"otelhttp under":     copying(func(b http.RoundTripper) http.RoundTripper { return retrying(withSpans(b)) }),
+		"oauth2 over":        copying(func(b http.RoundTripper) http.RoundTripper { return withToken(retrying(b)) }),
+		"oauth2 under":       copying(func(b http.RoundTripper) http.RoundTripper { return retrying(withToken(b)) }),
+		"oauth2 under otelhttp": copying(func(b http.RoundTripper) http.RoundTripper {
+			return withSpans(retrying(withToken(b)))
+		}),
+		"reads bodies late": late,
 		"everything set": through("HTTP/1.1", func(b http.RoundTripper) http.RoundTripper {
 			tr := retrying(b)
 			tr.Mode, tr.AttemptTimeout, tr.SDKHeaders = awsretry.Adaptive, time.Minute, true
@@ -72,12 +75,12 @@ func stacks() map[string]stack {
 			tr.Observe = func(awsretry.Attempt) {}
 			return tr
 		}),
-		"golang.org/x/net/http2": http2Stack(stack{start: func(t *testing.T, service http.HandlerFunc) (*http.Client, string) {
+		"golang.org/x/net/http2": {major: 2, start: func(t *testing.T, service http.HandlerFunc) (*http.Client, string) {
 			srv := httpfake.ServeTCP(t, "HTTP/2", service)
 			h2 := &http2.Transport{TLSClientConfig: srv.Base.TLSClientConfig}
 			t.Cleanup(h2.CloseIdleConnections)
 			return &http.Client{Transport: retrying(h2)}, srv.URL
-		}}),
+		}},
 		"HTTP/3": {major: 3, start: func(t *testing.T, service http.HandlerFunc) (*http.Client, string) {
 			server, h3 := serveHTTP3(t, service)
 			return &http.Client{Transport: retrying(h3)}, server.url()
@@ -97,11 +100,6 @@ func stacks() map[string]stack {
 			return &http.Client{Transport: proxy.Base}, proxy.URL
 		}, losesTrailers: true, elsewhere: true},
 	}
-}
-
-// oauth2UnderOTel returns otelhttp over a Transport over oauth2.
-func oauth2UnderOTel(withToken func(http.RoundTripper) http.RoundTripper) func(http.RoundTripper) http.RoundTripper {
-	return func(b http.RoundTripper) http.RoundTripper { return otelhttp.NewTransport(retrying(withToken(b))) }
 }
 
 // serveReverseProxy starts a reverse proxy in front of a server.
