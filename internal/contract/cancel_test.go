@@ -346,3 +346,45 @@ func TestCancelRequest(t *testing.T) {
 		})
 	}
 }
+
+// A Request.Cancel that never closes leaves no goroutine that waits for it: the
+// bubble would not end.
+func TestRequestCancelLeavesNoGoroutine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr := &transport{Base: httpfake.Statuses(503, 200), Backoff: contract.Delay(time.Second)}
+		req := httpfake.Request(t, context.Background(), "GET", nil)
+		req.Cancel = make(chan struct{})
+		resp, err := tr.RoundTrip(req)
+		if err != nil || resp.StatusCode != 200 {
+			t.Fatalf("%v, %v", resp, err)
+		}
+		resp.Body.Close()
+	})
+}
+
+// An attempt that the caller cancels says nothing about the service: the rate
+// limiter does not count it.
+func TestCanceledAttemptIsNotMeasured(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr := retrying(func(req *http.Request) (*http.Response, error) {
+			if _, ok := req.Context().Deadline(); ok {
+				return hangs(req, http.NoBody)
+			}
+			return httpfake.Response(req, 200, http.NoBody), nil
+		})
+		tr.Mode = awsretry.Adaptive
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		if _, err := tr.RoundTrip(httpfake.Request(t, ctx, "GET", nil)); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		if _, err := get(t, tr); err != nil {
+			t.Fatal(err)
+		}
+		const want = 0.8 // one outcome in the first second, smoothed
+		if state, _ := tr.State("service.example"); state.MeasuredRate != want {
+			t.Errorf("measured %v outcomes a second, want %v", state.MeasuredRate, want)
+		}
+	})
+}
