@@ -68,7 +68,7 @@ func (c *call) takeSendToken(p *permit, kept bool) error {
 }
 
 // returnMargin is how long before the context's deadline a response is returned
-// that was kept while its retry stood in line.
+// that was kept while its retry waited in line.
 const returnMargin = 100 * time.Millisecond
 
 // errNoTime ends the wait in line of a retry that would come too late.

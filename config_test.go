@@ -113,7 +113,7 @@ type wrapper struct{ Base http.RoundTripper }
 
 func (w wrapper) RoundTrip(r *http.Request) (*http.Response, error) { return w.Base.RoundTrip(r) }
 
-// A fault can be mended after Validate has found it.
+// A fault can be fixed after Validate has found it.
 func TestValidateAgain(t *testing.T) {
 	tr := &transport{MaxAttempts: -1, Base: httpfake.Statuses(200)}
 	if tr.Validate() == nil {
@@ -157,8 +157,8 @@ func TestValidateWhileBaseIsInUse(t *testing.T) {
 	<-done
 }
 
-// The default Base is one for all Transports. It asks silent HTTP/2 connections
-// for a sign of life.
+// The default Base is one for all Transports. It pings silent HTTP/2
+// connections.
 func TestDefaultBase(t *testing.T) {
 	base := awsretry.BaseOf(&transport{}).(*http.Transport)
 	c := base.HTTP2

@@ -149,8 +149,7 @@ type recordContext struct {
 	request   *http.Request // the caller's
 	partition string        // of a success; written before success is
 
-	// Most retries end in a success of which nothing else is known. It needs no
-	// memory of its own.
+	// Most retried calls end in a success, of which only the response is kept.
 	success atomic.Pointer[http.Response]
 	record  atomic.Pointer[Attempt] // of any other response
 }

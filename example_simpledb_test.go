@@ -58,7 +58,7 @@ func ExampleExponential_simpleDB() {
 	// 200
 }
 
-// The bodies have the shape of the service's answers, with made-up IDs. SOAP
+// The bodies have the shape of the service's responses, with made-up IDs. SOAP
 // faults travel with status 500, the client's too.
 func TestSimpleDB(t *testing.T) {
 	tests := []struct {

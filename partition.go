@@ -96,7 +96,7 @@ func (p *partition) limits() bool {
 //
 // Where calls may wait in line, each call holds its partition. A partition that
 // is held is not replaced: calls that come later would overtake its line in the
-// new one. While all are held, another partition is an extra one: it shares the
+// new one. While all are held, a new partition is an extra one: it shares the
 // bucket of one of them, and is dropped when no call holds it.
 type partitionTable struct {
 	size       int
@@ -167,7 +167,7 @@ func (t *partitionTable) released(p *partition) {
 		if !t.tryDrop(p) || !p.limits() {
 			return
 		}
-		// The next requests are to be held back too.
+		// The partition has to limit the next requests too.
 		if old := t.dropOne(); old != nil {
 			next := &partition{name: p.name, host: p.host, quota: old.quota, limiter: p.limiter}
 			next.gate.current.Store(p.gate.Load())

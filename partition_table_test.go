@@ -129,8 +129,8 @@ func TestReplacementTakesOverTheBucketAlone(t *testing.T) {
 	}
 }
 
-// A partition that calls hold is not dropped. Where all are held, others are
-// extra ones, which are dropped when they are released.
+// A partition that calls hold is not dropped. If all are held, others are extra
+// ones, which are dropped when they are released.
 func TestHeldPartitionsStay(t *testing.T) {
 	table := newTestTable(2, true)
 	a, b := table.get("a", ""), table.get("b", "")
@@ -168,8 +168,8 @@ func TestHeldPartitionsStay(t *testing.T) {
 	}
 }
 
-// An extra partition whose requests are held back replaces another one when it
-// is released: the next requests are held back too.
+// An extra partition that limits its requests replaces another one when it is
+// released, so that it limits the next requests too.
 func TestExtraPartitionThatLimits(t *testing.T) {
 	for _, test := range []struct {
 		name  string

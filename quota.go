@@ -78,8 +78,8 @@ func (c QuotaConfig) validate() error {
 	return nil
 }
 
-// capacity returns Capacity or its default. It is negative where there is no
-// quota.
+// capacity returns Capacity or its default. It is negative if there
+// is no quota.
 func (c QuotaConfig) capacity() int { return cmp.Or(c.Capacity, defaultQuotaCapacity) }
 
 // A Quota is a retry token bucket. [NewQuota] makes one; the zero Quota has no
@@ -91,7 +91,7 @@ type Quota struct {
 	wait      bool
 	capacity  int
 	tokens    atomic.Int64   // from 0 to capacity; unused where refill is set
-	refill    *bucket.Bucket // nil where tokens do not come back with time: then there is no lock and no clock
+	refill    *bucket.Bucket // nil if tokens do not come back with time; then no lock and no clock is needed
 }
 
 // NewQuota returns a full bucket. If c is invalid, every [Quota.Acquire]
@@ -117,7 +117,7 @@ func NewQuota(c QuotaConfig) *Quota {
 // ErrQuotaExceeded if the wait, with RefillPerSecond alone, is not expected to
 // end before ctx's deadline. If ctx has ended, or ends during the wait, Acquire
 // draws nothing and returns the context's cause. It always returns nil for an n
-// of 0 or less, and where there is no quota.
+// of 0 or less, and if there is no quota.
 func (q *Quota) Acquire(ctx context.Context, n int) error {
 	switch {
 	case q.err != nil:
@@ -191,7 +191,7 @@ func (q *Quota) putBack(n int64) {
 	}
 }
 
-// Tokens returns how many whole tokens can be drawn now, or [math.MaxInt] where
+// Tokens returns how many whole tokens can be drawn now, or [math.MaxInt] if
 // there is no quota.
 func (q *Quota) Tokens() int {
 	if q.refill == nil {

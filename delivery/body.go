@@ -15,9 +15,9 @@ const maxKept = 1 << 20
 
 func hasBody(req *http.Request) bool { return req.Body != nil && req.Body != http.NoBody }
 
-// outgoing returns the request that the inner Transport sends. Of a body
-// without GetBody, d.body keeps what the attempts read, and the inner Transport
-// nothing.
+// outgoing returns the request that the inner Transport sends. If the body has
+// no GetBody, d.body keeps what the attempts read, so that the inner Transport
+// keeps nothing.
 func (d *delivery) outgoing() *http.Request {
 	out := d.req.WithContext(context.WithValue(d.req.Context(), progressKey{d.Transport}, &d.progress))
 	if hasBody(d.req) && d.req.GetBody == nil {

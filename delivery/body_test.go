@@ -172,7 +172,7 @@ func (f *failingOnce) Read([]byte) (int, error) {
 	return 0, err
 }
 
-// errHung is what a Read returns that Close ended.
+// errHung is the error of a Read that Close ended.
 var errHung = errors.New("closed while it was read")
 
 // A hanging body hangs until it is closed.

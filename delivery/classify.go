@@ -35,9 +35,8 @@ func classify(a *awsretry.Attempt) awsretry.Class {
 func delivered(resp *http.Response) bool { return resp.StatusCode/100 == 2 }
 
 // connectionFailed reports whether err is a failure that the server's side can
-// mend, although not in the seconds that other policies retry for: its name,
-// its certificate, its proxy. A delivery policy may go on for an hour or for
-// days.
+// fix, although not in the seconds that other policies retry for: its name, its
+// certificate, its proxy. A delivery policy may go on for an hour or for days.
 func connectionFailed(err error) bool {
 	var (
 		op          *net.OpError

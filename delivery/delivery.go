@@ -19,10 +19,10 @@ type delivery struct {
 	body replay.Body   // of req; unused if that has GetBody
 	progress
 
-	bodyFree bool // Base does not use the request's body any more
+	bodyFree bool // Base does not use the request's body anymore
 }
 
-// A progress is what is known of the attempts while they are made.
+// A progress records the attempts while they are made.
 type progress struct {
 	attempts  int  // that were begun
 	delivered bool // an attempt got a 2xx, even if its body broke off or a hook panicked then
@@ -66,7 +66,7 @@ func (d *delivery) send(inner *awsretry.Transport, req *http.Request) (*http.Res
 	return resp, err
 }
 
-// errPanicked ends a delivery of which nothing else is known.
+// errPanicked is the error of a delivery in which Base or a hook panicked.
 var errPanicked = errors.New("delivery: it ended in a panic")
 
 // bury hands the delivery to DeadLetter, and returns what RoundTrip returns.

@@ -16,8 +16,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Names sort in the order of the letters, even if the clock stands still, as it
-// does here.
+// Names sort in the order of the letters, even if the clock does not advance,
+// as here.
 func TestNamesSortByTime(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new", "folder")
 	var want, got []string

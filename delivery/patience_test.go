@@ -22,7 +22,7 @@ type slowBody struct {
 	delay  time.Duration
 	hangs  bool
 	deaf   bool
-	atEnd  error // what a Read returns that Close ended
+	atEnd  error // the error of a Read that Close ended
 	closed chan struct{}
 	freed  chan struct{}
 }

@@ -263,7 +263,7 @@ func TestHalfWrittenFilesAreSwept(t *testing.T) {
 	}
 }
 
-// A response that never ends does not hold up the next letter.
+// A response that never ends does not delay the next letter.
 func TestRedriveDoesNotWaitForAnEndlessResponse(t *testing.T) {
 	dir := t.TempDir()
 	fill(t, dir, "1", "2")

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 )
 
-// Redriven counts what became of the letters in a folder.
+// Redriven counts the letters in a folder by result.
 type Redriven struct {
 	Delivered int // got a 2xx and were deleted, unless the error says that one could not be
 	Kept      int // got another response or none; still there
@@ -17,7 +17,7 @@ type Redriven struct {
 	Unsent    int // would have been sent, but it was a dry run
 }
 
-// A Result is what became of one letter.
+// A Result is the outcome of one letter.
 type Result string
 
 // The results, one for each field of [Redriven].

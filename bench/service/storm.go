@@ -18,7 +18,7 @@ type storm struct {
 	before           time.Duration // the outage
 	outage, after    time.Duration
 	tail             time.Duration // in which the calls continue unmeasured, for the retries of earlier ones
-	hangs            bool          // in the outage it does not respond; otherwise it answers 503 at once
+	hangs            bool          // in the outage it does not respond; otherwise it responds with 503 at once
 	headroom         float64       // capacity of the service, as a multiple of the calls
 }
 

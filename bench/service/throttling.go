@@ -16,9 +16,9 @@ type throttling struct {
 	virtual, wall period
 }
 
-// A period is a scenario and the instant from which it is measured. What comes
-// before is the search for the rate after the very first throttling, which hits
-// all callers at once.
+// A period is a scenario and the instant from which it is measured. The time
+// before it is the search for the rate after the very first throttling, which
+// hits all callers at once.
 type period struct {
 	scenario simulate.Scenario
 	from     time.Duration

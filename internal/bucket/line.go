@@ -16,7 +16,7 @@ func (e *TooLongError) Error() string {
 	return fmt.Sprintf("bucket: the expected wait of %v is too long", e.Expected)
 }
 
-// Wait takes n tokens. Where they are not there, it waits for them in line. n
+// Wait takes n tokens. If there are too few, it waits for them in line. n
 // must not exceed the capacity.
 //
 // A wait that is not expected to end before ctx's deadline is not begun; Wait
@@ -38,7 +38,7 @@ func (b *Bucket) wait(ctx context.Context, n float64, limit time.Duration, limit
 	}
 
 	// Determine the limit. The context's methods may panic; they are called
-	// before there is a place in line that would be left behind.
+	// before the caller joins the line, so that a panic leaves nobody in it.
 	done := ctx.Done()
 	if deadline, ok := ctx.Deadline(); ok {
 		before := max(time.Until(deadline), 0) - 1
@@ -79,8 +79,8 @@ type waiter struct {
 }
 
 // takeOrJoin takes n tokens or takes the last place in line. It returns that
-// place, or nil where the tokens were there. Where the expected wait exceeds
-// the limit it does neither, and returns that wait and false.
+// place, or nil if it took the tokens. If the expected wait exceeds the limit,
+// it does neither, and returns that wait and false.
 func (b *Bucket) takeOrJoin(n float64, limit time.Duration, limited bool) (w *waiter, expected time.Duration, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -118,7 +118,7 @@ func (b *Bucket) leave(w *waiter) {
 	b.tokens = min(b.tokens, b.capacity)
 }
 
-// first returns the first in line, nil where nobody waits.
+// first returns the first in line, nil if nobody waits.
 // first requires that b.mu is held.
 func (b *Bucket) first() *waiter {
 	if e := b.line.Front(); e != nil {

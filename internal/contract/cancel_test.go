@@ -60,8 +60,8 @@ func TestCanceledRequestIsNotSent(t *testing.T) {
 	}
 }
 
-// Whatever the call has passed before its first attempt, a caller who cancels
-// then gets nothing sent.
+// If the caller cancels before the first attempt, nothing is sent, however far
+// the call has come.
 func TestCancelBeforeTheFirstAttempt(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	tr := &transport{
@@ -319,8 +319,8 @@ func TestRequestCancelWhileTokensAreAwaited(t *testing.T) {
 	}
 }
 
-// What the deprecated CancelRequest ends is not retried. It works for HTTP/1
-// alone.
+// A request that the deprecated CancelRequest ends is not retried. It works for
+// HTTP/1 alone.
 func TestCancelRequest(t *testing.T) {
 	for _, protocol := range []string{"HTTP/1.1", "HTTP/1.1 over TLS"} {
 		t.Run(protocol, func(t *testing.T) {

@@ -14,8 +14,8 @@ import (
 	"example.com/awsretry/internal/httpfake"
 )
 
-// A delay that would not end before the deadline is not begun: the outcome that
-// there is is returned at once.
+// A delay that would not end before the deadline is not begun: the outcome is
+// returned at once.
 func TestDelayThatWouldPassTheDeadline(t *testing.T) {
 	for name, failure := range map[string]outcome{
 		"503": busy, "Retry-After": responds(429, "Retry-After", "10"), "error": fails(errReset),
@@ -191,7 +191,7 @@ func TestQuotaLineThatGrows(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// The first retry draws what is there. The second would have to wait
+		// The first retry draws all the tokens. The second would have to wait
 		// for 5 s.
 		last, _ := awsretry.Outcome(resp)
 		if took := time.Since(start); last.Stop != awsretry.StopDeadline || last.Number != 2 || took != 0 {

@@ -16,7 +16,7 @@ import (
 	"example.com/awsretry/internal/httpfake"
 )
 
-// These tests are about what becomes of a response that a retry replaces.
+// These tests are about the response that a retry replaces.
 
 // firstThen returns a Base whose first attempt gets a response from first, and
 // whose others succeed.
@@ -195,8 +195,8 @@ func TestDrainThatIsGivenUp(t *testing.T) {
 	})
 }
 
-// What is left of a throttled response is read during the delay, which ends as
-// ever with the deadline and the caller.
+// The rest of a throttled response is read during the delay, which still ends
+// with the deadline and when the caller cancels.
 func TestDrainDuringTheDelay(t *testing.T) {
 	deadlineSoon := func(t *testing.T, req *http.Request) *http.Request {
 		ctx, cancel := context.WithTimeout(req.Context(), 50*time.Millisecond)

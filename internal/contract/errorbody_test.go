@@ -22,7 +22,7 @@ const (
 	throttledJSON = `{"__type":"ThrottlingException"}`
 )
 
-// What is read ahead of an error body, for the code in it, is given back.
+// The part of an error body that is read ahead for its code is given back.
 func TestErrorBodiesAreWhole(t *testing.T) {
 	coded := func(n int) string { // n bytes of JSON that begin with a throttling code
 		head := `{"__type":"ThrottlingException","pad":"`
@@ -84,8 +84,8 @@ func TestErrorBodiesAreWhole(t *testing.T) {
 	}
 }
 
-// A code at the very end of what is read ahead counts. One that is cut off
-// there does not.
+// A code at the very end of the part that is read ahead counts. One that is cut
+// off there does not.
 func TestCodeAtTheLimit(t *testing.T) {
 	const head, tail = `{"pad":"`, `","__type":"SlowDown"}`
 	for over, want := range map[int]string{0: "SlowDown", len(`"}`) + 1: ""} {

@@ -17,8 +17,7 @@ import (
 	"example.com/awsretry/internal/httpfake"
 )
 
-// What else a request and its response can do over a connection works as it
-// does without retries.
+// Other uses of a connection work as they do without retries.
 
 // A body can be written while the response is read, one byte for each that is
 // echoed.

@@ -99,7 +99,7 @@ func TestTimeoutWhileTheBodyHangs(t *testing.T) {
 	}
 }
 
-// The body of the first attempt is the caller's own reader and may not heed its
+// The body of the first attempt is the caller's own reader and may ignore its
 // Close. Whether the server responds early or the connection breaks, it does
 // not delay the retry, which has a body from GetBody.
 func TestRetryWhileTheFirstBodyHangs(t *testing.T) {

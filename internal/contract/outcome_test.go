@@ -93,7 +93,7 @@ func TestAttemptNumber(t *testing.T) {
 	}
 }
 
-// An observer learns when each attempt began and how long it took.
+// An observer sees when each attempt began and how long it took.
 func TestObservedTimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start, sends := time.Now(), 0

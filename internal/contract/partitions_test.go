@@ -30,8 +30,8 @@ func countPartitions(tr *transport) (n int) {
 	return n
 }
 
-// The failures of one partition take no tokens from another, and delay it by
-// nothing.
+// The failures of one partition take no tokens from another, and do
+// not delay it.
 func TestPartitionsAreSeparate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tr := retrying(func(req *http.Request) (*http.Response, error) {
@@ -133,7 +133,7 @@ func TestOutageOfOneOfManyServices(t *testing.T) {
 			attempts++
 			return httpfake.Response(req, 503, http.NoBody), nil
 		}
-		if others++; others%100 == 2 { // every hundredth response of the others, which a retry mends
+		if others++; others%100 == 2 { // every hundredth response of the others, whose retry succeeds
 			return httpfake.Response(req, 503, http.NoBody), nil
 		}
 		return httpfake.Response(req, 200, http.NoBody), nil

@@ -334,7 +334,7 @@ func TestWaitForAReadEnds(t *testing.T) {
 }
 
 // While a response is kept, for a Read of the request body or for the delay,
-// its AttemptTimeout stands still.
+// its AttemptTimeout does not run.
 func TestTimeoutStandsStillDuringARead(t *testing.T) {
 	keepsTwice := &transport{
 		Mode: awsretry.Adaptive, RateLimit: awsretry.RateLimitConfig{FailFast: true}, AttemptTimeout: 5 * time.Second,
@@ -374,7 +374,7 @@ func TestTimeoutStandsStillDuringARead(t *testing.T) {
 	}
 }
 
-// What is left of the response is read during the delay. A delay that passed
+// The rest of the response is read during the delay. A delay that passed
 // during a Read of the request body is over.
 func TestDrainAfterAReadIsShort(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -11,8 +11,8 @@ import (
 	"example.com/awsretry/internal/httpfake"
 )
 
-// A Policy that returns something else than a class makes an error that says
-// so.
+// If a Policy returns something other than a class, RoundTrip returns an error
+// that says so.
 func TestPolicyWithoutAClass(t *testing.T) {
 	for _, class := range []awsretry.Class{-1, 5, 99} {
 		for name, outcome := range map[string]outcome{"503": busy, "error": fails(errReset)} {

@@ -193,7 +193,7 @@ func TestPrepareChangesTheScheme(t *testing.T) {
 	})
 }
 
-// A caller who cancels while Prepare waits for a signer gets nothing sent.
+// If the caller cancels while Prepare waits for a signer, nothing is sent.
 func TestCancelInPrepare(t *testing.T) {
 	for on := 1; on <= 2; on++ {
 		t.Run(fmt.Sprintf("attempt %d", on), func(t *testing.T) {

@@ -175,7 +175,7 @@ func TestBaseThatNeverCloses(t *testing.T) {
 	}
 }
 
-// The HTTP/2 of net/http closes a body of which it has read nothing, and sends
+// The HTTP/2 of net/http closes a body before it reads it, and then sends
 // the request over another connection.
 func TestBaseThatSendsAgain(t *testing.T) {
 	for _, attempts := range []int{1, 3} {

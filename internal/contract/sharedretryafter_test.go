@@ -81,7 +81,7 @@ func TestShareRetryAfter(t *testing.T) {
 	}
 }
 
-// A shared Retry-After holds back no other partition, and no one longer than
+// A shared Retry-After delays no other partition, and no caller longer than
 // the context, the deadline and MaxRetryAfter allow.
 func TestSharedRetryAfterIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -30,9 +30,9 @@ func hangingResponse(ctx context.Context) *httpfake.Body {
 	}))
 }
 
-// What has not arrived of an error body after a second does not count for its
-// code. It is not lost, and the Read that was under way has ended when the
-// caller gets the body.
+// The part of an error body that has not arrived after a second does not count
+// for its code. It is not lost, and the Read that was under way has ended when
+// the caller gets the body.
 func TestSlowErrorBody(t *testing.T) {
 	for _, tt := range []struct {
 		status int
@@ -111,8 +111,7 @@ func TestHangingPermanentBody(t *testing.T) {
 	}
 }
 
-// Amazon S3 responds to a copy with a 200 at once, and writes later how it
-// went.
+// Amazon S3 responds to a copy with a 200 at once, and writes the result later.
 func TestSlowCopy(t *testing.T) {
 	const declaration, slowDown = "<?xml version='1.0'?>", "<Error><Code>SlowDown</Code></Error>"
 	for _, tt := range []struct {

@@ -210,8 +210,8 @@ func TestAttemptContextEndsWithoutABody(t *testing.T) {
 	}
 }
 
-// While RoundTrip keeps a response through a delay, its AttemptTimeout stands
-// still.
+// While RoundTrip keeps a response through a delay, its AttemptTimeout
+// does not run.
 func TestTimeoutStandsStillInTheDelay(t *testing.T) {
 	for name, tr := range map[string]*transport{
 		"long poll": {LongPoll: func(*http.Request) bool { return true }, Quota: awsretry.QuotaConfig{Capacity: 1}},

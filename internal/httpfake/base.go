@@ -1,6 +1,6 @@
-// Package httpfake has what the tests of this module put in place of the
-// network: round trippers that follow a script, bodies that count what happens
-// to them, and servers whose connections can be broken.
+// Package httpfake replaces the network in the tests of this module: it has
+// round trippers that follow a script, bodies that count what happens to them,
+// and servers whose connections can be broken.
 package httpfake
 
 import (

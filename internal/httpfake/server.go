@@ -114,10 +114,10 @@ func (s *Server) Request(t testing.TB, method string, body io.Reader) *http.Requ
 	return req
 }
 
-// Freeze makes the connections that there are lose everything that is sent over
-// them, as if a firewall had forgotten them. New ones work. The server must be
-// one of Serve's.
+// Freeze makes the open connections lose everything that is sent over them, as
+// if a firewall had forgotten them. New ones work. The server must be one of
+// Serve's.
 func (s *Server) Freeze() { s.network.freeze() }
 
-// Cut closes the connections that there are. The server must be one of Serve's.
+// Cut closes the open connections. The server must be one of Serve's.
 func (s *Server) Cut() { s.network.cut() }

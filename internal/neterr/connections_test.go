@@ -22,7 +22,7 @@ func at(t *testing.T, text string) *url.URL {
 	return u
 }
 
-// A copy speaks the protocols of the original, however that came to speak them.
+// A copy speaks the protocols of the original, however they were configured.
 func TestProtocolsOfCopies(t *testing.T) {
 	protocols := func(set ...func(*http.Protocols, bool)) *http.Protocols {
 		p := new(http.Protocols)

@@ -65,8 +65,8 @@ func ProxyStatus(err error) (status int, ok bool) {
 }
 
 // SchemeMismatch returns err such that errors.Is finds http.ErrSchemeMismatch
-// in it where an HTTP server responded to HTTPS. http.Client does the same to
-// the error of a Transport, but only where nothing wraps it.
+// in it if an HTTP server responded to HTTPS. http.Client does the same to the
+// error of a Transport, but only if nothing wraps it.
 func SchemeMismatch(err error) error {
 	var record tls.RecordHeaderError
 	if errors.As(err, &record) && string(record.RecordHeader[:]) == "HTTP/" {

@@ -11,7 +11,7 @@ import (
 // recognizes: both then use the file or the stream of the lender, so that a
 // stream is kept once.
 type loan struct {
-	io.ReadCloser // a copy, for whoever does not recognize the loan
+	io.ReadCloser // a copy, for code that does not recognize the loan
 	lender        *Body
 }
 
@@ -69,6 +69,6 @@ func (b *Body) Idle() bool {
 	return b.stream.reading == nil && (!ok || c.closed)
 }
 
-// Detach returns a reader of body that is not held up by it: Close ends a Read
-// that is under way, and so does the end of ctx.
+// Detach returns a reader of body. Close and the end of ctx end a Read that is
+// in progress, even if the Read of body itself goes on.
 func Detach(ctx context.Context, body io.ReadCloser) io.ReadCloser { return detach(ctx, body) }

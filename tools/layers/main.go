@@ -65,7 +65,7 @@ func main() {
 	}
 }
 
-// A pair is two files, of which the first uses names of the second.
+// A pair is two files. The first uses names of the second.
 type pair struct{ from, to string }
 
 func allowed(list string) map[pair]bool {

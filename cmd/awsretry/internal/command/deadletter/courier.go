@@ -11,7 +11,7 @@ import (
 )
 
 // A courier sends the letters of a delivery.Redriver, one after the other, and
-// records what came of it.
+// records the outcome of each.
 type courier struct {
 	rt     http.RoundTripper
 	stop   *gentleStop

@@ -231,8 +231,8 @@ func writeSVG(w io.Writer, p *plan) error {
 	if _, err := canvas.WriteTo(&b); err != nil {
 		return err
 	}
-	// Letters have the same width in these fonts, one of which most systems
-	// have, so the file contains no font.
+	// The file contains no font. Letters have the same width in these fonts,
+	// and most systems have one of them.
 	const font, fonts = "font-family:Liberation Sans;", "font-family:'Liberation Sans',Arial,Helvetica,sans-serif;"
 	_, err := w.Write(bytes.ReplaceAll(b.Bytes(), []byte(font), []byte(fonts)))
 	return err
