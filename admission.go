@@ -37,7 +37,7 @@ func (c *call) admit(p *permit, kept bool) error {
 		if gate.Load() == nil {
 			break
 		}
-		if closed, _ := gate.closedFor(time.Now()); closed == 0 {
+		if gate.closedFor(time.Now()) == 0 {
 			break
 		}
 		if p.sendToken { // the gate closed during the wait in line

@@ -178,8 +178,8 @@ func (a *attempt) runHook(c *call) error {
 }
 
 // hookError returns the error of a call that an error of Prepare ends. If that
-// is not an *Error with a Stop, and the caller's context has ended, the cause of
-// that end is why Prepare failed.
+// is not an *Error with a Stop, and the caller's context has ended, the cause
+// of that end is why Prepare failed.
 func (a *attempt) hookError(c *call, err error) error {
 	stop, chosen := StopPermanent, false
 	if own := (*Error)(nil); errors.As(err, &own) && own.Stop != "" && own.Err != nil {

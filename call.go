@@ -29,12 +29,12 @@ type call struct {
 // A plainResult is the outcome of a first attempt that needed nothing but
 // sending.
 type plainResult struct {
-	config  *config // nil where nothing was sent
-	via     http.RoundTripper
-	resp    *http.Response
-	err     error
-	options *callOptions // the context's, if asked is set
-	asked   bool
+	config       *config // nil where nothing was sent
+	via          http.RoundTripper
+	resp         *http.Response
+	err          error
+	options      *callOptions // the context's, if optionsKnown is set
+	optionsKnown bool
 }
 
 func (p *plainResult) sent() bool { return p.config != nil }
@@ -69,7 +69,7 @@ func (c *call) begin(shared *config, first *plainResult) (permit, error) {
 	if why := c.caller.ended(); why != nil && !first.sent() {
 		return permit{}, &Error{Stop: StopCanceled, Err: interruption(c.caller, why, nil)}
 	}
-	if c.options = first.options; !first.asked {
+	if c.options = first.options; !first.optionsKnown {
 		c.options = optionsOf(c.caller.Context)
 	}
 	if c.options != nil && c.options.fault != nil {
@@ -95,7 +95,8 @@ func (c *call) end() {
 	c.caller.release()
 }
 
-// partitionOf returns the partition of a request, which the caller must release.
+// partitionOf returns the partition of a request, which the caller must
+// release.
 func (c *config) partitionOf(req *http.Request, options *callOptions) *partition {
 	switch {
 	case options != nil && options.hasPartition:
@@ -144,7 +145,8 @@ func (c *call) attemptTimeout() (timeout time.Duration, ok bool) {
 	return timeout, timeout > 0
 }
 
-// longPolls reports whether the caller repeats the request in a loop of its own.
+// longPolls reports whether the caller repeats the request in a loop of its
+// own.
 func (c *call) longPolls() bool {
 	switch {
 	case c.longPoll != nil:
@@ -251,7 +253,8 @@ func (f failure) after(err error) error {
 	return err
 }
 
-// cancellation returns the error of a call whose context ended between two attempts.
+// cancellation returns the error of a call whose context ended between two
+// attempts.
 func (c *call) cancellation(why error, before past) error {
 	return &Error{
 		Attempts: before.attempts,

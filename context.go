@@ -199,8 +199,8 @@ func (r *recordContext) Value(key any) any {
 }
 
 // A callerContext is the context of RoundTrip's caller. The deprecated
-// Request.Cancel ends it too: http.Client sets it where it has a Timeout.
-// Nothing else looks at that channel.
+// Request.Cancel ends it too: http.Client sets it where it has a Timeout. In the
+// library nothing else waits for that channel.
 type callerContext struct {
 	context.Context                 // the request's
 	cancel          <-chan struct{} // Request.Cancel

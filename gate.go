@@ -37,21 +37,23 @@ func (g *gate) close(now time.Time, delay, spread time.Duration) {
 
 // left returns how long an attempt that comes at now has to wait, if the gate
 // is closed. The wait is a different one for each attempt, so that they do not
-// all go on at once.
+// all go on at once. A gate whose time is over is opened.
 func (g *gate) left(now time.Time) (wait time.Duration, closed bool) {
-	wait, spread := g.closedFor(now)
-	return addSaturating(wait, between0And(spread)), wait > 0
-}
-
-// closedFor returns how long the gate stays closed, 0 if it is open.
-func (g *gate) closedFor(now time.Time) (wait, spread time.Duration) {
 	c := g.current.Load()
 	if c == nil {
-		return 0, 0
+		return 0, false
 	}
 	if !now.Before(c.until) {
 		g.current.CompareAndSwap(c, nil)
-		return 0, 0
+		return 0, false
 	}
-	return c.until.Sub(now), c.spread
+	return addSaturating(c.until.Sub(now), between0And(c.spread)), true
+}
+
+// closedFor returns how long the gate stays closed, 0 if it is open.
+func (g *gate) closedFor(now time.Time) time.Duration {
+	if c := g.current.Load(); c != nil {
+		return max(c.until.Sub(now), 0)
+	}
+	return 0
 }

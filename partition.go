@@ -81,8 +81,7 @@ func (p *partition) limits() bool {
 	if p.gate.Load() == nil {
 		return false
 	}
-	closed, _ := p.gate.closedFor(time.Now())
-	return closed > 0
+	return p.gate.closedFor(time.Now()) > 0
 }
 
 // A partitionTable has a limited number of partitions, and makes those that are

@@ -1,6 +1,7 @@
 package awsretry
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"time"
@@ -10,8 +11,8 @@ import (
 	"example.com/awsretry/internal/respbody"
 )
 
-// decide reports whether another attempt follows, as far as that is known before
-// the delay, and draws the tokens for it.
+// decide reports whether another attempt follows, as far as that is known
+// before the delay, and draws the tokens for it.
 func (a *attempt) decide(c *call) bool {
 	if a.Stop = a.final(c); a.Stop != "" {
 		return false
@@ -89,8 +90,8 @@ func (a *attempt) backoffDelay(c *call) time.Duration {
 	return max(backoff.Delay(a.Number-1, a.Class, a.before.delay), 0)
 }
 
-// tooLate returns why the next attempt could not be sent in time, as far as that
-// is known before the delay, and "" if it may be.
+// tooLate returns why the next attempt could not be sent in time, as far as
+// that is known before the delay, and "" if it may be.
 func (a *attempt) tooLate(c *call, delay time.Duration) Stop {
 	wait := addSaturating(delay, a.tokenWait(c))
 	if limiter := c.partition.limiter; limiter != nil && !c.failFast {
@@ -100,8 +101,7 @@ func (a *attempt) tooLate(c *call, delay time.Duration) Stop {
 		wait = max(wait, limiter.soonest())
 	}
 	if c.partition.gate.Load() != nil { // another response's Retry-After may be longer
-		closed, _ := c.partition.gate.closedFor(time.Now())
-		wait = max(wait, closed)
+		wait = max(wait, c.partition.gate.closedFor(time.Now()))
 	}
 	if c.outlivesDeadline(wait) {
 		return StopDeadline
@@ -137,9 +137,9 @@ const (
 	// caller goes on writing when it has the response.
 	readWait = time.Second
 
-	// drainWait is the least time that a retry waits for the rest of the response
-	// before it, so that its connection can be used again. A new connection takes
-	// about as long.
+	// drainWait is the least time that a retry waits for the rest of the
+	// response before it, so that its connection can be used again. A new
+	// connection takes about as long.
 	drainWait = 100 * time.Millisecond
 )
 
@@ -186,8 +186,8 @@ func (a *attempt) pauseDiscarding(c *call) bool {
 	return true
 }
 
-// pauseKeeping sleeps the delay and waits for tokens while the response is kept,
-// for it is returned if the tokens are refused.
+// pauseKeeping sleeps the delay and waits for tokens while the response is
+// kept, for it is returned if the tokens are refused.
 func (a *attempt) pauseKeeping(c *call) bool {
 	defer a.timeout.Hold()()
 	if err := a.waitForTokens(c); err != nil {
@@ -205,7 +205,7 @@ func (a *attempt) pauseKeeping(c *call) bool {
 // waitForTokens sleeps the delay and waits for what the next attempt needs.
 func (a *attempt) waitForTokens(c *call) error {
 	if a.unpaid > 0 {
-		if err := c.acquire(a.unpaid); err != nil {
+		if err := a.acquireInTime(c); err != nil {
 			return err
 		}
 		a.next.retryTokens, a.unpaid = a.unpaid, 0
@@ -217,6 +217,18 @@ func (a *attempt) waitForTokens(c *call) error {
 		return c.caller.ended()
 	}
 	return c.admit(&a.next, true)
+}
+
+// acquireInTime waits for the retry tokens, but no longer than the delay after
+// it allows.
+func (a *attempt) acquireInTime(c *call) error {
+	ctx := c.caller.waiting()
+	if deadline, ok := ctx.Deadline(); ok {
+		earlier, end := context.WithDeadlineCause(ctx, deadline.Add(-a.Delay), errNoTime)
+		defer end()
+		ctx = earlier
+	}
+	return c.partition.quota.Acquire(ctx, a.unpaid)
 }
 
 // endWaiting ends the call after an error of waitForTokens.
@@ -267,8 +279,8 @@ func (a *attempt) patience(c *call, delay time.Duration) time.Duration {
 
 // discard ends a response that another attempt replaces. Its connection is used
 // again after throttling, and generally not after a transient failure (AWS SDKs
-// and Tools Reference Guide, "Retry behavior"). The 2026 revision always uses it
-// again, unless nothing came back over it.
+// and Tools Reference Guide, "Retry behavior"). The 2026 revision always uses
+// it again, unless nothing came back over it.
 func (a *attempt) discard(c *call) *respbody.Discarded {
 	a.next.freshConn = a.needsFreshConn(c)
 	if a.Response == nil {
@@ -289,8 +301,8 @@ func (a *attempt) needsFreshConn(c *call) bool {
 	return !a.abandoned
 }
 
-// finishDiscarding waits for what is left to do with a response after the delay,
-// but not up to the deadline.
+// finishDiscarding waits for what is left to do with a response after the
+// delay, but not up to the deadline.
 func (a *attempt) finishDiscarding(c *call, d *respbody.Discarded, limit time.Duration) {
 	if d != nil {
 		d.Finish(c.caller.waiting(), min(limit, a.patience(c, 0)))

@@ -1,17 +1,17 @@
 // Package awsretry gives any HTTP client the retry behavior of the AWS SDKs.
 //
 // A [Transport] is an http.RoundTripper. It replays request bodies, classifies
-// responses by their status and by the AWS error code in their body, draws tokens
-// from a retry token bucket before each retry, sleeps a jittered backoff, and in
-// adaptive mode paces all attempts with a rate limiter. The rules are those of
-// the AWS SDKs and Tools Reference Guide, "Retry behavior". [Load] reads
-// retry_mode and max_attempts from the environment and the shared AWS config
-// files.
+// responses by their status and by the AWS error code in their body, draws
+// tokens from a retry token bucket before each retry, sleeps a jittered
+// backoff, and in adaptive mode paces all attempts with a rate limiter. The
+// rules are those of the AWS SDKs and Tools Reference Guide, "Retry behavior".
+// [Load] reads retry_mode and max_attempts from the environment and the shared
+// AWS config files.
 //
 //	client := &http.Client{Transport: &awsretry.Transport{}}
 //
-// Package delivery makes deliveries by Amazon SNS delivery policies. Package poll
-// waits for an asynchronous operation.
+// Package delivery makes deliveries by Amazon SNS delivery policies. Package
+// poll waits for an asynchronous operation.
 package awsretry
 
 import (
@@ -26,14 +26,14 @@ import (
 )
 
 // A Transport is an http.RoundTripper that retries requests by the rules of the
-// AWS SDKs. The zero value is ready to use: it sends a request up to three times
-// through a shared pooled transport, with the retry token bucket and the delays
-// of standard mode. Set it as http.Client.Transport, or below any SDK that takes
-// an *http.Client.
+// AWS SDKs. The zero value is ready to use: it sends a request up to three
+// times through a shared pooled transport, with the retry token bucket and the
+// delays of standard mode. Set it as http.Client.Transport, or below any SDK
+// that takes an *http.Client.
 //
 // The fields are read when the first request is sent and must not be changed
-// after that. A Transport is safe for concurrent use. It keeps its token buckets
-// for as long as it lives, so use one Transport for many requests.
+// after that. A Transport is safe for concurrent use. It keeps its token
+// buckets for as long as it lives, so use one Transport for many requests.
 //
 // RoundTrip returns the last outcome: the last response, whatever its status,
 // with its body whole and unread, or an [*Error] that wraps the last transport
@@ -50,24 +50,25 @@ type Transport struct {
 	// rules of the AWS documents.
 	Revision Revision
 
-	// MaxAttempts is how often a request may be sent, the first attempt included.
-	// 0 means the mode's default: 3, and 4 in Legacy mode. 1 means no retry.
+	// MaxAttempts is how often a request may be sent, the first attempt
+	// included. 0 means the mode's default: 3, and 4 in Legacy mode. 1 means no
+	// retry.
 	MaxAttempts int
 
 	// AttemptTimeout limits each attempt, from its sending to the end of its
 	// response body, or to the headers of a 101. 0 means no limit.
 	AttemptTimeout time.Duration
 
-	// Policy classifies the outcome of each attempt. Nil means DefaultPolicy. Any
-	// other policy costs one allocation for each attempt.
+	// Policy classifies the outcome of each attempt. Nil means DefaultPolicy.
+	// Any other policy costs one allocation for each attempt.
 	Policy Policy
 
-	// Backoff computes the delay before each retry. Nil means the backoff of the
-	// mode and revision.
+	// Backoff computes the delay before each retry. Nil means the backoff of
+	// the mode and revision.
 	Backoff Backoff
 
-	// MaxRetryAfter is the longest delay that a Retry-After header may ask for. If
-	// it asks for more, the response is returned without a retry. 0 means 1
+	// MaxRetryAfter is the longest delay that a Retry-After header may ask for.
+	// If it asks for more, the response is returned without a retry. 0 means 1
 	// minute. If negative, Retry-After is ignored.
 	MaxRetryAfter time.Duration
 
@@ -77,47 +78,48 @@ type Transport struct {
 	// RateLimit configures the rate limiter of Adaptive mode.
 	RateLimit RateLimitConfig
 
-	// Partition names the partition of a request. Each partition has a retry token
-	// bucket and a rate limiter of its own. Nil means the URL's host and port in
-	// lower case. WithPartition takes precedence. A name longer than 255 bytes is
-	// replaced by its beginning and a hash.
+	// Partition names the partition of a request. Each partition has a retry
+	// token bucket and a rate limiter of its own. Nil means the URL's host and
+	// port in lower case. WithPartition takes precedence. A name longer than
+	// 255 bytes is replaced by its beginning and a hash.
 	Partition func(*http.Request) string
 
 	// MaxPartitions limits how many partitions are kept. 0 means 1024. A new
-	// partition beyond that replaces the least recently used one whose retry token
-	// bucket is full and whose rate limiter does not limit, or if there is none,
-	// the least recently used one; it takes over that one's retry token bucket. In
-	// Adaptive mode, with Quota.Wait and with ShareRetryAfter, a partition is not
-	// replaced while it has requests.
+	// partition beyond that replaces the least recently used one whose retry
+	// token bucket is full and whose rate limiter does not limit, or if there
+	// is none, the least recently used one; it takes over that one's retry
+	// token bucket. In Adaptive mode, with Quota.Wait and with ShareRetryAfter,
+	// a partition is not replaced while it has requests.
 	MaxPartitions int
 
 	// MaxBodyBuffer limits how much of a one-shot request body is buffered for
 	// retries, in bytes. A body is one-shot if it has no GetBody and is not an
 	// io.ReaderAt with a size; a body with trailers always is. A longer body is
-	// sent once. 0 means 1 MiB. If negative, nothing is buffered but what a Read
-	// returns that is in progress when the response comes early. If such a Read
-	// takes longer than the delay, and longer than a second, there is no retry.
+	// sent once. 0 means 1 MiB. If negative, nothing is buffered but what a
+	// Read returns that is in progress when the response comes early. If such a
+	// Read takes longer than the delay, and longer than a second, there is no
+	// retry.
 	//
-	// A one-shot body, and a body from GetBody whose Close may not end its Read, is
-	// read by a goroutine while an attempt waits for it. An io.ReaderAt with a
-	// size, such as an *os.File, is read with ReadAt alone, which must return the
-	// bytes that its Read would.
+	// A one-shot body, and a body from GetBody whose Close may not end its
+	// Read, is read by a goroutine while an attempt waits for it. An
+	// io.ReaderAt with a size, such as an *os.File, is read with ReadAt alone,
+	// which must return the bytes that its Read would.
 	MaxBodyBuffer int64
 
 	// Prepare is called before each attempt with a request of its own and the
 	// attempt's number, from 1, for example to sign or date the request. It may
-	// change the headers and the URL. It must not change the body and its length.
-	// If Prepare returns an error, the attempt is not sent and RoundTrip returns
-	// that error with StopPermanent, with StopCanceled if the caller's context has
-	// ended, or with the Stop of an [*Error].
+	// change the headers and the URL. It must not change the body and its
+	// length. If Prepare returns an error, the attempt is not sent and
+	// RoundTrip returns that error with StopPermanent, with StopCanceled if the
+	// caller's context has ended, or with the Stop of an [*Error].
 	Prepare func(*http.Request, int) error
 
-	// LongPoll reports whether the caller repeats a request in a loop of its own.
-	// If the retry token bucket refuses the retry of such a request, RoundTrip
-	// sleeps the delay before it returns the response. Nil means no request in
-	// Classic, and in Revision2026 the AWS operations SQS ReceiveMessage, Step
-	// Functions GetActivityTask, and SWF PollForActivityTask and
-	// PollForDecisionTask.
+	// LongPoll reports whether the caller repeats a request in a loop of its
+	// own. If the retry token bucket refuses the retry of such a request,
+	// RoundTrip sleeps the delay before it returns the response. Nil means no
+	// request in Classic, and in Revision2026 the AWS operations SQS
+	// ReceiveMessage, Step Functions GetActivityTask, and SWF
+	// PollForActivityTask and PollForDecisionTask.
 	LongPoll func(*http.Request) bool
 
 	// SDKHeaders adds the headers of the AWS SDKs, amz-sdk-invocation-id and
@@ -130,36 +132,39 @@ type Transport struct {
 	NestedRetries bool
 
 	// RetryAfterSpread is the longest random time that is added to a delay that
-	// Retry-After asks for, so that callers that were given the same second do not
-	// all retry in it. 0 means a quarter of that delay, at most 5 s, and none in
-	// Legacy mode, which adds its own backoff. If negative, nothing is added.
+	// Retry-After asks for, so that callers that were given the same second do
+	// not all retry in it. 0 means a quarter of that delay, at most 5 s, and
+	// none in Legacy mode, which adds its own backoff. If negative, nothing is
+	// added.
 	RetryAfterSpread time.Duration
 
 	// ShareRetryAfter makes a Retry-After of a retryable response delay every
-	// attempt of its partition, first attempts included, unless it is longer than
-	// MaxRetryAfter. The attempts resume within RetryAfterSpread after it. A first
-	// attempt whose context ends before that fails at once with ErrRateLimited.
+	// attempt of its partition, first attempts included, unless it is longer
+	// than MaxRetryAfter. The attempts resume within RetryAfterSpread after it.
+	// A first attempt whose context ends before that fails at once with
+	// ErrRateLimited.
 	ShareRetryAfter bool
 
 	// RetryAfter returns the delay that a retryable response asks for, for
-	// services that do not use the Retry-After header. body holds the first 64 KiB
-	// of the response body, or less if the server is slow. RetryAfter must not
-	// change or keep body, and must not read resp.Body. If ok is false, and if
-	// RetryAfter is nil, the Retry-After header counts.
+	// services that do not use the Retry-After header. body holds the first 64
+	// KiB of the response body, or less if the server is slow. RetryAfter must
+	// not change or keep body, and must not read resp.Body. If ok is false, and
+	// if RetryAfter is nil, the Retry-After header counts.
 	RetryAfter func(resp *http.Response, body []byte) (delay time.Duration, ok bool)
 
-	// KeepConnections lets a retry use the connection of the attempt that failed.
-	// By default a retry after a transient failure or a time-out uses a connection
-	// of a copy of Base, if Base is an *http.Transport without MaxConnsPerHost.
-	// Such a copy does not have the protocols of Base.RegisterProtocol for http and
-	// https, nor an HTTP/2 implementation in Base.TLSNextProto other than
-	// golang.org/x/net's. Set KeepConnections if Base has these.
+	// KeepConnections lets a retry use the connection of the attempt that
+	// failed. By default a retry after a transient failure or a time-out uses a
+	// connection of a copy of Base, if Base is an *http.Transport without
+	// MaxConnsPerHost. Such a copy does not have the protocols of
+	// Base.RegisterProtocol for http and https, nor an HTTP/2 implementation in
+	// Base.TLSNextProto other than golang.org/x/net's. Set KeepConnections if
+	// Base has these.
 	KeepConnections bool
 
-	// Observe is called once for every attempt, after the decision about a retry
-	// and before the delay. With RateLimit.FailFast it is called after the delay,
-	// when that decision is made. It must not keep the Response's body. Nil means
-	// no observer.
+	// Observe is called once for every attempt, after the decision about a
+	// retry and before the delay. With RateLimit.FailFast it is called after
+	// the delay, when that decision is made. It must not keep the Response's
+	// body. Nil means no observer.
 	Observe func(Attempt)
 
 	mark
@@ -174,25 +179,25 @@ var _ retrier.Retrier = new(Transport).mark
 
 // RoundTrip implements http.RoundTripper.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	sent := t.sendPlain(req)
-	if sent.succeeded(req) {
-		sent.reward(req)
-		return sent.resp, nil // what most requests do, and all that it costs
+	plain := t.sendPlain(req)
+	if plain.succeeded(req) {
+		plain.reward(req)
+		return plain.resp, nil // what most requests do, and all that it costs
 	}
 
 	var c call
 	defer c.end()
-	c.own(req, &sent)
+	c.own(req, &plain)
 	config, err := t.resolve()
 	if err != nil {
 		return nil, err
 	}
-	permit, err := c.begin(config, &sent)
+	permit, err := c.begin(config, &plain)
 	if err != nil {
 		return nil, err
 	}
 
-	a := firstAttempt(permit, &sent)
+	a := firstAttempt(permit, &plain)
 	defer a.end(&c)
 	for {
 		if err := a.waitTurn(&c); err != nil {
@@ -224,18 +229,18 @@ func (t *Transport) sendPlain(req *http.Request) plainResult {
 		return plainResult{}
 	}
 	if options := optionsOf(ctx); options != nil {
-		return plainResult{options: options, asked: true}
+		return plainResult{options: options, optionsKnown: true}
 	}
 	via := c.base
 	if c.conns != nil {
 		via = c.conns.For(req.URL)
 	}
 	resp, err := via.RoundTrip(req)
-	return plainResult{config: c, via: via, resp: resp, err: err, asked: true}
+	return plainResult{config: c, via: via, resp: resp, err: err, optionsKnown: true}
 }
 
-// CloseIdleConnections calls the method of that name of Base, if it has one, and
-// closes the idle connections of every copy of Base.
+// CloseIdleConnections calls the method of that name of Base, if it has one,
+// and closes the idle connections of every copy of Base.
 func (t *Transport) CloseIdleConnections() {
 	if base, ok := t.base().(interface{ CloseIdleConnections() }); ok {
 		base.CloseIdleConnections()
@@ -273,8 +278,8 @@ func (t *Transport) State(partition string) (State, bool) {
 	return stateOf(p), true
 }
 
-// Partitions yields the name and the state of every partition, the most recently
-// used first.
+// Partitions yields the name and the state of every partition, the most
+// recently used first.
 func (t *Transport) Partitions() iter.Seq2[string, State] {
 	return func(yield func(string, State) bool) {
 		c := t.config.Load()
