@@ -14,8 +14,8 @@ import (
 	"example.com/awsretry/internal/httpfake"
 )
 
-// content is long enough for many reads and frames.
-var content = []byte(httpfake.Text(200_000))
+// content is longer than the buffers of net/http and the window of HTTP/2.
+var content = []byte(httpfake.Text(100_000))
 
 // A bodyKind is a way to give a request its body.
 type bodyKind struct {

@@ -120,7 +120,7 @@ func TestDeadConnectionUnderWay(t *testing.T) {
 	for _, p := range protocols {
 		t.Run(p.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				const each = 4 // requests of a kind
+				const each = 2 // requests of a kind
 				var underWay atomic.Int32
 				frozen := make(chan struct{})
 				srv := p.serve(t, func(w http.ResponseWriter, r *http.Request) {

@@ -60,7 +60,7 @@ func TestStalledGzip(t *testing.T) {
 								t.Errorf("another request: %d bytes of %d, %v", len(got), len(gzippedText(n)), err)
 								return
 							}
-							time.Sleep(10 * time.Millisecond) // when stalled requests begin and end
+							time.Sleep(20 * time.Millisecond) // when stalled requests begin and end
 						}
 					})
 				}
@@ -109,9 +109,9 @@ func (s *stallingService) serve(w http.ResponseWriter, r *http.Request) {
 	<-r.Context().Done()
 }
 
-const gzippedKinds = 64
+const gzippedKinds = 16
 
-// gzippedText returns the text of the nth path, 1 to 64 kB.
+// gzippedText returns the text of the nth path, 1 to 16 kB.
 func gzippedText(n int) string {
 	n %= gzippedKinds
 	return string(chaosBytes(n, 1000*(n+1)))

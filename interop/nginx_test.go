@@ -65,10 +65,10 @@ func putStream(ctx context.Context, client *http.Client, url string, n int) erro
 	}
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
-	if err != nil || resp.StatusCode != http.StatusOK || resp.ProtoMajor != 2 {
-		return fmt.Errorf("%s %s: %.100q, %v", resp.Proto, resp.Status, text, err) //nolint:errorlint // err may be nil
+	if err == nil && (resp.StatusCode != http.StatusOK || resp.ProtoMajor != 2) {
+		err = fmt.Errorf("%s %s: %.100q", resp.Proto, resp.Status, text)
 	}
-	return nil
+	return err
 }
 
 // startNginx starts an nginx that speaks HTTP/2 on a socket in a folder of its

@@ -40,8 +40,8 @@ var toxicCases = []toxicCase{
 		toxics: []string{`{"type": "limit_data", "stream": "downstream", "toxicity": 0.3, "attributes": {"bytes": 30}}`},
 	},
 	{
-		name: "limit_data in the response body", class: awsretry.Transient,
-		toxics: []string{`{"type": "limit_data", "stream": "downstream", "toxicity": 0.3, "attributes": {"bytes": 700}}`},
+		name: "limit_data in the response body", class: awsretry.Transient, // only what is read back is so long
+		toxics: []string{`{"type": "limit_data", "stream": "downstream", "toxicity": 0.5, "attributes": {"bytes": 700}}`},
 	},
 	{
 		name: "limit_data in the request", class: awsretry.Transient,
@@ -100,9 +100,10 @@ var toxicBackends = []toxicBackend{
 
 // toxiproxy spoils the connections of real clients to real servers.
 func TestToxics(t *testing.T) {
+	proxies := startToxiproxy(t)
 	for _, backend := range toxicBackends {
 		t.Run(backend.name, func(t *testing.T) {
-			addr, proxies := backend.start(t), startToxiproxy(t)
+			addr := backend.start(t)
 			for _, toxic := range toxicCases {
 				t.Run(toxic.name, func(t *testing.T) {
 					t.Parallel() // it waits more than it computes
@@ -124,7 +125,7 @@ func (c toxicCase) run(t *testing.T, backend toxicBackend, through string) {
 	tr := forFaultyService(base, log.observe)
 	tr.MaxAttempts = 20
 	if c.class == awsretry.Timeout {
-		tr.AttemptTimeout = 500 * time.Millisecond
+		tr.AttemptTimeout = 250 * time.Millisecond
 	}
 	const workers = 8
 	start := time.Now()

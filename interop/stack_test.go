@@ -177,8 +177,8 @@ func echoOnce(ctx context.Context, client *http.Client, url string, i int) error
 	}
 	defer resp.Body.Close()
 	got, err := io.ReadAll(resp.Body)
-	if err != nil || string(got) != sent {
-		return fmt.Errorf("%d bytes came back of %d, status %d, %v", len(got), len(sent), resp.StatusCode, err) //nolint:errorlint // err may be nil
+	if err == nil && string(got) != sent {
+		err = fmt.Errorf("%d bytes came back of %d, status %d", len(got), len(sent), resp.StatusCode)
 	}
-	return nil
+	return err
 }

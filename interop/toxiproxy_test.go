@@ -76,7 +76,7 @@ func startToxiproxy(t testing.TB) *toxicServer {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(self)
-	cmd.Env = append(os.Environ(), childEnv+"=toxiproxy")
+	cmd.Env = append(os.Environ(), childEnv+"=toxiproxy", "GORACE=atexit_sleep_ms=0")
 	return &toxicServer{t: t, process: startChild(t, cmd)}
 }
 
