@@ -38,7 +38,8 @@ func TestCanceledRequestIsNotSent(t *testing.T) {
 		} {
 			t.Run(tt.name+", "+string(mode), func(t *testing.T) {
 				tr := &transport{Mode: mode, Quota: awsretry.QuotaConfig{InitialCost: 10},
-					Base:    httpfake.Base(func(*http.Request) (*http.Response, error) { t.Error("sent"); return nil, errReset }),
+					Base: httpfake.Base(
+						func(*http.Request) (*http.Response, error) { t.Error("sent"); return nil, errReset }),
 					Prepare: func(*http.Request, int) error { t.Error("Prepare is called"); return nil },
 					Observe: func(awsretry.Attempt) { t.Error("Observe is called") },
 				}
@@ -59,8 +60,8 @@ func TestCanceledRequestIsNotSent(t *testing.T) {
 	}
 }
 
-// Whatever the call has passed before its first attempt, a caller who cancels
-// then gets nothing sent.
+// If the caller cancels before the first attempt, nothing is sent, however far
+// the call has come.
 func TestCancelBeforeTheFirstAttempt(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	tr := &transport{
@@ -92,7 +93,8 @@ func TestCancelInTheDelay(t *testing.T) {
 						var seen []awsretry.Attempt
 						tr := &transport{
 							Mode: mode, Backoff: contract.Delay(20 * time.Second),
-							Base:    httpfake.Base(func(req *http.Request) (*http.Response, error) { return failure.outcome(req, body) }),
+							Base: httpfake.Base(
+								func(req *http.Request) (*http.Response, error) { return failure.outcome(req, body) }),
 							Observe: func(a awsretry.Attempt) { seen = append(seen, a) },
 						}
 						ctx, cancel := context.WithCancelCause(t.Context())
@@ -107,10 +109,12 @@ func TestCancelInTheDelay(t *testing.T) {
 						}
 						start := time.Now()
 						resp, err := tr.RoundTrip(req)
-						if took := time.Since(start); took != time.Second || contract.StopOf(resp, err) != awsretry.StopCanceled {
+						if took := time.Since(start); took != time.Second ||
+							contract.StopOf(resp, err) != awsretry.StopCanceled {
 							t.Errorf("%v, %v after %v", resp, err, took)
 						}
-						if !errors.Is(err, cause) || !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), failure.says) {
+						if !errors.Is(err, cause) || !errors.Is(err, context.Canceled) ||
+							!strings.Contains(err.Error(), failure.says) {
 							t.Errorf("%v does not name the cause and the failure before", err)
 						}
 						if len(seen) != 1 || contract.TokensOf(t, tr) != 500 {
@@ -130,25 +134,19 @@ func TestCancelInTheDelay(t *testing.T) {
 // whose body ended with the context is not.
 func TestCancelWhileTheResponseIsReadAhead(t *testing.T) {
 	t.Run("whole", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			ctx, cancel := context.WithCancelCause(t.Context())
-			tr := &transport{
-				Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
-					return httpfake.Response(req, 503, httpfake.NewBody(strings.NewReader("down"))), nil
-				}),
-				Policy: func(a *awsretry.Attempt) awsretry.Class {
-					cancel(errGone) // not during the Read: then either may be first
-					return awsretry.DefaultPolicy(a)
-				},
-			}
-			resp, err := tr.RoundTrip(httpfake.Request(t, ctx, "GET", nil))
-			if err != nil || contract.StopOf(resp, err) != awsretry.StopCanceled || contract.TokensOf(t, tr) != 500 {
-				t.Fatal(resp, err)
-			}
-			if got := httpfake.ReadAll(t, resp); got != "down" {
-				t.Errorf("the body is %q", got)
-			}
-		})
+		ctx, cancel := context.WithCancelCause(t.Context())
+		tr := &transport{Base: respondsWith(503, httpfake.NewBody(strings.NewReader("busy")))}
+		tr.Policy = func(a *awsretry.Attempt) awsretry.Class { // called when the body has been read
+			cancel(errGone)
+			return awsretry.DefaultPolicy(a)
+		}
+		resp, err := tr.RoundTrip(httpfake.Request(t, ctx, "GET", nil))
+		if err != nil || contract.StopOf(resp, err) != awsretry.StopCanceled || contract.TokensOf(t, tr) != 500 {
+			t.Fatal(resp, err)
+		}
+		if got := httpfake.ReadAll(t, resp); got != "busy" {
+			t.Errorf("read %q", got)
+		}
 	})
 	t.Run("broken", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
@@ -159,7 +157,8 @@ func TestCancelWhileTheResponseIsReadAhead(t *testing.T) {
 			})}
 			start := time.Now()
 			resp, err := tr.RoundTrip(httpfake.Request(t, ctx, "GET", nil))
-			if took := time.Since(start); took != time.Second/10 || contract.StopOf(resp, err) != awsretry.StopCanceled {
+			if took := time.Since(start); took != time.Second/10 ||
+				contract.StopOf(resp, err) != awsretry.StopCanceled {
 				t.Fatalf("%v, %v after %v", resp, err, took)
 			}
 			if !errors.Is(err, errGone) || !strings.Contains(err.Error(), "503") || contract.TokensOf(t, tr) != 500 {
@@ -198,8 +197,11 @@ func TestCanceledAttemptIsNotClassified(t *testing.T) {
 		time.AfterFunc(time.Second, func() { cancel(errGone) })
 		var seen []awsretry.Attempt
 		tr := &transport{
-			Base:    httpfake.Base(func(req *http.Request) (*http.Response, error) { return hangs(req, nil) }),
-			Policy:  func(*awsretry.Attempt) awsretry.Class { t.Error("the policy is asked"); return awsretry.Transient },
+			Base: httpfake.Base(func(req *http.Request) (*http.Response, error) { return hangs(req, nil) }),
+			Policy: func(*awsretry.Attempt) awsretry.Class {
+				t.Error("the policy is asked")
+				return awsretry.Transient
+			},
 			Observe: func(a awsretry.Attempt) { seen = append(seen, a) },
 		}
 		_, err := tr.RoundTrip(httpfake.Request(t, ctx, "GET", nil))
@@ -254,7 +256,8 @@ func TestClientTimeout(t *testing.T) {
 					t.Errorf("%v, %v after %v", resp, err, took)
 				}
 				var timeout interface{ Timeout() bool }
-				if err != nil && (!errors.As(err, &timeout) || !timeout.Timeout() || !errors.Is(err, context.DeadlineExceeded)) {
+				if err != nil &&
+					(!errors.As(err, &timeout) || !timeout.Timeout() || !errors.Is(err, context.DeadlineExceeded)) {
 					t.Errorf("%v is not a time-out", err)
 				}
 				if resp != nil {
@@ -316,8 +319,8 @@ func TestRequestCancelWhileTokensAreAwaited(t *testing.T) {
 	}
 }
 
-// What the deprecated CancelRequest ends is not retried. It works for HTTP/1
-// alone.
+// A request that the deprecated CancelRequest ends is not retried. It works for
+// HTTP/1 alone.
 func TestCancelRequest(t *testing.T) {
 	for _, protocol := range []string{"HTTP/1.1", "HTTP/1.1 over TLS"} {
 		t.Run(protocol, func(t *testing.T) {
