@@ -233,7 +233,8 @@ func TestPrepareChangesTheContext(t *testing.T) {
 					tr := retrying(func(req *http.Request) (*http.Response, error) {
 						ctx := req.Context()
 						_, limited := ctx.Deadline()
-						seen = append(seen, fmt.Sprintf("%v, attempt %d, limited %v, %v", ctx.Value(key{}), awsretry.AttemptNumber(ctx), limited, context.Cause(ctx)))
+						seen = append(seen, fmt.Sprintf("%v, attempt %d, limited %v, %v",
+							ctx.Value(key{}), awsretry.AttemptNumber(ctx), limited, context.Cause(ctx)))
 						return httpfake.Response(req, 503, http.NoBody), nil
 					})
 					tr.AttemptTimeout, tr.MaxAttempts = timeout, 2
@@ -292,7 +293,8 @@ func TestCancelWhilePrepareWaits(t *testing.T) {
 					}
 					start := time.Now()
 					resp, err := tr.RoundTrip(req)
-					if took := time.Since(start); took != time.Second || contract.StopOf(resp, err) != awsretry.StopCanceled {
+					took := time.Since(start)
+					if took != time.Second || contract.StopOf(resp, err) != awsretry.StopCanceled {
 						t.Errorf("%v, stopped by %q, after %v", err, contract.StopOf(resp, err), took)
 					}
 					if !errors.Is(err, cause) || !errors.Is(err, context.Canceled) {
