@@ -11,6 +11,7 @@ import (
 	"example.com/awsretry/internal/awsproto"
 	"example.com/awsretry/internal/neterr"
 	"example.com/awsretry/internal/respbody"
+	"example.com/awsretry/internal/retrier"
 )
 
 // An attempt is one sending of the request, from the wait for its turn to the
@@ -108,6 +109,9 @@ func (a *attempt) prepare(c *call) error {
 		a.marked = newRecordContext(ctx, c.req, c.options, a.Number)
 		ctx = a.marked
 	}
+	if c.prepare != nil && c.caller.cancel != nil {
+		ctx = retrier.WithWaiting(ctx, c.caller.waiting())
+	}
 	if timed {
 		a.timeout = respbody.NewTimedContext(ctx, timeout)
 		ctx = a.timeout
@@ -150,17 +154,10 @@ func (a *attempt) setRetryHeaders(c *call) {
 	a.out.Header = header
 }
 
-// runHook calls Prepare, with a request whose context Request.Cancel ends too.
+// runHook calls Prepare.
 func (a *attempt) runHook(c *call) error {
-	ctx := a.out.Context()
-	if c.caller.cancel != nil {
-		*a.out = *a.out.WithContext(&prepareContext{ctx, c.caller.waiting()})
-	}
 	body, length := a.out.Body, a.out.ContentLength
 	err := c.prepare(a.out, a.Number)
-	if c.caller.cancel != nil {
-		*a.out = *a.out.WithContext(afterPrepare(ctx, a.out.Context()))
-	}
 	replaced := !same(a.out.Body, body)
 	if replaced && a.out.Body != nil {
 		a.out.Body.Close()

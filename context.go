@@ -259,32 +259,3 @@ func (c *callerContext) release() {
 		c.end()
 	}
 }
-
-// A prepareContext is the context of an attempt for Prepare. It ends with the
-// context for the call's waits, and so with Request.Cancel too. Its values are
-// those of the attempt's context.
-type prepareContext struct {
-	context.Context                 // the attempt's
-	waiting         context.Context // the call's
-}
-
-func (c *prepareContext) Done() <-chan struct{} { return c.waiting.Done() }
-func (c *prepareContext) Err() error            { return c.waiting.Err() }
-
-// afterPrepare returns the attempt's context with the values of prepared, the
-// context that Prepare left in the request. A prepared context itself ends with
-// the call, and the attempt's must last until the end of the response body.
-func afterPrepare(ctx, prepared context.Context) context.Context {
-	if _, ok := prepared.(*prepareContext); ok {
-		return ctx
-	}
-	return &valueContext{ctx, prepared}
-}
-
-// A valueContext has the values of another context.
-type valueContext struct {
-	context.Context
-	values context.Context
-}
-
-func (c *valueContext) Value(key any) any { return c.values.Value(key) }

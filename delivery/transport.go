@@ -191,7 +191,7 @@ func (t *Transport) newInner() *awsretry.Transport {
 		NestedRetries: true,                                     // only the policy limits the attempts
 		Prepare: func(req *http.Request, number int) error {
 			setContentType(req, policy.RequestPolicy)
-			if err := throttle.wait(req.Context()); err != nil {
+			if err := throttle.wait(retrier.Waiting(req.Context())); err != nil {
 				return err
 			}
 			t.progressOf(req.Context()).attempts = number

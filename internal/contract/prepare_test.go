@@ -265,9 +265,9 @@ func TestPrepareChangesTheContext(t *testing.T) {
 // A cancel ends a Prepare that waits. Its error is that of the context then,
 // with its cause, and not one of Prepare.
 func TestCancelWhilePrepareWaits(t *testing.T) {
-	for _, by := range []string{"context", "Request.Cancel"} {
+	for _, cause := range []error{errGone, context.Canceled} {
 		for on := 1; on <= 2; on++ {
-			t.Run(fmt.Sprintf("%s, attempt %d", by, on), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%v, attempt %d", cause, on), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					sends := 0
 					tr := retrying(func(req *http.Request) (*http.Response, error) {
@@ -284,13 +284,7 @@ func TestCancelWhilePrepareWaits(t *testing.T) {
 					ctx, cancel := context.WithCancelCause(t.Context())
 					defer cancel(nil)
 					req := httpfake.Request(t, ctx, "GET", nil)
-					cause := errGone
-					if by == "context" {
-						time.AfterFunc(time.Second, func() { cancel(errGone) })
-					} else {
-						cause = context.Canceled
-						req.Cancel = closeAfter(time.Second)
-					}
+					time.AfterFunc(time.Second, func() { cancel(cause) })
 					start := time.Now()
 					resp, err := tr.RoundTrip(req)
 					took := time.Since(start)

@@ -1,8 +1,10 @@
-// Package retrier checks that a RoundTripper can be the Base of one that
-// retries: that it is not nil, and does not lead to another one that retries.
+// Package retrier is what the RoundTrippers of this module that retry agree on:
+// what may be their Base, so that retries are not put under each other, and the
+// context for a wait before an attempt.
 package retrier
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"reflect"
@@ -89,4 +91,21 @@ func wayOut(t reflect.Type) (field reflect.StructField, ok bool) {
 		}
 	}
 	return field, false
+}
+
+type waitingKey struct{}
+
+// WithWaiting returns a copy of an attempt's context from which Waiting returns
+// waiting.
+func WithWaiting(ctx, waiting context.Context) context.Context {
+	return context.WithValue(ctx, waitingKey{}, waiting)
+}
+
+// Waiting returns the context for a wait in a Prepare hook, which the deprecated
+// Request.Cancel ends too. ctx is that of the request.
+func Waiting(ctx context.Context) context.Context {
+	if waiting, ok := ctx.Value(waitingKey{}).(context.Context); ok {
+		return waiting
+	}
+	return ctx
 }

@@ -1,6 +1,7 @@
 package retrier
 
 import (
+	"context"
 	"net/http"
 	"strings"
 	"testing"
@@ -102,5 +103,16 @@ func TestIsNil(t *testing.T) {
 				t.Errorf("got %v", got)
 			}
 		})
+	}
+}
+
+func TestWaiting(t *testing.T) {
+	type key struct{}
+	ctx, waiting := t.Context(), context.WithValue(t.Context(), key{}, "waiting")
+	if got := Waiting(ctx); got != ctx {
+		t.Error("a context without another one for waits is not its own")
+	}
+	if got := Waiting(context.WithValue(WithWaiting(ctx, waiting), key{}, "inner")); got.Value(key{}) != "waiting" {
+		t.Errorf("the context for waits is %v", got)
 	}
 }
