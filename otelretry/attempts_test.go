@@ -6,170 +6,145 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"example.com/awsretry"
+	"example.com/awsretry/internal/httpfake"
 	"go.opentelemetry.io/otel/attribute"
 )
 
-const server = "server.address=service.example,server.port=80"
-
 func TestAttempts(t *testing.T) {
-	throttled := baseFunc(func(req *http.Request) (*http.Response, error) {
-		time.Sleep(100 * time.Millisecond)
-		resp := answer(req, 400)
-		resp.Header.Set("X-Amzn-ErrorType", "ThrottlingException")
-		return resp, nil
+	throttled := httpfake.Base(func(req *http.Request) (*http.Response, error) {
+		return httpfake.Response(req, 400, http.NoBody, "X-Amzn-ErrorType", "ThrottlingException"), nil
 	})
-	hidden := baseFunc(func(req *http.Request) (*http.Response, error) {
-		time.Sleep(100 * time.Millisecond)
-		resp := answer(req, 200)
-		resp.Body = io.NopCloser(strings.NewReader("<Error><Code>AccessDenied</Code></Error>"))
-		return resp, nil
+	hidden := httpfake.Base(func(req *http.Request) (*http.Response, error) {
+		body := strings.NewReader("<Error><Code>AccessDenied</Code></Error>")
+		return httpfake.Response(req, 200, io.NopCloser(body)), nil
 	})
-	tests := []struct {
-		name string
-		tr   *awsretry.Transport
-		want []string
+	refused := failsWith(&net.OpError{Op: "dial", Err: errors.New("refused")})
+	late := failsWith(&net.OpError{Op: "dial", Err: context.DeadlineExceeded})
+	timeout := func(*awsretry.Attempt) awsretry.Class { return awsretry.Timeout }
+	for _, tt := range []struct {
+		name   string
+		base   httpfake.Base
+		once   bool // without retries
+		policy awsretry.Policy
+		want   []recorded
 	}{
-		{"success", &awsretry.Transport{Base: answersWith(200)}, []string{
-			"client.call.attempt_duration[s] awsretry.class=success,awsretry.partition=service.example,awsretry.retry=false,http.request.method=PUT,http.response.status_code=200,SERVER = 1 of 0.1",
-			"client.call.attempts[{attempt}] awsretry.class=success,awsretry.partition=service.example,awsretry.retry=false,http.request.method=PUT,http.response.status_code=200,SERVER = 1",
+		{name: "success", base: httpfake.Statuses(200), want: []recorded{{class: "success", status: 200}}},
+		{name: "success after retries", base: httpfake.Statuses(503, 500, 204), want: []recorded{
+			{class: "transient", status: 503},
+			{class: "transient", status: 500, retry: true},
+			{class: "success", status: 204, retry: true},
 		}},
-		{"success after retries", &awsretry.Transport{Base: answersWith(503, 500, 204)}, []string{
-			"client.call.attempt_duration[s] awsretry.class=success,awsretry.partition=service.example,awsretry.retry=true,http.request.method=PUT,http.response.status_code=204,SERVER = 1 of 0.1",
-			"client.call.attempt_duration[s] awsretry.class=transient,awsretry.partition=service.example,awsretry.retry=false,error.type=503,http.request.method=PUT,http.response.status_code=503,SERVER = 1 of 0.1",
-			"client.call.attempt_duration[s] awsretry.class=transient,awsretry.partition=service.example,awsretry.retry=true,error.type=500,http.request.method=PUT,http.response.status_code=500,SERVER = 1 of 0.1",
-			"client.call.attempts[{attempt}] awsretry.class=success,awsretry.partition=service.example,awsretry.retry=true,http.request.method=PUT,http.response.status_code=204,SERVER = 1",
-			"client.call.attempts[{attempt}] awsretry.class=transient,awsretry.partition=service.example,awsretry.retry=false,error.type=503,http.request.method=PUT,http.response.status_code=503,SERVER = 1",
-			"client.call.attempts[{attempt}] awsretry.class=transient,awsretry.partition=service.example,awsretry.retry=true,error.type=500,http.request.method=PUT,http.response.status_code=500,SERVER = 1",
-			"client.call.errors[{error}] awsretry.class=transient,awsretry.partition=service.example,awsretry.retry=false,error.type=503,http.request.method=PUT,http.response.status_code=503,SERVER = 1",
-			"client.call.errors[{error}] awsretry.class=transient,awsretry.partition=service.example,awsretry.retry=true,error.type=500,http.request.method=PUT,http.response.status_code=500,SERVER = 1",
+		{name: "throttling", base: throttled, want: []recorded{
+			{class: "throttled", status: 400},
+			{class: "throttled", status: 400, retry: true, times: 2},
 		}},
-		{"throttling", &awsretry.Transport{Base: throttled}, []string{
-			"client.call.attempt_duration[s] awsretry.class=throttled,awsretry.partition=service.example,awsretry.retry=false,error.type=400,http.request.method=PUT,http.response.status_code=400,SERVER = 1 of 0.1",
-			"client.call.attempt_duration[s] awsretry.class=throttled,awsretry.partition=service.example,awsretry.retry=true,error.type=400,http.request.method=PUT,http.response.status_code=400,SERVER = 2 of 0.2",
-			"client.call.attempts[{attempt}] awsretry.class=throttled,awsretry.partition=service.example,awsretry.retry=false,error.type=400,http.request.method=PUT,http.response.status_code=400,SERVER = 1",
-			"client.call.attempts[{attempt}] awsretry.class=throttled,awsretry.partition=service.example,awsretry.retry=true,error.type=400,http.request.method=PUT,http.response.status_code=400,SERVER = 2",
-			"client.call.errors[{error}] awsretry.class=throttled,awsretry.partition=service.example,awsretry.retry=false,error.type=400,http.request.method=PUT,http.response.status_code=400,SERVER = 1",
-			"client.call.errors[{error}] awsretry.class=throttled,awsretry.partition=service.example,awsretry.retry=true,error.type=400,http.request.method=PUT,http.response.status_code=400,SERVER = 2",
+		{name: "error in a 200", base: hidden, want: []recorded{{class: "permanent", status: 200, errorType: "_OTHER"}}},
+		{name: "no connection", base: refused, once: true, want: []recorded{
+			{class: "transient", errorType: "*net.OpError"},
 		}},
-		{"an error in a 200", &awsretry.Transport{Base: hidden}, failedOnce("permanent", "_OTHER", 200)},
-		{"no connection", &awsretry.Transport{MaxAttempts: 1, Base: failsWith(&net.OpError{Op: "dial", Err: errors.New("refused")})},
-			failedOnce("transient", "*net.OpError", 0)},
-		{"a time-out", &awsretry.Transport{MaxAttempts: 1, Base: failsWith(&net.OpError{Op: "dial", Err: context.DeadlineExceeded})},
-			failedOnce("timeout", "timeout", 0)},
-		{"a time-out by the policy", &awsretry.Transport{MaxAttempts: 1, Base: failsWith(io.EOF),
-			Policy: func(*awsretry.Attempt) awsretry.Class { return awsretry.Timeout }}, failedOnce("timeout", "timeout", 0)},
-	}
-	for _, tt := range tests {
+		{name: "time-out", base: late, once: true, want: []recorded{{class: "timeout", errorType: "timeout"}}},
+		{name: "time-out by the policy", base: failsWith(io.EOF), once: true, policy: timeout, want: []recorded{
+			{class: "timeout", errorType: "timeout"},
+		}},
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				rt, reader := instrumented(t, tt.tr)
+				tr := &awsretry.Transport{Base: slow(tt.base), Policy: tt.policy}
+				if tt.once {
+					tr.MaxAttempts = 1
+				}
+				rt, reader := instrumented(t, tr)
 				req := request(t, t.Context(), "PUT", "http://Service.example/path?secret=1")
-				req.Header.Set("X-Amz-Copy-Source", "bucket/key")
+				req.Header.Set("X-Amz-Copy-Source", "bucket/key") // S3 may respond with an error in a 200
 				send(rt, req)
-				differ(t, collected(t, reader, "client."), withServer(tt.want))
+				var want []string
+				for _, r := range tt.want {
+					want = append(want, r.all()...)
+				}
+				wantMetrics(t, reader, want, "client.")
 			})
 		})
 	}
 }
 
-func withServer(lines []string) []string {
-	lines = slices.Clone(lines)
-	for i := range lines {
-		lines[i] = strings.ReplaceAll(lines[i], "SERVER", server)
-	}
-	return lines
-}
-
-// failedOnce is what one failed PUT of 100 ms is recorded as.
-func failedOnce(class, errorType string, status int) []string {
-	attrs := "awsretry.class=" + class + ",awsretry.partition=service.example,awsretry.retry=false,error.type=" + errorType + ",http.request.method=PUT,"
-	if status != 0 {
-		attrs += "http.response.status_code=200,"
-	}
-	return []string{
-		"client.call.attempt_duration[s] " + attrs + "SERVER = 1 of 0.1",
-		"client.call.attempts[{attempt}] " + attrs + "SERVER = 1",
-		"client.call.errors[{error}] " + attrs + "SERVER = 1",
-	}
-}
-
-// An attempt that its caller ended is recorded although its context has ended, by the way in which it did.
+// An attempt that its caller ended is recorded even though its context has
+// ended.
 func TestEndedAttempts(t *testing.T) {
-	tests := []struct {
-		errorType string
-		within    func(context.Context) (context.Context, context.CancelFunc)
-	}{
-		{"timeout", func(ctx context.Context) (context.Context, context.CancelFunc) {
-			return context.WithTimeout(ctx, 50*time.Millisecond)
-		}},
-		{"canceled", func(ctx context.Context) (context.Context, context.CancelFunc) {
+	const early = 50 * time.Millisecond
+	for errorType, within := range map[string]func(context.Context) (context.Context, context.CancelFunc){
+		"timeout": func(ctx context.Context) (context.Context, context.CancelFunc) {
+			return context.WithTimeout(ctx, early)
+		},
+		"canceled": func(ctx context.Context) (context.Context, context.CancelFunc) {
 			ctx, cancel := context.WithCancelCause(ctx)
-			time.AfterFunc(50*time.Millisecond, func() { cancel(errors.New("the user went away")) })
+			time.AfterFunc(early, func() { cancel(errors.New("the user went away")) })
 			return ctx, func() { cancel(nil) }
-		}},
-	}
-	for _, tt := range tests {
-		t.Run(tt.errorType, func(t *testing.T) {
+		},
+	} {
+		t.Run(errorType, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				rt, reader := instrumented(t, &awsretry.Transport{Base: baseFunc(func(req *http.Request) (*http.Response, error) {
-					<-req.Context().Done()
-					return nil, context.Cause(req.Context())
-				})})
-				ctx, cancel := tt.within(t.Context())
+				rt, reader := instrumented(t, &awsretry.Transport{
+					Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
+						<-req.Context().Done()
+						return nil, context.Cause(req.Context())
+					}),
+				})
+				ctx, cancel := within(t.Context())
 				defer cancel()
 				get(t, ctx, rt)
-				differ(t, collected(t, reader, "client.call.errors", "awsretry.refusals"), []string{
-					"awsretry.refusals[{refusal}] awsretry.stop=canceled,http.request.method=GET," + server + " = 1",
-					"client.call.errors[{error}] awsretry.class=permanent,awsretry.partition=service.example,awsretry.retry=false,error.type=" + tt.errorType + ",http.request.method=GET," + server + " = 1",
-				})
+				wantMetrics(t, reader, []string{
+					refusal("canceled", "GET"),
+					recorded{class: "permanent", method: "GET", errorType: errorType}.failure(),
+				}, "client.call.errors", "awsretry.refusals")
 			})
 		})
 	}
 }
 
+// The user's attributes are set on every measurement, and take precedence.
 func TestAttributesOfTheUser(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		attrs := []attribute.KeyValue{attribute.String("rpc.service", "DynamoDB"), attribute.String("server.address", "mine")}
-		rt, reader := instrumented(t, &awsretry.Transport{Base: answersWith(503), MaxAttempts: 1}, attrs...)
+		rt, reader := instrumented(t, &awsretry.Transport{Base: httpfake.Statuses(503), MaxAttempts: 1}, attrs...)
 		attrs[0] = attribute.String("changed", "later")
 		get(t, t.Context(), rt)
-		differ(t, collected(t, reader, "client.call.attempts", "awsretry.refusals", "awsretry.tokens"), []string{
-			"awsretry.refusals[{refusal}] awsretry.stop=max_attempts,http.request.method=GET,rpc.service=DynamoDB,server.address=mine,server.port=80 = 1",
-			"awsretry.tokens[{token}] awsretry.partition=service.example,rpc.service=DynamoDB,server.address=mine = 500",
-			"client.call.attempts[{attempt}] awsretry.class=transient,awsretry.partition=service.example,awsretry.retry=false,error.type=503,http.request.method=GET,http.response.status_code=503,rpc.service=DynamoDB,server.address=mine,server.port=80 = 1",
-		})
+		const mine = "rpc.service=DynamoDB,server.address=mine"
+		mineInstead := func(line string) string {
+			return strings.Replace(line, "server.address=service.example", mine, 1)
+		}
+		wantMetrics(t, reader, []string{
+			mineInstead(refusal("max_attempts", "GET")),
+			"awsretry.tokens[{token}] awsretry.partition=service.example," + mine + " = 500",
+			mineInstead(recorded{class: "transient", method: "GET", status: 503}.attempt()),
+		}, "client.call.attempts", "awsretry.refusals", "awsretry.tokens")
 	})
 }
 
 func TestServersAndMethods(t *testing.T) {
-	tests := []struct{ method, url, want string }{
-		{"", "https://a.example/", "http.request.method=GET,server.address=a.example,server.port=443"},
-		{"DELETE", "https://a.example:8443/", "http.request.method=DELETE,server.address=a.example,server.port=8443"},
-		{"PURGE", "http://[::1]:8080/", "http.request.method=_OTHER,server.address=::1,server.port=8080"},
-		{"GET", "unix://a.example/", "http.request.method=GET,server.address=a.example"},
-		{"GET", "http://a.example:99999/", "http.request.method=GET,server.address=a.example,server.port=80"},
-		{"GET", "file:///path", "http.request.method=GET"},
-		{"GET", "http://" + strings.Repeat("a", 261) + "/", "http.request.method=GET,server.address=_OTHER"},
-		{"GET", "http://%ff.example/", "http.request.method=GET,server.address=\uFFFD.example,server.port=80"},
-	}
-	for _, tt := range tests {
+	for _, tt := range []struct{ method, url, want string }{
+		{"", "https://a.example/", "GET,server.address=a.example,server.port=443"},
+		{"DELETE", "https://a.example:8443/", "DELETE,server.address=a.example,server.port=8443"},
+		{"PURGE", "http://[::1]:8080/", "_OTHER,server.address=::1,server.port=8080"},
+		{"GET", "unix://a.example/", "GET,server.address=a.example"},
+		{"GET", "http://a.example:99999/", "GET,server.address=a.example,server.port=80"},
+		{"GET", "file:///path", "GET"},
+		{"GET", "http://" + strings.Repeat("a", 261) + "/", "GET,server.address=_OTHER"},
+		{"GET", "http://%ff.example/", "GET,server.address=\uFFFD.example,server.port=80"},
+	} {
 		t.Run(tt.url, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				rt, reader := instrumented(t, &awsretry.Transport{Base: answersWith(503), MaxAttempts: 1})
-				req := request(t, t.Context(), tt.method, tt.url)
-				req.Method = tt.method // "" is GET, which NewRequest would say
-				send(rt, req)
-				differ(t, collected(t, reader, "awsretry.refusals"), []string{
-					"awsretry.refusals[{refusal}] awsretry.stop=max_attempts," + tt.want + " = 1",
-				})
-			})
+			rt, reader := instrumented(t, &awsretry.Transport{Base: httpfake.Statuses(503), MaxAttempts: 1})
+			req := request(t, t.Context(), tt.method, tt.url)
+			req.Method = tt.method // NewRequest changes "" to GET
+			send(rt, req)
+			wantMetrics(t, reader, []string{
+				"awsretry.refusals[{refusal}] awsretry.stop=max_attempts,http.request.method=" + tt.want + " = 1",
+			}, "awsretry.refusals")
 		})
 	}
 }

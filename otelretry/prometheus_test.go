@@ -1,7 +1,6 @@
 package otelretry_test
 
 import (
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -9,14 +8,17 @@ import (
 	"testing"
 
 	"example.com/awsretry"
+	"example.com/awsretry/internal/httpfake"
 	"example.com/awsretry/otelretry"
+	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	otelprom "go.opentelemetry.io/otel/exporters/prometheus"
 	"go.opentelemetry.io/otel/sdk/metric"
 )
 
-// Every metric can be scraped, whatever bytes a host or a partition's name has.
+// Every metric can be scraped, even if the name of a host or a partition has
+// invalid bytes.
 func TestScrape(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	exporter, err := otelprom.New(otelprom.WithRegisterer(registry))
@@ -24,7 +26,7 @@ func TestScrape(t *testing.T) {
 		t.Fatal(err)
 	}
 	rt, err := otelretry.NewTransport(
-		&awsretry.Transport{Base: plain(429), Mode: awsretry.Adaptive, MaxAttempts: 1},
+		&awsretry.Transport{Base: httpfake.Statuses(429), Mode: awsretry.Adaptive, MaxAttempts: 1},
 		metric.NewMeterProvider(metric.WithReader(exporter)))
 	if err != nil {
 		t.Fatal(err)
@@ -32,25 +34,21 @@ func TestScrape(t *testing.T) {
 	get(t, awsretry.WithPartition(t.Context(), "table \xff"), rt)
 	send(rt, request(t, t.Context(), "GET", "http://%ff.example/"))
 
-	metrics := httptest.NewServer(promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError}))
-	defer metrics.Close()
-	resp, err := http.Get(metrics.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	page, err := io.ReadAll(resp.Body)
-	if err != nil || resp.StatusCode != http.StatusOK {
-		t.Fatalf("%s %v\n%s", resp.Status, err, page)
+	metrics := httptest.NewRecorder()
+	promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError}).
+		ServeHTTP(metrics, httptest.NewRequest("GET", "/metrics", nil))
+	page := metrics.Body.String()
+	if metrics.Code != http.StatusOK {
+		t.Fatalf("status %d\n%s", metrics.Code, page)
 	}
 	var got []string
-	for line := range strings.Lines(string(page)) {
+	for line := range strings.Lines(page) {
 		if rest, ok := strings.CutPrefix(line, "# TYPE "); ok && !strings.HasPrefix(rest, "target_info") {
 			got = append(got, strings.TrimSpace(rest))
 		}
 	}
 	slices.Sort(got)
-	differ(t, got, []string{
+	want := []string{
 		"awsretry_expected_wait_seconds gauge",
 		"awsretry_measured_rate_per_second gauge",
 		"awsretry_refusals_total counter",
@@ -60,9 +58,12 @@ func TestScrape(t *testing.T) {
 		"client_call_attempt_duration_seconds histogram",
 		"client_call_attempts_total counter",
 		"client_call_errors_total counter",
-	})
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("metrics (-want +got):\n%s", diff)
+	}
 	for _, want := range []string{"awsretry_partition=\"table \uFFFD\"", "server_address=\"\uFFFD.example\""} {
-		if !strings.Contains(string(page), want) {
+		if !strings.Contains(page, want) {
 			t.Errorf("no %s in\n%s", want, page)
 		}
 	}

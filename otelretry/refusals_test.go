@@ -11,69 +11,84 @@ import (
 	"time"
 
 	"example.com/awsretry"
+	"example.com/awsretry/internal/httpfake"
 )
 
 func TestRefusals(t *testing.T) {
-	later := baseFunc(func(req *http.Request) (*http.Response, error) {
-		resp := answer(req, 503)
-		resp.Header.Set("Retry-After", "3600")
-		return resp, nil
+	later := httpfake.Base(func(req *http.Request) (*http.Response, error) {
+		return httpfake.Response(req, 503, http.NoBody, "Retry-After", "3600"), nil
 	})
-	busy := func() baseFunc { return answersWith(503) }
-	tests := []struct {
-		name, want string
-		tr         *awsretry.Transport
-		change     func(*http.Request) *http.Request
-	}{
-		{"success", "", &awsretry.Transport{Base: answersWith(200)}, nil},
-		{"success after a retry", "", &awsretry.Transport{Base: answersWith(503, 200)}, nil},
-		{"permanent", "", &awsretry.Transport{Base: answersWith(404)}, nil},
-		{"permanent after a retry", "", &awsretry.Transport{Base: answersWith(503, 404)}, nil},
-		{"permanent error", "", &awsretry.Transport{Base: failsWith(http.ErrSchemeMismatch)}, nil},
-		{"wrong settings", "", &awsretry.Transport{Base: busy(), MaxAttempts: -1}, nil},
-		{"error from Prepare", "", &awsretry.Transport{Base: busy(), Prepare: func(*http.Request, int) error {
-			return errors.New("no credentials")
-		}}, nil},
-		{"attempts", "max_attempts", &awsretry.Transport{Base: busy()}, nil},
-		{"attempts, with an error", "max_attempts", &awsretry.Transport{Base: failsWith(io.EOF)}, nil},
-		{"quota", "quota", &awsretry.Transport{Base: busy(), Quota: awsretry.QuotaConfig{Capacity: 5}}, nil},
-		{"deadline", "deadline", &awsretry.Transport{Base: busy()}, within(500*time.Millisecond, 0)},
-		{"canceled in the pause", "canceled", &awsretry.Transport{Base: busy()}, within(time.Hour, 500*time.Millisecond)},
-		{"canceled before", "canceled", &awsretry.Transport{Base: busy()}, within(-1, 0)},
-		{"body", "body", &awsretry.Transport{Base: busy(), MaxBodyBuffer: -1}, func(req *http.Request) *http.Request {
-			req.Method, req.Body = "PUT", io.NopCloser(io.LimitReader(strings.NewReader("a stream"), 100))
-			return req
-		}},
-		{"Retry-After", "retry_after", &awsretry.Transport{Base: later}, nil},
-		{"an outer loop", "outer_retry", &awsretry.Transport{Base: busy()}, func(req *http.Request) *http.Request {
-			req.Header.Set("Amz-Sdk-Request", "attempt=1; max=3")
-			return req
-		}},
-		{"disabled", "disabled", &awsretry.Transport{Base: busy()}, func(req *http.Request) *http.Request {
-			return req.WithContext(awsretry.WithoutRetry(req.Context()))
-		}},
+	noCredentials := func(*http.Request, int) error { return errors.New("no credentials") }
+	oneShot := func(req *http.Request) *http.Request {
+		req.Body = httpfake.NewBody(strings.NewReader("a stream"))
+		return req
 	}
-	for _, tt := range tests {
+	outerLoop := func(req *http.Request) *http.Request {
+		req.Header.Set("Amz-Sdk-Request", "attempt=1; max=3")
+		return req
+	}
+	withoutRetry := func(req *http.Request) *http.Request {
+		return req.WithContext(awsretry.WithoutRetry(req.Context()))
+	}
+	for _, tt := range []struct {
+		name, stop string // stop: "": no refusal
+		base       httpfake.Base
+		tr         *awsretry.Transport               // nil: the zero Transport
+		change     func(*http.Request) *http.Request // nil: nothing
+	}{
+		{name: "success", base: httpfake.Statuses(200)},
+		{name: "success after a retry", base: httpfake.Statuses(503, 200)},
+		{name: "permanent", base: httpfake.Statuses(404)},
+		{name: "permanent after a retry", base: httpfake.Statuses(503, 404)},
+		{name: "permanent error", base: failsWith(http.ErrSchemeMismatch)},
+		{name: "wrong settings", base: httpfake.Statuses(503), tr: &awsretry.Transport{MaxAttempts: -1}},
+		{name: "error from Prepare", base: httpfake.Statuses(503), tr: &awsretry.Transport{Prepare: noCredentials}},
+		{name: "attempts", stop: "max_attempts", base: httpfake.Statuses(503)},
+		{name: "attempts, with an error", stop: "max_attempts", base: failsWith(io.EOF)},
+		{
+			name: "quota", stop: "quota", base: httpfake.Statuses(503),
+			tr: &awsretry.Transport{Quota: awsretry.QuotaConfig{Capacity: 5}},
+		},
+		{name: "deadline", stop: "deadline", base: httpfake.Statuses(503), change: within(500*time.Millisecond, 0)},
+		{
+			name: "canceled in the delay", stop: "canceled", base: httpfake.Statuses(503),
+			change: within(time.Hour, 500*time.Millisecond),
+		},
+		{name: "canceled before", stop: "canceled", base: httpfake.Statuses(503), change: within(-1, 0)},
+		{
+			name: "body", stop: "body", base: httpfake.Statuses(503),
+			tr: &awsretry.Transport{MaxBodyBuffer: -1}, change: oneShot,
+		},
+		{name: "Retry-After", stop: "retry_after", base: later},
+		{name: "outer loop", stop: "outer_retry", base: httpfake.Statuses(503), change: outerLoop},
+		{name: "disabled", stop: "disabled", base: httpfake.Statuses(503), change: withoutRetry},
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				rt, reader := instrumented(t, tt.tr)
-				req := request(t, t.Context(), "PUT", "http://service.example/")
+				tr := tt.tr
+				if tr == nil {
+					tr = new(awsretry.Transport)
+				}
+				tr.Base = slow(tt.base)
+				rt, reader := instrumented(t, tr)
+				req := httpfake.Request(t, t.Context(), "PUT", nil)
 				if tt.change != nil {
 					req = tt.change(req)
 				}
 				send(rt, req)
 				synctest.Wait()
 				var want []string
-				if tt.want != "" {
-					want = []string{"awsretry.refusals[{refusal}] awsretry.stop=" + tt.want + ",http.request.method=PUT," + server + " = 1"}
+				if tt.stop != "" {
+					want = []string{refusal(tt.stop, "PUT")}
 				}
-				differ(t, collected(t, reader, "awsretry.refusals"), want)
+				wantMetrics(t, reader, want, "awsretry.refusals")
 			})
 		})
 	}
 }
 
-// within gives a request a deadline, and cancels it before that where cancelAfter is not 0.
+// within gives a request a deadline. If cancelAfter is not 0, it cancels the
+// request earlier.
 func within(deadline, cancelAfter time.Duration) func(*http.Request) *http.Request {
 	return func(req *http.Request) *http.Request {
 		ctx, cancel := context.WithTimeout(req.Context(), deadline)
@@ -86,28 +101,25 @@ func within(deadline, cancelAfter time.Duration) func(*http.Request) *http.Reque
 	}
 }
 
-// Requests that are refused before their first attempt count too, though no observer is told of them.
-func TestRefusedUnsent(t *testing.T) {
-	tests := []struct {
-		stop string
-		tr   *awsretry.Transport
-	}{
-		{"rate_limit", &awsretry.Transport{Mode: awsretry.Adaptive, RateLimit: awsretry.RateLimitConfig{FailFast: true}}},
-		{"quota", &awsretry.Transport{Quota: awsretry.QuotaConfig{Capacity: 5, InitialCost: 5}}},
-	}
-	for _, tt := range tests {
-		t.Run(tt.stop, func(t *testing.T) {
+// Requests that are refused before their first attempt are counted, although no
+// Observe is called for them.
+func TestRefusedBeforeSending(t *testing.T) {
+	for stop, tr := range map[string]*awsretry.Transport{
+		"rate_limit": {Mode: awsretry.Adaptive, RateLimit: awsretry.RateLimitConfig{FailFast: true}},
+		"quota":      {Quota: awsretry.QuotaConfig{Capacity: 5, InitialCost: 5}},
+	} {
+		t.Run(stop, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				tt.tr.Base, tt.tr.MaxAttempts = answersWith(429), 1
-				rt, reader := instrumented(t, tt.tr)
+				tr.Base, tr.MaxAttempts = httpfake.Statuses(429), 1
+				rt, reader := instrumented(t, tr)
 				for range 5 {
 					get(t, t.Context(), rt)
 				}
-				differ(t, collected(t, reader, "client.call.attempts", "awsretry.refusals"), []string{
-					"awsretry.refusals[{refusal}] awsretry.stop=" + tt.stop + ",http.request.method=GET," + server + " = 4",
-					"awsretry.refusals[{refusal}] awsretry.stop=max_attempts,http.request.method=GET," + server + " = 1",
-					"client.call.attempts[{attempt}] awsretry.class=throttled,awsretry.partition=service.example,awsretry.retry=false,error.type=429,http.request.method=GET,http.response.status_code=429," + server + " = 1",
-				})
+				wantMetrics(t, reader, []string{
+					refusals(stop, "GET", 4),
+					refusal("max_attempts", "GET"),
+					recorded{class: "throttled", method: "GET", status: 429}.attempt(),
+				}, "client.call.attempts", "awsretry.refusals")
 			})
 		})
 	}

@@ -8,14 +8,16 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// A ResendCount sets http.request.resend_count, of the OpenTelemetry semantic conventions for HTTP, on the span of every retry:
-// 1 on that of the second attempt. It has to stand below the RoundTripper that begins a span for each attempt, which stands
-// below the awsretry.Transport:
+// A ResendCount sets http.request.resend_count, of the OpenTelemetry semantic
+// conventions for HTTP, on the span of every retry. It is 1 for the second
+// attempt. ResendCount belongs below the RoundTripper that begins a span for
+// each attempt, which belongs below the awsretry.Transport:
 //
 //	&awsretry.Transport{Base: otelhttp.NewTransport(&otelretry.ResendCount{})}
 //
-// Where no span is begun for each attempt, it is the caller's span that gets the count. Redirects, which the conventions
-// count too, begin anew: http.Client makes them above the Transport.
+// If no span is begun for each attempt, the caller's span gets the count.
+// Redirects, which the conventions count too, start from 0 again: http.Client
+// follows them above the Transport.
 //
 // The zero value is ready to use.
 type ResendCount struct {
@@ -30,7 +32,7 @@ func (r *ResendCount) RoundTrip(req *http.Request) (*http.Response, error) {
 	return r.base().RoundTrip(req)
 }
 
-// CloseIdleConnections closes the idle connections of Base, where it has such a method.
+// CloseIdleConnections calls the method of that name of Base, if Base has one.
 func (r *ResendCount) CloseIdleConnections() {
 	if base, ok := r.base().(interface{ CloseIdleConnections() }); ok {
 		base.CloseIdleConnections()

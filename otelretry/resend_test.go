@@ -1,14 +1,13 @@
 package otelretry_test
 
 import (
-	"context"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"testing"
 
 	"example.com/awsretry"
+	"example.com/awsretry/internal/httpfake"
 	"example.com/awsretry/otelretry"
 	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
 	"go.opentelemetry.io/otel/sdk/trace"
@@ -16,29 +15,16 @@ import (
 )
 
 func TestResendCount(t *testing.T) {
-	failures := 2
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if failures > 0 {
-			failures--
-			w.WriteHeader(http.StatusServiceUnavailable)
-		}
-	}))
-	defer server.Close()
 	spans := tracetest.NewInMemoryExporter()
 	provider := trace.NewTracerProvider(trace.WithSyncer(spans))
-	below := &otelretry.ResendCount{Base: server.Client().Transport}
+	below := &otelretry.ResendCount{Base: httpfake.Statuses(503, 503, 200)}
 	tr := &awsretry.Transport{
 		Base:    otelhttp.NewTransport(below, otelhttp.WithTracerProvider(provider)),
 		Backoff: awsretry.Exponential{Initial: 1},
 	}
 
 	ctx, call := provider.Tracer("test").Start(t.Context(), "call")
-	resp, err := tr.RoundTrip(request(t, ctx, "GET", server.URL))
-	if err != nil {
-		t.Fatal(err)
-	}
-	io.Copy(io.Discard, resp.Body)
-	resp.Body.Close()
+	get(t, ctx, tr)
 	call.End()
 
 	var got []int64
@@ -58,25 +44,39 @@ func TestResendCount(t *testing.T) {
 		got = append(got, resends)
 	}
 	if want := []int64{-1, 1, 2}; !slices.Equal(got, want) {
-		t.Errorf("resend_count by attempt: %v, want %v, where -1 is none", got, want)
+		t.Errorf("the attempts have resend_count %v, want %v; -1 is none", got, want)
 	}
 }
 
 func TestResendCountBase(t *testing.T) {
-	server := httptest.NewServer(http.NotFoundHandler())
-	defer server.Close()
-	resp, err := send(&otelretry.ResendCount{}, request(t, context.Background(), "GET", server.URL))
-	if err != nil || resp.StatusCode != http.StatusNotFound {
-		t.Errorf("without Base: %v, %v", resp, err)
-	}
-	closed := &closes{}
-	(&http.Client{Transport: &otelretry.ResendCount{Base: closed}}).CloseIdleConnections()
-	(&http.Client{Transport: &otelretry.ResendCount{Base: plain(200)}}).CloseIdleConnections()
-	if closed.n != 1 {
-		t.Errorf("Base's idle connections were closed %d times", closed.n)
-	}
-	nested := &awsretry.Transport{Base: &otelretry.ResendCount{Base: &awsretry.Transport{}}}
-	if nested.Validate() == nil {
-		t.Error("it hides that a Transport sends through another")
-	}
+	t.Run("nil is http.DefaultTransport", func(t *testing.T) {
+		server := httptest.NewServer(http.NotFoundHandler())
+		defer server.Close()
+		resp, err := send(&otelretry.ResendCount{}, request(t, t.Context(), "GET", server.URL))
+		if err != nil || resp.StatusCode != http.StatusNotFound {
+			t.Errorf("%v, %v", resp, err)
+		}
+	})
+	t.Run("CloseIdleConnections", func(t *testing.T) {
+		base := new(idler)
+		(&otelretry.ResendCount{Base: base}).CloseIdleConnections()
+		(&otelretry.ResendCount{Base: httpfake.Statuses(200)}).CloseIdleConnections()
+		if base.closed != 1 {
+			t.Errorf("it reached Base %d times, want 1", base.closed)
+		}
+	})
+	t.Run("a Transport is visible", func(t *testing.T) {
+		nested := &awsretry.Transport{Base: &otelretry.ResendCount{Base: &awsretry.Transport{}}}
+		if nested.Validate() == nil {
+			t.Error("a Transport that sends through another is valid")
+		}
+	})
 }
+
+// An idler is a Base that counts the calls of CloseIdleConnections.
+type idler struct {
+	httpfake.Base
+	closed int
+}
+
+func (i *idler) CloseIdleConnections() { i.closed++ }

@@ -15,30 +15,37 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.40.0"
 )
 
-// The attributes that the OpenTelemetry semantic conventions have no name for. Beside them there are the conventions' own
-// server.address, server.port, http.request.method, http.response.status_code and error.type.
+// Attributes that the OpenTelemetry semantic conventions have no name for. The
+// others are the conventions' server.address, server.port, http.request.method,
+// http.response.status_code and error.type.
 const (
-	classKey     = attribute.Key("awsretry.class")     // an attempt's awsretry.Class, by its String
-	retryKey     = attribute.Key("awsretry.retry")     // bool: the attempt is not the first
+	classKey     = attribute.Key("awsretry.class")     // the String of an attempt's awsretry.Class
+	retryKey     = attribute.Key("awsretry.retry")     // bool: whether the attempt is a retry
 	stopKey      = attribute.Key("awsretry.stop")      // a refusal's awsretry.Stop
-	partitionKey = attribute.Key("awsretry.partition") // whose buckets a gauge shows, or an attempt used
+	partitionKey = attribute.Key("awsretry.partition") // whose buckets an attempt used or a gauge shows
 )
 
-// How many sets of attributes a Transport makes, because hosts, methods and statuses may be whatever a stranger chose.
-// The first is the limit for a metric of OpenTelemetry's Metrics SDK specification, "Cardinality limits". While there are fewer
-// than the second, a set names its server and partition; then a new one has "_OTHER" in their place.
+// How many sets of attributes a Transport makes. Strangers may choose hosts,
+// methods and statuses, so there must be a limit.
 const (
-	maxSeries       = 2000 // the overflow's included
+	// maxSeries is the limit for a metric in OpenTelemetry's Metrics SDK
+	// specification, "Cardinality limits". It includes the overflow.
+	maxSeries = 2000
+
+	// maxServerSeries is the number of sets that name a server and partition.
+	// A new set beyond it has "_OTHER" in their place.
 	maxServerSeries = 1500
 )
 
-// Longer than any name that DNS can have.
+// maxHost is longer than any name of DNS.
 const maxHost = 260
 
-// other is what the semantic conventions say where a value is one of too many.
+// other replaces a value that is one of too many, as the semantic conventions
+// have it.
 const other = "_OTHER"
 
-// A key is what the measurements of one series have in common, as it is cheap to find out.
+// A key is what the measurements of one series have in common, in a form that
+// is cheap to find out.
 type key struct {
 	scheme, host, method string
 
@@ -46,10 +53,10 @@ type key struct {
 	partition string
 	class     awsretry.Class
 	retry     bool
-	status    int    // 0 where there was no response
-	errorType string // "" where there was one
+	status    int    // 0: no response
+	errorType string // "": a response
 
-	stop awsretry.Stop // of a refusal; "" of an attempt
+	stop awsretry.Stop // of a refusal; "": an attempt
 }
 
 func requestKey(req *http.Request) key {
@@ -93,7 +100,7 @@ func method(m string) string {
 	return other
 }
 
-// errorType is the error.type of an attempt without a response.
+// errorType returns the error.type of an attempt without a response.
 func errorType(a *awsretry.Attempt) string {
 	var late interface{ Timeout() bool }
 	switch {
@@ -105,7 +112,7 @@ func errorType(a *awsretry.Attempt) string {
 	return semconv.ErrorType(a.Err).Value.AsString()
 }
 
-// attributes are those of the measurements of k.
+// attributes returns the attributes of the measurements of k.
 func (k *key) attributes() []attribute.KeyValue {
 	attrs := append(make([]attribute.KeyValue, 0, 9), semconv.HTTPRequestMethodKey.String(k.method))
 	server := url.URL{Host: k.host}
@@ -122,11 +129,12 @@ func (k *key) attributes() []attribute.KeyValue {
 	if k.stop != "" {
 		return append(attrs, stopKey.String(string(k.stop)))
 	}
-	attrs = append(attrs, partitionKey.String(utf8(k.partition)), classKey.String(k.class.String()), retryKey.Bool(k.retry))
+	attrs = append(attrs,
+		partitionKey.String(utf8(k.partition)), classKey.String(k.class.String()), retryKey.Bool(k.retry))
 	errorType := k.errorType
 	if k.status != 0 {
 		attrs = append(attrs, semconv.HTTPResponseStatusCode(k.status))
-		errorType = other // as of Amazon S3's error in a 200
+		errorType = other // such as an error of Amazon S3 in a 200
 		if k.status >= 400 {
 			errorType = strconv.Itoa(k.status)
 		}
@@ -137,10 +145,11 @@ func (k *key) attributes() []attribute.KeyValue {
 	return attrs
 }
 
-// utf8 mends what may hold other bytes, such as a URL's host: they would fail the export of everything.
+// utf8 replaces invalid bytes, which a URL's host may have. They would make the
+// export of all metrics fail.
 func utf8(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
-// portOf is 0 where it is unknown.
+// portOf returns 0 if the port is unknown.
 func portOf(server *url.URL, scheme string) int {
 	port, err := strconv.ParseUint(server.Port(), 10, 16)
 	switch {
@@ -154,8 +163,8 @@ func portOf(server *url.URL, scheme string) int {
 	return 0
 }
 
-// A series is one set of attributes, as the options that a measurement takes: made once, because making them costs more than
-// the measurement.
+// A series is one set of attributes, as the options of a measurement. It is
+// made once, because that costs more than the measurement.
 type series struct {
 	add    []metric.AddOption
 	record []metric.RecordOption
@@ -166,10 +175,10 @@ func newSeries(attrs ...attribute.KeyValue) *series {
 	return &series{[]metric.AddOption{set}, []metric.RecordOption{set}}
 }
 
-// A seriesTable keeps every series that was measured, up to maxSeries.
+// A seriesTable has every series that was measured, up to maxSeries.
 type seriesTable struct {
-	always   []attribute.KeyValue // the user's; not changed
-	overflow *series              // where there is no room for another
+	always   []attribute.KeyValue // the user's
+	overflow *series              // of what there is no room for
 
 	mu    sync.RWMutex // guards known
 	known map[key]*series
@@ -194,12 +203,12 @@ func (t *seriesTable) of(k key) *series {
 	return t.add(k)
 }
 
-// add makes the series of k, or finds the one that takes its place.
+// add makes the series of k, or returns the one in its place.
 func (t *seriesTable) add(k key) *series {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if s := t.known[k]; s != nil {
-		return s // another was quicker
+		return s // another goroutine was faster
 	}
 	if len(t.known) >= maxServerSeries {
 		k.scheme, k.host = "", other
@@ -213,7 +222,7 @@ func (t *seriesTable) add(k key) *series {
 	if len(t.known) >= maxSeries-1 {
 		return t.overflow
 	}
-	k.scheme, k.host = strings.Clone(k.scheme), strings.Clone(k.host) // they are parts of the URL's text
+	k.scheme, k.host = strings.Clone(k.scheme), strings.Clone(k.host) // which keep the URL's text in memory
 	s := newSeries(append(k.attributes(), t.always...)...)
 	t.known[k] = s
 	return s

@@ -4,26 +4,23 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 
 	"example.com/awsretry"
+	"example.com/awsretry/internal/httpfake"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 )
 
-// plain is a Base that answers at once.
-func plain(status int) baseFunc {
-	return func(req *http.Request) (*http.Response, error) { return answer(req, status), nil }
-}
-
-// However many servers and statuses there are, a metric has at most 2000 series, and nothing is lost of its sum.
+// A metric has at most 2000 series, and its sum is right, however many servers
+// and statuses there are.
 func TestSeriesAreLimited(t *testing.T) {
 	const hosts, statuses = 3000, 900
-	base := baseFunc(func(req *http.Request) (*http.Response, error) {
-		var status int
-		fmt.Sscan(req.Header.Get("Status"), &status)
-		return answer(req, status), nil
+	base := httpfake.Base(func(req *http.Request) (*http.Response, error) {
+		status, err := strconv.Atoi(req.Header.Get("Status"))
+		return httpfake.Response(req, status, http.NoBody), err
 	})
 	rt, reader := instrumented(t, &awsretry.Transport{Base: base, MaxAttempts: 1})
 	for i := range hosts {
@@ -51,7 +48,8 @@ func TestSeriesAreLimited(t *testing.T) {
 		for _, p := range points {
 			sum += p.Value
 			address, named := p.Attributes.Value("server.address")
-			if partition, _ := p.Attributes.Value("awsretry.partition"); named && (partition.AsString() == "_OTHER") != (address.AsString() == "_OTHER") {
+			partition, _ := p.Attributes.Value("awsretry.partition")
+			if named && (partition.AsString() == "_OTHER") != (address.AsString() == "_OTHER") {
 				t.Errorf("partition %q of server %q", partition.AsString(), address.AsString())
 			}
 			switch _, over := p.Attributes.Value("otel.metric.overflow"); {
@@ -64,16 +62,17 @@ func TestSeriesAreLimited(t *testing.T) {
 			}
 		}
 		if want := int64(hosts + 2*statuses); sum != want {
-			t.Errorf("%d attempts were counted, of %d", sum, want)
+			t.Errorf("%d attempts are counted, want %d", sum, want)
 		}
 		if len(points) != 2000 || servers != 1500 || others < hosts-1500 || overflow == 0 {
-			t.Errorf("%d series, %d with a server; %d attempts without, %d in the overflow", len(points), servers, others, overflow)
+			t.Errorf("%d series, %d with a server; %d attempts without one, %d in the overflow",
+				len(points), servers, others, overflow)
 		}
 	}
 }
 
 func TestConcurrentUse(t *testing.T) {
-	rt, reader := instrumented(t, &awsretry.Transport{Base: plain(503), MaxAttempts: 1})
+	rt, reader := instrumented(t, &awsretry.Transport{Base: httpfake.Statuses(503), MaxAttempts: 1})
 	const callers, calls, hosts = 8, 200, 100
 	var wg sync.WaitGroup
 	for i := range callers {
@@ -100,19 +99,22 @@ func TestConcurrentUse(t *testing.T) {
 
 func TestMetricsDoNotAllocate(t *testing.T) {
 	req := request(t, t.Context(), "GET", "http://service.example/")
-	bare := &awsretry.Transport{Base: plain(200)}
-	metered, _ := instrumented(t, &awsretry.Transport{Base: plain(200)})
+	bare := &awsretry.Transport{Base: httpfake.Statuses(200)}
+	metered, _ := instrumented(t, &awsretry.Transport{Base: httpfake.Statuses(200)})
 	count := func(rt http.RoundTripper) float64 { return testing.AllocsPerRun(200, func() { send(rt, req) }) }
 	if without, with := count(bare), count(metered); with > without {
-		t.Errorf("%v allocations a request with metrics, %v without", with, without)
+		t.Errorf("%v allocations for a request with metrics, %v without", with, without)
 	}
 }
 
 func BenchmarkRoundTrip(b *testing.B) {
 	req := request(b, b.Context(), "GET", "http://service.example/")
-	metered, _ := instrumented(b, &awsretry.Transport{Base: plain(200)})
-	observed := &awsretry.Transport{Base: plain(200), Observe: func(awsretry.Attempt) {}}
-	for name, rt := range map[string]http.RoundTripper{"plain": &awsretry.Transport{Base: plain(200)}, "observed": observed, "metered": metered} {
+	metered, _ := instrumented(b, &awsretry.Transport{Base: httpfake.Statuses(200)})
+	for name, rt := range map[string]http.RoundTripper{
+		"plain":    &awsretry.Transport{Base: httpfake.Statuses(200)},
+		"observed": &awsretry.Transport{Base: httpfake.Statuses(200), Observe: func(awsretry.Attempt) {}},
+		"metered":  metered,
+	} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {

@@ -9,9 +9,9 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"example.com/awsretry"
+	"example.com/awsretry/internal/httpfake"
 	"example.com/awsretry/otelretry"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/metric"
@@ -21,15 +21,15 @@ import (
 
 func TestTokens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		rt, reader := instrumented(t, &awsretry.Transport{Base: answersWith(500, 500, 500, 200)})
-		differ(t, collected(t, reader, "awsretry."), nil)
+		rt, reader := instrumented(t, &awsretry.Transport{Base: httpfake.Statuses(500, 500, 500, 200)})
+		wantMetrics(t, reader, nil, "awsretry.")
 		get(t, t.Context(), rt)
 		get(t, awsretry.WithPartition(t.Context(), "table \xff"), rt)
 		want := []string{
 			"awsretry.tokens[{token}] awsretry.partition=service.example = 490",
 			"awsretry.tokens[{token}] awsretry.partition=table \uFFFD = 500",
 		}
-		differ(t, collected(t, reader, "awsretry.tokens", "awsretry.send_rate", "awsretry.measured_rate"), want)
+		wantMetrics(t, reader, want, "awsretry.tokens", "awsretry.send_rate", "awsretry.measured_rate")
 
 		if err := rt.Unregister(); err != nil {
 			t.Fatal(err)
@@ -37,12 +37,12 @@ func TestTokens(t *testing.T) {
 		get(t, t.Context(), rt)
 		got := collected(t, reader, "awsretry.tokens", "client.call.attempts")
 		if slices.ContainsFunc(got, func(l string) bool { return strings.HasPrefix(l, "awsretry.tokens") }) {
-			t.Errorf("the gauge is still there: %q", got)
+			t.Errorf("the gauge exists: %q", got)
 		}
 		if !slices.ContainsFunc(got, func(l string) bool {
 			return strings.Contains(l, "partition=service.example,") && strings.Contains(l, "status_code=200,"+server+" = 1")
 		}) {
-			t.Errorf("attempts are no longer counted: %q", got)
+			t.Errorf("attempts are not counted: %q", got)
 		}
 	})
 }
@@ -54,10 +54,10 @@ func TestNoTokens(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				tr.Base = answersWith(200)
+				tr.Base = httpfake.Statuses(200)
 				rt, reader := instrumented(t, tr)
 				get(t, t.Context(), rt)
-				differ(t, collected(t, reader, "awsretry."), nil)
+				wantMetrics(t, reader, nil, "awsretry.")
 			})
 		})
 	}
@@ -68,9 +68,8 @@ func TestRates(t *testing.T) {
 		status := 200
 		rt, reader := instrumented(t, &awsretry.Transport{
 			Mode: awsretry.Adaptive, MaxAttempts: 1,
-			Base: baseFunc(func(req *http.Request) (*http.Response, error) {
-				time.Sleep(100 * time.Millisecond)
-				return answer(req, status), nil
+			Base: slow(func(req *http.Request) (*http.Response, error) {
+				return httpfake.Response(req, status, http.NoBody), nil
 			}),
 		})
 		for range 20 {
@@ -78,18 +77,18 @@ func TestRates(t *testing.T) {
 		}
 		state, _ := rt.State("service.example")
 		if state.Limited || state.MeasuredRate < 5 {
-			t.Fatalf("%+v: it should measure, and not limit", state)
+			t.Fatalf("%+v: it must measure, and not limit", state)
 		}
 		gauges := []string{"awsretry.send_rate", "awsretry.measured_rate"}
 		measured := "awsretry.measured_rate[{response}/s] awsretry.partition=service.example = "
-		differ(t, collected(t, reader, gauges...), []string{measured + "9.984"})
+		wantMetrics(t, reader, []string{measured + "9.984"}, gauges...)
 
 		status = 429
 		get(t, t.Context(), rt)
-		differ(t, collected(t, reader, gauges...), []string{
-			measured + "9.984", // 10, less what the smoothing of four intervals leaves of 0
+		wantMetrics(t, reader, []string{
+			measured + "9.984", // not 10, because the smoothing began at 0
 			"awsretry.send_rate[{request}/s] awsretry.partition=service.example = 6.989", // beta is 0.7
-		})
+		}, gauges...)
 	})
 }
 
@@ -97,7 +96,7 @@ func TestObserveIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var stops []awsretry.Stop
 		rt, reader := instrumented(t, &awsretry.Transport{
-			Base:    answersWith(503, 200),
+			Base:    httpfake.Statuses(503, 200),
 			Observe: func(a awsretry.Attempt) { stops = append(stops, a.Stop) },
 		})
 		get(t, t.Context(), rt)
@@ -110,8 +109,8 @@ func TestObserveIsKept(t *testing.T) {
 	})
 }
 
-// Observe may be set until the first request, which reads it. Every attempt is recorded once all the same, and the observer that
-// was set last is called.
+// Observe may be set until the first request, which reads it. Every attempt is
+// recorded once, and the Observe that was set last is called.
 func TestObserveIsSetLater(t *testing.T) {
 	var seen int
 	count := func(awsretry.Attempt) { seen++ }
@@ -121,8 +120,8 @@ func TestObserveIsSetLater(t *testing.T) {
 		want int // calls of count, of one attempt
 	}{
 		{"untouched", func(*otelretry.Transport, *awsretry.Transport) {}, 0},
-		{"set on the outer one", func(rt *otelretry.Transport, _ *awsretry.Transport) { rt.Observe = count }, 1},
-		{"set on the inner one", func(_ *otelretry.Transport, tr *awsretry.Transport) { tr.Observe = count }, 1},
+		{"set on the outer Transport", func(rt *otelretry.Transport, _ *awsretry.Transport) { rt.Observe = count }, 1},
+		{"set on the inner Transport", func(_ *otelretry.Transport, tr *awsretry.Transport) { tr.Observe = count }, 1},
 		{"cleared", func(rt *otelretry.Transport, _ *awsretry.Transport) { rt.Observe = nil }, 0},
 		{"wrapped", func(rt *otelretry.Transport, _ *awsretry.Transport) {
 			next := rt.Observe
@@ -134,13 +133,13 @@ func TestObserveIsSetLater(t *testing.T) {
 				panic(err)
 			}
 			send(tr, req)
-			rt.Observe = count // too late, as it is for any Transport
+			rt.Observe = count // too late, as for any Transport
 		}, 0},
 	}
 	for _, tt := range tests {
 		for _, before := range []func(awsretry.Attempt){nil, func(awsretry.Attempt) {}} {
 			t.Run(tt.name, func(t *testing.T) {
-				tr := &awsretry.Transport{Base: plain(200), Observe: before}
+				tr := &awsretry.Transport{Base: httpfake.Statuses(200), Observe: before}
 				rt, reader := instrumented(t, tr)
 				seen = 0
 				tt.set(rt, tr)
@@ -161,13 +160,15 @@ func TestObserveIsSetLater(t *testing.T) {
 	}
 }
 
-// The line for send tokens can be seen, in adaptive mode.
+// In adaptive mode, gauges show the line for send tokens.
 func TestLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		status := 429
 		rt, reader := instrumented(t, &awsretry.Transport{
 			Mode: awsretry.Adaptive, MaxAttempts: 1,
-			Base: baseFunc(func(req *http.Request) (*http.Response, error) { return answer(req, status), nil }),
+			Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
+				return httpfake.Response(req, status, http.NoBody), nil
+			}),
 		})
 		get(t, t.Context(), rt)
 		status = 200
@@ -176,15 +177,16 @@ func TestLine(t *testing.T) {
 			wg.Go(func() { get(t, t.Context(), rt) })
 		}
 		synctest.Wait()
-		differ(t, collected(t, reader, "awsretry.waiting", "awsretry.expected_wait"), []string{
+		wantMetrics(t, reader, []string{
 			"awsretry.expected_wait[s] awsretry.partition=service.example = 8", // a token every two seconds
 			"awsretry.waiting[{request}] awsretry.partition=service.example = 3",
-		})
+		}, "awsretry.waiting", "awsretry.expected_wait")
 		wg.Wait()
 	})
 }
 
-// A broken is a MeterProvider that cannot make histograms, or else cannot register callbacks.
+// A broken is a MeterProvider that cannot make histograms, or cannot register
+// callbacks.
 type broken struct {
 	noop.MeterProvider
 	histograms bool
@@ -209,26 +211,28 @@ func (m brokenMeter) RegisterCallback(metric.Callback, ...metric.Observable) (me
 }
 
 func TestNewTransportFails(t *testing.T) {
-	used := &awsretry.Transport{Base: baseFunc(func(req *http.Request) (*http.Response, error) { return answer(req, 200), nil })}
+	used := &awsretry.Transport{Base: httpfake.Statuses(200)}
 	get(t, t.Context(), used)
 	tests := []struct {
 		name, want string
 		tr         *awsretry.Transport
 		meters     metric.MeterProvider
 	}{
-		{"nil", "the Transport is nil", nil, nil},
-		{"used", `the Transport has sent a request to "service.example"`, used, nil},
+		{"nil", "otelretry: the Transport is nil", nil, nil},
+		{"used", `otelretry: the Transport has sent a request to "service.example"`, used, nil},
 		{"no histogram", "otelretry: making the instruments: broken", &awsretry.Transport{}, broken{histograms: true}},
 		{"no callback", "otelretry: registering the gauges: broken", &awsretry.Transport{}, broken{}},
 	}
 	for _, tt := range tests {
-		rt, err := otelretry.NewTransport(tt.tr, tt.meters)
-		if rt != nil || err == nil || !strings.Contains(err.Error(), tt.want) || !strings.HasPrefix(err.Error(), "otelretry: ") {
-			t.Errorf("%s: %v, %v; want an error with %q", tt.name, rt, err, tt.want)
-		}
-		if tt.tr != nil && tt.tr.Observe != nil {
-			t.Errorf("%s: Observe is set", tt.name)
-		}
+		t.Run(tt.name, func(t *testing.T) {
+			rt, err := otelretry.NewTransport(tt.tr, tt.meters)
+			if rt != nil || err == nil || !strings.HasPrefix(err.Error(), tt.want) {
+				t.Errorf("%v, %v; want an error that begins with %q", rt, err, tt.want)
+			}
+			if tt.tr != nil && tt.tr.Observe != nil {
+				t.Error("Observe is set")
+			}
+		})
 	}
 }
 
@@ -237,7 +241,7 @@ func TestGlobalMeterProvider(t *testing.T) {
 	defer otel.SetMeterProvider(before)
 	reader := sdk.NewManualReader()
 	otel.SetMeterProvider(sdk.NewMeterProvider(sdk.WithReader(reader)))
-	rt, err := otelretry.NewTransport(&awsretry.Transport{Base: answersWith(200)}, nil)
+	rt, err := otelretry.NewTransport(&awsretry.Transport{Base: httpfake.Statuses(200)}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -247,22 +251,16 @@ func TestGlobalMeterProvider(t *testing.T) {
 	}
 }
 
-// Retries of retries are refused through the metrics too, and idle connections are closed through them.
-func TestTransportIsStillOne(t *testing.T) {
-	closed := &closes{}
-	rt, _ := instrumented(t, &awsretry.Transport{Base: closed})
+// A Transport with metrics is still one: another one cannot retry its retries,
+// and CloseIdleConnections reaches Base.
+func TestInnerTransportIsVisible(t *testing.T) {
+	base := new(idler)
+	rt, _ := instrumented(t, &awsretry.Transport{Base: base})
 	if err := (&awsretry.Transport{Base: rt}).Validate(); err == nil {
-		t.Error("a Transport around it is valid")
+		t.Error("a Transport that sends through it is valid")
 	}
 	(&http.Client{Transport: rt}).CloseIdleConnections()
-	if closed.n != 1 {
-		t.Errorf("Base's idle connections were closed %d times", closed.n)
+	if base.closed != 1 {
+		t.Errorf("CloseIdleConnections reached Base %d times, want 1", base.closed)
 	}
 }
-
-type closes struct {
-	baseFunc
-	n int
-}
-
-func (c *closes) CloseIdleConnections() { c.n++ }

@@ -1,5 +1,6 @@
-// Package otelretry shows an awsretry.Transport to OpenTelemetry: metrics of its attempts by the names and units of the AWS
-// SDKs, gauges of its buckets, and on the spans of its attempts the count of resends.
+// Package otelretry reports an awsretry.Transport to OpenTelemetry: metrics of
+// its attempts with the names and units of the AWS SDKs, gauges of its buckets,
+// and the count of resends on the spans of its attempts.
 package otelretry
 
 import (
@@ -21,11 +22,12 @@ import (
 
 const scope = "example.com/awsretry/otelretry"
 
-// A Transport is an awsretry.Transport that records metrics. [NewTransport] makes one; the zero Transport is not usable.
-// It is safe for concurrent use.
+// A Transport is an awsretry.Transport that records metrics. [NewTransport]
+// makes one; the zero Transport is not usable. It is safe for concurrent use.
 //
-// Attempts and buckets are recorded for every request that the inner Transport sends; refusals only for those that come in
-// through this one, because a request that is refused before its first attempt shows nowhere else.
+// It records the attempts and buckets of every request that the inner Transport
+// sends. Refusals are recorded only for requests to this Transport, because
+// a request that is refused before its first attempt is visible nowhere else.
 type Transport struct {
 	*awsretry.Transport
 
@@ -34,26 +36,31 @@ type Transport struct {
 	gauges metric.Registration
 
 	first    sync.Once    // the first request
-	observer uintptr      // the code of the inner Transport's Observe that install made last
+	observer uintptr      // the code of the Observe that install made last
 	turn     atomic.Int32 // how often install made one
 }
 
-// NewTransport makes t record its metrics with meters, or with the global MeterProvider where meters is nil, and
-// returns the http.RoundTripper to use in its place. An Observe that t has already, or is given before the first request, is called
-// after the recording.
+// NewTransport makes t record its metrics with meters, or with the global
+// MeterProvider if meters is nil. It returns the http.RoundTripper to use in
+// place of t. The Observe that t has, or gets before the first request, is
+// called after the recording.
 //
-// The attributes, such as the name of the service, are set on every measurement, and go before those of this package. Give
-// them where a MeterProvider has more than one Transport: the gauges of two that share a partition's name are one otherwise.
+// The attributes, such as the name of the service, are set on every measurement
+// and take precedence over those of this package. Give some if a MeterProvider
+// has more than one Transport. Otherwise the gauges of partitions with the same
+// name are one.
 //
-// t must not be nil, nor have sent a request yet; else, or where an instrument cannot be made, NewTransport returns an error
-// and leaves t as it is.
-func NewTransport(t *awsretry.Transport, meters metric.MeterProvider, attributes ...attribute.KeyValue) (*Transport, error) {
+// NewTransport returns an error, and leaves t as it is, if t is nil or has sent
+// a request, or if an instrument cannot be made.
+func NewTransport(
+	t *awsretry.Transport, meters metric.MeterProvider, attributes ...attribute.KeyValue,
+) (*Transport, error) {
 	if t == nil {
 		return nil, errors.New("otelretry: the Transport is nil; it must be one to record metrics of")
 	}
 	for partition := range t.Partitions() {
-		return nil, fmt.Errorf("otelretry: the Transport has sent a request to %q; it must be new, because it reads Observe with its first request",
-			partition)
+		return nil, fmt.Errorf("otelretry: the Transport has sent a request to %q; it must be new, "+
+			"because it reads Observe with its first request", partition)
 	}
 	if meters == nil {
 		meters = otel.GetMeterProvider()
@@ -64,7 +71,8 @@ func NewTransport(t *awsretry.Transport, meters metric.MeterProvider, attributes
 		return nil, fmt.Errorf("otelretry: making the instruments: %w", err)
 	}
 	rt := &Transport{Transport: t, instruments: in, series: newSeriesTable(attributes)}
-	rt.gauges, err = meter.RegisterCallback(rt.observeState, in.tokens, in.sendRate, in.measuredRate, in.waiting, in.expectedWait)
+	rt.gauges, err = meter.RegisterCallback(rt.observeState,
+		in.tokens, in.sendRate, in.measuredRate, in.waiting, in.expectedWait)
 	if err != nil {
 		return nil, fmt.Errorf("otelretry: registering the gauges: %w", err)
 	}
@@ -72,11 +80,12 @@ func NewTransport(t *awsretry.Transport, meters metric.MeterProvider, attributes
 	return rt, nil
 }
 
-// install makes the inner Transport record its attempts before it calls the Observe that it has now.
+// install makes the inner Transport record its attempts before it calls the
+// Observe that it has now.
 func (t *Transport) install() {
 	next, turn := t.Observe, t.turn.Add(1)
 	t.Observe = func(a awsretry.Attempt) {
-		if t.turn.Load() == turn { // else one that was installed later has recorded it
+		if t.turn.Load() == turn { // otherwise one that was installed later has recorded it
 			t.recordAttempt(a)
 		}
 		if next != nil {
@@ -86,18 +95,19 @@ func (t *Transport) install() {
 	t.observer = reflect.ValueOf(t.Observe).Pointer()
 }
 
-// reinstall runs before the first request, which reads Observe: it may have been set since NewTransport.
+// reinstall runs before the first request, which reads Observe. Somebody may
+// have set Observe since NewTransport.
 func (t *Transport) reinstall() {
 	if reflect.ValueOf(t.Observe).Pointer() == t.observer {
 		return
 	}
 	for range t.Partitions() {
-		return // a request went to the inner Transport, which reads Observe no more
+		return // the inner Transport has had a request, and does not read Observe again
 	}
 	t.install()
 }
 
-// RoundTrip implements http.RoundTripper: it is the inner Transport's.
+// RoundTrip implements http.RoundTripper. It calls that of the inner Transport.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	t.first.Do(t.reinstall)
 	resp, err := t.Transport.RoundTrip(req)
@@ -109,7 +119,8 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// stopOf is why no further attempt was made; "" where that says itself.
+// stopOf returns why no further attempt was made, or "" if the response or
+// error does not say it.
 func stopOf(resp *http.Response, err error) awsretry.Stop {
 	if err == nil {
 		record, _ := awsretry.Outcome(resp)
@@ -122,11 +133,11 @@ func stopOf(resp *http.Response, err error) awsretry.Stop {
 	return failure.Stop
 }
 
-// Unregister ends the gauges. As long as they last, the MeterProvider holds the Transport in memory. The other metrics
-// go on.
+// Unregister ends the gauges. Until then, the MeterProvider keeps the Transport
+// in memory. The other metrics continue.
 func (t *Transport) Unregister() error { return t.gauges.Unregister() }
 
-// recordAttempt is the inner Transport's Observe.
+// recordAttempt is called by the inner Transport's Observe.
 func (t *Transport) recordAttempt(a awsretry.Attempt) {
 	ctx := a.Request.Context()
 	s := t.series.of(attemptKey(&a))
@@ -137,12 +148,13 @@ func (t *Transport) recordAttempt(a awsretry.Attempt) {
 	}
 }
 
-// observeState is the gauges' callback. What a mode does not have is not there: a 0 would be read as an empty bucket, or as
-// a rate that lets nothing pass.
+// observeState is the callback of the gauges. It omits what a mode does not
+// have: a 0 would look like an empty bucket, or a rate that lets nothing pass.
 func (t *Transport) observeState(_ context.Context, o metric.Observer) error {
 	for name, state := range t.Partitions() {
 		partition := partitionKey.String(utf8(name))
-		set := metric.WithAttributeSet(attribute.NewSet(append([]attribute.KeyValue{partition}, t.series.always...)...))
+		attrs := append([]attribute.KeyValue{partition}, t.series.always...)
+		set := metric.WithAttributeSet(attribute.NewSet(attrs...))
 		if state.Tokens != math.MaxInt {
 			o.ObserveInt64(t.tokens, int64(state.Tokens), set)
 		}
@@ -157,38 +169,4 @@ func (t *Transport) observeState(_ context.Context, o metric.Observer) error {
 		}
 	}
 	return nil
-}
-
-// instruments are those of the README's table.
-type instruments struct {
-	attempts, errors, refusals           metric.Int64Counter
-	duration                             metric.Float64Histogram
-	tokens, waiting                      metric.Int64ObservableGauge
-	sendRate, measuredRate, expectedWait metric.Float64ObservableGauge
-}
-
-// newInstruments makes the instruments. The first three have the names and units of the AWS SDKs', as the AWS SDK for Go v2's
-// package aws/retry has them, the duration the bounds of OpenTelemetry's HTTP metrics.
-func newInstruments(meter metric.Meter) (in instruments, err error) {
-	faults := make([]error, 9)
-	in.attempts, faults[0] = meter.Int64Counter("client.call.attempts", metric.WithUnit("{attempt}"),
-		metric.WithDescription("Attempts that were sent, the first of each request and its retries."))
-	in.errors, faults[1] = meter.Int64Counter("client.call.errors", metric.WithUnit("{error}"),
-		metric.WithDescription("Attempts that failed."))
-	in.duration, faults[2] = meter.Float64Histogram("client.call.attempt_duration", metric.WithUnit("s"),
-		metric.WithDescription("The time from the sending of an attempt until its answer was classified."),
-		metric.WithExplicitBucketBoundaries(0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10))
-	in.refusals, faults[3] = meter.Int64Counter("awsretry.refusals", metric.WithUnit("{refusal}"),
-		metric.WithDescription("Requests that were not sent, or not sent again after a failure that a retry may mend, by the reason."))
-	in.tokens, faults[4] = meter.Int64ObservableGauge("awsretry.tokens", metric.WithUnit("{token}"),
-		metric.WithDescription("Tokens in the partition's retry token bucket."))
-	in.sendRate, faults[5] = meter.Float64ObservableGauge("awsretry.send_rate", metric.WithUnit("{request}/s"),
-		metric.WithDescription("The rate to which adaptive mode holds the partition's requests, once it was throttled."))
-	in.measuredRate, faults[6] = meter.Float64ObservableGauge("awsretry.measured_rate", metric.WithUnit("{response}/s"),
-		metric.WithDescription("The rate of the partition's answers, as adaptive mode measures it."))
-	in.waiting, faults[7] = meter.Int64ObservableGauge("awsretry.waiting", metric.WithUnit("{request}"),
-		metric.WithDescription("Requests that wait in the partition's line for a send token of adaptive mode."))
-	in.expectedWait, faults[8] = meter.Float64ObservableGauge("awsretry.expected_wait", metric.WithUnit("s"),
-		metric.WithDescription("How long a request that joined that line now would wait, at the present send rate."))
-	return in, errors.Join(faults...)
 }
