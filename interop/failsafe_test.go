@@ -73,7 +73,7 @@ func TestFailsafeBelow(t *testing.T) {
 		{name: "time-out", base: late, service: service{hang, ok}, sent: 2, status: 200},
 		{name: "hedge", base: hedge, service: service{slow, ok}, sent: 2, status: 200, seeks: true},
 		{name: "fallback", base: fallBack, service: service{busy}, sent: 1, status: 203},
-		{name: "retry", base: retry, service: service{busy, busy, busy, ok}, sent: 4, status: 200},
+		{name: "retry", base: retry, service: service{busy, busy, busy, ok}, sent: 4, status: 200, seeks: true},
 		{name: "adaptive limiter", base: limiter, service: service{busy, ok}, sent: 2, status: 200},
 		{name: "adaptive throttler", base: throttler, service: service{busy, ok}, sent: 2, status: 200},
 	} {
