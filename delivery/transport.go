@@ -116,12 +116,12 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 // CloseIdleConnections closes the idle connections of Base, if it has such a
 // method. Before the first request it does not fix the fields.
 func (t *Transport) CloseIdleConnections() {
-	if inner := t.running.Load(); inner != nil {
-		inner.CloseIdleConnections()
-		return
+	inner := t.running.Load()
+	if inner == nil && t.Validate() == nil {
+		inner = &awsretry.Transport{Base: t.Base}
 	}
-	if base, ok := t.Base.(interface{ CloseIdleConnections() }); ok && !retrier.IsNil(t.Base) {
-		base.CloseIdleConnections()
+	if inner != nil {
+		inner.CloseIdleConnections()
 	}
 }
 

@@ -3,7 +3,10 @@ package delivery
 import (
 	"context"
 	"errors"
+	"io"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strconv"
 	"strings"
@@ -294,6 +297,31 @@ func TestCloseIdleConnections(t *testing.T) {
 	}
 	for _, tr := range []*Transport{{AttemptTimeout: -1}, {Base: (*http.Transport)(nil)}, {}} {
 		tr.CloseIdleConnections() // must not panic
+	}
+}
+
+// A Transport without a Base has the connections of awsretry's shared one, also
+// before its first request.
+func TestCloseIdleConnectionsOfTheSharedBase(t *testing.T) {
+	closed := make(chan struct{})
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		io.WriteString(w, "the response")
+	}))
+	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateClosed {
+			close(closed)
+		}
+	}
+	server.Start()
+	defer server.Close()
+	if status, err := send(t, &Transport{}, post(t, server.URL, "x")); status != 200 || err != nil {
+		t.Fatalf("got %d, %v", status, err)
+	}
+	(&Transport{}).CloseIdleConnections()
+	select {
+	case <-closed:
+	case <-time.After(5 * time.Second):
+		t.Error("the connection is still open")
 	}
 }
 
