@@ -208,10 +208,19 @@ func (c Config) validate(check func(context.Context) (State, error)) error {
 		return fmt.Errorf("poll: Config.Backoff is a nil %T; it must be a usable Backoff, or nil for the default",
 			c.Backoff)
 	}
-	if b, ok := c.Backoff.(interface{ Validate() error }); ok {
-		if err := b.Validate(); err != nil {
-			return errors.New("poll: Config." + strings.TrimPrefix(err.Error(), "awsretry: "))
-		}
+	var err error
+	switch b := c.Backoff.(type) {
+	case awsretry.Exponential:
+		err = b.Validate()
+	case *awsretry.Exponential:
+		err = b.Validate()
+	case awsretry.Decorrelated:
+		err = b.Validate()
+	case *awsretry.Decorrelated:
+		err = b.Validate()
+	}
+	if err != nil {
+		return errors.New("poll: Config." + strings.TrimPrefix(err.Error(), "awsretry: "))
 	}
 	return nil
 }
