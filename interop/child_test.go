@@ -7,6 +7,7 @@ import (
 	"io"
 	"os/exec"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -16,13 +17,31 @@ type childProcess struct {
 	cmd    *exec.Cmd
 	stdin  io.WriteCloser
 	lines  chan string // of its standard output
-	stderr *strings.Builder
+	stderr *childOutput
+}
+
+// A childOutput is what a child has written so far.
+type childOutput struct {
+	mu   sync.Mutex
+	text strings.Builder // guarded by mu
+}
+
+func (o *childOutput) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(p)
+}
+
+func (o *childOutput) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
 }
 
 // startChild starts cmd. The process ends with the test.
 func startChild(t testing.TB, cmd *exec.Cmd) *childProcess {
 	t.Helper()
-	p := &childProcess{cmd: cmd, lines: make(chan string, 16), stderr: new(strings.Builder)}
+	p := &childProcess{cmd: cmd, lines: make(chan string, 16), stderr: new(childOutput)}
 	var err error
 	if p.stdin, err = cmd.StdinPipe(); err != nil {
 		t.Fatal(err)
