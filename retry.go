@@ -69,7 +69,8 @@ func (a *attempt) delay(c *call) time.Duration {
 		return d
 	}
 	asked := addSaturating(a.asked, between0And(c.spreadOf(a.asked)))
-	if c.mode == Legacy && (a.Response.StatusCode == http.StatusTooManyRequests || a.Response.StatusCode == http.StatusServiceUnavailable) {
+	status := a.Response.StatusCode
+	if c.mode == Legacy && (status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable) {
 		return addSaturating(d, asked)
 	}
 	return max(d, asked)
@@ -295,7 +296,10 @@ func (a *attempt) discard(c *call) *respbody.Discarded {
 // connection that failed.
 func (a *attempt) needsFreshConn(c *call) bool {
 	switch {
-	case c.conns == nil, a.Class == Throttled, a.Class == Transient && c.revision == Revision2026, neterr.DialFailed(a.Err):
+	case c.conns == nil,
+		a.Class == Throttled,
+		a.Class == Transient && c.revision == Revision2026,
+		neterr.DialFailed(a.Err):
 		return false
 	}
 	return !a.abandoned

@@ -99,7 +99,9 @@ func githubCases() []clientCase {
 	}, {
 		name: "primary rate limit, without the Base that knows its end", policy: githubPolicy, call: getRepository, sent: 1,
 		service: []http.HandlerFunc{exceeded(soon)},
-		failed:  isError(func(e *github.RateLimitError) bool { return e.Rate.Reset.Equal(github.Timestamp{Time: soon}) }),
+		failed: isError(
+			func(e *github.RateLimitError) bool { return e.Rate.Reset.Equal(github.Timestamp{Time: soon}) },
+		),
 	}, {
 		name: "no permission", policy: githubPolicy, call: getRepository, sent: 1,
 		service: []http.HandlerFunc{

@@ -58,8 +58,8 @@ func openaiCases() []clientCase {
 	events := func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		for word := range strings.SplitAfterSeq(said, " ") {
-			fmt.Fprintf(w, "data: "+`{"object": "chat.completion.chunk", "choices": [{"index": 0, "delta": {"content": %q}}]}`+
-				"\n\n", word)
+			const chunk = `{"object": "chat.completion.chunk", "choices": [{"index": 0, "delta": {"content": %q}}]}`
+			fmt.Fprintf(w, "data: "+chunk+"\n\n", word)
 			http.NewResponseController(w).Flush()
 		}
 		fmt.Fprint(w, "data: [DONE]\n\n")

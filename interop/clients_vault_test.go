@@ -52,7 +52,10 @@ func vaultCases() []clientCase {
 	behind := respond(412, fault("required index state not present"))
 	return []clientCase{{
 		name: "rate limit quota", policy: vaultPolicy, call: write, sent: 2, atLeast: time.Second,
-		service: []http.HandlerFunc{respond(429, fault("rate limit quota exceeded"), "Retry-After", "1"), respond(204, "")},
+		service: []http.HandlerFunc{
+			respond(429, fault("rate limit quota exceeded"), "Retry-After", "1"),
+			respond(204, ""),
+		},
 	}, {
 		name: "node that is behind", policy: vaultPolicy, call: read, sent: 3,
 		service: []http.HandlerFunc{behind, behind, respond(200, `{"data": {"password": "hunter2"}}`)},

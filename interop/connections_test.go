@@ -58,7 +58,8 @@ func TestConnectionOfARetry(t *testing.T) {
 					}
 					resp.Body.Close()
 					if len(from) != 2 || (from[0] != from[1]) != tt.another || resp.ProtoMajor != p.major {
-						t.Errorf("%s, the attempts came from %q; want another connection: %t", resp.Proto, from, tt.another)
+						t.Errorf("%s, the attempts came from %q; want another connection: %t",
+							resp.Proto, from, tt.another)
 					}
 				})
 			})

@@ -62,7 +62,8 @@ func TestHerd(t *testing.T) {
 			fmt.Fprintf(&table, "| %s | %d | %d | %d | %d | %d |\n",
 				tt.name, h.during, h.early, h.atOnce, h.busiest, h.succeeded)
 			if tt.ours && (h.during > 0 || h.early > 0 || h.succeeded != 400) {
-				t.Errorf("%s: %d sent in the 5 s, %d retried early, %d succeeded", tt.name, h.during, h.early, h.succeeded)
+				t.Errorf("%s: %d sent in the 5 s, %d retried early, %d succeeded",
+					tt.name, h.during, h.early, h.succeeded)
 			}
 			if tt.name == "awsretry" && h.early > 0 {
 				t.Errorf("%d retries are early", h.early)

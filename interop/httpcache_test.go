@@ -100,7 +100,8 @@ func TestCacheAbove(t *testing.T) {
 					t.Fatal(err)
 				}
 				fromCache := resp.Header.Get(httpcache.XFromCache) != ""
-				if body := httpfake.ReadAll(t, resp); body != page || resp.StatusCode != 200 || fromCache != (call == 1) {
+				body := httpfake.ReadAll(t, resp)
+				if body != page || resp.StatusCode != 200 || fromCache != (call == 1) {
 					t.Errorf("call %d: status %d with %q, header %v", call+1, resp.StatusCode, body, resp.Header)
 				}
 			}

@@ -50,7 +50,8 @@ func TestSpans(t *testing.T) {
 				parents = append(parents, r.Header.Get("Traceparent"))
 				w.WriteHeader(responses[min(len(parents), len(responses))-1])
 			})
-			rt := tt.build(srv.Base, otelhttp.WithTracerProvider(provider), otelhttp.WithPropagators(propagation.TraceContext{}),
+			rt := tt.build(srv.Base,
+				otelhttp.WithTracerProvider(provider), otelhttp.WithPropagators(propagation.TraceContext{}),
 				otelhttp.WithSpanNameFormatter(func(_ string, r *http.Request) string {
 					return fmt.Sprint(r.Method, " attempt ", awsretry.AttemptNumber(r.Context()))
 				}))

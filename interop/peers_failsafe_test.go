@@ -133,7 +133,8 @@ func failsafePeer() peer {
 	}, {
 		says: "WithMaxDuration (2.5 s) ends retries after a time; here a context's deadline (3 s)", where: retry,
 		scene: scene{
-			service: []step{{status: 503, takes: 100 * time.Millisecond}}, context: deadlineIn(3 * time.Second), tell: duration,
+			service: []step{{status: 503, takes: 100 * time.Millisecond}},
+			context: deadlineIn(3 * time.Second), tell: duration,
 		},
 		theirs: failsafeOf(lastFailure, func(b retryBuilder) {
 			b.WithDelay(time.Second).WithMaxAttempts(-1).WithMaxDuration(2500 * time.Millisecond)
@@ -144,7 +145,11 @@ func failsafePeer() peer {
 		why: "A delay is not shortened to fit: the response is returned if there is no time for another attempt",
 	}, {
 		says: "A cancel ends the delay, and is not retried", where: http1,
-		scene:  scene{service: statuses(503), context: cancelAfter(300 * time.Millisecond), tell: endedIn(context.Canceled)},
+		scene: scene{
+			service: statuses(503),
+			context: cancelAfter(300 * time.Millisecond),
+			tell:    endedIn(context.Canceled),
+		},
 		theirs: failsafeOf(oneSecond), ours: awsretryOf(everySecond), by: byEverySecond,
 		it: "1 attempt in 300ms → an error that is context canceled",
 	}, {
@@ -157,7 +162,11 @@ func failsafePeer() peer {
 		it: "2 attempts at 0s, 3s → 200",
 	}, {
 		says: "A circuit breaker can be outside the retries", where: http1,
-		scene: scene{service: statuses(503), calls: 5, tell: func(p *played) string { return inCalls(p) + " → " + p.result() }},
+		scene: scene{
+			service: statuses(503),
+			calls:   5,
+			tell:    func(p *played) string { return inCalls(p) + " → " + p.result() },
+		},
 		theirs: func(b http.RoundTripper, _ *played) http.RoundTripper {
 			return failsafehttp.NewRoundTripper(b, breaker(), failsafeRetry(lastFailure))
 		},

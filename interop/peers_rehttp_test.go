@@ -43,7 +43,8 @@ func rehttpPeer() peer {
 		return fmt.Sprintf("%d responses, %d closed", len(p.at), n)
 	}
 	keepsBody := func(p *played) string {
-		return fmt.Sprintf("%s, and the request's Body is the caller's own: %t", count(len(p.at)), p.request.Body == p.body)
+		return fmt.Sprintf("%s, and the request's Body is the caller's own: %t",
+			count(len(p.at)), p.request.Body == p.body)
 	}
 	return peer{"rehttp", "github.com/PuerkitoBio/rehttp", []promise{{
 		says: "RetryMaxRetries(2) allows two retries", where: "RetryMaxRetries",
@@ -65,7 +66,8 @@ func rehttpPeer() peer {
 		scene:  scene{service: statuses(503), tell: (*played).attempts},
 		theirs: rehttpWith(on503, rehttp.ExpJitterDelayWithRand(time.Second, 1500*time.Millisecond, longest)),
 		ours: awsretryOf(func(tr *awsretry.Transport) {
-			tr.Backoff = awsretry.Exponential{Max: 1500 * time.Millisecond, Jitter: awsretry.NoJitter} // FullJitter's longest
+			// FullJitter's longest
+			tr.Backoff = awsretry.Exponential{Max: 1500 * time.Millisecond, Jitter: awsretry.NoJitter}
 		}), by: "Exponential{Max: 1.5 s, Jitter: NoJitter}",
 		it: "3 attempts at 0s, 1s, 2.5s",
 	}, {
@@ -82,12 +84,18 @@ func rehttpPeer() peer {
 		it: "3 attempts → 200",
 	}, {
 		says: "RetryHTTPMethods excludes POST", where: "RetryHTTPMethods",
-		scene:  scene{service: []step{{err: errConnReset}}, method: "POST", body: inMemory("an order"), tell: countOnly},
+		scene: scene{
+			service: []step{{err: errConnReset}},
+			method:  "POST",
+			body:    inMemory("an order"),
+			tell:    countOnly,
+		},
 		theirs: rehttpOf(rehttp.RetryAll(rehttp.RetryHTTPMethods("GET", "PUT"), onError)),
-		ours:   awsretryOf(func(tr *awsretry.Transport) { tr.Policy = awsretry.IdempotentOnly(nil) }), by: "IdempotentOnly",
-		it:  "1 attempt → error: read tcp: connection reset by peer",
-		we:  "1 attempt → error: awsretry: gave up after 1 attempt (permanent): read tcp: connection reset by peer",
-		why: "The error says how many attempts were made and why there are no more. errors.Is and As see through it",
+		ours:   awsretryOf(func(tr *awsretry.Transport) { tr.Policy = awsretry.IdempotentOnly(nil) }),
+		by:     "IdempotentOnly",
+		it:     "1 attempt → error: read tcp: connection reset by peer",
+		we:     "1 attempt → error: awsretry: gave up after 1 attempt (permanent): read tcp: connection reset by peer",
+		why:    "The error says how many attempts were made and why there are no more. errors.Is and As see through it",
 	}, {
 		says: "RetryTimeoutErr retries time-outs", where: "RetryTimeoutErr",
 		scene:  scene{service: afterError(timeoutError{}), tell: countOnly},
@@ -156,14 +164,19 @@ func rehttpPeer() peer {
 	}, {
 		says: "An overall deadline ends the call earlier", where: "PerAttemptTimeout",
 		scene: scene{
-			service: afterDelay(time.Hour), context: deadlineIn(500 * time.Millisecond), tell: endedIn(context.DeadlineExceeded),
+			service: afterDelay(time.Hour),
+			context: deadlineIn(500 * time.Millisecond), tell: endedIn(context.DeadlineExceeded),
 		},
 		theirs: rehttpOf(on503, twoSecondsEach),
 		ours:   awsretryOf(twoSeconds), by: byTimeout,
 		it: "1 attempt in 500ms → an error that is context deadline exceeded",
 	}, {
 		says: "A cancel ends the delay", where: doc,
-		scene:  scene{service: statuses(503), context: cancelAfter(300 * time.Millisecond), tell: endedIn(context.Canceled)},
+		scene: scene{
+			service: statuses(503),
+			context: cancelAfter(300 * time.Millisecond),
+			tell:    endedIn(context.Canceled),
+		},
 		theirs: rehttpOf(on503), ours: awsretryOf(everySecond), by: byEverySecond,
 		it:  "1 attempt in 300ms → an error that is none of them",
 		we:  "1 attempt in 300ms → an error that is context canceled",

@@ -101,9 +101,11 @@ func retryablehttpPeer() peer {
 		why: "A response is not an error: the caller gets the last one, whole. Outcome says why it was not retried",
 	}, {
 		says: "… unless PassthroughErrorHandler is set, which returns the response", where: "PassthroughErrorHandler",
-		scene:  scene{service: outage, tell: countOnly},
-		theirs: retryablehttpOf(func(c *retryablehttp.Client) { c.ErrorHandler = retryablehttp.PassthroughErrorHandler }),
-		ours:   awsretryOf(fiveAttempts), by: byFiveAttempts,
+		scene: scene{service: outage, tell: countOnly},
+		theirs: retryablehttpOf(
+			func(c *retryablehttp.Client) { c.ErrorHandler = retryablehttp.PassthroughErrorHandler },
+		),
+		ours: awsretryOf(fiveAttempts), by: byFiveAttempts,
 		it: `5 attempts → 503 "down until noon"`,
 	}, {
 		says: "Each attempt sends the whole body", where: readme,
@@ -189,7 +191,10 @@ func retryablehttpPeer() peer {
 		it: "1 attempt → x509.UnknownAuthorityError: true",
 	}, {
 		says: "If a response handler fails, the request is repeated", where: "SetResponseHandler",
-		scene: scene{service: []step{{status: 200, content: "half"}, {status: 200, content: "half and half"}}, tell: number},
+		scene: scene{
+			service: []step{{status: 200, content: "half"}, {status: 200, content: "half and half"}},
+			tell:    number,
+		},
 		theirs: func(b http.RoundTripper, p *played) http.RoundTripper {
 			transport := retryablehttpOf()(b, p).(*retryablehttp.RoundTripper)
 			return httpfake.Base(func(req *http.Request) (*http.Response, error) {

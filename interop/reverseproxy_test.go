@@ -250,7 +250,8 @@ func TestReverseProxyContinue(t *testing.T) {
 				t.Errorf("the service received %d bytes, %v", len(body), err)
 			}
 		}), unchanged)
-		ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{Got100Continue: func() { continued.Add(1) }})
+		trace := &httptrace.ClientTrace{Got100Continue: func() { continued.Add(1) }}
+		ctx := httptrace.WithClientTrace(t.Context(), trace)
 		body := &endWatcher{io.NopCloser(openStream(t)), func() {
 			if asked.Load() != 1 {
 				t.Error("the body was sent before the service asked for it")

@@ -36,10 +36,12 @@ func createTable(t testing.TB, addr string) {
 	client := newDynamoDB(addr, newPool(t), aws.NopRetryer{})
 	id := aws.String("id")
 	_, err := client.CreateTable(t.Context(), &dynamodb.CreateTableInput{
-		TableName:            aws.String(ddbTable),
-		AttributeDefinitions: []types.AttributeDefinition{{AttributeName: id, AttributeType: types.ScalarAttributeTypeS}},
-		KeySchema:            []types.KeySchemaElement{{AttributeName: id, KeyType: types.KeyTypeHash}},
-		BillingMode:          types.BillingModePayPerRequest,
+		TableName: aws.String(ddbTable),
+		AttributeDefinitions: []types.AttributeDefinition{
+			{AttributeName: id, AttributeType: types.ScalarAttributeTypeS},
+		},
+		KeySchema:   []types.KeySchemaElement{{AttributeName: id, KeyType: types.KeyTypeHash}},
+		BillingMode: types.BillingModePayPerRequest,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -104,7 +106,8 @@ func ddbPutAndGet(t *testing.T, client *dynamodb.Client, items int) {
 
 // ddbScan returns how many items the table has.
 func ddbScan(ctx context.Context, client *dynamodb.Client) (items int, err error) {
-	pages := dynamodb.NewScanPaginator(client, &dynamodb.ScanInput{TableName: aws.String(ddbTable), Limit: aws.Int32(50)})
+	input := &dynamodb.ScanInput{TableName: aws.String(ddbTable), Limit: aws.Int32(50)}
+	pages := dynamodb.NewScanPaginator(client, input)
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {

@@ -25,7 +25,9 @@ var toxicCases = []toxicCase{
 	},
 	{
 		name: "reset_peer instead of the response", class: awsretry.Transient,
-		toxics: []string{`{"type": "reset_peer", "stream": "downstream", "toxicity": 0.3, "attributes": {"timeout": 5}}`},
+		toxics: []string{
+			`{"type": "reset_peer", "stream": "downstream", "toxicity": 0.3, "attributes": {"timeout": 5}}`,
+		},
 	},
 	{
 		name: "timeout, then closed", class: awsretry.Transient,
@@ -37,11 +39,15 @@ var toxicCases = []toxicCase{
 	},
 	{
 		name: "limit_data in the response header", class: awsretry.Transient,
-		toxics: []string{`{"type": "limit_data", "stream": "downstream", "toxicity": 0.3, "attributes": {"bytes": 30}}`},
+		toxics: []string{
+			`{"type": "limit_data", "stream": "downstream", "toxicity": 0.3, "attributes": {"bytes": 30}}`,
+		},
 	},
 	{
 		name: "limit_data in the response body", class: awsretry.Transient, // only what is read back is so long
-		toxics: []string{`{"type": "limit_data", "stream": "downstream", "toxicity": 0.5, "attributes": {"bytes": 700}}`},
+		toxics: []string{
+			`{"type": "limit_data", "stream": "downstream", "toxicity": 0.5, "attributes": {"bytes": 700}}`,
+		},
 	},
 	{
 		name: "limit_data in the request", class: awsretry.Transient,

@@ -75,12 +75,15 @@ func stacks() map[string]stack {
 			tr.Observe = func(awsretry.Attempt) {}
 			return tr
 		}),
-		"golang.org/x/net/http2": {major: 2, start: func(t *testing.T, service http.HandlerFunc) (*http.Client, string) {
-			srv := httpfake.ServeTCP(t, "HTTP/2", service)
-			h2 := &http2.Transport{TLSClientConfig: srv.Base.TLSClientConfig}
-			t.Cleanup(h2.CloseIdleConnections)
-			return &http.Client{Transport: retrying(h2)}, srv.URL
-		}},
+		"golang.org/x/net/http2": {
+			major: 2,
+			start: func(t *testing.T, service http.HandlerFunc) (*http.Client, string) {
+				srv := httpfake.ServeTCP(t, "HTTP/2", service)
+				h2 := &http2.Transport{TLSClientConfig: srv.Base.TLSClientConfig}
+				t.Cleanup(h2.CloseIdleConnections)
+				return &http.Client{Transport: retrying(h2)}, srv.URL
+			},
+		},
 		"HTTP/3": {major: 3, start: func(t *testing.T, service http.HandlerFunc) (*http.Client, string) {
 			server, h3 := serveHTTP3(t, service)
 			return &http.Client{Transport: retrying(h3)}, server.url()
@@ -154,7 +157,8 @@ func (l lateReader) RoundTrip(req *http.Request) (*http.Response, error) {
 		return l.base.RoundTrip(req)
 	}
 	// A request without the body makes the service count the first attempt.
-	probe, err := http.NewRequestWithContext(context.WithoutCancel(req.Context()), http.MethodPut, req.URL.String(), nil)
+	ctx := context.WithoutCancel(req.Context())
+	probe, err := http.NewRequestWithContext(ctx, http.MethodPut, req.URL.String(), nil)
 	if err != nil {
 		return nil, err
 	}

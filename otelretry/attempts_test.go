@@ -110,7 +110,10 @@ func TestEndedAttempts(t *testing.T) {
 // The user's attributes are set on every measurement, and take precedence.
 func TestAttributesOfTheUser(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		attrs := []attribute.KeyValue{attribute.String("rpc.service", "DynamoDB"), attribute.String("server.address", "mine")}
+		attrs := []attribute.KeyValue{
+			attribute.String("rpc.service", "DynamoDB"),
+			attribute.String("server.address", "mine"),
+		}
 		rt, reader := instrumented(t, &awsretry.Transport{Base: httpfake.Statuses(503), MaxAttempts: 1}, attrs...)
 		attrs[0] = attribute.String("changed", "later")
 		get(t, t.Context(), rt)

@@ -40,7 +40,8 @@ func TestTokens(t *testing.T) {
 			t.Errorf("the gauge exists: %q", got)
 		}
 		if !slices.ContainsFunc(got, func(l string) bool {
-			return strings.Contains(l, "partition=service.example,") && strings.Contains(l, "status_code=200,"+server+" = 1")
+			return strings.Contains(l, "partition=service.example,") &&
+				strings.Contains(l, "status_code=200,"+server+" = 1")
 		}) {
 			t.Errorf("attempts are not counted: %q", got)
 		}
