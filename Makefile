@@ -7,8 +7,9 @@ SHELL := bash
 MODULES := . $(filter-out tools,$(patsubst %/go.mod,%,$(wildcard */go.mod cmd/*/go.mod)))
 LINTER := bin/golangci-lint
 GOVULNCHECK := v1.1.4
-# Vetted beside the platform at hand. The library has no assembly and little that depends on the system.
+# Checked beside the platform at hand. The library has no assembly and little that depends on the system.
 PLATFORMS := windows/amd64 darwin/arm64 freebsd/amd64 plan9/amd64 linux/386 js/wasm
+COMMAND_PLATFORMS := windows/amd64 darwin/arm64
 FUZZTIME ?= 10s
 CHAOS ?= 60s
 
@@ -29,7 +30,7 @@ needs: # Says before the work begins what is missing and what will be downloaded
 lint: $(LINTER) api-check layers ## Formatting, linters, layers, API listing, and vet for other platforms
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "gofmt would change:"; echo "$$unformatted"; exit 1; fi
 	@for m in $(MODULES) tools; do echo "== golangci-lint $$m"; (cd $$m && $(CURDIR)/$(LINTER) run --allow-parallel-runners --config $(CURDIR)/.golangci.yml ./...); done
-	@for p in $(PLATFORMS); do echo "== go vet $$p"; GOOS=$${p%/*} GOARCH=$${p#*/} go vet ./...; done
+	@echo "== crossvet"; cd tools && go run ./crossvet -C .. $(PLATFORMS) && go run ./crossvet -C ../cmd/awsretry $(COMMAND_PLATFORMS)
 
 layers: ## Which files of the library use each other's names; only the pairs named here may do so mutually
 	@cd tools && go run ./layers -C .. -allow config.go:transport.go -tests internal/contract

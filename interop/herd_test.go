@@ -52,7 +52,8 @@ func TestHerd(t *testing.T) {
 			for i := range 400 {
 				all.Go(func() {
 					if i >= 200 {
-						time.Sleep(time.Duration(i-200)*delay/201 + time.Millisecond) // spread over the 5 s
+						// Spread over the 5 s; the first responses come after 1 ms.
+						time.Sleep(time.Duration(i-200)*delay/201 + 2*time.Millisecond)
 					}
 					resp, err := client.Get(fmt.Sprint("http://service.example/", i))
 					h.end(resp, err)
