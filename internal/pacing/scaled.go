@@ -45,9 +45,8 @@ const (
 	againstIt      = 3.0
 	testRelief     = 0.045
 	testResponses  = 150
-	mostBackground = 0.25
-	heavy          = 0.3 // a share that is no background
-	heavyResponses = 5
+	mostBackground = 0.17 // a higher share is a limit below the rate
+	heavyResponses = 8
 	retestAfter    = 20 * time.Second
 	excess         = 1.5
 	excessSlack    = 5
@@ -252,14 +251,14 @@ func (s *Scaled) judgeTest(now time.Duration, throttled bool) {
 	}
 	share := float64(s.throttled) / float64(s.responses)
 	switch {
-	case s.throttled >= heavyResponses && share > heavy: // the limit is below
+	case s.throttled >= heavyResponses && share > mostBackground: // the limit is below
 		s.background = 0
 		s.cut(now, s.rate*max(1-share, 0.5))
 	case s.score <= -againstIt:
 		s.background = 0
 		s.cut(now, s.before)
 	case s.score >= forBackground && s.responses >= testResponses:
-		s.background = min(share, mostBackground)
+		s.background = share
 		s.phase, s.since, s.testedAt = starting, now, now
 		s.responses, s.throttled = 0, 0
 	}
