@@ -50,7 +50,7 @@ service:
 events:
   - kind: throttle
     from: 10s
-    throttle: {rate: 1, retry_after: 2s}
+    throttle: {rate: 1, retry_after: 2s, share: 0.08}
 settings:
   - none
   - delivery=aws-managed
@@ -62,7 +62,9 @@ func TestParse(t *testing.T) {
 		Name: "small", Duration: seconds(90), Seed: 1<<64 - 1,
 		Clients: Clients{Count: 2, Rate: 1.5, Timeout: ms(500)},
 		Service: Service{Capacity: 3, Queue: 4, Latency: Latency{Median: ms(5)}},
-		Events:  []Event{{Kind: Throttling, From: seconds(10), Throttle: &Throttle{Rate: 1, RetryAfter: seconds(2)}}},
+		Events: []Event{{
+			Kind: Throttling, From: seconds(10), Throttle: &Throttle{Rate: 1, Share: 0.08, RetryAfter: seconds(2)},
+		}},
 		Settings: []Setting{
 			{Use: UseNone}, {Use: UseDelivery, Policy: awsManaged},
 			{Use: UseNaive, Name: "eager", MaxAttempts: 10, Pause: ms(10)},
@@ -73,7 +75,7 @@ func TestParse(t *testing.T) {
 		"JSON": `{"name": "small", "duration": "1m30s", "seed": 18446744073709551615,
 			"clients": {"count": 2, "rate": 1.5, "timeout": "0.5s"},
 			"service": {"capacity": 3, "queue": 4, "latency": {"median": "5ms"}},
-			"events": [{"kind": "throttle", "from": "10s", "throttle": {"rate": 1, "retry_after": "2s"}}],
+			"events": [{"kind": "throttle", "from": "10s", "throttle": {"rate": 1, "share": 0.08, "retry_after": "2s"}}],
 			"settings": ["none", "delivery=aws-managed",
 				{"use": "naive", "name": "eager", "max_attempts": 10, "pause": "10ms"}]}`,
 	} {
