@@ -191,7 +191,7 @@ func TestParseErrors(t *testing.T) {
 
 		{
 			"a value of standard", replaced("delivery=aws-managed", "standard=5"),
-			`[16:5] settings[1]: setting "standard=5": only delivery and profile take a value`,
+			`[16:5] settings[1]: setting "standard=5": only adaptive, delivery and profile take a value`,
 		},
 		{"no policy", replaced("delivery=aws-managed", "delivery="), `setting "delivery=": nothing follows the =`},
 		{"no profile", replaced("delivery=aws-managed", "profile="), `setting "profile=": nothing follows the =`},
@@ -233,6 +233,38 @@ func TestRead(t *testing.T) {
 	}
 	if _, err := Read(filepath.Dir(file)); err == nil {
 		t.Error("a folder is read")
+	}
+}
+
+// The label of a setting without a name is its short form, if it has one.
+func TestLabel(t *testing.T) {
+	for label, setting := range map[string]Setting{
+		"standard":        {Use: UseStandard},
+		"adaptive":        {Use: UseAdaptive},
+		"adaptive=cubic":  {Use: UseAdaptive, Pacing: "cubic"},
+		"adaptive=scaled": {Use: UseAdaptive, Pacing: "scaled"},
+		"delivery=x.json": {Use: UseDelivery, Policy: "x.json"},
+		"profile=ci":      {Use: UseProfile, Profile: "ci"},
+	} {
+		if got := setting.Label(); got != label {
+			t.Errorf("the label of %+v is %s, want %s", setting, got, label)
+		}
+		if got, err := ParseSetting(label); err != nil || got.Use != setting.Use || got.Pacing != setting.Pacing ||
+			got.Policy != setting.Policy || got.Profile != setting.Profile {
+			t.Errorf("%s: got %+v, %v, want %+v", label, got, err, setting)
+		}
+	}
+	for label, setting := range map[string]Setting{
+		"profile, scaled":    {Use: UseProfile, Pacing: "scaled"},
+		"profile=ci, scaled": {Use: UseProfile, Profile: "ci", Pacing: "scaled"},
+		"ours":               {Use: UseAdaptive, Pacing: "scaled", Name: "ours"},
+	} {
+		if got := setting.Label(); got != label {
+			t.Errorf("the label of %+v is %s, want %s", setting, got, label)
+		}
+	}
+	if _, err := ParseSetting("adaptive="); err == nil || !strings.Contains(err.Error(), "nothing follows the =") {
+		t.Errorf("adaptive= gives error %v", err)
 	}
 }
 

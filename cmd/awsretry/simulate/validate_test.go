@@ -181,6 +181,13 @@ func TestValidate(t *testing.T) {
 		{setting(Setting{Use: UseNaive, Pause: -1}), "pause is"},
 		{setting(Setting{Use: UseNaive, Policy: "x"}), "policy is for delivery only"},
 		{setting(Setting{Use: UseNaive, Profile: "x"}), "profile is for profile only"},
+		{setting(Setting{Use: UseStandard, Pacing: "scaled"}), "pacing is for adaptive, profile only, not for standard"},
+		{setting(Setting{Use: UseAdaptive, Pacing: "linear"}), `pacing is "linear"; it must be cubic or scaled`},
+		{
+			setting(Setting{Use: UseAdaptive}, Setting{Use: UseAdaptive, Pacing: "cubic"},
+				Setting{Use: UseAdaptive, Pacing: "scaled"}),
+			"",
+		},
 		{setting(Setting{Use: UseLegacy, Capacity: 5}), "quota_capacity is for standard"},
 		{setting(Setting{Use: UseStandard, Capacity: -1}), "quota_capacity is -1"},
 		{setting(Setting{Use: UseNone, Name: strings.Repeat("x", 200)}), "at most 100 bytes"},
