@@ -54,35 +54,20 @@ func measured(t *testing.T, s Scenario, from time.Duration) measure {
 		p99:       Percentile(took, 0.99),
 		longest:   Percentile(took, 1),
 		fairness:  Jain(perClient),
-		begun:     secondsToTheRate(s, series.Good, 0),
+		begun:     s.SecondsToTheRate(series.Good, 0),
 	}
 	for _, e := range s.Events {
-		took := secondsToTheRate(s, series.Good, int(time.Duration(e.From)/time.Second))
-		if took < 0 || m.stepped >= 0 && took > m.stepped {
-			m.stepped = took
-		}
+		m.stepped = later(m.stepped, s.SecondsToTheRate(series.Good, int(time.Duration(e.From)/time.Second)))
 	}
 	return m
 }
 
-// secondsToTheRate returns the seconds from an instant until the goodput is
-// nine tenths of what the service serves, in the mean of five seconds, or of
-// the time in which the service serves twenty calls. -1: never.
-func secondsToTheRate(s Scenario, good []float64, from int) int {
-	for begin := from; begin < len(good); begin++ {
-		serves := 0.0
-		for end := begin + 1; end <= len(good); end++ {
-			serves = s.Serves(seconds(float64(begin)), seconds(float64(end)))
-			if end-begin < 5 || serves < 20 {
-				continue
-			}
-			if total(good[begin:end]) >= 0.9*serves {
-				return begin - from
-			}
-			break
-		}
+// later returns the later of two numbers of seconds, of which -1 is never.
+func later(a, b int) int {
+	if a < 0 || b < 0 {
+		return -1
 	}
-	return -1
+	return max(a, b)
 }
 
 func total(values []float64) (sum float64) {
