@@ -53,7 +53,7 @@ func firstAttempt(p permit, sent *plainResult) attempt {
 // successor returns the attempt that follows a.
 func (a *attempt) successor() attempt {
 	b := attempt{permit: a.next}
-	b.Number = a.Number + 1
+	b.Number, b.Offset = a.Number+1, a.Offset
 	b.before = past{attempts: a.Number, delay: a.Delay, failure: a.failure()}
 	return b
 }

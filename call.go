@@ -24,6 +24,7 @@ type call struct {
 	body       replay.Body
 	invocation string // for SDKHeaders; "" until the first attempt that has them
 	responded  bool   // RoundTrip returns a response
+	resuming   bool   // it asks for the rest of a response body
 }
 
 // A plainResult is the outcome of a first attempt that needed nothing but
@@ -65,18 +66,9 @@ func (c *call) own(req *http.Request, first *plainResult) {
 // begin finds what the attempts share. It draws the tokens that a first attempt
 // costs.
 func (c *call) begin(shared *config, first *plainResult) (permit, error) {
-	c.config = shared
-	if why := c.caller.ended(); why != nil && !first.sent() {
-		return permit{}, &Error{Stop: StopCanceled, Err: interruption(c.caller, why, nil)}
+	if err := c.share(shared, first); err != nil {
+		return permit{}, err
 	}
-	if c.options = first.options; !first.optionsKnown {
-		c.options = optionsOf(c.caller.Context)
-	}
-	if c.options != nil && c.options.fault != nil {
-		return permit{}, &Error{Stop: StopPermanent, Err: c.options.fault}
-	}
-	c.observers = shared.observe != nil || c.options != nil && c.options.observe != nil
-	c.partition = shared.partitionOf(c.req, c.options)
 	if shared.initialCost > 0 {
 		if err := c.acquire(shared.initialCost); err != nil {
 			return permit{}, c.refusal(StopQuota, err, past{})
@@ -84,6 +76,23 @@ func (c *call) begin(shared *config, first *plainResult) (permit, error) {
 	}
 	c.body.Share(shared.maxBuffer, !c.mayRetry(1))
 	return permit{retryTokens: shared.initialCost}, nil
+}
+
+// share finds what the attempts share.
+func (c *call) share(shared *config, first *plainResult) error {
+	c.config = shared
+	if why := c.caller.ended(); why != nil && !first.sent() {
+		return &Error{Stop: StopCanceled, Err: interruption(c.caller, why, nil)}
+	}
+	if c.options = first.options; !first.optionsKnown {
+		c.options = optionsOf(c.caller.Context)
+	}
+	if c.options != nil && c.options.fault != nil {
+		return &Error{Stop: StopPermanent, Err: c.options.fault}
+	}
+	c.observers = shared.observe != nil || c.options != nil && c.options.observe != nil
+	c.partition = shared.partitionOf(c.req, c.options)
+	return nil
 }
 
 // end runs on every way out, also when a hook or Base panics.

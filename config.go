@@ -104,6 +104,7 @@ type config struct {
 	partitions    *partitionTable
 
 	plain      bool // a first attempt needs nothing but sending, unless the request asks for more
+	resume     bool
 	ownRequest bool // a first attempt needs a request that is not the caller's
 	maxBuffer  int64
 	prepare    func(*http.Request, int) error
@@ -146,6 +147,7 @@ func (t *Transport) newConfig() *config {
 		sdkHeaders:    t.SDKHeaders,
 		nested:        t.NestedRetries,
 		observe:       t.Observe,
+		resume:        t.Resume,
 
 		ignoreRetryAfter: t.MaxRetryAfter < 0,
 		maxRetryAfter:    max(cmp.Or(t.MaxRetryAfter, defaultMaxRetryAfter), 0),
@@ -163,7 +165,7 @@ func (t *Transport) newConfig() *config {
 	c.setDelays(t)
 	c.setBuckets(t)
 	c.plain = c.mode != Adaptive && !c.ownRequest && c.policy == nil && c.observe == nil && c.partitionName == nil &&
-		c.initialCost == 0 && !c.shareRetryAfter
+		c.initialCost == 0 && !c.shareRetryAfter && !c.resume
 	return c
 }
 

@@ -109,6 +109,11 @@ type Attempt struct {
 	// Number is the number of the attempt, from 1.
 	Number int
 
+	// Offset is the first byte that the attempt asks for to continue a response
+	// body that broke off, as a position in the object. 0 means that it does
+	// not continue one. See Transport.Resume.
+	Offset int64
+
 	// Response is nil if there is an Err. Only the caller of RoundTrip may read
 	// its body.
 	Response *http.Response

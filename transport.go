@@ -161,6 +161,19 @@ type Transport struct {
 	// Base has these.
 	KeepConnections bool
 
+	// Resume continues a response body that breaks off: its Read asks the
+	// service for the rest and goes on at the byte where it broke, as a retry
+	// with all that belongs to one. It is for a GET without a body whose 200, or
+	// 206 to a single Range of the caller's own, has a strong ETag and was not
+	// decompressed by Base. The request for the rest has a Range and that ETag
+	// in If-Range. If the service sends anything but the rest of that version,
+	// Read returns an error. Reading on resets the count of attempts.
+	//
+	// AttemptTimeout is then the longest time of a response, not of the
+	// download. Signatures must not cover Range and If-Range, unless Prepare
+	// signs again.
+	Resume bool
+
 	// Observe is called once for every attempt, after the decision about a
 	// retry and before the delay. With RateLimit.FailFast it is called after
 	// the delay, when that decision is made. It must not keep the Response's
@@ -199,20 +212,25 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 
 	a := firstAttempt(permit, &plain)
 	defer a.end(&c)
+	return a.run(&c)
+}
+
+// run makes the attempt and those that follow it. Afterwards a is the last.
+func (a *attempt) run(c *call) (*http.Response, error) {
 	for {
-		if err := a.waitTurn(&c); err != nil {
+		if err := a.waitTurn(c); err != nil {
 			return nil, err
 		}
-		if err := a.prepare(&c); err != nil {
+		if err := a.prepare(c); err != nil {
 			return nil, err
 		}
-		a.send(&c)
-		a.classify(&c)
-		a.settle(&c)
-		if !a.decide(&c) || !a.pause(&c) {
-			return a.finish(&c)
+		a.send(c)
+		a.classify(c)
+		a.settle(c)
+		if !a.decide(c) || !a.pause(c) {
+			return a.finish(c)
 		}
-		a = a.successor()
+		*a = a.successor()
 	}
 }
 
