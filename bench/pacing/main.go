@@ -1,0 +1,39 @@
+// Command pacing simulates clients with CubicPacing and ScaledPacing at services
+// that throttle, and prints a table of what they reach. It is a simulation of
+// discrete events with the laws of the library, and fast enough to try other
+// values of the constants of ScaledPacing.
+//
+//	go run ./pacing
+//	go run ./pacing -vary
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+)
+
+func main() {
+	seeds := flag.Int("seeds", 5, "runs of each scenario, with different random numbers; at least 2")
+	only := flag.String("only", "", "run the scenarios whose names contain this")
+	constants := flag.Bool("vary", false, "show what becomes of the main scenarios with other constants (minutes)")
+	flag.Parse()
+	if flag.NArg() > 0 || *seeds < 2 {
+		flag.Usage()
+		os.Exit(2)
+	}
+	chosen := slices.DeleteFunc(scenarios(), func(s scenario) bool {
+		return !strings.Contains(s.name, *only) || *constants && *only == "" && !s.varied
+	})
+	if len(chosen) == 0 {
+		fmt.Fprintf(os.Stderr, "pacing: no scenario's name contains %q\n", *only)
+		os.Exit(2)
+	}
+	if *constants {
+		vary(os.Stdout, os.Stderr, chosen, *seeds)
+		return
+	}
+	compare(os.Stdout, chosen, *seeds)
+}
