@@ -9,16 +9,18 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 )
 
-// compare prints what CubicPacing and ScaledPacing make of each scenario.
-func compare(w io.Writer, scenarios []scenario, seeds int) {
-	laws := []struct {
-		name string
-		make newLaw
-	}{{"cubic", cubic}, {"scaled", defaultSetting().newLaw}}
+// compare prints what CubicPacing and ScaledPacing make of each scenario, and
+// clients that send at part of the limit, if that is above 0.
+func compare(w io.Writer, scenarios []scenario, seeds int, part float64) {
+	names := []string{"cubic", "scaled"}
+	if part > 0 {
+		names = append(names, fmt.Sprintf("steady %v", part))
+	}
 	var jobs []job
 	for _, s := range scenarios {
-		for _, law := range laws {
-			jobs = append(jobs, job{s, law.make})
+		laws := []newLaw{cubic, defaultSetting().newLaw, s.steadyAt(part)}
+		for _, law := range laws[:len(names)] {
+			jobs = append(jobs, job{s, law})
 		}
 	}
 	header := table.Row{"scenario", "pacing", "worst goodput"}
@@ -28,10 +30,10 @@ func compare(w io.Writer, scenarios []scenario, seeds int) {
 	t := newTable(header)
 	for i, sample := range take(jobs, seeds) {
 		name := ""
-		if i%len(laws) == 0 {
+		if i%len(names) == 0 {
 			name = jobs[i].scenario.name
 		}
-		row := table.Row{name, laws[i%len(laws)].name, percent(sample.worst(judged[0].of))}
+		row := table.Row{name, names[i%len(names)], percent(sample.worst(judged[0].of))}
 		for _, f := range judged {
 			mean, _ := sample.mean(f.of)
 			row = append(row, f.show(mean))

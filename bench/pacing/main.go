@@ -11,6 +11,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"runtime/debug"
 	"slices"
 	"strings"
 )
@@ -18,6 +19,7 @@ import (
 func main() {
 	seeds := flag.Int("seeds", 5, "runs of each scenario, with different random numbers; at least 2")
 	only := flag.String("only", "", "run the scenarios whose names contain this")
+	part := flag.Float64("steady", 0, "also show clients that know the limit, and send at this part of it in all")
 	constants := flag.Bool("vary", false, "show what becomes of the main scenarios with other constants (minutes)")
 	flag.Parse()
 	if flag.NArg() > 0 || *seeds < 2 {
@@ -31,9 +33,10 @@ func main() {
 		fmt.Fprintf(os.Stderr, "pacing: no scenario's name contains %q\n", *only)
 		os.Exit(2)
 	}
+	debug.SetGCPercent(1000) // a run makes much garbage and keeps little
 	if *constants {
 		vary(os.Stdout, os.Stderr, chosen, *seeds)
 		return
 	}
-	compare(os.Stdout, chosen, *seeds)
+	compare(os.Stdout, chosen, *seeds, *part)
 }

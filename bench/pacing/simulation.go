@@ -16,8 +16,9 @@ type simulation struct {
 	random   *rand.Rand
 }
 
-// A newLaw returns the law of a client that is made at start.
-type newLaw func(start time.Time) pacing.Law
+// A newLaw returns the law of a client that is made at start. The law may use
+// the random numbers of the run.
+type newLaw func(start time.Time, random *rand.Rand) pacing.Law
 
 // run runs a scenario. The same seed gives the same figures.
 func (s scenario) run(seed uint64, law newLaw) figures {
@@ -31,7 +32,7 @@ func (s scenario) run(seed uint64, law newLaw) figures {
 	// with a whole second.
 	start := time.Unix(1_000_000, m.random.Int64N(int64(time.Second)))
 	for number, callers := range s.clients {
-		c := &client{simulation: m, number: number, law: law(start), quota: quotaSize, line: line{queue: &m.queue}}
+		c := &client{simulation: m, number: number, law: law(start, m.random), quota: quotaSize, line: line{queue: &m.queue}}
 		if s.arrivals > 0 {
 			m.open(c, s.arrivals/float64(len(s.clients)))
 		}
