@@ -21,6 +21,7 @@ const lateness = 100 * time.Millisecond
 
 // acquire calls send as soon as there is a token for it.
 func (l *line) acquire(send func()) {
+	l.advance()
 	l.waiting = append(l.waiting, send)
 	if len(l.waiting) == 1 {
 		l.serve()

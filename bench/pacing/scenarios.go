@@ -114,7 +114,7 @@ func scenarios() []scenario {
 			serve: burst(time.Second)},
 		{name: "37/s, three clients", limit: constant(37), clients: each(3, 21), varied: true},
 		{name: "1000/s, twenty clients", limit: constant(1000), clients: each(20, 20), length: 120 * time.Second},
-		{name: "100/s, clients of 2, 8 and 32", limit: constant(100), clients: []int{2, 8, 32}},
+		{name: "100/s, clients of 2, 8 and 32", limit: constant(100), clients: []int{2, 8, 32}, varied: true},
 		{name: "100/s, a second client after 100 s", limit: constant(100), clients: each(2, 32),
 			active: func(client int, now time.Duration) bool { return client == 0 || now > 100*time.Second }},
 		{name: "15/s, six clients", limit: constant(15), clients: each(6, 10)},

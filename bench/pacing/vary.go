@@ -18,34 +18,64 @@ type variant struct {
 	setting            setting
 }
 
-// variants returns half and double of each constant, except where that makes
-// no sense.
+// otherValues are tried in place of half and double, which make no sense.
+var otherValues = map[string][]float64{
+	"Beta":       {0.8, 0.95},
+	"MostUnused": {1.25, 4}, // below 1 the rate could only fall
+}
+
+// extremes are values at which a constant has no effect, or one that everything
+// else gives way to.
+var extremes = map[string]float64{
+	"RiseTrips":    0,           // the rise does not depend on the round trip
+	"Sparse":       0,           // nor on the share of throttling
+	"Agreements":   0,           // every limit is predictable, so that the own rate decides on the rise
+	"Predictable":  0,           // no rise depends on the own rate
+	"MostUnused":   math.Inf(1), // unused rates rise too
+	"ManyOutcomes": 1 << 30,     // the rate falls as far as the throttling goes
+	"Overload":     1,           // the first throttling ends the start
+	"Collapse":     math.Inf(1), // no background is looked for
+	"BurstSeconds": 0,           // no bursts at all
+}
+
+// variants returns all variants: half and double of each constant, mostly.
 func variants() []variant {
-	others := map[string][2]float64{
-		"Beta":       {0.8, 0.95},
-		"MostUnused": {1.25, 4}, // below 1 the rate could only fall
-	}
 	var all []variant
 	for _, field := range reflect.VisibleFields(reflect.TypeFor[setting]()) {
 		if field.Anonymous {
 			continue
 		}
-		for direction, factor := range []float64{0.5, 2} {
+		constant := func(s *setting) reflect.Value { return reflect.ValueOf(s).Elem().FieldByIndex(field.Index) }
+		standard := defaultSetting()
+		was := constant(&standard)
+		values, found := otherValues[field.Name]
+		if !found {
+			values = []float64{0.5 * number(was), 2 * number(was)}
+		}
+		if extreme, found := extremes[field.Name]; found {
+			values = append(values, extreme)
+		}
+		for _, value := range values {
 			s := defaultSetting()
-			value := reflect.ValueOf(&s).Elem().FieldByIndex(field.Index)
-			from := fmt.Sprint(value)
-			switch other, found := others[field.Name]; {
-			case found:
-				value.SetFloat(other[direction])
-			case value.CanFloat():
-				value.SetFloat(value.Float() * factor)
-			default:
-				value.SetInt(int64(float64(value.Int()) * factor))
+			is := constant(&s)
+			if is.CanFloat() {
+				is.SetFloat(value)
+			} else {
+				is.SetInt(int64(value))
 			}
-			all = append(all, variant{field.Name, from, fmt.Sprint(value), s})
+			all = append(all, variant{field.Name, fmt.Sprint(was), fmt.Sprint(is), s})
 		}
 	}
 	return all
+}
+
+// number returns the value of a constant, which is a float, an int or a
+// duration.
+func number(constant reflect.Value) float64 {
+	if constant.CanFloat() {
+		return constant.Float()
+	}
+	return float64(constant.Int())
 }
 
 // vary prints for each constant and direction which figures are worse than
