@@ -86,6 +86,7 @@ func TestServices(t *testing.T) {
 		{"token bucket, 20/s and then 200/s", newTokenBucket(steps(50*time.Second, 20, 200), 0), 1000, 110},
 		{"nginx, no burst, below the limit", &leakyBucket{limit: constant(100)}, 97, 97},
 		{"nginx, no burst, above the limit", &leakyBucket{limit: constant(100)}, 150, 75}, // every other one
+		{"nginx, every 3.5 ms is every 3 and 4 ms", &leakyBucket{limit: constant(300)}, 2 / 0.007, 1 / 0.007},
 		{"nginx, a burst, above the limit", &leakyBucket{limit: constant(100), burst: 20}, 150, 100.2},
 		{"HAProxy, below the limit", &slidingWindow{limit: constant(100), period: time.Second}, 95, 95},
 		// 100 in the first period. Later the two periods always count more.
@@ -99,7 +100,7 @@ func TestServices(t *testing.T) {
 			const length = 100
 			accepted := 0.0
 			for i := range int(length * test.rate) {
-				if test.service.accepts(time.Duration(float64(i) / test.rate * 1e9)) {
+				if test.service.accepts(time.Duration(math.Round(float64(i) / test.rate * 1e9))) {
 					accepted++
 				}
 			}
@@ -107,6 +108,21 @@ func TestServices(t *testing.T) {
 				t.Errorf("%.3f of %.2f requests per second, want %.3f", got, test.rate, test.want)
 			}
 		})
+	}
+}
+
+func TestQueue(t *testing.T) {
+	q := &queue{}
+	var got strings.Builder
+	add := func(name string, d time.Duration) { q.after(d, func() { got.WriteString(name) }) }
+	add("c", 2)
+	add("a", 1)
+	add("d", 2)
+	q.after(1, func() { got.WriteString("b"); add("e", 1) })
+	add("-", 4)
+	q.until(3)
+	if got.String() != "abcde" || q.now != 3 {
+		t.Errorf("%s at %d, want abcde at 3", &got, q.now)
 	}
 }
 
