@@ -58,6 +58,7 @@ type figures struct {
 	jain      float64 // fairness of the clients' successful calls
 	start     float64 // seconds until 90 % of the limit, or the length of the run
 	calls     int
+	attempts  int
 	mean      time.Duration // of the calls' times
 }
 
@@ -68,10 +69,11 @@ func (l *ledger) figures(s scenario) figures {
 		squares += calls * calls
 	}
 	f := figures{
-		goodput: good / s.served(s.from, s.length),
-		jain:    good * good / squares / float64(len(l.byClient)),
-		start:   l.start(s),
-		calls:   len(l.took),
+		goodput:  good / s.served(s.from, s.length),
+		jain:     good * good / squares / float64(len(l.byClient)),
+		start:    l.start(s),
+		calls:    len(l.took),
+		attempts: l.sent,
 	}
 	if l.sent > 0 {
 		f.throttled = float64(l.throttled) / float64(l.sent)

@@ -147,6 +147,32 @@ func TestLine(t *testing.T) {
 	}
 }
 
+// A service that throttles everything sees three attempts of a call, until the
+// retry token bucket is empty: 500 tokens for 50 retries.
+func TestRetries(t *testing.T) {
+	tests := []struct {
+		name    string
+		length  time.Duration
+		retries func(calls int) int
+	}{
+		{"a bucket that is not empty", time.Minute, func(calls int) int { return 2 * calls }},
+		{"an empty bucket", 10 * time.Minute, func(int) int { return 50 }},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			s := simple(func(s *scenario) { s.random, s.clients, s.from, s.length = 1, each(1, 1), 1, test.length })
+			f := s.run(1, defaultSetting().newLaw)
+			retries, want := f.attempts-f.calls, test.retries(f.calls)
+			if retries < want || retries > want+maxAttempts { // the last call has not ended
+				t.Errorf("%d retries of %d calls, want %d", retries, f.calls, want)
+			}
+			if least := int(0.45 * test.length.Seconds()); f.attempts < least || f.failed != 1 || f.throttled != 1 {
+				t.Errorf("%+v: want all throttled, and at least %d attempts at the least rate", f, least)
+			}
+		})
+	}
+}
+
 func TestSameSeedSameFigures(t *testing.T) {
 	s := simple(func(s *scenario) { s.limit, s.clients, s.random = constant(100), each(3, 8), 0.05 })
 	for name, law := range map[string]newLaw{
