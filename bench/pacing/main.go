@@ -17,7 +17,7 @@ import (
 )
 
 func main() {
-	seeds := flag.Int("seeds", 5, "runs of each scenario, with different random numbers; at least 2")
+	seeds := flag.Int("seeds", 8, "runs of each scenario, with different random numbers; at least 2")
 	only := flag.String("only", "", "run the scenarios whose names contain this")
 	part := flag.Float64("steady", 0, "also show clients that know the limit, and send at this part of it in all")
 	constants := flag.Bool("vary", false, "show what becomes of the main scenarios with other constants (minutes)")

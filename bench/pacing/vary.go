@@ -32,7 +32,7 @@ var extremes = map[string]float64{
 	"Agreements":   0,           // every limit is predictable, so that the own rate decides on the rise
 	"Predictable":  0,           // no rise depends on the own rate
 	"MostUnused":   math.Inf(1), // unused rates rise too
-	"ManyOutcomes": 1 << 30,     // the rate falls as far as the throttling goes
+	"ManyOutcomes": 1e6,         // the rate falls as far as the throttling goes
 	"Overload":     1,           // the first throttling ends the start
 	"Collapse":     math.Inf(1), // no background is looked for
 	"BurstSeconds": 0,           // no bursts at all
