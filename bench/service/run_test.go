@@ -109,7 +109,7 @@ func byLibrary[F any](rows []row[F]) map[string]F {
 
 func TestOnly(t *testing.T) {
 	for _, tt := range []struct {
-		tables                                  string
+		tables                                 string
 		throttlings, storms, pacings, hourlies int
 	}{
 		{"", 4, 3, 9, 1}, {"throttling", 4, 0, 0, 0}, {"storms", 0, 3, 0, 0}, {"pacing", 0, 0, 9, 1},
