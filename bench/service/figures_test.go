@@ -61,7 +61,9 @@ func TestStormFigures(t *testing.T) {
 }
 
 func TestHourlyFigures(t *testing.T) {
-	h := hourly{limit: 12, clients: 2, callers: 2, settle: 10 * time.Second, slowed: time.Minute}
+	h := hourly{
+		limit: 12, clients: 2, callers: 2, settle: 10 * time.Second, steady: 20 * time.Minute, slowed: time.Minute,
+	}
 	s := newHourlySample(h)
 	call := func(client, caller int, start, took time.Duration, attempts int, good bool) {
 		s.add(simulate.Call{
@@ -75,9 +77,12 @@ func TestHourlyFigures(t *testing.T) {
 	call(0, 1, 12, 1, 2, true)
 	call(1, 0, 11, 1, 8, true)
 	got := s.figures()
-	want := hourlyFigures{retries: (3./4 + 3./4 + 7./8) / 4, deviation: math.Sqrt(32. / 3), longest: 20 * time.Second}
-	if math.Abs(got.retries-want.retries) > 1e-12 || math.Abs(got.deviation-want.deviation) > 1e-12 ||
-		got.longest != want.longest {
+	want := hourlyFigures{
+		goodput: 3. / 4, retries: (3./4 + 3./4 + 7./8) / 4, deviation: math.Sqrt(32. / 3), longest: 20 * time.Second,
+	}
+	differ := func(a, b float64) bool { return math.Abs(a-b) > 1e-12 }
+	if differ(got.goodput, want.goodput) || differ(got.retries, want.retries) ||
+		differ(got.deviation, want.deviation) || got.longest != want.longest {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 	ends := []time.Duration{65 * time.Second, 62 * time.Second, 70 * time.Second}

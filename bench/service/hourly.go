@@ -36,8 +36,9 @@ var heroku = hourly{
 // unspent is how much of the bucket is left when the backlog counts as cleared.
 const unspent = 10
 
-// hourlyFigures are better the less they are.
+// hourlyFigures are those of rate_throttle_client, and the goodput.
 type hourlyFigures struct {
+	goodput   float64       // successful calls, as a share of those that the service could have served
 	retries   float64       // share of a caller's requests that are refused; the mean over the callers
 	deviation float64       // standard deviation of the callers' requests
 	longest   time.Duration // call
@@ -132,6 +133,7 @@ func (s *hourlySample) figures() hourlyFigures {
 		f.retries += s.refused[i] / max(requests, 1) / n
 		squares += (requests - mean) * (requests - mean)
 	}
+	f.goodput = (total(s.requests) - total(s.refused)) / (s.of.limit / time.Hour.Seconds() * s.of.steady.Seconds())
 	f.deviation = math.Sqrt(squares / (n - 1))
 	return f
 }
@@ -149,10 +151,10 @@ func (h hourly) print(w io.Writer, rows []row[hourlyFigures]) {
 			cleared = seconds(f.cleared)
 		}
 		cells = append(cells, []any{
-			row.library, percent(f.retries), fmt.Sprintf("%.1f", f.deviation), seconds(f.longest), cleared,
+			row.library, percent(f.goodput), percent(f.retries), fmt.Sprintf("%.1f", f.deviation), seconds(f.longest), cleared,
 		})
 	}
 	printTable(w, []any{
-		"library", "retry ratio", "deviation of requests", "longest call", "backlog cleared after",
+		"library", "goodput", "retry ratio", "deviation of requests", "longest call", "backlog cleared after",
 	}, cells)
 }

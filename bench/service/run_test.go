@@ -46,7 +46,7 @@ func TestShortRun(t *testing.T) {
 		if f := hourlies[standardName]; f.retries < 0.95 || f.cleared < 0 || f.cleared > 20*time.Second {
 			t.Errorf("standard mode at an hourly limit: %+v", f)
 		}
-		if f := hourlies[adaptiveName]; f.retries < 0.1 || f.retries > 0.8 || f.deviation > 10 {
+		if f := hourlies[adaptiveName]; f.goodput < 0.8 || f.retries < 0.1 || f.retries > 0.9 {
 			t.Errorf("adaptive mode at an hourly limit: %+v", f)
 		}
 	})
