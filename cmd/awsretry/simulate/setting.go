@@ -44,6 +44,10 @@ type Setting struct {
 	// revision2026 and profile. 0 means 500.
 	Capacity int `yaml:"quota_capacity,omitempty" json:"quota_capacity,omitempty"`
 
+	// LongPoll makes every request of standard, adaptive, revision2026 and
+	// profile one for which Transport.LongPoll reports true.
+	LongPoll bool `yaml:"long_poll,omitempty" json:"long_poll,omitempty"`
+
 	// New makes a client's RoundTripper over base, for programs that simulate
 	// retries of another kind. It is called in virtual time, once for each
 	// client. If it is set, Name must be set and the other fields must not be.
@@ -111,6 +115,8 @@ func (s Setting) Label() string {
 		return s.Use + "=" + s.Policy
 	case s.Profile != "":
 		return s.Use + "=" + s.Profile
+	case s.LongPoll:
+		return s.Use + ", long_poll"
 	}
 	return s.Use
 }
@@ -148,6 +154,7 @@ func (s Setting) validate() error {
 		{"policy", s.Policy != "", "delivery"},
 		{"profile", s.Profile != "", "profile"},
 		{"quota_capacity", s.Capacity != 0, "standard, adaptive, revision2026, profile"},
+		{"long_poll", s.LongPoll, "standard, adaptive, revision2026, profile"},
 	} {
 		if field.given && !slices.Contains(strings.Split(field.uses, ", "), s.Use) {
 			return fmt.Errorf("%s is for %s only, not for %s", field.name, field.uses, s.Use)
@@ -161,7 +168,8 @@ func (s Setting) validateNew() error {
 	if s.Name == "" {
 		return fmt.Errorf("name is %s; it must not be empty where New is set", clipped(s.Name))
 	}
-	if s.Use != "" || s.MaxAttempts != 0 || s.Pause != 0 || s.Policy != "" || s.Profile != "" || s.Capacity != 0 {
+	if s.Use != "" || s.MaxAttempts != 0 || s.Pause != 0 || s.Policy != "" || s.Profile != "" || s.Capacity != 0 ||
+		s.LongPoll {
 		return fmt.Errorf("%s has New; its other fields, except for Name, must be left out", clipped(s.Name))
 	}
 	return nil
