@@ -9,6 +9,7 @@ import (
 // cases are what every library goes through.
 type cases struct {
 	throttlings []throttling
+	loops       []loop
 	storms      []storm
 }
 
@@ -25,6 +26,7 @@ var full = cases{
 				step{0, 100}, step{50 * time.Second, 20}, step{70 * time.Second, 200}),
 		},
 	},
+	loops: closedLoops(256, 20*time.Second, 30*time.Second),
 	storms: storms(storm{
 		callers: 200, rate: 5,
 		before: 10 * time.Second, outage: 30 * time.Second, after: time.Minute, tail: 20 * time.Second,
@@ -38,6 +40,7 @@ var short = cases{
 		virtual: throttled(1, 16, 10*time.Second, 20*time.Second, step{0, 50}),
 		wall:    throttled(1, 16, 0, 2*time.Second, step{0, 50}),
 	}},
+	loops:  closedLoops(128, 2*time.Second, 4*time.Second),
 	storms: storms(storm{callers: 20, rate: 5, before: time.Second, outage: 5 * time.Second, after: 10 * time.Second}),
 }
 

@@ -16,6 +16,7 @@ import (
 
 func main() {
 	quick := flag.Bool("quick", false, "a short run, to see that it works; its figures say little")
+	loops := flag.Bool("loops", false, "the closed loops alone")
 	flag.Parse()
 	if flag.NArg() > 0 {
 		fmt.Fprintln(os.Stderr, "service: there are no arguments")
@@ -25,6 +26,9 @@ func main() {
 	cases := full
 	if *quick {
 		cases = short
+	}
+	if *loops {
+		cases.throttlings, cases.storms = nil, nil
 	}
 	begin := time.Now()
 	r, err := cases.run(context.Background(), os.Stderr)

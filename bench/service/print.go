@@ -38,6 +38,7 @@ func (r results) print(w io.Writer) {
 		}
 		printTable(w, header, cells)
 	}
+	r.printLoops(w)
 	for _, t := range r.storms {
 		fmt.Fprintf(w, "### %s\n\n%s\n\n", t.of.name, t.of.about())
 		var cells [][]any

@@ -23,6 +23,7 @@ type row[F any] struct {
 // results are in the order of the cases.
 type results struct {
 	throttlings []comparison[throttling, throttlingFigures]
+	loops       []comparison[loop, loopFigures]
 	storms      []comparison[storm, stormFigures]
 }
 
@@ -32,8 +33,8 @@ type results struct {
 // shows whether the two agree.
 func (c cases) run(ctx context.Context, progress io.Writer) (results, error) {
 	r := results{
-		make([]comparison[throttling, throttlingFigures], len(c.throttlings)),
-		make([]comparison[storm, stormFigures], len(c.storms)),
+		throttlings: make([]comparison[throttling, throttlingFigures], len(c.throttlings)),
+		storms:      make([]comparison[storm, stormFigures], len(c.storms)),
 	}
 	step := func(name string) { fmt.Fprintf(progress, "%s, %d libraries\n", name, len(libraries)) }
 	for i, t := range c.throttlings {
@@ -44,6 +45,9 @@ func (c cases) run(ctx context.Context, progress io.Writer) (results, error) {
 		}); err != nil {
 			return r, err
 		}
+	}
+	if err := r.runLoops(ctx, c.loops, progress); err != nil {
+		return r, err
 	}
 	for i, s := range c.storms {
 		step(s.name)

@@ -36,6 +36,16 @@ func TestShortRun(t *testing.T) {
 		}
 	})
 
+	for _, l := range r.loops {
+		t.Run(l.of.name, func(t *testing.T) {
+			figures := byLibrary(l.rows)
+			spins, waits := figures[standardName], figures[longPollName]
+			if spins.failed < 5000 || waits.failed < 150 || waits.failed > 300 {
+				t.Errorf("standard mode: %+v; with LongPoll: %+v", spins, waits)
+			}
+		})
+	}
+
 	refuses, shared, hangs := byLibrary(r.storms[0].rows), byLibrary(r.storms[1].rows), byLibrary(r.storms[2].rows)
 	for name, figures := range map[string]map[string]stormFigures{
 		"refuses": refuses, "shared": shared, "hangs": hangs,
@@ -77,8 +87,8 @@ func TestShortRun(t *testing.T) {
 		}
 		// Each table has a header and a separator, and one has the wall clock's
 		// two rows.
-		if want := 4*(2+len(libraries)) + 2; tables != 4 || rows != want {
-			t.Errorf("%d tables with %d rows, want 4 with %d\n%s", tables, rows, want, out.String())
+		if want := 4*(2+len(libraries)) + 2 + 2*(2+len(inLoops())); tables != 6 || rows != want {
+			t.Errorf("%d tables with %d rows, want 6 with %d\n%s", tables, rows, want, out.String())
 		}
 	})
 }
