@@ -62,11 +62,14 @@ interop: ## Real clients, real servers, real faults, and CHAOS (60s) of chaos; n
 service: ## A throttled service and an outage, side by side with the peers (five to ten minutes)
 	cd bench && go run ./service
 
-fuzz: ## Every fuzz target of the library for FUZZTIME (10s) each
-	@for pkg in $$(go list ./...); do \
-		for target in $$(go test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
-			echo "== $$pkg $$target"; go test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 20x $$pkg; \
-		done; \
+fuzz: ## Every fuzz target of every module for FUZZTIME (10s) each
+	@for m in $(MODULES); do \
+		grep -qr --include='*_test.go' '^func Fuzz' $$m || continue; \
+		(cd $$m; for pkg in $$(go list ./...); do \
+			for target in $$(go test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
+				echo "== $$pkg $$target"; go test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 20x $$pkg; \
+			done; \
+		done); \
 	done
 
 $(LINTER): tools/go.mod tools/go.sum
