@@ -26,7 +26,7 @@ var full = cases{
 				step{0, 100}, step{50 * time.Second, 20}, step{70 * time.Second, 200}),
 		},
 	},
-	loops: closedLoops(256, 20*time.Second, 30*time.Second),
+	loops: closedLoops(256, 30*time.Second, time.Minute),
 	storms: storms(storm{
 		callers: 200, rate: 5,
 		before: 10 * time.Second, outage: 30 * time.Second, after: time.Minute, tail: 20 * time.Second,
