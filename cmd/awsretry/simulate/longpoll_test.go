@@ -17,7 +17,7 @@ func TestClosedLoop(t *testing.T) {
 		latency = 10 * time.Millisecond
 		rate    = 100 // that the service admits
 	)
-	throttles := closedLoop(t)
+	throttles := documentedLoop(t)
 	throttles.Clients.Callers = callers
 	down := throttles
 	down.Service.Throttle, down.Events = nil, []Event{{Kind: Outage}}
@@ -66,8 +66,8 @@ func TestClosedLoop(t *testing.T) {
 	}
 }
 
-// closedLoop returns the scenario of the documents.
-func closedLoop(t *testing.T) Scenario {
+// documentedLoop returns the scenario of the documents.
+func documentedLoop(t *testing.T) Scenario {
 	t.Helper()
 	text, err := os.ReadFile("../../../docs/examples/closed-loop.yaml")
 	if err != nil {
