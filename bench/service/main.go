@@ -16,7 +16,7 @@ import (
 
 func main() {
 	quick := flag.Bool("quick", false, "a short run, to see that it works; its figures say little")
-	loops := flag.Bool("loops", false, "the closed loops alone")
+	loops := flag.Bool("loops", false, "the closed loops alone, in five to ten minutes")
 	flag.Parse()
 	if flag.NArg() > 0 {
 		fmt.Fprintln(os.Stderr, "service: there are no arguments")
