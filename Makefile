@@ -60,14 +60,17 @@ pictures: ## The README's pictures, drawn again
 interop: ## Real clients, real servers, real faults, and CHAOS (60s) of chaos; needs node, npm and nginx
 	cd interop && CI=true CHAOS=$(CHAOS) go test -race -count=1 -timeout 15m ./...
 
-service: ## A throttled service and an outage, side by side with the peers (five to ten minutes)
+service: ## A throttled service and an outage, side by side with the peers (a quarter of an hour)
 	cd bench && go run ./service
 
-fuzz: ## Every fuzz target of the library for FUZZTIME (10s) each
-	@for pkg in $$(go list ./...); do \
-		for target in $$(go test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
-			echo "== $$pkg $$target"; go test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 20x $$pkg; \
-		done; \
+fuzz: ## Every fuzz target of every module for FUZZTIME (10s) each
+	@for m in $(MODULES); do \
+		grep -qr --include='*_test.go' '^func Fuzz' $$m || continue; \
+		(cd $$m; for pkg in $$(go list ./...); do \
+			for target in $$(go test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
+				echo "== $$pkg $$target"; go test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 20x $$pkg; \
+			done; \
+		done); \
 	done
 
 $(LINTER): tools/go.mod tools/go.sum
