@@ -1,0 +1,128 @@
+package interop
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"example.com/awsretry/internal/httpfake"
+	"github.com/aws/aws-sdk-go-v2/aws"
+)
+
+// slowDown is the body of a response with 429. The AWS SDKs know throttling by
+// its code only.
+const slowDown = "<Error><Code>SlowDown</Code></Error>"
+
+// startThrottler starts a server that throttles. It passes other requests on to
+// the service, and ends with the test.
+type startThrottler func(t testing.TB, service string) (addr string)
+
+// A putter sends a small object to a server, with retries.
+type putter func(ctx context.Context, key string) error
+
+// A newPutter makes a putter of a library.
+type newPutter func(base http.RoundTripper, addr string) putter
+
+const putBody = "a small object, as logs and records are"
+
+// puttingWith returns putters that use a library for http.Client.
+func puttingWith(wrap wrapper) newPutter {
+	return func(base http.RoundTripper, addr string) putter {
+		client := &http.Client{Transport: wrap(base, nil)}
+		return func(ctx context.Context, key string) error {
+			url := "http://" + addr + "/" + s3Bucket + "/" + key
+			req, err := http.NewRequestWithContext(ctx, http.MethodPut, url, bytes.NewReader([]byte(putBody)))
+			if err != nil {
+				return err
+			}
+			resp, err := client.Do(req)
+			if err != nil {
+				return err
+			}
+			defer resp.Body.Close()
+			if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+				return err
+			}
+			if resp.StatusCode != http.StatusOK {
+				return fmt.Errorf("status %d", resp.StatusCode)
+			}
+			return nil
+		}
+	}
+}
+
+// puttingWithS3 returns putters that use the S3 client of the AWS SDK with a
+// retryer.
+func puttingWithS3(newRetryer func() aws.Retryer) newPutter {
+	return func(base http.RoundTripper, addr string) putter {
+		client := newS3(addr, base, newRetryer())
+		return func(ctx context.Context, key string) error { return s3Put(ctx, client, key, []byte(putBody)) }
+	}
+}
+
+// putFigures is what came of many PUTs.
+type putFigures struct {
+	begun, succeeded, attempts, arrived int
+	wall, p99                           time.Duration
+	failure                             error // of one that failed
+}
+
+func (f putFigures) perCall() float64 { return float64(f.attempts) / float64(f.begun) }
+
+const putWorkers = 50
+
+// measurePuts sends PUTs through a server that throttles. The workers take the
+// next one at once. After the limit, all that have not ended fail, and the rest
+// is not begun.
+func measurePuts(t testing.TB, start startThrottler, lib newPutter, puts int, limit time.Duration) (f putFigures) {
+	var arrived, attempts atomic.Int32
+	service := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if body, err := io.ReadAll(r.Body); err == nil && bytes.Contains(body, []byte(putBody)) {
+			arrived.Add(1)
+		}
+	}))
+	t.Cleanup(service.Close)
+	addr := start(t, service.URL)
+	pool := newPool(t)
+	put := lib(httpfake.Base(func(req *http.Request) (*http.Response, error) {
+		attempts.Add(1)
+		return pool.RoundTrip(req)
+	}), addr)
+
+	// A deadline would change what the libraries do.
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	timer := time.AfterFunc(limit, cancel)
+	defer timer.Stop()
+	var mu sync.Mutex // guards took and f
+	var took []time.Duration
+	begin := time.Now()
+	inParallel(puts, putWorkers, func(n int) {
+		if ctx.Err() != nil {
+			return
+		}
+		called := time.Now()
+		err := put(ctx, fmt.Sprint(n))
+		mu.Lock()
+		defer mu.Unlock()
+		took = append(took, time.Since(called))
+		if err == nil {
+			f.succeeded++
+		} else {
+			f.failure = err
+		}
+	})
+	f.wall = time.Since(begin)
+	slices.Sort(took)
+	f.begun, f.p99 = len(took), took[len(took)*99/100]
+	f.attempts, f.arrived = int(attempts.Load()), int(arrived.Load())
+	return f
+}
