@@ -72,6 +72,7 @@ func puttingWithS3(newRetryer func() aws.Retryer) newPutter {
 type putFigures struct {
 	begun, succeeded, attempts, arrived int
 	wall, p99                           time.Duration
+	cut                                 bool  // the limit ended it
 	failure                             error // of one that failed
 }
 
@@ -79,50 +80,64 @@ func (f putFigures) perCall() float64 { return float64(f.attempts) / float64(f.b
 
 const putWorkers = 50
 
-// measurePuts sends PUTs through a server that throttles. The workers take the
-// next one at once. After the limit, all that have not ended fail, and the rest
-// is not begun.
-func measurePuts(t testing.TB, start startThrottler, lib newPutter, puts int, limit time.Duration) (f putFigures) {
-	var arrived, attempts atomic.Int32
-	service := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		if body, err := io.ReadAll(r.Body); err == nil && bytes.Contains(body, []byte(putBody)) {
-			arrived.Add(1)
+// A putRun sends PUTs through a server that throttles.
+type putRun struct {
+	put               putter
+	attempts, arrived atomic.Int32
+
+	mu   sync.Mutex // guards the fields below
+	took []time.Duration
+	f    putFigures
+}
+
+// newPutRun starts a server and a service.
+func newPutRun(t testing.TB, start startThrottler, lib newPutter) *putRun {
+	r := new(putRun)
+	service := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
+		if body, err := io.ReadAll(req.Body); err == nil && bytes.Contains(body, []byte(putBody)) {
+			r.arrived.Add(1)
 		}
 	}))
 	t.Cleanup(service.Close)
 	addr := start(t, service.URL)
 	pool := newPool(t)
-	put := lib(httpfake.Base(func(req *http.Request) (*http.Response, error) {
-		attempts.Add(1)
+	r.put = lib(httpfake.Base(func(req *http.Request) (*http.Response, error) {
+		r.attempts.Add(1)
 		return pool.RoundTrip(req)
 	}), addr)
+	return r
+}
 
-	// A deadline would change what the libraries do.
-	ctx, cancel := context.WithCancel(t.Context())
+// measure sends PUTs. The workers take the next one at once. After the limit,
+// those under way fail, and the rest is not begun.
+func (r *putRun) measure(ctx context.Context, puts int, limit time.Duration) putFigures {
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	timer := time.AfterFunc(limit, cancel)
+	timer := time.AfterFunc(limit, cancel) // a deadline would change what the libraries do
 	defer timer.Stop()
-	var mu sync.Mutex // guards took and f
-	var took []time.Duration
 	begin := time.Now()
 	inParallel(puts, putWorkers, func(n int) {
 		if ctx.Err() != nil {
 			return
 		}
 		called := time.Now()
-		err := put(ctx, fmt.Sprint(n))
-		mu.Lock()
-		defer mu.Unlock()
-		took = append(took, time.Since(called))
-		if err == nil {
-			f.succeeded++
-		} else {
-			f.failure = err
-		}
+		err := r.put(ctx, fmt.Sprint(n))
+		r.ended(time.Since(called), err)
 	})
-	f.wall = time.Since(begin)
-	slices.Sort(took)
-	f.begun, f.p99 = len(took), took[len(took)*99/100]
-	f.attempts, f.arrived = int(attempts.Load()), int(arrived.Load())
-	return f
+	r.f.wall, r.f.cut = time.Since(begin), ctx.Err() != nil
+	slices.Sort(r.took)
+	r.f.begun, r.f.p99 = len(r.took), r.took[len(r.took)*99/100]
+	r.f.attempts, r.f.arrived = int(r.attempts.Load()), int(r.arrived.Load())
+	return r.f
+}
+
+func (r *putRun) ended(took time.Duration, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.took = append(r.took, took)
+	if err == nil {
+		r.f.succeeded++
+	} else {
+		r.f.failure = err
+	}
 }

@@ -96,7 +96,7 @@ func TestThrottleTable(t *testing.T) {
 					if !l.busy {
 						t.Parallel()
 					}
-					f := measurePuts(t, server.start, l.lib, *tablePuts, 90*time.Second)
+					f := newPutRun(t, server.start, l.lib).measure(t.Context(), *tablePuts, 90*time.Second)
 					mu.Lock()
 					defer mu.Unlock()
 					rows[server.name+l.name] = fmt.Sprintf("| %s | %d | %.2f | %.3g s | %.3g s |\n",
