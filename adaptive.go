@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"example.com/awsretry/internal/bucket"
+	"example.com/awsretry/internal/pacing"
 )
 
 // ErrRateLimited is returned by [RateLimiter.Wait] when there is no send token
@@ -30,16 +31,51 @@ const (
 	defaultMeasureInterval = 500 * time.Millisecond
 )
 
+// defaultScaledBeta is the default Beta of ScaledPacing.
+const defaultScaledBeta = 0.9
+
+// Pacing is how a [RateLimiter] finds the send rate.
+type Pacing int
+
+const (
+	// CubicPacing is the arithmetic of the AWS SDKs (AWS SDKs and Tools
+	// Reference Guide, "Retry behavior"). It is the zero value.
+	CubicPacing Pacing = iota
+
+	// ScaledPacing is the library's own. Its steps are relative to the rate, so
+	// it fits services of one request per second as well as of thousands, and
+	// slow ones. It cuts the rate once for all requests that were sent before
+	// the cut, and it recognizes throttling that does not depend on the rate.
+	ScaledPacing
+)
+
+// String returns the lower-case name that the command line uses, such as
+// scaled.
+func (p Pacing) String() string {
+	switch p {
+	case CubicPacing:
+		return "cubic"
+	case ScaledPacing:
+		return "scaled"
+	}
+	return fmt.Sprintf("Pacing(%d)", int(p))
+}
+
 // A RateLimitConfig configures the send rate limiter of adaptive mode (AWS SDKs
 // and Tools Reference Guide, "Retry behavior"). The zero value is the limiter
 // of the AWS SDKs, with the defaults of the AWS SDK for Kotlin, "Retries".
 type RateLimitConfig struct {
+	// Pacing is how the limiter finds the send rate. The zero value is
+	// [CubicPacing], the arithmetic of the AWS SDKs.
+	Pacing Pacing
+
 	// Beta is the fraction of the send rate that is left after a throttling
-	// response, in (0, 1]. 0 means 0.7.
+	// response, in (0, 1]. 0 means 0.7, and 0.9 for ScaledPacing.
 	Beta float64
 
 	// ScaleConstant is how steeply the rate grows again, in requests per second
-	// per second cubed. 0 means 0.4.
+	// per second cubed. 0 means 0.4. It is not for ScaledPacing, whose growth
+	// is relative to the rate.
 	ScaleConstant float64
 
 	// Smoothing is the weight of the newest measurement in the measured rate,
@@ -51,7 +87,9 @@ type RateLimitConfig struct {
 
 	// MinCapacity is the lowest number of tokens in a full bucket, and so of
 	// requests that may be sent at once after a quiet time. It must be 1 or
-	// more: a smaller bucket would never hold a whole token. 0 means 1.
+	// more: a smaller bucket would never hold a whole token. 0 means 1. The
+	// bucket holds the tokens of one second, or of a tenth of a second with
+	// ScaledPacing, if these are more.
 	MinCapacity float64
 
 	// MeasureInterval is the width of the intervals in which outcomes are
@@ -74,10 +112,19 @@ type RateLimitConfig struct {
 func (c RateLimitConfig) validate() error {
 	fraction := func(x float64) bool { return x >= 0 && x <= 1 } // 0 is the default
 	amount := func(x float64) bool { return x >= 0 && !math.IsInf(x, 1) }
+	beta := defaultBeta
+	if c.Pacing == ScaledPacing {
+		beta = defaultScaledBeta
+	}
 	const positive = "it must be a finite number above 0, or 0 for"
 	switch {
+	case c.Pacing != CubicPacing && c.Pacing != ScaledPacing:
+		return fmt.Errorf("RateLimit.Pacing is %d; it must be CubicPacing (0) or ScaledPacing (1)", int(c.Pacing))
 	case !fraction(c.Beta):
-		return fmt.Errorf("RateLimit.Beta is %v; it must be in (0, 1], or 0 for %v", c.Beta, defaultBeta)
+		return fmt.Errorf("RateLimit.Beta is %v; it must be in (0, 1], or 0 for %v", c.Beta, beta)
+	case c.Pacing == ScaledPacing && c.ScaleConstant != 0:
+		return fmt.Errorf("RateLimit.ScaleConstant is %v; it must be 0 with ScaledPacing, which does not use it",
+			c.ScaleConstant)
 	case !amount(c.ScaleConstant):
 		return fmt.Errorf("RateLimit.ScaleConstant is %v; %s %v", c.ScaleConstant, positive, defaultScaleConstant)
 	case !fraction(c.Smoothing):
@@ -100,23 +147,23 @@ func (c RateLimitConfig) validate() error {
 }
 
 // A RateLimiter limits the rate at which requests are sent to a service that
-// throttles. Each throttling response lowers the rate; other outcomes raise it
-// along a cubic curve (CUBIC, a congestion control of TCP). Before the first
-// throttling response it does not limit. [NewRateLimiter] makes one; the zero
-// RateLimiter never limits. It is safe for concurrent use.
+// throttles. Throttling responses lower the rate; other outcomes raise it along a
+// cubic curve (CUBIC, a congestion control of TCP). Before the first throttling
+// response it does not limit. [NewRateLimiter] makes one; the zero RateLimiter
+// never limits. It is safe for concurrent use.
 //
-// Call [RateLimiter.Wait] before each attempt and [RateLimiter.Update] after
-// each outcome. Callers who must wait are served first come first served.
+// Call [RateLimiter.Wait] before each attempt and [RateLimiter.UpdateSent] or
+// [RateLimiter.Update] after each outcome. Callers who must wait are served first come first served.
 type RateLimiter struct {
 	err      error           // of an invalid configuration
 	config   RateLimitConfig // with the defaults; written once
+	start    time.Time       // zero of the bucket's clock; written once
 	limiting atomic.Bool     // true from the first throttling response on; written with mu held
 	bucket   *bucket.Bucket  // of send tokens; nil where err is set, and in the zero RateLimiter
 
 	mu             sync.Mutex    // guards the fields below; locked before the bucket's
 	updated        time.Duration // when update was last called, on the bucket's clock
-	meter          meter
-	curve          curve
+	law            pacing.Law
 	rate, capacity float64 // of the bucket
 }
 
@@ -127,18 +174,21 @@ func NewRateLimiter(c RateLimitConfig) *RateLimiter {
 	if err := c.validate(); err != nil {
 		return &RateLimiter{err: fmt.Errorf("awsretry: %w", err)}
 	}
-	c.Beta = cmp.Or(c.Beta, defaultBeta)
 	c.ScaleConstant = cmp.Or(c.ScaleConstant, defaultScaleConstant)
 	c.Smoothing = cmp.Or(c.Smoothing, defaultSmoothing)
 	c.MinFillRate = cmp.Or(c.MinFillRate, defaultMinFillRate)
 	c.MinCapacity = cmp.Or(c.MinCapacity, defaultMinCapacity)
 	c.MeasureInterval = cmp.Or(c.MeasureInterval, defaultMeasureInterval)
-	return &RateLimiter{
-		config: c,
-		bucket: bucket.New(0, 0),
-		meter:  newMeter(time.Now(), c.MeasureInterval, c.Smoothing),
-		curve:  curve{beta: c.Beta, scale: c.ScaleConstant},
+	limits := pacing.Limits{MinRate: c.MinFillRate, MinCapacity: c.MinCapacity}
+	start := time.Now()
+	meter := pacing.NewMeter(start, c.MeasureInterval, c.Smoothing)
+	l := &RateLimiter{config: c, start: start, bucket: bucket.New(start, 0, 0)}
+	if c.Pacing == ScaledPacing {
+		l.law = pacing.NewScaled(limits, meter, cmp.Or(c.Beta, defaultScaledBeta))
+	} else {
+		l.law = pacing.NewCubic(limits, meter, cmp.Or(c.Beta, defaultBeta), c.ScaleConstant)
 	}
+	return l
 }
 
 // Wait takes the token that one attempt needs, and waits in line for it. Before
@@ -237,124 +287,80 @@ func (l *RateLimiter) soonest() time.Duration {
 	return time.Duration(math.Log1p(float64(l.expectedWait())*growth) / growth)
 }
 
-// Update counts the outcome of an attempt. throttled is true for a throttling
-// response, and false for any other response and for a transport error.
+// Update counts the outcome of an attempt that was sent just now. throttled is
+// true for a throttling response, and false for any other response and for a
+// transport error.
 func (l *RateLimiter) Update(throttled bool) {
+	if l.bucket != nil {
+		l.updateAt(l.bucket.Now(), throttled)
+	}
+}
+
+// UpdateSent is Update for an attempt that was sent at the given time, which
+// [ScaledPacing] makes use of: requests that were sent before the rate was last
+// cut do not cut it again. A zero time means before that.
+func (l *RateLimiter) UpdateSent(sent time.Time, throttled bool) {
+	at := notLimited
+	if !sent.IsZero() {
+		at = sent.Sub(l.start)
+	}
+	l.updateAt(at, throttled)
+}
+
+// notLimited is the time of sending of an attempt that took no send token.
+const notLimited time.Duration = 0
+
+// sendTime returns the time on the bucket's clock for an attempt that took a
+// token just now, if it matters.
+func (l *RateLimiter) sendTime() time.Duration {
+	if l.config.Pacing == CubicPacing {
+		return notLimited
+	}
+	return l.bucket.Now()
+}
+
+// updateAt counts the outcome of an attempt that was sent at sent, on the
+// bucket's clock.
+func (l *RateLimiter) updateAt(sent time.Duration, throttled bool) {
 	if l.bucket == nil { // not from NewRateLimiter, or from an invalid configuration
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.update(l.bucket.Now(), throttled)
+	l.update(l.bucket.Now(), sent, throttled)
 }
 
-// update is Update at the time now. It requires that l.mu is held.
-func (l *RateLimiter) update(now time.Duration, throttled bool) {
+// update is updateAt at the time now. It requires that l.mu is held.
+func (l *RateLimiter) update(now, sent time.Duration, throttled bool) {
 	now = max(now, l.updated) // so that no interval is negative
 	l.updated = now
-	l.meter.count(now)
-	rate := l.cubicRate(now, throttled)
-	l.setRate(now, max(rate, l.config.MinFillRate), max(rate, l.config.MinCapacity))
+	l.law.Update(now, min(sent, now), throttled)
+	l.setRate(now)
 	if throttled {
 		l.limiting.Store(true) // not before there is a rate to wait at
 	}
 }
 
-// cubicRate returns the send rate after an outcome at now, by the arithmetic of
-// the AWS SDKs. It requires that l.mu is held.
-func (l *RateLimiter) cubicRate(now time.Duration, throttled bool) float64 {
-	measured := l.meter.rate
-	var rate float64
-	switch {
-	case throttled && l.limits():
-		rate = l.curve.cut(now, min(measured, l.rate))
-	case throttled:
-		rate = l.curve.cut(now, measured)
-	default:
-		rate = l.curve.grow(now)
-	}
-	return min(rate, 2*measured) // a caller who sends little does not earn an ever higher rate
-}
-
-// setRate changes the bucket's rate and capacity. It does not lock the bucket
-// where they stay, as they mostly do before the first throttling.
+// setRate gives the bucket the law's rate. It does not lock the bucket where
+// that stays, as it mostly does before the first throttling.
 // It requires that l.mu is held.
-func (l *RateLimiter) setRate(now time.Duration, rate, capacity float64) {
-	if rate != l.rate || capacity != l.capacity {
+func (l *RateLimiter) setRate(now time.Duration) {
+	if rate, capacity := l.law.Pace(); rate != l.rate || capacity != l.capacity {
 		l.rate, l.capacity = rate, capacity
 		l.bucket.SetRate(now, rate, capacity)
 	}
 }
 
-// Rates returns the measured rate of outcomes and the rate at which send tokens
-// come back, both per second, and whether the limiter limits, which it does
-// from the first throttling response on. The send rate is 0 until the first
-// [RateLimiter.Update].
+// Rates returns the measured rate of outcomes, or with ScaledPacing of those
+// that were not throttled, and the rate at which send tokens come back, both
+// per second. It also returns whether the limiter limits, which it does from
+// the first throttling response on. The send rate is 0 until the first
+// [RateLimiter.Update], and until the limiter limits with ScaledPacing.
 func (l *RateLimiter) Rates() (measured, send float64, limited bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.meter.rate, l.rate, l.limits()
-}
-
-// A meter measures the rate of outcomes, in intervals that are aligned to the
-// Unix epoch. Its times are on the bucket's clock.
-type meter struct {
-	interval  time.Duration
-	smoothing float64
-	phase     time.Duration // from the beginning of an interval to the clock's zero
-	last      time.Duration // beginning of the interval in which the count began
-	outcomes  int
-	rate      float64 // smoothed, per second
-}
-
-// newMeter returns a meter for a clock whose zero is start. It counts from the
-// whole second of start on.
-func newMeter(start time.Time, interval time.Duration, smoothing float64) meter {
-	phase := time.Duration(start.UnixNano()) % interval
-	if phase < 0 {
-		phase += interval
+	if l.law == nil {
+		return 0, 0, false
 	}
-	return meter{interval: interval, smoothing: smoothing, phase: phase, last: -time.Duration(start.Nanosecond())}
-}
-
-// count counts an outcome. The first one of an interval updates the rate.
-func (m *meter) count(now time.Duration) {
-	m.outcomes++
-	// A sum of now and phase may exceed the greatest Duration, but not the
-	// greatest uint64.
-	interval := uint64(m.interval)
-	begin := time.Duration(uint64(now+m.phase)/interval*interval) - m.phase
-	if begin <= m.last {
-		return
-	}
-	rate := float64(m.outcomes) / (begin - m.last).Seconds()
-	m.rate = rate*m.smoothing + m.rate*(1-m.smoothing)
-	m.outcomes, m.last = 0, begin
-}
-
-// A curve is the send rate as a cubic function of the time since the last
-// throttling response. It rises fast, then hardly around the rate that was
-// throttled, then ever faster.
-type curve struct {
-	beta, scale float64
-	lastMax     float64       // rate that was throttled
-	plateau     float64       // seconds from throttledAt until the rate is lastMax again
-	throttledAt time.Duration // 0, the creation, before the first throttling
-}
-
-// cut starts the curve again below lastMax, the rate that was throttled at now,
-// and returns the rate there.
-func (c *curve) cut(now time.Duration, lastMax float64) float64 {
-	c.throttledAt = now
-	if c.lastMax != lastMax {
-		c.lastMax = lastMax
-		c.plateau = math.Cbrt(lastMax * (1 - c.beta) / c.scale)
-	}
-	return lastMax * c.beta
-}
-
-// grow returns the rate at now.
-func (c *curve) grow(now time.Duration) float64 {
-	x := (now - c.throttledAt).Seconds() - c.plateau
-	return c.scale*x*x*x + c.lastMax
+	return l.law.Measured(), l.rate, l.limits()
 }

@@ -21,10 +21,8 @@ func fault(l *RateLimiter) string {
 	switch {
 	case !(measured >= 0 && measured <= math.MaxFloat64):
 		return fmt.Sprintf("the measured rate is %v (%+v)", measured, l.config)
-	case !(send >= l.config.MinFillRate && send <= math.MaxFloat64):
+	case l.limits() && !(send >= l.config.MinFillRate && send <= math.MaxFloat64):
 		return fmt.Sprintf("the send rate is %v (%+v)", send, l.config)
-	case l.meter.last > l.updated:
-		return fmt.Sprintf("measured at %v, after the last update at %v (%+v)", l.meter.last, l.updated, l.config)
 	case !(tokens >= 0 && tokens <= capacity):
 		return fmt.Sprintf("%v of %v tokens (%+v)", tokens, capacity, l.config)
 	}
@@ -42,6 +40,11 @@ func TestLimiterWithOddClocks(t *testing.T) {
 		{ScaleConstant: math.MaxFloat64, Smoothing: 1e-300},
 		{MinFillRate: math.MaxFloat64, MinCapacity: math.MaxFloat64, Beta: 1},
 		{Beta: math.SmallestNonzeroFloat64, MinFillRate: bucket.MinRate},
+		{Pacing: ScaledPacing},
+		{Pacing: ScaledPacing, MeasureInterval: 1},
+		{Pacing: ScaledPacing, MeasureInterval: math.MaxInt64, Beta: 1},
+		{Pacing: ScaledPacing, MinFillRate: math.MaxFloat64, MinCapacity: math.MaxFloat64},
+		{Pacing: ScaledPacing, Beta: math.SmallestNonzeroFloat64, MinFillRate: bucket.MinRate, Smoothing: 1e-300},
 	}
 	const end time.Duration = 1 << 62 // of the bucket's clock
 	clocks := [][]time.Duration{
@@ -56,7 +59,7 @@ func TestLimiterWithOddClocks(t *testing.T) {
 			for bits := range 1 << 3 { // which of the outcomes are throttled
 				l := NewRateLimiter(c)
 				for i, now := range clock {
-					l.update(now, bits>>(i%3)&1 == 1)
+					l.update(now, now-time.Duration(bits), bits>>(i%3)&1 == 1)
 					if fault := fault(l); fault != "" {
 						t.Fatalf("update at %v of %v: %s", now, clock, fault)
 					}
@@ -73,19 +76,25 @@ func TestLimiterWithOddClocks(t *testing.T) {
 // FuzzRateLimiter takes each byte for an outcome, a call, or a time that
 // passes, in virtual time.
 func FuzzRateLimiter(f *testing.F) {
-	f.Add([]byte("\x00\x01\x02\x03\x04\x05\x06\x07"), false)
-	f.Add([]byte(strings.Repeat("\x01\x02\x02\x02\x83\x00", 20)), false)
-	f.Add([]byte("\x01\xfe\x03\xfd\x01\x0a\x0b\x0c\xff\xff\x00"), true)
-	f.Fuzz(func(t *testing.T, ops []byte, failFast bool) {
+	for _, scaled := range []bool{false, true} {
+		f.Add([]byte("\x00\x01\x02\x03\x04\x05\x06\x07"), false, scaled)
+		f.Add([]byte(strings.Repeat("\x01\x02\x02\x02\x83\x00", 20)), false, scaled)
+		f.Add([]byte("\x01\xfe\x03\xfd\x01\x0a\x0b\x0c\xff\xff\x00"), true, scaled)
+	}
+	f.Fuzz(func(t *testing.T, ops []byte, failFast, scaled bool) {
 		ops = ops[:min(len(ops), 500)]
 		synctest.Test(t, func(t *testing.T) {
-			l := NewRateLimiter(RateLimitConfig{FailFast: failFast})
+			config := RateLimitConfig{FailFast: failFast}
+			if scaled {
+				config.Pacing = ScaledPacing
+			}
+			l := NewRateLimiter(config)
 			q := waittest.NewQueue()
 			started := 0
 			for i, op := range ops {
 				switch arg := time.Duration(op >> 3); op & 7 {
 				case 0, 1:
-					l.Update(op&1 == 1)
+					l.UpdateSent(time.Now().Add(-arg*100*time.Millisecond), op&1 == 1)
 				case 2:
 					started++
 					q.Join(i, func() error { return l.Wait(t.Context()) })

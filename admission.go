@@ -64,6 +64,9 @@ func (c *call) takeSendToken(p *permit, kept bool) error {
 	taken, err := limiter.wait(ctx)
 	end()
 	p.sendToken = taken
+	if taken {
+		p.sendTime = limiter.sendTime()
+	}
 	return err
 }
 

@@ -191,9 +191,10 @@ func (c *call) outlivesDeadline(wait time.Duration) bool {
 // A permit is what one attempt needs to be sent, apart from its request. Tokens
 // of an attempt that is not sent are put back.
 type permit struct {
-	retryTokens int  // drawn from the retry token bucket
-	sendToken   bool // taken from the rate limiter
-	admitted    bool // neither the rate limiter nor a Retry-After holds the attempt back
+	retryTokens int           // drawn from the retry token bucket
+	sendToken   bool          // taken from the rate limiter
+	sendTime    time.Duration // when it was, on the limiter's clock; notLimited where the time is not needed
+	admitted    bool          // neither the rate limiter nor a Retry-After holds the attempt back
 	waited      time.Duration
 	freshConn   bool // use a connection that no other request has used
 }

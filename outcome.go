@@ -127,7 +127,7 @@ func (a *attempt) settle(c *call) {
 		a.abandoned = c.conns.Abandon(a.out.URL, a.via)
 	}
 	if c.partition.limiter != nil && !a.canceled {
-		c.partition.limiter.Update(a.Class == Throttled)
+		c.partition.limiter.updateAt(a.sendTime, a.Class == Throttled)
 	}
 	if a.Class == Success {
 		if a.Number == 1 {

@@ -105,7 +105,7 @@ func NewQuota(c QuotaConfig) *Quota {
 		q.unlimited, q.capacity = true, math.MaxInt
 	}
 	if c.RefillPerSecond > 0 && !q.unlimited {
-		q.refill = bucket.New(c.RefillPerSecond, float64(q.capacity))
+		q.refill = bucket.New(time.Now(), c.RefillPerSecond, float64(q.capacity))
 	}
 	q.tokens.Store(int64(q.capacity))
 	return q

@@ -47,12 +47,12 @@ const (
 	MinRate = 1 / (float64(clockEnd) / float64(time.Second))
 )
 
-// New returns a full bucket. rate is in tokens per second.
-func New(rate, capacity float64) *Bucket {
-	return &Bucket{start: time.Now(), rate: rate, capacity: capacity, tokens: capacity}
+// New returns a bucket that is full at start. rate is in tokens per second.
+func New(start time.Time, rate, capacity float64) *Bucket {
+	return &Bucket{start: start, rate: rate, capacity: capacity, tokens: capacity}
 }
 
-// Now returns the time since New, at most 146 years, on the monotonic clock.
+// Now returns the time since the start, at most 146 years, on the monotonic clock.
 func (b *Bucket) Now() time.Duration { return min(time.Since(b.start), clockEnd) }
 
 // Take takes n tokens and reports true if they are there and nobody waits.

@@ -27,7 +27,7 @@ func TestTokensComeBackWithTime(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b := New(test.rate, test.capacity)
+				b := New(time.Now(), test.rate, test.capacity)
 				if got := b.Tokens(); got != test.capacity {
 					t.Errorf("%v tokens in a new bucket, want %v", got, test.capacity)
 				}
@@ -302,7 +302,7 @@ func TestPutServesTheLine(t *testing.T) {
 }
 
 func TestNoAllocationsWithoutAWait(t *testing.T) {
-	b := New(1e9, 1e9)
+	b := New(time.Now(), 1e9, 1e9)
 	ctx := t.Context()
 	for name, f := range map[string]func(){
 		"Take":            func() { b.Take(1) },
@@ -320,7 +320,7 @@ func TestNoAllocationsWithoutAWait(t *testing.T) {
 
 // BenchmarkTakePut is what a token costs without a wait.
 func BenchmarkTakePut(b *testing.B) {
-	bucket := New(1, 10)
+	bucket := New(time.Now(), 1, 10)
 	b.ReportAllocs()
 	for b.Loop() {
 		bucket.Take(1)

@@ -13,7 +13,7 @@ import (
 
 // newEmpty returns a bucket without tokens.
 func newEmpty(rate, capacity float64) *Bucket {
-	b := New(rate, capacity)
+	b := New(time.Now(), rate, capacity)
 	b.tokens = 0
 	return b
 }

@@ -130,7 +130,7 @@ func TestLimitsNeedAWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 1)
 		defer cancel()
-		if err := New(1, 1).WaitAtMost(ctx, 1, 0); err != nil {
+		if err := New(time.Now(), 1, 1).WaitAtMost(ctx, 1, 0); err != nil {
 			t.Error(err)
 		}
 	})

@@ -1,0 +1,74 @@
+package pacing
+
+import (
+	"math"
+	"time"
+)
+
+// Cubic is the arithmetic of the AWS SDKs (AWS SDKs and Tools Reference Guide,
+// "Retry behavior"; CUBIC is a congestion control of TCP).
+type Cubic struct {
+	limits         Limits
+	meter          Meter
+	curve          curve
+	limiting       bool // from the first throttling response on
+	rate, capacity float64
+}
+
+// NewCubic returns the law with beta, the fraction of the rate that is left
+// after a throttling response, and scale, in requests per second per second
+// cubed. It measures outcomes of all kinds.
+func NewCubic(limits Limits, meter Meter, beta, scale float64) *Cubic {
+	return &Cubic{limits: limits, meter: meter, curve: curve{beta: beta, scale: scale}}
+}
+
+// Update implements [Law]. The time of sending does not matter.
+func (c *Cubic) Update(now, _ time.Duration, throttled bool) {
+	c.meter.Count(now, 1)
+	measured := c.meter.Rate()
+	var rate float64
+	switch {
+	case throttled && c.limiting:
+		rate = c.curve.cut(now, min(measured, c.rate))
+	case throttled:
+		rate = c.curve.cut(now, measured)
+		c.limiting = true
+	default:
+		rate = c.curve.grow(now)
+	}
+	rate = min(rate, 2*measured) // a caller who sends little does not earn an ever higher rate
+	c.rate, c.capacity = max(rate, c.limits.MinRate), max(rate, c.limits.MinCapacity)
+}
+
+// Pace implements [Law].
+func (c *Cubic) Pace() (rate, capacity float64) { return c.rate, c.capacity }
+
+// Measured implements [Law].
+func (c *Cubic) Measured() float64 { return c.meter.Rate() }
+
+// A curve is the send rate as a cubic function of the time since the last
+// throttling response. It rises fast, then hardly around the rate that was
+// throttled, then ever faster.
+type curve struct {
+	beta, scale float64
+	lastMax     float64       // rate that was throttled
+	plateau     float64       // seconds from throttledAt until the rate is lastMax again
+	throttledAt time.Duration // 0, the creation, before the first throttling
+}
+
+// cut starts the curve again below lastMax, the rate that was throttled at now,
+// and returns the rate there.
+func (c *curve) cut(now time.Duration, lastMax float64) float64 {
+	c.throttledAt = now
+	if c.lastMax != lastMax {
+		c.lastMax = lastMax
+		c.plateau = math.Cbrt(lastMax * (1 - c.beta) / c.scale)
+	}
+	return lastMax * c.beta
+}
+
+// grow returns the rate at now.
+func (c *curve) grow(now time.Duration) float64 {
+	x := (now - c.throttledAt).Seconds() - c.plateau
+	return c.scale*x*x*x + c.lastMax
+}

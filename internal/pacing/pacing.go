@@ -1,0 +1,27 @@
+// Package pacing finds the rate at which to send to a service that throttles,
+// from the outcomes of what was sent.
+package pacing
+
+import "time"
+
+// A Law turns outcomes into a send rate. Times are on one clock of the caller's
+// and never decrease. A Law is not safe for concurrent use.
+type Law interface {
+	// Update takes the outcome, at now, of a request that was sent at sent.
+	// A request that was sent before the law began to limit is sent at 0 or
+	// before.
+	Update(now, sent time.Duration, throttled bool)
+
+	// Pace returns the present send rate in tokens per second and the most
+	// tokens that a pause saves up.
+	Pace() (rate, capacity float64)
+
+	// Measured returns the rate of outcomes that the law measures, per second.
+	Measured() float64
+}
+
+// Limits are what a law keeps to whatever it measures.
+type Limits struct {
+	MinRate     float64 // per second, above 0
+	MinCapacity float64 // tokens, at least 1
+}

@@ -1,0 +1,345 @@
+package pacing
+
+import (
+	"math"
+	"time"
+)
+
+// The constants of Scaled. docs/ALGORITHM.md says what each is good for, and
+// the tests of the simulator measure what becomes of another value.
+const (
+	// Recovery after a cut.
+	riseTime      = 6.0  // seconds until the rate is back at the limit, at least
+	riseTrips     = 10.0 // round trips that are added to it
+	longestRise   = 60.0 // seconds, without the round trips
+	longestSparse = 20.0 // seconds: the longest recovery that a high share of throttling causes
+	sparse        = 200.0
+	predictable   = 600.0
+	usualShare    = 0.025 // of responses throttled, in a fleet of clients
+	shareMemory   = 200   // responses
+
+	// Search for a higher limit.
+	step          = 0.08 // of the limit, after the first searchTime, and 8 and 27 times that after two and three
+	searchTime    = 3.0  // seconds
+	searchAlone   = 1.0  // the same where the limit is predictable
+	agreement     = 0.03 // two limits are the same within this part
+	agreements    = 2    // so many of them make the limit predictable
+	mostUnused    = 2.0  // times the measured rate
+	manyOutcomes  = 10   // make a measurement that a cut can rely on
+	burstSeconds  = 0.1  // tokens saved up, in seconds at the present rate
+	tripSmoothing = 8
+
+	// Start.
+	doubling       = 500 * time.Millisecond
+	perDoubling    = 1.5 // requests
+	slowStart      = 20.0
+	fastestGrowth  = 4.0 // times the measured rate
+	overload       = 2.5
+	overloadRelief = 0.15
+
+	// Throttling that does not depend on the rate.
+	collapse       = 4.0 // the rate fell to this fraction of what it was
+	collapseTime   = 30 * time.Second
+	leastTested    = 10.0 // requests per second
+	testEvidence   = 3.0
+	testRelief     = 0.045
+	testResponses  = 100
+	mostBackground = 0.25
+	heavy          = 0.3 // a share that is no background
+	heavyResponses = 5
+	retestAfter    = 20 * time.Second
+	excess         = 1.5
+	excessSlack    = 5
+	excessWindow   = 200
+)
+
+// Scaled is a law whose steps are relative to the rate, so that it fits a
+// service of one request per second as well as one of ten thousand. It cuts the
+// rate once for all requests that were sent before the cut, returns to the rate
+// that was throttled along a cubic curve, and rests there before it looks for a
+// higher limit.
+type Scaled struct {
+	limits Limits
+	beta   float64
+	meter  Meter // of responses that were not throttled
+
+	phase   phase
+	rate    float64
+	updated time.Duration
+	trip    float64 // smoothed time from sending to the outcome, in seconds
+
+	// The curve begins at the last cut. since is also when the latest phase
+	// began; outcomes of requests that were sent before say nothing of it.
+	since time.Duration
+	limit float64 // rate that was throttled
+	rise  float64 // seconds from since until the rate is the limit again
+	alike int     // how many limits in a row agree
+
+	// Outcomes of requests that were sent since then.
+	responses, throttled int
+	share                float64 // of throttled ones, smoothed over shareMemory
+
+	score float64 // evidence of overload during the start, and of a background during a test
+
+	// background is the share of responses that are throttled at any rate.
+	background float64
+	peak       float64       // highest limit in the last collapseTime
+	peakAt     time.Duration // when it was throttled
+	before     float64       // rate before a test
+	target     float64       // rate after a test that found a background
+	testedAt   time.Duration
+}
+
+type phase int
+
+const (
+	unlimited phase = iota // before the first throttling
+	starting               // the rate doubles
+	following              // the rate follows the curve
+	probing                // the rate stays at half of what it was
+)
+
+// NewScaled returns the law with beta, the fraction of the rate that is left
+// after a cut. meter must be new.
+func NewScaled(limits Limits, meter Meter, beta float64) *Scaled {
+	return &Scaled{limits: limits, meter: meter, beta: beta}
+}
+
+// Pace implements [Law].
+func (s *Scaled) Pace() (rate, capacity float64) {
+	return s.rate, max(s.limits.MinCapacity, burstSeconds*s.rate)
+}
+
+// Measured implements [Law]. It measures the responses that are not throttled.
+func (s *Scaled) Measured() float64 { return s.meter.Rate() }
+
+// Update implements [Law].
+func (s *Scaled) Update(now, sent time.Duration, throttled bool) {
+	accepted := 1
+	if throttled {
+		accepted = 0
+	}
+	s.meter.Count(now, accepted)
+	elapsed := now - s.updated
+	s.updated = now
+	if s.phase == unlimited {
+		if throttled {
+			s.begin(now)
+		}
+		return
+	}
+	fresh := sent > s.since
+	if sent > 0 {
+		s.measureTrip(now - sent)
+	}
+	if fresh {
+		s.count(throttled)
+		if s.judge(now, sent, throttled) {
+			return
+		}
+	}
+	switch s.phase {
+	case starting:
+		s.double(now, elapsed)
+	case following:
+		s.follow(now)
+	}
+}
+
+// begin begins to limit, at what the service has accepted.
+func (s *Scaled) begin(now time.Duration) {
+	s.phase, s.since = starting, now
+	s.rate = max(s.meter.Rate()*s.beta, s.meter.sinceLast(now), s.limits.MinRate)
+}
+
+func (s *Scaled) measureTrip(trip time.Duration) {
+	if s.trip == 0 {
+		s.trip = trip.Seconds()
+	}
+	s.trip += (trip.Seconds() - s.trip) / tripSmoothing
+}
+
+// count counts the outcome of a request of the present phase.
+func (s *Scaled) count(throttled bool) {
+	s.responses++
+	was := 0.0
+	if throttled {
+		s.throttled++
+		was = 1
+	}
+	if s.phase == following {
+		s.share += (was - s.share) / shareMemory
+	}
+}
+
+// judge decides what the outcome of a request of the present phase means. It
+// reports whether it has set the rate.
+func (s *Scaled) judge(now, sent time.Duration, throttled bool) bool {
+	switch {
+	case s.phase == probing:
+		s.judgeTest(now, throttled)
+		return true
+	case s.background > 0:
+		return s.judgeBackground(now)
+	case s.phase == starting:
+		return s.judgeStart(now, throttled)
+	case throttled:
+		s.slowDown(now, sent)
+		return true
+	}
+	return false
+}
+
+// judgeStart ends the start when so much is throttled that the rate must be
+// the reason.
+func (s *Scaled) judgeStart(now time.Duration, throttled bool) bool {
+	if !throttled {
+		s.score = max(s.score-overloadRelief, 0)
+		return false
+	}
+	s.score++
+	measured := s.meter.Rate()
+	// The rate is far above what the callers send: it is not the reason, and to
+	// raise it further would not show the limit.
+	if s.sure() && s.rate >= slowStart && s.rate >= 0.97*fastestGrowth*measured {
+		s.rate = max(1.25*measured, s.limits.MinRate)
+	} else if s.score < overload {
+		return false
+	}
+	s.peak, s.peakAt = s.rate, now
+	s.cut(now, s.rate)
+	return true
+}
+
+// slowDown cuts the rate because a request that was sent at sent was throttled.
+func (s *Scaled) slowDown(now, sent time.Duration) {
+	limit := min(s.rate, s.curve(sent))
+	if s.sure() {
+		// However often it is throttled within one measurement, the rate does
+		// not fall far below what the service accepts.
+		limit = max(limit, min(s.meter.Rate(), s.limit))
+	}
+	if limit > s.peak || now-s.peakAt > collapseTime {
+		s.peak, s.peakAt = limit, now
+	}
+	if limit >= leastTested && limit <= s.peak/collapse {
+		s.target = s.peak
+		s.test(now, limit)
+		return
+	}
+	s.cut(now, limit)
+}
+
+// sure reports whether the last measurement counted enough to rely on.
+func (s *Scaled) sure() bool { return s.meter.counted >= manyOutcomes }
+
+// test keeps the rate at half of before for a while. If as much is throttled
+// as before, it is a background.
+func (s *Scaled) test(now time.Duration, before float64) {
+	s.phase, s.since = probing, now
+	s.before, s.rate = before, max(before/2, s.limits.MinRate)
+	s.responses, s.throttled, s.score = 0, 0, 0
+}
+
+// judgeTest ends a test when it has shown something. It is a sequential
+// probability ratio test of a share of 7 % against one of 2.5 %.
+func (s *Scaled) judgeTest(now time.Duration, throttled bool) {
+	if throttled {
+		s.score++
+	} else {
+		s.score -= testRelief
+	}
+	share := float64(s.throttled) / float64(s.responses)
+	switch {
+	case s.throttled >= heavyResponses && share > heavy: // the limit is below
+		s.background = 0
+		s.cut(now, s.rate*max(1-share, 0.5))
+	case s.score <= -testEvidence:
+		s.background = 0
+		s.cut(now, s.before)
+	case s.score >= testEvidence && s.responses >= testResponses:
+		s.background = min(share, mostBackground)
+		s.phase, s.since, s.testedAt = starting, now, now
+		s.responses, s.throttled = 0, 0
+	}
+}
+
+// judgeBackground begins a test if more is throttled than the background, and
+// from time to time.
+func (s *Scaled) judgeBackground(now time.Duration) bool {
+	tooMuch := float64(s.throttled) > excess*s.background*float64(s.responses)+excessSlack
+	if !tooMuch && now-s.testedAt <= retestAfter {
+		if s.responses >= excessWindow {
+			s.responses, s.throttled = 0, 0
+		}
+		return false
+	}
+	s.target = s.rate
+	if tooMuch {
+		s.target *= s.beta
+	}
+	s.test(now, s.target)
+	return true
+}
+
+// cut starts the curve again below limit.
+func (s *Scaled) cut(now time.Duration, limit float64) {
+	limit = max(limit, s.limits.MinRate)
+	if s.phase == following && limit > s.limits.MinRate && math.Abs(limit/s.limit-1) < agreement {
+		s.alike++
+	} else {
+		s.alike = 0
+	}
+	crowded := s.share / usualShare
+	s.rise = max(riseTime, min(sparse/(limit*limit), riseTime*crowded*crowded*crowded, longestSparse))
+	if s.alone() {
+		s.rise = max(s.rise, min(predictable/(limit*limit), longestRise))
+	}
+	s.rise += riseTrips * s.trip
+	s.phase, s.since, s.limit = following, now, limit
+	s.rate = max(limit*s.beta, s.limits.MinRate)
+	s.responses, s.throttled = 0, 0
+}
+
+// alone reports whether the rate of this client alone decides when it is
+// throttled, because that is always the same rate.
+func (s *Scaled) alone() bool { return s.alike >= agreements }
+
+// curve returns the rate of the curve at a time since the last cut.
+func (s *Scaled) curve(at time.Duration) float64 {
+	t := (at - s.since).Seconds()
+	if t < s.rise {
+		left := 1 - t/s.rise
+		return s.limit * (1 - (1-s.beta)*left*left*left)
+	}
+	searching := searchTime
+	if s.alone() {
+		searching = searchAlone
+	}
+	steps := (t - s.rise) / searching
+	return s.limit * (1 + step*steps*steps*steps)
+}
+
+// follow sets the rate to that of the curve. A caller who sends little does not
+// earn an ever higher rate.
+func (s *Scaled) follow(now time.Duration) {
+	rate := s.curve(now)
+	if most := mostUnused * s.meter.Rate(); rate > most {
+		rate = max(most, s.beta*s.limit)
+	}
+	s.rate = max(rate, s.limits.MinRate)
+}
+
+// double raises the rate during the start: twice as much after each doubling,
+// and not before the outcomes of the last one are known.
+func (s *Scaled) double(now, elapsed time.Duration) {
+	if s.background > 0 && s.rate >= s.target {
+		responses, throttled := s.responses, s.throttled
+		s.cut(now, s.target)
+		s.responses, s.throttled = responses, throttled
+		return
+	}
+	period := max(doubling.Seconds(), 2*s.trip, perDoubling/s.rate)
+	rate := s.rate * math.Exp2(min(elapsed.Seconds()/period, 1))
+	s.rate = min(rate, max(s.rate, slowStart, fastestGrowth*s.meter.Rate()))
+}
