@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net/http"
+	"net/http/httptest"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -12,6 +14,7 @@ import (
 	"time"
 
 	"example.com/awsretry/internal/bucket"
+	"example.com/awsretry/internal/httpfake"
 	"example.com/awsretry/internal/waittest"
 )
 
@@ -273,6 +276,11 @@ func TestRateLimitConfigValidate(t *testing.T) {
 		{RateLimitConfig{MinCapacity: 1, MeasureInterval: 1, MaxWait: 1}, ""},
 		{RateLimitConfig{MinFillRate: bucket.MinRate}, ""},
 		{RateLimitConfig{Beta: 2}, "RateLimit.Beta is 2" + aFraction + "0.7"},
+		{RateLimitConfig{Beta: 2, Pacing: ScaledPacing}, "RateLimit.Beta is 2" + aFraction + "0.9"},
+		{RateLimitConfig{Pacing: 2}, "RateLimit.Pacing is 2; it must be CubicPacing (0) or ScaledPacing (1)"},
+		{RateLimitConfig{Pacing: -1}, "RateLimit.Pacing is -1; it must be CubicPacing (0) or ScaledPacing (1)"},
+		{RateLimitConfig{Pacing: ScaledPacing, ScaleConstant: 1},
+			"RateLimit.ScaleConstant is 1; it must be 0 with ScaledPacing, which does not use it"},
 		{RateLimitConfig{Beta: -0.1}, "RateLimit.Beta is -0.1" + aFraction + "0.7"},
 		{RateLimitConfig{Beta: nan}, "RateLimit.Beta is NaN" + aFraction + "0.7"},
 		{RateLimitConfig{Smoothing: 1.01}, "RateLimit.Smoothing is 1.01" + aFraction + "0.8"},
@@ -428,4 +436,104 @@ func TestExpectedWaitInBounds(t *testing.T) {
 			t.Errorf("the zero limiter: %v", got)
 		}
 	})
+}
+
+// The Transport says when a request was sent: with ScaledPacing a burst of
+// requests that are all throttled cuts the rate once.
+func TestScaledPacingCutsOnceForABurst(t *testing.T) {
+	for _, tt := range []struct {
+		pacing      Pacing
+		least, most float64 // of the send rate that is left
+	}{
+		{ScaledPacing, 0.85, 0.95},
+		{CubicPacing, 0, 0.6},
+	} {
+		t.Run(tt.pacing.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				status := http.StatusTooManyRequests
+				tr := &Transport{
+					Mode: Adaptive, MaxAttempts: 1,
+					RateLimit: RateLimitConfig{Pacing: tt.pacing, MinFillRate: 1, MinCapacity: 100},
+					Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
+						now := status
+						time.Sleep(50 * time.Millisecond)
+						return httpfake.Response(req, now, http.NoBody), nil
+					}),
+				}
+				get := func() {
+					req := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://service.example", nil)
+					resp, err := tr.RoundTrip(req)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					resp.Body.Close()
+				}
+				get()
+				status = http.StatusOK
+				for range 100 {
+					get()
+				}
+				time.Sleep(10 * time.Second) // tokens for the burst
+				before, _ := tr.State("service.example")
+				status = http.StatusTooManyRequests
+				var burst sync.WaitGroup
+				for range 20 {
+					burst.Go(func() {
+						get()
+					})
+					time.Sleep(time.Millisecond)
+				}
+				burst.Wait()
+				after, _ := tr.State("service.example")
+				if left := after.SendRate / before.SendRate; left < tt.least || left > tt.most {
+					t.Errorf("the send rate went from %.2f to %.2f, %.2f of it; want %v to %v",
+						before.SendRate, after.SendRate, left, tt.least, tt.most)
+				}
+			})
+		})
+	}
+}
+
+func TestUpdateSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := NewRateLimiter(RateLimitConfig{Pacing: ScaledPacing, MinFillRate: 1})
+		limit := func() float64 {
+			_, send, _ := l.Rates()
+			return send
+		}
+		l.Update(true)
+		for range 400 {
+			time.Sleep(10 * time.Millisecond)
+			l.Update(false)
+		}
+		sent := time.Now()
+		time.Sleep(time.Millisecond)
+		for range 5 {
+			l.Update(true) // ends the start
+		}
+		cut := limit()
+		for _, old := range []time.Time{sent, {}, sent.Add(-time.Hour)} {
+			if l.UpdateSent(old, true); limit() < cut {
+				t.Errorf("a throttled request of %v lowered the rate from %v to %v", old, cut, limit())
+			}
+		}
+		time.Sleep(time.Millisecond)
+		if l.UpdateSent(time.Now().Add(time.Hour), true); limit() >= cut {
+			t.Errorf("a throttled request from now on left the rate at %v", limit())
+		}
+	})
+	var zero RateLimiter
+	zero.UpdateSent(time.Now(), true) // and does not panic
+	if measured, send, limited := zero.Rates(); measured != 0 || send != 0 || limited {
+		t.Errorf("the zero RateLimiter has %v, %v, %v", measured, send, limited)
+	}
+}
+
+func TestPacingString(t *testing.T) {
+	for pacing, want := range map[Pacing]string{CubicPacing: "cubic", ScaledPacing: "scaled", 7: "Pacing(7)"} {
+		if got := pacing.String(); got != want {
+			t.Errorf("%d: %q, want %q", int(pacing), got, want)
+		}
+	}
 }

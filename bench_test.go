@@ -74,6 +74,33 @@ func BenchmarkGet(b *testing.B) {
 	b.Run("adaptive", func(b *testing.B) {
 		benchmark(b, &awsretry.Transport{Base: answering(200), Mode: awsretry.Adaptive}, newRequest(b, "GET", nil), nil)
 	})
+	b.Run("adaptive, scaled", func(b *testing.B) {
+		benchmark(b, &awsretry.Transport{Base: answering(200), Mode: awsretry.Adaptive, RateLimit: scaled},
+			newRequest(b, "GET", nil), nil)
+	})
+	b.Run("adaptive, scaled, limiting", func(b *testing.B) {
+		benchmark(b, limiting(b, awsretry.ScaledPacing), newRequest(b, "GET", nil), nil)
+	})
+}
+
+var scaled = awsretry.RateLimitConfig{Pacing: awsretry.ScaledPacing}
+
+// limiting returns a Transport whose rate limiter limits, and never runs out of
+// send tokens.
+func limiting(tb testing.TB, pacing awsretry.Pacing) *awsretry.Transport {
+	tb.Helper()
+	plenty := awsretry.RateLimitConfig{Pacing: pacing}
+	plenty.MinFillRate, plenty.MinCapacity = 1e15, 1e9
+	base := answering(429)
+	tr := &awsretry.Transport{Base: base, Mode: awsretry.Adaptive, MaxAttempts: 1, RateLimit: plenty}
+	if _, err := tr.RoundTrip(newRequest(tb, "GET", nil)); err != nil {
+		tb.Fatal(err)
+	}
+	if state, ok := tr.State("service.example"); !ok || !state.Limited {
+		tb.Fatalf("%+v: it does not limit", state)
+	}
+	*base = *answering(200)
+	return tr
 }
 
 // Requests of many goroutines write nothing that they share.
@@ -123,13 +150,18 @@ func TestNoAllocations(t *testing.T) {
 		{"GET", &awsretry.Transport{}, []*http.Request{get}},
 		{"POST", &awsretry.Transport{}, []*http.Request{newRequest(t, "POST", strings.NewReader("x"))}},
 		{"adaptive", &awsretry.Transport{Mode: awsretry.Adaptive}, []*http.Request{get}},
+		{"scaled", &awsretry.Transport{Mode: awsretry.Adaptive, RateLimit: scaled}, []*http.Request{get}},
+		{"limiting", limiting(t, awsretry.CubicPacing), []*http.Request{get}},
+		{"scaled and limiting", limiting(t, awsretry.ScaledPacing), []*http.Request{get}},
 		{"options", &awsretry.Transport{}, []*http.Request{get.WithContext(awsretry.WithPartition(t.Context(), "p"))}},
 		{"observed", &awsretry.Transport{Observe: func(awsretry.Attempt) {}}, []*http.Request{get}},
 		{"two hosts", &awsretry.Transport{}, []*http.Request{get, to("other.example")}},
 		{"host in capitals", &awsretry.Transport{}, []*http.Request{to("SERVICE.example")}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			tt.tr.Base = answering(200)
+			if tt.tr.Base == nil {
+				tt.tr.Base = answering(200)
+			}
 			got := testing.AllocsPerRun(1000, func() {
 				for _, req := range tt.reqs {
 					if _, err := tt.tr.RoundTrip(req); err != nil {

@@ -10,7 +10,7 @@ import (
 const (
 	// Recovery after a cut.
 	riseTime      = 6.0  // seconds until the rate is back at the limit, at least
-	riseTrips     = 10.0 // round trips that are added to it
+	riseTrips     = 12.0 // round trips that are added to it
 	longestRise   = 60.0 // seconds, without the round trips
 	longestSparse = 20.0 // seconds: the longest recovery that a high share of throttling causes
 	sparse        = 200.0
@@ -34,19 +34,19 @@ const (
 	perDoubling    = 1.5 // requests
 	slowStart      = 20.0
 	fastestGrowth  = 4.0 // times the measured rate
-	overload       = 2.5
+	overload       = 3.5
 	overloadRelief = 0.15
 
 	// Throttling that does not depend on the rate.
 	collapse       = 4.0 // the rate fell to this fraction of what it was
 	collapseTime   = 30 * time.Second
 	leastTested    = 10.0 // requests per second
-	testEvidence   = 3.0
+	forBackground  = 5.0
+	againstIt      = 3.0
 	testRelief     = 0.045
-	testResponses  = 100
-	mostBackground = 0.25
-	heavy          = 0.3 // a share that is no background
-	heavyResponses = 5
+	testResponses  = 150
+	mostBackground = 0.17 // a higher share is a limit below the rate
+	heavyResponses = 8
 	retestAfter    = 20 * time.Second
 	excess         = 1.5
 	excessSlack    = 5
@@ -251,14 +251,14 @@ func (s *Scaled) judgeTest(now time.Duration, throttled bool) {
 	}
 	share := float64(s.throttled) / float64(s.responses)
 	switch {
-	case s.throttled >= heavyResponses && share > heavy: // the limit is below
+	case s.throttled >= heavyResponses && share > mostBackground: // the limit is below
 		s.background = 0
 		s.cut(now, s.rate*max(1-share, 0.5))
-	case s.score <= -testEvidence:
+	case s.score <= -againstIt:
 		s.background = 0
 		s.cut(now, s.before)
-	case s.score >= testEvidence && s.responses >= testResponses:
-		s.background = min(share, mostBackground)
+	case s.score >= forBackground && s.responses >= testResponses:
+		s.background = share
 		s.phase, s.since, s.testedAt = starting, now, now
 		s.responses, s.throttled = 0, 0
 	}

@@ -1,0 +1,223 @@
+package pacing
+
+import (
+	"math"
+	"testing"
+	"time"
+)
+
+// A world feeds a law with the outcomes of requests that are sent at its rate,
+// one after the other.
+type world struct {
+	law       *Scaled
+	now       time.Duration
+	trip      time.Duration
+	throttles func(now time.Duration, rate float64) bool
+
+	sent, throttled int
+}
+
+// until lets the world go on until a time.
+func (w *world) until(end time.Duration) {
+	type request struct {
+		sent      time.Duration
+		throttled bool
+	}
+	var flying []request
+	next := w.now
+	for {
+		arrival := time.Duration(math.MaxInt64)
+		if len(flying) > 0 {
+			arrival = flying[0].sent + w.trip
+		}
+		if w.now = min(next, arrival); w.now > end {
+			w.now = end
+			return
+		}
+		if arrival <= next {
+			w.law.Update(w.now, flying[0].sent, flying[0].throttled)
+			flying = flying[1:]
+			continue
+		}
+		rate, _ := w.law.Pace()
+		if rate == 0 {
+			rate = 20_000 // not limited
+		}
+		throttled := w.throttles(w.now, rate)
+		w.sent++
+		if throttled {
+			w.throttled++
+		}
+		flying = append(flying, request{w.now, throttled})
+		next = w.now + time.Duration(float64(time.Second)/rate)
+	}
+}
+
+// above returns a service that throttles what is above a rate.
+func above(limit float64) func(time.Duration, float64) bool {
+	tokens, at := 1.0, time.Duration(0)
+	return func(now time.Duration, _ float64) bool {
+		tokens, at = min(tokens+limit*(now-at).Seconds(), max(limit/10, 1)), now
+		if tokens < 1-1e-9 {
+			return true
+		}
+		tokens--
+		return false
+	}
+}
+
+func newWorld(trip time.Duration, throttles func(time.Duration, float64) bool) *world {
+	return &world{law: newScaled(0.9), now: 1, trip: trip, throttles: throttles}
+}
+
+func (w *world) rate() float64 {
+	rate, _ := w.law.Pace()
+	return rate
+}
+
+// Whatever the limit is, the rate settles just below it, and hardly anything
+// is throttled.
+func TestScaledFindsTheLimit(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		limit float64
+		trip  time.Duration
+		share float64 // of throttled requests, at most
+	}{
+		{"1/s", 1, 10 * time.Millisecond, 0.03},
+		{"2/s, responses after 5 s", 2, 5 * time.Second, 0.06},
+		{"20/s", 20, 10 * time.Millisecond, 0.02},
+		{"50/s, responses after 300 ms", 50, 300 * time.Millisecond, 0.01},
+		{"1000/s", 1000, 10 * time.Millisecond, 0.005},
+		{"10000/s", 10_000, 10 * time.Millisecond, 0.005},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld(tt.trip, above(tt.limit))
+			length := max(20*time.Second, time.Duration(600/tt.limit)*time.Second)
+			w.until(length)
+			w.sent, w.throttled = 0, 0
+			w.until(2 * length)
+			accepted := float64(w.sent-w.throttled) / length.Seconds() / tt.limit
+			share := float64(w.throttled) / float64(w.sent)
+			t.Logf("%.1f %% of the limit, %.2f %% throttled", 100*accepted, 100*share)
+			if accepted < 0.94 || share > tt.share {
+				t.Errorf("%.3f of the limit and a share of %.4f throttled, want 0.94 and at most %v",
+					accepted, share, tt.share)
+			}
+		})
+	}
+}
+
+// A burst of throttling responses to requests that were sent before the cut
+// cuts once.
+func TestScaledCutsOnce(t *testing.T) {
+	w := newWorld(10*time.Millisecond, above(100))
+	w.until(time.Minute)
+	limit := w.law.curve(w.now)
+	for range 20 {
+		w.law.Update(w.now+time.Millisecond, w.now, true)
+	}
+	if got, want := w.rate(), 0.9*limit; math.Abs(got/want-1) > 0.01 {
+		t.Errorf("after 20 throttling responses to one burst the rate is %.2f, want %.2f", got, want)
+	}
+	w.law.Update(w.now+3*time.Millisecond, w.now+2*time.Millisecond, true)
+	if got, most := w.rate(), 0.9*limit; got > most {
+		t.Errorf("after a throttling response to a later request the rate is %.2f, want less than %.2f", got, most)
+	}
+}
+
+// One second of throttling does not bring the rate far below what the service
+// accepts.
+func TestScaledKeepsToWhatIsAccepted(t *testing.T) {
+	refuse := 0
+	w := newWorld(time.Millisecond, func(time.Duration, float64) bool {
+		refuse++
+		return refuse > 20_000 && refuse%2 == 0 // half of what is sent, all of a sudden
+	})
+	w.law.Update(1, 0, true)
+	w.until(10 * time.Second)
+	before := w.law.Measured()
+	refuse = 20_000
+	w.until(w.now + 400*time.Millisecond)
+	if got := w.rate(); got < 0.35*before {
+		t.Errorf("the rate fell from %.0f to %.0f within one measurement, in which half was accepted", before, got)
+	}
+}
+
+// A limit that rises is found within seconds, a limit that falls at once.
+func TestScaledFollowsTheLimit(t *testing.T) {
+	service := above(20)
+	w := newWorld(10*time.Millisecond, func(now time.Duration, rate float64) bool { return service(now, rate) })
+	w.until(time.Minute)
+	service = above(200)
+	w.until(w.now + 20*time.Second)
+	if got := w.rate(); got < 180 {
+		t.Errorf("20 s after the limit rose from 20/s to 200/s the rate is %.0f/s", got)
+	}
+	w.until(w.now + time.Minute)
+	service = above(20)
+	w.until(w.now + 7*time.Second)
+	if got := w.rate(); got > 25 {
+		t.Errorf("7 s after the limit fell from 200/s to 20/s the rate is %.0f/s", got)
+	}
+}
+
+// Throttling of a share of what is sent, whatever the rate is, does not slow
+// the caller down for long. A limit above it is still found.
+func TestScaledBackground(t *testing.T) {
+	for _, share := range []int{8, 12} {
+		service, n := above(400), 0
+		w := newWorld(10*time.Millisecond, func(now time.Duration, rate float64) bool {
+			n++
+			return n*7919%100 < share || service(now, rate)
+		})
+		w.until(90 * time.Second)
+		w.sent, w.throttled = 0, 0
+		w.until(w.now + 90*time.Second)
+		accepted, throttled := float64(w.sent-w.throttled)/90, float64(w.throttled)/float64(w.sent)
+		t.Logf("%d %%: %.0f/s accepted, %.1f %% throttled", share, accepted, 100*throttled)
+		if accepted < 200 || throttled > 2*float64(share)/100 {
+			t.Errorf("with %d %% throttled at any rate, %.0f/s of 400/s are accepted and %.1f %% throttled",
+				share, accepted, 100*throttled)
+		}
+	}
+}
+
+// A caller who sends less than the service accepts earns no more than twice his
+// rate.
+func TestScaledUnusedRate(t *testing.T) {
+	w := newWorld(10*time.Millisecond, above(100))
+	w.until(time.Minute)
+	for range 600 { // ten requests per second
+		w.now += 100 * time.Millisecond
+		w.law.Update(w.now, w.now-time.Millisecond, false)
+	}
+	if rate, capacity := w.law.Pace(); rate > 0.9*w.law.limit+1 || capacity > 12 {
+		t.Errorf("the rate is %.1f and the capacity %.1f for a caller of 10/s", rate, capacity)
+	}
+}
+
+// FuzzScaled takes each pair of bytes for a time that passes and an outcome.
+func FuzzScaled(f *testing.F) {
+	f.Add([]byte("\x01\x01\x10\x00\x20\x81\xff\x01\x00\x00"))
+	f.Fuzz(func(t *testing.T, ops []byte) {
+		s := newScaled(0.9)
+		now := time.Duration(0)
+		for i := 0; i+1 < len(ops); i += 2 {
+			step := time.Duration(ops[i])
+			now += step * step * step * time.Microsecond
+			trip := time.Duration(ops[i+1]>>1) * 50 * time.Millisecond
+			s.Update(now, now-trip, ops[i+1]&1 == 1)
+			rate, capacity := s.Pace()
+			if s.phase == unlimited && rate == 0 {
+				continue
+			}
+			if !(rate >= 0.5 && rate < 1e9 && capacity >= 1 && capacity < 1e9) {
+				t.Fatalf("rate %v, capacity %v after %d outcomes: %+v", rate, capacity, i/2+1, s)
+			}
+			if !(s.share >= 0 && s.share <= 1 && s.background >= 0 && s.background <= mostBackground) {
+				t.Fatalf("share %v, background %v", s.share, s.background)
+			}
+		}
+	})
+}
