@@ -34,6 +34,16 @@ func Example_adaptive() {
 	// Output: 200 held back: false
 }
 
+// Scaled pacing suits low rates and slow services.
+func Example_scaledPacing() {
+	transport := &awsretry.Transport{
+		Mode:      awsretry.Adaptive,
+		RateLimit: awsretry.RateLimitConfig{Pacing: awsretry.ScaledPacing},
+	}
+	fmt.Println(transport.Validate(), transport.RateLimit.Pacing)
+	// Output: <nil> scaled
+}
+
 // Each tenant has a token bucket and a rate limiter of its own.
 func Example_tenants() {
 	server := startServer(status(503, "busy"), status(200, "ok"))

@@ -255,7 +255,7 @@ func (t *Transport) CloseIdleConnections() {
 type State struct {
 	Tokens       int     // in the retry token bucket; math.MaxInt where there is no quota
 	Limited      bool    // the rate limiter limits
-	MeasuredRate float64 // outcomes per second
+	MeasuredRate float64 // outcomes per second; with ScaledPacing those that are not throttled
 	SendRate     float64 // of the rate limiter, in requests per second
 
 	Waiting      int           // requests in line for a send token

@@ -12,19 +12,29 @@ import (
 type measure struct {
 	goodput           float64       // successful calls, as a share of those that the service could have served
 	throttled         float64       // share of the attempts
+	failed            float64       // share of the calls that ended
 	p50, p99, longest time.Duration // of a call, including its delays and its time in line
 	fairness          float64       // Jain's index of the clients' successful calls
+
+	// Seconds until the goodput is nine tenths of what the service serves, from
+	// the beginning of the run and, the longest, from an event on. -1: never.
+	begun, stepped int
 }
 
+// measured runs s, which has one setting.
 func measured(t *testing.T, s Scenario, from time.Duration) measure {
 	t.Helper()
 	var took []time.Duration
+	ended := 0.0
 	perClient := make([]float64, s.Clients.Count)
 	r, err := Run(t.Context(), s, Options{Observe: func(_ int, c Call) {
 		if c.Start+c.Took < from {
 			return
 		}
 		took = append(took, c.Took) // also of an unfinished call, or a caller that starves would not count
+		if !c.Unfinished {
+			ended++
+		}
 		if c.Good {
 			perClient[c.Client]++
 		}
@@ -33,30 +43,56 @@ func measured(t *testing.T, s Scenario, from time.Duration) measure {
 		t.Fatal(err)
 	}
 	slices.Sort(took)
-	sum := func(values []float64) (sum float64) {
-		for _, v := range values {
-			sum += v
-		}
-		return sum
-	}
 	series := r.Outcomes[0].Series
 	second := int(from / time.Second)
-	return measure{
-		goodput:   sum(perClient) / s.Serves(Duration(from), s.Duration),
-		throttled: sum(series.Throttled[second:]) / sum(series.Attempts[second:]),
+	good := total(perClient)
+	m := measure{
+		goodput:   good / s.Serves(Duration(from), s.Duration),
+		throttled: total(series.Throttled[second:]) / total(series.Attempts[second:]),
+		failed:    1 - good/ended,
 		p50:       Percentile(took, 0.50),
 		p99:       Percentile(took, 0.99),
 		longest:   Percentile(took, 1),
 		fairness:  Jain(perClient),
+		begun:     s.SecondsToTheRate(series.Good, 0),
 	}
+	for _, e := range s.Events {
+		m.stepped = later(m.stepped, s.SecondsToTheRate(series.Good, int(time.Duration(e.From)/time.Second)))
+	}
+	return m
+}
+
+// later returns the later of two numbers of seconds, of which -1 is never.
+func later(a, b int) int {
+	if a < 0 || b < 0 {
+		return -1
+	}
+	return max(a, b)
+}
+
+func total(values []float64) (sum float64) {
+	for _, v := range values {
+		sum += v
+	}
+	return sum
+}
+
+// log writes the measure to the test's log.
+func (m measure) log(t *testing.T) {
+	t.Helper()
+	t.Logf("goodput %.1f %%, throttled %.2f %%, failed %.2f %%, a call's p50 %.2f s, p99 %.2f s and longest %.1f s, "+
+		"fairness %.3f, nine tenths of the rate after %d s and %d s", 100*m.goodput, 100*m.throttled, 100*m.failed,
+		m.p50.Seconds(), m.p99.Seconds(), m.longest.Seconds(), m.fairness, m.begun, m.stepped)
+}
+
+// limitedTo is a throttle with a bucket for a tenth of a second.
+func limitedTo(rate float64) *Throttle {
+	return &Throttle{Rate: rate, Burst: max(rate/10, 1), Code: "ProvisionedThroughputExceededException"}
 }
 
 // What adaptive mode makes of a service that admits so many requests
 // per second.
 func TestAdaptiveFindsTheRate(t *testing.T) {
-	throttle := func(rate float64) *Throttle {
-		return &Throttle{Rate: rate, Burst: max(rate/10, 1), Code: "ProvisionedThroughputExceededException"}
-	}
 	for _, tt := range []struct {
 		name             string
 		rate             float64
@@ -80,8 +116,8 @@ func TestAdaptiveFindsTheRate(t *testing.T) {
 		}, {
 			name: "100, 20, then 200 per second", rate: 100, clients: 1, callers: 64, length: seconds(240),
 			events: []Event{
-				{Kind: Throttling, From: seconds(60), To: seconds(120), Throttle: throttle(20)},
-				{Kind: Throttling, From: seconds(120), Throttle: throttle(200)},
+				{Kind: Throttling, From: seconds(60), To: seconds(120), Throttle: limitedTo(20)},
+				{Kind: Throttling, From: seconds(120), Throttle: limitedTo(200)},
 			},
 			goodput: 0.90, throttled: 1, p99: 4 * time.Second,
 		},
@@ -90,13 +126,11 @@ func TestAdaptiveFindsTheRate(t *testing.T) {
 			got := measured(t, Scenario{
 				Duration: tt.length,
 				Clients:  Clients{Count: tt.clients, Callers: tt.callers},
-				Service:  Service{Capacity: MaxRate, Queue: MaxClients, Network: ms(10), Throttle: throttle(tt.rate)},
+				Service:  Service{Capacity: MaxRate, Queue: MaxClients, Network: ms(10), Throttle: limitedTo(tt.rate)},
 				Events:   tt.events,
 				Settings: []Setting{{Use: UseAdaptive}},
 			}, 30*time.Second)
-			t.Logf("goodput %.1f %%, throttled %.2f %%, a call's p50 %.2f s, p99 %.2f s and longest %.1f s, "+
-				"fairness %.3f", 100*got.goodput, 100*got.throttled,
-				got.p50.Seconds(), got.p99.Seconds(), got.longest.Seconds(), got.fairness)
+			got.log(t)
 			if got.goodput < tt.goodput {
 				t.Errorf("goodput is %.4f, want at least %v", got.goodput, tt.goodput)
 			}

@@ -37,6 +37,10 @@ func (s Setting) maker(getenv func(string) string) (maker, error) {
 		if err != nil {
 			return maker{}, err
 		}
+		if s.Pacing != "" && loaded.Mode != awsretry.Adaptive {
+			return maker{}, fmt.Errorf("pacing is %s; it is for adaptive mode only, and the profile's mode is %s",
+				s.Pacing, loaded.Mode)
+		}
 		return s.transports(loaded.Mode, loaded.Revision, loaded.MaxAttempts), nil
 	case s.Use == UseLegacy:
 		return s.transports(awsretry.Legacy, awsretry.Classic, 0), nil
@@ -76,6 +80,10 @@ func (s Setting) transports(mode awsretry.Mode, revision awsretry.Revision, atte
 	if mode == awsretry.Legacy {
 		capacity = 0
 	}
+	pacing := awsretry.CubicPacing
+	if s.Pacing == awsretry.ScaledPacing.String() {
+		pacing = awsretry.ScaledPacing
+	}
 	return maker{
 		capacity: capacity,
 		limits:   mode == awsretry.Adaptive,
@@ -85,6 +93,7 @@ func (s Setting) transports(mode awsretry.Mode, revision awsretry.Revision, atte
 			return &awsretry.Transport{
 				Base: l.base, Mode: mode, Revision: revision, MaxAttempts: attempts, AttemptTimeout: l.attemptTimeout,
 				Quota:            awsretry.QuotaConfig{Capacity: s.Capacity},
+				RateLimit:        awsretry.RateLimitConfig{Pacing: pacing},
 				RetryAfterSpread: -1, RetryAfter: func(resp *http.Response, _ []byte) (time.Duration, bool) {
 					return spreadRetryAfter(resp, mode, l.grid, full)
 				},

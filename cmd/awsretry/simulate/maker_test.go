@@ -96,6 +96,10 @@ func TestProfileAndPolicyFile(t *testing.T) {
 		want    string
 	}{
 		{Setting{Use: UseProfile, Profile: "missing"}, `setting "profile=missing"`},
+		{
+			Setting{Use: UseProfile, Profile: "ci", Pacing: "scaled"},
+			"pacing is scaled; it is for adaptive mode only, and the profile's mode is legacy",
+		},
 		{Setting{Use: UseDelivery, Policy: filepath.Join(dir, "missing.json")}, "no such file"},
 		{Setting{Use: UseDelivery, Policy: dir}, "is not a regular file"},
 		{

@@ -50,7 +50,7 @@ service:
 events:
   - kind: throttle
     from: 10s
-    throttle: {rate: 1, retry_after: 2s}
+    throttle: {rate: 1, retry_after: 2s, share: 0.08}
 settings:
   - none
   - delivery=aws-managed
@@ -62,7 +62,9 @@ func TestParse(t *testing.T) {
 		Name: "small", Duration: seconds(90), Seed: 1<<64 - 1,
 		Clients: Clients{Count: 2, Rate: 1.5, Timeout: ms(500)},
 		Service: Service{Capacity: 3, Queue: 4, Latency: Latency{Median: ms(5)}},
-		Events:  []Event{{Kind: Throttling, From: seconds(10), Throttle: &Throttle{Rate: 1, RetryAfter: seconds(2)}}},
+		Events: []Event{{
+			Kind: Throttling, From: seconds(10), Throttle: &Throttle{Rate: 1, Share: 0.08, RetryAfter: seconds(2)},
+		}},
 		Settings: []Setting{
 			{Use: UseNone}, {Use: UseDelivery, Policy: awsManaged},
 			{Use: UseNaive, Name: "eager", MaxAttempts: 10, Pause: ms(10)},
@@ -73,7 +75,7 @@ func TestParse(t *testing.T) {
 		"JSON": `{"name": "small", "duration": "1m30s", "seed": 18446744073709551615,
 			"clients": {"count": 2, "rate": 1.5, "timeout": "0.5s"},
 			"service": {"capacity": 3, "queue": 4, "latency": {"median": "5ms"}},
-			"events": [{"kind": "throttle", "from": "10s", "throttle": {"rate": 1, "retry_after": "2s"}}],
+			"events": [{"kind": "throttle", "from": "10s", "throttle": {"rate": 1, "share": 0.08, "retry_after": "2s"}}],
 			"settings": ["none", "delivery=aws-managed",
 				{"use": "naive", "name": "eager", "max_attempts": 10, "pause": "10ms"}]}`,
 	} {
@@ -189,7 +191,7 @@ func TestParseErrors(t *testing.T) {
 
 		{
 			"a value of standard", replaced("delivery=aws-managed", "standard=5"),
-			`[16:5] settings[1]: setting "standard=5": only delivery and profile take a value`,
+			`[16:5] settings[1]: setting "standard=5": only adaptive, delivery and profile take a value`,
 		},
 		{"no policy", replaced("delivery=aws-managed", "delivery="), `setting "delivery=": nothing follows the =`},
 		{"no profile", replaced("delivery=aws-managed", "profile="), `setting "profile=": nothing follows the =`},
@@ -231,6 +233,38 @@ func TestRead(t *testing.T) {
 	}
 	if _, err := Read(filepath.Dir(file)); err == nil {
 		t.Error("a folder is read")
+	}
+}
+
+// The label of a setting without a name is its short form, if it has one.
+func TestLabel(t *testing.T) {
+	for label, setting := range map[string]Setting{
+		"standard":        {Use: UseStandard},
+		"adaptive":        {Use: UseAdaptive},
+		"adaptive=cubic":  {Use: UseAdaptive, Pacing: "cubic"},
+		"adaptive=scaled": {Use: UseAdaptive, Pacing: "scaled"},
+		"delivery=x.json": {Use: UseDelivery, Policy: "x.json"},
+		"profile=ci":      {Use: UseProfile, Profile: "ci"},
+	} {
+		if got := setting.Label(); got != label {
+			t.Errorf("the label of %+v is %s, want %s", setting, got, label)
+		}
+		if got, err := ParseSetting(label); err != nil || got.Use != setting.Use || got.Pacing != setting.Pacing ||
+			got.Policy != setting.Policy || got.Profile != setting.Profile {
+			t.Errorf("%s: got %+v, %v, want %+v", label, got, err, setting)
+		}
+	}
+	for label, setting := range map[string]Setting{
+		"profile, scaled":    {Use: UseProfile, Pacing: "scaled"},
+		"profile=ci, scaled": {Use: UseProfile, Profile: "ci", Pacing: "scaled"},
+		"ours":               {Use: UseAdaptive, Pacing: "scaled", Name: "ours"},
+	} {
+		if got := setting.Label(); got != label {
+			t.Errorf("the label of %+v is %s, want %s", setting, got, label)
+		}
+	}
+	if _, err := ParseSetting("adaptive="); err == nil || !strings.Contains(err.Error(), "nothing follows the =") {
+		t.Errorf("adaptive= gives error %v", err)
 	}
 }
 

@@ -15,6 +15,7 @@ const (
 	forSpread
 	forError
 	forJitter
+	forThrottle
 )
 
 // random returns a number that depends on its arguments only: a seed and what

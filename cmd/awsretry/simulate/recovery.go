@@ -40,3 +40,27 @@ func recovery(s Scenario, good []float64) (Duration, Recovery) {
 	}
 	return s.Duration - over, NotRecovered
 }
+
+// SecondsToTheRate returns how many seconds it takes, from a second of the run
+// on, until the goodput is nine tenths of what the service serves, or -1 if it
+// never is. The goodput is the mean of five seconds, or of the time in which
+// the service serves twenty requests if that is longer. good is
+// [Series].Good. The scenario must be valid.
+func (s Scenario) SecondsToTheRate(good []float64, from int) int {
+	at := func(second int) Duration { return Duration(second) * Duration(time.Second) }
+	for begin, end := from, from; begin < len(good); begin++ {
+		for end < begin+5 || s.Serves(at(begin), at(end)) < 20 {
+			if end++; end > len(good) {
+				return -1
+			}
+		}
+		succeeded := 0.0
+		for _, n := range good[begin:end] {
+			succeeded += n
+		}
+		if succeeded >= 0.9*s.Serves(at(begin), at(end)) {
+			return begin - from
+		}
+	}
+	return -1
+}

@@ -53,3 +53,32 @@ func TestRecovery(t *testing.T) {
 		})
 	}
 }
+
+func TestSecondsToTheRate(t *testing.T) {
+	flat := func(n int, v float64) []float64 { return slices.Repeat([]float64{v}, n) }
+	const length = 60
+	for _, tt := range []struct {
+		name string
+		rate float64
+		good []float64
+		from int
+		want int
+	}{
+		{"at once", 50, flat(length, 45), 0, 0},
+		{"after ten seconds", 50, slices.Concat(flat(10, 10), flat(50, 50)), 0, 10},
+		{"the mean of five seconds", 50, slices.Concat(flat(10, 10), flat(50, 60)), 0, 9},
+		{"the time of twenty requests", 1, slices.Concat(flat(10, 0), flat(50, 1)), 0, 8},
+		{"from later on", 50, slices.Concat(flat(30, 50), flat(10, 10), flat(20, 50)), 30, 10},
+		{"never", 50, flat(length, 44), 0, -1},
+		{"not five seconds of it", 50, slices.Concat(flat(56, 0), flat(4, 50)), 0, -1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := tiny()
+			s.Duration = seconds(length)
+			s.Service.Throttle = &Throttle{Rate: tt.rate}
+			if got := s.SecondsToTheRate(tt.good, tt.from); got != tt.want {
+				t.Errorf("got %d s, want %d", got, tt.want)
+			}
+		})
+	}
+}

@@ -61,7 +61,14 @@ func (c *checker) throttle(field string, t *Throttle) {
 	if t == nil {
 		return
 	}
-	c.positive(field+".rate", t.Rate, maxRate)
+	c.check(t.Share >= 0 && t.Share < 1, field+".share", t.Share, "at least 0 and below 1")
+	if t.Rate == 0 && t.Share != 0 {
+		c.check(t.Burst == 0, field+".burst", t.Burst, "0 if the rate is 0")
+		c.check(!t.PerClient, field+".per_client", t.PerClient, "false if the rate is 0")
+	} else {
+		c.check(t.Rate > 0 && t.Rate <= maxRate, field+".rate", t.Rate,
+			"above 0 and at most %v, or 0 beside a share", float64(maxRate))
+	}
 	c.number(field+".burst", t.Burst, 0, maxRate)
 	c.check(t.Burst == 0 || !(t.Burst < 1), field+".burst", t.Burst,
 		"at least 1, or 0 for the requests of one second")
@@ -120,7 +127,7 @@ func (c *checker) event(field string, e Event, s Scenario) {
 		c.check(e.Calls >= 1 && e.Calls <= maxHerdCalls, field+".calls", e.Calls,
 			"1 to %d, for each client", maxHerdCalls)
 	case Throttling:
-		c.check(e.Throttle != nil, field+".throttle", "missing", "set, with at least a rate")
+		c.check(e.Throttle != nil, field+".throttle", "missing", "set, with a rate or a share")
 		c.throttle(field+".throttle", e.Throttle)
 	}
 }

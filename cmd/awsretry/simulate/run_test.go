@@ -90,6 +90,40 @@ func TestStandardRetriesUntilItsBucketIsEmpty(t *testing.T) {
 
 // A bucket of ten tokens that gains two per second admits 10 + 2*10 requests in
 // ten seconds.
+// A share of the requests is refused at random. It takes nothing from the rate.
+func TestThrottleRefusesItsShare(t *testing.T) {
+	s := tiny(Setting{Use: UseNone})
+	s.Service.Capacity, s.Service.Latency = MaxRate, Latency{}
+	for _, tt := range []struct {
+		name        string
+		throttle    Throttle
+		least, most int64 // successful calls of 5000
+		text        string
+	}{
+		{"alone", Throttle{Share: 0.1}, 4400, 4600, "10.0% throttled at random"},
+		{"of a rate that suffices", Throttle{Rate: 1000, Share: 0.1}, 4400, 4600,
+			"throttled at 1,000/s, 10.0% throttled at random"},
+		{"of a rate that does not", Throttle{Rate: 100, Burst: 10, Share: 0.1}, 995, 1010,
+			"throttled at 100/s, 10.0% throttled at random"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s.Service.Throttle = &tt.throttle
+			r := mustRun(t, s)
+			o := r.Outcomes[0]
+			if o.Good < tt.least || o.Good > tt.most || o.Throttled != o.Failed || o.Calls < 4990 {
+				t.Errorf("got %+v, want %d to %d of 5000 calls admitted and the rest throttled", o, tt.least, tt.most)
+			}
+			if what, _ := r.Scenario.summary(); !strings.HasSuffix(what.size, ", "+tt.text) {
+				t.Errorf("the summary is %q, want %q at its end", what.size, tt.text)
+			}
+			s.Seed++
+			if other := mustRun(t, s).Outcomes[0]; tt.throttle.Rate != 100 && other.Good == o.Good {
+				t.Errorf("another seed refuses as many, %d", o.Failed)
+			}
+		})
+	}
+}
+
 func TestThrottleAdmitsItsRate(t *testing.T) {
 	s := tiny(Setting{Use: UseNone})
 	s.Service.Throttle = &Throttle{Rate: 2, Burst: 10}

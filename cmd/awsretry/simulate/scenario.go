@@ -75,10 +75,15 @@ type Latency struct {
 	P99          Duration `yaml:"p99,omitempty" json:"p99,omitempty"` // lognormal only, above Median
 }
 
-// Throttle is a token bucket that refuses with 429 the requests above a rate.
+// Throttle refuses with 429 the requests above a rate, which a token bucket
+// limits, and a share of all requests.
 type Throttle struct {
-	Rate  float64 `yaml:"rate" json:"rate"`                       // requests per second
+	Rate  float64 `yaml:"rate,omitempty" json:"rate,omitempty"`   // requests per second; 0: Share alone
 	Burst float64 `yaml:"burst,omitempty" json:"burst,omitempty"` // requests; 0: those of one second
+
+	// Share of the requests is refused at random, from 0 to below 1. They take
+	// nothing from the rate.
+	Share float64 `yaml:"share,omitempty" json:"share,omitempty"`
 
 	// PerClient means a bucket for each client. Otherwise there is one for all.
 	PerClient bool `yaml:"per_client,omitempty" json:"per_client,omitempty"`
@@ -166,7 +171,7 @@ func (s Scenario) withDefaults() Scenario {
 }
 
 func (t *Throttle) withDefaults() *Throttle {
-	if t == nil || t.Burst > 0 {
+	if t == nil || t.Rate == 0 || t.Burst > 0 {
 		return t
 	}
 	d := *t

@@ -41,7 +41,7 @@ func restless() []Scenario {
 		Events: []Event{
 			{Kind: Outage, How: outageHang, From: seconds(2), To: seconds(4)},
 			{Kind: Throttling, From: seconds(5), To: seconds(10),
-				Throttle: &Throttle{Rate: 20, RetryAfter: seconds(1)}},
+				Throttle: &Throttle{Rate: 20, Share: 0.05, RetryAfter: seconds(1)}},
 			{Kind: Herd, From: seconds(7), To: seconds(7.1), Calls: 10},
 			{Kind: Errors, From: seconds(9), Share: 0.2},
 		},

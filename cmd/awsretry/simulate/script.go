@@ -104,7 +104,7 @@ func (g segment) serves() float64 {
 		return 0
 	}
 	can := g.capacity
-	if g.throttle != nil && !g.throttle.PerClient {
+	if g.throttle != nil && g.throttle.Rate > 0 && !g.throttle.PerClient {
 		can = min(can, g.throttle.Rate)
 	}
 	return can * (1 - g.share)

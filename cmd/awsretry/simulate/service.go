@@ -130,7 +130,7 @@ func (v *service) arrive(now time.Duration, c *call) fate {
 	switch {
 	case g.how != "":
 		return failure(g.how, refused)
-	case g.throttle != nil && !v.bucket(g.throttle, c).take(now):
+	case g.throttle != nil && !v.admits(g.throttle, c, now):
 		v.work(now, g, v.refuseCost)
 		return fate{refused, http.StatusTooManyRequests, v.refusals[g.throttle]}
 	case math.Ceil(v.passed-g.workedAt(now)-workSlack) > v.queue: // one is served, the others wait
@@ -184,6 +184,15 @@ func (v *service) sample(c *call) time.Duration {
 		return span(float64(median) * math.Exp(v.spread*z))
 	}
 	return median
+}
+
+// admits reports whether the throttle lets the call's attempt pass. It takes
+// the attempt's token. v.mu must be held.
+func (v *service) admits(t *Throttle, c *call, now time.Duration) bool {
+	if t.Share > 0 && unit(random(c.id, uint64(c.attempts), forThrottle)) < t.Share {
+		return false
+	}
+	return t.Rate == 0 || v.bucket(t, c).take(now)
 }
 
 // bucket returns the throttle's bucket for the call. v.mu must be held.

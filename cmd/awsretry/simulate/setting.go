@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"example.com/awsretry"
 )
 
 // What a Setting uses.
@@ -40,6 +42,10 @@ type Setting struct {
 	// Profile is the profile of profile. "" means AWS_PROFILE, or else default.
 	Profile string `yaml:"profile,omitempty" json:"profile,omitempty"`
 
+	// Pacing is the arithmetic of the rate limiter of adaptive, and of a profile
+	// in adaptive mode: cubic or scaled. "" means cubic.
+	Pacing string `yaml:"pacing,omitempty" json:"pacing,omitempty"`
+
 	// Capacity is the tokens of the retry bucket of standard, adaptive,
 	// revision2026 and profile. 0 means 500.
 	Capacity int `yaml:"quota_capacity,omitempty" json:"quota_capacity,omitempty"`
@@ -73,8 +79,8 @@ func DefaultSettings() []Setting {
 }
 
 // ParseSetting parses the short form of a setting: what it uses and, for
-// delivery and profile, an equals sign and which one. Examples are standard,
-// delivery=policy.json and profile=ci.
+// adaptive, delivery and profile, an equals sign and which one. Examples are
+// standard, adaptive=scaled, delivery=policy.json and profile=ci.
 func ParseSetting(text string) (Setting, error) {
 	s, err := parseSetting(text)
 	if err != nil {
@@ -87,14 +93,16 @@ func parseSetting(text string) (Setting, error) {
 	use, which, given := strings.Cut(text, "=")
 	s := Setting{Use: use}
 	switch {
-	case given && which == "" && (use == UseDelivery || use == UseProfile):
+	case given && which == "" && (use == UseAdaptive || use == UseDelivery || use == UseProfile):
 		return Setting{}, fmt.Errorf("setting %s: nothing follows the =; omit it for the default", clipped(text))
+	case given && use == UseAdaptive:
+		s.Pacing = which
 	case given && use == UseDelivery:
 		s.Policy = which
 	case given && use == UseProfile:
 		s.Profile = which
 	case given:
-		return Setting{}, fmt.Errorf("setting %s: only delivery and profile take a value", clipped(text))
+		return Setting{}, fmt.Errorf("setting %s: only adaptive, delivery and profile take a value", clipped(text))
 	}
 	if err := s.validate(); err != nil {
 		return Setting{}, fmt.Errorf("setting %s: %w", clipped(text), err)
@@ -104,15 +112,21 @@ func parseSetting(text string) (Setting, error) {
 
 // Label returns the setting's name in the table and the picture.
 func (s Setting) Label() string {
+	label := s.Use
 	switch {
 	case s.Name != "":
 		return s.Name
 	case s.Policy != "":
-		return s.Use + "=" + s.Policy
+		label += "=" + s.Policy
 	case s.Profile != "":
-		return s.Use + "=" + s.Profile
+		label += "=" + s.Profile
+	case s.Pacing != "" && s.Use == UseAdaptive:
+		return label + "=" + s.Pacing
 	}
-	return s.Use
+	if s.Pacing != "" {
+		label += ", " + s.Pacing
+	}
+	return label
 }
 
 func (s Setting) validate() error {
@@ -128,6 +142,8 @@ func (s Setting) validate() error {
 			s.MaxAttempts, maxAttempts)
 	case s.Pause < 0 || s.Pause > Duration(time.Hour):
 		return fmt.Errorf("pause is %v; it must be above 0 and at most 1h", s.Pause)
+	case s.Pacing != "" && s.Pacing != awsretry.CubicPacing.String() && s.Pacing != awsretry.ScaledPacing.String():
+		return fmt.Errorf("pacing is %s; it must be cubic or scaled", clipped(s.Pacing))
 	case s.Capacity < 0 || s.Capacity > maxCount:
 		return fmt.Errorf("quota_capacity is %d; it must be 1 to %d, or 0 for 500", s.Capacity, maxCount)
 	}
@@ -147,6 +163,7 @@ func (s Setting) validate() error {
 		{"pause", s.Pause != 0, "naive"},
 		{"policy", s.Policy != "", "delivery"},
 		{"profile", s.Profile != "", "profile"},
+		{"pacing", s.Pacing != "", "adaptive, profile"},
 		{"quota_capacity", s.Capacity != 0, "standard, adaptive, revision2026, profile"},
 	} {
 		if field.given && !slices.Contains(strings.Split(field.uses, ", "), s.Use) {
@@ -161,7 +178,8 @@ func (s Setting) validateNew() error {
 	if s.Name == "" {
 		return fmt.Errorf("name is %s; it must not be empty where New is set", clipped(s.Name))
 	}
-	if s.Use != "" || s.MaxAttempts != 0 || s.Pause != 0 || s.Policy != "" || s.Profile != "" || s.Capacity != 0 {
+	if s.Use != "" || s.MaxAttempts != 0 || s.Pause != 0 || s.Policy != "" || s.Profile != "" ||
+		s.Pacing != "" || s.Capacity != 0 {
 		return fmt.Errorf("%s has New; its other fields, except for Name, must be left out", clipped(s.Name))
 	}
 	return nil

@@ -22,6 +22,9 @@ func (s Scenario) summary() (what summary, events []string) {
 	}
 	what.size = fmt.Sprintf("%v, seed %d; %s clients, %s; service of %s requests/s, queue of %s",
 		s.Duration, s.Seed, count(int64(c.Count)), calling, number(s.Service.Capacity), count(int64(s.Service.Queue)))
+	if t := s.Service.Throttle; t != nil {
+		what.size += ", " + t.effect()
+	}
 	for _, e := range s.Events {
 		to := fmt.Sprintf("to %v", e.To)
 		if e.To == s.Duration {
@@ -42,15 +45,26 @@ func (e Event) effect() string {
 	case Errors:
 		return percent(e.Share) + " errors"
 	case Throttling:
-		each := ""
-		if e.Throttle.PerClient {
-			each = " each client"
-		}
-		return fmt.Sprintf("throttled at %s/s%s", number(e.Throttle.Rate), each)
+		return e.Throttle.effect()
 	case SlowLatency:
 		return fmt.Sprintf("latency x%s", number(e.Factor))
 	}
 	return fmt.Sprintf("herd of %d calls each", e.Calls)
+}
+
+// effect says what the throttle does.
+func (t *Throttle) effect() string {
+	var parts []string
+	if t.Rate > 0 {
+		parts = append(parts, fmt.Sprintf("throttled at %s/s", number(t.Rate)))
+	}
+	if t.PerClient {
+		parts[0] += " each client"
+	}
+	if t.Share > 0 {
+		parts = append(parts, percent(t.Share)+" throttled at random")
+	}
+	return strings.Join(parts, ", ")
 }
 
 func count(n int64) string { return humanize.Comma(n) }

@@ -89,7 +89,36 @@ func TestValidate(t *testing.T) {
 			func(s *Scenario) { s.Service.Latency.Distribution = "normal" },
 			`"normal"; it must be constant, exponential or lognormal`,
 		},
-		{func(s *Scenario) { s.Service.Throttle = &Throttle{} }, "service.throttle.rate is 0; it must be above 0"},
+		{
+			func(s *Scenario) { s.Service.Throttle = &Throttle{} },
+			"service.throttle.rate is 0; it must be above 0 and at most 1e+06, or 0 beside a share",
+		},
+		{func(s *Scenario) { s.Service.Throttle = &Throttle{Share: 0.08} }, ""},
+		{func(s *Scenario) { s.Service.Throttle = &Throttle{Rate: 1, Share: 0.08} }, ""},
+		{
+			func(s *Scenario) { s.Service.Throttle = &Throttle{Rate: 1, Share: 1} },
+			"service.throttle.share is 1; it must be at least 0 and below 1",
+		},
+		{
+			func(s *Scenario) { s.Service.Throttle = &Throttle{Rate: 1, Share: math.NaN()} },
+			"service.throttle.share is NaN",
+		},
+		{
+			func(s *Scenario) { s.Service.Throttle = &Throttle{Share: -0.1} },
+			"service.throttle.share is -0.1; it must be at least 0",
+		},
+		{
+			func(s *Scenario) { s.Service.Throttle = &Throttle{Rate: -1, Share: 0.1} },
+			"service.throttle.rate is -1; it must be above 0",
+		},
+		{
+			func(s *Scenario) { s.Service.Throttle = &Throttle{Share: 0.1, Burst: 5} },
+			"service.throttle.burst is 5; it must be 0 if the rate is 0",
+		},
+		{
+			func(s *Scenario) { s.Service.Throttle = &Throttle{Share: 0.1, PerClient: true} },
+			"service.throttle.per_client is true; it must be false if the rate is 0",
+		},
 		{
 			func(s *Scenario) { s.Service.Throttle = &Throttle{Rate: 1, Burst: 0.5} },
 			"service.throttle.burst is 0.5; it must be at least 1",
@@ -152,6 +181,13 @@ func TestValidate(t *testing.T) {
 		{setting(Setting{Use: UseNaive, Pause: -1}), "pause is"},
 		{setting(Setting{Use: UseNaive, Policy: "x"}), "policy is for delivery only"},
 		{setting(Setting{Use: UseNaive, Profile: "x"}), "profile is for profile only"},
+		{setting(Setting{Use: UseStandard, Pacing: "scaled"}), "pacing is for adaptive, profile only, not for standard"},
+		{setting(Setting{Use: UseAdaptive, Pacing: "linear"}), `pacing is "linear"; it must be cubic or scaled`},
+		{
+			setting(Setting{Use: UseAdaptive}, Setting{Use: UseAdaptive, Pacing: "cubic"},
+				Setting{Use: UseAdaptive, Pacing: "scaled"}),
+			"",
+		},
 		{setting(Setting{Use: UseLegacy, Capacity: 5}), "quota_capacity is for standard"},
 		{setting(Setting{Use: UseStandard, Capacity: -1}), "quota_capacity is -1"},
 		{setting(Setting{Use: UseNone, Name: strings.Repeat("x", 200)}), "at most 100 bytes"},

@@ -31,6 +31,7 @@ type Flags struct {
 	partition      flags.Word
 	idempotentOnly bool
 	failFast       bool
+	pacing         choice
 	sdkHeaders     bool
 }
 
@@ -46,6 +47,7 @@ const (
 func (f *Flags) Register(set *pflag.FlagSet) {
 	f.mode.allowed = []string{"standard", "adaptive", "legacy"}
 	f.revision.allowed = []string{"classic", "2026"}
+	f.pacing.allowed = []string{awsretry.CubicPacing.String(), awsretry.ScaledPacing.String()}
 	f.jitter.allowed = []string{"full", "equal", "none"}
 	f.maxAttempts = flags.Number{Least: 1, Note: " (1: never retry)"}
 	f.quota = flags.Number{Least: 1, Off: noQuota, Note: ", or -1 for no bucket"}
@@ -66,6 +68,7 @@ func (f *Flags) Register(set *pflag.FlagSet) {
 	set.BoolVar(&f.idempotentOnly, "idempotent-only", false,
 		"unless throttled, retry only what may safely be sent twice")
 	set.BoolVar(&f.failFast, "fail-fast", false, "in adaptive mode, stop instead of waiting for the rate limiter")
+	set.Var(&f.pacing, "pacing", "in adaptive mode, the rate limiter's arithmetic (default cubic, the AWS SDKs')")
 	set.BoolVar(&f.sdkHeaders, "sdk-headers", false,
 		"send amz-sdk-request and amz-sdk-invocation-id, as the AWS SDKs do")
 }
@@ -92,6 +95,9 @@ func (f *Flags) Transport(getenv func(string) string) (*awsretry.Transport, awsr
 	t.MaxRetryAfter = time.Duration(f.maxRetryAfter)
 	t.Quota.Capacity = f.quota.Value
 	t.RateLimit.FailFast = f.failFast
+	if f.pacing.value == awsretry.ScaledPacing.String() {
+		t.RateLimit.Pacing = awsretry.ScaledPacing
+	}
 	t.SDKHeaders = f.sdkHeaders
 	if name := f.partition.Value; name != "" {
 		t.Partition = func(*http.Request) string { return name }
@@ -140,6 +146,10 @@ func (f *Flags) checkMode(settings awsretry.Settings) error {
 	case f.failFast && settings.Mode != awsretry.Adaptive:
 		return fmt.Errorf(
 			"--fail-fast is for adaptive mode only, and the mode is %s (%s): no other mode has a rate limiter",
+			settings.Mode, from)
+	case f.pacing.value != "" && settings.Mode != awsretry.Adaptive:
+		return fmt.Errorf(
+			"--pacing is for adaptive mode only, and the mode is %s (%s): no other mode has a rate limiter",
 			settings.Mode, from)
 	}
 	return nil

@@ -106,6 +106,10 @@ func TestFields(t *testing.T) {
 		{"idempotent only", []string{"--idempotent-only"}, func(t *awsretry.Transport) bool { return t.Policy != nil }},
 		{"fail fast", []string{"--fail-fast", "--mode", "adaptive"},
 			func(t *awsretry.Transport) bool { return t.RateLimit.FailFast }},
+		{"pacing", []string{"--pacing", "scaled", "--mode", "adaptive"},
+			func(t *awsretry.Transport) bool { return t.RateLimit.Pacing == awsretry.ScaledPacing }},
+		{"the AWS SDKs' pacing", []string{"--pacing", "Cubic", "--mode", "adaptive"},
+			func(t *awsretry.Transport) bool { return t.RateLimit.Pacing == awsretry.CubicPacing }},
 		{"SDK headers", []string{"--sdk-headers"}, func(t *awsretry.Transport) bool { return t.SDKHeaders }},
 		{"base delay", []string{"--base-delay", "2s", "--jitter", "none"}, func(t *awsretry.Transport) bool {
 			first, last := t.Backoff.Delay(0, awsretry.Transient, 0), t.Backoff.Delay(9, awsretry.Transient, 0)
@@ -161,6 +165,10 @@ func TestErrors(t *testing.T) {
 			[]string{"--revision is 2026", "classic", "no revisions"}},
 		{"fail fast in the default mode", nil, []string{"--fail-fast"},
 			[]string{"--fail-fast is for adaptive mode only, and the mode is standard (the default)"}},
+		{"pacing", nil, []string{"--mode", "adaptive", "--pacing", "linear"},
+			[]string{`"linear"`, "--pacing", "it must be cubic or scaled"}},
+		{"pacing in the default mode", nil, []string{"--pacing", "cubic"},
+			[]string{"--pacing is for adaptive mode only, and the mode is standard (the default)"}},
 		{"fail fast in legacy mode", nil, []string{"--fail-fast", "--mode", "legacy"},
 			[]string{"--fail-fast", "legacy (flag --mode)"}},
 		{"attempts variable", map[string]string{"AWS_MAX_ATTEMPTS": "0"}, nil, []string{"AWS_MAX_ATTEMPTS", `"0"`}},

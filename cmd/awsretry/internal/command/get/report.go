@@ -60,6 +60,9 @@ func newReport(s iostreams.Streams, t *awsretry.Transport, settings awsretry.Set
 // rules returns the settings in words.
 func (r *report) rules() string {
 	text := string(r.settings.Mode) + " mode"
+	if pacing := r.transport.RateLimit.Pacing; pacing != awsretry.CubicPacing {
+		text += fmt.Sprintf(", %v pacing", pacing)
+	}
 	// Legacy mode has no revisions.
 	revised := r.settings.Revision == awsretry.Revision2026 && r.settings.Mode != awsretry.Legacy
 	if revised {

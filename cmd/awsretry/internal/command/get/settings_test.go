@@ -25,6 +25,8 @@ func TestRules(t *testing.T) {
 		{"default", nil, nil, 3, "standard mode, up to 3 attempts\n"},
 		{"variable", map[string]string{"AWS_MAX_ATTEMPTS": "2"}, nil, 2, "standard mode, up to 2 attempts\n"},
 		{"adaptive", nil, []string{"--mode", "adaptive"}, 3, "adaptive mode, up to 3 attempts\n"},
+		{"scaled", nil, []string{"--mode", "adaptive", "--pacing", "scaled"}, 3,
+			"adaptive mode, scaled pacing, up to 3 attempts\n"},
 		{"no retries", nil, []string{"--max-attempts", "1"}, 1, "standard mode, no retries\n"},
 		{"revision", revised, nil, 3, "standard mode, 2026 revision\n"},
 		{"legacy mode, which has no revisions", revised, []string{"--mode", "legacy"}, 4,
