@@ -30,8 +30,8 @@ func startDaemon(t testing.TB, cmd *exec.Cmd) *daemon {
 	}()
 	t.Cleanup(func() {
 		d.end()
-		if t.Failed() {
-			t.Logf("%s: %.2000s", cmd.Path, d.output)
+		if output := d.output.String(); t.Failed() && output != "" {
+			t.Logf("%s: %.2000s", cmd.Path, output)
 		}
 	})
 	return d

@@ -29,8 +29,14 @@ var putLibraries = []struct {
 	{"awsretry standard, `Revision2026`, `LongPoll` always", false, puttingWith(awsretryOf(revision2026, longPoll))},
 	{"awsretry legacy", false, puttingWith(awsretryOf(inMode(awsretry.Legacy)))},
 	{"awsretry adaptive", false, puttingWith(awsretryOf(inMode(awsretry.Adaptive)))},
-	{"awsretry adaptive, `ScaledPacing`", false, puttingWith(awsretryOf(inMode(awsretry.Adaptive), withPacing(awsretry.ScaledPacing)))},
-	{"awsretry adaptive, `ShareRetryAfter`", false, puttingWith(awsretryOf(inMode(awsretry.Adaptive), shareRetryAfter))},
+	{
+		"awsretry adaptive, `ScaledPacing`", false,
+		puttingWith(awsretryOf(inMode(awsretry.Adaptive), withPacing(awsretry.ScaledPacing))),
+	},
+	{
+		"awsretry adaptive, `ShareRetryAfter`", false,
+		puttingWith(awsretryOf(inMode(awsretry.Adaptive), shareRetryAfter)),
+	},
 	{"aws-sdk-go-v2 standard", false, puttingWithS3(func() aws.Retryer { return retry.NewStandard() })},
 	{"aws-sdk-go-v2 adaptive", false, puttingWithS3(func() aws.Retryer { return retry.NewAdaptiveMode() })},
 	{"go-retryablehttp", false, puttingWith(retryablehttpOf())},
