@@ -50,8 +50,8 @@ var putLibraries = []struct {
 // libraries retry.
 func rehttpOfFour(b http.RoundTripper, _ *played) http.RoundTripper {
 	return rehttp.NewTransport(b,
-		rehttp.RetryAll(rehttp.RetryMaxRetries(3), rehttp.RetryAny(
-			rehttp.RetryStatuses(http.StatusTooManyRequests, http.StatusServiceUnavailable), rehttp.RetryTemporaryErr())),
+		rehttp.RetryAll(rehttp.RetryMaxRetries(3),
+			rehttp.RetryAny(rehttp.RetryStatuses(429, 503), rehttp.RetryTemporaryErr())),
 		rehttp.ExpJitterDelay(time.Second, 30*time.Second))
 }
 
@@ -81,7 +81,10 @@ var throttlers = []struct {
 	{"nginx, `burst=20 nodelay`", nginxLimitReq("burst=20 nodelay", "")},
 	{"nginx, `burst=20 nodelay`, `Retry-After: 1`", nginxLimitReq("burst=20 nodelay", retryAfterOneSecond)},
 	{"HAProxy, `http_req_rate(1s)` above 200", haproxyDenying("http_req_rate(1s)", "{ sc_http_req_rate(0) gt 200 }")},
-	{"HAProxy, `http_req_rate(10s)` above 2000", haproxyDenying("http_req_rate(10s)", "{ sc_http_req_rate(0) gt 2000 }")},
+	{
+		"HAProxy, `http_req_rate(10s)` above 2000",
+		haproxyDenying("http_req_rate(10s)", "{ sc_http_req_rate(0) gt 2000 }"),
+	},
 	{"HAProxy, 8 % at random", haproxyDenying("http_req_rate(1s)", "{ rand(100) lt 8 }")},
 	{
 		"HAProxy, 8 % at random, `http_req_rate(1s)` above 500",
