@@ -116,7 +116,7 @@ func judgedScenarios() []judged {
 		}, {
 			name: "15 per second, six clients", scenario: closedLoop(&Throttle{Rate: 15, Burst: 15}, 6, 10, 300),
 			seeds: 12, from: settled, goodput: 0.9, throttled: 0.07, failed: 0.01, fairness: 0.8, begun: 5,
-		}, { // the mean of runs of which one in ten remains near no goodput at all
+		}, { // the mean of runs; two runs of thirty remain near no goodput at all
 			name:     "500 per second, 8 % at random",
 			scenario: closedLoop(&Throttle{Rate: 500, Burst: 50, Share: 0.08}, 1, 64, 120), seeds: 8, from: settled,
 			goodput: 0.25, throttled: 0.12, failed: 0.01,
