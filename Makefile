@@ -60,7 +60,7 @@ pictures: ## The README's pictures, drawn again
 interop: ## Real clients, real servers, real faults, and CHAOS (60s) of chaos; needs node, npm, nginx and haproxy
 	cd interop && CI=true CHAOS=$(CHAOS) go test -race -count=1 -timeout 15m ./...
 
-service: ## A throttled service and an outage, side by side with the peers (ten to fifteen minutes)
+service: ## A throttled service and an outage, side by side with the peers (about twenty minutes)
 	cd bench && go run ./service
 
 fuzz: ## Every fuzz target of every module for FUZZTIME (10s) each
