@@ -4,17 +4,21 @@ import "time"
 
 // A scenario is a service and the clients that call it.
 type scenario struct {
-	name     string
-	length   time.Duration
-	from     time.Duration                            // figures are of what happens from then on
-	clients  []int                                    // callers of each; a caller makes its next call when the last one ends
-	arrivals float64                                  // calls per second that do not wait for the last one to end, of all clients
+	name   string
+	length time.Duration
+	from   time.Duration // figures are of what happens from then on
+
+	// A caller of a client makes its next call when the last one ends. Calls of
+	// arrivals, per second and of all clients, do not wait for that.
+	clients  []int // callers of each
+	arrivals float64
 	active   func(client int, now time.Duration) bool // whether callers call; nil: always
-	network  time.Duration                            // of a request and its response
-	latency  time.Duration                            // of a request that is accepted
-	limit    limit
-	serve    func(limit) service
-	random   float64 // share of the requests that are throttled before the service sees them
+
+	network time.Duration // of a request and its response
+	latency time.Duration // of a request that is accepted
+	limit   limit
+	serve   func(limit) service
+	random  float64 // share of the requests that are throttled before the service sees them
 
 	retryAfter time.Duration // that throttling responses ask for
 	varied     bool          // also run for each value of a constant
