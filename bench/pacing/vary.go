@@ -116,7 +116,8 @@ func vary(w, progress io.Writer, scenarios []scenario, seeds int) {
 
 const varied = `worse, better: of the figures that differ from those of the default, the two that differ most, and
 how many others do. Figures are the mean of SEEDS runs; a difference is listed if it is at least four times its
-standard error, and at least 1 % of goodput, 15 % of p99, of throttled or of failed, 0.02 of Jain's index, or 2 s of the start`
+standard error, and at least 1 % of goodput, 15 % of p99, of throttled or of failed, 0.02 of Jain's index, or 2 s of the
+start`
 
 // A change is a figure of a scenario that a variant changes.
 type change struct {
