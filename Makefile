@@ -63,6 +63,9 @@ interop: ## Real clients, real servers, real faults, and CHAOS (60s) of chaos; n
 service: ## A throttled service and an outage, side by side with the peers (about twenty minutes)
 	cd bench && go run ./service
 
+pacing: ## Both pacings in a simulation that takes seconds; cd bench && go run ./pacing -vary tries other constants
+	cd bench && go run ./pacing
+
 fuzz: ## Every fuzz target of every module for FUZZTIME (10s) each
 	@for m in $(MODULES); do \
 		grep -qr --include='*_test.go' '^func Fuzz' $$m || continue; \
@@ -76,4 +79,4 @@ fuzz: ## Every fuzz target of every module for FUZZTIME (10s) each
 $(LINTER): tools/go.mod tools/go.sum
 	@cd tools && go build -o ../$(LINTER) github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 
-.PHONY: help demo test needs lint layers api api-check vuln cover bench service interop pictures fuzz
+.PHONY: help demo test needs lint layers api api-check vuln cover bench service pacing interop pictures fuzz

@@ -160,7 +160,7 @@ func (m *model) judged(now, sent float64, throttled bool) bool {
 		if limit > m.peak || now-m.peakAt > 30 {
 			m.peak, m.peakAt = limit, now
 		}
-		if limit >= 10 && limit <= m.peak/4 {
+		if limit >= 25 && limit <= m.peak/4 {
 			m.target = m.peak
 			m.test(now, limit)
 		} else {
@@ -189,7 +189,7 @@ func TestScaledAgainstModel(t *testing.T) {
 		{
 			name:       "background",
 			limit:      400,
-			background: 0.1,
+			background: 0.07,
 			trip:       20 * time.Millisecond,
 			quietOneIn: 1 << 30,
 			phases:     10,

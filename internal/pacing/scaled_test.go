@@ -215,7 +215,7 @@ func FuzzScaled(f *testing.F) {
 			if !(rate >= 0.5 && rate < 1e9 && capacity >= 1 && capacity < 1e9) {
 				t.Fatalf("rate %v, capacity %v after %d outcomes: %+v", rate, capacity, i/2+1, s)
 			}
-			if !(s.share >= 0 && s.share <= 1 && s.background >= 0 && s.background <= mostBackground) {
+			if !(s.share >= 0 && s.share <= 1 && s.background >= 0 && s.background <= s.MostBackground) {
 				t.Fatalf("share %v, background %v", s.share, s.background)
 			}
 		}
