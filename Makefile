@@ -25,7 +25,7 @@ test: needs lint ## What CI runs: lint, and the tests of every module with the r
 needs: # Says before the work begins what is missing and what will be downloaded
 	@command -v "$$(go env CC)" >/dev/null || { echo "make test needs a C compiler for the race detector, and $$(go env CC) is not in PATH: install gcc or clang, or run go test ./... without the race detector"; exit 1; }
 	@echo "make test downloads the Go modules that the go.mod files name, and the npm packages of interop/package-lock.json, unless they are there."
-	@for tool in node npm nginx; do command -v $$tool >/dev/null || echo "SKIPPED: $$tool is not in PATH, so the interop tests that need it do not run"; done
+	@for tool in node npm nginx haproxy; do command -v $$tool >/dev/null || echo "SKIPPED: $$tool is not in PATH, so the interop tests that need it do not run"; done
 
 lint: $(LINTER) api-check layers ## Formatting, linters, layers, API listing, and vet for other platforms
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "gofmt would change:"; echo "$$unformatted"; exit 1; fi
@@ -57,17 +57,20 @@ pictures: ## The README's pictures, drawn again
 	cd cmd/awsretry && go run . simulate throttle --settings standard,adaptive --picture ../../docs/pictures/throttle.svg
 	cd cmd/awsretry && go run . simulate ../../docs/examples/pacing.yaml --picture ../../docs/pictures/pacing.svg
 
-interop: ## Real clients, real servers, real faults, and CHAOS (60s) of chaos; needs node, npm and nginx
+interop: ## Real clients, real servers, real faults, and CHAOS (60s) of chaos; needs node, npm, nginx and haproxy
 	cd interop && CI=true CHAOS=$(CHAOS) go test -race -count=1 -timeout 15m ./...
 
-service: ## A throttled service and an outage, side by side with the peers (ten to fifteen minutes)
+service: ## A throttled service and an outage, side by side with the peers (about twenty minutes)
 	cd bench && go run ./service
 
-fuzz: ## Every fuzz target of the library for FUZZTIME (10s) each
-	@for pkg in $$(go list ./...); do \
-		for target in $$(go test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
-			echo "== $$pkg $$target"; go test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 20x $$pkg; \
-		done; \
+fuzz: ## Every fuzz target of every module for FUZZTIME (10s) each
+	@for m in $(MODULES); do \
+		grep -qr --include='*_test.go' '^func Fuzz' $$m || continue; \
+		(cd $$m; for pkg in $$(go list ./...); do \
+			for target in $$(go test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
+				echo "== $$pkg $$target"; go test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 20x $$pkg; \
+			done; \
+		done); \
 	done
 
 $(LINTER): tools/go.mod tools/go.sum

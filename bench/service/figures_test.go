@@ -38,6 +38,20 @@ func TestThrottlingFigures(t *testing.T) {
 	}
 }
 
+func TestLoopFigures(t *testing.T) {
+	s := simulate.Series{
+		Attempts: []float64{9, 6, 10}, Throttled: []float64{9, 6, 2}, Good: []float64{0, 0, 8}, Bad: []float64{9, 4, 2},
+	}
+	got := loopFiguresOf(s, 1)
+	if want := (loopFigures{attempts: 8, failed: 3, succeeded: 4, refused: 0.5, perSuccess: 2}); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	s.Good[2] = 0
+	if got := loopFiguresOf(s, 1).perSuccess; !math.IsNaN(got) {
+		t.Errorf("%v attempts for each success where there is none", got)
+	}
+}
+
 func TestStormFigures(t *testing.T) {
 	s := storm{clients: 2, callers: 1, rate: 1, before: time.Second, outage: 2 * time.Second, after: 6 * time.Second}
 	sample := newStormSample(s)
@@ -148,6 +162,11 @@ func TestScenarios(t *testing.T) {
 				if err := s.Validate(); err != nil {
 					t.Errorf("%s: %v", h.name, err)
 				}
+			}
+		}
+		for _, l := range c.loops {
+			if err := l.scenario.Validate(); err != nil {
+				t.Errorf("%s: %v", l.name, err)
 			}
 		}
 		for _, s := range c.storms {

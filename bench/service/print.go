@@ -20,6 +20,7 @@ func (r results) print(w io.Writer) {
 	for _, t := range r.throttlings {
 		printThrottling(w, t, false)
 	}
+	r.printLoops(w)
 	for _, t := range r.storms {
 		fmt.Fprintf(w, "### %s\n\n%s\n\n", t.of.name, t.of.about())
 		var cells [][]any

@@ -24,6 +24,7 @@ type row[F any] struct {
 // results are in the order of the cases.
 type results struct {
 	throttlings []comparison[throttling, throttlingFigures]
+	loops       []comparison[loop, loopFigures]
 	storms      []comparison[storm, stormFigures]
 	pacings     []comparison[throttling, throttlingFigures] // of the pacers
 	hourlies    []comparison[hourly, hourlyFigures]         // of the pacers
@@ -35,10 +36,10 @@ type results struct {
 // help in virtual time, and this shows whether the two agree.
 func (c cases) run(ctx context.Context, progress io.Writer) (results, error) {
 	r := results{
-		make([]comparison[throttling, throttlingFigures], len(c.throttlings)),
-		make([]comparison[storm, stormFigures], len(c.storms)),
-		make([]comparison[throttling, throttlingFigures], len(c.pacings)),
-		make([]comparison[hourly, hourlyFigures], len(c.hourlies)),
+		throttlings: make([]comparison[throttling, throttlingFigures], len(c.throttlings)),
+		storms:      make([]comparison[storm, stormFigures], len(c.storms)),
+		pacings:     make([]comparison[throttling, throttlingFigures], len(c.pacings)),
+		hourlies:    make([]comparison[hourly, hourlyFigures], len(c.hourlies)),
 	}
 	step := func(name string, among []library) { fmt.Fprintf(progress, "%s, %d libraries\n", name, len(among)) }
 	throttlings := func(of []throttling, to []comparison[throttling, throttlingFigures], among []library) error {
@@ -54,6 +55,9 @@ func (c cases) run(ctx context.Context, progress io.Writer) (results, error) {
 		return nil
 	}
 	if err := throttlings(c.throttlings, r.throttlings, libraries); err != nil {
+		return r, err
+	}
+	if err := r.runLoops(ctx, c.loops, progress); err != nil {
 		return r, err
 	}
 	for i, s := range c.storms {

@@ -50,6 +50,15 @@ func TestShortRun(t *testing.T) {
 			t.Errorf("adaptive mode at an hourly limit: %+v", f)
 		}
 	})
+	for _, l := range r.loops {
+		t.Run(l.of.name, func(t *testing.T) {
+			figures := byLibrary(l.rows)
+			spins, waits := figures[standardName], figures[longPollName]
+			if spins.failed < 5000 || waits.failed < 150 || waits.failed > 300 {
+				t.Errorf("standard mode: %+v; with LongPoll: %+v", spins, waits)
+			}
+		})
+	}
 
 	refuses, shared, hangs := byLibrary(r.storms[0].rows), byLibrary(r.storms[1].rows), byLibrary(r.storms[2].rows)
 	for name, figures := range map[string]map[string]stormFigures{
@@ -92,9 +101,9 @@ func TestShortRun(t *testing.T) {
 		}
 		// Each table has a header and a separator. One has the wall clock's two
 		// rows, and one the wall clock's one row.
-		want := 4*(2+len(libraries)) + 2 + 2*(2+len(pacers)) + 1
-		if tables != 6 || rows != want {
-			t.Errorf("%d tables with %d rows, want 6 with %d\n%s", tables, rows, want, out.String())
+		want := 4*(2+len(libraries)) + 2 + 2*(2+len(pacers)) + 1 + 2*(2+len(inLoops()))
+		if tables != 8 || rows != want {
+			t.Errorf("%d tables with %d rows, want 8 with %d\n%s", tables, rows, want, out.String())
 		}
 	})
 }
