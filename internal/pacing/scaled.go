@@ -24,10 +24,11 @@ type Scaled struct {
 
 	// The curve begins at the last cut. since is also when the latest phase
 	// began; outcomes of requests that were sent before say nothing of it.
-	since time.Duration
-	limit float64 // rate that was throttled
-	rise  float64 // seconds from since until the rate is the limit again
-	alike int     // how many limits in a row agree
+	since  time.Duration
+	limit  float64 // rate that was throttled
+	rise   float64 // seconds from since until the rate is the limit again
+	alike  int     // how many limits in a row agree
+	denied int     // cuts in a row since which nothing was accepted before the next
 
 	// Outcomes of requests that were sent since then.
 	responses, throttled int
@@ -167,16 +168,24 @@ func (s *Scaled) judgeStart(now time.Duration, throttled bool) bool {
 
 // slowDown cuts the rate because a request that was sent at sent was throttled.
 func (s *Scaled) slowDown(now, sent time.Duration) {
+	if s.throttled == s.responses {
+		s.denied++
+	} else {
+		s.denied = 0
+	}
 	limit := min(s.rate, s.curve(sent))
-	if s.sure() {
+	switch {
+	case s.sure():
 		// However often it is throttled within one measurement, the rate does
 		// not fall far below what the service accepts.
 		limit = max(limit, min(s.meter.Rate(), s.limit))
+	case s.denied >= s.Denials: // everything is throttled, for longer than a measurement
+		limit *= s.DeniedBeta
 	}
 	if limit > s.peak || now-s.peakAt > s.CollapseTime {
 		s.peak, s.peakAt = limit, now
 	}
-	if limit >= s.LeastTested && limit <= s.peak/s.Collapse {
+	if limit >= s.LeastTested && limit <= s.peak/s.Collapse && s.denied <= 1 {
 		s.target = s.peak
 		s.test(now, limit)
 		return

@@ -15,7 +15,7 @@ type model struct {
 	rate, limit, at, rise          float64
 	updated, trip                  float64
 	n, x, share, score             float64
-	alike                          int
+	alike, denied                  int
 	background                     float64
 	peak, peakAt                   float64
 	before, target, testedAt       float64
@@ -153,14 +153,21 @@ func (m *model) judged(now, sent float64, throttled bool) bool {
 		m.peak, m.peakAt = m.rate, now
 		m.cut(now, m.rate)
 	case throttled:
+		if m.x == m.n {
+			m.denied++
+		} else {
+			m.denied = 0
+		}
 		limit := math.Min(m.rate, m.curve(sent))
 		if m.counted >= 10 {
 			limit = math.Max(limit, math.Min(m.measured, m.limit))
+		} else if m.denied >= 5 {
+			limit *= 0.55
 		}
 		if limit > m.peak || now-m.peakAt > 30 {
 			m.peak, m.peakAt = limit, now
 		}
-		if limit >= 10 && limit <= m.peak/4 {
+		if limit >= 25 && limit <= m.peak/4 && m.denied <= 1 {
 			m.target = m.peak
 			m.test(now, limit)
 		} else {
@@ -189,7 +196,7 @@ func TestScaledAgainstModel(t *testing.T) {
 		{
 			name:       "background",
 			limit:      400,
-			background: 0.1,
+			background: 0.07,
 			trip:       20 * time.Millisecond,
 			quietOneIn: 1 << 30,
 			phases:     10,

@@ -24,6 +24,8 @@ type Tuning struct {
 	Agreements    int     // so many of them make the limit predictable
 	MostUnused    float64 // times the measured rate
 	ManyOutcomes  int     // make a measurement that a cut can rely on
+	Denials       int     // cuts in a row between which nothing is accepted, until the cuts are deeper
+	DeniedBeta    float64 // fraction of the limit that such a cut leaves, apart from the usual one
 	BurstSeconds  float64 // tokens saved up, in seconds at the present rate
 	TripSmoothing float64 // round trips over which their mean is smoothed
 
@@ -70,6 +72,8 @@ func DefaultTuning() Tuning {
 		Agreements:    2,
 		MostUnused:    2,
 		ManyOutcomes:  10,
+		Denials:       5,
+		DeniedBeta:    0.55,
 		BurstSeconds:  0.1,
 		TripSmoothing: 8,
 
@@ -82,7 +86,7 @@ func DefaultTuning() Tuning {
 
 		Collapse:       4,
 		CollapseTime:   30 * time.Second,
-		LeastTested:    10,
+		LeastTested:    25,
 		ForBackground:  5,
 		AgainstIt:      3,
 		TestRelief:     0.045,
