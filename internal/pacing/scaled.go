@@ -210,7 +210,7 @@ func (s *Scaled) judgeTest(now time.Duration, throttled bool) {
 	if throttled {
 		s.score++
 	} else {
-		s.score -= s.TestRelief
+		s.score -= s.ProbeRelief
 	}
 	share := float64(s.throttled) / float64(s.responses)
 	switch {
@@ -220,7 +220,7 @@ func (s *Scaled) judgeTest(now time.Duration, throttled bool) {
 	case s.score <= -s.AgainstIt:
 		s.background = 0
 		s.cut(now, s.before)
-	case s.score >= s.ForBackground && s.responses >= s.TestResponses:
+	case s.score >= s.ForBackground && s.responses >= s.ProbeResponses:
 		s.background = share
 		s.phase, s.since, s.testedAt = starting, now, now
 		s.responses, s.throttled = 0, 0

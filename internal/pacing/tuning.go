@@ -43,8 +43,8 @@ type Tuning struct {
 	LeastTested    float64       // requests per second
 	ForBackground  float64       // score that accepts a background
 	AgainstIt      float64       // score, below 0, that rejects it
-	TestRelief     float64       // what a response that is not throttled takes from the score
-	TestResponses  int           // before a background is accepted, at least
+	ProbeRelief    float64       // what a response that is not throttled takes from the score
+	ProbeResponses int           // before a background is accepted, at least
 	MostBackground float64       // share; a higher one is a limit below the rate
 	HeavyResponses int           // throttled ones before the share is taken for higher
 	RetestAfter    time.Duration // until a background is tested again
@@ -89,8 +89,8 @@ func DefaultTuning() Tuning {
 		LeastTested:    25,
 		ForBackground:  5,
 		AgainstIt:      3,
-		TestRelief:     0.045,
-		TestResponses:  150,
+		ProbeRelief:    0.045,
+		ProbeResponses: 150,
 		MostBackground: 0.17,
 		HeavyResponses: 8,
 		RetestAfter:    20 * time.Second,
