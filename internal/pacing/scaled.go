@@ -193,8 +193,11 @@ func (s *Scaled) slowDown(now, sent time.Duration) {
 	s.cut(now, limit)
 }
 
-// sure reports whether the last measurement counted enough to rely on.
-func (s *Scaled) sure() bool { return s.meter.counted >= s.ManyOutcomes }
+// sure reports whether the measured rate is one to rely on: the last
+// measurement counted enough, and those before it agree.
+func (s *Scaled) sure() bool {
+	return s.meter.counted >= s.ManyOutcomes && math.Abs(s.meter.newest/s.meter.rate-1) <= s.Steady
+}
 
 // test keeps the rate at half of before for a while. If as much is throttled
 // as before, it is a background.

@@ -24,6 +24,7 @@ type Tuning struct {
 	Agreements    int     // so many of them make the limit predictable
 	MostUnused    float64 // times the measured rate
 	ManyOutcomes  int     // make a measurement that a cut can rely on
+	Steady        float64 // the last measurement is within this part of those before it
 	Denials       int     // cuts in a row between which nothing is accepted, until the cuts are deeper
 	DeniedBeta    float64 // fraction of the limit that such a cut leaves, apart from the usual one
 	BurstSeconds  float64 // tokens saved up, in seconds at the present rate
@@ -72,6 +73,7 @@ func DefaultTuning() Tuning {
 		Agreements:    2,
 		MostUnused:    2,
 		ManyOutcomes:  10,
+		Steady:        0.15,
 		Denials:       5,
 		DeniedBeta:    0.55,
 		BurstSeconds:  0.1,
