@@ -7,7 +7,7 @@ SHELL := bash
 MODULES := . $(filter-out tools,$(patsubst %/go.mod,%,$(wildcard */go.mod cmd/*/go.mod)))
 LINTER := bin/golangci-lint
 GOVULNCHECK := v1.1.4
-# Checked beside the platform at hand. The library has no assembly and little that depends on the system.
+# Checked apart from the platform at hand. The library has no assembly and little that depends on the system.
 PLATFORMS := windows/amd64 darwin/arm64 freebsd/amd64 plan9/amd64 linux/386 js/wasm
 COMMAND_PLATFORMS := windows/amd64 darwin/arm64
 FUZZTIME ?= 10s

@@ -107,7 +107,10 @@ func (s *Scaled) begin(now time.Duration) {
 	s.rate = max(s.meter.Rate()*s.beta, s.meter.sinceLast(now), s.limits.MinRate)
 }
 
+// measureTrip smooths the time that outcomes take. One that hung for minutes
+// does not count for more than the longest trip.
 func (s *Scaled) measureTrip(trip time.Duration) {
+	trip = min(trip, s.LongestTrip)
 	if s.trip == 0 {
 		s.trip = trip.Seconds()
 	}

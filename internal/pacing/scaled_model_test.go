@@ -78,9 +78,9 @@ func (m *model) update(now, sent float64, throttled bool) {
 	}
 	if sent > 0 {
 		if m.trip == 0 {
-			m.trip = now - sent
+			m.trip = math.Min(now-sent, 10)
 		}
-		m.trip += (now - sent - m.trip) / 8
+		m.trip += (math.Min(now-sent, 10) - m.trip) / 8
 	}
 	if sent > m.at {
 		m.n++

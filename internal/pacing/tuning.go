@@ -4,7 +4,7 @@ import "time"
 
 // Tuning are the constants of [Scaled]. docs/ALGORITHM.md says what they are
 // good for, and docs/decisions/scaled-pacing.md why they have these values.
-// The program bench/pacing measures what becomes of others.
+// The program bench/pacing measures other values.
 type Tuning struct {
 	// Recovery after a cut.
 	RiseTime      float64 // seconds until the rate is back at the limit, at least
@@ -17,18 +17,19 @@ type Tuning struct {
 	ShareMemory   float64 // responses over which the share is smoothed
 
 	// Search for a higher limit.
-	Step          float64 // of the limit, after the first SearchTime, and 8 and 27 times that after two and three
-	SearchTime    float64 // seconds
-	SearchAlone   float64 // the same where the limit is predictable
-	Agreement     float64 // two limits are the same within this part
-	Agreements    int     // so many of them make the limit predictable
-	MostUnused    float64 // times the measured rate
-	ManyOutcomes  int     // make a measurement that a cut can rely on
-	Steady        float64 // the last measurement is within this part of those before it
-	Denials       int     // cuts in a row between which nothing is accepted, until the cuts are deeper
-	DeniedBeta    float64 // fraction of the limit that such a cut leaves, apart from the usual one
-	BurstSeconds  float64 // tokens saved up, in seconds at the present rate
-	TripSmoothing float64 // round trips over which their mean is smoothed
+	Step          float64       // of the limit, after the first SearchTime, and 8 and 27 times that after two and three
+	SearchTime    float64       // seconds
+	SearchAlone   float64       // the same where the limit is predictable
+	Agreement     float64       // two limits are the same within this part
+	Agreements    int           // so many of them make the limit predictable
+	MostUnused    float64       // times the measured rate
+	ManyOutcomes  int           // make a measurement that a cut can rely on
+	Steady        float64       // the last measurement is within this part of those before it
+	Denials       int           // cuts in a row between which nothing is accepted, until the cuts are deeper
+	DeniedBeta    float64       // fraction of the limit that such a cut leaves, apart from the usual one
+	BurstSeconds  float64       // tokens saved up, in seconds at the present rate
+	LongestTrip   time.Duration // a longer one counts as this
+	TripSmoothing float64       // round trips over which their mean is smoothed
 
 	// Start.
 	Doubling       time.Duration // time in which the rate doubles, at least
@@ -77,6 +78,7 @@ func DefaultTuning() Tuning {
 		Denials:       5,
 		DeniedBeta:    0.55,
 		BurstSeconds:  0.1,
+		LongestTrip:   10 * time.Second,
 		TripSmoothing: 8,
 
 		Doubling:       500 * time.Millisecond,

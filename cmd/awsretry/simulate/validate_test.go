@@ -91,7 +91,7 @@ func TestValidate(t *testing.T) {
 		},
 		{
 			func(s *Scenario) { s.Service.Throttle = &Throttle{} },
-			"service.throttle.rate is 0; it must be above 0 and at most 1e+06, or 0 beside a share",
+			"service.throttle.rate is 0; it must be above 0 and at most 1e+06, or 0 with a share",
 		},
 		{func(s *Scenario) { s.Service.Throttle = &Throttle{Share: 0.08} }, ""},
 		{func(s *Scenario) { s.Service.Throttle = &Throttle{Rate: 1, Share: 0.08} }, ""},
