@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"os"
 	"strings"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -237,7 +236,7 @@ func TestLongPollPausesBeforeGivingUp(t *testing.T) {
 // LongPoll delays what the retry token bucket ends, whatever the mode and the
 // outcome, and nothing else.
 func TestLongPollDelaysOnlyWhatTheQuotaEnds(t *testing.T) {
-	reset := httpfake.Base(func(*http.Request) (*http.Response, error) { return nil, syscall.ECONNRESET })
+	reset := httpfake.Base(func(*http.Request) (*http.Response, error) { return nil, io.ErrUnexpectedEOF })
 	asks := httpfake.Base(func(req *http.Request) (*http.Response, error) {
 		return httpfake.Response(req, 503, http.NoBody, "Retry-After", "7"), nil
 	})
