@@ -7,7 +7,7 @@ SHELL := bash
 MODULES := . $(filter-out tools,$(patsubst %/go.mod,%,$(wildcard */go.mod cmd/*/go.mod)))
 LINTER := bin/golangci-lint
 GOVULNCHECK := v1.1.4
-# Checked beside the platform at hand. The library has no assembly and little that depends on the system.
+# Checked apart from the platform at hand. The library has no assembly and little that depends on the system.
 PLATFORMS := windows/amd64 darwin/arm64 freebsd/amd64 plan9/amd64 linux/386 js/wasm
 COMMAND_PLATFORMS := windows/amd64 darwin/arm64
 FUZZTIME ?= 10s
@@ -25,7 +25,7 @@ test: needs lint ## What CI runs: lint, and the tests of every module with the r
 needs: # Says before the work begins what is missing and what will be downloaded
 	@command -v "$$(go env CC)" >/dev/null || { echo "make test needs a C compiler for the race detector, and $$(go env CC) is not in PATH: install gcc or clang, or run go test ./... without the race detector"; exit 1; }
 	@echo "make test downloads the Go modules that the go.mod files name, and the npm packages of interop/package-lock.json, unless they are there."
-	@for tool in node npm nginx; do command -v $$tool >/dev/null || echo "SKIPPED: $$tool is not in PATH, so the interop tests that need it do not run"; done
+	@for tool in node npm nginx haproxy; do command -v $$tool >/dev/null || echo "SKIPPED: $$tool is not in PATH, so the interop tests that need it do not run"; done
 
 lint: $(LINTER) api-check layers ## Formatting, linters, layers, API listing, and vet for other platforms
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "gofmt would change:"; echo "$$unformatted"; exit 1; fi
@@ -57,20 +57,26 @@ pictures: ## The README's pictures, drawn again
 	cd cmd/awsretry && go run . simulate throttle --settings standard,adaptive --picture ../../docs/pictures/throttle.svg
 	cd cmd/awsretry && go run . simulate ../../docs/examples/pacing.yaml --picture ../../docs/pictures/pacing.svg
 
-interop: ## Real clients, real servers, real faults, and CHAOS (60s) of chaos; needs node, npm and nginx
+interop: ## Real clients, real servers, real faults, and CHAOS (60s) of chaos; needs node, npm, nginx and haproxy
 	cd interop && CI=true CHAOS=$(CHAOS) go test -race -count=1 -timeout 15m ./...
 
-service: ## A throttled service and an outage, side by side with the peers (five to ten minutes)
+service: ## A throttled service and an outage, side by side with the peers (about twenty minutes)
 	cd bench && go run ./service
 
-fuzz: ## Every fuzz target of the library for FUZZTIME (10s) each
-	@for pkg in $$(go list ./...); do \
-		for target in $$(go test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
-			echo "== $$pkg $$target"; go test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 20x $$pkg; \
-		done; \
+pacing: ## Both pacings in a simulation of half a minute; go run ./pacing -vary in bench tries other constants
+	cd bench && go run ./pacing
+
+fuzz: ## Every fuzz target of every module for FUZZTIME (10s) each
+	@for m in $(MODULES); do \
+		grep -qr --include='*_test.go' '^func Fuzz' $$m || continue; \
+		(cd $$m; for pkg in $$(go list ./...); do \
+			for target in $$(go test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
+				echo "== $$pkg $$target"; go test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 20x $$pkg; \
+			done; \
+		done); \
 	done
 
 $(LINTER): tools/go.mod tools/go.sum
 	@cd tools && go build -o ../$(LINTER) github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 
-.PHONY: help demo test needs lint layers api api-check vuln cover bench service interop pictures fuzz
+.PHONY: help demo test needs lint layers api api-check vuln cover bench service pacing interop pictures fuzz

@@ -70,7 +70,8 @@ type RateLimitConfig struct {
 	Pacing Pacing
 
 	// Beta is the fraction of the send rate that is left after a throttling
-	// response, in (0, 1]. 0 means 0.7, and 0.9 for ScaledPacing.
+	// response, in (0, 1]. 0 means 0.7. For ScaledPacing it must be below 1, and
+	// 0 means 0.9.
 	Beta float64
 
 	// ScaleConstant is how steeply the rate grows again, in requests per second
@@ -93,7 +94,8 @@ type RateLimitConfig struct {
 	MinCapacity float64
 
 	// MeasureInterval is the width of the intervals in which outcomes are
-	// counted. 0 means 0.5 s.
+	// counted. 0 means 0.5 s. ScaledPacing notices changes late with more than
+	// a second.
 	MeasureInterval time.Duration
 
 	// FailFast makes Wait return [ErrRateLimited] instead of
@@ -122,6 +124,8 @@ func (c RateLimitConfig) validate() error {
 		return fmt.Errorf("RateLimit.Pacing is %d; it must be CubicPacing (0) or ScaledPacing (1)", int(c.Pacing))
 	case !fraction(c.Beta):
 		return fmt.Errorf("RateLimit.Beta is %v; it must be in (0, 1], or 0 for %v", c.Beta, beta)
+	case c.Pacing == ScaledPacing && c.Beta == 1:
+		return fmt.Errorf("RateLimit.Beta is 1; with ScaledPacing it must be in (0, 1), or 0 for %v", beta)
 	case c.Pacing == ScaledPacing && c.ScaleConstant != 0:
 		return fmt.Errorf("RateLimit.ScaleConstant is %v; it must be 0 with ScaledPacing, which does not use it",
 			c.ScaleConstant)
@@ -147,10 +151,10 @@ func (c RateLimitConfig) validate() error {
 }
 
 // A RateLimiter limits the rate at which requests are sent to a service that
-// throttles. Throttling responses lower the rate; other outcomes raise it along a
-// cubic curve (CUBIC, a congestion control of TCP). Before the first throttling
-// response it does not limit. [NewRateLimiter] makes one; the zero RateLimiter
-// never limits. It is safe for concurrent use.
+// throttles. Throttling responses lower the rate; other outcomes raise it, as
+// the [Pacing] says. Before the first throttling response it does not limit.
+// [NewRateLimiter] makes one; the zero RateLimiter never limits. It is safe for
+// concurrent use.
 //
 // Call [RateLimiter.Wait] before each attempt and [RateLimiter.UpdateSent] or
 // [RateLimiter.Update] after each outcome. Callers who must wait are served first come first served.
@@ -278,12 +282,17 @@ func (l *RateLimiter) expectedWait() time.Duration {
 }
 
 // soonest returns the least that one who called Wait now would wait if the send
-// rate grew as fast as it can: each measurement at most doubles it.
+// rate grew as fast as it can: each measurement at most doubles it, and so does
+// each half second of ScaledPacing's start.
 func (l *RateLimiter) soonest() time.Duration {
 	if !l.limits() {
 		return 0
 	}
-	growth := math.Ln2 / float64(l.config.MeasureInterval) // of the rate's logarithm, per nanosecond
+	doubling := l.config.MeasureInterval
+	if l.config.Pacing == ScaledPacing {
+		doubling = min(doubling, pacing.DefaultTuning().Doubling)
+	}
+	growth := math.Ln2 / float64(doubling) // of the rate's logarithm, per nanosecond
 	return time.Duration(math.Log1p(float64(l.expectedWait())*growth) / growth)
 }
 
@@ -292,7 +301,7 @@ func (l *RateLimiter) soonest() time.Duration {
 // transport error.
 func (l *RateLimiter) Update(throttled bool) {
 	if l.bucket != nil {
-		l.updateAt(l.bucket.Now(), throttled)
+		l.updateAt(l.sendTime(), throttled)
 	}
 }
 
@@ -300,11 +309,7 @@ func (l *RateLimiter) Update(throttled bool) {
 // [ScaledPacing] makes use of: requests that were sent before the rate was last
 // cut do not cut it again. A zero time means before that.
 func (l *RateLimiter) UpdateSent(sent time.Time, throttled bool) {
-	at := notLimited
-	if !sent.IsZero() {
-		at = sent.Sub(l.start)
-	}
-	l.updateAt(at, throttled)
+	l.updateAt(sent.Sub(l.start), throttled)
 }
 
 // notLimited is the time of sending of an attempt that took no send token.

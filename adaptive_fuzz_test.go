@@ -42,7 +42,7 @@ func TestLimiterWithOddClocks(t *testing.T) {
 		{Beta: math.SmallestNonzeroFloat64, MinFillRate: bucket.MinRate},
 		{Pacing: ScaledPacing},
 		{Pacing: ScaledPacing, MeasureInterval: 1},
-		{Pacing: ScaledPacing, MeasureInterval: math.MaxInt64, Beta: 1},
+		{Pacing: ScaledPacing, MeasureInterval: math.MaxInt64, Beta: 0.999},
 		{Pacing: ScaledPacing, MinFillRate: math.MaxFloat64, MinCapacity: math.MaxFloat64},
 		{Pacing: ScaledPacing, Beta: math.SmallestNonzeroFloat64, MinFillRate: bucket.MinRate, Smoothing: 1e-300},
 	}

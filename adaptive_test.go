@@ -277,6 +277,8 @@ func TestRateLimitConfigValidate(t *testing.T) {
 		{RateLimitConfig{MinFillRate: bucket.MinRate}, ""},
 		{RateLimitConfig{Beta: 2}, "RateLimit.Beta is 2" + aFraction + "0.7"},
 		{RateLimitConfig{Beta: 2, Pacing: ScaledPacing}, "RateLimit.Beta is 2" + aFraction + "0.9"},
+		{RateLimitConfig{Beta: 1, Pacing: ScaledPacing},
+			"RateLimit.Beta is 1; with ScaledPacing it must be in (0, 1), or 0 for 0.9"},
 		{RateLimitConfig{Pacing: 2}, "RateLimit.Pacing is 2; it must be CubicPacing (0) or ScaledPacing (1)"},
 		{RateLimitConfig{Pacing: -1}, "RateLimit.Pacing is -1; it must be CubicPacing (0) or ScaledPacing (1)"},
 		{RateLimitConfig{Pacing: ScaledPacing, ScaleConstant: 1},

@@ -116,9 +116,11 @@ type Transport struct {
 
 	// LongPoll reports whether the caller repeats a request in a loop of its
 	// own. If the retry token bucket refuses the retry of such a request,
-	// RoundTrip sleeps the delay before it returns the response. Nil means no
-	// request in Classic, and in Revision2026 the AWS operations SQS
-	// ReceiveMessage, Step Functions GetActivityTask, and SWF
+	// RoundTrip sleeps the delay before it returns, so that the loop does not
+	// spin. Return true for every request if the callers take the next item at
+	// once. LongPoll works in Standard and Adaptive mode and with either
+	// revision. Nil means no request in Classic, and in Revision2026 the AWS
+	// operations SQS ReceiveMessage, Step Functions GetActivityTask, and SWF
 	// PollForActivityTask and PollForDecisionTask.
 	LongPoll func(*http.Request) bool
 

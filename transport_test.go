@@ -1,6 +1,7 @@
 package awsretry_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -226,6 +227,59 @@ func TestLongPollPausesBeforeGivingUp(t *testing.T) {
 				}
 				if record, _ := awsretry.Outcome(resp); record.Stop != awsretry.StopQuota || record.Number != 1 {
 					t.Errorf("%+v", record)
+				}
+			})
+		})
+	}
+}
+
+// LongPoll delays what the retry token bucket ends, whatever the mode and the
+// outcome, and nothing else.
+func TestLongPollDelaysOnlyWhatTheQuotaEnds(t *testing.T) {
+	reset := httpfake.Base(func(*http.Request) (*http.Response, error) { return nil, io.ErrUnexpectedEOF })
+	asks := httpfake.Base(func(req *http.Request) (*http.Response, error) {
+		return httpfake.Response(req, 503, http.NoBody, "Retry-After", "7"), nil
+	})
+	for _, tt := range []struct {
+		name    string
+		tr      *awsretry.Transport
+		timeout time.Duration
+		stop    awsretry.Stop
+		delay   time.Duration
+	}{
+		{"a response", &awsretry.Transport{Base: httpfake.Statuses(503)}, time.Hour, awsretry.StopQuota, time.Second},
+		{"an error", &awsretry.Transport{Base: reset}, time.Hour, awsretry.StopQuota, time.Second},
+		{"Retry-After", &awsretry.Transport{Base: asks}, time.Hour, awsretry.StopQuota, 7 * time.Second},
+		{
+			"adaptive mode", &awsretry.Transport{Base: httpfake.Statuses(429), Mode: awsretry.Adaptive}, time.Hour,
+			awsretry.StopQuota, time.Second,
+		},
+		{
+			"the last attempt", &awsretry.Transport{Base: httpfake.Statuses(503), MaxAttempts: 1}, time.Hour,
+			awsretry.StopMaxAttempts, 0,
+		},
+		{
+			"a deadline before the end of the delay", &awsretry.Transport{Base: httpfake.Statuses(503)}, time.Second / 2,
+			awsretry.StopDeadline, 0,
+		},
+		{"not retryable", &awsretry.Transport{Base: httpfake.Statuses(404)}, time.Hour, awsretry.StopPermanent, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var last awsretry.Attempt
+				tr := tt.tr
+				tr.LongPoll = func(*http.Request) bool { return true }
+				tr.Quota, tr.Backoff, tr.RetryAfterSpread = awsretry.QuotaConfig{Capacity: 1}, noJitter, -1
+				tr.Observe = func(a awsretry.Attempt) { last = a }
+				ctx, cancel := context.WithTimeout(t.Context(), tt.timeout)
+				defer cancel()
+				start := time.Now()
+				if resp, err := tr.RoundTrip(httpfake.Request(t, ctx, "GET", nil)); err == nil {
+					resp.Body.Close()
+				}
+				if took := time.Since(start); took != tt.delay || last.Stop != tt.stop || last.Delay != tt.delay {
+					t.Errorf("stopped by %q after %v, with the delay %v; want %q, %v",
+						last.Stop, took, last.Delay, tt.stop, tt.delay)
 				}
 			})
 		})

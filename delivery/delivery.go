@@ -90,7 +90,7 @@ func (d *delivery) bury(resp *http.Response, err error) (*http.Response, error) 
 		taken = true
 		return resp, err
 	case err == nil:
-		err = fmt.Errorf("delivery: answered %d %s", resp.StatusCode, http.StatusText(resp.StatusCode))
+		err = fmt.Errorf("delivery: got %d %s", resp.StatusCode, http.StatusText(resp.StatusCode))
 	}
 	return nil, fmt.Errorf("%w; and the dead letter was not taken: %w", err, unnamed(failure))
 }

@@ -242,8 +242,8 @@ func TestDeadLetterThatFails(t *testing.T) {
 		text   string
 	}{
 		{"a server error", 503,
-			"delivery: answered 503 Service Unavailable; and the dead letter was not taken: disk full"},
-		{"a permanent failure", 404, "delivery: answered 404 Not Found; and the dead letter was not taken: disk full"},
+			"delivery: got 503 Service Unavailable; and the dead letter was not taken: disk full"},
+		{"a permanent failure", 404, "delivery: got 404 Not Found; and the dead letter was not taken: disk full"},
 		{"no connection", 0, "connection refused; and the dead letter was not taken: disk full"},
 	} {
 		run(t, tt.name, func(t *testing.T) {

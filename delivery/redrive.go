@@ -168,7 +168,7 @@ func failure(ctx context.Context, resp *http.Response, err error) error {
 	case resp == nil:
 		return errors.New("rt returned neither a response nor an error")
 	case !delivered(resp):
-		return fmt.Errorf("answered %d %s", resp.StatusCode, http.StatusText(resp.StatusCode))
+		return fmt.Errorf("got %d %s", resp.StatusCode, http.StatusText(resp.StatusCode))
 	}
 	return nil
 }

@@ -69,10 +69,10 @@ func TestRedrive(t *testing.T) {
 		"1-broken.letter: not a whole dead letter",
 		"1-link.letter: not a dead letter",
 		"2-folder.letter: not a dead letter",
-		names[1] + ": answered 503 Service Unavailable",
+		names[1] + ": got 503 Service Unavailable",
 		names[3] + ": connection refused",
-		names[4] + ": answered 302 Found",
-		names[5] + ": answered 400 Bad Request",
+		names[4] + ": got 302 Found",
+		names[5] + ": got 400 Bad Request",
 		names[6] + ": rt returned neither",
 	}
 	if len(lines) != len(want) {

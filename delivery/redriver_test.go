@@ -107,7 +107,7 @@ func TestRedriverReports(t *testing.T) {
 		t.Errorf("a dry run: got %+v, %v; %d files are left", done, err, len(entries(t, dir)))
 	}
 	got, done, err := seen(t, dir, Redriver{})
-	want := []string{"delivered", "kept: answered 503 Service Unavailable", "delivered", broken}
+	want := []string{"delivered", "kept: got 503 Service Unavailable", "delivered", broken}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

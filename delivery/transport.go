@@ -97,7 +97,7 @@ var ErrRedirect = errors.New("delivery: a redirect is a permanent failure and is
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	inner, err := t.start()
 	if err == nil && req.Response != nil { // only an http.Client that follows a redirect sets it
-		err = fmt.Errorf("%w: answered %d %s",
+		err = fmt.Errorf("%w: got %d %s",
 			ErrRedirect, req.Response.StatusCode, http.StatusText(req.Response.StatusCode))
 	}
 	if err != nil {

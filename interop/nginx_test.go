@@ -1,7 +1,6 @@
 package interop
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -71,22 +70,33 @@ func putStream(ctx context.Context, client *http.Client, url string, n int) erro
 	return err
 }
 
-// startNginx starts an nginx that speaks HTTP/2 on a socket in a folder of its
-// own, and passes requests on to the service.
-func startNginx(t *testing.T, service string) (pool *http.Transport, reload func()) {
+func nginxPath(t testing.TB) string {
+	t.Helper()
 	path, err := exec.LookPath("nginx")
 	if err != nil {
 		cannotRun(t, "nginx is not in PATH: install it (https://nginx.org, or apt-get install nginx-light)")
 	}
+	return path
+}
+
+// nginxUser returns the line that nginx needs to work as root in a folder of
+// root.
+func nginxUser() string {
+	if os.Geteuid() == 0 {
+		return "user root;"
+	}
+	return ""
+}
+
+// startNginx starts an nginx that speaks HTTP/2 on a socket in a folder of its
+// own, and passes requests on to the service.
+func startNginx(t *testing.T, service string) (pool *http.Transport, reload func()) {
+	path := nginxPath(t)
 	dir := t.TempDir()
 	cert, roots := certificate()
 	key, err := x509.MarshalPKCS8PrivateKey(cert.PrivateKey)
 	if err != nil {
 		t.Fatal(err)
-	}
-	user := ""
-	if os.Geteuid() == 0 {
-		user = "user root;"
 	}
 	for name, text := range map[string][]byte{
 		"cert.pem": pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert.Certificate[0]}),
@@ -94,7 +104,7 @@ func startNginx(t *testing.T, service string) (pool *http.Transport, reload func
 		"nginx.conf": fmt.Appendf(nil, `daemon off;
 worker_processes 2;
 pid nginx.pid;
-error_log error.log error;
+error_log stderr error;
 %s
 events { worker_connections 512; }
 http {
@@ -112,37 +122,20 @@ http {
 		location / { proxy_pass %s; }
 	}
 }
-`, user, service),
+`, nginxUser(), service),
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	var stderr bytes.Buffer
-	nginx := exec.Command(path, "-p", dir, "-c", "nginx.conf", "-e", "error.log")
-	nginx.Dir, nginx.Stderr = dir, &stderr
-	if err := nginx.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		nginx.Process.Signal(syscall.SIGTERM)
-		nginx.Wait()
-		if log, _ := os.ReadFile(filepath.Join(dir, "error.log")); t.Failed() {
-			t.Logf("nginx: %s%.2000s", &stderr, log)
-		}
-	})
-	socket := filepath.Join(dir, "socket")
+	nginx := exec.Command(path, "-p", dir, "-c", "nginx.conf", "-e", "stderr")
+	nginx.Dir = dir
+	d := startDaemon(t, nginx)
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "unix", socket)
+		return new(net.Dialer).DialContext(ctx, "unix", filepath.Join(dir, "socket"))
 	}
-	if !eventually(func() bool {
-		conn, err := dial(context.Background(), "", "")
-		if err == nil {
-			conn.Close()
-		}
-		return err == nil
-	}) {
-		t.Fatalf("nginx does not listen: %s", &stderr)
+	if !d.listens(func() (net.Conn, error) { return dial(context.Background(), "", "") }) {
+		t.Fatalf("nginx does not listen: %.2000s", d.output)
 	}
 	pool = newPool(t)
 	pool.ForceAttemptHTTP2, pool.DialContext = true, dial

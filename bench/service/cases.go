@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"time"
 
 	"example.com/awsretry/cmd/awsretry/simulate"
@@ -9,7 +10,28 @@ import (
 // cases are what every library goes through.
 type cases struct {
 	throttlings []throttling
+	loops       []loop
 	storms      []storm
+	pacings     []throttling // for the pacers
+	hourlies    []hourly     // for the pacers
+}
+
+// only returns the cases of some tables: throttling, loops, storms or
+// pacing. "" means all.
+func (c cases) only(tables string) (cases, error) {
+	switch tables {
+	case "":
+		return c, nil
+	case "throttling":
+		return cases{throttlings: c.throttlings}, nil
+	case "loops":
+		return cases{loops: c.loops}, nil
+	case "storms":
+		return cases{storms: c.storms}, nil
+	case "pacing":
+		return cases{pacings: c.pacings, hourlies: c.hourlies}, nil
+	}
+	return cases{}, fmt.Errorf("-only is %q; it must be throttling, loops, storms or pacing", tables)
 }
 
 var full = cases{
@@ -25,10 +47,13 @@ var full = cases{
 				step{0, 100}, step{50 * time.Second, 20}, step{70 * time.Second, 200}),
 		},
 	},
+	loops: closedLoops(256, 30*time.Second, time.Minute),
 	storms: storms(storm{
 		callers: 200, rate: 5,
 		before: 10 * time.Second, outage: 30 * time.Second, after: time.Minute, tail: 20 * time.Second,
 	}),
+	pacings:  pacings,
+	hourlies: []hourly{heroku},
 }
 
 // short is a small part of full that takes a few seconds.
@@ -38,7 +63,17 @@ var short = cases{
 		virtual: throttled(1, 16, 10*time.Second, 20*time.Second, step{0, 50}),
 		wall:    throttled(1, 16, 0, 2*time.Second, step{0, 50}),
 	}},
+	loops:  closedLoops(128, 2*time.Second, 4*time.Second),
 	storms: storms(storm{callers: 20, rate: 5, before: time.Second, outage: 5 * time.Second, after: 10 * time.Second}),
+	pacings: []throttling{{
+		name:    "50 requests per second, one client of 16 callers, for those that pace",
+		virtual: throttled(1, 16, 10*time.Second, 20*time.Second, step{0, 50}),
+		wall:    throttled(1, 16, 0, 2*time.Second, step{0, 50}),
+	}},
+	hourlies: []hourly{{
+		name: "3600 requests per hour", limit: 3600, clients: 2, callers: 2,
+		settle: 15 * time.Second, steady: time.Minute, slow: 10, slowed: 10 * time.Second, within: 30 * time.Second,
+	}},
 }
 
 // steady is a throttling whose rate does not change.

@@ -27,7 +27,7 @@ func TestThrottlingFigures(t *testing.T) {
 	got := s.figures(p, simulate.Series{Attempts: []float64{9, 9, 4, 4}, Throttled: []float64{9, 9, 2, 4}})
 	want := throttlingFigures{
 		goodput: 0.5, refused: 0.75, failed: 1. / 3, p50: 2 * time.Second, p99: 4 * time.Second,
-		longest: 4 * time.Second, fair: 0.5, fairClients: 0.5,
+		longest: 4 * time.Second, fair: 0.5, fairClients: 0.5, begun: -1,
 	}
 	if math.Abs(got.failed-want.failed) > 1e-12 {
 		t.Errorf("failed: got %v, want %v", got.failed, want.failed)
@@ -35,6 +35,20 @@ func TestThrottlingFigures(t *testing.T) {
 	got.failed = want.failed
 	if got != want {
 		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+func TestLoopFigures(t *testing.T) {
+	s := simulate.Series{
+		Attempts: []float64{9, 6, 10}, Throttled: []float64{9, 6, 2}, Good: []float64{0, 0, 8}, Bad: []float64{9, 4, 2},
+	}
+	got := loopFiguresOf(s, 1)
+	if want := (loopFigures{attempts: 8, failed: 3, succeeded: 4, refused: 0.5, perSuccess: 2}); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	s.Good[2] = 0
+	if got := loopFiguresOf(s, 1).perSuccess; !math.IsNaN(got) {
+		t.Errorf("%v attempts for each success where there is none", got)
 	}
 }
 
@@ -57,6 +71,40 @@ func TestStormFigures(t *testing.T) {
 	got.failedAfter = want.failedAfter
 	if got != want {
 		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+func TestHourlyFigures(t *testing.T) {
+	h := hourly{
+		limit: 12, clients: 2, callers: 2, settle: 10 * time.Second, steady: 20 * time.Minute, slowed: time.Minute,
+	}
+	s := newHourlySample(h)
+	call := func(client, caller int, start, took time.Duration, attempts int, good bool) {
+		s.add(simulate.Call{
+			Client: client, Caller: caller, Start: start * time.Second, Took: took * time.Second,
+			Attempts: attempts, Good: good,
+		})
+	}
+	call(0, 0, 1, 1, 9, false) // too early
+	call(0, 0, 5, 20, 4, true)
+	call(0, 1, 11, 1, 2, false)
+	call(0, 1, 12, 1, 2, true)
+	call(1, 0, 11, 1, 8, true)
+	got := s.figures()
+	want := hourlyFigures{
+		goodput: 3. / 4, retries: (3./4 + 3./4 + 7./8) / 4, deviation: math.Sqrt(32. / 3), longest: 20 * time.Second,
+	}
+	differ := func(a, b float64) bool { return math.Abs(a-b) > 1e-12 }
+	if differ(got.goodput, want.goodput) || differ(got.retries, want.retries) ||
+		differ(got.deviation, want.deviation) || got.longest != want.longest {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	ends := []time.Duration{65 * time.Second, 62 * time.Second, 70 * time.Second}
+	if got := h.cleared(ends); got != 5*time.Second {
+		t.Errorf("the second of three calls ends after %v, want 5s", got)
+	}
+	if got := h.cleared(ends[:1]); got >= 0 {
+		t.Errorf("the backlog of two calls is cleared by one, after %v", got)
 	}
 }
 
@@ -92,6 +140,8 @@ func TestScenarios(t *testing.T) {
 		{"steady", serves(full.throttlings[0].virtual), 90 * 100},
 		{"steps", serves(full.throttlings[3].virtual), 30*100 + 60*20 + 120*200},
 		{"steps on the wall clock", serves(full.throttlings[3].wall), 20*100 + 20*20 + 20*200},
+		{"far away", serves(full.pacings[6].virtual), 540 * 2},
+		{"far away on the wall clock", serves(full.pacings[6].wall), 60 * 2},
 		{"an outage", full.storms[0].scenario().Serves(0, simulate.Duration(100*time.Second)), 70 * 1200},
 		{"a service that hangs", full.storms[2].scenario().Serves(0, simulate.Duration(100*time.Second)), 70 * 1500},
 	} {
@@ -100,11 +150,23 @@ func TestScenarios(t *testing.T) {
 		}
 	}
 	for _, c := range []cases{full, short} {
-		for _, throttling := range c.throttlings {
+		for _, throttling := range slices.Concat(c.throttlings, c.pacings) {
 			for _, p := range []period{throttling.virtual, throttling.wall} {
 				if err := p.scenario.Validate(); err != nil {
 					t.Errorf("%s: %v", throttling.name, err)
 				}
+			}
+		}
+		for _, h := range c.hourlies {
+			for _, s := range []simulate.Scenario{h.scenario(nil, h.settle+h.steady), h.backlog(nil)} {
+				if err := s.Validate(); err != nil {
+					t.Errorf("%s: %v", h.name, err)
+				}
+			}
+		}
+		for _, l := range c.loops {
+			if err := l.scenario.Validate(); err != nil {
+				t.Errorf("%s: %v", l.name, err)
 			}
 		}
 		for _, s := range c.storms {

@@ -70,6 +70,7 @@ func TestEveryLibraryRetries(t *testing.T) {
 		`"message":"slow down"}`
 	aws := []string{
 		standardName, "awsretry standard, Revision2026", adaptiveName, "aws-sdk-go-v2 standard", sdkAdaptiveName,
+		scaledName,
 	}
 	for _, tt := range []struct {
 		name    string
@@ -82,7 +83,7 @@ func TestEveryLibraryRetries(t *testing.T) {
 		{"timeout", func(*http.Request) (*http.Response, error) { return nil, timeoutError{} }, false},
 		{"400 with a throttling code", respond(http.StatusBadRequest, throttled), true},
 	} {
-		for _, lib := range libraries {
+		for _, lib := range slices.Concat(libraries, []library{scaledPacing}) {
 			t.Run(tt.name+"/"+lib.name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					base := &script{responses: []func(*http.Request) (*http.Response, error){tt.failure}}
@@ -104,7 +105,7 @@ func TestEveryLibraryRetries(t *testing.T) {
 // Each client has a library of its own, which learns nothing from another
 // client's.
 func TestClientsShareNothing(t *testing.T) {
-	for _, lib := range libraries {
+	for _, lib := range slices.Concat(libraries, []library{scaledPacing}) {
 		t.Run(lib.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				down := &script{responses: slices.Repeat([]func(*http.Request) (*http.Response, error){

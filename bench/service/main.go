@@ -4,6 +4,7 @@
 // the model of package simulate.
 //
 //	go run ./service
+//	go run ./service -only pacing
 package main
 
 import (
@@ -16,6 +17,7 @@ import (
 
 func main() {
 	quick := flag.Bool("quick", false, "a short run, to see that it works; its figures say little")
+	only := flag.String("only", "", "the tables to make: `throttling, loops, storms or pacing` (default all)")
 	flag.Parse()
 	if flag.NArg() > 0 {
 		fmt.Fprintln(os.Stderr, "service: there are no arguments")
@@ -25,6 +27,11 @@ func main() {
 	cases := full
 	if *quick {
 		cases = short
+	}
+	cases, err := cases.only(*only)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "service:", err)
+		os.Exit(2)
 	}
 	begin := time.Now()
 	r, err := cases.run(context.Background(), os.Stderr)

@@ -18,26 +18,9 @@ import (
 func (r results) print(w io.Writer) {
 	fmt.Fprintf(w, "%s %s/%s; %s\n\n", runtime.Version(), runtime.GOOS, runtime.GOARCH, versions())
 	for _, t := range r.throttlings {
-		fmt.Fprintf(w, "### %s\n\n%s\n\n", t.of.name, t.of.about())
-		header := []any{"library", "goodput", "throttled", "calls failed", "p50", "p99", "longest", "Jain, callers"}
-		byClient := t.of.virtual.scenario.Clients.Count > 1
-		if byClient {
-			header = append(header, "Jain, clients")
-		}
-		var cells [][]any
-		for _, row := range t.rows {
-			f := row.figures
-			line := []any{
-				row.library, percent(f.goodput), percent(f.refused), percent(f.failed),
-				seconds(f.p50), seconds(f.p99), seconds(f.longest), index(f.fair),
-			}
-			if byClient {
-				line = append(line, index(f.fairClients))
-			}
-			cells = append(cells, line)
-		}
-		printTable(w, header, cells)
+		printThrottling(w, t, false)
 	}
+	r.printLoops(w)
 	for _, t := range r.storms {
 		fmt.Fprintf(w, "### %s\n\n%s\n\n", t.of.name, t.of.about())
 		var cells [][]any
@@ -57,13 +40,60 @@ func (r results) print(w io.Writer) {
 			"failed in the outage", "failed after it", "calls failed", "p50 in the outage", "p99",
 		}, cells)
 	}
+	for _, t := range r.pacings {
+		printThrottling(w, t, true)
+	}
+	for _, t := range r.hourlies {
+		t.of.print(w, t.rows)
+	}
 	fmt.Fprint(w, explanation)
+}
+
+// printThrottling writes the table of a throttling. For pacers it has the time
+// that they take to find the rate, and not the callers' shares.
+func printThrottling(w io.Writer, t comparison[throttling, throttlingFigures], pacing bool) {
+	fmt.Fprintf(w, "### %s\n\n%s\n\n", t.of.name, t.of.about())
+	byClient := t.of.virtual.scenario.Clients.Count > 1
+	columns := []struct {
+		name  string
+		shown bool
+		value func(throttlingFigures) string
+	}{
+		{"goodput", true, func(f throttlingFigures) string { return percent(f.goodput) }},
+		{"throttled", true, func(f throttlingFigures) string { return percent(f.refused) }},
+		{"calls failed", true, func(f throttlingFigures) string { return percent(f.failed) }},
+		{"p50", true, func(f throttlingFigures) string { return seconds(f.p50) }},
+		{"p99", true, func(f throttlingFigures) string { return seconds(f.p99) }},
+		{"longest", !pacing, func(f throttlingFigures) string { return seconds(f.longest) }},
+		{"Jain, callers", true, func(f throttlingFigures) string { return index(f.fair) }},
+		{"Jain, clients", byClient, func(f throttlingFigures) string { return index(f.fairClients) }},
+		{"90 % after", pacing, func(f throttlingFigures) string { return found(f.begun) }},
+		{"after a step", pacing && len(t.of.virtual.scenario.Events) > 0,
+			func(f throttlingFigures) string { return found(f.stepped) }},
+	}
+	header := []any{"library"}
+	cells := make([][]any, len(t.rows))
+	for i, row := range t.rows {
+		cells[i] = []any{row.library}
+	}
+	for _, c := range columns {
+		if !c.shown {
+			continue
+		}
+		header = append(header, c.name)
+		for i, row := range t.rows {
+			cells[i] = append(cells[i], c.value(row.figures))
+		}
+	}
+	printTable(w, header, cells)
 }
 
 const explanation = `goodput: successful calls / those that the service could have served
 throttled: of the attempts; calls failed: of the calls
 p50, p99, longest: of a call, successful or not, with its delays and its time in line; in the outage: of the new calls
 Jain: Jain's fairness index of the successful calls; 1 if all have the same
+90 % after, after a step: seconds until the goodput is nine tenths of what the service gives, from the beginning of the
+run, and from the slowest step on
 load: attempts / calls, which is 1 without retries; worst second: of attempts, since the outage began, / calls
 recovered after: from the end of the outage to the first of five seconds in a row in which 99 % of the new calls succeed
 `
@@ -97,6 +127,14 @@ func orNone(format string, n float64) string {
 		return "–"
 	}
 	return fmt.Sprintf(format, n)
+}
+
+// found formats the seconds until something is found.
+func found(s int) string {
+	if s < 0 {
+		return "never"
+	}
+	return fmt.Sprintf("%d s", s)
 }
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.2f s", d.Seconds()) }

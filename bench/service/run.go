@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"sync"
@@ -23,54 +24,87 @@ type row[F any] struct {
 // results are in the order of the cases.
 type results struct {
 	throttlings []comparison[throttling, throttlingFigures]
+	loops       []comparison[loop, loopFigures]
 	storms      []comparison[storm, stormFigures]
+	pacings     []comparison[throttling, throttlingFigures] // of the pacers
+	hourlies    []comparison[hourly, hourlyFigures]         // of the pacers
 }
 
-// run runs every library through every case in virtual time. The libraries with
-// a rate limiter whose callers wait in line run through the throttlings once
-// more on the wall clock: one of them needs help in virtual time, and this
-// shows whether the two agree.
+// run runs every library through every case in virtual time, and the pacers
+// through theirs. The libraries with a rate limiter whose callers wait in line
+// run through the throttlings once more on the wall clock: one of them needs
+// help in virtual time, and this shows whether the two agree.
 func (c cases) run(ctx context.Context, progress io.Writer) (results, error) {
 	r := results{
-		make([]comparison[throttling, throttlingFigures], len(c.throttlings)),
-		make([]comparison[storm, stormFigures], len(c.storms)),
+		throttlings: make([]comparison[throttling, throttlingFigures], len(c.throttlings)),
+		storms:      make([]comparison[storm, stormFigures], len(c.storms)),
+		pacings:     make([]comparison[throttling, throttlingFigures], len(c.pacings)),
+		hourlies:    make([]comparison[hourly, hourlyFigures], len(c.hourlies)),
 	}
-	step := func(name string) { fmt.Fprintf(progress, "%s, %d libraries\n", name, len(libraries)) }
-	for i, t := range c.throttlings {
-		step(t.name)
-		r.throttlings[i].of = t
-		if err := r.throttlings[i].add(virtualTime, func(s []simulate.Setting) ([]throttlingFigures, error) {
-			return t.virtual.measure(ctx, s, simulate.Options{})
-		}); err != nil {
-			return r, err
+	step := func(name string, among []library) { fmt.Fprintf(progress, "%s, %d libraries\n", name, len(among)) }
+	throttlings := func(of []throttling, to []comparison[throttling, throttlingFigures], among []library) error {
+		for i, t := range of {
+			step(t.name, among)
+			to[i].of = t
+			if err := to[i].add(among, virtualTime, func(s []simulate.Setting) ([]throttlingFigures, error) {
+				return t.virtual.measure(ctx, s, simulate.Options{})
+			}); err != nil {
+				return err
+			}
 		}
+		return nil
+	}
+	if err := throttlings(c.throttlings, r.throttlings, libraries); err != nil {
+		return r, err
+	}
+	if err := r.runLoops(ctx, c.loops, progress); err != nil {
+		return r, err
 	}
 	for i, s := range c.storms {
-		step(s.name)
+		step(s.name, libraries)
 		r.storms[i].of = s
-		if err := r.storms[i].add(virtualTime, func(settings []simulate.Setting) ([]stormFigures, error) {
+		if err := r.storms[i].add(libraries, virtualTime, func(settings []simulate.Setting) ([]stormFigures, error) {
 			return s.measure(ctx, settings, simulate.Options{})
 		}); err != nil {
 			return r, err
 		}
 	}
-	fmt.Fprintln(progress, "the throttlings on the wall clock, all at once")
+	if err := throttlings(c.pacings, r.pacings, pacers); err != nil {
+		return r, err
+	}
+	for i, h := range c.hourlies {
+		step(h.name, pacers)
+		r.hourlies[i].of = h
+		if err := r.hourlies[i].add(pacers, virtualTime, func(s []simulate.Setting) ([]hourlyFigures, error) {
+			return h.measure(ctx, s)
+		}); err != nil {
+			return r, err
+		}
+	}
+	if err := onTheWallClock(ctx, r.throttlings, libraries, progress); err != nil {
+		return r, err
+	}
+	return r, onTheWallClock(ctx, r.pacings, pacers, progress)
+}
+
+// onTheWallClock adds the rows of the wall clock, all at once.
+func onTheWallClock(
+	ctx context.Context, to []comparison[throttling, throttlingFigures], among []library, progress io.Writer,
+) error {
+	if len(to) > 0 {
+		fmt.Fprintf(progress, "%d throttlings on the wall clock, all at once\n", len(to))
+	}
 	var all sync.WaitGroup
-	failures := make([]error, len(c.throttlings))
-	for i, t := range c.throttlings {
+	failures := make([]error, len(to))
+	for i := range to {
 		all.Go(func() {
-			failures[i] = r.throttlings[i].add(theWallClock, func(s []simulate.Setting) ([]throttlingFigures, error) {
-				return t.wall.measure(ctx, s, simulate.Options{WallClock: true, Parallel: len(s)})
+			failures[i] = to[i].add(among, theWallClock, func(s []simulate.Setting) ([]throttlingFigures, error) {
+				return to[i].of.wall.measure(ctx, s, simulate.Options{WallClock: true, Parallel: len(s)})
 			})
 		})
 	}
 	all.Wait()
-	for _, err := range failures {
-		if err != nil {
-			return r, err
-		}
-	}
-	return r, nil
+	return errors.Join(failures...)
 }
 
 // A clocking is the clock of a run.
@@ -85,8 +119,8 @@ const (
 const wallClock = " (wall clock)"
 
 // add adds a row for every library that takes part on a clock.
-func (c *comparison[C, F]) add(on clocking, measure func([]simulate.Setting) ([]F, error)) error {
-	settings := settingsOn(on)
+func (c *comparison[C, F]) add(among []library, on clocking, measure func([]simulate.Setting) ([]F, error)) error {
+	settings := settingsOn(on, among)
 	figures, err := measure(settings)
 	if err != nil {
 		return err
@@ -98,9 +132,9 @@ func (c *comparison[C, F]) add(on clocking, measure func([]simulate.Setting) ([]
 }
 
 // settingsOn returns the libraries that take part on a clock.
-func settingsOn(on clocking) []simulate.Setting {
+func settingsOn(on clocking, among []library) []simulate.Setting {
 	var settings []simulate.Setting
-	for _, lib := range libraries {
+	for _, lib := range among {
 		s := simulate.Setting{Name: lib.name, New: lib.over}
 		if on == theWallClock {
 			s.Name, s.New = lib.name+wallClock, lib.wall

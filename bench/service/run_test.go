@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
 )
 
 // The short run shows, as far as it goes, what the full one does.
@@ -35,6 +36,29 @@ func TestShortRun(t *testing.T) {
 			}
 		}
 	})
+
+	t.Run("pacing", func(t *testing.T) {
+		if f := byLibrary(r.pacings[0].rows)[scaledName]; f.goodput < 0.95 || f.refused > 0.05 || f.failed > 0.02 ||
+			f.begun < 0 || f.begun > 10 {
+			t.Errorf("scaled pacing: %+v", f)
+		}
+		hourlies := byLibrary(r.hourlies[0].rows)
+		if f := hourlies[standardName]; f.retries < 0.95 || f.cleared < 0 || f.cleared > 20*time.Second {
+			t.Errorf("standard mode at an hourly limit: %+v", f)
+		}
+		if f := hourlies[adaptiveName]; f.goodput < 0.8 || f.retries < 0.1 || f.retries > 0.9 {
+			t.Errorf("adaptive mode at an hourly limit: %+v", f)
+		}
+	})
+	for _, l := range r.loops {
+		t.Run(l.of.name, func(t *testing.T) {
+			figures := byLibrary(l.rows)
+			spins, waits := figures[standardName], figures[longPollName]
+			if spins.failed < 5000 || waits.failed < 150 || waits.failed > 300 {
+				t.Errorf("standard mode: %+v; with LongPoll: %+v", spins, waits)
+			}
+		})
+	}
 
 	refuses, shared, hangs := byLibrary(r.storms[0].rows), byLibrary(r.storms[1].rows), byLibrary(r.storms[2].rows)
 	for name, figures := range map[string]map[string]stormFigures{
@@ -75,10 +99,11 @@ func TestShortRun(t *testing.T) {
 				rows++
 			}
 		}
-		// Each table has a header and a separator, and one has the wall clock's
-		// two rows.
-		if want := 4*(2+len(libraries)) + 2; tables != 4 || rows != want {
-			t.Errorf("%d tables with %d rows, want 4 with %d\n%s", tables, rows, want, out.String())
+		// Each table has a header and a separator. One has the wall clock's two
+		// rows, and one the wall clock's one row.
+		want := 4*(2+len(libraries)) + 2 + 2*(2+len(pacers)) + 1 + 2*(2+len(inLoops()))
+		if tables != 8 || rows != want {
+			t.Errorf("%d tables with %d rows, want 8 with %d\n%s", tables, rows, want, out.String())
 		}
 	})
 }
@@ -89,4 +114,23 @@ func byLibrary[F any](rows []row[F]) map[string]F {
 		found[r.library] = r.figures
 	}
 	return found
+}
+
+func TestOnly(t *testing.T) {
+	for _, tt := range []struct {
+		tables                                 string
+		throttlings, storms, pacings, hourlies int
+	}{
+		{"", 4, 3, 9, 1}, {"throttling", 4, 0, 0, 0}, {"storms", 0, 3, 0, 0}, {"pacing", 0, 0, 9, 1},
+	} {
+		c, err := full.only(tt.tables)
+		if err != nil || len(c.throttlings) != tt.throttlings || len(c.storms) != tt.storms ||
+			len(c.pacings) != tt.pacings || len(c.hourlies) != tt.hourlies {
+			t.Errorf("%q: %d throttlings, %d storms, %d pacings and %d hourlies, %v", tt.tables,
+				len(c.throttlings), len(c.storms), len(c.pacings), len(c.hourlies), err)
+		}
+	}
+	if _, err := full.only("all"); err == nil {
+		t.Error("there is no error for tables that do not exist")
+	}
 }

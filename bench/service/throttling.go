@@ -32,6 +32,10 @@ type throttlingFigures struct {
 	p50, p99, longest time.Duration // of a call, successful or not, including its delays and its time in line
 	fair              float64       // Jain's index of the callers' successful calls
 	fairClients       float64       // and of the clients'
+
+	// Seconds until the goodput is nine tenths of what the service serves, from
+	// the beginning of the run and, the longest, from a step on. -1: never.
+	begun, stepped int
 }
 
 // measure runs the libraries.
@@ -83,6 +87,13 @@ func (s *throttlingSample) figures(p period, series simulate.Series) throttlingF
 	}
 	from := int(p.from / time.Second)
 	good := total(s.succeeded)
+	stepped := 0
+	for _, e := range p.scenario.Events {
+		took := p.scenario.SecondsToTheRate(series.Good, int(time.Duration(e.From)/time.Second))
+		if took < 0 || stepped >= 0 && took > stepped {
+			stepped = took
+		}
+	}
 	return throttlingFigures{
 		goodput:     good / p.scenario.Serves(simulate.Duration(p.from), p.scenario.Duration),
 		refused:     total(series.Throttled[from:]) / total(series.Attempts[from:]),
@@ -92,6 +103,8 @@ func (s *throttlingSample) figures(p period, series simulate.Series) throttlingF
 		longest:     simulate.Percentile(s.took, 1),
 		fair:        simulate.Jain(s.succeeded),
 		fairClients: simulate.Jain(perClient),
+		begun:       p.scenario.SecondsToTheRate(series.Good, 0),
+		stepped:     stepped,
 	}
 }
 

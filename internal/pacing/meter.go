@@ -11,6 +11,7 @@ type Meter struct {
 	last      time.Duration // beginning of the interval in which the count began
 	outcomes  int
 	counted   int     // outcomes of the last measurement
+	newest    float64 // rate of the last measurement alone, per second
 	rate      float64 // smoothed, per second
 }
 
@@ -37,7 +38,7 @@ func (m *Meter) Count(now time.Duration, n int) {
 	}
 	rate := float64(m.outcomes) / (begin - m.last).Seconds()
 	m.rate = rate*m.smoothing + m.rate*(1-m.smoothing)
-	m.counted, m.outcomes, m.last = m.outcomes, 0, begin
+	m.counted, m.newest, m.outcomes, m.last = m.outcomes, rate, 0, begin
 }
 
 // Rate returns the measured rate, per second.

@@ -7,9 +7,8 @@ import "time"
 // A Law turns outcomes into a send rate. Times are on one clock of the caller's
 // and never decrease. A Law is not safe for concurrent use.
 type Law interface {
-	// Update takes the outcome, at now, of a request that was sent at sent.
-	// A request that was sent before the law began to limit is sent at 0 or
-	// before.
+	// Update takes the outcome, at now, of a request that was sent at sent. One
+	// that took no send token may be sent at 0.
 	Update(now, sent time.Duration, throttled bool)
 
 	// Pace returns the present send rate in tokens per second and the most

@@ -5,60 +5,14 @@ import (
 	"time"
 )
 
-// The constants of Scaled. docs/ALGORITHM.md says what each is good for, and
-// the tests of the simulator measure what becomes of another value.
-const (
-	// Recovery after a cut.
-	riseTime      = 6.0  // seconds until the rate is back at the limit, at least
-	riseTrips     = 12.0 // round trips that are added to it
-	longestRise   = 60.0 // seconds, without the round trips
-	longestSparse = 20.0 // seconds: the longest recovery that a high share of throttling causes
-	sparse        = 200.0
-	predictable   = 600.0
-	usualShare    = 0.025 // of responses throttled, in a fleet of clients
-	shareMemory   = 200   // responses
-
-	// Search for a higher limit.
-	step          = 0.08 // of the limit, after the first searchTime, and 8 and 27 times that after two and three
-	searchTime    = 3.0  // seconds
-	searchAlone   = 1.0  // the same where the limit is predictable
-	agreement     = 0.03 // two limits are the same within this part
-	agreements    = 2    // so many of them make the limit predictable
-	mostUnused    = 2.0  // times the measured rate
-	manyOutcomes  = 10   // make a measurement that a cut can rely on
-	burstSeconds  = 0.1  // tokens saved up, in seconds at the present rate
-	tripSmoothing = 8
-
-	// Start.
-	doubling       = 500 * time.Millisecond
-	perDoubling    = 1.5 // requests
-	slowStart      = 20.0
-	fastestGrowth  = 4.0 // times the measured rate
-	overload       = 3.5
-	overloadRelief = 0.15
-
-	// Throttling that does not depend on the rate.
-	collapse       = 4.0 // the rate fell to this fraction of what it was
-	collapseTime   = 30 * time.Second
-	leastTested    = 10.0 // requests per second
-	forBackground  = 5.0
-	againstIt      = 3.0
-	testRelief     = 0.045
-	testResponses  = 150
-	mostBackground = 0.17 // a higher share is a limit below the rate
-	heavyResponses = 8
-	retestAfter    = 20 * time.Second
-	excess         = 1.5
-	excessSlack    = 5
-	excessWindow   = 200
-)
-
 // Scaled is a law whose steps are relative to the rate, so that it fits a
 // service of one request per second as well as one of ten thousand. It cuts the
 // rate once for all requests that were sent before the cut, returns to the rate
 // that was throttled along a cubic curve, and rests there before it looks for a
 // higher limit.
 type Scaled struct {
+	Tuning // may be set before the first Update
+
 	limits Limits
 	beta   float64
 	meter  Meter // of responses that were not throttled
@@ -70,20 +24,21 @@ type Scaled struct {
 
 	// The curve begins at the last cut. since is also when the latest phase
 	// began; outcomes of requests that were sent before say nothing of it.
-	since time.Duration
-	limit float64 // rate that was throttled
-	rise  float64 // seconds from since until the rate is the limit again
-	alike int     // how many limits in a row agree
+	since  time.Duration
+	limit  float64 // rate that was throttled
+	rise   float64 // seconds from since until the rate is the limit again
+	alike  int     // how many limits in a row agree
+	denied int     // cuts in a row since which nothing was accepted before the next
 
 	// Outcomes of requests that were sent since then.
 	responses, throttled int
-	share                float64 // of throttled ones, smoothed over shareMemory
+	share                float64 // of throttled ones, smoothed over ShareMemory
 
 	score float64 // evidence of overload during the start, and of a background during a test
 
 	// background is the share of responses that are throttled at any rate.
 	background float64
-	peak       float64       // highest limit in the last collapseTime
+	peak       float64       // highest limit in the last CollapseTime
 	peakAt     time.Duration // when it was throttled
 	before     float64       // rate before a test
 	target     float64       // rate after a test that found a background
@@ -100,14 +55,14 @@ const (
 )
 
 // NewScaled returns the law with beta, the fraction of the rate that is left
-// after a cut. meter must be new.
+// after a cut, and the default tuning. meter must be new.
 func NewScaled(limits Limits, meter Meter, beta float64) *Scaled {
-	return &Scaled{limits: limits, meter: meter, beta: beta}
+	return &Scaled{Tuning: DefaultTuning(), limits: limits, meter: meter, beta: beta}
 }
 
 // Pace implements [Law].
 func (s *Scaled) Pace() (rate, capacity float64) {
-	return s.rate, max(s.limits.MinCapacity, burstSeconds*s.rate)
+	return s.rate, max(s.limits.MinCapacity, s.BurstSeconds*s.rate)
 }
 
 // Measured implements [Law]. It measures the responses that are not throttled.
@@ -152,11 +107,14 @@ func (s *Scaled) begin(now time.Duration) {
 	s.rate = max(s.meter.Rate()*s.beta, s.meter.sinceLast(now), s.limits.MinRate)
 }
 
+// measureTrip smooths the time that outcomes take. One that hung for minutes
+// does not count for more than the longest trip.
 func (s *Scaled) measureTrip(trip time.Duration) {
+	trip = min(trip, s.LongestTrip)
 	if s.trip == 0 {
 		s.trip = trip.Seconds()
 	}
-	s.trip += (trip.Seconds() - s.trip) / tripSmoothing
+	s.trip += (trip.Seconds() - s.trip) / s.TripSmoothing
 }
 
 // count counts the outcome of a request of the present phase.
@@ -168,7 +126,7 @@ func (s *Scaled) count(throttled bool) {
 		was = 1
 	}
 	if s.phase == following {
-		s.share += (was - s.share) / shareMemory
+		s.share += (was - s.share) / s.ShareMemory
 	}
 }
 
@@ -194,16 +152,16 @@ func (s *Scaled) judge(now, sent time.Duration, throttled bool) bool {
 // the reason.
 func (s *Scaled) judgeStart(now time.Duration, throttled bool) bool {
 	if !throttled {
-		s.score = max(s.score-overloadRelief, 0)
+		s.score = max(s.score-s.OverloadRelief, 0)
 		return false
 	}
 	s.score++
 	measured := s.meter.Rate()
 	// The rate is far above what the callers send: it is not the reason, and to
 	// raise it further would not show the limit.
-	if s.sure() && s.rate >= slowStart && s.rate >= 0.97*fastestGrowth*measured {
+	if s.sure() && s.rate >= s.SlowStart && s.rate >= 0.97*s.FastestGrowth*measured {
 		s.rate = max(1.25*measured, s.limits.MinRate)
-	} else if s.score < overload {
+	} else if s.score < s.Overload {
 		return false
 	}
 	s.peak, s.peakAt = s.rate, now
@@ -213,16 +171,24 @@ func (s *Scaled) judgeStart(now time.Duration, throttled bool) bool {
 
 // slowDown cuts the rate because a request that was sent at sent was throttled.
 func (s *Scaled) slowDown(now, sent time.Duration) {
+	if s.throttled == s.responses {
+		s.denied++
+	} else {
+		s.denied = 0
+	}
 	limit := min(s.rate, s.curve(sent))
-	if s.sure() {
+	switch {
+	case s.sure():
 		// However often it is throttled within one measurement, the rate does
 		// not fall far below what the service accepts.
 		limit = max(limit, min(s.meter.Rate(), s.limit))
+	case s.denied >= s.Denials: // everything is throttled, for longer than a measurement
+		limit *= s.DeniedBeta
 	}
-	if limit > s.peak || now-s.peakAt > collapseTime {
+	if limit > s.peak || now-s.peakAt > s.CollapseTime {
 		s.peak, s.peakAt = limit, now
 	}
-	if limit >= leastTested && limit <= s.peak/collapse {
+	if limit >= s.LeastTested && limit <= s.peak/s.Collapse && s.denied <= 1 {
 		s.target = s.peak
 		s.test(now, limit)
 		return
@@ -230,8 +196,11 @@ func (s *Scaled) slowDown(now, sent time.Duration) {
 	s.cut(now, limit)
 }
 
-// sure reports whether the last measurement counted enough to rely on.
-func (s *Scaled) sure() bool { return s.meter.counted >= manyOutcomes }
+// sure reports whether the measured rate is one to rely on: the last
+// measurement counted enough, and those before it agree.
+func (s *Scaled) sure() bool {
+	return s.meter.counted >= s.ManyOutcomes && math.Abs(s.meter.newest/s.meter.rate-1) <= s.Steady
+}
 
 // test keeps the rate at half of before for a while. If as much is throttled
 // as before, it is a background.
@@ -247,17 +216,17 @@ func (s *Scaled) judgeTest(now time.Duration, throttled bool) {
 	if throttled {
 		s.score++
 	} else {
-		s.score -= testRelief
+		s.score -= s.ProbeRelief
 	}
 	share := float64(s.throttled) / float64(s.responses)
 	switch {
-	case s.throttled >= heavyResponses && share > mostBackground: // the limit is below
+	case s.throttled >= s.HeavyResponses && share > s.MostBackground: // the limit is below
 		s.background = 0
 		s.cut(now, s.rate*max(1-share, 0.5))
-	case s.score <= -againstIt:
+	case s.score <= -s.AgainstIt:
 		s.background = 0
 		s.cut(now, s.before)
-	case s.score >= forBackground && s.responses >= testResponses:
+	case s.score >= s.ForBackground && s.responses >= s.ProbeResponses:
 		s.background = share
 		s.phase, s.since, s.testedAt = starting, now, now
 		s.responses, s.throttled = 0, 0
@@ -267,9 +236,9 @@ func (s *Scaled) judgeTest(now time.Duration, throttled bool) {
 // judgeBackground begins a test if more is throttled than the background, and
 // from time to time.
 func (s *Scaled) judgeBackground(now time.Duration) bool {
-	tooMuch := float64(s.throttled) > excess*s.background*float64(s.responses)+excessSlack
-	if !tooMuch && now-s.testedAt <= retestAfter {
-		if s.responses >= excessWindow {
+	tooMuch := float64(s.throttled) > s.Excess*s.background*float64(s.responses)+s.ExcessSlack
+	if !tooMuch && now-s.testedAt <= s.RetestAfter {
+		if s.responses >= s.ExcessWindow {
 			s.responses, s.throttled = 0, 0
 		}
 		return false
@@ -285,17 +254,17 @@ func (s *Scaled) judgeBackground(now time.Duration) bool {
 // cut starts the curve again below limit.
 func (s *Scaled) cut(now time.Duration, limit float64) {
 	limit = max(limit, s.limits.MinRate)
-	if s.phase == following && limit > s.limits.MinRate && math.Abs(limit/s.limit-1) < agreement {
+	if s.phase == following && limit > s.limits.MinRate && math.Abs(limit/s.limit-1) < s.Agreement {
 		s.alike++
 	} else {
 		s.alike = 0
 	}
-	crowded := s.share / usualShare
-	s.rise = max(riseTime, min(sparse/(limit*limit), riseTime*crowded*crowded*crowded, longestSparse))
+	crowded := s.share / s.UsualShare
+	s.rise = max(s.RiseTime, min(s.Sparse/(limit*limit), s.RiseTime*crowded*crowded*crowded, s.LongestSparse))
 	if s.alone() {
-		s.rise = max(s.rise, min(predictable/(limit*limit), longestRise))
+		s.rise = max(s.rise, min(s.Predictable/(limit*limit), s.LongestRise))
 	}
-	s.rise += riseTrips * s.trip
+	s.rise += s.RiseTrips * s.trip
 	s.phase, s.since, s.limit = following, now, limit
 	s.rate = max(limit*s.beta, s.limits.MinRate)
 	s.responses, s.throttled = 0, 0
@@ -303,7 +272,7 @@ func (s *Scaled) cut(now time.Duration, limit float64) {
 
 // alone reports whether the rate of this client alone decides when it is
 // throttled, because that is always the same rate.
-func (s *Scaled) alone() bool { return s.alike >= agreements }
+func (s *Scaled) alone() bool { return s.alike >= s.Agreements }
 
 // curve returns the rate of the curve at a time since the last cut.
 func (s *Scaled) curve(at time.Duration) float64 {
@@ -312,19 +281,19 @@ func (s *Scaled) curve(at time.Duration) float64 {
 		left := 1 - t/s.rise
 		return s.limit * (1 - (1-s.beta)*left*left*left)
 	}
-	searching := searchTime
+	searching := s.SearchTime
 	if s.alone() {
-		searching = searchAlone
+		searching = s.SearchAlone
 	}
 	steps := (t - s.rise) / searching
-	return s.limit * (1 + step*steps*steps*steps)
+	return s.limit * (1 + s.Step*steps*steps*steps)
 }
 
 // follow sets the rate to that of the curve. A caller who sends little does not
 // earn an ever higher rate.
 func (s *Scaled) follow(now time.Duration) {
 	rate := s.curve(now)
-	if most := mostUnused * s.meter.Rate(); rate > most {
+	if most := s.MostUnused * s.meter.Rate(); rate > most {
 		rate = max(most, s.beta*s.limit)
 	}
 	s.rate = max(rate, s.limits.MinRate)
@@ -339,7 +308,7 @@ func (s *Scaled) double(now, elapsed time.Duration) {
 		s.responses, s.throttled = responses, throttled
 		return
 	}
-	period := max(doubling.Seconds(), 2*s.trip, perDoubling/s.rate)
+	period := max(s.Doubling.Seconds(), 2*s.trip, s.PerDoubling/s.rate)
 	rate := s.rate * math.Exp2(min(elapsed.Seconds()/period, 1))
-	s.rate = min(rate, max(s.rate, slowStart, fastestGrowth*s.meter.Rate()))
+	s.rate = min(rate, max(s.rate, s.SlowStart, s.FastestGrowth*s.meter.Rate()))
 }

@@ -10,15 +10,15 @@ import (
 // A model is ScaledPacing in plain float64 seconds, written down as one
 // function of the outcomes.
 type model struct {
-	last, count, measured, counted float64 // of the meter
-	phase                          phase
-	rate, limit, at, rise          float64
-	updated, trip                  float64
-	n, x, share, score             float64
-	alike                          int
-	background                     float64
-	peak, peakAt                   float64
-	before, target, testedAt       float64
+	last, count, measured, counted, raw float64 // of the meter
+	phase                               phase
+	rate, limit, at, rise               float64
+	updated, trip                       float64
+	n, x, share, score                  float64
+	alike, denied                       int
+	background                          float64
+	peak, peakAt                        float64
+	before, target, testedAt            float64
 }
 
 func (m *model) curve(t float64) float64 {
@@ -32,6 +32,8 @@ func (m *model) curve(t float64) float64 {
 	}
 	return m.limit * (1 + 0.08*math.Pow((t-m.rise)/search, 3))
 }
+
+func (m *model) sure() bool { return m.counted >= 10 && math.Abs(m.raw/m.measured-1) <= 0.15 }
 
 func (m *model) cut(now, limit float64) {
 	limit = math.Max(limit, 0.5)
@@ -61,7 +63,8 @@ func (m *model) update(now, sent float64, throttled bool) {
 	}
 	m.count += 1 - hit
 	if begin := math.Floor(now*2) / 2; begin > m.last {
-		m.measured = 0.8*m.count/(begin-m.last) + 0.2*m.measured
+		m.raw = m.count / (begin - m.last)
+		m.measured = 0.8*m.raw + 0.2*m.measured
 		m.counted, m.count, m.last = m.count, 0, begin
 	}
 	elapsed := now - m.updated
@@ -75,9 +78,9 @@ func (m *model) update(now, sent float64, throttled bool) {
 	}
 	if sent > 0 {
 		if m.trip == 0 {
-			m.trip = now - sent
+			m.trip = math.Min(now-sent, 10)
 		}
-		m.trip += (now - sent - m.trip) / 8
+		m.trip += (math.Min(now-sent, 10) - m.trip) / 8
 	}
 	if sent > m.at {
 		m.n++
@@ -143,7 +146,7 @@ func (m *model) judged(now, sent float64, throttled bool) bool {
 		return false
 	case m.phase == starting:
 		m.score++
-		unused := m.counted >= 10 && m.rate >= 20 && m.rate >= 0.97*4*m.measured
+		unused := m.sure() && m.rate >= 20 && m.rate >= 0.97*4*m.measured
 		if unused {
 			m.rate = math.Max(1.25*m.measured, 0.5)
 		}
@@ -153,14 +156,21 @@ func (m *model) judged(now, sent float64, throttled bool) bool {
 		m.peak, m.peakAt = m.rate, now
 		m.cut(now, m.rate)
 	case throttled:
+		if m.x == m.n {
+			m.denied++
+		} else {
+			m.denied = 0
+		}
 		limit := math.Min(m.rate, m.curve(sent))
-		if m.counted >= 10 {
+		if m.sure() {
 			limit = math.Max(limit, math.Min(m.measured, m.limit))
+		} else if m.denied >= 5 {
+			limit *= 0.55
 		}
 		if limit > m.peak || now-m.peakAt > 30 {
 			m.peak, m.peakAt = limit, now
 		}
-		if limit >= 10 && limit <= m.peak/4 {
+		if limit >= 25 && limit <= m.peak/4 && m.denied <= 1 {
 			m.target = m.peak
 			m.test(now, limit)
 		} else {
@@ -189,7 +199,7 @@ func TestScaledAgainstModel(t *testing.T) {
 		{
 			name:       "background",
 			limit:      400,
-			background: 0.1,
+			background: 0.07,
 			trip:       20 * time.Millisecond,
 			quietOneIn: 1 << 30,
 			phases:     10,

@@ -183,8 +183,8 @@ func TestScaledBackground(t *testing.T) {
 	}
 }
 
-// A caller who sends less than the service accepts earns no more than twice his
-// rate.
+// A caller who sends less than the service accepts does not earn an ever
+// higher rate.
 func TestScaledUnusedRate(t *testing.T) {
 	w := newWorld(10*time.Millisecond, above(100))
 	w.until(time.Minute)
@@ -194,6 +194,41 @@ func TestScaledUnusedRate(t *testing.T) {
 	}
 	if rate, capacity := w.law.Pace(); rate > 0.9*w.law.limit+1 || capacity > 12 {
 		t.Errorf("the rate is %.1f and the capacity %.1f for a caller of 10/s", rate, capacity)
+	}
+}
+
+// A response that hung for minutes does not make the law slow for long.
+func TestScaledAfterHangingResponses(t *testing.T) {
+	service := above(20)
+	w := newWorld(10*time.Millisecond, func(now time.Duration, rate float64) bool { return service(now, rate) })
+	w.until(time.Minute)
+	for range 8 {
+		w.law.Update(w.now, w.now-10*time.Minute, false)
+	}
+	w.law.Update(w.now+2*time.Millisecond, w.now+time.Millisecond, true)
+	service = above(200)
+	w.until(w.now + 3*time.Minute)
+	if got := w.rate(); got < 180 {
+		t.Errorf("3 minutes after the limit rose from 20/s to 200/s the rate is %.0f/s", got)
+	}
+}
+
+// A test that meets a limit far below its rate cuts to what was accepted, and
+// at most to half.
+func TestScaledTestMeetsALimit(t *testing.T) {
+	s := newScaled(0.9)
+	s.Update(1, 0, true)
+	s.test(time.Second, 100)
+	now := time.Second
+	for range 20 {
+		now += 10 * time.Millisecond
+		s.Update(now, now-time.Millisecond, true)
+		if s.phase != probing {
+			break
+		}
+	}
+	if got, want := s.limit, 25.0; s.phase != following || got != want {
+		t.Errorf("phase %v with the limit %v, want %v with %v", s.phase, got, following, want)
 	}
 }
 
@@ -215,7 +250,7 @@ func FuzzScaled(f *testing.F) {
 			if !(rate >= 0.5 && rate < 1e9 && capacity >= 1 && capacity < 1e9) {
 				t.Fatalf("rate %v, capacity %v after %d outcomes: %+v", rate, capacity, i/2+1, s)
 			}
-			if !(s.share >= 0 && s.share <= 1 && s.background >= 0 && s.background <= mostBackground) {
+			if !(s.share >= 0 && s.share <= 1 && s.background >= 0 && s.background <= s.MostBackground) {
 				t.Fatalf("share %v, background %v", s.share, s.background)
 			}
 		}

@@ -1,7 +1,7 @@
 // Command crossvet checks that a module's packages compile on other platforms,
-// and runs those analyzers of go vet there that look at one package alone. It
-// reads the dependencies from their source. go vet would compile them for each
-// platform, which takes minutes.
+// and runs some of go vet's analyzers there, of those that look at one package
+// alone. It reads the dependencies from their source. go vet would compile them
+// for each platform, which takes minutes.
 package main
 
 import (

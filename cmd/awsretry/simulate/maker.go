@@ -94,6 +94,7 @@ func (s Setting) transports(mode awsretry.Mode, revision awsretry.Revision, atte
 				Base: l.base, Mode: mode, Revision: revision, MaxAttempts: attempts, AttemptTimeout: l.attemptTimeout,
 				Quota:            awsretry.QuotaConfig{Capacity: s.Capacity},
 				RateLimit:        awsretry.RateLimitConfig{Pacing: pacing},
+				LongPoll:         func(*http.Request) bool { return s.LongPoll },
 				RetryAfterSpread: -1, RetryAfter: func(resp *http.Response, _ []byte) (time.Duration, bool) {
 					return spreadRetryAfter(resp, mode, l.grid, full)
 				},

@@ -67,7 +67,7 @@ func (c *checker) throttle(field string, t *Throttle) {
 		c.check(!t.PerClient, field+".per_client", t.PerClient, "false if the rate is 0")
 	} else {
 		c.check(t.Rate > 0 && t.Rate <= maxRate, field+".rate", t.Rate,
-			"above 0 and at most %v, or 0 beside a share", float64(maxRate))
+			"above 0 and at most %v, or 0 with a share", float64(maxRate))
 	}
 	c.number(field+".burst", t.Burst, 0, maxRate)
 	c.check(t.Burst == 0 || !(t.Burst < 1), field+".burst", t.Burst,

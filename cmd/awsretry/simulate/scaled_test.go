@@ -92,9 +92,9 @@ func judgedScenarios() []judged {
 		{
 			name: "100 per second", scenario: closedLoop(limitedTo(100), 1, 64, 120), from: settled,
 			goodput: 0.99, throttled: most, failed: few, p99: 800 * time.Millisecond, begun: 10,
-		}, { // the clients' rates differ for minutes
-			name: "100 per second, eight clients", scenario: closedLoop(limitedTo(100), 8, 8, 300), seeds: 4, from: settled,
-			goodput: 0.99, throttled: most, failed: few, p99: 2600 * time.Millisecond, fairness: 0.93, begun: 5,
+		}, { // single runs vary: a p99 of 1.8 to 3.6 s, and Jain's index of 0.91 to 1
+			name: "100 per second, eight clients", scenario: closedLoop(limitedTo(100), 8, 8, 300), seeds: 12, from: settled,
+			goodput: 0.99, throttled: most, failed: few, p99: 2600 * time.Millisecond, fairness: 0.95, begun: 5,
 		}, {
 			name: "5 per second", scenario: closedLoop(limitedTo(5), 1, 64, 600), from: settled,
 			goodput: 0.95, throttled: most, failed: few, p99: 20 * time.Second, begun: 10,
@@ -111,15 +111,15 @@ func judgedScenarios() []judged {
 			name: "1 per second", scenario: closedLoop(limitedTo(1), 1, 64, 900), from: time.Minute,
 			goodput: 0.9, throttled: most, failed: 0.01, begun: 30,
 		}, {
-			name: "2 per second, 5 s away", scenario: distant(closedLoop(limitedTo(2), 1, 64, 900), 5), from: time.Minute,
-			goodput: 0.9, throttled: 0.045, failed: 0.05, begun: 90,
+			name: "2 per second, 5 s away", scenario: distant(closedLoop(limitedTo(2), 1, 64, 900), 5), seeds: 4,
+			from: time.Minute, goodput: 0.9, throttled: 0.045, failed: 0.05, begun: 90,
 		}, {
 			name: "15 per second, six clients", scenario: closedLoop(&Throttle{Rate: 15, Burst: 15}, 6, 10, 300),
-			seeds: 4, from: settled, goodput: 0.9, throttled: 0.07, failed: 0.01, fairness: 0.85, begun: 5,
-		}, { // the mean of runs of which one in six remains near no goodput at all
+			seeds: 12, from: settled, goodput: 0.9, throttled: 0.07, failed: 0.01, fairness: 0.8, begun: 5,
+		}, { // the mean of runs; two runs of thirty remain near no goodput at all
 			name:     "500 per second, 8 % at random",
 			scenario: closedLoop(&Throttle{Rate: 500, Burst: 50, Share: 0.08}, 1, 64, 120), seeds: 8, from: settled,
-			goodput: 0.25, throttled: 0.2, failed: 0.02,
+			goodput: 0.25, throttled: 0.12, failed: 0.01,
 		}, {
 			name: "20 per second", scenario: closedLoop(limitedTo(20), 1, 64, 300), from: settled,
 			goodput: 0.97, throttled: most, failed: few, p99: 4 * time.Second, begun: 10,

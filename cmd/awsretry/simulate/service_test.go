@@ -188,4 +188,8 @@ func TestServes(t *testing.T) {
 			t.Errorf("from %v s to %v s: got %v, want %v", tt.from, tt.to, got, tt.want)
 		}
 	}
+	s.Service.Throttle = &Throttle{Share: 0.5} // callers may ask again
+	if got := s.Serves(0, seconds(10)); math.Abs(got-10_000) > 1e-6 {
+		t.Errorf("a throttle without a rate: got %v, want 10000", got)
+	}
 }

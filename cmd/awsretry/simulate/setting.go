@@ -50,6 +50,10 @@ type Setting struct {
 	// revision2026 and profile. 0 means 500.
 	Capacity int `yaml:"quota_capacity,omitempty" json:"quota_capacity,omitempty"`
 
+	// LongPoll makes every request of standard, adaptive, revision2026 and
+	// profile one for which Transport.LongPoll reports true.
+	LongPoll bool `yaml:"long_poll,omitempty" json:"long_poll,omitempty"`
+
 	// New makes a client's RoundTripper over base, for programs that simulate
 	// retries of another kind. It is called in virtual time, once for each
 	// client. If it is set, Name must be set and the other fields must not be.
@@ -121,10 +125,13 @@ func (s Setting) Label() string {
 	case s.Profile != "":
 		label += "=" + s.Profile
 	case s.Pacing != "" && s.Use == UseAdaptive:
-		return label + "=" + s.Pacing
+		label += "=" + s.Pacing
 	}
-	if s.Pacing != "" {
+	if s.Pacing != "" && s.Use != UseAdaptive {
 		label += ", " + s.Pacing
+	}
+	if s.LongPoll {
+		label += ", long_poll"
 	}
 	return label
 }
@@ -165,6 +172,7 @@ func (s Setting) validate() error {
 		{"profile", s.Profile != "", "profile"},
 		{"pacing", s.Pacing != "", "adaptive, profile"},
 		{"quota_capacity", s.Capacity != 0, "standard, adaptive, revision2026, profile"},
+		{"long_poll", s.LongPoll, "standard, adaptive, revision2026, profile"},
 	} {
 		if field.given && !slices.Contains(strings.Split(field.uses, ", "), s.Use) {
 			return fmt.Errorf("%s is for %s only, not for %s", field.name, field.uses, s.Use)
@@ -179,7 +187,7 @@ func (s Setting) validateNew() error {
 		return fmt.Errorf("name is %s; it must not be empty where New is set", clipped(s.Name))
 	}
 	if s.Use != "" || s.MaxAttempts != 0 || s.Pause != 0 || s.Policy != "" || s.Profile != "" ||
-		s.Pacing != "" || s.Capacity != 0 {
+		s.Pacing != "" || s.Capacity != 0 || s.LongPoll {
 		return fmt.Errorf("%s has New; its other fields, except for Name, must be left out", clipped(s.Name))
 	}
 	return nil

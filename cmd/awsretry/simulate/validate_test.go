@@ -91,7 +91,7 @@ func TestValidate(t *testing.T) {
 		},
 		{
 			func(s *Scenario) { s.Service.Throttle = &Throttle{} },
-			"service.throttle.rate is 0; it must be above 0 and at most 1e+06, or 0 beside a share",
+			"service.throttle.rate is 0; it must be above 0 and at most 1e+06, or 0 with a share",
 		},
 		{func(s *Scenario) { s.Service.Throttle = &Throttle{Share: 0.08} }, ""},
 		{func(s *Scenario) { s.Service.Throttle = &Throttle{Rate: 1, Share: 0.08} }, ""},
@@ -190,12 +190,15 @@ func TestValidate(t *testing.T) {
 		},
 		{setting(Setting{Use: UseLegacy, Capacity: 5}), "quota_capacity is for standard"},
 		{setting(Setting{Use: UseStandard, Capacity: -1}), "quota_capacity is -1"},
+		{setting(Setting{Use: UseLegacy, LongPoll: true}), "long_poll is for standard"},
+		{setting(Setting{Use: UseStandard}, Setting{Use: UseStandard, LongPoll: true}), ""},
 		{setting(Setting{Use: UseNone, Name: strings.Repeat("x", 200)}), "at most 100 bytes"},
 		{setting(Setting{New: through}), `settings[0]: name is ""; it must not be empty`},
 		{
 			setting(Setting{New: through, Name: "own", MaxAttempts: 2}),
 			`settings[0]: "own" has New; its other fields, except for Name, must be left out`,
 		},
+		{setting(Setting{New: through, Name: "own", LongPoll: true}), "must be left out"},
 		{setting(Setting{New: through, Name: "own"}), ""},
 		{func(s *Scenario) { s.Settings = make([]Setting, 21) }, "settings is 21; it must be at most 20"},
 	} {

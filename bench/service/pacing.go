@@ -1,0 +1,79 @@
+package main
+
+import (
+	"net/http"
+	"slices"
+	"time"
+
+	"example.com/awsretry"
+	"example.com/awsretry/cmd/awsretry/simulate"
+)
+
+const scaledName = "awsretry adaptive, ScaledPacing"
+
+var scaledPacing = library{name: scaledName, over: func(base http.RoundTripper) http.RoundTripper {
+	return &awsretry.Transport{
+		Base: base, Mode: awsretry.Adaptive,
+		RateLimit: awsretry.RateLimitConfig{Pacing: awsretry.ScaledPacing},
+	}
+}}
+
+// pacers are compared in finding the rate of a service. The one that needs help
+// in virtual time runs on the wall clock too.
+var pacers = slices.Concat(
+	named(standardName, adaptiveName),
+	[]library{scaledPacing},
+	named(sdkAdaptiveName, "go-retryablehttp", "rehttp, ExpJitterDelay"),
+)
+
+// named returns libraries. Only the AWS SDK runs on the wall clock.
+func named(names ...string) []library {
+	var found []library
+	for _, lib := range libraries {
+		if !slices.Contains(names, lib.name) {
+			continue
+		}
+		if lib.name != sdkAdaptiveName {
+			lib.wall = nil
+		}
+		found = append(found, lib)
+	}
+	return found
+}
+
+// pacings are services of all sizes.
+var pacings = []throttling{
+	steady("100 requests per second, one client of 64 callers", 100, 1, 64, 2*time.Minute),
+	steady("100 requests per second, eight clients of 8 callers", 100, 8, 8, 5*time.Minute),
+	steady("5 requests per second, one client of 64 callers", 5, 1, 64, 5*time.Minute),
+	{
+		name: "100, then 20, then 200 requests per second, one client of 64 callers",
+		virtual: throttled(1, 64, 30*time.Second, 4*time.Minute,
+			step{0, 100}, step{time.Minute, 20}, step{2 * time.Minute, 200}),
+		wall: throttled(1, 64, 30*time.Second, 90*time.Second,
+			step{0, 100}, step{50 * time.Second, 20}, step{70 * time.Second, 200}),
+	},
+	steady("50 requests per second, 300 ms away, one client of 64 callers", 50, 1, 64, 3*time.Minute).
+		with(func(s *simulate.Scenario) { s.Service.Network = simulate.Duration(300 * time.Millisecond) }),
+	steady("1 request per second, one client of 64 callers", 1, 1, 64, 5*time.Minute).after(time.Minute),
+	steady("2 requests per second, 5 s away, one client of 64 callers", 2, 1, 64, 10*time.Minute).after(time.Minute).
+		with(func(s *simulate.Scenario) { s.Service.Network = simulate.Duration(5 * time.Second) }),
+	steady("15 requests per second in bursts of 15, six clients of 10 callers", 15, 6, 10, 5*time.Minute).
+		with(func(s *simulate.Scenario) { s.Service.Throttle.Burst = 15 }),
+	steady("500 requests per second, and 8 % refused at random, one client of 64 callers", 500, 1, 64, 5*time.Minute).
+		with(func(s *simulate.Scenario) { s.Service.Throttle.Share = 0.08 }),
+}
+
+// with changes both scenarios.
+func (t throttling) with(change func(*simulate.Scenario)) throttling {
+	change(&t.virtual.scenario)
+	change(&t.wall.scenario)
+	return t
+}
+
+// after measures from another instant on, and as long on the wall clock.
+func (t throttling) after(from time.Duration) throttling {
+	t.wall.scenario.Duration += simulate.Duration(from - t.wall.from)
+	t.virtual.from, t.wall.from = from, from
+	return t
+}

@@ -1,0 +1,81 @@
+package simulate
+
+import (
+	"os"
+	"testing"
+	"time"
+)
+
+// Callers that take the next item at once spin as soon as the retry token
+// bucket is empty. With long_poll each of them waits for a delay first: half a
+// second on average, but only a fortieth of a second after a transient failure
+// in the 2026 revision. Adaptive mode paces the callers only where the service
+// throttles.
+func TestClosedLoop(t *testing.T) {
+	const (
+		callers = 128 // half of the document's, so that the test takes half the time
+		latency = 10 * time.Millisecond
+		rate    = 100 // that the service admits
+	)
+	throttles := documentedLoop(t)
+	throttles.Clients.Callers = callers
+	down := throttles
+	down.Service.Throttle, down.Events = nil, []Event{{Kind: Outage}}
+
+	failing := func(delay time.Duration) float64 { return callers / (latency + delay).Seconds() }
+	spinning, waiting, hurrying := failing(0), failing(time.Second/2), failing(time.Second/40)
+	for _, tt := range []struct {
+		name     string
+		scenario Scenario
+		setting  Setting
+		length   Duration
+		failed   float64 // calls per second, in the second half of the run
+	}{
+		{"throttled", throttles, Setting{Use: UseStandard}, seconds(2), spinning},
+		{"throttled", throttles, Setting{Use: UseStandard, LongPoll: true}, seconds(10), waiting},
+		{"throttled", throttles, Setting{Use: UseRevision2026}, seconds(2), spinning},
+		{"throttled", throttles, Setting{Use: UseRevision2026, LongPoll: true}, seconds(10), waiting},
+		{"throttled", throttles, Setting{Use: UseAdaptive}, seconds(60), 0},
+		{"down", down, Setting{Use: UseStandard}, seconds(2), spinning},
+		{"down", down, Setting{Use: UseStandard, LongPoll: true}, seconds(10), waiting},
+		{"down", down, Setting{Use: UseRevision2026, LongPoll: true}, seconds(2), hurrying},
+		{"down", down, Setting{Use: UseAdaptive}, seconds(2), spinning},
+		{"down", down, Setting{Use: UseAdaptive, LongPoll: true}, seconds(10), waiting},
+	} {
+		t.Run(tt.name+"/"+tt.setting.Label(), func(t *testing.T) {
+			s := tt.scenario
+			s.Duration, s.Settings = tt.length, []Setting{tt.setting}
+			series := mustRun(t, s).Outcomes[0].Series
+			perSecond := func(of []float64) float64 {
+				sum := 0.0
+				for _, n := range of[len(of)/2:] {
+					sum += n
+				}
+				return sum / float64(len(of)-len(of)/2)
+			}
+			if got := perSecond(series.Bad); got < 0.8*tt.failed || got > 1.05*tt.failed {
+				t.Errorf("%.0f calls fail each second, want about %.0f", got, tt.failed)
+			}
+			if got := perSecond(series.Good); tt.name == "throttled" && got < 0.95*rate {
+				t.Errorf("%.0f calls succeed each second, want about %d", got, rate)
+			}
+			if got, want := perSecond(series.Attempts), perSecond(series.Bad)+rate; got > 1.2*want {
+				t.Errorf("%.0f attempts each second, want about %.0f: the bucket is empty", got, want)
+			}
+		})
+	}
+}
+
+// documentedLoop returns the scenario of the documents.
+func documentedLoop(t *testing.T) Scenario {
+	t.Helper()
+	text, err := os.ReadFile("../../../docs/examples/closed-loop.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
