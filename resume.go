@@ -51,11 +51,11 @@ func (s span) length() (n int64, known bool) { return s.last - s.first + 1, s.la
 func (a *attempt) resumable(c *call) {
 	resp := a.Response
 	if c.resuming || a.Class != Success || c.req.Method != "" && c.req.Method != http.MethodGet ||
-		c.req.Body != nil && c.req.Body != http.NoBody || resp.Uncompressed || resp.Body == http.NoBody || !c.mayRetry(1) {
+		c.req.Body != nil && c.req.Body != http.NoBody || resp.Uncompressed || resp.Body == http.NoBody || resp.ContentLength == 0 || !c.mayRetry(1) {
 		return
 	}
 	etag := resp.Header.Get("Etag")
-	if len(etag) < 2 || etag[0] != '"' { // a weak one does not identify bytes
+	if len(etag) < 2 || etag[0] != '"' || etag[len(etag)-1] != '"' { // a weak one does not identify bytes
 		return
 	}
 	part, ok := spanOf(c.req, resp)
@@ -124,22 +124,34 @@ func (b *resumingBody) Read(p []byte) (int, error) {
 		return 0, nil
 	}
 	for {
-		if b.err != nil {
-			return 0, b.err
+		if b.err == nil && b.broken != nil {
+			b.err = b.reopen()
 		}
-		if b.broken != nil {
-			if b.err = b.reopen(); b.err != nil {
-				return 0, b.err
-			}
+		if b.err != nil {
+			b.release()
+			return 0, b.err
 		}
 		src := b.source()
 		if src == nil {
 			return 0, http.ErrBodyReadAfterClose
 		}
 		n, err := b.read(src, p)
+		if err != nil {
+			b.release()
+		}
 		if n > 0 || err != nil {
 			return n, err
 		}
+	}
+}
+
+// release ends the context of the requests for the rest: nothing more is read.
+func (b *resumingBody) release() {
+	b.mu.Lock()
+	cancel := b.cancel
+	b.mu.Unlock()
+	if cancel != nil {
+		cancel()
 	}
 }
 
@@ -277,6 +289,9 @@ func (b *resumingBody) drop() (context.Context, bool) {
 	}
 	if before != nil {
 		before()
+	}
+	if closed {
+		cancel()
 	}
 	return ctx, !closed
 }
