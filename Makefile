@@ -21,6 +21,7 @@ demo: ## Real requests against a failing service on loopback, in under 20 second
 
 test: needs lint ## What CI runs: lint, and the tests of every module with the race detector
 	@for m in $(MODULES); do echo "== go test -race $$m"; (cd $$m && go test -race ./...); done
+	@echo "== go test the pacing"; cd cmd/awsretry && go test -run TestScaledPacing ./simulate
 
 needs: # Says before the work begins what is missing and what will be downloaded
 	@command -v "$$(go env CC)" >/dev/null || { echo "make test needs a C compiler for the race detector, and $$(go env CC) is not in PATH: install gcc or clang, or run go test ./... without the race detector"; exit 1; }

@@ -171,6 +171,9 @@ func judgedScenarios() []judged {
 }
 
 func TestScaledPacing(t *testing.T) {
+	if raceDetector {
+		t.Skip("it takes minutes with the race detector; make test runs it without")
+	}
 	for _, tt := range judgedScenarios() {
 		t.Run(tt.name, func(t *testing.T) {
 			var all []measure
