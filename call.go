@@ -24,7 +24,6 @@ type call struct {
 	body       replay.Body
 	invocation string // for SDKHeaders; "" until the first attempt that has them
 	responded  bool   // RoundTrip returns a response
-	resuming   bool   // it asks for the rest of a response body
 }
 
 // A plainResult is the outcome of a first attempt that needed nothing but

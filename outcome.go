@@ -177,9 +177,6 @@ func (a *attempt) finish(c *call) (*http.Response, error) {
 		return nil, a.error(a.Stop, a.lastError(c))
 	}
 	c.responded = true
-	if c.resume {
-		a.resumable(c)
-	}
 	return a.Response, nil
 }
 

@@ -47,11 +47,12 @@ type span struct {
 // length returns how many bytes the span has, if that is known.
 func (s span) length() (n int64, known bool) { return s.last - s.first + 1, s.last >= 0 }
 
-// resumable makes the response's body one that continues, if it can.
-func (a *attempt) resumable(c *call) {
+// makeResumable makes the response's body one that continues, if it can.
+func (a *attempt) makeResumable(c *call) {
 	resp := a.Response
-	if c.resuming || a.Class != Success || c.req.Method != "" && c.req.Method != http.MethodGet ||
-		c.req.Body != nil && c.req.Body != http.NoBody || resp.Uncompressed || resp.Body == http.NoBody || resp.ContentLength == 0 || !c.mayRetry(1) {
+	if a.Class != Success || c.req.Method != "" && c.req.Method != http.MethodGet ||
+		c.req.Body != nil &&
+			c.req.Body != http.NoBody || resp.Uncompressed || resp.Body == http.NoBody || resp.ContentLength == 0 || !c.mayRetry(1) {
 		return
 	}
 	etag := resp.Header.Get("Etag")
@@ -311,7 +312,7 @@ func (b *resumingBody) request(ctx context.Context, cause error) (resp *http.Res
 	req.Header.Set("Range", rest)
 	req.Header.Set("If-Range", b.etag)
 
-	c := call{resuming: true}
+	var c call
 	defer c.end()
 	c.own(req, new(plainResult))
 	if err := c.share(b.config, new(plainResult)); err != nil {

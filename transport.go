@@ -214,7 +214,11 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 
 	a := firstAttempt(permit, &plain)
 	defer a.end(&c)
-	return a.run(&c)
+	resp, err := a.run(&c)
+	if config.resume && err == nil {
+		a.makeResumable(&c)
+	}
+	return resp, err
 }
 
 // run makes the attempt and those that follow it. Afterwards a is the last.

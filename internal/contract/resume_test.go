@@ -245,7 +245,8 @@ func TestResume(t *testing.T) {
 				if string(got) != tt.want {
 					t.Errorf("%d bytes %q, want %d", len(got), got, len(tt.want))
 				}
-				if tt.err == "" && err != nil || tt.err != "" && (err == nil || !strings.Contains(err.Error(), tt.err)) {
+				if tt.err == "" && err != nil ||
+					tt.err != "" && (err == nil || !strings.Contains(err.Error(), tt.err)) {
 					t.Errorf("the error is %v, want %q", err, tt.err)
 				}
 				if tt.is != nil && !errors.Is(err, tt.is) {
