@@ -176,6 +176,30 @@ func TestNoAllocations(t *testing.T) {
 	}
 }
 
+// Resume costs one allocation for a body that it may continue, and none for
+// others.
+func TestAllocationsOfResume(t *testing.T) {
+	for etag, want := range map[string]float64{"": 0, `W/"weak"`: 0, `"strong"`: 1} {
+		base := answering(200)
+		base.responses[0].Header.Set("ETag", etag)
+		body := io.NopCloser(strings.NewReader(""))
+		tr := &awsretry.Transport{Resume: true, Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
+			resp, err := base.RoundTrip(req)
+			resp.Body, resp.ContentLength = body, -1
+			return resp, err
+		})}
+		req := newRequest(t, "GET", nil)
+		got := testing.AllocsPerRun(1000, func() {
+			if _, err := tr.RoundTrip(req); err != nil {
+				t.Fatal(err)
+			}
+		})
+		if got != want {
+			t.Errorf("ETag %s: %v allocations, want %v", etag, got, want)
+		}
+	}
+}
+
 // A first attempt that no one observes is not timed. A reading of the clock
 // cannot be seen in virtual time, but the record without a Start can.
 func TestFirstAttemptIsNotTimed(t *testing.T) {

@@ -49,22 +49,25 @@ func (s span) length() (n int64, known bool) { return s.last - s.first + 1, s.la
 
 // makeResumable makes the response's body one that continues, if it can.
 func (a *attempt) makeResumable(c *call) {
-	resp := a.Response
-	if a.Class != Success || c.req.Method != "" && c.req.Method != http.MethodGet ||
-		c.req.Body != nil &&
-			c.req.Body != http.NoBody || resp.Uncompressed || resp.Body == http.NoBody || resp.ContentLength == 0 || !c.mayRetry(1) {
+	req, resp := c.req, a.Response
+	switch {
+	case a.Class != Success, !c.mayRetry(1):
+		return
+	case req.Method != "" && req.Method != http.MethodGet, req.Body != nil && req.Body != http.NoBody:
+		return
+	case resp.Uncompressed, resp.ContentLength == 0, resp.Body == http.NoBody:
 		return
 	}
 	etag := resp.Header.Get("Etag")
 	if len(etag) < 2 || etag[0] != '"' || etag[len(etag)-1] != '"' { // a weak one does not identify bytes
 		return
 	}
-	part, ok := spanOf(c.req, resp)
+	part, ok := spanOf(req, resp)
 	if !ok {
 		return
 	}
 	resp.Body = &resumingBody{
-		config: c.config, req: c.req, resp: resp, etag: etag, span: part, attempts: 1, src: resp.Body,
+		config: c.config, req: req, resp: resp, etag: etag, span: part, attempts: 1, src: resp.Body,
 	}
 }
 
