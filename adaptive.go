@@ -98,8 +98,8 @@ type RateLimitConfig struct {
 	// a second.
 	MeasureInterval time.Duration
 
-	// FailFast makes Wait return [ErrRateLimited] instead of
-	// waiting for a token.
+	// FailFast makes Wait return [ErrRateLimited] instead of waiting for a
+	// token.
 	FailFast bool
 
 	// MaxWait makes Wait return an error that wraps [ErrRateLimited] at once,
@@ -157,7 +157,8 @@ func (c RateLimitConfig) validate() error {
 // concurrent use.
 //
 // Call [RateLimiter.Wait] before each attempt and [RateLimiter.UpdateSent] or
-// [RateLimiter.Update] after each outcome. Callers who must wait are served first come first served.
+// [RateLimiter.Update] after each outcome. Callers who must wait are served
+// first come first served.
 type RateLimiter struct {
 	err      error           // of an invalid configuration
 	config   RateLimitConfig // with the defaults; written once

@@ -270,14 +270,22 @@ func (b *resumingBody) reopen() error {
 		respbody.Discard(resp, false, nil)
 		return b.fail(attempts, StopPermanent, fmt.Errorf("%w: %w", err, cause))
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.closed {
+	if !b.install(resp) {
 		resp.Body.Close()
 		return http.ErrBodyReadAfterClose
 	}
-	b.src = &continued{resp.Body, resp}
 	return nil
+}
+
+// install makes b read from resp. It reports false if the caller has closed b.
+func (b *resumingBody) install(resp *http.Response) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return false
+	}
+	b.src = &continued{resp.Body, resp}
+	return true
 }
 
 // drop closes the body that broke off. It returns the context of the requests

@@ -39,13 +39,7 @@ var full = cases{
 		steady("100 requests per second, one client of 64 callers", 100, 1, 64, 2*time.Minute),
 		steady("100 requests per second, eight clients of 8 callers", 100, 8, 8, 3*time.Minute),
 		steady("5 requests per second, one client of 64 callers", 5, 1, 64, 5*time.Minute),
-		{
-			name: "100, then 20, then 200 requests per second, one client of 64 callers",
-			virtual: throttled(1, 64, 30*time.Second, 4*time.Minute,
-				step{0, 100}, step{time.Minute, 20}, step{2 * time.Minute, 200}),
-			wall: throttled(1, 64, 30*time.Second, 90*time.Second,
-				step{0, 100}, step{50 * time.Second, 20}, step{70 * time.Second, 200}),
-		},
+		stepped,
 	},
 	loops: closedLoops(256, 30*time.Second, time.Minute),
 	storms: storms(storm{
@@ -63,7 +57,7 @@ var short = cases{
 		virtual: throttled(1, 16, 10*time.Second, 20*time.Second, step{0, 50}),
 		wall:    throttled(1, 16, 0, 2*time.Second, step{0, 50}),
 	}},
-	loops:  closedLoops(128, 2*time.Second, 4*time.Second),
+	loops:  closedLoops(128, time.Second, 2*time.Second),
 	storms: storms(storm{callers: 20, rate: 5, before: time.Second, outage: 5 * time.Second, after: 10 * time.Second}),
 	pacings: []throttling{{
 		name:    "50 requests per second, one client of 16 callers, for those that pace",
@@ -74,6 +68,15 @@ var short = cases{
 		name: "3600 requests per hour", limit: 3600, clients: 2, callers: 2,
 		settle: 15 * time.Second, steady: time.Minute, slow: 10, slowed: 10 * time.Second, within: 30 * time.Second,
 	}},
+}
+
+// stepped is a throttling whose rate falls, and then rises tenfold.
+var stepped = throttling{
+	name: "100, then 20, then 200 requests per second, one client of 64 callers",
+	virtual: throttled(1, 64, 30*time.Second, 4*time.Minute,
+		step{0, 100}, step{time.Minute, 20}, step{2 * time.Minute, 200}),
+	wall: throttled(1, 64, 30*time.Second, 90*time.Second,
+		step{0, 100}, step{50 * time.Second, 20}, step{70 * time.Second, 200}),
 }
 
 // steady is a throttling whose rate does not change.

@@ -46,13 +46,7 @@ var pacings = []throttling{
 	steady("100 requests per second, one client of 64 callers", 100, 1, 64, 2*time.Minute),
 	steady("100 requests per second, eight clients of 8 callers", 100, 8, 8, 5*time.Minute),
 	steady("5 requests per second, one client of 64 callers", 5, 1, 64, 5*time.Minute),
-	{
-		name: "100, then 20, then 200 requests per second, one client of 64 callers",
-		virtual: throttled(1, 64, 30*time.Second, 4*time.Minute,
-			step{0, 100}, step{time.Minute, 20}, step{2 * time.Minute, 200}),
-		wall: throttled(1, 64, 30*time.Second, 90*time.Second,
-			step{0, 100}, step{50 * time.Second, 20}, step{70 * time.Second, 200}),
-	},
+	stepped,
 	steady("50 requests per second, 300 ms away, one client of 64 callers", 50, 1, 64, 3*time.Minute).
 		with(func(s *simulate.Scenario) { s.Service.Network = simulate.Duration(300 * time.Millisecond) }),
 	steady("1 request per second, one client of 64 callers", 1, 1, 64, 5*time.Minute).after(time.Minute),
