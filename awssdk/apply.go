@@ -206,12 +206,10 @@ func (a *attemptError) retryable(err error) bool {
 	return a.class.Retryable() || saysRetryable(err) == aws.TrueTernary
 }
 
-// decide decides whether another attempt follows. The SDK's retry loop wants
-// one: the error is retryable, maybe only by a client's own rules.
-func (a *attemptError) decide(err error) error {
+// decide decides whether another attempt follows.
+func (a *attemptError) decide() error {
 	if !a.class.Retryable() {
-		a.class = awsretry.Transient
-		a.call.loop.SetClass(a.class)
+		a.call.loop.SetClass(awsretry.Transient) // retryable by a client's own rules
 	}
 	if a.delay, a.stop = a.call.loop.Decide(); a.stop == "" {
 		return nil

@@ -37,19 +37,23 @@ func (e *apiError) ErrorFault() smithy.ErrorFault { return smithy.FaultUnknown }
 func (e *apiError) Error() string                 { return fmt.Sprintf("%s: %s", e.code, e.ResponseError.Error()) }
 func (e *apiError) Unwrap() error                 { return e.ResponseError }
 
-// failure returns the SDK's error for the step, nil if it is a success.
-func (s step) failure(req *http.Request) error {
-	if s.err != nil {
-		return s.err
-	}
-	if s.status < 300 {
-		return nil
-	}
+// response returns the response of the step to req.
+func (s step) response(req *http.Request) *http.Response {
 	resp := &http.Response{StatusCode: s.status, Header: make(http.Header), Body: http.NoBody, Request: req}
 	for name, value := range s.header {
 		resp.Header.Set(name, value)
 	}
-	err := &smithyhttp.ResponseError{Response: &smithyhttp.Response{Response: resp}, Err: fmt.Errorf("status %d", s.status)}
+	return resp
+}
+
+// failure returns the SDK's error for the step, nil if it is a success.
+func (s step) failure(req *http.Request) error {
+	if s.err != nil || s.status < 300 && s.code == "" {
+		return s.err
+	}
+	err := &smithyhttp.ResponseError{
+		Response: &smithyhttp.Response{Response: s.response(req)}, Err: fmt.Errorf("status %d", s.status),
+	}
 	if s.code == "" {
 		return err
 	}
