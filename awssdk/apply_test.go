@@ -173,23 +173,36 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// Of the same call within a call, such as one for credentials, the error does
-// not decide about the outer one.
+// A call within an attempt, such as one for credentials, has decisions and
+// buckets of its own, whichever of the two clients Apply configured.
 func TestNestedCall(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := mustRetryer(t, Config{})
-		inner := &client{service: "STS", operation: "AssumeRole", apply: true}
-		err := inner.call(t.Context(), r, step{status: 500}, step{status: 500}, step{status: 500})
-		outer := &client{service: "S3", operation: "GetObject"}
-		failed := &smithy.OperationError{ServiceID: "STS", OperationName: "AssumeRole", Err: err}
-		outer.call(t.Context(), r, step{err: failed}, step{status: 200})
-		if len(outer.sent) != 2 {
-			t.Errorf("%d attempts, want 2", len(outer.sent))
+	busy, fine := step{status: 500}, step{status: 200}
+	for _, outerApply := range []bool{false, true} {
+		for _, innerApply := range []bool{false, true} {
+			t.Run(fmt.Sprint(outerApply, innerApply), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					r := mustRetryer(t, Config{Mode: awsretry.Adaptive})
+					inner := &client{service: "STS", operation: "AssumeRole", apply: innerApply}
+					outer := &client{service: "S3", operation: "GetObject", apply: outerApply}
+					innerCalls := 0
+					outer.inside = func(ctx context.Context) error {
+						if innerCalls++; innerCalls > 1 {
+							return inner.call(ctx, r, busy, fine)
+						}
+						err := inner.call(ctx, r, busy, busy, busy)
+						return &smithy.OperationError{ServiceID: "STS", OperationName: "AssumeRole", Err: err}
+					}
+					if err := outer.call(t.Context(), r, busy, fine); err != nil || len(outer.sent) != 3 {
+						t.Errorf("%d attempts: %v", len(outer.sent), err)
+					}
+					// Each of the two loses a retry's tokens but the last one's.
+					if s3, sts := tokens(t, r, "S3 us-east-1"), tokens(t, r, "STS us-east-1"); s3 != 495 || sts != 490 {
+						t.Errorf("S3 has %d tokens, want 495; STS %d, want 490", s3, sts)
+					}
+				})
+			})
 		}
-		if got := tokens(t, r, "STS us-east-1"); got != 490 {
-			t.Errorf("%d tokens, want 490", got)
-		}
-	})
+	}
 }
 
 // A stack without the SDK's retry loop, such as that of a presigned request,

@@ -81,7 +81,8 @@ type client struct {
 	wrap               func(aws.Retryer) aws.Retryer // as a client's options do; may be nil
 
 	steps      []step
-	beforeEach func() // called before each attempt; may be nil
+	beforeEach func()                      // called before each attempt; may be nil
+	inside     func(context.Context) error // called in each attempt; may be nil
 	sent       []time.Time
 	max        []string // the Amz-Sdk-Request headers
 }
@@ -107,7 +108,7 @@ func (c *client) call(ctx context.Context, r *Retryer, steps ...step) error {
 			return err
 		}
 	}
-	ctx = awsmiddleware.SetServiceID(ctx, c.service)
+	ctx = awsmiddleware.SetServiceID(middleware.ClearStackValues(ctx), c.service)
 	ctx = awsmiddleware.SetOperationName(ctx, c.operation)
 	ctx = awsmiddleware.SetRegion(ctx, "us-east-1")
 	_, _, err := middleware.DecorateHandler(middleware.HandlerFunc(c.handle), stack).Handle(ctx, nil)
@@ -122,6 +123,11 @@ func (c *client) handle(ctx context.Context, input any) (out any, metadata middl
 	c.sent = append(c.sent, time.Now())
 	c.max = append(c.max, req.Header.Get("Amz-Sdk-Request"))
 	req.Header.Set("X-Amz-Target", targets[c.service]+c.operation)
+	if c.inside != nil {
+		if err := c.inside(ctx); err != nil {
+			return nil, metadata, err
+		}
+	}
 	if len(c.steps) == 0 {
 		return nil, metadata, fmt.Errorf("more attempts than steps")
 	}
