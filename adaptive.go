@@ -170,7 +170,8 @@ type RateLimiter struct {
 	mu             sync.Mutex    // guards the fields below; locked before the bucket's
 	updated        time.Duration // when update was last called, on the bucket's clock
 	law            pacing.Law
-	rate, capacity float64 // of the bucket
+	leased         *pacing.Leased // the law, where many processes share the limiter; nil otherwise
+	rate, capacity float64        // of the bucket
 }
 
 // NewRateLimiter returns a limiter that does not limit yet. If c is invalid,
@@ -318,7 +319,7 @@ const notLimited time.Duration = 0
 // sendTime returns the time on the bucket's clock for an attempt that took a
 // token just now, if it matters.
 func (l *RateLimiter) sendTime() time.Duration {
-	if l.config.Pacing == CubicPacing {
+	if l.config.Pacing == CubicPacing && l.leased == nil {
 		return notLimited
 	}
 	return l.bucket.Now()
@@ -341,9 +342,54 @@ func (l *RateLimiter) update(now, sent time.Duration, throttled bool) {
 	l.updated = now
 	l.law.Update(now, min(sent, now), throttled)
 	l.setRate(now)
-	if throttled {
-		l.limiting.Store(true) // not before there is a rate to wait at
+	switch { // not before there is a rate to wait at
+	case l.leased != nil:
+		l.limiting.Store(l.leased.Limits(l.limiting.Load(), throttled))
+	case throttled:
+		l.limiting.Store(true)
 	}
+}
+
+// share makes l the limiter of one of many processes. It must be called before
+// l is used.
+func (l *RateLimiter) share() {
+	if alone, ok := l.law.(pacing.Adopter); ok {
+		l.leased = pacing.NewLeased(alone)
+		l.law = l.leased
+	}
+}
+
+// lease grants a rate to l.
+func (l *RateLimiter) lease(g ShareGrant) {
+	if l.leased == nil {
+		return
+	}
+	onClock := func(t time.Time) time.Duration { return max(t.Sub(l.start), 0) }
+	lease := pacing.Lease{
+		Until: onClock(g.Until), Limited: g.Limited, Rate: g.Rate,
+		Capacity: max(l.config.MinCapacity, g.Rate*g.Burst.Seconds()),
+		Alone:    max(g.FleetRate/float64(max(g.Members, 1)), l.config.MinFillRate),
+	}
+	if !g.Cut.IsZero() {
+		lease.Cut = onClock(g.Cut)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.leased.Lease(lease)
+	now := max(l.bucket.Now(), l.updated)
+	l.updated = now
+	l.setRate(now)
+	l.limiting.Store(g.Limited)
+}
+
+// takeCounts returns the outcomes since the last call.
+func (l *RateLimiter) takeCounts() pacing.Counts {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.leased == nil {
+		return pacing.Counts{}
+	}
+	return l.leased.Take()
 }
 
 // setRate gives the bucket the law's rate. It does not lock the bucket where

@@ -235,6 +235,15 @@ func (c *config) setBuckets(t *Transport) {
 		hasLines:   c.mode == Adaptive || c.waitTokens || c.shareRetryAfter,
 		byName:     make(map[string]*partition),
 	}
+	if t.Shared != nil {
+		c.partitions.joined = t.Shared.Join
+		c.partitions.newShare = func(p *partition) {
+			p.share = newShare(c, p)
+			if p.limiter != nil {
+				p.limiter.share()
+			}
+		}
+	}
 }
 
 // spreadOf returns the longest time that is added to a delay that Retry-After
@@ -280,6 +289,11 @@ func (t *Transport) Validate() error {
 	}
 	if err := t.RateLimit.validate(); err != nil {
 		fault("%w", err)
+	}
+	if t.Shared != nil {
+		if err := t.Shared.Validate(); err != nil {
+			fault("Shared: %w", err)
+		}
 	}
 	return errors.Join(append(faults, retrier.CheckBase("awsretry: Transport.Base", t.Base))...)
 }

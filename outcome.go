@@ -147,6 +147,10 @@ func (a *attempt) settle(c *call) {
 	a.asked = a.findDelay(c)
 	if c.shareRetryAfter && 0 < a.asked && a.asked <= c.maxRetryAfter {
 		c.partition.gate.close(time.Now(), a.asked, c.spreadOf(a.asked))
+		c.partition.share.signal()
+	}
+	if a.Class == Throttled {
+		c.partition.share.signal()
 	}
 }
 

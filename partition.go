@@ -21,6 +21,7 @@ type partition struct {
 	quota   *Quota
 	limiter *RateLimiter // nil except in adaptive mode
 	gate    gate         // for Transport.ShareRetryAfter
+	share   *Share       // nil where no other process shares the buckets
 
 	calls atomic.Int64 // how many hold the partition, plus watched; or dropped
 
@@ -155,6 +156,8 @@ type partitionTable struct {
 	newQuota   func() *Quota
 	newLimiter func() *RateLimiter // returns nil except in adaptive mode
 	hasLines   bool                // calls may wait in line
+	newShare   func(*partition)    // sets the share of a new partition; may be nil
+	joined     func(*Share)        // called without t.mu for each new share
 
 	// recent was used last. Requests that all use one partition find it without
 	// the lock.
@@ -181,10 +184,20 @@ func (t *partitionTable) get(name, host string) *partition {
 	if p := t.recent.Load(); p != nil && p.name == name && t.hold(p) {
 		return p
 	}
+	p, made := t.findOrAdd(name, host)
+	if made && p.share != nil {
+		t.joined(p.share)
+	}
+	return p
+}
+
+// findOrAdd is get for a name that was not used last. It reports whether it
+// made the partition.
+func (t *partitionTable) findOrAdd(name, host string) (p *partition, made bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	p := t.byName[name]
-	if p == nil {
+	p = t.byName[name]
+	if made = p == nil; made {
 		p = t.add(name, host)
 	} else if p.in == &t.notFresh {
 		t.move(p, &t.used)
@@ -193,7 +206,7 @@ func (t *partitionTable) get(name, host string) *partition {
 	}
 	t.hold(p) // succeeds: p could be dropped with t.mu held only
 	t.recent.Store(p)
-	return p
+	return p, made
 }
 
 // hold makes the table keep p until release. It returns false if p was dropped.
@@ -246,6 +259,9 @@ func (t *partitionTable) add(name, host string) *partition {
 		p.quota = lender.quota
 		p.calls.Store(watched)
 		t.put(p, &t.extra)
+	}
+	if t.newShare != nil {
+		t.newShare(p)
 	}
 	return p
 }

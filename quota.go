@@ -191,6 +191,19 @@ func (q *Quota) putBack(n int64) {
 	}
 }
 
+// takeUpTo draws n tokens, or as many as there are, and returns how many.
+func (q *Quota) takeUpTo(n int) int {
+	if q.unlimited || q.err != nil {
+		return 0
+	}
+	for n = min(n, q.Tokens()); n > 0; n = min(n, q.Tokens()) {
+		if q.refill != nil && q.refill.Take(float64(n)) || q.refill == nil && q.draw(int64(n)) == nil {
+			return n
+		}
+	}
+	return 0
+}
+
 // Tokens returns how many whole tokens can be drawn now, or [math.MaxInt] if
 // there is no quota.
 func (q *Quota) Tokens() int {

@@ -126,6 +126,7 @@ func (a *attempt) draw(c *call) bool {
 		return true
 	}
 	if c.partition.quota.Acquire(c.caller.Context, cost) != nil {
+		c.partition.share.refuse()
 		return false
 	}
 	a.next.retryTokens = cost

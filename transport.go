@@ -176,6 +176,12 @@ type Transport struct {
 	// signs again.
 	Resume bool
 
+	// Shared is where many processes share the buckets of this Transport: the
+	// retry token bucket, the rate limiter and, with ShareRetryAfter, a
+	// Retry-After. Nothing waits for it. Nil means that this process has its
+	// own. Package fleet has one.
+	Shared Shared
+
 	// Observe is called once for every attempt, after the decision about a
 	// retry and before the delay. With RateLimit.FailFast it is called after
 	// the delay, when that decision is made. It must not keep the Response's
@@ -284,6 +290,11 @@ type State struct {
 
 	Waiting      int           // requests in line for a send token
 	ExpectedWait time.Duration // for a send token, of a request that joined the line now
+
+	// With Transport.Shared, as of the last grant; zero before the first one.
+	Leased    bool    // the grant is in force: the store answers
+	Members   int     // how many processes share the partition
+	FleetRate float64 // of all of them, in requests per second; 0 if it is not limited
 }
 
 // State returns the state of the named partition, and whether there is one: a
@@ -323,6 +334,11 @@ func stateOf(p *partition) State {
 	if p.limiter != nil {
 		s.MeasuredRate, s.SendRate, s.Limited = p.limiter.Rates()
 		s.Waiting, s.ExpectedWait = p.limiter.line()
+	}
+	if p.share != nil {
+		if grant := p.share.grant.Load(); grant != nil {
+			s.Leased, s.Members, s.FleetRate = time.Now().Before(grant.Until), grant.Members, grant.FleetRate
+		}
 	}
 	return s
 }

@@ -40,6 +40,13 @@ func (c *Cubic) Update(now, _ time.Duration, throttled bool) {
 	c.rate, c.capacity = max(rate, c.limits.MinRate), max(rate, c.limits.MinCapacity)
 }
 
+// Adopt implements [Adopter].
+func (c *Cubic) Adopt(now time.Duration, rate float64) {
+	c.limiting = true
+	c.rate = max(c.curve.cut(now, rate/c.curve.beta), c.limits.MinRate)
+	c.capacity = max(c.rate, c.limits.MinCapacity)
+}
+
 // Pace implements [Law].
 func (c *Cubic) Pace() (rate, capacity float64) { return c.rate, c.capacity }
 

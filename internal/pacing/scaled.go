@@ -101,6 +101,13 @@ func (s *Scaled) Update(now, sent time.Duration, throttled bool) {
 	}
 }
 
+// Adopt implements [Adopter].
+func (s *Scaled) Adopt(now time.Duration, rate float64) {
+	s.updated = now
+	s.background = 0
+	s.cut(now, rate/s.beta)
+}
+
 // begin begins to limit, at what the service has accepted.
 func (s *Scaled) begin(now time.Duration) {
 	s.phase, s.since = starting, now

@@ -1,0 +1,154 @@
+package awsretry
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// Shared is where many processes share the buckets of a Transport's partitions.
+// Package fleet has one that uses Valkey or Redis. Its methods must be safe for
+// concurrent use, and must not wait for a network.
+type Shared interface {
+	// Join begins to share a partition. A request calls it for each partition
+	// that it makes.
+	Join(*Share)
+
+	// Validate returns an error if the configuration is not valid. It is part
+	// of what Transport.Validate returns.
+	Validate() error
+}
+
+// A Share is this process's part of a shared partition: the tokens and the rate
+// that it may use without asking. A Share is safe for concurrent use.
+type Share struct {
+	config    *config
+	partition *partition
+	wake      chan struct{} // holds a value from a signal to the next receive
+	refused   atomic.Int64  // retries since the last Usage
+
+	grant atomic.Pointer[ShareGrant] // nil before the first one
+}
+
+// ShareUsage is what a process used of its share and what it needs.
+type ShareUsage struct {
+	// Outcomes of attempts since the last Usage, by when they were sent: after
+	// the last cut of the fleet's rate, or before it. They are counted in
+	// adaptive mode only.
+	Accepted, Throttled             int
+	AcceptedBefore, ThrottledBefore int
+
+	// Trip is the mean time from sending an attempt to its outcome, 0 if it is
+	// not known.
+	Trip time.Duration
+
+	Waiting int // requests in line for a send token
+	Tokens  int // in the retry token bucket
+	Refused int // retries that the bucket refused since the last Usage
+
+	// RetryAfter is how long a Retry-After is in force, with
+	// Transport.ShareRetryAfter.
+	RetryAfter time.Duration
+}
+
+// A ShareGrant is what a process may use.
+type ShareGrant struct {
+	Until      time.Time     // the end of the lease of the rate
+	Limited    bool          // the fleet's rate is limited
+	Rate       float64       // of this process, in requests per second
+	Burst      time.Duration // what a pause saves up is the tokens of that time
+	Cut        time.Time     // when the fleet's rate was cut last; the zero time if never
+	RetryAfter time.Duration // how long the fleet's Retry-After is in force; 0 if there is none
+
+	// When the lease has ended, the process goes on at its part of the fleet's
+	// rate.
+	FleetRate float64 // of all processes, in requests per second
+	Members   int     // how many processes share the partition
+}
+
+// newShare returns the share of a new partition.
+func newShare(c *config, p *partition) *Share {
+	return &Share{config: c, partition: p, wake: make(chan struct{}, 1)}
+}
+
+// Partition returns the name of the partition.
+func (s *Share) Partition() string { return s.partition.name }
+
+// RetryTokens returns the capacity of the retry token bucket of the fleet, and
+// the most that one retry costs. ok is false if there is no quota.
+func (s *Share) RetryTokens() (capacity, cost int, ok bool) {
+	costs := s.config.costs
+	return s.config.capacity, max(costs.transient, costs.timeout, costs.throttling), s.config.capacity > 0
+}
+
+// RateLimit returns the configuration of the rate limiter. ok is false except
+// in adaptive mode.
+func (s *Share) RateLimit() (c RateLimitConfig, ok bool) {
+	limiter := s.partition.limiter
+	if limiter == nil {
+		return RateLimitConfig{}, false
+	}
+	return limiter.config, true
+}
+
+// Wake returns a channel that has a value after something happened that the
+// fleet should know at once: a retry was refused, a response was throttled, or
+// a Retry-After came.
+func (s *Share) Wake() <-chan struct{} { return s.wake }
+
+// signal fills the channel of Wake.
+func (s *Share) signal() {
+	if s == nil {
+		return
+	}
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// refuse counts a retry that the bucket refused.
+func (s *Share) refuse() {
+	if s != nil {
+		s.refused.Add(1)
+		s.signal()
+	}
+}
+
+// Dropped reports whether the Transport does not have the partition any more.
+func (s *Share) Dropped() bool { return s.partition.calls.Load() == dropped }
+
+// Usage returns what was used since the last call, and what is needed.
+func (s *Share) Usage() ShareUsage {
+	p := s.partition
+	u := ShareUsage{
+		Tokens: p.quota.Tokens(), Refused: int(s.refused.Swap(0)), RetryAfter: p.gate.closedFor(time.Now()),
+	}
+	if p.limiter != nil {
+		u.Waiting, _ = p.limiter.line()
+		counts := p.limiter.takeCounts()
+		u.Accepted, u.Throttled = counts.Accepted, counts.Throttled
+		u.AcceptedBefore, u.ThrottledBefore = counts.AcceptedBefore, counts.ThrottledBefore
+		if counts.TripsOf > 0 {
+			u.Trip = counts.Trips / time.Duration(counts.TripsOf)
+		}
+	}
+	return u
+}
+
+// TakeTokens draws up to n tokens from the retry token bucket of this process,
+// and returns how many.
+func (s *Share) TakeTokens(n int) int { return s.partition.quota.takeUpTo(n) }
+
+// AddTokens adds n tokens to the retry token bucket of this process.
+func (s *Share) AddTokens(n int) { s.partition.quota.Release(n) }
+
+// Grant gives the process what it may use from now on.
+func (s *Share) Grant(g ShareGrant) {
+	s.grant.Store(&g)
+	if limiter := s.partition.limiter; limiter != nil {
+		limiter.lease(g)
+	}
+	if g.RetryAfter > 0 && s.config.shareRetryAfter {
+		s.partition.gate.close(time.Now(), min(g.RetryAfter, s.config.maxRetryAfter), s.config.spreadOf(g.RetryAfter))
+	}
+}
