@@ -186,18 +186,25 @@ func NewRateLimiter(c RateLimitConfig) *RateLimiter {
 	c.MinFillRate = cmp.Or(c.MinFillRate, defaultMinFillRate)
 	c.MinCapacity = cmp.Or(c.MinCapacity, defaultMinCapacity)
 	c.MeasureInterval = cmp.Or(c.MeasureInterval, defaultMeasureInterval)
-	limits := pacing.Limits{MinRate: c.MinFillRate, MinCapacity: c.MinCapacity}
 	start := time.Now()
-	meter := pacing.NewMeter(start, c.MeasureInterval, c.Smoothing)
-	l := &RateLimiter{config: c, start: start, doubling: c.MeasureInterval, bucket: bucket.New(start, 0, 0)}
-	if c.Pacing == ScaledPacing {
-		law := pacing.NewScaled(limits, meter, cmp.Or(c.Beta, defaultScaledBeta))
-		l.doubling = min(l.doubling, law.Tuning.Doubling)
-		l.law = law
-	} else {
-		l.law = pacing.NewCubic(limits, meter, cmp.Or(c.Beta, defaultBeta), c.ScaleConstant)
+	l := &RateLimiter{
+		config: c, start: start, doubling: c.MeasureInterval, bucket: bucket.New(start, 0, 0), law: newLaw(c, start),
+	}
+	if scaled, ok := l.law.(*pacing.Scaled); ok {
+		l.doubling = min(l.doubling, scaled.Tuning.Doubling)
 	}
 	return l
+}
+
+// newLaw returns the law of a configuration that has its defaults, on a clock
+// whose zero is start.
+func newLaw(c RateLimitConfig, start time.Time) pacing.Adopter {
+	limits := pacing.Limits{MinRate: c.MinFillRate, MinCapacity: c.MinCapacity}
+	meter := pacing.NewMeter(start, c.MeasureInterval, c.Smoothing)
+	if c.Pacing == ScaledPacing {
+		return pacing.NewScaled(limits, meter, cmp.Or(c.Beta, defaultScaledBeta))
+	}
+	return pacing.NewCubic(limits, meter, cmp.Or(c.Beta, defaultBeta), c.ScaleConstant)
 }
 
 // Wait takes the token that one attempt needs, and waits in line for it. Before
@@ -367,7 +374,7 @@ func (l *RateLimiter) lease(g ShareGrant) {
 	onClock := func(t time.Time) time.Duration { return max(t.Sub(l.start), 0) }
 	lease := pacing.Lease{
 		Until: onClock(g.Until), Limited: g.Limited, Rate: g.Rate,
-		Capacity: max(l.config.MinCapacity, g.Rate*g.Burst.Seconds()),
+		Capacity: max(l.config.MinCapacity, g.Rate*g.Burst.Seconds(), g.SendTokens),
 		Alone:    max(g.FleetRate/float64(max(g.Members, 1)), l.config.MinFillRate),
 	}
 	if !g.Cut.IsZero() {
@@ -379,6 +386,9 @@ func (l *RateLimiter) lease(g ShareGrant) {
 	now := max(l.bucket.Now(), l.updated)
 	l.updated = now
 	l.setRate(now)
+	if g.SendTokens > 0 {
+		l.bucket.Put(g.SendTokens)
+	}
 	l.limiting.Store(g.Limited)
 }
 

@@ -3,6 +3,8 @@ package awsretry
 import (
 	"sync/atomic"
 	"time"
+
+	"example.com/awsretry/internal/pacing"
 )
 
 // Shared is where many processes share the buckets of a Transport's partitions.
@@ -56,6 +58,7 @@ type ShareGrant struct {
 	Limited    bool          // the fleet's rate is limited
 	Rate       float64       // of this process, in requests per second
 	Burst      time.Duration // what a pause saves up is the tokens of that time
+	SendTokens float64       // that this process has at once, beside the rate
 	Cut        time.Time     // when the fleet's rate was cut last; the zero time if never
 	RetryAfter time.Duration // how long the fleet's Retry-After is in force; 0 if there is none
 
@@ -80,14 +83,14 @@ func (s *Share) RetryTokens() (capacity, cost int, ok bool) {
 	return s.config.capacity, max(costs.transient, costs.timeout, costs.throttling), s.config.capacity > 0
 }
 
-// RateLimit returns the configuration of the rate limiter. ok is false except
-// in adaptive mode.
-func (s *Share) RateLimit() (c RateLimitConfig, ok bool) {
+// NewLaw returns a new law of the rate limiter, for the rate of the fleet, on a
+// clock whose zero is start. ok is false except in adaptive mode.
+func (s *Share) NewLaw(start time.Time) (law pacing.Adopter, ok bool) {
 	limiter := s.partition.limiter
 	if limiter == nil {
-		return RateLimitConfig{}, false
+		return nil, false
 	}
-	return limiter.config, true
+	return newLaw(limiter.config, start), true
 }
 
 // Wake returns a channel that has a value after something happened that the

@@ -1,0 +1,143 @@
+// Package fleet lets many processes share the buckets of their Transports
+// through Valkey or Redis: the retry token bucket, the send rate of adaptive
+// mode, and a Retry-After that is in force.
+//
+//	client, err := valkey.NewClient(valkey.ClientOption{InitAddress: []string{"127.0.0.1:6379"}, ForceSingleClient: true})
+//	if err != nil {
+//		return err
+//	}
+//	shared := fleet.New(fleet.Valkey(client), fleet.Config{})
+//	defer shared.Close()
+//	transport := &awsretry.Transport{Mode: awsretry.Adaptive, Shared: shared}
+//
+// No request waits for the store. Each process has a lease for each partition:
+// retry tokens, and a part of the rate of all processes. It renews the lease in
+// the background. If the store is gone, a process goes on alone, at its part of
+// the last rate.
+package fleet
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"example.com/awsretry"
+)
+
+const (
+	defaultPrefix = "awsretry"
+	defaultLease  = 400 * time.Millisecond
+	defaultExpiry = time.Hour
+
+	leastLease   = 50 * time.Millisecond
+	longestLease = time.Minute
+)
+
+// A Client runs a script in a store. It must be safe for concurrent use.
+type Client interface {
+	// Eval runs a Lua script, as the commands EVAL and EVALSHA do, and returns
+	// the strings of the array that it returns. It must return when ctx ends.
+	Eval(ctx context.Context, script string, keys, args []string) ([]string, error)
+}
+
+// A Config configures a [Fleet]. The zero value is ready to use.
+type Config struct {
+	// Prefix is what the keys begin with: PREFIX:{PARTITION}. Processes share
+	// what they have under one prefix. "" means "awsretry".
+	Prefix string
+
+	// Lease is how long a process may use its part of the rate without
+	// renewing it, which it does about twice as often. It must be from 50 ms to
+	// a minute, and the same for all processes. 0 means 400 ms.
+	Lease time.Duration
+
+	// Expiry is when the store drops a partition that no process uses. It must
+	// be above Lease. 0 means an hour.
+	Expiry time.Duration
+
+	// OnError is called when a renewal fails and the one before did not. Nil
+	// means that nobody is told; Transport.State shows it.
+	OnError func(partition string, err error)
+}
+
+// A Fleet is an awsretry.Shared on a store. Close ends it.
+type Fleet struct {
+	client Client
+	config Config
+	id     string
+
+	ctx    context.Context
+	cancel context.CancelFunc
+	err    error // of an invalid configuration
+
+	mu      sync.Mutex // guards closed, and the Add of members
+	closed  bool
+	members sync.WaitGroup
+}
+
+// New returns a Fleet. It does not connect: without a store the processes work
+// alone until there is one. An invalid configuration is the error of
+// [Fleet.Validate], and so of Transport.Validate and RoundTrip.
+func New(client Client, c Config) *Fleet {
+	f := &Fleet{client: client, config: c, id: rand.Text()}
+	f.err = f.validate()
+	if f.config.Prefix == "" {
+		f.config.Prefix = defaultPrefix
+	}
+	if f.config.Lease == 0 {
+		f.config.Lease = defaultLease
+	}
+	if f.config.Expiry == 0 {
+		f.config.Expiry = max(defaultExpiry, 10*f.config.Lease)
+	}
+	f.ctx, f.cancel = context.WithCancel(context.Background())
+	return f
+}
+
+var _ awsretry.Shared = (*Fleet)(nil)
+
+// Validate returns an error if the configuration is not valid. It names each
+// such field, its value and what is allowed.
+func (f *Fleet) Validate() error { return f.err }
+
+func (f *Fleet) validate() error {
+	var faults []error
+	c := f.config
+	if f.client == nil {
+		faults = append(faults, errors.New("fleet: the client is nil; it must be a Client, such as that of Valkey"))
+	}
+	if c.Lease != 0 && (c.Lease < leastLease || c.Lease > longestLease) {
+		faults = append(faults, fmt.Errorf("fleet: Config.Lease is %v; it must be from %v to %v, or 0 for %v",
+			c.Lease, leastLease, longestLease, defaultLease))
+	}
+	if c.Expiry != 0 && c.Expiry <= max(c.Lease, time.Second) {
+		faults = append(faults, fmt.Errorf("fleet: Config.Expiry is %v; it must be above a second and above Lease, or 0 for %v",
+			c.Expiry, defaultExpiry))
+	}
+	return errors.Join(faults...)
+}
+
+// Join implements [awsretry.Shared].
+func (f *Fleet) Join(share *awsretry.Share) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed || f.err != nil {
+		return
+	}
+	m := newMember(f, share)
+	f.members.Go(m.run)
+}
+
+// Close gives the leases back, as far as the store answers within a second. The
+// Transports go on alone.
+func (f *Fleet) Close() error {
+	f.mu.Lock()
+	f.closed = true
+	f.mu.Unlock()
+	f.cancel()
+	f.members.Wait()
+	return nil
+}

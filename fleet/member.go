@@ -1,0 +1,213 @@
+package fleet
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"example.com/awsretry"
+)
+
+// A member is this process in one partition. All but the share belongs to the
+// goroutine that runs it.
+type member struct {
+	fleet *Fleet
+	share *awsretry.Share
+	key   string
+
+	capacity, float int  // of the retry tokens; float is what the process keeps for its next retries
+	quota           bool // there are retry tokens
+	adaptive        bool
+
+	unsent   sums // outcomes of renewals that failed
+	epoch    string
+	last     reply
+	joined   bool // last is of a renewal
+	failing  bool // the last renewal failed
+	cutAt    time.Time
+	cutSeen  time.Duration // last.cut at cutAt
+	leader   *leader       // nil while another process leads
+	proposed float64       // the leader's rate for the next renewal; negative for none
+	cut      bool          // proposed is a cut
+	wanted   float64       // smoothed
+}
+
+func newMember(f *Fleet, share *awsretry.Share) *member {
+	m := &member{
+		fleet: f, share: share, proposed: -1,
+		key: f.config.Prefix + ":{" + share.Partition() + "}",
+	}
+	var cost int
+	m.capacity, cost, m.quota = share.RetryTokens()
+	m.float = min(cost, m.capacity)
+	_, m.adaptive = share.NewLaw(time.Now())
+	return m
+}
+
+// run renews the lease until the fleet or the partition ends.
+func (m *member) run() {
+	period := m.fleet.config.Lease / 2
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	var earliest time.Time // of the next renewal
+	for {
+		select {
+		case <-m.fleet.ctx.Done():
+			m.leave()
+			return
+		case <-timer.C:
+		case <-m.share.Wake():
+			if wait := time.Until(earliest); wait > 0 {
+				timer.Reset(wait)
+				continue
+			}
+		}
+		if m.share.Dropped() {
+			m.leave()
+			return
+		}
+		m.renew()
+		if m.proposed >= 0 && m.cut { // others should not wait for it
+			m.renew()
+		}
+		earliest = time.Now().Add(period / 2)
+		timer.Reset(period - period/20 + rand.N(period/10))
+	}
+}
+
+// renew renews the lease, and gives the share what was granted.
+func (m *member) renew() {
+	usage := m.share.Usage()
+	r := m.request(usage)
+	ctx, cancel := context.WithTimeout(m.fleet.ctx, m.fleet.config.Lease)
+	asked := time.Now()
+	got, err := m.fleet.renew(ctx, m.key, &r)
+	cancel()
+	if err != nil {
+		m.fail(&r, err)
+		return
+	}
+	m.failing = false
+	m.unsent, m.proposed, m.cut = sums{}, -1, false
+	if m.epoch != got.epoch {
+		m.epoch, m.leader, m.cutSeen = got.epoch, nil, 0
+	}
+	if got.cut > m.cutSeen {
+		m.cutSeen, m.cutAt = got.cut, time.Now()
+	}
+	if !m.joined && m.quota { // what it had while it was alone is not the fleet's
+		m.share.TakeTokens(max(m.share.Usage().Tokens-m.float, 0))
+	}
+	rate, tokens := m.rate(got)
+	m.last, m.joined = got, true
+	m.share.AddTokens(got.tokens)
+	m.share.Grant(awsretry.ShareGrant{
+		Until: asked.Add(m.fleet.config.Lease), Limited: got.rate > 0,
+		Rate: rate, Burst: m.fleet.config.Lease / 4, SendTokens: tokens,
+		Cut: m.cutAt, RetryAfter: got.gate, FleetRate: got.rate, Members: got.members,
+	})
+	m.lead(got)
+}
+
+// rate returns the rate that the grant gives to this process, in requests per
+// second. A few tokens are given at once. A process that asked for little may
+// still send now and then.
+func (m *member) rate(got reply) (rate, tokens float64) {
+	seldom := got.rate / float64(10*max(got.members, 1))
+	if got.grant <= fewTokens {
+		if got.window == m.last.window {
+			return seldom, max(got.grant-m.last.grant, 0)
+		}
+		return seldom, got.grant
+	}
+	return max(got.grant/(m.fleet.config.Lease/2).Seconds(), seldom), 0
+}
+
+const fewTokens = 2
+
+// request returns the next renewal.
+func (m *member) request(usage awsretry.ShareUsage) request {
+	m.unsent.add(sums{
+		accepted: float64(usage.Accepted), throttled: float64(usage.Throttled),
+		acceptedBefore: float64(usage.AcceptedBefore), throttledBefore: float64(usage.ThrottledBefore),
+	})
+	if outcomes := usage.Accepted + usage.Throttled; outcomes > 0 && usage.Trip > 0 {
+		m.unsent.trips += float64(outcomes) * float64(usage.Trip.Milliseconds())
+		m.unsent.tripsOf += float64(outcomes)
+	}
+	sent := usage.Accepted + usage.Throttled + usage.AcceptedBefore + usage.ThrottledBefore
+	m.wanted = max(float64(sent)*1.25+float64(usage.Waiting), m.wanted*0.7)
+	r := request{
+		id: m.fleet.id, lease: m.fleet.config.Lease, capacity: m.capacity,
+		seedRate: m.last.rate, seedTokens: m.capacity,
+		sums: m.unsent, rate: m.proposed, cut: m.cut,
+		wanted: m.wanted, lastWindow: m.last.window, lastGrant: m.last.grant,
+		gate: usage.RetryAfter, expiry: m.fleet.config.Expiry, cutSeen: m.cutSeen,
+	}
+	if m.joined {
+		r.seedTokens = m.last.left
+	}
+	if m.quota {
+		m.balance(&r, usage)
+	}
+	return r
+}
+
+// balance asks for the retry tokens that this process lacks, or returns those
+// that it has too many of.
+func (m *member) balance(r *request, usage awsretry.ShareUsage) {
+	want := min(m.float*(1+min(usage.Refused, 4)), m.capacity)
+	r.held = usage.Tokens
+	switch {
+	case !m.joined:
+		r.held, r.asked = 0, 0
+	case usage.Tokens < want:
+		r.asked = want - usage.Tokens
+	case usage.Tokens > 2*m.float:
+		r.returned = m.share.TakeTokens(usage.Tokens - m.float)
+		r.held -= r.returned
+	}
+}
+
+// fail keeps what the renewal would have told, for the next one.
+func (m *member) fail(r *request, err error) {
+	m.share.AddTokens(r.returned)
+	if m.fleet.ctx.Err() != nil || m.failing {
+		return
+	}
+	m.failing = true
+	if m.fleet.config.OnError != nil {
+		m.fleet.config.OnError(m.share.Partition(), err)
+	}
+}
+
+// leave gives the lease back.
+func (m *member) leave() {
+	if !m.joined || m.failing {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	r := m.request(m.share.Usage())
+	r.leaving, r.wanted, r.asked = true, 0, 0
+	if m.quota {
+		r.returned += m.share.TakeTokens(math.MaxInt32)
+	}
+	if _, err := m.fleet.renew(ctx, m.key, &r); err != nil {
+		m.share.AddTokens(r.returned)
+	}
+}
+
+// lead finds the rate of the fleet, if this process leads.
+func (m *member) lead(got reply) {
+	if !m.adaptive || !got.leader {
+		m.leader = nil
+		return
+	}
+	if m.leader == nil {
+		law, _ := m.share.NewLaw(time.Unix(0, 0))
+		m.leader = newLeader(law, got)
+	}
+	m.proposed, m.cut = m.leader.step(got)
+}

@@ -1,0 +1,134 @@
+-- Renews one process's lease of a partition. All of the partition is in one
+-- hash. Times are milliseconds of a clock that follows the server's, but never
+-- jumps.
+--
+-- KEYS[1]  the partition
+-- ARGV     see request in script.go; the reply is an array, see reply there
+
+local key = KEYS[1]
+local a = {}
+for i, v in ipairs(ARGV) do a[i] = v end
+local id = a[1]
+local function number(i, low, high)
+  local n = tonumber(a[i])
+  if not n or n ~= n or n < low then return low end
+  if n > high then return high end
+  return n
+end
+
+local lease = number(2, 10, 60000)
+local window = lease / 2
+local capacity = number(3, 0, 1e9)
+local seedRate = number(4, 0, 1e9)
+local seedTokens = number(5, 0, 1e9)
+
+local t = redis.call('TIME')
+local server = t[1] * 1000 + math.floor(t[2] / 1000)
+
+local format = redis.call('HGET', key, 'format')
+if format and format ~= '1' then
+  return redis.error_reply('awsretry: the key ' .. key .. ' has the format ' .. format .. ', not 1')
+end
+local s = {}
+if format then
+  local all = redis.call('HGETALL', key)
+  for i = 1, #all, 2 do s[all[i]] = all[i + 1] end
+else
+  s = { format = '1', epoch = id .. server, rate = seedRate, tokens = math.min(seedTokens, capacity), server = server }
+end
+local function get(name) return tonumber(s[name]) or 0 end
+
+-- The clock.
+local now = get('now') + math.max(0, math.min(server - get('server'), 10 * lease))
+
+-- Sums.
+local names = { 'accepted', 'throttled', 'acceptedBefore', 'throttledBefore', 'trips', 'tripsOf' }
+local stale = get('cut') > number(23, 0, 1e15) -- the process has not heard of the last cut
+for i, name in ipairs(names) do
+  if stale and i <= 2 then name = names[i + 2] end
+  s[name] = get(name) + number(5 + i, 0, 1e9)
+end
+
+-- The leader finds the rate.
+local newRate = tonumber(a[12]) or -1
+if s.leader == id and newRate >= 0 and newRate < 1e9 then
+  if a[13] == '1' then
+    s.cut = now
+    s.left = math.min(get('left'), newRate * window / 1000)
+  end
+  s.rate = newRate
+end
+local leaving = a[20] == '1'
+if leaving then
+  if s.leader == id then s.leader = '' end
+elseif not s.leader or s.leader == '' or s.leader == id or get('leaderUntil') < now then
+  s.leader = id
+  s.leaderUntil = now + lease
+end
+
+-- A new window: what was asked for in the last one decides how much each
+-- process may have at most.
+local pool = get('rate') * window / 1000
+if not s.began or now - get('began') >= window then
+  local asked, fair = get('asked'), get('fair')
+  if fair <= 0 or asked <= 0 then fair = pool else fair = fair * pool / asked end
+  s.membersBefore = get('members')
+  s.heldBefore = get('held')
+  s.fair = math.max(math.min(fair, pool), pool / (4 * math.max(get('members'), 1)))
+  s.asked, s.members, s.held = 0, 0, 0
+  s.left = pool + math.min(get('left'), 1)
+  s.began = now
+  s.window = get('window') + 1
+end
+
+-- The share of the rate.
+local wanted = number(14, 0, 1e9)
+local lastWindow, lastGrant = number(15, 0, 1e15), number(16, 0, 1e9)
+local grant = 0
+if not leaving then
+  local share = math.min(wanted, get('fair'))
+  if lastWindow == get('window') then
+    local more = math.max(0, math.min(math.floor(share - lastGrant), get('left')))
+    if more < 1 then more = 0 end
+    grant = lastGrant + more
+    s.left = get('left') - more
+    s.asked = get('asked') + more
+  else
+    s.members = get('members') + 1
+    s.asked = get('asked') + share
+    if share < 1 and wanted >= 1 then share = 1 end -- whole tokens, to one process after the other
+    if share >= 1 or get('left') >= 1 then grant = math.min(share, get('left')) end
+    if grant < 1 then grant = 0 end
+    s.left = get('left') - grant
+  end
+end
+local members = math.max(get('members'), get('membersBefore'), 1)
+
+-- Retry tokens.
+local returned, asked, held = number(17, 0, 1e9), number(18, 0, 1e9), number(19, 0, 1e9)
+local room = math.max(0, capacity - math.max(get('heldBefore') - held, 0))
+s.tokens = math.min(get('tokens') + returned, room)
+local tokens = math.min(asked, math.floor(get('tokens')))
+s.tokens = get('tokens') - tokens
+if lastWindow ~= get('window') and not leaving then s.held = get('held') + held + tokens end
+
+-- A Retry-After.
+s.gate = math.max(get('gate'), now + number(21, 0, 86400000))
+
+s.now, s.server = now, server
+local fields = {}
+for name, value in pairs(s) do
+  fields[#fields + 1] = name
+  fields[#fields + 1] = type(value) == 'number' and string.format('%.17g', value) or value
+end
+redis.call('HSET', key, unpack(fields))
+redis.call('PEXPIRE', key, number(22, 1000, 604800000))
+
+local function text(n) return string.format('%.17g', n) end
+return {
+  s.epoch, text(now), text(get('window')), text(get('rate')), text(grant), text(members),
+  s.leader == id and '1' or '0', text(get('cut')), text(tokens), text(get('tokens')),
+  text(math.max(0, get('gate') - now)),
+  text(get('accepted')), text(get('throttled')), text(get('acceptedBefore')), text(get('throttledBefore')),
+  text(get('trips')), text(get('tripsOf')),
+}

@@ -1,0 +1,175 @@
+package fleet
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+)
+
+//go:embed renew.lua
+var script string
+
+// A request is the arguments of the script, in its order.
+type request struct {
+	id         string
+	lease      time.Duration
+	capacity   int     // of the retry token bucket
+	seedRate   float64 // if the key is new
+	seedTokens int     // the same
+
+	sums sums // since the last renewal that succeeded
+
+	rate float64 // the leader's; negative for none
+	cut  bool    // the leader cut the rate
+
+	wanted     float64 // send tokens in a window
+	lastWindow float64
+	lastGrant  float64 // in that window
+
+	returned, asked, held int // retry tokens
+
+	leaving bool
+	gate    time.Duration // how long a Retry-After is in force
+	expiry  time.Duration
+	cutSeen time.Duration // the last cut that this process has heard of
+}
+
+// The outcomes of a process, or of all of them.
+type sums struct {
+	accepted, throttled             float64
+	acceptedBefore, throttledBefore float64
+	trips, tripsOf                  float64 // milliseconds, and of how many attempts
+}
+
+func (s *sums) add(t sums) {
+	s.accepted += t.accepted
+	s.throttled += t.throttled
+	s.acceptedBefore += t.acceptedBefore
+	s.throttledBefore += t.throttledBefore
+	s.trips += t.trips
+	s.tripsOf += t.tripsOf
+}
+
+// since returns what was added to t. It is nothing if the store has lost it.
+func (s sums) since(t sums) sums {
+	return sums{
+		max(s.accepted-t.accepted, 0), max(s.throttled-t.throttled, 0),
+		max(s.acceptedBefore-t.acceptedBefore, 0), max(s.throttledBefore-t.throttledBefore, 0),
+		max(s.trips-t.trips, 0), max(s.tripsOf-t.tripsOf, 0),
+	}
+}
+
+func (r *request) args() []string {
+	number := func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
+	milliseconds := func(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
+	flag := func(set bool) string {
+		if set {
+			return "1"
+		}
+		return "0"
+	}
+	s := r.sums
+	return []string{
+		r.id, milliseconds(r.lease), strconv.Itoa(r.capacity), number(r.seedRate), strconv.Itoa(r.seedTokens),
+		number(s.accepted), number(s.throttled), number(s.acceptedBefore), number(s.throttledBefore),
+		number(s.trips), number(s.tripsOf),
+		number(r.rate), flag(r.cut), number(r.wanted), number(r.lastWindow), number(r.lastGrant),
+		strconv.Itoa(r.returned), strconv.Itoa(r.asked), strconv.Itoa(r.held),
+		flag(r.leaving), milliseconds(r.gate), milliseconds(r.expiry), milliseconds(r.cutSeen),
+	}
+}
+
+// A reply is what the script returns, in its order.
+type reply struct {
+	epoch   string        // changes when the key is made anew
+	now     time.Duration // of the store's clock
+	window  float64
+	rate    float64 // of all processes, in requests per second; 0 if it is not limited
+	grant   float64 // send tokens for the window
+	members int
+	leader  bool
+	cut     time.Duration // when the rate was cut last
+	tokens  int           // retry tokens for this process
+	left    int           // retry tokens in the store
+	gate    time.Duration // how long a Retry-After is in force
+	totals  sums
+}
+
+// What a store may say at most. More is a store that does not keep to the
+// script.
+const (
+	mostRate    = 1e9
+	mostTokens  = math.MaxInt32
+	mostMembers = 1e6
+	longestGate = 24 * time.Hour
+)
+
+// renew runs the script.
+func (f *Fleet) renew(ctx context.Context, key string, r *request) (reply, error) {
+	values, err := f.client.Eval(ctx, script, []string{key}, r.args())
+	if err != nil {
+		return reply{}, err
+	}
+	const length = 17
+	if len(values) != length {
+		return reply{}, fmt.Errorf("fleet: the store returned %d values for %s; it must return %d", len(values), key, length)
+	}
+	p := parser{values: values[1:]}
+	got := reply{
+		epoch:   values[0],
+		now:     p.duration("now", math.MaxInt64),
+		window:  p.number("window", 1e15),
+		rate:    p.number("rate", mostRate),
+		grant:   p.number("grant", mostRate),
+		members: int(p.number("members", mostMembers)),
+		leader:  p.number("leader", 1) == 1,
+		cut:     p.duration("cut", math.MaxInt64),
+		tokens:  int(p.number("tokens", mostTokens)),
+		left:    int(p.number("tokens left", mostTokens)),
+		gate:    p.duration("Retry-After", longestGate),
+	}
+	t := &got.totals
+	for _, sum := range []*float64{
+		&t.accepted, &t.throttled, &t.acceptedBefore, &t.throttledBefore, &t.trips, &t.tripsOf,
+	} {
+		*sum = p.number("sum", math.MaxFloat64)
+	}
+	switch {
+	case p.err != nil:
+		return reply{}, fmt.Errorf("fleet: %s: %w", key, p.err)
+	case got.tokens > r.asked:
+		return reply{}, fmt.Errorf("fleet: %s: the store granted %d retry tokens; %d were asked for", key, got.tokens, r.asked)
+	case got.grant > max(r.wanted, r.lastGrant)*(1+1e-9):
+		return reply{}, fmt.Errorf("fleet: %s: the store granted %g send tokens; %g were asked for", key, got.grant, r.wanted)
+	}
+	return got, nil
+}
+
+// A parser reads the numbers of a reply one after the other, up to the first
+// error.
+type parser struct {
+	values []string
+	err    error
+}
+
+// number returns the next number, which is from 0 to most.
+func (p *parser) number(name string, most float64) float64 {
+	text := p.values[0]
+	p.values = p.values[1:]
+	x, err := strconv.ParseFloat(text, 64)
+	if p.err == nil && (err != nil || !(x >= 0 && x <= most)) {
+		p.err = fmt.Errorf("the store returned %.40q for %s; it must be a number from 0 to %g", text, name, most)
+	}
+	if p.err != nil {
+		return 0
+	}
+	return x
+}
+
+// duration returns the next number of milliseconds as a duration.
+func (p *parser) duration(name string, most time.Duration) time.Duration {
+	return time.Duration(p.number(name, float64(most.Milliseconds())) * float64(time.Millisecond))
+}
