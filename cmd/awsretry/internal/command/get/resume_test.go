@@ -27,7 +27,9 @@ type fragile struct {
 	etag     string // "": the strong one
 	changes  bool   // the object is another one at the second request
 	fails    int    // status of every request but the first; 0: none
+	hangsUp  int32  // a request that gets no response; 0: none
 	whole    bool   // nothing breaks off
+	unsized  bool   // the first response does not tell its length
 	requests atomic.Int32
 }
 
@@ -42,6 +44,11 @@ func (f *fragile) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	n := f.requests.Add(1)
 	etag := f.etag
 	switch {
+	case r.Header.Get("Accept-Encoding") != "identity": // net/http would decompress the response
+		w.WriteHeader(http.StatusNotAcceptable)
+		return
+	case n == f.hangsUp:
+		panic(http.ErrAbortHandler)
 	case f.fails > 0 && n > 1:
 		w.WriteHeader(f.fails)
 		return
@@ -52,6 +59,11 @@ func (f *fragile) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Etag", etag)
 	w.Header().Set("Content-Type", "text/plain")
+	if f.unsized && n == 1 {
+		w.Write(object[:400])
+		http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
+	}
 	if !f.whole {
 		w = &shortWriter{w, 400}
 	}
@@ -91,6 +103,13 @@ func TestResume(t *testing.T) {
 		{"no break", &fragile{whole: true}, nil, 0, 1, []string{", 0 breaks\n"}},
 		{"the caller's range", &fragile{}, []string{"-H", "Range: bytes=0-999"}, 0, 3, []string{
 			"broke off at 400 B: unexpected EOF\n", "✓ 206 Partial Content after 3 attempts",
+		}},
+		{"no response at first", &fragile{hangsUp: 1}, nil, 0, 4, []string{"✓ 200 OK after 4 attempts", ", 2 breaks\n"}},
+		{"no response with the rest", &fragile{hangsUp: 2}, nil, 0, 4, []string{
+			"✓ 200 OK after 4 attempts", ", 2 breaks\n", "from byte 400, EOF\n",
+		}},
+		{"unknown length", &fragile{unsized: true}, nil, 0, 3, []string{
+			"broke off at 400 B: unexpected EOF\n", "broke off at 800 B: unexpected EOF\n", ", 2 breaks\n",
 		}},
 		{"another object", &fragile{changes: true}, nil, exit.Failure, 2, []string{
 			"✗ the body was cut off after 400 bytes, and nothing was written to ", ": the object has changed",
@@ -166,24 +185,27 @@ func TestResumeBar(t *testing.T) {
 	dumb := clitest.Shell{Terminals: terminal.Terminals, Env: map[string]string{"TERM": "dumb"}}
 	file := []string{"-o", os.DevNull}
 	for _, c := range []struct {
-		name  string
-		shell clitest.Shell
-		args  []string
-		bar   bool
+		name    string
+		shell   clitest.Shell
+		args    []string
+		unsized bool
+		bar     string // a part of it; "": none
 	}{
-		{"terminal", terminal, file, true},
-		{"no terminal", clitest.Shell{}, file, false},
-		{"dumb terminal", dumb, file, false},
-		{"standard output", terminal, nil, false},
-		{"JSON", terminal, append(file, "--json"), false},
+		{"terminal", terminal, file, false, "░"},
+		{"unknown length", terminal, file, true, " 0 B)"},
+		{"no terminal", clitest.Shell{}, file, false, ""},
+		{"dumb terminal", dumb, file, false, ""},
+		{"standard output", terminal, nil, false, ""},
+		{"JSON", terminal, append(file, "--json"), false, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			url := (&fragile{}).start(t)
+			url := (&fragile{unsized: c.unsized}).start(t)
 			got := c.shell.Run(t, New, quick(append(c.args, "--resume", url)...)...)
-			if bar := strings.Contains(got.Err, "░"); got.Status != 0 || bar != c.bar {
-				t.Errorf("status %d, a bar: %t; want 0 and %t: %q", got.Status, bar, c.bar, got.Err)
+			if got.Status != 0 || !strings.Contains(got.Err, c.bar) ||
+				c.bar == "" && strings.ContainsAny(got.Err, "░\r") {
+				t.Errorf("status %d, want 0 and the bar %q: %q", got.Status, c.bar, got.Err)
 			}
-			if c.bar && !strings.Contains(got.Err, "\x1b[2K\r     \x1b[33mbroke off") {
+			if c.bar != "" && !strings.Contains(got.Err, "\x1b[2K\r     \x1b[33mbroke off") {
 				t.Errorf("the bar is not removed before a line: %q", got.Err)
 			}
 		})
