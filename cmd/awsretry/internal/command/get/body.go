@@ -23,7 +23,10 @@ func (c *command) writeBody(ctx context.Context, resp *http.Response, out *outfi
 	d *download, ended ending) error {
 	success := report.last.Class == awsretry.Success
 	good := success && resp.StatusCode/100 == 2
-	if d == nil || !good {
+	if !good { // it is not continued
+		d = nil
+	}
+	if d == nil {
 		report.response(resp)
 	} else if why := d.fixed(resp); why != "" {
 		c.warn("if the body breaks off, it is not continued: " + why)
@@ -48,7 +51,7 @@ func (c *command) writeBody(ctx context.Context, resp *http.Response, out *outfi
 	var left *outfile.LeftError
 	switch {
 	case errors.As(err, &cut):
-		cause, why := report.brokenBody(ended.explain(cut.error))
+		why, cause := report.brokenBody(ended.explain(cut.error))
 		return report.bodyFault(why, "the body was cut off after %s%s: %v",
 			english.Plural(int(size), "byte", ""), without, cause)
 	case errors.As(err, &left):
@@ -59,7 +62,7 @@ func (c *command) writeBody(ctx context.Context, resp *http.Response, out *outfi
 	if !success {
 		return exit.Reported(exit.HTTPError)
 	}
-	if d != nil && good {
+	if d != nil {
 		report.response(resp)
 	}
 	file := ""

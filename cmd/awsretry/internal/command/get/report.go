@@ -176,10 +176,10 @@ func (r *report) after(number int) string {
 }
 
 // brokenBody returns what broke a body off, and why no attempt continues it.
-func (r *report) brokenBody(err error) (cause error, why string) {
+func (r *report) brokenBody(err error) (why string, cause error) {
 	var e *awsretry.Error
 	if _, isEnded := asEnded(err); isEnded || !errors.As(err, &e) {
-		return err, ""
+		return "", err
 	}
 	cause = errors.Unwrap(e.Err) // without the number of bytes
 	if cause == nil {
@@ -191,7 +191,7 @@ func (r *report) brokenBody(err error) (cause error, why string) {
 	case r.last.Class.Retryable(): // the response that was not the rest is the last of several
 		why = r.reason(r.last)
 	}
-	return errors.New(redact.Error(cause)), why
+	return why, errors.New(redact.Error(cause))
 }
 
 // bodyFault reports what went wrong with the response body, and why, if that is
