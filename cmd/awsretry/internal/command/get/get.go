@@ -26,9 +26,9 @@ func New(s iostreams.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "get [flags] URL",
 		Short: "Send a request, retry it, and print each attempt as it happens",
-		Long: `Sends one request, retries it by the rules of the AWS SDKs, and prints each attempt on standard error as it
-happens: its status or error, what that means for a retry, the time it took, the tokens left in the retry token bucket,
-the delay before the next attempt or why there is none, and the AWS error code.
+		Long: `Sends one request, retries it by the rules of the AWS SDKs, and prints each attempt on standard error as
+it happens: its status or error, what that means for a retry, the time it took, the tokens left in the retry token
+bucket, the delay before the next attempt or why there is none, and the AWS error code.
 
 The response body goes to standard output. On a terminal, control characters in it are replaced, so that a server
 cannot send escape sequences; piped or with --output, the body is written unchanged.
