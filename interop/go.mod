@@ -2,10 +2,14 @@ module example.com/awsretry/interop
 
 go 1.25.0
 
-replace example.com/awsretry => ../
+replace (
+	example.com/awsretry => ../
+	example.com/awsretry/awssdk => ../awssdk
+)
 
 require (
 	example.com/awsretry v0.0.0
+	example.com/awsretry/awssdk v0.0.0
 	github.com/PuerkitoBio/rehttp v1.4.0
 	github.com/Shopify/toxiproxy/v2 v2.5.0
 	github.com/anthropics/anthropic-sdk-go v1.4.0
