@@ -154,6 +154,10 @@ func (l *Loop) Decide() (delay time.Duration, stop Stop) {
 	return a.Delay, a.Stop
 }
 
+// Quiet keeps the attempts from the observers, for a library that has a Loop of
+// its own for each attempt and does not know their numbers.
+func (l *Loop) Quiet() { l.call.observers = false }
+
 // Detach takes the tokens that Decide drew out of the Loop, for a library that
 // has a Loop of its own for each attempt. If the next attempt succeeds, putBack
 // must be called: it puts the tokens back, less those that Settle puts back for

@@ -104,6 +104,7 @@ func (r *Retryer) GetRetryToken(ctx context.Context, opErr error) (func(error) e
 	}
 	defer loop.End()
 	loop.SetMaxAttempts(math.MaxInt) // the SDK counts
+	loop.Quiet()
 	classify(loop, nil, opErr)
 	delay, stop := loop.Decide()
 	if stop != "" {
