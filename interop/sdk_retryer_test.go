@@ -18,6 +18,7 @@ import (
 	"example.com/awsretry/internal/httpfake"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
 // A retryerUse is a way to give a Retryer to the SDK's clients.
@@ -232,3 +233,6 @@ func wantTokens(t testing.TB, r *awssdk.Retryer, partition string, want int) {
 		t.Errorf("partition %q has %d tokens (%v), want %d", partition, state.Tokens, ok, want)
 	}
 }
+
+// cmpEmpty compares an empty slice as nil.
+var cmpEmpty = cmpopts.EquateEmpty()
