@@ -54,7 +54,8 @@ func (t *Transport) NewLoop(req *http.Request) (*Loop, error) {
 func (l *Loop) MaxAttempts() int { return l.call.maxAttempts() }
 
 // SetMaxAttempts makes n the Transport's MaxAttempts for this call, unless n is
-// 0. [WithMaxAttempts] takes precedence.
+// 0: what the library that sends the attempts allows. [WithMaxAttempts] can
+// lower it.
 func (l *Loop) SetMaxAttempts(n int) { l.call.limit = n }
 
 // Wait waits until the next attempt may be sent: until no shared Retry-After is
