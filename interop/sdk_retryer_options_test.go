@@ -1,7 +1,9 @@
 package interop
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -13,7 +15,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
-	"github.com/google/go-cmp/cmp"
+	"github.com/aws/smithy-go"
+	gocmp "github.com/google/go-cmp/cmp"
 )
 
 // The number of attempts is that of the context, of the operation, of the
@@ -34,13 +37,15 @@ func TestRetryerMaxAttempts(t *testing.T) {
 		{name: "4 on the client in 2026", revision: awsretry.Revision2026, client: 4, s3: 4, dynamodb: 4},
 		{name: "4 on the operation in 2026", revision: awsretry.Revision2026, operation: 4, s3: 4, dynamodb: 4},
 		{name: "none in 2026", revision: awsretry.Revision2026, s3: 3, dynamodb: 4},
-		{name: "2 in the context", client: 5, context: 2, s3: 2, dynamodb: 2},
+		{name: "2 in the context, 5 on the client", client: 5, context: 2, s3: 2, dynamodb: 2},
+		{name: "6 in the context", context: 6, s3: 6, dynamodb: 6},
+		{name: "5 in the context, 2 on the client", client: 2, context: 5, s3: 2, dynamodb: 2},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			inVirtualTime(t, func(t *testing.T, u retryerUse) {
 				if !u.apply {
 					if tt.context > 0 {
-						tt.s3, tt.dynamodb = tt.client, tt.client
+						tt.s3, tt.dynamodb = cmp.Or(tt.client, 3), cmp.Or(tt.client, 3)
 					}
 					if tt.client+tt.operation == 0 {
 						tt.dynamodb = 3
@@ -77,7 +82,7 @@ func TestRetryerMaxAttempts(t *testing.T) {
 					}
 					stops = append(stops, attempts)
 				}
-				if diff := cmp.Diff(want, stub.headers("Amz-Sdk-Request")); diff != "" {
+				if diff := gocmp.Diff(want, stub.headers("Amz-Sdk-Request")); diff != "" {
 					t.Errorf("headers (-want +got):\n%s", diff)
 				}
 				var stopped []int
@@ -164,7 +169,7 @@ func TestRetryerWrapped(t *testing.T) {
 					t.Errorf("delays %v, want at most %v", delays, tt.longest)
 				}
 				if tt.records != nil && u.apply {
-					if diff := cmp.Diff(tt.records, seen.records, cmpEmpty); diff != "" {
+					if diff := gocmp.Diff(tt.records, seen.records, cmpEmpty); diff != "" {
 						t.Errorf("records (-want +got):\n%s", diff)
 					}
 				}
@@ -212,7 +217,7 @@ func TestRetryerCredentials(t *testing.T) {
 						record{Class: awsretry.Transient, Code: "ServiceUnavailable", Delay: time.Second},
 						record{Class: awsretry.Success, Stop: awsretry.StopSuccess})...)
 				}
-				if diff := cmp.Diff(want, seen.records, cmpEmpty); diff != "" {
+				if diff := gocmp.Diff(want, seen.records, cmpEmpty); diff != "" {
 					t.Errorf("records (-want +got):\n%s", diff)
 				}
 				if len(inner.sent) != 2 || len(outer.sent) != 2 {
@@ -268,6 +273,22 @@ func TestRetryerAppliedTwice(t *testing.T) {
 		if len(first.records) != 0 || len(second.records) != 2 || len(stub.sent) != 2 {
 			t.Errorf("%d requests; the first Retryer observed %d, the second one %d",
 				len(stub.sent), len(first.records), len(second.records))
+		}
+	})
+}
+
+// A client that has the Retryer of Apply without the rest of it makes the
+// attempts of most services.
+func TestRetryerHalfApplied(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T, u retryerUse) {
+		stub := &sdkStub{steps: slices.Repeat([]sdkStep{failed}, 9)}
+		r := newRetryer(t, awssdk.Config{Revision: awsretry.Revision2026})
+		cfg := u.config(r, "ddb.example", stub)
+		cfg.APIOptions = nil
+		_, err := dynamodb.NewFromConfig(cfg).ListTables(t.Context(), nil)
+		var api smithy.APIError
+		if stopOf(err) != awsretry.StopMaxAttempts || !errors.As(err, &api) || len(stub.sent) != 3 {
+			t.Errorf("%d requests, want 3: %v", len(stub.sent), err)
 		}
 	})
 }
