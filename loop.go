@@ -54,7 +54,8 @@ func (t *Transport) NewLoop(req *http.Request) (*Loop, error) {
 func (l *Loop) MaxAttempts() int { return l.call.maxAttempts() }
 
 // SetMaxAttempts makes n the Transport's MaxAttempts for this call, unless n is
-// 0. [WithMaxAttempts] takes precedence.
+// 0: what the library that sends the attempts allows. [WithMaxAttempts] can
+// lower it.
 func (l *Loop) SetMaxAttempts(n int) { l.call.limit = n }
 
 // Wait waits until the next attempt may be sent: until no shared Retry-After is
@@ -140,6 +141,10 @@ func (l *Loop) Decide() (delay time.Duration, stop Stop) {
 	a.report(c)
 	return a.Delay, a.Stop
 }
+
+// Quiet keeps the attempts from the observers, for a library that has a Loop of
+// its own for each attempt and does not know their numbers.
+func (l *Loop) Quiet() { l.call.observers = false }
 
 // Detach takes the tokens that Decide drew out of the Loop, for a library that
 // has a Loop of its own for each attempt. If the next attempt succeeds, putBack

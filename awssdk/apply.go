@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -34,11 +35,23 @@ func (r *Retryer) Apply(cfg *aws.Config) {
 	cfg.APIOptions = append(append(options, cfg.APIOptions...), r.addMiddlewares)
 }
 
-// applied is the Retryer of a client whose calls are known, so that the default
-// number of attempts can depend on the service.
+// applied is the Retryer of a client whose calls are known, so that the number
+// of attempts can depend on the service and the context.
 type applied struct{ *Retryer }
 
-func (r applied) MaxAttempts() int { return r.longest }
+// The MaxAttempts of applied: the call decides when they are used up.
+const unlimited = math.MaxInt32
+
+func (applied) MaxAttempts() int { return unlimited }
+
+// RetryDelay limits the attempts of a client that has cfg.Retryer without
+// cfg.APIOptions.
+func (r applied) RetryDelay(attempt int, err error) (time.Duration, error) {
+	if made := attemptsMade(attempt); attemptOf(err) == nil && made >= r.attempts {
+		return 0, errors.Join(err, refusal(made, awsretry.StopMaxAttempts, err))
+	}
+	return r.Retryer.RetryDelay(attempt, err)
+}
 
 // The name of the SDK's retry loop in the middleware stack.
 const retryID = "Retry"
@@ -150,7 +163,8 @@ func handleAttempt(ctx context.Context, in middleware.FinalizeInput, next middle
 }
 
 // limitAttempts makes the number of attempts that the SDK's retry loop says in
-// the request's header that of the call, unless it is the Retryer's.
+// the request's header that of the call, unless it is the Retryer's. Then the
+// header says that of the call.
 func (c *call) limitAttempts(sent *http.Request) {
 	const header = "Amz-Sdk-Request"
 	if sent == nil || len(sent.Header[header]) == 0 {
@@ -159,17 +173,17 @@ func (c *call) limitAttempts(sent *http.Request) {
 	before, limit, ok := strings.Cut(sent.Header.Get(header), "max=")
 	limit, after, more := strings.Cut(limit, ";")
 	n, err := strconv.Atoi(limit)
-	switch {
-	case !ok || err != nil:
-	case n != c.retryer.longest:
-		c.loop.SetMaxAttempts(n)
-	case n != c.loop.MaxAttempts():
-		text := before + "max=" + strconv.Itoa(c.loop.MaxAttempts())
-		if more {
-			text += ";" + after
-		}
-		sent.Header.Set(header, text)
+	if !ok || err != nil {
+		return
 	}
+	if n != unlimited {
+		c.loop.SetMaxAttempts(n)
+	}
+	text := before + "max=" + strconv.Itoa(min(n, c.loop.MaxAttempts()))
+	if more {
+		text += ";" + after
+	}
+	sent.Header.Set(header, text)
 }
 
 // An attemptError is the error of an attempt whose call is known. It is where

@@ -3,6 +3,7 @@ package awssdk
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"net/http"
 	"os"
@@ -41,15 +42,21 @@ func (r *Retryer) RetryDelay(attempt int, err error) (time.Duration, error) {
 		return a.retryDelay()
 	}
 	resp := responseOf(err)
-	failed := awsretry.Attempt{Number: attempt, Response: resp, Class: r.class(err)}
-	if loop2026() {
-		failed.Number++
-	}
+	failed := awsretry.Attempt{Number: attemptsMade(attempt), Response: resp, Class: r.class(err)}
 	if resp != nil {
 		failed.Request = resp.Request
 	}
 	delay, err := r.transport.Delay(failed)
 	return beforeSDK(delay, resp), err
+}
+
+// attemptsMade returns how many attempts there were when the SDK's retry loop
+// calls RetryDelay with attempt.
+func attemptsMade(attempt int) int {
+	if loop2026() {
+		return attempt + 1
+	}
+	return attempt
 }
 
 // beforeSDK returns what RetryDelay has to return for the SDK to sleep delay.
@@ -77,7 +84,7 @@ func (r *Retryer) class(err error) awsretry.Class {
 // Retry-After is in force and, in Adaptive mode, for a send token. The SDK calls
 // the returned function with the outcome.
 func (r *Retryer) GetAttemptToken(ctx context.Context) (func(error) error, error) {
-	if c := callOf(ctx); c != nil {
+	if c := callOf(ctx); c != nil && c.retryer == r {
 		return release, c.wait()
 	}
 	loop, err := r.transport.NewLoop(describeCall(ctx, nil))
@@ -104,6 +111,7 @@ func (r *Retryer) GetRetryToken(ctx context.Context, opErr error) (func(error) e
 	}
 	defer loop.End()
 	loop.SetMaxAttempts(math.MaxInt) // the SDK counts
+	loop.Quiet()
 	if !classify(loop, nil, opErr).Retryable() {
 		loop.SetClass(awsretry.Transient) // retryable by a client's own rules
 	}
@@ -170,7 +178,7 @@ func refusal(attempts int, stop awsretry.Stop, opErr error) error {
 	case awsretry.StopRateLimit:
 		why = awsretry.ErrRateLimited
 	case awsretry.StopMaxAttempts:
-		why = &retry.MaxAttemptsError{Attempt: attempts, Err: opErr}
+		why = &spent{retry.MaxAttemptsError{Attempt: attempts, Err: opErr}}
 	case awsretry.StopDeadline:
 		why = errors.New("the next attempt would come after the context's deadline")
 	case awsretry.StopRetryAfter:
@@ -182,3 +190,10 @@ func refusal(attempts int, stop awsretry.Stop, opErr error) error {
 	}
 	return &awsretry.Error{Attempts: attempts, Stop: stop, Err: why}
 }
+
+// A spent is the SDK's error where the attempts are used up. Its text does not
+// repeat that of the last attempt.
+type spent struct{ retry.MaxAttemptsError }
+
+func (e *spent) Error() string { return fmt.Sprintf("the maximum number of attempts is %d", e.Attempt) }
+func (e *spent) Unwrap() error { return &e.MaxAttemptsError }

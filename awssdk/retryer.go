@@ -125,7 +125,6 @@ type Retryer struct {
 	transport *awsretry.Transport // its settings and partitions; it sends nothing
 	policy    awsretry.Policy
 	attempts  int  // the default of most services, or Config.MaxAttempts
-	longest   int  // the default of the service that has most
 	longPoll  bool // Config.LongPoll is set
 }
 
@@ -164,19 +163,16 @@ func NewRetryer(c Config) (*Retryer, error) {
 		r.policy = awsretry.DefaultPolicy
 	}
 	var err error
-	if r.attempts, err = c.attempts(""); err != nil {
-		return nil, err
-	}
-	if r.longest, err = c.attempts(dynamoDB); err != nil {
+	if r.attempts, err = c.attempts(); err != nil {
 		return nil, err
 	}
 	return r, nil
 }
 
-// attempts returns how often a request to the service may be sent.
-func (c Config) attempts(service string) (int, error) {
+// attempts returns how often a request to most services may be sent.
+func (c Config) attempts() (int, error) {
 	t := &awsretry.Transport{Mode: c.Mode, Revision: c.Revision, MaxAttempts: c.MaxAttempts}
-	loop, err := t.NewLoop(describe(context.Background(), service, "", nil))
+	loop, err := t.NewLoop(describe(context.Background(), "", "", nil))
 	if err != nil {
 		return 0, err
 	}
