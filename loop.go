@@ -72,15 +72,19 @@ func (l *Loop) SetMaxAttempts(n int) { l.call.limit = n }
 
 // Wait waits until the next attempt may be sent: until no shared Retry-After is
 // in force and, in Adaptive mode, for a send token. It returns an [*Error] if
-// the attempt must not be sent.
+// the attempt must not be sent. With RateLimit.FailFast that may be an attempt
+// that Decide has announced.
 func (l *Loop) Wait() error {
 	if l.follows {
 		l.attempt, l.follows = l.attempt.successor(), false
 	}
 	a, c := &l.attempt, &l.call
-	if err := a.waitTurn(c); err != nil {
-		return err
+	if err := c.admit(&a.permit, a.Number > 1); err == errNoTime {
+		return &Error{Attempts: a.before.attempts, Stop: StopDeadline, Err: a.before.failure.after(err)}
+	} else if err != nil {
+		return c.refusal(StopRateLimit, err, a.before)
 	}
+	a.Waited = a.waited
 	if why := c.caller.ended(); why != nil {
 		return c.cancellation(why, a.before)
 	}

@@ -68,6 +68,8 @@ type call struct {
 	loop      *awsretry.Loop
 	described *http.Request // in the records of the attempts
 	attempts  int           // that have an outcome
+	admitted  bool          // the next attempt has waited for its turn
+	last      error         // of the attempt before
 }
 
 type callKey struct{}
@@ -100,17 +102,33 @@ func requestOf(in middleware.FinalizeInput) *http.Request {
 	return nil
 }
 
-// wait waits until the next attempt may be sent.
-func (c *call) wait() error { return c.loop.Wait() }
+// wait waits until the next attempt may be sent. The error of a retry is also
+// that of the attempt before it.
+func (c *call) wait() error {
+	err := c.loop.Wait()
+	c.admitted = err == nil
+	if err == nil || c.last == nil {
+		return err
+	}
+	return &refusedRetry{err, c.last}
+}
 
-// handleAttempt makes one attempt, and takes its outcome to the call.
+// A refusedRetry is the error of a retry that may not be sent. The text of why
+// has the attempt before it.
+type refusedRetry struct{ why, last error }
+
+func (e *refusedRetry) Error() string   { return e.why.Error() }
+func (e *refusedRetry) Unwrap() []error { return []error{e.why, e.last} }
+
+// handleAttempt makes one attempt, and gives its outcome to the call.
 func handleAttempt(ctx context.Context, in middleware.FinalizeInput, next middleware.FinalizeHandler) (
 	out middleware.FinalizeOutput, metadata middleware.Metadata, err error,
 ) {
 	c := callOf(ctx)
-	if c == nil {
+	if c == nil || !c.admitted { // another Retryer has taken the place of ours
 		return next.HandleFinalize(ctx, in)
 	}
+	c.admitted = false
 	sent := requestOf(in)
 	c.limitAttempts(sent)
 	out, metadata, err = next.HandleFinalize(ctx, in)
@@ -124,7 +142,7 @@ func handleAttempt(ctx context.Context, in middleware.FinalizeInput, next middle
 	a := &attemptError{err: err, call: c, number: c.attempts, class: classify(c.loop, resp, err)}
 	c.loop.Settle()
 	if err != nil {
-		err = a
+		c.last, err = err, a
 	}
 	return out, metadata, err
 }
