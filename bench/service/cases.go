@@ -50,7 +50,7 @@ var full = cases{
 	hourlies: []hourly{heroku},
 
 	sdkThrottlings: services,
-	sdkStorms:      []storm{relapsing},
+	sdkStorms:      []storm{relapsing(200, 30*time.Second, time.Minute)},
 }
 
 // services throttle at the same rate all the time, or in steps.
@@ -84,7 +84,7 @@ var short = cases{
 		virtual: throttled(1, 16, 10*time.Second, 20*time.Second, step{0, 50}),
 		wall:    throttled(1, 16, 0, 2*time.Second, step{0, 50}),
 	}},
-	sdkStorms: []storm{relapsing.shorter()},
+	sdkStorms: []storm{relapsing(20, 20*time.Second, 20*time.Second)},
 }
 
 // stepped is a throttling whose rate falls, and then rises tenfold.

@@ -55,13 +55,10 @@ func withAwssdk(c awssdk.Config, apply bool) func(*aws.Config) {
 }
 
 // relapsing is an outage after which some responses are still errors.
-var relapsing = storm{
-	name:    "The service answers 503 at once, then 500 to 5 % of the requests",
-	clients: 200, callers: 1, rate: 5, headroom: 1.2, errors: 0.05,
-	before: 10 * time.Second, outage: 30 * time.Second, after: time.Minute, tail: 20 * time.Second,
-}
-
-func (s storm) shorter() storm {
-	s.clients, s.before, s.outage, s.after, s.tail = 20, time.Second, 20*time.Second, 20*time.Second, 0
-	return s
+func relapsing(clients int, outage, after time.Duration) storm {
+	return storm{
+		name:    "The service answers 503 at once, and then 500 to 5 % of the requests",
+		clients: clients, callers: 1, rate: 5, headroom: 1.2, errors: 0.05,
+		before: 10 * time.Second, outage: outage, after: after, tail: 20 * time.Second,
+	}
 }
