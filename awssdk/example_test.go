@@ -7,12 +7,14 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
 	"example.com/awsretry"
 	"example.com/awsretry/awssdk"
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
@@ -20,27 +22,37 @@ import (
 // quick keeps the examples short.
 var quick = awsretry.BackoffFunc(func(int, awsretry.Class, time.Duration) time.Duration { return 0 })
 
-// A throttled service throttles the first requests that it gets.
-type throttled int
+// A service fails the first requests that it gets with these error codes.
+type service []string
 
 // Do is the method of an aws.HTTPClient.
-func (n *throttled) Do(req *http.Request) (*http.Response, error) {
-	resp := &http.Response{StatusCode: http.StatusOK, Header: make(http.Header), Request: req}
-	body := `{"Item": {"id": {"S": "1"}}}`
-	if *n--; *n >= 0 {
-		resp.StatusCode = http.StatusBadRequest
-		body = `{"__type": "com.amazonaws.dynamodb.v20120810#ProvisionedThroughputExceededException"}`
+func (s *service) Do(req *http.Request) (*http.Response, error) {
+	status, body := http.StatusOK, `{"Item": {"id": {"S": "1"}}}`
+	if len(*s) > 0 {
+		status, body = http.StatusBadRequest, `{"__type": "com.amazonaws.dynamodb.v20120810#`+(*s)[0]+`"}`
+		if (*s)[0] == failure {
+			status = http.StatusInternalServerError
+		}
+		*s = (*s)[1:]
 	}
-	resp.Header.Set("Content-Type", "application/x-amz-json-1.0")
-	resp.Body = io.NopCloser(strings.NewReader(body))
-	return resp, nil
+	return &http.Response{
+		StatusCode: status,
+		Header:     http.Header{"Content-Type": {"application/x-amz-json-1.0"}},
+		Body:       io.NopCloser(strings.NewReader(body)),
+		Request:    req,
+	}, nil
 }
 
-// newConfig returns an aws.Config for a service that throttles the first n
-// requests. A program has its own from config.LoadDefaultConfig.
-func newConfig(n int) aws.Config {
-	service := throttled(n)
-	return aws.Config{Region: "us-east-1", Credentials: aws.AnonymousCredentials{}, HTTPClient: &service}
+const (
+	failure    = "InternalServerError"
+	throttling = "ProvisionedThroughputExceededException"
+)
+
+// newConfig returns an aws.Config for a service. A program has its own from
+// config.LoadDefaultConfig.
+func newConfig(codes ...string) aws.Config {
+	s := service(codes)
+	return aws.Config{Region: "us-east-1", Credentials: aws.AnonymousCredentials{}, HTTPClient: &s}
 }
 
 func getItem(table string) *dynamodb.GetItemInput {
@@ -52,7 +64,7 @@ func getItem(table string) *dynamodb.GetItemInput {
 
 // Apply makes all clients that are made from cfg retry by awsretry.
 func Example() {
-	ctx, cfg := context.Background(), newConfig(2)
+	ctx, cfg := context.Background(), newConfig(failure)
 	run := func() error {
 		retryer, err := awssdk.NewRetryer(awssdk.Config{Mode: awsretry.Adaptive, Backoff: quick})
 		if err != nil {
@@ -65,14 +77,24 @@ func Example() {
 		if err != nil {
 			return err
 		}
-		state, _ := retryer.State("DynamoDB us-east-1")
-		fmt.Printf("%d item, paced: %v\n", len(item.Item), state.Limited)
+		attempts, _ := retry.GetAttemptResults(item.ResultMetadata)
+		fmt.Printf("%d item after %d attempts\n", len(item.Item), len(attempts.Results))
 		return nil
 	}
 	if err := run(); err != nil {
 		fmt.Println(err)
 	}
-	// Output: 1 item, paced: true
+	// Output: 1 item after 2 attempts
+}
+
+// Scaled pacing suits low rates and slow services.
+func Example_scaledPacing() {
+	retryer, err := awssdk.NewRetryer(awssdk.Config{
+		Mode:      awsretry.Adaptive,
+		RateLimit: awsretry.RateLimitConfig{Pacing: awsretry.ScaledPacing},
+	})
+	fmt.Println(retryer != nil, err)
+	// Output: true <nil>
 }
 
 // The settings are those of the environment and the shared AWS files.
@@ -102,8 +124,8 @@ func ExampleLoad() {
 // Each DynamoDB table has buckets of its own, so that the throttling of one does
 // not delay the others.
 func ExampleRetryer_table() {
-	ctx, cfg := context.Background(), newConfig(1)
-	retryer, err := awssdk.NewRetryer(awssdk.Config{Mode: awsretry.Adaptive, Backoff: quick})
+	ctx, cfg := context.Background(), newConfig(throttling, throttling, throttling)
+	retryer, err := awssdk.NewRetryer(awssdk.Config{Backoff: quick})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -112,22 +134,23 @@ func ExampleRetryer_table() {
 	client := dynamodb.NewFromConfig(cfg)
 
 	for _, table := range []string{"orders", "customers"} {
-		ctx := awsretry.WithPartition(ctx, table)
-		if _, err := client.GetItem(ctx, getItem(table)); err != nil {
-			fmt.Println(err)
-		}
+		ctx = awsretry.WithPartition(ctx, table)
+		_, err := client.GetItem(ctx, getItem(table))
+		fmt.Println(table, "failed:", err != nil)
 	}
 	for name, state := range retryer.Partitions() {
-		fmt.Printf("%s: paced: %v\n", name, state.Limited)
+		fmt.Println(name, state.Tokens)
 	}
 	// Output:
-	// customers: paced: false
-	// orders: paced: true
+	// orders failed: true
+	// customers failed: false
+	// customers 500
+	// orders 480
 }
 
 // All services share one retry token bucket.
 func ExampleConfig_partition() {
-	ctx, cfg := context.Background(), newConfig(0)
+	ctx, cfg := context.Background(), newConfig()
 	retryer, err := awssdk.NewRetryer(awssdk.Config{
 		Partition: func(context.Context) string { return "all services" },
 	})
@@ -150,12 +173,12 @@ func ExampleConfig_partition() {
 
 // Observe logs each retry and each call that gives up.
 func ExampleConfig_observe() {
-	ctx, cfg := context.Background(), newConfig(1)
+	ctx, cfg := context.Background(), newConfig(throttling)
 	logger := slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{
 		Level: slog.LevelDebug,
 		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-			if a.Key == slog.TimeKey || a.Key == "elapsed" {
-				return slog.Attr{} // they differ from run to run
+			if slices.Contains([]string{slog.TimeKey, "elapsed", "method", "url"}, a.Key) {
+				return slog.Attr{}
 			}
 			return a
 		},
@@ -171,5 +194,5 @@ func ExampleConfig_observe() {
 		fmt.Println(err)
 	}
 	// Output:
-	// level=DEBUG msg=retrying method=POST url=https://dynamodb.us-east-1.amazonaws.com/ attempt=1 class=throttled status=400 code=ProvisionedThroughputExceededException delay=0s
+	// level=DEBUG msg=retrying attempt=1 class=throttled status=400 code=ProvisionedThroughputExceededException delay=0s
 }
