@@ -9,23 +9,10 @@ import (
 // A Loop makes the decisions of a Transport about one call whose attempts
 // something else sends: the retry loop of another library, such as an AWS SDK.
 // It uses the partitions of its Transport, the options of the call's context
-// and the observers. It sends and sleeps nothing.
+// and the observers. It sends nothing, and leaves the delays to its caller.
 //
-// Call Wait before each attempt, then Classify, Settle and Decide, and End at
-// the end:
-//
-//	for stop := awsretry.Stop(""); stop == ""; {
-//		if err := loop.Wait(); err != nil {
-//			return err
-//		}
-//		resp, err = send()
-//		loop.Classify(resp, code, err)
-//		loop.Settle()
-//		var delay time.Duration
-//		if delay, stop = loop.Decide(); stop == "" {
-//			sleep(ctx, delay)
-//		}
-//	}
+// Call Wait before each attempt, and Classify, Settle and Decide after it. Call
+// End at the end.
 //
 // The fields of the Transport that are about sending have no effect: Base,
 // AttemptTimeout, MaxBodyBuffer, Prepare, SDKHeaders, NestedRetries, RetryAfter,

@@ -75,8 +75,10 @@ type call struct {
 type callKey struct{}
 
 // callOf returns the call of ctx, nil where Apply did not configure the client.
+// A call within an attempt of another one, such as one for credentials, does
+// not find that one: each operation begins with stack values of its own.
 func callOf(ctx context.Context) *call {
-	c, _ := ctx.Value(callKey{}).(*call)
+	c, _ := middleware.GetStackValue(ctx, callKey{}).(*call)
 	return c
 }
 
@@ -91,7 +93,7 @@ func (r *Retryer) handleCall(ctx context.Context, in middleware.FinalizeInput, n
 	}
 	defer loop.End()
 	c := &call{retryer: r, loop: loop, described: described}
-	return next.HandleFinalize(context.WithValue(ctx, callKey{}, c), in)
+	return next.HandleFinalize(middleware.WithStackValue(ctx, callKey{}, c), in)
 }
 
 // requestOf returns the request of a step of the stack.
@@ -188,16 +190,12 @@ func (a *attemptError) Unwrap() error { return a.err }
 // configure the client. The error of another operation, such as one for
 // credentials, is not looked into.
 func attemptOf(err error) *attemptError {
-	for err != nil {
-		switch e := err.(type) {
-		case *attemptError:
-			return e
-		case *smithy.OperationError:
-			return nil
-		}
-		err = errors.Unwrap(err)
+	var a, inner *attemptError
+	var other *smithy.OperationError
+	if !errors.As(err, &a) || errors.As(err, &other) && errors.As(other, &inner) && inner == a {
+		return nil
 	}
-	return nil
+	return a
 }
 
 // retryable reports whether the attempt may be repeated. The SDK has wrapped its
@@ -206,12 +204,10 @@ func (a *attemptError) retryable(err error) bool {
 	return a.class.Retryable() || saysRetryable(err) == aws.TrueTernary
 }
 
-// decide decides whether another attempt follows. The SDK's retry loop wants
-// one: the error is retryable, maybe only by a client's own rules.
-func (a *attemptError) decide(err error) error {
+// decide decides whether another attempt follows.
+func (a *attemptError) decide() error {
 	if !a.class.Retryable() {
-		a.class = awsretry.Transient
-		a.call.loop.SetClass(a.class)
+		a.call.loop.SetClass(awsretry.Transient) // retryable by a client's own rules
 	}
 	if a.delay, a.stop = a.call.loop.Decide(); a.stop == "" {
 		return nil

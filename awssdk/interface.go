@@ -96,7 +96,7 @@ func (r *Retryer) GetAttemptToken(ctx context.Context) (func(error) error, error
 // the outcome of that attempt.
 func (r *Retryer) GetRetryToken(ctx context.Context, opErr error) (func(error) error, error) {
 	if a := attemptOf(opErr); a != nil {
-		return release, a.decide(opErr)
+		return release, a.decide()
 	}
 	loop, err := r.transport.NewLoop(describeCall(ctx, nil))
 	if err != nil {
@@ -104,7 +104,9 @@ func (r *Retryer) GetRetryToken(ctx context.Context, opErr error) (func(error) e
 	}
 	defer loop.End()
 	loop.SetMaxAttempts(math.MaxInt) // the SDK counts
-	classify(loop, nil, opErr)
+	if !classify(loop, nil, opErr).Retryable() {
+		loop.SetClass(awsretry.Transient) // retryable by a client's own rules
+	}
 	delay, stop := loop.Decide()
 	if stop != "" {
 		if !loop2026() || r.longPoll { // the SDK sleeps by itself

@@ -37,19 +37,23 @@ func (e *apiError) ErrorFault() smithy.ErrorFault { return smithy.FaultUnknown }
 func (e *apiError) Error() string                 { return fmt.Sprintf("%s: %s", e.code, e.ResponseError.Error()) }
 func (e *apiError) Unwrap() error                 { return e.ResponseError }
 
-// failure returns the SDK's error for the step, nil if it is a success.
-func (s step) failure(req *http.Request) error {
-	if s.err != nil {
-		return s.err
-	}
-	if s.status < 300 {
-		return nil
-	}
+// response returns the response of the step to req.
+func (s step) response(req *http.Request) *http.Response {
 	resp := &http.Response{StatusCode: s.status, Header: make(http.Header), Body: http.NoBody, Request: req}
 	for name, value := range s.header {
 		resp.Header.Set(name, value)
 	}
-	err := &smithyhttp.ResponseError{Response: &smithyhttp.Response{Response: resp}, Err: fmt.Errorf("status %d", s.status)}
+	return resp
+}
+
+// failure returns the SDK's error for the step, nil if it is a success.
+func (s step) failure(req *http.Request) error {
+	if s.err != nil || s.status < 300 && s.code == "" {
+		return s.err
+	}
+	err := &smithyhttp.ResponseError{
+		Response: &smithyhttp.Response{Response: s.response(req)}, Err: fmt.Errorf("status %d", s.status),
+	}
 	if s.code == "" {
 		return err
 	}
@@ -77,7 +81,8 @@ type client struct {
 	wrap               func(aws.Retryer) aws.Retryer // as a client's options do; may be nil
 
 	steps      []step
-	beforeEach func() // called before each attempt; may be nil
+	beforeEach func()                      // called before each attempt; may be nil
+	inside     func(context.Context) error // called in each attempt; may be nil
 	sent       []time.Time
 	max        []string // the Amz-Sdk-Request headers
 }
@@ -103,7 +108,7 @@ func (c *client) call(ctx context.Context, r *Retryer, steps ...step) error {
 			return err
 		}
 	}
-	ctx = awsmiddleware.SetServiceID(ctx, c.service)
+	ctx = awsmiddleware.SetServiceID(middleware.ClearStackValues(ctx), c.service)
 	ctx = awsmiddleware.SetOperationName(ctx, c.operation)
 	ctx = awsmiddleware.SetRegion(ctx, "us-east-1")
 	_, _, err := middleware.DecorateHandler(middleware.HandlerFunc(c.handle), stack).Handle(ctx, nil)
@@ -118,6 +123,11 @@ func (c *client) handle(ctx context.Context, input any) (out any, metadata middl
 	c.sent = append(c.sent, time.Now())
 	c.max = append(c.max, req.Header.Get("Amz-Sdk-Request"))
 	req.Header.Set("X-Amz-Target", targets[c.service]+c.operation)
+	if c.inside != nil {
+		if err := c.inside(ctx); err != nil {
+			return nil, metadata, err
+		}
+	}
 	if len(c.steps) == 0 {
 		return nil, metadata, fmt.Errorf("more attempts than steps")
 	}
