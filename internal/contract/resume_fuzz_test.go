@@ -48,7 +48,7 @@ var behaviors = []func(*object, *http.Response){
 	foreign(func(r *http.Response, _, _, _ int) { r.Header.Set("ETag", `W/"v1"`) }),
 	foreign(func(r *http.Response, _, _, _ int) { r.Header.Del("ETag") }),
 	foreign(func(r *http.Response, _, _, _ int) { r.Header.Del("Content-Range") }),
-	foreign(func(r *http.Response, _, _, _ int) { r.Header.Set("Content-Range", "bytes 0-1/2") }),
+	foreign(func(r *http.Response, _, _, _ int) { r.Header.Set("Content-Range", "lines 0-1/2") }),
 	foreign(func(r *http.Response, _, _, _ int) { r.Header.Set("Content-Range", "bytes */2") }),
 	foreign(func(r *http.Response, first, last, total int) {
 		r.Header.Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", first+1, last, total))
