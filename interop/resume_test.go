@@ -57,7 +57,7 @@ func TestResumeFromServers(t *testing.T) {
 			got, err := io.ReadAll(body)
 			body.Close()
 			if err != nil || sha256.Sum256(got) != sha256.Sum256(content) {
-				t.Errorf("%d bytes of %d, %v", len(got), size, err)
+				t.Fatalf("%d bytes of %d, %v", len(got), size, err)
 			}
 			if len(attempts) < least || len(attempts) > most {
 				t.Errorf("%d requests, want %d to %d", len(attempts), least, most)

@@ -55,7 +55,6 @@ var behaviors = []func(*object, *http.Response){
 	}),
 	foreign(func(r *http.Response, first, last, total int) {
 		r.Header.Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", first, last, total+1))
-		r.ContentLength++
 	}),
 	foreign(func(r *http.Response, _, _, _ int) { r.Header.Set("Content-Type", "multipart/byteranges; boundary=x") }),
 	foreign(func(r *http.Response, _, _, _ int) { r.Header.Set("Content-Encoding", "gzip") }),
@@ -78,10 +77,12 @@ func ofRange(change func(resp *http.Response, first, last, total int)) func(*obj
 	}
 }
 
-// foreign is a behavior in such a 206, with a body that is not the object's.
+// foreign is a behavior in such a 206, with a body that is not the object's and
+// whose length does not say so.
 func foreign(change func(resp *http.Response, first, last, total int)) func(*object, *http.Response) {
 	return ofRange(func(r *http.Response, first, last, total int) {
 		holding(strings.Repeat("#", total))(r)
+		r.ContentLength = -1
 		change(r, first, last, total)
 	})
 }
