@@ -3,6 +3,7 @@ package contract
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -245,6 +246,38 @@ func TestResumeTakesASendToken(t *testing.T) {
 		if waited[100] == 0 {
 			t.Error("the request for the rest did not wait for a send token")
 		}
+	})
+}
+
+// With FailFast the body ends where there is no send token for the rest.
+func TestResumeWithoutASendToken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := &object{content: letters, etag: `"v1"`, breaks: []int{0, 100}, change: func(n int, r *http.Response) {
+			if n == 0 {
+				r.StatusCode = http.StatusTooManyRequests
+			}
+		}}
+		tr := &awsretry.Transport{
+			Base: o, Resume: true, Policy: retryBroken, Backoff: Delay(0),
+			Mode: awsretry.Adaptive, RateLimit: awsretry.RateLimitConfig{FailFast: true},
+		}
+		throttled, err := tr.RoundTrip(httpfake.Request(t, awsretry.WithoutRetry(t.Context()), http.MethodGet, nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		throttled.Body.Close()
+		time.Sleep(2 * time.Second) // one token at the lowest rate
+		resp, err := tr.RoundTrip(httpfake.Request(t, t.Context(), http.MethodGet, nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = io.ReadAll(resp.Body)
+		resp.Body.Close()
+		wantBrokenOff(t, err, awsretry.StopRateLimit, 100)
+		if !errors.Is(err, awsretry.ErrRateLimited) || !errors.Is(err, errBroken) {
+			t.Error(err)
+		}
+		o.wantClosed(t)
 	})
 }
 
