@@ -173,6 +173,14 @@ func TestResumeOfGzhttp(t *testing.T) {
 	})
 }
 
+// putRandom returns the hash of what it has put.
+func putRandom(service rangeService, size int) [sha256.Size]byte {
+	content := make([]byte, size)
+	rand.NewChaCha8([32]byte{}).Read(content)
+	service.put(content)
+	return sha256.Sum256(content)
+}
+
 // A large object is downloaded over connections that close every 64 MiB. It
 // takes no more memory than a small one.
 func TestResumeLargeObject(t *testing.T) {
@@ -181,12 +189,8 @@ func TestResumeLargeObject(t *testing.T) {
 	}
 	size, every := *resumeMiB<<20, 64<<20
 	service := startStaticNginx(t, "", "http")
-	content := make([]byte, size)
-	rand.NewChaCha8([32]byte{}).Read(content)
-	service.put(content)
-	want := sha256.Sum256(content)
-	content = nil
-	runtime.GC()
+	want := putRandom(service, size)
+	runtime.GC() // of what it has put
 
 	requests := 0
 	tr := resuming(newPool(t), func(awsretry.Attempt) { requests++ })
