@@ -124,8 +124,10 @@ func (b *resumingBody) read(src io.Reader, p []byte) (int, error) {
 	case err == io.EOF && (complete || !known):
 		b.finish()
 		b.err = io.EOF
-	case err == nil || b.isClosed():
-		return n, err
+	case err == nil:
+		return n, nil
+	case b.isClosed():
+		return n, http.ErrBodyReadAfterClose
 	case complete && len(b.resp.Trailer) == 0: // what failed is not part of the body
 		b.err = io.EOF
 	case complete: // no range has the trailers
@@ -287,11 +289,14 @@ func (b *resumingBody) request(ctx context.Context, cause error) (*http.Response
 		return nil, b.explain(err)
 	}
 	b.attempts = a.Number
-	stop := StopPermanent
-	if a.Class != Success {
-		stop, err = a.Stop, fmt.Errorf("the request for the rest failed: %w", a.failure().error())
-	} else {
-		err = b.check(resp)
+	stop := a.Stop
+	switch {
+	case stop == StopCanceled:
+		err = a.lastError(&c)
+	case a.Class != Success:
+		err = fmt.Errorf("the request for the rest failed: %w", a.failure().error())
+	default:
+		stop, err = StopPermanent, b.check(resp)
 	}
 	if err != nil {
 		respbody.Discard(resp, false, nil)

@@ -187,6 +187,56 @@ func TestResumeAfterTheContext(t *testing.T) {
 	})
 }
 
+// A context that ends while the service refuses the rest ends the body.
+func TestResumeCanceledWithAResponse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cause := errors.New("enough")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		o := &object{content: letters, etag: `"v1"`, breaks: []int{100}, change: ofRest(func(r *http.Response) {
+			cancel(cause)
+			r.StatusCode = http.StatusServiceUnavailable
+		})}
+		tr := &awsretry.Transport{Base: o, Resume: true, Policy: retryBroken}
+		resp, err := tr.RoundTrip(httpfake.Request(t, ctx, http.MethodGet, nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = io.ReadAll(resp.Body)
+		resp.Body.Close()
+		wantBrokenOff(t, err, awsretry.StopCanceled, 100)
+		if !errors.Is(err, cause) || !errors.Is(err, context.Canceled) || !errors.Is(err, errBroken) ||
+			!strings.Contains(err.Error(), "was 503") {
+			t.Error(err)
+		}
+		o.wantClosed(t)
+	})
+}
+
+// A body that ends early because it is closed does not look whole.
+func TestEarlyEndOfAClosedBody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		closed := make(chan struct{})
+		o := &object{content: letters, etag: `"v1"`, change: ofEach(func(r *http.Response) {
+			r.Body = struct {
+				io.Reader
+				closer
+			}{io.MultiReader(strings.NewReader(letters[:100]), httpfake.ReadFunc(func([]byte) (int, error) {
+				<-closed
+				return 0, io.EOF
+			})), func() { close(closed) }}
+		})}
+		resp, err := (&awsretry.Transport{Base: o, Resume: true}).RoundTrip(
+			httpfake.Request(t, t.Context(), http.MethodGet, nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.AfterFunc(time.Second, func() { resp.Body.Close() })
+		if got, err := io.ReadAll(resp.Body); !errors.Is(err, http.ErrBodyReadAfterClose) || len(got) != 100 {
+			t.Errorf("%d bytes, %v", len(got), err)
+		}
+	})
+}
+
 // A delay that would end after the deadline is not begun.
 func TestResumeBeforeTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
