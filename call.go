@@ -20,6 +20,8 @@ type call struct {
 	options   *callOptions // nil where the context has none
 	partition *partition
 	observers bool
+	elsewhere bool // another library sends the attempts, see Loop
+	limit     int  // Loop.SetMaxAttempts
 
 	body       replay.Body
 	invocation string // for SDKHeaders; "" until the first attempt that has them
@@ -131,13 +133,15 @@ func (c *call) mayRetry(number int) bool {
 func (c *call) switchedOff() bool { return c.options != nil && c.options.noRetry }
 
 // outerRetries reports whether the AWS SDK that made the request retries it.
-func (c *call) outerRetries() bool { return !c.nested && awsproto.OuterLoop(c.req) }
+func (c *call) outerRetries() bool { return !c.nested && !c.elsewhere && awsproto.OuterLoop(c.req) }
 
 // maxAttempts returns how often the request may be sent.
 func (c *call) maxAttempts() int {
 	switch {
 	case c.options != nil && c.options.maxAttempts > 0:
 		return c.options.maxAttempts
+	case c.limit > 0:
+		return c.limit
 	case c.dynamoDB != nil && awsproto.DynamoDB(c.req):
 		return c.dynamoDB.attempts
 	}

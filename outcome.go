@@ -12,9 +12,16 @@ import (
 
 // classify finds the error code and the class of the outcome.
 func (a *attempt) classify(c *call) {
+	if a.Err == nil {
+		a.Code = a.findCode(c)
+	}
+	a.classifyOutcome(c)
+}
+
+// classifyOutcome finds the class of the outcome, whose error code is known.
+func (a *attempt) classifyOutcome(c *call) {
 	switch {
 	case a.Err == nil:
-		a.Code = a.findCode(c)
 		a.Class = a.classOf(c)
 	case c.caller.ended() != nil:
 		a.Class, a.canceled = Permanent, true
@@ -103,7 +110,7 @@ func (a *attempt) findDelay(c *call) time.Duration {
 	if a.Response == nil || !a.Class.Retryable() || c.ignoreRetryAfter {
 		return 0
 	}
-	if c.retryAfter != nil {
+	if c.retryAfter != nil && !c.elsewhere {
 		var body []byte
 		if a.ahead != nil {
 			body = a.ahead.Stop()
@@ -122,7 +129,7 @@ func (a *attempt) findDelay(c *call) time.Duration {
 // settle updates what later attempts and other calls use: the buckets, the gate
 // and the connections.
 func (a *attempt) settle(c *call) {
-	if c.conns != nil && !a.canceled && neterr.TimedOut(a.Err) && !neterr.DialFailed(a.Err) {
+	if c.conns != nil && a.via != nil && !a.canceled && neterr.TimedOut(a.Err) && !neterr.DialFailed(a.Err) {
 		// Later requests would meet it too, whether this one is retried or not.
 		a.abandoned = c.conns.Abandon(a.out.URL, a.via)
 	}

@@ -206,18 +206,26 @@ func (a *attempt) pauseKeeping(c *call) bool {
 // waitForTokens sleeps the delay and waits for what the next attempt needs.
 func (a *attempt) waitForTokens(c *call) error {
 	if a.unpaid > 0 {
-		if err := a.acquireInTime(c); err != nil {
+		if err := a.pay(c); err != nil {
 			return err
-		}
-		a.next.retryTokens, a.unpaid = a.unpaid, 0
-		if c.outlivesDeadline(a.Delay) {
-			return errNoTime
 		}
 	}
 	if !c.sleep(a.Delay) {
 		return c.caller.ended()
 	}
 	return c.admit(&a.next, true)
+}
+
+// pay waits for the retry tokens that the next attempt has to wait for.
+func (a *attempt) pay(c *call) error {
+	if err := a.acquireInTime(c); err != nil {
+		return err
+	}
+	a.next.retryTokens, a.unpaid = a.unpaid, 0
+	if c.outlivesDeadline(a.Delay) {
+		return errNoTime
+	}
+	return nil
 }
 
 // acquireInTime waits for the retry tokens, but no longer than the delay after

@@ -42,9 +42,9 @@ func retryAfterValue(value string, now time.Time) time.Duration {
 	return max(at.Sub(now), 0)
 }
 
-// amzRetryAfterSpan is how much x-amz-retry-after may add to a delay in the
+// AmzRetryAfterSpan is how much x-amz-retry-after may add to a delay in the
 // 2026 revision of the AWS SDKs' retry behavior.
-const amzRetryAfterSpan = 5 * time.Second
+const AmzRetryAfterSpan = 5 * time.Second
 
 // AmzRetryAfter returns the delay before a retry after a response with these
 // headers, where delay is the backoff's. The x-amz-retry-after header of the
@@ -62,7 +62,7 @@ func AmzRetryAfter(h http.Header, delay time.Duration) time.Duration {
 	if asked <= delay {
 		return delay
 	}
-	return delay + min(asked-delay, amzRetryAfterSpan)
+	return delay + min(asked-delay, AmzRetryAfterSpan)
 }
 
 func digits(s string) bool {

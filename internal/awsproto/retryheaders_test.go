@@ -105,7 +105,7 @@ func FuzzRetryAfter(f *testing.F) {
 		d := time.Duration(max(delay, 0))
 		for _, value := range []string{first, second} {
 			got := AmzRetryAfter(http.Header{"X-Amz-Retry-After": {value}}, d)
-			if got < d || got-d > amzRetryAfterSpan {
+			if got < d || got-d > AmzRetryAfterSpan {
 				t.Errorf("X-Amz-Retry-After %q makes %v of %v", value, got, d)
 			}
 		}

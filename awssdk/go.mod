@@ -1,0 +1,19 @@
+module example.com/awsretry/awssdk
+
+go 1.25.0
+
+replace example.com/awsretry => ../
+
+require (
+	example.com/awsretry v0.0.0-00010101000000-000000000000
+	github.com/aws/aws-sdk-go-v2 v1.47.5
+	github.com/aws/smithy-go v1.28.7
+	github.com/google/go-cmp v0.7.0
+)
+
+require (
+	github.com/fxamacker/cbor/v2 v2.9.6 // indirect
+	github.com/hashicorp/go-cleanhttp v0.5.2 // indirect
+	github.com/x448/float16 v0.8.4 // indirect
+	gopkg.in/ini.v1 v1.67.3 // indirect
+)

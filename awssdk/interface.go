@@ -1,0 +1,184 @@
+package awssdk
+
+import (
+	"context"
+	"errors"
+	"math"
+	"net/http"
+	"os"
+	"time"
+
+	"example.com/awsretry"
+	"example.com/awsretry/internal/awsproto"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
+)
+
+// loop2026 reports whether the SDK's retry loop is that of the 2026 revision,
+// which numbers the attempts of RetryDelay from 0 and releases only the first
+// attempt's token. The SDK asks the environment each time.
+func loop2026() bool { return os.Getenv("AWS_NEW_RETRIES_2026") == "true" }
+
+func release(error) error { return nil }
+
+// MaxAttempts returns how often a request may be sent, the first attempt
+// included.
+func (r *Retryer) MaxAttempts() int { return r.attempts }
+
+// IsErrorRetryable reports whether an attempt that failed with err may be
+// repeated.
+func (r *Retryer) IsErrorRetryable(err error) bool {
+	if a := attemptOf(err); a != nil {
+		return a.retryable(err)
+	}
+	return r.class(err).Retryable()
+}
+
+// RetryDelay returns the delay before the attempt that follows an attempt that
+// failed with err. attempt is as the SDK's retry loop has it: the number of the
+// failed attempt, or one less if AWS_NEW_RETRIES_2026 is true.
+func (r *Retryer) RetryDelay(attempt int, err error) (time.Duration, error) {
+	if a := attemptOf(err); a != nil {
+		return a.retryDelay()
+	}
+	resp := responseOf(err)
+	failed := awsretry.Attempt{Number: attempt, Response: resp, Class: r.class(err)}
+	if loop2026() {
+		failed.Number++
+	}
+	if resp != nil {
+		failed.Request = resp.Request
+	}
+	delay, err := r.transport.Delay(failed)
+	return beforeSDK(delay, resp), err
+}
+
+// beforeSDK returns what RetryDelay has to return for the SDK to sleep delay.
+// Its loop of 2026 raises what RetryDelay returns to what X-Amz-Retry-After asks
+// for, by 5 s at most.
+func beforeSDK(delay time.Duration, resp *http.Response) time.Duration {
+	if resp == nil || !loop2026() || awsproto.AmzRetryAfter(resp.Header, delay) == delay {
+		return delay
+	}
+	return delay - awsproto.AmzRetryAfterSpan
+}
+
+// class returns the class of err, of which no more is known.
+func (r *Retryer) class(err error) awsretry.Class {
+	return classOf(err, func(resp *http.Response, code string, err error) awsretry.Class {
+		a := awsretry.Attempt{Number: 1, Response: resp, Code: code, Err: err}
+		if resp != nil {
+			a.Request = resp.Request
+		}
+		return r.policy(&a)
+	})
+}
+
+// GetAttemptToken waits until an attempt may be sent: until no shared
+// Retry-After is in force and, in Adaptive mode, for a send token. The SDK calls
+// the returned function with the outcome.
+func (r *Retryer) GetAttemptToken(ctx context.Context) (func(error) error, error) {
+	if c := callOf(ctx); c != nil {
+		return release, c.wait()
+	}
+	loop, err := r.transport.NewLoop(describeCall(ctx, nil))
+	if err != nil {
+		return nil, err
+	}
+	defer loop.End()
+	if err := loop.Wait(); err != nil {
+		return nil, err
+	}
+	return func(err error) error { settle(loop, err); return nil }, nil
+}
+
+// GetRetryToken decides whether another attempt follows one that failed with
+// opErr, and draws the tokens for it. The SDK calls the returned function with
+// the outcome of that attempt.
+func (r *Retryer) GetRetryToken(ctx context.Context, opErr error) (func(error) error, error) {
+	if a := attemptOf(opErr); a != nil {
+		return release, a.decide()
+	}
+	loop, err := r.transport.NewLoop(describeCall(ctx, nil))
+	if err != nil {
+		return nil, err
+	}
+	defer loop.End()
+	loop.SetMaxAttempts(math.MaxInt) // the SDK counts
+	if !classify(loop, nil, opErr).Retryable() {
+		loop.SetClass(awsretry.Transient) // retryable by a client's own rules
+	}
+	delay, stop := loop.Decide()
+	if stop != "" {
+		if !loop2026() || r.longPoll { // the SDK sleeps by itself
+			sleep(ctx, delay)
+		}
+		return nil, refusal(1, stop, opErr)
+	}
+	putBack := loop.Detach()
+	return func(err error) error {
+		if err == nil {
+			putBack()
+		}
+		if loop2026() {
+			settle(loop, err)
+		}
+		return nil
+	}, nil
+}
+
+// GetInitialToken returns a function that does nothing. It is part of
+// [aws.Retryer]; the SDK calls GetAttemptToken in its place.
+func (r *Retryer) GetInitialToken() func(error) error { return release }
+
+// settle gives the outcome of an attempt to the buckets.
+func settle(loop *awsretry.Loop, err error) {
+	classify(loop, nil, err)
+	loop.Settle()
+}
+
+// classify gives the outcome of an attempt to the loop. resp is that of an
+// attempt without err.
+func classify(loop *awsretry.Loop, resp *http.Response, err error) awsretry.Class {
+	class := awsretry.Success
+	if err == nil {
+		loop.Classify(resp, "", nil)
+	} else {
+		class = classOf(err, loop.Classify)
+	}
+	loop.SetClass(class)
+	return class
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// refusal returns the error of a retry that is not made.
+func refusal(attempts int, stop awsretry.Stop, opErr error) error {
+	var why error
+	switch stop {
+	case awsretry.StopQuota:
+		why = awsretry.ErrQuotaExceeded
+	case awsretry.StopRateLimit:
+		why = awsretry.ErrRateLimited
+	case awsretry.StopMaxAttempts:
+		why = &retry.MaxAttemptsError{Attempt: attempts, Err: opErr}
+	case awsretry.StopDeadline:
+		why = errors.New("the next attempt would come after the context's deadline")
+	case awsretry.StopRetryAfter:
+		why = errors.New("the service asks for a longer delay than MaxRetryAfter")
+	case awsretry.StopDisabled:
+		why = errors.New("the context is from WithoutRetry")
+	default:
+		why = opErr
+	}
+	return &awsretry.Error{Attempts: attempts, Stop: stop, Err: why}
+}

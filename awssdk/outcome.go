@@ -1,0 +1,79 @@
+package awssdk
+
+import (
+	"errors"
+	"io"
+	"net/http"
+
+	"example.com/awsretry"
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+)
+
+// responseOf returns the response that err came with, nil if there is none.
+func responseOf(err error) *http.Response {
+	var e *smithyhttp.ResponseError
+	if !errors.As(err, &e) || e.Response == nil || e.Response.Response == nil || e.Response.StatusCode == 0 {
+		return nil // the SDK has an empty response beside an error of sending
+	}
+	return e.Response.Response
+}
+
+// codeOf returns the error code of an API error, "" if err is not one.
+func codeOf(err error) string {
+	var e interface{ ErrorCode() string }
+	if errors.As(err, &e) {
+		return e.ErrorCode()
+	}
+	return ""
+}
+
+// An ask returns the class that the policy gives to an outcome.
+type ask func(resp *http.Response, code string, err error) awsretry.Class
+
+// classOf returns the class of err. An error that says whether it is retryable
+// is believed, and one that did not come from the network is permanent. The
+// policy decides on the others.
+func classOf(err error, policy ask) awsretry.Class {
+	var class awsretry.Class
+	resp, code := responseOf(err), codeOf(err)
+	switch {
+	case resp == nil && code != "":
+		class = policy(&http.Response{Header: make(http.Header)}, code, nil)
+	case resp != nil && (code != "" || resp.StatusCode >= http.StatusBadRequest):
+		class = policy(resp, code, nil)
+	default:
+		class = policy(nil, "", err)
+		if !fromNetwork(err) {
+			class = awsretry.Permanent
+		}
+	}
+	switch {
+	case class == awsretry.Success, canceled(err):
+		return awsretry.Permanent
+	case saysRetryable(err) == aws.FalseTernary:
+		return awsretry.Permanent
+	case saysRetryable(err) == aws.TrueTernary && !class.Retryable():
+		return awsretry.Transient
+	}
+	return class
+}
+
+// canceled reports whether the end of the caller's context is why the attempt
+// failed.
+func canceled(err error) bool {
+	return retry.NoRetryCanceledError{}.IsErrorRetryable(err) == aws.FalseTernary
+}
+
+// saysRetryable returns what err says of itself, such as that of a clock that
+// is wrong.
+func saysRetryable(err error) aws.Ternary { return retry.RetryableError{}.IsErrorRetryable(err) }
+
+// fromNetwork reports whether err is of sending a request or reading its
+// response. Others are of making the request, such as missing credentials.
+func fromNetwork(err error) bool {
+	var send *smithyhttp.RequestSendError
+	return errors.As(err, &send) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		retry.RetryableConnectionError{}.IsErrorRetryable(err) == aws.TrueTernary
+}

@@ -1,0 +1,111 @@
+package awssdk
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"syscall"
+	"testing"
+
+	"example.com/awsretry"
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/smithy-go"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+)
+
+type saysItself bool
+
+func (saysItself) Error() string          { return "an error that says whether it is retryable" }
+func (s saysItself) RetryableError() bool { return bool(s) }
+
+func sending(err error) error {
+	return &smithyhttp.RequestSendError{Err: &url.Error{Op: "Post", URL: "http://127.0.0.1/", Err: err}}
+}
+
+func TestClasses(t *testing.T) {
+	broken := step{status: 200}.response(nil)
+	for _, tt := range []struct {
+		name string
+		err  error
+		want awsretry.Class
+	}{
+		{"500", step{status: 500}.failure(nil), awsretry.Transient},
+		{"501", step{status: 501}.failure(nil), awsretry.Permanent},
+		{"404", step{status: 404}.failure(nil), awsretry.Permanent},
+		{"429", step{status: 429}.failure(nil), awsretry.Throttled},
+		{"a code goes before the status", step{status: 500, code: "SlowDown"}.failure(nil), awsretry.Throttled},
+		{"400 with a throttling code", step{status: 400, code: "ThrottlingException"}.failure(nil), awsretry.Throttled},
+		{"400 with another code", step{status: 400, code: "ValidationException"}.failure(nil), awsretry.Permanent},
+		{"200 with a code, as from Amazon S3", step{status: 200, code: "InternalError"}.failure(nil), awsretry.Transient},
+		{"200 with another code", step{status: 200, code: "NoSuchKey"}.failure(nil), awsretry.Permanent},
+		{"a code without a response", &smithy.GenericAPIError{Code: "Throttling"}, awsretry.Throttled},
+		{"another code without a response", &smithy.GenericAPIError{Code: "AccessDenied"}, awsretry.Permanent},
+		{"reset", sending(syscall.ECONNRESET), awsretry.Transient},
+		{"refused", sending(&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}), awsretry.Transient},
+		{"EOF", sending(io.EOF), awsretry.Transient},
+		{"time-out", sending(&net.OpError{Op: "read", Err: timeout{}}), awsretry.Timeout},
+		{"no such host", sending(&net.DNSError{IsNotFound: true}), awsretry.Permanent},
+		{"certificate", sending(x509.UnknownAuthorityError{}), awsretry.Permanent},
+		{"body that breaks off", bodyError(broken, io.ErrUnexpectedEOF), awsretry.Transient},
+		{"body that is reset", bodyError(broken, &net.OpError{Op: "read", Err: syscall.ECONNRESET}), awsretry.Transient},
+		{"body that times out", bodyError(broken, timeout{}), awsretry.Timeout},
+		{"body that cannot be read", bodyError(broken, errors.New("invalid character")), awsretry.Permanent},
+		{"canceled", &aws.RequestCanceledError{Err: context.Canceled}, awsretry.Permanent},
+		{"canceled while sending", &smithy.CanceledError{Err: context.Canceled}, awsretry.Permanent},
+		{"no credentials", errors.New("no EC2 IMDS role found"), awsretry.Permanent},
+		{"credentials that time out", fmt.Errorf("failed to refresh: %w", timeout{}), awsretry.Timeout},
+		{"serialization", &smithy.SerializationError{Err: errors.New("missing field")}, awsretry.Permanent},
+		{"says that it is retryable", saysItself(true), awsretry.Transient},
+		{"says that it is not", fmt.Errorf("%w: %w", saysItself(false), step{status: 500}.failure(nil)), awsretry.Permanent},
+		{"throttled and says that it is retryable",
+			fmt.Errorf("%w: %w", saysItself(true), step{status: 429}.failure(nil)), awsretry.Throttled},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := mustRetryer(t, Config{})
+			if got := r.class(tt.err); got != tt.want {
+				t.Errorf("%v, want %v", got, tt.want)
+			}
+			if got := r.IsErrorRetryable(tt.err); got != tt.want.Retryable() {
+				t.Errorf("IsErrorRetryable is %v", got)
+			}
+		})
+	}
+}
+
+type timeout struct{}
+
+func (timeout) Error() string { return "i/o timeout" }
+func (timeout) Timeout() bool { return true }
+
+// bodyError is what the SDK makes of a response whose body fails.
+func bodyError(resp *http.Response, err error) error {
+	return &smithyhttp.ResponseError{
+		Response: &smithyhttp.Response{Response: resp},
+		Err:      &smithy.DeserializationError{Err: err},
+	}
+}
+
+// A policy decides by the response with its code, or by the error.
+func TestPolicy(t *testing.T) {
+	var seen []awsretry.Attempt
+	r := mustRetryer(t, Config{Policy: func(a *awsretry.Attempt) awsretry.Class {
+		seen = append(seen, *a)
+		if a.Code == "Custom" {
+			return awsretry.Throttled
+		}
+		return awsretry.DefaultPolicy(a)
+	}})
+	if r.class(step{status: 400, code: "Custom"}.failure(nil)) != awsretry.Throttled {
+		t.Error("the policy was not asked")
+	}
+	r.class(sending(io.EOF))
+	if len(seen) != 2 || seen[0].Response.StatusCode != 400 || seen[0].Err != nil ||
+		seen[1].Response != nil || !errors.Is(seen[1].Err, io.EOF) {
+		t.Errorf("the policy saw %+v", seen)
+	}
+}

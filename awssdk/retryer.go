@@ -1,0 +1,202 @@
+// Package awssdk retries the requests of the AWS SDK for Go v2 by the rules of
+// package awsretry: its token buckets, its rate limiter and its delays take the
+// place of those of the SDK. The SDK still makes, signs and sends the requests.
+//
+//	retryer, err := awssdk.NewRetryer(awssdk.Config{Mode: awsretry.Adaptive})
+//	if err != nil {
+//		return err
+//	}
+//	cfg, err := config.LoadDefaultConfig(ctx)
+//	if err != nil {
+//		return err
+//	}
+//	retryer.Apply(&cfg)
+//	client := dynamodb.NewFromConfig(cfg)
+package awssdk
+
+import (
+	"context"
+	"iter"
+	"net/http"
+	"strings"
+	"time"
+
+	"example.com/awsretry"
+	"github.com/aws/aws-sdk-go-v2/aws"
+)
+
+// A Config has the settings of a Retryer. They mean what the fields of that
+// name of [awsretry.Transport] mean, and have the same defaults. The zero
+// Config is standard mode.
+type Config struct {
+	// Mode is the set of retry rules. Empty means awsretry.Standard.
+	Mode awsretry.Mode
+
+	// Revision is the revision of these rules. The zero value is
+	// awsretry.Classic, also if AWS_NEW_RETRIES_2026 is set. Load reads that
+	// variable.
+	Revision awsretry.Revision
+
+	// MaxAttempts is how often a request may be sent, the first attempt
+	// included. 0 means the mode's default: 3, and 4 in Legacy mode and for
+	// DynamoDB in Revision2026. 1 means no retry. The SDK's own RetryMaxAttempts
+	// takes precedence where it is set, on a client or an operation.
+	MaxAttempts int
+
+	// Policy classifies the outcome of an attempt: by the Response with its
+	// Code, or by the Err if there is no response. Nil means
+	// awsretry.DefaultPolicy. It is not asked about an error that says itself
+	// whether it is retryable, such as that of a clock that is wrong, nor about
+	// one that did not come from the network.
+	Policy awsretry.Policy
+
+	// Backoff computes the delay before each retry. Nil means the backoff of
+	// the mode and revision.
+	Backoff awsretry.Backoff
+
+	// MaxRetryAfter is the longest delay that a Retry-After header may ask for.
+	// If it asks for more, there is no retry. 0 means 1 minute. If negative,
+	// Retry-After is ignored.
+	MaxRetryAfter time.Duration
+
+	// RetryAfterSpread is the longest random time that is added to a delay that
+	// Retry-After asks for. 0 means a quarter of that delay, at most 5 s. If
+	// negative, nothing is added.
+	RetryAfterSpread time.Duration
+
+	// ShareRetryAfter makes a Retry-After delay every attempt of its partition.
+	ShareRetryAfter bool
+
+	// Quota configures the retry token bucket of each partition.
+	Quota awsretry.QuotaConfig
+
+	// RateLimit configures the rate limiter of Adaptive mode. Its Pacing is
+	// awsretry.CubicPacing or awsretry.ScaledPacing.
+	RateLimit awsretry.RateLimitConfig
+
+	// Partition names the partition of a call. Each partition has a retry token
+	// bucket and a rate limiter of its own. ctx has the SDK's names of the
+	// service, the operation and the region. Nil means the service and the
+	// region, such as "DynamoDB us-east-1". [awsretry.WithPartition] takes
+	// precedence. To share the buckets between services, return one name for
+	// all of them.
+	Partition func(ctx context.Context) string
+
+	// MaxPartitions limits how many partitions are kept. 0 means 1024.
+	MaxPartitions int
+
+	// LongPoll reports whether the caller repeats a call in a loop of its own.
+	// If the retry token bucket refuses the retry of such a call, the call
+	// sleeps the delay before it returns. Nil means no call in Classic, and in
+	// Revision2026 SQS ReceiveMessage, Step Functions GetActivityTask, and SWF
+	// PollForActivityTask and PollForDecisionTask.
+	LongPoll func(ctx context.Context) bool
+
+	// Observe is called once for every attempt, after the decision about a
+	// retry and before the delay, for clients that Apply has configured. The
+	// Response has no body. Nil means no observer.
+	Observe func(awsretry.Attempt)
+}
+
+// Load returns a Config with the Mode, MaxAttempts and Revision of src. The
+// errors are those of [awsretry.Source.Resolve].
+func Load(src awsretry.Source) (Config, error) {
+	t, err := awsretry.Load(src)
+	if err != nil {
+		return Config{}, err
+	}
+	return Config{Mode: t.Mode, MaxAttempts: t.MaxAttempts, Revision: t.Revision}, nil
+}
+
+// A Retryer is an [aws.RetryerV2]. Use one Retryer for many clients: it keeps
+// the token buckets for as long as it lives. It is safe for concurrent use.
+//
+// Apply makes the clients of an aws.Config use all of it. A Retryer that is only
+// set as aws.Config.Retryer, or as the Retryer of a client, works too, but that
+// interface does not say which attempts are of one call. Then
+//
+//   - Observe is not called,
+//   - DynamoDB does not have the fourth attempt of Revision2026, and after an
+//     error without a response not its shorter delays,
+//   - a delay is begun although it will end after the context's deadline, and
+//   - awsretry.WithMaxAttempts makes no difference, except that 1 means no
+//     retry, and Quota.InitialCost is drawn by each attempt.
+type Retryer struct {
+	transport *awsretry.Transport // its settings and partitions; it sends nothing
+	policy    awsretry.Policy
+	attempts  int  // the default of most services, or Config.MaxAttempts
+	longest   int  // the default of the service that has most
+	longPoll  bool // Config.LongPoll is set
+}
+
+var _ aws.RetryerV2 = (*Retryer)(nil)
+
+// NewRetryer returns a Retryer. If c is not valid, it returns an error that
+// names each such field, its value and what is allowed.
+func NewRetryer(c Config) (*Retryer, error) {
+	t := &awsretry.Transport{
+		Mode:             c.Mode,
+		Revision:         c.Revision,
+		MaxAttempts:      c.MaxAttempts,
+		Policy:           c.Policy,
+		Backoff:          c.Backoff,
+		MaxRetryAfter:    c.MaxRetryAfter,
+		RetryAfterSpread: c.RetryAfterSpread,
+		ShareRetryAfter:  c.ShareRetryAfter,
+		Quota:            c.Quota,
+		RateLimit:        c.RateLimit,
+		Partition:        func(req *http.Request) string { return serviceAndRegion(req.Context()) },
+		MaxPartitions:    c.MaxPartitions,
+		Observe:          c.Observe,
+	}
+	if c.Partition != nil {
+		t.Partition = func(req *http.Request) string { return c.Partition(req.Context()) }
+	}
+	if c.LongPoll != nil {
+		t.LongPoll = func(req *http.Request) bool { return c.LongPoll(req.Context()) }
+	}
+	if err := t.Validate(); err != nil {
+		text := strings.ReplaceAll(err.Error(), "awsretry: Transport.", "awssdk: Config.")
+		return nil, &configError{text, err}
+	}
+	r := &Retryer{transport: t, policy: c.Policy, longPoll: c.LongPoll != nil}
+	if r.policy == nil {
+		r.policy = awsretry.DefaultPolicy
+	}
+	var err error
+	if r.attempts, err = c.attempts(""); err != nil {
+		return nil, err
+	}
+	if r.longest, err = c.attempts(dynamoDB); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// attempts returns how often a request to the service may be sent.
+func (c Config) attempts(service string) (int, error) {
+	t := &awsretry.Transport{Mode: c.Mode, Revision: c.Revision, MaxAttempts: c.MaxAttempts}
+	loop, err := t.NewLoop(describe(context.Background(), service, "", nil))
+	if err != nil {
+		return 0, err
+	}
+	defer loop.End()
+	return loop.MaxAttempts(), nil
+}
+
+// A configError names the fields of a Config where the error of
+// Transport.Validate has those of a Transport.
+type configError struct {
+	text string
+	err  error
+}
+
+func (e *configError) Error() string { return e.text }
+func (e *configError) Unwrap() error { return e.err }
+
+// State returns the state of the named partition, and whether there is one.
+func (r *Retryer) State(partition string) (awsretry.State, bool) { return r.transport.State(partition) }
+
+// Partitions yields the name and the state of every partition, the most
+// recently used first.
+func (r *Retryer) Partitions() iter.Seq2[string, awsretry.State] { return r.transport.Partitions() }

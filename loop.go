@@ -1,0 +1,193 @@
+package awsretry
+
+import (
+	"cmp"
+	"net/http"
+	"time"
+)
+
+// A Loop makes the decisions of a Transport about one call whose attempts
+// something else sends: the retry loop of another library, such as an AWS SDK.
+// It uses the partitions of its Transport, the options of the call's context
+// and the observers. It sends nothing, and leaves the delays to its caller.
+//
+// Call Wait before each attempt, and Classify, Settle and Decide after it. Call
+// End at the end.
+//
+// The fields of the Transport that are about sending have no effect: Base,
+// AttemptTimeout, MaxBodyBuffer, Prepare, SDKHeaders, NestedRetries, RetryAfter,
+// KeepConnections and Resume. A Loop is not safe for concurrent use.
+type Loop struct {
+	call      call
+	attempt   attempt
+	undecided bool // the attempt has an outcome, and there is no decision on it
+	follows   bool // the next Wait is for another attempt
+	ended     bool
+}
+
+// NewLoop begins a call. req describes it to the hooks: its context is the
+// caller's, and its method, URL and headers are those of the call. Its body is
+// not used. The error is that of Validate, or an [*Error] if the call may not
+// begin; otherwise End must be called.
+func (t *Transport) NewLoop(req *http.Request) (*Loop, error) {
+	config, err := t.resolve()
+	if err != nil {
+		return nil, err
+	}
+	described := req.WithContext(req.Context())
+	described.Body, described.GetBody, described.Cancel = nil, nil, nil
+	l := new(Loop)
+	c := &l.call
+	c.req, c.caller, c.elsewhere = described, callerOf(described), true
+	c.body.Own(described)
+	permit, err := c.begin(config, new(plainResult))
+	if err != nil {
+		c.end()
+		return nil, err
+	}
+	l.attempt = firstAttempt(permit, new(plainResult))
+	return l, nil
+}
+
+// MaxAttempts returns how often the request may be sent, the first attempt
+// included.
+func (l *Loop) MaxAttempts() int { return l.call.maxAttempts() }
+
+// SetMaxAttempts makes n the Transport's MaxAttempts for this call, unless n is
+// 0. [WithMaxAttempts] takes precedence.
+func (l *Loop) SetMaxAttempts(n int) { l.call.limit = n }
+
+// Wait waits until the next attempt may be sent: until no shared Retry-After is
+// in force and, in Adaptive mode, for a send token. It returns an [*Error] if
+// the attempt must not be sent. With RateLimit.FailFast that may be an attempt
+// that Decide has announced.
+func (l *Loop) Wait() error {
+	if l.follows {
+		l.attempt, l.follows = l.attempt.successor(), false
+	}
+	a, c := &l.attempt, &l.call
+	if err := c.admit(&a.permit, a.Number > 1); err == errNoTime {
+		return &Error{Attempts: a.before.attempts, Stop: StopDeadline, Err: a.before.failure.after(err)}
+	} else if err != nil {
+		return c.refusal(StopRateLimit, err, a.before)
+	}
+	a.Waited = a.waited
+	if why := c.caller.ended(); why != nil {
+		return c.cancellation(why, a.before)
+	}
+	if c.observers {
+		a.Start = time.Now()
+	}
+	a.sendToken = false
+	if a.Number == 1 {
+		a.retryTokens = 0
+	}
+	return nil
+}
+
+// Classify takes the outcome of the attempt and returns its class, by
+// Transport.Policy. resp is nil if there is no response; only its status and
+// headers are used. code is the error code in its body. err is the error of an
+// attempt without a response. Without resp and err the attempt succeeded.
+func (l *Loop) Classify(resp *http.Response, code string, err error) Class {
+	a, c := &l.attempt, &l.call
+	a.Request, a.Partition = c.req, c.partition.name
+	a.Response, a.Code, a.Err = bodiless(resp), code, err
+	if resp != nil {
+		a.Err = nil
+	}
+	l.undecided = true
+	if a.Response == nil && a.Err == nil {
+		a.Class = Success
+		return Success
+	}
+	a.classifyOutcome(c)
+	return a.Class
+}
+
+// bodiless returns a copy of resp that does not have the body, which is another
+// library's.
+func bodiless(resp *http.Response) *http.Response {
+	if resp == nil {
+		return nil
+	}
+	shown := *resp
+	shown.Body = http.NoBody
+	return &shown
+}
+
+// SetClass replaces the class that Classify returned.
+func (l *Loop) SetClass(class Class) { l.attempt.Class = class }
+
+// Settle updates what later attempts and other calls use: the retry token
+// bucket, the rate limiter and a shared Retry-After.
+func (l *Loop) Settle() { l.attempt.settle(&l.call) }
+
+// Decide decides whether another attempt follows, draws the tokens for it, and
+// calls the observers. With Quota.Wait it waits for the tokens. If stop is "",
+// another attempt follows, and delay is the time to sleep before it. If stop is
+// StopQuota and LongPoll asks for it, delay is the time to sleep before the call
+// ends.
+func (l *Loop) Decide() (delay time.Duration, stop Stop) {
+	a, c := &l.attempt, &l.call
+	a.asked = a.findDelay(c) // Settle may have been left to another Loop
+	if a.decide(c) && a.unpaid > 0 {
+		if err := a.pay(c); err != nil {
+			a.endWaiting(c, err)
+		}
+	}
+	l.undecided, l.follows = false, a.Stop == ""
+	a.report(c)
+	return a.Delay, a.Stop
+}
+
+// Detach takes the tokens that Decide drew out of the Loop, for a library that
+// has a Loop of its own for each attempt. If the next attempt succeeds, putBack
+// must be called: it puts the tokens back, less those that Settle puts back for
+// the success of a first attempt.
+func (l *Loop) Detach() (putBack func()) {
+	a, c := &l.attempt, &l.call
+	tokens := a.next.retryTokens
+	a.next.retryTokens = 0
+	if c.partition.limiter != nil {
+		a.sendTime = c.partition.limiter.sendTime()
+	}
+	return func() { c.partition.quota.Release(max(tokens-c.increment, 0)) }
+}
+
+// End ends the call. It puts back the tokens of an attempt that was not sent,
+// and reports an attempt to the observers that Decide was not called for.
+// Classify and Settle may still be called after it.
+func (l *Loop) End() {
+	if l.ended {
+		return
+	}
+	l.ended = true
+	a, c := &l.attempt, &l.call
+	if l.undecided {
+		a.Stop = cmp.Or(a.final(c), StopPermanent)
+		a.report(c)
+	}
+	c.responded = true
+	a.end(c)
+	c.end()
+}
+
+// Delay returns the delay that would follow the attempt a, for a library that
+// does not have a [Loop] at that point. It uses the Number, Class, Response and
+// Request of a, and the Transport's Backoff, Revision, MaxRetryAfter and
+// RetryAfterSpread. The error is that of Validate.
+func (t *Transport) Delay(a Attempt) (time.Duration, error) {
+	config, err := t.resolve()
+	if err != nil {
+		return 0, err
+	}
+	if a.Request == nil {
+		a.Request = new(http.Request)
+	}
+	c := call{config: config, req: a.Request, options: optionsOf(a.Request.Context()), elsewhere: true}
+	last := attempt{Attempt: a}
+	last.Number = max(a.Number, 1)
+	last.asked = last.findDelay(&c)
+	return last.delay(&c), nil
+}
