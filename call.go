@@ -138,6 +138,8 @@ func (c *call) outerRetries() bool { return !c.nested && !c.elsewhere && awsprot
 // maxAttempts returns how often the request may be sent.
 func (c *call) maxAttempts() int {
 	switch {
+	case c.options != nil && c.options.maxAttempts > 0 && c.limit > 0:
+		return min(c.options.maxAttempts, c.limit)
 	case c.options != nil && c.options.maxAttempts > 0:
 		return c.options.maxAttempts
 	case c.limit > 0:

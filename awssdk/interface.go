@@ -3,9 +3,11 @@ package awssdk
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"net/http"
 	"os"
+	"strconv"
 	"time"
 
 	"example.com/awsretry"
@@ -27,7 +29,7 @@ func (r *Retryer) MaxAttempts() int { return r.attempts }
 // IsErrorRetryable reports whether an attempt that failed with err may be
 // repeated.
 func (r *Retryer) IsErrorRetryable(err error) bool {
-	if a := attemptOf(err); a != nil {
+	if a := r.attemptOf(err); a != nil {
 		return a.retryable(err)
 	}
 	return r.class(err).Retryable()
@@ -35,16 +37,15 @@ func (r *Retryer) IsErrorRetryable(err error) bool {
 
 // RetryDelay returns the delay before the attempt that follows an attempt that
 // failed with err. attempt is as the SDK's retry loop has it: the number of the
-// failed attempt, or one less if AWS_NEW_RETRIES_2026 is true.
+// failed attempt, or one less if AWS_NEW_RETRIES_2026 is true. Where that loop
+// would add up to 5 s because of an X-Amz-Retry-After, the delay is less by as
+// much, and may be negative.
 func (r *Retryer) RetryDelay(attempt int, err error) (time.Duration, error) {
-	if a := attemptOf(err); a != nil {
+	if a := r.attemptOf(err); a != nil {
 		return a.retryDelay()
 	}
 	resp := responseOf(err)
-	failed := awsretry.Attempt{Number: attempt, Response: resp, Class: r.class(err)}
-	if loop2026() {
-		failed.Number++
-	}
+	failed := awsretry.Attempt{Number: attemptsMade(attempt), Response: resp, Class: r.class(err)}
 	if resp != nil {
 		failed.Request = resp.Request
 	}
@@ -52,11 +53,25 @@ func (r *Retryer) RetryDelay(attempt int, err error) (time.Duration, error) {
 	return beforeSDK(delay, resp), err
 }
 
+// attemptsMade returns how many attempts there were when the SDK's retry loop
+// calls RetryDelay with attempt.
+func attemptsMade(attempt int) int {
+	if loop2026() {
+		return attempt + 1
+	}
+	return attempt
+}
+
 // beforeSDK returns what RetryDelay has to return for the SDK to sleep delay.
 // Its loop of 2026 raises what RetryDelay returns to what X-Amz-Retry-After asks
-// for, by 5 s at most.
+// for, by 5 s at most. It reads the header as here: a plus sign is allowed, and
+// a number that is too large overflows.
 func beforeSDK(delay time.Duration, resp *http.Response) time.Duration {
-	if resp == nil || !loop2026() || awsproto.AmzRetryAfter(resp.Header, delay) == delay {
+	if resp == nil || !loop2026() {
+		return delay
+	}
+	ms, err := strconv.ParseInt(resp.Header.Get("X-Amz-Retry-After"), 10, 64)
+	if err != nil || ms < 0 || time.Duration(ms)*time.Millisecond <= delay {
 		return delay
 	}
 	return delay - awsproto.AmzRetryAfterSpan
@@ -69,6 +84,9 @@ func (r *Retryer) class(err error) awsretry.Class {
 		if resp != nil {
 			a.Request = resp.Request
 		}
+		if a.Request == nil {
+			a.Request = describe(context.Background(), "", "", nil)
+		}
 		return r.policy(&a)
 	})
 }
@@ -77,7 +95,7 @@ func (r *Retryer) class(err error) awsretry.Class {
 // Retry-After is in force and, in Adaptive mode, for a send token. The SDK calls
 // the returned function with the outcome.
 func (r *Retryer) GetAttemptToken(ctx context.Context) (func(error) error, error) {
-	if c := callOf(ctx); c != nil {
+	if c := callOf(ctx); c != nil && c.retryer == r {
 		return release, c.wait()
 	}
 	loop, err := r.transport.NewLoop(describeCall(ctx, nil))
@@ -88,6 +106,7 @@ func (r *Retryer) GetAttemptToken(ctx context.Context) (func(error) error, error
 	if err := loop.Wait(); err != nil {
 		return nil, err
 	}
+	loop.Sent()
 	return func(err error) error { settle(loop, err); return nil }, nil
 }
 
@@ -95,24 +114,26 @@ func (r *Retryer) GetAttemptToken(ctx context.Context) (func(error) error, error
 // opErr, and draws the tokens for it. The SDK calls the returned function with
 // the outcome of that attempt.
 func (r *Retryer) GetRetryToken(ctx context.Context, opErr error) (func(error) error, error) {
-	if a := attemptOf(opErr); a != nil {
+	if a := r.attemptOf(opErr); a != nil {
 		return release, a.decide()
 	}
-	loop, err := r.transport.NewLoop(describeCall(ctx, nil))
+	described := describeCall(ctx, nil)
+	loop, err := r.transport.NewLoop(described)
 	if err != nil {
 		return nil, err
 	}
 	defer loop.End()
 	loop.SetMaxAttempts(math.MaxInt) // the SDK counts
+	loop.Quiet()
 	if !classify(loop, nil, opErr).Retryable() {
 		loop.SetClass(awsretry.Transient) // retryable by a client's own rules
 	}
 	delay, stop := loop.Decide()
 	if stop != "" {
-		if !loop2026() || r.longPoll { // the SDK sleeps by itself
+		if !loop2026() || !awsproto.LongPolls(described) { // for those that the SDK knows it sleeps itself
 			sleep(ctx, delay)
 		}
-		return nil, refusal(1, stop, opErr)
+		return nil, refusal(ctx, 1, stop, opErr)
 	}
 	putBack := loop.Detach()
 	return func(err error) error {
@@ -127,7 +148,8 @@ func (r *Retryer) GetRetryToken(ctx context.Context, opErr error) (func(error) e
 }
 
 // GetInitialToken returns a function that does nothing. It is part of
-// [aws.Retryer]; the SDK calls GetAttemptToken in its place.
+// [aws.Retryer]; the SDK calls GetAttemptToken in its place, except behind a
+// wrapper that has only the methods of aws.Retryer.
 func (r *Retryer) GetInitialToken() func(error) error { return release }
 
 // settle gives the outcome of an attempt to the buckets.
@@ -137,12 +159,22 @@ func settle(loop *awsretry.Loop, err error) {
 }
 
 // classify gives the outcome of an attempt to the loop. resp is that of an
-// attempt without err.
+// attempt without err. A failure of another operation is one of the attempt, but
+// its response says nothing of the service.
 func classify(loop *awsretry.Loop, resp *http.Response, err error) awsretry.Class {
 	class := awsretry.Success
-	if err == nil {
+	switch {
+	case err == nil:
 		loop.Classify(resp, "", nil)
-	} else {
+	case nested(err):
+		class = classOf(err, func(resp *http.Response, code string, err error) awsretry.Class {
+			return awsretry.DefaultPolicy(&awsretry.Attempt{Response: resp, Code: code, Err: err})
+		})
+		if class == awsretry.Throttled {
+			class = awsretry.Transient
+		}
+		loop.Classify(nil, "", err)
+	default:
 		class = classOf(err, loop.Classify)
 	}
 	loop.SetClass(class)
@@ -162,7 +194,7 @@ func sleep(ctx context.Context, d time.Duration) {
 }
 
 // refusal returns the error of a retry that is not made.
-func refusal(attempts int, stop awsretry.Stop, opErr error) error {
+func refusal(ctx context.Context, attempts int, stop awsretry.Stop, opErr error) error {
 	var why error
 	switch stop {
 	case awsretry.StopQuota:
@@ -170,15 +202,27 @@ func refusal(attempts int, stop awsretry.Stop, opErr error) error {
 	case awsretry.StopRateLimit:
 		why = awsretry.ErrRateLimited
 	case awsretry.StopMaxAttempts:
-		why = &retry.MaxAttemptsError{Attempt: attempts, Err: opErr}
+		why = &spent{retry.MaxAttemptsError{Attempt: attempts, Err: opErr}}
 	case awsretry.StopDeadline:
 		why = errors.New("the next attempt would come after the context's deadline")
 	case awsretry.StopRetryAfter:
 		why = errors.New("the service asks for a longer delay than MaxRetryAfter")
+	case awsretry.StopBody:
+		why = errors.New("the request body cannot be sent again")
+	case awsretry.StopCanceled:
+		why = context.Cause(ctx)
 	case awsretry.StopDisabled:
 		why = errors.New("the context is from WithoutRetry")
-	default:
+	}
+	if why == nil {
 		why = opErr
 	}
 	return &awsretry.Error{Attempts: attempts, Stop: stop, Err: why}
 }
+
+// A spent is the SDK's error where the attempts are used up. Its text does not
+// repeat that of the last attempt.
+type spent struct{ retry.MaxAttemptsError }
+
+func (e *spent) Error() string { return fmt.Sprintf("the maximum number of attempts is %d", e.Attempt) }
+func (e *spent) Unwrap() error { return &e.MaxAttemptsError }

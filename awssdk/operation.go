@@ -10,13 +10,10 @@ import (
 	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
 )
 
-// The SDK's name of the service that has the most attempts by default.
-const dynamoDB = "DynamoDB"
-
 // targets are what the X-Amz-Target header of some services begins with, by the
 // SDK's name of the service.
 var targets = map[string]string{
-	dynamoDB:           "DynamoDB_20120810.",
+	"DynamoDB":         "DynamoDB_20120810.",
 	"DynamoDB Streams": "DynamoDBStreams_20120810.",
 	"SQS":              "AmazonSQS.",
 	"SFN":              "AWSStepFunctions.",

@@ -173,7 +173,6 @@ func TestDynamoDB(t *testing.T) {
 
 // The service throttles by a code of its own until the client slows down.
 func TestDynamoDBAdaptive(t *testing.T) {
-	t.Parallel() // it waits more than it computes
 	backend := startDynalite(t)
 	createTable(t, backend)
 	service := &faultyService{pick: randomFaults(0.05, faultThrottling), fail: failDynamoDB}

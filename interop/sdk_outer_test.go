@@ -71,7 +71,6 @@ func (c sdkCall) run(t *testing.T, f fault, failures int, wrap func(http.RoundTr
 // The SDK's own retryer is on. The service sees what it sees of the SDK alone,
 // not the product of the attempts of both.
 func TestSDKRetryerOn(t *testing.T) {
-	t.Parallel() // it waits more than it computes
 	alone := func(rt http.RoundTripper) http.RoundTripper { return rt }
 	nested := func(rt http.RoundTripper) http.RoundTripper {
 		tr := forFaultyService(rt, nil)

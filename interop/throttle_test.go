@@ -11,7 +11,6 @@ import (
 // Servers throttle 50 workers each that never rest. They allow 200 requests per
 // second. In adaptive mode no PUT is lost, and few requests are throttled.
 func TestThrottled(t *testing.T) {
-	t.Parallel() // it waits more than it computes
 	const puts = 400
 	nginx := nginxLimitReq("burst=20 nodelay", "")
 	nginxAfter := nginxLimitReq("burst=20 nodelay", retryAfterOneSecond)

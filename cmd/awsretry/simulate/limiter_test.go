@@ -123,6 +123,7 @@ func TestAdaptiveFindsTheRate(t *testing.T) {
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel() // in virtual time nothing depends on how busy the processors are
 			got := measured(t, Scenario{
 				Duration: tt.length,
 				Clients:  Clients{Count: tt.clients, Callers: tt.callers},

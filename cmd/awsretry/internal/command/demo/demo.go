@@ -37,7 +37,8 @@ With --serve it sends nothing: it prints the URLs of the server, for awsretry ge
 serves them until Ctrl-C, but not longer than --for. Other machines cannot reach them.`,
 		Example: `  awsretry demo
   awsretry demo --serve --port 8080               and in another terminal:
-  awsretry get http://127.0.0.1:8080/flaky`,
+  awsretry get http://127.0.0.1:8080/flaky
+  awsretry get --resume -o copy http://127.0.0.1:8080/broken`,
 		Args: flags.Exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if serve {

@@ -1,0 +1,254 @@
+package interop
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"example.com/awsretry"
+	"example.com/awsretry/awssdk"
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/google/go-cmp/cmp"
+)
+
+const ddbPartition = "DynamoDB us-east-1"
+
+// Three requests in ten fail, and no operation does: in each mode, revision and
+// retry loop of the SDK.
+func TestRetryerDynamoDB(t *testing.T) {
+	backend := startDynalite(t)
+	createTable(t, backend)
+	for _, config := range []awssdk.Config{
+		{Mode: awsretry.Standard},
+		{Mode: awsretry.Adaptive, Revision: awsretry.Revision2026},
+	} {
+		for _, u := range retryerUses {
+			u.run(t, fmt.Sprintf(", %s, %v", config.Mode, config.Revision), func(t *testing.T) {
+				testRetryerDynamoDB(t, u, config, backend)
+			})
+		}
+	}
+}
+
+func testRetryerDynamoDB(t *testing.T, u retryerUse, config awssdk.Config, backend string) {
+	kinds := []fault{faultServerError, faultUnavailable, faultBare, faultThrottling, faultReset, faultLost, faultCut}
+	service := &faultyService{pick: randomFaults(0.3, kinds...), fail: failDynamoDB}
+	base, addr := startFaulty(t, service, backend)
+	base.DisableKeepAlives = true // net/http itself repeats a request if an idle connection breaks
+	log := newAttemptLog()
+	config.MaxAttempts, config.Observe = retryAttempts, log.observe
+	config.Backoff = awsretry.Exponential{Initial: time.Millisecond, ThrottlingInitial: time.Millisecond}
+	config.RateLimit.MinFillRate = 200 // a low rate would make the test long
+	r := newRetryer(t, config)
+	client := dynamodb.NewFromConfig(u.config(r, addr, base))
+	const items = 30
+	ddbPutAndGet(t, client, items)
+	if n, err := ddbScan(t.Context(), client); err != nil || n != items {
+		t.Errorf("the table has %d items (%v), want %d", n, err, items)
+	}
+	calls, sent, most, faults := service.figures()
+	t.Logf("%d operations, %d requests, at most %d for one%s", calls, sent, most, faults)
+	if most > retryAttempts {
+		t.Errorf("%d requests for one operation, want at most %d", most, retryAttempts)
+	}
+	for _, f := range kinds {
+		if service.faults[f] == 0 {
+			t.Errorf("no request had the fault %q", f)
+		}
+	}
+	if state, ok := r.State(ddbPartition); !ok || state.Limited != (config.Mode == awsretry.Adaptive) {
+		t.Errorf("the state is %+v (%v)", state, ok)
+	}
+	log.checkObserved(t, u, sent, calls)
+}
+
+// checkObserved fails unless each of the requests sent was observed once if the
+// Retryer was applied, and none otherwise.
+func (l *attemptLog) checkObserved(t *testing.T, u retryerUse, sent, calls int) {
+	t.Helper()
+	if !u.apply {
+		sent, calls = 0, 0
+	}
+	observed := 0
+	for _, n := range l.stops {
+		observed += n
+	}
+	if observed != sent || l.stops[awsretry.StopSuccess] != calls || l.retries != sent-calls {
+		t.Errorf("%d requests of %d operations were sent; observed were %v and %d retries", sent, calls, l.stops, l.retries)
+	}
+}
+
+// A retryerScene is one operation, and what the Retryer makes of it.
+type retryerScene struct {
+	name    string
+	config  awssdk.Config
+	steps   []sdkStep
+	records []record // of an applied Retryer
+	plain   int      // retries of a plain one, if it makes fewer
+	tokens  int
+	delays  []time.Duration // between the requests; nil: as recorded
+}
+
+var (
+	reset  = fmt.Errorf("read tcp: connection reset by peer")
+	failed = sdkStep{status: 500, code: "InternalServerError"}
+	busy   = sdkStep{status: 400, code: "ThrottlingException"}
+	wrong  = sdkStep{status: 400, code: "ValidationException"}
+)
+
+func recordsOf(partition string, records ...record) []record {
+	for i := range records {
+		records[i].Number, records[i].Partition = i+1, partition
+	}
+	return records
+}
+
+var dynamoDBScenes = []retryerScene{
+	{
+		name:   "Classic: a 500, throttling, a reset, then too many",
+		config: awssdk.Config{MaxAttempts: 4},
+		steps:  []sdkStep{failed, busy, {err: reset}, failed},
+		records: recordsOf(ddbPartition,
+			record{Class: awsretry.Transient, Code: "InternalServerError", Delay: time.Second},
+			record{Class: awsretry.Throttled, Code: "ThrottlingException", Delay: 2 * time.Second},
+			record{Class: awsretry.Transient, Delay: 4 * time.Second},
+			record{Class: awsretry.Transient, Code: "InternalServerError", Stop: awsretry.StopMaxAttempts}),
+		tokens: 500 - 5 - 10 - 5,
+	},
+	{
+		name:  "Classic: a body that breaks off",
+		steps: []sdkStep{{body: `{"TableNames":["it`, cut: true}},
+		records: recordsOf(ddbPartition,
+			record{Class: awsretry.Transient, Delay: time.Second},
+			record{Class: awsretry.Success, Stop: awsretry.StopSuccess}),
+		tokens: 500,
+	},
+	{
+		name:  "Classic: a permanent error",
+		steps: []sdkStep{failed, wrong},
+		records: recordsOf(ddbPartition,
+			record{Class: awsretry.Transient, Code: "InternalServerError", Delay: time.Second},
+			record{Class: awsretry.Permanent, Code: "ValidationException", Stop: awsretry.StopPermanent}),
+		tokens: 495,
+	},
+	{
+		name:   "Classic: the bucket is empty",
+		config: awssdk.Config{Quota: awsretry.QuotaConfig{Capacity: 7}},
+		steps:  []sdkStep{failed, failed},
+		records: recordsOf(ddbPartition,
+			record{Class: awsretry.Transient, Code: "InternalServerError", Delay: time.Second},
+			record{Class: awsretry.Transient, Code: "InternalServerError", Stop: awsretry.StopQuota}),
+		tokens: 2,
+	},
+	{
+		name:   "2026: four attempts and 25 ms",
+		config: awssdk.Config{Revision: awsretry.Revision2026},
+		steps:  []sdkStep{failed, failed, failed, failed},
+		records: recordsOf(ddbPartition,
+			record{Class: awsretry.Transient, Code: "InternalServerError", Delay: 25 * time.Millisecond},
+			record{Class: awsretry.Transient, Code: "InternalServerError", Delay: 50 * time.Millisecond},
+			record{Class: awsretry.Transient, Code: "InternalServerError", Delay: 100 * time.Millisecond},
+			record{Class: awsretry.Transient, Code: "InternalServerError", Stop: awsretry.StopMaxAttempts}),
+		plain: 2, tokens: 500 - 3*14,
+	},
+	{
+		name:   "2026: throttling",
+		config: awssdk.Config{Revision: awsretry.Revision2026},
+		steps:  []sdkStep{busy, busy},
+		records: recordsOf(ddbPartition,
+			record{Class: awsretry.Throttled, Code: "ThrottlingException", Delay: time.Second},
+			record{Class: awsretry.Throttled, Code: "ThrottlingException", Delay: 2 * time.Second},
+			record{Class: awsretry.Success, Stop: awsretry.StopSuccess}),
+		tokens: 495,
+	},
+}
+
+// Each attempt of an operation has the delay, costs the tokens and is observed
+// as the rules say.
+func TestRetryerRecords(t *testing.T) {
+	for _, scene := range dynamoDBScenes {
+		t.Run(scene.name, func(t *testing.T) {
+			inVirtualTime(t, func(t *testing.T, u retryerUse) { scene.test(t, u) })
+		})
+	}
+}
+
+func (s retryerScene) test(t *testing.T, u retryerUse) {
+	stub := &sdkStub{steps: s.steps}
+	var seen recorder
+	s.config.Observe = seen.observe
+	r := newRetryer(t, s.config)
+	_, err := dynamodb.NewFromConfig(u.config(r, "ddb.example", stub)).ListTables(t.Context(), nil)
+
+	want, tokens := s.records, s.tokens
+	var delays []time.Duration
+	for _, a := range want[:len(want)-1] {
+		delays = append(delays, a.Delay)
+	}
+	if stop := want[len(want)-1].Stop; stopOf(err) != stop {
+		t.Errorf("ended as %q, want %q: %v", stopOf(err), stop, err)
+	}
+	if !u.apply {
+		want = nil
+		if s.plain > 0 {
+			tokens += (len(delays) - s.plain) * 14
+			delays = delays[:s.plain]
+		}
+	}
+	if diff := cmp.Diff(want, seen.records); diff != "" {
+		t.Errorf("records (-want +got):\n%s", diff)
+	}
+	if got := stub.delays(); !slices.Equal(got, delays) {
+		t.Errorf("delays %v, want %v", got, delays)
+	}
+	wantTokens(t, r, ddbPartition, tokens)
+}
+
+// The header of each attempt says how many there may be. DynamoDB has one more
+// in Revision2026.
+func TestRetryerAttemptsHeader(t *testing.T) {
+	for _, tt := range []struct {
+		service  string
+		call     func(*testing.T, aws.Config) error
+		attempts map[awsretry.Revision]int
+	}{
+		{"DynamoDB", func(t *testing.T, cfg aws.Config) error {
+			_, err := dynamodb.NewFromConfig(cfg).ListTables(t.Context(), nil)
+			return err
+		}, map[awsretry.Revision]int{awsretry.Classic: 3, awsretry.Revision2026: 4}},
+		{"S3", func(t *testing.T, cfg aws.Config) error {
+			_, err := s3.NewFromConfig(cfg).ListBuckets(t.Context(), nil)
+			return err
+		}, map[awsretry.Revision]int{awsretry.Classic: 3, awsretry.Revision2026: 3}},
+		{"SQS", func(t *testing.T, cfg aws.Config) error {
+			_, err := sqs.NewFromConfig(cfg).ListQueues(t.Context(), nil)
+			return err
+		}, map[awsretry.Revision]int{awsretry.Classic: 3, awsretry.Revision2026: 3}},
+	} {
+		for revision, attempts := range tt.attempts {
+			t.Run(fmt.Sprintf("%s/%v", tt.service, revision), func(t *testing.T) {
+				inVirtualTime(t, func(t *testing.T, u retryerUse) {
+					if !u.apply {
+						attempts = 3 // the interface does not say that a call is of DynamoDB
+					}
+					stub := &sdkStub{steps: slices.Repeat([]sdkStep{{status: 500}}, 9)}
+					cfg := u.config(newRetryer(t, awssdk.Config{Revision: revision}), "service.example", stub)
+					if err := tt.call(t, cfg); stopOf(err) != awsretry.StopMaxAttempts {
+						t.Errorf("ended as %q: %v", stopOf(err), err)
+					}
+					var want []string
+					for i := range attempts {
+						want = append(want, fmt.Sprintf("attempt=%d; max=%d", i+1, attempts))
+					}
+					if diff := cmp.Diff(want, stub.headers("Amz-Sdk-Request")); diff != "" {
+						t.Errorf("headers (-want +got):\n%s", diff)
+					}
+				})
+			})
+		}
+	}
+}

@@ -1,0 +1,313 @@
+package interop
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"example.com/awsretry"
+	"example.com/awsretry/awssdk"
+	"github.com/aws/aws-sdk-go-v2/aws"
+	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
+	"github.com/aws/aws-sdk-go-v2/feature/s3/manager"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/google/go-cmp/cmp"
+)
+
+const s3Partition = "S3 us-east-1"
+
+// pathStyle is for servers whose buckets have no host of their own.
+func pathStyle(o *s3.Options) { o.UsePathStyle = true }
+
+// An s3Use is an S3 client in a test, with an object that the service has.
+type s3Use struct {
+	*testing.T
+	client  *s3.Client
+	service *faultyService
+	seen    *recorder
+	data    []byte
+}
+
+var s3Key = aws.String("there")
+
+// s3Uses are what a client does. The first request of each operation fails.
+var s3Uses = []struct {
+	name  string
+	fault fault
+	calls int // operations, each of which takes two requests
+	use   func(s3Use) error
+}{
+	{"PutObject", faultServerError, 2, func(u s3Use) error {
+		if err := s3Put(u.Context(), u.client, "new", u.data); err != nil {
+			return err
+		}
+		return s3Get(u.Context(), u.client, "new", u.data)
+	}},
+	{"PutObject, reset", faultReset, 2, func(u s3Use) error {
+		if err := s3Put(u.Context(), u.client, "new", u.data); err != nil {
+			return err
+		}
+		return s3Get(u.Context(), u.client, "new", u.data)
+	}},
+	{"GetObject, SlowDown", faultThrottling, 1, func(u s3Use) error {
+		return s3Get(u.Context(), u.client, *s3Key, u.data)
+	}},
+	{"CopyObject, an error in a response with 200", faultHidden, 1, func(u s3Use) error {
+		_, err := u.client.CopyObject(u.Context(), &s3.CopyObjectInput{
+			Bucket: aws.String(s3Bucket), Key: aws.String("copy"), CopySource: aws.String(s3Bucket + "/" + *s3Key),
+		})
+		return err
+	}},
+	{"paginator", faultServerError, 4, func(u s3Use) error {
+		pages := s3.NewListObjectsV2Paginator(u.client, &s3.ListObjectsV2Input{
+			Bucket: aws.String(s3Bucket), Prefix: aws.String("page/"), MaxKeys: aws.Int32(1),
+		})
+		var keys []string // gofakes3 has an empty last page
+		for pages.HasMorePages() {
+			page, err := pages.NextPage(u.Context())
+			if err != nil {
+				return err
+			}
+			for _, object := range page.Contents {
+				keys = append(keys, *object.Key)
+			}
+		}
+		if diff := cmp.Diff([]string{"page/1", "page/2", "page/3"}, keys); diff != "" {
+			u.Errorf("keys (-want +got):\n%s", diff)
+		}
+		return nil
+	}},
+	{"transfer manager", faultServerError, 4 + 3, func(u s3Use) error {
+		// Two parts, and the calls around them; the body cannot be rewound.
+		big := s3Data(s3PartSize + 1)
+		body := io.MultiReader(bytes.NewReader(big))
+		uploader := manager.NewUploader(u.client, func(o *manager.Uploader) { o.PartSize = s3PartSize })
+		if _, err := uploader.Upload(u.Context(), &s3.PutObjectInput{
+			Bucket: aws.String(s3Bucket), Key: aws.String("big"), Body: body,
+		}); err != nil {
+			return err
+		}
+		var got manager.WriteAtBuffer
+		downloader := manager.NewDownloader(u.client, func(d *manager.Downloader) { d.PartSize = s3PartSize / 2 })
+		_, err := downloader.Download(u.Context(), &got, &s3.GetObjectInput{
+			Bucket: aws.String(s3Bucket), Key: aws.String("big"),
+		})
+		if err == nil && !bytes.Equal(got.Bytes(), big) {
+			u.Errorf("%d bytes were read back, which differ from those that were written", len(got.Bytes()))
+		}
+		return err
+	}},
+}
+
+// Everything that a client of S3 does goes on after a failure.
+func TestRetryerS3(t *testing.T) {
+	s3rver, gofakes3 := startS3rver(t), startGofakes3(t)
+	data := s3Data(100_000)
+	for _, backend := range []string{s3rver, gofakes3} {
+		direct := newS3(backend, newPool(t), aws.NopRetryer{})
+		for _, key := range []string{*s3Key, "page/1", "page/2", "page/3"} {
+			if err := s3Put(t.Context(), direct, key, data); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, u := range retryerUses {
+		for _, tt := range s3Uses {
+			u.run(t, "/"+tt.name, func(t *testing.T) {
+				backend := s3rver
+				if tt.name == "paginator" { // s3rver makes no continuation tokens with the OpenSSL of today
+					backend = gofakes3
+				}
+				s := startS3Use(t, u, backend, tt.fault)
+				s.data = data
+				if err := tt.use(s); err != nil {
+					t.Fatal(err)
+				}
+				if calls, sent, most, _ := s.service.figures(); calls != tt.calls || sent != 2*calls || most != 2 {
+					t.Errorf("%d requests for %d operations, at most %d for one; want 2 for each of %d",
+						sent, calls, most, tt.calls)
+				}
+				s.checkRecords(u, tt.calls, tt.fault)
+			})
+		}
+	}
+}
+
+// startS3Use starts a proxy in front of S3 that makes the first request of each
+// operation fail.
+func startS3Use(t *testing.T, u retryerUse, backend string, f fault) s3Use {
+	t.Helper()
+	s := s3Use{T: t, service: &faultyService{fail: failS3}, seen: new(recorder)}
+	s.service.pick = failFirst(s.service, 1, f)
+	base, addr := startFaulty(t, s.service, backend)
+	base.DisableKeepAlives = true // net/http itself repeats a request if an idle connection breaks
+	r := newRetryer(t, awssdk.Config{
+		Observe: s.seen.observe,
+		Backoff: awsretry.Exponential{Initial: time.Millisecond, Jitter: awsretry.NoJitter},
+	})
+	s.client = s3.NewFromConfig(u.config(r, addr, base), pathStyle)
+	t.Cleanup(func() {
+		if !t.Failed() {
+			wantTokens(t, r, s3Partition, 500)
+		}
+	})
+	return s
+}
+
+// checkRecords fails unless each operation had two attempts, of which the first
+// one failed.
+func (s s3Use) checkRecords(u retryerUse, calls int, f fault) {
+	s.Helper()
+	first := record{1, awsretry.Transient, "InternalError", time.Millisecond, "", s3Partition}
+	switch f {
+	case faultThrottling:
+		first.Class, first.Code = awsretry.Throttled, "SlowDown"
+	case faultReset:
+		first.Code = ""
+	}
+	second := record{2, awsretry.Success, "", 0, awsretry.StopSuccess, s3Partition}
+	want := slices.Repeat([]record{first, second}, calls)
+	if !u.apply {
+		want = nil
+	}
+	byNumber := func(a, b record) int { return a.Number - b.Number } // parts are sent in parallel
+	slices.SortStableFunc(want, byNumber)
+	slices.SortStableFunc(s.seen.records, byNumber)
+	if diff := cmp.Diff(want, s.seen.records); diff != "" {
+		s.Errorf("records (-want +got):\n%s", diff)
+	}
+}
+
+// A waiter repeats calls, each of which is retried by itself.
+func TestRetryerWaiter(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T, u retryerUse) {
+		stub := &sdkStub{steps: []sdkStep{{status: 404}, {status: 500}, {status: 404}}}
+		var seen recorder
+		r := newRetryer(t, awssdk.Config{Observe: seen.observe})
+		waiter := s3.NewObjectExistsWaiter(s3.NewFromConfig(u.config(r, "s3.example", stub), pathStyle),
+			func(o *s3.ObjectExistsWaiterOptions) { o.MinDelay, o.MaxDelay = 10*time.Second, 10*time.Second })
+		input := &s3.HeadObjectInput{Bucket: aws.String(s3Bucket), Key: s3Key}
+		if err := waiter.Wait(t.Context(), input, time.Minute); err != nil {
+			t.Error(err)
+		}
+		want := []record{
+			{1, awsretry.Permanent, "NotFound", 0, awsretry.StopPermanent, s3Partition},
+			{1, awsretry.Transient, "InternalServerError", time.Second, "", s3Partition},
+			{2, awsretry.Permanent, "NotFound", 0, awsretry.StopPermanent, s3Partition},
+			{1, awsretry.Success, "", 0, awsretry.StopSuccess, s3Partition},
+		}
+		if !u.apply {
+			want = nil
+		}
+		if diff := cmp.Diff(want, seen.records); diff != "" {
+			t.Errorf("records (-want +got):\n%s", diff)
+		}
+		if len(stub.sent) != 4 {
+			t.Errorf("%d requests, want 4", len(stub.sent))
+		}
+		wantTokens(t, r, s3Partition, 496) // a success that nothing was retried for puts one back
+	})
+}
+
+// A body that cannot be rewound is sent once. The tokens for the retry are put
+// back if the attempts are known.
+func TestRetryerUnseekableBody(t *testing.T) {
+	backend := startGofakes3(t)
+	for _, u := range retryerUses {
+		u.run(t, "", func(t *testing.T) {
+			service := &faultyService{fail: failS3}
+			base, addr := startFaulty(t, service, backend)
+			base.DisableKeepAlives = true
+			r := newRetryer(t, awssdk.Config{Backoff: awsretry.Exponential{Initial: time.Millisecond}})
+			client := s3.NewFromConfig(u.config(r, addr, base), pathStyle)
+			put := func() error {
+				_, err := client.PutObject(t.Context(), &s3.PutObjectInput{
+					Bucket: aws.String(s3Bucket), Key: aws.String("stream"), ContentLength: aws.Int64(4),
+					Body: io.MultiReader(strings.NewReader("data")),
+				}, s3.WithAPIOptions(v4.SwapComputePayloadSHA256ForUnsignedPayloadMiddleware))
+				return err
+			}
+			service.pick = failFirst(service, 0, faultNone)
+			if err := put(); err != nil {
+				t.Errorf("a first attempt that succeeds: %v", err)
+			}
+			if err := s3Get(t.Context(), client, "stream", []byte("data")); err != nil {
+				t.Error(err)
+			}
+			service.pick = failFirst(service, 1, faultServerError)
+			if err := put(); err == nil || !strings.Contains(err.Error(), "rewind") {
+				t.Errorf("a first attempt that fails: %v, want that the body cannot be rewound", err)
+			}
+			if _, sent, most, _ := service.figures(); sent != 3 || most != 1 {
+				t.Errorf("%d requests, at most %d for one operation, want 3 and 1", sent, most)
+			}
+			tokens := 500
+			if !u.apply {
+				tokens -= 5
+			}
+			wantTokens(t, r, s3Partition, tokens)
+		})
+	}
+}
+
+// A client presigns requests, which are not sent.
+func TestRetryerPresign(t *testing.T) {
+	backend := startGofakes3(t)
+	data := s3Data(1000)
+	for _, u := range retryerUses {
+		u.run(t, "", func(t *testing.T) {
+			var seen recorder
+			r := newRetryer(t, awssdk.Config{Observe: seen.observe})
+			pool := newPool(t)
+			client := s3.NewPresignClient(s3.NewFromConfig(u.config(r, backend, pool), pathStyle))
+			put, err := client.PresignPutObject(t.Context(), &s3.PutObjectInput{Bucket: aws.String(s3Bucket), Key: s3Key})
+			if err != nil {
+				t.Fatal(err)
+			}
+			get, err := client.PresignGetObject(t.Context(), &s3.GetObjectInput{Bucket: aws.String(s3Bucket), Key: s3Key})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range r.Partitions() {
+				t.Error("presigning uses a partition")
+			}
+			sendPresigned(t, pool, put, data)
+			if got := sendPresigned(t, pool, get, nil); !bytes.Equal(got, data) {
+				t.Errorf("%d bytes were read back, which differ from the %d that were written", len(got), len(data))
+			}
+			if len(seen.records) > 0 {
+				t.Errorf("observed %v, want nothing", seen.records)
+			}
+		})
+	}
+}
+
+func sendPresigned(t *testing.T, rt http.RoundTripper, p *v4.PresignedHTTPRequest, body []byte) []byte {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), p.Method, p.URL, bytes.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := rt.RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	got, err := io.ReadAll(resp.Body)
+	if err = errors.Join(err, statusError(resp)); err != nil {
+		t.Fatalf("%s %s: %v", p.Method, p.URL, err)
+	}
+	return got
+}
+
+func statusError(resp *http.Response) error {
+	if resp.StatusCode != http.StatusOK {
+		return errors.New(resp.Status)
+	}
+	return nil
+}

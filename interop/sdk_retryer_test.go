@@ -1,0 +1,238 @@
+package interop
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/iotest"
+	"testing/synctest"
+	"time"
+
+	"example.com/awsretry"
+	"example.com/awsretry/awssdk"
+	"example.com/awsretry/internal/httpfake"
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	"github.com/google/go-cmp/cmp/cmpopts"
+)
+
+// A retryerUse is a way to give a Retryer to the SDK's clients.
+type retryerUse struct {
+	apply    bool // by Apply; otherwise it is the Retryer of the configuration
+	loop2026 bool // the SDK's retry loop is that of 2026
+}
+
+var retryerUses = []retryerUse{{true, false}, {true, true}, {false, false}, {false, true}}
+
+func (u retryerUse) String() string {
+	name := "plain"
+	if u.apply {
+		name = "applied"
+	}
+	if u.loop2026 {
+		name += ", 2026 loop"
+	}
+	return name
+}
+
+// run runs a subtest with the SDK's retry loop of u.
+func (u retryerUse) run(t *testing.T, name string, test func(*testing.T)) {
+	t.Helper()
+	t.Run(u.String()+name, func(t *testing.T) {
+		t.Setenv("AWS_NEW_RETRIES_2026", fmt.Sprint(u.loop2026))
+		test(t)
+	})
+}
+
+// inVirtualTime runs a subtest in virtual time for each use.
+func inVirtualTime(t *testing.T, test func(*testing.T, retryerUse)) {
+	t.Helper()
+	for _, u := range retryerUses {
+		u.run(t, "", func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { test(t, u) })
+		})
+	}
+}
+
+// config returns the configuration of clients that retry by r and send to the
+// service at addr through rt.
+func (u retryerUse) config(r *awssdk.Retryer, addr string, rt http.RoundTripper) aws.Config {
+	cfg := aws.Config{
+		Region:       "us-east-1",
+		Credentials:  sdkCredentials,
+		BaseEndpoint: aws.String("http://" + addr),
+		HTTPClient:   &http.Client{Transport: rt},
+		// s3rver does not have the newer checksums.
+		RequestChecksumCalculation: aws.RequestChecksumCalculationWhenRequired,
+	}
+	if u.apply {
+		r.Apply(&cfg)
+	} else {
+		cfg.Retryer = func() aws.Retryer { return r }
+	}
+	return cfg
+}
+
+// newRetryer returns a Retryer without jitter.
+func newRetryer(t testing.TB, c awssdk.Config) *awssdk.Retryer {
+	t.Helper()
+	if c.Backoff == nil {
+		c.Backoff = awsretry.Exponential{Jitter: awsretry.NoJitter}
+	}
+	c.RetryAfterSpread = -1
+	r, err := awssdk.NewRetryer(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// A record is what an observer is told of an attempt.
+type record struct {
+	Number    int
+	Class     awsretry.Class
+	Code      string
+	Delay     time.Duration
+	Stop      awsretry.Stop
+	Partition string
+}
+
+// A recorder keeps the records of a Retryer.
+type recorder struct {
+	mu      sync.Mutex // guards records
+	records []record
+}
+
+func (r *recorder) observe(a awsretry.Attempt) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.records = append(r.records, record{a.Number, a.Class, a.Code, a.Delay, a.Stop, a.Partition})
+}
+
+// An sdkStep is what a stub makes of one request.
+type sdkStep struct {
+	status int
+	code   string            // of the service's error
+	header map[string]string // of the response
+	body   string
+	cut    bool          // the body breaks off
+	err    error         // instead of a response
+	takes  time.Duration // before it responds
+}
+
+// An sdkStub is a service in memory, as the HTTP client of an SDK client. It
+// makes one step after another, and responds with 200 from then on.
+type sdkStub struct {
+	steps []sdkStep
+
+	mu   sync.Mutex // guards the fields below
+	sent []stubRequest
+}
+
+// A stubRequest is what a stub saw of a request.
+type stubRequest struct {
+	at     time.Time
+	header http.Header
+	body   string
+}
+
+func (s *sdkStub) RoundTrip(req *http.Request) (*http.Response, error) {
+	body, err := httpfake.Receive(req)
+	if err != nil {
+		return nil, err
+	}
+	var step sdkStep
+	s.mu.Lock()
+	s.sent = append(s.sent, stubRequest{time.Now(), req.Header.Clone(), body})
+	if n := len(s.sent); n <= len(s.steps) {
+		step = s.steps[n-1]
+	}
+	s.mu.Unlock()
+	return step.respond(req)
+}
+
+func (s sdkStep) respond(req *http.Request) (*http.Response, error) {
+	if s.takes > 0 {
+		timer := time.NewTimer(s.takes)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-req.Context().Done():
+			return nil, req.Context().Err()
+		}
+	}
+	if s.err != nil {
+		return nil, s.err
+	}
+	text := s.body
+	if s.code != "" {
+		text = `{"__type":"com.amazonaws.service#` + s.code + `","message":"a fault of the test"}`
+	}
+	if text == "" && req.Header.Get("X-Amz-Target") != "" {
+		text = "{}"
+	}
+	var body io.Reader = strings.NewReader(text)
+	if s.cut {
+		body = io.MultiReader(body, iotest.ErrReader(io.ErrUnexpectedEOF))
+	}
+	resp := httpfake.Response(req, cmp.Or(s.status, 200), io.NopCloser(body))
+	resp.Header.Set("Content-Type", req.Header.Get("Content-Type"))
+	for name, value := range s.header {
+		resp.Header.Set(name, value)
+	}
+	return resp, nil
+}
+
+// delays returns the times between the requests.
+func (s *sdkStub) delays() []time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var d []time.Duration
+	for i := 1; i < len(s.sent); i++ {
+		d = append(d, s.sent[i].at.Sub(s.sent[i-1].at))
+	}
+	return d
+}
+
+// headers returns the named header of each request.
+func (s *sdkStub) headers(name string) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var values []string
+	for _, r := range s.sent {
+		values = append(values, r.header.Get(name))
+	}
+	return values
+}
+
+// stopOf returns why an operation ended.
+func stopOf(err error) awsretry.Stop {
+	var e *awsretry.Error
+	var spent *retry.MaxAttemptsError
+	switch {
+	case err == nil:
+		return awsretry.StopSuccess
+	case errors.As(err, &e):
+		return e.Stop
+	case errors.As(err, &spent):
+		return awsretry.StopMaxAttempts
+	}
+	return awsretry.StopPermanent
+}
+
+// wantTokens fails unless the partition has so many retry tokens.
+func wantTokens(t testing.TB, r *awssdk.Retryer, partition string, want int) {
+	t.Helper()
+	state, ok := r.State(partition)
+	if !ok || state.Tokens != want {
+		t.Errorf("partition %q has %d tokens (%v), want %d", partition, state.Tokens, ok, want)
+	}
+}
+
+// cmpEmpty compares an empty slice as nil.
+var cmpEmpty = cmpopts.EquateEmpty()
