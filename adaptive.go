@@ -374,7 +374,7 @@ func (l *RateLimiter) lease(g ShareGrant) {
 	onClock := func(t time.Time) time.Duration { return max(t.Sub(l.start), 0) }
 	lease := pacing.Lease{
 		Until: onClock(g.Until), Limited: g.Limited, Rate: g.Rate,
-		Capacity: max(l.config.MinCapacity, g.Rate*g.Burst.Seconds(), g.SendTokens),
+		Capacity: max(l.config.MinCapacity, g.Rate*g.Burst.Seconds(), 1+g.SendTokens),
 		Alone:    max(g.FleetRate/float64(max(g.Members, 1)), l.config.MinFillRate),
 	}
 	if !g.Cut.IsZero() {

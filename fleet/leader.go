@@ -10,18 +10,22 @@ import (
 // the law that a single process would use.
 type leader struct {
 	law    pacing.Adopter
+	lease  time.Duration
+	oneCut bool          // give the law at most one throttled outcome in a step
 	fed    sums          // the totals that the law has
 	now    time.Duration // on the law's clock, which is the store's
-	limits bool          // something was throttled, so there is a rate
-	rate   float64
-	oneCut bool // give the law at most one throttled outcome in a step
+	rate   float64       // 0 where nothing was throttled yet
+
+	cutAt     time.Duration // when the rate was cut last
+	beginning bool          // cutAt is when the first rate was guessed
+	accepted  float64       // since then, of all attempts
 }
 
 // newLeader returns a leader that goes on where another one left off.
-func newLeader(law pacing.Adopter, got reply) *leader {
-	l := &leader{law: law, fed: got.totals, now: got.now, rate: got.rate, limits: got.rate > 0}
+func newLeader(law pacing.Adopter, lease time.Duration, got reply) *leader {
+	l := &leader{law: law, lease: lease, fed: got.totals, now: got.now, rate: got.rate}
 	_, l.oneCut = law.(*pacing.Cubic)
-	if l.limits {
+	if l.rate > 0 {
 		l.law.Adopt(l.now, l.rate)
 	}
 	return l
@@ -33,27 +37,61 @@ func (l *leader) step(got reply) (rate float64, cut bool) {
 	l.now = max(l.now, got.now)
 	news := got.totals.since(l.fed)
 	l.fed = got.totals
+	if l.rate == 0 {
+		return l.guess(news)
+	}
 	trip := time.Duration(0)
 	if news.tripsOf > 0 {
 		trip = time.Duration(news.trips / news.tripsOf * float64(time.Millisecond))
 	}
-	const before = 0 // a time of sending before the last cut
-	if !l.limits {   // what was accepted is what the law begins at
-		l.feed(news.accepted, max(l.now-trip, 1), false)
-		news.accepted = 0
+	if l.now < l.cutAt+l.lease+trip { // some processes sent these at their old rate
+		news.acceptedBefore += news.accepted
+		news.throttledBefore += news.throttled
+		news.accepted, news.throttled = 0, 0
 	}
-	l.feed(news.acceptedBefore, before, false)
-	l.feed(news.throttledBefore, before, !l.oneCut)
+	if l.beginning && !l.begin(news) {
+		return l.rate, false
+	}
 	if l.oneCut { // the law would cut for each of them
-		news.accepted, news.throttled = news.accepted+max(news.throttled-1, 0), min(news.throttled, 1)
+		news.accepted += news.throttledBefore + max(news.throttled-1, 0)
+		news.throttled, news.throttledBefore = min(news.throttled, 1), 0
 	}
+	const before = 0 // a time of sending before the last cut
+	l.feed(news.acceptedBefore, before, false)
+	l.feed(news.throttledBefore, before, true)
 	l.mix(news.accepted, news.throttled, max(l.now-trip, 1))
-	if !l.limits {
-		return -1, false
-	}
 	was := l.rate
 	l.rate, _ = l.law.Pace()
-	return l.rate, was == 0 || l.rate < 0.97*was
+	if cut = l.rate < 0.97*was; cut {
+		l.cutAt = l.now
+	}
+	return l.rate, cut
+}
+
+// guess returns a rate when something is throttled for the first time: what was
+// accepted since the last step. Others have not said yet what they sent.
+func (l *leader) guess(news sums) (rate float64, cut bool) {
+	l.feed(news.accepted+news.acceptedBefore, 1, false)
+	if news.throttled+news.throttledBefore == 0 {
+		return -1, false
+	}
+	l.beginning, l.cutAt, l.accepted = true, l.now, 0
+	l.rate = max((news.accepted+news.acceptedBefore)/l.lease.Seconds(), 1)
+	return l.rate, true
+}
+
+// begin begins at what the service accepted while the processes heard of the
+// guess. It reports false before they all have.
+func (l *leader) begin(news sums) bool {
+	l.accepted += news.accepted + news.acceptedBefore
+	since := l.now - l.cutAt
+	if since < l.lease {
+		return false
+	}
+	l.beginning = false
+	l.rate = max(l.accepted/since.Seconds(), l.rate)
+	l.law.Begin(l.now, l.rate)
+	return true
 }
 
 // mix gives outcomes of attempts that were sent at one time to the law, the
@@ -81,6 +119,5 @@ func (l *leader) feed(n float64, sent time.Duration, throttled bool) {
 }
 
 func (l *leader) update(sent time.Duration, throttled bool) {
-	l.limits = l.limits || throttled
 	l.law.Update(l.now, sent, throttled)
 }

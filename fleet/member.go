@@ -116,9 +116,6 @@ func (m *member) renew() {
 func (m *member) rate(got reply) (rate, tokens float64) {
 	seldom := got.rate / float64(10*max(got.members, 1))
 	if got.grant <= fewTokens {
-		if got.window == m.last.window {
-			return seldom, max(got.grant-m.last.grant, 0)
-		}
 		return seldom, got.grant
 	}
 	return max(got.grant/(m.fleet.config.Lease/2).Seconds(), seldom), 0
@@ -142,7 +139,7 @@ func (m *member) request(usage awsretry.ShareUsage) request {
 		id: m.fleet.id, lease: m.fleet.config.Lease, capacity: m.capacity,
 		seedRate: m.last.rate, seedTokens: m.capacity,
 		sums: m.unsent, rate: m.proposed, cut: m.cut,
-		wanted: m.wanted, lastWindow: m.last.window, lastGrant: m.last.grant,
+		wanted: m.wanted, lastWindow: m.last.window, last: m.last.now,
 		gate: usage.RetryAfter, expiry: m.fleet.config.Expiry, cutSeen: m.cutSeen,
 	}
 	if m.joined {
@@ -207,7 +204,7 @@ func (m *member) lead(got reply) {
 	}
 	if m.leader == nil {
 		law, _ := m.share.NewLaw(time.Unix(0, 0))
-		m.leader = newLeader(law, got)
+		m.leader = newLeader(law, m.fleet.config.Lease, got)
 	}
 	m.proposed, m.cut = m.leader.step(got)
 }

@@ -54,7 +54,7 @@ local newRate = tonumber(a[12]) or -1
 if s.leader == id and newRate >= 0 and newRate < 1e9 then
   if a[13] == '1' then
     s.cut = now
-    s.left = math.min(get('left'), newRate * window / 1000)
+    s.left = 0
   end
   s.rate = newRate
 end
@@ -66,41 +66,41 @@ elseif not s.leader or s.leader == '' or s.leader == id or get('leaderUntil') < 
   s.leaderUntil = now + lease
 end
 
+-- What may be granted comes back with time, as in a token bucket.
+local rate = get('rate') / 1000 -- tokens in a millisecond
+s.left = math.min(get('left') + rate * (now - get('leftAt')), math.max(1.5 * rate * window, 1))
+s.leftAt = now
+
 -- A new window: what was asked for in the last one decides how much each
 -- process may have at most.
-local pool = get('rate') * window / 1000
 if not s.began or now - get('began') >= window then
   local asked, fair = get('asked'), get('fair')
-  if fair <= 0 or asked <= 0 then fair = pool else fair = fair * pool / asked end
+  if fair <= 0 or asked <= 0 then fair = rate else fair = fair * rate / asked end
   s.membersBefore = get('members')
   s.heldBefore = get('held')
-  s.fair = math.max(math.min(fair, pool), pool / (4 * math.max(get('members'), 1)))
+  s.fair = math.max(math.min(fair, rate), rate / (4 * math.max(get('members'), 1)))
   s.asked, s.members, s.held = 0, 0, 0
-  s.left = pool + math.min(get('left'), 1)
   s.began = now
   s.window = get('window') + 1
 end
 
--- The share of the rate.
+-- The share, for the time since the last renewal.
 local wanted = number(14, 0, 1e9)
-local lastWindow, lastGrant = number(15, 0, 1e15), number(16, 0, 1e9)
+local lastWindow, last = number(15, 0, 1e15), number(16, 0, 1e15)
 local grant = 0
 if not leaving then
-  local share = math.min(wanted, get('fair'))
-  if lastWindow == get('window') then
-    local more = math.max(0, math.min(math.floor(share - lastGrant), get('left')))
-    if more < 1 then more = 0 end
-    grant = lastGrant + more
-    s.left = get('left') - more
-    s.asked = get('asked') + more
-  else
+  local share = math.min(wanted / window, get('fair'))
+  if lastWindow ~= get('window') then
     s.members = get('members') + 1
     s.asked = get('asked') + share
-    if share < 1 and wanted >= 1 then share = 1 end -- whole tokens, to one process after the other
-    if share >= 1 or get('left') >= 1 then grant = math.min(share, get('left')) end
-    if grant < 1 then grant = 0 end
-    s.left = get('left') - grant
   end
+  local passed = window
+  if last > 0 then passed = math.max(0, math.min(now - last, 1.5 * window)) end
+  share = share * passed
+  if share < 1 and wanted >= 1 and passed > 0 then share = 1 end -- whole tokens, to one process after the other
+  grant = math.min(share, get('left'))
+  if grant < 1 then grant = 0 end
+  s.left = get('left') - grant
 end
 local members = math.max(get('members'), get('membersBefore'), 1)
 

@@ -27,7 +27,7 @@ type request struct {
 
 	wanted     float64 // send tokens in a window
 	lastWindow float64
-	lastGrant  float64 // in that window
+	last       time.Duration // of the last renewal, on the store's clock
 
 	returned, asked, held int // retry tokens
 
@@ -76,7 +76,7 @@ func (r *request) args() []string {
 		r.id, milliseconds(r.lease), strconv.Itoa(r.capacity), number(r.seedRate), strconv.Itoa(r.seedTokens),
 		number(s.accepted), number(s.throttled), number(s.acceptedBefore), number(s.throttledBefore),
 		number(s.trips), number(s.tripsOf),
-		number(r.rate), flag(r.cut), number(r.wanted), number(r.lastWindow), number(r.lastGrant),
+		number(r.rate), flag(r.cut), number(r.wanted), number(r.lastWindow), milliseconds(r.last),
 		strconv.Itoa(r.returned), strconv.Itoa(r.asked), strconv.Itoa(r.held),
 		flag(r.leaving), milliseconds(r.gate), milliseconds(r.expiry), milliseconds(r.cutSeen),
 	}
@@ -88,7 +88,7 @@ type reply struct {
 	now     time.Duration // of the store's clock
 	window  float64
 	rate    float64 // of all processes, in requests per second; 0 if it is not limited
-	grant   float64 // send tokens for the window
+	grant   float64 // send tokens for the time since the last renewal
 	members int
 	leader  bool
 	cut     time.Duration // when the rate was cut last
@@ -142,7 +142,7 @@ func (f *Fleet) renew(ctx context.Context, key string, r *request) (reply, error
 		return reply{}, fmt.Errorf("fleet: %s: %w", key, p.err)
 	case got.tokens > r.asked:
 		return reply{}, fmt.Errorf("fleet: %s: the store granted %d retry tokens; %d were asked for", key, got.tokens, r.asked)
-	case got.grant > max(r.wanted, r.lastGrant)*(1+1e-9):
+	case got.grant > max(2*r.wanted, 1):
 		return reply{}, fmt.Errorf("fleet: %s: the store granted %g send tokens; %g were asked for", key, got.grant, r.wanted)
 	}
 	return got, nil

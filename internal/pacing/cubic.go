@@ -47,6 +47,9 @@ func (c *Cubic) Adopt(now time.Duration, rate float64) {
 	c.capacity = max(c.rate, c.limits.MinCapacity)
 }
 
+// Begin implements [Adopter].
+func (c *Cubic) Begin(now time.Duration, rate float64) { c.Adopt(now, rate) }
+
 // Pace implements [Law].
 func (c *Cubic) Pace() (rate, capacity float64) { return c.rate, c.capacity }
 

@@ -31,6 +31,9 @@ type Adopter interface {
 
 	// Adopt begins at rate, as if it were what is left after a cut.
 	Adopt(now time.Duration, rate float64)
+
+	// Begin begins at rate, as after the first throttling response.
+	Begin(now time.Duration, rate float64)
 }
 
 // Counts are the outcomes since the last call of Take.

@@ -108,6 +108,13 @@ func (s *Scaled) Adopt(now time.Duration, rate float64) {
 	s.cut(now, rate/s.beta)
 }
 
+// Begin implements [Adopter].
+func (s *Scaled) Begin(now time.Duration, rate float64) {
+	s.phase, s.since, s.updated = starting, now, now
+	s.rate = max(rate, s.limits.MinRate)
+	s.responses, s.throttled, s.score = 0, 0, 0
+}
+
 // begin begins to limit, at what the service has accepted.
 func (s *Scaled) begin(now time.Duration) {
 	s.phase, s.since = starting, now
