@@ -37,10 +37,10 @@ layers: ## Which files of the library use each other's names; only the pairs nam
 	@cd tools && go run ./layers -C .. -allow config.go:transport.go,resume.go:transport.go -tests internal/contract
 
 api: ## The listing of the exported API, written again
-	@cd tools && { go run ./api -C .. . ./delivery ./poll; go run ./api -C ../otelretry .; } > ../docs/API.txt
+	@cd tools && { go run ./api -C .. . ./delivery ./poll; for m in otelretry awssdk; do go run ./api -C ../$$m .; done; } > ../docs/API.txt
 
 api-check:
-	@cd tools && { go run ./api -C .. . ./delivery ./poll; go run ./api -C ../otelretry .; } | diff -u ../docs/API.txt - || { echo "docs/API.txt is not the exported API: read docs/COMPATIBILITY.md, then run make api"; exit 1; }
+	@cd tools && { go run ./api -C .. . ./delivery ./poll; for m in otelretry awssdk; do go run ./api -C ../$$m .; done; } | diff -u ../docs/API.txt - || { echo "docs/API.txt is not the exported API: read docs/COMPATIBILITY.md, then run make api"; exit 1; }
 
 vuln: ## govulncheck for every module; needs the network
 	@for m in $(MODULES); do echo "== govulncheck $$m"; (cd $$m && go run golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK) ./...); done
@@ -61,7 +61,7 @@ pictures: ## The README's pictures, drawn again
 interop: ## Real clients, real servers, real faults, and CHAOS (60s) of chaos; needs node, npm, nginx and haproxy
 	cd interop && CI=true CHAOS=$(CHAOS) go test -race -count=1 -timeout 15m ./...
 
-service: ## A throttled service and an outage, side by side with the peers (about twenty minutes)
+service: ## A throttled service and an outage, side by side with the peers (about half an hour)
 	cd bench && go run ./service
 
 pacing: ## Both pacings in a simulation of half a minute; go run ./pacing -vary in bench tries other constants

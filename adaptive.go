@@ -163,6 +163,7 @@ type RateLimiter struct {
 	err      error           // of an invalid configuration
 	config   RateLimitConfig // with the defaults; written once
 	start    time.Time       // zero of the bucket's clock; written once
+	doubling time.Duration   // in which the send rate at most doubles; written once
 	limiting atomic.Bool     // true from the first throttling response on; written with mu held
 	bucket   *bucket.Bucket  // of send tokens; nil where err is set, and in the zero RateLimiter
 
@@ -187,9 +188,11 @@ func NewRateLimiter(c RateLimitConfig) *RateLimiter {
 	limits := pacing.Limits{MinRate: c.MinFillRate, MinCapacity: c.MinCapacity}
 	start := time.Now()
 	meter := pacing.NewMeter(start, c.MeasureInterval, c.Smoothing)
-	l := &RateLimiter{config: c, start: start, bucket: bucket.New(start, 0, 0)}
+	l := &RateLimiter{config: c, start: start, doubling: c.MeasureInterval, bucket: bucket.New(start, 0, 0)}
 	if c.Pacing == ScaledPacing {
-		l.law = pacing.NewScaled(limits, meter, cmp.Or(c.Beta, defaultScaledBeta))
+		law := pacing.NewScaled(limits, meter, cmp.Or(c.Beta, defaultScaledBeta))
+		l.doubling = min(l.doubling, law.Tuning.Doubling)
+		l.law = law
 	} else {
 		l.law = pacing.NewCubic(limits, meter, cmp.Or(c.Beta, defaultBeta), c.ScaleConstant)
 	}
@@ -289,11 +292,7 @@ func (l *RateLimiter) soonest() time.Duration {
 	if !l.limits() {
 		return 0
 	}
-	doubling := l.config.MeasureInterval
-	if l.config.Pacing == ScaledPacing {
-		doubling = min(doubling, pacing.DefaultTuning().Doubling)
-	}
-	growth := math.Ln2 / float64(doubling) // of the rate's logarithm, per nanosecond
+	growth := math.Ln2 / float64(l.doubling) // of the rate's logarithm, per nanosecond
 	return time.Duration(math.Log1p(float64(l.expectedWait())*growth) / growth)
 }
 

@@ -3,11 +3,13 @@ package awsretry_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"log"
 	"log/slog"
 	"net/http"
 	"os"
 	"strings"
+	"time"
 
 	"example.com/awsretry"
 	"example.com/awsretry/delivery"
@@ -134,6 +136,48 @@ func loadBatch() error {
 	_ = client
 	fmt.Printf("%s mode, %d attempts\n", transport.Mode, transport.MaxAttempts)
 	return nil
+}
+
+// A response body that breaks off is continued at the byte where it broke.
+func Example_resume() {
+	const object = "all of the object"
+	halfOfIt := func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Etag", `"v1"`)
+		w.Header().Set("Content-Length", fmt.Sprint(len(object)))
+		io.WriteString(w, object[:8])
+	}
+	theRest := func(w http.ResponseWriter, r *http.Request) {
+		fmt.Println(r.Header.Get("Range"), "of", r.Header.Get("If-Range"))
+		w.Header().Set("Etag", `"v1"`)
+		http.ServeContent(w, r, "", time.Time{}, strings.NewReader(object))
+	}
+	server := startServer(halfOfIt, theRest)
+	defer server.Close()
+	var file strings.Builder
+
+	if err := download(server.URL, &file); err != nil {
+		fmt.Println(err)
+	}
+	fmt.Println(file.String())
+	// Output:
+	// bytes=8- of "v1"
+	// all of the object
+}
+
+func download(url string, file io.Writer) error {
+	client := &http.Client{Transport: &awsretry.Transport{Resume: true, Backoff: quick}}
+	req, err := http.NewRequest("GET", url, nil)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Accept-Encoding", "identity") // net/http asks for gzip by itself
+	resp, err := client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	_, err = io.Copy(file, resp.Body)
+	return err
 }
 
 // A message that cannot be delivered is kept in a folder, and sent again when

@@ -174,7 +174,9 @@ func (l *Loop) End() {
 		a.report(c)
 	}
 	c.responded = true
+	sent := a.sendTime
 	a.end(c)
+	a.sendTime = sent // for Settle
 	c.end()
 }
 

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"net/http"
 	"strconv"
-	"strings"
 	"sync"
 
 	"example.com/awsretry/internal/respbody"
@@ -18,11 +17,12 @@ import (
 // it asks for the rest with a Range of the same version of the object. One
 // goroutine reads it, any may close it.
 type resumingBody struct {
-	config *config
-	req    *http.Request  // the caller's
-	resp   *http.Response // the caller's; its trailers are filled in at the end
-	etag   string
-	span   span // what the body has, of the object
+	config   *config
+	req      *http.Request  // the caller's
+	resp     *http.Response // the caller's; its trailers are filled in at the end
+	etag     string
+	encoding string // the Content-Encoding
+	span     span   // what the body has, of the object
 
 	// Of the goroutine that reads.
 	offset   int64 // bytes that were read
@@ -36,17 +36,6 @@ type resumingBody struct {
 	closed bool               // guarded by mu
 }
 
-// A span is a part of an object. It is the whole object if both ends are.
-type span struct {
-	first int64
-	last  int64 // -1: unknown
-	total int64 // of the object; -1: unknown
-	open  bool  // the caller asked for no particular last byte
-}
-
-// length returns how many bytes the span has, if that is known.
-func (s span) length() (n int64, known bool) { return s.last - s.first + 1, s.last >= 0 }
-
 // makeResumable makes the response's body one that continues, if it can.
 func (a *attempt) makeResumable(c *call) {
 	req, resp := c.req, a.Response
@@ -56,6 +45,8 @@ func (a *attempt) makeResumable(c *call) {
 	case req.Method != "" && req.Method != http.MethodGet, req.Body != nil && req.Body != http.NoBody:
 		return
 	case resp.Uncompressed, resp.ContentLength == 0, resp.Body == http.NoBody:
+		return
+	case resp.Header.Get("Accept-Ranges") == "none":
 		return
 	}
 	etag := resp.Header.Get("Etag")
@@ -67,59 +58,9 @@ func (a *attempt) makeResumable(c *call) {
 		return
 	}
 	resp.Body = &resumingBody{
-		config: c.config, req: req, resp: resp, etag: etag, span: part, attempts: 1, src: resp.Body,
+		config: c.config, req: req, resp: resp, etag: etag, encoding: resp.Header.Get("Content-Encoding"),
+		span: part, attempts: 1, src: resp.Body,
 	}
-}
-
-// spanOf returns what part of the object the response has.
-func spanOf(req *http.Request, resp *http.Response) (span, bool) {
-	switch resp.StatusCode {
-	case http.StatusOK:
-		return span{last: resp.ContentLength - 1, total: resp.ContentLength, open: true}.known(), true
-	case http.StatusPartialContent:
-		first, last, total, ok := contentRange(resp.Header.Get("Content-Range"))
-		if !ok {
-			return span{}, false
-		}
-		asked, ok := strings.CutPrefix(req.Header.Get("Range"), "bytes=")
-		from, to, single := strings.Cut(asked, "-")
-		if start, err := strconv.ParseInt(from, 10, 64); !ok || !single || err != nil || start != first {
-			return span{}, false // several ranges, or the last bytes of an object
-		}
-		if n := resp.ContentLength; n >= 0 && n != last-first+1 {
-			return span{}, false
-		}
-		return span{first: first, last: last, total: total, open: to == ""}, !strings.Contains(to, ",")
-	}
-	return span{}, false
-}
-
-// known returns s with -1 for what is unknown.
-func (s span) known() span {
-	if s.total < 0 {
-		s.last, s.total = -1, -1
-	}
-	return s
-}
-
-// contentRange parses a Content-Range of bytes. total is -1 if it is unknown.
-func contentRange(header string) (first, last, total int64, ok bool) {
-	value, ok := strings.CutPrefix(header, "bytes ")
-	if !ok {
-		return 0, 0, 0, false
-	}
-	ends, size, found := strings.Cut(value, "/")
-	from, to, isRange := strings.Cut(ends, "-")
-	first, err := strconv.ParseInt(from, 10, 64)
-	last, err2 := strconv.ParseInt(to, 10, 64)
-	if !found || !isRange || err != nil || err2 != nil || first < 0 || last < first {
-		return 0, 0, 0, false
-	}
-	if size == "*" {
-		return first, last, -1, true
-	}
-	total, err = strconv.ParseInt(size, 10, 64)
-	return first, last, total, err == nil && last < total
 }
 
 // Read implements io.Reader.
@@ -143,7 +84,7 @@ func (b *resumingBody) Read(p []byte) (int, error) {
 		if err != nil {
 			b.release()
 		}
-		if n > 0 || err != nil {
+		if n > 0 || b.broken == nil {
 			return n, err
 		}
 	}
@@ -168,8 +109,11 @@ func (b *resumingBody) read(src io.Reader, p []byte) (int, error) {
 	}
 	n, err := src.Read(p)
 	if known && b.offset+int64(n) > length {
-		b.err = b.fail(1, StopPermanent, fmt.Errorf("the body is longer than the %d bytes that were announced", length))
-		return int(length - b.offset), b.err
+		n = int(length - b.offset)
+		b.offset = length
+		b.err = b.fail(b.attempts, StopPermanent,
+			fmt.Errorf("the body is longer than the %d bytes that were announced", length))
+		return n, b.err
 	}
 	if n > 0 {
 		b.offset += int64(n)
@@ -180,10 +124,14 @@ func (b *resumingBody) read(src io.Reader, p []byte) (int, error) {
 	case err == io.EOF && (complete || !known):
 		b.finish()
 		b.err = io.EOF
-	case err == nil || b.isClosed():
-		return n, err
+	case err == nil:
+		return n, nil
+	case b.isClosed():
+		return n, http.ErrBodyReadAfterClose
 	case complete && len(b.resp.Trailer) == 0: // what failed is not part of the body
 		b.err = io.EOF
+	case complete: // no range has the trailers
+		b.err = b.fail(b.attempts, StopPermanent, err)
 	default:
 		if err == io.EOF {
 			err = io.ErrUnexpectedEOF
@@ -258,19 +206,13 @@ func (b *resumingBody) reopen() error {
 	if !ok {
 		return http.ErrBodyReadAfterClose
 	}
-	resp, attempts, err := b.request(ctx, cause)
-	if err != nil {
-		if b.isClosed() {
-			return http.ErrBodyReadAfterClose
-		}
+	resp, err := b.request(ctx, cause)
+	switch {
+	case err != nil && b.isClosed():
+		return http.ErrBodyReadAfterClose
+	case err != nil:
 		return err
-	}
-	b.attempts = attempts
-	if err := b.check(resp); err != nil {
-		respbody.Discard(resp, false, nil)
-		return b.fail(attempts, StopPermanent, fmt.Errorf("%w: %w", err, cause))
-	}
-	if !b.install(resp) {
+	case !b.install(resp):
 		resp.Body.Close()
 		return http.ErrBodyReadAfterClose
 	}
@@ -309,8 +251,8 @@ func (b *resumingBody) drop() (context.Context, bool) {
 }
 
 // request asks for the rest, as the retry of an attempt that failed with cause.
-// It returns how many attempts were made without progress.
-func (b *resumingBody) request(ctx context.Context, cause error) (resp *http.Response, attempts int, err error) {
+// It returns a response that has the rest.
+func (b *resumingBody) request(ctx context.Context, cause error) (*http.Response, error) {
 	req := b.req.WithContext(ctx)
 	req.Header = b.req.Header.Clone()
 	if req.Header == nil {
@@ -326,8 +268,11 @@ func (b *resumingBody) request(ctx context.Context, cause error) (resp *http.Res
 	var c call
 	defer c.end()
 	c.own(req, new(plainResult))
+	if why := c.caller.ended(); why != nil {
+		return nil, b.fail(b.attempts, StopCanceled, interruption(ctx, why, cause))
+	}
 	if err := c.share(b.config, new(plainResult)); err != nil {
-		return nil, 0, err
+		return nil, b.explain(err)
 	}
 	var a attempt
 	defer a.end(&c)
@@ -335,14 +280,37 @@ func (b *resumingBody) request(ctx context.Context, cause error) (resp *http.Res
 	a.Request, a.Partition, a.Offset, a.out = req, c.partition.name, b.span.first+b.offset, req
 	a.classify(&c)
 	if !a.decide(&c) || !a.pause(&c) {
-		return nil, a.Number, b.fail(a.Number, a.Stop, a.lastError(&c))
+		_, err := a.finish(&c)
+		return nil, b.explain(err)
 	}
 	a = a.successor()
-	resp, err = a.run(&c)
-	if failed := (*Error)(nil); errors.As(err, &failed) {
-		err = b.fail(failed.Attempts, failed.Stop, failed.Err)
+	resp, err := a.run(&c)
+	if err != nil {
+		return nil, b.explain(err)
 	}
-	return resp, a.Number, err
+	b.attempts = a.Number
+	stop := a.Stop
+	switch {
+	case stop == StopCanceled:
+		err = a.lastError(&c)
+	case a.Class != Success:
+		err = fmt.Errorf("the request for the rest failed: %w", a.failure().error())
+	default:
+		stop, err = StopPermanent, b.check(resp)
+	}
+	if err != nil {
+		respbody.Discard(resp, false, nil)
+		return nil, b.fail(a.Number, stop, failure{err: cause}.after(err))
+	}
+	return resp, nil
+}
+
+// explain returns the error of a call for the rest with how many bytes were
+// read before it.
+func (b *resumingBody) explain(err error) error {
+	failed := &Error{Stop: StopPermanent, Err: err}
+	errors.As(err, &failed)
+	return b.fail(max(failed.Attempts, b.attempts), failed.Stop, failed.Err)
 }
 
 // check returns why a response is not the rest of the body, and learns from it
@@ -358,20 +326,18 @@ func (b *resumingBody) check(resp *http.Response) error {
 	if etag := resp.Header.Get("Etag"); etag != b.etag {
 		return fmt.Errorf("the object has changed: its ETag is %q, it was %q", etag, b.etag)
 	}
-	header := resp.Header.Get("Content-Range")
-	first, last, total, ok := contentRange(header)
-	want := b.span
-	if !ok || resp.Uncompressed || first != want.first+b.offset ||
-		want.last >= 0 && last != want.last || want.total >= 0 && total >= 0 && total != want.total {
+	if encoding := resp.Header.Get("Content-Encoding"); encoding != b.encoding || resp.Uncompressed {
+		return fmt.Errorf("the service sent the rest with another Content-Encoding, %q; it was %q", encoding, b.encoding)
+	}
+	first, last, total, ok := contentRange(resp)
+	if !ok || first != b.span.first+b.offset || !b.span.ends(last, total) {
 		return fmt.Errorf("the service sent another part than the one from byte %d on, its Content-Range is %q",
-			want.first+b.offset, header)
+			b.span.first+b.offset, resp.Header.Get("Content-Range"))
 	}
 	if n := resp.ContentLength; n >= 0 && n != last-first+1 {
-		return fmt.Errorf("the service sent %d bytes with the Content-Range %q", n, header)
+		return fmt.Errorf("the service sent %d bytes with the Content-Range %q", n, resp.Header.Get("Content-Range"))
 	}
-	if b.span.last < 0 {
-		b.span.last, b.span.total = last, total
-	}
+	b.span.last, b.span.total = last, max(total, b.span.total)
 	return nil
 }
 

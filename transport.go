@@ -169,7 +169,8 @@ type Transport struct {
 	// 206 to a single Range of the caller's own, has a strong ETag and was not
 	// decompressed by Base. The request for the rest has a Range and that ETag
 	// in If-Range. If the service sends anything but the rest of that version,
-	// Read returns an error. Reading on resets the count of attempts.
+	// Read returns an error. Reading on resets the count of attempts. Trailers
+	// are those of the response that ends the body.
 	//
 	// AttemptTimeout is then the longest time of a response, not of the
 	// download. Signatures must not cover Range and If-Range, unless Prepare

@@ -4,10 +4,13 @@ go 1.25.0
 
 replace example.com/awsretry => ..
 
+replace example.com/awsretry/awssdk => ../awssdk
+
 replace example.com/awsretry/cmd/awsretry => ../cmd/awsretry
 
 require (
 	example.com/awsretry v0.0.0
+	example.com/awsretry/awssdk v0.0.0
 	example.com/awsretry/cmd/awsretry v0.0.0
 	github.com/PuerkitoBio/rehttp v1.4.0
 	github.com/aws/aws-sdk-go-v2 v1.47.5

@@ -106,6 +106,25 @@ func TestSettingsAreComplete(t *testing.T) {
 	}
 }
 
+// TestAwssdkSettingsAreComplete finds every field of awssdk.Config in the README
+// of that module.
+func TestAwssdkSettingsAreComplete(t *testing.T) {
+	const page = "awssdk/README.md"
+	text := readText(t, page)
+	fields := 0
+	for symbol := range exportedSymbols(t) {
+		if field, ok := strings.CutPrefix(symbol, "awssdk.Config."); ok {
+			fields++
+			if !strings.Contains(text, "\n| `"+field+"` |") {
+				t.Errorf("%s does not have %s", page, field)
+			}
+		}
+	}
+	if fields < 10 {
+		t.Errorf("found only %d fields of awssdk.Config", fields)
+	}
+}
+
 // TestArchitectureNamesEveryPackage finds every package in internal/
 // on the map.
 func TestArchitectureNamesEveryPackage(t *testing.T) {
@@ -145,10 +164,10 @@ func TestDocsLinksLeadSomewhere(t *testing.T) {
 	}
 }
 
-// pages returns the README and everything in docs.
+// pages returns the README, that of awssdk, and everything in docs.
 func pages(t *testing.T) []string {
 	t.Helper()
-	pages := []string{"README.md"}
+	pages := []string{"README.md", "awssdk/README.md"}
 	err := filepath.WalkDir("docs", func(path string, _ fs.DirEntry, err error) error {
 		if filepath.Ext(path) == ".md" {
 			pages = append(pages, path)
@@ -199,12 +218,12 @@ func testFuncs(t *testing.T) map[string]bool {
 }
 
 // exportedSymbols returns the exported names of the root package, and those of
-// delivery and poll with the package's name: types, functions, variables,
+// delivery, poll and awssdk with the package's name: types, functions, variables,
 // constants, and the methods and fields of types, as in Quota.Acquire.
 func exportedSymbols(t *testing.T) map[string]bool {
 	t.Helper()
 	symbols := make(map[string]bool)
-	for prefix, dir := range map[string]string{"": ".", "delivery.": "delivery", "poll.": "poll"} {
+	for prefix, dir := range map[string]string{"": ".", "delivery.": "delivery", "poll.": "poll", "awssdk.": "awssdk"} {
 		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
 		if err != nil {
 			t.Fatal(err)

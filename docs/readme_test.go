@@ -11,23 +11,24 @@ import (
 	"unicode/utf8"
 )
 
-// TestReadmeCodeIsInTheExamples finds every block of Go of the README in an
-// example, which is compiled and run. The examples may add "Backoff: quick".
+// TestReadmeCodeIsInTheExamples finds every block of Go of the README, and of
+// that of awssdk, in an example, which is compiled and run. The examples may add
+// "Backoff: quick".
 func TestReadmeCodeIsInTheExamples(t *testing.T) {
 	names, err := filepath.Glob("*example*_test.go")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var examples strings.Builder
-	for _, name := range names {
+	for _, name := range append(names, "awssdk/example_test.go") {
 		examples.WriteString(readText(t, name))
 	}
 	code := normal(examples.String())
-	blocks := blocksOf(t, "README.md", "go")
-	if len(blocks) < 10 {
-		t.Fatalf("only %d blocks of Go", len(blocks))
+	blocks, more := blocksOf(t, "README.md", "go"), blocksOf(t, "awssdk/README.md", "go")
+	if len(blocks) < 10 || len(more) < 3 {
+		t.Fatalf("only %d and %d blocks of Go", len(blocks), len(more))
 	}
-	for _, block := range blocks {
+	for _, block := range append(blocks, more...) {
 		if _, err := parser.ParseFile(token.NewFileSet(), "", "package p\nfunc _() {\n"+block+"\n}", 0); err != nil {
 			t.Errorf("%v in\n%s", err, block)
 		}

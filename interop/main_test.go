@@ -11,6 +11,8 @@ import (
 var chaosDuration = flag.Duration("chaos", 4*time.Second,
 	"how long TestChaos lasts; the environment variable CHAOS overrides it")
 
+var resumeMiB = flag.Int("resume", 0, "how many MiB TestResumeLargeObject downloads; 0 skips the test")
+
 func TestMain(m *testing.M) {
 	if os.Getenv(childEnv) == "toxiproxy" {
 		serveToxiproxy(os.Stdin, os.Stdout)

@@ -7,6 +7,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
 )
 
 // A peer is a library for retries, with what it promises.
@@ -51,7 +53,7 @@ func TestPeers(t *testing.T) {
 			fmt.Fprintf(&tables, "| %s | %s | %s | %s | %s |\n", p.says, p.where, p.it, we, p.why)
 		}
 	}
-	checkDocument(t, tables.String())
+	checkDocument(t, "TestPeers", tables.String())
 }
 
 func (p promise) check(t *testing.T, name string) {
@@ -81,30 +83,31 @@ func moduleVersion(t *testing.T, module string) string {
 }
 
 const (
-	comparison  = "../docs/COMPARISON.md"
-	tablesBegin = "<!-- TestPeers writes from here: UPDATE=1 go test -run TestPeers -->"
-	tablesEnd   = "<!-- to here -->"
+	comparison = "../docs/COMPARISON.md"
+	tablesEnd  = "<!-- to here -->"
 )
 
-// checkDocument compares the tables in the document with those of the test. If
-// UPDATE is set, it writes them there.
-func checkDocument(t *testing.T, tables string) {
+// checkDocument compares the tables in the document with those of the named
+// test. If UPDATE is set, it writes them there.
+func checkDocument(t *testing.T, test, tables string) {
+	begin := fmt.Sprintf("<!-- %[1]s writes from here: UPDATE=1 go test -run %[1]s -->", test)
 	text, err := os.ReadFile(comparison)
 	if err != nil {
 		t.Fatal(err)
 	}
-	before, rest, ok := strings.Cut(string(text), tablesBegin+"\n")
+	before, rest, ok := strings.Cut(string(text), begin+"\n")
 	old, after, ok2 := strings.Cut(rest, "\n"+tablesEnd)
 	if !ok || !ok2 {
-		t.Fatalf("%s has no lines %q and %q", comparison, tablesBegin, tablesEnd)
+		t.Fatalf("%s has no lines %q and %q", comparison, begin, tablesEnd)
 	}
 	if old == tables {
 		return
 	}
 	if os.Getenv("UPDATE") == "" {
-		t.Fatalf("%s is not what the test shows; UPDATE=1 go test -run TestPeers writes it", comparison)
+		t.Fatalf("%s is not what the test shows; UPDATE=1 go test -run %s writes it. Document to test:\n%s",
+			comparison, test, gocmp.Diff(strings.Split(old, "\n"), strings.Split(tables, "\n")))
 	}
-	text = []byte(before + tablesBegin + "\n" + tables + "\n" + tablesEnd + after)
+	text = []byte(before + begin + "\n" + tables + "\n" + tablesEnd + after)
 	if err := os.WriteFile(comparison, text, 0o644); err != nil {
 		t.Fatal(err)
 	}

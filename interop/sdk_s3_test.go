@@ -32,7 +32,9 @@ func startGofakes3(t testing.TB) (addr string) {
 	if err := backend.CreateBucket(s3Bucket); err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(gofakes3.New(backend, gofakes3.WithLogger(gofakes3.DiscardLog())).Server())
+	server := httptest.NewUnstartedServer(gofakes3.New(backend, gofakes3.WithLogger(gofakes3.DiscardLog())).Server())
+	server.Config.ErrorLog = quiet
+	server.Start()
 	t.Cleanup(server.Close)
 	return server.Listener.Addr().String()
 }

@@ -14,10 +14,13 @@ type cases struct {
 	storms      []storm
 	pacings     []throttling // for the pacers
 	hourlies    []hourly     // for the pacers
+
+	sdkThrottlings []throttling // for the retryers
+	sdkStorms      []storm      // for the retryers
 }
 
-// only returns the cases of some tables: throttling, loops, storms or
-// pacing. "" means all.
+// only returns the cases of some tables: throttling, loops, storms, pacing or
+// sdk. "" means all.
 func (c cases) only(tables string) (cases, error) {
 	switch tables {
 	case "":
@@ -30,24 +33,32 @@ func (c cases) only(tables string) (cases, error) {
 		return cases{storms: c.storms}, nil
 	case "pacing":
 		return cases{pacings: c.pacings, hourlies: c.hourlies}, nil
+	case "sdk":
+		return cases{sdkThrottlings: c.sdkThrottlings, sdkStorms: c.sdkStorms}, nil
 	}
-	return cases{}, fmt.Errorf("-only is %q; it must be throttling, loops, storms or pacing", tables)
+	return cases{}, fmt.Errorf("-only is %q; it must be throttling, loops, storms, pacing or sdk", tables)
 }
 
 var full = cases{
-	throttlings: []throttling{
-		steady("100 requests per second, one client of 64 callers", 100, 1, 64, 2*time.Minute),
-		steady("100 requests per second, eight clients of 8 callers", 100, 8, 8, 3*time.Minute),
-		steady("5 requests per second, one client of 64 callers", 5, 1, 64, 5*time.Minute),
-		stepped,
-	},
-	loops: closedLoops(256, 30*time.Second, time.Minute),
+	throttlings: services,
+	loops:       closedLoops(256, 30*time.Second, time.Minute),
 	storms: storms(storm{
 		callers: 200, rate: 5,
 		before: 10 * time.Second, outage: 30 * time.Second, after: time.Minute, tail: 20 * time.Second,
 	}),
 	pacings:  pacings,
 	hourlies: []hourly{heroku},
+
+	sdkThrottlings: services,
+	sdkStorms:      []storm{relapsing(200, 30*time.Second, time.Minute)},
+}
+
+// services throttle at the same rate all the time, or in steps.
+var services = []throttling{
+	steady("100 requests per second, one client of 64 callers", 100, 1, 64, 2*time.Minute),
+	steady("100 requests per second, eight clients of 8 callers", 100, 8, 8, 3*time.Minute),
+	steady("5 requests per second, one client of 64 callers", 5, 1, 64, 5*time.Minute),
+	stepped,
 }
 
 // short is a small part of full that takes a few seconds.
@@ -68,6 +79,12 @@ var short = cases{
 		name: "3600 requests per hour", limit: 3600, clients: 2, callers: 2,
 		settle: 15 * time.Second, steady: time.Minute, slow: 10, slowed: 10 * time.Second, within: 30 * time.Second,
 	}},
+	sdkThrottlings: []throttling{{
+		name:    "50 requests per second, one client of 16 callers, for clients of the SDK",
+		virtual: throttled(1, 16, 10*time.Second, 20*time.Second, step{0, 50}),
+		wall:    throttled(1, 16, 0, 2*time.Second, step{0, 50}),
+	}},
+	sdkStorms: []storm{relapsing(20, 20*time.Second, 20*time.Second)},
 }
 
 // stepped is a throttling whose rate falls, and then rises tenfold.

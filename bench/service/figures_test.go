@@ -131,6 +131,7 @@ func TestRecovered(t *testing.T) {
 
 // The scenarios of the cases are valid and say what the cases do.
 func TestScenarios(t *testing.T) {
+	relapse := full.sdkStorms[0].scenario()
 	serves := func(p period) float64 { return p.scenario.Serves(simulate.Duration(p.from), p.scenario.Duration) }
 	for _, tt := range []struct {
 		name string
@@ -143,6 +144,7 @@ func TestScenarios(t *testing.T) {
 		{"far away", serves(full.pacings[6].virtual), 540 * 2},
 		{"far away on the wall clock", serves(full.pacings[6].wall), 60 * 2},
 		{"an outage", full.storms[0].scenario().Serves(0, simulate.Duration(100*time.Second)), 70 * 1200},
+		{"errors after an outage", relapse.Serves(0, simulate.Duration(100*time.Second)), (10 + 60*0.95) * 1200},
 		{"a service that hangs", full.storms[2].scenario().Serves(0, simulate.Duration(100*time.Second)), 70 * 1500},
 	} {
 		if math.Abs(tt.got-tt.want) > 1e-6 {
@@ -150,7 +152,7 @@ func TestScenarios(t *testing.T) {
 		}
 	}
 	for _, c := range []cases{full, short} {
-		for _, throttling := range slices.Concat(c.throttlings, c.pacings) {
+		for _, throttling := range slices.Concat(c.throttlings, c.pacings, c.sdkThrottlings) {
 			for _, p := range []period{throttling.virtual, throttling.wall} {
 				if err := p.scenario.Validate(); err != nil {
 					t.Errorf("%s: %v", throttling.name, err)
@@ -169,7 +171,7 @@ func TestScenarios(t *testing.T) {
 				t.Errorf("%s: %v", l.name, err)
 			}
 		}
-		for _, s := range c.storms {
+		for _, s := range slices.Concat(c.storms, c.sdkStorms) {
 			if err := s.scenario().Validate(); err != nil {
 				t.Errorf("%s: %v", s.name, err)
 			}

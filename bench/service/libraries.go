@@ -42,7 +42,7 @@ var libraries = []library{
 		over: ours(awsretry.Adaptive, awsretry.Classic),
 		wall: ours(awsretry.Adaptive, awsretry.Classic),
 	},
-	{name: "aws-sdk-go-v2 standard", over: sdk(sdkStandard, fast)},
+	{name: sdkStandardName, over: sdk(sdkStandard, fast)},
 	{
 		name: sdkAdaptiveName,
 		over: sdk(sdkAdaptive, slow),

@@ -72,6 +72,9 @@ func TestEveryLibraryRetries(t *testing.T) {
 		standardName, "awsretry standard, Revision2026", adaptiveName, "aws-sdk-go-v2 standard", sdkAdaptiveName,
 		scaledName,
 	}
+	for _, r := range retryers {
+		aws = append(aws, r.name)
+	}
 	for _, tt := range []struct {
 		name    string
 		failure func(*http.Request) (*http.Response, error)
@@ -83,7 +86,7 @@ func TestEveryLibraryRetries(t *testing.T) {
 		{"timeout", func(*http.Request) (*http.Response, error) { return nil, timeoutError{} }, false},
 		{"400 with a throttling code", respond(http.StatusBadRequest, throttled), true},
 	} {
-		for _, lib := range slices.Concat(libraries, []library{scaledPacing}) {
+		for _, lib := range slices.Concat(libraries, []library{scaledPacing}, retryers) {
 			t.Run(tt.name+"/"+lib.name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					base := &script{responses: []func(*http.Request) (*http.Response, error){tt.failure}}
@@ -105,7 +108,7 @@ func TestEveryLibraryRetries(t *testing.T) {
 // Each client has a library of its own, which learns nothing from another
 // client's.
 func TestClientsShareNothing(t *testing.T) {
-	for _, lib := range slices.Concat(libraries, []library{scaledPacing}) {
+	for _, lib := range slices.Concat(libraries, []library{scaledPacing}, retryers) {
 		t.Run(lib.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				down := &script{responses: slices.Repeat([]func(*http.Request) (*http.Response, error){

@@ -63,8 +63,10 @@ func withoutQuota(base http.RoundTripper) http.RoundTripper {
 	return &awsretry.Transport{Base: base, Quota: awsretry.QuotaConfig{Capacity: -1}}
 }
 
-func sdkWithoutQuota() aws.Retryer {
-	return retry.NewStandard(func(o *retry.StandardOptions) { o.RateLimiter = ratelimit.None })
+func sdkWithoutQuota(cfg *aws.Config) {
+	cfg.Retryer = func() aws.Retryer {
+		return retry.NewStandard(func(o *retry.StandardOptions) { o.RateLimiter = ratelimit.None })
+	}
 }
 
 // loopFigures are rates per second, and shares.

@@ -21,7 +21,22 @@ func (r results) print(w io.Writer) {
 		printThrottling(w, t, false)
 	}
 	r.printLoops(w)
-	for _, t := range r.storms {
+	printStorms(w, r.storms)
+	for _, t := range r.pacings {
+		printThrottling(w, t, true)
+	}
+	for _, t := range r.hourlies {
+		t.of.print(w, t.rows)
+	}
+	for _, t := range r.sdkThrottlings {
+		printThrottling(w, t, false)
+	}
+	printStorms(w, r.sdkStorms)
+	fmt.Fprint(w, explanation)
+}
+
+func printStorms(w io.Writer, storms []comparison[storm, stormFigures]) {
+	for _, t := range storms {
 		fmt.Fprintf(w, "### %s\n\n%s\n\n", t.of.name, t.of.about())
 		var cells [][]any
 		for _, row := range t.rows {
@@ -40,13 +55,6 @@ func (r results) print(w io.Writer) {
 			"failed in the outage", "failed after it", "calls failed", "p50 in the outage", "p99",
 		}, cells)
 	}
-	for _, t := range r.pacings {
-		printThrottling(w, t, true)
-	}
-	for _, t := range r.hourlies {
-		t.of.print(w, t.rows)
-	}
-	fmt.Fprint(w, explanation)
 }
 
 // printThrottling writes the table of a throttling. For pacers it has the time

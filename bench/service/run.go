@@ -28,10 +28,13 @@ type results struct {
 	storms      []comparison[storm, stormFigures]
 	pacings     []comparison[throttling, throttlingFigures] // of the pacers
 	hourlies    []comparison[hourly, hourlyFigures]         // of the pacers
+
+	sdkThrottlings []comparison[throttling, throttlingFigures] // of the retryers
+	sdkStorms      []comparison[storm, stormFigures]           // of the retryers
 }
 
-// run runs every library through every case in virtual time, and the pacers
-// through theirs. The libraries with a rate limiter whose callers wait in line
+// run runs every library through every case in virtual time, and the pacers and
+// the retryers through theirs. The libraries with a rate limiter whose callers wait in line
 // run through the throttlings once more on the wall clock: one of them needs
 // help in virtual time, and this shows whether the two agree.
 func (c cases) run(ctx context.Context, progress io.Writer) (results, error) {
@@ -40,6 +43,9 @@ func (c cases) run(ctx context.Context, progress io.Writer) (results, error) {
 		storms:      make([]comparison[storm, stormFigures], len(c.storms)),
 		pacings:     make([]comparison[throttling, throttlingFigures], len(c.pacings)),
 		hourlies:    make([]comparison[hourly, hourlyFigures], len(c.hourlies)),
+
+		sdkThrottlings: make([]comparison[throttling, throttlingFigures], len(c.sdkThrottlings)),
+		sdkStorms:      make([]comparison[storm, stormFigures], len(c.sdkStorms)),
 	}
 	step := func(name string, among []library) { fmt.Fprintf(progress, "%s, %d libraries\n", name, len(among)) }
 	throttlings := func(of []throttling, to []comparison[throttling, throttlingFigures], among []library) error {
@@ -54,20 +60,26 @@ func (c cases) run(ctx context.Context, progress io.Writer) (results, error) {
 		}
 		return nil
 	}
+	outages := func(of []storm, to []comparison[storm, stormFigures], among []library) error {
+		for i, s := range of {
+			step(s.name, among)
+			to[i].of = s
+			if err := to[i].add(among, virtualTime, func(settings []simulate.Setting) ([]stormFigures, error) {
+				return s.measure(ctx, settings, simulate.Options{})
+			}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 	if err := throttlings(c.throttlings, r.throttlings, libraries); err != nil {
 		return r, err
 	}
 	if err := r.runLoops(ctx, c.loops, progress); err != nil {
 		return r, err
 	}
-	for i, s := range c.storms {
-		step(s.name, libraries)
-		r.storms[i].of = s
-		if err := r.storms[i].add(libraries, virtualTime, func(settings []simulate.Setting) ([]stormFigures, error) {
-			return s.measure(ctx, settings, simulate.Options{})
-		}); err != nil {
-			return r, err
-		}
+	if err := outages(c.storms, r.storms, libraries); err != nil {
+		return r, err
 	}
 	if err := throttlings(c.pacings, r.pacings, pacers); err != nil {
 		return r, err
@@ -81,10 +93,19 @@ func (c cases) run(ctx context.Context, progress io.Writer) (results, error) {
 			return r, err
 		}
 	}
+	if err := throttlings(c.sdkThrottlings, r.sdkThrottlings, retryers); err != nil {
+		return r, err
+	}
+	if err := outages(c.sdkStorms, r.sdkStorms, retryers); err != nil {
+		return r, err
+	}
 	if err := onTheWallClock(ctx, r.throttlings, libraries, progress); err != nil {
 		return r, err
 	}
-	return r, onTheWallClock(ctx, r.pacings, pacers, progress)
+	if err := onTheWallClock(ctx, r.pacings, pacers, progress); err != nil {
+		return r, err
+	}
+	return r, onTheWallClock(ctx, r.sdkThrottlings, retryers, progress)
 }
 
 // onTheWallClock adds the rows of the wall clock, all at once.

@@ -50,6 +50,23 @@ func TestShortRun(t *testing.T) {
 			t.Errorf("adaptive mode at an hourly limit: %+v", f)
 		}
 	})
+	t.Run("clients of the SDK", func(t *testing.T) {
+		for name, f := range byLibrary(r.sdkThrottlings[0].rows) {
+			paced := strings.Contains(name, "adaptive") || strings.Contains(name, "Scaled")
+			if paced && !strings.HasSuffix(name, wallClock) && (f.goodput < 0.9 || f.refused > 0.1 || f.failed > 0.02) {
+				t.Errorf("%s: %+v", name, f)
+			}
+		}
+		after := byLibrary(r.sdkStorms[0].rows)
+		if f := after[sdkAdaptiveName]; f.recovered >= 0 || f.failedAfter < 0.03 {
+			t.Errorf("the SDK's adaptive mode after an outage: %+v, want the errors to be those of the service", f)
+		}
+		for _, name := range []string{awssdkName, awssdkAppliedName} {
+			if f := after[name]; f.recovered < 0 || f.failedAfter > 0.03 {
+				t.Errorf("%s after an outage: %+v", name, f)
+			}
+		}
+	})
 	for _, l := range r.loops {
 		t.Run(l.of.name, func(t *testing.T) {
 			figures := byLibrary(l.rows)
@@ -99,11 +116,11 @@ func TestShortRun(t *testing.T) {
 				rows++
 			}
 		}
-		// Each table has a header and a separator. One has the wall clock's two
-		// rows, and one the wall clock's one row.
-		want := 4*(2+len(libraries)) + 2 + 2*(2+len(pacers)) + 1 + 2*(2+len(inLoops()))
-		if tables != 8 || rows != want {
-			t.Errorf("%d tables with %d rows, want 8 with %d\n%s", tables, rows, want, out.String())
+		// Each table has a header and a separator. Three have rows of the wall
+		// clock: two, one and three.
+		want := 4*(2+len(libraries)) + 2 + 2*(2+len(pacers)) + 1 + 2*(2+len(inLoops())) + 2*(2+len(retryers)) + 3
+		if tables != 10 || rows != want {
+			t.Errorf("%d tables with %d rows, want 10 with %d\n%s", tables, rows, want, out.String())
 		}
 	})
 }
@@ -118,16 +135,18 @@ func byLibrary[F any](rows []row[F]) map[string]F {
 
 func TestOnly(t *testing.T) {
 	for _, tt := range []struct {
-		tables                                 string
-		throttlings, storms, pacings, hourlies int
+		tables                                      string
+		throttlings, storms, pacings, hourlies, sdk int
 	}{
-		{"", 4, 3, 9, 1}, {"throttling", 4, 0, 0, 0}, {"storms", 0, 3, 0, 0}, {"pacing", 0, 0, 9, 1},
+		{"", 4, 3, 9, 1, 5}, {"throttling", 4, 0, 0, 0, 0}, {"storms", 0, 3, 0, 0, 0}, {"pacing", 0, 0, 9, 1, 0},
+		{"sdk", 0, 0, 0, 0, 5},
 	} {
 		c, err := full.only(tt.tables)
+		sdk := len(c.sdkThrottlings) + len(c.sdkStorms)
 		if err != nil || len(c.throttlings) != tt.throttlings || len(c.storms) != tt.storms ||
-			len(c.pacings) != tt.pacings || len(c.hourlies) != tt.hourlies {
-			t.Errorf("%q: %d throttlings, %d storms, %d pacings and %d hourlies, %v", tt.tables,
-				len(c.throttlings), len(c.storms), len(c.pacings), len(c.hourlies), err)
+			len(c.pacings) != tt.pacings || len(c.hourlies) != tt.hourlies || sdk != tt.sdk {
+			t.Errorf("%q: %d throttlings, %d storms, %d pacings, %d hourlies and %d of the SDK, %v", tt.tables,
+				len(c.throttlings), len(c.storms), len(c.pacings), len(c.hourlies), sdk, err)
 		}
 	}
 	if _, err := full.only("all"); err == nil {

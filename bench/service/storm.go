@@ -20,6 +20,7 @@ type storm struct {
 	tail             time.Duration // in which the calls continue unmeasured, for the retries of earlier ones
 	hangs            bool          // in the outage it does not respond; otherwise it responds with 503 at once
 	headroom         float64       // capacity of the service, as a multiple of the calls
+	errors           float64       // share of the responses that are 500 after the outage
 }
 
 const (
@@ -61,6 +62,11 @@ func (s storm) scenario() simulate.Scenario {
 		event.Kind, event.Capacity = simulate.CapacityStep, 1e-9 // requests wait, and hardly any passes
 	}
 	scenario.Events = []simulate.Event{event}
+	if s.errors > 0 {
+		scenario.Events = append(scenario.Events, simulate.Event{
+			Kind: simulate.Errors, From: simulate.Duration(s.over()), Share: s.errors,
+		})
+	}
 	return scenario
 }
 

@@ -209,3 +209,37 @@ func (c loopCase) test(t *testing.T) {
 		t.Errorf("steps %v, target %q (-RoundTrip +Loop):\n%s", c.Steps, c.Target, diff)
 	}
 }
+
+// Another library may end a call before it has the outcome of the attempt.
+func TestLoopSettlesAfterEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr := &transport{
+			Mode: awsretry.Adaptive, RateLimit: awsretry.RateLimitConfig{Pacing: awsretry.ScaledPacing},
+		}
+		rateAfter := func(status int) float64 {
+			loop, err := tr.NewLoop(httpfake.Request(t, t.Context(), "GET", nil))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := loop.Wait(); err != nil {
+				t.Fatal(err)
+			}
+			loop.End()
+			time.Sleep(10 * time.Millisecond)
+			loop.Classify(&http.Response{StatusCode: status}, "", nil)
+			loop.Settle()
+			state, _ := tr.State("service.example")
+			return state.SendRate
+		}
+		for range 200 {
+			rateAfter(http.StatusOK)
+		}
+		first, last := rateAfter(http.StatusTooManyRequests), 0.0
+		for range 100 {
+			last = rateAfter(http.StatusTooManyRequests)
+		}
+		if last > first/2 {
+			t.Errorf("the send rate is %v after the first throttling, and %v after a hundred", first, last)
+		}
+	})
+}

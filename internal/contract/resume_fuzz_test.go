@@ -9,37 +9,95 @@ import (
 	"testing/synctest"
 
 	"example.com/awsretry"
+	"example.com/awsretry/internal/httpfake"
 )
 
-// behaviors are what a service may do to its n-th response.
+// behaviors are what a service may do to a response.
 var behaviors = []func(*object, *http.Response){
 	func(*object, *http.Response) {},
 	func(_ *object, r *http.Response) { r.StatusCode = http.StatusServiceUnavailable },
 	func(_ *object, r *http.Response) { r.StatusCode = http.StatusTooManyRequests },
-	func(_ *object, r *http.Response) { r.StatusCode = http.StatusRequestedRangeNotSatisfiable },
 	func(_ *object, r *http.Response) { r.ContentLength = -1 },
-	func(_ *object, r *http.Response) { r.Header.Set("ETag", `"other"`) },
-	func(_ *object, r *http.Response) { r.Header.Set("ETag", `W/"v1"`) },
-	func(_ *object, r *http.Response) { r.Header.Del("Content-Range") },
-	func(_ *object, r *http.Response) { r.Header.Set("Content-Range", "bytes 0-1/2") },
-	func(_ *object, r *http.Response) { r.Uncompressed = true },
-	func(o *object, r *http.Response) { // the whole object, of another version
-		r.StatusCode = http.StatusOK
+	func(_ *object, r *http.Response) { r.Header.Set("Accept-Ranges", "none") },
+	func(_ *object, r *http.Response) { r.Trailer = http.Header{"Sum": nil} },
+	ofRange(func(r *http.Response, first, last, _ int) {
+		r.Header.Set("Content-Range", fmt.Sprintf("bytes %d-%d/*", first, last))
+	}),
+	ofRange(func(r *http.Response, first, last, _ int) { // a body that is too short
+		r.Body = io.NopCloser(io.LimitReader(r.Body, int64(last-first)))
+	}),
+	ofRange(func(r *http.Response, _, _, _ int) { // a body that may be too long
+		r.ContentLength = -1
+		r.Body = io.NopCloser(io.MultiReader(r.Body, strings.NewReader("#")))
+	}),
+	ofRange(func(r *http.Response, first, last, total int) { // a part that is too short
+		r.ContentLength = int64(last - first)
+		r.Header.Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", first, last-1, total))
+		r.Body = io.NopCloser(io.LimitReader(r.Body, int64(last-first)))
+	}),
+	ofRange(func(r *http.Response, first, last, _ int) { // perhaps a part that is too short
+		r.ContentLength = int64(last - first)
+		r.Header.Set("Content-Range", fmt.Sprintf("bytes %d-%d/*", first, last-1))
+		r.Body = io.NopCloser(io.LimitReader(r.Body, int64(last-first)))
+	}),
+	// What must not be taken for a part of the object has bytes that are not.
+	foreign(func(r *http.Response, _, _, _ int) { r.StatusCode = http.StatusRequestedRangeNotSatisfiable }),
+	foreign(func(r *http.Response, _, _, _ int) { r.StatusCode = http.StatusPreconditionFailed }),
+	foreign(func(r *http.Response, _, _, _ int) { r.StatusCode = http.StatusFound }),
+	foreign(func(r *http.Response, _, _, _ int) { r.Header.Set("ETag", `"other"`) }),
+	foreign(func(r *http.Response, _, _, _ int) { r.Header.Set("ETag", `W/"v1"`) }),
+	foreign(func(r *http.Response, _, _, _ int) { r.Header.Del("ETag") }),
+	foreign(func(r *http.Response, _, _, _ int) { r.Header.Del("Content-Range") }),
+	foreign(func(r *http.Response, _, _, _ int) { r.Header.Set("Content-Range", "lines 0-1/2") }),
+	foreign(func(r *http.Response, _, _, _ int) { r.Header.Set("Content-Range", "bytes */2") }),
+	foreign(func(r *http.Response, first, last, total int) {
+		r.Header.Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", first+1, last, total))
+	}),
+	foreign(func(r *http.Response, first, last, total int) {
+		r.Header.Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", first, last, total+1))
+	}),
+	foreign(func(r *http.Response, _, _, _ int) { r.Header.Set("Content-Type", "multipart/byteranges; boundary=x") }),
+	foreign(func(r *http.Response, _, _, _ int) { r.Header.Set("Content-Encoding", "gzip") }),
+	foreign(func(r *http.Response, _, _, _ int) { r.Uncompressed = true }),
+	foreign(func(r *http.Response, _, _, total int) { // the whole object, of another version
+		r.StatusCode, r.ContentLength = http.StatusOK, int64(total)
 		r.Header.Del("Content-Range")
 		r.Header.Set("ETag", `"v2"`)
-		r.Body = &brokenBody{Reader: strings.NewReader(strings.Repeat("#", len(o.content)))}
-		r.ContentLength = int64(len(o.content))
-	},
+	}),
+}
+
+// ofRange is a behavior in a 206 that should have the rest.
+func ofRange(change func(resp *http.Response, first, last, total int)) func(*object, *http.Response) {
+	return func(_ *object, r *http.Response) {
+		if r.StatusCode == http.StatusPartialContent && r.Request.Header.Get("If-Range") != "" {
+			var first, last, total int
+			fmt.Sscanf(r.Header.Get("Content-Range"), "bytes %d-%d/%d", &first, &last, &total)
+			change(r, first, last, total)
+		}
+	}
+}
+
+// foreign is a behavior in such a 206, with a body that is not the object's and
+// whose length does not say so.
+func foreign(change func(resp *http.Response, first, last, total int)) func(*object, *http.Response) {
+	return ofRange(func(r *http.Response, first, last, total int) {
+		holding(strings.Repeat("#", total))(r)
+		r.ContentLength = -1
+		change(r, first, last, total)
+	})
 }
 
 // FuzzResume reads an object through any breaks and any behavior of the
 // service: what is read is all of the object, or a part from its beginning and
 // an error.
 func FuzzResume(f *testing.F) {
-	f.Add("abcdefghijklmnopqrstuvwxyz", []byte{3, 0, 4, 1, 0, 2})
-	f.Add("0123456789", []byte{0, 0, 0, 0, 0, 10})
-	f.Fuzz(func(t *testing.T, content string, script []byte) {
-		if content == "" || len(content) > 1000 || strings.HasPrefix(content, "#") {
+	f.Add("abcdefghijklmnopqrstuvwxyz", []byte{3, 0, 4, 1, 0, 2}, uint16(0), uint16(0))
+	for choice := range len(behaviors) {
+		f.Add("0123456789", []byte{3, 0, 2, byte(choice), 1, byte(choice)}, uint16(0), uint16(0))
+		f.Add("0123456789", []byte{3, 3, 2, byte(choice), 1, byte(choice)}, uint16(2), uint16(8))
+	}
+	f.Fuzz(func(t *testing.T, content string, script []byte, from, to uint16) {
+		if content == "" || len(content) > 1000 || strings.Contains(content, "#") {
 			return
 		}
 		synctest.Test(t, func(t *testing.T) {
@@ -47,31 +105,34 @@ func FuzzResume(f *testing.F) {
 			for i := 0; i < len(script) && i < 40; i += 2 {
 				o.breaks = append(o.breaks, int(script[i]))
 			}
-			first := true // until a response says which version it is
 			o.change = func(n int, r *http.Response) {
 				if 2*n+1 < len(script) {
-					choice := int(script[2*n+1]) % len(behaviors)
-					if first && choice == len(behaviors)-1 {
-						choice = 0
-					}
-					behaviors[choice](o, r)
+					behaviors[int(script[2*n+1])%len(behaviors)](o, r)
 				}
-				first = first && r.StatusCode != http.StatusOK
 			}
 			tr := &awsretry.Transport{Base: o, Resume: true, Policy: retryBroken}
-			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://service.example/object", nil)
+			req, want := httpfake.Request(t, t.Context(), http.MethodGet, nil), content
+			switch from, to := int(from), int(to); {
+			case 0 < from && from <= to && to < len(content):
+				req.Header.Set("Range", fmt.Sprintf("bytes=%d-%d", from, to))
+				want = content[from : to+1]
+			case 0 < from && from < len(content):
+				req.Header.Set("Range", fmt.Sprintf("bytes=%d-", from))
+				want = content[from:]
+			}
+			resp, err := tr.RoundTrip(req)
 			if err != nil {
 				t.Fatal(err)
 			}
-			resp, err := tr.RoundTrip(req)
-			if err != nil || resp.StatusCode != http.StatusOK {
-				return
-			}
 			got, err := io.ReadAll(resp.Body)
 			resp.Body.Close()
-			if !strings.HasPrefix(content, string(got)) || err == nil && string(got) != content {
-				t.Errorf("read %q with the error %v of %q; requests for %q", got, err, content, fmt.Sprint(o.ranges))
+			if resp.StatusCode >= 400 {
+				return
 			}
+			if !strings.HasPrefix(want, string(got)) || err == nil && string(got) != want {
+				t.Errorf("read %q with the error %v of %q; requests for %q", got, err, want, o.ranges)
+			}
+			o.wantClosed(t)
 		})
 	})
 }

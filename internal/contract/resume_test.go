@@ -16,77 +16,9 @@ import (
 	"example.com/awsretry/internal/httpfake"
 )
 
-// An object is served in ranges. Its responses break off.
-type object struct {
-	content string
-	etag    string
-	breaks  []int // how many bytes each response has until it breaks; a response beyond these is whole
-	ranges  []string
-	change  func(n int, resp *http.Response) // of the n-th response, from 0
-}
-
-var errBroken = errors.New("connection reset by peer")
-
-// A brokenBody ends with an error.
-type brokenBody struct {
-	io.Reader
-	err    error
-	closes int
-}
-
-func (b *brokenBody) Read(p []byte) (int, error) {
-	n, err := b.Reader.Read(p)
-	if err == io.EOF && b.err != nil {
-		err = b.err
-	}
-	return n, err
-}
-
-func (b *brokenBody) Close() error { b.closes++; return nil }
-
-func (o *object) RoundTrip(req *http.Request) (*http.Response, error) {
-	n := len(o.ranges)
-	asked := req.Header.Get("Range")
-	o.ranges = append(o.ranges, asked)
-	first, last := 0, len(o.content)-1
-	status := http.StatusOK
-	if asked != "" && (req.Header.Get("If-Range") == "" || req.Header.Get("If-Range") == o.etag) {
-		from, to, _ := strings.Cut(strings.TrimPrefix(asked, "bytes="), "-")
-		fmt.Sscan(from, &first)
-		fmt.Sscan(to, &last)
-		last = min(last, len(o.content)-1)
-		status = http.StatusPartialContent
-	}
-	rest := o.content[first : last+1]
-	body := &brokenBody{Reader: strings.NewReader(rest)}
-	if n < len(o.breaks) && o.breaks[n] < len(rest) {
-		body.Reader, body.err = strings.NewReader(rest[:o.breaks[n]]), errBroken
-	}
-	resp := httpfake.Response(req, status, body, "ETag", o.etag)
-	resp.ContentLength = int64(len(rest))
-	if status == http.StatusPartialContent {
-		resp.Header.Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", first, last, len(o.content)))
-	}
-	if o.change != nil {
-		o.change(n, resp)
-	}
-	return resp, nil
-}
-
-var letters = strings.Repeat("abcdefghijklmnopqrstuvwxyz", 10) // 260 bytes
-
 func TestResume(t *testing.T) {
-	tests := []struct {
-		name   string
-		object object
-		header http.Header
-		ctx    func(context.Context) context.Context
-		set    func(*awsretry.Transport)
-		want   string // body
-		err    string // a part of it; "": none
-		is     error
-		ranges []string // of the requests after the first
-	}{
+	gzip := withHeader("Content-Encoding", "gzip")
+	runResumeCases(t, []resumeCase{
 		{
 			name: "nothing breaks", want: letters,
 		},
@@ -99,12 +31,30 @@ func TestResume(t *testing.T) {
 			ranges: []string{"bytes=0-", "bytes=0-"},
 		},
 		{
+			name: "before the last byte", object: object{breaks: []int{259}}, want: letters,
+			ranges: []string{"bytes=259-"},
+		},
+		{
+			name: "after the last byte", want: letters,
+			object: object{change: ofEach(func(r *http.Response) {
+				r.Body = io.NopCloser(&brokenBody{strings.NewReader(letters), errBroken})
+			})},
+		},
+		{
+			name: "after the last byte, before the trailers", want: letters, is: errBroken, err: "reset",
+			stop: awsretry.StopPermanent,
+			object: object{change: ofEach(func(r *http.Response) {
+				r.Trailer = http.Header{"Sum": nil}
+				r.Body = io.NopCloser(&brokenBody{strings.NewReader(letters), errBroken})
+			})},
+		},
+		{
 			name: "progress resets the count", object: object{breaks: []int{1, 1, 1, 1, 1, 1}}, want: letters,
 			ranges: []string{"bytes=1-", "bytes=2-", "bytes=3-", "bytes=4-", "bytes=5-", "bytes=6-"},
 		},
 		{
 			name: "without progress", object: object{breaks: []int{7, 0, 0, 0, 0}}, want: letters[:7], is: errBroken,
-			err:    "gave up after 3 attempts (max_attempts): the response body broke off after 7 bytes",
+			err: "gave up after 3 attempts (max_attempts)", stop: awsretry.StopMaxAttempts,
 			ranges: []string{"bytes=7-", "bytes=7-"},
 		},
 		{
@@ -112,8 +62,32 @@ func TestResume(t *testing.T) {
 			header: http.Header{"Range": {"bytes=10-20"}}, ranges: []string{"bytes=13-20"},
 		},
 		{
+			name: "a range of the caller's beyond the end", object: object{breaks: []int{3}}, want: letters[250:],
+			header: http.Header{"Range": {"bytes=250-999"}}, ranges: []string{"bytes=253-259"},
+		},
+		{
 			name: "an open range of the caller's", object: object{breaks: []int{3}}, want: letters[250:],
 			header: http.Header{"Range": {"bytes=250-"}}, ranges: []string{"bytes=253-"},
+		},
+		{
+			name: "an open range of the caller's with a part in the response", want: letters[:50],
+			header: http.Header{"Range": {"bytes=0-"}}, ranges: []string{"bytes=20-49"},
+			object: object{breaks: []int{20}, change: func(n int, r *http.Response) {
+				if n == 0 {
+					r.ContentLength = 50
+					r.Header.Set("Content-Range", "bytes 0-49/260")
+				}
+			}},
+		},
+		{
+			name: "a range of the caller's, ignored", object: object{breaks: []int{100}, change: func(n int, r *http.Response) {
+				if n == 0 {
+					r.StatusCode, r.ContentLength = 200, 260
+					r.Header.Del("Content-Range")
+					r.Body = io.NopCloser(&brokenBody{strings.NewReader(letters[:100]), errBroken})
+				}
+			}},
+			header: http.Header{"Range": {"bytes=10-20"}, "If-Range": {`"v1"`}}, want: letters, ranges: []string{"bytes=100-"},
 		},
 		{
 			name: "unknown length", want: letters, ranges: []string{"bytes=100-"},
@@ -125,206 +99,68 @@ func TestResume(t *testing.T) {
 		},
 		{
 			name: "an early end", want: letters, ranges: []string{"bytes=100-"},
-			object: object{breaks: []int{100}, change: func(_ int, r *http.Response) {
-				r.Body.(*brokenBody).err = nil
+			object: object{change: func(n int, r *http.Response) {
+				if n == 0 {
+					holding(letters[:100])(r)
+				}
 			}},
 		},
 		{
-			name: "the object is replaced", want: letters[:100], err: "sent the whole object again", is: errBroken,
-			object: object{breaks: []int{100}, change: func(n int, r *http.Response) {
-				if n == 1 {
-					r.StatusCode = 200
-				}
-			}}, ranges: []string{"bytes=100-"},
+			name: "compressed for the caller", want: letters, ranges: []string{"bytes=100-"},
+			header: http.Header{"Accept-Encoding": {"gzip"}}, object: object{breaks: []int{100}, change: ofEach(gzip)},
 		},
 		{
-			name: "another ETag", want: letters[:100], err: `its ETag is "\"other\"", it was "\"v1\""`, is: errBroken,
-			object: object{breaks: []int{100}, change: func(n int, r *http.Response) {
-				if n == 1 {
-					r.Header.Set("ETag", `"other"`)
-				}
-			}}, ranges: []string{"bytes=100-"},
+			name: "a policy for idempotent requests", object: object{breaks: []int{100}}, want: letters,
+			set:    func(tr *awsretry.Transport) { tr.Policy = awsretry.IdempotentOnly(retryBroken) },
+			ranges: []string{"bytes=100-"},
 		},
-		{
-			name: "another part", want: letters[:100], err: "sent another part than the one from byte 100 on", is: errBroken,
-			object: object{breaks: []int{100}, change: func(n int, r *http.Response) {
-				if n == 1 {
-					r.Header.Set("Content-Range", "bytes 99-259/260")
-				}
-			}}, ranges: []string{"bytes=100-"},
-		},
-		{
-			name: "another total", want: letters[:100], err: "sent another part", is: errBroken,
-			object: object{breaks: []int{100}, change: func(n int, r *http.Response) {
-				if n == 1 {
-					r.Header.Set("Content-Range", "bytes 100-259/261")
-				}
-			}}, ranges: []string{"bytes=100-"},
-		},
-		{
-			name: "416", want: letters[:100], err: "with 416", is: errBroken,
-			object: object{breaks: []int{100}, change: func(n int, r *http.Response) {
-				if n == 1 {
-					r.StatusCode = 416
-				}
-			}}, ranges: []string{"bytes=100-"},
-		},
-		{
-			name: "throttled, then the rest", want: letters,
-			object: object{breaks: []int{100}, change: func(n int, r *http.Response) {
-				if n == 1 {
-					r.StatusCode = 429
-				}
-			}}, ranges: []string{"bytes=100-", "bytes=100-"},
-		},
-		{
-			name: "a weak ETag", object: object{etag: `W/"v1"`, breaks: []int{100}}, want: letters[:100], is: errBroken,
-			err: "connection reset",
-		},
-		{
-			name: "no ETag", object: object{etag: " ", breaks: []int{100}}, want: letters[:100], is: errBroken,
-			err: "connection reset",
-		},
-		{
-			name: "the last bytes", object: object{breaks: []int{3}}, want: letters[:3], is: errBroken,
-			header: http.Header{"Range": {"bytes=-260"}}, err: "connection reset",
-		},
-		{
-			name: "decompressed", want: letters[:100], is: errBroken, err: "connection reset",
-			object: object{breaks: []int{100}, change: func(_ int, r *http.Response) { r.Uncompressed = true }},
-		},
-		{
-			name: "no tokens", object: object{breaks: []int{100}}, want: letters[:100], is: awsretry.ErrQuotaExceeded,
-			err: "gave up after 1 attempt (quota): the response body broke off after 100 bytes",
-			set: func(tr *awsretry.Transport) { tr.Quota.Capacity = 4 },
-		},
-		{
-			name: "without retries", object: object{breaks: []int{100}}, want: letters[:100], is: errBroken,
-			err: "connection reset", ctx: awsretry.WithoutRetry,
-		},
-		{
-			name: "off", object: object{breaks: []int{100}}, want: letters[:100], is: errBroken,
-			err: "connection reset", set: func(tr *awsretry.Transport) { tr.Resume = false },
-		},
-		{
-			name: "too long", want: letters, err: "longer than the 260 bytes",
-			object: object{change: func(_ int, r *http.Response) {
-				r.Body.(*brokenBody).Reader = strings.NewReader(letters + "z")
-			}},
-		},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				o := tt.object
-				o.content = letters
-				if o.etag == "" {
-					o.etag = `"v1"`
-				}
-				tr := &awsretry.Transport{Base: &o, Resume: true, Policy: retryBroken}
-				if tt.set != nil {
-					tt.set(tr)
-				}
-				ctx := t.Context()
-				if tt.ctx != nil {
-					ctx = tt.ctx(ctx)
-				}
-				req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://service.example/object", nil)
-				if err != nil {
-					t.Fatal(err)
-				}
-				for name, values := range tt.header {
-					req.Header[name] = values
-				}
-				resp, err := tr.RoundTrip(req)
-				if err != nil {
-					t.Fatal(err)
-				}
-				got, err := io.ReadAll(resp.Body)
-				resp.Body.Close()
-				if string(got) != tt.want {
-					t.Errorf("%d bytes %q, want %d", len(got), got, len(tt.want))
-				}
-				if tt.err == "" && err != nil ||
-					tt.err != "" && (err == nil || !strings.Contains(err.Error(), tt.err)) {
-					t.Errorf("the error is %v, want %q", err, tt.err)
-				}
-				if tt.is != nil && !errors.Is(err, tt.is) {
-					t.Errorf("%v is not %v", err, tt.is)
-				}
-				if got := o.ranges[1:]; fmt.Sprint(got) != fmt.Sprint(tt.ranges) {
-					t.Errorf("requests for %q, want %q", got, tt.ranges)
-				}
-			})
-		})
-	}
+	})
 }
 
-// retryBroken is the default policy, which does not know the broken body's
-// error.
-func retryBroken(a *awsretry.Attempt) awsretry.Class {
-	if errors.Is(a.Err, errBroken) {
-		return awsretry.Transient
+// Other responses are left alone: what breaks them off is returned as it is.
+func TestNotResumed(t *testing.T) {
+	tests := []resumeCase{
+		{name: "off", set: func(tr *awsretry.Transport) { tr.Resume = false }},
+		{name: "HEAD", method: http.MethodHead},
+		{name: "POST", method: http.MethodPost},
+		{name: "a weak ETag", object: object{etag: `W/"v1"`}},
+		{name: "no ETag", object: object{etag: " "}},
+		{name: "half an ETag", object: object{etag: `"`}},
+		{name: "decompressed", object: object{change: ofEach(func(r *http.Response) { r.Uncompressed = true })}},
+		{name: "Accept-Ranges: none", object: object{change: ofEach(withHeader("Accept-Ranges", "none"))}},
+		{name: "an error", object: object{change: ofEach(withStatus(404))}},
+		{name: "without retries", ctx: awsretry.WithoutRetry},
+		{name: "one attempt", set: func(tr *awsretry.Transport) { tr.MaxAttempts = 1 }},
+		{name: "one attempt by the context", ctx: func(ctx context.Context) context.Context {
+			return awsretry.WithMaxAttempts(ctx, 1)
+		}},
+		{name: "an outer loop", header: http.Header{"Amz-Sdk-Request": {"attempt=1; max=3"}}},
+		{name: "the last bytes", header: http.Header{"Range": {"bytes=-260"}}},
+		{name: "several ranges", header: http.Header{"Range": {"bytes=0-100,105-106"}}, object: object{
+			change: ofEach(withHeader("Content-Type", "multipart/byteranges; boundary=x")),
+		}},
+		{name: "several ranges, one in the response", header: http.Header{"Range": {"bytes=0-100,0-259"}}},
+		{name: "another part than the caller's", header: http.Header{"Range": {"bytes=0-"}}, object: object{
+			change: ofEach(withHeader("Content-Range", "bytes 1-259/260")),
+		}},
+		{name: "no Content-Range", header: http.Header{"Range": {"bytes=0-"}}, object: object{
+			change: ofEach(withHeader("Content-Range", "")),
+		}},
+		{name: "a part without an end", header: http.Header{"Range": {"bytes=0-"}}, object: object{
+			change: ofEach(func(r *http.Response) {
+				r.ContentLength = -1
+				r.Header.Set("Content-Range", "bytes 0-9223372036854775807/*")
+			}),
+		}},
+		{name: "another length", header: http.Header{"Range": {"bytes=0-"}}, object: object{
+			change: ofEach(func(r *http.Response) { r.ContentLength = 259 }),
+		}},
 	}
-	return awsretry.DefaultPolicy(a)
-}
-
-// Close ends a Read that waits for the rest, and so does the context.
-func TestResumeEndsWithItsCaller(t *testing.T) {
-	for _, how := range []string{"Close", "cancel", "deadline"} {
-		t.Run(how, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				ctx, cancel := context.WithCancelCause(t.Context())
-				defer cancel(nil)
-				cause := errors.New("enough")
-				if how == "deadline" {
-					var end context.CancelFunc
-					ctx, end = context.WithTimeoutCause(ctx, 90*time.Second, cause)
-					defer end()
-				}
-				o := &object{content: letters, etag: `"v1"`, breaks: []int{100}}
-				tr := &awsretry.Transport{
-					Resume: true, Policy: retryBroken, Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
-						if req.Header.Get("If-Range") != "" {
-							<-req.Context().Done()
-							return nil, context.Cause(req.Context())
-						}
-						return o.RoundTrip(req)
-					}),
-				}
-				req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://service.example/object", nil)
-				if err != nil {
-					t.Fatal(err)
-				}
-				resp, err := tr.RoundTrip(req)
-				if err != nil {
-					t.Fatal(err)
-				}
-				var read bytes.Buffer
-				ended := make(chan error)
-				go func() {
-					_, err := read.ReadFrom(resp.Body)
-					ended <- err
-				}()
-				time.Sleep(time.Minute)
-				want := cause
-				switch how {
-				case "Close":
-					resp.Body.Close()
-					want = http.ErrBodyReadAfterClose
-				case "cancel":
-					cancel(cause)
-				}
-				if err := <-ended; !errors.Is(err, want) {
-					t.Errorf("Read ended with %v, want %v", err, want)
-				}
-				resp.Body.Close()
-				if read.String() != letters[:100] {
-					t.Errorf("read %q", read.String())
-				}
-			})
-		})
+	for i := range tests {
+		tests[i].object.breaks = []int{100}
+		tests[i].want, tests[i].err, tests[i].is = letters[:100], errBroken.Error(), errBroken
 	}
+	runResumeCases(t, tests)
 }
 
 // Observers see the requests for the rest, with the byte from which they ask.
@@ -345,8 +181,170 @@ func TestResumeIsObserved(t *testing.T) {
 		if fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("%q, want %q", got, want)
 		}
-		if tokens, _ := tr.State("service.example"); tokens.Tokens != 500 {
-			t.Errorf("%d tokens, want 500: what succeeded gives back what it drew", tokens.Tokens)
+		if tokens := TokensOf(t, tr); tokens != 500 {
+			t.Errorf("%d tokens, want 500: what succeeded gives back what it drew", tokens)
 		}
+	})
+}
+
+// AttemptTimeout is the longest time of each response. The download may take
+// longer.
+func TestResumeAfterAttemptTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const part, interval, timeout = 20, 10 * time.Second, 35 * time.Second
+		o := &object{content: letters, etag: `"v1"`}
+		tr := &awsretry.Transport{
+			Resume: true, AttemptTimeout: timeout, Backoff: Delay(0),
+			Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
+				resp, err := o.RoundTrip(req)
+				src := resp.Body
+				resp.Body = struct {
+					io.Reader
+					io.Closer
+				}{httpfake.SlowReader(req.Context(), interval, httpfake.ReadFunc(func(p []byte) (int, error) {
+					return src.Read(p[:min(len(p), part)])
+				})), src}
+				return resp, err
+			}),
+		}
+		start := time.Now()
+		resp, err := tr.RoundTrip(httpfake.Request(t, t.Context(), http.MethodGet, nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := httpfake.ReadAll(t, resp); got != letters {
+			t.Errorf("read %d bytes", len(got))
+		}
+		want := "[ bytes=60- bytes=120- bytes=180- bytes=240-]"
+		if took := time.Since(start); fmt.Sprint(o.ranges) != want || took < 2*time.Minute {
+			t.Errorf("%q after %v", o.ranges, took)
+		}
+		o.wantClosed(t)
+	})
+}
+
+// In adaptive mode the request for the rest takes a send token.
+func TestResumeTakesASendToken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		waited := make(map[int64]time.Duration)
+		o := &object{content: letters, etag: `"v1"`, breaks: []int{0, 100}, change: func(n int, r *http.Response) {
+			if n == 0 {
+				r.StatusCode = http.StatusTooManyRequests
+			}
+		}}
+		tr := &awsretry.Transport{
+			Base: o, Resume: true, Policy: retryBroken, Mode: awsretry.Adaptive, Backoff: Delay(0),
+			Observe: func(a awsretry.Attempt) { waited[a.Offset] = a.Waited },
+		}
+		resp, err := tr.RoundTrip(httpfake.Request(t, t.Context(), http.MethodGet, nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := httpfake.ReadAll(t, resp); got != letters {
+			t.Errorf("read %d bytes", len(got))
+		}
+		if waited[100] == 0 {
+			t.Error("the request for the rest did not wait for a send token")
+		}
+	})
+}
+
+// With FailFast the body ends where there is no send token for the rest.
+func TestResumeWithoutASendToken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := &object{content: letters, etag: `"v1"`, breaks: []int{0, 100}, change: func(n int, r *http.Response) {
+			if n == 0 {
+				r.StatusCode = http.StatusTooManyRequests
+			}
+		}}
+		tr := &awsretry.Transport{
+			Base: o, Resume: true, Policy: retryBroken, Backoff: Delay(0),
+			Mode: awsretry.Adaptive, RateLimit: awsretry.RateLimitConfig{FailFast: true},
+		}
+		throttled, err := tr.RoundTrip(httpfake.Request(t, awsretry.WithoutRetry(t.Context()), http.MethodGet, nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		throttled.Body.Close()
+		time.Sleep(2 * time.Second) // one token at the lowest rate
+		resp, err := tr.RoundTrip(httpfake.Request(t, t.Context(), http.MethodGet, nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = io.ReadAll(resp.Body)
+		resp.Body.Close()
+		wantBrokenOff(t, err, awsretry.StopRateLimit, 100)
+		if !errors.Is(err, awsretry.ErrRateLimited) || !errors.Is(err, errBroken) {
+			t.Error(err)
+		}
+		o.wantClosed(t)
+	})
+}
+
+// The body does not keep the partition: another one may replace it.
+func TestResumeReleasesThePartition(t *testing.T) {
+	for name, breaks := range map[string][]int{"continued": {100}, "given up": {100, 0, 0, 0}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				o := &object{content: letters, etag: `"v1"`, breaks: breaks}
+				tr := &awsretry.Transport{
+					Base: o, Resume: true, Policy: retryBroken, MaxPartitions: 1,
+					Quota: awsretry.QuotaConfig{Wait: true, RefillPerSecond: 1},
+				}
+				resp, err := tr.RoundTrip(httpfake.Request(t, t.Context(), http.MethodGet, nil))
+				if err != nil {
+					t.Fatal(err)
+				}
+				io.Copy(io.Discard, resp.Body)
+				if name == "continued" {
+					o.breaks = nil
+				}
+				other := httpfake.Request(t, awsretry.WithPartition(t.Context(), "other"), http.MethodGet, nil)
+				if _, err := tr.RoundTrip(other); err != nil {
+					t.Fatal(err)
+				}
+				if _, kept := tr.State("service.example"); kept {
+					t.Error("the partition of the first request is in use")
+				}
+				resp.Body.Close()
+			})
+		})
+	}
+}
+
+// A panic of a hook leaves no token and no body.
+func TestPanicDuringResume(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := &object{content: letters, etag: `"v1"`, breaks: []int{100}}
+		tr := &awsretry.Transport{
+			Base: o, Resume: true, Policy: retryBroken, Backoff: Delay(0),
+			Prepare: func(_ *http.Request, number int) error {
+				if number > 1 {
+					panic("hook")
+				}
+				return nil
+			},
+		}
+		resp, err := tr.RoundTrip(httpfake.Request(t, t.Context(), http.MethodGet, nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var read bytes.Buffer
+		func() {
+			defer func() {
+				if p := recover(); p != "hook" {
+					t.Errorf("recovered %v", p)
+				}
+			}()
+			read.ReadFrom(resp.Body)
+		}()
+		if n, err := resp.Body.Read(make([]byte, 1)); n != 0 || err == nil || err == io.EOF {
+			t.Errorf("Read after the panic returned %d, %v", n, err)
+		}
+		resp.Body.Close()
+		if tokens := TokensOf(t, tr); tokens != 500 || read.String() != letters[:100] {
+			t.Errorf("%d tokens, %d bytes", tokens, read.Len())
+		}
+		o.wantClosed(t)
 	})
 }

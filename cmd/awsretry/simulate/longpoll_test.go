@@ -43,6 +43,7 @@ func TestClosedLoop(t *testing.T) {
 		{"down", down, Setting{Use: UseAdaptive, LongPoll: true}, seconds(10), waiting},
 	} {
 		t.Run(tt.name+"/"+tt.setting.Label(), func(t *testing.T) {
+			t.Parallel() // in virtual time nothing depends on how busy the processors are
 			s := tt.scenario
 			s.Duration, s.Settings = tt.length, []Setting{tt.setting}
 			series := mustRun(t, s).Outcomes[0].Series

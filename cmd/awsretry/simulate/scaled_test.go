@@ -176,6 +176,7 @@ func TestScaledPacing(t *testing.T) {
 	}
 	for _, tt := range judgedScenarios() {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel() // in virtual time nothing depends on how busy the processors are
 			var all []measure
 			for seed := range max(tt.seeds, 1) {
 				tt.scenario.Seed = seed

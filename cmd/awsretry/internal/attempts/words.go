@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize"
+
 	"example.com/awsretry"
 	"example.com/awsretry/cmd/awsretry/internal/format"
 	"example.com/awsretry/cmd/awsretry/internal/screen"
@@ -49,13 +51,16 @@ func Status(a awsretry.Attempt) string {
 	return "error"
 }
 
-// Details returns the AWS error code of a response and the header fields that
-// decide on the delay, or the error.
+// Details returns where an attempt continues a body, and the AWS error code of
+// the response with the header fields that decide on the delay, or the error.
 func Details(a awsretry.Attempt) string {
-	if a.Response == nil {
-		return redact.Error(withoutAddresses(a.Err))
-	}
 	var parts []string
+	if a.Offset > 0 {
+		parts = append(parts, "from byte "+humanize.Comma(a.Offset))
+	}
+	if a.Response == nil {
+		return strings.Join(append(parts, redact.Error(withoutAddresses(a.Err))), ", ")
+	}
 	if a.Code != "" {
 		parts = append(parts, a.Code)
 	}

@@ -28,9 +28,9 @@ func newList(s iostreams.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list [flags] DIR",
 		Short: "List the dead letters in a folder, the oldest first",
-		Long: `Lists the dead letters in DIR, the oldest first: when the delivery failed for good, the request, and why it
-was given up. URLs are listed without their queries, which may be secret. A DIR that does not exist has no dead letters:
-the first letter creates it.
+		Long: `Lists the dead letters in DIR, the oldest first: when the delivery failed for good, the request, and why
+it was given up. URLs are listed without their queries, which may be secret. A DIR that does not exist has no dead
+letters: the first letter creates it.
 
 Exit status: 0 success; 1 DIR cannot be read, or contains something else than dead letters, or an interruption; 2 wrong
 usage.`,

@@ -26,9 +26,9 @@ func newRedrive(s iostreams.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "redrive [flags] DIR",
 		Short: "Send the dead letters in a folder again, the oldest first",
-		Long: `Sends the dead letters in DIR again, one after the other, the oldest first, and deletes each whose response
-is a 2xx. A letter is sent once, or as often as the delivery policy of --policy says. It is reported when it is deleted,
-or stays. A DIR that does not exist has no dead letters: the first letter creates it.
+		Long: `Sends the dead letters in DIR again, one after the other, the oldest first, and deletes each whose
+response is a 2xx. A letter is sent once, or as often as the delivery policy of --policy says. It is reported when it is
+deleted, or stays. A DIR that does not exist has no dead letters: the first letter creates it.
 
 After Ctrl-C, the attempt in progress ends on its own, so that no letter is both delivered and kept, and then redrive
 stops. A second Ctrl-C stops it at once. If the terminal goes away, or the reader of standard output, redrive stops in

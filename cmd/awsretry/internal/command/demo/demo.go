@@ -29,15 +29,16 @@ func New(s iostreams.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "See it work against a server of its own that fails on purpose",
-		Long: `Starts a server on loopback that fails, throttles, resets connections and recovers, sends real requests to
-it, and prints what happens. It sends nothing anywhere else, takes about ten seconds, and ends with status 1 if anything
-did not go as it should.
+		Long: `Starts a server on loopback that fails, throttles, resets connections and recovers, sends real requests
+to it, and prints what happens. It sends nothing anywhere else, takes about ten seconds, and ends with status 1 if
+anything did not go as it should.
 
 With --serve it sends nothing: it prints the URLs of the server, for awsretry get and for clients of your own, and
 serves them until Ctrl-C, but not longer than --for. Other machines cannot reach them.`,
 		Example: `  awsretry demo
   awsretry demo --serve --port 8080               and in another terminal:
-  awsretry get http://127.0.0.1:8080/flaky`,
+  awsretry get http://127.0.0.1:8080/flaky
+  awsretry get --resume -o copy http://127.0.0.1:8080/broken`,
 		Args: flags.Exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if serve {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"net"
+	"os"
 	"strings"
 	"testing"
 
@@ -34,15 +35,21 @@ func TestServe(t *testing.T) {
 		path   string
 		status int
 		want   []string
+		args   []string
 	}{
-		{"/flaky", 0, []string{"reset ", "ServiceUnavailable", "✓ 200 OK after 3 attempts"}},
-		{"/busy", 0, []string{"ThrottlingException", "✓ 200 OK after 2 attempts"}},
-		{"/invalid", exit.HTTPError, []string{"✗ 400 Bad Request (ValidationException) after 1 attempt"}},
-		{"/table", 0, []string{"✓ 200 OK after 1 attempt"}},
+		{"/broken", exit.Failure, []string{"the body was cut off after 1,200,000 bytes: unexpected EOF"},
+			[]string{"-o", os.DevNull}},
+		{"/broken", 0, []string{"✓ 200 OK after 3 attempts", "3,000,000 bytes written to " + os.DevNull + ", 2 breaks"},
+			[]string{"--resume", "-o", os.DevNull}},
+		{"/flaky", 0, []string{"reset ", "ServiceUnavailable", "✓ 200 OK after 3 attempts"}, nil},
+		{"/busy", 0, []string{"ThrottlingException", "✓ 200 OK after 2 attempts"}, nil},
+		{"/invalid", exit.HTTPError, []string{"✗ 400 Bad Request (ValidationException) after 1 attempt"}, nil},
+		{"/table", 0, []string{"✓ 200 OK after 1 attempt"}, nil},
 	} {
 		for _, time := range []string{"first", "second"} {
 			t.Run(c.path+" for the "+time+" time", func(t *testing.T) {
-				got := clitest.Shell{}.Run(t, get.New, "get", "--base-delay", "1ms", urls[c.path])
+				args := append([]string{"get", "--base-delay", "1ms", urls[c.path]}, c.args...)
+				got := clitest.Shell{}.Run(t, get.New, args...)
 				for _, want := range c.want {
 					if got.Status != c.status || !strings.Contains(got.Err, want) {
 						t.Errorf("%+v, want status %d and %q", got, c.status, want)

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/dustin/go-humanize"
 	"golang.org/x/time/rate"
 )
 
@@ -51,6 +52,8 @@ var paths = []struct{ path, about string }{
 	{"/flaky", "resets the connection, responds with 503, and then with 200; and so on"},
 	{"/busy", "throttles every other request, with status 400 and an error code"},
 	{"/invalid", "responds with 400, which no retry mends"},
+	{"/broken", fmt.Sprintf("has %s, and breaks off after %s",
+		humanize.Bytes(brokenSize), humanize.Bytes(brokenAfter))},
 	{"/table", fmt.Sprintf("admits %v requests a second, and throttles the rest", tableRate)},
 }
 
@@ -74,6 +77,7 @@ func startServer(listener net.Listener) *server {
 	mux.HandleFunc("/stream", s.upload)
 	mux.HandleFunc("/orders", s.orders)
 	mux.HandleFunc("/table", s.table)
+	mux.HandleFunc("/broken", s.broken)
 	server := &http.Server{Handler: mux, ErrorLog: log.New(io.Discard, "", 0), ReadHeaderTimeout: time.Minute}
 	served := make(chan struct{})
 	go func() {

@@ -17,16 +17,27 @@ import (
 )
 
 // writeBody writes the body of the response, and returns the error with the
-// exit status of the request.
+// exit status of the request. With a download, the report on a good response
+// comes after its body.
 func (c *command) writeBody(ctx context.Context, resp *http.Response, out *outfile.File, report *report,
-	ended ending) error {
+	d *download, ended ending) error {
 	success := report.last.Class == awsretry.Success
-	if replaces := success && resp.StatusCode/100 == 2; !replaces && out.IsReplaced() {
+	good := success && resp.StatusCode/100 == 2
+	if !good { // it is not continued
+		d = nil
+	}
+	if d == nil {
+		report.response(resp)
+	} else if why := d.fixed(resp); why != "" {
+		c.warn("if the body breaks off, it is not continued: " + why)
+	}
+	if !good && out.IsReplaced() {
 		out.Abandon()
 		out = outfile.Stdout(c.Out)
 		report.notSaved(c.output.Value)
 	}
-	size, err := c.copyBody(ctx, resp, out)
+	size, err := c.copyBody(ctx, resp, out, d)
+	d.clear()
 	if err != nil {
 		out.Abandon()
 	} else {
@@ -40,31 +51,38 @@ func (c *command) writeBody(ctx context.Context, resp *http.Response, out *outfi
 	var left *outfile.LeftError
 	switch {
 	case errors.As(err, &cut):
-		return report.bodyFault("the body was cut off after %s%s: %v",
-			english.Plural(int(size), "byte", ""), without, ended.explain(cut.error))
+		why, cause := report.brokenBody(ended.explain(cut.error))
+		return report.bodyFault(why, "the body was cut off after %s%s: %v",
+			english.Plural(int(size), "byte", ""), without, cause)
 	case errors.As(err, &left):
-		return report.bodyFault("%s could not be replaced: %v", c.output.Value, left)
+		return report.bodyFault("", "%s could not be replaced: %v", c.output.Value, left)
 	case err != nil:
-		return report.bodyFault("the body could not be written%s: %v", without, ended.explain(err))
+		return report.bodyFault("", "the body could not be written%s: %v", without, ended.explain(err))
 	}
 	if !success {
 		return exit.Reported(exit.HTTPError)
 	}
-	if !out.IsStdout() {
-		report.saved(c.output.Value, size)
+	if d != nil {
+		report.response(resp)
 	}
+	file := ""
+	if !out.IsStdout() {
+		file = c.output.Value
+	}
+	report.complete(file, size, d)
 	return nil
 }
 
 // copyBody copies the body and returns its length. On a terminal, empty lines
 // separate it from the report.
-func (c *command) copyBody(ctx context.Context, resp *http.Response, out *outfile.File) (int64, error) {
+func (c *command) copyBody(ctx context.Context, resp *http.Response, out *outfile.File, d *download) (int64, error) {
+	body := bodyReader{d.body(resp, !out.IsStdout())}
 	var w io.Writer = out
 	if !out.IsReplaced() { // the write may wait for the reader of a pipe
 		w = interrupt.NewWriter(ctx, w)
 	}
 	if !c.IsTerminal(out.Writer) {
-		return io.Copy(w, bodyReader{resp.Body})
+		return io.Copy(w, body)
 	}
 	separated := out.IsStdout() && c.IsTerminal(c.Err)
 	if separated && resp.ContentLength != 0 {
@@ -72,7 +90,7 @@ func (c *command) copyBody(ctx context.Context, resp *http.Response, out *outfil
 	}
 	last := &lastByte{Writer: w, last: '\n'}
 	screen := screen.NewWriter(last)
-	size, err := io.Copy(screen, bodyReader{resp.Body})
+	size, err := io.Copy(screen, body)
 	err = errors.Join(err, screen.Close())
 	if separated && last.last != '\n' {
 		fmt.Fprintln(c.Err)

@@ -26,9 +26,9 @@ func New(s iostreams.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "get [flags] URL",
 		Short: "Send a request, retry it, and print each attempt as it happens",
-		Long: `Sends one request, retries it by the rules of the AWS SDKs, and prints each attempt on standard error as it
-happens: its status or error, what that means for a retry, the time it took, the tokens left in the retry token bucket,
-the delay before the next attempt or why there is none, and the AWS error code.
+		Long: `Sends one request, retries it by the rules of the AWS SDKs, and prints each attempt on standard error as
+it happens: its status or error, what that means for a retry, the time it took, the tokens left in the retry token
+bucket, the delay before the next attempt or why there is none, and the AWS error code.
 
 The response body goes to standard output. On a terminal, control characters in it are replaced, so that a server
 cannot send escape sequences; piped or with --output, the body is written unchanged.
@@ -36,6 +36,10 @@ cannot send escape sequences; piped or with --output, the body is written unchan
 With --output, the file is replaced when the body of a 2xx is complete, in one step if the system allows that. Nothing
 but a 2xx replaces it: after a redirect, a 304, a failure that the retries did not mend, or a 2xx whose body is an AWS
 error, the file is as before, and the body goes to standard output. A device or a pipe gets every body.
+
+With --resume, a body that breaks off is continued at the byte where it broke: the rest is requested with Range and
+If-Range, as a retry. That needs a response with a strong ETag and a service that knows ranges. If the object has
+changed, the download fails. A file that an earlier get has left is not continued.
 
 The settings come from the flags, else from the environment and the shared AWS config file (see awsretry config).
 
@@ -45,6 +49,7 @@ Exit status: 0 success; 22 an HTTP error after the last retry; 2 wrong usage, an
   awsretry get --mode adaptive --max-attempts 8 --attempt-timeout 2s --timeout 1m https://api.example.com/orders
   awsretry get -X PUT -H 'Content-Type: application/json' -d @order.json https://api.example.com/orders/17
   awsretry get --base-delay 200ms --max-delay 5s -o orders.json https://api.example.com/orders
+  awsretry get --resume -o backup.tar https://files.example.com/backup.tar
   awsretry get --json https://api.example.com/orders 2>attempts.jsonl`,
 		Args: flags.Exactly("URL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -61,6 +66,7 @@ Exit status: 0 success; 22 an HTTP error after the last retry; 2 wrong usage, an
 	request.StringVarP(&data, "data", "d", "", "`BODY` of the request; @FILE reads a file, @- standard input")
 	request.VarP(&c.output, "output", "o",
 		"write the body to this file, which only a 2xx replaces, when it is complete")
+	request.BoolVar(&c.request.resume, "resume", false, "continue a body that breaks off, for a GET")
 	request.BoolVar(&c.json, "json", false, "print a JSON object for each attempt, on a line of its own")
 	request.Var(&c.timeout, "timeout", "give up after this time, delays and body included (default none)")
 	c.settings.Register(retries)
@@ -108,27 +114,34 @@ func (c *command) run(ctx context.Context, address string) error {
 	c.warnMissingFiles()
 
 	report := newReport(c.Streams, transport, settings, req, c.json)
-	start := time.Now()
-	resp, err := transport.RoundTrip(req.WithContext(awsretry.WithObserver(ctx, report.observe)))
+	observe, d := report.observe, (*download)(nil)
+	if c.request.resume {
+		d = follow(transport, report)
+		observe = d.observe
+	}
+	resp, err := transport.RoundTrip(req.WithContext(awsretry.WithObserver(ctx, observe)))
 	if err != nil {
 		out.Abandon()
-		return report.noResponse(ended.explain(err), time.Since(start))
+		return report.noResponse(ended.explain(err))
 	}
 	defer resp.Body.Close()
-	report.response(resp, time.Since(start))
-	return c.writeBody(ctx, resp, out, report, ended)
+	return c.writeBody(ctx, resp, out, report, d, ended)
 }
 
 func (c *command) warnMissingFiles() {
 	for _, warning := range settings.MissingFiles(c.Getenv) {
-		if !c.json {
-			c.Warn("get", warning)
-			continue
-		}
-		screen.NewEncoder(c.Err).Encode(struct {
-			Warning string `json:"warning"`
-		}{warning})
+		c.warn(warning)
 	}
+}
+
+func (c *command) warn(warning string) {
+	if !c.json {
+		c.Warn("get", warning)
+		return
+	}
+	screen.NewEncoder(c.Err).Encode(struct {
+		Warning string `json:"warning"`
+	}{warning})
 }
 
 // unsent returns err as a usage error, since nothing was sent, unless ctx has

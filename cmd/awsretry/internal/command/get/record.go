@@ -15,6 +15,7 @@ import (
 // A record is an attempt as JSON.
 type record struct {
 	Attempt    int       `json:"attempt"`
+	Offset     int64     `json:"offset,omitempty"` // of the rest of a body that broke off
 	Start      time.Time `json:"start"`
 	Method     string    `json:"method"`
 	URL        string    `json:"url"`
@@ -35,6 +36,7 @@ type record struct {
 func newRecord(a awsretry.Attempt, u *url.URL, state awsretry.State) record {
 	r := record{
 		Attempt:   a.Number,
+		Offset:    a.Offset,
 		Start:     a.Start.UTC(),
 		Method:    a.Request.Method,
 		URL:       screen.URL(u),

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize"
 	"github.com/dustin/go-humanize/english"
 
 	"example.com/awsretry"
@@ -32,12 +33,15 @@ type report struct {
 	palette   style.Palette
 	table     *attempts.Table // nil: JSON
 	judged    bool            // a verdict has been printed
+	start     time.Time
+	made      int // attempts
 	last      awsretry.Attempt
 }
 
 func newReport(s iostreams.Streams, t *awsretry.Transport, settings awsretry.Settings, req *http.Request,
 	asJSON bool) *report {
-	r := &report{Streams: s, transport: t, settings: settings, req: req, partition: strings.ToLower(req.URL.Host)}
+	r := &report{Streams: s, transport: t, settings: settings, req: req, partition: strings.ToLower(req.URL.Host),
+		start: time.Now()}
 	if t.Partition != nil {
 		r.partition = t.Partition(req)
 	}
@@ -88,6 +92,7 @@ func (r *report) rules() string {
 // observe reports an attempt.
 func (r *report) observe(a awsretry.Attempt) {
 	r.last = a
+	r.made++
 	if r.json == nil {
 		r.table.Row(a)
 		return
@@ -96,8 +101,26 @@ func (r *report) observe(a awsretry.Attempt) {
 	r.json.Encode(newRecord(a, r.req.URL, state))
 }
 
-// response reports the response of the last attempt.
-func (r *report) response(resp *http.Response, elapsed time.Duration) {
+// broke reports that the body broke off, at an offset of total bytes, or of
+// unknown many if that is -1.
+func (r *report) broke(offset, total int64, err error) {
+	why := screen.OneLine(redact.Error(err))
+	if r.json != nil {
+		r.json.Encode(struct {
+			Break  string `json:"break"`
+			Offset int64  `json:"offset"`
+		}{why, offset})
+		return
+	}
+	at := humanize.Bytes(uint64(offset))
+	if total >= 0 {
+		at += " of " + humanize.Bytes(uint64(total))
+	}
+	fmt.Fprintf(r.Err, "     %s\n", r.palette.Warn("broke off at "+at+": "+why))
+}
+
+// response reports the response, and how many attempts it took.
+func (r *report) response(resp *http.Response) {
 	if r.json != nil {
 		return
 	}
@@ -108,7 +131,7 @@ func (r *report) response(resp *http.Response, elapsed time.Duration) {
 	if r.last.Code != "" {
 		text += " (" + screen.OneLine(r.last.Code) + ")"
 	}
-	text += after(r.last.Number, elapsed)
+	text += r.after(r.made)
 	if r.last.Class == awsretry.Success {
 		r.verdict(true, text, "")
 		return
@@ -121,7 +144,7 @@ func (r *report) response(resp *http.Response, elapsed time.Duration) {
 }
 
 // noResponse reports that no attempt had a response.
-func (r *report) noResponse(err error, elapsed time.Duration) error {
+func (r *report) noResponse(err error) error {
 	number, cause, stop := 0, err, awsretry.Stop("")
 	var e *awsretry.Error
 	if errors.As(err, &e) {
@@ -138,27 +161,47 @@ func (r *report) noResponse(err error, elapsed time.Duration) error {
 			r.jsonFault(why)
 		}
 	case errors.Is(err, exit.ErrInterrupted):
-		r.verdict(false, why+after(number, elapsed), "")
+		r.verdict(false, why+r.after(number), "")
 	case !isEnded && number > 0:
-		r.verdict(false, "no response"+after(number, elapsed),
+		r.verdict(false, "no response"+r.after(number),
 			why+"\n"+r.reason(awsretry.Attempt{Number: number, Stop: stop}))
 	default:
-		r.verdict(false, "no response"+after(number, elapsed), why)
+		r.verdict(false, "no response"+r.after(number), why)
 	}
 	return exit.Reported(exit.Failure)
 }
 
-func after(number int, elapsed time.Duration) string {
-	return fmt.Sprintf(" after %s, %s", english.Plural(number, "attempt", ""), format.Duration(elapsed))
+func (r *report) after(number int) string {
+	return fmt.Sprintf(" after %s, %s", english.Plural(number, "attempt", ""), format.Duration(time.Since(r.start)))
 }
 
-// bodyFault reports what went wrong with the response body.
-func (r *report) bodyFault(format string, args ...any) error {
+// brokenBody returns what broke a body off, and why no attempt continues it.
+func (r *report) brokenBody(err error) (why string, cause error) {
+	var e *awsretry.Error
+	if _, isEnded := asEnded(err); isEnded || !errors.As(err, &e) {
+		return "", err
+	}
+	cause = errors.Unwrap(e.Err) // without the number of bytes
+	if cause == nil {
+		cause = e.Err
+	}
+	switch {
+	case e.Stop != awsretry.StopPermanent:
+		why = r.reason(awsretry.Attempt{Number: e.Attempts, Stop: e.Stop})
+	case r.last.Class.Retryable(): // the response that was not the rest is the last of several
+		why = r.reason(r.last)
+	}
+	return why, errors.New(redact.Error(cause))
+}
+
+// bodyFault reports what went wrong with the response body, and why, if that is
+// known, no attempt continues it.
+func (r *report) bodyFault(why, format string, args ...any) error {
 	text := screen.OneLine(fmt.Sprintf(format, args...))
 	if r.json != nil {
 		r.jsonFault(text)
 	} else {
-		r.verdict(false, text, "")
+		r.verdict(false, text, why)
 	}
 	return exit.Reported(exit.Failure)
 }
@@ -178,10 +221,27 @@ func (r *report) notSaved(path string) {
 	}
 }
 
-// saved reports that the body is in the file.
-func (r *report) saved(path string, size int64) {
-	if r.json == nil {
-		fmt.Fprintf(r.Err, "  %s written to %s\n", english.Plural(int(size), "byte", ""), screen.OneLine(path))
+// complete reports the size of the body, the file that has it, "" for standard
+// output, and what d has seen. Without a file and a d there is nothing to say.
+func (r *report) complete(path string, size int64, d *download) {
+	if r.json != nil {
+		if d != nil {
+			r.json.Encode(struct {
+				Bytes  int64 `json:"bytes"`
+				Breaks int   `json:"breaks"`
+			}{size, d.breaks})
+		}
+		return
+	}
+	text := english.Plural(int(size), "byte", "")
+	if path != "" {
+		text += " written to " + screen.OneLine(path)
+	}
+	if d != nil {
+		text += ", " + english.Plural(d.breaks, "break", "")
+	}
+	if path != "" || d != nil {
+		fmt.Fprintf(r.Err, "  %s\n", text)
 	}
 }
 

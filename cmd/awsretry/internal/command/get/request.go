@@ -20,6 +20,7 @@ type requestFlags struct {
 	method  flags.Word
 	headers []string
 	data    *string // nil: no body
+	resume  bool
 }
 
 // parseURL parses the URL of the request. Its errors do not show the query.
@@ -52,8 +53,13 @@ func (f *requestFlags) make(ctx context.Context, u *url.URL, stdin io.Reader) (*
 	default:
 		method = http.MethodGet
 	}
-	if !isToken(method) {
+	switch {
+	case !isToken(method):
 		return nil, fmt.Errorf("--method is %q; it must be a name such as GET or POST", method)
+	case f.resume && f.data != nil:
+		return nil, errors.New("--resume is for a GET without a body, and --data gives it one")
+	case f.resume && method != http.MethodGet:
+		return nil, fmt.Errorf("--resume is for GET, and --method is %q", method)
 	}
 	var literal io.Reader
 	file, fromFile := "", false
@@ -67,6 +73,9 @@ func (f *requestFlags) make(ctx context.Context, u *url.URL, stdin io.Reader) (*
 		return nil, err
 	}
 	req.Header.Set("User-Agent", "awsretry/"+buildinfo.Version())
+	if f.resume { // offsets are those of the bytes that were sent
+		req.Header.Set("Accept-Encoding", "identity")
+	}
 	if err := setHeaders(req, f.headers); err != nil {
 		return nil, err
 	}

@@ -26,9 +26,9 @@ func New(s iostreams.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "schedule [flags] POLICY.json",
 		Short: "Print, and draw, when a delivery policy retries",
-		Long: `Prints the phases of an Amazon SNS delivery policy, every pause between its attempts, and the time that has
-passed after each pause. With --svg or --png, it draws the pauses too. The pauses are without jitter, which changes each
-by up to a tenth. POLICY.json is the policy of a subscription or of a topic, also as Amazon SNS returns it; - is
+		Long: `Prints the phases of an Amazon SNS delivery policy, every pause between its attempts, and the time that
+has passed after each pause. With --svg or --png, it draws the pauses too. The pauses are without jitter, which changes
+each by up to a tenth. POLICY.json is the policy of a subscription or of a topic, also as Amazon SNS returns it; - is
 standard input.
 
 Exit status: 0 success; 1 the policy is not valid, or a file cannot be read or written; 2 wrong usage.`,

@@ -50,7 +50,7 @@ func TestFile(t *testing.T) {
 	if err := os.WriteFile(file, []byte(printed.Out), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	flags := []string{"--settings", "none", "--clients", "50", "--rate", "50"}
+	flags := []string{"--settings", "none", "--clients", "50", "--rate", "50", "--duration", "40s"}
 	own := clitest.Shell{}.Run(t, New, append([]string{"simulate", file}, flags...)...)
 	ready := clitest.Shell{}.Run(t, New, append([]string{"simulate", "herd"}, flags...)...)
 	if !strings.Contains(own.Out, "herd of 200 calls each") {

@@ -16,8 +16,10 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
-func sdkStandard() aws.Retryer { return retry.NewStandard() }
-func sdkAdaptive() aws.Retryer { return retry.NewAdaptiveMode() }
+func sdkStandard(cfg *aws.Config) { cfg.Retryer = func() aws.Retryer { return retry.NewStandard() } }
+func sdkAdaptive(cfg *aws.Config) {
+	cfg.Retryer = func() aws.Retryer { return retry.NewAdaptiveMode() }
+}
 
 // A pace returns a context for the SDK.
 type pace func(context.Context) context.Context
@@ -37,44 +39,55 @@ func (c slowContext) Done() <-chan struct{} {
 	return c.Context.Done()
 }
 
-// An sdkTransport is the SDK's retry middleware with what a service client has
-// below it: it makes an http.Request, and turns a failure into the error that
-// the retryer inspects.
+// An sdkTransport is the SDK's retry middleware, with the middlewares that the
+// client's configuration adds, and with what a service client has below them: it
+// makes an http.Request, and turns a failure into the error that the retryer
+// inspects.
 type sdkTransport struct {
 	base     http.RoundTripper
 	attempts *retry.Attempt
+	options  []func(*middleware.Stack) error
 	pace     pace
 }
 
-func sdk(newRetryer func() aws.Retryer, pace pace) func(http.RoundTripper) http.RoundTripper {
+// sdk returns a library that is a client of the SDK. configure sets its retryer.
+func sdk(configure func(*aws.Config), pace pace) func(http.RoundTripper) http.RoundTripper {
 	return func(base http.RoundTripper) http.RoundTripper {
-		return &sdkTransport{base, retry.NewAttemptMiddleware(newRetryer(), smithyhttp.RequestCloner), pace}
+		var cfg aws.Config
+		configure(&cfg)
+		attempts := retry.NewAttemptMiddleware(cfg.Retryer(), smithyhttp.RequestCloner)
+		return &sdkTransport{base, attempts, cfg.APIOptions, pace}
 	}
 }
 
 func (t *sdkTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+	stack := middleware.NewStack("Call", smithyhttp.NewStackRequest) // one for each call, as in the SDK
+	if err := stack.Finalize.Add(t.attempts, middleware.After); err != nil {
+		return nil, err
+	}
+	for _, option := range t.options {
+		if err := option(stack); err != nil {
+			return nil, err
+		}
+	}
 	own := smithyhttp.NewStackRequest().(*smithyhttp.Request)
 	own.Method, own.URL, own.Host = req.Method, req.URL, req.Host
-	in := middleware.FinalizeInput{Request: own}
-	out, _, err := t.attempts.HandleFinalize(t.pace(req.Context()), in, middleware.FinalizeHandlerFunc(t.send))
+	out, _, err := stack.Finalize.HandleMiddleware(t.pace(req.Context()), own, middleware.HandlerFunc(t.send))
 	if err != nil {
 		return nil, err
 	}
-	return out.Result.(*http.Response), nil
+	return out.(*http.Response), nil
 }
 
-func (t *sdkTransport) send(ctx context.Context, in middleware.FinalizeInput) (
-	out middleware.FinalizeOutput, metadata middleware.Metadata, err error,
-) {
-	resp, err := t.base.RoundTrip(in.Request.(*smithyhttp.Request).Build(ctx))
+func (t *sdkTransport) send(ctx context.Context, input any) (out any, metadata middleware.Metadata, err error) {
+	resp, err := t.base.RoundTrip(input.(*smithyhttp.Request).Build(ctx))
 	if err != nil {
-		return out, metadata, &smithyhttp.RequestSendError{Err: err}
+		return nil, metadata, &smithyhttp.RequestSendError{Err: err}
 	}
-	out.Result = resp
 	if resp.StatusCode >= 400 {
 		err = responseError(resp)
 	}
-	return out, metadata, err
+	return resp, metadata, err
 }
 
 // responseError reads the error code as the SDK's clients of the AWS JSON

@@ -1,0 +1,107 @@
+package get
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+
+	"example.com/awsretry"
+)
+
+// A download follows a response body that continues when it breaks off. All of
+// it runs in the goroutine that reads the body. A nil download does nothing.
+type download struct {
+	report  *report
+	reading bool  // the last attempt was a success: what comes next continues its body
+	total   int64 // bytes of the body; -1: unknown, or a part of the object
+	breaks  int
+	bar     *progressbar.ProgressBar // nil: none
+}
+
+// follow makes the Transport continue a body, and the download see it break off.
+func follow(t *awsretry.Transport, r *report) *download {
+	d := &download{report: r, total: -1}
+	t.Resume = true
+	policy := t.Policy
+	if policy == nil {
+		policy = awsretry.DefaultPolicy
+	}
+	t.Policy = func(a *awsretry.Attempt) awsretry.Class {
+		class := policy(a)
+		d.classified(a, class)
+		return class
+	}
+	return d
+}
+
+// classified learns that the body broke off: no observer sees that, but it is
+// classified as the failure of an attempt that was a success before.
+func (d *download) classified(a *awsretry.Attempt, class awsretry.Class) {
+	if d.reading && a.Err != nil {
+		d.breaks++
+		d.clear()
+		d.report.broke(a.Offset, d.total, a.Err)
+	}
+	d.reading = class == awsretry.Success
+}
+
+// observe reports an attempt.
+func (d *download) observe(a awsretry.Attempt) {
+	d.clear()
+	d.report.observe(a)
+}
+
+// body returns the body of the response. Its Reads draw a bar if toFile and
+// standard error is a terminal.
+func (d *download) body(resp *http.Response, toFile bool) io.Reader {
+	if d == nil {
+		return resp.Body
+	}
+	if resp.StatusCode == http.StatusOK {
+		d.total = resp.ContentLength
+	}
+	r := d.report
+	if !toFile || r.json != nil || resp.ContentLength == 0 || !r.IsTerminal(r.Err) || r.Getenv("TERM") == "dumb" {
+		return resp.Body
+	}
+	d.bar = progressbar.NewOptions64(resp.ContentLength,
+		progressbar.OptionSetWriter(r.Err),
+		progressbar.OptionUseANSICodes(true),
+		progressbar.OptionSetWidth(25),
+		progressbar.OptionSetTheme(progressbar.Theme{Saucer: "█", SaucerPadding: "░"}),
+		progressbar.OptionShowBytes(true),
+		progressbar.OptionShowCount(),
+		progressbar.OptionThrottle(100*time.Millisecond),
+		progressbar.OptionSetSpinnerChangeInterval(0), // else a goroutine draws the bar of an unknown length
+		progressbar.OptionClearOnFinish(),
+	)
+	d.bar.RenderBlank()
+	return io.TeeReader(resp.Body, d.bar)
+}
+
+// clear removes the bar, which the next Read draws again.
+func (d *download) clear() {
+	if d != nil && d.bar != nil {
+		d.bar.Clear()
+	}
+}
+
+// fixed returns why the body of resp is not continued if it breaks off, ""
+// where it is.
+func (d *download) fixed(resp *http.Response) string {
+	etag := resp.Header.Get("Etag")
+	switch {
+	case resp.ContentLength == 0:
+		return ""
+	case d.report.settings.MaxAttempts == 1:
+		return "no retry is allowed (--max-attempts 1)"
+	case etag == "":
+		return "it has no ETag"
+	case strings.HasPrefix(etag, "W/"):
+		return "its ETag is weak"
+	}
+	return ""
+}

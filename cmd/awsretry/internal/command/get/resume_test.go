@@ -1,0 +1,261 @@
+package get
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"example.com/awsretry/cmd/awsretry/internal/clitest"
+	"example.com/awsretry/cmd/awsretry/internal/exit"
+)
+
+// object is what a fragile service has.
+var object = bytes.Repeat([]byte("0123456789"), 100)
+
+// A fragile is a service whose responses break off after 400 bytes.
+type fragile struct {
+	etag     string // "": the strong one
+	changes  bool   // the object is another one at the second request
+	fails    int    // status of every request but the first; 0: none
+	hangsUp  int32  // a request that gets no response; 0: none
+	whole    bool   // nothing breaks off
+	unsized  bool   // the first response does not tell its length
+	requests atomic.Int32
+}
+
+func (f *fragile) start(t *testing.T) (url string) {
+	t.Helper()
+	server := httptest.NewServer(f)
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+func (f *fragile) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	n := f.requests.Add(1)
+	etag := f.etag
+	switch {
+	case r.Header.Get("Accept-Encoding") != "identity": // net/http would decompress the response
+		w.WriteHeader(http.StatusNotAcceptable)
+		return
+	case n == f.hangsUp:
+		panic(http.ErrAbortHandler)
+	case f.fails > 0 && n > 1:
+		w.WriteHeader(f.fails)
+		return
+	case f.changes && n > 1:
+		etag = `"v2"`
+	case etag == "":
+		etag = `"v1"`
+	}
+	w.Header().Set("Etag", etag)
+	w.Header().Set("Content-Type", "text/plain")
+	if f.unsized && n == 1 {
+		w.Write(object[:400])
+		http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
+	}
+	if !f.whole {
+		w = &shortWriter{w, 400}
+	}
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(object))
+}
+
+// A shortWriter fails when nothing is left of the bytes that it may write, so
+// that the server closes the connection.
+type shortWriter struct {
+	http.ResponseWriter
+	left int
+}
+
+func (w *shortWriter) Write(p []byte) (int, error) {
+	n, err := w.ResponseWriter.Write(p[:min(len(p), w.left)])
+	w.left -= n
+	if err == nil && n < len(p) {
+		err = io.ErrShortWrite
+	}
+	return n, err
+}
+
+func TestResume(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		service  *fragile
+		args     []string
+		status   int
+		requests int32
+		stderr   []string
+	}{
+		{"two breaks", &fragile{}, nil, 0, 3, []string{
+			"     broke off at 400 B of 1.0 kB: unexpected EOF\n", "from byte 400\n",
+			"     broke off at 800 B of 1.0 kB: unexpected EOF\n", "from byte 800\n",
+			"✓ 200 OK after 3 attempts", "1,000 bytes written to ", ", 2 breaks\n",
+		}},
+		{"no break", &fragile{whole: true}, nil, 0, 1, []string{", 0 breaks\n"}},
+		{"the caller's range", &fragile{}, []string{"-H", "Range: bytes=0-999"}, 0, 3, []string{
+			"broke off at 400 B: unexpected EOF\n", "✓ 206 Partial Content after 3 attempts",
+		}},
+		{"no response at first", &fragile{hangsUp: 1}, nil, 0, 4, []string{"✓ 200 OK after 4 attempts", ", 2 breaks\n"}},
+		{"no response with the rest", &fragile{hangsUp: 2}, nil, 0, 4, []string{
+			"✓ 200 OK after 4 attempts", ", 2 breaks\n", "from byte 400, EOF\n",
+		}},
+		{"unknown length", &fragile{unsized: true}, nil, 0, 3, []string{
+			"broke off at 400 B: unexpected EOF\n", "broke off at 800 B: unexpected EOF\n", ", 2 breaks\n",
+		}},
+		{"another object", &fragile{changes: true}, nil, exit.Failure, 2, []string{
+			"✗ the body was cut off after 400 bytes, and nothing was written to ", ": the object has changed",
+		}},
+		{"no strong ETag", &fragile{etag: `W/"v1"`}, nil, exit.Failure, 1, []string{
+			"warning: if the body breaks off, it is not continued: its ETag is weak\n",
+			"✗ the body was cut off after 400 bytes, and nothing was written to ", ": unexpected EOF\n",
+		}},
+		{"no retries", &fragile{}, []string{"--max-attempts", "1"}, exit.Failure, 1, []string{
+			"it is not continued: no retry is allowed",
+		}},
+		{"the service fails", &fragile{fails: 503}, nil, exit.Failure, 3, []string{
+			"503", "from byte 400\n", "✗ the body was cut off after 400 bytes", "all attempts are used up",
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "out")
+			if err := os.WriteFile(path, []byte("old"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			url := c.service.start(t)
+			got := clitest.Shell{}.Run(t, New, quick(append(c.args, "--resume", "-o", path, url)...)...)
+			want := object
+			if c.status != 0 {
+				want = []byte("old")
+			}
+			wantFile(t, path, string(want))
+			if n := c.service.requests.Load(); got.Status != c.status || n != c.requests || got.Out != "" {
+				t.Errorf("status %d, %d requests, standard output %q; want %d, %d and nothing",
+					got.Status, n, got.Out, c.status, c.requests)
+			}
+			for _, want := range c.stderr {
+				if !strings.Contains(got.Err, want) {
+					t.Errorf("standard error lacks %q:\n%s", want, got.Err)
+				}
+			}
+		})
+	}
+}
+
+// wantFile fails unless the file has the content, and nothing is beside it.
+func wantFile(t *testing.T, path, want string) {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	if err != nil || string(content) != want {
+		t.Errorf("the file has %q, %v; want %q", content, err, want)
+	}
+	if files, err := os.ReadDir(filepath.Dir(path)); err != nil || len(files) != 1 {
+		t.Errorf("the folder has %v, %v; want one file", files, err)
+	}
+}
+
+func TestResumeOutput(t *testing.T) {
+	for name, args := range map[string][]string{"resume.txt": nil, "resume.jsonl": {"--json"}} {
+		t.Run(name, func(t *testing.T) {
+			url := (&fragile{}).start(t)
+			got := clitest.Shell{}.Run(t, New, quick(append(args, "--resume", "--jitter", "none", url)...)...)
+			if got.Status != 0 || got.Out != string(object) {
+				t.Errorf("status %d, standard output %q", got.Status, got.Out)
+			}
+			masked := strings.ReplaceAll(got.Err, url, "http://HOST")
+			masked = regexp.MustCompile(`(?m)^(  \d.{22}).{7}`).ReplaceAllString(masked, "$1   TIME")
+			masked = regexp.MustCompile(`, [\d.]+[mµ]?s\n`).ReplaceAllString(masked, ", TIME\n")
+			masked = regexp.MustCompile(`("start":|"elapsed_ms":)[^,]*`).ReplaceAllString(masked, `${1}"TIME"`)
+			clitest.Golden(t, name, masked)
+		})
+	}
+}
+
+// A bar is drawn on a terminal, and for a file.
+func TestResumeBar(t *testing.T) {
+	terminal := clitest.Shell{Terminals: []string{"stderr"}}
+	dumb := clitest.Shell{Terminals: terminal.Terminals, Env: map[string]string{"TERM": "dumb"}}
+	file := []string{"-o", os.DevNull}
+	for _, c := range []struct {
+		name    string
+		shell   clitest.Shell
+		args    []string
+		unsized bool
+		bar     string // a part of it; "": none
+	}{
+		{"terminal", terminal, file, false, "░"},
+		{"unknown length", terminal, file, true, " 0 B)"},
+		{"no terminal", clitest.Shell{}, file, false, ""},
+		{"dumb terminal", dumb, file, false, ""},
+		{"standard output", terminal, nil, false, ""},
+		{"JSON", terminal, append(file, "--json"), false, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			url := (&fragile{unsized: c.unsized}).start(t)
+			got := c.shell.Run(t, New, quick(append(c.args, "--resume", url)...)...)
+			if got.Status != 0 || !strings.Contains(got.Err, c.bar) ||
+				c.bar == "" && strings.ContainsAny(got.Err, "░\r") {
+				t.Errorf("status %d, want 0 and the bar %q: %q", got.Status, c.bar, got.Err)
+			}
+			if c.bar != "" && !strings.Contains(got.Err, "\x1b[2K\r     \x1b[33mbroke off") {
+				t.Errorf("the bar is not removed before a line: %q", got.Err)
+			}
+		})
+	}
+}
+
+func TestResumeInterrupted(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		args []string
+		want string
+	}{
+		{"for people", nil, "✗ the body was cut off after 400 bytes, and nothing was written to "},
+		{"JSON", []string{"--json"}, `{"error":"the body was cut off after 400 bytes, and nothing was written to `},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "out")
+			if err := os.WriteFile(path, []byte("old"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancelCause(t.Context())
+			watch := clitest.NewWatch("unexpected EOF", func() { cancel(errors.New("interrupt signal received")) })
+			args := append([]string{"get", "--resume", "--base-delay", "1m", "--max-delay", "1m", "--jitter", "none",
+				"-o", path, (&fragile{}).start(t)}, c.args...)
+			got := clitest.Shell{Err: watch}.RunContext(ctx, t, New, args...)
+			wantFile(t, path, "old")
+			if text := watch.String(); got.Status != exit.Failure || !strings.Contains(text, c.want) ||
+				!strings.Contains(text, "interrupted") {
+				t.Errorf("status %d, want 1 and %q:\n%s", got.Status, c.want, text)
+			}
+		})
+	}
+}
+
+func TestResumeUsage(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"-X", "PUT"}, `--resume is for GET, and --method is "PUT"`},
+		{[]string{"-X", "HEAD"}, `--resume is for GET, and --method is "HEAD"`},
+		{[]string{"-d", "x"}, "--resume is for a GET without a body, and --data gives it one"},
+		{[]string{"-X", "GET", "-d", "x"}, "--resume is for a GET without a body"},
+	} {
+		t.Run(strings.Join(c.args, " "), func(t *testing.T) {
+			var service fragile
+			got := clitest.Shell{}.Run(t, New, append([]string{"get", "--resume", service.start(t)}, c.args...)...)
+			if got.Status != exit.Usage || !strings.Contains(got.Err, c.want) || service.requests.Load() > 0 {
+				t.Errorf("%+v, want a usage error with %q, and nothing sent", got, c.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,240 @@
+package contract
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"example.com/awsretry"
+	"example.com/awsretry/internal/httpfake"
+)
+
+// What the service sends for the rest continues the body if it is certain to
+// be the rest. If it is not, Read returns an error: it never mixes the bytes of
+// two versions.
+func TestRestOfAResumedBody(t *testing.T) {
+	noLength := func(r *http.Response) { r.ContentLength = -1 }
+	ranged := func(header string) func(int, *http.Response) { return ofRest(withHeader("Content-Range", header)) }
+	afterUnknownLength := func(header string) func(int, *http.Response) {
+		return func(n int, r *http.Response) {
+			r.ContentLength = -1
+			if n == 1 {
+				r.Header.Set("Content-Range", header)
+			}
+		}
+	}
+	refused := []resumeCase{
+		{
+			name: "the whole object again", err: "sent the whole object again",
+			object: object{change: ofRest(withStatus(200))},
+		},
+		{name: "302", err: "with 302", object: object{change: ofRest(withStatus(302))}},
+		{name: "403", err: "was 403 Forbidden (ExpiredToken)", object: object{change: ofRest(func(r *http.Response) {
+			r.StatusCode, r.ContentLength = 403, -1
+			holding("<Error><Code>ExpiredToken</Code></Error>")(r)
+		})}},
+		{name: "412", err: "was 412", object: object{change: ofRest(withStatus(412))}},
+		{name: "416", err: "was 416", object: object{change: ofRest(withStatus(416))}},
+		{
+			name: "another ETag", err: `its ETag is "\"other\"", it was "\"v1\""`,
+			object: object{change: ofRest(withHeader("ETag", `"other"`))},
+		},
+		{name: "a weak ETag", err: `its ETag is "W/`, object: object{change: ofRest(withHeader("ETag", `W/"v1"`))}},
+		{name: "no ETag", err: `its ETag is ""`, object: object{change: ofRest(withHeader("ETag", ""))}},
+		{
+			name: "compressed", err: `another Content-Encoding, "gzip"`,
+			object: object{change: ofRest(withHeader("Content-Encoding", "gzip"))},
+		},
+		{
+			name: "not compressed as before", err: `it was "gzip"`, object: object{change: func(n int, r *http.Response) {
+				if n == 0 {
+					r.Header.Set("Content-Encoding", "gzip")
+				}
+			}},
+		},
+		{
+			name: "decompressed", err: "another Content-Encoding",
+			object: object{change: ofRest(func(r *http.Response) { r.Uncompressed = true })},
+		},
+		{name: "no Content-Range", err: "another part", object: object{change: ranged("")}},
+		{name: "a Content-Range of other units", err: "another part", object: object{change: ranged("lines 100-259/260")}},
+		{name: "an earlier part", err: "the one from byte 100 on", object: object{change: ranged("bytes 99-259/260")}},
+		{name: "a later part", err: "another part", object: object{change: ranged("bytes 101-259/260")}},
+		{name: "a shorter part", err: "another part", object: object{change: ranged("bytes 100-258/260")}},
+		{name: "another total", err: "another part", object: object{change: ranged("bytes 100-259/261")}},
+		{name: "no total", err: "another part", object: object{change: ranged("bytes 100-259")}},
+		{name: "a part backward", err: "another part", object: object{change: ranged("bytes 100-99/260")}},
+		{name: "a part beyond the total", err: "another part", object: object{change: ranged("bytes 100-259/259")}},
+		{
+			name: "a part without an end", err: "another part",
+			object: object{change: afterUnknownLength("bytes 100-9223372036854775807/*")},
+		},
+		{
+			name: "a number too large", err: "another part",
+			object: object{change: ranged("bytes 100-99999999999999999999/99999999999999999999")},
+		},
+		{
+			name: "perhaps not all of the rest", err: "another part",
+			object: object{change: afterUnknownLength("bytes 100-199/*")},
+		},
+		{
+			name: "not all of the rest", err: "another part",
+			object: object{change: afterUnknownLength("bytes 100-199/260")},
+		},
+		{
+			name: "several parts", err: "another part",
+			object: object{change: ofRest(func(r *http.Response) {
+				noLength(r)
+				r.Header.Set("Content-Type", "Multipart/ByteRanges; boundary=x")
+			})},
+		},
+		{
+			name: "a longer Content-Length", err: "sent 161 bytes with the Content-Range",
+			object: object{change: ofRest(func(r *http.Response) { r.ContentLength = 161 })},
+		},
+		{
+			name: "a shorter Content-Length", err: "sent 159 bytes with the Content-Range",
+			object: object{change: ofRest(func(r *http.Response) { r.ContentLength = 159 })},
+		},
+	}
+	for i := range refused {
+		refused[i].object.breaks = []int{100}
+		refused[i].want, refused[i].is, refused[i].stop = letters[:100], errBroken, awsretry.StopPermanent
+		refused[i].ranges = []string{"bytes=100-"}
+	}
+	continued := []resumeCase{
+		{name: "throttled, then the rest", object: object{change: ofRest(withStatus(429))}},
+		{name: "an unknown total", object: object{change: ofEach(func(r *http.Response) {
+			if r.StatusCode == 206 {
+				r.Header.Set("Content-Range", "bytes 100-259/*")
+			}
+		})}, ranges: []string{"bytes=100-"}},
+		{name: "no Content-Length", object: object{change: ofEach(noLength)}, ranges: []string{"bytes=100-"}},
+		{name: "Accept-Ranges in neither", ranges: []string{"bytes=100-"}},
+		{name: "a body that is too short", object: object{change: ofRest(holding(letters[100:120]))},
+			ranges: []string{"bytes=100-", "bytes=120-"}},
+		{name: "empty reads", object: object{change: ofRest(func(r *http.Response) {
+			empty, src := false, r.Body
+			r.Body = struct {
+				httpfake.ReadFunc
+				closer
+			}{func(p []byte) (int, error) {
+				if empty = !empty; empty {
+					return 0, nil
+				}
+				return src.Read(p)
+			}, func() { src.Close() }}
+		})}, ranges: []string{"bytes=100-"}},
+	}
+	for i := range continued {
+		continued[i].object.breaks, continued[i].want = []int{100}, letters
+		if continued[i].ranges == nil {
+			continued[i].ranges = []string{"bytes=100-", "bytes=100-"}
+		}
+	}
+	runResumeCases(t, append(refused, continued...))
+}
+
+type closer func()
+
+func (c closer) Close() error { c(); return nil }
+
+// A body that is longer than announced is cut, with an error.
+func TestResumedBodyIsTooLong(t *testing.T) {
+	long := "longer than the 260 bytes"
+	runResumeCases(t, []resumeCase{
+		{
+			name: "the first", err: long, want: letters, stop: awsretry.StopPermanent,
+			object: object{change: ofEach(holding(letters + "z"))},
+		},
+		{
+			name: "the rest", err: long, want: letters, stop: awsretry.StopPermanent, ranges: []string{"bytes=100-"},
+			object: object{breaks: []int{100}, change: ofRest(func(r *http.Response) {
+				r.ContentLength = -1
+				holding(letters[100:] + "z")(r)
+			})},
+		},
+	})
+}
+
+// Failures of the request for the rest end the body as they end a RoundTrip.
+func TestRestThatFails(t *testing.T) {
+	busy := func(n int, r *http.Response) {
+		if n > 0 {
+			r.StatusCode = http.StatusServiceUnavailable
+		}
+	}
+	askForHours := func(n int, r *http.Response) {
+		busy(n, r)
+		r.Header.Set("Retry-After", "7200")
+	}
+	tests := []resumeCase{
+		{
+			name: "attempts", object: object{change: busy}, stop: awsretry.StopMaxAttempts,
+			ranges: []string{"bytes=100-", "bytes=100-"}, err: "was 503",
+		},
+		{
+			name: "no tokens", set: func(tr *awsretry.Transport) { tr.Quota.Capacity = 4 }, err: "after 1 attempt (quota)",
+			is: awsretry.ErrQuotaExceeded, stop: awsretry.StopQuota,
+		},
+		{
+			name: "tokens for one request", set: func(tr *awsretry.Transport) { tr.Quota.Capacity = 9 }, err: "was 503",
+			is: awsretry.ErrQuotaExceeded, stop: awsretry.StopQuota, object: object{change: busy},
+			ranges: []string{"bytes=100-"},
+		},
+		{
+			name: "a long Retry-After", object: object{change: askForHours}, stop: awsretry.StopRetryAfter,
+			ranges: []string{"bytes=100-"}, err: "was 503",
+		},
+		{
+			name: "a policy that makes no sense", stop: awsretry.StopPermanent, err: "Policy returned",
+			set: func(tr *awsretry.Transport) {
+				tr.Policy = func(a *awsretry.Attempt) awsretry.Class {
+					if a.Err != nil {
+						return awsretry.Success
+					}
+					return awsretry.DefaultPolicy(a)
+				}
+			},
+		},
+		{
+			name: "a Prepare that fails", stop: awsretry.StopPermanent, err: "error from Prepare: no key",
+			set: func(tr *awsretry.Transport) {
+				tr.Prepare = func(_ *http.Request, number int) error {
+					if number > 1 {
+						return errNoKey
+					}
+					return nil
+				}
+			},
+		},
+	}
+	for i := range tests {
+		tests[i].object.breaks, tests[i].want = []int{100}, letters[:100]
+		if tests[i].is == nil && !strings.HasPrefix(tests[i].name, "a ") {
+			tests[i].is = errBroken
+		}
+	}
+	runResumeCases(t, tests)
+}
+
+// A Retry-After of a response to the request for the rest is obeyed.
+func TestRetryAfterDuringResume(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := &object{content: letters, etag: `"v1"`, breaks: []int{100}, change: ofRest(func(r *http.Response) {
+			r.StatusCode = http.StatusServiceUnavailable
+			r.Header.Set("Retry-After", "7")
+		})}
+		tr := &awsretry.Transport{Base: o, Resume: true, Policy: retryBroken, RetryAfterSpread: -1, Backoff: Delay(0)}
+		start := time.Now()
+		resp, err := tr.RoundTrip(httpfake.Request(t, t.Context(), http.MethodGet, nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := httpfake.ReadAll(t, resp); got != letters || time.Since(start) != 7*time.Second {
+			t.Errorf("%d bytes after %v", len(got), time.Since(start))
+		}
+	})
+}

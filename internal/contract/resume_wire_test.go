@@ -1,0 +1,170 @@
+package contract
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"example.com/awsretry"
+	"example.com/awsretry/internal/httpfake"
+)
+
+// A cuttingWriter ends the response after some bytes of its body: in HTTP/1 by
+// closing the connection, in HTTP/2 by resetting the stream.
+type cuttingWriter struct {
+	http.ResponseWriter
+	left int
+}
+
+func (w *cuttingWriter) Write(p []byte) (int, error) {
+	n, err := w.ResponseWriter.Write(p[:min(len(p), w.left)])
+	if w.left -= n; w.left == 0 && err == nil {
+		http.NewResponseController(w.ResponseWriter).Flush()
+		panic(http.ErrAbortHandler)
+	}
+	return n, err
+}
+
+// serveCut serves an object with net/http's ranges and conditions. Each
+// response ends after some bytes.
+func serveCut(w http.ResponseWriter, r *http.Request, content string, each int) {
+	w.Header().Set("ETag", `"v1"`)
+	http.ServeContent(&cuttingWriter{w, each}, r, "", time.Time{}, strings.NewReader(content))
+}
+
+// resumeOver starts a server, and returns a client that continues its bodies.
+func resumeOver(t *testing.T, protocol string, handle http.HandlerFunc) (*http.Client, *httpfake.Server) {
+	server := httpfake.Serve(t, protocol, handle)
+	tr := &awsretry.Transport{Base: server.Base, Resume: true, Backoff: Delay(time.Second)}
+	t.Cleanup(tr.CloseIdleConnections)
+	return &http.Client{Transport: tr}, server
+}
+
+// Connections of net/http break in the middle of the body. The rest is asked
+// for where the redirect led, with the cookies and the header of that request.
+func TestResumeOverConnections(t *testing.T) {
+	const size, each = 100_000, 30_000
+	for _, protocol := range httpfake.Protocols {
+		t.Run(protocol, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var got []string
+				client, server := resumeOver(t, protocol, func(w http.ResponseWriter, r *http.Request) {
+					got = append(got, fmt.Sprint(r.URL.Path, " ", r.Header.Get("Range"), " ", r.Header.Get("If-Range"), " ",
+						r.Header.Get("Cookie"), " ", r.Header.Get("X-Own")))
+					if r.URL.Path == "/path" {
+						http.SetCookie(w, &http.Cookie{Name: "session", Value: "42"})
+						http.Redirect(w, r, "/object", http.StatusFound)
+						return
+					}
+					serveCut(w, r, httpfake.Text(size), each)
+				})
+				client.Jar, _ = cookiejar.New(nil)
+				req := server.Request(t, http.MethodGet, nil)
+				req.Header.Set("X-Own", "mine")
+				resp, err := client.Do(req)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if httpfake.ReadAll(t, resp) != httpfake.Text(size) {
+					t.Error("other bytes")
+				}
+				want := []string{
+					"/path    mine",
+					"/object   session=42 mine",
+					`/object bytes=30000- "v1" session=42 mine`,
+					`/object bytes=60000- "v1" session=42 mine`,
+					`/object bytes=90000- "v1" session=42 mine`,
+				}
+				if strings.Join(got, "\n") != strings.Join(want, "\n") {
+					t.Errorf("the requests were %q", got)
+				}
+			})
+		})
+	}
+}
+
+// The trailers are those of the response that ends the body.
+func TestTrailersOfAResumedBody(t *testing.T) {
+	content := httpfake.Text(50_000)
+	for _, protocol := range httpfake.Protocols {
+		for _, announced := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, announced %v", protocol, announced), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					requests := 0
+					client, server := resumeOver(t, protocol, func(w http.ResponseWriter, r *http.Request) {
+						requests++
+						w.Header().Set("ETag", `"v1"`)
+						if announced {
+							w.Header().Set("Trailer", "Sum")
+						}
+						if requests == 1 {
+							w.WriteHeader(200)
+							io.WriteString(&cuttingWriter{w, 20_000}, content)
+						}
+						w.Header().Set("Content-Range", "bytes 20000-49999/50000")
+						w.WriteHeader(206)
+						http.NewResponseController(w).Flush()
+						io.WriteString(w, content[20_000:])
+						w.Header().Set(http.TrailerPrefix+"Sum", "42")
+					})
+					resp, err := client.Do(server.Request(t, http.MethodGet, nil))
+					if err != nil {
+						t.Fatal(err)
+					}
+					if got := httpfake.ReadAll(t, resp); got != content || resp.Trailer.Get("Sum") != "42" {
+						t.Errorf("%d bytes, trailers %v", len(got), resp.Trailer)
+					}
+				})
+			})
+		}
+	}
+}
+
+// A body that net/http decompresses is not continued. Bytes that the caller
+// decompresses are.
+func TestResumeOfCompressedBodies(t *testing.T) {
+	content := httpfake.Text(100_000)
+	var compressed bytes.Buffer
+	zip, _ := gzip.NewWriterLevel(&compressed, gzip.HuffmanOnly)
+	io.WriteString(zip, content)
+	zip.Close()
+	for _, own := range []bool{false, true} {
+		t.Run(fmt.Sprintf("the caller's own Accept-Encoding %v", own), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				requests := 0
+				client, server := resumeOver(t, "HTTP/1.1", func(w http.ResponseWriter, r *http.Request) {
+					requests++
+					if r.Header.Get("Accept-Encoding") != "gzip" {
+						t.Errorf("request %d accepts %q", requests, r.Header.Get("Accept-Encoding"))
+					}
+					w.Header().Set("Content-Encoding", "gzip")
+					serveCut(w, r, compressed.String(), compressed.Len()/2+1)
+				})
+				req := server.Request(t, http.MethodGet, nil)
+				if own {
+					req.Header.Set("Accept-Encoding", "gzip")
+				}
+				resp, err := client.Do(req)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got, err := io.ReadAll(resp.Body)
+				resp.Body.Close()
+				if own && (err != nil || !bytes.Equal(got, compressed.Bytes()) || requests != 2) {
+					t.Errorf("%d bytes of %d, %v, after %d requests", len(got), compressed.Len(), err, requests)
+				}
+				if !own && (!errors.Is(err, io.ErrUnexpectedEOF) || !strings.HasPrefix(content, string(got)) || requests != 1) {
+					t.Errorf("%d bytes, %v, after %d requests", len(got), err, requests)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,224 @@
+package interop
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"example.com/awsretry"
+	"example.com/awsretry/internal/httpfake"
+	"github.com/PuerkitoBio/rehttp"
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/feature/s3/manager"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+)
+
+const (
+	mebibyte     = 1 << 20
+	downloadSize = 2 * mebibyte // of the object
+)
+
+// A fragileService has an object whose responses break off.
+type fragileService struct {
+	versions [][]byte                      // of the object; another request gets the next one, the last from then on
+	whole    func(request, length int) int // bytes that are sent of a response with length bytes
+
+	mu       sync.Mutex // guards the fields below
+	requests int
+	sent     int // bytes of bodies
+}
+
+func (s *fragileService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	s.requests++
+	request := s.requests
+	s.mu.Unlock()
+	version := min(request, len(s.versions))
+	w.Header().Set("Etag", fmt.Sprintf(`"v%d"`, version))
+	w.Header().Set("Content-Type", "application/octet-stream")
+	http.ServeContent(&fragileWriter{w, s, request, -1}, r, "", time.Time{}, bytes.NewReader(s.versions[version-1]))
+}
+
+// A fragileWriter fails when what is to be sent of a response is sent. The
+// server then closes the connection.
+type fragileWriter struct {
+	http.ResponseWriter
+	service *fragileService
+	request int
+	left    int // -1: nothing is sent yet
+}
+
+func (w *fragileWriter) Write(p []byte) (int, error) {
+	if w.left < 0 {
+		var length int
+		fmt.Sscan(w.Header().Get("Content-Length"), &length)
+		w.left = w.service.whole(w.request, length)
+	}
+	n, err := w.ResponseWriter.Write(p[:min(len(p), w.left)])
+	w.left -= n
+	w.service.mu.Lock()
+	w.service.sent += n
+	w.service.mu.Unlock()
+	if err == nil && n < len(p) {
+		err = io.ErrShortWrite
+	}
+	return n, err
+}
+
+// A downloader reads the object at a URL. It returns what it received.
+type downloader func(ctx context.Context, base http.RoundTripper, addr string) ([]byte, error)
+
+// overHTTP reads the object with a client of package net/http.
+func overHTTP(wrap wrapper) downloader {
+	return func(ctx context.Context, base http.RoundTripper, addr string) ([]byte, error) {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/interop/object", nil)
+		if err != nil {
+			return nil, err
+		}
+		resp, err := (&http.Client{Transport: wrap(base, nil)}).Do(req)
+		if err != nil {
+			return nil, err
+		}
+		defer resp.Body.Close()
+		return io.ReadAll(resp.Body)
+	}
+}
+
+// withGetObject reads the object with the SDK's client for S3.
+func withGetObject(wrap wrapper, retryer aws.Retryer) downloader {
+	return func(ctx context.Context, base http.RoundTripper, addr string) ([]byte, error) {
+		out, err := newS3(addr, wrap(base, nil), retryer).GetObject(ctx, objectInput())
+		if err != nil {
+			return nil, err
+		}
+		defer out.Body.Close()
+		return io.ReadAll(out.Body)
+	}
+}
+
+// withManager reads the object in parts of 1 MiB.
+func withManager(ctx context.Context, base http.RoundTripper, addr string) ([]byte, error) {
+	//nolint:staticcheck // its successor has no stable version
+	downloader := manager.NewDownloader(newS3(addr, base, sdkRetryer()), func(d *manager.Downloader) {
+		d.PartSize = mebibyte
+	})
+	w := manager.NewWriteAtBuffer(make([]byte, downloadSize))
+	//nolint:staticcheck // as above
+	n, err := downloader.Download(ctx, w, objectInput())
+	return w.Bytes()[:n], err
+}
+
+func objectInput() *s3.GetObjectInput {
+	return &s3.GetObjectInput{Bucket: aws.String(s3Bucket), Key: aws.String("object")}
+}
+
+func resume(tr *awsretry.Transport) { tr.Resume = true }
+
+func bare(b http.RoundTripper, _ *played) http.RoundTripper { return b }
+
+// Bodies of 2 MiB that break off, and what each library makes of them. The table
+// in docs/COMPARISON.md is the one that comes of it.
+func TestPeersResume(t *testing.T) {
+	first := s3Data(downloadSize)
+	second := bytes.Repeat([]byte("changed "), downloadSize/8)
+	atHalf := func(request, length int) int {
+		if request == 1 {
+			return length / 2
+		}
+		return length
+	}
+	scenes := []struct {
+		name     string
+		versions [][]byte
+		whole    func(request, length int) int
+	}{
+		{"the first response breaks off at half", [][]byte{first}, atHalf},
+		{"every response, after 256 KiB", [][]byte{first}, func(_, length int) int { return min(length, mebibyte/4) }},
+		{"the first, and the object changes", [][]byte{first, second}, atHalf},
+	}
+	clients := []struct {
+		name string
+		get  downloader
+	}{
+		{name: "go-retryablehttp", get: overHTTP(retryablehttpOf())},
+		{name: "rehttp", get: overHTTP(rehttpWith(
+			rehttp.RetryIsErr(func(err error) bool { return err != nil }), rehttp.ConstDelay(time.Second)))},
+		{name: "failsafe-go", get: overHTTP(failsafeOf())},
+		{name: "AWS SDK, `GetObject`", get: withGetObject(bare, sdkRetryer())},
+		{name: "AWS SDK, `manager.Downloader`, `PartSize: 1 << 20`", get: withManager},
+		{name: "awsretry", get: overHTTP(awsretryOf())},
+		{name: "awsretry, `Resume`", get: overHTTP(awsretryOf(resume))},
+		{name: "AWS SDK, `GetObject`, over awsretry, `Resume`", get: withGetObject(awsretryOf(resume), aws.NopRetryer{})},
+	}
+	var table strings.Builder
+	table.WriteString("\n|")
+	for _, scene := range scenes {
+		table.WriteString(" | " + scene.name)
+	}
+	table.WriteString(" |\n|---|---|---|---|\n")
+	for _, client := range clients {
+		table.WriteString("| " + client.name)
+		for _, scene := range scenes {
+			synctest.Test(t, func(t *testing.T) {
+				service := &fragileService{versions: scene.versions, whole: scene.whole}
+				server := httpfake.Serve(t, "HTTP/1.1", service.ServeHTTP)
+				got, err := client.get(t.Context(), server.Base, hostOf(t, server.URL))
+				synctest.Wait() // the service has counted
+				table.WriteString(" | " + service.told(got, err))
+			})
+		}
+		table.WriteString(" |\n")
+	}
+	checkDocument(t, "TestPeersResume", table.String())
+}
+
+// told tells what a client received, and what it took.
+func (s *fragileService) told(got []byte, err error) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	requests := "1 request"
+	if s.requests > 1 {
+		requests = fmt.Sprint(s.requests, " requests")
+	}
+	switch {
+	case s.versionOf(got) == 0:
+		return "**a mixture**; " + requests
+	case err != nil: // the service may have sent more, which nobody has read
+		return fmt.Sprintf("%s, `%s`; %s", inKibibytes(len(got)), reasonOf(err), requests)
+	}
+	return fmt.Sprintf("**all**; %s, %s sent", requests, inKibibytes(s.sent))
+}
+
+// versionOf returns the version whose beginning got is, 0 for none.
+func (s *fragileService) versionOf(got []byte) int {
+	for i, version := range s.versions {
+		if bytes.HasPrefix(version, got) {
+			return i + 1
+		}
+	}
+	return 0
+}
+
+// reasonOf returns what an error says in the end.
+func reasonOf(err error) string {
+	if e := (*awsretry.Error)(nil); errors.As(err, &e) {
+		_, text, _ := strings.Cut(e.Err.Error(), " bytes: ")
+		text, _, _ = strings.Cut(text, ": ")
+		return text
+	}
+	text := err.Error()
+	if i := strings.LastIndex(text, ": "); i >= 0 {
+		text = text[i+2:]
+	}
+	return text
+}
+
+func inKibibytes(n int) string { return fmt.Sprint(float64(n)/1024, " KiB") }
