@@ -1,6 +1,7 @@
 package interop
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -78,7 +79,8 @@ func (l *attemptLog) checkObserved(t *testing.T, u retryerUse, sent, calls int) 
 		observed += n
 	}
 	if observed != sent || l.stops[awsretry.StopSuccess] != calls || l.retries != sent-calls {
-		t.Errorf("%d requests of %d operations were sent; observed were %v and %d retries", sent, calls, l.stops, l.retries)
+		t.Errorf("%d requests of %d operations were sent; observed were %v and %d retries",
+			sent, calls, l.stops, l.retries)
 	}
 }
 
@@ -90,11 +92,11 @@ type retryerScene struct {
 	records []record // of an applied Retryer
 	plain   int      // retries of a plain one, if it makes fewer
 	tokens  int
-	delays  []time.Duration // between the requests; nil: as recorded
 }
 
 var (
-	reset  = fmt.Errorf("read tcp: connection reset by peer")
+	errReset = errors.New("read tcp: connection reset by peer")
+
 	failed = sdkStep{status: 500, code: "InternalServerError"}
 	busy   = sdkStep{status: 400, code: "ThrottlingException"}
 	wrong  = sdkStep{status: 400, code: "ValidationException"}
@@ -111,7 +113,7 @@ var dynamoDBScenes = []retryerScene{
 	{
 		name:   "Classic: a 500, throttling, a reset, then too many",
 		config: awssdk.Config{MaxAttempts: 4},
-		steps:  []sdkStep{failed, busy, {err: reset}, failed},
+		steps:  []sdkStep{failed, busy, {err: errReset}, failed},
 		records: recordsOf(ddbPartition,
 			record{Class: awsretry.Transient, Code: "InternalServerError", Delay: time.Second},
 			record{Class: awsretry.Throttled, Code: "ThrottlingException", Delay: 2 * time.Second},

@@ -43,7 +43,9 @@ func testRetryerLine(t *testing.T, u retryerUse) {
 		}
 		return step.respond(req)
 	})
-	r := newRetryer(t, awssdk.Config{Mode: awsretry.Adaptive, MaxAttempts: 20, Quota: awsretry.QuotaConfig{Capacity: -1}})
+	r := newRetryer(t, awssdk.Config{
+		Mode: awsretry.Adaptive, MaxAttempts: 20, Quota: awsretry.QuotaConfig{Capacity: -1},
+	})
 	client := dynamodb.NewFromConfig(u.config(r, "ddb.example", service))
 	start := time.Now()
 	var mu sync.Mutex
