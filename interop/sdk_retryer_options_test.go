@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"testing"
 	"time"
@@ -238,30 +239,38 @@ func TestRetryerCredentials(t *testing.T) {
 // does with the SDK's retryer.
 func TestRetryerNoCredentials(t *testing.T) {
 	for _, step := range []sdkStep{failed, wrong} {
-		t.Run(step.code, func(t *testing.T) {
-			inVirtualTime(t, func(t *testing.T, u retryerUse) {
-				call := func(retryer func(*aws.Config)) int {
-					inner := &sdkStub{steps: slices.Repeat([]sdkStep{step}, 20)}
-					cfg := u.config(newRetryer(t, awssdk.Config{}), "sts.example", inner)
-					retryer(&cfg)
-					provider := dynamodb.NewFromConfig(cfg)
-					cfg.Credentials = aws.CredentialsProviderFunc(func(ctx context.Context) (aws.Credentials, error) {
-						_, err := provider.ListTables(ctx, nil)
-						return aws.Credentials{}, err
-					})
-					if _, err := s3.NewFromConfig(cfg).ListBuckets(t.Context(), nil); err == nil {
-						t.Error("a call without credentials succeeds")
+		for _, nested := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, applied to the client of the provider %v", step.code, nested), func(t *testing.T) {
+				inVirtualTime(t, func(t *testing.T, u retryerUse) {
+					r := newRetryer(t, awssdk.Config{})
+					got := withoutCredentials(t, step, retryerUse{apply: nested}.config(r, "", nil), u.config(r, "", nil))
+					own := aws.Config{Region: "us-east-1", Credentials: sdkCredentials, Retryer: sdkRetryer}
+					if want := withoutCredentials(t, step, own, own); got != want {
+						t.Errorf("%d requests for credentials, with the SDK's retryer %d", got, want)
 					}
-					return len(inner.sent)
-				}
-				got := call(func(*aws.Config) {})
-				want := call(func(cfg *aws.Config) { cfg.Retryer, cfg.APIOptions = sdkRetryer, nil })
-				if got != want {
-					t.Errorf("%d requests for credentials, with the SDK's retryer %d", got, want)
-				}
+				})
 			})
-		})
+		}
 	}
+}
+
+// withoutCredentials makes a call that needs credentials from another client,
+// which gets no response but those of step. It returns how many requests for
+// credentials were sent.
+func withoutCredentials(t *testing.T, step sdkStep, inner, outer aws.Config) int {
+	t.Helper()
+	stub := &sdkStub{steps: slices.Repeat([]sdkStep{step}, 20)}
+	inner.HTTPClient = &http.Client{Transport: stub}
+	inner.BaseEndpoint, outer.BaseEndpoint = aws.String("http://sts.example"), aws.String("http://s3.example")
+	provider := dynamodb.NewFromConfig(inner)
+	outer.Credentials = aws.CredentialsProviderFunc(func(ctx context.Context) (aws.Credentials, error) {
+		_, err := provider.ListTables(ctx, nil)
+		return aws.Credentials{}, err
+	})
+	if _, err := s3.NewFromConfig(outer).ListBuckets(t.Context(), nil); err == nil {
+		t.Error("a call without credentials succeeds")
+	}
+	return len(stub.sent)
 }
 
 // A configuration that two Retryers are applied to has the second one.
