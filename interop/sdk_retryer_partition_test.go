@@ -21,7 +21,10 @@ func TestRetryerSharedByClients(t *testing.T) {
 		partition func(context.Context) string
 		tokens    map[string]int
 	}{
-		{"by service and region", nil, map[string]int{ddbPartition: 500 - 15, "DynamoDB eu-west-1": 500, s3Partition: 500 - 5}},
+		{
+			"by service and region", nil,
+			map[string]int{ddbPartition: 500 - 15, "DynamoDB eu-west-1": 500, s3Partition: 500 - 5},
+		},
 		{"one for all", func(context.Context) string { return "account" }, map[string]int{"account": 500 - 20 + 1}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
