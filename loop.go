@@ -36,16 +36,14 @@ func (t *Transport) NewLoop(req *http.Request) (*Loop, error) {
 	}
 	described := req.WithContext(req.Context())
 	described.Body, described.GetBody, described.Cancel = nil, nil, nil
-	l := new(Loop)
+	l := &Loop{attempt: firstAttempt(permit{}, new(plainResult))}
 	c := &l.call
 	c.req, c.caller, c.elsewhere = described, callerOf(described), true
 	c.body.Own(described)
-	permit, err := c.begin(config, new(plainResult))
-	if err != nil {
+	if err := c.share(config, new(plainResult)); err != nil {
 		c.end()
 		return nil, err
 	}
-	l.attempt = firstAttempt(permit, new(plainResult))
 	return l, nil
 }
 
@@ -59,14 +57,21 @@ func (l *Loop) MaxAttempts() int { return l.call.maxAttempts() }
 func (l *Loop) SetMaxAttempts(n int) { l.call.limit = n }
 
 // Wait waits until the next attempt may be sent: until no shared Retry-After is
-// in force and, in Adaptive mode, for a send token. It returns an [*Error] if
-// the attempt must not be sent. With RateLimit.FailFast that may be an attempt
-// that Decide has announced.
+// in force and, in Adaptive mode, for a send token. Of the first attempt it also
+// draws Quota.InitialCost. It returns an [*Error] if the attempt must not be
+// sent. With RateLimit.FailFast that may be an attempt that Decide has
+// announced.
 func (l *Loop) Wait() error {
 	if l.follows {
 		l.attempt, l.follows = l.attempt.successor(), false
 	}
 	a, c := &l.attempt, &l.call
+	if cost := c.initialCost; a.Number == 1 && cost > a.retryTokens {
+		if err := c.acquire(cost); err != nil {
+			return c.refusal(StopQuota, err, a.before)
+		}
+		a.retryTokens = cost
+	}
 	if err := c.admit(&a.permit, a.Number > 1); err == errNoTime {
 		return &Error{Attempts: a.before.attempts, Stop: StopDeadline, Err: a.before.failure.after(err)}
 	} else if err != nil {
@@ -79,11 +84,16 @@ func (l *Loop) Wait() error {
 	if c.observers {
 		a.Start = time.Now()
 	}
-	a.sendToken = false
-	if a.Number == 1 {
-		a.retryTokens = 0
-	}
 	return nil
+}
+
+// Sent says that the attempt is sent: End does not put back what it took. So
+// does Classify.
+func (l *Loop) Sent() {
+	l.attempt.sendToken = false
+	if l.attempt.Number == 1 {
+		l.attempt.retryTokens = 0
+	}
 }
 
 // Classify takes the outcome of the attempt and returns its class, by
@@ -91,20 +101,24 @@ func (l *Loop) Wait() error {
 // headers are used. code is the error code in its body. err is the error of an
 // attempt without a response. Without resp and err the attempt succeeded.
 func (l *Loop) Classify(resp *http.Response, code string, err error) Class {
+	l.Sent()
 	a, c := &l.attempt, &l.call
 	a.Request, a.Partition = c.req, c.partition.name
 	a.Response, a.Code, a.Err = bodiless(resp), code, err
 	if resp != nil {
 		a.Err = nil
 	}
-	l.undecided = true
 	if a.Response == nil && a.Err == nil {
 		a.Class = Success
-		return Success
+	} else {
+		a.classifyOutcome(c)
 	}
-	a.classifyOutcome(c)
+	l.undecided = true
 	return a.Class
 }
+
+// Fault returns an error if Policy returned a class that there is not.
+func (l *Loop) Fault() error { return l.attempt.fault }
 
 // bodiless returns a copy of resp that does not have the body, which is another
 // library's.
@@ -142,6 +156,13 @@ func (l *Loop) Decide() (delay time.Duration, stop Stop) {
 	return a.Delay, a.Stop
 }
 
+// Stop decides, in the place of Decide, that no attempt follows.
+func (l *Loop) Stop(why Stop) {
+	l.undecided = false
+	l.attempt.stopAt(why)
+	l.attempt.report(&l.call)
+}
+
 // Quiet keeps the attempts from the observers, for a library that has a Loop of
 // its own for each attempt and does not know their numbers.
 func (l *Loop) Quiet() { l.call.observers = false }
@@ -169,15 +190,14 @@ func (l *Loop) End() {
 	}
 	l.ended = true
 	a, c := &l.attempt, &l.call
-	if l.undecided {
-		a.Stop = cmp.Or(a.final(c), StopPermanent)
-		a.report(c)
-	}
-	c.responded = true
+	defer c.end()
 	sent := a.sendTime
+	c.responded = true
 	a.end(c)
 	a.sendTime = sent // for Settle
-	c.end()
+	if l.undecided {
+		l.Stop(cmp.Or(a.final(c), StopPermanent))
+	}
 }
 
 // Delay returns the delay that would follow the attempt a, for a library that

@@ -13,7 +13,6 @@ import (
 	"example.com/awsretry"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
-	"github.com/aws/smithy-go"
 	"github.com/aws/smithy-go/middleware"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
@@ -47,8 +46,8 @@ func (applied) MaxAttempts() int { return unlimited }
 // RetryDelay limits the attempts of a client that has cfg.Retryer without
 // cfg.APIOptions.
 func (r applied) RetryDelay(attempt int, err error) (time.Duration, error) {
-	if made := attemptsMade(attempt); attemptOf(err) == nil && made >= r.attempts {
-		return 0, errors.Join(err, refusal(made, awsretry.StopMaxAttempts, err))
+	if made := attemptsMade(attempt); r.attemptOf(err) == nil && made >= r.attempts {
+		return 0, errors.Join(err, refusal(context.Background(), made, awsretry.StopMaxAttempts, err))
 	}
 	return r.Retryer.RetryDelay(attempt, err)
 }
@@ -56,43 +55,58 @@ func (r applied) RetryDelay(attempt int, err error) (time.Duration, error) {
 // The name of the SDK's retry loop in the middleware stack.
 const retryID = "Retry"
 
+// The names of the middlewares.
+const (
+	callID    = "AWSRetryCall"
+	attemptID = "AWSRetryAttempt"
+)
+
 // addMiddlewares adds a middleware around the SDK's retry loop and another one
-// around each attempt. A stack without the loop, such as that of a presigned
-// request, stays as it is.
+// around each attempt. They replace those of another Retryer. A stack without
+// the loop, such as that of a presigned request, stays as it is.
 func (r *Retryer) addMiddlewares(stack *middleware.Stack) error {
-	if _, ok := stack.Finalize.Get(retryID); !ok {
+	steps := stack.Finalize
+	if _, ok := steps.Get(retryID); !ok {
 		return nil
 	}
-	around := middleware.FinalizeMiddlewareFunc("AWSRetryCall", r.handleCall)
-	if err := stack.Finalize.Insert(around, retryID, middleware.Before); err != nil {
+	for _, id := range []string{callID, attemptID} {
+		if _, ok := steps.Get(id); ok {
+			if _, err := steps.Remove(id); err != nil {
+				return fmt.Errorf("awssdk: %w", err)
+			}
+		}
+	}
+	around := middleware.FinalizeMiddlewareFunc(callID, r.handleCall)
+	if err := steps.Insert(around, retryID, middleware.Before); err != nil {
 		return fmt.Errorf("awssdk: %w", err)
 	}
-	inside := middleware.FinalizeMiddlewareFunc("AWSRetryAttempt", handleAttempt)
-	if err := stack.Finalize.Insert(inside, retryID, middleware.After); err != nil {
+	inside := middleware.FinalizeMiddlewareFunc(attemptID, handleAttempt)
+	if err := steps.Insert(inside, retryID, middleware.After); err != nil {
 		return fmt.Errorf("awssdk: %w", err)
 	}
 	return nil
 }
 
-// A call is one call of an operation: what its attempts share. It lives on the
-// goroutine of the SDK's retry loop, except for the errors that refer to it.
+// A call is one call of an operation: what its attempts share. It belongs to the
+// goroutine of the SDK's retry loop.
 type call struct {
 	retryer   *Retryer
 	loop      *awsretry.Loop
 	described *http.Request // in the records of the attempts
-	attempts  int           // that have an outcome
 	admitted  bool          // the next attempt has waited for its turn
-	last      error         // of the attempt before
+	failed    []*attemptError
 }
 
 type callKey struct{}
 
 // callOf returns the call of ctx, nil where Apply did not configure the client.
-// A call within an attempt of another one, such as one for credentials, does
-// not find that one: each operation begins with stack values of its own.
 func callOf(ctx context.Context) *call {
 	c, _ := middleware.GetStackValue(ctx, callKey{}).(*call)
 	return c
+}
+
+func withCall(ctx context.Context, c *call) context.Context {
+	return middleware.WithStackValue(ctx, callKey{}, c)
 }
 
 // handleCall makes the call of an operation.
@@ -104,10 +118,30 @@ func (r *Retryer) handleCall(ctx context.Context, in middleware.FinalizeInput, n
 	if err != nil {
 		return out, metadata, err
 	}
-	defer loop.End()
 	c := &call{retryer: r, loop: loop, described: described}
-	return next.HandleFinalize(middleware.WithStackValue(ctx, callKey{}, c), in)
+	defer c.end()
+	out, metadata, err = next.HandleFinalize(withCall(ctx, c), in)
+	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(err, cause) {
+		err = &canceledError{err, cause}
+	}
+	return out, metadata, err
 }
+
+// end ends the call. Its errors may be kept, and may be an inner error of
+// another call, which must not take them for its own.
+func (c *call) end() {
+	for _, a := range c.failed {
+		a.call = nil
+	}
+	c.loop.End()
+}
+
+// A canceledError is the error of a call whose context ended, with the cause of
+// that end.
+type canceledError struct{ err, cause error }
+
+func (e *canceledError) Error() string   { return e.err.Error() + ": " + e.cause.Error() }
+func (e *canceledError) Unwrap() []error { return []error{e.err, e.cause} }
 
 // requestOf returns the request of a step of the stack.
 func requestOf(in middleware.FinalizeInput) *http.Request {
@@ -122,10 +156,10 @@ func requestOf(in middleware.FinalizeInput) *http.Request {
 func (c *call) wait() error {
 	err := c.loop.Wait()
 	c.admitted = err == nil
-	if err == nil || c.last == nil {
+	if err == nil || len(c.failed) == 0 {
 		return err
 	}
-	return &refusedRetry{err, c.last}
+	return &refusedRetry{err, c.failed[len(c.failed)-1].err}
 }
 
 // A refusedRetry is the error of a retry that may not be sent. The text of why
@@ -146,20 +180,32 @@ func handleAttempt(ctx context.Context, in middleware.FinalizeInput, next middle
 	c.admitted = false
 	sent := requestOf(in)
 	c.limitAttempts(sent)
-	out, metadata, err = next.HandleFinalize(ctx, in)
-	if c.attempts++; c.attempts == 1 && sent != nil && sent.URL != nil {
+	// Calls within the attempt, such as those for credentials, are not the call.
+	out, metadata, err = next.HandleFinalize(withCall(ctx, nil), in)
+	if len(c.failed) == 0 && sent != nil && sent.URL != nil {
 		*c.described.URL = *sent.URL // the endpoint is known now
 	}
 	var resp *http.Response
 	if raw, ok := awsmiddleware.GetRawResponse(metadata).(*smithyhttp.Response); ok {
 		resp = raw.Response
 	}
-	a := &attemptError{err: err, call: c, number: c.attempts, class: classify(c.loop, resp, err)}
+	class := classify(c.loop, resp, err)
 	c.loop.Settle()
-	if err != nil {
-		c.last, err = err, a
+	if err == nil {
+		return out, metadata, nil
 	}
-	return out, metadata, err
+	if fault := c.loop.Fault(); fault != nil {
+		err = fmt.Errorf("%w: %w", fault, err)
+	}
+	a := &attemptError{err: err, call: c, class: class, number: len(c.failed) + 1, once: sentOnce(in)}
+	c.failed = append(c.failed, a)
+	return out, metadata, a
+}
+
+// sentOnce reports whether the request has a body that cannot be sent again.
+func sentOnce(in middleware.FinalizeInput) bool {
+	req, ok := in.Request.(*smithyhttp.Request)
+	return ok && req.GetStream() != nil && !req.IsStreamSeekable()
 }
 
 // limitAttempts makes the number of attempts that the SDK's retry loop says in
@@ -190,9 +236,10 @@ func (c *call) limitAttempts(sent *http.Request) {
 // the methods of a Retryer that have no context find the call.
 type attemptError struct {
 	err    error
-	call   *call
+	call   *call // nil once it has ended
 	number int
 	class  awsretry.Class
+	once   bool          // the request body cannot be sent again
 	delay  time.Duration // before the next attempt
 	stop   awsretry.Stop // why there is none
 }
@@ -200,13 +247,11 @@ type attemptError struct {
 func (a *attemptError) Error() string { return a.err.Error() }
 func (a *attemptError) Unwrap() error { return a.err }
 
-// attemptOf returns the attempt that failed with err, nil where Apply did not
-// configure the client. The error of another operation, such as one for
-// credentials, is not looked into.
-func attemptOf(err error) *attemptError {
-	var a, inner *attemptError
-	var other *smithy.OperationError
-	if !errors.As(err, &a) || errors.As(err, &other) && errors.As(other, &inner) && inner == a {
+// attemptOf returns the attempt of a call of r that failed with err, nil where
+// Apply did not configure the client.
+func (r *Retryer) attemptOf(err error) *attemptError {
+	var a *attemptError
+	if !errors.As(err, &a) || a.call == nil || a.call.retryer != r {
 		return nil
 	}
 	return a
@@ -220,14 +265,18 @@ func (a *attemptError) retryable(err error) bool {
 
 // decide decides whether another attempt follows.
 func (a *attemptError) decide() error {
+	loop, ctx := a.call.loop, a.call.described.Context()
 	if !a.class.Retryable() {
-		a.call.loop.SetClass(awsretry.Transient) // retryable by a client's own rules
+		loop.SetClass(awsretry.Transient) // retryable by a client's own rules
 	}
-	if a.delay, a.stop = a.call.loop.Decide(); a.stop == "" {
+	if a.once {
+		a.stop = awsretry.StopBody
+		loop.Stop(a.stop)
+	} else if a.delay, a.stop = loop.Decide(); a.stop == "" {
 		return nil
 	}
-	sleep(a.call.described.Context(), a.delay)
-	return refusal(a.number, a.stop, a.err)
+	sleep(ctx, a.delay)
+	return refusal(ctx, a.number, a.stop, a.err)
 }
 
 // retryDelay returns the delay that decide found.

@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/http"
 	"os"
+	"strconv"
 	"time"
 
 	"example.com/awsretry"
@@ -28,7 +29,7 @@ func (r *Retryer) MaxAttempts() int { return r.attempts }
 // IsErrorRetryable reports whether an attempt that failed with err may be
 // repeated.
 func (r *Retryer) IsErrorRetryable(err error) bool {
-	if a := attemptOf(err); a != nil {
+	if a := r.attemptOf(err); a != nil {
 		return a.retryable(err)
 	}
 	return r.class(err).Retryable()
@@ -36,9 +37,11 @@ func (r *Retryer) IsErrorRetryable(err error) bool {
 
 // RetryDelay returns the delay before the attempt that follows an attempt that
 // failed with err. attempt is as the SDK's retry loop has it: the number of the
-// failed attempt, or one less if AWS_NEW_RETRIES_2026 is true.
+// failed attempt, or one less if AWS_NEW_RETRIES_2026 is true. Where that loop
+// would add up to 5 s because of an X-Amz-Retry-After, the delay is less by as
+// much, and may be negative.
 func (r *Retryer) RetryDelay(attempt int, err error) (time.Duration, error) {
-	if a := attemptOf(err); a != nil {
+	if a := r.attemptOf(err); a != nil {
 		return a.retryDelay()
 	}
 	resp := responseOf(err)
@@ -61,9 +64,14 @@ func attemptsMade(attempt int) int {
 
 // beforeSDK returns what RetryDelay has to return for the SDK to sleep delay.
 // Its loop of 2026 raises what RetryDelay returns to what X-Amz-Retry-After asks
-// for, by 5 s at most.
+// for, by 5 s at most. It reads the header as here: a plus sign is allowed, and
+// a number that is too large overflows.
 func beforeSDK(delay time.Duration, resp *http.Response) time.Duration {
-	if resp == nil || !loop2026() || awsproto.AmzRetryAfter(resp.Header, delay) == delay {
+	if resp == nil || !loop2026() {
+		return delay
+	}
+	ms, err := strconv.ParseInt(resp.Header.Get("X-Amz-Retry-After"), 10, 64)
+	if err != nil || ms < 0 || time.Duration(ms)*time.Millisecond <= delay {
 		return delay
 	}
 	return delay - awsproto.AmzRetryAfterSpan
@@ -75,6 +83,9 @@ func (r *Retryer) class(err error) awsretry.Class {
 		a := awsretry.Attempt{Number: 1, Response: resp, Code: code, Err: err}
 		if resp != nil {
 			a.Request = resp.Request
+		}
+		if a.Request == nil {
+			a.Request = describe(context.Background(), "", "", nil)
 		}
 		return r.policy(&a)
 	})
@@ -95,6 +106,7 @@ func (r *Retryer) GetAttemptToken(ctx context.Context) (func(error) error, error
 	if err := loop.Wait(); err != nil {
 		return nil, err
 	}
+	loop.Sent()
 	return func(err error) error { settle(loop, err); return nil }, nil
 }
 
@@ -102,10 +114,11 @@ func (r *Retryer) GetAttemptToken(ctx context.Context) (func(error) error, error
 // opErr, and draws the tokens for it. The SDK calls the returned function with
 // the outcome of that attempt.
 func (r *Retryer) GetRetryToken(ctx context.Context, opErr error) (func(error) error, error) {
-	if a := attemptOf(opErr); a != nil {
+	if a := r.attemptOf(opErr); a != nil {
 		return release, a.decide()
 	}
-	loop, err := r.transport.NewLoop(describeCall(ctx, nil))
+	described := describeCall(ctx, nil)
+	loop, err := r.transport.NewLoop(described)
 	if err != nil {
 		return nil, err
 	}
@@ -117,10 +130,10 @@ func (r *Retryer) GetRetryToken(ctx context.Context, opErr error) (func(error) e
 	}
 	delay, stop := loop.Decide()
 	if stop != "" {
-		if !loop2026() || r.longPoll { // the SDK sleeps by itself
+		if !loop2026() || !awsproto.LongPolls(described) { // for those that the SDK knows it sleeps itself
 			sleep(ctx, delay)
 		}
-		return nil, refusal(1, stop, opErr)
+		return nil, refusal(ctx, 1, stop, opErr)
 	}
 	putBack := loop.Detach()
 	return func(err error) error {
@@ -135,7 +148,8 @@ func (r *Retryer) GetRetryToken(ctx context.Context, opErr error) (func(error) e
 }
 
 // GetInitialToken returns a function that does nothing. It is part of
-// [aws.Retryer]; the SDK calls GetAttemptToken in its place.
+// [aws.Retryer]; the SDK calls GetAttemptToken in its place, except behind a
+// wrapper that has only the methods of aws.Retryer.
 func (r *Retryer) GetInitialToken() func(error) error { return release }
 
 // settle gives the outcome of an attempt to the buckets.
@@ -145,12 +159,22 @@ func settle(loop *awsretry.Loop, err error) {
 }
 
 // classify gives the outcome of an attempt to the loop. resp is that of an
-// attempt without err.
+// attempt without err. A failure of another operation is one of the attempt, but
+// its response says nothing of the service.
 func classify(loop *awsretry.Loop, resp *http.Response, err error) awsretry.Class {
 	class := awsretry.Success
-	if err == nil {
+	switch {
+	case err == nil:
 		loop.Classify(resp, "", nil)
-	} else {
+	case nested(err):
+		class = classOf(err, func(resp *http.Response, code string, err error) awsretry.Class {
+			return awsretry.DefaultPolicy(&awsretry.Attempt{Response: resp, Code: code, Err: err})
+		})
+		if class == awsretry.Throttled {
+			class = awsretry.Transient
+		}
+		loop.Classify(nil, "", err)
+	default:
 		class = classOf(err, loop.Classify)
 	}
 	loop.SetClass(class)
@@ -170,7 +194,7 @@ func sleep(ctx context.Context, d time.Duration) {
 }
 
 // refusal returns the error of a retry that is not made.
-func refusal(attempts int, stop awsretry.Stop, opErr error) error {
+func refusal(ctx context.Context, attempts int, stop awsretry.Stop, opErr error) error {
 	var why error
 	switch stop {
 	case awsretry.StopQuota:
@@ -183,9 +207,14 @@ func refusal(attempts int, stop awsretry.Stop, opErr error) error {
 		why = errors.New("the next attempt would come after the context's deadline")
 	case awsretry.StopRetryAfter:
 		why = errors.New("the service asks for a longer delay than MaxRetryAfter")
+	case awsretry.StopBody:
+		why = errors.New("the request body cannot be sent again")
+	case awsretry.StopCanceled:
+		why = context.Cause(ctx)
 	case awsretry.StopDisabled:
 		why = errors.New("the context is from WithoutRetry")
-	default:
+	}
+	if why == nil {
 		why = opErr
 	}
 	return &awsretry.Error{Attempts: attempts, Stop: stop, Err: why}

@@ -8,16 +8,25 @@ import (
 	"example.com/awsretry"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	"github.com/aws/smithy-go"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
-// responseOf returns the response that err came with, nil if there is none.
+// responseOf returns the response that err came with, nil if there is none. Of
+// some errors only the status is known.
 func responseOf(err error) *http.Response {
 	var e *smithyhttp.ResponseError
-	if !errors.As(err, &e) || e.Response == nil || e.Response.Response == nil || e.Response.StatusCode == 0 {
-		return nil // the SDK has an empty response beside an error of sending
+	if errors.As(err, &e) {
+		if e.Response == nil || e.Response.Response == nil || e.Response.StatusCode == 0 {
+			return nil // an error of sending has an empty response
+		}
+		return e.Response.Response
 	}
-	return e.Response.Response
+	var status interface{ HTTPStatusCode() int }
+	if errors.As(err, &status) && status.HTTPStatusCode() > 0 {
+		return &http.Response{StatusCode: status.HTTPStatusCode(), Header: make(http.Header), Body: http.NoBody}
+	}
+	return nil
 }
 
 // codeOf returns the error code of an API error, "" if err is not one.
@@ -29,15 +38,22 @@ func codeOf(err error) string {
 	return ""
 }
 
+// nested reports whether err is of another operation that the attempt needed,
+// such as one for credentials. The service of the attempt had no part in it.
+func nested(err error) bool {
+	var e *smithy.OperationError
+	return errors.As(err, &e)
+}
+
 // An ask returns the class that the policy gives to an outcome.
 type ask func(resp *http.Response, code string, err error) awsretry.Class
 
-// classOf returns the class of err. An error that says whether it is retryable
-// is believed, and one that did not come from the network is permanent. The
-// policy decides on the others.
+// classOf returns the class of err. The policy decides, except that an error
+// decides that says whether it is retryable, and that one that did not come from
+// the network is permanent.
 func classOf(err error, policy ask) awsretry.Class {
-	var class awsretry.Class
 	resp, code := responseOf(err), codeOf(err)
+	var class awsretry.Class
 	switch {
 	case resp == nil && code != "":
 		class = policy(&http.Response{Header: make(http.Header)}, code, nil)
@@ -50,9 +66,7 @@ func classOf(err error, policy ask) awsretry.Class {
 		}
 	}
 	switch {
-	case class == awsretry.Success, canceled(err):
-		return awsretry.Permanent
-	case saysRetryable(err) == aws.FalseTernary:
+	case class == awsretry.Success, canceled(err), saysRetryable(err) == aws.FalseTernary:
 		return awsretry.Permanent
 	case saysRetryable(err) == aws.TrueTernary && !class.Retryable():
 		return awsretry.Transient

@@ -45,9 +45,9 @@ type Config struct {
 
 	// Policy classifies the outcome of an attempt: by the Response with its
 	// Code, or by the Err if there is no response. Nil means
-	// awsretry.DefaultPolicy. It is not asked about an error that says itself
-	// whether it is retryable, such as that of a clock that is wrong, nor about
-	// one that did not come from the network.
+	// awsretry.DefaultPolicy. Its class does not count for an attempt without an
+	// error, for an error that says itself whether it is retryable, such as that
+	// of a clock that is wrong, nor for one that did not come from the network.
 	Policy awsretry.Policy
 
 	// Backoff computes the delay before each retry. Nil means the backoff of
@@ -94,7 +94,9 @@ type Config struct {
 
 	// Observe is called once for every attempt, after the decision about a
 	// retry and before the delay, for clients that Apply has configured. The
-	// Response has no body. Nil means no observer.
+	// Response has no body, and the Request has the headers as they were before
+	// it was signed. A delay that retry.AddWithMaxBackoffDelay replaces is not
+	// the one in the record. Nil means no observer.
 	Observe func(awsretry.Attempt)
 }
 
@@ -115,17 +117,24 @@ func Load(src awsretry.Source) (Config, error) {
 // set as aws.Config.Retryer, or as the Retryer of a client, works too, but that
 // interface does not say which attempts are of one call. Then
 //
-//   - Observe is not called,
+//   - nothing is observed,
 //   - DynamoDB does not have the fourth attempt of Revision2026, and after an
 //     error without a response not its shorter delays,
-//   - a delay is begun although it will end after the context's deadline, and
-//   - awsretry.WithMaxAttempts makes no difference, except that 1 means no
-//     retry, and Quota.InitialCost is drawn by each attempt.
+//   - awsretry.WithPolicy and awsretry.WithMaxAttempts make no difference, except
+//     that 1 means no retry, and awsretry.WithBackoff is not used after an error
+//     without a response,
+//   - the deadline is compared with the delay of a first retry, a Backoff does
+//     not see the delay before, and errors say "1 attempt", and
+//   - Quota.InitialCost is drawn by each attempt, and the tokens of a retry whose
+//     delay the context ends are lost.
+//
+// awsretry.WithAttemptTimeout and awsretry.AttemptNumber are for Transports. The
+// options of a context also hold for the calls that the SDK makes with it, such
+// as those for credentials.
 type Retryer struct {
 	transport *awsretry.Transport // its settings and partitions; it sends nothing
 	policy    awsretry.Policy
-	attempts  int  // the default of most services, or Config.MaxAttempts
-	longPoll  bool // Config.LongPoll is set
+	attempts  int // the default of most services, or Config.MaxAttempts
 }
 
 var _ aws.RetryerV2 = (*Retryer)(nil)
@@ -158,7 +167,7 @@ func NewRetryer(c Config) (*Retryer, error) {
 		text := strings.ReplaceAll(err.Error(), "awsretry: Transport.", "awssdk: Config.")
 		return nil, &configError{text, err}
 	}
-	r := &Retryer{transport: t, policy: c.Policy, longPoll: c.LongPoll != nil}
+	r := &Retryer{transport: t, policy: c.Policy}
 	if r.policy == nil {
 		r.policy = awsretry.DefaultPolicy
 	}

@@ -84,7 +84,7 @@ func TestRefusals(t *testing.T) {
 	for stop, want := range map[awsretry.Stop]error{
 		awsretry.StopQuota: awsretry.ErrQuotaExceeded, awsretry.StopRateLimit: awsretry.ErrRateLimited,
 	} {
-		if err := refusal(1, stop, errors.New("why")); !errors.Is(err, want) {
+		if err := refusal(t.Context(), 1, stop, errors.New("why")); !errors.Is(err, want) {
 			t.Errorf("%v does not match %v", err, want)
 		}
 	}
