@@ -18,7 +18,7 @@ import (
 
 const ddbPartition = "DynamoDB us-east-1"
 
-// Three requests in ten fail, and no operation does: in each mode, revision and
+// Four or five requests in ten fail, and no operation does: in each mode, revision and
 // retry loop of the SDK.
 func TestRetryerDynamoDB(t *testing.T) {
 	backend := startDynalite(t)
@@ -37,7 +37,7 @@ func TestRetryerDynamoDB(t *testing.T) {
 
 func testRetryerDynamoDB(t *testing.T, u retryerUse, config awssdk.Config, backend string) {
 	kinds := []fault{faultServerError, faultUnavailable, faultBare, faultThrottling, faultReset, faultLost, faultCut}
-	service := &faultyService{pick: randomFaults(0.3, kinds...), fail: failDynamoDB}
+	service := &faultyService{pick: randomFaults(0.45, kinds...), fail: failDynamoDB}
 	base, addr := startFaulty(t, service, backend)
 	base.DisableKeepAlives = true // net/http itself repeats a request if an idle connection breaks
 	log := newAttemptLog()
@@ -46,7 +46,7 @@ func testRetryerDynamoDB(t *testing.T, u retryerUse, config awssdk.Config, backe
 	config.RateLimit.MinFillRate = 200 // a low rate would make the test long
 	r := newRetryer(t, config)
 	client := dynamodb.NewFromConfig(u.config(r, addr, base))
-	const items = 30
+	const items = 15
 	ddbPutAndGet(t, client, items)
 	if n, err := ddbScan(t.Context(), client); err != nil || n != items {
 		t.Errorf("the table has %d items (%v), want %d", n, err, items)
