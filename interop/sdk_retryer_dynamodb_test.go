@@ -18,8 +18,8 @@ import (
 
 const ddbPartition = "DynamoDB us-east-1"
 
-// Four or five requests in ten fail, and no operation does: in each mode, revision and
-// retry loop of the SDK.
+// Many requests fail, and no operation does: in each mode, revision and retry
+// loop of the SDK.
 func TestRetryerDynamoDB(t *testing.T) {
 	backend := startDynalite(t)
 	createTable(t, backend)
