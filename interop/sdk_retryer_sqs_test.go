@@ -18,7 +18,8 @@ var sqsQueue = aws.String("http://sqs.example/1/queue")
 
 // sqsSend sends the message "hello".
 func sqsSend(t *testing.T, client *sqs.Client) error {
-	_, err := client.SendMessage(t.Context(), &sqs.SendMessageInput{QueueUrl: sqsQueue, MessageBody: aws.String("hello")})
+	input := &sqs.SendMessageInput{QueueUrl: sqsQueue, MessageBody: aws.String("hello")}
+	_, err := client.SendMessage(t.Context(), input)
 	return err
 }
 
@@ -34,7 +35,9 @@ var sqsSent = sdkStep{body: `{"MessageId":"1","MD5OfMessageBody":"5d41402abc4b2a
 // The delay before the retry is what the response asks for, if the revision
 // knows its header.
 func TestRetryerSQSDelay(t *testing.T) {
-	short := awsretry.Exponential{Initial: 50 * time.Millisecond, ThrottlingInitial: time.Second, Jitter: awsretry.NoJitter}
+	short := awsretry.Exponential{
+		Initial: 50 * time.Millisecond, ThrottlingInitial: time.Second, Jitter: awsretry.NoJitter,
+	}
 	for _, tt := range []struct {
 		name     string
 		revision awsretry.Revision
@@ -47,7 +50,10 @@ func TestRetryerSQSDelay(t *testing.T) {
 		{"a 500", awsretry.Classic, failed, awsretry.Transient, "InternalServerError", 50 * time.Millisecond, 5},
 		{
 			"a throttling code in X-Amzn-Query-Error", awsretry.Classic,
-			sdkStep{status: 403, code: "SomethingElse", header: map[string]string{"X-Amzn-Query-Error": "RequestThrottled;Sender"}},
+			sdkStep{
+				status: 403, code: "SomethingElse",
+				header: map[string]string{"X-Amzn-Query-Error": "RequestThrottled;Sender"},
+			},
 			awsretry.Throttled, "RequestThrottled", time.Second, 10,
 		},
 		{
