@@ -128,20 +128,33 @@ func (r *Retryer) handleCall(ctx context.Context, in middleware.FinalizeInput, n
 }
 
 // end ends the call. Its errors may be kept, and may be an inner error of
-// another call, which must not take them for its own.
+// another call, which must not take them for its own. So may the requests, whose
+// contexts have the call.
 func (c *call) end() {
 	for _, a := range c.failed {
 		a.call = nil
 	}
-	c.loop.End()
+	loop := c.loop
+	*c = call{}
+	loop.End()
 }
 
-// A canceledError is the error of a call whose context ended, with the cause of
-// that end.
+// A canceledError is an error because a context ended, with the cause of that
+// end.
 type canceledError struct{ err, cause error }
 
 func (e *canceledError) Error() string   { return e.err.Error() + ": " + e.cause.Error() }
 func (e *canceledError) Unwrap() []error { return []error{e.err, e.cause} }
+
+// endOf returns why ctx ended, nil if it has not. Like the errors of a Transport
+// it matches the context's error too if the cause is another one.
+func endOf(ctx context.Context) error {
+	err, cause := ctx.Err(), context.Cause(ctx)
+	if errors.Is(cause, err) {
+		return cause
+	}
+	return &canceledError{err, cause}
+}
 
 // requestOf returns the request of a step of the stack.
 func requestOf(in middleware.FinalizeInput) *http.Request {

@@ -210,7 +210,7 @@ func refusal(ctx context.Context, attempts int, stop awsretry.Stop, opErr error)
 	case awsretry.StopBody:
 		why = errors.New("the request body cannot be sent again")
 	case awsretry.StopCanceled:
-		why = context.Cause(ctx)
+		why = endOf(ctx)
 	case awsretry.StopDisabled:
 		why = errors.New("the context is from WithoutRetry")
 	}
