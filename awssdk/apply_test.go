@@ -246,6 +246,22 @@ func TestInitialCost(t *testing.T) {
 	}
 }
 
+// The initial cost is not drawn for a retry that is only decided on.
+func TestInitialCostOfDecision(t *testing.T) {
+	for _, apply := range []bool{false, true} {
+		t.Run(name(apply, ""), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				quota := awsretry.QuotaConfig{Capacity: 20, InitialCost: 8, RefillPerSecond: 1}
+				c := &client{service: "S3", operation: "GetObject", apply: apply}
+				err := c.call(t.Context(), mustRetryer(t, Config{Quota: quota}), step{status: 500}, step{status: 200})
+				if err != nil || len(c.sent) != 2 {
+					t.Errorf("%d attempts: %v", len(c.sent), err)
+				}
+			})
+		})
+	}
+}
+
 // The number of attempts of a call is the context's, the client's, or that of
 // the Config. The header of each attempt has it.
 func TestAttempts(t *testing.T) {

@@ -28,6 +28,13 @@ func TestPanics(t *testing.T) {
 		set  func(*client, *Config)
 	}{
 		{"Observe", func(_ *client, config *Config) { config.Observe = func(awsretry.Attempt) { throw() } }},
+		{"Observe, of a success", func(_ *client, config *Config) {
+			config.Observe = func(a awsretry.Attempt) {
+				if a.Class == awsretry.Success {
+					throw()
+				}
+			}
+		}},
 		{"Policy", func(_ *client, config *Config) {
 			config.Policy = func(*awsretry.Attempt) awsretry.Class { throw(); return 0 }
 		}},
