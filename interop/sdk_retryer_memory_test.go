@@ -25,7 +25,6 @@ func TestRetryerIsNotKeptByErrors(t *testing.T) {
 			if !errors.As(err, &api) {
 				t.Fatal(err)
 			}
-			r = nil
 			for range 100 {
 				if runtime.GC(); kept.Value() == nil {
 					break
