@@ -103,7 +103,9 @@ const (
 
 // An Attempt is the record of one sending of a request.
 type Attempt struct {
-	// Request is the caller's request. It must not be changed.
+	// Request is the caller's request. If the attempt continues a response body,
+	// it is a copy with the Range and If-Range headers of the rest. It must not
+	// be changed.
 	Request *http.Request
 
 	// Number is the number of the attempt, from 1.

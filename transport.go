@@ -172,6 +172,9 @@ type Transport struct {
 	// Read returns an error. Reading on resets the count of attempts. Trailers
 	// are those of the response that ends the body.
 	//
+	// NestedRetries does not matter here: the attempt of an AWS SDK has ended
+	// with the response.
+	//
 	// AttemptTimeout is then the longest time of a response, not of the
 	// download. Signatures must not cover Range and If-Range, unless Prepare
 	// signs again.

@@ -1,6 +1,7 @@
 package interop
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"time"
@@ -120,25 +121,32 @@ func TestRetryerSQSDelay(t *testing.T) {
 func TestRetryerLongPoll(t *testing.T) {
 	asked := sdkStep{status: 500, header: map[string]string{"X-Amz-Retry-After": "1500"}}
 	for _, tt := range []struct {
-		name  string
-		call  func(*testing.T, *sqs.Client) error
-		step  sdkStep
-		takes time.Duration
+		name   string
+		call   func(*testing.T, *sqs.Client) error
+		marked bool // by Config.LongPoll
+		step   sdkStep
+		takes  time.Duration
 	}{
-		{"ReceiveMessage", sqsReceive, failed, 50 * time.Millisecond},
-		{"ReceiveMessage, throttled", sqsReceive, busy, time.Second},
-		{"ReceiveMessage, X-Amz-Retry-After", sqsReceive, asked, 1500 * time.Millisecond},
-		{"ReceiveMessage, a permanent error", sqsReceive, wrong, 0},
-		{"SendMessage", sqsSend, failed, 0},
-		{"SendMessage, X-Amz-Retry-After", sqsSend, asked, 0},
+		{"ReceiveMessage", sqsReceive, false, failed, 50 * time.Millisecond},
+		{"ReceiveMessage with LongPoll", sqsReceive, true, failed, 50 * time.Millisecond},
+		{"ReceiveMessage, throttled", sqsReceive, false, busy, time.Second},
+		{"ReceiveMessage, X-Amz-Retry-After", sqsReceive, false, asked, 1500 * time.Millisecond},
+		{"ReceiveMessage, a permanent error", sqsReceive, false, wrong, 0},
+		{"SendMessage", sqsSend, false, failed, 0},
+		{"SendMessage with LongPoll", sqsSend, true, failed, 50 * time.Millisecond},
+		{"SendMessage, X-Amz-Retry-After", sqsSend, false, asked, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			inVirtualTime(t, func(t *testing.T, u retryerUse) {
 				stub := &sdkStub{steps: []sdkStep{tt.step}}
 				var seen recorder
-				r := newRetryer(t, awssdk.Config{
+				config := awssdk.Config{
 					Revision: awsretry.Revision2026, Quota: awsretry.QuotaConfig{Capacity: 4}, Observe: seen.observe,
-				})
+				}
+				if tt.marked {
+					config.LongPoll = func(context.Context) bool { return true }
+				}
+				r := newRetryer(t, config)
 				start := time.Now()
 				err := tt.call(t, sqs.NewFromConfig(u.config(r, "sqs.example", stub)))
 				if took := time.Since(start); took != tt.takes || len(stub.sent) != 1 {

@@ -3,12 +3,12 @@ package get
 import (
 	"io"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
 
 	"example.com/awsretry"
+	"example.com/awsretry/internal/byterange"
 )
 
 // A download follows a response body that continues when it breaks off. All of
@@ -92,16 +92,12 @@ func (d *download) clear() {
 // fixed returns why the body of resp is not continued if it breaks off, ""
 // where it is.
 func (d *download) fixed(resp *http.Response) string {
-	etag := resp.Header.Get("Etag")
 	switch {
 	case resp.ContentLength == 0:
 		return ""
 	case d.report.settings.MaxAttempts == 1:
 		return "no retry is allowed (--max-attempts 1)"
-	case etag == "":
-		return "it has no ETag"
-	case strings.HasPrefix(etag, "W/"):
-		return "its ETag is weak"
 	}
-	return ""
+	_, why := byterange.Resumable(resp.Request, resp)
+	return why
 }

@@ -118,6 +118,9 @@ func TestResume(t *testing.T) {
 			"warning: if the body breaks off, it is not continued: its ETag is weak\n",
 			"✗ the body was cut off after 400 bytes, and nothing was written to ", ": unexpected EOF\n",
 		}},
+		{"ETag without quotes", &fragile{etag: "v1"}, nil, exit.Failure, 1, []string{
+			"warning: if the body breaks off, it is not continued: its ETag is not in quotes\n",
+		}},
 		{"no retries", &fragile{}, []string{"--max-attempts", "1"}, exit.Failure, 1, []string{
 			"it is not continued: no retry is allowed",
 		}},
