@@ -127,7 +127,7 @@ func (b *resumingBody) read(src io.Reader, p []byte) (int, error) {
 		if err == io.EOF {
 			err = io.ErrUnexpectedEOF
 		}
-		b.broken = err
+		b.broken = &bodyError{err}
 		return n, nil
 	}
 	if n > 0 {
@@ -272,6 +272,7 @@ func (b *resumingBody) request(ctx context.Context, cause error) (*http.Response
 	a.Request, a.Partition, a.Offset, a.out = req, c.partition.name, b.span.First+b.offset, req
 	a.classify(&c)
 	if !a.decide(&c) || !a.pause(&c) {
+		a.reported = false
 		_, err := a.finish(&c)
 		return nil, b.explain(err)
 	}
@@ -285,6 +286,8 @@ func (b *resumingBody) request(ctx context.Context, cause error) (*http.Response
 	switch {
 	case stop == StopCanceled:
 		err = a.lastError(&c)
+	case b.endsHere(resp):
+		err = io.EOF
 	case a.Class != Success:
 		err = fmt.Errorf("the request for the rest failed: %w", a.failure().error())
 	default:
@@ -292,9 +295,26 @@ func (b *resumingBody) request(ctx context.Context, cause error) (*http.Response
 	}
 	if err != nil {
 		respbody.Discard(resp, false, nil)
+	}
+	switch err {
+	case nil:
+		return resp, nil
+	case io.EOF:
+		return nil, err
+	default:
 		return nil, b.fail(a.Number, stop, failure{err: cause}.after(err))
 	}
-	return resp, nil
+}
+
+// endsHere reports whether the response says that there is no rest: only the
+// end of a body of unknown length was lost.
+func (b *resumingBody) endsHere(resp *http.Response) bool {
+	if _, known := b.span.Length(); known || resp.StatusCode != http.StatusRequestedRangeNotSatisfiable {
+		return false
+	}
+	etag := resp.Header.Get("Etag")
+	total, ok := byterange.Unsatisfied(resp)
+	return ok && total == b.span.First+b.offset && (etag == "" || etag == b.etag) && len(b.resp.Trailer) == 0
 }
 
 // explain returns the error of a call for the rest with how many bytes were
@@ -311,7 +331,11 @@ func (b *resumingBody) check(resp *http.Response) error {
 	switch resp.StatusCode {
 	case http.StatusPartialContent:
 	case http.StatusOK:
-		return errors.New("the object has changed, or the service does not know ranges: it sent the whole object again")
+		why := "the service does not support range requests"
+		if etag := resp.Header.Get("Etag"); etag != b.etag {
+			why = fmt.Sprintf("the object has changed: its ETag is %q, it was %q", etag, b.etag)
+		}
+		return fmt.Errorf("%s; it sent the whole object again", why)
 	default:
 		return fmt.Errorf("the service responded to the request for the rest with %d", resp.StatusCode)
 	}

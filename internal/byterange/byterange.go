@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// A Span is a part of an object. It is the whole object if both ends are.
+// A Span is a part of an object, maybe all of it.
 type Span struct {
 	First int64
 	Last  int64 // below 0: unknown
@@ -43,8 +43,8 @@ func Resumable(req *http.Request, resp *http.Response) (part Span, why string) {
 		return Span{}, "it was decompressed"
 	case resp.ContentLength == 0, resp.Body == http.NoBody:
 		return Span{}, "it is empty"
-	case resp.Header.Get("Accept-Ranges") == "none":
-		return Span{}, "the service has no ranges of it (Accept-Ranges: none)"
+	case strings.EqualFold(resp.Header.Get("Accept-Ranges"), "none"):
+		return Span{}, "the service does not support range requests (Accept-Ranges: none)"
 	case etag == "":
 		return Span{}, "it has no ETag"
 	case strings.HasPrefix(etag, "W/"):
@@ -102,4 +102,12 @@ func ContentRange(resp *http.Response) (first, last, total int64, ok bool) {
 	}
 	total, err = strconv.ParseInt(size, 10, 64)
 	return first, last, total, err == nil && last < total
+}
+
+// Unsatisfied returns the length of the object that a 416 has, by its
+// Content-Range.
+func Unsatisfied(resp *http.Response) (total int64, ok bool) {
+	value, ok := strings.CutPrefix(resp.Header.Get("Content-Range"), "bytes */")
+	total, err := strconv.ParseInt(value, 10, 64)
+	return total, ok && err == nil && total >= 0
 }

@@ -75,11 +75,20 @@ func (d *download) body(resp *http.Response, toFile bool) io.Reader {
 		progressbar.OptionShowBytes(true),
 		progressbar.OptionShowCount(),
 		progressbar.OptionThrottle(100*time.Millisecond),
-		progressbar.OptionSetSpinnerChangeInterval(0), // else a goroutine draws the bar of an unknown length
+		progressbar.OptionSetSpinnerChangeInterval(0), // otherwise a goroutine draws the bar of an unknown length
 		progressbar.OptionClearOnFinish(),
 	)
 	d.bar.RenderBlank()
-	return io.TeeReader(resp.Body, d.bar)
+	return io.TeeReader(resp.Body, quiet{d.bar})
+}
+
+// A quiet writer drops its errors: a terminal that has gone does not end a
+// download.
+type quiet struct{ io.Writer }
+
+func (q quiet) Write(p []byte) (int, error) {
+	_, _ = q.Writer.Write(p)
+	return len(p), nil
 }
 
 // clear removes the bar, which the next Read draws again.
@@ -89,9 +98,9 @@ func (d *download) clear() {
 	}
 }
 
-// fixed returns why the body of resp is not continued if it breaks off, ""
-// where it is.
-func (d *download) fixed(resp *http.Response) string {
+// whyNotContinued returns why the body of resp is not continued if it breaks
+// off, "" if it is.
+func (d *download) whyNotContinued(resp *http.Response) string {
 	switch {
 	case resp.ContentLength == 0:
 		return ""

@@ -153,7 +153,7 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// wantFile fails unless the file has the content, and nothing is beside it.
+// wantFile fails unless the file has the content, and nothing is else is in its folder.
 func wantFile(t *testing.T, path, want string) {
 	t.Helper()
 	content, err := os.ReadFile(path)
@@ -261,4 +261,24 @@ func TestResumeUsage(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A terminal that has gone away does not end the download.
+func TestResumeWithoutTerminal(t *testing.T) {
+	url := (&fragile{}).start(t)
+	path := filepath.Join(t.TempDir(), "copy")
+	got := clitest.Shell{Terminals: []string{"stderr"}, Err: &goneTerminal{left: 1}}.Run(t, New, quick("--resume", "-o", path, url)...)
+	if info, err := os.Stat(path); err != nil || info.Size() == 0 || got.Status != 0 {
+		t.Errorf("status %d, %v", got.Status, err)
+	}
+}
+
+// A goneTerminal fails after a number of writes.
+type goneTerminal struct{ left int }
+
+func (g *goneTerminal) Write(p []byte) (int, error) {
+	if g.left--; g.left < 0 {
+		return 0, errors.New("input/output error")
+	}
+	return len(p), nil
 }
