@@ -21,6 +21,7 @@ type call struct {
 	partition *partition
 	observers bool
 	elsewhere bool // another library sends the attempts, see Loop
+	continues bool // it asks for the rest of a response body, which no outer loop does
 	limit     int  // Loop.SetMaxAttempts
 
 	body       replay.Body
@@ -133,7 +134,9 @@ func (c *call) mayRetry(number int) bool {
 func (c *call) switchedOff() bool { return c.options != nil && c.options.noRetry }
 
 // outerRetries reports whether the AWS SDK that made the request retries it.
-func (c *call) outerRetries() bool { return !c.nested && !c.elsewhere && awsproto.OuterLoop(c.req) }
+func (c *call) outerRetries() bool {
+	return !c.nested && !c.elsewhere && !c.continues && awsproto.OuterLoop(c.req)
+}
 
 // maxAttempts returns how often the request may be sent.
 func (c *call) maxAttempts() int {

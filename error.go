@@ -17,7 +17,7 @@ import (
 // failure. errors.Is and errors.As find all of these. errors.Is also finds
 // [ErrQuotaExceeded] and [ErrRateLimited], by the Stop.
 type Error struct {
-	Attempts int  // how many were sent
+	Attempts int  // how many were sent; of a body that broke off, those since the last byte
 	Stop     Stop // why no attempt followed
 	Err      error
 }

@@ -42,11 +42,14 @@ func LogTo(logger *slog.Logger) func(Attempt) {
 }
 
 func attemptAttrs(a Attempt) []slog.Attr {
-	attrs := make([]slog.Attr, 0, 12)
+	attrs := make([]slog.Attr, 0, 13)
 	if a.Request != nil && a.Request.URL != nil {
 		attrs = append(attrs, slog.String("method", a.Request.Method), slog.String("url", redact.URL(a.Request.URL)))
 	}
 	attrs = append(attrs, slog.Int("attempt", a.Number), slog.String("class", a.Class.String()))
+	if a.Offset > 0 {
+		attrs = append(attrs, slog.Int64("offset", a.Offset))
+	}
 	if a.Response != nil {
 		attrs = append(attrs, slog.Int("status", a.Response.StatusCode))
 	}

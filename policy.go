@@ -103,15 +103,18 @@ const (
 
 // An Attempt is the record of one sending of a request.
 type Attempt struct {
-	// Request is the caller's request. It must not be changed.
+	// Request is the caller's request. If the attempt continues a response body,
+	// it is a copy with the Range and If-Range headers of the rest. It must not
+	// be changed.
 	Request *http.Request
 
 	// Number is the number of the attempt, from 1.
 	Number int
 
 	// Offset is the first byte that the attempt asks for to continue a response
-	// body that broke off, as a position in the object. 0 means that it does
-	// not continue one. See Transport.Resume.
+	// body that broke off, as a position in the object. It is 0 if the attempt
+	// does not continue one, and if nothing of the object arrived before. See
+	// Transport.Resume.
 	Offset int64
 
 	// Response is nil if there is an Err. Only the caller of RoundTrip may read
@@ -187,6 +190,9 @@ func errorClass(err error) Class {
 	if timeout := (*respbody.TimeoutError)(nil); errors.As(err, &timeout) {
 		return Timeout
 	}
+	if broken := (*bodyError)(nil); errors.As(err, &broken) && !neterr.TimedOut(err) {
+		return Transient
+	}
 	if status, ok := neterr.ProxyStatus(err); ok && !statusClass(status).Retryable() || neterr.Permanent(err) {
 		return Permanent
 	}
@@ -195,6 +201,13 @@ func errorClass(err error) Class {
 	}
 	return Transient
 }
+
+// A bodyError is why a body broke off. After the headers it does not mean what
+// it may mean before them: no TLS handshake failed, and the request was right.
+type bodyError struct{ err error }
+
+func (e *bodyError) Error() string { return e.err.Error() }
+func (e *bodyError) Unwrap() error { return e.err }
 
 // IdempotentOnly returns a policy that classifies as policy does, but makes
 // Transient and Timeout Permanent unless it is safe to send the request twice:

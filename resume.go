@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"sync"
 
+	"example.com/awsretry/internal/byterange"
 	"example.com/awsretry/internal/respbody"
 )
 
@@ -21,8 +22,8 @@ type resumingBody struct {
 	req      *http.Request  // the caller's
 	resp     *http.Response // the caller's; its trailers are filled in at the end
 	etag     string
-	encoding string // the Content-Encoding
-	span     span   // what the body has, of the object
+	encoding string         // the Content-Encoding
+	span     byterange.Span // what the body has, of the object
 
 	// Of the goroutine that reads.
 	offset   int64 // bytes that were read
@@ -36,30 +37,20 @@ type resumingBody struct {
 	closed bool               // guarded by mu
 }
 
-// makeResumable makes the response's body one that continues, if it can.
+// makeResumable makes the response's body one that continues, if it can. An
+// outer loop does not prevent that: its attempt ends with the response.
 func (a *attempt) makeResumable(c *call) {
+	if a.Class != Success || c.maxAttempts() <= 1 || c.switchedOff() {
+		return
+	}
 	req, resp := c.req, a.Response
-	switch {
-	case a.Class != Success, !c.mayRetry(1):
-		return
-	case req.Method != "" && req.Method != http.MethodGet, req.Body != nil && req.Body != http.NoBody:
-		return
-	case resp.Uncompressed, resp.ContentLength == 0, resp.Body == http.NoBody:
-		return
-	case resp.Header.Get("Accept-Ranges") == "none":
-		return
-	}
-	etag := resp.Header.Get("Etag")
-	if len(etag) < 2 || etag[0] != '"' || etag[len(etag)-1] != '"' { // a weak one does not identify bytes
-		return
-	}
-	part, ok := spanOf(req, resp)
-	if !ok {
+	part, why := byterange.Resumable(req, resp)
+	if why != "" {
 		return
 	}
 	resp.Body = &resumingBody{
-		config: c.config, req: req, resp: resp, etag: etag, encoding: resp.Header.Get("Content-Encoding"),
-		span: part, attempts: 1, src: resp.Body,
+		config: c.config, req: req, resp: resp, etag: resp.Header.Get("Etag"),
+		encoding: resp.Header.Get("Content-Encoding"), span: part, attempts: 1, src: resp.Body,
 	}
 }
 
@@ -103,7 +94,7 @@ func (b *resumingBody) release() {
 // read reads from src. An end that is too early is left to the next Read, and
 // returned as no error.
 func (b *resumingBody) read(src io.Reader, p []byte) (int, error) {
-	length, known := b.span.length()
+	length, known := b.span.Length()
 	if known && length-b.offset < int64(len(p)) {
 		p = p[:max(length-b.offset, 0)+1] // one more shows a body that is too long
 	}
@@ -136,7 +127,7 @@ func (b *resumingBody) read(src io.Reader, p []byte) (int, error) {
 		if err == io.EOF {
 			err = io.ErrUnexpectedEOF
 		}
-		b.broken = err
+		b.broken = &bodyError{err}
 		return n, nil
 	}
 	if n > 0 {
@@ -258,9 +249,9 @@ func (b *resumingBody) request(ctx context.Context, cause error) (*http.Response
 	if req.Header == nil {
 		req.Header = make(http.Header)
 	}
-	rest := fmt.Sprintf("bytes=%d-", b.span.first+b.offset)
-	if !b.span.open {
-		rest += strconv.FormatInt(b.span.last, 10)
+	rest := fmt.Sprintf("bytes=%d-", b.span.First+b.offset)
+	if !b.span.Open {
+		rest += strconv.FormatInt(b.span.Last, 10)
 	}
 	req.Header.Set("Range", rest)
 	req.Header.Set("If-Range", b.etag)
@@ -268,6 +259,7 @@ func (b *resumingBody) request(ctx context.Context, cause error) (*http.Response
 	var c call
 	defer c.end()
 	c.own(req, new(plainResult))
+	c.continues = true
 	if why := c.caller.ended(); why != nil {
 		return nil, b.fail(b.attempts, StopCanceled, interruption(ctx, why, cause))
 	}
@@ -277,9 +269,10 @@ func (b *resumingBody) request(ctx context.Context, cause error) (*http.Response
 	var a attempt
 	defer a.end(&c)
 	a.Number, a.sent, a.reported, a.Err = b.attempts, true, true, cause
-	a.Request, a.Partition, a.Offset, a.out = req, c.partition.name, b.span.first+b.offset, req
+	a.Request, a.Partition, a.Offset, a.out = req, c.partition.name, b.span.First+b.offset, req
 	a.classify(&c)
 	if !a.decide(&c) || !a.pause(&c) {
+		a.reported = false
 		_, err := a.finish(&c)
 		return nil, b.explain(err)
 	}
@@ -293,6 +286,8 @@ func (b *resumingBody) request(ctx context.Context, cause error) (*http.Response
 	switch {
 	case stop == StopCanceled:
 		err = a.lastError(&c)
+	case b.endsHere(resp):
+		err = io.EOF
 	case a.Class != Success:
 		err = fmt.Errorf("the request for the rest failed: %w", a.failure().error())
 	default:
@@ -300,9 +295,26 @@ func (b *resumingBody) request(ctx context.Context, cause error) (*http.Response
 	}
 	if err != nil {
 		respbody.Discard(resp, false, nil)
+	}
+	switch err {
+	case nil:
+		return resp, nil
+	case io.EOF:
+		return nil, err
+	default:
 		return nil, b.fail(a.Number, stop, failure{err: cause}.after(err))
 	}
-	return resp, nil
+}
+
+// endsHere reports whether the response says that there is no rest: only the
+// end of a body of unknown length was lost.
+func (b *resumingBody) endsHere(resp *http.Response) bool {
+	if _, known := b.span.Length(); known || resp.StatusCode != http.StatusRequestedRangeNotSatisfiable {
+		return false
+	}
+	etag := resp.Header.Get("Etag")
+	total, ok := byterange.Unsatisfied(resp)
+	return ok && total == b.span.First+b.offset && (etag == "" || etag == b.etag) && len(b.resp.Trailer) == 0
 }
 
 // explain returns the error of a call for the rest with how many bytes were
@@ -319,7 +331,11 @@ func (b *resumingBody) check(resp *http.Response) error {
 	switch resp.StatusCode {
 	case http.StatusPartialContent:
 	case http.StatusOK:
-		return errors.New("the object has changed, or the service does not know ranges: it sent the whole object again")
+		why := "the service does not support range requests"
+		if etag := resp.Header.Get("Etag"); etag != b.etag {
+			why = fmt.Sprintf("the object has changed: its ETag is %q, it was %q", etag, b.etag)
+		}
+		return fmt.Errorf("%s; it sent the whole object again", why)
 	default:
 		return fmt.Errorf("the service responded to the request for the rest with %d", resp.StatusCode)
 	}
@@ -329,15 +345,15 @@ func (b *resumingBody) check(resp *http.Response) error {
 	if encoding := resp.Header.Get("Content-Encoding"); encoding != b.encoding || resp.Uncompressed {
 		return fmt.Errorf("the service sent the rest with another Content-Encoding, %q; it was %q", encoding, b.encoding)
 	}
-	first, last, total, ok := contentRange(resp)
-	if !ok || first != b.span.first+b.offset || !b.span.ends(last, total) {
+	first, last, total, ok := byterange.ContentRange(resp)
+	if !ok || first != b.span.First+b.offset || !b.span.Ends(last, total) {
 		return fmt.Errorf("the service sent another part than the one from byte %d on, its Content-Range is %q",
-			b.span.first+b.offset, resp.Header.Get("Content-Range"))
+			b.span.First+b.offset, resp.Header.Get("Content-Range"))
 	}
 	if n := resp.ContentLength; n >= 0 && n != last-first+1 {
 		return fmt.Errorf("the service sent %d bytes with the Content-Range %q", n, resp.Header.Get("Content-Range"))
 	}
-	b.span.last, b.span.total = last, max(total, b.span.total)
+	b.span.Last, b.span.Total = last, max(total, b.span.Total)
 	return nil
 }
 

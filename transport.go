@@ -169,12 +169,17 @@ type Transport struct {
 	// 206 to a single Range of the caller's own, has a strong ETag and was not
 	// decompressed by Base. The request for the rest has a Range and that ETag
 	// in If-Range. If the service sends anything but the rest of that version,
-	// Read returns an error. Reading on resets the count of attempts. Trailers
-	// are those of the response that ends the body.
+	// Read returns an error. MaxAttempts counts the attempts in a row that bring
+	// no byte. Trailers are those of the response that ends the body.
+	//
+	// Policy classifies a break, with its error as the Err of an attempt; it is
+	// Transient or a Timeout by DefaultPolicy. Observe is called for a break
+	// only if no attempt follows it. NestedRetries does not matter: the attempt
+	// of an AWS SDK has ended with the response.
 	//
 	// AttemptTimeout is then the longest time of a response, not of the
-	// download. Signatures must not cover Range and If-Range, unless Prepare
-	// signs again.
+	// download. Without a Prepare that signs again, signatures must not cover
+	// Range and If-Range, and must be valid for as long as the download takes.
 	Resume bool
 
 	// Shared is where many processes share the buckets of this Transport: the

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -173,38 +175,6 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// A call within an attempt, such as one for credentials, has decisions and
-// buckets of its own, whichever of the two clients Apply configured.
-func TestNestedCall(t *testing.T) {
-	busy, fine := step{status: 500}, step{status: 200}
-	for _, outerApply := range []bool{false, true} {
-		for _, innerApply := range []bool{false, true} {
-			t.Run(fmt.Sprint(outerApply, innerApply), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					r := mustRetryer(t, Config{Mode: awsretry.Adaptive})
-					inner := &client{service: "STS", operation: "AssumeRole", apply: innerApply}
-					outer := &client{service: "S3", operation: "GetObject", apply: outerApply}
-					innerCalls := 0
-					outer.inside = func(ctx context.Context) error {
-						if innerCalls++; innerCalls > 1 {
-							return inner.call(ctx, r, busy, fine)
-						}
-						err := inner.call(ctx, r, busy, busy, busy)
-						return &smithy.OperationError{ServiceID: "STS", OperationName: "AssumeRole", Err: err}
-					}
-					if err := outer.call(t.Context(), r, busy, fine); err != nil || len(outer.sent) != 3 {
-						t.Errorf("%d attempts: %v", len(outer.sent), err)
-					}
-					// Each of the two loses a retry's tokens but the last one's.
-					if s3, sts := tokens(t, r, "S3 us-east-1"), tokens(t, r, "STS us-east-1"); s3 != 495 || sts != 490 {
-						t.Errorf("S3 has %d tokens, want 495; STS %d, want 490", s3, sts)
-					}
-				})
-			})
-		}
-	}
-}
-
 // A stack without the SDK's retry loop, such as that of a presigned request,
 // stays as it is.
 func TestStackWithoutRetries(t *testing.T) {
@@ -273,5 +243,171 @@ func TestInitialCost(t *testing.T) {
 				t.Errorf("apply %v: %d tokens, want %d", apply, got, want)
 			}
 		})
+	}
+}
+
+// The initial cost is not drawn for a retry that is only decided on.
+func TestInitialCostOfDecision(t *testing.T) {
+	for _, apply := range []bool{false, true} {
+		t.Run(name(apply, ""), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				quota := awsretry.QuotaConfig{Capacity: 20, InitialCost: 8, RefillPerSecond: 1}
+				c := &client{service: "S3", operation: "GetObject", apply: apply}
+				err := c.call(t.Context(), mustRetryer(t, Config{Quota: quota}), step{status: 500}, step{status: 200})
+				if err != nil || len(c.sent) != 2 {
+					t.Errorf("%d attempts: %v", len(c.sent), err)
+				}
+			})
+		})
+	}
+}
+
+// The number of attempts of a call is the context's, the client's, or that of
+// the Config. The header of each attempt has it.
+func TestAttempts(t *testing.T) {
+	ofContext := func(ctx context.Context) context.Context { return awsretry.WithMaxAttempts(ctx, 5) }
+	ofClient := func(r aws.Retryer) aws.Retryer { return retry.AddWithMaxAttempts(r, 4) }
+	for _, tt := range []struct {
+		name     string
+		revision awsretry.Revision
+		ctx      func(context.Context) context.Context
+		wrap     func(aws.Retryer) aws.Retryer
+		want     int
+		plain    int
+	}{
+		{"Config", awsretry.Classic, nil, nil, 3, 3},
+		{"context", awsretry.Classic, ofContext, nil, 5, 3},
+		{"client", awsretry.Classic, nil, ofClient, 4, 4},
+		{"client, 2026", awsretry.Revision2026, nil, ofClient, 4, 4}, // not to be taken for that of DynamoDB
+		{"context above client", awsretry.Classic, ofContext, ofClient, 4, 4},
+	} {
+		for _, apply := range []bool{false, true} {
+			for _, loop := range []string{"", "true"} {
+				t.Run(tt.name+"/"+name(apply, loop), func(t *testing.T) {
+					t.Setenv("AWS_NEW_RETRIES_2026", loop)
+					synctest.Test(t, func(t *testing.T) {
+						ctx, want := t.Context(), tt.plain
+						if tt.ctx != nil {
+							ctx = tt.ctx(ctx)
+						}
+						if apply {
+							want = tt.want
+						}
+						c := &client{service: "S3", operation: "GetObject", apply: apply, wrap: tt.wrap}
+						steps := slices.Repeat([]step{{status: 500}}, 9)
+						err := c.call(ctx, mustRetryer(t, Config{Revision: tt.revision}), steps...)
+						var headers []string
+						for i := range want {
+							headers = append(headers, fmt.Sprintf("attempt=%d; max=%d", i+1, want))
+						}
+						if !slices.Equal(c.max, headers) || stopOf(err) != awsretry.StopMaxAttempts {
+							t.Errorf("headers %q, want %q; %v", c.max, headers, err)
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
+// Of two Retryers the one that the client has last decides alone.
+func TestTwoRetryers(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		apply bool // the second one
+	}{{"Retryer of the client", false}, {"Apply", true}} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				observe := func(a awsretry.Attempt) { t.Errorf("the first Retryer observed %q", record(a)) }
+				first := mustRetryer(t, Config{Observe: observe})
+				second := mustRetryer(t, Config{MaxAttempts: 2, Backoff: awsretry.Exponential{
+					Initial: 7 * time.Second, Jitter: awsretry.NoJitter,
+				}})
+				c := &client{service: "S3", operation: "GetObject", before: first, apply: tt.apply}
+				c.wrap = func(r aws.Retryer) aws.Retryer {
+					if tt.apply {
+						return r
+					}
+					return second
+				}
+				busy := step{status: 500}
+				c.call(t.Context(), second, busy, busy, busy)
+				if got := c.delays(); !slices.Equal(got, []time.Duration{7 * time.Second}) {
+					t.Errorf("the delays are %v, want those of the second Retryer", got)
+				}
+				if got := tokens(t, second, "S3 us-east-1"); got != 495 {
+					t.Errorf("the second Retryer has %d tokens, want 495", got)
+				}
+				if state, ok := first.State("S3 us-east-1"); ok && (tt.apply || state.Tokens != 500) {
+					t.Errorf("the first Retryer has a partition: %+v", state)
+				}
+			})
+		})
+	}
+}
+
+// A request with a body that cannot be sent again is not retried. No delay is
+// made and no token drawn for it.
+func TestOneShotBody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var seen []string
+		r := mustRetryer(t, Config{Observe: func(a awsretry.Attempt) { seen = append(seen, record(a)) }})
+		c := &client{service: "S3", operation: "PutObject", apply: true, body: io.MultiReader(strings.NewReader("x"))}
+		start := time.Now()
+		err := c.call(t.Context(), r, step{status: 503, code: "SlowDown"})
+		var api smithy.APIError
+		if stopOf(err) != awsretry.StopBody || !errors.As(err, &api) || time.Since(start) > 0 {
+			t.Errorf("%v after %v", err, time.Since(start))
+		}
+		if want := []string{`1 throttled SlowDown delay 0s stop "body"`}; !slices.Equal(seen, want) {
+			t.Errorf("observed %q, want %q", seen, want)
+		}
+		if got := tokens(t, r, "S3 us-east-1"); got != 500 {
+			t.Errorf("%d tokens, want 500", got)
+		}
+		// One that can be rewound is retried.
+		c.body = strings.NewReader("x")
+		if err := c.call(t.Context(), r, step{status: 500}, step{status: 200}); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// The error of a call whose context ends matches the cause, wherever the call
+// waits.
+func TestCanceledWithCause(t *testing.T) {
+	why := errors.New("the caller lost interest")
+	for _, tt := range []struct {
+		name   string
+		config Config
+	}{
+		{"in the delay", Config{Backoff: awsretry.Exponential{Initial: 15 * time.Second, Jitter: awsretry.NoJitter}}},
+		{"in the line for retry tokens",
+			Config{Quota: awsretry.QuotaConfig{Capacity: 1, RetryCost: 1, RefillPerSecond: 0.01, Wait: true}}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancelCause(t.Context())
+				time.AfterFunc(10*time.Second, func() { cancel(why) })
+				c := &client{service: "S3", operation: "GetObject", apply: true}
+				start := time.Now()
+				busy := step{status: 500}
+				err := c.call(ctx, mustRetryer(t, tt.config), busy, busy, busy)
+				if !errors.Is(err, why) || !errors.Is(err, context.Canceled) || time.Since(start) != 10*time.Second {
+					t.Errorf("%v after %v", err, time.Since(start))
+				}
+			})
+		})
+	}
+}
+
+// A Policy that returns a class that there is not is named in the error.
+func TestInvalidClass(t *testing.T) {
+	r := mustRetryer(t, Config{Policy: func(*awsretry.Attempt) awsretry.Class { return 42 }})
+	c := &client{service: "S3", operation: "GetObject", apply: true}
+	err := c.call(t.Context(), r, step{status: 500})
+	var api *smithyhttp.ResponseError
+	if len(c.sent) != 1 || !strings.Contains(fmt.Sprint(err), "Policy returned unknown class") || !errors.As(err, &api) {
+		t.Errorf("%d attempts: %v", len(c.sent), err)
 	}
 }

@@ -2,8 +2,6 @@ package awssdk
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"math"
 	"net/http"
 	"os"
@@ -12,7 +10,6 @@ import (
 
 	"example.com/awsretry"
 	"example.com/awsretry/internal/awsproto"
-	"github.com/aws/aws-sdk-go-v2/aws/retry"
 )
 
 // loop2026 reports whether the SDK's retry loop is that of the 2026 revision,
@@ -192,37 +189,3 @@ func sleep(ctx context.Context, d time.Duration) {
 	case <-ctx.Done():
 	}
 }
-
-// refusal returns the error of a retry that is not made.
-func refusal(ctx context.Context, attempts int, stop awsretry.Stop, opErr error) error {
-	var why error
-	switch stop {
-	case awsretry.StopQuota:
-		why = awsretry.ErrQuotaExceeded
-	case awsretry.StopRateLimit:
-		why = awsretry.ErrRateLimited
-	case awsretry.StopMaxAttempts:
-		why = &spent{retry.MaxAttemptsError{Attempt: attempts, Err: opErr}}
-	case awsretry.StopDeadline:
-		why = errors.New("the next attempt would come after the context's deadline")
-	case awsretry.StopRetryAfter:
-		why = errors.New("the service asks for a longer delay than MaxRetryAfter")
-	case awsretry.StopBody:
-		why = errors.New("the request body cannot be sent again")
-	case awsretry.StopCanceled:
-		why = context.Cause(ctx)
-	case awsretry.StopDisabled:
-		why = errors.New("the context is from WithoutRetry")
-	}
-	if why == nil {
-		why = opErr
-	}
-	return &awsretry.Error{Attempts: attempts, Stop: stop, Err: why}
-}
-
-// A spent is the SDK's error where the attempts are used up. Its text does not
-// repeat that of the last attempt.
-type spent struct{ retry.MaxAttemptsError }
-
-func (e *spent) Error() string { return fmt.Sprintf("the maximum number of attempts is %d", e.Attempt) }
-func (e *spent) Unwrap() error { return &e.MaxAttemptsError }

@@ -3,6 +3,7 @@ package awssdk
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"testing"
 	"time"
@@ -78,6 +79,9 @@ func mustRetryer(t testing.TB, c Config) *Retryer {
 type client struct {
 	service, operation string
 	apply              bool                          // by Retryer.Apply
+	before             *Retryer                      // was applied before; may be nil
+	keepsStack         bool                          // the stack values of the context, as the IMDS client does
+	body               io.Reader                     // of the requests; may be nil
 	wrap               func(aws.Retryer) aws.Retryer // as a client's options do; may be nil
 
 	steps      []step
@@ -91,6 +95,9 @@ type client struct {
 func (c *client) call(ctx context.Context, r *Retryer, steps ...step) error {
 	c.steps, c.sent, c.max = steps, nil, nil
 	cfg := aws.Config{Retryer: func() aws.Retryer { return r }}
+	if c.before != nil {
+		c.before.Apply(&cfg)
+	}
 	if c.apply {
 		r.Apply(&cfg)
 	}
@@ -98,7 +105,7 @@ func (c *client) call(ctx context.Context, r *Retryer, steps ...step) error {
 	if c.wrap != nil {
 		retryer = c.wrap(retryer)
 	}
-	stack := middleware.NewStack(c.operation, smithyhttp.NewStackRequest)
+	stack := middleware.NewStack(c.operation, c.newRequest)
 	loop := retry.NewAttemptMiddleware(retryer, smithyhttp.RequestCloner)
 	if err := stack.Finalize.Add(loop, middleware.After); err != nil {
 		return err
@@ -108,11 +115,26 @@ func (c *client) call(ctx context.Context, r *Retryer, steps ...step) error {
 			return err
 		}
 	}
-	ctx = awsmiddleware.SetServiceID(middleware.ClearStackValues(ctx), c.service)
+	if !c.keepsStack {
+		ctx = middleware.ClearStackValues(ctx)
+	}
+	ctx = awsmiddleware.SetServiceID(ctx, c.service)
 	ctx = awsmiddleware.SetOperationName(ctx, c.operation)
 	ctx = awsmiddleware.SetRegion(ctx, "us-east-1")
 	_, _, err := middleware.DecorateHandler(middleware.HandlerFunc(c.handle), stack).Handle(ctx, nil)
 	return err
+}
+
+func (c *client) newRequest() any {
+	req := smithyhttp.NewStackRequest().(*smithyhttp.Request)
+	if c.body == nil {
+		return req
+	}
+	req, err := req.SetStream(c.body)
+	if err != nil {
+		panic(err) // only of a body that cannot be sought, which is not sought
+	}
+	return req
 }
 
 func (c *client) handle(ctx context.Context, input any) (out any, metadata middleware.Metadata, err error) {

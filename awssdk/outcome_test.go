@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"syscall"
 	"testing"
+	"testing/synctest"
 
 	"example.com/awsretry"
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -55,6 +56,9 @@ func TestClasses(t *testing.T) {
 		{"body that is reset", bodyError(broken, &net.OpError{Op: "read", Err: syscall.ECONNRESET}), awsretry.Transient},
 		{"body that times out", bodyError(broken, timeout{}), awsretry.Timeout},
 		{"body that cannot be read", bodyError(broken, errors.New("invalid character")), awsretry.Permanent},
+		{"429 without a response", statusError(429), awsretry.Throttled},
+		{"503 without a response", fmt.Errorf("refresh: %w", statusError(503)), awsretry.Transient},
+		{"404 without a response", statusError(404), awsretry.Permanent},
 		{"canceled", &aws.RequestCanceledError{Err: context.Canceled}, awsretry.Permanent},
 		{"canceled while sending", &smithy.CanceledError{Err: context.Canceled}, awsretry.Permanent},
 		{"no credentials", errors.New("no EC2 IMDS role found"), awsretry.Permanent},
@@ -76,6 +80,13 @@ func TestClasses(t *testing.T) {
 		})
 	}
 }
+
+// A statusError is an error that has the status of a response and nothing else
+// of it, as those of the client for container credentials.
+type statusError int
+
+func (e statusError) Error() string       { return fmt.Sprint("status ", int(e)) }
+func (e statusError) HTTPStatusCode() int { return int(e) }
 
 type timeout struct{}
 
@@ -107,5 +118,28 @@ func TestPolicy(t *testing.T) {
 	if len(seen) != 2 || seen[0].Response.StatusCode != 400 || seen[0].Err != nil ||
 		seen[1].Response != nil || !errors.Is(seen[1].Err, io.EOF) {
 		t.Errorf("the policy saw %+v", seen)
+	}
+}
+
+// A policy always sees a Request, also of a client that Apply did not configure
+// and of an error without a response.
+func TestPolicySeesARequest(t *testing.T) {
+	for _, apply := range []bool{false, true} {
+		t.Run(name(apply, ""), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				asked := 0
+				r := mustRetryer(t, Config{Policy: func(a *awsretry.Attempt) awsretry.Class {
+					if asked++; a.Request == nil {
+						t.Errorf("no Request with %v, %v", a.Response, a.Err)
+					}
+					return awsretry.DefaultPolicy(a)
+				}})
+				c := &client{service: "S3", operation: "GetObject", apply: apply}
+				c.call(t.Context(), r, step{err: sending(io.EOF)}, step{status: 503}, step{status: 404})
+				if asked < 3 {
+					t.Errorf("the policy was asked %d times about 3 attempts", asked)
+				}
+			})
+		})
 	}
 }

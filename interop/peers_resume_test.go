@@ -156,7 +156,7 @@ func TestPeersResume(t *testing.T) {
 		{name: "AWS SDK, `manager.Downloader`, `PartSize: 1 << 20`", get: withManager},
 		{name: "awsretry", get: overHTTP(awsretryOf())},
 		{name: "awsretry, `Resume`", get: overHTTP(awsretryOf(resume))},
-		{name: "AWS SDK, `GetObject`, over awsretry, `Resume`", get: withGetObject(awsretryOf(resume), aws.NopRetryer{})},
+		{name: "AWS SDK, `GetObject`, over awsretry, `Resume`", get: withGetObject(awsretryOf(resume), sdkRetryer())},
 	}
 	var table strings.Builder
 	table.WriteString("\n|")

@@ -62,7 +62,7 @@ func startRangeS3(t *testing.T, start func(testing.TB) string) rangeService {
 			}
 		},
 		get: func(ctx context.Context, through string, rt http.RoundTripper) (io.ReadCloser, error) {
-			out, err := newS3(through, rt, aws.NopRetryer{}).GetObject(ctx, &s3.GetObjectInput{
+			out, err := newS3(through, rt, nil).GetObject(ctx, &s3.GetObjectInput{
 				Bucket: aws.String(s3Bucket), Key: aws.String("object"),
 			})
 			if err != nil {

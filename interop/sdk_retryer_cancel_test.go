@@ -70,7 +70,7 @@ func TestRetryerCancel(t *testing.T) {
 // A delay that would end after the deadline is not begun. The error is that of
 // the service, and says why there was no retry.
 func TestRetryerDeadline(t *testing.T) {
-	for name, step := range map[string]sdkStep{"500": failed, "throttling": busy, "reset": {err: reset}} {
+	for name, step := range map[string]sdkStep{"500": failed, "throttling": busy, "reset": {err: errReset}} {
 		t.Run(name, func(t *testing.T) {
 			inVirtualTime(t, func(t *testing.T, u retryerUse) {
 				stub := &sdkStub{steps: []sdkStep{step, step}}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"testing"
 	"time"
@@ -57,7 +58,8 @@ func TestRetryerMaxAttempts(t *testing.T) {
 				}
 				stub := &sdkStub{steps: slices.Repeat([]sdkStep{failed}, 20)}
 				var seen recorder
-				cfg := u.config(newRetryer(t, awssdk.Config{Revision: tt.revision, Observe: seen.observe}), "service.example", stub)
+				r := newRetryer(t, awssdk.Config{Revision: tt.revision, Observe: seen.observe})
+				cfg := u.config(r, "service.example", stub)
 				cfg.RetryMaxAttempts = tt.client
 				_, s3Err := s3.NewFromConfig(cfg).ListBuckets(ctx, nil, func(o *s3.Options) {
 					if tt.operation > 0 {
@@ -107,7 +109,8 @@ func TestRetryerWrapped(t *testing.T) {
 		wrap    func(aws.Retryer) aws.Retryer
 		steps   []sdkStep
 		stop    awsretry.Stop
-		records []record
+		records []record // nil: any
+		sent    int
 		longest time.Duration // between two requests
 		tokens  int
 	}{
@@ -120,7 +123,7 @@ func TestRetryerWrapped(t *testing.T) {
 				record{Class: awsretry.Transient, Code: "Custom", Delay: time.Second},
 				record{Class: awsretry.Transient, Code: "InternalServerError", Delay: 2 * time.Second},
 				record{Class: awsretry.Transient, Code: "Custom", Stop: awsretry.StopMaxAttempts}),
-			2 * time.Second, 490,
+			3, 2 * time.Second, 490,
 		},
 		{
 			"AddWithMaxBackoffDelay",
@@ -128,7 +131,7 @@ func TestRetryerWrapped(t *testing.T) {
 			[]sdkStep{failed, failed},
 			awsretry.StopSuccess,
 			nil,
-			10 * time.Millisecond, 495,
+			3, 10 * time.Millisecond, 495,
 		},
 		{
 			"AddWithMaxAttempts",
@@ -138,7 +141,7 @@ func TestRetryerWrapped(t *testing.T) {
 			recordsOf(ddbPartition,
 				record{Class: awsretry.Transient, Code: "InternalServerError", Delay: time.Second},
 				record{Class: awsretry.Transient, Code: "InternalServerError", Stop: awsretry.StopMaxAttempts}),
-			time.Second, 495,
+			2, time.Second, 495,
 		},
 		{
 			"NopRetryer in its place",
@@ -146,7 +149,7 @@ func TestRetryerWrapped(t *testing.T) {
 			[]sdkStep{failed},
 			awsretry.StopPermanent,
 			[]record{},
-			0, 500,
+			1, 0, 500,
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -158,12 +161,13 @@ func TestRetryerWrapped(t *testing.T) {
 				for range r.Partitions() {
 					t.Error("there is a partition before the first call")
 				}
-				_, err := client.ListTables(t.Context(), nil, func(o *dynamodb.Options) { o.Retryer = tt.wrap(o.Retryer) })
+				wrap := func(o *dynamodb.Options) { o.Retryer = tt.wrap(o.Retryer) }
+				_, err := client.ListTables(t.Context(), nil, wrap)
 				if stopOf(err) != tt.stop {
 					t.Errorf("ended as %q, want %q: %v", stopOf(err), tt.stop, err)
 				}
-				if len(stub.sent) != min(len(tt.steps)+1, 3) && tt.stop == awsretry.StopSuccess {
-					t.Errorf("%d requests", len(stub.sent))
+				if len(stub.sent) != tt.sent {
+					t.Errorf("%d requests, want %d", len(stub.sent), tt.sent)
 				}
 				if delays := stub.delays(); len(delays) > 0 && slices.Max(delays) > tt.longest {
 					t.Errorf("delays %v, want at most %v", delays, tt.longest)
@@ -197,12 +201,13 @@ func TestRetryerCredentials(t *testing.T) {
 				provider := dynamodb.NewFromConfig(retryerUse{apply: nested}.config(r, "sts.example", inner))
 				outer := &sdkStub{steps: []sdkStep{{status: 503}}}
 				cfg := u.config(r, "s3.example", outer)
-				cfg.Credentials = aws.NewCredentialsCache(aws.CredentialsProviderFunc(func(ctx context.Context) (aws.Credentials, error) {
+				provide := func(ctx context.Context) (aws.Credentials, error) {
 					if _, err := provider.ListTables(ctx, nil); err != nil {
 						return aws.Credentials{}, err
 					}
 					return sdkCredentials(ctx)
-				}))
+				}
+				cfg.Credentials = aws.NewCredentialsCache(aws.CredentialsProviderFunc(provide))
 				if _, err := s3.NewFromConfig(cfg).ListBuckets(t.Context(), nil); err != nil {
 					t.Fatal(err)
 				}
@@ -234,30 +239,38 @@ func TestRetryerCredentials(t *testing.T) {
 // does with the SDK's retryer.
 func TestRetryerNoCredentials(t *testing.T) {
 	for _, step := range []sdkStep{failed, wrong} {
-		t.Run(step.code, func(t *testing.T) {
-			inVirtualTime(t, func(t *testing.T, u retryerUse) {
-				call := func(retryer func(*aws.Config)) int {
-					inner := &sdkStub{steps: slices.Repeat([]sdkStep{step}, 20)}
-					cfg := u.config(newRetryer(t, awssdk.Config{}), "sts.example", inner)
-					retryer(&cfg)
-					provider := dynamodb.NewFromConfig(cfg)
-					cfg.Credentials = aws.CredentialsProviderFunc(func(ctx context.Context) (aws.Credentials, error) {
-						_, err := provider.ListTables(ctx, nil)
-						return aws.Credentials{}, err
-					})
-					if _, err := s3.NewFromConfig(cfg).ListBuckets(t.Context(), nil); err == nil {
-						t.Error("a call without credentials succeeds")
+		for _, nested := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, applied to the client of the provider %v", step.code, nested), func(t *testing.T) {
+				inVirtualTime(t, func(t *testing.T, u retryerUse) {
+					r := newRetryer(t, awssdk.Config{})
+					got := withoutCredentials(t, step, retryerUse{apply: nested}.config(r, "", nil), u.config(r, "", nil))
+					own := aws.Config{Region: "us-east-1", Credentials: sdkCredentials, Retryer: sdkRetryer}
+					if want := withoutCredentials(t, step, own, own); got != want {
+						t.Errorf("%d requests for credentials, with the SDK's retryer %d", got, want)
 					}
-					return len(inner.sent)
-				}
-				got := call(func(*aws.Config) {})
-				want := call(func(cfg *aws.Config) { cfg.Retryer, cfg.APIOptions = sdkRetryer, nil })
-				if got != want {
-					t.Errorf("%d requests for credentials, with the SDK's retryer %d", got, want)
-				}
+				})
 			})
-		})
+		}
 	}
+}
+
+// withoutCredentials makes a call that needs credentials from another client,
+// which gets no response but those of step. It returns how many requests for
+// credentials were sent.
+func withoutCredentials(t *testing.T, step sdkStep, inner, outer aws.Config) int {
+	t.Helper()
+	stub := &sdkStub{steps: slices.Repeat([]sdkStep{step}, 20)}
+	inner.HTTPClient = &http.Client{Transport: stub}
+	inner.BaseEndpoint, outer.BaseEndpoint = aws.String("http://sts.example"), aws.String("http://s3.example")
+	provider := dynamodb.NewFromConfig(inner)
+	outer.Credentials = aws.CredentialsProviderFunc(func(ctx context.Context) (aws.Credentials, error) {
+		_, err := provider.ListTables(ctx, nil)
+		return aws.Credentials{}, err
+	})
+	if _, err := s3.NewFromConfig(outer).ListBuckets(t.Context(), nil); err == nil {
+		t.Error("a call without credentials succeeds")
+	}
+	return len(stub.sent)
 }
 
 // A configuration that two Retryers are applied to has the second one.

@@ -16,6 +16,7 @@ import (
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 	"github.com/aws/aws-sdk-go-v2/feature/s3/manager"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/smithy-go"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -82,26 +83,6 @@ var s3Uses = []struct {
 		}
 		return nil
 	}},
-	{"transfer manager", faultServerError, 4 + 3, func(u s3Use) error {
-		// Two parts, and the calls around them; the body cannot be rewound.
-		big := s3Data(s3PartSize + 1)
-		body := io.MultiReader(bytes.NewReader(big))
-		uploader := manager.NewUploader(u.client, func(o *manager.Uploader) { o.PartSize = s3PartSize })
-		if _, err := uploader.Upload(u.Context(), &s3.PutObjectInput{
-			Bucket: aws.String(s3Bucket), Key: aws.String("big"), Body: body,
-		}); err != nil {
-			return err
-		}
-		var got manager.WriteAtBuffer
-		downloader := manager.NewDownloader(u.client, func(d *manager.Downloader) { d.PartSize = s3PartSize / 2 })
-		_, err := downloader.Download(u.Context(), &got, &s3.GetObjectInput{
-			Bucket: aws.String(s3Bucket), Key: aws.String("big"),
-		})
-		if err == nil && !bytes.Equal(got.Bytes(), big) {
-			u.Errorf("%d bytes were read back, which differ from those that were written", len(got.Bytes()))
-		}
-		return err
-	}},
 }
 
 // Everything that a client of S3 does goes on after a failure.
@@ -128,11 +109,7 @@ func TestRetryerS3(t *testing.T) {
 				if err := tt.use(s); err != nil {
 					t.Fatal(err)
 				}
-				if calls, sent, most, _ := s.service.figures(); calls != tt.calls || sent != 2*calls || most != 2 {
-					t.Errorf("%d requests for %d operations, at most %d for one; want 2 for each of %d",
-						sent, calls, most, tt.calls)
-				}
-				s.checkRecords(u, tt.calls, tt.fault)
+				s.check(u, tt.calls, tt.fault)
 			})
 		}
 	}
@@ -159,10 +136,13 @@ func startS3Use(t *testing.T, u retryerUse, backend string, f fault) s3Use {
 	return s
 }
 
-// checkRecords fails unless each operation had two attempts, of which the first
-// one failed.
-func (s s3Use) checkRecords(u retryerUse, calls int, f fault) {
+// check fails unless there were so many operations, each with two attempts, of
+// which the first one failed.
+func (s s3Use) check(u retryerUse, calls int, f fault) {
 	s.Helper()
+	if got, sent, most, _ := s.service.figures(); got != calls || sent != 2*calls || most != 2 {
+		s.Errorf("%d requests for %d operations, at most %d for one; want 2 for each of %d", sent, got, most, calls)
+	}
 	first := record{1, awsretry.Transient, "InternalError", time.Millisecond, "", s3Partition}
 	switch f {
 	case faultThrottling:
@@ -180,6 +160,36 @@ func (s s3Use) checkRecords(u retryerUse, calls int, f fault) {
 	slices.SortStableFunc(s.seen.records, byNumber)
 	if diff := cmp.Diff(want, s.seen.records); diff != "" {
 		s.Errorf("records (-want +got):\n%s", diff)
+	}
+}
+
+// The parts of an upload and a download are operations of their own.
+func TestRetryerTransferManager(t *testing.T) {
+	backend := startGofakes3(t)
+	data := s3Data(s3PartSize + 1)
+	bucket, key := aws.String(s3Bucket), aws.String("parts")
+	for _, u := range []retryerUse{{apply: true}, {apply: false}} {
+		u.run(t, "", func(t *testing.T) {
+			s := startS3Use(t, u, backend, faultServerError)
+			//nolint:staticcheck // its successor has no stable version
+			up := manager.NewUploader(s.client, func(o *manager.Uploader) { o.PartSize = s3PartSize })
+			body := io.MultiReader(bytes.NewReader(data)) // it cannot be rewound, unlike the parts
+			//nolint:staticcheck // its successor has no stable version
+			_, err := up.Upload(t.Context(), &s3.PutObjectInput{Bucket: bucket, Key: key, Body: body})
+			if err != nil {
+				t.Fatal(err)
+			}
+			//nolint:staticcheck // its successor has no stable version
+			down := manager.NewDownloader(s.client, func(d *manager.Downloader) { d.PartSize = s3PartSize / 2 })
+			var got manager.WriteAtBuffer
+			//nolint:staticcheck // its successor has no stable version
+			_, err = down.Download(t.Context(), &got, &s3.GetObjectInput{Bucket: bucket, Key: key})
+			if err != nil || !bytes.Equal(got.Bytes(), data) {
+				t.Errorf("%d bytes were read back (%v), want the %d that were written", len(got.Bytes()), err, len(data))
+			}
+			const calls = 4 + 3 // two parts with a call before and after them, and three ranges
+			s.check(u, calls, faultServerError)
+		})
 	}
 }
 
@@ -214,8 +224,9 @@ func TestRetryerWaiter(t *testing.T) {
 	})
 }
 
-// A body that cannot be rewound is sent once. The tokens for the retry are put
-// back if the attempts are known.
+// A body that cannot be rewound is sent once. If the attempts are known, no
+// retry is decided on and the service's error is kept. Otherwise the SDK finds
+// out when it is about to retry.
 func TestRetryerUnseekableBody(t *testing.T) {
 	backend := startGofakes3(t)
 	for _, u := range retryerUses {
@@ -240,8 +251,11 @@ func TestRetryerUnseekableBody(t *testing.T) {
 				t.Error(err)
 			}
 			service.pick = failFirst(service, 1, faultServerError)
-			if err := put(); err == nil || !strings.Contains(err.Error(), "rewind") {
-				t.Errorf("a first attempt that fails: %v, want that the body cannot be rewound", err)
+			err := put()
+			var api smithy.APIError
+			if u.apply && (stopOf(err) != awsretry.StopBody || !errors.As(err, &api)) ||
+				!u.apply && (err == nil || !strings.Contains(err.Error(), "rewind")) {
+				t.Errorf("a first attempt that fails: %v, want that the body cannot be sent again", err)
 			}
 			if _, sent, most, _ := service.figures(); sent != 3 || most != 1 {
 				t.Errorf("%d requests, at most %d for one operation, want 3 and 1", sent, most)

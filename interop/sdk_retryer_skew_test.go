@@ -56,7 +56,8 @@ func TestRetryerClockSkew(t *testing.T) {
 					dates := stub.headers("X-Amz-Date")
 					for i, date := range dates {
 						signed, parseErr := time.Parse("20060102T150405Z", date)
-						if ahead := signed.Sub(stub.sent[i].at); parseErr != nil || ahead.Round(time.Minute) != time.Duration(i)*time.Hour {
+						ahead := signed.Sub(stub.sent[i].at).Round(time.Minute)
+						if parseErr != nil || ahead != time.Duration(i)*time.Hour {
 							t.Errorf("request %d was signed for %v ahead (%v)", i+1, ahead, parseErr)
 						}
 					}
@@ -69,7 +70,8 @@ func TestRetryerClockSkew(t *testing.T) {
 				cfg := u.config(r, "ddb.example", own)
 				cfg.Retryer, cfg.APIOptions = sdkRetryer, nil
 				if wantOK := call(cfg, own); ok != wantOK || len(stub.sent) != len(own.sent) {
-					t.Errorf("%d requests, success %v; with the SDK's retryer %d, %v", len(stub.sent), ok, len(own.sent), wantOK)
+					t.Errorf("%d requests, success %v; with the SDK's retryer %d, %v",
+						len(stub.sent), ok, len(own.sent), wantOK)
 				}
 				want := tt.records
 				if !u.apply {

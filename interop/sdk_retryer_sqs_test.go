@@ -1,6 +1,7 @@
 package interop
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"time"
@@ -18,7 +19,8 @@ var sqsQueue = aws.String("http://sqs.example/1/queue")
 
 // sqsSend sends the message "hello".
 func sqsSend(t *testing.T, client *sqs.Client) error {
-	_, err := client.SendMessage(t.Context(), &sqs.SendMessageInput{QueueUrl: sqsQueue, MessageBody: aws.String("hello")})
+	input := &sqs.SendMessageInput{QueueUrl: sqsQueue, MessageBody: aws.String("hello")}
+	_, err := client.SendMessage(t.Context(), input)
 	return err
 }
 
@@ -34,7 +36,9 @@ var sqsSent = sdkStep{body: `{"MessageId":"1","MD5OfMessageBody":"5d41402abc4b2a
 // The delay before the retry is what the response asks for, if the revision
 // knows its header.
 func TestRetryerSQSDelay(t *testing.T) {
-	short := awsretry.Exponential{Initial: 50 * time.Millisecond, ThrottlingInitial: time.Second, Jitter: awsretry.NoJitter}
+	short := awsretry.Exponential{
+		Initial: 50 * time.Millisecond, ThrottlingInitial: time.Second, Jitter: awsretry.NoJitter,
+	}
 	for _, tt := range []struct {
 		name     string
 		revision awsretry.Revision
@@ -47,7 +51,10 @@ func TestRetryerSQSDelay(t *testing.T) {
 		{"a 500", awsretry.Classic, failed, awsretry.Transient, "InternalServerError", 50 * time.Millisecond, 5},
 		{
 			"a throttling code in X-Amzn-Query-Error", awsretry.Classic,
-			sdkStep{status: 403, code: "SomethingElse", header: map[string]string{"X-Amzn-Query-Error": "RequestThrottled;Sender"}},
+			sdkStep{
+				status: 403, code: "SomethingElse",
+				header: map[string]string{"X-Amzn-Query-Error": "RequestThrottled;Sender"},
+			},
 			awsretry.Throttled, "RequestThrottled", time.Second, 10,
 		},
 		{
@@ -114,25 +121,32 @@ func TestRetryerSQSDelay(t *testing.T) {
 func TestRetryerLongPoll(t *testing.T) {
 	asked := sdkStep{status: 500, header: map[string]string{"X-Amz-Retry-After": "1500"}}
 	for _, tt := range []struct {
-		name  string
-		call  func(*testing.T, *sqs.Client) error
-		step  sdkStep
-		takes time.Duration
+		name   string
+		call   func(*testing.T, *sqs.Client) error
+		marked bool // by Config.LongPoll
+		step   sdkStep
+		takes  time.Duration
 	}{
-		{"ReceiveMessage", sqsReceive, failed, 50 * time.Millisecond},
-		{"ReceiveMessage, throttled", sqsReceive, busy, time.Second},
-		{"ReceiveMessage, X-Amz-Retry-After", sqsReceive, asked, 1500 * time.Millisecond},
-		{"ReceiveMessage, a permanent error", sqsReceive, wrong, 0},
-		{"SendMessage", sqsSend, failed, 0},
-		{"SendMessage, X-Amz-Retry-After", sqsSend, asked, 0},
+		{"ReceiveMessage", sqsReceive, false, failed, 50 * time.Millisecond},
+		{"ReceiveMessage with LongPoll", sqsReceive, true, failed, 50 * time.Millisecond},
+		{"ReceiveMessage, throttled", sqsReceive, false, busy, time.Second},
+		{"ReceiveMessage, X-Amz-Retry-After", sqsReceive, false, asked, 1500 * time.Millisecond},
+		{"ReceiveMessage, a permanent error", sqsReceive, false, wrong, 0},
+		{"SendMessage", sqsSend, false, failed, 0},
+		{"SendMessage with LongPoll", sqsSend, true, failed, 50 * time.Millisecond},
+		{"SendMessage, X-Amz-Retry-After", sqsSend, false, asked, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			inVirtualTime(t, func(t *testing.T, u retryerUse) {
 				stub := &sdkStub{steps: []sdkStep{tt.step}}
 				var seen recorder
-				r := newRetryer(t, awssdk.Config{
+				config := awssdk.Config{
 					Revision: awsretry.Revision2026, Quota: awsretry.QuotaConfig{Capacity: 4}, Observe: seen.observe,
-				})
+				}
+				if tt.marked {
+					config.LongPoll = func(context.Context) bool { return true }
+				}
+				r := newRetryer(t, config)
 				start := time.Now()
 				err := tt.call(t, sqs.NewFromConfig(u.config(r, "sqs.example", stub)))
 				if took := time.Since(start); took != tt.takes || len(stub.sent) != 1 {

@@ -34,9 +34,9 @@ type results struct {
 }
 
 // run runs every library through every case in virtual time, and the pacers and
-// the retryers through theirs. The libraries with a rate limiter whose callers wait in line
-// run through the throttlings once more on the wall clock: one of them needs
-// help in virtual time, and this shows whether the two agree.
+// the retryers through theirs. The libraries with a rate limiter whose callers
+// wait in line run through the throttlings once more on the wall clock: one of
+// them needs help in virtual time, and this shows whether the two agree.
 func (c cases) run(ctx context.Context, progress io.Writer) (results, error) {
 	r := results{
 		throttlings: make([]comparison[throttling, throttlingFigures], len(c.throttlings)),

@@ -243,3 +243,44 @@ func TestLoopSettlesAfterEnd(t *testing.T) {
 		}
 	})
 }
+
+// An attempt that has waited for its turn and is not sent costs nothing.
+func TestLoopUnsentAttempt(t *testing.T) {
+	for _, sent := range []bool{false, true} {
+		t.Run(fmt.Sprint("sent ", sent), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				tr := &transport{Mode: awsretry.Adaptive, Quota: quota{InitialCost: 7}}
+				loop := func(do func(*awsretry.Loop)) awsretry.State {
+					loop, err := tr.NewLoop(httpfake.Request(t, t.Context(), "GET", nil))
+					if err != nil {
+						t.Fatal(err)
+					}
+					if err := loop.Wait(); err != nil {
+						t.Fatal(err)
+					}
+					do(loop)
+					loop.End()
+					state, _ := tr.State("service.example")
+					return state
+				}
+				loop(func(l *awsretry.Loop) { // so that the limiter limits
+					l.Classify(&http.Response{StatusCode: http.StatusTooManyRequests}, "", nil)
+					l.Settle()
+				})
+				time.Sleep(time.Minute)
+				tokens, wait := 0, time.Duration(0)
+				for range 3 {
+					state := loop(func(l *awsretry.Loop) {
+						if sent {
+							l.Sent()
+						}
+					})
+					tokens, wait = state.Tokens, state.ExpectedWait
+				}
+				if lost := tokens != 500-7; lost != sent || wait > 0 != sent {
+					t.Errorf("there are %d tokens, and the next attempt waits for %v", tokens, wait)
+				}
+			})
+		})
+	}
+}

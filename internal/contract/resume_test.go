@@ -27,6 +27,12 @@ func TestResume(t *testing.T) {
 			ranges: []string{"bytes=100-", "bytes=150-", "bytes=159-"},
 		},
 		{
+			name: "below an outer loop, which has ended with the response", want: letters,
+			header: http.Header{"Amz-Sdk-Request": {"attempt=1; max=3"}},
+			object: object{breaks: []int{100}, change: ofRest(withStatus(503))},
+			ranges: []string{"bytes=100-", "bytes=100-"},
+		},
+		{
 			name: "before the first byte", object: object{breaks: []int{0, 0}}, want: letters,
 			ranges: []string{"bytes=0-", "bytes=0-"},
 		},
@@ -134,7 +140,6 @@ func TestNotResumed(t *testing.T) {
 		{name: "one attempt by the context", ctx: func(ctx context.Context) context.Context {
 			return awsretry.WithMaxAttempts(ctx, 1)
 		}},
-		{name: "an outer loop", header: http.Header{"Amz-Sdk-Request": {"attempt=1; max=3"}}},
 		{name: "the last bytes", header: http.Header{"Range": {"bytes=-260"}}},
 		{name: "several ranges", header: http.Header{"Range": {"bytes=0-100,105-106"}}, object: object{
 			change: ofEach(withHeader("Content-Type", "multipart/byteranges; boundary=x")),

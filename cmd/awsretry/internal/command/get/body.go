@@ -28,7 +28,7 @@ func (c *command) writeBody(ctx context.Context, resp *http.Response, out *outfi
 	}
 	if d == nil {
 		report.response(resp)
-	} else if why := d.fixed(resp); why != "" {
+	} else if why := d.whyNotContinued(resp); why != "" {
 		c.warn("if the body breaks off, it is not continued: " + why)
 	}
 	if !good && out.IsReplaced() {
@@ -76,7 +76,7 @@ func (c *command) writeBody(ctx context.Context, resp *http.Response, out *outfi
 // copyBody copies the body and returns its length. On a terminal, empty lines
 // separate it from the report.
 func (c *command) copyBody(ctx context.Context, resp *http.Response, out *outfile.File, d *download) (int64, error) {
-	body := bodyReader{d.body(resp, !out.IsStdout())}
+	body := bodyReader{d.body(resp, !out.IsStdout() && !c.IsTerminal(out.Writer))}
 	var w io.Writer = out
 	if !out.IsReplaced() { // the write may wait for the reader of a pipe
 		w = interrupt.NewWriter(ctx, w)
@@ -98,7 +98,7 @@ func (c *command) copyBody(ctx context.Context, resp *http.Response, out *outfil
 	return size, err
 }
 
-// A bodyReader marks the errors of reading a body, which else could be taken
+// A bodyReader marks the errors of reading a body, which otherwise could be taken
 // for those of writing it.
 type bodyReader struct{ io.Reader }
 

@@ -3,12 +3,12 @@ package get
 import (
 	"io"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
 
 	"example.com/awsretry"
+	"example.com/awsretry/internal/byterange"
 )
 
 // A download follows a response body that continues when it breaks off. All of
@@ -75,11 +75,20 @@ func (d *download) body(resp *http.Response, toFile bool) io.Reader {
 		progressbar.OptionShowBytes(true),
 		progressbar.OptionShowCount(),
 		progressbar.OptionThrottle(100*time.Millisecond),
-		progressbar.OptionSetSpinnerChangeInterval(0), // else a goroutine draws the bar of an unknown length
+		progressbar.OptionSetSpinnerChangeInterval(0), // otherwise a goroutine draws the bar of an unknown length
 		progressbar.OptionClearOnFinish(),
 	)
 	d.bar.RenderBlank()
-	return io.TeeReader(resp.Body, d.bar)
+	return io.TeeReader(resp.Body, quiet{d.bar})
+}
+
+// A quiet writer drops its errors: a terminal that has gone does not end a
+// download.
+type quiet struct{ io.Writer }
+
+func (q quiet) Write(p []byte) (int, error) {
+	_, _ = q.Writer.Write(p)
+	return len(p), nil
 }
 
 // clear removes the bar, which the next Read draws again.
@@ -89,19 +98,15 @@ func (d *download) clear() {
 	}
 }
 
-// fixed returns why the body of resp is not continued if it breaks off, ""
-// where it is.
-func (d *download) fixed(resp *http.Response) string {
-	etag := resp.Header.Get("Etag")
+// whyNotContinued returns why the body of resp is not continued if it breaks
+// off, "" if it is.
+func (d *download) whyNotContinued(resp *http.Response) string {
 	switch {
 	case resp.ContentLength == 0:
 		return ""
 	case d.report.settings.MaxAttempts == 1:
 		return "no retry is allowed (--max-attempts 1)"
-	case etag == "":
-		return "it has no ETag"
-	case strings.HasPrefix(etag, "W/"):
-		return "its ETag is weak"
 	}
-	return ""
+	_, why := byterange.Resumable(resp.Request, resp)
+	return why
 }

@@ -118,6 +118,9 @@ func TestResume(t *testing.T) {
 			"warning: if the body breaks off, it is not continued: its ETag is weak\n",
 			"✗ the body was cut off after 400 bytes, and nothing was written to ", ": unexpected EOF\n",
 		}},
+		{"ETag without quotes", &fragile{etag: "v1"}, nil, exit.Failure, 1, []string{
+			"warning: if the body breaks off, it is not continued: its ETag is not in quotes\n",
+		}},
 		{"no retries", &fragile{}, []string{"--max-attempts", "1"}, exit.Failure, 1, []string{
 			"it is not continued: no retry is allowed",
 		}},
@@ -150,7 +153,7 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// wantFile fails unless the file has the content, and nothing is beside it.
+// wantFile fails unless the file has the content, and nothing is else is in its folder.
 func wantFile(t *testing.T, path, want string) {
 	t.Helper()
 	content, err := os.ReadFile(path)
@@ -258,4 +261,24 @@ func TestResumeUsage(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A terminal that has gone away does not end the download.
+func TestResumeWithoutTerminal(t *testing.T) {
+	url := (&fragile{}).start(t)
+	path := filepath.Join(t.TempDir(), "copy")
+	got := clitest.Shell{Terminals: []string{"stderr"}, Err: &goneTerminal{left: 1}}.Run(t, New, quick("--resume", "-o", path, url)...)
+	if info, err := os.Stat(path); err != nil || info.Size() == 0 || got.Status != 0 {
+		t.Errorf("status %d, %v", got.Status, err)
+	}
+}
+
+// A goneTerminal fails after a number of writes.
+type goneTerminal struct{ left int }
+
+func (g *goneTerminal) Write(p []byte) (int, error) {
+	if g.left--; g.left < 0 {
+		return 0, errors.New("input/output error")
+	}
+	return len(p), nil
 }

@@ -1,0 +1,65 @@
+package awssdk
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"example.com/awsretry"
+	"github.com/aws/aws-sdk-go-v2/aws"
+)
+
+// An attemptError is the error of an attempt whose call is known. It is where
+// the methods of a Retryer that have no context find the call.
+type attemptError struct {
+	err    error
+	call   *call // nil once it has ended
+	number int
+	class  awsretry.Class
+	once   bool          // the request body cannot be sent again
+	delay  time.Duration // before the next attempt
+	stop   awsretry.Stop // why there is none
+}
+
+func (a *attemptError) Error() string { return a.err.Error() }
+func (a *attemptError) Unwrap() error { return a.err }
+
+// attemptOf returns the attempt of a call of r that failed with err, nil where
+// Apply did not configure the client.
+func (r *Retryer) attemptOf(err error) *attemptError {
+	var a *attemptError
+	if !errors.As(err, &a) || a.call == nil || a.call.retryer != r {
+		return nil
+	}
+	return a
+}
+
+// retryable reports whether the attempt may be repeated. The SDK has wrapped its
+// error if the client's clock was wrong.
+func (a *attemptError) retryable(err error) bool {
+	return a.class.Retryable() || saysRetryable(err) == aws.TrueTernary
+}
+
+// decide decides whether another attempt follows.
+func (a *attemptError) decide() error {
+	loop, ctx := a.call.loop, a.call.described.Context()
+	if !a.class.Retryable() {
+		loop.SetClass(awsretry.Transient) // retryable by a client's own rules
+	}
+	if a.once {
+		a.stop = awsretry.StopBody
+		loop.Stop(a.stop)
+	} else if a.delay, a.stop = loop.Decide(); a.stop == "" {
+		return nil
+	}
+	sleep(ctx, a.delay)
+	return refusal(ctx, a.number, a.stop, a.err)
+}
+
+// retryDelay returns the delay that decide found.
+func (a *attemptError) retryDelay() (time.Duration, error) {
+	if a.stop != "" {
+		return 0, fmt.Errorf("awssdk: no attempt follows (%s)", a.stop)
+	}
+	return beforeSDK(a.delay, responseOf(a.err)), nil
+}

@@ -1,0 +1,149 @@
+package awssdk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"example.com/awsretry"
+	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
+	"github.com/aws/smithy-go/middleware"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+)
+
+// A call is one call of an operation: what its attempts share. It belongs to the
+// goroutine of the SDK's retry loop.
+type call struct {
+	retryer   *Retryer
+	loop      *awsretry.Loop
+	described *http.Request // in the records of the attempts
+	admitted  bool          // the next attempt has waited for its turn
+	failed    []*attemptError
+}
+
+type callKey struct{}
+
+// callOf returns the call of ctx, nil where Apply did not configure the client.
+func callOf(ctx context.Context) *call {
+	c, _ := middleware.GetStackValue(ctx, callKey{}).(*call)
+	return c
+}
+
+func withCall(ctx context.Context, c *call) context.Context {
+	return middleware.WithStackValue(ctx, callKey{}, c)
+}
+
+// handleCall makes the call of an operation.
+func (r *Retryer) handleCall(ctx context.Context, in middleware.FinalizeInput, next middleware.FinalizeHandler) (
+	out middleware.FinalizeOutput, metadata middleware.Metadata, err error,
+) {
+	described := describeCall(ctx, requestOf(in))
+	loop, err := r.transport.NewLoop(described)
+	if err != nil {
+		return out, metadata, err
+	}
+	c := &call{retryer: r, loop: loop, described: described}
+	defer c.end()
+	out, metadata, err = next.HandleFinalize(withCall(ctx, c), in)
+	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(err, cause) {
+		err = &canceledError{err, cause}
+	}
+	return out, metadata, err
+}
+
+// end ends the call. Its errors may be kept, and may be an inner error of
+// another call, which must not take them for its own. So may the requests, whose
+// contexts have the call.
+func (c *call) end() {
+	for _, a := range c.failed {
+		a.call = nil
+	}
+	loop := c.loop
+	*c = call{}
+	loop.End()
+}
+
+// requestOf returns the request of a step of the stack.
+func requestOf(in middleware.FinalizeInput) *http.Request {
+	if req, ok := in.Request.(*smithyhttp.Request); ok {
+		return req.Request
+	}
+	return nil
+}
+
+// wait waits until the next attempt may be sent. The error of a retry is also
+// that of the attempt before it.
+func (c *call) wait() error {
+	err := c.loop.Wait()
+	c.admitted = err == nil
+	if err == nil || len(c.failed) == 0 {
+		return err
+	}
+	return &refusedRetry{err, c.failed[len(c.failed)-1].err}
+}
+
+// handleAttempt makes one attempt, and gives its outcome to the call.
+func handleAttempt(ctx context.Context, in middleware.FinalizeInput, next middleware.FinalizeHandler) (
+	out middleware.FinalizeOutput, metadata middleware.Metadata, err error,
+) {
+	c := callOf(ctx)
+	if c == nil || !c.admitted { // another Retryer has taken the place of ours
+		return next.HandleFinalize(ctx, in)
+	}
+	c.admitted = false
+	sent := requestOf(in)
+	c.limitAttempts(sent)
+	// Calls within the attempt, such as those for credentials, are not the call.
+	out, metadata, err = next.HandleFinalize(withCall(ctx, nil), in)
+	if len(c.failed) == 0 && sent != nil && sent.URL != nil {
+		*c.described.URL = *sent.URL // the endpoint is known now
+	}
+	var resp *http.Response
+	if raw, ok := awsmiddleware.GetRawResponse(metadata).(*smithyhttp.Response); ok {
+		resp = raw.Response
+	}
+	class := classify(c.loop, resp, err)
+	c.loop.Settle()
+	if err == nil {
+		return out, metadata, nil
+	}
+	if fault := c.loop.Fault(); fault != nil {
+		err = fmt.Errorf("%w: %w", fault, err)
+	}
+	a := &attemptError{err: err, call: c, class: class, number: len(c.failed) + 1, once: sentOnce(in)}
+	c.failed = append(c.failed, a)
+	return out, metadata, a
+}
+
+// sentOnce reports whether the request has a body that cannot be sent again.
+func sentOnce(in middleware.FinalizeInput) bool {
+	req, ok := in.Request.(*smithyhttp.Request)
+	return ok && req.GetStream() != nil && !req.IsStreamSeekable()
+}
+
+// limitAttempts makes the number of attempts that the SDK's retry loop says in
+// the request's header that of the call, unless it is the Retryer's. Then the
+// header says that of the call.
+func (c *call) limitAttempts(sent *http.Request) {
+	const header = "Amz-Sdk-Request"
+	if sent == nil || len(sent.Header[header]) == 0 {
+		return
+	}
+	before, limit, ok := strings.Cut(sent.Header.Get(header), "max=")
+	limit, after, more := strings.Cut(limit, ";")
+	n, err := strconv.Atoi(limit)
+	if !ok || err != nil {
+		return
+	}
+	if n != unlimited {
+		c.loop.SetMaxAttempts(n)
+	}
+	text := before + "max=" + strconv.Itoa(min(n, c.loop.MaxAttempts()))
+	if more {
+		text += ";" + after
+	}
+	sent.Header.Set(header, text)
+}

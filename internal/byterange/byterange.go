@@ -1,0 +1,113 @@
+// Package byterange knows which bytes of an object a response has, and whether
+// the rest can be requested if its body breaks off.
+package byterange
+
+import (
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+)
+
+// A Span is a part of an object, maybe all of it.
+type Span struct {
+	First int64
+	Last  int64 // below 0: unknown
+	Total int64 // of the object; below 0: unknown
+	Open  bool  // it goes on to the end of the object
+}
+
+// Length returns how many bytes the span has, if that is known.
+func (s Span) Length() (n int64, known bool) { return s.Last - s.First + 1, s.Last >= 0 }
+
+// Ends reports whether s may end with the byte last of an object of total
+// bytes, of which the latter may be unknown.
+func (s Span) Ends(last, total int64) bool {
+	if s.Last < 0 {
+		return last == total-1 // or else the object may go on
+	}
+	return last == s.Last && (s.Total < 0 || total < 0 || total == s.Total)
+}
+
+// Resumable returns what part of the object the response to req has. If the
+// rest of it cannot be requested, why says so, as the end of the sentence "the
+// body is not continued: ".
+func Resumable(req *http.Request, resp *http.Response) (part Span, why string) {
+	etag := resp.Header.Get("Etag")
+	switch {
+	case req.Method != "" && req.Method != http.MethodGet:
+		return Span{}, "the method is not GET"
+	case req.Body != nil && req.Body != http.NoBody:
+		return Span{}, "the request has a body"
+	case resp.Uncompressed:
+		return Span{}, "it was decompressed"
+	case resp.ContentLength == 0, resp.Body == http.NoBody:
+		return Span{}, "it is empty"
+	case strings.EqualFold(resp.Header.Get("Accept-Ranges"), "none"):
+		return Span{}, "the service does not support range requests (Accept-Ranges: none)"
+	case etag == "":
+		return Span{}, "it has no ETag"
+	case strings.HasPrefix(etag, "W/"):
+		return Span{}, "its ETag is weak" // it does not identify bytes
+	case len(etag) < 2 || etag[0] != '"' || etag[len(etag)-1] != '"':
+		return Span{}, "its ETag is not in quotes"
+	}
+	part, ok := Of(req, resp)
+	if !ok {
+		return Span{}, "it is not a whole object, nor the one range that the request asks for"
+	}
+	return part, ""
+}
+
+// Of returns what part of the object the response to req has.
+func Of(req *http.Request, resp *http.Response) (part Span, ok bool) {
+	switch resp.StatusCode {
+	case http.StatusOK:
+		return Span{Last: resp.ContentLength - 1, Total: resp.ContentLength, Open: true}, true
+	case http.StatusPartialContent:
+		first, last, total, ok := ContentRange(resp)
+		if !ok {
+			return Span{}, false
+		}
+		asked, ok := strings.CutPrefix(req.Header.Get("Range"), "bytes=")
+		from, to, single := strings.Cut(asked, "-")
+		if start, err := strconv.ParseInt(from, 10, 64); !ok || !single || err != nil || start != first {
+			return Span{}, false // several ranges, or the last bytes of an object
+		}
+		if n := resp.ContentLength; n >= 0 && n != last-first+1 || strings.Contains(to, ",") {
+			return Span{}, false
+		}
+		open := to == "" && last == total-1 // or else the service sends less than what is asked for
+		return Span{First: first, Last: last, Total: total, Open: open}, true
+	}
+	return Span{}, false
+}
+
+// ContentRange returns which bytes of the object a 206 has, by its
+// Content-Range. total is -1 if it is unknown.
+func ContentRange(resp *http.Response) (first, last, total int64, ok bool) {
+	value, ok := strings.CutPrefix(resp.Header.Get("Content-Range"), "bytes ")
+	if !ok || strings.HasPrefix(strings.ToLower(resp.Header.Get("Content-Type")), "multipart/byteranges") {
+		return 0, 0, 0, false
+	}
+	ends, size, found := strings.Cut(value, "/")
+	from, to, isRange := strings.Cut(ends, "-")
+	first, err := strconv.ParseInt(from, 10, 64)
+	last, err2 := strconv.ParseInt(to, 10, 64)
+	if !found || !isRange || err != nil || err2 != nil || first < 0 || last < first || last == math.MaxInt64 {
+		return 0, 0, 0, false
+	}
+	if size == "*" {
+		return first, last, -1, true
+	}
+	total, err = strconv.ParseInt(size, 10, 64)
+	return first, last, total, err == nil && last < total
+}
+
+// Unsatisfied returns the length of the object that a 416 has, by its
+// Content-Range.
+func Unsatisfied(resp *http.Response) (total int64, ok bool) {
+	value, ok := strings.CutPrefix(resp.Header.Get("Content-Range"), "bytes */")
+	total, err := strconv.ParseInt(value, 10, 64)
+	return total, ok && err == nil && total >= 0
+}

@@ -1,0 +1,159 @@
+package byterange
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// response returns a response with a body whose length is unknown.
+func response(status int, header ...string) *http.Response {
+	resp := &http.Response{
+		StatusCode: status, Header: make(http.Header), Body: io.NopCloser(strings.NewReader("x")), ContentLength: -1,
+	}
+	for i := 0; i < len(header); i += 2 {
+		resp.Header.Set(header[i], header[i+1])
+	}
+	return resp
+}
+
+func request(method, asked string) *http.Request {
+	req := &http.Request{Method: method, Header: make(http.Header)}
+	if asked != "" {
+		req.Header.Set("Range", asked)
+	}
+	return req
+}
+
+func TestOf(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		asked  string // the Range
+		status int
+		length int64
+		part   string // the Content-Range
+		want   Span
+		ok     bool
+	}{
+		{"whole", "", 200, 260, "", Span{Last: 259, Total: 260, Open: true}, true},
+		{"whole, of unknown length", "", 200, -1, "", Span{Last: -2, Total: -1, Open: true}, true},
+		{"whole although a part was asked for", "bytes=5-9", 200, 260, "", Span{Last: 259, Total: 260, Open: true}, true},
+		{"part", "bytes=5-9", 206, 5, "bytes 5-9/260", Span{First: 5, Last: 9, Total: 260}, true},
+		{"part of unknown length", "bytes=5-9", 206, -1, "bytes 5-9/260", Span{First: 5, Last: 9, Total: 260}, true},
+		{"part of an object of unknown length", "bytes=5-9", 206, 5, "bytes 5-9/*", Span{First: 5, Last: 9, Total: -1}, true},
+		{"rest", "bytes=5-", 206, 255, "bytes 5-259/260", Span{First: 5, Last: 259, Total: 260, Open: true}, true},
+		{"less than the rest", "bytes=5-", 206, 5, "bytes 5-9/260", Span{First: 5, Last: 9, Total: 260}, true},
+		{"less than asked for", "bytes=5-999", 206, 255, "bytes 5-259/260", Span{First: 5, Last: 259, Total: 260}, true},
+		{name: "another length", asked: "bytes=5-9", status: 206, length: 4, part: "bytes 5-9/260"},
+		{name: "another part", asked: "bytes=5-9", status: 206, length: 5, part: "bytes 6-10/260"},
+		{name: "the last bytes", asked: "bytes=-5", status: 206, length: 5, part: "bytes 255-259/260"},
+		{name: "several ranges", asked: "bytes=5-9,11-12", status: 206, length: 5, part: "bytes 5-9/260"},
+		{name: "another unit", asked: "lines=5-9", status: 206, length: 5, part: "bytes 5-9/260"},
+		{name: "a part that nothing asked for", status: 206, length: 5, part: "bytes 5-9/260"},
+		{name: "no Content-Range", asked: "bytes=5-9", status: 206, length: 5},
+		{name: "another status", status: 203, length: 260},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			resp := response(tt.status, "Content-Range", tt.part)
+			resp.ContentLength = tt.length
+			got, ok := Of(request("", tt.asked), resp)
+			if got != tt.want || ok != tt.ok {
+				t.Errorf("%+v, %v, want %+v, %v", got, ok, tt.want, tt.ok)
+			}
+			if n, known := got.Length(); ok && known && tt.length >= 0 && n != tt.length {
+				t.Errorf("the length is %d, want %d", n, tt.length)
+			}
+		})
+	}
+}
+
+func TestEnds(t *testing.T) {
+	part, rest := Span{First: 5, Last: 9, Total: 260}, Span{Last: -2, Total: -1, Open: true}
+	for _, tt := range []struct {
+		span        Span
+		last, total int64
+		want        bool
+	}{
+		{part, 9, 260, true},
+		{part, 9, -1, true},
+		{part, 9, 261, false},
+		{part, 8, 260, false},
+		{Span{First: 5, Last: 9, Total: -1}, 9, 260, true},
+		{rest, 259, 260, true},
+		{rest, 258, 260, false},
+		{rest, 259, -1, false},
+	} {
+		if got := tt.span.Ends(tt.last, tt.total); got != tt.want {
+			t.Errorf("%+v.Ends(%d, %d) is %v", tt.span, tt.last, tt.total, got)
+		}
+	}
+}
+
+func TestResumable(t *testing.T) {
+	const etag = `"v1"`
+	withBody := request("GET", "")
+	withBody.Body = io.NopCloser(strings.NewReader("x"))
+	decompressed, empty := response(200, "Etag", etag), response(200, "Etag", etag)
+	decompressed.Uncompressed, empty.ContentLength = true, 0
+	for _, tt := range []struct {
+		name string
+		req  *http.Request
+		resp *http.Response
+		why  string // a part of it; "": resumable
+	}{
+		{"strong ETag", request("GET", ""), response(200, "Etag", etag), ""},
+		{"no method", request("", ""), response(200, "Etag", etag, "Accept-Ranges", "bytes"), ""},
+		{"HEAD", request("HEAD", ""), response(200, "Etag", etag), "GET"},
+		{"request with a body", withBody, response(200, "Etag", etag), "body"},
+		{"decompressed", request("GET", ""), decompressed, "decompressed"},
+		{"empty", request("GET", ""), empty, "empty"},
+		{"no ranges", request("GET", ""), response(200, "Etag", etag, "Accept-Ranges", "none"), "Accept-Ranges"},
+		{"no ETag", request("GET", ""), response(200), "no ETag"},
+		{"weak ETag", request("GET", ""), response(200, "Etag", `W/"v1"`), "weak"},
+		{"bare ETag", request("GET", ""), response(200, "Etag", "v1"), "quotes"},
+		{"half an ETag", request("GET", ""), response(200, "Etag", `"`), "quotes"},
+		{"error", request("GET", ""), response(404, "Etag", etag), "whole object"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, why := Resumable(tt.req, tt.resp)
+			if (why == "") != (tt.why == "") || !strings.Contains(why, tt.why) {
+				t.Errorf("%q, want %q", why, tt.why)
+			}
+		})
+	}
+}
+
+// A Content-Range that is accepted is a part of an object, and a response with
+// it is that part.
+func FuzzContentRange(f *testing.F) {
+	for _, value := range []string{
+		"bytes 0-0/1", "bytes 5-9/260", "bytes 5-9/*", "bytes */260", "bytes 9-5/260", "bytes 5-260/260", "bytes 5-9",
+		"bytes -1-9/260", "bytes 0-9223372036854775807/*", "bytes 0-9/-1", "bytes 5-9/260/1", "Bytes 5-9/260", "",
+	} {
+		f.Add(value)
+	}
+	f.Fuzz(func(t *testing.T, value string) {
+		first, last, total, ok := ContentRange(response(206, "Content-Range", value))
+		if !ok {
+			return
+		}
+		if first < 0 || last < first || last == math.MaxInt64 || total != -1 && total <= last {
+			t.Fatalf("%q is %d to %d of %d", value, first, last, total)
+		}
+		size := "*"
+		if total >= 0 {
+			size = fmt.Sprint(total)
+		}
+		resp := response(206, "Content-Range", fmt.Sprintf("bytes %d-%d/%s", first, last, size))
+		part, ok := Of(request("GET", fmt.Sprintf("bytes=%d-%d", first, last)), resp)
+		if want := (Span{First: first, Last: last, Total: total}); part != want || !ok {
+			t.Errorf("%+v, %v, want %+v", part, ok, want)
+		}
+		if n, known := part.Length(); n != last-first+1 || n < 1 || !known || !part.Ends(last, total) {
+			t.Errorf("%+v has %d bytes", part, n)
+		}
+	})
+}
