@@ -171,6 +171,7 @@ type RateLimiter struct {
 	updated        time.Duration // when update was last called, on the bucket's clock
 	law            pacing.Law
 	leased         *pacing.Leased // the law, where many processes share the limiter; nil otherwise
+	lapsing        *time.Timer    // calls lapse at the end of the lease; nil before the first one
 	rate, capacity float64        // of the bucket
 }
 
@@ -390,6 +391,22 @@ func (l *RateLimiter) lease(g ShareGrant) {
 		l.bucket.Put(g.SendTokens)
 	}
 	l.limiting.Store(g.Limited)
+	if l.lapsing == nil {
+		l.lapsing = time.AfterFunc(time.Until(g.Until), l.lapse)
+	} else {
+		l.lapsing.Reset(time.Until(g.Until))
+	}
+}
+
+// lapse makes those who wait at the rate of a lease that has ended wait at the
+// rate of this process alone. An outcome may not come before that.
+func (l *RateLimiter) lapse() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := max(l.bucket.Now(), l.updated)
+	l.updated = now
+	l.leased.Lapse(now)
+	l.setRate(now)
 }
 
 // takeCounts returns the outcomes since the last call.

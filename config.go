@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"sync"
 	"time"
+	"weak"
 
 	"example.com/awsretry/internal/neterr"
 	"example.com/awsretry/internal/retrier"
@@ -237,8 +238,9 @@ func (c *config) setBuckets(t *Transport) {
 	}
 	if t.Shared != nil {
 		c.partitions.joined = t.Shared.Join
+		self := weak.Make(t)
 		c.partitions.newShare = func(p *partition) {
-			p.share = newShare(c, p)
+			p.share = newShare(c, p, self)
 			if p.limiter != nil {
 				p.limiter.share()
 			}

@@ -3,6 +3,7 @@ package awsretry
 import (
 	"sync/atomic"
 	"time"
+	"weak"
 
 	"example.com/awsretry/internal/pacing"
 )
@@ -25,6 +26,7 @@ type Shared interface {
 type Share struct {
 	config    *config
 	partition *partition
+	transport weak.Pointer[Transport]
 	wake      chan struct{} // holds a value from a signal to the next receive
 	refused   atomic.Int64  // retries since the last Usage
 
@@ -69,8 +71,8 @@ type ShareGrant struct {
 }
 
 // newShare returns the share of a new partition.
-func newShare(c *config, p *partition) *Share {
-	return &Share{config: c, partition: p, wake: make(chan struct{}, 1)}
+func newShare(c *config, p *partition, t weak.Pointer[Transport]) *Share {
+	return &Share{config: c, partition: p, transport: t, wake: make(chan struct{}, 1)}
 }
 
 // Partition returns the name of the partition.
@@ -117,8 +119,11 @@ func (s *Share) refuse() {
 	}
 }
 
-// Dropped reports whether the Transport does not have the partition any more.
-func (s *Share) Dropped() bool { return s.partition.calls.Load() == dropped }
+// Dropped reports whether the Transport does not have the partition any more,
+// or nothing refers to the Transport.
+func (s *Share) Dropped() bool {
+	return s.partition.calls.Load() == dropped || s.transport.Value() == nil
+}
 
 // Usage returns what was used since the last call, and what is needed.
 func (s *Share) Usage() ShareUsage {

@@ -2,11 +2,9 @@
 // through Valkey or Redis: the retry token bucket, the send rate of adaptive
 // mode, and a Retry-After that is in force.
 //
-//	client, err := valkey.NewClient(valkey.ClientOption{InitAddress: []string{"127.0.0.1:6379"}, ForceSingleClient: true})
-//	if err != nil {
-//		return err
-//	}
-//	shared := fleet.New(fleet.Valkey(client), fleet.Config{})
+//	connection := fleet.Dial(valkey.ClientOption{InitAddress: []string{"127.0.0.1:6379"}, ForceSingleClient: true})
+//	defer connection.Close()
+//	shared := fleet.New(connection, fleet.Config{})
 //	defer shared.Close()
 //	transport := &awsretry.Transport{Mode: awsretry.Adaptive, Shared: shared}
 //
@@ -34,12 +32,15 @@ const (
 
 	leastLease   = 50 * time.Millisecond
 	longestLease = time.Minute
+
+	closeTime = time.Second // that Close may take
 )
 
 // A Client runs a script in a store. It must be safe for concurrent use.
 type Client interface {
 	// Eval runs a Lua script, as the commands EVAL and EVALSHA do, and returns
-	// the strings of the array that it returns. It must return when ctx ends.
+	// the strings of the array that it returns. It must return when ctx ends: the
+	// process does not renew its lease before it has.
 	Eval(ctx context.Context, script string, keys, args []string) ([]string, error)
 }
 
@@ -51,7 +52,11 @@ type Config struct {
 
 	// Lease is how long a process may use its part of the rate without
 	// renewing it, which it does about twice as often. It must be from 50 ms to
-	// a minute, and the same for all processes. 0 means 400 ms.
+	// a minute. 0 means 400 ms.
+	//
+	// Lease, the capacity of the retry token bucket and RateLimit.Pacing must be
+	// the same for all processes that share a partition. One that differs gets
+	// an error and works alone, until the others have ended.
 	Lease time.Duration
 
 	// Expiry is when the store drops a partition that no process uses. It must
@@ -131,13 +136,23 @@ func (f *Fleet) Join(share *awsretry.Share) {
 	f.members.Go(m.run)
 }
 
-// Close gives the leases back, as far as the store answers within a second. The
-// Transports go on alone.
+// Close gives the leases back, as far as the store answers within half a second.
+// The Transports go on alone. Close returns an error if the Client does not
+// return although its context has ended.
 func (f *Fleet) Close() error {
 	f.mu.Lock()
 	f.closed = true
 	f.mu.Unlock()
 	f.cancel()
-	f.members.Wait()
-	return nil
+	ended := make(chan struct{})
+	go func() {
+		f.members.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+		return nil
+	case <-time.After(closeTime):
+		return fmt.Errorf("fleet: the client's Eval has not returned within %v of the end of its context", closeTime/2)
+	}
 }

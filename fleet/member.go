@@ -2,11 +2,13 @@ package fleet
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"time"
 
 	"example.com/awsretry"
+	"example.com/awsretry/internal/pacing"
 )
 
 // A member is this process in one partition. All but the share belongs to the
@@ -15,6 +17,8 @@ type member struct {
 	fleet *Fleet
 	share *awsretry.Share
 	key   string
+
+	settings, pacing string // these must be the same for all processes; pacing is "" except in adaptive mode
 
 	capacity, float int  // of the retry tokens; float is what the process keeps for its next retries
 	quota           bool // there are retry tokens
@@ -27,6 +31,7 @@ type member struct {
 	failing  bool // the last renewal failed
 	cutAt    time.Time
 	cutSeen  time.Duration // last.cut at cutAt
+	gateEnd  time.Time     // of the Retry-After that the store told last
 	leader   *leader       // nil while another process leads
 	proposed float64       // the leader's rate for the next renewal; negative for none
 	cut      bool          // proposed is a cut
@@ -41,8 +46,22 @@ func newMember(f *Fleet, share *awsretry.Share) *member {
 	var cost int
 	m.capacity, cost, m.quota = share.RetryTokens()
 	m.float = min(cost, m.capacity)
-	_, m.adaptive = share.NewLaw(time.Now())
+	m.settings = fmt.Sprintf("Lease %v and no retry tokens", f.config.Lease)
+	if m.quota {
+		m.settings = fmt.Sprintf("Lease %v and %d retry tokens", f.config.Lease, m.capacity)
+	}
+	var law pacing.Adopter
+	if law, m.adaptive = share.NewLaw(time.Now()); m.adaptive {
+		m.pacing = pacingOf(law)
+	}
 	return m
+}
+
+func pacingOf(law pacing.Adopter) string {
+	if _, ok := law.(*pacing.Cubic); ok {
+		return awsretry.CubicPacing.String()
+	}
+	return awsretry.ScaledPacing.String()
 }
 
 // run renews the lease until the fleet or the partition ends.
@@ -107,6 +126,7 @@ func (m *member) renew() {
 		Rate: rate, Burst: m.fleet.config.Lease / 4, SendTokens: tokens,
 		Cut: m.cutAt, RetryAfter: got.gate, FleetRate: got.rate, Members: got.members,
 	})
+	m.gateEnd = time.Now().Add(got.gate)
 	m.lead(got)
 }
 
@@ -140,7 +160,11 @@ func (m *member) request(usage awsretry.ShareUsage) request {
 		seedRate: m.last.rate, seedTokens: m.capacity,
 		sums: m.unsent, rate: m.proposed, cut: m.cut,
 		wanted: m.wanted, lastWindow: m.last.window, last: m.last.now,
-		gate: usage.RetryAfter, expiry: m.fleet.config.Expiry, cutSeen: m.cutSeen,
+		expiry: m.fleet.config.Expiry, cutSeen: m.cutSeen,
+		settings: m.settings, pacing: m.pacing,
+	}
+	if usage.RetryAfter > time.Until(m.gateEnd) { // what the store has told would come back later than it was
+		r.gate = usage.RetryAfter
 	}
 	if m.joined {
 		r.seedTokens = m.last.left
@@ -159,6 +183,7 @@ func (m *member) balance(r *request, usage awsretry.ShareUsage) {
 	switch {
 	case !m.joined:
 		r.held, r.asked = 0, 0
+	case m.failing: // the store may have moved tokens without telling
 	case usage.Tokens < want:
 		r.asked = want - usage.Tokens
 	case usage.Tokens > 2*m.float:
@@ -167,10 +192,15 @@ func (m *member) balance(r *request, usage awsretry.ShareUsage) {
 	}
 }
 
-// fail keeps what the renewal would have told, for the next one.
+// fail keeps what the renewal would have told for the next one, but not
+// longer: then it is out of date, and the store may have it already.
 func (m *member) fail(r *request, err error) {
 	m.share.AddTokens(r.returned)
-	if m.fleet.ctx.Err() != nil || m.failing {
+	if m.fleet.ctx.Err() != nil {
+		return
+	}
+	if m.failing {
+		m.unsent, m.leader, m.proposed, m.cut = sums{}, nil, -1, false
 		return
 	}
 	m.failing = true
@@ -184,7 +214,7 @@ func (m *member) leave() {
 	if !m.joined || m.failing {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), closeTime/2)
 	defer cancel()
 	r := m.request(m.share.Usage())
 	r.leaving, r.wanted, r.asked = true, 0, 0

@@ -36,10 +36,29 @@ if format then
 else
   s = { format = '1', epoch = id .. server, rate = seedRate, tokens = math.min(seedTokens, capacity), server = server }
 end
-local function get(name) return tonumber(s[name]) or 0 end
+local function get(name)
+  local n = tonumber(s[name])
+  if not n or n ~= n or n < 0 or n > 1e15 then return 0 end
+  return n
+end
 
 -- The clock.
 local now = get('now') + math.max(0, math.min(server - get('server'), 10 * lease))
+
+-- Settings. Those of the processes that are there stay.
+local settings, pacing = a[24], a[25] -- pacing is '' for a process that cannot lead
+local function other(name, theirs, ours)
+  return redis.error_reply('awsretry: the processes that share ' .. key .. ' have ' .. name .. theirs ..
+    '; this one has ' .. ours)
+end
+if s.settings and s.settings ~= settings and math.abs(server - get('server')) < 10 * lease then
+  return other('', s.settings, settings)
+end
+s.settings = settings
+if pacing ~= '' and s.pacing and s.pacing ~= pacing and s.leader and s.leader ~= '' and s.leader ~= id
+    and get('leaderUntil') >= now then
+  return other('the pacing ', s.pacing, pacing)
+end
 
 -- Sums.
 local names = { 'accepted', 'throttled', 'acceptedBefore', 'throttledBefore', 'trips', 'tripsOf' }
@@ -61,8 +80,9 @@ end
 local leaving = a[20] == '1'
 if leaving then
   if s.leader == id then s.leader = '' end
-elseif not s.leader or s.leader == '' or s.leader == id or get('leaderUntil') < now then
+elseif pacing ~= '' and (not s.leader or s.leader == '' or s.leader == id or get('leaderUntil') < now) then
   s.leader = id
+  s.pacing = pacing
   s.leaderUntil = now + lease
 end
 

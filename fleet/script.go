@@ -35,6 +35,8 @@ type request struct {
 	gate    time.Duration // how long a Retry-After is in force
 	expiry  time.Duration
 	cutSeen time.Duration // the last cut that this process has heard of
+
+	settings, pacing string // see member
 }
 
 // The outcomes of a process, or of all of them.
@@ -79,6 +81,7 @@ func (r *request) args() []string {
 		number(r.rate), flag(r.cut), number(r.wanted), number(r.lastWindow), milliseconds(r.last),
 		strconv.Itoa(r.returned), strconv.Itoa(r.asked), strconv.Itoa(r.held),
 		flag(r.leaving), milliseconds(r.gate), milliseconds(r.expiry), milliseconds(r.cutSeen),
+		r.settings, r.pacing,
 	}
 }
 
@@ -109,7 +112,7 @@ const (
 
 // renew runs the script.
 func (f *Fleet) renew(ctx context.Context, key string, r *request) (reply, error) {
-	values, err := f.client.Eval(ctx, script, []string{key}, r.args())
+	values, err := f.eval(ctx, key, r.args())
 	if err != nil {
 		return reply{}, err
 	}
@@ -146,6 +149,16 @@ func (f *Fleet) renew(ctx context.Context, key string, r *request) (reply, error
 		return reply{}, fmt.Errorf("fleet: %s: the store granted %g send tokens; %g were asked for", key, got.grant, r.wanted)
 	}
 	return got, nil
+}
+
+// eval makes a panic of the client an error: requests go on without the store.
+func (f *Fleet) eval(ctx context.Context, key string, args []string) (values []string, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("fleet: %s: the client panicked: %v", key, p)
+		}
+	}()
+	return f.client.Eval(ctx, script, []string{key}, args)
 }
 
 // A parser reads the numbers of a reply one after the other, up to the first

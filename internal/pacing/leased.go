@@ -69,16 +69,20 @@ func (l *Leased) Limits(limited, throttled bool) bool {
 // Update implements [Law].
 func (l *Leased) Update(now, sent time.Duration, throttled bool) {
 	l.count(now, sent, throttled)
-	if !l.lapsed && now < l.lease.Until {
+	if l.Lapse(now); l.lapsed {
+		l.alone.Update(now, sent, throttled)
+	}
+}
+
+// Lapse begins to be a law of this process alone if the lease has ended.
+func (l *Leased) Lapse(now time.Duration) {
+	if l.lapsed || now < l.lease.Until {
 		return
 	}
-	if !l.lapsed {
-		l.lapsed = true
-		if l.lease.Limited {
-			l.alone.Adopt(now, l.lease.Alone)
-		}
+	l.lapsed = true
+	if l.lease.Limited {
+		l.alone.Adopt(now, l.lease.Alone)
 	}
-	l.alone.Update(now, sent, throttled)
 }
 
 func (l *Leased) count(now, sent time.Duration, throttled bool) {

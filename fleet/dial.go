@@ -1,0 +1,119 @@
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/valkey-io/valkey-go"
+)
+
+// A Connection is a Client of Valkey or Redis. [Dial] makes one.
+type Connection struct {
+	option valkey.ClientOption
+
+	mu      sync.Mutex // guards the fields below
+	current *connecting
+	closed  bool
+}
+
+// A connecting is one try to connect.
+type connecting struct {
+	done   chan struct{} // closed at the end; the fields below are written before
+	client valkey.Client
+	script *valkeyClient
+	err    error
+}
+
+// The defaults of Dial. A renewal does not wait longer than a lease anyway.
+const (
+	dialTimeout  = time.Second
+	writeTimeout = 2 * time.Second
+)
+
+var errClosed = errors.New("fleet: the connection is closed")
+
+// Dial returns a Client for a single server, servers that Sentinel watches or a
+// cluster, as valkey.NewClient does. The store need not be there: Dial connects
+// in the background when the Client is first used, and tries again when it is
+// used after a failure. Dial replaces some defaults of option: Dialer.Timeout
+// is a second, ConnWriteTimeout two, there is one connection to a server, no
+// command is sent twice and nothing is cached.
+func Dial(option valkey.ClientOption) *Connection {
+	option.Dialer.Timeout = cmp.Or(option.Dialer.Timeout, dialTimeout)
+	option.ConnWriteTimeout = cmp.Or(option.ConnWriteTimeout, writeTimeout)
+	option.PipelineMultiplex = cmp.Or(option.PipelineMultiplex, -1)
+	option.DisableRetry, option.DisableCache = true, true
+	return &Connection{option: option}
+}
+
+// Eval implements [Client].
+func (c *Connection) Eval(ctx context.Context, script string, keys, args []string) ([]string, error) {
+	try, err := c.connect()
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-try.done:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	if try.err != nil {
+		return nil, try.err
+	}
+	return try.script.Eval(ctx, script, keys, args)
+}
+
+// connect returns the last try to connect, or a new one if that failed.
+func (c *Connection) connect() (*connecting, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return nil, errClosed
+	}
+	if c.current != nil {
+		select {
+		case <-c.current.done:
+			if c.current.err == nil {
+				return c.current, nil
+			}
+		default:
+			return c.current, nil
+		}
+	}
+	c.current = &connecting{done: make(chan struct{})}
+	go c.current.run(c.option)
+	return c.current, nil
+}
+
+func (t *connecting) run(option valkey.ClientOption) {
+	defer close(t.done)
+	t.client, t.err = valkey.NewClient(option)
+	if t.err != nil {
+		if t.client != nil {
+			t.client.Close()
+		}
+		return
+	}
+	t.script = &valkeyClient{client: t.client}
+}
+
+// Close closes the connections. Close the Fleet before.
+func (c *Connection) Close() error {
+	c.mu.Lock()
+	closed, last := c.closed, c.current
+	c.closed = true
+	c.mu.Unlock()
+	if closed || last == nil {
+		return nil
+	}
+	go func() { // it may not have ended yet
+		<-last.done
+		if last.err == nil {
+			last.client.Close()
+		}
+	}()
+	return nil
+}
