@@ -1,0 +1,390 @@
+package fleet_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"example.com/awsretry"
+	"example.com/awsretry/fleet"
+)
+
+// A clientFunc is a Client whose script is Go.
+type clientFunc func(ctx context.Context, args []string) ([]string, error)
+
+func (f clientFunc) Eval(ctx context.Context, _ string, _, args []string) ([]string, error) {
+	return f(ctx, args)
+}
+
+// The places of the script's values.
+const (
+	replyRate    = 3
+	replyGrant   = 4
+	replyMembers = 5
+	replyTokens  = 8
+	replyLeft    = 9
+	replyGate    = 10
+
+	argReturned = 16
+	argAsked    = 17
+)
+
+// reply returns what the script returns, where nothing is limited, with some
+// values changed.
+func reply(values map[int]string) []string {
+	r := strings.Fields("epoch 0 1 0 0 1 0 0 0 100 0 0 0 0 0 0 0")
+	for i, value := range values {
+		r[i] = value
+	}
+	return r
+}
+
+// respond is a Base whose responses have a status and come after a delay.
+func respond(status int, delay time.Duration) http.RoundTripper {
+	return roundTripper(func(req *http.Request) (*http.Response, error) {
+		time.Sleep(delay)
+		return &http.Response{
+			StatusCode: status, Header: make(http.Header), Body: io.NopCloser(strings.NewReader("")), Request: req,
+		}, nil
+	})
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
+
+// send makes one request and returns how long it took.
+func send(t testing.TB, tr *awsretry.Transport) time.Duration {
+	t.Helper()
+	req, _ := http.NewRequestWithContext(t.Context(), "GET", "http://service.test/", nil)
+	start := time.Now()
+	resp, err := tr.RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	return time.Since(start)
+}
+
+// faultLog collects what OnError is told.
+type faultLog struct {
+	mu     sync.Mutex
+	faults []string
+}
+
+func (l *faultLog) add(_ string, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.faults = append(l.faults, err.Error())
+}
+
+func (l *faultLog) all() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return append([]string(nil), l.faults...)
+}
+
+const delay = 10 * time.Millisecond // of a response
+
+// Whatever the store says, requests go on, at local limits if it is not valid,
+// and OnError is called once.
+func TestBadReplies(t *testing.T) {
+	set := func(i int, value string) func(args []string) ([]string, error) {
+		return func([]string) ([]string, error) { return reply(map[int]string{i: value}), nil }
+	}
+	for name, test := range map[string]struct {
+		eval func(args []string) ([]string, error)
+		want string // of the error
+	}{
+		"nothing":      {func([]string) ([]string, error) { return nil, nil }, "0 values"},
+		"too few":      {func([]string) ([]string, error) { return reply(nil)[1:], nil }, "16 values"},
+		"too many":     {func([]string) ([]string, error) { return append(reply(nil), "1"), nil }, "18 values"},
+		"very many":    {func([]string) ([]string, error) { return make([]string, 1<<20), nil }, "1048576 values"},
+		"error":        {func([]string) ([]string, error) { return nil, errors.New("boom") }, "boom"},
+		"panic":        {func([]string) ([]string, error) { panic("boom") }, "panicked: boom"},
+		"empty":        {set(replyRate, ""), `"" for rate`},
+		"text":         {set(replyRate, "abc"), `"abc" for rate`},
+		"long text":    {set(replyRate, strings.Repeat("9", 1<<20)), "for rate"},
+		"NaN":          {set(replyRate, "nan"), "for rate"},
+		"infinite":     {set(replyRate, "inf"), "for rate"},
+		"huge":         {set(replyRate, "1e308"), "for rate"},
+		"negative":     {set(replyRate, "-1"), "for rate"},
+		"huge grant":   {set(replyGrant, "1e8"), "granted 1e+08 send tokens"},
+		"huge tokens":  {set(replyTokens, "1000000"), "granted 1000000 retry tokens"},
+		"huge members": {set(replyMembers, "1e18"), "for members"},
+		"long gate":    {set(replyGate, "1e15"), "for Retry-After"},
+		"huge clock":   {set(1, "1e300"), "for now"},
+		"huge sum":     {set(11, "inf"), "for sum"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var faults faultLog
+				shared := fleet.New(clientFunc(func(_ context.Context, args []string) ([]string, error) {
+					return test.eval(args)
+				}), fleet.Config{OnError: faults.add})
+				tr := &awsretry.Transport{Base: respond(200, delay), Mode: awsretry.Adaptive, Shared: shared, ShareRetryAfter: true}
+				for range 200 {
+					if took := send(t, tr); took != delay {
+						t.Fatalf("a request took %v", took)
+					}
+				}
+				if got := faults.all(); len(got) != 1 || !strings.Contains(got[0], test.want) || len(got[0]) > 500 {
+					t.Errorf("OnError was called with %.1000q; want one error with %q", got, test.want)
+				}
+				if state, _ := tr.State("service.test"); state.Leased || state.Tokens != 500 || state.Limited {
+					t.Errorf("the state is %+v", state)
+				}
+				if err := shared.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// OnError is called once for each change from success to failure.
+func TestOnErrorOncePerChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var faults faultLog
+		start := time.Now()
+		shared := fleet.New(clientFunc(func(context.Context, []string) ([]string, error) {
+			if int(time.Since(start)/(2*time.Second))%2 == 1 {
+				return nil, errors.New("boom")
+			}
+			return reply(nil), nil
+		}), fleet.Config{OnError: faults.add})
+		tr := &awsretry.Transport{Base: respond(200, delay), Shared: shared}
+		send(t, tr)
+		time.Sleep(19 * time.Second)
+		if n := len(faults.all()); n != 5 {
+			t.Errorf("OnError was called %d times; the store failed 5 times", n)
+		}
+		shared.Close()
+	})
+}
+
+// Eval's context ends after a lease, and requests do not wait for it. Close
+// returns within a second, and no goroutine is left when Eval has returned.
+func TestEvalHangs(t *testing.T) {
+	for name, late := range map[string]time.Duration{"until its context ends": 0, "longer": time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var calls, running, most atomic.Int64
+				var longest time.Duration
+				shared := fleet.New(clientFunc(func(ctx context.Context, _ []string) ([]string, error) {
+					calls.Add(1)
+					most.Store(max(most.Load(), running.Add(1)))
+					defer running.Add(-1)
+					start := time.Now()
+					<-ctx.Done()
+					longest = max(longest, time.Since(start))
+					time.Sleep(late)
+					return reply(nil), ctx.Err()
+				}), fleet.Config{})
+				tr := &awsretry.Transport{Base: respond(200, delay), Mode: awsretry.Adaptive, Shared: shared}
+				for range 1000 {
+					if took := send(t, tr); took != delay {
+						t.Fatalf("a request took %v", took)
+					}
+				}
+				start := time.Now()
+				err := shared.Close()
+				if took := time.Since(start); took > time.Second || (late > 0) != (err != nil) {
+					t.Errorf("Close returned %v after %v", err, took)
+				}
+				if most.Load() != 1 || longest > 500*time.Millisecond || calls.Load() > 10*10 {
+					t.Errorf("%d calls, %d at once, the longest context %v", calls.Load(), most.Load(), longest)
+				}
+				time.Sleep(late) // and all goroutines end
+			})
+		})
+	}
+}
+
+// A process with a small part of the rate does not wait at that rate when the
+// store has gone.
+func TestLeaseEndsWithoutOutcome(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gone := false
+		shared := fleet.New(clientFunc(func(context.Context, []string) ([]string, error) {
+			if gone {
+				return nil, errors.New("boom")
+			}
+			return reply(map[int]string{replyRate: "100", replyMembers: "5"}), nil // and no grant
+		}), fleet.Config{})
+		defer shared.Close()
+		tr := &awsretry.Transport{Base: respond(200, delay), Mode: awsretry.Adaptive, Shared: shared}
+		send(t, tr)
+		time.Sleep(time.Second)
+		for range 2 { // what a pause saved up
+			send(t, tr)
+		}
+		gone = true
+		// The rate is 20/s from the end of the lease on.
+		if took := send(t, tr); took > 400*time.Millisecond+50*time.Millisecond+delay {
+			t.Errorf("a request took %v", took)
+		}
+	})
+}
+
+// A ledger is a store of retry tokens whose replies may be lost.
+type ledger struct {
+	mu             sync.Mutex
+	tokens, moved  int // moved is the most that one renewal moved
+	applied, reply bool
+}
+
+func (l *ledger) Eval(_ context.Context, _ string, _, args []string) ([]string, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	asked, _ := strconv.Atoi(args[argAsked])
+	returned, _ := strconv.Atoi(args[argReturned])
+	granted := 0
+	if l.applied {
+		l.tokens += returned
+		granted = min(asked, l.tokens)
+		l.tokens -= granted
+		l.moved = max(l.moved, returned, granted)
+	}
+	if !l.reply {
+		return nil, errors.New("boom")
+	}
+	return reply(map[int]string{replyTokens: strconv.Itoa(granted), replyLeft: strconv.Itoa(l.tokens)}), nil
+}
+
+// While renewals fail, at most one of them moves retry tokens, whatever the
+// store did with it.
+func TestTokensOfFailedRenewals(t *testing.T) {
+	for name, applied := range map[string]bool{"the store did nothing": false, "the reply is lost": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := &ledger{tokens: 490, applied: true, reply: true}
+				shared := fleet.New(l, fleet.Config{})
+				status := 503
+				tr := &awsretry.Transport{
+					Base: roundTripper(func(req *http.Request) (*http.Response, error) {
+						return respond(status, 0).RoundTrip(req)
+					}),
+					Quota: awsretry.QuotaConfig{SuccessIncrement: -1}, Backoff: awsretry.Decorrelated{Initial: time.Millisecond, Max: time.Millisecond},
+					Shared: shared,
+				}
+				status = 200
+				send(t, tr)
+				time.Sleep(time.Second)
+				held := func() int {
+					state, _ := tr.State("service.test")
+					return state.Tokens
+				}
+				before := l.tokens + held()
+				l.applied, l.reply = applied, false
+				status = 503
+				for range 50 { // retries that cannot be paid ask for tokens
+					send(t, tr)
+					time.Sleep(100 * time.Millisecond)
+				}
+				spent := 10 // the bucket of this process, and no retry more
+				if after := l.tokens + held(); before-after > spent+l.moved || after > before {
+					t.Errorf("%d tokens before, %d after; one renewal moved at most %d", before, after, l.moved)
+				}
+				l.applied, l.reply = true, true
+				status = 200
+				time.Sleep(time.Second)
+				if held() < 10 {
+					t.Errorf("%d tokens after the store came back", held())
+				}
+				shared.Close()
+			})
+		})
+	}
+}
+
+// Outcomes of a long failure are not the present's.
+func TestOldOutcomesAreDropped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		failing := false
+		most := 0.0
+		shared := fleet.New(clientFunc(func(_ context.Context, args []string) ([]string, error) {
+			if failing {
+				return nil, errors.New("boom")
+			}
+			accepted, _ := strconv.ParseFloat(args[5], 64)
+			most = max(most, accepted)
+			return reply(nil), nil
+		}), fleet.Config{})
+		defer shared.Close()
+		tr := &awsretry.Transport{Base: respond(200, delay), Mode: awsretry.Adaptive, Shared: shared}
+		for i := range 3000 { // 100 a second
+			failing = i > 500 && i < 2500
+			send(t, tr)
+		}
+		if most > 100 || most == 0 {
+			t.Errorf("a renewal tells of %g outcomes, more than of half a second", most)
+		}
+	})
+}
+
+// The members of a Transport that nobody has any more end.
+func TestTransportIsDropped(t *testing.T) {
+	var calls atomic.Int64
+	shared := fleet.New(clientFunc(func(context.Context, []string) ([]string, error) {
+		calls.Add(1)
+		return reply(nil), nil
+	}), fleet.Config{Lease: 50 * time.Millisecond})
+	defer shared.Close()
+	tr := &awsretry.Transport{Base: respond(200, 0), Shared: shared}
+	send(t, tr)
+	runtime.KeepAlive(tr)
+	for range 100 {
+		before := calls.Load()
+		runtime.GC()
+		time.Sleep(100 * time.Millisecond) // two leases
+		if before > 0 && calls.Load() == before {
+			return
+		}
+	}
+	t.Error("the member still renews its lease")
+}
+
+// A process cannot spend more retry tokens than it asked for, whatever the
+// store has.
+func TestGrantsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		renewals, asked := 0, 0
+		shared := fleet.New(clientFunc(func(_ context.Context, args []string) ([]string, error) {
+			n, _ := strconv.Atoi(args[argAsked])
+			asked = max(asked, n)
+			renewals++
+			return reply(map[int]string{
+				replyRate: "1e9", replyMembers: "1", replyTokens: args[argAsked], replyLeft: "2147483647",
+			}), nil
+		}), fleet.Config{})
+		attempts := 0
+		base := respond(503, delay)
+		tr := &awsretry.Transport{
+			Base: roundTripper(func(req *http.Request) (*http.Response, error) {
+				attempts++
+				return base.RoundTrip(req)
+			}),
+			Mode: awsretry.Adaptive, Shared: shared, MaxAttempts: 10,
+			Backoff: awsretry.Decorrelated{Initial: time.Millisecond, Max: time.Millisecond},
+		}
+		const requests = 500
+		for range requests {
+			send(t, tr)
+		}
+		const cost = 5
+		if retries := attempts - requests; retries > (500+50*renewals)/cost || asked > 50 || renewals == 0 {
+			t.Errorf("%d retries in %d renewals, which asked for at most %d tokens", retries, renewals, asked)
+		}
+		shared.Close()
+	})
+}

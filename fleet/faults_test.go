@@ -1,0 +1,321 @@
+package fleet_test
+
+import (
+	"context"
+	"flag"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"example.com/awsretry"
+	"example.com/awsretry/fleet"
+)
+
+var faultTime = flag.Duration("faults", 0,
+	"how long each of all faults of the store lasts; 0: a short version of a few")
+
+// A fault is what happens to a store.
+type fault struct {
+	name  string
+	short bool // part of every run
+	works bool // the processes still have their leases
+
+	begin  func(s *faultyStore)
+	repeat func(s *faultyStore) // every 50 ms; may be nil
+	end    func(s *faultyStore) // may be nil
+}
+
+// A faultyStore is a store, and proxies to it: one for half of the processes,
+// and one for the others.
+type faultyStore struct {
+	*process
+	proxies [2]*proxy
+}
+
+func (s *faultyStore) each(f func(p *proxy)) {
+	for _, p := range s.proxies {
+		f(p)
+	}
+}
+
+func delayed(by time.Duration) func(*faultyStore) {
+	return func(s *faultyStore) { s.each(func(p *proxy) { p.delay.Store(int64(by)) }) }
+}
+
+var faults = []fault{
+	{name: "none", works: true},
+	{
+		name: "stopped, and empty afterwards", short: true,
+		begin: func(s *faultyStore) { s.stop() }, end: func(s *faultyStore) { s.start() },
+	},
+	{
+		name: "suspended", short: true,
+		begin: func(s *faultyStore) { s.signal(syscall.SIGSTOP) }, end: func(s *faultyStore) { s.signal(syscall.SIGCONT) },
+	},
+	{name: "slow by 100 ms", works: true, begin: delayed(50 * time.Millisecond), end: delayed(0)},
+	{name: "slow by 300 ms", works: true, begin: delayed(150 * time.Millisecond), end: delayed(0)},
+	{name: "slow by 600 ms", begin: delayed(300 * time.Millisecond), end: delayed(0)},
+	{
+		name:  "out of memory",
+		begin: func(s *faultyStore) { s.do("CONFIG", "SET", "maxmemory-policy", "noeviction", "maxmemory", "1mb") },
+		end:   func(s *faultyStore) { s.do("CONFIG", "SET", "maxmemory", "0") },
+	},
+	{
+		name:  "read-only replica",
+		begin: func(s *faultyStore) { s.do("REPLICAOF", "127.0.0.1", "1") },
+		end:   func(s *faultyStore) { s.do("REPLICAOF", "NO", "ONE") },
+	},
+	{name: "flushed", short: true, works: true, repeat: func(s *faultyStore) { s.do("FLUSHALL") }},
+	{name: "scripts flushed", works: true, repeat: func(s *faultyStore) { s.do("SCRIPT", "FLUSH") }},
+	{
+		name: "another format", begin: func(s *faultyStore) { s.do("HSET", "awsretry:{paced.test}", "format", "2") },
+		end: func(s *faultyStore) { s.do("DEL", "awsretry:{paced.test}") },
+	},
+	{
+		name: "another type", begin: func(s *faultyStore) { s.do("SET", "awsretry:{paced.test}", "text") },
+		end: func(s *faultyStore) { s.do("DEL", "awsretry:{paced.test}") },
+	},
+	{
+		name: "connections cut in every phase", short: true, works: true,
+		begin:  func(s *faultyStore) { s.each(func(p *proxy) { p.cutAfter.Store(6000) }) },
+		repeat: func(s *faultyStore) { s.each((*proxy).cut) },
+		end:    func(s *faultyStore) { s.each(func(p *proxy) { p.cutAfter.Store(0) }) },
+	},
+	{
+		name: "partition of half of the processes", short: true,
+		begin: func(s *faultyStore) { s.proxies[0].silent.Store(true) },
+		end: func(s *faultyStore) {
+			s.proxies[0].silent.Store(false)
+			s.proxies[0].cut()
+		},
+	},
+}
+
+// A world is processes that send to two services: one that never throttles, and
+// one that allows a rate.
+type world struct {
+	ctx        context.Context
+	transports []*awsretry.Transport
+	faults     faultLog
+	paced      service
+
+	failed atomic.Int64
+	sent   atomic.Int64 // to the service that allows a rate
+
+	mu    sync.Mutex
+	added []time.Duration // by the Transports to requests to the service that never throttles
+}
+
+const (
+	worldRate   = 100
+	baseLatency = 5 * time.Millisecond
+)
+
+func (w *world) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.URL.Host == "paced.test" {
+		w.sent.Add(1)
+		return w.paced.RoundTrip(req)
+	}
+	start := time.Now()
+	resp, err := respond(200, baseLatency).RoundTrip(req)
+	*req.Context().Value(baseKey{}).(*time.Duration) += time.Since(start)
+	return resp, err
+}
+
+type baseKey struct{}
+
+// run starts processes, each with a Client from connect, and their callers.
+func (w *world) run(t *testing.T, processes int, connect func(i int) fleet.Client) {
+	ctx, cancel := context.WithCancel(t.Context())
+	w.ctx = ctx
+	w.paced = service{rate: worldRate, burst: worldRate / 5}
+	var wg sync.WaitGroup
+	t.Cleanup(func() {
+		cancel()
+		wg.Wait()
+	})
+	for i := range processes {
+		shared := fleet.New(connect(i), fleet.Config{OnError: w.faults.add})
+		t.Cleanup(func() {
+			start := time.Now()
+			if err := shared.Close(); err != nil || time.Since(start) > 1500*time.Millisecond {
+				t.Errorf("Close returned %v after %v", err, time.Since(start))
+			}
+		})
+		tr := &awsretry.Transport{
+			Base: w, Mode: awsretry.Adaptive, Shared: shared,
+			RateLimit: awsretry.RateLimitConfig{Pacing: awsretry.ScaledPacing},
+		}
+		w.transports = append(w.transports, tr)
+		for range 4 {
+			wg.Go(func() {
+				for ctx.Err() == nil {
+					w.send(tr, "http://paced.test/")
+				}
+			})
+		}
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				took, base := w.send(tr, "http://free.test/")
+				w.mu.Lock()
+				w.added = append(w.added, took-base)
+				w.mu.Unlock()
+			}
+		})
+	}
+}
+
+// send makes a request. It returns how long it took, and how long its attempts
+// took.
+func (w *world) send(tr *awsretry.Transport, url string) (took, base time.Duration) {
+	req, _ := http.NewRequestWithContext(context.WithValue(w.ctx, baseKey{}, &base), "GET", url, nil)
+	start := time.Now()
+	resp, err := tr.RoundTrip(req)
+	if err == nil {
+		resp.Body.Close()
+	} else if w.ctx.Err() == nil {
+		w.failed.Add(1)
+	}
+	return time.Since(start), base
+}
+
+// leased returns how many partitions of all processes have a lease.
+func (w *world) leased() int {
+	n := 0
+	for _, tr := range w.transports {
+		for _, state := range tr.Partitions() {
+			if state.Leased {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// figures are of a part of the run.
+type figures struct {
+	p99, max        time.Duration // added to a request
+	requests        int
+	sent            float64 // per second, to the service that allows a rate
+	accepted        float64 // the same
+	failed          int64
+	errors          int
+	leasedAtTheEnd  int
+	throttledOfSent float64
+}
+
+// measure returns the figures of the time until done.
+func (w *world) measure(done func()) figures {
+	count := func() (sent int64, accepted, throttled int) {
+		w.paced.mu.Lock()
+		defer w.paced.mu.Unlock()
+		return w.sent.Load(), w.paced.accepted, w.paced.throttled
+	}
+	w.mu.Lock()
+	w.added = nil
+	w.mu.Unlock()
+	start := time.Now()
+	failed, errorsBefore := w.failed.Load(), len(w.faults.all())
+	sent, accepted, throttled := count()
+	done()
+	seconds := time.Since(start).Seconds()
+	sentAfter, acceptedAfter, throttledAfter := count()
+	w.mu.Lock()
+	added := w.added
+	w.added = nil
+	w.mu.Unlock()
+	slices.Sort(added)
+	f := figures{
+		requests: len(added), failed: w.failed.Load() - failed, errors: len(w.faults.all()) - errorsBefore,
+		sent: float64(sentAfter-sent) / seconds, accepted: float64(acceptedAfter-accepted) / seconds,
+		leasedAtTheEnd:  w.leased(),
+		throttledOfSent: float64(throttledAfter-throttled) / float64(max(sentAfter-sent, 1)),
+	}
+	if len(added) > 0 {
+		f.p99, f.max = added[len(added)*99/100], added[len(added)-1]
+	}
+	return f
+}
+
+// Whatever happens to the store: no request fails, none waits for it, the
+// processes send at about the last rate of the fleet, and they have their
+// leases again within a lease and a second.
+func TestFaults(t *testing.T) {
+	const processes, partitions = 6, 2 * 6
+	for _, fault := range faults {
+		if *faultTime == 0 && !fault.short {
+			continue
+		}
+		t.Run(fault.name, func(t *testing.T) {
+			s := &faultyStore{process: startProcess(t)}
+			for i := range s.proxies {
+				s.proxies[i] = startProxy(t, s.addr)
+			}
+			var w world
+			w.run(t, processes, func(i int) fleet.Client { return dial(t, s.proxies[i%2].addr()) })
+			w.until(t, 3*time.Second, func() bool { return w.leased() == partitions })
+			length := *faultTime
+			if length == 0 {
+				length = 700 * time.Millisecond
+			} else {
+				time.Sleep(4 * time.Second) // until the rate is found
+			}
+			before := w.measure(func() { time.Sleep(length / 2) })
+			lasting := w.measure(func() {
+				if fault.begin != nil {
+					fault.begin(s)
+				}
+				for start := time.Now(); time.Since(start) < length; time.Sleep(50 * time.Millisecond) {
+					if fault.repeat != nil {
+						fault.repeat(s)
+					}
+				}
+			})
+			var back time.Duration
+			after := w.measure(func() {
+				if fault.end != nil {
+					fault.end(s)
+				}
+				start := time.Now()
+				w.until(t, 3*time.Second, func() bool { return w.leased() == partitions })
+				back = time.Since(start)
+				time.Sleep(length / 3)
+			})
+			t.Logf("back after %v", back.Round(time.Millisecond))
+			for name, f := range map[string]figures{"before": before, "during": lasting, "after": after} {
+				t.Logf("%s: added p99 %v max %v of %d; %s/s sent, %s/s accepted, %.3f throttled; %d errors, %d leases",
+					name, f.p99, f.max, f.requests, whole(f.sent), whole(f.accepted), f.throttledOfSent, f.errors, f.leasedAtTheEnd)
+				if f.failed > 0 {
+					t.Errorf("%s: %d requests failed", name, f.failed)
+				}
+			}
+			if most := before.p99 + 25*time.Millisecond; lasting.p99 > most || after.p99 > most {
+				t.Errorf("p99 of what is added to a request: %v, with the fault %v, then %v", before.p99, lasting.p99, after.p99)
+			}
+			if works := lasting.leasedAtTheEnd == partitions; fault.works && lasting.leasedAtTheEnd < partitions/2 || !fault.works && works {
+				t.Errorf("%d partitions of %d had a lease at the end of the fault", lasting.leasedAtTheEnd, partitions)
+			}
+			if back > 1400*time.Millisecond {
+				t.Errorf("back after %v", back)
+			}
+		})
+	}
+}
+
+func whole(x float64) string { return strconv.FormatFloat(x, 'f', 0, 64) }
+
+// until waits for a condition, and for at most so long.
+func (w *world) until(t *testing.T, most time.Duration, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(most); !ok(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Errorf("nothing after %v; the errors are %.2000q", most, w.faults.all())
+			return
+		}
+	}
+}
