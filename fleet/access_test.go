@@ -1,0 +1,143 @@
+package fleet_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"example.com/awsretry"
+	"example.com/awsretry/fleet"
+	"github.com/valkey-io/valkey-go"
+)
+
+// A user needs these rights, and no others. The connection itself needs HELLO,
+// which every user may call.
+func TestLeastRights(t *testing.T) {
+	rights := []string{"+eval", "+evalsha", "+time", "+hget", "+hgetall", "+hset", "+pexpire"}
+	for _, without := range append([]string{""}, rights...) {
+		t.Run("without "+without, func(t *testing.T) {
+			t.Parallel()
+			store := startProcess(t)
+			command := []string{"ACL", "SETUSER", "fleet", "on", ">secret", "~awsretry:*"}
+			for _, right := range rights {
+				if right != without {
+					command = append(command, right)
+				}
+			}
+			store.do(command...)
+			c := fleet.Dial(valkey.ClientOption{
+				InitAddress: []string{store.addr}, ForceSingleClient: true, Username: "fleet", Password: "secret",
+			})
+			defer c.Close()
+			var faults faultLog
+			shared := fleet.New(c, fleet.Config{Lease: 100 * time.Millisecond, OnError: faults.add})
+			defer shared.Close()
+			tr := &awsretry.Transport{Base: respond(200, 0), Shared: shared}
+			send(t, tr)
+			leased := func() bool {
+				state, _ := tr.State("service.test")
+				return state.Leased
+			}
+			for range 100 {
+				if leased() || len(faults.all()) > 0 {
+					break
+				}
+				time.Sleep(10 * time.Millisecond)
+			}
+			time.Sleep(200 * time.Millisecond) // a second renewal
+			got := strings.Join(faults.all(), "\n")
+			if allowed := without == ""; leased() != allowed || (got == "") != allowed {
+				t.Errorf("leased is %v; the errors are %q", leased(), got)
+			}
+		})
+	}
+}
+
+// Dial returns a Client although there is no store yet.
+func TestDialBeforeTheStore(t *testing.T) {
+	store := startProcess(t)
+	store.stop()
+	var faults faultLog
+	shared := fleet.New(dial(t, store.addr), fleet.Config{Lease: 100 * time.Millisecond, OnError: faults.add})
+	defer shared.Close()
+	tr := &awsretry.Transport{Base: respond(200, 0), Shared: shared}
+	send(t, tr)
+	for range 100 {
+		if len(faults.all()) > 0 {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if got := faults.all(); len(got) != 1 {
+		t.Fatalf("the errors are %q", got)
+	}
+	store.start()
+	for range 100 {
+		if state, _ := tr.State("service.test"); state.Leased {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Errorf("no lease; the errors are %q", faults.all())
+}
+
+// The first processes' settings stay while they are there. Others get an error
+// and work alone; they share when the first ones have gone.
+func TestOtherSettings(t *testing.T) {
+	adaptive := func(p awsretry.Pacing) awsretry.Transport {
+		return awsretry.Transport{Mode: awsretry.Adaptive, RateLimit: awsretry.RateLimitConfig{Pacing: p}}
+	}
+	store := startProcess(t)
+	for name, test := range map[string]struct {
+		first, second *awsretry.Transport
+		lease         time.Duration // of the second
+		want          string
+	}{
+		"lease":    {&awsretry.Transport{}, &awsretry.Transport{}, 100 * time.Millisecond, "have Lease 50ms and 500 retry tokens; this one has Lease 100ms"},
+		"capacity": {&awsretry.Transport{}, &awsretry.Transport{Quota: awsretry.QuotaConfig{Capacity: 7}}, 0, "this one has Lease 50ms and 7 retry tokens"},
+		"no quota": {&awsretry.Transport{}, &awsretry.Transport{Quota: awsretry.QuotaConfig{Capacity: -1}}, 0, "this one has Lease 50ms and no retry tokens"},
+		"pacing":   {ptr(adaptive(awsretry.CubicPacing)), ptr(adaptive(awsretry.ScaledPacing)), 0, "have the pacing cubic; this one has scaled"},
+		"mode":     {&awsretry.Transport{}, ptr(adaptive(awsretry.ScaledPacing)), 0, ""}, // they share the retry tokens
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			start := func(tr *awsretry.Transport, lease time.Duration) (*fleet.Fleet, *faultLog) {
+				var faults faultLog
+				tr.Base = respond(200, 0)
+				shared := fleet.New(dial(t, store.addr), fleet.Config{Prefix: name, Lease: lease, OnError: faults.add})
+				t.Cleanup(func() { shared.Close() })
+				tr.Shared = shared
+				send(t, tr)
+				time.Sleep(200 * time.Millisecond)
+				return shared, &faults
+			}
+			first, _ := start(test.first, 50*time.Millisecond)
+			lease := test.lease
+			if lease == 0 {
+				lease = 50 * time.Millisecond
+			}
+			_, faults := start(test.second, lease)
+			leased := func(tr *awsretry.Transport) bool {
+				state, _ := tr.State("service.test")
+				return state.Leased
+			}
+			got := strings.Join(faults.all(), "\n")
+			if !strings.Contains(got, test.want) || (got == "") != (test.want == "") {
+				t.Errorf("the errors are %q; want %q", got, test.want)
+			}
+			if !leased(test.first) || leased(test.second) != (test.want == "") {
+				t.Errorf("the first has a lease: %v, the second: %v", leased(test.first), leased(test.second))
+			}
+			first.Close()
+			for range 300 {
+				if leased(test.second) {
+					return
+				}
+				time.Sleep(10 * time.Millisecond)
+			}
+			t.Error("the second has no lease although the first has ended")
+		})
+	}
+}
+
+func ptr[T any](x T) *T { return &x }

@@ -1,0 +1,4 @@
+package fleet
+
+// Script is the script.
+var Script = script

@@ -1,0 +1,145 @@
+package fleet_test
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"example.com/awsretry/fleet"
+	"github.com/valkey-io/valkey-go"
+)
+
+// needFaults skips a test that takes long.
+func needFaults(t *testing.T) {
+	t.Helper()
+	if *faultTime == 0 {
+		t.Skip("SKIPPED: takes long; -faults 3s runs it")
+	}
+}
+
+func (p *process) port() string {
+	_, port, _ := net.SplitHostPort(p.addr)
+	return port
+}
+
+// eventually waits for a condition, for at most 20 s.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for range 400 {
+		if ok() {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	t.Fatalf("no %s after 20 s", what)
+}
+
+// report logs figures, and fails the test if requests failed.
+func (f figures) report(t *testing.T, name string) {
+	t.Helper()
+	t.Logf("%s: added p99 %v max %v of %d; %.0f/s sent, %.0f/s accepted, %.3f throttled; %d errors, %d leases",
+		name, f.p99, f.max, f.requests, f.sent, f.accepted, f.throttledOfSent, f.errors, f.leasedAtTheEnd)
+	if f.failed > 0 {
+		t.Errorf("%s: %d requests failed", name, f.failed)
+	}
+}
+
+// Sentinel promotes a replica while the processes send.
+func TestSentinelFailover(t *testing.T) {
+	needFaults(t)
+	primary := startProcess(t)
+	replica := startProcess(t, "--replicaof", "127.0.0.1", primary.port())
+	var sentinels []string
+	for range 3 {
+		config := filepath.Join(t.TempDir(), "sentinel.conf")
+		text := fmt.Sprintf("sentinel monitor fleet 127.0.0.1 %s 2\nsentinel down-after-milliseconds fleet 500\n"+
+			"sentinel failover-timeout fleet 3000\n", primary.port())
+		if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		sentinels = append(sentinels, startProcess(t, config, "--sentinel").addr)
+	}
+	eventually(t, "replica", func() bool { return strings.Contains(replica.do("INFO", "replication"), "master_link_status:up") })
+	time.Sleep(3 * time.Second) // the sentinels find each other
+
+	const processes, partitions = 6, 12
+	var w world
+	w.run(t, processes, func(int) fleet.Client {
+		c := fleet.Dial(valkey.ClientOption{InitAddress: sentinels, Sentinel: valkey.SentinelOption{MasterSet: "fleet"}})
+		t.Cleanup(func() { c.Close() })
+		return c
+	})
+	w.until(t, 3*time.Second, func() bool { return w.leased() == partitions })
+	time.Sleep(4 * time.Second)
+	w.measure(func() { time.Sleep(3 * time.Second) }).report(t, "before")
+	var promoted, back time.Time
+	start := time.Now()
+	w.measure(func() {
+		primary.stop()
+		eventually(t, "promotion", func() bool { return strings.Contains(replica.do("ROLE"), "master") })
+		promoted = time.Now()
+	}).report(t, "until the replica is promoted")
+	w.measure(func() {
+		eventually(t, "leases", func() bool { return w.leased() == partitions })
+		back = time.Now()
+		time.Sleep(3 * time.Second)
+	}).report(t, "after")
+	t.Logf("promoted after %v, all leases %v later", promoted.Sub(start), back.Sub(promoted))
+	if back.Sub(promoted) > 2400*time.Millisecond { // valkey-go hears of it from a sentinel, or asks again every second
+		t.Errorf("all leases %v after the promotion", back.Sub(promoted))
+	}
+}
+
+// A cluster of three: the partitions are on different servers, and one of these
+// stops.
+func TestCluster(t *testing.T) {
+	needFaults(t)
+	var servers []*process
+	for range 3 {
+		servers = append(servers, startProcess(t, "--cluster-enabled", "yes", "--cluster-node-timeout", "1000",
+			"--cluster-require-full-coverage", "no"))
+	}
+	var addrs []string
+	for i, s := range servers {
+		addrs = append(addrs, s.addr)
+		first, last := 16384*i/3, 16384*(i+1)/3-1
+		s.do("CLUSTER", "ADDSLOTSRANGE", fmt.Sprint(first), fmt.Sprint(last))
+		if i > 0 {
+			s.do("CLUSTER", "MEET", "127.0.0.1", servers[0].port())
+		}
+	}
+	for _, s := range servers {
+		eventually(t, "cluster", func() bool {
+			info := s.do("CLUSTER", "INFO")
+			return strings.Contains(info, "cluster_state:ok") && strings.Contains(info, "cluster_known_nodes:3")
+		})
+	}
+	const processes, partitions = 6, 12
+	var w world
+	w.run(t, processes, func(int) fleet.Client {
+		c := fleet.Dial(valkey.ClientOption{InitAddress: addrs})
+		t.Cleanup(func() { c.Close() })
+		return c
+	})
+	w.until(t, 3*time.Second, func() bool { return w.leased() == partitions })
+	time.Sleep(4 * time.Second)
+	w.measure(func() { time.Sleep(3 * time.Second) }).report(t, "before")
+	for i, s := range servers {
+		t.Logf("server %d has %s keys", i, s.do("DBSIZE"))
+	}
+	w.measure(func() {
+		servers[0].stop()
+		time.Sleep(3 * time.Second)
+	}).report(t, "one is stopped")
+	w.measure(func() {
+		servers[0].start()
+		start := time.Now()
+		eventually(t, "leases", func() bool { return w.leased() == partitions })
+		t.Logf("all leases after %v", time.Since(start))
+		time.Sleep(2 * time.Second)
+	}).report(t, "after")
+}
