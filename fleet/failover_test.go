@@ -38,16 +38,6 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	t.Fatalf("no %s after 20 s", what)
 }
 
-// report logs figures, and fails the test if requests failed.
-func (f figures) report(t *testing.T, name string) {
-	t.Helper()
-	t.Logf("%s: added p99 %v max %v of %d; %.0f/s sent, %.0f/s accepted, %.3f throttled; %d errors, %d leases",
-		name, f.p99, f.max, f.requests, f.sent, f.accepted, f.throttledOfSent, f.errors, f.leasedAtTheEnd)
-	if f.failed > 0 {
-		t.Errorf("%s: %d requests failed", name, f.failed)
-	}
-}
-
 // Sentinel promotes a replica while the processes send.
 func TestSentinelFailover(t *testing.T) {
 	needFaults(t)

@@ -86,12 +86,13 @@ func (m *member) run() {
 			m.leave()
 			return
 		}
+		began := time.Now()
 		m.renew()
 		if m.proposed >= 0 && m.cut { // others should not wait for it
 			m.renew()
 		}
 		earliest = time.Now().Add(period / 2)
-		timer.Reset(period - period/20 + rand.N(period/10))
+		timer.Reset(max(period-period/20+rand.N(period/10)-time.Since(began), period/20)) // the lease began then
 	}
 }
 

@@ -1,6 +1,7 @@
 package fleet_test
 
 import (
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
@@ -94,7 +95,7 @@ func (p *process) signal(s syscall.Signal) {
 	}
 }
 
-// do runs a command in the store.
+// do runs a command in the store, and returns what it returned as text.
 func (p *process) do(command ...string) string {
 	p.t.Helper()
 	client, err := valkey.NewClient(valkey.ClientOption{
@@ -104,11 +105,11 @@ func (p *process) do(command ...string) string {
 		p.t.Fatal(err)
 	}
 	defer client.Close()
-	text, err := client.Do(p.t.Context(), client.B().Arbitrary(command...).Build()).ToString()
+	reply, err := client.Do(p.t.Context(), client.B().Arbitrary(command...).Build()).ToAny()
 	if err != nil {
 		p.t.Fatalf("%q: %v", command, err)
 	}
-	return text
+	return fmt.Sprint(reply)
 }
 
 // dial returns a Client of the store at addr.
