@@ -1,7 +1,9 @@
 package fleet_test
 
 import (
+	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -141,3 +143,33 @@ func TestOtherSettings(t *testing.T) {
 }
 
 func ptr[T any](x T) *T { return &x }
+
+// Close returns within a second while the store hangs, and nothing is left
+// running.
+func TestCloseWhileTheStoreHangs(t *testing.T) {
+	store := startProcess(t)
+	before := runtime.NumGoroutine()
+	connection := dial(t, store.addr)
+	shared := fleet.New(connection, fleet.Config{})
+	tr := &awsretry.Transport{Base: respond(200, 0), Shared: shared}
+	send(t, tr)
+	time.Sleep(300 * time.Millisecond)
+	store.signal(syscall.SIGSTOP)
+	defer store.signal(syscall.SIGCONT)
+	time.Sleep(300 * time.Millisecond) // now a renewal hangs
+	start := time.Now()
+	if err := shared.Close(); err != nil || time.Since(start) > time.Second {
+		t.Errorf("Close returned %v after %v", err, time.Since(start))
+	}
+	if err := connection.Close(); err != nil || time.Since(start) > time.Second {
+		t.Errorf("the connection's Close returned %v after %v", err, time.Since(start))
+	}
+	for range 200 {
+		if runtime.NumGoroutine() <= before {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	buffer := make([]byte, 1<<16)
+	t.Errorf("%d goroutines, before %d\n%s", runtime.NumGoroutine(), before, buffer[:runtime.Stack(buffer, true)])
+}

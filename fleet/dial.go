@@ -38,7 +38,13 @@ var errClosed = errors.New("fleet: the connection is closed")
 // Dial returns a Client for a single server, servers that Sentinel watches or a
 // cluster, as valkey.NewClient does. The store need not be there: Dial connects
 // in the background when the Client is first used, and tries again when it is
-// used after a failure. Dial replaces some defaults of option: Dialer.Timeout
+// used after a failure.
+//
+// A user of the store needs the commands eval, evalsha, time, hget, hgetall,
+// hset and pexpire, and the keys that begin with Config.Prefix; in a cluster
+// also cluster|slots and cluster|shards. For TLS, set option.TLSConfig.
+//
+// Dial replaces some defaults of option: Dialer.Timeout
 // is a second, ConnWriteTimeout two, there is one connection to a server, no
 // command is sent twice and nothing is cached.
 func Dial(option valkey.ClientOption) *Connection {

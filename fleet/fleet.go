@@ -137,8 +137,8 @@ func (f *Fleet) Join(share *awsretry.Share) {
 }
 
 // Close gives the leases back, as far as the store answers within half a second.
-// The Transports go on alone. Close returns an error if the Client does not
-// return although its context has ended.
+// The Transports go on alone. Close returns an error after a second if Eval,
+// whose context has ended, or OnError does not return.
 func (f *Fleet) Close() error {
 	f.mu.Lock()
 	f.closed = true
@@ -153,6 +153,6 @@ func (f *Fleet) Close() error {
 	case <-ended:
 		return nil
 	case <-time.After(closeTime):
-		return fmt.Errorf("fleet: the client's Eval has not returned within %v of the end of its context", closeTime/2)
+		return fmt.Errorf("fleet: a call of Eval or Config.OnError has not returned %v after Close", closeTime)
 	}
 }
