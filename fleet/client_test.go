@@ -180,15 +180,14 @@ func TestEvalHangs(t *testing.T) {
 	for name, late := range map[string]time.Duration{"until its context ends": 0, "longer": time.Hour} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var calls, running, most atomic.Int64
-				var longest time.Duration
+				var calls, running, most, longest atomic.Int64
 				shared := fleet.New(clientFunc(func(ctx context.Context, _ []string) ([]string, error) {
 					calls.Add(1)
 					most.Store(max(most.Load(), running.Add(1)))
 					defer running.Add(-1)
 					start := time.Now()
 					<-ctx.Done()
-					longest = max(longest, time.Since(start))
+					longest.Store(max(longest.Load(), int64(time.Since(start))))
 					time.Sleep(late)
 					return reply(nil), ctx.Err()
 				}), fleet.Config{})
@@ -203,8 +202,8 @@ func TestEvalHangs(t *testing.T) {
 				if took := time.Since(start); took > time.Second || (late > 0) != (err != nil) {
 					t.Errorf("Close returned %v after %v", err, took)
 				}
-				if most.Load() != 1 || longest > 500*time.Millisecond || calls.Load() > 10*10 {
-					t.Errorf("%d calls, %d at once, the longest context %v", calls.Load(), most.Load(), longest)
+				if most.Load() != 1 || longest.Load() > int64(500*time.Millisecond) || calls.Load() > 10*10 {
+					t.Errorf("%d calls, %d at once, the longest context %v", calls.Load(), most.Load(), time.Duration(longest.Load()))
 				}
 				time.Sleep(late) // and all goroutines end
 			})
@@ -216,9 +215,9 @@ func TestEvalHangs(t *testing.T) {
 // store has gone.
 func TestLeaseEndsWithoutOutcome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		gone := false
+		var gone atomic.Bool
 		shared := fleet.New(clientFunc(func(context.Context, []string) ([]string, error) {
-			if gone {
+			if gone.Load() {
 				return nil, errors.New("boom")
 			}
 			return reply(map[int]string{replyRate: "100", replyMembers: "5"}), nil // and no grant
@@ -230,7 +229,7 @@ func TestLeaseEndsWithoutOutcome(t *testing.T) {
 		for range 2 { // what a pause saved up
 			send(t, tr)
 		}
-		gone = true
+		gone.Store(true)
 		// The rate is 20/s from the end of the lease on.
 		if took := send(t, tr); took > 400*time.Millisecond+50*time.Millisecond+delay {
 			t.Errorf("a request took %v", took)
@@ -263,6 +262,21 @@ func (l *ledger) Eval(_ context.Context, _ string, _, args []string) ([]string, 
 	return reply(map[int]string{replyTokens: strconv.Itoa(granted), replyLeft: strconv.Itoa(l.tokens)}), nil
 }
 
+// set says what the store does with a renewal. It returns the tokens that are
+// in the store.
+func (l *ledger) set(applied, reply bool) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.applied, l.reply = applied, reply
+	return l.tokens
+}
+
+func (l *ledger) most() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.moved
+}
+
 // While renewals fail, at most one of them moves retry tokens, whatever the
 // store did with it.
 func TestTokensOfFailedRenewals(t *testing.T) {
@@ -271,34 +285,33 @@ func TestTokensOfFailedRenewals(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := &ledger{tokens: 490, applied: true, reply: true}
 				shared := fleet.New(l, fleet.Config{})
-				status := 503
+				var status atomic.Int64
 				tr := &awsretry.Transport{
 					Base: roundTripper(func(req *http.Request) (*http.Response, error) {
-						return respond(status, 0).RoundTrip(req)
+						return respond(int(status.Load()), 0).RoundTrip(req)
 					}),
 					Quota: awsretry.QuotaConfig{SuccessIncrement: -1}, Backoff: awsretry.Decorrelated{Initial: time.Millisecond, Max: time.Millisecond},
 					Shared: shared,
 				}
-				status = 200
+				status.Store(200)
 				send(t, tr)
 				time.Sleep(time.Second)
 				held := func() int {
 					state, _ := tr.State("service.test")
 					return state.Tokens
 				}
-				before := l.tokens + held()
-				l.applied, l.reply = applied, false
-				status = 503
+				before := l.set(applied, false) + held()
+				status.Store(503)
 				for range 50 { // retries that cannot be paid ask for tokens
 					send(t, tr)
 					time.Sleep(100 * time.Millisecond)
 				}
 				spent := 10 // the bucket of this process, and no retry more
-				if after := l.tokens + held(); before-after > spent+l.moved || after > before {
-					t.Errorf("%d tokens before, %d after; one renewal moved at most %d", before, after, l.moved)
+				after := l.set(true, true) + held()
+				if moved := l.most(); before-after > spent+moved || after > before {
+					t.Errorf("%d tokens before, %d after; one renewal moved at most %d", before, after, moved)
 				}
-				l.applied, l.reply = true, true
-				status = 200
+				status.Store(200)
 				time.Sleep(time.Second)
 				if held() < 10 {
 					t.Errorf("%d tokens after the store came back", held())
@@ -312,24 +325,24 @@ func TestTokensOfFailedRenewals(t *testing.T) {
 // Outcomes of a long failure are not the present's.
 func TestOldOutcomesAreDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		failing := false
-		most := 0.0
+		var failing atomic.Bool
+		var most atomic.Int64
 		shared := fleet.New(clientFunc(func(_ context.Context, args []string) ([]string, error) {
-			if failing {
+			if failing.Load() {
 				return nil, errors.New("boom")
 			}
-			accepted, _ := strconv.ParseFloat(args[5], 64)
-			most = max(most, accepted)
+			accepted, _ := strconv.ParseInt(args[5], 10, 64)
+			most.Store(max(most.Load(), accepted))
 			return reply(nil), nil
 		}), fleet.Config{})
 		defer shared.Close()
 		tr := &awsretry.Transport{Base: respond(200, delay), Mode: awsretry.Adaptive, Shared: shared}
 		for i := range 3000 { // 100 a second
-			failing = i > 500 && i < 2500
+			failing.Store(i > 500 && i < 2500)
 			send(t, tr)
 		}
-		if most > 100 || most == 0 {
-			t.Errorf("a renewal tells of %g outcomes, more than of half a second", most)
+		if n := most.Load(); n > 100 || n == 0 {
+			t.Errorf("a renewal tells of %d outcomes, more than of half a second", n)
 		}
 	})
 }
