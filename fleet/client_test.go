@@ -174,6 +174,28 @@ func TestOnErrorOncePerChange(t *testing.T) {
 	})
 }
 
+// A store that fails is asked once a lease, also while retries are refused.
+func TestFailingStoreIsLeftAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var calls atomic.Int64
+		shared := fleet.New(clientFunc(func(context.Context, []string) ([]string, error) {
+			calls.Add(1)
+			return nil, errors.New("boom")
+		}), fleet.Config{})
+		defer shared.Close()
+		tr := &awsretry.Transport{
+			Base: respond(503, delay), Shared: shared, Quota: awsretry.QuotaConfig{Capacity: 5},
+			Backoff: awsretry.Decorrelated{Initial: time.Millisecond, Max: time.Millisecond},
+		}
+		for start := time.Now(); time.Since(start) < 10*time.Second; {
+			send(t, tr)
+		}
+		if n := calls.Load(); n < 20 || n > 30 {
+			t.Errorf("the store was asked %d times in 25 leases", n)
+		}
+	})
+}
+
 // Eval's context ends after a lease, and requests do not wait for it. Close
 // returns within a second, and no goroutine is left when Eval has returned.
 func TestEvalHangs(t *testing.T) {

@@ -91,8 +91,15 @@ func (m *member) run() {
 		if m.proposed >= 0 && m.cut { // others should not wait for it
 			m.renew()
 		}
-		earliest = time.Now().Add(period / 2)
-		timer.Reset(max(period-period/20+rand.N(period/10)-time.Since(began), period/20)) // the lease began then
+		pause := period - period/20 + rand.N(period/10)
+		if m.failing {
+			pause *= 2 // and no earlier: a store that fails is left alone
+			earliest = time.Now().Add(pause)
+		} else {
+			pause = max(pause-time.Since(began), period/20) // the lease began then
+			earliest = time.Now().Add(min(pause, period/2))
+		}
+		timer.Reset(pause)
 	}
 }
 
