@@ -88,6 +88,7 @@ func TestSentinelFailover(t *testing.T) {
 // stops.
 func TestCluster(t *testing.T) {
 	needFaults(t)
+	user := append([]string{"ACL", "SETUSER", "fleet", "on", ">secret", "~awsretry:*", "+cluster|slots", "+cluster|shards"}, rights...)
 	var servers []*process
 	for range 3 {
 		servers = append(servers, startProcess(t, "--cluster-enabled", "yes", "--cluster-node-timeout", "1000",
@@ -96,6 +97,7 @@ func TestCluster(t *testing.T) {
 	var addrs []string
 	for i, s := range servers {
 		addrs = append(addrs, s.addr)
+		s.do(user...)
 		first, last := 16384*i/3, 16384*(i+1)/3-1
 		s.do("CLUSTER", "ADDSLOTSRANGE", fmt.Sprint(first), fmt.Sprint(last))
 		if i > 0 {
@@ -111,7 +113,7 @@ func TestCluster(t *testing.T) {
 	const processes, partitions = 6, 12
 	var w world
 	w.run(t, processes, func(int) fleet.Client {
-		c := fleet.Dial(valkey.ClientOption{InitAddress: addrs})
+		c := fleet.Dial(valkey.ClientOption{InitAddress: addrs, Username: "fleet", Password: "secret"})
 		t.Cleanup(func() { c.Close() })
 		return c
 	})
@@ -127,6 +129,7 @@ func TestCluster(t *testing.T) {
 	}).report(t, "one is stopped")
 	w.measure(func() {
 		servers[0].start()
+		servers[0].do(user...)
 		start := time.Now()
 		eventually(t, "leases", func() bool { return w.leased() == partitions })
 		t.Logf("all leases after %v", time.Since(start))

@@ -52,7 +52,8 @@ type Config struct {
 
 	// Lease is how long a process may use its part of the rate without
 	// renewing it, which it does about twice as often. It must be from 50 ms to
-	// a minute. 0 means 400 ms.
+	// a minute. 0 means 400 ms. It must be above twice the time that the store
+	// takes to reply: otherwise the process is alone between two leases.
 	//
 	// Lease, the capacity of the retry token bucket and RateLimit.Pacing must be
 	// the same for all processes that share a partition. One that differs gets
