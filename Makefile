@@ -37,10 +37,10 @@ layers: ## Which files of the library use each other's names; only the pairs nam
 	@cd tools && go run ./layers -C .. -allow config.go:transport.go,resume.go:transport.go -tests internal/contract
 
 api: ## The listing of the exported API, written again
-	@cd tools && { go run ./api -C .. . ./delivery ./poll; for m in otelretry awssdk; do go run ./api -C ../$$m .; done; } > ../docs/API.txt
+	@cd tools && { go run ./api -C .. . ./delivery ./poll; for m in otelretry awssdk fleet; do go run ./api -C ../$$m .; done; } > ../docs/API.txt
 
 api-check:
-	@cd tools && { go run ./api -C .. . ./delivery ./poll; for m in otelretry awssdk; do go run ./api -C ../$$m .; done; } | diff -u ../docs/API.txt - || { echo "docs/API.txt is not the exported API: read docs/COMPATIBILITY.md, then run make api"; exit 1; }
+	@cd tools && { go run ./api -C .. . ./delivery ./poll; for m in otelretry awssdk fleet; do go run ./api -C ../$$m .; done; } | diff -u ../docs/API.txt - || { echo "docs/API.txt is not the exported API: read docs/COMPATIBILITY.md, then run make api"; exit 1; }
 
 vuln: ## govulncheck for every module; needs the network
 	@for m in $(MODULES); do echo "== govulncheck $$m"; (cd $$m && go run golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK) ./...); done
