@@ -71,7 +71,7 @@ func TestLease(t *testing.T) {
 			for at := 4 * second; at < 6*second; at += 250 * time.Millisecond {
 				l.Update(at, at-100*time.Millisecond, false)
 			}
-			if rate, _ := l.Pace(); rate < 2 || rate > 4 {
+			if rate, _ := l.Pace(); rate < 2 || rate > 4.5 {
 				t.Errorf("after the lease: rate %v, want about 3", rate)
 			}
 			if !l.Limits(true, false) {
