@@ -367,34 +367,29 @@ func (l *RateLimiter) share() {
 	}
 }
 
-// lease grants a rate to l.
-func (l *RateLimiter) lease(g ShareGrant) {
+// lease gives l a rate until the time, and tokens at once. cut is when the rate
+// of all processes was cut last, the zero time if never.
+func (l *RateLimiter) lease(until, cut time.Time, tokens float64, lease pacing.Lease) {
 	if l.leased == nil {
 		return
 	}
-	onClock := func(t time.Time) time.Duration { return max(t.Sub(l.start), 0) }
-	lease := pacing.Lease{
-		Until: onClock(g.Until), Limited: g.Limited, Rate: g.Rate,
-		Capacity: max(l.config.MinCapacity, g.Rate*g.Burst.Seconds(), 1+g.SendTokens),
-		Alone:    max(g.FleetRate/float64(max(g.Members, 1)), l.config.MinFillRate),
+	lease.Until = max(until.Sub(l.start), 0)
+	if !cut.IsZero() {
+		lease.Cut = max(cut.Sub(l.start), 1)
 	}
-	if !g.Cut.IsZero() {
-		lease.Cut = onClock(g.Cut)
-	}
+	lease.Capacity = max(lease.Capacity, l.config.MinCapacity)
+	lease.Alone = max(lease.Alone, l.config.MinFillRate)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.leased.Lease(lease)
-	now := max(l.bucket.Now(), l.updated)
-	l.updated = now
-	l.setRate(now)
-	if g.SendTokens > 0 {
-		l.bucket.Put(g.SendTokens)
-	}
-	l.limiting.Store(g.Limited)
+	l.updated = max(l.bucket.Now(), l.updated)
+	l.setRate(l.updated)
+	l.bucket.Put(tokens)
+	l.limiting.Store(lease.Limited)
 	if l.lapsing == nil {
-		l.lapsing = time.AfterFunc(time.Until(g.Until), l.lapse)
+		l.lapsing = time.AfterFunc(time.Until(until), l.lapse)
 	} else {
-		l.lapsing.Reset(time.Until(g.Until))
+		l.lapsing.Reset(time.Until(until))
 	}
 }
 
@@ -403,10 +398,9 @@ func (l *RateLimiter) lease(g ShareGrant) {
 func (l *RateLimiter) lapse() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	now := max(l.bucket.Now(), l.updated)
-	l.updated = now
-	l.leased.Lapse(now)
-	l.setRate(now)
+	l.updated = max(l.bucket.Now(), l.updated)
+	l.leased.Lapse(l.updated)
+	l.setRate(l.updated)
 }
 
 // takeCounts returns the outcomes since the last call.

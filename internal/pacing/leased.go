@@ -34,6 +34,9 @@ type Adopter interface {
 
 	// Begin begins at rate, as after the first throttling response.
 	Begin(now time.Duration, rate float64)
+
+	// Measure is Update without a change of the rate.
+	Measure(now time.Duration, throttled bool)
 }
 
 // Counts are the outcomes since the last call of Take.
@@ -69,9 +72,11 @@ func (l *Leased) Limits(limited, throttled bool) bool {
 // Update implements [Law].
 func (l *Leased) Update(now, sent time.Duration, throttled bool) {
 	l.count(now, sent, throttled)
-	if l.Lapse(now); l.lapsed {
-		l.alone.Update(now, sent, throttled)
+	if l.Lapse(now); !l.lapsed {
+		l.alone.Measure(now, throttled)
+		return
 	}
+	l.alone.Update(now, sent, throttled)
 }
 
 // Lapse begins to be a law of this process alone if the lease has ended.
