@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -349,10 +350,7 @@ func (l *RateLimiter) update(now, sent time.Duration, throttled bool) {
 	l.updated = now
 	l.law.Update(now, min(sent, now), throttled)
 	l.setRate(now)
-	switch { // not before there is a rate to wait at
-	case l.leased != nil:
-		l.limiting.Store(l.leased.Limits(l.limiting.Load(), throttled))
-	case throttled:
+	if throttled { // not before there is a rate to wait at
 		l.limiting.Store(true)
 	}
 }
@@ -374,7 +372,7 @@ func (l *RateLimiter) lease(g ShareGrant) {
 	onClock := func(t time.Time) time.Duration { return max(t.Sub(l.start), 0) }
 	lease := pacing.Lease{
 		Until: onClock(g.Until), Limited: g.Limited, Rate: g.Rate,
-		Capacity: max(l.config.MinCapacity, g.Rate*g.Burst.Seconds(), 1+g.SendTokens),
+		Capacity: max(l.config.MinCapacity, g.Rate*g.Burst.Seconds()),
 		Alone:    max(g.FleetRate/float64(max(g.Members, 1)), l.config.MinFillRate),
 	}
 	if !g.Cut.IsZero() {
@@ -382,14 +380,16 @@ func (l *RateLimiter) lease(g ShareGrant) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.leased.Lease(lease)
 	now := max(l.bucket.Now(), l.updated)
 	l.updated = now
+	begins := l.leased.Lease(now, lease)
 	l.setRate(now)
-	if g.SendTokens > 0 {
-		l.bucket.Put(g.SendTokens)
+	if begins { // not all processes should send at once when the first token comes back
+		l.bucket.Put(rand.Float64())
 	}
-	l.limiting.Store(g.Limited)
+	if g.Limited {
+		l.limiting.Store(true)
+	}
 }
 
 // takeCounts returns the outcomes since the last call.

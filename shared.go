@@ -58,7 +58,6 @@ type ShareGrant struct {
 	Limited    bool          // the fleet's rate is limited
 	Rate       float64       // of this process, in requests per second
 	Burst      time.Duration // what a pause saves up is the tokens of that time
-	SendTokens float64       // that this process has at once, beside the rate
 	Cut        time.Time     // when the fleet's rate was cut last; the zero time if never
 	RetryAfter time.Duration // how long the fleet's Retry-After is in force; 0 if there is none
 

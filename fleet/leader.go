@@ -23,7 +23,7 @@ type leader struct {
 
 // newLeader returns a leader that goes on where another one left off.
 func newLeader(law pacing.Adopter, lease time.Duration, got reply) *leader {
-	l := &leader{law: law, lease: lease, fed: got.totals, now: got.now, rate: got.rate}
+	l := &leader{law: law, lease: lease, fed: got.totals, now: got.now, rate: got.rate, cutAt: got.cut}
 	_, l.oneCut = law.(*pacing.Cubic)
 	if l.rate > 0 {
 		l.law.Adopt(l.now, l.rate)
@@ -44,7 +44,7 @@ func (l *leader) step(got reply) (rate float64, cut bool) {
 	if news.tripsOf > 0 {
 		trip = time.Duration(news.trips / news.tripsOf * float64(time.Millisecond))
 	}
-	if l.now < l.cutAt+l.lease+trip { // some processes sent these at their old rate
+	if l.now < l.cutAt+l.lease+l.lease/8+trip { // some processes sent these at their old rate
 		news.acceptedBefore += news.accepted
 		news.throttledBefore += news.throttled
 		news.accepted, news.throttled = 0, 0

@@ -67,11 +67,13 @@ func (m *member) run() {
 			m.leave()
 			return
 		}
+		pause := period / 2
 		m.renew()
 		if m.proposed >= 0 && m.cut { // others should not wait for it
 			m.renew()
+			pause = period
 		}
-		earliest = time.Now().Add(period / 2)
+		earliest = time.Now().Add(pause)
 		timer.Reset(period - period/20 + rand.N(period/10))
 	}
 }
@@ -99,29 +101,15 @@ func (m *member) renew() {
 	if !m.joined && m.quota { // what it had while it was alone is not the fleet's
 		m.share.TakeTokens(max(m.share.Usage().Tokens-m.float, 0))
 	}
-	rate, tokens := m.rate(got)
 	m.last, m.joined = got, true
 	m.share.AddTokens(got.tokens)
 	m.share.Grant(awsretry.ShareGrant{
 		Until: asked.Add(m.fleet.config.Lease), Limited: got.rate > 0,
-		Rate: rate, Burst: m.fleet.config.Lease / 4, SendTokens: tokens,
+		Rate: got.share, Burst: m.fleet.config.Lease / 4,
 		Cut: m.cutAt, RetryAfter: got.gate, FleetRate: got.rate, Members: got.members,
 	})
 	m.lead(got)
 }
-
-// rate returns the rate that the grant gives to this process, in requests per
-// second. A few tokens are given at once. A process that asked for little may
-// still send now and then.
-func (m *member) rate(got reply) (rate, tokens float64) {
-	seldom := got.rate / float64(10*max(got.members, 1))
-	if got.grant <= fewTokens {
-		return seldom, got.grant
-	}
-	return max(got.grant/(m.fleet.config.Lease/2).Seconds(), seldom), 0
-}
-
-const fewTokens = 2
 
 // request returns the next renewal.
 func (m *member) request(usage awsretry.ShareUsage) request {
