@@ -188,7 +188,7 @@ func (m *measurement) row(name string, until time.Duration, who ...int) {
 		from.Seconds(), until.Seconds(),
 		float64(accepted)/((until-from).Seconds()*rate), 100*(1-float64(accepted)/float64(max(len(sent), 1))),
 		100*(m.most(sent, func(time.Duration) float64 { return rate })-1), 100*(m.most(sent, m.granted)-1),
-		sum*sum/(float64(max(len(who), 1))*cmp.Or(squares, 1)), perSecond/float64(max(len(who), 1)))
+		sum*sum/(float64(max(len(who), 1))*cmp.Or(squares, 1)), perSecond/float64(max(len(m.processes), len(who), 1)))
 }
 
 // most returns the most that was sent in a second, by the limit there.
@@ -236,7 +236,7 @@ func TestMeasure(t *testing.T) {
 		name string
 		run  func(m *measurement)
 	}{
-		{"steady", measureSteady}, {"join", measureJoin}, {"leave", measureLeave}, {"kill", measureKill},
+		{"alone", measureAlone}, {"steady", measureSteady}, {"join", measureJoin}, {"leave", measureLeave}, {"kill", measureKill},
 		{"unequal", measureUnequal}, {"steps", measureSteps},
 	}
 	for _, s := range scenarios {
@@ -247,6 +247,19 @@ func TestMeasure(t *testing.T) {
 			})
 		}
 	}
+}
+
+// measureAlone is of one process that does as much as 20 and shares nothing,
+// for comparison.
+func measureAlone(m *measurement) {
+	p := newProcess(nil, fleet.Config{}, m.service.from(0), m.pacing)
+	m.processes = append(m.processes, p)
+	m.run(0, 40*time.Second, func(ctx context.Context) {
+		p.call(ctx, "http://service.test/", demand{callers: 80})
+		m.row("one process, the start", 5*time.Second, 0)
+		m.row("the start", 10*time.Second, 0)
+		m.row("steady", 39*time.Second, 0)
+	})
 }
 
 func measureSteady(m *measurement) {

@@ -30,7 +30,7 @@ type member struct {
 	leader   *leader       // nil while another process leads
 	proposed float64       // the leader's rate for the next renewal; negative for none
 	cut      bool          // proposed is a cut
-	wanted   float64       // smoothed
+	sent     float64       // requests in half a lease, smoothed
 }
 
 func newMember(f *Fleet, share *awsretry.Share) *member {
@@ -121,13 +121,13 @@ func (m *member) request(usage awsretry.ShareUsage) request {
 		m.unsent.trips += float64(outcomes) * float64(usage.Trip.Milliseconds())
 		m.unsent.tripsOf += float64(outcomes)
 	}
-	sent := usage.Accepted + usage.Throttled + usage.AcceptedBefore + usage.ThrottledBefore
-	m.wanted = max(float64(sent)*1.25+float64(usage.Waiting), m.wanted*0.7)
+	sent := float64(usage.Accepted + usage.Throttled + usage.AcceptedBefore + usage.ThrottledBefore)
+	m.sent += (sent - m.sent) / sentMemory
 	r := request{
 		id: m.fleet.id, lease: m.fleet.config.Lease, capacity: m.capacity,
 		seedRate: m.last.rate, seedTokens: m.capacity,
 		sums: m.unsent, rate: m.proposed, cut: m.cut,
-		wanted: m.wanted, lastWindow: m.last.window, last: m.last.now,
+		wanted: 1.25*m.sent + float64(usage.Waiting), lastWindow: m.last.window, last: m.last.now,
 		gate: usage.RetryAfter, expiry: m.fleet.config.Expiry, cutSeen: m.cutSeen,
 	}
 	if m.joined {
@@ -138,6 +138,10 @@ func (m *member) request(usage awsretry.ShareUsage) request {
 	}
 	return r
 }
+
+// sentMemory is over how many renewals the requests are smoothed. Those in line
+// are added as they are, so that a process does not wait for it to get more.
+const sentMemory = 5
 
 // balance asks for the retry tokens that this process lacks, or returns those
 // that it has too many of.

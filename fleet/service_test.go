@@ -134,11 +134,14 @@ type process struct {
 	waits []time.Duration // of the calls that ended
 }
 
+// newProcess returns a process that shares nothing if the client is nil.
 func newProcess(client fleet.Client, c fleet.Config, base http.RoundTripper, pacing awsretry.Pacing) *process {
-	p := &process{shared: fleet.New(client, c)}
-	p.transport = &awsretry.Transport{
-		Base: base, Mode: awsretry.Adaptive, Shared: p.shared,
-		RateLimit: awsretry.RateLimitConfig{Pacing: pacing},
+	p := &process{transport: &awsretry.Transport{
+		Base: base, Mode: awsretry.Adaptive, RateLimit: awsretry.RateLimitConfig{Pacing: pacing},
+	}}
+	if client != nil {
+		p.shared = fleet.New(client, c)
+		p.transport.Shared = p.shared
 	}
 	return p
 }
@@ -198,7 +201,9 @@ func (p *process) stop() {
 }
 
 func (p *process) leave() {
-	p.shared.Close()
+	if p.shared != nil {
+		p.shared.Close()
+	}
 	p.stop()
 }
 
