@@ -364,30 +364,27 @@ func (l *RateLimiter) share() {
 	}
 }
 
-// lease grants a rate to l.
-func (l *RateLimiter) lease(g ShareGrant) {
+// lease gives l a rate until the time. cut is when the rate of all processes was
+// cut last, the zero time if never.
+func (l *RateLimiter) lease(until, cut time.Time, lease pacing.Lease) {
 	if l.leased == nil {
 		return
 	}
-	onClock := func(t time.Time) time.Duration { return max(t.Sub(l.start), 0) }
-	lease := pacing.Lease{
-		Until: onClock(g.Until), Limited: g.Limited, Rate: g.Rate,
-		Capacity: max(l.config.MinCapacity, g.Rate*g.Burst.Seconds()),
-		Alone:    max(g.FleetRate/float64(max(g.Members, 1)), l.config.MinFillRate),
+	lease.Until = max(until.Sub(l.start), 0)
+	if !cut.IsZero() {
+		lease.Cut = max(cut.Sub(l.start), 1)
 	}
-	if !g.Cut.IsZero() {
-		lease.Cut = onClock(g.Cut)
-	}
+	lease.Capacity = max(lease.Capacity, l.config.MinCapacity)
+	lease.Alone = max(lease.Alone, l.config.MinFillRate)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	now := max(l.bucket.Now(), l.updated)
-	l.updated = now
-	begins := l.leased.Lease(now, lease)
-	l.setRate(now)
+	l.updated = max(l.bucket.Now(), l.updated)
+	begins := l.leased.Lease(l.updated, lease)
+	l.setRate(l.updated)
 	if begins { // not all processes should send at once when the first token comes back
 		l.bucket.Put(rand.Float64())
 	}
-	if g.Limited {
+	if lease.Limited {
 		l.limiting.Store(true)
 	}
 }

@@ -237,12 +237,26 @@ func (c *config) setBuckets(t *Transport) {
 	}
 	if t.Shared != nil {
 		c.partitions.joined = t.Shared.Join
-		c.partitions.newShare = func(p *partition) {
-			p.share = newShare(c, p)
-			if p.limiter != nil {
-				p.limiter.share()
+		c.partitions.newShare = c.newShare
+	}
+}
+
+// newShare returns the share of a new partition.
+func (c *config) newShare(p *partition) *Share {
+	if p.limiter != nil {
+		p.limiter.share()
+	}
+	return &Share{
+		name: p.name, quota: p.quota, limiter: p.limiter, capacity: c.capacity,
+		cost:       max(c.costs.transient, c.costs.timeout, c.costs.throttling),
+		dropped:    p.isDropped,
+		retryAfter: func() time.Duration { return p.gate.closedFor(time.Now()) },
+		holdBack: func(d time.Duration) {
+			if c.shareRetryAfter {
+				p.gate.close(time.Now(), min(d, c.maxRetryAfter), c.spreadOf(d))
 			}
-		}
+		},
+		wake: make(chan struct{}, 1),
 	}
 }
 

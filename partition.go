@@ -66,6 +66,9 @@ func (p *partition) drop() bool {
 	}
 }
 
+// isDropped reports whether the table does not have p any more.
+func (p *partition) isDropped() bool { return p.calls.Load() == dropped }
+
 // unwatch undoes the watch that drop began. It returns false if a call holds p.
 func (p *partition) unwatch() bool { return p.calls.CompareAndSwap(watched, 0) }
 
@@ -154,10 +157,10 @@ func (g *gate) closedFor(now time.Time) time.Duration {
 type partitionTable struct {
 	size       int
 	newQuota   func() *Quota
-	newLimiter func() *RateLimiter // returns nil except in adaptive mode
-	hasLines   bool                // calls may wait in line
-	newShare   func(*partition)    // sets the share of a new partition; may be nil
-	joined     func(*Share)        // called without t.mu for each new share
+	newLimiter func() *RateLimiter     // returns nil except in adaptive mode
+	hasLines   bool                    // calls may wait in line
+	newShare   func(*partition) *Share // of a new partition; nil where no other process shares the buckets
+	joined     func(*Share)            // called without t.mu for each new share
 
 	// recent was used last. Requests that all use one partition find it without
 	// the lock.
@@ -221,6 +224,14 @@ func (t *partitionTable) release(p *partition) {
 
 // released puts a watched partition in its place after the last release.
 func (t *partitionTable) released(p *partition) {
+	if next := t.replace(p); next != nil && next.share != nil {
+		t.joined(next.share)
+	}
+}
+
+// replace is released, and returns the partition that takes the place of an
+// extra one, nil if there is none.
+func (t *partitionTable) replace(p *partition) (next *partition) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch p.in {
@@ -230,15 +241,16 @@ func (t *partitionTable) released(p *partition) {
 		}
 	case &t.extra:
 		if !t.tryDrop(p) || !p.limits() {
-			return
+			return nil
 		}
 		// The partition has to limit the next requests too.
 		if old := t.dropOne(); old != nil {
-			next := &partition{name: p.name, host: p.host, quota: old.quota, limiter: p.limiter}
+			next = &partition{name: p.name, host: p.host, quota: old.quota, limiter: p.limiter}
 			next.gate.current.Store(p.gate.Load())
-			t.put(next, &t.used)
+			t.putShared(next)
 		}
 	}
+	return next
 }
 
 // add makes a partition. It requires that t.mu is held.
@@ -249,19 +261,16 @@ func (t *partitionTable) add(name, host string) *partition {
 	}
 	if len(t.byName) < t.size {
 		p.quota = t.newQuota()
-		t.put(p, &t.used)
+		t.putShared(p)
 	} else if old := t.dropOne(); old != nil {
 		p.quota = old.quota
-		t.put(p, &t.used)
+		t.putShared(p)
 	} else {
 		lender := t.held.Back().Value.(*partition)
 		t.move(lender, &t.held) // another one lends its bucket next
 		p.quota = lender.quota
 		p.calls.Store(watched)
 		t.put(p, &t.extra)
-	}
-	if t.newShare != nil {
-		t.newShare(p)
 	}
 	return p
 }
@@ -327,6 +336,15 @@ func (t *partitionTable) tryDrop(p *partition) bool {
 	p.in, p.place = nil, nil
 	delete(t.byName, p.name)
 	return true
+}
+
+// putShared adds a new partition to the table, whose buckets other processes
+// share if they share any. It requires that t.mu is held.
+func (t *partitionTable) putShared(p *partition) {
+	if t.newShare != nil {
+		p.share = t.newShare(p)
+	}
+	t.put(p, &t.used)
 }
 
 // put adds a new partition to the table. It requires that t.mu is held.

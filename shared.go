@@ -23,12 +23,18 @@ type Shared interface {
 // A Share is this process's part of a shared partition: the tokens and the rate
 // that it may use without asking. A Share is safe for concurrent use.
 type Share struct {
-	config    *config
-	partition *partition
-	wake      chan struct{} // holds a value from a signal to the next receive
-	refused   atomic.Int64  // retries since the last Usage
+	name           string
+	quota          *Quota
+	limiter        *RateLimiter // nil except in adaptive mode
+	capacity, cost int          // of the retry token bucket of all processes, and of a retry at most
 
-	grant atomic.Pointer[ShareGrant] // nil before the first one
+	dropped    func() bool          // the Transport does not have the partition any more
+	retryAfter func() time.Duration // how long a shared Retry-After is in force
+	holdBack   func(time.Duration)  // brings one into force
+
+	wake    chan struct{} // holds a value from a signal to the next receive
+	refused atomic.Int64  // retries since the last Usage
+	grant   atomic.Pointer[ShareGrant]
 }
 
 // ShareUsage is what a process used of its share and what it needs.
@@ -67,29 +73,22 @@ type ShareGrant struct {
 	Members   int     // how many processes share the partition
 }
 
-// newShare returns the share of a new partition.
-func newShare(c *config, p *partition) *Share {
-	return &Share{config: c, partition: p, wake: make(chan struct{}, 1)}
-}
-
 // Partition returns the name of the partition.
-func (s *Share) Partition() string { return s.partition.name }
+func (s *Share) Partition() string { return s.name }
 
-// RetryTokens returns the capacity of the retry token bucket of the fleet, and
-// the most that one retry costs. ok is false if there is no quota.
+// RetryTokens returns the capacity of the retry token bucket of all processes,
+// and the most that one retry costs. ok is false if there is no quota.
 func (s *Share) RetryTokens() (capacity, cost int, ok bool) {
-	costs := s.config.costs
-	return s.config.capacity, max(costs.transient, costs.timeout, costs.throttling), s.config.capacity > 0
+	return s.capacity, s.cost, s.capacity > 0
 }
 
-// NewLaw returns a new law of the rate limiter, for the rate of the fleet, on a
-// clock whose zero is start. ok is false except in adaptive mode.
+// NewLaw returns a new law of the rate limiter, for the rate of all processes,
+// on a clock whose zero is start. ok is false except in adaptive mode.
 func (s *Share) NewLaw(start time.Time) (law pacing.Adopter, ok bool) {
-	limiter := s.partition.limiter
-	if limiter == nil {
+	if s.limiter == nil {
 		return nil, false
 	}
-	return newLaw(limiter.config, start), true
+	return newLaw(s.limiter.config, start), true
 }
 
 // Wake returns a channel that has a value after something happened that the
@@ -117,17 +116,14 @@ func (s *Share) refuse() {
 }
 
 // Dropped reports whether the Transport does not have the partition any more.
-func (s *Share) Dropped() bool { return s.partition.calls.Load() == dropped }
+func (s *Share) Dropped() bool { return s.dropped() }
 
 // Usage returns what was used since the last call, and what is needed.
 func (s *Share) Usage() ShareUsage {
-	p := s.partition
-	u := ShareUsage{
-		Tokens: p.quota.Tokens(), Refused: int(s.refused.Swap(0)), RetryAfter: p.gate.closedFor(time.Now()),
-	}
-	if p.limiter != nil {
-		u.Waiting, _ = p.limiter.line()
-		counts := p.limiter.takeCounts()
+	u := ShareUsage{Tokens: s.quota.Tokens(), Refused: int(s.refused.Swap(0)), RetryAfter: s.retryAfter()}
+	if s.limiter != nil {
+		u.Waiting, _ = s.limiter.line()
+		counts := s.limiter.takeCounts()
 		u.Accepted, u.Throttled = counts.Accepted, counts.Throttled
 		u.AcceptedBefore, u.ThrottledBefore = counts.AcceptedBefore, counts.ThrottledBefore
 		if counts.TripsOf > 0 {
@@ -139,18 +135,29 @@ func (s *Share) Usage() ShareUsage {
 
 // TakeTokens draws up to n tokens from the retry token bucket of this process,
 // and returns how many.
-func (s *Share) TakeTokens(n int) int { return s.partition.quota.takeUpTo(n) }
+func (s *Share) TakeTokens(n int) int { return s.quota.takeUpTo(n) }
 
 // AddTokens adds n tokens to the retry token bucket of this process.
-func (s *Share) AddTokens(n int) { s.partition.quota.Release(n) }
+func (s *Share) AddTokens(n int) { s.quota.Release(n) }
 
 // Grant gives the process what it may use from now on.
 func (s *Share) Grant(g ShareGrant) {
 	s.grant.Store(&g)
-	if limiter := s.partition.limiter; limiter != nil {
-		limiter.lease(g)
+	if s.limiter != nil {
+		s.limiter.lease(g.Until, g.Cut, pacing.Lease{
+			Limited: g.Limited, Rate: g.Rate, Capacity: g.Rate * g.Burst.Seconds(),
+			Alone: g.FleetRate / float64(max(g.Members, 1)),
+		})
 	}
-	if g.RetryAfter > 0 && s.config.shareRetryAfter {
-		s.partition.gate.close(time.Now(), min(g.RetryAfter, s.config.maxRetryAfter), s.config.spreadOf(g.RetryAfter))
+	if g.RetryAfter > 0 {
+		s.holdBack(g.RetryAfter)
 	}
+}
+
+// granted returns the last grant, nil before the first one.
+func (s *Share) granted() *ShareGrant {
+	if s == nil {
+		return nil
+	}
+	return s.grant.Load()
 }

@@ -341,10 +341,8 @@ func stateOf(p *partition) State {
 		s.MeasuredRate, s.SendRate, s.Limited = p.limiter.Rates()
 		s.Waiting, s.ExpectedWait = p.limiter.line()
 	}
-	if p.share != nil {
-		if grant := p.share.grant.Load(); grant != nil {
-			s.Leased, s.Members, s.FleetRate = time.Now().Before(grant.Until), grant.Members, grant.FleetRate
-		}
+	if grant := p.share.granted(); grant != nil {
+		s.Leased, s.Members, s.FleetRate = time.Now().Before(grant.Until), grant.Members, grant.FleetRate
 	}
 	return s
 }

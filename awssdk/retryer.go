@@ -85,6 +85,10 @@ type Config struct {
 	// MaxPartitions limits how many partitions are kept. 0 means 1024.
 	MaxPartitions int
 
+	// Shared is where many processes share the buckets, such as package fleet.
+	// Nil means that this process has its own.
+	Shared awsretry.Shared
+
 	// LongPoll reports whether the caller repeats a call in a loop of its own.
 	// If the retry token bucket refuses the retry of such a call, the call
 	// sleeps the delay before it returns. Nil means no call in Classic, and in
@@ -156,6 +160,7 @@ func NewRetryer(c Config) (*Retryer, error) {
 		Partition:        func(req *http.Request) string { return serviceAndRegion(req.Context()) },
 		MaxPartitions:    c.MaxPartitions,
 		Observe:          c.Observe,
+		Shared:           c.Shared,
 	}
 	if c.Partition != nil {
 		t.Partition = func(req *http.Request) string { return c.Partition(req.Context()) }

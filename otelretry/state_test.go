@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"example.com/awsretry"
 	"example.com/awsretry/internal/httpfake"
@@ -183,6 +184,36 @@ func TestLine(t *testing.T) {
 			"awsretry.waiting[{request}] awsretry.partition=service.example = 3",
 		}, "awsretry.waiting", "awsretry.expected_wait")
 		wg.Wait()
+	})
+}
+
+// A store grants what it is asked to.
+type store struct{ share *awsretry.Share }
+
+func (s *store) Validate() error            { return nil }
+func (s *store) Join(share *awsretry.Share) { s.share = share }
+
+// With a store, gauges show the fleet.
+func TestFleet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &store{}
+		rt, reader := instrumented(t, &awsretry.Transport{
+			Mode: awsretry.Adaptive, Shared: s, Base: httpfake.Statuses(200),
+		})
+		get(t, t.Context(), rt)
+		names := []string{"awsretry.leased", "awsretry.members", "awsretry.fleet_rate"}
+		wantMetrics(t, reader, []string{
+			"awsretry.leased[1] awsretry.partition=service.example = 0",
+			"awsretry.members[{process}] awsretry.partition=service.example = 0",
+		}, names...)
+		s.share.Grant(awsretry.ShareGrant{
+			Until: time.Now().Add(time.Second), Limited: true, Rate: 2, FleetRate: 12.5, Members: 5,
+		})
+		wantMetrics(t, reader, []string{
+			"awsretry.fleet_rate[{request}/s] awsretry.partition=service.example = 12.5",
+			"awsretry.leased[1] awsretry.partition=service.example = 1",
+			"awsretry.members[{process}] awsretry.partition=service.example = 5",
+		}, names...)
 	})
 }
 

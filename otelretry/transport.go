@@ -72,7 +72,7 @@ func NewTransport(
 	}
 	rt := &Transport{Transport: t, instruments: in, series: newSeriesTable(attributes)}
 	rt.gauges, err = meter.RegisterCallback(rt.observeState,
-		in.tokens, in.sendRate, in.measuredRate, in.waiting, in.expectedWait)
+		in.tokens, in.sendRate, in.measuredRate, in.waiting, in.expectedWait, in.leased, in.members, in.fleetRate)
 	if err != nil {
 		return nil, fmt.Errorf("otelretry: registering the gauges: %w", err)
 	}
@@ -158,6 +158,9 @@ func (t *Transport) observeState(_ context.Context, o metric.Observer) error {
 		if state.Tokens != math.MaxInt {
 			o.ObserveInt64(t.tokens, int64(state.Tokens), set)
 		}
+		if t.Shared != nil {
+			t.observeFleet(o, state, set)
+		}
 		if t.Mode != awsretry.Adaptive {
 			continue
 		}
@@ -169,4 +172,17 @@ func (t *Transport) observeState(_ context.Context, o metric.Observer) error {
 		}
 	}
 	return nil
+}
+
+// observeFleet is observeState for what other processes share.
+func (t *Transport) observeFleet(o metric.Observer, state awsretry.State, set metric.ObserveOption) {
+	leased := int64(0)
+	if state.Leased {
+		leased = 1
+	}
+	o.ObserveInt64(t.leased, leased, set)
+	o.ObserveInt64(t.members, int64(state.Members), set)
+	if state.FleetRate > 0 {
+		o.ObserveFloat64(t.fleetRate, state.FleetRate, set)
+	}
 }

@@ -1,0 +1,254 @@
+package contract_test
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"example.com/awsretry"
+	"example.com/awsretry/internal/contract"
+	"example.com/awsretry/internal/httpfake"
+)
+
+// A store is a Shared that the test itself plays.
+type store struct {
+	shares []*awsretry.Share
+	err    error
+	join   func(*awsretry.Share) // may be nil
+}
+
+func (s *store) Validate() error { return s.err }
+
+func (s *store) Join(share *awsretry.Share) {
+	s.shares = append(s.shares, share)
+	if s.join != nil {
+		s.join(share)
+	}
+}
+
+// Each partition joins once, and the Transport can be used while it does.
+func TestSharedJoin(t *testing.T) {
+	tr := retrying(always(ok))
+	s := &store{}
+	s.join = func(share *awsretry.Share) {
+		if _, ok := tr.State(share.Partition()); !ok {
+			t.Errorf("there is no partition %q yet", share.Partition())
+		}
+	}
+	tr.Shared = s
+	for range 3 {
+		for _, host := range []string{"a.example", "b.example"} {
+			req := httpfake.Request(t, t.Context(), "GET", nil)
+			req.URL.Host = host
+			if _, err := tr.RoundTrip(req); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	var names []string
+	for _, share := range s.shares {
+		names = append(names, share.Partition())
+		if share.Dropped() {
+			t.Errorf("%q is dropped", share.Partition())
+		}
+	}
+	if want := []string{"a.example", "b.example"}; !slices.Equal(names, want) {
+		t.Errorf("joined %q, want %q", names, want)
+	}
+}
+
+// A share whose partition is replaced is dropped, and the new one joins.
+func TestSharedDropped(t *testing.T) {
+	s := &store{}
+	tr := retrying(always(ok))
+	tr.Shared, tr.MaxPartitions = s, 1
+	for _, name := range []string{"a", "b"} {
+		ctx := awsretry.WithPartition(t.Context(), name)
+		if _, err := tr.RoundTrip(httpfake.Request(t, ctx, "GET", nil)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(s.shares) != 2 || !s.shares[0].Dropped() || s.shares[1].Dropped() {
+		t.Errorf("%d shares", len(s.shares))
+	}
+}
+
+func TestSharedInvalid(t *testing.T) {
+	bad := errors.New("store: the prefix is empty")
+	tr := retrying(always(ok))
+	tr.Shared = &store{err: bad}
+	if _, err := get(t, tr); !errors.Is(err, bad) || !strings.Contains(err.Error(), "Transport.Shared") {
+		t.Errorf("%v", err)
+	}
+}
+
+// A panic in Join leaves no lock held.
+func TestSharedPanics(t *testing.T) {
+	tr := retrying(always(ok))
+	tr.Shared = &store{join: func(*awsretry.Share) { panic("store") }}
+	if _, _, panicked := tryRoundTrip(tr, httpfake.Request(t, t.Context(), "GET", nil)); !panicked {
+		t.Error("the panic did not come through")
+	}
+	if _, err := get(t, tr); err != nil {
+		t.Error(err)
+	}
+}
+
+// Retry tokens come and go. A retry that finds none wakes the store, and does
+// not wait for it.
+func TestSharedTokens(t *testing.T) {
+	s := &store{}
+	tr := retrying(always(busy))
+	tr.Shared = s
+	if _, err := get(t, tr); err != nil {
+		t.Fatal(err)
+	}
+	share := s.shares[0]
+	if capacity, cost, ok := share.RetryTokens(); capacity != 500 || cost != 10 || !ok {
+		t.Errorf("capacity %d, cost %d, %v", capacity, cost, ok)
+	}
+	if taken := share.TakeTokens(1 << 30); taken != 490 {
+		t.Errorf("took %d tokens, want 490", taken)
+	}
+	share.Usage()
+	if resp, err := get(t, tr); contract.StopOf(resp, err) != awsretry.StopQuota {
+		t.Errorf("%v", err)
+	}
+	select {
+	case <-share.Wake():
+	default:
+		t.Error("the store was not woken")
+	}
+	if usage := share.Usage(); usage.Refused != 1 || usage.Tokens != 0 {
+		t.Errorf("%+v", usage)
+	}
+	share.AddTokens(10)
+	if resp, err := get(t, tr); contract.StopOf(resp, err) != awsretry.StopMaxAttempts {
+		t.Errorf("with 10 tokens: %v", err)
+	}
+}
+
+// A grant paces the process until its end. Then the process goes on by itself,
+// at its part of the rate of all.
+func TestSharedRate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &store{}
+		throttling := false
+		tr := retrying(func(req *http.Request) (*http.Response, error) {
+			if throttling {
+				return throttled(req, http.NoBody)
+			}
+			return ok(req, http.NoBody)
+		})
+		tr.Mode, tr.Shared = awsretry.Adaptive, s
+		if _, err := get(t, tr); err != nil {
+			t.Fatal(err)
+		}
+		send := func(n int) time.Duration {
+			start := time.Now()
+			for range n {
+				if _, err := get(t, tr); err != nil {
+					t.Fatal(err)
+				}
+			}
+			return time.Since(start)
+		}
+		if took := send(100); took != 0 {
+			t.Errorf("without a rate 100 requests took %v", took)
+		}
+		share := s.shares[0]
+		grant := func(g awsretry.ShareGrant) {
+			g.Until = time.Now().Add(10 * time.Second)
+			share.Grant(g)
+		}
+		grant(awsretry.ShareGrant{Limited: true, Rate: 5, FleetRate: 8, Members: 4})
+		if took := send(11); took < 2*time.Second || took > 2300*time.Millisecond {
+			t.Errorf("at 5/s 11 requests took %v", took)
+		}
+		if state, _ := tr.State("service.example"); !state.Leased || state.Members != 4 || state.FleetRate != 8 {
+			t.Errorf("%+v", state)
+		}
+		usage := share.Usage()
+		if usage.Accepted+usage.AcceptedBefore != 112 || usage.Throttled != 0 {
+			t.Errorf("%+v", usage)
+		}
+
+		time.Sleep(11 * time.Second)
+		if state, _ := tr.State("service.example"); state.Leased {
+			t.Error("the lease has not ended")
+		}
+		// 8/s of four: this one goes on at 2/s, and the law of the AWS SDKs
+		// raises that.
+		grant(awsretry.ShareGrant{Limited: true, Rate: 2, FleetRate: 8, Members: 4})
+		time.Sleep(11 * time.Second)
+		if took := send(5); took < time.Second || took > 3*time.Second {
+			t.Errorf("alone 5 requests took %v", took)
+		}
+		throttling = true
+		get(t, tr)
+		if state, _ := tr.State("service.example"); state.SendRate > 3 {
+			t.Errorf("after throttling alone: %+v", state)
+		}
+		throttling = false
+		grant(awsretry.ShareGrant{Limited: true, Rate: 1000, FleetRate: 8, Members: 4})
+		grant(awsretry.ShareGrant{})
+		if took := send(5); took < time.Second || took > 3*time.Second {
+			t.Errorf("a fleet that has lost its rate: 5 requests took %v", took)
+		}
+	})
+}
+
+// A cut tells outcomes of requests that were sent before it from others.
+func TestSharedCut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &store{}
+		tr := once(func(req *http.Request) (*http.Response, error) {
+			time.Sleep(time.Second)
+			return throttled(req, http.NoBody)
+		})
+		tr.Mode, tr.Shared = awsretry.Adaptive, s
+		done := make(chan bool)
+		go func() { get(t, tr); done <- true }()
+		time.Sleep(500 * time.Millisecond)
+		s.shares[0].Grant(awsretry.ShareGrant{
+			Until: time.Now().Add(time.Hour), Limited: true, Rate: 1000, Cut: time.Now(),
+		})
+		<-done
+		if u := s.shares[0].Usage(); u.ThrottledBefore != 1 || u.Throttled != 0 {
+			t.Errorf("sent before the cut: %+v", u)
+		}
+		get(t, tr)
+		if u := s.shares[0].Usage(); u.ThrottledBefore != 0 || u.Throttled != 1 || u.Trip != time.Second {
+			t.Errorf("sent after the cut: %+v", u)
+		}
+	})
+}
+
+// A shared Retry-After reaches the store and comes from it.
+func TestSharedRetryAfter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &store{}
+		tr := once(always(responds(503, "Retry-After", "30")))
+		tr.Shared, tr.ShareRetryAfter, tr.RetryAfterSpread = s, true, -1
+		get(t, tr)
+		share := s.shares[0]
+		if u := share.Usage(); u.RetryAfter != 30*time.Second {
+			t.Errorf("%+v", u)
+		}
+		select {
+		case <-share.Wake():
+		default:
+			t.Error("the store was not woken")
+		}
+		start := time.Now()
+		share.Grant(awsretry.ShareGrant{RetryAfter: 40 * time.Second})
+		get(t, tr)
+		if took := time.Since(start); took != 40*time.Second {
+			t.Errorf("waited %v", took)
+		}
+	})
+}
