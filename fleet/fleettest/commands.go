@@ -90,7 +90,7 @@ func (e *engine) set(key string) lua.LValue {
 	for i := 3; i < e.state.GetTop(); i += 2 {
 		value := e.state.Get(i + 1)
 		if n, ok := value.(lua.LNumber); ok {
-			value = lua.LString(text(n))
+			value = lua.LString(text(float64(n)))
 		}
 		if _, ok := value.(lua.LString); !ok {
 			e.state.RaiseError("fleettest: HSET of a %s; it must be a string or a number", value.Type())

@@ -3,7 +3,6 @@ package fleettest
 import (
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 
 	lua "github.com/yuin/gopher-lua"
@@ -41,9 +40,15 @@ func newEngine(h hashes) *engine {
 	redis.RawSetString("call", e.state.NewFunction(e.call))
 	redis.RawSetString("error_reply", e.state.NewFunction(errorReply))
 	e.state.SetGlobal("redis", redis)
-	texts := e.state.GetGlobal(lua.StringLibName).(*lua.LTable)
-	texts.RawSetString("format", e.state.NewFunction(format(texts.RawGetString("format").(*lua.LFunction).GFunction)))
+	e.replace(e.state.G.Global, "tonumber", toNumber)
+	e.replace(e.state.GetGlobal(lua.StringLibName).(*lua.LTable), "format", format)
 	return e
+}
+
+// replace replaces a function of a library by one that may call it.
+func (e *engine) replace(library *lua.LTable, name string, with func(lua.LGFunction) lua.LGFunction) {
+	old := library.RawGetString(name).(*lua.LFunction).GFunction
+	library.RawSetString(name, e.state.NewFunction(with(old)))
 }
 
 // run runs a script and returns its reply, which must be an array or an error.
@@ -87,7 +92,7 @@ func (e *engine) array(texts []string) *lua.LTable {
 	return t
 }
 
-// reply converts what a script returned. An array ends at its first nil.
+// reply converts what a script returned.
 func reply(result lua.LValue) ([]string, error) {
 	t, ok := result.(*lua.LTable)
 	if !ok {
@@ -96,16 +101,14 @@ func reply(result lua.LValue) ([]string, error) {
 	if err, ok := t.RawGetString("err").(lua.LString); ok {
 		return nil, errors.New(string(err))
 	}
-	texts := make([]string, 0, t.Len())
-	for i := 1; i <= t.Len(); i++ {
-		switch v := t.RawGetInt(i).(type) {
-		case lua.LString:
-			texts = append(texts, string(v))
-		case lua.LNumber: // stores return whole numbers
-			texts = append(texts, strconv.FormatInt(int64(v), 10))
-		default:
+	texts := make([]string, t.Len())
+	for i := range texts {
+		v := t.RawGetInt(i + 1)
+		text, ok := v.(lua.LString)
+		if !ok {
 			return nil, fmt.Errorf("fleettest: the script returned an array with a %s; it must be of strings", v.Type())
 		}
+		texts[i] = string(text)
 	}
 	return texts, nil
 }
@@ -115,24 +118,4 @@ func errorReply(state *lua.LState) int {
 	t.RawSetString("err", state.Get(1))
 	state.Push(t)
 	return 1
-}
-
-// format returns string.format with a fast way for the format of all numbers.
-func format(all lua.LGFunction) lua.LGFunction {
-	return func(state *lua.LState) int {
-		n, ok := state.Get(2).(lua.LNumber)
-		if !ok || state.GetTop() != 2 || state.Get(1) != lua.LString("%.17g") {
-			return all(state)
-		}
-		state.Push(lua.LString(text(n)))
-		return 1
-	}
-}
-
-// text formats a number as C does with %.17g, which keeps all of it.
-func text(n lua.LNumber) string {
-	if n == lua.LNumber(int64(n)) && n > -1e15 && n < 1e15 {
-		return strconv.FormatInt(int64(n), 10)
-	}
-	return strconv.FormatFloat(float64(n), 'g', 17, 64)
 }
