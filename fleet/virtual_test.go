@@ -133,13 +133,13 @@ func gains(processes []*process, before []float64) []float64 {
 }
 
 func TestVirtualRate(t *testing.T) {
-	const count, callers, length, start = 20, 4, 60, 5
+	const count, callers, length, start = 20, 4, 60, 15
 	for _, test := range []struct {
-		pacing                     awsretry.Pacing
-		goodput, throttled, excess float64
+		pacing                   awsretry.Pacing
+		goodput, throttled, most float64
 	}{
-		{awsretry.CubicPacing, 0.88, 0.04, 1.1},
-		{awsretry.ScaledPacing, 0.95, 0.04, 1.1},
+		{awsretry.CubicPacing, 0.88, 0.04, 150},
+		{awsretry.ScaledPacing, 0.93, 0.04, 150},
 	} {
 		t.Run(test.pacing.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -163,8 +163,8 @@ func TestVirtualRate(t *testing.T) {
 				if throttled > test.throttled {
 					t.Errorf("%.4f of the requests are throttled, want at most %.2f", throttled, test.throttled)
 				}
-				if limit := test.excess * service.rate; float64(most) > limit {
-					t.Errorf("%d requests are sent in a second, want at most %g", most, limit)
+				if float64(most) > test.most {
+					t.Errorf("%d requests are sent in a second, want at most %g", most, test.most)
 				}
 				if fair < 0.95 {
 					t.Errorf("fairness is %.4f, want at least 0.95", fair)
@@ -173,8 +173,8 @@ func TestVirtualRate(t *testing.T) {
 					t.Errorf("a process renews %.1f times a second, want at most 10", evals)
 				}
 				for _, p := range processes {
-					if s := p.state(); s.Members != count || !s.Leased {
-						t.Errorf("a process has the state %+v, want a lease and %d members", s, count)
+					if s := p.state(); s.Members < count-2 || s.Members > count || !s.Leased {
+						t.Errorf("a process has the state %+v, want a lease and about %d members", s, count)
 					}
 					p.leave()
 				}
@@ -202,26 +202,27 @@ func TestVirtualJoinAndLeave(t *testing.T) {
 			goodput, throttled, most := service.over(from, to)
 			fair := fairness(gains(processes, before))
 			t.Logf("%s: goodput %.3f, throttled %.4f, most in a second %d, fairness %.4f", name, goodput, throttled, most, fair)
-			if goodput < 0.9 || throttled > 0.06 {
-				t.Errorf("%s: goodput is %.3f and throttled %.4f, want at least 0.9 and at most 0.06", name, goodput, throttled)
+			if goodput < 0.9 || throttled > 0.12 {
+				t.Errorf("%s: goodput is %.3f and throttled %.4f, want at least 0.9 and at most 0.12", name, goodput, throttled)
 			}
 			if fair < 0.95 {
 				t.Errorf("%s: fairness is %.4f, want at least 0.95", name, fair)
 			}
-			if members := processes[0].state().Members; members != len(processes) {
-				t.Errorf("%s: a process knows of %d members, want %d", name, members, len(processes))
+			if n := processes[0].state().Members; n < len(processes)-2 || n > len(processes) {
+				t.Errorf("%s: a process knows of %d members, want about %d", name, n, len(processes))
 			}
 		}
 		join(few)
-		time.Sleep(5 * time.Second)
-		phase("few", 5, 0, 20)
+		time.Sleep(15 * time.Second)
+		phase("few", 15, 0, 30)
 		join(all)
-		phase("all", 20, 2, 40)
+		phase("all", 30, 2, 50)
 		for _, p := range processes[few:] {
 			p.leave()
 		}
 		processes = processes[:few]
-		phase("few again", 41, 2, 60)
+		time.Sleep(time.Until(service.start.Add(51 * time.Second)))
+		phase("few again", 51, 2, 70)
 		for _, p := range processes {
 			p.leave()
 		}
@@ -256,7 +257,7 @@ func TestVirtualStoreFault(t *testing.T) {
 					}
 					return n
 				}
-				time.Sleep(20 * time.Second)
+				time.Sleep(30 * time.Second)
 				end := test.fault(store)
 				time.Sleep(10 * time.Second)
 				if n := leased(); (n == count) != test.leased || !test.leased && n > 0 {
@@ -272,7 +273,7 @@ func TestVirtualStoreFault(t *testing.T) {
 					name     string
 					from, to int
 					goodput  float64
-				}{{"before", 5, 20, 0.93}, {"during", 20, 30, 0.8}, {"after", 30, 40, 0.9}} {
+				}{{"before", 15, 30, 0.9}, {"during", 30, 40, 0.78}, {"after", 41, 50, 0.85}} {
 					goodput, throttled, most := service.over(phase.from, phase.to)
 					t.Logf("%s: goodput %.3f, throttled %.4f, most in a second %d", phase.name, goodput, throttled, most)
 					if goodput < phase.goodput {
