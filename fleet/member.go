@@ -48,7 +48,7 @@ func newMember(f *Fleet, share *awsretry.Share) *member {
 // run renews the lease until the fleet or the partition ends.
 func (m *member) run() {
 	period := m.fleet.config.Lease / 2
-	timer := time.NewTimer(0)
+	timer := time.NewTimer(m.fleet.config.Jitter(0))
 	defer timer.Stop()
 	var earliest time.Time // of the next renewal
 	for {
@@ -58,10 +58,8 @@ func (m *member) run() {
 			return
 		case <-timer.C:
 		case <-m.share.Wake():
-			if wait := time.Until(earliest); wait > 0 {
-				timer.Reset(wait)
-				continue
-			}
+			timer.Reset(m.fleet.config.Jitter(max(time.Until(earliest), 0)))
+			continue
 		}
 		if m.share.Dropped() {
 			m.leave()
@@ -74,9 +72,12 @@ func (m *member) run() {
 			pause = period
 		}
 		earliest = time.Now().Add(pause)
-		timer.Reset(period - period/20 + rand.N(period/10))
+		timer.Reset(m.fleet.config.Jitter(period))
 	}
 }
+
+// jitter keeps processes that start together from renewing together.
+func jitter(d time.Duration) time.Duration { return d - d/20 + rand.N(d/10+1) }
 
 // renew renews the lease, and gives the share what was granted.
 func (m *member) renew() {

@@ -49,14 +49,12 @@ func startServer(t testing.TB) string {
 
 func connect(t testing.TB, addr string) valkey.Client {
 	t.Helper()
-	client, err := valkey.NewClient(options(addr))
+	client, err := valkey.NewClient(valkey.ClientOption{
+		InitAddress: []string{addr}, ForceSingleClient: true, DisableCache: true,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(client.Close)
 	return client
-}
-
-func options(addr string) valkey.ClientOption {
-	return valkey.ClientOption{InitAddress: []string{addr}, ForceSingleClient: true, DisableCache: true}
 }

@@ -1,4 +1,4 @@
-package fleet_test
+package measure_test
 
 import (
 	"bytes"
