@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"text/tabwriter"
 	"time"
 
@@ -22,9 +23,13 @@ import (
 
 	"example.com/awsretry"
 	"example.com/awsretry/fleet"
+	"example.com/awsretry/fleet/fleettest"
 )
 
-var measure = flag.Bool("fleet", false, "measure fleets in TestMeasure, which takes minutes")
+var (
+	measure = flag.Bool("fleet", false, "measure fleets in TestMeasure, which takes minutes")
+	virtual = flag.Bool("virtual", false, "with -fleet: in virtual time, with a store in memory")
+)
 
 // The environment of a process that TestMeasure starts: a number, the address
 // of the store, the URL of the service, and the pacing.
@@ -71,8 +76,10 @@ func (h headerSetter) RoundTrip(req *http.Request) (*http.Response, error) {
 type measurement struct {
 	*testing.T
 	service   *service
-	store     valkey.Client
+	store     valkey.Client // nil in virtual time
 	addr      string
+	client    func() fleet.Client
+	count     func() int // scripts that the store ran
 	pacing    awsretry.Pacing
 	host      string // of the service
 	processes []*process
@@ -90,8 +97,15 @@ type fleetRate struct {
 }
 
 func newMeasurement(t *testing.T, pacing awsretry.Pacing) *measurement {
-	m := &measurement{T: t, service: newService(100, 20), addr: startServer(t), pacing: pacing, host: "service.test"}
-	m.store = connect(t, m.addr)
+	m := &measurement{T: t, service: newService(100, 20), pacing: pacing, host: "service.test"}
+	if *virtual {
+		store := &fleettest.Store{Latency: time.Millisecond}
+		m.client, m.count = func() fleet.Client { return store }, store.Evals
+	} else {
+		m.addr = startServer(t)
+		m.store = connect(t, m.addr)
+		m.client, m.count = func() fleet.Client { return fleet.Valkey(connect(t, m.addr)) }, m.commands
+	}
 	m.table = tabwriter.NewWriter(&m.text, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(m.table, "\nscenario\tpacing\tseconds\tgoodput\tthrottled\tover limit\tover rate\tfairness\tcommands")
 	return m
@@ -102,9 +116,13 @@ func (m *measurement) run(n int, length time.Duration, scenario func(ctx context
 	ctx, cancel := context.WithTimeout(m.Context(), length)
 	defer cancel()
 	m.join(ctx, n, demand{callers: 4})
-	go m.watch(ctx)
+	watching := make(chan struct{})
+	go func() {
+		defer close(watching)
+		m.watch(ctx)
+	}()
 	scenario(ctx)
-	<-ctx.Done()
+	<-watching
 	for _, p := range m.processes {
 		p.leave()
 	}
@@ -115,7 +133,7 @@ func (m *measurement) run(n int, length time.Duration, scenario func(ctx context
 func (m *measurement) join(ctx context.Context, n int, d demand) {
 	for range n {
 		base := m.service.from(len(m.processes))
-		p := newProcess(fleet.Valkey(connect(m.T, m.addr)), fleet.Config{OnError: onError(m.T)}, base, m.pacing)
+		p := newProcess(m.client(), fleet.Config{OnError: onError(m.T)}, base, m.pacing)
 		p.call(ctx, "http://service.test/", d)
 		m.processes = append(m.processes, p)
 	}
@@ -124,24 +142,26 @@ func (m *measurement) join(ctx context.Context, n int, d demand) {
 // watch notes the rate of the fleet.
 func (m *measurement) watch(ctx context.Context) {
 	for sleep(ctx, 20*time.Millisecond) {
-		text, err := m.store.Do(ctx, m.store.B().Hget().Key(m.key()).Field("rate").Build()).ToString()
-		rate, _ := strconv.ParseFloat(text, 64)
-		if err == nil && rate > 0 {
+		if rate := m.rate(ctx); rate > 0 {
 			m.mu.Lock()
 			m.rates = append(m.rates, fleetRate{m.service.now(), rate})
 			m.mu.Unlock()
 		}
-		if n := len(m.rates); testing.Verbose() && os.Getenv("RATES") != "" && n%25 == 0 {
-			now := m.service.now()
-			got := 0
-			for _, x := range m.service.between(now-500*time.Millisecond, now) {
-				if x.accepted {
-					got++
-				}
-			}
-			m.Logf("%v rate %.1f, accepted %d in half a second, of %d", now, rate, got, len(m.service.between(now-500*time.Millisecond, now)))
-		}
 	}
+}
+
+// rate returns the rate of the fleet, 0 if it is not known.
+func (m *measurement) rate(ctx context.Context) float64 {
+	if m.store == nil {
+		if len(m.processes) == 0 {
+			return 0
+		}
+		state, _ := m.processes[len(m.processes)-1].transport.State(m.host)
+		return state.FleetRate
+	}
+	text, _ := m.store.Do(ctx, m.store.B().Hget().Key(m.key()).Field("rate").Build()).ToString()
+	rate, _ := strconv.ParseFloat(text, 64)
+	return rate
 }
 
 func (m *measurement) key() string { return "awsretry:{" + m.host + "}" }
@@ -166,9 +186,9 @@ func (m *measurement) commands() int {
 // row measures from now until a time of the service, and prints a row. who are
 // the processes whose fairness is measured.
 func (m *measurement) row(name string, until time.Duration, who ...int) {
-	from, commands := m.service.now(), m.commands()
+	from, commands := m.service.now(), m.count()
 	m.service.sleepUntil(until)
-	perSecond := float64(m.commands()-commands) / (until - from).Seconds()
+	perSecond := float64(m.count()-commands) / (until - from).Seconds()
 	sent := m.service.between(from, until)
 	accepted := 0
 	by := make(map[int]float64)
@@ -242,6 +262,10 @@ func TestMeasure(t *testing.T) {
 	for _, s := range scenarios {
 		for _, pacing := range []awsretry.Pacing{awsretry.CubicPacing, awsretry.ScaledPacing} {
 			t.Run(s.name+"/"+pacing.String(), func(t *testing.T) {
+				if *virtual {
+					synctest.Test(t, func(t *testing.T) { s.run(newMeasurement(t, pacing)) })
+					return
+				}
 				t.Parallel()
 				s.run(newMeasurement(t, pacing))
 			})
@@ -292,6 +316,9 @@ func measureLeave(m *measurement) {
 }
 
 func measureKill(m *measurement) {
+	if *virtual {
+		m.Skip("processes of their own are not in virtual time")
+	}
 	server := httptest.NewServer(m.service)
 	defer server.Close()
 	m.host = strings.TrimPrefix(server.URL, "http://")
