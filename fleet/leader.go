@@ -112,14 +112,15 @@ func (l *leader) feed(news sums, before, trip time.Duration) {
 		news.accepted += news.throttledBefore + max(news.throttled-1, 0)
 		news.throttled, news.throttledBefore = min(news.throttled, 1), 0
 	}
-	const beforeCut = 0 // a time of sending before the last cut
+	const beforeCut = 0         // a time of sending before the last cut
+	sent := max(before-trip, 1) // so that what this step has cuts once
 	kinds := [...]struct {
 		n, given  float64
 		throttled bool
 		sent      time.Duration
 	}{
-		{n: news.accepted, sent: max(l.now-trip, 1)},
-		{n: news.throttled, sent: max(l.now-trip, 1), throttled: true},
+		{n: news.accepted, sent: sent},
+		{n: news.throttled, sent: sent, throttled: true},
 		{n: news.acceptedBefore, sent: beforeCut},
 		{n: news.throttledBefore, sent: beforeCut, throttled: true},
 	}
