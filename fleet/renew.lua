@@ -105,7 +105,7 @@ end
 
 -- Retry tokens.
 local returned, asked, held = number(17, 0, 1e9), number(18, 0, 1e9), number(19, 0, 1e9)
-local room = math.max(0, capacity - math.max(get('heldBefore') - held, 0))
+local room = math.max(0, capacity - math.max(get('heldBefore'), held))
 s.tokens = math.min(get('tokens') + returned, room)
 local tokens = math.min(asked, math.floor(get('tokens')))
 s.tokens = get('tokens') - tokens

@@ -258,6 +258,7 @@ func TestMeasure(t *testing.T) {
 	}{
 		{"alone", measureAlone}, {"steady", measureSteady}, {"join", measureJoin}, {"leave", measureLeave}, {"kill", measureKill},
 		{"unequal", measureUnequal}, {"steps", measureSteps},
+		{"stepsalone", measureStepsAlone},
 	}
 	for _, s := range scenarios {
 		for _, pacing := range []awsretry.Pacing{awsretry.CubicPacing, awsretry.ScaledPacing} {
@@ -374,13 +375,25 @@ func measureUnequal(m *measurement) {
 }
 
 func measureSteps(m *measurement) {
-	m.run(20, 50*time.Second, func(context.Context) {
-		m.service.sleepUntil(10 * time.Second)
-		m.service.setRate(20)
-		m.row("100 to 20", 15*time.Second, numbers(0, 20)...)
-		m.row("after it", 25*time.Second, numbers(0, 20)...)
-		m.service.setRate(200)
-		m.row("20 to 200", 35*time.Second, numbers(0, 20)...)
-		m.row("after it", 49*time.Second, numbers(0, 20)...)
+	m.run(20, 50*time.Second, func(context.Context) { m.steps(numbers(0, 20)) })
+}
+
+// measureStepsAlone is of one process that shares nothing, for comparison.
+func measureStepsAlone(m *measurement) {
+	p := newProcess(nil, fleet.Config{}, m.service.from(0), m.pacing)
+	m.processes = append(m.processes, p)
+	m.run(0, 50*time.Second, func(ctx context.Context) {
+		p.call(ctx, "http://service.test/", demand{callers: 80})
+		m.steps([]int{0})
 	})
+}
+
+func (m *measurement) steps(who []int) {
+	m.service.sleepUntil(10 * time.Second)
+	m.service.setRate(20)
+	m.row("100 to 20", 15*time.Second, who...)
+	m.row("after it", 25*time.Second, who...)
+	m.service.setRate(200)
+	m.row("20 to 200", 35*time.Second, who...)
+	m.row("after it", 49*time.Second, who...)
 }
