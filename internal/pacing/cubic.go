@@ -59,6 +59,9 @@ func (c *Cubic) Adopt(now time.Duration, rate float64) {
 	c.capacity = max(c.rate, c.limits.MinCapacity)
 }
 
+// Measure implements [Adopter].
+func (c *Cubic) Measure(now time.Duration, _ bool) { c.meter.Count(now, 1) }
+
 // Begin implements [Adopter].
 func (c *Cubic) Begin(now time.Duration, rate float64) {
 	c.Adopt(now, rate)

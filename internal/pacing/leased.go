@@ -33,6 +33,9 @@ type Adopter interface {
 
 	// Begin begins at rate, as after the first throttling response.
 	Begin(now time.Duration, rate float64)
+
+	// Measure is Update without a change of the rate.
+	Measure(now time.Duration, throttled bool)
 }
 
 // Counts are the outcomes since the last call of Take.
@@ -77,6 +80,7 @@ func (l *Leased) Take() Counts {
 func (l *Leased) Update(now, sent time.Duration, throttled bool) {
 	l.count(now, sent, throttled)
 	if l.leased && now < l.lease.Until {
+		l.alone.Measure(now, throttled)
 		return
 	}
 	l.end(now)

@@ -70,11 +70,7 @@ func (s *Scaled) Measured() float64 { return s.meter.Rate() }
 
 // Update implements [Law].
 func (s *Scaled) Update(now, sent time.Duration, throttled bool) {
-	accepted := 1
-	if throttled {
-		accepted = 0
-	}
-	s.meter.Count(now, accepted)
+	s.Measure(now, throttled)
 	elapsed := now - s.updated
 	s.updated = now
 	if s.phase == unlimited {
@@ -106,6 +102,15 @@ func (s *Scaled) Adopt(now time.Duration, rate float64) {
 	s.updated = now
 	s.background = 0
 	s.cut(now, rate/s.beta)
+}
+
+// Measure implements [Adopter].
+func (s *Scaled) Measure(now time.Duration, throttled bool) {
+	accepted := 1
+	if throttled {
+		accepted = 0
+	}
+	s.meter.Count(now, accepted)
 }
 
 // Begin implements [Adopter].
