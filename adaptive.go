@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -350,10 +351,7 @@ func (l *RateLimiter) update(now, sent time.Duration, throttled bool) {
 	l.updated = now
 	l.law.Update(now, min(sent, now), throttled)
 	l.setRate(now)
-	switch { // not before there is a rate to wait at
-	case l.leased != nil:
-		l.limiting.Store(l.leased.Limits(l.limiting.Load(), throttled))
-	case throttled:
+	if throttled { // not before there is a rate to wait at
 		l.limiting.Store(true)
 	}
 }
@@ -367,9 +365,9 @@ func (l *RateLimiter) share() {
 	}
 }
 
-// lease gives l a rate until the time, and tokens at once. cut is when the rate
-// of all processes was cut last, the zero time if never.
-func (l *RateLimiter) lease(until, cut time.Time, tokens float64, lease pacing.Lease) {
+// lease gives l a rate until the time. cut is when the rate of all processes was
+// cut last, the zero time if never.
+func (l *RateLimiter) lease(until, cut time.Time, lease pacing.Lease) {
 	if l.leased == nil {
 		return
 	}
@@ -381,11 +379,15 @@ func (l *RateLimiter) lease(until, cut time.Time, tokens float64, lease pacing.L
 	lease.Alone = max(lease.Alone, l.config.MinFillRate)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.leased.Lease(lease)
 	l.updated = max(l.bucket.Now(), l.updated)
+	begins := l.leased.Lease(l.updated, lease)
 	l.setRate(l.updated)
-	l.bucket.Put(tokens)
-	l.limiting.Store(lease.Limited)
+	if begins { // not all processes should send at once when the first token comes back
+		l.bucket.Put(rand.Float64())
+	}
+	if lease.Limited {
+		l.limiting.Store(true)
+	}
 	if l.lapsing == nil {
 		l.lapsing = time.AfterFunc(time.Until(until), l.lapse)
 	} else {

@@ -64,7 +64,6 @@ type ShareGrant struct {
 	Limited    bool          // the fleet's rate is limited
 	Rate       float64       // of this process, in requests per second
 	Burst      time.Duration // what a pause saves up is the tokens of that time
-	SendTokens float64       // that this process has at once, beside the rate
 	Cut        time.Time     // when the fleet's rate was cut last; the zero time if never
 	RetryAfter time.Duration // how long the fleet's Retry-After is in force; 0 if there is none
 
@@ -146,8 +145,8 @@ func (s *Share) AddTokens(n int) { s.quota.Release(n) }
 func (s *Share) Grant(g ShareGrant) {
 	s.grant.Store(&g)
 	if s.limiter != nil {
-		s.limiter.lease(g.Until, g.Cut, g.SendTokens, pacing.Lease{
-			Limited: g.Limited, Rate: g.Rate, Capacity: max(g.Rate*g.Burst.Seconds(), 1+g.SendTokens),
+		s.limiter.lease(g.Until, g.Cut, pacing.Lease{
+			Limited: g.Limited, Rate: g.Rate, Capacity: g.Rate * g.Burst.Seconds(),
 			Alone: g.FleetRate / float64(max(g.Members, 1)),
 		})
 	}

@@ -21,7 +21,7 @@ func TestLeastRights(t *testing.T) {
 	for _, without := range append([]string{""}, rights...) {
 		t.Run("without "+without, func(t *testing.T) {
 			t.Parallel()
-			store := startProcess(t)
+			store := startStore(t)
 			command := []string{"ACL", "SETUSER", "fleet", "on", ">secret", "~awsretry:*"}
 			for _, right := range rights {
 				if right != without {
@@ -59,7 +59,7 @@ func TestLeastRights(t *testing.T) {
 
 // Dial returns a Client although there is no store yet.
 func TestDialBeforeTheStore(t *testing.T) {
-	store := startProcess(t)
+	store := startStore(t)
 	store.stop()
 	var faults faultLog
 	shared := fleet.New(dial(t, store.addr), fleet.Config{Lease: 100 * time.Millisecond, OnError: faults.add})
@@ -91,7 +91,7 @@ func TestOtherSettings(t *testing.T) {
 	adaptive := func(p awsretry.Pacing) awsretry.Transport {
 		return awsretry.Transport{Mode: awsretry.Adaptive, RateLimit: awsretry.RateLimitConfig{Pacing: p}}
 	}
-	store := startProcess(t)
+	store := startStore(t)
 	for name, test := range map[string]struct {
 		first, second *awsretry.Transport
 		lease         time.Duration // of the second
@@ -149,7 +149,7 @@ func ptr[T any](x T) *T { return &x }
 // Close returns within a second while the store hangs, and nothing is left
 // running.
 func TestCloseWhileTheStoreHangs(t *testing.T) {
-	store := startProcess(t)
+	store := startStore(t)
 	before := runtime.NumGoroutine()
 	connection := dial(t, store.addr)
 	shared := fleet.New(connection, fleet.Config{})

@@ -28,7 +28,7 @@ func (f clientFunc) Eval(ctx context.Context, _ string, _, args []string) ([]str
 // The places of the script's values.
 const (
 	replyRate    = 3
-	replyGrant   = 4
+	replyShare   = 4
 	replyMembers = 5
 	replyTokens  = 8
 	replyLeft    = 9
@@ -120,7 +120,8 @@ func TestBadReplies(t *testing.T) {
 		"infinite":     {set(replyRate, "inf"), "for rate"},
 		"huge":         {set(replyRate, "1e308"), "for rate"},
 		"negative":     {set(replyRate, "-1"), "for rate"},
-		"huge grant":   {set(replyGrant, "1e8"), "granted 1e+08 send tokens"},
+		"huge grant":   {set(replyShare, "1e8"), "granted a rate of 1e+08"},
+		"no share":     {set(replyRate, "100"), "granted nothing of a rate of 100"},
 		"huge tokens":  {set(replyTokens, "1000000"), "granted 1000000 retry tokens"},
 		"huge members": {set(replyMembers, "1e18"), "for members"},
 		"long gate":    {set(replyGate, "1e15"), "for Retry-After"},
@@ -242,15 +243,13 @@ func TestLeaseEndsWithoutOutcome(t *testing.T) {
 			if gone.Load() {
 				return nil, errors.New("boom")
 			}
-			return reply(map[int]string{replyRate: "100", replyMembers: "5"}), nil // and no grant
+			return reply(map[int]string{replyRate: "100", replyShare: "0.1", replyMembers: "5"}), nil
 		}), fleet.Config{})
 		defer shared.Close()
 		tr := &awsretry.Transport{Base: respond(200, delay), Mode: awsretry.Adaptive, Shared: shared}
 		send(t, tr)
 		time.Sleep(time.Second)
-		for range 2 { // what a pause saved up
-			send(t, tr)
-		}
+		send(t, tr) // what a pause saved up
 		gone.Store(true)
 		// The rate is 20/s from the end of the lease on.
 		if took := send(t, tr); took > 400*time.Millisecond+50*time.Millisecond+delay {
@@ -401,7 +400,7 @@ func TestGrantsAreBounded(t *testing.T) {
 			asked = max(asked, n)
 			renewals++
 			return reply(map[int]string{
-				replyRate: "1e9", replyMembers: "1", replyTokens: args[argAsked], replyLeft: "2147483647",
+				replyRate: "1e9", replyShare: "1e9", replyTokens: args[argAsked], replyLeft: "2147483647",
 			}), nil
 		}), fleet.Config{})
 		attempts := 0

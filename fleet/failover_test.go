@@ -21,28 +21,16 @@ func needFaults(t *testing.T) {
 	}
 }
 
-func (p *process) port() string {
+func (p *storeProcess) port() string {
 	_, port, _ := net.SplitHostPort(p.addr)
 	return port
-}
-
-// eventually waits for a condition, for at most 20 s.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for range 400 {
-		if ok() {
-			return
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-	t.Fatalf("no %s after 20 s", what)
 }
 
 // Sentinel promotes a replica while the processes send.
 func TestSentinelFailover(t *testing.T) {
 	needFaults(t)
-	primary := startProcess(t)
-	replica := startProcess(t, "--replicaof", "127.0.0.1", primary.port())
+	primary := startStore(t)
+	replica := startStore(t, "--replicaof", "127.0.0.1", primary.port())
 	var sentinels []string
 	for range 3 {
 		config := filepath.Join(t.TempDir(), "sentinel.conf")
@@ -51,7 +39,7 @@ func TestSentinelFailover(t *testing.T) {
 		if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		sentinels = append(sentinels, startProcess(t, config, "--sentinel").addr)
+		sentinels = append(sentinels, startStore(t, config, "--sentinel").addr)
 	}
 	eventually(t, "replica", func() bool { return strings.Contains(replica.do("INFO", "replication"), "master_link_status:up") })
 	time.Sleep(3 * time.Second) // the sentinels find each other
@@ -89,9 +77,9 @@ func TestSentinelFailover(t *testing.T) {
 func TestCluster(t *testing.T) {
 	needFaults(t)
 	user := append([]string{"ACL", "SETUSER", "fleet", "on", ">secret", "~awsretry:*", "+cluster|slots", "+cluster|shards"}, rights...)
-	var servers []*process
+	var servers []*storeProcess
 	for range 3 {
-		servers = append(servers, startProcess(t, "--cluster-enabled", "yes", "--cluster-node-timeout", "1000",
+		servers = append(servers, startStore(t, "--cluster-enabled", "yes", "--cluster-node-timeout", "1000",
 			"--cluster-require-full-coverage", "no"))
 	}
 	var addrs []string

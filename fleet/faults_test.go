@@ -41,7 +41,7 @@ const (
 // A faultyStore is a store, and proxies to it: one for half of the processes,
 // and one for the others.
 type faultyStore struct {
-	*process
+	*storeProcess
 	proxies [2]*proxy
 }
 
@@ -270,7 +270,7 @@ func TestFaults(t *testing.T) {
 			continue
 		}
 		t.Run(fault.name, func(t *testing.T) {
-			s := &faultyStore{process: startProcess(t)}
+			s := &faultyStore{storeProcess: startStore(t)}
 			for i := range s.proxies {
 				s.proxies[i] = startProxy(t, s.addr)
 			}

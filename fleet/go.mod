@@ -9,6 +9,8 @@ require (
 	github.com/valkey-io/valkey-go v1.0.79
 )
 
+require github.com/yuin/gopher-lua v1.1.2
+
 require (
 	github.com/fxamacker/cbor/v2 v2.9.6 // indirect
 	github.com/hashicorp/go-cleanhttp v0.5.2 // indirect

@@ -18,12 +18,13 @@ type leader struct {
 
 	cutAt     time.Duration // when the rate was cut last
 	beginning bool          // cutAt is when the first rate was guessed
-	accepted  float64       // since then, of all attempts
+	accepted  float64       // since then
+	throttled float64       // since then
 }
 
 // newLeader returns a leader that goes on where another one left off.
 func newLeader(law pacing.Adopter, lease time.Duration, got reply) *leader {
-	l := &leader{law: law, lease: lease, fed: got.totals, now: got.now, rate: got.rate}
+	l := &leader{law: law, lease: lease, fed: got.totals, now: got.now, rate: got.rate, cutAt: got.cut}
 	_, l.oneCut = law.(*pacing.Cubic)
 	if l.rate > 0 {
 		l.law.Adopt(l.now, l.rate)
@@ -34,56 +35,66 @@ func newLeader(law pacing.Adopter, lease time.Duration, got reply) *leader {
 // step gives the outcomes since the last step to the law. It returns the rate,
 // which is negative where there is none, and whether it was cut.
 func (l *leader) step(got reply) (rate float64, cut bool) {
+	before := l.now
 	l.now = max(l.now, got.now)
 	news := got.totals.since(l.fed)
 	l.fed = got.totals
 	if l.rate == 0 {
 		return l.guess(news)
 	}
+	l.accepted += news.accepted + news.acceptedBefore
+	l.throttled += news.throttled + news.throttledBefore
 	trip := time.Duration(0)
 	if news.tripsOf > 0 {
 		trip = time.Duration(news.trips / news.tripsOf * float64(time.Millisecond))
 	}
-	if l.now < l.cutAt+l.lease+trip { // some processes sent these at their old rate
+	heard := l.now >= l.cutAt+l.lease+l.lease/8+trip // by all processes, of the last cut
+	switch {
+	case l.beginning && !l.begin():
+		return l.rate, false
+	case !heard: // some processes sent these at their old rate
 		news.acceptedBefore += news.accepted
 		news.throttledBefore += news.throttled
 		news.accepted, news.throttled = 0, 0
+	case news.throttled > 0 && l.farTooHigh():
+		l.rate = l.accepted / (l.now - l.cutAt).Seconds()
+		l.law.Adopt(l.now, l.rate)
+		l.cutNow()
+		return l.rate, true
 	}
-	if l.beginning && !l.begin(news) {
-		return l.rate, false
-	}
-	if l.oneCut { // the law would cut for each of them
-		news.accepted += news.throttledBefore + max(news.throttled-1, 0)
-		news.throttled, news.throttledBefore = min(news.throttled, 1), 0
-	}
-	const before = 0 // a time of sending before the last cut
-	l.feed(news.acceptedBefore, before, false)
-	l.feed(news.throttledBefore, before, true)
-	l.mix(news.accepted, news.throttled, max(l.now-trip, 1))
+	l.feed(news, before, trip)
 	was := l.rate
 	l.rate, _ = l.law.Pace()
 	if cut = l.rate < 0.97*was; cut {
-		l.cutAt = l.now
+		l.cutNow()
 	}
 	return l.rate, cut
+}
+
+func (l *leader) cutNow() { l.cutAt, l.accepted, l.throttled = l.now, 0, 0 }
+
+// farTooHigh reports whether so much was throttled since the last cut, a short
+// time ago, that the service accepts much less than the rate. A single process
+// would have cut its rate again and again in this time.
+func (l *leader) farTooHigh() bool {
+	return l.now-l.cutAt < 4*l.lease && l.throttled > 0.3*(l.accepted+l.throttled)
 }
 
 // guess returns a rate when something is throttled for the first time: what was
 // accepted since the last step. Others have not said yet what they sent.
 func (l *leader) guess(news sums) (rate float64, cut bool) {
-	l.feed(news.accepted+news.acceptedBefore, 1, false)
 	if news.throttled+news.throttledBefore == 0 {
 		return -1, false
 	}
-	l.beginning, l.cutAt, l.accepted = true, l.now, 0
+	l.beginning = true
+	l.cutNow()
 	l.rate = max((news.accepted+news.acceptedBefore)/l.lease.Seconds(), 1)
 	return l.rate, true
 }
 
 // begin begins at what the service accepted while the processes heard of the
 // guess. It reports false before they all have.
-func (l *leader) begin(news sums) bool {
-	l.accepted += news.accepted + news.acceptedBefore
+func (l *leader) begin() bool {
 	since := l.now - l.cutAt
 	if since < l.lease {
 		return false
@@ -94,30 +105,39 @@ func (l *leader) begin(news sums) bool {
 	return true
 }
 
-// mix gives outcomes of attempts that were sent at one time to the law, the
-// throttled ones evenly among the others.
-func (l *leader) mix(accepted, throttled float64, sent time.Duration) {
-	all := accepted + throttled
-	for i, given := 0.0, 0.0; i < min(all, mostFed); i++ {
-		due := (i + 1) * throttled / all
-		refused := due-given > 0.5
-		if refused {
-			given++
+// feed gives outcomes to the law, evenly over the time since before, as they
+// came, so that the law measures a steady rate.
+func (l *leader) feed(news sums, before, trip time.Duration) {
+	if l.oneCut { // the law would cut for each of them
+		news.accepted += news.throttledBefore + max(news.throttled-1, 0)
+		news.throttled, news.throttledBefore = min(news.throttled, 1), 0
+	}
+	const beforeCut = 0         // a time of sending before the last cut
+	sent := max(before-trip, 1) // so that what this step has cuts once
+	kinds := [...]struct {
+		n, given  float64
+		throttled bool
+		sent      time.Duration
+	}{
+		{n: news.accepted, sent: sent},
+		{n: news.throttled, sent: sent, throttled: true},
+		{n: news.acceptedBefore, sent: beforeCut},
+		{n: news.throttledBefore, sent: beforeCut, throttled: true},
+	}
+	all := min(news.accepted+news.throttled+news.acceptedBefore+news.throttledBefore, mostFed)
+	for i := 1.0; i <= all; i++ {
+		next := &kinds[0]
+		for k := range kinds {
+			if kind := &kinds[k]; kind.n*i/all-kind.given > next.n*i/all-next.given {
+				next = kind
+			}
 		}
-		l.update(sent, refused)
+		next.given++
+		now := before + time.Duration(float64(l.now-before)*i/all)
+		l.law.Update(now, min(next.sent, now), next.throttled)
 	}
 }
 
 // What a step gives to the law at most. More than that in one renewal is a
 // store that does not keep to the script.
 const mostFed = 100_000
-
-func (l *leader) feed(n float64, sent time.Duration, throttled bool) {
-	for i := 0.0; i < min(n, mostFed); i++ {
-		l.update(sent, throttled)
-	}
-}
-
-func (l *leader) update(sent time.Duration, throttled bool) {
-	l.law.Update(l.now, sent, throttled)
-}

@@ -35,7 +35,7 @@ type member struct {
 	leader   *leader       // nil while another process leads
 	proposed float64       // the leader's rate for the next renewal; negative for none
 	cut      bool          // proposed is a cut
-	wanted   float64       // smoothed
+	sent     float64       // requests in half a lease, smoothed
 }
 
 func newMember(f *Fleet, share *awsretry.Share) *member {
@@ -67,7 +67,7 @@ func pacingOf(law pacing.Adopter) string {
 // run renews the lease until the fleet or the partition ends.
 func (m *member) run() {
 	period := m.fleet.config.Lease / 2
-	timer := time.NewTimer(0)
+	timer := time.NewTimer(m.fleet.config.Jitter(0))
 	defer timer.Stop()
 	var earliest time.Time // of the next renewal
 	for {
@@ -77,31 +77,33 @@ func (m *member) run() {
 			return
 		case <-timer.C:
 		case <-m.share.Wake():
-			if wait := time.Until(earliest); wait > 0 {
-				timer.Reset(wait)
-				continue
-			}
+			timer.Reset(m.fleet.config.Jitter(max(time.Until(earliest), 0)))
+			continue
 		}
 		if m.share.Dropped() {
 			m.leave()
 			return
 		}
-		began := time.Now()
+		began, soonest := time.Now(), period/2
 		m.renew()
 		if m.proposed >= 0 && m.cut { // others should not wait for it
 			m.renew()
+			soonest = period
 		}
-		pause := period - period/20 + rand.N(period/10)
+		pause := m.fleet.config.Jitter(period)
 		if m.failing {
 			pause *= 2 // and no earlier: a store that fails is left alone
-			earliest = time.Now().Add(pause)
+			soonest = pause
 		} else {
 			pause = max(pause-time.Since(began), period/20) // the lease began then
-			earliest = time.Now().Add(min(pause, period/2))
 		}
+		earliest = time.Now().Add(min(pause, soonest))
 		timer.Reset(pause)
 	}
 }
+
+// jitter keeps processes that start together from renewing together.
+func jitter(d time.Duration) time.Duration { return d - d/20 + rand.N(d/10+1) }
 
 // renew renews the lease, and gives the share what was granted.
 func (m *member) renew() {
@@ -126,30 +128,16 @@ func (m *member) renew() {
 	if !m.joined && m.quota { // what it had while it was alone is not the fleet's
 		m.share.TakeTokens(max(m.share.Usage().Tokens-m.float, 0))
 	}
-	rate, tokens := m.rate(got)
 	m.last, m.joined = got, true
 	m.share.AddTokens(got.tokens)
 	m.share.Grant(awsretry.ShareGrant{
 		Until: asked.Add(m.fleet.config.Lease), Limited: got.rate > 0,
-		Rate: rate, Burst: m.fleet.config.Lease / 4, SendTokens: tokens,
+		Rate: got.share, Burst: m.fleet.config.Lease / 4,
 		Cut: m.cutAt, RetryAfter: got.gate, FleetRate: got.rate, Members: got.members,
 	})
 	m.gateEnd = time.Now().Add(got.gate)
 	m.lead(got)
 }
-
-// rate returns the rate that the grant gives to this process, in requests per
-// second. A few tokens are given at once. A process that asked for little may
-// still send now and then.
-func (m *member) rate(got reply) (rate, tokens float64) {
-	seldom := got.rate / float64(10*max(got.members, 1))
-	if got.grant <= fewTokens {
-		return seldom, got.grant
-	}
-	return max(got.grant/(m.fleet.config.Lease/2).Seconds(), seldom), 0
-}
-
-const fewTokens = 2
 
 // request returns the next renewal.
 func (m *member) request(usage awsretry.ShareUsage) request {
@@ -161,13 +149,13 @@ func (m *member) request(usage awsretry.ShareUsage) request {
 		m.unsent.trips += float64(outcomes) * float64(usage.Trip.Milliseconds())
 		m.unsent.tripsOf += float64(outcomes)
 	}
-	sent := usage.Accepted + usage.Throttled + usage.AcceptedBefore + usage.ThrottledBefore
-	m.wanted = max(float64(sent)*1.25+float64(usage.Waiting), m.wanted*0.7)
+	sent := float64(usage.Accepted + usage.Throttled + usage.AcceptedBefore + usage.ThrottledBefore)
+	m.sent += (sent - m.sent) / sentMemory
 	r := request{
 		id: m.fleet.id, lease: m.fleet.config.Lease, capacity: m.capacity,
 		seedRate: m.last.rate, seedTokens: m.capacity,
 		sums: m.unsent, rate: m.proposed, cut: m.cut,
-		wanted: m.wanted, lastWindow: m.last.window, last: m.last.now,
+		wanted: 1.25*m.sent + float64(usage.Waiting), lastWindow: m.last.window, last: m.last.now,
 		expiry: m.fleet.config.Expiry, cutSeen: m.cutSeen,
 		settings: m.settings, pacing: m.pacing,
 	}
@@ -182,6 +170,10 @@ func (m *member) request(usage awsretry.ShareUsage) request {
 	}
 	return r
 }
+
+// sentMemory is over how many renewals the requests are smoothed. Those in line
+// are added as they are, so that a process does not wait for it to get more.
+const sentMemory = 5
 
 // balance asks for the retry tokens that this process lacks, or returns those
 // that it has too many of.

@@ -16,16 +16,16 @@ import (
 	"github.com/valkey-io/valkey-go"
 )
 
-// A process is a server that a test may stop, start and suspend.
-type process struct {
+// A storeProcess is a server that a test may stop, start and suspend.
+type storeProcess struct {
 	t    testing.TB
 	addr string
 	args []string
 	cmd  *exec.Cmd // nil while it is stopped
 }
 
-// startProcess starts redis-server on a free port of loopback.
-func startProcess(t testing.TB, args ...string) *process {
+// startStore starts redis-server on a free port of loopback.
+func startStore(t testing.TB, args ...string) *storeProcess {
 	t.Helper()
 	path, err := exec.LookPath("valkey-server")
 	if err != nil {
@@ -36,7 +36,7 @@ func startProcess(t testing.TB, args ...string) *process {
 	}
 	addr := freeAddr(t)
 	_, port, _ := net.SplitHostPort(addr)
-	p := &process{t: t, addr: addr}
+	p := &storeProcess{t: t, addr: addr}
 	if len(args) > 0 && args[len(args)-1] == "--sentinel" {
 		p.args = append([]string{path}, append(args, "--port", port, "--bind", "127.0.0.1", "--dir", t.TempDir())...)
 	} else {
@@ -64,7 +64,7 @@ func freeAddr(t testing.TB) string {
 	return ""
 }
 
-func (p *process) start() {
+func (p *storeProcess) start() {
 	p.t.Helper()
 	p.cmd = exec.Command(p.args[0], p.args[1:]...)
 	if err := p.cmd.Start(); err != nil {
@@ -80,7 +80,7 @@ func (p *process) start() {
 	p.t.Fatalf("no store at %s", p.addr)
 }
 
-func (p *process) stop() {
+func (p *storeProcess) stop() {
 	if p.cmd != nil {
 		p.cmd.Process.Kill()
 		p.cmd.Wait()
@@ -88,7 +88,7 @@ func (p *process) stop() {
 	}
 }
 
-func (p *process) signal(s syscall.Signal) {
+func (p *storeProcess) signal(s syscall.Signal) {
 	p.t.Helper()
 	if err := p.cmd.Process.Signal(s); err != nil {
 		p.t.Fatal(err)
@@ -96,7 +96,7 @@ func (p *process) signal(s syscall.Signal) {
 }
 
 // do runs a command in the store, and returns what it returned as text.
-func (p *process) do(command ...string) string {
+func (p *storeProcess) do(command ...string) string {
 	p.t.Helper()
 	client, err := valkey.NewClient(valkey.ClientOption{
 		InitAddress: []string{p.addr}, ForceSingleClient: true, DisableCache: true,

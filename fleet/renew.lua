@@ -104,25 +104,24 @@ if not s.began or now - get('began') >= window then
   s.window = get('window') + 1
 end
 
--- The share, for the time since the last renewal.
+local members = math.max(get('members'), get('membersBefore'), 1)
+
+-- The share of the rate, as far as there is something to grant for the time
+-- since the last renewal. A process that wants nothing may still begin.
 local wanted = number(14, 0, 1e9)
 local lastWindow, last = number(15, 0, 1e15), number(16, 0, 1e15)
-local grant = 0
+local share = 0
 if not leaving then
-  local share = math.min(wanted / window, get('fair'))
+  share = math.min(math.max(wanted / window, rate / (10 * members)), get('fair'))
   if lastWindow ~= get('window') then
     s.members = get('members') + 1
     s.asked = get('asked') + share
   end
   local passed = window
-  if last > 0 then passed = math.max(0, math.min(now - last, 1.5 * window)) end
-  share = share * passed
-  if share < 1 and wanted >= 1 and passed > 0 then share = 1 end -- whole tokens, to one process after the other
-  grant = math.min(share, get('left'))
-  if grant < 1 then grant = 0 end
-  s.left = get('left') - grant
+  if last > 0 then passed = math.max(1, math.min(now - last, 1.5 * window)) end
+  share = math.max(math.min(share, get('left') / passed), rate / (10 * members))
+  s.left = get('left') - share * passed
 end
-local members = math.max(get('members'), get('membersBefore'), 1)
 
 -- Retry tokens.
 local returned, asked, held = number(17, 0, 1e9), number(18, 0, 1e9), number(19, 0, 1e9)
@@ -146,7 +145,7 @@ redis.call('PEXPIRE', key, number(22, 1000, 604800000))
 
 local function text(n) return string.format('%.17g', n) end
 return {
-  s.epoch, text(now), text(get('window')), text(get('rate')), text(grant), text(members),
+  s.epoch, text(now), text(get('window')), text(get('rate')), text(share * 1000), text(members),
   s.leader == id and '1' or '0', text(get('cut')), text(tokens), text(get('tokens')),
   text(math.max(0, get('gate') - now)),
   text(get('accepted')), text(get('throttled')), text(get('acceptedBefore')), text(get('throttledBefore')),

@@ -33,7 +33,7 @@ func FuzzReply(f *testing.F) {
 		switch {
 		case got.tokens < 0 || got.tokens > r.asked, got.left < 0, got.members < 0 || got.members > mostMembers,
 			got.gate < 0 || got.gate > longestGate, got.now < 0, got.cut < 0,
-			!finite(got.grant, 2*r.wanted), !finite(got.rate, mostRate), !finite(got.window, 1e15),
+			!finite(got.share, got.rate), !finite(got.rate, mostRate), !finite(got.window, 1e15),
 			!finite(got.totals.accepted, math.MaxFloat64), !finite(got.totals.tripsOf, math.MaxFloat64):
 			t.Errorf("%q is accepted: %+v", text, got)
 		}

@@ -91,7 +91,7 @@ type reply struct {
 	now     time.Duration // of the store's clock
 	window  float64
 	rate    float64 // of all processes, in requests per second; 0 if it is not limited
-	grant   float64 // send tokens for the time since the last renewal
+	share   float64 // of the rate, for this process
 	members int
 	leader  bool
 	cut     time.Duration // when the rate was cut last
@@ -126,7 +126,7 @@ func (f *Fleet) renew(ctx context.Context, key string, r *request) (reply, error
 		now:     p.duration("now", math.MaxInt64),
 		window:  p.number("window", 1e15),
 		rate:    p.number("rate", mostRate),
-		grant:   p.number("grant", mostRate),
+		share:   p.number("share", mostRate),
 		members: int(p.number("members", mostMembers)),
 		leader:  p.number("leader", 1) == 1,
 		cut:     p.duration("cut", math.MaxInt64),
@@ -145,8 +145,10 @@ func (f *Fleet) renew(ctx context.Context, key string, r *request) (reply, error
 		return reply{}, fmt.Errorf("fleet: %s: %w", key, p.err)
 	case got.tokens > r.asked:
 		return reply{}, fmt.Errorf("fleet: %s: the store granted %d retry tokens; %d were asked for", key, got.tokens, r.asked)
-	case got.grant > max(2*r.wanted, 1):
-		return reply{}, fmt.Errorf("fleet: %s: the store granted %g send tokens; %g were asked for", key, got.grant, r.wanted)
+	case got.share == 0 && got.rate > 0 && !r.leaving: // requests would wait for ever
+		return reply{}, fmt.Errorf("fleet: %s: the store granted nothing of a rate of %g", key, got.rate)
+	case got.share > got.rate:
+		return reply{}, fmt.Errorf("fleet: %s: the store granted a rate of %g; that of all processes is %g", key, got.share, got.rate)
 	}
 	return got, nil
 }

@@ -14,7 +14,7 @@ import (
 // A store that comes back empty gets the retry tokens that its fleet had left:
 // at most a lease's worth for each process is there twice.
 func TestTokensAfterRestart(t *testing.T) {
-	store := startProcess(t)
+	store := startStore(t)
 	const processes, capacity, float = 6, 300, 10
 	down := true
 	var mu sync.Mutex

@@ -12,6 +12,8 @@ type Cubic struct {
 	meter          Meter
 	curve          curve
 	limiting       bool // from the first throttling response on
+	beginning      bool // from Begin to the next throttling response
+	updated        time.Duration
 	rate, capacity float64
 }
 
@@ -26,8 +28,17 @@ func NewCubic(limits Limits, meter Meter, beta, scale float64) *Cubic {
 func (c *Cubic) Update(now, _ time.Duration, throttled bool) {
 	c.meter.Count(now, 1)
 	measured := c.meter.Rate()
+	elapsed := now - c.updated
+	c.updated = now
 	var rate float64
 	switch {
+	case c.beginning && !throttled:
+		c.rate *= math.Exp2(min(elapsed.Seconds()/beginDoubling, 1))
+		c.capacity = max(c.rate, c.limits.MinCapacity)
+		return
+	case c.beginning: // the measurements lag far behind the rate
+		c.beginning = false
+		rate = c.curve.cut(now, c.rate)
 	case throttled && c.limiting:
 		rate = c.curve.cut(now, min(measured, c.rate))
 	case throttled:
@@ -42,7 +53,8 @@ func (c *Cubic) Update(now, _ time.Duration, throttled bool) {
 
 // Adopt implements [Adopter].
 func (c *Cubic) Adopt(now time.Duration, rate float64) {
-	c.limiting = true
+	c.limiting, c.beginning = true, false
+	c.updated = now
 	c.rate = max(c.curve.cut(now, rate/c.curve.beta), c.limits.MinRate)
 	c.capacity = max(c.rate, c.limits.MinCapacity)
 }
@@ -51,7 +63,13 @@ func (c *Cubic) Adopt(now time.Duration, rate float64) {
 func (c *Cubic) Measure(now time.Duration, _ bool) { c.meter.Count(now, 1) }
 
 // Begin implements [Adopter].
-func (c *Cubic) Begin(now time.Duration, rate float64) { c.Adopt(now, rate) }
+func (c *Cubic) Begin(now time.Duration, rate float64) {
+	c.Adopt(now, rate)
+	c.beginning = true
+}
+
+// beginDoubling is how many seconds the rate takes to double after Begin.
+const beginDoubling = 0.5
 
 // Pace implements [Law].
 func (c *Cubic) Pace() (rate, capacity float64) { return c.rate, c.capacity }

@@ -3,13 +3,15 @@ package pacing
 import "time"
 
 // Leased is a law of many processes: while it has a lease, the rate is the one
-// that was granted, and the outcomes are counted for whoever finds the rate of
-// all of them. Without a lease it is a law of this process alone, which begins
-// at the part of the rate that falls to each process.
+// that was granted, and the outcomes are counted for the process that finds the
+// rate of all of them. Without a lease it is a law of this process alone, which
+// begins at the part of the rate that falls to each process. Before the first
+// rate of all processes it is that law too, so that a process which was
+// throttled slows down before the others know.
 type Leased struct {
 	alone  Adopter
 	lease  Lease // zero before the first one
-	lapsed bool  // since the lease ended, alone has the outcomes
+	leased bool  // the rate is that of the lease; alone does not have the outcomes
 	counts Counts
 }
 
@@ -21,9 +23,6 @@ type Lease struct {
 	Alone          float64       // the rate that this process begins with when the lease has ended
 	Cut            time.Duration // when the rate of all processes was cut last, 0 if never
 }
-
-// What a process may use whose lease has no rate.
-const unlimitedRate = 1e9
 
 // An Adopter is a law that can begin at a rate.
 type Adopter interface {
@@ -49,10 +48,26 @@ type Counts struct {
 }
 
 // NewLeased returns the law that is alone until the first lease.
-func NewLeased(alone Adopter) *Leased { return &Leased{alone: alone, lapsed: true} }
+func NewLeased(alone Adopter) *Leased { return &Leased{alone: alone} }
 
-// Lease replaces the lease.
-func (l *Leased) Lease(lease Lease) { l.lease, l.lapsed = lease, false }
+// Lease replaces the lease, at now. It reports whether the rate was not that of
+// a lease before, and is now.
+func (l *Leased) Lease(now time.Duration, lease Lease) (begins bool) {
+	if !lease.Limited {
+		l.end(now)
+	}
+	begins = lease.Limited && !l.leased
+	l.lease, l.leased = lease, lease.Limited
+	return begins
+}
+
+// end goes on without a lease.
+func (l *Leased) end(now time.Duration) {
+	if l.leased {
+		l.alone.Adopt(now, l.lease.Alone)
+	}
+	l.leased = false
+}
 
 // Take returns the counts and begins them again.
 func (l *Leased) Take() Counts {
@@ -61,32 +76,21 @@ func (l *Leased) Take() Counts {
 	return c
 }
 
-// Limits reports whether there is a rate, after an Update with that outcome.
-func (l *Leased) Limits(limited, throttled bool) bool {
-	if l.lapsed {
-		return limited || throttled
-	}
-	return l.lease.Limited
-}
-
 // Update implements [Law].
 func (l *Leased) Update(now, sent time.Duration, throttled bool) {
 	l.count(now, sent, throttled)
-	if l.Lapse(now); !l.lapsed {
+	if l.leased && now < l.lease.Until {
 		l.alone.Measure(now, throttled)
 		return
 	}
+	l.end(now)
 	l.alone.Update(now, sent, throttled)
 }
 
-// Lapse begins to be a law of this process alone if the lease has ended.
+// Lapse goes on without a lease if it has ended.
 func (l *Leased) Lapse(now time.Duration) {
-	if l.lapsed || now < l.lease.Until {
-		return
-	}
-	l.lapsed = true
-	if l.lease.Limited {
-		l.alone.Adopt(now, l.lease.Alone)
+	if now >= l.lease.Until {
+		l.end(now)
 	}
 }
 
@@ -109,13 +113,10 @@ func (l *Leased) count(now, sent time.Duration, throttled bool) {
 
 // Pace implements [Law].
 func (l *Leased) Pace() (rate, capacity float64) {
-	switch {
-	case l.lapsed:
-		return l.alone.Pace()
-	case !l.lease.Limited:
-		return unlimitedRate, unlimitedRate
+	if l.leased {
+		return l.lease.Rate, l.lease.Capacity
 	}
-	return l.lease.Rate, l.lease.Capacity
+	return l.alone.Pace()
 }
 
 // Measured implements [Law]. It is of this process.

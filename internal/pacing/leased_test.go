@@ -47,12 +47,21 @@ func TestLease(t *testing.T) {
 			l := NewLeased(alone)
 			const second = time.Second
 			l.Update(second, second, true) // alone from the first
-			if rate, _ := l.Pace(); rate < 0.5 || rate > 1 || !l.Limits(false, true) {
+			if rate, _ := l.Pace(); rate < 0.5 || rate > 1 {
 				t.Errorf("alone: rate %v", rate)
 			}
 			l.Take()
 
-			l.Lease(Lease{Until: 5 * second, Limited: true, Rate: 8, Capacity: 2, Alone: 3, Cut: 2 * second})
+			if l.Lease(second, Lease{Until: 2 * second}) {
+				t.Error("a lease without a rate begins")
+			}
+			if rate, _ := l.Pace(); rate < 0.5 || rate > 1 {
+				t.Errorf("before the first rate of all: rate %v", rate)
+			}
+			lease := Lease{Until: 5 * second, Limited: true, Rate: 8, Capacity: 2, Alone: 3, Cut: 2 * second}
+			if !l.Lease(2*second, lease) || l.Lease(2*second, lease) {
+				t.Error("a lease begins once")
+			}
 			for _, sent := range []time.Duration{second, 3 * second, 3 * second} {
 				l.Update(3500*time.Millisecond, sent, false)
 				l.Update(3500*time.Millisecond, sent, true)
@@ -74,17 +83,12 @@ func TestLease(t *testing.T) {
 			if rate, _ := l.Pace(); rate < 2 || rate > 4.5 {
 				t.Errorf("after the lease: rate %v, want about 3", rate)
 			}
-			if !l.Limits(true, false) {
-				t.Error("after the lease nothing is limited")
-			}
 
-			l.Lease(Lease{Until: 9 * second})
-			if rate, _ := l.Pace(); rate != unlimitedRate || l.Limits(true, true) {
-				t.Errorf("a lease without a rate: %v", rate)
-			}
-			l.Update(10*second, 9500*time.Millisecond, false)
-			if l.Limits(false, false) || !l.Limits(false, true) {
-				t.Error("after a lease without a rate only throttling limits")
+			lease.Until = 9 * second
+			l.Lease(6*second, lease)
+			l.Lease(7*second, Lease{Until: 10 * second})
+			if rate, _ := l.Pace(); rate < 2.9 || rate > 3.1 {
+				t.Errorf("a lease that has lost its rate: rate %v, want 3", rate)
 			}
 		})
 	}

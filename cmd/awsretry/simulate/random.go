@@ -16,6 +16,7 @@ const (
 	forError
 	forJitter
 	forThrottle
+	forRenewal
 )
 
 // random returns a number that depends on its arguments only: a seed and what

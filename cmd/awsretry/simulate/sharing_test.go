@@ -1,0 +1,47 @@
+package simulate
+
+import "testing"
+
+// The clients of fleet share the service's rate and the tokens of their
+// retries.
+func TestFleetShares(t *testing.T) {
+	throttled := Scenario{
+		Name: "throttled", Duration: seconds(40), Seed: 1,
+		Clients: Clients{Count: 20, Callers: 4, Think: ms(5)},
+		Service: Service{
+			Capacity: 1000, Queue: 100, Latency: Latency{Median: ms(10)}, Throttle: &Throttle{Rate: 100, Burst: 20},
+		},
+		Settings: []Setting{
+			{Use: UseAdaptive, Pacing: "scaled"}, {Use: UseFleet, Pacing: "scaled"},
+			{Use: UseFleet, Pacing: "scaled", StoreLatency: ms(200), Name: "slow store"},
+		},
+	}
+	down := Scenario{
+		Name: "outage", Duration: seconds(20), Seed: 1,
+		Clients:  Clients{Count: 50, Rate: 250, Timeout: seconds(2)},
+		Service:  Service{Capacity: 1000, Queue: 100, Latency: Latency{Median: ms(10)}},
+		Events:   []Event{{Kind: Outage}},
+		Settings: []Setting{{Use: UseAdaptive}, {Use: UseFleet}},
+	}
+	t.Run("rate", func(t *testing.T) {
+		outcomes := mustRun(t, throttled).Outcomes
+		alone, shared, slow := outcomes[0], outcomes[1], outcomes[2]
+		if shared.Fairness < 0.98 || shared.Fairness <= alone.Fairness {
+			t.Errorf("fairness is %.3f, want at least 0.98, and more than %.3f of clients that do not share",
+				shared.Fairness, alone.Fairness)
+		}
+		if shared.Goodput < 90 {
+			t.Errorf("goodput is %.1f, want at least 90", shared.Goodput)
+		}
+		if slow.Calls == shared.Calls && slow.Attempts == shared.Attempts {
+			t.Error("a slow store makes no difference")
+		}
+	})
+	t.Run("retries", func(t *testing.T) {
+		outcomes := mustRun(t, down).Outcomes
+		alone, shared := outcomes[0].Amplification, outcomes[1].Amplification
+		if shared > 1.1 || alone < 1.3 {
+			t.Errorf("amplification is %.2f shared and %.2f not shared, want at most 1.1 and at least 1.3", shared, alone)
+		}
+	})
+}
