@@ -28,7 +28,7 @@ type Share struct {
 	limiter        *RateLimiter // nil except in adaptive mode
 	capacity, cost int          // of the retry token bucket of all processes, and of a retry at most
 
-	dropped    func() bool          // the Transport does not have the partition any more, or nothing refers to the Transport
+	dropped    func() bool          // see Dropped
 	retryAfter func() time.Duration // how long a shared Retry-After is in force
 	holdBack   func(time.Duration)  // brings one into force
 

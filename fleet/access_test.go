@@ -97,11 +97,23 @@ func TestOtherSettings(t *testing.T) {
 		lease         time.Duration // of the second
 		want          string
 	}{
-		"lease":    {&awsretry.Transport{}, &awsretry.Transport{}, 100 * time.Millisecond, "have Lease 50ms and 500 retry tokens; this one has Lease 100ms"},
-		"capacity": {&awsretry.Transport{}, &awsretry.Transport{Quota: awsretry.QuotaConfig{Capacity: 7}}, 0, "this one has Lease 50ms and 7 retry tokens"},
-		"no quota": {&awsretry.Transport{}, &awsretry.Transport{Quota: awsretry.QuotaConfig{Capacity: -1}}, 0, "this one has Lease 50ms and no retry tokens"},
-		"pacing":   {ptr(adaptive(awsretry.CubicPacing)), ptr(adaptive(awsretry.ScaledPacing)), 0, "have the pacing cubic; this one has scaled"},
-		"mode":     {&awsretry.Transport{}, ptr(adaptive(awsretry.ScaledPacing)), 0, ""}, // they share the retry tokens
+		"lease": {
+			&awsretry.Transport{}, &awsretry.Transport{}, 100 * time.Millisecond,
+			"have Lease 50ms and 500 retry tokens; this one has Lease 100ms",
+		},
+		"capacity": {
+			&awsretry.Transport{}, &awsretry.Transport{Quota: awsretry.QuotaConfig{Capacity: 7}}, 0,
+			"this one has Lease 50ms and 7 retry tokens",
+		},
+		"no quota": {
+			&awsretry.Transport{}, &awsretry.Transport{Quota: awsretry.QuotaConfig{Capacity: -1}}, 0,
+			"this one has Lease 50ms and no retry tokens",
+		},
+		"pacing": {
+			ptr(adaptive(awsretry.CubicPacing)), ptr(adaptive(awsretry.ScaledPacing)), 0,
+			"have the pacing cubic; this one has scaled",
+		},
+		"mode": {&awsretry.Transport{}, ptr(adaptive(awsretry.ScaledPacing)), 0, ""}, // they share the retry tokens
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

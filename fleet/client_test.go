@@ -134,7 +134,12 @@ func TestBadReplies(t *testing.T) {
 				shared := fleet.New(clientFunc(func(_ context.Context, args []string) ([]string, error) {
 					return test.eval(args)
 				}), fleet.Config{OnError: faults.add})
-				tr := &awsretry.Transport{Base: respond(200, delay), Mode: awsretry.Adaptive, Shared: shared, ShareRetryAfter: true}
+				tr := &awsretry.Transport{
+					Base:            respond(200, delay),
+					Mode:            awsretry.Adaptive,
+					Shared:          shared,
+					ShareRetryAfter: true,
+				}
 				for range 200 {
 					if took := send(t, tr); took != delay {
 						t.Fatalf("a request took %v", took)
@@ -226,7 +231,12 @@ func TestEvalHangs(t *testing.T) {
 					t.Errorf("Close returned %v after %v", err, took)
 				}
 				if most.Load() != 1 || longest.Load() > int64(500*time.Millisecond) || calls.Load() > 10*10 {
-					t.Errorf("%d calls, %d at once, the longest context %v", calls.Load(), most.Load(), time.Duration(longest.Load()))
+					t.Errorf(
+						"%d calls, %d at once, the longest context %v",
+						calls.Load(),
+						most.Load(),
+						time.Duration(longest.Load()),
+					)
 				}
 				time.Sleep(late) // and all goroutines end
 			})
@@ -256,91 +266,6 @@ func TestLeaseEndsWithoutOutcome(t *testing.T) {
 			t.Errorf("a request took %v", took)
 		}
 	})
-}
-
-// A ledger is a store of retry tokens whose replies may be lost.
-type ledger struct {
-	mu             sync.Mutex
-	tokens, moved  int // moved is the most that one renewal moved
-	applied, reply bool
-}
-
-func (l *ledger) Eval(_ context.Context, _ string, _, args []string) ([]string, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	asked, _ := strconv.Atoi(args[argAsked])
-	returned, _ := strconv.Atoi(args[argReturned])
-	granted := 0
-	if l.applied {
-		l.tokens += returned
-		granted = min(asked, l.tokens)
-		l.tokens -= granted
-		l.moved = max(l.moved, returned, granted)
-	}
-	if !l.reply {
-		return nil, errors.New("boom")
-	}
-	return reply(map[int]string{replyTokens: strconv.Itoa(granted), replyLeft: strconv.Itoa(l.tokens)}), nil
-}
-
-// set says what the store does with a renewal. It returns the tokens that are
-// in the store.
-func (l *ledger) set(applied, reply bool) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.applied, l.reply = applied, reply
-	return l.tokens
-}
-
-func (l *ledger) most() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.moved
-}
-
-// While renewals fail, at most one of them moves retry tokens, whatever the
-// store did with it.
-func TestTokensOfFailedRenewals(t *testing.T) {
-	for name, applied := range map[string]bool{"the store did nothing": false, "the reply is lost": true} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				l := &ledger{tokens: 490, applied: true, reply: true}
-				shared := fleet.New(l, fleet.Config{})
-				var status atomic.Int64
-				tr := &awsretry.Transport{
-					Base: roundTripper(func(req *http.Request) (*http.Response, error) {
-						return respond(int(status.Load()), 0).RoundTrip(req)
-					}),
-					Quota: awsretry.QuotaConfig{SuccessIncrement: -1}, Backoff: awsretry.Decorrelated{Initial: time.Millisecond, Max: time.Millisecond},
-					Shared: shared,
-				}
-				status.Store(200)
-				send(t, tr)
-				time.Sleep(time.Second)
-				held := func() int {
-					state, _ := tr.State("service.test")
-					return state.Tokens
-				}
-				before := l.set(applied, false) + held()
-				status.Store(503)
-				for range 50 { // retries that cannot be paid ask for tokens
-					send(t, tr)
-					time.Sleep(100 * time.Millisecond)
-				}
-				spent := 10 // the bucket of this process, and no retry more
-				after := l.set(true, true) + held()
-				if moved := l.most(); before-after > spent+moved || after > before {
-					t.Errorf("%d tokens before, %d after; one renewal moved at most %d", before, after, moved)
-				}
-				status.Store(200)
-				time.Sleep(time.Second)
-				if held() < 10 {
-					t.Errorf("%d tokens after the store came back", held())
-				}
-				shared.Close()
-			})
-		})
-	}
 }
 
 // Outcomes of a long failure are not the present's.
@@ -423,104 +348,4 @@ func TestGrantsAreBounded(t *testing.T) {
 		}
 		shared.Close()
 	})
-}
-
-// A Retry-After does not last longer because processes with a slow store tell
-// each other of it.
-func TestRetryAfterIsNotProlonged(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var mu sync.Mutex
-		var end time.Time
-		store := clientFunc(func(_ context.Context, args []string) ([]string, error) {
-			time.Sleep(150 * time.Millisecond)
-			mu.Lock()
-			if left, _ := strconv.Atoi(args[argGate]); left > 0 && time.Now().Add(time.Duration(left)*time.Millisecond).After(end) {
-				end = time.Now().Add(time.Duration(left) * time.Millisecond)
-			}
-			left := max(time.Until(end), 0)
-			mu.Unlock()
-			time.Sleep(150 * time.Millisecond)
-			return reply(map[int]string{replyGate: strconv.FormatInt(left.Milliseconds(), 10)}), nil
-		})
-		var transports [3]*awsretry.Transport
-		var throttled atomic.Bool
-		for i := range transports {
-			shared := fleet.New(store, fleet.Config{})
-			defer shared.Close()
-			transports[i] = &awsretry.Transport{
-				Base: roundTripper(func(req *http.Request) (*http.Response, error) {
-					if !throttled.CompareAndSwap(true, false) {
-						return respond(200, 0).RoundTrip(req)
-					}
-					resp, err := respond(429, 0).RoundTrip(req)
-					resp.Header.Set("Retry-After", "3")
-					return resp, err
-				}),
-				Shared: shared, ShareRetryAfter: true, RetryAfterSpread: -1, MaxAttempts: 1,
-			}
-			send(t, transports[i])
-		}
-		time.Sleep(time.Second)
-		throttled.Store(true)
-		send(t, transports[0])
-		time.Sleep(time.Second) // all have heard of it
-		for i, tr := range transports {
-			if took, most := send(t, tr), 2*time.Second+400*time.Millisecond; took > most || i == 0 && took < 1900*time.Millisecond {
-				t.Errorf("process %d waits for another %v", i, took)
-			}
-		}
-	})
-}
-
-// The members of partitions that a Transport drops end, also while they renew,
-// and give their retry tokens back.
-func TestPartitionsAreDropped(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var mu sync.Mutex
-		leaving, last := 0, make(map[string]time.Time)
-		store := keyedFunc(func(key string, args []string) []string {
-			time.Sleep(50 * time.Millisecond)
-			mu.Lock()
-			defer mu.Unlock()
-			if args[argLeaving] == "1" {
-				leaving++
-			}
-			last[key] = time.Now()
-			return reply(nil)
-		})
-		shared := fleet.New(store, fleet.Config{})
-		tr := &awsretry.Transport{
-			Base: respond(200, 0), Shared: shared, MaxPartitions: 3,
-			Partition: func(req *http.Request) string { return req.URL.Host },
-		}
-		for i := range 100 {
-			req, _ := http.NewRequestWithContext(t.Context(), "GET", "http://host"+strconv.Itoa(i)+".test/", nil)
-			if resp, err := tr.RoundTrip(req); err == nil {
-				resp.Body.Close()
-			}
-			time.Sleep(20 * time.Millisecond)
-		}
-		time.Sleep(2 * time.Second)
-		mu.Lock()
-		running := 0
-		for _, at := range last {
-			if time.Since(at) < time.Second {
-				running++
-			}
-		}
-		if running != 3 || leaving != 97 {
-			t.Errorf("%d partitions are renewed, %d were left; want 3 and 97", running, leaving)
-		}
-		mu.Unlock()
-		shared.Close()
-		if leaving != 100 {
-			t.Errorf("%d partitions were left at the end", leaving)
-		}
-	})
-}
-
-type keyedFunc func(key string, args []string) []string
-
-func (f keyedFunc) Eval(_ context.Context, _ string, keys, args []string) ([]string, error) {
-	return f(keys[0], args), nil
 }

@@ -27,7 +27,11 @@ func (c *clockClient) Eval(ctx context.Context, script string, keys, args []stri
 		c.t.Fatalf("the script reads %s %d times, not once", clock, strings.Count(script, clock))
 	}
 	script = strings.Replace(script, clock, "{ ARGV[#ARGV - 1], ARGV[#ARGV] }", 1)
-	args = append(args[:len(args):len(args)], strconv.FormatInt(c.now.Unix(), 10), strconv.Itoa(c.now.Nanosecond()/1000))
+	args = append(
+		args[:len(args):len(args)],
+		strconv.FormatInt(c.now.Unix(), 10),
+		strconv.Itoa(c.now.Nanosecond()/1000),
+	)
 	return c.Client.Eval(ctx, script, keys, args)
 }
 
@@ -63,7 +67,9 @@ func (c *clockClient) renewAll(values map[int]string) []float64 {
 // and a Retry-After neither ends nor lasts longer by more than ten leases.
 func TestServerClockJumps(t *testing.T) {
 	store := startStore(t)
-	for name, jump := range map[string]time.Duration{"none": 0, "ahead": time.Hour, "back": -time.Hour, "to 1970": -time.Since(time.Unix(1, 0))} {
+	for name, jump := range map[string]time.Duration{
+		"none": 0, "ahead": time.Hour, "back": -time.Hour, "to 1970": -time.Since(time.Unix(1, 0)),
+	} {
 		t.Run(name, func(t *testing.T) {
 			c := &clockClient{Client: dial(t, store.addr), t: t, key: "awsretry:{" + name + "}", now: time.Now()}
 			window, now := "0", "0"
@@ -113,8 +119,15 @@ func TestDamagedKey(t *testing.T) {
 		"gate", "cut", "leaderUntil", "accepted", "trips",
 	}
 	for _, field := range fields {
-		for _, value := range []string{"nan", "-nan", "inf", "-inf", "1e308", "-1", "", "text", strings.Repeat("9", 10000), "\x00"} {
-			c := &clockClient{Client: client, t: t, key: fmt.Sprintf("awsretry:{%s%.20q}", field, value), now: time.Now()}
+		for _, value := range []string{
+			"nan", "-nan", "inf", "-inf", "1e308", "-1", "", "text", strings.Repeat("9", 10000), "\x00",
+		} {
+			c := &clockClient{
+				Client: client,
+				t:      t,
+				key:    fmt.Sprintf("awsretry:{%s%.20q}", field, value),
+				now:    time.Now(),
+			}
 			c.renewAll(nil)
 			if _, err := c.Client.Eval(t.Context(), "redis.call('HSET', KEYS[1], ARGV[1], ARGV[2]) return {}",
 				[]string{c.key}, []string{field, value}); err != nil {
@@ -127,7 +140,13 @@ func TestDamagedKey(t *testing.T) {
 				last = c.renewAll(map[int]string{14: window, 15: now, 17: "600"})
 				window, now = strconv.FormatFloat(last[2], 'f', -1, 64), strconv.FormatFloat(last[1], 'f', -1, 64)
 				if last[replyShare] > 200 || last[replyTokens] > 500 {
-					t.Errorf("%s is %.20q: a rate of %g and %g retry tokens", field, value, last[replyShare], last[replyTokens])
+					t.Errorf(
+						"%s is %.20q: a rate of %g and %g retry tokens",
+						field,
+						value,
+						last[replyShare],
+						last[replyTokens],
+					)
 				}
 			}
 			if last[replyShare] < 50 && field != "rate" {

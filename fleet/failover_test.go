@@ -41,13 +41,19 @@ func TestSentinelFailover(t *testing.T) {
 		}
 		sentinels = append(sentinels, startStore(t, config, "--sentinel").addr)
 	}
-	eventually(t, "replica", func() bool { return strings.Contains(replica.do("INFO", "replication"), "master_link_status:up") })
+	eventually(
+		t,
+		"replica",
+		func() bool { return strings.Contains(replica.do("INFO", "replication"), "master_link_status:up") },
+	)
 	time.Sleep(3 * time.Second) // the sentinels find each other
 
 	const processes, partitions = 6, 12
 	var w world
 	w.run(t, processes, func(int) fleet.Client {
-		c := fleet.Dial(valkey.ClientOption{InitAddress: sentinels, Sentinel: valkey.SentinelOption{MasterSet: "fleet"}})
+		c := fleet.Dial(
+			valkey.ClientOption{InitAddress: sentinels, Sentinel: valkey.SentinelOption{MasterSet: "fleet"}},
+		)
 		t.Cleanup(func() { c.Close() })
 		return c
 	})
@@ -76,7 +82,9 @@ func TestSentinelFailover(t *testing.T) {
 // stops.
 func TestCluster(t *testing.T) {
 	needFaults(t)
-	user := append([]string{"ACL", "SETUSER", "fleet", "on", ">secret", "~awsretry:*", "+cluster|slots", "+cluster|shards"}, rights...)
+	user := append(
+		[]string{"ACL", "SETUSER", "fleet", "on", ">secret", "~awsretry:*", "+cluster|slots", "+cluster|shards"},
+		rights...)
 	var servers []*storeProcess
 	for range 3 {
 		servers = append(servers, startStore(t, "--cluster-enabled", "yes", "--cluster-node-timeout", "1000",

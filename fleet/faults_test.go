@@ -309,10 +309,16 @@ func TestFaults(t *testing.T) {
 			lasting.report(t, "during")
 			after.report(t, "after")
 			if most := before.p99 + 25*time.Millisecond; lasting.p99 > most || after.p99 > most {
-				t.Errorf("p99 of what is added to a request: %v, with the fault %v, then %v", before.p99, lasting.p99, after.p99)
+				t.Errorf(
+					"p99 of what is added to a request: %v, with the fault %v, then %v",
+					before.p99,
+					lasting.p99,
+					after.p99,
+				)
 			}
 			n := lasting.leasedAtTheEnd
-			if fault.leases == kept && n < partitions-2 || fault.leases == lost && n > partitions/2 { // a flushed key is made by a renewal
+			if fault.leases == kept && n < partitions-2 ||
+				fault.leases == lost && n > partitions/2 { // a flushed key is made by a renewal
 				t.Errorf("%d partitions of %d had a lease at the end of the fault", n, partitions)
 			}
 			if back > 1400*time.Millisecond {
