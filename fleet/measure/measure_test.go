@@ -28,6 +28,7 @@ import (
 
 var (
 	measure = flag.Bool("fleet", false, "measure fleets in TestMeasure, which takes minutes")
+	latency = flag.Duration("latency", time.Millisecond, "of the store in memory")
 	virtual = flag.Bool("virtual", false, "with -fleet: in virtual time, with a store in memory")
 )
 
@@ -99,7 +100,7 @@ type fleetRate struct {
 func newMeasurement(t *testing.T, pacing awsretry.Pacing) *measurement {
 	m := &measurement{T: t, service: newService(100, 20), pacing: pacing, host: "service.test"}
 	if *virtual {
-		store := &fleettest.Store{Latency: time.Millisecond}
+		store := &fleettest.Store{Latency: *latency}
 		m.client, m.count = func() fleet.Client { return store }, store.Evals
 	} else {
 		m.addr = startServer(t)
