@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"text/tabwriter"
@@ -28,6 +29,7 @@ import (
 
 var (
 	measure = flag.Bool("fleet", false, "measure fleets in TestMeasure, which takes minutes")
+	latency = flag.Duration("latency", time.Millisecond, "of the store in memory")
 	virtual = flag.Bool("virtual", false, "with -fleet: in virtual time, with a store in memory")
 )
 
@@ -99,7 +101,7 @@ type fleetRate struct {
 func newMeasurement(t *testing.T, pacing awsretry.Pacing) *measurement {
 	m := &measurement{T: t, service: newService(100, 20), pacing: pacing, host: "service.test"}
 	if *virtual {
-		store := &fleettest.Store{Latency: time.Millisecond}
+		store := &fleettest.Store{Latency: *latency}
 		m.client, m.count = func() fleet.Client { return store }, store.Evals
 	} else {
 		m.addr = startServer(t)
@@ -396,4 +398,48 @@ func (m *measurement) steps(who []int) {
 	m.service.setRate(200)
 	m.row("20 to 200", 35*time.Second, who...)
 	m.row("after it", 49*time.Second, who...)
+}
+
+// A down service is down.
+type down struct{ attempts atomic.Int64 }
+
+func (d *down) RoundTrip(req *http.Request) (*http.Response, error) {
+	d.attempts.Add(1)
+	return respond(req, http.StatusServiceUnavailable, nil), nil
+}
+
+// TestOutage is of 200 clients, each with 5 calls per second, whose service is
+// down.
+func TestOutage(t *testing.T) {
+	if !*measure {
+		t.Skip("measures an outage for a minute with -fleet")
+	}
+	const clients, rate, length = 200, 5, 20 * time.Second
+	addr := startServer(t)
+	store := fleet.Valkey(connect(t, addr))
+	for _, sharing := range []bool{false, true} {
+		var service down
+		var calls atomic.Int64
+		ctx, cancel := context.WithTimeout(t.Context(), length)
+		var processes []*process
+		for range clients {
+			p := &process{transport: &awsretry.Transport{
+				Base: &service, Backoff: awsretry.Exponential{Initial: 50 * time.Millisecond},
+			}}
+			if sharing {
+				p.shared = fleet.New(store, fleet.Config{OnError: onError(t)})
+				p.transport.Shared = p.shared
+			}
+			p.counted = &calls
+			p.call(ctx, "http://service.test/", demand{rate: rate})
+			processes = append(processes, p)
+		}
+		<-ctx.Done()
+		for _, p := range processes {
+			p.leave()
+		}
+		cancel()
+		t.Logf("sharing %v: %d calls, load %.3f", sharing, calls.Load(),
+			float64(service.attempts.Load())/float64(calls.Load()))
+	}
 }

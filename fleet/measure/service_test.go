@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -129,6 +130,7 @@ type process struct {
 	transport *awsretry.Transport
 	cancel    context.CancelFunc
 	callers   sync.WaitGroup
+	counted   *atomic.Int64 // calls; may be nil
 
 	mu    sync.Mutex
 	waits []time.Duration // of the calls that ended
@@ -182,6 +184,9 @@ func sleep(ctx context.Context, d time.Duration) bool {
 
 func (p *process) callOnce(ctx context.Context, url string) {
 	start := time.Now()
+	if p.counted != nil {
+		p.counted.Add(1)
+	}
 	req, _ := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	resp, err := p.transport.RoundTrip(req)
 	if err != nil {

@@ -214,6 +214,7 @@ func TestSharedCut(t *testing.T) {
 		done := make(chan bool)
 		go func() { get(t, tr); done <- true }()
 		time.Sleep(500 * time.Millisecond)
+		synctest.Wait() // for the race detector
 		s.shares[0].Grant(awsretry.ShareGrant{
 			Until: time.Now().Add(time.Hour), Limited: true, Rate: 1000, Cut: time.Now(),
 		})

@@ -14,6 +14,7 @@ type Cubic struct {
 	limiting       bool // from the first throttling response on
 	beginning      bool // from Begin to the next throttling response
 	updated        time.Duration
+	adoptedUntil   time.Duration // the meter has not measured an adopted rate before
 	rate, capacity float64
 }
 
@@ -28,6 +29,9 @@ func NewCubic(limits Limits, meter Meter, beta, scale float64) *Cubic {
 func (c *Cubic) Update(now, _ time.Duration, throttled bool) {
 	c.meter.Count(now, 1)
 	measured := c.meter.Rate()
+	if now < c.adoptedUntil { // there is no measurement at that rate yet
+		measured = max(measured, c.rate)
+	}
 	elapsed := now - c.updated
 	c.updated = now
 	var rate float64
@@ -54,7 +58,7 @@ func (c *Cubic) Update(now, _ time.Duration, throttled bool) {
 // Adopt implements [Adopter].
 func (c *Cubic) Adopt(now time.Duration, rate float64) {
 	c.limiting, c.beginning = true, false
-	c.updated = now
+	c.updated, c.adoptedUntil = now, now+2*c.meter.interval
 	c.rate = max(c.curve.cut(now, rate/c.curve.beta), c.limits.MinRate)
 	c.capacity = max(c.rate, c.limits.MinCapacity)
 }

@@ -24,6 +24,10 @@ func TestAdopt(t *testing.T) {
 			if rate, _ := law.Pace(); rate < 19.9 || rate > 20.1 {
 				t.Errorf("rate %v, want 20", rate)
 			}
+			law.Update(10*second+time.Millisecond, 10*second, false) // the first that it measures
+			if rate, _ := law.Pace(); rate < 19.9 || rate > 20.2 {
+				t.Errorf("after the first outcome: rate %v, want 20", rate)
+			}
 			for i := range 200 {
 				at := 10*second + time.Duration(i)*50*time.Millisecond
 				law.Update(at, at-10*time.Millisecond, false)

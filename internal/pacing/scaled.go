@@ -100,7 +100,7 @@ func (s *Scaled) Update(now, sent time.Duration, throttled bool) {
 // Adopt implements [Adopter].
 func (s *Scaled) Adopt(now time.Duration, rate float64) {
 	s.updated = now
-	s.background = 0
+	s.background, s.share = 0, 0 // they were of other rates
 	s.cut(now, rate/s.beta)
 }
 
