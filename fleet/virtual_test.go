@@ -138,7 +138,7 @@ func TestVirtualRate(t *testing.T) {
 		pacing                   awsretry.Pacing
 		goodput, throttled, most float64
 	}{
-		{awsretry.CubicPacing, 0.88, 0.04, 150},
+		{awsretry.CubicPacing, 0.85, 0.04, 150},
 		{awsretry.ScaledPacing, 0.93, 0.04, 150},
 	} {
 		t.Run(test.pacing.String(), func(t *testing.T) {
@@ -273,7 +273,7 @@ func TestVirtualStoreFault(t *testing.T) {
 					name     string
 					from, to int
 					goodput  float64
-				}{{"before", 15, 30, 0.9}, {"during", 30, 40, 0.78}, {"after", 41, 50, 0.85}} {
+				}{{"before", 15, 30, 0.8}, {"during", 30, 40, 0.75}, {"after", 41, 50, 0.8}} {
 					goodput, throttled, most := service.over(phase.from, phase.to)
 					t.Logf("%s: goodput %.3f, throttled %.4f, most in a second %d", phase.name, goodput, throttled, most)
 					if goodput < phase.goodput {
