@@ -19,6 +19,8 @@ help: ## This list
 demo: ## Real requests against a failing service on loopback, in under 20 seconds
 	cd cmd/awsretry && go run . demo
 
+# The linters then need the same compiled packages as the tests.
+test: LINTFLAGS := GOFLAGS=-race
 test: needs lint ## What CI runs: lint, and the tests of every module with the race detector
 	@for m in $(MODULES); do echo "== go test -race $$m"; (cd $$m && go test -race ./...); done
 	@echo "== go test the pacing"; cd cmd/awsretry && go test -run TestScaledPacing ./simulate
@@ -31,7 +33,7 @@ needs: # Says before the work begins what is missing and what will be downloaded
 
 lint: $(LINTER) api-check layers ## Formatting, linters, layers, API listing, and vet for other platforms
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "gofmt would change:"; echo "$$unformatted"; exit 1; fi
-	@for m in $(MODULES) tools; do echo "== golangci-lint $$m"; (cd $$m && $(CURDIR)/$(LINTER) run --allow-parallel-runners --config $(CURDIR)/.golangci.yml ./...); done
+	@for m in $(MODULES) tools; do echo "== golangci-lint $$m"; (cd $$m && $(LINTFLAGS) $(CURDIR)/$(LINTER) run --allow-parallel-runners --config $(CURDIR)/.golangci.yml ./...); done
 	@echo "== crossvet"; cd tools && go run ./crossvet -C .. $(PLATFORMS) && go run ./crossvet -C ../cmd/awsretry $(COMMAND_PLATFORMS)
 
 layers: ## Which files of the library use each other's names; only the pairs named here may do so mutually

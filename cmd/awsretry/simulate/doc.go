@@ -39,10 +39,6 @@
 // with a token continues at an instant of its own. And the run ends at an
 // instant after which nothing counts.
 //
-// The clients of the setting fleet also renew their leases, each on a goroutine
-// of its own. A renewal begins and ends at instants of the class of its client's
-// deadlines, so that it reads and grants while no caller runs.
-//
 // Random numbers are functions of the seed and of their purpose, so that every
 // setting faces the same arrivals and the same latencies. The library's own
 // jitter draws from a source without a seed, so the simulation builds the same

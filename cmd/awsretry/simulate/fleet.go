@@ -18,7 +18,6 @@ type fleet struct {
 	clients  []*client
 	template *http.Request // of every call
 	calls    sync.WaitGroup
-	end      func() // the maker's
 }
 
 // A client is one process of the fleet.
@@ -75,7 +74,7 @@ const host = "service.test" // and the partition of every request
 
 // newFleet makes the clients. It must be called in virtual time, if the run is.
 func newFleet(s Scenario, m maker, g grid, base http.RoundTripper, record *recorder) *fleet {
-	f := &fleet{scenario: s, grid: g, record: record, end: m.end}
+	f := &fleet{scenario: s, grid: g, record: record}
 	f.template = &http.Request{
 		Method: http.MethodGet, URL: &url.URL{Scheme: "http", Host: host, Path: "/"},
 		Host: host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{},
@@ -83,7 +82,7 @@ func newFleet(s Scenario, m maker, g grid, base http.RoundTripper, record *recor
 	for i := range s.Clients.Count {
 		first := 1 + i*perClient(s)
 		arrivals := first + s.Clients.Callers
-		below := link{base, time.Duration(s.Clients.AttemptTimeout), g, random(s.Seed, uint64(i), forJitter), arrivals}
+		below := link{base, time.Duration(s.Clients.AttemptTimeout), g, random(s.Seed, uint64(i), forJitter)}
 		f.clients = append(f.clients, &client{
 			number:    i,
 			transport: m.make(below),
@@ -103,14 +102,6 @@ func (f *fleet) start(ctx context.Context) {
 		if next := f.arrivals(c); next != nil {
 			f.calls.Go(func() { f.openLoop(ctx, c, next) })
 		}
-	}
-}
-
-// wait waits for the end of all that start began.
-func (f *fleet) wait() {
-	f.calls.Wait()
-	if f.end != nil {
-		f.end()
 	}
 }
 
@@ -171,20 +162,11 @@ func (f *fleet) sample(t time.Duration, m maker) {
 		tokens += float64(state.Tokens)
 		if state.Limited {
 			s.limited++
-			rate += sendRate(state)
+			rate += state.SendRate
 		}
 	}
 	s.tokens = tokens / float64(len(f.clients))
 	if s.limited > 0 {
 		s.sendRate = rate / float64(s.limited)
 	}
-}
-
-// sendRate returns the rate of a client. That of a lease is for the time of the
-// lease only.
-func sendRate(s awsretry.State) float64 {
-	if s.Leased {
-		return s.FleetRate / float64(max(s.Members, 1))
-	}
-	return s.SendRate
 }

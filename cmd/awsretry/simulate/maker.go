@@ -15,7 +15,6 @@ type maker struct {
 	capacity int  // of the retry token bucket; 0: the setting has none
 	limits   bool // the setting has a rate limiter
 	make     func(link) http.RoundTripper
-	end      func() // ends what the RoundTrippers run, in virtual time; nil: nothing
 }
 
 // A link is what a maker puts one client's RoundTripper on.
@@ -24,7 +23,6 @@ type link struct {
 	attemptTimeout time.Duration
 	grid           grid
 	seed           uint64 // the client's own
-	owner          int    // of the client's arrivals
 }
 
 // maker reads what the setting names. It must be called outside virtual time.
@@ -46,8 +44,6 @@ func (s Setting) maker(getenv func(string) string) (maker, error) {
 		return s.transports(loaded.Mode, loaded.Revision, loaded.MaxAttempts), nil
 	case s.Use == UseLegacy:
 		return s.transports(awsretry.Legacy, awsretry.Classic, 0), nil
-	case s.Use == UseFleet:
-		return s.sharing(), nil
 	case s.Use == UseAdaptive:
 		return s.transports(awsretry.Adaptive, awsretry.Classic, 0), nil
 	case s.Use == UseRevision2026:

@@ -16,7 +16,6 @@ const (
 	forError
 	forJitter
 	forThrottle
-	forRenewal
 )
 
 // random returns a number that depends on its arguments only: a seed and what

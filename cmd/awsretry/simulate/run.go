@@ -151,7 +151,7 @@ func (r *run) play(ctx context.Context) {
 		r.simulated.Add(1)
 	}
 	stop()
-	f.wait()
+	f.calls.Wait()
 }
 
 // sampleEvery returns the time between two samples of the buckets, about three

@@ -181,7 +181,7 @@ func TestValidate(t *testing.T) {
 		{setting(Setting{Use: UseNaive, Pause: -1}), "pause is"},
 		{setting(Setting{Use: UseNaive, Policy: "x"}), "policy is for delivery only"},
 		{setting(Setting{Use: UseNaive, Profile: "x"}), "profile is for profile only"},
-		{setting(Setting{Use: UseStandard, Pacing: "scaled"}), "pacing is for adaptive, fleet, profile only, not for standard"},
+		{setting(Setting{Use: UseStandard, Pacing: "scaled"}), "pacing is for adaptive, profile only, not for standard"},
 		{setting(Setting{Use: UseAdaptive, Pacing: "linear"}), `pacing is "linear"; it must be cubic or scaled`},
 		{
 			setting(Setting{Use: UseAdaptive}, Setting{Use: UseAdaptive, Pacing: "cubic"},
@@ -191,9 +191,6 @@ func TestValidate(t *testing.T) {
 		{setting(Setting{Use: UseLegacy, Capacity: 5}), "quota_capacity is for standard"},
 		{setting(Setting{Use: UseStandard, Capacity: -1}), "quota_capacity is -1"},
 		{setting(Setting{Use: UseLegacy, LongPoll: true}), "long_poll is for standard"},
-		{setting(Setting{Use: UseAdaptive, StoreLatency: ms(1)}), "store_latency is for fleet only, not for adaptive"},
-		{setting(Setting{Use: UseFleet, StoreLatency: seconds(2)}), "store_latency is 2s; it must be above 0 and at most 1s"},
-		{setting(Setting{Use: UseFleet, Policy: awsManaged}), "policy is for delivery only, not for fleet"},
 		{setting(Setting{Use: UseStandard}, Setting{Use: UseStandard, LongPoll: true}), ""},
 		{setting(Setting{Use: UseNone, Name: strings.Repeat("x", 200)}), "at most 100 bytes"},
 		{setting(Setting{New: through}), `settings[0]: name is ""; it must not be empty`},
