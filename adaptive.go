@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -354,65 +353,6 @@ func (l *RateLimiter) update(now, sent time.Duration, throttled bool) {
 	if throttled { // not before there is a rate to wait at
 		l.limiting.Store(true)
 	}
-}
-
-// share makes l the limiter of one of many processes. It must be called before
-// l is used.
-func (l *RateLimiter) share() {
-	if alone, ok := l.law.(pacing.Adopter); ok {
-		l.leased = pacing.NewLeased(alone)
-		l.law = l.leased
-	}
-}
-
-// lease gives l a rate until the time. cut is when the rate of all processes was
-// cut last, the zero time if never.
-func (l *RateLimiter) lease(until, cut time.Time, lease pacing.Lease) {
-	if l.leased == nil {
-		return
-	}
-	lease.Until = max(until.Sub(l.start), 0)
-	if !cut.IsZero() {
-		lease.Cut = max(cut.Sub(l.start), 1)
-	}
-	lease.Capacity = max(lease.Capacity, l.config.MinCapacity)
-	lease.Alone = max(lease.Alone, l.config.MinFillRate)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.updated = max(l.bucket.Now(), l.updated)
-	begins := l.leased.Lease(l.updated, lease)
-	l.setRate(l.updated)
-	if begins { // not all processes should send at once when the first token comes back
-		l.bucket.Put(rand.Float64())
-	}
-	if lease.Limited {
-		l.limiting.Store(true)
-	}
-	if l.lapsing == nil {
-		l.lapsing = time.AfterFunc(time.Until(until), l.lapse)
-	} else {
-		l.lapsing.Reset(time.Until(until))
-	}
-}
-
-// lapse makes those who wait at the rate of a lease that has ended wait at the
-// rate of this process alone. An outcome may not come before that.
-func (l *RateLimiter) lapse() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.updated = max(l.bucket.Now(), l.updated)
-	l.leased.Lapse(l.updated)
-	l.setRate(l.updated)
-}
-
-// takeCounts returns the outcomes since the last call.
-func (l *RateLimiter) takeCounts() pacing.Counts {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.leased == nil {
-		return pacing.Counts{}
-	}
-	return l.leased.Take()
 }
 
 // setRate gives the bucket the law's rate. It does not lock the bucket where

@@ -189,9 +189,22 @@ func (t *partitionTable) get(name, host string) *partition {
 	}
 	p, made := t.findOrAdd(name, host)
 	if made && p.share != nil {
-		t.joined(p.share)
+		t.join(p)
 	}
 	return p
+}
+
+// join calls joined for a new partition that is held. If that panics, the
+// partition is released.
+func (t *partitionTable) join(p *partition) {
+	panics := true
+	defer func() {
+		if panics {
+			t.release(p)
+		}
+	}()
+	t.joined(p.share)
+	panics = false
 }
 
 // findOrAdd is get for a name that was not used last. It reports whether it

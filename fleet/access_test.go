@@ -9,6 +9,7 @@ import (
 
 	"example.com/awsretry"
 	"example.com/awsretry/fleet"
+	"example.com/awsretry/fleet/internal/storetest"
 	"github.com/valkey-io/valkey-go"
 )
 
@@ -21,16 +22,16 @@ func TestLeastRights(t *testing.T) {
 	for _, without := range append([]string{""}, rights...) {
 		t.Run("without "+without, func(t *testing.T) {
 			t.Parallel()
-			store := startStore(t)
+			store := storetest.Start(t)
 			command := []string{"ACL", "SETUSER", "fleet", "on", ">secret", "~awsretry:*"}
 			for _, right := range rights {
 				if right != without {
 					command = append(command, right)
 				}
 			}
-			store.do(command...)
+			store.Do(command...)
 			c := fleet.Dial(valkey.ClientOption{
-				InitAddress: []string{store.addr}, ForceSingleClient: true, Username: "fleet", Password: "secret",
+				InitAddress: []string{store.Addr}, ForceSingleClient: true, Username: "fleet", Password: "secret",
 			})
 			defer c.Close()
 			var faults faultLog
@@ -59,10 +60,10 @@ func TestLeastRights(t *testing.T) {
 
 // Dial returns a Client although there is no store yet.
 func TestDialBeforeTheStore(t *testing.T) {
-	store := startStore(t)
-	store.stop()
+	store := storetest.Start(t)
+	store.Stop()
 	var faults faultLog
-	shared := fleet.New(dial(t, store.addr), fleet.Config{Lease: 100 * time.Millisecond, OnError: faults.add})
+	shared := fleet.New(dial(t, store.Addr), fleet.Config{Lease: 100 * time.Millisecond, OnError: faults.add})
 	defer shared.Close()
 	tr := &awsretry.Transport{Base: respond(200, 0), Shared: shared}
 	send(t, tr)
@@ -75,7 +76,7 @@ func TestDialBeforeTheStore(t *testing.T) {
 	if got := faults.all(); len(got) != 1 {
 		t.Fatalf("the errors are %q", got)
 	}
-	store.start()
+	store.Restart()
 	for range 100 {
 		if state, _ := tr.State("service.test"); state.Leased {
 			return
@@ -91,7 +92,7 @@ func TestOtherSettings(t *testing.T) {
 	adaptive := func(p awsretry.Pacing) awsretry.Transport {
 		return awsretry.Transport{Mode: awsretry.Adaptive, RateLimit: awsretry.RateLimitConfig{Pacing: p}}
 	}
-	store := startStore(t)
+	store := storetest.Start(t)
 	for name, test := range map[string]struct {
 		first, second *awsretry.Transport
 		lease         time.Duration // of the second
@@ -120,7 +121,7 @@ func TestOtherSettings(t *testing.T) {
 			start := func(tr *awsretry.Transport, lease time.Duration) (*fleet.Fleet, *faultLog) {
 				var faults faultLog
 				tr.Base = respond(200, 0)
-				shared := fleet.New(dial(t, store.addr), fleet.Config{Prefix: name, Lease: lease, OnError: faults.add})
+				shared := fleet.New(dial(t, store.Addr), fleet.Config{Prefix: name, Lease: lease, OnError: faults.add})
 				t.Cleanup(func() { shared.Close() })
 				tr.Shared = shared
 				send(t, tr)
@@ -161,15 +162,15 @@ func ptr[T any](x T) *T { return &x }
 // Close returns within a second while the store hangs, and nothing is left
 // running.
 func TestCloseWhileTheStoreHangs(t *testing.T) {
-	store := startStore(t)
+	store := storetest.Start(t)
 	before := runtime.NumGoroutine()
-	connection := dial(t, store.addr)
+	connection := dial(t, store.Addr)
 	shared := fleet.New(connection, fleet.Config{})
 	tr := &awsretry.Transport{Base: respond(200, 0), Shared: shared}
 	send(t, tr)
 	time.Sleep(300 * time.Millisecond)
-	store.signal(syscall.SIGSTOP)
-	defer store.signal(syscall.SIGCONT)
+	store.Signal(syscall.SIGSTOP)
+	defer store.Signal(syscall.SIGCONT)
 	time.Sleep(300 * time.Millisecond) // now a renewal hangs
 	start := time.Now()
 	if err := shared.Close(); err != nil || time.Since(start) > time.Second {

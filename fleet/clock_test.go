@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"example.com/awsretry/fleet"
+	"example.com/awsretry/fleet/internal/storetest"
 )
 
 // A clockClient runs the script with a clock of its own in place of the
@@ -66,12 +67,12 @@ func (c *clockClient) renewAll(values map[int]string) []float64 {
 // at most a lease's tokens are granted for the jump, the grants go on after it,
 // and a Retry-After neither ends nor lasts longer by more than ten leases.
 func TestServerClockJumps(t *testing.T) {
-	store := startStore(t)
+	store := storetest.Start(t)
 	for name, jump := range map[string]time.Duration{
 		"none": 0, "ahead": time.Hour, "back": -time.Hour, "to 1970": -time.Since(time.Unix(1, 0)),
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := &clockClient{Client: dial(t, store.addr), t: t, key: "awsretry:{" + name + "}", now: time.Now()}
+			c := &clockClient{Client: dial(t, store.Addr), t: t, key: "awsretry:{" + name + "}", now: time.Now()}
 			window, now := "0", "0"
 			granted := 0.0
 			step := func() []float64 {
@@ -112,8 +113,8 @@ func TestServerClockJumps(t *testing.T) {
 // Numbers in the key that the script did not write there do no lasting harm:
 // the script returns numbers, and grants what the rate allows.
 func TestDamagedKey(t *testing.T) {
-	store := startStore(t)
-	client := dial(t, store.addr)
+	store := storetest.Start(t)
+	client := dial(t, store.Addr)
 	fields := []string{
 		"now", "server", "rate", "left", "leftAt", "began", "asked", "fair", "members", "membersBefore", "window", "tokens", "held", "heldBefore",
 		"gate", "cut", "leaderUntil", "accepted", "trips",

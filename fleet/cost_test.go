@@ -18,6 +18,7 @@ import (
 	"github.com/valkey-io/valkey-go"
 
 	"example.com/awsretry/fleet"
+	"example.com/awsretry/fleet/internal/storetest"
 )
 
 var costLength = flag.Duration("cost", 0, "how long TestCost measures each row; 0 skips the test")
@@ -28,10 +29,10 @@ func TestCost(t *testing.T) {
 		t.Skip("give -cost=3s to measure")
 	}
 	const perSecond = 5 // renewals of one process in one partition
-	addr := startServer(t)
+	addr := storetest.Start(t).Addr
 	clients := make([]valkey.Client, 8)
 	for i := range clients {
-		clients[i] = connect(t, addr)
+		clients[i] = storetest.Connect(t, addr)
 	}
 	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(table, "processes\tpartitions\tdue/s\tscripts/s\tstore CPU\tCPU µs/script\tp50 ms\tp99 ms\tbytes/partition\t")

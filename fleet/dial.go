@@ -44,9 +44,9 @@ var errClosed = errors.New("fleet: the connection is closed")
 // hset and pexpire, and the keys that begin with Config.Prefix; in a cluster
 // also cluster|slots and cluster|shards. For TLS, set option.TLSConfig.
 //
-// Dial replaces some defaults of option: Dialer.Timeout
-// is a second, ConnWriteTimeout two, there is one connection to a server, no
-// command is sent twice and nothing is cached.
+// Dial replaces some defaults of option: Dialer.Timeout is a second,
+// ConnWriteTimeout two, there is one connection to a server, no command is sent
+// twice and nothing is cached.
 func Dial(option valkey.ClientOption) *Connection {
 	option.Dialer.Timeout = cmp.Or(option.Dialer.Timeout, dialTimeout)
 	option.ConnWriteTimeout = cmp.Or(option.ConnWriteTimeout, writeTimeout)

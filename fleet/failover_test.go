@@ -2,7 +2,6 @@ package fleet_test
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +9,7 @@ import (
 	"time"
 
 	"example.com/awsretry/fleet"
+	"example.com/awsretry/fleet/internal/storetest"
 	"github.com/valkey-io/valkey-go"
 )
 
@@ -21,30 +21,25 @@ func needFaults(t *testing.T) {
 	}
 }
 
-func (p *storeProcess) port() string {
-	_, port, _ := net.SplitHostPort(p.addr)
-	return port
-}
-
 // Sentinel promotes a replica while the processes send.
 func TestSentinelFailover(t *testing.T) {
 	needFaults(t)
-	primary := startStore(t)
-	replica := startStore(t, "--replicaof", "127.0.0.1", primary.port())
+	primary := storetest.Start(t)
+	replica := storetest.Start(t, "--replicaof", "127.0.0.1", primary.Port())
 	var sentinels []string
 	for range 3 {
 		config := filepath.Join(t.TempDir(), "sentinel.conf")
 		text := fmt.Sprintf("sentinel monitor fleet 127.0.0.1 %s 2\nsentinel down-after-milliseconds fleet 500\n"+
-			"sentinel failover-timeout fleet 3000\n", primary.port())
+			"sentinel failover-timeout fleet 3000\n", primary.Port())
 		if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		sentinels = append(sentinels, startStore(t, config, "--sentinel").addr)
+		sentinels = append(sentinels, storetest.Start(t, config, "--sentinel").Addr)
 	}
 	eventually(
 		t,
 		"replica",
-		func() bool { return strings.Contains(replica.do("INFO", "replication"), "master_link_status:up") },
+		func() bool { return strings.Contains(replica.Do("INFO", "replication"), "master_link_status:up") },
 	)
 	time.Sleep(3 * time.Second) // the sentinels find each other
 
@@ -63,8 +58,8 @@ func TestSentinelFailover(t *testing.T) {
 	var promoted, back time.Time
 	start := time.Now()
 	w.measure(func() {
-		primary.stop()
-		eventually(t, "promotion", func() bool { return strings.Contains(replica.do("ROLE"), "master") })
+		primary.Stop()
+		eventually(t, "promotion", func() bool { return strings.Contains(replica.Do("ROLE"), "master") })
 		promoted = time.Now()
 	}).report(t, "until the replica is promoted")
 	w.measure(func() {
@@ -85,24 +80,24 @@ func TestCluster(t *testing.T) {
 	user := append(
 		[]string{"ACL", "SETUSER", "fleet", "on", ">secret", "~awsretry:*", "+cluster|slots", "+cluster|shards"},
 		rights...)
-	var servers []*storeProcess
+	var servers []*storetest.Server
 	for range 3 {
-		servers = append(servers, startStore(t, "--cluster-enabled", "yes", "--cluster-node-timeout", "1000",
+		servers = append(servers, storetest.Start(t, "--cluster-enabled", "yes", "--cluster-node-timeout", "1000",
 			"--cluster-require-full-coverage", "no"))
 	}
 	var addrs []string
 	for i, s := range servers {
-		addrs = append(addrs, s.addr)
-		s.do(user...)
+		addrs = append(addrs, s.Addr)
+		s.Do(user...)
 		first, last := 16384*i/3, 16384*(i+1)/3-1
-		s.do("CLUSTER", "ADDSLOTSRANGE", fmt.Sprint(first), fmt.Sprint(last))
+		s.Do("CLUSTER", "ADDSLOTSRANGE", fmt.Sprint(first), fmt.Sprint(last))
 		if i > 0 {
-			s.do("CLUSTER", "MEET", "127.0.0.1", servers[0].port())
+			s.Do("CLUSTER", "MEET", "127.0.0.1", servers[0].Port())
 		}
 	}
 	for _, s := range servers {
 		eventually(t, "cluster", func() bool {
-			info := s.do("CLUSTER", "INFO")
+			info := s.Do("CLUSTER", "INFO")
 			return strings.Contains(info, "cluster_state:ok") && strings.Contains(info, "cluster_known_nodes:3")
 		})
 	}
@@ -117,15 +112,15 @@ func TestCluster(t *testing.T) {
 	time.Sleep(4 * time.Second)
 	w.measure(func() { time.Sleep(3 * time.Second) }).report(t, "before")
 	for i, s := range servers {
-		t.Logf("server %d has %s keys", i, s.do("DBSIZE"))
+		t.Logf("server %d has %s keys", i, s.Do("DBSIZE"))
 	}
 	w.measure(func() {
-		servers[0].stop()
+		servers[0].Stop()
 		time.Sleep(3 * time.Second)
 	}).report(t, "one is stopped")
 	w.measure(func() {
-		servers[0].start()
-		servers[0].do(user...)
+		servers[0].Restart()
+		servers[0].Do(user...)
 		start := time.Now()
 		eventually(t, "leases", func() bool { return w.leased() == partitions })
 		t.Logf("all leases after %v", time.Since(start))

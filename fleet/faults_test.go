@@ -13,6 +13,7 @@ import (
 
 	"example.com/awsretry"
 	"example.com/awsretry/fleet"
+	"example.com/awsretry/fleet/internal/storetest"
 )
 
 var faultTime = flag.Duration("faults", 0,
@@ -41,7 +42,7 @@ const (
 // A faultyStore is a store, and proxies to it: one for half of the processes,
 // and one for the others.
 type faultyStore struct {
-	*storeProcess
+	*storetest.Server
 	proxies [2]*proxy
 }
 
@@ -59,34 +60,34 @@ var faults = []fault{
 	{name: "none", leases: kept},
 	{
 		name: "stopped, and empty afterwards", short: true,
-		begin: func(s *faultyStore) { s.stop() }, end: func(s *faultyStore) { s.start() },
+		begin: func(s *faultyStore) { s.Stop() }, end: func(s *faultyStore) { s.Restart() },
 	},
 	{
 		name: "suspended", short: true,
-		begin: func(s *faultyStore) { s.signal(syscall.SIGSTOP) }, end: func(s *faultyStore) { s.signal(syscall.SIGCONT) },
+		begin: func(s *faultyStore) { s.Signal(syscall.SIGSTOP) }, end: func(s *faultyStore) { s.Signal(syscall.SIGCONT) },
 	},
 	{name: "slow by 100 ms", leases: kept, begin: delayed(50 * time.Millisecond), end: delayed(0)},
 	{name: "slow by 300 ms", leases: either, begin: delayed(150 * time.Millisecond), end: delayed(0)},
 	{name: "slow by 600 ms", begin: delayed(300 * time.Millisecond), end: delayed(0)},
 	{
 		name:  "out of memory",
-		begin: func(s *faultyStore) { s.do("CONFIG", "SET", "maxmemory-policy", "noeviction", "maxmemory", "1mb") },
-		end:   func(s *faultyStore) { s.do("CONFIG", "SET", "maxmemory", "0") },
+		begin: func(s *faultyStore) { s.Do("CONFIG", "SET", "maxmemory-policy", "noeviction", "maxmemory", "1mb") },
+		end:   func(s *faultyStore) { s.Do("CONFIG", "SET", "maxmemory", "0") },
 	},
 	{
 		name:  "read-only replica",
-		begin: func(s *faultyStore) { s.do("REPLICAOF", "127.0.0.1", "1") },
-		end:   func(s *faultyStore) { s.do("REPLICAOF", "NO", "ONE") },
+		begin: func(s *faultyStore) { s.Do("REPLICAOF", "127.0.0.1", "1") },
+		end:   func(s *faultyStore) { s.Do("REPLICAOF", "NO", "ONE") },
 	},
-	{name: "flushed", short: true, leases: kept, repeat: func(s *faultyStore) { s.do("FLUSHALL") }},
-	{name: "scripts flushed", leases: kept, repeat: func(s *faultyStore) { s.do("SCRIPT", "FLUSH") }},
+	{name: "flushed", short: true, leases: kept, repeat: func(s *faultyStore) { s.Do("FLUSHALL") }},
+	{name: "scripts flushed", leases: kept, repeat: func(s *faultyStore) { s.Do("SCRIPT", "FLUSH") }},
 	{
-		name: "another format", begin: func(s *faultyStore) { s.do("HSET", "awsretry:{paced.test}", "format", "2") },
-		end: func(s *faultyStore) { s.do("DEL", "awsretry:{paced.test}") },
+		name: "another format", begin: func(s *faultyStore) { s.Do("HSET", "awsretry:{paced.test}", "format", "2") },
+		end: func(s *faultyStore) { s.Do("DEL", "awsretry:{paced.test}") },
 	},
 	{
-		name: "another type", begin: func(s *faultyStore) { s.do("SET", "awsretry:{paced.test}", "text") },
-		end: func(s *faultyStore) { s.do("DEL", "awsretry:{paced.test}") },
+		name: "another type", begin: func(s *faultyStore) { s.Do("SET", "awsretry:{paced.test}", "text") },
+		end: func(s *faultyStore) { s.Do("DEL", "awsretry:{paced.test}") },
 	},
 	{
 		name: "connections cut in every phase", short: true, leases: either,
@@ -270,9 +271,9 @@ func TestFaults(t *testing.T) {
 			continue
 		}
 		t.Run(fault.name, func(t *testing.T) {
-			s := &faultyStore{storeProcess: startStore(t)}
+			s := &faultyStore{Server: storetest.Start(t)}
 			for i := range s.proxies {
-				s.proxies[i] = startProxy(t, s.addr)
+				s.proxies[i] = startProxy(t, s.Addr)
 			}
 			var w world
 			w.run(t, processes, func(i int) fleet.Client { return dial(t, s.proxies[i%2].addr()) })

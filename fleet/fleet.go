@@ -64,10 +64,6 @@ type Config struct {
 	// be above Lease. 0 means an hour.
 	Expiry time.Duration
 
-	// Jitter returns when to make a renewal that is due in d. Nil means from d
-	// less 5 % to d and 5 %.
-	Jitter func(d time.Duration) time.Duration
-
 	// OnError is called when a renewal fails and the one before did not. Nil
 	// means that nobody is told; Transport.State shows it.
 	OnError func(partition string, err error)
@@ -102,9 +98,6 @@ func New(client Client, c Config) *Fleet {
 	}
 	if f.config.Expiry == 0 {
 		f.config.Expiry = max(defaultExpiry, 10*f.config.Lease)
-	}
-	if f.config.Jitter == nil {
-		f.config.Jitter = jitter
 	}
 	f.ctx, f.cancel = context.WithCancel(context.Background())
 	return f

@@ -67,7 +67,7 @@ func pacingOf(law pacing.Adopter) string {
 // run renews the lease until the fleet or the partition ends.
 func (m *member) run() {
 	period := m.fleet.config.Lease / 2
-	timer := time.NewTimer(m.fleet.config.Jitter(0))
+	timer := time.NewTimer(jitter(0))
 	defer timer.Stop()
 	var earliest time.Time // of the next renewal
 	for {
@@ -77,7 +77,7 @@ func (m *member) run() {
 			return
 		case <-timer.C:
 		case <-m.share.Wake():
-			timer.Reset(m.fleet.config.Jitter(max(time.Until(earliest), 0)))
+			timer.Reset(jitter(max(time.Until(earliest), 0)))
 			continue
 		}
 		if m.share.Dropped() {
@@ -90,7 +90,7 @@ func (m *member) run() {
 			m.renew()
 			soonest = period
 		}
-		pause := m.fleet.config.Jitter(period)
+		pause := jitter(period)
 		if m.failing {
 			pause *= 2 // and no earlier: a store that fails is left alone
 			soonest = pause
@@ -102,7 +102,8 @@ func (m *member) run() {
 	}
 }
 
-// jitter keeps processes that start together from renewing together.
+// jitter returns when to make a renewal that is due in d, so that processes that
+// start together do not renew together.
 func jitter(d time.Duration) time.Duration { return d - d/20 + rand.N(d/10+1) }
 
 // renew renews the lease, and gives the share what was granted.

@@ -11,6 +11,7 @@ import (
 
 	"example.com/awsretry/fleet"
 	"example.com/awsretry/fleet/fleettest"
+	"example.com/awsretry/fleet/internal/storetest"
 )
 
 // A recorder records what is evaluated.
@@ -37,7 +38,7 @@ func (r *recorder) Eval(ctx context.Context, script string, keys, args []string)
 // store in memory. The server takes the time from two more arguments.
 func TestMemoryIsLikeAServer(t *testing.T) {
 	const renewals = 500
-	server := fleet.Valkey(connect(t, startServer(t)))
+	server := fleet.Valkey(storetest.Connect(t, storetest.Start(t).Addr))
 	r := recorder{Client: &fleettest.Store{}}
 	synctest.Test(t, func(t *testing.T) {
 		if err := fleet.RandomRenewals(t.Context(), &r, 1, renewals); err != nil {
@@ -65,7 +66,7 @@ func TestMemoryIsLikeAServer(t *testing.T) {
 }
 
 func TestMemoryRefusesAnotherFormat(t *testing.T) {
-	stores := map[string]fleet.Client{"memory": &fleettest.Store{}, "server": fleet.Valkey(connect(t, startServer(t)))}
+	stores := map[string]fleet.Client{"memory": &fleettest.Store{}, "server": fleet.Valkey(storetest.Connect(t, storetest.Start(t).Addr))}
 	for name, store := range stores {
 		t.Run(name, func(t *testing.T) {
 			if err := fleet.RandomRenewals(t.Context(), store, 1, 0); err != nil {
@@ -96,7 +97,7 @@ func TestMemoryFormatsNumbers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, err := fleet.Valkey(connect(t, startServer(t))).Eval(t.Context(), script, nil, numbers)
+	want, err := fleet.Valkey(storetest.Connect(t, storetest.Start(t).Addr)).Eval(t.Context(), script, nil, numbers)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,9 +5,7 @@
 -- KEYS[1]  the partition
 -- ARGV     see request in script.go; the reply is an array, see reply there
 
-local key = KEYS[1]
-local a = {}
-for i, v in ipairs(ARGV) do a[i] = v end
+local key, a = KEYS[1], ARGV
 local id = a[1]
 local function number(i, low, high)
   local n = tonumber(a[i])

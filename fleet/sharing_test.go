@@ -12,6 +12,7 @@ import (
 
 	"example.com/awsretry"
 	"example.com/awsretry/fleet"
+	"example.com/awsretry/fleet/internal/storetest"
 )
 
 // The tests of this file use a real server for a second or two each. The
@@ -29,11 +30,11 @@ func eventually(t *testing.T, what string, holds func() bool) {
 
 // Two processes get the same rate, and when one leaves, the other gets all.
 func TestTwoShareARate(t *testing.T) {
-	addr := startServer(t)
+	addr := storetest.Start(t).Addr
 	service := &service{rate: 50, burst: 5}
 	var two [2]*process
 	for i := range two {
-		two[i] = startProcess(fleet.Valkey(connect(t, addr)), service, awsretry.ScaledPacing, 4)
+		two[i] = startProcess(fleet.Valkey(storetest.Connect(t, addr)), service, awsretry.ScaledPacing, 4)
 	}
 	defer two[0].leave()
 	leave := two[1].leave
@@ -75,11 +76,11 @@ func (s *scripted) RoundTrip(req *http.Request) (*http.Response, error) {
 // joined returns two Transports that share through a real server, after both
 // have joined.
 func joined(t *testing.T, service *scripted, configure func(*awsretry.Transport)) [2]*process {
-	addr := startServer(t)
+	addr := storetest.Start(t).Addr
 	service.status.Store(http.StatusOK)
 	var two [2]*process
 	for i := range two {
-		p := &process{shared: fleet.New(fleet.Valkey(connect(t, addr)), fleet.Config{})}
+		p := &process{shared: fleet.New(fleet.Valkey(storetest.Connect(t, addr)), fleet.Config{})}
 		p.transport = &awsretry.Transport{
 			Base: service, Shared: p.shared, Backoff: awsretry.Exponential{Initial: time.Millisecond},
 		}
@@ -159,7 +160,7 @@ func (s *switched) Eval(ctx context.Context, script string, keys, args []string)
 }
 
 func TestAloneUntilThereIsAStore(t *testing.T) {
-	client := &switched{Client: fleet.Valkey(connect(t, startServer(t)))}
+	client := &switched{Client: fleet.Valkey(storetest.Connect(t, storetest.Start(t).Addr))}
 	service := &service{rate: 50, burst: 5}
 	p := startProcess(client, service, awsretry.ScaledPacing, 2)
 	defer p.leave()

@@ -13,18 +13,19 @@ import (
 
 	"example.com/awsretry"
 	"example.com/awsretry/fleet"
+	"example.com/awsretry/fleet/internal/storetest"
 )
 
 // A store that comes back empty gets the retry tokens that its fleet had left:
 // at most a lease's worth for each process is there twice.
 func TestTokensAfterRestart(t *testing.T) {
-	store := startStore(t)
+	store := storetest.Start(t)
 	const processes, capacity, float = 6, 300, 10
 	down := true
 	var mu sync.Mutex
 	var transports []*awsretry.Transport
 	for range processes {
-		shared := fleet.New(dial(t, store.addr), fleet.Config{Lease: 100 * time.Millisecond})
+		shared := fleet.New(dial(t, store.Addr), fleet.Config{Lease: 100 * time.Millisecond})
 		t.Cleanup(func() { shared.Close() })
 		tr := &awsretry.Transport{
 			Base: roundTripper(func(r *http.Request) (*http.Response, error) {
@@ -69,7 +70,7 @@ func TestTokensAfterRestart(t *testing.T) {
 		t.Fatal(what)
 	}
 	stored := func() int {
-		n, _ := strconv.ParseFloat(store.do("HGET", "awsretry:{service.test}", "tokens"), 64)
+		n, _ := strconv.ParseFloat(store.Do("HGET", "awsretry:{service.test}", "tokens"), 64)
 		return int(n)
 	}
 	mu.Lock()
@@ -93,9 +94,9 @@ func TestTokensAfterRestart(t *testing.T) {
 	}
 	time.Sleep(200 * time.Millisecond)
 	before := stored() + held()
-	store.stop()
+	store.Stop()
 	wait("the leases did not end", func() bool { return !leased() })
-	store.start()
+	store.Restart()
 	wait("no leases again", leased)
 	after := stored() + held()
 	t.Logf("%d of %d tokens before, %d after", before, capacity, after)

@@ -25,6 +25,7 @@ import (
 	"example.com/awsretry"
 	"example.com/awsretry/fleet"
 	"example.com/awsretry/fleet/fleettest"
+	"example.com/awsretry/fleet/internal/storetest"
 )
 
 var (
@@ -49,7 +50,7 @@ func TestMain(m *testing.M) {
 func runMember(args []string) {
 	number, addr, url := args[0], args[1], args[2]
 	pacing, _ := strconv.Atoi(args[3])
-	client, err := valkey.NewClient(options(addr))
+	client, err := valkey.NewClient(storetest.Options(addr))
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -104,9 +105,9 @@ func newMeasurement(t *testing.T, pacing awsretry.Pacing) *measurement {
 		store := &fleettest.Store{Latency: *latency}
 		m.client, m.count = func() fleet.Client { return store }, store.Evals
 	} else {
-		m.addr = startServer(t)
-		m.store = connect(t, m.addr)
-		m.client, m.count = func() fleet.Client { return fleet.Valkey(connect(t, m.addr)) }, m.commands
+		m.addr = storetest.Start(t).Addr
+		m.store = storetest.Connect(t, m.addr)
+		m.client, m.count = func() fleet.Client { return fleet.Valkey(storetest.Connect(t, m.addr)) }, m.commands
 	}
 	m.table = tabwriter.NewWriter(&m.text, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(m.table, "\nscenario\tpacing\tseconds\tgoodput\tthrottled\tover limit\tover rate\tfairness\tcommands")
@@ -415,8 +416,8 @@ func TestOutage(t *testing.T) {
 		t.Skip("measures an outage for a minute with -fleet")
 	}
 	const clients, rate, length = 200, 5, 20 * time.Second
-	addr := startServer(t)
-	store := fleet.Valkey(connect(t, addr))
+	addr := storetest.Start(t).Addr
+	store := fleet.Valkey(storetest.Connect(t, addr))
 	for _, sharing := range []bool{false, true} {
 		var service down
 		var calls atomic.Int64

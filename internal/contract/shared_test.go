@@ -86,15 +86,29 @@ func TestSharedInvalid(t *testing.T) {
 	}
 }
 
-// A panic in Join leaves no lock held.
+// A panic in Join leaves no lock held, and the partition can be dropped.
 func TestSharedPanics(t *testing.T) {
 	tr := retrying(always(ok))
-	tr.Shared = &store{join: func(*awsretry.Share) { panic("store") }}
+	var share *awsretry.Share
+	tr.Mode, tr.MaxPartitions = awsretry.Adaptive, 1
+	tr.Shared = &store{join: func(s *awsretry.Share) {
+		if share == nil {
+			share = s
+			panic("store")
+		}
+	}}
 	if _, _, panicked := tryRoundTrip(tr, httpfake.Request(t, t.Context(), "GET", nil)); !panicked {
 		t.Error("the panic did not come through")
 	}
 	if _, err := get(t, tr); err != nil {
 		t.Error(err)
+	}
+	other := awsretry.WithPartition(t.Context(), "another")
+	if _, err := tr.RoundTrip(httpfake.Request(t, other, "GET", nil)); err != nil {
+		t.Error(err)
+	}
+	if !share.Dropped() {
+		t.Error("the partition is still there")
 	}
 }
 

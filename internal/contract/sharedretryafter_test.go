@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -134,9 +135,9 @@ func TestSharedRetryAfterIsBounded(t *testing.T) {
 func TestSharedRetryAfterIsNotShortened(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		responses := []string{"30", "2", "0"}
+		var sent atomic.Int32
 		tr := once(func(req *http.Request) (*http.Response, error) {
-			asked := responses[0]
-			responses = responses[1:]
+			asked := responses[sent.Add(1)-1]
 			if asked == "2" {
 				time.Sleep(time.Second) // it was sent before the response to the other
 			}

@@ -1,0 +1,136 @@
+// Package storetest starts servers of Valkey or Redis for tests.
+package storetest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/valkey-io/valkey-go"
+)
+
+// A Server is a process that a test may stop, start and suspend.
+type Server struct {
+	Addr string // on loopback
+
+	t    testing.TB
+	args []string
+	cmd  *exec.Cmd // nil while it is stopped
+}
+
+// Start starts valkey-server, or else redis-server, with more arguments, on a
+// free port and in a folder of its own, until the end of the test. The test is
+// skipped if neither is installed.
+func Start(t testing.TB, args ...string) *Server {
+	t.Helper()
+	path, err := exec.LookPath("valkey-server")
+	if err != nil {
+		path, err = exec.LookPath("redis-server")
+	}
+	if err != nil {
+		t.Skip("SKIPPED: neither valkey-server nor redis-server is in PATH")
+	}
+	addr := freeAddr(t)
+	_, port, _ := net.SplitHostPort(addr)
+	s := &Server{Addr: addr, t: t}
+	if len(args) > 0 && args[len(args)-1] == "--sentinel" {
+		s.args = append([]string{path}, append(args, "--port", port, "--bind", "127.0.0.1", "--dir", t.TempDir())...)
+	} else {
+		s.args = append([]string{
+			path, "--port", port, "--bind", "127.0.0.1", "--dir", t.TempDir(), "--save", "", "--appendonly", "no",
+		}, args...)
+	}
+	s.Restart()
+	t.Cleanup(s.Stop)
+	return s
+}
+
+// freeAddr returns a loopback address where nothing listens. The port is low
+// enough for a cluster's second one.
+func freeAddr(t testing.TB) string {
+	t.Helper()
+	for range 100 {
+		listener, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 20000 + rand.N(20000)})
+		if err == nil {
+			defer listener.Close()
+			return listener.Addr().String()
+		}
+	}
+	t.Fatal("no free port")
+	return ""
+}
+
+// Restart starts the server, which is stopped.
+func (s *Server) Restart() {
+	s.t.Helper()
+	s.cmd = exec.Command(s.args[0], s.args[1:]...)
+	if err := s.cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	for range 200 {
+		if conn, err := net.Dial("tcp", s.Addr); err == nil {
+			conn.Close()
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	s.t.Fatalf("no store at %s", s.Addr)
+}
+
+// Stop kills the server.
+func (s *Server) Stop() {
+	if s.cmd != nil {
+		_ = s.cmd.Process.Kill() // it may have stopped by itself
+		_ = s.cmd.Wait()
+		s.cmd = nil
+	}
+}
+
+// Signal sends a signal to the server.
+func (s *Server) Signal(signal os.Signal) {
+	s.t.Helper()
+	if err := s.cmd.Process.Signal(signal); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// Do runs a command in the store, and returns what it returned as text.
+func (s *Server) Do(command ...string) string {
+	s.t.Helper()
+	client, err := valkey.NewClient(Options(s.Addr))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer client.Close()
+	reply, err := client.Do(s.t.Context(), client.B().Arbitrary(command...).Build()).ToAny()
+	if err != nil {
+		s.t.Fatalf("%q: %v", command, err)
+	}
+	return fmt.Sprint(reply)
+}
+
+// Port returns the port of the server.
+func (s *Server) Port() string {
+	_, port, _ := net.SplitHostPort(s.Addr)
+	return port
+}
+
+// Connect returns a client of the server at addr, until the end of the test.
+func Connect(t testing.TB, addr string) valkey.Client {
+	t.Helper()
+	client, err := valkey.NewClient(Options(addr))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	return client
+}
+
+// Options are what Connect uses.
+func Options(addr string) valkey.ClientOption {
+	return valkey.ClientOption{InitAddress: []string{addr}, ForceSingleClient: true, DisableCache: true}
+}
