@@ -8,16 +8,22 @@ replace example.com/awsretry/awssdk => ../awssdk
 
 replace example.com/awsretry/cmd/awsretry => ../cmd/awsretry
 
+replace example.com/awsretry/fleet => ../fleet
+
 require (
 	example.com/awsretry v0.0.0
 	example.com/awsretry/awssdk v0.0.0
 	example.com/awsretry/cmd/awsretry v0.0.0
+	example.com/awsretry/fleet v0.0.0
 	github.com/PuerkitoBio/rehttp v1.4.0
 	github.com/aws/aws-sdk-go-v2 v1.47.5
 	github.com/aws/smithy-go v1.28.8
 	github.com/failsafe-go/failsafe-go v0.9.8
+	github.com/go-redis/redis_rate/v10 v10.0.1
 	github.com/hashicorp/go-retryablehttp v0.7.8
 	github.com/jedib0t/go-pretty/v6 v6.8.3
+	github.com/redis/go-redis/v9 v9.22.0
+	github.com/valkey-io/valkey-go v1.0.79
 )
 
 require (
@@ -27,6 +33,7 @@ require (
 	git.sr.ht/~sbinet/gg v0.7.0 // indirect
 	github.com/ajstarks/svgo v0.0.0-20211024235047-1546f124cd8b // indirect
 	github.com/bits-and-blooms/bitset v1.24.4 // indirect
+	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/dustin/go-humanize v1.1.0 // indirect
 	github.com/fxamacker/cbor/v2 v2.9.6 // indirect
 	github.com/goccy/go-yaml v1.19.2 // indirect
@@ -36,9 +43,10 @@ require (
 	github.com/mattn/go-runewidth v0.0.16 // indirect
 	github.com/rivo/uniseg v0.4.7 // indirect
 	github.com/x448/float16 v0.8.4 // indirect
+	go.uber.org/atomic v1.11.0 // indirect
 	golang.org/x/image v0.30.0 // indirect
 	golang.org/x/sys v0.47.0 // indirect
-	golang.org/x/text v0.28.0 // indirect
+	golang.org/x/text v0.41.0 // indirect
 	gonum.org/v1/plot v0.17.0 // indirect
 	gopkg.in/ini.v1 v1.67.3 // indirect
 )

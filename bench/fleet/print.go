@@ -1,0 +1,123 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"path"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+)
+
+// A column of a table has the median of a figure over all rounds.
+type column struct {
+	name   string
+	of     func(figures) float64
+	format func(float64) string
+}
+
+var (
+	roundTrips = column{"round trips a request", func(f figures) float64 { return f.roundTrips }, decimal}
+	scripts    = column{"scripts/s", func(f figures) float64 { return f.scripts }, whole}
+	goodput    = column{"goodput", func(f figures) float64 { return f.goodput }, percent}
+	throttled  = column{"throttled", func(f figures) float64 { return f.throttled }, percent}
+	most       = column{"most in a second", func(f figures) float64 { return f.most }, percent}
+	p50        = column{"added p50", func(f figures) float64 { return f.p50 }, duration}
+	p99        = column{"p99", func(f figures) float64 { return f.p99 }, duration}
+	longest    = column{"longest", func(f figures) float64 { return f.longest }, duration}
+	failed     = column{"failed", func(f figures) float64 { return f.failed }, whole}
+)
+
+// print writes a table for each phase, of the figures of all rounds.
+func (p plan) print(w io.Writer, among []contender, rounds [][][phases]figures) {
+	fmt.Fprintf(w, "%s %s/%s; %s\n\n", runtime.Version(), runtime.GOOS, runtime.GOARCH, versions())
+	titles := [phases]string{
+		healthy: "The store is well",
+		slow:    fmt.Sprintf("The store is %v away", p.delay),
+		hanging: fmt.Sprintf("The store hangs for %v", p.hangs),
+		stopped: fmt.Sprintf("The store is stopped for %v, and empty afterwards", p.stopped),
+	}
+	for of, title := range titles {
+		fmt.Fprintf(w, "#### %s\n\n", title)
+		columns := []column{goodput, throttled, most, failed, p50, p99, longest}
+		if phase(of) == healthy {
+			columns = []column{roundTrips, scripts, goodput, throttled, most, failed, p50, p99, longest}
+		}
+		header := table.Row{""}
+		var right []table.ColumnConfig
+		for i, c := range columns {
+			header = append(header, c.name)
+			right = append(right, table.ColumnConfig{Number: i + 2, Align: text.AlignRight, AlignHeader: text.AlignRight})
+		}
+		t := table.NewWriter()
+		t.Style().Markdown.PadContent = true
+		t.SetColumnConfigs(right)
+		t.AppendHeader(header)
+		for i, contender := range among {
+			if phase(of) != healthy && !contender.usesStore {
+				continue
+			}
+			row := table.Row{contender.name}
+			for _, c := range columns {
+				var values []float64
+				for _, round := range rounds {
+					values = append(values, c.of(round[i][of]))
+				}
+				row = append(row, c.format(median(values)))
+			}
+			t.AppendRow(row)
+		}
+		fmt.Fprintf(w, "%s\n\n", t.RenderMarkdown())
+	}
+}
+
+func median(of []float64) float64 {
+	slices.Sort(of)
+	middle := len(of) / 2
+	if len(of)%2 == 1 {
+		return of[middle]
+	}
+	return (of[middle-1] + of[middle]) / 2
+}
+
+func decimal(x float64) string { return fmt.Sprintf("%.1f", x) }
+func whole(x float64) string   { return fmt.Sprintf("%.0f", x) }
+func percent(x float64) string { return fmt.Sprintf("%.1f %%", 100*x) }
+
+// duration has three digits at most, or microseconds.
+func duration(seconds float64) string {
+	d := time.Duration(seconds * float64(time.Second))
+	switch {
+	case d >= time.Second:
+		return fmt.Sprintf("%.1f s", seconds)
+	case d >= 10*time.Millisecond:
+		return fmt.Sprintf("%.0f ms", seconds*1e3)
+	case d >= time.Millisecond:
+		return fmt.Sprintf("%.1f ms", seconds*1e3)
+	}
+	return fmt.Sprintf("%.2f ms", seconds*1e3)
+}
+
+// versions returns the versions of the libraries, or "" in a binary that was
+// built without modules, as tests are.
+func versions() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	found := ""
+	for _, module := range info.Deps {
+		switch module.Path {
+		case "github.com/go-redis/redis_rate/v10", "github.com/redis/go-redis/v9", "github.com/valkey-io/valkey-go":
+			if found != "" {
+				found += ", "
+			}
+			found += path.Base(path.Dir(module.Path)) + "/" + path.Base(module.Path) + " " + module.Version
+		}
+	}
+	return found
+}

@@ -1,0 +1,255 @@
+package main
+
+import (
+	"context"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// A plan is what every contender goes through. Each fault is measured for as
+// long as it lasts, and for a time after it.
+type plan struct {
+	processes, callers int           // callers of a process call the limited service one request after the other
+	rate               int           // requests per second that the limited service allows
+	calls              float64       // per second, of a process to the other service, whose limit is far away
+	settle             time.Duration // before anything is measured, and between the faults
+	healthy, slow      time.Duration
+	hangs, stopped     time.Duration
+	after              time.Duration
+	delay              time.Duration // of a slow store
+}
+
+var (
+	full = plan{
+		processes: 20, callers: 4, rate: 100, calls: 5,
+		settle: 8 * time.Second, healthy: 15 * time.Second, slow: 6 * time.Second,
+		hangs: 2 * time.Second, stopped: 3 * time.Second, after: time.Second, delay: 20 * time.Millisecond,
+	}
+	short = plan{
+		processes: 4, callers: 2, rate: 50, calls: 20,
+		settle: 200 * time.Millisecond, healthy: 400 * time.Millisecond, slow: 200 * time.Millisecond,
+		hangs: 200 * time.Millisecond, stopped: 200 * time.Millisecond, after: 100 * time.Millisecond,
+		delay: 20 * time.Millisecond,
+	}
+)
+
+// farAway is the limit of the service that is called seldom.
+const farAway = 10_000
+
+// A phase is a part of a run.
+type phase int
+
+const (
+	healthy phase = iota
+	slow
+	hanging
+	stopped
+	phases
+)
+
+// A window is the time of a phase.
+type window struct{ from, to time.Time }
+
+// A world is the processes of one contender, their services and their store.
+type world struct {
+	plan      plan
+	limited   *service
+	free      *service
+	store     *store
+	proxy     *proxy
+	asks      atomic.Int64
+	processes []process
+
+	mu    sync.Mutex
+	calls []call
+}
+
+// A call is a request that has ended.
+type call struct {
+	ended  time.Time
+	added  time.Duration // to the time of its attempts
+	free   bool          // of the limit
+	failed bool
+}
+
+// run measures a contender.
+func (p plan) run(ctx context.Context, c contender) (all [phases]figures, err error) {
+	w := &world{plan: p}
+	defer w.close()
+	if err := w.start(c); err != nil {
+		return all, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var callers sync.WaitGroup
+	defer callers.Wait()
+	defer cancel()
+	for _, process := range w.processes {
+		for range p.callers {
+			callers.Go(func() {
+				for ctx.Err() == nil {
+					w.call(ctx, process, w.limited)
+				}
+			})
+		}
+		callers.Go(func() {
+			for sleep(ctx, time.Duration(rand.ExpFloat64()/p.calls*float64(time.Second))) == nil {
+				callers.Go(func() { w.call(ctx, process, w.free) })
+			}
+		})
+	}
+	if err := sleep(ctx, p.settle); err != nil {
+		return all, err
+	}
+	for i := range phases {
+		if i > healthy && !c.usesStore {
+			break
+		}
+		if all[i], err = w.measure(ctx, i); err != nil {
+			return all, err
+		}
+		if err := sleep(ctx, p.settle/2); err != nil {
+			return all, err
+		}
+	}
+	return all, nil
+}
+
+func (w *world) start(c contender) (err error) {
+	if w.store, err = newStore(); err != nil {
+		return err
+	}
+	if w.proxy, err = startProxy(w.store.addr); err != nil {
+		return err
+	}
+	if w.limited, err = startService(w.plan.rate); err != nil {
+		return err
+	}
+	if w.free, err = startService(farAway); err != nil {
+		return err
+	}
+	for range w.plan.processes {
+		w.processes = append(w.processes, c.connect(setting{
+			store:  w.proxy.addr,
+			limits: limits{w.limited.host: w.plan.rate, w.free.host: farAway},
+			base:   timed{&http.Transport{MaxIdleConnsPerHost: 10}},
+			asks:   &w.asks,
+		}))
+	}
+	return nil
+}
+
+func (w *world) close() {
+	for _, p := range w.processes {
+		p.close()
+	}
+	if w.proxy != nil {
+		w.proxy.close()
+	}
+	for _, s := range []*service{w.limited, w.free} {
+		if s != nil {
+			s.close()
+		}
+	}
+	if w.store != nil {
+		w.store.close()
+	}
+}
+
+// measure does to the store what the phase is about, and measures meanwhile.
+func (w *world) measure(ctx context.Context, of phase) (figures, error) {
+	asks, scripts := w.asks.Load(), 0
+	var err error
+	if of == healthy {
+		if scripts, err = w.store.scripts(ctx); err != nil {
+			return figures{}, err
+		}
+	}
+	begin := time.Now()
+	if err := w.disturb(ctx, of); err != nil {
+		return figures{}, err
+	}
+	f := w.figures(window{begin, time.Now()})
+	f.roundTrips = float64(w.asks.Load()-asks) / float64(max(f.requests, 1))
+	if of == healthy {
+		now, err := w.store.scripts(ctx)
+		if err != nil {
+			return figures{}, err
+		}
+		f.scripts = float64(now-scripts) / time.Since(begin).Seconds()
+	}
+	return f, nil
+}
+
+// disturb returns when the phase is over.
+func (w *world) disturb(ctx context.Context, of phase) error {
+	switch of {
+	case slow:
+		w.proxy.delay.Store(int64(w.plan.delay / 2))
+		defer w.proxy.delay.Store(0)
+		return sleep(ctx, w.plan.slow)
+	case hanging:
+		if err := w.store.suspend(); err != nil {
+			return err
+		}
+		ended := sleep(ctx, w.plan.hangs)
+		if err := w.store.resume(); err != nil || ended != nil {
+			return err
+		}
+		return sleep(ctx, w.plan.after)
+	case stopped:
+		w.proxy.close()
+		w.store.stop()
+		if err := sleep(ctx, w.plan.stopped); err != nil {
+			return err
+		}
+		if err := w.store.start(); err != nil {
+			return err
+		}
+		if err := w.proxy.open(); err != nil {
+			return err
+		}
+		return sleep(ctx, w.plan.after)
+	}
+	return sleep(ctx, w.plan.healthy)
+}
+
+// call makes a request.
+func (w *world) call(ctx context.Context, p process, to *service) {
+	var attempts atomic.Int64
+	req, err := http.NewRequestWithContext(context.WithValue(ctx, attemptsKey{}, &attempts), http.MethodGet,
+		"http://"+to.host+"/", nil)
+	if err != nil {
+		return
+	}
+	begin := time.Now()
+	resp, err := p.RoundTrip(req)
+	if err == nil {
+		_, _ = io.Copy(io.Discard, resp.Body) // for the next request on the connection
+		resp.Body.Close()
+	}
+	if ctx.Err() != nil {
+		return
+	}
+	ended := time.Now()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.calls = append(w.calls, call{
+		ended: ended, added: ended.Sub(begin) - time.Duration(attempts.Load()), free: to == w.free, failed: err != nil,
+	})
+}
+
+// timed adds the time of each attempt to a number in the context.
+type timed struct{ base http.RoundTripper }
+
+type attemptsKey struct{}
+
+func (t timed) RoundTrip(req *http.Request) (*http.Response, error) {
+	begin := time.Now()
+	resp, err := t.base.RoundTrip(req)
+	req.Context().Value(attemptsKey{}).(*atomic.Int64).Add(int64(time.Since(begin)))
+	return resp, err
+}
