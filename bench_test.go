@@ -103,6 +103,67 @@ func limiting(tb testing.TB, pacing awsretry.Pacing) *awsretry.Transport {
 	return tr
 }
 
+// enough is a lease whose rate is never used up. A limited one began with a cut.
+func enough(limited bool) sharing {
+	grant := awsretry.ShareGrant{Until: time.Now().Add(time.Hour), Limited: limited, Members: 20}
+	if limited {
+		grant.Rate, grant.Burst, grant.FleetRate = 1e9, time.Second, 2e10
+		grant.Cut = time.Now()
+	}
+	return sharing(grant)
+}
+
+// sharing is a Shared that has granted what each partition needs.
+type sharing awsretry.ShareGrant
+
+func (g sharing) Join(share *awsretry.Share) { share.Grant(awsretry.ShareGrant(g)) }
+func (sharing) Validate() error              { return nil }
+
+// BenchmarkShared compares a Transport that shares its buckets with one that
+// does not:
+//
+//	go test -run - -bench Shared -count 10 . | benchstat -col /shared -
+func BenchmarkShared(b *testing.B) {
+	for _, c := range []struct {
+		name    string
+		limited bool
+		bases   []int // statuses
+		tr      func() *awsretry.Transport
+	}{
+		{"cubic", false, []int{200}, adaptive(awsretry.CubicPacing)},
+		{"cubic,limited", true, []int{200}, adaptive(awsretry.CubicPacing)},
+		{"scaled", false, []int{200}, adaptive(awsretry.ScaledPacing)},
+		{"scaled,limited", true, []int{200}, adaptive(awsretry.ScaledPacing)},
+		{"retry", false, []int{503, 200}, func() *awsretry.Transport {
+			return &awsretry.Transport{Backoff: awsretry.BackoffFunc(noPause)}
+		}},
+	} {
+		b.Run("case="+c.name+"/shared=no", func(b *testing.B) {
+			tr := c.tr()
+			if c.limited {
+				tr = limiting(b, tr.RateLimit.Pacing)
+			} else {
+				tr.Base = answering(c.bases...)
+			}
+			benchmark(b, tr, newRequest(b, "GET", nil), nil)
+		})
+		b.Run("case="+c.name+"/shared=yes", func(b *testing.B) {
+			tr := c.tr()
+			tr.Base, tr.Shared = answering(c.bases...), enough(c.limited)
+			benchmark(b, tr, newRequest(b, "GET", nil), nil)
+			if state, _ := tr.State("service.example"); !state.Leased || state.Limited != c.limited {
+				b.Errorf("%+v", state)
+			}
+		})
+	}
+}
+
+func adaptive(pacing awsretry.Pacing) func() *awsretry.Transport {
+	return func() *awsretry.Transport {
+		return &awsretry.Transport{Mode: awsretry.Adaptive, RateLimit: awsretry.RateLimitConfig{Pacing: pacing}}
+	}
+}
+
 // Requests of many goroutines write nothing that they share.
 func BenchmarkGetParallel(b *testing.B) {
 	resp := &http.Response{StatusCode: 200, Header: http.Header{}, Body: http.NoBody}
@@ -153,6 +214,12 @@ func TestNoAllocations(t *testing.T) {
 		{"scaled", &awsretry.Transport{Mode: awsretry.Adaptive, RateLimit: scaled}, []*http.Request{get}},
 		{"limiting", limiting(t, awsretry.CubicPacing), []*http.Request{get}},
 		{"scaled and limiting", limiting(t, awsretry.ScaledPacing), []*http.Request{get}},
+		{"shared", &awsretry.Transport{Mode: awsretry.Adaptive, Shared: enough(false)}, []*http.Request{get}},
+		{"shared and limiting", &awsretry.Transport{Mode: awsretry.Adaptive, Shared: enough(true)}, []*http.Request{get}},
+		{
+			"shared, scaled and limiting",
+			&awsretry.Transport{Mode: awsretry.Adaptive, RateLimit: scaled, Shared: enough(true)}, []*http.Request{get},
+		},
 		{"options", &awsretry.Transport{}, []*http.Request{get.WithContext(awsretry.WithPartition(t.Context(), "p"))}},
 		{"observed", &awsretry.Transport{Observe: func(awsretry.Attempt) {}}, []*http.Request{get}},
 		{"two hosts", &awsretry.Transport{}, []*http.Request{get, to("other.example")}},
@@ -173,6 +240,22 @@ func TestNoAllocations(t *testing.T) {
 				t.Errorf("%v allocations", got)
 			}
 		})
+	}
+}
+
+// A retry that a shared bucket pays for allocates what any other one does.
+func TestAllocationsOfASharedRetry(t *testing.T) {
+	allocations := func(shared awsretry.Shared) float64 {
+		tr := &awsretry.Transport{Base: answering(503, 200), Backoff: awsretry.BackoffFunc(noPause), Shared: shared}
+		req := newRequest(t, "GET", nil)
+		return testing.AllocsPerRun(1000, func() {
+			if resp, err := tr.RoundTrip(req); err != nil || resp.StatusCode != 200 {
+				t.Fatal(resp, err)
+			}
+		})
+	}
+	if shared, alone := allocations(enough(false)), allocations(nil); shared != alone {
+		t.Errorf("%v allocations, and %v without sharing", shared, alone)
 	}
 }
 

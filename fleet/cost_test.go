@@ -35,7 +35,8 @@ func TestCost(t *testing.T) {
 		clients[i] = storetest.Connect(t, addr)
 	}
 	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(table, "processes\tpartitions\tdue/s\tscripts/s\tstore CPU\tCPU µs/script\tp50 ms\tp99 ms\tbytes/partition\t")
+	fmt.Fprintln(table, "processes\tpartitions\tdue/s\tscripts/s\tstore CPU\tCPU µs/script\tscripts/s of a core\tp50 ms\tp99 ms\t"+
+		"bytes/partition\tbytes in, out/script\t")
 	for _, size := range []struct{ processes, partitions int }{
 		{10, 1}, {100, 1}, {1000, 1}, {10, 10}, {100, 10}, {1000, 10}, {10, 100}, {100, 100},
 	} {
@@ -58,10 +59,12 @@ func TestCost(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		fmt.Fprintf(table, "%d\t%d\t%.0f\t%.0f\t%.1f %%\t%.1f\t%.2f\t%.2f\t%d\t\n", size.processes, size.partitions, due,
-			float64(done)/elapsed.Seconds(), 100*(after.cpu-before.cpu)/elapsed.Seconds(),
-			1e6*(after.cpu-before.cpu)/(after.calls-before.calls),
-			late[len(late)/2].Seconds()*1e3, late[len(late)*99/100].Seconds()*1e3, bytes)
+		cpu, calls := after.cpu-before.cpu, after.calls-before.calls
+		fmt.Fprintf(table, "%d\t%d\t%.0f\t%.0f\t%.1f %%\t%.1f\t%.0f\t%.2f\t%.2f\t%d\t%.0f, %.0f\t\n",
+			size.processes, size.partitions, due,
+			float64(done)/elapsed.Seconds(), 100*cpu/elapsed.Seconds(), 1e6*cpu/calls, calls/cpu,
+			late[len(late)/2].Seconds()*1e3, late[len(late)*99/100].Seconds()*1e3, bytes,
+			(after.in-before.in)/calls, (after.out-before.out)/calls)
 	}
 	table.Flush()
 }
@@ -112,11 +115,14 @@ func load(t *testing.T, renewals []func(context.Context) error, perSecond float6
 	return len(late), late, elapsed
 }
 
-type info struct{ cpu, calls float64 } // seconds; scripts
+type info struct {
+	cpu, calls float64 // seconds; scripts
+	in, out    float64 // bytes
+}
 
 func storeInfo(t *testing.T, client valkey.Client) (got info) {
 	t.Helper()
-	text, err := client.Do(t.Context(), client.B().Info().Section("cpu", "commandstats").Build()).ToString()
+	text, err := client.Do(t.Context(), client.B().Info().Section("cpu", "commandstats", "stats").Build()).ToString()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,6 +133,10 @@ func storeInfo(t *testing.T, client valkey.Client) (got info) {
 		case "used_cpu_sys", "used_cpu_user":
 			x, _ := strconv.ParseFloat(value, 64)
 			got.cpu += x
+		case "total_net_input_bytes":
+			got.in, _ = strconv.ParseFloat(value, 64)
+		case "total_net_output_bytes":
+			got.out, _ = strconv.ParseFloat(value, 64)
 		case "cmdstat_evalsha":
 			calls, _, _ := strings.Cut(strings.TrimPrefix(value, "calls="), ",")
 			got.calls, _ = strconv.ParseFloat(calls, 64)

@@ -1,7 +1,9 @@
 package fleet_test
 
 import (
+	"crypto/tls"
 	"net/http"
+	"os"
 
 	"example.com/awsretry"
 	"example.com/awsretry/fleet"
@@ -17,4 +19,16 @@ func Example() {
 	transport := &awsretry.Transport{Mode: awsretry.Adaptive, Shared: shared}
 
 	_ = http.Client{Transport: transport}
+}
+
+// A store that speaks TLS and has a user for the fleet. Without RootCAs, the
+// certificate must be of an authority that the system knows.
+func ExampleDial() {
+	client := fleet.Dial(valkey.ClientOption{
+		InitAddress: []string{"store.example:6380"},
+		TLSConfig:   &tls.Config{ServerName: "store.example"},
+		Username:    "fleet",
+		Password:    os.Getenv("STORE_PASSWORD"),
+	})
+	defer client.Close()
 }

@@ -73,24 +73,24 @@ func TestSentinelFailover(t *testing.T) {
 	}
 }
 
-// A cluster of three: the partitions are on different servers, and one of these
-// stops.
-func TestCluster(t *testing.T) {
-	needFaults(t)
-	user := append(
+// startCluster starts a cluster of three primaries, with replicas if there are
+// more servers, and returns it with clients that have the least rights.
+func startCluster(t *testing.T, n int) (servers []*storetest.Server, connect func(int) fleet.Client, user []string) {
+	t.Helper()
+	user = append(
 		[]string{"ACL", "SETUSER", "fleet", "on", ">secret", "~awsretry:*", "+cluster|slots", "+cluster|shards"},
 		rights...)
-	var servers []*storetest.Server
-	for range 3 {
-		servers = append(servers, storetest.Start(t, "--cluster-enabled", "yes", "--cluster-node-timeout", "1000",
-			"--cluster-require-full-coverage", "no"))
-	}
+	const primaries = 3
 	var addrs []string
-	for i, s := range servers {
-		addrs = append(addrs, s.Addr)
+	for i := range n {
+		s := storetest.Start(t, "--cluster-enabled", "yes", "--cluster-node-timeout", "1000",
+			"--cluster-require-full-coverage", "no")
+		servers, addrs = append(servers, s), append(addrs, s.Addr)
 		s.Do(user...)
-		first, last := 16384*i/3, 16384*(i+1)/3-1
-		s.Do("CLUSTER", "ADDSLOTSRANGE", fmt.Sprint(first), fmt.Sprint(last))
+		if i < primaries {
+			first, last := 16384*i/primaries, 16384*(i+1)/primaries-1
+			s.Do("CLUSTER", "ADDSLOTSRANGE", fmt.Sprint(first), fmt.Sprint(last))
+		}
 		if i > 0 {
 			s.Do("CLUSTER", "MEET", "127.0.0.1", servers[0].Port())
 		}
@@ -98,32 +98,96 @@ func TestCluster(t *testing.T) {
 	for _, s := range servers {
 		eventually(t, "cluster", func() bool {
 			info := s.Do("CLUSTER", "INFO")
-			return strings.Contains(info, "cluster_state:ok") && strings.Contains(info, "cluster_known_nodes:3")
+			return clusterOK(s) && strings.Contains(info, fmt.Sprintf("cluster_known_nodes:%d", n))
 		})
 	}
-	const processes, partitions = 6, 12
-	var w world
-	w.run(t, processes, func(int) fleet.Client {
+	for i, s := range servers[primaries:] {
+		s.Do("CLUSTER", "REPLICATE", servers[i].Do("CLUSTER", "MYID"))
+		eventually(t, "replica", func() bool {
+			return strings.Contains(s.Do("INFO", "replication"), "master_link_status:up")
+		})
+	}
+	return servers, func(int) fleet.Client {
 		c := fleet.Dial(valkey.ClientOption{InitAddress: addrs, Username: "fleet", Password: "secret"})
 		t.Cleanup(func() { c.Close() })
 		return c
-	})
+	}, user
+}
+
+func clusterOK(s *storetest.Server) bool {
+	return strings.Contains(s.Do("CLUSTER", "INFO"), "cluster_state:ok")
+}
+
+// A cluster of three: the partitions are on different servers, and one of these
+// stops and comes back. A primary of a cluster refuses commands for its first
+// two seconds.
+func TestCluster(t *testing.T) {
+	needFaults(t)
+	servers, connect, user := startCluster(t, 3)
+	const processes, partitions = 6, 12
+	var w world
+	w.run(t, processes, connect)
 	w.until(t, 3*time.Second, func() bool { return w.leased() == partitions })
 	time.Sleep(4 * time.Second)
 	w.measure(func() { time.Sleep(3 * time.Second) }).report(t, "before")
+	stopped := 0
 	for i, s := range servers {
-		t.Logf("server %d has %s keys", i, s.Do("DBSIZE"))
+		if keys := s.Do("DBSIZE"); keys != "0" {
+			stopped = i // the last one that has a partition
+		}
 	}
 	w.measure(func() {
-		servers[0].Stop()
+		servers[stopped].Stop()
 		time.Sleep(3 * time.Second)
 	}).report(t, "one is stopped")
 	w.measure(func() {
-		servers[0].Restart()
-		servers[0].Do(user...)
+		servers[stopped].Restart()
 		start := time.Now()
+		servers[stopped].Do(user...)
+		eventually(t, "the server serves", func() bool { return clusterOK(servers[stopped]) })
+		serves := time.Since(start)
 		eventually(t, "leases", func() bool { return w.leased() == partitions })
-		t.Logf("all leases after %v", time.Since(start))
+		back := time.Since(start)
+		t.Logf("the server serves after %v, all leases after %v", serves, back)
+		if back-serves > 1400*time.Millisecond {
+			t.Errorf("all leases %v after the server serves", back-serves)
+		}
+		time.Sleep(2 * time.Second)
+	}).report(t, "after")
+}
+
+// A cluster of three with replicas: a primary stops, and its replica is
+// promoted.
+func TestClusterFailover(t *testing.T) {
+	needFaults(t)
+	servers, connect, _ := startCluster(t, 6)
+	const processes, partitions = 6, 12
+	var w world
+	w.run(t, processes, connect)
+	w.until(t, 3*time.Second, func() bool { return w.leased() == partitions })
+	time.Sleep(4 * time.Second)
+	w.measure(func() { time.Sleep(3 * time.Second) }).report(t, "before")
+	stopped := 0
+	for i, s := range servers[:3] {
+		if s.Do("DBSIZE") != "0" {
+			stopped = i
+		}
+	}
+	start := time.Now()
+	var promoted time.Time
+	w.measure(func() {
+		servers[stopped].Stop()
+		replica := servers[3+stopped]
+		eventually(t, "promotion", func() bool { return strings.Contains(replica.Do("ROLE"), "master") })
+		promoted = time.Now()
+	}).report(t, "until the replica is promoted")
+	w.measure(func() {
+		eventually(t, "leases", func() bool { return w.leased() == partitions })
+		back := time.Since(promoted)
+		t.Logf("promoted after %v, all leases %v later", promoted.Sub(start), back)
+		if back > 1400*time.Millisecond {
+			t.Errorf("all leases %v after the promotion", back)
+		}
 		time.Sleep(2 * time.Second)
 	}).report(t, "after")
 }

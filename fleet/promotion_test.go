@@ -1,0 +1,125 @@
+package fleet_test
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"example.com/awsretry"
+	"example.com/awsretry/fleet"
+	"example.com/awsretry/fleet/internal/storetest"
+	"github.com/valkey-io/valkey-go"
+)
+
+// A replica that is promoted does not know of the last renewals. Their retry
+// tokens are spent twice: at most those of a lease of each process, if it is no
+// more than a lease behind.
+func TestTokensAfterPromotion(t *testing.T) {
+	const processes, cost, lease = 6, 5, 100 * time.Millisecond
+	const capacity = 20_000       // more than the processes spend
+	const mostInARenewal = 10 * 5 // for a retry, which costs 10 at most, and four that were refused
+	const renewalsInALease = 4
+	for name, behind := range map[string]time.Duration{"up to date": 0, "a lease behind": lease} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			primary := storetest.Start(t)
+			replica := storetest.Start(t, "--replicaof", "127.0.0.1", primary.Port(), "--repl-diskless-sync-delay", "0")
+			eventually(t, "replica", func() bool {
+				return strings.Contains(replica.Do("INFO", "replication"), "master_link_status:up")
+			})
+			var current atomic.Pointer[storetest.Server]
+			current.Store(primary)
+			var up atomic.Bool
+			up.Store(true)
+			var attempts, calls atomic.Int64
+			base := roundTripper(func(req *http.Request) (*http.Response, error) {
+				attempts.Add(1)
+				status := 503
+				if up.Load() {
+					status = 200
+				}
+				return respond(status, time.Millisecond).RoundTrip(req)
+			})
+			var transports []*awsretry.Transport
+			for range processes {
+				client := fleet.Dial(valkey.ClientOption{
+					InitAddress: []string{"store.test:6379"}, ForceSingleClient: true,
+					DialCtxFn: func(ctx context.Context, _ string, dialer *net.Dialer, _ *tls.Config) (net.Conn, error) {
+						return dialer.DialContext(ctx, "tcp", current.Load().Addr)
+					},
+				})
+				t.Cleanup(func() { client.Close() })
+				shared := fleet.New(client, fleet.Config{Lease: lease})
+				t.Cleanup(func() { shared.Close() })
+				tr := &awsretry.Transport{
+					Base: base, Shared: shared,
+					Quota:   awsretry.QuotaConfig{Capacity: capacity, RetryCost: cost, SuccessIncrement: -1},
+					Backoff: awsretry.Decorrelated{Initial: time.Millisecond, Max: time.Millisecond},
+				}
+				transports = append(transports, tr)
+				send(t, tr)
+			}
+			leased := func() bool {
+				for _, tr := range transports {
+					if state, _ := tr.State("service.test"); !state.Leased {
+						return false
+					}
+				}
+				return true
+			}
+			eventually(t, "leases", leased)
+			time.Sleep(lease)
+
+			up.Store(false)
+			attempts.Store(0)
+			var stop atomic.Bool
+			var callers sync.WaitGroup
+			for _, tr := range transports {
+				callers.Go(func() {
+					for !stop.Load() {
+						calls.Add(1)
+						send(t, tr)
+					}
+				})
+			}
+			time.Sleep(2 * lease)
+			if behind > 0 {
+				replica.Signal(syscall.SIGSTOP)
+				time.Sleep(behind)
+			}
+			primary.Stop()
+			if behind > 0 {
+				replica.Signal(syscall.SIGCONT)
+			}
+			replica.Do("REPLICAOF", "NO", "ONE")
+			current.Store(replica)
+			time.Sleep(lease)
+			eventually(t, "leases again", leased)
+			stop.Store(true)
+			callers.Wait()
+			time.Sleep(2 * lease) // what was asked for has come
+
+			left := 0
+			for _, tr := range transports {
+				state, _ := tr.State("service.test")
+				left += state.Tokens
+			}
+			stored, _ := strconv.ParseFloat(replica.Do("HGET", "awsretry:{service.test}", "tokens"), 64)
+			spent := cost * int(attempts.Load()-calls.Load())
+			twice := spent + left + int(stored) - capacity
+			t.Logf("%d tokens were spent, %d of them twice", spent, twice)
+			most := processes * mostInARenewal * max(1, renewalsInALease*int(behind/lease))
+			if twice > most || spent < 100 || spent > capacity/2 {
+				t.Errorf("%d tokens were spent, %d of them twice; want at most %d", spent, twice, most)
+			}
+		})
+	}
+}
