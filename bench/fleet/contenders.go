@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"net/http"
 	"sync/atomic"
 
@@ -54,6 +55,13 @@ func limitedBy(newLimiter func(*redis.Client, setting) limiter, open bool) func(
 		}
 	}
 }
+
+// silent drops what go-redis logs of each connection that is refused.
+type silent struct{}
+
+func (silent) Printf(context.Context, string, ...any) {}
+
+func init() { redis.SetLogger(silent{}) }
 
 func newGCRA(client *redis.Client, s setting) limiter {
 	return &gcra{redis_rate.NewLimiter(client), s.limits, s.asks}

@@ -34,7 +34,7 @@ func (w *world) figures(in window) figures {
 		f.most = max(f.most, float64(i-first+1)/w.limited.rate)
 	}
 	f.goodput = float64(accepted) / (w.limited.rate * in.to.Sub(in.from).Seconds())
-	f.throttled = 1 - float64(accepted)/float64(max(len(sent), 1))
+	f.throttled = float64(len(sent)-accepted) / float64(max(len(sent), 1))
 
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -22,15 +22,15 @@ func TestShortRun(t *testing.T) {
 			if phase(of) > healthy && !c.usesStore {
 				continue
 			}
-			if f.requests == 0 || f.most == 0 || f.longest == 0 || f.p50 > f.p99 || f.p99 > f.longest {
+			refused := phase(of) == stopped && strings.HasSuffix(c.name, "fails the request")
+			if !refused && f.requests == 0 || f.longest == 0 || f.p50 > f.p99 || f.p99 > f.longest {
 				t.Errorf("%s, phase %d: %+v", c.name, of, f)
 			}
-			refused := phase(of) == stopped && strings.HasSuffix(c.name, "fails the request")
 			if (f.failed > 0) != refused {
 				t.Errorf("%s, phase %d: %v requests failed", c.name, of, f.failed)
 			}
 		}
-		if f := round[i][healthy]; (f.roundTrips >= 1) != asks || (f.scripts > 0) != c.usesStore {
+		if f := round[i][healthy]; (f.roundTrips > 0.5) != asks || (f.scripts > 0) != c.usesStore {
 			t.Errorf("%s: %.1f round trips a request, %.1f scripts/s", c.name, f.roundTrips, f.scripts)
 		}
 		if f := round[i][slow]; asks != (f.p50 >= short.delay.Seconds()) {

@@ -25,7 +25,7 @@ var (
 	scripts    = column{"scripts/s", func(f figures) float64 { return f.scripts }, whole}
 	goodput    = column{"goodput", func(f figures) float64 { return f.goodput }, percent}
 	throttled  = column{"throttled", func(f figures) float64 { return f.throttled }, percent}
-	most       = column{"most in a second", func(f figures) float64 { return f.most }, percent}
+	most       = column{"most in a second, of the limit", func(f figures) float64 { return f.most }, percent}
 	p50        = column{"added p50", func(f figures) float64 { return f.p50 }, duration}
 	p99        = column{"p99", func(f figures) float64 { return f.p99 }, duration}
 	longest    = column{"longest", func(f figures) float64 { return f.longest }, duration}
