@@ -218,28 +218,35 @@ func newLaw(c RateLimitConfig, start time.Time) pacing.Adopter {
 // token, at the present send rate, is expected after more than MaxWait or not
 // before ctx's deadline.
 func (l *RateLimiter) Wait(ctx context.Context) error {
-	_, err := l.wait(ctx)
+	_, _, err := l.wait(ctx)
 	return err
 }
 
-// wait is Wait, and reports whether it took a token.
-func (l *RateLimiter) wait(ctx context.Context) (taken bool, err error) {
+// wait is Wait, and reports whether it took a token, and the time of sending
+// for an attempt that is sent with it.
+func (l *RateLimiter) wait(ctx context.Context) (taken bool, sent time.Duration, err error) {
 	if l.err != nil {
-		return false, l.err
+		return false, notLimited, l.err
 	}
 	if ctx.Err() != nil {
-		return false, context.Cause(ctx)
+		return false, notLimited, context.Cause(ctx)
 	}
 	if !l.limits() {
-		return false, nil
+		return false, notLimited, nil
 	}
-	switch {
-	case !l.config.FailFast:
-		err = l.waitInLine(ctx)
-	case !l.bucket.Take(1):
-		err = ErrRateLimited
+	if now, ok := l.bucket.TakeNow(1); ok {
+		if !l.needsSendTime() {
+			now = notLimited
+		}
+		return true, now, nil
 	}
-	return err == nil, err
+	if l.config.FailFast {
+		return false, notLimited, ErrRateLimited
+	}
+	if err := l.waitInLine(ctx); err != nil {
+		return false, notLimited, err
+	}
+	return true, l.sendTime(), nil
 }
 
 // waitInLine takes a token, and waits in line for it.
@@ -327,11 +334,13 @@ const notLimited time.Duration = 0
 // sendTime returns the time on the bucket's clock for an attempt that took a
 // token just now, if it matters.
 func (l *RateLimiter) sendTime() time.Duration {
-	if l.config.Pacing == CubicPacing && l.leased == nil {
+	if !l.needsSendTime() {
 		return notLimited
 	}
 	return l.bucket.Now()
 }
+
+func (l *RateLimiter) needsSendTime() bool { return l.config.Pacing != CubicPacing || l.leased != nil }
 
 // updateAt counts the outcome of an attempt that was sent at sent, on the
 // bucket's clock.

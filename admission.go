@@ -61,11 +61,11 @@ func (c *call) takeSendToken(p *permit, kept bool) error {
 			ctx, end = inLine(ctx)
 		}
 	}
-	taken, err := limiter.wait(ctx)
+	taken, sent, err := limiter.wait(ctx)
 	end()
 	p.sendToken = taken
 	if taken {
-		p.sendTime = limiter.sendTime()
+		p.sendTime = sent
 	}
 	return err
 }

@@ -57,9 +57,17 @@ func (b *Bucket) Now() time.Duration { return min(time.Since(b.start), clockEnd)
 
 // Take takes n tokens and reports true if they are there and nobody waits.
 func (b *Bucket) Take(n float64) bool {
+	_, ok := b.TakeNow(n)
+	return ok
+}
+
+// TakeNow is Take, and returns when it was, so that the caller need not read
+// the clock again.
+func (b *Bucket) TakeNow(n float64) (now time.Duration, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.take(b.Now(), n)
+	now = b.Now()
+	return now, b.take(now, n)
 }
 
 // Put adds n tokens, up to the capacity.
