@@ -67,6 +67,9 @@ interop: ## Real clients, real servers, real faults, and CHAOS (60s) of chaos; n
 service: ## A throttled service and an outage, side by side with the peers (about half an hour)
 	cd bench && go run ./service
 
+limiters: ## fleet and limiters that ask Redis for each request (about 20 minutes); needs valkey-server or redis-server
+	cd bench && go run ./fleet
+
 pacing: ## Both pacings in a simulation of half a minute; go run ./pacing -vary in bench tries other constants
 	cd bench && go run ./pacing
 
@@ -83,4 +86,4 @@ fuzz: ## Every fuzz target of every module for FUZZTIME (10s) each
 $(LINTER): tools/go.mod tools/go.sum
 	@cd tools && go build -o ../$(LINTER) github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 
-.PHONY: help demo test needs lint layers api api-check vuln cover bench service pacing interop pictures fuzz
+.PHONY: help demo test needs lint layers api api-check vuln cover bench service limiters pacing interop pictures fuzz
