@@ -59,6 +59,7 @@ func Renewal(f *Fleet, partition, process string) func(context.Context) error {
 	r := request{
 		id: process, lease: f.config.Lease, capacity: 500, seedTokens: 500, sums: sums{accepted: 2, trips: 20, tripsOf: 2},
 		rate: -1, wanted: 3, held: 10, expiry: f.config.Expiry,
+		settings: "Lease 400ms and 500 retry tokens", pacing: "scaled",
 	}
 	return func(ctx context.Context) error {
 		got, err := f.renew(ctx, key, &r)
