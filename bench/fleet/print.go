@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -37,9 +38,9 @@ func (p plan) print(w io.Writer, among []contender, rounds [][][phases]figures) 
 	fmt.Fprintf(w, "%s %s/%s; %s\n\n", runtime.Version(), runtime.GOOS, runtime.GOARCH, versions())
 	titles := [phases]string{
 		healthy: "The store is well",
-		slow:    fmt.Sprintf("The store is %v away", p.delay),
-		hanging: fmt.Sprintf("The store hangs for %v", p.hangs),
-		stopped: fmt.Sprintf("The store is stopped for %v, and empty afterwards", p.stopped),
+		slow:    fmt.Sprintf("The store is %d ms away", p.delay.Milliseconds()),
+		hanging: fmt.Sprintf("The store hangs for %.3g s", p.hangs.Seconds()),
+		stopped: fmt.Sprintf("The store is stopped for %.3g s, and empty afterwards", p.stopped.Seconds()),
 	}
 	for of, title := range titles {
 		fmt.Fprintf(w, "#### %s\n\n", title)
@@ -109,15 +110,14 @@ func versions() string {
 	if !ok {
 		return ""
 	}
-	found := ""
+	var found []string
 	for _, module := range info.Deps {
 		switch module.Path {
-		case "github.com/go-redis/redis_rate/v10", "github.com/redis/go-redis/v9", "github.com/valkey-io/valkey-go":
-			if found != "" {
-				found += ", "
-			}
-			found += path.Base(path.Dir(module.Path)) + "/" + path.Base(module.Path) + " " + module.Version
+		case "github.com/go-redis/redis_rate/v10", "github.com/redis/go-redis/v9":
+			found = append(found, path.Base(path.Dir(module.Path))+" "+module.Version)
+		case "github.com/valkey-io/valkey-go":
+			found = append(found, path.Base(module.Path)+" "+module.Version)
 		}
 	}
-	return found
+	return strings.Join(found, ", ")
 }
