@@ -49,12 +49,13 @@ func Start(t testing.TB, args ...string) *Server {
 	return s
 }
 
-// freeAddr returns a loopback address where nothing listens. The port is low
-// enough for a cluster's second one.
+// freeAddr returns a loopback address where nothing listens. The port, and a
+// cluster's second one, which is 10000 higher, are below those that the system
+// gives to outgoing connections.
 func freeAddr(t testing.TB) string {
 	t.Helper()
 	for range 100 {
-		listener, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 20000 + rand.N(20000)})
+		listener, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 10000 + rand.N(10000)})
 		if err == nil {
 			defer listener.Close()
 			return listener.Addr().String()
