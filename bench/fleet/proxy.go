@@ -19,7 +19,11 @@ type proxy struct {
 }
 
 func startProxy(upstream string) (*proxy, error) {
-	p := &proxy{addr: "127.0.0.1:0", upstream: upstream, conns: make(map[net.Conn]bool)}
+	addr, err := freeAddr()
+	if err != nil {
+		return nil, err
+	}
+	p := &proxy{addr: addr, upstream: upstream, conns: make(map[net.Conn]bool)}
 	return p, p.open()
 }
 
@@ -30,7 +34,7 @@ func (p *proxy) open() error {
 		return err
 	}
 	p.mu.Lock()
-	p.addr, p.listener = listener.Addr().String(), listener
+	p.listener = listener
 	p.mu.Unlock()
 	go func() {
 		for {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -25,21 +26,32 @@ type store struct {
 }
 
 func newStore() (*store, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0") // a port that is free
+	addr, err := freeAddr()
 	if err != nil {
 		return nil, err
 	}
-	listener.Close()
 	folder, err := os.MkdirTemp("", "store")
 	if err != nil {
 		return nil, err
 	}
-	s := &store{addr: listener.Addr().String(), folder: folder}
+	s := &store{addr: addr, folder: folder}
 	if err := s.start(); err != nil {
 		s.close()
 		return nil, err
 	}
 	return s, nil
+}
+
+// freeAddr returns a loopback address where nothing listens. The system does not
+// give its port to outgoing connections while nothing does.
+func freeAddr() (string, error) {
+	for range 100 {
+		listener, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 10000 + rand.N(20000)})
+		if err == nil {
+			return listener.Addr().String(), listener.Close()
+		}
+	}
+	return "", errors.New("no free port")
 }
 
 func (s *store) start() error {
