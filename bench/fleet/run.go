@@ -32,7 +32,7 @@ var (
 	short = plan{
 		processes: 4, callers: 2, rate: 50, calls: 20,
 		settle: 200 * time.Millisecond, healthy: 400 * time.Millisecond, slow: 200 * time.Millisecond,
-		hangs: 400 * time.Millisecond, stopped: 800 * time.Millisecond, after: 100 * time.Millisecond,
+		hangs: 400 * time.Millisecond, stopped: 300 * time.Millisecond, after: 100 * time.Millisecond,
 		delay: 20 * time.Millisecond,
 	}
 )
