@@ -26,6 +26,9 @@ func TestSentinelFailover(t *testing.T) {
 	needFaults(t)
 	primary := storetest.Start(t)
 	replica := storetest.Start(t, "--replicaof", "127.0.0.1", primary.Port())
+	for _, s := range []*storetest.Server{primary, replica} {
+		s.Do(append([]string{"ACL", "SETUSER", "fleet", "on", ">secret", "~awsretry:*", "+role"}, rights...)...)
+	}
 	var sentinels []string
 	for range 3 {
 		config := filepath.Join(t.TempDir(), "sentinel.conf")
@@ -46,9 +49,10 @@ func TestSentinelFailover(t *testing.T) {
 	const processes, partitions = 6, 12
 	var w world
 	w.run(t, processes, func(int) fleet.Client {
-		c := fleet.Dial(
-			valkey.ClientOption{InitAddress: sentinels, Sentinel: valkey.SentinelOption{MasterSet: "fleet"}},
-		)
+		c := fleet.Dial(valkey.ClientOption{
+			InitAddress: sentinels, Sentinel: valkey.SentinelOption{MasterSet: "fleet"},
+			Username: "fleet", Password: "secret",
+		})
 		t.Cleanup(func() { c.Close() })
 		return c
 	})
