@@ -219,35 +219,39 @@ func newLaw(c RateLimitConfig, start time.Time) pacing.Adopter {
 // token, at the present send rate, is expected after more than MaxWait or not
 // before ctx's deadline.
 func (l *RateLimiter) Wait(ctx context.Context) error {
-	_, _, err := l.wait(ctx)
+	_, err := l.wait(ctx)
 	return err
 }
 
-// wait is Wait, and reports whether it took a token, and the time of sending
-// for an attempt that is sent with it.
-func (l *RateLimiter) wait(ctx context.Context) (taken bool, sent time.Duration, err error) {
+// wait is Wait, and reports whether it took a token.
+func (l *RateLimiter) wait(ctx context.Context) (taken bool, err error) {
 	if l.err != nil {
-		return false, notLimited, l.err
+		return false, l.err
 	}
 	if ctx.Err() != nil {
-		return false, notLimited, context.Cause(ctx)
+		return false, context.Cause(ctx)
 	}
 	if !l.limits() {
-		return false, notLimited, nil
+		return false, nil
 	}
-	if now, ok := l.bucket.TakeNow(1); ok {
-		if !l.needsSendTime() {
-			now = notLimited
-		}
-		return true, now, nil
+	switch {
+	case !l.config.FailFast:
+		err = l.waitInLine(ctx)
+	case !l.bucket.Take(1):
+		err = ErrRateLimited
 	}
-	if l.config.FailFast {
-		return false, notLimited, ErrRateLimited
+	return err == nil, err
+}
+
+// take takes the token that one attempt needs if it is there, in a limiter that
+// limits. It returns the time of sending for an attempt that is sent with it,
+// and reads the clock once.
+func (l *RateLimiter) take() (sent time.Duration, ok bool) {
+	now, ok := l.bucket.TakeNow(1)
+	if !l.needsSendTime() {
+		now = notLimited
 	}
-	if err := l.waitInLine(ctx); err != nil {
-		return false, notLimited, err
-	}
-	return true, l.sendTime(), nil
+	return now, ok
 }
 
 // waitInLine takes a token, and waits in line for it.

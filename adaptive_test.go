@@ -242,16 +242,16 @@ func TestWaitAndEndedContexts(t *testing.T) {
 func TestPutBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewRateLimiter(RateLimitConfig{FailFast: true})
-		if taken, _, err := l.wait(t.Context()); taken || err != nil {
+		if taken, err := l.wait(t.Context()); taken || err != nil {
 			t.Errorf("before the first throttling: %v, %v", taken, err)
 		}
 		l.Update(true)
 		time.Sleep(2 * time.Second)
 		for range 2 {
-			if taken, _, err := l.wait(t.Context()); !taken || err != nil {
+			if taken, err := l.wait(t.Context()); !taken || err != nil {
 				t.Errorf("with a token: %v, %v", taken, err)
 			}
-			if taken, _, err := l.wait(t.Context()); taken || err != ErrRateLimited {
+			if taken, err := l.wait(t.Context()); taken || err != ErrRateLimited {
 				t.Errorf("without a token: %v, %v", taken, err)
 			}
 			l.putBack()

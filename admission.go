@@ -57,19 +57,25 @@ func (c *call) takeSendToken(p *permit, kept bool) error {
 	limiter := c.partition.limiter
 	ctx, end := c.caller.Context, context.CancelFunc(func() {})
 	if limiter.limiting.Load() {
+		ctx = c.caller.waiting()
+		if ctx.Err() == nil {
+			if p.sendTime, p.sendToken = limiter.take(); p.sendToken {
+				return nil
+			}
+		}
 		c.partition.share.awaitSendToken()
-		if ctx = c.caller.waiting(); kept {
+		if kept {
 			ctx, end = inLine(ctx)
 		}
 	}
-	taken, sent, err := limiter.wait(ctx)
+	taken, err := limiter.wait(ctx)
 	end()
 	if err == errNoTime || errors.Is(err, ErrRateLimited) {
 		c.partition.share.refuseSendToken()
 	}
 	p.sendToken = taken
 	if taken {
-		p.sendTime = sent
+		p.sendTime = limiter.sendTime()
 	}
 	return err
 }
