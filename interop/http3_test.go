@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -57,11 +58,12 @@ func TestHTTP3Faults(t *testing.T) {
 // A server vanishes while a stream is sent to it. The attempts end with their
 // time-outs.
 func TestHTTP3Gone(t *testing.T) {
-	var server *http3Server
+	var vanishing atomic.Pointer[deafConn]
 	server, h3 := serveHTTP3(t, func(w http.ResponseWriter, r *http.Request) {
 		io.CopyN(io.Discard, r.Body, 1000)
-		server.conn.deaf.Store(true)
+		vanishing.Load().deaf.Store(true)
 	})
+	vanishing.Store(server.conn)
 	tr := retrying(h3)
 	tr.AttemptTimeout = 200 * time.Millisecond
 	body := httpfake.NewBody(openPipe(t))

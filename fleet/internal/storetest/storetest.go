@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -51,11 +52,13 @@ func Start(t testing.TB, args ...string) *Server {
 
 // freeAddr returns a loopback address where nothing listens. The port, and a
 // cluster's second one, which is 10000 higher, are below those that the system
-// gives to outgoing connections.
+// gives to outgoing connections, which could take it while the server is
+// stopped. This process does not get it twice.
 func freeAddr(t testing.TB) string {
 	t.Helper()
 	for range 100 {
-		listener, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 10000 + rand.N(10000)})
+		port := 10000 + int(firstPort+ports.Add(1))%10000
+		listener, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port})
 		if err == nil {
 			defer listener.Close()
 			return listener.Addr().String()
@@ -65,6 +68,11 @@ func freeAddr(t testing.TB) string {
 	return ""
 }
 
+var (
+	firstPort = rand.Int64N(12000)
+	ports     atomic.Int64 // that were tried
+)
+
 // Restart starts the server, which is stopped.
 func (s *Server) Restart() {
 	s.t.Helper()
@@ -72,7 +80,7 @@ func (s *Server) Restart() {
 	if err := s.cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}
-	for range 200 {
+	for range 1000 {
 		if conn, err := net.Dial("tcp", s.Addr); err == nil {
 			conn.Close()
 			return
