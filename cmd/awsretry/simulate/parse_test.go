@@ -191,7 +191,7 @@ func TestParseErrors(t *testing.T) {
 
 		{
 			"a value of standard", replaced("delivery=aws-managed", "standard=5"),
-			`[16:5] settings[1]: setting "standard=5": only adaptive, delivery and profile take a value`,
+			`[16:5] settings[1]: setting "standard=5": only adaptive, fleet, delivery and profile take a value`,
 		},
 		{"no policy", replaced("delivery=aws-managed", "delivery="), `setting "delivery=": nothing follows the =`},
 		{"no profile", replaced("delivery=aws-managed", "profile="), `setting "profile=": nothing follows the =`},
@@ -243,6 +243,8 @@ func TestLabel(t *testing.T) {
 		"adaptive":        {Use: UseAdaptive},
 		"adaptive=cubic":  {Use: UseAdaptive, Pacing: "cubic"},
 		"adaptive=scaled": {Use: UseAdaptive, Pacing: "scaled"},
+		"fleet":           {Use: UseFleet},
+		"fleet=scaled":    {Use: UseFleet, Pacing: "scaled"},
 		"delivery=x.json": {Use: UseDelivery, Policy: "x.json"},
 		"profile=ci":      {Use: UseProfile, Profile: "ci"},
 	} {
