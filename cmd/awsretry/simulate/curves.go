@@ -83,7 +83,7 @@ func (r *Result) joinColumn() column {
 	c := column{title: "clients, and throttled attempts (1/s)", width: bucketWidth}
 	c.lines = func(o Outcome) []line {
 		return []line{
-			{[]plotter.XYs{r.Scenario.clientLine()}, dashed(inkServes, 0.9)},
+			{[]plotter.XYs{r.Scenario.clientLine()}, stroke(inkFaint, 1.1)},
 			{[]plotter.XYs{samples(o.Series.Members)}, stroke(inkTokens, 1.6)},
 			{[]plotter.XYs{perSecond(o.Series.Throttled)}, stroke(inkAttempts, 1.1)},
 		}
@@ -93,11 +93,14 @@ func (r *Result) joinColumn() column {
 
 // clientLine returns how many clients there are over time.
 func (s Scenario) clientLine() plotter.XYs {
-	var points plotter.XYs
-	for i, at := range s.begins() {
-		points = append(points, plotter.XY{X: at.Seconds(), Y: float64(i)}, plotter.XY{X: at.Seconds(), Y: float64(i + 1)})
+	there := s.Clients.Count - s.joining()
+	points := plotter.XYs{{X: 0, Y: float64(there)}}
+	for _, at := range s.begins()[there:] {
+		points = append(points, plotter.XY{X: at.Seconds(), Y: float64(there)})
+		there++
+		points = append(points, plotter.XY{X: at.Seconds(), Y: float64(there)})
 	}
-	return append(points, plotter.XY{X: time.Duration(s.Duration).Seconds(), Y: float64(s.Clients.Count)})
+	return append(points, plotter.XY{X: time.Duration(s.Duration).Seconds(), Y: float64(there)})
 }
 
 // scaled returns the column with the scale for the outcomes, or 0 if none has

@@ -67,6 +67,7 @@ func TestPictureOfClientsThatJoin(t *testing.T) {
 		texts := svgTexts(t, svg.Bytes())
 		for text, times := range map[string]int{
 			"clients, and throttled attempts (1/s)": want,
+			"clients":                               want,
 			"clients with a lease":                  want,
 			"send rate of all clients":              want,
 			"retry tokens (mean of the clients)":    1 - want,

@@ -45,7 +45,7 @@ func newLegend(text draw.TextStyle, joins bool) legend {
 	}
 	if joins {
 		keys = slices.Insert(keys, 3, key{"send rate of all clients", line(stroke(inkSendRate, 2))},
-			key{"clients with a lease", line(stroke(inkTokens, 2.4))})
+			key{"clients", line(stroke(inkFaint, 2))}, key{"clients with a lease", line(stroke(inkTokens, 2.4))})
 	}
 	return legend{text, keys}
 }
