@@ -182,8 +182,8 @@ func (f *fleet) sample(t time.Duration, m maker) {
 		}
 	}
 	s.tokens = tokens / float64(len(f.clients))
-	if m.pool != nil {
-		s.tokens = min(m.pool()+held, float64(m.capacity))
+	if m.shared != nil {
+		s.tokens = min(m.shared.tokens(m.capacity)+held, float64(m.capacity))
 	}
 	if s.leased > 0 {
 		s.members = members / float64(s.leased)

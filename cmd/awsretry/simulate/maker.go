@@ -15,8 +15,8 @@ type maker struct {
 	capacity int  // of the retry token bucket; 0: the setting has none
 	limits   bool // the setting has a rate limiter
 	make     func(link) http.RoundTripper
-	pool     func() float64 // the tokens that the store has of the bucket that all clients share; nil: they do not share
-	end      func()         // ends what the RoundTrippers run, in virtual time; nil: nothing
+	shared   *sharedStore // of all clients; nil: they do not share
+	end      func()       // ends what the RoundTrippers run, in virtual time; nil: nothing
 }
 
 // A link is what a maker puts one client's RoundTripper on.

@@ -18,7 +18,8 @@ type Outcome struct {
 	Unfinished int64 `json:"unfinished"` // at the end of the run
 
 	Attempts  int64 `json:"attempts"`
-	Throttled int64 `json:"throttled"` // attempts with a 429 response
+	Throttled int64 `json:"throttled"`          // attempts with a 429 response
+	Renewals  int64 `json:"renewals,omitempty"` // commands to the store of fleet
 
 	Amplification  float64 `json:"amplification"`   // attempts per call
 	Goodput        float64 `json:"goodput"`         // successful calls per second, over the whole run
@@ -85,6 +86,9 @@ func outcome(s Scenario, setting Setting, m maker, r *recorder) Outcome {
 		o.Attempts += c.sent.Load()
 		o.Throttled += c.throttle.Load()
 	}
+	if m.shared != nil {
+		o.Renewals = int64(m.shared.Evals())
+	}
 	o.Unfinished = o.Calls - o.Good - o.Failed
 	o.Amplification = share(o.Attempts, o.Calls)
 	o.Goodput = float64(o.Good) / time.Duration(s.Duration).Seconds()
@@ -118,7 +122,7 @@ func (r *recorder) series(m maker) Series {
 		if m.limits {
 			s.SendRate = append(s.SendRate, Sample{At: at, Value: c.sendRate, Limited: c.limited})
 		}
-		if m.pool != nil {
+		if m.shared != nil {
 			s.Members = append(s.Members, Sample{At: at, Value: c.members})
 		}
 	}

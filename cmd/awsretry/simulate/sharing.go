@@ -18,6 +18,7 @@ import (
 func (s Setting) sharing() maker {
 	m := s.transports(awsretry.Adaptive, awsretry.Classic, 0)
 	store := new(sharedStore)
+	m.shared = store
 	var fleets []*sharing.Fleet
 	alone := m.make
 	m.make = func(l link) http.RoundTripper {
@@ -27,14 +28,6 @@ func (s Setting) sharing() maker {
 		transport := alone(l).(*awsretry.Transport)
 		transport.Shared = f
 		return transport
-	}
-	m.pool = func() float64 {
-		const key = "awsretry:{" + host + "}"
-		text, ok := store.HGet(key, "tokens")
-		if tokens, err := strconv.ParseFloat(text, 64); ok && err == nil {
-			return tokens
-		}
-		return float64(m.capacity)
 	}
 	m.end = func() {
 		store.ended.Store(true)
@@ -50,6 +43,16 @@ type sharedStore struct {
 	fleettest.Store
 
 	ended atomic.Bool // the run is over
+}
+
+// tokens returns how many retry tokens the store has, which is full before
+// anybody uses it.
+func (s *sharedStore) tokens(capacity int) float64 {
+	text, _ := s.HGet("awsretry:{"+host+"}", "tokens")
+	if tokens, err := strconv.ParseFloat(text, 64); err == nil {
+		return tokens
+	}
+	return float64(capacity)
 }
 
 // A member is a client's way to the store, and decides when it renews.
