@@ -183,7 +183,7 @@ func (f *fleet) sample(t time.Duration, m maker) {
 	}
 	s.tokens = tokens / float64(len(f.clients))
 	if m.shared != nil {
-		s.tokens = min(m.shared.tokens(m.capacity)+held, float64(m.capacity))
+		s.tokens = m.shared.tokens(m.capacity) + held
 	}
 	if s.leased > 0 {
 		s.members = members / float64(s.leased)

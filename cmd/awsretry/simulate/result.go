@@ -60,9 +60,10 @@ type Series struct {
 
 	// Samples of the clients' buckets, in a long run not for every second. nil
 	// if the setting has no such bucket. Tokens is in the retry bucket, mean
-	// over the clients, or in the one that all clients of fleet share. SendRate
-	// is the attempts per second that the rate limiter allows, mean over the
-	// clients that are limited. Members is how many clients share, for fleet.
+	// over the clients; for fleet it is what the store and all clients have
+	// together. SendRate is the attempts per second that the rate limiter
+	// allows, mean over the clients that are limited. Members is how many
+	// clients share, for fleet.
 	Tokens   []Sample `json:"tokens,omitempty"`
 	SendRate []Sample `json:"send_rate,omitempty"`
 	Members  []Sample `json:"members,omitempty"`

@@ -59,3 +59,16 @@ func TestFleetSharesTheTokens(t *testing.T) {
 		t.Errorf("the clients share %v tokens after a second and %v at the end, want most of them used", first, last)
 	}
 }
+
+// In real time there is nothing to wait for at the instant of a renewal.
+func TestFleetOnTheWallClock(t *testing.T) {
+	s := tiny(Setting{Use: UseFleet})
+	s.Duration = seconds(1)
+	result, err := Run(t.Context(), s, Options{WallClock: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o := result.Outcomes[0]; o.Good == 0 || o.Renewals == 0 {
+		t.Errorf("%d calls succeed and %d renewals are made", o.Good, o.Renewals)
+	}
+}
