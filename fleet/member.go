@@ -30,7 +30,7 @@ type member struct {
 	failing  bool // the last renewal failed
 	cutAt    time.Time
 	cutSeen  time.Duration // last.cut at cutAt
-	gateEnd  time.Time     // of the Retry-After that the store told last
+	gateEnd  time.Time     // the latest end of a Retry-After that the store told
 	leader   *leader       // nil while another process leads
 	proposed float64       // the leader's rate for the next renewal; negative for none
 	cut      bool          // proposed is a cut
@@ -130,7 +130,9 @@ func (m *member) renew() {
 		Cut: m.cutAt, FirstToken: m.fleet.schedule.Token(),
 		RetryAfter: got.gate, FleetRate: got.rate, Members: got.members,
 	})
-	m.gateEnd = time.Now().Add(got.gate)
+	if end := time.Now().Add(got.gate); end.After(m.gateEnd) { // replies are in whole milliseconds
+		m.gateEnd = end
+	}
 	m.lead(got)
 }
 

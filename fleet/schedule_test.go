@@ -1,6 +1,7 @@
 package fleet_test
 
 import (
+	"runtime"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -37,8 +38,10 @@ func TestSchedule(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &metronome{start: time.Now()}
 		shared := fleet.New(m, fleet.Config{Lease: 600 * time.Millisecond})
-		send(t, &awsretry.Transport{Base: respond(200, 0), Shared: shared})
+		tr := &awsretry.Transport{Base: respond(200, 0), Shared: shared}
+		send(t, tr)
 		time.Sleep(time.Second)
+		runtime.KeepAlive(tr) // without it the member leaves
 		shared.Close()
 		want := []time.Duration{time.Millisecond, 402 * time.Millisecond, 803 * time.Millisecond}
 		if !slices.Equal(m.begins, want) {
