@@ -236,6 +236,18 @@ func TestRead(t *testing.T) {
 	}
 }
 
+func TestExamples(t *testing.T) {
+	files, err := filepath.Glob("../../../docs/examples/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		if _, err := Read(file); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // The label of a setting without a name is its short form, if it has one.
 func TestLabel(t *testing.T) {
 	for label, setting := range map[string]Setting{
