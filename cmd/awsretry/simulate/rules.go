@@ -128,7 +128,7 @@ func (c *checker) event(field string, e Event, s Scenario) {
 		c.check(e.Calls >= 1 && e.Calls <= maxHerdCalls, field+".calls", e.Calls,
 			"1 to %d, for each client", maxHerdCalls)
 	case Join:
-		c.check(e.Clients >= 1 && e.Clients <= s.Clients.Count && s.joining() <= s.Clients.Count, field+".clients", e.Clients,
+		c.check(e.Clients >= 1 && max(e.Clients, s.joining()) <= s.Clients.Count, field+".clients", e.Clients,
 			"at least 1, and all that join at most clients.count, %d", s.Clients.Count)
 	case Throttling:
 		c.check(e.Throttle != nil, field+".throttle", "missing", "set, with a rate or a share")

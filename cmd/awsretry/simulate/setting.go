@@ -112,7 +112,8 @@ func parseSetting(text string) (Setting, error) {
 	case given && use == UseProfile:
 		s.Profile = which
 	case given:
-		return Setting{}, fmt.Errorf("setting %s: only adaptive, fleet, delivery and profile take a value", clipped(text))
+		return Setting{}, fmt.Errorf("setting %s: only adaptive, fleet, delivery and profile take a value",
+			clipped(text))
 	}
 	if err := s.validate(); err != nil {
 		return Setting{}, fmt.Errorf("setting %s: %w", clipped(text), err)

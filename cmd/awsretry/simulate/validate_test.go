@@ -158,9 +158,12 @@ func TestValidate(t *testing.T) {
 		{event(Event{Kind: SlowLatency, Factor: math.Inf(1)}), "events[0].factor is +Inf"},
 		{event(Event{Kind: Herd}), "events[0].calls is 0; it must be 1 to 1000, for each client"},
 		{event(Event{Kind: Herd, Calls: math.MaxInt}), "events[0].calls"},
-		{event(Event{Kind: Join}), "events[0].clients is 0; it must be at least 1, and all that join at most clients.count"},
+		{event(Event{Kind: Join}), "events[0].clients is 0; it must be at least 1, and all that join at most"},
 		{event(Event{Kind: Join, Clients: math.MaxInt}), "events[0].clients"},
-		{event(Event{Kind: Herd, Calls: 1, Clients: 1}), "events[0].clients is set; it must be left out: it is for events of kind join"},
+		{
+			event(Event{Kind: Herd, Calls: 1, Clients: 1}),
+			"events[0].clients is set; it must be left out: it is for events of kind join, not herd",
+		},
 		{func(s *Scenario) {
 			s.Clients.Count = 3
 			s.Events = []Event{{Kind: Join, To: seconds(1), Clients: 2}, {Kind: Join, From: seconds(1), Clients: 2}}
@@ -192,7 +195,10 @@ func TestValidate(t *testing.T) {
 		{setting(Setting{Use: UseNaive, Pause: -1}), "pause is"},
 		{setting(Setting{Use: UseNaive, Policy: "x"}), "policy is for delivery only"},
 		{setting(Setting{Use: UseNaive, Profile: "x"}), "profile is for profile only"},
-		{setting(Setting{Use: UseStandard, Pacing: "scaled"}), "pacing is for adaptive, fleet, profile only, not for standard"},
+		{
+			setting(Setting{Use: UseStandard, Pacing: "scaled"}),
+			"pacing is for adaptive, fleet, profile only, not for standard",
+		},
 		{setting(Setting{Use: UseAdaptive, Pacing: "linear"}), `pacing is "linear"; it must be cubic or scaled`},
 		{
 			setting(Setting{Use: UseAdaptive}, Setting{Use: UseAdaptive, Pacing: "cubic"},
@@ -203,7 +209,10 @@ func TestValidate(t *testing.T) {
 		{setting(Setting{Use: UseStandard, Capacity: -1}), "quota_capacity is -1"},
 		{setting(Setting{Use: UseLegacy, LongPoll: true}), "long_poll is for standard"},
 		{setting(Setting{Use: UseAdaptive, StoreLatency: ms(1)}), "store_latency is for fleet only, not for adaptive"},
-		{setting(Setting{Use: UseFleet, StoreLatency: seconds(2)}), "store_latency is 2s; it must be above 0 and at most 1s"},
+		{
+			setting(Setting{Use: UseFleet, StoreLatency: seconds(2)}),
+			"store_latency is 2s; it must be above 0 and at most 1s",
+		},
 		{setting(Setting{Use: UseFleet, Policy: awsManaged}), "policy is for delivery only, not for fleet"},
 		{setting(Setting{Use: UseStandard}, Setting{Use: UseStandard, LongPoll: true}), ""},
 		{setting(Setting{Use: UseNone, Name: strings.Repeat("x", 200)}), "at most 100 bytes"},
