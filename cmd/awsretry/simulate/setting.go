@@ -47,6 +47,10 @@ type Setting struct {
 	// a profile in adaptive mode: cubic or scaled. "" means cubic.
 	Pacing string `yaml:"pacing,omitempty" json:"pacing,omitempty"`
 
+	// Lease is how long the leases of fleet are: fleet.Config.Lease. 0 means
+	// 400 ms.
+	Lease Duration `yaml:"lease,omitempty" json:"lease,omitempty"`
+
 	// StoreLatency is how long the store of fleet takes for a renewal. 0 means
 	// 1 ms.
 	StoreLatency Duration `yaml:"store_latency,omitempty" json:"store_latency,omitempty"`
@@ -75,6 +79,9 @@ const (
 	defaultNaiveAttempts = 3
 	defaultNaivePause    = 100 * time.Millisecond
 	defaultStoreLatency  = time.Millisecond
+
+	leastLease   = Duration(50 * time.Millisecond) // fleet.Config's
+	longestLease = Duration(time.Minute)           // the same
 
 	awsManaged      = "aws-managed"
 	customerManaged = "customer-managed"
@@ -158,6 +165,8 @@ func (s Setting) validate() error {
 		return fmt.Errorf("pause is %v; it must be above 0 and at most 1h", s.Pause)
 	case s.Pacing != "" && s.Pacing != awsretry.CubicPacing.String() && s.Pacing != awsretry.ScaledPacing.String():
 		return fmt.Errorf("pacing is %s; it must be cubic or scaled", clipped(s.Pacing))
+	case s.Lease != 0 && (s.Lease < leastLease || s.Lease > longestLease):
+		return fmt.Errorf("lease is %v; it must be %v to %v, or 0 for 400ms", s.Lease, leastLease, longestLease)
 	case s.StoreLatency < 0 || s.StoreLatency > Duration(time.Second):
 		return fmt.Errorf("store_latency is %v; it must be above 0 and at most 1s", s.StoreLatency)
 	case s.Capacity < 0 || s.Capacity > maxCount:
@@ -180,6 +189,7 @@ func (s Setting) validate() error {
 		{"policy", s.Policy != "", "delivery"},
 		{"profile", s.Profile != "", "profile"},
 		{"pacing", s.Pacing != "", "adaptive, fleet, profile"},
+		{"lease", s.Lease != 0, "fleet"},
 		{"store_latency", s.StoreLatency != 0, "fleet"},
 		{"quota_capacity", s.Capacity != 0, "standard, adaptive, fleet, revision2026, profile"},
 		{"long_poll", s.LongPoll, "standard, adaptive, fleet, revision2026, profile"},
@@ -197,7 +207,7 @@ func (s Setting) validateNew() error {
 		return fmt.Errorf("name is %s; it must not be empty where New is set", clipped(s.Name))
 	}
 	if s.Use != "" || s.MaxAttempts != 0 || s.Pause != 0 || s.Policy != "" || s.Profile != "" ||
-		s.Pacing != "" || s.StoreLatency != 0 || s.Capacity != 0 || s.LongPoll {
+		s.Pacing != "" || s.Lease != 0 || s.StoreLatency != 0 || s.Capacity != 0 || s.LongPoll {
 		return fmt.Errorf("%s has New; its other fields, except for Name, must be left out", clipped(s.Name))
 	}
 	return nil

@@ -23,7 +23,8 @@ func (s Setting) sharing() maker {
 	alone := m.make
 	m.make = func(l link) http.RoundTripper {
 		half := max(l.grid.delay(orElse(time.Duration(s.StoreLatency), defaultStoreLatency)/2), l.grid.tick)
-		f := sharing.New(&member{l, store, half}, sharing.Config{})
+		lease := l.grid.delay(time.Duration(s.Lease) + l.grid.tick - 1) // 0 if it is 0
+		f := sharing.New(&member{l, store, half}, sharing.Config{Lease: lease})
 		fleets = append(fleets, f)
 		transport := alone(l).(*awsretry.Transport)
 		transport.Shared = f
@@ -59,8 +60,8 @@ func (s *sharedStore) tokens(capacity int) float64 {
 //
 // A client renews its lease at instants of its own, like a caller: those for the
 // deadlines of the owner that starts its arriving calls, which has no deadlines.
-// Half the latency is whole ticks, so that the script runs at such an instant,
-// and so does what follows it. The bucket of send tokens may also change at any
+// The lease and half the latency are whole ticks, so that the script runs at
+// such an instant, and so does what follows it. The bucket of send tokens may also change at any
 // of these instants; that comes first.
 type member struct {
 	link

@@ -10,11 +10,14 @@ func TestFleetSharesTheRate(t *testing.T) {
 		Service: Service{
 			Capacity: 1000, Queue: 100, Latency: Latency{Median: ms(10)}, Throttle: &Throttle{Rate: 100, Burst: 20},
 		},
-		Settings: []Setting{{Use: UseAdaptive}, {Use: UseFleet}, {Use: UseFleet, StoreLatency: ms(450)}},
+		Settings: []Setting{{Use: UseAdaptive}, {Use: UseFleet}, {Use: UseFleet, StoreLatency: ms(450)}, {Use: UseFleet, Lease: ms(50)}},
 	}
-	s.Settings[2].Name = "a store that is too slow"
+	s.Settings[2].Name, s.Settings[3].Name = "a store that is too slow", "a short lease"
 	outcomes := mustRun(t, s).Outcomes
-	alone, shared, slow := outcomes[0], outcomes[1], outcomes[2]
+	alone, shared, slow, short := outcomes[0], outcomes[1], outcomes[2], outcomes[3]
+	if short.Renewals < 6*shared.Renewals || short.Renewals > 10*shared.Renewals {
+		t.Errorf("with a lease of 50 ms there are %d renewals, with 400 ms %d", short.Renewals, shared.Renewals)
+	}
 	goodput := mean(shared.Series.Good[5:])
 	t.Logf("goodput %.1f, fairness %.3f and alone %.3f", goodput, shared.Fairness, alone.Fairness)
 	if goodput < 90 {
@@ -27,7 +30,7 @@ func TestFleetSharesTheRate(t *testing.T) {
 	for _, tt := range []struct {
 		of   Outcome
 		want float64
-	}{{shared, 8}, {slow, 0}} {
+	}{{shared, 8}, {slow, 0}, {short, 8}} {
 		if members := tt.of.Series.Members; members[len(members)-1].Value != tt.want {
 			t.Errorf("%s has %v members at the end, want %v", tt.of.Setting, members[len(members)-1].Value, tt.want)
 		}

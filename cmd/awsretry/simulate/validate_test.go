@@ -213,6 +213,8 @@ func TestValidate(t *testing.T) {
 			setting(Setting{Use: UseFleet, StoreLatency: seconds(2)}),
 			"store_latency is 2s; it must be above 0 and at most 1s",
 		},
+		{setting(Setting{Use: UseAdaptive, Lease: seconds(1)}), "lease is for fleet only, not for adaptive"},
+		{setting(Setting{Use: UseFleet, Lease: ms(49)}), "lease is 49ms; it must be 50ms to 1m, or 0 for 400ms"},
 		{setting(Setting{Use: UseFleet, Policy: awsManaged}), "policy is for delivery only, not for fleet"},
 		{setting(Setting{Use: UseStandard}, Setting{Use: UseStandard, LongPoll: true}), ""},
 		{setting(Setting{Use: UseNone, Name: strings.Repeat("x", 200)}), "at most 100 bytes"},
