@@ -107,7 +107,7 @@ func TestOtherSettings(t *testing.T) {
 			"this one has Lease 50ms and 7 retry tokens",
 		},
 		"no quota": {
-			&awsretry.Transport{}, &awsretry.Transport{Quota: awsretry.QuotaConfig{Capacity: -1}}, 0,
+			&awsretry.Transport{}, &awsretry.Transport{Quota: awsretry.QuotaConfig{Capacity: -1}, ShareRetryAfter: true}, 0,
 			"this one has Lease 50ms and no retry tokens",
 		},
 		"pacing": {
