@@ -71,11 +71,12 @@ cover: ## Statement coverage of the library, and what is not covered
 bench: ## Side by side with rehttp, go-retryablehttp, failsafe-go and the AWS SDK for Go
 	cd bench && go run .
 
-pictures: ## The README's pictures, drawn again
+pictures: ## The pictures of the README and of docs, drawn again
 	cd cmd/awsretry && go run . schedule --compare --svg ../../docs/pictures/schedule.svg ../../docs/examples/delivery-policy.json >/dev/null
 	cd cmd/awsretry && go run . simulate outage --settings naive,standard --picture ../../docs/pictures/outage.svg
 	cd cmd/awsretry && go run . simulate throttle --settings standard,adaptive --picture ../../docs/pictures/throttle.svg
 	cd cmd/awsretry && go run . simulate ../../docs/examples/pacing.yaml --picture ../../docs/pictures/pacing.svg
+	cd cmd/awsretry && go run . simulate ../../docs/examples/fleet.yaml --picture ../../docs/pictures/fleet.svg
 
 interop: ## Real clients, real servers, real faults, and CHAOS (60s) of chaos; needs node, npm, nginx and haproxy
 	cd interop && CI=true CHAOS=$(CHAOS) go test -race -count=1 -timeout 15m ./...

@@ -1,7 +1,6 @@
 package awsretry
 
 import (
-	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
@@ -72,6 +71,7 @@ type ShareGrant struct {
 	Rate       float64       // of this process, in requests per second
 	Burst      time.Duration // what a pause saves up is the tokens of that time
 	Cut        time.Time     // when the fleet's rate was cut last; the zero time if never
+	FirstToken float64       // part of a send token, 0 to 1, for a process that had no rate: not all send at once
 	RetryAfter time.Duration // how long the fleet's Retry-After is in force; 0 if there is none
 
 	// When the lease has ended, the process goes on at its part of the fleet's
@@ -205,7 +205,7 @@ func (s *Share) AddTokens(n int) { s.quota.Release(n) }
 func (s *Share) Grant(g ShareGrant) {
 	s.grant.Store(&g)
 	if s.limiter != nil {
-		s.limiter.lease(g.Until, g.Cut, pacing.Lease{
+		s.limiter.lease(g.Until, g.Cut, g.FirstToken, pacing.Lease{
 			Limited: g.Limited, Rate: g.Rate, Capacity: g.Rate * g.Burst.Seconds(),
 			Alone: g.FleetRate / float64(max(g.Members, 1)),
 		})
@@ -241,8 +241,9 @@ func (l *RateLimiter) onLapsed(f func()) {
 }
 
 // lease gives l a rate until the time. cut is when the rate of all processes was
-// cut last, the zero time if never.
-func (l *RateLimiter) lease(until, cut time.Time, lease pacing.Lease) {
+// cut last, the zero time if never. first is the part of a token that l begins
+// with if it had no rate.
+func (l *RateLimiter) lease(until, cut time.Time, first float64, lease pacing.Lease) {
 	if l.leased == nil {
 		return
 	}
@@ -257,8 +258,8 @@ func (l *RateLimiter) lease(until, cut time.Time, lease pacing.Lease) {
 	l.updated = max(l.bucket.Now(), l.updated)
 	begins := l.leased.Lease(l.updated, lease)
 	l.setRate(l.updated)
-	if begins { // not all processes should send at once when the first token comes back
-		l.bucket.Put(rand.Float64())
+	if begins {
+		l.bucket.Put(first)
 	}
 	if lease.Limited {
 		l.limiting.Store(true)

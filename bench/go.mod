@@ -8,8 +8,6 @@ replace example.com/awsretry/awssdk => ../awssdk
 
 replace example.com/awsretry/cmd/awsretry => ../cmd/awsretry
 
-replace example.com/awsretry/fleet => ../fleet
-
 require (
 	example.com/awsretry v0.0.0
 	example.com/awsretry/awssdk v0.0.0
@@ -43,6 +41,7 @@ require (
 	github.com/mattn/go-runewidth v0.0.16 // indirect
 	github.com/rivo/uniseg v0.4.7 // indirect
 	github.com/x448/float16 v0.8.4 // indirect
+	github.com/yuin/gopher-lua v1.1.2 // indirect
 	go.uber.org/atomic v1.11.0 // indirect
 	golang.org/x/image v0.30.0 // indirect
 	golang.org/x/sys v0.47.0 // indirect
@@ -50,3 +49,5 @@ require (
 	gonum.org/v1/plot v0.17.0 // indirect
 	gopkg.in/ini.v1 v1.67.3 // indirect
 )
+
+replace example.com/awsretry/fleet => ../fleet

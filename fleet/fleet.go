@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"example.com/awsretry"
+	"example.com/awsretry/internal/renewal"
 )
 
 const (
@@ -71,9 +72,10 @@ type Config struct {
 
 // A Fleet is an awsretry.Shared on a store. Close ends it.
 type Fleet struct {
-	client Client
-	config Config
-	id     string
+	client   Client
+	config   Config
+	schedule renewal.Schedule
+	id       string
 
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -88,7 +90,7 @@ type Fleet struct {
 // alone until there is one. An invalid configuration is the error of
 // [Fleet.Validate], and so of Transport.Validate and RoundTrip.
 func New(client Client, c Config) *Fleet {
-	f := &Fleet{client: client, config: c, id: rand.Text()}
+	f := &Fleet{client: client, config: c, schedule: renewal.Of(client), id: rand.Text()}
 	f.err = f.validate()
 	if f.config.Prefix == "" {
 		f.config.Prefix = defaultPrefix

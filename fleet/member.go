@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"time"
 
 	"example.com/awsretry"
@@ -31,7 +30,7 @@ type member struct {
 	failing  bool // the last renewal failed
 	cutAt    time.Time
 	cutSeen  time.Duration // last.cut at cutAt
-	gateEnd  time.Time     // of the Retry-After that the store told last
+	gateEnd  time.Time     // the latest end of a Retry-After that the store told
 	leader   *leader       // nil while another process leads
 	proposed float64       // the leader's rate for the next renewal; negative for none
 	cut      bool          // proposed is a cut
@@ -66,8 +65,8 @@ func pacingOf(law pacing.Adopter) string {
 
 // run renews the lease until the fleet or the partition ends.
 func (m *member) run() {
-	period := m.fleet.config.Lease / 2
-	timer := time.NewTimer(jitter(0))
+	period, schedule := m.fleet.config.Lease/2, m.fleet.schedule
+	timer := time.NewTimer(schedule.In(0))
 	defer timer.Stop()
 	var earliest time.Time // of the next renewal
 	for {
@@ -77,34 +76,28 @@ func (m *member) run() {
 			return
 		case <-timer.C:
 		case <-m.share.Wake():
-			timer.Reset(jitter(max(time.Until(earliest), 0)))
+			timer.Reset(schedule.In(max(time.Until(earliest), 0)))
 			continue
 		}
 		if m.share.Dropped() {
 			m.leave()
 			return
 		}
+		schedule.Begin()
 		began, soonest := time.Now(), period/2
 		m.renew()
 		if m.proposed >= 0 && m.cut { // others should not wait for it
 			m.renew()
 			soonest = period
 		}
-		pause := jitter(period)
-		if m.failing {
-			pause *= 2 // and no earlier: a store that fails is left alone
-			soonest = pause
-		} else {
-			pause = max(pause-time.Since(began), period/20) // the lease began then
+		pause := max(period-time.Since(began), period/20) // the lease began then
+		if m.failing {                                    // a store that fails is left alone
+			pause, soonest = 2*period, 2*period
 		}
 		earliest = time.Now().Add(min(pause, soonest))
-		timer.Reset(pause)
+		timer.Reset(schedule.In(pause))
 	}
 }
-
-// jitter returns when to make a renewal that is due in d, so that processes that
-// start together do not renew together.
-func jitter(d time.Duration) time.Duration { return d - d/20 + rand.N(d/10+1) }
 
 // renew renews the lease, and gives the share what was granted.
 func (m *member) renew() {
@@ -134,9 +127,12 @@ func (m *member) renew() {
 	m.share.Grant(awsretry.ShareGrant{
 		Until: asked.Add(m.fleet.config.Lease), Limited: got.rate > 0,
 		Rate: got.share, Burst: m.fleet.config.Lease / 4,
-		Cut: m.cutAt, RetryAfter: got.gate, FleetRate: got.rate, Members: got.members,
+		Cut: m.cutAt, FirstToken: m.fleet.schedule.Token(),
+		RetryAfter: got.gate, FleetRate: got.rate, Members: got.members,
 	})
-	m.gateEnd = time.Now().Add(got.gate)
+	if end := time.Now().Add(got.gate); end.After(m.gateEnd) { // replies are in whole milliseconds
+		m.gateEnd = end
+	}
 	m.lead(got)
 }
 

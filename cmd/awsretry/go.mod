@@ -2,10 +2,14 @@ module example.com/awsretry/cmd/awsretry
 
 go 1.25.0
 
-replace example.com/awsretry => ../..
+replace (
+	example.com/awsretry => ../..
+	example.com/awsretry/fleet => ../../fleet
+)
 
 require (
 	example.com/awsretry v0.0.0-00010101000000-000000000000
+	example.com/awsretry/fleet v0.0.0-00010101000000-000000000000
 	github.com/dustin/go-humanize v1.1.0
 	github.com/fatih/color v1.19.0
 	github.com/goccy/go-yaml v1.19.2
@@ -17,7 +21,7 @@ require (
 	github.com/spf13/pflag v1.0.9
 	golang.org/x/image v0.30.0
 	golang.org/x/term v0.45.0
-	golang.org/x/text v0.28.0
+	golang.org/x/text v0.41.0
 	golang.org/x/time v0.14.0
 	gonum.org/v1/plot v0.17.0
 )
@@ -37,7 +41,9 @@ require (
 	github.com/mattn/go-runewidth v0.0.16 // indirect
 	github.com/mitchellh/colorstring v0.0.0-20190213212951-d06e56a500db // indirect
 	github.com/rivo/uniseg v0.4.7 // indirect
+	github.com/valkey-io/valkey-go v1.0.79 // indirect
 	github.com/x448/float16 v0.8.4 // indirect
+	github.com/yuin/gopher-lua v1.1.2 // indirect
 	golang.org/x/sys v0.47.0 // indirect
 	gopkg.in/ini.v1 v1.67.3 // indirect
 )

@@ -14,6 +14,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	lua "github.com/yuin/gopher-lua"
 )
 
 // A Store is a fleet.Client in memory. It is safe for concurrent use. In a
@@ -74,6 +76,15 @@ func set(to *atomic.Pointer[error], err error) {
 		return
 	}
 	to.Store(&err)
+}
+
+// HGet returns a field of the hash that is the value of a key. ok is false if
+// there is none.
+func (s *Store) HGet(key, field string) (value string, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	text, ok := s.hashes.field(key, field).(lua.LString)
+	return string(text), ok
 }
 
 // Flush removes all keys, as a restart of a store without persistence does.

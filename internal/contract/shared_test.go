@@ -264,9 +264,10 @@ func TestSharedRate(t *testing.T) {
 			g.Until = time.Now().Add(10 * time.Second)
 			share.Grant(g)
 		}
-		grant(awsretry.ShareGrant{Limited: true, Rate: 5, FleetRate: 8, Members: 4})
-		if took := send(11); took < 2*time.Second || took > 2300*time.Millisecond {
-			t.Errorf("at 5/s 11 requests took %v", took)
+		grant(awsretry.ShareGrant{Limited: true, Rate: 5, FleetRate: 8, Members: 4, FirstToken: 0.5})
+		grant(awsretry.ShareGrant{Limited: true, Rate: 5, FleetRate: 8, Members: 4, FirstToken: 0.5})
+		if took := send(11).Round(time.Millisecond); took != 2100*time.Millisecond {
+			t.Errorf("at 5/s 11 requests took %v, want 2.2s less half a token, once", took)
 		}
 		if state, _ := tr.State("service.example"); !state.Leased || state.Members != 4 || state.FleetRate != 8 {
 			t.Errorf("%+v", state)

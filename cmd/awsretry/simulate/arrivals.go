@@ -18,7 +18,10 @@ func (f *fleet) arrivals(c *client) func() time.Duration {
 		}
 		for n := range e.Calls {
 			share := unit(random(seed, uint64(i), uint64(n), forHerd))
-			gathering = append(gathering, time.Duration(e.From)+time.Duration(share*float64(e.To-e.From)))
+			at := time.Duration(e.From) + time.Duration(share*float64(e.To-e.From))
+			if at >= c.begins {
+				gathering = append(gathering, at)
+			}
 		}
 	}
 	slices.SortFunc(gathering, cmp.Compare[time.Duration])
@@ -33,7 +36,7 @@ func (f *fleet) arrivals(c *client) func() time.Duration {
 	}
 	single := never
 	if rate > 0 {
-		single = step()
+		single = c.begins + step()
 	}
 	return func() time.Duration {
 		if len(gathering) > 0 && gathering[0] <= single {

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"slices"
 	"time"
 
 	"gonum.org/v1/plot/plotter"
@@ -26,13 +27,18 @@ type line struct {
 // columns returns what the picture shows.
 func (r *Result) columns() []column {
 	script := newScript(r.Scenario)
+	joins := r.Scenario.joining() > 0
 	load := column{title: "offered load and goodput (1/s)", width: loadWidth}
 	load.lines = func(o Outcome) []line {
-		return []line{
+		lines := []line{
 			{[]plotter.XYs{script.capacityLine(r.Scenario)}, dashed(inkServes, 0.9)},
 			{[]plotter.XYs{perSecond(o.Series.Attempts)}, stroke(inkAttempts, 1.1)},
 			{[]plotter.XYs{perSecond(o.Series.Good)}, stroke(inkGood, 1.7)},
 		}
+		if joins {
+			lines = append(lines, line{limitedParts(ofAll(o.Series.SendRate)), stroke(inkSendRate, 1.1)})
+		}
+		return lines
 	}
 	tokens := column{title: "retry tokens (mean of the clients)", width: bucketWidth, none: "no retry token bucket"}
 	tokens.lines = func(o Outcome) []line {
@@ -59,12 +65,42 @@ func (r *Result) columns() []column {
 		load.max = min(load.max, 4*most)
 	}
 	columns := []column{load}
-	for _, c := range []column{tokens, rate} {
+	bucket := tokens
+	if joins {
+		bucket = r.joinColumn()
+	}
+	for _, c := range []column{bucket, rate} {
 		if c = c.scaled(r.Outcomes); c.max > 0 {
 			columns = append(columns, c)
 		}
 	}
 	return columns
+}
+
+// joinColumn shows, in place of the tokens, how many clients there are and what
+// is throttled while they join.
+func (r *Result) joinColumn() column {
+	c := column{title: "clients, and throttled attempts (1/s)", width: bucketWidth}
+	c.lines = func(o Outcome) []line {
+		return []line{
+			{[]plotter.XYs{r.Scenario.clientLine()}, stroke(inkFaint, 1.1)},
+			{[]plotter.XYs{samples(o.Series.Members)}, stroke(inkTokens, 1.6)},
+			{[]plotter.XYs{perSecond(o.Series.Throttled)}, stroke(inkAttempts, 1.1)},
+		}
+	}
+	return c
+}
+
+// clientLine returns how many clients there are over time.
+func (s Scenario) clientLine() plotter.XYs {
+	there := s.Clients.Count - s.joining()
+	points := plotter.XYs{{X: 0, Y: float64(there)}}
+	for _, at := range s.begins()[there:] {
+		points = append(points, plotter.XY{X: at.Seconds(), Y: float64(there)})
+		there++
+		points = append(points, plotter.XY{X: at.Seconds(), Y: float64(there)})
+	}
+	return append(points, plotter.XY{X: time.Duration(s.Duration).Seconds(), Y: float64(there)})
 }
 
 // scaled returns the column with the scale for the outcomes, or 0 if none has
@@ -106,6 +142,15 @@ func samples(values []Sample) plotter.XYs {
 		points[i] = plotter.XY{X: time.Duration(v.At).Seconds(), Y: v.Value}
 	}
 	return points
+}
+
+// ofAll returns the sum over the limited clients for their mean.
+func ofAll(means []Sample) []Sample {
+	sums := slices.Clone(means)
+	for i := range sums {
+		sums[i].Value *= float64(sums[i].Limited)
+	}
+	return sums
 }
 
 // limitedParts returns the samples without those that have no limited client.

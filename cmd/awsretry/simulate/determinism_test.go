@@ -20,7 +20,7 @@ func TestSameSeedSameResult(t *testing.T) {
 	for _, s := range restless() {
 		t.Run(s.Name, func(t *testing.T) {
 			want := encode(t, s, 1)
-			for _, processors := range []int{2, 4} {
+			for _, processors := range []int{2, 8} {
 				if got := encode(t, s, processors); got != want {
 					t.Fatalf("with GOMAXPROCS %d the result differs:\n%s", processors, cmp.Diff(want, got))
 				}

@@ -39,6 +39,12 @@
 // with a token continues at an instant of its own. And the run ends at an
 // instant after which nothing counts.
 //
+// The clients of the setting fleet also renew their leases, each on a goroutine
+// of its own. A renewal begins and ends at instants of a class of its client's,
+// so that it reads and grants while no caller runs. A send token that arrives at
+// the same instant does matter here, because the renewal counts those in line,
+// so the renewal waits until that has happened.
+//
 // Random numbers are functions of the seed and of their purpose, so that every
 // setting faces the same arrivals and the same latencies. The library's own
 // jitter draws from a source without a seed, so the simulation builds the same

@@ -18,12 +18,14 @@ type fleet struct {
 	clients  []*client
 	template *http.Request // of every call
 	calls    sync.WaitGroup
+	end      func() // the maker's
 }
 
 // A client is one process of the fleet.
 type client struct {
 	number    int
 	transport http.RoundTripper
+	begins    time.Duration // to call
 
 	// Owners of instants. The closed-loop callers are first, first+1, …; then
 	// comes arrivals, which starts the calls that arrive; then arriving, the
@@ -74,18 +76,19 @@ const host = "service.test" // and the partition of every request
 
 // newFleet makes the clients. It must be called in virtual time, if the run is.
 func newFleet(s Scenario, m maker, g grid, base http.RoundTripper, record *recorder) *fleet {
-	f := &fleet{scenario: s, grid: g, record: record}
+	f := &fleet{scenario: s, grid: g, record: record, end: m.end}
 	f.template = &http.Request{
 		Method: http.MethodGet, URL: &url.URL{Scheme: "http", Host: host, Path: "/"},
 		Host: host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{},
 	}
-	for i := range s.Clients.Count {
+	for i, begins := range s.begins() {
 		first := 1 + i*perClient(s)
 		arrivals := first + s.Clients.Callers
-		below := link{base, time.Duration(s.Clients.AttemptTimeout), g, random(s.Seed, uint64(i), forJitter)}
+		below := link{base, time.Duration(s.Clients.AttemptTimeout), g, random(s.Seed, uint64(i), forJitter), arrivals}
 		f.clients = append(f.clients, &client{
 			number:    i,
 			transport: m.make(below),
+			begins:    begins,
 			first:     first, arrivals: arrivals, arriving: arrivals + 1,
 			fresh: arrivals + 1, left: s.Clients.MaxInFlight,
 		})
@@ -105,13 +108,21 @@ func (f *fleet) start(ctx context.Context) {
 	}
 }
 
+// wait waits for the end of all that start began.
+func (f *fleet) wait() {
+	f.calls.Wait()
+	if f.end != nil {
+		f.end()
+	}
+}
+
 // closedLoop is a caller that makes one call after the other.
 func (f *fleet) closedLoop(ctx context.Context, c *client, caller int) {
 	think := float64(f.scenario.Clients.Think)
 	network := time.Duration(f.scenario.Service.Network)
 	owner := c.first + caller
 	seed := random(f.scenario.Seed, uint64(owner))
-	at := exponential(random(seed, forStart), think)
+	at := c.begins + exponential(random(seed, forStart), think)
 	for n := uint64(0); ; n++ {
 		at = f.grid.next(owner, at)
 		if at >= f.record.end {
@@ -152,7 +163,7 @@ func (f *fleet) sample(t time.Duration, m maker) {
 	}
 	s := &f.record.slots[(t-1)/slot]
 	s.sampled = true
-	var tokens, rate float64
+	var tokens, held, rate, members float64
 	for _, c := range f.clients {
 		state, ok := c.transport.(*awsretry.Transport).State(host)
 		if !ok {
@@ -160,13 +171,33 @@ func (f *fleet) sample(t time.Duration, m maker) {
 			continue
 		}
 		tokens += float64(state.Tokens)
+		if state.Leased {
+			s.leased++
+			held += float64(state.Tokens)
+			members += float64(state.Members)
+		}
 		if state.Limited {
 			s.limited++
-			rate += state.SendRate
+			rate += sendRate(state)
 		}
 	}
 	s.tokens = tokens / float64(len(f.clients))
+	if m.shared != nil {
+		s.tokens = m.shared.tokens(m.capacity) + held
+	}
+	if s.leased > 0 {
+		s.members = members / float64(s.leased)
+	}
 	if s.limited > 0 {
 		s.sendRate = rate / float64(s.limited)
 	}
+}
+
+// sendRate returns the rate of a client. That of a lease is for the time of the
+// lease only.
+func sendRate(s awsretry.State) float64 {
+	if s.Leased {
+		return s.FleetRate / float64(max(s.Members, 1))
+	}
+	return s.SendRate
 }

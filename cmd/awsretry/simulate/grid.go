@@ -3,6 +3,7 @@ package simulate
 import (
 	"context"
 	"math"
+	"testing/synctest"
 	"time"
 )
 
@@ -13,10 +14,11 @@ import (
 type grid struct {
 	start time.Time     // a whole second
 	tick  time.Duration // a divisor of a second, so that a delay of whole seconds keeps the remainder
+	wall  bool          // time is real
 }
 
 // newGrid makes a grid for owners from 0 to owners-1 that starts now.
-func newGrid(owners int) grid { return grid{time.Now(), tickFor(owners)} }
+func newGrid(owners int) grid { return grid{start: time.Now(), tick: tickFor(owners)} }
 
 // tickFor returns the least divisor of a second, at most a second, that has
 // room for so many owners.
@@ -60,6 +62,15 @@ func (g grid) delay(d time.Duration) time.Duration { return d - d%g.tick }
 
 // sleepUntil sleeps until t, unless that has passed.
 func (g grid) sleepUntil(t time.Duration) { time.Sleep(t - g.now()) }
+
+// settle returns when everything else that happens at this instant has
+// happened. Two goroutines must not call it at the same instant. In real time it
+// returns at once.
+func (g grid) settle() {
+	if !g.wall {
+		synctest.Wait()
+	}
+}
 
 // wait sleeps until t, which must be an instant of the owner's, and reports
 // true. If ctx ends before t or at t, it sleeps until the owner's first instant

@@ -158,7 +158,7 @@ func TestInstantsOfARun(t *testing.T) {
 					f.start(ctx)
 					w.grid.sleepUntil(record.end)
 					cancel()
-					f.calls.Wait()
+					f.wait()
 				})
 				if w.retries == 0 && setting.Use != UseNone {
 					t.Error("nothing is retried")

@@ -26,7 +26,7 @@ const (
 
 func newHead(s Scenario, width vg.Length) head {
 	h := head{title: textStyle(inkText, 13, true), text: textStyle(inkText, 9, false)}
-	h.legend = newLegend(h.text)
+	h.legend = newLegend(h.text, s.joining() > 0)
 	what, events := s.summary()
 	h.titles = wrapped(h.title, what.title, width)
 	h.texts = wrapped(h.text, what.size, width)

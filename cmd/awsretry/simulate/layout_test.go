@@ -61,7 +61,7 @@ func TestLegendLayout(t *testing.T) {
 	for _, size := range []float64{6, 9, 12, 18, 24} {
 		for _, width := range []vg.Length{250, 420, 500, 1000} {
 			t.Run(fmt.Sprintf("%v pt in %v", size, width), func(t *testing.T) {
-				l := newLegend(textStyle(inkText, size, false))
+				l := newLegend(textStyle(inkText, size, false), true)
 				var c canvas.Canvas
 				area := vg.Rectangle{Max: vg.Point{X: width, Y: l.height(width)}}
 				l.draw(draw.Canvas{Canvas: &c, Rectangle: area})

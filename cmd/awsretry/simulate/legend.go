@@ -1,6 +1,8 @@
 package simulate
 
 import (
+	"slices"
+
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 )
@@ -27,12 +29,12 @@ const (
 	keyRow     = 1.7 // height of a row
 )
 
-// newLegend returns the legend of a picture.
-func newLegend(text draw.TextStyle) legend {
+// newLegend returns the legend of a picture. joins is true if clients join.
+func newLegend(text draw.TextStyle, joins bool) legend {
 	line := func(style draw.LineStyle) func(draw.Canvas) {
 		return func(c draw.Canvas) { c.StrokeLine2(style, c.Min.X, c.Center().Y, c.Max.X, c.Center().Y) }
 	}
-	return legend{text, []key{
+	keys := []key{
 		{"attempts sent (offered load)", line(stroke(inkAttempts, 2))},
 		{"calls that succeed (goodput)", line(stroke(inkGood, 2.4))},
 		{"what the service can serve", line(dashed(inkServes, 1.2))},
@@ -40,7 +42,12 @@ func newLegend(text draw.TextStyle) legend {
 			c.SetColor(inkEvent)
 			c.Fill(c.Path())
 		}},
-	}}
+	}
+	if joins {
+		keys = slices.Insert(keys, 3, key{"send rate of all clients", line(stroke(inkSendRate, 2))},
+			key{"clients", line(stroke(inkFaint, 2))}, key{"clients with a lease", line(stroke(inkTokens, 2.4))})
+	}
+	return legend{text, keys}
 }
 
 // at returns the left edge and the row of each key in an area that is so wide.

@@ -15,6 +15,8 @@ type maker struct {
 	capacity int  // of the retry token bucket; 0: the setting has none
 	limits   bool // the setting has a rate limiter
 	make     func(link) http.RoundTripper
+	shared   *sharedStore // of all clients; nil: they do not share
+	end      func()       // ends what the RoundTrippers run, in virtual time; nil: nothing
 }
 
 // A link is what a maker puts one client's RoundTripper on.
@@ -23,6 +25,7 @@ type link struct {
 	attemptTimeout time.Duration
 	grid           grid
 	seed           uint64 // the client's own
+	owner          int    // of the client's arrivals
 }
 
 // maker reads what the setting names. It must be called outside virtual time.
@@ -44,6 +47,8 @@ func (s Setting) maker(getenv func(string) string) (maker, error) {
 		return s.transports(loaded.Mode, loaded.Revision, loaded.MaxAttempts), nil
 	case s.Use == UseLegacy:
 		return s.transports(awsretry.Legacy, awsretry.Classic, 0), nil
+	case s.Use == UseFleet:
+		return s.sharing(), nil
 	case s.Use == UseAdaptive:
 		return s.transports(awsretry.Adaptive, awsretry.Classic, 0), nil
 	case s.Use == UseRevision2026:

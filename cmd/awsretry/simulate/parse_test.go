@@ -191,7 +191,7 @@ func TestParseErrors(t *testing.T) {
 
 		{
 			"a value of standard", replaced("delivery=aws-managed", "standard=5"),
-			`[16:5] settings[1]: setting "standard=5": only adaptive, delivery and profile take a value`,
+			`[16:5] settings[1]: setting "standard=5": only adaptive, fleet, delivery and profile take a value`,
 		},
 		{"no policy", replaced("delivery=aws-managed", "delivery="), `setting "delivery=": nothing follows the =`},
 		{"no profile", replaced("delivery=aws-managed", "profile="), `setting "profile=": nothing follows the =`},
@@ -236,6 +236,18 @@ func TestRead(t *testing.T) {
 	}
 }
 
+func TestExamples(t *testing.T) {
+	files, err := filepath.Glob("../../../docs/examples/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		if _, err := Read(file); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // The label of a setting without a name is its short form, if it has one.
 func TestLabel(t *testing.T) {
 	for label, setting := range map[string]Setting{
@@ -243,6 +255,8 @@ func TestLabel(t *testing.T) {
 		"adaptive":        {Use: UseAdaptive},
 		"adaptive=cubic":  {Use: UseAdaptive, Pacing: "cubic"},
 		"adaptive=scaled": {Use: UseAdaptive, Pacing: "scaled"},
+		"fleet":           {Use: UseFleet},
+		"fleet=scaled":    {Use: UseFleet, Pacing: "scaled"},
 		"delivery=x.json": {Use: UseDelivery, Policy: "x.json"},
 		"profile=ci":      {Use: UseProfile, Profile: "ci"},
 	} {

@@ -16,6 +16,8 @@ const (
 	forError
 	forJitter
 	forThrottle
+	forRenewal
+	forFirstToken
 )
 
 // random returns a number that depends on its arguments only: a seed and what

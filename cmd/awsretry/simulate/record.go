@@ -50,6 +50,8 @@ type slotCounts struct {
 	tokens   float64 // mean over the clients
 	sendRate float64 // per second, mean over the clients that are limited
 	limited  int     // clients
+	members  float64 // of the fleet, mean over the clients that have a lease
+	leased   int     // clients
 	sampled  bool
 }
 

@@ -18,7 +18,8 @@ type Outcome struct {
 	Unfinished int64 `json:"unfinished"` // at the end of the run
 
 	Attempts  int64 `json:"attempts"`
-	Throttled int64 `json:"throttled"` // attempts with a 429 response
+	Throttled int64 `json:"throttled"`          // attempts with a 429 response
+	Renewals  int64 `json:"renewals,omitempty"` // commands to the store of fleet
 
 	Amplification  float64 `json:"amplification"`   // attempts per call
 	Goodput        float64 `json:"goodput"`         // successful calls per second, over the whole run
@@ -40,8 +41,8 @@ type Outcome struct {
 
 	// Fairness is Jain's index of what each client got: 1 if all got the same,
 	// 1/n if one of n got everything, and 0 if nobody got anything. In a closed
-	// loop a client gets its successful calls, else the share of its calls that
-	// succeeded.
+	// loop a client gets its successful calls in the time that it was there, else
+	// the share of its calls that succeeded.
 	Fairness float64 `json:"fairness"`
 
 	Series Series `json:"series"`
@@ -59,10 +60,13 @@ type Series struct {
 
 	// Samples of the clients' buckets, in a long run not for every second. nil
 	// if the setting has no such bucket. Tokens is in the retry bucket, mean
-	// over the clients. SendRate is the attempts per second that the rate
-	// limiter allows, mean over the clients that are limited.
+	// over the clients; for fleet it is what the store and all clients have
+	// together. SendRate is the attempts per second that the rate limiter
+	// allows, mean over the clients that are limited. Members is how many
+	// clients share, for fleet.
 	Tokens   []Sample `json:"tokens,omitempty"`
 	SendRate []Sample `json:"send_rate,omitempty"`
+	Members  []Sample `json:"members,omitempty"`
 }
 
 // A Sample is a value at an instant.
@@ -82,6 +86,9 @@ func outcome(s Scenario, setting Setting, m maker, r *recorder) Outcome {
 		o.Failed += c.bad.Load()
 		o.Attempts += c.sent.Load()
 		o.Throttled += c.throttle.Load()
+	}
+	if m.shared != nil {
+		o.Renewals = int64(m.shared.Evals())
 	}
 	o.Unfinished = o.Calls - o.Good - o.Failed
 	o.Amplification = share(o.Attempts, o.Calls)
@@ -116,6 +123,9 @@ func (r *recorder) series(m maker) Series {
 		if m.limits {
 			s.SendRate = append(s.SendRate, Sample{At: at, Value: c.sendRate, Limited: c.limited})
 		}
+		if m.shared != nil {
+			s.Members = append(s.Members, Sample{At: at, Value: c.members})
+		}
 	}
 	return s
 }
@@ -123,12 +133,14 @@ func (r *recorder) series(m maker) Series {
 // fairness returns [Outcome].Fairness.
 func fairness(s Scenario, r *recorder) float64 {
 	var got []float64
+	begins := s.begins()
 	for i := range r.perClient {
 		c := &r.perClient[i]
 		started, good := c.started.Load(), c.good.Load()
 		switch {
 		case s.Clients.Callers > 0:
-			got = append(got, float64(good))
+			there := time.Duration(s.Duration) - begins[i]
+			got = append(got, float64(good)*(float64(s.Duration)/float64(there)))
 		case started > 0: // any other client asked for nothing
 			got = append(got, share(good, started))
 		}

@@ -95,13 +95,14 @@ func (c *checker) event(field string, e Event, s Scenario) {
 		{SlowLatency, "factor", e.Factor != 0},
 		{Herd, "calls", e.Calls != 0},
 		{Throttling, "throttle", e.Throttle != nil},
+		{Join, "clients", e.Clients != 0},
 	}
 	known := false
 	for _, f := range fields {
 		known = known || f.kind == e.Kind
 	}
 	if !known {
-		c.check(false, field+".kind", clipped(e.Kind), "outage, capacity, errors, throttle, latency or herd")
+		c.check(false, field+".kind", clipped(e.Kind), "outage, capacity, errors, throttle, latency, herd or join")
 		return
 	}
 	for _, f := range fields {
@@ -126,6 +127,9 @@ func (c *checker) event(field string, e Event, s Scenario) {
 	case Herd:
 		c.check(e.Calls >= 1 && e.Calls <= maxHerdCalls, field+".calls", e.Calls,
 			"1 to %d, for each client", maxHerdCalls)
+	case Join:
+		c.check(e.Clients >= 1 && max(e.Clients, s.joining()) <= s.Clients.Count, field+".clients", e.Clients,
+			"at least 1, and all that join at most clients.count, %d", s.Clients.Count)
 	case Throttling:
 		c.check(e.Throttle != nil, field+".throttle", "missing", "set, with a rate or a share")
 		c.throttle(field+".throttle", e.Throttle)

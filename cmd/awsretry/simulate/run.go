@@ -65,7 +65,7 @@ func Run(ctx context.Context, s Scenario, o Options) (*Result, error) {
 		runs.Go(func() {
 			defer func() { <-turn }()
 			record := newRecorder(time.Duration(s.Duration), s.Clients.Count, o.observer(i))
-			r := run{scenario: s, maker: m, record: record, simulated: &simulated}
+			r := run{scenario: s, maker: m, record: record, simulated: &simulated, wall: o.WallClock}
 			if o.WallClock {
 				r.play(ctx)
 			} else {
@@ -131,6 +131,7 @@ type run struct {
 	maker     maker
 	record    *recorder
 	simulated *atomic.Int64 // seconds; the run adds its own as they pass
+	wall      bool          // Options.WallClock
 }
 
 // play lets the clients call until the run's end. If ctx ends, it stops early
@@ -139,6 +140,7 @@ type run struct {
 func (r *run) play(ctx context.Context) {
 	duration := time.Duration(r.scenario.Duration)
 	g := newGrid(owners(r.scenario))
+	g.wall = r.wall
 	f := newFleet(r.scenario, r.maker, g, newService(r.scenario, g, r.record), r.record)
 	running, stop := context.WithCancel(context.Background())
 	f.start(running)
@@ -151,7 +153,7 @@ func (r *run) play(ctx context.Context) {
 		r.simulated.Add(1)
 	}
 	stop()
-	f.calls.Wait()
+	f.wait()
 }
 
 // sampleEvery returns the time between two samples of the buckets, about three

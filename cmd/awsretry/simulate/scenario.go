@@ -24,7 +24,7 @@ type Scenario struct {
 // rate limiter of its own. Clients call either in a closed loop (Callers,
 // Think) or at a rate that does not depend on the responses (Rate).
 type Clients struct {
-	Count int `yaml:"count" json:"count"`
+	Count int `yaml:"count" json:"count"` // with those that join in events
 
 	// Callers of each client make one call after the other. Between two calls
 	// they think for a time that is exponentially distributed with the mean
@@ -103,6 +103,7 @@ const (
 	Throttling   = "throttle" // another throttle: Throttle
 	SlowLatency  = "latency"  // every latency is multiplied: Factor
 	Herd         = "herd"     // every client makes additional calls, spread over From to To: Calls
+	Join         = "join"     // clients begin to call, one after the other from From to To: Clients
 )
 
 // How an outage fails a request, and how latencies are distributed.
@@ -130,6 +131,7 @@ type Event struct {
 	Share    float64   `yaml:"share,omitempty" json:"share,omitempty"` // above 0, at most 1
 	Factor   float64   `yaml:"factor,omitempty" json:"factor,omitempty"`
 	Calls    int       `yaml:"calls,omitempty" json:"calls,omitempty"`
+	Clients  int       `yaml:"clients,omitempty" json:"clients,omitempty"`
 	Throttle *Throttle `yaml:"throttle,omitempty" json:"throttle,omitempty"`
 }
 

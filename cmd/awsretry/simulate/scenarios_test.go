@@ -31,7 +31,8 @@ func tiny(settings ...Setting) Scenario {
 
 // restless returns small runs in which as much as possible happens at once.
 func restless() []Scenario {
-	settings := append(DefaultSettings(), Setting{Use: UseDelivery, Policy: awsManaged})
+	settings := append(DefaultSettings(), Setting{Use: UseDelivery, Policy: awsManaged}, Setting{Use: UseFleet},
+		Setting{Use: UseFleet, Pacing: "scaled"}, Setting{Use: UseFleet, StoreLatency: ms(200), Name: "slow store"})
 	service := Service{
 		Capacity: 50, Queue: 50, QueueFull: 429, Latency: Latency{Median: ms(20), P99: ms(400)}, RefuseCost: 0.1,
 	}
@@ -54,6 +55,7 @@ func restless() []Scenario {
 			{Kind: SlowLatency, Factor: 4, From: seconds(5), To: seconds(12)},
 			{Kind: CapacityStep, Capacity: 30, From: seconds(8)},
 			{Kind: Herd, From: seconds(4), Calls: 5, To: seconds(6)},
+			{Kind: Join, From: seconds(2), Clients: 1, To: seconds(3)},
 		},
 		Settings: settings,
 	}}

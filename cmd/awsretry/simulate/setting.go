@@ -16,6 +16,7 @@ const (
 	UseNaive        = "naive"        // a loop with a fixed delay: no jitter, no token bucket
 	UseStandard     = "standard"     // awsretry.Standard
 	UseAdaptive     = "adaptive"     // awsretry.Adaptive
+	UseFleet        = "fleet"        // awsretry.Adaptive, shared by all clients through a store
 	UseRevision2026 = "revision2026" // awsretry.Standard with awsretry.Revision2026
 	UseLegacy       = "legacy"       // awsretry.Legacy
 	UseDelivery     = "delivery"     // a delivery policy: Policy
@@ -42,16 +43,24 @@ type Setting struct {
 	// Profile is the profile of profile. "" means AWS_PROFILE, or else default.
 	Profile string `yaml:"profile,omitempty" json:"profile,omitempty"`
 
-	// Pacing is the arithmetic of the rate limiter of adaptive, and of a profile
-	// in adaptive mode: cubic or scaled. "" means cubic.
+	// Pacing is the arithmetic of the rate limiter of adaptive and fleet, and of
+	// a profile in adaptive mode: cubic or scaled. "" means cubic.
 	Pacing string `yaml:"pacing,omitempty" json:"pacing,omitempty"`
 
-	// Capacity is the tokens of the retry bucket of standard, adaptive,
-	// revision2026 and profile. 0 means 500.
+	// Lease is how long the leases of fleet are: fleet.Config.Lease. 0 means
+	// 400 ms.
+	Lease Duration `yaml:"lease,omitempty" json:"lease,omitempty"`
+
+	// StoreLatency is how long the store of fleet takes for a renewal. 0 means
+	// 1 ms.
+	StoreLatency Duration `yaml:"store_latency,omitempty" json:"store_latency,omitempty"`
+
+	// Capacity is the tokens of the retry bucket of standard, adaptive, fleet,
+	// revision2026 and profile. 0 means 500. The clients of fleet share them.
 	Capacity int `yaml:"quota_capacity,omitempty" json:"quota_capacity,omitempty"`
 
-	// LongPoll makes every request of standard, adaptive, revision2026 and
-	// profile one for which Transport.LongPoll reports true.
+	// LongPoll makes every request of standard, adaptive, fleet, revision2026
+	// and profile one for which Transport.LongPoll reports true.
 	LongPoll bool `yaml:"long_poll,omitempty" json:"long_poll,omitempty"`
 
 	// New makes a client's RoundTripper over base, for programs that simulate
@@ -69,6 +78,10 @@ type Setting struct {
 const (
 	defaultNaiveAttempts = 3
 	defaultNaivePause    = 100 * time.Millisecond
+	defaultStoreLatency  = time.Millisecond
+
+	leastLease   = Duration(50 * time.Millisecond) // fleet.Config's
+	longestLease = Duration(time.Minute)           // the same
 
 	awsManaged      = "aws-managed"
 	customerManaged = "customer-managed"
@@ -83,8 +96,8 @@ func DefaultSettings() []Setting {
 }
 
 // ParseSetting parses the short form of a setting: what it uses and, for
-// adaptive, delivery and profile, an equals sign and which one. Examples are
-// standard, adaptive=scaled, delivery=policy.json and profile=ci.
+// adaptive, fleet, delivery and profile, an equals sign and which one. Examples
+// are standard, adaptive=scaled, delivery=policy.json and profile=ci.
 func ParseSetting(text string) (Setting, error) {
 	s, err := parseSetting(text)
 	if err != nil {
@@ -97,16 +110,17 @@ func parseSetting(text string) (Setting, error) {
 	use, which, given := strings.Cut(text, "=")
 	s := Setting{Use: use}
 	switch {
-	case given && which == "" && (use == UseAdaptive || use == UseDelivery || use == UseProfile):
+	case given && which == "" && (use == UseAdaptive || use == UseFleet || use == UseDelivery || use == UseProfile):
 		return Setting{}, fmt.Errorf("setting %s: nothing follows the =; omit it for the default", clipped(text))
-	case given && use == UseAdaptive:
+	case given && (use == UseAdaptive || use == UseFleet):
 		s.Pacing = which
 	case given && use == UseDelivery:
 		s.Policy = which
 	case given && use == UseProfile:
 		s.Profile = which
 	case given:
-		return Setting{}, fmt.Errorf("setting %s: only adaptive, delivery and profile take a value", clipped(text))
+		return Setting{}, fmt.Errorf("setting %s: only adaptive, fleet, delivery and profile take a value",
+			clipped(text))
 	}
 	if err := s.validate(); err != nil {
 		return Setting{}, fmt.Errorf("setting %s: %w", clipped(text), err)
@@ -124,10 +138,10 @@ func (s Setting) Label() string {
 		label += "=" + s.Policy
 	case s.Profile != "":
 		label += "=" + s.Profile
-	case s.Pacing != "" && s.Use == UseAdaptive:
+	case s.Pacing != "" && s.Use != UseProfile:
 		label += "=" + s.Pacing
 	}
-	if s.Pacing != "" && s.Use != UseAdaptive {
+	if s.Pacing != "" && s.Use == UseProfile {
 		label += ", " + s.Pacing
 	}
 	if s.LongPoll {
@@ -151,14 +165,18 @@ func (s Setting) validate() error {
 		return fmt.Errorf("pause is %v; it must be above 0 and at most 1h", s.Pause)
 	case s.Pacing != "" && s.Pacing != awsretry.CubicPacing.String() && s.Pacing != awsretry.ScaledPacing.String():
 		return fmt.Errorf("pacing is %s; it must be cubic or scaled", clipped(s.Pacing))
+	case s.Lease != 0 && (s.Lease < leastLease || s.Lease > longestLease):
+		return fmt.Errorf("lease is %v; it must be %v to %v, or 0 for 400ms", s.Lease, leastLease, longestLease)
+	case s.StoreLatency < 0 || s.StoreLatency > Duration(time.Second):
+		return fmt.Errorf("store_latency is %v; it must be above 0 and at most 1s", s.StoreLatency)
 	case s.Capacity < 0 || s.Capacity > maxCount:
 		return fmt.Errorf("quota_capacity is %d; it must be 1 to %d, or 0 for 500", s.Capacity, maxCount)
 	}
 	switch s.Use {
-	case UseNone, UseNaive, UseStandard, UseAdaptive, UseRevision2026, UseLegacy, UseDelivery, UseProfile:
+	case UseNone, UseNaive, UseStandard, UseAdaptive, UseFleet, UseRevision2026, UseLegacy, UseDelivery, UseProfile:
 	default:
 		return fmt.Errorf(
-			"use is %s; it must be none, naive, standard, adaptive, revision2026, legacy, delivery or profile",
+			"use is %s; it must be none, naive, standard, adaptive, fleet, revision2026, legacy, delivery or profile",
 			clipped(s.Use))
 	}
 	for _, field := range []struct {
@@ -166,13 +184,15 @@ func (s Setting) validate() error {
 		given bool
 		uses  string
 	}{
-		{"max_attempts", s.MaxAttempts != 0, "naive, standard, adaptive, revision2026, legacy, profile"},
+		{"max_attempts", s.MaxAttempts != 0, "naive, standard, adaptive, fleet, revision2026, legacy, profile"},
 		{"pause", s.Pause != 0, "naive"},
 		{"policy", s.Policy != "", "delivery"},
 		{"profile", s.Profile != "", "profile"},
-		{"pacing", s.Pacing != "", "adaptive, profile"},
-		{"quota_capacity", s.Capacity != 0, "standard, adaptive, revision2026, profile"},
-		{"long_poll", s.LongPoll, "standard, adaptive, revision2026, profile"},
+		{"pacing", s.Pacing != "", "adaptive, fleet, profile"},
+		{"lease", s.Lease != 0, "fleet"},
+		{"store_latency", s.StoreLatency != 0, "fleet"},
+		{"quota_capacity", s.Capacity != 0, "standard, adaptive, fleet, revision2026, profile"},
+		{"long_poll", s.LongPoll, "standard, adaptive, fleet, revision2026, profile"},
 	} {
 		if field.given && !slices.Contains(strings.Split(field.uses, ", "), s.Use) {
 			return fmt.Errorf("%s is for %s only, not for %s", field.name, field.uses, s.Use)
@@ -187,7 +207,7 @@ func (s Setting) validateNew() error {
 		return fmt.Errorf("name is %s; it must not be empty where New is set", clipped(s.Name))
 	}
 	if s.Use != "" || s.MaxAttempts != 0 || s.Pause != 0 || s.Policy != "" || s.Profile != "" ||
-		s.Pacing != "" || s.Capacity != 0 || s.LongPoll {
+		s.Pacing != "" || s.Lease != 0 || s.StoreLatency != 0 || s.Capacity != 0 || s.LongPoll {
 		return fmt.Errorf("%s has New; its other fields, except for Name, must be left out", clipped(s.Name))
 	}
 	return nil

@@ -48,6 +48,8 @@ func (e Event) effect() string {
 		return e.Throttle.effect()
 	case SlowLatency:
 		return fmt.Sprintf("latency x%s", number(e.Factor))
+	case Join:
+		return count(int64(e.Clients)) + " clients join"
 	}
 	return fmt.Sprintf("herd of %d calls each", e.Calls)
 }

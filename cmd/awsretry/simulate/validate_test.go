@@ -151,13 +151,27 @@ func TestValidate(t *testing.T) {
 		},
 		{
 			event(Event{Kind: "flood"}),
-			`events[0].kind is "flood"; it must be outage, capacity, errors, throttle, latency or herd`,
+			`events[0].kind is "flood"; it must be outage, capacity, errors, throttle, latency, herd or join`,
 		},
 		{event(Event{Kind: CapacityStep}), "events[0].capacity is 0; it must be above 0"},
 		{event(Event{Kind: Errors, Share: 1.1}), "events[0].share is 1.1; it must be above 0 and at most 1"},
 		{event(Event{Kind: SlowLatency, Factor: math.Inf(1)}), "events[0].factor is +Inf"},
 		{event(Event{Kind: Herd}), "events[0].calls is 0; it must be 1 to 1000, for each client"},
 		{event(Event{Kind: Herd, Calls: math.MaxInt}), "events[0].calls"},
+		{event(Event{Kind: Join}), "events[0].clients is 0; it must be at least 1, and all that join at most"},
+		{event(Event{Kind: Join, Clients: math.MaxInt}), "events[0].clients"},
+		{
+			event(Event{Kind: Herd, Calls: 1, Clients: 1}),
+			"events[0].clients is set; it must be left out: it is for events of kind join, not herd",
+		},
+		{func(s *Scenario) {
+			s.Clients.Count = 3
+			s.Events = []Event{{Kind: Join, To: seconds(1), Clients: 2}, {Kind: Join, From: seconds(1), Clients: 2}}
+		}, "events[1].clients is 2; it must be at least 1, and all that join at most clients.count, 3"},
+		{func(s *Scenario) {
+			s.Clients.Count = 3
+			s.Events = []Event{{Kind: Join, To: seconds(1), Clients: 2}, {Kind: Join, From: seconds(1), Clients: 1}}
+		}, ""},
 		{event(Event{Kind: Throttling}), "events[0].throttle is missing"},
 		{event(Event{Kind: Throttling, Throttle: &Throttle{Rate: -1}}), "events[0].throttle.rate is -1"},
 		{func(s *Scenario) {
@@ -181,7 +195,10 @@ func TestValidate(t *testing.T) {
 		{setting(Setting{Use: UseNaive, Pause: -1}), "pause is"},
 		{setting(Setting{Use: UseNaive, Policy: "x"}), "policy is for delivery only"},
 		{setting(Setting{Use: UseNaive, Profile: "x"}), "profile is for profile only"},
-		{setting(Setting{Use: UseStandard, Pacing: "scaled"}), "pacing is for adaptive, profile only, not for standard"},
+		{
+			setting(Setting{Use: UseStandard, Pacing: "scaled"}),
+			"pacing is for adaptive, fleet, profile only, not for standard",
+		},
 		{setting(Setting{Use: UseAdaptive, Pacing: "linear"}), `pacing is "linear"; it must be cubic or scaled`},
 		{
 			setting(Setting{Use: UseAdaptive}, Setting{Use: UseAdaptive, Pacing: "cubic"},
@@ -191,6 +208,14 @@ func TestValidate(t *testing.T) {
 		{setting(Setting{Use: UseLegacy, Capacity: 5}), "quota_capacity is for standard"},
 		{setting(Setting{Use: UseStandard, Capacity: -1}), "quota_capacity is -1"},
 		{setting(Setting{Use: UseLegacy, LongPoll: true}), "long_poll is for standard"},
+		{setting(Setting{Use: UseAdaptive, StoreLatency: ms(1)}), "store_latency is for fleet only, not for adaptive"},
+		{
+			setting(Setting{Use: UseFleet, StoreLatency: seconds(2)}),
+			"store_latency is 2s; it must be above 0 and at most 1s",
+		},
+		{setting(Setting{Use: UseAdaptive, Lease: seconds(1)}), "lease is for fleet only, not for adaptive"},
+		{setting(Setting{Use: UseFleet, Lease: ms(49)}), "lease is 49ms; it must be 50ms to 1m, or 0 for 400ms"},
+		{setting(Setting{Use: UseFleet, Policy: awsManaged}), "policy is for delivery only, not for fleet"},
 		{setting(Setting{Use: UseStandard}, Setting{Use: UseStandard, LongPoll: true}), ""},
 		{setting(Setting{Use: UseNone, Name: strings.Repeat("x", 200)}), "at most 100 bytes"},
 		{setting(Setting{New: through}), `settings[0]: name is ""; it must not be empty`},

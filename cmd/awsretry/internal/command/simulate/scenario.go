@@ -70,6 +70,9 @@ func setClients(s *engine.Scenario, count int) {
 		if calls := &s.Events[i].Calls; *calls > 0 {
 			*calls = max(int(min(float64(*calls)/factor, math.MaxInt32)), 1)
 		}
+		if joining := &s.Events[i].Clients; *joining > 0 {
+			*joining = max(int(float64(*joining)*factor), 1)
+		}
 	}
 }
 

@@ -39,8 +39,9 @@ Scenarios are ready by name: ` + strings.Join(engine.Names(), ", ") + `. --print
 explains every field and is a start for a file of your own, in YAML or JSON.
 
 Settings are none, naive (a loop with a fixed delay), standard, adaptive, adaptive=scaled (scaled pacing in place of
-the AWS SDKs'), revision2026, legacy, delivery=FILE (an Amazon SNS delivery policy; also aws-managed and
-customer-managed) and profile=NAME (of ~/.aws/config).`,
+the AWS SDKs'), fleet and fleet=scaled (adaptive, shared by all clients through a store), revision2026, legacy,
+delivery=FILE (an Amazon SNS delivery policy; also aws-managed and customer-managed) and profile=NAME (of
+~/.aws/config).`,
 		Example: `  awsretry simulate outage --picture outage.svg
   awsretry simulate throttle --settings adaptive,adaptive=scaled,profile=production
   awsretry simulate outage --clients 10000 --duration 10m

@@ -61,6 +61,17 @@ func TestFile(t *testing.T) {
 	}
 }
 
+// With fewer clients, fewer join.
+func TestFleet(t *testing.T) {
+	r := clitest.Shell{}.Run(t, New, "simulate", "../../../../../docs/examples/fleet.yaml",
+		"--clients", "4", "--duration", "41s", "--settings", "fleet,fleet=scaled")
+	for _, want := range []string{"4 clients, 4 callers each", "from 20s to 40s: 2 clients join", "fleet=scaled"} {
+		if !strings.Contains(r.Out, want) {
+			t.Errorf("%+v, want %q in it", r, want)
+		}
+	}
+}
+
 func TestProfile(t *testing.T) {
 	config := filepath.Join(t.TempDir(), "config")
 	if err := os.WriteFile(config, []byte("[profile ci]\nretry_mode = legacy\nmax_attempts = 1\n"), 0o600); err != nil {

@@ -1,0 +1,51 @@
+package fleet_test
+
+import (
+	"runtime"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"example.com/awsretry"
+	"example.com/awsretry/fleet"
+	"example.com/awsretry/fleet/fleettest"
+	schedules "example.com/awsretry/internal/renewal"
+)
+
+// A metronome is a store whose member renews late, after a third more of the
+// time, and has to wait for each renewal.
+type metronome struct {
+	fleettest.Store
+
+	start  time.Time
+	begins []time.Duration
+}
+
+func (m *metronome) Schedule() schedules.Schedule { return m }
+
+func (m *metronome) In(d time.Duration) time.Duration { return d + d/3 }
+
+func (m *metronome) Begin() {
+	time.Sleep(time.Millisecond)
+	m.begins = append(m.begins, time.Since(m.start))
+}
+
+func (m *metronome) Token() float64 { return 0 }
+
+// A client may decide when a process renews its lease.
+func TestSchedule(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &metronome{start: time.Now()}
+		shared := fleet.New(m, fleet.Config{Lease: 600 * time.Millisecond})
+		tr := &awsretry.Transport{Base: respond(200, 0), Shared: shared}
+		send(t, tr)
+		time.Sleep(time.Second)
+		runtime.KeepAlive(tr) // without it the member leaves
+		shared.Close()
+		want := []time.Duration{time.Millisecond, 402 * time.Millisecond, 803 * time.Millisecond}
+		if !slices.Equal(m.begins, want) {
+			t.Errorf("the renewals are at %v, want %v", m.begins, want)
+		}
+	})
+}
