@@ -2,6 +2,7 @@ package interop
 
 import (
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -34,6 +35,7 @@ func TestThrottled(t *testing.T) {
 		runs[tt.name] = newPutRun(t, tt.start, lib)
 	}
 	var all sync.WaitGroup
+	var throttled atomic.Int32 // by all servers: on a busy machine one of them may have nothing to throttle
 	for name, run := range runs {
 		all.Go(func() {
 			f := run.measure(t.Context(), puts, time.Minute)
@@ -43,11 +45,14 @@ func TestThrottled(t *testing.T) {
 				t.Errorf("%s: %d succeeded and %d arrived of %d, such as: %v",
 					name, f.succeeded, f.arrived, puts, f.failure)
 			}
-			if f.attempts == f.begun || f.perCall() > 1.3 {
-				t.Errorf("%s: %d attempts of %d calls; some must be throttled, and not many",
-					name, f.attempts, f.begun)
+			if f.perCall() > 1.3 {
+				t.Errorf("%s: %d attempts of %d calls; too many are throttled", name, f.attempts, f.begun)
 			}
+			throttled.Add(int32(f.attempts - f.begun))
 		})
 	}
 	all.Wait()
+	if throttled.Load() == 0 {
+		t.Error("nothing was throttled, so nothing was tested")
+	}
 }
