@@ -43,7 +43,6 @@ var errClosed = errors.New("fleet: the connection is closed")
 // A user of the store needs the commands eval, evalsha, time, hget, hgetall,
 // hset and pexpire, and the keys that begin with Config.Prefix; in a cluster
 // also cluster|slots and cluster|shards. For TLS, set option.TLSConfig.
-// With Sentinel, the user needs the command role too.
 //
 // Dial replaces some defaults of option: Dialer.Timeout is a second,
 // ConnWriteTimeout two, there is one connection to a server, no command is sent
