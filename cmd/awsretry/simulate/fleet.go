@@ -19,6 +19,7 @@ type fleet struct {
 	template *http.Request // of every call
 	calls    sync.WaitGroup
 	end      func() // the maker's
+	shares   bool   // the clients share
 }
 
 // A client is one process of the fleet.
@@ -76,7 +77,7 @@ const host = "service.test" // and the partition of every request
 
 // newFleet makes the clients. It must be called in virtual time, if the run is.
 func newFleet(s Scenario, m maker, g grid, base http.RoundTripper, record *recorder) *fleet {
-	f := &fleet{scenario: s, grid: g, record: record, end: m.end}
+	f := &fleet{scenario: s, grid: g, record: record, end: m.end, shares: m.shared != nil}
 	f.template = &http.Request{
 		Method: http.MethodGet, URL: &url.URL{Scheme: "http", Host: host, Path: "/"},
 		Host: host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{},
@@ -147,6 +148,9 @@ func (f *fleet) call(ctx context.Context, c *client, of call) {
 		deadline, cancel := context.WithDeadline(ctx, f.grid.start.Add(f.grid.deadline(of.owner, of.start+patience)))
 		defer cancel()
 		own.Context = deadline
+	}
+	if f.shares { // the first in line for a send token wakes the member
+		f.grid.settle()
 	}
 	resp, err := c.transport.RoundTrip(f.template.WithContext(own))
 	good := err == nil && resp.StatusCode < 400

@@ -1,6 +1,9 @@
 package simulate
 
-import "testing"
+import (
+	"math"
+	"testing"
+)
 
 // The clients of fleet share the service's rate.
 func TestFleetSharesTheRate(t *testing.T) {
@@ -31,7 +34,7 @@ func TestFleetSharesTheRate(t *testing.T) {
 		of   Outcome
 		want float64
 	}{{shared, 8}, {slow, 0}, {short, 8}} {
-		if members := tt.of.Series.Members; members[len(members)-1].Value != tt.want {
+		if members := tt.of.Series.Members; math.Round(members[len(members)-1].Value) != tt.want {
 			t.Errorf("%s has %v members at the end, want %v", tt.of.Setting, members[len(members)-1].Value, tt.want)
 		}
 	}

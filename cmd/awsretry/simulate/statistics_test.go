@@ -10,14 +10,16 @@ func TestFairness(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		callers int // 0: an open loop
+		joins   int // the last clients, after half of the time
 		clients []calls
 		want    float64
 	}{
-		{"all the same", 1, []calls{{5, 5}, {9, 5}}, 1},
-		{"one of four has everything", 1, []calls{{5, 5}, {5, 0}, {5, 0}, {5, 0}}, 0.25},
-		{"1, 2 and 3", 1, []calls{{5, 1}, {5, 2}, {5, 3}}, 36. / 42},
-		{"the same share of other numbers", 0, []calls{{10, 5}, {2, 1}, {0, 0}}, 1},
-		{"nobody has anything", 0, []calls{{5, 0}}, 0},
+		{"all the same", 1, 0, []calls{{5, 5}, {9, 5}}, 1},
+		{"one of four has everything", 1, 0, []calls{{5, 5}, {5, 0}, {5, 0}, {5, 0}}, 0.25},
+		{"1, 2 and 3", 1, 0, []calls{{5, 1}, {5, 2}, {5, 3}}, 36. / 42},
+		{"half in half of the time", 1, 1, []calls{{5, 4}, {5, 2}}, 1},
+		{"the same share of other numbers", 0, 0, []calls{{10, 5}, {2, 1}, {0, 0}}, 1},
+		{"nobody has anything", 0, 0, []calls{{5, 0}}, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := newRecorder(time.Second, len(tt.clients), nil)
@@ -25,7 +27,11 @@ func TestFairness(t *testing.T) {
 				r.perClient[i].started.Store(c.started)
 				r.perClient[i].good.Store(c.good)
 			}
-			if got := fairness(Scenario{Clients: Clients{Callers: tt.callers}}, r); got != tt.want {
+			s := Scenario{Duration: seconds(1), Clients: Clients{Count: len(tt.clients), Callers: tt.callers}}
+			if tt.joins > 0 {
+				s.Events = []Event{{Kind: Join, From: seconds(0.5), Clients: tt.joins}}
+			}
+			if got := fairness(s, r); got != tt.want {
 				t.Errorf("got %v, want %v", got, tt.want)
 			}
 		})
