@@ -30,10 +30,12 @@ const (
 	replyRate    = 3
 	replyShare   = 4
 	replyMembers = 5
+	replyLeader  = 6
 	replyTokens  = 8
 	replyLeft    = 9
 	replyGate    = 10
 
+	argID       = 0
 	argReturned = 16
 	argAsked    = 17
 	argLeaving  = 19

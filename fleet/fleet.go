@@ -69,7 +69,8 @@ type Config struct {
 	OnError func(partition string, err error)
 }
 
-// A Fleet is an awsretry.Shared on a store. Close ends it.
+// A Fleet is an awsretry.Shared on a store. Close ends it. If several Transports
+// have one Fleet, each of them has a lease of its own and counts as a member.
 type Fleet struct {
 	client Client
 	config Config
@@ -79,8 +80,9 @@ type Fleet struct {
 	cancel context.CancelFunc
 	err    error // of an invalid configuration
 
-	mu      sync.Mutex // guards closed, and the Add of members
+	mu      sync.Mutex // guards closed, joined, and the Add of members
 	closed  bool
+	joined  int // how many members there have been
 	members sync.WaitGroup
 }
 
@@ -133,7 +135,8 @@ func (f *Fleet) Join(share *awsretry.Share) {
 	if f.closed || f.err != nil {
 		return
 	}
-	m := newMember(f, share)
+	f.joined++
+	m := newMember(f, share, fmt.Sprintf("%s.%d", f.id, f.joined))
 	f.members.Go(m.run)
 }
 

@@ -11,12 +11,13 @@ import (
 	"example.com/awsretry/internal/pacing"
 )
 
-// A member is this process in one partition. All but the share belongs to the
-// goroutine that runs it.
+// A member is one Transport of this process in one partition. All but the share
+// belongs to the goroutine that runs it.
 type member struct {
 	fleet *Fleet
 	share *awsretry.Share
 	key   string
+	id    string // differs from those of all other members, also of the same Fleet
 
 	settings, pacing string // these must be the same for all processes; pacing is "" except in adaptive mode
 
@@ -38,9 +39,9 @@ type member struct {
 	sent     float64       // requests in half a lease, smoothed
 }
 
-func newMember(f *Fleet, share *awsretry.Share) *member {
+func newMember(f *Fleet, share *awsretry.Share, id string) *member {
 	m := &member{
-		fleet: f, share: share, proposed: -1,
+		fleet: f, share: share, id: id, proposed: -1,
 		key: f.config.Prefix + ":{" + share.Partition() + "}",
 	}
 	var cost int
@@ -153,7 +154,7 @@ func (m *member) request(usage awsretry.ShareUsage) request {
 	sent := float64(usage.Accepted + usage.Throttled + usage.AcceptedBefore + usage.ThrottledBefore)
 	m.sent += (sent - m.sent) / sentMemory
 	r := request{
-		id: m.fleet.id, lease: m.fleet.config.Lease, capacity: m.capacity,
+		id: m.id, lease: m.fleet.config.Lease, capacity: m.capacity,
 		seedRate: m.last.rate, seedTokens: m.capacity,
 		sums: m.unsent, rate: m.proposed, cut: m.cut,
 		wanted: 1.25*m.sent + float64(usage.Waiting), lastWindow: m.last.window, last: m.last.now,
