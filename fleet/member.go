@@ -23,6 +23,8 @@ type member struct {
 
 	capacity, float int  // of the retry tokens; float is what the process keeps for its next retries
 	quota           bool // there are retry tokens
+	paid            bool // the fleet paid for those that this process has
+	counted         held
 	adaptive        bool
 
 	unsent   sums // outcomes of renewals that failed
@@ -74,7 +76,7 @@ func (m *member) run() {
 	for {
 		select {
 		case <-m.fleet.ctx.Done():
-			m.leave()
+			m.leave(m.float) // the Transport goes on alone
 			return
 		case <-timer.C:
 		case <-m.share.Wake():
@@ -82,7 +84,7 @@ func (m *member) run() {
 			continue
 		}
 		if m.share.Dropped() {
-			m.leave()
+			m.leave(0)
 			return
 		}
 		began, soonest := time.Now(), period/2
@@ -116,7 +118,7 @@ func (m *member) renew() {
 	got, err := m.fleet.renew(ctx, m.key, &r)
 	cancel()
 	if err != nil {
-		m.fail(&r, err)
+		m.fail(err)
 		return
 	}
 	m.failing = false
@@ -127,8 +129,12 @@ func (m *member) renew() {
 	if got.cut > m.cutSeen {
 		m.cutSeen, m.cutAt = got.cut, time.Now()
 	}
-	if !m.joined && m.quota { // what it had while it was alone is not the fleet's
-		m.share.TakeTokens(max(m.share.Usage().Tokens-m.float, 0))
+	if m.paid || r.joining {
+		m.counted = held{r.held + got.tokens, got.heldWindow}
+	}
+	if r.joining { // what it had while it was alone is not the fleet's
+		m.share.TakeTokens(math.MaxInt32)
+		m.paid = true
 	}
 	m.last, m.joined = got, true
 	m.share.AddTokens(got.tokens)
@@ -159,7 +165,7 @@ func (m *member) request(usage awsretry.ShareUsage) request {
 		sums: m.unsent, rate: m.proposed, cut: m.cut,
 		wanted: 1.25*m.sent + float64(usage.Waiting), lastWindow: m.last.window, last: m.last.now,
 		expiry: m.fleet.config.Expiry, cutSeen: m.cutSeen,
-		settings: m.settings, pacing: m.pacing,
+		settings: m.settings, pacing: m.pacing, epoch: m.epoch, counted: m.counted,
 	}
 	if usage.RetryAfter > time.Until(m.gateEnd) { // what the store has told would come back later than it was
 		r.gate = usage.RetryAfter
@@ -178,14 +184,19 @@ func (m *member) request(usage awsretry.ShareUsage) request {
 const sentMemory = 5
 
 // balance asks for the retry tokens that this process lacks, or returns those
-// that it has too many of.
+// that it has too many of. It moves none after a renewal that failed, because the
+// store may have moved them then.
 func (m *member) balance(r *request, usage awsretry.ShareUsage) {
+	if !m.paid {
+		if r.joining = !m.failing; r.joining {
+			r.asked = m.float
+		}
+		return
+	}
 	want := min(m.float*(1+min(usage.Refused, 4)), m.capacity)
 	r.held = usage.Tokens
 	switch {
-	case !m.joined:
-		r.held, r.asked = 0, 0
-	case m.failing: // the store may have moved tokens without telling
+	case m.failing:
 	case usage.Tokens < want:
 		r.asked = want - usage.Tokens
 	case usage.Tokens > 2*m.float:
@@ -194,13 +205,14 @@ func (m *member) balance(r *request, usage awsretry.ShareUsage) {
 	}
 }
 
-// fail keeps what the renewal would have told for the next one, but not
-// longer: then it is out of date, and the store may have it already.
-func (m *member) fail(r *request, err error) {
-	m.share.AddTokens(r.returned)
+// fail keeps the outcomes of the renewal for the next one, but not longer: then
+// they are out of date, and the store may have them already. Retry tokens that
+// were returned are lost, because the store may have them.
+func (m *member) fail(err error) {
 	if m.fleet.ctx.Err() != nil {
 		return
 	}
+	m.counted = held{} // the store may have counted them in another window
 	if m.failing {
 		m.unsent, m.leader, m.proposed, m.cut = sums{}, nil, -1, false
 		return
@@ -211,21 +223,22 @@ func (m *member) fail(r *request, err error) {
 	}
 }
 
-// leave gives the lease back.
-func (m *member) leave() {
+// leave gives the lease back, and the retry tokens above keep.
+func (m *member) leave(keep int) {
 	if !m.joined || m.failing {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime/2)
 	defer cancel()
-	r := m.request(m.share.Usage())
+	usage := m.share.Usage()
+	r := m.request(usage)
 	r.leaving, r.wanted, r.asked = true, 0, 0
-	if m.quota {
-		r.returned += m.share.TakeTokens(math.MaxInt32)
+	if m.paid {
+		more := m.share.TakeTokens(max(r.held-keep, 0))
+		r.returned += more
+		r.held -= more
 	}
-	if _, err := m.fleet.renew(ctx, m.key, &r); err != nil {
-		m.share.AddTokens(r.returned)
-	}
+	_, _ = m.fleet.renew(ctx, m.key, &r) // the Fleet ends, and nobody waits for an error
 }
 
 // lead finds the rate of the fleet, if this process leads.

@@ -40,6 +40,14 @@ local function get(name)
   return n
 end
 
+-- A process that knows the partition from before the store lost it knows better
+-- than the process that made it again.
+local known = a[26]
+if known ~= '' and known ~= s.epoch then
+  s.tokens = math.min(get('tokens'), seedTokens)
+  if get('rate') == 0 then s.rate = seedRate end
+end
+
 -- The clock.
 local now = get('now') + math.max(0, math.min(server - get('server'), 10 * lease))
 
@@ -95,9 +103,8 @@ if not s.began or now - get('began') >= window then
   local asked, fair = get('asked'), get('fair')
   if fair <= 0 or asked <= 0 then fair = rate else fair = fair * rate / asked end
   s.membersBefore = get('members')
-  s.heldBefore = get('held')
   s.fair = math.max(math.min(fair, rate), rate / (4 * math.max(get('members'), 1)))
-  s.asked, s.members, s.held = 0, 0, 0
+  s.asked, s.members = 0, 0
   s.began = now
   s.window = get('window') + 1
 end
@@ -121,13 +128,23 @@ if not leaving then
   s.left = get('left') - share * passed
 end
 
--- Retry tokens.
-local returned, asked, held = number(17, 0, 1e9), number(18, 0, 1e9), number(19, 0, 1e9)
-local room = math.max(0, capacity - math.max(get('heldBefore'), held))
-s.tokens = math.min(get('tokens') + returned, room)
-local tokens = math.min(asked, math.floor(get('tokens')))
+-- Retry tokens. Those that the processes hold are summed over two windows. These
+-- are so long that a process which renews seldom is in one of them.
+local held = number(19, 0, 1e9)
+if now - get('heldBegan') >= 12 * lease or get('heldWindow') == 0 then
+  s.heldBefore = now - get('heldBegan') >= 24 * lease and 0 or get('held')
+  s.held = 0
+  s.heldBegan = now
+  s.heldWindow = get('heldWindow') + 1
+end
+local heldAge = get('heldWindow') - number(27, 0, 1e15)
+if heldAge == 0 then s.held = math.max(get('held') - number(28, 0, 1e9), 0) end
+if heldAge == 1 then s.heldBefore = math.max(get('heldBefore') - number(28, 0, 1e9), 0) end
+local room = math.max(0, capacity - get('held') - get('heldBefore') - held)
+s.tokens = math.min(get('tokens') + number(17, 0, 1e9), room)
+local tokens = math.min(number(18, 0, 1e9), math.floor(get('tokens')))
 s.tokens = get('tokens') - tokens
-if lastWindow ~= get('window') and not leaving then s.held = get('held') + held + tokens end
+if not leaving then s.held = get('held') + held + tokens end
 
 -- A Retry-After.
 s.gate = math.max(get('gate'), now + number(21, 0, 86400000))
@@ -148,4 +165,5 @@ return {
   text(math.max(0, get('gate') - now)),
   text(get('accepted')), text(get('throttled')), text(get('acceptedBefore')), text(get('throttledBefore')),
   text(get('trips')), text(get('tripsOf')),
+  text(get('heldWindow')),
 }

@@ -29,7 +29,9 @@ type request struct {
 	lastWindow float64
 	last       time.Duration // of the last renewal, on the store's clock
 
-	returned, asked, held int // retry tokens
+	returned, asked, held int  // retry tokens
+	counted               held // see member
+	joining               bool // asked is what the process begins with
 
 	leaving bool
 	gate    time.Duration // how long a Retry-After is in force
@@ -37,6 +39,14 @@ type request struct {
 	cutSeen time.Duration // the last cut that this process has heard of
 
 	settings, pacing string // see member
+	epoch            string // of the last renewal; "" for none
+}
+
+// A held is how many retry tokens of a process the store has counted as held, and
+// in which of its windows.
+type held struct {
+	tokens int
+	window float64
 }
 
 // The outcomes of a process, or of all of them.
@@ -82,6 +92,7 @@ func (r *request) args() []string {
 		strconv.Itoa(r.returned), strconv.Itoa(r.asked), strconv.Itoa(r.held),
 		flag(r.leaving), milliseconds(r.gate), milliseconds(r.expiry), milliseconds(r.cutSeen),
 		r.settings, r.pacing,
+		r.epoch, number(r.counted.window), strconv.Itoa(r.counted.tokens),
 	}
 }
 
@@ -99,6 +110,8 @@ type reply struct {
 	left    int           // retry tokens in the store
 	gate    time.Duration // how long a Retry-After is in force
 	totals  sums
+
+	heldWindow float64 // see held
 }
 
 // What a store may say at most. More is a store that does not keep to the
@@ -116,7 +129,7 @@ func (f *Fleet) renew(ctx context.Context, key string, r *request) (reply, error
 	if err != nil {
 		return reply{}, err
 	}
-	const length = 17
+	const length = 18
 	if len(values) != length {
 		return reply{}, fmt.Errorf("fleet: the store returned %d values for %s; it must return %d", len(values), key, length)
 	}
@@ -140,6 +153,7 @@ func (f *Fleet) renew(ctx context.Context, key string, r *request) (reply, error
 	} {
 		*sum = p.number("sum", math.MaxFloat64)
 	}
+	got.heldWindow = p.number("window of held tokens", 1e15)
 	switch {
 	case p.err != nil:
 		return reply{}, fmt.Errorf("fleet: %s: %w", key, p.err)
