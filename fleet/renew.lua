@@ -91,8 +91,6 @@ if not s.began or now - get('began') >= lease then
     s[name .. 'Before'] = gone and 0 or get(name)
     s[name] = 0
   end
-  s.spare = gone and 0 or get('unused') / (now - get('began'))
-  s.unused = 0
   s.began = now
   s.window = get('window') + 1
 end
@@ -109,9 +107,11 @@ end
 
 -- The rounds. In each the processes that want more than their fair share send
 -- one request, each at its place, so that all of them together send evenly.
-local rate = get('rate') / 1000 -- tokens in a millisecond
-local most = rate
-rate = rate + math.min(get('spare'), rate / 2) -- what was not used in the last window is granted again
+local most = get('rate') / 1000 -- tokens in a millisecond
+local saved = lease / 8 * most
+s.left = (tonumber(s.left) or 0) + elapsed * (most - total('granted')) + number(28, 0, 1e9)
+s.left = math.max(math.min(s.left, saved), -saved)
+local rate = most + s.left / lease
 s.turn = (get('turn') + elapsed * rate / math.max(total('asking'), 1)) % 1
 
 remove('members', 1)
@@ -131,11 +131,11 @@ if not leaving then
   local least = rate / (10 * members) -- so that a process which wants nothing may begin
   local want = math.max(number(14, 0, 1e9) / half, least)
   share = math.max(math.min(want, fair, math.max(had, rate - total('granted')), most), least)
-  if share < want then part = 1 elseif want < rate then part = math.min(want * asking / (rate - want), 1) end
+  part = 1
+  if want < fair then part = math.min(math.max(want / rate, want * asking / (rate - want)), 1) end
   s.members = get('members') + 1
   s.asking = get('asking') + part
   s.granted = get('granted') + share
-  s.unused = get('unused') + number(28, 0, 1e9)
 end
 
 -- The place in the round. One that is given up goes to the next who needs one.
