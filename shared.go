@@ -50,7 +50,9 @@ type ShareUsage struct {
 	// not known.
 	Trip time.Duration
 
-	Waiting int // requests in line for a send token
+	Waiting    int     // requests in line for a send token
+	SendTokens float64 // saved up, at most 1
+	Unused     float64 // send tokens that came back for nobody since the last Usage
 	Tokens  int // in the retry token bucket
 	Refused int // retries that the bucket refused since the last Usage
 
@@ -65,6 +67,7 @@ type ShareGrant struct {
 	Limited    bool          // the fleet's rate is limited
 	Rate       float64       // of this process, in requests per second
 	Burst      time.Duration // what a pause saves up is the tokens of that time
+	Due        time.Time     // a send token comes back then, and so do the others before and after it; zero: at any time
 	Cut        time.Time     // when the fleet's rate was cut last; the zero time if never
 	RetryAfter time.Duration // how long the fleet's Retry-After is in force; 0 if there is none
 
@@ -125,6 +128,7 @@ func (s *Share) Usage() ShareUsage {
 	u := ShareUsage{Tokens: s.quota.Tokens(), Refused: int(s.refused.Swap(0)), RetryAfter: s.retryAfter()}
 	if s.limiter != nil {
 		u.Waiting, _ = s.limiter.line()
+		u.SendTokens, u.Unused = min(s.limiter.bucket.Tokens(), 1), s.limiter.bucket.TakeLost()
 		counts := s.limiter.takeCounts()
 		u.Accepted, u.Throttled = counts.Accepted, counts.Throttled
 		u.AcceptedBefore, u.ThrottledBefore = counts.AcceptedBefore, counts.ThrottledBefore
@@ -146,7 +150,7 @@ func (s *Share) AddTokens(n int) { s.quota.Release(n) }
 func (s *Share) Grant(g ShareGrant) {
 	s.grant.Store(&g)
 	if s.limiter != nil {
-		s.limiter.lease(g.Until, g.Cut, pacing.Lease{
+		s.limiter.lease(g.Until, g.Cut, g.Due, pacing.Lease{
 			Limited: g.Limited, Rate: g.Rate, Capacity: g.Rate * g.Burst.Seconds(),
 			Alone: g.FleetRate / float64(max(g.Members, 1)),
 		})
@@ -175,7 +179,7 @@ func (l *RateLimiter) share() {
 
 // lease gives l a rate until the time. cut is when the rate of all processes was
 // cut last, the zero time if never.
-func (l *RateLimiter) lease(until, cut time.Time, lease pacing.Lease) {
+func (l *RateLimiter) lease(until, cut, due time.Time, lease pacing.Lease) {
 	if l.leased == nil {
 		return
 	}
@@ -192,6 +196,9 @@ func (l *RateLimiter) lease(until, cut time.Time, lease pacing.Lease) {
 	l.setRate(l.updated)
 	if begins { // not all processes should send at once when the first token comes back
 		l.bucket.Put(rand.Float64())
+	}
+	if !due.IsZero() {
+		l.bucket.Align(due.Sub(l.start))
 	}
 	if lease.Limited {
 		l.limiting.Store(true)

@@ -41,13 +41,13 @@ const (
 	argAsked    = 17
 	argLeaving  = 19
 	argGate     = 20
-	argEpoch    = 25
+	argEpoch    = 28
 )
 
 // reply returns what the script returns, where nothing is limited, with some
 // values changed.
 func reply(values map[int]string) []string {
-	r := strings.Fields("epoch 0 1 0 0 1 0 0 0 100 0 0 0 0 0 0 0 1")
+	r := strings.Fields("epoch 0 1 0 0 1 0 0 0 100 0 0 0 0 0 0 0 1 0 2 1")
 	for i, value := range values {
 		r[i] = value
 	}
@@ -112,8 +112,8 @@ func TestBadReplies(t *testing.T) {
 		want string // of the error
 	}{
 		"nothing":      {func([]string) ([]string, error) { return nil, nil }, "0 values"},
-		"too few":      {func([]string) ([]string, error) { return reply(nil)[1:], nil }, "17 values"},
-		"too many":     {func([]string) ([]string, error) { return append(reply(nil), "1"), nil }, "19 values"},
+		"too few":      {func([]string) ([]string, error) { return reply(nil)[1:], nil }, "20 values"},
+		"too many":     {func([]string) ([]string, error) { return append(reply(nil), "1"), nil }, "22 values"},
 		"very many":    {func([]string) ([]string, error) { return make([]string, 1<<20), nil }, "1048576 values"},
 		"error":        {func([]string) ([]string, error) { return nil, errors.New("boom") }, "boom"},
 		"panic":        {func([]string) ([]string, error) { panic("boom") }, "panicked: boom"},

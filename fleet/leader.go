@@ -20,6 +20,10 @@ type leader struct {
 	beginning bool          // cutAt is when the first rate was guessed
 	accepted  float64       // since then
 	throttled float64       // since then
+
+	quick int // the rate of the law is higher
+	began bool
+	known known // what the leader knows of the limit
 }
 
 // newLeader returns a leader that goes on where another one left off.
@@ -28,6 +32,7 @@ func newLeader(law pacing.Adopter, lease time.Duration, got reply) *leader {
 	_, l.oneCut = law.(*pacing.Cubic)
 	if l.rate > 0 {
 		l.law.Adopt(l.now, l.rate)
+		l.known.find(l.now, l.rate)
 	}
 	return l
 }
@@ -42,6 +47,7 @@ func (l *leader) step(got reply) (rate float64, cut bool) {
 	if l.rate == 0 {
 		return l.guess(news)
 	}
+	l.known.add(l.now, news.accepted+news.acceptedBefore)
 	l.accepted += news.accepted + news.acceptedBefore
 	l.throttled += news.throttled + news.throttledBefore
 	trip := time.Duration(0)
@@ -56,29 +62,45 @@ func (l *leader) step(got reply) (rate float64, cut bool) {
 		news.acceptedBefore += news.accepted
 		news.throttledBefore += news.throttled
 		news.accepted, news.throttled = 0, 0
-	case news.throttled > 0 && l.farTooHigh():
-		l.rate = l.accepted / (l.now - l.cutAt).Seconds()
-		l.law.Adopt(l.now, l.rate)
-		l.cutNow()
-		return l.rate, true
+	case news.throttled > 0 && l.quick < 3:
+		if l.now-l.cutAt < 4*l.lease {
+			l.quick++
+		} else {
+			l.quick = 0
+		}
+		return l.cutTo(min(l.known.measured(l.now), l.rate)), true
+	case l.now-l.cutAt > 4*l.lease:
+		l.quick = 0
 	}
 	l.feed(news, before, trip)
 	was := l.rate
 	l.rate, _ = l.law.Pace()
 	if cut = l.rate < 0.97*was; cut {
+		l.known = known{}
 		l.cutNow()
+		return l.rate, true
 	}
-	return l.rate, cut
+	if l.known.limit > 0 {
+		l.rate = min(l.rate, l.known.most(l.now))
+		if l.known.more() && !l.began {
+			l.law.Begin(l.now, l.rate)
+			l.began = true
+		}
+	}
+	return l.rate, false
+}
+
+// cutTo cuts the rate to a little less than a limit that was measured.
+func (l *leader) cutTo(limit float64) (rate float64) {
+	l.known.find(l.now, limit)
+	l.rate = l.known.most(l.now)
+	l.law.Adopt(l.now, l.rate)
+	l.cutNow()
+	l.began = false
+	return l.rate
 }
 
 func (l *leader) cutNow() { l.cutAt, l.accepted, l.throttled = l.now, 0, 0 }
-
-// farTooHigh reports whether so much was throttled since the last cut, a short
-// time ago, that the service accepts much less than the rate. A single process
-// would have cut its rate again and again in this time.
-func (l *leader) farTooHigh() bool {
-	return l.now-l.cutAt < 4*l.lease && l.throttled > 0.3*(l.accepted+l.throttled)
-}
 
 // guess returns a rate when something is throttled for the first time: what was
 // accepted since the last step. Others have not said yet what they sent.

@@ -138,9 +138,14 @@ func (m *member) renew() {
 	}
 	m.last, m.joined = got, true
 	m.share.AddTokens(got.tokens)
+	var due time.Time
+	if got.level < 1 && got.share > 0 {
+		replied := time.Now()
+		due = asked.Add(replied.Sub(asked)/2 + time.Duration((1-got.level)/got.share*float64(time.Second)))
+	}
 	m.share.Grant(awsretry.ShareGrant{
 		Until: asked.Add(m.fleet.config.Lease), Limited: got.rate > 0,
-		Rate: got.share, Burst: m.fleet.config.Lease / 4,
+		Rate: got.share, Burst: m.fleet.config.Lease / 40, Due: due,
 		Cut: m.cutAt, RetryAfter: got.gate, FleetRate: got.rate, Members: got.members,
 	})
 	m.gateEnd = time.Now().Add(got.gate)
@@ -163,7 +168,8 @@ func (m *member) request(usage awsretry.ShareUsage) request {
 		id: m.id, lease: m.fleet.config.Lease, capacity: m.capacity,
 		seedRate: m.last.rate, seedTokens: m.capacity,
 		sums: m.unsent, rate: m.proposed, cut: m.cut,
-		wanted: 1.25*m.sent + float64(usage.Waiting), lastWindow: m.last.window, last: m.last.now,
+		last:   m.last,
+		wanted: m.wanted(usage), unused: m.unused(usage),
 		expiry: m.fleet.config.Expiry, cutSeen: m.cutSeen,
 		settings: m.settings, pacing: m.pacing, epoch: m.epoch, counted: m.counted,
 	}
@@ -177,6 +183,23 @@ func (m *member) request(usage awsretry.ShareUsage) request {
 		m.balance(&r, usage)
 	}
 	return r
+}
+
+// wanted returns how many send tokens the process needs until the next renewal:
+// those for what it usually sends, with a reserve, or for one request if that is
+// more, and for those in line.
+func (m *member) wanted(usage awsretry.ShareUsage) float64 {
+	const reserve = 1.25
+	return max(max(reserve*m.sent, 1)+float64(usage.Waiting)-usage.SendTokens, 0)
+}
+
+// unused returns how many send tokens of the last grant were lost because there
+// was no request for them.
+func (m *member) unused(usage awsretry.ShareUsage) float64 {
+	if !m.joined || m.failing || m.last.rate == 0 {
+		return 0
+	}
+	return min(usage.Unused, m.last.share*m.fleet.config.Lease.Seconds())
 }
 
 // sentMemory is over how many renewals the requests are smoothed. Those in line

@@ -25,9 +25,9 @@ type request struct {
 	rate float64 // the leader's; negative for none
 	cut  bool    // the leader cut the rate
 
-	wanted     float64 // send tokens in a window
-	lastWindow float64
-	last       time.Duration // of the last renewal, on the store's clock
+	wanted float64 // send tokens in half a lease
+	unused float64 // send tokens of the last grant
+	last   reply
 
 	returned, asked, held int  // retry tokens
 	counted               held // see member
@@ -88,10 +88,11 @@ func (r *request) args() []string {
 		r.id, milliseconds(r.lease), strconv.Itoa(r.capacity), number(r.seedRate), strconv.Itoa(r.seedTokens),
 		number(s.accepted), number(s.throttled), number(s.acceptedBefore), number(s.throttledBefore),
 		number(s.trips), number(s.tripsOf),
-		number(r.rate), flag(r.cut), number(r.wanted), number(r.lastWindow), milliseconds(r.last),
+		number(r.rate), flag(r.cut), number(r.wanted), number(r.last.window), number(r.last.share),
 		strconv.Itoa(r.returned), strconv.Itoa(r.asked), strconv.Itoa(r.held),
 		flag(r.leaving), milliseconds(r.gate), milliseconds(r.expiry), milliseconds(r.cutSeen),
 		r.settings, r.pacing,
+		number(r.last.part), strconv.Itoa(r.last.place), number(r.unused),
 		r.epoch, number(r.counted.window), strconv.Itoa(r.counted.tokens),
 	}
 }
@@ -110,9 +111,14 @@ type reply struct {
 	left    int           // retry tokens in the store
 	gate    time.Duration // how long a Retry-After is in force
 	totals  sums
+	part    float64 // of a fair share that this process wants, at most 1
+	place   int     // in the round of those who want more than their fair share; 0 for none
+	level   float64 // how much of its next send token it should have; noLevel where that does not matter
 
 	heldWindow float64 // see held
 }
+
+const noLevel = 2
 
 // What a store may say at most. More is a store that does not keep to the
 // script.
@@ -129,7 +135,7 @@ func (f *Fleet) renew(ctx context.Context, key string, r *request) (reply, error
 	if err != nil {
 		return reply{}, err
 	}
-	const length = 18
+	const length = 21
 	if len(values) != length {
 		return reply{}, fmt.Errorf("fleet: the store returned %d values for %s; it must return %d", len(values), key, length)
 	}
@@ -153,6 +159,9 @@ func (f *Fleet) renew(ctx context.Context, key string, r *request) (reply, error
 	} {
 		*sum = p.number("sum", math.MaxFloat64)
 	}
+	got.part = p.number("part", 1)
+	got.place = int(p.number("place", mostMembers))
+	got.level = p.number("level", noLevel)
 	got.heldWindow = p.number("window of held tokens", 1e15)
 	switch {
 	case p.err != nil:
