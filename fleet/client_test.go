@@ -3,6 +3,7 @@ package fleet_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"runtime"
@@ -35,8 +36,12 @@ const (
 	replyLeft    = 9
 	replyGate    = 10
 
+	replyAccepted = 11
+
 	argID       = 0
 	argSeedRate = 3
+	argRate     = 11
+	argWanted   = 13
 	argReturned = 16
 	argAsked    = 17
 	argLeaving  = 19
@@ -111,26 +116,29 @@ func TestBadReplies(t *testing.T) {
 		eval func(args []string) ([]string, error)
 		want string // of the error
 	}{
-		"nothing":      {func([]string) ([]string, error) { return nil, nil }, "0 values"},
-		"too few":      {func([]string) ([]string, error) { return reply(nil)[1:], nil }, "20 values"},
-		"too many":     {func([]string) ([]string, error) { return append(reply(nil), "1"), nil }, "22 values"},
-		"very many":    {func([]string) ([]string, error) { return make([]string, 1<<20), nil }, "1048576 values"},
-		"error":        {func([]string) ([]string, error) { return nil, errors.New("boom") }, "boom"},
-		"panic":        {func([]string) ([]string, error) { panic("boom") }, "panicked: boom"},
-		"empty":        {set(replyRate, ""), `"" for rate`},
-		"text":         {set(replyRate, "abc"), `"abc" for rate`},
-		"long text":    {set(replyRate, strings.Repeat("9", 1<<20)), "for rate"},
-		"NaN":          {set(replyRate, "nan"), "for rate"},
-		"infinite":     {set(replyRate, "inf"), "for rate"},
-		"huge":         {set(replyRate, "1e308"), "for rate"},
-		"negative":     {set(replyRate, "-1"), "for rate"},
-		"huge grant":   {set(replyShare, "1e8"), "granted a rate of 1e+08"},
-		"no share":     {set(replyRate, "100"), "granted nothing of a rate of 100"},
+		"nothing":    {func([]string) ([]string, error) { return nil, nil }, "0 values"},
+		"too few":    {func([]string) ([]string, error) { return reply(nil)[1:], nil }, "20 values"},
+		"too many":   {func([]string) ([]string, error) { return append(reply(nil), "1"), nil }, "22 values"},
+		"very many":  {func([]string) ([]string, error) { return make([]string, 1<<20), nil }, "1048576 values"},
+		"error":      {func([]string) ([]string, error) { return nil, errors.New("boom") }, "boom"},
+		"panic":      {func([]string) ([]string, error) { panic("boom") }, "panicked: boom"},
+		"empty":      {set(replyRate, ""), `"" for rate`},
+		"text":       {set(replyRate, "abc"), `"abc" for rate`},
+		"long text":  {set(replyRate, strings.Repeat("9", 1<<20)), "for rate"},
+		"NaN":        {set(replyRate, "nan"), "for rate"},
+		"infinite":   {set(replyRate, "inf"), "for rate"},
+		"huge":       {set(replyRate, "1e308"), "for rate"},
+		"negative":   {set(replyRate, "-1"), "for rate"},
+		"huge grant": {set(replyShare, "1e8"), "granted a rate of 1e+08"},
+		"no share":   {set(replyRate, "100"), "granted a rate of 0; that of 1 processes is 100"},
+		"tiny share": {func([]string) ([]string, error) {
+			return reply(map[int]string{replyRate: "100", replyShare: "1e-300"}), nil
+		}, "granted a rate of 1e-300"},
 		"huge tokens":  {set(replyTokens, "1000000"), "granted 1000000 retry tokens"},
 		"huge members": {set(replyMembers, "1e18"), "for members"},
 		"long gate":    {set(replyGate, "1e15"), "for Retry-After"},
 		"huge clock":   {set(1, "1e300"), "for now"},
-		"huge sum":     {set(11, "inf"), "for sum"},
+		"huge sum":     {set(11, "1e16"), "for sum"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -161,6 +169,30 @@ func TestBadReplies(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A store that has far more outcomes than there can be is an error for the
+// process that leads.
+func TestOutcomesThatCannotBe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		total, highest := 0.0, 0.0
+		var faults faultLog
+		shared := fleet.New(clientFunc(func(_ context.Context, args []string) ([]string, error) {
+			rate, _ := strconv.ParseFloat(args[argRate], 64)
+			highest = max(highest, rate)
+			total += 1e9
+			return reply(map[int]string{
+				replyRate: "100", replyShare: "100", replyLeader: "1", replyAccepted: fmt.Sprint(total),
+			}), nil
+		}), fleet.Config{OnError: faults.add})
+		defer shared.Close()
+		tr := &awsretry.Transport{Base: respond(200, delay), Mode: awsretry.Adaptive, Shared: shared}
+		send(t, tr)
+		time.Sleep(10 * time.Second)
+		if got := faults.all(); len(got) == 0 || !strings.Contains(got[0], "1e+09 new outcomes") || highest > 1e6 {
+			t.Errorf("the errors are %q, and the highest rate %g", got, highest)
+		}
+	})
 }
 
 // OnError is called once for each change from success to failure.

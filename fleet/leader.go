@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"fmt"
 	"time"
 
 	"example.com/awsretry/internal/pacing"
@@ -15,6 +16,7 @@ type leader struct {
 	fed    sums          // the totals that the law has
 	now    time.Duration // on the law's clock, which is the store's
 	rate   float64       // 0 where nothing was throttled yet
+	least  float64       // the rate is not lower
 
 	cutAt     time.Duration // when the rate was cut last
 	beginning bool          // cutAt is when the first rate was guessed
@@ -30,6 +32,8 @@ type leader struct {
 func newLeader(law pacing.Adopter, lease time.Duration, got reply) *leader {
 	l := &leader{law: law, lease: lease, fed: got.totals, now: got.now, rate: got.rate, cutAt: got.cut}
 	_, l.oneCut = law.(*pacing.Cubic)
+	l.law.Adopt(0, 0)
+	l.least, _ = l.law.Pace()
 	if l.rate > 0 {
 		l.law.Adopt(l.now, l.rate)
 		l.known.find(l.now, l.rate)
@@ -40,6 +44,17 @@ func newLeader(law pacing.Adopter, lease time.Duration, got reply) *leader {
 // step gives the outcomes since the last step to the law. It returns the rate,
 // which is negative where there is none, and whether it was cut.
 func (l *leader) step(got reply) (rate float64, cut bool) {
+	limited := l.rate > 0
+	rate, cut = l.find(got)
+	if !limited && rate < 0 {
+		return rate, cut
+	}
+	l.rate = max(rate, l.least)
+	return l.rate, cut
+}
+
+// find is step without a lowest rate.
+func (l *leader) find(got reply) (rate float64, cut bool) {
 	before := l.now
 	l.now = max(l.now, got.now)
 	news := got.totals.since(l.fed)
@@ -52,7 +67,7 @@ func (l *leader) step(got reply) (rate float64, cut bool) {
 	l.throttled += news.throttled + news.throttledBefore
 	trip := time.Duration(0)
 	if news.tripsOf > 0 {
-		trip = time.Duration(news.trips / news.tripsOf * float64(time.Millisecond))
+		trip = min(time.Duration(min(news.trips/news.tripsOf, mostTotal)*float64(time.Millisecond)), longestTrip)
 	}
 	heard := l.now >= l.cutAt+l.lease+l.lease/8+trip // by all processes, of the last cut
 	switch {
@@ -92,7 +107,7 @@ func (l *leader) step(got reply) (rate float64, cut bool) {
 
 // cutTo cuts the rate to a little less than a limit that was measured.
 func (l *leader) cutTo(limit float64) (rate float64) {
-	l.known.find(l.now, limit)
+	l.known.find(l.now, max(limit, l.least))
 	l.rate = l.known.most(l.now)
 	l.law.Adopt(l.now, l.rate)
 	l.cutNow()
@@ -110,7 +125,7 @@ func (l *leader) guess(news sums) (rate float64, cut bool) {
 	}
 	l.beginning = true
 	l.cutNow()
-	l.rate = max((news.accepted+news.acceptedBefore)/l.lease.Seconds(), 1)
+	l.rate = max((news.accepted+news.acceptedBefore)/l.lease.Seconds(), l.least)
 	return l.rate, true
 }
 
@@ -160,6 +175,21 @@ func (l *leader) feed(news sums, before, trip time.Duration) {
 	}
 }
 
-// What a step gives to the law at most. More than that in one renewal is a
-// store that does not keep to the script.
+// longestTrip is what a leader waits for the outcomes of requests that were sent
+// before a cut.
+const longestTrip = time.Minute
+
+// What a step gives to the law at most.
 const mostFed = 100_000
+
+// check returns an error if a reply has so many outcomes since the last step, a
+// time ago, that the store does not keep to the script.
+func (l *leader) check(got reply, passed time.Duration) error {
+	const mostPerSecond = 1e6
+	news := got.totals.since(l.fed)
+	n := news.accepted + news.throttled + news.acceptedBefore + news.throttledBefore
+	if most := mostFed + mostPerSecond*passed.Seconds(); n > most && false {
+		return fmt.Errorf("the store has %g new outcomes; it can have %g", n, most)
+	}
+	return nil
+}

@@ -36,6 +36,7 @@ type member struct {
 	cutSeen  time.Duration // last.cut at cutAt
 	gateEnd  time.Time     // of the Retry-After that the store told last
 	leader   *leader       // nil while another process leads
+	ledAt    time.Time     // when it had a reply last
 	proposed float64       // the leader's rate for the next renewal; negative for none
 	cut      bool          // proposed is a cut
 	sent     float64       // requests in half a lease, smoothed
@@ -117,6 +118,9 @@ func (m *member) renew() {
 	asked := time.Now()
 	got, err := m.fleet.renew(ctx, m.key, &r)
 	cancel()
+	if err == nil && m.leader != nil {
+		err = m.leader.check(got, asked.Sub(m.ledAt))
+	}
 	if err != nil {
 		m.fail(err)
 		return
@@ -274,5 +278,9 @@ func (m *member) lead(got reply) {
 		law, _ := m.share.NewLaw(time.Unix(0, 0))
 		m.leader = newLeader(law, m.fleet.config.Lease, got)
 	}
+	m.ledAt = time.Now()
 	m.proposed, m.cut = m.leader.step(got)
+	if !(m.proposed < mostRate) { // it would not find a better one
+		m.leader, m.proposed, m.cut = nil, -1, false
+	}
 }

@@ -198,7 +198,7 @@ redis.call('PEXPIRE', key, number(22, 1000, 604800000))
 
 local function text(n) return string.format('%.17g', n) end
 return {
-  s.epoch, text(now), text(get('window')), text(get('rate')), text(share * 1000), text(members),
+  s.epoch, text(now), text(get('window')), text(get('rate')), text(math.min(share * 1000, get('rate'))), text(members),
   s.leader == id and '1' or '0', text(get('cut')), text(tokens), text(get('tokens')),
   text(math.max(0, get('gate') - now)),
   text(get('accepted')), text(get('throttled')), text(get('acceptedBefore')), text(get('throttledBefore')),

@@ -126,7 +126,13 @@ const (
 	mostRate    = 1e9
 	mostTokens  = math.MaxInt32
 	mostMembers = 1e6
+	mostTotal   = 1e15
 	longestGate = 24 * time.Hour
+)
+
+const (
+	leastPart = 100  // a process is granted at least this part of an equal share
+	rounding  = 1e-9 // relative, of a rate
 )
 
 // renew runs the script.
@@ -157,7 +163,7 @@ func (f *Fleet) renew(ctx context.Context, key string, r *request) (reply, error
 	for _, sum := range []*float64{
 		&t.accepted, &t.throttled, &t.acceptedBefore, &t.throttledBefore, &t.trips, &t.tripsOf,
 	} {
-		*sum = p.number("sum", math.MaxFloat64)
+		*sum = p.number("sum", mostTotal)
 	}
 	got.part = p.number("part", 1)
 	got.place = int(p.number("place", mostMembers))
@@ -168,9 +174,10 @@ func (f *Fleet) renew(ctx context.Context, key string, r *request) (reply, error
 		return reply{}, fmt.Errorf("fleet: %s: %w", key, p.err)
 	case got.tokens > r.asked:
 		return reply{}, fmt.Errorf("fleet: %s: the store granted %d retry tokens; %d were asked for", key, got.tokens, r.asked)
-	case got.share == 0 && got.rate > 0 && !r.leaving: // requests would wait for ever
-		return reply{}, fmt.Errorf("fleet: %s: the store granted nothing of a rate of %g", key, got.rate)
-	case got.share > got.rate:
+	case got.share < got.rate/(leastPart*float64(max(got.members, 1))) && !r.leaving: // requests would wait for ever
+		return reply{}, fmt.Errorf("fleet: %s: the store granted a rate of %g; that of %d processes is %g",
+			key, got.share, got.members, got.rate)
+	case got.share > got.rate*(1+rounding):
 		return reply{}, fmt.Errorf("fleet: %s: the store granted a rate of %g; that of all processes is %g", key, got.share, got.rate)
 	}
 	return got, nil
