@@ -65,7 +65,9 @@ type Config struct {
 	Expiry time.Duration
 
 	// OnError is called when a renewal fails and the one before did not. Nil
-	// means that nobody is told; Transport.State shows it.
+	// drops the error; Transport.State shows that there is no lease. It is
+	// called concurrently, by each partition, and the partition's lease is not
+	// renewed before it returns. A panic in it is recovered.
 	OnError func(partition string, err error)
 }
 
@@ -109,7 +111,12 @@ var _ awsretry.Shared = (*Fleet)(nil)
 
 // Validate returns an error if the configuration is not valid. It names each
 // such field, its value and what is allowed.
-func (f *Fleet) Validate() error { return f.err }
+func (f *Fleet) Validate() error {
+	if f.cancel == nil {
+		return errors.New("fleet: the Fleet is a zero one; New must make it")
+	}
+	return f.err
+}
 
 func (f *Fleet) validate() error {
 	var faults []error
@@ -132,12 +139,22 @@ func (f *Fleet) validate() error {
 func (f *Fleet) Join(share *awsretry.Share) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.closed || f.err != nil {
+	if f.closed || f.Validate() != nil {
 		return
 	}
 	f.joined++
 	m := newMember(f, share, fmt.Sprintf("%s.%d", f.id, f.joined))
 	f.members.Go(m.run)
+}
+
+// report calls OnError. Its panic must not end the process, which has no part in
+// a renewal.
+func (f *Fleet) report(partition string, err error) {
+	if f.config.OnError == nil {
+		return
+	}
+	defer func() { _ = recover() }()
+	f.config.OnError(partition, err)
 }
 
 // Close gives the leases back, as far as the store answers within half a second.
@@ -147,6 +164,9 @@ func (f *Fleet) Close() error {
 	f.mu.Lock()
 	f.closed = true
 	f.mu.Unlock()
+	if f.cancel == nil {
+		return nil
+	}
 	f.cancel()
 	ended := make(chan struct{})
 	go func() {

@@ -245,9 +245,7 @@ func (m *member) fail(err error) {
 		return
 	}
 	m.failing = true
-	if m.fleet.config.OnError != nil {
-		m.fleet.config.OnError(m.share.Partition(), err)
-	}
+	m.fleet.report(m.share.Partition(), err)
 }
 
 // leave gives the lease back, and the retry tokens above keep.
