@@ -1,21 +1,25 @@
 package fleet_test
 
 import (
+	"cmp"
+	"errors"
 	"runtime"
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"example.com/awsretry"
 	"example.com/awsretry/fleet"
+	"example.com/awsretry/fleet/fleettest"
 	"example.com/awsretry/fleet/internal/storetest"
 	"github.com/valkey-io/valkey-go"
 )
 
 // rights are what the script needs. The connection itself needs HELLO, which
 // every user may call.
-var rights = []string{"+eval", "+evalsha", "+time", "+hget", "+hgetall", "+hset", "+pexpire"}
+var rights = []string{"+eval", "+evalsha", "+time", "+hmget", "+hset", "+pexpire"}
 
 // A user needs these rights, and no others.
 func TestLeastRights(t *testing.T) {
@@ -86,73 +90,85 @@ func TestDialBeforeTheStore(t *testing.T) {
 	t.Errorf("no lease; the errors are %q", faults.all())
 }
 
-// The first processes' settings stay while they are there. Others get an error
-// and work alone; they share when the first ones have gone.
+// The first processes' settings stay while they are there, and for a minute
+// after that. Others get an error and work alone, also after an outage of the
+// store that is shorter.
 func TestOtherSettings(t *testing.T) {
 	adaptive := func(p awsretry.Pacing) awsretry.Transport {
 		return awsretry.Transport{Mode: awsretry.Adaptive, RateLimit: awsretry.RateLimitConfig{Pacing: p}}
 	}
-	store := storetest.Start(t)
 	for name, test := range map[string]struct {
 		first, second *awsretry.Transport
 		lease         time.Duration // of the second
+		silence       time.Duration // before the second may share
 		want          string
 	}{
 		"lease": {
-			&awsretry.Transport{}, &awsretry.Transport{}, 100 * time.Millisecond,
-			"have Lease 50ms and 500 retry tokens; this one has Lease 100ms",
+			&awsretry.Transport{}, &awsretry.Transport{}, 800 * time.Millisecond, time.Minute,
+			"have Lease 400ms and 500 retry tokens; this one has Lease 800ms",
 		},
 		"capacity": {
-			&awsretry.Transport{}, &awsretry.Transport{Quota: awsretry.QuotaConfig{Capacity: 7}}, 0,
-			"this one has Lease 50ms and 7 retry tokens",
+			&awsretry.Transport{}, &awsretry.Transport{Quota: awsretry.QuotaConfig{Capacity: 7}}, 0, time.Minute,
+			"this one has Lease 400ms and 7 retry tokens",
 		},
 		"no quota": {
-			&awsretry.Transport{}, &awsretry.Transport{Quota: awsretry.QuotaConfig{Capacity: -1}}, 0,
-			"this one has Lease 50ms and no retry tokens",
+			&awsretry.Transport{}, &awsretry.Transport{Quota: awsretry.QuotaConfig{Capacity: -1}}, 0, time.Minute,
+			"this one has Lease 400ms and no retry tokens",
 		},
 		"pacing": {
-			ptr(adaptive(awsretry.CubicPacing)), ptr(adaptive(awsretry.ScaledPacing)), 0,
+			ptr(adaptive(awsretry.CubicPacing)), ptr(adaptive(awsretry.ScaledPacing)), 0, 0,
 			"have the pacing cubic; this one has scaled",
 		},
-		"mode": {&awsretry.Transport{}, ptr(adaptive(awsretry.ScaledPacing)), 0, ""}, // they share the retry tokens
+		"mode": {&awsretry.Transport{}, ptr(adaptive(awsretry.ScaledPacing)), 0, 0, ""}, // they share the retry tokens
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			start := func(tr *awsretry.Transport, lease time.Duration) (*fleet.Fleet, *faultLog) {
-				var faults faultLog
-				tr.Base = respond(200, 0)
-				shared := fleet.New(dial(t, store.Addr), fleet.Config{Prefix: name, Lease: lease, OnError: faults.add})
-				t.Cleanup(func() { shared.Close() })
-				tr.Shared = shared
-				send(t, tr)
-				time.Sleep(200 * time.Millisecond)
-				return shared, &faults
-			}
-			first, _ := start(test.first, 50*time.Millisecond)
-			lease := test.lease
-			if lease == 0 {
-				lease = 50 * time.Millisecond
-			}
-			_, faults := start(test.second, lease)
-			leased := func(tr *awsretry.Transport) bool {
-				state, _ := tr.State("service.test")
-				return state.Leased
-			}
-			got := strings.Join(faults.all(), "\n")
-			if !strings.Contains(got, test.want) || (got == "") != (test.want == "") {
-				t.Errorf("the errors are %q; want %q", got, test.want)
-			}
-			if !leased(test.first) || leased(test.second) != (test.want == "") {
-				t.Errorf("the first has a lease: %v, the second: %v", leased(test.first), leased(test.second))
-			}
-			first.Close()
-			for range 300 {
-				if leased(test.second) {
-					return
+			synctest.Test(t, func(t *testing.T) {
+				store := &fleettest.Store{Latency: time.Millisecond}
+				start := func(tr *awsretry.Transport, lease time.Duration) (*fleet.Fleet, *faultLog) {
+					var faults faultLog
+					tr.Base = respond(200, 0)
+					shared := fleet.New(store, fleet.Config{Lease: lease, OnError: faults.add})
+					tr.Shared = shared
+					send(t, tr)
+					time.Sleep(time.Second)
+					return shared, &faults
 				}
-				time.Sleep(10 * time.Millisecond)
-			}
-			t.Error("the second has no lease although the first has ended")
+				first, _ := start(test.first, 400*time.Millisecond)
+				second, faults := start(test.second, cmp.Or(test.lease, 400*time.Millisecond))
+				defer second.Close()
+				leased := func(tr *awsretry.Transport) bool {
+					send(t, tr) // so that it is not idle
+					time.Sleep(time.Second)
+					state, _ := tr.State("service.test")
+					return state.Leased
+				}
+				check := func(when string, wantFirst, wantSecond bool) {
+					t.Helper()
+					if a, b := leased(test.first), leased(test.second); a != wantFirst || b != wantSecond {
+						t.Errorf("%s the first has a lease: %v, the second: %v", when, a, b)
+					}
+				}
+				check("at the start", true, test.want == "")
+				if got := strings.Join(faults.all(), "\n"); !strings.Contains(got, test.want) || (got == "") != (test.want == "") {
+					t.Errorf("the errors are %q; want %q", got, test.want)
+				}
+				if test.silence > 0 {
+					for range 3 {
+						store.Refuse(errors.New("an outage"))
+						time.Sleep(5 * time.Second)
+						store.Refuse(nil)
+						time.Sleep(time.Second)
+						check("after an outage", true, false)
+					}
+				}
+				first.Close()
+				if test.silence > 0 {
+					time.Sleep(test.silence - 5*time.Second)
+					check("before a minute of silence", false, false)
+				}
+				time.Sleep(10 * time.Second)
+				check("when the first has gone", false, true)
+			})
 		})
 	}
 }

@@ -137,6 +137,7 @@ func TestBadReplies(t *testing.T) {
 		"huge tokens":  {set(replyTokens, "1000000"), "granted 1000000 retry tokens"},
 		"huge members": {set(replyMembers, "1e18"), "for members"},
 		"long gate":    {set(replyGate, "1e15"), "for Retry-After"},
+		"huge epoch":   {set(0, strings.Repeat("e", 1000)), "an epoch of 1000 bytes"},
 		"huge clock":   {set(1, "1e300"), "for now"},
 		"huge sum":     {set(11, "1e16"), "for sum"},
 	} {
@@ -189,6 +190,7 @@ func TestOutcomesThatCannotBe(t *testing.T) {
 		tr := &awsretry.Transport{Base: respond(200, delay), Mode: awsretry.Adaptive, Shared: shared}
 		send(t, tr)
 		time.Sleep(10 * time.Second)
+		runtime.KeepAlive(tr)
 		if got := faults.all(); len(got) == 0 || !strings.Contains(got[0], "1e+09 new outcomes") || highest > 1e6 {
 			t.Errorf("the errors are %q, and the highest rate %g", got, highest)
 		}

@@ -40,8 +40,8 @@ var errClosed = errors.New("fleet: the connection is closed")
 // in the background when the Client is first used, and tries again when it is
 // used after a failure.
 //
-// A user of the store needs the commands eval, evalsha, time, hget, hgetall,
-// hset and pexpire, and the keys that begin with Config.Prefix; in a cluster
+// A user of the store needs the commands eval, evalsha, time, hmget, hset
+// and pexpire, and the keys that begin with Config.Prefix; in a cluster
 // also cluster|slots and cluster|shards. For TLS, set option.TLSConfig.
 //
 // Dial replaces some defaults of option: Dialer.Timeout is a second,

@@ -19,6 +19,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -32,6 +33,9 @@ const (
 
 	leastLease   = 50 * time.Millisecond
 	longestLease = time.Minute
+
+	longestExpiry = 7 * 24 * time.Hour
+	mostCapacity  = 1_000_000_000 // of the retry token bucket
 
 	closeTime = time.Second // that Close may take
 )
@@ -47,7 +51,8 @@ type Client interface {
 // A Config configures a [Fleet]. The zero value is ready to use.
 type Config struct {
 	// Prefix is what the keys begin with: PREFIX:{PARTITION}. Processes share
-	// what they have under one prefix. "" means "awsretry".
+	// what they have under one prefix. It must not contain { or }. "" means
+	// "awsretry".
 	Prefix string
 
 	// Lease is how long a process may use its part of the rate without
@@ -57,11 +62,12 @@ type Config struct {
 	//
 	// Lease, the capacity of the retry token bucket and RateLimit.Pacing must be
 	// the same for all processes that share a partition. One that differs gets
-	// an error and works alone, until the others have ended.
+	// an error and works alone, until a minute (or 20 leases, if that is longer)
+	// after the last renewal of the others.
 	Lease time.Duration
 
 	// Expiry is when the store drops a partition that no process uses. It must
-	// be above Lease. 0 means an hour.
+	// be above Lease and a second, and at most seven days. 0 means an hour.
 	Expiry time.Duration
 
 	// OnError is called when a renewal fails and the one before did not. Nil
@@ -128,9 +134,13 @@ func (f *Fleet) validate() error {
 		faults = append(faults, fmt.Errorf("fleet: Config.Lease is %v; it must be from %v to %v, or 0 for %v",
 			c.Lease, leastLease, longestLease, defaultLease))
 	}
-	if c.Expiry != 0 && c.Expiry <= max(c.Lease, time.Second) {
-		faults = append(faults, fmt.Errorf("fleet: Config.Expiry is %v; it must be above a second and above Lease, or 0 for %v",
-			c.Expiry, defaultExpiry))
+	if c.Expiry != 0 && (c.Expiry <= max(c.Lease, time.Second) || c.Expiry > longestExpiry) {
+		faults = append(faults, fmt.Errorf(
+			"fleet: Config.Expiry is %v; it must be above a second and above Lease, and at most %v, or 0 for %v",
+			c.Expiry, longestExpiry, defaultExpiry))
+	}
+	if strings.ContainsAny(c.Prefix, "{}") {
+		faults = append(faults, fmt.Errorf("fleet: Config.Prefix is %q; it must not contain { or }", c.Prefix))
 	}
 	return errors.Join(faults...)
 }
@@ -144,6 +154,13 @@ func (f *Fleet) Join(share *awsretry.Share) {
 	}
 	f.joined++
 	m := newMember(f, share, fmt.Sprintf("%s.%d", f.id, f.joined))
+	if m.capacity > mostCapacity {
+		f.members.Go(func() {
+			f.report(share.Partition(), fmt.Errorf("fleet: Quota.Capacity is %d; it must be at most %d to be shared",
+				m.capacity, mostCapacity))
+		})
+		return
+	}
 	f.members.Go(m.run)
 }
 
@@ -154,7 +171,7 @@ func (f *Fleet) report(partition string, err error) {
 		return
 	}
 	defer func() { _ = recover() }()
-	f.config.OnError(partition, err)
+	f.config.OnError(partition, shown(err))
 }
 
 // Close gives the leases back, as far as the store answers within half a second.

@@ -23,17 +23,25 @@ local seedTokens = number(5, 0, 1e9)
 local t = redis.call('TIME')
 local server = t[1] * 1000 + t[2] / 1000
 
-local format = redis.call('HGET', key, 'format')
-if format and format ~= '1' then
-  return redis.error_reply('awsretry: the key ' .. key .. ' has the format ' .. format .. ', not 1')
-end
+-- Fields that the script does not know are left alone.
+local names = {
+  'format', 'epoch', 'settings', 'pacing', 'now', 'server', 'leader', 'leaderUntil', 'rate', 'cut', 'gate',
+  'accepted', 'throttled', 'acceptedBefore', 'throttledBefore', 'trips', 'tripsOf',
+  'began', 'window', 'members', 'membersBefore', 'asking', 'askingBefore', 'granted', 'grantedBefore',
+  'placed', 'placedBefore', 'holes', 'left', 'turn',
+  'tokens', 'held', 'heldBefore', 'heldBegan', 'heldWindow',
+}
 local s = {}
-if format then
-  local all = redis.call('HGETALL', key)
-  for i = 1, #all, 2 do s[all[i]] = all[i + 1] end
-else
-  s = { format = '1', epoch = string.format('%s %.0f', id, server), rate = seedRate, tokens = math.min(seedTokens, capacity), server = server }
+for i, value in ipairs(redis.call('HMGET', key, unpack(names))) do
+  if value then s[names[i]] = value end
 end
+if s.format and s.format ~= '1' then
+  return redis.error_reply(string.format('awsretry: the key has the format %.40s, not 1', s.format))
+end
+if not s.format then
+  s = { format = '1', rate = seedRate, tokens = math.min(seedTokens, capacity), server = server }
+end
+if not s.epoch or s.epoch == '' or #s.epoch > 200 then s.epoch = string.format('%s %.0f', id, server) end
 local function get(name)
   local n = tonumber(s[name])
   if not n or n ~= n or n < 0 or n > 1e15 then return 0 end
@@ -54,11 +62,12 @@ local now = get('now') + elapsed
 
 -- Settings. Those of the processes that are there stay.
 local settings, pacing = a[24], a[25] -- pacing is '' for a process that cannot lead
+local silence = math.max(60000, 20 * lease) -- after it, they are gone; most outages of a store are shorter
 local function other(name, theirs, ours)
-  return redis.error_reply('awsretry: the processes that share ' .. key .. ' have ' .. name .. theirs ..
-    '; this one has ' .. ours)
+  return redis.error_reply(string.format('awsretry: the processes that share the key have %s%.100s; this one has %.100s',
+    name, theirs, ours))
 end
-if s.settings and s.settings ~= settings and math.abs(server - get('server')) < 10 * lease then
+if s.settings and s.settings ~= settings and math.abs(server - get('server')) < silence then
   return other('', s.settings, settings)
 end
 s.settings = settings
@@ -68,10 +77,10 @@ if pacing ~= '' and s.pacing and s.pacing ~= pacing and s.leader and s.leader ~=
 end
 
 -- Sums.
-local names = { 'accepted', 'throttled', 'acceptedBefore', 'throttledBefore', 'trips', 'tripsOf' }
+local sums = { 'accepted', 'throttled', 'acceptedBefore', 'throttledBefore', 'trips', 'tripsOf' }
 local stale = get('cut') > number(23, 0, 1e15) -- the process has not heard of the last cut
-for i, name in ipairs(names) do
-  if stale and i <= 2 then name = names[i + 2] end
+for i, name in ipairs(sums) do
+  if stale and i <= 2 then name = sums[i + 2] end
   s[name] = get(name) + number(5 + i, 0, 1e9)
 end
 

@@ -128,6 +128,8 @@ const (
 	mostMembers = 1e6
 	mostTotal   = 1e15
 	longestGate = 24 * time.Hour
+
+	longestEpoch = 300 // bytes
 )
 
 const (
@@ -172,6 +174,8 @@ func (f *Fleet) renew(ctx context.Context, key string, r *request) (reply, error
 	switch {
 	case p.err != nil:
 		return reply{}, fmt.Errorf("fleet: %s: %w", key, p.err)
+	case len(got.epoch) > longestEpoch:
+		return reply{}, fmt.Errorf("fleet: %s: the store has an epoch of %d bytes", key, len(got.epoch))
 	case got.tokens > r.asked:
 		return reply{}, fmt.Errorf("fleet: %s: the store granted %d retry tokens; %d were asked for", key, got.tokens, r.asked)
 	case got.share < got.rate/(leastPart*float64(max(got.members, 1))) && !r.leaving: // requests would wait for ever
