@@ -172,6 +172,7 @@ type RateLimiter struct {
 	law            pacing.Law
 	leased         *pacing.Leased // the law, where many processes share the limiter; nil otherwise
 	lapsing        *time.Timer    // calls lapse at the end of the lease; nil before the first one
+	lapsed         func()         // see onLapsed; may be nil
 	rate, capacity float64        // of the bucket
 }
 
@@ -349,6 +350,9 @@ func (l *RateLimiter) update(now, sent time.Duration, throttled bool) {
 	now = max(now, l.updated) // so that no interval is negative
 	l.updated = now
 	l.law.Update(now, min(sent, now), throttled)
+	if l.lapsed != nil && !l.leased.InForce(now) {
+		l.lapsed()
+	}
 	l.setRate(now)
 	if throttled { // not before there is a rate to wait at
 		l.limiting.Store(true)

@@ -57,12 +57,16 @@ func (c *call) takeSendToken(p *permit, kept bool) error {
 	limiter := c.partition.limiter
 	ctx, end := c.caller.Context, context.CancelFunc(func() {})
 	if limiter.limiting.Load() {
+		c.partition.share.awaitSendToken()
 		if ctx = c.caller.waiting(); kept {
 			ctx, end = inLine(ctx)
 		}
 	}
 	taken, err := limiter.wait(ctx)
 	end()
+	if err == errNoTime || errors.Is(err, ErrRateLimited) {
+		c.partition.share.refuseSendToken()
+	}
 	p.sendToken = taken
 	if taken {
 		p.sendTime = limiter.sendTime()

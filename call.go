@@ -50,9 +50,23 @@ func (p *plainResult) succeeded(req *http.Request) bool {
 
 // reward puts back the tokens that a success earns.
 func (p *plainResult) reward(req *http.Request) {
-	partition := p.config.partitionOf(req, nil)
+	partition := p.partitionOf(p.config, req, nil)
 	partition.quota.Release(p.config.increment)
 	p.config.partitions.release(partition)
+}
+
+// partitionOf returns the partition of the request. If Shared.Join panics, it
+// closes the response that is there already.
+func (p *plainResult) partitionOf(c *config, req *http.Request, options *callOptions) *partition {
+	found := false
+	defer func() {
+		if !found && p.resp != nil && p.resp.Body != nil {
+			p.resp.Body.Close()
+		}
+	}()
+	partition := c.partitionOf(req, options)
+	found = true
+	return partition
 }
 
 // own takes over the request's body: from here on end closes it.
@@ -93,7 +107,7 @@ func (c *call) share(shared *config, first *plainResult) error {
 		return &Error{Stop: StopPermanent, Err: c.options.fault}
 	}
 	c.observers = shared.observe != nil || c.options != nil && c.options.observe != nil
-	c.partition = shared.partitionOf(c.req, c.options)
+	c.partition = first.partitionOf(shared, c.req, c.options)
 	return nil
 }
 

@@ -90,8 +90,7 @@ type config struct {
 	ignoreRetryAfter bool
 	maxRetryAfter    time.Duration
 	retryAfter       func(*http.Response, []byte) (time.Duration, bool)
-	retryAfterSpread time.Duration
-	partialSpread    bool // the spread depends on the delay
+	spread           spread
 	shareRetryAfter  bool
 
 	costs       costs
@@ -153,8 +152,7 @@ func (t *Transport) newConfig() *config {
 		ignoreRetryAfter: t.MaxRetryAfter < 0,
 		maxRetryAfter:    max(cmp.Or(t.MaxRetryAfter, defaultMaxRetryAfter), 0),
 		retryAfter:       t.RetryAfter,
-		retryAfterSpread: max(t.RetryAfterSpread, 0),
-		partialSpread:    t.RetryAfterSpread == 0 && t.Mode != Legacy,
+		spread:           spread{max(t.RetryAfterSpread, 0), t.RetryAfterSpread == 0 && t.Mode != Legacy},
 		shareRetryAfter:  t.ShareRetryAfter,
 	}
 	if c.mode == Legacy {
@@ -225,9 +223,16 @@ func (c *config) setBuckets(t *Transport) {
 	c.costs = costs
 
 	c.failFast = c.mode == Adaptive && limits.FailFast
+	shares := t.Shared != nil && (c.capacity > 0 || c.mode == Adaptive || c.shareRetryAfter)
 	newLimiter := func() *RateLimiter { return nil }
 	if c.mode == Adaptive {
-		newLimiter = func() *RateLimiter { return NewRateLimiter(limits) }
+		newLimiter = func() *RateLimiter {
+			l := NewRateLimiter(limits)
+			if shares {
+				l.share()
+			}
+			return l
+		}
 	}
 	c.partitions = &partitionTable{
 		size:       cmp.Or(t.MaxPartitions, defaultMaxPartitions),
@@ -236,39 +241,56 @@ func (c *config) setBuckets(t *Transport) {
 		hasLines:   c.mode == Adaptive || c.waitTokens || c.shareRetryAfter,
 		byName:     make(map[string]*partition),
 	}
-	if t.Shared != nil {
+	if shares {
 		c.partitions.joined = t.Shared.Join
 		self := weak.Make(t)
 		c.partitions.newShare = func(p *partition) *Share { return c.newShare(p, self) }
 	}
 }
 
-// newShare returns the share of a new partition.
+// newShare returns the share of a new partition. Its functions do not refer to
+// c, whose hooks may refer to t.
 func (c *config) newShare(p *partition, t weak.Pointer[Transport]) *Share {
-	if p.limiter != nil {
-		p.limiter.share()
+	of, spread, longest := weak.Make(p), c.spread, c.maxRetryAfter
+	if !c.shareRetryAfter {
+		longest = 0
 	}
-	return &Share{
-		name: p.name, quota: p.quota, limiter: p.limiter, capacity: c.capacity,
-		cost:       max(c.costs.transient, c.costs.timeout, c.costs.throttling),
-		dropped:    func() bool { return p.isDropped() || t.Value() == nil },
-		retryAfter: func() time.Duration { return p.gate.closedFor(time.Now()) },
+	s := &Share{
+		name: p.name, quota: p.quota, limiter: p.limiter,
+		capacity: max(c.capacity, 0), cost: max(c.costs.transient, c.costs.timeout, c.costs.throttling),
+		inUse: func() bool { return t.Value() != nil },
+		retryAfter: func() time.Duration {
+			if p := of.Value(); p != nil && longest > 0 {
+				return p.gate.closedFor(time.Now())
+			}
+			return 0
+		},
 		holdBack: func(d time.Duration) {
-			if c.shareRetryAfter {
-				p.gate.close(time.Now(), min(d, c.maxRetryAfter), c.spreadOf(d))
+			if p := of.Value(); p != nil && d <= longest {
+				p.gate.close(time.Now(), d, spread.of(d))
 			}
 		},
 		wake: make(chan struct{}, 1),
 	}
+	s.firstTokens = s.capacity
+	if p.limiter != nil {
+		p.limiter.onLapsed(s.signal)
+	}
+	return s
 }
 
-// spreadOf returns the longest time that is added to a delay that Retry-After
-// asks for.
-func (c *config) spreadOf(asked time.Duration) time.Duration {
-	if c.partialSpread {
+// A spread is the longest time that is added to a delay that Retry-After asks
+// for.
+type spread struct {
+	fixed   time.Duration
+	partial bool // it depends on the delay
+}
+
+func (s spread) of(asked time.Duration) time.Duration {
+	if s.partial {
 		return min(asked/defaultSpreadPart, defaultMaxSpread)
 	}
-	return c.retryAfterSpread
+	return s.fixed
 }
 
 // Validate returns an error if the configuration is not valid. The error names
@@ -309,6 +331,14 @@ func (t *Transport) Validate() error {
 	if t.Shared != nil {
 		if err := t.Shared.Validate(); err != nil {
 			fault("Shared: %w", err)
+		}
+		if t.Quota.InitialCost > 0 {
+			fault("Quota.InitialCost is %d; with Shared it must be 0: each process has few of the tokens at a time, "+
+				"so first attempts would be refused", t.Quota.InitialCost)
+		}
+		if t.Quota.RefillPerSecond > 0 {
+			fault("Quota.RefillPerSecond is %v; with Shared it must be 0: it would be that of each process",
+				t.Quota.RefillPerSecond)
 		}
 	}
 	return errors.Join(append(faults, retrier.CheckBase("awsretry: Transport.Base", t.Base))...)

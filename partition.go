@@ -25,6 +25,7 @@ type partition struct {
 
 	calls atomic.Int64 // how many hold the partition, plus watched; or dropped
 
+	joins bool          // the next request that finds it calls joined; guarded by the table's mutex
 	in    *list.List    // of the table; nil once dropped; guarded by the table's mutex
 	place *list.Element // in that list; guarded by the table's mutex
 }
@@ -66,15 +67,19 @@ func (p *partition) drop() bool {
 	}
 }
 
-// isDropped reports whether the table does not have p any more.
-func (p *partition) isDropped() bool { return p.calls.Load() == dropped }
-
 // unwatch undoes the watch that drop began. It returns false if a call holds p.
 func (p *partition) unwatch() bool { return p.calls.CompareAndSwap(watched, 0) }
 
 // fresh reports whether p is as good as new: its retry token bucket is full,
-// and nothing holds back its requests.
-func (p *partition) fresh() bool { return p.quota.full() && !p.limits() }
+// and nothing holds back its requests. Of a bucket that many processes share,
+// this one has the tokens of a retry.
+func (p *partition) fresh() bool {
+	full := p.quota.full()
+	if p.share.granted() != nil {
+		full = p.quota.Tokens() >= min(p.share.cost, p.share.capacity)
+	}
+	return full && !p.limits()
+}
 
 // limits reports whether a throttling response or a Retry-After holds back the
 // requests of p.
@@ -160,7 +165,7 @@ type partitionTable struct {
 	newLimiter func() *RateLimiter     // returns nil except in adaptive mode
 	hasLines   bool                    // calls may wait in line
 	newShare   func(*partition) *Share // of a new partition; nil where no other process shares the buckets
-	joined     func(*Share)            // called without t.mu for each new share
+	joined     func(*Share)            // called without t.mu for each new share, by the request that uses it first
 
 	// recent was used last. Requests that all use one partition find it without
 	// the lock.
@@ -187,42 +192,48 @@ func (t *partitionTable) get(name, host string) *partition {
 	if p := t.recent.Load(); p != nil && p.name == name && t.hold(p) {
 		return p
 	}
-	p, made := t.findOrAdd(name, host)
-	if made && p.share != nil {
+	p, joins := t.findOrAdd(name, host)
+	if joins {
 		t.join(p)
 	}
 	return p
 }
 
-// join calls joined for a new partition that is held. If that panics, the
-// partition is released.
+// join calls joined for a partition that is held. If that panics, the partition
+// is released, and the next request calls it again.
 func (t *partitionTable) join(p *partition) {
-	panics := true
+	joined := false
 	defer func() {
-		if panics {
+		if !joined {
+			t.mu.Lock()
+			p.joins = true
+			t.recent.CompareAndSwap(p, nil)
+			t.mu.Unlock()
 			t.release(p)
 		}
 	}()
 	t.joined(p.share)
-	panics = false
+	joined = true
 }
 
-// findOrAdd is get for a name that was not used last. It reports whether it
-// made the partition.
-func (t *partitionTable) findOrAdd(name, host string) (p *partition, made bool) {
+// findOrAdd is get for a name that was not used last. It reports whether the
+// partition has yet to join.
+func (t *partitionTable) findOrAdd(name, host string) (p *partition, joins bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	p = t.byName[name]
-	if made = p == nil; made {
+	switch {
+	case p == nil:
 		p = t.add(name, host)
-	} else if p.in == &t.notFresh {
+	case p.in == &t.notFresh:
 		t.move(p, &t.used)
-	} else {
+	default:
 		t.move(p, p.in)
 	}
 	t.hold(p) // succeeds: p could be dropped with t.mu held only
 	t.recent.Store(p)
-	return p, made
+	joins, p.joins = p.joins, false
+	return p, joins
 }
 
 // hold makes the table keep p until release. It returns false if p was dropped.
@@ -237,14 +248,6 @@ func (t *partitionTable) release(p *partition) {
 
 // released puts a watched partition in its place after the last release.
 func (t *partitionTable) released(p *partition) {
-	if next := t.replace(p); next != nil && next.share != nil {
-		t.joined(next.share)
-	}
-}
-
-// replace is released, and returns the partition that takes the place of an
-// extra one, nil if there is none.
-func (t *partitionTable) replace(p *partition) (next *partition) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch p.in {
@@ -254,16 +257,15 @@ func (t *partitionTable) replace(p *partition) (next *partition) {
 		}
 	case &t.extra:
 		if !t.tryDrop(p) || !p.limits() {
-			return nil
+			return
 		}
 		// The partition has to limit the next requests too.
 		if old := t.dropOne(); old != nil {
-			next = &partition{name: p.name, host: p.host, quota: old.quota, limiter: p.limiter}
+			next := &partition{name: p.name, host: p.host, limiter: p.limiter}
 			next.gate.current.Store(p.gate.Load())
-			t.putShared(next)
+			t.putFor(old, next)
 		}
 	}
-	return next
 }
 
 // add makes a partition. It requires that t.mu is held.
@@ -276,8 +278,7 @@ func (t *partitionTable) add(name, host string) *partition {
 		p.quota = t.newQuota()
 		t.putShared(p)
 	} else if old := t.dropOne(); old != nil {
-		p.quota = old.quota
-		t.putShared(p)
+		t.putFor(old, p)
 	} else {
 		lender := t.held.Back().Value.(*partition)
 		t.move(lender, &t.held) // another one lends its bucket next
@@ -348,14 +349,30 @@ func (t *partitionTable) tryDrop(p *partition) bool {
 	p.in.Remove(p.place)
 	p.in, p.place = nil, nil
 	delete(t.byName, p.name)
+	p.share.drop()
 	return true
+}
+
+// putFor adds a new partition to the table in place of old, which was dropped,
+// with the bucket of that. The tokens of a bucket that many processes share stay
+// in the store; the new one begins with as many. It requires that t.mu is held.
+func (t *partitionTable) putFor(old, p *partition) {
+	p.quota = old.quota
+	if t.newShare != nil {
+		p.quota = t.newQuota()
+		p.quota.takeUpTo(p.quota.Tokens() - old.quota.Tokens())
+	}
+	t.putShared(p)
+	if p.share != nil {
+		p.share.firstTokens = old.share.left()
+	}
 }
 
 // putShared adds a new partition to the table, whose buckets other processes
 // share if they share any. It requires that t.mu is held.
 func (t *partitionTable) putShared(p *partition) {
 	if t.newShare != nil {
-		p.share = t.newShare(p)
+		p.share, p.joins = t.newShare(p), true
 	}
 	t.put(p, &t.used)
 }

@@ -68,7 +68,7 @@ func (a *attempt) delay(c *call) time.Duration {
 	if a.asked == 0 {
 		return d
 	}
-	asked := addSaturating(a.asked, between0And(c.spreadOf(a.asked)))
+	asked := addSaturating(a.asked, between0And(c.spread.of(a.asked)))
 	status := a.Response.StatusCode
 	if c.mode == Legacy && (status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable) {
 		return addSaturating(d, asked)
@@ -130,6 +130,9 @@ func (a *attempt) draw(c *call) bool {
 		return false
 	}
 	a.next.retryTokens = cost
+	if cost > 0 {
+		c.partition.share.signal()
+	}
 	return true
 }
 

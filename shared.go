@@ -29,12 +29,17 @@ type Share struct {
 	limiter        *RateLimiter // nil except in adaptive mode
 	capacity, cost int          // of the retry token bucket of all processes, and of a retry at most
 
-	dropped    func() bool          // see Dropped
-	retryAfter func() time.Duration // how long a shared Retry-After is in force
-	holdBack   func(time.Duration)  // brings one into force
+	firstTokens int // see FirstTokens
 
+	// These refer to the Transport and the partition weakly.
+	inUse      func() bool          // something refers to the Transport
+	retryAfter func() time.Duration // how long a Retry-After is in force that other processes should know
+	holdBack   func(time.Duration)  // brings one of theirs into force
+
+	dropped atomic.Bool   // the table does not have the partition any more
 	wake    chan struct{} // holds a value from a signal to the next receive
 	refused atomic.Int64  // retries since the last Usage
+	notSent atomic.Int64  // attempts since the last Usage
 	grant   atomic.Pointer[ShareGrant]
 }
 
@@ -51,8 +56,10 @@ type ShareUsage struct {
 	Trip time.Duration
 
 	Waiting    int     // requests in line for a send token
+	NotSent    int     // attempts since the last Usage that were refused, because a send token would come too late
 	SendTokens float64 // saved up, at most 1
 	Unused     float64 // send tokens that came back for nobody since the last Usage
+
 	Tokens  int // in the retry token bucket
 	Refused int // retries that the bucket refused since the last Usage
 
@@ -75,6 +82,8 @@ type ShareGrant struct {
 	// rate.
 	FleetRate float64 // of all processes, in requests per second
 	Members   int     // how many processes share the partition
+
+	FleetTokens int // in the retry token bucket of all processes, apart from those that each of them has
 }
 
 // Partition returns the name of the partition.
@@ -86,6 +95,12 @@ func (s *Share) RetryTokens() (capacity, cost int, ok bool) {
 	return s.capacity, s.cost, s.capacity > 0
 }
 
+// FirstTokens returns how many tokens the retry token bucket of all processes
+// begins with if this one makes it: its capacity or, if the partition replaces
+// another one because there are too many, what that one had left. So made-up
+// names lead to no more retries than one bucket pays for.
+func (s *Share) FirstTokens() int { return s.firstTokens }
+
 // NewLaw returns a new law of the rate limiter, for the rate of all processes,
 // on a clock whose zero is start. ok is false except in adaptive mode.
 func (s *Share) NewLaw(start time.Time) (law pacing.Adopter, ok bool) {
@@ -96,8 +111,10 @@ func (s *Share) NewLaw(start time.Time) (law pacing.Adopter, ok bool) {
 }
 
 // Wake returns a channel that has a value after something happened that the
-// fleet should know at once: a retry was refused, a response was throttled, or
-// a Retry-After came.
+// fleet should know at once: a retry drew tokens or was refused, a response was
+// throttled, a Retry-After came, a request will wait for a send token longer
+// than the lease or was refused one, an outcome came after the end of the lease,
+// or the partition was dropped.
 func (s *Share) Wake() <-chan struct{} { return s.wake }
 
 // signal fills the channel of Wake.
@@ -119,13 +136,56 @@ func (s *Share) refuse() {
 	}
 }
 
+// awaitSendToken is called before an attempt waits for a send token.
+func (s *Share) awaitSendToken() {
+	if s == nil {
+		return
+	}
+	waiting, expected := s.limiter.line()
+	if waiting > 0 {
+		return // the first in line was known
+	}
+	if grant := s.grant.Load(); grant == nil || expected > time.Until(grant.Until) {
+		s.signal()
+	}
+}
+
+// refuseSendToken counts an attempt that is not sent because a send token would
+// come too late.
+func (s *Share) refuseSendToken() {
+	if s != nil {
+		s.notSent.Add(1)
+		s.signal()
+	}
+}
+
 // Dropped reports whether the Transport does not have the partition any more,
 // or nothing refers to the Transport.
-func (s *Share) Dropped() bool { return s.dropped() }
+func (s *Share) Dropped() bool { return s.dropped.Load() || !s.inUse() }
+
+// drop makes Dropped true.
+func (s *Share) drop() {
+	if s != nil {
+		s.dropped.Store(true)
+		s.signal()
+	}
+}
+
+// left returns how many tokens the fleet has, as far as this process knows.
+func (s *Share) left() int {
+	own := s.quota.Tokens()
+	if grant := s.grant.Load(); grant != nil {
+		return min(grant.FleetTokens+own, s.capacity)
+	}
+	return min(own, s.firstTokens)
+}
 
 // Usage returns what was used since the last call, and what is needed.
 func (s *Share) Usage() ShareUsage {
-	u := ShareUsage{Tokens: s.quota.Tokens(), Refused: int(s.refused.Swap(0)), RetryAfter: s.retryAfter()}
+	u := ShareUsage{
+		Tokens: s.quota.Tokens(), RetryAfter: s.retryAfter(),
+		Refused: int(s.refused.Swap(0)), NotSent: int(s.notSent.Swap(0)),
+	}
 	if s.limiter != nil {
 		u.Waiting, _ = s.limiter.line()
 		u.SendTokens, u.Unused = min(s.limiter.bucket.Tokens(), 1), s.limiter.bucket.TakeLost()
@@ -175,6 +235,14 @@ func (l *RateLimiter) share() {
 		l.leased = pacing.NewLeased(alone)
 		l.law = l.leased
 	}
+}
+
+// onLapsed makes l call f for each outcome that comes after the end of the
+// lease. It must be called before l has a lease.
+func (l *RateLimiter) onLapsed(f func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lapsed = f
 }
 
 // lease gives l a rate until the time. cut is when the rate of all processes was

@@ -301,6 +301,11 @@ type State struct {
 	Leased    bool    // the grant is in force: the store answers
 	Members   int     // how many processes share the partition
 	FleetRate float64 // of all of them, in requests per second; 0 if it is not limited
+
+	// FleetTokens is how many tokens the retry token bucket of all processes
+	// has, apart from those that each of them has, which are few. Tokens are
+	// those of this process then.
+	FleetTokens int
 }
 
 // State returns the state of the named partition, and whether there is one: a
@@ -342,7 +347,8 @@ func stateOf(p *partition) State {
 		s.Waiting, s.ExpectedWait = p.limiter.line()
 	}
 	if grant := p.share.granted(); grant != nil {
-		s.Leased, s.Members, s.FleetRate = time.Now().Before(grant.Until), grant.Members, grant.FleetRate
+		s.Leased, s.FleetTokens = time.Now().Before(grant.Until), grant.FleetTokens
+		s.Members, s.FleetRate = grant.Members, grant.FleetRate
 	}
 	return s
 }

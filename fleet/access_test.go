@@ -112,8 +112,8 @@ func TestOtherSettings(t *testing.T) {
 			"this one has Lease 400ms and 7 retry tokens",
 		},
 		"no quota": {
-			&awsretry.Transport{}, &awsretry.Transport{Quota: awsretry.QuotaConfig{Capacity: -1}}, 0, time.Minute,
-			"this one has Lease 400ms and no retry tokens",
+			&awsretry.Transport{}, &awsretry.Transport{Quota: awsretry.QuotaConfig{Capacity: -1}, ShareRetryAfter: true},
+			0, time.Minute, "this one has Lease 400ms and no retry tokens",
 		},
 		"pacing": {
 			ptr(adaptive(awsretry.CubicPacing)), ptr(adaptive(awsretry.ScaledPacing)), 0, 0,

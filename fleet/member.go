@@ -151,6 +151,7 @@ func (m *member) renew() {
 		Until: asked.Add(m.fleet.config.Lease), Limited: got.rate > 0,
 		Rate: got.share, Burst: m.fleet.config.Lease / 40, Due: due,
 		Cut: m.cutAt, RetryAfter: got.gate, FleetRate: got.rate, Members: got.members,
+		FleetTokens: got.left,
 	})
 	m.gateEnd = time.Now().Add(got.gate)
 	m.lead(got)
@@ -170,7 +171,7 @@ func (m *member) request(usage awsretry.ShareUsage) request {
 	m.sent += (sent - m.sent) / sentMemory
 	r := request{
 		id: m.id, lease: m.fleet.config.Lease, capacity: m.capacity,
-		seedRate: m.last.rate, seedTokens: m.capacity,
+		seedRate: m.last.rate, seedTokens: m.share.FirstTokens(),
 		sums: m.unsent, rate: m.proposed, cut: m.cut,
 		last:   m.last,
 		wanted: m.wanted(usage), unused: m.unused(usage),
@@ -191,10 +192,10 @@ func (m *member) request(usage awsretry.ShareUsage) request {
 
 // wanted returns how many send tokens the process needs until the next renewal:
 // those for what it usually sends, with a reserve, or for one request if that is
-// more, and for those in line.
+// more, and for those in line or refused.
 func (m *member) wanted(usage awsretry.ShareUsage) float64 {
 	const reserve = 1.25
-	return max(max(reserve*m.sent, 1)+float64(usage.Waiting)-usage.SendTokens, 0)
+	return max(max(reserve*m.sent, 1)+float64(usage.Waiting+usage.NotSent)-usage.SendTokens, 0)
 }
 
 // unused returns how many send tokens of the last grant were lost because there

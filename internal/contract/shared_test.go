@@ -84,30 +84,115 @@ func TestSharedInvalid(t *testing.T) {
 	if _, err := get(t, tr); !errors.Is(err, bad) || !strings.Contains(err.Error(), "Transport.Shared") {
 		t.Errorf("%v", err)
 	}
+	for field, quota := range map[string]awsretry.QuotaConfig{
+		"Quota.InitialCost is 5;":       {InitialCost: 5},
+		"Quota.RefillPerSecond is 0.5;": {RefillPerSecond: 0.5},
+	} {
+		tr := retrying(always(ok))
+		tr.Quota = quota
+		if err := tr.Validate(); err != nil {
+			t.Errorf("without Shared: %v", err)
+		}
+		tr.Shared = &store{}
+		if err := tr.Validate(); err == nil || !strings.Contains(err.Error(), field+" with Shared it must be 0") {
+			t.Errorf("%s %v", field, err)
+		}
+	}
 }
 
-// A panic in Join leaves no lock held, and the partition can be dropped.
+// If Join panics when there is a response already, its body is closed.
+func TestSharedPanicsLate(t *testing.T) {
+	for _, status := range []int{200, 500} {
+		tr := &transport{Shared: secondJoinPanics()}
+		body := httpfake.NewBody(strings.NewReader("response"))
+		tr.Base = httpfake.Base(func(req *http.Request) (*http.Response, error) {
+			return httpfake.Response(req, status, body), nil
+		})
+		tr.MaxAttempts = 1
+		resp, _, panicked := tryRoundTrip(tr, httpfake.Request(t, t.Context(), "GET", nil))
+		if panicked {
+			t.Fatal("the first Join panics")
+		}
+		resp.Body.Close()
+		req := httpfake.Request(t, t.Context(), "GET", nil)
+		req.URL.Host = "other.example"
+		if _, _, panicked := tryRoundTrip(tr, req); !panicked || body.Closes() != 2 {
+			t.Errorf("%d: panicked: %v; the body was closed %d times in 2 responses", status, panicked, body.Closes())
+		}
+	}
+}
+
+// An extra partition that stays because it is throttled joins with the next
+// request, not when it is released.
+func TestSharedExtraJoins(t *testing.T) {
+	held, hold, released := make(chan bool), make(chan bool), make(chan bool)
+	tr := once(func(req *http.Request) (*http.Response, error) {
+		if req.Method == "GET" {
+			held <- true
+			<-hold
+			return ok(req, http.NoBody)
+		}
+		close(hold)
+		<-released
+		return throttled(req, http.NoBody)
+	})
+	s := secondJoinPanics()
+	tr.Mode, tr.MaxPartitions, tr.Shared = awsretry.Adaptive, 1, s
+	tr.RateLimit.FailFast = true
+	go func() {
+		_, _ = getOf(t, tr, "held")
+		close(released)
+	}()
+	<-held
+	if _, _, panicked := tryRoundTrip(tr, httpfake.Request(t, t.Context(), "POST", nil)); panicked {
+		t.Error("it joins when it is released")
+	}
+	for _, want := range []bool{true, false} {
+		if _, _, panicked := tryRoundTrip(tr, httpfake.Request(t, t.Context(), "POST", nil)); panicked != want {
+			t.Errorf("panicked: %v", panicked)
+		}
+	}
+	if names := []string{s.shares[0].Partition(), s.shares[2].Partition()}; names[0] != "held" ||
+		names[1] != "service.example" || len(s.shares) != 3 {
+		t.Errorf("%q joined, %d", names, len(s.shares))
+	}
+}
+
+// secondJoinPanics returns a store whose second Join panics.
+func secondJoinPanics() *store {
+	joins := 0
+	return &store{join: func(*awsretry.Share) {
+		if joins++; joins == 2 {
+			panic("store")
+		}
+	}}
+}
+
+// A panic in Join leaves no lock held, the next request joins, and the partition
+// can be dropped.
 func TestSharedPanics(t *testing.T) {
 	tr := retrying(always(ok))
 	var share *awsretry.Share
 	tr.Mode, tr.MaxPartitions = awsretry.Adaptive, 1
+	joins := 0
 	tr.Shared = &store{join: func(s *awsretry.Share) {
-		if share == nil {
-			share = s
+		share = s
+		if joins++; joins == 1 {
 			panic("store")
 		}
 	}}
 	if _, _, panicked := tryRoundTrip(tr, httpfake.Request(t, t.Context(), "GET", nil)); !panicked {
 		t.Error("the panic did not come through")
 	}
-	if _, err := get(t, tr); err != nil {
-		t.Error(err)
+	if _, err := get(t, tr); err != nil || joins != 2 {
+		t.Errorf("joined %d times, %v", joins, err)
 	}
+	first := share
 	other := awsretry.WithPartition(t.Context(), "another")
 	if _, err := tr.RoundTrip(httpfake.Request(t, other, "GET", nil)); err != nil {
 		t.Error(err)
 	}
-	if !share.Dropped() {
+	if !first.Dropped() {
 		t.Error("the partition is still there")
 	}
 }

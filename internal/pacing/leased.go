@@ -79,13 +79,16 @@ func (l *Leased) Take() Counts {
 // Update implements [Law].
 func (l *Leased) Update(now, sent time.Duration, throttled bool) {
 	l.count(now, sent, throttled)
-	if l.leased && now < l.lease.Until {
+	if l.leased && l.InForce(now) {
 		l.alone.Measure(now, throttled)
 		return
 	}
 	l.end(now)
 	l.alone.Update(now, sent, throttled)
 }
+
+// InForce reports whether the lease has not ended.
+func (l *Leased) InForce(now time.Duration) bool { return now < l.lease.Until }
 
 // Lapse goes on without a lease if it has ended.
 func (l *Leased) Lapse(now time.Duration) {
