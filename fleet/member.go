@@ -24,6 +24,7 @@ type member struct {
 	capacity, float int  // of the retry tokens; float is what the process keeps for its next retries
 	quota           bool // there are retry tokens
 	paid            bool // the fleet paid for those that this process has
+	had             int  // after the last renewal
 	counted         held
 	adaptive        bool
 
@@ -40,6 +41,7 @@ type member struct {
 	proposed float64       // the leader's rate for the next renewal; negative for none
 	cut      bool          // proposed is a cut
 	sent     float64       // requests in half a lease, smoothed
+	quiet    int           // renewals in turn for which there was no need
 }
 
 func newMember(f *Fleet, share *awsretry.Share, id string) *member {
@@ -95,10 +97,16 @@ func (m *member) run() {
 			soonest = period
 		}
 		pause := jitter(period)
-		if m.failing {
+		switch {
+		case m.failing:
 			pause *= 2 // and no earlier: a store that fails is left alone
 			soonest = pause
-		} else {
+			if m.idle() {
+				pause = jitter(m.idlePause())
+			}
+		case m.idle():
+			pause = jitter(m.idlePause())
+		default:
 			pause = max(pause-time.Since(began), period/20) // the lease began then
 		}
 		earliest = time.Now().Add(min(pause, soonest))
@@ -110,10 +118,37 @@ func (m *member) run() {
 // start together do not renew together.
 func jitter(d time.Duration) time.Duration { return d - d/20 + rand.N(d/10+1) }
 
+// idle reports whether the process has had no need of a lease for a while. Then
+// it renews seldom, until the share wakes it.
+func (m *member) idle() bool { return m.quiet >= 10 }
+
+// idlePause returns the time between the renewals of an idle process. The
+// store's clock does not follow a longer one.
+func (m *member) idlePause() time.Duration {
+	return min(m.fleet.config.Lease*19/2, m.fleet.config.Expiry/2)
+}
+
+// used reports whether the process used something since the last renewal, or
+// needs something.
+func (m *member) used(usage awsretry.ShareUsage, r *request) bool {
+	return r.sums != sums{} || usage.Waiting > 0 || usage.NotSent > 0 || usage.Refused > 0 || usage.RetryAfter > 0 ||
+		r.returned > 0 || m.quota && usage.Tokens != m.had
+}
+
+// changed reports whether a renewal brought something, or something to those that
+// the process leads.
+func (m *member) changed(got reply) bool {
+	return got.tokens > 0 || got.gate > 0 || got.epoch != m.epoch || m.leader != nil && got.totals != m.last.totals
+}
+
 // renew renews the lease, and gives the share what was granted.
 func (m *member) renew() {
 	usage := m.share.Usage()
 	r := m.request(usage)
+	if m.quiet++; m.used(usage, &r) {
+		m.quiet = 0
+	}
+	m.had = usage.Tokens - r.returned
 	ctx, cancel := context.WithTimeout(m.fleet.ctx, m.fleet.config.Lease)
 	asked := time.Now()
 	got, err := m.fleet.renew(ctx, m.key, &r)
@@ -126,6 +161,9 @@ func (m *member) renew() {
 		return
 	}
 	m.failing = false
+	if m.changed(got) {
+		m.quiet = 0
+	}
 	m.unsent, m.proposed, m.cut = sums{}, -1, false
 	if m.epoch != got.epoch {
 		m.epoch, m.leader, m.cutSeen = got.epoch, nil, 0
@@ -138,8 +176,9 @@ func (m *member) renew() {
 	}
 	if r.joining { // what it had while it was alone is not the fleet's
 		m.share.TakeTokens(math.MaxInt32)
-		m.paid = true
+		m.paid, m.had = true, 0
 	}
+	m.had += got.tokens
 	m.last, m.joined = got, true
 	m.share.AddTokens(got.tokens)
 	var due time.Time
@@ -147,8 +186,12 @@ func (m *member) renew() {
 		replied := time.Now()
 		due = asked.Add(replied.Sub(asked)/2 + time.Duration((1-got.level)/got.share*float64(time.Second)))
 	}
+	until := asked.Add(m.fleet.config.Lease)
+	if m.idle() && !m.adaptive {
+		until = until.Add(m.idlePause()) // there is no rate to give back
+	}
 	m.share.Grant(awsretry.ShareGrant{
-		Until: asked.Add(m.fleet.config.Lease), Limited: got.rate > 0,
+		Until: until, Limited: got.rate > 0,
 		Rate: got.share, Burst: m.fleet.config.Lease / 40, Due: due,
 		Cut: m.cutAt, RetryAfter: got.gate, FleetRate: got.rate, Members: got.members,
 		FleetTokens: got.left,

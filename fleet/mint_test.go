@@ -181,7 +181,7 @@ func TestTokensAreNotMinted(t *testing.T) {
 							for _, one := range p.pooled {
 								one.link.mode.Store(works)
 							}
-							time.Sleep(2 * time.Second)
+							time.Sleep(5 * time.Second)
 						}
 						switch now := p.sum(t); {
 						case test.increment < 0 && !test.restarts && now > before:
