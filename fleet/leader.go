@@ -32,7 +32,7 @@ func newLeader(law pacing.Adopter, lease time.Duration, got reply) *leader {
 	_, l.oneCut = law.(*pacing.Cubic)
 	if l.rate > 0 {
 		l.law.Adopt(l.now, l.rate)
-		l.known.find(l.now, l.rate)
+		l.known.find(l.now, l.rate, time.Second)
 	}
 	return l
 }
@@ -68,7 +68,7 @@ func (l *leader) step(got reply) (rate float64, cut bool) {
 		} else {
 			l.quick = 0
 		}
-		return l.cutTo(min(l.known.measured(l.now), l.rate)), true
+		return l.cutBelow(), true
 	case l.now-l.cutAt > 4*l.lease:
 		l.quick = 0
 	}
@@ -90,9 +90,9 @@ func (l *leader) step(got reply) (rate float64, cut bool) {
 	return l.rate, false
 }
 
-// cutTo cuts the rate to a little less than a limit that was measured.
-func (l *leader) cutTo(limit float64) (rate float64) {
-	l.known.find(l.now, limit)
+// cutBelow cuts the rate to a little less than the limit.
+func (l *leader) cutBelow() (rate float64) {
+	l.known.throttled(l.now, l.rate)
 	l.rate = l.known.most(l.now)
 	l.law.Adopt(l.now, l.rate)
 	l.cutNow()
