@@ -21,6 +21,7 @@ type leader struct {
 	accepted  float64       // since then
 	throttled float64       // since then
 
+	trip  time.Duration
 	quick int // the rate of the law is higher
 	began bool
 	known known // what the leader knows of the limit
@@ -32,6 +33,7 @@ func newLeader(law pacing.Adopter, lease time.Duration, got reply) *leader {
 	_, l.oneCut = law.(*pacing.Cubic)
 	if l.rate > 0 {
 		l.law.Adopt(l.now, l.rate)
+		l.known.at = l.now
 		l.known.find(l.now, l.rate, time.Second)
 	}
 	return l
@@ -47,13 +49,14 @@ func (l *leader) step(got reply) (rate float64, cut bool) {
 	if l.rate == 0 {
 		return l.guess(news)
 	}
-	l.known.add(l.now, news.accepted+news.acceptedBefore)
+	l.known.add(l.now, l.lease/4+l.trip, got.rate, news.accepted+news.acceptedBefore, news.throttled+news.throttledBefore)
 	l.accepted += news.accepted + news.acceptedBefore
 	l.throttled += news.throttled + news.throttledBefore
-	trip := time.Duration(0)
+	trip := l.trip
 	if news.tripsOf > 0 {
 		trip = time.Duration(news.trips / news.tripsOf * float64(time.Millisecond))
 	}
+	l.trip = trip
 	heard := l.now >= l.cutAt+l.lease+l.lease/8+trip // by all processes, of the last cut
 	switch {
 	case l.beginning && !l.begin():
@@ -76,7 +79,7 @@ func (l *leader) step(got reply) (rate float64, cut bool) {
 	was := l.rate
 	l.rate, _ = l.law.Pace()
 	if cut = l.rate < 0.97*was; cut {
-		l.known = known{}
+		l.known.limit = 0
 		l.cutNow()
 		return l.rate, true
 	}
@@ -111,6 +114,7 @@ func (l *leader) guess(news sums) (rate float64, cut bool) {
 	l.beginning = true
 	l.cutNow()
 	l.rate = max((news.accepted+news.acceptedBefore)/l.lease.Seconds(), 1)
+	l.known.at = l.now
 	return l.rate, true
 }
 
