@@ -32,7 +32,9 @@ const (
 	mostProbe  = 0.1
 	probe      = 1.0 // requests per second
 	lagTime    = 3 * time.Second
-	noise      = 1.5 // requests above the limit that prove a higher one
+	noise      = 1.5
+	agree      = 5
+	outside    = 6   // requests above the limit that prove a higher one
 	growth     = 0.7 // seconds
 	mostSaved  = 0.2 // seconds
 )
@@ -46,7 +48,7 @@ func (k *known) find(now time.Duration, limit float64, over time.Duration) {
 func (k *known) throttled(now time.Duration, rate float64) {
 	since := max(now-k.since, 100*time.Millisecond)
 	switch {
-	case k.limit == 0 || k.more(): // it was too long ago that the service had nothing
+	case k.limit == 0 || k.excess(now) > agree: // it was too long ago that the service had nothing
 		k.find(now, min(k.recent(), rate), 500*time.Millisecond)
 	case math.Abs(k.excess(now)) <= 1.5*noise: // the measurements agree
 		over := min(k.over+since, 30*time.Second)
@@ -64,7 +66,11 @@ func (k *known) add(now, late time.Duration, rate, accepted, throttled float64) 
 	k.rate = rate
 	k.sent += accepted + throttled
 	k.refused += throttled
-	k.unused += (k.granted - k.sent - rate*late.Seconds() - k.unused) * min(passed/lagTime.Seconds(), 1)
+	unused := k.granted - k.sent - rate*late.Seconds()
+	if unused < k.unused-outside { // some sent without a grant
+		k.unused = unused
+	}
+	k.unused += (unused - k.unused) * min(passed/lagTime.Seconds(), 1)
 	k.base = min(k.base, k.count()-k.limit*((now-k.since).Seconds()-mostSaved))
 	copy(k.steps[:], k.steps[1:])
 	last := &k.steps[len(k.steps)-1]
@@ -94,7 +100,7 @@ func (k *known) most(now time.Duration) float64 {
 	if now-k.since < dipTime {
 		return k.limit * (1 - dip)
 	}
-	doubt := 2 / k.over.Seconds()
+	doubt := min(3/k.over.Seconds(), 0.04*k.limit)
 	rate := k.limit + max(leastProbe*k.limit, min(max(probe, doubt), mostProbe*k.limit))
 	proven := max(k.excess(now)-noise, 0)
 	return rate + min(proven*proven/4, proven/growth)
