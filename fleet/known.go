@@ -9,11 +9,12 @@ import (
 // throttled, the service has nothing saved up. From then on it accepts what its
 // limit allows, and no more, however the requests are spread.
 type known struct {
-	limit float64       // per second; 0 where it is not known
-	over  time.Duration // in which it was measured
-	since time.Duration // when the last request was throttled
-	at    time.Duration // up to when the outcomes are counted
-	base  float64       // count at since
+	settling bool          // the rate has changed much
+	limit    float64       // per second; 0 where it is not known
+	over     time.Duration // in which it was measured
+	since    time.Duration // when the last request was throttled
+	at       time.Duration // up to when the outcomes are counted
+	base     float64       // count at since
 
 	// All requests since the beginning.
 	granted, sent, refused float64
@@ -45,15 +46,21 @@ func (k *known) find(now time.Duration, limit float64, over time.Duration) {
 }
 
 // throttled finds the limit again when a request was throttled at a rate.
-func (k *known) throttled(now time.Duration, rate float64) {
+func (k *known) throttled(now time.Duration, rate, part float64, quick bool) {
 	since := max(now-k.since, 100*time.Millisecond)
+	k.settling = true
 	switch {
+	case k.limit > 0 && quick:
+		k.find(now, part*rate, since)
+		return
 	case k.limit == 0 || k.excess(now) > agree: // it was too long ago that the service had nothing
 		k.find(now, min(k.recent(), rate), 500*time.Millisecond)
 	case math.Abs(k.excess(now)) <= 1.5*noise: // the measurements agree
+		k.settling = false
 		over := min(k.over+since, 30*time.Second)
 		k.find(now, min(k.limit+k.excess(now)/over.Seconds(), rate), over)
 	default:
+		k.settling = false
 		k.find(now, min(k.limit+k.excess(now)/since.Seconds(), rate), since)
 	}
 }
@@ -67,10 +74,14 @@ func (k *known) add(now, late time.Duration, rate, accepted, throttled float64) 
 	k.sent += accepted + throttled
 	k.refused += throttled
 	unused := k.granted - k.sent - rate*late.Seconds()
-	if unused < k.unused-outside { // some sent without a grant
+	settling := k.settling && now-k.since <= dipTime
+	if settling || unused < k.unused-outside { // some sent without a grant
 		k.unused = unused
 	}
 	k.unused += (unused - k.unused) * min(passed/lagTime.Seconds(), 1)
+	if t := (now - k.since).Seconds(); settling {
+		k.base = k.count() - (1-dip)*k.limit*t
+	}
 	k.base = min(k.base, k.count()-k.limit*((now-k.since).Seconds()-mostSaved))
 	copy(k.steps[:], k.steps[1:])
 	last := &k.steps[len(k.steps)-1]

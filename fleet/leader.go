@@ -22,7 +22,8 @@ type leader struct {
 	throttled float64       // since then
 
 	trip  time.Duration
-	quick int // the rate of the law is higher
+	fresh sums // since all have heard of the last cut
+	quick int  // the rate of the law is higher
 	began bool
 	known known // what the leader knows of the limit
 }
@@ -50,6 +51,7 @@ func (l *leader) step(got reply) (rate float64, cut bool) {
 		return l.guess(news)
 	}
 	l.known.add(l.now, l.lease/4+l.trip, got.rate, news.accepted+news.acceptedBefore, news.throttled+news.throttledBefore)
+	l.fresh.add(news)
 	l.accepted += news.accepted + news.acceptedBefore
 	l.throttled += news.throttled + news.throttledBefore
 	trip := l.trip
@@ -95,7 +97,8 @@ func (l *leader) step(got reply) (rate float64, cut bool) {
 
 // cutBelow cuts the rate to a little less than the limit.
 func (l *leader) cutBelow() (rate float64) {
-	l.known.throttled(l.now, l.rate)
+	l.known.throttled(l.now, l.rate, l.fresh.accepted/(l.fresh.accepted+l.fresh.throttled), l.now-l.cutAt < 4*l.lease)
+	l.fresh = sums{}
 	l.rate = l.known.most(l.now)
 	l.law.Adopt(l.now, l.rate)
 	l.cutNow()
