@@ -23,7 +23,9 @@ type leader struct {
 	accepted  float64       // since then
 	throttled float64       // since then
 
-	quick int // the rate of the law is higher
+	trip  time.Duration
+	fresh sums // since all have heard of the last cut
+	quick int  // the rate of the law is higher
 	began bool
 	known known // what the leader knows of the limit
 }
@@ -36,7 +38,8 @@ func newLeader(law pacing.Adopter, lease time.Duration, got reply) *leader {
 	l.least, _ = l.law.Pace()
 	if l.rate > 0 {
 		l.law.Adopt(l.now, l.rate)
-		l.known.find(l.now, l.rate)
+		l.known.at = l.now
+		l.known.find(l.now, l.rate, time.Second)
 	}
 	return l
 }
@@ -62,13 +65,15 @@ func (l *leader) find(got reply) (rate float64, cut bool) {
 	if l.rate == 0 {
 		return l.guess(news)
 	}
-	l.known.add(l.now, news.accepted+news.acceptedBefore)
+	l.known.add(l.now, l.lease/4+l.trip, got.rate, news.accepted+news.acceptedBefore, news.throttled+news.throttledBefore)
+	l.fresh.add(news)
 	l.accepted += news.accepted + news.acceptedBefore
 	l.throttled += news.throttled + news.throttledBefore
-	trip := time.Duration(0)
+	trip := l.trip
 	if news.tripsOf > 0 {
 		trip = min(time.Duration(min(news.trips/news.tripsOf, mostTotal)*float64(time.Millisecond)), longestTrip)
 	}
+	l.trip = trip
 	heard := l.now >= l.cutAt+l.lease+l.lease/8+trip // by all processes, of the last cut
 	switch {
 	case l.beginning && !l.begin():
@@ -83,7 +88,7 @@ func (l *leader) find(got reply) (rate float64, cut bool) {
 		} else {
 			l.quick = 0
 		}
-		return l.cutTo(min(l.known.measured(l.now), l.rate)), true
+		return l.cutBelow(), true
 	case l.now-l.cutAt > 4*l.lease:
 		l.quick = 0
 	}
@@ -91,7 +96,7 @@ func (l *leader) find(got reply) (rate float64, cut bool) {
 	was := l.rate
 	l.rate, _ = l.law.Pace()
 	if cut = l.rate < 0.97*was; cut {
-		l.known = known{}
+		l.known.limit = 0
 		l.cutNow()
 		return l.rate, true
 	}
@@ -105,9 +110,10 @@ func (l *leader) find(got reply) (rate float64, cut bool) {
 	return l.rate, false
 }
 
-// cutTo cuts the rate to a little less than a limit that was measured.
-func (l *leader) cutTo(limit float64) (rate float64) {
-	l.known.find(l.now, max(limit, l.least))
+// cutBelow cuts the rate to a little less than the limit.
+func (l *leader) cutBelow() (rate float64) {
+	l.known.throttled(l.now, l.rate, l.fresh.accepted/(l.fresh.accepted+l.fresh.throttled), l.now-l.cutAt < 4*l.lease)
+	l.fresh = sums{}
 	l.rate = l.known.most(l.now)
 	l.law.Adopt(l.now, l.rate)
 	l.cutNow()
@@ -126,6 +132,7 @@ func (l *leader) guess(news sums) (rate float64, cut bool) {
 	l.beginning = true
 	l.cutNow()
 	l.rate = max((news.accepted+news.acceptedBefore)/l.lease.Seconds(), l.least)
+	l.known.at = l.now
 	return l.rate, true
 }
 

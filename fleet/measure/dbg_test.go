@@ -27,7 +27,11 @@ func TestDbg(t *testing.T) {
 		store := &fleettest.Store{Latency: time.Millisecond}
 		m.client = func() fleet.Client { return store }
 		ctx, cancel := context.WithCancel(t.Context())
-		callersEach(4)(m, ctx)
+		if os.Getenv("UNEQ") != "" {
+			unequal(m, ctx)
+		} else {
+			callersEach(4)(m, ctx)
+		}
 		for range 200 {
 			from := m.service.now()
 			time.Sleep(250 * time.Millisecond)
@@ -39,8 +43,12 @@ func TestDbg(t *testing.T) {
 				}
 			}
 			if os.Getenv("STEPS") != "" {
-				if from > 10*time.Second && from < 10250*time.Millisecond { m.service.setRate(20) }
-				if from > 25*time.Second && from < 25250*time.Millisecond { m.service.setRate(200) }
+				if from > 10*time.Second && from < 10250*time.Millisecond {
+					m.service.setRate(20)
+				}
+				if from > 25*time.Second && from < 25250*time.Millisecond {
+					m.service.setRate(200)
+				}
 			}
 			fmt.Printf("%6.2f rate %6.1f sent %4d/s bad %d tokens %.1f\n", from.Seconds(), m.rate(ctx), 4*n, bad, m.service.tokens)
 		}
