@@ -3,6 +3,9 @@ package fleet_test
 import (
 	"cmp"
 	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"syscall"
@@ -20,6 +23,9 @@ import (
 // rights are what the script needs. The connection itself needs HELLO, which
 // every user may call.
 var rights = []string{"+eval", "+evalsha", "+time", "+hmget", "+hset", "+pexpire"}
+
+// sentinelRights are what a client needs at the sentinels.
+var sentinelRights = []string{"+subscribe", "+sentinel|sentinels", "+sentinel|get-master-addr-by-name"}
 
 // A user needs these rights, and no others.
 func TestLeastRights(t *testing.T) {
@@ -59,6 +65,43 @@ func TestLeastRights(t *testing.T) {
 				t.Errorf("leased is %v; the errors are %q", leased(), got)
 			}
 		})
+	}
+}
+
+// With Sentinel a user of the data server also needs role.
+func TestLeastRightsWithSentinel(t *testing.T) {
+	primary := storetest.Start(t)
+	config := filepath.Join(t.TempDir(), "sentinel.conf")
+	text := fmt.Sprintf("sentinel monitor fleet 127.0.0.1 %s 1\n", primary.Port())
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	sentinel := storetest.Start(t, config, "--sentinel")
+	sentinel.Do(append([]string{"ACL", "SETUSER", "watcher", "on", ">secret", "&*", "resetkeys"}, sentinelRights...)...)
+	for _, user := range []struct {
+		name, right string
+		allowed     bool
+	}{{"with", "+role", true}, {"without", "-role", false}} {
+		primary.Do(append([]string{"ACL", "SETUSER", user.name, "on", ">secret", "~awsretry:*", user.right}, rights...)...)
+		var faults faultLog
+		c := fleet.Dial(valkey.ClientOption{
+			InitAddress: []string{sentinel.Addr}, Username: user.name, Password: "secret",
+			Sentinel: valkey.SentinelOption{MasterSet: "fleet", Username: "watcher", Password: "secret"},
+		})
+		defer c.Close()
+		shared := fleet.New(c, fleet.Config{Lease: 100 * time.Millisecond, OnError: faults.add})
+		defer shared.Close()
+		tr := &awsretry.Transport{Base: respond(200, 0), Shared: shared}
+		send(t, tr)
+		eventually(t, "a lease or an error", func() bool {
+			state, _ := tr.State(host)
+			return state.Leased || len(faults.all()) > 0
+		})
+		state, _ := tr.State(host)
+		if got := strings.Join(faults.all(), "\n"); state.Leased != user.allowed || (got == "") != user.allowed ||
+			!user.allowed && !strings.Contains(got, "'role' command") {
+			t.Errorf("%s role: leased is %v; the errors are %q", user.name, state.Leased, got)
+		}
 	}
 }
 
