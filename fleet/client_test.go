@@ -86,7 +86,7 @@ func send(t testing.TB, tr *awsretry.Transport) time.Duration {
 	return time.Since(start)
 }
 
-// faultLog collects what OnError is told.
+// faultLog collects the errors that OnError is called with.
 type faultLog struct {
 	mu     sync.Mutex
 	faults []string

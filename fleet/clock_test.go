@@ -39,7 +39,9 @@ func (c *clockClient) Eval(ctx context.Context, script string, keys, args []stri
 // renewal is the arguments of a renewal by a process that wants many send
 // tokens, with some changed.
 func renewal(values map[int]string) []string {
-	a := strings.Fields("id 400 500 100 490 0 0 0 0 0 0 -1 0 1000 0 0 0 0 10 0 0 60000 0 settings scaled 0 0 0 EPOCH 0 0")
+	a := strings.Fields(
+		"id 400 500 100 490 0 0 0 0 0 0 -1 0 1000 0 0 0 0 10 0 0 60000 0 settings scaled 0 0 0 EPOCH 0 0",
+	)
 	a[argEpoch] = ""
 	for i, value := range values {
 		a[i] = value
@@ -117,7 +119,8 @@ func TestDamagedKey(t *testing.T) {
 	store := storetest.Start(t)
 	client := dial(t, store.Addr)
 	fields := []string{
-		"now", "server", "rate", "left", "leftAt", "began", "asked", "fair", "members", "membersBefore", "window", "tokens", "held", "heldBefore",
+		"now", "server", "rate", "left", "leftAt", "began", "asked", "fair", "members", "membersBefore", "window", "tokens",
+		"held", "heldBefore",
 		"gate", "cut", "leaderUntil", "accepted", "trips",
 	}
 	for _, field := range fields {

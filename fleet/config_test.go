@@ -19,7 +19,7 @@ func TestValidate(t *testing.T) {
 		"zero":           {client, fleet.Config{}, ""},
 		"longest":        {client, fleet.Config{Prefix: "a:b", Lease: time.Minute, Expiry: 7 * 24 * time.Hour}, ""},
 		"no client":      {nil, fleet.Config{}, "the client is nil"},
-		"short lease":    {client, fleet.Config{Lease: 49 * time.Millisecond}, "Config.Lease is 49ms; it must be from 50ms to 1m0s"},
+		"short lease":    {client, fleet.Config{Lease: 49 * time.Millisecond}, "it must be from 50ms to 1m0s"},
 		"long lease":     {client, fleet.Config{Lease: time.Minute + 1}, "Config.Lease is"},
 		"short expiry":   {client, fleet.Config{Expiry: time.Second}, "Config.Expiry is 1s; it must be above a second"},
 		"below lease":    {client, fleet.Config{Lease: time.Minute, Expiry: time.Minute}, "Config.Expiry is 1m0s"},

@@ -63,7 +63,10 @@ func TestIdleProcess(t *testing.T) {
 		service := newLimited()
 		shared := fleet.New(store, fleet.Config{})
 		defer shared.Close()
-		idle := &process{shared: shared, transport: &awsretry.Transport{Base: service, Mode: awsretry.Adaptive, Shared: shared}}
+		idle := &process{
+			shared:    shared,
+			transport: &awsretry.Transport{Base: service, Mode: awsretry.Adaptive, Shared: shared},
+		}
 		rate := func(what string, least, most float64) {
 			t.Helper()
 			before := store.Evals()

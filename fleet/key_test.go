@@ -52,7 +52,8 @@ func TestForeignFields(t *testing.T) {
 				t.Errorf("the errors are %q", got)
 			}
 			if got := eval("return { redis.call('HGET', KEYS[1], 'field4999'), redis.call('HGET', KEYS[1], 'epoch') }"); len(got) != 2 ||
-				got[0] != "99" || got[1] == "" {
+				got[0] != "99" ||
+				got[1] == "" {
 				t.Errorf("a field and the epoch are %q", got)
 			}
 		})

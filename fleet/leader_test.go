@@ -124,7 +124,9 @@ func TestLeaderOfABadStore(t *testing.T) {
 			return [...]float64{mostTotal * random.Float64(), 0, 1e11 * random.Float64(), 5e-324, 300, 300}[random.IntN(6)]
 		}
 		duration := func() time.Duration {
-			return time.Duration([...]float64{math.MaxInt64 * random.Float64(), 0, 1e10 * random.Float64(), 1e10}[random.IntN(4)])
+			return time.Duration(
+				[...]float64{math.MaxInt64 * random.Float64(), 0, 1e10 * random.Float64(), 1e10}[random.IntN(4)],
+			)
 		}
 		for name, law := range laws() {
 			var l *leader

@@ -25,7 +25,7 @@ type member struct {
 	quota           bool // there are retry tokens
 	paid            bool // the fleet paid for those that this process has
 	had             int  // after the last renewal
-	counted         held
+	counted         counted
 	adaptive        bool
 
 	unsent   sums // outcomes of renewals that failed
@@ -35,7 +35,7 @@ type member struct {
 	failing  bool // the last renewal failed
 	cutAt    time.Time
 	cutSeen  time.Duration // last.cut at cutAt
-	gateEnd  time.Time     // of the Retry-After that the store told last
+	gateEnd  time.Time     // of the Retry-After of the last reply
 	leader   *leader       // nil while another process leads
 	ledAt    time.Time     // when it had a reply last
 	proposed float64       // the leader's rate for the next renewal; negative for none
@@ -172,7 +172,7 @@ func (m *member) renew() {
 		m.cutSeen, m.cutAt = got.cut, time.Now()
 	}
 	if m.paid || r.joining {
-		m.counted = held{r.held + got.tokens, got.heldWindow}
+		m.counted = counted{r.held + got.tokens, got.heldWindow}
 	}
 	if r.joining { // what it had while it was alone is not the fleet's
 		m.share.TakeTokens(math.MaxInt32)
@@ -221,7 +221,7 @@ func (m *member) request(usage awsretry.ShareUsage) request {
 		expiry: m.fleet.config.Expiry, cutSeen: m.cutSeen,
 		settings: m.settings, pacing: m.pacing, epoch: m.epoch, counted: m.counted,
 	}
-	if usage.RetryAfter > time.Until(m.gateEnd) { // what the store has told would come back later than it was
+	if usage.RetryAfter > time.Until(m.gateEnd) { // that of a reply would come back later than it was
 		r.gate = usage.RetryAfter
 	}
 	if m.joined {
@@ -283,7 +283,7 @@ func (m *member) fail(err error) {
 	if m.fleet.ctx.Err() != nil {
 		return
 	}
-	m.counted = held{} // the store may have counted them in another window
+	m.counted = counted{} // the store may have counted them in another window
 	if m.failing {
 		m.unsent, m.leader, m.proposed, m.cut = sums{}, nil, -1, false
 		return

@@ -66,7 +66,10 @@ func TestMemoryIsLikeAServer(t *testing.T) {
 }
 
 func TestMemoryRefusesAnotherFormat(t *testing.T) {
-	stores := map[string]fleet.Client{"memory": &fleettest.Store{}, "server": fleet.Valkey(storetest.Connect(t, storetest.Start(t).Addr))}
+	stores := map[string]fleet.Client{
+		"memory": &fleettest.Store{},
+		"server": fleet.Valkey(storetest.Connect(t, storetest.Start(t).Addr)),
+	}
 	for name, store := range stores {
 		t.Run(name, func(t *testing.T) {
 			if err := fleet.RandomRenewals(t.Context(), store, 1, 0); err != nil {

@@ -92,7 +92,8 @@ func TestErrorsAreShown(t *testing.T) {
 					t.Fatalf("OnError was called with %q", got)
 				}
 				text := got[0].Error()
-				if !strings.Contains(text, test.want) || len(text) > 410 || strings.ContainsFunc(text, unicode.IsControl) ||
+				if !strings.Contains(text, test.want) || len(text) > 410 ||
+					strings.ContainsFunc(text, unicode.IsControl) ||
 					!utf8.ValidString(text) {
 					t.Errorf("the error is %q", text)
 				}
@@ -116,7 +117,8 @@ func TestHugeCapacity(t *testing.T) {
 		send(t, tr)
 		time.Sleep(time.Second)
 		runtime.KeepAlive(tr)
-		if got := strings.Join(faults.all(), "\n"); !strings.Contains(got, "Quota.Capacity is 1000000001") || store.Evals() > 0 {
+		if got := strings.Join(faults.all(), "\n"); !strings.Contains(got, "Quota.Capacity is 1000000001") ||
+			store.Evals() > 0 {
 			t.Errorf("the errors are %q after %d renewals", got, store.Evals())
 		}
 	})

@@ -15,8 +15,8 @@ import (
 	"example.com/awsretry/fleet"
 )
 
-// A Retry-After does not last longer because processes with a slow store tell
-// each other of it.
+// A Retry-After does not last longer because processes with a slow store report
+// it to each other.
 func TestRetryAfterIsNotProlonged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex

@@ -64,8 +64,8 @@ local now = get('now') + elapsed
 local settings, pacing = a[24], a[25] -- pacing is '' for a process that cannot lead
 local silence = math.max(60000, 20 * lease) -- after it, they are gone; most outages of a store are shorter
 local function other(name, theirs, ours)
-  return redis.error_reply(string.format('awsretry: the processes that share the key have %s%.100s; this one has %.100s',
-    name, theirs, ours))
+  local text = 'awsretry: the processes that share the key have %s%.100s; this one has %.100s'
+  return redis.error_reply(string.format(text, name, theirs, ours))
 end
 if s.settings and s.settings ~= settings and math.abs(server - get('server')) < silence then
   return other('', s.settings, settings)
@@ -175,7 +175,7 @@ elseif place > 0 then
 end
 s.holes = holes
 
--- Retry tokens. Those that the processes hold are summed over two windows. These
+-- Retry tokens. Those that the processes have are summed over two windows. These
 -- are so long that a process which renews seldom is in one of them.
 local held = number(19, 0, 1e9)
 if now - get('heldBegan') >= 12 * lease or get('heldWindow') == 0 then

@@ -29,8 +29,8 @@ type request struct {
 	unused float64 // send tokens of the last grant
 	last   reply
 
-	returned, asked, held int  // retry tokens
-	counted               held // see member
+	returned, asked, held int // retry tokens
+	counted               counted
 	joining               bool // asked is what the process begins with
 
 	leaving bool
@@ -42,9 +42,9 @@ type request struct {
 	epoch            string // of the last renewal; "" for none
 }
 
-// A held is how many retry tokens of a process the store has counted as held, and
-// in which of its windows.
-type held struct {
+// Counted is how many retry tokens of a process the store has counted as used by
+// it, and in which of its windows.
+type counted struct {
 	tokens int
 	window float64
 }
@@ -99,7 +99,7 @@ func (r *request) args() []string {
 
 // A reply is what the script returns, in its order.
 type reply struct {
-	epoch   string        // changes when the key is made anew
+	epoch   string        // changes when the key is made again
 	now     time.Duration // of the store's clock
 	window  float64
 	rate    float64 // of all processes, in requests per second; 0 if it is not limited
@@ -115,7 +115,7 @@ type reply struct {
 	place   int     // in the round of those who want more than their fair share; 0 for none
 	level   float64 // how much of its next send token it should have; noLevel where that does not matter
 
-	heldWindow float64 // see held
+	heldWindow float64 // see counted
 }
 
 const noLevel = 2
@@ -145,7 +145,7 @@ func (f *Fleet) renew(ctx context.Context, key string, r *request) (reply, error
 	}
 	const length = 21
 	if len(values) != length {
-		return reply{}, fmt.Errorf("fleet: the store returned %d values for %s; it must return %d", len(values), key, length)
+		return reply{}, fmt.Errorf("fleet: %s: the store returned %d values; it must return %d", key, len(values), length)
 	}
 	p := parser{values: values[1:]}
 	got := reply{
@@ -177,12 +177,14 @@ func (f *Fleet) renew(ctx context.Context, key string, r *request) (reply, error
 	case len(got.epoch) > longestEpoch:
 		return reply{}, fmt.Errorf("fleet: %s: the store has an epoch of %d bytes", key, len(got.epoch))
 	case got.tokens > r.asked:
-		return reply{}, fmt.Errorf("fleet: %s: the store granted %d retry tokens; %d were asked for", key, got.tokens, r.asked)
+		return reply{}, fmt.Errorf("fleet: %s: the store granted %d retry tokens; %d were asked for",
+			key, got.tokens, r.asked)
 	case got.share < got.rate/(leastPart*float64(max(got.members, 1))) && !r.leaving: // requests would wait for ever
 		return reply{}, fmt.Errorf("fleet: %s: the store granted a rate of %g; that of %d processes is %g",
 			key, got.share, got.members, got.rate)
 	case got.share > got.rate*(1+rounding):
-		return reply{}, fmt.Errorf("fleet: %s: the store granted a rate of %g; that of all processes is %g", key, got.share, got.rate)
+		return reply{}, fmt.Errorf("fleet: %s: the store granted a rate of %g; that of all processes is %g",
+			key, got.share, got.rate)
 	}
 	return got, nil
 }
