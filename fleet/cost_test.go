@@ -35,7 +35,8 @@ func TestCost(t *testing.T) {
 		clients[i] = storetest.Connect(t, addr)
 	}
 	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(table, "processes\tpartitions\tdue/s\tscripts/s\tstore CPU\tCPU µs/script\tp50 ms\tp99 ms\tbytes/partition\t")
+	fmt.Fprintln(table,
+		"processes\tpartitions\tdue/s\tscripts/s\tstore CPU\tCPU µs/script\tp50 ms\tp99 ms\tbytes/partition\t")
 	for _, size := range []struct{ processes, partitions int }{
 		{10, 1}, {100, 1}, {1000, 1}, {10, 10}, {100, 10}, {1000, 10}, {10, 100}, {100, 100},
 	} {

@@ -248,7 +248,10 @@ func TestVirtualStoreFault(t *testing.T) {
 		leased bool // during the fault
 	}{
 		{"refuses", func(s *fleettest.Store) func() { s.Refuse(refused); return func() { s.Refuse(nil) } }, false},
-		{"loses replies", func(s *fleettest.Store) func() { s.LoseReplies(refused); return func() { s.LoseReplies(nil) } }, false},
+		{"loses replies", func(s *fleettest.Store) func() {
+			s.LoseReplies(refused)
+			return func() { s.LoseReplies(nil) }
+		}, false},
 		{"loses its keys", func(s *fleettest.Store) func() { s.Flush(); return func() {} }, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {

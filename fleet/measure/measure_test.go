@@ -259,7 +259,8 @@ func TestMeasure(t *testing.T) {
 		name string
 		run  func(m *measurement)
 	}{
-		{"alone", measureAlone}, {"steady", measureSteady}, {"join", measureJoin}, {"leave", measureLeave}, {"kill", measureKill},
+		{"alone", measureAlone}, {"steady", measureSteady}, {"join", measureJoin},
+		{"leave", measureLeave}, {"kill", measureKill},
 		{"unequal", measureUnequal}, {"steps", measureSteps},
 		{"stepsalone", measureStepsAlone},
 	}
