@@ -69,8 +69,8 @@ func TestErrorsAreShown(t *testing.T) {
 			field: "settings", value: "\x1b[31mevil\x07\n" + strings.Repeat("x", 1000),
 			want: "have \ufffd[31mevil\ufffd xxx",
 		},
-		"format":   {field: "format", value: "\x1b[2J", want: "the format \ufffd[2J, not 1"},
-		"Eval":     {err: boom, want: "boom \ufffd[31m \ufffd\ufffdééé"},
+		"format": {field: "format", value: "\x1b[2J", want: "the format \ufffd[2J, not 1"},
+		"Eval":   {err: boom, want: "boom \ufffd[31m \ufffd\ufffdééé"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
