@@ -58,9 +58,16 @@ func (p *plainResult) reward(req *http.Request) {
 // partitionOf returns the partition of the request. If Shared.Join panics, it
 // closes the response that is there already.
 func (p *plainResult) partitionOf(c *config, req *http.Request, options *callOptions) *partition {
+	if c.partitions.newShare == nil || p.resp == nil || p.resp.Body == nil {
+		return c.partitionOf(req, options)
+	}
+	return p.joined(c, req, options)
+}
+
+func (p *plainResult) joined(c *config, req *http.Request, options *callOptions) *partition {
 	found := false
 	defer func() {
-		if !found && p.resp != nil && p.resp.Body != nil {
+		if !found {
 			p.resp.Body.Close()
 		}
 	}()

@@ -10,7 +10,7 @@ import (
 type instruments struct {
 	attempts, errors, refusals                      metric.Int64Counter
 	duration                                        metric.Float64Histogram
-	tokens, waiting, leased, members                metric.Int64ObservableGauge
+	tokens, waiting, leased, members, fleetTokens   metric.Int64ObservableGauge
 	sendRate, measuredRate, expectedWait, fleetRate metric.Float64ObservableGauge
 }
 
@@ -20,7 +20,7 @@ var seconds = []float64{0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1
 // newInstruments returns the instruments. Those of attempts have the names and
 // units of the AWS SDK for Go v2, package aws/retry.
 func newInstruments(meter metric.Meter) (in instruments, err error) {
-	faults := make([]error, 12)
+	faults := make([]error, 13)
 	in.attempts, faults[0] = meter.Int64Counter("client.call.attempts", metric.WithUnit("{attempt}"),
 		metric.WithDescription("Attempts that were sent: the first of each request, and retries."))
 	in.errors, faults[1] = meter.Int64Counter("client.call.errors", metric.WithUnit("{error}"),
@@ -44,6 +44,8 @@ func newInstruments(meter metric.Meter) (in instruments, err error) {
 		metric.WithDescription("1 while the process has a lease of the partition's shared buckets, otherwise 0."))
 	in.members, faults[10] = meter.Int64ObservableGauge("awsretry.members", metric.WithUnit("{process}"),
 		metric.WithDescription("Processes that share the partition's buckets."))
+	in.fleetTokens, faults[12] = meter.Int64ObservableGauge("awsretry.fleet_tokens", metric.WithUnit("{token}"),
+		metric.WithDescription("Tokens in the retry token bucket of all these processes."))
 	in.fleetRate, faults[11] = meter.Float64ObservableGauge("awsretry.fleet_rate", metric.WithUnit("{request}/s"),
 		metric.WithDescription("The rate to which adaptive mode limits the requests of all these processes."))
 	return in, errors.Join(faults...)

@@ -201,18 +201,23 @@ func TestFleet(t *testing.T) {
 			Mode: awsretry.Adaptive, Shared: s, Base: httpfake.Statuses(200),
 		})
 		get(t, t.Context(), rt)
-		names := []string{"awsretry.leased", "awsretry.members", "awsretry.fleet_rate"}
+		names := []string{
+			"awsretry.leased", "awsretry.members", "awsretry.fleet_rate", "awsretry.tokens", "awsretry.fleet_tokens",
+		}
 		wantMetrics(t, reader, []string{
 			"awsretry.leased[1] awsretry.partition=service.example = 0",
 			"awsretry.members[{process}] awsretry.partition=service.example = 0",
+			"awsretry.tokens[{token}] awsretry.partition=service.example = 500",
 		}, names...)
 		s.share.Grant(awsretry.ShareGrant{
-			Until: time.Now().Add(time.Second), Limited: true, Rate: 2, FleetRate: 12.5, Members: 5,
+			Until: time.Now().Add(time.Second), Limited: true, Rate: 2, FleetRate: 12.5, Members: 5, FleetTokens: 70,
 		})
 		wantMetrics(t, reader, []string{
 			"awsretry.fleet_rate[{request}/s] awsretry.partition=service.example = 12.5",
+			"awsretry.fleet_tokens[{token}] awsretry.partition=service.example = 70",
 			"awsretry.leased[1] awsretry.partition=service.example = 1",
 			"awsretry.members[{process}] awsretry.partition=service.example = 5",
+			"awsretry.tokens[{token}] awsretry.partition=service.example = 500",
 		}, names...)
 	})
 }

@@ -72,7 +72,8 @@ func NewTransport(
 	}
 	rt := &Transport{Transport: t, instruments: in, series: newSeriesTable(attributes)}
 	rt.gauges, err = meter.RegisterCallback(rt.observeState,
-		in.tokens, in.sendRate, in.measuredRate, in.waiting, in.expectedWait, in.leased, in.members, in.fleetRate)
+		in.tokens, in.sendRate, in.measuredRate, in.waiting, in.expectedWait, in.leased, in.members, in.fleetTokens,
+		in.fleetRate)
 	if err != nil {
 		return nil, fmt.Errorf("otelretry: registering the gauges: %w", err)
 	}
@@ -182,6 +183,9 @@ func (t *Transport) observeFleet(o metric.Observer, state awsretry.State, set me
 	}
 	o.ObserveInt64(t.leased, leased, set)
 	o.ObserveInt64(t.members, int64(state.Members), set)
+	if state.Members > 0 && state.Tokens != math.MaxInt {
+		o.ObserveInt64(t.fleetTokens, int64(state.FleetTokens), set)
+	}
 	if state.FleetRate > 0 {
 		o.ObserveFloat64(t.fleetRate, state.FleetRate, set)
 	}
