@@ -3,6 +3,7 @@ package fleet_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"strconv"
@@ -263,6 +264,10 @@ func TestTokensAfterClose(t *testing.T) {
 		for range 5 {
 			one.call(t.Context())
 		}
+		time.Sleep(time.Second)
+		if stored, known := p.stored(t), one.state().FleetTokens; known != stored {
+			t.Errorf("the process knows of %d retry tokens in the store, which has %d", known, stored)
+		}
 		one.shared.Close()
 		if has, stored := one.state().Tokens, p.stored(t); has != 10 || stored != 490 {
 			t.Errorf("after Close the process has %d retry tokens and the store %d, want 10 and 490", has, stored)
@@ -289,4 +294,32 @@ func TestRateOfAnEmptyStore(t *testing.T) {
 			t.Errorf("after a renewal of a process that is %s the rate is %s, want %s", test.id, got, test.want)
 		}
 	}
+}
+
+// Made-up names of partitions bring no retries: a partition that replaces another
+// one in the table begins with what that one's fleet had left.
+func TestTokensOfMadeUpPartitions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var attempts int
+		shared := fleet.New(&fleettest.Store{Latency: time.Millisecond}, fleet.Config{})
+		defer shared.Close()
+		tr := &awsretry.Transport{
+			Base: roundTripper(func(req *http.Request) (*http.Response, error) {
+				attempts++
+				return respond(http.StatusServiceUnavailable, 0).RoundTrip(req)
+			}),
+			Shared: shared, MaxPartitions: 1, Backoff: awsretry.Decorrelated{Initial: time.Millisecond, Max: time.Millisecond},
+		}
+		const requests = 1000
+		for i := range requests {
+			req, _ := http.NewRequestWithContext(t.Context(), "GET", fmt.Sprintf("http://host%d.test/", i/10), nil)
+			if resp, err := tr.RoundTrip(req); err == nil {
+				resp.Body.Close()
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+		if retries := attempts - requests; retries > 150 {
+			t.Errorf("%d made-up partitions brought %d retries; a bucket pays for 100", requests/10, retries)
+		}
+	})
 }
