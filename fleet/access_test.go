@@ -159,7 +159,7 @@ func TestOtherSettings(t *testing.T) {
 			0, time.Minute, "this one has Lease 400ms and no retry tokens",
 		},
 		"pacing": {
-			ptr(adaptive(awsretry.CubicPacing)), ptr(adaptive(awsretry.ScaledPacing)), 0, 0,
+			ptr(adaptive(awsretry.CubicPacing)), ptr(adaptive(awsretry.ScaledPacing)), 0, time.Minute,
 			"have the pacing cubic; this one has scaled",
 		},
 		"mode": {&awsretry.Transport{}, ptr(adaptive(awsretry.ScaledPacing)), 0, 0, ""}, // they share the retry tokens
@@ -180,8 +180,10 @@ func TestOtherSettings(t *testing.T) {
 				second, faults := start(test.second, cmp.Or(test.lease, 400*time.Millisecond))
 				defer second.Close()
 				leased := func(tr *awsretry.Transport) bool {
-					send(t, tr) // so that it is not idle
-					time.Sleep(time.Second)
+					for range 25 { // it is not idle
+						send(t, tr)
+						time.Sleep(200 * time.Millisecond)
+					}
 					state, _ := tr.State("service.test")
 					return state.Leased
 				}
@@ -206,7 +208,7 @@ func TestOtherSettings(t *testing.T) {
 				}
 				first.Close()
 				if test.silence > 0 {
-					time.Sleep(test.silence - 5*time.Second)
+					time.Sleep(test.silence - 15*time.Second)
 					check("before a minute of silence", false, false)
 				}
 				time.Sleep(10 * time.Second)

@@ -51,6 +51,7 @@ func TestOnErrorPanics(t *testing.T) {
 		time.Sleep(time.Second)
 		failing.Store(false)
 		time.Sleep(time.Second)
+		synctest.Wait()
 		if state, _ := tr.State(host); !state.Leased || calls != 1 {
 			t.Errorf("leased is %v after %d errors", state.Leased, calls)
 		}
@@ -90,6 +91,7 @@ func TestErrorsAreShown(t *testing.T) {
 					}
 				}
 				time.Sleep(time.Second)
+				synctest.Wait()
 				runtime.KeepAlive(tr)
 				if len(got) != 1 {
 					t.Fatalf("OnError was called with %q", got)

@@ -25,7 +25,7 @@ local server = t[1] * 1000 + t[2] / 1000
 
 -- Fields that the script does not know are left alone.
 local names = {
-  'format', 'epoch', 'settings', 'pacing', 'now', 'server', 'leader', 'leaderUntil', 'rate', 'cut', 'gate',
+  'format', 'epoch', 'settings', 'pacing', 'pacingAt', 'now', 'server', 'leader', 'leaderUntil', 'rate', 'cut', 'gate',
   'accepted', 'throttled', 'acceptedBefore', 'throttledBefore', 'trips', 'tripsOf',
   'began', 'window', 'members', 'membersBefore', 'asking', 'askingBefore', 'granted', 'grantedBefore',
   'placed', 'placedBefore', 'holes', 'left', 'turn',
@@ -71,9 +71,11 @@ if s.settings and s.settings ~= settings and math.abs(server - get('server')) < 
   return other('', s.settings, settings)
 end
 s.settings = settings
-if pacing ~= '' and s.pacing and s.pacing ~= pacing and s.leader and s.leader ~= '' and s.leader ~= id
-    and get('leaderUntil') >= now then
-  return other('the pacing ', s.pacing, pacing)
+if pacing ~= '' then
+  if s.pacing and s.pacing ~= pacing and math.abs(server - get('pacingAt')) < silence then
+    return other('the pacing ', s.pacing, pacing)
+  end
+  s.pacing, s.pacingAt = pacing, server
 end
 
 -- Sums.
@@ -96,7 +98,6 @@ if a[20] == '1' then
   if s.leader == id then s.leader = '' end
 elseif pacing ~= '' and (not s.leader or s.leader == '' or s.leader == id or get('leaderUntil') < now) then
   s.leader = id
-  s.pacing = pacing
   s.leaderUntil = now + lease
 end
 
