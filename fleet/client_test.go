@@ -43,7 +43,7 @@ const (
 // reply returns what the script returns, where nothing is limited, with some
 // values changed.
 func reply(values map[int]string) []string {
-	r := strings.Fields("epoch 0 1 0 0 1 0 0 0 100 0 0 0 0 0 0 0")
+	r := strings.Fields("epoch 0 1 0 0 1 0 0 0 100 0 0 0 0 0 0 0 0 0 2")
 	for i, value := range values {
 		r[i] = value
 	}
@@ -108,8 +108,8 @@ func TestBadReplies(t *testing.T) {
 		want string // of the error
 	}{
 		"nothing":      {func([]string) ([]string, error) { return nil, nil }, "0 values"},
-		"too few":      {func([]string) ([]string, error) { return reply(nil)[1:], nil }, "16 values"},
-		"too many":     {func([]string) ([]string, error) { return append(reply(nil), "1"), nil }, "18 values"},
+		"too few":      {func([]string) ([]string, error) { return reply(nil)[1:], nil }, "19 values"},
+		"too many":     {func([]string) ([]string, error) { return append(reply(nil), "1"), nil }, "21 values"},
 		"very many":    {func([]string) ([]string, error) { return make([]string, 1<<20), nil }, "1048576 values"},
 		"error":        {func([]string) ([]string, error) { return nil, errors.New("boom") }, "boom"},
 		"panic":        {func([]string) ([]string, error) { panic("boom") }, "panicked: boom"},

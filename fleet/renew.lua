@@ -32,7 +32,7 @@ if format then
   local all = redis.call('HGETALL', key)
   for i = 1, #all, 2 do s[all[i]] = all[i + 1] end
 else
-  s = { format = '1', epoch = id .. server, rate = seedRate, tokens = math.min(seedTokens, capacity), server = server }
+  s = { format = '1', epoch = id .. string.format('%.0f', server), rate = seedRate, tokens = math.min(seedTokens, capacity), server = server }
 end
 local function get(name)
   local n = tonumber(s[name])
@@ -109,7 +109,9 @@ end
 -- one request, each at its place, so that all of them together send evenly.
 local most = get('rate') / 1000 -- tokens in a millisecond
 local saved = lease / 8 * most
-s.left = (tonumber(s.left) or 0) + elapsed * (most - total('granted')) + number(28, 0, 1e9)
+local left = tonumber(s.left)
+if not left or left ~= left then left = 0 end
+s.left = left + elapsed * (most - total('granted')) + number(28, 0, 1e9)
 s.left = math.max(math.min(s.left, saved), -saved)
 local rate = most + s.left / lease
 s.turn = (get('turn') + elapsed * rate / math.max(total('asking'), 1)) % 1
@@ -118,6 +120,7 @@ remove('members', 1)
 remove('asking', part)
 remove('granted', share)
 remove('placed', math.min(place, 1))
+remove('held', number(29, 0, 1e9))
 local leaving = a[20] == '1'
 local members = total('members') + (leaving and 0 or 1)
 local had = (age == 0 or age == 1) and share or 0
@@ -160,11 +163,11 @@ s.holes = holes
 
 -- Retry tokens.
 local returned, asked, held = number(17, 0, 1e9), number(18, 0, 1e9), number(19, 0, 1e9)
-local room = math.max(0, capacity - math.max(get('heldBefore'), held))
+local room = math.max(0, capacity - total('held') - held)
 s.tokens = math.min(get('tokens') + returned, room)
 local tokens = math.min(asked, math.floor(get('tokens')))
 s.tokens = get('tokens') - tokens
-if age ~= 0 and not leaving then s.held = get('held') + held + tokens end
+if not leaving then s.held = get('held') + held + tokens end
 
 -- A Retry-After.
 s.gate = math.max(get('gate'), now + number(21, 0, 86400000))

@@ -55,6 +55,9 @@ func (s *sums) add(t sums) {
 	s.tripsOf += t.tripsOf
 }
 
+// part returns how much of what was sent after the last cut was accepted.
+func (s sums) part() float64 { return s.accepted / max(s.accepted+s.throttled, 1) }
+
 // since returns what was added to t. It is nothing if the store has lost it.
 func (s sums) since(t sums) sums {
 	return sums{
@@ -82,7 +85,7 @@ func (r *request) args() []string {
 		strconv.Itoa(r.returned), strconv.Itoa(r.asked), strconv.Itoa(r.held),
 		flag(r.leaving), milliseconds(r.gate), milliseconds(r.expiry), milliseconds(r.cutSeen),
 		r.settings, r.pacing,
-		number(r.last.part), strconv.Itoa(r.last.place), number(r.unused),
+		number(r.last.part), strconv.Itoa(r.last.place), number(r.unused), strconv.Itoa(r.last.held),
 	}
 }
 
@@ -102,6 +105,7 @@ type reply struct {
 	totals  sums
 	part    float64 // of a fair share that this process wants, at most 1
 	place   int     // in the round of those who want more than their fair share; 0 for none
+	held    int     // retry tokens of this process
 	level   float64 // how much of its next send token it should have; noLevel where that does not matter
 }
 
@@ -148,6 +152,7 @@ func (f *Fleet) renew(ctx context.Context, key string, r *request) (reply, error
 	}
 	got.part = p.number("part", 1)
 	got.place = int(p.number("place", mostMembers))
+	got.held = r.held + got.tokens
 	got.level = p.number("level", noLevel)
 	switch {
 	case p.err != nil:
