@@ -100,6 +100,9 @@ func (k *known) excess(now time.Duration) float64 {
 // recent returns the rate of the last steps.
 func (k *known) recent() float64 {
 	first, last := k.steps[0], k.steps[len(k.steps)-1]
+	if first.at == 0 {
+		return k.rate
+	}
 	return (last.count - first.count) / max(last.at-first.at, 100*time.Millisecond).Seconds()
 }
 

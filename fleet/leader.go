@@ -38,7 +38,7 @@ func newLeader(law pacing.Adopter, lease time.Duration, got reply) *leader {
 	l.least, _ = l.law.Pace()
 	if l.rate > 0 {
 		l.law.Adopt(l.now, l.rate)
-		l.known.at = l.now
+		l.known.at, l.known.rate, l.known.settling = l.now, l.rate, true
 		l.known.find(l.now, l.rate, time.Second)
 	}
 	return l
@@ -88,7 +88,7 @@ func (l *leader) find(got reply) (rate float64, cut bool) {
 		} else {
 			l.quick = 0
 		}
-		return l.cutBelow(), true
+		return l.cutBelow(news), true
 	case l.now-l.cutAt > 4*l.lease:
 		l.quick = 0
 	}
@@ -111,8 +111,12 @@ func (l *leader) find(got reply) (rate float64, cut bool) {
 }
 
 // cutBelow cuts the rate to a little less than the limit.
-func (l *leader) cutBelow() (rate float64) {
-	l.known.throttled(l.now, l.rate, l.fresh.accepted/(l.fresh.accepted+l.fresh.throttled), l.now-l.cutAt < 4*l.lease)
+func (l *leader) cutBelow(news sums) (rate float64) {
+	quick := l.now-l.cutAt < 4*l.lease
+	if news.part() < 1-heavy { // the limit is not what it was
+		quick, l.fresh = true, news
+	}
+	l.known.throttled(l.now, l.rate, max(l.fresh.part(), leastPart), quick)
 	l.fresh = sums{}
 	l.rate = l.known.most(l.now)
 	l.law.Adopt(l.now, l.rate)
@@ -188,6 +192,11 @@ const longestTrip = time.Minute
 
 // What a step gives to the law at most.
 const mostFed = 100_000
+
+const (
+	heavy     = 0.15 // of the outcomes of a step that are throttled
+	leastPart = 0.1  // that one cut leaves
+)
 
 // check returns an error if a reply has so many outcomes since the last step, a
 // time ago, that the store does not keep to the script.

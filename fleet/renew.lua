@@ -127,7 +127,9 @@ end
 -- one request, each at its place, so that all of them together send evenly.
 local most = get('rate') / 1000 -- tokens in a millisecond
 local saved = lease / 8 * most
-s.left = (tonumber(s.left) or 0) + elapsed * (most - total('granted')) + number(28, 0, 1e9)
+local left = tonumber(s.left)
+if not left or left ~= left then left = 0 end
+s.left = left + elapsed * (most - total('granted')) + number(28, 0, 1e9)
 s.left = math.max(math.min(s.left, saved), -saved)
 local rate = most + s.left / lease
 s.turn = (get('turn') + elapsed * rate / math.max(total('asking'), 1)) % 1

@@ -65,6 +65,9 @@ func (s *sums) add(t sums) {
 	s.tripsOf += t.tripsOf
 }
 
+// part returns how much of what was sent after the last cut was accepted.
+func (s sums) part() float64 { return s.accepted / max(s.accepted+s.throttled, 1) }
+
 // since returns what was added to t. It is nothing if the store has lost it.
 func (s sums) since(t sums) sums {
 	return sums{
@@ -133,8 +136,8 @@ const (
 )
 
 const (
-	leastPart = 100  // a process is granted at least this part of an equal share
-	rounding  = 1e-9 // relative, of a rate
+	leastShare = 100  // a process is granted at least this part of an equal share
+	rounding   = 1e-9 // relative, of a rate
 )
 
 // renew runs the script.
@@ -179,7 +182,7 @@ func (f *Fleet) renew(ctx context.Context, key string, r *request) (reply, error
 	case got.tokens > r.asked:
 		return reply{}, fmt.Errorf("fleet: %s: the store granted %d retry tokens; %d were asked for",
 			key, got.tokens, r.asked)
-	case got.share < got.rate/(leastPart*float64(max(got.members, 1))) && !r.leaving: // requests would wait for ever
+	case got.share < got.rate/(leastShare*float64(max(got.members, 1))) && !r.leaving: // requests would wait for ever
 		return reply{}, fmt.Errorf("fleet: %s: the store granted a rate of %g; that of %d processes is %g",
 			key, got.share, got.members, got.rate)
 	case got.share > got.rate*(1+rounding):

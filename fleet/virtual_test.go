@@ -186,6 +186,8 @@ func TestVirtualRate(t *testing.T) {
 					if s := p.state(); s.Members < count-2 || s.Members > count || !s.Leased {
 						t.Errorf("a process has the state %+v, want a lease and about %d members", s, count)
 					}
+				}
+				for _, p := range processes {
 					p.leave()
 				}
 			})
