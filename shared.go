@@ -54,8 +54,11 @@ type ShareUsage struct {
 	// not known.
 	Trip time.Duration
 
-	Waiting int // requests in line for a send token
-	NotSent int // attempts since the last Usage that were refused, because a send token would come too late
+	Waiting    int     // requests in line for a send token
+	NotSent    int     // attempts since the last Usage that were refused, because a send token would come too late
+	SendTokens float64 // saved up, at most 1
+	Unused     float64 // send tokens that came back for nobody since the last Usage
+
 	Tokens  int // in the retry token bucket
 	Refused int // retries that the bucket refused since the last Usage
 
@@ -70,6 +73,7 @@ type ShareGrant struct {
 	Limited    bool          // the fleet's rate is limited
 	Rate       float64       // of this process, in requests per second
 	Burst      time.Duration // what a pause saves up is the tokens of that time
+	Due        time.Time     // a send token comes back then, and so do the others before and after it; zero: at any time
 	Cut        time.Time     // when the fleet's rate was cut last; the zero time if never
 	FirstToken float64       // part of a send token, 0 to 1, for a process that had no rate: not all send at once
 	RetryAfter time.Duration // how long the fleet's Retry-After is in force; 0 if there is none
@@ -184,6 +188,7 @@ func (s *Share) Usage() ShareUsage {
 	}
 	if s.limiter != nil {
 		u.Waiting, _ = s.limiter.line()
+		u.SendTokens, u.Unused = min(s.limiter.bucket.Tokens(), 1), s.limiter.bucket.TakeLost()
 		counts := s.limiter.takeCounts()
 		u.Accepted, u.Throttled = counts.Accepted, counts.Throttled
 		u.AcceptedBefore, u.ThrottledBefore = counts.AcceptedBefore, counts.ThrottledBefore
@@ -205,7 +210,7 @@ func (s *Share) AddTokens(n int) { s.quota.Release(n) }
 func (s *Share) Grant(g ShareGrant) {
 	s.grant.Store(&g)
 	if s.limiter != nil {
-		s.limiter.lease(g.Until, g.Cut, g.FirstToken, pacing.Lease{
+		s.limiter.lease(g.Until, g.Cut, g.Due, g.FirstToken, pacing.Lease{
 			Limited: g.Limited, Rate: g.Rate, Capacity: g.Rate * g.Burst.Seconds(),
 			Alone: g.FleetRate / float64(max(g.Members, 1)),
 		})
@@ -243,7 +248,7 @@ func (l *RateLimiter) onLapsed(f func()) {
 // lease gives l a rate until the time. cut is when the rate of all processes was
 // cut last, the zero time if never. first is the part of a token that l begins
 // with if it had no rate.
-func (l *RateLimiter) lease(until, cut time.Time, first float64, lease pacing.Lease) {
+func (l *RateLimiter) lease(until, cut, due time.Time, first float64, lease pacing.Lease) {
 	if l.leased == nil {
 		return
 	}
@@ -260,6 +265,9 @@ func (l *RateLimiter) lease(until, cut time.Time, first float64, lease pacing.Le
 	l.setRate(l.updated)
 	if begins {
 		l.bucket.Put(first)
+	}
+	if !due.IsZero() {
+		l.bucket.Align(due.Sub(l.start))
 	}
 	if lease.Limited {
 		l.limiting.Store(true)

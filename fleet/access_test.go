@@ -1,23 +1,33 @@
 package fleet_test
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"example.com/awsretry"
 	"example.com/awsretry/fleet"
+	"example.com/awsretry/fleet/fleettest"
 	"example.com/awsretry/fleet/internal/storetest"
 	"github.com/valkey-io/valkey-go"
 )
 
 // rights are what the script needs. The connection itself needs HELLO, which
 // every user may call.
-var rights = []string{"+eval", "+evalsha", "+time", "+hget", "+hgetall", "+hset", "+pexpire"}
+var rights = []string{"+eval", "+evalsha", "+time", "+hmget", "+hset", "+pexpire"}
+
+// sentinelRights are what a client needs at the sentinels.
+var sentinelRights = []string{"+subscribe", "+sentinel|sentinels", "+sentinel|get-master-addr-by-name"}
 
 // A user needs these rights, and no others.
 func TestLeastRights(t *testing.T) {
@@ -76,6 +86,43 @@ func leased(tr *awsretry.Transport) bool {
 	return state.Leased
 }
 
+// With Sentinel a user of the data server also needs role.
+func TestLeastRightsWithSentinel(t *testing.T) {
+	primary := storetest.Start(t)
+	config := filepath.Join(t.TempDir(), "sentinel.conf")
+	text := fmt.Sprintf("sentinel monitor fleet 127.0.0.1 %s 1\n", primary.Port())
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	sentinel := storetest.Start(t, config, "--sentinel")
+	sentinel.Do(append([]string{"ACL", "SETUSER", "watcher", "on", ">secret", "&*", "resetkeys"}, sentinelRights...)...)
+	for _, user := range []struct {
+		name, right string
+		allowed     bool
+	}{{"with", "+role", true}, {"without", "-role", false}} {
+		primary.Do(append([]string{"ACL", "SETUSER", user.name, "on", ">secret", "~awsretry:*", user.right}, rights...)...)
+		var faults faultLog
+		c := fleet.Dial(valkey.ClientOption{
+			InitAddress: []string{sentinel.Addr}, Username: user.name, Password: "secret",
+			Sentinel: valkey.SentinelOption{MasterSet: "fleet", Username: "watcher", Password: "secret"},
+		})
+		defer c.Close()
+		shared := fleet.New(c, fleet.Config{Lease: 100 * time.Millisecond, OnError: faults.add})
+		defer shared.Close()
+		tr := &awsretry.Transport{Base: respond(200, 0), Shared: shared}
+		send(t, tr)
+		eventually(t, "a lease or an error", func() bool {
+			state, _ := tr.State(host)
+			return state.Leased || len(faults.all()) > 0
+		})
+		state, _ := tr.State(host)
+		if got := strings.Join(faults.all(), "\n"); state.Leased != user.allowed || (got == "") != user.allowed ||
+			!user.allowed && !strings.Contains(got, "'role' command") {
+			t.Errorf("%s role: leased is %v; the errors are %q", user.name, state.Leased, got)
+		}
+	}
+}
+
 // Dial returns a Client although there is no store yet.
 func TestDialBeforeTheStore(t *testing.T) {
 	store := storetest.Start(t)
@@ -93,60 +140,87 @@ func TestDialBeforeTheStore(t *testing.T) {
 	eventually(t, "there is a lease", func() bool { return leased(tr) })
 }
 
-// The first processes' settings stay while they are there. Others get an error
-// and work alone; they share when the first ones have gone.
+// The first processes' settings stay while they are there, and for a minute
+// after that. Others get an error and work alone, also after an outage of the
+// store that is shorter.
 func TestOtherSettings(t *testing.T) {
 	adaptive := func(p awsretry.Pacing) awsretry.Transport {
 		return awsretry.Transport{Mode: awsretry.Adaptive, RateLimit: awsretry.RateLimitConfig{Pacing: p}}
 	}
-	store := storetest.Start(t)
 	for name, test := range map[string]struct {
 		first, second *awsretry.Transport
-		lease         time.Duration // of the second; 0 for the default
+		lease         time.Duration // of the second
+		silence       time.Duration // before the second may share
 		want          string
 	}{
 		"lease": {
-			&awsretry.Transport{}, &awsretry.Transport{}, 500 * time.Millisecond,
-			"have Lease 400ms and 500 retry tokens; this one has Lease 500ms",
+			&awsretry.Transport{}, &awsretry.Transport{}, 800 * time.Millisecond, time.Minute,
+			"have Lease 400ms and 500 retry tokens; this one has Lease 800ms",
 		},
 		"capacity": {
-			&awsretry.Transport{}, &awsretry.Transport{Quota: awsretry.QuotaConfig{Capacity: 7}}, 0,
+			&awsretry.Transport{}, &awsretry.Transport{Quota: awsretry.QuotaConfig{Capacity: 7}}, 0, time.Minute,
 			"this one has Lease 400ms and 7 retry tokens",
 		},
 		"no quota": {
-			&awsretry.Transport{}, &awsretry.Transport{Quota: awsretry.QuotaConfig{Capacity: -1}, ShareRetryAfter: true}, 0,
-			"this one has Lease 400ms and no retry tokens",
+			&awsretry.Transport{}, &awsretry.Transport{Quota: awsretry.QuotaConfig{Capacity: -1}, ShareRetryAfter: true},
+			0, time.Minute, "this one has Lease 400ms and no retry tokens",
 		},
 		"pacing": {
-			ptr(adaptive(awsretry.CubicPacing)), ptr(adaptive(awsretry.ScaledPacing)), 0,
+			ptr(adaptive(awsretry.CubicPacing)), ptr(adaptive(awsretry.ScaledPacing)), 0, time.Minute,
 			"have the pacing cubic; this one has scaled",
 		},
-		"mode": {&awsretry.Transport{}, ptr(adaptive(awsretry.ScaledPacing)), 0, ""}, // they share the retry tokens
+		"mode": {&awsretry.Transport{}, ptr(adaptive(awsretry.ScaledPacing)), 0, 0, ""}, // they share the retry tokens
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			start := func(tr *awsretry.Transport, lease time.Duration) (*fleet.Fleet, *faultLog) {
-				var faults faultLog
-				tr.Base = respond(200, 0)
-				shared := fleet.New(dial(t, store.Addr), fleet.Config{Prefix: name, Lease: lease, OnError: faults.add})
-				t.Cleanup(func() { shared.Close() })
-				tr.Shared = shared
-				send(t, tr)
-				eventually(t, "there is a lease or an error", func() bool { return leased(tr) || len(faults.all()) > 0 })
-				return shared, &faults
-			}
-			first, _ := start(test.first, 0)
-			_, faults := start(test.second, test.lease)
-			got := strings.Join(faults.all(), "\n")
-			if !strings.Contains(got, test.want) || (got == "") != (test.want == "") {
-				t.Errorf("the errors are %q; want %q", got, test.want)
-			}
-			if leased(test.second) != (test.want == "") {
-				t.Errorf("the second has a lease: %v", leased(test.second))
-			}
-			eventually(t, "the first has a lease", func() bool { return leased(test.first) })
-			first.Close()
-			eventually(t, "the second has a lease as the first has ended", func() bool { return leased(test.second) })
+			synctest.Test(t, func(t *testing.T) {
+				store := &fleettest.Store{Latency: time.Millisecond}
+				start := func(tr *awsretry.Transport, lease time.Duration) (*fleet.Fleet, *faultLog) {
+					var faults faultLog
+					tr.Base = respond(200, 0)
+					shared := fleet.New(store, fleet.Config{Lease: lease, OnError: faults.add})
+					tr.Shared = shared
+					send(t, tr)
+					time.Sleep(time.Second)
+					return shared, &faults
+				}
+				first, _ := start(test.first, 400*time.Millisecond)
+				second, faults := start(test.second, cmp.Or(test.lease, 400*time.Millisecond))
+				defer second.Close()
+				leased := func(tr *awsretry.Transport) bool {
+					for range 25 { // it is not idle
+						send(t, tr)
+						time.Sleep(200 * time.Millisecond)
+					}
+					state, _ := tr.State("service.test")
+					return state.Leased
+				}
+				check := func(when string, wantFirst, wantSecond bool) {
+					t.Helper()
+					if a, b := leased(test.first), leased(test.second); a != wantFirst || b != wantSecond {
+						t.Errorf("%s the first has a lease: %v, the second: %v", when, a, b)
+					}
+				}
+				check("at the start", true, test.want == "")
+				if got := strings.Join(faults.all(), "\n"); !strings.Contains(got, test.want) || (got == "") != (test.want == "") {
+					t.Errorf("the errors are %q; want %q", got, test.want)
+				}
+				if test.silence > 0 {
+					for range 3 {
+						store.Refuse(errors.New("an outage"))
+						time.Sleep(5 * time.Second)
+						store.Refuse(nil)
+						time.Sleep(time.Second)
+						check("after an outage", true, false)
+					}
+				}
+				first.Close()
+				if test.silence > 0 {
+					time.Sleep(test.silence - 15*time.Second)
+					check("before a minute of silence", false, false)
+				}
+				time.Sleep(10 * time.Second)
+				check("when the first has gone", false, true)
+			})
 		})
 	}
 }

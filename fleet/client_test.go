@@ -3,6 +3,7 @@ package fleet_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"runtime"
@@ -30,20 +31,28 @@ const (
 	replyRate    = 3
 	replyShare   = 4
 	replyMembers = 5
+	replyLeader  = 6
 	replyTokens  = 8
 	replyLeft    = 9
 	replyGate    = 10
 
+	replyAccepted = 11
+
+	argID       = 0
+	argSeedRate = 3
+	argRate     = 11
+	argWanted   = 13
 	argReturned = 16
 	argAsked    = 17
 	argLeaving  = 19
 	argGate     = 20
+	argEpoch    = 28
 )
 
 // reply returns what the script returns, where nothing is limited, with some
 // values changed.
 func reply(values map[int]string) []string {
-	r := strings.Fields("epoch 0 1 0 0 1 0 0 0 100 0 0 0 0 0 0 0")
+	r := strings.Fields("epoch 0 1 0 0 1 0 0 0 100 0 0 0 0 0 0 0 1 0 2 1")
 	for i, value := range values {
 		r[i] = value
 	}
@@ -77,7 +86,7 @@ func send(t testing.TB, tr *awsretry.Transport) time.Duration {
 	return time.Since(start)
 }
 
-// faultLog collects what OnError is told.
+// faultLog collects the errors that OnError is called with.
 type faultLog struct {
 	mu     sync.Mutex
 	faults []string
@@ -107,26 +116,30 @@ func TestBadReplies(t *testing.T) {
 		eval func(args []string) ([]string, error)
 		want string // of the error
 	}{
-		"nothing":      {func([]string) ([]string, error) { return nil, nil }, "0 values"},
-		"too few":      {func([]string) ([]string, error) { return reply(nil)[1:], nil }, "16 values"},
-		"too many":     {func([]string) ([]string, error) { return append(reply(nil), "1"), nil }, "18 values"},
-		"very many":    {func([]string) ([]string, error) { return make([]string, 1<<20), nil }, "1048576 values"},
-		"error":        {func([]string) ([]string, error) { return nil, errors.New("boom") }, "boom"},
-		"panic":        {func([]string) ([]string, error) { panic("boom") }, "panicked: boom"},
-		"empty":        {set(replyRate, ""), `"" for rate`},
-		"text":         {set(replyRate, "abc"), `"abc" for rate`},
-		"long text":    {set(replyRate, strings.Repeat("9", 1<<20)), "for rate"},
-		"NaN":          {set(replyRate, "nan"), "for rate"},
-		"infinite":     {set(replyRate, "inf"), "for rate"},
-		"huge":         {set(replyRate, "1e308"), "for rate"},
-		"negative":     {set(replyRate, "-1"), "for rate"},
-		"huge grant":   {set(replyShare, "1e8"), "granted a rate of 1e+08"},
-		"no share":     {set(replyRate, "100"), "granted nothing of a rate of 100"},
+		"nothing":    {func([]string) ([]string, error) { return nil, nil }, "0 values"},
+		"too few":    {func([]string) ([]string, error) { return reply(nil)[1:], nil }, "20 values"},
+		"too many":   {func([]string) ([]string, error) { return append(reply(nil), "1"), nil }, "22 values"},
+		"very many":  {func([]string) ([]string, error) { return make([]string, 1<<20), nil }, "1048576 values"},
+		"error":      {func([]string) ([]string, error) { return nil, errors.New("boom") }, "boom"},
+		"panic":      {func([]string) ([]string, error) { panic("boom") }, "panicked: boom"},
+		"empty":      {set(replyRate, ""), `"" for rate`},
+		"text":       {set(replyRate, "abc"), `"abc" for rate`},
+		"long text":  {set(replyRate, strings.Repeat("9", 1<<20)), "for rate"},
+		"NaN":        {set(replyRate, "nan"), "for rate"},
+		"infinite":   {set(replyRate, "inf"), "for rate"},
+		"huge":       {set(replyRate, "1e308"), "for rate"},
+		"negative":   {set(replyRate, "-1"), "for rate"},
+		"huge grant": {set(replyShare, "1e8"), "granted a rate of 1e+08"},
+		"no share":   {set(replyRate, "100"), "granted a rate of 0; that of 1 processes is 100"},
+		"tiny share": {func([]string) ([]string, error) {
+			return reply(map[int]string{replyRate: "100", replyShare: "1e-300"}), nil
+		}, "granted a rate of 1e-300"},
 		"huge tokens":  {set(replyTokens, "1000000"), "granted 1000000 retry tokens"},
 		"huge members": {set(replyMembers, "1e18"), "for members"},
 		"long gate":    {set(replyGate, "1e15"), "for Retry-After"},
+		"huge epoch":   {set(0, strings.Repeat("e", 1000)), "an epoch of 1000 bytes"},
 		"huge clock":   {set(1, "1e300"), "for now"},
-		"huge sum":     {set(11, "inf"), "for sum"},
+		"huge sum":     {set(11, "1e16"), "for sum"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -159,6 +172,31 @@ func TestBadReplies(t *testing.T) {
 	}
 }
 
+// A store that has far more outcomes than there can be is an error for the
+// process that leads.
+func TestOutcomesThatCannotBe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		total, highest := 0.0, 0.0
+		var faults faultLog
+		shared := fleet.New(clientFunc(func(_ context.Context, args []string) ([]string, error) {
+			rate, _ := strconv.ParseFloat(args[argRate], 64)
+			highest = max(highest, rate)
+			total += 1e9
+			return reply(map[int]string{
+				replyRate: "100", replyShare: "100", replyLeader: "1", replyAccepted: fmt.Sprint(total),
+			}), nil
+		}), fleet.Config{OnError: faults.add})
+		defer shared.Close()
+		tr := &awsretry.Transport{Base: respond(200, delay), Mode: awsretry.Adaptive, Shared: shared}
+		send(t, tr)
+		time.Sleep(10 * time.Second)
+		runtime.KeepAlive(tr)
+		if got := faults.all(); len(got) == 0 || !strings.Contains(got[0], "1e+09 new outcomes") || highest > 1e6 {
+			t.Errorf("the errors are %q, and the highest rate %g", got, highest)
+		}
+	})
+}
+
 // OnError is called once for each change from success to failure.
 func TestOnErrorOncePerChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -171,8 +209,10 @@ func TestOnErrorOncePerChange(t *testing.T) {
 			return reply(nil), nil
 		}), fleet.Config{OnError: faults.add})
 		tr := &awsretry.Transport{Base: respond(200, delay), Shared: shared}
-		send(t, tr)
-		time.Sleep(19 * time.Second)
+		for time.Since(start) < 19*time.Second {
+			send(t, tr) // it does not become idle
+			time.Sleep(100 * time.Millisecond)
+		}
 		if n := len(faults.all()); n != 5 {
 			t.Errorf("OnError was called %d times; the store failed 5 times", n)
 		}
@@ -295,24 +335,22 @@ func TestOldOutcomesAreDropped(t *testing.T) {
 
 // The members of a Transport that nobody has any more end.
 func TestTransportIsDropped(t *testing.T) {
-	var calls atomic.Int64
-	shared := fleet.New(clientFunc(func(context.Context, []string) ([]string, error) {
-		calls.Add(1)
+	var left atomic.Bool
+	shared := fleet.New(clientFunc(func(_ context.Context, args []string) ([]string, error) {
+		if args[argLeaving] == "1" {
+			left.Store(true)
+		}
 		return reply(nil), nil
 	}), fleet.Config{Lease: 50 * time.Millisecond})
 	defer shared.Close()
 	tr := &awsretry.Transport{Base: respond(200, 0), Shared: shared}
 	send(t, tr)
+	time.Sleep(100 * time.Millisecond)
 	runtime.KeepAlive(tr)
-	for range 100 {
-		before := calls.Load()
+	eventually(t, "the member leaves", func() bool {
 		runtime.GC()
-		time.Sleep(100 * time.Millisecond) // two leases
-		if before > 0 && calls.Load() == before {
-			return
-		}
-	}
-	t.Error("the member still renews its lease")
+		return left.Load()
+	})
 }
 
 // A process cannot spend more retry tokens than it asked for, whatever the

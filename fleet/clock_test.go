@@ -39,7 +39,10 @@ func (c *clockClient) Eval(ctx context.Context, script string, keys, args []stri
 // renewal is the arguments of a renewal by a process that wants many send
 // tokens, with some changed.
 func renewal(values map[int]string) []string {
-	a := strings.Fields("id 400 500 100 490 0 0 0 0 0 0 -1 0 1000 0 0 0 0 10 0 0 60000 0 settings scaled")
+	a := strings.Fields(
+		"id 400 500 100 490 0 0 0 0 0 0 -1 0 1000 0 0 0 0 10 0 0 60000 0 settings scaled 0 0 0 EPOCH 0 0",
+	)
+	a[argEpoch] = ""
 	for i, value := range values {
 		a[i] = value
 	}
@@ -73,12 +76,13 @@ func TestServerClockJumps(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := &clockClient{Client: dial(t, store.Addr), t: t, key: "awsretry:{" + name + "}", now: time.Now()}
-			window, now := "0", "0"
+			window, share, part := "0", "0", "0"
 			granted := 0.0
 			step := func() []float64 {
 				c.now = c.now.Add(200 * time.Millisecond)
-				r := c.renewAll(map[int]string{14: window, 15: now})
-				window, now = strconv.FormatFloat(r[2], 'f', -1, 64), strconv.FormatFloat(r[1], 'f', -1, 64)
+				r := c.renewAll(map[int]string{14: window, 15: share, 25: part})
+				window, share = strconv.FormatFloat(r[2], 'f', -1, 64), strconv.FormatFloat(r[4], 'f', -1, 64)
+				part = strconv.FormatFloat(r[17], 'f', -1, 64)
 				granted += r[replyShare] * 0.2
 				return r
 			}
@@ -116,8 +120,9 @@ func TestDamagedKey(t *testing.T) {
 	store := storetest.Start(t)
 	client := dial(t, store.Addr)
 	fields := []string{
-		"now", "server", "rate", "left", "leftAt", "began", "asked", "fair", "members", "membersBefore", "window", "tokens", "held", "heldBefore",
-		"gate", "cut", "leaderUntil", "accepted", "trips",
+		"now", "server", "rate", "left", "turn", "began", "asking", "askingBefore", "granted", "grantedBefore",
+		"placed", "placedBefore", "holes", "members", "membersBefore", "window", "tokens", "held", "heldBefore",
+		"heldBegan", "heldWindow", "pacingAt", "gate", "cut", "leaderUntil", "accepted", "trips",
 	}
 	for _, field := range fields {
 		for _, value := range []string{
@@ -134,12 +139,13 @@ func TestDamagedKey(t *testing.T) {
 				[]string{c.key}, []string{field, value}); err != nil {
 				t.Fatal(err)
 			}
-			window, now := "0", "0"
+			window, share, part := "0", "0", "0"
 			var last []float64
 			for range 5 {
 				c.now = c.now.Add(200 * time.Millisecond)
-				last = c.renewAll(map[int]string{14: window, 15: now, 17: "600"})
-				window, now = strconv.FormatFloat(last[2], 'f', -1, 64), strconv.FormatFloat(last[1], 'f', -1, 64)
+				last = c.renewAll(map[int]string{14: window, 15: share, 25: part, 17: "600"})
+				window, share = strconv.FormatFloat(last[2], 'f', -1, 64), strconv.FormatFloat(last[4], 'f', -1, 64)
+				part = strconv.FormatFloat(last[17], 'f', -1, 64)
 				if last[replyShare] > 200 || last[replyTokens] > 500 {
 					t.Errorf(
 						"%s is %.20q: a rate of %g and %g retry tokens",

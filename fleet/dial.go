@@ -40,9 +40,11 @@ var errClosed = errors.New("fleet: the connection is closed")
 // in the background when the Client is first used, and tries again when it is
 // used after a failure.
 //
-// A user of the store needs the commands eval, evalsha, time, hget, hgetall,
-// hset and pexpire, and the keys that begin with Config.Prefix; in a cluster
-// also cluster|slots and cluster|shards. For TLS, set option.TLSConfig.
+// A user of the store needs the commands eval, evalsha, time, hmget, hset
+// and pexpire, and the keys that begin with Config.Prefix; with Sentinel also
+// role, and in a cluster cluster|slots and cluster|shards. A user of the sentinels
+// needs sentinel|sentinels, sentinel|get-master-addr-by-name and, to hear of a
+// failover at once, subscribe. For TLS, set option.TLSConfig.
 //
 // Dial replaces some defaults of option: Dialer.Timeout is a second,
 // ConnWriteTimeout two, there is one connection to a server, no command is sent

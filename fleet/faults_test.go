@@ -262,8 +262,8 @@ func (f figures) report(t *testing.T, name string) {
 }
 
 // Whatever happens to the store: no request fails, none waits for it, the
-// processes send at about the last rate of the fleet, and they have their
-// leases again within a lease and a second.
+// processes send at about the last rate of the fleet, once that is found, and
+// they have their leases again within a lease and a second.
 func TestFaults(t *testing.T) {
 	const processes, partitions = 6, 2 * 6
 	for _, fault := range faults {
@@ -309,6 +309,11 @@ func TestFaults(t *testing.T) {
 			before.report(t, "before")
 			lasting.report(t, "during")
 			after.report(t, "after")
+			if *faultTime > 0 && (lasting.accepted < 0.7*worldRate || lasting.throttledOfSent > 0.3 ||
+				after.accepted < 0.7*worldRate) {
+				t.Errorf("at a limit of %d/s the service accepts %.0f/s during the fault, %.0f/s after it, and throttles %.3f",
+					worldRate, lasting.accepted, after.accepted, lasting.throttledOfSent)
+			}
 			// A request that waited for the store would wait for a lease, 400 ms.
 			// A busy machine delays some for tens of milliseconds.
 			if most := before.p99 + 150*time.Millisecond; lasting.p99 > most || after.p99 > most {

@@ -19,6 +19,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -34,6 +35,9 @@ const (
 	leastLease   = 50 * time.Millisecond
 	longestLease = time.Minute
 
+	longestExpiry = 7 * 24 * time.Hour
+	mostCapacity  = 1_000_000_000 // of the retry token bucket
+
 	closeTime = time.Second // that Close may take
 )
 
@@ -48,7 +52,8 @@ type Client interface {
 // A Config configures a [Fleet]. The zero value is ready to use.
 type Config struct {
 	// Prefix is what the keys begin with: PREFIX:{PARTITION}. Processes share
-	// what they have under one prefix. "" means "awsretry".
+	// what they have under one prefix. It must not contain { or }. "" means
+	// "awsretry".
 	Prefix string
 
 	// Lease is how long a process may use its part of the rate without
@@ -58,19 +63,23 @@ type Config struct {
 	//
 	// Lease, the capacity of the retry token bucket and RateLimit.Pacing must be
 	// the same for all processes that share a partition. One that differs gets
-	// an error and works alone, until the others have ended.
+	// an error and works alone, until a minute (or 20 leases, if that is longer)
+	// after the last renewal of the others.
 	Lease time.Duration
 
 	// Expiry is when the store drops a partition that no process uses. It must
-	// be above Lease. 0 means an hour.
+	// be above Lease and a second, and at most seven days. 0 means an hour.
 	Expiry time.Duration
 
 	// OnError is called when a renewal fails and the one before did not. Nil
-	// means that nobody is told; Transport.State shows it.
+	// drops the error; Transport.State shows that there is no lease. It is
+	// called concurrently, by each partition, and the partition's lease is not
+	// renewed before it returns. A panic in it is recovered.
 	OnError func(partition string, err error)
 }
 
-// A Fleet is an awsretry.Shared on a store. Close ends it.
+// A Fleet is an awsretry.Shared on a store. Close ends it. If several Transports
+// have one Fleet, each of them has a lease of its own and counts as a member.
 type Fleet struct {
 	client   Client
 	config   Config
@@ -81,8 +90,9 @@ type Fleet struct {
 	cancel context.CancelFunc
 	err    error // of an invalid configuration
 
-	mu      sync.Mutex // guards closed, and the Add of members
+	mu      sync.Mutex // guards closed, joined, and the Add of members
 	closed  bool
+	joined  int // how many members there have been
 	members sync.WaitGroup
 }
 
@@ -109,7 +119,12 @@ var _ awsretry.Shared = (*Fleet)(nil)
 
 // Validate returns an error if the configuration is not valid. It names each
 // such field, its value and what is allowed.
-func (f *Fleet) Validate() error { return f.err }
+func (f *Fleet) Validate() error {
+	if f.cancel == nil {
+		return errors.New("fleet: the Fleet is a zero one; New must make it")
+	}
+	return f.err
+}
 
 func (f *Fleet) validate() error {
 	var faults []error
@@ -121,9 +136,13 @@ func (f *Fleet) validate() error {
 		faults = append(faults, fmt.Errorf("fleet: Config.Lease is %v; it must be from %v to %v, or 0 for %v",
 			c.Lease, leastLease, longestLease, defaultLease))
 	}
-	if c.Expiry != 0 && c.Expiry <= max(c.Lease, time.Second) {
-		faults = append(faults, fmt.Errorf("fleet: Config.Expiry is %v; it must be above a second and above Lease, or 0 for %v",
-			c.Expiry, defaultExpiry))
+	if c.Expiry != 0 && (c.Expiry <= max(c.Lease, time.Second) || c.Expiry > longestExpiry) {
+		faults = append(faults, fmt.Errorf(
+			"fleet: Config.Expiry is %v; it must be above a second and above Lease, and at most %v, or 0 for %v",
+			c.Expiry, longestExpiry, defaultExpiry))
+	}
+	if strings.ContainsAny(c.Prefix, "{}") {
+		faults = append(faults, fmt.Errorf("fleet: Config.Prefix is %q; it must not contain { or }", c.Prefix))
 	}
 	return errors.Join(faults...)
 }
@@ -132,11 +151,29 @@ func (f *Fleet) validate() error {
 func (f *Fleet) Join(share *awsretry.Share) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.closed || f.err != nil {
+	if f.closed || f.Validate() != nil {
 		return
 	}
-	m := newMember(f, share)
+	f.joined++
+	m := newMember(f, share, fmt.Sprintf("%s.%d", f.id, f.joined))
+	if m.capacity > mostCapacity {
+		f.members.Go(func() {
+			f.report(share.Partition(), fmt.Errorf("fleet: Quota.Capacity is %d; it must be at most %d to be shared",
+				m.capacity, mostCapacity))
+		})
+		return
+	}
 	f.members.Go(m.run)
+}
+
+// report calls OnError. Its panic must not end the process, which has no part in
+// a renewal.
+func (f *Fleet) report(partition string, err error) {
+	if f.config.OnError == nil {
+		return
+	}
+	defer func() { _ = recover() }()
+	f.config.OnError(partition, shown(err))
 }
 
 // Close gives the leases back, as far as the store answers within half a second.
@@ -146,6 +183,9 @@ func (f *Fleet) Close() error {
 	f.mu.Lock()
 	f.closed = true
 	f.mu.Unlock()
+	if f.cancel == nil {
+		return nil
+	}
 	f.cancel()
 	ended := make(chan struct{})
 	go func() {

@@ -27,7 +27,7 @@ func RandomRenewals(ctx context.Context, client Client, seed uint64, n int) erro
 				trips: 1000 * random.Float64(), tripsOf: float64(random.IntN(100)),
 			},
 			rate: pick(random, -1, -1, 200*random.Float64()), cut: random.IntN(4) == 0,
-			wanted: pick(random, 0, random.Float64(), 100*random.Float64()), lastWindow: had.window, last: had.now,
+			wanted: pick(random, 0, random.Float64(), 100*random.Float64()), last: had,
 			returned: random.IntN(20), asked: random.IntN(40), held: random.IntN(30),
 			leaving: random.IntN(20) == 0, gate: pick(random, 0, 0, time.Duration(random.IntN(int(time.Minute)))),
 			expiry: time.Hour, cutSeen: pick(random, had.cut, had.cut, 0),
@@ -63,7 +63,7 @@ func Renewal(f *Fleet, partition, process string) func(context.Context) error {
 	}
 	return func(ctx context.Context) error {
 		got, err := f.renew(ctx, key, &r)
-		r.lastWindow, r.last, r.cutSeen = got.window, got.now, got.cut
+		r.last, r.cutSeen = got, got.cut
 		if r.rate = -1; got.leader {
 			r.rate = 100
 		}

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"fmt"
 	"time"
 
 	"example.com/awsretry/internal/pacing"
@@ -15,19 +16,30 @@ type leader struct {
 	fed    sums          // the totals that the law has
 	now    time.Duration // on the law's clock, which is the store's
 	rate   float64       // 0 where nothing was throttled yet
+	least  float64       // the rate is not lower
 
 	cutAt     time.Duration // when the rate was cut last
 	beginning bool          // cutAt is when the first rate was guessed
 	accepted  float64       // since then
 	throttled float64       // since then
+
+	trip  time.Duration
+	fresh sums // since all have heard of the last cut
+	quick int  // the rate of the law is higher
+	began bool
+	known known // what the leader knows of the limit
 }
 
 // newLeader returns a leader that goes on where another one left off.
 func newLeader(law pacing.Adopter, lease time.Duration, got reply) *leader {
 	l := &leader{law: law, lease: lease, fed: got.totals, now: got.now, rate: got.rate, cutAt: got.cut}
 	_, l.oneCut = law.(*pacing.Cubic)
+	l.law.Adopt(0, 0)
+	l.least, _ = l.law.Pace()
 	if l.rate > 0 {
 		l.law.Adopt(l.now, l.rate)
+		l.known.at, l.known.rate, l.known.settling = l.now, l.rate, true
+		l.known.find(l.now, l.rate, time.Second)
 	}
 	return l
 }
@@ -35,6 +47,17 @@ func newLeader(law pacing.Adopter, lease time.Duration, got reply) *leader {
 // step gives the outcomes since the last step to the law. It returns the rate,
 // which is negative where there is none, and whether it was cut.
 func (l *leader) step(got reply) (rate float64, cut bool) {
+	limited := l.rate > 0
+	rate, cut = l.find(got)
+	if !limited && rate < 0 {
+		return rate, cut
+	}
+	l.rate = max(rate, l.least)
+	return l.rate, cut
+}
+
+// find is step without a lowest rate.
+func (l *leader) find(got reply) (rate float64, cut bool) {
 	before := l.now
 	l.now = max(l.now, got.now)
 	news := got.totals.since(l.fed)
@@ -42,12 +65,15 @@ func (l *leader) step(got reply) (rate float64, cut bool) {
 	if l.rate == 0 {
 		return l.guess(news)
 	}
+	l.known.add(l.now, l.lease/4+l.trip, got.rate, news.accepted+news.acceptedBefore, news.throttled+news.throttledBefore)
+	l.fresh.add(news)
 	l.accepted += news.accepted + news.acceptedBefore
 	l.throttled += news.throttled + news.throttledBefore
-	trip := time.Duration(0)
+	trip := l.trip
 	if news.tripsOf > 0 {
-		trip = time.Duration(news.trips / news.tripsOf * float64(time.Millisecond))
+		trip = min(time.Duration(min(news.trips/news.tripsOf, mostTotal)*float64(time.Millisecond)), longestTrip)
 	}
+	l.trip = trip
 	heard := l.now >= l.cutAt+l.lease+l.lease/8+trip // by all processes, of the last cut
 	switch {
 	case l.beginning && !l.begin():
@@ -56,29 +82,50 @@ func (l *leader) step(got reply) (rate float64, cut bool) {
 		news.acceptedBefore += news.accepted
 		news.throttledBefore += news.throttled
 		news.accepted, news.throttled = 0, 0
-	case news.throttled > 0 && l.farTooHigh():
-		l.rate = l.accepted / (l.now - l.cutAt).Seconds()
-		l.law.Adopt(l.now, l.rate)
-		l.cutNow()
-		return l.rate, true
+	case news.throttled > 0 && l.quick < 3:
+		if l.now-l.cutAt < 4*l.lease {
+			l.quick++
+		} else {
+			l.quick = 0
+		}
+		return l.cutBelow(news), true
+	case l.now-l.cutAt > 4*l.lease:
+		l.quick = 0
 	}
 	l.feed(news, before, trip)
 	was := l.rate
 	l.rate, _ = l.law.Pace()
 	if cut = l.rate < 0.97*was; cut {
+		l.known.limit = 0
 		l.cutNow()
+		return l.rate, true
 	}
-	return l.rate, cut
+	if l.known.limit > 0 {
+		l.rate = min(l.rate, l.known.most(l.now))
+		if l.known.more() && !l.began {
+			l.law.Begin(l.now, l.rate)
+			l.began = true
+		}
+	}
+	return l.rate, false
+}
+
+// cutBelow cuts the rate to a little less than the limit.
+func (l *leader) cutBelow(news sums) (rate float64) {
+	quick := l.now-l.cutAt < 4*l.lease
+	if news.part() < 1-heavy { // the limit is not what it was
+		quick, l.fresh = true, news
+	}
+	l.known.throttled(l.now, l.rate, max(l.fresh.part(), leastPart), quick)
+	l.fresh = sums{}
+	l.rate = l.known.most(l.now)
+	l.law.Adopt(l.now, l.rate)
+	l.cutNow()
+	l.began = false
+	return l.rate
 }
 
 func (l *leader) cutNow() { l.cutAt, l.accepted, l.throttled = l.now, 0, 0 }
-
-// farTooHigh reports whether so much was throttled since the last cut, a short
-// time ago, that the service accepts much less than the rate. A single process
-// would have cut its rate again and again in this time.
-func (l *leader) farTooHigh() bool {
-	return l.now-l.cutAt < 4*l.lease && l.throttled > 0.3*(l.accepted+l.throttled)
-}
 
 // guess returns a rate when something is throttled for the first time: what was
 // accepted since the last step. Others have not said yet what they sent.
@@ -88,7 +135,8 @@ func (l *leader) guess(news sums) (rate float64, cut bool) {
 	}
 	l.beginning = true
 	l.cutNow()
-	l.rate = max((news.accepted+news.acceptedBefore)/l.lease.Seconds(), 1)
+	l.rate = max((news.accepted+news.acceptedBefore)/l.lease.Seconds(), l.least)
+	l.known.at = l.now
 	return l.rate, true
 }
 
@@ -138,6 +186,26 @@ func (l *leader) feed(news sums, before, trip time.Duration) {
 	}
 }
 
-// What a step gives to the law at most. More than that in one renewal is a
-// store that does not keep to the script.
+// longestTrip is what a leader waits for the outcomes of requests that were sent
+// before a cut.
+const longestTrip = time.Minute
+
+// What a step gives to the law at most.
 const mostFed = 100_000
+
+const (
+	heavy     = 0.15 // of the outcomes of a step that are throttled
+	leastPart = 0.1  // that one cut leaves
+)
+
+// check returns an error if a reply has so many outcomes since the last step, a
+// time ago, that the store does not keep to the script.
+func (l *leader) check(got reply, passed time.Duration) error {
+	const mostPerSecond = 1e6
+	news := got.totals.since(l.fed)
+	n := news.accepted + news.throttled + news.acceptedBefore + news.throttledBefore
+	if most := mostFed + mostPerSecond*passed.Seconds(); n > most {
+		return fmt.Errorf("the store has %g new outcomes; it can have %g", n, most)
+	}
+	return nil
+}

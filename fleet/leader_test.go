@@ -1,6 +1,8 @@
 package fleet
 
 import (
+	"math"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -73,7 +75,7 @@ func TestLeaderCutsOnce(t *testing.T) {
 			l.run(1000, ledLease/2) // what was sent before it led does not cut
 			for range 2 {
 				l.run(60, ledLease/2)
-				if l.cuts != 1 || l.got.rate < 65 || l.got.rate > 95 {
+				if l.cuts != 1 || l.got.rate < 55 || l.got.rate > 95 {
 					t.Errorf("%d cuts to %.1f", l.cuts, l.got.rate)
 				}
 			}
@@ -92,5 +94,57 @@ func TestLeaderFollowsALargeDrop(t *testing.T) {
 				t.Errorf("after two seconds at a limit of 20/s the rate is %.1f", l.got.rate)
 			}
 		})
+	}
+}
+
+// If nothing is accepted, the rate falls to the lowest one, and is still a limit.
+func TestLeaderWhereNothingIsAccepted(t *testing.T) {
+	for name, law := range laws() {
+		t.Run(name, func(t *testing.T) {
+			for _, limited := range []float64{0, 200} {
+				l := lead(law(), limited)
+				for i := range 30 {
+					l.got.now += ledLease / 2
+					l.got.totals.throttled += 20
+					if rate, _ := l.leader.step(l.got); rate < 0.5 || i > 20 && rate > 5 {
+						t.Fatalf("from %g: in step %d the rate is %g; it must fall to 0.5", limited, i, rate)
+					}
+				}
+			}
+		})
+	}
+}
+
+// Whatever the totals are, the rate is a finite one, and not lower than the
+// lowest.
+func TestLeaderOfABadStore(t *testing.T) {
+	for seed := range uint64(150) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		number := func() float64 {
+			return [...]float64{mostTotal * random.Float64(), 0, 1e11 * random.Float64(), 5e-324, 300, 300}[random.IntN(6)]
+		}
+		duration := func() time.Duration {
+			return time.Duration(
+				[...]float64{math.MaxInt64 * random.Float64(), 0, 1e10 * random.Float64(), 1e10}[random.IntN(4)],
+			)
+		}
+		for name, law := range laws() {
+			var l *leader
+			for range 12 {
+				got := reply{
+					now: duration(), cut: duration(), rate: math.Min(number(), mostRate),
+					totals: sums{number(), number(), number(), number(), number(), number()},
+				}
+				if l == nil {
+					l = newLeader(law(), ledLease, got)
+				}
+				if l.check(got, ledLease) != nil {
+					continue
+				}
+				if rate, _ := l.step(got); !(rate >= 0.5 && rate < math.Inf(1) || rate == -1) {
+					t.Fatalf("seed %d, %s: the rate is %g", seed, name, rate)
+				}
+			}
+		}
 	}
 }

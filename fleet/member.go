@@ -10,17 +10,21 @@ import (
 	"example.com/awsretry/internal/pacing"
 )
 
-// A member is this process in one partition. All but the share belongs to the
-// goroutine that runs it.
+// A member is one Transport of this process in one partition. All but the share
+// belongs to the goroutine that runs it.
 type member struct {
 	fleet *Fleet
 	share *awsretry.Share
 	key   string
+	id    string // differs from those of all other members, also of the same Fleet
 
 	settings, pacing string // these must be the same for all processes; pacing is "" except in adaptive mode
 
 	capacity, float int  // of the retry tokens; float is what the process keeps for its next retries
 	quota           bool // there are retry tokens
+	paid            bool // the fleet paid for those that this process has
+	had             int  // after the last renewal
+	counted         counted
 	adaptive        bool
 
 	unsent   sums // outcomes of renewals that failed
@@ -30,16 +34,18 @@ type member struct {
 	failing  bool // the last renewal failed
 	cutAt    time.Time
 	cutSeen  time.Duration // last.cut at cutAt
-	gateEnd  time.Time     // the latest end of a Retry-After that the store told
+	gateEnd  time.Time     // of the Retry-After of the last reply
 	leader   *leader       // nil while another process leads
+	ledAt    time.Time     // when it had a reply last
 	proposed float64       // the leader's rate for the next renewal; negative for none
 	cut      bool          // proposed is a cut
 	sent     float64       // requests in half a lease, smoothed
+	quiet    int           // renewals in turn for which there was no need
 }
 
-func newMember(f *Fleet, share *awsretry.Share) *member {
+func newMember(f *Fleet, share *awsretry.Share, id string) *member {
 	m := &member{
-		fleet: f, share: share, proposed: -1,
+		fleet: f, share: share, id: id, proposed: -1,
 		key: f.config.Prefix + ":{" + share.Partition() + "}",
 	}
 	var cost int
@@ -72,7 +78,7 @@ func (m *member) run() {
 	for {
 		select {
 		case <-m.fleet.ctx.Done():
-			m.leave()
+			m.leave(m.float) // the Transport goes on alone
 			return
 		case <-timer.C:
 		case <-m.share.Wake():
@@ -80,7 +86,7 @@ func (m *member) run() {
 			continue
 		}
 		if m.share.Dropped() {
-			m.leave()
+			m.leave(0)
 			return
 		}
 		schedule.Begin()
@@ -91,27 +97,66 @@ func (m *member) run() {
 			soonest = period
 		}
 		pause := max(period-time.Since(began), period/20) // the lease began then
-		if m.failing {                                    // a store that fails is left alone
-			pause, soonest = 2*period, 2*period
+		switch {
+		case m.idle():
+			pause = m.idlePause()
+		case m.failing:
+			pause = 2 * period
+		}
+		if m.failing { // and no earlier: a store that fails is left alone
+			soonest = 2 * period
 		}
 		earliest = time.Now().Add(min(pause, soonest))
 		timer.Reset(schedule.In(pause))
 	}
 }
 
+// idle reports whether the process has had no need of a lease for a while. Then
+// it renews seldom, until the share wakes it.
+func (m *member) idle() bool { return m.quiet >= 10 }
+
+// idlePause returns the time between the renewals of an idle process. The
+// store's clock does not follow a longer one.
+func (m *member) idlePause() time.Duration {
+	return min(m.fleet.config.Lease*19/2, m.fleet.config.Expiry/2)
+}
+
+// used reports whether the process used something since the last renewal, or
+// needs something.
+func (m *member) used(usage awsretry.ShareUsage, r *request) bool {
+	return r.sums != sums{} || usage.Waiting > 0 || usage.NotSent > 0 || usage.Refused > 0 || usage.RetryAfter > 0 ||
+		r.returned > 0 || m.quota && usage.Tokens != m.had
+}
+
+// changed reports whether a renewal brought something, or something to those that
+// the process leads.
+func (m *member) changed(got reply) bool {
+	return got.tokens > 0 || got.gate > 0 || got.epoch != m.epoch || m.leader != nil && got.totals != m.last.totals
+}
+
 // renew renews the lease, and gives the share what was granted.
 func (m *member) renew() {
 	usage := m.share.Usage()
 	r := m.request(usage)
+	if m.quiet++; m.used(usage, &r) {
+		m.quiet = 0
+	}
+	m.had = usage.Tokens - r.returned
 	ctx, cancel := context.WithTimeout(m.fleet.ctx, m.fleet.config.Lease)
 	asked := time.Now()
 	got, err := m.fleet.renew(ctx, m.key, &r)
 	cancel()
+	if err == nil && m.leader != nil {
+		err = m.leader.check(got, asked.Sub(m.ledAt))
+	}
 	if err != nil {
-		m.fail(&r, err)
+		m.fail(err)
 		return
 	}
 	m.failing = false
+	if m.changed(got) {
+		m.quiet = 0
+	}
 	m.unsent, m.proposed, m.cut = sums{}, -1, false
 	if m.epoch != got.epoch {
 		m.epoch, m.leader, m.cutSeen = got.epoch, nil, 0
@@ -119,16 +164,30 @@ func (m *member) renew() {
 	if got.cut > m.cutSeen {
 		m.cutSeen, m.cutAt = got.cut, time.Now()
 	}
-	if !m.joined && m.quota { // what it had while it was alone is not the fleet's
-		m.share.TakeTokens(max(m.share.Usage().Tokens-m.float, 0))
+	if m.paid || r.joining {
+		m.counted = counted{r.held + got.tokens, got.heldWindow}
 	}
+	if r.joining { // what it had while it was alone is not the fleet's
+		m.share.TakeTokens(math.MaxInt32)
+		m.paid, m.had = true, 0
+	}
+	m.had += got.tokens
 	m.last, m.joined = got, true
 	m.share.AddTokens(got.tokens)
+	var due time.Time
+	if got.level < 1 && got.share > 0 {
+		replied := time.Now()
+		due = asked.Add(replied.Sub(asked)/2 + time.Duration((1-got.level)/got.share*float64(time.Second)))
+	}
+	until := asked.Add(m.fleet.config.Lease)
+	if m.idle() && !m.adaptive {
+		until = until.Add(m.idlePause()) // there is no rate to give back
+	}
 	m.share.Grant(awsretry.ShareGrant{
-		Until: asked.Add(m.fleet.config.Lease), Limited: got.rate > 0,
-		Rate: got.share, Burst: m.fleet.config.Lease / 4,
-		Cut: m.cutAt, FirstToken: m.fleet.schedule.Token(),
-		RetryAfter: got.gate, FleetRate: got.rate, Members: got.members,
+		Until: until, Limited: got.rate > 0,
+		Rate: got.share, Burst: m.fleet.config.Lease / 40, Due: due,
+		Cut: m.cutAt, RetryAfter: got.gate, FleetRate: got.rate, Members: got.members,
+		FleetTokens: got.left,
 	})
 	if end := time.Now().Add(got.gate); end.After(m.gateEnd) { // replies are in whole milliseconds
 		m.gateEnd = end
@@ -149,14 +208,15 @@ func (m *member) request(usage awsretry.ShareUsage) request {
 	sent := float64(usage.Accepted + usage.Throttled + usage.AcceptedBefore + usage.ThrottledBefore)
 	m.sent += (sent - m.sent) / sentMemory
 	r := request{
-		id: m.fleet.id, lease: m.fleet.config.Lease, capacity: m.capacity,
-		seedRate: m.last.rate, seedTokens: m.capacity,
+		id: m.id, lease: m.fleet.config.Lease, capacity: m.capacity,
+		seedRate: m.last.rate, seedTokens: m.share.FirstTokens(),
 		sums: m.unsent, rate: m.proposed, cut: m.cut,
-		wanted: 1.25*m.sent + float64(usage.Waiting), lastWindow: m.last.window, last: m.last.now,
+		last:   m.last,
+		wanted: m.wanted(usage), unused: m.unused(usage),
 		expiry: m.fleet.config.Expiry, cutSeen: m.cutSeen,
-		settings: m.settings, pacing: m.pacing,
+		settings: m.settings, pacing: m.pacing, epoch: m.epoch, counted: m.counted,
 	}
-	if usage.RetryAfter > time.Until(m.gateEnd) { // what the store has told would come back later than it was
+	if usage.RetryAfter > time.Until(m.gateEnd) { // that of a reply would come back later than it was
 		r.gate = usage.RetryAfter
 	}
 	if m.joined {
@@ -168,19 +228,41 @@ func (m *member) request(usage awsretry.ShareUsage) request {
 	return r
 }
 
+// wanted returns how many send tokens the process needs until the next renewal:
+// those for what it usually sends, with a reserve, or for one request if that is
+// more, and for those in line or refused.
+func (m *member) wanted(usage awsretry.ShareUsage) float64 {
+	const reserve = 1.25
+	return max(max(reserve*m.sent, 1)+float64(usage.Waiting+usage.NotSent)-usage.SendTokens, 0)
+}
+
+// unused returns how many send tokens of the last grant were lost because there
+// was no request for them.
+func (m *member) unused(usage awsretry.ShareUsage) float64 {
+	if !m.joined || m.failing || m.last.rate == 0 {
+		return 0
+	}
+	return min(usage.Unused, m.last.share*m.fleet.config.Lease.Seconds())
+}
+
 // sentMemory is over how many renewals the requests are smoothed. Those in line
 // are added as they are, so that a process does not wait for it to get more.
 const sentMemory = 5
 
 // balance asks for the retry tokens that this process lacks, or returns those
-// that it has too many of.
+// that it has too many of. It moves none after a renewal that failed, because the
+// store may have moved them then.
 func (m *member) balance(r *request, usage awsretry.ShareUsage) {
+	if !m.paid {
+		if r.joining = !m.failing; r.joining {
+			r.asked = m.float
+		}
+		return
+	}
 	want := min(m.float*(1+min(usage.Refused, 4)), m.capacity)
 	r.held = usage.Tokens
 	switch {
-	case !m.joined:
-		r.held, r.asked = 0, 0
-	case m.failing: // the store may have moved tokens without telling
+	case m.failing:
 	case usage.Tokens < want:
 		r.asked = want - usage.Tokens
 	case usage.Tokens > 2*m.float:
@@ -189,38 +271,38 @@ func (m *member) balance(r *request, usage awsretry.ShareUsage) {
 	}
 }
 
-// fail keeps what the renewal would have told for the next one, but not
-// longer: then it is out of date, and the store may have it already.
-func (m *member) fail(r *request, err error) {
-	m.share.AddTokens(r.returned)
+// fail keeps the outcomes of the renewal for the next one, but not longer: then
+// they are out of date, and the store may have them already. Retry tokens that
+// were returned are lost, because the store may have them.
+func (m *member) fail(err error) {
 	if m.fleet.ctx.Err() != nil {
 		return
 	}
+	m.counted = counted{} // the store may have counted them in another window
 	if m.failing {
 		m.unsent, m.leader, m.proposed, m.cut = sums{}, nil, -1, false
 		return
 	}
 	m.failing = true
-	if m.fleet.config.OnError != nil {
-		m.fleet.config.OnError(m.share.Partition(), err)
-	}
+	m.fleet.report(m.share.Partition(), err)
 }
 
-// leave gives the lease back.
-func (m *member) leave() {
+// leave gives the lease back, and the retry tokens above keep.
+func (m *member) leave(keep int) {
 	if !m.joined || m.failing {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime/2)
 	defer cancel()
-	r := m.request(m.share.Usage())
+	usage := m.share.Usage()
+	r := m.request(usage)
 	r.leaving, r.wanted, r.asked = true, 0, 0
-	if m.quota {
-		r.returned += m.share.TakeTokens(math.MaxInt32)
+	if m.paid {
+		more := m.share.TakeTokens(max(r.held-keep, 0))
+		r.returned += more
+		r.held -= more
 	}
-	if _, err := m.fleet.renew(ctx, m.key, &r); err != nil {
-		m.share.AddTokens(r.returned)
-	}
+	_, _ = m.fleet.renew(ctx, m.key, &r) // the Fleet ends, and nobody waits for an error
 }
 
 // lead finds the rate of the fleet, if this process leads.
@@ -233,5 +315,9 @@ func (m *member) lead(got reply) {
 		law, _ := m.share.NewLaw(time.Unix(0, 0))
 		m.leader = newLeader(law, m.fleet.config.Lease, got)
 	}
+	m.ledAt = time.Now()
 	m.proposed, m.cut = m.leader.step(got)
+	if !(m.proposed < mostRate) { // it would not find a better one
+		m.leader, m.proposed, m.cut = nil, -1, false
+	}
 }

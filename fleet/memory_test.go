@@ -66,14 +66,18 @@ func TestMemoryIsLikeAServer(t *testing.T) {
 }
 
 func TestMemoryRefusesAnotherFormat(t *testing.T) {
-	stores := map[string]fleet.Client{"memory": &fleettest.Store{}, "server": fleet.Valkey(storetest.Connect(t, storetest.Start(t).Addr))}
+	stores := map[string]fleet.Client{
+		"memory": &fleettest.Store{},
+		"server": fleet.Valkey(storetest.Connect(t, storetest.Start(t).Addr)),
+	}
 	for name, store := range stores {
 		t.Run(name, func(t *testing.T) {
 			if err := fleet.RandomRenewals(t.Context(), store, 1, 0); err != nil {
 				t.Fatal(err)
 			}
 			for _, host := range []string{"host0", "host1"} {
-				const script = "return { redis.call('HSET', KEYS[1], 'format', ARGV[1]) .. redis.call('HSET', KEYS[1], 'format', 3) }"
+				const script = "return { redis.call('HSET', KEYS[1], 'format', ARGV[1]) .. " +
+					"redis.call('HSET', KEYS[1], 'format', 3) }"
 				reply, err := store.Eval(t.Context(), script, []string{"awsretry:{" + host + "}"}, []string{"2"})
 				if err != nil || !slices.Equal(reply, []string{"10"}) {
 					t.Fatalf("HSET returned %q and %v; want 1 for a new field and 0 for another value", reply, err)
@@ -88,9 +92,11 @@ func TestMemoryRefusesAnotherFormat(t *testing.T) {
 }
 
 func TestMemoryFormatsNumbers(t *testing.T) {
-	const script = "local texts = {} for i, v in ipairs(ARGV) do texts[i] = string.format('%.17g', tonumber(v)) end return texts"
+	const script = "local texts = {} " +
+		"for i, v in ipairs(ARGV) do texts[i] = string.format('%.17g', tonumber(v)) end return texts"
 	numbers := []string{
-		"0", "-0", "1", "-1", "0.1", "-2.5", "1e-5", "123456789012345", "999999999999999", "1e15", "1e16", "1e17", "1e21", "1.5e300",
+		"0", "-0", "1", "-1", "0.1", "-2.5", "1e-5", "123456789012345", "999999999999999",
+		"1e15", "1e16", "1e17", "1e21", "1.5e300",
 		"1764000000123", "0x10", "3.0000000000000004", "inf", "-inf",
 	}
 	reply, err := new(fleettest.Store).Eval(t.Context(), script, nil, numbers)

@@ -15,54 +15,74 @@ local function number(i, low, high)
 end
 
 local lease = number(2, 10, 60000)
-local window = lease / 2
+local half = lease / 2 -- about the time between two renewals
 local capacity = number(3, 0, 1e9)
 local seedRate = number(4, 0, 1e9)
 local seedTokens = number(5, 0, 1e9)
 
 local t = redis.call('TIME')
-local server = t[1] * 1000 + math.floor(t[2] / 1000)
+local server = t[1] * 1000 + t[2] / 1000
 
-local format = redis.call('HGET', key, 'format')
-if format and format ~= '1' then
-  return redis.error_reply('awsretry: the key ' .. key .. ' has the format ' .. format .. ', not 1')
-end
+-- Fields that the script does not know are left alone.
+local names = {
+  'format', 'epoch', 'settings', 'pacing', 'pacingAt', 'now', 'server', 'leader', 'leaderUntil', 'rate', 'cut', 'gate',
+  'accepted', 'throttled', 'acceptedBefore', 'throttledBefore', 'trips', 'tripsOf',
+  'began', 'window', 'members', 'membersBefore', 'asking', 'askingBefore', 'granted', 'grantedBefore',
+  'placed', 'placedBefore', 'holes', 'left', 'turn',
+  'tokens', 'held', 'heldBefore', 'heldBegan', 'heldWindow',
+}
 local s = {}
-if format then
-  local all = redis.call('HGETALL', key)
-  for i = 1, #all, 2 do s[all[i]] = all[i + 1] end
-else
-  s = { format = '1', epoch = id .. server, rate = seedRate, tokens = math.min(seedTokens, capacity), server = server }
+for i, value in ipairs(redis.call('HMGET', key, unpack(names))) do
+  if value then s[names[i]] = value end
 end
+if s.format and s.format ~= '1' then
+  return redis.error_reply(string.format('awsretry: the key has the format %.40s, not 1', s.format))
+end
+if not s.format then
+  s = { format = '1', rate = seedRate, tokens = math.min(seedTokens, capacity), server = server }
+end
+if not s.epoch or s.epoch == '' or #s.epoch > 200 then s.epoch = string.format('%s %.0f', id, server) end
 local function get(name)
   local n = tonumber(s[name])
   if not n or n ~= n or n < 0 or n > 1e15 then return 0 end
   return n
 end
 
+-- A process that knows the partition from before the store lost it knows better
+-- than the process that made it again.
+local known = a[29]
+if known ~= '' and known ~= s.epoch then
+  s.tokens = math.min(get('tokens'), seedTokens)
+  if get('rate') == 0 then s.rate = seedRate end
+end
+
 -- The clock.
-local now = get('now') + math.max(0, math.min(server - get('server'), 10 * lease))
+local elapsed = math.max(0, math.min(server - get('server'), 10 * lease))
+local now = get('now') + elapsed
 
 -- Settings. Those of the processes that are there stay.
 local settings, pacing = a[24], a[25] -- pacing is '' for a process that cannot lead
+local silence = math.max(60000, 20 * lease) -- after it, they are gone; most outages of a store are shorter
 local function other(name, theirs, ours)
-  return redis.error_reply('awsretry: the processes that share ' .. key .. ' have ' .. name .. theirs ..
-    '; this one has ' .. ours)
+  local text = 'awsretry: the processes that share the key have %s%.100s; this one has %.100s'
+  return redis.error_reply(string.format(text, name, theirs, ours))
 end
-if s.settings and s.settings ~= settings and math.abs(server - get('server')) < 10 * lease then
+if s.settings and s.settings ~= settings and math.abs(server - get('server')) < silence then
   return other('', s.settings, settings)
 end
 s.settings = settings
-if pacing ~= '' and s.pacing and s.pacing ~= pacing and s.leader and s.leader ~= '' and s.leader ~= id
-    and get('leaderUntil') >= now then
-  return other('the pacing ', s.pacing, pacing)
+if pacing ~= '' then
+  if s.pacing and s.pacing ~= pacing and math.abs(server - get('pacingAt')) < silence then
+    return other('the pacing ', s.pacing, pacing)
+  end
+  s.pacing, s.pacingAt = pacing, server
 end
 
 -- Sums.
-local names = { 'accepted', 'throttled', 'acceptedBefore', 'throttledBefore', 'trips', 'tripsOf' }
+local sums = { 'accepted', 'throttled', 'acceptedBefore', 'throttledBefore', 'trips', 'tripsOf' }
 local stale = get('cut') > number(23, 0, 1e15) -- the process has not heard of the last cut
-for i, name in ipairs(names) do
-  if stale and i <= 2 then name = names[i + 2] end
+for i, name in ipairs(sums) do
+  if stale and i <= 2 then name = sums[i + 2] end
   s[name] = get(name) + number(5 + i, 0, 1e9)
 end
 
@@ -70,64 +90,111 @@ end
 local newRate = tonumber(a[12]) or -1
 if s.leader == id and newRate >= 0 and newRate < 1e9 then
   if a[13] == '1' then
-    s.cut = now
-    s.left = 0
+    s.cut = math.floor(now) -- whole, so that a process can repeat it
   end
   s.rate = newRate
 end
-local leaving = a[20] == '1'
-if leaving then
+if a[20] == '1' then
   if s.leader == id then s.leader = '' end
 elseif pacing ~= '' and (not s.leader or s.leader == '' or s.leader == id or get('leaderUntil') < now) then
   s.leader = id
-  s.pacing = pacing
   s.leaderUntil = now + lease
 end
 
--- What may be granted comes back with time, as in a token bucket.
-local rate = get('rate') / 1000 -- tokens in a millisecond
-s.left = math.min(get('left') + rate * (now - get('leftAt')), math.max(1.5 * rate * window, 1))
-s.leftAt = now
-
--- A new window: what was asked for in the last one decides how much each
--- process may have at most.
-if not s.began or now - get('began') >= window then
-  local asked, fair = get('asked'), get('fair')
-  if fair <= 0 or asked <= 0 then fair = rate else fair = fair * rate / asked end
-  s.membersBefore = get('members')
-  s.heldBefore = get('held')
-  s.fair = math.max(math.min(fair, rate), rate / (4 * math.max(get('members'), 1)))
-  s.asked, s.members, s.held = 0, 0, 0
+-- What the processes have is summed over this window and the one before: a
+-- process that has renewed in neither is gone, and what it had with it.
+if not s.began or now - get('began') >= lease then
+  local gone = now - get('began') >= 2 * lease
+  for _, name in ipairs({ 'members', 'asking', 'granted', 'placed' }) do
+    s[name .. 'Before'] = gone and 0 or get(name)
+    s[name] = 0
+  end
   s.began = now
   s.window = get('window') + 1
 end
+local function total(name) return get(name) + get(name .. 'Before') end
 
-local members = math.max(get('members'), get('membersBefore'), 1)
-
--- The share of the rate, as far as there is something to grant for the time
--- since the last renewal. A process that wants nothing may still begin.
-local wanted = number(14, 0, 1e9)
-local lastWindow, last = number(15, 0, 1e15), number(16, 0, 1e15)
-local share = 0
-if not leaving then
-  share = math.min(math.max(wanted / window, rate / (10 * members)), get('fair'))
-  if lastWindow ~= get('window') then
-    s.members = get('members') + 1
-    s.asked = get('asked') + share
-  end
-  local passed = window
-  if last > 0 then passed = math.max(1, math.min(now - last, 1.5 * window)) end
-  share = math.max(math.min(share, get('left') / passed), rate / (10 * members))
-  s.left = get('left') - share * passed
+-- What this process had, which is part of the sums of the window in which it
+-- renewed last.
+local age = get('window') - number(15, 0, 1e15)
+local share, part, place = number(16, 0, 1e9) / 1000, number(26, 0, 1), math.floor(number(27, 0, 1e9))
+local function remove(name, n)
+  if age == 1 then name = name .. 'Before' end
+  if age == 0 or age == 1 then s[name] = math.max(get(name) - n, 0) end
 end
 
--- Retry tokens.
-local returned, asked, held = number(17, 0, 1e9), number(18, 0, 1e9), number(19, 0, 1e9)
-local room = math.max(0, capacity - math.max(get('heldBefore'), held))
-s.tokens = math.min(get('tokens') + returned, room)
-local tokens = math.min(asked, math.floor(get('tokens')))
+-- The rounds. In each the processes that want more than their fair share send
+-- one request, each at its place, so that all of them together send evenly.
+local most = get('rate') / 1000 -- tokens in a millisecond
+local saved = lease / 8 * most
+local left = tonumber(s.left)
+if not left or left ~= left then left = 0 end
+s.left = left + elapsed * (most - total('granted')) + number(28, 0, 1e9)
+s.left = math.max(math.min(s.left, saved), -saved)
+local rate = most + s.left / lease
+s.turn = (get('turn') + elapsed * rate / math.max(total('asking'), 1)) % 1
+
+remove('members', 1)
+remove('asking', part)
+remove('granted', share)
+remove('placed', math.min(place, 1))
+local leaving = a[20] == '1'
+local members = total('members') + (leaving and 0 or 1)
+local had = (age == 0 or age == 1) and share or 0
+local level = 2 -- none
+share, part = 0, 0
+if not leaving then
+  -- asking counts each process as the part of a fair share that it wants. A
+  -- share grows only as far as the shares of all do not exceed the rate.
+  local asking = total('asking')
+  local fair = rate / (asking + 1)
+  local least = rate / (10 * members) -- so that a process which wants nothing may begin
+  local want = math.max(number(14, 0, 1e9) / half, least)
+  share = math.max(math.min(want, fair, math.max(had, rate - total('granted')), most), least)
+  part = 1
+  if want < fair then part = math.min(math.max(want / rate, want * asking / (rate - want)), 1) end
+  s.members = get('members') + 1
+  s.asking = get('asking') + part
+  s.granted = get('granted') + share
+end
+
+-- The place in the round. One that is given up goes to the next who needs one.
+local holes = s.holes or ''
+if part == 1 then
+  s.placed = get('placed') + 1
+  local places = total('placed')
+  if place == 0 or place > places then
+    local left
+    place, left = places, ''
+    for hole in string.gmatch(holes, '%d+') do
+      if place == places and tonumber(hole) < places then place = tonumber(hole) else left = left .. hole .. ' ' end
+    end
+    holes = left
+  end
+  if share > 0.9 * rate / math.max(total('asking'), 1) then level = (s.turn - place / places) % 1 end
+elseif place > 0 then
+  holes = string.sub(place .. ' ' .. holes, 1, 1000)
+  place = 0
+end
+s.holes = holes
+
+-- Retry tokens. Those that the processes have are summed over two windows. These
+-- are so long that a process which renews seldom is in one of them.
+local held = number(19, 0, 1e9)
+if now - get('heldBegan') >= 12 * lease or get('heldWindow') == 0 then
+  s.heldBefore = now - get('heldBegan') >= 24 * lease and 0 or get('held')
+  s.held = 0
+  s.heldBegan = now
+  s.heldWindow = get('heldWindow') + 1
+end
+local heldAge = get('heldWindow') - number(30, 0, 1e15)
+if heldAge == 0 then s.held = math.max(get('held') - number(31, 0, 1e9), 0) end
+if heldAge == 1 then s.heldBefore = math.max(get('heldBefore') - number(31, 0, 1e9), 0) end
+local room = math.max(0, capacity - get('held') - get('heldBefore') - held)
+s.tokens = math.min(get('tokens') + number(17, 0, 1e9), room)
+local tokens = math.min(number(18, 0, 1e9), math.floor(get('tokens')))
 s.tokens = get('tokens') - tokens
-if lastWindow ~= get('window') and not leaving then s.held = get('held') + held + tokens end
+if not leaving then s.held = get('held') + held + tokens end
 
 -- A Retry-After.
 s.gate = math.max(get('gate'), now + number(21, 0, 86400000))
@@ -143,9 +210,10 @@ redis.call('PEXPIRE', key, number(22, 1000, 604800000))
 
 local function text(n) return string.format('%.17g', n) end
 return {
-  s.epoch, text(now), text(get('window')), text(get('rate')), text(share * 1000), text(members),
+  s.epoch, text(now), text(get('window')), text(get('rate')), text(math.min(share * 1000, get('rate'))), text(members),
   s.leader == id and '1' or '0', text(get('cut')), text(tokens), text(get('tokens')),
   text(math.max(0, get('gate') - now)),
   text(get('accepted')), text(get('throttled')), text(get('acceptedBefore')), text(get('throttledBefore')),
   text(get('trips')), text(get('tripsOf')),
+  text(part), text(place), text(level), text(get('heldWindow')),
 }

@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"context"
-	"math"
 	"strings"
 	"testing"
 )
@@ -16,9 +15,9 @@ func (r fixedReply) Eval(context.Context, string, []string, []string) ([]string,
 // FuzzReply takes each line for a value of a reply. What is accepted is within
 // bounds.
 func FuzzReply(f *testing.F) {
-	f.Add("epoch\n1\n1\n100\n20\n2\n1\n0\n10\n490\n60000\n1\n1\n1\n1\n1\n1")
-	f.Add("\n1e15\n1e15\n1e9\n0\n1e6\n1\n9e12\n0\n2147483647\n86400000\n1e308\n0\n0\n0\n0\n0x1p-2")
-	f.Add("epoch\nnan\ninf\n-1\n-0\n1e309\n2\n\n1.5\n1_0\n+1\n0\n0\n0\n0\n0\n0")
+	f.Add("epoch\n1\n1\n100\n20\n2\n1\n0\n10\n490\n60000\n1\n1\n1\n1\n1\n1\n1\n3\n0.5\n1")
+	f.Add("\n1e15\n1e15\n1e9\n0\n1e6\n1\n9e12\n0\n2147483647\n86400000\n1e308\n0\n0\n0\n0\n0x1p-2\n0\n0\n2\n1")
+	f.Add("epoch\nnan\ninf\n-1\n-0\n1e309\n2\n\n1.5\n1_0\n+1\n0\n0\n0\n0\n0\n0\n2\n-1\n3\n1")
 	f.Fuzz(func(t *testing.T, text string) {
 		fl := New(fixedReply(strings.Split(text, "\n")), Config{})
 		r := &request{wanted: 30, asked: 50}
@@ -33,8 +32,9 @@ func FuzzReply(f *testing.F) {
 		switch {
 		case got.tokens < 0 || got.tokens > r.asked, got.left < 0, got.members < 0 || got.members > mostMembers,
 			got.gate < 0 || got.gate > longestGate, got.now < 0, got.cut < 0,
-			!finite(got.share, got.rate), !finite(got.rate, mostRate), !finite(got.window, 1e15),
-			!finite(got.totals.accepted, math.MaxFloat64), !finite(got.totals.tripsOf, math.MaxFloat64):
+			!finite(got.share, got.rate*(1+rounding)), !finite(got.rate, mostRate), !finite(got.window, 1e15),
+			!finite(got.part, 1), got.place < 0 || got.place > mostMembers, !finite(got.level, noLevel),
+			!finite(got.totals.accepted, mostTotal), !finite(got.totals.tripsOf, mostTotal):
 			t.Errorf("%q is accepted: %+v", text, got)
 		}
 	})

@@ -25,11 +25,13 @@ type request struct {
 	rate float64 // the leader's; negative for none
 	cut  bool    // the leader cut the rate
 
-	wanted     float64 // send tokens in a window
-	lastWindow float64
-	last       time.Duration // of the last renewal, on the store's clock
+	wanted float64 // send tokens in half a lease
+	unused float64 // send tokens of the last grant
+	last   reply
 
 	returned, asked, held int // retry tokens
+	counted               counted
+	joining               bool // asked is what the process begins with
 
 	leaving bool
 	gate    time.Duration // how long a Retry-After is in force
@@ -37,6 +39,14 @@ type request struct {
 	cutSeen time.Duration // the last cut that this process has heard of
 
 	settings, pacing string // see member
+	epoch            string // of the last renewal; "" for none
+}
+
+// Counted is how many retry tokens of a process the store has counted as used by
+// it, and in which of its windows.
+type counted struct {
+	tokens int
+	window float64
 }
 
 // The outcomes of a process, or of all of them.
@@ -54,6 +64,9 @@ func (s *sums) add(t sums) {
 	s.trips += t.trips
 	s.tripsOf += t.tripsOf
 }
+
+// part returns how much of what was sent after the last cut was accepted.
+func (s sums) part() float64 { return s.accepted / max(s.accepted+s.throttled, 1) }
 
 // since returns what was added to t. It is nothing if the store has lost it.
 func (s sums) since(t sums) sums {
@@ -78,16 +91,18 @@ func (r *request) args() []string {
 		r.id, milliseconds(r.lease), strconv.Itoa(r.capacity), number(r.seedRate), strconv.Itoa(r.seedTokens),
 		number(s.accepted), number(s.throttled), number(s.acceptedBefore), number(s.throttledBefore),
 		number(s.trips), number(s.tripsOf),
-		number(r.rate), flag(r.cut), number(r.wanted), number(r.lastWindow), milliseconds(r.last),
+		number(r.rate), flag(r.cut), number(r.wanted), number(r.last.window), number(r.last.share),
 		strconv.Itoa(r.returned), strconv.Itoa(r.asked), strconv.Itoa(r.held),
 		flag(r.leaving), milliseconds(r.gate), milliseconds(r.expiry), milliseconds(r.cutSeen),
 		r.settings, r.pacing,
+		number(r.last.part), strconv.Itoa(r.last.place), number(r.unused),
+		r.epoch, number(r.counted.window), strconv.Itoa(r.counted.tokens),
 	}
 }
 
 // A reply is what the script returns, in its order.
 type reply struct {
-	epoch   string        // changes when the key is made anew
+	epoch   string        // changes when the key is made again
 	now     time.Duration // of the store's clock
 	window  float64
 	rate    float64 // of all processes, in requests per second; 0 if it is not limited
@@ -99,7 +114,14 @@ type reply struct {
 	left    int           // retry tokens in the store
 	gate    time.Duration // how long a Retry-After is in force
 	totals  sums
+	part    float64 // of a fair share that this process wants, at most 1
+	place   int     // in the round of those who want more than their fair share; 0 for none
+	level   float64 // how much of its next send token it should have; noLevel where that does not matter
+
+	heldWindow float64 // see counted
 }
+
+const noLevel = 2
 
 // What a store may say at most. More is a store that does not keep to the
 // script.
@@ -107,7 +129,15 @@ const (
 	mostRate    = 1e9
 	mostTokens  = math.MaxInt32
 	mostMembers = 1e6
+	mostTotal   = 1e15
 	longestGate = 24 * time.Hour
+
+	longestEpoch = 300 // bytes
+)
+
+const (
+	leastShare = 100  // a process is granted at least this part of an equal share
+	rounding   = 1e-9 // relative, of a rate
 )
 
 // renew runs the script.
@@ -116,9 +146,9 @@ func (f *Fleet) renew(ctx context.Context, key string, r *request) (reply, error
 	if err != nil {
 		return reply{}, err
 	}
-	const length = 17
+	const length = 21
 	if len(values) != length {
-		return reply{}, fmt.Errorf("fleet: the store returned %d values for %s; it must return %d", len(values), key, length)
+		return reply{}, fmt.Errorf("fleet: %s: the store returned %d values; it must return %d", key, len(values), length)
 	}
 	p := parser{values: values[1:]}
 	got := reply{
@@ -138,17 +168,26 @@ func (f *Fleet) renew(ctx context.Context, key string, r *request) (reply, error
 	for _, sum := range []*float64{
 		&t.accepted, &t.throttled, &t.acceptedBefore, &t.throttledBefore, &t.trips, &t.tripsOf,
 	} {
-		*sum = p.number("sum", math.MaxFloat64)
+		*sum = p.number("sum", mostTotal)
 	}
+	got.part = p.number("part", 1)
+	got.place = int(p.number("place", mostMembers))
+	got.level = p.number("level", noLevel)
+	got.heldWindow = p.number("window of held tokens", 1e15)
 	switch {
 	case p.err != nil:
 		return reply{}, fmt.Errorf("fleet: %s: %w", key, p.err)
+	case len(got.epoch) > longestEpoch:
+		return reply{}, fmt.Errorf("fleet: %s: the store has an epoch of %d bytes", key, len(got.epoch))
 	case got.tokens > r.asked:
-		return reply{}, fmt.Errorf("fleet: %s: the store granted %d retry tokens; %d were asked for", key, got.tokens, r.asked)
-	case got.share == 0 && got.rate > 0 && !r.leaving: // requests would wait for ever
-		return reply{}, fmt.Errorf("fleet: %s: the store granted nothing of a rate of %g", key, got.rate)
-	case got.share > got.rate:
-		return reply{}, fmt.Errorf("fleet: %s: the store granted a rate of %g; that of all processes is %g", key, got.share, got.rate)
+		return reply{}, fmt.Errorf("fleet: %s: the store granted %d retry tokens; %d were asked for",
+			key, got.tokens, r.asked)
+	case got.share < got.rate/(leastShare*float64(max(got.members, 1))) && !r.leaving: // requests would wait for ever
+		return reply{}, fmt.Errorf("fleet: %s: the store granted a rate of %g; that of %d processes is %g",
+			key, got.share, got.members, got.rate)
+	case got.share > got.rate*(1+rounding):
+		return reply{}, fmt.Errorf("fleet: %s: the store granted a rate of %g; that of all processes is %g",
+			key, got.share, got.rate)
 	}
 	return got, nil
 }

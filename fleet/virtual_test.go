@@ -148,8 +148,8 @@ func TestVirtualRate(t *testing.T) {
 		pacing                   awsretry.Pacing
 		goodput, throttled, most float64
 	}{
-		{awsretry.CubicPacing, 0.85, 0.04, 150},
-		{awsretry.ScaledPacing, 0.93, 0.04, 150},
+		{awsretry.CubicPacing, 0.93, 0.04, 125},
+		{awsretry.ScaledPacing, 0.93, 0.04, 125},
 	} {
 		t.Run(test.pacing.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -186,6 +186,8 @@ func TestVirtualRate(t *testing.T) {
 					if s := p.state(); s.Members < count-2 || s.Members > count || !s.Leased {
 						t.Errorf("a process has the state %+v, want a lease and about %d members", s, count)
 					}
+				}
+				for _, p := range processes {
 					p.leave()
 				}
 			})
@@ -248,7 +250,10 @@ func TestVirtualStoreFault(t *testing.T) {
 		leased bool // during the fault
 	}{
 		{"refuses", func(s *fleettest.Store) func() { s.Refuse(refused); return func() { s.Refuse(nil) } }, false},
-		{"loses replies", func(s *fleettest.Store) func() { s.LoseReplies(refused); return func() { s.LoseReplies(nil) } }, false},
+		{"loses replies", func(s *fleettest.Store) func() {
+			s.LoseReplies(refused)
+			return func() { s.LoseReplies(nil) }
+		}, false},
 		{"loses its keys", func(s *fleettest.Store) func() { s.Flush(); return func() {} }, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -281,14 +286,16 @@ func TestVirtualStoreFault(t *testing.T) {
 				}
 				time.Sleep(8600 * time.Millisecond)
 				for _, phase := range []struct {
-					name     string
-					from, to int
-					goodput  float64
-				}{{"before", 15, 30, 0.8}, {"during", 30, 40, 0.75}, {"after", 41, 50, 0.8}} {
+					name               string
+					from, to           int
+					goodput, throttled float64
+					most               int64
+				}{{"before", 15, 30, 0.9, 0.04, 125}, {"during", 30, 40, 0.9, 0.08, 130}, {"after", 41, 50, 0.8, 0.12, 150}} {
 					goodput, throttled, most := service.over(phase.from, phase.to)
 					t.Logf("%s: goodput %.3f, throttled %.4f, most in a second %d", phase.name, goodput, throttled, most)
-					if goodput < phase.goodput {
-						t.Errorf("%s the fault: goodput is %.3f, want at least %.2f", phase.name, goodput, phase.goodput)
+					if goodput < phase.goodput || throttled > phase.throttled || most > phase.most {
+						t.Errorf("%s the fault: goodput is %.3f, throttled %.4f, most in a second %d, want %+v",
+							phase.name, goodput, throttled, most, phase)
 					}
 				}
 				for _, p := range processes {

@@ -36,6 +36,8 @@ func (e *engine) call(state *lua.LState) int {
 		state.Push(e.time())
 	case name == "HGET" && arguments == 2:
 		state.Push(e.hashes.field(key, state.CheckString(3)))
+	case name == "HMGET" && arguments >= 2:
+		state.Push(e.some(key))
 	case name == "HGETALL" && arguments == 1:
 		state.Push(e.all(key))
 	case name == "HSET" && arguments >= 3 && arguments%2 == 1:
@@ -63,6 +65,16 @@ func (h hashes) field(key, name string) lua.LValue {
 		}
 	}
 	return lua.LFalse
+}
+
+// some returns the values of the fields that the stack has after the key, false
+// for those that there are not.
+func (e *engine) some(key string) lua.LValue {
+	t := e.state.CreateTable(e.state.GetTop()-2, 0)
+	for i := 3; i <= e.state.GetTop(); i++ {
+		t.RawSetInt(i-2, e.hashes.field(key, e.state.CheckString(i)))
+	}
+	return t
 }
 
 func (e *engine) all(key string) lua.LValue {

@@ -29,7 +29,7 @@ type Store struct {
 	refusal, loss atomic.Pointer[error]
 	evals         atomic.Int64
 
-	mu     sync.Mutex // guards the fields below; never held during Latency
+	mu     sync.Mutex // guards the fields below; never locked during Latency
 	hashes hashes
 	engine *engine
 }

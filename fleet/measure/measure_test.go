@@ -186,9 +186,22 @@ func (m *measurement) commands() int {
 	return sum
 }
 
+// rowFigures are those of a row.
+type rowFigures struct{ goodput, throttled, overLimit, fairness, commands float64 }
+
+// steady checks figures of processes that send at the rate of the service for
+// a while.
+func (m *measurement) steady(f rowFigures) {
+	m.Helper()
+	if f.goodput < 0.9 || f.throttled > 0.04 || f.overLimit > 0.25 || f.fairness < 0.95 {
+		m.Errorf("a steady fleet has the figures %+v", f)
+	}
+}
+
 // row measures from now until a time of the service, and prints a row. who are
 // the processes whose fairness is measured.
-func (m *measurement) row(name string, until time.Duration, who ...int) {
+func (m *measurement) row(name string, until time.Duration, who ...int) rowFigures {
+	m.Helper()
 	from, commands := m.service.now(), m.count()
 	m.service.sleepUntil(until)
 	perSecond := float64(m.count()-commands) / (until - from).Seconds()
@@ -207,11 +220,20 @@ func (m *measurement) row(name string, until time.Duration, who ...int) {
 		sum += by[i]
 		squares += by[i] * by[i]
 	}
+	f := rowFigures{
+		goodput:   float64(accepted) / ((until - from).Seconds() * rate),
+		throttled: 1 - float64(accepted)/float64(max(len(sent), 1)),
+		overLimit: m.most(sent, func(time.Duration) float64 { return rate }) - 1,
+		fairness:  sum * sum / (float64(max(len(who), 1)) * cmp.Or(squares, 1)),
+		commands:  perSecond / float64(max(len(m.processes), len(who), 1)),
+	}
 	fmt.Fprintf(m.table, "%s\t%v\t%.0f to %.0f\t%.3f\t%.1f %%\t%.0f %%\t%.0f %%\t%.3f\t%.1f\n", name, m.pacing,
-		from.Seconds(), until.Seconds(),
-		float64(accepted)/((until-from).Seconds()*rate), 100*(1-float64(accepted)/float64(max(len(sent), 1))),
-		100*(m.most(sent, func(time.Duration) float64 { return rate })-1), 100*(m.most(sent, m.granted)-1),
-		sum*sum/(float64(max(len(who), 1))*cmp.Or(squares, 1)), perSecond/float64(max(len(m.processes), len(who), 1)))
+		from.Seconds(), until.Seconds(), f.goodput, 100*f.throttled,
+		100*f.overLimit, 100*(m.most(sent, m.granted)-1), f.fairness, f.commands)
+	if f.commands > 10 {
+		m.Errorf("%s: a process makes %.1f commands a second", name, f.commands)
+	}
+	return f
 }
 
 // most returns the most that was sent in a second, by the limit there.
@@ -259,7 +281,8 @@ func TestMeasure(t *testing.T) {
 		name string
 		run  func(m *measurement)
 	}{
-		{"alone", measureAlone}, {"steady", measureSteady}, {"join", measureJoin}, {"leave", measureLeave}, {"kill", measureKill},
+		{"alone", measureAlone}, {"steady", measureSteady}, {"join", measureJoin},
+		{"leave", measureLeave}, {"kill", measureKill},
 		{"unequal", measureUnequal}, {"steps", measureSteps},
 		{"stepsalone", measureStepsAlone},
 	}
@@ -294,7 +317,7 @@ func measureSteady(m *measurement) {
 	m.run(20, 40*time.Second, func(context.Context) {
 		m.row("start", 5*time.Second, numbers(0, 20)...)
 		m.row("steady", 10*time.Second, numbers(0, 20)...)
-		m.row("steady", 39*time.Second, numbers(0, 20)...)
+		m.steady(m.row("steady", 39*time.Second, numbers(0, 20)...))
 	})
 }
 
@@ -303,7 +326,7 @@ func measureJoin(m *measurement) {
 		m.service.sleepUntil(10 * time.Second)
 		m.join(ctx, 5, demand{callers: 4})
 		m.row("5 join", 11*time.Second, numbers(20, 25)...)
-		m.row("after it", 24*time.Second, numbers(0, 25)...)
+		m.steady(m.row("after it", 24*time.Second, numbers(0, 25)...))
 	})
 }
 
@@ -315,7 +338,7 @@ func measureLeave(m *measurement) {
 			p.leave()
 		}
 		m.row("5 leave", 12*time.Second, numbers(5, 20)...)
-		m.row("after it", 24*time.Second, numbers(5, 20)...)
+		m.steady(m.row("after it", 24*time.Second, numbers(5, 20)...))
 	})
 }
 
@@ -347,7 +370,7 @@ func measureKill(m *measurement) {
 			child.Process.Kill()
 		}
 		m.row("5 are killed", 14*time.Second, numbers(5, 20)...)
-		m.row("after it", 24*time.Second, numbers(5, 20)...)
+		m.steady(m.row("after it", 24*time.Second, numbers(5, 20)...))
 	})
 }
 
@@ -440,7 +463,10 @@ func TestOutage(t *testing.T) {
 			p.leave()
 		}
 		cancel()
-		t.Logf("sharing %v: %d calls, load %.3f", sharing, calls.Load(),
-			float64(service.attempts.Load())/float64(calls.Load()))
+		load := float64(service.attempts.Load()) / float64(calls.Load())
+		t.Logf("sharing %v: %d calls, load %.3f", sharing, calls.Load(), load)
+		if sharing && load > 1.1 || !sharing && load < 1.5 {
+			t.Errorf("sharing %v: the load is %.3f times the calls", sharing, load)
+		}
 	}
 }

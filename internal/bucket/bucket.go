@@ -21,6 +21,7 @@ type Bucket struct {
 	capacity float64       // of tokens while nobody waits; see tokensAt for more
 	tokens   float64       // at the time at
 	at       time.Duration // time up to which tokens are credited; never decreases
+	lost     float64       // tokens that came back while the bucket was full, since TakeLost
 
 	line   list.List     // of *waiter
 	queued float64       // tokens that the line waits for, all together
@@ -85,6 +86,33 @@ func (b *Bucket) SetRate(now time.Duration, rate, capacity float64) {
 	b.setRate(now, rate, capacity)
 }
 
+// Align moves the times at which tokens come back, by at most half of the time
+// of a token, so that one of them is at. It changes nothing if there is a whole
+// token.
+func (b *Bucket) Align(at time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := b.Now()
+	b.advance(now)
+	if b.tokens >= 1 {
+		return
+	}
+	diff := 1 - b.rate*(at-now).Seconds() - b.tokens
+	b.tokens = min(b.tokens+diff-math.Round(diff), b.capacity)
+	b.serve(now)
+}
+
+// TakeLost returns how many tokens were lost since the last call because the
+// bucket was full.
+func (b *Bucket) TakeLost() float64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.advance(b.Now())
+	lost := b.lost
+	b.lost = 0
+	return lost
+}
+
 // Tokens returns how many tokens there are, at most the capacity.
 func (b *Bucket) Tokens() float64 {
 	b.mu.Lock()
@@ -107,6 +135,7 @@ func (b *Bucket) take(now time.Duration, n float64) bool {
 	if b.line.Len() > 0 || tokens < n-slack {
 		return false
 	}
+	b.lose(now, tokens)
 	b.tokens, b.at = max(tokens-n, 0), max(b.at, now)
 	return true
 }
@@ -131,7 +160,17 @@ func (b *Bucket) setRate(now time.Duration, rate, capacity float64) {
 // advance credits the tokens that came back up to now.
 // advance requires that b.mu is held.
 func (b *Bucket) advance(now time.Duration) {
-	b.tokens, b.at = b.tokensAt(now), max(b.at, now)
+	tokens := b.tokensAt(now)
+	b.lose(now, tokens)
+	b.tokens, b.at = tokens, max(b.at, now)
+}
+
+// lose counts the tokens that were lost up to now, where tokens are left.
+// lose requires that b.mu is held.
+func (b *Bucket) lose(now time.Duration, tokens float64) {
+	if now > b.at {
+		b.lost += max(b.tokens+(now-b.at).Seconds()*b.rate-tokens, 0)
+	}
 }
 
 // tokensAt returns the number of tokens at now. A time before the last one

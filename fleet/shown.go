@@ -1,0 +1,34 @@
+package fleet
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"example.com/awsretry/internal/redact"
+)
+
+// longestText is how much of an error's text is shown.
+const longestText = 400
+
+// A shownError is an error whose text a log or a terminal can show.
+type shownError struct {
+	text string
+	err  error
+}
+
+func (e *shownError) Error() string { return e.text }
+func (e *shownError) Unwrap() error { return e.err }
+
+// shown returns err with a short text of one line without control characters.
+// Such texts come from the store.
+func shown(err error) error {
+	text := strings.ToValidUTF8(err.Error(), string(utf8.RuneError))
+	if len(text) > longestText {
+		text = strings.ToValidUTF8(text[:longestText], "") + "…"
+	}
+	text = strings.NewReplacer("\n", " ", "\t", " ").Replace(redact.Text(text))
+	if text == err.Error() {
+		return err
+	}
+	return &shownError{text, err}
+}
