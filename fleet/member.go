@@ -186,7 +186,7 @@ func (m *member) renew() {
 	m.share.Grant(awsretry.ShareGrant{
 		Until: until, Limited: got.rate > 0,
 		Rate: got.share, Burst: m.fleet.config.Lease / 40, Due: due,
-		Cut: m.cutAt, RetryAfter: got.gate, FleetRate: got.rate, Members: got.members,
+		FirstToken: m.fleet.schedule.Token(), Cut: m.cutAt, RetryAfter: got.gate, FleetRate: got.rate, Members: got.members,
 		FleetTokens: got.left,
 	})
 	if end := time.Now().Add(got.gate); end.After(m.gateEnd) { // replies are in whole milliseconds
