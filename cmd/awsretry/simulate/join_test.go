@@ -56,8 +56,8 @@ func TestPictureOfClientsThatJoin(t *testing.T) {
 	if len(members) != 10 || members[2].Value != 2 || members[9].Value != 4 {
 		t.Errorf("the members are %v, want 2 and then 4", members)
 	}
-	for joining, want := range map[bool]int{true: 1, false: 0} {
-		if !joining {
+	for _, want := range []int{1, 0} {
+		if want == 0 {
 			result.Scenario.Events = nil
 		}
 		var svg bytes.Buffer
@@ -73,7 +73,8 @@ func TestPictureOfClientsThatJoin(t *testing.T) {
 			"retry tokens (mean of the clients)":    1 - want,
 		} {
 			if texts[text] != times {
-				t.Errorf("clients join: %v; %q is %d times in the picture, want %d", joining, text, texts[text], times)
+				t.Errorf("%d events: %q is %d times in the picture, want %d",
+					len(result.Scenario.Events), text, texts[text], times)
 			}
 		}
 	}

@@ -31,7 +31,7 @@ func tiny(settings ...Setting) Scenario {
 
 // restless returns small runs in which as much as possible happens at once.
 func restless() []Scenario {
-	settings := append(DefaultSettings(), Setting{Use: UseDelivery, Policy: awsManaged}, Setting{Use: UseFleet},
+	settings := append(DefaultSettings(), Setting{Use: UseDelivery, Policy: awsManaged},
 		Setting{Use: UseFleet, Pacing: "scaled"}, Setting{Use: UseFleet, StoreLatency: ms(200), Name: "slow store"})
 	service := Service{
 		Capacity: 50, Queue: 50, QueueFull: 429, Latency: Latency{Median: ms(20), P99: ms(400)}, RefuseCost: 0.1,
