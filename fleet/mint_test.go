@@ -141,7 +141,7 @@ func TestTokensAreNotMinted(t *testing.T) {
 					}
 					defer p.end()
 					p.start(t)
-					before, settled := p.sum(t), true
+					before := p.sum(t)
 					for range steps {
 						what := random.IntN(10)
 						one := p.pooled[random.IntN(len(p.pooled))]
@@ -178,7 +178,8 @@ func TestTokensAreNotMinted(t *testing.T) {
 							p.status = http.StatusServiceUnavailable
 						}
 						time.Sleep(500 * time.Millisecond)
-						if settled = random.IntN(5) == 0; settled { // and all have renewed
+						settled := random.IntN(5) == 0
+						if settled { // and all have renewed
 							for _, one := range p.pooled {
 								one.link.mode.Store(works)
 							}
