@@ -67,7 +67,7 @@ type ShareGrant struct {
 	Limited    bool          // the fleet's rate is limited
 	Rate       float64       // of this process, in requests per second
 	Burst      time.Duration // what a pause saves up is the tokens of that time
-	Due        time.Time     // a send token comes back then, and so do the others before and after it; zero: at any time
+	Due        time.Time     // when a send token comes back, which sets the time of all of them; zero: at any time
 	Cut        time.Time     // when the fleet's rate was cut last; the zero time if never
 	RetryAfter time.Duration // how long the fleet's Retry-After is in force; 0 if there is none
 
