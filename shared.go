@@ -53,8 +53,8 @@ type ShareUsage struct {
 	Waiting    int     // requests in line for a send token
 	SendTokens float64 // saved up, at most 1
 	Unused     float64 // send tokens that came back for nobody since the last Usage
-	Tokens  int // in the retry token bucket
-	Refused int // retries that the bucket refused since the last Usage
+	Tokens     int     // in the retry token bucket
+	Refused    int     // retries that the bucket refused since the last Usage
 
 	// RetryAfter is how long a Retry-After is in force, with
 	// Transport.ShareRetryAfter.
@@ -128,7 +128,9 @@ func (s *Share) Usage() ShareUsage {
 	u := ShareUsage{Tokens: s.quota.Tokens(), Refused: int(s.refused.Swap(0)), RetryAfter: s.retryAfter()}
 	if s.limiter != nil {
 		u.Waiting, _ = s.limiter.line()
-		u.SendTokens, u.Unused = min(s.limiter.bucket.Tokens(), 1), s.limiter.bucket.TakeLost()
+		if b := s.limiter.bucket; b != nil {
+			u.SendTokens, u.Unused = min(b.Tokens(), 1), b.TakeLost()
+		}
 		counts := s.limiter.takeCounts()
 		u.Accepted, u.Throttled = counts.Accepted, counts.Throttled
 		u.AcceptedBefore, u.ThrottledBefore = counts.AcceptedBefore, counts.ThrottledBefore

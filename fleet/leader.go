@@ -18,6 +18,7 @@ type leader struct {
 
 	trip   time.Duration // mean time from sending to the outcome, of the last step that had some
 	known  known         // the limit
+	alone  bool          // the law has cut the rate, and the limit is not known
 	raised bool          // the law began again, because the limit has risen
 
 	cutAt     time.Duration // when the rate was cut last
@@ -70,6 +71,10 @@ func (l *leader) step(got reply) (rate float64, cut bool) {
 		news.accepted, news.throttled = 0, 0
 	case l.now-l.cutAt > soonLeases*l.lease:
 		l.soon = 0
+		if l.alone {
+			l.known.find(l.now, l.rate, shortestOver)
+			l.alone = false
+		}
 	}
 	if news.throttled > 0 && l.soon < mostSoon {
 		return l.cutToLimit(news), true
@@ -78,7 +83,7 @@ func (l *leader) step(got reply) (rate float64, cut bool) {
 	was := l.rate
 	l.rate, _ = l.law.Pace()
 	if cut = l.rate < 0.97*was; cut {
-		l.known.limit = 0
+		l.known.limit, l.alone = 0, true
 		l.cutNow()
 		return l.rate, true
 	}
@@ -146,7 +151,7 @@ func (l *leader) feed(news sums, before time.Duration) {
 		news.accepted += news.throttledBefore + max(news.throttled-1, 0)
 		news.throttled, news.throttledBefore = min(news.throttled, 1), 0
 	}
-	const beforeCut = 0         // a time of sending before the last cut
+	const beforeCut = 0           // a time of sending before the last cut
 	sent := max(before-l.trip, 1) // so that what this step has cuts once
 	kinds := [...]struct {
 		n, given  float64
