@@ -126,6 +126,9 @@ end
 -- The rounds. In each the processes that want more than their fair share send
 -- one request, each at its place, so that all of them together send evenly.
 local most = get('rate') / 1000 -- tokens in a millisecond
+-- left is what was not granted, or granted and not used, less what was granted
+-- too much while the shares changed: at most the tokens of an eighth of a lease.
+-- It raises or lowers the rate until it is used up, in about a lease.
 local saved = lease / 8 * most
 local left = tonumber(s.left)
 if not left or left ~= left then left = 0 end
