@@ -190,7 +190,7 @@ if now - get('heldBegan') >= 12 * lease or get('heldWindow') == 0 then
   s.heldBegan = now
   s.heldWindow = get('heldWindow') + 1
 end
-local heldAge = get('heldWindow') - number(30, 0, 1e15)
+local heldAge = known == s.epoch and get('heldWindow') - number(30, 0, 1e15)
 if heldAge == 0 then s.held = math.max(get('held') - number(31, 0, 1e9), 0) end
 if heldAge == 1 then s.heldBefore = math.max(get('heldBefore') - number(31, 0, 1e9), 0) end
 local room = math.max(0, capacity - get('held') - get('heldBefore') - held)

@@ -290,7 +290,7 @@ func TestVirtualStoreFault(t *testing.T) {
 					from, to           int
 					goodput, throttled float64
 					most               int64
-				}{{"before", 15, 30, 0.9, 0.04, 125}, {"during", 30, 40, 0.9, 0.08, 130}, {"after", 41, 50, 0.8, 0.12, 150}} {
+				}{{"before", 15, 30, 0.85, 0.06, 150}, {"during", 30, 40, 0.85, 0.1, 150}, {"after", 41, 50, 0.8, 0.12, 160}} {
 					goodput, throttled, most := service.over(phase.from, phase.to)
 					t.Logf("%s: goodput %.3f, throttled %.4f, most in a second %d", phase.name, goodput, throttled, most)
 					if goodput < phase.goodput || throttled > phase.throttled || most > phase.most {
