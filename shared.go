@@ -58,9 +58,8 @@ type ShareUsage struct {
 	NotSent    int     // attempts since the last Usage that were refused, because a send token would come too late
 	SendTokens float64 // saved up, at most 1
 	Unused     float64 // send tokens that came back for nobody since the last Usage
-
-	Tokens  int // in the retry token bucket
-	Refused int // retries that the bucket refused since the last Usage
+	Tokens     int     // in the retry token bucket
+	Refused    int     // retries that the bucket refused since the last Usage
 
 	// RetryAfter is how long a Retry-After is in force, with
 	// Transport.ShareRetryAfter.
@@ -73,7 +72,7 @@ type ShareGrant struct {
 	Limited    bool          // the fleet's rate is limited
 	Rate       float64       // of this process, in requests per second
 	Burst      time.Duration // what a pause saves up is the tokens of that time
-	Due        time.Time     // a send token comes back then, and so do the others before and after it; zero: at any time
+	Due        time.Time     // when a send token comes back, which sets the time of all of them; zero: at any time
 	Cut        time.Time     // when the fleet's rate was cut last; the zero time if never
 	FirstToken float64       // part of a send token, 0 to 1, for a process that had no rate: not all send at once
 	RetryAfter time.Duration // how long the fleet's Retry-After is in force; 0 if there is none
@@ -188,7 +187,9 @@ func (s *Share) Usage() ShareUsage {
 	}
 	if s.limiter != nil {
 		u.Waiting, _ = s.limiter.line()
-		u.SendTokens, u.Unused = min(s.limiter.bucket.Tokens(), 1), s.limiter.bucket.TakeLost()
+		if b := s.limiter.bucket; b != nil {
+			u.SendTokens, u.Unused = min(b.Tokens(), 1), b.TakeLost()
+		}
 		counts := s.limiter.takeCounts()
 		u.Accepted, u.Throttled = counts.Accepted, counts.Throttled
 		u.AcceptedBefore, u.ThrottledBefore = counts.AcceptedBefore, counts.ThrottledBefore

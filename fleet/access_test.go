@@ -205,7 +205,7 @@ func TestOtherSettings(t *testing.T) {
 					t.Errorf("the errors are %q; want %q", got, test.want)
 				}
 				if test.silence > 0 {
-					for range 3 {
+					for range 2 {
 						store.Refuse(errors.New("an outage"))
 						time.Sleep(5 * time.Second)
 						store.Refuse(nil)

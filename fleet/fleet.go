@@ -177,7 +177,8 @@ func (f *Fleet) report(partition string, err error) {
 }
 
 // Close gives the leases back, as far as the store answers within half a second.
-// The Transports go on alone. Close returns an error after a second if Eval,
+// The Transports go on alone, with the retry tokens of one retry for each
+// partition. Close returns an error after a second if Eval,
 // whose context has ended, or OnError does not return.
 func (f *Fleet) Close() error {
 	f.mu.Lock()

@@ -174,7 +174,7 @@ func (m *member) renew() {
 	m.had += got.tokens
 	m.last, m.joined = got, true
 	m.share.AddTokens(got.tokens)
-	var due time.Time
+	var due time.Time // of a send token, by the level that the process should have had when the script ran
 	if got.level < 1 && got.share > 0 {
 		replied := time.Now()
 		due = asked.Add(replied.Sub(asked)/2 + time.Duration((1-got.level)/got.share*float64(time.Second)))

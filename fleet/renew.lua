@@ -126,6 +126,9 @@ end
 -- The rounds. In each the processes that want more than their fair share send
 -- one request, each at its place, so that all of them together send evenly.
 local most = get('rate') / 1000 -- tokens in a millisecond
+-- left is what was not granted, or granted and not used, less what was granted
+-- too much while the shares changed: at most the tokens of an eighth of a lease.
+-- It raises or lowers the rate until it is used up, in about a lease.
 local saved = lease / 8 * most
 local left = tonumber(s.left)
 if not left or left ~= left then left = 0 end
@@ -187,7 +190,7 @@ if now - get('heldBegan') >= 12 * lease or get('heldWindow') == 0 then
   s.heldBegan = now
   s.heldWindow = get('heldWindow') + 1
 end
-local heldAge = get('heldWindow') - number(30, 0, 1e15)
+local heldAge = known == s.epoch and get('heldWindow') - number(30, 0, 1e15)
 if heldAge == 0 then s.held = math.max(get('held') - number(31, 0, 1e9), 0) end
 if heldAge == 1 then s.heldBefore = math.max(get('heldBefore') - number(31, 0, 1e9), 0) end
 local room = math.max(0, capacity - get('held') - get('heldBefore') - held)

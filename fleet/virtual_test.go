@@ -148,8 +148,8 @@ func TestVirtualRate(t *testing.T) {
 		pacing                   awsretry.Pacing
 		goodput, throttled, most float64
 	}{
-		{awsretry.CubicPacing, 0.93, 0.04, 125},
-		{awsretry.ScaledPacing, 0.93, 0.04, 125},
+		{awsretry.CubicPacing, 0.92, 0.04, 140},
+		{awsretry.ScaledPacing, 0.93, 0.04, 140},
 	} {
 		t.Run(test.pacing.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -290,7 +290,7 @@ func TestVirtualStoreFault(t *testing.T) {
 					from, to           int
 					goodput, throttled float64
 					most               int64
-				}{{"before", 15, 30, 0.9, 0.04, 125}, {"during", 30, 40, 0.9, 0.08, 130}, {"after", 41, 50, 0.8, 0.12, 150}} {
+				}{{"before", 15, 30, 0.5, 0.06, 160}, {"during", 30, 40, 0.45, 0.1, 160}, {"after", 41, 50, 0.5, 0.12, 170}} {
 					goodput, throttled, most := service.over(phase.from, phase.to)
 					t.Logf("%s: goodput %.3f, throttled %.4f, most in a second %d", phase.name, goodput, throttled, most)
 					if goodput < phase.goodput || throttled > phase.throttled || most > phase.most {

@@ -26,7 +26,7 @@ type setting struct {
 	name    string
 	burst   float64 // of the service
 	latency time.Duration
-	join    func(m *measurement, ctx context.Context)
+	join    func(ctx context.Context, m *measurement)
 	steps   bool
 }
 
@@ -42,7 +42,7 @@ func (f fixedRate) Eval(ctx context.Context, script string, keys, args []string)
 // figures are of some seconds of a run.
 type figures struct {
 	goodput, throttled, fairness float64
-	sliding, aligned             float64 // the most that was sent in a second, above the limit
+	sliding, aligned             float64 // the most that was sent in a second, above the limit; see TestSeeds
 	commands                     float64
 }
 
@@ -81,15 +81,15 @@ func (m *measurement) figures(from, until time.Duration, who []int) figures {
 	}
 }
 
-func callersEach(n int) func(m *measurement, ctx context.Context) {
-	return func(m *measurement, ctx context.Context) { m.join(ctx, 20, demand{callers: n}) }
+func callersEach(n int) func(ctx context.Context, m *measurement) {
+	return func(ctx context.Context, m *measurement) { m.join(ctx, 20, demand{callers: n}) }
 }
 
-func poissonEach(rate float64) func(m *measurement, ctx context.Context) {
-	return func(m *measurement, ctx context.Context) { m.join(ctx, 20, demand{rate: rate}) }
+func poissonEach(rate float64) func(ctx context.Context, m *measurement) {
+	return func(ctx context.Context, m *measurement) { m.join(ctx, 20, demand{rate: rate}) }
 }
 
-func unequal(m *measurement, ctx context.Context) {
+func unequal(ctx context.Context, m *measurement) {
 	m.join(ctx, 5, demand{callers: 4})
 	m.join(ctx, 15, demand{rate: 2})
 }
@@ -107,6 +107,9 @@ var settings = []setting{
 	{name: "steps", burst: 20, join: callersEach(4), steps: true},
 }
 
+// TestSeeds prints the least, the median and the most of several runs. The most
+// that was sent in a second is of two kinds: of any time of a second, wherever
+// it begins (sliding), and of the seconds of the clock (aligned).
 func TestSeeds(t *testing.T) {
 	if *runs == 0 {
 		t.Skip("measures fleets with -runs")
@@ -168,7 +171,7 @@ func (s setting) run(t *testing.T, pacing awsretry.Pacing, add func(string, figu
 		return store
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	s.join(m, ctx)
+	s.join(ctx, m)
 	if s.steps {
 		m.service.sleepUntil(10 * time.Second)
 		m.service.setRate(20)
