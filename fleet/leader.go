@@ -18,23 +18,11 @@ type leader struct {
 	rate   float64       // 0 where nothing was throttled yet
 	least  float64       // the rate is not lower
 
-	trip   time.Duration // mean time from sending to the outcome, of the last step that had some
-	known  known         // the limit
-	alone  bool          // the law has cut the rate, and the limit is not known
-	raised bool          // the law began again, because the limit has risen
-
 	cutAt     time.Duration // when the rate was cut last
 	beginning bool          // cutAt is when the first rate was guessed
-	since     sums          // since then
-	soon      int           // cuts in a row that came soon after the one before
+	accepted  float64       // since then
+	throttled float64       // since then
 }
-
-const (
-	soonLeases = 4    // a cut soon after another one is at most so many leases later
-	mostSoon   = 3    // so many of them in a row: the rate is not the reason, and the law decides alone
-	heavy      = 0.15 // part of the outcomes of a step that is throttled if the limit is much lower than it was
-	leastPart  = 0.1  // of the rate, that a cut leaves
-)
 
 // newLeader returns a leader that goes on where another one left off.
 func newLeader(law pacing.Adopter, lease time.Duration, got reply) *leader {
@@ -44,8 +32,6 @@ func newLeader(law pacing.Adopter, lease time.Duration, got reply) *leader {
 	l.least, _ = l.law.Pace()
 	if l.rate > 0 {
 		l.law.Adopt(l.now, l.rate)
-		l.known.at, l.known.rate, l.known.settling = l.now, l.rate, true
-		l.known.find(l.now, l.rate, time.Second)
 	}
 	return l
 }
@@ -71,12 +57,13 @@ func (l *leader) find(got reply) (rate float64, cut bool) {
 	if l.rate == 0 {
 		return l.guess(news)
 	}
-	l.known.add(l.now, l.lease/4+l.trip, got.rate, news.accepted+news.acceptedBefore, news.throttled+news.throttledBefore)
-	l.since.add(news)
+	l.accepted += news.accepted + news.acceptedBefore
+	l.throttled += news.throttled + news.throttledBefore
+	trip := time.Duration(0)
 	if news.tripsOf > 0 {
-		l.trip = min(time.Duration(min(news.trips/news.tripsOf, mostTotal)*float64(time.Millisecond)), longestTrip)
+		trip = min(time.Duration(min(news.trips/news.tripsOf, mostTotal)*float64(time.Millisecond)), longestTrip)
 	}
-	heard := l.now >= l.cutAt+l.lease+l.lease/8+l.trip // by all processes, of the last cut
+	heard := l.now >= l.cutAt+l.lease+l.lease/8+trip // by all processes, of the last cut
 	switch {
 	case l.beginning && !l.begin():
 		return l.rate, false
@@ -84,54 +71,29 @@ func (l *leader) find(got reply) (rate float64, cut bool) {
 		news.acceptedBefore += news.accepted
 		news.throttledBefore += news.throttled
 		news.accepted, news.throttled = 0, 0
-	case l.now-l.cutAt > soonLeases*l.lease:
-		l.soon = 0
-		if l.alone {
-			l.known.find(l.now, l.rate, shortestOver)
-			l.alone = false
-		}
-	}
-	if news.throttled > 0 && l.soon < mostSoon {
-		return l.cutToLimit(news), true
-	}
-	l.feed(news, before)
-	was := l.rate
-	l.rate, _ = l.law.Pace()
-	if cut = l.rate < 0.97*was; cut {
-		l.known.limit, l.alone = 0, true
+	case news.throttled > 0 && l.farTooHigh():
+		l.rate = max(l.accepted/(l.now-l.cutAt).Seconds(), l.least)
+		l.law.Adopt(l.now, l.rate)
 		l.cutNow()
 		return l.rate, true
 	}
-	if l.known.limit > 0 {
-		l.rate = min(l.rate, l.known.most(l.now))
-		if l.known.more() && !l.raised {
-			l.law.Begin(l.now, l.rate)
-			l.raised = true
-		}
+	l.feed(news, before, trip)
+	was := l.rate
+	l.rate, _ = l.law.Pace()
+	if cut = l.rate < 0.97*was; cut {
+		l.cutNow()
 	}
-	return l.rate, false
+	return l.rate, cut
 }
 
-// cutToLimit cuts the rate to a little less than the limit that the outcomes
-// show. A leader knows what all processes send, and so more than the law, which
-// does not find the limit but a rate that was throttled.
-func (l *leader) cutToLimit(news sums) (rate float64) {
-	soon := l.now-l.cutAt <= soonLeases*l.lease
-	if soon {
-		l.soon++
-	}
-	if news.part() < 1-heavy {
-		soon, l.since = true, news
-	}
-	l.known.throttled(l.now, l.rate, max(l.since.part(), leastPart), soon)
-	l.rate = l.known.most(l.now)
-	l.law.Adopt(l.now, l.rate)
-	l.cutNow()
-	l.raised = false
-	return l.rate
-}
+func (l *leader) cutNow() { l.cutAt, l.accepted, l.throttled = l.now, 0, 0 }
 
-func (l *leader) cutNow() { l.cutAt, l.since = l.now, sums{} }
+// farTooHigh reports whether so much was throttled since the last cut, a short
+// time ago, that the service accepts much less than the rate. A single process
+// would have cut its rate again and again in this time.
+func (l *leader) farTooHigh() bool {
+	return l.now-l.cutAt < 4*l.lease && l.throttled > 0.3*(l.accepted+l.throttled)
+}
 
 // guess returns a rate when something is throttled for the first time: what was
 // accepted since the last step. Others have not said yet what they sent.
@@ -142,7 +104,6 @@ func (l *leader) guess(news sums) (rate float64, cut bool) {
 	l.beginning = true
 	l.cutNow()
 	l.rate = max((news.accepted+news.acceptedBefore)/l.lease.Seconds(), l.least)
-	l.known.at = l.now
 	return l.rate, true
 }
 
@@ -154,20 +115,20 @@ func (l *leader) begin() bool {
 		return false
 	}
 	l.beginning = false
-	l.rate = max((l.since.accepted+l.since.acceptedBefore)/since.Seconds(), l.rate)
+	l.rate = max(l.accepted/since.Seconds(), l.rate)
 	l.law.Begin(l.now, l.rate)
 	return true
 }
 
 // feed gives outcomes to the law, evenly over the time since before, as they
 // came, so that the law measures a steady rate.
-func (l *leader) feed(news sums, before time.Duration) {
+func (l *leader) feed(news sums, before, trip time.Duration) {
 	if l.oneCut { // the law would cut for each of them
 		news.accepted += news.throttledBefore + max(news.throttled-1, 0)
 		news.throttled, news.throttledBefore = min(news.throttled, 1), 0
 	}
-	const beforeCut = 0           // a time of sending before the last cut
-	sent := max(before-l.trip, 1) // so that what this step has cuts once
+	const beforeCut = 0         // a time of sending before the last cut
+	sent := max(before-trip, 1) // so that what this step has cuts once
 	kinds := [...]struct {
 		n, given  float64
 		throttled bool

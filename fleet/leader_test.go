@@ -75,7 +75,7 @@ func TestLeaderCutsOnce(t *testing.T) {
 			l.run(1000, ledLease/2) // what was sent before it led does not cut
 			for range 2 {
 				l.run(60, ledLease/2)
-				if l.cuts != 1 || l.got.rate < 55 || l.got.rate > 95 {
+				if l.cuts != 1 || l.got.rate < 65 || l.got.rate > 95 {
 					t.Errorf("%d cuts to %.1f", l.cuts, l.got.rate)
 				}
 			}

@@ -65,9 +65,6 @@ func (s *sums) add(t sums) {
 	s.tripsOf += t.tripsOf
 }
 
-// part returns how much of what was sent after the last cut was accepted.
-func (s sums) part() float64 { return s.accepted / max(s.accepted+s.throttled, 1) }
-
 // since returns what was added to t. It is nothing if the store has lost it.
 func (s sums) since(t sums) sums {
 	return sums{

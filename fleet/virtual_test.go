@@ -290,7 +290,7 @@ func TestVirtualStoreFault(t *testing.T) {
 					from, to           int
 					goodput, throttled float64
 					most               int64
-				}{{"before", 15, 30, 0.5, 0.06, 160}, {"during", 30, 40, 0.45, 0.1, 160}, {"after", 41, 50, 0.5, 0.12, 170}} {
+				}{{"before", 15, 30, 0.75, 0.06, 160}, {"during", 30, 40, 0.7, 0.1, 160}, {"after", 41, 50, 0.7, 0.12, 170}} {
 					goodput, throttled, most := service.over(phase.from, phase.to)
 					t.Logf("%s: goodput %.3f, throttled %.4f, most in a second %d", phase.name, goodput, throttled, most)
 					if goodput < phase.goodput || throttled > phase.throttled || most > phase.most {
