@@ -388,3 +388,31 @@ func TestGrantsAreBounded(t *testing.T) {
 		shared.Close()
 	})
 }
+
+// The member of a partition that is dropped leaves at once, however long the
+// lease is.
+func TestDroppedPartitionLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var left atomic.Bool
+		shared := fleet.New(clientFunc(func(_ context.Context, args []string) ([]string, error) {
+			if args[argLeaving] == "1" {
+				left.Store(true)
+			}
+			return reply(nil), nil
+		}), fleet.Config{Lease: time.Minute})
+		defer shared.Close()
+		tr := &awsretry.Transport{Base: respond(200, 0), Shared: shared, MaxPartitions: 1}
+		send(t, tr)
+		time.Sleep(time.Second)
+		req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://another.test/", nil)
+		resp, err := tr.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		synctest.Wait()
+		if !left.Load() {
+			t.Error("the member has not left")
+		}
+	})
+}

@@ -39,7 +39,7 @@ type member struct {
 	ledAt    time.Time     // when it had a reply last
 	proposed float64       // the leader's rate for the next renewal; negative for none
 	cut      bool          // proposed is a cut
-	sent     float64       // requests in half a lease, smoothed
+	sent     float64       // requests in half a lease, with those that were refused; smoothed
 	quiet    int           // renewals in turn for which there was no need
 }
 
@@ -82,8 +82,10 @@ func (m *member) run() {
 			return
 		case <-timer.C:
 		case <-m.share.Wake():
-			timer.Reset(schedule.In(max(time.Until(earliest), 0)))
-			continue
+			if !m.share.Dropped() {
+				timer.Reset(schedule.In(max(time.Until(earliest), 0)))
+				continue
+			}
 		}
 		if m.share.Dropped() {
 			m.leave(0)
@@ -205,8 +207,8 @@ func (m *member) request(usage awsretry.ShareUsage) request {
 		m.unsent.trips += float64(outcomes) * float64(usage.Trip.Milliseconds())
 		m.unsent.tripsOf += float64(outcomes)
 	}
-	sent := float64(usage.Accepted + usage.Throttled + usage.AcceptedBefore + usage.ThrottledBefore)
-	m.sent += (sent - m.sent) / sentMemory
+	sent := usage.Accepted + usage.Throttled + usage.AcceptedBefore + usage.ThrottledBefore
+	m.sent += (float64(sent+usage.NotSent) - m.sent) / sentMemory
 	r := request{
 		id: m.id, lease: m.fleet.config.Lease, capacity: m.capacity,
 		seedRate: m.last.rate, seedTokens: m.share.FirstTokens(),
