@@ -298,7 +298,7 @@ type State struct {
 	ExpectedWait time.Duration // for a send token, of a request that joined the line now
 
 	// With Transport.Shared, as of the last grant; zero before the first one.
-	Leased    bool    // the grant is in force: the store answers, and the process is not idle
+	Leased    bool    // the grant is in force: the store answers; in adaptive mode an idle process has none at times
 	Members   int     // how many processes share the partition
 	FleetRate float64 // of all of them, in requests per second; 0 if it is not limited
 

@@ -61,7 +61,7 @@ func (l *leader) find(got reply) (rate float64, cut bool) {
 	l.throttled += news.throttled + news.throttledBefore
 	trip := time.Duration(0)
 	if news.tripsOf > 0 {
-		trip = min(time.Duration(min(news.trips/news.tripsOf, mostTotal)*float64(time.Millisecond)), longestTrip)
+		trip = time.Duration(min(news.trips/news.tripsOf, longestTrip.Seconds()*1000) * float64(time.Millisecond))
 	}
 	heard := l.now >= l.cutAt+l.lease+l.lease/8+trip // by all processes, of the last cut
 	switch {

@@ -280,7 +280,6 @@ func (m *member) fail(err error) {
 	if m.fleet.ctx.Err() != nil {
 		return
 	}
-	m.counted = counted{} // the store may have counted them in another window
 	if m.failing {
 		m.unsent, m.leader, m.proposed, m.cut = sums{}, nil, -1, false
 		return

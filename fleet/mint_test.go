@@ -324,3 +324,50 @@ func TestTokensOfMadeUpPartitions(t *testing.T) {
 		}
 	})
 }
+
+// A store that comes back with an older copy does not bring back what was spent
+// since, and one that only refuses takes no tokens away.
+func TestTokensOfAnOlderCopy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &pool{store: &fleettest.Store{Latency: time.Millisecond}, status: http.StatusServiceUnavailable}
+		defer p.end()
+		p.start(t)
+		key := []string{"awsretry:{" + host + "}"}
+		older, err := p.store.Eval(t.Context(), "return redis.call('HGETALL', KEYS[1])", key, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 150 {
+			p.pooled[0].call(t.Context())
+			time.Sleep(50 * time.Millisecond)
+		}
+		spent := p.sum(t)
+		p.store.Flush()
+		if _, err := p.store.Eval(t.Context(), "redis.call('HSET', KEYS[1], unpack(ARGV)) return {}", key, older); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Second)
+		if sum := p.sum(t); sum > spent+10 {
+			t.Errorf("%d tokens, and %d after the store came back", spent, sum)
+		}
+	})
+}
+
+func TestTokensOfARefusal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &pool{store: &fleettest.Store{Latency: time.Millisecond}, status: http.StatusOK}
+		defer p.end()
+		for range 12 {
+			p.start(t)
+		}
+		time.Sleep(20 * time.Second)
+		before := p.sum(t)
+		p.store.Refuse(errors.New("refused"))
+		time.Sleep(5 * time.Second)
+		p.store.Refuse(nil)
+		time.Sleep(20 * time.Second)
+		if sum := p.sum(t); sum != before {
+			t.Errorf("%d tokens before, %d after the store refused for 5 s", before, sum)
+		}
+	})
+}

@@ -2,6 +2,7 @@ package fleet_test
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -94,6 +95,56 @@ func TestVirtualPlaces(t *testing.T) {
 				if part < test.least || most > test.most {
 					t.Errorf("%.3f of the rate is used, at most %d in a second; want at least %.3f and at most %d",
 						part, most, test.least, test.most)
+				}
+			})
+		})
+	}
+}
+
+// Places are given up by processes that say so, and by those that cannot: after
+// a death, an outage, and a store that has lost everything, those that are left
+// send one after the other again.
+func TestVirtualPlacesHeal(t *testing.T) {
+	for name, fault := range map[string]func(store *fleettest.Store, links []*link, processes []*process){
+		"the store has lost everything": func(store *fleettest.Store, _ []*link, _ []*process) { store.Flush() },
+		"an outage": func(store *fleettest.Store, _ []*link, _ []*process) {
+			store.Refuse(errors.New("an outage"))
+			time.Sleep(3 * time.Second)
+			store.Refuse(nil)
+		},
+		"deaths": func(_ *fleettest.Store, links []*link, processes []*process) {
+			for i := range len(links) / 3 {
+				links[i].mode.Store(refuses)
+				processes[i].stop()
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := &fleettest.Store{Latency: time.Millisecond}
+				service := &service{rate: 103, burst: 2} // throttles two requests that come together
+				var links []*link
+				var processes []*process
+				for range several() {
+					l := &link{Client: fixedRate{store}}
+					links = append(links, l)
+					processes = append(processes, startProcess(l, service, awsretry.ScaledPacing, 4))
+				}
+				throttled := func() int {
+					service.mu.Lock()
+					defer service.mu.Unlock()
+					return service.throttled
+				}
+				time.Sleep(10 * time.Second)
+				fault(store, links, processes)
+				time.Sleep(10 * time.Second)
+				before := throttled()
+				time.Sleep(10 * time.Second)
+				if n := throttled() - before; n > 10 {
+					t.Errorf("%d of 1000 requests are throttled", n)
+				}
+				for _, p := range processes {
+					p.leave()
 				}
 			})
 		})

@@ -28,7 +28,7 @@ local names = {
   'format', 'epoch', 'settings', 'pacing', 'pacingAt', 'now', 'server', 'leader', 'leaderUntil', 'rate', 'cut', 'gate',
   'accepted', 'throttled', 'acceptedBefore', 'throttledBefore', 'trips', 'tripsOf',
   'began', 'window', 'members', 'membersBefore', 'asking', 'askingBefore', 'granted', 'grantedBefore',
-  'placed', 'placedBefore', 'holes', 'left', 'turn',
+  'placed', 'placedBefore', 'places', 'placesBefore', 'holes', 'highest', 'mixed', 'order', 'left', 'turn',
   'tokens', 'held', 'heldBefore', 'heldBegan', 'heldWindow',
 }
 local s = {}
@@ -50,8 +50,9 @@ end
 
 -- A process that knows the partition from before the store lost it knows better
 -- than the process that made it again.
+-- So does one that knows more than a store which went back to an older copy.
 local known = a[29]
-if known ~= '' and known ~= s.epoch then
+if known ~= '' and (known ~= s.epoch or number(15, 0, 1e15) > get('window')) then
   s.tokens = math.min(get('tokens'), seedTokens)
   if get('rate') == 0 then s.rate = seedRate end
 end
@@ -59,6 +60,9 @@ end
 -- The clock.
 local elapsed = math.max(0, math.min(server - get('server'), 10 * lease))
 local now = get('now') + elapsed
+for name, limit in pairs({ gate = now + 86400000, cut = now, leaderUntil = now + lease, rate = 1e9 - 1 }) do
+  if get(name) > limit then s[name] = limit end -- something else wrote it
+end
 
 -- Settings. Those of the processes that are there stay.
 local settings, pacing = a[24], a[25] -- pacing is '' for a process that cannot lead
@@ -67,12 +71,12 @@ local function other(name, theirs, ours)
   local text = 'awsretry: the processes that share the key have %s%.100s; this one has %.100s'
   return redis.error_reply(string.format(text, name, theirs, ours))
 end
-if s.settings and s.settings ~= settings and math.abs(server - get('server')) < silence then
+if s.settings and s.settings ~= settings and server - get('server') < silence then
   return other('', s.settings, settings)
 end
 s.settings = settings
 if pacing ~= '' then
-  if s.pacing and s.pacing ~= pacing and math.abs(server - get('pacingAt')) < silence then
+  if s.pacing and s.pacing ~= pacing and server - get('pacingAt') < silence then
     return other('the pacing ', s.pacing, pacing)
   end
   s.pacing, s.pacingAt = pacing, server
@@ -104,8 +108,16 @@ end
 -- What the processes have is summed over this window and the one before: a
 -- process that has renewed in neither is gone, and what it had with it.
 if not s.began or now - get('began') >= lease then
+  -- The places are not 1, 2, 3 and so on if a process ended without giving its
+  -- place up. If they stay so, all get new ones.
+  local placed = get('placed') + get('placedBefore')
+  local mixed = get('places') + get('placesBefore') ~= placed * (placed + 1) / 2
+  s.mixed = mixed and get('mixed') + 1 or 0
+  if s.mixed >= 4 then
+    s.mixed, s.holes, s.highest, s.order = 0, '', 0, (get('order') + 1) % 1000
+  end
   local gone = now - get('began') >= 2 * lease
-  for _, name in ipairs({ 'members', 'asking', 'granted', 'placed' }) do
+  for _, name in ipairs({ 'members', 'asking', 'granted', 'placed', 'places' }) do
     s[name .. 'Before'] = gone and 0 or get(name)
     s[name] = 0
   end
@@ -117,7 +129,10 @@ local function total(name) return get(name) + get(name .. 'Before') end
 -- What this process had, which is part of the sums of the window in which it
 -- renewed last.
 local age = get('window') - number(15, 0, 1e15)
-local share, part, place = number(16, 0, 1e9) / 1000, number(26, 0, 1), math.floor(number(27, 0, 1e9))
+local share, part = number(16, 0, 1e9) / 1000, number(26, 0, 1)
+local mostPlaces = 1e5
+local placeInOrder = math.floor(number(27, 0, 1e9)) -- the place, and the order that it is of
+local place = placeInOrder % mostPlaces
 local function remove(name, n)
   if age == 1 then name = name .. 'Before' end
   if age == 0 or age == 1 then s[name] = math.max(get(name) - n, 0) end
@@ -141,6 +156,8 @@ remove('members', 1)
 remove('asking', part)
 remove('granted', share)
 remove('placed', math.min(place, 1))
+remove('places', place)
+if math.floor(placeInOrder / mostPlaces) ~= get('order') then place = 0 end
 local leaving = a[20] == '1'
 local members = total('members') + (leaving and 0 or 1)
 local had = (age == 0 or age == 1) and share or 0
@@ -166,6 +183,7 @@ local holes = s.holes or ''
 if part == 1 then
   s.placed = get('placed') + 1
   local places = total('placed')
+  local highest = math.min(get('highest'), places)
   if place == 0 or place > places then
     local left
     place, left = places, ''
@@ -173,10 +191,17 @@ if part == 1 then
       if place == places and tonumber(hole) < places then place = tonumber(hole) else left = left .. hole .. ' ' end
     end
     holes = left
+    if place == places and highest < places then
+      highest = highest + 1
+      place = highest
+    end
   end
+  s.highest = highest
+  s.places = get('places') + place
   if share > 0.9 * rate / math.max(total('asking'), 1) then level = (s.turn - place / places) % 1 end
 elseif place > 0 then
-  holes = string.sub(place .. ' ' .. holes, 1, 1000)
+  holes = place .. ' ' .. holes
+  if #holes > 60 then holes = '' end -- a longer field makes the hash take much more memory
   place = 0
 end
 s.holes = holes
@@ -218,5 +243,5 @@ return {
   text(math.max(0, get('gate') - now)),
   text(get('accepted')), text(get('throttled')), text(get('acceptedBefore')), text(get('throttledBefore')),
   text(get('trips')), text(get('tripsOf')),
-  text(part), text(place), text(level), text(get('heldWindow')),
+  text(part), text(place > 0 and place + get('order') * mostPlaces or 0), text(level), text(get('heldWindow')),
 }

@@ -112,7 +112,7 @@ type reply struct {
 	gate    time.Duration // how long a Retry-After is in force
 	totals  sums
 	part    float64 // of a fair share that this process wants, at most 1
-	place   int     // in the round of those who want more than their fair share; 0 for none
+	place   int     // in the round of those who want more than their fair share, with its order; 0 for none
 	level   float64 // how much of its next send token it should have; noLevel where that does not matter
 
 	heldWindow float64 // see counted
@@ -127,6 +127,7 @@ const (
 	mostTokens  = math.MaxInt32
 	mostMembers = 1e6
 	mostTotal   = 1e15
+	mostPlace   = 1e8
 	longestGate = 24 * time.Hour
 
 	longestEpoch = 300 // bytes
@@ -168,7 +169,7 @@ func (f *Fleet) renew(ctx context.Context, key string, r *request) (reply, error
 		*sum = p.number("sum", mostTotal)
 	}
 	got.part = p.number("part", 1)
-	got.place = int(p.number("place", mostMembers))
+	got.place = int(p.number("place", mostPlace))
 	got.level = p.number("level", noLevel)
 	got.heldWindow = p.number("window of held tokens", 1e15)
 	switch {

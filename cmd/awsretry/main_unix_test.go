@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -174,6 +175,9 @@ func TestRedriveIntoClosedPipe(t *testing.T) {
 
 // The end of the terminal is like Ctrl-C, except under nohup.
 func TestRedriveHangup(t *testing.T) {
+	own := make(chan os.Signal, 1)
+	signal.Notify(own, syscall.SIGHUP) // so that no process inherits that it is ignored
+	defer signal.Stop(own)
 	for _, c := range []struct {
 		nohup   bool
 		left    int

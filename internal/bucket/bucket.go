@@ -88,7 +88,7 @@ func (b *Bucket) SetRate(now time.Duration, rate, capacity float64) {
 
 // Align moves the times at which tokens come back, by at most half of the time
 // of a token, so that one of them is at. It changes nothing if there is a whole
-// token.
+// token, and takes no more than half a token however often it is called.
 func (b *Bucket) Align(at time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -98,7 +98,7 @@ func (b *Bucket) Align(at time.Duration) {
 		return
 	}
 	diff := 1 - b.rate*(at-now).Seconds() - b.tokens
-	b.tokens = min(b.tokens+diff-math.Round(diff), b.capacity)
+	b.tokens = max(min(b.tokens+diff-math.Round(diff), b.capacity), -0.5)
 	b.serve(now)
 }
 
