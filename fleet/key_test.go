@@ -32,7 +32,7 @@ func TestForeignFields(t *testing.T) {
 				return r
 			}
 			var faults faultLog
-			shared := fleet.New(store, fleet.Config{Lease: 50 * time.Millisecond, OnError: faults.add})
+			shared := fleet.New(store, fleet.Config{Lease: time.Second, OnError: faults.add})
 			defer shared.Close()
 			eval("redis.call('HSET', KEYS[1], 'format', '1') return {}")
 			for i := range 5000 / 100 {

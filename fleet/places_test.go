@@ -128,7 +128,7 @@ func TestVirtualPlacesHeal(t *testing.T) {
 				for range several() {
 					l := &link{Client: fixedRate{store}}
 					links = append(links, l)
-					processes = append(processes, startProcess(l, service, awsretry.ScaledPacing, 4))
+					processes = append(processes, startProcess(l, service, awsretry.ScaledPacing, 20))
 				}
 				throttled := func() int {
 					service.mu.Lock()

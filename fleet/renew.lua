@@ -108,10 +108,11 @@ end
 -- What the processes have is summed over this window and the one before: a
 -- process that has renewed in neither is gone, and what it had with it.
 if not s.began or now - get('began') >= lease then
-  -- The places are not 1, 2, 3 and so on if a process ended without giving its
-  -- place up. If they stay so, all get new ones.
+  -- The places are not 1, 2, 3 and so on, which the sum of their squares shows,
+  -- if a process ended without giving its place up. If they stay so, all get new
+  -- ones.
   local placed = get('placed') + get('placedBefore')
-  local mixed = get('places') + get('placesBefore') ~= placed * (placed + 1) / 2
+  local mixed = get('places') + get('placesBefore') ~= placed * (placed + 1) * (2 * placed + 1) / 6
   s.mixed = mixed and get('mixed') + 1 or 0
   if s.mixed >= 4 then
     s.mixed, s.holes, s.highest, s.order = 0, '', 0, (get('order') + 1) % 1000
@@ -156,7 +157,7 @@ remove('members', 1)
 remove('asking', part)
 remove('granted', share)
 remove('placed', math.min(place, 1))
-remove('places', place)
+remove('places', place * place)
 if math.floor(placeInOrder / mostPlaces) ~= get('order') then place = 0 end
 local leaving = a[20] == '1'
 local members = total('members') + (leaving and 0 or 1)
@@ -197,7 +198,7 @@ if part == 1 then
     end
   end
   s.highest = highest
-  s.places = get('places') + place
+  s.places = get('places') + place * place
   if share > 0.9 * rate / math.max(total('asking'), 1) then level = (s.turn - place / places) % 1 end
 elseif place > 0 then
   holes = place .. ' ' .. holes
