@@ -154,6 +154,8 @@ func (g *gate) closedFor(now time.Time) time.Duration {
 // bucket of the old one, however empty, and gets a limiter of its own. So there
 // are never more buckets than the table's size, and neither the outages of many
 // services nor made-up names lead to more retries than these buckets pay for.
+// Where many processes share the buckets, the new one has a bucket of its own
+// that begins with what the old one had left.
 //
 // Where calls may wait in line, each call holds its partition. A partition that
 // is held is not replaced: calls that come later would overtake its line in the

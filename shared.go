@@ -11,8 +11,10 @@ import (
 // Package fleet has one that uses Valkey or Redis. Its methods must be safe for
 // concurrent use, and must not wait for a network.
 type Shared interface {
-	// Join begins to share a partition. A request calls it for each partition
-	// that it makes.
+	// Join begins to share a partition. The first request that uses the
+	// partition calls it. If it panics, the next one calls it again. It is not
+	// called for a Transport that has no quota, is not in adaptive mode and does
+	// not share a Retry-After.
 	Join(*Share)
 
 	// Validate returns an error if the configuration is not valid. It is part
@@ -80,7 +82,7 @@ type ShareGrant struct {
 	// When the lease has ended, the process goes on at its part of the fleet's
 	// rate.
 	FleetRate float64 // of all processes, in requests per second
-	Members   int     // how many processes share the partition
+	Members   int     // how many Transports share the partition, without those that are idle
 
 	FleetTokens int // in the retry token bucket of all processes, apart from those that each of them has
 }

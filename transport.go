@@ -184,8 +184,9 @@ type Transport struct {
 
 	// Shared is where many processes share the buckets of this Transport: the
 	// retry token bucket, the rate limiter and, with ShareRetryAfter, a
-	// Retry-After. Nothing waits for it. Nil means that this process has its
-	// own. Package fleet has one.
+	// Retry-After. Nothing waits for it. Quota.InitialCost and
+	// Quota.RefillPerSecond must be 0 with it. Nil means that this process has
+	// its own. Package fleet has one.
 	Shared Shared
 
 	// Observe is called once for every attempt, after the decision about a
@@ -299,7 +300,7 @@ type State struct {
 
 	// With Transport.Shared, as of the last grant; zero before the first one.
 	Leased    bool    // the grant is in force: the store answers; in adaptive mode an idle process has none at times
-	Members   int     // how many processes share the partition
+	Members   int     // how many Transports share the partition, without those that are idle
 	FleetRate float64 // of all of them, in requests per second; 0 if it is not limited
 
 	// FleetTokens is how many tokens the retry token bucket of all processes
