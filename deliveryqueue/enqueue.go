@@ -1,0 +1,75 @@
+package deliveryqueue
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	"example.com/awsretry/delivery"
+	"github.com/jackc/pgx/v5"
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/rivertype"
+)
+
+// Options are those of one delivery.
+type Options struct {
+	// Policy is the delivery policy: its retries, its content type and its
+	// throttle, which counts the attempts of all deliveries to the endpoint (the
+	// URL's scheme and host) by all processes. nil: the default policy.
+	Policy *delivery.Policy
+
+	// IdempotencyKey is sent with each attempt in the header Idempotency-Key. "":
+	// the request's own, or a random one. Two deliveries with the same key are
+	// two deliveries.
+	IdempotencyKey string
+}
+
+// crashLimit is how often the process may die in the attempts of a delivery.
+const crashLimit = 1000
+
+// Enqueue stores a delivery, and returns its number when that is durable. It
+// reads and closes the request's body. A body that is longer than
+// Config.MaxBody is refused with a [*BodyTooLargeError]. The request's context
+// is not used.
+func (q *Queue) Enqueue(ctx context.Context, req *http.Request, o Options) (int64, error) {
+	return q.enqueue(ctx, req, o, func(a args, opts *river.InsertOpts) (*rivertype.JobInsertResult, error) {
+		return q.store.insert(ctx, a, opts)
+	})
+}
+
+// EnqueueTx is like Enqueue, as a part of a transaction in the same SQLite file.
+// The delivery is there when the transaction commits. It is as durable as the
+// transaction's own connection makes it.
+func (q *Queue) EnqueueTx(ctx context.Context, tx *sql.Tx, req *http.Request, o Options) (int64, error) {
+	return q.enqueue(ctx, req, o, func(a args, opts *river.InsertOpts) (*rivertype.JobInsertResult, error) {
+		return q.store.insertTx(ctx, tx, a, opts)
+	})
+}
+
+// EnqueuePgxTx is like Enqueue, as a part of a transaction in the same
+// PostgreSQL database. The delivery is there when the transaction commits.
+func (q *Queue) EnqueuePgxTx(ctx context.Context, tx pgx.Tx, req *http.Request, o Options) (int64, error) {
+	return q.enqueue(ctx, req, o, func(a args, opts *river.InsertOpts) (*rivertype.JobInsertResult, error) {
+		return q.store.insertTx(ctx, tx, a, opts)
+	})
+}
+
+type insertFunc func(args, *river.InsertOpts) (*rivertype.JobInsertResult, error)
+
+func (q *Queue) enqueue(ctx context.Context, req *http.Request, o Options, insert insertFunc) (int64, error) {
+	a, h, err := q.encode(req, o)
+	if err != nil {
+		return 0, fmt.Errorf("deliveryqueue: Enqueue: %w", err)
+	}
+	meta, err := json.Marshal(map[string]head{headKey: h})
+	if err != nil {
+		return 0, fmt.Errorf("deliveryqueue: Enqueue: %w", err)
+	}
+	result, err := insert(a, &river.InsertOpts{Queue: queueName, MaxAttempts: crashLimit, Metadata: meta})
+	if err != nil {
+		return 0, fmt.Errorf("deliveryqueue: Enqueue: %w", err)
+	}
+	return result.Job.ID, nil
+}

@@ -1,0 +1,220 @@
+package deliveryqueue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"example.com/awsretry"
+	"example.com/awsretry/delivery"
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver"
+	"github.com/riverqueue/river/rivertype"
+)
+
+// A worker makes one attempt of a delivery.
+type worker struct {
+	river.WorkerDefaults[args]
+	queue *Queue
+}
+
+// A workError is an error after which the job is to run again.
+type workError struct{ err error }
+
+func (e *workError) Error() string { return e.err.Error() }
+
+func (e *workError) Unwrap() error { return e.err }
+
+// NextRetry is when a job runs again that could not tell the store its outcome.
+func (*worker) NextRetry(*river.Job[args]) time.Time { return time.Now().Add(time.Second) }
+
+// What a dead letter's Reason may be besides the texts of an awsretry.Stop.
+const (
+	reasonUnreadable = "unreadable"
+	reasonPanic      = "panic"
+	reasonCrashed    = "crashed"
+)
+
+// Work makes an attempt. An outcome that ends the delivery is committed here.
+// Another one is left to River, which commits it with those of other jobs a few
+// milliseconds later.
+func (w *worker) Work(ctx context.Context, job *river.Job[args]) error {
+	q := w.queue
+	meta, err := readMetadata(job.Metadata)
+	if err != nil {
+		return q.bury(ctx, job, record{Reason: reasonUnreadable}, err)
+	}
+	rec := meta.Record
+	if meta.Canceled != "" { // in an attempt
+		return q.settle(ctx, riverdriver.JobSetStateCancelled(job.ID, time.Now().UTC(), nil, rec.update()))
+	}
+	stored, err := q.read(job.Args.raw)
+	if err != nil {
+		rec.Reason = reasonUnreadable
+		return q.bury(ctx, job, rec, err)
+	}
+	if later, err := q.throttle(ctx, stored.policy, meta.Head.Endpoint, &rec); err != nil {
+		return err
+	} else if later > 0 {
+		return q.snooze(ctx, rec, later)
+	}
+
+	a := q.attempt(ctx, stored, rec.Attempts+1)
+	if a.Response != nil {
+		defer finish(a.Response)
+	}
+	switch {
+	case a.Class == awsretry.Success:
+		return q.deliver(ctx, job, rec.after(a))
+	case ctx.Err() != nil && a.Stop == awsretry.StopCanceled: // Run stops, or the delivery was canceled
+		return river.JobSnooze(0)
+	case a.Stop == "":
+		return q.snooze(ctx, rec.after(a), a.Delay)
+	}
+	rec = rec.after(a)
+	rec.Reason = string(a.Stop)
+	if errors.Is(a.Err, errPanicked) {
+		rec.Reason = reasonPanic
+	}
+	if q.config.DeadLetter == nil {
+		return q.bury(ctx, job, rec, a.Err)
+	}
+	return q.handOver(ctx, job, stored, rec, a)
+}
+
+var errPanicked = errors.New("deliveryqueue: the attempt ended in a panic")
+
+// attempt makes one attempt. A panic ends the delivery, as in
+// delivery.Transport.
+func (q *Queue) attempt(ctx context.Context, stored unread, number int) (a awsretry.Attempt) {
+	req, err := stored.request(ctx)
+	if err != nil {
+		return awsretry.Attempt{Number: number, Err: err, Class: awsretry.Permanent, Stop: awsretry.StopBody}
+	}
+	defer func() {
+		if value := recover(); value != nil {
+			a = awsretry.Attempt{
+				Request: req, Number: number, Err: fmt.Errorf("%w: %v", errPanicked, value),
+				Class: awsretry.Permanent, Stop: awsretry.StopPermanent,
+			}
+		}
+	}()
+	policy := *stored.policy
+	policy.ThrottlePolicy = nil // the store has the throttle
+	t := delivery.Transport{
+		Policy: &policy, Base: q.config.Base, AttemptTimeout: q.config.AttemptTimeout, Observe: q.config.Observe,
+	}
+	return t.Attempt(req, number)
+}
+
+// maxDrain is how much of a response is read so that its connection can be used
+// again.
+const maxDrain = 64 << 10
+
+// finish ends the response when the outcome has been committed. The attempt's
+// time-out bounds it.
+func finish(resp *http.Response) {
+	if _, upgraded := resp.Body.(io.Writer); !upgraded {
+		_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, maxDrain))
+	}
+	resp.Body.Close()
+}
+
+// snooze has the job run again after delay.
+func (q *Queue) snooze(ctx context.Context, rec record, delay time.Duration) error {
+	if err := river.RecordOutput(ctx, rec); err != nil {
+		return &workError{err}
+	}
+	return river.JobSnooze(delay)
+}
+
+func (q *Queue) deliver(ctx context.Context, job *river.Job[args], rec record) error {
+	return q.settle(ctx, riverdriver.JobSetStateCompleted(job.ID, time.Now().UTC(), rec.update()))
+}
+
+// bury keeps the delivery as a dead letter.
+func (q *Queue) bury(ctx context.Context, job *river.Job[args], rec record, err error) error {
+	if rec.Err == "" {
+		rec.setErr(err)
+	}
+	err = q.settle(ctx, riverdriver.JobSetStateDiscarded(job.ID, time.Now().UTC(), nil, rec.update()))
+	if err != nil {
+		return err
+	}
+	// River sets the state again, of a job that is not running anymore. If
+	// Redrive has it running by then, it must not count as delivered.
+	return river.JobSnooze(time.Second)
+}
+
+// handOver hands the dead letter to Config.DeadLetter, and keeps it if that
+// fails.
+func (q *Queue) handOver(
+	ctx context.Context, job *river.Job[args], stored unread, rec record, a awsretry.Attempt,
+) error {
+	if err := q.giveAway(context.WithoutCancel(ctx), stored, rec, a); err != nil {
+		if a.Err != nil {
+			err = fmt.Errorf("%w; and the dead letter was not taken: %w", a.Err, err)
+		}
+		rec.setErr(err)
+		return q.bury(ctx, job, rec, nil)
+	}
+	return q.settle(ctx, riverdriver.JobSetStateCancelled(job.ID, time.Now().UTC(), nil, rec.update()))
+}
+
+func (q *Queue) giveAway(ctx context.Context, stored unread, rec record, a awsretry.Attempt) (err error) {
+	req, err := stored.request(ctx)
+	if err != nil {
+		return err
+	}
+	if req.Body == nil {
+		req.Body = http.NoBody
+	}
+	defer req.Body.Close()
+	defer func() {
+		if value := recover(); value != nil {
+			err = fmt.Errorf("Config.DeadLetter panicked: %v", value)
+		}
+	}()
+	dead := delivery.DeadLetter{Request: req, Attempts: rec.Attempts, Err: a.Err, Reason: rec.Reason}
+	if a.Response != nil {
+		shown := *a.Response
+		shown.Body = http.NoBody
+		dead.Response = &shown
+	}
+	return q.config.DeadLetter(ctx, dead)
+}
+
+const (
+	firstPause   = 50 * time.Millisecond
+	longestPause = time.Second
+)
+
+// settle commits the outcome of a delivery. It waits for a store that takes no
+// writes, also while Run stops.
+func (q *Queue) settle(ctx context.Context, change *riverdriver.JobSetStateIfRunningParams) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), q.timing.settle)
+	defer cancel()
+	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+		err := q.store.settle(ctx, change)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return &workError{err}
+		case <-time.After(pause):
+		}
+	}
+}
+
+// isFinal reports whether a job in this state runs again only after Redrive.
+func isFinal(state rivertype.JobState) bool {
+	switch state {
+	case rivertype.JobStateCancelled, rivertype.JobStateCompleted, rivertype.JobStateDiscarded:
+		return true
+	}
+	return false
+}
