@@ -78,7 +78,9 @@ func (q *Queue) stop(ctx context.Context, runner runner) error {
 
 // jobTimeout bounds the run of a job: the attempt, and the waits before and
 // after it.
-func (q *Queue) jobTimeout() time.Duration { return q.config.AttemptTimeout + q.hold() + q.timing.settle }
+func (q *Queue) jobTimeout() time.Duration {
+	return q.config.AttemptTimeout + q.hold() + q.timing.settle
+}
 
 // rescueAfter is how long after its beginning a job's process counts as dead.
 func (q *Queue) rescueAfter() time.Duration { return q.jobTimeout() + q.timing.rescue }
