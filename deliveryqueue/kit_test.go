@@ -33,6 +33,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(workerStore) != "" {
 		os.Exit(workUntilKilled())
 	}
+	time.Local = time.FixedZone("", -5*60*60) // SQLite's times must not depend on it
 	code := m.Run()
 	if postgres.server != nil {
 		if err := postgres.server.Stop(); err != nil {

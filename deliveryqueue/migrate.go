@@ -43,7 +43,8 @@ func (s *store) migrate(ctx context.Context) error {
 }
 
 func (s *store) migrateOnce(ctx context.Context) error {
-	if err := s.migrateRiver(ctx); err != nil {
+	newest, err := s.migrateRiver(ctx)
+	if err != nil {
 		return err
 	}
 	for _, statement := range ownTables {
@@ -51,12 +52,19 @@ func (s *store) migrateOnce(ctx context.Context) error {
 			return fmt.Errorf("making the tables: %w", err)
 		}
 	}
-	var version int
-	if err := s.db.QueryRowContext(ctx, `SELECT max(version) FROM deliveryqueue_schema`).Scan(&version); err != nil {
+	if err := s.checkVersion(ctx, "River", newest, `SELECT max(version) FROM river_migration`); err != nil {
 		return err
 	}
-	if version > schemaVersion {
-		return &newerError{"deliveryqueue", version, schemaVersion}
+	return s.checkVersion(ctx, "deliveryqueue", schemaVersion, `SELECT max(version) FROM deliveryqueue_schema`)
+}
+
+func (s *store) checkVersion(ctx context.Context, whose string, known int, query string) error {
+	var version int
+	if err := s.db.QueryRowContext(ctx, query).Scan(&version); err != nil {
+		return err
+	}
+	if version > known {
+		return &newerError{whose, version, known}
 	}
 	return nil
 }

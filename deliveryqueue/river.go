@@ -26,7 +26,7 @@ type jobs interface {
 	cancel(ctx context.Context, id int64) (*rivertype.JobRow, error)
 	settle(ctx context.Context, change *riverdriver.JobSetStateIfRunningParams) error
 	runner(config *river.Config) (runner, error)
-	migrateRiver(ctx context.Context) error
+	migrateRiver(ctx context.Context) (newest int, err error)
 }
 
 // A runner is a river.Client that works.
@@ -89,28 +89,18 @@ func (j *riverJobs[Tx]) runner(config *river.Config) (runner, error) {
 	return river.NewClient(j.driver, config)
 }
 
-// migrateRiver brings River's tables up to date.
-func (j *riverJobs[Tx]) migrateRiver(ctx context.Context) error {
+// migrateRiver brings River's tables up to date, and returns the newest version
+// that it knows.
+func (j *riverJobs[Tx]) migrateRiver(ctx context.Context) (newest int, err error) {
 	migrator, err := rivermigrate.New(j.driver, &rivermigrate.Config{Logger: j.logger})
 	if err != nil {
-		return err
+		return 0, err
 	}
-	existing, err := migrator.ExistingVersions(ctx)
-	if err != nil {
-		return err
-	}
-	known := migrator.AllVersions()
-	newest := known[len(known)-1].Version
-	for _, m := range existing {
-		if m.Version > newest {
-			return &newerError{"River", m.Version, newest}
-		}
-	}
-	if len(existing) == len(known) {
-		return nil
+	for _, m := range migrator.AllVersions() {
+		newest = max(newest, m.Version)
 	}
 	_, err = migrator.Migrate(ctx, rivermigrate.DirectionUp, nil)
-	return err
+	return newest, err
 }
 
 // A newerError is the error of tables that a newer version of this program has
