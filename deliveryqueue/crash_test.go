@@ -39,10 +39,12 @@ func kills(t *testing.T) int {
 	return n
 }
 
-const crashWorkers = 4
+const crashWorkers = 2
 
 // quickly finds dead processes in 1.5 s.
-func quickly(q *Queue) { q.timing = timing{300 * time.Millisecond, 200 * time.Millisecond, 100 * time.Millisecond} }
+func quickly(q *Queue) {
+	q.timing = timing{300 * time.Millisecond, 200 * time.Millisecond, 100 * time.Millisecond}
+}
 
 func crashConfig() Config {
 	return Config{Workers: crashWorkers, AttemptTimeout: time.Second, PollInterval: 20 * time.Millisecond}

@@ -33,6 +33,10 @@ const crashLimit = 1000
 // reads and closes the request's body. A body that is longer than
 // Config.MaxBody is refused with a [*BodyTooLargeError]. The request's context
 // is not used.
+//
+// After an error that is ctx's, or of the connection to the store, the delivery
+// may be stored. Enqueue waits up to 5 s for an SQLite file that another process
+// has locked, even if ctx ends earlier.
 func (q *Queue) Enqueue(ctx context.Context, req *http.Request, o Options) (int64, error) {
 	return q.enqueue(ctx, req, o, func(a args, opts *river.InsertOpts) (*rivertype.JobInsertResult, error) {
 		return q.store.insert(ctx, a, opts)

@@ -50,7 +50,7 @@ func openStore(ctx context.Context, name string, logger *slog.Logger) (store, er
 
 // lockWait is how long a statement waits for an SQLite file that another
 // process has locked.
-const lockWait = 10 * time.Second
+const lockWait = 5 * time.Second
 
 func openSQLite(name string, logger *slog.Logger) (store, error) {
 	path, err := filepath.Abs(name)

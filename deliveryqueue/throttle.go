@@ -36,35 +36,36 @@ const (
 // again for its turn begins that much earlier.
 func (q *Queue) hold() time.Duration { return 2 * q.config.PollInterval }
 
-// throttle waits for the turn of an attempt, and writes it to rec. If that takes
-// long, it returns after how long the job is to run again.
+// throttle waits for the turn of an attempt, and reports whether it has come.
+// If that would take long, it returns after how long the job is to run again,
+// and writes the turn to rec.
 func (q *Queue) throttle(
 	ctx context.Context, policy *delivery.Policy, endpoint string, rec *record,
-) (later time.Duration, err error) {
+) (now bool, later time.Duration, err error) {
 	if policy.ThrottlePolicy == nil || policy.ThrottlePolicy.MaxReceivesPerSecond == nil {
-		return 0, nil
+		return true, 0, nil
 	}
 	interval := time.Second / time.Duration(*policy.ThrottlePolicy.MaxReceivesPerSecond)
 	if rec.Turn == 0 || time.Since(rec.turn()) > tooLate || time.Until(rec.turn()) > turnsAhead+longestInterval {
 		wait, taken, err := q.store.takeTurn(ctx, endpoint, interval)
 		if err != nil {
-			return 0, &workError{fmt.Errorf("the throttle of %s: %w", endpoint, err)}
+			return false, 0, &workError{fmt.Errorf("the throttle of %s: %w", endpoint, err)}
 		}
 		rec.Turn = 0
 		if !taken {
-			return wait, nil
+			return false, wait, nil
 		}
 		rec.Turn = time.Now().Add(wait).UnixMicro()
 	}
 	wait := time.Until(rec.turn())
 	if wait > q.hold() {
-		return wait - q.hold(), nil
+		return false, wait - q.hold(), nil
 	}
 	select {
-	case <-ctx.Done():
-		return time.Nanosecond, nil
+	case <-ctx.Done(): // Run stops
+		return false, 0, nil
 	case <-time.After(wait):
-		return 0, nil
+		return true, 0, nil
 	}
 }
 

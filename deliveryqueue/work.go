@@ -56,9 +56,9 @@ func (w *worker) Work(ctx context.Context, job *river.Job[args]) error {
 		rec.Reason = reasonUnreadable
 		return q.bury(ctx, job, rec, err)
 	}
-	if later, err := q.throttle(ctx, stored.policy, meta.Head.Endpoint, &rec); err != nil {
+	if now, later, err := q.throttle(ctx, stored.policy, meta.Head.Endpoint, &rec); err != nil {
 		return err
-	} else if later > 0 {
+	} else if !now {
 		return q.snooze(ctx, rec, later)
 	}
 
