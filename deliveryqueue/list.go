@@ -79,8 +79,8 @@ type Filter struct {
 
 // where returns the conditions of f, and their parameters.
 func (s *store) where(f Filter) (string, []any, error) {
-	params := []any{kind}
-	where := "kind = $1"
+	params := []any{queueName}
+	where := "queue = $1"
 	add := func(format string, param any) {
 		params = append(params, param)
 		where += " AND " + fmt.Sprintf(format, len(params))
@@ -205,7 +205,7 @@ type Stats struct{ Waiting, Running, Delivered, Dead, Canceled int }
 func (q *Queue) Stats(ctx context.Context) (Stats, error) {
 	var s Stats
 	rows, err := q.store.db.QueryContext(ctx, q.store.query(
-		`SELECT state, count(*) FROM river_job WHERE kind = $1 GROUP BY state`), kind)
+		`SELECT state, count(*) FROM river_job WHERE queue = $1 GROUP BY state`), queueName)
 	if err != nil {
 		return s, fmt.Errorf("deliveryqueue: Stats: %w", err)
 	}

@@ -19,7 +19,7 @@ var ErrNotFound = errors.New("deliveryqueue: there is no such delivery")
 func (q *Queue) Cancel(ctx context.Context, id int64) error {
 	var state string
 	err := q.store.db.QueryRowContext(ctx, q.store.query(
-		`SELECT state FROM river_job WHERE id = $1 AND kind = $2`), id, kind).Scan(&state)
+		`SELECT state FROM river_job WHERE id = $1 AND queue = $2`), id, queueName).Scan(&state)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return fmt.Errorf("%w: %d", ErrNotFound, id)

@@ -105,9 +105,9 @@ func (q *Queue) sweepUntil(ctx context.Context) {
 func (q *Queue) sweep(ctx context.Context, now time.Time) error {
 	_, err := q.store.db.ExecContext(ctx, q.store.query(`
 		UPDATE river_job SET state = 'available', scheduled_at = $1
-		WHERE state = 'running' AND kind = $2 AND attempted_at < $3
+		WHERE state = 'running' AND queue = $2 AND attempted_at < $3
 			AND attempt < max_attempts AND metadata ->> 'cancel_attempted_at' IS NULL`),
-		q.store.time(now), kind, q.store.time(now.Add(-q.rescueAfter())))
+		q.store.time(now), queueName, q.store.time(now.Add(-q.rescueAfter())))
 	return err
 }
 

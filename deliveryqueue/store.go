@@ -75,6 +75,9 @@ func openSQLite(name string, logger *slog.Logger) (store, error) {
 		"_time_format":  {"sqlite"},
 	}
 	at := url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: options.Encode()}
+	if !strings.HasPrefix(at.Path, "/") { // a drive
+		at.Path = "/" + at.Path
+	}
 	db, err := sql.Open("sqlite", at.String())
 	if err != nil {
 		return store{}, fmt.Errorf("%s: %w", path, err)
