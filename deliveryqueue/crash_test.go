@@ -43,7 +43,7 @@ const crashWorkers = 2
 
 // quickly finds dead processes in 1.5 s.
 func quickly(q *Queue) {
-	q.timing = timing{300 * time.Millisecond, 200 * time.Millisecond, 100 * time.Millisecond}
+	q.timing = timing{settle: 300 * time.Millisecond, rescue: 200 * time.Millisecond, sweep: 100 * time.Millisecond}
 }
 
 func crashConfig() Config {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"example.com/awsretry/delivery"
 )
@@ -117,11 +118,11 @@ func TestCrashLimit(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, store string) {
 		end := newEndpoint(t, 200)
-		q := open(t, store, Config{AttemptTimeout: 1})
-		q.timing = timing{1, 1, 50_000_000}
+		q := open(t, store, Config{AttemptTimeout: time.Second})
+		q.timing = timing{settle: time.Second, sweep: 50 * time.Millisecond}
 		id := enqueue(t, q, post(t, end.URL, "hello"), Options{})
 		if _, err := q.store.db.Exec(q.store.query(`UPDATE river_job SET state = 'running', attempt = $1,
-			attempted_at = $2 WHERE id = $3`), crashLimit, q.store.time(list(t, q, Filter{})[0].Enqueued.Add(-1e12)), id); err != nil {
+			attempted_at = $2 WHERE id = $3`), crashLimit, q.store.time(list(t, q, Filter{})[0].Enqueued.Add(-time.Hour)), id); err != nil {
 			t.Fatal(err)
 		}
 		start(t, q)

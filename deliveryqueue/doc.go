@@ -37,7 +37,7 @@
 // process that led the others died, because River moves jobs whose time has
 // come in such steps. One whose delay is 5 seconds or less is late by
 // Config.PollInterval at most. A delivery whose process died is attempted again
-// when Config.AttemptTimeout and 36 seconds have passed, and 5 seconds at most
+// when Config.AttemptTimeout and 44 seconds have passed, and 5 seconds at most
 // after that.
 //
 // Times are those of the machines' clocks. If a clock is set back, deliveries

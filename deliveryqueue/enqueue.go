@@ -38,29 +38,33 @@ const crashLimit = 1000
 // may be stored. Enqueue waits up to 5 s for an SQLite file that another process
 // has locked, even if ctx ends earlier.
 func (q *Queue) Enqueue(ctx context.Context, req *http.Request, o Options) (int64, error) {
-	return q.enqueue(ctx, req, o, func(a args, opts *river.InsertOpts) (*rivertype.JobInsertResult, error) {
-		return q.store.insert(ctx, a, opts)
-	})
+	return q.enqueue(ctx, req, o, q.store.insert)
 }
 
 // EnqueueTx is like Enqueue, as a part of a transaction in the same SQLite file.
 // The delivery is there when the transaction commits. It is as durable as the
 // transaction's own connection makes it.
 func (q *Queue) EnqueueTx(ctx context.Context, tx *sql.Tx, req *http.Request, o Options) (int64, error) {
-	return q.enqueue(ctx, req, o, func(a args, opts *river.InsertOpts) (*rivertype.JobInsertResult, error) {
-		return q.store.insertTx(ctx, tx, a, opts)
-	})
+	return q.enqueue(ctx, req, o, q.store.within(tx))
 }
 
 // EnqueuePgxTx is like Enqueue, as a part of a transaction in the same
 // PostgreSQL database. The delivery is there when the transaction commits.
 func (q *Queue) EnqueuePgxTx(ctx context.Context, tx pgx.Tx, req *http.Request, o Options) (int64, error) {
-	return q.enqueue(ctx, req, o, func(a args, opts *river.InsertOpts) (*rivertype.JobInsertResult, error) {
-		return q.store.insertTx(ctx, tx, a, opts)
-	})
+	return q.enqueue(ctx, req, o, q.store.within(tx))
 }
 
-type insertFunc func(args, *river.InsertOpts) (*rivertype.JobInsertResult, error)
+// An insertFunc inserts a job.
+type insertFunc func(context.Context, river.JobArgs, *river.InsertOpts) (*rivertype.JobInsertResult, error)
+
+// within returns the insertFunc of a transaction.
+func (s *store) within(tx any) insertFunc {
+	return func(
+		ctx context.Context, a river.JobArgs, opts *river.InsertOpts,
+	) (*rivertype.JobInsertResult, error) {
+		return s.insertTx(ctx, tx, a, opts)
+	}
+}
 
 func (q *Queue) enqueue(ctx context.Context, req *http.Request, o Options, insert insertFunc) (int64, error) {
 	a, h, err := q.encode(req, o)
@@ -71,7 +75,7 @@ func (q *Queue) enqueue(ctx context.Context, req *http.Request, o Options, inser
 	if err != nil {
 		return 0, fmt.Errorf("deliveryqueue: Enqueue: %w", err)
 	}
-	result, err := insert(a, &river.InsertOpts{Queue: queueName, MaxAttempts: crashLimit, Metadata: meta})
+	result, err := insert(ctx, a, &river.InsertOpts{Queue: queueName, MaxAttempts: crashLimit, Metadata: meta})
 	if err != nil {
 		return 0, fmt.Errorf("deliveryqueue: Enqueue: %w", err)
 	}

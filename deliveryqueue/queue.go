@@ -17,12 +17,15 @@ type Queue struct {
 
 // timing has what tests shorten.
 type timing struct {
+	hold   time.Duration // how long an attempt waits for its turn in the worker at most
 	settle time.Duration // how long the outcome of an attempt waits for the store
 	rescue time.Duration // how long after an attempt has to be over its process counts as dead
 	sweep  time.Duration // between two looks for such attempts
 }
 
-var defaultTiming = timing{settle: 30 * time.Second, rescue: 5 * time.Second, sweep: 5 * time.Second}
+var defaultTiming = timing{
+	hold: longestAhead, settle: 30 * time.Second, rescue: 5 * time.Second, sweep: 5 * time.Second,
+}
 
 // Open opens a store: a PostgreSQL database if it begins with postgres:// or
 // postgresql://, and else an SQLite file, which Open makes if it is missing,

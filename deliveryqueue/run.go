@@ -79,7 +79,7 @@ func (q *Queue) stop(ctx context.Context, runner runner) error {
 // jobTimeout bounds the run of a job: the attempt, and the waits before and
 // after it.
 func (q *Queue) jobTimeout() time.Duration {
-	return q.config.AttemptTimeout + q.hold() + q.timing.settle
+	return q.config.AttemptTimeout + q.timing.hold + q.timing.settle
 }
 
 // rescueAfter is how long after its beginning a job's process counts as dead.

@@ -14,12 +14,18 @@ import (
 // next attempt's turn is. An attempt takes its turn if that is near, and its
 // job then runs again just before. Otherwise the job only gets a place in the
 // line behind those who have a turn, and asks again when it has come that far.
-// A turn that is not used, because a process died, is lost.
+// A turn that is not used, because a process died, is lost. An attempt that
+// missed its turn takes another and waits for it in the worker, so that it does
+// not miss that one too if the store is slow.
 
 const (
 	// turnsAhead is how far ahead turns are taken. River runs a job in so short
 	// a time without the process that leads the others.
 	turnsAhead = 4 * time.Second
+
+	// turnsAheadOfMissed is how far ahead a turn is taken by an attempt that
+	// missed one.
+	turnsAheadOfMissed = 2 * turnsAhead
 
 	// longestLine is after how long a job asks again at the latest, for the line
 	// may have become shorter.
@@ -30,11 +36,14 @@ const (
 
 	// longestInterval is that of maxReceivesPerSecond 1.
 	longestInterval = time.Second
+
+	// longestAhead is how far ahead a turn is at most.
+	longestAhead = turnsAheadOfMissed + longestInterval
 )
 
 // hold is how long a worker waits for a turn that is so near. A job that runs
 // again for its turn begins that much earlier.
-func (q *Queue) hold() time.Duration { return 2 * q.config.PollInterval }
+func (q *Queue) hold() time.Duration { return min(2*q.config.PollInterval, longestAhead) }
 
 // throttle waits for the turn of an attempt, and reports whether it has come.
 // If that would take long, it returns after how long the job is to run again,
@@ -46,8 +55,13 @@ func (q *Queue) throttle(
 		return true, 0, nil
 	}
 	interval := time.Second / time.Duration(*policy.ThrottlePolicy.MaxReceivesPerSecond)
-	if rec.Turn == 0 || time.Since(rec.turn()) > tooLate || time.Until(rec.turn()) > turnsAhead+longestInterval {
-		wait, taken, err := q.store.takeTurn(ctx, endpoint, interval)
+	hold, ahead := q.hold(), turnsAhead
+	if rec.Turn != 0 && time.Since(rec.turn()) > tooLate {
+		hold, ahead = q.timing.hold, turnsAheadOfMissed
+		rec.Turn = 0
+	}
+	if rec.Turn == 0 || time.Until(rec.turn()) > longestAhead { // or the clock was set back
+		wait, taken, err := q.store.takeTurn(ctx, endpoint, interval, ahead)
 		if err != nil {
 			return false, 0, &workError{fmt.Errorf("the throttle of %s: %w", endpoint, err)}
 		}
@@ -58,8 +72,8 @@ func (q *Queue) throttle(
 		rec.Turn = time.Now().Add(wait).UnixMicro()
 	}
 	wait := time.Until(rec.turn())
-	if wait > q.hold() {
-		return false, wait - q.hold(), nil
+	if wait > hold {
+		return false, wait - hold, nil
 	}
 	select {
 	case <-ctx.Done(): // Run stops
@@ -75,14 +89,14 @@ type line struct {
 	tail time.Time // the place of the last job in the line
 }
 
-// take takes the next turn, or a place in the line, and returns how far away
-// that is.
-func (l *line) take(now time.Time, interval time.Duration) (wait time.Duration, taken bool) {
-	if l.next.Before(now) || l.next.After(now.Add(turnsAhead+longestInterval)) { // or the clock was set back
+// take takes the next turn, if that is not further ahead than the limit, or a
+// place in the line, and returns how far away that is.
+func (l *line) take(now time.Time, interval, ahead time.Duration) (wait time.Duration, taken bool) {
+	if l.next.Before(now) || l.next.After(now.Add(longestAhead)) { // or the clock was set back
 		l.next = now
 	}
 	turn := l.next
-	if turn.Sub(now) <= turnsAhead {
+	if turn.Sub(now) <= ahead {
 		l.next = turn.Add(interval)
 		return turn.Sub(now), true
 	}
@@ -98,7 +112,7 @@ func (l *line) take(now time.Time, interval time.Duration) (wait time.Duration, 
 
 // takeTurn takes the next turn of an endpoint, or a place in its line.
 func (s *store) takeTurn(
-	ctx context.Context, endpoint string, interval time.Duration,
+	ctx context.Context, endpoint string, interval, ahead time.Duration,
 ) (wait time.Duration, taken bool, err error) {
 	tx, err := s.db.BeginTx(ctx, nil)
 	if err != nil {
@@ -128,7 +142,7 @@ func (s *store) takeTurn(
 		now = time.Now()
 	}
 	l := line{time.UnixMicro(next), time.UnixMicro(tail)}
-	wait, taken = l.take(now, interval)
+	wait, taken = l.take(now, interval, ahead)
 	if _, err = tx.ExecContext(ctx, s.query(`UPDATE deliveryqueue_endpoint SET next_at = $1, tail_at = $2
 		WHERE endpoint = $3`), l.next.UnixMicro(), l.tail.UnixMicro(), endpoint); err != nil {
 		return 0, false, err
