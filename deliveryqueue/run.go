@@ -116,8 +116,8 @@ func (q *Queue) sweep(ctx context.Context, now time.Time) error {
 type unreadable struct{ queue *Queue }
 
 func (u unreadable) HandleError(ctx context.Context, job *rivertype.JobRow, err error) *river.ErrorHandlerResult {
-	if errors.As(err, new(*workError)) {
-		return nil // the job runs again
+	if errors.As(err, new(*workError)) || errors.As(err, new(settled)) {
+		return nil
 	}
 	rec := record{Reason: reasonUnreadable}
 	rec.setErr(err)

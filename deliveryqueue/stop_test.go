@@ -2,7 +2,9 @@ package deliveryqueue
 
 import (
 	"context"
+	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -52,4 +54,49 @@ func TestStopCutsOff(t *testing.T) {
 			t.Errorf("%+v", d)
 		}
 	})
+}
+
+// River itself commits no outcome: it would do so too late.
+func TestRiverCommitsNothing(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, store string) {
+		end := newEndpoint(t, 503, 200, 404)
+		q := open(t, store, Config{Workers: 1})
+		var log lockedBuffer
+		q.config.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+		enqueue(t, q, post(t, end.URL, "hello"), Options{Policy: parse(t, `{"healthyRetryPolicy": {
+			"numRetries": 1, "numNoDelayRetries": 1}}`)})
+		stop := start(t, q)
+		waitFor(t, q, Stats{Delivered: 1})
+		enqueue(t, q, post(t, end.URL, "hello"), Options{})
+		waitFor(t, q, Stats{Delivered: 1, Dead: 1})
+		stop()
+		text := log.String()
+		if !strings.Contains(text, "River client started") {
+			t.Error("nothing was logged")
+		}
+		for _, no := range []string{"errored", "snoozed", "Completing batch", "Job cancelled"} {
+			if strings.Contains(text, no) {
+				t.Errorf("River has %q:\n%s", no, text)
+			}
+		}
+	})
+}
+
+// A lockedBuffer is safe for concurrent use.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
 }

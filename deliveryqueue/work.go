@@ -12,7 +12,6 @@ import (
 	"example.com/awsretry/delivery"
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver"
-	"github.com/riverqueue/river/rivertype"
 )
 
 // A worker makes one attempt of a delivery.
@@ -20,13 +19,6 @@ type worker struct {
 	river.WorkerDefaults[args]
 	queue *Queue
 }
-
-// A workError is an error after which the job is to run again.
-type workError struct{ err error }
-
-func (e *workError) Error() string { return e.err.Error() }
-
-func (e *workError) Unwrap() error { return e.err }
 
 // NextRetry is when a job runs again that could not tell the store its outcome.
 func (*worker) NextRetry(*river.Job[args]) time.Time { return time.Now().Add(time.Second) }
@@ -38,9 +30,7 @@ const (
 	reasonCrashed    = "crashed"
 )
 
-// Work makes an attempt. An outcome that ends the delivery is committed here.
-// Another one is left to River, which commits it with those of other jobs a few
-// milliseconds later.
+// Work makes an attempt and commits its outcome.
 func (w *worker) Work(ctx context.Context, job *river.Job[args]) error {
 	q := w.queue
 	meta, err := readMetadata(job.Metadata)
@@ -59,7 +49,7 @@ func (w *worker) Work(ctx context.Context, job *river.Job[args]) error {
 	if now, later, err := q.throttle(ctx, stored.policy, meta.Head.Endpoint, &rec); err != nil {
 		return err
 	} else if !now {
-		return q.snooze(ctx, rec, later)
+		return q.snooze(ctx, job, rec, later)
 	}
 
 	a := q.attempt(ctx, stored, rec.Attempts+1)
@@ -70,9 +60,9 @@ func (w *worker) Work(ctx context.Context, job *river.Job[args]) error {
 	case a.Class == awsretry.Success:
 		return q.deliver(ctx, job, rec.after(a))
 	case ctx.Err() != nil && a.Stop == awsretry.StopCanceled: // Run stops, or the delivery was canceled
-		return river.JobSnooze(0)
+		return q.snooze(ctx, job, rec, 0)
 	case a.Stop == "":
-		return q.snooze(ctx, rec.after(a), a.Delay)
+		return q.snooze(ctx, job, rec.after(a), a.Delay)
 	}
 	rec = rec.after(a)
 	rec.Reason = string(a.Stop)
@@ -123,12 +113,17 @@ func finish(resp *http.Response) {
 	resp.Body.Close()
 }
 
+// schedulerInterval is River's: a job that is to run again sooner needs no step
+// of the process that leads the others.
+const schedulerInterval = 5 * time.Second
+
 // snooze has the job run again after delay.
-func (q *Queue) snooze(ctx context.Context, rec record, delay time.Duration) error {
-	if err := river.RecordOutput(ctx, rec); err != nil {
-		return &workError{err}
+func (q *Queue) snooze(ctx context.Context, job *river.Job[args], rec record, delay time.Duration) error {
+	change := riverdriver.JobSetStateSnoozed
+	if delay <= schedulerInterval {
+		change = riverdriver.JobSetStateSnoozedAvailable
 	}
-	return river.JobSnooze(delay)
+	return q.settle(ctx, change(job.ID, time.Now().UTC().Add(delay), job.Attempt-1, rec.update()))
 }
 
 func (q *Queue) deliver(ctx context.Context, job *river.Job[args], rec record) error {
@@ -140,13 +135,7 @@ func (q *Queue) bury(ctx context.Context, job *river.Job[args], rec record, err 
 	if rec.Err == "" {
 		rec.setErr(err)
 	}
-	err = q.settle(ctx, riverdriver.JobSetStateDiscarded(job.ID, time.Now().UTC(), nil, rec.update()))
-	if err != nil {
-		return err
-	}
-	// River sets the state again, of a job that is not running anymore. If
-	// Redrive has it running by then, it must not count as delivered.
-	return river.JobSnooze(time.Second)
+	return q.settle(ctx, riverdriver.JobSetStateDiscarded(job.ID, time.Now().UTC(), nil, rec.update()))
 }
 
 // handOver hands the dead letter to Config.DeadLetter, and keeps it if that
@@ -185,36 +174,4 @@ func (q *Queue) giveAway(ctx context.Context, stored unread, rec record, a awsre
 		dead.Response = &shown
 	}
 	return q.config.DeadLetter(ctx, dead)
-}
-
-const (
-	firstPause   = 50 * time.Millisecond
-	longestPause = time.Second
-)
-
-// settle commits the outcome of a delivery. It waits for a store that takes no
-// writes, also while Run stops.
-func (q *Queue) settle(ctx context.Context, change *riverdriver.JobSetStateIfRunningParams) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), q.timing.settle)
-	defer cancel()
-	for pause := firstPause; ; pause = min(2*pause, longestPause) {
-		err := q.store.settle(ctx, change)
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return &workError{err}
-		case <-time.After(pause):
-		}
-	}
-}
-
-// isFinal reports whether a job in this state runs again only after Redrive.
-func isFinal(state rivertype.JobState) bool {
-	switch state {
-	case rivertype.JobStateCancelled, rivertype.JobStateCompleted, rivertype.JobStateDiscarded:
-		return true
-	}
-	return false
 }
