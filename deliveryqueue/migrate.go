@@ -47,15 +47,19 @@ func (s *store) migrateOnce(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := s.checkVersion(ctx, "River", newest, `SELECT max(version) FROM river_migration`); err != nil {
+		return err
+	}
+	const own = `SELECT max(version) FROM deliveryqueue_schema`
+	if err := s.checkVersion(ctx, "deliveryqueue", schemaVersion, own); err == nil || isNewer(err) {
+		return err // a user without the right to make tables gets here
+	}
 	for _, statement := range ownTables {
 		if _, err := s.db.ExecContext(ctx, statement); err != nil {
 			return fmt.Errorf("making the tables: %w", err)
 		}
 	}
-	if err := s.checkVersion(ctx, "River", newest, `SELECT max(version) FROM river_migration`); err != nil {
-		return err
-	}
-	return s.checkVersion(ctx, "deliveryqueue", schemaVersion, `SELECT max(version) FROM deliveryqueue_schema`)
+	return s.checkVersion(ctx, "deliveryqueue", schemaVersion, own)
 }
 
 func (s *store) checkVersion(ctx context.Context, whose string, known int, query string) error {
