@@ -1,9 +1,12 @@
 package deliveryqueue
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
+
+	"example.com/awsretry/delivery"
 )
 
 func TestDeliver(t *testing.T) {
@@ -111,6 +114,34 @@ func TestDeadLettersAreRedriven(t *testing.T) {
 		}
 		if d := list(t, q, Filter{})[1]; d.Attempts != 1 || d.Reason != "" {
 			t.Errorf("redriven: %+v", d)
+		}
+	})
+}
+
+// River counts attempts in 16 bits, and the policy of AWS-managed endpoints has
+// 100,015 retries.
+func TestManyAttempts(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, store string) {
+		end := newEndpoint(t, 503)
+		q := open(t, store, Config{})
+		for _, attempts := range []int{100_014, 100_015} {
+			id := enqueue(t, q, post(t, end.URL, "hello"), Options{Policy: delivery.AWSManaged()})
+			meta := fmt.Sprintf(`{"output": {"attempts": %d}}`, attempts)
+			if _, err := q.store.db.Exec(q.store.query(
+				`UPDATE river_job SET metadata = $1 WHERE id = $2`), meta, id); err != nil {
+				t.Fatal(err)
+			}
+		}
+		start(t, q)
+		waitFor(t, q, Stats{Waiting: 1, Dead: 1})
+		eventually(t, "the last retry waits", func() bool { return list(t, q, Filter{})[0].Attempts == 100_015 })
+		waiting, dead := list(t, q, Filter{})[0], list(t, q, Filter{})[1]
+		if delay := time.Until(waiting.Next); delay < 10*time.Second || delay > 22*time.Second {
+			t.Errorf("the last retry is in %v", delay)
+		}
+		if dead.Attempts != 100_016 || dead.Reason != "max_attempts" {
+			t.Errorf("%+v", dead)
 		}
 	})
 }
