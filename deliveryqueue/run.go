@@ -16,6 +16,10 @@ import (
 // are many.
 const fetchCooldown = 10 * time.Millisecond
 
+// forever is how long River keeps what is not to be deleted. Its own value for
+// that, -1, has the SQLite driver of v0.31.0 delete all.
+const forever = 100 * 365 * 24 * time.Hour
+
 // cutOff is how long Run waits for attempts that it has canceled.
 const cutOff = 5 * time.Second
 
@@ -31,6 +35,10 @@ func (q *Queue) Run(ctx context.Context) error {
 	if err := river.AddWorkerSafely(workers, &worker{queue: q}); err != nil {
 		return fmt.Errorf("deliveryqueue: Run: %w", err)
 	}
+	keep := q.config.KeepDelivered
+	if keep < 0 {
+		keep = forever
+	}
 	runner, err := q.store.runner(&river.Config{
 		Queues:                      map[string]river.QueueConfig{queueName: {MaxWorkers: q.config.Workers}},
 		Workers:                     workers,
@@ -40,9 +48,9 @@ func (q *Queue) Run(ctx context.Context) error {
 		RescueStuckJobsAfter:        q.rescueAfter(),
 		FetchCooldown:               fetchCooldown,
 		FetchPollInterval:           q.config.PollInterval,
-		CompletedJobRetentionPeriod: max(q.config.KeepDelivered, -1),
-		CancelledJobRetentionPeriod: max(q.config.KeepDelivered, -1),
-		DiscardedJobRetentionPeriod: -1, // dead letters
+		CompletedJobRetentionPeriod: keep,
+		CancelledJobRetentionPeriod: keep,
+		DiscardedJobRetentionPeriod: forever, // dead letters
 	})
 	if err != nil {
 		return fmt.Errorf("deliveryqueue: Run: %w", err)

@@ -64,3 +64,25 @@ func TestEndpointThatHangs(t *testing.T) {
 		t.Errorf("%+v", d)
 	}
 }
+
+// River deletes what was delivered, and no dead letter.
+func TestCleaning(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, store string) {
+		end := newEndpoint(t, 200, 404)
+		q := open(t, store, Config{KeepDelivered: time.Millisecond, Workers: 1})
+		work := func() {
+			stop := start(t, q)
+			defer stop()
+			eventually(t, "all have ended", func() bool {
+				s := stats(t, q)
+				return s.Waiting+s.Running == 0
+			})
+		}
+		enqueue(t, q, post(t, end.URL, "hello"), Options{})
+		enqueue(t, q, post(t, end.URL, "hello"), Options{})
+		work()
+		start(t, q) // the cleaner runs once in the beginning, and then after each 30 s
+		waitFor(t, q, Stats{Dead: 1})
+	})
+}
