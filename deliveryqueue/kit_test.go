@@ -158,7 +158,12 @@ const noRetries = `{"healthyRetryPolicy": {"numRetries": 0}}`
 // eventually waits until f is true.
 func eventually(t testing.TB, what string, f func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !f(); time.Sleep(5 * time.Millisecond) {
+	eventuallyIn(t, 20*time.Second, what, f)
+}
+
+func eventuallyIn(t testing.TB, limit time.Duration, what string, f func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(limit); !f(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("waited in vain: %s", what)
 		}

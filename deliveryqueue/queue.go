@@ -13,6 +13,8 @@ type Queue struct {
 	config Config
 	store  store
 	timing timing
+
+	settling *group
 }
 
 // timing has what tests shorten.
@@ -44,7 +46,7 @@ func Open(ctx context.Context, store string, config Config) (*Queue, error) {
 	if err != nil {
 		return nil, fmt.Errorf("deliveryqueue: Open: %w", err)
 	}
-	return &Queue{config: config, store: s, timing: defaultTiming}, nil
+	return &Queue{config: config, store: s, timing: defaultTiming, settling: newGroup()}, nil
 }
 
 // Close closes the store. End each Run before. Deliveries stay in the store.

@@ -24,7 +24,8 @@ type jobs interface {
 	insert(ctx context.Context, args river.JobArgs, opts *river.InsertOpts) (*rivertype.JobInsertResult, error)
 	insertTx(ctx context.Context, tx any, args river.JobArgs, opts *river.InsertOpts) (*rivertype.JobInsertResult, error)
 	cancel(ctx context.Context, id int64) (*rivertype.JobRow, error)
-	settle(ctx context.Context, change *riverdriver.JobSetStateIfRunningParams) error
+	// settle commits the outcomes of jobs, of those that are still running.
+	settle(ctx context.Context, changes []*riverdriver.JobSetStateIfRunningParams) error
 	runner(config *river.Config) (runner, error)
 	migrateRiver(ctx context.Context) (newest int, err error)
 }
@@ -70,17 +71,18 @@ func (j *riverJobs[Tx]) cancel(ctx context.Context, id int64) (*rivertype.JobRow
 	return j.client.JobCancel(ctx, id)
 }
 
-// settle commits the outcome of a job, if it is still running. River itself
-// would do that some milliseconds later, for many jobs at once.
-func (j *riverJobs[Tx]) settle(ctx context.Context, change *riverdriver.JobSetStateIfRunningParams) error {
-	params := riverdriver.JobSetStateIfRunningManyParams{State: []rivertype.JobState{change.State}}
-	params.ID = append(params.ID, change.ID)
-	params.Attempt = append(params.Attempt, change.Attempt)
-	params.ErrData = append(params.ErrData, change.ErrData)
-	params.FinalizedAt = append(params.FinalizedAt, change.FinalizedAt)
-	params.MetadataDoMerge = append(params.MetadataDoMerge, change.MetadataDoMerge)
-	params.MetadataUpdates = append(params.MetadataUpdates, change.MetadataUpdates)
-	params.ScheduledAt = append(params.ScheduledAt, change.ScheduledAt)
+func (j *riverJobs[Tx]) settle(ctx context.Context, changes []*riverdriver.JobSetStateIfRunningParams) error {
+	var params riverdriver.JobSetStateIfRunningManyParams
+	for _, change := range changes {
+		params.ID = append(params.ID, change.ID)
+		params.State = append(params.State, change.State)
+		params.Attempt = append(params.Attempt, change.Attempt)
+		params.ErrData = append(params.ErrData, change.ErrData)
+		params.FinalizedAt = append(params.FinalizedAt, change.FinalizedAt)
+		params.MetadataDoMerge = append(params.MetadataDoMerge, change.MetadataDoMerge)
+		params.MetadataUpdates = append(params.MetadataUpdates, change.MetadataUpdates)
+		params.ScheduledAt = append(params.ScheduledAt, change.ScheduledAt)
+	}
 	_, err := j.driver.GetExecutor().JobSetStateIfRunningMany(ctx, &params)
 	return err
 }

@@ -2,6 +2,8 @@ package deliveryqueue
 
 import (
 	"context"
+	"errors"
+	"sync"
 	"time"
 
 	"github.com/riverqueue/river/riverdriver"
@@ -19,7 +21,7 @@ func (q *Queue) settle(ctx context.Context, change *riverdriver.JobSetStateIfRun
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), q.timing.settle)
 	defer cancel()
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
-		err := q.store.settle(ctx, change)
+		err := q.settling.commit(ctx, q.store, change)
 		if err == nil {
 			return settled{}
 		}
@@ -30,6 +32,58 @@ func (q *Queue) settle(ctx context.Context, change *riverdriver.JobSetStateIfRun
 		}
 	}
 }
+
+// A group commits the outcomes that come while one is being committed together,
+// after it. Each worker waits for its own.
+type group struct {
+	mu      sync.Mutex
+	waiting []*outcome
+
+	committing chan struct{} // has a value while one is being committed
+}
+
+func newGroup() *group { return &group{committing: make(chan struct{}, 1)} }
+
+// An outcome is one of a group. Its last fields are guarded by the group's
+// committing.
+type outcome struct {
+	change *riverdriver.JobSetStateIfRunningParams
+	done   bool
+	err    error
+}
+
+// commit returns when the outcome has been committed, or that has failed.
+func (g *group) commit(ctx context.Context, to jobs, change *riverdriver.JobSetStateIfRunningParams) error {
+	own := &outcome{change: change}
+	g.mu.Lock()
+	g.waiting = append(g.waiting, own)
+	g.mu.Unlock()
+
+	g.committing <- struct{}{}
+	defer func() { <-g.committing }()
+	if own.done { // together with another one
+		return own.err
+	}
+	g.mu.Lock()
+	together := g.waiting
+	g.waiting = nil
+	g.mu.Unlock()
+	err := errNotCommitted
+	defer func() {
+		for _, o := range together {
+			o.done, o.err = true, err
+		}
+	}()
+	changes := make([]*riverdriver.JobSetStateIfRunningParams, len(together))
+	for i, o := range together {
+		changes[i] = o.change
+	}
+	err = to.settle(ctx, changes)
+	return err
+}
+
+// errNotCommitted is the error of outcomes after a panic.
+var errNotCommitted = errors.New("the outcome was not committed")
 
 // settled is what Work returns of a job whose outcome it has committed. River
 // would commit one too, some milliseconds after the worker took the next job:
