@@ -78,6 +78,46 @@ func TestEnqueueRefuses(t *testing.T) {
 	}
 }
 
+func TestIdempotencyKey(t *testing.T) {
+	t.Parallel()
+	q := open(t, newSQLite(t), Config{})
+	for _, tt := range []struct{ name, header, value, option, want string }{
+		{"random", "X", "1", "", ""},
+		{"the request's", "Idempotency-Key", "1", "", "1"},
+		{"the request's, spelled differently", "idempotency-key", "1", "", "1"},
+		{"the option's", "idempotency-KEY", "1", "2", "2"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			req := post(t, "http://endpoint.test", "hello")
+			req.Header[tt.header] = []string{tt.value}
+			a, h, err := q.encode(req, Options{IdempotencyKey: tt.option})
+			if err != nil {
+				t.Fatal(err)
+			}
+			stored, err := q.read(a.raw)
+			if err != nil {
+				t.Fatal(err)
+			}
+			again, err := stored.request(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := again.Header["Idempotency-Key"]
+			if len(got) != 1 || got[0] != h.Key || tt.want != "" && got[0] != tt.want || len(got[0]) == 0 {
+				t.Errorf("got %q, listed %q", got, h.Key)
+			}
+			for name := range again.Header {
+				if name != "Idempotency-Key" && strings.EqualFold(name, "Idempotency-Key") {
+					t.Errorf("there is %s too", name)
+				}
+			}
+			if req.Header[tt.header][0] != tt.value {
+				t.Error("the caller's request was changed")
+			}
+		})
+	}
+}
+
 type failing struct{}
 
 func (failing) Read([]byte) (int, error) { return 0, errors.New("boom") }

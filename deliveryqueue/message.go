@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 
 	"example.com/awsretry/delivery"
@@ -218,8 +219,14 @@ func setKey(req *http.Request, key string) string {
 	if req.Header == nil {
 		req.Header = http.Header{}
 	}
-	if key == "" {
-		key = req.Header.Get(keyHeader)
+	for name, values := range req.Header {
+		if !strings.EqualFold(name, keyHeader) {
+			continue
+		}
+		if key == "" && len(values) > 0 {
+			key = values[0]
+		}
+		delete(req.Header, name) // it may not be spelled like keyHeader
 	}
 	if key == "" {
 		key = rand.Text()

@@ -45,7 +45,7 @@ func (q *Queue) Run(ctx context.Context) error {
 		Logger:                      q.config.Logger,
 		ErrorHandler:                unreadable{q},
 		JobTimeout:                  q.jobTimeout(),
-		RescueStuckJobsAfter:        q.rescueAfter(),
+		RescueStuckJobsAfter:        q.rescueAfter() + riverRescue,
 		FetchCooldown:               fetchCooldown,
 		FetchPollInterval:           q.config.PollInterval,
 		CompletedJobRetentionPeriod: keep,
@@ -93,8 +93,11 @@ func (q *Queue) jobTimeout() time.Duration {
 // rescueAfter is how long after its beginning a job's process counts as dead.
 func (q *Queue) rescueAfter() time.Duration { return q.jobTimeout() + q.timing.rescue }
 
-// sweepUntil takes over the attempts of processes that died. River does so too,
-// but the process that leads the others does it, after each 30 s.
+// riverRescue is how much later River takes over what sweep leaves to it.
+const riverRescue = time.Minute
+
+// sweepUntil takes over the attempts of processes that died. River would do so
+// after each 30 s, in the process that leads the others.
 func (q *Queue) sweepUntil(ctx context.Context) {
 	for {
 		if err := q.sweep(ctx, time.Now()); err != nil && ctx.Err() == nil {
