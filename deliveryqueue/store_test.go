@@ -86,3 +86,34 @@ func TestCleaning(t *testing.T) {
 		waitFor(t, q, Stats{Dead: 1})
 	})
 }
+
+// A store that is full refuses deliveries, and keeps those that it accepted.
+func TestFullStore(t *testing.T) {
+	t.Parallel()
+	end := newEndpoint(t, 200)
+	q := open(t, newSQLite(t), Config{})
+	limit := func(pages int) {
+		t.Helper()
+		if _, err := q.store.db.Exec(fmt.Sprintf("PRAGMA max_page_count = %d", pages)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	limit(100)
+	accepted := 0
+	for {
+		_, err := q.Enqueue(t.Context(), post(t, end.URL, strings.Repeat("x", 10_000)), Options{})
+		if err != nil {
+			if !strings.Contains(err.Error(), "full") {
+				t.Errorf("error %v", err)
+			}
+			break
+		}
+		accepted++
+	}
+	limit(10_000)
+	start(t, q)
+	waitFor(t, q, Stats{Delivered: accepted})
+	if accepted == 0 || len(end.requests()) != accepted {
+		t.Errorf("%d were accepted, %d requests", accepted, len(end.requests()))
+	}
+}
