@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"example.com/awsretry"
 	"example.com/awsretry/delivery"
 )
 
@@ -70,14 +71,37 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
-func TestPanicIsADeadLetter(t *testing.T) {
+func TestPanics(t *testing.T) {
 	t.Parallel()
-	q := open(t, newSQLite(t), Config{Base: roundTripper(func(*http.Request) (*http.Response, error) { panic("boom") })})
-	enqueue(t, q, post(t, "http://endpoint.test", "hello"), Options{})
-	start(t, q)
-	waitFor(t, q, Stats{Dead: 1})
-	if d := list(t, q, Filter{})[0]; d.Reason != "panic" || !strings.Contains(d.Err, "boom") || d.Attempts != 1 {
-		t.Errorf("%+v", d)
+	same := func(data []byte) ([]byte, error) { return data, nil }
+	for _, tt := range []struct {
+		name   string
+		status int
+		config Config
+		want   Delivery
+	}{
+		{"Base", 200, Config{Base: roundTripper(func(*http.Request) (*http.Response, error) { panic("boom") })},
+			Delivery{State: Dead, Reason: "panic", Attempts: 1}},
+		{"Observe", 404, Config{Observe: func(awsretry.Attempt) { panic("boom") }},
+			Delivery{State: Dead, Reason: "panic", Attempts: 1}},
+		{"Observe of a 2xx", 200, Config{Observe: func(awsretry.Attempt) { panic("boom") }},
+			Delivery{State: Delivered, Attempts: 1, Status: 200}},
+		{"Open", 200, Config{Seal: same, Open: func([]byte) ([]byte, error) { panic("boom") }},
+			Delivery{State: Dead, Reason: "unreadable"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			end := newEndpoint(t, tt.status)
+			q := open(t, newSQLite(t), tt.config)
+			enqueue(t, q, post(t, end.URL, "hello"), Options{})
+			start(t, q)
+			eventually(t, "it has ended", func() bool { return !list(t, q, Filter{})[0].Ended.IsZero() })
+			d := list(t, q, Filter{})[0]
+			if d.State != tt.want.State || d.Reason != tt.want.Reason || d.Attempts != tt.want.Attempts ||
+				d.Status != tt.want.Status || strings.Contains(d.Err, "boom") != (d.State == Dead) {
+				t.Errorf("%+v", d)
+			}
+		})
 	}
 }
 

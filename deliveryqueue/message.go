@@ -107,13 +107,24 @@ func (q *Queue) read(raw []byte) (unread, error) {
 	case q.config.Open == nil:
 		return unread{}, errors.New("it is sealed, and Config.Open is nil")
 	default:
-		if m.Letter, err = q.config.Open(m.Letter); err != nil {
-			return unread{}, fmt.Errorf("opening the request: %w", err)
+		if m.Letter, err = unseal(q.config.Open, m.Letter); err != nil {
+			return unread{}, fmt.Errorf("Config.Open: %w", err)
 		}
 	}
 	u := unread{policy, m.Letter}
 	_, err = u.request(context.Background())
 	return u, err
+}
+
+// unseal calls Config.Open. A panic is an error: the process would otherwise
+// try again and again.
+func unseal(open func([]byte) ([]byte, error), sealed []byte) (letter []byte, err error) {
+	defer func() {
+		if value := recover(); value != nil {
+			err = fmt.Errorf("it panicked: %v", value)
+		}
+	}()
+	return open(sealed)
 }
 
 // request returns the request of an attempt.

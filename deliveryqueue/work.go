@@ -78,14 +78,20 @@ func (w *worker) Work(ctx context.Context, job *river.Job[args]) error {
 var errPanicked = errors.New("deliveryqueue: the attempt ended in a panic")
 
 // attempt makes one attempt. A panic ends the delivery, as in
-// delivery.Transport.
+// delivery.Transport, which is also where a 2xx remains a delivery then.
 func (q *Queue) attempt(ctx context.Context, stored unread, number int) (a awsretry.Attempt) {
 	req, err := stored.request(ctx)
 	if err != nil {
 		return awsretry.Attempt{Number: number, Err: err, Class: awsretry.Permanent, Stop: awsretry.StopBody}
 	}
+	var seen awsretry.Attempt
 	defer func() {
-		if value := recover(); value != nil {
+		value := recover()
+		switch {
+		case value == nil:
+		case seen.Class == awsretry.Success && seen.Response != nil: // Observe panicked
+			a = seen
+		default:
 			a = awsretry.Attempt{
 				Request: req, Number: number, Err: fmt.Errorf("%w: %v", errPanicked, value),
 				Class: awsretry.Permanent, Stop: awsretry.StopPermanent,
@@ -94,8 +100,12 @@ func (q *Queue) attempt(ctx context.Context, stored unread, number int) (a awsre
 	}()
 	policy := *stored.policy
 	policy.ThrottlePolicy = nil // the store has the throttle
-	t := delivery.Transport{
-		Policy: &policy, Base: q.config.Base, AttemptTimeout: q.config.AttemptTimeout, Observe: q.config.Observe,
+	t := delivery.Transport{Policy: &policy, Base: q.config.Base, AttemptTimeout: q.config.AttemptTimeout}
+	t.Observe = func(a awsretry.Attempt) {
+		seen = a
+		if q.config.Observe != nil {
+			q.config.Observe(a)
+		}
 	}
 	return t.Attempt(req, number)
 }
