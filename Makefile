@@ -39,6 +39,7 @@ needs: # Says before the work begins what is missing and what will be downloaded
 	@echo "make test downloads the Go modules that the go.mod files name, and the npm packages of interop/package-lock.json, unless they are there."
 	@for tool in node npm nginx haproxy; do command -v $$tool >/dev/null || echo "SKIPPED: $$tool is not in PATH, so the interop tests that need it do not run"; done
 	@command -v redis-server >/dev/null || command -v valkey-server >/dev/null || echo "SKIPPED: neither redis-server nor valkey-server is in PATH, so the tests of fleet that need one do not run"
+	@command -v postgres >/dev/null || ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || echo "SKIPPED: postgres is neither in PATH nor in /usr/lib/postgresql, so the tests of deliveryqueue on PostgreSQL do not run"
 
 lint: format $(LINTS) crossvet api-check layers ## Formatting, linters, layers, API listing, and vet for other platforms
 
@@ -56,10 +57,10 @@ layers: ## Which files of the library use each other's names; only the pairs nam
 	@cd tools && go run ./layers -C .. -allow config.go:transport.go,resume.go:transport.go -tests internal/contract
 
 api: ## The listing of the exported API, written again
-	@cd tools && { go run ./api -C .. . ./delivery ./poll; for m in otelretry awssdk fleet; do go run ./api -C ../$$m .; done; } > ../docs/API.txt
+	@cd tools && { go run ./api -C .. . ./delivery ./poll; for m in otelretry awssdk fleet deliveryqueue; do go run ./api -C ../$$m .; done; } > ../docs/API.txt
 
 api-check:
-	@cd tools && { go run ./api -C .. . ./delivery ./poll; for m in otelretry awssdk fleet; do go run ./api -C ../$$m .; done; } | diff -u ../docs/API.txt - || { echo "docs/API.txt is not the exported API: read docs/COMPATIBILITY.md, then run make api"; exit 1; }
+	@cd tools && { go run ./api -C .. . ./delivery ./poll; for m in otelretry awssdk fleet deliveryqueue; do go run ./api -C ../$$m .; done; } | diff -u ../docs/API.txt - || { echo "docs/API.txt is not the exported API: read docs/COMPATIBILITY.md, then run make api"; exit 1; }
 
 vuln: ## govulncheck for every module; needs the network
 	@for m in $(MODULES); do echo "== govulncheck $$m"; (cd $$m && go run golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK) ./...); done

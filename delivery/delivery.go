@@ -26,6 +26,10 @@ type delivery struct {
 type progress struct {
 	attempts  int  // that were begun
 	delivered bool // an attempt got a 2xx, even if its body broke off or a hook panicked then
+
+	// Of a single attempt:
+	number int              // in its delivery; 0 if the Transport makes all attempts
+	record awsretry.Attempt // once it was made
 }
 
 // A progressKey is the context key of a Transport's progress. Base may send
@@ -37,7 +41,7 @@ func (t *Transport) progressOf(ctx context.Context) *progress {
 	if p, ok := ctx.Value(progressKey{t}).(*progress); ok {
 		return p
 	}
-	return &progress{} // there is no DeadLetter
+	return &progress{} // there is no DeadLetter, and all attempts are the Transport's
 }
 
 // run makes the delivery and, if that fails, hands over the dead letter.

@@ -1,6 +1,8 @@
 package delivery
 
 import (
+	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -20,6 +22,30 @@ type Letter struct {
 	Reason   string    `json:"reason"`           // see DeadLetter
 	Status   int       `json:"status,omitempty"` // of the last response; 0 if there was none
 	Err      string    `json:"error,omitempty"`  // the last error's text; "" if there was a response
+}
+
+// WriteLetter writes dead in the format of DirQueue's files, with its request
+// and the body, which it copies from its reader. It is for a store that is not
+// a folder, and for a request that is kept before its first attempt: Attempts
+// may be 0 and Reason "". The error is of w, or says why the request cannot be
+// written and read back as it is.
+func WriteLetter(w io.Writer, dead DeadLetter, now time.Time) error {
+	if err := writeLetter(w, dead, now); err != nil {
+		return fmt.Errorf("delivery: WriteLetter: %w", unnamed(err))
+	}
+	return nil
+}
+
+// ReadLetter reads what WriteLetter wrote, and nothing after it: r has size
+// bytes. The request's body is read from r, in place and any number of times.
+// ReadLetter returns an error unless the letter is whole.
+func ReadLetter(r io.ReaderAt, size int64) (Letter, *http.Request, error) {
+	head, req, err := readLetter(r, size)
+	if err != nil {
+		return head, nil, fmt.Errorf("delivery: ReadLetter: %w", err)
+	}
+	head.Size = size
+	return head, req, nil
 }
 
 // A letter's file is its head as one line of JSON, and then the request as in

@@ -10,7 +10,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -96,9 +95,8 @@ var ErrRedirect = errors.New("delivery: a redirect is a permanent failure and is
 // RoundTrip implements http.RoundTripper.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	inner, err := t.start()
-	if err == nil && req.Response != nil { // only an http.Client that follows a redirect sets it
-		err = fmt.Errorf("%w: got %d %s",
-			ErrRedirect, req.Response.StatusCode, http.StatusText(req.Response.StatusCode))
+	if err == nil {
+		err = followsRedirect(req)
 	}
 	if err != nil {
 		if req.Body != nil {
@@ -111,6 +109,15 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	d := delivery{Transport: t, req: req}
 	return d.run(inner)
+}
+
+// followsRedirect returns ErrRedirect for a request with which an http.Client
+// follows a redirect.
+func followsRedirect(req *http.Request) error {
+	if req.Response == nil { // only an http.Client that follows a redirect sets it
+		return nil
+	}
+	return fmt.Errorf("%w: got %d %s", ErrRedirect, req.Response.StatusCode, http.StatusText(req.Response.StatusCode))
 }
 
 // CloseIdleConnections closes the idle connections of Base, if it has such a
@@ -176,14 +183,7 @@ func (t *Transport) newInner() *awsretry.Transport {
 			return class
 		},
 		Backoff: awsretry.BackoffFunc(func(n int, _ awsretry.Class, _ time.Duration) time.Duration {
-			if t.Jitter == nil {
-				return schedule.jittered(n, rand.Float64())
-			}
-			delay := schedule.delay(n)
-			if delay == 0 {
-				return 0
-			}
-			return min(max(t.Jitter(delay), 0), delay)
+			return t.delay(&schedule, n)
 		}),
 		MaxRetryAfter: -1,
 		Quota:         awsretry.QuotaConfig{Capacity: -1},
@@ -197,7 +197,19 @@ func (t *Transport) newInner() *awsretry.Transport {
 			t.progressOf(req.Context()).attempts = number
 			return nil
 		},
-		Observe: t.Observe,
+		Observe: t.observe,
+	}
+}
+
+// observe calls Observe. The record of a single attempt becomes that of one of
+// a delivery's attempts first.
+func (t *Transport) observe(record awsretry.Attempt) {
+	if p := t.progressOf(record.Request.Context()); p.number > 0 {
+		record = t.inDelivery(record, p.number)
+		p.record = record
+	}
+	if t.Observe != nil {
+		t.Observe(record)
 	}
 }
 

@@ -1,0 +1,216 @@
+package delivery
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"example.com/awsretry"
+)
+
+// fourPhases has a retry in each phase.
+const fourPhases = `{"healthyRetryPolicy": {"numRetries": 4, "numNoDelayRetries": 1, "numMinDelayRetries": 1,
+	"numMaxDelayRetries": 1, "minDelayTarget": 2, "maxDelayTarget": 8}}`
+
+func mustParse(t *testing.T, text string) *Policy {
+	t.Helper()
+	policy, err := Parse([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return policy
+}
+
+func TestAttempt(t *testing.T) {
+	for _, tt := range []struct {
+		name           string
+		status, number int
+		class          awsretry.Class
+		stop           awsretry.Stop
+		delay          time.Duration
+	}{
+		{"delivered", 200, 1, awsretry.Success, awsretry.StopSuccess, 0},
+		{"delivered at last", 204, 5, awsretry.Success, awsretry.StopSuccess, 0},
+		{"permanent", 404, 1, awsretry.Permanent, awsretry.StopPermanent, 0},
+		{"a redirect is permanent", 302, 1, awsretry.Permanent, awsretry.StopPermanent, 0},
+		{"no delay", 503, 1, awsretry.Transient, "", 0},
+		{"least delay", 503, 2, awsretry.Transient, "", 2 * time.Second},
+		{"backoff", 429, 3, awsretry.Throttled, "", 2 * time.Second},
+		{"longest delay", 0, 4, awsretry.Transient, "", 8 * time.Second},
+		{"the last attempt", 503, 5, awsretry.Transient, awsretry.StopMaxAttempts, 0},
+		{"one too many", 503, 6, awsretry.Transient, awsretry.StopMaxAttempts, 0},
+	} {
+		run(t, tt.name, func(t *testing.T) {
+			end := responding(tt.status)
+			var seen []awsretry.Attempt
+			tr := &Transport{
+				Policy: mustParse(t, fourPhases), Base: end, Jitter: awsretry.NoJitter,
+				Observe: func(a awsretry.Attempt) { seen = append(seen, a) },
+				DeadLetter: func(context.Context, DeadLetter) error {
+					t.Error("DeadLetter was called")
+					return nil
+				},
+			}
+			got := tr.Attempt(post(t, "http://endpoint.test/", "hello"), tt.number)
+			if got.Class != tt.class || got.Stop != tt.stop || got.Delay != tt.delay || got.Number != tt.number {
+				t.Errorf("attempt %d: class %v, stop %q, delay %v", got.Number, got.Class, got.Stop, got.Delay)
+			}
+			if (got.Response == nil) == (got.Err == nil) || (tt.status == 0) != errors.Is(got.Err, errRefused) {
+				t.Errorf("response %v, error %v", got.Response, got.Err)
+			}
+			if got.Response != nil {
+				got.Response.Body.Close()
+			}
+			if len(end.got) != 1 || end.got[0].Body != "hello" {
+				t.Errorf("the endpoint got %v", end.got)
+			}
+			if len(seen) != 1 || seen[0].Number != tt.number || seen[0].Stop != tt.stop || seen[0].Delay != tt.delay {
+				t.Errorf("Observe saw %+v", seen)
+			}
+		})
+	}
+}
+
+// The attempts of a job queue come at the times at which RoundTrip makes them.
+func TestAttemptsAreThoseOfRoundTrip(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		policy := mustParse(t, fourPhases)
+		whole := responding(503)
+		tr := &Transport{Policy: policy, Base: whole, Jitter: awsretry.NoJitter}
+		if _, err := send(t, tr, post(t, "http://endpoint.test/", "hello")); err != nil {
+			t.Fatal(err)
+		}
+		single := responding(503)
+		tr = &Transport{Policy: policy, Base: single, Jitter: awsretry.NoJitter}
+		for number := 1; ; number++ {
+			got := tr.Attempt(post(t, "http://endpoint.test/", "hello"), number)
+			got.Response.Body.Close()
+			if got.Stop != "" {
+				break
+			}
+			time.Sleep(got.Delay)
+		}
+		if fmt.Sprint(single.asked) != fmt.Sprint(whole.asked) || len(single.asked) != 5 {
+			t.Errorf("single attempts at %v, RoundTrip's at %v", single.asked, whole.asked)
+		}
+		if a, b := single.got[4].Header, whole.got[4].Header; fmt.Sprint(a) != fmt.Sprint(b) {
+			t.Errorf("header %v, RoundTrip's %v", a, b)
+		}
+	})
+}
+
+func TestAttemptOfFixedPolicies(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		policy  *Policy
+		retries int
+	}{{"AWSManaged", AWSManaged(), 100_015}, {"CustomerManaged", CustomerManaged(), 50}} {
+		run(t, tt.name, func(t *testing.T) {
+			tr := &Transport{Policy: tt.policy, Base: responding(503)}
+			for number, stop := range map[int]awsretry.Stop{tt.retries: "", tt.retries + 1: awsretry.StopMaxAttempts} {
+				got := tr.Attempt(post(t, "http://endpoint.test/", "hello"), number)
+				got.Response.Body.Close()
+				if got.Stop != stop {
+					t.Errorf("attempt %d: stop %q, want %q", number, got.Stop, stop)
+				}
+			}
+		})
+	}
+}
+
+func TestAttemptThatIsNotMade(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		number int
+		change func(*Transport, *http.Request) *http.Request
+		stop   awsretry.Stop
+		text   string
+	}{
+		{"number 0", 0, nil, awsretry.StopPermanent, "number is 0; it must be 1 or more"},
+		{"invalid Transport", 1, func(tr *Transport, req *http.Request) *http.Request {
+			tr.AttemptTimeout = -1
+			return req
+		}, awsretry.StopPermanent, "AttemptTimeout is -1ns"},
+		{"a redirect is followed", 1, func(_ *Transport, req *http.Request) *http.Request {
+			req.Response = respond(302, req)
+			return req
+		}, awsretry.StopPermanent, "a redirect is a permanent failure"},
+		{"canceled", 1, func(_ *Transport, req *http.Request) *http.Request {
+			ctx, cancel := context.WithCancel(req.Context())
+			cancel()
+			return req.WithContext(ctx)
+		}, awsretry.StopCanceled, "context canceled"},
+	} {
+		run(t, tt.name, func(t *testing.T) {
+			end := responding(200)
+			tr := &Transport{Base: end}
+			req := post(t, "http://endpoint.test/", "hello")
+			body := &countedBody{Reader: strings.NewReader("hello")}
+			req.Body = body
+			if tt.change != nil {
+				req = tt.change(tr, req)
+			}
+			got := tr.Attempt(req, tt.number)
+			if got.Stop != tt.stop || got.Err == nil || !strings.Contains(got.Err.Error(), tt.text) {
+				t.Errorf("stop %q, error %v", got.Stop, got.Err)
+			}
+			if len(end.got) != 0 || body.closed.Load() != 1 {
+				t.Errorf("%d requests were sent, the body was closed %d times", len(end.got), body.closed.Load())
+			}
+		})
+	}
+}
+
+func TestAttemptTimesOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr := &Transport{Base: roundTripper(func(req *http.Request) (*http.Response, error) {
+			<-req.Context().Done()
+			return nil, context.Cause(req.Context())
+		})}
+		start := time.Now()
+		got := tr.Attempt(post(t, "http://endpoint.test/", "hello"), 1)
+		if took := time.Since(start); took != 15*time.Second || got.Class != awsretry.Timeout || got.Stop != "" {
+			t.Errorf("after %v: class %v, stop %q, error %v", took, got.Class, got.Stop, got.Err)
+		}
+	})
+}
+
+func TestLetterBeforeTheFirstAttempt(t *testing.T) {
+	req := post(t, "https://user:secret@endpoint.test/hook?token=secret", "hello")
+	req.Header.Set("Authorization", "Bearer secret")
+	var b bytes.Buffer
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	if err := WriteLetter(&b, DeadLetter{Request: req}, now); err != nil {
+		t.Fatal(err)
+	}
+	head, again, err := ReadLetter(bytes.NewReader(b.Bytes()), int64(b.Len()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if head.URL != "https://endpoint.test/hook" || head.Method != "POST" || !head.Time.Equal(now) ||
+		head.Size != int64(b.Len()) {
+		t.Errorf("head %+v", head)
+	}
+	got, err := receive(again)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.URL != req.URL.String() || got.Body != "hello" || got.Header.Get("Authorization") != "Bearer secret" {
+		t.Errorf("got %+v", got)
+	}
+	if _, _, err := ReadLetter(bytes.NewReader(b.Bytes()), int64(b.Len()-1)); err == nil ||
+		!strings.HasPrefix(err.Error(), "delivery: ReadLetter: ") {
+		t.Errorf("of half a letter: %v", err)
+	}
+	req.Header.Set("X", "a\nb")
+	if err := WriteLetter(&b, DeadLetter{Request: req}, now); err == nil ||
+		!strings.HasPrefix(err.Error(), "delivery: WriteLetter: ") {
+		t.Errorf("of a line break: %v", err)
+	}
+}

@@ -1,0 +1,121 @@
+package deliveryqueue
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/riverqueue/river"
+)
+
+// Side by side with River's bare jobs, whose arguments are as long. The tests'
+// PostgreSQL does not sync to disk; SQLite does.
+
+var benchBody = strings.Repeat("x", 1<<10)
+
+func onEachStore(b *testing.B, f func(b *testing.B, store string)) {
+	b.Run("SQLite", func(b *testing.B) { f(b, newSQLite(b)) })
+	b.Run("PostgreSQL", func(b *testing.B) { f(b, newPostgres(b)) })
+}
+
+func bareArgs(b *testing.B, q *Queue) args {
+	b.Helper()
+	a, _, err := q.encode(post(b, "http://endpoint.test/hook", benchBody), Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	raw, err := json.Marshal(strings.Repeat("x", len(a.raw)))
+	if err != nil {
+		b.Fatal(err)
+	}
+	return args{raw}
+}
+
+func BenchmarkEnqueue(b *testing.B) {
+	onEachStore(b, func(b *testing.B, store string) {
+		q := open(b, store, Config{})
+		for b.Loop() {
+			enqueue(b, q, post(b, "http://endpoint.test/hook", benchBody), Options{})
+		}
+	})
+}
+
+func BenchmarkEnqueueBare(b *testing.B) {
+	onEachStore(b, func(b *testing.B, store string) {
+		q := open(b, store, Config{})
+		a := bareArgs(b, q)
+		for b.Loop() {
+			if _, err := q.store.insert(b.Context(), a, &river.InsertOpts{Queue: queueName}); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
+func BenchmarkDeliver(b *testing.B) {
+	onEachStore(b, func(b *testing.B, store string) {
+		var done atomic.Int64
+		q := open(b, store, Config{Base: roundTripper(func(req *http.Request) (*http.Response, error) {
+			req.Body.Close()
+			done.Add(1)
+			return &http.Response{StatusCode: 204, Header: http.Header{}, Body: http.NoBody, Request: req}, nil
+		})})
+		for range b.N {
+			enqueue(b, q, post(b, "http://endpoint.test/hook", benchBody), Options{})
+		}
+		b.ResetTimer()
+		stop := start(b, q)
+		for done.Load() < int64(b.N) {
+			time.Sleep(time.Millisecond)
+		}
+		stop()
+	})
+}
+
+// A bareWorker does nothing.
+type bareWorker struct {
+	river.WorkerDefaults[args]
+	done atomic.Int64
+}
+
+func (w *bareWorker) Work(context.Context, *river.Job[args]) error {
+	w.done.Add(1)
+	return nil
+}
+
+func BenchmarkDeliverBare(b *testing.B) {
+	onEachStore(b, func(b *testing.B, store string) {
+		q := open(b, store, Config{})
+		a := bareArgs(b, q)
+		for range b.N {
+			if _, err := q.store.insert(b.Context(), a, &river.InsertOpts{Queue: queueName}); err != nil {
+				b.Fatal(err)
+			}
+		}
+		w := &bareWorker{}
+		workers := river.NewWorkers()
+		river.AddWorker(workers, w)
+		r, err := q.store.runner(&river.Config{
+			Queues:  map[string]river.QueueConfig{queueName: {MaxWorkers: q.config.Workers}},
+			Workers: workers, Logger: q.config.Logger,
+			FetchCooldown: fetchCooldown, FetchPollInterval: q.config.PollInterval,
+		})
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.ResetTimer()
+		if err := r.Start(context.Background()); err != nil {
+			b.Fatal(err)
+		}
+		for w.done.Load() < int64(b.N) {
+			time.Sleep(time.Millisecond)
+		}
+		if err := r.Stop(context.Background()); err != nil {
+			b.Fatal(err)
+		}
+	})
+}

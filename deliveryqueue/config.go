@@ -1,0 +1,107 @@
+package deliveryqueue
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"example.com/awsretry"
+	"example.com/awsretry/delivery"
+	"example.com/awsretry/internal/retrier"
+)
+
+// A Config is the configuration of a Queue. The zero value is ready to use.
+type Config struct {
+	Base           http.RoundTripper // sends each attempt; nil: awsretry's shared pooled transport
+	AttemptTimeout time.Duration     // of each attempt, up to the end of its response; 0: 15 s, as at Amazon SNS
+	Workers        int               // attempts that Run makes at the same time; 0: 10
+	MaxBody        int64             // the longest body that Enqueue takes, in bytes; 0: 256 KiB, as at Amazon SNS
+
+	// Seal and Open encrypt and decrypt the stored request: its URL, its
+	// headers, in which there may be credentials, and its body. Both are set or
+	// neither. If Open returns an error, the delivery becomes a dead letter.
+	// nil: the store has the request as it is. The store always has the method,
+	// and the URL without user, query and fragment, for List.
+	Seal, Open func([]byte) ([]byte, error)
+
+	// DeadLetter takes a delivery that failed for good, as
+	// delivery.Transport.DeadLetter does; [delivery.DirQueue] returns one. If
+	// it returns an error, the dead letter stays in the store. It may be called
+	// again for a delivery if the process dies. nil: dead letters stay in the
+	// store.
+	DeadLetter func(context.Context, delivery.DeadLetter) error
+
+	// Observe is called once for every attempt, as delivery.Transport.Observe
+	// is. nil: not called.
+	Observe func(awsretry.Attempt)
+
+	// StopTimeout is how long Run waits, once its context has ended, for the
+	// attempts that are being made. Those that are not finished then are
+	// canceled, and are made again by the next Run. 0: AttemptTimeout and 5 s
+	// more.
+	StopTimeout time.Duration
+
+	// KeepDelivered is how long delivered and canceled deliveries stay in the
+	// store. 0: 24 hours; negative: forever.
+	KeepDelivered time.Duration
+
+	// PollInterval is how often Run looks for deliveries to attempt. In
+	// PostgreSQL, a new delivery is noticed at once. 0: 250 ms.
+	PollInterval time.Duration
+
+	// Logger gets what River logs. nil: nothing is logged.
+	Logger *slog.Logger
+}
+
+const (
+	defaultAttemptTimeout = 15 * time.Second
+	defaultWorkers        = 10
+	maxWorkers            = 10_000    // River's limit
+	defaultMaxBody        = 256 << 10 // of a message at Amazon SNS
+	largestMaxBody        = 64 << 20  // less than a jsonb value in PostgreSQL and a blob in SQLite can have
+	defaultKeepDelivered  = 24 * time.Hour
+	defaultPollInterval   = 250 * time.Millisecond
+	minPollInterval       = 10 * time.Millisecond
+	maxPollInterval       = time.Minute
+)
+
+// Validate returns an error that names each field of c that makes no sense,
+// with its value and what is allowed. Open returns the same error.
+func (c Config) Validate() error {
+	var faults []error
+	fault := func(bad bool, field string, value any, allowed string) {
+		if bad {
+			faults = append(faults, fmt.Errorf("deliveryqueue: Config.%s is %v; it must be %s", field, value, allowed))
+		}
+	}
+	if err := retrier.CheckBase("deliveryqueue: Config.Base", c.Base); err != nil {
+		faults = append(faults, err)
+	}
+	fault(c.AttemptTimeout < 0, "AttemptTimeout", c.AttemptTimeout, "above 0, or 0 for 15s")
+	fault(c.Workers < 0 || c.Workers > maxWorkers, "Workers", c.Workers, "1 to 10000, or 0 for 10")
+	fault(c.MaxBody < 0 || c.MaxBody > largestMaxBody, "MaxBody", c.MaxBody, "1 to 67108864 bytes, or 0 for 262144")
+	fault(c.Seal == nil && c.Open != nil, "Seal", "nil and Config.Open is not", "set, or both nil")
+	fault(c.Seal != nil && c.Open == nil, "Open", "nil and Config.Seal is not", "set, or both nil")
+	fault(c.StopTimeout < 0, "StopTimeout", c.StopTimeout, "above 0, or 0 for AttemptTimeout and 5s more")
+	fault(c.PollInterval != 0 && (c.PollInterval < minPollInterval || c.PollInterval > maxPollInterval),
+		"PollInterval", c.PollInterval, "10ms to 1m0s, or 0 for 250ms")
+	return errors.Join(faults...)
+}
+
+// withDefaults returns c with every default filled in.
+func (c Config) withDefaults() Config {
+	c.AttemptTimeout = cmp.Or(c.AttemptTimeout, defaultAttemptTimeout)
+	c.Workers = cmp.Or(c.Workers, defaultWorkers)
+	c.MaxBody = cmp.Or(c.MaxBody, defaultMaxBody)
+	c.StopTimeout = cmp.Or(c.StopTimeout, c.AttemptTimeout+5*time.Second)
+	c.KeepDelivered = cmp.Or(c.KeepDelivered, defaultKeepDelivered)
+	c.PollInterval = cmp.Or(c.PollInterval, defaultPollInterval)
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}

@@ -1,0 +1,147 @@
+package deliveryqueue
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"example.com/awsretry/delivery"
+)
+
+func TestDeliver(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, store string) {
+		end := newEndpoint(t, 200)
+		q := open(t, store, Config{})
+		req := post(t, end.URL+"/hook?token=secret", "hello")
+		req.Header.Set("Authorization", "Bearer secret")
+		req.Header["X-Two"] = []string{"1", "2"}
+		id := enqueue(t, q, req, Options{Policy: parse(t, `{"requestPolicy": {"headerContentType": "application/json"}}`)})
+		if s := stats(t, q); s != (Stats{Waiting: 1}) {
+			t.Errorf("before: %+v", s)
+		}
+		start(t, q)
+		waitFor(t, q, Stats{Delivered: 1})
+		all := end.requests()
+		if len(all) != 1 || all[0].body != "hello" || all[0].uri != "/hook?token=secret" {
+			t.Fatalf("got %+v", all)
+		}
+		h := all[0].header
+		if h.Get("Authorization") != "Bearer secret" || strings.Join(h["X-Two"], " ") != "1 2" ||
+			h.Get("Content-Type") != "application/json" || h.Get("Idempotency-Key") == "" {
+			t.Errorf("header %v", h)
+		}
+		if req.Header.Get("Idempotency-Key") != "" {
+			t.Error("the caller's request was changed")
+		}
+		l := list(t, q, Filter{})
+		if len(l) != 1 {
+			t.Fatalf("listed %+v", l)
+		}
+		d := l[0]
+		if d.ID != id || d.State != Delivered || d.Attempts != 1 || d.Status != 200 || d.URL != end.URL+"/hook" ||
+			d.Method != "POST" || d.IdempotencyKey != h.Get("Idempotency-Key") || d.Err != "" || d.Reason != "" {
+			t.Errorf("listed %+v", d)
+		}
+		if time.Since(d.Enqueued) > time.Minute || time.Since(d.Ended) > time.Minute || !d.Next.IsZero() {
+			t.Errorf("times %v, %v, %v", d.Enqueued, d.Ended, d.Next)
+		}
+	})
+}
+
+func TestRetriesBySchedule(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, store string) {
+		end := newEndpoint(t, 503, 429, 500, 204)
+		q := open(t, store, Config{})
+		enqueue(t, q, post(t, end.URL, "hello"), Options{Policy: parse(t, `{"healthyRetryPolicy": {
+			"numRetries": 3, "numNoDelayRetries": 2, "minDelayTarget": 1, "maxDelayTarget": 1}}`)})
+		start(t, q)
+		waitFor(t, q, Stats{Delivered: 1})
+		all := end.requests()
+		if len(all) != 4 {
+			t.Fatalf("%d attempts", len(all))
+		}
+		for i, least := range []time.Duration{0, 0, time.Second} {
+			delay := all[i+1].at.Sub(all[i].at)
+			if delay < least || delay > least+time.Second {
+				t.Errorf("delay %d is %v, want %v", i, delay, least)
+			}
+		}
+		for _, g := range all {
+			if g.body != "hello" || g.header.Get("Idempotency-Key") != all[0].header.Get("Idempotency-Key") {
+				t.Errorf("an attempt has body %q, header %v", g.body, g.header)
+			}
+		}
+		if d := list(t, q, Filter{})[0]; d.Attempts != 4 || d.Status != 204 {
+			t.Errorf("listed %+v", d)
+		}
+	})
+}
+
+func TestDeadLettersAreRedriven(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, store string) {
+		permanent, exhausted := newEndpoint(t, 404), newEndpoint(t, 503)
+		q := open(t, store, Config{})
+		policy := parse(t, `{"healthyRetryPolicy": {"numRetries": 2, "numNoDelayRetries": 2}}`)
+		enqueue(t, q, post(t, permanent.URL, "one"), Options{Policy: policy, IdempotencyKey: "key 1"})
+		enqueue(t, q, post(t, exhausted.URL, "two"), Options{Policy: policy})
+		start(t, q)
+		waitFor(t, q, Stats{Dead: 2})
+		for i, want := range []Delivery{
+			{Attempts: 1, Status: 404, Reason: "permanent"}, {Attempts: 3, Status: 503, Reason: "max_attempts"},
+		} {
+			d := list(t, q, Filter{State: Dead})[i]
+			if d.Attempts != want.Attempts || d.Status != want.Status || d.Reason != want.Reason {
+				t.Errorf("dead letter %+v", d)
+			}
+		}
+		permanent.respond(200)
+		exhausted.respond(200)
+		if n, err := q.Redrive(t.Context(), Filter{Endpoint: permanent.URL}); n != 1 || err != nil {
+			t.Fatalf("redrove %d, %v", n, err)
+		}
+		waitFor(t, q, Stats{Delivered: 1, Dead: 1})
+		if n, err := q.Redrive(t.Context(), Filter{Limit: 5}); n != 1 || err != nil {
+			t.Fatalf("redrove %d, %v", n, err)
+		}
+		waitFor(t, q, Stats{Delivered: 2})
+		last := permanent.requests()[1]
+		if last.body != "one" || last.header.Get("Idempotency-Key") != "key 1" {
+			t.Errorf("redriven: %+v", last)
+		}
+		if d := list(t, q, Filter{})[1]; d.Attempts != 1 || d.Reason != "" {
+			t.Errorf("redriven: %+v", d)
+		}
+	})
+}
+
+// River counts attempts in 16 bits, and the policy of AWS-managed endpoints has
+// 100,015 retries.
+func TestManyAttempts(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, store string) {
+		end := newEndpoint(t, 503)
+		q := open(t, store, Config{})
+		for _, attempts := range []int{100_014, 100_015} {
+			id := enqueue(t, q, post(t, end.URL, "hello"), Options{Policy: delivery.AWSManaged()})
+			meta := fmt.Sprintf(`{"output": {"attempts": %d}}`, attempts)
+			if _, err := q.store.db.Exec(q.store.query(
+				`UPDATE river_job SET metadata = $1 WHERE id = $2`), meta, id); err != nil {
+				t.Fatal(err)
+			}
+		}
+		start(t, q)
+		waitFor(t, q, Stats{Waiting: 1, Dead: 1})
+		eventually(t, "the last retry waits", func() bool { return list(t, q, Filter{})[0].Attempts == 100_015 })
+		waiting, dead := list(t, q, Filter{})[0], list(t, q, Filter{})[1]
+		if delay := time.Until(waiting.Next); delay < 10*time.Second || delay > 22*time.Second {
+			t.Errorf("the last retry is in %v", delay)
+		}
+		if dead.Attempts != 100_016 || dead.Reason != "max_attempts" {
+			t.Errorf("%+v", dead)
+		}
+	})
+}

@@ -1,0 +1,336 @@
+package deliveryqueue
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"example.com/awsretry/delivery"
+	"github.com/jackc/pgx/v5"
+)
+
+// A closedBody records that it was closed.
+type closedBody struct {
+	io.Reader
+	closed bool
+}
+
+func (b *closedBody) Close() error {
+	b.closed = true
+	return nil
+}
+
+func TestEnqueueRefuses(t *testing.T) {
+	t.Parallel()
+	q := open(t, newSQLite(t), Config{MaxBody: 5})
+	for _, tt := range []struct {
+		name, text string
+		change     func(*http.Request, *Options)
+	}{
+		{"a body that is too long", "longer than Config.MaxBody, 5 bytes", func(r *http.Request, _ *Options) {
+			r.Body, r.ContentLength = io.NopCloser(strings.NewReader("123456")), -1
+		}},
+		{"a length that is too long", "longer than Config.MaxBody, 5 bytes", func(r *http.Request, _ *Options) {
+			r.ContentLength = 6
+		}},
+		{"a wrong length", "ContentLength is 3 and its body has 5 bytes", func(r *http.Request, _ *Options) {
+			r.ContentLength = 3
+		}},
+		{"a body that fails", "boom", func(r *http.Request, _ *Options) {
+			r.Body = io.NopCloser(io.MultiReader(strings.NewReader("1"), failing{}))
+		}},
+		{"no URL", "no URL", func(r *http.Request, _ *Options) { r.URL = nil }},
+		{"another scheme", `scheme "ftp"`, func(r *http.Request, _ *Options) { r.URL.Scheme = "ftp" }},
+		{"no host", "no host", func(r *http.Request, _ *Options) { r.URL.Host = "" }},
+		{"a line break in a header", "line break", func(r *http.Request, _ *Options) { r.Header.Set("X", "a\nb") }},
+		{"an invalid policy", "maxReceivesPerSecond is 0", func(_ *http.Request, o *Options) {
+			zero := 0
+			o.Policy = &delivery.Policy{ThrottlePolicy: &delivery.ThrottlePolicy{MaxReceivesPerSecond: &zero}}
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			req, o := post(t, "http://endpoint.test", "hello"), Options{}
+			tt.change(req, &o)
+			body := &closedBody{Reader: req.Body}
+			req.Body = body
+			_, err := q.Enqueue(t.Context(), req, o)
+			if err == nil || !strings.Contains(err.Error(), tt.text) || !strings.HasPrefix(err.Error(), "deliveryqueue: ") {
+				t.Errorf("error %v", err)
+			}
+			if tooLarge := (*BodyTooLargeError)(nil); errors.As(err, &tooLarge) != strings.Contains(tt.name, "too long") {
+				t.Errorf("error %T", err)
+			}
+			if !body.closed {
+				t.Error("the body is open")
+			}
+		})
+	}
+	if s := stats(t, q); s != (Stats{}) {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestIdempotencyKey(t *testing.T) {
+	t.Parallel()
+	q := open(t, newSQLite(t), Config{})
+	for _, tt := range []struct{ name, header, value, option, want string }{
+		{"random", "X", "1", "", ""},
+		{"the request's", "Idempotency-Key", "1", "", "1"},
+		{"the request's, spelled differently", "idempotency-key", "1", "", "1"},
+		{"the option's", "idempotency-KEY", "1", "2", "2"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			req := post(t, "http://endpoint.test", "hello")
+			req.Header[tt.header] = []string{tt.value}
+			a, h, err := q.encode(req, Options{IdempotencyKey: tt.option})
+			if err != nil {
+				t.Fatal(err)
+			}
+			stored, err := q.read(a.raw)
+			if err != nil {
+				t.Fatal(err)
+			}
+			again, err := stored.request(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := again.Header["Idempotency-Key"]
+			if len(got) != 1 || got[0] != h.Key || tt.want != "" && got[0] != tt.want || len(got[0]) == 0 {
+				t.Errorf("got %q, listed %q", got, h.Key)
+			}
+			for name := range again.Header {
+				if name != "Idempotency-Key" && strings.EqualFold(name, "Idempotency-Key") {
+					t.Errorf("there is %s too", name)
+				}
+			}
+			if req.Header[tt.header][0] != tt.value {
+				t.Error("the caller's request was changed")
+			}
+		})
+	}
+}
+
+type failing struct{}
+
+func (failing) Read([]byte) (int, error) { return 0, errors.New("boom") }
+
+func TestEnqueueTx(t *testing.T) {
+	t.Parallel()
+	for _, commit := range []bool{true, false} {
+		name, want := "rollback", Stats{}
+		if commit {
+			name, want = "commit", Stats{Waiting: 1}
+		}
+		t.Run("SQLite "+name, func(t *testing.T) {
+			t.Parallel()
+			store := newSQLite(t)
+			q := open(t, store, Config{})
+			db, err := sql.Open("sqlite", store)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer db.Close()
+			tx, err := db.BeginTx(t.Context(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := q.EnqueueTx(t.Context(), tx, post(t, "http://endpoint.test", "hello"), Options{}); err != nil {
+				t.Fatal(err)
+			}
+			end := tx.Rollback
+			if commit {
+				end = tx.Commit
+			}
+			if err := end(); err != nil {
+				t.Fatal(err)
+			}
+			if s := stats(t, q); s != want {
+				t.Errorf("%+v", s)
+			}
+			if _, err := q.EnqueuePgxTx(t.Context(), nil, post(t, "http://endpoint.test", ""), Options{}); err == nil {
+				t.Error("a transaction of PostgreSQL was accepted")
+			}
+		})
+		t.Run("PostgreSQL "+name, func(t *testing.T) {
+			t.Parallel()
+			store := newPostgres(t)
+			q := open(t, store, Config{})
+			conn, err := pgx.Connect(t.Context(), store)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close(context.Background())
+			tx, err := conn.Begin(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := q.EnqueuePgxTx(t.Context(), tx, post(t, "http://endpoint.test", "hello"), Options{}); err != nil {
+				t.Fatal(err)
+			}
+			end := tx.Rollback
+			if commit {
+				end = tx.Commit
+			}
+			if err := end(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if s := stats(t, q); s != want {
+				t.Errorf("%+v", s)
+			}
+			if _, err := q.EnqueueTx(t.Context(), new(sql.Tx), post(t, "http://endpoint.test", ""), Options{}); err == nil {
+				t.Error("a transaction of SQLite was accepted")
+			}
+		})
+	}
+}
+
+// The retries of the fixed policies come back from the store.
+func TestPolicyInTheStore(t *testing.T) {
+	t.Parallel()
+	q := open(t, newSQLite(t), Config{})
+	two := 2
+	throttled := delivery.AWSManaged()
+	throttled.ThrottlePolicy = &delivery.ThrottlePolicy{MaxReceivesPerSecond: &two}
+	for name, policy := range map[string]*delivery.Policy{
+		"default": nil, "AWSManaged": delivery.AWSManaged(), "CustomerManaged": delivery.CustomerManaged(),
+		"AWSManaged with a throttle": throttled,
+		"own":                        parse(t, `{"healthyRetryPolicy": {"numRetries": 7}, "requestPolicy": {"headerContentType": "text/csv"}}`),
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, _, err := q.encode(post(t, "http://endpoint.test", "hello"), Options{Policy: policy})
+			if err != nil {
+				t.Fatal(err)
+			}
+			stored, err := q.read(a.raw)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, n := 0, 0
+			for range policy.Delays() {
+				want++
+			}
+			for range stored.policy.Delays() {
+				n++
+			}
+			if n != want || stored.policy.Validate(true) != nil {
+				t.Errorf("%d retries, want %d; %v", n, want, stored.policy.Validate(true))
+			}
+			if (stored.policy.ThrottlePolicy != nil) != (policy == throttled) ||
+				(stored.policy.RequestPolicy != nil) != (name == "own") {
+				t.Errorf("%+v", stored.policy)
+			}
+		})
+	}
+}
+
+// A file that another process has locked delays Enqueue, and does not lose what
+// is delivered meanwhile.
+func TestLockedFile(t *testing.T) {
+	t.Parallel()
+	store := newSQLite(t)
+	end := newEndpoint(t, 200)
+	end.delay = 100 * time.Millisecond
+	q := open(t, store, Config{})
+	enqueue(t, q, post(t, end.URL, "hello"), Options{})
+	start(t, q)
+	eventually(t, "the attempt is made", func() bool { return len(end.requests()) == 1 })
+	db, err := sql.Open("sqlite", store+"?_txlock=immediate&_busy_timeout=5000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	tx, err := db.Begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(500*time.Millisecond, func() { tx.Rollback() })
+	begin := time.Now()
+	enqueue(t, q, post(t, end.URL, "hello"), Options{})
+	if took := time.Since(begin); took < 300*time.Millisecond {
+		t.Errorf("Enqueue took %v", took)
+	}
+	waitFor(t, q, Stats{Delivered: 2})
+	if n := len(end.requests()); n != 2 {
+		t.Errorf("%d requests", n)
+	}
+}
+
+func TestCancel(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, store string) {
+		end := newEndpoint(t, 503)
+		q := open(t, store, Config{})
+		waiting := enqueue(t, q, post(t, end.URL, "hello"), Options{})
+		if err := q.Cancel(t.Context(), waiting); err != nil {
+			t.Error(err)
+		}
+		if err := q.Cancel(t.Context(), 1_000_000); !errors.Is(err, ErrNotFound) {
+			t.Errorf("error %v", err)
+		}
+		end.delay = 300 * time.Millisecond
+		running := enqueue(t, q, post(t, end.URL, "hello"), Options{Policy: parse(t, `{"healthyRetryPolicy": {
+			"numRetries": 5, "numNoDelayRetries": 5}}`)})
+		start(t, q)
+		eventually(t, "the attempt is made", func() bool { return len(end.requests()) == 1 })
+		if err := q.Cancel(t.Context(), running); err != nil {
+			t.Error(err)
+		}
+		waitFor(t, q, Stats{Canceled: 2})
+		if n := len(end.requests()); n != 1 {
+			t.Errorf("%d requests", n)
+		}
+		dead := enqueue(t, q, post(t, end.URL, "hello"), Options{Policy: parse(t, noRetries)})
+		waitFor(t, q, Stats{Canceled: 2, Dead: 1})
+		if err := q.Cancel(t.Context(), dead); err == nil || !strings.Contains(err.Error(), "is dead already") {
+			t.Errorf("error %v", err)
+		}
+	})
+}
+
+func TestListFilters(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, store string) {
+		q := open(t, store, Config{})
+		var ids []int64
+		for _, url := range []string{"http://a.test/1", "http://B.test/2", "http://a.test/3"} {
+			ids = append(ids, enqueue(t, q, post(t, url, ""), Options{}))
+		}
+		for _, tt := range []struct {
+			name   string
+			filter Filter
+			want   int
+		}{
+			{"all", Filter{}, 3},
+			{"an endpoint", Filter{Endpoint: "http://b.test"}, 1},
+			{"a state", Filter{State: Dead}, 0},
+			{"a limit", Filter{Limit: 2}, 2},
+			{"numbers", Filter{IDs: ids[1:]}, 2},
+			{"before", Filter{Before: time.Now().Add(-time.Hour)}, 0},
+			{"before, later", Filter{Before: time.Now().Add(time.Hour), State: Waiting}, 3},
+		} {
+			if l := list(t, q, tt.filter); len(l) != tt.want {
+				t.Errorf("%s: %+v", tt.name, l)
+			}
+		}
+		for d := range q.List(t.Context(), Filter{}) {
+			if err := q.Cancel(t.Context(), d.ID); err != nil { // the store is free meanwhile
+				t.Error(err)
+			}
+		}
+		for name, f := range map[string]Filter{"state": {State: "no"}, "limit": {Limit: -1}} {
+			for _, err := range q.List(t.Context(), f) {
+				if err == nil || !strings.Contains(err.Error(), "it must be") {
+					t.Errorf("%s: %v", name, err)
+				}
+			}
+		}
+		if _, err := q.Redrive(t.Context(), Filter{State: Delivered}); err == nil {
+			t.Error("Redrive took delivered ones")
+		}
+	})
+}

@@ -1,0 +1,66 @@
+package deliveryqueue_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"example.com/awsretry/delivery"
+	"example.com/awsretry/deliveryqueue"
+)
+
+// A delivery is stored, and then worked until the endpoint takes it. In a
+// program, Run usually gets a context of signal.NotifyContext.
+func Example() {
+	ctx, stop := context.WithTimeout(context.Background(), 30*time.Second)
+	defer stop()
+	endpoint := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
+		body, _ := io.ReadAll(req.Body)
+		fmt.Printf("%s got %s, order %s\n", req.URL.Path, body, req.Header.Get("Idempotency-Key"))
+		stop()
+	}))
+	defer endpoint.Close()
+	dir, err := os.MkdirTemp("", "deliveryqueue")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+
+	queue, err := deliveryqueue.Open(ctx, filepath.Join(dir, "deliveries.db"), deliveryqueue.Config{Workers: 4})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer queue.Close()
+
+	req, err := http.NewRequest("POST", endpoint.URL+"/hook", strings.NewReader(`{"order": 7}`))
+	if err != nil {
+		log.Fatal(err)
+	}
+	_, err = queue.Enqueue(ctx, req, deliveryqueue.Options{
+		Policy:         delivery.CustomerManaged(), // 50 retries in 6 hours
+		IdempotencyKey: "7",
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	// The process may be killed from here on.
+
+	if err := queue.Run(ctx); err != nil {
+		log.Fatal(err)
+	}
+	stats, err := queue.Stats(context.Background())
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(stats.Delivered, "delivered")
+	// Output:
+	// /hook got {"order": 7}, order 7
+	// 1 delivered
+}

@@ -1,0 +1,230 @@
+package deliveryqueue
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"iter"
+	"strings"
+	"time"
+
+	"github.com/riverqueue/river/rivertype"
+)
+
+// A State is that of a delivery.
+type State string
+
+// The states. A canceled delivery was canceled by Cancel, or was a dead letter
+// that Config.DeadLetter took; Delivery.Reason is "" of the former.
+const (
+	Waiting   State = "waiting"
+	Running   State = "running"
+	Delivered State = "delivered"
+	Dead      State = "dead"
+	Canceled  State = "canceled"
+)
+
+// riverStates has River's names of each state.
+var riverStates = map[State][]rivertype.JobState{
+	Waiting: {
+		rivertype.JobStateAvailable, rivertype.JobStatePending, rivertype.JobStateRetryable, rivertype.JobStateScheduled,
+	},
+	Running:   {rivertype.JobStateRunning},
+	Delivered: {rivertype.JobStateCompleted},
+	Dead:      {rivertype.JobStateDiscarded},
+	Canceled:  {rivertype.JobStateCancelled},
+}
+
+func stateOf(state rivertype.JobState) State {
+	for s, names := range riverStates {
+		for _, name := range names {
+			if name == state {
+				return s
+			}
+		}
+	}
+	return State(state)
+}
+
+// A Delivery is what List shows of one: everything but the request's headers
+// and body.
+type Delivery struct {
+	ID             int64
+	State          State
+	Method         string
+	URL            string // without user, query and fragment
+	IdempotencyKey string
+	Enqueued       time.Time
+	Next           time.Time // of the next attempt, if it is waiting
+	Ended          time.Time // zero before
+	Attempts       int       // that were made
+	Status         int       // of the last response; 0 if there was none
+	Err            string    // of the last attempt; "" if there was a response
+
+	// Reason is why it is dead: the text of an awsretry.Stop, as
+	// "max_attempts" or "permanent"; "panic" if Base or a hook panicked;
+	// "unreadable" if the row could not be read; or "crashed" if the process
+	// died in 1,000 attempts.
+	Reason string
+}
+
+// A Filter selects deliveries. The zero value selects all.
+type Filter struct {
+	IDs      []int64   // empty: any
+	State    State     // "": any
+	Endpoint string    // scheme and host, as https://example.com; "": any
+	Before   time.Time // enqueued before; zero: at any time
+	Limit    int       // 0: no limit; the oldest come first
+}
+
+// where returns the conditions of f, and their parameters.
+func (s *store) where(f Filter) (string, []any, error) {
+	params := []any{queueName}
+	where := "queue = $1"
+	add := func(format string, param any) {
+		params = append(params, param)
+		where += " AND " + fmt.Sprintf(format, len(params))
+	}
+	if f.Limit < 0 {
+		return "", nil, fmt.Errorf("Filter.Limit is %d; it must be above 0, or 0 for no limit", f.Limit)
+	}
+	if len(f.IDs) > 0 {
+		var list []string
+		for _, id := range f.IDs {
+			list = append(list, fmt.Sprint(id))
+		}
+		where += " AND id IN (" + strings.Join(list, ", ") + ")"
+	}
+	if f.State != "" {
+		names, ok := riverStates[f.State]
+		if !ok {
+			return "", nil, fmt.Errorf("Filter.State is %.20q; it must be one of waiting, running, delivered, dead, canceled",
+				f.State)
+		}
+		var list []string
+		for _, name := range names {
+			list = append(list, "'"+string(name)+"'")
+		}
+		where += " AND state IN (" + strings.Join(list, ", ") + ")"
+	}
+	if f.Endpoint != "" {
+		add("metadata -> 'delivery' ->> 'endpoint' = $%d", strings.ToLower(f.Endpoint))
+	}
+	if !f.Before.IsZero() {
+		add("created_at < $%d", s.time(f.Before))
+	}
+	return where, params, nil
+}
+
+const pageSize = 500
+
+// List yields the deliveries that f selects, in the order in which they were
+// enqueued. It reads them in pages, so that deliveries that are added or end
+// meanwhile may be missing or be in an earlier state. An error ends it.
+func (q *Queue) List(ctx context.Context, f Filter) iter.Seq2[Delivery, error] {
+	return func(yield func(Delivery, error) bool) {
+		after, left := int64(0), f.Limit
+		for {
+			size := pageSize
+			if f.Limit > 0 {
+				size = min(size, left)
+			}
+			page, err := q.page(ctx, f, after, size)
+			if err != nil {
+				yield(Delivery{}, fmt.Errorf("deliveryqueue: List: %w", err))
+				return
+			}
+			for _, d := range page {
+				if !yield(d, nil) {
+					return
+				}
+				after = d.ID
+			}
+			left -= len(page)
+			if len(page) < size || f.Limit > 0 && left <= 0 {
+				return
+			}
+		}
+	}
+}
+
+// page reads a page into memory, so that the store can be used while its
+// deliveries are yielded.
+func (q *Queue) page(ctx context.Context, f Filter, after int64, size int) ([]Delivery, error) {
+	where, params, err := q.store.where(f)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := q.store.db.QueryContext(ctx, q.store.query(fmt.Sprintf(
+		`SELECT id, state, metadata, created_at, scheduled_at, finalized_at FROM river_job
+		WHERE %s AND id > %d ORDER BY id LIMIT %d`, where, after, size)), params...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var page []Delivery
+	for rows.Next() {
+		var (
+			d     Delivery
+			state string
+			meta  []byte
+			next  time.Time
+			ended sql.NullTime
+		)
+		if err := rows.Scan(&d.ID, &state, &meta, &d.Enqueued, &next, &ended); err != nil {
+			return nil, err
+		}
+		d.State = stateOf(rivertype.JobState(state))
+		d.Ended = ended.Time
+		if d.State == Waiting {
+			d.Next = next
+		}
+		d.describe(meta)
+		page = append(page, d)
+	}
+	return page, rows.Err()
+}
+
+// describe fills in what the metadata has.
+func (d *Delivery) describe(raw []byte) {
+	m, err := readMetadata(raw)
+	d.Method, d.URL, d.IdempotencyKey = m.Head.Method, m.Head.URL, m.Head.Key
+	d.Attempts, d.Status, d.Err, d.Reason = m.Record.Attempts, m.Record.Status, m.Record.Err, m.Record.Reason
+	switch {
+	case err != nil:
+		d.Reason, d.Err = reasonUnreadable, err.Error()
+	case d.State == Dead && d.Reason == "":
+		d.Reason = reasonCrashed
+	}
+}
+
+// Stats counts the deliveries in the store by state.
+type Stats struct{ Waiting, Running, Delivered, Dead, Canceled int }
+
+// Stats counts the deliveries.
+func (q *Queue) Stats(ctx context.Context) (Stats, error) {
+	var s Stats
+	rows, err := q.store.db.QueryContext(ctx, q.store.query(
+		`SELECT state, count(*) FROM river_job WHERE queue = $1 GROUP BY state`), queueName)
+	if err != nil {
+		return s, fmt.Errorf("deliveryqueue: Stats: %w", err)
+	}
+	defer rows.Close()
+	counts := map[State]*int{
+		Waiting: &s.Waiting, Running: &s.Running, Delivered: &s.Delivered, Dead: &s.Dead, Canceled: &s.Canceled,
+	}
+	for rows.Next() {
+		var state string
+		var n int
+		if err := rows.Scan(&state, &n); err != nil {
+			return s, fmt.Errorf("deliveryqueue: Stats: %w", err)
+		}
+		if count, ok := counts[stateOf(rivertype.JobState(state))]; ok {
+			*count += n
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return s, fmt.Errorf("deliveryqueue: Stats: %w", err)
+	}
+	return s, nil
+}

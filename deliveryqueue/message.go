@@ -1,0 +1,247 @@
+package deliveryqueue
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"example.com/awsretry/delivery"
+)
+
+// args is a job's arguments. River hands them over as they are in the row, so
+// that a row that cannot be read fails in the worker, not in River.
+type args struct{ raw json.RawMessage }
+
+func (args) Kind() string { return kind }
+
+func (a args) MarshalJSON() ([]byte, error) { return a.raw, nil }
+
+func (a *args) UnmarshalJSON(data []byte) error {
+	a.raw = bytes.Clone(data)
+	return nil
+}
+
+// A message is what args has.
+type message struct {
+	Version int             `json:"version"`
+	Fixed   string          `json:"fixed,omitempty"`  // which fixed policy's retries apply
+	Policy  json.RawMessage `json:"policy,omitempty"` // the rest of the policy
+	Sealed  bool            `json:"sealed,omitempty"`
+	Letter  []byte          `json:"letter"` // see delivery.WriteLetter
+}
+
+const messageVersion = 1
+
+// fixedPolicies are those whose JSON delivery.Parse refuses, by the names in
+// the store.
+var fixedPolicies = map[string]func() *delivery.Policy{
+	"aws-managed":      delivery.AWSManaged,
+	"customer-managed": delivery.CustomerManaged,
+}
+
+// setPolicy stores policy, which is valid.
+func (m *message) setPolicy(policy *delivery.Policy) error {
+	if policy == nil {
+		return nil
+	}
+	rest := *policy
+	retries, err := json.Marshal(policy.HealthyRetryPolicy)
+	if err != nil {
+		return err
+	}
+	for name, fixed := range fixedPolicies {
+		if same, err := json.Marshal(fixed().HealthyRetryPolicy); err == nil && bytes.Equal(same, retries) {
+			m.Fixed, rest.HealthyRetryPolicy = name, nil
+		}
+	}
+	m.Policy, err = json.Marshal(&rest)
+	return err
+}
+
+func (m *message) policy() (*delivery.Policy, error) {
+	policy := new(delivery.Policy)
+	if m.Policy != nil {
+		var err error
+		if policy, err = delivery.Parse(m.Policy); err != nil {
+			return nil, err
+		}
+	}
+	if m.Fixed != "" {
+		fixed, ok := fixedPolicies[m.Fixed]
+		if !ok {
+			return nil, fmt.Errorf("there is no fixed policy %.40q", m.Fixed)
+		}
+		policy.HealthyRetryPolicy = fixed().HealthyRetryPolicy
+	}
+	return policy, nil
+}
+
+// unread is a stored delivery as it is read.
+type unread struct {
+	policy *delivery.Policy
+	letter []byte
+}
+
+// read reads what encode wrote.
+func (q *Queue) read(raw []byte) (unread, error) {
+	var m message
+	if err := json.Unmarshal(raw, &m); err != nil {
+		return unread{}, err
+	}
+	if m.Version != messageVersion {
+		return unread{}, fmt.Errorf("its version is %d; this program knows version %d", m.Version, messageVersion)
+	}
+	policy, err := m.policy()
+	if err != nil {
+		return unread{}, err
+	}
+	switch {
+	case !m.Sealed:
+	case q.config.Open == nil:
+		return unread{}, errors.New("it is sealed, and Config.Open is nil")
+	default:
+		if m.Letter, err = unseal(q.config.Open, m.Letter); err != nil {
+			return unread{}, fmt.Errorf("Config.Open: %w", err)
+		}
+	}
+	u := unread{policy, m.Letter}
+	_, err = u.request(context.Background())
+	return u, err
+}
+
+// unseal calls Config.Open. A panic is an error: the process would otherwise
+// try again and again.
+func unseal(open func([]byte) ([]byte, error), sealed []byte) (letter []byte, err error) {
+	defer func() {
+		if value := recover(); value != nil {
+			err = fmt.Errorf("it panicked: %v", value)
+		}
+	}()
+	return open(sealed)
+}
+
+// request returns the request of an attempt.
+func (u unread) request(ctx context.Context) (*http.Request, error) {
+	_, req, err := delivery.ReadLetter(bytes.NewReader(u.letter), int64(len(u.letter)))
+	if err != nil {
+		return nil, err
+	}
+	return req.WithContext(ctx), nil
+}
+
+// encode returns a delivery's arguments and its head. It reads and closes the
+// request's body.
+func (q *Queue) encode(req *http.Request, o Options) (args, head, error) {
+	body, err := q.takeBody(req)
+	if err != nil {
+		return args{}, head{}, err
+	}
+	if err := checkURL(req); err != nil {
+		return args{}, head{}, err
+	}
+	if err := o.Policy.Validate(true); err != nil {
+		return args{}, head{}, err
+	}
+	own := req.Clone(context.Background())
+	own.Body, own.ContentLength, own.TransferEncoding, own.Trailer = nil, 0, nil, nil
+	if len(body) > 0 {
+		own.Body, own.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	}
+	key := setKey(own, o.IdempotencyKey)
+
+	var letter bytes.Buffer
+	if err := delivery.WriteLetter(&letter, delivery.DeadLetter{Request: own}, time.Now()); err != nil {
+		return args{}, head{}, err
+	}
+	h, _, err := delivery.ReadLetter(bytes.NewReader(letter.Bytes()), int64(letter.Len()))
+	if err != nil {
+		return args{}, head{}, err
+	}
+	m := message{Version: messageVersion, Letter: letter.Bytes()}
+	if q.config.Seal != nil {
+		m.Sealed = true
+		if m.Letter, err = q.config.Seal(m.Letter); err != nil {
+			return args{}, head{}, fmt.Errorf("Config.Seal: %w", err)
+		}
+	}
+	if err := m.setPolicy(o.Policy); err != nil {
+		return args{}, head{}, err
+	}
+	raw, err := json.Marshal(m)
+	return args{raw}, head{Method: h.Method, URL: h.URL, Endpoint: endpointOf(own.URL), Key: key}, err
+}
+
+// takeBody reads and closes the request's body.
+func (q *Queue) takeBody(req *http.Request) ([]byte, error) {
+	if req.Body == nil {
+		return nil, nil
+	}
+	defer req.Body.Close()
+	limit := q.config.MaxBody
+	if req.ContentLength > limit {
+		return nil, &BodyTooLargeError{Limit: limit}
+	}
+	body, err := io.ReadAll(io.LimitReader(req.Body, limit+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("reading the request's body: %w", err)
+	case int64(len(body)) > limit:
+		return nil, &BodyTooLargeError{Limit: limit}
+	case req.ContentLength > 0 && int64(len(body)) != req.ContentLength:
+		return nil, fmt.Errorf("the request's ContentLength is %d and its body has %d bytes", req.ContentLength, len(body))
+	case len(req.Trailer) > 0:
+		return nil, errors.New("the request has a trailer, which a stored request cannot have")
+	}
+	return body, nil
+}
+
+// A BodyTooLargeError is in the error of Enqueue for a body that is longer than
+// Config.MaxBody.
+type BodyTooLargeError struct{ Limit int64 }
+
+func (e *BodyTooLargeError) Error() string {
+	return fmt.Sprintf("the request's body is longer than Config.MaxBody, %d bytes", e.Limit)
+}
+
+func checkURL(req *http.Request) error {
+	switch u := req.URL; {
+	case u == nil:
+		return errors.New("the request has no URL")
+	case u.Scheme != "http" && u.Scheme != "https":
+		return fmt.Errorf("the request's URL has the scheme %.20q; it must be http or https", u.Scheme)
+	case u.Host == "":
+		return errors.New("the request's URL has no host")
+	}
+	return nil
+}
+
+const keyHeader = "Idempotency-Key"
+
+// setKey sets and returns the idempotency key: the given one, the request's own
+// or a random one.
+func setKey(req *http.Request, key string) string {
+	if req.Header == nil {
+		req.Header = http.Header{}
+	}
+	for name, values := range req.Header {
+		if !strings.EqualFold(name, keyHeader) {
+			continue
+		}
+		if key == "" && len(values) > 0 {
+			key = values[0]
+		}
+		delete(req.Header, name) // it may not be spelled like keyHeader
+	}
+	if key == "" {
+		key = rand.Text()
+	}
+	req.Header.Set(keyHeader, key)
+	return key
+}

@@ -1,0 +1,80 @@
+package deliveryqueue
+
+import (
+	"encoding/json"
+	"net/url"
+	"strings"
+	"time"
+
+	"example.com/awsretry"
+	"example.com/awsretry/internal/redact"
+	"github.com/riverqueue/river/rivertype"
+)
+
+// A job's metadata has the head under headKey, which does not change, and the
+// record under River's key for a job's output.
+const headKey = "delivery"
+
+// A head is what List shows of a delivery without reading the request.
+type head struct {
+	Method   string `json:"method"`
+	URL      string `json:"url"` // without user, query and fragment
+	Endpoint string `json:"endpoint"`
+	Key      string `json:"key"`
+}
+
+// endpointOf returns the endpoint of a URL, whose throttle all its deliveries
+// share.
+func endpointOf(u *url.URL) string { return strings.ToLower(u.Scheme + "://" + u.Host) }
+
+// A record is what is known of a delivery's attempts. Every field is always
+// written, because River merges one record into the other.
+type record struct {
+	Attempts int    `json:"attempts"`
+	Status   int    `json:"status"` // of the last response; 0 if there was none
+	Err      string `json:"error"`  // of the last attempt; "" if there was a response
+	Reason   string `json:"reason"` // why it failed for good; "" before
+	Turn     int64  `json:"turn"`   // when the throttle has the next attempt made, in Unix microseconds; 0 if it has not said
+}
+
+const maxErrText = 4 << 10
+
+// after returns the record with another attempt.
+func (r record) after(a awsretry.Attempt) record {
+	r = record{Attempts: a.Number}
+	if a.Response != nil {
+		r.Status = a.Response.StatusCode
+	}
+	r.setErr(a.Err)
+	return r
+}
+
+func (r *record) setErr(err error) {
+	if err == nil {
+		r.Err = ""
+		return
+	}
+	text := redact.Error(err) // it may quote a server
+	r.Err = strings.ToValidUTF8(text[:min(len(text), maxErrText)], "")
+}
+
+// metadata is a job's.
+type metadata struct {
+	Head     head   `json:"delivery"`
+	Record   record `json:"output"`
+	Canceled string `json:"cancel_attempted_at"` // River's; "" unless it was canceled in an attempt
+}
+
+func readMetadata(raw []byte) (metadata, error) {
+	var m metadata
+	err := json.Unmarshal(raw, &m)
+	return m, err
+}
+
+// update returns the change to a job's metadata.
+func (r record) update() []byte {
+	raw, _ := json.Marshal(map[string]record{rivertype.MetadataKeyOutput: r})
+	return raw
+}
+
+func (r record) turn() time.Time { return time.UnixMicro(r.Turn) }

@@ -1,0 +1,72 @@
+package deliveryqueue
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/riverqueue/river/rivertype"
+)
+
+// ErrNotFound is in the error of Cancel if there is no such delivery.
+var ErrNotFound = errors.New("deliveryqueue: there is no such delivery")
+
+// Cancel cancels a delivery. If an attempt is being made, that goes on, or is
+// canceled in PostgreSQL, and the delivery is canceled unless the attempt
+// succeeds or is the last. A delivery that has ended cannot be canceled.
+func (q *Queue) Cancel(ctx context.Context, id int64) error {
+	var state string
+	err := q.store.db.QueryRowContext(ctx, q.store.query(
+		`SELECT state FROM river_job WHERE id = $1 AND queue = $2`), id, queueName).Scan(&state)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return fmt.Errorf("%w: %d", ErrNotFound, id)
+	case err != nil:
+		return fmt.Errorf("deliveryqueue: Cancel: %w", err)
+	}
+	if !isFinal(rivertype.JobState(state)) {
+		job, err := q.store.cancel(ctx, id)
+		if err != nil {
+			return fmt.Errorf("deliveryqueue: Cancel: %w", err)
+		}
+		state = string(job.State)
+	}
+	switch s := stateOf(rivertype.JobState(state)); s {
+	case Delivered, Dead:
+		return fmt.Errorf("deliveryqueue: Cancel: delivery %d is %s already", id, s)
+	}
+	return nil
+}
+
+// Redrive has the dead letters that f selects delivered again, from the
+// beginning of their policies, with the same bodies, headers and idempotency
+// keys, and returns how many there are. Filter.State must be Dead or "".
+func (q *Queue) Redrive(ctx context.Context, f Filter) (int, error) {
+	if f.State != "" && f.State != Dead {
+		return 0, fmt.Errorf("deliveryqueue: Redrive: Filter.State is %.20q; it must be dead, or empty", f.State)
+	}
+	f.State = Dead
+	where, params, err := q.store.where(f)
+	if err != nil {
+		return 0, fmt.Errorf("deliveryqueue: Redrive: %w", err)
+	}
+	if f.Limit > 0 {
+		where = fmt.Sprintf("id IN (SELECT id FROM river_job WHERE %s ORDER BY id LIMIT %d) AND state = 'discarded'",
+			where, f.Limit)
+	}
+	fresh := "metadata - 'output' - 'cancel_attempted_at'"
+	if q.store.sqlite {
+		fresh = `json_patch(metadata, '{"output": null, "cancel_attempted_at": null}')`
+	}
+	params = append(params, q.store.time(time.Now()))
+	result, err := q.store.db.ExecContext(ctx, q.store.query(fmt.Sprintf(
+		`UPDATE river_job SET state = 'available', attempt = 0, finalized_at = NULL, metadata = %s, scheduled_at = $%d
+		WHERE %s`, fresh, len(params), where)), params...)
+	if err != nil {
+		return 0, fmt.Errorf("deliveryqueue: Redrive: %w", err)
+	}
+	n, err := result.RowsAffected()
+	return int(n), err
+}

@@ -1,0 +1,120 @@
+package deliveryqueue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver"
+	"github.com/riverqueue/river/rivermigrate"
+	"github.com/riverqueue/river/rivertype"
+)
+
+// The names in River's tables. They stay, because the rows do.
+const (
+	queueName = "awsretry_deliveries"
+	kind      = "awsretry_delivery"
+)
+
+// jobs is what a Queue needs of River, whose types depend on the driver's
+// transactions.
+type jobs interface {
+	insert(ctx context.Context, args river.JobArgs, opts *river.InsertOpts) (*rivertype.JobInsertResult, error)
+	insertTx(ctx context.Context, tx any, args river.JobArgs, opts *river.InsertOpts) (*rivertype.JobInsertResult, error)
+	cancel(ctx context.Context, id int64) (*rivertype.JobRow, error)
+	// settle commits the outcomes of jobs, of those that are still running.
+	settle(ctx context.Context, changes []*riverdriver.JobSetStateIfRunningParams) error
+	runner(config *river.Config) (runner, error)
+	migrateRiver(ctx context.Context) (newest int, err error)
+}
+
+// A runner is a river.Client that works.
+type runner interface {
+	Start(ctx context.Context) error
+	Stop(ctx context.Context) error
+	StopAndCancel(ctx context.Context) error
+}
+
+type riverJobs[Tx any] struct {
+	driver riverdriver.Driver[Tx]
+	client *river.Client[Tx] // only inserts and cancels
+	logger *slog.Logger
+}
+
+func newJobs[Tx any](driver riverdriver.Driver[Tx], logger *slog.Logger) (jobs, error) {
+	client, err := river.NewClient(driver, &river.Config{Logger: logger})
+	if err != nil {
+		return nil, err
+	}
+	return &riverJobs[Tx]{driver, client, logger}, nil
+}
+
+func (j *riverJobs[Tx]) insert(
+	ctx context.Context, args river.JobArgs, opts *river.InsertOpts,
+) (*rivertype.JobInsertResult, error) {
+	return j.client.Insert(ctx, args, opts)
+}
+
+func (j *riverJobs[Tx]) insertTx(
+	ctx context.Context, tx any, args river.JobArgs, opts *river.InsertOpts,
+) (*rivertype.JobInsertResult, error) {
+	own, ok := tx.(Tx)
+	if !ok {
+		return nil, fmt.Errorf("the transaction is a %T, which is not one of the store's", tx)
+	}
+	return j.client.InsertTx(ctx, own, args, opts)
+}
+
+func (j *riverJobs[Tx]) cancel(ctx context.Context, id int64) (*rivertype.JobRow, error) {
+	return j.client.JobCancel(ctx, id)
+}
+
+func (j *riverJobs[Tx]) settle(ctx context.Context, changes []*riverdriver.JobSetStateIfRunningParams) error {
+	var params riverdriver.JobSetStateIfRunningManyParams
+	for _, change := range changes {
+		params.ID = append(params.ID, change.ID)
+		params.State = append(params.State, change.State)
+		params.Attempt = append(params.Attempt, change.Attempt)
+		params.ErrData = append(params.ErrData, change.ErrData)
+		params.FinalizedAt = append(params.FinalizedAt, change.FinalizedAt)
+		params.MetadataDoMerge = append(params.MetadataDoMerge, change.MetadataDoMerge)
+		params.MetadataUpdates = append(params.MetadataUpdates, change.MetadataUpdates)
+		params.ScheduledAt = append(params.ScheduledAt, change.ScheduledAt)
+	}
+	_, err := j.driver.GetExecutor().JobSetStateIfRunningMany(ctx, &params)
+	return err
+}
+
+func (j *riverJobs[Tx]) runner(config *river.Config) (runner, error) {
+	return river.NewClient(j.driver, config)
+}
+
+// migrateRiver brings River's tables up to date, and returns the newest version
+// that it knows.
+func (j *riverJobs[Tx]) migrateRiver(ctx context.Context) (newest int, err error) {
+	migrator, err := rivermigrate.New(j.driver, &rivermigrate.Config{Logger: j.logger})
+	if err != nil {
+		return 0, err
+	}
+	for _, m := range migrator.AllVersions() {
+		newest = max(newest, m.Version)
+	}
+	_, err = migrator.Migrate(ctx, rivermigrate.DirectionUp, nil)
+	return newest, err
+}
+
+// A newerError is the error of tables that a newer version of this program has
+// made.
+type newerError struct {
+	whose          string
+	version, known int
+}
+
+func (e *newerError) Error() string {
+	return fmt.Sprintf("the tables of %s have version %d; this program knows versions up to %d, so update it",
+		e.whose, e.version, e.known)
+}
+
+func isNewer(err error) bool { return errors.As(err, new(*newerError)) }

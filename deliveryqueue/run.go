@@ -1,0 +1,141 @@
+package deliveryqueue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver"
+	"github.com/riverqueue/river/rivertype"
+)
+
+// fetchCooldown is the least time between two looks for deliveries when there
+// are many.
+const fetchCooldown = 10 * time.Millisecond
+
+// forever is how long River keeps what is not to be deleted. Its own value for
+// that, -1, has the SQLite driver of v0.31.0 delete all.
+const forever = 100 * 365 * 24 * time.Hour
+
+// cutOff is how long Run waits for attempts that it has canceled.
+const cutOff = 5 * time.Second
+
+// Run works the queue until ctx ends: Config.Workers attempts at a time. Then it
+// takes no more deliveries and waits for the attempts that are being made, for
+// at most Config.StopTimeout. If that was enough, it returns nil. Otherwise it
+// cancels them, waits 5 s at most, and returns an error: they are made again
+// by the next Run.
+//
+// Any number of processes may run the same store.
+func (q *Queue) Run(ctx context.Context) error {
+	workers := river.NewWorkers()
+	if err := river.AddWorkerSafely(workers, &worker{queue: q}); err != nil {
+		return fmt.Errorf("deliveryqueue: Run: %w", err)
+	}
+	keep := q.config.KeepDelivered
+	if keep < 0 {
+		keep = forever
+	}
+	runner, err := q.store.runner(&river.Config{
+		Queues:                      map[string]river.QueueConfig{queueName: {MaxWorkers: q.config.Workers}},
+		Workers:                     workers,
+		Logger:                      q.config.Logger,
+		ErrorHandler:                unreadable{q},
+		JobTimeout:                  q.jobTimeout(),
+		RescueStuckJobsAfter:        q.rescueAfter() + riverRescue,
+		FetchCooldown:               fetchCooldown,
+		FetchPollInterval:           q.config.PollInterval,
+		CompletedJobRetentionPeriod: keep,
+		CancelledJobRetentionPeriod: keep,
+		DiscardedJobRetentionPeriod: forever, // dead letters
+	})
+	if err != nil {
+		return fmt.Errorf("deliveryqueue: Run: %w", err)
+	}
+	working := context.WithoutCancel(ctx) // the end of ctx begins a graceful stop
+	if err := runner.Start(working); err != nil {
+		return fmt.Errorf("deliveryqueue: Run: %w", err)
+	}
+	var sweeping sync.WaitGroup
+	sweeping.Go(func() { q.sweepUntil(ctx) })
+	<-ctx.Done()
+	sweeping.Wait()
+	return q.stop(working, runner)
+}
+
+func (q *Queue) stop(ctx context.Context, runner runner) error {
+	graceful, cancel := context.WithTimeout(ctx, q.config.StopTimeout)
+	defer cancel()
+	err := runner.Stop(graceful)
+	if err == nil {
+		return nil
+	}
+	if !errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("deliveryqueue: Run: %w", err)
+	}
+	abrupt, cancel := context.WithTimeout(ctx, cutOff)
+	defer cancel()
+	err = runner.StopAndCancel(abrupt)
+	return errors.Join(
+		fmt.Errorf("deliveryqueue: Run: attempts were not finished within Config.StopTimeout, %v, and were cut off",
+			q.config.StopTimeout), err)
+}
+
+// jobTimeout bounds the run of a job: the attempt, and the waits before and
+// after it.
+func (q *Queue) jobTimeout() time.Duration {
+	return q.config.AttemptTimeout + q.timing.hold + q.timing.settle
+}
+
+// rescueAfter is how long after its beginning a job's process counts as dead.
+func (q *Queue) rescueAfter() time.Duration { return q.jobTimeout() + q.timing.rescue }
+
+// riverRescue is how much later River takes over what sweep leaves to it.
+const riverRescue = time.Minute
+
+// sweepUntil takes over the attempts of processes that died. River would do so
+// after each 30 s, in the process that leads the others.
+func (q *Queue) sweepUntil(ctx context.Context) {
+	for {
+		if err := q.sweep(ctx, time.Now()); err != nil && ctx.Err() == nil {
+			q.config.Logger.WarnContext(ctx, "deliveryqueue: taking over attempts of dead processes",
+				"error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(q.timing.sweep):
+		}
+	}
+}
+
+// sweep leaves to River what is to be canceled, and what crashed too often.
+func (q *Queue) sweep(ctx context.Context, now time.Time) error {
+	_, err := q.store.db.ExecContext(ctx, q.store.query(`
+		UPDATE river_job SET state = 'available', scheduled_at = $1
+		WHERE state = 'running' AND queue = $2 AND attempted_at < $3
+			AND attempt < max_attempts AND metadata ->> 'cancel_attempted_at' IS NULL`),
+		q.store.time(now), queueName, q.store.time(now.Add(-q.rescueAfter())))
+	return err
+}
+
+// unreadable takes the jobs that River cannot hand to the worker, because the
+// row's arguments are no JSON. SQLite can have such rows.
+type unreadable struct{ queue *Queue }
+
+func (u unreadable) HandleError(ctx context.Context, job *rivertype.JobRow, err error) *river.ErrorHandlerResult {
+	if errors.As(err, new(*workError)) || errors.As(err, new(settled)) {
+		return nil
+	}
+	rec := record{Reason: reasonUnreadable}
+	rec.setErr(err)
+	_ = u.queue.settle(ctx, riverdriver.JobSetStateDiscarded(job.ID, time.Now().UTC(), nil, rec.update()))
+	return nil
+}
+
+func (unreadable) HandlePanic(context.Context, *rivertype.JobRow, any, string) *river.ErrorHandlerResult {
+	return nil // the job runs again
+}

@@ -1,0 +1,74 @@
+package deliveryqueue
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/riverqueue/river/riverdriver"
+)
+
+// slowJobs takes a second to commit.
+type slowJobs struct {
+	jobs
+	commits [][]int64
+	err     error
+	panics  bool
+}
+
+func (s *slowJobs) settle(_ context.Context, changes []*riverdriver.JobSetStateIfRunningParams) error {
+	time.Sleep(time.Second)
+	if s.panics {
+		panic("boom")
+	}
+	var ids []int64
+	for _, change := range changes {
+		ids = append(ids, change.ID)
+	}
+	s.commits = append(s.commits, ids)
+	return s.err
+}
+
+func TestGroup(t *testing.T) {
+	boom := errors.New("boom")
+	for _, tt := range []struct {
+		name   string
+		err    error
+		panics bool
+	}{{"committed", nil, false}, {"failed", boom, false}, {"panicked", errNotCommitted, true}} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g, to := newGroup(), &slowJobs{err: tt.err, panics: tt.panics}
+				begin := time.Now()
+				errs := make([]error, 10)
+				var wg sync.WaitGroup
+				for i := range errs {
+					wg.Go(func() {
+						time.Sleep(time.Duration(i) * time.Millisecond)
+						defer func() {
+							if recover() != nil {
+								errs[i] = errNotCommitted
+							}
+						}()
+						errs[i] = g.commit(t.Context(), to, &riverdriver.JobSetStateIfRunningParams{ID: int64(i)})
+					})
+				}
+				wg.Wait()
+				for i, err := range errs {
+					if !errors.Is(err, tt.err) {
+						t.Errorf("outcome %d: %v", i, err)
+					}
+				}
+				if took := time.Since(begin); took != 2*time.Second {
+					t.Errorf("it took %v", took)
+				}
+				if !tt.panics && (len(to.commits) != 2 || len(to.commits[0]) != 1 || len(to.commits[1]) != 9) {
+					t.Errorf("commits %v", to.commits)
+				}
+			})
+		})
+	}
+}

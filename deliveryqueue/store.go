@@ -1,0 +1,134 @@
+package deliveryqueue
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+	"github.com/riverqueue/river/riverdriver/riversqlite"
+	_ "modernc.org/sqlite" // the database/sql driver
+)
+
+// A store is an open database. db is for the queries that River does not have.
+type store struct {
+	jobs
+	db     *sql.DB
+	sqlite bool
+	close  func() error
+}
+
+func openStore(ctx context.Context, name string, logger *slog.Logger) (store, error) {
+	var s store
+	var err error
+	switch {
+	case name == "":
+		return s, errors.New(`the store is ""; it must be a file, or the URL of a PostgreSQL database`)
+	case strings.HasPrefix(name, "postgres://"), strings.HasPrefix(name, "postgresql://"):
+		s, err = openPostgres(ctx, name, logger)
+	default:
+		s, err = openSQLite(name, logger)
+	}
+	if err != nil {
+		return s, err
+	}
+	if err := s.migrate(ctx); err != nil {
+		return s, errors.Join(err, s.close())
+	}
+	return s, nil
+}
+
+// lockWait is how long a statement waits for an SQLite file that another
+// process has locked.
+const lockWait = 5 * time.Second
+
+func openSQLite(name string, logger *slog.Logger) (store, error) {
+	path, err := filepath.Abs(name)
+	if err != nil {
+		return store{}, err
+	}
+	// SQLite would make a file that everybody can read. Its -wal and -shm files
+	// have the mode of this one.
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return store{}, err
+	}
+	if err := f.Close(); err != nil {
+		return store{}, err
+	}
+	options := url.Values{
+		"_busy_timeout": {fmt.Sprint(lockWait.Milliseconds())},
+		"_journal_mode": {"WAL"},
+		"_synchronous":  {"FULL"},
+		"_txlock":       {"immediate"},
+		"_timezone":     {"UTC"}, // River compares times as text
+		"_time_format":  {"sqlite"},
+	}
+	at := url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: options.Encode()}
+	if !strings.HasPrefix(at.Path, "/") { // a drive
+		at.Path = "/" + at.Path
+	}
+	db, err := sql.Open("sqlite", at.String())
+	if err != nil {
+		return store{}, fmt.Errorf("%s: %w", path, err)
+	}
+	db.SetMaxOpenConns(1) // River's way with SQLite, which has one writer at a time
+	jobs, err := newJobs(riversqlite.New(db), logger)
+	if err != nil {
+		return store{}, errors.Join(err, db.Close())
+	}
+	return store{jobs: jobs, db: db, sqlite: true, close: db.Close}, nil
+}
+
+func openPostgres(ctx context.Context, name string, logger *slog.Logger) (store, error) {
+	config, err := pgxpool.ParseConfig(name)
+	if err != nil {
+		if parse := (*pgconn.ParseConfigError)(nil); errors.As(err, &parse) {
+			return store{}, errors.New("the store's URL is not that of a PostgreSQL database") // err may quote a password
+		}
+		return store{}, err
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return store{}, err
+	}
+	jobs, err := newJobs(riverpgxv5.New(pool), logger)
+	if err != nil {
+		pool.Close()
+		return store{}, err
+	}
+	db := stdlib.OpenDBFromPool(pool)
+	return store{jobs: jobs, db: db, close: func() error {
+		err := db.Close()
+		pool.Close()
+		return err
+	}}, nil
+}
+
+// query returns text, which has the parameters $1, $2 and so on, as the store
+// understands it.
+func (s *store) query(text string) string {
+	if s.sqlite {
+		return strings.ReplaceAll(text, "$", "?")
+	}
+	return text
+}
+
+// time returns t as a parameter of a query, in the form in which River writes
+// it.
+func (s *store) time(t time.Time) any {
+	if s.sqlite {
+		return t.UTC().Format("2006-01-02 15:04:05.999")
+	}
+	return t
+}

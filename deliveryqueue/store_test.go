@@ -1,0 +1,119 @@
+package deliveryqueue
+
+import (
+	"database/sql"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A store that is away for a while loses no outcome, and Run finds it again.
+func TestStoreGoesAway(t *testing.T) {
+	t.Parallel()
+	store := newPostgres(t)
+	database := store[strings.LastIndex(store, "/")+1 : strings.Index(store, "?")]
+	admin, err := sql.Open("pgx", postgres.server.URL("postgres"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer admin.Close()
+	allow := func(allowed bool) {
+		t.Helper()
+		if _, err := admin.Exec(fmt.Sprintf("ALTER DATABASE %s ALLOW_CONNECTIONS %v", database, allowed)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	end := newEndpoint(t, 200)
+	end.delay = 300 * time.Millisecond
+	q := open(t, store, Config{})
+	enqueue(t, q, post(t, end.URL, "hello"), Options{})
+	start(t, q)
+	eventually(t, "the attempt is made", func() bool { return len(end.requests()) == 1 })
+
+	allow(false)
+	if _, err := admin.Exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1", database); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(700 * time.Millisecond)
+	if _, err := q.Enqueue(t.Context(), post(t, end.URL, "hello"), Options{}); err == nil {
+		t.Error("Enqueue has stored a delivery nowhere")
+	}
+	allow(true)
+
+	eventually(t, "the store is there", func() bool {
+		_, err := q.Stats(t.Context())
+		return err == nil
+	})
+	waitFor(t, q, Stats{Delivered: 1})
+	enqueue(t, q, post(t, end.URL, "hello"), Options{})
+	waitFor(t, q, Stats{Delivered: 2})
+	if n := len(end.requests()); n != 2 {
+		t.Errorf("%d requests", n)
+	}
+}
+
+func TestEndpointThatHangs(t *testing.T) {
+	t.Parallel()
+	end := newEndpoint(t, 1)
+	q := open(t, newSQLite(t), Config{AttemptTimeout: 100 * time.Millisecond})
+	enqueue(t, q, post(t, end.URL, "hello"), Options{Policy: parse(t, noRetries)})
+	start(t, q)
+	waitFor(t, q, Stats{Dead: 1})
+	if d := list(t, q, Filter{})[0]; d.Reason != "max_attempts" || d.Status != 0 || d.Err == "" {
+		t.Errorf("%+v", d)
+	}
+}
+
+// River deletes what was delivered, and no dead letter.
+func TestCleaning(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, store string) {
+		end := newEndpoint(t, 200, 404)
+		q := open(t, store, Config{KeepDelivered: time.Millisecond, Workers: 1})
+		work := func() {
+			stop := start(t, q)
+			defer stop()
+			eventually(t, "all have ended", func() bool {
+				s := stats(t, q)
+				return s.Waiting+s.Running == 0
+			})
+		}
+		enqueue(t, q, post(t, end.URL, "hello"), Options{})
+		enqueue(t, q, post(t, end.URL, "hello"), Options{})
+		work()
+		start(t, q) // the cleaner runs once in the beginning, and then after each 30 s
+		waitFor(t, q, Stats{Dead: 1})
+	})
+}
+
+// A store that is full refuses deliveries, and keeps those that it accepted.
+func TestFullStore(t *testing.T) {
+	t.Parallel()
+	end := newEndpoint(t, 200)
+	q := open(t, newSQLite(t), Config{})
+	limit := func(pages int) {
+		t.Helper()
+		if _, err := q.store.db.Exec(fmt.Sprintf("PRAGMA max_page_count = %d", pages)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	limit(100)
+	accepted := 0
+	for {
+		_, err := q.Enqueue(t.Context(), post(t, end.URL, strings.Repeat("x", 10_000)), Options{})
+		if err != nil {
+			if !strings.Contains(err.Error(), "full") {
+				t.Errorf("error %v", err)
+			}
+			break
+		}
+		accepted++
+	}
+	limit(10_000)
+	start(t, q)
+	waitFor(t, q, Stats{Delivered: accepted})
+	if accepted == 0 || len(end.requests()) != accepted {
+		t.Errorf("%d were accepted, %d requests", accepted, len(end.requests()))
+	}
+}

@@ -1,0 +1,187 @@
+package deliveryqueue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"example.com/awsretry"
+	"example.com/awsretry/delivery"
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver"
+)
+
+// A worker makes one attempt of a delivery.
+type worker struct {
+	river.WorkerDefaults[args]
+	queue *Queue
+}
+
+// NextRetry is when a job runs again that could not tell the store its outcome.
+func (*worker) NextRetry(*river.Job[args]) time.Time { return time.Now().Add(time.Second) }
+
+// What a dead letter's Reason may be besides the texts of an awsretry.Stop.
+const (
+	reasonUnreadable = "unreadable"
+	reasonPanic      = "panic"
+	reasonCrashed    = "crashed"
+)
+
+// Work makes an attempt and commits its outcome.
+func (w *worker) Work(ctx context.Context, job *river.Job[args]) error {
+	q := w.queue
+	meta, err := readMetadata(job.Metadata)
+	if err != nil {
+		return q.bury(ctx, job, record{Reason: reasonUnreadable}, err)
+	}
+	rec := meta.Record
+	if meta.Canceled != "" { // in an attempt
+		return q.settle(ctx, riverdriver.JobSetStateCancelled(job.ID, time.Now().UTC(), nil, rec.update()))
+	}
+	stored, err := q.read(job.Args.raw)
+	if err != nil {
+		rec.Reason = reasonUnreadable
+		return q.bury(ctx, job, rec, err)
+	}
+	if now, later, err := q.throttle(ctx, stored.policy, meta.Head.Endpoint, &rec); err != nil {
+		return err
+	} else if !now {
+		return q.snooze(ctx, job, rec, later)
+	}
+
+	a := q.attempt(ctx, stored, rec.Attempts+1)
+	if a.Response != nil {
+		defer finish(a.Response)
+	}
+	switch {
+	case a.Class == awsretry.Success:
+		return q.deliver(ctx, job, rec.after(a))
+	case ctx.Err() != nil && a.Stop == awsretry.StopCanceled: // Run stops, or the delivery was canceled
+		return q.snooze(ctx, job, rec, 0)
+	case a.Stop == "":
+		return q.snooze(ctx, job, rec.after(a), a.Delay)
+	}
+	rec = rec.after(a)
+	rec.Reason = string(a.Stop)
+	if errors.Is(a.Err, errPanicked) {
+		rec.Reason = reasonPanic
+	}
+	if q.config.DeadLetter == nil {
+		return q.bury(ctx, job, rec, a.Err)
+	}
+	return q.handOver(ctx, job, stored, rec, a)
+}
+
+var errPanicked = errors.New("deliveryqueue: the attempt ended in a panic")
+
+// attempt makes one attempt. A panic ends the delivery, as in
+// delivery.Transport, which is also where a 2xx remains a delivery then.
+func (q *Queue) attempt(ctx context.Context, stored unread, number int) (a awsretry.Attempt) {
+	req, err := stored.request(ctx)
+	if err != nil {
+		return awsretry.Attempt{Number: number, Err: err, Class: awsretry.Permanent, Stop: awsretry.StopBody}
+	}
+	var seen awsretry.Attempt
+	defer func() {
+		value := recover()
+		switch {
+		case value == nil:
+		case seen.Class == awsretry.Success && seen.Response != nil: // Observe panicked
+			a = seen
+		default:
+			a = awsretry.Attempt{
+				Request: req, Number: number, Err: fmt.Errorf("%w: %v", errPanicked, value),
+				Class: awsretry.Permanent, Stop: awsretry.StopPermanent,
+			}
+		}
+	}()
+	policy := *stored.policy
+	policy.ThrottlePolicy = nil // the store has the throttle
+	t := delivery.Transport{Policy: &policy, Base: q.config.Base, AttemptTimeout: q.config.AttemptTimeout}
+	t.Observe = func(a awsretry.Attempt) {
+		seen = a
+		if q.config.Observe != nil {
+			q.config.Observe(a)
+		}
+	}
+	return t.Attempt(req, number)
+}
+
+// maxDrain is how much of a response is read so that its connection can be used
+// again.
+const maxDrain = 64 << 10
+
+// finish ends the response when the outcome has been committed. The attempt's
+// time-out bounds it.
+func finish(resp *http.Response) {
+	if _, upgraded := resp.Body.(io.Writer); !upgraded {
+		_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, maxDrain))
+	}
+	resp.Body.Close()
+}
+
+// schedulerInterval is River's: a job that is to run again sooner needs no step
+// of the process that leads the others.
+const schedulerInterval = 5 * time.Second
+
+// snooze has the job run again after delay.
+func (q *Queue) snooze(ctx context.Context, job *river.Job[args], rec record, delay time.Duration) error {
+	change := riverdriver.JobSetStateSnoozed
+	if delay <= schedulerInterval {
+		change = riverdriver.JobSetStateSnoozedAvailable
+	}
+	return q.settle(ctx, change(job.ID, time.Now().UTC().Add(delay), job.Attempt-1, rec.update()))
+}
+
+func (q *Queue) deliver(ctx context.Context, job *river.Job[args], rec record) error {
+	return q.settle(ctx, riverdriver.JobSetStateCompleted(job.ID, time.Now().UTC(), rec.update()))
+}
+
+// bury keeps the delivery as a dead letter.
+func (q *Queue) bury(ctx context.Context, job *river.Job[args], rec record, err error) error {
+	if rec.Err == "" {
+		rec.setErr(err)
+	}
+	return q.settle(ctx, riverdriver.JobSetStateDiscarded(job.ID, time.Now().UTC(), nil, rec.update()))
+}
+
+// handOver hands the dead letter to Config.DeadLetter, and keeps it if that
+// fails.
+func (q *Queue) handOver(
+	ctx context.Context, job *river.Job[args], stored unread, rec record, a awsretry.Attempt,
+) error {
+	if err := q.giveAway(context.WithoutCancel(ctx), stored, rec, a); err != nil {
+		if a.Err != nil {
+			err = fmt.Errorf("%w; and the dead letter was not taken: %w", a.Err, err)
+		}
+		rec.setErr(err)
+		return q.bury(ctx, job, rec, nil)
+	}
+	return q.settle(ctx, riverdriver.JobSetStateCancelled(job.ID, time.Now().UTC(), nil, rec.update()))
+}
+
+func (q *Queue) giveAway(ctx context.Context, stored unread, rec record, a awsretry.Attempt) (err error) {
+	req, err := stored.request(ctx)
+	if err != nil {
+		return err
+	}
+	if req.Body == nil {
+		req.Body = http.NoBody
+	}
+	defer req.Body.Close()
+	defer func() {
+		if value := recover(); value != nil {
+			err = fmt.Errorf("Config.DeadLetter panicked: %v", value)
+		}
+	}()
+	dead := delivery.DeadLetter{Request: req, Attempts: rec.Attempts, Err: a.Err, Reason: rec.Reason}
+	if a.Response != nil {
+		shown := *a.Response
+		shown.Body = http.NoBody
+		dead.Response = &shown
+	}
+	return q.config.DeadLetter(ctx, dead)
+}
