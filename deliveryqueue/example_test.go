@@ -101,3 +101,28 @@ func Example() {
 	// /hook got {"order": 7}, order 7
 	// 1 delivered
 }
+
+// After an outage of an endpoint, its dead letters are delivered again.
+func ExampleQueue_Redrive() {
+	ctx := context.Background()
+	dir, err := os.MkdirTemp("", "deliveryqueue")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	queue, err := deliveryqueue.Open(ctx, filepath.Join(dir, "deliveries.db"), deliveryqueue.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer queue.Close()
+
+	for d, err := range queue.List(ctx, deliveryqueue.Filter{State: deliveryqueue.Dead}) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(d.ID, d.URL, d.Attempts, d.Reason, d.Status, d.Err)
+	}
+	n, err := queue.Redrive(ctx, deliveryqueue.Filter{Endpoint: "https://example.com", Limit: 1000})
+	fmt.Println(n, err)
+	// Output: 0 <nil>
+}
