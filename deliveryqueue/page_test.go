@@ -64,7 +64,6 @@ func TestPageIsTested(t *testing.T) {
 		fmt.Sprintf("`AttemptTimeout` and %.0f s |", (late + own.sweep).Seconds()),
 		fmt.Sprintf("`AttemptTimeout` and %.0f s, from the beginning", late.Seconds()),
 		fmt.Sprintf("`PollInterval` (%d ms)", defaultPollInterval/time.Millisecond),
-		fmt.Sprintf("| %.0f s, which is the step of River's scheduler", schedulerInterval.Seconds()),
 		fmt.Sprintf("`Config.MaxBody`, %d KiB", defaultMaxBody>>10),
 		fmt.Sprintf("`MaxBody` can be up to %d MiB", largestMaxBody>>20),
 		fmt.Sprintf("`KeepDelivered` (%.0f hours)", defaultKeepDelivered.Hours()),
