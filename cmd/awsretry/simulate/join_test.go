@@ -1,7 +1,7 @@
 package simulate
 
 import (
-	"bytes"
+	"slices"
 	"testing"
 	"time"
 )
@@ -45,37 +45,30 @@ func TestClientsJoin(t *testing.T) {
 	}
 }
 
-// The picture of clients that join shows them in place of the tokens.
-func TestPictureOfClientsThatJoin(t *testing.T) {
-	s := tiny(Setting{Use: UseAdaptive}, Setting{Use: UseFleet})
+// Clients that join are members of the fleet from then on.
+func TestMembersJoin(t *testing.T) {
+	s := tiny(Setting{Use: UseFleet})
 	s.Clients = Clients{Count: 4, Callers: 2}
 	s.Service.Throttle = &Throttle{Rate: 10, Burst: 1}
 	s.Events = []Event{{Kind: Join, From: seconds(4), To: seconds(8), Clients: 2}}
 	result := mustRun(t, s)
-	members := result.Outcomes[1].Series.Members
-	if len(members) != 10 || members[2].Value != 2 || members[9].Value != 4 {
-		t.Errorf("the members are %v, want 2 and then 4", members)
+	if m := result.Outcomes[0].Series.Members; len(m) != 10 || m[2].Value != 2 || m[9].Value != 4 {
+		t.Errorf("the members are %v, want 2 and then 4", m)
 	}
-	for _, want := range []int{1, 0} {
-		if want == 0 {
-			result.Scenario.Events = nil
-		}
-		var svg bytes.Buffer
-		if err := result.Draw(&svg, SVG); err != nil {
-			t.Fatal(err)
-		}
-		texts := svgTexts(t, svg.Bytes())
-		for text, times := range map[string]int{
-			"clients, and throttled attempts (1/s)": want,
-			"clients":                               want,
-			"clients with a lease":                  want,
-			"send rate of all clients":              want,
-			"retry tokens (mean of the clients)":    1 - want,
-		} {
-			if texts[text] != times {
-				t.Errorf("%d events: %q is %d times in the picture, want %d",
-					len(result.Scenario.Events), text, texts[text], times)
-			}
-		}
+	want := []Level{{0, 2}, {4 * time.Second, 3}, {6 * time.Second, 4}}
+	if got := result.Scenario.ClientsOverTime(); !slices.Equal(got, want) {
+		t.Errorf("the clients are %v, want %v", got, want)
+	}
+}
+
+func TestServesOverTime(t *testing.T) {
+	s := tiny()
+	s.Events = []Event{
+		{Kind: Throttling, From: seconds(2), To: seconds(5), Throttle: &Throttle{Rate: 100}},
+		{Kind: Outage, How: outageRefuse, From: seconds(4), To: seconds(10)},
+	}
+	want := []Level{{0, 1000}, {2 * time.Second, 100}, {4 * time.Second, 0}, {5 * time.Second, 0}}
+	if got := s.ServesOverTime(); !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }

@@ -2,37 +2,40 @@ package simulate
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
-	"time"
 
-	"github.com/dustin/go-humanize"
+	"example.com/awsretry/cmd/awsretry/internal/format"
 )
 
-// A summary says what is simulated in two lines. The title may be empty.
-type summary struct{ title, size string }
+// A Summary says in words what is simulated. The title may be empty. Each event
+// has a line.
+type Summary struct {
+	Title, Size string
+	Events      []string
+}
 
-// summary also returns a line for each event.
-func (s Scenario) summary() (what summary, events []string) {
-	what.title = strings.Trim(s.Name+": "+s.About, ": ")
+// Summary returns the summary of the scenario of a [Result].
+func (s Scenario) Summary() Summary {
+	var what Summary
+	what.Title = strings.Trim(s.Name+": "+s.About, ": ")
 	c := s.Clients
-	calling := fmt.Sprintf("%s calls/s in all", number(c.Rate))
+	calling := fmt.Sprintf("%s calls/s in all", format.Number(c.Rate))
 	if c.Callers > 0 {
 		calling = fmt.Sprintf("%d callers each, thinking %v", c.Callers, c.Think)
 	}
-	what.size = fmt.Sprintf("%v, seed %d; %s clients, %s; service of %s requests/s, queue of %s",
-		s.Duration, s.Seed, count(int64(c.Count)), calling, number(s.Service.Capacity), count(int64(s.Service.Queue)))
+	what.Size = fmt.Sprintf("%v, seed %d; %s clients, %s; service of %s requests/s, queue of %s",
+		s.Duration, s.Seed, format.Count(int64(c.Count)), calling, format.Number(s.Service.Capacity), format.Count(int64(s.Service.Queue)))
 	if t := s.Service.Throttle; t != nil {
-		what.size += ", " + t.effect()
+		what.Size += ", " + t.effect()
 	}
 	for _, e := range s.Events {
 		to := fmt.Sprintf("to %v", e.To)
 		if e.To == s.Duration {
 			to = "on"
 		}
-		events = append(events, fmt.Sprintf("from %v %s: %s", e.From, to, e.effect()))
+		what.Events = append(what.Events, fmt.Sprintf("from %v %s: %s", e.From, to, e.effect()))
 	}
-	return what, events
+	return what
 }
 
 // effect says what the event does.
@@ -41,15 +44,15 @@ func (e Event) effect() string {
 	case Outage:
 		return "outage (" + e.How + ")"
 	case CapacityStep:
-		return fmt.Sprintf("capacity %s/s", number(e.Capacity))
+		return fmt.Sprintf("capacity %s/s", format.Number(e.Capacity))
 	case Errors:
-		return percent(e.Share) + " errors"
+		return format.Percent(e.Share) + " errors"
 	case Throttling:
 		return e.Throttle.effect()
 	case SlowLatency:
-		return fmt.Sprintf("latency x%s", number(e.Factor))
+		return fmt.Sprintf("latency x%s", format.Number(e.Factor))
 	case Join:
-		return count(int64(e.Clients)) + " clients join"
+		return format.Count(int64(e.Clients)) + " clients join"
 	}
 	return fmt.Sprintf("herd of %d calls each", e.Calls)
 }
@@ -58,42 +61,15 @@ func (e Event) effect() string {
 func (t *Throttle) effect() string {
 	var parts []string
 	if t.Rate > 0 {
-		parts = append(parts, fmt.Sprintf("throttled at %s/s", number(t.Rate)))
+		parts = append(parts, fmt.Sprintf("throttled at %s/s", format.Number(t.Rate)))
 	}
 	if t.PerClient {
 		parts[0] += " each client"
 	}
 	if t.Share > 0 {
-		parts = append(parts, percent(t.Share)+" throttled at random")
+		parts = append(parts, format.Percent(t.Share)+" throttled at random")
 	}
 	return strings.Join(parts, ", ")
-}
-
-func count(n int64) string { return humanize.Comma(n) }
-
-func number(v float64) string {
-	if v == float64(int64(v)) {
-		return count(int64(v))
-	}
-	return strconv.FormatFloat(v, 'g', 4, 64)
-}
-
-func percent(share float64) string { return fmt.Sprintf("%.1f%%", 100*share) }
-
-// latency has about three digits. Without a good call there is no latency.
-func latency(d Duration, good int64) string {
-	v := time.Duration(d)
-	switch {
-	case good == 0:
-		return "-"
-	case v >= 10*time.Second:
-		return fmt.Sprintf("%.1fs", v.Seconds())
-	case v >= time.Second:
-		return fmt.Sprintf("%.2fs", v.Seconds())
-	case v >= 10*time.Millisecond:
-		return fmt.Sprintf("%.0fms", v.Seconds()*1e3)
-	}
-	return fmt.Sprintf("%.2fms", v.Seconds()*1e3)
 }
 
 func recoveryText(o Outcome) string {

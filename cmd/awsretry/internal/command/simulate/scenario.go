@@ -11,6 +11,7 @@ import (
 	"time"
 
 	engine "example.com/awsretry/cmd/awsretry/simulate"
+	"example.com/awsretry/cmd/awsretry/simulate/picture"
 )
 
 // scenario returns the scenario of a name or a file, as the given flags change
@@ -102,9 +103,9 @@ func (c *command) pictureFormat() (string, error) {
 	}
 	switch ending := strings.ToLower(filepath.Ext(c.picture.Value)); ending {
 	case ".svg":
-		return engine.SVG, nil
+		return picture.SVG, nil
 	case ".png":
-		return engine.PNG, nil
+		return picture.PNG, nil
 	}
 	return "", fmt.Errorf("--picture is %q; it must end with .svg or .png", c.picture.Value)
 }
