@@ -1,9 +1,10 @@
-package simulate
+package picture
 
 import (
 	"slices"
 	"strings"
 
+	"example.com/awsretry/cmd/awsretry/simulate/scenario"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 )
@@ -24,13 +25,13 @@ const (
 	mostHeadLines = 4 // of the events
 )
 
-func newHead(s Scenario, width vg.Length) head {
+func newHead(s scenario.Scenario, width vg.Length) head {
 	h := head{title: textStyle(inkText, 13, true), text: textStyle(inkText, 9, false)}
-	h.legend = newLegend(h.text, s.joining() > 0)
-	what, events := s.summary()
-	h.titles = wrapped(h.title, what.title, width)
-	h.texts = wrapped(h.text, what.size, width)
-	lines := wrapped(h.text, strings.Join(events, "; "), width)
+	h.legend = newLegend(h.text, joins(s))
+	what := s.Summary()
+	h.titles = wrapped(h.title, what.Title, width)
+	h.texts = wrapped(h.text, what.Size, width)
+	lines := wrapped(h.text, strings.Join(what.Events, "; "), width)
 	if len(lines) > mostHeadLines {
 		lines = append(lines[:mostHeadLines-1], shortened(h.text, lines[mostHeadLines-1]+" …", width))
 	}
