@@ -12,6 +12,7 @@ import (
 	"example.com/awsretry/cmd/awsretry/internal/cli"
 	"example.com/awsretry/cmd/awsretry/internal/command/config"
 	"example.com/awsretry/cmd/awsretry/internal/command/deadletter"
+	_ "example.com/awsretry/cmd/awsretry/internal/command/deliver"
 	"example.com/awsretry/cmd/awsretry/internal/command/demo"
 	"example.com/awsretry/cmd/awsretry/internal/command/get"
 	"example.com/awsretry/cmd/awsretry/internal/command/schedule"

@@ -1,0 +1,5 @@
+package deliver
+
+import "example.com/awsretry/deliveryqueue"
+
+var _ = deliveryqueue.Open
