@@ -21,4 +21,3 @@ func NewBar(w io.Writer, total int) *progressbar.ProgressBar {
 		progressbar.OptionClearOnFinish(),
 	)
 }
-
