@@ -8,6 +8,8 @@ replace example.com/awsretry/awssdk => ../awssdk
 
 replace example.com/awsretry/cmd/awsretry => ../cmd/awsretry
 
+replace example.com/awsretry/deliveryqueue => ../deliveryqueue
+
 require (
 	example.com/awsretry v0.0.0
 	example.com/awsretry/awssdk v0.0.0
