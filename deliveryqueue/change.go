@@ -61,7 +61,7 @@ func (s *store) settle(ctx context.Context, changes []*change) error {
 	if s.sqlite {
 		rows = `(SELECT value ->> 'id' AS id, value ->> 'attempt' AS attempt, value ->> 'state' AS state,
 			value ->> 'final' AS final, value ->> 'delay' AS delay, value -> 'record' AS record FROM json_each($1)) AS o`
-		merged, state = `json_patch(metadata, o.record)`, ``
+		merged, state = `jsonb_patch(metadata, o.record)`, ``
 	}
 	_, err = s.db.ExecContext(ctx, s.query(fmt.Sprintf(`
 		UPDATE river_job SET
