@@ -15,8 +15,8 @@ import (
 // are many.
 const fetchCooldown = 10 * time.Millisecond
 
-// forever is how long River keeps what is not to be deleted. Its own value for
-// that, -1, has the SQLite driver of v0.31.0 delete all.
+// forever is how long River leaves alone what it is not to touch. It has a value
+// of its own for that, -1, for some of the settings only.
 const forever = 100 * 365 * 24 * time.Hour
 
 // cutOff is how long Run waits for attempts that it has canceled.
