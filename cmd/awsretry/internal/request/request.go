@@ -107,6 +107,8 @@ func setHeaders(req *http.Request, headers []string) error {
 			return fmt.Errorf("--header must read \"Name: value\"; %q has no such name", name)
 		case strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }):
 			return fmt.Errorf("--header %s has a control character in its value", name)
+		case strings.EqualFold(name, "Host") && !isHost(value):
+			return fmt.Errorf("--header Host is %q; it must be a host, or a host and a port", value)
 		case strings.EqualFold(name, "Host"):
 			req.Host = value
 		case strings.EqualFold(name, "Content-Length"), strings.EqualFold(name, "Transfer-Encoding"):
@@ -119,6 +121,12 @@ func setHeaders(req *http.Request, headers []string) error {
 		req.Header[name] = values
 	}
 	return nil
+}
+
+// isHost reports whether s is the host of a URL, as net/http can send it.
+func isHost(s string) bool {
+	u, err := url.Parse("http://" + s)
+	return err == nil && u.Host == s && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' })
 }
 
 // isToken reports whether s is a token of RFC 9110, section 5.6.2.

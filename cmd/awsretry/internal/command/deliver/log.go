@@ -9,7 +9,6 @@ import (
 	"golang.org/x/time/rate"
 
 	"example.com/awsretry/cmd/awsretry/internal/screen"
-	"example.com/awsretry/internal/redact"
 )
 
 // logger returns a logger that prints warnings on standard error.
@@ -39,7 +38,7 @@ func (w *warnings) Handle(_ context.Context, r slog.Record) error {
 		}
 		return true
 	})
-	w.sometimes.Do(func() { w.report.warn(redact.Error(errors.New(text))) })
+	w.sometimes.Do(func() { w.report.warn(oneLine(errors.New(text))) })
 	return nil
 }
 
@@ -49,9 +48,8 @@ func (w *warnings) WithAttrs([]slog.Attr) slog.Handler { return w }
 // WithGroup implements slog.Handler.
 func (w *warnings) WithGroup(string) slog.Handler { return w }
 
-// warn prints a warning.
+// warn prints a warning of one line.
 func (r *report) warn(text string) {
-	text = screen.OneLine(screen.WithoutPackages(text))
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.lines != nil {

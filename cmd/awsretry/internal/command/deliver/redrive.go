@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -115,7 +114,7 @@ func (c *command) cancel(ctx context.Context, args []string) error {
 	defer q.Close()
 	faults := 0
 	palette := style.New(c.Streams, c.Out)
-	for _, id := range slices.Compact(ids) {
+	for _, id := range ids {
 		switch err := q.Cancel(ctx, id); {
 		case ctx.Err() != nil:
 			return exit.Failed(context.Cause(ctx))
@@ -124,7 +123,7 @@ func (c *command) cancel(ctx context.Context, args []string) error {
 			faults++
 			continue
 		case err != nil:
-			c.fault(id, strings.TrimPrefix(storeText(err), fmt.Sprintf("delivery %d is ", id)))
+			c.fault(id, strings.Replace(storeText(err), fmt.Sprintf("delivery %d is", id), "it is", 1))
 			faults++
 			continue
 		}

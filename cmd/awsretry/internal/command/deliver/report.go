@@ -125,7 +125,7 @@ func (r *report) progress(s deliveryqueue.Stats) {
 
 // stopping prints why the work does not stop at once.
 func (r *report) stopping(why error) {
-	if errors.Is(why, errEmpty) {
+	if errors.Is(why, errEmpty) || errors.Is(why, errEnded) {
 		return
 	}
 	r.mu.Lock()
@@ -234,8 +234,9 @@ func newRecord(a awsretry.Attempt) record {
 }
 
 // end reports what has become of the deliveries, and returns the error with the
-// exit status. why is why the work ended, and err that of Run.
-func (r *report) end(why error, before, after deliveryqueue.Stats, err error) error {
+// exit status. why is why the work ended, and err that of Run and of counting
+// what is left: after is nil if that failed.
+func (r *report) end(why error, before deliveryqueue.Stats, after *deliveryqueue.Stats, err error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.bar != nil {
@@ -244,9 +245,15 @@ func (r *report) end(why error, before, after deliveryqueue.Stats, err error) er
 	}
 	empty, closed := errors.Is(why, errEmpty), errors.Is(why, errOutputClosed)
 	interrupted := r.work.untilEmpty && !empty
-	newDead := max(r.dead, after.Dead-before.Dead) // rows that cannot be read have no attempt
-	verdict := fmt.Sprintf("%s delivered, %s, %s to be retried; in the store: %s",
-		grouped(r.delivered), plural(newDead, "new dead letter", ""), plural(r.retries, "attempt", ""), summary(after))
+	newDead := r.dead
+	if after != nil {
+		newDead = max(newDead, after.Dead-before.Dead) // rows that cannot be read have no attempt
+	}
+	verdict := fmt.Sprintf("%s delivered, %s, %s",
+		grouped(r.delivered), plural(newDead, "new dead letter", ""), plural(r.retries, "retry", "retries"))
+	if after != nil {
+		verdict += "; in the store: " + summary(*after)
+	}
 	if err != nil {
 		verdict += "; " + storeText(err)
 	}
@@ -265,20 +272,24 @@ func (r *report) end(why error, before, after deliveryqueue.Stats, err error) er
 }
 
 // conclude prints the last line. r.mu must be held.
-func (r *report) conclude(verdict string, after deliveryqueue.Stats, newDead int, interrupted bool, err error) {
+func (r *report) conclude(verdict string, after *deliveryqueue.Stats, newDead int, interrupted bool, err error) {
 	if r.lines != nil {
-		text := ""
+		text, left := "", (*counts)(nil)
 		if err != nil {
 			text = storeText(err)
 		}
+		if after != nil {
+			c := newCounts(*after)
+			left = &c
+		}
 		r.lines.Encode(struct {
-			Delivered   int    `json:"delivered"`
-			NewDead     int    `json:"new_dead"`
-			Retries     int    `json:"retries"`
-			Store       counts `json:"store"`
-			Interrupted bool   `json:"interrupted"`
-			Error       string `json:"error,omitempty"`
-		}{r.delivered, newDead, r.retries, newCounts(after), interrupted, text})
+			Delivered   int     `json:"delivered"`
+			NewDead     int     `json:"new_dead"`
+			Retries     int     `json:"retries"`
+			Store       *counts `json:"store,omitempty"`
+			Interrupted bool    `json:"interrupted"`
+			Error       string  `json:"error,omitempty"`
+		}{r.delivered, newDead, r.retries, left, interrupted, text})
 		return
 	}
 	mark := r.palette.Good("✓")

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -113,5 +114,20 @@ func storeText(err error) string {
 			return text
 		}
 	}
-	return screen.OneLine(screen.WithoutPackages(redact.Error(err)))
+	return oneLine(err)
 }
+
+// oneLine returns the text of an error without repeated lines. PostgreSQL's has
+// one for each address, and for each way to connect to it.
+func oneLine(err error) string {
+	var lines []string
+	for line := range strings.Lines(flagNames.Replace(screen.WithoutPackages(redact.Error(err)))) {
+		if line = strings.TrimSpace(line); !slices.Contains(lines, line) {
+			lines = append(lines, line)
+		}
+	}
+	return screen.OneLine(strings.Join(lines, " "))
+}
+
+// flagNames has the flags for the fields that errors name.
+var flagNames = strings.NewReplacer("Config.StopTimeout", "--stop-timeout")

@@ -3,9 +3,9 @@ package deliver
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
-	"example.com/awsretry/cmd/awsretry/internal/exit"
 	"example.com/awsretry/cmd/awsretry/internal/flags"
 	"example.com/awsretry/cmd/awsretry/internal/signals"
 	"example.com/awsretry/deliveryqueue"
@@ -49,12 +49,16 @@ func (f *workFlags) config() deliveryqueue.Config {
 // Why the work ends besides a signal.
 var (
 	errEmpty        = errors.New("no delivery waits")
+	errEnded        = errors.New("the work ended on its own")
 	errOutputClosed = errors.New("standard output was closed")
 )
 
 // countInterval is how often the deliveries are counted, for --until-empty and
 // for the progress bar.
 const countInterval = 500 * time.Millisecond
+
+// countTimeout is how long counting what is left may take.
+const countTimeout = 5 * time.Second
 
 func (c *command) runWork(ctx context.Context, args []string) error {
 	if err := flags.Exactly()(nil, args); err != nil {
@@ -82,20 +86,28 @@ func (c *command) runWork(ctx context.Context, args []string) error {
 		return c.listError(ctx, err)
 	}
 	report.begin(before)
-	defer context.AfterFunc(ctx, func() { report.stopping(context.Cause(ctx)) })()
-
-	counted := make(chan struct{})
-	go func() {
-		defer close(counted)
-		c.count(ctx, q, report, stop)
-	}()
+	var others sync.WaitGroup
+	others.Go(func() { c.count(ctx, q, report, stop) })
+	others.Go(func() {
+		<-ctx.Done()
+		report.stopping(context.Cause(ctx))
+	})
 	err = q.Run(ctx)
-	<-counted
-	after, countErr := q.Stats(context.WithoutCancel(ctx))
-	if countErr != nil {
-		return exit.Failed(errors.Join(err, c.storeError(countErr)))
+	stop(errEnded) // unless something else has
+	others.Wait()
+	after, countErr := c.left(ctx, q)
+	return report.end(context.Cause(ctx), before, after, errors.Join(err, countErr))
+}
+
+// left counts the deliveries after the work. It returns nil if that fails.
+func (c *command) left(ctx context.Context, q *deliveryqueue.Queue) (*deliveryqueue.Stats, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), countTimeout)
+	defer cancel()
+	s, err := q.Stats(ctx)
+	if err != nil {
+		return nil, err
 	}
-	return report.end(context.Cause(ctx), before, after, err)
+	return &s, nil
 }
 
 // count counts the deliveries until ctx ends, for the bar, and for
