@@ -53,6 +53,7 @@ func TestThrottleOfManyProcesses(t *testing.T) {
 			enqueue(t, first, post(t, end.URL, "hello"), Options{Policy: policy})
 		}
 		enqueue(t, first, post(t, other.URL, "hello"), Options{Policy: policy})
+		begin := time.Now()
 		start(t, first)
 		start(t, second)
 		waitFor(t, first, Stats{Delivered: n + 1})
@@ -60,14 +61,12 @@ func TestThrottleOfManyProcesses(t *testing.T) {
 		if len(all) != n {
 			t.Fatalf("%d requests", len(all))
 		}
-		for i := range n - rate/2 {
-			// A request may be late by tooLate, and the next one on time.
-			if took := all[i+rate/2].at.Sub(all[i].at); took < 500*time.Millisecond-tooLate {
-				t.Errorf("%d requests in %v", rate/2+1, took)
+		// Requests may come late, but never early: on a busy machine the times
+		// between them say nothing.
+		for i, r := range all {
+			if took, least := r.at.Sub(begin), time.Duration(i)*time.Second/rate; took < least-5*time.Millisecond {
+				t.Errorf("%d requests in %v, want at least %v", i+1, took, least)
 			}
-		}
-		if took := all[n-1].at.Sub(all[0].at); took > 15*time.Second {
-			t.Errorf("%d requests took %v", n, took)
 		}
 	})
 }
