@@ -37,9 +37,10 @@ type Outcome struct {
 
 	// Recovery is the time from the end of the last event until goodput is
 	// back. An event that lasts to the end of the run counts with its
-	// beginning. Goodput is back when its mean over five seconds is for the
-	// first time at least nine tenths of the mean before the first event, or of
-	// what the service can still serve if that is less.
+	// beginning. Goodput is back when its mean over five seconds is at least
+	// nine tenths of the mean before the first event, or of what the service can
+	// still serve if that is less, and it stays there to the end of the run. It
+	// stays as long as chance explains that it is less.
 	Recovery  scenario.Duration `json:"recovery"`
 	Recovered Recovery          `json:"recovered"`
 
