@@ -115,8 +115,8 @@ func TestThrottleRefusesItsShare(t *testing.T) {
 			if o.Good < tt.least || o.Good > tt.most || o.Throttled != o.Failed || o.Calls < 4990 {
 				t.Errorf("got %+v, want %d to %d of 5000 calls admitted and the rest throttled", o, tt.least, tt.most)
 			}
-			if what, _ := summarize(r.Scenario); !strings.HasSuffix(what.size, ", "+tt.text) {
-				t.Errorf("the summary is %q, want %q at its end", what.size, tt.text)
+			if what := r.Scenario.Summary(); !strings.HasSuffix(what.Size, ", "+tt.text) {
+				t.Errorf("the summary is %q, want %q at its end", what.Size, tt.text)
 			}
 			s.Seed++
 			if other := mustRun(t, s).Outcomes[0]; tt.throttle.Rate != 100 && other.Good == o.Good {

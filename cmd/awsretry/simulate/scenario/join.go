@@ -28,3 +28,22 @@ func (s Scenario) Begins() []time.Duration {
 	}
 	return begins
 }
+
+// A Level is a value that holds from an instant on.
+type Level struct {
+	From  time.Duration
+	Value float64
+}
+
+// ClientsOverTime returns how many clients there are. The first level is from
+// the start of the run, and each client that joins begins another one. The
+// defaults of the scenario must be filled in.
+func (s Scenario) ClientsOverTime() []Level {
+	there := s.Clients.Count - s.Joining()
+	levels := []Level{{0, float64(there)}}
+	for _, at := range s.Begins()[there:] {
+		there++
+		levels = append(levels, Level{at, float64(there)})
+	}
+	return levels
+}

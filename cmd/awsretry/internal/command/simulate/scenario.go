@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	engine "example.com/awsretry/cmd/awsretry/simulate"
+	"example.com/awsretry/cmd/awsretry/simulate/picture"
 	"example.com/awsretry/cmd/awsretry/simulate/scenario"
 )
 
@@ -103,9 +103,9 @@ func (c *command) pictureFormat() (string, error) {
 	}
 	switch ending := strings.ToLower(filepath.Ext(c.picture.Value)); ending {
 	case ".svg":
-		return engine.SVG, nil
+		return picture.SVG, nil
 	case ".png":
-		return engine.PNG, nil
+		return picture.PNG, nil
 	}
 	return "", fmt.Errorf("--picture is %q; it must end with .svg or .png", c.picture.Value)
 }
