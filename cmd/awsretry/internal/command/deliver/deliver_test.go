@@ -85,6 +85,7 @@ func (h *hook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func TestEnqueue(t *testing.T) {
+	t.Parallel()
 	h, db := newHook(t), newDB(t)
 	body, policy := write(t, "body", "from a file"), write(t, "policy.json", atOnce)
 	address := strings.Replace(h.URL, "http://", "http://user:pass@", 1) + "/flaky?q=1"
@@ -117,6 +118,7 @@ func TestEnqueue(t *testing.T) {
 // A store that is none, and what a delivery cannot have, are errors before
 // anything is stored.
 func TestErrors(t *testing.T) {
+	t.Parallel()
 	const url = "http://user:secret@127.0.0.1:1/?secret"
 	dir := t.TempDir()
 	none, other := filepath.Join(dir, "none.db"), write(t, "other", strings.Repeat("no database ", 100))
@@ -193,6 +195,7 @@ func TestErrors(t *testing.T) {
 
 // The number of a delivery that could not be printed is in the error.
 func TestEnqueueIntoFullDisk(t *testing.T) {
+	t.Parallel()
 	got := run(t, clitest.Shell{Out: clitest.FullDisk{}}, newDB(t), "http://127.0.0.1:1/")
 	if got.Status != exit.Failure || !strings.Contains(got.Err, "delivery 1 is stored") {
 		t.Errorf("%+v", got)
@@ -201,6 +204,7 @@ func TestEnqueueIntoFullDisk(t *testing.T) {
 
 // A body of the most bytes is stored.
 func TestLargestBody(t *testing.T) {
+	t.Parallel()
 	db := newDB(t)
 	shell := clitest.Shell{In: strings.NewReader(strings.Repeat("x", 256<<10))}
 	if got := run(t, shell, db, "-d", "@-", "http://127.0.0.1:1/"); got.Status != 0 || got.Out != "1\n" {

@@ -16,6 +16,7 @@ import (
 // One of each kind goes all the ways: delivered, retried, dead, listed,
 // redriven, canceled.
 func TestWork(t *testing.T) {
+	t.Parallel()
 	h, db, policy := newHook(t), newDB(t), write(t, "policy.json", atOnce)
 	for _, path := range []string{"/ok?key=secret", "/flaky", "/gone", "/broken"} {
 		succeed(t, db, "--policy", policy, "--key", "key"+path[:3], "-H", "Authorization: secret", h.URL+path)
@@ -100,6 +101,7 @@ func TestWork(t *testing.T) {
 
 // Ctrl-C lets an attempt end on its own, within --stop-timeout.
 func TestWorkIsInterrupted(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name   string
 		args   []string
@@ -145,6 +147,7 @@ func TestWorkIsInterrupted(t *testing.T) {
 
 // An empty store is no work.
 func TestNothingToDo(t *testing.T) {
+	t.Parallel()
 	db := write(t, "empty.db", "")
 	if out := succeed(t, db, "--work", "--until-empty"); !strings.HasSuffix(out, "; in the store: 0 waiting, 0 dead letters\n") {
 		t.Error(out)
