@@ -89,7 +89,8 @@ func TestEnqueue(t *testing.T) {
 	h, db := newHook(t), newDB(t)
 	body, policy := write(t, "body", "from a file"), write(t, "policy.json", atOnce)
 	address := strings.Replace(h.URL, "http://", "http://user:pass@", 1) + "/flaky?q=1"
-	if out := succeed(t, db, "--policy", policy, "--key", "key-1", "-X", "PUT", "-H", "X-A: 1", "-d", "@"+body, address); out != "1\n" {
+	args := []string{"--policy", policy, "--key", "key-1", "-X", "PUT", "-H", "X-A: 1", "-d", "@" + body, address}
+	if out := succeed(t, db, args...); out != "1\n" {
 		t.Errorf("%q is printed, want a number", out)
 	}
 	if out := succeed(t, db, "-H", "Idempotency-Key: own", "-H", "Host: hooks.example.com", h.URL+"/ok"); out != "2\n" {
@@ -107,10 +108,12 @@ func TestEnqueue(t *testing.T) {
 	seen := make(map[string]int)
 	for i, r := range h.requests {
 		user, password, _ := r.BasicAuth()
-		seen[fmt.Sprintf("%s %s%s %s:%s %s %s %q", r.Method, strings.Replace(r.Host, h.Listener.Addr().String(), "", 1), r.URL,
+		host := strings.Replace(r.Host, h.Listener.Addr().String(), "", 1)
+		seen[fmt.Sprintf("%s %s%s %s:%s %s %s %q", r.Method, host, r.URL,
 			user, password, r.Header.Get("Idempotency-Key"), r.Header.Get("X-A"), h.bodies[i])]++
 	}
-	if seen[`PUT /flaky?q=1 user:pass key-1 1 "from a file"`] != 2 || seen[`POST hooks.example.com/ok : own  ""`] != 1 {
+	if seen[`PUT /flaky?q=1 user:pass key-1 1 "from a file"`] != 2 ||
+		seen[`POST hooks.example.com/ok : own  ""`] != 1 {
 		t.Errorf("%v was sent", seen)
 	}
 }
@@ -185,7 +188,8 @@ func TestErrors(t *testing.T) {
 			}
 		})
 	}
-	if out := succeed(t, db, "--stats", "--json"); out != `{"waiting":0,"running":0,"delivered":0,"dead":0,"canceled":0}`+"\n" {
+	const empty = `{"waiting":0,"running":0,"delivered":0,"dead":0,"canceled":0}`
+	if out := succeed(t, db, "--stats", "--json"); out != empty+"\n" {
 		t.Errorf("stored: %s", out)
 	}
 	if _, err := os.Stat(none); err == nil {

@@ -153,7 +153,8 @@ func (r *report) attempt(a awsretry.Attempt) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	defer r.checkReader()
-	result, color := "", r.palette.Bad
+	var result string
+	color := r.palette.Bad
 	switch {
 	case a.Class == awsretry.Success:
 		r.delivered++
