@@ -65,7 +65,7 @@ func made(s simulate.Scenario, load float64) *simulate.Result {
 	seconds := int(time.Duration(s.Duration) / time.Second)
 	for _, setting := range s.Settings {
 		o := simulate.Outcome{
-			Setting: setting.Label(), Amplification: 1234.56, FailedShare: 1, P99: simulate.Duration(time.Hour), Good: 1,
+			Setting: setting.Label(), Calls: 1, Amplification: 1234.56, FailedShare: 1, P99: simulate.Duration(time.Hour), Good: 1,
 		}
 		o.Series.Attempts, o.Series.Good = slices.Repeat([]float64{load}, seconds), make([]float64, seconds)
 		o.Series.Attempts[seconds-1] = 1e6

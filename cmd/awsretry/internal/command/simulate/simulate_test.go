@@ -61,6 +61,23 @@ func TestFile(t *testing.T) {
 	}
 }
 
+// A scenario with neither a name, a sentence about it nor an event.
+func TestPictureOfANamelessScenario(t *testing.T) {
+	folder := t.TempDir()
+	file := filepath.Join(folder, "nameless.yaml")
+	const nameless = "duration: 10s\nclients: {count: 1, callers: 1}\n" +
+		"service: {capacity: 100, queue: 10, latency: {median: 10ms}}\nsettings: [none]\n"
+	if err := os.WriteFile(file, []byte(nameless), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"x.svg", "x.png"} {
+		r := clitest.Shell{}.Run(t, New, "simulate", file, "--picture", filepath.Join(folder, name))
+		if r.Status != 0 {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+}
+
 // With fewer clients, fewer join.
 func TestFleet(t *testing.T) {
 	r := clitest.Shell{}.Run(t, New, "simulate", "../../../../../docs/examples/fleet.yaml",
