@@ -150,28 +150,12 @@ func (l line) visible() bool {
 // perSecond puts each second's value at the middle of the second, or the mean
 // of some seconds at their middle.
 func (p *picture) perSecond(values []float64) plotter.XYs {
-	values = means(values, p.every)
+	values = simulate.Means(values, p.every)
 	points := make(plotter.XYs, len(values))
 	for i, v := range values {
 		points[i] = plotter.XY{X: (float64(i) + 0.5) * float64(p.every), Y: v}
 	}
 	return drawable(points)
-}
-
-// means returns the mean of each so many values.
-func means(values []float64, of int) []float64 {
-	if of <= 1 {
-		return values
-	}
-	var all []float64
-	for part := range slices.Chunk(values, of) {
-		sum := 0.0
-		for _, v := range part {
-			sum += v
-		}
-		all = append(all, sum/float64(len(part)))
-	}
-	return all
 }
 
 // mean adds to a title what a point is.

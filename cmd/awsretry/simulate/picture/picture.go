@@ -65,11 +65,7 @@ type picture struct {
 }
 
 func newPicture(r *simulate.Result) *picture {
-	p := &picture{Result: r}
-	// A curve of more points is a smear, and a large file.
-	const mostPoints = 2000
-	seconds := int(time.Duration(r.Scenario.Duration) / time.Second)
-	p.every = max((seconds+mostPoints-1)/mostPoints, 1)
+	p := &picture{Result: r, every: r.Scenario.SecondsPerPoint()}
 	p.columns = p.shown()
 	for _, c := range p.columns {
 		p.inner += axisWidth + c.width + gap
