@@ -114,7 +114,8 @@ func TestNothingIsFetched(t *testing.T) {
 		t.Errorf("the page has the handler %q", handler)
 	}
 
-	policy := regexp.MustCompile(`<meta http-equiv="Content-Security-Policy" content="([^"]*)">`).FindStringSubmatch(page)
+	policy := regexp.MustCompile(`<meta http-equiv="Content-Security-Policy" content="([^"]*)">`).
+		FindStringSubmatch(page)
 	if policy == nil {
 		t.Fatal("the page has no policy")
 	}
@@ -292,7 +293,10 @@ func TestSizeIsBounded(t *testing.T) {
 	}
 	var samples []simulate.Sample
 	for i := range 300 {
-		samples = append(samples, simulate.Sample{At: seconds(float64(288 * i)), Value: math.Sqrt(float64(i)), Limited: 1})
+		samples = append(
+			samples,
+			simulate.Sample{At: seconds(float64(288 * i)), Value: math.Sqrt(float64(i)), Limited: 1},
+		)
 	}
 	for range 20 {
 		r.Outcomes = append(r.Outcomes, simulate.Outcome{Setting: "x", Calls: 1, Series: simulate.Series{
@@ -304,7 +308,8 @@ func TestSizeIsBounded(t *testing.T) {
 	if len(page) > 8<<20 {
 		t.Errorf("the report has %d bytes", len(page))
 	}
-	if !strings.Contains(page, "Each point is the mean of 44 seconds.") || !strings.Contains(page, "<h1 dir=\"auto\">A simulation</h1>") {
+	if !strings.Contains(page, "Each point is the mean of 44 seconds.") ||
+		!strings.Contains(page, "<h1 dir=\"auto\">A simulation</h1>") {
 		t.Error("the page does not say what a point is, or has no title")
 	}
 }
