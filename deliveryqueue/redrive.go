@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/riverqueue/river/rivertype"
 )
@@ -58,12 +57,11 @@ func (q *Queue) Redrive(ctx context.Context, f Filter) (int, error) {
 	}
 	fresh := "metadata - 'output' - 'cancel_attempted_at'"
 	if q.store.sqlite {
-		fresh = `json_patch(metadata, '{"output": null, "cancel_attempted_at": null}')`
+		fresh = `jsonb_patch(metadata, '{"output": null, "cancel_attempted_at": null}')`
 	}
-	params = append(params, q.store.time(time.Now()))
 	result, err := q.store.db.ExecContext(ctx, q.store.query(fmt.Sprintf(
-		`UPDATE river_job SET state = 'available', attempt = 0, finalized_at = NULL, metadata = %s, scheduled_at = $%d
-		WHERE %s`, fresh, len(params), where)), params...)
+		`UPDATE river_job SET state = 'available', attempt = 0, finalized_at = NULL, metadata = %s, scheduled_at = %s
+		WHERE %s`, fresh, q.store.after(`0`), where)), params...)
 	if err != nil {
 		return 0, fmt.Errorf("deliveryqueue: Redrive: %w", err)
 	}

@@ -1,6 +1,10 @@
 package simulate
 
-import "time"
+import (
+	"time"
+
+	"example.com/awsretry/cmd/awsretry/simulate/scenario"
+)
 
 // mostPoints is how many points a curve has at most. More are a smear, and a
 // large file.
@@ -8,7 +12,7 @@ const mostPoints = 2000
 
 // SecondsPerPoint returns how many seconds of a run one point of a curve stands
 // for. It is 1 unless the run is long.
-func (s Scenario) SecondsPerPoint() int {
+func SecondsPerPoint(s scenario.Scenario) int {
 	seconds := int(time.Duration(s.Duration) / time.Second)
 	return max((seconds+mostPoints-1)/mostPoints, 1)
 }

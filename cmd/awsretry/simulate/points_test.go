@@ -3,6 +3,8 @@ package simulate
 import (
 	"slices"
 	"testing"
+
+	"example.com/awsretry/cmd/awsretry/simulate/scenario"
 )
 
 func TestMeans(t *testing.T) {
@@ -25,7 +27,7 @@ func TestMeans(t *testing.T) {
 
 func TestSecondsPerPoint(t *testing.T) {
 	for duration, want := range map[float64]int{1: 1, 2000: 1, 2001: 2, 86400: 44} {
-		if got := (Scenario{Duration: seconds(duration)}).SecondsPerPoint(); got != want {
+		if got := SecondsPerPoint(scenario.Scenario{Duration: seconds(duration)}); got != want {
 			t.Errorf("%vs: got %d, want %d", duration, got, want)
 		}
 	}

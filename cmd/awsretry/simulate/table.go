@@ -91,3 +91,13 @@ func writeColumns(w io.Writer, rows [][]string, width int) {
 		from = to
 	}
 }
+
+func recoveryText(o Outcome) string {
+	switch o.Recovered {
+	case RecoveredInRun:
+		return o.Recovery.String()
+	case NotRecovered:
+		return "over " + o.Recovery.String()
+	}
+	return "-"
+}

@@ -10,6 +10,7 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 
 	"example.com/awsretry/cmd/awsretry/simulate"
+	"example.com/awsretry/cmd/awsretry/simulate/scenario"
 )
 
 // A column is one quantity, drawn for every setting with the same scale.
@@ -31,7 +32,7 @@ type line struct {
 
 // shown returns what the picture shows.
 func (p *picture) shown() []column {
-	serves := p.Scenario.ServesOverTime()
+	serves := simulate.ServesOverTime(p.Scenario)
 	joins := joins(p.Scenario)
 	load := column{title: p.mean("offered load and goodput (1/s)"), width: loadWidth, blank: "no calls"}
 	load.lines = func(o simulate.Outcome) []line {
@@ -102,7 +103,7 @@ func (p *picture) joinColumn() column {
 }
 
 // steps returns the curve of levels, up to the end of the run.
-func (p *picture) steps(levels []simulate.Level) plotter.XYs {
+func (p *picture) steps(levels []scenario.Level) plotter.XYs {
 	var points plotter.XYs
 	for i, level := range levels {
 		until := time.Duration(p.Scenario.Duration)
@@ -116,7 +117,7 @@ func (p *picture) steps(levels []simulate.Level) plotter.XYs {
 }
 
 // joins reports whether clients join.
-func joins(s simulate.Scenario) bool { return len(s.ClientsOverTime()) > 1 }
+func joins(s scenario.Scenario) bool { return len(s.ClientsOverTime()) > 1 }
 
 // scaled returns the column with the scale for the outcomes, or 0 if none has
 // anything to draw in it.

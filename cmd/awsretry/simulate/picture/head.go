@@ -6,10 +6,9 @@ import (
 	"sort"
 	"strings"
 
+	"example.com/awsretry/cmd/awsretry/simulate/scenario"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
-
-	"example.com/awsretry/cmd/awsretry/simulate"
 )
 
 // A head says what a picture shows: the scenario and the legend.
@@ -28,7 +27,7 @@ const (
 	mostHeadLines = 4 // of the events
 )
 
-func newHead(s simulate.Scenario, width vg.Length) head {
+func newHead(s scenario.Scenario, width vg.Length) head {
 	h := head{title: textStyle(inkText, 13, true), text: textStyle(inkText, 9, false)}
 	h.legend = newLegend(h.text, len(s.Events) > 0, joins(s))
 	what := s.Summary()

@@ -11,7 +11,7 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgsvg"
 
-	"example.com/awsretry/cmd/awsretry/simulate"
+	"example.com/awsretry/cmd/awsretry/simulate/scenario"
 )
 
 // checkLabels fails if texts touch or are cut off.
@@ -50,12 +50,12 @@ func TestLegendLayout(t *testing.T) {
 
 func TestPictureLayout(t *testing.T) {
 	long := strings.Repeat("<long> ", 14)
-	events := func(n int) (all []simulate.Event) {
+	events := func(n int) (all []scenario.Event) {
 		for i := range n {
 			all = append(
 				all,
-				simulate.Event{
-					Kind:  simulate.Herd,
+				scenario.Event{
+					Kind:  scenario.Herd,
 					From:  seconds(float64(i)),
 					To:    seconds(float64(i) + 0.5),
 					Calls: 1000,
@@ -64,53 +64,53 @@ func TestPictureLayout(t *testing.T) {
 		}
 		return all
 	}
-	base := simulate.Scenario{
+	base := scenario.Scenario{
 		Name: "throttle", About: "For two minutes the service allows less.", Duration: seconds(60),
-		Clients: simulate.Clients{
+		Clients: scenario.Clients{
 			Count: 100,
 			Rate:  300,
-		}, Service: simulate.Service{Capacity: 360, Queue: 1080}, Events: events(1),
+		}, Service: scenario.Service{Capacity: 360, Queue: 1080}, Events: events(1),
 	}
 	for _, tt := range []struct {
 		name   string
 		load   float64
-		change func(*simulate.Scenario)
+		change func(*scenario.Scenario)
 	}{
-		{"load alone", 300, func(s *simulate.Scenario) { s.Settings = []simulate.Setting{{Use: simulate.UseNone}} }},
-		{"tokens too", 300, func(s *simulate.Scenario) {
-			s.Settings = []simulate.Setting{{Use: simulate.UseNone}, {Use: simulate.UseStandard}}
+		{"load alone", 300, func(s *scenario.Scenario) { s.Settings = []scenario.Setting{{Use: scenario.UseNone}} }},
+		{"tokens too", 300, func(s *scenario.Scenario) {
+			s.Settings = []scenario.Setting{{Use: scenario.UseNone}, {Use: scenario.UseStandard}}
 		}},
-		{"all settings", 300, func(s *simulate.Scenario) {}},
-		{"no name", 300, func(s *simulate.Scenario) { s.Name, s.About, s.Events = "", "", nil }},
-		{"long texts", 300, func(s *simulate.Scenario) {
+		{"all settings", 300, func(s *scenario.Scenario) {}},
+		{"no name", 300, func(s *scenario.Scenario) { s.Name, s.About, s.Events = "", "", nil }},
+		{"long texts", 300, func(s *scenario.Scenario) {
 			s.Name, s.About = strings.Repeat("x", 200), long+long
-			s.Settings = []simulate.Setting{
-				{Use: simulate.UseNone, Name: strings.TrimSpace(long)}, {Use: simulate.UseNaive, Name: strings.Repeat("m", 100)},
+			s.Settings = []scenario.Setting{
+				{Use: scenario.UseNone, Name: strings.TrimSpace(long)}, {Use: scenario.UseNaive, Name: strings.Repeat("m", 100)},
 			}
 		}},
-		{"many events", 300, func(s *simulate.Scenario) { s.Events = events(50) }},
+		{"many events", 300, func(s *scenario.Scenario) { s.Events = events(50) }},
 		{
 			"many events, load alone", 300,
-			func(s *simulate.Scenario) {
-				s.Events, s.Settings = events(50), []simulate.Setting{{Use: simulate.UseNone}}
+			func(s *scenario.Scenario) {
+				s.Events, s.Settings = events(50), []scenario.Setting{{Use: scenario.UseNone}}
 			},
 		},
-		{"large numbers", 999_999, func(s *simulate.Scenario) { s.Service.Capacity = 1e6 }},
-		{"a long run", 300, func(s *simulate.Scenario) {
-			s.Duration, s.Settings = simulate.Duration(4*time.Hour), []simulate.Setting{{Use: simulate.UseAdaptive}}
+		{"large numbers", 999_999, func(s *scenario.Scenario) { s.Service.Capacity = 1e6 }},
+		{"a long run", 300, func(s *scenario.Scenario) {
+			s.Duration, s.Settings = scenario.Duration(4*time.Hour), []scenario.Setting{{Use: scenario.UseAdaptive}}
 		}},
-		{"a joining fleet", 1e6, func(s *simulate.Scenario) {
-			s.Events = append(s.Events, simulate.Event{
-				Kind: simulate.Join, From: seconds(10), To: seconds(60), Clients: 50,
+		{"a joining fleet", 1e6, func(s *scenario.Scenario) {
+			s.Events = append(s.Events, scenario.Event{
+				Kind: scenario.Join, From: seconds(10), To: seconds(60), Clients: 50,
 			})
 		}},
-		{"a herd at the end", 300, func(s *simulate.Scenario) {
-			s.Events = []simulate.Event{{Kind: simulate.Herd, From: seconds(59.99), To: seconds(60), Calls: 10}}
+		{"a herd at the end", 300, func(s *scenario.Scenario) {
+			s.Events = []scenario.Event{{Kind: scenario.Herd, From: seconds(59.99), To: seconds(60), Calls: 10}}
 		}},
-		{"very large numbers", 1e6, func(s *simulate.Scenario) { s.Service.Capacity = 1e6 }},
-		{"very small numbers", 1e-9, func(s *simulate.Scenario) { s.Service.Capacity = 0.001 }},
-		{"a day", 300, func(s *simulate.Scenario) { s.Duration = simulate.Duration(24 * time.Hour) }},
-		{"a short run", 300, func(s *simulate.Scenario) { s.Duration = seconds(1) }},
+		{"very large numbers", 1e6, func(s *scenario.Scenario) { s.Service.Capacity = 1e6 }},
+		{"very small numbers", 1e-9, func(s *scenario.Scenario) { s.Service.Capacity = 0.001 }},
+		{"a day", 300, func(s *scenario.Scenario) { s.Duration = scenario.Duration(24 * time.Hour) }},
+		{"a short run", 300, func(s *scenario.Scenario) { s.Duration = seconds(1) }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := base
@@ -200,22 +200,22 @@ func TestPicturesOfEverySize(t *testing.T) {
 }
 
 // busy returns a scenario with so many settings and events.
-func busy(settings, events int) simulate.Scenario {
-	s := simulate.Scenario{
+func busy(settings, events int) scenario.Scenario {
+	s := scenario.Scenario{
 		Name: "busy", About: "Much happens.", Duration: seconds(60),
-		Clients: simulate.Clients{Count: 100, Rate: 300}, Service: simulate.Service{Capacity: 360, Queue: 1080},
+		Clients: scenario.Clients{Count: 100, Rate: 300}, Service: scenario.Service{Capacity: 360, Queue: 1080},
 	}
 	uses := []string{
-		simulate.UseAdaptive, simulate.UseStandard, simulate.UseNone, simulate.UseNaive,
-		simulate.UseLegacy, simulate.UseRevision2026, simulate.UseAdaptive, simulate.UseStandard,
+		scenario.UseAdaptive, scenario.UseStandard, scenario.UseNone, scenario.UseNaive,
+		scenario.UseLegacy, scenario.UseRevision2026, scenario.UseAdaptive, scenario.UseStandard,
 	}
 	for i := range settings {
-		s.Settings = append(s.Settings, simulate.Setting{Use: uses[i], Name: fmt.Sprintf("setting %d", i)})
+		s.Settings = append(s.Settings, scenario.Setting{Use: uses[i], Name: fmt.Sprintf("setting %d", i)})
 	}
 	for i := range events {
 		from := 60 * float64(i) / float64(events)
-		s.Events = append(s.Events, simulate.Event{
-			Kind: simulate.Herd, From: seconds(from), To: seconds(min(from+2, 60)), Calls: 1000,
+		s.Events = append(s.Events, scenario.Event{
+			Kind: scenario.Herd, From: seconds(from), To: seconds(min(from+2, 60)), Calls: 1000,
 		})
 	}
 	return s

@@ -13,6 +13,7 @@ import (
 
 	"example.com/awsretry/cmd/awsretry/internal/format"
 	"example.com/awsretry/cmd/awsretry/simulate"
+	"example.com/awsretry/cmd/awsretry/simulate/scenario"
 )
 
 // drawPanel draws one quantity of one setting: the curves in c, and the axes'
@@ -104,7 +105,7 @@ func labelPeak(c draw.Canvas, l line, x, peak float64) {
 
 // eventBands shades the time of each event. The time of a herd may be too short
 // to see, and is drawn wider.
-type eventBands struct{ events []simulate.Event }
+type eventBands struct{ events []scenario.Event }
 
 func (b eventBands) Plot(c draw.Canvas, p *plot.Plot) {
 	x, _ := p.Transforms(&c)

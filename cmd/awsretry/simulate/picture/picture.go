@@ -65,7 +65,7 @@ type picture struct {
 }
 
 func newPicture(r *simulate.Result) *picture {
-	p := &picture{Result: r, every: r.Scenario.SecondsPerPoint()}
+	p := &picture{Result: r, every: simulate.SecondsPerPoint(r.Scenario)}
 	p.columns = p.shown()
 	for _, c := range p.columns {
 		p.inner += axisWidth + c.width + gap

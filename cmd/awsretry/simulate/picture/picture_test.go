@@ -10,19 +10,19 @@ import (
 	"time"
 
 	"example.com/awsretry/cmd/awsretry/internal/svgfile"
-	"example.com/awsretry/cmd/awsretry/simulate"
+	"example.com/awsretry/cmd/awsretry/simulate/scenario"
 )
 
 func TestPictures(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
-		settings []simulate.Setting
+		settings []scenario.Setting
 		drawn    int // panels with curves
 		empty    int
 	}{
-		{"load alone", []simulate.Setting{{Use: simulate.UseNone}, {Use: simulate.UseLegacy}}, 2, 0},
-		{"tokens too", []simulate.Setting{{Use: simulate.UseNone}, {Use: simulate.UseStandard}}, 3, 1},
-		{"send rates too", []simulate.Setting{{Use: simulate.UseNaive}, {Use: simulate.UseStandard}, {Use: simulate.UseAdaptive}}, 6, 3},
+		{"load alone", []scenario.Setting{{Use: scenario.UseNone}, {Use: scenario.UseLegacy}}, 2, 0},
+		{"tokens too", []scenario.Setting{{Use: scenario.UseNone}, {Use: scenario.UseStandard}}, 3, 1},
+		{"send rates too", []scenario.Setting{{Use: scenario.UseNaive}, {Use: scenario.UseStandard}, {Use: scenario.UseAdaptive}}, 6, 3},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := restless()
@@ -62,7 +62,7 @@ func TestPictures(t *testing.T) {
 }
 
 func TestPictureFormats(t *testing.T) {
-	s := tiny(simulate.Setting{Use: simulate.UseNone})
+	s := tiny(scenario.Setting{Use: scenario.UseNone})
 	r := mustRun(t, s)
 	draw := func(format string) []byte {
 		var b bytes.Buffer
@@ -119,12 +119,12 @@ func svgTexts(t *testing.T, text []byte) map[string]int {
 
 // Pictures of hardly anything.
 func TestPicturesOfLittle(t *testing.T) {
-	silent := tiny(simulate.Setting{Use: simulate.UseAdaptive})
-	silent.Clients = simulate.Clients{Count: 1, Rate: 1e-9}
-	silent.Events = []simulate.Event{{Kind: simulate.Outage}}
-	nameless := tiny(simulate.Setting{Use: simulate.UseNone})
+	silent := tiny(scenario.Setting{Use: scenario.UseAdaptive})
+	silent.Clients = scenario.Clients{Count: 1, Rate: 1e-9}
+	silent.Events = []scenario.Event{{Kind: scenario.Outage}}
+	nameless := tiny(scenario.Setting{Use: scenario.UseNone})
 	nameless.Name = ""
-	for name, s := range map[string]simulate.Scenario{"silent": silent, "nameless": nameless} {
+	for name, s := range map[string]scenario.Scenario{"silent": silent, "nameless": nameless} {
 		t.Run(name, func(t *testing.T) {
 			var svg bytes.Buffer
 			if err := Draw(&svg, mustRun(t, s), SVG); err != nil {
@@ -137,10 +137,10 @@ func TestPicturesOfLittle(t *testing.T) {
 
 // The picture of clients that join shows them in place of the tokens.
 func TestPictureOfClientsThatJoin(t *testing.T) {
-	s := tiny(simulate.Setting{Use: simulate.UseAdaptive}, simulate.Setting{Use: simulate.UseFleet})
-	s.Clients = simulate.Clients{Count: 4, Callers: 2}
-	s.Service.Throttle = &simulate.Throttle{Rate: 10, Burst: 1}
-	s.Events = []simulate.Event{{Kind: simulate.Join, From: seconds(4), To: seconds(8), Clients: 2}}
+	s := tiny(scenario.Setting{Use: scenario.UseAdaptive}, scenario.Setting{Use: scenario.UseFleet})
+	s.Clients = scenario.Clients{Count: 4, Callers: 2}
+	s.Service.Throttle = &scenario.Throttle{Rate: 10, Burst: 1}
+	s.Events = []scenario.Event{{Kind: scenario.Join, From: seconds(4), To: seconds(8), Clients: 2}}
 	result := mustRun(t, s)
 	for _, want := range []int{1, 0} {
 		if want == 0 {
@@ -169,7 +169,7 @@ func TestPictureOfClientsThatJoin(t *testing.T) {
 // A panel without a curve says why.
 func TestPanelsWithoutCurves(t *testing.T) {
 	s := busy(2, 0)
-	s.Settings[0].Use, s.Settings[1].Use = simulate.UseAdaptive, simulate.UseAdaptive
+	s.Settings[0].Use, s.Settings[1].Use = scenario.UseAdaptive, scenario.UseAdaptive
 	r := made(s, 300)
 	r.Outcomes[0].Calls = 0
 	for i := range r.Outcomes[1].Series.SendRate {
@@ -202,7 +202,7 @@ func TestSinglePoint(t *testing.T) {
 // A long run has fewer points than seconds, and the title says so.
 func TestMeansOfLongRuns(t *testing.T) {
 	s := busy(1, 0)
-	s.Duration = simulate.Duration(24 * time.Hour)
+	s.Duration = scenario.Duration(24 * time.Hour)
 	p := newPicture(made(s, 10))
 	points := p.perSecond(p.Outcomes[0].Series.Good)
 	if p.every != 44 || len(points) > 2000 || p.columns[0].title != "offered load and goodput (1/s), means of 44s" {

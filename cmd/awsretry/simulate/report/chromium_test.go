@@ -15,14 +15,14 @@ import (
 	"testing"
 	"time"
 
-	"example.com/awsretry/cmd/awsretry/simulate"
+	"example.com/awsretry/cmd/awsretry/simulate/scenario"
 )
 
 // The page in a real browser: what it draws, and what the mouse and the keyboard
 // do. AWSRETRY_SCREENSHOTS names a folder for pictures of it.
 func TestInChromium(t *testing.T) {
 	b := startBrowser(t)
-	open := func(t *testing.T, s simulate.Scenario) {
+	open := func(t *testing.T, s scenario.Scenario) {
 		t.Helper()
 		file := filepath.Join(t.TempDir(), "out.html")
 		page := write(t, run(t, s), Origin{"awsretry simulate lively", "v1.2.3"})
@@ -177,7 +177,7 @@ func TestInChromium(t *testing.T) {
 		eventually(t, "the page is empty", func() bool { return eval[string](b, `location.href`) == "about:blank" })
 		s := lively()
 		s.Name, s.About, s.Events, s.Duration = "", "", nil, seconds(1)
-		s.Settings = []simulate.Setting{{Use: simulate.UseNone}}
+		s.Settings = []scenario.Setting{{Use: scenario.UseNone}}
 		open(t, s)
 		if colors := eval[[]map[string]int](b, colorsOfCharts); len(colors) != 1 || len(colors[0]) < 4 {
 			t.Errorf("the chart has the colors %v", colors)

@@ -8,6 +8,7 @@ import (
 
 	"example.com/awsretry/cmd/awsretry/internal/format"
 	"example.com/awsretry/cmd/awsretry/simulate"
+	"example.com/awsretry/cmd/awsretry/simulate/scenario"
 )
 
 // data is what the script of the page draws. Times are in seconds.
@@ -74,11 +75,11 @@ const (
 
 func newData(r *simulate.Result) data {
 	s := r.Scenario
-	d := data{Duration: time.Duration(s.Duration).Seconds(), Every: s.SecondsPerPoint()}
+	d := data{Duration: time.Duration(s.Duration).Seconds(), Every: simulate.SecondsPerPoint(s)}
 	for _, e := range s.Events {
 		d.Events = append(d.Events, event{time.Duration(e.From).Seconds(), time.Duration(e.To).Seconds()})
 	}
-	serves := s.ServesOverTime()
+	serves := simulate.ServesOverTime(s)
 	clients := s.ClientsOverTime()
 	for _, o := range r.Outcomes {
 		d.Settings = append(d.Settings, newSetting(s, o, serves, clients))
@@ -108,13 +109,13 @@ func newData(r *simulate.Result) data {
 	return d
 }
 
-func newSetting(s simulate.Scenario, o simulate.Outcome, serves, clients []simulate.Level) setting {
+func newSetting(s scenario.Scenario, o simulate.Outcome, serves, clients []scenario.Level) setting {
 	made := setting{
 		Name: o.Setting,
 		Figures: fmt.Sprintf("%.2f attempts per call, %s failed, p99 %s",
 			o.Amplification, format.Percent(o.FailedShare), format.Latency(time.Duration(o.P99))),
 	}
-	every := s.SecondsPerPoint()
+	every := simulate.SecondsPerPoint(s)
 	perSecond := func(name, ink string, width float64, hidden bool, values []float64) line {
 		l := line{Name: name, Ink: ink, Width: width, Hidden: hidden}
 		for _, v := range simulate.Means(values, every) {
@@ -193,7 +194,7 @@ func sampled(kind, title, name, ink string, samples []simulate.Sample, limited b
 }
 
 // at returns the levels at these instants.
-func at(times []float64, levels []simulate.Level) []number {
+func at(times []float64, levels []scenario.Level) []number {
 	values := make([]number, len(times))
 	i := 0
 	for n, t := range times {

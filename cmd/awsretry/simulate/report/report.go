@@ -16,6 +16,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"example.com/awsretry/cmd/awsretry/simulate"
+	"example.com/awsretry/cmd/awsretry/simulate/scenario"
 )
 
 // The charts are drawn with uPlot, version 1.6.32, whose license is beside it.
@@ -31,13 +32,13 @@ type Origin struct {
 
 // Write writes the report.
 func Write(w io.Writer, r *simulate.Result, o Origin) error {
-	scenario, err := yaml.Marshal(r.Scenario)
+	file, err := yaml.Marshal(r.Scenario)
 	if err != nil {
 		return err
 	}
 	what := r.Scenario.Summary()
 	p := page{
-		Origin: o, Name: orUnnamed(what.Title), Summary: what, Seed: r.Scenario.Seed, Scenario: string(scenario),
+		Origin: o, Name: orUnnamed(what.Title), Summary: what, Seed: r.Scenario.Seed, Scenario: string(file),
 		Data: newData(r), License: text("uplot/LICENSE"),
 		Styles:  []template.CSS{template.CSS(text("uplot/uPlot.min.css")), template.CSS(text("report.css"))},
 		Scripts: []template.JS{template.JS(text("uplot/uPlot.iife.min.js")), template.JS(text("report.js"))},
@@ -72,7 +73,7 @@ type page struct {
 	Styles   []template.CSS
 	Scripts  []template.JS
 	Name     string
-	Summary  simulate.Summary
+	Summary  scenario.Summary
 	Heads    []string
 	Rows     [][]string
 	Data     data

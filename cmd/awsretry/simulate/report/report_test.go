@@ -18,29 +18,30 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"example.com/awsretry/cmd/awsretry/simulate"
+	"example.com/awsretry/cmd/awsretry/simulate/scenario"
 )
 
-func seconds(s float64) simulate.Duration { return simulate.Duration(s * float64(time.Second)) }
+func seconds(s float64) scenario.Duration { return scenario.Duration(s * float64(time.Second)) }
 
 // lively is a small scenario in which much happens.
-func lively() simulate.Scenario {
-	return simulate.Scenario{
+func lively() scenario.Scenario {
+	return scenario.Scenario{
 		Name: "lively", About: "Much happens.", Duration: seconds(30), Seed: 7,
-		Clients: simulate.Clients{Count: 6, Rate: 40, Timeout: seconds(5)},
-		Service: simulate.Service{Capacity: 60, Queue: 50, Latency: simulate.Latency{Median: seconds(0.02)}},
-		Events: []simulate.Event{
-			{Kind: simulate.Outage, From: seconds(5), To: seconds(8)},
-			{Kind: simulate.Throttling, From: seconds(12), To: seconds(20),
-				Throttle: &simulate.Throttle{Rate: 20, RetryAfter: seconds(1)}},
-			{Kind: simulate.Join, From: seconds(10), To: seconds(20), Clients: 2},
+		Clients: scenario.Clients{Count: 6, Rate: 40, Timeout: seconds(5)},
+		Service: scenario.Service{Capacity: 60, Queue: 50, Latency: scenario.Latency{Median: seconds(0.02)}},
+		Events: []scenario.Event{
+			{Kind: scenario.Outage, From: seconds(5), To: seconds(8)},
+			{Kind: scenario.Throttling, From: seconds(12), To: seconds(20),
+				Throttle: &scenario.Throttle{Rate: 20, RetryAfter: seconds(1)}},
+			{Kind: scenario.Join, From: seconds(10), To: seconds(20), Clients: 2},
 		},
-		Settings: []simulate.Setting{
-			{Use: simulate.UseNone}, {Use: simulate.UseStandard, MaxAttempts: 5}, {Use: simulate.UseAdaptive},
+		Settings: []scenario.Setting{
+			{Use: scenario.UseNone}, {Use: scenario.UseStandard, MaxAttempts: 5}, {Use: scenario.UseAdaptive},
 		},
 	}
 }
 
-func run(t *testing.T, s simulate.Scenario) *simulate.Result {
+func run(t *testing.T, s scenario.Scenario) *simulate.Result {
 	t.Helper()
 	r, err := simulate.Run(t.Context(), s, simulate.Options{})
 	if err != nil {
@@ -228,7 +229,7 @@ func TestDataIsTheResult(t *testing.T) {
 func TestScenarioCanBeRead(t *testing.T) {
 	r := run(t, lively())
 	shown := html.UnescapeString(elements(write(t, r, Origin{}), "pre")[0])
-	s, err := simulate.Parse([]byte(shown))
+	s, err := scenario.Parse([]byte(shown))
 	if err != nil {
 		t.Fatalf("%v\n%s", err, shown)
 	}

@@ -15,14 +15,15 @@ import (
 	"example.com/awsretry/cmd/awsretry/internal/screen"
 	"example.com/awsretry/cmd/awsretry/internal/settings"
 	engine "example.com/awsretry/cmd/awsretry/simulate"
+	"example.com/awsretry/cmd/awsretry/simulate/scenario"
 )
 
 // New returns the command.
 func New(s iostreams.Streams) *cobra.Command {
 	c := command{
 		Streams: s,
-		clients: flags.Number{Least: 1, Most: engine.MaxClients},
-		rate:    rate{most: engine.MaxRate},
+		clients: flags.Number{Least: 1, Most: scenario.MaxClients},
+		rate:    rate{most: scenario.MaxRate},
 		picture: flags.Word{Kind: "FILE"},
 		report:  flags.Word{Kind: "FILE"},
 	}
@@ -33,7 +34,7 @@ func New(s iostreams.Streams) *cobra.Command {
 setting, and compares the outcomes in a table, in a picture and in a report to look into. It sends nothing anywhere. The same seed gives the same
 result.
 
-Scenarios are ready by name: ` + strings.Join(engine.Names(), ", ") + `. --print prints one as a file, which
+Scenarios are ready by name: ` + strings.Join(scenario.Names(), ", ") + `. --print prints one as a file, which
 explains every field and is a start for a file of your own, in YAML or JSON.
 
 Settings are none, naive (a loop with a fixed delay), standard, adaptive, adaptive=scaled (scaled pacing in place of
@@ -50,11 +51,11 @@ delivery=FILE (an Amazon SNS delivery policy; also aws-managed and customer-mana
 			if c.print {
 				return c.printScenario(args[0])
 			}
-			scenario, err := c.scenario(args[0], cmd.Flags().Changed)
+			s, err := c.scenario(args[0], cmd.Flags().Changed)
 			if err != nil {
 				return err
 			}
-			return c.run(cmd.Context(), scenario, typed(cmd, args))
+			return c.run(cmd.Context(), s, typed(cmd, args))
 		},
 	}
 	set := cmd.Flags()
@@ -87,7 +88,7 @@ type command struct {
 }
 
 func (c *command) printScenario(name string) error {
-	text, err := engine.Source(name)
+	text, err := scenario.Source(name)
 	if err != nil {
 		return err
 	}
@@ -97,8 +98,8 @@ func (c *command) printScenario(name string) error {
 
 // run simulates and writes what was asked for. typed is the command as it was
 // typed.
-func (c *command) run(ctx context.Context, scenario engine.Scenario, typed string) error {
-	if slices.ContainsFunc(scenario.Settings, func(s engine.Setting) bool { return s.Use == engine.UseProfile }) {
+func (c *command) run(ctx context.Context, of scenario.Scenario, typed string) error {
+	if slices.ContainsFunc(of.Settings, func(s scenario.Setting) bool { return s.Use == scenario.UseProfile }) {
 		for _, warning := range settings.MissingFiles(c.Getenv) {
 			c.Warn("simulate", warning)
 		}
@@ -107,7 +108,7 @@ func (c *command) run(ctx context.Context, scenario engine.Scenario, typed strin
 	if err := views.open(ctx, c.Out); err != nil { // before the simulation takes its time
 		return err
 	}
-	result, err := c.simulate(ctx, scenario)
+	result, err := c.simulate(ctx, of)
 	if err == nil {
 		err = views.write(result)
 	}
@@ -124,11 +125,11 @@ func (c *command) run(ctx context.Context, scenario engine.Scenario, typed strin
 	return exit.Failed(result.WriteTable(c.Out, c.TableWidth(c.Out)))
 }
 
-func (c *command) simulate(ctx context.Context, scenario engine.Scenario) (*engine.Result, error) {
+func (c *command) simulate(ctx context.Context, of scenario.Scenario) (*engine.Result, error) {
 	defer collectLess()()
 	progress, done := c.progress()
 	defer done()
-	result, err := engine.Run(ctx, scenario, engine.Options{Getenv: c.Getenv, Progress: progress})
+	result, err := engine.Run(ctx, of, engine.Options{Getenv: c.Getenv, Progress: progress})
 	if ctx.Err() != nil {
 		return nil, exit.ErrInterrupted
 	}

@@ -1,4 +1,4 @@
-package simulate
+package scenario
 
 import (
 	"fmt"
@@ -14,7 +14,7 @@ type Summary struct {
 	Events      []string
 }
 
-// Summary returns the summary of the scenario of a [Result].
+// Summary returns the summary of a scenario whose defaults are filled in.
 func (s Scenario) Summary() Summary {
 	var what Summary
 	what.Title = strings.Trim(s.Name+": "+s.About, ": ")
@@ -70,14 +70,4 @@ func (t *Throttle) effect() string {
 		parts = append(parts, format.Percent(t.Share)+" throttled at random")
 	}
 	return strings.Join(parts, ", ")
-}
-
-func recoveryText(o Outcome) string {
-	switch o.Recovered {
-	case RecoveredInRun:
-		return o.Recovery.String()
-	case NotRecovered:
-		return "over " + o.Recovery.String()
-	}
-	return "-"
 }
