@@ -43,6 +43,9 @@ func startBrowser(t *testing.T) *browser {
 	t.Helper()
 	path, err := exec.LookPath("chromium")
 	if err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatal("chromium is not in PATH")
+		}
 		t.Skip("SKIPPED: chromium is not in PATH")
 	}
 	profile, err := os.MkdirTemp("", "report")

@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
@@ -12,6 +13,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -48,6 +50,24 @@ func run(t *testing.T, s scenario.Scenario) *simulate.Result {
 		t.Fatal(err)
 	}
 	return r
+}
+
+var once = sync.OnceValues(func() (*simulate.Result, error) {
+	return simulate.Run(context.Background(), lively(), simulate.Options{})
+})
+
+// result returns the result of the lively scenario. The caller may change it,
+// but for the series.
+func result(t *testing.T) *simulate.Result {
+	t.Helper()
+	r, err := once()
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := *r
+	own.Outcomes = slices.Clone(r.Outcomes)
+	own.Scenario.Settings = slices.Clone(r.Scenario.Settings)
+	return &own
 }
 
 func write(t *testing.T, r *simulate.Result, o Origin) string {
@@ -98,7 +118,7 @@ func dataOf(t *testing.T, page string) (d struct {
 
 // Nothing in the page is fetched, and the policy forbids it.
 func TestNothingIsFetched(t *testing.T) {
-	page := write(t, run(t, lively()), Origin{"awsretry simulate lively", "v1.2.3"})
+	page := write(t, result(t), Origin{"awsretry simulate lively", "v1.2.3"})
 	own := strings.Replace(page, text("uplot/uPlot.iife.min.js"), "", 1)
 	if own == page {
 		t.Error("uPlot is not in the page as it is")
@@ -142,7 +162,7 @@ func TestNothingIsFetched(t *testing.T) {
 
 // The curves are those of the result, second by second.
 func TestDataIsTheResult(t *testing.T) {
-	r := run(t, lively())
+	r := result(t)
 	page := write(t, r, Origin{})
 	d := dataOf(t, page)
 	if d.Every != 1 || len(d.Settings) != len(r.Outcomes) || len(d.Events) != 3 || d.Events[0] != (event{5, 8}) {
@@ -227,7 +247,7 @@ func TestDataIsTheResult(t *testing.T) {
 
 // The scenario in the page can be read again, and is the one that was run.
 func TestScenarioCanBeRead(t *testing.T) {
-	r := run(t, lively())
+	r := result(t)
 	shown := html.UnescapeString(elements(write(t, r, Origin{}), "pre")[0])
 	s, err := scenario.Parse([]byte(shown))
 	if err != nil {
@@ -240,6 +260,7 @@ func TestScenarioCanBeRead(t *testing.T) {
 
 // Names are text, wherever they are in the page.
 func TestHostileNames(t *testing.T) {
+	plain := write(t, result(t), Origin{})
 	for kind, name := range map[string]string{
 		"markup":        `</script><script>alert(1)</script><style>*{}</style></pre></title><!--`,
 		"attribute":     `" onmouseover="alert(1)" x='`,
@@ -250,8 +271,7 @@ func TestHostileNames(t *testing.T) {
 		"control":       "a\x00\x1b[31mb\x7f",
 	} {
 		t.Run(kind, func(t *testing.T) {
-			r := run(t, lively())
-			plain := write(t, r, Origin{})
+			r := result(t)
 			r.Scenario.Name, r.Scenario.About = name, name
 			r.Outcomes[1].Setting, r.Scenario.Settings[1].Name = name, name
 			page := write(t, r, Origin{name, name})
@@ -271,7 +291,7 @@ func TestHostileNames(t *testing.T) {
 }
 
 func TestOrigin(t *testing.T) {
-	page := write(t, run(t, lively()), Origin{"awsretry simulate 'a b' --seed 7", "v1.2.3"})
+	page := write(t, result(t), Origin{"awsretry simulate 'a b' --seed 7", "v1.2.3"})
 	for _, want := range []string{
 		"awsretry simulate &#39;a b&#39; --seed 7", "<code>v1.2.3</code>", "<code>7</code>",
 		"Copyright (c) 2022 Leon Sorokin", "lively: Much happens.", "from 5s to 8s: outage (refuse)",
@@ -336,7 +356,7 @@ type full struct{}
 func (full) Write([]byte) (int, error) { return 0, errFull }
 
 func TestWriteError(t *testing.T) {
-	if err := Write(full{}, run(t, lively()), Origin{}); err != errFull {
+	if err := Write(full{}, result(t), Origin{}); err != errFull {
 		t.Errorf("error %v, want the writer's", err)
 	}
 }
