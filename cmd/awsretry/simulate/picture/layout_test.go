@@ -52,24 +52,17 @@ func TestPictureLayout(t *testing.T) {
 	long := strings.Repeat("<long> ", 14)
 	events := func(n int) (all []scenario.Event) {
 		for i := range n {
-			all = append(
-				all,
-				scenario.Event{
-					Kind:  scenario.Herd,
-					From:  seconds(float64(i)),
-					To:    seconds(float64(i) + 0.5),
-					Calls: 1000,
-				},
-			)
+			from := float64(i)
+			all = append(all, scenario.Event{
+				Kind: scenario.Herd, From: seconds(from), To: seconds(from + 0.5), Calls: 1000,
+			})
 		}
 		return all
 	}
 	base := scenario.Scenario{
 		Name: "throttle", About: "For two minutes the service allows less.", Duration: seconds(60),
-		Clients: scenario.Clients{
-			Count: 100,
-			Rate:  300,
-		}, Service: scenario.Service{Capacity: 360, Queue: 1080}, Events: events(1),
+		Clients: scenario.Clients{Count: 100, Rate: 300},
+		Service: scenario.Service{Capacity: 360, Queue: 1080}, Events: events(1),
 	}
 	for _, tt := range []struct {
 		name   string

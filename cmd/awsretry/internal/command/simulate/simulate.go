@@ -31,8 +31,8 @@ func New(s iostreams.Streams) *cobra.Command {
 		Use:   "simulate SCENARIO|FILE",
 		Short: "See what settings do to a service and its callers before they are deployed",
 		Long: `Lets a fleet of clients call a modeled service through the real library, in virtual time, once for each
-setting, and compares the outcomes in a table, in a picture and in a report to look into. It sends nothing anywhere. The same seed gives the same
-result.
+setting, and compares the outcomes in a table, in a picture and in a report to look into. It sends nothing anywhere.
+The same seed gives the same result.
 
 Scenarios are ready by name: ` + strings.Join(scenario.Names(), ", ") + `. --print prints one as a file, which
 explains every field and is a start for a file of your own, in YAML or JSON.

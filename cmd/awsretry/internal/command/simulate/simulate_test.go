@@ -142,6 +142,11 @@ func TestErrors(t *testing.T) {
 		{quick("--json=maybe"), exit.Usage, []string{`--json is "maybe"; it must be true or false`}},
 		{quick("--picture", ""), exit.Usage, []string{`--picture is ""; it must not be empty`}},
 		{quick("--picture", "x.gif"), exit.Usage, []string{`--picture is "x.gif"; it must end with .svg or .png`}},
+		{quick("--report", ""), exit.Usage, []string{`--report is ""; it must not be empty`}},
+		{quick("--report", "x.pdf"), exit.Usage, []string{`--report is "x.pdf"; it must end with .html`}},
+		{quick("--report", "-"), exit.Usage, []string{`--report is "-"; it must end with .html`}},
+		{quick("--report", filepath.Join(folder, "none", "x.html")), exit.Usage,
+			[]string{"--report: ", "no such file"}},
 		{quick("--picture", filepath.Join(folder, "none", "x.svg")), exit.Usage,
 			[]string{"--picture: ", "no such file"}},
 		{quick("--settings", "profile=missing"), exit.Failure,
@@ -163,12 +168,13 @@ func TestErrors(t *testing.T) {
 func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	picture := filepath.Join(t.TempDir(), "x.png")
-	r := clitest.Shell{}.RunContext(ctx, t, New, quick("--picture", picture)...)
+	folder := t.TempDir()
+	picture, report := filepath.Join(folder, "x.png"), filepath.Join(folder, "x.html")
+	r := clitest.Shell{}.RunContext(ctx, t, New, quick("--picture", picture, "--report", report)...)
 	if r.Status != exit.Failure || !strings.Contains(r.Err, "interrupted") {
 		t.Errorf("%+v", r)
 	}
-	if left, err := os.ReadDir(filepath.Dir(picture)); err != nil || len(left) > 0 {
+	if left, err := os.ReadDir(folder); err != nil || len(left) > 0 {
 		t.Errorf("the folder has %v, %v", left, err)
 	}
 }
