@@ -92,7 +92,7 @@ func TestPictureLayout(t *testing.T) {
 		{"a long run", 300, func(s *scenario.Scenario) {
 			s.Duration, s.Settings = scenario.Duration(4*time.Hour), []scenario.Setting{{Use: scenario.UseAdaptive}}
 		}},
-		{"a joining fleet", 1e6, func(s *scenario.Scenario) {
+		{"a joining fleet", 300, func(s *scenario.Scenario) {
 			s.Events = append(s.Events, scenario.Event{
 				Kind: scenario.Join, From: seconds(10), To: seconds(60), Clients: 50,
 			})
