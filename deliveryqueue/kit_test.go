@@ -161,7 +161,7 @@ const noRetries = `{"healthyRetryPolicy": {"numRetries": 0}}`
 // eventually waits until f is true.
 func eventually(t testing.TB, what string, f func() bool) {
 	t.Helper()
-	eventuallyIn(t, 20*time.Second, what, f)
+	eventuallyIn(t, time.Minute, what, f)
 }
 
 func eventuallyIn(t testing.TB, limit time.Duration, what string, f func() bool) {

@@ -15,7 +15,7 @@ import (
 type State string
 
 // The states. A canceled delivery was canceled by Cancel, or was a dead letter
-// that Config.DeadLetter took; Delivery.Reason is "" of the former.
+// that Config.DeadLetter took. Its Delivery.Reason is "" unless it was dead.
 const (
 	Waiting   State = "waiting"
 	Running   State = "running"

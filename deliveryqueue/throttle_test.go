@@ -102,6 +102,7 @@ func TestThrottleOfManyProcesses(t *testing.T) {
 			enqueue(t, q, post(t, end.URL, "hello"), Options{Policy: policy})
 		}
 		enqueue(t, q, post(t, other.URL, "hello"), Options{Policy: policy})
+		begin := time.Now()
 		workInProcess(t, store)
 		workInProcess(t, store)
 		eventuallyIn(t, time.Minute, "all are delivered", func() bool { return stats(t, q) == Stats{Delivered: n + 1} })
@@ -109,10 +110,12 @@ func TestThrottleOfManyProcesses(t *testing.T) {
 		if len(all) != n {
 			t.Fatalf("%d requests", len(all))
 		}
-		// Without the store between them, two processes would need half the time.
-		// A machine that stops the first request for a while makes it less too.
-		if took, least := all[n-1].at.Sub(all[0].at), n*time.Second/rate*3/4; took < least {
-			t.Errorf("%d requests took %v, and not %v", n, took, least)
+		// Requests may come late, but never early: on a busy machine the times
+		// between them say nothing.
+		for i, r := range all {
+			if took, least := r.at.Sub(begin), time.Duration(i)*time.Second/rate; took < least-5*time.Millisecond {
+				t.Errorf("%d requests in %v, want at least %v", i+1, took, least)
+			}
 		}
 		most := 0
 		for i := range n {

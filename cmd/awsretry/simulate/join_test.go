@@ -24,7 +24,10 @@ func TestClientsJoin(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			s := tiny(scenario.Setting{Use: scenario.UseNone})
 			s.Clients = tt.clients
-			s.Events = append(tt.events, scenario.Event{Kind: scenario.Join, From: seconds(4), To: seconds(8), Clients: 2})
+			s.Events = append(
+				tt.events,
+				scenario.Event{Kind: scenario.Join, From: seconds(4), To: seconds(8), Clients: 2},
+			)
 			first := map[int]time.Duration{}
 			observe := func(_ int, c Call) {
 				if at, called := first[c.Client]; !called || c.Start < at {

@@ -3,6 +3,7 @@ package simulate
 import (
 	"context"
 	"errors"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -270,5 +271,27 @@ func TestSmallAndLarge(t *testing.T) {
 		if c.MaxInFlight == 1 && (o.Failed < 5000 || o.Attempts > 100) {
 			t.Errorf("%+v: %d calls failed and %d attempts were sent", c, o.Failed, o.Attempts)
 		}
+	}
+}
+
+// With other clients, the calls of all together stay the same.
+func TestClientsDoNotChangeTheLoad(t *testing.T) {
+	loop := tiny(scenario.Setting{Use: scenario.UseNone})
+	loop.Duration, loop.Clients = seconds(60), scenario.Clients{Count: 30, Callers: 2, Think: seconds(0.4)}
+	herd := tiny(scenario.Setting{Use: scenario.UseNone})
+	herd.Clients = scenario.Clients{Count: 30}
+	herd.Events = []scenario.Event{{Kind: scenario.Herd, From: seconds(1), To: seconds(9), Calls: 20}}
+	for _, tt := range []struct {
+		name string
+		s    scenario.Scenario
+	}{{"closed loop", loop}, {"herd", herd}} {
+		t.Run(tt.name, func(t *testing.T) {
+			want := float64(mustRun(t, tt.s).Outcomes[0].Calls)
+			for _, clients := range []int{24, 60, 2000} {
+				if got := float64(mustRun(t, tt.s.WithClients(clients)).Outcomes[0].Calls); math.Abs(got-want) > 0.05*want {
+					t.Errorf("%d clients make %v calls, 30 clients %v", clients, got, want)
+				}
+			}
+		})
 	}
 }

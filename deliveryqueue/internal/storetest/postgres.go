@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -120,7 +121,7 @@ func (s *Server) Up(fileLimit int) error {
 
 // wait waits until the server accepts connections.
 func (s *Server) wait() error {
-	for range 200 {
+	for range 1200 {
 		if strings.Contains(s.log.String(), "ready to accept connections") {
 			return nil
 		}
@@ -155,13 +156,17 @@ func find(program string) string {
 	return path
 }
 
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
+// freePort returns a port on which nothing listens. The system does not give it
+// to outgoing connections before the server is started.
+func freePort() (port int, err error) {
+	for range 100 {
+		port = 30000 + rand.N(2700)
+		var l net.Listener
+		if l, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
+			return port, l.Close()
+		}
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
+	return 0, err
 }
 
 // A lockedBuffer is safe for concurrent use.

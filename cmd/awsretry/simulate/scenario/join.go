@@ -13,6 +13,14 @@ func (s Scenario) Joining() int {
 	return n
 }
 
+// HerdCalls returns how many calls of a herd a client makes. Together the clients
+// make Calls for each of them.
+func (e Event) HerdCalls(client int) int {
+	const rounding = 1e-9
+	upTo := func(clients int) int { return int(float64(clients)*e.Calls + rounding) }
+	return upTo(client+1) - upTo(client)
+}
+
 // Begins returns when each client begins to call. Those that join are the last
 // ones, in the order of the events.
 func (s Scenario) Begins() []time.Duration {

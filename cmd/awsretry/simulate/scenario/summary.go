@@ -54,7 +54,7 @@ func (e Event) effect() string {
 	case Join:
 		return format.Count(int64(e.Clients)) + " clients join"
 	}
-	return fmt.Sprintf("herd of %d calls each", e.Calls)
+	return fmt.Sprintf("herd of %s calls each", format.Number(e.Calls))
 }
 
 // effect says what the throttle does.
