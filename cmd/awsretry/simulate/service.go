@@ -103,7 +103,7 @@ func (v *service) RoundTrip(req *http.Request) (*http.Response, error) {
 	v.record.sent(now)
 	f := v.arrive(now, c)
 	if f.at != never {
-		f.at = v.grid.next(c.owner, f.at)
+		f.at = v.grid.near(c.owner, f.at)
 	}
 	if !v.grid.wait(ctx, c.owner, f.at) {
 		v.record.abandoned(v.grid.now())
