@@ -16,7 +16,7 @@ import (
 func TestScenarioInJSON(t *testing.T) {
 	ran := restless()
 	for i := range ran {
-		ran[i].Settings = append(ran[i].Settings[7:8],
+		ran[i].Settings = append(ran[i].Settings[3:4],
 			scenario.Setting{Use: scenario.UseNaive, Name: `"<é & 1>": #`, MaxAttempts: 5, Pause: scenario.Duration(1)},
 			scenario.Setting{Use: scenario.UseStandard, Name: "- 1", Capacity: 50, LongPoll: true})
 	}
