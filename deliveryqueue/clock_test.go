@@ -3,6 +3,7 @@ package deliveryqueue
 import (
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/riverqueue/river/rivertype"
@@ -57,6 +58,18 @@ func TestClockOfTheStore(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A turn is a time of the store's clock.
+func TestClockOfAJob(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		at := time.Now().Add(time.Hour)
+		c := clockOf(&rivertype.JobRow{AttemptedAt: &at})
+		time.Sleep(time.Second)
+		if wait := c.until(at.Add(time.Minute)); wait != 59*time.Second {
+			t.Errorf("a turn is in %v", wait)
+		}
+	})
 }
 
 // setJob changes a job as the assignments say.
