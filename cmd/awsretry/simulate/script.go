@@ -4,6 +4,8 @@ import (
 	"math"
 	"sort"
 	"time"
+
+	"example.com/awsretry/cmd/awsretry/simulate/scenario"
 )
 
 // A segment is a part of the run in which the service does not change.
@@ -13,7 +15,7 @@ type segment struct {
 	capacity float64 // requests per second
 	share    float64 // of errors
 	factor   float64 // of the latency
-	throttle *Throttle
+	throttle *scenario.Throttle
 
 	worked float64 // requests that the queue can pass from the run's start to from if it is never empty
 }
@@ -23,7 +25,7 @@ type segment struct {
 type script []segment
 
 // newScript returns the script of s, which must be valid and have its defaults.
-func newScript(s Scenario) script {
+func newScript(s scenario.Scenario) script {
 	starts := map[time.Duration]bool{0: true}
 	for _, e := range s.Events {
 		starts[time.Duration(e.From)] = true
@@ -40,22 +42,22 @@ func newScript(s Scenario) script {
 	return all
 }
 
-func segmentAt(s Scenario, from time.Duration) segment {
+func segmentAt(s scenario.Scenario, from time.Duration) segment {
 	g := segment{from: from, capacity: s.Service.Capacity, factor: 1, throttle: s.Service.Throttle}
 	for _, e := range s.Events {
 		if from < time.Duration(e.From) || from >= time.Duration(e.To) {
 			continue
 		}
 		switch e.Kind {
-		case Outage:
+		case scenario.Outage:
 			g.how = e.How
-		case CapacityStep:
+		case scenario.CapacityStep:
 			g.capacity = e.Capacity
-		case Errors:
+		case scenario.Errors:
 			g.share = e.Share
-		case Throttling:
+		case scenario.Throttling:
 			g.throttle = e.Throttle
-		case SlowLatency:
+		case scenario.SlowLatency:
 			g.factor = e.Factor
 		}
 	}
@@ -123,9 +125,9 @@ func (s script) segmentAt(t time.Duration) segment {
 
 // Serves returns how many requests the service can serve successfully between
 // two instants of the run. The scenario must be valid.
-func (s Scenario) Serves(from, to Duration) float64 {
+func Serves(s scenario.Scenario, from, to scenario.Duration) float64 {
 	sum := 0.0
-	all := newScript(s.withDefaults())
+	all := newScript(s.WithDefaults())
 	for i, g := range all {
 		begin, end := max(time.Duration(from), g.from), time.Duration(to)
 		if i+1 < len(all) {
