@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"example.com/awsretry/cmd/awsretry/simulate/scenario"
 )
 
 // BenchmarkOutage is the outage scenario with its six settings, for ten minutes.
@@ -11,11 +13,11 @@ import (
 func BenchmarkOutage(b *testing.B) {
 	for _, clients := range []int{100, 10_000} {
 		b.Run(fmt.Sprint(clients, "_clients"), func(b *testing.B) {
-			s, err := Ready("outage")
+			s, err := scenario.Ready("outage")
 			if err != nil {
 				b.Fatal(err)
 			}
-			s.Clients.Count, s.Duration = clients, Duration(10*time.Minute)
+			s.Clients.Count, s.Duration = clients, scenario.Duration(10*time.Minute)
 			b.ReportAllocs()
 			attempts := int64(0)
 			for b.Loop() {

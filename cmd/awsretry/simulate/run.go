@@ -145,8 +145,7 @@ func (r *run) play(ctx context.Context) {
 	g := newGrid(owners(r.scenario))
 	g.wall = r.wall
 	f := newFleet(r.scenario, r.maker, g, newService(r.scenario, g, r.record), r.record)
-	running, stop := context.WithCancel(context.Background())
-	f.start(running)
+	f.start()
 	every := sampleEvery(duration)
 	for t := slot; t <= duration && ctx.Err() == nil; t += slot {
 		g.sleepUntil(t) // an instant of the run's own
@@ -155,8 +154,7 @@ func (r *run) play(ctx context.Context) {
 		}
 		r.simulated.Add(1)
 	}
-	stop()
-	f.wait()
+	f.stop()
 }
 
 // sampleEvery returns the time between two samples of the buckets, about three
