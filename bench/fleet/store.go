@@ -67,7 +67,7 @@ func (s *store) start() error {
 	if err := s.server.Start(); err != nil {
 		return err
 	}
-	for range 200 {
+	for range 3000 {
 		if conn, err := net.Dial("tcp", s.addr); err == nil {
 			return conn.Close()
 		}
