@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"io"
 	"net/http"
 	"net/url"
 	"sync"
@@ -133,7 +134,7 @@ func (f *fleet) closedLoop(c *client, caller int) {
 func (f *fleet) call(c *client, of call) {
 	of.client = c.number
 	f.record.started(of.start, c.number)
-	own := &callContext{call: of}
+	own := &callContext{call: of, grid: f.grid}
 	if patience := time.Duration(f.scenario.Clients.Timeout); patience > 0 {
 		own.deadline = f.grid.start.Add(f.grid.deadline(of.owner, of.start+patience))
 	}
@@ -146,6 +147,10 @@ func (f *fleet) call(c *client, of call) {
 	defer c.sampled.end()
 	resp, err := c.transport.RoundTrip(f.template.WithContext(own))
 	good := err == nil && resp.StatusCode < 400
+	if good && resp.Body != http.NoBody {
+		_, err := io.Copy(io.Discard, resp.Body)
+		good = err == nil
+	}
 	if err == nil {
 		resp.Body.Close()
 	}

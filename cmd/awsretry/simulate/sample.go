@@ -39,7 +39,7 @@ func (c *client) state(shared bool) (awsretry.State, bool) {
 
 // sample records the clients' buckets at the end of the slot before t.
 func (f *fleet) sample(t time.Duration, m maker) {
-	if m.capacity == 0 {
+	if m.capacity == 0 && !m.limits {
 		return
 	}
 	s := &f.record.slots[(t-1)/slot]
