@@ -13,7 +13,7 @@ import (
 // c, in their order, and then never. It returns nil if no call arrives.
 func (f *fleet) arrivals(c *client) func() time.Duration {
 	var gathering []time.Duration // of the herds
-	seed := random(f.scenario.Seed, uint64(c.arrivals))
+	seed := random(f.scenario.Seed, uint64(c.arrivals.first))
 	for i, e := range f.scenario.Events {
 		if e.Kind != scenario.Herd {
 			continue
@@ -69,7 +69,7 @@ func (a *arriving) advance(f *fleet, last time.Duration) bool {
 	if at == never {
 		return false
 	}
-	a.at = f.grid.next(a.client.arrivals, max(at, last+1))
+	a.at = f.grid.nextOf(a.client.arrivals, max(at, last+1))
 	return a.at < f.record.end
 }
 
@@ -81,7 +81,7 @@ func (f *fleet) allArrivals() arrivalQueue {
 		if next == nil {
 			continue
 		}
-		a := &arriving{client: c, next: next, seed: random(f.scenario.Seed, uint64(c.arrivals))}
+		a := &arriving{client: c, next: next, seed: random(f.scenario.Seed, uint64(c.arrivals.first))}
 		if a.advance(f, -1) {
 			all = append(all, a)
 		}
@@ -155,7 +155,16 @@ func (c *client) take() (owner int, ok bool) {
 		return owner, true
 	}
 	c.fresh++
-	return c.fresh - 1, true
+	return c.arriving(c.fresh - 1), true
+}
+
+// arriving returns the n-th owner of arriving calls.
+func (c *client) arriving(n int) int {
+	a := c.arrivals
+	if between := a.step - 1; n < between*a.count {
+		return a.first + n/between*a.step + 1 + n%between
+	}
+	return a.first + a.count + n // after the last arrivals
 }
 
 // put returns an owner that take gave out.

@@ -108,7 +108,7 @@ func (b *body) Read(p []byte) (int, error) {
 func (b *body) arrive() {
 	b.arrived, b.err = true, io.EOF
 	grid, all := b.service.grid, b.service.bodies
-	at := grid.next(b.call.owner, b.began+all.until(b.end-b.first))
+	at := grid.near(b.call.owner, b.began+all.until(b.end-b.first))
 	switch {
 	case !grid.wait(b.ctx, b.call.owner, at):
 		got := int(int64(grid.now()-b.began) * bodySize / int64(all.time))

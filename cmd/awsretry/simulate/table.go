@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"math"
 	"strings"
 	"time"
 
@@ -17,8 +18,8 @@ import (
 // follows as another table. A width of 0 means no limit.
 func (r *Result) WriteTable(w io.Writer, width int) error {
 	rows := [][]string{
-		strings.Split("|||amplifi-|goodput|failed|||||throttled|fairness", "|"),
-		strings.Split("setting|calls|attempts|cation|calls/s|calls||p50|p99|recovery|attempts|(Jain)", "|"),
+		strings.Split("|||amplifi-|goodput|failed|||||throttled|largest|fairness", "|"),
+		strings.Split("setting|calls|attempts|cation|calls/s|calls||p50|p99|recovery|attempts|backlog|(Jain)", "|"),
 	}
 	for _, o := range r.Outcomes {
 		rows = append(rows, []string{
@@ -33,6 +34,7 @@ func (r *Result) WriteTable(w io.Writer, width int) error {
 			format.Latency(time.Duration(o.P99)),
 			recoveryText(o),
 			format.Percent(o.ThrottledShare),
+			format.Count(int64(math.Ceil(o.Backlog))),
 			fmt.Sprintf("%.3f", o.Fairness),
 		})
 	}
@@ -45,9 +47,19 @@ func (r *Result) WriteTable(w io.Writer, width int) error {
 	for _, event := range s.Events {
 		fmt.Fprintln(b, event)
 	}
+	if r.coarse() {
+		fmt.Fprintf(b, "times are rounded to %v, because many calls may be under way at once\n", r.Resolution)
+	}
 	fmt.Fprintln(b)
 	writeColumns(b, rows, width)
 	return b.Flush()
+}
+
+// coarse reports whether the resolution is more than a hundredth of what a call
+// takes.
+func (r *Result) coarse() bool {
+	s := r.Scenario.Service
+	return r.Resolution > (s.Latency.Median+s.Network)/100
 }
 
 // writeColumns aligns the first column to the left and the others to the right.
