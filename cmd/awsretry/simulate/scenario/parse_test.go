@@ -358,7 +358,7 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		start := time.Now()
 		s, err := Parse(text)
-		if took := time.Since(start); took > 2*time.Second {
+		if took := time.Since(start); took > 20*time.Second {
 			t.Errorf("%d bytes took %v", len(text), took)
 		}
 		if err == nil && s.Validate() != nil {

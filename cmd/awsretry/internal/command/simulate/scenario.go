@@ -60,6 +60,9 @@ func (c *command) scenario(name string, given func(flag string) bool) (scenario.
 	if _, err := c.pictureFormat(); err != nil {
 		return s, err
 	}
+	if err := c.checkReport(); err != nil {
+		return s, err
+	}
 	err = s.Validate()
 	if changes := c.changes(given); err != nil && changes != "" { // without them, the scenario is valid
 		err = fmt.Errorf("with %s: %w", changes, err)

@@ -4,8 +4,6 @@ package simulate
 
 import (
 	"context"
-	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -14,11 +12,9 @@ import (
 	"example.com/awsretry/cmd/awsretry/internal/exit"
 	"example.com/awsretry/cmd/awsretry/internal/flags"
 	"example.com/awsretry/cmd/awsretry/internal/iostreams"
-	"example.com/awsretry/cmd/awsretry/internal/outfile"
 	"example.com/awsretry/cmd/awsretry/internal/screen"
 	"example.com/awsretry/cmd/awsretry/internal/settings"
 	engine "example.com/awsretry/cmd/awsretry/simulate"
-	"example.com/awsretry/cmd/awsretry/simulate/picture"
 	"example.com/awsretry/cmd/awsretry/simulate/scenario"
 )
 
@@ -29,13 +25,14 @@ func New(s iostreams.Streams) *cobra.Command {
 		clients: flags.Number{Least: 1, Most: scenario.MaxClients},
 		rate:    rate{most: scenario.MaxRate},
 		picture: flags.Word{Kind: "FILE"},
+		report:  flags.Word{Kind: "FILE"},
 	}
 	cmd := &cobra.Command{
 		Use:   "simulate SCENARIO|FILE",
 		Short: "See what settings do to a service and its callers before they are deployed",
 		Long: `Lets a fleet of clients call a modeled service through the real library, in virtual time, once for each
-setting, and compares the outcomes in a table and in a picture. It sends nothing anywhere. The same seed gives the same
-result.
+setting, and compares the outcomes in a table, in a picture and in a report to look into. It sends nothing anywhere.
+The same seed gives the same result.
 
 Scenarios are ready by name: ` + strings.Join(scenario.Names(), ", ") + `. --print prints one as a file, which
 explains every field and is a start for a file of your own, in YAML or JSON.
@@ -46,6 +43,7 @@ delivery=FILE (an Amazon SNS delivery policy; also aws-managed and customer-mana
 ~/.aws/config). After standard, adaptive, fleet and revision2026, +resume, +share_retry_after, +no_spread,
 +long_poll and +quota=NAME (documents, sdk, 2026 or none) switch these on.`,
 		Example: `  awsretry simulate outage --picture outage.svg
+  awsretry simulate outage --report outage.html
   awsretry simulate throttle --settings adaptive,adaptive=scaled,profile=production
   awsretry simulate outage --clients 10000 --duration 10m
   awsretry simulate --print brownout > mine.yaml && awsretry simulate mine.yaml`,
@@ -58,7 +56,7 @@ delivery=FILE (an Amazon SNS delivery policy; also aws-managed and customer-mana
 			if err != nil {
 				return err
 			}
-			return c.run(cmd.Context(), s)
+			return c.run(cmd.Context(), s, typed(cmd, args))
 		},
 	}
 	set := cmd.Flags()
@@ -70,6 +68,8 @@ delivery=FILE (an Amazon SNS delivery policy; also aws-managed and customer-mana
 	set.Var(&c.duration, "duration", "virtual time to simulate, in place of the scenario's")
 	set.Uint64Var(&c.seed, "seed", 0, "`NUMBER` that every random number is made from, in place of the scenario's")
 	set.Var(&c.picture, "picture", "draw a picture into this file, SVG or PNG by its ending")
+	set.Var(&c.report, "report",
+		"write a report into this HTML file, with curves to zoom into; a browser shows it without a network")
 	set.BoolVar(&c.json, "json", false, "print a JSON object with every figure and every second in place of the table")
 	set.BoolVar(&c.print, "print", false, "print the ready scenario as a file, and simulate nothing")
 	return cmd
@@ -83,6 +83,7 @@ type command struct {
 	duration flags.Period
 	seed     uint64
 	picture  flags.Word
+	report   flags.Word
 	json     bool
 	print    bool
 }
@@ -96,29 +97,27 @@ func (c *command) printScenario(name string) error {
 	return exit.Failed(err)
 }
 
-func (c *command) run(ctx context.Context, of scenario.Scenario) error {
+// run simulates and writes what was asked for. typed is the command as it was
+// typed.
+func (c *command) run(ctx context.Context, of scenario.Scenario, typed string) error {
 	if slices.ContainsFunc(of.Settings, func(s scenario.Setting) bool { return s.Use == scenario.UseProfile }) {
 		for _, warning := range settings.MissingFiles(c.Getenv) {
 			c.Warn("simulate", warning)
 		}
 	}
-	file := outfile.Stdout(io.Discard)
-	if c.picture.Value != "" {
-		var err error
-		// The file is opened before the simulation takes its time.
-		if file, err = outfile.Open(ctx, c.picture.Value, c.Out); err != nil {
-			return fmt.Errorf("--picture: %w", err)
-		}
+	views := c.views(typed)
+	if err := views.open(ctx, c.Out); err != nil { // before the simulation takes its time
+		return err
 	}
 	result, err := c.simulate(ctx, of)
-	if format, _ := c.pictureFormat(); err == nil && format != "" {
-		err = picture.Draw(file, result, format)
+	if err == nil {
+		err = views.write(result)
 	}
 	if err != nil {
-		file.Abandon()
+		views.abandon()
 		return exit.Failed(err)
 	}
-	if err := file.Keep(); err != nil {
+	if err := views.keep(); err != nil {
 		return exit.Failed(err)
 	}
 	if c.json {
