@@ -27,6 +27,7 @@ type service struct {
 	latency    scenario.Latency
 	spread     float64 // of a lognormal latency: the standard deviation of its logarithm
 	refusals   map[*scenario.Throttle]refusal
+	bodies     *bodies // nil: responses have none
 
 	// mu guards the fields below. In virtual time there is no contention,
 	// because requests arrive at different instants.
@@ -58,6 +59,7 @@ func newService(s scenario.Scenario, g grid, record *recorder) *service {
 		end:        time.Duration(s.Duration),
 		latency:    s.Service.Latency,
 		refusals:   map[*scenario.Throttle]refusal{},
+		bodies:     newBodies(s.Service.Body),
 		buckets:    map[throttleOf]*throttleBucket{},
 	}
 	if v.latency.Distribution == scenario.Lognormal {
@@ -65,7 +67,7 @@ func newService(s scenario.Scenario, g grid, record *recorder) *service {
 	}
 	for _, segment := range v.script {
 		if t := segment.throttle; t != nil {
-			v.refusals[t] = newRefusal(t)
+			v.refusals[t] = newRefusal(t, g.start)
 		}
 	}
 	return v
@@ -116,6 +118,9 @@ func (v *service) RoundTrip(req *http.Request) (*http.Response, error) {
 	v.record.responded(f.at, f.status)
 	if f.status == 0 {
 		return nil, errBroken
+	}
+	if f.status == http.StatusOK && v.bodies != nil {
+		return v.response(req, c, f.at), nil
 	}
 	return f.response(f.status, req), nil
 }
