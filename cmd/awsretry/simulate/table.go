@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"math"
 	"strings"
 	"time"
 
@@ -33,6 +34,7 @@ func Columns() []Column {
 		{"p99", "", "p99", func(o Outcome) string { return format.Latency(time.Duration(o.P99)) }},
 		{"recovery", "", "recovery", recoveryText},
 		{"throttled attempts", "throttled", "attempts", func(o Outcome) string { return format.Percent(o.ThrottledShare) }},
+		{"largest backlog", "largest", "backlog", func(o Outcome) string { return format.Count(int64(math.Ceil(o.Backlog))) }},
 		{"fairness (Jain)", "fairness", "(Jain)", func(o Outcome) string { return fmt.Sprintf("%.3f", o.Fairness) }},
 	}
 }
@@ -58,9 +60,19 @@ func (r *Result) WriteTable(w io.Writer, width int) error {
 	for _, event := range s.Events {
 		fmt.Fprintln(b, event)
 	}
+	if r.coarse() {
+		fmt.Fprintf(b, "times are rounded to %v, because many calls may be under way at once\n", r.Resolution)
+	}
 	fmt.Fprintln(b)
 	writeColumns(b, rows, width)
 	return b.Flush()
+}
+
+// coarse reports whether the resolution is more than a hundredth of what a call
+// takes.
+func (r *Result) coarse() bool {
+	s := r.Scenario.Service
+	return r.Resolution > (s.Latency.Median+s.Network)/100
 }
 
 // writeColumns aligns the first column to the left and the others to the right.

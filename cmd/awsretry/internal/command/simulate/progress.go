@@ -1,8 +1,6 @@
 package simulate
 
 import (
-	"os"
-	"runtime/debug"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
@@ -25,19 +23,4 @@ func (c *command) progress() (draw func(part float64), done func()) {
 	)
 	bar.RenderBlank()
 	return func(part float64) { bar.Set(int(part * steps)) }, func() { bar.Clear() }
-}
-
-// collectLess makes the garbage collector run less often until the memory is a
-// gibibyte, because it is expensive to scan many small stacks. It changes
-// nothing that the user has set.
-func collectLess() (undo func()) {
-	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
-		return func() {}
-	}
-	const percent, limit = 300, 1 << 30
-	percentBefore, limitBefore := debug.SetGCPercent(percent), debug.SetMemoryLimit(limit)
-	return func() {
-		debug.SetGCPercent(percentBefore)
-		debug.SetMemoryLimit(limitBefore)
-	}
 }
