@@ -53,7 +53,7 @@ func firstAttempt(p permit, sent *plainResult) attempt {
 // successor returns the attempt that follows a.
 func (a *attempt) successor() attempt {
 	b := attempt{permit: a.next}
-	b.Number, b.Offset = a.Number+1, a.Offset
+	b.Number, b.Offset, b.began = a.Number+1, a.Offset, a.began
 	b.before = past{attempts: a.Number, delay: a.Delay, failure: a.failure()}
 	return b
 }
@@ -201,7 +201,7 @@ func same(a, b io.ReadCloser) bool {
 func (a *attempt) send(c *call) {
 	a.Request, a.Partition = c.req, c.partition.name
 	if c.observers {
-		a.Start = time.Now()
+		a.start()
 	}
 	a.held, a.sendToken = nil, false
 	if !a.sent {
@@ -222,6 +222,14 @@ func (a *attempt) send(c *call) {
 	}
 	if a.Response != nil && c.conns != nil {
 		c.conns.Saw(a.out, a.Response.ProtoMajor)
+	}
+}
+
+// start notes when the attempt is sent, for the observers.
+func (a *attempt) start() {
+	a.Start = time.Now()
+	if a.began.IsZero() {
+		a.began = a.Start.Add(-a.Waited)
 	}
 }
 

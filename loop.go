@@ -82,7 +82,7 @@ func (l *Loop) Wait() error {
 		return c.cancellation(why, a.before)
 	}
 	if c.observers {
-		a.Start = time.Now()
+		a.start()
 	}
 	return nil
 }

@@ -59,7 +59,7 @@ func TestLogTo(t *testing.T) {
 		}},
 		{"giving up", slog.LevelInfo, &awsretry.Transport{Base: throttled, MaxAttempts: 2}, []string{
 			`level=WARN msg="gave up" ` + request + " attempt=2 class=throttled status=400 code=ThrottlingException" +
-				" elapsed=0s stop=max_attempts",
+				" elapsed=0s total=1s stop=max_attempts",
 		}},
 		{"an error", slog.LevelInfo, &awsretry.Transport{Base: failing(broken), MaxAttempts: 1}, []string{
 			`level=WARN msg="gave up" ` + request + ` attempt=1 class=transient` +
@@ -67,6 +67,14 @@ func TestLogTo(t *testing.T) {
 		}},
 		{"permanent, which is not logged", slog.LevelDebug,
 			&awsretry.Transport{Base: httpfake.Statuses(404)}, []string{""}},
+		{"every attempt", slog.LevelDebug - 4, &awsretry.Transport{Base: httpfake.Statuses(503, 200)}, []string{
+			"level=DEBUG msg=retrying " + request + " attempt=1 class=transient status=503 elapsed=0s delay=1s",
+			"level=DEBUG-4 msg=succeeded " + request +
+				" attempt=2 class=success status=200 elapsed=0s total=1s stop=success",
+		}},
+		{"permanent", slog.LevelDebug - 4, &awsretry.Transport{Base: httpfake.Statuses(404)}, []string{
+			"level=DEBUG-4 msg=failed " + request + " attempt=1 class=permanent status=404 elapsed=0s stop=permanent",
+		}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

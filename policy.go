@@ -149,6 +149,8 @@ type Attempt struct {
 	// Partition names the partition whose token buckets the attempt used, as in
 	// Transport.State and Transport.Partitions.
 	Partition string
+
+	began time.Time // the call, with the first attempt's wait; zero if there is no observer
 }
 
 // A Policy classifies the outcome of an attempt. It sees the attempt's Request,
