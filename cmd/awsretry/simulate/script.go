@@ -14,6 +14,8 @@ type segment struct {
 	share    float64 // of errors
 	factor   float64 // of the latency
 	throttle *Throttle
+	// throttled is the share that the throttle refuses at random.
+	throttled float64
 
 	worked float64 // requests that the queue can pass from the run's start to from if it is never empty
 }
@@ -29,6 +31,9 @@ func newScript(s Scenario) script {
 		starts[time.Duration(e.From)] = true
 		starts[time.Duration(e.To)] = true
 	}
+	for _, from := range s.OverTime.starts(s.Duration) {
+		starts[from] = true
+	}
 	var all script
 	for from := range starts {
 		all = append(all, segmentAt(s, from))
@@ -41,7 +46,9 @@ func newScript(s Scenario) script {
 }
 
 func segmentAt(s Scenario, from time.Duration) segment {
-	g := segment{from: from, capacity: s.Service.Capacity, factor: 1, throttle: s.Service.Throttle}
+	g := segment{from: from, capacity: s.Service.Capacity, factor: 1}
+	g.refuse(s.Service.Throttle)
+	s.OverTime.change(&g)
 	for _, e := range s.Events {
 		if from < time.Duration(e.From) || from >= time.Duration(e.To) {
 			continue
@@ -54,12 +61,19 @@ func segmentAt(s Scenario, from time.Duration) segment {
 		case Errors:
 			g.share = e.Share
 		case Throttling:
-			g.throttle = e.Throttle
+			g.refuse(e.Throttle)
 		case SlowLatency:
 			g.factor = e.Factor
 		}
 	}
 	return g
+}
+
+// refuse sets the throttle.
+func (g *segment) refuse(t *Throttle) {
+	if g.throttle = t; t != nil {
+		g.throttled = t.Share
+	}
 }
 
 // workedAt is like worked, up to t in the segment.

@@ -25,6 +25,9 @@ func (s Scenario) summary() (what summary, events []string) {
 	if t := s.Service.Throttle; t != nil {
 		what.size += ", " + t.effect()
 	}
+	if o := s.OverTime; o != nil {
+		what.size += fmt.Sprintf("; changing every %v", o.Every)
+	}
 	for _, e := range s.Events {
 		to := fmt.Sprintf("to %v", e.To)
 		if e.To == s.Duration {
