@@ -1,0 +1,74 @@
+package traffic
+
+import (
+	"math"
+	"time"
+)
+
+// A load is how many calls are under way over time.
+type load struct {
+	mean, most float64
+	dispersion float64 // the variance over the mean: 1 for calls that arrive independently of each other
+	known      bool
+}
+
+// inFlight follows the calls that are under way from bin to bin.
+func (l *Log) inFlight(w window) load {
+	from, to := l.counts.within(w)
+	now, least := int64(0), int64(0)
+	var levels []int64
+	for i := range to {
+		now += l.counts.list[i].started - l.counts.list[i].ended
+		least = min(least, now) // of calls that began before the log
+		if i >= from {
+			levels = append(levels, now)
+		}
+	}
+	const ends = 20 // callers start one after the other, and stop
+	levels = levels[len(levels)/ends : len(levels)-len(levels)/ends]
+	lost := max(l.continuing-l.followed, 0) // calls that never end
+	if len(levels) < 50 || lost > now+l.Lines.Used/100 {
+		return load{}
+	}
+	var sum, squares, most float64
+	for _, n := range levels {
+		v := float64(n - least)
+		sum += v
+		squares += v * v
+		most = max(most, v)
+	}
+	n := float64(len(levels))
+	mean := sum / n
+	if mean == 0 {
+		return load{}
+	}
+	return load{mean: mean, most: most, dispersion: max(squares/n-mean*mean, 0) / mean, known: true}
+}
+
+// closed reports whether the calls come from callers that each wait for one
+// call before they make the next: their number then varies less than that of
+// independent calls, and less than their rate does.
+func (f load) closed(perStep []count) bool {
+	if !f.known || f.mean < 0.5 || f.dispersion > 0.6 {
+		return false
+	}
+	var sum, squares float64
+	for _, c := range perStep {
+		sum += float64(c.started)
+		squares += square(float64(c.started))
+	}
+	n := float64(len(perStep))
+	mean := sum / n
+	variation := math.Sqrt(max(squares/n-mean*mean, 0)) / mean
+	return math.Sqrt(f.dispersion/f.mean) <= max(variation, 0.15)
+}
+
+// think returns how long each of the callers rests between two calls.
+func (f load) think(calls float64, over time.Duration) time.Duration {
+	cycle := f.most * over.Seconds() / calls
+	busy := f.mean * over.Seconds() / calls
+	if think := cycle - busy; think > 0.02*cycle {
+		return time.Duration(think * float64(time.Second))
+	}
+	return 0
+}

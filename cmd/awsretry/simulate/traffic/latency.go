@@ -1,0 +1,171 @@
+package traffic
+
+import (
+	"math"
+	"time"
+
+	"example.com/awsretry/cmd/awsretry/simulate"
+)
+
+// leastNetwork is the shortest round trip that a scenario can have.
+const leastNetwork = 100 * time.Microsecond
+
+// latency fits how long the service takes, and how that changes.
+func (f *fitting) latency(s *simulate.Scenario) {
+	from, to := f.spans.within(f.window)
+	for _, t := range f.spans.list[from:to] {
+		add(&f.served, t.served)
+	}
+	if f.served == nil { // every success was a response
+		f.served = newHistogram()
+		f.served.RecordValue(leastNetwork.Microseconds())
+	}
+	f.changes(s, from, to)
+	network := time.Duration(f.served.ValueAtQuantile(10)) * time.Microsecond
+	from0 := "the shortest responses"
+	if f.throttles != nil {
+		network = min(network, time.Duration(f.throttles.ValueAtQuantile(50))*time.Microsecond)
+		from0 = "the responses that throttle, or the shortest ones"
+	} else {
+		network = min(network, leastNetwork)
+	}
+	s.Service.Network = duration(max(network, leastNetwork))
+	f.comment("$.service.network", "%s", from0)
+	s.Service.Capacity, s.Service.Queue = simulate.MaxRate, simulate.MaxClients
+	f.comment("$.service.capacity", "the log does not show it: as good as unlimited")
+	s.Service.Latency = simulate.Latency{Distribution: "table", Table: f.table(time.Duration(s.Service.Network))}
+	text := "quantiles of %d responses, without the network's time"
+	if f.factor != nil {
+		text += ", and as if they did not change over time"
+	}
+	if f.sum.timeouts > 0 {
+		text += "; the end is that of attempts that timed out, which no one saw"
+	}
+	f.comment("$.service.latency", text, f.served.TotalCount())
+}
+
+// shares are the points of a table of latencies.
+var shares = []float64{
+	0, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999, 1,
+}
+
+// table returns the quantiles of what the service takes on top of the network.
+// Attempts that timed out would have taken longer than any other.
+func (f *fitting) table(network time.Duration) []simulate.Quantile {
+	inTime := 1.0
+	if f.sum.timeouts > 0 {
+		worked := float64(f.sum.sent - f.sum.throttled)
+		inTime = max(1-float64(f.sum.timeouts)/worked, 0.001)
+	}
+	var table []simulate.Quantile
+	last := time.Duration(0)
+	for _, share := range shares {
+		took := f.served.ValueAtQuantile(100 * share)
+		if share == 0 {
+			took = f.served.Min()
+		}
+		last = max(last, time.Duration(took)*time.Microsecond-network)
+		at := math.Round(share*inTime*1e6) / 1e6
+		if len(table) > 0 && at <= table[len(table)-1].Share {
+			continue
+		}
+		table = append(table, simulate.Quantile{Share: at, Within: duration(last)})
+	}
+	if inTime < 1 {
+		timeout := time.Duration(f.timeouts.ValueAtQuantile(50)) * time.Microsecond
+		longest := simulate.Duration(time.Hour)
+		jump := simulate.Quantile{
+			Share: math.Round((inTime+1e-6)*1e6) / 1e6, Within: min(duration(2*timeout), longest),
+		}
+		if jump.Share < 1 {
+			table = append(table, jump)
+		}
+		table = append(table, simulate.Quantile{Share: 1, Within: min(duration(3*timeout), longest)})
+	}
+	table[len(table)-1].Share = 1
+	return table
+}
+
+// changes finds how the latency changes over time, if it does by more than a
+// third. It then replaces f.served by what it would have been without.
+func (f *fitting) changes(s *simulate.Scenario, from, to int) {
+	const enough, little = 50, 1.35
+	middle := float64(max(f.served.ValueAtQuantile(50), 1))
+	quartile := func(p float64) float64 { return math.Log(float64(max(f.served.ValueAtQuantile(p), 1))) }
+	deviation := max((quartile(75)-quartile(25))/1.349, 0.02) // of the logarithm, as if it were normal
+	surprise, degrees := 0.0, -1
+	factors := make([]float64, to-from)
+	least, most := math.Inf(1), 0.0
+	for i, t := range f.spans.list[from:to] {
+		if count64(t.served) < enough {
+			continue
+		}
+		factors[i] = max(float64(t.served.ValueAtQuantile(50)), 1) / middle
+		least, most = min(least, factors[i]), max(most, factors[i])
+		chance := 1.2533 * deviation / math.Sqrt(float64(t.served.TotalCount())) // of a median
+		surprise += square(math.Log(factors[i]) / chance)
+		degrees++
+	}
+	if most < little*least || !unlikely(surprise, degrees) {
+		return
+	}
+	steady := newHistogram()
+	last := 1.0
+	for i, t := range f.spans.list[from:to] {
+		if factors[i] == 0 {
+			factors[i] = last // too few to tell
+		}
+		last = factors[i]
+		if t.served == nil {
+			continue
+		}
+		for _, bar := range t.served.Distribution() {
+			if bar.Count > 0 {
+				value := (float64(bar.From) + float64(bar.To)) / 2 / last
+				steady.RecordValues(min(max(int64(value), 1), longestTime.Microseconds()), bar.Count)
+			}
+		}
+	}
+	f.served = steady
+	f.factor = make([]float64, len(f.steps))
+	for i := range f.factor {
+		at := f.window.from.Add(time.Duration(i)*f.every + f.every/2)
+		bin := int(f.spans.number(at)-f.spans.first) - from
+		f.factor[i] = round(factors[min(max(bin, 0), len(factors)-1)])
+	}
+	s.OverTime.Latency = f.factor
+	f.comment("$.over_time.latency", "the median of each step, in medians of all")
+}
+
+// correlation returns how much the mean time of attempts follows their rate.
+func (f *fitting) correlation() float64 {
+	var x, y []float64
+	for i, c := range f.steps {
+		if n := c.sent - c.throttled; n >= 20 {
+			x = append(x, float64(n)/f.lengthOf(i).Seconds())
+			y = append(y, float64(c.inFlight)/float64(c.sent))
+		}
+	}
+	if len(x) < 10 {
+		return 0
+	}
+	mx, my := mean(x), mean(y)
+	var xy, xx, yy float64
+	for i := range x {
+		xy += (x[i] - mx) * (y[i] - my)
+		xx += square(x[i] - mx)
+		yy += square(y[i] - my)
+	}
+	if xx*yy == 0 || math.Sqrt(yy/float64(len(y))) < 0.1*my {
+		return 0
+	}
+	return xy / math.Sqrt(xx*yy)
+}
+
+func mean(values []float64) float64 {
+	sum := 0.0
+	for _, v := range values {
+		sum += v
+	}
+	return sum / float64(len(values))
+}
