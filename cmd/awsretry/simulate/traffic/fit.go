@@ -96,6 +96,7 @@ func (f *fitting) fit() {
 	}
 	s.OverTime = &simulate.OverTime{Every: simulate.Duration(f.every)}
 	f.comment("$.over_time", "the steps in which the log was counted")
+	f.record()
 	f.latency(s)
 	f.clients(s)
 	retryAfter := f.throttle(s)
@@ -105,7 +106,6 @@ func (f *fitting) fit() {
 		delete(f.out.Comments, "$.over_time")
 	}
 	f.settings(s, retryAfter)
-	f.record()
 	f.unseen()
 }
 
@@ -137,7 +137,7 @@ func (f *fitting) clients(s *simulate.Scenario) {
 	f.comment("$.clients.count", "the log is taken for that of one process, whose calls share their token buckets")
 	calls, length := float64(f.sum.started), f.window.length()
 	flight := f.inFlight(f.window)
-	if flight.closed(f.steps) {
+	if flight.closed(f.bins) {
 		c.Callers = max(int(flight.most), 1)
 		c.Think = duration(flight.think(calls, length))
 		f.comment("$.clients.callers", "at most so many calls are under way, %.1f on average, and their number hardly "+
@@ -155,11 +155,23 @@ func (f *fitting) clients(s *simulate.Scenario) {
 		c.AttemptTimeout = max(c.AttemptTimeout, simulate.Duration(time.Millisecond))
 		f.comment("$.clients.attempt_timeout", "the median of %d attempts that timed out", f.timeouts.TotalCount())
 	}
-	if n := count64(f.deadlines); n > 0 {
-		longest := time.Duration(f.deadlines.ValueAtQuantile(99)) * time.Microsecond
-		c.Timeout = max(duration(longest), simulate.Duration(time.Millisecond))
-		f.comment("$.clients.timeout", "a guess: the longest of %d calls that their context ended", n)
+	f.timeout(c)
+}
+
+// timeout guesses how long callers wait for a call. A few calls whose context
+// ended say nothing: the program may have been stopped.
+func (f *fitting) timeout(c *simulate.Clients) {
+	n := count64(f.deadlines)
+	if n == 0 {
+		return
 	}
+	longest := time.Duration(f.deadlines.ValueAtQuantile(99)) * time.Microsecond
+	if n < fewDelays || n < f.sum.started/1000 || longest < f.out.Recorded.P99 {
+		f.cannotSee("why the context of %d calls ended: no timeout of calls is simulated", n)
+		return
+	}
+	c.Timeout = max(duration(longest), simulate.Duration(time.Millisecond))
+	f.comment("$.clients.timeout", "a guess: the longest of %d calls that their context ended", n)
 }
 
 // unlimited returns a limit of calls under way that is high enough for a minute

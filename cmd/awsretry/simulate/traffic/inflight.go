@@ -1,7 +1,6 @@
 package traffic
 
 import (
-	"math"
 	"time"
 )
 
@@ -47,20 +46,26 @@ func (l *Log) inFlight(w window) load {
 
 // closed reports whether the calls come from callers that each wait for one
 // call before they make the next: their number then varies less than that of
-// independent calls, and less than their rate does.
-func (f load) closed(perStep []count) bool {
-	if !f.known || f.mean < 0.5 || f.dispersion > 0.6 {
-		return false
-	}
+// independent calls. So does that of calls which begin at regular times, but
+// those are as regular in every bin.
+func (f load) closed(bins []count) bool {
+	const little, regular, constant = 0.6, 0.3, 0.1
+	return f.known && f.mean >= 0.5 && f.dispersion <= little &&
+		(f.dispersion < constant || startDispersion(bins) > regular)
+}
+
+// startDispersion returns the variance of the calls that begin in a bin over
+// their mean.
+func startDispersion(bins []count) float64 {
+	bins = widened(bins)
 	var sum, squares float64
-	for _, c := range perStep {
+	for _, c := range bins {
 		sum += float64(c.started)
 		squares += square(float64(c.started))
 	}
-	n := float64(len(perStep))
+	n := float64(len(bins))
 	mean := sum / n
-	variation := math.Sqrt(max(squares/n-mean*mean, 0)) / mean
-	return math.Sqrt(f.dispersion/f.mean) <= max(variation, 0.15)
+	return (squares/n - mean*mean) / mean
 }
 
 // think returns how long each of the callers rests between two calls.

@@ -15,11 +15,15 @@ var candidates = []struct {
 	use             string
 	attempts        int
 	delay, throttle time.Duration
+	least           time.Duration // after throttling
 }{
-	{simulate.UseStandard, 3, 500 * time.Millisecond, 500 * time.Millisecond},
-	{simulate.UseLegacy, 4, 45 * time.Millisecond, 750 * time.Millisecond},
-	{simulate.UseRevision2026, 3, 25 * time.Millisecond, 500 * time.Millisecond},
+	{simulate.UseStandard, 3, 500 * time.Millisecond, 500 * time.Millisecond, 0},
+	{simulate.UseLegacy, 4, 45 * time.Millisecond, 750 * time.Millisecond, 500 * time.Millisecond},
+	{simulate.UseRevision2026, 3, 25 * time.Millisecond, 500 * time.Millisecond, 0},
 }
+
+// impossible is a distance that is longer than any that is measured.
+const impossible = 100
 
 // fewDelays are too few to tell settings apart.
 const fewDelays = 10
@@ -44,6 +48,9 @@ func (l *Log) present(retryAfter bool) (s simulate.Setting, why string) {
 			}
 			if count64(throttled) >= fewDelays && !retryAfter {
 				distance += ratio(throttled.Mean(), c.throttle)
+				if throttled.Min() < c.least.Microseconds()*9/10 {
+					distance += impossible
+				}
 			}
 			if distance < best {
 				best, attempts, s.Use = distance, c.attempts, c.use

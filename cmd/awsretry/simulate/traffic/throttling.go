@@ -13,10 +13,10 @@ type throttling struct {
 	better      float64 // the squared errors of the other model, in those of this one
 }
 
-// fitThrottling finds the throttling that explains best how many requests of
-// each bin were refused.
+// fitThrottling finds the throttling that explains best how many requests were
+// refused when.
 func fitThrottling(bins []count, width time.Duration) throttling {
-	bins, width = widened(bins, width)
+	group := groupOf(bins)
 	var sent, refused int64
 	for _, c := range bins {
 		sent += c.sent
@@ -24,23 +24,21 @@ func fitThrottling(bins []count, width time.Duration) throttling {
 	}
 	t := throttling{share: float64(refused) / float64(sent)}
 	random := 0.0
-	for _, c := range bins {
+	for _, c := range widened(bins) {
 		random += square(float64(c.throttled) - t.share*float64(c.sent))
 	}
-	limit, errors := fitBucket(bins, width)
-	switch {
-	case errors < random:
+	limit, errors := fitBucket(bins, width, group)
+	if errors < random {
 		limit.better = random / max(errors, 1)
 		return limit
-	default:
-		t.better = errors / max(random, 1)
-		return t
 	}
+	t.better = errors / max(random, 1)
+	return t
 }
 
-// widened merges bins until they have twenty requests each, so that a bin shows
-// a share and a rate.
-func widened(bins []count, width time.Duration) ([]count, time.Duration) {
+// groupOf returns how many bins together have twenty requests, so that their
+// sum shows a share and a rate.
+func groupOf(bins []count) int {
 	sent, busy := int64(0), int64(0)
 	for _, c := range bins {
 		if sent += c.sent; c.sent > 0 {
@@ -49,49 +47,54 @@ func widened(bins []count, width time.Duration) ([]count, time.Duration) {
 	}
 	const enough = 20
 	if sent == 0 || sent/max(busy, 1) >= enough {
-		return bins, width
+		return 1
 	}
-	factor := int(min((enough*int64(len(bins))+sent-1)/sent, int64(len(bins))))
-	merged := make([]count, (len(bins)+factor-1)/factor)
+	return int(min((enough*int64(len(bins))+sent-1)/sent, int64(len(bins))))
+}
+
+// widened merges bins into groups.
+func widened(bins []count) []count {
+	group := groupOf(bins)
+	merged := make([]count, (len(bins)+group-1)/group)
 	for i, c := range bins {
-		merged[i/factor].add(c)
+		merged[i/group].add(c)
 	}
-	return merged, width * time.Duration(factor)
+	return merged
 }
 
 // fitBucket finds the token bucket with the least squared errors: on a grid of
 // rates around what was let through while the service throttled, and of bursts,
 // which becomes finer around the best.
-func fitBucket(bins []count, width time.Duration) (best throttling, errors float64) {
+func fitBucket(bins []count, width time.Duration, group int) (best throttling, errors float64) {
 	passed, throttling := 0.0, 0.0
-	for _, c := range bins {
+	for _, c := range widened(bins) {
 		if c.throttled > 0 {
 			passed += float64(c.sent - c.throttled)
-			throttling += width.Seconds()
+			throttling += width.Seconds() * float64(group)
 		}
-	}
-	if passed == 0 {
-		return best, math.Inf(1)
 	}
 	errors = math.Inf(1)
+	if passed == 0 {
+		return best, errors
+	}
 	try := func(rate, burst float64) {
-		if rate <= 0 || burst < 1 {
+		if burst < 1 {
 			return
 		}
-		if e := bucketErrors(bins, width, rate, burst, errors); e < errors {
+		if e := bucketErrors(bins, width, group, rate, burst, errors); e < errors {
 			best.rate, best.burst, errors = rate, burst, e
 		}
 	}
 	guess := passed / throttling
-	for i := -20; i <= 8; i++ {
-		for burst := 1.0; burst <= max(64*guess, 2); burst *= 2 {
-			try(guess*math.Pow(1.06, float64(i)), burst)
+	for burst := 1.0; burst <= max(64*guess, 2); burst *= 1.4 {
+		for i := -80; i <= 40; i++ {
+			try(guess*math.Pow(1.015, float64(i)), burst)
 		}
 	}
-	for fine := 0.03; fine > 0.0005; fine /= 2 {
+	for fine := 0.015; fine > 0.0005; fine /= 2 {
 		rate, burst := best.rate, best.burst
 		for _, r := range []float64{1 - fine, 1, 1 + fine} {
-			for _, b := range []float64{1 - 8*fine, 1, 1 + 8*fine} {
+			for _, b := range []float64{1 - 16*fine, 1, 1 + 16*fine} {
 				try(rate*r, burst*b)
 			}
 		}
@@ -100,17 +103,24 @@ func fitBucket(bins []count, width time.Duration) (best throttling, errors float
 }
 
 // bucketErrors returns the squared errors of a token bucket that is full at
-// first, or any number above most. A bin's requests spread over the bin.
-func bucketErrors(bins []count, width time.Duration, rate, burst, most float64) float64 {
-	tokens, errors := burst, 0.0
-	for _, c := range bins {
-		tokens += rate * width.Seconds()
-		passes := min(float64(c.sent), tokens)
-		errors += square(float64(c.throttled) - (float64(c.sent) - passes))
-		if errors > most {
-			return errors
+// first, or a number above most.
+func bucketErrors(bins []count, width time.Duration, group int, rate, burst, most float64) float64 {
+	tokens, errors, error := burst, 0.0, 0.0
+	gain := rate * width.Seconds()
+	for i, c := range bins {
+		tokens += gain
+		if c.sent > 0 {
+			passes := min(float64(c.sent), math.Floor(tokens+1e-9))
+			tokens -= passes
+			error += float64(c.throttled-c.sent) + passes
 		}
-		tokens = min(tokens-passes, burst)
+		tokens = min(tokens, burst)
+		if (i+1)%group == 0 || i == len(bins)-1 {
+			errors += square(error)
+			if error = 0; errors > most {
+				return errors
+			}
+		}
 	}
 	return errors
 }
