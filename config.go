@@ -261,13 +261,13 @@ func (c *config) newShare(p *partition, t weak.Pointer[Transport]) *Share {
 		inUse: func() bool { return t.Value() != nil },
 		retryAfter: func() time.Duration {
 			if p := of.Value(); p != nil && longest > 0 {
-				return p.gate.closedFor(time.Now())
+				return p.gate.ClosedFor(time.Now())
 			}
 			return 0
 		},
 		holdBack: func(d time.Duration) {
 			if p := of.Value(); p != nil && d <= longest {
-				p.gate.close(time.Now(), d, spread.of(d))
+				p.gate.Close(time.Now(), d, spread.of(d))
 			}
 		},
 		wake: make(chan struct{}, 1),

@@ -146,7 +146,7 @@ func (a *attempt) settle(c *call) {
 	a.retryTokens = 0
 	a.asked = a.findDelay(c)
 	if c.shareRetryAfter && 0 < a.asked && a.asked <= c.maxRetryAfter {
-		c.partition.gate.close(time.Now(), a.asked, c.spread.of(a.asked))
+		c.partition.gate.Close(time.Now(), a.asked, c.spread.of(a.asked))
 		c.partition.share.signal()
 	}
 	if a.Class == Throttled {

@@ -176,7 +176,7 @@ func TestExtraPartitionThatLimits(t *testing.T) {
 		limit func(*partition)
 	}{
 		{"by its limiter", func(p *partition) { p.limiter.Update(true) }},
-		{"by its gate", func(p *partition) { p.gate.close(time.Now(), time.Hour, 0) }},
+		{"by its gate", func(p *partition) { p.gate.Close(time.Now(), time.Hour, 0) }},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			table := newTestTable(2, true)

@@ -102,7 +102,7 @@ func (a *attempt) tooLate(c *call, delay time.Duration) Stop {
 		wait = max(wait, limiter.soonest())
 	}
 	if c.partition.gate.Load() != nil { // another response's Retry-After may be longer
-		wait = max(wait, c.partition.gate.closedFor(time.Now()))
+		wait = max(wait, c.partition.gate.ClosedFor(time.Now()))
 	}
 	if c.outlivesDeadline(wait) {
 		return StopDeadline

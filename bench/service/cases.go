@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"example.com/awsretry/cmd/awsretry/simulate"
+	"example.com/awsretry/cmd/awsretry/simulate/scenario"
 )
 
 // cases are what every library goes through.
@@ -117,18 +117,18 @@ type step struct {
 // would get the service's tokens. It is measured from an instant on. The first
 // step begins at 0.
 func throttled(clients, callers int, from, to time.Duration, steps ...step) period {
-	s := simulate.Scenario{
-		Duration: simulate.Duration(to), Seed: 1,
-		Clients: simulate.Clients{Count: clients, Callers: callers, Think: simulate.Duration(latency / 10)},
+	s := scenario.Scenario{
+		Duration: scenario.Duration(to), Seed: 1,
+		Clients: scenario.Clients{Count: clients, Callers: callers, Think: scenario.Duration(latency / 10)},
 		Service: unlimited(steps[0].rate),
 	}
 	s.Service.Network -= s.Clients.Think
 	for i, step := range steps[1:] {
-		event := simulate.Event{
-			Kind: simulate.Throttling, From: simulate.Duration(step.from), Throttle: throttle(step.rate),
+		event := scenario.Event{
+			Kind: scenario.Throttling, From: scenario.Duration(step.from), Throttle: throttle(step.rate),
 		}
 		if next := i + 2; next < len(steps) {
-			event.To = simulate.Duration(steps[next].from)
+			event.To = scenario.Duration(steps[next].from)
 		}
 		s.Events = append(s.Events, event)
 	}
@@ -139,17 +139,17 @@ func throttled(clients, callers int, from, to time.Duration, steps ...step) peri
 const latency = 10 * time.Millisecond
 
 // unlimited is a service that is limited by its throttle alone.
-func unlimited(rate float64) simulate.Service {
-	return simulate.Service{
-		Capacity: simulate.MaxRate, Queue: simulate.MaxClients,
-		Network: simulate.Duration(latency), Throttle: throttle(rate),
+func unlimited(rate float64) scenario.Service {
+	return scenario.Service{
+		Capacity: scenario.MaxRate, Queue: scenario.MaxClients,
+		Network: scenario.Duration(latency), Throttle: throttle(rate),
 	}
 }
 
 // throttle returns a bucket for a tenth of a second's requests, at least one.
 // Every library knows its status, and the AWS ones look for its code.
-func throttle(rate float64) *simulate.Throttle {
-	return &simulate.Throttle{Rate: rate, Burst: max(rate/10, 1), Code: "ProvisionedThroughputExceededException"}
+func throttle(rate float64) *scenario.Throttle {
+	return &scenario.Throttle{Rate: rate, Burst: max(rate/10, 1), Code: "ProvisionedThroughputExceededException"}
 }
 
 // storms returns three kinds of the same storm.

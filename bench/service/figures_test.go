@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"example.com/awsretry/cmd/awsretry/simulate"
+	"example.com/awsretry/cmd/awsretry/simulate/scenario"
 )
 
 func TestThrottlingFigures(t *testing.T) {
@@ -132,7 +133,9 @@ func TestRecovered(t *testing.T) {
 // The scenarios of the cases are valid and say what the cases do.
 func TestScenarios(t *testing.T) {
 	relapse := full.sdkStorms[0].scenario()
-	serves := func(p period) float64 { return p.scenario.Serves(simulate.Duration(p.from), p.scenario.Duration) }
+	serves := func(p period) float64 {
+		return simulate.Serves(p.scenario, scenario.Duration(p.from), p.scenario.Duration)
+	}
 	for _, tt := range []struct {
 		name string
 		got  float64
@@ -143,9 +146,9 @@ func TestScenarios(t *testing.T) {
 		{"steps on the wall clock", serves(full.throttlings[3].wall), 20*100 + 20*20 + 20*200},
 		{"far away", serves(full.pacings[6].virtual), 540 * 2},
 		{"far away on the wall clock", serves(full.pacings[6].wall), 60 * 2},
-		{"an outage", full.storms[0].scenario().Serves(0, simulate.Duration(100*time.Second)), 70 * 1200},
-		{"errors after an outage", relapse.Serves(0, simulate.Duration(100*time.Second)), (10 + 60*0.95) * 1200},
-		{"a service that hangs", full.storms[2].scenario().Serves(0, simulate.Duration(100*time.Second)), 70 * 1500},
+		{"an outage", simulate.Serves(full.storms[0].scenario(), 0, scenario.Duration(100*time.Second)), 70 * 1200},
+		{"errors after an outage", simulate.Serves(relapse, 0, scenario.Duration(100*time.Second)), (10 + 60*0.95) * 1200},
+		{"a service that hangs", simulate.Serves(full.storms[2].scenario(), 0, scenario.Duration(100*time.Second)), 70 * 1500},
 	} {
 		if math.Abs(tt.got-tt.want) > 1e-6 {
 			t.Errorf("%s: the service serves %v requests, want %v", tt.name, tt.got, tt.want)
@@ -160,7 +163,7 @@ func TestScenarios(t *testing.T) {
 			}
 		}
 		for _, h := range c.hourlies {
-			for _, s := range []simulate.Scenario{h.scenario(nil, h.settle+h.steady), h.backlog(nil)} {
+			for _, s := range []scenario.Scenario{h.scenario(nil, h.settle+h.steady), h.backlog(nil)} {
 				if err := s.Validate(); err != nil {
 					t.Errorf("%s: %v", h.name, err)
 				}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"example.com/awsretry/cmd/awsretry/simulate"
+	"example.com/awsretry/cmd/awsretry/simulate/scenario"
 )
 
 // An hourly is a service with a bucket for the requests of an hour, which
@@ -46,7 +47,7 @@ type hourlyFigures struct {
 }
 
 // measure runs the libraries.
-func (h hourly) measure(ctx context.Context, settings []simulate.Setting) ([]hourlyFigures, error) {
+func (h hourly) measure(ctx context.Context, settings []scenario.Setting) ([]hourlyFigures, error) {
 	steady := make([]hourlySample, len(settings))
 	for i := range steady {
 		steady[i] = newHourlySample(h)
@@ -74,7 +75,7 @@ func (h hourly) measure(ctx context.Context, settings []simulate.Setting) ([]hou
 }
 
 // scenario is the service, whose bucket is full at first.
-func (h hourly) scenario(settings []simulate.Setting, length time.Duration) simulate.Scenario {
+func (h hourly) scenario(settings []scenario.Setting, length time.Duration) scenario.Scenario {
 	s := throttled(h.clients, h.callers, 0, length, step{0, h.limit / time.Hour.Seconds()}).scenario
 	s.Service.Throttle.Burst = h.limit
 	s.Settings = settings
@@ -82,10 +83,10 @@ func (h hourly) scenario(settings []simulate.Setting, length time.Duration) simu
 }
 
 // backlog is the service that admits little at first.
-func (h hourly) backlog(settings []simulate.Setting) simulate.Scenario {
+func (h hourly) backlog(settings []scenario.Setting) scenario.Scenario {
 	s := h.scenario(settings, h.slowed+h.within)
-	s.Events = []simulate.Event{{
-		Kind: simulate.Throttling, To: simulate.Duration(h.slowed), Throttle: throttle(h.slow),
+	s.Events = []scenario.Event{{
+		Kind: scenario.Throttling, To: scenario.Duration(h.slowed), Throttle: throttle(h.slow),
 	}}
 	return s
 }

@@ -15,6 +15,7 @@ import (
 
 	"example.com/awsretry"
 	"example.com/awsretry/cmd/awsretry/simulate"
+	"example.com/awsretry/cmd/awsretry/simulate/scenario"
 )
 
 // A loop is callers that never rest, and a service that gives them a reason to.
@@ -27,7 +28,7 @@ type loop struct {
 func closedLoops(callers int, from, to time.Duration) []loop {
 	throttles := throttled(1, callers, from, to, step{0, 100})
 	down := throttles
-	down.scenario.Events = []simulate.Event{{Kind: simulate.Outage}}
+	down.scenario.Events = []scenario.Event{{Kind: scenario.Outage}}
 	return []loop{
 		{fmt.Sprintf("The service admits 100 requests per second, %d callers", callers), throttles},
 		{fmt.Sprintf("The service answers 503 to everything, %d callers", callers), down},
@@ -77,7 +78,7 @@ type loopFigures struct {
 }
 
 // measure runs the libraries in virtual time.
-func (l loop) measure(ctx context.Context, settings []simulate.Setting) ([]loopFigures, error) {
+func (l loop) measure(ctx context.Context, settings []scenario.Setting) ([]loopFigures, error) {
 	l.scenario.Settings = settings
 	r, err := simulate.Run(ctx, l.scenario, simulate.Options{})
 	if err != nil {
@@ -111,9 +112,9 @@ func loopFiguresOf(s simulate.Series, from int) loopFigures {
 // runLoops adds the closed loops to the results.
 func (r *results) runLoops(ctx context.Context, loops []loop, progress io.Writer) error {
 	libraries := inLoops()
-	settings := make([]simulate.Setting, len(libraries))
+	settings := make([]scenario.Setting, len(libraries))
 	for i, lib := range libraries {
-		settings[i] = simulate.Setting{Name: lib.name, New: lib.over}
+		settings[i] = scenario.Setting{Name: lib.name, New: lib.over}
 	}
 	for _, l := range loops {
 		fmt.Fprintf(progress, "%s, %d libraries\n", l.name, len(libraries))

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"example.com/awsretry"
-	"example.com/awsretry/cmd/awsretry/simulate"
+	"example.com/awsretry/cmd/awsretry/simulate/scenario"
 )
 
 const scaledName = "awsretry adaptive, ScaledPacing"
@@ -48,18 +48,18 @@ var pacings = []throttling{
 	steady("5 requests per second, one client of 64 callers", 5, 1, 64, 5*time.Minute),
 	stepped,
 	steady("50 requests per second, 300 ms away, one client of 64 callers", 50, 1, 64, 3*time.Minute).
-		with(func(s *simulate.Scenario) { s.Service.Network = simulate.Duration(300 * time.Millisecond) }),
+		with(func(s *scenario.Scenario) { s.Service.Network = scenario.Duration(300 * time.Millisecond) }),
 	steady("1 request per second, one client of 64 callers", 1, 1, 64, 5*time.Minute).after(time.Minute),
 	steady("2 requests per second, 5 s away, one client of 64 callers", 2, 1, 64, 10*time.Minute).after(time.Minute).
-		with(func(s *simulate.Scenario) { s.Service.Network = simulate.Duration(5 * time.Second) }),
+		with(func(s *scenario.Scenario) { s.Service.Network = scenario.Duration(5 * time.Second) }),
 	steady("15 requests per second in bursts of 15, six clients of 10 callers", 15, 6, 10, 5*time.Minute).
-		with(func(s *simulate.Scenario) { s.Service.Throttle.Burst = 15 }),
+		with(func(s *scenario.Scenario) { s.Service.Throttle.Burst = 15 }),
 	steady("500 requests per second, and 8 % refused at random, one client of 64 callers", 500, 1, 64, 5*time.Minute).
-		with(func(s *simulate.Scenario) { s.Service.Throttle.Share = 0.08 }),
+		with(func(s *scenario.Scenario) { s.Service.Throttle.Share = 0.08 }),
 }
 
 // with changes both scenarios.
-func (t throttling) with(change func(*simulate.Scenario)) throttling {
+func (t throttling) with(change func(*scenario.Scenario)) throttling {
 	change(&t.virtual.scenario)
 	change(&t.wall.scenario)
 	return t
@@ -67,7 +67,7 @@ func (t throttling) with(change func(*simulate.Scenario)) throttling {
 
 // after measures from another instant on, and as long on the wall clock.
 func (t throttling) after(from time.Duration) throttling {
-	t.wall.scenario.Duration += simulate.Duration(from - t.wall.from)
+	t.wall.scenario.Duration += scenario.Duration(from - t.wall.from)
 	t.virtual.from, t.wall.from = from, from
 	return t
 }

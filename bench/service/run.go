@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"example.com/awsretry/cmd/awsretry/simulate"
+	"example.com/awsretry/cmd/awsretry/simulate/scenario"
 )
 
 // A comparison is the figures of a case, by library.
@@ -52,7 +53,7 @@ func (c cases) run(ctx context.Context, progress io.Writer) (results, error) {
 		for i, t := range of {
 			step(t.name, among)
 			to[i].of = t
-			if err := to[i].add(among, virtualTime, func(s []simulate.Setting) ([]throttlingFigures, error) {
+			if err := to[i].add(among, virtualTime, func(s []scenario.Setting) ([]throttlingFigures, error) {
 				return t.virtual.measure(ctx, s, simulate.Options{})
 			}); err != nil {
 				return err
@@ -64,7 +65,7 @@ func (c cases) run(ctx context.Context, progress io.Writer) (results, error) {
 		for i, s := range of {
 			step(s.name, among)
 			to[i].of = s
-			if err := to[i].add(among, virtualTime, func(settings []simulate.Setting) ([]stormFigures, error) {
+			if err := to[i].add(among, virtualTime, func(settings []scenario.Setting) ([]stormFigures, error) {
 				return s.measure(ctx, settings, simulate.Options{})
 			}); err != nil {
 				return err
@@ -87,7 +88,7 @@ func (c cases) run(ctx context.Context, progress io.Writer) (results, error) {
 	for i, h := range c.hourlies {
 		step(h.name, pacers)
 		r.hourlies[i].of = h
-		if err := r.hourlies[i].add(pacers, virtualTime, func(s []simulate.Setting) ([]hourlyFigures, error) {
+		if err := r.hourlies[i].add(pacers, virtualTime, func(s []scenario.Setting) ([]hourlyFigures, error) {
 			return h.measure(ctx, s)
 		}); err != nil {
 			return r, err
@@ -119,7 +120,7 @@ func onTheWallClock(
 	failures := make([]error, len(to))
 	for i := range to {
 		all.Go(func() {
-			failures[i] = to[i].add(among, theWallClock, func(s []simulate.Setting) ([]throttlingFigures, error) {
+			failures[i] = to[i].add(among, theWallClock, func(s []scenario.Setting) ([]throttlingFigures, error) {
 				return to[i].of.wall.measure(ctx, s, simulate.Options{WallClock: true, Parallel: len(s)})
 			})
 		})
@@ -140,7 +141,7 @@ const (
 const wallClock = " (wall clock)"
 
 // add adds a row for every library that takes part on a clock.
-func (c *comparison[C, F]) add(among []library, on clocking, measure func([]simulate.Setting) ([]F, error)) error {
+func (c *comparison[C, F]) add(among []library, on clocking, measure func([]scenario.Setting) ([]F, error)) error {
 	settings := settingsOn(on, among)
 	figures, err := measure(settings)
 	if err != nil {
@@ -153,10 +154,10 @@ func (c *comparison[C, F]) add(among []library, on clocking, measure func([]simu
 }
 
 // settingsOn returns the libraries that take part on a clock.
-func settingsOn(on clocking, among []library) []simulate.Setting {
-	var settings []simulate.Setting
+func settingsOn(on clocking, among []library) []scenario.Setting {
+	var settings []scenario.Setting
 	for _, lib := range among {
-		s := simulate.Setting{Name: lib.name, New: lib.over}
+		s := scenario.Setting{Name: lib.name, New: lib.over}
 		if on == theWallClock {
 			s.Name, s.New = lib.name+wallClock, lib.wall
 		}

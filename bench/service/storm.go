@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"example.com/awsretry/cmd/awsretry/simulate"
+	"example.com/awsretry/cmd/awsretry/simulate/scenario"
 )
 
 // A storm is an outage of a service that callers call at a rate that does not
@@ -43,35 +44,35 @@ func (s storm) calls() float64      { return float64(s.clients*s.callers) * s.ra
 func (s storm) end() time.Duration  { return s.before + s.outage + s.after }
 func (s storm) over() time.Duration { return s.before + s.outage }
 
-func (s storm) scenario() simulate.Scenario {
+func (s storm) scenario() scenario.Scenario {
 	const inFlight = 40 // seconds' worth of calls, more than any library keeps waiting
 	capacity := s.headroom * s.calls()
-	scenario := simulate.Scenario{
-		Duration: simulate.Duration(s.end() + s.tail), Seed: 1,
-		Clients: simulate.Clients{
+	storm := scenario.Scenario{
+		Duration: scenario.Duration(s.end() + s.tail), Seed: 1,
+		Clients: scenario.Clients{
 			Count: s.clients, Rate: s.calls(), MaxInFlight: int(inFlight * s.rate * float64(s.callers)),
 		},
 		Service: unlimited(capacity),
 	}
-	event := simulate.Event{Kind: simulate.Outage, From: simulate.Duration(s.before), To: simulate.Duration(s.over())}
+	event := scenario.Event{Kind: scenario.Outage, From: scenario.Duration(s.before), To: scenario.Duration(s.over())}
 	if s.hangs {
-		scenario.Clients.AttemptTimeout = simulate.Duration(patience)
-		scenario.Service = simulate.Service{
-			Capacity: capacity, Queue: int(capacity * queued.Seconds()), Network: simulate.Duration(latency),
+		storm.Clients.AttemptTimeout = scenario.Duration(patience)
+		storm.Service = scenario.Service{
+			Capacity: capacity, Queue: int(capacity * queued.Seconds()), Network: scenario.Duration(latency),
 		}
-		event.Kind, event.Capacity = simulate.CapacityStep, 1e-9 // requests wait, and hardly any passes
+		event.Kind, event.Capacity = scenario.CapacityStep, 1e-9 // requests wait, and hardly any passes
 	}
-	scenario.Events = []simulate.Event{event}
+	storm.Events = []scenario.Event{event}
 	if s.errors > 0 {
-		scenario.Events = append(scenario.Events, simulate.Event{
-			Kind: simulate.Errors, From: simulate.Duration(s.over()), Share: s.errors,
+		storm.Events = append(storm.Events, scenario.Event{
+			Kind: scenario.Errors, From: scenario.Duration(s.over()), Share: s.errors,
 		})
 	}
-	return scenario
+	return storm
 }
 
 // measure runs the libraries.
-func (s storm) measure(ctx context.Context, settings []simulate.Setting, o simulate.Options) ([]stormFigures, error) {
+func (s storm) measure(ctx context.Context, settings []scenario.Setting, o simulate.Options) ([]stormFigures, error) {
 	scenario := s.scenario()
 	scenario.Settings = settings
 	samples := make([]stormSample, len(settings))

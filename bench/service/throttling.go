@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"example.com/awsretry/cmd/awsretry/simulate"
+	"example.com/awsretry/cmd/awsretry/simulate/scenario"
 )
 
 // A throttling is a service that throttles, in virtual time and on the wall
@@ -20,7 +21,7 @@ type throttling struct {
 // before it is the search for the rate after the very first throttling, which
 // hits all callers at once.
 type period struct {
-	scenario simulate.Scenario
+	scenario scenario.Scenario
 	from     time.Duration
 }
 
@@ -39,7 +40,7 @@ type throttlingFigures struct {
 }
 
 // measure runs the libraries.
-func (p period) measure(ctx context.Context, settings []simulate.Setting, o simulate.Options) (
+func (p period) measure(ctx context.Context, settings []scenario.Setting, o simulate.Options) (
 	[]throttlingFigures, error,
 ) {
 	p.scenario.Settings = settings
@@ -89,13 +90,13 @@ func (s *throttlingSample) figures(p period, series simulate.Series) throttlingF
 	good := total(s.succeeded)
 	stepped := 0
 	for _, e := range p.scenario.Events {
-		took := p.scenario.SecondsToTheRate(series.Good, int(time.Duration(e.From)/time.Second))
+		took := simulate.SecondsToTheRate(p.scenario, series.Good, int(time.Duration(e.From)/time.Second))
 		if took < 0 || stepped >= 0 && took > stepped {
 			stepped = took
 		}
 	}
 	return throttlingFigures{
-		goodput:     good / p.scenario.Serves(simulate.Duration(p.from), p.scenario.Duration),
+		goodput:     good / simulate.Serves(p.scenario, scenario.Duration(p.from), p.scenario.Duration),
 		refused:     total(series.Throttled[from:]) / total(series.Attempts[from:]),
 		failed:      1 - good/s.ended,
 		p50:         simulate.Percentile(s.took, 0.50),
@@ -103,7 +104,7 @@ func (s *throttlingSample) figures(p period, series simulate.Series) throttlingF
 		longest:     simulate.Percentile(s.took, 1),
 		fair:        simulate.Jain(s.succeeded),
 		fairClients: simulate.Jain(perClient),
-		begun:       p.scenario.SecondsToTheRate(series.Good, 0),
+		begun:       simulate.SecondsToTheRate(p.scenario, series.Good, 0),
 		stepped:     stepped,
 	}
 }

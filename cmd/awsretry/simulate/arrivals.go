@@ -5,6 +5,8 @@ import (
 	"context"
 	"slices"
 	"time"
+
+	"example.com/awsretry/cmd/awsretry/simulate/scenario"
 )
 
 // arrivals returns a function that yields the instants at which calls arrive at
@@ -13,7 +15,7 @@ func (f *fleet) arrivals(c *client) func() time.Duration {
 	var gathering []time.Duration // of the herds
 	seed := random(f.scenario.Seed, uint64(c.arrivals))
 	for i, e := range f.scenario.Events {
-		if e.Kind != Herd {
+		if e.Kind != scenario.Herd {
 			continue
 		}
 		for n := range e.Calls {
@@ -29,7 +31,7 @@ func (f *fleet) arrivals(c *client) func() time.Duration {
 	if !arriving && gathering == nil {
 		return nil
 	}
-	n, pace := uint64(0), f.scenario.pace()
+	n, pace := uint64(0), paceOf(f.scenario)
 	after := func(t time.Duration) time.Duration {
 		n++
 		return pace.next(t, random(seed, n, forArrival))

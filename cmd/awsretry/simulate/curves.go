@@ -7,6 +7,8 @@ import (
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
+
+	"example.com/awsretry/cmd/awsretry/simulate/scenario"
 )
 
 // A column is one quantity, drawn for every setting with the same scale.
@@ -27,7 +29,7 @@ type line struct {
 // columns returns what the picture shows.
 func (r *Result) columns() []column {
 	script := newScript(r.Scenario)
-	joins := r.Scenario.joining() > 0
+	joins := r.Scenario.Joining() > 0
 	load := column{title: "offered load and goodput (1/s)", width: loadWidth}
 	load.lines = func(o Outcome) []line {
 		lines := []line{
@@ -83,7 +85,7 @@ func (r *Result) joinColumn() column {
 	c := column{title: "clients, and throttled attempts (1/s)", width: bucketWidth}
 	c.lines = func(o Outcome) []line {
 		return []line{
-			{[]plotter.XYs{r.Scenario.clientLine()}, stroke(inkFaint, 1.1)},
+			{[]plotter.XYs{clientLine(r.Scenario)}, stroke(inkFaint, 1.1)},
 			{[]plotter.XYs{samples(o.Series.Members)}, stroke(inkTokens, 1.6)},
 			{[]plotter.XYs{perSecond(o.Series.Throttled)}, stroke(inkAttempts, 1.1)},
 		}
@@ -92,10 +94,10 @@ func (r *Result) joinColumn() column {
 }
 
 // clientLine returns how many clients there are over time.
-func (s Scenario) clientLine() plotter.XYs {
-	there := s.Clients.Count - s.joining()
+func clientLine(s scenario.Scenario) plotter.XYs {
+	there := s.Clients.Count - s.Joining()
 	points := plotter.XYs{{X: 0, Y: float64(there)}}
-	for _, at := range s.begins()[there:] {
+	for _, at := range s.Begins()[there:] {
 		points = append(points, plotter.XY{X: at.Seconds(), Y: float64(there)})
 		there++
 		points = append(points, plotter.XY{X: at.Seconds(), Y: float64(there)})
@@ -169,7 +171,7 @@ func limitedParts(values []Sample) []plotter.XYs {
 }
 
 // capacityLine returns what the service can serve over time.
-func (s script) capacityLine(sc Scenario) plotter.XYs {
+func (s script) capacityLine(sc scenario.Scenario) plotter.XYs {
 	end := time.Duration(sc.Duration)
 	var points plotter.XYs
 	for i, g := range s {

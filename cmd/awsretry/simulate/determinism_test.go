@@ -6,10 +6,12 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"example.com/awsretry/cmd/awsretry/simulate/scenario"
 )
 
 func TestSameSeedSameResult(t *testing.T) {
-	encode := func(t *testing.T, s Scenario, processors int) string {
+	encode := func(t *testing.T, s scenario.Scenario, processors int) string {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(processors))
 		text, err := json.Marshal(mustRun(t, s).Outcomes)
 		if err != nil {

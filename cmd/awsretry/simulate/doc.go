@@ -49,6 +49,6 @@
 // setting faces the same arrivals and the same latencies. The library's own
 // jitter draws from a source without a seed, so the simulation builds the same
 // delays from the library's public types with a seeded jitter. A RoundTripper
-// of the caller's ([Setting].New) may draw from a source of its own; its result
+// of the caller's ([scenario.Setting].New) may draw from a source of its own; its result
 // is then as reproducible as that source.
 package simulate

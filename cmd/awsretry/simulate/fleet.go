@@ -8,11 +8,12 @@ import (
 	"time"
 
 	"example.com/awsretry"
+	"example.com/awsretry/cmd/awsretry/simulate/scenario"
 )
 
 // A fleet is the clients of one run.
 type fleet struct {
-	scenario Scenario
+	scenario scenario.Scenario
 	grid     grid
 	record   *recorder
 	clients  []*client
@@ -67,22 +68,22 @@ func (c *callContext) Value(key any) any {
 
 // owners returns how many owners of instants s needs. The first is the run
 // itself.
-func owners(s Scenario) int {
+func owners(s scenario.Scenario) int {
 	return 1 + s.Clients.Count*perClient(s)
 }
 
-func perClient(s Scenario) int { return s.Clients.Callers + 1 + s.Clients.MaxInFlight }
+func perClient(s scenario.Scenario) int { return s.Clients.Callers + 1 + s.Clients.MaxInFlight }
 
 const host = "service.test" // and the partition of every request
 
 // newFleet makes the clients. It must be called in virtual time, if the run is.
-func newFleet(s Scenario, m maker, g grid, base http.RoundTripper, record *recorder) *fleet {
+func newFleet(s scenario.Scenario, m maker, g grid, base http.RoundTripper, record *recorder) *fleet {
 	f := &fleet{scenario: s, grid: g, record: record, end: m.end, shares: m.shared != nil}
 	f.template = &http.Request{
 		Method: http.MethodGet, URL: &url.URL{Scheme: "http", Host: host, Path: "/"},
 		Host: host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{},
 	}
-	for i, begins := range s.begins() {
+	for i, begins := range s.Begins() {
 		first := 1 + i*perClient(s)
 		arrivals := first + s.Clients.Callers
 		below := link{base, time.Duration(s.Clients.AttemptTimeout), g, random(s.Seed, uint64(i), forJitter), arrivals}

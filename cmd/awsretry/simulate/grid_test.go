@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"example.com/awsretry/cmd/awsretry/simulate/scenario"
 )
 
 func TestTickFor(t *testing.T) {
@@ -143,8 +145,8 @@ func TestInstantsOfARun(t *testing.T) {
 	for _, s := range restless() {
 		for _, setting := range s.Settings {
 			t.Run(s.Name+" "+setting.Label(), func(t *testing.T) {
-				s := s.withDefaults()
-				m, err := setting.maker(nil)
+				s := s.WithDefaults()
+				m, err := newMaker(setting, nil)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -160,7 +162,7 @@ func TestInstantsOfARun(t *testing.T) {
 					cancel()
 					f.wait()
 				})
-				if w.retries == 0 && setting.Use != UseNone {
+				if w.retries == 0 && setting.Use != scenario.UseNone {
 					t.Error("nothing is retried")
 				}
 			})

@@ -6,6 +6,8 @@ import (
 
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
+
+	"example.com/awsretry/cmd/awsretry/simulate/scenario"
 )
 
 // A head says what a picture shows: the scenario and the legend.
@@ -24,10 +26,10 @@ const (
 	mostHeadLines = 4 // of the events
 )
 
-func newHead(s Scenario, width vg.Length) head {
+func newHead(s scenario.Scenario, width vg.Length) head {
 	h := head{title: textStyle(inkText, 13, true), text: textStyle(inkText, 9, false)}
-	h.legend = newLegend(h.text, s.joining() > 0)
-	what, events := s.summary()
+	h.legend = newLegend(h.text, s.Joining() > 0)
+	what, events := summarize(s)
 	h.titles = wrapped(h.title, what.title, width)
 	h.texts = wrapped(h.text, what.size, width)
 	lines := wrapped(h.text, strings.Join(events, "; "), width)

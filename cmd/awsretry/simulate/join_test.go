@@ -4,25 +4,27 @@ import (
 	"bytes"
 	"testing"
 	"time"
+
+	"example.com/awsretry/cmd/awsretry/simulate/scenario"
 )
 
 // Clients that join call from then on, and fairness counts the time that they
 // are there.
 func TestClientsJoin(t *testing.T) {
-	herd := Event{Kind: Herd, From: seconds(1), To: seconds(9), Calls: 20}
+	herd := scenario.Event{Kind: scenario.Herd, From: seconds(1), To: seconds(9), Calls: 20}
 	for _, tt := range []struct {
 		name    string
-		clients Clients
-		events  []Event
+		clients scenario.Clients
+		events  []scenario.Event
 	}{
-		{"closed loop", Clients{Count: 4, Callers: 1}, nil},
-		{"open loop", Clients{Count: 4, Rate: 80}, nil},
-		{"herd", Clients{Count: 4}, []Event{herd}},
+		{"closed loop", scenario.Clients{Count: 4, Callers: 1}, nil},
+		{"open loop", scenario.Clients{Count: 4, Rate: 80}, nil},
+		{"herd", scenario.Clients{Count: 4}, []scenario.Event{herd}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s := tiny(Setting{Use: UseNone})
+			s := tiny(scenario.Setting{Use: scenario.UseNone})
 			s.Clients = tt.clients
-			s.Events = append(tt.events, Event{Kind: Join, From: seconds(4), To: seconds(8), Clients: 2})
+			s.Events = append(tt.events, scenario.Event{Kind: scenario.Join, From: seconds(4), To: seconds(8), Clients: 2})
 			first := map[int]time.Duration{}
 			observe := func(_ int, c Call) {
 				if at, called := first[c.Client]; !called || c.Start < at {
@@ -47,10 +49,10 @@ func TestClientsJoin(t *testing.T) {
 
 // The picture of clients that join shows them in place of the tokens.
 func TestPictureOfClientsThatJoin(t *testing.T) {
-	s := tiny(Setting{Use: UseAdaptive}, Setting{Use: UseFleet})
-	s.Clients = Clients{Count: 4, Callers: 2}
-	s.Service.Throttle = &Throttle{Rate: 10, Burst: 1}
-	s.Events = []Event{{Kind: Join, From: seconds(4), To: seconds(8), Clients: 2}}
+	s := tiny(scenario.Setting{Use: scenario.UseAdaptive}, scenario.Setting{Use: scenario.UseFleet})
+	s.Clients = scenario.Clients{Count: 4, Callers: 2}
+	s.Service.Throttle = &scenario.Throttle{Rate: 10, Burst: 1}
+	s.Events = []scenario.Event{{Kind: scenario.Join, From: seconds(4), To: seconds(8), Clients: 2}}
 	result := mustRun(t, s)
 	members := result.Outcomes[1].Series.Members
 	if len(members) != 10 || members[2].Value != 2 || members[9].Value != 4 {

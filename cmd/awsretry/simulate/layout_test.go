@@ -9,6 +9,8 @@ import (
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 	canvas "gonum.org/v1/plot/vg/recorder"
+
+	"example.com/awsretry/cmd/awsretry/simulate/scenario"
 )
 
 // A label is a text with the room that it takes in a viewer whose font is a
@@ -77,41 +79,56 @@ func TestLegendLayout(t *testing.T) {
 
 func TestPictureLayout(t *testing.T) {
 	long := strings.Repeat("<long> ", 14)
-	events := func(n int) (all []Event) {
+	events := func(n int) (all []scenario.Event) {
 		for i := range n {
-			all = append(all, Event{Kind: Herd, From: seconds(float64(i)), To: seconds(float64(i) + 0.5), Calls: 1000})
+			all = append(
+				all,
+				scenario.Event{
+					Kind:  scenario.Herd,
+					From:  seconds(float64(i)),
+					To:    seconds(float64(i) + 0.5),
+					Calls: 1000,
+				},
+			)
 		}
 		return all
 	}
-	base := Scenario{
+	base := scenario.Scenario{
 		Name: "throttle", About: "For two minutes the service allows less.", Duration: seconds(60),
-		Clients: Clients{Count: 100, Rate: 300}, Service: Service{Capacity: 360, Queue: 1080}, Events: events(1),
+		Clients: scenario.Clients{
+			Count: 100,
+			Rate:  300,
+		}, Service: scenario.Service{Capacity: 360, Queue: 1080}, Events: events(1),
 	}
 	for _, tt := range []struct {
 		name   string
 		load   float64
-		change func(*Scenario)
+		change func(*scenario.Scenario)
 	}{
-		{"load alone", 300, func(s *Scenario) { s.Settings = []Setting{{Use: UseNone}} }},
-		{"tokens too", 300, func(s *Scenario) { s.Settings = []Setting{{Use: UseNone}, {Use: UseStandard}} }},
-		{"all settings", 300, func(s *Scenario) {}},
-		{"no name", 300, func(s *Scenario) { s.Name, s.About, s.Events = "", "", nil }},
-		{"long texts", 300, func(s *Scenario) {
+		{"load alone", 300, func(s *scenario.Scenario) { s.Settings = []scenario.Setting{{Use: scenario.UseNone}} }},
+		{"tokens too", 300, func(s *scenario.Scenario) {
+			s.Settings = []scenario.Setting{{Use: scenario.UseNone}, {Use: scenario.UseStandard}}
+		}},
+		{"all settings", 300, func(s *scenario.Scenario) {}},
+		{"no name", 300, func(s *scenario.Scenario) { s.Name, s.About, s.Events = "", "", nil }},
+		{"long texts", 300, func(s *scenario.Scenario) {
 			s.Name, s.About = strings.Repeat("x", 200), long+long
-			s.Settings = []Setting{
-				{Use: UseNone, Name: strings.TrimSpace(long)}, {Use: UseNaive, Name: strings.Repeat("m", 100)},
+			s.Settings = []scenario.Setting{
+				{Use: scenario.UseNone, Name: strings.TrimSpace(long)}, {Use: scenario.UseNaive, Name: strings.Repeat("m", 100)},
 			}
 		}},
-		{"many events", 300, func(s *Scenario) { s.Events = events(50) }},
+		{"many events", 300, func(s *scenario.Scenario) { s.Events = events(50) }},
 		{
 			"many events, load alone", 300,
-			func(s *Scenario) { s.Events, s.Settings = events(50), []Setting{{Use: UseNone}} },
+			func(s *scenario.Scenario) {
+				s.Events, s.Settings = events(50), []scenario.Setting{{Use: scenario.UseNone}}
+			},
 		},
-		{"large numbers", 999_999, func(s *Scenario) { s.Service.Capacity = 1e6 }},
-		{"a long run", 300, func(s *Scenario) {
-			s.Duration, s.Settings = Duration(4*time.Hour), []Setting{{Use: UseAdaptive}}
+		{"large numbers", 999_999, func(s *scenario.Scenario) { s.Service.Capacity = 1e6 }},
+		{"a long run", 300, func(s *scenario.Scenario) {
+			s.Duration, s.Settings = scenario.Duration(4*time.Hour), []scenario.Setting{{Use: scenario.UseAdaptive}}
 		}},
-		{"a short run", 300, func(s *Scenario) { s.Duration = seconds(1) }},
+		{"a short run", 300, func(s *scenario.Scenario) { s.Duration = seconds(1) }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := base

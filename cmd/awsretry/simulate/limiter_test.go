@@ -4,6 +4,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"example.com/awsretry/cmd/awsretry/simulate/scenario"
 )
 
 // A measure is what callers of a throttling service experience from an instant
@@ -22,7 +24,7 @@ type measure struct {
 }
 
 // measured runs s, which has one setting.
-func measured(t *testing.T, s Scenario, from time.Duration) measure {
+func measured(t *testing.T, s scenario.Scenario, from time.Duration) measure {
 	t.Helper()
 	var took []time.Duration
 	ended := 0.0
@@ -47,17 +49,17 @@ func measured(t *testing.T, s Scenario, from time.Duration) measure {
 	second := int(from / time.Second)
 	good := total(perClient)
 	m := measure{
-		goodput:   good / s.Serves(Duration(from), s.Duration),
+		goodput:   good / Serves(s, scenario.Duration(from), s.Duration),
 		throttled: total(series.Throttled[second:]) / total(series.Attempts[second:]),
 		failed:    1 - good/ended,
 		p50:       Percentile(took, 0.50),
 		p99:       Percentile(took, 0.99),
 		longest:   Percentile(took, 1),
 		fairness:  Jain(perClient),
-		begun:     s.SecondsToTheRate(series.Good, 0),
+		begun:     SecondsToTheRate(s, series.Good, 0),
 	}
 	for _, e := range s.Events {
-		m.stepped = later(m.stepped, s.SecondsToTheRate(series.Good, int(time.Duration(e.From)/time.Second)))
+		m.stepped = later(m.stepped, SecondsToTheRate(s, series.Good, int(time.Duration(e.From)/time.Second)))
 	}
 	return m
 }
@@ -86,8 +88,8 @@ func (m measure) log(t *testing.T) {
 }
 
 // limitedTo is a throttle with a bucket for a tenth of a second.
-func limitedTo(rate float64) *Throttle {
-	return &Throttle{Rate: rate, Burst: max(rate/10, 1), Code: "ProvisionedThroughputExceededException"}
+func limitedTo(rate float64) *scenario.Throttle {
+	return &scenario.Throttle{Rate: rate, Burst: max(rate/10, 1), Code: "ProvisionedThroughputExceededException"}
 }
 
 // What adaptive mode makes of a service that admits so many requests
@@ -96,9 +98,9 @@ func TestAdaptiveFindsTheRate(t *testing.T) {
 	for _, tt := range []struct {
 		name             string
 		rate             float64
-		events           []Event
+		events           []scenario.Event
 		clients, callers int
-		length           Duration
+		length           scenario.Duration
 		goodput          float64       // at least
 		throttled        float64       // less than; 1: whatever it is
 		p99              time.Duration // less than
@@ -115,21 +117,26 @@ func TestAdaptiveFindsTheRate(t *testing.T) {
 			goodput: 0.72, throttled: 1, p99: 55 * time.Second,
 		}, {
 			name: "100, 20, then 200 per second", rate: 100, clients: 1, callers: 64, length: seconds(240),
-			events: []Event{
-				{Kind: Throttling, From: seconds(60), To: seconds(120), Throttle: limitedTo(20)},
-				{Kind: Throttling, From: seconds(120), Throttle: limitedTo(200)},
+			events: []scenario.Event{
+				{Kind: scenario.Throttling, From: seconds(60), To: seconds(120), Throttle: limitedTo(20)},
+				{Kind: scenario.Throttling, From: seconds(120), Throttle: limitedTo(200)},
 			},
 			goodput: 0.90, throttled: 1, p99: 4 * time.Second,
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel() // in virtual time nothing depends on how busy the processors are
-			got := measured(t, Scenario{
+			got := measured(t, scenario.Scenario{
 				Duration: tt.length,
-				Clients:  Clients{Count: tt.clients, Callers: tt.callers},
-				Service:  Service{Capacity: MaxRate, Queue: MaxClients, Network: ms(10), Throttle: limitedTo(tt.rate)},
+				Clients:  scenario.Clients{Count: tt.clients, Callers: tt.callers},
+				Service: scenario.Service{
+					Capacity: scenario.MaxRate,
+					Queue:    scenario.MaxClients,
+					Network:  ms(10),
+					Throttle: limitedTo(tt.rate),
+				},
 				Events:   tt.events,
-				Settings: []Setting{{Use: UseAdaptive}},
+				Settings: []scenario.Setting{{Use: scenario.UseAdaptive}},
 			}, 30*time.Second)
 			got.log(t)
 			if got.goodput < tt.goodput {

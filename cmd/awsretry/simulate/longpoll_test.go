@@ -4,6 +4,8 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"example.com/awsretry/cmd/awsretry/simulate/scenario"
 )
 
 // Callers that take the next item at once spin as soon as the retry token
@@ -20,32 +22,32 @@ func TestClosedLoop(t *testing.T) {
 	throttles := documentedLoop(t)
 	throttles.Clients.Callers = callers
 	down := throttles
-	down.Service.Throttle, down.Events = nil, []Event{{Kind: Outage}}
+	down.Service.Throttle, down.Events = nil, []scenario.Event{{Kind: scenario.Outage}}
 
 	failing := func(delay time.Duration) float64 { return callers / (latency + delay).Seconds() }
 	spinning, waiting, hurrying := failing(0), failing(time.Second/2), failing(time.Second/40)
 	for _, tt := range []struct {
 		name     string
-		scenario Scenario
-		setting  Setting
-		length   Duration
+		scenario scenario.Scenario
+		setting  scenario.Setting
+		length   scenario.Duration
 		failed   float64 // calls per second, in the second half of the run
 	}{
-		{"throttled", throttles, Setting{Use: UseStandard}, seconds(2), spinning},
-		{"throttled", throttles, Setting{Use: UseStandard, LongPoll: true}, seconds(10), waiting},
-		{"throttled", throttles, Setting{Use: UseRevision2026}, seconds(2), spinning},
-		{"throttled", throttles, Setting{Use: UseRevision2026, LongPoll: true}, seconds(10), waiting},
-		{"throttled", throttles, Setting{Use: UseAdaptive}, seconds(60), 0},
-		{"down", down, Setting{Use: UseStandard}, seconds(2), spinning},
-		{"down", down, Setting{Use: UseStandard, LongPoll: true}, seconds(10), waiting},
-		{"down", down, Setting{Use: UseRevision2026, LongPoll: true}, seconds(2), hurrying},
-		{"down", down, Setting{Use: UseAdaptive}, seconds(2), spinning},
-		{"down", down, Setting{Use: UseAdaptive, LongPoll: true}, seconds(10), waiting},
+		{"throttled", throttles, scenario.Setting{Use: scenario.UseStandard}, seconds(2), spinning},
+		{"throttled", throttles, scenario.Setting{Use: scenario.UseStandard, LongPoll: true}, seconds(10), waiting},
+		{"throttled", throttles, scenario.Setting{Use: scenario.UseRevision2026}, seconds(2), spinning},
+		{"throttled", throttles, scenario.Setting{Use: scenario.UseRevision2026, LongPoll: true}, seconds(10), waiting},
+		{"throttled", throttles, scenario.Setting{Use: scenario.UseAdaptive}, seconds(60), 0},
+		{"down", down, scenario.Setting{Use: scenario.UseStandard}, seconds(2), spinning},
+		{"down", down, scenario.Setting{Use: scenario.UseStandard, LongPoll: true}, seconds(10), waiting},
+		{"down", down, scenario.Setting{Use: scenario.UseRevision2026, LongPoll: true}, seconds(2), hurrying},
+		{"down", down, scenario.Setting{Use: scenario.UseAdaptive}, seconds(2), spinning},
+		{"down", down, scenario.Setting{Use: scenario.UseAdaptive, LongPoll: true}, seconds(10), waiting},
 	} {
 		t.Run(tt.name+"/"+tt.setting.Label(), func(t *testing.T) {
 			t.Parallel() // in virtual time nothing depends on how busy the processors are
 			s := tt.scenario
-			s.Duration, s.Settings = tt.length, []Setting{tt.setting}
+			s.Duration, s.Settings = tt.length, []scenario.Setting{tt.setting}
 			series := mustRun(t, s).Outcomes[0].Series
 			perSecond := func(of []float64) float64 {
 				sum := 0.0
@@ -68,13 +70,13 @@ func TestClosedLoop(t *testing.T) {
 }
 
 // documentedLoop returns the scenario of the documents.
-func documentedLoop(t *testing.T) Scenario {
+func documentedLoop(t *testing.T) scenario.Scenario {
 	t.Helper()
 	text, err := os.ReadFile("../../../docs/examples/closed-loop.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := Parse(text)
+	s, err := scenario.Parse(text)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,13 +1,21 @@
 package simulate
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"time"
 
 	"example.com/awsretry"
 	"example.com/awsretry/cmd/awsretry/internal/regular"
+	"example.com/awsretry/cmd/awsretry/simulate/scenario"
 	"example.com/awsretry/delivery"
+)
+
+const (
+	defaultNaiveAttempts = 3
+	defaultNaivePause    = 100 * time.Millisecond
+	defaultStoreLatency  = time.Millisecond
 )
 
 // A maker makes the RoundTrippers of one setting.
@@ -28,14 +36,14 @@ type link struct {
 	owner          int    // of the client's arrivals
 }
 
-// maker reads what the setting names. It must be called outside virtual time.
-func (s Setting) maker(getenv func(string) string) (maker, error) {
+// newMaker reads what the setting names. It must be called outside virtual time.
+func newMaker(s scenario.Setting, getenv func(string) string) (maker, error) {
 	switch {
 	case s.New != nil:
 		return maker{make: func(l link) http.RoundTripper { return s.New(newImpatient(l)) }}, nil
-	case s.Use == UseDelivery:
-		return s.deliveries()
-	case s.Use == UseProfile:
+	case s.Use == scenario.UseDelivery:
+		return deliveries(s)
+	case s.Use == scenario.UseProfile:
 		loaded, err := awsretry.Load(awsretry.Source{Profile: s.Profile, Getenv: getenv})
 		if err != nil {
 			return maker{}, err
@@ -44,27 +52,27 @@ func (s Setting) maker(getenv func(string) string) (maker, error) {
 			return maker{}, fmt.Errorf("pacing is %s; it is for adaptive mode only, and the profile's mode is %s",
 				s.Pacing, loaded.Mode)
 		}
-		return s.transports(loaded.Mode, loaded.Revision, loaded.MaxAttempts), nil
-	case s.Use == UseLegacy:
-		return s.transports(awsretry.Legacy, awsretry.Classic, 0), nil
-	case s.Use == UseFleet:
-		return s.sharing(), nil
-	case s.Use == UseAdaptive:
-		return s.transports(awsretry.Adaptive, awsretry.Classic, 0), nil
-	case s.Use == UseRevision2026:
-		return s.transports(awsretry.Standard, awsretry.Revision2026, 0), nil
-	case s.Use == UseStandard:
-		return s.transports(awsretry.Standard, awsretry.Classic, 0), nil
-	case s.Use == UseNone:
-		return s.loops(1), nil
+		return transports(s, loaded.Mode, loaded.Revision, loaded.MaxAttempts), nil
+	case s.Use == scenario.UseLegacy:
+		return transports(s, awsretry.Legacy, awsretry.Classic, 0), nil
+	case s.Use == scenario.UseFleet:
+		return sharingMaker(s), nil
+	case s.Use == scenario.UseAdaptive:
+		return transports(s, awsretry.Adaptive, awsretry.Classic, 0), nil
+	case s.Use == scenario.UseRevision2026:
+		return transports(s, awsretry.Standard, awsretry.Revision2026, 0), nil
+	case s.Use == scenario.UseStandard:
+		return transports(s, awsretry.Standard, awsretry.Classic, 0), nil
+	case s.Use == scenario.UseNone:
+		return loops(s, 1), nil
 	}
-	return s.loops(orElse(s.MaxAttempts, defaultNaiveAttempts)), nil
+	return loops(s, cmp.Or(s.MaxAttempts, defaultNaiveAttempts)), nil
 }
 
 // loops makes clients that retry after a fixed delay whenever the class allows
 // it. They have no token bucket and ignore Retry-After.
-func (s Setting) loops(attempts int) maker {
-	delay := orElse(time.Duration(s.Pause), defaultNaivePause)
+func loops(s scenario.Setting, attempts int) maker {
+	delay := cmp.Or(time.Duration(s.Pause), defaultNaivePause)
 	return maker{make: func(l link) http.RoundTripper {
 		fixed := l.grid.delay(delay)
 		return &awsretry.Transport{
@@ -76,12 +84,12 @@ func (s Setting) loops(attempts int) maker {
 }
 
 // transports makes clients that follow the AWS SDKs' rules.
-func (s Setting) transports(mode awsretry.Mode, revision awsretry.Revision, attempts int) maker {
+func transports(s scenario.Setting, mode awsretry.Mode, revision awsretry.Revision, attempts int) maker {
 	if s.MaxAttempts > 0 {
 		attempts = s.MaxAttempts
 	}
 	const defaultCapacity = 500 // awsretry.QuotaConfig's
-	capacity := orElse(s.Capacity, defaultCapacity)
+	capacity := cmp.Or(s.Capacity, defaultCapacity)
 	if mode == awsretry.Legacy {
 		capacity = 0
 	}
@@ -112,8 +120,8 @@ func (s Setting) transports(mode awsretry.Mode, revision awsretry.Revision, atte
 }
 
 // deliveries makes clients with the setting's delivery policy.
-func (s Setting) deliveries() (maker, error) {
-	policy, err := s.deliveryPolicy()
+func deliveries(s scenario.Setting) (maker, error) {
+	policy, err := deliveryPolicy(s)
 	if err != nil {
 		return maker{}, err
 	}
@@ -127,13 +135,13 @@ func (s Setting) deliveries() (maker, error) {
 }
 
 // deliveryPolicy returns nil for the default policy.
-func (s Setting) deliveryPolicy() (*delivery.Policy, error) {
+func deliveryPolicy(s scenario.Setting) (*delivery.Policy, error) {
 	switch s.Policy {
 	case "":
 		return nil, nil
-	case awsManaged:
+	case scenario.AWSManaged:
 		return delivery.AWSManaged(), nil
-	case customerManaged:
+	case scenario.CustomerManaged:
 		return delivery.CustomerManaged(), nil
 	}
 	text, err := regular.Read(s.Policy)

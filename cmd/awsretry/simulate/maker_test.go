@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"example.com/awsretry/cmd/awsretry/internal/regular"
+	"example.com/awsretry/cmd/awsretry/simulate/scenario"
 )
 
 // retryAfter100ms makes a loop like naive's.
@@ -36,7 +37,7 @@ func TestUnsentCallsTakeTime(t *testing.T) {
 	refuse := func(http.RoundTripper) http.RoundTripper {
 		return roundTripper(func(*http.Request) (*http.Response, error) { return nil, errors.New("no") })
 	}
-	o := mustRun(t, tiny(Setting{Name: "refuse", New: refuse})).Outcomes[0]
+	o := mustRun(t, tiny(scenario.Setting{Name: "refuse", New: refuse})).Outcomes[0]
 	if o.Calls != 5000 || o.Failed != 5000 || o.Attempts != 0 {
 		t.Errorf("%d calls and %d attempts, want 5000 calls, 2 ms apart, and no attempt", o.Calls, o.Attempts)
 	}
@@ -53,8 +54,8 @@ func TestForeignContext(t *testing.T) {
 			return resp, err
 		})
 	}
-	for _, timeout := range []Duration{0, seconds(1)} {
-		s := tiny(Setting{Name: "hide", New: hide})
+	for _, timeout := range []scenario.Duration{0, seconds(1)} {
+		s := tiny(scenario.Setting{Name: "hide", New: hide})
 		s.Clients.AttemptTimeout = timeout
 		if o := mustRun(t, s).Outcomes[0]; o.Good > 0 || o.Failed == 0 {
 			t.Errorf("%d calls succeed and %d fail", o.Good, o.Failed)
@@ -77,9 +78,14 @@ func TestProfileAndPolicyFile(t *testing.T) {
 		`{"healthyRetryPolicy": {"numRetries": 2, "minDelayTarget": 1, "maxDelayTarget": 1}}`)
 
 	s := tiny(
-		Setting{Use: UseProfile, Profile: "ci"}, Setting{Use: UseDelivery, Policy: policy}, Setting{Use: UseDelivery},
+		scenario.Setting{
+			Use:     scenario.UseProfile,
+			Profile: "ci",
+		},
+		scenario.Setting{Use: scenario.UseDelivery, Policy: policy},
+		scenario.Setting{Use: scenario.UseDelivery},
 	)
-	s.Events = []Event{{Kind: Outage, From: 0, To: seconds(9.5)}}
+	s.Events = []scenario.Event{{Kind: scenario.Outage, From: 0, To: seconds(9.5)}}
 	r := mustRun(t, s)
 	if ci := r.Outcomes[0]; ci.Series.Tokens != nil || ci.Amplification < 1.9 || ci.Amplification > 2 {
 		t.Errorf("the profile's calls send %.2f attempts, want legacy mode with two", ci.Amplification)
@@ -92,22 +98,22 @@ func TestProfileAndPolicyFile(t *testing.T) {
 	}
 
 	for _, tt := range []struct {
-		setting Setting
+		setting scenario.Setting
 		want    string
 	}{
-		{Setting{Use: UseProfile, Profile: "missing"}, `setting "profile=missing"`},
+		{scenario.Setting{Use: scenario.UseProfile, Profile: "missing"}, `setting "profile=missing"`},
 		{
-			Setting{Use: UseProfile, Profile: "ci", Pacing: "scaled"},
+			scenario.Setting{Use: scenario.UseProfile, Profile: "ci", Pacing: "scaled"},
 			"pacing is scaled; it is for adaptive mode only, and the profile's mode is legacy",
 		},
-		{Setting{Use: UseDelivery, Policy: filepath.Join(dir, "missing.json")}, "no such file"},
-		{Setting{Use: UseDelivery, Policy: dir}, "is not a regular file"},
+		{scenario.Setting{Use: scenario.UseDelivery, Policy: filepath.Join(dir, "missing.json")}, "no such file"},
+		{scenario.Setting{Use: scenario.UseDelivery, Policy: dir}, "is not a regular file"},
 		{
-			Setting{Use: UseDelivery, Policy: write("bad.json", `{"healthyRetryPolicy": {"numRetries": 1000}}`)},
+			scenario.Setting{Use: scenario.UseDelivery, Policy: write("bad.json", `{"healthyRetryPolicy": {"numRetries": 1000}}`)},
 			"numRetries",
 		},
 		{
-			Setting{Use: UseDelivery, Policy: write("big.json", strings.Repeat(" ", regular.MaxSize+1))},
+			scenario.Setting{Use: scenario.UseDelivery, Policy: write("big.json", strings.Repeat(" ", regular.MaxSize+1))},
 			"has more than 1048576 bytes",
 		},
 	} {

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"cmp"
 	"time"
 
 	"gonum.org/v1/plot"
@@ -8,6 +9,8 @@ import (
 	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
+
+	"example.com/awsretry/cmd/awsretry/simulate/scenario"
 )
 
 // drawPanel draws one quantity of one setting: the curves in c, and the axes'
@@ -32,7 +35,7 @@ func (p *picture) drawPanel(c draw.Canvas, col column, o Outcome, last bool) {
 	}
 	// After Add, which would make room for everything.
 	axes.X.Min, axes.X.Max = 0, time.Duration(p.Scenario.Duration).Seconds()
-	axes.Y.Min, axes.Y.Max = 0, orElse(col.max, 1)*1.06
+	axes.Y.Min, axes.Y.Max = 0, cmp.Or(col.max, 1)*1.06
 	axes.Draw(draw.Canvas{Canvas: c.Canvas, Rectangle: around(axes, c.Rectangle)})
 	for _, l := range lines {
 		if at, peak := l.peak(); peak > axes.Y.Max {
@@ -94,7 +97,7 @@ func labelPeak(c draw.Canvas, l line, x, peak float64) {
 
 // eventBands shades the time of each event. The time of a herd may be too short
 // to see, and is drawn wider.
-type eventBands struct{ events []Event }
+type eventBands struct{ events []scenario.Event }
 
 func (b eventBands) Plot(c draw.Canvas, p *plot.Plot) {
 	x, _ := p.Transforms(&c)

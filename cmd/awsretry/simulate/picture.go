@@ -52,7 +52,7 @@ func (r *Result) Draw(w io.Writer, format string) error {
 		_, err := canvas.WriteTo(w)
 		return err
 	}
-	return fmt.Errorf("simulate: the picture's format is %s; it must be svg or png", clipped(format))
+	return fmt.Errorf("simulate: the picture's format is %.60q; it must be svg or png", format)
 }
 
 // A picture is a Result with its layout.

@@ -9,18 +9,20 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"example.com/awsretry/cmd/awsretry/simulate/scenario"
 )
 
 func TestPictures(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
-		settings []Setting
+		settings []scenario.Setting
 		drawn    int // panels with curves
 		empty    int
 	}{
-		{"load alone", []Setting{{Use: UseNone}, {Use: UseLegacy}}, 2, 0},
-		{"tokens too", []Setting{{Use: UseNone}, {Use: UseStandard}}, 3, 1},
-		{"send rates too", []Setting{{Use: UseNaive}, {Use: UseStandard}, {Use: UseAdaptive}}, 6, 3},
+		{"load alone", []scenario.Setting{{Use: scenario.UseNone}, {Use: scenario.UseLegacy}}, 2, 0},
+		{"tokens too", []scenario.Setting{{Use: scenario.UseNone}, {Use: scenario.UseStandard}}, 3, 1},
+		{"send rates too", []scenario.Setting{{Use: scenario.UseNaive}, {Use: scenario.UseStandard}, {Use: scenario.UseAdaptive}}, 6, 3},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := restless()[0]
@@ -54,7 +56,7 @@ func TestPictures(t *testing.T) {
 }
 
 func TestPictureFormats(t *testing.T) {
-	s := tiny(Setting{Use: UseNone})
+	s := tiny(scenario.Setting{Use: scenario.UseNone})
 	r := mustRun(t, s)
 	draw := func(format string) []byte {
 		var b bytes.Buffer
@@ -111,12 +113,12 @@ func svgTexts(t *testing.T, text []byte) map[string]int {
 
 // Pictures of hardly anything.
 func TestPicturesOfLittle(t *testing.T) {
-	silent := tiny(Setting{Use: UseAdaptive})
-	silent.Clients = Clients{Count: 1, Rate: 1e-9}
-	silent.Events = []Event{{Kind: Outage}}
-	nameless := tiny(Setting{Use: UseNone})
+	silent := tiny(scenario.Setting{Use: scenario.UseAdaptive})
+	silent.Clients = scenario.Clients{Count: 1, Rate: 1e-9}
+	silent.Events = []scenario.Event{{Kind: scenario.Outage}}
+	nameless := tiny(scenario.Setting{Use: scenario.UseNone})
 	nameless.Name = ""
-	for name, s := range map[string]Scenario{"silent": silent, "nameless": nameless} {
+	for name, s := range map[string]scenario.Scenario{"silent": silent, "nameless": nameless} {
 		t.Run(name, func(t *testing.T) {
 			var svg bytes.Buffer
 			if err := mustRun(t, s).Draw(&svg, SVG); err != nil {
@@ -128,21 +130,21 @@ func TestPicturesOfLittle(t *testing.T) {
 }
 
 // made returns a result of a scenario that was not run. Its curves are flat.
-func made(s Scenario, load float64) *Result {
-	s = s.withDefaults()
+func made(s scenario.Scenario, load float64) *Result {
+	s = s.WithDefaults()
 	r := &Result{Scenario: s}
 	seconds := int(time.Duration(s.Duration) / time.Second)
 	for _, setting := range s.Settings {
 		o := Outcome{
-			Setting: setting.Label(), Amplification: 1234.56, FailedShare: 1, P99: Duration(time.Hour), Good: 1,
+			Setting: setting.Label(), Amplification: 1234.56, FailedShare: 1, P99: scenario.Duration(time.Hour), Good: 1,
 		}
 		o.Series.Attempts, o.Series.Good = slices.Repeat([]float64{load}, seconds), make([]float64, seconds)
 		o.Series.Attempts[seconds-1] = 1e6
 		bucket := []Sample{{0, 500, 1}, {s.Duration, 500, 1}}
 		switch setting.Use {
-		case UseAdaptive:
+		case scenario.UseAdaptive:
 			o.Series.Tokens, o.Series.SendRate = bucket, bucket
-		case UseStandard:
+		case scenario.UseStandard:
 			o.Series.Tokens = bucket
 		}
 		r.Outcomes = append(r.Outcomes, o)

@@ -1,6 +1,10 @@
 package simulate
 
-import "time"
+import (
+	"time"
+
+	"example.com/awsretry/cmd/awsretry/simulate/scenario"
+)
 
 // A Recovery says what an Outcome's Recovery is.
 type Recovery string
@@ -13,12 +17,12 @@ const (
 )
 
 // recovery returns [Outcome].Recovery for the successful calls of each slot.
-func recovery(s Scenario, good []float64) (Duration, Recovery) {
+func recovery(s scenario.Scenario, good []float64) (scenario.Duration, Recovery) {
 	const (
 		window = 5 // slots
 		enough = 0.9
 	)
-	first, over := Duration(never), Duration(0)
+	first, over := scenario.Duration(never), scenario.Duration(0)
 	for _, e := range s.Events {
 		first = min(first, e.From)
 		if e.To < s.Duration {
@@ -35,7 +39,7 @@ func recovery(s Scenario, good []float64) (Duration, Recovery) {
 	from := int((time.Duration(over) + slot - 1) / slot)
 	for i := from; i+window <= len(good); i++ {
 		if mean(good[i:i+window]) >= enough*reference {
-			return Duration(time.Duration(i)*slot) - over, RecoveredInRun
+			return scenario.Duration(time.Duration(i)*slot) - over, RecoveredInRun
 		}
 	}
 	return s.Duration - over, NotRecovered
@@ -46,10 +50,10 @@ func recovery(s Scenario, good []float64) (Duration, Recovery) {
 // never is. The goodput is the mean of five seconds, or of the time in which
 // the service serves twenty requests if that is longer. good is
 // [Series].Good. The scenario must be valid.
-func (s Scenario) SecondsToTheRate(good []float64, from int) int {
-	at := func(second int) Duration { return Duration(second) * Duration(time.Second) }
+func SecondsToTheRate(s scenario.Scenario, good []float64, from int) int {
+	at := func(second int) scenario.Duration { return scenario.Duration(second) * scenario.Duration(time.Second) }
 	for begin, end := from, from; begin < len(good); begin++ {
-		for end < begin+5 || s.Serves(at(begin), at(end)) < 20 {
+		for end < begin+5 || Serves(s, at(begin), at(end)) < 20 {
 			if end++; end > len(good) {
 				return -1
 			}
@@ -58,7 +62,7 @@ func (s Scenario) SecondsToTheRate(good []float64, from int) int {
 		for _, n := range good[begin:end] {
 			succeeded += n
 		}
-		if succeeded >= 0.9*s.Serves(at(begin), at(end)) {
+		if succeeded >= 0.9*Serves(s, at(begin), at(end)) {
 			return begin - from
 		}
 	}

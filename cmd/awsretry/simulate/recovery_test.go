@@ -3,16 +3,18 @@ package simulate
 import (
 	"slices"
 	"testing"
+
+	"example.com/awsretry/cmd/awsretry/simulate/scenario"
 )
 
 func TestRecovery(t *testing.T) {
 	flat := func(n int, v float64) []float64 { return slices.Repeat([]float64{v}, n) }
-	outage := []Event{{Kind: Outage, From: seconds(10), To: seconds(20)}}
+	outage := []scenario.Event{{Kind: scenario.Outage, From: seconds(10), To: seconds(20)}}
 	for _, tt := range []struct {
 		name   string
-		events []Event
+		events []scenario.Event
 		good   []float64
-		want   Duration
+		want   scenario.Duration
 		how    Recovery
 	}{
 		{"at once", outage, slices.Concat(flat(10, 50), flat(10, 0), flat(20, 50)), 0, RecoveredInRun},
@@ -27,26 +29,26 @@ func TestRecovery(t *testing.T) {
 		{"never", outage, slices.Concat(flat(10, 50), flat(30, 40)), seconds(20), NotRecovered},
 		{"no event", nil, flat(40, 50), 0, NoIncident},
 		{
-			"nothing to compare with", []Event{{Kind: Outage, From: seconds(4), To: seconds(20)}}, flat(40, 50), 0,
+			"nothing to compare with", []scenario.Event{{Kind: scenario.Outage, From: seconds(4), To: seconds(20)}}, flat(40, 50), 0,
 			NoIncident,
 		},
 		{
 			"as much as the service can still serve",
-			[]Event{{Kind: CapacityStep, Capacity: 20, From: seconds(10), To: seconds(40)}},
+			[]scenario.Event{{Kind: scenario.CapacityStep, Capacity: 20, From: seconds(10), To: seconds(40)}},
 			slices.Concat(flat(10, 50), flat(12, 10), flat(18, 19)), seconds(12), RecoveredInRun,
 		},
 		{
 			"throttled to the end",
-			[]Event{{Kind: Throttling, Throttle: &Throttle{Rate: 10}, From: seconds(10), To: seconds(40)}},
+			[]scenario.Event{{Kind: scenario.Throttling, Throttle: &scenario.Throttle{Rate: 10}, From: seconds(10), To: seconds(40)}},
 			slices.Concat(flat(10, 50), flat(30, 10)), 0, RecoveredInRun,
 		},
 		{
-			"between two seconds", []Event{{Kind: Herd, From: seconds(10), To: seconds(10.25)}},
+			"between two seconds", []scenario.Event{{Kind: scenario.Herd, From: seconds(10), To: seconds(10.25)}},
 			slices.Concat(flat(10, 50), flat(1, 0), flat(29, 50)), ms(750), RecoveredInRun,
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s := Scenario{Duration: seconds(40), Service: Service{Capacity: 100}, Events: tt.events}
+			s := scenario.Scenario{Duration: seconds(40), Service: scenario.Service{Capacity: 100}, Events: tt.events}
 			if got, how := recovery(s, tt.good); got != tt.want || how != tt.how {
 				t.Errorf("got %v %v, want %v %v", got, how, tt.want, tt.how)
 			}
@@ -75,8 +77,8 @@ func TestSecondsToTheRate(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			s := tiny()
 			s.Duration = seconds(length)
-			s.Service.Throttle = &Throttle{Rate: tt.rate}
-			if got := s.SecondsToTheRate(tt.good, tt.from); got != tt.want {
+			s.Service.Throttle = &scenario.Throttle{Rate: tt.rate}
+			if got := SecondsToTheRate(s, tt.good, tt.from); got != tt.want {
 				t.Errorf("got %d s, want %d", got, tt.want)
 			}
 		})

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"example.com/awsretry/cmd/awsretry/simulate/scenario"
 )
 
 // A refusal is what distinguishes the responses of a throttle.
@@ -18,7 +20,7 @@ type refusal struct {
 // plain responses have neither header nor body.
 var plain = refusal{header: http.Header{}}
 
-func newRefusal(t *Throttle) refusal {
+func newRefusal(t *scenario.Throttle) refusal {
 	r := refusal{header: http.Header{}}
 	if t.RetryAfter > 0 {
 		r.header.Set("Retry-After", strconv.Itoa(int(time.Duration(t.RetryAfter)/time.Second)))

@@ -1,11 +1,15 @@
 package simulate
 
-import "time"
+import (
+	"time"
+
+	"example.com/awsretry/cmd/awsretry/simulate/scenario"
+)
 
 // A Result is the outcome of a scenario, setting by setting.
 type Result struct {
-	Scenario Scenario  `json:"scenario"` // with its defaults filled in
-	Outcomes []Outcome `json:"outcomes"` // in the order of Scenario.Settings
+	Scenario scenario.Scenario `json:"scenario"` // with its defaults filled in
+	Outcomes []Outcome         `json:"outcomes"` // in the order of Scenario.Settings
 }
 
 // An Outcome is what one setting did. In JSON, durations are in seconds.
@@ -28,16 +32,16 @@ type Outcome struct {
 
 	// P50 and P99 are of successful calls, including delays and waits for a
 	// send token. They are 0 if there are none.
-	P50 Duration `json:"p50"`
-	P99 Duration `json:"p99"`
+	P50 scenario.Duration `json:"p50"`
+	P99 scenario.Duration `json:"p99"`
 
 	// Recovery is the time from the end of the last event until goodput is
 	// back. An event that lasts to the end of the run counts with its
 	// beginning. Goodput is back when its mean over five seconds is for the
 	// first time at least nine tenths of the mean before the first event, or of
 	// what the service can still serve if that is less.
-	Recovery  Duration `json:"recovery"`
-	Recovered Recovery `json:"recovered"`
+	Recovery  scenario.Duration `json:"recovery"`
+	Recovered Recovery          `json:"recovered"`
 
 	// Fairness is Jain's index of what each client got: 1 if all got the same,
 	// 1/n if one of n got everything, and 0 if nobody got anything. In a closed
@@ -71,13 +75,13 @@ type Series struct {
 
 // A Sample is a value at an instant.
 type Sample struct {
-	At      Duration `json:"at"`
-	Value   float64  `json:"value"`
-	Limited int      `json:"limited,omitempty"` // clients that are limited
+	At      scenario.Duration `json:"at"`
+	Value   float64           `json:"value"`
+	Limited int               `json:"limited,omitempty"` // clients that are limited
 }
 
 // outcome summarizes what was recorded.
-func outcome(s Scenario, setting Setting, m maker, r *recorder) Outcome {
+func outcome(s scenario.Scenario, setting scenario.Setting, m maker, r *recorder) Outcome {
 	o := Outcome{Setting: setting.Label(), Series: r.series(m)}
 	for i := range r.slots {
 		c := &r.slots[i]
@@ -95,8 +99,8 @@ func outcome(s Scenario, setting Setting, m maker, r *recorder) Outcome {
 	o.Goodput = float64(o.Good) / time.Duration(s.Duration).Seconds()
 	o.FailedShare = share(o.Failed, o.Good+o.Failed)
 	o.ThrottledShare = share(o.Throttled, o.Attempts)
-	took := func(p float64) Duration {
-		return Duration(time.Duration(Percentile(r.latencies, p)) * time.Microsecond)
+	took := func(p float64) scenario.Duration {
+		return scenario.Duration(time.Duration(Percentile(r.latencies, p)) * time.Microsecond)
 	}
 	o.P50, o.P99 = took(0.5), took(0.99)
 	o.Recovery, o.Recovered = recovery(s, o.Series.Good)
@@ -118,7 +122,7 @@ func (r *recorder) series(m maker) Series {
 		if !c.sampled {
 			continue
 		}
-		at := Duration(time.Duration(i+1) * slot)
+		at := scenario.Duration(time.Duration(i+1) * slot)
 		s.Tokens = append(s.Tokens, Sample{At: at, Value: c.tokens})
 		if m.limits {
 			s.SendRate = append(s.SendRate, Sample{At: at, Value: c.sendRate, Limited: c.limited})
@@ -131,9 +135,9 @@ func (r *recorder) series(m maker) Series {
 }
 
 // fairness returns [Outcome].Fairness.
-func fairness(s Scenario, r *recorder) float64 {
+func fairness(s scenario.Scenario, r *recorder) float64 {
 	var got []float64
-	begins := s.begins()
+	begins := s.Begins()
 	for i := range r.perClient {
 		c := &r.perClient[i]
 		started, good := c.started.Load(), c.good.Load()

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -11,6 +12,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"example.com/awsretry/cmd/awsretry/simulate/scenario"
 )
 
 // Options configure [Run]. The zero value is ready to use.
@@ -34,9 +37,9 @@ type Options struct {
 }
 
 // Run simulates s with each of its settings. The same scenario gives the same
-// result. The errors are those of [Scenario.Validate], of a setting's file that
+// result. The errors are those of [scenario.Scenario.Validate], of a setting's file that
 // cannot be read, and ctx's cause if it ends first.
-func Run(ctx context.Context, s Scenario, o Options) (*Result, error) {
+func Run(ctx context.Context, s scenario.Scenario, o Options) (*Result, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
 	}
@@ -45,12 +48,12 @@ func Run(ctx context.Context, s Scenario, o Options) (*Result, error) {
 			return nil, err
 		}
 	}
-	s = s.withDefaults()
+	s = s.WithDefaults()
 	makers := make([]maker, len(s.Settings))
 	for i, setting := range s.Settings {
 		var err error
-		if makers[i], err = setting.maker(o.Getenv); err != nil {
-			return nil, fmt.Errorf("simulate: setting %s: %w", clipped(setting.Label()), err)
+		if makers[i], err = newMaker(setting, o.Getenv); err != nil {
+			return nil, fmt.Errorf("simulate: setting %.60q: %w", setting.Label(), err)
 		}
 	}
 
@@ -58,7 +61,7 @@ func Run(ctx context.Context, s Scenario, o Options) (*Result, error) {
 	defer follow(&simulated, int64(time.Duration(s.Duration)/slot)*int64(len(makers)), o.Progress)()
 
 	result := &Result{Scenario: s, Outcomes: make([]Outcome, len(makers))}
-	turn := make(chan struct{}, max(orElse(o.Parallel, runtime.GOMAXPROCS(0)), 1))
+	turn := make(chan struct{}, max(cmp.Or(o.Parallel, runtime.GOMAXPROCS(0)), 1))
 	var runs sync.WaitGroup
 	for i, m := range makers {
 		turn <- struct{}{}
@@ -89,8 +92,8 @@ func virtualTime() error {
 	if !strings.Contains(godebug, setting) || strings.Contains(godebug, setting+"0") {
 		return nil
 	}
-	return fmt.Errorf("simulate: GODEBUG is %s; it must not set asynctimerchan, which excludes virtual time",
-		clipped(godebug))
+	return fmt.Errorf("simulate: GODEBUG is %.60q; it must not set asynctimerchan, which excludes virtual time",
+		godebug)
 }
 
 // observer returns Observe for one setting, or nil.
@@ -127,7 +130,7 @@ func follow(done *atomic.Int64, all int64, progress func(float64)) (stop func())
 
 // A run is the run of one setting.
 type run struct {
-	scenario  Scenario
+	scenario  scenario.Scenario
 	maker     maker
 	record    *recorder
 	simulated *atomic.Int64 // seconds; the run adds its own as they pass

@@ -8,58 +8,60 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"example.com/awsretry/cmd/awsretry/simulate/scenario"
 )
 
 // Figures of runs that are small enough to be worked out by hand.
 func TestRunAgainstHandCalculation(t *testing.T) {
 	type figures struct{ Calls, Good, Failed, Unfinished, Attempts, Throttled int64 }
-	outage := func(how string, from, to float64) Event {
-		return Event{Kind: Outage, How: how, From: seconds(from), To: seconds(to)}
+	outage := func(how string, from, to float64) scenario.Event {
+		return scenario.Event{Kind: scenario.Outage, How: how, From: seconds(from), To: seconds(to)}
 	}
 	for _, tt := range []struct {
 		name           string
-		setting        Setting
-		attemptTimeout Duration
-		throttle       *Throttle
-		events         []Event
+		setting        scenario.Setting
+		attemptTimeout scenario.Duration
+		throttle       *scenario.Throttle
+		events         []scenario.Event
 		want           figures
 	}{
 		{
 			name:    "nothing happens: a call every 100 ms, the last one under way",
-			setting: Setting{Use: UseNone},
+			setting: scenario.Setting{Use: scenario.UseNone},
 			want:    figures{Calls: 100, Good: 99, Unfinished: 1, Attempts: 100},
 		}, {
 			name:    "20 calls before the outage, 500 refused after 2 ms each, 70 after it",
-			setting: Setting{Use: UseNone},
-			events:  []Event{outage(outageRefuse, 2, 3)},
+			setting: scenario.Setting{Use: scenario.UseNone},
+			events:  []scenario.Event{outage(scenario.OutageRefuse, 2, 3)},
 			want:    figures{Calls: 590, Good: 89, Failed: 500, Unfinished: 1, Attempts: 590},
 		}, {
 			// In the outage a call takes 3*2 + 2*100 ms, so four calls fail.
 			// The third attempt of the fifth call is at 3.028 s.
 			name:    "naive: three attempts, 100 ms apart",
-			setting: Setting{Use: UseNaive},
-			events:  []Event{outage(outageReset, 2, 3)},
+			setting: scenario.Setting{Use: scenario.UseNaive},
+			events:  []scenario.Event{outage(scenario.OutageReset, 2, 3)},
 			want:    figures{Calls: 94, Good: 89, Failed: 4, Unfinished: 1, Attempts: 104},
 		}, {
 			// 20 calls before the outage. In it, attempts from 2.0 to 2.5 s and
 			// from 2.6 to 3.1 s, and a success at 3.2 s.
 			name:           "naive: attempts without a response end with their timeout",
-			setting:        Setting{Use: UseNaive},
+			setting:        scenario.Setting{Use: scenario.UseNaive},
 			attemptTimeout: ms(500),
-			events:         []Event{outage(outageHang, 2, 2.65)},
+			events:         []scenario.Event{outage(scenario.OutageHang, 2, 2.65)},
 			want:           figures{Calls: 88, Good: 87, Unfinished: 1, Attempts: 90},
 		}, {
 			name:           "a RoundTripper of the caller's: its base has the timeout",
-			setting:        Setting{Name: "own", New: retryAfter100ms},
+			setting:        scenario.Setting{Name: "own", New: retryAfter100ms},
 			attemptTimeout: ms(500),
-			events:         []Event{outage(outageHang, 2, 2.65)},
+			events:         []scenario.Event{outage(scenario.OutageHang, 2, 2.65)},
 			want:           figures{Calls: 88, Good: 87, Unfinished: 1, Attempts: 90},
 		}, {
 			// The first call takes the only token. Every other one takes three
 			// attempts in 206 ms, whatever delay the service asks for.
 			name:     "naive: Retry-After is ignored",
-			setting:  Setting{Use: UseNaive},
-			throttle: &Throttle{Rate: 0.001, Burst: 1, RetryAfter: seconds(5)},
+			setting:  scenario.Setting{Use: scenario.UseNaive},
+			throttle: &scenario.Throttle{Rate: 0.001, Burst: 1, RetryAfter: seconds(5)},
 			want:     figures{Calls: 50, Good: 1, Failed: 48, Unfinished: 1, Attempts: 146, Throttled: 145},
 		},
 	} {
@@ -81,8 +83,8 @@ func TestRunAgainstHandCalculation(t *testing.T) {
 // Ten tokens pay for the two retries of the first call in the outage. Nothing
 // returns tokens before the outage ends.
 func TestStandardRetriesUntilItsBucketIsEmpty(t *testing.T) {
-	s := tiny(Setting{Use: UseStandard, Capacity: 10})
-	s.Events = []Event{{Kind: Outage, From: seconds(2), To: seconds(9)}}
+	s := tiny(scenario.Setting{Use: scenario.UseStandard, Capacity: 10})
+	s.Events = []scenario.Event{{Kind: scenario.Outage, From: seconds(2), To: seconds(9)}}
 	if o := mustRun(t, s).Outcomes[0]; o.Attempts-o.Calls != 2 {
 		t.Errorf("%d attempts for %d calls, want two retries", o.Attempts, o.Calls)
 	}
@@ -92,18 +94,18 @@ func TestStandardRetriesUntilItsBucketIsEmpty(t *testing.T) {
 // ten seconds.
 // A share of the requests is refused at random. It takes nothing from the rate.
 func TestThrottleRefusesItsShare(t *testing.T) {
-	s := tiny(Setting{Use: UseNone})
-	s.Service.Capacity, s.Service.Latency = MaxRate, Latency{}
+	s := tiny(scenario.Setting{Use: scenario.UseNone})
+	s.Service.Capacity, s.Service.Latency = scenario.MaxRate, scenario.Latency{}
 	for _, tt := range []struct {
 		name        string
-		throttle    Throttle
+		throttle    scenario.Throttle
 		least, most int64 // successful calls of 5000
 		text        string
 	}{
-		{"alone", Throttle{Share: 0.1}, 4400, 4600, "10.0% throttled at random"},
-		{"of a rate that suffices", Throttle{Rate: 1000, Share: 0.1}, 4400, 4600,
+		{"alone", scenario.Throttle{Share: 0.1}, 4400, 4600, "10.0% throttled at random"},
+		{"of a rate that suffices", scenario.Throttle{Rate: 1000, Share: 0.1}, 4400, 4600,
 			"throttled at 1,000/s, 10.0% throttled at random"},
-		{"of a rate that does not", Throttle{Rate: 100, Burst: 10, Share: 0.1}, 995, 1010,
+		{"of a rate that does not", scenario.Throttle{Rate: 100, Burst: 10, Share: 0.1}, 995, 1010,
 			"throttled at 100/s, 10.0% throttled at random"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -113,7 +115,7 @@ func TestThrottleRefusesItsShare(t *testing.T) {
 			if o.Good < tt.least || o.Good > tt.most || o.Throttled != o.Failed || o.Calls < 4990 {
 				t.Errorf("got %+v, want %d to %d of 5000 calls admitted and the rest throttled", o, tt.least, tt.most)
 			}
-			if what, _ := r.Scenario.summary(); !strings.HasSuffix(what.size, ", "+tt.text) {
+			if what, _ := summarize(r.Scenario); !strings.HasSuffix(what.size, ", "+tt.text) {
 				t.Errorf("the summary is %q, want %q at its end", what.size, tt.text)
 			}
 			s.Seed++
@@ -125,8 +127,8 @@ func TestThrottleRefusesItsShare(t *testing.T) {
 }
 
 func TestThrottleAdmitsItsRate(t *testing.T) {
-	s := tiny(Setting{Use: UseNone})
-	s.Service.Throttle = &Throttle{Rate: 2, Burst: 10}
+	s := tiny(scenario.Setting{Use: scenario.UseNone})
+	s.Service.Throttle = &scenario.Throttle{Rate: 2, Burst: 10}
 	o := mustRun(t, s).Outcomes[0]
 	if good := o.Good + o.Unfinished; good < 28 || good > 30 || o.Throttled != o.Calls-good {
 		t.Errorf("got %+v, want 29 or 30 admitted and the rest throttled", o)
@@ -135,7 +137,7 @@ func TestThrottleAdmitsItsRate(t *testing.T) {
 
 func TestObserve(t *testing.T) {
 	s := restless()[0]
-	s.Settings = []Setting{{Use: UseNone}, {Use: UseNaive}}
+	s.Settings = []scenario.Setting{{Use: scenario.UseNone}, {Use: scenario.UseNaive}}
 	observed := make([][]Call, len(s.Settings)) // each setting has its own
 	r, err := Run(t.Context(), s, Options{Observe: func(setting int, c Call) {
 		observed[setting] = append(observed[setting], c)
@@ -170,13 +172,23 @@ func TestObserve(t *testing.T) {
 
 // What the library is for, in a scenario smaller than the ready ones.
 func TestSettingsDiffer(t *testing.T) {
-	s := Scenario{
+	s := scenario.Scenario{
 		Duration: seconds(45), Seed: 1,
-		Clients:  Clients{Count: 10, Callers: 10, Think: ms(480), Timeout: seconds(30)},
-		Service:  Service{Capacity: 400, Queue: 400, Latency: Latency{Median: ms(20)}},
-		Settings: []Setting{{Use: UseNone}, {Use: UseNaive}, {Use: UseStandard}, {Use: UseAdaptive}},
-		Events: []Event{
-			{Kind: Throttling, From: seconds(10), To: seconds(40), Throttle: &Throttle{Rate: 100, Burst: 10}},
+		Clients: scenario.Clients{Count: 10, Callers: 10, Think: ms(480), Timeout: seconds(30)},
+		Service: scenario.Service{Capacity: 400, Queue: 400, Latency: scenario.Latency{Median: ms(20)}},
+		Settings: []scenario.Setting{
+			{Use: scenario.UseNone},
+			{Use: scenario.UseNaive},
+			{Use: scenario.UseStandard},
+			{Use: scenario.UseAdaptive},
+		},
+		Events: []scenario.Event{
+			{
+				Kind:     scenario.Throttling,
+				From:     seconds(10),
+				To:       seconds(40),
+				Throttle: &scenario.Throttle{Rate: 100, Burst: 10},
+			},
 		},
 	}
 	outcomes := mustRun(t, s).Outcomes
@@ -200,11 +212,19 @@ func TestSettingsDiffer(t *testing.T) {
 	}
 }
 
+func TestRunValidates(t *testing.T) {
+	s := tiny()
+	s.Clients.Count = 0
+	if _, err := Run(t.Context(), s, Options{}); err == nil || !strings.Contains(err.Error(), "clients.count") {
+		t.Errorf("error %v, want that of Validate", err)
+	}
+}
+
 func TestRunEndsWithItsContext(t *testing.T) {
 	why := errors.New("enough")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	s := restless()[0]
-	s.Duration, s.Events = Duration(maxDuration), nil
+	s.Duration, s.Events = scenario.Duration(24*time.Hour), nil
 	_, err := Run(ctx, s, Options{Progress: func(float64) { cancel(why) }})
 	if !errors.Is(err, why) {
 		t.Errorf("error %v, want the context's cause", err)
@@ -214,7 +234,7 @@ func TestRunEndsWithItsContext(t *testing.T) {
 func TestProgress(t *testing.T) {
 	var reported []float64
 	progress := func(part float64) { reported = append(reported, part) }
-	if _, err := Run(t.Context(), tiny(Setting{Use: UseNone}), Options{Progress: progress}); err != nil {
+	if _, err := Run(t.Context(), tiny(scenario.Setting{Use: scenario.UseNone}), Options{Progress: progress}); err != nil {
 		t.Fatal(err)
 	}
 	if len(reported) == 0 || reported[len(reported)-1] != 1 {
@@ -224,7 +244,7 @@ func TestProgress(t *testing.T) {
 
 func TestNoVirtualTime(t *testing.T) {
 	t.Setenv("GODEBUG", "asynctimerchan=1")
-	_, err := Run(t.Context(), tiny(Setting{Use: UseNone}), Options{})
+	_, err := Run(t.Context(), tiny(scenario.Setting{Use: scenario.UseNone}), Options{})
 	if err == nil || !strings.Contains(err.Error(), "GODEBUG") {
 		t.Errorf("error %v, want one that names GODEBUG", err)
 	}
@@ -232,13 +252,13 @@ func TestNoVirtualTime(t *testing.T) {
 
 // The fleet at the edges of its size.
 func TestSmallAndLarge(t *testing.T) {
-	for _, c := range []Clients{
+	for _, c := range []scenario.Clients{
 		{Count: 1, Rate: 0.001},
 		{Count: 20000, Rate: 100},
 		{Count: 1, Callers: 5000, Think: seconds(10)},
 		{Count: 2, Rate: 2000, MaxInFlight: 1}, // most calls find too many under way
 	} {
-		s := tiny(Setting{Use: UseAdaptive})
+		s := tiny(scenario.Setting{Use: scenario.UseAdaptive})
 		s.Clients, s.Duration = c, seconds(3)
 		o := mustRun(t, s).Outcomes[0]
 		if o.Calls != o.Good+o.Failed+o.Unfinished {

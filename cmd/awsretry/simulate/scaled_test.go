@@ -4,12 +4,14 @@ import (
 	"math"
 	"testing"
 	"time"
+
+	"example.com/awsretry/cmd/awsretry/simulate/scenario"
 )
 
 // A judged scenario is what scaled pacing must make of a service.
 type judged struct {
 	name     string
-	scenario Scenario
+	scenario scenario.Scenario
 	seeds    uint64        // of which the measure is the mean; 0: one
 	from     time.Duration // the measured time begins
 
@@ -22,33 +24,43 @@ type judged struct {
 }
 
 // closedLoop is a service with a throttle, and callers that call again at once.
-func closedLoop(throttle *Throttle, clients, callers int, length float64, events ...Event) Scenario {
-	return Scenario{
+func closedLoop(
+	throttle *scenario.Throttle,
+	clients, callers int,
+	length float64,
+	events ...scenario.Event,
+) scenario.Scenario {
+	return scenario.Scenario{
 		Duration: seconds(length),
-		Clients:  Clients{Count: clients, Callers: callers},
-		Service:  Service{Capacity: MaxRate, Queue: MaxClients, Network: ms(10), Throttle: throttle},
+		Clients:  scenario.Clients{Count: clients, Callers: callers},
+		Service: scenario.Service{
+			Capacity: scenario.MaxRate,
+			Queue:    scenario.MaxClients,
+			Network:  ms(10),
+			Throttle: throttle,
+		},
 		Events:   events,
-		Settings: []Setting{{Use: UseAdaptive, Pacing: "scaled"}},
+		Settings: []scenario.Setting{{Use: scenario.UseAdaptive, Pacing: "scaled"}},
 	}
 }
 
 // distant is s with another network time.
-func distant(s Scenario, network float64) Scenario {
+func distant(s scenario.Scenario, network float64) scenario.Scenario {
 	s.Service.Network = seconds(network)
 	return s
 }
 
 // openLoop is s with one client that calls at a rate, whatever the response.
-func openLoop(s Scenario, rate float64) Scenario {
-	s.Clients = Clients{Count: 1, Rate: rate, MaxInFlight: 1000}
+func openLoop(s scenario.Scenario, rate float64) scenario.Scenario {
+	s.Clients = scenario.Clients{Count: 1, Rate: rate, MaxInFlight: 1000}
 	return s
 }
 
 // stepsTo changes the throttle at the given seconds.
-func stepsTo(rates map[float64]float64, at ...float64) []Event {
-	var events []Event
+func stepsTo(rates map[float64]float64, at ...float64) []scenario.Event {
+	var events []scenario.Event
 	for i, from := range at {
-		e := Event{Kind: Throttling, From: seconds(from), Throttle: limitedTo(rates[from])}
+		e := scenario.Event{Kind: scenario.Throttling, From: seconds(from), Throttle: limitedTo(rates[from])}
 		if i+1 < len(at) {
 			e.To = seconds(at[i+1])
 		}
@@ -59,7 +71,7 @@ func stepsTo(rates map[float64]float64, at ...float64) []Event {
 
 // sine changes the throttle every five seconds along a sine from 20 to 180
 // requests per second.
-func sine(period, length float64) []Event {
+func sine(period, length float64) []scenario.Event {
 	const step = 5
 	rates := map[float64]float64{}
 	var at []float64
@@ -71,10 +83,13 @@ func sine(period, length float64) []Event {
 }
 
 // herds are a thousand calls within five seconds, once a minute.
-func herds(length float64) []Event {
-	var events []Event
+func herds(length float64) []scenario.Event {
+	var events []scenario.Event
 	for from := 0.0; from < length; from += 60 {
-		events = append(events, Event{Kind: Herd, From: seconds(from), To: seconds(from + 5), Calls: 1000})
+		events = append(
+			events,
+			scenario.Event{Kind: scenario.Herd, From: seconds(from), To: seconds(from + 5), Calls: 1000},
+		)
 	}
 	return events
 }
@@ -114,11 +129,16 @@ func judgedScenarios() []judged {
 			name: "2 per second, 5 s away", scenario: distant(closedLoop(limitedTo(2), 1, 64, 900), 5), seeds: 4,
 			from: time.Minute, goodput: 0.9, throttled: 0.045, failed: 0.05, begun: 90,
 		}, {
-			name: "15 per second, six clients", scenario: closedLoop(&Throttle{Rate: 15, Burst: 15}, 6, 10, 300),
+			name: "15 per second, six clients", scenario: closedLoop(&scenario.Throttle{Rate: 15, Burst: 15}, 6, 10, 300),
 			seeds: 12, from: settled, goodput: 0.9, throttled: 0.07, failed: 0.01, fairness: 0.8, begun: 5,
 		}, { // the mean of runs; two runs of thirty remain near no goodput at all
-			name:     "500 per second, 8 % at random",
-			scenario: closedLoop(&Throttle{Rate: 500, Burst: 50, Share: 0.08}, 1, 64, 120), seeds: 8, from: settled,
+			name: "500 per second, 8 % at random",
+			scenario: closedLoop(
+				&scenario.Throttle{Rate: 500, Burst: 50, Share: 0.08},
+				1,
+				64,
+				120,
+			), seeds: 8, from: settled,
 			goodput: 0.25, throttled: 0.12, failed: 0.01,
 		}, {
 			name: "20 per second", scenario: closedLoop(limitedTo(20), 1, 64, 300), from: settled,
@@ -136,14 +156,14 @@ func judgedScenarios() []judged {
 			name: "a sine of 120 s", scenario: closedLoop(limitedTo(100), 1, 64, 240, sine(120, 240)...), from: settled,
 			goodput: 0.93, throttled: most, failed: few, p99: 4 * time.Second,
 		}, {
-			name: "100 per second, bursts of 300", scenario: closedLoop(&Throttle{Rate: 100, Burst: 300}, 1, 64, 180),
+			name: "100 per second, bursts of 300", scenario: closedLoop(&scenario.Throttle{Rate: 100, Burst: 300}, 1, 64, 180),
 			from: settled, goodput: 0.99, throttled: most, failed: few, p99: 800 * time.Millisecond, begun: 10,
 		}, {
 			name: "10,000 per second, 1000 callers", scenario: closedLoop(limitedTo(10_000), 1, 1000, 20),
 			from: 10 * time.Second, goodput: 0.98, throttled: most, failed: few, p99: 200 * time.Millisecond, begun: 5,
 		}, {
 			name: "100 per second, Retry-After", from: settled,
-			scenario: closedLoop(&Throttle{Rate: 100, Burst: 10, RetryAfter: seconds(1)}, 1, 64, 120),
+			scenario: closedLoop(&scenario.Throttle{Rate: 100, Burst: 10, RetryAfter: seconds(1)}, 1, 64, 120),
 			goodput:  0.99, throttled: most, failed: few, p99: 800 * time.Millisecond, begun: 10,
 		}, { // all that is asked for
 			name: "80 calls of 100 per second", scenario: openLoop(closedLoop(limitedTo(100), 1, 1, 180), 80), seeds: 4,

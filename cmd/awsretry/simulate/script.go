@@ -4,6 +4,8 @@ import (
 	"math"
 	"sort"
 	"time"
+
+	"example.com/awsretry/cmd/awsretry/simulate/scenario"
 )
 
 // A segment is a part of the run in which the service does not change.
@@ -13,7 +15,7 @@ type segment struct {
 	capacity float64 // requests per second
 	share    float64 // of errors
 	factor   float64 // of the latency
-	throttle *Throttle
+	throttle *scenario.Throttle
 	// throttled is the share that the throttle refuses at random.
 	throttled float64
 
@@ -25,13 +27,13 @@ type segment struct {
 type script []segment
 
 // newScript returns the script of s, which must be valid and have its defaults.
-func newScript(s Scenario) script {
+func newScript(s scenario.Scenario) script {
 	starts := map[time.Duration]bool{0: true}
 	for _, e := range s.Events {
 		starts[time.Duration(e.From)] = true
 		starts[time.Duration(e.To)] = true
 	}
-	for _, from := range s.OverTime.starts(s.Duration) {
+	for _, from := range s.OverTime.Starts(s.Duration) {
 		starts[from] = true
 	}
 	var all script
@@ -45,24 +47,24 @@ func newScript(s Scenario) script {
 	return all
 }
 
-func segmentAt(s Scenario, from time.Duration) segment {
+func segmentAt(s scenario.Scenario, from time.Duration) segment {
 	g := segment{from: from, capacity: s.Service.Capacity, factor: 1}
 	g.refuse(s.Service.Throttle)
-	s.OverTime.change(&g)
+	g.change(s.OverTime)
 	for _, e := range s.Events {
 		if from < time.Duration(e.From) || from >= time.Duration(e.To) {
 			continue
 		}
 		switch e.Kind {
-		case Outage:
+		case scenario.Outage:
 			g.how = e.How
-		case CapacityStep:
+		case scenario.CapacityStep:
 			g.capacity = e.Capacity
-		case Errors:
+		case scenario.Errors:
 			g.share = e.Share
-		case Throttling:
+		case scenario.Throttling:
 			g.refuse(e.Throttle)
-		case SlowLatency:
+		case scenario.SlowLatency:
 			g.factor = e.Factor
 		}
 	}
@@ -70,9 +72,25 @@ func segmentAt(s Scenario, from time.Duration) segment {
 }
 
 // refuse sets the throttle.
-func (g *segment) refuse(t *Throttle) {
+func (g *segment) refuse(t *scenario.Throttle) {
 	if g.throttle = t; t != nil {
 		g.throttled = t.Share
+	}
+}
+
+// change sets what the scenario changes over time.
+func (g *segment) change(o *scenario.OverTime) {
+	if o == nil {
+		return
+	}
+	step := int(g.from / time.Duration(o.Every))
+	for _, of := range []struct {
+		list  []float64
+		value *float64
+	}{{o.Throttled, &g.throttled}, {o.Errors, &g.share}, {o.Latency, &g.factor}} {
+		if step < len(of.list) {
+			*of.value = of.list[step]
+		}
 	}
 }
 
@@ -137,9 +155,9 @@ func (s script) segmentAt(t time.Duration) segment {
 
 // Serves returns how many requests the service can serve successfully between
 // two instants of the run. The scenario must be valid.
-func (s Scenario) Serves(from, to Duration) float64 {
+func Serves(s scenario.Scenario, from, to scenario.Duration) float64 {
 	sum := 0.0
-	all := newScript(s.withDefaults())
+	all := newScript(s.WithDefaults())
 	for i, g := range all {
 		begin, end := max(time.Duration(from), g.from), time.Duration(to)
 		if i+1 < len(all) {

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"example.com/awsretry/cmd/awsretry/simulate/scenario"
 )
 
 // A service is the RoundTripper below every client: the modeled service and the
@@ -21,9 +23,9 @@ type service struct {
 	queueFull  int // status
 	refuseCost float64
 	network    time.Duration
-	latency    Latency
+	latency    scenario.Latency
 	spread     float64 // of a lognormal latency: the standard deviation of its logarithm
-	refusals   map[*Throttle]refusal
+	refusals   map[*scenario.Throttle]refusal
 
 	// mu guards the fields below. In virtual time there is no contention,
 	// because requests arrive at different instants.
@@ -37,13 +39,13 @@ type service struct {
 
 // A throttleOf names a bucket of a throttle.
 type throttleOf struct {
-	throttle *Throttle
+	throttle *scenario.Throttle
 	client   int // -1: all
 }
 
 // newService returns the service of s, which must be valid and have
 // its defaults.
-func newService(s Scenario, g grid, record *recorder) *service {
+func newService(s scenario.Scenario, g grid, record *recorder) *service {
 	v := &service{
 		grid: g, script: newScript(s), record: record,
 		queue:      float64(s.Service.Queue),
@@ -51,11 +53,11 @@ func newService(s Scenario, g grid, record *recorder) *service {
 		refuseCost: s.Service.RefuseCost,
 		network:    time.Duration(s.Service.Network),
 		latency:    s.Service.Latency,
-		refusals:   map[*Throttle]refusal{},
+		refusals:   map[*scenario.Throttle]refusal{},
 		buckets:    map[throttleOf]*throttleBucket{},
 	}
 	const ninetyNinth = 2.3263478740408408 // of the standard normal distribution
-	if v.latency.Distribution == lognormally {
+	if v.latency.Distribution == scenario.Lognormal {
 		v.spread = math.Log(float64(v.latency.P99)/float64(v.latency.Median)) / ninetyNinth
 	}
 	for _, segment := range v.script {
@@ -159,9 +161,9 @@ const workSlack = 1e-9
 // failure returns the fate of a request in an outage, at the given instant.
 func failure(how string, at time.Duration) fate {
 	switch how {
-	case outageHang:
+	case scenario.OutageHang:
 		return fate{at: never}
-	case outageReset:
+	case scenario.OutageReset:
 		return fate{at: at}
 	}
 	return fate{at, http.StatusServiceUnavailable, plain}
@@ -177,19 +179,19 @@ func (v *service) sample(c *call) time.Duration {
 	attempt := uint64(c.attempts)
 	median := time.Duration(v.latency.Median)
 	switch v.latency.Distribution {
-	case exponentially:
+	case scenario.Exponential:
 		return exponential(random(c.id, attempt, forLatency), float64(median)/math.Ln2)
-	case tabulated:
+	case scenario.Tabulated:
 		return quantile(v.latency.Table, unit(random(c.id, attempt, forLatency)))
-	case lognormally:
+	case scenario.Lognormal:
 		z := normal(random(c.id, attempt, forLatency), random(c.id, attempt, forSpread))
 		return span(float64(median) * math.Exp(v.spread*z))
 	}
 	return median
 }
 
-// admits reports whether the segment's throttle lets the call's attempt pass. It takes
-// the attempt's token. v.mu must be held.
+// admits reports whether the segment's throttle lets the call's attempt pass.
+// It takes the attempt's token. v.mu must be held.
 func (v *service) admits(g segment, c *call, now time.Duration) bool {
 	if g.throttled > 0 && unit(random(c.id, uint64(c.attempts), forThrottle)) < g.throttled {
 		return false
@@ -199,7 +201,7 @@ func (v *service) admits(g segment, c *call, now time.Duration) bool {
 }
 
 // bucket returns the throttle's bucket for the call. v.mu must be held.
-func (v *service) bucket(t *Throttle, c *call) *throttleBucket {
+func (v *service) bucket(t *scenario.Throttle, c *call) *throttleBucket {
 	key := throttleOf{t, -1}
 	if t.PerClient {
 		key.client = c.client

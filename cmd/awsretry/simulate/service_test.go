@@ -10,13 +10,15 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"example.com/awsretry/cmd/awsretry/simulate/scenario"
 )
 
 // served returns when requests that arrive at the given seconds get their
 // response, in seconds, and its status: 0 if the connection breaks, and an
 // infinite time if there is no response.
-func served(s Scenario, arrivals ...float64) (at []float64, status []int) {
-	v := newService(s.withDefaults(), grid{}, nil)
+func served(s scenario.Scenario, arrivals ...float64) (at []float64, status []int) {
+	v := newService(s.WithDefaults(), grid{}, nil)
 	for i, arrival := range arrivals {
 		f := v.arrive(time.Duration(seconds(arrival)), &call{id: uint64(i), client: i % 2, attempts: 1})
 		end := math.Round(f.at.Seconds()*1e4) / 1e4
@@ -31,20 +33,25 @@ func served(s Scenario, arrivals ...float64) (at []float64, status []int) {
 func TestService(t *testing.T) {
 	// Ten requests per second, two may wait, 0.5 s after the queue, and a
 	// network that is too fast to count.
-	base := Scenario{
-		Duration: seconds(60), Clients: Clients{Count: 2, Rate: 1},
-		Service: Service{Capacity: 10, Queue: 2, Latency: Latency{Median: ms(500)}, Network: Duration(time.Nanosecond)},
+	base := scenario.Scenario{
+		Duration: seconds(60), Clients: scenario.Clients{Count: 2, Rate: 1},
+		Service: scenario.Service{
+			Capacity: 10,
+			Queue:    2,
+			Latency:  scenario.Latency{Median: ms(500)},
+			Network:  scenario.Duration(time.Nanosecond),
+		},
 	}
-	with := func(events ...Event) Scenario {
+	with := func(events ...scenario.Event) scenario.Scenario {
 		s := base
 		s.Events = events
 		return s
 	}
 	costly := base
-	costly.Service.Queue, costly.Service.RefuseCost, costly.Service.Latency = 0, 0.5, Latency{}
+	costly.Service.Queue, costly.Service.RefuseCost, costly.Service.Latency = 0, 0.5, scenario.Latency{}
 	for _, tt := range []struct {
 		name     string
-		scenario Scenario
+		scenario scenario.Scenario
 		arrivals []float64
 		at       []float64
 		status   []int
@@ -58,47 +65,47 @@ func TestService(t *testing.T) {
 			[]float64{0, 0, 0, 0, 0.101}, []float64{0.6, 0.7, 0.8, 0, 0.9}, []int{200, 200, 200, 503, 200},
 		},
 		{
-			"less capacity slows waiting requests", with(Event{Kind: CapacityStep, Capacity: 1, From: seconds(0.15)}),
+			"less capacity slows waiting requests", with(scenario.Event{Kind: scenario.CapacityStep, Capacity: 1, From: seconds(0.15)}),
 			[]float64{0, 0, 0}, []float64{0.6, 1.15, 2.15}, []int{200, 200, 200},
 		},
 		{
-			"more capacity speeds them up", with(Event{Kind: CapacityStep, Capacity: 1, From: 0, To: seconds(0.5)}),
+			"more capacity speeds them up", with(scenario.Event{Kind: scenario.CapacityStep, Capacity: 1, From: 0, To: seconds(0.5)}),
 			[]float64{0, 0}, []float64{1.05, 1.15}, []int{200, 200},
 		},
 		{
 			"hardly any capacity keeps them waiting",
-			with(Event{Kind: CapacityStep, Capacity: 1e-9, From: seconds(1), To: seconds(2)}),
+			with(scenario.Event{Kind: scenario.CapacityStep, Capacity: 1e-9, From: seconds(1), To: seconds(2)}),
 			[]float64{1, 1.5, 1.9, 1.95, 2.101}, []float64{2.6, 2.7, 2.8, 1.95, 2.9}, []int{200, 200, 200, 503, 200},
 		},
 		{
 			"an outage refuses, and ends what is under way",
-			with(Event{Kind: Outage, From: seconds(1), To: seconds(2)}),
+			with(scenario.Event{Kind: scenario.Outage, From: seconds(1), To: seconds(2)}),
 			[]float64{0, 0.95, 1, 1.5, 2}, []float64{0.6, 1, 1, 1.5, 2.6}, []int{200, 503, 503, 503, 200},
 		},
 		{
-			"connections break", with(Event{Kind: Outage, How: outageReset, From: seconds(1), To: seconds(2)}),
+			"connections break", with(scenario.Event{Kind: scenario.Outage, How: scenario.OutageReset, From: seconds(1), To: seconds(2)}),
 			[]float64{0.95, 1.5}, []float64{1, 1.5}, []int{0, 0},
 		},
 		{
-			"no response", with(Event{Kind: Outage, How: outageHang, From: seconds(1), To: seconds(2)}),
+			"no response", with(scenario.Event{Kind: scenario.Outage, How: scenario.OutageHang, From: seconds(1), To: seconds(2)}),
 			[]float64{0.95, 1.5, 2}, []float64{math.Inf(1), math.Inf(1), 2.6}, []int{0, 0, 200},
 		},
 		{
-			"every response an error", with(Event{Kind: Errors, Share: 1, From: seconds(1), To: seconds(2)}),
+			"every response an error", with(scenario.Event{Kind: scenario.Errors, Share: 1, From: seconds(1), To: seconds(2)}),
 			[]float64{0, 1, 2}, []float64{0.6, 1.6, 2.6}, []int{200, 500, 200},
 		},
 		{
-			"slow", with(Event{Kind: SlowLatency, Factor: 3, From: seconds(1), To: seconds(2)}),
+			"slow", with(scenario.Event{Kind: scenario.SlowLatency, Factor: 3, From: seconds(1), To: seconds(2)}),
 			[]float64{0, 1, 2}, []float64{0.6, 2.6, 2.6}, []int{200, 200, 200},
 		},
 		{
 			"one throttle for all",
-			with(Event{Kind: Throttling, Throttle: &Throttle{Rate: 1, Burst: 2}, From: seconds(1)}),
+			with(scenario.Event{Kind: scenario.Throttling, Throttle: &scenario.Throttle{Rate: 1, Burst: 2}, From: seconds(1)}),
 			[]float64{0.5, 1, 1.1, 1.2, 2.25}, []float64{1.1, 1.6, 1.7, 1.2, 2.85}, []int{200, 200, 200, 429, 200},
 		},
 		{
 			"a throttle for each client",
-			with(Event{Kind: Throttling, Throttle: &Throttle{Rate: 1, PerClient: true}, From: seconds(1)}),
+			with(scenario.Event{Kind: scenario.Throttling, Throttle: &scenario.Throttle{Rate: 1, PerClient: true}, From: seconds(1)}),
 			[]float64{1, 1.1, 1.2, 1.3, 2.05}, []float64{1.6, 1.7, 1.2, 1.3, 2.65}, []int{200, 200, 429, 429, 200},
 		},
 		{ // busy to 0.1, with the first two refusals to 0.2, with the third to 0.25
@@ -121,16 +128,19 @@ func TestService(t *testing.T) {
 func TestThrottleResponse(t *testing.T) {
 	for _, tt := range []struct {
 		name             string
-		throttle         Throttle
+		throttle         scenario.Throttle
 		retryAfter, body string
 	}{
-		{"bare", Throttle{Rate: 1}, "", ""},
-		{"Retry-After", Throttle{Rate: 1, RetryAfter: seconds(3)}, "3", ""},
-		{"code", Throttle{Rate: 1, Code: "SlowDown"}, "", `{"__type":"SlowDown","message":"Rate exceeded"}`},
+		{"bare", scenario.Throttle{Rate: 1}, "", ""},
+		{"Retry-After", scenario.Throttle{Rate: 1, RetryAfter: seconds(3)}, "3", ""},
+		{"code", scenario.Throttle{Rate: 1, Code: "SlowDown"}, "", `{"__type":"SlowDown","message":"Rate exceeded"}`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			v := newService(Scenario{Service: Service{Capacity: 10, Throttle: &tt.throttle}}.withDefaults(), grid{},
-				nil)
+			v := newService(
+				scenario.Scenario{Service: scenario.Service{Capacity: 10, Throttle: &tt.throttle}}.WithDefaults(),
+				grid{},
+				nil,
+			)
 			v.arrive(0, &call{})
 			f := v.arrive(1, &call{})
 			resp := f.response(f.status, newRequest())
@@ -146,22 +156,26 @@ func TestThrottleResponse(t *testing.T) {
 
 func TestLatencies(t *testing.T) {
 	for i, tt := range []struct {
-		latency     Latency
-		median, p99 Duration
+		latency     scenario.Latency
+		median, p99 scenario.Duration
 	}{
-		{Latency{Median: ms(20)}, ms(20), ms(20)},
-		{Latency{Median: ms(20), P99: ms(200)}, ms(20), ms(200)},
-		{Latency{Distribution: exponentially, Median: ms(20)}, ms(20), ms(20 * math.Log2(100))},
+		{scenario.Latency{Median: ms(20)}, ms(20), ms(20)},
+		{scenario.Latency{Median: ms(20), P99: ms(200)}, ms(20), ms(200)},
+		{scenario.Latency{Distribution: scenario.Exponential, Median: ms(20)}, ms(20), ms(20 * math.Log2(100))},
 	} {
 		t.Run(strconv.Itoa(i)+tt.latency.Distribution, func(t *testing.T) {
-			v := newService(Scenario{Service: Service{Capacity: 10, Latency: tt.latency}}.withDefaults(), grid{}, nil)
+			v := newService(
+				scenario.Scenario{Service: scenario.Service{Capacity: 10, Latency: tt.latency}}.WithDefaults(),
+				grid{},
+				nil,
+			)
 			var drawn []time.Duration
 			for i := range uint64(20_000) {
 				drawn = append(drawn, v.sample(&call{id: random(i)}))
 			}
 			slices.Sort(drawn)
-			near := func(p float64, want Duration) {
-				if got := Duration(Percentile(drawn, p)); math.Abs(float64(got-want)) > 0.08*float64(want) {
+			near := func(p float64, want scenario.Duration) {
+				if got := scenario.Duration(Percentile(drawn, p)); math.Abs(float64(got-want)) > 0.08*float64(want) {
 					t.Errorf("percentile %v: got %v, want %v", p, got, want)
 				}
 			}
@@ -172,24 +186,24 @@ func TestLatencies(t *testing.T) {
 }
 
 func TestServes(t *testing.T) {
-	s := Scenario{
-		Duration: seconds(240), Clients: Clients{Count: 1, Callers: 1},
-		Service: Service{Capacity: 1000, Throttle: &Throttle{Rate: 100}},
-		Events: []Event{
-			{Kind: Throttling, From: seconds(60), To: seconds(120), Throttle: &Throttle{Rate: 20}},
-			{Kind: Errors, From: seconds(120), To: seconds(180), Share: 0.25},
-			{Kind: Outage, From: seconds(180)},
+	s := scenario.Scenario{
+		Duration: seconds(240), Clients: scenario.Clients{Count: 1, Callers: 1},
+		Service: scenario.Service{Capacity: 1000, Throttle: &scenario.Throttle{Rate: 100}},
+		Events: []scenario.Event{
+			{Kind: scenario.Throttling, From: seconds(60), To: seconds(120), Throttle: &scenario.Throttle{Rate: 20}},
+			{Kind: scenario.Errors, From: seconds(120), To: seconds(180), Share: 0.25},
+			{Kind: scenario.Outage, From: seconds(180)},
 		},
 	}
 	for _, tt := range []struct{ from, to, want float64 }{
 		{0, 60, 6000}, {30, 90, 3600}, {110, 130, 950}, {0, 240, 6000 + 1200 + 4500}, {50, 50, 0},
 	} {
-		if got := s.Serves(seconds(tt.from), seconds(tt.to)); math.Abs(got-tt.want) > 1e-6 {
+		if got := Serves(s, seconds(tt.from), seconds(tt.to)); math.Abs(got-tt.want) > 1e-6 {
 			t.Errorf("from %v s to %v s: got %v, want %v", tt.from, tt.to, got, tt.want)
 		}
 	}
-	s.Service.Throttle = &Throttle{Share: 0.5} // callers may ask again
-	if got := s.Serves(0, seconds(10)); math.Abs(got-10_000) > 1e-6 {
+	s.Service.Throttle = &scenario.Throttle{Share: 0.5} // callers may ask again
+	if got := Serves(s, 0, seconds(10)); math.Abs(got-10_000) > 1e-6 {
 		t.Errorf("a throttle without a rate: got %v, want 10000", got)
 	}
 }

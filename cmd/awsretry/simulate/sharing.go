@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -9,20 +10,21 @@ import (
 	"time"
 
 	"example.com/awsretry"
+	"example.com/awsretry/cmd/awsretry/simulate/scenario"
 	sharing "example.com/awsretry/fleet"
 	"example.com/awsretry/fleet/fleettest"
 	"example.com/awsretry/internal/renewal"
 )
 
-// sharing makes clients in adaptive mode that share through one store in memory.
-func (s Setting) sharing() maker {
-	m := s.transports(awsretry.Adaptive, awsretry.Classic, 0)
+// sharingMaker makes clients in adaptive mode that share through one store in memory.
+func sharingMaker(s scenario.Setting) maker {
+	m := transports(s, awsretry.Adaptive, awsretry.Classic, 0)
 	store := new(sharedStore)
 	m.shared = store
 	var fleets []*sharing.Fleet
 	alone := m.make
 	m.make = func(l link) http.RoundTripper {
-		half := max(l.grid.delay(orElse(time.Duration(s.StoreLatency), defaultStoreLatency)/2), l.grid.tick)
+		half := max(l.grid.delay(cmp.Or(time.Duration(s.StoreLatency), defaultStoreLatency)/2), l.grid.tick)
 		lease := l.grid.delay(time.Duration(s.Lease) + l.grid.tick - 1) // 0 if it is 0
 		f := sharing.New(&member{l, store, half}, sharing.Config{Lease: lease})
 		fleets = append(fleets, f)

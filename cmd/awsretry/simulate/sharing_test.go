@@ -3,17 +3,24 @@ package simulate
 import (
 	"math"
 	"testing"
+
+	"example.com/awsretry/cmd/awsretry/simulate/scenario"
 )
 
 // The clients of fleet share the service's rate.
 func TestFleetSharesTheRate(t *testing.T) {
-	s := Scenario{
+	s := scenario.Scenario{
 		Name: "throttled", Duration: seconds(15), Seed: 1,
-		Clients: Clients{Count: 8, Callers: 4, Think: ms(5)},
-		Service: Service{
-			Capacity: 1000, Queue: 100, Latency: Latency{Median: ms(10)}, Throttle: &Throttle{Rate: 100, Burst: 20},
+		Clients: scenario.Clients{Count: 8, Callers: 4, Think: ms(5)},
+		Service: scenario.Service{
+			Capacity: 1000, Queue: 100, Latency: scenario.Latency{Median: ms(10)}, Throttle: &scenario.Throttle{Rate: 100, Burst: 20},
 		},
-		Settings: []Setting{{Use: UseAdaptive}, {Use: UseFleet}, {Use: UseFleet, StoreLatency: ms(450)}, {Use: UseFleet, Lease: seconds(2)}},
+		Settings: []scenario.Setting{
+			{Use: scenario.UseAdaptive},
+			{Use: scenario.UseFleet},
+			{Use: scenario.UseFleet, StoreLatency: ms(450)},
+			{Use: scenario.UseFleet, Lease: seconds(2)},
+		},
 	}
 	s.Settings[2].Name, s.Settings[3].Name = "a store that is too slow", "a long lease"
 	outcomes := mustRun(t, s).Outcomes
@@ -43,12 +50,12 @@ func TestFleetSharesTheRate(t *testing.T) {
 // The clients of fleet share the tokens of their retries, so that in an outage
 // they add little to the load.
 func TestFleetSharesTheTokens(t *testing.T) {
-	s := Scenario{
+	s := scenario.Scenario{
 		Name: "outage", Duration: seconds(5), Seed: 1,
-		Clients:  Clients{Count: 200, Rate: 2000, Timeout: seconds(5)},
-		Service:  Service{Capacity: 10_000, Queue: 100, Latency: Latency{Median: ms(10)}},
-		Events:   []Event{{Kind: Outage}},
-		Settings: []Setting{{Use: UseStandard}, {Use: UseFleet}},
+		Clients:  scenario.Clients{Count: 200, Rate: 2000, Timeout: seconds(5)},
+		Service:  scenario.Service{Capacity: 10_000, Queue: 100, Latency: scenario.Latency{Median: ms(10)}},
+		Events:   []scenario.Event{{Kind: scenario.Outage}},
+		Settings: []scenario.Setting{{Use: scenario.UseStandard}, {Use: scenario.UseFleet}},
 	}
 	most := 1.1
 	if raceDetector { // the tokens are more of a smaller load
@@ -68,7 +75,7 @@ func TestFleetSharesTheTokens(t *testing.T) {
 
 // In real time there is nothing to wait for at the instant of a renewal.
 func TestFleetOnTheWallClock(t *testing.T) {
-	s := tiny(Setting{Use: UseFleet})
+	s := tiny(scenario.Setting{Use: scenario.UseFleet})
 	s.Duration = seconds(1)
 	result, err := Run(t.Context(), s, Options{WallClock: true})
 	if err != nil {

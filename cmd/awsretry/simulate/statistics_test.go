@@ -3,6 +3,8 @@ package simulate
 import (
 	"testing"
 	"time"
+
+	"example.com/awsretry/cmd/awsretry/simulate/scenario"
 )
 
 func TestFairness(t *testing.T) {
@@ -27,9 +29,12 @@ func TestFairness(t *testing.T) {
 				r.perClient[i].started.Store(c.started)
 				r.perClient[i].good.Store(c.good)
 			}
-			s := Scenario{Duration: seconds(1), Clients: Clients{Count: len(tt.clients), Callers: tt.callers}}
+			s := scenario.Scenario{
+				Duration: seconds(1),
+				Clients:  scenario.Clients{Count: len(tt.clients), Callers: tt.callers},
+			}
 			if tt.joins > 0 {
-				s.Events = []Event{{Kind: Join, From: seconds(0.5), Clients: tt.joins}}
+				s.Events = []scenario.Event{{Kind: scenario.Join, From: seconds(0.5), Clients: tt.joins}}
 			}
 			if got := fairness(s, r); got != tt.want {
 				t.Errorf("got %v, want %v", got, tt.want)

@@ -7,13 +7,15 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize"
+
+	"example.com/awsretry/cmd/awsretry/simulate/scenario"
 )
 
 // A summary says what is simulated in two lines. The title may be empty.
 type summary struct{ title, size string }
 
-// summary also returns a line for each event.
-func (s Scenario) summary() (what summary, events []string) {
+// summarize also returns a line for each event.
+func summarize(s scenario.Scenario) (what summary, events []string) {
 	what.title = strings.Trim(s.Name+": "+s.About, ": ")
 	c := s.Clients
 	calling := fmt.Sprintf("%s calls/s in all", number(c.Rate))
@@ -23,7 +25,7 @@ func (s Scenario) summary() (what summary, events []string) {
 	what.size = fmt.Sprintf("%v, seed %d; %s clients, %s; service of %s requests/s, queue of %s",
 		s.Duration, s.Seed, count(int64(c.Count)), calling, number(s.Service.Capacity), count(int64(s.Service.Queue)))
 	if t := s.Service.Throttle; t != nil {
-		what.size += ", " + t.effect()
+		what.size += ", " + throttleEffect(t)
 	}
 	if o := s.OverTime; o != nil {
 		what.size += fmt.Sprintf("; changing every %v", o.Every)
@@ -33,32 +35,32 @@ func (s Scenario) summary() (what summary, events []string) {
 		if e.To == s.Duration {
 			to = "on"
 		}
-		events = append(events, fmt.Sprintf("from %v %s: %s", e.From, to, e.effect()))
+		events = append(events, fmt.Sprintf("from %v %s: %s", e.From, to, effect(e)))
 	}
 	return what, events
 }
 
 // effect says what the event does.
-func (e Event) effect() string {
+func effect(e scenario.Event) string {
 	switch e.Kind {
-	case Outage:
+	case scenario.Outage:
 		return "outage (" + e.How + ")"
-	case CapacityStep:
+	case scenario.CapacityStep:
 		return fmt.Sprintf("capacity %s/s", number(e.Capacity))
-	case Errors:
+	case scenario.Errors:
 		return percent(e.Share) + " errors"
-	case Throttling:
-		return e.Throttle.effect()
-	case SlowLatency:
+	case scenario.Throttling:
+		return throttleEffect(e.Throttle)
+	case scenario.SlowLatency:
 		return fmt.Sprintf("latency x%s", number(e.Factor))
-	case Join:
+	case scenario.Join:
 		return count(int64(e.Clients)) + " clients join"
 	}
 	return fmt.Sprintf("herd of %d calls each", e.Calls)
 }
 
-// effect says what the throttle does.
-func (t *Throttle) effect() string {
+// throttleEffect says what the throttle does.
+func throttleEffect(t *scenario.Throttle) string {
 	var parts []string
 	if t.Rate > 0 {
 		parts = append(parts, fmt.Sprintf("throttled at %s/s", number(t.Rate)))
@@ -84,7 +86,7 @@ func number(v float64) string {
 func percent(share float64) string { return fmt.Sprintf("%.1f%%", 100*share) }
 
 // latency has about three digits. Without a good call there is no latency.
-func latency(d Duration, good int64) string {
+func latency(d scenario.Duration, good int64) string {
 	v := time.Duration(d)
 	switch {
 	case good == 0:

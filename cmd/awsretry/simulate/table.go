@@ -34,7 +34,7 @@ func (r *Result) WriteTable(w io.Writer, width int) error {
 		})
 	}
 	b := bufio.NewWriter(w)
-	s, events := r.Scenario.summary()
+	s, events := summarize(r.Scenario)
 	if s.title != "" {
 		fmt.Fprintln(b, s.title)
 	}

@@ -9,22 +9,24 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"example.com/awsretry/cmd/awsretry/simulate/scenario"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
 func TestTableGolden(t *testing.T) {
-	s, err := Ready("throttle")
+	s, err := scenario.Ready("throttle")
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.Duration, s.Clients.Count, s.Service.Capacity = seconds(60), 10, 200
-	s.Events = []Event{
-		{Kind: Throttling, From: seconds(10), To: seconds(40), Throttle: &Throttle{Rate: 50}},
-		{Kind: Errors, From: seconds(20), To: seconds(25), Share: 0.25},
+	s.Events = []scenario.Event{
+		{Kind: scenario.Throttling, From: seconds(10), To: seconds(40), Throttle: &scenario.Throttle{Rate: 50}},
+		{Kind: scenario.Errors, From: seconds(20), To: seconds(25), Share: 0.25},
 	}
 	s.Settings = append(s.Settings,
-		Setting{Use: UseNaive, Name: "no time for anybody", Pause: seconds(1), MaxAttempts: 100})
+		scenario.Setting{Use: scenario.UseNaive, Name: "no time for anybody", Pause: seconds(1), MaxAttempts: 100})
 	r := mustRun(t, s)
 	r.Outcomes = append(r.Outcomes, Outcome{Setting: "nobody called"})
 	var got bytes.Buffer

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"time"
 
-	"example.com/awsretry/cmd/awsretry/simulate"
+	"example.com/awsretry/cmd/awsretry/simulate/scenario"
 )
 
 // round keeps four digits of a number, so that a person can read it.
@@ -25,4 +25,4 @@ func rounded(d time.Duration) time.Duration {
 	return d.Round(unit)
 }
 
-func duration(d time.Duration) simulate.Duration { return simulate.Duration(rounded(d)) }
+func duration(d time.Duration) scenario.Duration { return scenario.Duration(rounded(d)) }

@@ -12,13 +12,13 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
-	"example.com/awsretry/cmd/awsretry/simulate"
+	"example.com/awsretry/cmd/awsretry/simulate/scenario"
 )
 
 // Fitted is a scenario that does what a log shows.
 type Fitted struct {
 	// Scenario has the present setting first, and the usual ones after it.
-	Scenario simulate.Scenario
+	Scenario scenario.Scenario
 
 	// Comments say what was fitted from what, for each path in the scenario's
 	// file, such as $.clients.rate.
@@ -87,14 +87,14 @@ func (f *fitting) fit() {
 	s.Name, s.Seed = "traffic", 1
 	s.About = fmt.Sprintf("Fitted to %d attempts of a log.", f.sum.sent)
 	seconds := max(math.Round(f.window.length().Seconds()), 1)
-	s.Duration = simulate.Duration(seconds * float64(time.Second))
+	s.Duration = scenario.Duration(seconds * float64(time.Second))
 	f.every = stepFor(seconds, f.sum.started)
 	f.steps = f.Log.steps(f.window, f.every)
 	if most := int(math.Ceil(seconds / f.every.Seconds())); len(f.steps) > most { // a fraction of a second
 		f.steps[most-1].add(f.steps[most])
 		f.steps = f.steps[:most]
 	}
-	s.OverTime = &simulate.OverTime{Every: simulate.Duration(f.every)}
+	s.OverTime = &scenario.OverTime{Every: scenario.Duration(f.every)}
 	f.comment("$.over_time", "the steps in which the log was counted")
 	f.record()
 	f.latency(s)
@@ -131,7 +131,7 @@ func stepFor(seconds float64, calls int64) time.Duration {
 }
 
 // clients fits who calls.
-func (f *fitting) clients(s *simulate.Scenario) {
+func (f *fitting) clients(s *scenario.Scenario) {
 	c := &s.Clients
 	c.Count = 1
 	f.comment("$.clients.count", "the log is taken for that of one process, whose calls share their token buckets")
@@ -152,7 +152,7 @@ func (f *fitting) clients(s *simulate.Scenario) {
 	}
 	if f.timeouts != nil {
 		c.AttemptTimeout = duration(time.Duration(f.timeouts.ValueAtQuantile(50)) * time.Microsecond)
-		c.AttemptTimeout = max(c.AttemptTimeout, simulate.Duration(time.Millisecond))
+		c.AttemptTimeout = max(c.AttemptTimeout, scenario.Duration(time.Millisecond))
 		f.comment("$.clients.attempt_timeout", "the median of %d attempts that timed out", f.timeouts.TotalCount())
 	}
 	f.timeout(c)
@@ -160,7 +160,7 @@ func (f *fitting) clients(s *simulate.Scenario) {
 
 // timeout guesses how long callers wait for a call. A few calls whose context
 // ended say nothing: the program may have been stopped.
-func (f *fitting) timeout(c *simulate.Clients) {
+func (f *fitting) timeout(c *scenario.Clients) {
 	n := count64(f.deadlines)
 	if n == 0 {
 		return
@@ -170,7 +170,7 @@ func (f *fitting) timeout(c *simulate.Clients) {
 		f.cannotSee("why the context of %d calls ended: no timeout of calls is simulated", n)
 		return
 	}
-	c.Timeout = max(duration(longest), simulate.Duration(time.Millisecond))
+	c.Timeout = max(duration(longest), scenario.Duration(time.Millisecond))
 	f.comment("$.clients.timeout", "a guess: the longest of %d calls that their context ended", n)
 }
 
@@ -192,7 +192,7 @@ func (f load) String() string {
 }
 
 // rates fits how the rate changes, if it does so more than by chance.
-func (f *fitting) rates(s *simulate.Scenario) {
+func (f *fitting) rates(s *scenario.Scenario) {
 	rates := make([]float64, len(f.steps))
 	mean := float64(f.sum.started) / f.window.length().Seconds()
 	surprise := 0.0
@@ -220,11 +220,11 @@ func unlikely(surprise float64, degrees int) bool {
 
 // throttle fits what the service refuses, and reports whether it says when to
 // come back.
-func (f *fitting) throttle(s *simulate.Scenario) (retryAfter bool) {
+func (f *fitting) throttle(s *scenario.Scenario) (retryAfter bool) {
 	if f.sum.throttled == 0 {
 		return false
 	}
-	t := new(simulate.Throttle)
+	t := new(scenario.Throttle)
 	s.Service.Throttle = t
 	t.Code = codeOf(common(f.codes))
 	fit := fitThrottling(f.bins, f.counts.width)
@@ -245,7 +245,7 @@ func (f *fitting) throttle(s *simulate.Scenario) (retryAfter bool) {
 	// Without Retry-After, the first delay is below a second most of the time.
 	if count64(f.delays[1]) >= fewDelays {
 		if least := time.Duration(f.delays[1].ValueAtQuantile(5)) * time.Microsecond; least >= 995*time.Millisecond {
-			t.RetryAfter = simulate.Duration((least + 5*time.Millisecond).Truncate(time.Second))
+			t.RetryAfter = scenario.Duration((least + 5*time.Millisecond).Truncate(time.Second))
 			f.comment("$.service.throttle.retry_after", "the shortest delays after throttling; the log does not have the header")
 			return true
 		}
@@ -284,7 +284,7 @@ func (f *fitting) shares(part func(count) int64) []float64 {
 
 // errors fits the failures that are neither throttling nor time-outs. The
 // service has them after its latency, and has refused what it throttles before.
-func (f *fitting) errors(s *simulate.Scenario) {
+func (f *fitting) errors(s *scenario.Scenario) {
 	if f.sum.errored == 0 {
 		return
 	}
@@ -305,16 +305,16 @@ func (f *fitting) errors(s *simulate.Scenario) {
 		return
 	}
 	all := float64(f.sum.errored) / float64(f.sum.sent) * accepted(f.sum.sent, f.sum.throttled)
-	s.Events = []simulate.Event{{Kind: simulate.Errors, Share: min(max(round(all), 1e-6), 1)}}
+	s.Events = []scenario.Event{{Kind: scenario.Errors, Share: min(max(round(all), 1e-6), 1)}}
 	f.comment("$.events[0]", "%s", text)
 }
 
 // settings puts the present setting before the usual ones.
-func (f *fitting) settings(s *simulate.Scenario, retryAfter bool) {
+func (f *fitting) settings(s *scenario.Scenario, retryAfter bool) {
 	present, why := f.present(retryAfter)
-	s.Settings = []simulate.Setting{present}
+	s.Settings = []scenario.Setting{present}
 	f.comment("$.settings[0]", "a guess: %s", why)
-	for _, usual := range append(simulate.DefaultSettings(), simulate.Setting{Use: simulate.UseAdaptive, Pacing: "scaled"}) {
+	for _, usual := range append(scenario.DefaultSettings(), scenario.Setting{Use: scenario.UseAdaptive, Pacing: "scaled"}) {
 		same := usual
 		same.Name, same.MaxAttempts = present.Name, present.MaxAttempts
 		if present.MaxAttempts != 0 || fmt.Sprint(same) != fmt.Sprint(present) {

@@ -13,6 +13,7 @@ import (
 
 	"example.com/awsretry"
 	"example.com/awsretry/cmd/awsretry/simulate"
+	"example.com/awsretry/cmd/awsretry/simulate/scenario"
 )
 
 // seeded returns a backoff with the default delays of a Transport, and a jitter
@@ -29,11 +30,11 @@ func seeded(initial time.Duration) awsretry.Backoff {
 
 // recorded runs a scenario with a Transport, and returns its log and what the
 // simulator counted.
-func recorded(t testing.TB, s simulate.Scenario, tr *awsretry.Transport) ([]byte, simulate.Outcome) {
+func recorded(t testing.TB, s scenario.Scenario, tr *awsretry.Transport) ([]byte, simulate.Outcome) {
 	t.Helper()
 	var log bytes.Buffer
 	logger := slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug - 4}))
-	s.Settings = []simulate.Setting{{Name: "recorded", New: func(base http.RoundTripper) http.RoundTripper {
+	s.Settings = []scenario.Setting{{Name: "recorded", New: func(base http.RoundTripper) http.RoundTripper {
 		tr.Base, tr.Observe = base, awsretry.LogTo(logger)
 		if tr.Backoff == nil {
 			tr.Backoff = seeded(time.Second)
@@ -62,7 +63,7 @@ func fitted(t testing.TB, log []byte) *Fitted {
 }
 
 // present simulates the present setting of a scenario alone.
-func present(t testing.TB, s simulate.Scenario) simulate.Outcome {
+func present(t testing.TB, s scenario.Scenario) simulate.Outcome {
 	t.Helper()
 	s.Settings = s.Settings[:1]
 	r, err := simulate.Run(t.Context(), s, simulate.Options{})
@@ -80,17 +81,17 @@ func near(t testing.TB, what string, got, want, tolerance float64) {
 	}
 }
 
-const second = simulate.Duration(time.Second)
+const second = scenario.Duration(time.Second)
 
-func ms(n float64) simulate.Duration { return simulate.Duration(n * float64(time.Millisecond)) }
+func ms(n float64) scenario.Duration { return scenario.Duration(n * float64(time.Millisecond)) }
 
 // base is a service that is never too slow for its clients.
-func base(seconds int, rate float64) simulate.Scenario {
-	return simulate.Scenario{
-		Duration: simulate.Duration(seconds) * second, Seed: 3,
-		Clients: simulate.Clients{Count: 1, Rate: rate, MaxInFlight: 2000},
-		Service: simulate.Service{
-			Capacity: 1e6, Queue: 1000, Latency: simulate.Latency{Median: ms(20), P99: ms(200)}, Network: ms(2),
+func base(seconds int, rate float64) scenario.Scenario {
+	return scenario.Scenario{
+		Duration: scenario.Duration(seconds) * second, Seed: 3,
+		Clients: scenario.Clients{Count: 1, Rate: rate, MaxInFlight: 2000},
+		Service: scenario.Service{
+			Capacity: 1e6, Queue: 1000, Latency: scenario.Latency{Median: ms(20), P99: ms(200)}, Network: ms(2),
 		},
 	}
 }
@@ -101,13 +102,13 @@ func TestFit(t *testing.T) {
 	for _, tt := range []struct {
 		name      string
 		transport awsretry.Transport
-		scenario  simulate.Scenario
-		change    func(*simulate.Scenario)
-		check     func(t *testing.T, s simulate.Scenario)
+		scenario  scenario.Scenario
+		change    func(*scenario.Scenario)
+		check     func(t *testing.T, s scenario.Scenario)
 	}{
 		{
 			name: "nothing fails", scenario: base(60, 50),
-			check: func(t *testing.T, s simulate.Scenario) {
+			check: func(t *testing.T, s scenario.Scenario) {
 				near(t, "rate", s.Clients.Rate, 50, 0.06)
 				if s.Service.Throttle != nil || s.OverTime != nil || s.Events != nil {
 					t.Errorf("there is more than was logged: %+v", s)
@@ -116,11 +117,11 @@ func TestFit(t *testing.T) {
 		},
 		{
 			name: "a rate limit", scenario: base(120, 60),
-			change: func(s *simulate.Scenario) { s.Service.Throttle = &simulate.Throttle{Rate: 50, Burst: 20} },
-			check: func(t *testing.T, s simulate.Scenario) {
+			change: func(s *scenario.Scenario) { s.Service.Throttle = &scenario.Throttle{Rate: 50, Burst: 20} },
+			check: func(t *testing.T, s scenario.Scenario) {
 				near(t, "throttle.rate", s.Service.Throttle.Rate, 50, 0.03)
 				near(t, "throttle.burst", s.Service.Throttle.Burst, 20, 0.5)
-				if s.Settings[0].Use != simulate.UseStandard || s.Settings[0].MaxAttempts != 0 {
+				if s.Settings[0].Use != scenario.UseStandard || s.Settings[0].MaxAttempts != 0 {
 					t.Errorf("the present setting is %+v", s.Settings[0])
 				}
 			},
@@ -128,11 +129,11 @@ func TestFit(t *testing.T) {
 		{
 			name: "throttling and errors at random", scenario: base(60, 60),
 			transport: awsretry.Transport{MaxAttempts: 5},
-			change: func(s *simulate.Scenario) {
-				s.Service.Throttle = &simulate.Throttle{Share: 0.1, Code: "SlowDown"}
-				s.Events = []simulate.Event{{Kind: simulate.Errors, Share: 0.05}}
+			change: func(s *scenario.Scenario) {
+				s.Service.Throttle = &scenario.Throttle{Share: 0.1, Code: "SlowDown"}
+				s.Events = []scenario.Event{{Kind: scenario.Errors, Share: 0.05}}
 			},
-			check: func(t *testing.T, s simulate.Scenario) {
+			check: func(t *testing.T, s scenario.Scenario) {
 				near(t, "throttle.share", s.Service.Throttle.Share, 0.1, 0.15)
 				near(t, "errors", s.Events[0].Share, 0.05, 0.15)
 				if s.Service.Throttle.Code != "SlowDown" || s.Settings[0].MaxAttempts > 5 {
@@ -143,10 +144,10 @@ func TestFit(t *testing.T) {
 		{
 			name: "errors for a while", scenario: base(90, 40),
 			transport: awsretry.Transport{MaxAttempts: 2},
-			change: func(s *simulate.Scenario) {
-				s.Events = []simulate.Event{{Kind: simulate.Errors, Share: 0.6, From: 30 * second, To: 50 * second}}
+			change: func(s *scenario.Scenario) {
+				s.Events = []scenario.Event{{Kind: scenario.Errors, Share: 0.6, From: 30 * second, To: 50 * second}}
 			},
-			check: func(t *testing.T, s simulate.Scenario) {
+			check: func(t *testing.T, s scenario.Scenario) {
 				errors, every := s.OverTime.Errors, int(s.OverTime.Every/second)
 				if least := slices.Min(errors[32/every : 48/every]); least < 0.4 {
 					t.Errorf("the errors over time are %v", errors)
@@ -158,10 +159,10 @@ func TestFit(t *testing.T) {
 		},
 		{
 			name: "a rate that changes", scenario: base(100, 40),
-			change: func(s *simulate.Scenario) {
-				s.OverTime = &simulate.OverTime{Every: 25 * second, Rate: []float64{20, 80, 20, 40}}
+			change: func(s *scenario.Scenario) {
+				s.OverTime = &scenario.OverTime{Every: 25 * second, Rate: []float64{20, 80, 20, 40}}
 			},
-			check: func(t *testing.T, s simulate.Scenario) {
+			check: func(t *testing.T, s scenario.Scenario) {
 				rates, quarter := s.OverTime.Rate, len(s.OverTime.Rate)/4
 				for i, want := range []float64{20, 80, 20, 40} {
 					near(t, "rate", mean(rates[i*quarter:(i+1)*quarter]), want, 0.15)
@@ -170,21 +171,21 @@ func TestFit(t *testing.T) {
 		},
 		{
 			name: "slow for a while", scenario: base(90, 100),
-			change: func(s *simulate.Scenario) {
-				s.Events = []simulate.Event{{Kind: simulate.SlowLatency, Factor: 5, From: 30 * second, To: 60 * second}}
+			change: func(s *scenario.Scenario) {
+				s.Events = []scenario.Event{{Kind: scenario.SlowLatency, Factor: 5, From: 30 * second, To: 60 * second}}
 			},
-			check: func(t *testing.T, s simulate.Scenario) {
+			check: func(t *testing.T, s scenario.Scenario) {
 				factor, third := s.OverTime.Latency, len(s.OverTime.Latency)/3
 				near(t, "factor", mean(factor[third+1:2*third-1])/mean(factor[:third-1]), 5, 0.2)
 			},
 		},
 		{
 			name: "callers that wait", scenario: base(60, 0),
-			change: func(s *simulate.Scenario) {
-				s.Clients = simulate.Clients{Count: 1, Callers: 20}
-				s.Service.Throttle = &simulate.Throttle{Share: 0.05}
+			change: func(s *scenario.Scenario) {
+				s.Clients = scenario.Clients{Count: 1, Callers: 20}
+				s.Service.Throttle = &scenario.Throttle{Share: 0.05}
 			},
-			check: func(t *testing.T, s simulate.Scenario) {
+			check: func(t *testing.T, s scenario.Scenario) {
 				if s.Clients.Callers != 20 || s.Clients.Think > ms(5) {
 					t.Errorf("the clients are %+v", s.Clients)
 				}
@@ -193,10 +194,10 @@ func TestFit(t *testing.T) {
 		},
 		{
 			name: "callers that think", scenario: base(60, 0),
-			change: func(s *simulate.Scenario) {
-				s.Clients = simulate.Clients{Count: 1, Callers: 10, Think: ms(15)}
+			change: func(s *scenario.Scenario) {
+				s.Clients = scenario.Clients{Count: 1, Callers: 10, Think: ms(15)}
 			},
-			check: func(t *testing.T, s simulate.Scenario) {
+			check: func(t *testing.T, s scenario.Scenario) {
 				if s.Clients.Callers != 10 {
 					t.Errorf("the clients are %+v", s.Clients)
 				}
@@ -205,17 +206,17 @@ func TestFit(t *testing.T) {
 		},
 		{
 			name: "attempts that time out", scenario: base(60, 50),
-			change: func(s *simulate.Scenario) { s.Clients.AttemptTimeout = ms(100) },
-			check: func(t *testing.T, s simulate.Scenario) {
+			change: func(s *scenario.Scenario) { s.Clients.AttemptTimeout = ms(100) },
+			check: func(t *testing.T, s scenario.Scenario) {
 				near(t, "attempt_timeout", float64(s.Clients.AttemptTimeout), float64(ms(100)), 0.03)
 			},
 		},
 		{
 			name: "Retry-After", scenario: base(90, 60),
-			change: func(s *simulate.Scenario) {
-				s.Service.Throttle = &simulate.Throttle{Rate: 55, Burst: 5, RetryAfter: 2 * second}
+			change: func(s *scenario.Scenario) {
+				s.Service.Throttle = &scenario.Throttle{Rate: 55, Burst: 5, RetryAfter: 2 * second}
 			},
-			check: func(t *testing.T, s simulate.Scenario) {
+			check: func(t *testing.T, s scenario.Scenario) {
 				if s.Service.Throttle.RetryAfter != 2*second {
 					t.Errorf("the throttle is %+v", s.Service.Throttle)
 				}
@@ -224,11 +225,11 @@ func TestFit(t *testing.T) {
 		{
 			name: "revision 2026", scenario: base(60, 60),
 			transport: awsretry.Transport{Revision: awsretry.Revision2026, Backoff: seeded(50 * time.Millisecond)},
-			change: func(s *simulate.Scenario) {
-				s.Events = []simulate.Event{{Kind: simulate.Errors, Share: 0.1}}
+			change: func(s *scenario.Scenario) {
+				s.Events = []scenario.Event{{Kind: scenario.Errors, Share: 0.1}}
 			},
-			check: func(t *testing.T, s simulate.Scenario) {
-				if s.Settings[0].Use != simulate.UseRevision2026 {
+			check: func(t *testing.T, s scenario.Scenario) {
+				if s.Settings[0].Use != scenario.UseRevision2026 {
 					t.Errorf("the present setting is %+v", s.Settings[0])
 				}
 			},
@@ -236,12 +237,12 @@ func TestFit(t *testing.T) {
 		{
 			name: "adaptive", scenario: base(90, 0),
 			transport: awsretry.Transport{Mode: awsretry.Adaptive},
-			change: func(s *simulate.Scenario) {
-				s.Clients = simulate.Clients{Count: 1, Callers: 30, Think: ms(100)}
-				s.Service.Throttle = &simulate.Throttle{Rate: 80, Burst: 80}
+			change: func(s *scenario.Scenario) {
+				s.Clients = scenario.Clients{Count: 1, Callers: 30, Think: ms(100)}
+				s.Service.Throttle = &scenario.Throttle{Rate: 80, Burst: 80}
 			},
-			check: func(t *testing.T, s simulate.Scenario) {
-				if s.Settings[0].Use != simulate.UseAdaptive {
+			check: func(t *testing.T, s scenario.Scenario) {
+				if s.Settings[0].Use != scenario.UseAdaptive {
 					t.Errorf("the present setting is %+v", s.Settings[0])
 				}
 			},
@@ -259,7 +260,7 @@ func TestFit(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			read, err := simulate.Parse(text)
+			read, err := scenario.Parse(text)
 			if err != nil {
 				t.Fatalf("%v\n%s", err, text)
 			}

@@ -4,14 +4,14 @@ import (
 	"math"
 	"time"
 
-	"example.com/awsretry/cmd/awsretry/simulate"
+	"example.com/awsretry/cmd/awsretry/simulate/scenario"
 )
 
 // leastNetwork is the shortest round trip that a scenario can have.
 const leastNetwork = 100 * time.Microsecond
 
 // latency fits how long the service takes, and how that changes.
-func (f *fitting) latency(s *simulate.Scenario) {
+func (f *fitting) latency(s *scenario.Scenario) {
 	from, to := f.spans.within(f.window)
 	for _, t := range f.spans.list[from:to] {
 		add(&f.served, t.served)
@@ -31,9 +31,9 @@ func (f *fitting) latency(s *simulate.Scenario) {
 	}
 	s.Service.Network = duration(max(network, leastNetwork))
 	f.comment("$.service.network", "%s", from0)
-	s.Service.Capacity, s.Service.Queue = simulate.MaxRate, simulate.MaxClients
+	s.Service.Capacity, s.Service.Queue = scenario.MaxRate, scenario.MaxClients
 	f.comment("$.service.capacity", "the log does not show it: as good as unlimited")
-	s.Service.Latency = simulate.Latency{Distribution: "table", Table: f.table(time.Duration(s.Service.Network))}
+	s.Service.Latency = scenario.Latency{Distribution: "table", Table: f.table(time.Duration(s.Service.Network))}
 	text := "quantiles of %d responses, without the network's time"
 	if f.factor != nil {
 		text += ", and as if they did not change over time"
@@ -51,13 +51,13 @@ var shares = []float64{
 
 // table returns the quantiles of what the service takes on top of the network.
 // Attempts that timed out would have taken longer than any other.
-func (f *fitting) table(network time.Duration) []simulate.Quantile {
+func (f *fitting) table(network time.Duration) []scenario.Quantile {
 	inTime := 1.0
 	if f.sum.timeouts > 0 {
 		worked := float64(f.sum.sent - f.sum.throttled)
 		inTime = max(1-float64(f.sum.timeouts)/worked, 0.001)
 	}
-	var table []simulate.Quantile
+	var table []scenario.Quantile
 	last := time.Duration(0)
 	for _, share := range shares {
 		took := f.served.ValueAtQuantile(100 * share)
@@ -69,18 +69,18 @@ func (f *fitting) table(network time.Duration) []simulate.Quantile {
 		if len(table) > 0 && at <= table[len(table)-1].Share {
 			continue
 		}
-		table = append(table, simulate.Quantile{Share: at, Within: duration(last)})
+		table = append(table, scenario.Quantile{Share: at, Within: duration(last)})
 	}
 	if inTime < 1 {
 		timeout := time.Duration(f.timeouts.ValueAtQuantile(50)) * time.Microsecond
-		longest := simulate.Duration(time.Hour)
-		jump := simulate.Quantile{
+		longest := scenario.Duration(time.Hour)
+		jump := scenario.Quantile{
 			Share: math.Round((inTime+1e-6)*1e6) / 1e6, Within: min(duration(2*timeout), longest),
 		}
 		if jump.Share < 1 {
 			table = append(table, jump)
 		}
-		table = append(table, simulate.Quantile{Share: 1, Within: min(duration(3*timeout), longest)})
+		table = append(table, scenario.Quantile{Share: 1, Within: min(duration(3*timeout), longest)})
 	}
 	table[len(table)-1].Share = 1
 	return table
@@ -88,7 +88,7 @@ func (f *fitting) table(network time.Duration) []simulate.Quantile {
 
 // changes finds how the latency changes over time, if it does by more than a
 // third. It then replaces f.served by what it would have been without.
-func (f *fitting) changes(s *simulate.Scenario, from, to int) {
+func (f *fitting) changes(s *scenario.Scenario, from, to int) {
 	const enough, little = 50, 1.35
 	middle := float64(max(f.served.ValueAtQuantile(50), 1))
 	quartile := func(p float64) float64 { return math.Log(float64(max(f.served.ValueAtQuantile(p), 1))) }

@@ -5,7 +5,7 @@ import (
 	"math"
 	"time"
 
-	"example.com/awsretry/cmd/awsretry/simulate"
+	"example.com/awsretry/cmd/awsretry/simulate/scenario"
 )
 
 // defaultAttempts are the attempts of the settings that may be the present one,
@@ -17,9 +17,9 @@ var candidates = []struct {
 	delay, throttle time.Duration
 	least           time.Duration // after throttling
 }{
-	{simulate.UseStandard, 3, 500 * time.Millisecond, 500 * time.Millisecond, 0},
-	{simulate.UseLegacy, 4, 45 * time.Millisecond, 750 * time.Millisecond, 500 * time.Millisecond},
-	{simulate.UseRevision2026, 3, 25 * time.Millisecond, 500 * time.Millisecond, 0},
+	{scenario.UseStandard, 3, 500 * time.Millisecond, 500 * time.Millisecond, 0},
+	{scenario.UseLegacy, 4, 45 * time.Millisecond, 750 * time.Millisecond, 500 * time.Millisecond},
+	{scenario.UseRevision2026, 3, 25 * time.Millisecond, 500 * time.Millisecond, 0},
 }
 
 // impossible is a distance that is longer than any that is measured.
@@ -29,15 +29,15 @@ const impossible = 100
 const fewDelays = 10
 
 // present guesses the setting that wrote the log, and says from what.
-func (l *Log) present(retryAfter bool) (s simulate.Setting, why string) {
-	s = simulate.Setting{Use: simulate.UseStandard}
+func (l *Log) present(retryAfter bool) (s scenario.Setting, why string) {
+	s = scenario.Setting{Use: scenario.UseStandard}
 	failed, throttled := l.delays[0], l.delays[1]
 	attempts := 3
 	switch {
 	case count64(failed) < fewDelays && (retryAfter || count64(throttled) < fewDelays):
 		why = "too few retries to see the delays; the default"
 	case count64(failed) >= fewDelays && failed.StdDev() < 0.05*failed.Mean():
-		s.Use, s.Pause = simulate.UseNaive, duration(time.Duration(failed.Mean())*time.Microsecond)
+		s.Use, s.Pause = scenario.UseNaive, duration(time.Duration(failed.Mean())*time.Microsecond)
 		why = "the delays are all alike"
 	default:
 		best := math.Inf(1)
@@ -61,8 +61,8 @@ func (l *Log) present(retryAfter bool) (s simulate.Setting, why string) {
 			why += ", which is none of the known settings': correct it"
 		}
 	}
-	if l.waits > 0 && s.Use == simulate.UseStandard {
-		s.Use = simulate.UseAdaptive
+	if l.waits > 0 && s.Use == scenario.UseStandard {
+		s.Use = scenario.UseAdaptive
 		why += "; attempts waited for their turn"
 	}
 	switch {
@@ -71,7 +71,7 @@ func (l *Log) present(retryAfter bool) (s simulate.Setting, why string) {
 	case l.limit == 0 && l.highest > attempts:
 		s.MaxAttempts = l.highest
 	}
-	if s.MaxAttempts == 0 && s.Use == simulate.UseNaive {
+	if s.MaxAttempts == 0 && s.Use == scenario.UseNaive {
 		s.MaxAttempts = attempts
 	}
 	s.Name = "present: " + s.Label()

@@ -11,19 +11,20 @@ import (
 	"time"
 
 	engine "example.com/awsretry/cmd/awsretry/simulate"
+	"example.com/awsretry/cmd/awsretry/simulate/scenario"
 )
 
 // scenario returns the scenario of a name or a file, as the given flags change
 // it.
-func (c *command) scenario(name string, given func(flag string) bool) (engine.Scenario, error) {
-	read := engine.Read
-	if slices.Contains(engine.Names(), name) {
-		read = engine.Ready
+func (c *command) scenario(name string, given func(flag string) bool) (scenario.Scenario, error) {
+	read := scenario.Read
+	if slices.Contains(scenario.Names(), name) {
+		read = scenario.Ready
 	}
 	s, err := read(name)
 	if errors.Is(err, os.ErrNotExist) {
 		err = fmt.Errorf("%w; it must be a file, or one of the ready scenarios %s",
-			err, strings.Join(engine.Names(), ", "))
+			err, strings.Join(scenario.Names(), ", "))
 	}
 	if err != nil {
 		return s, err
@@ -31,7 +32,7 @@ func (c *command) scenario(name string, given func(flag string) bool) (engine.Sc
 	if given("settings") {
 		s.Settings = nil
 		for _, text := range c.settings {
-			setting, err := engine.ParseSetting(text)
+			setting, err := scenario.ParseSetting(text)
 			if err != nil {
 				return s, fmt.Errorf("--settings: %w", err)
 			}
@@ -45,7 +46,7 @@ func (c *command) scenario(name string, given func(flag string) bool) (engine.Sc
 		s.Clients.Rate = c.rate.value
 	}
 	if given("duration") {
-		s.Duration = engine.Duration(c.duration)
+		s.Duration = scenario.Duration(c.duration)
 	}
 	if given("seed") {
 		s.Seed = c.seed
@@ -62,10 +63,10 @@ func (c *command) scenario(name string, given func(flag string) bool) (engine.Sc
 
 // setClients changes the number of clients, and leaves the number of their
 // calls as it is.
-func setClients(s *engine.Scenario, count int) {
+func setClients(s *scenario.Scenario, count int) {
 	factor := float64(count) / float64(s.Clients.Count)
 	s.Clients.Count = count
-	s.Clients.Think = engine.Duration(min(float64(s.Clients.Think)*factor, float64(time.Hour)))
+	s.Clients.Think = scenario.Duration(min(float64(s.Clients.Think)*factor, float64(time.Hour)))
 	for i := range s.Events {
 		if calls := &s.Events[i].Calls; *calls > 0 {
 			*calls = max(int(min(float64(*calls)/factor, math.MaxInt32)), 1)

@@ -18,14 +18,15 @@ import (
 	"example.com/awsretry/cmd/awsretry/internal/screen"
 	"example.com/awsretry/cmd/awsretry/internal/settings"
 	engine "example.com/awsretry/cmd/awsretry/simulate"
+	"example.com/awsretry/cmd/awsretry/simulate/scenario"
 )
 
 // New returns the command.
 func New(s iostreams.Streams) *cobra.Command {
 	c := command{
 		Streams: s,
-		clients: flags.Number{Least: 1, Most: engine.MaxClients},
-		rate:    rate{most: engine.MaxRate},
+		clients: flags.Number{Least: 1, Most: scenario.MaxClients},
+		rate:    rate{most: scenario.MaxRate},
 		picture: flags.Word{Kind: "FILE"},
 	}
 	cmd := &cobra.Command{
@@ -35,7 +36,7 @@ func New(s iostreams.Streams) *cobra.Command {
 setting, and compares the outcomes in a table and in a picture. It sends nothing anywhere. The same seed gives the same
 result.
 
-Scenarios are ready by name: ` + strings.Join(engine.Names(), ", ") + `. --print prints one as a file, which
+Scenarios are ready by name: ` + strings.Join(scenario.Names(), ", ") + `. --print prints one as a file, which
 explains every field and is a start for a file of your own, in YAML or JSON.
 
 Settings are none, naive (a loop with a fixed delay), standard, adaptive, adaptive=scaled (scaled pacing in place of
@@ -51,11 +52,11 @@ delivery=FILE (an Amazon SNS delivery policy; also aws-managed and customer-mana
 			if c.print {
 				return c.printScenario(args[0])
 			}
-			scenario, err := c.scenario(args[0], cmd.Flags().Changed)
+			s, err := c.scenario(args[0], cmd.Flags().Changed)
 			if err != nil {
 				return err
 			}
-			return c.run(cmd.Context(), scenario)
+			return c.run(cmd.Context(), s)
 		},
 	}
 	set := cmd.Flags()
@@ -85,7 +86,7 @@ type command struct {
 }
 
 func (c *command) printScenario(name string) error {
-	text, err := engine.Source(name)
+	text, err := scenario.Source(name)
 	if err != nil {
 		return err
 	}
@@ -93,8 +94,8 @@ func (c *command) printScenario(name string) error {
 	return exit.Failed(err)
 }
 
-func (c *command) run(ctx context.Context, scenario engine.Scenario) error {
-	if slices.ContainsFunc(scenario.Settings, func(s engine.Setting) bool { return s.Use == engine.UseProfile }) {
+func (c *command) run(ctx context.Context, of scenario.Scenario) error {
+	if slices.ContainsFunc(of.Settings, func(s scenario.Setting) bool { return s.Use == scenario.UseProfile }) {
 		for _, warning := range settings.MissingFiles(c.Getenv) {
 			c.Warn("simulate", warning)
 		}
@@ -107,7 +108,7 @@ func (c *command) run(ctx context.Context, scenario engine.Scenario) error {
 			return fmt.Errorf("--picture: %w", err)
 		}
 	}
-	result, err := c.simulate(ctx, scenario)
+	result, err := c.simulate(ctx, of)
 	if format, _ := c.pictureFormat(); err == nil && format != "" {
 		err = result.Draw(picture, format)
 	}
@@ -124,11 +125,11 @@ func (c *command) run(ctx context.Context, scenario engine.Scenario) error {
 	return exit.Failed(result.WriteTable(c.Out, c.TableWidth(c.Out)))
 }
 
-func (c *command) simulate(ctx context.Context, scenario engine.Scenario) (*engine.Result, error) {
+func (c *command) simulate(ctx context.Context, of scenario.Scenario) (*engine.Result, error) {
 	defer collectLess()()
 	progress, done := c.progress()
 	defer done()
-	result, err := engine.Run(ctx, scenario, engine.Options{Getenv: c.Getenv, Progress: progress})
+	result, err := engine.Run(ctx, of, engine.Options{Getenv: c.Getenv, Progress: progress})
 	if ctx.Err() != nil {
 		return nil, exit.ErrInterrupted
 	}

@@ -1,4 +1,4 @@
-package simulate
+package scenario
 
 import (
 	"fmt"
@@ -21,6 +21,12 @@ const (
 	UseLegacy       = "legacy"       // awsretry.Legacy
 	UseDelivery     = "delivery"     // a delivery policy: Policy
 	UseProfile      = "profile"      // the settings of a profile in the environment and the files in ~/.aws: Profile
+)
+
+// The ready policies of delivery.
+const (
+	AWSManaged      = "aws-managed"
+	CustomerManaged = "customer-managed"
 )
 
 // A Setting is one way to retry. In a file it may be its short form, as
@@ -76,15 +82,8 @@ type Setting struct {
 }
 
 const (
-	defaultNaiveAttempts = 3
-	defaultNaivePause    = 100 * time.Millisecond
-	defaultStoreLatency  = time.Millisecond
-
 	leastLease   = Duration(50 * time.Millisecond) // fleet.Config's
 	longestLease = Duration(time.Minute)           // the same
-
-	awsManaged      = "aws-managed"
-	customerManaged = "customer-managed"
 )
 
 // DefaultSettings returns the settings of a scenario that names none.

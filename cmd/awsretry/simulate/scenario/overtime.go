@@ -1,8 +1,7 @@
-package simulate
+package scenario
 
 import (
 	"fmt"
-	"math"
 	"time"
 )
 
@@ -35,8 +34,8 @@ func (o *OverTime) steps(run Duration) int {
 	return int((run + o.Every - 1) / o.Every)
 }
 
-// starts returns when the steps of a run begin.
-func (o *OverTime) starts(run Duration) []time.Duration {
+// Starts returns when the steps of a run begin.
+func (o *OverTime) Starts(run Duration) []time.Duration {
 	if o == nil {
 		return nil
 	}
@@ -45,62 +44,6 @@ func (o *OverTime) starts(run Duration) []time.Duration {
 		all[i] = time.Duration(i) * time.Duration(o.Every)
 	}
 	return all
-}
-
-// change sets what o changes in the segment.
-func (o *OverTime) change(g *segment) {
-	if o == nil {
-		return
-	}
-	step := int(g.from / time.Duration(o.Every))
-	for _, of := range []struct {
-		list  []float64
-		value *float64
-	}{{o.Throttled, &g.throttled}, {o.Errors, &g.share}, {o.Latency, &g.factor}} {
-		if step < len(of.list) {
-			*of.value = of.list[step]
-		}
-	}
-}
-
-// A pace is the rate of the calls of one client over time, per second.
-type pace struct {
-	every time.Duration // 0: the first rate lasts
-	rates []float64
-}
-
-// pace returns the rate of each of the clients.
-func (s Scenario) pace() pace {
-	count := float64(s.Clients.Count)
-	o := s.OverTime
-	if o == nil || len(o.Rate) == 0 {
-		return pace{rates: []float64{s.Clients.Rate / count}}
-	}
-	p := pace{every: time.Duration(o.Every)}
-	for _, rate := range o.Rate {
-		p.rates = append(p.rates, rate/count)
-	}
-	return p
-}
-
-// next returns when the next call arrives after t, or never. In a Poisson
-// process, the number of calls that are expected until then is exponentially
-// distributed with the mean 1: x, a random number, stands for it.
-func (p pace) next(t time.Duration, x uint64) time.Duration {
-	if p.every == 0 {
-		return t + exponential(x, float64(time.Second)/p.rates[0])
-	}
-	expected := -math.Log1p(-unit(x))
-	for step := int(t / p.every); step < len(p.rates); step++ {
-		end := time.Duration(step+1) * p.every
-		if within := p.rates[step] * (end - t).Seconds(); within < expected {
-			expected -= within
-			t = end
-			continue
-		}
-		return t + span(expected/p.rates[step]*float64(time.Second))
-	}
-	return never
 }
 
 // arriving returns how many calls per second arrive at most, and how many

@@ -1,4 +1,4 @@
-package simulate
+package scenario
 
 import (
 	"fmt"
@@ -45,14 +45,14 @@ func (c *checker) service(s Service) {
 	c.quantiles("service.latency", l)
 	c.within("service.latency.median", l.Median, 0, Duration(maxTime))
 	switch l.Distribution {
-	case constantTime, exponentially:
+	case Constant, Exponential:
 		c.check(l.P99 == 0, "service.latency.p99", l.P99, "0: only the lognormal distribution has one")
-	case "", lognormally:
-		if l.Distribution == lognormally || l.P99 != 0 {
+	case "", Lognormal:
+		if l.Distribution == Lognormal || l.P99 != 0 {
 			c.check(l.Median > 0 && l.P99 > l.Median && l.P99 <= Duration(maxTime), "service.latency.p99", l.P99,
 				"above the median, %v, which must be above 0, and at most %v", l.Median, Duration(maxTime))
 		}
-	case tabulated:
+	case Tabulated:
 	default:
 		c.check(false, "service.latency.distribution", clipped(l.Distribution),
 			"constant, exponential, lognormal or table")
@@ -115,11 +115,11 @@ func (c *checker) event(field string, e Event, s Scenario) {
 	switch e.Kind {
 	case Outage:
 		switch e.How {
-		case "", outageRefuse, outageReset, outageHang:
+		case "", OutageRefuse, OutageReset, OutageHang:
 		default:
 			c.check(false, field+".how", clipped(e.How), "refuse, reset or hang")
 		}
-		c.check(e.How != outageHang || s.Clients.Timeout > 0 || s.Clients.AttemptTimeout > 0, field+".how", e.How,
+		c.check(e.How != OutageHang || s.Clients.Timeout > 0 || s.Clients.AttemptTimeout > 0, field+".how", e.How,
 			"refuse or reset if clients have neither timeout nor attempt_timeout: they would wait forever")
 	case CapacityStep:
 		c.positive(field+".capacity", e.Capacity, maxRate)
@@ -131,7 +131,7 @@ func (c *checker) event(field string, e Event, s Scenario) {
 		c.check(e.Calls >= 1 && e.Calls <= maxHerdCalls, field+".calls", e.Calls,
 			"1 to %d, for each client", maxHerdCalls)
 	case Join:
-		c.check(e.Clients >= 1 && max(e.Clients, s.joining()) <= s.Clients.Count, field+".clients", e.Clients,
+		c.check(e.Clients >= 1 && max(e.Clients, s.Joining()) <= s.Clients.Count, field+".clients", e.Clients,
 			"at least 1, and all that join at most clients.count, %d", s.Clients.Count)
 	case Throttling:
 		c.check(e.Throttle != nil, field+".throttle", "missing", "set, with a rate or a share")
@@ -150,7 +150,7 @@ func (e Event) until(s Scenario) Duration {
 // size checks that the run takes neither too long nor too much memory. s must
 // be valid otherwise.
 func (c *checker) size(s Scenario) {
-	s = s.withDefaults()
+	s = s.WithDefaults()
 	f := s.Clients
 	needed := float64(f.Count) * (float64(f.Callers) + 1 + float64(f.MaxInFlight)) * 2
 	c.check(needed <= maxOwners, "clients",

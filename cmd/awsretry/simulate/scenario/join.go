@@ -1,9 +1,9 @@
-package simulate
+package scenario
 
 import "time"
 
-// joining returns how many of the clients are not there from the start.
-func (s Scenario) joining() int {
+// Joining returns how many of the clients are not there from the start.
+func (s Scenario) Joining() int {
 	n := 0
 	for _, e := range s.Events {
 		if e.Kind == Join {
@@ -13,10 +13,10 @@ func (s Scenario) joining() int {
 	return n
 }
 
-// begins returns when each client begins to call. Those that join are the last
+// Begins returns when each client begins to call. Those that join are the last
 // ones, in the order of the events.
-func (s Scenario) begins() []time.Duration {
-	begins := make([]time.Duration, s.Clients.Count-s.joining(), s.Clients.Count)
+func (s Scenario) Begins() []time.Duration {
+	begins := make([]time.Duration, s.Clients.Count-s.Joining(), s.Clients.Count)
 	for _, e := range s.Events {
 		if e.Kind != Join {
 			continue

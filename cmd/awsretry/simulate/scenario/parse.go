@@ -1,4 +1,4 @@
-package simulate
+package scenario
 
 import (
 	"bytes"
@@ -17,12 +17,12 @@ import (
 	"example.com/awsretry/cmd/awsretry/internal/regular"
 )
 
-//go:embed scenarios/*.yaml
+//go:embed ready/*.yaml
 var ready embed.FS
 
 // Names returns the names of the ready scenarios in alphabetical order.
 func Names() []string {
-	files, _ := fs.Glob(ready, "scenarios/*.yaml") // the pattern is well-formed
+	files, _ := fs.Glob(ready, "ready/*.yaml") // the pattern is well-formed
 	for i, file := range files {
 		files[i] = strings.TrimSuffix(path.Base(file), ".yaml")
 	}
@@ -36,7 +36,7 @@ func Source(name string) ([]byte, error) {
 		return nil, fmt.Errorf("simulate: there is no ready scenario %s; there are %s",
 			clipped(name), strings.Join(Names(), ", "))
 	}
-	return ready.ReadFile("scenarios/" + name + ".yaml")
+	return ready.ReadFile("ready/" + name + ".yaml")
 }
 
 // Ready returns a ready scenario.

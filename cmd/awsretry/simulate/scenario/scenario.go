@@ -1,6 +1,10 @@
-package simulate
+// Package scenario is what package simulate simulates: the clients, the service
+// that they call, what happens to it, and the settings to compare. It reads
+// scenarios from YAML and JSON files, checks them and fills in their defaults.
+package scenario
 
 import (
+	"cmp"
 	"net/http"
 	"time"
 )
@@ -111,16 +115,19 @@ const (
 	Join         = "join"     // clients begin to call, one after the other from From to To: Clients
 )
 
-// How an outage fails a request, and how latencies are distributed.
+// How an outage fails a request: the values of Event.How.
 const (
-	outageRefuse = "refuse"
-	outageReset  = "reset"
-	outageHang   = "hang"
+	OutageRefuse = "refuse" // 503 at once
+	OutageReset  = "reset"  // a connection reset
+	OutageHang   = "hang"   // no response
+)
 
-	constantTime  = "constant"
-	exponentially = "exponential"
-	lognormally   = "lognormal"
-	tabulated     = "table"
+// How latencies are distributed: the values of Latency.Distribution.
+const (
+	Constant    = "constant"
+	Exponential = "exponential"
+	Lognormal   = "lognormal"
+	Tabulated   = "table"
 )
 
 // An Event changes the service, or adds calls, between two instants of the run.
@@ -147,16 +154,16 @@ const (
 	defaultMaxInFlight = 4
 )
 
-// withDefaults returns s with its defaults filled in. s must be valid.
-func (s Scenario) withDefaults() Scenario {
+// WithDefaults returns s with its defaults filled in. s must be valid.
+func (s Scenario) WithDefaults() Scenario {
 	if s.Service.Network == 0 {
 		s.Service.Network = defaultNetwork
 	}
-	s.Service.QueueFull = orElse(s.Service.QueueFull, http.StatusServiceUnavailable)
+	s.Service.QueueFull = cmp.Or(s.Service.QueueFull, http.StatusServiceUnavailable)
 	if s.Service.Latency.Distribution == "" {
-		s.Service.Latency.Distribution = lognormally
+		s.Service.Latency.Distribution = Lognormal
 		if s.Service.Latency.P99 == 0 {
-			s.Service.Latency.Distribution = constantTime
+			s.Service.Latency.Distribution = Constant
 		}
 	}
 	s.Clients.MaxInFlight = s.inFlight()
@@ -168,7 +175,7 @@ func (s Scenario) withDefaults() Scenario {
 			e.To = s.Duration
 		}
 		if e.Kind == Outage && e.How == "" {
-			e.How = outageRefuse
+			e.How = OutageRefuse
 		}
 		e.Throttle = e.Throttle.withDefaults()
 	}
@@ -201,15 +208,8 @@ func (s Scenario) inFlight() int {
 	if c.MaxInFlight > 0 || c.Rate == 0 && herd == 0 {
 		return c.MaxInFlight
 	}
-	patience := orElse(time.Duration(c.Timeout), time.Minute)
+	patience := cmp.Or(time.Duration(c.Timeout), time.Minute)
 	most, _ := s.arriving()
 	arriving := 2 * most / float64(max(c.Count, 1)) * patience.Seconds()
 	return max(defaultMaxInFlight, int(min(arriving, maxOwners))+herd)
-}
-
-func orElse[T int | time.Duration | float64](v, def T) T {
-	if v == 0 {
-		return def
-	}
-	return v
 }

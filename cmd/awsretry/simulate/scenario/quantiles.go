@@ -1,9 +1,7 @@
-package simulate
+package scenario
 
 import (
 	"fmt"
-	"sort"
-	"time"
 )
 
 // A Quantile is a point of a measured distribution: a share of the requests
@@ -15,25 +13,11 @@ type Quantile struct {
 
 const maxQuantiles = 1000
 
-// quantile returns the time that the share u of the requests takes at most:
-// between two points of the table in proportion.
-func quantile(table []Quantile, u float64) time.Duration {
-	i := sort.Search(len(table), func(i int) bool { return table[i].Share >= u })
-	switch i {
-	case 0:
-		return time.Duration(table[0].Within)
-	case len(table):
-		return time.Duration(table[i-1].Within)
-	}
-	a, b := table[i-1], table[i]
-	return time.Duration(a.Within) + span((u-a.Share)/(b.Share-a.Share)*float64(b.Within-a.Within))
-}
-
 // quantiles checks the table of a latency. It begins with the share 0 and ends
 // with 1.
 func (c *checker) quantiles(field string, l Latency) {
-	if l.Distribution != tabulated {
-		c.check(len(l.Table) == 0, field+".table", "set", "left out: it is for the distribution %s only", tabulated)
+	if l.Distribution != Tabulated {
+		c.check(len(l.Table) == 0, field+".table", "set", "left out: it is for the distribution %s only", Tabulated)
 		return
 	}
 	c.check(l.Median == 0, field+".median", l.Median, "left out: the table has it")

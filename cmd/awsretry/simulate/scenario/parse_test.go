@@ -1,4 +1,4 @@
-package simulate
+package scenario
 
 import (
 	"os"
@@ -66,7 +66,7 @@ func TestParse(t *testing.T) {
 			Kind: Throttling, From: seconds(10), Throttle: &Throttle{Rate: 1, Share: 0.08, RetryAfter: seconds(2)},
 		}},
 		Settings: []Setting{
-			{Use: UseNone}, {Use: UseDelivery, Policy: awsManaged},
+			{Use: UseNone}, {Use: UseDelivery, Policy: AWSManaged},
 			{Use: UseNaive, Name: "eager", MaxAttempts: 10, Pause: ms(10)},
 		},
 	}
@@ -237,7 +237,7 @@ func TestRead(t *testing.T) {
 }
 
 func TestExamples(t *testing.T) {
-	files, err := filepath.Glob("../../../docs/examples/*.yaml")
+	files, err := filepath.Glob("../../../../docs/examples/*.yaml")
 	if err != nil || len(files) == 0 {
 		t.Fatal(files, err)
 	}
