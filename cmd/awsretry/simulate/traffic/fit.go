@@ -26,6 +26,8 @@ type Fitted struct {
 
 	Unseen   []string // what the log does not show, a sentence each
 	Recorded Recorded
+
+	lines Lines
 }
 
 // Recorded is what the log says of the part that was fitted.
@@ -82,7 +84,7 @@ type fitting struct {
 }
 
 func (f *fitting) fit() {
-	f.out.Comments = map[string]string{}
+	f.out.Comments, f.out.lines = map[string]string{}, f.Lines
 	s := &f.out.Scenario
 	s.Name, s.Seed = "traffic", 1
 	s.About = fmt.Sprintf("Fitted to %d attempts of a log.", f.sum.sent)

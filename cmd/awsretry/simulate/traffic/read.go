@@ -25,6 +25,11 @@ type Lines struct {
 	Cut        bool  // the compressed log ends too early
 }
 
+// unused counts the lines that were skipped.
+func (n Lines) unused() int64 {
+	return n.Others + n.Unreadable + n.TooLong + n.Astray + n.OtherHosts + n.text
+}
+
 // Options configure [Read]. The zero value is ready to use.
 type Options struct {
 	Host string // only requests to this host, with its port; "": all

@@ -27,15 +27,7 @@ func (f *Fitted) File() ([]byte, error) {
 	fmt.Fprintf(&out, "# The recorded figures: %d calls, %d attempts, %d calls succeeded (%s per second), %d failed,\n"+
 		"# %d attempts were throttled; p50 %v, p99 %v.\n#\n# The log does not show:\n",
 		r.Calls, r.Attempts, r.Good, figure(r.Goodput), r.Failed, r.Throttled, rounded(r.P50), rounded(r.P99))
-	for _, text := range f.Unseen {
-		for i, line := range wrap(text) {
-			mark := " -"
-			if i > 0 {
-				mark = "  "
-			}
-			fmt.Fprintf(&out, "#%s%s\n", mark, line)
-		}
-	}
+	f.writeUnseen(&out, "#")
 	fmt.Fprintf(&out, "\n%s", body)
 	return out.Bytes(), nil
 }
