@@ -155,9 +155,10 @@ func recordNginx(t *testing.T) {
 	})
 }
 
-// recordDynalite is 10 callers of DynamoDB, one request of ten of which fails.
+// recordDynalite is 10 callers of DynamoDB that rest for 50 ms between two
+// calls. Of the requests, 6 % are throttled and 3 % fail.
 func recordDynalite(t *testing.T) {
-	const callers, seconds = 10, 40
+	const callers, seconds = 10, 30
 	backend := startDynalite(t)
 	createTable(t, backend)
 	kinds := []fault{faultThrottling, faultThrottling, faultServerError}
@@ -169,7 +170,7 @@ func recordDynalite(t *testing.T) {
 			random := rand.New(rand.NewPCG(5, uint64(n)))
 			for i := 0; time.Since(begin) < seconds*time.Second; i++ {
 				ddbPut(t.Context(), client, n*1000+i) // failures are part of the recording
-				time.Sleep(time.Duration(random.ExpFloat64() * 150 * float64(time.Millisecond)))
+				time.Sleep(time.Duration(random.ExpFloat64() * 50 * float64(time.Millisecond)))
 			}
 		})
 	})

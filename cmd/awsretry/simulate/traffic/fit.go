@@ -139,12 +139,11 @@ func (f *fitting) clients(s *scenario.Scenario) {
 	f.comment("$.clients.count", "the log is taken for that of one process, whose calls share their token buckets")
 	calls, length := float64(f.sum.started), f.window.length()
 	flight := f.inFlight(f.window)
-	if flight.closed(f.bins) {
-		c.Callers = max(int(flight.most), 1)
+	if flight.closed(f.bins, calls) {
+		c.Callers = flight.callers()
 		c.Think = duration(flight.think(calls, length))
-		f.comment("$.clients.callers", "at most so many calls are under way, %.1f on average, and their number hardly "+
-			"varies: callers that wait for each call. For calls that arrive by themselves: rate: %s",
-			flight.mean, figure(calls/length.Seconds()))
+		f.comment("$.clients.callers", "%v, and their number varies too little for calls that arrive by themselves: "+
+			"callers that wait for each call. For the others: rate: %s", flight, figure(calls/length.Seconds()))
 	} else {
 		c.Rate = round(calls / length.Seconds())
 		f.comment("$.clients.rate", "%d calls in %v; %s", f.sum.started, rounded(length), flight)

@@ -1,6 +1,7 @@
 package traffic
 
 import (
+	"math"
 	"time"
 )
 
@@ -48,10 +49,17 @@ func (l *Log) inFlight(w window) load {
 // call before they make the next: their number then varies less than that of
 // independent calls. So does that of calls which begin at regular times, but
 // those are as regular in every bin.
-func (f load) closed(bins []count) bool {
-	const little, regular, constant = 0.6, 0.3, 0.1
-	return f.known && f.mean >= 0.5 && f.dispersion <= little &&
+func (f load) closed(bins []count, calls float64) bool {
+	const little, regular, constant = 0.8, 0.3, 0.1
+	chance := math.Sqrt(2 * f.mean / calls) // of the dispersion, if calls do not wait for each other
+	return f.known && f.mean >= 0.5 && f.dispersion <= min(little, 1-4*chance) &&
 		(f.dispersion < constant || startDispersion(bins) > regular)
+}
+
+// callers returns how many callers there are. Each has a call under way for the
+// same share of the time, so that their calls are binomially distributed.
+func (f load) callers() int {
+	return int(max(f.most, math.Round(f.mean/(1-f.dispersion)), 1))
 }
 
 // startDispersion returns the variance of the calls that begin in a bin over
@@ -70,7 +78,7 @@ func startDispersion(bins []count) float64 {
 
 // think returns how long each of the callers rests between two calls.
 func (f load) think(calls float64, over time.Duration) time.Duration {
-	cycle := f.most * over.Seconds() / calls
+	cycle := float64(f.callers()) * over.Seconds() / calls
 	busy := f.mean * over.Seconds() / calls
 	if think := cycle - busy; think > 0.02*cycle {
 		return time.Duration(think * float64(time.Second))

@@ -77,11 +77,12 @@ func fitBucket(bins []count, width time.Duration, group int) (best throttling, e
 	if passed == 0 {
 		return best, errors
 	}
+	busy := busyBins(bins, group)
 	try := func(rate, burst float64) {
 		if burst < 1 {
 			return
 		}
-		if e := bucketErrors(bins, width, group, rate, burst, errors); e < errors {
+		if e := bucketErrors(busy, rate*width.Seconds(), burst, errors); e < errors {
 			best.rate, best.burst, errors = rate, burst, e
 		}
 	}
@@ -102,21 +103,44 @@ func fitBucket(bins []count, width time.Duration, group int) (best throttling, e
 	return best, errors
 }
 
-// bucketErrors returns the squared errors of a token bucket that is full at
-// first, or a number above most.
-func bucketErrors(bins []count, width time.Duration, group int, rate, burst, most float64) float64 {
-	tokens, errors, error := burst, 0.0, 0.0
-	gain := rate * width.Seconds()
+// A busyBin is a bin with requests, as the fit of a bucket sees it.
+type busyBin struct {
+	idle            float64 // bins without requests before it
+	sent, throttled float64
+	last            bool // of its group
+}
+
+func busyBins(bins []count, group int) []busyBin {
+	var busy []busyBin
+	before := -1
 	for i, c := range bins {
-		tokens += gain
-		if c.sent > 0 {
-			passes := min(float64(c.sent), math.Floor(tokens+1e-9))
-			tokens -= passes
-			error += float64(c.throttled-c.sent) + passes
+		if c.sent == 0 {
+			continue
 		}
-		tokens = min(tokens, burst)
-		if (i+1)%group == 0 || i == len(bins)-1 {
-			errors += square(error)
+		if before >= 0 && before/group != i/group {
+			busy[len(busy)-1].last = true
+		}
+		busy = append(busy, busyBin{idle: float64(i - before - 1), sent: float64(c.sent), throttled: float64(c.throttled)})
+		before = i
+	}
+	if before >= 0 {
+		busy[len(busy)-1].last = true
+	}
+	return busy
+}
+
+// bucketErrors returns the squared errors of a token bucket that is full at
+// first and gains so many tokens in a bin, or a number above most.
+func bucketErrors(bins []busyBin, gain, burst, most float64) float64 {
+	tokens, errors, error := burst, 0.0, 0.0
+	for i := range bins {
+		b := &bins[i]
+		tokens = min(tokens+b.idle*gain, burst) + gain
+		passes := min(b.sent, math.Floor(tokens+1e-9))
+		tokens = min(tokens-passes, burst)
+		error += b.throttled - b.sent + passes
+		if b.last {
+			errors += error * error
 			if error = 0; errors > most {
 				return errors
 			}
