@@ -156,13 +156,19 @@ func recordNginx(t *testing.T) {
 }
 
 // recordDynalite is 10 callers of DynamoDB that rest for 50 ms between two
-// calls. Of the requests, 6 % are throttled and 3 % fail.
+// calls. The service is 15 to 25 ms away. Of the requests, 6 % are throttled
+// and 3 % fail.
 func recordDynalite(t *testing.T) {
-	const callers, seconds = 10, 30
+	const callers, seconds = 10, 40
 	backend := startDynalite(t)
 	createTable(t, backend)
 	kinds := []fault{faultThrottling, faultThrottling, faultServerError}
-	base, addr := startFaulty(t, &faultyService{pick: randomFaults(0.09, kinds...), fail: failDynamoDB}, backend)
+	pick := randomFaults(0.09, kinds...)
+	far := func(req *http.Request) fault {
+		time.Sleep(time.Duration((15 + 10*rand.Float64()) * float64(time.Millisecond)))
+		return pick(req)
+	}
+	base, addr := startFaulty(t, &faultyService{pick: far, fail: failDynamoDB}, backend)
 	recordTraffic(t, "dynalite", base, func(rt http.RoundTripper) {
 		client := newDynamoDB(addr, rt, aws.NopRetryer{})
 		begin := time.Now()

@@ -140,10 +140,10 @@ func (f *fitting) clients(s *scenario.Scenario) {
 	calls, length := float64(f.sum.started), f.window.length()
 	flight := f.inFlight(f.window)
 	if flight.closed(f.bins, calls) {
-		c.Callers = flight.callers()
+		c.Callers = flight.callers(calls)
 		c.Think = duration(flight.think(calls, length))
-		f.comment("$.clients.callers", "%v, and their number varies too little for calls that arrive by themselves: "+
-			"callers that wait for each call. For the others: rate: %s", flight, figure(calls/length.Seconds()))
+		f.comment("$.clients.callers", "%v: their number varies too little, or is at its greatest too often, for calls "+
+			"that arrive by themselves; so these are callers that wait for each call. For the others: rate: %s", flight, figure(calls/length.Seconds()))
 	} else {
 		c.Rate = round(calls / length.Seconds())
 		f.comment("$.clients.rate", "%d calls in %v; %s", f.sum.started, rounded(length), flight)

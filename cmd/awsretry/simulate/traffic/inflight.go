@@ -9,6 +9,7 @@ import (
 type load struct {
 	mean, most float64
 	dispersion float64 // the variance over the mean: 1 for calls that arrive independently of each other
+	atMost     float64 // the share of the time with the greatest number
 	known      bool
 }
 
@@ -30,36 +31,51 @@ func (l *Log) inFlight(w window) load {
 	if len(levels) < 50 || lost > now+l.Lines.Used/100 {
 		return load{}
 	}
-	var sum, squares, most float64
+	var sum, squares, most, times float64
 	for _, n := range levels {
 		v := float64(n - least)
 		sum += v
 		squares += v * v
-		most = max(most, v)
+		if v > most {
+			most, times = v, 0
+		}
+		if v == most {
+			times++
+		}
 	}
 	n := float64(len(levels))
 	mean := sum / n
 	if mean == 0 {
 		return load{}
 	}
-	return load{mean: mean, most: most, dispersion: max(squares/n-mean*mean, 0) / mean, known: true}
+	return load{
+		mean: mean, most: most, dispersion: max(squares/n-mean*mean, 0) / mean, atMost: times / n, known: true,
+	}
 }
 
 // closed reports whether the calls come from callers that each wait for one
 // call before they make the next: their number then varies less than that of
-// independent calls. So does that of calls which begin at regular times, but
-// those are as regular in every bin.
+// independent calls, or is often at its greatest. So is that of calls which
+// begin at regular times, but those are as regular in every bin.
 func (f load) closed(bins []count, calls float64) bool {
-	const little, regular, constant = 0.8, 0.3, 0.1
-	chance := math.Sqrt(2 * f.mean / calls) // of the dispersion, if calls do not wait for each other
-	return f.known && f.mean >= 0.5 && f.dispersion <= min(little, 1-4*chance) &&
+	const regular, constant, often = 0.3, 0.1, 0.02
+	return f.known && f.mean >= 0.5 && (f.steady(calls) || f.atMost > often && calls > 20/often) &&
 		(f.dispersion < constant || startDispersion(bins) > regular)
 }
 
-// callers returns how many callers there are. Each has a call under way for the
-// same share of the time, so that their calls are binomially distributed.
-func (f load) callers() int {
-	return int(max(f.most, math.Round(f.mean/(1-f.dispersion)), 1))
+// steady reports whether the number of calls varies less than by chance.
+func (f load) steady(calls float64) bool {
+	chance := math.Sqrt(2 * f.mean / calls) // of the dispersion, if calls do not wait for each other
+	return f.dispersion <= min(0.8, 1-4*chance)
+}
+
+// callers returns how many callers there are. If each has a call under way for
+// the same share of the time, their calls are binomially distributed.
+func (f load) callers(calls float64) int {
+	if f.steady(calls) {
+		return int(max(f.most, math.Round(f.mean/(1-f.dispersion)), 1))
+	}
+	return int(f.most)
 }
 
 // startDispersion returns the variance of the calls that begin in a bin over
@@ -78,7 +94,7 @@ func startDispersion(bins []count) float64 {
 
 // think returns how long each of the callers rests between two calls.
 func (f load) think(calls float64, over time.Duration) time.Duration {
-	cycle := float64(f.callers()) * over.Seconds() / calls
+	cycle := float64(f.callers(calls)) * over.Seconds() / calls
 	busy := f.mean * over.Seconds() / calls
 	if think := cycle - busy; think > 0.02*cycle {
 		return time.Duration(think * float64(time.Second))

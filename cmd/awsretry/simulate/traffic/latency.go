@@ -4,6 +4,8 @@ import (
 	"math"
 	"time"
 
+	"github.com/HdrHistogram/hdrhistogram-go"
+
 	"example.com/awsretry/cmd/awsretry/simulate/scenario"
 )
 
@@ -86,55 +88,96 @@ func (f *fitting) table(network time.Duration) []scenario.Quantile {
 	return table
 }
 
-// changes finds how the latency changes over time, if it does by more than a
-// third. It then replaces f.served by what it would have been without.
-func (f *fitting) changes(s *scenario.Scenario, from, to int) {
-	const enough, little = 50, 1.35
-	middle := float64(max(f.served.ValueAtQuantile(50), 1))
-	quartile := func(p float64) float64 { return math.Log(float64(max(f.served.ValueAtQuantile(p), 1))) }
-	deviation := max((quartile(75)-quartile(25))/1.349, 0.02) // of the logarithm, as if it were normal
-	surprise, degrees := 0.0, -1
-	factors := make([]float64, to-from)
-	least, most := math.Inf(1), 0.0
+// A phase is a time with enough attempts to know their latency.
+type phase struct {
+	from   time.Time
+	served *hdrhistogram.Histogram
+	factor float64 // of the latency
+}
+
+// phases divides the window.
+func (f *fitting) phases(from, to int) []phase {
+	const enough = 200 // attempts
+	var all []phase
+	fresh := true
 	for i, t := range f.spans.list[from:to] {
-		if count64(t.served) < enough {
-			continue
-		}
-		factors[i] = max(float64(t.served.ValueAtQuantile(50)), 1) / middle
-		least, most = min(least, factors[i]), max(most, factors[i])
-		chance := 1.2533 * deviation / math.Sqrt(float64(t.served.TotalCount())) // of a median
-		surprise += square(math.Log(factors[i]) / chance)
-		degrees++
-	}
-	if most < little*least || !unlikely(surprise, degrees) {
-		return
-	}
-	steady := newHistogram()
-	last := 1.0
-	for i, t := range f.spans.list[from:to] {
-		if factors[i] == 0 {
-			factors[i] = last // too few to tell
-		}
-		last = factors[i]
 		if t.served == nil {
 			continue
 		}
-		for _, bar := range t.served.Distribution() {
+		if fresh {
+			all = append(all, phase{from: f.spans.start(from + i)})
+		}
+		last := &all[len(all)-1]
+		add(&last.served, t.served)
+		fresh = last.served.TotalCount() >= enough
+	}
+	if n := len(all); n > 1 && !fresh { // the rest is part of the last one
+		add(&all[n-2].served, all[n-1].served)
+		all = all[:n-1]
+	}
+	return all
+}
+
+// changes finds how the latency changes over time, if it does by more than a
+// half and more than by chance, and if that explains a part of how much it
+// varies. A service that hangs now and then is not one that becomes slower. It
+// then replaces f.served by what it would have been without the changes.
+func (f *fitting) changes(s *scenario.Scenario, from, to int) {
+	const little, explained = 1.5, 0.15
+	median := func(h *hdrhistogram.Histogram) float64 { return float64(max(h.ValueAtQuantile(50), 1)) }
+	quartile := func(p float64) float64 { return math.Log(float64(max(f.served.ValueAtQuantile(p), 1))) }
+	deviation := max((quartile(75)-quartile(25))/1.349, 0.02) // of the logarithm, as if it were normal
+	all := f.phases(from, to)
+	surprise, least, most := 0.0, math.Inf(1), 0.0
+	for i := range all {
+		p := &all[i]
+		p.factor = median(p.served) / median(f.served)
+		least, most = min(least, p.factor), max(most, p.factor)
+		chance := 1.2533 * deviation / math.Sqrt(float64(p.served.TotalCount())) // of a median
+		surprise += square(math.Log(p.factor) / chance)
+	}
+	if most < little*least || !unlikely(surprise, len(all)-1) {
+		return
+	}
+	steady := newHistogram()
+	for _, p := range all {
+		for _, bar := range p.served.Distribution() {
 			if bar.Count > 0 {
-				value := (float64(bar.From) + float64(bar.To)) / 2 / last
+				value := (float64(bar.From) + float64(bar.To)) / 2 / p.factor
 				steady.RecordValues(min(max(int64(value), 1), longestTime.Microseconds()), bar.Count)
 			}
 		}
 	}
+	if logVariance(steady) > (1-explained)*logVariance(f.served) {
+		return
+	}
 	f.served = steady
 	f.factor = make([]float64, len(f.steps))
-	for i := range f.factor {
-		at := f.window.from.Add(time.Duration(i)*f.every + f.every/2)
-		bin := int(f.spans.number(at)-f.spans.first) - from
-		f.factor[i] = round(factors[min(max(bin, 0), len(factors)-1)])
+	for i, now := range f.factor {
+		middle := f.window.from.Add(time.Duration(i)*f.every + f.every/2)
+		for _, p := range all {
+			if now == 0 || !p.from.After(middle) {
+				now = p.factor
+			}
+		}
+		f.factor[i] = round(now)
 	}
 	s.OverTime.Latency = f.factor
-	f.comment("$.over_time.latency", "the median of each step, in medians of all")
+	f.comment("$.over_time.latency", "the median of a time with at least 200 attempts, in medians of all")
+}
+
+// logVariance returns the variance of the logarithms.
+func logVariance(h *hdrhistogram.Histogram) float64 {
+	var n, sum, squares float64
+	for _, bar := range h.Distribution() {
+		if bar.Count > 0 {
+			v := math.Log(max(float64(bar.To), 1))
+			n += float64(bar.Count)
+			sum += v * float64(bar.Count)
+			squares += v * v * float64(bar.Count)
+		}
+	}
+	return squares/n - square(sum/n)
 }
 
 // correlation returns how much the mean time of attempts follows their rate.
