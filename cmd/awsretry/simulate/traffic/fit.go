@@ -140,7 +140,7 @@ func (f *fitting) clients(s *scenario.Scenario) {
 	calls, length := float64(f.sum.started), f.window.length()
 	flight := f.inFlight(f.window)
 	if flight.closed(f.bins, calls) {
-		c.Callers = flight.callers(calls)
+		c.Callers = flight.callers()
 		c.Think = duration(flight.think(calls, length))
 		f.comment("$.clients.callers", "%v: their number varies too little, or is at its greatest too often, for calls "+
 			"that arrive by themselves; so these are callers that wait for each call. For the others: rate: %s", flight, figure(calls/length.Seconds()))

@@ -58,7 +58,7 @@ func (l *Log) inFlight(w window) load {
 // independent calls, or is often at its greatest. So is that of calls which
 // begin at regular times, but those are as regular in every bin.
 func (f load) closed(bins []count, calls float64) bool {
-	const regular, constant, often = 0.3, 0.1, 0.02
+	const regular, constant = 0.3, 0.1
 	return f.known && f.mean >= 0.5 && (f.steady(calls) || f.atMost > often && calls > 20/often) &&
 		(f.dispersion < constant || startDispersion(bins) > regular)
 }
@@ -69,13 +69,17 @@ func (f load) steady(calls float64) bool {
 	return f.dispersion <= min(0.8, 1-4*chance)
 }
 
-// callers returns how many callers there are. If each has a call under way for
-// the same share of the time, their calls are binomially distributed.
-func (f load) callers(calls float64) int {
-	if f.steady(calls) {
-		return int(max(f.most, math.Round(f.mean/(1-f.dispersion)), 1))
+// often is a share of the time with the greatest number of calls that tells a
+// limit from chance.
+const often = 0.02
+
+// callers returns how many callers there are. If never all of them have a call
+// under way, their number follows from the binomial distribution.
+func (f load) callers() int {
+	if f.atMost > often {
+		return int(f.most)
 	}
-	return int(f.most)
+	return int(max(f.most, math.Round(f.mean/(1-f.dispersion)), 1))
 }
 
 // startDispersion returns the variance of the calls that begin in a bin over
@@ -94,7 +98,7 @@ func startDispersion(bins []count) float64 {
 
 // think returns how long each of the callers rests between two calls.
 func (f load) think(calls float64, over time.Duration) time.Duration {
-	cycle := float64(f.callers(calls)) * over.Seconds() / calls
+	cycle := float64(f.callers()) * over.Seconds() / calls
 	busy := f.mean * over.Seconds() / calls
 	if think := cycle - busy; think > 0.02*cycle {
 		return time.Duration(think * float64(time.Second))
