@@ -279,7 +279,7 @@ func (b *resumingBody) request(ctx context.Context, cause error) (*http.Response
 	a = a.successor()
 	resp, err := a.run(&c)
 	if err != nil {
-		return nil, b.explain(err)
+		return nil, b.explain(interrupted(err, cause))
 	}
 	b.attempts = a.Number
 	stop := a.Stop
@@ -315,6 +315,17 @@ func (b *resumingBody) endsHere(resp *http.Response) bool {
 	etag := resp.Header.Get("Etag")
 	total, ok := byterange.Unsatisfied(resp)
 	return ok && total == b.span.First+b.offset && (etag == "" || etag == b.etag) && len(b.resp.Trailer) == 0
+}
+
+// interrupted returns the error of a call for the rest with what the body broke
+// off with, if the context ended the call. The call's own error has only the
+// failure of its last attempt.
+func interrupted(err, cause error) error {
+	failed := new(Error)
+	if !errors.As(err, &failed) || failed.Stop != StopCanceled || errors.Is(err, cause) {
+		return err
+	}
+	return &Error{Attempts: failed.Attempts, Stop: failed.Stop, Err: failure{err: cause}.after(failed.Err)}
 }
 
 // explain returns the error of a call for the rest with how many bytes were

@@ -23,6 +23,7 @@ import (
 const (
 	workerStore    = "DELIVERYQUEUE_TEST_STORE"
 	workerEndpoint = "DELIVERYQUEUE_TEST_ENDPOINT"
+	quietWorker    = "DELIVERYQUEUE_TEST_WORKER" // the store of one that work runs in
 )
 
 // kills is how often TestCrash kills a process on each store.

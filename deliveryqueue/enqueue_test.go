@@ -263,7 +263,7 @@ func TestLockedFile(t *testing.T) {
 func TestCancel(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, store string) {
-		end := newEndpoint(t, 503)
+		end := newEndpoint(t, 503, 503, 200)
 		q := open(t, store, Config{})
 		waiting := enqueue(t, q, post(t, end.URL, "hello"), Options{})
 		if err := q.Cancel(t.Context(), waiting); err != nil {
@@ -286,7 +286,16 @@ func TestCancel(t *testing.T) {
 		}
 		dead := enqueue(t, q, post(t, end.URL, "hello"), Options{Policy: parse(t, noRetries)})
 		waitFor(t, q, Stats{Canceled: 2, Dead: 1})
-		if err := q.Cancel(t.Context(), dead); err == nil || !strings.Contains(err.Error(), "is dead already") {
+		if err := q.Cancel(t.Context(), dead); err != nil {
+			t.Error(err)
+		}
+		waitFor(t, q, Stats{Canceled: 3})
+		if n, err := q.Redrive(t.Context(), Filter{IDs: []int64{dead}}); n != 0 || err != nil {
+			t.Errorf("%d redriven, %v", n, err)
+		}
+		delivered := enqueue(t, q, post(t, end.URL, "hello"), Options{})
+		waitFor(t, q, Stats{Canceled: 3, Delivered: 1})
+		if err := q.Cancel(t.Context(), delivered); err == nil || !strings.Contains(err.Error(), "is delivered already") {
 			t.Errorf("error %v", err)
 		}
 	})

@@ -16,6 +16,43 @@ import (
 	"example.com/awsretry/deliveryqueue"
 )
 
+// deliver stores a delivery and works the queue until ctx ends.
+func deliver(ctx context.Context, store string, req *http.Request, policy *delivery.Policy) error {
+	queue, err := deliveryqueue.Open(ctx, store, deliveryqueue.Config{}) // a file, or postgres://…
+	if err != nil {
+		return err
+	}
+	defer queue.Close()
+	if _, err := queue.Enqueue(ctx, req, deliveryqueue.Options{Policy: policy}); err != nil {
+		return err
+	}
+	return queue.Run(ctx) // this process may be killed, and another one run the queue
+}
+
+// The shortest program: see deliver.
+func Example_short() {
+	ctx, stop := context.WithTimeout(context.Background(), 30*time.Second)
+	defer stop()
+	endpoint := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
+		fmt.Println("got", req.URL.Path)
+		stop()
+	}))
+	defer endpoint.Close()
+	dir, err := os.MkdirTemp("", "deliveryqueue")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	req, err := http.NewRequest("POST", endpoint.URL+"/hook", strings.NewReader(`{"order": 7}`))
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(deliver(ctx, filepath.Join(dir, "deliveries.db"), req, delivery.CustomerManaged()))
+	// Output:
+	// got /hook
+	// <nil>
+}
+
 // A delivery is stored, and then worked until the endpoint takes it. In a
 // program, Run usually gets a context of signal.NotifyContext.
 func Example() {
@@ -63,4 +100,29 @@ func Example() {
 	// Output:
 	// /hook got {"order": 7}, order 7
 	// 1 delivered
+}
+
+// After an outage of an endpoint, its dead letters are delivered again.
+func ExampleQueue_Redrive() {
+	ctx := context.Background()
+	dir, err := os.MkdirTemp("", "deliveryqueue")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	queue, err := deliveryqueue.Open(ctx, filepath.Join(dir, "deliveries.db"), deliveryqueue.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer queue.Close()
+
+	for d, err := range queue.List(ctx, deliveryqueue.Filter{State: deliveryqueue.Dead}) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(d.ID, d.URL, d.Attempts, d.Reason, d.Status, d.Err)
+	}
+	n, err := queue.Redrive(ctx, deliveryqueue.Filter{Endpoint: "https://example.com", Limit: 1000})
+	fmt.Println(n, err)
+	// Output: 0 <nil>
 }

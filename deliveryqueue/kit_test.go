@@ -33,6 +33,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv(workerStore) != "" {
 		os.Exit(workUntilKilled())
 	}
+	if store := os.Getenv(quietWorker); store != "" {
+		os.Exit(work(store))
+	}
 	time.Local = time.FixedZone("", -5*60*60) // SQLite's times must not depend on it
 	code := m.Run()
 	if postgres.server != nil {
@@ -158,7 +161,7 @@ const noRetries = `{"healthyRetryPolicy": {"numRetries": 0}}`
 // eventually waits until f is true.
 func eventually(t testing.TB, what string, f func() bool) {
 	t.Helper()
-	eventuallyIn(t, 20*time.Second, what, f)
+	eventuallyIn(t, time.Minute, what, f)
 }
 
 func eventuallyIn(t testing.TB, limit time.Duration, what string, f func() bool) {
@@ -202,6 +205,7 @@ type got struct {
 	header http.Header
 	body   string
 	uri    string
+	from   string
 }
 
 // An endpoint responds with one status after the other, and then always with
@@ -226,7 +230,7 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	e.mu.Lock()
 	status, delay := e.statuses[min(len(e.got), len(e.statuses)-1)], e.delay
-	e.got = append(e.got, got{time.Now(), r.Header, string(body), r.URL.RequestURI()})
+	e.got = append(e.got, got{time.Now(), r.Header, string(body), r.URL.RequestURI(), r.RemoteAddr})
 	e.mu.Unlock()
 	if status == 1 {
 		<-r.Context().Done()

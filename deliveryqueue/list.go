@@ -15,7 +15,7 @@ import (
 type State string
 
 // The states. A canceled delivery was canceled by Cancel, or was a dead letter
-// that Config.DeadLetter took; Delivery.Reason is "" of the former.
+// that Config.DeadLetter took. Its Delivery.Reason is "" unless it was dead.
 const (
 	Waiting   State = "waiting"
 	Running   State = "running"
@@ -155,9 +155,13 @@ func (q *Queue) page(ctx context.Context, f Filter, after int64, size int) ([]De
 	if err != nil {
 		return nil, err
 	}
+	text := "metadata"
+	if q.store.sqlite {
+		text = "json(metadata)" // it is stored in SQLite's binary form
+	}
 	rows, err := q.store.db.QueryContext(ctx, q.store.query(fmt.Sprintf(
-		`SELECT id, state, metadata, created_at, scheduled_at, finalized_at FROM river_job
-		WHERE %s AND id > %d ORDER BY id LIMIT %d`, where, after, size)), params...)
+		`SELECT id, state, %s, created_at, scheduled_at, finalized_at FROM river_job
+		WHERE %s AND id > %d ORDER BY id LIMIT %d`, text, where, after, size)), params...)
 	if err != nil {
 		return nil, err
 	}

@@ -60,9 +60,8 @@ func (r *record) setErr(err error) {
 
 // metadata is a job's.
 type metadata struct {
-	Head     head   `json:"delivery"`
-	Record   record `json:"output"`
-	Canceled string `json:"cancel_attempted_at"` // River's; "" unless it was canceled in an attempt
+	Head   head   `json:"delivery"`
+	Record record `json:"output"`
 }
 
 func readMetadata(raw []byte) (metadata, error) {
@@ -72,9 +71,6 @@ func readMetadata(raw []byte) (metadata, error) {
 }
 
 // update returns the change to a job's metadata.
-func (r record) update() []byte {
-	raw, _ := json.Marshal(map[string]record{rivertype.MetadataKeyOutput: r})
-	return raw
-}
+func (r record) update() map[string]record { return map[string]record{rivertype.MetadataKeyOutput: r} }
 
 func (r record) turn() time.Time { return time.UnixMicro(r.Turn) }

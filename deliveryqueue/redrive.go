@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/riverqueue/river/rivertype"
 )
@@ -15,7 +14,9 @@ var ErrNotFound = errors.New("deliveryqueue: there is no such delivery")
 
 // Cancel cancels a delivery. If an attempt is being made, that goes on, or is
 // canceled in PostgreSQL, and the delivery is canceled unless the attempt
-// succeeds or is the last. A delivery that has ended cannot be canceled.
+// succeeds or is the last. A dead letter that is canceled is deleted after
+// Config.KeepDelivered, as what was delivered is. It is an error if the
+// delivery was delivered already.
 func (q *Queue) Cancel(ctx context.Context, id int64) error {
 	var state string
 	err := q.store.db.QueryRowContext(ctx, q.store.query(
@@ -33,9 +34,30 @@ func (q *Queue) Cancel(ctx context.Context, id int64) error {
 		}
 		state = string(job.State)
 	}
-	switch s := stateOf(rivertype.JobState(state)); s {
-	case Delivered, Dead:
-		return fmt.Errorf("deliveryqueue: Cancel: delivery %d is %s already", id, s)
+	switch stateOf(rivertype.JobState(state)) {
+	case Delivered:
+		return fmt.Errorf("deliveryqueue: Cancel: delivery %d is delivered already", id)
+	case Dead:
+		if err := q.dropDeadLetter(ctx, id); err != nil {
+			return fmt.Errorf("deliveryqueue: Cancel: %w", err)
+		}
+	}
+	return nil
+}
+
+// dropDeadLetter cancels a dead letter, unless it is redriven meanwhile.
+func (q *Queue) dropDeadLetter(ctx context.Context, id int64) error {
+	result, err := q.store.db.ExecContext(ctx, q.store.query(fmt.Sprintf(
+		`UPDATE river_job SET state = 'cancelled', finalized_at = %s
+		WHERE id = $1 AND queue = $2 AND state = 'discarded'`, q.store.after("0"))), id, queueName)
+	if err != nil {
+		return err
+	}
+	switch n, err := result.RowsAffected(); {
+	case err != nil:
+		return err
+	case n == 0:
+		return fmt.Errorf("delivery %d was redriven meanwhile", id)
 	}
 	return nil
 }
@@ -58,12 +80,11 @@ func (q *Queue) Redrive(ctx context.Context, f Filter) (int, error) {
 	}
 	fresh := "metadata - 'output' - 'cancel_attempted_at'"
 	if q.store.sqlite {
-		fresh = `json_patch(metadata, '{"output": null, "cancel_attempted_at": null}')`
+		fresh = `jsonb_patch(metadata, '{"output": null, "cancel_attempted_at": null}')`
 	}
-	params = append(params, q.store.time(time.Now()))
 	result, err := q.store.db.ExecContext(ctx, q.store.query(fmt.Sprintf(
-		`UPDATE river_job SET state = 'available', attempt = 0, finalized_at = NULL, metadata = %s, scheduled_at = $%d
-		WHERE %s`, fresh, len(params), where)), params...)
+		`UPDATE river_job SET state = 'available', attempt = 0, finalized_at = NULL, metadata = %s, scheduled_at = %s
+		WHERE %s`, fresh, q.store.after(`0`), where)), params...)
 	if err != nil {
 		return 0, fmt.Errorf("deliveryqueue: Redrive: %w", err)
 	}

@@ -24,8 +24,6 @@ type jobs interface {
 	insert(ctx context.Context, args river.JobArgs, opts *river.InsertOpts) (*rivertype.JobInsertResult, error)
 	insertTx(ctx context.Context, tx any, args river.JobArgs, opts *river.InsertOpts) (*rivertype.JobInsertResult, error)
 	cancel(ctx context.Context, id int64) (*rivertype.JobRow, error)
-	// settle commits the outcomes of jobs, of those that are still running.
-	settle(ctx context.Context, changes []*riverdriver.JobSetStateIfRunningParams) error
 	runner(config *river.Config) (runner, error)
 	migrateRiver(ctx context.Context) (newest int, err error)
 }
@@ -69,22 +67,6 @@ func (j *riverJobs[Tx]) insertTx(
 
 func (j *riverJobs[Tx]) cancel(ctx context.Context, id int64) (*rivertype.JobRow, error) {
 	return j.client.JobCancel(ctx, id)
-}
-
-func (j *riverJobs[Tx]) settle(ctx context.Context, changes []*riverdriver.JobSetStateIfRunningParams) error {
-	var params riverdriver.JobSetStateIfRunningManyParams
-	for _, change := range changes {
-		params.ID = append(params.ID, change.ID)
-		params.State = append(params.State, change.State)
-		params.Attempt = append(params.Attempt, change.Attempt)
-		params.ErrData = append(params.ErrData, change.ErrData)
-		params.FinalizedAt = append(params.FinalizedAt, change.FinalizedAt)
-		params.MetadataDoMerge = append(params.MetadataDoMerge, change.MetadataDoMerge)
-		params.MetadataUpdates = append(params.MetadataUpdates, change.MetadataUpdates)
-		params.ScheduledAt = append(params.ScheduledAt, change.ScheduledAt)
-	}
-	_, err := j.driver.GetExecutor().JobSetStateIfRunningMany(ctx, &params)
-	return err
 }
 
 func (j *riverJobs[Tx]) runner(config *river.Config) (runner, error) {

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/riverqueue/river"
-	"github.com/riverqueue/river/riverdriver"
 	"github.com/riverqueue/river/rivertype"
 )
 
@@ -16,8 +15,8 @@ import (
 // are many.
 const fetchCooldown = 10 * time.Millisecond
 
-// forever is how long River keeps what is not to be deleted. Its own value for
-// that, -1, has the SQLite driver of v0.31.0 delete all.
+// forever is how long River leaves alone what it is not to touch. It has a value
+// of its own for that, -1, for some of the settings only.
 const forever = 100 * 365 * 24 * time.Hour
 
 // cutOff is how long Run waits for attempts that it has canceled.
@@ -45,7 +44,7 @@ func (q *Queue) Run(ctx context.Context) error {
 		Logger:                      q.config.Logger,
 		ErrorHandler:                unreadable{q},
 		JobTimeout:                  q.jobTimeout(),
-		RescueStuckJobsAfter:        q.rescueAfter() + riverRescue,
+		RescueStuckJobsAfter:        forever, // River goes by the process's clock; see sweep
 		FetchCooldown:               fetchCooldown,
 		FetchPollInterval:           q.config.PollInterval,
 		CompletedJobRetentionPeriod: keep,
@@ -93,35 +92,6 @@ func (q *Queue) jobTimeout() time.Duration {
 // rescueAfter is how long after its beginning a job's process counts as dead.
 func (q *Queue) rescueAfter() time.Duration { return q.jobTimeout() + q.timing.rescue }
 
-// riverRescue is how much later River takes over what sweep leaves to it.
-const riverRescue = time.Minute
-
-// sweepUntil takes over the attempts of processes that died. River would do so
-// after each 30 s, in the process that leads the others.
-func (q *Queue) sweepUntil(ctx context.Context) {
-	for {
-		if err := q.sweep(ctx, time.Now()); err != nil && ctx.Err() == nil {
-			q.config.Logger.WarnContext(ctx, "deliveryqueue: taking over attempts of dead processes",
-				"error", err)
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(q.timing.sweep):
-		}
-	}
-}
-
-// sweep leaves to River what is to be canceled, and what crashed too often.
-func (q *Queue) sweep(ctx context.Context, now time.Time) error {
-	_, err := q.store.db.ExecContext(ctx, q.store.query(`
-		UPDATE river_job SET state = 'available', scheduled_at = $1
-		WHERE state = 'running' AND queue = $2 AND attempted_at < $3
-			AND attempt < max_attempts AND metadata ->> 'cancel_attempted_at' IS NULL`),
-		q.store.time(now), queueName, q.store.time(now.Add(-q.rescueAfter())))
-	return err
-}
-
 // unreadable takes the jobs that River cannot hand to the worker, because the
 // row's arguments are no JSON. SQLite can have such rows.
 type unreadable struct{ queue *Queue }
@@ -132,7 +102,7 @@ func (u unreadable) HandleError(ctx context.Context, job *rivertype.JobRow, err 
 	}
 	rec := record{Reason: reasonUnreadable}
 	rec.setErr(err)
-	_ = u.queue.settle(ctx, riverdriver.JobSetStateDiscarded(job.ID, time.Now().UTC(), nil, rec.update()))
+	_ = u.queue.settle(ctx, end(job, rivertype.JobStateDiscarded, rec))
 	return nil
 }
 

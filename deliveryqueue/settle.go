@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/riverqueue/river/riverdriver"
 	"github.com/riverqueue/river/rivertype"
 )
 
@@ -17,11 +16,11 @@ const (
 
 // settle commits the outcome of an attempt, and returns what Work returns. It
 // waits for a store that takes no writes, also while Run stops.
-func (q *Queue) settle(ctx context.Context, change *riverdriver.JobSetStateIfRunningParams) error {
+func (q *Queue) settle(ctx context.Context, own *change) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), q.timing.settle)
 	defer cancel()
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
-		err := q.settling.commit(ctx, q.store, change)
+		err := q.settling.commit(ctx, &q.store, own)
 		if err == nil {
 			return settled{}
 		}
@@ -44,17 +43,22 @@ type group struct {
 
 func newGroup() *group { return &group{committing: make(chan struct{}, 1)} }
 
+// A settler commits outcomes.
+type settler interface {
+	settle(ctx context.Context, changes []*change) error
+}
+
 // An outcome is one of a group. Its last fields are guarded by the group's
 // committing.
 type outcome struct {
-	change *riverdriver.JobSetStateIfRunningParams
+	change *change
 	done   bool
 	err    error
 }
 
 // commit returns when the outcome has been committed, or that has failed.
-func (g *group) commit(ctx context.Context, to jobs, change *riverdriver.JobSetStateIfRunningParams) error {
-	own := &outcome{change: change}
+func (g *group) commit(ctx context.Context, to settler, c *change) error {
+	own := &outcome{change: c}
 	g.mu.Lock()
 	g.waiting = append(g.waiting, own)
 	g.mu.Unlock()
@@ -74,7 +78,7 @@ func (g *group) commit(ctx context.Context, to jobs, change *riverdriver.JobSetS
 			o.done, o.err = true, err
 		}
 	}()
-	changes := make([]*riverdriver.JobSetStateIfRunningParams, len(together))
+	changes := make([]*change, len(together))
 	for i, o := range together {
 		changes[i] = o.change
 	}

@@ -7,26 +7,23 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/riverqueue/river/riverdriver"
 )
 
 // slowJobs takes a second to commit.
 type slowJobs struct {
-	jobs
 	commits [][]int64
 	err     error
 	panics  bool
 }
 
-func (s *slowJobs) settle(_ context.Context, changes []*riverdriver.JobSetStateIfRunningParams) error {
+func (s *slowJobs) settle(_ context.Context, changes []*change) error {
 	time.Sleep(time.Second)
 	if s.panics {
 		panic("boom")
 	}
 	var ids []int64
-	for _, change := range changes {
-		ids = append(ids, change.ID)
+	for _, c := range changes {
+		ids = append(ids, c.ID)
 	}
 	s.commits = append(s.commits, ids)
 	return s.err
@@ -53,7 +50,7 @@ func TestGroup(t *testing.T) {
 								errs[i] = errNotCommitted
 							}
 						}()
-						errs[i] = g.commit(t.Context(), to, &riverdriver.JobSetStateIfRunningParams{ID: int64(i)})
+						errs[i] = g.commit(t.Context(), to, &change{ID: int64(i)})
 					})
 				}
 				wg.Wait()

@@ -124,6 +124,16 @@ func (s *store) query(text string) string {
 	return text
 }
 
+// after returns the expression of the store's time that is so many seconds
+// ahead, in the form in which River writes it. The store's clock is the one
+// that all its processes share.
+func (s *store) after(seconds string) string {
+	if s.sqlite {
+		return `datetime('now', 'subsec', printf('%+.3f seconds', ` + seconds + `))`
+	}
+	return `now() + make_interval(secs => ` + seconds + `)`
+}
+
 // time returns t as a parameter of a query, in the form in which River writes
 // it.
 func (s *store) time(t time.Time) any {

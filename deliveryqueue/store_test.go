@@ -11,45 +11,121 @@ import (
 // A store that is away for a while loses no outcome, and Run finds it again.
 func TestStoreGoesAway(t *testing.T) {
 	t.Parallel()
-	store := newPostgres(t)
-	database := store[strings.LastIndex(store, "/")+1 : strings.Index(store, "?")]
-	admin, err := sql.Open("pgx", postgres.server.URL("postgres"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer admin.Close()
-	allow := func(allowed bool) {
-		t.Helper()
-		if _, err := admin.Exec(fmt.Sprintf("ALTER DATABASE %s ALLOW_CONNECTIONS %v", database, allowed)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	end := newEndpoint(t, 200)
-	end.delay = 300 * time.Millisecond
-	q := open(t, store, Config{})
-	enqueue(t, q, post(t, end.URL, "hello"), Options{})
-	start(t, q)
-	eventually(t, "the attempt is made", func() bool { return len(end.requests()) == 1 })
+	for name, alter := range map[string]string{
+		"down": "ALLOW_CONNECTIONS %v", "read-only": "SET default_transaction_read_only = %v",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store := newPostgres(t)
+			database := store[strings.LastIndex(store, "/")+1 : strings.Index(store, "?")]
+			admin, err := sql.Open("pgx", postgres.server.URL("postgres"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer admin.Close()
+			// Its own setting is not that of the connections, so they are cut.
+			set := func(value bool) {
+				t.Helper()
+				if _, err := admin.Exec(fmt.Sprintf("ALTER DATABASE %s "+alter, database, value)); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := admin.Exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1",
+					database); err != nil {
+					t.Fatal(err)
+				}
+			}
+			readOnly := name == "read-only"
+			end := newEndpoint(t, 200)
+			end.delay = 300 * time.Millisecond
+			q := open(t, store, Config{})
+			enqueue(t, q, post(t, end.URL, "hello"), Options{})
+			start(t, q)
+			eventually(t, "the attempt is made", func() bool { return len(end.requests()) == 1 })
 
-	allow(false)
-	if _, err := admin.Exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1", database); err != nil {
-		t.Fatal(err)
-	}
-	time.Sleep(700 * time.Millisecond)
-	if _, err := q.Enqueue(t.Context(), post(t, end.URL, "hello"), Options{}); err == nil {
-		t.Error("Enqueue has stored a delivery nowhere")
-	}
-	allow(true)
+			set(readOnly)
+			time.Sleep(700 * time.Millisecond)
+			_, err = q.Enqueue(t.Context(), post(t, end.URL, "hello"), Options{})
+			if err == nil || readOnly && !strings.Contains(err.Error(), "read-only") {
+				t.Errorf("Enqueue: %v", err)
+			}
+			set(!readOnly)
 
-	eventually(t, "the store is there", func() bool {
-		_, err := q.Stats(t.Context())
-		return err == nil
-	})
-	waitFor(t, q, Stats{Delivered: 1})
-	enqueue(t, q, post(t, end.URL, "hello"), Options{})
-	waitFor(t, q, Stats{Delivered: 2})
-	if n := len(end.requests()); n != 2 {
-		t.Errorf("%d requests", n)
+			eventually(t, "the store is there", func() bool {
+				_, err := q.Stats(t.Context())
+				return err == nil
+			})
+			waitFor(t, q, Stats{Delivered: 1})
+			enqueue(t, q, post(t, end.URL, "hello"), Options{})
+			waitFor(t, q, Stats{Delivered: 2})
+			if n := len(end.requests()); n != 2 {
+				t.Errorf("%d requests", n)
+			}
+		})
+	}
+}
+
+// The same of an SQLite file that cannot be written for longer than a statement
+// waits. (No right binds root: that is TestReadOnlyFile.)
+func TestFileTakesNoWrites(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name, text string
+		begin      func(t *testing.T, q *Queue, other *sql.DB) (end func() error)
+	}{
+		{"locked", "locked", func(t *testing.T, q *Queue, other *sql.DB) func() error {
+			execute(t, q.store.db, "PRAGMA busy_timeout = 50") // instead of lockWait
+			tx, err := other.Begin()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return tx.Rollback
+		}},
+		{"read-only", "readonly", func(t *testing.T, q *Queue, _ *sql.DB) func() error {
+			execute(t, q.store.db, "PRAGMA query_only = 1")
+			return func() error {
+				_, err := q.store.db.Exec("PRAGMA query_only = 0")
+				return err
+			}
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			store := newSQLite(t)
+			end := newEndpoint(t, 200)
+			end.delay = 300 * time.Millisecond
+			q := open(t, store, Config{})
+			other, err := sql.Open("sqlite", store+"?_txlock=immediate&_busy_timeout=5000")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer other.Close()
+			enqueue(t, q, post(t, end.URL, "hello"), Options{})
+			start(t, q)
+			eventually(t, "the attempt is made", func() bool { return len(end.requests()) == 1 })
+			release := tt.begin(t, q, other)
+			time.Sleep(700 * time.Millisecond)
+			_, err = q.Enqueue(t.Context(), post(t, end.URL, "hello"), Options{})
+			if err == nil || !strings.Contains(err.Error(), tt.text) {
+				t.Errorf("Enqueue: %v", err)
+			}
+			if s := stats(t, q); s != (Stats{Running: 1}) { // it can be read
+				t.Errorf("%+v", s)
+			}
+			if err := release(); err != nil {
+				t.Fatal(err)
+			}
+			waitFor(t, q, Stats{Delivered: 1})
+			if n := len(end.requests()); n != 1 {
+				t.Errorf("%d requests", n)
+			}
+		})
+	}
+}
+
+func execute(t testing.TB, db *sql.DB, statement string) {
+	t.Helper()
+	if _, err := db.Exec(statement); err != nil {
+		t.Fatal(err)
 	}
 }
 

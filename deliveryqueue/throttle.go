@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"example.com/awsretry/delivery"
+	"github.com/riverqueue/river/rivertype"
 )
 
 // A throttle of an endpoint is a row in the store, with the time at which the
@@ -49,18 +50,18 @@ func (q *Queue) hold() time.Duration { return min(2*q.config.PollInterval, longe
 // If that would take long, it returns after how long the job is to run again,
 // and writes the turn to rec.
 func (q *Queue) throttle(
-	ctx context.Context, policy *delivery.Policy, endpoint string, rec *record,
+	ctx context.Context, clock clock, policy *delivery.Policy, endpoint string, rec *record,
 ) (now bool, later time.Duration, err error) {
 	if policy.ThrottlePolicy == nil || policy.ThrottlePolicy.MaxReceivesPerSecond == nil {
 		return true, 0, nil
 	}
 	interval := time.Second / time.Duration(*policy.ThrottlePolicy.MaxReceivesPerSecond)
 	hold, ahead := q.hold(), turnsAhead
-	if rec.Turn != 0 && time.Since(rec.turn()) > tooLate {
+	if rec.Turn != 0 && clock.until(rec.turn()) < -tooLate {
 		hold, ahead = q.timing.hold, turnsAheadOfMissed
 		rec.Turn = 0
 	}
-	if rec.Turn == 0 || time.Until(rec.turn()) > longestAhead { // or the clock was set back
+	if rec.Turn == 0 || clock.until(rec.turn()) > longestAhead { // or the clock was set back
 		wait, taken, err := q.store.takeTurn(ctx, endpoint, interval, ahead)
 		if err != nil {
 			return false, 0, &workError{fmt.Errorf("the throttle of %s: %w", endpoint, err)}
@@ -69,9 +70,9 @@ func (q *Queue) throttle(
 		if !taken {
 			return false, wait, nil
 		}
-		rec.Turn = time.Now().Add(wait).UnixMicro()
+		rec.Turn = clock.now().Add(wait).UnixMicro()
 	}
-	wait := time.Until(rec.turn())
+	wait := clock.until(rec.turn())
 	if wait > hold {
 		return false, wait - hold, nil
 	}
@@ -82,6 +83,22 @@ func (q *Queue) throttle(
 		return true, 0, nil
 	}
 }
+
+// A clock is the store's, as it was when the store handed out a job.
+type clock struct{ store, process time.Time }
+
+func clockOf(job *rivertype.JobRow) clock {
+	c := clock{process: time.Now()}
+	c.store = c.process
+	if job.AttemptedAt != nil {
+		c.store = *job.AttemptedAt
+	}
+	return c
+}
+
+func (c clock) now() time.Time { return c.store.Add(time.Since(c.process)) }
+
+func (c clock) until(t time.Time) time.Duration { return t.Sub(c.now()) }
 
 // A line is the row of an endpoint.
 type line struct {

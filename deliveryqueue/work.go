@@ -11,7 +11,7 @@ import (
 	"example.com/awsretry"
 	"example.com/awsretry/delivery"
 	"github.com/riverqueue/river"
-	"github.com/riverqueue/river/riverdriver"
+	"github.com/riverqueue/river/rivertype"
 )
 
 // A worker makes one attempt of a delivery.
@@ -33,20 +33,18 @@ const (
 // Work makes an attempt and commits its outcome.
 func (w *worker) Work(ctx context.Context, job *river.Job[args]) error {
 	q := w.queue
+	clock := clockOf(job.JobRow)
 	meta, err := readMetadata(job.Metadata)
 	if err != nil {
 		return q.bury(ctx, job, record{Reason: reasonUnreadable}, err)
 	}
 	rec := meta.Record
-	if meta.Canceled != "" { // in an attempt
-		return q.settle(ctx, riverdriver.JobSetStateCancelled(job.ID, time.Now().UTC(), nil, rec.update()))
-	}
 	stored, err := q.read(job.Args.raw)
 	if err != nil {
 		rec.Reason = reasonUnreadable
 		return q.bury(ctx, job, rec, err)
 	}
-	if now, later, err := q.throttle(ctx, stored.policy, meta.Head.Endpoint, &rec); err != nil {
+	if now, later, err := q.throttle(ctx, clock, stored.policy, meta.Head.Endpoint, &rec); err != nil {
 		return err
 	} else if !now {
 		return q.snooze(ctx, job, rec, later)
@@ -123,21 +121,13 @@ func finish(resp *http.Response) {
 	resp.Body.Close()
 }
 
-// schedulerInterval is River's: a job that is to run again sooner needs no step
-// of the process that leads the others.
-const schedulerInterval = 5 * time.Second
-
 // snooze has the job run again after delay.
 func (q *Queue) snooze(ctx context.Context, job *river.Job[args], rec record, delay time.Duration) error {
-	change := riverdriver.JobSetStateSnoozed
-	if delay <= schedulerInterval {
-		change = riverdriver.JobSetStateSnoozedAvailable
-	}
-	return q.settle(ctx, change(job.ID, time.Now().UTC().Add(delay), job.Attempt-1, rec.update()))
+	return q.settle(ctx, again(job.JobRow, rec, delay))
 }
 
 func (q *Queue) deliver(ctx context.Context, job *river.Job[args], rec record) error {
-	return q.settle(ctx, riverdriver.JobSetStateCompleted(job.ID, time.Now().UTC(), rec.update()))
+	return q.settle(ctx, end(job.JobRow, rivertype.JobStateCompleted, rec))
 }
 
 // bury keeps the delivery as a dead letter.
@@ -145,7 +135,7 @@ func (q *Queue) bury(ctx context.Context, job *river.Job[args], rec record, err 
 	if rec.Err == "" {
 		rec.setErr(err)
 	}
-	return q.settle(ctx, riverdriver.JobSetStateDiscarded(job.ID, time.Now().UTC(), nil, rec.update()))
+	return q.settle(ctx, end(job.JobRow, rivertype.JobStateDiscarded, rec))
 }
 
 // handOver hands the dead letter to Config.DeadLetter, and keeps it if that
@@ -160,7 +150,7 @@ func (q *Queue) handOver(
 		rec.setErr(err)
 		return q.bury(ctx, job, rec, nil)
 	}
-	return q.settle(ctx, riverdriver.JobSetStateCancelled(job.ID, time.Now().UTC(), nil, rec.update()))
+	return q.settle(ctx, end(job.JobRow, rivertype.JobStateCancelled, rec))
 }
 
 func (q *Queue) giveAway(ctx context.Context, stored unread, rec record, a awsretry.Attempt) (err error) {

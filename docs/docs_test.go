@@ -218,12 +218,14 @@ func testFuncs(t *testing.T) map[string]bool {
 }
 
 // exportedSymbols returns the exported names of the root package, and those of
-// delivery, poll and awssdk with the package's name: types, functions, variables,
+// the packages named here with the package's name: types, functions, variables,
 // constants, and the methods and fields of types, as in Quota.Acquire.
 func exportedSymbols(t *testing.T) map[string]bool {
 	t.Helper()
 	symbols := make(map[string]bool)
-	for prefix, dir := range map[string]string{"": ".", "delivery.": "delivery", "poll.": "poll", "awssdk.": "awssdk"} {
+	for prefix, dir := range map[string]string{
+		"": ".", "delivery.": "delivery", "deliveryqueue.": "deliveryqueue", "poll.": "poll", "awssdk.": "awssdk",
+	} {
 		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
 		if err != nil {
 			t.Fatal(err)

@@ -20,7 +20,7 @@ func TestReadmeCodeIsInTheExamples(t *testing.T) {
 		t.Fatal(err)
 	}
 	var examples strings.Builder
-	for _, name := range append(names, "awssdk/example_test.go") {
+	for _, name := range append(names, "awssdk/example_test.go", "deliveryqueue/example_test.go") {
 		examples.WriteString(readText(t, name))
 	}
 	code := normal(examples.String())

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -47,16 +48,17 @@ func TestLeastRights(t *testing.T) {
 			})
 			defer c.Close()
 			renewals := &watched{Client: c}
-			shared := fleet.New(renewals, fleet.Config{Lease: time.Second}) // long enough for a busy machine
+			shared := fleet.New(renewals, fleet.Config{})
 			defer shared.Close()
 			tr := &awsretry.Transport{Base: respond(200, 0), Shared: shared}
 			send(t, tr)
-			eventually(t, "two renewals succeed, or one fails", func() bool {
-				return renewals.succeeded.Load() >= 2 || len(renewals.failed.all()) > 0
+			refused := func() bool { return len(renewals.failed.all()) > 0 }
+			eventually(t, "two renewals succeed, or one is refused", func() bool {
+				return renewals.succeeded.Load() >= 2 || refused()
 			})
 			allowed := without == ""
-			if got := renewals.failed.all(); (len(got) == 0) != allowed {
-				t.Errorf("the errors are %q", got)
+			if refused() == allowed {
+				t.Errorf("the errors are %q", renewals.failed.all())
 			}
 			eventually(t, "a lease only with all rights", func() bool { return leased(tr) == allowed })
 		})
@@ -64,7 +66,7 @@ func TestLeastRights(t *testing.T) {
 }
 
 // A watched client counts the scripts that succeed, and keeps the errors of
-// others.
+// others, but for those that had no time: the machine may be busy.
 type watched struct {
 	fleet.Client
 	succeeded atomic.Int64
@@ -73,12 +75,17 @@ type watched struct {
 
 func (w *watched) Eval(ctx context.Context, script string, keys, args []string) ([]string, error) {
 	reply, err := w.Client.Eval(ctx, script, keys, args)
-	if err != nil {
-		w.failed.add("", err)
-	} else {
+	if err == nil {
 		w.succeeded.Add(1)
+	} else if !errors.Is(err, context.DeadlineExceeded) {
+		w.failed.add("", err)
 	}
 	return reply, err
+}
+
+// failedWith reports whether a script failed with an error that has the text.
+func (w *watched) failedWith(text string) bool {
+	return slices.ContainsFunc(w.failed.all(), func(err string) bool { return strings.Contains(err, text) })
 }
 
 func leased(tr *awsretry.Transport) bool {
@@ -101,24 +108,23 @@ func TestLeastRightsWithSentinel(t *testing.T) {
 		allowed     bool
 	}{{"with", "+role", true}, {"without", "-role", false}} {
 		primary.Do(append([]string{"ACL", "SETUSER", user.name, "on", ">secret", "~awsretry:*", user.right}, rights...)...)
-		var faults faultLog
 		c := fleet.Dial(valkey.ClientOption{
 			InitAddress: []string{sentinel.Addr}, Username: user.name, Password: "secret",
 			Sentinel: valkey.SentinelOption{MasterSet: "fleet", Username: "watcher", Password: "secret"},
 		})
 		defer c.Close()
-		shared := fleet.New(c, fleet.Config{Lease: 100 * time.Millisecond, OnError: faults.add})
+		renewals := &watched{Client: c}
+		shared := fleet.New(renewals, fleet.Config{})
 		defer shared.Close()
 		tr := &awsretry.Transport{Base: respond(200, 0), Shared: shared}
 		send(t, tr)
-		eventually(t, "a lease or an error", func() bool {
-			state, _ := tr.State(host)
-			return state.Leased || len(faults.all()) > 0
+		refused := func() bool { return renewals.failedWith("'role' command") }
+		eventually(t, "a lease or a refusal", func() bool {
+			return user.allowed && leased(tr) || !user.allowed && refused()
 		})
-		state, _ := tr.State(host)
-		if got := strings.Join(faults.all(), "\n"); state.Leased != user.allowed || (got == "") != user.allowed ||
-			!user.allowed && !strings.Contains(got, "'role' command") {
-			t.Errorf("%s role: leased is %v; the errors are %q", user.name, state.Leased, got)
+		if refused() == user.allowed || renewals.succeeded.Load() > 0 != user.allowed {
+			t.Errorf("%s role: %d renewals succeeded; the errors are %q",
+				user.name, renewals.succeeded.Load(), renewals.failed.all())
 		}
 	}
 }
@@ -241,13 +247,13 @@ func TestCloseWhileTheStoreHangs(t *testing.T) {
 	defer store.Signal(syscall.SIGCONT)
 	time.Sleep(300 * time.Millisecond) // now a renewal hangs
 	start := time.Now()
-	if err := shared.Close(); time.Since(start) > 3*time.Second { // on a busy machine; TestEvalHangs knows the exact time
+	if err := shared.Close(); time.Since(start) > time.Minute { // on a busy machine; TestEvalHangs knows the exact time
 		t.Errorf("Close returned %v after %v", err, time.Since(start))
 	}
-	if err := connection.Close(); err != nil || time.Since(start) > 3*time.Second {
+	if err := connection.Close(); err != nil || time.Since(start) > time.Minute {
 		t.Errorf("the connection's Close returned %v after %v", err, time.Since(start))
 	}
-	for range 1000 {
+	for range 6000 {
 		if runtime.NumGoroutine() <= before {
 			return
 		}

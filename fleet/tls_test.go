@@ -24,12 +24,7 @@ import (
 // unknown authority.
 func TestTLS(t *testing.T) {
 	certificate, key := selfSigned(t)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := listener.Addr().String()
-	listener.Close()
+	addr := storetest.FreeAddr(t)
 	_, port, _ := net.SplitHostPort(addr)
 	store := storetest.Start(t, "--tls-port", port, "--tls-auth-clients", "no",
 		"--tls-cert-file", certificate, "--tls-key-file", key)
@@ -47,18 +42,16 @@ func TestTLS(t *testing.T) {
 				TLSConfig: &tls.Config{ServerName: "store.example", RootCAs: roots},
 			})
 			defer client.Close()
-			var faults faultLog
-			shared := fleet.New(client, fleet.Config{OnError: faults.add})
+			renewals := &watched{Client: client}
+			shared := fleet.New(renewals, fleet.Config{})
 			defer shared.Close()
 			tr := &awsretry.Transport{Base: respond(200, 0), Shared: shared}
 			send(t, tr)
-			leased := func() bool {
-				state, _ := tr.State("service.test")
-				return state.Leased
-			}
-			eventually(t, "a lease or an error", func() bool { return leased() || len(faults.all()) > 0 })
-			if leased() != (roots != nil) {
-				t.Errorf("leased is %v; the errors are %q", leased(), faults.all())
+			refused := func() bool { return renewals.failedWith("certificate") }
+			trusts := roots != nil
+			eventually(t, "a lease or a refusal", func() bool { return trusts && leased(tr) || !trusts && refused() })
+			if refused() == trusts || renewals.succeeded.Load() > 0 != trusts {
+				t.Errorf("%d renewals succeeded; the errors are %q", renewals.succeeded.Load(), renewals.failed.all())
 			}
 		})
 	}

@@ -70,7 +70,7 @@ func TestTokensAfterRestart(t *testing.T) {
 			} else {
 				same, last = 0, n
 			}
-			return same == 2
+			return same == 5
 		})
 		return n
 	}

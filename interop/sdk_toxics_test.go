@@ -131,7 +131,7 @@ func (c toxicCase) run(t *testing.T, backend toxicBackend, through string) {
 	tr := forFaultyService(base, log.observe)
 	tr.MaxAttempts = 20
 	if c.class == awsretry.Timeout {
-		tr.AttemptTimeout = 250 * time.Millisecond
+		tr.AttemptTimeout = time.Second
 	}
 	const workers = 8
 	start := time.Now()

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// eventually waits until done reports true, for ten seconds at most. It returns
+// eventually waits until done reports true, for a minute at most. It returns
 // what done reported last.
 func eventually(done func() bool) bool {
-	deadline := time.NewTimer(10 * time.Second)
+	deadline := time.NewTimer(time.Minute)
 	defer deadline.Stop()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()

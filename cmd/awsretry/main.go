@@ -12,6 +12,7 @@ import (
 	"example.com/awsretry/cmd/awsretry/internal/cli"
 	"example.com/awsretry/cmd/awsretry/internal/command/config"
 	"example.com/awsretry/cmd/awsretry/internal/command/deadletter"
+	"example.com/awsretry/cmd/awsretry/internal/command/deliver"
 	"example.com/awsretry/cmd/awsretry/internal/command/demo"
 	"example.com/awsretry/cmd/awsretry/internal/command/get"
 	"example.com/awsretry/cmd/awsretry/internal/command/schedule"
@@ -22,7 +23,7 @@ import (
 
 // commands are in the order of the README.
 var commands = []cli.Command{
-	get.New, config.New, demo.New, simulate.New, schedule.New, deadletter.New, version.New,
+	get.New, config.New, demo.New, simulate.New, schedule.New, deadletter.New, deliver.New, version.New,
 }
 
 func main() {

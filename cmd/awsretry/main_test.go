@@ -26,7 +26,7 @@ func TestHelp(t *testing.T) {
 		args string
 		want []string
 	}{
-		{"", []string{"awsretry get", "awsretry config", "awsretry demo", "version", "schedule ", "deadletter "}},
+		{"", []string{"awsretry get", "awsretry config", "awsretry demo", "version", "schedule ", "deadletter ", "deliver "}},
 		{"--help", []string{"Available Commands"}},
 		{"get --help",
 			[]string{"Exit status: 0 success; 22", "\nRequest:\n", "\nRetries:\n", "--max-attempts N",
@@ -39,6 +39,8 @@ func TestHelp(t *testing.T) {
 		{"deadletter list --help", []string{"Exit status: 0 success; 1 ", "--json"}},
 		{"deadletter redrive --help",
 			[]string{"Exit status: 0 all letters were delivered; 22 ", "--policy FILE", "--attempt-timeout TIME"}},
+		{"deliver --help",
+			[]string{"Exit status: 0 success", "\nStore:\n", "--db STORE", "\nWith --work:\n", "--until-empty"}},
 		{"version", []string{"awsretry " + buildinfo.Version() + " go1."}},
 		{"--version", []string{"awsretry " + buildinfo.Version() + "\n"}},
 	} {

@@ -81,7 +81,8 @@ func join(ctx context.Context, q *waittest.Queue, b *Bucket, id int, n float64) 
 	q.Join(id, func() error { return b.Wait(ctx, n) })
 }
 
-// wantEnds fails the test unless the waits of q end like that.
+// wantEnds fails the test unless the waits of q end like that. Those of one
+// instant are wanted in the order of their IDs.
 func wantEnds(t testing.TB, q *waittest.Queue, want ...waittest.End) {
 	t.Helper()
 	if got := q.Wait(); !slices.Equal(got, want) {

@@ -207,7 +207,7 @@ func TestCancelPassesTheTurnOn(t *testing.T) {
 		{"two neighbors", []int{1, 2},
 			ends{end(1, sec/2, gone), end(2, sec/2, gone), end(0, sec, nil), end(3, 2*sec, nil)}},
 		{"all", []int{2, 0, 3, 1},
-			ends{end(2, sec/2, gone), end(0, sec/2, gone), end(3, sec/2, gone), end(1, sec/2, gone)}},
+			ends{end(0, sec/2, gone), end(1, sec/2, gone), end(2, sec/2, gone), end(3, sec/2, gone)}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -187,29 +187,41 @@ func TestResumeAfterTheContext(t *testing.T) {
 	})
 }
 
-// A context that ends while the service refuses the rest ends the body.
+// A context that ends while the service refuses the rest ends the body. Whether
+// the refusal's own body has come by then makes no difference.
 func TestResumeCanceledWithAResponse(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		cause := errors.New("enough")
-		ctx, cancel := context.WithCancelCause(t.Context())
-		o := &object{content: letters, etag: `"v1"`, breaks: []int{100}, change: ofRest(func(r *http.Response) {
-			cancel(cause)
-			r.StatusCode = http.StatusServiceUnavailable
-		})}
-		tr := &awsretry.Transport{Base: o, Resume: true, Policy: retryBroken}
-		resp, err := tr.RoundTrip(httpfake.Request(t, ctx, http.MethodGet, nil))
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = io.ReadAll(resp.Body)
-		resp.Body.Close()
-		wantBrokenOff(t, err, awsretry.StopCanceled, 100)
-		if !errors.Is(err, cause) || !errors.Is(err, context.Canceled) || !errors.Is(err, errBroken) ||
-			!strings.Contains(err.Error(), "was 503") {
-			t.Error(err)
-		}
-		o.wantClosed(t)
-	})
+	for name, refuse := range map[string]func(*http.Response){
+		"a whole one": func(r *http.Response) { r.Body = http.NoBody },
+		"one that ends with the context": func(r *http.Response) {
+			r.Header.Set("Content-Type", "application/xml")
+			r.Body = hanging(r.Request, "<Error>")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				cause := errors.New("enough")
+				ctx, cancel := context.WithCancelCause(t.Context())
+				o := &object{content: letters, etag: `"v1"`, breaks: []int{100}, change: ofRest(func(r *http.Response) {
+					cancel(cause)
+					r.StatusCode = http.StatusServiceUnavailable
+					refuse(r)
+				})}
+				tr := &awsretry.Transport{Base: o, Resume: true, Policy: retryBroken}
+				resp, err := tr.RoundTrip(httpfake.Request(t, ctx, http.MethodGet, nil))
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, err = io.ReadAll(resp.Body)
+				resp.Body.Close()
+				wantBrokenOff(t, err, awsretry.StopCanceled, 100)
+				if !errors.Is(err, cause) || !errors.Is(err, context.Canceled) || !errors.Is(err, errBroken) ||
+					!strings.Contains(err.Error(), "was 503") {
+					t.Error(err)
+				}
+				o.wantClosed(t)
+			})
+		})
+	}
 }
 
 // A body that ends early because it is closed does not look whole.

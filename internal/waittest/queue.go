@@ -18,8 +18,7 @@ type End struct {
 	Err error
 }
 
-// A Queue starts callers one after another, and records the order and the times
-// in which their waits end.
+// A Queue starts callers one after another, and records when their waits end.
 type Queue struct {
 	start time.Time
 	wg    sync.WaitGroup
@@ -42,14 +41,18 @@ func (q *Queue) Join(id int, wait func() error) {
 	synctest.Wait()
 }
 
-// Ended returns the waits that have ended, in that order.
+// Ended returns the waits that have ended in the order of their times, and those
+// of one instant in the order of their IDs: goroutines that are woken at one
+// instant run in any order.
 func (q *Queue) Ended() []End {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return slices.Clone(q.ends)
+	return slices.SortedFunc(slices.Values(q.ends), func(a, b End) int {
+		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.ID, b.ID))
+	})
 }
 
-// Wait waits until all waits have ended, and returns them in that order.
+// Wait waits until all waits have ended, and returns them as Ended does.
 func (q *Queue) Wait() []End {
 	q.wg.Wait()
 	return q.Ended()

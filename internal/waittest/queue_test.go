@@ -28,6 +28,20 @@ func TestQueueRecordsEnds(t *testing.T) {
 	})
 }
 
+// Callers whose waits end at one instant may run in any order then.
+func TestEndsOfOneInstantAreSorted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := NewQueue()
+		for _, id := range []int{2, 0, 3, 1} {
+			q.Join(id, func() error { return nil })
+		}
+		want := []End{{ID: 0}, {ID: 1}, {ID: 2}, {ID: 3}}
+		if got := q.Wait(); !slices.Equal(got, want) {
+			t.Errorf("got %v, want %v", got, want)
+		}
+	})
+}
+
 func TestInOrder(t *testing.T) {
 	gone := errors.New("gone")
 	tests := []struct {

@@ -18,7 +18,7 @@ func (f *fleet) arrivals(c *client) func() time.Duration {
 		if e.Kind != scenario.Herd {
 			continue
 		}
-		for n := range e.Calls {
+		for n := range e.HerdCalls(c.number) {
 			share := unit(random(seed, uint64(i), uint64(n), forHerd))
 			at := time.Duration(e.From) + time.Duration(share*float64(e.To-e.From))
 			if at >= c.begins {

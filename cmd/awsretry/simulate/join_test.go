@@ -1,7 +1,7 @@
 package simulate
 
 import (
-	"bytes"
+	"slices"
 	"testing"
 	"time"
 
@@ -24,7 +24,10 @@ func TestClientsJoin(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			s := tiny(scenario.Setting{Use: scenario.UseNone})
 			s.Clients = tt.clients
-			s.Events = append(tt.events, scenario.Event{Kind: scenario.Join, From: seconds(4), To: seconds(8), Clients: 2})
+			s.Events = append(
+				tt.events,
+				scenario.Event{Kind: scenario.Join, From: seconds(4), To: seconds(8), Clients: 2},
+			)
 			first := map[int]time.Duration{}
 			observe := func(_ int, c Call) {
 				if at, called := first[c.Client]; !called || c.Start < at {
@@ -47,37 +50,30 @@ func TestClientsJoin(t *testing.T) {
 	}
 }
 
-// The picture of clients that join shows them in place of the tokens.
-func TestPictureOfClientsThatJoin(t *testing.T) {
-	s := tiny(scenario.Setting{Use: scenario.UseAdaptive}, scenario.Setting{Use: scenario.UseFleet})
+// Clients that join are members of the fleet from then on.
+func TestMembersJoin(t *testing.T) {
+	s := tiny(scenario.Setting{Use: scenario.UseFleet})
 	s.Clients = scenario.Clients{Count: 4, Callers: 2}
 	s.Service.Throttle = &scenario.Throttle{Rate: 10, Burst: 1}
 	s.Events = []scenario.Event{{Kind: scenario.Join, From: seconds(4), To: seconds(8), Clients: 2}}
 	result := mustRun(t, s)
-	members := result.Outcomes[1].Series.Members
-	if len(members) != 10 || members[2].Value != 2 || members[9].Value != 4 {
-		t.Errorf("the members are %v, want 2 and then 4", members)
+	if m := result.Outcomes[0].Series.Members; len(m) != 10 || m[2].Value != 2 || m[9].Value != 4 {
+		t.Errorf("the members are %v, want 2 and then 4", m)
 	}
-	for _, want := range []int{1, 0} {
-		if want == 0 {
-			result.Scenario.Events = nil
-		}
-		var svg bytes.Buffer
-		if err := result.Draw(&svg, SVG); err != nil {
-			t.Fatal(err)
-		}
-		texts := svgTexts(t, svg.Bytes())
-		for text, times := range map[string]int{
-			"clients, and throttled attempts (1/s)": want,
-			"clients":                               want,
-			"clients with a lease":                  want,
-			"send rate of all clients":              want,
-			"retry tokens (mean of the clients)":    1 - want,
-		} {
-			if texts[text] != times {
-				t.Errorf("%d events: %q is %d times in the picture, want %d",
-					len(result.Scenario.Events), text, texts[text], times)
-			}
-		}
+	want := []scenario.Level{{From: 0, Value: 2}, {From: 4 * time.Second, Value: 3}, {From: 6 * time.Second, Value: 4}}
+	if got := result.Scenario.ClientsOverTime(); !slices.Equal(got, want) {
+		t.Errorf("the clients are %v, want %v", got, want)
+	}
+}
+
+func TestServesOverTime(t *testing.T) {
+	s := tiny()
+	s.Events = []scenario.Event{
+		{Kind: scenario.Throttling, From: seconds(2), To: seconds(5), Throttle: &scenario.Throttle{Rate: 100}},
+		{Kind: scenario.Outage, How: scenario.OutageRefuse, From: seconds(4), To: seconds(10)},
+	}
+	want := []scenario.Level{{From: 0, Value: 1000}, {From: 2 * time.Second, Value: 100}, {From: 4 * time.Second, Value: 0}, {From: 5 * time.Second, Value: 0}}
+	if got := ServesOverTime(s); !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"math"
 	"time"
 
 	"example.com/awsretry/cmd/awsretry/simulate/scenario"
@@ -16,12 +17,13 @@ const (
 	NoIncident     Recovery = "not applicable" // no event, or less than five seconds before it
 )
 
+const (
+	recoveryWindow = 5 // slots
+	recoveredShare = 0.9
+)
+
 // recovery returns [Outcome].Recovery for the successful calls of each slot.
 func recovery(s scenario.Scenario, good []float64) (scenario.Duration, Recovery) {
-	const (
-		window = 5 // slots
-		enough = 0.9
-	)
 	first, over := scenario.Duration(never), scenario.Duration(0)
 	for _, e := range s.Events {
 		first = min(first, e.From)
@@ -31,18 +33,42 @@ func recovery(s scenario.Scenario, good []float64) (scenario.Duration, Recovery)
 			over = max(over, e.From)
 		}
 	}
-	before := int(min(time.Duration(first)/slot, time.Duration(len(good))))
-	if len(s.Events) == 0 || before < window {
+	before := mean(good[:min(time.Duration(first)/slot, time.Duration(len(good)))])
+	if len(s.Events) == 0 || time.Duration(first) < recoveryWindow*slot || before == 0 {
 		return 0, NoIncident
 	}
-	reference := min(mean(good[:before]), newScript(s).segmentAt(time.Duration(over)).serves())
+	enough := recoveredShare * min(before, newScript(s).segmentAt(time.Duration(over)).serves())
 	from := int((time.Duration(over) + slot - 1) / slot)
-	for i := from; i+window <= len(good); i++ {
-		if mean(good[i:i+window]) >= enough*reference {
+	lasting := lastingFrom(good, enough)
+	for i := max(from, lasting); enough > 0 && i+recoveryWindow <= len(good); i++ {
+		if mean(good[i:i+recoveryWindow]) >= enough {
 			return scenario.Duration(time.Duration(i)*slot) - over, RecoveredInRun
 		}
 	}
 	return s.Duration - over, NotRecovered
+}
+
+// lastingFrom returns the first slot from which goodput stays to the end of the
+// run: no five slots and no rest of the run have fewer successes than a rate of
+// enough has by chance, which is three standard deviations of a Poisson process.
+func lastingFrom(good []float64, enough float64) int {
+	stays := func(succeeded float64, slots int) bool {
+		expected := enough * float64(slots)
+		return succeeded >= expected-3*math.Sqrt(expected)
+	}
+	rest, window := 0.0, 0.0
+	for i := len(good) - 1; i >= 0; i-- {
+		rest += good[i]
+		window += good[i]
+		if i+recoveryWindow < len(good) {
+			window -= good[i+recoveryWindow]
+		}
+		slots := len(good) - i
+		if slots >= recoveryWindow && !(stays(rest, slots) && stays(window, recoveryWindow)) {
+			return i + 1
+		}
+	}
+	return 0
 }
 
 // SecondsToTheRate returns how many seconds it takes, from a second of the run

@@ -27,6 +27,28 @@ func TestRecovery(t *testing.T) {
 			RecoveredInRun,
 		},
 		{"never", outage, slices.Concat(flat(10, 50), flat(30, 40)), seconds(20), NotRecovered},
+		{
+			"not for a while only", outage, slices.Concat(flat(10, 50), flat(10, 0), flat(10, 50), flat(10, 0)),
+			seconds(20), NotRecovered,
+		},
+		{
+			"the second time it lasts", outage,
+			slices.Concat(flat(10, 50), flat(10, 0), flat(6, 50), flat(4, 0), flat(10, 50)), seconds(10),
+			RecoveredInRun,
+		},
+		{
+			"chance is no relapse", outage, slices.Concat(flat(10, 50), flat(10, 0), flat(10, 50), flat(5, 42), flat(5, 50)), 0,
+			RecoveredInRun,
+		},
+		{
+			"a few calls and then none", outage, slices.Concat(flat(10, 1), flat(10, 0), flat(6, 1), flat(14, 0)), seconds(20),
+			NotRecovered,
+		},
+		{
+			"down to the end", []scenario.Event{{Kind: scenario.Outage, How: scenario.OutageRefuse, From: seconds(10), To: seconds(40)}},
+			slices.Concat(flat(10, 50), flat(30, 0)), seconds(30), NotRecovered,
+		},
+		{"nobody called before", outage, slices.Concat(flat(20, 0), flat(20, 50)), 0, NoIncident},
 		{"no event", nil, flat(40, 50), 0, NoIncident},
 		{
 			"nothing to compare with", []scenario.Event{{Kind: scenario.Outage, From: seconds(4), To: seconds(20)}}, flat(40, 50), 0,

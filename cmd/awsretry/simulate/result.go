@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"encoding/json"
 	"time"
 
 	"example.com/awsretry/cmd/awsretry/simulate/scenario"
@@ -8,7 +9,8 @@ import (
 
 // A Result is the outcome of a scenario, setting by setting.
 type Result struct {
-	Scenario scenario.Scenario `json:"scenario"` // with its defaults filled in
+	// Scenario has its defaults filled in. In JSON it is a scenario file.
+	Scenario scenario.Scenario `json:"scenario"`
 	Outcomes []Outcome         `json:"outcomes"` // in the order of Scenario.Settings
 }
 
@@ -37,9 +39,10 @@ type Outcome struct {
 
 	// Recovery is the time from the end of the last event until goodput is
 	// back. An event that lasts to the end of the run counts with its
-	// beginning. Goodput is back when its mean over five seconds is for the
-	// first time at least nine tenths of the mean before the first event, or of
-	// what the service can still serve if that is less.
+	// beginning. Goodput is back when its mean over five seconds is at least
+	// nine tenths of the mean before the first event, or of what the service can
+	// still serve if that is less, and it stays there to the end of the run. It
+	// stays as long as chance explains that it is less.
 	Recovery  scenario.Duration `json:"recovery"`
 	Recovered Recovery          `json:"recovered"`
 
@@ -50,6 +53,17 @@ type Outcome struct {
 	Fairness float64 `json:"fairness"`
 
 	Series Series `json:"series"`
+}
+
+// MarshalJSON writes durations in seconds.
+func (o Outcome) MarshalJSON() ([]byte, error) {
+	type fields Outcome
+	return json.Marshal(struct {
+		fields
+		P50      float64 `json:"p50"`
+		P99      float64 `json:"p99"`
+		Recovery float64 `json:"recovery"`
+	}{fields(o), inSeconds(o.P50), inSeconds(o.P99), inSeconds(o.Recovery)})
 }
 
 // A Series is an Outcome over time, with one value for each second of the run.
@@ -79,6 +93,17 @@ type Sample struct {
 	Value   float64           `json:"value"`
 	Limited int               `json:"limited,omitempty"` // clients that are limited
 }
+
+// MarshalJSON writes At in seconds.
+func (s Sample) MarshalJSON() ([]byte, error) {
+	type fields Sample
+	return json.Marshal(struct {
+		At float64 `json:"at"`
+		fields
+	}{inSeconds(s.At), fields(s)})
+}
+
+func inSeconds(d scenario.Duration) float64 { return time.Duration(d).Seconds() }
 
 // outcome summarizes what was recorded.
 func outcome(s scenario.Scenario, setting scenario.Setting, m maker, r *recorder) Outcome {

@@ -3,6 +3,7 @@ package simulate
 import (
 	"context"
 	"errors"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -115,8 +116,8 @@ func TestThrottleRefusesItsShare(t *testing.T) {
 			if o.Good < tt.least || o.Good > tt.most || o.Throttled != o.Failed || o.Calls < 4990 {
 				t.Errorf("got %+v, want %d to %d of 5000 calls admitted and the rest throttled", o, tt.least, tt.most)
 			}
-			if what, _ := summarize(r.Scenario); !strings.HasSuffix(what.size, ", "+tt.text) {
-				t.Errorf("the summary is %q, want %q at its end", what.size, tt.text)
+			if what := r.Scenario.Summary(); !strings.HasSuffix(what.Size, ", "+tt.text) {
+				t.Errorf("the summary is %q, want %q at its end", what.Size, tt.text)
 			}
 			s.Seed++
 			if other := mustRun(t, s).Outcomes[0]; tt.throttle.Rate != 100 && other.Good == o.Good {
@@ -270,5 +271,27 @@ func TestSmallAndLarge(t *testing.T) {
 		if c.MaxInFlight == 1 && (o.Failed < 5000 || o.Attempts > 100) {
 			t.Errorf("%+v: %d calls failed and %d attempts were sent", c, o.Failed, o.Attempts)
 		}
+	}
+}
+
+// With other clients, the calls of all together stay the same.
+func TestClientsDoNotChangeTheLoad(t *testing.T) {
+	loop := tiny(scenario.Setting{Use: scenario.UseNone})
+	loop.Duration, loop.Clients = seconds(60), scenario.Clients{Count: 30, Callers: 2, Think: seconds(0.4)}
+	herd := tiny(scenario.Setting{Use: scenario.UseNone})
+	herd.Clients = scenario.Clients{Count: 30}
+	herd.Events = []scenario.Event{{Kind: scenario.Herd, From: seconds(1), To: seconds(9), Calls: 20}}
+	for _, tt := range []struct {
+		name string
+		s    scenario.Scenario
+	}{{"closed loop", loop}, {"herd", herd}} {
+		t.Run(tt.name, func(t *testing.T) {
+			want := float64(mustRun(t, tt.s).Outcomes[0].Calls)
+			for _, clients := range []int{24, 60, 2000} {
+				if got := float64(mustRun(t, tt.s.WithClients(clients)).Outcomes[0].Calls); math.Abs(got-want) > 0.05*want {
+					t.Errorf("%d clients make %v calls, 30 clients %v", clients, got, want)
+				}
+			}
+		})
 	}
 }

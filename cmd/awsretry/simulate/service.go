@@ -56,9 +56,8 @@ func newService(s scenario.Scenario, g grid, record *recorder) *service {
 		refusals:   map[*scenario.Throttle]refusal{},
 		buckets:    map[throttleOf]*throttleBucket{},
 	}
-	const ninetyNinth = 2.3263478740408408 // of the standard normal distribution
 	if v.latency.Distribution == scenario.Lognormal {
-		v.spread = math.Log(float64(v.latency.P99)/float64(v.latency.Median)) / ninetyNinth
+		v.spread = v.latency.Deviation()
 	}
 	for _, segment := range v.script {
 		if t := segment.throttle; t != nil {

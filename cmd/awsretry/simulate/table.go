@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/jedib0t/go-pretty/v6/text"
+
+	"example.com/awsretry/cmd/awsretry/internal/format"
 )
 
 // WriteTable writes what was simulated and the outcomes, one line for each
@@ -20,26 +23,26 @@ func (r *Result) WriteTable(w io.Writer, width int) error {
 	for _, o := range r.Outcomes {
 		rows = append(rows, []string{
 			o.Setting,
-			count(o.Calls),
-			count(o.Attempts),
+			format.Count(o.Calls),
+			format.Count(o.Attempts),
 			fmt.Sprintf("%.2fx", o.Amplification),
 			fmt.Sprintf("%.1f", o.Goodput),
-			count(o.Failed),
-			percent(o.FailedShare),
-			latency(o.P50, o.Good),
-			latency(o.P99, o.Good),
+			format.Count(o.Failed),
+			format.Percent(o.FailedShare),
+			format.Latency(time.Duration(o.P50)),
+			format.Latency(time.Duration(o.P99)),
 			recoveryText(o),
-			percent(o.ThrottledShare),
+			format.Percent(o.ThrottledShare),
 			fmt.Sprintf("%.3f", o.Fairness),
 		})
 	}
 	b := bufio.NewWriter(w)
-	s, events := summarize(r.Scenario)
-	if s.title != "" {
-		fmt.Fprintln(b, s.title)
+	s := r.Scenario.Summary()
+	if s.Title != "" {
+		fmt.Fprintln(b, s.Title)
 	}
-	fmt.Fprintln(b, s.size)
-	for _, event := range events {
+	fmt.Fprintln(b, s.Size)
+	for _, event := range s.Events {
 		fmt.Fprintln(b, event)
 	}
 	fmt.Fprintln(b)
@@ -74,4 +77,14 @@ func writeColumns(w io.Writer, rows [][]string, width int) {
 		}
 		from = to
 	}
+}
+
+func recoveryText(o Outcome) string {
+	switch o.Recovered {
+	case RecoveredInRun:
+		return o.Recovery.String()
+	case NotRecovered:
+		return "over " + o.Recovery.String()
+	}
+	return "-"
 }

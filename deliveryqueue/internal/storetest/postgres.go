@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -23,15 +24,20 @@ var ErrMissing = errors.New("initdb and postgres are neither in PATH nor in /usr
 
 // A Server is a running server.
 type Server struct {
-	port int
-	dir  string
+	port     int
+	dir      string
+	postgres string // the program
+	as       user
+
+	fileLimit int
+
 	cmd  *exec.Cmd
-	stop io.Closer
+	stop io.WriteCloser
 	log  *lockedBuffer
 }
 
-// Start starts a server. The process ends with the test's own, however that
-// ends.
+// Start starts a server. The server and its folder end with the test's own
+// process, however that ends.
 func Start() (*Server, error) {
 	initdb, postgres := find("initdb"), find("postgres")
 	if initdb == "" || postgres == "" {
@@ -45,46 +51,77 @@ func Start() (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := start(initdb, postgres, dir, as)
-	if err != nil {
+	s := &Server{dir: dir, postgres: postgres, as: as}
+	if err := s.init(initdb); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
-	return s, nil
+	return s, s.run()
 }
 
-func start(initdb, postgres, dir string, as user) (*Server, error) {
-	if err := as.own(dir); err != nil {
-		return nil, err
+func (s *Server) data() string { return filepath.Join(s.dir, "data") }
+
+func (s *Server) init(initdb string) error {
+	if err := s.as.own(s.dir); err != nil {
+		return err
 	}
-	data := filepath.Join(dir, "data")
-	cmd := exec.Command(initdb, "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync")
-	as.run(cmd, dir)
+	cmd := exec.Command(initdb, "-D", s.data(), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync", "--wal-segsize=1")
+	s.as.run(cmd, s.dir)
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("initdb: %w\n%s", err, out)
+		return fmt.Errorf("initdb: %w\n%s", err, out)
 	}
-	port, err := freePort()
-	if err != nil {
-		return nil, err
-	}
-	s := &Server{port: port, dir: dir, log: new(lockedBuffer)}
-	// The shell stops the server when its standard input ends, as it does when
-	// this process ends.
-	s.cmd = exec.Command("/bin/sh", "-c", `"$@" </dev/null & pid=$!; read _; kill -INT $pid; wait $pid`, "sh",
-		postgres, "-D", data, "-k", dir, "-h", "127.0.0.1", "-p", fmt.Sprint(port), "-F", "-c", "max_connections=200")
-	as.run(s.cmd, dir)
+	var err error
+	s.port, err = freePort()
+	return err
+}
+
+// script runs the server until its standard input has a signal for it or ends,
+// as it does when this process is killed.
+const script = `
+dir=$1; [ "$2" = 0 ] || ulimit -f "$2"; shift 2
+"$@" </dev/null & pid=$!
+if read signal; then kill -$signal $pid; wait $pid; exit; fi
+kill -INT $pid; wait $pid; rm -rf "$dir"`
+
+func (s *Server) run() error {
+	s.log = new(lockedBuffer)
+	// A write beyond the file limit is an error of postgres, which ignores the
+	// signal.
+	s.cmd = exec.Command("/bin/sh", "-c", script, "sh", s.dir, fmt.Sprint(s.fileLimit),
+		s.postgres, "-D", s.data(), "-k", s.dir, "-h", "127.0.0.1", "-p", fmt.Sprint(s.port),
+		"-F", "-c", "max_connections=200")
+	s.as.run(s.cmd, s.dir)
 	s.cmd.Stdout, s.cmd.Stderr = s.log, s.log
+	var err error
 	if s.stop, err = s.cmd.StdinPipe(); err != nil {
-		return nil, err
+		return err
 	}
 	if err := s.cmd.Start(); err != nil {
-		return nil, err
+		return err
 	}
-	return s, s.wait()
+	return s.wait()
+}
+
+// Down ends the server by a signal: INT, or QUIT for one that has no time to
+// tidy up. Up starts it again.
+func (s *Server) Down(signal string) error {
+	if _, err := fmt.Fprintln(s.stop, signal); err != nil {
+		return err
+	}
+	s.cmd.Wait() // postgres exits with an error after QUIT
+	return nil
+}
+
+// Up starts a server that is down, at the same port. Its files cannot become
+// longer than the limit, in units of the shell's, which are 512 or 1,024 bytes;
+// 0 is no limit.
+func (s *Server) Up(fileLimit int) error {
+	s.fileLimit = fileLimit
+	return s.run()
 }
 
 // wait waits until the server accepts connections.
 func (s *Server) wait() error {
-	for range 200 {
+	for range 1200 {
 		if strings.Contains(s.log.String(), "ready to accept connections") {
 			return nil
 		}
@@ -119,13 +156,17 @@ func find(program string) string {
 	return path
 }
 
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
+// freePort returns a port on which nothing listens. The system does not give it
+// to outgoing connections before the server is started.
+func freePort() (port int, err error) {
+	for range 100 {
+		port = 30000 + rand.N(2700)
+		var l net.Listener
+		if l, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
+			return port, l.Close()
+		}
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
+	return 0, err
 }
 
 // A lockedBuffer is safe for concurrent use.

@@ -35,7 +35,7 @@ func Start(t testing.TB, args ...string) *Server {
 	if err != nil {
 		t.Skip("SKIPPED: neither valkey-server nor redis-server is in PATH")
 	}
-	addr := freeAddr(t)
+	addr := FreeAddr(t)
 	_, port, _ := net.SplitHostPort(addr)
 	s := &Server{Addr: addr, t: t}
 	if len(args) > 0 && args[len(args)-1] == "--sentinel" {
@@ -50,11 +50,11 @@ func Start(t testing.TB, args ...string) *Server {
 	return s
 }
 
-// freeAddr returns a loopback address where nothing listens. The port, and a
+// FreeAddr returns a loopback address where nothing listens. The port, and a
 // cluster's second one, which is 10000 higher, are below those that the system
 // gives to outgoing connections, which could take it while the server is
 // stopped. This process does not get it twice.
-func freeAddr(t testing.TB) string {
+func FreeAddr(t testing.TB) string {
 	t.Helper()
 	for range 100 {
 		port := 10000 + int(firstPort+ports.Add(1))%10000
@@ -80,7 +80,7 @@ func (s *Server) Restart() {
 	if err := s.cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}
-	for range 1000 {
+	for range 6000 {
 		if conn, err := net.Dial("tcp", s.Addr); err == nil {
 			conn.Close()
 			return

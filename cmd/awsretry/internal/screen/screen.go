@@ -47,8 +47,16 @@ var prefixes = strings.NewReplacer(
 	"awsretry: Source.Profile is", "profile is",
 	"delivery: Redrive: ", "",
 	"delivery: List: ", "",
+	"deliveryqueue: Open: ", "",
+	"deliveryqueue: Enqueue: ", "",
+	"deliveryqueue: Run: ", "",
+	"deliveryqueue: List: ", "",
+	"deliveryqueue: Stats: ", "",
+	"deliveryqueue: Cancel: ", "",
+	"deliveryqueue: Redrive: ", "",
 	"awsretry: ", "",
 	"delivery: ", "",
+	"deliveryqueue: ", "",
 	"simulate: ", "",
 )
 

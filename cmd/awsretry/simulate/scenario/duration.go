@@ -3,6 +3,7 @@ package scenario
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -11,7 +12,7 @@ import (
 )
 
 // A Duration is a time.Duration that is written with its unit in a scenario
-// file, as in 90s, 1m30s or 250ms. In JSON results it is a number of seconds.
+// file and in JSON, as in 90s, 1m30s or 250ms.
 type Duration time.Duration
 
 func (d Duration) String() string {
@@ -49,15 +50,17 @@ func (d *Duration) UnmarshalYAML(node ast.Node) error {
 // MarshalText writes what UnmarshalText reads.
 func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// MarshalJSON writes seconds.
-func (d Duration) MarshalJSON() ([]byte, error) { return json.Marshal(time.Duration(d).Seconds()) }
-
-// UnmarshalJSON reads what MarshalJSON writes.
+// UnmarshalJSON reads what MarshalText writes, or a number of seconds, as in
+// results.
 func (d *Duration) UnmarshalJSON(text []byte) error {
 	var seconds float64
-	if err := json.Unmarshal(text, &seconds); err != nil {
+	if json.Unmarshal(text, &seconds) == nil {
+		*d = Duration(math.Round(seconds * float64(time.Second)))
+		return nil
+	}
+	var s string
+	if err := json.Unmarshal(text, &s); err != nil {
 		return err
 	}
-	*d = Duration(seconds * float64(time.Second))
-	return nil
+	return d.UnmarshalText([]byte(s))
 }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
 )
 
@@ -31,11 +30,9 @@ func (m *misfit) Error() string {
 
 // A fraction is the error for a value that is not a whole number. The decoder
 // does not say where it is.
-type fraction string
+type fraction struct{ text, allowed string }
 
-func (f fraction) Error() string {
-	return fmt.Sprintf("%s must be %s", clipped(string(f)), allowedWhole)
-}
+func (f fraction) Error() string { return fmt.Sprintf("%s must be %s", clipped(f.text), f.allowed) }
 
 // A shortForm is the error for the short form of a setting. The decoder does
 // not say where it is.
@@ -46,22 +43,33 @@ type shortForm struct {
 
 // explain describes an error of the YAML decoder without Go's types: the
 // position and the name of the field, its value and what is allowed. Errors
-// that need no description are returned as they are.
-func explain(err error, text []byte) error {
+// that need no description are returned without the library's excerpt.
+func explain(err error, body ast.Node) error {
 	is, allowed := culprit(err)
 	if is == nil {
-		return err
+		return brief(err)
 	}
-	all := values(text)
+	all := values(body)
 	i := slices.IndexFunc(all, is)
 	if i < 0 {
-		return err
+		return brief(err)
 	}
 	node, field := all[i], cmp.Or(fieldOf(all[i]), "the scenario")
 	if allowed == "" {
 		return fmt.Errorf("%s%s: %w", position(node), field, err)
 	}
 	return fmt.Errorf("%s%s is %s; it must be %s", position(node), field, clipped(written(node)), allowed)
+}
+
+// brief returns an error of the YAML library with its position, but without the
+// lines around it, which may be the whole text.
+func brief(err error) error {
+	var e yaml.Error
+	if !errors.As(err, &e) || e.GetToken() == nil {
+		return err
+	}
+	p := e.GetToken().Position
+	return fmt.Errorf("[%d:%d] %.200s", p.Line, p.Column, e.GetMessage())
 }
 
 // culprit returns a function that reports whether a value is the one that an
@@ -84,7 +92,9 @@ func culprit(err error) (is func(ast.Node) bool, allowed string) {
 	case errors.As(err, &wrong):
 		return at(wrong.token), wrong.allowed
 	case errors.As(err, &part):
-		return func(n ast.Node) bool { return isWhole(fieldOf(n)) && written(n) == string(part) }, allowedWhole
+		return func(n ast.Node) bool {
+			return wholeField(fieldOf(n)) == part.allowed && written(n) == part.text
+		}, part.allowed
 	case errors.As(err, &short):
 		setting := func(n ast.Node) bool { return strings.HasPrefix(fieldOf(n), "settings[") }
 		return func(n ast.Node) bool { return setting(n) && written(n) == short.text }, ""
@@ -100,14 +110,10 @@ func culprit(err error) (is func(ast.Node) bool, allowed string) {
 	return nil, ""
 }
 
-// values returns all values in the text, from its beginning to its end.
-func values(text []byte) []ast.Node {
-	file, err := parser.ParseBytes(text, 0)
-	if err != nil || len(file.Docs) == 0 || file.Docs[0].Body == nil {
-		return nil
-	}
+// values returns all values in a document, from its beginning to its end.
+func values(body ast.Node) []ast.Node {
 	var all collector
-	ast.Walk(&all, file.Docs[0].Body)
+	ast.Walk(&all, body)
 	return all
 }
 
@@ -144,14 +150,14 @@ func written(node ast.Node) string {
 	return node.GetToken().Value
 }
 
-// locate sets the position of each fault: that of its field in the text, or of
+// locate sets the position of each fault: that of its field in the document, or of
 // the nearest field around it that is there.
-func locate(faults []fault, text []byte) {
+func locate(faults []fault, body ast.Node) {
 	if len(faults) == 0 {
 		return
 	}
 	at := map[string]ast.Node{}
-	for _, node := range values(text) {
+	for _, node := range values(body) {
 		at[fieldOf(node)] = node
 	}
 	for i := range faults {
@@ -171,11 +177,13 @@ func fieldOf(node ast.Node) string {
 
 const allowedWhole = "a whole number"
 
+var allowedSeed = "a whole number, 0 to " + strconv.FormatUint(math.MaxUint64, 10)
+
 // allowedValues describes the values of a type.
 func allowedValues(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.Uint64:
-		return "a whole number, 0 to " + strconv.FormatUint(math.MaxUint64, 10)
+		return allowedSeed
 	case reflect.Float64:
 		return "a finite number"
 	case reflect.Bool:
@@ -184,11 +192,14 @@ func allowedValues(t reflect.Type) string {
 	return "text"
 }
 
-// isWhole reports whether a field is an int.
-func isWhole(field string) bool {
+// wholeField returns what a field that is a whole number allows, or "" for
+// other fields.
+func wholeField(field string) string {
 	switch field[strings.LastIndexByte(field, '.')+1:] {
-	case "count", "callers", "max_in_flight", "queue", "queue_full", "calls", "max_attempts", "quota_capacity":
-		return true
+	case "seed":
+		return allowedSeed
+	case "count", "callers", "max_in_flight", "queue", "queue_full", "max_attempts", "quota_capacity":
+		return allowedWhole
 	}
-	return false
+	return ""
 }

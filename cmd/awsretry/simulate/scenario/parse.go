@@ -5,7 +5,6 @@ import (
 	"embed"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"path"
 	"slices"
@@ -13,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
 
 	"example.com/awsretry/cmd/awsretry/internal/regular"
 )
@@ -61,70 +61,59 @@ func Read(file string) (Scenario, error) {
 	return s, nil
 }
 
-// maxScenarioDepth limits the nesting of brackets.
-const maxScenarioDepth = 100
-
 // Parse reads a scenario from YAML, of which JSON is a subset, and validates
 // it. An unknown field is an error. The errors have the line and the column of
-// what is wrong.
+// what is wrong. A text that is long, deep or full of aliases is an error too.
 func Parse(text []byte) (s Scenario, err error) {
-	switch {
-	case len(text) > regular.MaxSize:
-		return Scenario{}, fmt.Errorf("simulate: the scenario has %d bytes; it must have at most %d",
-			len(text), regular.MaxSize)
-	case tooDeep(text):
-		return Scenario{}, fmt.Errorf("simulate: the scenario nests more than %d brackets", maxScenarioDepth)
-	}
 	defer func() { // the YAML parser panics on some malformed texts
 		if p := recover(); p != nil {
 			s, err = Scenario{}, fmt.Errorf("simulate: the scenario is not YAML: %v", p)
 		}
 	}()
-	decoder := yaml.NewDecoder(bytes.NewReader(text), strict...)
-	switch err := decoder.Decode(&s); {
-	case errors.Is(err, io.EOF):
+	file, err := parse(text)
+	if err != nil {
+		return Scenario{}, fmt.Errorf("simulate: %w", err)
+	}
+	docs := slices.DeleteFunc(file.Docs, func(d *ast.DocumentNode) bool { return d.Body == nil })
+	switch {
+	case len(docs) == 0:
 		return Scenario{}, errors.New(
 			"simulate: the scenario is empty; it must have at least duration, clients and service")
-	case err != nil:
-		return Scenario{}, fmt.Errorf("simulate: %w", explain(err, text))
-	}
-	if err := decoder.Decode(new(any)); !errors.Is(err, io.EOF) {
+	case len(docs) > 1:
 		return Scenario{}, errors.New("simulate: the file continues after a line of ---; it must be one scenario")
 	}
+	body := docs[0].Body
+	decoder := yaml.NewDecoder(strings.NewReader(""), strict...)
+	if err := decoder.DecodeFromNode(body, &s); err != nil {
+		return Scenario{}, fmt.Errorf("simulate: %w", explain(err, body))
+	}
 	faults := s.faults()
-	locate(faults, text)
+	locate(faults, body)
 	return s, joined(faults)
 }
 
-// strict are the decoder's options. Without the second one it would cut off the
-// fraction of a number for an int field.
-var strict = []yaml.DecodeOption{yaml.Strict(), yaml.CustomUnmarshaler(wholeNumber)}
+// strict are the decoder's options. Without the last two it would cut off the
+// fraction of a whole number.
+var strict = []yaml.DecodeOption{
+	yaml.Strict(), yaml.CustomUnmarshaler(wholeNumber), yaml.CustomUnmarshaler(wholeSeed),
+}
 
 func wholeNumber(n *int, text []byte) error {
 	v, err := strconv.Atoi(string(bytes.TrimSpace(text)))
 	if err != nil {
-		return fraction(bytes.TrimSpace(text))
+		return fraction{string(bytes.TrimSpace(text)), allowedWhole}
 	}
 	*n = v
 	return nil
 }
 
-// tooDeep reports whether brackets nest so deep that parsing them would take
-// long or overflow the stack. It also counts brackets in strings and comments.
-func tooDeep(text []byte) bool {
-	depth := 0
-	for _, b := range text {
-		switch b {
-		case '[', '{':
-			depth++
-		case ']', '}':
-			depth--
-		}
-		if depth > maxScenarioDepth {
-			return true
-		}
+func wholeSeed(n *uint64, text []byte) error {
+	v, err := strconv.ParseUint(string(bytes.TrimSpace(text)), 10, 64)
+	if err != nil {
+		return fraction{string(bytes.TrimSpace(text)), allowedSeed}
 	}
-	return false
+	*n = v
+	return nil
 }
 
 // UnmarshalYAML reads the short form or the long one.

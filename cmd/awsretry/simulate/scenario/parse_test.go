@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
-	"example.com/awsretry/cmd/awsretry/internal/regular"
 )
 
 func TestReadyScenarios(t *testing.T) {
@@ -123,8 +121,8 @@ func TestParseErrors(t *testing.T) {
 		{"a longer word", "x" + strings.Repeat("é", 31), `[1:1] the scenario is "x` + strings.Repeat("é", 29) + `"…`},
 		{"two scenarios", small + "---\n" + small, "continues after a line of ---"},
 		{"no YAML", "[", "simulate: [1:1] "},
-		{"deep", strings.Repeat("[", 10_000), "nests more than 100 brackets"},
-		{"long", strings.Repeat(" ", regular.MaxSize+1), "it must have at most 1048576"},
+		{"deep", strings.Repeat("[", 10_000), "nests more than 50 brackets"},
+		{"long", strings.Repeat("#", maxTextSize+1), "it must have at most 65536"},
 
 		{"an unknown field", replaced("rate: 1.5", "rat: 1.5"), `[5:21] unknown field "rat"`},
 		{"an unknown field of a setting", replaced("pause: 10ms", "wait: 10ms"), `[17:49] unknown field "wait"`},
@@ -152,11 +150,34 @@ func TestParseErrors(t *testing.T) {
 			"a fraction in a setting", replaced("max_attempts: 10", "max_attempts: 10.5"),
 			`[17:45] settings[2].max_attempts is "10.5"; it must be a whole number`,
 		},
-		{"a fraction by an alias", "seed: &s 2.5\nclients: {count: *s}\n", `"2.5" must be a whole number`},
+		{"a fraction by an alias", "seed: &s 2.5\nclients: {count: *s}\n", `[1:10] seed is "2.5"; it must be a whole number`},
 		{
 			"below zero", replaced("seed: 18446744073709551615", "seed: -1"),
 			`[4:7] seed is "-1"; it must be a whole number, 0 to 18446744073709551615`,
 		},
+		{
+			"a fraction of a seed", replaced("seed: 18446744073709551615", "seed: 1.9"),
+			`[4:7] seed is "1.9"; it must be a whole number, 0 to 18446744073709551615`,
+		},
+		{
+			"a seed that is too large", replaced("seed: 18446744073709551615", "seed: 18446744073709551616"),
+			`[4:7] seed is "18446744073709551616"; it must be a whole number, 0 to 18446744073709551615`,
+		},
+		{
+			"a seed that is text", replaced("seed: 18446744073709551615", "seed: one"),
+			`[4:7] seed is "one"; it must be a whole number, 0 to 18446744073709551615`,
+		},
+		{"an alias within its anchor", "&c {count: *c}", "[1:1] an anchor contains another anchor or an alias"},
+		{"anchors in anchors", "name: &a [1]\nabout: &b [*a, *a]\n", "[2:8] an anchor contains another anchor or an alias"},
+		{"many aliases", "name: &a b\nevents: [" + strings.Repeat("*a,", 200) + "]", "more than 100 anchors, aliases"},
+		{"a deep list", strings.Repeat("- ", 30_000), "[1:21] more than 10 values begin in one another"},
+		{
+			"deep brackets that a comment seems to close", "#" + strings.Repeat("]", 9000) + "\n" + strings.Repeat("[", 9000),
+			"nests more than 50 brackets",
+		},
+		{"many blank lines", "name: |" + strings.Repeat("\n", 60_000), "[102:1] more than 100 blank lines"},
+		{"an indented line", strings.Repeat(" ", 200) + "name: a", "[1:1] the line is indented by more than 100"},
+		{"many quotes", strings.Repeat(`"`, 60_000), "[1:"},
 		{
 			"no unit", replaced("1m30s", "90"),
 			`[3:11] duration is "90"; it must be a number with its unit, as in 90s, 1m30s or 250ms`,
@@ -299,12 +320,17 @@ func FuzzParse(f *testing.F) {
 		text, _ := Source(name)
 		f.Add(text)
 	}
+	for _, text := range []string{
+		"&c {count: *c}", "a: |\n\n\n", "- - - -", "? ? ?", "!a !a", "<<: *a", "a: &a [*a]", "- |\n a\n", "{a: b: c}", "\"\"\"",
+	} {
+		f.Add([]byte(text))
+	}
 	f.Add([]byte("settings: [&a {use: none}, *a]"))
 	f.Add([]byte("duration: &d 90s\nclients: {count: 2.5, timeout: *d}"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		start := time.Now()
 		s, err := Parse(text)
-		if took := time.Since(start); took > 2*time.Second {
+		if took := time.Since(start); took > 20*time.Second {
 			t.Errorf("%d bytes took %v", len(text), took)
 		}
 		if err == nil && s.Validate() != nil {

@@ -128,8 +128,7 @@ func (c *checker) event(field string, e Event, s Scenario) {
 	case SlowLatency:
 		c.positive(field+".factor", e.Factor, maxRate)
 	case Herd:
-		c.check(e.Calls >= 1 && e.Calls <= maxHerdCalls, field+".calls", e.Calls,
-			"1 to %d, for each client", maxHerdCalls)
+		c.positive(field+".calls", e.Calls, maxHerdCalls)
 	case Join:
 		c.check(e.Clients >= 1 && max(e.Clients, s.Joining()) <= s.Clients.Count, field+".clients", e.Clients,
 			"at least 1, and all that join at most clients.count, %d", s.Clients.Count)
@@ -162,7 +161,7 @@ func (c *checker) size(s Scenario) {
 		calls = float64(f.Count) * float64(f.Callers) * seconds / time.Duration(f.Think+s.Service.Network).Seconds()
 	}
 	for _, e := range s.Events {
-		calls += float64(e.Calls) * float64(f.Count)
+		calls += e.Calls * float64(f.Count)
 	}
 	c.check(calls <= maxCalls, "the number of calls", math.Ceil(calls),
 		"at most %d for each setting: shorten the run or lower the rate", maxCalls)

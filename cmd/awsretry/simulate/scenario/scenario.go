@@ -5,6 +5,7 @@ package scenario
 
 import (
 	"cmp"
+	"math"
 	"net/http"
 	"time"
 )
@@ -111,7 +112,7 @@ const (
 	Errors       = "errors"   // a share of the responses is 500: Share
 	Throttling   = "throttle" // another throttle: Throttle
 	SlowLatency  = "latency"  // every latency is multiplied: Factor
-	Herd         = "herd"     // every client makes additional calls, spread over From to To: Calls
+	Herd         = "herd"     // the clients make additional calls, spread over From to To: Calls of each on average
 	Join         = "join"     // clients begin to call, one after the other from From to To: Clients
 )
 
@@ -143,7 +144,7 @@ type Event struct {
 	Capacity float64   `yaml:"capacity,omitempty" json:"capacity,omitempty"`
 	Share    float64   `yaml:"share,omitempty" json:"share,omitempty"` // above 0, at most 1
 	Factor   float64   `yaml:"factor,omitempty" json:"factor,omitempty"`
-	Calls    int       `yaml:"calls,omitempty" json:"calls,omitempty"`
+	Calls    float64   `yaml:"calls,omitempty" json:"calls,omitempty"`
 	Clients  int       `yaml:"clients,omitempty" json:"clients,omitempty"`
 	Throttle *Throttle `yaml:"throttle,omitempty" json:"throttle,omitempty"`
 }
@@ -199,7 +200,7 @@ func (t *Throttle) withDefaults() *Throttle {
 // (a minute if there is none), at least 4, plus those of the herds.
 func (s Scenario) inFlight() int {
 	c := s.Clients
-	herd := 0
+	herd := 0.0
 	for _, e := range s.Events {
 		if e.Kind == Herd {
 			herd += e.Calls
@@ -211,5 +212,5 @@ func (s Scenario) inFlight() int {
 	patience := cmp.Or(time.Duration(c.Timeout), time.Minute)
 	most, _ := s.arriving()
 	arriving := 2 * most / float64(max(c.Count, 1)) * patience.Seconds()
-	return max(defaultMaxInFlight, int(min(arriving, maxOwners))+herd)
+	return max(defaultMaxInFlight, int(min(arriving, maxOwners)+math.Ceil(herd)))
 }

@@ -156,8 +156,8 @@ func TestValidate(t *testing.T) {
 		{event(Event{Kind: CapacityStep}), "events[0].capacity is 0; it must be above 0"},
 		{event(Event{Kind: Errors, Share: 1.1}), "events[0].share is 1.1; it must be above 0 and at most 1"},
 		{event(Event{Kind: SlowLatency, Factor: math.Inf(1)}), "events[0].factor is +Inf"},
-		{event(Event{Kind: Herd}), "events[0].calls is 0; it must be 1 to 1000, for each client"},
-		{event(Event{Kind: Herd, Calls: math.MaxInt}), "events[0].calls"},
+		{event(Event{Kind: Herd}), "events[0].calls is 0; it must be above 0 and at most 1000"},
+		{event(Event{Kind: Herd, Calls: math.Inf(1)}), "events[0].calls"},
 		{event(Event{Kind: Join}), "events[0].clients is 0; it must be at least 1, and all that join at most"},
 		{event(Event{Kind: Join, Clients: math.MaxInt}), "events[0].clients"},
 		{

@@ -20,6 +20,7 @@ import (
 	"example.com/awsretry/cmd/awsretry/internal/exit"
 	"example.com/awsretry/cmd/awsretry/internal/format"
 	"example.com/awsretry/cmd/awsretry/internal/iostreams"
+	"example.com/awsretry/cmd/awsretry/internal/progress"
 	"example.com/awsretry/cmd/awsretry/internal/screen"
 	"example.com/awsretry/cmd/awsretry/internal/signals"
 	"example.com/awsretry/cmd/awsretry/internal/style"
@@ -60,24 +61,9 @@ func newReport(s iostreams.Streams, asJSON bool, dir string, letters int, stop c
 		return r
 	}
 	if letters > 0 && s.IsTerminal(s.Err) && s.Getenv("TERM") != "dumb" {
-		r.bar = newBar(s.Err, letters)
+		r.bar = progress.NewBar(s.Err, letters)
 	}
 	return r
-}
-
-// newBar returns a bar without colors.
-func newBar(w io.Writer, letters int) *progressbar.ProgressBar {
-	return progressbar.NewOptions(letters,
-		progressbar.OptionSetWriter(w),
-		progressbar.OptionUseANSICodes(true),
-		progressbar.OptionSetWidth(25),
-		progressbar.OptionSetTheme(progressbar.Theme{Saucer: "█", SaucerPadding: "░"}),
-		progressbar.OptionShowCount(),
-		progressbar.OptionSetPredictTime(false),
-		progressbar.OptionSetElapsedTime(false),
-		progressbar.OptionShowDescriptionAtLineEnd(),
-		progressbar.OptionClearOnFinish(),
-	)
 }
 
 // reportColumns are wide enough for any letter: a line is printed as soon as

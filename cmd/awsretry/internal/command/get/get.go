@@ -14,6 +14,7 @@ import (
 	"example.com/awsretry/cmd/awsretry/internal/flags"
 	"example.com/awsretry/cmd/awsretry/internal/iostreams"
 	"example.com/awsretry/cmd/awsretry/internal/outfile"
+	"example.com/awsretry/cmd/awsretry/internal/request"
 	"example.com/awsretry/cmd/awsretry/internal/screen"
 	"example.com/awsretry/cmd/awsretry/internal/settings"
 	"example.com/awsretry/cmd/awsretry/internal/signals"
@@ -22,7 +23,6 @@ import (
 // New returns the command.
 func New(s iostreams.Streams) *cobra.Command {
 	c := command{Streams: s}
-	var data string
 	cmd := &cobra.Command{
 		Use:   "get [flags] URL",
 		Short: "Send a request, retry it, and print each attempt as it happens",
@@ -53,24 +53,20 @@ Exit status: 0 success; 22 an HTTP error after the last retry; 2 wrong usage, an
   awsretry get --json https://api.example.com/orders 2>attempts.jsonl`,
 		Args: flags.Exactly("URL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if cmd.Flags().Changed("data") {
-				c.request.data = &data
-			}
+			c.request.Parsed(cmd.Flags())
 			return c.run(cmd.Context(), args[0])
 		},
 	}
-	request, retries := flags.NewSet(), flags.NewSet()
-	c.request.method.Kind, c.output.Kind = "METHOD", "FILE"
-	request.VarP(&c.request.method, "method", "X", "method of the request (default GET, with --data POST)")
-	request.StringArrayVarP(&c.request.headers, "header", "H", nil, "a header, `\"NAME: VALUE\"`; may be repeated")
-	request.StringVarP(&data, "data", "d", "", "`BODY` of the request; @FILE reads a file, @- standard input")
-	request.VarP(&c.output, "output", "o",
+	set, retries := flags.NewSet(), flags.NewSet()
+	c.output.Kind = "FILE"
+	c.request.Register(set, "default GET, with --data POST")
+	set.VarP(&c.output, "output", "o",
 		"write the body to this file, which only a 2xx replaces, when it is complete")
-	request.BoolVar(&c.request.resume, "resume", false, "continue a body that breaks off, for a GET")
-	request.BoolVar(&c.json, "json", false, "print a JSON object for each attempt, on a line of its own")
-	request.Var(&c.timeout, "timeout", "give up after this time, delays and body included (default none)")
+	set.BoolVar(&c.request.resume, "resume", false, "continue a body that breaks off, for a GET")
+	set.BoolVar(&c.json, "json", false, "print a JSON object for each attempt, on a line of its own")
+	set.Var(&c.timeout, "timeout", "give up after this time, delays and body included (default none)")
 	c.settings.Register(retries)
-	flags.AddGroups(cmd, flags.Group{Title: "Request", Flags: request}, flags.Group{Title: "Retries", Flags: retries})
+	flags.AddGroups(cmd, flags.Group{Title: "Request", Flags: set}, flags.Group{Title: "Retries", Flags: retries})
 	return cmd
 }
 
@@ -85,7 +81,7 @@ type command struct {
 
 // run's errors are usage errors until something is sent.
 func (c *command) run(ctx context.Context, address string) error {
-	u, err := parseURL(address)
+	u, err := request.ParseURL(address)
 	if err != nil {
 		return err
 	}

@@ -1,183 +1,43 @@
 package get
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
-	"os"
-	"strings"
 
-	"example.com/awsretry/cmd/awsretry/internal/buildinfo"
-	"example.com/awsretry/cmd/awsretry/internal/flags"
-	"example.com/awsretry/cmd/awsretry/internal/interrupt"
+	"example.com/awsretry/cmd/awsretry/internal/request"
 )
 
 // requestFlags describe the request.
 type requestFlags struct {
-	method  flags.Word
-	headers []string
-	data    *string // nil: no body
-	resume  bool
-}
-
-// parseURL parses the URL of the request. Its errors do not show the query.
-func parseURL(s string) (*url.URL, error) {
-	shown, _, _ := strings.Cut(s, "?")
-	u, err := url.Parse(s)
-	if err != nil {
-		var parse *url.Error
-		if errors.As(err, &parse) {
-			err = parse.Err
-		}
-		return nil, fmt.Errorf("URL %q cannot be read: %w", shown, err)
-	}
-	switch {
-	case u.Scheme != "http" && u.Scheme != "https":
-		return nil, fmt.Errorf("URL %q must begin with http:// or https://", shown)
-	case u.Hostname() == "":
-		return nil, fmt.Errorf("URL %q has no host", shown)
-	}
-	return u, nil
+	request.Flags
+	resume bool
 }
 
 // make makes the request that the flags describe.
 func (f *requestFlags) make(ctx context.Context, u *url.URL, stdin io.Reader) (*http.Request, error) {
-	method := f.method.Value
-	switch {
-	case method != "":
-	case f.data != nil:
+	method := http.MethodGet
+	if f.Data != nil {
 		method = http.MethodPost
-	default:
-		method = http.MethodGet
 	}
-	switch {
-	case !isToken(method):
-		return nil, fmt.Errorf("--method is %q; it must be a name such as GET or POST", method)
-	case f.resume && f.data != nil:
-		return nil, errors.New("--resume is for a GET without a body, and --data gives it one")
-	case f.resume && method != http.MethodGet:
-		return nil, fmt.Errorf("--resume is for GET, and --method is %q", method)
-	}
-	var literal io.Reader
-	file, fromFile := "", false
-	if f.data != nil {
-		if file, fromFile = strings.CutPrefix(*f.data, "@"); !fromFile {
-			literal = strings.NewReader(*f.data)
+	if f.resume {
+		switch method := cmp.Or(f.Method.Value, method); {
+		case f.Data != nil:
+			return nil, errors.New("--resume is for a GET without a body, and --data gives it one")
+		case method != http.MethodGet:
+			return nil, fmt.Errorf("--resume is for GET, and --method is %q", method)
 		}
 	}
-	req, err := http.NewRequestWithContext(ctx, method, u.String(), literal)
+	req, err := f.Make(ctx, u, method, stdin)
 	if err != nil {
 		return nil, err
 	}
-	req.Header.Set("User-Agent", "awsretry/"+buildinfo.Version())
-	if f.resume { // offsets are those of the bytes that were sent
+	if _, given := req.Header["Accept-Encoding"]; f.resume && !given { // offsets are those of the bytes that were sent
 		req.Header.Set("Accept-Encoding", "identity")
 	}
-	if err := setHeaders(req, f.headers); err != nil {
-		return nil, err
-	}
-	if u.User != nil && req.Header.Get("Authorization") == "" {
-		password, _ := u.User.Password()
-		req.SetBasicAuth(u.User.Username(), password)
-	}
-	if fromFile {
-		if err := setBody(ctx, req, file, stdin); err != nil {
-			return nil, fmt.Errorf("--data: %w", err)
-		}
-	}
 	return req, nil
-}
-
-func setHeaders(req *http.Request, headers []string) error {
-	given := make(http.Header)
-	for _, header := range headers {
-		name, value, ok := strings.Cut(header, ":")
-		value = strings.Trim(value, " \t")
-		switch {
-		case !ok || !isToken(name):
-			return fmt.Errorf("--header must read \"Name: value\"; %q has no such name", name)
-		case strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }):
-			return fmt.Errorf("--header %s has a control character in its value", name)
-		case strings.EqualFold(name, "Host"):
-			req.Host = value
-		case strings.EqualFold(name, "Content-Length"), strings.EqualFold(name, "Transfer-Encoding"):
-			return fmt.Errorf("--header %s cannot be set; it follows from --data", name)
-		default:
-			given.Add(name, value)
-		}
-	}
-	for name, values := range given { // all values of a name are sent, and not the default
-		req.Header[name] = values
-	}
-	return nil
-}
-
-// isToken reports whether s is a token of RFC 9110, section 5.6.2.
-func isToken(s string) bool {
-	const punctuation = "!#$%&'*+-.^_`|~"
-	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
-		return !('0' <= r && r <= '9' || 'A' <= r && r <= 'Z' || 'a' <= r && r <= 'z' ||
-			strings.ContainsRune(punctuation, r))
-	})
-}
-
-// setBody makes the named file the body of the request, - for standard input. A
-// file is read in place, so that a retry can send it again whatever its size.
-// Of other standard input, the Transport buffers a limited amount for retries.
-func setBody(ctx context.Context, req *http.Request, name string, stdin io.Reader) error {
-	switch name {
-	case "":
-		return errors.New("@ must be followed by the name of a file, or - for standard input")
-	case "-":
-		if f, ok := stdin.(*os.File); ok {
-			return setFile(ctx, req, f)
-		}
-		setStream(ctx, req, io.NopCloser(stdin))
-		return nil
-	}
-	f, err := interrupt.Open(ctx, name, os.O_RDONLY)
-	if err != nil {
-		return err
-	}
-	if err := setFile(ctx, req, f); err != nil {
-		f.Close()
-		return err
-	}
-	return nil
-}
-
-// setFile makes f the body, from its current offset on. The request closes it.
-func setFile(ctx context.Context, req *http.Request, f *os.File) error {
-	info, err := f.Stat()
-	switch {
-	case err != nil:
-		return err
-	case info.IsDir():
-		return fmt.Errorf("%s is a directory", f.Name())
-	case !info.Mode().IsRegular():
-		setStream(ctx, req, f)
-		return nil
-	}
-	offset, err := f.Seek(0, io.SeekCurrent)
-	if err != nil {
-		return err
-	}
-	req.Body, req.ContentLength = f, info.Size()-offset
-	if req.ContentLength <= 0 { // with a body, 0 would mean an unknown length
-		f.Close()
-		req.Body, req.ContentLength = http.NoBody, 0
-	}
-	return nil
-}
-
-// setStream makes the body a stream that can be read once. A Read that blocks
-// ends with ctx.
-func setStream(ctx context.Context, req *http.Request, stream io.ReadCloser) {
-	req.Body, req.ContentLength = struct {
-		io.Reader
-		io.Closer
-	}{interrupt.NewReader(ctx, stream), stream}, -1
 }

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	engine "example.com/awsretry/cmd/awsretry/simulate"
+	"example.com/awsretry/cmd/awsretry/simulate/picture"
 	"example.com/awsretry/cmd/awsretry/simulate/scenario"
 )
 
@@ -46,7 +46,13 @@ func (c *command) changed(s scenario.Scenario, stay int, given func(flag string)
 		}
 	}
 	if given("clients") {
-		setClients(&s, c.clients.Value)
+		before := s.CallRate()
+		s = s.WithClients(c.clients.Value)
+		if now := s.CallRate(); math.Abs(now-before) > before/100 {
+			c.Warn("simulate", fmt.Sprintf("--clients %d changes the load: the clients make up to %.4g calls a second"+
+				" together, instead of %.4g, because they cannot think for less than no time or more than 1h",
+				c.clients.Value, now, before))
+		}
 	}
 	if given("rate") {
 		setRate(&s, c.rate.value)
@@ -65,22 +71,6 @@ func (c *command) changed(s scenario.Scenario, stay int, given func(flag string)
 		err = fmt.Errorf("with %s: %w", changes, err)
 	}
 	return s, err
-}
-
-// setClients changes the number of clients, and leaves the number of their
-// calls as it is.
-func setClients(s *scenario.Scenario, count int) {
-	factor := float64(count) / float64(s.Clients.Count)
-	s.Clients.Count = count
-	s.Clients.Think = scenario.Duration(min(float64(s.Clients.Think)*factor, float64(time.Hour)))
-	for i := range s.Events {
-		if calls := &s.Events[i].Calls; *calls > 0 {
-			*calls = max(int(min(float64(*calls)/factor, math.MaxInt32)), 1)
-		}
-		if joining := &s.Events[i].Clients; *joining > 0 {
-			*joining = max(int(float64(*joining)*factor), 1)
-		}
-	}
 }
 
 // setRate changes the rate of the calls, and how it changes over time in
@@ -123,9 +113,9 @@ func (c *command) pictureFormat() (string, error) {
 	}
 	switch ending := strings.ToLower(filepath.Ext(c.picture.Value)); ending {
 	case ".svg":
-		return engine.SVG, nil
+		return picture.SVG, nil
 	case ".png":
-		return engine.PNG, nil
+		return picture.PNG, nil
 	}
 	return "", fmt.Errorf("--picture is %q; it must end with .svg or .png", c.picture.Value)
 }

@@ -18,6 +18,7 @@ import (
 	"example.com/awsretry/cmd/awsretry/internal/screen"
 	"example.com/awsretry/cmd/awsretry/internal/settings"
 	engine "example.com/awsretry/cmd/awsretry/simulate"
+	"example.com/awsretry/cmd/awsretry/simulate/picture"
 	"example.com/awsretry/cmd/awsretry/simulate/scenario"
 	"example.com/awsretry/cmd/awsretry/simulate/traffic"
 )
@@ -119,23 +120,23 @@ func (c *command) run(ctx context.Context, of scenario.Scenario) error {
 			c.Warn("simulate", warning)
 		}
 	}
-	picture := outfile.Stdout(io.Discard)
+	file := outfile.Stdout(io.Discard)
 	if c.picture.Value != "" {
 		var err error
 		// The file is opened before the simulation takes its time.
-		if picture, err = outfile.Open(ctx, c.picture.Value, c.Out); err != nil {
+		if file, err = outfile.Open(ctx, c.picture.Value, c.Out); err != nil {
 			return fmt.Errorf("--picture: %w", err)
 		}
 	}
 	result, err := c.simulate(ctx, of)
 	if format, _ := c.pictureFormat(); err == nil && format != "" {
-		err = result.Draw(picture, format)
+		err = picture.Draw(file, result, format)
 	}
 	if err != nil {
-		picture.Abandon()
+		file.Abandon()
 		return exit.Failed(err)
 	}
-	if err := picture.Keep(); err != nil {
+	if err := file.Keep(); err != nil {
 		return exit.Failed(err)
 	}
 	if c.json {

@@ -1,14 +1,12 @@
-package simulate
+package picture
 
 import (
 	"bytes"
 	"encoding/xml"
 	"image/png"
 	"io"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"example.com/awsretry/cmd/awsretry/simulate/scenario"
 )
@@ -25,10 +23,10 @@ func TestPictures(t *testing.T) {
 		{"send rates too", []scenario.Setting{{Use: scenario.UseNaive}, {Use: scenario.UseStandard}, {Use: scenario.UseAdaptive}}, 6, 3},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s := restless()[0]
+			s := restless()
 			s.Settings = tt.settings
 			var svg bytes.Buffer
-			if err := mustRun(t, s).Draw(&svg, SVG); err != nil {
+			if err := Draw(&svg, mustRun(t, s), SVG); err != nil {
 				t.Fatal(err)
 			}
 			texts := svgTexts(t, svg.Bytes())
@@ -60,7 +58,7 @@ func TestPictureFormats(t *testing.T) {
 	r := mustRun(t, s)
 	draw := func(format string) []byte {
 		var b bytes.Buffer
-		if err := r.Draw(&b, format); err != nil {
+		if err := Draw(&b, r, format); err != nil {
 			t.Fatal(err)
 		}
 		return b.Bytes()
@@ -76,10 +74,10 @@ func TestPictureFormats(t *testing.T) {
 	if !bytes.Equal(draw(SVG), draw(SVG)) {
 		t.Error("drawn again, the picture differs")
 	}
-	if err := r.Draw(io.Discard, "gif"); err == nil || !strings.Contains(err.Error(), "svg or png") {
+	if err := Draw(io.Discard, r, "gif"); err == nil || !strings.Contains(err.Error(), "svg or png") {
 		t.Errorf("error %v, want one with the formats", err)
 	}
-	if err := r.Draw(brokenWriter{}, SVG); err != errBrokenWriter {
+	if err := Draw(brokenWriter{}, r, SVG); err != errBrokenWriter {
 		t.Errorf("error %v, want the writer's", err)
 	}
 }
@@ -121,7 +119,7 @@ func TestPicturesOfLittle(t *testing.T) {
 	for name, s := range map[string]scenario.Scenario{"silent": silent, "nameless": nameless} {
 		t.Run(name, func(t *testing.T) {
 			var svg bytes.Buffer
-			if err := mustRun(t, s).Draw(&svg, SVG); err != nil {
+			if err := Draw(&svg, mustRun(t, s), SVG); err != nil {
 				t.Fatal(err)
 			}
 			svgTexts(t, svg.Bytes())
@@ -129,25 +127,33 @@ func TestPicturesOfLittle(t *testing.T) {
 	}
 }
 
-// made returns a result of a scenario that was not run. Its curves are flat.
-func made(s scenario.Scenario, load float64) *Result {
-	s = s.WithDefaults()
-	r := &Result{Scenario: s}
-	seconds := int(time.Duration(s.Duration) / time.Second)
-	for _, setting := range s.Settings {
-		o := Outcome{
-			Setting: setting.Label(), Amplification: 1234.56, FailedShare: 1, P99: scenario.Duration(time.Hour), Good: 1,
+// The picture of clients that join shows them in place of the tokens.
+func TestPictureOfClientsThatJoin(t *testing.T) {
+	s := tiny(scenario.Setting{Use: scenario.UseAdaptive}, scenario.Setting{Use: scenario.UseFleet})
+	s.Clients = scenario.Clients{Count: 4, Callers: 2}
+	s.Service.Throttle = &scenario.Throttle{Rate: 10, Burst: 1}
+	s.Events = []scenario.Event{{Kind: scenario.Join, From: seconds(4), To: seconds(8), Clients: 2}}
+	result := mustRun(t, s)
+	for _, want := range []int{1, 0} {
+		if want == 0 {
+			result.Scenario.Events = nil
 		}
-		o.Series.Attempts, o.Series.Good = slices.Repeat([]float64{load}, seconds), make([]float64, seconds)
-		o.Series.Attempts[seconds-1] = 1e6
-		bucket := []Sample{{0, 500, 1}, {s.Duration, 500, 1}}
-		switch setting.Use {
-		case scenario.UseAdaptive:
-			o.Series.Tokens, o.Series.SendRate = bucket, bucket
-		case scenario.UseStandard:
-			o.Series.Tokens = bucket
+		var svg bytes.Buffer
+		if err := Draw(&svg, result, SVG); err != nil {
+			t.Fatal(err)
 		}
-		r.Outcomes = append(r.Outcomes, o)
+		texts := svgTexts(t, svg.Bytes())
+		for text, times := range map[string]int{
+			"clients, and throttled attempts (1/s)": want,
+			"clients":                               want,
+			"clients with a lease":                  want,
+			"send rate of all clients":              want,
+			"retry tokens (mean of the clients)":    1 - want,
+		} {
+			if texts[text] != times {
+				t.Errorf("%d events: %q is %d times in the picture, want %d",
+					len(result.Scenario.Events), text, texts[text], times)
+			}
+		}
 	}
-	return r
 }

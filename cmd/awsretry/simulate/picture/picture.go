@@ -1,18 +1,23 @@
-package simulate
+// Package picture draws the result of a simulation.
+package picture
 
 import (
 	"bytes"
 	"fmt"
 	"image/color"
 	"io"
+	"time"
 
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgimg"
 	"gonum.org/v1/plot/vg/vgsvg"
+
+	"example.com/awsretry/cmd/awsretry/internal/format"
+	"example.com/awsretry/cmd/awsretry/simulate"
 )
 
-// Formats of [Result.Draw].
+// Formats of [Draw].
 const (
 	SVG = "svg"
 	PNG = "png"
@@ -34,9 +39,9 @@ const (
 // Draw writes a picture of the outcomes over time, the settings one above the
 // other: the offered load and the goodput and, if some setting has them, the
 // tokens in the retry bucket and the send rate. The format is [SVG] or [PNG].
-func (r *Result) Draw(w io.Writer, format string) error {
+func Draw(w io.Writer, r *simulate.Result, kind string) error {
 	p := newPicture(r)
-	switch format {
+	switch kind {
 	case SVG:
 		canvas := vgsvg.New(p.width, p.height)
 		p.draw(draw.New(canvas))
@@ -52,20 +57,21 @@ func (r *Result) Draw(w io.Writer, format string) error {
 		_, err := canvas.WriteTo(w)
 		return err
 	}
-	return fmt.Errorf("simulate: the picture's format is %.60q; it must be svg or png", format)
+	return fmt.Errorf("picture: the format is %.20q; it must be svg or png", kind)
 }
 
 // A picture is a Result with its layout.
 type picture struct {
-	*Result
+	*simulate.Result
 	columns       []column
 	head          head
 	inner         vg.Length // the width without the margins
 	width, height vg.Length
 }
 
-func newPicture(r *Result) *picture {
-	p := &picture{Result: r, columns: r.columns()}
+func newPicture(r *simulate.Result) *picture {
+	p := &picture{Result: r}
+	p.columns = p.shown()
 	for _, c := range p.columns {
 		p.inner += axisWidth + c.width + gap
 	}
@@ -95,7 +101,7 @@ func (p *picture) draw(c draw.Canvas) {
 }
 
 // drawRow draws the panels of one setting below top.
-func (p *picture) drawRow(c draw.Canvas, top vg.Length, o Outcome, last bool) {
+func (p *picture) drawRow(c draw.Canvas, top vg.Length, o simulate.Outcome, last bool) {
 	left := c.Min.X + axisWidth
 	name, aside := textStyle(inkText, 10, true), textStyle(inkAside, 9, false)
 	above := top - gap + vg.Points(4)
@@ -114,7 +120,7 @@ func (p *picture) drawRow(c draw.Canvas, top vg.Length, o Outcome, last bool) {
 }
 
 // figures returns the setting's most telling numbers.
-func figures(o Outcome) string {
+func figures(o simulate.Outcome) string {
 	return fmt.Sprintf("%.2f attempts per call, %s failed, p99 %s",
-		o.Amplification, percent(o.FailedShare), latency(o.P99, o.Good))
+		o.Amplification, format.Percent(o.FailedShare), format.Latency(time.Duration(o.P99)))
 }

@@ -1,9 +1,11 @@
-package simulate
+package picture
 
 import (
 	"math"
 
 	"gonum.org/v1/plot"
+
+	"example.com/awsretry/cmd/awsretry/internal/format"
 )
 
 // A timescale is the unit of time on an axis.
@@ -42,7 +44,7 @@ func (t timeTicks) Ticks(_, _ float64) []plot.Tick {
 		}
 		label := ""
 		if t.labels {
-			label = number(v)
+			label = format.Number(v)
 		}
 		ticks = append(ticks, plot.Tick{Value: v * unit.seconds, Label: label})
 	}
@@ -55,7 +57,7 @@ func (numberTicks) Ticks(_, most float64) []plot.Tick {
 	step := roundStep(most / 4)
 	var ticks []plot.Tick
 	for i := 0; float64(i)*step <= most; i++ {
-		ticks = append(ticks, plot.Tick{Value: float64(i) * step, Label: number(float64(i) * step)})
+		ticks = append(ticks, plot.Tick{Value: float64(i) * step, Label: format.Number(float64(i) * step)})
 	}
 	return ticks
 }

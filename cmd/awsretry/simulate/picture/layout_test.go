@@ -1,4 +1,4 @@
-package simulate
+package picture
 
 import (
 	"fmt"
@@ -81,24 +81,13 @@ func TestPictureLayout(t *testing.T) {
 	long := strings.Repeat("<long> ", 14)
 	events := func(n int) (all []scenario.Event) {
 		for i := range n {
-			all = append(
-				all,
-				scenario.Event{
-					Kind:  scenario.Herd,
-					From:  seconds(float64(i)),
-					To:    seconds(float64(i) + 0.5),
-					Calls: 1000,
-				},
-			)
+			all = append(all, scenario.Event{Kind: scenario.Herd, From: seconds(float64(i)), To: seconds(float64(i) + 0.5), Calls: 1000})
 		}
 		return all
 	}
 	base := scenario.Scenario{
 		Name: "throttle", About: "For two minutes the service allows less.", Duration: seconds(60),
-		Clients: scenario.Clients{
-			Count: 100,
-			Rate:  300,
-		}, Service: scenario.Service{Capacity: 360, Queue: 1080}, Events: events(1),
+		Clients: scenario.Clients{Count: 100, Rate: 300}, Service: scenario.Service{Capacity: 360, Queue: 1080}, Events: events(1),
 	}
 	for _, tt := range []struct {
 		name   string

@@ -1,4 +1,4 @@
-package simulate
+package picture
 
 import (
 	"cmp"
@@ -10,12 +10,14 @@ import (
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 
+	"example.com/awsretry/cmd/awsretry/internal/format"
+	"example.com/awsretry/cmd/awsretry/simulate"
 	"example.com/awsretry/cmd/awsretry/simulate/scenario"
 )
 
 // drawPanel draws one quantity of one setting: the curves in c, and the axes'
 // numbers and titles around it.
-func (p *picture) drawPanel(c draw.Canvas, col column, o Outcome, last bool) {
+func (p *picture) drawPanel(c draw.Canvas, col column, o simulate.Outcome, last bool) {
 	lines := col.lines(o)
 	if lines == nil {
 		faint := textStyle(inkAside, 9, false)
@@ -86,7 +88,7 @@ func around(p *plot.Plot, data vg.Rectangle) vg.Rectangle {
 func labelPeak(c draw.Canvas, l line, x, peak float64) {
 	style := textStyle(l.style.Color, 8, false)
 	style.YAlign = text.YTop
-	label := "up to " + number(peak)
+	label := "up to " + format.Number(peak)
 	at := c.Min.X + vg.Length(x)*c.Size().X + vg.Points(5)
 	if at+widthOf(style, label) > c.Max.X {
 		at -= vg.Points(10)

@@ -1,4 +1,4 @@
-package simulate
+package picture
 
 import (
 	"slices"
@@ -8,6 +8,7 @@ import (
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 
+	"example.com/awsretry/cmd/awsretry/simulate"
 	"example.com/awsretry/cmd/awsretry/simulate/scenario"
 )
 
@@ -16,8 +17,8 @@ type column struct {
 	title string
 	width vg.Length
 	max   float64
-	none  string                 // for the panel of a setting that has no such quantity
-	lines func(o Outcome) []line // none: the setting has no such quantity
+	none  string                          // for the panel of a setting that has no such quantity
+	lines func(o simulate.Outcome) []line // none: the setting has no such quantity
 }
 
 // A line is a curve, possibly with gaps.
@@ -26,14 +27,14 @@ type line struct {
 	style  draw.LineStyle
 }
 
-// columns returns what the picture shows.
-func (r *Result) columns() []column {
-	script := newScript(r.Scenario)
-	joins := r.Scenario.Joining() > 0
+// shown returns what the picture shows.
+func (p *picture) shown() []column {
+	serves := simulate.ServesOverTime(p.Scenario)
+	joins := joins(p.Scenario)
 	load := column{title: "offered load and goodput (1/s)", width: loadWidth}
-	load.lines = func(o Outcome) []line {
+	load.lines = func(o simulate.Outcome) []line {
 		lines := []line{
-			{[]plotter.XYs{script.capacityLine(r.Scenario)}, dashed(inkServes, 0.9)},
+			{[]plotter.XYs{p.steps(serves)}, dashed(inkServes, 0.9)},
 			{[]plotter.XYs{perSecond(o.Series.Attempts)}, stroke(inkAttempts, 1.1)},
 			{[]plotter.XYs{perSecond(o.Series.Good)}, stroke(inkGood, 1.7)},
 		}
@@ -43,25 +44,25 @@ func (r *Result) columns() []column {
 		return lines
 	}
 	tokens := column{title: "retry tokens (mean of the clients)", width: bucketWidth, none: "no retry token bucket"}
-	tokens.lines = func(o Outcome) []line {
+	tokens.lines = func(o simulate.Outcome) []line {
 		if o.Series.Tokens == nil {
 			return nil
 		}
 		return []line{{[]plotter.XYs{samples(o.Series.Tokens)}, stroke(inkTokens, 1.6)}}
 	}
 	rate := column{title: "send rate (1/s, mean of limited clients)", width: bucketWidth, none: "no rate limiter"}
-	rate.lines = func(o Outcome) []line {
+	rate.lines = func(o simulate.Outcome) []line {
 		if o.Series.SendRate == nil {
 			return nil
 		}
 		return []line{{limitedParts(o.Series.SendRate), stroke(inkSendRate, 1.6)}}
 	}
-	load = load.scaled(r.Outcomes)
+	load = load.scaled(p.Outcomes)
 	// A peak far above what the service can serve would flatten everything
 	// else. It is cut off and labeled.
 	most := 0.0
-	for _, g := range script {
-		most = max(most, g.serves())
+	for _, level := range serves {
+		most = max(most, level.Value)
 	}
 	if most > 0 {
 		load.max = min(load.max, 4*most)
@@ -69,10 +70,10 @@ func (r *Result) columns() []column {
 	columns := []column{load}
 	bucket := tokens
 	if joins {
-		bucket = r.joinColumn()
+		bucket = p.joinColumn()
 	}
 	for _, c := range []column{bucket, rate} {
-		if c = c.scaled(r.Outcomes); c.max > 0 {
+		if c = c.scaled(p.Outcomes); c.max > 0 {
 			columns = append(columns, c)
 		}
 	}
@@ -81,11 +82,11 @@ func (r *Result) columns() []column {
 
 // joinColumn shows, in place of the tokens, how many clients there are and what
 // is throttled while they join.
-func (r *Result) joinColumn() column {
+func (p *picture) joinColumn() column {
 	c := column{title: "clients, and throttled attempts (1/s)", width: bucketWidth}
-	c.lines = func(o Outcome) []line {
+	c.lines = func(o simulate.Outcome) []line {
 		return []line{
-			{[]plotter.XYs{clientLine(r.Scenario)}, stroke(inkFaint, 1.1)},
+			{[]plotter.XYs{p.steps(p.Scenario.ClientsOverTime())}, stroke(inkFaint, 1.1)},
 			{[]plotter.XYs{samples(o.Series.Members)}, stroke(inkTokens, 1.6)},
 			{[]plotter.XYs{perSecond(o.Series.Throttled)}, stroke(inkAttempts, 1.1)},
 		}
@@ -93,21 +94,26 @@ func (r *Result) joinColumn() column {
 	return c
 }
 
-// clientLine returns how many clients there are over time.
-func clientLine(s scenario.Scenario) plotter.XYs {
-	there := s.Clients.Count - s.Joining()
-	points := plotter.XYs{{X: 0, Y: float64(there)}}
-	for _, at := range s.Begins()[there:] {
-		points = append(points, plotter.XY{X: at.Seconds(), Y: float64(there)})
-		there++
-		points = append(points, plotter.XY{X: at.Seconds(), Y: float64(there)})
+// steps returns the curve of levels, up to the end of the run.
+func (p *picture) steps(levels []scenario.Level) plotter.XYs {
+	var points plotter.XYs
+	for i, level := range levels {
+		until := time.Duration(p.Scenario.Duration)
+		if i+1 < len(levels) {
+			until = levels[i+1].From
+		}
+		points = append(points,
+			plotter.XY{X: level.From.Seconds(), Y: level.Value}, plotter.XY{X: until.Seconds(), Y: level.Value})
 	}
-	return append(points, plotter.XY{X: time.Duration(s.Duration).Seconds(), Y: float64(there)})
+	return points
 }
+
+// joins reports whether clients join.
+func joins(s scenario.Scenario) bool { return len(s.ClientsOverTime()) > 1 }
 
 // scaled returns the column with the scale for the outcomes, or 0 if none has
 // anything to draw in it.
-func (c column) scaled(outcomes []Outcome) column {
+func (c column) scaled(outcomes []simulate.Outcome) column {
 	for _, o := range outcomes {
 		for _, l := range c.lines(o) {
 			_, peak := l.peak()
@@ -138,7 +144,7 @@ func perSecond(values []float64) plotter.XYs {
 	return points
 }
 
-func samples(values []Sample) plotter.XYs {
+func samples(values []simulate.Sample) plotter.XYs {
 	points := make(plotter.XYs, len(values))
 	for i, v := range values {
 		points[i] = plotter.XY{X: time.Duration(v.At).Seconds(), Y: v.Value}
@@ -147,7 +153,7 @@ func samples(values []Sample) plotter.XYs {
 }
 
 // ofAll returns the sum over the limited clients for their mean.
-func ofAll(means []Sample) []Sample {
+func ofAll(means []simulate.Sample) []simulate.Sample {
 	sums := slices.Clone(means)
 	for i := range sums {
 		sums[i].Value *= float64(sums[i].Limited)
@@ -156,7 +162,7 @@ func ofAll(means []Sample) []Sample {
 }
 
 // limitedParts returns the samples without those that have no limited client.
-func limitedParts(values []Sample) []plotter.XYs {
+func limitedParts(values []simulate.Sample) []plotter.XYs {
 	var parts []plotter.XYs
 	for i := 0; i < len(values); i++ {
 		from := i
@@ -168,22 +174,4 @@ func limitedParts(values []Sample) []plotter.XYs {
 		}
 	}
 	return parts
-}
-
-// capacityLine returns what the service can serve over time.
-func (s script) capacityLine(sc scenario.Scenario) plotter.XYs {
-	end := time.Duration(sc.Duration)
-	var points plotter.XYs
-	for i, g := range s {
-		if g.from >= end {
-			break
-		}
-		until := end
-		if i+1 < len(s) {
-			until = min(s[i+1].from, end)
-		}
-		serves := g.serves()
-		points = append(points, plotter.XY{X: g.from.Seconds(), Y: serves}, plotter.XY{X: until.Seconds(), Y: serves})
-	}
-	return points
 }

@@ -1,4 +1,4 @@
-package simulate
+package picture
 
 import (
 	"image/color"

@@ -1,13 +1,12 @@
-package simulate
+package picture
 
 import (
 	"slices"
 	"strings"
 
+	"example.com/awsretry/cmd/awsretry/simulate/scenario"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
-
-	"example.com/awsretry/cmd/awsretry/simulate/scenario"
 )
 
 // A head says what a picture shows: the scenario and the legend.
@@ -28,11 +27,11 @@ const (
 
 func newHead(s scenario.Scenario, width vg.Length) head {
 	h := head{title: textStyle(inkText, 13, true), text: textStyle(inkText, 9, false)}
-	h.legend = newLegend(h.text, s.Joining() > 0)
-	what, events := summarize(s)
-	h.titles = wrapped(h.title, what.title, width)
-	h.texts = wrapped(h.text, what.size, width)
-	lines := wrapped(h.text, strings.Join(events, "; "), width)
+	h.legend = newLegend(h.text, joins(s))
+	what := s.Summary()
+	h.titles = wrapped(h.title, what.Title, width)
+	h.texts = wrapped(h.text, what.Size, width)
+	lines := wrapped(h.text, strings.Join(what.Events, "; "), width)
 	if len(lines) > mostHeadLines {
 		lines = append(lines[:mostHeadLines-1], shortened(h.text, lines[mostHeadLines-1]+" …", width))
 	}

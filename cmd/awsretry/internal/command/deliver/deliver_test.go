@@ -1,0 +1,222 @@
+package deliver
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"example.com/awsretry/cmd/awsretry/internal/clitest"
+	"example.com/awsretry/cmd/awsretry/internal/exit"
+)
+
+// run runs the command with a store.
+func run(t *testing.T, shell clitest.Shell, db string, args ...string) clitest.Result {
+	t.Helper()
+	return shell.Run(t, New, append([]string{"deliver", "--db", db}, args...)...)
+}
+
+// succeed runs a command that has no errors, and returns its standard output.
+func succeed(t *testing.T, db string, args ...string) string {
+	t.Helper()
+	got := run(t, clitest.Shell{}, db, args...)
+	if got.Status != 0 || got.Err != "" {
+		t.Fatalf("%q: status %d, standard error:\n%s", args, got.Status, got.Err)
+	}
+	return got.Out
+}
+
+func newDB(t *testing.T) string {
+	t.Helper()
+	return filepath.Join(t.TempDir(), "deliveries.db")
+}
+
+// atOnce is a policy of two retries without pauses.
+const atOnce = `{"healthyRetryPolicy": {"numRetries": 2, "numNoDelayRetries": 2}}`
+
+func write(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// A hook is an endpoint. Its responses depend on the path: /ok, /gone and
+// /broken always have the same, and the first to /flaky is a failure.
+type hook struct {
+	*httptest.Server
+	mu       sync.Mutex // guards the fields below
+	requests []*http.Request
+	bodies   []string
+	flaky    int
+}
+
+func newHook(t *testing.T) *hook {
+	t.Helper()
+	h := new(hook)
+	h.Server = httptest.NewServer(h)
+	t.Cleanup(h.Close)
+	return h
+}
+
+func (h *hook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.requests, h.bodies = append(h.requests, r), append(h.bodies, string(body))
+	switch r.URL.Path {
+	case "/gone":
+		w.WriteHeader(404)
+	case "/broken":
+		w.WriteHeader(503)
+	case "/flaky":
+		if h.flaky++; h.flaky == 1 {
+			w.WriteHeader(503)
+		}
+	}
+}
+
+func TestEnqueue(t *testing.T) {
+	h, db := newHook(t), newDB(t)
+	body, policy := write(t, "body", "from a file"), write(t, "policy.json", atOnce)
+	address := strings.Replace(h.URL, "http://", "http://user:pass@", 1) + "/flaky?q=1"
+	if out := succeed(t, db, "--policy", policy, "--key", "key-1", "-X", "PUT", "-H", "X-A: 1", "-d", "@"+body, address); out != "1\n" {
+		t.Errorf("%q is printed, want a number", out)
+	}
+	if out := succeed(t, db, "-H", "Idempotency-Key: own", "-H", "Host: hooks.example.com", h.URL+"/ok"); out != "2\n" {
+		t.Errorf("%q is printed, want a number", out)
+	}
+	if info, err := os.Stat(db); err != nil || os.PathSeparator == '/' && info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v, want a file of its owner's", info, err)
+	}
+	succeed(t, db, "--work", "--until-empty")
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.requests) != 3 {
+		t.Fatalf("%d requests, want 3", len(h.requests))
+	}
+	seen := make(map[string]int)
+	for i, r := range h.requests {
+		user, password, _ := r.BasicAuth()
+		seen[fmt.Sprintf("%s %s%s %s:%s %s %s %q", r.Method, strings.Replace(r.Host, h.Listener.Addr().String(), "", 1), r.URL,
+			user, password, r.Header.Get("Idempotency-Key"), r.Header.Get("X-A"), h.bodies[i])]++
+	}
+	if seen[`PUT /flaky?q=1 user:pass key-1 1 "from a file"`] != 2 || seen[`POST hooks.example.com/ok : own  ""`] != 1 {
+		t.Errorf("%v was sent", seen)
+	}
+}
+
+// A store that is none, and what a delivery cannot have, are errors before
+// anything is stored.
+func TestErrors(t *testing.T) {
+	const url = "http://user:secret@127.0.0.1:1/?secret"
+	dir := t.TempDir()
+	none, other := filepath.Join(dir, "none.db"), write(t, "other", strings.Repeat("no database ", 100))
+	db := newDB(t)
+	large := write(t, "large", strings.Repeat("x", 300<<10))
+	for _, c := range []struct {
+		args   []string
+		status int
+		want   string
+	}{
+		{[]string{url}, exit.Usage, "--db is missing; it must be"},
+		{[]string{"--db", "", url}, exit.Usage, `--db is ""`},
+		{[]string{"--db", db}, exit.Usage, "URL is missing"},
+		{[]string{"--db", db, ""}, exit.Usage, "URL is empty"},
+		{[]string{"--db", db, "ftp://127.0.0.1/"}, exit.Usage, "must begin with http:// or https://"},
+		{[]string{"--db", db, "--list", "--work"}, exit.Usage, "--work and --list exclude each other; give one of"},
+		{[]string{"--db", db, "--list", "--workers", "2"}, exit.Usage,
+			"--workers cannot be given with --list; it is for --work\n"},
+		{[]string{"--db", db, "--json", url}, exit.Usage, "--json cannot be given to store a request; it is for --work, " +
+			"--list, --stats and --redrive\n"},
+		{[]string{"--db", db, "--stats", "-H", "Authorization: secret"}, exit.Usage,
+			"--header cannot be given with --stats; it is for storing a request\n"},
+		{[]string{"--db", db, "--work", "here"}, exit.Usage, `"here" is one too many`},
+		{[]string{"--db", db, "--work", "--workers", "10001"}, exit.Usage, `--workers is "10001"; it must be`},
+		{[]string{"--db", db, "--work", "--stop-timeout", "0"}, exit.Usage, `--stop-timeout is "0"; it must be`},
+		{[]string{"--db", db, "--list", "--state", "done"}, exit.Usage, `--state is "done"; it must be waiting, running`},
+		{[]string{"--db", db, "--list", "--endpoint", "http://h/path"}, exit.Usage, "--endpoint must be a scheme and a host"},
+		{[]string{"--db", db, "--list", "0"}, exit.Usage, `ID is "0"; it must be the number of a delivery`},
+		{[]string{"--db", db, "--cancel"}, exit.Usage, "ID is missing"},
+		{[]string{"--db", db, "-H", "X: a\r\nY: b", url}, exit.Usage, "--header X has a control character in its value"},
+		{[]string{"--db", db, "-H", "Host: a b", url}, exit.Usage, `--header Host is "a b"; it must be a host`},
+		{[]string{"--db", db, "--key", "a\nb", url}, exit.Usage, `--key is "a\nb"; it must be of visible ASCII`},
+		{[]string{"--db", db, "--key", strings.Repeat("a", 256), url}, exit.Usage, "--key has 256 characters; it must"},
+		{[]string{"--db", db, "--key", "a", "-H", "idempotency-key: b", url}, exit.Usage, "exclude each other"},
+		{[]string{"--db", db, "-X", "A B", url}, exit.Usage, `--method is "A B"`},
+		{[]string{"--db", db, "-d", "@" + large, url}, exit.Usage, "--data is too long; a delivery's body may have 262,144 bytes"},
+		{[]string{"--db", db, "-d", "@" + none, url}, exit.Usage, "--data: "},
+		{[]string{"--db", db, "--policy", "-", "-d", "@-", url}, exit.Usage, "both to be read from standard input"},
+		{[]string{"--db", db, "--policy", "-", url}, 1, "standard input:1:1: not JSON"},
+		{[]string{"--db", db, "--policy", none, url}, 1, "none.db: no such file"},
+		{[]string{"--db", none, "--list"}, 1, "none.db does not exist; the first delivery makes it\n"},
+		{[]string{"--db", none, "--work"}, 1, "none.db does not exist; the first delivery makes it\n"},
+		{[]string{"--db", filepath.Join(none, "db"), url}, 1, "none.db/db: "},
+		{[]string{"--db", dir, url}, 1, " is a directory; --db must be"},
+		{[]string{"--db", other, "--stats"}, 1, "other: it is not an SQLite database\n"},
+		{[]string{"--db", "mysql://user:secret@host/db", "--list"}, exit.Usage, `--db begins with "mysql://"; it must be`},
+		{[]string{"--db", "host=h password=secret", "--list"}, exit.Usage, "--db is a connection string; it must be"},
+		{[]string{"--db", "postgres://user:secret@127.0.0.1:1/db", "--list"}, 1, "connection refused\n"},
+		{[]string{"--db", "postgres://user:se%zzcret@127.0.0.1:1/db?password=secret", "--list"}, 1, "postgres://…: "},
+		{[]string{"--db", "postgres://127.0.0.1:1/db?password=secret&sslmode=x", "--list"}, 1, "127.0.0.1:1/db: "},
+	} {
+		t.Run(strings.Join(c.args, " "), func(t *testing.T) {
+			got := clitest.Shell{In: strings.NewReader("?")}.Run(t, New, append([]string{"deliver"}, c.args...)...)
+			if got.Status != c.status || got.Out != "" || !strings.Contains(got.Err, c.want) {
+				t.Errorf("%+v, want status %d and %q", got, c.status, c.want)
+			}
+			lines := 1
+			if c.status == exit.Usage {
+				lines = 2 // See awsretry deliver --help
+			}
+			if strings.Count(got.Err, "\n") != lines || strings.Contains(got.Err, "secret") ||
+				strings.Contains(got.Err, "deliveryqueue") {
+				t.Errorf("not one line, or a secret, or a package:\n%s", got.Err)
+			}
+		})
+	}
+	if out := succeed(t, db, "--stats", "--json"); out != `{"waiting":0,"running":0,"delivered":0,"dead":0,"canceled":0}`+"\n" {
+		t.Errorf("stored: %s", out)
+	}
+	if _, err := os.Stat(none); err == nil {
+		t.Error("a store was made")
+	}
+}
+
+// The number of a delivery that could not be printed is in the error.
+func TestEnqueueIntoFullDisk(t *testing.T) {
+	got := run(t, clitest.Shell{Out: clitest.FullDisk{}}, newDB(t), "http://127.0.0.1:1/")
+	if got.Status != exit.Failure || !strings.Contains(got.Err, "delivery 1 is stored") {
+		t.Errorf("%+v", got)
+	}
+}
+
+// A body of the most bytes is stored.
+func TestLargestBody(t *testing.T) {
+	db := newDB(t)
+	shell := clitest.Shell{In: strings.NewReader(strings.Repeat("x", 256<<10))}
+	if got := run(t, shell, db, "-d", "@-", "http://127.0.0.1:1/"); got.Status != 0 || got.Out != "1\n" {
+		t.Errorf("%+v", got)
+	}
+}
+
+func entries(t *testing.T, db string, args ...string) []entry {
+	t.Helper()
+	var all []entry
+	for line := range strings.Lines(succeed(t, db, append([]string{"--list", "--json"}, args...)...)) {
+		var e entry
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		all = append(all, e)
+	}
+	return all
+}

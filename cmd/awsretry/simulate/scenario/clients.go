@@ -1,0 +1,74 @@
+package scenario
+
+import (
+	"math"
+	"time"
+)
+
+// WithClients returns s with another number of clients. All clients together
+// make as many calls as before: in a closed loop the callers think longer or
+// less long, and each client makes more or fewer of a herd's calls. Callers
+// cannot think for less than no time, nor for more than an hour; [Scenario.CallRate]
+// then differs. s must be valid.
+func (s Scenario) WithClients(count int) Scenario {
+	factor := float64(count) / float64(s.Clients.Count)
+	s.Clients.Count = count
+	if s.Clients.Callers > 0 {
+		response := s.idleResponse()
+		think := (float64(s.Clients.Think)+response)*factor - response
+		s.Clients.Think = Duration(math.Round(min(max(think, 0), float64(maxTime))))
+	}
+	s.Events = append([]Event(nil), s.Events...)
+	for i := range s.Events {
+		e := &s.Events[i]
+		e.Calls /= factor
+		if e.Clients > 0 {
+			e.Clients = max(int(math.Round(float64(e.Clients)*factor)), 1)
+		}
+	}
+	return s
+}
+
+// CallRate returns how many calls the clients make in a second if the service
+// responds without a wait. s must be valid.
+func (s Scenario) CallRate() float64 {
+	c := s.Clients
+	if c.Callers == 0 {
+		return c.Rate
+	}
+	between := float64(c.Think) + s.idleResponse()
+	return float64(c.Count) * float64(c.Callers) / between * float64(time.Second)
+}
+
+// idleResponse returns the mean time that a request takes if no other waits, in
+// nanoseconds.
+func (s Scenario) idleResponse() float64 {
+	s = s.WithDefaults()
+	return float64(time.Second)/s.Service.Capacity + s.Service.Latency.mean() + float64(s.Service.Network)
+}
+
+// mean returns the mean in nanoseconds. l must have its defaults.
+func (l Latency) mean() float64 {
+	median := float64(l.Median)
+	switch l.Distribution {
+	case Tabulated:
+		sum := 0.0
+		for i, q := range l.Table[1:] {
+			sum += (q.Share - l.Table[i].Share) * float64(q.Within+l.Table[i].Within) / 2
+		}
+		return sum
+	case Exponential:
+		return median / math.Ln2
+	case Lognormal:
+		deviation := l.Deviation()
+		return median * math.Exp(deviation*deviation/2)
+	}
+	return median
+}
+
+// Deviation returns the standard deviation of the logarithm of a lognormal
+// latency. l must have its defaults.
+func (l Latency) Deviation() float64 {
+	const ninetyNinth = 2.3263478740408408 // of the standard normal distribution
+	return math.Log(float64(l.P99)/float64(l.Median)) / ninetyNinth
+}

@@ -1,0 +1,77 @@
+package deliveryqueue
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/riverqueue/river/rivertype"
+)
+
+// A change is what the outcome of an attempt makes of a job.
+type change struct {
+	ID int64 `json:"id"`
+
+	// Attempt is River's count when the attempt began, which is one higher if
+	// another process has taken the job over since.
+	Attempt int `json:"attempt"`
+
+	State  rivertype.JobState `json:"state"`
+	Final  bool               `json:"final"`
+	Delay  float64            `json:"delay"` // until the job runs again, in seconds; see due
+	Record map[string]record  `json:"record"`
+
+	due time.Time
+}
+
+// end returns the change to a final state.
+func end(job *rivertype.JobRow, state rivertype.JobState, rec record) *change {
+	return &change{ID: job.ID, Attempt: job.Attempt, State: state, Final: true, Record: rec.update()}
+}
+
+// again returns the change to a job that runs again after delay.
+func again(job *rivertype.JobRow, rec record, delay time.Duration) *change {
+	c := &change{
+		ID: job.ID, Attempt: job.Attempt, State: rivertype.JobStateScheduled, Record: rec.update(),
+		due: time.Now().Add(delay),
+	}
+	if delay <= step {
+		c.State = rivertype.JobStateAvailable
+	}
+	return c
+}
+
+// settle commits changes to jobs. A job that is no longer running, or that
+// another process runs by now, stays as it is. A job that was canceled
+// meanwhile does not run again. All times are by the store's clock. An attempt
+// does not count as one of River's, of which there are at most crashLimit.
+func (s *store) settle(ctx context.Context, changes []*change) error {
+	for _, c := range changes {
+		if !c.Final {
+			c.Delay = max(time.Until(c.due), 0).Seconds()
+		}
+	}
+	raw, err := json.Marshal(changes)
+	if err != nil {
+		return err
+	}
+	rows := `jsonb_to_recordset($1::jsonb) AS o (id bigint, attempt int, state text, final bool, delay float8, record jsonb)`
+	merged, state := `metadata || o.record`, `::river_job_state`
+	if s.sqlite {
+		rows = `(SELECT value ->> 'id' AS id, value ->> 'attempt' AS attempt, value ->> 'state' AS state,
+			value ->> 'final' AS final, value ->> 'delay' AS delay, value -> 'record' AS record FROM json_each($1)) AS o`
+		merged, state = `jsonb_patch(metadata, o.record)`, ``
+	}
+	_, err = s.db.ExecContext(ctx, s.query(fmt.Sprintf(`
+		UPDATE river_job SET
+			state = (CASE WHEN o.final OR metadata ->> 'cancel_attempted_at' IS NULL THEN o.state ELSE 'cancelled' END)%s,
+			finalized_at = CASE WHEN o.final OR metadata ->> 'cancel_attempted_at' IS NOT NULL THEN %s END,
+			scheduled_at = CASE WHEN o.final THEN scheduled_at ELSE %s END,
+			attempt = CASE WHEN o.final THEN river_job.attempt ELSE river_job.attempt - 1 END,
+			metadata = %s
+		FROM %s
+		WHERE river_job.id = o.id AND river_job.state = 'running' AND river_job.attempt = o.attempt`,
+		state, s.after(`0`), s.after(`o.delay`), merged, rows)), string(raw))
+	return err
+}

@@ -1,0 +1,65 @@
+package deliveryqueue
+
+import (
+	"database/sql"
+	"testing"
+
+	"github.com/riverqueue/river"
+)
+
+// What River's web UI does to a delivery, which it does by these methods of
+// River's client.
+func TestRiverUI(t *testing.T) {
+	t.Parallel()
+	const waits = `{"healthyRetryPolicy": {"numRetries": 1, "minDelayTarget": 60, "maxDelayTarget": 60}}`
+	for _, tt := range []struct {
+		name     string
+		statuses []int
+		policy   string
+		before   Stats
+		press    func(*testing.T, *river.Client[*sql.Tx], int64) error
+		after    Stats
+		attempts int // that the endpoint has seen, and that the delivery counts
+	}{
+		{"retry of one that waits", []int{503, 200}, waits, Stats{Waiting: 1}, retry, Stats{Delivered: 1}, 2},
+		{"retry of a dead letter", []int{503, 503, 200}, noRetries, Stats{Dead: 1}, retry, Stats{Dead: 1}, 2},
+		{"retry of one that was delivered", []int{200, 200}, waits, Stats{Delivered: 1}, retry, Stats{Delivered: 1}, 2},
+		{"delete", []int{404}, waits, Stats{Dead: 1}, remove, Stats{}, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			end := newEndpoint(t, tt.statuses...)
+			q := open(t, newSQLite(t), Config{})
+			id := enqueue(t, q, post(t, end.URL, "hello"), Options{Policy: parse(t, tt.policy), IdempotencyKey: "key 1"})
+			start(t, q)
+			eventually(t, "the attempt is made", func() bool { return len(end.requests()) == 1 })
+			waitFor(t, q, tt.before) // so that no worker has it
+			client := q.store.jobs.(*riverJobs[*sql.Tx]).client
+			if err := tt.press(t, client, id); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, "another attempt is made", func() bool { return len(end.requests()) == tt.attempts })
+			waitFor(t, q, tt.after)
+			for _, seen := range end.requests() {
+				if seen.header.Get("Idempotency-Key") != "key 1" {
+					t.Errorf("%+v", seen)
+				}
+			}
+			for _, d := range list(t, q, Filter{}) {
+				if d.Attempts != tt.attempts {
+					t.Errorf("%+v", d)
+				}
+			}
+		})
+	}
+}
+
+func retry(t *testing.T, client *river.Client[*sql.Tx], id int64) error {
+	_, err := client.JobRetry(t.Context(), id)
+	return err
+}
+
+func remove(t *testing.T, client *river.Client[*sql.Tx], id int64) error {
+	_, err := client.JobDelete(t.Context(), id)
+	return err
+}

@@ -1,0 +1,68 @@
+package deliveryqueue
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// step is the longest time between two sweeps, and how far ahead of its time a
+// job is made available.
+const step = 5 * time.Second
+
+// sweepUntil sweeps until ctx ends.
+func (q *Queue) sweepUntil(ctx context.Context) {
+	for {
+		if err := q.sweep(ctx); err != nil && ctx.Err() == nil {
+			q.config.Logger.WarnContext(ctx, "deliveryqueue: looking for what is due", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(q.timing.sweep):
+		}
+	}
+}
+
+// sweepLimit is how many jobs a statement of a sweep changes at most, so that
+// the others do not wait long for it.
+const sweepLimit = 10_000
+
+// sweep does by the store's clock, and in each process, what River does by the
+// clock of the process that leads the others.
+func (q *Queue) sweep(ctx context.Context) error {
+	s := &q.store
+	state, skip := `::river_job_state`, `FOR UPDATE SKIP LOCKED`
+	if s.sqlite {
+		state, skip = ``, ``
+	}
+	// The attempts of processes that died are made again.
+	died := fmt.Sprintf(`
+		UPDATE river_job SET
+			state = (CASE WHEN metadata ->> 'cancel_attempted_at' IS NOT NULL THEN 'cancelled'
+				WHEN attempt >= max_attempts THEN 'discarded' ELSE 'available' END)%s,
+			finalized_at = CASE WHEN metadata ->> 'cancel_attempted_at' IS NOT NULL OR attempt >= max_attempts THEN %s END,
+			scheduled_at = %s
+		WHERE id IN (SELECT id FROM river_job WHERE state = 'running' AND queue = $1 AND attempted_at < %s
+			LIMIT %d %s)`,
+		state, s.after(`0`), s.after(`0`), s.after(fmt.Sprint(-q.rescueAfter().Seconds())), sweepLimit, skip)
+	// The attempts that are due before the next sweep are made available. No job
+	// has another priority: that makes an index of River's fit.
+	due := fmt.Sprintf(`
+		UPDATE river_job SET state = 'available'
+		WHERE id IN (SELECT id FROM river_job
+			WHERE state = 'scheduled' AND queue = $1 AND priority = 1 AND scheduled_at <= %s
+			ORDER BY scheduled_at LIMIT %d %s)`, s.after(fmt.Sprint(step.Seconds())), sweepLimit, skip)
+	// What was enqueued by a process whose clock is ahead is due too.
+	ahead := fmt.Sprintf(`
+		UPDATE river_job SET scheduled_at = %s
+		WHERE id IN (SELECT id FROM river_job
+			WHERE state = 'available' AND queue = $1 AND priority = 1 AND scheduled_at > %s
+			LIMIT %d %s)`, s.after(`0`), s.after(fmt.Sprint(2*step.Seconds())), sweepLimit, skip)
+	for _, statement := range []string{died, due, ahead} {
+		if _, err := s.db.ExecContext(ctx, s.query(statement), queueName); err != nil {
+			return err
+		}
+	}
+	return nil
+}
