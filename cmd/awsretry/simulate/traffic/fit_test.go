@@ -116,7 +116,7 @@ func TestFit(t *testing.T) {
 			},
 		},
 		{
-			name: "a rate limit", scenario: base(120, 60),
+			name: "a rate limit", scenario: base(80, 60),
 			change: func(s *scenario.Scenario) { s.Service.Throttle = &scenario.Throttle{Rate: 50, Burst: 20} },
 			check: func(t *testing.T, s scenario.Scenario) {
 				near(t, "throttle.rate", s.Service.Throttle.Rate, 50, 0.03)
@@ -180,7 +180,7 @@ func TestFit(t *testing.T) {
 			},
 		},
 		{
-			name: "callers that wait", scenario: base(60, 0),
+			name: "callers that wait", scenario: base(15, 0),
 			change: func(s *scenario.Scenario) {
 				s.Clients = scenario.Clients{Count: 1, Callers: 20}
 				s.Service.Throttle = &scenario.Throttle{Share: 0.05}
@@ -193,7 +193,7 @@ func TestFit(t *testing.T) {
 			},
 		},
 		{
-			name: "callers that think", scenario: base(60, 0),
+			name: "callers that think", scenario: base(40, 0),
 			change: func(s *scenario.Scenario) {
 				s.Clients = scenario.Clients{Count: 1, Callers: 10, Think: ms(15)}
 			},
@@ -235,7 +235,7 @@ func TestFit(t *testing.T) {
 			},
 		},
 		{
-			name: "adaptive", scenario: base(90, 0),
+			name: "adaptive", scenario: base(60, 0),
 			transport: awsretry.Transport{Mode: awsretry.Adaptive},
 			change: func(s *scenario.Scenario) {
 				s.Clients = scenario.Clients{Count: 1, Callers: 30, Think: ms(100)}

@@ -64,7 +64,8 @@ func widened(bins []count) []count {
 
 // fitBucket finds the token bucket with the least squared errors: on a grid of
 // rates around what was let through while the service throttled, and of bursts,
-// which becomes finer around the best.
+// which becomes finer around the best. A log with few refusals may fit any rate
+// above what was let through: of the rates that are as good, it is the lowest.
 func fitBucket(bins []count, width time.Duration, group int) (best throttling, errors float64) {
 	passed, throttling := 0.0, 0.0
 	for _, c := range widened(bins) {
@@ -77,12 +78,19 @@ func fitBucket(bins []count, width time.Duration, group int) (best throttling, e
 	if passed == 0 {
 		return best, errors
 	}
+	type candidate struct{ rate, burst, errors float64 }
+	var good []candidate
 	busy := busyBins(bins, group)
+	asGood := func() float64 { return 1.02*errors + 4 }
 	try := func(rate, burst float64) {
 		if burst < 1 {
 			return
 		}
-		if e := bucketErrors(busy, rate*width.Seconds(), burst, errors); e < errors {
+		e := bucketErrors(busy, rate*width.Seconds(), burst, asGood())
+		if e < asGood() {
+			good = append(good, candidate{rate, burst, e})
+		}
+		if e < errors {
 			best.rate, best.burst, errors = rate, burst, e
 		}
 	}
@@ -98,6 +106,12 @@ func fitBucket(bins []count, width time.Duration, group int) (best throttling, e
 			for _, b := range []float64{1 - 16*fine, 1, 1 + 16*fine} {
 				try(rate*r, burst*b)
 			}
+		}
+	}
+	most := asGood()
+	for _, c := range good {
+		if c.errors < most && c.rate < best.rate {
+			best.rate, best.burst, errors = c.rate, c.burst, c.errors
 		}
 	}
 	return best, errors
