@@ -16,9 +16,13 @@ const recordedLog = "../../../simulate/traffic/testdata/nginx.jsonl.gz"
 
 func TestFrom(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "traffic.yaml")
-	args := []string{"simulate", "--from", recordedLog, "--write", file, "--settings", "none"}
+	args := []string{"simulate", "--from", recordedLog, "--write", file}
 	r := clitest.Shell{Terminals: []string{"stderr"}}.Run(t, New, args...)
 	clitest.Golden(t, "from.txt", r.Out)
+	page, err := os.ReadFile("../../../../../docs/TRAFFIC.md")
+	if err != nil || !strings.Contains(string(page), r.Out) {
+		t.Errorf("docs/TRAFFIC.md (%v) does not show what the command prints, which is testdata/from.txt", err)
+	}
 	if r.Status != 0 || !strings.Contains(r.Err, "reading") || !strings.Contains(r.Err, "simulating") {
 		t.Errorf("status %d; on a terminal there is no progress bar: %q", r.Status, r.Err)
 	}
