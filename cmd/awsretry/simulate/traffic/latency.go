@@ -20,7 +20,7 @@ func (f *fitting) latency(s *scenario.Scenario) {
 	}
 	if f.served == nil { // every success was a response
 		f.served = newHistogram()
-		f.served.RecordValue(leastNetwork.Microseconds())
+		recordTimes(f.served, leastNetwork.Microseconds(), 1)
 	}
 	f.changes(s, from, to)
 	network := time.Duration(f.served.ValueAtQuantile(10)) * time.Microsecond
@@ -144,7 +144,7 @@ func (f *fitting) changes(s *scenario.Scenario, from, to int) {
 		for _, bar := range p.served.Distribution() {
 			if bar.Count > 0 {
 				value := (float64(bar.From) + float64(bar.To)) / 2 / p.factor
-				steady.RecordValues(min(max(int64(value), 1), longestTime.Microseconds()), bar.Count)
+				recordTimes(steady, max(int64(value), 1), bar.Count)
 			}
 		}
 	}

@@ -74,7 +74,12 @@ func record(h **hdrhistogram.Histogram, d time.Duration) {
 	if *h == nil {
 		*h = newHistogram()
 	}
-	(*h).RecordValue(min(max(d.Microseconds(), 0), longestTime.Microseconds())) // in its range
+	recordTimes(*h, d.Microseconds(), 1)
+}
+
+// recordTimes records a number of equal times in microseconds.
+func recordTimes(h *hdrhistogram.Histogram, microseconds, times int64) {
+	_ = h.RecordValues(min(max(microseconds, 0), longestTime.Microseconds()), times) // in its range
 }
 
 func newLog(host string) *Log {

@@ -146,16 +146,16 @@ func busyBins(bins []count, group int) []busyBin {
 // bucketErrors returns the squared errors of a token bucket that is full at
 // first and gains so many tokens in a bin, or a number above most.
 func bucketErrors(bins []busyBin, gain, burst, most float64) float64 {
-	tokens, errors, error := burst, 0.0, 0.0
+	tokens, errors, excess := burst, 0.0, 0.0
 	for i := range bins {
 		b := &bins[i]
 		tokens = min(tokens+b.idle*gain, burst) + gain
 		passes := min(b.sent, math.Floor(tokens+1e-9))
 		tokens = min(tokens-passes, burst)
-		error += b.throttled - b.sent + passes
+		excess += b.throttled - b.sent + passes
 		if b.last {
-			errors += error * error
-			if error = 0; errors > most {
+			errors += excess * excess
+			if excess = 0; errors > most {
 				return errors
 			}
 		}

@@ -3,6 +3,7 @@ package simulate
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"time"
 
@@ -33,23 +34,26 @@ func (c *command) arguments(cmd *cobra.Command, args []string) error {
 
 // runFrom simulates what a log shows.
 func (c *command) runFrom(ctx context.Context, given func(flag string) bool) error {
-	fitted, err := c.fit(ctx)
-	if ctx.Err() != nil {
-		return exit.Failed(exit.ErrInterrupted)
+	file := outfile.Stdout(io.Discard)
+	if c.writeTo.Value != "" {
+		var err error
+		if file, err = outfile.Open(ctx, c.writeTo.Value, c.Out); err != nil { // before the log takes its time
+			return fmt.Errorf("--write: %w", err)
+		}
 	}
+	fitted, err := c.fit(ctx)
 	if err != nil {
+		file.Abandon()
+		if ctx.Err() != nil {
+			return exit.Failed(exit.ErrInterrupted)
+		}
 		return err
 	}
-	text, err := fitted.File()
-	if err != nil {
+	if err := c.write(fitted, file); err != nil {
 		return exit.Failed(err)
 	}
 	if c.print {
-		_, err := c.Out.Write(text)
-		return exit.Failed(err)
-	}
-	if err := c.write(ctx, text); err != nil {
-		return err
+		return nil
 	}
 	of, err := c.changed(fitted.Scenario, 1, func(flag string) bool {
 		return flag != "duration" && given(flag) // the log may be shorter
@@ -92,18 +96,18 @@ func (c *command) fit(ctx context.Context) (*traffic.Fitted, error) {
 	return log.Fit(time.Duration(c.duration))
 }
 
-// write writes the scenario into a file.
-func (c *command) write(ctx context.Context, text []byte) error {
-	if c.writeTo.Value == "" {
-		return nil
+// write writes the scenario into a file, and with --print to standard output.
+func (c *command) write(fitted *traffic.Fitted, file *outfile.File) error {
+	text, err := fitted.File()
+	if err == nil && c.print {
+		_, err = c.Out.Write(text)
 	}
-	file, err := outfile.Open(ctx, c.writeTo.Value, c.Out)
+	if err == nil {
+		_, err = file.Write(text)
+	}
 	if err != nil {
-		return fmt.Errorf("--write: %w", err)
-	}
-	if _, err := file.Write(text); err != nil {
 		file.Abandon()
-		return exit.Failed(err)
+		return err
 	}
-	return exit.Failed(file.Keep())
+	return file.Keep()
 }

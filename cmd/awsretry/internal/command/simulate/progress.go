@@ -34,7 +34,7 @@ func (c *command) bar(description string, steps int64) (set func(step int64), do
 		progressbar.OptionClearOnFinish(),
 	)
 	bar.RenderBlank()
-	return func(step int64) { bar.Set64(step) }, func() { bar.Clear() }
+	return func(step int64) { _ = bar.Set64(step) }, func() { bar.Clear() }
 }
 
 // collectLess makes the garbage collector run less often until the memory is a
