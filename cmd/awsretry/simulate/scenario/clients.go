@@ -51,6 +51,12 @@ func (s Scenario) idleResponse() float64 {
 func (l Latency) mean() float64 {
 	median := float64(l.Median)
 	switch l.Distribution {
+	case Tabulated:
+		sum := 0.0
+		for i, q := range l.Table[1:] {
+			sum += (q.Share - l.Table[i].Share) * float64(q.Within+l.Table[i].Within) / 2
+		}
+		return sum
 	case Exponential:
 		return median / math.Ln2
 	case Lognormal:

@@ -42,6 +42,7 @@ func (c *checker) service(s Service) {
 		"service.network", s.Network, "%v to %v, or 0 for %v", Duration(minNetwork), Duration(maxTime), defaultNetwork)
 	c.number("service.refuse_cost", s.RefuseCost, 0, 1)
 	l := s.Latency
+	c.quantiles("service.latency", l)
 	c.within("service.latency.median", l.Median, 0, Duration(maxTime))
 	switch l.Distribution {
 	case Constant, Exponential:
@@ -51,8 +52,10 @@ func (c *checker) service(s Service) {
 			c.check(l.Median > 0 && l.P99 > l.Median && l.P99 <= Duration(maxTime), "service.latency.p99", l.P99,
 				"above the median, %v, which must be above 0, and at most %v", l.Median, Duration(maxTime))
 		}
+	case Tabulated:
 	default:
-		c.check(false, "service.latency.distribution", clipped(l.Distribution), "constant, exponential or lognormal")
+		c.check(false, "service.latency.distribution", clipped(l.Distribution),
+			"constant, exponential, lognormal or table")
 	}
 	c.throttle("service.throttle", s.Throttle)
 	if s.Body != nil {
@@ -162,7 +165,7 @@ func (c *checker) size(s Scenario) {
 		fmt.Sprintf("%d clients with %d callers and %d arriving calls at once", f.Count, f.Callers, f.MaxInFlight),
 		"fewer: count * (callers + max_in_flight + 1) at most %d", maxOwners/2)
 	seconds := time.Duration(s.Duration).Seconds()
-	calls := f.Rate * seconds
+	_, calls := s.arriving()
 	if f.Callers > 0 {
 		calls = float64(f.Count) * float64(f.Callers) * seconds / time.Duration(f.Think+s.Service.Network).Seconds()
 	}

@@ -68,6 +68,7 @@ func (s Scenario) faults() []fault {
 	}
 	c.clients(s)
 	c.service(s.Service)
+	c.overTime(s)
 	c.check(len(s.Events) <= maxEvents, "events", len(s.Events), "at most %d", maxEvents)
 	for i, e := range s.Events[:min(len(s.Events), maxEvents)] {
 		field := fmt.Sprintf("events[%d]", i)
