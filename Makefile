@@ -39,6 +39,7 @@ needs: # Says before the work begins what is missing and what will be downloaded
 	@echo "make test downloads the Go modules that the go.mod files name, and the npm packages of interop/package-lock.json, unless they are there."
 	@for tool in node npm nginx haproxy; do command -v $$tool >/dev/null || echo "SKIPPED: $$tool is not in PATH, so the interop tests that need it do not run"; done
 	@command -v redis-server >/dev/null || command -v valkey-server >/dev/null || echo "SKIPPED: neither redis-server nor valkey-server is in PATH, so the tests of fleet that need one do not run"
+	@command -v chromium >/dev/null || echo "SKIPPED: chromium is not in PATH, so the test of the report in a browser does not run"
 	@command -v postgres >/dev/null || ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || echo "SKIPPED: postgres is neither in PATH nor in /usr/lib/postgresql, so the tests of deliveryqueue on PostgreSQL do not run"
 
 lint: format $(LINTS) crossvet api-check layers ## Formatting, linters, layers, API listing, and vet for other platforms
@@ -72,12 +73,17 @@ cover: ## Statement coverage of the library, and what is not covered
 bench: ## Side by side with rehttp, go-retryablehttp, failsafe-go and the AWS SDK for Go
 	cd bench && go run .
 
+PICTURES := $(CURDIR)/docs/pictures
 pictures: ## The pictures of the README and of docs, drawn again
-	cd cmd/awsretry && go run . schedule --compare --svg ../../docs/pictures/schedule.svg ../../docs/examples/delivery-policy.json >/dev/null
-	cd cmd/awsretry && go run . simulate outage --settings naive,standard --picture ../../docs/pictures/outage.svg
-	cd cmd/awsretry && go run . simulate throttle --settings standard,adaptive --picture ../../docs/pictures/throttle.svg
-	cd cmd/awsretry && go run . simulate ../../docs/examples/pacing.yaml --picture ../../docs/pictures/pacing.svg
-	cd cmd/awsretry && go run . simulate ../../docs/examples/fleet.yaml --picture ../../docs/pictures/fleet.svg
+	cd cmd/awsretry && go run . schedule --compare --svg $(PICTURES)/schedule.svg ../../docs/examples/delivery-policy.json >/dev/null
+	cd cmd/awsretry && go run . simulate outage --settings naive,standard --picture $(PICTURES)/outage.svg
+	cd cmd/awsretry && go run . simulate throttle --settings standard,adaptive --picture $(PICTURES)/throttle.svg
+	cd cmd/awsretry && go run . simulate ../../docs/examples/pacing.yaml --picture $(PICTURES)/pacing.svg
+	cd cmd/awsretry && go run . simulate ../../docs/examples/fleet.yaml --picture $(PICTURES)/fleet.svg
+
+pictures-check: ## Draws the pictures into another folder, and fails if one differs, is missing or is not drawn
+	@drawn=$$(mktemp -d); trap 'rm -rf "$$drawn"' EXIT; $(MAKE) --no-print-directory pictures PICTURES="$$drawn" >/dev/null; \
+		diff -rq docs/pictures "$$drawn" || { echo "docs/pictures is not what make pictures draws: run it, and commit what it changes"; exit 1; }
 
 interop: ## Real clients, real servers, real faults, and CHAOS (60s) of chaos; needs node, npm, nginx and haproxy
 	cd interop && CI=true CHAOS=$(CHAOS) go test -race -count=1 -timeout 15m ./...
@@ -104,4 +110,4 @@ fuzz: ## Every fuzz target of every module for FUZZTIME (10s) each
 $(LINTER): tools/go.mod tools/go.sum
 	@cd tools && $(FAST) go build -o ../$(LINTER) github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 
-.PHONY: help demo test $(TESTS) test/pacing needs lint format $(LINTS) crossvet layers api api-check vuln cover bench service limiters pacing interop pictures fuzz
+.PHONY: help demo test $(TESTS) test/pacing needs lint format $(LINTS) crossvet layers api api-check vuln cover bench service limiters pacing interop pictures pictures-check fuzz

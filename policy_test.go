@@ -116,29 +116,41 @@ func TestDefaultPolicyOfNetHTTP(t *testing.T) {
 	secure.StartTLS()
 	defer secure.Close()
 	for _, tt := range []struct {
-		name, url string
-		body      io.Reader
-		length    int64
-		want      awsretry.Class
+		name, url, body string
+		length          int64
+		want            awsretry.Class
 	}{
-		{"body shorter than ContentLength", plain.URL, io.MultiReader(strings.NewReader("short")), 10,
-			awsretry.Permanent},
-		{"no body", plain.URL, nil, 10, awsretry.Permanent},
-		{"unknown authority", secure.URL, nil, 0, awsretry.Permanent},
-		{"connection refused", closed.URL, nil, 0, awsretry.Transient},
+		{"body shorter than ContentLength", plain.URL, "short", 10, awsretry.Permanent},
+		{"no body", plain.URL, "", 10, awsretry.Permanent},
+		{"unknown authority", secure.URL, "", 0, awsretry.Permanent},
+		{"connection refused", closed.URL, "", 0, awsretry.Transient},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			base := &http.Transport{}
 			defer base.CloseIdleConnections()
 			var class awsretry.Class
 			tr := &awsretry.Transport{Base: base, MaxAttempts: 1, Observe: func(a awsretry.Attempt) { class = a.Class }}
-			req, err := http.NewRequestWithContext(t.Context(), "PUT", tt.url, tt.body)
-			if err != nil {
-				t.Fatal(err)
+			send := func() error {
+				req, err := http.NewRequestWithContext(t.Context(), "PUT", tt.url, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if tt.body != "" {
+					req.Body = io.NopCloser(strings.NewReader(tt.body))
+				}
+				req.ContentLength = tt.length
+				_, err = tr.RoundTrip(req)
+				return err
 			}
-			req.ContentLength = tt.length
-			if resp, err := tr.RoundTrip(req); err == nil || class != tt.want {
-				t.Errorf("%v, %v: %v, want %v", resp, err, class, tt.want)
+			err := send()
+			for range 100 { // now and then the error is that of the connection that net/http closes because of another
+				if !errors.Is(err, net.ErrClosed) {
+					break
+				}
+				err = send()
+			}
+			if err == nil || class != tt.want {
+				t.Errorf("%v: %v, want %v", err, class, tt.want)
 			}
 		})
 	}

@@ -22,7 +22,7 @@ func onEachStore(b *testing.B, f func(b *testing.B, store string)) {
 	b.Run("PostgreSQL", func(b *testing.B) { f(b, newPostgres(b)) })
 }
 
-func bareArgs(b *testing.B, q *Queue) args {
+func bareArgs(b testing.TB, q *Queue) args {
 	b.Helper()
 	a, _, err := q.encode(post(b, "http://endpoint.test/hook", benchBody), Options{})
 	if err != nil {
@@ -97,25 +97,34 @@ func BenchmarkDeliverBare(b *testing.B) {
 			}
 		}
 		w := &bareWorker{}
-		workers := river.NewWorkers()
-		river.AddWorker(workers, w)
-		r, err := q.store.runner(&river.Config{
-			Queues:  map[string]river.QueueConfig{queueName: {MaxWorkers: q.config.Workers}},
-			Workers: workers, Logger: q.config.Logger,
-			FetchCooldown: fetchCooldown, FetchPollInterval: q.config.PollInterval,
-		})
-		if err != nil {
-			b.Fatal(err)
-		}
 		b.ResetTimer()
-		if err := r.Start(context.Background()); err != nil {
-			b.Fatal(err)
-		}
+		stop := startBare(b, q, w)
 		for w.done.Load() < int64(b.N) {
 			time.Sleep(time.Millisecond)
 		}
-		if err := r.Stop(context.Background()); err != nil {
-			b.Fatal(err)
-		}
+		stop()
 	})
+}
+
+// startBare runs bare jobs until stop.
+func startBare(t testing.TB, q *Queue, w *bareWorker) (stop func()) {
+	t.Helper()
+	workers := river.NewWorkers()
+	river.AddWorker(workers, w)
+	r, err := q.store.runner(&river.Config{
+		Queues:  map[string]river.QueueConfig{queueName: {MaxWorkers: q.config.Workers}},
+		Workers: workers, Logger: q.config.Logger,
+		FetchCooldown: fetchCooldown, FetchPollInterval: q.config.PollInterval,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Start(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		if err := r.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}
 }

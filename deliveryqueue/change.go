@@ -43,7 +43,7 @@ func again(job *rivertype.JobRow, rec record, delay time.Duration) *change {
 }
 
 // settle commits changes to jobs. A job that is no longer running, or that
-// another process runs by now, stays as it is. A job that was canceled
+// another process runs by now, stays as it is, unless it was delivered. A job that was canceled
 // meanwhile does not run again. All times are by the store's clock. An attempt
 // does not count as one of River's, of which there are at most crashLimit.
 func (s *store) settle(ctx context.Context, changes []*change) error {
@@ -71,7 +71,8 @@ func (s *store) settle(ctx context.Context, changes []*change) error {
 			attempt = CASE WHEN o.final THEN river_job.attempt ELSE river_job.attempt - 1 END,
 			metadata = %s
 		FROM %s
-		WHERE river_job.id = o.id AND river_job.state = 'running' AND river_job.attempt = o.attempt`,
+		WHERE river_job.id = o.id AND (river_job.state = 'running' AND river_job.attempt = o.attempt
+			OR o.state = 'completed' AND river_job.state IN ('running', 'available', 'scheduled', 'retryable'))`,
 		state, s.after(`0`), s.after(`o.delay`), merged, rows)), string(raw))
 	return err
 }

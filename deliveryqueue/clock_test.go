@@ -3,6 +3,7 @@ package deliveryqueue
 import (
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/riverqueue/river/rivertype"
@@ -59,6 +60,18 @@ func TestClockOfTheStore(t *testing.T) {
 	}
 }
 
+// A turn is a time of the store's clock.
+func TestClockOfAJob(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		at := time.Now().Add(time.Hour)
+		c := clockOf(&rivertype.JobRow{AttemptedAt: &at})
+		time.Sleep(time.Second)
+		if wait := c.until(at.Add(time.Minute)); wait != 59*time.Second {
+			t.Errorf("a turn is in %v", wait)
+		}
+	})
+}
+
 // setJob changes a job as the assignments say.
 func setJob(t *testing.T, q *Queue, id int64, assignments string) {
 	t.Helper()
@@ -80,6 +93,7 @@ func TestDueWithoutLeader(t *testing.T) {
 		}
 		for _, assignments := range []string{
 			`state = 'scheduled', scheduled_at = ` + q.store.after(`1`),
+			`state = 'retryable', scheduled_at = ` + q.store.after(`1`),
 			`scheduled_at = ` + q.store.after(`3600`), // enqueued by a process whose clock is ahead
 		} {
 			setJob(t, q, enqueue(t, q, post(t, end.URL, "hello"), Options{}), assignments)
@@ -87,7 +101,7 @@ func TestDueWithoutLeader(t *testing.T) {
 		later := enqueue(t, q, post(t, end.URL, "hello"), Options{})
 		setJob(t, q, later, `state = 'scheduled', scheduled_at = `+q.store.after(`3600`))
 		start(t, q)
-		waitFor(t, q, Stats{Delivered: 2, Waiting: 1})
+		waitFor(t, q, Stats{Delivered: 3, Waiting: 1})
 	})
 }
 
@@ -140,6 +154,24 @@ func TestOutcomeThatIsTooLate(t *testing.T) {
 			d := list(t, q, Filter{})[0]
 			if d.State != tt.want || (d.Attempts == 7) != (tt.want == Dead) {
 				t.Errorf("after the outcome of attempt %d: %+v", tt.attempt, d)
+			}
+		}
+		// But an endpoint that has it has it, whoever sent it.
+		delivered := end(&rivertype.JobRow{ID: id, Attempt: 1}, rivertype.JobStateCompleted, record{Attempts: 8})
+		for _, tt := range []struct {
+			state string
+			want  State
+		}{{"discarded", Dead}, {"running", Delivered}, {"available", Delivered}, {"scheduled", Delivered}} {
+			assignments := fmt.Sprintf(`state = '%s', attempt = 2`, tt.state)
+			if tt.want == Delivered {
+				assignments += `, finalized_at = NULL`
+			}
+			setJob(t, q, id, assignments)
+			if err := q.store.settle(t.Context(), []*change{delivered}); err != nil {
+				t.Fatal(err)
+			}
+			if d := list(t, q, Filter{})[0]; d.State != tt.want || (d.Attempts == 8) != (tt.want == Delivered) {
+				t.Errorf("delivered while it was %s: %+v", tt.state, d)
 			}
 		}
 	})

@@ -135,7 +135,7 @@ func TestCrash(t *testing.T) {
 		// Rarely it is River that takes a job over, and then it takes another
 		// leader to run it again.
 		var s Stats
-		eventuallyIn(t, time.Minute, "all have ended", func() bool {
+		eventuallyIn(t, time.Minute+time.Duration(n)*time.Second/2, "all have ended", func() bool {
 			s = stats(t, q)
 			return s.Waiting == 0 && s.Running == 0
 		})

@@ -33,13 +33,13 @@
 //
 // # Time
 //
-// A retry is at most about 5 seconds late, and up to 20 seconds after the
-// process that led the others died, because River moves jobs whose time has
-// come in such steps. One whose delay is 5 seconds or less is late by
-// Config.PollInterval at most. A delivery whose process died is attempted again
-// when Config.AttemptTimeout and 44 seconds have passed, and 5 seconds at most
-// after that.
+// A retry is late by Config.PollInterval at most, if a worker is free. A
+// delivery whose process died is attempted again when Config.AttemptTimeout and
+// 44 seconds have passed, and 5 seconds at most after that.
 //
-// Times are those of the machines' clocks. If a clock is set back, deliveries
-// wait longer by as much.
+// Times are those of the store's clock: PostgreSQL's, or in SQLite the
+// machine's. The clocks of the processes may differ from it. If it is set back,
+// deliveries that wait longer than 5 seconds wait longer by as much. If the
+// clock of a process is ahead of PostgreSQL's, its new deliveries are attempted
+// up to 5 seconds late. Delivery.Enqueued is by the clock of the process.
 package deliveryqueue

@@ -215,6 +215,7 @@ type endpoint struct {
 	mu       sync.Mutex
 	statuses []int
 	delay    time.Duration
+	hold     chan struct{} // closed when responses may come; nil: they may
 	got      []got
 }
 
@@ -237,6 +238,9 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	time.Sleep(delay)
+	if e.hold != nil {
+		<-e.hold
+	}
 	w.WriteHeader(status)
 }
 

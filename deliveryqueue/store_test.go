@@ -92,7 +92,7 @@ func TestFileTakesNoWrites(t *testing.T) {
 			t.Parallel()
 			store := newSQLite(t)
 			end := newEndpoint(t, 200)
-			end.delay = 300 * time.Millisecond
+			end.hold = make(chan struct{})
 			q := open(t, store, Config{})
 			other, err := sql.Open("sqlite", store+"?_txlock=immediate&_busy_timeout=5000")
 			if err != nil {
@@ -103,6 +103,7 @@ func TestFileTakesNoWrites(t *testing.T) {
 			start(t, q)
 			eventually(t, "the attempt is made", func() bool { return len(end.requests()) == 1 })
 			release := tt.begin(t, q, other)
+			close(end.hold)
 			time.Sleep(700 * time.Millisecond)
 			_, err = q.Enqueue(t.Context(), post(t, end.URL, "hello"), Options{})
 			if err == nil || !strings.Contains(err.Error(), tt.text) {

@@ -51,7 +51,7 @@ func (q *Queue) sweep(ctx context.Context) error {
 	due := fmt.Sprintf(`
 		UPDATE river_job SET state = 'available'
 		WHERE id IN (SELECT id FROM river_job
-			WHERE state = 'scheduled' AND queue = $1 AND priority = 1 AND scheduled_at <= %s
+			WHERE state IN ('scheduled', 'retryable') AND queue = $1 AND priority = 1 AND scheduled_at <= %s
 			ORDER BY scheduled_at LIMIT %d %s)`, s.after(fmt.Sprint(step.Seconds())), sweepLimit, skip)
 	// What was enqueued by a process whose clock is ahead is due too.
 	ahead := fmt.Sprintf(`

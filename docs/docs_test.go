@@ -164,6 +164,47 @@ func TestDocsLinksLeadSomewhere(t *testing.T) {
 	}
 }
 
+// TestPicturesAreDrawnAndShown compares the files in docs/pictures with those
+// that make pictures draws, and with those that the pages show.
+func TestPicturesAreDrawnAndShown(t *testing.T) {
+	drawn, shown := make(map[string]bool), make(map[string]bool)
+	for _, match := range regexp.MustCompile(`\$\(PICTURES\)/([\w.-]+)`).FindAllStringSubmatch(readText(t, "Makefile"), -1) {
+		drawn[match[1]] = true
+	}
+	image := regexp.MustCompile(`!\[[^\]]+\]\(([^)\s]+)\)`)
+	for _, page := range pages(t) {
+		for _, match := range image.FindAllStringSubmatch(readText(t, page), -1) {
+			file := filepath.ToSlash(filepath.Join(filepath.Dir(page), match[1]))
+			name, ok := strings.CutPrefix(file, "docs/pictures/")
+			if !ok {
+				t.Errorf("%s shows %s, which is not in docs/pictures", page, match[1])
+			}
+			shown[name] = true
+		}
+	}
+	files, err := os.ReadDir("docs/pictures")
+	if err != nil || len(files) < 5 {
+		t.Fatalf("%d pictures, %v", len(files), err)
+	}
+	for _, file := range files {
+		if !drawn[file.Name()] {
+			t.Errorf("make pictures does not draw docs/pictures/%s", file.Name())
+		}
+		if filepath.Ext(file.Name()) != ".svg" {
+			t.Errorf("docs/pictures/%s is not an SVG, so it may differ from machine to machine", file.Name())
+		}
+		delete(drawn, file.Name())
+	}
+	for name := range drawn {
+		t.Errorf("make pictures draws docs/pictures/%s, which does not exist", name)
+	}
+	for _, file := range files {
+		if !shown[file.Name()] {
+			t.Errorf("no page shows docs/pictures/%s", file.Name())
+		}
+	}
+}
+
 // pages returns the README, that of awssdk, and everything in docs.
 func pages(t *testing.T) []string {
 	t.Helper()

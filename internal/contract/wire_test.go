@@ -95,7 +95,7 @@ func TestReplay(t *testing.T) {
 // One Transport serves requests with every kind of body and fate at once. It is
 // for the race detector.
 func TestManyAtOnce(t *testing.T) {
-	const callers, each = 32, 6
+	const callers, each = 32, 3
 	data := httpfake.Text(3000)
 	kinds := slices.Sorted(maps.Keys(bodyKinds))
 	fates := []string{"", "failure", "reset", "throttled"}

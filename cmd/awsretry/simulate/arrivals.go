@@ -13,7 +13,7 @@ import (
 // c, in their order, and then never. It returns nil if no call arrives.
 func (f *fleet) arrivals(c *client) func() time.Duration {
 	var gathering []time.Duration // of the herds
-	seed := random(f.scenario.Seed, uint64(c.arrivals))
+	seed := random(f.scenario.Seed, uint64(c.arrivals.first))
 	for i, e := range f.scenario.Events {
 		if e.Kind != scenario.Herd {
 			continue
@@ -57,14 +57,14 @@ func (f *fleet) arrivals(c *client) func() time.Duration {
 // openLoop starts a call whenever one arrives, whether or not earlier ones have
 // ended.
 func (f *fleet) openLoop(ctx context.Context, c *client, next func() time.Duration) {
-	seed := random(f.scenario.Seed, uint64(c.arrivals))
+	seed := random(f.scenario.Seed, uint64(c.arrivals.first))
 	var last time.Duration = -1
 	for n := uint64(0); ; n++ {
 		at := next()
 		if at == never {
 			return
 		}
-		at = f.grid.next(c.arrivals, max(at, last+1))
+		at = f.grid.nextOf(c.arrivals, max(at, last+1))
 		if at >= f.record.end {
 			return
 		}
@@ -102,7 +102,16 @@ func (c *client) take() (owner int, ok bool) {
 		return owner, true
 	}
 	c.fresh++
-	return c.fresh - 1, true
+	return c.arriving(c.fresh - 1), true
+}
+
+// arriving returns the n-th owner of arriving calls.
+func (c *client) arriving(n int) int {
+	a := c.arrivals
+	if between := a.step - 1; n < between*a.count {
+		return a.first + n/between*a.step + 1 + n%between
+	}
+	return a.first + a.count + n // after the last arrivals
 }
 
 // put returns an owner that take gave out.

@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"context"
+	"math"
 	"net/http"
 	"net/url"
 	"sync"
@@ -30,12 +31,13 @@ type client struct {
 	begins    time.Duration // to call
 
 	// Owners of instants. The closed-loop callers are first, first+1, …; then
-	// comes arrivals, which starts the calls that arrive; then arriving, the
-	// first of inFlight owners for those calls.
-	first, arrivals, arriving int
+	// come arrivals, at whose instants calls arrive, with the owners of those
+	// calls between them.
+	first    int
+	arrivals series
 
 	mu    sync.Mutex // guards the fields below; without contention in virtual time
-	fresh int        // the first owner of arriving calls that never had a call
+	fresh int        // how many owners of arriving calls have ever had a call
 	free  []int      // the owners of arriving calls whose call has ended
 	left  int        // arriving calls that may still be started
 }
@@ -72,7 +74,23 @@ func owners(s scenario.Scenario) int {
 	return 1 + s.Clients.Count*perClient(s)
 }
 
-func perClient(s scenario.Scenario) int { return s.Clients.Callers + 1 + s.Clients.MaxInFlight }
+func perClient(s scenario.Scenario) int {
+	return s.Clients.Callers + arrivalOwners(s) + s.Clients.MaxInFlight
+}
+
+// arrivalOwners returns how many owners the arrivals of a client have. At the
+// instants of one, one call arrives in a tick. A tick is a millisecond or less,
+// and a quarter of the instants is enough for arrivals at random.
+func arrivalOwners(s scenario.Scenario) int {
+	const ticks = 1000 // a second
+	rate := s.Clients.Rate / float64(s.Clients.Count)
+	for _, e := range s.Events {
+		if e.Kind == scenario.Herd {
+			rate = max(rate, min(math.Ceil(e.Calls)/time.Duration(e.To-e.From).Seconds(), ticks*math.Ceil(e.Calls)/4))
+		}
+	}
+	return 1 + int(min(4*rate/ticks, float64(s.Clients.MaxInFlight)))
+}
 
 const host = "service.test" // and the partition of every request
 
@@ -86,13 +104,15 @@ func newFleet(s scenario.Scenario, m maker, g grid, base http.RoundTripper, reco
 	for i, begins := range s.Begins() {
 		first := 1 + i*perClient(s)
 		arrivals := first + s.Clients.Callers
+		starting := arrivalOwners(s)
 		below := link{base, time.Duration(s.Clients.AttemptTimeout), g, random(s.Seed, uint64(i), forJitter), arrivals}
 		f.clients = append(f.clients, &client{
 			number:    i,
 			transport: m.make(below),
 			begins:    begins,
-			first:     first, arrivals: arrivals, arriving: arrivals + 1,
-			fresh: arrivals + 1, left: s.Clients.MaxInFlight,
+			first:     first,
+			arrivals:  series{arrivals, 1 + s.Clients.MaxInFlight/starting, starting},
+			left:      s.Clients.MaxInFlight,
 		})
 	}
 	return f
@@ -126,7 +146,9 @@ func (f *fleet) closedLoop(ctx context.Context, c *client, caller int) {
 	seed := random(f.scenario.Seed, uint64(owner))
 	at := c.begins + exponential(random(seed, forStart), think)
 	for n := uint64(0); ; n++ {
-		at = f.grid.next(owner, at)
+		if at = f.grid.near(owner, at); at < c.begins {
+			at = f.grid.next(owner, c.begins)
+		}
 		if at >= f.record.end {
 			return
 		}

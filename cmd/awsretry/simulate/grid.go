@@ -37,16 +37,29 @@ func tickFor(owners int) time.Duration {
 func (g grid) now() time.Duration { return time.Since(g.start) }
 
 // next returns the owner's first instant at or after t.
-func (g grid) next(owner int, t time.Duration) time.Duration {
-	own := time.Duration(2 * owner)
-	behind := (t - own) % g.tick
+func (g grid) next(owner int, t time.Duration) time.Duration { return g.nextOf(series{owner, 1, 1}, t) }
+
+// A series is owners whose numbers are first, first+step, and so on.
+type series struct{ first, step, count int }
+
+// nextOf returns the first instant at or after t of any of the owners, which
+// must have room in a tick.
+func (g grid) nextOf(owners series, t time.Duration) time.Duration {
+	behind := (t - time.Duration(2*owners.first)) % g.tick
 	if behind < 0 {
 		behind += g.tick
 	}
-	if behind == 0 {
-		return t
+	step := time.Duration(2 * owners.step)
+	if later := (behind + step - 1) / step; later < time.Duration(owners.count) {
+		return t + later*step - behind
 	}
 	return t + g.tick - behind
+}
+
+// near returns the owner's instant that is nearest to t, but later than now. If
+// times were rounded up, each would be half a tick longer on average.
+func (g grid) near(owner int, t time.Duration) time.Duration {
+	return g.next(owner, max(t-g.tick/2, g.now()+1))
 }
 
 // owns reports whether t is one of the owner's instants.
@@ -56,8 +69,11 @@ func (g grid) owns(owner int, t time.Duration) bool { return g.next(owner, t) ==
 // its first own instant at or after t.
 func (g grid) deadline(owner int, t time.Duration) time.Duration { return g.next(owner, t) + 1 }
 
-// delay shortens d to whole ticks, so that a goroutine that sleeps it from an
+// rounded rounds d to whole ticks, so that a goroutine that sleeps it from an
 // instant of its own wakes at one.
+func (g grid) rounded(d time.Duration) time.Duration { return g.delay(d + g.tick/2) }
+
+// delay is rounded, but never longer than d.
 func (g grid) delay(d time.Duration) time.Duration { return d - d%g.tick }
 
 // sleepUntil sleeps until t, unless that has passed.

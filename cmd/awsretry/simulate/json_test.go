@@ -16,7 +16,7 @@ import (
 func TestScenarioInJSON(t *testing.T) {
 	ran := restless()
 	for i := range ran {
-		ran[i].Settings = append(ran[i].Settings[7:8],
+		ran[i].Settings = append(ran[i].Settings[3:4],
 			scenario.Setting{Use: scenario.UseNaive, Name: `"<é & 1>": #`, MaxAttempts: 5, Pause: scenario.Duration(1)},
 			scenario.Setting{Use: scenario.UseStandard, Name: "- 1", Capacity: 50, LongPoll: true})
 	}
@@ -93,7 +93,9 @@ func anyScenario(random *rand.Rand) scenario.Scenario {
 	for range random.IntN(3) {
 		s.Events = append(s.Events, scenario.Event{
 			Kind: scenario.Throttling, From: few(), Throttle: &scenario.Throttle{
-				Rate: maybe(random.ExpFloat64() * 1e5), Share: maybe(random.Float64() * 1e-7), RetryAfter: seconds(3), Code: "e5",
+				Rate: maybe(
+					random.ExpFloat64() * 1e5,
+				), Share: maybe(random.Float64() * 1e-7), RetryAfter: seconds(3), Code: "e5",
 			},
 		}, scenario.Event{Kind: scenario.CapacityStep, From: few(), To: few(), Capacity: random.ExpFloat64() * 1e5})
 	}

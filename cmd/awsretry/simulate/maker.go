@@ -74,7 +74,7 @@ func newMaker(s scenario.Setting, getenv func(string) string) (maker, error) {
 func loops(s scenario.Setting, attempts int) maker {
 	delay := cmp.Or(time.Duration(s.Pause), defaultNaivePause)
 	return maker{make: func(l link) http.RoundTripper {
-		fixed := l.grid.delay(delay)
+		fixed := l.grid.rounded(delay)
 		return &awsretry.Transport{
 			Base: l.base, MaxAttempts: attempts, AttemptTimeout: l.attemptTimeout, MaxRetryAfter: -1,
 			Quota:   awsretry.QuotaConfig{Capacity: -1},
@@ -112,7 +112,7 @@ func transports(s scenario.Setting, mode awsretry.Mode, revision awsretry.Revisi
 					return spreadRetryAfter(resp, mode, l.grid, full)
 				},
 				Backoff: awsretry.BackoffFunc(func(n int, class awsretry.Class, last time.Duration) time.Duration {
-					return l.grid.delay(backoff.Delay(n, class, last))
+					return l.grid.rounded(backoff.Delay(n, class, last))
 				}),
 			}
 		},
@@ -129,7 +129,7 @@ func deliveries(s scenario.Setting) (maker, error) {
 		full := seededJitter(l.seed)
 		return &delivery.Transport{
 			Policy: policy, Base: l.base, AttemptTimeout: l.attemptTimeout,
-			Jitter: func(d time.Duration) time.Duration { return l.grid.delay(full(d)) },
+			Jitter: func(d time.Duration) time.Duration { return l.grid.rounded(full(d)) },
 		}
 	}}, nil
 }

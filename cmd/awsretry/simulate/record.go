@@ -31,6 +31,10 @@ type recorder struct {
 
 	perClient []clientCounts
 
+	// Set at the run's end.
+	backlog float64 // the most that the service had, in requests
+	refused int64   // attempts that found the queue full
+
 	mu        sync.Mutex
 	latencies []uint32   // of good calls, in microseconds
 	observe   func(Call) // may be nil
@@ -47,6 +51,7 @@ type slotCounts struct {
 	lost     atomic.Int64 // attempts whose caller gave up
 
 	// Sampled at the slot's end by the run's first goroutine.
+	backlog  float64 // of the service, in requests
 	tokens   float64 // mean over the clients
 	sendRate float64 // per second, mean over the clients that are limited
 	limited  int     // clients

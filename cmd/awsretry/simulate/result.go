@@ -12,6 +12,20 @@ type Result struct {
 	// Scenario has its defaults filled in. In JSON it is a scenario file.
 	Scenario scenario.Scenario `json:"scenario"`
 	Outcomes []Outcome         `json:"outcomes"` // in the order of Scenario.Settings
+
+	// Resolution is the time between two instants at which a caller can act. The
+	// more calls there may be at the same time, the longer it is, up to 1 ms. In
+	// JSON it is in seconds.
+	Resolution scenario.Duration `json:"resolution"`
+}
+
+// MarshalJSON writes Resolution in seconds.
+func (r *Result) MarshalJSON() ([]byte, error) {
+	type fields Result
+	return json.Marshal(struct {
+		fields
+		Resolution float64 `json:"resolution"`
+	}{fields(*r), inSeconds(r.Resolution)})
 }
 
 // An Outcome is what one setting did. In JSON, durations are in seconds.
@@ -25,6 +39,7 @@ type Outcome struct {
 
 	Attempts  int64 `json:"attempts"`
 	Throttled int64 `json:"throttled"`          // attempts with a 429 response
+	Refused   int64 `json:"refused"`            // attempts that found the queue full
 	Renewals  int64 `json:"renewals,omitempty"` // commands to the store of fleet
 
 	Amplification  float64 `json:"amplification"`   // attempts per call
@@ -52,6 +67,10 @@ type Outcome struct {
 	// the share of its calls that succeeded.
 	Fairness float64 `json:"fairness"`
 
+	// Backlog is the most work that the service had at one time, in requests. If
+	// refusing a request takes capacity, it may be more than the queue holds.
+	Backlog float64 `json:"backlog"`
+
 	Series Series `json:"series"`
 }
 
@@ -75,6 +94,7 @@ type Series struct {
 	Throttled []float64 `json:"throttled"` // 429 responses
 	Errors    []float64 `json:"errors"`    // responses that are other failures
 	Lost      []float64 `json:"lost"`      // attempts whose caller gave up
+	Backlog   []float64 `json:"backlog"`   // work that the service has at the end of the second, in requests
 
 	// Samples of the clients' buckets, in a long run not for every second. nil
 	// if the setting has no such bucket. Tokens is in the retry bucket, mean
@@ -116,6 +136,7 @@ func outcome(s scenario.Scenario, setting scenario.Setting, m maker, r *recorder
 		o.Attempts += c.sent.Load()
 		o.Throttled += c.throttle.Load()
 	}
+	o.Refused, o.Backlog = r.refused, r.backlog
 	if m.shared != nil {
 		o.Renewals = int64(m.shared.Evals())
 	}
@@ -144,6 +165,7 @@ func (r *recorder) series(m maker) Series {
 		s.Throttled = append(s.Throttled, float64(c.throttle.Load()))
 		s.Errors = append(s.Errors, float64(c.failed.Load()))
 		s.Lost = append(s.Lost, float64(c.lost.Load()))
+		s.Backlog = append(s.Backlog, c.backlog)
 		if !c.sampled {
 			continue
 		}

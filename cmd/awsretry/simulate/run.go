@@ -60,7 +60,9 @@ func Run(ctx context.Context, s scenario.Scenario, o Options) (*Result, error) {
 	var simulated atomic.Int64 // seconds, of all settings together
 	defer follow(&simulated, int64(time.Duration(s.Duration)/slot)*int64(len(makers)), o.Progress)()
 
-	result := &Result{Scenario: s, Outcomes: make([]Outcome, len(makers))}
+	result := &Result{
+		Scenario: s, Outcomes: make([]Outcome, len(makers)), Resolution: scenario.Duration(tickFor(owners(s))),
+	}
 	turn := make(chan struct{}, max(cmp.Or(o.Parallel, runtime.GOMAXPROCS(0)), 1))
 	var runs sync.WaitGroup
 	for i, m := range makers {
@@ -144,7 +146,8 @@ func (r *run) play(ctx context.Context) {
 	duration := time.Duration(r.scenario.Duration)
 	g := newGrid(owners(r.scenario))
 	g.wall = r.wall
-	f := newFleet(r.scenario, r.maker, g, newService(r.scenario, g, r.record), r.record)
+	service := newService(r.scenario, g, r.record)
+	f := newFleet(r.scenario, r.maker, g, service, r.record)
 	running, stop := context.WithCancel(context.Background())
 	f.start(running)
 	every := sampleEvery(duration)
@@ -153,10 +156,12 @@ func (r *run) play(ctx context.Context) {
 		if t%every == 0 {
 			f.sample(t, r.maker)
 		}
+		r.record.slots[t/slot-1].backlog = service.backlog(t)
 		r.simulated.Add(1)
 	}
 	stop()
 	f.wait()
+	r.record.backlog, r.record.refused = service.most, int64(service.refused)
 }
 
 // sampleEvery returns the time between two samples of the buckets, about three

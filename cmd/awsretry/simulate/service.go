@@ -34,6 +34,8 @@ type service struct {
 	// passed is the work that the queue will have passed, in requests since the
 	// run's start, when it is empty.
 	passed  float64
+	most    float64 // of backlog
+	refused int     // requests that found the queue full
 	buckets map[throttleOf]*throttleBucket
 }
 
@@ -103,7 +105,7 @@ func (v *service) RoundTrip(req *http.Request) (*http.Response, error) {
 	v.record.sent(now)
 	f := v.arrive(now, c)
 	if f.at != never {
-		f.at = v.grid.next(c.owner, f.at)
+		f.at = v.grid.near(c.owner, f.at)
 	}
 	if !v.grid.wait(ctx, c.owner, f.at) {
 		v.record.abandoned(v.grid.now())
@@ -136,6 +138,9 @@ func (v *service) arrive(now time.Duration, c *call) fate {
 		return fate{refused, http.StatusTooManyRequests, v.refusals[g.throttle]}
 	case math.Ceil(v.passed-g.workedAt(now)-workSlack) > v.queue: // one is served, the others wait
 		v.work(now, g, v.refuseCost)
+		if now < v.record.end {
+			v.refused++
+		}
 		return fate{refused, v.queueFull, plain}
 	}
 	v.work(now, g, 1)
@@ -171,6 +176,20 @@ func failure(how string, at time.Duration) fate {
 // work adds to the queue, in requests. v.mu must be held.
 func (v *service) work(now time.Duration, g segment, amount float64) {
 	v.passed = max(v.passed, g.workedAt(now)) + amount
+	v.most = max(v.most, v.passed-g.workedAt(now))
+}
+
+// backlog returns the work that the service has at an instant, in requests:
+// those in the queue, the one that is served, and what is left of refusing
+// others.
+func (v *service) backlog(now time.Duration) float64 {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	g := v.script.segmentAt(now)
+	if g.how != "" {
+		return 0
+	}
+	return max(v.passed-g.workedAt(now), 0)
 }
 
 // sample draws a latency for the call's attempt.

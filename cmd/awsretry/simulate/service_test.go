@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -205,5 +206,55 @@ func TestServes(t *testing.T) {
 	s.Service.Throttle = &scenario.Throttle{Share: 0.5} // callers may ask again
 	if got := Serves(s, 0, seconds(10)); math.Abs(got-10_000) > 1e-6 {
 		t.Errorf("a throttle without a rate: got %v, want 10000", got)
+	}
+}
+
+// Refusing requests takes capacity, and the work that it makes is counted.
+func TestBacklog(t *testing.T) {
+	of := func(refuseCost float64, events ...scenario.Event) Outcome {
+		s := tiny(scenario.Setting{Use: scenario.UseNone})
+		s.Events = events
+		s.Clients = scenario.Clients{Count: 10, Rate: 400}
+		s.Service = scenario.Service{
+			Capacity: 100, Queue: 20, RefuseCost: refuseCost, Latency: scenario.Latency{Median: ms(5)}, Network: ms(2),
+		}
+		return mustRun(t, s).Outcomes[0]
+	}
+	free, costly := of(0), of(0.5)
+	if free.Backlog < 20 || free.Backlog > 21 || free.Series.Backlog[9] > 21 {
+		t.Errorf("the backlog is %v, at the end %v, want 21", free.Backlog, free.Series.Backlog[9])
+	}
+	// The work is 400/s times 0.5, of which the service does 100/s.
+	if last := costly.Series.Backlog[9]; costly.Backlog < 900 || last < 900 || last > costly.Backlog {
+		t.Errorf("with a cost the backlog is %v, at the end %v, want about 1000", costly.Backlog, last)
+	}
+	if free.Refused < 2800 || free.Refused > 3200 || costly.Refused < 3800 {
+		t.Errorf("%d are refused, and %d with a cost, want about 3000 and 4000", free.Refused, costly.Refused)
+	}
+	gone := of(0.5, scenario.Event{Kind: scenario.Outage, From: seconds(5)})
+	if gone.Series.Backlog[3] < 300 || gone.Series.Backlog[9] != 0 {
+		t.Errorf("an outage leaves a backlog: %v", gone.Series.Backlog)
+	}
+}
+
+func TestResolution(t *testing.T) {
+	s := tiny(scenario.Setting{Use: scenario.UseNone})
+	for _, tt := range []struct {
+		inFlight int
+		want     time.Duration
+		coarse   bool
+	}{{10, 25, false}, {200_000, 500 * time.Microsecond, false}, {240_000, 500 * time.Microsecond, true}} {
+		s.Clients = scenario.Clients{Count: 1, Rate: 1, MaxInFlight: tt.inFlight}
+		if tt.coarse {
+			s.Service.Latency.Median = ms(10)
+		}
+		r := mustRun(t, s)
+		var table strings.Builder
+		if err := r.WriteTable(&table, 0); err != nil {
+			t.Fatal(err)
+		}
+		if time.Duration(r.Resolution) != tt.want || strings.Contains(table.String(), "rounded to 500µs") != tt.coarse {
+			t.Errorf("%d calls at once: resolution %v\n%s", tt.inFlight, r.Resolution, table.String())
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"math"
 	"strings"
 	"time"
 
@@ -12,29 +13,43 @@ import (
 	"example.com/awsretry/cmd/awsretry/internal/format"
 )
 
+// A Column is one of the table.
+type Column struct {
+	Name         string
+	above, below string // its name in a terminal
+	Cell         func(Outcome) string
+}
+
+// Columns returns the columns of the table. The first one is the setting.
+func Columns() []Column {
+	return []Column{
+		{"setting", "", "setting", func(o Outcome) string { return o.Setting }},
+		{"calls", "", "calls", func(o Outcome) string { return format.Count(o.Calls) }},
+		{"attempts", "", "attempts", func(o Outcome) string { return format.Count(o.Attempts) }},
+		{"amplification", "amplifi-", "cation", func(o Outcome) string { return fmt.Sprintf("%.2fx", o.Amplification) }},
+		{"goodput, calls/s", "goodput", "calls/s", func(o Outcome) string { return fmt.Sprintf("%.1f", o.Goodput) }},
+		{"failed calls", "failed", "calls", func(o Outcome) string { return format.Count(o.Failed) }},
+		{"share of calls", "", "", func(o Outcome) string { return format.Percent(o.FailedShare) }},
+		{"p50", "", "p50", func(o Outcome) string { return format.Latency(time.Duration(o.P50)) }},
+		{"p99", "", "p99", func(o Outcome) string { return format.Latency(time.Duration(o.P99)) }},
+		{"recovery", "", "recovery", recoveryText},
+		{"throttled attempts", "throttled", "attempts", func(o Outcome) string { return format.Percent(o.ThrottledShare) }},
+		{"largest backlog", "largest", "backlog", func(o Outcome) string { return format.Count(int64(math.Ceil(o.Backlog))) }},
+		{"fairness (Jain)", "fairness", "(Jain)", func(o Outcome) string { return fmt.Sprintf("%.3f", o.Fairness) }},
+	}
+}
+
 // WriteTable writes what was simulated and the outcomes, one line for each
 // setting. If the columns do not fit into width characters, the rest of them
 // follows as another table. A width of 0 means no limit.
 func (r *Result) WriteTable(w io.Writer, width int) error {
-	rows := [][]string{
-		strings.Split("|||amplifi-|goodput|failed|||||throttled|fairness", "|"),
-		strings.Split("setting|calls|attempts|cation|calls/s|calls||p50|p99|recovery|attempts|(Jain)", "|"),
-	}
-	for _, o := range r.Outcomes {
-		rows = append(rows, []string{
-			o.Setting,
-			format.Count(o.Calls),
-			format.Count(o.Attempts),
-			fmt.Sprintf("%.2fx", o.Amplification),
-			fmt.Sprintf("%.1f", o.Goodput),
-			format.Count(o.Failed),
-			format.Percent(o.FailedShare),
-			format.Latency(time.Duration(o.P50)),
-			format.Latency(time.Duration(o.P99)),
-			recoveryText(o),
-			format.Percent(o.ThrottledShare),
-			fmt.Sprintf("%.3f", o.Fairness),
-		})
+	rows := make([][]string, 2+len(r.Outcomes))
+	for _, c := range Columns() {
+		rows[0] = append(rows[0], c.above)
+		rows[1] = append(rows[1], c.below)
+		for i, o := range r.Outcomes {
+			rows[2+i] = append(rows[2+i], c.Cell(o))
+		}
 	}
 	b := bufio.NewWriter(w)
 	s := r.Scenario.Summary()
@@ -45,9 +60,19 @@ func (r *Result) WriteTable(w io.Writer, width int) error {
 	for _, event := range s.Events {
 		fmt.Fprintln(b, event)
 	}
+	if r.coarse() {
+		fmt.Fprintf(b, "times are rounded to %v, because many calls may be under way at once\n", r.Resolution)
+	}
 	fmt.Fprintln(b)
 	writeColumns(b, rows, width)
 	return b.Flush()
+}
+
+// coarse reports whether the resolution is more than a hundredth of what a call
+// takes.
+func (r *Result) coarse() bool {
+	s := r.Scenario.Service
+	return r.Resolution > (s.Latency.Median+s.Network)/100
 }
 
 // writeColumns aligns the first column to the left and the others to the right.

@@ -107,7 +107,7 @@ func (s *Server) Down(signal string) error {
 	if _, err := fmt.Fprintln(s.stop, signal); err != nil {
 		return err
 	}
-	s.cmd.Wait() // postgres exits with an error after QUIT
+	_ = s.cmd.Wait() // postgres exits with an error after QUIT
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package picture
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -18,11 +19,13 @@ type column struct {
 	width vg.Length
 	max   float64
 	none  string                          // for the panel of a setting that has no such quantity
-	lines func(o simulate.Outcome) []line // none: the setting has no such quantity
+	blank string                          // for the panel of a setting that has no curve
+	lines func(o simulate.Outcome) []line // nil: the setting has no such quantity
 }
 
 // A line is a curve, possibly with gaps.
 type line struct {
+	name   string
 	points []plotter.XYs
 	style  draw.LineStyle
 }
@@ -31,31 +34,36 @@ type line struct {
 func (p *picture) shown() []column {
 	serves := simulate.ServesOverTime(p.Scenario)
 	joins := joins(p.Scenario)
-	load := column{title: "offered load and goodput (1/s)", width: loadWidth}
+	load := column{title: p.mean("offered load and goodput (1/s)"), width: loadWidth, blank: "no calls"}
 	load.lines = func(o simulate.Outcome) []line {
+		if o.Calls == 0 {
+			return []line{}
+		}
 		lines := []line{
-			{[]plotter.XYs{p.steps(serves)}, dashed(inkServes, 0.9)},
-			{[]plotter.XYs{perSecond(o.Series.Attempts)}, stroke(inkAttempts, 1.1)},
-			{[]plotter.XYs{perSecond(o.Series.Good)}, stroke(inkGood, 1.7)},
+			{"capacity", []plotter.XYs{p.steps(serves)}, capacityStyle},
+			{"attempts", []plotter.XYs{p.perSecond(o.Series.Attempts)}, stroke(inkAttempts, 1.1)},
+			{"goodput", []plotter.XYs{p.perSecond(o.Series.Good)}, stroke(inkGood, 1.7)},
 		}
 		if joins {
-			lines = append(lines, line{limitedParts(ofAll(o.Series.SendRate)), stroke(inkSendRate, 1.1)})
+			lines = append(lines, line{"send rate", limitedParts(ofAll(o.Series.SendRate)), sendRateStyle})
 		}
 		return lines
 	}
-	tokens := column{title: "retry tokens (mean of the clients)", width: bucketWidth, none: "no retry token bucket"}
+	tokens := column{title: "retry tokens (mean of the clients)", width: bucketWidth}
+	tokens.none, tokens.blank = "no retry token bucket", "no sample"
 	tokens.lines = func(o simulate.Outcome) []line {
 		if o.Series.Tokens == nil {
 			return nil
 		}
-		return []line{{[]plotter.XYs{samples(o.Series.Tokens)}, stroke(inkTokens, 1.6)}}
+		return []line{{"tokens", []plotter.XYs{samples(o.Series.Tokens)}, stroke(inkTokens, 1.6)}}
 	}
-	rate := column{title: "send rate (1/s, mean of limited clients)", width: bucketWidth, none: "no rate limiter"}
+	rate := column{title: "send rate (1/s, mean of limited clients)", width: bucketWidth}
+	rate.none, rate.blank = "no rate limiter", "never limited"
 	rate.lines = func(o simulate.Outcome) []line {
 		if o.Series.SendRate == nil {
 			return nil
 		}
-		return []line{{limitedParts(o.Series.SendRate), stroke(inkSendRate, 1.6)}}
+		return []line{{"send rate", limitedParts(o.Series.SendRate), sendRateStyle}}
 	}
 	load = load.scaled(p.Outcomes)
 	// A peak far above what the service can serve would flatten everything
@@ -83,12 +91,12 @@ func (p *picture) shown() []column {
 // joinColumn shows, in place of the tokens, how many clients there are and what
 // is throttled while they join.
 func (p *picture) joinColumn() column {
-	c := column{title: "clients, and throttled attempts (1/s)", width: bucketWidth}
+	c := column{title: p.mean("clients, and throttled attempts (1/s)"), width: bucketWidth}
 	c.lines = func(o simulate.Outcome) []line {
 		return []line{
-			{[]plotter.XYs{p.steps(p.Scenario.ClientsOverTime())}, stroke(inkFaint, 1.1)},
-			{[]plotter.XYs{samples(o.Series.Members)}, stroke(inkTokens, 1.6)},
-			{[]plotter.XYs{perSecond(o.Series.Throttled)}, stroke(inkAttempts, 1.1)},
+			{"clients", []plotter.XYs{p.steps(p.Scenario.ClientsOverTime())}, stroke(inkFaint, 1.1)},
+			{"leases", []plotter.XYs{samples(o.Series.Members)}, stroke(inkTokens, 1.6)},
+			{"throttled", []plotter.XYs{p.perSecond(o.Series.Throttled)}, stroke(inkAttempts, 1.1)},
 		}
 	}
 	return c
@@ -135,13 +143,38 @@ func (l line) peak() (x, y float64) {
 	return x, y
 }
 
-// perSecond puts each second's value at the middle of the second.
-func perSecond(values []float64) plotter.XYs {
+// visible reports whether the line has anything to draw.
+func (l line) visible() bool {
+	return slices.ContainsFunc(l.points, func(part plotter.XYs) bool { return len(part) > 0 })
+}
+
+// perSecond puts each second's value at the middle of the second, or the mean
+// of some seconds at their middle.
+func (p *picture) perSecond(values []float64) plotter.XYs {
+	values = simulate.Means(values, p.every)
 	points := make(plotter.XYs, len(values))
 	for i, v := range values {
-		points[i] = plotter.XY{X: float64(i) + 0.5, Y: v}
+		points[i] = plotter.XY{X: (float64(i) + 0.5) * float64(p.every), Y: v}
 	}
-	return points
+	return drawable(points)
+}
+
+// mean adds to a title what a point is.
+func (p *picture) mean(title string) string {
+	if p.every == 1 {
+		return title
+	}
+	return fmt.Sprintf("%s, means of %ds", title, p.every)
+}
+
+// drawable returns points that make a line. A single one becomes a line of a
+// second.
+func drawable(points plotter.XYs) plotter.XYs {
+	if len(points) != 1 {
+		return points
+	}
+	at := points[0]
+	return plotter.XYs{{X: at.X - 0.5, Y: at.Y}, {X: at.X + 0.5, Y: at.Y}}
 }
 
 func samples(values []simulate.Sample) plotter.XYs {
@@ -149,7 +182,7 @@ func samples(values []simulate.Sample) plotter.XYs {
 	for i, v := range values {
 		points[i] = plotter.XY{X: time.Duration(v.At).Seconds(), Y: v.Value}
 	}
-	return points
+	return drawable(points)
 }
 
 // ofAll returns the sum over the limited clients for their mean.

@@ -1,7 +1,9 @@
 package picture
 
 import (
+	"fmt"
 	"slices"
+	"sort"
 	"strings"
 
 	"example.com/awsretry/cmd/awsretry/simulate/scenario"
@@ -27,16 +29,32 @@ const (
 
 func newHead(s scenario.Scenario, width vg.Length) head {
 	h := head{title: textStyle(inkText, 13, true), text: textStyle(inkText, 9, false)}
-	h.legend = newLegend(h.text, joins(s))
+	h.legend = newLegend(h.text, len(s.Events) > 0, joins(s))
 	what := s.Summary()
 	h.titles = wrapped(h.title, what.Title, width)
 	h.texts = wrapped(h.text, what.Size, width)
-	lines := wrapped(h.text, strings.Join(what.Events, "; "), width)
-	if len(lines) > mostHeadLines {
-		lines = append(lines[:mostHeadLines-1], shortened(h.text, lines[mostHeadLines-1]+" …", width))
-	}
-	h.texts = slices.Concat(h.texts, lines)
+	h.texts = slices.Concat(h.texts, eventLines(h.text, what.Events, width))
 	return h
+}
+
+// eventLines returns the lines for the events, or for the first ones and how
+// many more there are.
+func eventLines(style draw.TextStyle, events []string, width vg.Length) []string {
+	left := sort.Search(
+		len(events),
+		func(left int) bool { return len(linesWithout(left, style, events, width)) <= mostHeadLines },
+	)
+	lines := linesWithout(left, style, events, width)
+	return lines[:min(len(lines), mostHeadLines)]
+}
+
+// linesWithout returns the lines for all events but the last ones.
+func linesWithout(left int, style draw.TextStyle, events []string, width vg.Length) []string {
+	text := strings.Join(events[:len(events)-left], "; ")
+	if left > 0 {
+		text += fmt.Sprintf("; and %d more", left)
+	}
+	return wrapped(style, text, width)
 }
 
 func (h head) height(width vg.Length) vg.Length {

@@ -2,8 +2,8 @@ package picture
 
 import (
 	"image/color"
-	"strings"
 
+	"example.com/awsretry/cmd/awsretry/internal/svgfile"
 	imagefont "golang.org/x/image/font"
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/font"
@@ -11,7 +11,7 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// The colors are from M. Okabe and K. Ito's palette, which color-blind readers
+// On a light page, the colors of the lines are from M. Okabe and K. Ito's palette, which color-blind readers
 // can distinguish. No two lines of a panel differ in their color alone.
 var (
 	inkAttempts = color.RGBA{0xd5, 0x5e, 0x00, 0xff} // vermillion
@@ -22,23 +22,41 @@ var (
 	inkText     = color.RGBA{0x22, 0x22, 0x22, 0xff}
 	inkAside    = color.RGBA{0x66, 0x66, 0x66, 0xff}
 	inkFaint    = color.RGBA{0x88, 0x88, 0x88, 0xff}
+	inkPage     = color.RGBA{0xff, 0xff, 0xff, 0xff}
 	inkGrid     = color.RGBA{0xe4, 0xe4, 0xe4, 0xff}
 	inkEvent    = color.RGBA{0xf1, 0xec, 0xdf, 0xff} // light sand
 )
+
+// darkPage has the colors for dark pages.
+var darkPage = []svgfile.Ink{
+	{Light: inkAttempts, Dark: color.RGBA{0xff, 0x8c, 0x42, 0xff}},
+	{Light: inkGood, Dark: color.RGBA{0x56, 0xb4, 0xe9, 0xff}},
+	{Light: inkTokens, Dark: color.RGBA{0x2b, 0xc7, 0x9a, 0xff}},
+	{Light: inkSendRate, Dark: color.RGBA{0xe2, 0x9c, 0xc4, 0xff}},
+	{Light: inkServes, Dark: color.RGBA{0xd0, 0xd0, 0xd0, 0xff}},
+	{Light: inkText, Dark: color.RGBA{0xe6, 0xe6, 0xe6, 0xff}},
+	{Light: inkAside, Dark: color.RGBA{0xa8, 0xa8, 0xa8, 0xff}},
+	{Light: inkFaint, Dark: color.RGBA{0x8a, 0x8a, 0x8a, 0xff}},
+	{Light: inkPage, Dark: color.RGBA{0x16, 0x19, 0x1d, 0xff}},
+	{Light: inkGrid, Dark: color.RGBA{0x33, 0x38, 0x3f, 0xff}},
+	{Light: inkEvent, Dark: color.RGBA{0x3b, 0x35, 0x27, 0xff}},
+}
 
 func stroke(ink color.Color, width float64) draw.LineStyle {
 	return draw.LineStyle{Color: ink, Width: vg.Points(width)}
 }
 
-func dashed(ink color.Color, width float64) draw.LineStyle {
+func dashed(ink color.Color, width float64, dash, space vg.Length) draw.LineStyle {
 	style := stroke(ink, width)
-	style.Dashes = []vg.Length{vg.Points(3), vg.Points(2.5)}
+	style.Dashes = []vg.Length{dash, space}
 	return style
 }
 
-// fontFamily replaces the font's name in an SVG. The letters of the first three
-// are equally wide, and one of them is nearly everywhere.
-const fontFamily = "font-family:'Liberation Sans',Arial,Helvetica,sans-serif"
+// The styles of the lines that have dashes.
+var (
+	capacityStyle = dashed(inkServes, 0.9, 3, 2.5)
+	sendRateStyle = dashed(inkSendRate, 1.4, 7, 1.5)
+)
 
 func textStyle(ink color.Color, size float64, bold bool) draw.TextStyle {
 	f := font.From(plot.DefaultFont, vg.Points(size))
@@ -47,44 +65,4 @@ func textStyle(ink color.Color, size float64, bold bool) draw.TextStyle {
 		f.Weight = imagefont.WeightBold
 	}
 	return draw.TextStyle{Color: ink, Font: f, Handler: plot.DefaultTextHandler}
-}
-
-// widthOf returns the room for a text. A viewer of an SVG that has none of the
-// fonts takes another one, so this is more than the text's width: DejaVu Sans,
-// for example, is a sixth wider.
-func widthOf(style draw.TextStyle, text string) vg.Length {
-	const spare = 1.2
-	return spare * style.Width(text)
-}
-
-// wrapped breaks a text into lines that have room in a width, and shortens a
-// word that has none.
-func wrapped(style draw.TextStyle, text string, width vg.Length) []string {
-	var lines []string
-	line := ""
-	for _, word := range strings.Fields(text) {
-		longer := strings.TrimSpace(line + " " + word)
-		if line != "" && widthOf(style, longer) > width {
-			lines = append(lines, line)
-			longer = word
-		}
-		line = shortened(style, longer, width)
-	}
-	if line != "" {
-		lines = append(lines, line)
-	}
-	return lines
-}
-
-// shortened returns a text, or its beginning and an ellipsis if it has no room
-// in a width.
-func shortened(style draw.TextStyle, text string, width vg.Length) string {
-	if widthOf(style, text) <= width {
-		return text
-	}
-	letters := []rune(text)
-	for len(letters) > 0 && widthOf(style, string(letters)+"…") > width {
-		letters = letters[:len(letters)-1]
-	}
-	return string(letters) + "…"
 }

@@ -1,8 +1,6 @@
 package picture
 
 import (
-	"slices"
-
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 )
@@ -29,23 +27,26 @@ const (
 	keyRow     = 1.7 // height of a row
 )
 
-// newLegend returns the legend of a picture. joins is true if clients join.
-func newLegend(text draw.TextStyle, joins bool) legend {
+// newLegend returns the legend of a picture. events and joins say whether there
+// are events, and whether clients join.
+func newLegend(text draw.TextStyle, events, joins bool) legend {
 	line := func(style draw.LineStyle) func(draw.Canvas) {
 		return func(c draw.Canvas) { c.StrokeLine2(style, c.Min.X, c.Center().Y, c.Max.X, c.Center().Y) }
 	}
 	keys := []key{
 		{"attempts sent (offered load)", line(stroke(inkAttempts, 2))},
 		{"calls that succeed (goodput)", line(stroke(inkGood, 2.4))},
-		{"what the service can serve", line(dashed(inkServes, 1.2))},
-		{"event", func(c draw.Canvas) {
-			c.SetColor(inkEvent)
-			c.Fill(c.Path())
-		}},
+		{"what the service can serve", line(capacityStyle)},
 	}
 	if joins {
-		keys = slices.Insert(keys, 3, key{"send rate of all clients", line(stroke(inkSendRate, 2))},
+		keys = append(keys, key{"send rate of all clients", line(sendRateStyle)},
 			key{"clients", line(stroke(inkFaint, 2))}, key{"clients with a lease", line(stroke(inkTokens, 2.4))})
+	}
+	if events {
+		keys = append(keys, key{"event", func(c draw.Canvas) {
+			c.SetColor(inkEvent)
+			c.Fill(c.Path())
+		}})
 	}
 	return legend{text, keys}
 }

@@ -2,6 +2,7 @@ package picture
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	"gonum.org/v1/plot"
@@ -19,10 +20,14 @@ import (
 // numbers and titles around it.
 func (p *picture) drawPanel(c draw.Canvas, col column, o simulate.Outcome, last bool) {
 	lines := col.lines(o)
-	if lines == nil {
+	if !slices.ContainsFunc(lines, line.visible) {
 		faint := textStyle(inkAside, 9, false)
 		faint.XAlign, faint.YAlign = text.XCenter, text.YCenter
-		c.FillText(faint, c.Center(), col.none)
+		words := col.blank
+		if lines == nil {
+			words = col.none
+		}
+		c.FillText(faint, c.Center(), words)
 		return
 	}
 	axes := newAxes(time.Duration(p.Scenario.Duration).Seconds(), last)
@@ -42,6 +47,7 @@ func (p *picture) drawPanel(c draw.Canvas, col column, o simulate.Outcome, last 
 	for _, l := range lines {
 		if at, peak := l.peak(); peak > axes.Y.Max {
 			labelPeak(c, l, at/axes.X.Max, peak)
+			c.Max.Y -= vg.Points(11) // for the next line's
 		}
 	}
 }
@@ -86,9 +92,9 @@ func around(p *plot.Plot, data vg.Rectangle) vg.Rectangle {
 // labelPeak writes the height of a peak that is cut off. x is its place, from 0
 // to 1.
 func labelPeak(c draw.Canvas, l line, x, peak float64) {
-	style := textStyle(l.style.Color, 8, false)
+	style := textStyle(inkText, 8, false)
 	style.YAlign = text.YTop
-	label := "up to " + format.Number(peak)
+	label := l.name + " up to " + format.Number(peak)
 	at := c.Min.X + vg.Length(x)*c.Size().X + vg.Points(5)
 	if at+widthOf(style, label) > c.Max.X {
 		at -= vg.Points(10)
@@ -105,7 +111,8 @@ func (b eventBands) Plot(c draw.Canvas, p *plot.Plot) {
 	x, _ := p.Transforms(&c)
 	for _, e := range b.events {
 		from, to := x(time.Duration(e.From).Seconds()), x(time.Duration(e.To).Seconds())
-		to = max(to, from+vg.Points(1.5))
+		to = min(max(to, from+vg.Points(1.5)), c.Max.X)
+		from = max(min(from, to-vg.Points(1.5)), c.Min.X)
 		band := vg.Rectangle{Min: vg.Point{X: from, Y: c.Min.Y}, Max: vg.Point{X: to, Y: c.Max.Y}}
 		c.SetColor(inkEvent)
 		c.Fill(band.Path())

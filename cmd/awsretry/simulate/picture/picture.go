@@ -2,9 +2,7 @@
 package picture
 
 import (
-	"bytes"
 	"fmt"
-	"image/color"
 	"io"
 	"time"
 
@@ -14,6 +12,7 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 
 	"example.com/awsretry/cmd/awsretry/internal/format"
+	"example.com/awsretry/cmd/awsretry/internal/svgfile"
 	"example.com/awsretry/cmd/awsretry/simulate"
 )
 
@@ -45,12 +44,7 @@ func Draw(w io.Writer, r *simulate.Result, kind string) error {
 	case SVG:
 		canvas := vgsvg.New(p.width, p.height)
 		p.draw(draw.New(canvas))
-		var text bytes.Buffer
-		if _, err := canvas.WriteTo(&text); err != nil {
-			return err
-		}
-		_, err := w.Write(bytes.ReplaceAll(text.Bytes(), []byte("font-family:Liberation Sans"), []byte(fontFamily)))
-		return err
+		return svgfile.Write(w, canvas, darkPage)
 	case PNG:
 		canvas := vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(p.width, p.height), vgimg.UseDPI(pngDPI))}
 		p.draw(draw.New(canvas))
@@ -63,6 +57,7 @@ func Draw(w io.Writer, r *simulate.Result, kind string) error {
 // A picture is a Result with its layout.
 type picture struct {
 	*simulate.Result
+	every         int // seconds of a point
 	columns       []column
 	head          head
 	inner         vg.Length // the width without the margins
@@ -70,7 +65,7 @@ type picture struct {
 }
 
 func newPicture(r *simulate.Result) *picture {
-	p := &picture{Result: r}
+	p := &picture{Result: r, every: simulate.SecondsPerPoint(r.Scenario)}
 	p.columns = p.shown()
 	for _, c := range p.columns {
 		p.inner += axisWidth + c.width + gap
@@ -84,7 +79,7 @@ func newPicture(r *simulate.Result) *picture {
 
 // draw draws on a canvas of the picture's size.
 func (p *picture) draw(c draw.Canvas) {
-	c.SetColor(color.White)
+	c.SetColor(inkPage)
 	c.Fill(c.Path())
 	c = draw.Crop(c, margin, -margin, margin, -margin)
 	p.head.draw(c)

@@ -7,7 +7,9 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"time"
 
+	"example.com/awsretry/cmd/awsretry/internal/svgfile"
 	"example.com/awsretry/cmd/awsretry/simulate/scenario"
 )
 
@@ -40,13 +42,19 @@ func TestPictures(t *testing.T) {
 			}
 			// Each panel shades each event, and the legend has a sample.
 			want := tt.drawn*len(s.Events) + 1
-			if got := strings.Count(strings.ToUpper(svg.String()), "#F1ECDF"); got != want {
+			if got := strings.Count(svg.String(), `style="fill:#F1ECDF"`); got != want {
 				t.Errorf("%d shaded events, want %d in %d panels", got, want, tt.drawn)
 			}
 			if texts["virtual time (s)"] == 0 || texts["10"] == 0 || texts["offered load and goodput (1/s)"] != 1 {
 				t.Errorf("the axes have no units: %v", texts)
 			}
-			if strings.Count(svg.String(), "font-family") != strings.Count(svg.String(), fontFamily) {
+			if strings.Count(
+				svg.String(),
+				"font-family",
+			) != strings.Count(
+				svg.String(),
+				"font-family:"+svgfile.Families,
+			) {
 				t.Error("a text has no other font to fall back to")
 			}
 		})
@@ -155,5 +163,49 @@ func TestPictureOfClientsThatJoin(t *testing.T) {
 					len(result.Scenario.Events), text, texts[text], times)
 			}
 		}
+	}
+}
+
+// A panel without a curve says why.
+func TestPanelsWithoutCurves(t *testing.T) {
+	s := busy(2, 0)
+	s.Settings[0].Use, s.Settings[1].Use = scenario.UseAdaptive, scenario.UseAdaptive
+	r := made(s, 300)
+	r.Outcomes[0].Calls = 0
+	for i := range r.Outcomes[1].Series.SendRate {
+		r.Outcomes[1].Series.SendRate[i].Limited = 0
+	}
+	var svg bytes.Buffer
+	if err := Draw(&svg, r, SVG); err != nil {
+		t.Fatal(err)
+	}
+	texts := svgTexts(t, svg.Bytes())
+	if texts["no calls"] != 1 || texts["never limited"] != 1 {
+		t.Errorf("the texts are %v", texts)
+	}
+}
+
+// In a run of a second, a curve is a short line.
+func TestSinglePoint(t *testing.T) {
+	s := busy(1, 0)
+	s.Duration = seconds(1)
+	r := made(s, 10)
+	r.Outcomes[0].Series.Attempts[0] = 10
+	p := newPicture(r)
+	for _, l := range p.columns[0].lines(r.Outcomes[0]) {
+		if got := l.points[0]; len(got) != 2 || got[0].X != 0 || got[1].X != 1 {
+			t.Errorf("%s: %v, want a line from 0 to 1", l.name, got)
+		}
+	}
+}
+
+// A long run has fewer points than seconds, and the title says so.
+func TestMeansOfLongRuns(t *testing.T) {
+	s := busy(1, 0)
+	s.Duration = scenario.Duration(24 * time.Hour)
+	p := newPicture(made(s, 10))
+	points := p.perSecond(p.Outcomes[0].Series.Good)
+	if p.every != 44 || len(points) > 2000 || p.columns[0].title != "offered load and goodput (1/s), means of 44s" {
+		t.Errorf("%d points, of %d seconds each, %q", len(points), p.every, p.columns[0].title)
 	}
 }

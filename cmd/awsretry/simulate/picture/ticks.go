@@ -55,9 +55,13 @@ type numberTicks struct{}
 
 func (numberTicks) Ticks(_, most float64) []plot.Tick {
 	step := roundStep(most / 4)
+	label := format.Number
+	if step >= 1e5 { // there is no room for seven digits
+		label = func(v float64) string { return format.Number(v/1e6) + "M" }
+	}
 	var ticks []plot.Tick
 	for i := 0; float64(i)*step <= most; i++ {
-		ticks = append(ticks, plot.Tick{Value: float64(i) * step, Label: format.Number(float64(i) * step)})
+		ticks = append(ticks, plot.Tick{Value: float64(i) * step, Label: label(float64(i) * step)})
 	}
 	return ticks
 }

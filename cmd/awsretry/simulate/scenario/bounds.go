@@ -25,6 +25,8 @@ const (
 
 // parse returns the syntax tree of a text that is within the limits.
 func parse(text []byte) (*ast.File, error) {
+	text = bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n"))
+	text = bytes.ReplaceAll(text, []byte("\r"), []byte("\n")) // a line's end too
 	if err := checkLines(text); err != nil {
 		return nil, err
 	}

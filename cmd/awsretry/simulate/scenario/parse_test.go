@@ -176,6 +176,7 @@ func TestParseErrors(t *testing.T) {
 			"nests more than 50 brackets",
 		},
 		{"many blank lines", "name: |" + strings.Repeat("\n", 60_000), "[102:1] more than 100 blank lines"},
+		{"many blank lines of an old form", "name: |" + strings.Repeat("\r", 60_000), "[102:1] more than 100 blank lines"},
 		{"an indented line", strings.Repeat(" ", 200) + "name: a", "[1:1] the line is indented by more than 100"},
 		{"many quotes", strings.Repeat(`"`, 60_000), "[1:"},
 		{

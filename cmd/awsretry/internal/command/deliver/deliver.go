@@ -20,13 +20,17 @@ func New(s iostreams.Streams) *cobra.Command {
 		policy:  flags.Word{Kind: "FILE"},
 		key:     flags.Word{Kind: "KEY"},
 		work:    workFlags{workers: flags.Number{Least: 1, Most: 10_000}},
-		filter:  filterFlags{state: flags.Word{Kind: "STATE"}, endpoint: flags.Word{Kind: "URL"}, limit: flags.Number{Least: 1}},
+		filter: filterFlags{
+			state:    flags.Word{Kind: "STATE"},
+			endpoint: flags.Word{Kind: "URL"},
+			limit:    flags.Number{Least: 1},
+		},
 	}
 	cmd := &cobra.Command{
 		Use:   "deliver --db STORE [flags] [URL | ID...]",
 		Short: "Keep deliveries in a store, and make their attempts until they are delivered",
-		Long: `Keeps deliveries in a store, so that they outlive the process, and makes their attempts by a delivery
-policy. The store is an SQLite file, which the first delivery makes, or a PostgreSQL database (postgres://…). It has the
+		Long: `Keeps deliveries in a store, so that they outlive the process, and makes their attempts by a
+delivery policy. The store is an SQLite file, which the first delivery makes, or a PostgreSQL database (postgres://…). It has the
 requests with all their headers, credentials among them; an SQLite file is made readable by its owner only. A password
 of PostgreSQL is better in PGPASSWORD or ~/.pgpass than in a command line, which all users of the machine see.
 

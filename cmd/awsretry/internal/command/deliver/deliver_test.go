@@ -85,10 +85,12 @@ func (h *hook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func TestEnqueue(t *testing.T) {
+	t.Parallel()
 	h, db := newHook(t), newDB(t)
 	body, policy := write(t, "body", "from a file"), write(t, "policy.json", atOnce)
 	address := strings.Replace(h.URL, "http://", "http://user:pass@", 1) + "/flaky?q=1"
-	if out := succeed(t, db, "--policy", policy, "--key", "key-1", "-X", "PUT", "-H", "X-A: 1", "-d", "@"+body, address); out != "1\n" {
+	args := []string{"--policy", policy, "--key", "key-1", "-X", "PUT", "-H", "X-A: 1", "-d", "@" + body, address}
+	if out := succeed(t, db, args...); out != "1\n" {
 		t.Errorf("%q is printed, want a number", out)
 	}
 	if out := succeed(t, db, "-H", "Idempotency-Key: own", "-H", "Host: hooks.example.com", h.URL+"/ok"); out != "2\n" {
@@ -106,10 +108,12 @@ func TestEnqueue(t *testing.T) {
 	seen := make(map[string]int)
 	for i, r := range h.requests {
 		user, password, _ := r.BasicAuth()
-		seen[fmt.Sprintf("%s %s%s %s:%s %s %s %q", r.Method, strings.Replace(r.Host, h.Listener.Addr().String(), "", 1), r.URL,
+		host := strings.Replace(r.Host, h.Listener.Addr().String(), "", 1)
+		seen[fmt.Sprintf("%s %s%s %s:%s %s %s %q", r.Method, host, r.URL,
 			user, password, r.Header.Get("Idempotency-Key"), r.Header.Get("X-A"), h.bodies[i])]++
 	}
-	if seen[`PUT /flaky?q=1 user:pass key-1 1 "from a file"`] != 2 || seen[`POST hooks.example.com/ok : own  ""`] != 1 {
+	if seen[`PUT /flaky?q=1 user:pass key-1 1 "from a file"`] != 2 ||
+		seen[`POST hooks.example.com/ok : own  ""`] != 1 {
 		t.Errorf("%v was sent", seen)
 	}
 }
@@ -117,6 +121,7 @@ func TestEnqueue(t *testing.T) {
 // A store that is none, and what a delivery cannot have, are errors before
 // anything is stored.
 func TestErrors(t *testing.T) {
+	t.Parallel()
 	const url = "http://user:secret@127.0.0.1:1/?secret"
 	dir := t.TempDir()
 	none, other := filepath.Join(dir, "none.db"), write(t, "other", strings.Repeat("no database ", 100))
@@ -183,7 +188,8 @@ func TestErrors(t *testing.T) {
 			}
 		})
 	}
-	if out := succeed(t, db, "--stats", "--json"); out != `{"waiting":0,"running":0,"delivered":0,"dead":0,"canceled":0}`+"\n" {
+	const empty = `{"waiting":0,"running":0,"delivered":0,"dead":0,"canceled":0}`
+	if out := succeed(t, db, "--stats", "--json"); out != empty+"\n" {
 		t.Errorf("stored: %s", out)
 	}
 	if _, err := os.Stat(none); err == nil {
@@ -193,6 +199,7 @@ func TestErrors(t *testing.T) {
 
 // The number of a delivery that could not be printed is in the error.
 func TestEnqueueIntoFullDisk(t *testing.T) {
+	t.Parallel()
 	got := run(t, clitest.Shell{Out: clitest.FullDisk{}}, newDB(t), "http://127.0.0.1:1/")
 	if got.Status != exit.Failure || !strings.Contains(got.Err, "delivery 1 is stored") {
 		t.Errorf("%+v", got)
@@ -201,6 +208,7 @@ func TestEnqueueIntoFullDisk(t *testing.T) {
 
 // A body of the most bytes is stored.
 func TestLargestBody(t *testing.T) {
+	t.Parallel()
 	db := newDB(t)
 	shell := clitest.Shell{In: strings.NewReader(strings.Repeat("x", 256<<10))}
 	if got := run(t, shell, db, "-d", "@-", "http://127.0.0.1:1/"); got.Status != 0 || got.Out != "1\n" {

@@ -88,7 +88,10 @@ func (c *command) checkKey() error {
 
 func (c *command) enqueueError(ctx context.Context, err error) error {
 	if tooLarge := (*deliveryqueue.BodyTooLargeError)(nil); errors.As(err, &tooLarge) {
-		return fmt.Errorf("--data is too long; a delivery's body may have %s bytes at most", humanize.Comma(tooLarge.Limit))
+		return fmt.Errorf(
+			"--data is too long; a delivery's body may have %s bytes at most",
+			humanize.Comma(tooLarge.Limit),
+		)
 	}
 	switch {
 	case ctx.Err() != nil && errors.Is(err, context.Cause(ctx)): // of reading the body

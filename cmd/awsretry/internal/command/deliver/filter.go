@@ -35,12 +35,18 @@ func (f *filterFlags) filter(ids []string, now time.Time) (deliveryqueue.Filter,
 		}
 	}
 	if f.state.Value != "" && filter.State == "" {
-		return filter, fmt.Errorf("--state is %.40q; it must be waiting, running, delivered, dead or canceled", f.state.Value)
+		return filter, fmt.Errorf(
+			"--state is %.40q; it must be waiting, running, delivered, dead or canceled",
+			f.state.Value,
+		)
 	}
 	if f.endpoint.Value != "" {
 		u, err := url.Parse(f.endpoint.Value)
-		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || *u != (url.URL{Scheme: u.Scheme, Host: u.Host}) {
-			return filter, fmt.Errorf("--endpoint must be a scheme and a host, as https://example.com or http://127.0.0.1:8080")
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" ||
+			*u != (url.URL{Scheme: u.Scheme, Host: u.Host}) {
+			return filter, fmt.Errorf(
+				"--endpoint must be a scheme and a host, as https://example.com or http://127.0.0.1:8080",
+			)
 		}
 		filter.Endpoint = f.endpoint.Value
 	}

@@ -211,8 +211,15 @@ func (c *command) stats(ctx context.Context, args []string) error {
 	if c.json {
 		return exit.Failed(screen.NewEncoder(c.Out).Encode(newCounts(s)))
 	}
-	_, err = fmt.Fprintf(c.Out, "waiting    %11s\nrunning    %11s\ndelivered  %11s\ndead       %11s\ncanceled   %11s\n",
-		grouped(s.Waiting), grouped(s.Running), grouped(s.Delivered), grouped(s.Dead), grouped(s.Canceled))
+	_, err = fmt.Fprintf(
+		c.Out,
+		"waiting    %11s\nrunning    %11s\ndelivered  %11s\ndead       %11s\ncanceled   %11s\n",
+		grouped(s.Waiting),
+		grouped(s.Running),
+		grouped(s.Delivered),
+		grouped(s.Dead),
+		grouped(s.Canceled),
+	)
 	return exit.Failed(err)
 }
 

@@ -58,7 +58,10 @@ func modeOf(set *pflag.FlagSet) (mode, error) {
 		faults = append(faults, fmt.Errorf("--%s cannot be given %s; it is for %s", f.Name, usual, allowed))
 	})
 	if !set.Changed("db") {
-		faults = append(faults, errors.New("--db is missing; it must be an SQLite file, or the URL of a PostgreSQL database"))
+		faults = append(
+			faults,
+			errors.New("--db is missing; it must be an SQLite file, or the URL of a PostgreSQL database"),
+		)
 	}
 	return chosen, errors.Join(faults...)
 }

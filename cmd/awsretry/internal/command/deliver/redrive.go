@@ -128,8 +128,8 @@ func (c *command) cancel(ctx context.Context, args []string) error {
 			continue
 		}
 		text := "canceled"
-		for d := range q.List(ctx, deliveryqueue.Filter{IDs: []int64{id}}) {
-			if d.State == deliveryqueue.Running {
+		for d, err := range q.List(ctx, deliveryqueue.Filter{IDs: []int64{id}}) {
+			if err == nil && d.State == deliveryqueue.Running {
 				text = "canceled, unless the attempt in progress succeeds or is the last"
 			}
 		}

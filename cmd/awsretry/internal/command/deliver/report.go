@@ -23,7 +23,6 @@ import (
 	"example.com/awsretry/cmd/awsretry/internal/style"
 	"example.com/awsretry/cmd/awsretry/internal/table"
 	"example.com/awsretry/deliveryqueue"
-	"example.com/awsretry/internal/redact"
 )
 
 // A report prints a line for each attempt on standard output, and on a terminal
@@ -154,7 +153,8 @@ func (r *report) attempt(a awsretry.Attempt) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	defer r.checkReader()
-	result, color := "", r.palette.Bad
+	var result string
+	color := r.palette.Bad
 	switch {
 	case a.Class == awsretry.Success:
 		r.delivered++
@@ -191,46 +191,6 @@ func (r *report) attempt(a awsretry.Attempt) {
 	if r.bar != nil {
 		r.bar.RenderBlank()
 	}
-}
-
-// A record is an attempt as JSON.
-type record struct {
-	Start          time.Time `json:"start"`
-	IdempotencyKey string    `json:"idempotency_key"`
-	Method         string    `json:"method"`
-	URL            string    `json:"url"`
-	Attempt        int       `json:"attempt"`
-	Status         int       `json:"status,omitempty"`
-	Code           string    `json:"code,omitempty"`
-	Error          string    `json:"error,omitempty"`
-	Class          string    `json:"class"`
-	ElapsedMS      float64   `json:"elapsed_ms"`
-	DelayMS        *float64  `json:"delay_ms,omitempty"`
-	Stop           string    `json:"stop,omitempty"`
-}
-
-func newRecord(a awsretry.Attempt) record {
-	r := record{
-		Start:          a.Start.UTC(),
-		IdempotencyKey: a.Request.Header.Get("Idempotency-Key"),
-		Method:         a.Request.Method,
-		URL:            screen.URL(a.Request.URL),
-		Attempt:        a.Number,
-		Code:           a.Code,
-		Class:          a.Class.String(),
-		ElapsedMS:      attempts.Milliseconds(a.Elapsed),
-		Stop:           string(a.Stop),
-	}
-	if a.Response != nil {
-		r.Status = a.Response.StatusCode
-	} else {
-		r.Error = redact.Error(a.Err)
-	}
-	if a.Stop == "" {
-		delay := attempts.Milliseconds(a.Delay)
-		r.DelayMS = &delay
-	}
-	return r
 }
 
 // end reports what has become of the deliveries, and returns the error with the

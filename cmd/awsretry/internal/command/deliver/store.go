@@ -52,7 +52,9 @@ func checkStore(name string, create bool) error {
 		return fmt.Errorf("--db begins with %q; it must be an SQLite file, or a URL that begins with postgres://",
 			screen.OneLine(scheme)+"://")
 	case strings.Contains(name, "password=") || strings.Contains(name, "dbname="):
-		return errors.New("--db is a connection string; it must be an SQLite file, or a URL that begins with postgres://")
+		return errors.New(
+			"--db is a connection string; it must be an SQLite file, or a URL that begins with postgres://",
+		)
 	}
 	info, err := os.Stat(name)
 	switch {
@@ -63,11 +65,15 @@ func checkStore(name string, create bool) error {
 	case err != nil:
 		return exit.Failed(err)
 	case info.IsDir():
-		return exit.Failed(fmt.Errorf("%s is a directory; --db must be an SQLite file, or the URL of a PostgreSQL database",
-			screen.OneLine(name)))
+		return exit.Failed(
+			fmt.Errorf("%s is a directory; --db must be an SQLite file, or the URL of a PostgreSQL database",
+				screen.OneLine(name)),
+		)
 	case !info.Mode().IsRegular():
-		return exit.Failed(fmt.Errorf("%s is not a regular file; --db must be an SQLite file, or the URL of a PostgreSQL database",
-			screen.OneLine(name)))
+		return exit.Failed(
+			fmt.Errorf("%s is not a regular file; --db must be an SQLite file, or the URL of a PostgreSQL database",
+				screen.OneLine(name)),
+		)
 	}
 	return nil
 }

@@ -16,6 +16,7 @@ import (
 // One of each kind goes all the ways: delivered, retried, dead, listed,
 // redriven, canceled.
 func TestWork(t *testing.T) {
+	t.Parallel()
 	h, db, policy := newHook(t), newDB(t), write(t, "policy.json", atOnce)
 	for _, path := range []string{"/ok?key=secret", "/flaky", "/gone", "/broken"} {
 		succeed(t, db, "--policy", policy, "--key", "key"+path[:3], "-H", "Authorization: secret", h.URL+path)
@@ -82,14 +83,22 @@ func TestWork(t *testing.T) {
 		t.Errorf("%+v waits, want 4", left)
 	}
 
-	got = run(t, clitest.Shell{Terminals: []string{"stdout", "stderr"}, Width: 60}, db, "--work", "--json", "--until-empty")
+	got = run(
+		t,
+		clitest.Shell{Terminals: []string{"stdout", "stderr"}, Width: 60},
+		db,
+		"--work",
+		"--json",
+		"--until-empty",
+	)
 	lines := strings.Split(strings.TrimSpace(got.Out), "\n")
 	var first record
 	if err := json.Unmarshal([]byte(lines[0]), &first); err != nil || len(lines) != 4 || got.Err != "" ||
 		first.IdempotencyKey != "key/br" || first.Status != 503 || first.DelayMS == nil {
 		t.Errorf("%v, %+v:\n%s%s", err, first, got.Out, got.Err)
 	}
-	const sum = `{"delivered":0,"new_dead":1,"retries":2,"store":{"waiting":0,"running":0,"delivered":2,"dead":1,"canceled":1},"interrupted":false}`
+	const sum = `{"delivered":0,"new_dead":1,"retries":2,` +
+		`"store":{"waiting":0,"running":0,"delivered":2,"dead":1,"canceled":1},"interrupted":false}`
 	if got.Status != exit.HTTPError || lines[len(lines)-1] != sum {
 		t.Errorf("status %d, %s, want 22 and %s", got.Status, lines[len(lines)-1], sum)
 	}
@@ -100,6 +109,7 @@ func TestWork(t *testing.T) {
 
 // Ctrl-C lets an attempt end on its own, within --stop-timeout.
 func TestWorkIsInterrupted(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name   string
 		args   []string
@@ -145,8 +155,12 @@ func TestWorkIsInterrupted(t *testing.T) {
 
 // An empty store is no work.
 func TestNothingToDo(t *testing.T) {
+	t.Parallel()
 	db := write(t, "empty.db", "")
-	if out := succeed(t, db, "--work", "--until-empty"); !strings.HasSuffix(out, "; in the store: 0 waiting, 0 dead letters\n") {
+	if out := succeed(t, db, "--work", "--until-empty"); !strings.HasSuffix(
+		out,
+		"; in the store: 0 waiting, 0 dead letters\n",
+	) {
 		t.Error(out)
 	}
 }

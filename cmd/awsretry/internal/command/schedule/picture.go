@@ -1,9 +1,7 @@
 package schedule
 
 import (
-	"bytes"
 	"fmt"
-	"image/color"
 	"io"
 	"math"
 	"time"
@@ -18,6 +16,7 @@ import (
 	"gonum.org/v1/plot/vg/vgimg"
 	"gonum.org/v1/plot/vg/vgsvg"
 
+	"example.com/awsretry/cmd/awsretry/internal/svgfile"
 	"example.com/awsretry/delivery"
 )
 
@@ -190,7 +189,7 @@ func (pic *picture) draw(canvas vg.CanvasSizer) {
 	}
 
 	whole := draw.New(canvas)
-	whole.SetColor(color.White)
+	whole.SetColor(page)
 	whole.Fill(whole.Rectangle.Path())
 	area := draw.Crop(whole, vg.Points(12), -vg.Points(16), vg.Points(10), -vg.Points(12))
 	title := style
@@ -227,15 +226,7 @@ func (pic *picture) legend(c draw.Canvas, style text.Style) {
 func writeSVG(w io.Writer, p *plan) error {
 	canvas := vgsvg.New(pictureWidth, pictureHeight)
 	newPicture(p).draw(canvas)
-	var b bytes.Buffer
-	if _, err := canvas.WriteTo(&b); err != nil {
-		return err
-	}
-	// The file contains no font. Letters have the same width in these fonts,
-	// and most systems have one of them.
-	const font, fonts = "font-family:Liberation Sans;", "font-family:'Liberation Sans',Arial,Helvetica,sans-serif;"
-	_, err := w.Write(bytes.ReplaceAll(b.Bytes(), []byte(font), []byte(fonts)))
-	return err
+	return svgfile.Write(w, canvas, darkPage)
 }
 
 func writePNG(w io.Writer, p *plan) error {

@@ -3,6 +3,7 @@ package schedule
 import (
 	"image/color"
 
+	"example.com/awsretry/cmd/awsretry/internal/svgfile"
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
@@ -64,4 +65,17 @@ var (
 	ink   = color.Gray{0x33}
 	gray  = color.Gray{0x88}
 	faint = color.Gray{0xE0}
+	page  = color.Gray{0xFF}
 )
+
+// darkPage has the colors for dark pages.
+var darkPage = []svgfile.Ink{
+	{Light: blue, Dark: color.RGBA{0x56, 0xB4, 0xE9, 0xFF}},
+	{Light: vermillion, Dark: color.RGBA{0xFF, 0x8C, 0x42, 0xFF}},
+	{Light: green, Dark: color.RGBA{0x2B, 0xC7, 0x9A, 0xFF}},
+	{Light: purple, Dark: color.RGBA{0xE2, 0x9C, 0xC4, 0xFF}},
+	{Light: ink, Dark: color.Gray{0xE0}},
+	{Light: gray, Dark: color.Gray{0x8A}},
+	{Light: faint, Dark: color.Gray{0x38}},
+	{Light: page, Dark: color.RGBA{0x16, 0x19, 0x1D, 0xFF}},
+}

@@ -33,7 +33,7 @@ func (c *command) arguments(cmd *cobra.Command, args []string) error {
 }
 
 // runFrom simulates what a log shows.
-func (c *command) runFrom(ctx context.Context, given func(flag string) bool) error {
+func (c *command) runFrom(ctx context.Context, given func(flag string) bool, typed string) error {
 	file := outfile.Stdout(io.Discard)
 	if c.writeTo.Value != "" {
 		var err error
@@ -64,7 +64,7 @@ func (c *command) runFrom(ctx context.Context, given func(flag string) bool) err
 	if !given("clients") && !given("rate") { // else what is simulated was not recorded
 		c.fitted = fitted
 	}
-	return c.run(ctx, of)
+	return c.run(ctx, of, typed)
 }
 
 // fit reads the log.

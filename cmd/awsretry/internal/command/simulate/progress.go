@@ -1,8 +1,6 @@
 package simulate
 
 import (
-	"os"
-	"runtime/debug"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
@@ -35,19 +33,4 @@ func (c *command) bar(description string, steps int64) (set func(step int64), do
 	)
 	bar.RenderBlank()
 	return func(step int64) { _ = bar.Set64(step) }, func() { bar.Clear() }
-}
-
-// collectLess makes the garbage collector run less often until the memory is a
-// gibibyte, because it is expensive to scan many small stacks. It changes
-// nothing that the user has set.
-func collectLess() (undo func()) {
-	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
-		return func() {}
-	}
-	const percent, limit = 300, 1 << 30
-	percentBefore, limitBefore := debug.SetGCPercent(percent), debug.SetMemoryLimit(limit)
-	return func() {
-		debug.SetGCPercent(percentBefore)
-		debug.SetMemoryLimit(limitBefore)
-	}
 }

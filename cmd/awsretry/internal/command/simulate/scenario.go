@@ -66,6 +66,9 @@ func (c *command) changed(s scenario.Scenario, stay int, given func(flag string)
 	if _, err := c.pictureFormat(); err != nil {
 		return s, err
 	}
+	if err := c.checkReport(); err != nil {
+		return s, err
+	}
 	err := s.Validate()
 	if changes := c.changes(given); err != nil && changes != "" { // without them, the scenario is valid
 		err = fmt.Errorf("with %s: %w", changes, err)

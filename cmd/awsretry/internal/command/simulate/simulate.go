@@ -4,8 +4,6 @@ package simulate
 
 import (
 	"context"
-	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -14,11 +12,9 @@ import (
 	"example.com/awsretry/cmd/awsretry/internal/exit"
 	"example.com/awsretry/cmd/awsretry/internal/flags"
 	"example.com/awsretry/cmd/awsretry/internal/iostreams"
-	"example.com/awsretry/cmd/awsretry/internal/outfile"
 	"example.com/awsretry/cmd/awsretry/internal/screen"
 	"example.com/awsretry/cmd/awsretry/internal/settings"
 	engine "example.com/awsretry/cmd/awsretry/simulate"
-	"example.com/awsretry/cmd/awsretry/simulate/picture"
 	"example.com/awsretry/cmd/awsretry/simulate/scenario"
 	"example.com/awsretry/cmd/awsretry/simulate/traffic"
 )
@@ -33,13 +29,14 @@ func New(s iostreams.Streams) *cobra.Command {
 		from:    flags.Word{Kind: "LOG"},
 		writeTo: flags.Word{Kind: "FILE"},
 		host:    flags.Word{Kind: "HOST"},
+		report:  flags.Word{Kind: "FILE"},
 	}
 	cmd := &cobra.Command{
 		Use:   "simulate SCENARIO|FILE | --from LOG",
 		Short: "See what settings do to a service and its callers before they are deployed",
 		Long: `Lets a fleet of clients call a modeled service through the real library, in virtual time, once for each
-setting, and compares the outcomes in a table and in a picture. It sends nothing anywhere. The same seed gives the same
-result.
+setting, and compares the outcomes in a table, in a picture and in a report to look into. It sends nothing anywhere.
+The same seed gives the same result.
 
 Scenarios are ready by name: ` + strings.Join(scenario.Names(), ", ") + `. --print prints one as a file, which
 explains every field and is a start for a file of your own, in YAML or JSON.
@@ -53,6 +50,7 @@ the AWS SDKs'), fleet and fleet=scaled (adaptive, shared by all clients through 
 delivery=FILE (an Amazon SNS delivery policy; also aws-managed and customer-managed) and profile=NAME (of
 ~/.aws/config).`,
 		Example: `  awsretry simulate outage --picture outage.svg
+  awsretry simulate outage --report outage.html
   awsretry simulate throttle --settings adaptive,adaptive=scaled,profile=production
   awsretry simulate outage --clients 10000 --duration 10m
   awsretry simulate --print brownout > mine.yaml && awsretry simulate mine.yaml
@@ -60,7 +58,7 @@ delivery=FILE (an Amazon SNS delivery policy; also aws-managed and customer-mana
 		Args: c.arguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if c.from.Value != "" {
-				return c.runFrom(cmd.Context(), cmd.Flags().Changed)
+				return c.runFrom(cmd.Context(), cmd.Flags().Changed, typed(cmd, args))
 			}
 			if c.print {
 				return c.printScenario(args[0])
@@ -69,7 +67,7 @@ delivery=FILE (an Amazon SNS delivery policy; also aws-managed and customer-mana
 			if err != nil {
 				return err
 			}
-			return c.run(cmd.Context(), s)
+			return c.run(cmd.Context(), s, typed(cmd, args))
 		},
 	}
 	set := cmd.Flags()
@@ -81,6 +79,8 @@ delivery=FILE (an Amazon SNS delivery policy; also aws-managed and customer-mana
 	set.Var(&c.duration, "duration", "virtual time to simulate, in place of the scenario's")
 	set.Uint64Var(&c.seed, "seed", 0, "`NUMBER` that every random number is made from, in place of the scenario's")
 	set.Var(&c.picture, "picture", "draw a picture into this file, SVG or PNG by its ending")
+	set.Var(&c.report, "report",
+		"write a report into this HTML file, with curves to zoom into; a browser shows it without a network")
 	set.Var(&c.from, "from", "make the scenario of this log, which may be compressed by gzip; - is standard input")
 	set.Var(&c.writeTo, "write", "with --from: also write the scenario into this file")
 	set.Var(&c.host, "host", "with --from: only requests to this host, with its port")
@@ -101,6 +101,7 @@ type command struct {
 	writeTo  flags.Word
 	host     flags.Word
 	fitted   *traffic.Fitted // with --from, unless what is simulated was not recorded
+	report   flags.Word
 	json     bool
 	print    bool
 }
@@ -114,29 +115,27 @@ func (c *command) printScenario(name string) error {
 	return exit.Failed(err)
 }
 
-func (c *command) run(ctx context.Context, of scenario.Scenario) error {
+// run simulates and writes what was asked for. typed is the command as it was
+// typed.
+func (c *command) run(ctx context.Context, of scenario.Scenario, typed string) error {
 	if slices.ContainsFunc(of.Settings, func(s scenario.Setting) bool { return s.Use == scenario.UseProfile }) {
 		for _, warning := range settings.MissingFiles(c.Getenv) {
 			c.Warn("simulate", warning)
 		}
 	}
-	file := outfile.Stdout(io.Discard)
-	if c.picture.Value != "" {
-		var err error
-		// The file is opened before the simulation takes its time.
-		if file, err = outfile.Open(ctx, c.picture.Value, c.Out); err != nil {
-			return fmt.Errorf("--picture: %w", err)
-		}
+	views := c.views(typed)
+	if err := views.open(ctx, c.Out); err != nil { // before the simulation takes its time
+		return err
 	}
 	result, err := c.simulate(ctx, of)
-	if format, _ := c.pictureFormat(); err == nil && format != "" {
-		err = picture.Draw(file, result, format)
+	if err == nil {
+		err = views.write(result)
 	}
 	if err != nil {
-		file.Abandon()
+		views.abandon()
 		return exit.Failed(err)
 	}
-	if err := file.Keep(); err != nil {
+	if err := views.keep(); err != nil {
 		return exit.Failed(err)
 	}
 	if c.json {

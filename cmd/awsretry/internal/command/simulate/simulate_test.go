@@ -61,6 +61,23 @@ func TestFile(t *testing.T) {
 	}
 }
 
+// A scenario with neither a name, a sentence about it nor an event.
+func TestPictureOfANamelessScenario(t *testing.T) {
+	folder := t.TempDir()
+	file := filepath.Join(folder, "nameless.yaml")
+	const nameless = "duration: 10s\nclients: {count: 1, callers: 1}\n" +
+		"service: {capacity: 100, queue: 10, latency: {median: 10ms}}\nsettings: [none]\n"
+	if err := os.WriteFile(file, []byte(nameless), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"x.svg", "x.png"} {
+		r := clitest.Shell{}.Run(t, New, "simulate", file, "--picture", filepath.Join(folder, name))
+		if r.Status != 0 {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+}
+
 // With fewer clients, fewer join.
 func TestFleet(t *testing.T) {
 	r := clitest.Shell{}.Run(t, New, "simulate", "../../../../../docs/examples/fleet.yaml",
@@ -125,6 +142,11 @@ func TestErrors(t *testing.T) {
 		{quick("--json=maybe"), exit.Usage, []string{`--json is "maybe"; it must be true or false`}},
 		{quick("--picture", ""), exit.Usage, []string{`--picture is ""; it must not be empty`}},
 		{quick("--picture", "x.gif"), exit.Usage, []string{`--picture is "x.gif"; it must end with .svg or .png`}},
+		{quick("--report", ""), exit.Usage, []string{`--report is ""; it must not be empty`}},
+		{quick("--report", "x.pdf"), exit.Usage, []string{`--report is "x.pdf"; it must end with .html`}},
+		{quick("--report", "-"), exit.Usage, []string{`--report is "-"; it must end with .html`}},
+		{quick("--report", filepath.Join(folder, "none", "x.html")), exit.Usage,
+			[]string{"--report: ", "no such file"}},
 		{quick("--picture", filepath.Join(folder, "none", "x.svg")), exit.Usage,
 			[]string{"--picture: ", "no such file"}},
 		{quick("--settings", "profile=missing"), exit.Failure,
@@ -146,12 +168,13 @@ func TestErrors(t *testing.T) {
 func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	picture := filepath.Join(t.TempDir(), "x.png")
-	r := clitest.Shell{}.RunContext(ctx, t, New, quick("--picture", picture)...)
+	folder := t.TempDir()
+	picture, report := filepath.Join(folder, "x.png"), filepath.Join(folder, "x.html")
+	r := clitest.Shell{}.RunContext(ctx, t, New, quick("--picture", picture, "--report", report)...)
 	if r.Status != exit.Failure || !strings.Contains(r.Err, "interrupted") {
 		t.Errorf("%+v", r)
 	}
-	if left, err := os.ReadDir(filepath.Dir(picture)); err != nil || len(left) > 0 {
+	if left, err := os.ReadDir(folder); err != nil || len(left) > 0 {
 		t.Errorf("the folder has %v, %v", left, err)
 	}
 }

@@ -12,8 +12,14 @@ import (
 // A rate is a number of calls a second. It is 0 if the flag is not given.
 type rate struct{ value, most float64 }
 
-func (r *rate) String() string { return "" }
-func (r *rate) Type() string   { return "CALLS" }
+func (r *rate) String() string {
+	if r.value == 0 {
+		return ""
+	}
+	return strconv.FormatFloat(r.value, 'g', -1, 64)
+}
+
+func (r *rate) Type() string { return "CALLS" }
 
 func (r *rate) Set(s string) error {
 	v, err := strconv.ParseFloat(s, 64)
@@ -27,8 +33,18 @@ func (r *rate) Set(s string) error {
 // A list is separated by commas. A flag that is given again adds to it.
 type list []string
 
-func (l *list) String() string { return strings.Join(*l, ",") }
-func (l *list) Type() string   { return "LIST" }
+func (l *list) String() string {
+	if len(*l) == 0 {
+		return ""
+	}
+	var text strings.Builder
+	w := csv.NewWriter(&text)
+	_ = w.Write(*l) // to a Builder
+	w.Flush()
+	return strings.TrimSpace(text.String())
+}
+
+func (l *list) Type() string { return "LIST" }
 
 func (l *list) Set(s string) error {
 	items, err := csv.NewReader(strings.NewReader(s)).Read() // a file's name in quotes may have a comma

@@ -1,0 +1,54 @@
+// Package svgfile writes drawings as SVG files that look right wherever they are
+// shown: on light and dark pages, and without the font that they were made for.
+package svgfile
+
+import (
+	"bytes"
+	"fmt"
+	"image/color"
+	"io"
+	"strings"
+
+	"gonum.org/v1/plot/vg/vgsvg"
+)
+
+// Families are the fonts of every text. The letters of the first three are
+// equally wide, and most systems have one of them.
+const Families = "'Liberation Sans',Arial,Helvetica,sans-serif"
+
+// An Ink is a color of a drawing, and what takes its place on a dark page.
+type Ink struct{ Light, Dark color.Color }
+
+// Write writes the drawing. The page decides which colors are shown; those that
+// no ink names stay as they are.
+func Write(w io.Writer, drawing *vgsvg.Canvas, inks []Ink) error {
+	var text bytes.Buffer
+	if _, err := drawing.WriteTo(&text); err != nil {
+		return err
+	}
+	// In what a user wrote, quotes are escaped, so neither is found there.
+	const family = `style="font-family:`
+	all := bytes.ReplaceAll(text.Bytes(), []byte(family+"Liberation Sans;"), []byte(family+Families+";"))
+	_, err := w.Write(bytes.Replace(all, []byte("<g "), []byte(darkStyle(inks)+"<g "), 1))
+	return err
+}
+
+// darkStyle returns the style sheet for dark pages. It overrides the colors that
+// the elements have in their style attributes.
+func darkStyle(inks []Ink) string {
+	var css strings.Builder
+	css.WriteString("<style>\n@media (prefers-color-scheme: dark) {\n")
+	for _, ink := range inks {
+		for _, property := range []string{"fill", "stroke"} {
+			fmt.Fprintf(&css, "[style*=\"%s:%s\"] { %[1]s: %[3]s !important }\n", property, hex(ink.Light), hex(ink.Dark))
+		}
+	}
+	css.WriteString("}\n</style>\n")
+	return css.String()
+}
+
+// hex returns a color as vgsvg writes it.
+func hex(c color.Color) string {
+	rgb := color.NRGBAModel.Convert(c).(color.NRGBA)
+	return fmt.Sprintf("#%02X%02X%02X", rgb.R, rgb.G, rgb.B)
+}

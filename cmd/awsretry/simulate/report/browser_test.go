@@ -1,0 +1,255 @@
+package report
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// A browser is a Chromium without a window. It speaks the Chrome DevTools
+// Protocol over a pipe: JSON objects that end with a zero byte.
+type browser struct {
+	t       *testing.T
+	in      io.Writer
+	session string // of the page
+
+	mu      sync.Mutex
+	last    int
+	waiting map[int]chan reply
+	events  []reply // of the page
+}
+
+// A reply is an answer to a command, or an event.
+type reply struct {
+	ID     int
+	Method string
+	Params json.RawMessage
+	Result json.RawMessage
+	Error  *struct{ Message string }
+}
+
+// startBrowser starts Chromium with an empty page. It skips the test if there is
+// none.
+func startBrowser(t *testing.T) *browser {
+	t.Helper()
+	path, err := exec.LookPath("chromium")
+	if err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatal("chromium is not in PATH")
+		}
+		t.Skip("SKIPPED: chromium is not in PATH")
+	}
+	profile, err := os.MkdirTemp("", "report")
+	if err != nil {
+		t.Fatal(err)
+	}
+	commands, in, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, answers, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The time only bounds a test that hangs.
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	cmd := exec.CommandContext(ctx, path, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+		"--no-first-run", "--disable-extensions", "--disable-background-networking", "--hide-scrollbars",
+		"--force-device-scale-factor=1", "--user-data-dir="+profile, "--remote-debugging-pipe", "about:blank")
+	cmd.ExtraFiles = []*os.File{commands, answers} // 3 and 4
+	cmd.WaitDelay = 10 * time.Second
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	commands.Close()
+	answers.Close()
+	b := &browser{t: t, in: in, waiting: map[int]chan reply{}}
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		b.read(out)
+	}()
+	t.Cleanup(func() {
+		fmt.Fprint(in, `{"id":1000000,"method":"Browser.close"}`+"\x00")
+		cmd.Wait()
+		cancel()
+		in.Close()
+		out.Close()
+		<-read
+		os.RemoveAll(profile) // a process of Chromium's may still write into it
+	})
+	var targets struct {
+		TargetInfos []struct{ TargetID, Type string }
+	}
+	b.command(&targets, "Target.getTargets", nil)
+	for _, target := range targets.TargetInfos {
+		if target.Type == "page" {
+			var attached struct{ SessionID string }
+			b.command(&attached, "Target.attachToTarget", values{"targetId": target.TargetID, "flatten": true})
+			b.session = attached.SessionID
+		}
+	}
+	if b.session == "" {
+		t.Fatalf("no page: %+v", targets)
+	}
+	for _, domain := range []string{"Page", "Runtime", "Log", "Network"} {
+		b.command(nil, domain+".enable", nil)
+	}
+	return b
+}
+
+type values map[string]any
+
+// read passes on what the browser says, until it ends.
+func (b *browser) read(out io.Reader) {
+	scanner := bufio.NewReader(out)
+	for {
+		text, err := scanner.ReadString(0)
+		if err != nil {
+			break
+		}
+		var r reply
+		if json.Unmarshal([]byte(strings.TrimSuffix(text, "\x00")), &r) != nil {
+			break
+		}
+		b.mu.Lock()
+		if r.Method != "" {
+			b.events = append(b.events, r)
+		} else if answer := b.waiting[r.ID]; answer != nil {
+			delete(b.waiting, r.ID)
+			answer <- r
+		}
+		b.mu.Unlock()
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for id, answer := range b.waiting {
+		delete(b.waiting, id)
+		close(answer)
+	}
+	b.waiting = nil
+}
+
+var errGone = errors.New("the browser has ended")
+
+// command sends a command and decodes the answer into result, unless that is
+// nil.
+func (b *browser) command(result any, method string, params values) {
+	b.t.Helper()
+	if err := b.try(result, method, params); err != nil {
+		b.t.Fatalf("%s: %v", method, err)
+	}
+}
+
+func (b *browser) try(result any, method string, params values) error {
+	answer := make(chan reply, 1)
+	b.mu.Lock()
+	if b.waiting == nil {
+		b.mu.Unlock()
+		return errGone
+	}
+	b.last++
+	request := values{"id": b.last, "method": method, "params": params}
+	if params == nil {
+		request["params"] = values{}
+	}
+	if b.session != "" {
+		request["sessionId"] = b.session
+	}
+	b.waiting[b.last] = answer
+	b.mu.Unlock()
+	text, err := json.Marshal(request)
+	if err != nil {
+		return err
+	}
+	if _, err := b.in.Write(append(text, 0)); err != nil {
+		return err
+	}
+	r, ok := <-answer
+	switch {
+	case !ok:
+		return errGone
+	case r.Error != nil:
+		return errors.New(r.Error.Message)
+	case result == nil:
+		return nil
+	}
+	return json.Unmarshal(r.Result, result)
+}
+
+// eval evaluates an expression in the page, waits for it if it is a promise, and
+// decodes its value.
+func eval[T any](b *browser, expression string) T {
+	b.t.Helper()
+	var r struct {
+		Result           struct{ Value T }
+		ExceptionDetails *struct{ Exception struct{ Description string } }
+	}
+	b.command(&r, "Runtime.evaluate", values{
+		"expression": expression, "awaitPromise": true, "returnByValue": true, "userGesture": true,
+	})
+	if r.ExceptionDetails != nil {
+		b.t.Fatalf("%s: %s", expression, r.ExceptionDetails.Exception.Description)
+	}
+	return r.Result.Value
+}
+
+// mouse moves the mouse, or presses or releases its button.
+func (b *browser) mouse(kind string, x, y float64) {
+	b.t.Helper()
+	button, buttons := "none", 0
+	if kind != "mouseMoved" {
+		button = "left"
+	}
+	if kind == "mousePressed" {
+		buttons = 1
+	}
+	b.command(nil, "Input.dispatchMouseEvent", values{
+		"type": kind, "x": x, "y": y, "button": button, "buttons": buttons, "clickCount": 1,
+	})
+}
+
+// drag drags the mouse with its button pressed.
+func (b *browser) drag(fromX, toX, y float64) {
+	b.t.Helper()
+	b.mouse("mouseMoved", fromX, y)
+	b.mouse("mousePressed", fromX, y)
+	for _, x := range []float64{fromX + 10, (fromX + toX) / 2, toX} {
+		b.command(nil, "Input.dispatchMouseEvent", values{
+			"type": "mouseMoved", "x": x, "y": y, "button": "left", "buttons": 1,
+		})
+	}
+	b.mouse("mouseReleased", toX, y)
+}
+
+// key presses a key.
+func (b *browser) key(name, code, text string, virtual int) {
+	b.t.Helper()
+	for _, kind := range []string{"keyDown", "keyUp"} {
+		b.command(nil, "Input.dispatchKeyEvent", values{
+			"type": kind, "key": name, "code": code, "text": text, "windowsVirtualKeyCode": virtual,
+		})
+	}
+}
+
+// heard returns the events with a method.
+func (b *browser) heard(method string) []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var all []string
+	for _, e := range b.events {
+		if e.Method == method {
+			all = append(all, string(e.Params))
+		}
+	}
+	return all
+}
