@@ -109,7 +109,7 @@ func inLine(ctx context.Context) (line context.Context, end context.CancelFunc) 
 // waitForGate waits until no Retry-After is in force for the partition.
 func (c *call) waitForGate() error {
 	for {
-		wait, closed := c.partition.gate.Left(time.Now())
+		wait, closed := c.partition.gate.Left(c.caller.Context, time.Now())
 		if !closed {
 			return nil
 		}
@@ -125,7 +125,7 @@ func (c *call) waitForGate() error {
 
 // expectedAdmission returns how long an attempt would wait to be admitted.
 func (c *call) expectedAdmission() time.Duration {
-	wait, _ := c.partition.gate.Left(time.Now())
+	wait, _ := c.partition.gate.Left(c.caller.Context, time.Now())
 	if c.partition.limiter != nil {
 		wait = max(wait, c.partition.limiter.expectedWait())
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"example.com/awsretry/internal/awsproto"
+	"example.com/awsretry/internal/gate"
 	"example.com/awsretry/internal/neterr"
 	"example.com/awsretry/internal/respbody"
 )
@@ -68,7 +69,7 @@ func (a *attempt) delay(c *call) time.Duration {
 	if a.asked == 0 {
 		return d
 	}
-	asked := addSaturating(a.asked, between0And(c.spread.of(a.asked)))
+	asked := gate.Spread(c.caller.Context, a.asked, c.spread.of(a.asked))
 	status := a.Response.StatusCode
 	if c.mode == Legacy && (status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable) {
 		return addSaturating(d, asked)

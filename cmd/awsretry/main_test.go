@@ -33,7 +33,7 @@ func TestHelp(t *testing.T) {
 				"\nExamples:\n"}},
 		{"config --help", []string{"AWS_CONFIG_FILE", "--profile PROFILE"}},
 		{"demo -h", []string{"loopback", "--for TIME"}},
-		{"simulate --help", []string{"--seed NUMBER", "--clients N", "brownout, herd, outage, step, throttle"}},
+		{"simulate --help", []string{"--seed NUMBER", "--clients N", "broken-bodies, brownout, fleet, herd"}},
 		{"schedule --help",
 			[]string{"Exit status: 0 success; 1 ", "\nPolicy:\n", "\nOutput:\n", "--svg FILE", "\nExamples:\n"}},
 		{"deadletter list --help", []string{"Exit status: 0 success; 1 ", "--json"}},

@@ -3,8 +3,7 @@
 package gate
 
 import (
-	"math"
-	"math/rand/v2"
+	"context"
 	"sync/atomic"
 	"time"
 )
@@ -46,7 +45,7 @@ func (g *Gate) Close(now time.Time, delay, spread time.Duration) {
 // Left returns how long one who comes at now has to wait, if the gate is closed.
 // The wait is a different one for each, so that they do not all go on at once. A
 // gate whose time is over is opened.
-func (g *Gate) Left(now time.Time) (wait time.Duration, closed bool) {
+func (g *Gate) Left(ctx context.Context, now time.Time) (wait time.Duration, closed bool) {
 	c := g.current.Load()
 	if c == nil {
 		return 0, false
@@ -55,14 +54,7 @@ func (g *Gate) Left(now time.Time) (wait time.Duration, closed bool) {
 		g.current.CompareAndSwap(c, nil)
 		return 0, false
 	}
-	wait = c.until.Sub(now)
-	if c.spread > 0 {
-		wait += time.Duration(rand.Uint64N(uint64(c.spread) + 1))
-	}
-	if wait < 0 {
-		wait = math.MaxInt64
-	}
-	return wait, true
+	return Spread(ctx, c.until.Sub(now), c.spread), true
 }
 
 // ClosedFor returns how long the gate stays closed, 0 if it is open.

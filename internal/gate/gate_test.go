@@ -34,7 +34,7 @@ func TestLongestClosingHolds(t *testing.T) {
 			if got := g.ClosedFor(at); got != test.want {
 				t.Errorf("closed for %v, want %v", got, test.want)
 			}
-			wait, closed := g.Left(at)
+			wait, closed := g.Left(t.Context(), at)
 			if wait != test.want || closed != (test.want > 0) {
 				t.Errorf("left is %v, %v; want %v", wait, closed, test.want)
 			}
@@ -52,7 +52,7 @@ func TestWaitersAreSpread(t *testing.T) {
 	g.Close(now, delay, spread)
 	least, most := time.Duration(math.MaxInt64), time.Duration(0)
 	for range 1000 {
-		wait, _ := g.Left(now)
+		wait, _ := g.Left(t.Context(), now)
 		least, most = min(least, wait), max(most, wait)
 	}
 	if least < delay || most > delay+spread || most-least < spread/2 {
@@ -68,7 +68,7 @@ func TestLongestWait(t *testing.T) {
 	var g gate.Gate
 	g.Close(now, math.MaxInt64, math.MaxInt64)
 	for range 100 {
-		if wait, closed := g.Left(now); wait <= 0 || !closed {
+		if wait, closed := g.Left(t.Context(), now); wait <= 0 || !closed {
 			t.Fatalf("left is %v, %v", wait, closed)
 		}
 	}
@@ -96,7 +96,7 @@ func TestConcurrentUse(t *testing.T) {
 		all.Go(func() {
 			for n := range 1000 {
 				g.Close(now, time.Duration(i*1000+n+1), 1)
-				g.Left(now.Add(time.Duration(n)))
+				g.Left(t.Context(), now.Add(time.Duration(n)))
 			}
 		})
 	}

@@ -2,7 +2,7 @@ package simulate
 
 import (
 	"cmp"
-	"context"
+	"container/heap"
 	"slices"
 	"time"
 
@@ -54,37 +54,90 @@ func (f *fleet) arrivals(c *client) func() time.Duration {
 	}
 }
 
-// openLoop starts a call whenever one arrives, whether or not earlier ones have
-// ended.
-func (f *fleet) openLoop(ctx context.Context, c *client, next func() time.Duration) {
-	seed := random(f.scenario.Seed, uint64(c.arrivals.first))
-	var last time.Duration = -1
-	for n := uint64(0); ; n++ {
-		at := next()
-		if at == never {
-			return
-		}
-		at = f.grid.nextOf(c.arrivals, max(at, last+1))
-		if at >= f.record.end {
-			return
-		}
-		f.grid.sleepUntil(at)
-		if ctx.Err() != nil {
-			return
-		}
-		last = at
-		owner, ok := c.take()
-		arrived := call{id: random(seed, n), client: c.number, caller: -1, owner: owner, start: at}
-		if !ok {
-			f.record.started(at, c.number)
-			f.record.ended(arrived, at, false)
+// An arriving client is one at which calls arrive.
+type arriving struct {
+	client *client
+	next   func() time.Duration // arrivals
+	seed   uint64
+	n      uint64        // of the call
+	at     time.Duration // of the call
+}
+
+// advance goes on to the client's next call. It reports false if there is none.
+func (a *arriving) advance(f *fleet, last time.Duration) bool {
+	at := a.next()
+	if at == never {
+		return false
+	}
+	a.at = f.grid.nextOf(a.client.arrivals, max(at, last+1))
+	return a.at < f.record.end
+}
+
+// allArrivals returns the clients at which calls arrive.
+func (f *fleet) allArrivals() arrivalQueue {
+	var all arrivalQueue
+	for _, c := range f.clients {
+		next := f.arrivals(c)
+		if next == nil {
 			continue
 		}
-		f.calls.Go(func() {
-			f.call(ctx, c, arrived)
-			c.put(owner)
-		})
+		a := &arriving{client: c, next: next, seed: random(f.scenario.Seed, uint64(c.arrivals.first))}
+		if a.advance(f, -1) {
+			all = append(all, a)
+		}
 	}
+	heap.Init(&all)
+	return all
+}
+
+// openLoop starts a call whenever one arrives, whether or not earlier ones have
+// ended. It is one goroutine for all clients, because each would wait for a
+// timer of its own most of the time.
+func (f *fleet) openLoop(all arrivalQueue) {
+	for len(all) > 0 {
+		a := all[0]
+		f.grid.sleepUntil(a.at)
+		if f.ending.over() {
+			return
+		}
+		f.arrive(a)
+		a.n++
+		if a.advance(f, a.at) {
+			heap.Fix(&all, 0)
+		} else {
+			heap.Pop(&all)
+		}
+	}
+}
+
+// arrive starts the call that arrives now, or fails it if too many are under
+// way.
+func (f *fleet) arrive(a *arriving) {
+	c := a.client
+	owner, ok := c.take()
+	arrived := call{id: random(a.seed, a.n), client: c.number, caller: -1, owner: owner, start: a.at}
+	if !ok {
+		f.record.started(a.at, c.number)
+		f.record.ended(arrived, a.at, false)
+		return
+	}
+	f.workers.do(task{f, c, arrived})
+}
+
+// An arrivalQueue is a heap of clients by when their next calls arrive. It
+// implements heap.Interface.
+type arrivalQueue []*arriving
+
+func (q arrivalQueue) Len() int           { return len(q) }
+func (q arrivalQueue) Less(i, j int) bool { return q[i].at < q[j].at }
+func (q arrivalQueue) Swap(i, j int)      { q[i], q[j] = q[j], q[i] }
+func (q *arrivalQueue) Push(x any)        { *q = append(*q, x.(*arriving)) }
+
+func (q *arrivalQueue) Pop() any {
+	last := len(*q) - 1
+	a := (*q)[last]
+	*q = (*q)[:last]
+	return a
 }
 
 // take returns an owner for a call that arrives, or false if too many calls are

@@ -1,8 +1,6 @@
 package simulate
 
 import (
-	"net/http"
-	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -28,17 +26,6 @@ func seededBackoff(mode awsretry.Mode, revision awsretry.Revision, full awsretry
 		return awsretry.Exponential{Initial: 50 * time.Millisecond, ThrottlingInitial: time.Second, Jitter: full}
 	}
 	return awsretry.Exponential{Jitter: full}
-}
-
-// spreadRetryAfter returns the delay that a Transport without RetryAfterSpread
-// makes of a Retry-After header, with a seeded spread.
-func spreadRetryAfter(resp *http.Response, mode awsretry.Mode, g grid, full awsretry.Jitter) (time.Duration, bool) {
-	seconds, err := strconv.Atoi(resp.Header.Get("Retry-After"))
-	asked := time.Duration(seconds) * time.Second
-	if err != nil || mode == awsretry.Legacy {
-		return asked, err == nil
-	}
-	return g.delay(asked + full(min(asked/4, 5*time.Second))), true
 }
 
 // seededJitter is awsretry.FullJitter with a seed.

@@ -1,14 +1,13 @@
 package simulate
 
 import (
-	"context"
+	"io"
 	"math"
 	"net/http"
 	"net/url"
 	"sync"
 	"time"
 
-	"example.com/awsretry"
 	"example.com/awsretry/cmd/awsretry/simulate/scenario"
 )
 
@@ -20,8 +19,10 @@ type fleet struct {
 	clients  []*client
 	template *http.Request // of every call
 	calls    sync.WaitGroup
-	end      func() // the maker's
-	shares   bool   // the clients share
+	workers  workers  // for the calls that arrive
+	ending   contexts // of the calls
+	end      func()   // the maker's
+	shares   bool     // the clients share
 }
 
 // A client is one process of the fleet.
@@ -40,6 +41,8 @@ type client struct {
 	fresh int        // how many owners of arriving calls have ever had a call
 	free  []int      // the owners of arriving calls whose call has ended
 	left  int        // arriving calls that may still be started
+
+	sampled sampled
 }
 
 // A call is one call of a caller, with all its attempts. Only attempts changes;
@@ -51,21 +54,6 @@ type call struct {
 	owner    int
 	start    time.Duration
 	attempts int
-}
-
-type callKey struct{}
-
-// A callContext is the context of a call.
-type callContext struct {
-	context.Context
-	call call
-}
-
-func (c *callContext) Value(key any) any {
-	if key == (callKey{}) {
-		return &c.call
-	}
-	return c.Context.Value(key)
 }
 
 // owners returns how many owners of instants s needs. The first is the run
@@ -118,28 +106,30 @@ func newFleet(s scenario.Scenario, m maker, g grid, base http.RoundTripper, reco
 	return f
 }
 
-// start lets the clients begin. They stop when ctx ends.
-func (f *fleet) start(ctx context.Context) {
+// start lets the clients begin.
+func (f *fleet) start() {
 	for _, c := range f.clients {
 		for i := range f.scenario.Clients.Callers {
-			f.calls.Go(func() { f.closedLoop(ctx, c, i) })
+			f.calls.Go(func() { f.closedLoop(c, i) })
 		}
-		if next := f.arrivals(c); next != nil {
-			f.calls.Go(func() { f.openLoop(ctx, c, next) })
-		}
+	}
+	if all := f.allArrivals(); len(all) > 0 {
+		f.calls.Go(func() { f.openLoop(all) })
 	}
 }
 
-// wait waits for the end of all that start began.
-func (f *fleet) wait() {
+// stop ends all that start began, and waits for it.
+func (f *fleet) stop() {
+	f.ending.end()
 	f.calls.Wait()
+	f.workers.wait()
 	if f.end != nil {
 		f.end()
 	}
 }
 
 // closedLoop is a caller that makes one call after the other.
-func (f *fleet) closedLoop(ctx context.Context, c *client, caller int) {
+func (f *fleet) closedLoop(c *client, caller int) {
 	think := float64(f.scenario.Clients.Think)
 	network := time.Duration(f.scenario.Service.Network)
 	owner := c.first + caller
@@ -153,78 +143,38 @@ func (f *fleet) closedLoop(ctx context.Context, c *client, caller int) {
 			return
 		}
 		f.grid.sleepUntil(at)
-		if ctx.Err() != nil {
+		if f.ending.over() {
 			return
 		}
-		f.call(ctx, c, call{id: random(seed, n), caller: caller, owner: owner, start: at})
+		f.call(c, call{id: random(seed, n), caller: caller, owner: owner, start: at})
 		at = max(f.grid.now()+1, at+network) // a call that fails unsent takes no time: its caller must not spin
 		at += exponential(random(seed, n, forThinking), think)
 	}
 }
 
 // call makes one call, which starts now.
-func (f *fleet) call(ctx context.Context, c *client, of call) {
+func (f *fleet) call(c *client, of call) {
 	of.client = c.number
 	f.record.started(of.start, c.number)
-	own := &callContext{ctx, of}
+	own := &callContext{call: of, grid: f.grid}
 	if patience := time.Duration(f.scenario.Clients.Timeout); patience > 0 {
-		deadline, cancel := context.WithDeadline(ctx, f.grid.start.Add(f.grid.deadline(of.owner, of.start+patience)))
-		defer cancel()
-		own.Context = deadline
+		own.deadline = f.grid.start.Add(f.grid.deadline(of.owner, of.start+patience))
 	}
+	f.ending.add(own)
+	defer f.ending.remove(own)
 	if f.shares { // the first in line for a send token wakes the member
 		f.grid.settle()
 	}
+	c.sampled.begin()
+	defer c.sampled.end()
 	resp, err := c.transport.RoundTrip(f.template.WithContext(own))
 	good := err == nil && resp.StatusCode < 400
+	if good && resp.Body != http.NoBody {
+		_, err := io.Copy(io.Discard, resp.Body)
+		good = err == nil
+	}
 	if err == nil {
 		resp.Body.Close()
 	}
 	f.record.ended(own.call, f.grid.now(), good)
-}
-
-// sample records the clients' buckets at the end of the slot before t.
-func (f *fleet) sample(t time.Duration, m maker) {
-	if m.capacity == 0 {
-		return
-	}
-	s := &f.record.slots[(t-1)/slot]
-	s.sampled = true
-	var tokens, held, rate, members float64
-	for _, c := range f.clients {
-		state, ok := c.transport.(*awsretry.Transport).State(host)
-		if !ok {
-			tokens += float64(m.capacity) // unused, so full
-			continue
-		}
-		tokens += float64(state.Tokens)
-		if state.Leased {
-			s.leased++
-			held += float64(state.Tokens)
-			members += float64(state.Members)
-		}
-		if state.Limited {
-			s.limited++
-			rate += sendRate(state)
-		}
-	}
-	s.tokens = tokens / float64(len(f.clients))
-	if m.shared != nil {
-		s.tokens = m.shared.tokens(m.capacity) + held
-	}
-	if s.leased > 0 {
-		s.members = members / float64(s.leased)
-	}
-	if s.limited > 0 {
-		s.sendRate = rate / float64(s.limited)
-	}
-}
-
-// sendRate returns the rate of a client. That of a lease is for the time of the
-// lease only.
-func sendRate(s awsretry.State) float64 {
-	if s.Leased {
-		return s.FleetRate / float64(max(s.Members, 1))
-	}
-	return s.SendRate
 }

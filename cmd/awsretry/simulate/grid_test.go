@@ -156,11 +156,9 @@ func TestInstantsOfARun(t *testing.T) {
 					w.grid = newGrid(owners(s))
 					w.base = newService(s, w.grid, record)
 					f := newFleet(s, m, w.grid, w, record)
-					ctx, cancel := context.WithCancel(t.Context())
-					f.start(ctx)
+					f.start()
 					w.grid.sleepUntil(record.end)
-					cancel()
-					f.wait()
+					f.stop()
 				})
 				if w.retries == 0 && setting.Use != scenario.UseNone {
 					t.Error("nothing is retried")

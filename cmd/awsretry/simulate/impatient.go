@@ -34,6 +34,9 @@ func (i *impatient) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil && ctx.Err() != nil && req.Context().Err() == nil {
 		return nil, timeoutError{}
 	}
+	if err == nil {
+		untilDone(resp, req.Context())
+	}
 	return resp, err
 }
 

@@ -90,8 +90,12 @@ func transports(s scenario.Setting, mode awsretry.Mode, revision awsretry.Revisi
 	}
 	const defaultCapacity = 500 // awsretry.QuotaConfig's
 	capacity := cmp.Or(s.Capacity, defaultCapacity)
-	if mode == awsretry.Legacy {
+	if mode == awsretry.Legacy || s.Quota == scenario.QuotaNone {
 		capacity = 0
+	}
+	spread := time.Duration(0)
+	if s.NoSpread {
+		spread = -1
 	}
 	pacing := awsretry.CubicPacing
 	if s.Pacing == awsretry.ScaledPacing.String() {
@@ -105,12 +109,12 @@ func transports(s scenario.Setting, mode awsretry.Mode, revision awsretry.Revisi
 			backoff := seededBackoff(mode, revision, full)
 			return &awsretry.Transport{
 				Base: l.base, Mode: mode, Revision: revision, MaxAttempts: attempts, AttemptTimeout: l.attemptTimeout,
-				Quota:            awsretry.QuotaConfig{Capacity: s.Capacity},
+				Quota:            quotas[s.Quota].with(s.Capacity),
 				RateLimit:        awsretry.RateLimitConfig{Pacing: pacing},
 				LongPoll:         func(*http.Request) bool { return s.LongPoll },
-				RetryAfterSpread: -1, RetryAfter: func(resp *http.Response, _ []byte) (time.Duration, bool) {
-					return spreadRetryAfter(resp, mode, l.grid, full)
-				},
+				RetryAfterSpread: spread,
+				ShareRetryAfter:  s.ShareRetryAfter,
+				Resume:           s.Resume,
 				Backoff: awsretry.BackoffFunc(func(n int, class awsretry.Class, last time.Duration) time.Duration {
 					return l.grid.rounded(backoff.Delay(n, class, last))
 				}),

@@ -18,6 +18,8 @@ const (
 	forThrottle
 	forRenewal
 	forFirstToken
+	forRetryAfter
+	forBody
 )
 
 // random returns a number that depends on its arguments only: a seed and what

@@ -20,10 +20,16 @@ type refusal struct {
 // plain responses have neither header nor body.
 var plain = refusal{header: http.Header{}}
 
-func newRefusal(t *scenario.Throttle) refusal {
+// newRefusal returns what the throttle sends in a run that starts at start.
+func newRefusal(t *scenario.Throttle, start time.Time) refusal {
 	r := refusal{header: http.Header{}}
 	if t.RetryAfter > 0 {
 		r.header.Set("Retry-After", strconv.Itoa(int(time.Duration(t.RetryAfter)/time.Second)))
+	}
+	if t.RetryAt > 0 {
+		const upToASecond = time.Second - 1
+		at := start.Add(time.Duration(t.RetryAt) + upToASecond).Truncate(time.Second)
+		r.header.Set("Retry-After", at.UTC().Format(http.TimeFormat))
 	}
 	if t.Code != "" {
 		// Strings always encode.
@@ -37,7 +43,7 @@ func newRefusal(t *scenario.Throttle) refusal {
 // statusLines are the statuses of the service's responses, as net/http writes
 // them.
 var statusLines = map[int]string{
-	200: "200 OK", 429: "429 Too Many Requests", 500: "500 Internal Server Error", 503: "503 Service Unavailable",
+	200: "200 OK", 206: "206 Partial Content", 429: "429 Too Many Requests", 500: "500 Internal Server Error", 503: "503 Service Unavailable",
 }
 
 func (r refusal) response(status int, req *http.Request) *http.Response {

@@ -170,7 +170,9 @@ func (r *recorder) series(m maker) Series {
 			continue
 		}
 		at := scenario.Duration(time.Duration(i+1) * slot)
-		s.Tokens = append(s.Tokens, Sample{At: at, Value: c.tokens})
+		if m.capacity > 0 {
+			s.Tokens = append(s.Tokens, Sample{At: at, Value: c.tokens})
+		}
 		if m.limits {
 			s.SendRate = append(s.SendRate, Sample{At: at, Value: c.sendRate, Limited: c.limited})
 		}

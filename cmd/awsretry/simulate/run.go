@@ -37,8 +37,8 @@ type Options struct {
 }
 
 // Run simulates s with each of its settings. The same scenario gives the same
-// result. The errors are those of [scenario.Scenario.Validate], of a setting's file that
-// cannot be read, and ctx's cause if it ends first.
+// result. The errors are those of [scenario.Scenario.Validate], of a setting's
+// file that cannot be read, and ctx's cause if it ends first.
 func Run(ctx context.Context, s scenario.Scenario, o Options) (*Result, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
@@ -148,8 +148,7 @@ func (r *run) play(ctx context.Context) {
 	g.wall = r.wall
 	service := newService(r.scenario, g, r.record)
 	f := newFleet(r.scenario, r.maker, g, service, r.record)
-	running, stop := context.WithCancel(context.Background())
-	f.start(running)
+	f.start()
 	every := sampleEvery(duration)
 	for t := slot; t <= duration && ctx.Err() == nil; t += slot {
 		g.sleepUntil(t) // an instant of the run's own
@@ -159,8 +158,7 @@ func (r *run) play(ctx context.Context) {
 		r.record.slots[t/slot-1].backlog = service.backlog(t)
 		r.simulated.Add(1)
 	}
-	stop()
-	f.wait()
+	f.stop()
 	r.record.backlog, r.record.refused = service.most, int64(service.refused)
 }
 

@@ -77,5 +77,28 @@ func restless() []scenario.Scenario {
 			{Kind: scenario.Join, From: seconds(2), Clients: 1, To: seconds(3)},
 		},
 		Settings: settings,
+	}, {
+		Name: "bodies", Duration: seconds(12), Seed: 7,
+		Clients: scenario.Clients{Count: 3, Callers: 12, Think: ms(200), Timeout: seconds(8), AttemptTimeout: ms(700)},
+		Service: withBody(service, scenario.Body{Time: ms(600), Broken: 0.2}),
+		Events: []scenario.Event{
+			{Kind: scenario.Throttling, From: seconds(3), To: seconds(6),
+				Throttle: &scenario.Throttle{Rate: 10, RetryAt: seconds(6)}},
+			{Kind: scenario.Errors, From: seconds(8), Share: 0.1},
+		},
+		Settings: []scenario.Setting{
+			{Use: scenario.UseStandard, Resume: true, ShareRetryAfter: true},
+			{Use: scenario.UseRevision2026, Resume: true, ShareRetryAfter: true, NoSpread: true},
+			{Use: scenario.UseAdaptive, Resume: true, ShareRetryAfter: true, Quota: scenario.QuotaNone},
+			{Use: scenario.UseFleet, Resume: true, ShareRetryAfter: true, Quota: scenario.QuotaSDK},
+			{Use: scenario.UseNaive},
+			{Use: scenario.UseLegacy},
+			{Use: scenario.UseDelivery},
+		},
 	}}
+}
+
+func withBody(s scenario.Service, b scenario.Body) scenario.Service {
+	s.Body = &b
+	return s
 }

@@ -23,9 +23,11 @@ type service struct {
 	queueFull  int // status
 	refuseCost float64
 	network    time.Duration
+	end        time.Duration // of the run; what happens later is not counted
 	latency    scenario.Latency
 	spread     float64 // of a lognormal latency: the standard deviation of its logarithm
 	refusals   map[*scenario.Throttle]refusal
+	bodies     *bodies // nil: responses have none
 
 	// mu guards the fields below. In virtual time there is no contention,
 	// because requests arrive at different instants.
@@ -54,8 +56,10 @@ func newService(s scenario.Scenario, g grid, record *recorder) *service {
 		queueFull:  s.Service.QueueFull,
 		refuseCost: s.Service.RefuseCost,
 		network:    time.Duration(s.Service.Network),
+		end:        time.Duration(s.Duration),
 		latency:    s.Service.Latency,
 		refusals:   map[*scenario.Throttle]refusal{},
+		bodies:     newBodies(s.Service.Body),
 		buckets:    map[throttleOf]*throttleBucket{},
 	}
 	if v.latency.Distribution == scenario.Lognormal {
@@ -63,7 +67,7 @@ func newService(s scenario.Scenario, g grid, record *recorder) *service {
 	}
 	for _, segment := range v.script {
 		if t := segment.throttle; t != nil {
-			v.refusals[t] = newRefusal(t)
+			v.refusals[t] = newRefusal(t, g.start)
 		}
 	}
 	return v
@@ -115,6 +119,9 @@ func (v *service) RoundTrip(req *http.Request) (*http.Response, error) {
 	if f.status == 0 {
 		return nil, errBroken
 	}
+	if f.status == http.StatusOK && v.bodies != nil {
+		return v.response(req, c, f.at), nil
+	}
 	return f.response(f.status, req), nil
 }
 
@@ -138,7 +145,7 @@ func (v *service) arrive(now time.Duration, c *call) fate {
 		return fate{refused, http.StatusTooManyRequests, v.refusals[g.throttle]}
 	case math.Ceil(v.passed-g.workedAt(now)-workSlack) > v.queue: // one is served, the others wait
 		v.work(now, g, v.refuseCost)
-		if now < v.record.end {
+		if now < v.end {
 			v.refused++
 		}
 		return fate{refused, v.queueFull, plain}
@@ -176,7 +183,9 @@ func failure(how string, at time.Duration) fate {
 // work adds to the queue, in requests. v.mu must be held.
 func (v *service) work(now time.Duration, g segment, amount float64) {
 	v.passed = max(v.passed, g.workedAt(now)) + amount
-	v.most = max(v.most, v.passed-g.workedAt(now))
+	if now < v.end {
+		v.most = max(v.most, v.passed-g.workedAt(now))
+	}
 }
 
 // backlog returns the work that the service has at an instant, in requests:

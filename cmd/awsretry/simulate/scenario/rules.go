@@ -58,6 +58,11 @@ func (c *checker) service(s Service) {
 			"constant, exponential, lognormal or table")
 	}
 	c.throttle("service.throttle", s.Throttle)
+	if s.Body != nil {
+		c.check(s.Body.Time >= Duration(time.Millisecond) && s.Body.Time <= Duration(maxTime),
+			"service.body.time", s.Body.Time, "1ms to %v", Duration(maxTime))
+		c.check(s.Body.Broken >= 0 && s.Body.Broken < 1, "service.body.broken", s.Body.Broken, "at least 0 and below 1")
+	}
 }
 
 func (c *checker) throttle(field string, t *Throttle) {
@@ -78,6 +83,10 @@ func (c *checker) throttle(field string, t *Throttle) {
 	c.within(field+".retry_after", t.RetryAfter, 0, Duration(maxTime))
 	c.check(time.Duration(t.RetryAfter)%time.Second == 0, field+".retry_after", t.RetryAfter,
 		"in whole seconds, like the header")
+	c.within(field+".retry_at", t.RetryAt, 0, Duration(maxDuration))
+	c.check(time.Duration(t.RetryAt)%time.Second == 0, field+".retry_at", t.RetryAt,
+		"in whole seconds, like the header")
+	c.check(t.RetryAt == 0 || t.RetryAfter == 0, field+".retry_at", t.RetryAt, "0 if retry_after is above 0")
 	word := func(r rune) bool { return r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' || r >= '0' && r <= '9' }
 	c.check(len(t.Code) <= maxNameBytes && !strings.ContainsFunc(t.Code, func(r rune) bool { return !word(r) }),
 		field+".code", clipped(t.Code), "of letters and digits, at most %d", maxNameBytes)

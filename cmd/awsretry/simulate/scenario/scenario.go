@@ -70,6 +70,19 @@ type Service struct {
 	RefuseCost float64 `yaml:"refuse_cost,omitempty" json:"refuse_cost,omitempty"`
 
 	Throttle *Throttle `yaml:"throttle,omitempty" json:"throttle,omitempty"` // at all times; nil: none
+
+	Body *Body `yaml:"body,omitempty" json:"body,omitempty"` // of a successful response; nil: empty
+}
+
+// Body is the bodies of successful responses. A call succeeds when it has the
+// whole body. An outage does not end one that has begun.
+type Body struct {
+	Time Duration `yaml:"time" json:"time"` // from the header to the end
+
+	// Broken is the share of the bodies that break off, from 0 to below 1. The
+	// instant is random, so the rest of a body breaks off less often than a
+	// whole one.
+	Broken float64 `yaml:"broken,omitempty" json:"broken,omitempty"`
 }
 
 // Latency is the distribution of the time that a request takes after the queue.
@@ -100,6 +113,10 @@ type Throttle struct {
 
 	// RetryAfter is sent as Retry-After, in whole seconds. 0 is not sent.
 	RetryAfter Duration `yaml:"retry_after,omitempty" json:"retry_after,omitempty"`
+
+	// RetryAt is an instant of the run that is sent as Retry-After's date, in
+	// whole seconds. All callers are told the same second. 0 is not sent.
+	RetryAt Duration `yaml:"retry_at,omitempty" json:"retry_at,omitempty"`
 
 	// Code is the AWS error code in a JSON body. "" means no body.
 	Code string `yaml:"code,omitempty" json:"code,omitempty"`

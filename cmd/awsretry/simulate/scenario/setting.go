@@ -23,6 +23,14 @@ const (
 	UseProfile      = "profile"      // the settings of a profile in the environment and the files in ~/.aws: Profile
 )
 
+// The values of [Setting].Quota.
+const (
+	QuotaDocuments = "documents"
+	QuotaSDK       = "sdk"
+	Quota2026      = "2026"
+	QuotaNone      = "none"
+)
+
 // The ready policies of delivery.
 const (
 	AWSManaged      = "aws-managed"
@@ -69,6 +77,19 @@ type Setting struct {
 	// and profile one for which Transport.LongPoll reports true.
 	LongPoll bool `yaml:"long_poll,omitempty" json:"long_poll,omitempty"`
 
+	// Quota is what the retries of standard, adaptive, fleet, revision2026 and
+	// profile cost: documents (of the AWS SDK for Kotlin), sdk (as the AWS SDKs
+	// for Go and Python have it), 2026, or none for retries without limit. ""
+	// means the revision's.
+	Quota string `yaml:"quota,omitempty" json:"quota,omitempty"`
+
+	// ShareRetryAfter is Transport.ShareRetryAfter, NoSpread is a negative
+	// Transport.RetryAfterSpread, and Resume is Transport.Resume, of standard,
+	// adaptive, fleet, revision2026 and profile.
+	ShareRetryAfter bool `yaml:"share_retry_after,omitempty" json:"share_retry_after,omitempty"`
+	NoSpread        bool `yaml:"no_spread,omitempty" json:"no_spread,omitempty"`
+	Resume          bool `yaml:"resume,omitempty" json:"resume,omitempty"`
+
 	// New makes a client's RoundTripper over base, for programs that simulate
 	// retries of another kind. It is called in virtual time, once for each
 	// client. If it is set, Name must be set and the other fields must not be.
@@ -96,7 +117,9 @@ func DefaultSettings() []Setting {
 
 // ParseSetting parses the short form of a setting: what it uses and, for
 // adaptive, fleet, delivery and profile, an equals sign and which one. Examples
-// are standard, adaptive=scaled, delivery=policy.json and profile=ci.
+// are standard, adaptive=scaled, delivery=policy.json and profile=ci. For
+// standard, adaptive, fleet and revision2026, options may follow, each after a
+// plus sign: long_poll, share_retry_after, no_spread, resume and quota=NAME.
 func ParseSetting(text string) (Setting, error) {
 	s, err := parseSetting(text)
 	if err != nil {
@@ -106,7 +129,8 @@ func ParseSetting(text string) (Setting, error) {
 }
 
 func parseSetting(text string) (Setting, error) {
-	use, which, given := strings.Cut(text, "=")
+	short, options := cutOptions(text)
+	use, which, given := strings.Cut(short, "=")
 	s := Setting{Use: use}
 	switch {
 	case given && which == "" && (use == UseAdaptive || use == UseFleet || use == UseDelivery || use == UseProfile):
@@ -121,7 +145,11 @@ func parseSetting(text string) (Setting, error) {
 		return Setting{}, fmt.Errorf("setting %s: only adaptive, fleet, delivery and profile take a value",
 			clipped(text))
 	}
-	if err := s.validate(); err != nil {
+	err := s.setOptions(options)
+	if err == nil {
+		err = s.validate()
+	}
+	if err != nil {
 		return Setting{}, fmt.Errorf("setting %s: %w", clipped(text), err)
 	}
 	return s, nil
@@ -143,8 +171,8 @@ func (s Setting) Label() string {
 	if s.Pacing != "" && s.Use == UseProfile {
 		label += ", " + s.Pacing
 	}
-	if s.LongPoll {
-		label += ", long_poll"
+	for _, o := range s.options() {
+		label += ", " + o
 	}
 	return label
 }
@@ -170,6 +198,10 @@ func (s Setting) validate() error {
 		return fmt.Errorf("store_latency is %v; it must be above 0 and at most 1s", s.StoreLatency)
 	case s.Capacity < 0 || s.Capacity > maxCount:
 		return fmt.Errorf("quota_capacity is %d; it must be 1 to %d, or 0 for 500", s.Capacity, maxCount)
+	case !slices.Contains([]string{"", QuotaDocuments, QuotaSDK, Quota2026, QuotaNone}, s.Quota):
+		return fmt.Errorf("quota is %s; it must be documents, sdk, 2026 or none", clipped(s.Quota))
+	case s.Quota == QuotaNone && s.Capacity != 0:
+		return fmt.Errorf("quota_capacity is %d; it must be left out if quota is none", s.Capacity)
 	}
 	switch s.Use {
 	case UseNone, UseNaive, UseStandard, UseAdaptive, UseFleet, UseRevision2026, UseLegacy, UseDelivery, UseProfile:
@@ -190,8 +222,12 @@ func (s Setting) validate() error {
 		{"pacing", s.Pacing != "", "adaptive, fleet, profile"},
 		{"lease", s.Lease != 0, "fleet"},
 		{"store_latency", s.StoreLatency != 0, "fleet"},
-		{"quota_capacity", s.Capacity != 0, "standard, adaptive, fleet, revision2026, profile"},
-		{"long_poll", s.LongPoll, "standard, adaptive, fleet, revision2026, profile"},
+		{"quota_capacity", s.Capacity != 0, transports},
+		{"long_poll", s.LongPoll, transports},
+		{"quota", s.Quota != "", transports},
+		{"share_retry_after", s.ShareRetryAfter, transports},
+		{"no_spread", s.NoSpread, transports},
+		{"resume", s.Resume, transports},
 	} {
 		if field.given && !slices.Contains(strings.Split(field.uses, ", "), s.Use) {
 			return fmt.Errorf("%s is for %s only, not for %s", field.name, field.uses, s.Use)
@@ -206,7 +242,7 @@ func (s Setting) validateNew() error {
 		return fmt.Errorf("name is %s; it must not be empty where New is set", clipped(s.Name))
 	}
 	if s.Use != "" || s.MaxAttempts != 0 || s.Pause != 0 || s.Policy != "" || s.Profile != "" ||
-		s.Pacing != "" || s.Lease != 0 || s.StoreLatency != 0 || s.Capacity != 0 || s.LongPoll {
+		s.Pacing != "" || s.Lease != 0 || s.StoreLatency != 0 || s.Capacity != 0 || len(s.options()) > 0 {
 		return fmt.Errorf("%s has New; its other fields, except for Name, must be left out", clipped(s.Name))
 	}
 	return nil

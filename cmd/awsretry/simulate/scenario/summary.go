@@ -28,6 +28,12 @@ func (s Scenario) Summary() Summary {
 	if t := s.Service.Throttle; t != nil {
 		what.Size += ", " + t.effect()
 	}
+	if b := s.Service.Body; b != nil {
+		what.Size += fmt.Sprintf(", bodies of %v", b.Time)
+		if b.Broken > 0 {
+			what.Size += ", of which " + format.Percent(b.Broken) + " break off"
+		}
+	}
 	if o := s.OverTime; o != nil {
 		what.Size += fmt.Sprintf("; changing every %v", o.Every)
 	}

@@ -137,6 +137,25 @@ func TestValidate(t *testing.T) {
 		},
 
 		{
+			func(s *Scenario) { s.Service.Throttle = &Throttle{Rate: 1, RetryAt: ms(500)} },
+			"service.throttle.retry_at is 500ms; it must be in whole seconds, like the header",
+		},
+		{
+			func(s *Scenario) {
+				s.Service.Throttle = &Throttle{Rate: 1, RetryAt: seconds(9), RetryAfter: seconds(1)}
+			},
+			"service.throttle.retry_at is 9s; it must be 0 if retry_after is above 0",
+		},
+		{func(s *Scenario) { s.Service.Throttle = &Throttle{Rate: 1, RetryAt: -1} }, "service.throttle.retry_at"},
+		{func(s *Scenario) { s.Service.Body = &Body{} }, "service.body.time is 0s; it must be 1ms to 1h"},
+		{
+			func(s *Scenario) { s.Service.Body = &Body{Time: seconds(1), Broken: 1} },
+			"service.body.broken is 1; it must be at least 0 and below 1",
+		},
+		{func(s *Scenario) { s.Service.Body = &Body{Time: seconds(1), Broken: math.NaN()} }, "service.body.broken is NaN"},
+		{func(s *Scenario) { s.Service.Body = &Body{Time: seconds(1), Broken: 0.5} }, ""},
+
+		{
 			event(Event{Kind: Outage, From: seconds(60)}),
 			"events[0].from is 1m; it must be 0s or more, and before the end of the run, 1m",
 		},
@@ -208,6 +227,16 @@ func TestValidate(t *testing.T) {
 		{setting(Setting{Use: UseLegacy, Capacity: 5}), "quota_capacity is for standard"},
 		{setting(Setting{Use: UseStandard, Capacity: -1}), "quota_capacity is -1"},
 		{setting(Setting{Use: UseLegacy, LongPoll: true}), "long_poll is for standard"},
+		{setting(Setting{Use: UseNaive, Resume: true}), "resume is for standard"},
+		{setting(Setting{Use: UseDelivery, ShareRetryAfter: true}), "share_retry_after is for standard"},
+		{setting(Setting{Use: UseLegacy, NoSpread: true}), "no_spread is for standard"},
+		{setting(Setting{Use: UseNone, Quota: QuotaSDK}), "quota is for standard"},
+		{setting(Setting{Use: UseStandard, Quota: "large"}), `quota is "large"; it must be documents, sdk, 2026 or none`},
+		{
+			setting(Setting{Use: UseStandard, Quota: QuotaNone, Capacity: 5}),
+			"quota_capacity is 5; it must be left out if quota is none",
+		},
+		{setting(Setting{New: through, Name: "own", Quota: QuotaSDK}), "must be left out"},
 		{setting(Setting{Use: UseAdaptive, StoreLatency: ms(1)}), "store_latency is for fleet only, not for adaptive"},
 		{
 			setting(Setting{Use: UseFleet, StoreLatency: seconds(2)}),

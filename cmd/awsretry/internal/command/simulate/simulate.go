@@ -48,7 +48,8 @@ log of more than ten minutes is fitted where most attempts failed; --duration is
 Settings are none, naive (a loop with a fixed delay), standard, adaptive, adaptive=scaled (scaled pacing in place of
 the AWS SDKs'), fleet and fleet=scaled (adaptive, shared by all clients through a store), revision2026, legacy,
 delivery=FILE (an Amazon SNS delivery policy; also aws-managed and customer-managed) and profile=NAME (of
-~/.aws/config).`,
+~/.aws/config). After standard, adaptive, fleet and revision2026, +resume, +share_retry_after, +no_spread,
++long_poll and +quota=NAME (documents, sdk, 2026 or none) switch these on.`,
 		Example: `  awsretry simulate outage --picture outage.svg
   awsretry simulate outage --report outage.html
   awsretry simulate throttle --settings adaptive,adaptive=scaled,profile=production

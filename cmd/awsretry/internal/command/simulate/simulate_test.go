@@ -114,7 +114,7 @@ func TestErrors(t *testing.T) {
 	}{
 		{[]string{"simulate"}, exit.Usage, []string{"SCENARIO|FILE is missing"}},
 		{[]string{"simulate", ""}, exit.Usage, []string{"awsretry simulate: SCENARIO|FILE is empty\n"}},
-		{[]string{"simulate", "flood"}, exit.Usage, []string{"no such file", "brownout, herd, outage, step, throttle"}},
+		{[]string{"simulate", "flood"}, exit.Usage, []string{"no such file", "broken-bodies, brownout, fleet, herd"}},
 		{[]string{"simulate", "--print", "flood"}, exit.Usage, []string{`no ready scenario "flood"`}},
 		{[]string{"simulate", file}, exit.Usage, []string{"bad.yaml", `[2:1] unknown field "client"`}},
 		{[]string{"simulate", folder}, exit.Usage, []string{folder + " is not a regular file; it must be one"}},
