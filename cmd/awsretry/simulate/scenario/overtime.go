@@ -85,7 +85,7 @@ func (c *checker) overTime(s Scenario) {
 		c.check(len(list.values) == 0 || len(list.values) == steps, list.field, fmt.Sprintf("%d numbers", len(list.values)),
 			"%d, one for each step of the run, or none", steps)
 		for i, v := range list.values[:min(len(list.values), maxSteps)] {
-			c.number(fmt.Sprintf("%s[%d]", list.field, i), v, 0, list.most)
+			c.number(fmt.Sprintf("%s[%d]", list.field, i), v, list.most)
 		}
 	}
 	c.check(len(o.Rate) == 0 || s.Clients.Rate > 0, "over_time.rate", "set",

@@ -13,7 +13,7 @@ func (c *checker) clients(s Scenario) {
 	f := s.Clients
 	c.whole("clients.count", f.Count, 1, maxCount)
 	c.whole("clients.callers", f.Callers, 0, maxCount)
-	c.number("clients.rate", f.Rate, 0, maxRate)
+	c.number("clients.rate", f.Rate, maxRate)
 	herd := slices.ContainsFunc(s.Events, func(e Event) bool { return e.Kind == Herd })
 	c.check(f.Callers > 0 || f.Rate != 0 || herd, "clients.callers", f.Callers,
 		"above 0 if clients.rate is 0: without either nobody calls")
@@ -40,7 +40,7 @@ func (c *checker) service(s Service) {
 		"service.queue_full", s.QueueFull, "429 or 503, or 0 for 503")
 	c.check(s.Network == 0 || s.Network >= Duration(minNetwork) && s.Network <= Duration(maxTime),
 		"service.network", s.Network, "%v to %v, or 0 for %v", Duration(minNetwork), Duration(maxTime), defaultNetwork)
-	c.number("service.refuse_cost", s.RefuseCost, 0, 1)
+	c.number("service.refuse_cost", s.RefuseCost, 1)
 	l := s.Latency
 	c.quantiles("service.latency", l)
 	c.within("service.latency.median", l.Median, 0, Duration(maxTime))
@@ -77,7 +77,7 @@ func (c *checker) throttle(field string, t *Throttle) {
 		c.check(t.Rate > 0 && t.Rate <= maxRate, field+".rate", t.Rate,
 			"above 0 and at most %v, or 0 with a share", float64(maxRate))
 	}
-	c.number(field+".burst", t.Burst, 0, maxRate)
+	c.number(field+".burst", t.Burst, maxRate)
 	c.check(t.Burst == 0 || !(t.Burst < 1), field+".burst", t.Burst,
 		"at least 1, or 0 for the requests of one second")
 	c.within(field+".retry_after", t.RetryAfter, 0, Duration(maxTime))
