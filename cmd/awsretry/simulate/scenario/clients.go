@@ -44,11 +44,11 @@ func (s Scenario) CallRate() float64 {
 // nanoseconds.
 func (s Scenario) idleResponse() float64 {
 	s = s.WithDefaults()
-	return float64(time.Second)/s.Service.Capacity + s.Service.Latency.mean() + float64(s.Service.Network)
+	return float64(time.Second)/s.Service.Capacity + s.Service.Latency.Mean() + float64(s.Service.Network)
 }
 
-// mean returns the mean in nanoseconds. l must have its defaults.
-func (l Latency) mean() float64 {
+// Mean returns the mean in nanoseconds. l must have its defaults.
+func (l Latency) Mean() float64 {
 	median := float64(l.Median)
 	switch l.Distribution {
 	case Tabulated:

@@ -38,7 +38,7 @@ func TestParseOverTime(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	// Half of the requests takes 12.5 ms on average, the others 1,010 ms.
-	if got, want := s.Service.Latency.mean(), 511.25e6; math.Abs(got-want) > 1 {
+	if got, want := s.Service.Latency.Mean(), 511.25e6; math.Abs(got-want) > 1 {
 		t.Errorf("the mean latency is %v ns, want %v", got, want)
 	}
 }
