@@ -49,7 +49,7 @@
 // setting faces the same arrivals and the same latencies. The library's own
 // jitter draws from a source without a seed, so the simulation builds the same
 // delays from the library's public types with a seeded jitter. What is added to
-// a Retry-After is decided by the context of the call. A RoundTripper
-// of the caller's ([scenario.Setting].New) may draw from a source of its own; its result
-// is then as reproducible as that source.
+// a Retry-After is decided by the context of the call. A RoundTripper of the
+// caller's ([scenario.Setting].New) may draw from a source of its own; its
+// result is then as reproducible as that source.
 package simulate

@@ -73,7 +73,7 @@ func (g grid) deadline(owner int, t time.Duration) time.Duration { return g.next
 // instant of its own wakes at one.
 func (g grid) rounded(d time.Duration) time.Duration { return g.delay(d + g.tick/2) }
 
-// delay is rounded, but never longer than d.
+// delay is like rounded, but never longer than d.
 func (g grid) delay(d time.Duration) time.Duration { return d - d%g.tick }
 
 // sleepUntil sleeps until t, unless that has passed.

@@ -14,7 +14,10 @@ import (
 
 // The scenario in a JSON result is a scenario file that gives the same result.
 func TestScenarioInJSON(t *testing.T) {
-	ran := restless()
+	ran, many := restless(), 300
+	if raceDetector {
+		ran, many = ran[1:], 30
+	}
 	for i := range ran {
 		ran[i].Settings = append(ran[i].Settings[3:4],
 			scenario.Setting{Use: scenario.UseNaive, Name: `"<é & 1>": #`, MaxAttempts: 5, Pause: scenario.Duration(1)},
@@ -40,7 +43,7 @@ func TestScenarioInJSON(t *testing.T) {
 	}
 
 	random := rand.New(rand.NewPCG(1, 2))
-	for valid := 0; valid < 300; {
+	for valid := 0; valid < many; {
 		s := anyScenario(random)
 		if s.Validate() == nil {
 			valid++

@@ -37,8 +37,8 @@ type Options struct {
 }
 
 // Run simulates s with each of its settings. The same scenario gives the same
-// result. The errors are those of [scenario.Scenario.Validate], of a setting's file that
-// cannot be read, and ctx's cause if it ends first.
+// result. The errors are those of [scenario.Scenario.Validate], of a setting's
+// file that cannot be read, and ctx's cause if it ends first.
 func Run(ctx context.Context, s scenario.Scenario, o Options) (*Result, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err

@@ -180,9 +180,9 @@ func judgedScenarios() []judged {
 		}, {
 			name: "2 clients", scenario: closedLoop(limitedTo(100), 2, 32, 180), from: settled,
 			goodput: 0.99, throttled: most, failed: few, p99: 1200 * time.Millisecond, fairness: 0.95, begun: 10,
-		}, { // some clients get most of the service for minutes
-			name: "32 clients", scenario: closedLoop(limitedTo(100), 32, 2, 180), seeds: 4, from: settled,
-			goodput: 0.97, throttled: 0.08, failed: 0.01, fairness: 0.6, begun: 5,
+		}, { // some clients get most of the service for minutes: single runs vary, Jain's index is 0.15 to 0.87
+			name: "32 clients", scenario: closedLoop(limitedTo(100), 32, 2, 180), seeds: 12, from: settled,
+			goodput: 0.97, throttled: 0.08, failed: 0.01, fairness: 0.5, begun: 5,
 		}, { // five calls of six wait for the others of their herd
 			name: "idle pauses", scenario: openLoop(closedLoop(limitedTo(50), 1, 1, 300, herds(300)...), 0),
 			from: time.Minute, goodput: 0.33, throttled: most, failed: few, p99: 17 * time.Second, begun: 5, stepped: 5,

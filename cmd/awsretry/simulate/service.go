@@ -23,6 +23,7 @@ type service struct {
 	queueFull  int // status
 	refuseCost float64
 	network    time.Duration
+	end        time.Duration // of the run; what happens later is not counted
 	latency    scenario.Latency
 	spread     float64 // of a lognormal latency: the standard deviation of its logarithm
 	refusals   map[*scenario.Throttle]refusal
@@ -55,6 +56,7 @@ func newService(s scenario.Scenario, g grid, record *recorder) *service {
 		queueFull:  s.Service.QueueFull,
 		refuseCost: s.Service.RefuseCost,
 		network:    time.Duration(s.Service.Network),
+		end:        time.Duration(s.Duration),
 		latency:    s.Service.Latency,
 		refusals:   map[*scenario.Throttle]refusal{},
 		bodies:     newBodies(s.Service.Body),
@@ -143,7 +145,7 @@ func (v *service) arrive(now time.Duration, c *call) fate {
 		return fate{refused, http.StatusTooManyRequests, v.refusals[g.throttle]}
 	case math.Ceil(v.passed-g.workedAt(now)-workSlack) > v.queue: // one is served, the others wait
 		v.work(now, g, v.refuseCost)
-		if now < v.record.end {
+		if now < v.end {
 			v.refused++
 		}
 		return fate{refused, v.queueFull, plain}
@@ -181,7 +183,9 @@ func failure(how string, at time.Duration) fate {
 // work adds to the queue, in requests. v.mu must be held.
 func (v *service) work(now time.Duration, g segment, amount float64) {
 	v.passed = max(v.passed, g.workedAt(now)) + amount
-	v.most = max(v.most, v.passed-g.workedAt(now))
+	if now < v.end {
+		v.most = max(v.most, v.passed-g.workedAt(now))
+	}
 }
 
 // backlog returns the work that the service has at an instant, in requests:
