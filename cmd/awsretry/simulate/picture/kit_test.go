@@ -66,7 +66,8 @@ func made(s scenario.Scenario, load float64) *simulate.Result {
 	seconds := int(time.Duration(s.Duration) / time.Second)
 	for _, setting := range s.Settings {
 		o := simulate.Outcome{
-			Setting: setting.Label(), Calls: 1, Amplification: 1234.56, FailedShare: 1, P99: scenario.Duration(time.Hour), Good: 1,
+			Setting: setting.Label(), Calls: 1, Good: 1,
+			Amplification: 1234.56, FailedShare: 1, P99: scenario.Duration(time.Hour),
 		}
 		o.Series.Attempts, o.Series.Good = slices.Repeat([]float64{load}, seconds), make([]float64, seconds)
 		o.Series.Attempts[seconds-1] = 1e6

@@ -161,8 +161,8 @@ func TestHostileNames(t *testing.T) {
 
 // Every number of settings with every number of events.
 func TestPicturesOfEverySize(t *testing.T) {
-	for _, settings := range []int{1, 3, 8} {
-		for _, events := range []int{0, 1, 12, 50} {
+	for _, settings := range []int{1, 8} {
+		for _, events := range []int{0, 3, 50} {
 			t.Run(fmt.Sprintf("%d settings, %d events", settings, events), func(t *testing.T) {
 				s := busy(settings, events)
 				p := newPicture(made(s, 300))

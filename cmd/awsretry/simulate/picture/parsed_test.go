@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/xml"
 	"io"
-	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -114,17 +113,18 @@ func newLabel(t *testing.T, has map[string]string, text string) label {
 	}}
 }
 
-var coordinates = regexp.MustCompile(`[ML](-?[\d.e+-]+),(-?[\d.e+-]+)`)
-
 // newPath returns what a path element of straight lines covers.
 func newPath(t *testing.T, has map[string]string) path {
 	t.Helper()
 	p := path{fill: property(has, "fill")}
-	for i, m := range coordinates.FindAllStringSubmatch(has["d"], -1) {
-		at := vg.Point{X: vg.Length(number(t, m[1])), Y: vg.Length(number(t, m[2]))}
-		if i == 0 {
+	first := true
+	for text := range strings.FieldsFuncSeq(has["d"], func(r rune) bool { return strings.ContainsRune("MLZ", r) }) {
+		x, y, _ := strings.Cut(text, ",")
+		at := vg.Point{X: vg.Length(number(t, x)), Y: vg.Length(number(t, y))}
+		if first {
 			p.Rectangle = vg.Rectangle{Min: at, Max: at}
 		}
+		first = false
 		p.Min.X, p.Min.Y = min(p.Min.X, at.X), min(p.Min.Y, at.Y)
 		p.Max.X, p.Max.Y = max(p.Max.X, at.X), max(p.Max.Y, at.Y)
 	}

@@ -22,7 +22,9 @@ func TestPictures(t *testing.T) {
 	}{
 		{"load alone", []scenario.Setting{{Use: scenario.UseNone}, {Use: scenario.UseLegacy}}, 2, 0},
 		{"tokens too", []scenario.Setting{{Use: scenario.UseNone}, {Use: scenario.UseStandard}}, 3, 1},
-		{"send rates too", []scenario.Setting{{Use: scenario.UseNaive}, {Use: scenario.UseStandard}, {Use: scenario.UseAdaptive}}, 6, 3},
+		{"send rates too", []scenario.Setting{
+			{Use: scenario.UseNaive}, {Use: scenario.UseStandard}, {Use: scenario.UseAdaptive},
+		}, 6, 3},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := restless()

@@ -203,6 +203,17 @@ func eval[T any](b *browser, expression string) T {
 	return r.Result.Value
 }
 
+// holds reports whether an expression is true in the page. While the browser goes
+// from one page to another, it is not.
+func (b *browser) holds(expression string) bool {
+	var r struct{ Result struct{ Value any } }
+	err := b.try(&r, "Runtime.evaluate", values{"expression": expression, "returnByValue": true})
+	if errors.Is(err, errGone) {
+		b.t.Fatal(err)
+	}
+	return err == nil && r.Result.Value == true
+}
+
 // mouse moves the mouse, or presses or releases its button.
 func (b *browser) mouse(kind string, x, y float64) {
 	b.t.Helper()

@@ -31,10 +31,7 @@ func TestInChromium(t *testing.T) {
 		}
 		b.command(nil, "Page.navigate", values{"url": (&url.URL{Scheme: "file", Path: file}).String()})
 		eventually(t, "the page is drawn", func() bool {
-			return eval[string](
-				b,
-				`location.href.endsWith("out.html") && document.documentElement?.dataset.drawn || ""`,
-			) == "yes"
+			return b.holds(`location.href.endsWith("out.html") && document.documentElement.dataset.drawn === "yes"`)
 		})
 	}
 	s := lively()
@@ -174,7 +171,7 @@ func TestInChromium(t *testing.T) {
 	// A run of a second with nothing but its load. The first page has to be gone.
 	t.Run("hardly anything", func(t *testing.T) {
 		b.command(nil, "Page.navigate", values{"url": "about:blank"})
-		eventually(t, "the page is empty", func() bool { return eval[string](b, `location.href`) == "about:blank" })
+		eventually(t, "the page is empty", func() bool { return b.holds(`location.href === "about:blank"`) })
 		s := lively()
 		s.Name, s.About, s.Events, s.Duration = "", "", nil, seconds(1)
 		s.Settings = []scenario.Setting{{Use: scenario.UseNone}}

@@ -176,18 +176,18 @@ func newSetting(s scenario.Scenario, o simulate.Outcome, serves, clients []scena
 func sampled(kind, title, name, ink string, samples []simulate.Sample, limited bool) chart {
 	c := chart{Kind: kind, Title: title}
 	l := line{Name: name, Ink: ink, Width: 1.6}
-	any := false
+	drawn := false
 	for _, s := range samples {
 		v := s.Value
 		if limited && s.Limited == 0 {
 			v = math.NaN()
 		} else {
-			any = true
+			drawn = true
 		}
 		c.Times = append(c.Times, time.Duration(s.At).Seconds())
 		l.Values = append(l.Values, number(v))
 	}
-	if any {
+	if drawn {
 		c.Lines = []line{l}
 	}
 	return c
