@@ -93,6 +93,7 @@ func TestWorkersAreUsedAgain(t *testing.T) {
 			}
 			time.Sleep(time.Second)
 		}
+		synctest.Wait()
 		if idle := len(f.workers.idle); idle != 2 {
 			t.Errorf("%d goroutines for two calls at a time", idle)
 		}

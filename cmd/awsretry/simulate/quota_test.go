@@ -14,14 +14,15 @@ func TestQuotas(t *testing.T) {
 		retries  int64 // after 503 responses
 		throttle int64 // retries after 429 responses
 	}{
-		{"", 100, 20, 10},
-		{scenario.QuotaDocuments, 100, 20, 10},
-		{scenario.QuotaSDK, 100, 20, 20},
-		{scenario.Quota2026, 100, 7, 20},
+		{"", 20, 4, 2},
+		{scenario.QuotaDocuments, 20, 4, 2},
+		{scenario.QuotaSDK, 20, 4, 4},
+		{scenario.Quota2026, 20, 1, 4},
 	} {
 		t.Run("quota "+tt.quota, func(t *testing.T) {
 			s := tiny(scenario.Setting{Use: scenario.UseStandard, Quota: tt.quota, Capacity: tt.capacity})
-			s.Duration = seconds(60)
+			s.Clients.Think = ms(50)
+			s.Duration = seconds(20)
 			s.Events = []scenario.Event{{Kind: scenario.Outage}}
 			if o := mustRun(t, s).Outcomes[0]; o.Attempts-o.Calls != tt.retries {
 				t.Errorf("%d retries after 503 responses, want %d", o.Attempts-o.Calls, tt.retries)
