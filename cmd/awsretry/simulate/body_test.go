@@ -86,7 +86,8 @@ func TestRetryAtIsADate(t *testing.T) {
 func TestSummaryOfBodies(t *testing.T) {
 	s := tiny()
 	s.Service.Body = &scenario.Body{Time: seconds(4), Broken: 0.3}
-	if got, want := s.WithDefaults().Summary().Size, ", bodies of 4s, of which 30.0% break off"; !strings.HasSuffix(got, want) {
+	const want = ", bodies of 4s, of which 30.0% break off"
+	if got := s.WithDefaults().Summary().Size; !strings.HasSuffix(got, want) {
 		t.Errorf("the summary is %q, want %q at its end", got, want)
 	}
 }
