@@ -1,8 +1,11 @@
 package awsretry
 
 import (
+	"cmp"
 	"context"
+	"hash/maphash"
 	"log/slog"
+	"strconv"
 
 	"example.com/awsretry/internal/redact"
 )
@@ -18,31 +21,67 @@ import (
 // no retries unless the program changes that level, for example with
 // slog.SetLogLoggerLevel(slog.LevelDebug).
 func LogTo(logger *slog.Logger) func(Attempt) {
-	if logger == nil {
-		logger = slog.Default()
-	}
+	logger = cmp.Or(logger, slog.Default())
 	return func(a Attempt) {
-		level, message := slog.LevelDebug, "retrying"
-		switch {
-		case a.Stop == "":
-		case a.Class.Retryable():
-			level, message = slog.LevelWarn, "gave up"
-		default:
+		level, message, ok := retryEvent(a)
+		if !ok {
 			return
 		}
-		ctx := context.Background()
-		if a.Request != nil {
-			ctx = a.Request.Context()
+		if ctx, ok := logs(logger, level, a); ok {
+			logger.LogAttrs(ctx, level, message, attemptAttrs(a)...)
 		}
-		if !logger.Enabled(ctx, level) {
-			return
-		}
-		logger.LogAttrs(ctx, level, message, attemptAttrs(a)...)
 	}
 }
 
+// LogAllTo is like [LogTo], and also logs every other attempt, successful ones
+// included, at level debug. Each line has the attribute call, which is the same
+// for the attempts of one call, and another one for the calls that are made at
+// the same time. awsretry simulate --from makes a scenario of such a log, with
+// slog's JSON handler.
+func LogAllTo(logger *slog.Logger) func(Attempt) {
+	logger = cmp.Or(logger, slog.Default())
+	return func(a Attempt) {
+		level, message, ok := retryEvent(a)
+		switch {
+		case ok:
+		case a.Class == Success:
+			level, message = slog.LevelDebug, "succeeded"
+		default:
+			level, message = slog.LevelDebug, "failed"
+		}
+		if ctx, ok := logs(logger, level, a); ok {
+			call := strconv.FormatUint(maphash.Comparable(callSeed, a.Request), 16)
+			logger.LogAttrs(ctx, level, message, append(attemptAttrs(a), slog.String("call", call))...)
+		}
+	}
+}
+
+// callSeed keeps the addresses of requests out of the log.
+var callSeed = maphash.MakeSeed()
+
+// retryEvent returns how an attempt is logged that is retried, or that is a
+// retryable failure. ok is false for others.
+func retryEvent(a Attempt) (level slog.Level, message string, ok bool) {
+	switch {
+	case a.Stop == "":
+		return slog.LevelDebug, "retrying", true
+	case a.Class.Retryable():
+		return slog.LevelWarn, "gave up", true
+	}
+	return 0, "", false
+}
+
+// logs returns the context to log with, if logger logs the level.
+func logs(logger *slog.Logger, level slog.Level, a Attempt) (context.Context, bool) {
+	ctx := context.Background()
+	if a.Request != nil {
+		ctx = a.Request.Context()
+	}
+	return ctx, logger.Enabled(ctx, level)
+}
+
 func attemptAttrs(a Attempt) []slog.Attr {
-	attrs := make([]slog.Attr, 0, 13)
+	attrs := make([]slog.Attr, 0, 14)
 	if a.Request != nil && a.Request.URL != nil {
 		attrs = append(attrs, slog.String("method", a.Request.Method), slog.String("url", redact.URL(a.Request.URL)))
 	}

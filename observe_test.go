@@ -80,6 +80,60 @@ func TestLogTo(t *testing.T) {
 	}
 }
 
+// LogAllTo logs what LogTo logs, and the rest at level debug. The attempts of a
+// call have its attribute call in common.
+func TestLogAllTo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out strings.Builder
+		logger := slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{
+			Level: slog.LevelDebug,
+			ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+				switch a.Key {
+				case slog.TimeKey, "method", "url", "elapsed":
+					return slog.Attr{}
+				}
+				return a
+			},
+		}))
+		for _, tr := range []*awsretry.Transport{
+			{Base: httpfake.Statuses(503, 200)},
+			{Base: httpfake.Statuses(404)},
+			{Base: httpfake.Statuses(500), MaxAttempts: 1},
+		} {
+			tr.Backoff, tr.Observe = noJitter, awsretry.LogAllTo(logger)
+			if _, err := tr.RoundTrip(httpfake.Request(t, t.Context(), "GET", nil)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var lines, calls []string
+		for line := range strings.Lines(out.String()) {
+			line, call, _ := strings.Cut(strings.TrimSpace(line), " call=")
+			lines, calls = append(lines, line), append(calls, call)
+		}
+		want := []string{
+			"level=DEBUG msg=retrying attempt=1 class=transient status=503 delay=1s",
+			"level=DEBUG msg=succeeded attempt=2 class=success status=200 stop=success",
+			"level=DEBUG msg=failed attempt=1 class=permanent status=404 stop=permanent",
+			`level=WARN msg="gave up" attempt=1 class=transient status=500 stop=max_attempts`,
+		}
+		if diff := cmp.Diff(want, lines); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		if len(calls) != 4 || calls[0] == "" || calls[0] != calls[1] || calls[1] == calls[2] || calls[2] == calls[3] {
+			t.Errorf("the calls are %q", calls)
+		}
+	})
+}
+
+// A call whose lines are not logged costs nothing more.
+func TestLogAllToBelowItsLevel(t *testing.T) {
+	observe := awsretry.LogAllTo(slog.New(slog.NewTextHandler(io.Discard, nil)))
+	a := awsretry.Attempt{Request: httpfake.Request(t, t.Context(), "GET", nil), Stop: awsretry.StopSuccess}
+	if n := testing.AllocsPerRun(100, func() { observe(a) }); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
 // The observers of the context are called after the Transport's own, the outer
 // one first.
 func TestObserversInOrder(t *testing.T) {

@@ -8,9 +8,12 @@ import (
 	"testing"
 )
 
-// nginxLimitReq is an nginx that limits requests with limit_req. Its responses
-// above the limit have the lines of header.
-func nginxLimitReq(limit, header string) startThrottler {
+// nginxLimitReq is an nginx that limits requests with limit_req to 200 per
+// second. Its responses above the limit have the lines of header.
+func nginxLimitReq(limit, header string) startThrottler { return nginxLimiting(200, limit, header) }
+
+// nginxLimiting is nginxLimitReq with another rate.
+func nginxLimiting(rate int, limit, header string) startThrottler {
 	return func(t testing.TB, service string) (addr string) {
 		path := nginxPath(t)
 		return startOnPort(t, func(addr string) *exec.Cmd {
@@ -30,7 +33,7 @@ http {
 	uwsgi_temp_path uwsgi;
 	scgi_temp_path scgi;
 	keepalive_requests 1000000;
-	limit_req_zone $binary_remote_addr zone=service:1m rate=200r/s;
+	limit_req_zone $binary_remote_addr zone=service:1m rate=%dr/s;
 	server {
 		listen %s;
 		location / {
@@ -47,7 +50,7 @@ http {
 		}
 	}
 }
-`, nginxUser(), addr, limit, service, header, slowDown)
+`, nginxUser(), rate, addr, limit, service, header, slowDown)
 			if err := os.WriteFile(filepath.Join(nginx.Dir, "nginx.conf"), config, 0o600); err != nil {
 				t.Fatal(err)
 			}

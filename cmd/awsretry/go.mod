@@ -12,6 +12,7 @@ require (
 	example.com/awsretry v0.0.0-00010101000000-000000000000
 	example.com/awsretry/deliveryqueue v0.0.0-00010101000000-000000000000
 	example.com/awsretry/fleet v0.0.0-00010101000000-000000000000
+	github.com/HdrHistogram/hdrhistogram-go v1.4.0
 	github.com/dustin/go-humanize v1.1.0
 	github.com/fatih/color v1.19.0
 	github.com/goccy/go-yaml v1.19.2

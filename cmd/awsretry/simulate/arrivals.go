@@ -27,18 +27,18 @@ func (f *fleet) arrivals(c *client) func() time.Duration {
 		}
 	}
 	slices.SortFunc(gathering, cmp.Compare[time.Duration])
-	rate := f.scenario.Clients.Rate / float64(f.scenario.Clients.Count)
-	if rate == 0 && gathering == nil {
+	arriving := f.scenario.Clients.Rate > 0
+	if !arriving && gathering == nil {
 		return nil
 	}
-	n := uint64(0)
-	step := func() time.Duration {
+	n, pace := uint64(0), paceOf(f.scenario)
+	after := func(t time.Duration) time.Duration {
 		n++
-		return exponential(random(seed, n, forArrival), float64(time.Second)/rate)
+		return pace.next(t, random(seed, n, forArrival))
 	}
 	single := never
-	if rate > 0 {
-		single = c.begins + step()
+	if arriving {
+		single = after(c.begins)
 	}
 	return func() time.Duration {
 		if len(gathering) > 0 && gathering[0] <= single {
@@ -48,7 +48,7 @@ func (f *fleet) arrivals(c *client) func() time.Duration {
 		}
 		at := single
 		if at != never {
-			single += step()
+			single = after(at)
 		}
 		return at
 	}

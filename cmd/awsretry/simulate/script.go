@@ -16,6 +16,8 @@ type segment struct {
 	share    float64 // of errors
 	factor   float64 // of the latency
 	throttle *scenario.Throttle
+	// throttled is the share that the throttle refuses at random.
+	throttled float64
 
 	worked float64 // requests that the queue can pass from the run's start to from if it is never empty
 }
@@ -31,6 +33,9 @@ func newScript(s scenario.Scenario) script {
 		starts[time.Duration(e.From)] = true
 		starts[time.Duration(e.To)] = true
 	}
+	for _, from := range s.OverTime.Starts(s.Duration) {
+		starts[from] = true
+	}
 	var all script
 	for from := range starts {
 		all = append(all, segmentAt(s, from))
@@ -43,7 +48,9 @@ func newScript(s scenario.Scenario) script {
 }
 
 func segmentAt(s scenario.Scenario, from time.Duration) segment {
-	g := segment{from: from, capacity: s.Service.Capacity, factor: 1, throttle: s.Service.Throttle}
+	g := segment{from: from, capacity: s.Service.Capacity, factor: 1}
+	g.refuse(s.Service.Throttle)
+	g.change(s.OverTime)
 	for _, e := range s.Events {
 		if from < time.Duration(e.From) || from >= time.Duration(e.To) {
 			continue
@@ -56,12 +63,35 @@ func segmentAt(s scenario.Scenario, from time.Duration) segment {
 		case scenario.Errors:
 			g.share = e.Share
 		case scenario.Throttling:
-			g.throttle = e.Throttle
+			g.refuse(e.Throttle)
 		case scenario.SlowLatency:
 			g.factor = e.Factor
 		}
 	}
 	return g
+}
+
+// refuse sets the throttle.
+func (g *segment) refuse(t *scenario.Throttle) {
+	if g.throttle = t; t != nil {
+		g.throttled = t.Share
+	}
+}
+
+// change sets what the scenario changes over time.
+func (g *segment) change(o *scenario.OverTime) {
+	if o == nil {
+		return
+	}
+	step := int(g.from / time.Duration(o.Every))
+	for _, of := range []struct {
+		list  []float64
+		value *float64
+	}{{o.Throttled, &g.throttled}, {o.Errors, &g.share}, {o.Latency, &g.factor}} {
+		if step < len(of.list) {
+			*of.value = of.list[step]
+		}
+	}
 }
 
 // workedAt is like worked, up to t in the segment.

@@ -140,7 +140,7 @@ func (v *service) arrive(now time.Duration, c *call) fate {
 	switch {
 	case g.how != "":
 		return failure(g.how, refused)
-	case g.throttle != nil && !v.admits(g.throttle, c, now):
+	case g.throttle != nil && !v.admits(g, c, now):
 		v.work(now, g, v.refuseCost)
 		return fate{refused, http.StatusTooManyRequests, v.refusals[g.throttle]}
 	case math.Ceil(v.passed-g.workedAt(now)-workSlack) > v.queue: // one is served, the others wait
@@ -208,6 +208,8 @@ func (v *service) sample(c *call) time.Duration {
 	switch v.latency.Distribution {
 	case scenario.Exponential:
 		return exponential(random(c.id, attempt, forLatency), float64(median)/math.Ln2)
+	case scenario.Tabulated:
+		return quantile(v.latency.Table, unit(random(c.id, attempt, forLatency)))
 	case scenario.Lognormal:
 		z := normal(random(c.id, attempt, forLatency), random(c.id, attempt, forSpread))
 		return span(float64(median) * math.Exp(v.spread*z))
@@ -215,12 +217,13 @@ func (v *service) sample(c *call) time.Duration {
 	return median
 }
 
-// admits reports whether the throttle lets the call's attempt pass. It takes
-// the attempt's token. v.mu must be held.
-func (v *service) admits(t *scenario.Throttle, c *call, now time.Duration) bool {
-	if t.Share > 0 && unit(random(c.id, uint64(c.attempts), forThrottle)) < t.Share {
+// admits reports whether the segment's throttle lets the call's attempt pass.
+// It takes the attempt's token. v.mu must be held.
+func (v *service) admits(g segment, c *call, now time.Duration) bool {
+	if g.throttled > 0 && unit(random(c.id, uint64(c.attempts), forThrottle)) < g.throttled {
 		return false
 	}
+	t := g.throttle
 	return t.Rate == 0 || v.bucket(t, c).take(now)
 }
 

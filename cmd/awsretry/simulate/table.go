@@ -60,19 +60,27 @@ func (r *Result) WriteTable(w io.Writer, width int) error {
 	for _, event := range s.Events {
 		fmt.Fprintln(b, event)
 	}
-	if r.coarse() {
-		fmt.Fprintf(b, "times are rounded to %v, because many calls may be under way at once\n", r.Resolution)
+	if rounding := r.Rounding(); rounding != "" {
+		fmt.Fprintln(b, rounding)
 	}
 	fmt.Fprintln(b)
 	writeColumns(b, rows, width)
 	return b.Flush()
 }
 
+// Rounding says how times are rounded, or is "" if that changes no figure.
+func (r *Result) Rounding() string {
+	if !r.coarse() {
+		return ""
+	}
+	return fmt.Sprintf("times are rounded to %v, because many calls may be under way at once", r.Resolution)
+}
+
 // coarse reports whether the resolution is more than a hundredth of what a call
 // takes.
 func (r *Result) coarse() bool {
 	s := r.Scenario.Service
-	return r.Resolution > (s.Latency.Median+s.Network)/100
+	return float64(r.Resolution) > (s.Latency.Mean()+float64(s.Network))/100
 }
 
 // writeColumns aligns the first column to the left and the others to the right.

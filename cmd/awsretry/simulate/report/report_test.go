@@ -291,10 +291,13 @@ func TestHostileNames(t *testing.T) {
 }
 
 func TestOrigin(t *testing.T) {
-	page := write(t, result(t), Origin{"awsretry simulate 'a b' --seed 7", "v1.2.3"})
+	r := result(t)
+	r.Resolution = seconds(1)
+	page := write(t, r, Origin{"awsretry simulate 'a b' --seed 7", "v1.2.3"})
 	for _, want := range []string{
 		"awsretry simulate &#39;a b&#39; --seed 7", "<code>v1.2.3</code>", "<code>7</code>",
 		"Copyright (c) 2022 Leon Sorokin", "lively: Much happens.", "from 5s to 8s: outage (refuse)",
+		"<p>times are rounded to 1s, ",
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page does not have %s", want)

@@ -48,13 +48,19 @@ func (s Scenario) idleResponse() float64 {
 	if s.Service.Body != nil {
 		body = float64(s.Service.Body.Time)
 	}
-	return float64(time.Second)/s.Service.Capacity + s.Service.Latency.mean() + float64(s.Service.Network) + body
+	return float64(time.Second)/s.Service.Capacity + s.Service.Latency.Mean() + float64(s.Service.Network) + body
 }
 
-// mean returns the mean in nanoseconds. l must have its defaults.
-func (l Latency) mean() float64 {
+// Mean returns the mean in nanoseconds. l must have its defaults.
+func (l Latency) Mean() float64 {
 	median := float64(l.Median)
 	switch l.Distribution {
+	case Tabulated:
+		sum := 0.0
+		for i, q := range l.Table[1:] {
+			sum += (q.Share - l.Table[i].Share) * float64(q.Within+l.Table[i].Within) / 2
+		}
+		return sum
 	case Exponential:
 		return median / math.Ln2
 	case Lognormal:

@@ -13,7 +13,7 @@ func (c *checker) clients(s Scenario) {
 	f := s.Clients
 	c.whole("clients.count", f.Count, 1, maxCount)
 	c.whole("clients.callers", f.Callers, 0, maxCount)
-	c.number("clients.rate", f.Rate, 0, maxRate)
+	c.number("clients.rate", f.Rate, maxRate)
 	herd := slices.ContainsFunc(s.Events, func(e Event) bool { return e.Kind == Herd })
 	c.check(f.Callers > 0 || f.Rate != 0 || herd, "clients.callers", f.Callers,
 		"above 0 if clients.rate is 0: without either nobody calls")
@@ -40,8 +40,9 @@ func (c *checker) service(s Service) {
 		"service.queue_full", s.QueueFull, "429 or 503, or 0 for 503")
 	c.check(s.Network == 0 || s.Network >= Duration(minNetwork) && s.Network <= Duration(maxTime),
 		"service.network", s.Network, "%v to %v, or 0 for %v", Duration(minNetwork), Duration(maxTime), defaultNetwork)
-	c.number("service.refuse_cost", s.RefuseCost, 0, 1)
+	c.number("service.refuse_cost", s.RefuseCost, 1)
 	l := s.Latency
+	c.quantiles("service.latency", l)
 	c.within("service.latency.median", l.Median, 0, Duration(maxTime))
 	switch l.Distribution {
 	case Constant, Exponential:
@@ -51,8 +52,10 @@ func (c *checker) service(s Service) {
 			c.check(l.Median > 0 && l.P99 > l.Median && l.P99 <= Duration(maxTime), "service.latency.p99", l.P99,
 				"above the median, %v, which must be above 0, and at most %v", l.Median, Duration(maxTime))
 		}
+	case Tabulated:
 	default:
-		c.check(false, "service.latency.distribution", clipped(l.Distribution), "constant, exponential or lognormal")
+		c.check(false, "service.latency.distribution", clipped(l.Distribution),
+			"constant, exponential, lognormal or table")
 	}
 	c.throttle("service.throttle", s.Throttle)
 	if s.Body != nil {
@@ -74,7 +77,7 @@ func (c *checker) throttle(field string, t *Throttle) {
 		c.check(t.Rate > 0 && t.Rate <= maxRate, field+".rate", t.Rate,
 			"above 0 and at most %v, or 0 with a share", float64(maxRate))
 	}
-	c.number(field+".burst", t.Burst, 0, maxRate)
+	c.number(field+".burst", t.Burst, maxRate)
 	c.check(t.Burst == 0 || !(t.Burst < 1), field+".burst", t.Burst,
 		"at least 1, or 0 for the requests of one second")
 	c.within(field+".retry_after", t.RetryAfter, 0, Duration(maxTime))
@@ -162,7 +165,7 @@ func (c *checker) size(s Scenario) {
 		fmt.Sprintf("%d clients with %d callers and %d arriving calls at once", f.Count, f.Callers, f.MaxInFlight),
 		"fewer: count * (callers + max_in_flight + 1) at most %d", maxOwners/2)
 	seconds := time.Duration(s.Duration).Seconds()
-	calls := f.Rate * seconds
+	_, calls := s.arriving()
 	if f.Callers > 0 {
 		calls = float64(f.Count) * float64(f.Callers) * seconds / time.Duration(f.Think+s.Service.Network).Seconds()
 	}

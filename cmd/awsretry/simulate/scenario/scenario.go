@@ -21,6 +21,7 @@ type Scenario struct {
 	Seed     uint64    `yaml:"seed,omitempty" json:"seed"`             // of all random numbers
 	Clients  Clients   `yaml:"clients" json:"clients"`
 	Service  Service   `yaml:"service" json:"service"`
+	OverTime *OverTime `yaml:"over_time,omitempty" json:"over_time,omitempty"` // nil: nothing changes but by events
 	Events   []Event   `yaml:"events,omitempty" json:"events,omitempty"`
 	Settings []Setting `yaml:"settings,omitempty" json:"settings"` // empty: DefaultSettings
 }
@@ -86,11 +87,15 @@ type Body struct {
 
 // Latency is the distribution of the time that a request takes after the queue.
 type Latency struct {
-	// Distribution is constant, exponential or lognormal. "" means lognormal,
-	// or constant if P99 is 0.
+	// Distribution is constant, exponential, lognormal or table. "" means
+	// lognormal, or constant if P99 is 0.
 	Distribution string   `yaml:"distribution,omitempty" json:"distribution,omitempty"`
-	Median       Duration `yaml:"median" json:"median"`
+	Median       Duration `yaml:"median,omitempty" json:"median"`
 	P99          Duration `yaml:"p99,omitempty" json:"p99,omitempty"` // lognormal only, above Median
+
+	// Table is of the distribution table: points of a measured distribution, in
+	// their order.
+	Table []Quantile `yaml:"table,omitempty" json:"table,omitempty"`
 }
 
 // Throttle refuses with 429 the requests above a rate, which a token bucket
@@ -140,6 +145,7 @@ const (
 	Constant    = "constant"
 	Exponential = "exponential"
 	Lognormal   = "lognormal"
+	Tabulated   = "table"
 )
 
 // An Event changes the service, or adds calls, between two instants of the run.
@@ -221,6 +227,7 @@ func (s Scenario) inFlight() int {
 		return c.MaxInFlight
 	}
 	patience := cmp.Or(time.Duration(c.Timeout), time.Minute)
-	arriving := 2 * c.Rate / float64(max(c.Count, 1)) * patience.Seconds()
+	most, _ := s.arriving()
+	arriving := 2 * most / float64(max(c.Count, 1)) * patience.Seconds()
 	return max(defaultMaxInFlight, int(min(arriving, maxOwners)+math.Ceil(herd)))
 }

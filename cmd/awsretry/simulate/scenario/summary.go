@@ -34,6 +34,9 @@ func (s Scenario) Summary() Summary {
 			what.Size += ", of which " + format.Percent(b.Broken) + " break off"
 		}
 	}
+	if o := s.OverTime; o != nil {
+		what.Size += fmt.Sprintf("; changing every %v", o.Every)
+	}
 	for _, e := range s.Events {
 		to := fmt.Sprintf("to %v", e.To)
 		if e.To == s.Duration {

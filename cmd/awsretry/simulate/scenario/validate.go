@@ -68,6 +68,7 @@ func (s Scenario) faults() []fault {
 	}
 	c.clients(s)
 	c.service(s.Service)
+	c.overTime(s)
 	c.check(len(s.Events) <= maxEvents, "events", len(s.Events), "at most %d", maxEvents)
 	for i, e := range s.Events[:min(len(s.Events), maxEvents)] {
 		field := fmt.Sprintf("events[%d]", i)
@@ -133,7 +134,7 @@ func (c *checker) positive(field string, v, high float64) {
 	c.check(v > 0 && v <= high, field, v, "above 0 and at most %v", high)
 }
 
-// number checks that a number is at least low and at most high. NaN is not.
-func (c *checker) number(field string, v, low, high float64) {
-	c.check(v >= low && v <= high, field, v, "at least %v and at most %v", low, high)
+// number checks that a number is at least 0 and at most high. NaN is not.
+func (c *checker) number(field string, v, high float64) {
+	c.check(v >= 0 && v <= high, field, v, "at least 0 and at most %v", high)
 }

@@ -87,7 +87,7 @@ func TestValidate(t *testing.T) {
 		{func(s *Scenario) { s.Service.Latency.Distribution = Constant }, "only the lognormal"},
 		{
 			func(s *Scenario) { s.Service.Latency.Distribution = "normal" },
-			`"normal"; it must be constant, exponential or lognormal`,
+			`"normal"; it must be constant, exponential, lognormal or table`,
 		},
 		{
 			func(s *Scenario) { s.Service.Throttle = &Throttle{} },

@@ -29,8 +29,14 @@ func (c *command) scenario(name string, given func(flag string) bool) (scenario.
 	if err != nil {
 		return s, err
 	}
+	return c.changed(s, 0, given)
+}
+
+// changed returns the scenario as the given flags change it. Its first settings
+// stay, as many as it says.
+func (c *command) changed(s scenario.Scenario, stay int, given func(flag string) bool) (scenario.Scenario, error) {
 	if given("settings") {
-		s.Settings = nil
+		s.Settings = slices.Clip(s.Settings[:stay])
 		for _, text := range c.settings {
 			setting, err := scenario.ParseSetting(text)
 			if err != nil {
@@ -49,7 +55,7 @@ func (c *command) scenario(name string, given func(flag string) bool) (scenario.
 		}
 	}
 	if given("rate") {
-		s.Clients.Rate = c.rate.value
+		setRate(&s, c.rate.value)
 	}
 	if given("duration") {
 		s.Duration = scenario.Duration(c.duration)
@@ -63,11 +69,25 @@ func (c *command) scenario(name string, given func(flag string) bool) (scenario.
 	if err := c.checkReport(); err != nil {
 		return s, err
 	}
-	err = s.Validate()
+	err := s.Validate()
 	if changes := c.changes(given); err != nil && changes != "" { // without them, the scenario is valid
 		err = fmt.Errorf("with %s: %w", changes, err)
 	}
 	return s, err
+}
+
+// setRate changes the rate of the calls, and how it changes over time in
+// proportion.
+func setRate(s *scenario.Scenario, rate float64) {
+	if o := s.OverTime; o != nil {
+		changed := *o
+		changed.Rate = nil
+		for _, r := range o.Rate {
+			changed.Rate = append(changed.Rate, r*rate/s.Clients.Rate)
+		}
+		s.OverTime = &changed
+	}
+	s.Clients.Rate = rate
 }
 
 // changes returns the given flags that change the scenario.

@@ -16,6 +16,7 @@ import (
 	"example.com/awsretry/cmd/awsretry/internal/settings"
 	engine "example.com/awsretry/cmd/awsretry/simulate"
 	"example.com/awsretry/cmd/awsretry/simulate/scenario"
+	"example.com/awsretry/cmd/awsretry/simulate/traffic"
 )
 
 // New returns the command.
@@ -26,9 +27,12 @@ func New(s iostreams.Streams) *cobra.Command {
 		rate:    rate{most: scenario.MaxRate},
 		picture: flags.Word{Kind: "FILE"},
 		report:  flags.Word{Kind: "FILE"},
+		from:    flags.Word{Kind: "LOG"},
+		writeTo: flags.Word{Kind: "FILE"},
+		host:    flags.Word{Kind: "HOST"},
 	}
 	cmd := &cobra.Command{
-		Use:   "simulate SCENARIO|FILE",
+		Use:   "simulate SCENARIO|FILE | --from LOG",
 		Short: "See what settings do to a service and its callers before they are deployed",
 		Long: `Lets a fleet of clients call a modeled service through the real library, in virtual time, once for each
 setting, and compares the outcomes in a table, in a picture and in a report to look into. It sends nothing anywhere.
@@ -36,6 +40,10 @@ The same seed gives the same result.
 
 Scenarios are ready by name: ` + strings.Join(scenario.Names(), ", ") + `. --print prints one as a file, which
 explains every field and is a start for a file of your own, in YAML or JSON.
+
+--from reads the JSON lines that awsretry.LogAllTo wrote, fits the clients, the service and the present setting to
+them, and compares other settings on that. --write keeps the scenario as a file to change. A log of more than ten
+minutes is fitted where most attempts failed; --duration is for more or less of it.
 
 Settings are none, naive (a loop with a fixed delay), standard, adaptive, adaptive=scaled (scaled pacing in place of
 the AWS SDKs'), fleet and fleet=scaled (adaptive, shared by all clients through a store), revision2026, legacy,
@@ -46,9 +54,13 @@ delivery=FILE (an Amazon SNS delivery policy; also aws-managed and customer-mana
   awsretry simulate outage --report outage.html
   awsretry simulate throttle --settings adaptive,adaptive=scaled,profile=production
   awsretry simulate outage --clients 10000 --duration 10m
-  awsretry simulate --print brownout > mine.yaml && awsretry simulate mine.yaml`,
-		Args: flags.Exactly("SCENARIO|FILE"),
+  awsretry simulate --print brownout > mine.yaml && awsretry simulate mine.yaml
+  awsretry simulate --from service.log.gz --write traffic.yaml --settings adaptive,revision2026`,
+		Args: c.arguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if c.from.Value != "" {
+				return c.runFrom(cmd.Context(), cmd.Flags().Changed, typed(cmd, args))
+			}
 			if c.print {
 				return c.printScenario(args[0])
 			}
@@ -70,8 +82,11 @@ delivery=FILE (an Amazon SNS delivery policy; also aws-managed and customer-mana
 	set.Var(&c.picture, "picture", "draw a picture into this file, SVG or PNG by its ending")
 	set.Var(&c.report, "report",
 		"write a report into this HTML file, with curves to zoom into; a browser shows it without a network")
+	set.Var(&c.from, "from", "make the scenario of this log, which may be compressed by gzip; - is standard input")
+	set.Var(&c.writeTo, "write", "with --from: also write the scenario into this file")
+	set.Var(&c.host, "host", "with --from: only requests to this host, with its port")
 	set.BoolVar(&c.json, "json", false, "print a JSON object with every figure and every second in place of the table")
-	set.BoolVar(&c.print, "print", false, "print the ready scenario as a file, and simulate nothing")
+	set.BoolVar(&c.print, "print", false, "print the scenario, a ready one or that of --from, as a file, and simulate nothing")
 	return cmd
 }
 
@@ -84,6 +99,10 @@ type command struct {
 	seed     uint64
 	picture  flags.Word
 	report   flags.Word
+	from     flags.Word
+	writeTo  flags.Word
+	host     flags.Word
+	fitted   *traffic.Fitted // with --from, unless what is simulated was not recorded
 	json     bool
 	print    bool
 }
@@ -122,6 +141,11 @@ func (c *command) run(ctx context.Context, of scenario.Scenario, typed string) e
 	}
 	if c.json {
 		return exit.Failed(screen.NewEncoder(c.Out).Encode(result))
+	}
+	if c.fitted != nil {
+		if err := c.fitted.WriteComparison(c.Out, result.Outcomes[0]); err != nil {
+			return exit.Failed(err)
+		}
 	}
 	return exit.Failed(result.WriteTable(c.Out, c.TableWidth(c.Out)))
 }

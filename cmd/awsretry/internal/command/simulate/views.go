@@ -102,7 +102,7 @@ func typed(cmd *cobra.Command, args []string) string {
 	}
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		switch f.Name {
-		case "json", "picture", "report":
+		case "json", "picture", "report", "write":
 		default:
 			words = append(words, "--"+f.Name, quoted(f.Value.String()))
 		}

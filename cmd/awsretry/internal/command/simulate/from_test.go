@@ -1,0 +1,102 @@
+package simulate
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"example.com/awsretry/cmd/awsretry/internal/clitest"
+	"example.com/awsretry/cmd/awsretry/internal/exit"
+	"example.com/awsretry/cmd/awsretry/simulate/scenario"
+)
+
+// recordedLog is of a throttling nginx, for 40 s.
+const recordedLog = "../../../simulate/traffic/testdata/nginx.jsonl.gz"
+
+func TestFrom(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "traffic.yaml")
+	args := []string{"simulate", "--from", recordedLog, "--write", file}
+	r := clitest.Shell{Terminals: []string{"stderr"}}.Run(t, New, args...)
+	clitest.Golden(t, "from.txt", r.Out)
+	page, err := os.ReadFile("../../../../../docs/TRAFFIC.md")
+	if err != nil || !strings.Contains(string(page), r.Out) {
+		t.Errorf("docs/TRAFFIC.md (%v) does not show what the command prints, which is testdata/from.txt", err)
+	}
+	if r.Status != 0 || !strings.Contains(r.Err, "reading") || !strings.Contains(r.Err, "simulating") {
+		t.Errorf("status %d; on a terminal there is no progress bar: %q", r.Status, r.Err)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	clitest.Golden(t, "from.yaml", string(text))
+	if s, err := scenario.Parse(text); err != nil || s.Settings[0].Name != "present: standard" {
+		t.Errorf("the scenario is %+v, %v", s, err)
+	}
+
+	log, err := os.Open(recordedLog)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	printed := clitest.Shell{In: log}.Run(t, New, "simulate", "--from", "-", "--print")
+	if printed.Out != string(text) || printed.Status != 0 {
+		t.Errorf("--print of standard input gives %+v", printed)
+	}
+}
+
+// Other flags change the scenario that was fitted.
+func TestFromWithFlags(t *testing.T) {
+	for _, tt := range []struct {
+		args string
+		want []string
+		not  string
+	}{
+		{"--duration 12s --settings none", []string{"\n12s, seed 1", "where most attempts fail, of 40s in all"}, ""},
+		{"--duration 1h --settings none", []string{"\n40s, seed 1", "recorded"}, ""},
+		{"--rate 10 --settings none", []string{"10 calls/s in all"}, "recorded"},
+		{"--clients 5 --settings none", []string{"5 clients"}, "recorded"},
+		{"--json --settings none", []string{`"setting":"present: standard"`}, "The log does not show"},
+		{"--host 127.0.0.1 --settings none", []string{"recorded"}, ""},
+	} {
+		t.Run(tt.args, func(t *testing.T) {
+			t.Parallel()
+			r := clitest.Shell{}.Run(t, New, append([]string{"simulate", "--from", recordedLog}, strings.Fields(tt.args)...)...)
+			for _, want := range tt.want {
+				if r.Status != 0 || !strings.Contains(r.Out, want) || tt.not != "" && strings.Contains(r.Out, tt.not) {
+					t.Errorf("%+v, want %q in it and %q not", r, want, tt.not)
+				}
+			}
+		})
+	}
+}
+
+func TestFromErrors(t *testing.T) {
+	folder := t.TempDir()
+	empty := filepath.Join(folder, "empty.log")
+	if err := os.WriteFile(empty, []byte("starting\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		args string
+		want string
+	}{
+		{"--from " + filepath.Join(folder, "none"), "no such file"},
+		{"--from " + folder, folder + " is a directory"},
+		{"--from " + empty, "none of 1 lines is of awsretry.LogTo"},
+		{"--from " + recordedLog + " outage", `argument "outage" is one too many`},
+		{"--from " + recordedLog + " --host b.test", `no attempt goes to the host "b.test"`},
+		{"--from " + recordedLog + " --settings eager", "--settings: "},
+		{"--from " + recordedLog + " --write " + filepath.Join(folder, "none", "x.yaml"), "--write: "},
+		{"outage --write x.yaml", "--write is for --from only"},
+		{"outage --host x", "--host is for --from only"},
+	} {
+		t.Run(tt.args, func(t *testing.T) {
+			r := clitest.Shell{}.Run(t, New, append([]string{"simulate"}, strings.Fields(tt.args)...)...)
+			if r.Status != exit.Usage || r.Out != "" || !strings.Contains(r.Err, tt.want) {
+				t.Errorf("%+v, want %q", r, tt.want)
+			}
+		})
+	}
+}

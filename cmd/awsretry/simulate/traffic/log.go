@@ -1,0 +1,298 @@
+package traffic
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// A Log is what [Read] gathered.
+type Log struct {
+	Lines Lines
+
+	host        string         // "": all
+	hosts       map[string]int // attempts
+	codes       map[string]int // of throttled attempts
+	first, last time.Time      // of the lines: when attempts ended
+	begin       time.Time      // when the first attempt began
+
+	counts *bins[count]
+	spans  *bins[times]
+	stops  map[string]int64
+	causes map[string]int64 // of errors: the status, or "no response"
+
+	highest    int   // number of an attempt
+	limit      int   // of attempts: the number of one that stopped because of it
+	waits      int64 // attempts that waited for their turn
+	successes  int64
+	timeouts   *hdrhistogram.Histogram    // of attempts
+	throttles  *hdrhistogram.Histogram    // elapsed of throttled attempts
+	failures   *hdrhistogram.Histogram    // elapsed of failed ones
+	deadlines  *hdrhistogram.Histogram    // of calls that their context ended
+	delays     [2]*hdrhistogram.Histogram // after the first attempt; [1]: after throttling
+	noTotal    int64                      // calls of several attempts whose first one is not known
+	open       map[string]time.Time       // when calls began that go on, by their id
+	swept      time.Time                  // when the old ones of these were forgotten
+	continuing int64                      // retries that must follow
+	followed   int64                      // retries
+}
+
+// A count is what happened in a bin. Attempts count where they began.
+type count struct {
+	started, ended               int64 // calls
+	sent                         int64 // attempts
+	throttled, errored, timeouts int64 // attempts
+	permanent                    int64
+	good                         int64 // calls, where they ended
+	bad                          int64 // the same
+	inFlight                     time.Duration
+}
+
+// times are the times in a bin, in microseconds.
+type times struct {
+	served *hdrhistogram.Histogram // attempts that the service worked on
+	calls  *hdrhistogram.Histogram // that succeeded
+}
+
+const (
+	mostCounts = 1 << 16
+	mostTimes  = 64
+	mostHosts  = 1000 // that are told apart
+	mostCodes  = 100
+
+	mostOpen    = 100_000 // calls that go on
+	longestOpen = 10 * time.Minute
+)
+
+// newHistogram returns one of durations in microseconds, up to a day, with an
+// error of less than a hundredth.
+func newHistogram() *hdrhistogram.Histogram {
+	return hdrhistogram.New(1, longestTime.Microseconds(), 2)
+}
+
+func record(h **hdrhistogram.Histogram, d time.Duration) {
+	if *h == nil {
+		*h = newHistogram()
+	}
+	recordTimes(*h, d.Microseconds(), 1)
+}
+
+// recordTimes records a number of equal times in microseconds.
+func recordTimes(h *hdrhistogram.Histogram, microseconds, times int64) {
+	_ = h.RecordValues(min(max(microseconds, 0), longestTime.Microseconds()), times) // in its range
+}
+
+func newLog(host string) *Log {
+	return &Log{
+		host: strings.ToLower(host), hosts: map[string]int{}, codes: map[string]int{},
+		stops: map[string]int64{}, causes: map[string]int64{}, open: map[string]time.Time{},
+		counts: newBins(mostCounts, 10*time.Millisecond, (*count).add),
+		spans:  newBins(mostTimes, time.Second, (*times).add),
+	}
+}
+
+func (c *count) add(d count) {
+	c.started += d.started
+	c.ended += d.ended
+	c.sent += d.sent
+	c.throttled += d.throttled
+	c.errored += d.errored
+	c.timeouts += d.timeouts
+	c.permanent += d.permanent
+	c.good += d.good
+	c.bad += d.bad
+	c.inFlight += d.inFlight
+}
+
+func (t *times) add(from times) {
+	merge(&t.served, from.served)
+	merge(&t.calls, from.calls)
+}
+
+// merge adds what from has, which is not used afterwards.
+func merge(into **hdrhistogram.Histogram, from *hdrhistogram.Histogram) {
+	switch {
+	case from == nil:
+	case *into == nil:
+		*into = from
+	default:
+		(*into).Merge(from)
+	}
+}
+
+// add takes an attempt.
+func (l *Log) add(a attempt) {
+	const day = 24 * time.Hour
+	if l.Lines.Used > 0 && (a.end.Sub(l.last) > day || l.first.Sub(a.end) > day) {
+		l.Lines.Astray++
+		return
+	}
+	tally(l.hosts, a.host, mostHosts)
+	if l.host != "" && a.host != l.host {
+		l.Lines.OtherHosts++
+		return
+	}
+	if l.Lines.Used == 0 || a.end.Before(l.first) {
+		l.first = a.end
+	}
+	if l.Lines.Used == 0 || a.end.After(l.last) {
+		l.last = a.end
+	}
+	if start := a.called(); l.Lines.Used == 0 || start.Before(l.begin) {
+		l.begin = start
+	}
+	l.Lines.Used++
+	l.attempt(a)
+	if a.stop != "" {
+		l.call(a)
+	}
+}
+
+// tally counts a name, up to a number of names.
+func tally(names map[string]int, name string, most int) {
+	if _, ok := names[name]; !ok && len(names) >= most {
+		name = "others"
+	}
+	names[name]++
+}
+
+func (l *Log) attempt(a attempt) {
+	l.highest = max(l.highest, a.number)
+	if a.waited > 0 {
+		l.waits++
+	}
+	if a.number == 1 {
+		l.counts.at(a.called()).started++
+	} else {
+		l.followed++
+	}
+	c := l.counts.at(a.start())
+	c.sent++
+	c.inFlight += a.elapsed
+	switch {
+	case a.throttled():
+		c.throttled++
+		tally(l.codes, a.code, mostCodes)
+		record(&l.throttles, a.elapsed)
+	case a.timedOut():
+		c.timeouts++
+		record(&l.timeouts, a.elapsed)
+	case a.errored():
+		c.errored++
+		l.causes[cause(a)]++
+		record(&l.failures, a.elapsed)
+	default:
+		if a.class == classPermanent {
+			c.permanent++
+		}
+		if a.status != 0 {
+			record(&l.spans.at(a.start()).served, a.elapsed)
+		}
+	}
+	if a.stop != "" {
+		return
+	}
+	l.continuing++
+	if a.number == 1 {
+		l.begun(a)
+		kind := 0
+		if a.throttled() {
+			kind = 1
+		}
+		record(&l.delays[kind], a.delay)
+	}
+}
+
+// begun remembers when a call began that goes on. Of calls that end in a delay,
+// which is not logged, the oldest are forgotten.
+func (l *Log) begun(a attempt) {
+	if a.id == "" {
+		return
+	}
+	if len(l.open) >= mostOpen && a.end.Sub(l.swept) > longestOpen/10 {
+		l.swept = a.end
+		maps.DeleteFunc(l.open, func(_ string, began time.Time) bool { return a.end.Sub(began) > longestOpen })
+	}
+	if len(l.open) < mostOpen {
+		l.open[a.id] = a.called()
+	}
+}
+
+func cause(a attempt) string {
+	if a.status == 0 {
+		return "no response"
+	}
+	return fmt.Sprint("status ", a.status)
+}
+
+// call takes the last attempt of a call.
+func (l *Log) call(a attempt) {
+	tally64(l.stops, clip(a.stop))
+	c := l.counts.at(a.end)
+	c.ended++
+	took, known := a.waited+a.elapsed, true
+	if a.number > 1 {
+		var began time.Time
+		if began, known = l.open[a.id]; known {
+			took = a.end.Sub(began)
+			delete(l.open, a.id)
+		} else {
+			l.noTotal++
+		}
+	}
+	switch {
+	case a.class == classSuccess:
+		c.good++
+		l.successes++
+		if known {
+			record(&l.spans.at(a.end).calls, took)
+		}
+	default:
+		c.bad++
+	}
+	switch {
+	case a.stop == "max_attempts":
+		l.limit = max(l.limit, a.number)
+	case (a.stop == "deadline" || a.stop == "canceled") && known:
+		record(&l.deadlines, took)
+	}
+}
+
+func tally64(names map[string]int64, name string) {
+	if _, ok := names[name]; !ok && len(names) >= mostCodes {
+		name = "others"
+	}
+	names[name]++
+}
+
+// common returns the most frequent name.
+func common(names map[string]int) string {
+	best := ""
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		if best == "" || names[name] > names[best] {
+			best = name
+		}
+	}
+	return best
+}
+
+// hostList returns the most frequent hosts.
+func (l *Log) hostList() string {
+	all := slices.SortedFunc(maps.Keys(l.hosts), func(a, b string) int {
+		return cmp.Or(cmp.Compare(l.hosts[b], l.hosts[a]), strings.Compare(a, b))
+	})
+	const few = 5
+	var parts []string
+	for _, host := range all[:min(len(all), few)] {
+		parts = append(parts, fmt.Sprintf("%q (%d)", host, l.hosts[host]))
+	}
+	if len(all) > few {
+		parts = append(parts, fmt.Sprintf("and %d more", len(all)-few))
+	}
+	return strings.Join(parts, ", ")
+}

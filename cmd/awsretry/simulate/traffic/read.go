@@ -1,0 +1,138 @@
+package traffic
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// longestLine is the longest line that is read. Those of LogTo are far shorter.
+const longestLine = 64 << 10
+
+// Lines counts the lines of a log by what they are.
+type Lines struct {
+	Used       int64 // of LogTo
+	Others     int64 // of other programs, or of other parts of this one
+	Unreadable int64 // that LogTo could have written, but cut or changed
+	TooLong    int64 // more than 64 KiB
+	Astray     int64 // whose time is more than a day away from the line before
+	OtherHosts int64 // to a host that Options.Host excludes
+	text       int64 // of slog's text handler
+	Cut        bool  // the compressed log ends too early
+}
+
+// unused counts the lines that were skipped.
+func (n Lines) unused() int64 {
+	return n.Others + n.Unreadable + n.TooLong + n.Astray + n.OtherHosts + n.text
+}
+
+// Options configure [Read]. The zero value is ready to use.
+type Options struct {
+	Host string // only requests to this host, with its port; "": all
+
+	// Progress is called now and then with how many bytes of r have been read.
+	// It may be nil.
+	Progress func(int64)
+}
+
+// Read reads the lines of awsretry.LogAllTo, or of LogTo, from r, which may be compressed by
+// gzip. It skips and counts every other line.
+func Read(ctx context.Context, r io.Reader, o Options) (*Log, error) {
+	follow := &follower{ctx: ctx, r: r, progress: o.Progress}
+	in := bufio.NewReaderSize(follow, longestLine)
+	l := newLog(o.Host)
+	if magic, _ := in.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
+		unzip, err := gzip.NewReader(in)
+		if err != nil {
+			return nil, fmt.Errorf("traffic: %w", err)
+		}
+		in = bufio.NewReaderSize(unzip, longestLine)
+	}
+	if err := l.readFrom(in); err != nil {
+		return nil, err
+	}
+	if l.Lines.Used == 0 {
+		return nil, l.empty()
+	}
+	return l, nil
+}
+
+// readFrom reads all lines.
+func (l *Log) readFrom(in *bufio.Reader) error {
+	for {
+		line, err := in.ReadSlice('\n')
+		if errors.Is(err, bufio.ErrBufferFull) {
+			l.Lines.TooLong++
+			for errors.Is(err, bufio.ErrBufferFull) {
+				_, err = in.ReadSlice('\n')
+			}
+			line = nil
+		}
+		if line = bytes.TrimSpace(line); len(line) > 0 {
+			l.line(line)
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, gzip.ErrChecksum), errors.Is(err, gzip.ErrHeader):
+			l.Lines.Cut = true
+			return nil
+		case err != nil:
+			return fmt.Errorf("traffic: %w", err)
+		}
+	}
+}
+
+// line takes a line.
+func (l *Log) line(text []byte) {
+	a, kind := parse(text)
+	switch kind {
+	case ofText:
+		l.Lines.text++
+	case ofOthers:
+		l.Lines.Others++
+	case unreadable:
+		l.Lines.Unreadable++
+	default:
+		l.add(a)
+	}
+}
+
+// empty returns why a log has nothing to fit.
+func (l *Log) empty() error {
+	n := l.Lines
+	switch {
+	case n.text > 0:
+		return fmt.Errorf("traffic: %d lines are of slog's text handler; use slog.NewJSONHandler", n.text)
+	case n.OtherHosts > 0:
+		return fmt.Errorf("traffic: no attempt goes to the host %q; the log has %s", l.host, l.hostList())
+	case n.Unreadable > 0:
+		return fmt.Errorf("traffic: %d lines look like those of awsretry.LogTo, but none can be read", n.Unreadable)
+	}
+	return fmt.Errorf("traffic: none of %d lines is of awsretry.LogTo with slog's JSON handler",
+		n.Others+n.TooLong)
+}
+
+// A follower reports how much was read, and ends the reading with ctx.
+type follower struct {
+	ctx      context.Context
+	r        io.Reader
+	read     int64
+	progress func(int64)
+}
+
+func (f *follower) Read(p []byte) (int, error) {
+	if f.ctx.Err() != nil {
+		return 0, context.Cause(f.ctx)
+	}
+	n, err := f.r.Read(p)
+	f.read += int64(n)
+	if f.progress != nil {
+		f.progress(f.read)
+	}
+	return n, err
+}

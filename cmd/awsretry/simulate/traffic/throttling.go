@@ -1,0 +1,166 @@
+package traffic
+
+import (
+	"math"
+	"time"
+)
+
+// A throttling is how a service refuses requests: those above a rate, which a
+// token bucket limits, or a share of all.
+type throttling struct {
+	rate, burst float64 // 0: a share
+	share       float64 // of all requests, if the rate is 0
+	better      float64 // the squared errors of the other model, in those of this one
+}
+
+// fitThrottling finds the throttling that explains best how many requests were
+// refused when.
+func fitThrottling(bins []count, width time.Duration) throttling {
+	group := groupOf(bins)
+	var sent, refused int64
+	for _, c := range bins {
+		sent += c.sent
+		refused += c.throttled
+	}
+	t := throttling{share: float64(refused) / float64(sent)}
+	random := 0.0
+	for _, c := range widened(bins) {
+		random += square(float64(c.throttled) - t.share*float64(c.sent))
+	}
+	limit, errors := fitBucket(bins, width, group)
+	if errors < random {
+		limit.better = random / max(errors, 1)
+		return limit
+	}
+	t.better = errors / max(random, 1)
+	return t
+}
+
+// groupOf returns how many bins together have twenty requests, so that their
+// sum shows a share and a rate.
+func groupOf(bins []count) int {
+	sent, busy := int64(0), int64(0)
+	for _, c := range bins {
+		if sent += c.sent; c.sent > 0 {
+			busy++
+		}
+	}
+	const enough = 20
+	if sent == 0 || sent/max(busy, 1) >= enough {
+		return 1
+	}
+	return int(min((enough*int64(len(bins))+sent-1)/sent, int64(len(bins))))
+}
+
+// widened merges bins into groups.
+func widened(bins []count) []count {
+	group := groupOf(bins)
+	merged := make([]count, (len(bins)+group-1)/group)
+	for i, c := range bins {
+		merged[i/group].add(c)
+	}
+	return merged
+}
+
+// fitBucket finds the token bucket with the least squared errors: on a grid of
+// rates around what was let through while the service throttled, and of bursts,
+// which becomes finer around the best. A log with few refusals may fit any rate
+// above what was let through: of the rates that are as good, it is the lowest.
+func fitBucket(bins []count, width time.Duration, group int) (best throttling, errors float64) {
+	passed, throttling := 0.0, 0.0
+	for _, c := range widened(bins) {
+		if c.throttled > 0 {
+			passed += float64(c.sent - c.throttled)
+			throttling += width.Seconds() * float64(group)
+		}
+	}
+	errors = math.Inf(1)
+	if passed == 0 {
+		return best, errors
+	}
+	type candidate struct{ rate, burst, errors float64 }
+	var good []candidate
+	busy := busyBins(bins, group)
+	asGood := func() float64 { return 1.02*errors + 4 }
+	try := func(rate, burst float64) {
+		if burst < 1 {
+			return
+		}
+		e := bucketErrors(busy, rate*width.Seconds(), burst, asGood())
+		if e < asGood() {
+			good = append(good, candidate{rate, burst, e})
+		}
+		if e < errors {
+			best.rate, best.burst, errors = rate, burst, e
+		}
+	}
+	guess := passed / throttling
+	for burst := 1.0; burst <= max(64*guess, 2); burst *= 1.4 {
+		for i := -80; i <= 40; i++ {
+			try(guess*math.Pow(1.015, float64(i)), burst)
+		}
+	}
+	for fine := 0.015; fine > 0.0005; fine /= 2 {
+		rate, burst := best.rate, best.burst
+		for _, r := range []float64{1 - fine, 1, 1 + fine} {
+			for _, b := range []float64{1 - 16*fine, 1, 1 + 16*fine} {
+				try(rate*r, burst*b)
+			}
+		}
+	}
+	most := asGood()
+	for _, c := range good {
+		if c.errors < most && c.rate < best.rate {
+			best.rate, best.burst, errors = c.rate, c.burst, c.errors
+		}
+	}
+	return best, errors
+}
+
+// A busyBin is a bin with requests, as the fit of a bucket sees it.
+type busyBin struct {
+	idle            float64 // bins without requests before it
+	sent, throttled float64
+	last            bool // of its group
+}
+
+func busyBins(bins []count, group int) []busyBin {
+	var busy []busyBin
+	before := -1
+	for i, c := range bins {
+		if c.sent == 0 {
+			continue
+		}
+		if before >= 0 && before/group != i/group {
+			busy[len(busy)-1].last = true
+		}
+		busy = append(busy, busyBin{idle: float64(i - before - 1), sent: float64(c.sent), throttled: float64(c.throttled)})
+		before = i
+	}
+	if before >= 0 {
+		busy[len(busy)-1].last = true
+	}
+	return busy
+}
+
+// bucketErrors returns the squared errors of a token bucket that is full at
+// first and gains so many tokens in a bin, or a number above most.
+func bucketErrors(bins []busyBin, gain, burst, most float64) float64 {
+	tokens, errors, excess := burst, 0.0, 0.0
+	for i := range bins {
+		b := &bins[i]
+		tokens = min(tokens+b.idle*gain, burst) + gain
+		passes := min(b.sent, math.Floor(tokens+1e-9))
+		tokens = min(tokens-passes, burst)
+		excess += b.throttled - b.sent + passes
+		if b.last {
+			errors += excess * excess
+			if excess = 0; errors > most {
+				return errors
+			}
+		}
+	}
+	return errors
+}
+
+func square(x float64) float64 { return x * x }

@@ -1,0 +1,183 @@
+package interop
+
+import (
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"math"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"example.com/awsretry"
+	"github.com/aws/aws-sdk-go-v2/aws"
+)
+
+// trafficFolder has the logs that cmd/awsretry/simulate/traffic is tested with.
+const trafficFolder = "../cmd/awsretry/simulate/traffic/testdata"
+
+// trafficFigures are what the callers saw, whatever the log says.
+type trafficFigures struct {
+	Seconds  float64 `json:"seconds"`
+	Calls    int     `json:"calls"`
+	Good     int     `json:"good"`
+	Attempts int     `json:"attempts"`
+	P50      float64 `json:"p50_seconds"` // of the calls that succeeded
+	P99      float64 `json:"p99_seconds"`
+}
+
+// A trafficMeter is around a Transport, and below it, to measure both.
+type trafficMeter struct {
+	around, below http.RoundTripper
+	mu            sync.Mutex // guards the fields below
+	figures       trafficFigures
+	took          []float64
+}
+
+func (m *trafficMeter) RoundTrip(req *http.Request) (*http.Response, error) {
+	begin := time.Now()
+	resp, err := m.around.RoundTrip(req)
+	took := time.Since(begin).Seconds()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.figures.Calls++
+	if err == nil && resp.StatusCode < 400 {
+		m.figures.Good++
+		m.took = append(m.took, took)
+	}
+	return resp, err
+}
+
+// attempt is the RoundTrip of what is below the Transport.
+func (m *trafficMeter) attempt(req *http.Request) (*http.Response, error) {
+	m.mu.Lock()
+	m.figures.Attempts++
+	m.mu.Unlock()
+	return m.below.RoundTrip(req)
+}
+
+type roundTripFunc func(*http.Request) (*http.Response, error)
+
+func (f roundTripFunc) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
+
+// recordTraffic writes the log of a Transport and the figures of its callers
+// into files of that name.
+func recordTraffic(t *testing.T, name string, base http.RoundTripper, call func(http.RoundTripper)) {
+	file, err := os.Create(filepath.Join(trafficFolder, name+".jsonl.gz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	zip, _ := gzip.NewWriterLevel(file, gzip.BestCompression) // a level that there is
+	logger := slog.New(slog.NewJSONHandler(anyPort{zip}, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	meter := &trafficMeter{below: base}
+	meter.around = &awsretry.Transport{Base: roundTripFunc(meter.attempt), Observe: awsretry.LogAllTo(logger)}
+	begin := time.Now()
+	call(meter)
+	f := meter.figures
+	f.Seconds = time.Since(begin).Seconds()
+	slices.Sort(meter.took)
+	f.P50, f.P99 = meter.took[len(meter.took)/2], meter.took[len(meter.took)*99/100]
+	t.Logf("%+v", f)
+	text, err := json.MarshalIndent(f, "", "\t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(trafficFolder, name+".json"), append(text, '\n'), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := zip.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// anyPort writes lines without the port of the server, which differs from run
+// to run.
+type anyPort struct{ io.Writer }
+
+var loopbackPort = regexp.MustCompile(`127\.0\.0\.1:\d+`)
+
+func (w anyPort) Write(line []byte) (int, error) {
+	_, err := w.Writer.Write(loopbackPort.ReplaceAll(line, []byte("127.0.0.1")))
+	return len(line), err
+}
+
+// TestRecordTraffic records what the simulation is compared with.
+func TestRecordTraffic(t *testing.T) {
+	if os.Getenv("RECORD") == "" {
+		t.Skip("RECORD=1 records the logs in " + trafficFolder)
+	}
+	t.Run("nginx", recordNginx)
+	t.Run("dynalite", recordDynalite)
+}
+
+// recordNginx is 50 calls per second to an nginx that allows 40. The service
+// behind it is slow.
+func recordNginx(t *testing.T) {
+	const rate, seconds = 50, 40
+	random := rand.New(rand.NewPCG(1, 2))
+	var mu sync.Mutex
+	slow := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		mu.Lock()
+		z := random.NormFloat64()
+		mu.Unlock()
+		time.Sleep(time.Duration(math.Exp(0.6*z) * 40 * float64(time.Millisecond)))
+	}))
+	t.Cleanup(slow.Close)
+	addr := nginxLimiting(40, "burst=10 nodelay", "")(t, slow.URL)
+	recordTraffic(t, "nginx", newPool(t), func(rt http.RoundTripper) {
+		var calls sync.WaitGroup
+		arrivals := rand.New(rand.NewPCG(3, 4))
+		begin := time.Now()
+		for at := time.Duration(0); at < seconds*time.Second; {
+			at += time.Duration(arrivals.ExpFloat64() / rate * float64(time.Second))
+			time.Sleep(at - time.Since(begin))
+			calls.Go(func() {
+				resp, err := rt.RoundTrip(newRequest(t, context.Background(), http.MethodGet, "http://"+addr+"/", nil))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				io.Copy(io.Discard, resp.Body)
+				resp.Body.Close()
+			})
+		}
+		calls.Wait()
+	})
+}
+
+// recordDynalite is 10 callers of DynamoDB that rest for 50 ms between two
+// calls. The service is 15 to 25 ms away. Of the requests, 6 % are throttled
+// and 3 % fail.
+func recordDynalite(t *testing.T) {
+	const callers, seconds = 10, 40
+	backend := startDynalite(t)
+	createTable(t, backend)
+	kinds := []fault{faultThrottling, faultThrottling, faultServerError}
+	pick := randomFaults(0.09, kinds...)
+	far := func(req *http.Request) fault {
+		time.Sleep(time.Duration((15 + 10*rand.Float64()) * float64(time.Millisecond)))
+		return pick(req)
+	}
+	base, addr := startFaulty(t, &faultyService{pick: far, fail: failDynamoDB}, backend)
+	recordTraffic(t, "dynalite", base, func(rt http.RoundTripper) {
+		client := newDynamoDB(addr, rt, aws.NopRetryer{})
+		begin := time.Now()
+		inParallel(callers, callers, func(n int) {
+			random := rand.New(rand.NewPCG(5, uint64(n)))
+			for i := 0; time.Since(begin) < seconds*time.Second; i++ {
+				ddbPut(t.Context(), client, n*1000+i) // failures are part of the recording
+				time.Sleep(time.Duration(random.ExpFloat64() * 50 * float64(time.Millisecond)))
+			}
+		})
+	})
+}
