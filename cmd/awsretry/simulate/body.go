@@ -73,7 +73,7 @@ func rangeStart(req *http.Request) int {
 // A body arrives a byte after the other. One goroutine reads it.
 type body struct {
 	service *service
-	ctx     context.Context //nolint:containedctx // the request's, as net/http's bodies have it
+	ctx     context.Context
 	call    *call
 	began   time.Duration // with the byte first
 
@@ -85,7 +85,7 @@ type body struct {
 
 // untilDone makes a response's body last until ctx ends, whatever becomes of the
 // request's context.
-func untilDone(resp *http.Response, ctx context.Context) {
+func untilDone(ctx context.Context, resp *http.Response) {
 	if b, ok := resp.Body.(*body); ok {
 		b.ctx = ctx
 	}

@@ -3,6 +3,7 @@ package simulate
 import (
 	"math"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -79,5 +80,14 @@ func TestRetryAtIsADate(t *testing.T) {
 	got := newRefusal(&scenario.Throttle{Rate: 1, RetryAt: seconds(30)}, start).header.Get("Retry-After")
 	if want := "Sat, 01 Jan 2000 00:00:31 GMT"; got != want {
 		t.Errorf("Retry-After is %q, want %q", got, want)
+	}
+}
+
+func TestSummaryOfBodies(t *testing.T) {
+	s := tiny()
+	s.Service.Body = &scenario.Body{Time: seconds(4), Broken: 0.3}
+	const want = ", bodies of 4s, of which 30.0% break off"
+	if got := s.WithDefaults().Summary().Size; !strings.HasSuffix(got, want) {
+		t.Errorf("the summary is %q, want %q at its end", got, want)
 	}
 }

@@ -35,7 +35,7 @@ func (i *impatient) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, timeoutError{}
 	}
 	if err == nil {
-		untilDone(resp, req.Context())
+		untilDone(req.Context(), resp)
 	}
 	return resp, err
 }

@@ -17,6 +17,8 @@ func TestReadyScenarios(t *testing.T) {
 	failed := func(o Outcome) float64 { return 100 * o.FailedShare }
 	throttled := func(o Outcome) float64 { return 100 * o.ThrottledShare }
 	attempts := func(o Outcome) float64 { return o.Amplification }
+	of429 := func(o Outcome) float64 { return float64(o.Throttled) }
+	of503 := func(o Outcome) float64 { return float64(o.Refused) }
 	fairness := func(o Outcome) float64 { return o.Fairness }
 	tail := func(o Outcome) float64 { return time.Duration(o.P99).Seconds() }
 	for _, tt := range []struct {
@@ -26,8 +28,8 @@ func TestReadyScenarios(t *testing.T) {
 		want     []float64 // for each setting
 		within   float64   // of each figure, as a share of it
 	}{
-		{"retry-after", "429 responses", func(o Outcome) float64 { return float64(o.Throttled) }, []float64{200, 200, 12, 12}, 0.2},
-		{"retry-after", "503 responses", func(o Outcome) float64 { return float64(o.Refused) }, []float64{149, 0, 149, 0}, 0.05},
+		{"retry-after", "429 responses", of429, []float64{200, 200, 12, 12}, 0.2},
+		{"retry-after", "503 responses", of503, []float64{149, 0, 149, 0}, 0.05},
 		{"workers", "failed calls, %", failed, []float64{47.5, 88.2, 15.5, 0, 0}, 0.1},
 		{"slow", "goodput", goodput, []float64{19.5, 19.4, 13.3, 16.4}, 0.1},
 		{"slow", "failed calls, %", failed, []float64{63.4, 57.7, 2.7, 2.2}, 0.2},

@@ -27,8 +27,8 @@ func newRefusal(t *scenario.Throttle, start time.Time) refusal {
 		r.header.Set("Retry-After", strconv.Itoa(int(time.Duration(t.RetryAfter)/time.Second)))
 	}
 	if t.RetryAt > 0 {
-		const upToASecond = time.Second - 1
-		at := start.Add(time.Duration(t.RetryAt) + upToASecond).Truncate(time.Second)
+		const roundUp = time.Second - 1
+		at := start.Add(time.Duration(t.RetryAt) + roundUp).Truncate(time.Second)
 		r.header.Set("Retry-After", at.UTC().Format(http.TimeFormat))
 	}
 	if t.Code != "" {

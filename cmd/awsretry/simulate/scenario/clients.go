@@ -40,11 +40,15 @@ func (s Scenario) CallRate() float64 {
 	return float64(c.Count) * float64(c.Callers) / between * float64(time.Second)
 }
 
-// idleResponse returns the mean time that a request takes if no other waits, in
-// nanoseconds.
+// idleResponse returns the mean time that a request and the body of its response
+// take if no other waits, in nanoseconds.
 func (s Scenario) idleResponse() float64 {
 	s = s.WithDefaults()
-	return float64(time.Second)/s.Service.Capacity + s.Service.Latency.Mean() + float64(s.Service.Network)
+	body := 0.0
+	if s.Service.Body != nil {
+		body = float64(s.Service.Body.Time)
+	}
+	return float64(time.Second)/s.Service.Capacity + s.Service.Latency.Mean() + float64(s.Service.Network) + body
 }
 
 // Mean returns the mean in nanoseconds. l must have its defaults.

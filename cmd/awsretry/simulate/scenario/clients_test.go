@@ -59,6 +59,7 @@ func TestCallRate(t *testing.T) {
 		{"with think time", loop(40, Latency{Median: ms(40)}), 60},
 		{"an exponential latency", loop(40, Latency{Distribution: Exponential, Median: ms(40 * math.Ln2)}), 60},
 		{"a lognormal latency", loop(40, Latency{Median: ms(40), P99: Duration(100 * time.Millisecond)}), 58.12},
+		{"with a body", withBody(loop(40, Latency{Median: ms(40)}), ms(400)), 12},
 		{"more clients than the calls need", loop(0, Latency{Median: ms(40)}).WithClients(4), 100},
 		{"fewer clients than the calls need", loop(0, Latency{Median: ms(40)}).WithClients(1), 50},
 	} {
@@ -68,4 +69,9 @@ func TestCallRate(t *testing.T) {
 			}
 		})
 	}
+}
+
+func withBody(s Scenario, time Duration) Scenario {
+	s.Service.Body = &Body{Time: time}
+	return s
 }
