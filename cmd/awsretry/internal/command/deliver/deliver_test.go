@@ -133,7 +133,7 @@ func TestErrors(t *testing.T) {
 		want   string
 	}{
 		{[]string{url}, exit.Usage, "--db is missing; it must be"},
-		{[]string{"--db", "", url}, exit.Usage, `--db is ""`},
+		{[]string{"--db", "", url}, exit.Usage, `--db is ""; it must not be empty` + "\n"},
 		{[]string{"--db", db}, exit.Usage, "URL is missing"},
 		{[]string{"--db", db, ""}, exit.Usage, "URL is empty"},
 		{[]string{"--db", db, "ftp://127.0.0.1/"}, exit.Usage, "must begin with http:// or https://"},
@@ -168,6 +168,8 @@ func TestErrors(t *testing.T) {
 		{[]string{"--db", dir, url}, 1, " is a directory; --db must be"},
 		{[]string{"--db", other, "--stats"}, 1, "other: it is not an SQLite database\n"},
 		{[]string{"--db", "mysql://user:secret@host/db", "--list"}, exit.Usage, `--db begins with "mysql://"; it must be`},
+		{[]string{"--db", "POSTGRES://user:secret@host/db", "--list"}, exit.Usage, "it must begin with postgres://\n"},
+		{[]string{"--db", "postgres:user:secret@host", url}, exit.Usage, "it must begin with postgres://\n"},
 		{[]string{"--db", "host=h password=secret", "--list"}, exit.Usage, "--db is a connection string; it must be"},
 		{[]string{"--db", "postgres://user:secret@127.0.0.1:1/db", "--list"}, 1, "connection refused\n"},
 		{[]string{"--db", "postgres://user:se%zzcret@127.0.0.1:1/db?password=secret", "--list"}, 1, "postgres://…: "},
