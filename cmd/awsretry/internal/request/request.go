@@ -109,9 +109,11 @@ func setHeaders(req *http.Request, headers []string) error {
 		name, value, ok := strings.Cut(header, ":")
 		value = strings.Trim(value, " \t")
 		switch {
-		case !ok || !isToken(name):
-			word, _, _ := strings.Cut(name, " ") // what follows may be secret
+		case !ok:
+			word, _, _ := strings.Cut(header, " ") // what follows may be secret
 			return fmt.Errorf("--header must read \"Name: value\"; %q has no such name", word)
+		case !isToken(name):
+			return fmt.Errorf("--header must read \"Name: value\"; %q has no such name", name)
 		case strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }):
 			return fmt.Errorf("--header %s has a control character in its value", name)
 		case strings.EqualFold(name, "Host") && !isHost(value):
