@@ -43,9 +43,8 @@ func again(job *rivertype.JobRow, rec record, delay time.Duration) *change {
 }
 
 // settle commits changes to jobs. A job that is no longer running, or that
-// another process runs by now, stays as it is, unless it was delivered. A job that was canceled
-// meanwhile does not run again. All times are by the store's clock. An attempt
-// does not count as one of River's, of which there are at most crashLimit.
+// another process runs by now, stays as it is, unless it was delivered. A job
+// that was canceled meanwhile does not run again.
 func (s *store) settle(ctx context.Context, changes []*change) error {
 	for _, c := range changes {
 		if !c.Final {
@@ -56,6 +55,15 @@ func (s *store) settle(ctx context.Context, changes []*change) error {
 	if err != nil {
 		return err
 	}
+	_, err = s.db.ExecContext(ctx, s.settleQuery(), string(raw))
+	return err
+}
+
+// settleQuery returns the statement of settle. All times are by the store's
+// clock. An attempt does not count as one of River's, of which there are at most
+// crashLimit. The condition is a CASE because SQLite would look for the jobs by
+// an index of the states otherwise: among all that wait, not by their numbers.
+func (s *store) settleQuery() string {
 	rows := `jsonb_to_recordset($1::jsonb) AS o (id bigint, attempt int, state text, final bool, delay float8, record jsonb)`
 	merged, state := `metadata || o.record`, `::river_job_state`
 	if s.sqlite {
@@ -63,7 +71,7 @@ func (s *store) settle(ctx context.Context, changes []*change) error {
 			value ->> 'final' AS final, value ->> 'delay' AS delay, value -> 'record' AS record FROM json_each($1)) AS o`
 		merged, state = `jsonb_patch(metadata, o.record)`, ``
 	}
-	_, err = s.db.ExecContext(ctx, s.query(fmt.Sprintf(`
+	return s.query(fmt.Sprintf(`
 		UPDATE river_job SET
 			state = (CASE WHEN o.final OR metadata ->> 'cancel_attempted_at' IS NULL THEN o.state ELSE 'cancelled' END)%s,
 			finalized_at = CASE WHEN o.final OR metadata ->> 'cancel_attempted_at' IS NOT NULL THEN %s END,
@@ -71,8 +79,8 @@ func (s *store) settle(ctx context.Context, changes []*change) error {
 			attempt = CASE WHEN o.final THEN river_job.attempt ELSE river_job.attempt - 1 END,
 			metadata = %s
 		FROM %s
-		WHERE river_job.id = o.id AND (river_job.state = 'running' AND river_job.attempt = o.attempt
-			OR o.state = 'completed' AND river_job.state IN ('running', 'available', 'scheduled', 'retryable'))`,
-		state, s.after(`0`), s.after(`o.delay`), merged, rows)), string(raw))
-	return err
+		WHERE river_job.id = o.id AND CASE WHEN o.state = 'completed'
+			THEN river_job.state IN ('running', 'available', 'scheduled', 'retryable')
+			ELSE river_job.state = 'running' AND river_job.attempt = o.attempt END`,
+		state, s.after(`0`), s.after(`o.delay`), merged, rows))
 }

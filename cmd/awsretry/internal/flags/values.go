@@ -70,8 +70,9 @@ func (n *Number) Set(s string) error {
 // A Word is text that is not empty, because "" usually is an unset variable of
 // the shell. Its Value is "" if the flag is not given.
 type Word struct {
-	Value string
-	Kind  string // for the help: FILE, NAME
+	Value    string
+	Kind     string // for the help: FILE, NAME
+	Required bool   // has no default
 }
 
 func (w *Word) String() string { return w.Value }
@@ -81,7 +82,10 @@ func (w *Word) Type() string { return w.Kind }
 
 // Set implements pflag.Value.
 func (w *Word) Set(s string) error {
-	if strings.TrimSpace(s) == "" {
+	switch empty := strings.TrimSpace(s) == ""; {
+	case empty && w.Required:
+		return errors.New("it must not be empty")
+	case empty:
 		return errors.New("it must not be empty; leave the flag out for its default")
 	}
 	w.Value = s

@@ -16,6 +16,7 @@ import (
 	"example.com/awsretry/cmd/awsretry/internal/buildinfo"
 	"example.com/awsretry/cmd/awsretry/internal/flags"
 	"example.com/awsretry/cmd/awsretry/internal/interrupt"
+	"example.com/awsretry/internal/redact"
 )
 
 // Flags describe a request.
@@ -42,22 +43,27 @@ func (f *Flags) Parsed(set *pflag.FlagSet) {
 	}
 }
 
-// ParseURL parses the URL of the request. Its errors do not show the query.
+// ParseURL parses the URL of the request. Its errors show neither user nor
+// query.
 func ParseURL(s string) (*url.URL, error) {
-	shown, _, _ := strings.Cut(s, "?")
 	u, err := url.Parse(s)
 	if err != nil {
+		if strings.Contains(s, "@") { // err may quote a part of a password
+			return nil, errors.New("URL cannot be read; " +
+				"characters of a user and a password other than letters and digits must be percent-encoded")
+		}
 		var parse *url.Error
 		if errors.As(err, &parse) {
 			err = parse.Err
 		}
+		shown, _, _ := strings.Cut(s, "?")
 		return nil, fmt.Errorf("URL %q cannot be read: %w", shown, err)
 	}
 	switch {
 	case u.Scheme != "http" && u.Scheme != "https":
-		return nil, fmt.Errorf("URL %q must begin with http:// or https://", shown)
+		return nil, fmt.Errorf("URL %q must begin with http:// or https://", redact.URL(u))
 	case u.Hostname() == "":
-		return nil, fmt.Errorf("URL %q has no host", shown)
+		return nil, fmt.Errorf("URL %q has no host", redact.URL(u))
 	}
 	return u, nil
 }
@@ -103,7 +109,10 @@ func setHeaders(req *http.Request, headers []string) error {
 		name, value, ok := strings.Cut(header, ":")
 		value = strings.Trim(value, " \t")
 		switch {
-		case !ok || !isToken(name):
+		case !ok:
+			word, _, _ := strings.Cut(header, " ") // what follows may be secret
+			return fmt.Errorf("--header must read \"Name: value\"; %q has no such name", word)
+		case !isToken(name):
 			return fmt.Errorf("--header must read \"Name: value\"; %q has no such name", name)
 		case strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }):
 			return fmt.Errorf("--header %s has a control character in its value", name)

@@ -16,7 +16,7 @@ import (
 func New(s iostreams.Streams) *cobra.Command {
 	c := command{
 		Streams: s,
-		db:      flags.Word{Kind: "STORE"},
+		db:      flags.Word{Kind: "STORE", Required: true},
 		policy:  flags.Word{Kind: "FILE"},
 		key:     flags.Word{Kind: "KEY"},
 		work:    workFlags{workers: flags.Number{Least: 1, Most: 10_000}},
@@ -29,8 +29,8 @@ func New(s iostreams.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "deliver --db STORE [flags] [URL | ID...]",
 		Short: "Keep deliveries in a store, and make their attempts until they are delivered",
-		Long: `Keeps deliveries in a store, so that they outlive the process, and makes their attempts by a
-delivery policy. The store is an SQLite file, which the first delivery makes, or a PostgreSQL database (postgres://…). It has the
+		Long: `Keeps deliveries in a store, so that they outlive the process, and makes their attempts by a delivery policy.
+The store is an SQLite file, which the first delivery makes, or a PostgreSQL database (postgres://…). It has the
 requests with all their headers, credentials among them; an SQLite file is made readable by its owner only. A password
 of PostgreSQL is better in PGPASSWORD or ~/.pgpass than in a command line, which all users of the machine see.
 
@@ -73,7 +73,7 @@ wrong usage, and nothing was stored or sent.`,
 	}
 	what.BoolVar(&c.json, "json", false, "print JSON objects, each on a line of its own")
 	enqueue.Var(&c.policy, "policy",
-		"deliver by this policy, of a subscription or a topic (-: standard input; default that of Amazon SNS)")
+		"deliver by this policy, of a subscription or a topic (-: standard input; default: 3 retries, 20s apart)")
 	enqueue.Var(&c.key, "key", "the Idempotency-Key of all attempts (default that of --header, or a random one)")
 	c.request.Register(enqueue, "default POST")
 	work.Var(&c.work.workers, "workers", "make this many attempts at the same time (default 10)")
@@ -81,11 +81,11 @@ wrong usage, and nothing was stored or sent.`,
 	work.Var(&c.work.stopTimeout, "stop-timeout",
 		"when stopping, wait this long for attempts in progress (default --attempt-timeout and 5s)")
 	work.BoolVar(&c.work.untilEmpty, "until-empty", false, "stop when no delivery waits, not even for a retry")
-	query.Var(&c.filter.state, "state", "those in this state: waiting, running, delivered, dead or canceled")
+	query.Var(&c.filter.state, "state", "with --list, those in this state: waiting, running, delivered, dead or canceled")
 	query.Var(&c.filter.endpoint, "endpoint", "those to this scheme and host, as https://example.com")
-	query.Var(&c.filter.olderThan, "older-than", "those that were enqueued this long ago or longer")
+	query.Var(&c.filter.olderThan, "older-than", "those that were stored this long ago or longer")
 	query.Var(&c.filter.limit, "limit", "this many at most, the oldest first (default all)")
-	query.BoolVar(&c.dryRun, "dry-run", false, "list what would be delivered again, and change nothing")
+	query.BoolVar(&c.dryRun, "dry-run", false, "with --redrive, list what would be delivered again, and change nothing")
 	flags.AddGroups(cmd,
 		flags.Group{Title: "Store", Flags: what},
 		flags.Group{Title: "To store a request", Flags: enqueue},

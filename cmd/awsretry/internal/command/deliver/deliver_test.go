@@ -133,10 +133,13 @@ func TestErrors(t *testing.T) {
 		want   string
 	}{
 		{[]string{url}, exit.Usage, "--db is missing; it must be"},
-		{[]string{"--db", "", url}, exit.Usage, `--db is ""`},
+		{[]string{"--db", "", url}, exit.Usage, `--db is ""; it must not be empty` + "\n"},
 		{[]string{"--db", db}, exit.Usage, "URL is missing"},
 		{[]string{"--db", db, ""}, exit.Usage, "URL is empty"},
 		{[]string{"--db", db, "ftp://127.0.0.1/"}, exit.Usage, "must begin with http:// or https://"},
+		{[]string{"--db", db, "http://user:secret/@127.0.0.1/"}, exit.Usage, "URL cannot be read; characters of a user"},
+		{[]string{"--db", db, "http://user:secret@"}, exit.Usage, `URL "http:" has no host`},
+		{[]string{"--db", db, "-H", "Authorization Bearer secret", url}, exit.Usage, `"Authorization" has no such name`},
 		{[]string{"--db", db, "--list", "--work"}, exit.Usage, "--work and --list exclude each other; give one of"},
 		{[]string{"--db", db, "--list", "--workers", "2"}, exit.Usage,
 			"--workers cannot be given with --list; it is for --work\n"},
@@ -168,6 +171,8 @@ func TestErrors(t *testing.T) {
 		{[]string{"--db", dir, url}, 1, " is a directory; --db must be"},
 		{[]string{"--db", other, "--stats"}, 1, "other: it is not an SQLite database\n"},
 		{[]string{"--db", "mysql://user:secret@host/db", "--list"}, exit.Usage, `--db begins with "mysql://"; it must be`},
+		{[]string{"--db", "POSTGRES://user:secret@host/db", "--list"}, exit.Usage, "it must begin with postgres://\n"},
+		{[]string{"--db", "postgres:user:secret@host", url}, exit.Usage, "it must begin with postgres://\n"},
 		{[]string{"--db", "host=h password=secret", "--list"}, exit.Usage, "--db is a connection string; it must be"},
 		{[]string{"--db", "postgres://user:secret@127.0.0.1:1/db", "--list"}, 1, "connection refused\n"},
 		{[]string{"--db", "postgres://user:se%zzcret@127.0.0.1:1/db?password=secret", "--list"}, 1, "postgres://…: "},

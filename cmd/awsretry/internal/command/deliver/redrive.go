@@ -53,7 +53,8 @@ func (c *command) redrive(ctx context.Context, args []string) error {
 		_, err = fmt.Fprintf(c.Out, "%s %s\n", style.New(c.Streams, c.Out).Good("✓"), text)
 	}
 	if err != nil {
-		err = fmt.Errorf("%s will be delivered again, but that could not be printed: %w", grouped(n), err)
+		err = fmt.Errorf("%s will be delivered again, but that could not be printed: %w",
+			plural(n, "dead letter", ""), err)
 	}
 	return unlessFaults(exit.Failed(err), faults)
 }
@@ -134,7 +135,7 @@ func (c *command) cancel(ctx context.Context, args []string) error {
 			}
 		}
 		if _, err := fmt.Fprintf(c.Out, "%s %d: %s\n", palette.Good("✓"), id, text); err != nil {
-			return exit.Failed(err)
+			return exit.Failed(fmt.Errorf("%d: %s, but that could not be printed: %w", id, text, err))
 		}
 	}
 	return unlessFaults(nil, faults)

@@ -45,9 +45,12 @@ func (c *command) open(ctx context.Context, create bool, config deliveryqueue.Co
 // what is left of a URL or a connection string without a password.
 func checkStore(name string, create bool) error {
 	scheme, _, isURL := strings.Cut(name, "://")
+	lower := strings.ToLower(name)
 	switch {
 	case isPostgres(name):
 		return nil
+	case strings.HasPrefix(lower, "postgres:"), strings.HasPrefix(lower, "postgresql:"):
+		return errors.New("--db is not the URL of a PostgreSQL database; it must begin with postgres://")
 	case isURL:
 		return fmt.Errorf("--db begins with %q; it must be an SQLite file, or a URL that begins with postgres://",
 			screen.OneLine(scheme)+"://")
@@ -132,7 +135,7 @@ func oneLine(err error) string {
 			lines = append(lines, line)
 		}
 	}
-	return screen.OneLine(strings.Join(lines, " "))
+	return screen.OneLine(strings.ReplaceAll(strings.Join(lines, "; "), ":; ", ": "))
 }
 
 // flagNames has the flags for the fields that errors name.
