@@ -53,11 +53,13 @@ func (q *Queue) sweep(ctx context.Context) error {
 		WHERE id IN (SELECT id FROM river_job
 			WHERE state IN ('scheduled', 'retryable') AND queue = $1 AND priority = 1 AND scheduled_at <= %s
 			ORDER BY scheduled_at LIMIT %d %s)`, s.after(fmt.Sprint(step.Seconds())), sweepLimit, skip)
-	// What was enqueued by a process whose clock is ahead is due too.
+	// What was enqueued by a process whose clock is ahead is due too. A retry is
+	// not, whose time is the store's: if the clock of the process that leads the
+	// others is ahead, River makes it available long before.
 	ahead := fmt.Sprintf(`
 		UPDATE river_job SET scheduled_at = %s
 		WHERE id IN (SELECT id FROM river_job
-			WHERE state = 'available' AND queue = $1 AND priority = 1 AND scheduled_at > %s
+			WHERE state = 'available' AND queue = $1 AND priority = 1 AND attempted_at IS NULL AND scheduled_at > %s
 			LIMIT %d %s)`, s.after(`0`), s.after(fmt.Sprint(2*step.Seconds())), sweepLimit, skip)
 	for _, statement := range []string{died, due, ahead} {
 		if _, err := s.db.ExecContext(ctx, s.query(statement), queueName); err != nil {
