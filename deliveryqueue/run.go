@@ -97,9 +97,6 @@ func (q *Queue) rescueAfter() time.Duration { return q.jobTimeout() + q.timing.r
 type unreadable struct{ queue *Queue }
 
 func (u unreadable) HandleError(ctx context.Context, job *rivertype.JobRow, err error) *river.ErrorHandlerResult {
-	if errors.As(err, new(*workError)) || errors.As(err, new(settled)) {
-		return nil
-	}
 	rec := record{Reason: reasonUnreadable}
 	rec.setErr(err)
 	_ = u.queue.settle(ctx, end(job, rivertype.JobStateDiscarded, rec))
