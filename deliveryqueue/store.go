@@ -36,6 +36,9 @@ func openStore(ctx context.Context, name string, logger *slog.Logger) (store, er
 		return s, errors.New(`the store is ""; it must be a file, or the URL of a PostgreSQL database`)
 	case strings.HasPrefix(name, "postgres://"), strings.HasPrefix(name, "postgresql://"):
 		s, err = openPostgres(ctx, name, logger)
+	case strings.Contains(name, "://"):
+		// It may have a password.
+		return s, errors.New("the store is a URL; it must be a file, or a URL that begins with postgres:// or postgresql://")
 	default:
 		s, err = openSQLite(name, logger)
 	}
