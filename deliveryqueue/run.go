@@ -61,7 +61,7 @@ func (q *Queue) Run(ctx context.Context) error {
 	var sweeping sync.WaitGroup
 	sweeping.Go(func() { q.sweepUntil(ctx) })
 	<-ctx.Done()
-	sweeping.Wait()
+	defer sweeping.Wait() // after the stop, which is timed
 	return q.stop(working, runner)
 }
 
