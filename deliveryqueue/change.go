@@ -57,22 +57,23 @@ func (s *store) settle(ctx context.Context, changes []*change) error {
 		return err
 	}
 	rows := `jsonb_to_recordset($1::jsonb) AS o (id bigint, attempt int, state text, final bool, delay float8, record jsonb)`
-	merged, state := `metadata || o.record`, `::river_job_state`
+	meta, state := s.metadata(), `::river_job_state`
+	merged := `metadata || o.record`
 	if s.sqlite {
 		rows = `(SELECT value ->> 'id' AS id, value ->> 'attempt' AS attempt, value ->> 'state' AS state,
 			value ->> 'final' AS final, value ->> 'delay' AS delay, value -> 'record' AS record FROM json_each($1)) AS o`
-		merged, state = `jsonb_patch(metadata, o.record)`, ``
+		merged, state = `jsonb_patch(`+meta+`, o.record)`, ``
 	}
 	_, err = s.db.ExecContext(ctx, s.query(fmt.Sprintf(`
 		UPDATE river_job SET
-			state = (CASE WHEN o.final OR metadata ->> 'cancel_attempted_at' IS NULL THEN o.state ELSE 'cancelled' END)%s,
-			finalized_at = CASE WHEN o.final OR metadata ->> 'cancel_attempted_at' IS NOT NULL THEN %s END,
-			scheduled_at = CASE WHEN o.final THEN scheduled_at ELSE %s END,
+			state = (CASE WHEN o.final OR (%[1]s) ->> 'cancel_attempted_at' IS NULL THEN o.state ELSE 'cancelled' END)%[2]s,
+			finalized_at = CASE WHEN o.final OR (%[1]s) ->> 'cancel_attempted_at' IS NOT NULL THEN %[3]s END,
+			scheduled_at = CASE WHEN o.final THEN scheduled_at ELSE %[4]s END,
 			attempt = CASE WHEN o.final THEN river_job.attempt ELSE river_job.attempt - 1 END,
-			metadata = %s
-		FROM %s
+			metadata = %[5]s
+		FROM %[6]s
 		WHERE river_job.id = o.id AND (river_job.state = 'running' AND river_job.attempt = o.attempt
 			OR o.state = 'completed' AND river_job.state IN ('running', 'available', 'scheduled', 'retryable'))`,
-		state, s.after(`0`), s.after(`o.delay`), merged, rows)), string(raw))
+		meta, state, s.after(`0`), s.after(`o.delay`), merged, rows)), string(raw))
 	return err
 }

@@ -80,7 +80,7 @@ func (q *Queue) Redrive(ctx context.Context, f Filter) (int, error) {
 	}
 	fresh := "metadata - 'output' - 'cancel_attempted_at'"
 	if q.store.sqlite {
-		fresh = `jsonb_patch(metadata, '{"output": null, "cancel_attempted_at": null}')`
+		fresh = `jsonb_patch(` + q.store.metadata() + `, '{"output": null, "cancel_attempted_at": null}')`
 	}
 	result, err := q.store.db.ExecContext(ctx, q.store.query(fmt.Sprintf(
 		`UPDATE river_job SET state = 'available', attempt = 0, finalized_at = NULL, metadata = %s, scheduled_at = %s

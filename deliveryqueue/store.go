@@ -137,6 +137,16 @@ func (s *store) after(seconds string) string {
 	return `now() + make_interval(secs => ` + seconds + `)`
 }
 
+// metadata is the expression of a job's metadata. SQLite has it in a binary
+// form, and what another program has made of it: a text that is no JSON would
+// have a statement fail for all its rows.
+func (s *store) metadata() string {
+	if s.sqlite {
+		return `CASE WHEN json_valid(metadata, 5) THEN metadata ELSE jsonb('{}') END`
+	}
+	return `metadata`
+}
+
 // time returns t as a parameter of a query, in the form in which River writes
 // it.
 func (s *store) time(t time.Time) any {

@@ -39,13 +39,13 @@ func (q *Queue) sweep(ctx context.Context) error {
 	// The attempts of processes that died are made again.
 	died := fmt.Sprintf(`
 		UPDATE river_job SET
-			state = (CASE WHEN metadata ->> 'cancel_attempted_at' IS NOT NULL THEN 'cancelled'
-				WHEN attempt >= max_attempts THEN 'discarded' ELSE 'available' END)%s,
-			finalized_at = CASE WHEN metadata ->> 'cancel_attempted_at' IS NOT NULL OR attempt >= max_attempts THEN %s END,
-			scheduled_at = %s
-		WHERE id IN (SELECT id FROM river_job WHERE state = 'running' AND queue = $1 AND attempted_at < %s
-			LIMIT %d %s)`,
-		state, s.after(`0`), s.after(`0`), s.after(fmt.Sprint(-q.rescueAfter().Seconds())), sweepLimit, skip)
+			state = (CASE WHEN (%[1]s) ->> 'cancel_attempted_at' IS NOT NULL THEN 'cancelled'
+				WHEN attempt >= max_attempts THEN 'discarded' ELSE 'available' END)%[2]s,
+			finalized_at = CASE WHEN (%[1]s) ->> 'cancel_attempted_at' IS NOT NULL OR attempt >= max_attempts THEN %[3]s END,
+			scheduled_at = %[3]s
+		WHERE id IN (SELECT id FROM river_job WHERE state = 'running' AND queue = $1 AND attempted_at < %[4]s
+			LIMIT %[5]d %[6]s)`,
+		s.metadata(), state, s.after(`0`), s.after(fmt.Sprint(-q.rescueAfter().Seconds())), sweepLimit, skip)
 	// The attempts that are due before the next sweep are made available. No job
 	// has another priority: that makes an index of River's fit.
 	due := fmt.Sprintf(`
