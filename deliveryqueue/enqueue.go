@@ -22,7 +22,8 @@ type Options struct {
 
 	// IdempotencyKey is sent with each attempt in the header Idempotency-Key. "":
 	// the request's own, or a random one. Two deliveries with the same key are
-	// two deliveries.
+	// two deliveries. A key with control characters is refused, and so is a
+	// request with two keys.
 	IdempotencyKey string
 }
 
