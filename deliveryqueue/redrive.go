@@ -12,8 +12,8 @@ import (
 // ErrNotFound is in the error of Cancel if there is no such delivery.
 var ErrNotFound = errors.New("deliveryqueue: there is no such delivery")
 
-// Cancel cancels a delivery. If an attempt is being made, that goes on, or is
-// canceled in PostgreSQL, and the delivery is canceled unless the attempt
+// Cancel cancels a delivery. An attempt that is being made is canceled as soon
+// as its process notices, and the delivery is canceled unless the attempt
 // succeeds or is the last. A dead letter that is canceled is deleted after
 // Config.KeepDelivered, as what was delivered is. It is an error if the
 // delivery was delivered already.
