@@ -76,7 +76,9 @@ func (q *Queue) enqueue(ctx context.Context, req *http.Request, o Options, inser
 	if err != nil {
 		return 0, fmt.Errorf("deliveryqueue: Enqueue: %w", err)
 	}
-	result, err := insert(ctx, a, &river.InsertOpts{Queue: queueName, MaxAttempts: crashLimit, Metadata: meta})
+	result, err := insert(ctx, a, &river.InsertOpts{
+		Queue: queueName, Priority: priority, MaxAttempts: crashLimit, Metadata: meta,
+	})
 	if err != nil {
 		return 0, fmt.Errorf("deliveryqueue: Enqueue: %w", err)
 	}

@@ -83,8 +83,9 @@ func (q *Queue) Redrive(ctx context.Context, f Filter) (int, error) {
 		fresh = `jsonb_patch(` + q.store.metadata() + `, '{"output": null, "cancel_attempted_at": null}')`
 	}
 	result, err := q.store.db.ExecContext(ctx, q.store.query(fmt.Sprintf(
-		`UPDATE river_job SET state = 'available', attempt = 0, finalized_at = NULL, metadata = %s, scheduled_at = %s
-		WHERE %s`, fresh, q.store.after(`0`), where)), params...)
+		`UPDATE river_job SET state = 'available', priority = %d, attempt = 0, finalized_at = NULL,
+			metadata = %s, scheduled_at = %s
+		WHERE %s`, priority, fresh, q.store.after(`0`), where)), params...)
 	if err != nil {
 		return 0, fmt.Errorf("deliveryqueue: Redrive: %w", err)
 	}

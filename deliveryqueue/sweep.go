@@ -47,11 +47,11 @@ func (q *Queue) sweep(ctx context.Context) error {
 			LIMIT %[5]d %[6]s)`,
 		s.metadata(), state, s.after(`0`), s.after(fmt.Sprint(-q.rescueAfter().Seconds())), sweepLimit, skip)
 	// The attempts that are due before the next sweep are made available. No job
-	// has another priority: that makes an index of River's fit.
+	// has other priorities: that makes an index of River's fit.
 	due := fmt.Sprintf(`
 		UPDATE river_job SET state = 'available'
 		WHERE id IN (SELECT id FROM river_job
-			WHERE state IN ('scheduled', 'retryable') AND queue = $1 AND priority = 1 AND scheduled_at <= %s
+			WHERE state IN ('scheduled', 'retryable') AND queue = $1 AND priority IN (1, 2) AND scheduled_at <= %s
 			ORDER BY scheduled_at LIMIT %d %s)`, s.after(fmt.Sprint(step.Seconds())), sweepLimit, skip)
 	// What was enqueued by a process whose clock is ahead is due too. A retry is
 	// not, whose time is the store's: if the clock of the process that leads the
@@ -59,7 +59,7 @@ func (q *Queue) sweep(ctx context.Context) error {
 	ahead := fmt.Sprintf(`
 		UPDATE river_job SET scheduled_at = %s
 		WHERE id IN (SELECT id FROM river_job
-			WHERE state = 'available' AND queue = $1 AND priority = 1 AND attempted_at IS NULL AND scheduled_at > %s
+			WHERE state = 'available' AND queue = $1 AND priority IN (1, 2) AND attempted_at IS NULL AND scheduled_at > %s
 			LIMIT %d %s)`, s.after(`0`), s.after(fmt.Sprint(2*step.Seconds())), sweepLimit, skip)
 	for _, statement := range []string{died, due, ahead} {
 		if _, err := s.db.ExecContext(ctx, s.query(statement), queueName); err != nil {
