@@ -17,24 +17,38 @@ type change struct {
 	// another process has taken the job over since.
 	Attempt int `json:"attempt"`
 
-	State  rivertype.JobState `json:"state"`
-	Final  bool               `json:"final"`
-	Delay  float64            `json:"delay"` // until the job runs again, in seconds; see due
-	Record map[string]record  `json:"record"`
+	State rivertype.JobState `json:"state"`
+	Final bool               `json:"final"`
+	Delay float64            `json:"delay"` // until the job runs again, in seconds; see due
+
+	Priority int `json:"priority"`
+
+	Record map[string]record `json:"record"`
 
 	due time.Time
 }
 
+// River runs the jobs that are due by their priorities, and then by their
+// times. Those that have a turn at a throttle come first: they would miss it
+// behind the others, of which each takes one too.
+const (
+	priorityOfTurn = 1
+	priority       = 2
+)
+
 // end returns the change to a final state.
 func end(job *rivertype.JobRow, state rivertype.JobState, rec record) *change {
-	return &change{ID: job.ID, Attempt: job.Attempt, State: state, Final: true, Record: rec.update()}
+	return &change{ID: job.ID, Attempt: job.Attempt, State: state, Final: true, Priority: priority, Record: rec.update()}
 }
 
 // again returns the change to a job that runs again after delay.
 func again(job *rivertype.JobRow, rec record, delay time.Duration) *change {
 	c := &change{
 		ID: job.ID, Attempt: job.Attempt, State: rivertype.JobStateScheduled, Record: rec.update(),
-		due: time.Now().Add(delay),
+		Priority: priority, due: time.Now().Add(delay),
+	}
+	if rec.Turn != 0 {
+		c.Priority = priorityOfTurn
 	}
 	if delay <= step {
 		c.State = rivertype.JobStateAvailable
@@ -64,23 +78,27 @@ func (s *store) settle(ctx context.Context, changes []*change) error {
 // crashLimit. The condition is a CASE because SQLite would look for the jobs by
 // an index of the states otherwise: among all that wait, not by their numbers.
 func (s *store) settleQuery() string {
-	rows := `jsonb_to_recordset($1::jsonb) AS o (id bigint, attempt int, state text, final bool, delay float8, record jsonb)`
-	merged, state := `metadata || o.record`, `::river_job_state`
+	rows := `jsonb_to_recordset($1::jsonb) AS o (id bigint, attempt int, state text, final bool, delay float8,
+		priority smallint, record jsonb)`
+	meta, state := s.metadata(), `::river_job_state`
+	merged := `metadata || o.record`
 	if s.sqlite {
 		rows = `(SELECT value ->> 'id' AS id, value ->> 'attempt' AS attempt, value ->> 'state' AS state,
-			value ->> 'final' AS final, value ->> 'delay' AS delay, value -> 'record' AS record FROM json_each($1)) AS o`
-		merged, state = `jsonb_patch(metadata, o.record)`, ``
+			value ->> 'final' AS final, value ->> 'delay' AS delay,
+			value ->> 'priority' AS priority, value -> 'record' AS record FROM json_each($1)) AS o`
+		merged, state = `jsonb_patch(`+meta+`, o.record)`, ``
 	}
 	return s.query(fmt.Sprintf(`
 		UPDATE river_job SET
-			state = (CASE WHEN o.final OR metadata ->> 'cancel_attempted_at' IS NULL THEN o.state ELSE 'cancelled' END)%s,
-			finalized_at = CASE WHEN o.final OR metadata ->> 'cancel_attempted_at' IS NOT NULL THEN %s END,
-			scheduled_at = CASE WHEN o.final THEN scheduled_at ELSE %s END,
+			state = (CASE WHEN o.final OR (%[1]s) ->> 'cancel_attempted_at' IS NULL THEN o.state ELSE 'cancelled' END)%[2]s,
+			finalized_at = CASE WHEN o.final OR (%[1]s) ->> 'cancel_attempted_at' IS NOT NULL THEN %[3]s END,
+			scheduled_at = CASE WHEN o.final THEN scheduled_at ELSE %[4]s END,
 			attempt = CASE WHEN o.final THEN river_job.attempt ELSE river_job.attempt - 1 END,
-			metadata = %s
-		FROM %s
+			priority = o.priority,
+			metadata = %[5]s
+		FROM %[6]s
 		WHERE river_job.id = o.id AND CASE WHEN o.state = 'completed'
 			THEN river_job.state IN ('running', 'available', 'scheduled', 'retryable')
 			ELSE river_job.state = 'running' AND river_job.attempt = o.attempt END`,
-		state, s.after(`0`), s.after(`o.delay`), merged, rows))
+		meta, state, s.after(`0`), s.after(`o.delay`), merged, rows))
 }

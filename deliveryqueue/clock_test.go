@@ -105,6 +105,29 @@ func TestDueWithoutLeader(t *testing.T) {
 	})
 }
 
+// A retry that is available before its time, as River makes it if the clock of
+// the process that leads the others is ahead, is not made before its time.
+func TestLeaderIsAhead(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, store string) {
+		q := open(t, store, Config{})
+		ids := make([]int64, 2)
+		for i, assignments := range []string{``, `, attempted_at = ` + q.store.after(`-10`)} {
+			ids[i] = enqueue(t, q, post(t, "http://endpoint.test", ""), Options{})
+			setJob(t, q, ids[i], `scheduled_at = `+q.store.after(`3600`)+assignments)
+		}
+		if err := q.sweep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for i, early := range []bool{true, false} {
+			d := list(t, q, Filter{IDs: ids[i : i+1]})[0]
+			if time.Until(d.Next) < time.Minute != early {
+				t.Errorf("job %d: %+v", i, d)
+			}
+		}
+	})
+}
+
 // What was under way in a process that died runs again, unless it was canceled.
 func TestSweep(t *testing.T) {
 	t.Parallel()

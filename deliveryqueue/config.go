@@ -16,10 +16,15 @@ import (
 
 // A Config is the configuration of a Queue. The zero value is ready to use.
 type Config struct {
-	Base           http.RoundTripper // sends each attempt; nil: awsretry's shared pooled transport
-	AttemptTimeout time.Duration     // of each attempt, up to the end of its response; 0: 15 s, as at Amazon SNS
-	Workers        int               // attempts that Run makes at the same time; 0: 10
-	MaxBody        int64             // the longest body that Enqueue takes, in bytes; 0: 256 KiB, as at Amazon SNS
+	Base    http.RoundTripper // sends each attempt; nil: awsretry's shared pooled transport
+	Workers int               // attempts that Run makes at the same time; 0: 10
+	MaxBody int64             // the longest body that Enqueue takes, in bytes; 0: 256 KiB, as at Amazon SNS
+
+	// AttemptTimeout bounds each attempt, up to the end of its response. It says
+	// also when the process of an attempt counts as dead, so let all that run a
+	// store have the same: one with a shorter time-out makes the longer attempts
+	// of the others a second time. 0: 15 s, as at Amazon SNS.
+	AttemptTimeout time.Duration
 
 	// Seal and Open encrypt and decrypt the stored request: its URL, its
 	// headers, in which there may be credentials, and its body. Both are set or
@@ -59,6 +64,7 @@ type Config struct {
 
 const (
 	defaultAttemptTimeout = 15 * time.Second
+	maxAttemptTimeout     = 24 * time.Hour
 	defaultWorkers        = 10
 	maxWorkers            = 10_000    // River's limit
 	defaultMaxBody        = 256 << 10 // of a message at Amazon SNS
@@ -81,7 +87,8 @@ func (c Config) Validate() error {
 	if err := retrier.CheckBase("deliveryqueue: Config.Base", c.Base); err != nil {
 		faults = append(faults, err)
 	}
-	fault(c.AttemptTimeout < 0, "AttemptTimeout", c.AttemptTimeout, "above 0, or 0 for 15s")
+	fault(c.AttemptTimeout < 0 || c.AttemptTimeout > maxAttemptTimeout,
+		"AttemptTimeout", c.AttemptTimeout, "above 0 and at most 24h0m0s, or 0 for 15s")
 	fault(c.Workers < 0 || c.Workers > maxWorkers, "Workers", c.Workers, "1 to 10000, or 0 for 10")
 	fault(c.MaxBody < 0 || c.MaxBody > largestMaxBody, "MaxBody", c.MaxBody, "1 to 67108864 bytes, or 0 for 262144")
 	fault(c.Seal == nil && c.Open != nil, "Seal", "nil and Config.Open is not", "set, or both nil")

@@ -22,7 +22,8 @@ type Options struct {
 
 	// IdempotencyKey is sent with each attempt in the header Idempotency-Key. "":
 	// the request's own, or a random one. Two deliveries with the same key are
-	// two deliveries.
+	// two deliveries. A key with control characters is refused, and so is a
+	// request with two keys.
 	IdempotencyKey string
 }
 
@@ -75,7 +76,9 @@ func (q *Queue) enqueue(ctx context.Context, req *http.Request, o Options, inser
 	if err != nil {
 		return 0, fmt.Errorf("deliveryqueue: Enqueue: %w", err)
 	}
-	result, err := insert(ctx, a, &river.InsertOpts{Queue: queueName, MaxAttempts: crashLimit, Metadata: meta})
+	result, err := insert(ctx, a, &river.InsertOpts{
+		Queue: queueName, Priority: priority, MaxAttempts: crashLimit, Metadata: meta,
+	})
 	if err != nil {
 		return 0, fmt.Errorf("deliveryqueue: Enqueue: %w", err)
 	}

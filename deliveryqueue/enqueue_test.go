@@ -48,6 +48,17 @@ func TestEnqueueRefuses(t *testing.T) {
 		{"another scheme", `scheme "ftp"`, func(r *http.Request, _ *Options) { r.URL.Scheme = "ftp" }},
 		{"no host", "no host", func(r *http.Request, _ *Options) { r.URL.Host = "" }},
 		{"a line break in a header", "line break", func(r *http.Request, _ *Options) { r.Header.Set("X", "a\nb") }},
+		{"two keys", "2 headers Idempotency-Key", func(r *http.Request, _ *Options) {
+			r.Header["Idempotency-Key"] = []string{"a", "b"}
+		}},
+		{"a key with NUL", "control character", func(_ *http.Request, o *Options) { o.IdempotencyKey = "a\x00b" }},
+		{"a key that moves a cursor", "control character", func(r *http.Request, _ *Options) {
+			r.Header.Set("Idempotency-Key", "a\x1b[2Jb")
+		}},
+		{"a key that is sent without its space", "a space around it", func(_ *http.Request, o *Options) {
+			o.IdempotencyKey = "a "
+		}},
+		{"a key that List cannot show", "not UTF-8", func(_ *http.Request, o *Options) { o.IdempotencyKey = "a\xff" }},
 		{"an invalid policy", "maxReceivesPerSecond is 0", func(_ *http.Request, o *Options) {
 			zero := 0
 			o.Policy = &delivery.Policy{ThrottlePolicy: &delivery.ThrottlePolicy{MaxReceivesPerSecond: &zero}}

@@ -108,7 +108,7 @@ func (s *store) where(f Filter) (string, []any, error) {
 		where += " AND state IN (" + strings.Join(list, ", ") + ")"
 	}
 	if f.Endpoint != "" {
-		add("metadata -> 'delivery' ->> 'endpoint' = $%d", strings.ToLower(f.Endpoint))
+		add("("+s.metadata()+") -> 'delivery' ->> 'endpoint' = $%d", strings.ToLower(f.Endpoint))
 	}
 	if !f.Before.IsZero() {
 		add("created_at < $%d", s.time(f.Before))
@@ -157,7 +157,7 @@ func (q *Queue) page(ctx context.Context, f Filter, after int64, size int) ([]De
 	}
 	text := "metadata"
 	if q.store.sqlite {
-		text = "json(metadata)" // it is stored in SQLite's binary form
+		text = "json(" + q.store.metadata() + ")"
 	}
 	rows, err := q.store.db.QueryContext(ctx, q.store.query(fmt.Sprintf(
 		`SELECT id, state, %s, created_at, scheduled_at, finalized_at FROM river_job

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"example.com/awsretry/delivery"
+	"example.com/awsretry/internal/redact"
 )
 
 // args is a job's arguments. River hands them over as they are in the row, so
@@ -154,8 +155,10 @@ func (q *Queue) encode(req *http.Request, o Options) (args, head, error) {
 	if len(body) > 0 {
 		own.Body, own.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	}
-	key := setKey(own, o.IdempotencyKey)
-
+	key, err := setKey(own, o.IdempotencyKey)
+	if err != nil {
+		return args{}, head{}, err
+	}
 	var letter bytes.Buffer
 	if err := delivery.WriteLetter(&letter, delivery.DeadLetter{Request: own}, time.Now()); err != nil {
 		return args{}, head{}, err
@@ -226,22 +229,29 @@ const keyHeader = "Idempotency-Key"
 
 // setKey sets and returns the idempotency key: the given one, the request's own
 // or a random one.
-func setKey(req *http.Request, key string) string {
+func setKey(req *http.Request, key string) (string, error) {
 	if req.Header == nil {
 		req.Header = http.Header{}
 	}
+	var own []string
 	for name, values := range req.Header {
-		if !strings.EqualFold(name, keyHeader) {
-			continue
+		if strings.EqualFold(name, keyHeader) {
+			own = append(own, values...)
+			delete(req.Header, name) // it may not be spelled like keyHeader
 		}
-		if key == "" && len(values) > 0 {
-			key = values[0]
-		}
-		delete(req.Header, name) // it may not be spelled like keyHeader
 	}
-	if key == "" {
+	switch {
+	case key != "":
+	case len(own) > 1:
+		return "", fmt.Errorf("the request has %d headers %s; it must have one", len(own), keyHeader)
+	case len(own) == 1 && own[0] != "":
+		key = own[0]
+	default:
 		key = rand.Text()
 	}
+	if key != redact.Text(key) || strings.TrimSpace(key) != key || strings.ContainsAny(key, "\t\n") {
+		return "", fmt.Errorf("the idempotency key %.40q has a control character, a space around it, or is not UTF-8", key)
+	}
 	req.Header.Set(keyHeader, key)
-	return key
+	return key, nil
 }

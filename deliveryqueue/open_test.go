@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"example.com/awsretry/delivery"
 )
@@ -25,6 +26,8 @@ func TestOpenRefuses(t *testing.T) {
 		{"a folder that is missing", filepath.Join(dir, "missing", "d.db"), "no such file"},
 		{"another file", file, "not a database"},
 		{"a wrong URL", "postgres://user:secret@[", "not that of a PostgreSQL database"},
+		{"another URL", "mysql://user:secret@127.0.0.1/d", "the store is a URL; it must be a file"},
+		{"capital letters", "Postgres://user:secret@127.0.0.1:1/d", "the store is a URL; it must be a file"},
 		{"nobody listens", "postgres://user:secret@127.0.0.1:1/d?connect_timeout=1", "127.0.0.1:1"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -114,6 +117,7 @@ func TestConfigValidate(t *testing.T) {
 		{"", Config{}},
 		{"", Config{KeepDelivered: -1, Seal: same, Open: same}},
 		{"Config.AttemptTimeout is -1ns; it must be above 0", Config{AttemptTimeout: -1}},
+		{"Config.AttemptTimeout is 24h0m0.000000001s", Config{AttemptTimeout: 24*time.Hour + 1}},
 		{"Config.Workers is -1; it must be 1 to 10000", Config{Workers: -1}},
 		{"Config.Workers is 10001", Config{Workers: 10_001}},
 		{"Config.MaxBody is -1", Config{MaxBody: -1}},

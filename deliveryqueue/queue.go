@@ -36,7 +36,12 @@ var defaultTiming = timing{
 // error.
 //
 // Give the queue a database of its own, or, by the URL's search_path, a schema:
-// the settings of its Run are for all of River's jobs in there.
+// the settings of its Run are for all of River's jobs in there, and those of
+// another River client for the queue's: by default one of them deletes dead
+// letters after 7 days. A file may have tables of the caller's, as EnqueueTx
+// needs it: Open adds its own to any SQLite file, and sets its journal mode to
+// WAL. A file that another process has locked can hold Open up for 5 s after
+// ctx has ended.
 func Open(ctx context.Context, store string, config Config) (*Queue, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err

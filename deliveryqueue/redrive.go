@@ -12,8 +12,8 @@ import (
 // ErrNotFound is in the error of Cancel if there is no such delivery.
 var ErrNotFound = errors.New("deliveryqueue: there is no such delivery")
 
-// Cancel cancels a delivery. If an attempt is being made, that goes on, or is
-// canceled in PostgreSQL, and the delivery is canceled unless the attempt
+// Cancel cancels a delivery. An attempt that is being made is canceled as soon
+// as its process notices, and the delivery is canceled unless the attempt
 // succeeds or is the last. A dead letter that is canceled is deleted after
 // Config.KeepDelivered, as what was delivered is. It is an error if the
 // delivery was delivered already.
@@ -80,11 +80,12 @@ func (q *Queue) Redrive(ctx context.Context, f Filter) (int, error) {
 	}
 	fresh := "metadata - 'output' - 'cancel_attempted_at'"
 	if q.store.sqlite {
-		fresh = `jsonb_patch(metadata, '{"output": null, "cancel_attempted_at": null}')`
+		fresh = `jsonb_patch(` + q.store.metadata() + `, '{"output": null, "cancel_attempted_at": null}')`
 	}
 	result, err := q.store.db.ExecContext(ctx, q.store.query(fmt.Sprintf(
-		`UPDATE river_job SET state = 'available', attempt = 0, finalized_at = NULL, metadata = %s, scheduled_at = %s
-		WHERE %s`, fresh, q.store.after(`0`), where)), params...)
+		`UPDATE river_job SET state = 'available', priority = %d, attempt = 0, finalized_at = NULL,
+			metadata = %s, scheduled_at = %s
+		WHERE %s`, priority, fresh, q.store.after(`0`), where)), params...)
 	if err != nil {
 		return 0, fmt.Errorf("deliveryqueue: Redrive: %w", err)
 	}

@@ -61,7 +61,7 @@ func (q *Queue) Run(ctx context.Context) error {
 	var sweeping sync.WaitGroup
 	sweeping.Go(func() { q.sweepUntil(ctx) })
 	<-ctx.Done()
-	sweeping.Wait()
+	defer sweeping.Wait() // after the stop, which is timed
 	return q.stop(working, runner)
 }
 
@@ -97,9 +97,6 @@ func (q *Queue) rescueAfter() time.Duration { return q.jobTimeout() + q.timing.r
 type unreadable struct{ queue *Queue }
 
 func (u unreadable) HandleError(ctx context.Context, job *rivertype.JobRow, err error) *river.ErrorHandlerResult {
-	if errors.As(err, new(*workError)) || errors.As(err, new(settled)) {
-		return nil
-	}
 	rec := record{Reason: reasonUnreadable}
 	rec.setErr(err)
 	_ = u.queue.settle(ctx, end(job, rivertype.JobStateDiscarded, rec))

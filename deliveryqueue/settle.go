@@ -15,7 +15,10 @@ const (
 )
 
 // settle commits the outcome of an attempt, and returns what Work returns. It
-// waits for a store that takes no writes, also while Run stops.
+// waits for a store that takes no writes, also while Run stops. An outcome that
+// it cannot commit is lost, and the job runs again when its process would count
+// as dead: what River would commit in its place is by the clock of this process,
+// and might be after another process has taken the job over.
 func (q *Queue) settle(ctx context.Context, own *change) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), q.timing.settle)
 	defer cancel()
@@ -26,7 +29,8 @@ func (q *Queue) settle(ctx context.Context, own *change) error {
 		}
 		select {
 		case <-ctx.Done():
-			return &workError{err}
+			q.config.Logger.WarnContext(ctx, "deliveryqueue: an outcome was not committed", "delivery", own.ID, "error", err)
+			return settled{}
 		case <-time.After(pause):
 		}
 	}
@@ -89,25 +93,18 @@ func (g *group) commit(ctx context.Context, to settler, c *change) error {
 // errNotCommitted is the error of outcomes after a panic.
 var errNotCommitted = errors.New("the outcome was not committed")
 
-// settled is what Work returns of a job whose outcome it has committed. River
-// would commit one too, some milliseconds after the worker took the next job:
-// a crash would then repeat more deliveries, and the job may run again by then.
-// A worker of many jobs returns an error with these methods, to say how each of
-// them ended. This one has none.
+// settled is what Work returns, so that River commits no outcome. It would do
+// so some milliseconds after the worker took the next job: a crash would then
+// repeat more deliveries, and the job may run again by then. A worker of many
+// jobs returns an error with these methods, to say how each of them ended. This
+// one has none.
 type settled struct{}
 
-func (settled) Error() string { return "the outcome has been committed" }
+func (settled) Error() string { return "the outcome is not for River to commit" }
 
 func (settled) Jobs() []*rivertype.JobRow { return nil }
 
 func (settled) ErrorsByID() map[int64]error { return nil }
-
-// A workError is an error after which the job is to run again.
-type workError struct{ err error }
-
-func (e *workError) Error() string { return e.err.Error() }
-
-func (e *workError) Unwrap() error { return e.err }
 
 // isFinal reports whether a job in this state runs again only after Redrive.
 func isFinal(state rivertype.JobState) bool {

@@ -36,6 +36,9 @@ func openStore(ctx context.Context, name string, logger *slog.Logger) (store, er
 		return s, errors.New(`the store is ""; it must be a file, or the URL of a PostgreSQL database`)
 	case strings.HasPrefix(name, "postgres://"), strings.HasPrefix(name, "postgresql://"):
 		s, err = openPostgres(ctx, name, logger)
+	case strings.Contains(name, "://"):
+		// It may have a password.
+		return s, errors.New("the store is a URL; it must be a file, or a URL that begins with postgres:// or postgresql://")
 	default:
 		s, err = openSQLite(name, logger)
 	}
@@ -132,6 +135,16 @@ func (s *store) after(seconds string) string {
 		return `datetime('now', 'subsec', printf('%+.3f seconds', ` + seconds + `))`
 	}
 	return `now() + make_interval(secs => ` + seconds + `)`
+}
+
+// metadata is the expression of a job's metadata. SQLite has it in a binary
+// form, and what another program has made of it: a text that is no JSON would
+// have a statement fail for all its rows.
+func (s *store) metadata() string {
+	if s.sqlite {
+		return `CASE WHEN json_valid(metadata, 5) THEN metadata ELSE jsonb('{}') END`
+	}
+	return `metadata`
 }
 
 // time returns t as a parameter of a query, in the form in which River writes

@@ -123,6 +123,46 @@ func TestFileTakesNoWrites(t *testing.T) {
 	}
 }
 
+// River does not write what becomes of a delivery whose outcome or turn the
+// store did not take: its clock is that of the process, and it does not look
+// whether another process has taken the delivery over.
+func TestRiverDoesNotWrite(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, store string) {
+		end := newEndpoint(t, 200)
+		q := open(t, store, Config{})
+		q.timing.settle = -1
+		enqueue(t, q, post(t, end.URL, "hello"), Options{})
+		written := func() (is bool) {
+			t.Helper()
+			if err := q.store.db.QueryRow("SELECT errors IS NOT NULL FROM river_job").Scan(&is); err != nil {
+				t.Fatal(err)
+			}
+			return is
+		}
+		stop := start(t, q)
+		eventually(t, "the attempt is made", func() bool { return len(end.requests()) == 1 })
+		stop()
+		if s := stats(t, q); s != (Stats{Running: 1}) || written() {
+			t.Errorf("after an outcome that was not taken: %+v, River wrote: %v", s, written())
+		}
+
+		q.timing.settle = time.Second
+		execute(t, q.store.db, "DELETE FROM river_job")
+		execute(t, q.store.db, "DROP TABLE deliveryqueue_endpoint")
+		enqueue(t, q, post(t, end.URL, "hello"), Options{Policy: parse(t, `{"throttlePolicy": {"maxReceivesPerSecond": 1}}`)})
+		stop = start(t, q)
+		eventually(t, "it asks again later", func() bool {
+			d := list(t, q, Filter{})[0]
+			return d.State == Waiting && d.Next.Sub(d.Enqueued) > 500*time.Millisecond
+		})
+		stop()
+		if s := stats(t, q); s != (Stats{Waiting: 1}) || written() || len(end.requests()) != 1 {
+			t.Errorf("after a turn that was not taken: %+v, River wrote: %v", s, written())
+		}
+	})
+}
+
 func execute(t testing.TB, db *sql.DB, statement string) {
 	t.Helper()
 	if _, err := db.Exec(statement); err != nil {

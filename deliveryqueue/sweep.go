@@ -39,25 +39,27 @@ func (q *Queue) sweep(ctx context.Context) error {
 	// The attempts of processes that died are made again.
 	died := fmt.Sprintf(`
 		UPDATE river_job SET
-			state = (CASE WHEN metadata ->> 'cancel_attempted_at' IS NOT NULL THEN 'cancelled'
-				WHEN attempt >= max_attempts THEN 'discarded' ELSE 'available' END)%s,
-			finalized_at = CASE WHEN metadata ->> 'cancel_attempted_at' IS NOT NULL OR attempt >= max_attempts THEN %s END,
-			scheduled_at = %s
-		WHERE id IN (SELECT id FROM river_job WHERE state = 'running' AND queue = $1 AND attempted_at < %s
-			LIMIT %d %s)`,
-		state, s.after(`0`), s.after(`0`), s.after(fmt.Sprint(-q.rescueAfter().Seconds())), sweepLimit, skip)
+			state = (CASE WHEN (%[1]s) ->> 'cancel_attempted_at' IS NOT NULL THEN 'cancelled'
+				WHEN attempt >= max_attempts THEN 'discarded' ELSE 'available' END)%[2]s,
+			finalized_at = CASE WHEN (%[1]s) ->> 'cancel_attempted_at' IS NOT NULL OR attempt >= max_attempts THEN %[3]s END,
+			scheduled_at = %[3]s
+		WHERE id IN (SELECT id FROM river_job WHERE state = 'running' AND queue = $1 AND attempted_at < %[4]s
+			LIMIT %[5]d %[6]s)`,
+		s.metadata(), state, s.after(`0`), s.after(fmt.Sprint(-q.rescueAfter().Seconds())), sweepLimit, skip)
 	// The attempts that are due before the next sweep are made available. No job
-	// has another priority: that makes an index of River's fit.
+	// has other priorities: that makes an index of River's fit.
 	due := fmt.Sprintf(`
 		UPDATE river_job SET state = 'available'
 		WHERE id IN (SELECT id FROM river_job
-			WHERE state IN ('scheduled', 'retryable') AND queue = $1 AND priority = 1 AND scheduled_at <= %s
+			WHERE state IN ('scheduled', 'retryable') AND queue = $1 AND priority IN (1, 2) AND scheduled_at <= %s
 			ORDER BY scheduled_at LIMIT %d %s)`, s.after(fmt.Sprint(step.Seconds())), sweepLimit, skip)
-	// What was enqueued by a process whose clock is ahead is due too.
+	// What was enqueued by a process whose clock is ahead is due too. A retry is
+	// not, whose time is the store's: if the clock of the process that leads the
+	// others is ahead, River makes it available long before.
 	ahead := fmt.Sprintf(`
 		UPDATE river_job SET scheduled_at = %s
 		WHERE id IN (SELECT id FROM river_job
-			WHERE state = 'available' AND queue = $1 AND priority = 1 AND scheduled_at > %s
+			WHERE state = 'available' AND queue = $1 AND priority IN (1, 2) AND attempted_at IS NULL AND scheduled_at > %s
 			LIMIT %d %s)`, s.after(`0`), s.after(fmt.Sprint(2*step.Seconds())), sweepLimit, skip)
 	for _, statement := range []string{died, due, ahead} {
 		if _, err := s.db.ExecContext(ctx, s.query(statement), queueName); err != nil {

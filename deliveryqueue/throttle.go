@@ -64,7 +64,7 @@ func (q *Queue) throttle(
 	if rec.Turn == 0 || clock.until(rec.turn()) > longestAhead { // or the clock was set back
 		wait, taken, err := q.store.takeTurn(ctx, endpoint, interval, ahead)
 		if err != nil {
-			return false, 0, &workError{fmt.Errorf("the throttle of %s: %w", endpoint, err)}
+			return false, 0, fmt.Errorf("the throttle of %s: %w", endpoint, err)
 		}
 		rec.Turn = 0
 		if !taken {

@@ -7,6 +7,8 @@ import (
 	"os/exec"
 	"testing"
 	"time"
+
+	"github.com/riverqueue/river/rivertype"
 )
 
 func TestLine(t *testing.T) {
@@ -137,5 +139,26 @@ func TestThrottleOfManyProcesses(t *testing.T) {
 		}
 		t.Logf("%d requests in %v, at most %d in a second, over %d connections",
 			n, all[n-1].at.Sub(all[0].at), most, len(connections))
+	})
+}
+
+// A delivery that has a turn is not held up by those that were due before it.
+func TestTurnComesFirst(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, store string) {
+		end := newEndpoint(t, 200)
+		q := open(t, store, Config{Workers: 1})
+		enqueue(t, q, post(t, end.URL, "has waited for long"), Options{})
+		id := enqueue(t, q, post(t, end.URL, "has a turn"), Options{})
+		setJob(t, q, id, `state = 'running', attempt = 1`)
+		turn := again(&rivertype.JobRow{ID: id, Attempt: 1}, record{Turn: time.Now().UnixMicro()}, 0)
+		if err := q.store.settle(t.Context(), []*change{turn}); err != nil {
+			t.Fatal(err)
+		}
+		start(t, q)
+		waitFor(t, q, Stats{Delivered: 2})
+		if first := end.requests()[0].body; first != "has a turn" {
+			t.Errorf("the first %s", first)
+		}
 	})
 }

@@ -20,7 +20,7 @@ type worker struct {
 	queue *Queue
 }
 
-// NextRetry is when a job runs again that could not tell the store its outcome.
+// NextRetry is when a job runs again whose run panicked.
 func (*worker) NextRetry(*river.Job[args]) time.Time { return time.Now().Add(time.Second) }
 
 // What a dead letter's Reason may be besides the texts of an awsretry.Stop.
@@ -45,7 +45,8 @@ func (w *worker) Work(ctx context.Context, job *river.Job[args]) error {
 		return q.bury(ctx, job, rec, err)
 	}
 	if now, later, err := q.throttle(ctx, clock, stored.policy, meta.Head.Endpoint, &rec); err != nil {
-		return err
+		q.config.Logger.WarnContext(ctx, "deliveryqueue: the throttle", "delivery", job.ID, "error", err)
+		return q.snooze(ctx, job, rec, time.Second)
 	} else if !now {
 		return q.snooze(ctx, job, rec, later)
 	}
