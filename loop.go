@@ -212,7 +212,10 @@ func (t *Transport) Delay(a Attempt) (time.Duration, error) {
 	if a.Request == nil {
 		a.Request = new(http.Request)
 	}
-	c := call{config: config, req: a.Request, options: optionsOf(a.Request.Context()), elsewhere: true}
+	c := call{
+		config: config, req: a.Request, options: optionsOf(a.Request.Context()), elsewhere: true,
+		caller: callerOf(a.Request),
+	}
 	last := attempt{Attempt: a}
 	last.Number = max(a.Number, 1)
 	last.asked = last.findDelay(&c)

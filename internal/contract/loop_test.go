@@ -284,3 +284,16 @@ func TestLoopUnsentAttempt(t *testing.T) {
 		})
 	}
 }
+
+// Delay has no call, and yet finds what the response asks for.
+func TestDelayAfterRetryAfter(t *testing.T) {
+	for _, req := range []*http.Request{nil, {}, httpfake.Request(t, t.Context(), "GET", nil)} {
+		resp := &http.Response{StatusCode: http.StatusServiceUnavailable, Header: http.Header{"Retry-After": {"30"}}}
+		got, err := (&transport{}).Delay(awsretry.Attempt{
+			Request: req, Number: 1, Class: awsretry.Throttled, Response: resp,
+		})
+		if err != nil || got < 30*time.Second || got > 45*time.Second {
+			t.Errorf("%v, %v, want 30s and a spread", got, err)
+		}
+	}
+}
