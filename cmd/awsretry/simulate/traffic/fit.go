@@ -80,7 +80,9 @@ type fitting struct {
 	steps  []count
 	served *hdrhistogram.Histogram // attempts that the service worked on
 	factor []float64               // of the latency in each step; nil: it does not change
-	out    Fitted
+
+	arriving bool // calls arrive by themselves: their callers do not wait for each other
+	out      Fitted
 }
 
 func (f *fitting) fit() {
@@ -150,6 +152,7 @@ func (f *fitting) clients(s *scenario.Scenario) {
 		f.rates(s)
 		c.MaxInFlight = f.unlimited(flight, c.Rate)
 		f.comment("$.clients.max_in_flight", "the log does not show a limit; this one is meant not to be reached")
+		f.arriving = true
 	}
 	if f.timeouts != nil {
 		c.AttemptTimeout = duration(time.Duration(f.timeouts.ValueAtQuantile(50)) * time.Microsecond)
@@ -349,6 +352,14 @@ func (f *fitting) record() {
 func (f *fitting) unseen() {
 	f.cannotSee("how much the service can take: it is simulated without a queue, so that more load makes it no slower; " +
 		"if you know its capacity, set service.capacity and service.queue")
+	if f.arriving {
+		f.cannotSee("whether callers wait for a call before they make the next: calls are simulated as arriving by themselves, " +
+			"so that delays let them pile up")
+	}
+	if around := f.latencyWindow(); around > f.window.length()*5/4 {
+		f.cannotSee("the latencies of these %v alone: those of %v around them are fitted; a shorter part of the log shows more",
+			rounded(f.window.length()), around)
+	}
 	if r := f.correlation(); r > 0.5 {
 		f.cannotSee("why latencies rise with the load (correlation %.2f): the service probably has a queue", r)
 	}
@@ -385,7 +396,7 @@ func (f *fitting) skipped() {
 		n   int64
 		are string
 	}{
-		{n.Unreadable, "look like those of LogTo, but are cut or changed"},
+		{n.Unreadable, "look like those of LogAllTo, but are cut or changed"},
 		{n.TooLong, "are longer than 64 KiB"},
 		{n.Astray, "are more than a day away from the others"},
 		{n.text, "are of slog's text handler"},
