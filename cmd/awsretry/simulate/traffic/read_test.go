@@ -84,7 +84,8 @@ func TestLines(t *testing.T) {
 		{"times that go back", line(5000, success) + line(0, success), Lines{Used: 2}},
 		{"a long line", strings.Repeat("x", 70<<10) + "\n" + ok, Lines{Used: 1, TooLong: 1}},
 		{"a long line at the end", ok + strings.Repeat("x", 70<<10), Lines{Used: 1, TooLong: 1}},
-		{"nested without end", ok + `{"attempt":1,"class":` + strings.Repeat("[", 50_000) + "\n", Lines{Used: 1, Unreadable: 1}},
+		{"nested without end", ok + `{"attempt":1,"class":` + strings.Repeat("[", 50_000) + "\n",
+			Lines{Used: 1, Unreadable: 1}},
 		{"gzip", compressed, Lines{Used: 1000}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

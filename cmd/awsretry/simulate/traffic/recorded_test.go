@@ -64,13 +64,6 @@ func TestRecorded(t *testing.T) {
 				humanize.Comma(was.Attempts), 1000*was.P50, was.P99))
 			documented(t, fmt.Sprintf("simulated | %.1f/s | %s | %.1f ms | %.2f s |", is.Goodput,
 				humanize.Comma(is.Attempts), float64(is.P50)/float64(ms(1)), float64(is.P99)/float64(second)))
-			if tt.name == "nginx" {
-				var text strings.Builder
-				if err := f.WriteComparison(&text, is); err != nil {
-					t.Fatal(err)
-				}
-				documented(t, text.String())
-			}
 			near(t, "goodput", is.Goodput, was.Good/was.Seconds, 0.1)
 			near(t, "attempts", float64(is.Attempts), float64(was.Attempts), 0.1)
 			near(t, "p50", float64(is.P50)/float64(second), was.P50, 0.1)
