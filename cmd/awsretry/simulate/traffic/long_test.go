@@ -17,16 +17,16 @@ func took(d time.Duration, failed bool) string {
 }
 
 // incident returns a log of so many half days with ten bad minutes, in the
-// middle of two hours with a call per second.
+// middle of two hours with a call every two seconds.
 func incident(halfDays int) string {
 	const normal, slow = 20 * time.Millisecond, 200 * time.Millisecond
 	var log strings.Builder
 	for i := range halfDays {
 		log.WriteString(line((i-halfDays)*12*3600*1000, took(normal, false)))
 	}
-	for i := range 7200 {
-		bad := i >= 3300 && i < 3900
-		log.WriteString(line(1000*i, took(map[bool]time.Duration{false: normal, true: slow}[bad], bad && i%5 == 0)))
+	for i := range 3600 {
+		bad := i >= 1650 && i < 1950
+		log.WriteString(line(2000*i, took(map[bool]time.Duration{false: normal, true: slow}[bad], bad && i%5 == 0)))
 	}
 	return log.String()
 }
