@@ -109,7 +109,9 @@ func TestProfileAndPolicyFile(t *testing.T) {
 		{scenario.Setting{Use: scenario.UseDelivery, Policy: filepath.Join(dir, "missing.json")}, "no such file"},
 		{scenario.Setting{Use: scenario.UseDelivery, Policy: dir}, "is not a regular file"},
 		{
-			scenario.Setting{Use: scenario.UseDelivery, Policy: write("bad.json", `{"healthyRetryPolicy": {"numRetries": 1000}}`)},
+			scenario.Setting{
+				Use: scenario.UseDelivery, Policy: write("bad.json", `{"healthyRetryPolicy": {"numRetries": 1000}}`),
+			},
 			"numRetries",
 		},
 		{

@@ -45,14 +45,15 @@ func TestRecovery(t *testing.T) {
 			NotRecovered,
 		},
 		{
-			"down to the end", []scenario.Event{{Kind: scenario.Outage, How: scenario.OutageRefuse, From: seconds(10), To: seconds(40)}},
+			"down to the end",
+			[]scenario.Event{{Kind: scenario.Outage, How: scenario.OutageRefuse, From: seconds(10), To: seconds(40)}},
 			slices.Concat(flat(10, 50), flat(30, 0)), seconds(30), NotRecovered,
 		},
 		{"nobody called before", outage, slices.Concat(flat(20, 0), flat(20, 50)), 0, NoIncident},
 		{"no event", nil, flat(40, 50), 0, NoIncident},
 		{
-			"nothing to compare with", []scenario.Event{{Kind: scenario.Outage, From: seconds(4), To: seconds(20)}}, flat(40, 50), 0,
-			NoIncident,
+			"nothing to compare with", []scenario.Event{{Kind: scenario.Outage, From: seconds(4), To: seconds(20)}},
+			flat(40, 50), 0, NoIncident,
 		},
 		{
 			"as much as the service can still serve",
@@ -61,7 +62,9 @@ func TestRecovery(t *testing.T) {
 		},
 		{
 			"throttled to the end",
-			[]scenario.Event{{Kind: scenario.Throttling, Throttle: &scenario.Throttle{Rate: 10}, From: seconds(10), To: seconds(40)}},
+			[]scenario.Event{{
+				Kind: scenario.Throttling, Throttle: &scenario.Throttle{Rate: 10}, From: seconds(10), To: seconds(40),
+			}},
 			slices.Concat(flat(10, 50), flat(30, 10)), 0, RecoveredInRun,
 		},
 		{

@@ -43,7 +43,8 @@ func newRefusal(t *scenario.Throttle, start time.Time) refusal {
 // statusLines are the statuses of the service's responses, as net/http writes
 // them.
 var statusLines = map[int]string{
-	200: "200 OK", 206: "206 Partial Content", 429: "429 Too Many Requests", 500: "500 Internal Server Error", 503: "503 Service Unavailable",
+	200: "200 OK", 206: "206 Partial Content", 429: "429 Too Many Requests", 500: "500 Internal Server Error",
+	503: "503 Service Unavailable",
 }
 
 func (r refusal) response(status int, req *http.Request) *http.Response {

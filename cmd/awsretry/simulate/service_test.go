@@ -66,11 +66,13 @@ func TestService(t *testing.T) {
 			[]float64{0, 0, 0, 0, 0.101}, []float64{0.6, 0.7, 0.8, 0, 0.9}, []int{200, 200, 200, 503, 200},
 		},
 		{
-			"less capacity slows waiting requests", with(scenario.Event{Kind: scenario.CapacityStep, Capacity: 1, From: seconds(0.15)}),
+			"less capacity slows waiting requests",
+			with(scenario.Event{Kind: scenario.CapacityStep, Capacity: 1, From: seconds(0.15)}),
 			[]float64{0, 0, 0}, []float64{0.6, 1.15, 2.15}, []int{200, 200, 200},
 		},
 		{
-			"more capacity speeds them up", with(scenario.Event{Kind: scenario.CapacityStep, Capacity: 1, From: 0, To: seconds(0.5)}),
+			"more capacity speeds them up",
+			with(scenario.Event{Kind: scenario.CapacityStep, Capacity: 1, From: 0, To: seconds(0.5)}),
 			[]float64{0, 0}, []float64{1.05, 1.15}, []int{200, 200},
 		},
 		{
@@ -84,11 +86,13 @@ func TestService(t *testing.T) {
 			[]float64{0, 0.95, 1, 1.5, 2}, []float64{0.6, 1, 1, 1.5, 2.6}, []int{200, 503, 503, 503, 200},
 		},
 		{
-			"connections break", with(scenario.Event{Kind: scenario.Outage, How: scenario.OutageReset, From: seconds(1), To: seconds(2)}),
+			"connections break",
+			with(scenario.Event{Kind: scenario.Outage, How: scenario.OutageReset, From: seconds(1), To: seconds(2)}),
 			[]float64{0.95, 1.5}, []float64{1, 1.5}, []int{0, 0},
 		},
 		{
-			"no response", with(scenario.Event{Kind: scenario.Outage, How: scenario.OutageHang, From: seconds(1), To: seconds(2)}),
+			"no response",
+			with(scenario.Event{Kind: scenario.Outage, How: scenario.OutageHang, From: seconds(1), To: seconds(2)}),
 			[]float64{0.95, 1.5, 2}, []float64{math.Inf(1), math.Inf(1), 2.6}, []int{0, 0, 200},
 		},
 		{
@@ -106,7 +110,9 @@ func TestService(t *testing.T) {
 		},
 		{
 			"a throttle for each client",
-			with(scenario.Event{Kind: scenario.Throttling, Throttle: &scenario.Throttle{Rate: 1, PerClient: true}, From: seconds(1)}),
+			with(scenario.Event{
+				Kind: scenario.Throttling, Throttle: &scenario.Throttle{Rate: 1, PerClient: true}, From: seconds(1),
+			}),
 			[]float64{1, 1.1, 1.2, 1.3, 2.05}, []float64{1.6, 1.7, 1.2, 1.3, 2.65}, []int{200, 200, 429, 429, 200},
 		},
 		{ // busy to 0.1, with the first two refusals to 0.2, with the third to 0.25

@@ -13,7 +13,8 @@ func TestFleetSharesTheRate(t *testing.T) {
 		Name: "throttled", Duration: seconds(15), Seed: 1,
 		Clients: scenario.Clients{Count: 8, Callers: 4, Think: ms(5)},
 		Service: scenario.Service{
-			Capacity: 1000, Queue: 100, Latency: scenario.Latency{Median: ms(10)}, Throttle: &scenario.Throttle{Rate: 100, Burst: 20},
+			Capacity: 1000, Queue: 100, Latency: scenario.Latency{Median: ms(10)},
+			Throttle: &scenario.Throttle{Rate: 100, Burst: 20},
 		},
 		Settings: []scenario.Setting{
 			{Use: scenario.UseAdaptive},

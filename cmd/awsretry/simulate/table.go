@@ -34,7 +34,10 @@ func Columns() []Column {
 		{"p99", "", "p99", func(o Outcome) string { return format.Latency(time.Duration(o.P99)) }},
 		{"recovery", "", "recovery", recoveryText},
 		{"throttled attempts", "throttled", "attempts", func(o Outcome) string { return format.Percent(o.ThrottledShare) }},
-		{"largest backlog", "largest", "backlog", func(o Outcome) string { return format.Count(int64(math.Ceil(o.Backlog))) }},
+		{
+			"largest backlog", "largest", "backlog",
+			func(o Outcome) string { return format.Count(int64(math.Ceil(o.Backlog))) },
+		},
 		{"fairness (Jain)", "fairness", "(Jain)", func(o Outcome) string { return fmt.Sprintf("%.3f", o.Fairness) }},
 	}
 }

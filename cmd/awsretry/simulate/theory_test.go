@@ -146,7 +146,8 @@ func TestNaiveAmplification(t *testing.T) {
 		share    float64
 		attempts int
 	}{
-		{"three attempts", 0.5, 3}, {"ten attempts", 0.75, 10}, {"as many as it takes", 0.5, 1000}, {"everything fails", 1, 4},
+		{"three attempts", 0.5, 3}, {"ten attempts", 0.75, 10}, {"as many as it takes", 0.5, 1000},
+		{"everything fails", 1, 4},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got := runForTheory(t, scenario.Scenario{

@@ -70,8 +70,8 @@ func (c *checker) overTime(s Scenario) {
 		return
 	}
 	steps := o.steps(min(s.Duration, Duration(maxDuration)))
-	c.check(steps <= maxSteps, "over_time.every", o.Every, "longer: the run would have %d steps, and at most %d are allowed",
-		steps, maxSteps)
+	c.check(steps <= maxSteps, "over_time.every", o.Every,
+		"longer: the run would have %d steps, and at most %d are allowed", steps, maxSteps)
 	for _, list := range []struct {
 		field  string
 		values []float64

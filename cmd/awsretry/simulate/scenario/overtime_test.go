@@ -67,12 +67,24 @@ func TestValidateOverTime(t *testing.T) {
 
 		{func(s *Scenario) { s.Service.Latency.Median = ms(1) }, "service.latency.median is 1ms; it must be left out"},
 		{func(s *Scenario) { s.Service.Latency.P99 = ms(1) }, "service.latency.p99 is 1ms; it must be left out"},
-		{func(s *Scenario) { s.Service.Latency.Distribution = Constant }, "service.latency.table is set; it must be left out"},
+		{
+			func(s *Scenario) { s.Service.Latency.Distribution = Constant },
+			"service.latency.table is set; it must be left out",
+		},
 		{func(s *Scenario) { s.Service.Latency.Table = nil }, "service.latency.table is 0 entries; it must be 2 to 1000"},
 		{func(s *Scenario) { s.Service.Latency.Table = make([]Quantile, 2000) }, "is 2000 entries"},
-		{func(s *Scenario) { s.Service.Latency.Table[0].Share = 0.1 }, "table[0].share is 0.1; it must be 0, for the shortest"},
-		{func(s *Scenario) { s.Service.Latency.Table[1].Share = math.NaN() }, "table[1].share is NaN; it must be above the one before"},
-		{func(s *Scenario) { s.Service.Latency.Table[2].Share = 0.9 }, "table[2].share is 0.9; it must be 1, for the longest"},
+		{
+			func(s *Scenario) { s.Service.Latency.Table[0].Share = 0.1 },
+			"table[0].share is 0.1; it must be 0, for the shortest",
+		},
+		{
+			func(s *Scenario) { s.Service.Latency.Table[1].Share = math.NaN() },
+			"table[1].share is NaN; it must be above the one before",
+		},
+		{
+			func(s *Scenario) { s.Service.Latency.Table[2].Share = 0.9 },
+			"table[2].share is 0.9; it must be 1, for the longest",
+		},
 		{func(s *Scenario) { s.Service.Latency.Table[2].Within = ms(1) }, "table[2].within is 1ms; it must be 20ms to 1h"},
 	} {
 		t.Run(tt.want, func(t *testing.T) {

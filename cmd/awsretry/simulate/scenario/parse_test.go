@@ -349,7 +349,8 @@ func FuzzParse(f *testing.F) {
 		f.Add(text)
 	}
 	for _, text := range []string{
-		"&c {count: *c}", "a: |\n\n\n", "- - - -", "? ? ?", "!a !a", "<<: *a", "a: &a [*a]", "- |\n a\n", "{a: b: c}", "\"\"\"",
+		"&c {count: *c}", "a: |\n\n\n", "- - - -", "? ? ?", "!a !a", "<<: *a", "a: &a [*a]", "- |\n a\n", "{a: b: c}",
+		"\"\"\"",
 	} {
 		f.Add([]byte(text))
 	}

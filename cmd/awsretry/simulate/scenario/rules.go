@@ -163,7 +163,8 @@ func (c *checker) size(s Scenario) {
 	needed := float64(f.Count) * (float64(f.Callers) + 1 + float64(f.MaxInFlight)) * 2
 	c.check(needed <= maxOwners, "clients",
 		fmt.Sprintf("%d clients with %d callers and %d arriving calls at once", f.Count, f.Callers, f.MaxInFlight),
-		"fewer: count * (callers + max_in_flight + 1) at most %d", maxOwners/2)
+		"fewer: count * (callers + max_in_flight + 1) at most %d; without max_in_flight it is twice the calls within timeout",
+		maxOwners/2)
 	seconds := time.Duration(s.Duration).Seconds()
 	_, calls := s.arriving()
 	if f.Callers > 0 {

@@ -24,7 +24,8 @@ func (s Scenario) Summary() Summary {
 		calling = fmt.Sprintf("%d callers each, thinking %v", c.Callers, c.Think)
 	}
 	what.Size = fmt.Sprintf("%v, seed %d; %s clients, %s; service of %s requests/s, queue of %s",
-		s.Duration, s.Seed, format.Count(int64(c.Count)), calling, format.Number(s.Service.Capacity), format.Count(int64(s.Service.Queue)))
+		s.Duration, s.Seed, format.Count(int64(c.Count)), calling,
+		format.Number(s.Service.Capacity), format.Count(int64(s.Service.Queue)))
 	if t := s.Service.Throttle; t != nil {
 		what.Size += ", " + t.effect()
 	}

@@ -39,7 +39,10 @@ func TestValidate(t *testing.T) {
 		{func(s *Scenario) { s.Clients.Count = 0 }, "clients.count is 0; it must be 1 to 1000000"},
 		{func(s *Scenario) { s.Clients.Count = -1 }, "clients.count is -1"},
 		{func(s *Scenario) { s.Clients.Count = math.MaxInt }, "clients.count"},
-		{func(s *Scenario) { s.Clients.Count = 1_000_000 }, "count * (callers + max_in_flight + 1) at most 250000"},
+		{
+			func(s *Scenario) { s.Clients.Count = 1_000_000 },
+			"count * (callers + max_in_flight + 1) at most 250000; without max_in_flight it is twice the calls within timeout",
+		},
 		{func(s *Scenario) { s.Clients.Rate = 0 }, "without either nobody calls"},
 		{func(s *Scenario) { s.Clients.Rate = -1 }, "clients.rate is -1; it must be at least 0 and at most 1e+06"},
 		{func(s *Scenario) { s.Clients.Rate = math.NaN() }, "clients.rate is NaN"},

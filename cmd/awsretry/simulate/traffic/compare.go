@@ -18,7 +18,7 @@ import (
 func (f *Fitted) WriteComparison(w io.Writer, present simulate.Outcome) error {
 	b := bufio.NewWriter(w)
 	r := f.Recorded
-	fmt.Fprintf(b, "%s lines of LogTo, %s others; fitted from %s to %s",
+	fmt.Fprintf(b, "%s lines of LogAllTo, %s others; fitted from %s to %s",
 		humanize.Comma(f.lines.Used), humanize.Comma(f.lines.unused()), stamp(r.From), stamp(r.To))
 	if length := r.To.Sub(r.From); r.Whole > length+time.Second {
 		fmt.Fprintf(b, ",\nwhere most attempts fail, of %v in all", r.Whole.Round(time.Second))
@@ -26,7 +26,9 @@ func (f *Fitted) WriteComparison(w io.Writer, present simulate.Outcome) error {
 	fmt.Fprint(b, "\n\n")
 	table := tabwriter.NewWriter(b, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(table, "\tcalls\tattempts\tgoodput/s\tfailed\tp50\tp99\tthrottled\t")
-	row := func(name string, calls, attempts int64, goodput float64, failed int64, p50, p99 time.Duration, throttled int64) {
+	row := func(
+		name string, calls, attempts int64, goodput float64, failed int64, p50, p99 time.Duration, throttled int64,
+	) {
 		fmt.Fprintf(table, "%s\t%s\t%s\t%.1f\t%s\t%v\t%v\t%s\t\n", name, humanize.Comma(calls), humanize.Comma(attempts),
 			goodput, humanize.Comma(failed), rounded(p50), rounded(p99), humanize.Comma(throttled))
 	}

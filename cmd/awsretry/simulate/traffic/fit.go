@@ -80,7 +80,9 @@ type fitting struct {
 	steps  []count
 	served *hdrhistogram.Histogram // attempts that the service worked on
 	factor []float64               // of the latency in each step; nil: it does not change
-	out    Fitted
+
+	arriving bool // calls arrive by themselves: their callers do not wait for each other
+	out      Fitted
 }
 
 func (f *fitting) fit() {
@@ -143,13 +145,15 @@ func (f *fitting) clients(s *scenario.Scenario) {
 		c.Callers = flight.callers()
 		c.Think = duration(flight.think(calls, length))
 		f.comment("$.clients.callers", "%v: their number varies too little, or is at its greatest too often, for calls "+
-			"that arrive by themselves; so these are callers that wait for each call. For the others: rate: %s", flight, figure(calls/length.Seconds()))
+			"that arrive by themselves; so these are callers that wait for each call. For the others: rate: %s",
+			flight, figure(calls/length.Seconds()))
 	} else {
 		c.Rate = round(calls / length.Seconds())
 		f.comment("$.clients.rate", "%d calls in %v; %s", f.sum.started, rounded(length), flight)
 		f.rates(s)
 		c.MaxInFlight = f.unlimited(flight, c.Rate)
 		f.comment("$.clients.max_in_flight", "the log does not show a limit; this one is meant not to be reached")
+		f.arriving = true
 	}
 	if f.timeouts != nil {
 		c.AttemptTimeout = duration(time.Duration(f.timeouts.ValueAtQuantile(50)) * time.Microsecond)
@@ -235,7 +239,8 @@ func (f *fitting) throttle(s *scenario.Scenario) (retryAfter bool) {
 			f.sum.throttled, f.sum.sent, figure(min(fit.better, 1000)))
 	} else {
 		t.Share = min(round(fit.share), 0.999)
-		f.comment("$.service.throttle", "%d of %d attempts; chance explains when as well as the best token bucket does, or better",
+		f.comment("$.service.throttle",
+			"%d of %d attempts; chance explains when as well as the best token bucket does, or better",
 			f.sum.throttled, f.sum.sent)
 		shares := f.shares(func(c count) int64 { return c.throttled })
 		if shares != nil {
@@ -315,7 +320,8 @@ func (f *fitting) settings(s *scenario.Scenario, retryAfter bool) {
 	present, why := f.present(retryAfter)
 	s.Settings = []scenario.Setting{present}
 	f.comment("$.settings[0]", "a guess: %s", why)
-	for _, usual := range append(scenario.DefaultSettings(), scenario.Setting{Use: scenario.UseAdaptive, Pacing: "scaled"}) {
+	scaled := scenario.Setting{Use: scenario.UseAdaptive, Pacing: "scaled"}
+	for _, usual := range append(scenario.DefaultSettings(), scaled) {
 		same := usual
 		same.Name, same.MaxAttempts = present.Name, present.MaxAttempts
 		if present.MaxAttempts != 0 || fmt.Sprint(same) != fmt.Sprint(present) {
@@ -349,6 +355,14 @@ func (f *fitting) record() {
 func (f *fitting) unseen() {
 	f.cannotSee("how much the service can take: it is simulated without a queue, so that more load makes it no slower; " +
 		"if you know its capacity, set service.capacity and service.queue")
+	if f.arriving {
+		f.cannotSee("whether callers wait for a call before they make the next: calls are simulated as arriving " +
+			"by themselves, so that delays let them pile up")
+	}
+	if around := f.latencyWindow(); around > f.window.length()*5/4 {
+		f.cannotSee("the latencies of these %v alone: those of %v around them are fitted; a shorter part of "+
+			"the log shows more", rounded(f.window.length()), around)
+	}
 	if r := f.correlation(); r > 0.5 {
 		f.cannotSee("why latencies rise with the load (correlation %.2f): the service probably has a queue", r)
 	}
@@ -370,7 +384,8 @@ func (f *fitting) unseen() {
 		f.cannotSee("the size of the retry token bucket: the default, 500, is simulated")
 	}
 	if f.noTotal > 0 {
-		f.cannotSee("how long %d calls of several attempts took: awsretry.LogAllTo logs which lines belong together", f.noTotal)
+		f.cannotSee("how long %d calls of several attempts took: awsretry.LogAllTo logs which lines belong together",
+			f.noTotal)
 	}
 	if len(f.hosts) > 1 && f.host == "" {
 		f.cannotSee("whether its hosts differ; they are fitted as one service: %s", f.hostList())
@@ -385,7 +400,7 @@ func (f *fitting) skipped() {
 		n   int64
 		are string
 	}{
-		{n.Unreadable, "look like those of LogTo, but are cut or changed"},
+		{n.Unreadable, "look like those of LogAllTo, but are cut or changed"},
 		{n.TooLong, "are longer than 64 KiB"},
 		{n.Astray, "are more than a day away from the others"},
 		{n.text, "are of slog's text handler"},

@@ -46,6 +46,23 @@ func (f *fitting) latency(s *scenario.Scenario) {
 	f.comment("$.service.latency", text, f.served.TotalCount())
 }
 
+// latencyWindow returns the length of the part of the log whose latencies are
+// fitted. In a long log, a histogram is of more than the window.
+func (f *fitting) latencyWindow() time.Duration {
+	from, to := f.spans.within(f.window)
+	if from == to {
+		return 0
+	}
+	start, end := f.spans.start(from), f.spans.start(to)
+	if start.Before(f.begin) {
+		start = f.begin
+	}
+	if end.After(f.last) {
+		end = f.last
+	}
+	return end.Sub(start).Round(time.Second)
+}
+
 // shares are the points of a table of latencies.
 var shares = []float64{
 	0, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999, 1,
@@ -59,6 +76,7 @@ func (f *fitting) table(network time.Duration) []scenario.Quantile {
 		worked := float64(f.sum.sent - f.sum.throttled)
 		inTime = max(1-float64(f.sum.timeouts)/worked, 0.001)
 	}
+	const longest = time.Hour // that a scenario can have
 	var table []scenario.Quantile
 	last := time.Duration(0)
 	for _, share := range shares {
@@ -66,7 +84,7 @@ func (f *fitting) table(network time.Duration) []scenario.Quantile {
 		if share == 0 {
 			took = f.served.Min()
 		}
-		last = max(last, time.Duration(took)*time.Microsecond-network)
+		last = min(max(last, time.Duration(took)*time.Microsecond-network), longest)
 		at := math.Round(share*inTime*1e6) / 1e6
 		if len(table) > 0 && at <= table[len(table)-1].Share {
 			continue
@@ -75,20 +93,20 @@ func (f *fitting) table(network time.Duration) []scenario.Quantile {
 	}
 	if inTime < 1 {
 		timeout := time.Duration(f.timeouts.ValueAtQuantile(50)) * time.Microsecond
-		longest := scenario.Duration(time.Hour)
 		jump := scenario.Quantile{
-			Share: math.Round((inTime+1e-6)*1e6) / 1e6, Within: min(duration(2*timeout), longest),
+			Share: math.Round((inTime+1e-6)*1e6) / 1e6, Within: duration(min(2*timeout, longest)),
 		}
 		if jump.Share < 1 {
 			table = append(table, jump)
 		}
-		table = append(table, scenario.Quantile{Share: 1, Within: min(duration(3*timeout), longest)})
+		table = append(table, scenario.Quantile{Share: 1, Within: duration(min(3*timeout, longest))})
 	}
 	table[len(table)-1].Share = 1
 	return table
 }
 
-// A phase is a time with enough attempts to know their latency.
+// A phase is a time of at least a step, with enough attempts to know their
+// latency.
 type phase struct {
 	from   time.Time
 	served *hdrhistogram.Histogram
@@ -109,7 +127,7 @@ func (f *fitting) phases(from, to int) []phase {
 		}
 		last := &all[len(all)-1]
 		add(&last.served, t.served)
-		fresh = last.served.TotalCount() >= enough
+		fresh = last.served.TotalCount() >= enough && f.spans.start(from+i+1).Sub(last.from) >= f.every
 	}
 	if n := len(all); n > 1 && !fresh { // the rest is part of the last one
 		add(&all[n-2].served, all[n-1].served)

@@ -15,6 +15,8 @@ import (
 type Log struct {
 	Lines Lines
 
+	strays      int            // lines in succession that were astray, at one time
+	stray       time.Time      // the last one of these
 	host        string         // "": all
 	hosts       map[string]int // attempts
 	codes       map[string]int // of throttled attempts
@@ -61,7 +63,7 @@ type times struct {
 
 const (
 	mostCounts = 1 << 16
-	mostTimes  = 64
+	mostTimes  = 1024 // two minutes each, if the log is of a day
 	mostHosts  = 1000 // that are told apart
 	mostCodes  = 100
 
@@ -127,8 +129,7 @@ func merge(into **hdrhistogram.Histogram, from *hdrhistogram.Histogram) {
 
 // add takes an attempt.
 func (l *Log) add(a attempt) {
-	const day = 24 * time.Hour
-	if l.Lines.Used > 0 && (a.end.Sub(l.last) > day || l.first.Sub(a.end) > day) {
+	if l.astray(a.end) {
 		l.Lines.Astray++
 		return
 	}
@@ -151,6 +152,34 @@ func (l *Log) add(a attempt) {
 	if a.stop != "" {
 		l.call(a)
 	}
+}
+
+// astray reports whether a line is more than a day away from the others. If many
+// lines agree on such a time, it is the time of the log: the program rested, or
+// its clock was wrong at first.
+func (l *Log) astray(end time.Time) bool {
+	const day, many, longest = 24 * time.Hour, 100, 30 * 24 * time.Hour
+	before, after := l.first.Sub(end), end.Sub(l.last)
+	if l.Lines.Used == 0 || before <= day && after <= day {
+		l.strays = 0
+		return false
+	}
+	if end.Sub(l.stray).Abs() > day {
+		l.strays = 0
+	}
+	l.strays++
+	l.stray = end
+	switch {
+	case l.strays < many:
+		return true
+	case l.Lines.Used < many:
+		lines := l.Lines
+		lines.Used, lines.Astray = 0, lines.Astray+lines.Used
+		*l = *newLog(l.host)
+		l.Lines = lines
+		return false
+	}
+	return before > longest || after > longest
 }
 
 // tally counts a name, up to a number of names.

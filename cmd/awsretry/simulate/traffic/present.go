@@ -8,7 +8,7 @@ import (
 	"example.com/awsretry/cmd/awsretry/simulate/scenario"
 )
 
-// defaultAttempts are the attempts of the settings that may be the present one,
+// candidates are the settings that may be the present one, with their attempts
 // and the mean delay before their first retry: after a failure, after
 // throttling.
 var candidates = []struct {

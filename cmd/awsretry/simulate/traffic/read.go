@@ -19,7 +19,7 @@ type Lines struct {
 	Others     int64 // of other programs, or of other parts of this one
 	Unreadable int64 // that LogTo could have written, but cut or changed
 	TooLong    int64 // more than 64 KiB
-	Astray     int64 // whose time is more than a day away from the line before
+	Astray     int64 // whose time is more than a day away from the others
 	OtherHosts int64 // to a host that Options.Host excludes
 	text       int64 // of slog's text handler
 	Cut        bool  // the compressed log ends too early
@@ -39,8 +39,8 @@ type Options struct {
 	Progress func(int64)
 }
 
-// Read reads the lines of awsretry.LogAllTo, or of LogTo, from r, which may be compressed by
-// gzip. It skips and counts every other line.
+// Read reads the lines of awsretry.LogAllTo, or of LogTo, from r, which may be
+// compressed by gzip. It skips and counts every other line.
 func Read(ctx context.Context, r io.Reader, o Options) (*Log, error) {
 	follow := &follower{ctx: ctx, r: r, progress: o.Progress}
 	in := bufio.NewReaderSize(follow, longestLine)
@@ -106,14 +106,16 @@ func (l *Log) line(text []byte) {
 func (l *Log) empty() error {
 	n := l.Lines
 	switch {
+	case n.unused() == 0:
+		return errors.New("traffic: the log is empty")
 	case n.text > 0:
 		return fmt.Errorf("traffic: %d lines are of slog's text handler; use slog.NewJSONHandler", n.text)
 	case n.OtherHosts > 0:
 		return fmt.Errorf("traffic: no attempt goes to the host %q; the log has %s", l.host, l.hostList())
 	case n.Unreadable > 0:
-		return fmt.Errorf("traffic: %d lines look like those of awsretry.LogTo, but none can be read", n.Unreadable)
+		return fmt.Errorf("traffic: %d lines look like those of awsretry.LogAllTo, but none can be read", n.Unreadable)
 	}
-	return fmt.Errorf("traffic: none of %d lines is of awsretry.LogTo with slog's JSON handler",
+	return fmt.Errorf("traffic: none of %d lines is of awsretry.LogAllTo with slog's JSON handler",
 		n.Others+n.TooLong)
 }
 

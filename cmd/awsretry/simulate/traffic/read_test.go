@@ -53,6 +53,8 @@ func zipped(t *testing.T, text string) string {
 func TestLines(t *testing.T) {
 	ok := line(0, success)
 	with := func(from, to string) string { return strings.Replace(ok, from, to, 1) }
+	many := strings.Repeat(ok, 200)
+	days := func(n int) string { return strings.Repeat(line(n*24*3600*1000, success), 150) }
 	compressed := zipped(t, strings.Repeat(ok, 1000))
 	for _, tt := range []struct {
 		name, text string
@@ -76,10 +78,14 @@ func TestLines(t *testing.T) {
 		{"without a time", ok + with(`"time"`, `"when"`), Lines{Used: 1, Unreadable: 1}},
 		{"impossible times", ok + with("2026", "9999") + with("2026", "0001"), Lines{Used: 1, Unreadable: 2}},
 		{"times far away", ok + with("2026", "2025") + with("2026", "2027") + ok, Lines{Used: 2, Astray: 2}},
+		{"after a rest", many + days(3), Lines{Used: 251, Astray: 99}},
+		{"after too long a rest", many + days(60), Lines{Used: 200, Astray: 150}},
+		{"a clock that is wrong at first", with("2026", "2021") + many, Lines{Used: 101, Astray: 100}},
 		{"times that go back", line(5000, success) + line(0, success), Lines{Used: 2}},
 		{"a long line", strings.Repeat("x", 70<<10) + "\n" + ok, Lines{Used: 1, TooLong: 1}},
 		{"a long line at the end", ok + strings.Repeat("x", 70<<10), Lines{Used: 1, TooLong: 1}},
-		{"nested without end", ok + `{"attempt":1,"class":` + strings.Repeat("[", 50_000) + "\n", Lines{Used: 1, Unreadable: 1}},
+		{"nested without end", ok + `{"attempt":1,"class":` + strings.Repeat("[", 50_000) + "\n",
+			Lines{Used: 1, Unreadable: 1}},
 		{"gzip", compressed, Lines{Used: 1000}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -103,10 +109,10 @@ func TestLines(t *testing.T) {
 func TestErrors(t *testing.T) {
 	ok := line(0, success)
 	for _, tt := range []struct{ name, text, want string }{
-		{"empty", "", "none of 0 lines is of awsretry.LogTo with slog's JSON handler"},
-		{"other programs'", "a\nb\n", "none of 2 lines"},
+		{"empty", "\n", "the log is empty"},
+		{"other programs'", "a\nb\n", "none of 2 lines is of awsretry.LogAllTo"},
 		{"slog's text", "time=x level=DEBUG msg=retrying attempt=1 class=transient elapsed=1ms\n", "use slog.NewJSONHandler"},
-		{"damaged", ok[:len(ok)-30], "1 lines look like those of awsretry.LogTo, but none can be read"},
+		{"damaged", ok[:len(ok)-30], "1 lines look like those of awsretry.LogAllTo, but none can be read"},
 		{"other hosts", ok, `no attempt goes to the host "b.test"; the log has "a.test:80" (1)`},
 		{"no success", line(0, retrying), "awsretry.LogAllTo"},
 		{"not gzip", "\x1f\x8bxxxxxxxxxxxxxxxxx", "gzip"},

@@ -2,9 +2,13 @@ package traffic
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+
+	"github.com/dustin/go-humanize"
 
 	"example.com/awsretry/cmd/awsretry/simulate/scenario"
 )
@@ -45,7 +49,7 @@ func TestRecorded(t *testing.T) {
 			}
 			var was struct {
 				Seconds  float64
-				Attempts float64
+				Attempts int64
 				Good     float64
 				P50      float64 `json:"p50_seconds"`
 				P99      float64 `json:"p99_seconds"`
@@ -56,10 +60,26 @@ func TestRecorded(t *testing.T) {
 			f := fitted(t, log)
 			tt.check(t, f.Scenario)
 			is := present(t, f.Scenario)
+			documented(t, fmt.Sprintf("recorded | %.1f/s | %s | %.1f ms | %.2f s |", was.Good/was.Seconds,
+				humanize.Comma(was.Attempts), 1000*was.P50, was.P99))
+			documented(t, fmt.Sprintf("simulated | %.1f/s | %s | %.1f ms | %.2f s |", is.Goodput,
+				humanize.Comma(is.Attempts), float64(is.P50)/float64(ms(1)), float64(is.P99)/float64(second)))
 			near(t, "goodput", is.Goodput, was.Good/was.Seconds, 0.1)
-			near(t, "attempts", float64(is.Attempts), was.Attempts, 0.1)
+			near(t, "attempts", float64(is.Attempts), float64(was.Attempts), 0.1)
 			near(t, "p50", float64(is.P50)/float64(second), was.P50, 0.1)
 			near(t, "p99", float64(is.P99)/float64(second), was.P99, 0.25)
 		})
+	}
+}
+
+// documented fails unless docs/TRAFFIC.md has the text.
+func documented(t *testing.T, text string) {
+	t.Helper()
+	page, err := os.ReadFile("../../../../docs/TRAFFIC.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(page), text) {
+		t.Errorf("docs/TRAFFIC.md does not have:\n%s", text)
 	}
 }

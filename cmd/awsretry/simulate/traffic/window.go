@@ -12,6 +12,9 @@ func (w window) length() time.Duration { return w.to.Sub(w.from) }
 // whole.
 func (l *Log) window(length time.Duration) window {
 	whole := window{l.begin, l.last.Add(1)}
+	if whole.length() < time.Second { // the shortest simulation
+		whole.to = whole.from.Add(time.Second)
+	}
 	if whole.length() <= length {
 		return whole
 	}

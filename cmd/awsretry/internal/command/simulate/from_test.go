@@ -84,7 +84,7 @@ func TestFromErrors(t *testing.T) {
 	}{
 		{"--from " + filepath.Join(folder, "none"), "no such file"},
 		{"--from " + folder, folder + " is a directory"},
-		{"--from " + empty, "none of 1 lines is of awsretry.LogTo"},
+		{"--from " + empty, "none of 1 lines is of awsretry.LogAllTo"},
 		{"--from " + recordedLog + " outage", `argument "outage" is one too many`},
 		{"--from " + recordedLog + " --host b.test", `no attempt goes to the host "b.test"`},
 		{"--from " + recordedLog + " --settings eager", "--settings: "},

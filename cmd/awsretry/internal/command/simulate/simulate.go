@@ -86,7 +86,8 @@ delivery=FILE (an Amazon SNS delivery policy; also aws-managed and customer-mana
 	set.Var(&c.writeTo, "write", "with --from: also write the scenario into this file")
 	set.Var(&c.host, "host", "with --from: only requests to this host, with its port")
 	set.BoolVar(&c.json, "json", false, "print a JSON object with every figure and every second in place of the table")
-	set.BoolVar(&c.print, "print", false, "print the scenario, a ready one or that of --from, as a file, and simulate nothing")
+	set.BoolVar(&c.print, "print", false,
+		"print the scenario, a ready one or that of --from, as a file, and simulate nothing")
 	return cmd
 }
 

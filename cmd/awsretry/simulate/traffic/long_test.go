@@ -1,0 +1,79 @@
+package traffic
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// took returns the attributes of a call of one attempt.
+func took(d time.Duration, failed bool) string {
+	if failed {
+		return fmt.Sprintf(`"attempt":1,"class":"transient","status":500,"elapsed":%d,"stop":"max_attempts"`, d)
+	}
+	return fmt.Sprintf(`"attempt":1,"class":"success","status":200,"elapsed":%d,"stop":"success"`, d)
+}
+
+// incident returns a log of so many half days with ten bad minutes, in the
+// middle of two hours with a call every two seconds.
+func incident(halfDays int) string {
+	const normal, slow = 20 * time.Millisecond, 200 * time.Millisecond
+	var log strings.Builder
+	for i := range halfDays {
+		log.WriteString(line((i-halfDays)*12*3600*1000, took(normal, false)))
+	}
+	for i := range 3600 {
+		bad := i >= 1650 && i < 1950
+		log.WriteString(line(2000*i, took(map[bool]time.Duration{false: normal, true: slow}[bad], bad && i%5 == 0)))
+	}
+	return log.String()
+}
+
+func unseen(f *Fitted, part string) bool {
+	return slices.ContainsFunc(f.Unseen, func(text string) bool { return strings.Contains(text, part) })
+}
+
+// The latencies are those of the part of a long log that is fitted, or the
+// output says that they are not.
+func TestLatencyOfLongLogs(t *testing.T) {
+	const around = "of these 10m0s alone"
+	f := fitted(t, []byte(incident(2)))
+	near(t, "p50", f.Recorded.P50.Seconds(), 0.2, 0.02)
+	near(t, "the median", float64(f.served50())/float64(second), 0.2, 0.02)
+	if unseen(f, around) {
+		t.Errorf("the latencies are said to be of more than ten minutes: %q", f.Unseen)
+	}
+	if f := fitted(t, []byte(incident(14))); !unseen(f, around) {
+		t.Errorf("what is fitted to a week is said to be of ten minutes: %q", f.Unseen)
+	}
+}
+
+// served50 returns the median latency of the scenario.
+func (f *Fitted) served50() float64 {
+	for _, q := range f.Scenario.Service.Latency.Table {
+		if q.Share >= 0.5 {
+			return float64(q.Within + f.Scenario.Service.Network)
+		}
+	}
+	return 0
+}
+
+// A response that took longer than a scenario's latency can be is the longest.
+func TestLatencyBeyondScenarios(t *testing.T) {
+	f := fitted(t, []byte(strings.Repeat(line(0, took(2*time.Hour, false)), 50)))
+	if table := f.Scenario.Service.Latency.Table; table[len(table)-1].Within != 3600*second {
+		t.Errorf("the longest latency is %v", table[len(table)-1].Within)
+	}
+}
+
+// The shortest simulation is of a second. So is what a shorter log shows.
+func TestShortLog(t *testing.T) {
+	f := fitted(t, []byte(strings.Repeat(line(0, success), 50)))
+	near(t, "the rate", f.Scenario.Clients.Rate, 50, 0.01)
+	near(t, "the goodput", f.Recorded.Goodput, 50, 0.01)
+	if !unseen(f, "whether callers wait") {
+		t.Errorf("whether calls depend on each other is said to be known: %q", f.Unseen)
+	}
+}
