@@ -25,7 +25,7 @@ func TestInChromium(t *testing.T) {
 	open := func(t *testing.T, s scenario.Scenario) {
 		t.Helper()
 		file := filepath.Join(t.TempDir(), "out.html")
-		page := write(t, run(t, s), Origin{"awsretry simulate lively", "v1.2.3"})
+		page := write(t, run(t, s), Origin{Command: "awsretry simulate lively", Version: "v1.2.3"})
 		if err := os.WriteFile(file, []byte(page), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -28,6 +28,7 @@ var files embed.FS
 type Origin struct {
 	Command string // as it is typed in a shell
 	Version string // of awsretry
+	Record  string // what a log has, beside what the simulation makes of it; "": there was no log
 }
 
 // Write writes the report.

@@ -118,7 +118,7 @@ func dataOf(t *testing.T, page string) (d struct {
 
 // Nothing in the page is fetched, and the policy forbids it.
 func TestNothingIsFetched(t *testing.T) {
-	page := write(t, result(t), Origin{"awsretry simulate lively", "v1.2.3"})
+	page := write(t, result(t), Origin{Command: "awsretry simulate lively", Version: "v1.2.3"})
 	own := strings.Replace(page, text("uplot/uPlot.iife.min.js"), "", 1)
 	if own == page {
 		t.Error("uPlot is not in the page as it is")
@@ -274,7 +274,7 @@ func TestHostileNames(t *testing.T) {
 			r := result(t)
 			r.Scenario.Name, r.Scenario.About = name, name
 			r.Outcomes[1].Setting, r.Scenario.Settings[1].Name = name, name
-			page := write(t, r, Origin{name, name})
+			page := write(t, r, Origin{Command: name, Version: name})
 			for _, tag := range []string{"script", "style", "pre", "title", "!--", "tr", "h2", "meta", "code"} {
 				if got, want := strings.Count(page, "<"+tag), strings.Count(plain, "<"+tag); got != want {
 					t.Errorf("%d times <%s, want %d", got, tag, want)
@@ -293,7 +293,7 @@ func TestHostileNames(t *testing.T) {
 func TestOrigin(t *testing.T) {
 	r := result(t)
 	r.Resolution = seconds(1)
-	page := write(t, r, Origin{"awsretry simulate 'a b' --seed 7", "v1.2.3"})
+	page := write(t, r, Origin{Command: "awsretry simulate 'a b' --seed 7", Version: "v1.2.3"})
 	for _, want := range []string{
 		"awsretry simulate &#39;a b&#39; --seed 7", "<code>v1.2.3</code>", "<code>7</code>",
 		"Copyright (c) 2022 Leon Sorokin", "lively: Much happens.", "from 5s to 8s: outage (refuse)",

@@ -37,7 +37,16 @@ func (c *command) views(typed string) views {
 	if c.report.Value != "" {
 		origin := report.Origin{Command: typed, Version: buildinfo.Version()}
 		all = append(all, &view{flag: "--report", path: c.report.Value,
-			draw: func(w io.Writer, r *engine.Result) error { return report.Write(w, r, origin) }})
+			draw: func(w io.Writer, r *engine.Result) error {
+				if c.fitted != nil {
+					var record strings.Builder
+					if err := c.fitted.WriteComparison(&record, r.Outcomes[0]); err != nil {
+						return err
+					}
+					origin.Record = record.String()
+				}
+				return report.Write(w, r, origin)
+			}})
 	}
 	return all
 }

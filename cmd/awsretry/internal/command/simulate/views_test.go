@@ -41,6 +41,20 @@ func TestReport(t *testing.T) {
 	}
 }
 
+// The report of a log says how far it can be trusted.
+func TestReportOfALog(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "out.html")
+	r := clitest.Shell{}.Run(t, New, "simulate", "--from", recordedLog, "--settings", "none", "--report", file)
+	text, err := os.ReadFile(file)
+	if r.Status != 0 || err != nil {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	comparison, _, _ := strings.Cut(r.Out, "traffic: ")
+	if page := html.UnescapeString(string(text)); comparison == "" || !strings.Contains(page, strings.TrimSpace(comparison)) {
+		t.Errorf("the report does not have\n%s", comparison)
+	}
+}
+
 // The command in the report is one that a shell reads as it was typed.
 func TestTyped(t *testing.T) {
 	for _, c := range []struct {
