@@ -4,9 +4,10 @@ import (
 	"context"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"time"
+
+	"example.com/awsretry/deliveryqueue/internal/storetest"
 )
 
 func TestGracefulStop(t *testing.T) {
@@ -63,7 +64,7 @@ func TestRiverCommitsNothing(t *testing.T) {
 	onEach(t, func(t *testing.T, store string) {
 		end := newEndpoint(t, 503, 200, 404)
 		q := open(t, store, Config{Workers: 1})
-		var log lockedBuffer
+		var log storetest.Buffer
 		q.config.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 		enqueue(t, q, post(t, end.URL, "hello"), Options{Policy: parse(t, `{"healthyRetryPolicy": {
 			"numRetries": 1, "numNoDelayRetries": 1}}`)})
@@ -82,22 +83,4 @@ func TestRiverCommitsNothing(t *testing.T) {
 			}
 		}
 	})
-}
-
-// A lockedBuffer is safe for concurrent use.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  strings.Builder
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }

@@ -33,7 +33,7 @@ type Server struct {
 
 	cmd  *exec.Cmd
 	stop io.WriteCloser
-	log  *lockedBuffer
+	log  *Buffer
 }
 
 // Start starts a server. The server and its folder end with the test's own
@@ -83,7 +83,7 @@ if read signal; then kill -$signal $pid; wait $pid; exit; fi
 kill -INT $pid; wait $pid; rm -rf "$dir"`
 
 func (s *Server) run() error {
-	s.log = new(lockedBuffer)
+	s.log = new(Buffer)
 	// A write beyond the file limit is an error of postgres, which ignores the
 	// signal.
 	s.cmd = exec.Command("/bin/sh", "-c", script, "sh", s.dir, fmt.Sprint(s.fileLimit),
@@ -169,19 +169,21 @@ func freePort() (port int, err error) {
 	return 0, err
 }
 
-// A lockedBuffer is safe for concurrent use.
-type lockedBuffer struct {
+// A Buffer gathers what is written to it. It is safe for concurrent use.
+type Buffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
 }
 
-func (l *lockedBuffer) Write(p []byte) (int, error) {
+// Write adds p.
+func (l *Buffer) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.b.Write(p)
 }
 
-func (l *lockedBuffer) String() string {
+// String returns all of it.
+func (l *Buffer) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.b.String()
