@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 )
 
@@ -29,26 +30,30 @@ func TimedOut(err error) bool {
 
 // DialFailed reports whether there was no connection to send the request over.
 func DialFailed(err error) bool {
-	return anyOf(err, func(err error) bool {
+	return allOf(err, func(err error) bool {
 		op, ok := err.(*net.OpError)
 		return ok && op.Op == "dial"
 	})
 }
 
 // NeverSent reports whether err shows that nothing of the request was sent, or
-// that the server did not process it.
+// that the server did not process it. If err joins several errors, each of them
+// has to show it: they may be those of several attempts.
 func NeverSent(err error) bool {
-	var dns *net.DNSError
-	if errors.As(err, &dns) {
-		return true
-	}
-	var stream streamError
-	if errors.As(err, &stream) && stream.Code == refusedStream {
-		return true
-	}
-	return anyOf(err, func(err error) bool {
-		op, ok := err.(*net.OpError)
-		return ok && (op.Op == "dial" || op.Op == "proxyconnect") || neverSentText(err.Error())
+	return allOf(err, func(err error) bool {
+		switch err := err.(type) {
+		case *net.DNSError:
+			return true
+		case *net.OpError:
+			return err.Op == "dial" || err.Op == "proxyconnect"
+		case streamError:
+			return err.Code == refusedStream
+		case interface{ As(target any) bool }: // net/http's own stream error
+			if stream := (streamError{}); err.As(&stream) {
+				return stream.Code == refusedStream
+			}
+		}
+		return errors.Unwrap(err) == nil && neverSentText(err.Error())
 	})
 }
 
@@ -86,24 +91,32 @@ func nameMissing(err error) bool {
 }
 
 // tlsFailed reports whether one side did not accept the other's certificate, or
-// the TLS handshake failed.
+// the TLS handshake failed. In TLS 1.3 the client may learn that from an alert
+// after its handshake, so an alert's number decides, not its time.
 func tlsFailed(err error) bool {
 	return anyOf(err, func(err error) bool {
 		switch err := err.(type) {
-		case *tls.CertificateVerificationError, tls.RecordHeaderError, tls.AlertError, *tls.ECHRejectionError,
+		case *tls.CertificateVerificationError, *tls.ECHRejectionError,
 			x509.CertificateInvalidError, x509.HostnameError, x509.UnknownAuthorityError, x509.SystemRootsError,
 			x509.ConstraintViolationError, x509.UnhandledCriticalExtension, x509.InsecureAlgorithmError:
 			return true
-		case *net.OpError: // an alert, whose type crypto/tls does not export
-			return err.Op == "remote error" || err.Op == "local error"
+		case tls.RecordHeaderError:
+			return err.Conn != nil // the server's first bytes are not TLS; later it was a damaged record
 		}
-		// crypto/tls has no type for the other handshake errors. The three
-		// exceptions are about a connection that is closed.
-		text := err.Error()
-		return strings.HasPrefix(text, "tls: ") && !strings.HasPrefix(text, "tls: failed to send closeNotify") &&
-			text != "tls: protocol is shutdown" && text != "tls: use of closed connection"
+		// crypto/tls exports no type for alerts and other handshake errors. The
+		// exceptions are about a connection that broke or is closed.
+		switch text := err.Error(); text {
+		case damagedRecord, longRecord, "tls: protocol is shutdown", "tls: use of closed connection":
+			return false
+		default:
+			return strings.HasPrefix(text, "tls: ") && !strings.HasPrefix(text, "tls: failed to send closeNotify")
+		}
 	})
 }
+
+// The texts of the alerts bad_record_mac and record_overflow (RFC 8446, section
+// 6). One side sends them after a record that was damaged on its way.
+var damagedRecord, longRecord = tls.AlertError(20).Error(), tls.AlertError(22).Error()
 
 // requestFaulty reports whether the request itself is wrong.
 func requestFaulty(err error) bool {
@@ -191,6 +204,22 @@ func anyOf(err error, fits func(error) bool) bool {
 		default:
 			return false
 		}
+	}
+	return false
+}
+
+// allOf reports whether fits is true of an error in err's tree. If errors are
+// joined there, it must be true in the tree of each.
+func allOf(err error, fits func(error) bool) bool {
+	for err != nil {
+		if joined, ok := err.(interface{ Unwrap() []error }); ok {
+			branches := joined.Unwrap()
+			return len(branches) > 0 && !slices.ContainsFunc(branches, func(err error) bool { return !allOf(err, fits) })
+		}
+		if fits(err) {
+			return true
+		}
+		err = errors.Unwrap(err)
 	}
 	return false
 }

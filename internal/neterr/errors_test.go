@@ -58,11 +58,14 @@ func TestKindsByType(t *testing.T) {
 		{x509.UnknownAuthorityError{}, permanent},
 		{x509.HostnameError{Certificate: &x509.Certificate{}}, permanent},
 		{&tls.CertificateVerificationError{Err: errors.New("x")}, permanent},
-		{tls.RecordHeaderError{}, permanent},
+		{tls.RecordHeaderError{}, transient},
+		{tls.RecordHeaderError{Conn: new(net.TCPConn)}, permanent},
+		{tls.AlertError(20), transient},
 		{tls.AlertError(40), permanent},
 		{&net.OpError{Op: "remote error", Err: tls.AlertError(40)}, permanent},
 		{errors.New("tls: server selected unsupported protocol version 301"), permanent},
 		{errors.New("tls: use of closed connection"), transient},
+		{&net.OpError{Op: "remote error", Err: tls.AlertError(22)}, transient},
 		{&net.AddrError{Err: "missing port in address", Addr: "x"}, permanent},
 		{http.ErrSchemeMismatch, permanent},
 		{&http.MaxBytesError{}, permanent},
@@ -112,7 +115,8 @@ func TestSent(t *testing.T) {
 		{notRetried("stream error: stream ID 1; PROTOCOL_ERROR; received from peer"), false, false},
 	}
 	for _, tt := range tests {
-		for _, err := range wrapped(tt.err) {
+		joined := errors.Join(tt.err, fmt.Errorf("twice: %w", errors.Join(tt.err)))
+		for _, err := range []error{tt.err, &url.Error{Op: "Post", URL: "http://x", Err: tt.err}, joined} {
 			if got := DialFailed(err); got != tt.dialFailed {
 				t.Errorf("DialFailed(%v) is %v", err, got)
 			}
@@ -120,11 +124,25 @@ func TestSent(t *testing.T) {
 				t.Errorf("NeverSent(%v) is %v", err, got)
 			}
 		}
+		// The request may have been sent before, or after.
+		for _, err := range []error{
+			errors.Join(errReset, tt.err), errors.Join(tt.err, errReset), fmt.Errorf("%w after %w", tt.err, errReset),
+			sameText{errors.Join(tt.err, errReset)}, errors.Join(tt.err, errors.Join(tt.err, sameText{errReset})),
+		} {
+			if DialFailed(err) || NeverSent(err) {
+				t.Errorf("%v: DialFailed %v, NeverSent %v", err, DialFailed(err), NeverSent(err))
+			}
+		}
 	}
 	if TimedOut(nil) || DialFailed(nil) || NeverSent(nil) {
 		t.Error("no error is one of these")
 	}
 }
+
+// A sameText is an error that has the text of the one it wraps.
+type sameText struct{ error }
+
+func (e sameText) Unwrap() error { return e.error }
 
 func TestProxyStatus(t *testing.T) {
 	for text, want := range map[string]int{
