@@ -252,7 +252,7 @@ func codeClass(code string) (class Class, known bool) {
 		"TooManyRequestsException", "TransactionInProgressException":
 		return Throttled, true
 	case "RequestTimeout", "RequestTimeoutException", "IDPCommunicationError", "InternalError", "InternalServerError",
-		"InternalFailure", "ServiceUnavailable":
+		"InternalFailure", "ServiceUnavailable", "RetryableConflictException":
 		return Transient, true
 	case "Client", "Sender": // SOAP 1.1 and 1.2 without a detail
 		return Permanent, true

@@ -65,7 +65,7 @@ func TestDefaultPolicy(t *testing.T) {
 	}
 	for _, code := range []string{
 		"RequestTimeout", "RequestTimeoutException", "IDPCommunicationError", "InternalError", "InternalServerError",
-		"InternalFailure", "ServiceUnavailable",
+		"InternalFailure", "ServiceUnavailable", "RetryableConflictException",
 	} {
 		tests = append(tests, struct {
 			status int
