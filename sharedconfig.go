@@ -94,9 +94,9 @@ func Load(src Source) (*Transport, error) {
 //   - A profile other than "default" is asked for, and is in neither file.
 //   - The profile has a line that cannot be read, its header included, or more
 //     than 64 different keys that begin with retry_mode or max_attempts.
-//   - A file exists but cannot be read, is not a regular file, has a NUL byte,
-//     is UTF-16 text, has lines but no section, or is larger than 16 MiB. The
-//     null device is read as an empty file.
+//   - A file exists but cannot be read, is not a regular file, is UTF-16 text,
+//     has lines but no section, or is larger than 16 MiB. The null device is
+//     read as an empty file.
 //
 // The error names the setting, its value, where it came from and what is
 // allowed; errors.Is finds the error of the file system. It never contains the

@@ -57,9 +57,9 @@ func (f File) String() string {
 // file that does not exist says nothing, nor does the null device.
 //
 // It is an error if the file exists but cannot be read, is not a regular file,
-// is larger than 16 MiB, has a NUL byte, is UTF-16 text, or has lines but no
-// section; and if a line of the profile cannot be read. The error never
-// contains the text of a line, which may be a secret.
+// is larger than 16 MiB, is UTF-16 text, or has lines but no section; and if a
+// line of the profile cannot be read. The error never contains the text of a
+// line, which may be a secret.
 func (f File) Profile(name string) (Profile, error) {
 	if f.Path == "" {
 		return Profile{}, nil
@@ -79,11 +79,8 @@ func (f File) Profile(name string) (Profile, error) {
 // content.
 func (f File) parse(text, name string) (Profile, error) {
 	text = strings.TrimPrefix(text, "\ufeff")
-	switch {
-	case strings.HasPrefix(text, "\xff\xfe"), strings.HasPrefix(text, "\xfe\xff"):
+	if isUTF16(text) {
 		return Profile{}, fmt.Errorf("%s is UTF-16 text; it must be UTF-8", f.Path)
-	case strings.Contains(text, "\x00"):
-		return Profile{}, fmt.Errorf("%s has a NUL byte; it must be UTF-8 text", f.Path)
 	}
 	b := newBridge(name, f.Config)
 	for number, line := range lines(text) {
@@ -97,6 +94,13 @@ func (f File) parse(text, name string) (Profile, error) {
 			f.Path, f.headers())
 	}
 	return Profile{}, nil
+}
+
+// isUTF16 reports whether text begins with UTF-16's byte order mark, or with an
+// ASCII character in UTF-16.
+func isUTF16(text string) bool {
+	return strings.HasPrefix(text, "\xff\xfe") || strings.HasPrefix(text, "\xfe\xff") ||
+		len(text) > 1 && (text[0] == 0) != (text[1] == 0)
 }
 
 // headers returns the headers of the sections that are read.

@@ -13,8 +13,8 @@ const (
 	guard = "."
 
 	// continuedMark separates a value from the number of the line that
-	// continues it. No file that is read has a NUL byte.
-	continuedMark = "\x00"
+	// continues it. No line that reaches ini.v1 has a NUL byte.
+	continuedMark = nul
 
 	// maxKeys is how many different keys of a section reach ini.v1, which
 	// searches the list of them once for each line.
@@ -173,7 +173,12 @@ func (b *bridge) addProperty(number int, key, value string) {
 func (b *bridge) addContinuation(number int, line string) {
 	switch b.continued {
 	case addValue:
-		b.text.WriteString(cutComment(line))
+		value := cutComment(line)
+		if strings.Contains(value, nul) {
+			b.current.blame(number, hasNUL)
+			return
+		}
+		b.text.WriteString(value)
 		b.continued = addNumber
 	case addNumber:
 		fmt.Fprintf(&b.text, "%s%d", continuedMark, number)
@@ -190,7 +195,14 @@ func (b *bridge) addUnreadable(number int, line, reason string) {
 			b.open(s)
 		}
 	}
-	if s := b.current; s != nil && s.fault == nil {
+	if b.current != nil {
+		b.current.blame(number, reason)
+	}
+}
+
+// blame notes why a line of the section cannot be read.
+func (s *section) blame(number int, reason string) {
+	if s.fault == nil {
 		s.fault = &fault{number, reason, "NAME = VALUE, NAME: VALUE, [SECTION], a line that begins with # or ;, " +
 			"and under a value the lines indented deeper than it that continue it"}
 	}

@@ -59,7 +59,7 @@ func hostileTexts(size int) []hostileText {
 		{"backquotes", fill(head, "max_attempts=`\n", sound), "legacy `"},
 		{"comments", fill(head+"retry_mode = legacy", " #", ""), "legacy -"},
 		{"carriage returns", fill(head+"retry_mode = legacy", "\r", ""), "legacy -"},
-		{"NUL bytes", fill(head, "\x00", sound), "FILE has a NUL byte"},
+		{"NUL bytes", fill(head, "\x00", sound), "FILE line 2, in [profile p], cannot be read: it has no = or :"},
 		{"interpolation", fill(head+"a = %(a)s%(a)s\nretry_mode = ", "%(a)s", ""), "%(a)s"},
 	}
 }

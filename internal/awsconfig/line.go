@@ -10,6 +10,11 @@ import (
 // NamePunctuation is what a profile's name may have besides letters and digits.
 const NamePunctuation = "-/.%@_:+"
 
+const (
+	nul    = "\x00"
+	hasNUL = "it has a NUL byte"
+)
+
 // lines yields the lines of text with their numbers, from 1. A line ends with
 // LF, CRLF or CR.
 func lines(text string) iter.Seq2[int, string] {
@@ -103,8 +108,11 @@ func cutProperty(line string) (key, value, reason string) {
 		return "", "", "it has no name before the " + line[:1]
 	}
 	key, value = line[:delimiter+1], cutComment(line[delimiter+1:])
-	if !utf8.ValidString(key) || !utf8.ValidString(value) {
+	switch {
+	case !utf8.ValidString(key) || !utf8.ValidString(value):
 		reason = "it is not UTF-8 text"
+	case strings.Contains(key, nul) || strings.Contains(value, nul):
+		reason = hasNUL
 	}
 	return key, value, reason
 }

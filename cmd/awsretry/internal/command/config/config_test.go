@@ -129,7 +129,7 @@ func TestErrors(t *testing.T) {
 	}{
 		{"unclosed section", write("[default\nretry_mode = legacy\n"), nil,
 			"line 1, in [default], cannot be read: it has no ]"},
-		{"binary file", write("\x7fELF\x00\x01"), nil, "has a NUL byte"},
+		{"binary file", write("\x7fELF\x00\x01"), nil, "has no [SECTION]"},
 		{"no section", write("retry_mode = legacy\n"), nil, "has no [SECTION]"},
 		{"mode variable", map[string]string{"AWS_RETRY_MODE": "eager"}, nil, `environment AWS_RETRY_MODE is "eager"`},
 		{"profile", nil, []string{"--profile", "none"}, `awsretry config: profile is "none"; it must be a profile`},
