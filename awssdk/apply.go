@@ -41,7 +41,7 @@ func (applied) MaxAttempts() int { return unlimited }
 // RetryDelay limits the attempts of a client that has cfg.Retryer without
 // cfg.APIOptions.
 func (r applied) RetryDelay(attempt int, err error) (time.Duration, error) {
-	if made := attemptsMade(attempt); r.attemptOf(err) == nil && made >= r.attempts {
+	if made := r.attemptsMade(attempt); r.attemptOf(err) == nil && made >= r.attempts {
 		return 0, errors.Join(err, refusal(context.Background(), made, awsretry.StopMaxAttempts, err))
 	}
 	return r.Retryer.RetryDelay(attempt, err)

@@ -56,10 +56,14 @@ func (a *attemptError) decide() error {
 	return refusal(ctx, a.number, a.stop, a.err)
 }
 
-// retryDelay returns the delay that decide found.
-func (a *attemptError) retryDelay() (time.Duration, error) {
-	if a.stop != "" {
+// retryDelay returns the delay that decide found. attempt is as the SDK's retry
+// loop numbers the attempts.
+func (a *attemptError) retryDelay(attempt int) (time.Duration, error) {
+	switch {
+	case a.stop != "":
 		return 0, fmt.Errorf("awssdk: no attempt follows (%s)", a.stop)
+	case attempt < a.number:
+		return beforeLoop2026(a.delay, responseOf(a.err)), nil
 	}
-	return beforeSDK(a.delay, responseOf(a.err)), nil
+	return a.delay, nil
 }

@@ -4,18 +4,11 @@ import (
 	"context"
 	"math"
 	"net/http"
-	"os"
-	"strconv"
 	"time"
 
 	"example.com/awsretry"
 	"example.com/awsretry/internal/awsproto"
 )
-
-// loop2026 reports whether the SDK's retry loop is that of the 2026 revision,
-// which numbers the attempts of RetryDelay from 0 and releases only the first
-// attempt's token. The SDK asks the environment each time.
-func loop2026() bool { return os.Getenv("AWS_NEW_RETRIES_2026") == "true" }
 
 func release(error) error { return nil }
 
@@ -34,46 +27,24 @@ func (r *Retryer) IsErrorRetryable(err error) bool {
 
 // RetryDelay returns the delay before the attempt that follows an attempt that
 // failed with err. attempt is as the SDK's retry loop has it: the number of the
-// failed attempt, or one less if AWS_NEW_RETRIES_2026 is true. Where that loop
-// would add up to 5 s because of an X-Amz-Retry-After, the delay is less by as
-// much, and may be negative.
+// failed attempt, or one less in the loop of 2026. Where that loop would add up
+// to 5 s because of an X-Amz-Retry-After, the delay is less by as much, and may
+// be negative.
 func (r *Retryer) RetryDelay(attempt int, err error) (time.Duration, error) {
 	if a := r.attemptOf(err); a != nil {
-		return a.retryDelay()
+		return a.retryDelay(attempt)
 	}
 	resp := responseOf(err)
-	failed := awsretry.Attempt{Number: attemptsMade(attempt), Response: resp, Class: r.class(err)}
+	failed := awsretry.Attempt{Number: r.attemptsMade(attempt), Response: resp, Class: r.class(err)}
 	if resp != nil {
 		failed.Request = resp.Request
 	}
 	delay, err := r.transport.Delay(failed)
-	return beforeSDK(delay, resp), err
-}
-
-// attemptsMade returns how many attempts there were when the SDK's retry loop
-// calls RetryDelay with attempt.
-func attemptsMade(attempt int) int {
-	if loop2026() {
-		return attempt + 1
+	if r.loop2026.Load() {
+		delay = beforeLoop2026(delay, resp)
 	}
-	return attempt
+	return delay, err
 }
-
-// beforeSDK returns what RetryDelay has to return for the SDK to sleep delay.
-// Its loop of 2026 raises what RetryDelay returns to what X-Amz-Retry-After asks
-// for, by 5 s at most. It reads the header as here: a plus sign is allowed, and
-// a number that is too large overflows.
-func beforeSDK(delay time.Duration, resp *http.Response) time.Duration {
-	if resp == nil || !loop2026() {
-		return delay
-	}
-	ms, err := strconv.ParseInt(resp.Header.Get("X-Amz-Retry-After"), 10, 64)
-	if err != nil || ms < 0 || time.Duration(ms)*time.Millisecond <= delay {
-		return delay
-	}
-	return delay - awsproto.AmzRetryAfterSpan
-}
-
 // class returns the class of err, of which no more is known.
 func (r *Retryer) class(err error) awsretry.Class {
 	return classOf(err, func(resp *http.Response, code string, err error) awsretry.Class {
@@ -127,7 +98,7 @@ func (r *Retryer) GetRetryToken(ctx context.Context, opErr error) (func(error) e
 	}
 	delay, stop := loop.Decide()
 	if stop != "" {
-		if !loop2026() || !awsproto.LongPolls(described) { // for those that the SDK knows it sleeps itself
+		if !r.loop2026.Load() || !awsproto.LongPolls(described) { // for those that the SDK knows it sleeps itself
 			sleep(ctx, delay)
 		}
 		return nil, refusal(ctx, 1, stop, opErr)
@@ -137,7 +108,7 @@ func (r *Retryer) GetRetryToken(ctx context.Context, opErr error) (func(error) e
 		if err == nil {
 			putBack()
 		}
-		if loop2026() {
+		if r.loop2026.Load() {
 			settle(loop, err)
 		}
 		return nil

@@ -19,6 +19,7 @@ import (
 	"iter"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"example.com/awsretry"
@@ -138,7 +139,8 @@ func Load(src awsretry.Source) (Config, error) {
 type Retryer struct {
 	transport *awsretry.Transport // its settings and partitions; it sends nothing
 	policy    awsretry.Policy
-	attempts  int // the default of most services, or Config.MaxAttempts
+	attempts  int         // the default of most services, or Config.MaxAttempts
+	loop2026  atomic.Bool // what the SDK's retry loop is taken for, where it is not known of the call
 }
 
 var _ aws.RetryerV2 = (*Retryer)(nil)
@@ -180,6 +182,7 @@ func NewRetryer(c Config) (*Retryer, error) {
 	if r.attempts, err = c.attempts(); err != nil {
 		return nil, err
 	}
+	r.loop2026.Store(runsLoop2026())
 	return r, nil
 }
 
