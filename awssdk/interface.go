@@ -45,6 +45,7 @@ func (r *Retryer) RetryDelay(attempt int, err error) (time.Duration, error) {
 	}
 	return delay, err
 }
+
 // class returns the class of err, of which no more is known.
 func (r *Retryer) class(err error) awsretry.Class {
 	return classOf(err, func(resp *http.Response, code string, err error) awsretry.Class {

@@ -49,6 +49,8 @@ type Config struct {
 	// awsretry.DefaultPolicy. Its class does not count for an attempt without an
 	// error, for an error that says itself whether it is retryable, such as that
 	// of a clock that is wrong, nor for one that did not come from the network.
+	// A response with a 2xx whose body breaks off is permanent too, unless the
+	// SDK's own retryer retries it: the service may have done what it was asked.
 	Policy awsretry.Policy
 
 	// Backoff computes the delay before each retry. Nil means the backoff of
