@@ -2,7 +2,6 @@ package awssdk
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -42,7 +41,7 @@ func (applied) MaxAttempts() int { return unlimited }
 // cfg.APIOptions.
 func (r applied) RetryDelay(attempt int, err error) (time.Duration, error) {
 	if made := r.attemptsMade(attempt); r.attemptOf(err) == nil && made >= r.attempts {
-		return 0, errors.Join(err, refusal(context.Background(), made, awsretry.StopMaxAttempts, err))
+		return 0, refusal(context.Background(), made, awsretry.StopMaxAttempts, err)
 	}
 	return r.Retryer.RetryDelay(attempt, err)
 }

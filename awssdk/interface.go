@@ -69,11 +69,11 @@ func (r *Retryer) GetAttemptToken(ctx context.Context) (func(error) error, error
 	}
 	loop, err := r.transport.NewLoop(describeCall(ctx, nil))
 	if err != nil {
-		return nil, err
+		return nil, refusedFirst(err)
 	}
 	defer loop.End()
 	if err := loop.Wait(); err != nil {
-		return nil, err
+		return nil, refusedFirst(err)
 	}
 	loop.Sent()
 	return func(err error) error { settle(loop, err); return nil }, nil
@@ -84,12 +84,12 @@ func (r *Retryer) GetAttemptToken(ctx context.Context) (func(error) error, error
 // the outcome of that attempt.
 func (r *Retryer) GetRetryToken(ctx context.Context, opErr error) (func(error) error, error) {
 	if a := r.attemptOf(opErr); a != nil {
-		return release, a.decide()
+		return release, a.decide(opErr)
 	}
 	described := describeCall(ctx, nil)
 	loop, err := r.transport.NewLoop(described)
 	if err != nil {
-		return nil, err
+		return nil, refusedFirst(err)
 	}
 	defer loop.End()
 	loop.SetMaxAttempts(math.MaxInt) // the SDK counts
