@@ -2,7 +2,6 @@ package awssdk
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -41,14 +40,18 @@ func (applied) MaxAttempts() int { return unlimited }
 // RetryDelay limits the attempts of a client that has cfg.Retryer without
 // cfg.APIOptions.
 func (r applied) RetryDelay(attempt int, err error) (time.Duration, error) {
-	if made := attemptsMade(attempt); r.attemptOf(err) == nil && made >= r.attempts {
-		return 0, errors.Join(err, refusal(context.Background(), made, awsretry.StopMaxAttempts, err))
+	if made := r.attemptsMade(attempt); r.attemptOf(err) == nil && made >= r.attempts {
+		return 0, refusal(context.Background(), made, awsretry.StopMaxAttempts, err)
 	}
 	return r.Retryer.RetryDelay(attempt, err)
 }
 
 // The name of the SDK's retry loop in the middleware stack.
 const retryID = "Retry"
+
+// The name of a middleware of older service modules, which sets the header of
+// an attempt once more. The retry loop has set it.
+const headerID = "RetryMetricsHeader"
 
 // The names of the middlewares.
 const (
@@ -57,14 +60,15 @@ const (
 )
 
 // addMiddlewares adds a middleware around the SDK's retry loop and another one
-// around each attempt. They replace those of another Retryer. A stack without
-// the loop, such as that of a presigned request, stays as it is.
+// around each attempt, which corrects the header. They replace those of another
+// Retryer. A stack without the loop, such as that of a presigned request, stays
+// as it is.
 func (r *Retryer) addMiddlewares(stack *middleware.Stack) error {
 	steps := stack.Finalize
 	if _, ok := steps.Get(retryID); !ok {
 		return nil
 	}
-	for _, id := range []string{callID, attemptID} {
+	for _, id := range []string{callID, attemptID, headerID} {
 		if _, ok := steps.Get(id); ok {
 			if _, err := steps.Remove(id); err != nil {
 				return fmt.Errorf("awssdk: %w", err)

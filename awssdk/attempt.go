@@ -40,8 +40,9 @@ func (a *attemptError) retryable(err error) bool {
 	return a.class.Retryable() || saysRetryable(err) == aws.TrueTernary
 }
 
-// decide decides whether another attempt follows.
-func (a *attemptError) decide() error {
+// decide decides whether another attempt follows. The SDK has wrapped the error
+// of the attempt in opErr if the client's clock was wrong.
+func (a *attemptError) decide(opErr error) error {
 	loop, ctx := a.call.loop, a.call.described.Context()
 	if !a.class.Retryable() {
 		loop.SetClass(awsretry.Transient) // retryable by a client's own rules
@@ -53,13 +54,17 @@ func (a *attemptError) decide() error {
 		return nil
 	}
 	sleep(ctx, a.delay)
-	return refusal(ctx, a.number, a.stop, a.err)
+	return refusal(ctx, a.number, a.stop, ofAttempt(opErr))
 }
 
-// retryDelay returns the delay that decide found.
-func (a *attemptError) retryDelay() (time.Duration, error) {
-	if a.stop != "" {
+// retryDelay returns the delay that decide found. attempt is as the SDK's retry
+// loop numbers the attempts.
+func (a *attemptError) retryDelay(attempt int) (time.Duration, error) {
+	switch {
+	case a.stop != "":
 		return 0, fmt.Errorf("awssdk: no attempt follows (%s)", a.stop)
+	case attempt < a.number:
+		return beforeLoop2026(a.delay, responseOf(a.err)), nil
 	}
-	return beforeSDK(a.delay, responseOf(a.err)), nil
+	return a.delay, nil
 }

@@ -43,11 +43,14 @@ func (r *Retryer) handleCall(ctx context.Context, in middleware.FinalizeInput, n
 	described := describeCall(ctx, requestOf(in))
 	loop, err := r.transport.NewLoop(described)
 	if err != nil {
-		return out, metadata, err
+		return out, metadata, refusedFirst(err)
 	}
 	c := &call{retryer: r, loop: loop, described: described}
 	defer c.end()
 	out, metadata, err = next.HandleFinalize(withCall(ctx, c), in)
+	if len(c.failed) > 0 {
+		err = flatten(err)
+	}
 	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(err, cause) {
 		err = &canceledError{err, cause}
 	}
@@ -79,10 +82,13 @@ func requestOf(in middleware.FinalizeInput) *http.Request {
 func (c *call) wait() error {
 	err := c.loop.Wait()
 	c.admitted = err == nil
-	if err == nil || len(c.failed) == 0 {
-		return err
+	if stop, ok := err.(*awsretry.Error); ok && len(c.failed) > 0 {
+		last := c.failed[len(c.failed)-1]
+		refused := refusal(c.described.Context(), last.number, stop.Stop, last.err)
+		refused.last = last.err
+		return refused
 	}
-	return &refusedRetry{err, c.failed[len(c.failed)-1].err}
+	return refusedFirst(err)
 }
 
 // handleAttempt makes one attempt, and gives its outcome to the call.

@@ -3,22 +3,58 @@ package awssdk
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"example.com/awsretry"
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
 )
 
-// refusal returns the error of a retry that is not made.
-func refusal(ctx context.Context, attempts int, stop awsretry.Stop, opErr error) error {
-	var why error
+// A stopError is why an attempt that failed is not repeated, or why the first
+// one is not sent. errors.As finds its *awsretry.Error. That is not in the chain
+// of errors: it is a net.Error, and the errors of most calls are not.
+type stopError struct {
+	stop *awsretry.Error // its Err is the reason
+	last error           // of the attempt; nil if the reason has it, or the SDK adds it
+}
+
+// Error returns the text of the SDK if the attempts are used up.
+func (e *stopError) Error() string {
+	text := e.stop.Error()
+	if e.stop.Stop == awsretry.StopMaxAttempts {
+		text = e.stop.Err.Error()
+	}
+	if e.last != nil {
+		text += ", " + e.last.Error()
+	}
+	return text
+}
+
+func (e *stopError) Unwrap() []error {
+	if e.last == nil {
+		return []error{e.stop.Err}
+	}
+	return []error{e.stop.Err, e.last}
+}
+
+func (e *stopError) Is(target error) bool { return e.stop.Is(target) }
+
+func (e *stopError) As(target any) bool {
+	t, ok := target.(**awsretry.Error)
+	if ok {
+		*t = e.stop
+	}
+	return ok
+}
+
+// refusal returns why an attempt that failed with opErr is not repeated.
+func refusal(ctx context.Context, attempts int, stop awsretry.Stop, opErr error) *stopError {
+	why := errors.New("there is no retry")
 	switch stop {
 	case awsretry.StopQuota:
 		why = awsretry.ErrQuotaExceeded
 	case awsretry.StopRateLimit:
 		why = awsretry.ErrRateLimited
 	case awsretry.StopMaxAttempts:
-		why = &spent{retry.MaxAttemptsError{Attempt: attempts, Err: opErr}}
+		why = &retry.MaxAttemptsError{Attempt: attempts, Err: opErr}
 	case awsretry.StopDeadline:
 		why = errors.New("the next attempt would come after the context's deadline")
 	case awsretry.StopRetryAfter:
@@ -30,25 +66,46 @@ func refusal(ctx context.Context, attempts int, stop awsretry.Stop, opErr error)
 	case awsretry.StopDisabled:
 		why = errors.New("the context is from WithoutRetry")
 	}
-	if why == nil {
-		why = opErr
-	}
-	return &awsretry.Error{Attempts: attempts, Stop: stop, Err: why}
+	return &stopError{stop: &awsretry.Error{Attempts: attempts, Stop: stop, Err: why}}
 }
 
-// A spent is the SDK's error where the attempts are used up. Its text does not
-// repeat that of the last attempt.
-type spent struct{ retry.MaxAttemptsError }
+// refusedFirst returns the error of a first attempt that may not be sent.
+func refusedFirst(err error) error {
+	if stop, ok := err.(*awsretry.Error); ok {
+		return &stopError{stop: stop}
+	}
+	return err
+}
 
-func (e *spent) Error() string { return fmt.Sprintf("the maximum number of attempts is %d", e.Attempt) }
-func (e *spent) Unwrap() error { return &e.MaxAttemptsError }
+// flatten returns the error of a call whose attempts ended with err: without the
+// attempt, and in one line where the SDK's retry loop joins the errors of the
+// attempt and of GetRetryToken.
+func flatten(err error) error {
+	if spent, ok := err.(*retry.MaxAttemptsError); ok { // a limit of the client's own
+		return refusal(context.Background(), spent.Attempt, awsretry.StopMaxAttempts, ofAttempt(spent.Err))
+	}
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok || len(joined.Unwrap()) != 2 {
+		return ofAttempt(err)
+	}
+	last := joined.Unwrap()[0]
+	refused, ok := joined.Unwrap()[1].(*stopError)
+	switch {
+	case !ok:
+		return err
+	case refused.stop.Stop == awsretry.StopMaxAttempts:
+		return refused
+	}
+	return &stopError{refused.stop, ofAttempt(last)}
+}
 
-// A refusedRetry is the error of a retry that may not be sent. The text of why
-// has the attempt before it.
-type refusedRetry struct{ why, last error }
-
-func (e *refusedRetry) Error() string   { return e.why.Error() }
-func (e *refusedRetry) Unwrap() []error { return []error{e.why, e.last} }
+// ofAttempt returns the error that err wraps if it is that of an attempt.
+func ofAttempt(err error) error {
+	if a, ok := err.(*attemptError); ok {
+		return a.err
+	}
+	return err
+}
 
 // A canceledError is an error because a context ended, with the cause of that
 // end.

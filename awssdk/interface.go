@@ -4,18 +4,11 @@ import (
 	"context"
 	"math"
 	"net/http"
-	"os"
-	"strconv"
 	"time"
 
 	"example.com/awsretry"
 	"example.com/awsretry/internal/awsproto"
 )
-
-// loop2026 reports whether the SDK's retry loop is that of the 2026 revision,
-// which numbers the attempts of RetryDelay from 0 and releases only the first
-// attempt's token. The SDK asks the environment each time.
-func loop2026() bool { return os.Getenv("AWS_NEW_RETRIES_2026") == "true" }
 
 func release(error) error { return nil }
 
@@ -34,44 +27,23 @@ func (r *Retryer) IsErrorRetryable(err error) bool {
 
 // RetryDelay returns the delay before the attempt that follows an attempt that
 // failed with err. attempt is as the SDK's retry loop has it: the number of the
-// failed attempt, or one less if AWS_NEW_RETRIES_2026 is true. Where that loop
-// would add up to 5 s because of an X-Amz-Retry-After, the delay is less by as
-// much, and may be negative.
+// failed attempt, or one less in the loop of 2026. Where that loop would add up
+// to 5 s because of an X-Amz-Retry-After, the delay is less by as much, and may
+// be negative.
 func (r *Retryer) RetryDelay(attempt int, err error) (time.Duration, error) {
 	if a := r.attemptOf(err); a != nil {
-		return a.retryDelay()
+		return a.retryDelay(attempt)
 	}
 	resp := responseOf(err)
-	failed := awsretry.Attempt{Number: attemptsMade(attempt), Response: resp, Class: r.class(err)}
+	failed := awsretry.Attempt{Number: r.attemptsMade(attempt), Response: resp, Class: r.class(err)}
 	if resp != nil {
 		failed.Request = resp.Request
 	}
 	delay, err := r.transport.Delay(failed)
-	return beforeSDK(delay, resp), err
-}
-
-// attemptsMade returns how many attempts there were when the SDK's retry loop
-// calls RetryDelay with attempt.
-func attemptsMade(attempt int) int {
-	if loop2026() {
-		return attempt + 1
+	if r.loop2026.Load() {
+		delay = beforeLoop2026(delay, resp)
 	}
-	return attempt
-}
-
-// beforeSDK returns what RetryDelay has to return for the SDK to sleep delay.
-// Its loop of 2026 raises what RetryDelay returns to what X-Amz-Retry-After asks
-// for, by 5 s at most. It reads the header as here: a plus sign is allowed, and
-// a number that is too large overflows.
-func beforeSDK(delay time.Duration, resp *http.Response) time.Duration {
-	if resp == nil || !loop2026() {
-		return delay
-	}
-	ms, err := strconv.ParseInt(resp.Header.Get("X-Amz-Retry-After"), 10, 64)
-	if err != nil || ms < 0 || time.Duration(ms)*time.Millisecond <= delay {
-		return delay
-	}
-	return delay - awsproto.AmzRetryAfterSpan
+	return delay, err
 }
 
 // class returns the class of err, of which no more is known.
@@ -97,11 +69,11 @@ func (r *Retryer) GetAttemptToken(ctx context.Context) (func(error) error, error
 	}
 	loop, err := r.transport.NewLoop(describeCall(ctx, nil))
 	if err != nil {
-		return nil, err
+		return nil, refusedFirst(err)
 	}
 	defer loop.End()
 	if err := loop.Wait(); err != nil {
-		return nil, err
+		return nil, refusedFirst(err)
 	}
 	loop.Sent()
 	return func(err error) error { settle(loop, err); return nil }, nil
@@ -112,12 +84,12 @@ func (r *Retryer) GetAttemptToken(ctx context.Context) (func(error) error, error
 // the outcome of that attempt.
 func (r *Retryer) GetRetryToken(ctx context.Context, opErr error) (func(error) error, error) {
 	if a := r.attemptOf(opErr); a != nil {
-		return release, a.decide()
+		return release, a.decide(opErr)
 	}
 	described := describeCall(ctx, nil)
 	loop, err := r.transport.NewLoop(described)
 	if err != nil {
-		return nil, err
+		return nil, refusedFirst(err)
 	}
 	defer loop.End()
 	loop.SetMaxAttempts(math.MaxInt) // the SDK counts
@@ -127,7 +99,7 @@ func (r *Retryer) GetRetryToken(ctx context.Context, opErr error) (func(error) e
 	}
 	delay, stop := loop.Decide()
 	if stop != "" {
-		if !loop2026() || !awsproto.LongPolls(described) { // for those that the SDK knows it sleeps itself
+		if !r.loop2026.Load() || !awsproto.LongPolls(described) { // for those that the SDK knows it sleeps itself
 			sleep(ctx, delay)
 		}
 		return nil, refusal(ctx, 1, stop, opErr)
@@ -137,7 +109,7 @@ func (r *Retryer) GetRetryToken(ctx context.Context, opErr error) (func(error) e
 		if err == nil {
 			putBack()
 		}
-		if loop2026() {
+		if r.loop2026.Load() {
 			settle(loop, err)
 		}
 		return nil

@@ -49,8 +49,9 @@ func nested(err error) bool {
 type ask func(resp *http.Response, code string, err error) awsretry.Class
 
 // classOf returns the class of err. The policy decides, except that an error
-// decides that says whether it is retryable, and that one that did not come from
-// the network is permanent.
+// decides that says whether it is retryable, and that one is permanent that did
+// not come from the network. So is one of reading the response of a service that
+// accepted the request, unless it is one that the SDK retries.
 func classOf(err error, policy ask) awsretry.Class {
 	resp, code := responseOf(err), codeOf(err)
 	var class awsretry.Class
@@ -61,7 +62,7 @@ func classOf(err error, policy ask) awsretry.Class {
 		class = policy(resp, code, nil)
 	default:
 		class = policy(nil, "", err)
-		if !fromNetwork(err) {
+		if !brokenConnection(err) && (accepted(resp) || !fromNetwork(err)) {
 			class = awsretry.Permanent
 		}
 	}
@@ -84,10 +85,21 @@ func canceled(err error) bool {
 // is wrong.
 func saysRetryable(err error) aws.Ternary { return retry.RetryableError{}.IsErrorRetryable(err) }
 
+// accepted reports whether resp says that the service has done what it was
+// asked.
+func accepted(resp *http.Response) bool {
+	return resp != nil && resp.StatusCode >= 200 && resp.StatusCode < 300
+}
+
+// brokenConnection reports whether err is one of the connection for the SDK,
+// which retries these whatever the response was.
+func brokenConnection(err error) bool {
+	return retry.RetryableConnectionError{}.IsErrorRetryable(err) == aws.TrueTernary
+}
+
 // fromNetwork reports whether err is of sending a request or reading its
 // response. Others are of making the request, such as missing credentials.
 func fromNetwork(err error) bool {
 	var send *smithyhttp.RequestSendError
-	return errors.As(err, &send) || errors.Is(err, io.ErrUnexpectedEOF) ||
-		retry.RetryableConnectionError{}.IsErrorRetryable(err) == aws.TrueTernary
+	return errors.As(err, &send) || errors.Is(err, io.ErrUnexpectedEOF)
 }

@@ -19,6 +19,7 @@ import (
 	"iter"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"example.com/awsretry"
@@ -48,6 +49,8 @@ type Config struct {
 	// awsretry.DefaultPolicy. Its class does not count for an attempt without an
 	// error, for an error that says itself whether it is retryable, such as that
 	// of a clock that is wrong, nor for one that did not come from the network.
+	// A response with a 2xx whose body breaks off is permanent too, unless the
+	// SDK's own retryer retries it: the service may have done what it was asked.
 	Policy awsretry.Policy
 
 	// Backoff computes the delay before each retry. Nil means the backoff of
@@ -138,7 +141,8 @@ func Load(src awsretry.Source) (Config, error) {
 type Retryer struct {
 	transport *awsretry.Transport // its settings and partitions; it sends nothing
 	policy    awsretry.Policy
-	attempts  int // the default of most services, or Config.MaxAttempts
+	attempts  int         // the default of most services, or Config.MaxAttempts
+	loop2026  atomic.Bool // what the SDK's retry loop is taken for, where it is not known of the call
 }
 
 var _ aws.RetryerV2 = (*Retryer)(nil)
@@ -180,6 +184,7 @@ func NewRetryer(c Config) (*Retryer, error) {
 	if r.attempts, err = c.attempts(); err != nil {
 		return nil, err
 	}
+	r.loop2026.Store(runsLoop2026())
 	return r, nil
 }
 

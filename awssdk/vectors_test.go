@@ -140,7 +140,6 @@ func stopOf(err error) awsretry.Stop {
 // The steps of the AWS SDK for Go's own test of its 2026 retryer, which calls
 // the methods of the interface one by one.
 func TestPublishedSteps(t *testing.T) {
-	t.Setenv("AWS_NEW_RETRIES_2026", "true")
 	r := mustRetryer(t, Config{Revision: awsretry.Revision2026})
 	failure := step{status: 500}.failure(nil)
 	var left []int

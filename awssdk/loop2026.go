@@ -1,0 +1,76 @@
+package awssdk
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"example.com/awsretry/internal/awsproto"
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	"github.com/aws/smithy-go/middleware"
+)
+
+// The SDK has two retry loops. That of 2026 numbers the attempts of RetryDelay
+// from 0, not from 1. It also releases only the first attempt's token, raises
+// the delay to what X-Amz-Retry-After asks for, and sleeps before it ends a
+// long-polling call. Which of them runs is seen by the numbers.
+
+// runsLoop2026 reports whether the SDK runs its loop of 2026. It lets the loop
+// retry a call that sends nothing.
+func runsLoop2026() bool {
+	var p probe
+	loop := retry.NewAttemptMiddleware(&p, func(request any) any { return request })
+	fails := middleware.FinalizeHandlerFunc(func(context.Context, middleware.FinalizeInput) (
+		out middleware.FinalizeOutput, metadata middleware.Metadata, err error,
+	) {
+		return out, metadata, errProbe
+	})
+	loop.HandleFinalize(context.Background(), middleware.FinalizeInput{}, fails)
+	return p.from0
+}
+
+var errProbe = errors.New("awssdk: a call that shows how the SDK retries")
+
+// A probe is the Retryer of a call that ends when its first retry would begin.
+type probe struct {
+	aws.NopRetryer
+	from0 bool // the first attempt has the number 0
+}
+
+func (*probe) IsErrorRetryable(error) bool { return true }
+func (*probe) MaxAttempts() int            { return 2 }
+
+func (p *probe) RetryDelay(attempt int, _ error) (time.Duration, error) {
+	p.from0 = attempt == 0
+	return 0, errProbe
+}
+
+// attemptsMade returns how many attempts there were when the SDK's retry loop
+// calls RetryDelay with attempt.
+func (r *Retryer) attemptsMade(attempt int) int {
+	if attempt == 0 {
+		r.loop2026.Store(true) // set in the environment after NewRetryer
+	}
+	if r.loop2026.Load() {
+		return attempt + 1
+	}
+	return attempt
+}
+
+// beforeLoop2026 returns what RetryDelay has to return for the loop of 2026 to
+// sleep delay. It raises what RetryDelay returns to what X-Amz-Retry-After asks
+// for, by 5 s at most. It reads the header as here: a plus sign is allowed, and
+// a number that is too large overflows.
+func beforeLoop2026(delay time.Duration, resp *http.Response) time.Duration {
+	if resp == nil {
+		return delay
+	}
+	ms, err := strconv.ParseInt(resp.Header.Get("X-Amz-Retry-After"), 10, 64)
+	if err != nil || ms < 0 || time.Duration(ms)*time.Millisecond <= delay {
+		return delay
+	}
+	return delay - awsproto.AmzRetryAfterSpan
+}
