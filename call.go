@@ -36,7 +36,8 @@ type plainResult struct {
 	via          http.RoundTripper
 	resp         *http.Response
 	err          error
-	options      *callOptions // the context's, if optionsKnown is set
+	memory       replay.Memory // of the request's body
+	options      *callOptions  // the context's, if optionsKnown is set
 	optionsKnown bool
 }
 
@@ -80,7 +81,7 @@ func (p *plainResult) joined(c *config, req *http.Request, options *callOptions)
 func (c *call) own(req *http.Request, first *plainResult) {
 	c.req, c.caller = req, callerOf(req)
 	if first.sent() {
-		c.body.Sent(req)
+		c.body.Sent(req, first.memory)
 	} else {
 		c.body.Own(req)
 	}

@@ -23,7 +23,7 @@ func (a *attempt) decide(c *call) bool {
 		return false
 	}
 	switch {
-	case !c.body.Rewind():
+	case !c.body.Replayable():
 		a.Stop = StopBody
 	case !a.draw(c):
 		a.Stop = StopQuota

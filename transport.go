@@ -257,8 +257,11 @@ func (a *attempt) run(c *call) (*http.Response, error) {
 // for more than sending it.
 func (t *Transport) sendPlain(req *http.Request) plainResult {
 	c := t.config.Load()
-	if c == nil || !c.plain || cancelOf(req) != nil || req.Trailer != nil ||
-		req.Body != nil && req.Body != http.NoBody && (req.GetBody == nil || !replay.InMemory(req.Body)) {
+	if c == nil || !c.plain || cancelOf(req) != nil || req.Trailer != nil {
+		return plainResult{}
+	}
+	var memory replay.Memory
+	if req.Body != nil && req.Body != http.NoBody && (req.GetBody == nil || !memory.Remember(req.Body)) {
 		return plainResult{}
 	}
 	ctx := req.Context()
@@ -273,7 +276,7 @@ func (t *Transport) sendPlain(req *http.Request) plainResult {
 		via = c.conns.For(req.URL)
 	}
 	resp, err := via.RoundTrip(req)
-	return plainResult{config: c, via: via, resp: resp, err: err, optionsKnown: true}
+	return plainResult{config: c, via: via, resp: resp, err: err, memory: memory, optionsKnown: true}
 }
 
 // CloseIdleConnections calls the method of that name of Base, if it has one,

@@ -5,8 +5,6 @@ import (
 	"io"
 	"net/http"
 	"time"
-
-	"example.com/awsretry/internal/replay"
 )
 
 // maxKept is how much is kept of a request body that can be read only once, for
@@ -15,12 +13,12 @@ const maxKept = 1 << 20
 
 func hasBody(req *http.Request) bool { return req.Body != nil && req.Body != http.NoBody }
 
-// outgoing returns the request that the inner Transport sends. If the body has
-// no GetBody, d.body keeps what the attempts read, so that the inner Transport
-// keeps nothing.
+// outgoing returns the request that the inner Transport sends. Its body is lent
+// by d.body, which keeps what the attempts read of a stream, so that the inner
+// Transport keeps nothing.
 func (d *delivery) outgoing() *http.Request {
 	out := d.req.WithContext(context.WithValue(d.req.Context(), progressKey{d.Transport}, &d.progress))
-	if hasBody(d.req) && d.req.GetBody == nil {
+	if hasBody(d.req) {
 		d.body.Own(d.req)
 		d.body.Share(maxKept, false)
 		d.body.Lend(out)
@@ -39,38 +37,34 @@ func (d *delivery) giveBody(dead *http.Request) {
 		dead.Body, _ = dead.GetBody()
 		return
 	}
-	ctx, giveUp := context.WithCancelCause(dead.Context())
-	src, err := d.reopen(ctx)
-	if err != nil {
-		giveUp(nil)
+	open := func() (io.ReadCloser, error) { return d.reopen(dead.Context()) }
+	body, err := open()
+	switch {
+	case err != nil:
 		dead.Body, dead.GetBody = lostBody{err}, nil
-		return
-	}
-	dead.Body = &patientReader{
-		src:    src,
-		giveUp: giveUp,
-		idle:   d.attemptTimeout(),
-		until:  time.Now().Add(maxReading),
+	case d.req.GetBody != nil:
+		dead.Body, dead.GetBody = body, open
+	default:
+		dead.Body = body
 	}
 }
 
 // reopen returns the body from GetBody, or what is kept of a stream and then
-// the rest. The end of ctx ends a Read of it.
+// the rest, when nothing else reads it.
 func (d *delivery) reopen(ctx context.Context) (io.ReadCloser, error) {
-	if d.req.GetBody != nil {
-		src, err := d.req.GetBody()
-		if err != nil || src == nil {
-			return nil, lost(err)
-		}
-		return replay.Detach(ctx, src), nil
-	}
 	if !d.bodyFree && !d.body.Idle() {
 		return nil, ErrBody
 	}
 	if _, ok := d.body.Freeze(ctx, d.attemptTimeout()); !ok {
 		return nil, lost(d.body.Err())
 	}
+	ctx, giveUp := context.WithCancelCause(ctx)
 	again := d.req.WithContext(ctx)
 	d.body.Attach(again)
-	return again.Body, nil
+	return &patientReader{
+		src:    again.Body,
+		giveUp: giveUp,
+		idle:   d.attemptTimeout(),
+		until:  time.Now().Add(maxReading),
+	}, nil
 }

@@ -75,7 +75,8 @@ func TestBodyFromGetBodyIsClosed(t *testing.T) {
 	for name, closes := range map[string]bool{"left open": false, "closed": true} {
 		run(t, name, func(t *testing.T) {
 			var bodies []*countedBody
-			req := post(t, "http://a.example/", "x")
+			req := post(t, "http://a.example/", "")
+			req.Body, req.ContentLength = io.NopCloser(oneWay("x")), 1
 			req.GetBody = func() (io.ReadCloser, error) {
 				bodies = append(bodies, &countedBody{Reader: strings.NewReader("x")})
 				return bodies[len(bodies)-1], nil
@@ -121,9 +122,15 @@ func TestLostBodies(t *testing.T) {
 		return func(req *http.Request) { req.Body, req.ContentLength = io.NopCloser(io.MultiReader(readers...)), -1 }
 	}
 	getBody := func(body io.ReadCloser, err error) func(*http.Request) {
-		return func(req *http.Request) { req.GetBody = func() (io.ReadCloser, error) { return body, err } }
+		return func(req *http.Request) {
+			req.Body, req.ContentLength = io.NopCloser(oneWay("hello")), 5
+			req.GetBody = func() (io.ReadCloser, error) { return body, err }
+		}
 	}
-	hangs := func(req *http.Request) { req.Body, req.ContentLength = &hanging{make(chan struct{})}, -1 }
+	hangs := func(req *http.Request) {
+		req.Body, _ = io.Pipe()
+		req.ContentLength = -1
+	}
 	failsWithBody := func(req *http.Request) (*http.Response, error) {
 		_, err := receive(req)
 		return nil, err
@@ -170,22 +177,6 @@ func (f *failingOnce) Read([]byte) (int, error) {
 	err := f.err
 	f.err = io.EOF
 	return 0, err
-}
-
-// errHung is the error of a Read that Close ended.
-var errHung = errors.New("closed while it was read")
-
-// A hanging body hangs until it is closed.
-type hanging struct{ closed chan struct{} }
-
-func (h *hanging) Read([]byte) (int, error) {
-	<-h.closed
-	return 0, errHung
-}
-
-func (h *hanging) Close() error {
-	close(h.closed)
-	return nil
 }
 
 // hangingUp is a Base that responds while it still reads the body.

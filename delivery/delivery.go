@@ -16,7 +16,7 @@ import (
 type delivery struct {
 	*Transport
 	req  *http.Request // the caller's
-	body replay.Body   // of req; unused if that has GetBody
+	body replay.Body   // of req
 	progress
 
 	bodyFree bool // Base does not use the request's body anymore

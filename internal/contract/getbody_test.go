@@ -2,10 +2,14 @@ package contract_test
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"example.com/awsretry"
 	"example.com/awsretry/internal/contract"
@@ -59,5 +63,205 @@ func TestGetBodyWhoseFirstReaderStaysOpen(t *testing.T) {
 	req.GetBody = getBodyOf("body")
 	if _, err := tr.RoundTrip(req); err != nil || source.Closes() != 1 {
 		t.Errorf("%v; closed %d times", err, source.Closes())
+	}
+}
+
+// A rewound is a body whose GetBody rewinds its one reader, as those of
+// go-retryablehttp, connect-go and azcore do. It notes what is done during a
+// Read.
+type rewound struct {
+	data string
+	hang func() // in the second Read
+
+	mu      sync.Mutex // guards the fields below
+	at      int
+	reads   int
+	reading bool
+	open    int
+	faults  []string
+}
+
+func newRewound(data string) *rewound { return &rewound{data: data, hang: func() {}, open: 1} }
+
+// attachTo makes r the body of req.
+func (r *rewound) attachTo(req *http.Request) *http.Request {
+	req.Body, req.ContentLength = r, int64(len(r.data))
+	req.GetBody = func() (io.ReadCloser, error) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.note("GetBody", r.reading || r.open > 0)
+		r.at = 0
+		r.open++
+		return r, nil
+	}
+	return req
+}
+
+// note notes what was done if it is a fault. It requires that mu is held.
+func (r *rewound) note(what string, fault bool) {
+	if fault {
+		r.faults = append(r.faults, fmt.Sprintf("%s after %d Reads, reading: %v, open: %d", what, r.reads, r.reading, r.open))
+	}
+}
+
+// Read returns two bytes at most.
+func (r *rewound) Read(p []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.note("Read", r.reading || r.open != 1)
+	if r.reads++; r.reads == 2 {
+		r.reading = true
+		r.mu.Unlock()
+		r.hang()
+		r.mu.Lock()
+		r.reading = false
+	}
+	if r.at == len(r.data) {
+		return 0, io.EOF
+	}
+	n := copy(p, r.data[r.at:min(r.at+2, len(r.data))])
+	r.at += n
+	return n, nil
+}
+
+func (r *rewound) Close() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.open--
+	r.note("Close", r.reading || r.open != 0)
+	return nil
+}
+
+// check fails if something was done at the wrong time, or r is open.
+func (r *rewound) check(t *testing.T) {
+	t.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.note("the end", r.open != 0); len(r.faults) > 0 {
+		t.Errorf("%q", r.faults)
+	}
+}
+
+// A retry sends the same bytes although GetBody rewinds a reader that Base still
+// reads when it responds. What is rewound too early would begin in the middle.
+func TestGetBodyThatRewinds(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		closes bool // Base closes the body before it responds, during a Read
+		delay  time.Duration
+		hangs  time.Duration
+		sends  int
+	}{
+		{"open", false, 0, 900 * time.Millisecond, 2},
+		{"closed", true, 0, 900 * time.Millisecond, 2},
+		{"closed, hanging", true, 0, time.Minute, 1},
+		{"open, hanging", false, 0, time.Minute, 1},
+		{"hanging for the delay", true, 5 * time.Second, 4 * time.Second, 2},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				body, response := newRewound("hello, world"), httpfake.NewBody(strings.NewReader("busy"))
+				body.hang = func() { time.Sleep(tt.hangs) }
+				sends := 0
+				tr := retrying(func(req *http.Request) (*http.Response, error) {
+					if sends++; sends > 1 {
+						got, err := httpfake.Receive(req)
+						if got != body.data {
+							t.Errorf("the retry sends %q, %v", got, err)
+						}
+						return httpfake.Response(req, 200, http.NoBody), err
+					}
+					go httpfake.Receive(req)
+					synctest.Wait()
+					if tt.closes {
+						req.Body.Close()
+					}
+					return httpfake.Response(req, 503, response), nil
+				})
+				tr.Backoff = contract.Delay(tt.delay)
+				start := time.Now()
+				resp, err := tr.RoundTrip(body.attachTo(httpfake.Request(t, t.Context(), "PUT", nil)))
+				took := time.Since(start)
+				switch {
+				case err != nil || sends != tt.sends:
+					t.Errorf("%v, %v after %d attempts", resp, err, sends)
+				case sends == 1 && (contract.StopOf(resp, nil) != awsretry.StopBody || httpfake.ReadAll(t, resp) != "busy"):
+					t.Errorf("stopped by %q", contract.StopOf(resp, nil))
+				case sends == 1 && (took != time.Second || contract.TokensOf(t, tr) != 500):
+					t.Errorf("after %v, with %d tokens", took, contract.TokensOf(t, tr))
+				case sends == 2 && took != max(tt.delay, tt.hangs):
+					t.Errorf("after %v", took)
+				}
+				time.Sleep(time.Hour)
+				body.check(t)
+			})
+		})
+	}
+}
+
+// What Base gets as GetBody waits for a Read too.
+func TestGetBodyOfAnAttemptThatRewinds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		body := newRewound("hello, world")
+		body.hang = func() { time.Sleep(time.Second / 2) }
+		tr := retrying(func(req *http.Request) (*http.Response, error) {
+			go io.Copy(io.Discard, req.Body)
+			synctest.Wait()
+			req.Body.Close()
+			again, err := req.GetBody()
+			if err != nil {
+				return nil, err
+			}
+			req.Body = again
+			if got, err := httpfake.Receive(req); got != body.data || err != nil {
+				t.Errorf("it sends %q, %v", got, err)
+			}
+			return httpfake.Response(req, 200, http.NoBody), nil
+		})
+		if _, err := tr.RoundTrip(body.attachTo(httpfake.Request(t, t.Context(), "PUT", nil))); err != nil {
+			t.Error(err)
+		}
+		body.check(t)
+	})
+}
+
+// A reader in memory is sent again from a copy. GetBody, which may rewind it, is
+// not called. The first attempt reads it on.
+func TestRewindingInMemory(t *testing.T) {
+	for _, inUse := range []bool{false, true} { // a Transport in use takes a shorter way
+		text := strings.NewReader("skipped hello, world")
+		text.Seek(int64(len("skipped ")), io.SeekStart)
+		req := httpfake.Request(t, t.Context(), "PUT", text)
+		req.GetBody = func() (io.ReadCloser, error) {
+			text.Seek(0, io.SeekStart)
+			return io.NopCloser(text), nil
+		}
+		var first io.Reader
+		tr := retrying(func(req *http.Request) (*http.Response, error) {
+			switch {
+			case req.Body == nil:
+			case first == nil:
+				first = req.Body
+				io.CopyN(io.Discard, first, 3)
+				return nil, errReset
+			default:
+				got, err := httpfake.Receive(req)
+				again, _ := req.GetBody()
+				twice, _ := io.ReadAll(again)
+				rest, _ := io.ReadAll(first)
+				if got != "hello, world" || string(twice) != got || string(rest) != "lo, world" || err != nil {
+					t.Errorf("the retry sends %q, again %q, the first attempt %q; %v", got, twice, rest, err)
+				}
+			}
+			return httpfake.Response(req, 200, http.NoBody), nil
+		})
+		if inUse {
+			if _, err := tr.RoundTrip(httpfake.Request(t, t.Context(), "GET", nil)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := tr.RoundTrip(req); err != nil {
+			t.Error(err)
+		}
 	}
 }

@@ -88,83 +88,79 @@ func TestTimeoutWhileTheBodyHangs(t *testing.T) {
 				req.GetBody = getBodyOf("body")
 				start := time.Now()
 				resp, err := tr.RoundTrip(req)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if got, took := httpfake.ReadAll(t, resp), time.Since(start); got != "body" || took != time.Second {
-					t.Errorf("echoed %q after %v", got, took)
+				if took := time.Since(start); contract.StopOf(resp, err) != awsretry.StopBody || took != 2*time.Second {
+					t.Errorf("%v, %v after %v", resp, err, took)
 				}
 			})
 		})
 	}
 }
 
-// The body of the first attempt is the caller's own reader and may ignore its
-// Close. Whether the server responds early or the connection breaks, it does
-// not delay the retry, which has a body from GetBody.
+// GetBody may rewind the one reader that there is. So a retry waits for a Read
+// of it, whether the server responds early or the connection breaks, and is not
+// made if that takes too long.
 func TestRetryWhileTheFirstBodyHangs(t *testing.T) {
-	respondEarly := func(w http.ResponseWriter, r *http.Request) {
+	for _, protocol := range httpfake.Protocols {
+		for _, cut := range []bool{false, true} {
+			for _, hangs := range []time.Duration{time.Second, 10 * time.Second} {
+				t.Run(fmt.Sprintf("%s, cut %v, for %v", protocol, cut, hangs), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) { retryWhileTheFirstBodyHangs(t, protocol, cut, hangs) })
+				})
+			}
+		}
+	}
+}
+
+func retryWhileTheFirstBodyHangs(t *testing.T, protocol string, cut bool, hangs time.Duration) {
+	var srv *httpfake.Server
+	var sends atomic.Int32
+	srv = httpfake.Serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
+		if sends.Add(1) > 1 {
+			echo(w, r)
+			return
+		}
+		io.ReadFull(r.Body, make([]byte, 2))
+		time.Sleep(500 * time.Millisecond) // until the body hangs
+		if cut {
+			srv.Cut()
+			io.Copy(io.Discard, r.Body)
+			return
+		}
 		if r.ProtoMajor == 1 {
 			w.Header().Set("Connection", "close") // or the server would read the body first
 		}
 		w.WriteHeader(503)
 		io.WriteString(w, "busy")
+	})
+	tr := &transport{Base: srv.Base, Backoff: contract.Delay(0)}
+	defer tr.CloseIdleConnections()
+	if protocol != "HTTP/2" && cut {
+		tr.AttemptTimeout = 500 * time.Millisecond // nothing else ends an attempt over HTTP/1
 	}
-	for _, protocol := range httpfake.Protocols {
-		for _, cut := range []bool{false, true} {
-			// io.NopCloser hides what the body is, and a Transport in use takes
-			// a shorter way.
-			for _, nopCloser := range []bool{false, true} {
-				t.Run(fmt.Sprintf("%s, cut %v, io.NopCloser %v", protocol, cut, nopCloser), func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) {
-						var srv *httpfake.Server
-						var sends atomic.Int32
-						srv = httpfake.Serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
-							switch {
-							case r.Method == "GET":
-							case sends.Add(1) > 1:
-								echo(w, r)
-							case cut:
-								io.ReadFull(r.Body, make([]byte, 2))
-								srv.Cut()
-								io.Copy(io.Discard, r.Body)
-							default:
-								respondEarly(w, r)
-							}
-						})
-						tr := &transport{Base: srv.Base, Backoff: contract.Delay(0)}
-						defer tr.CloseIdleConnections()
-						if protocol != "HTTP/2" && cut {
-							tr.AttemptTimeout = time.Second // nothing else ends an attempt over HTTP/1
-						}
-						end := make(chan struct{})
-						defer close(end)
-						body := hangingBody(end)
-						if nopCloser {
-							resp, err := tr.RoundTrip(srv.Request(t, "GET", nil))
-							if err != nil {
-								t.Fatal(err)
-							}
-							httpfake.ReadAll(t, resp)
-							body = io.NopCloser(body)
-						}
-						req := srv.Request(t, "PUT", body)
-						req.ContentLength = -1
-						req.GetBody = getBodyOf("body")
-						start := time.Now()
-						resp, err := tr.RoundTrip(req)
-						if err != nil {
-							t.Fatal(err)
-						}
-						if got, took := httpfake.ReadAll(t, resp), time.Since(start); got != "body" ||
-							took > time.Second {
-							t.Errorf("echoed %q after %v", got, took)
-						}
-					})
-				})
-			}
+	body := newRewound("body")
+	body.hang = func() { time.Sleep(hangs) }
+	start := time.Now()
+	resp, err := tr.RoundTrip(body.attachTo(srv.Request(t, "PUT", nil)))
+	took := time.Since(start)
+	switch {
+	case hangs > 2*time.Second && cut:
+		if contract.StopOf(resp, err) != awsretry.StopBody || err == nil || took != 1500*time.Millisecond {
+			t.Errorf("%v, %v after %v", resp, err, took)
+		}
+	case hangs > 2*time.Second:
+		if contract.StopOf(resp, err) != awsretry.StopBody || httpfake.ReadAll(t, resp) != "busy" ||
+			took != 1500*time.Millisecond {
+			t.Errorf("%v, %v after %v", resp, err, took)
+		}
+	case err != nil:
+		t.Error(err)
+	default:
+		if got := httpfake.ReadAll(t, resp); got != "body" || took != time.Second {
+			t.Errorf("echoed %q after %v", got, took)
 		}
 	}
+	time.Sleep(hangs)
+	body.check(t)
 }
 
 // A caller who writes one message and waits for the response gets the error of

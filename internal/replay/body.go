@@ -3,25 +3,25 @@ package replay
 
 import (
 	"context"
-	"io"
 	"net/http"
-	"sync"
 	"time"
 )
 
 // A Body gives each attempt of a call a copy of the request's body. There are
-// four kinds of bodies:
+// five kinds of bodies:
 //
 //   - There is none, or it is http.NoBody.
-//   - The request has GetBody. The first attempt sends the caller's reader, and
-//     a retry sends a new one. A reader whose Close may not end its Read is
-//     sent through a copy.
+//   - The request has GetBody, and the body is in memory. The first attempt
+//     sends the caller's reader, and a retry sends a reader of the same bytes.
+//     GetBody is not called.
+//   - The request has GetBody. A retry sends a new reader. GetBody is called
+//     when the caller's reader, or the one before, is read no more and closed.
 //   - The body is an io.ReaderAt with a size. Each attempt reads a section of
 //     its own.
 //   - The body is any other stream, or has trailers. What the attempts read is
 //     kept. A retry sends that first, and then the rest of the stream.
 //
-// For the last two kinds the caller's reader is closed once: when the call is
+// The caller's reader is closed once: when GetBody replaces it, when the call is
 // over and the last copy is closed or at its end, or when the call has failed.
 // So nothing waits for a Base that never closes its copies.
 //
@@ -29,10 +29,8 @@ import (
 // and close its copies.
 type Body struct {
 	req    *http.Request
-	unsent bool          // no attempt has the caller's reader, so that Release closes it
-	next   io.ReadCloser // from GetBody, for the next attempt
-	own    *detached     // the newest copy of a body with GetBody; nil if it needs none
-	detach bool          // the caller's reader is sent through a copy although there is GetBody
+	unsent bool   // no attempt has the caller's reader, so that Release closes it
+	memory Memory // of a body with GetBody
 	file   *file
 	stream *stream
 
@@ -45,8 +43,9 @@ func (b *Body) Own(req *http.Request) {
 	b.unsent = hasBody(req)
 }
 
-// Sent is Own for a request whose first attempt already has the body.
-func (b *Body) Sent(req *http.Request) { b.req = req }
+// Sent is Own for a request whose first attempt already has the body. If it has
+// one, memory remembers it from before.
+func (b *Body) Sent(req *http.Request, memory Memory) { b.req, b.memory = req, memory }
 
 // Share determines how several attempts can send the body. At most limit bytes
 // of a stream are kept. If once is set, there will be one attempt only.
@@ -60,7 +59,10 @@ func (b *Body) Share(limit int64, once bool) {
 	}
 	trailers := len(b.req.Trailer) > 0
 	if b.req.GetBody != nil && !trailers {
-		b.detach = needsDetaching(b.req.Body)
+		if !b.memory.Remember(b.req.Body) {
+			b.stream = newStream(b.req, 0, false)
+			b.stream.again = b.req.GetBody
+		}
 		return
 	}
 	if !trailers {
@@ -75,10 +77,10 @@ func (b *Body) Share(limit int64, once bool) {
 }
 
 // Copied reports whether attempts read the caller's reader through copies.
-func (b *Body) Copied() bool { return b.file != nil || b.stream != nil || b.detach }
+func (b *Body) Copied() bool { return b.file != nil || b.stream != nil }
 
 // Attach sets the body of req, the request of one attempt. A retry calls it
-// once, after Rewind and Freeze have returned true.
+// once, after Replayable and Freeze have returned true.
 func (b *Body) Attach(req *http.Request) {
 	switch {
 	case b.file != nil:
@@ -90,23 +92,13 @@ func (b *Body) Attach(req *http.Request) {
 			req.Trailer = b.stream.announced.Clone()
 		}
 		req.Body, req.GetBody = b.stream.attach(req)
-	case b.unsent && b.detach:
-		b.unsent = false
-		b.own = detach(req.Context(), b.req.Body)
-		req.Body = b.own
 	case b.unsent:
 		b.unsent = false
 		req.Body = b.req.Body
-	case b.next != nil:
-		if b.own != nil {
-			b.own.Close() // a Base that failed may have left it open
-			b.own = nil
-		}
-		if req.Body = b.next; needsDetaching(b.next) {
-			b.own = detach(req.Context(), b.next)
-			req.Body = b.own
-		}
-		b.next = nil
+	case b.memory.known():
+		memory := b.memory // b stays on the stack
+		req.Body, _ = memory.reopen()
+		req.GetBody = memory.reopen
 	}
 }
 
@@ -114,32 +106,24 @@ func (b *Body) Attach(req *http.Request) {
 // requires that the body is not copied.
 func (b *Body) Take() { b.unsent = false }
 
-// Rewind reports whether the body can be sent again, as far as that is known
-// before Freeze. If the request has GetBody, Rewind calls it.
-func (b *Body) Rewind() bool {
+// Replayable reports whether the body can be sent again, as far as that is
+// known before Freeze.
+func (b *Body) Replayable() bool {
 	switch {
 	case b.stream != nil:
 		return b.stream.complete()
 	case b.file != nil:
 		return b.file.unchanged()
-	case !hasBody(b.req):
-		return true
-	case b.req.GetBody == nil:
-		return false
 	}
-	body, err := b.req.GetBody()
-	if err != nil || body == nil {
-		return false
-	}
-	b.next = body
-	return true
+	return b.memory.known() || !hasBody(b.req)
 }
 
 // Freeze ends the reading of the caller's reader by the copies so far, so that
 // the next attempt can send the body. It waits for a Read in progress, whose
-// result is kept, until the timeout or the end of ctx. It returns how long it
-// waited, and whether the next attempt can send the body. If not, the newest
-// copy reads on as before.
+// result is kept, until the timeout or the end of ctx. Then it calls GetBody, if
+// the request has that and the body is not in memory. It returns how long it
+// waited, and whether the next attempt can send the body. If the Read took too
+// long, the newest copy reads on as before.
 func (b *Body) Freeze(ctx context.Context, timeout time.Duration) (waited time.Duration, ok bool) {
 	if b.stream == nil {
 		return 0, true
@@ -163,10 +147,6 @@ func (b *Body) Err() error {
 // last attempt had no response. Nothing more is sent then, and a copy that is
 // still open ends.
 func (b *Body) Release(failed bool) {
-	if b.next != nil {
-		b.next.Close()
-		b.next = nil
-	}
 	switch {
 	case b.borrowed:
 	case b.file != nil:
@@ -175,33 +155,8 @@ func (b *Body) Release(failed bool) {
 		b.stream.release(failed)
 	case b.unsent:
 		b.req.Body.Close()
-	case b.own != nil && failed:
-		b.own.Close()
-	case b.own != nil:
-		b.own.over.Store(true)
 	}
 	b.unsent = false
 }
 
 func hasBody(req *http.Request) bool { return req.Body != nil && req.Body != http.NoBody }
-
-// A source is the caller's reader, which is closed once.
-type source struct {
-	io.ReadCloser
-
-	mu      sync.Mutex // guards the fields below and those of the copies
-	current any        // the newest copy
-	over    bool       // the call has ended
-	closed  bool
-}
-
-// claimClose marks the source closed and reports whether it was open. If so,
-// its caller must close it, after it has unlocked mu: Close runs code of
-// others. It requires that mu is held.
-func (s *source) claimClose() bool {
-	if s.closed {
-		return false
-	}
-	s.closed = true
-	return true
-}

@@ -21,7 +21,7 @@ type copied struct {
 	pos      int           // in stream.kept
 	begun    bool          // there was a Read of at least one byte
 	exceeded bool          // there was a Read of more than may be kept
-	frozen   bool          // a later attempt has the body, or the call has failed
+	frozen   bool          // a later attempt has the body
 	closed   bool
 }
 
@@ -114,28 +114,37 @@ func (c *copied) empty(kept int) bool {
 }
 
 // Close ends a Read in progress. It also closes the caller's reader if no other
-// attempt can need it: if nothing is kept, or if the call is over.
+// attempt can be made: if nothing is kept for it, or if the call is over. If the
+// caller's reader is being read, the end of that Read closes it.
 func (c *copied) Close() error {
-	if c.end() {
-		return c.stream.closeSource()
-	}
-	return nil
+	return closeNow(c.end())
 }
 
-// end marks c closed, and reports whether the caller's reader is to be closed.
-func (c *copied) end() (toClose bool) {
+// end marks c closed, and returns what is to be closed.
+func (c *copied) end() (toClose io.Closer) {
 	s := c.stream
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if !c.shut() {
+		return nil
+	}
+	current := s.current == any(c)
+	if current && (s.over || s.lost && c.begun) {
+		toClose = s.claimClose()
+	}
+	if current {
+		s.forget(c)
+	}
+	return toClose
+}
+
+// shut marks c closed, which ends its Read, and reports whether it was open. It
+// requires that stream.mu is held.
+func (c *copied) shut() bool {
 	if c.closed {
 		return false
 	}
 	c.closed = true
 	close(c.done)
-	current := s.current == any(c)
-	toClose = current && (s.over || s.lost && c.begun) && s.claimClose()
-	if current {
-		s.forget(c)
-	}
-	return toClose
+	return true
 }

@@ -79,11 +79,26 @@ func (f *file) release(failed bool) {
 	f.mu.Lock()
 	f.over = true
 	s, _ := f.current.(*section)
-	toClose := (failed || s == nil || s.closed || s.ended) && f.claimClose()
-	f.mu.Unlock()
-	if toClose {
-		f.ReadCloser.Close()
+	var toClose io.Closer
+	if failed || s == nil || s.closed || s.ended {
+		toClose = f.claimClose()
 	}
+	f.mu.Unlock()
+	_ = closeNow(toClose)
+}
+
+func (f *file) beginRead() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.enter()
+}
+
+// endRead closes the caller's reader if that was left to this Read.
+func (f *file) endRead() {
+	f.mu.Lock()
+	toClose := f.leave()
+	f.mu.Unlock()
+	_ = closeNow(toClose)
 }
 
 // A section is the copy of a file for one attempt.
@@ -97,26 +112,31 @@ type section struct {
 }
 
 func (s *section) Read(p []byte) (int, error) {
+	s.file.beginRead()
+	defer s.file.endRead()
 	n, err := s.SectionReader.Read(p)
 	if err != nil {
 		at, _ := s.Seek(0, io.SeekCurrent)
 		err = s.note(at, err)
-		if s.end() {
-			s.file.ReadCloser.Close()
-		}
+		_ = closeNow(s.end())
 	}
 	return n, err
 }
 
-// end marks s ended, and reports whether the caller's reader is to be closed.
-func (s *section) end() (toClose bool) {
+// end marks s ended, and returns what is to be closed.
+func (s *section) end() (toClose io.Closer) {
 	s.file.mu.Lock()
 	defer s.file.mu.Unlock()
 	s.ended = true
-	return s.file.over && s.file.current == any(s) && s.file.claimClose()
+	if s.file.over && s.file.current == any(s) {
+		return s.file.claimClose()
+	}
+	return nil
 }
 
 func (s *section) ReadAt(p []byte, off int64) (int, error) {
+	s.file.beginRead()
+	defer s.file.endRead()
 	n, err := s.SectionReader.ReadAt(p, off)
 	if err != nil {
 		err = s.note(off+int64(n), err)
@@ -143,15 +163,17 @@ func (s *section) note(at int64, err error) error {
 }
 
 // Close also closes the caller's reader if the call is over and s is the copy
-// of the last attempt.
-func (s *section) Close() error {
-	f := s.file
-	f.mu.Lock()
+// of the last attempt. If the caller's reader is being read, the end of that
+// Read closes it.
+func (s *section) Close() error { return closeNow(s.close()) }
+
+// close marks s closed, and returns what is to be closed.
+func (s *section) close() (toClose io.Closer) {
+	s.file.mu.Lock()
+	defer s.file.mu.Unlock()
 	s.closed = true
-	toClose := f.over && f.current == any(s) && f.claimClose()
-	f.mu.Unlock()
-	if toClose {
-		return f.ReadCloser.Close()
+	if s.file.over && s.file.current == any(s) {
+		return s.file.claimClose()
 	}
 	return nil
 }

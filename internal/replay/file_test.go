@@ -59,8 +59,8 @@ func TestFileThatShrinks(t *testing.T) {
 // A file that was written to is not sent again.
 func TestFileThatChanges(t *testing.T) {
 	b, out, f := onDisk(t, "hello, world")
-	if _, err := io.ReadAll(out.Body); err != nil || !b.Rewind() {
-		t.Fatalf("%v; can be retried: %v", err, b.Rewind())
+	if _, err := io.ReadAll(out.Body); err != nil || !b.Replayable() {
+		t.Fatalf("%v; can be retried: %v", err, b.Replayable())
 	}
 	if _, err := f.WriteAt([]byte("J"), 0); err != nil {
 		t.Fatal(err)
@@ -69,7 +69,7 @@ func TestFileThatChanges(t *testing.T) {
 	if err := os.Chtimes(f.Name(), later, later); err != nil {
 		t.Fatal(err)
 	}
-	if b.Rewind() {
+	if b.Replayable() {
 		t.Error("can be retried")
 	}
 	b.Release(true)

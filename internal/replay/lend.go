@@ -2,7 +2,6 @@ package replay
 
 import (
 	"bytes"
-	"context"
 	"io"
 	"net/http"
 )
@@ -36,10 +35,13 @@ func (b *Body) borrow(l *loan, once bool) {
 }
 
 // Whole returns a function that opens the whole body, apart from the attempts,
-// whose copies it leaves alone. It returns nil if the body is neither read in
-// place nor a stream that was read to its end and is kept.
+// whose copies it leaves alone. It returns nil if the body is neither in memory
+// nor read in place, nor a stream that was read to its end and is kept.
 func (b *Body) Whole() (open func() io.Reader) {
 	switch {
+	case b.memory.known():
+		memory := b.memory
+		return memory.open
 	case b.file != nil:
 		return func() io.Reader { return b.file.section() }
 	case b.stream != nil:
@@ -54,7 +56,7 @@ func (b *Body) Whole() (open func() io.Reader) {
 func (s *stream) whole() ([]byte, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.kept, s.intact() && s.end == io.EOF
+	return s.kept, s.keeps() && s.intact() && s.end == io.EOF
 }
 
 // Idle reports whether Base has closed the newest copy of a stream, so that it
@@ -68,7 +70,3 @@ func (b *Body) Idle() bool {
 	c, ok := b.stream.current.(*copied)
 	return b.stream.reading == nil && (!ok || c.closed)
 }
-
-// Detach returns a reader of body. Close and the end of ctx end a Read that is
-// in progress, even if the Read of body itself goes on.
-func Detach(ctx context.Context, body io.ReadCloser) io.ReadCloser { return detach(ctx, body) }

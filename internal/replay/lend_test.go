@@ -1,7 +1,6 @@
 package replay
 
 import (
-	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -9,7 +8,6 @@ import (
 	"testing"
 	"testing/iotest"
 	"testing/synctest"
-	"time"
 )
 
 // lent returns a Body that owns a stream of r and the request that it lends.
@@ -209,23 +207,4 @@ func TestIdle(t *testing.T) {
 	if b, _, _ := onDisk(t, "hello"); !b.Idle() {
 		t.Error("a file is not idle")
 	}
-}
-
-// A Read ends with the context, whatever the reader does.
-func TestDetach(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		pr, pw := io.Pipe()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		body := Detach(ctx, pr)
-		start := time.Now()
-		n, err := body.Read(make([]byte, 1))
-		if took := time.Since(start); n != 0 || err != context.DeadlineExceeded || took != time.Second {
-			t.Errorf("%d, %v after %v", n, err, took)
-		}
-		body.Close()
-		if _, err := pw.Write([]byte("x")); err != io.ErrClosedPipe {
-			t.Errorf("the reader is not closed: %v", err)
-		}
-	})
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"math"
 	"net/http"
-	"runtime"
 	"time"
 )
 
@@ -28,7 +27,10 @@ const readWait = time.Second
 // maxRead is the size of the largest Read of the caller's reader.
 const maxRead = 64 << 10
 
-// A stream keeps what attempts read of a body that cannot be read twice.
+// A stream is a body that several attempts read through copies. It keeps what
+// they read of a body that cannot be read twice. If the request has GetBody, it
+// keeps nothing and opens the body again: when the copy before reads no more,
+// because GetBody may rewind the one reader that there is.
 //
 // A goroutine reads the caller's reader. It exists only during a Read. So Close
 // of a copy ends the copy's Read at once, as net/http expects, even if the
@@ -36,8 +38,9 @@ const maxRead = 64 << 10
 // attempt. Nothing is read before a copy is read.
 type stream struct {
 	source
+	again     func() (io.ReadCloser, error) // GetBody of the caller's request; nil: what is read is kept
 	limit     int64
-	once      bool        // one attempt only: nothing is kept
+	once      bool        // one attempt only: nothing is kept, and Base gets no GetBody of ours
 	announced http.Header // the keys of the trailer, as the caller set them
 	trailer   http.Header // the caller's trailer, which its reader fills in
 
@@ -50,6 +53,10 @@ type stream struct {
 	reading *reading // the Read in progress; nil if there is none
 	cut     bool     // end may be the result of a Close during the Read
 }
+
+// errNoBody is the error of a GetBody that returned neither a body nor an
+// error.
+var errNoBody = errors.New("awsretry: GetBody returned no body")
 
 func newStream(req *http.Request, limit int64, once bool) *stream {
 	return &stream{
@@ -64,13 +71,13 @@ func newStream(req *http.Request, limit int64, once bool) *stream {
 
 // attach opens a copy for req, the request of a new attempt. The copies before
 // it are not read any more. attach also returns a GetBody for a Base that sends
-// req again by itself, or nil if there is one attempt only. That GetBody must
+// req again by itself, or nil if nothing is kept for that. That GetBody must
 // not be called concurrently.
 func (s *stream) attach(req *http.Request) (io.ReadCloser, func() (io.ReadCloser, error)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	body := s.open(req)
-	if s.once {
+	if s.once && s.again == nil {
 		return body, nil
 	}
 	return body, func() (io.ReadCloser, error) {
@@ -97,14 +104,17 @@ func (s *stream) reopen(req *http.Request, body *copied) (*copied, error) {
 		return nil, err
 	}
 	waitFor(req.Context(), current, readWait)
+	old, err := s.endSuspension(body)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.rewind(old); err != nil {
+		return nil, err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch {
-	case s.taken || s.current != any(body):
+	if s.taken || s.current != any(body) {
 		return nil, errFrozen
-	case s.reading != nil || !s.intact():
-		body.frozen = false
-		return nil, ErrBusy
 	}
 	return s.open(req), nil
 }
@@ -116,13 +126,77 @@ func (s *stream) suspend(body *copied) (current *reading, err error) {
 	switch {
 	case s.over || body.frozen || s.current != any(body):
 		return nil, errFrozen
-	case s.lost:
+	case s.lost && s.end == nil:
 		return nil, ErrNotKept
 	case !s.intact():
 		return nil, s.end
 	}
 	body.frozen = true
 	return s.reading, nil
+}
+
+// endSuspension returns an error if body, which is suspended, cannot be opened
+// again. If it is still being read, it is read on. Otherwise endSuspension
+// begins to rewind the body.
+func (s *stream) endSuspension(body *copied) (old io.Closer, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.taken || s.current != any(body):
+		return nil, errFrozen
+	case s.reading != nil || !s.intact():
+		body.frozen = false
+		return nil, ErrBusy
+	}
+	return s.beginRewind(), nil
+}
+
+// beginRewind begins to rewind a body with GetBody. It returns what rewind is
+// to close, after mu is unlocked. It requires that mu is held, that the newest
+// copy is frozen and that no Read is in progress.
+func (s *stream) beginRewind() (old io.Closer) {
+	if s.again == nil {
+		return nil
+	}
+	s.reading = newReading() // so that nothing else rewinds it at the same time
+	return s.claimClose()
+}
+
+// rewind closes the reader of a body with GetBody and opens a new one, as
+// net/http does.
+func (s *stream) rewind(old io.Closer) error {
+	if s.again == nil {
+		return nil
+	}
+	body, err := io.ReadCloser(nil), errNoBody
+	defer func() { s.endRewind(body, err) }()
+	_ = closeNow(old)
+	opened, failure := s.again()
+	if failure != nil {
+		err = failure
+	} else if opened != nil {
+		body, err = opened, nil
+	}
+	return err
+}
+
+// endRewind makes body the reader, unless err is set.
+func (s *stream) endRewind(body io.ReadCloser, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err != nil {
+		s.lost, s.end = true, err
+	} else {
+		s.ReadCloser, s.closed, s.cut = body, false, false
+		s.kept, s.end, s.panic = s.kept[:0], nil, nil
+	}
+	s.endReading()
+}
+
+// endReading requires that mu is held.
+func (s *stream) endReading() {
+	close(s.reading.ended)
+	s.reading = nil
 }
 
 // waitFor waits for the end of r, which may be nil.
@@ -148,16 +222,21 @@ func (s *stream) complete() bool {
 	return s.intact()
 }
 
-// intact reports whether another attempt can send the body: all that was read
-// is kept, and the reader has not failed. It requires that s.mu is held.
+// intact reports whether another attempt can send the body: there is GetBody,
+// or all that was read is kept and the reader has not failed. It requires that
+// s.mu is held.
 func (s *stream) intact() bool {
-	return !s.lost && !s.over && (s.end == nil || s.end == io.EOF)
+	return !s.lost && !s.over && (s.again != nil || s.end == nil || s.end == io.EOF)
 }
+
+// keeps reports whether what is read is kept for another attempt. It requires
+// that s.mu is held.
+func (s *stream) keeps() bool { return s.again == nil && !s.lost }
 
 func (s *stream) failure() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.end == io.EOF || s.cut {
+	if s.end == io.EOF || s.cut || s.again != nil && !s.lost {
 		return nil
 	}
 	return s.end
@@ -166,7 +245,8 @@ func (s *stream) failure() error {
 // freeze freezes the newest copy, if the next attempt can send the body.
 func (s *stream) freeze(ctx context.Context, timeout time.Duration) (waited time.Duration, ok bool) {
 	waited = waitFor(ctx, s.beginFreeze(), timeout)
-	return waited, s.endFreeze()
+	old, ok := s.endFreeze()
+	return waited, ok && s.rewind(old) == nil
 }
 
 // beginFreeze freezes the newest copy for the time being. It returns the Read
@@ -179,99 +259,54 @@ func (s *stream) beginFreeze() *reading {
 }
 
 // endFreeze reports whether the newest copy stays frozen. If so, the body
-// belongs to the next attempt.
-func (s *stream) endFreeze() bool {
+// belongs to the next attempt, and endFreeze begins to rewind it.
+func (s *stream) endFreeze() (old io.Closer, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.current.(*copied)
 	c.frozen = s.reading == nil && s.intact()
 	s.taken = c.frozen
-	return c.frozen
-}
-
-func (s *stream) release(failed bool) {
-	if s.finish(failed) {
-		_ = s.closeSource()
+	if !c.frozen {
+		return nil, false
 	}
+	return s.beginRewind(), true
 }
 
-// finish ends the call, and reports whether the caller's reader is to be
-// closed.
-func (s *stream) finish(failed bool) (toClose bool) {
+func (s *stream) release(failed bool) { _ = closeNow(s.finish(failed)) }
+
+// finish ends the call, and returns what is to be closed.
+func (s *stream) finish(failed bool) (toClose io.Closer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.over = true
 	c, _ := s.current.(*copied)
 	if c != nil {
-		c.frozen = c.frozen || failed
+		if failed {
+			c.shut()
+		}
 		s.forget(c)
 	}
-	return (failed || c == nil || c.closed || s.end != nil) && s.claimClose()
-}
-
-// closeSource closes the caller's reader.
-func (s *stream) closeSource() error { return closeDuring(s.ReadCloser, s.inProgress()) }
-
-// inProgress returns the Read in progress, nil if there is none.
-func (s *stream) inProgress() *reading {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.reading
-}
-
-// A reading is a Read of the caller's reader.
-type reading struct {
-	begun chan struct{} // closed when it begins
-	ended chan struct{} // closed when it has ended
-}
-
-func newReading() *reading { return &reading{make(chan struct{}), make(chan struct{})} }
-
-// closeWait is how long a Close during a Read may take.
-const closeWait = 100 * time.Millisecond
-
-// closeDuring closes c. During a Read it does not wait long for Close, which
-// may wait for the Read, as it does for the body of a request in a net/http
-// server.
-func closeDuring(c io.Closer, read *reading) error {
-	if read == nil {
-		return c.Close()
-	}
-	<-read.begun
-	runtime.Gosched() // so that Close comes after the start of the Read
-	var err error
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		defer func() { _ = recover() }() // a panic here would end the process
-		err = c.Close()
-	}()
-	if ends(done, closeWait) {
-		return err
+	if failed || c == nil || c.closed || s.end != nil {
+		return s.claimClose()
 	}
 	return nil
 }
 
-// ends waits for done, and reports whether it was closed in time.
-func ends(done <-chan struct{}, timeout time.Duration) bool {
-	timer := time.NewTimer(timeout)
-	defer timer.Stop()
-	select {
-	case <-done:
-		return true
-	case <-timer.C:
-		return false
-	}
+// A reading is a Read of the caller's reader, or a call of GetBody.
+type reading struct {
+	ended chan struct{} // closed when it has ended
 }
+
+func newReading() *reading { return &reading{make(chan struct{})} }
 
 // forget discards what was kept if c, the newest copy, needs it no longer and
 // no other copy can. It requires that s.mu is held.
 func (s *stream) forget(c *copied) {
 	read := c.pos == len(s.kept)
-	last := s.over || s.lost
+	last := s.over || !s.keeps()
 	exceeded := c.exceeded && int64(len(s.kept)) > s.limit
 	if s.reading == nil && (last && (read || c.closed) || exceeded && read && !c.frozen) {
-		s.lost, c.pos = true, 0
+		s.lost, c.pos = s.again == nil, 0
 		if s.kept = s.kept[:0]; cap(s.kept) > maxRead {
 			s.kept = nil
 		}
@@ -283,7 +318,7 @@ func (s *stream) forget(c *copied) {
 func (s *stream) read(c *copied, n int) {
 	n = min(n, maxRead)
 	switch free := s.limit - int64(len(s.kept)); {
-	case s.lost: // nothing is kept for another attempt
+	case !s.keeps():
 	case free <= 0:
 		c.exceeded = true
 	default: // only a Read that begins with a full buffer may exceed the limit
@@ -291,27 +326,39 @@ func (s *stream) read(c *copied, n int) {
 	}
 	s.grow(n)
 	buf := s.kept[len(s.kept) : len(s.kept)+n]
-	r := newReading()
-	s.reading = r
-	go func() {
-		close(r.begun)
-		n, panicked, err := readOnce(s.ReadCloser, buf)
-		if s.endRead(n, err, panicked) {
-			s.ReadCloser.Close()
-		}
-		close(r.ended)
-	}()
+	s.reading = newReading()
+	s.enter()
+	go s.readInto(buf, s.ReadCloser)
 }
 
-// endRead records the result of a Read, and reports whether the caller's reader
-// is to be closed.
-func (s *stream) endRead(n int, err error, panicked any) (toClose bool) {
+func (s *stream) readInto(buf []byte, src io.Reader) {
+	n, panicked, err := readOnce(src, buf)
+	if toClose := s.record(n, err, panicked); toClose != nil {
+		defer func() { _ = recover() }() // a panic here would end the process
+		defer s.endRead()
+		toClose.Close()
+		return
+	}
+	s.endRead()
+}
+
+// record records the result of a Read, and returns what is to be closed.
+func (s *stream) record(n int, err error, panicked any) (toClose io.Closer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.kept = s.kept[:len(s.kept)+n]
 	s.end, s.panic, s.cut = err, panicked, s.closed && err != io.EOF
-	s.reading = nil
-	return s.over && err != nil && s.claimClose()
+	toClose = s.leave()
+	if toClose == nil && s.over && err != nil {
+		toClose = s.claimClose()
+	}
+	return toClose
+}
+
+func (s *stream) endRead() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.endReading()
 }
 
 // readOnce returns a panic of the caller's reader as a value, so that the Read

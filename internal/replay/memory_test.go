@@ -1,0 +1,78 @@
+package replay
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/iotest"
+)
+
+// What a Memory opens does not depend on how far the reader was read since, nor
+// on another one that it opened.
+func TestMemory(t *testing.T) {
+	const data = "0123456789"
+	buffer, data1, text := bytes.NewBufferString(data), bytes.NewReader([]byte(data)), strings.NewReader(data)
+	for _, r := range []io.Reader{buffer, data1, text, bytes.NewReader(nil)} {
+		io.CopyN(io.Discard, r, 4)
+		want := data[4:]
+		if r.(interface{ Len() int }).Len() == 0 {
+			want = ""
+		}
+		var m, bare Memory
+		if !InMemory(r) || m.known() || !bare.Remember(r) || !m.Remember(io.NopCloser(r)) || !m.known() {
+			t.Fatalf("%T is not taken as in memory", r)
+		}
+		io.CopyN(io.Discard, r, 3)
+		first, _ := m.reopen()
+		io.CopyN(io.Discard, first, 2)
+		io.Copy(io.Discard, r)
+		for _, again := range []io.Reader{m.open(), m.open(), bare.open()} {
+			if got, err := io.ReadAll(again); string(got) != want || err != nil {
+				t.Errorf("%T: %q, %v, want %q", r, got, err, want)
+			}
+		}
+	}
+	for _, body := range []io.Reader{
+		nil, http.NoBody, struct{ io.Reader }{text}, iotest.HalfReader(text), io.NopCloser(io.LimitReader(text, 1)),
+	} {
+		if m := (Memory{}); m.Remember(body) || m.known() {
+			t.Errorf("%T is taken as in memory", body)
+		}
+	}
+}
+
+// GetBody of a body in memory is not called: it may rewind the reader that an
+// attempt still reads.
+func TestRetryFromMemory(t *testing.T) {
+	text := strings.NewReader("hello")
+	req, _ := http.NewRequestWithContext(t.Context(), "PUT", "http://service.example", io.NopCloser(text))
+	req.GetBody = func() (io.ReadCloser, error) {
+		t.Error("GetBody is called")
+		text.Seek(0, io.SeekStart)
+		return io.NopCloser(text), nil
+	}
+	b := new(Body)
+	b.Own(req)
+	b.Share(0, false)
+	out := req.WithContext(t.Context())
+	b.Attach(out)
+	if got := read(t, out.Body, 2); got != "he" || b.Copied() {
+		t.Errorf("read %q, copied: %v", got, b.Copied())
+	}
+	next := retry(t, b)
+	again, err := next.GetBody()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, body := range []io.Reader{next.Body, again} {
+		if got, err := io.ReadAll(body); string(got) != "hello" || err != nil {
+			t.Errorf("the retry reads %q, %v", got, err)
+		}
+	}
+	if got, err := io.ReadAll(out.Body); string(got) != "llo" || err != nil {
+		t.Errorf("the first attempt reads on: %q, %v", got, err)
+	}
+	b.Release(true)
+}
