@@ -109,7 +109,7 @@ func (a *attempt) prepare(c *call) error {
 		a.marked = newRecordContext(ctx, c.req, c.options, a.Number)
 		ctx = a.marked
 	}
-	if c.prepare != nil && c.caller.cancel != nil {
+	if c.prepare != nil && c.caller.onlyCancel() {
 		ctx = retrier.WithWaiting(ctx, c.caller.waiting())
 	}
 	if timed {
