@@ -80,7 +80,7 @@ func (a *attempt) failure() failure {
 
 // waitTurn waits until the attempt may be sent.
 func (a *attempt) waitTurn(c *call) error {
-	if err := c.admit(&a.permit, false); err != nil {
+	if err := c.admit(&a.permit); err != nil {
 		return c.refusal(StopRateLimit, err, a.before)
 	}
 	a.Waited = a.waited

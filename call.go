@@ -286,6 +286,9 @@ func (f failure) error() error {
 // which Acquire or Wait returned err.
 func (c *call) refusal(stop Stop, err error, before past) error {
 	why := c.caller.ended()
+	if before.attempts > 0 && errors.Is(err, errTooLate) {
+		stop = StopDeadline
+	}
 	if why == nil && (errors.Is(err, ErrQuotaExceeded) || errors.Is(err, ErrRateLimited)) {
 		return &Error{Attempts: before.attempts, Stop: stop, Err: before.failure.after(err)}
 	}
