@@ -163,7 +163,6 @@ type RateLimiter struct {
 	err      error           // of an invalid configuration
 	config   RateLimitConfig // with the defaults; written once
 	start    time.Time       // zero of the bucket's clock; written once
-	doubling time.Duration   // in which the send rate at most doubles; written once
 	limiting atomic.Bool     // true from the first throttling response on; written with mu held
 	bucket   *bucket.Bucket  // of send tokens; nil where err is set, and in the zero RateLimiter
 
@@ -189,13 +188,7 @@ func NewRateLimiter(c RateLimitConfig) *RateLimiter {
 	c.MinCapacity = cmp.Or(c.MinCapacity, defaultMinCapacity)
 	c.MeasureInterval = cmp.Or(c.MeasureInterval, defaultMeasureInterval)
 	start := time.Now()
-	l := &RateLimiter{
-		config: c, start: start, doubling: c.MeasureInterval, bucket: bucket.New(start, 0, 0), law: newLaw(c, start),
-	}
-	if scaled, ok := l.law.(*pacing.Scaled); ok {
-		l.doubling = min(l.doubling, scaled.Tuning.Doubling)
-	}
-	return l
+	return &RateLimiter{config: c, start: start, bucket: bucket.New(start, 0, 0), law: newLaw(c, start)}
 }
 
 // newLaw returns the law of a configuration that has its defaults, on a clock
@@ -274,8 +267,7 @@ func (l *RateLimiter) waitInLine(ctx context.Context) error {
 		return fmt.Errorf("%w: the expected wait of %v is longer than MaxWait, %v",
 			ErrRateLimited, tooLong.Expected, maxWait)
 	}
-	return fmt.Errorf("%w: the expected wait of %v would not end before the context's deadline",
-		ErrRateLimited, tooLong.Expected)
+	return fmt.Errorf("%w: the expected wait of %v %w", ErrRateLimited, tooLong.Expected, errTooLate)
 }
 
 // maxWait returns the longest expected wait that is begun. ok is false where
@@ -304,17 +296,6 @@ func (l *RateLimiter) line() (waiting int, expected time.Duration) {
 func (l *RateLimiter) expectedWait() time.Duration {
 	_, expected := l.line()
 	return expected
-}
-
-// soonest returns the least that one who called Wait now would wait if the send
-// rate grew as fast as it can: each measurement at most doubles it, and so does
-// each half second of ScaledPacing's start.
-func (l *RateLimiter) soonest() time.Duration {
-	if !l.limits() {
-		return 0
-	}
-	growth := math.Ln2 / float64(l.doubling) // of the rate's logarithm, per nanosecond
-	return time.Duration(math.Log1p(float64(l.expectedWait())*growth) / growth)
 }
 
 // Update counts the outcome of an attempt that was sent just now. throttled is

@@ -92,24 +92,6 @@ func TestCapacityBelowTheLowestRate(t *testing.T) {
 	})
 }
 
-// While the rate doubles with each interval, soonest is when the missing token
-// is there.
-func TestSoonest(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := NewRateLimiter(RateLimitConfig{})
-		if got := l.soonest(); got != 0 {
-			t.Errorf("before the first throttling: %v", got)
-		}
-		l.Update(true)
-		got := l.soonest()
-		intervals := got.Seconds() / defaultMeasureInterval.Seconds()
-		tokens := defaultMinFillRate * defaultMeasureInterval.Seconds() * (math.Exp2(intervals) - 1) / math.Ln2
-		if got >= l.expectedWait() || !near(tokens, 1, 1e-6) {
-			t.Errorf("%v, when there are %v tokens; want one", got, tokens)
-		}
-	})
-}
-
 func TestWaitWaitsForAToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewRateLimiter(RateLimitConfig{})
@@ -383,7 +365,7 @@ func TestLimiterAllocations(t *testing.T) {
 		"put back":     func() { on.putBack() },
 		"FailFast":     func() { _ = fast.Wait(ctx) },
 		"rates":        func() { on.Rates() },
-		"line":         func() { on.line(); on.soonest() },
+		"line":         func() { on.line() },
 	} {
 		if allocs := testing.AllocsPerRun(1000, f); allocs != 0 {
 			t.Errorf("%s: %v allocations", name, allocs)

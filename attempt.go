@@ -80,7 +80,7 @@ func (a *attempt) failure() failure {
 
 // waitTurn waits until the attempt may be sent.
 func (a *attempt) waitTurn(c *call) error {
-	if err := c.admit(&a.permit, false); err != nil {
+	if err := c.admit(&a.permit); err != nil {
 		return c.refusal(StopRateLimit, err, a.before)
 	}
 	a.Waited = a.waited
@@ -109,7 +109,7 @@ func (a *attempt) prepare(c *call) error {
 		a.marked = newRecordContext(ctx, c.req, c.options, a.Number)
 		ctx = a.marked
 	}
-	if c.prepare != nil && c.caller.cancel != nil {
+	if c.prepare != nil && c.caller.onlyCancel() {
 		ctx = retrier.WithWaiting(ctx, c.caller.waiting())
 	}
 	if timed {

@@ -83,6 +83,41 @@ func BenchmarkGet(b *testing.B) {
 	})
 }
 
+// BenchmarkClientTimeout sends what an http.Client with a Timeout sends: it sets
+// a deadline, and Request.Cancel for any Transport that is not net/http's own.
+func BenchmarkClientTimeout(b *testing.B) {
+	for _, mode := range []awsretry.Mode{awsretry.Standard, awsretry.Adaptive} {
+		b.Run(string(mode), func(b *testing.B) {
+			benchmark(b, &awsretry.Transport{Base: answering(200), Mode: mode}, fromClient(b), nil)
+		})
+	}
+	for name, rt := range map[string]http.RoundTripper{
+		"whole client, stub alone": answering(200), "whole client, awsretry": &awsretry.Transport{Base: answering(200)},
+	} {
+		b.Run(name, func(b *testing.B) {
+			client, req := &http.Client{Transport: rt, Timeout: time.Hour}, newRequest(b, "GET", nil)
+			b.ReportAllocs()
+			for b.Loop() {
+				resp, err := client.Do(req)
+				if err != nil {
+					b.Fatal(err)
+				}
+				resp.Body.Close()
+			}
+		})
+	}
+}
+
+// fromClient returns a request as an http.Client with a Timeout sends it.
+func fromClient(tb testing.TB) *http.Request {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), time.Hour)
+	tb.Cleanup(cancel)
+	req := newRequest(tb, "GET", nil).WithContext(ctx)
+	req.Cancel = make(chan struct{})
+	return req
+}
+
 var scaled = awsretry.RateLimitConfig{Pacing: awsretry.ScaledPacing}
 
 // limiting returns a Transport whose rate limiter limits, and never runs out of
@@ -209,6 +244,11 @@ func TestNoAllocations(t *testing.T) {
 		reqs []*http.Request
 	}{
 		{"GET", &awsretry.Transport{}, []*http.Request{get}},
+		{"http.Client with a Timeout", &awsretry.Transport{}, []*http.Request{fromClient(t)}},
+		{
+			"adaptive, http.Client with a Timeout", &awsretry.Transport{Mode: awsretry.Adaptive},
+			[]*http.Request{fromClient(t)},
+		},
 		{"POST", &awsretry.Transport{}, []*http.Request{newRequest(t, "POST", strings.NewReader("x"))}},
 		{"adaptive", &awsretry.Transport{Mode: awsretry.Adaptive}, []*http.Request{get}},
 		{"scaled", &awsretry.Transport{Mode: awsretry.Adaptive, RateLimit: scaled}, []*http.Request{get}},

@@ -34,6 +34,8 @@ type call struct {
 type plainResult struct {
 	config       *config // nil where nothing was sent
 	via          http.RoundTripper
+	partition    *partition    // in adaptive mode, which is the only one to find it before sending
+	sendTime     time.Duration // of the permit
 	resp         *http.Response
 	err          error
 	memory       replay.Memory // of the request's body
@@ -51,7 +53,12 @@ func (p *plainResult) succeeded(req *http.Request) bool {
 
 // reward puts back the tokens that a success earns.
 func (p *plainResult) reward(req *http.Request) {
-	partition := p.partitionOf(p.config, req, nil)
+	partition := p.partition
+	if partition == nil {
+		partition = p.partitionOf(p.config, req, nil)
+	} else {
+		partition.limiter.updateAt(p.sendTime, false)
+	}
 	partition.quota.Release(p.config.increment)
 	p.config.partitions.release(partition)
 }
@@ -81,6 +88,7 @@ func (p *plainResult) joined(c *config, req *http.Request, options *callOptions)
 func (c *call) own(req *http.Request, first *plainResult) {
 	c.req, c.caller = req, callerOf(req)
 	if first.sent() {
+		c.config, c.partition = first.config, first.partition
 		c.body.Sent(req, first.memory)
 	} else {
 		c.body.Own(req)
@@ -99,7 +107,7 @@ func (c *call) begin(shared *config, first *plainResult) (permit, error) {
 		}
 	}
 	c.body.Share(shared.maxBuffer, !c.mayRetry(1))
-	return permit{retryTokens: shared.initialCost}, nil
+	return permit{retryTokens: shared.initialCost, sendTime: first.sendTime, admitted: first.partition != nil}, nil
 }
 
 // share finds what the attempts share.
@@ -115,7 +123,9 @@ func (c *call) share(shared *config, first *plainResult) error {
 		return &Error{Stop: StopPermanent, Err: c.options.fault}
 	}
 	c.observers = shared.observe != nil || c.options != nil && c.options.observe != nil
-	c.partition = first.partitionOf(shared, c.req, c.options)
+	if c.partition == nil {
+		c.partition = first.partitionOf(shared, c.req, c.options)
+	}
 	return nil
 }
 
@@ -215,9 +225,10 @@ func (c *call) sleep(d time.Duration) bool {
 	select {
 	case <-timer.C:
 		return true
-	case <-c.caller.waiting().Done():
-		return false
+	case <-c.caller.Done():
+	case <-c.caller.cancel:
 	}
+	return false
 }
 
 // outlivesDeadline reports whether a wait from now on would not end before the
@@ -276,6 +287,9 @@ func (f failure) error() error {
 // which Acquire or Wait returned err.
 func (c *call) refusal(stop Stop, err error, before past) error {
 	why := c.caller.ended()
+	if before.attempts > 0 && errors.Is(err, errTooLate) {
+		stop = StopDeadline
+	}
 	if why == nil && (errors.Is(err, ErrQuotaExceeded) || errors.Is(err, ErrRateLimited)) {
 		return &Error{Attempts: before.attempts, Stop: stop, Err: before.failure.after(err)}
 	}

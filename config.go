@@ -163,8 +163,8 @@ func (t *Transport) newConfig() *config {
 	}
 	c.setDelays(t)
 	c.setBuckets(t)
-	c.plain = c.mode != Adaptive && !c.ownRequest && c.policy == nil && c.observe == nil && c.partitionName == nil &&
-		c.initialCost == 0 && !c.shareRetryAfter && !c.resume
+	c.plain = !c.ownRequest && c.policy == nil && c.observe == nil && c.partitionName == nil && c.initialCost == 0 &&
+		!c.shareRetryAfter && !c.resume
 	return c
 }
 

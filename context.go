@@ -199,8 +199,9 @@ func (r *recordContext) Value(key any) any {
 }
 
 // A callerContext is the context of RoundTrip's caller. The deprecated
-// Request.Cancel ends it too: http.Client sets it where it has a Timeout. In the
-// library nothing else waits for that channel.
+// Request.Cancel ends it too. An http.Client with a Timeout sets that channel
+// and a deadline. Where there is a deadline, long waits end with it, and the
+// channel is only asked about.
 type callerContext struct {
 	context.Context                 // the request's
 	cancel          <-chan struct{} // Request.Cancel
@@ -218,29 +219,39 @@ func cancelOf(req *http.Request) <-chan struct{} {
 	return req.Cancel
 }
 
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
 // ended returns why the caller no longer waits for a response, nil
 // while it does.
 func (c *callerContext) ended() error {
-	if c.Err() != nil {
+	switch {
+	case c.Err() != nil:
 		return context.Cause(c.Context)
-	}
-	if c.cancel == nil {
-		return nil
-	}
-	select {
-	case <-c.cancel:
+	case isClosed(c.cancel):
 		return context.Canceled
-	default:
-		return nil
 	}
+	return nil
+}
+
+// onlyCancel reports whether nothing but Request.Cancel limits a wait.
+func (c *callerContext) onlyCancel() bool {
+	if c.cancel == nil {
+		return false
+	}
+	_, ok := c.Deadline()
+	return !ok
 }
 
 // waiting returns the context for a wait, until release.
 func (c *callerContext) waiting() context.Context {
-	if c.cancel == nil {
-		return c.Context
-	}
-	if c.merged == nil {
+	if c.merged == nil && c.onlyCancel() {
 		ctx, end := context.WithCancel(c.Context)
 		c.merged, c.end = ctx, end
 		go func(cancel <-chan struct{}) {
@@ -251,7 +262,10 @@ func (c *callerContext) waiting() context.Context {
 			}
 		}(c.cancel)
 	}
-	return c.merged
+	if c.merged != nil {
+		return c.merged
+	}
+	return c.Context
 }
 
 func (c *callerContext) release() {

@@ -72,9 +72,7 @@ func (l *Loop) Wait() error {
 		}
 		a.retryTokens = cost
 	}
-	if err := c.admit(&a.permit, a.Number > 1); err == errNoTime {
-		return &Error{Attempts: a.before.attempts, Stop: StopDeadline, Err: a.before.failure.after(err)}
-	} else if err != nil {
+	if err := c.admit(&a.permit); err != nil {
 		return c.refusal(StopRateLimit, err, a.before)
 	}
 	a.Waited = a.waited

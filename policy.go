@@ -87,7 +87,7 @@ const (
 	StopPermanent   Stop = "permanent"    // a retry would fail again
 	StopMaxAttempts Stop = "max_attempts" // MaxAttempts were sent
 	StopQuota       Stop = "quota"        // the retry token bucket has too few tokens
-	StopDeadline    Stop = "deadline"     // the delay would end after the context's deadline
+	StopDeadline    Stop = "deadline"     // the delay, or the wait for a token, would end after the context's deadline
 	StopCanceled    Stop = "canceled"     // the context has ended
 	StopBody        Stop = "body"         // the request body cannot be sent again
 	StopRetryAfter  Stop = "retry_after"  // the service asks for a longer delay than MaxRetryAfter

@@ -22,6 +22,10 @@ func (a *attempt) decide(c *call) bool {
 	if a.Stop = a.tooLate(c, delay); a.Stop != "" {
 		return false
 	}
+	if a.Stop = c.lineTooLong(delay); a.Stop != "" {
+		c.partition.share.refuseSendToken()
+		return false
+	}
 	switch {
 	case !c.body.Replayable():
 		a.Stop = StopBody
@@ -96,16 +100,28 @@ func (a *attempt) backoffDelay(c *call) time.Duration {
 // that is known before the delay, and "" if it may be.
 func (a *attempt) tooLate(c *call, delay time.Duration) Stop {
 	wait := addSaturating(delay, a.tokenWait(c))
-	if limiter := c.partition.limiter; limiter != nil && !c.failFast {
-		if longest, ok := limiter.maxWait(); ok && limiter.expectedWait()-delay > longest {
-			return StopRateLimit
-		}
-		wait = max(wait, limiter.soonest())
-	}
 	if c.partition.gate.Load() != nil { // another response's Retry-After may be longer
 		wait = max(wait, c.partition.gate.ClosedFor(time.Now()))
 	}
 	if c.outlivesDeadline(wait) {
+		return StopDeadline
+	}
+	return ""
+}
+
+// lineTooLong returns why the next attempt would not get a send token in time
+// at the present send rate, and "" if it would.
+func (c *call) lineTooLong(delay time.Duration) Stop {
+	limiter := c.partition.limiter
+	if limiter == nil || c.failFast {
+		return ""
+	}
+	expected := limiter.expectedWait()
+	longest, limited := limiter.maxWait()
+	switch {
+	case limited && expected-delay > longest:
+		return StopRateLimit
+	case c.outlivesDeadline(expected):
 		return StopDeadline
 	}
 	return ""
@@ -218,7 +234,7 @@ func (a *attempt) waitForTokens(c *call) error {
 	if !c.sleep(a.Delay) {
 		return c.caller.ended()
 	}
-	return c.admit(&a.next, true)
+	return c.admit(&a.next)
 }
 
 // pay waits for the retry tokens that the next attempt has to wait for.
@@ -228,7 +244,7 @@ func (a *attempt) pay(c *call) error {
 	}
 	a.next.retryTokens, a.unpaid = a.unpaid, 0
 	if c.outlivesDeadline(a.Delay) {
-		return errNoTime
+		return errTooLate
 	}
 	return nil
 }
@@ -238,7 +254,7 @@ func (a *attempt) pay(c *call) error {
 func (a *attempt) acquireInTime(c *call) error {
 	ctx := c.caller.waiting()
 	if deadline, ok := ctx.Deadline(); ok {
-		earlier, end := context.WithDeadlineCause(ctx, deadline.Add(-a.Delay), errNoTime)
+		earlier, end := context.WithDeadlineCause(ctx, deadline.Add(-a.Delay), errTooLate)
 		defer end()
 		ctx = earlier
 	}
@@ -250,9 +266,7 @@ func (a *attempt) endWaiting(c *call, err error) {
 	switch {
 	case c.caller.ended() != nil:
 		a.giveUp()
-	case err == errNoTime, errors.Is(err, ErrQuotaExceeded): // the line was longer than expected
-		a.stopAt(StopDeadline)
-	case errors.Is(err, ErrRateLimited) && !c.failFast && c.outlivesDeadline(c.expectedAdmission()):
+	case errors.Is(err, errTooLate), errors.Is(err, ErrQuotaExceeded): // the line was longer than expected
 		a.stopAt(StopDeadline)
 	case errors.Is(err, ErrRateLimited):
 		a.stopAt(StopRateLimit)

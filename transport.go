@@ -254,10 +254,10 @@ func (a *attempt) run(c *call) (*http.Response, error) {
 }
 
 // sendPlain makes the first attempt if neither the settings nor the request ask
-// for more than sending it.
+// for more than sending it, and no send token has to be waited for.
 func (t *Transport) sendPlain(req *http.Request) plainResult {
 	c := t.config.Load()
-	if c == nil || !c.plain || cancelOf(req) != nil || req.Trailer != nil {
+	if c == nil || !c.plain || req.Trailer != nil {
 		return plainResult{}
 	}
 	var memory replay.Memory
@@ -265,7 +265,7 @@ func (t *Transport) sendPlain(req *http.Request) plainResult {
 		return plainResult{}
 	}
 	ctx := req.Context()
-	if ctx.Err() != nil {
+	if ctx.Err() != nil || isClosed(cancelOf(req)) {
 		return plainResult{}
 	}
 	if options := optionsOf(ctx); options != nil {
@@ -275,8 +275,33 @@ func (t *Transport) sendPlain(req *http.Request) plainResult {
 	if c.conns != nil {
 		via = c.conns.For(req.URL)
 	}
+	if c.mode == Adaptive {
+		return c.sendPaced(req, via, memory)
+	}
 	resp, err := via.RoundTrip(req)
 	return plainResult{config: c, via: via, resp: resp, err: err, memory: memory, optionsKnown: true}
+}
+
+// sendPaced is sendPlain in adaptive mode. If it sends the request, its caller
+// must release the partition.
+func (c *config) sendPaced(req *http.Request, via http.RoundTripper, memory replay.Memory) (first plainResult) {
+	p := c.partitionOf(req, nil)
+	defer func() {
+		if !first.sent() {
+			c.partitions.release(p)
+		}
+	}()
+	first.optionsKnown = true
+	if p.limiter.limits() {
+		var ok bool
+		if first.sendTime, ok = p.limiter.take(); !ok {
+			return first
+		}
+	}
+	resp, err := via.RoundTrip(req)
+	first.config, first.via, first.partition, first.memory = c, via, p, memory
+	first.resp, first.err = resp, err
+	return first
 }
 
 // CloseIdleConnections calls the method of that name of Base, if it has one,

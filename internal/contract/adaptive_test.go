@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -250,8 +251,59 @@ func TestLineThatIsTooLong(t *testing.T) {
 	}
 }
 
-// A retry that comes too late in the line returns the response before it, so
-// that no call is lost to its deadline.
+// Retries that cannot be served before their deadline do not stand in line, so
+// that they turn nobody away who can wait.
+func TestThrottledCallersTurnNobodyAway(t *testing.T) {
+	for _, pacing := range []awsretry.Pacing{awsretry.CubicPacing, awsretry.ScaledPacing} {
+		t.Run(pacing.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				// At a token every 2 s, 60 s are time for 30 calls.
+				const patient, hasty = 20, 100
+				tr := &transport{Mode: awsretry.Adaptive, Base: newThrottlingService(0)}
+				tr.RateLimit.Pacing, tr.Quota.Capacity = pacing, -1
+				call := func(timeout time.Duration, check func(*http.Response, error, time.Duration)) {
+					start := time.Now()
+					ctx, cancel := context.WithTimeout(t.Context(), timeout)
+					defer cancel()
+					resp, err := tr.RoundTrip(httpfake.Request(t, ctx, "GET", nil))
+					check(resp, err, time.Since(start))
+				}
+				var all sync.WaitGroup
+				var atOnce atomic.Int32
+				for range hasty {
+					all.Go(func() {
+						call(10*time.Second, func(resp *http.Response, err error, took time.Duration) {
+							if contract.StopOf(resp, err) == awsretry.StopDeadline && took <= 2*time.Second {
+								atOnce.Add(1)
+							}
+						})
+					})
+				}
+				time.Sleep(2 * time.Second) // longer than their delays
+				synctest.Wait()
+				if state, _ := tr.State("service.example"); state.Waiting > 5 {
+					t.Errorf("%d in line with 10 s: %+v", state.Waiting, state)
+				}
+				for range patient {
+					all.Go(func() {
+						call(time.Minute, func(_ *http.Response, err error, _ time.Duration) {
+							if errors.Is(err, awsretry.ErrRateLimited) {
+								t.Error(err)
+							}
+						})
+					})
+				}
+				all.Wait()
+				if atOnce.Load() < 90 {
+					t.Errorf("%d of %d responses were returned at once", atOnce.Load(), hasty)
+				}
+			})
+		})
+	}
+}
+
+// A retry that would come too late in the line returns the response before it,
+// so that no call is lost to its deadline.
 func TestDeadlinesOfAdaptiveCallers(t *testing.T) {
 	for _, tt := range []struct {
 		name        string
@@ -262,9 +314,9 @@ func TestDeadlinesOfAdaptiveCallers(t *testing.T) {
 		mostRefused int // before the first attempt
 	}{
 		{"all throttled but one", 0, 100, 1, 0, 0},
-		{"20/s", 20, 16, 1, 16, 0},
-		{"100/s", 100, 100, 1, 55, 0},
-		{"100/s, five calls each", 100, 100, 5, 230, 250},
+		{"20/s", 20, 16, 1, 6, 0},
+		{"100/s", 100, 100, 1, 14, 0},
+		{"100/s, five calls each", 100, 100, 5, 30, 380},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -85,7 +85,7 @@ func TestCancelInTheDelay(t *testing.T) {
 		{"Retry-After", responds(429, "Retry-After", "30"), "Too Many Requests"},
 		{"error", fails(errReset), errReset.Error()},
 	} {
-		for _, by := range []string{"context", "Request.Cancel"} {
+		for _, by := range []string{"context", "Request.Cancel", "Request.Cancel before a deadline"} {
 			for _, mode := range []awsretry.Mode{awsretry.Standard, awsretry.Adaptive} {
 				t.Run(fmt.Sprintf("%s, %s, %s", failure.name, by, mode), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
@@ -99,6 +99,11 @@ func TestCancelInTheDelay(t *testing.T) {
 						}
 						ctx, cancel := context.WithCancelCause(t.Context())
 						defer cancel(nil)
+						if by == "Request.Cancel before a deadline" { // as of an http.Client with a Timeout
+							var end context.CancelFunc
+							ctx, end = context.WithTimeout(ctx, time.Hour)
+							defer end()
+						}
 						req := httpfake.Request(t, ctx, "GET", nil)
 						cause := errGone
 						if by == "context" {

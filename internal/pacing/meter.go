@@ -9,6 +9,7 @@ type Meter struct {
 	smoothing float64
 	phase     time.Duration // from the beginning of an interval to the clock's zero
 	last      time.Duration // beginning of the interval in which the count began
+	next      time.Duration // no measurement before
 	outcomes  int
 	counted   int     // outcomes of the last measurement
 	newest    float64 // rate of the last measurement alone, per second
@@ -29,10 +30,14 @@ func NewMeter(start time.Time, interval time.Duration, smoothing float64) Meter 
 // the rate.
 func (m *Meter) Count(now time.Duration, n int) {
 	m.outcomes += n
+	if now < m.next {
+		return
+	}
 	// A sum of now and phase may exceed the greatest Duration, but not the
 	// greatest uint64.
 	interval := uint64(m.interval)
 	begin := time.Duration(uint64(now+m.phase)/interval*interval) - m.phase
+	m.next = begin + m.interval
 	if begin <= m.last {
 		return
 	}

@@ -1,0 +1,78 @@
+package awsretry
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"example.com/awsretry/internal/httpfake"
+)
+
+// What most requests do takes the short way, also from an http.Client with a
+// Timeout: such a client sets a deadline and the deprecated Request.Cancel.
+func TestPlainRequests(t *testing.T) {
+	get := func(ctx context.Context) *http.Request { return httpfake.Request(t, ctx, "GET", nil) }
+	deadline, end := context.WithTimeout(t.Context(), time.Hour)
+	defer end()
+	closed := make(chan struct{})
+	close(closed)
+	fromClient := get(deadline)
+	fromClient.Cancel = make(chan struct{})
+	stopped := get(deadline)
+	stopped.Cancel = closed
+	legacy := get(t.Context())
+	legacy.Cancel = make(chan struct{})
+	for _, tt := range []struct {
+		name string
+		req  *http.Request
+		want bool
+	}{
+		{"GET", get(t.Context()), true},
+		{"body in memory", httpfake.Request(t, t.Context(), "POST", strings.NewReader("x")), true},
+		{"http.Client with a Timeout", fromClient, true},
+		{"Request.Cancel alone", legacy, true},
+		{"Request.Cancel is closed", stopped, false},
+		{"options", get(WithMaxAttempts(t.Context(), 1)), false},
+	} {
+		for _, mode := range []Mode{Standard, Adaptive} {
+			t.Run(tt.name+", "+string(mode), func(t *testing.T) {
+				tr := &Transport{Base: httpfake.Statuses(200), Mode: mode}
+				if _, err := tr.resolve(); err != nil {
+					t.Fatal(err)
+				}
+				plain := tr.sendPlain(tt.req)
+				if plain.sent() != tt.want {
+					t.Errorf("sent: %v, want %v", plain.sent(), tt.want)
+				}
+			})
+		}
+	}
+}
+
+// The short way of adaptive mode holds the partition until the end of the call,
+// however that ends.
+func TestPacedRequestsReleaseTheirPartition(t *testing.T) {
+	for name, base := range map[string]httpfake.Base{
+		"success": httpfake.Statuses(200),
+		"failure": httpfake.Statuses(400),
+		"retry":   httpfake.Statuses(500, 200),
+		"panic":   func(*http.Request) (*http.Response, error) { panic("base") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			tr := &Transport{Base: base, Mode: Adaptive, Backoff: BackoffFunc(func(int, Class, time.Duration) time.Duration { return 0 })}
+			config, err := tr.resolve()
+			if err != nil {
+				t.Fatal(err)
+			}
+			func() {
+				defer func() { _ = recover() }()
+				tr.RoundTrip(httpfake.Request(t, t.Context(), "GET", nil))
+			}()
+			if calls := config.partitions.find("service.example").calls.Load(); calls != 0 {
+				t.Errorf("%d calls hold the partition", calls)
+			}
+		})
+	}
+}
