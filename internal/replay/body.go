@@ -135,6 +135,21 @@ func (b *Body) Rewind() bool {
 	return true
 }
 
+// Repeatable reports whether another attempt could send the body, as far as
+// that is known before Rewind and Freeze. It waits for a Read of a one-shot body
+// that is in progress until the timeout or the end of ctx, and reports false if
+// the Read takes longer.
+func (b *Body) Repeatable(ctx context.Context, timeout time.Duration) bool {
+	switch {
+	case b.stream != nil:
+		waitFor(ctx, b.stream.inProgress(), timeout)
+		return b.stream.inProgress() == nil && b.stream.complete()
+	case b.file != nil, !hasBody(b.req):
+		return true
+	}
+	return b.req.GetBody != nil
+}
+
 // Freeze ends the reading of the caller's reader by the copies so far, so that
 // the next attempt can send the body. It waits for a Read in progress, whose
 // result is kept, until the timeout or the end of ctx. It returns how long it
