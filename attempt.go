@@ -212,7 +212,7 @@ func (a *attempt) send(c *call) {
 	if !a.sent {
 		a.sent = true
 		a.via = a.route(c)
-		a.sendVia()
+		a.sendVia(c)
 	}
 	switch {
 	case a.Err != nil && a.Response != nil:
@@ -242,7 +242,7 @@ func (a *attempt) route(c *call) http.RoundTripper {
 	return c.conns.For(a.out.URL)
 }
 
-func (a *attempt) sendVia() {
+func (a *attempt) sendVia(c *call) {
 	if a.own == nil {
 		a.Response, a.Err = a.via.RoundTrip(a.out)
 		return
@@ -261,5 +261,17 @@ func (a *attempt) sendVia() {
 	case a.Response != nil:
 		a.own.Bind(a.Response)
 		bound = true
+		if a.Response.Request == a.out {
+			a.Response.Request = a.shownRequest(c)
+		}
 	}
+}
+
+// shownRequest returns out without the context of its own, which ends with the
+// response body. The caller may use that of the response's request for longer.
+func (a *attempt) shownRequest(c *call) *http.Request {
+	if a.marked == nil && c.prepare == nil && !c.sdkHeaders {
+		return c.req
+	}
+	return a.out.WithContext(a.own.Parent)
 }

@@ -76,6 +76,12 @@ func failsWith(err error) httpfake.Base {
 // once returns a Transport that does not retry.
 func once(base httpfake.Base) *transport { return &transport{Base: base, MaxAttempts: 1} }
 
+// unpaid returns a Transport that reads error bodies ahead, because a retry may
+// follow, and does not retry: it has too few tokens.
+func unpaid(base httpfake.Base) *transport {
+	return &transport{Base: base, Quota: awsretry.QuotaConfig{Capacity: 1}}
+}
+
 // get sends a GET through rt.
 func get(t testing.TB, rt http.RoundTripper) (*http.Response, error) {
 	t.Helper()

@@ -39,6 +39,7 @@ func (*TimeoutError) Temporary() bool { return true }
 // own: Ender, Left and Hold work on it.
 type Context struct {
 	context.Context
+	Parent   context.Context
 	cancel   context.CancelCauseFunc
 	timeout  time.Duration // 0: none
 	deadline time.Time     // expires, or the parent's where that is earlier
@@ -56,7 +57,7 @@ type Context struct {
 // none.
 func NewContext(parent context.Context, timeout, stall time.Duration) *Context {
 	ctx, cancel := context.WithCancelCause(parent)
-	return &Context{Context: ctx, cancel: cancel, timeout: timeout, stall: stall}
+	return &Context{Context: ctx, Parent: parent, cancel: cancel, timeout: timeout, stall: stall}
 }
 
 // Start begins the time-out. It is called once, before the context is shared.
