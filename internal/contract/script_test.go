@@ -133,6 +133,11 @@ func hangUntil(end <-chan struct{}) io.Reader {
 	return httpfake.ReadFunc(func([]byte) (int, error) { <-end; return 0, io.EOF })
 }
 
+// failAfter returns a reader whose Read hangs until ctx has ended, and fails.
+func failAfter(ctx context.Context) io.Reader {
+	return httpfake.ReadFunc(func([]byte) (int, error) { <-ctx.Done(); return 0, context.Cause(ctx) })
+}
+
 // closeAfter returns a channel for Request.Cancel that is closed after d.
 func closeAfter(d time.Duration) chan struct{} {
 	c := make(chan struct{})
