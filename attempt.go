@@ -21,14 +21,15 @@ type attempt struct {
 	permit
 	before past
 
-	out     *http.Request          // what is sent
-	marked  *recordContext         // of out, where it has one
-	timeout *respbody.TimedContext // of out, nil without a time-out
-	held    io.ReadCloser          // the body of out, until it is sent
-	via     http.RoundTripper      // what sent out
+	out    *http.Request     // what is sent
+	marked *recordContext    // of out, where it has one
+	own    *respbody.Context // of out, nil if it has none of its own
+	held   io.ReadCloser     // the body of out, until it is sent
+	via    http.RoundTripper // what sent out
 
 	sent      bool
 	ahead     *respbody.Ahead // of the response, where some of it was read ahead
+	hung      bool            // the reading ahead took longer than codeWait
 	fault     error           // why the outcome cannot be classified
 	canceled  bool            // the caller's context ended it
 	abandoned bool            // later requests do not use its connection
@@ -54,7 +55,7 @@ func firstAttempt(p permit, sent *plainResult) attempt {
 func (a *attempt) successor() attempt {
 	b := attempt{permit: a.next}
 	b.Number, b.Offset = a.Number+1, a.Offset
-	b.before = past{attempts: a.Number, delay: a.Delay, failure: a.failure()}
+	b.before = past{attempts: a.Number, delay: a.Delay, failure: a.failure(), hung: a.hung || a.before.hung}
 	return b
 }
 
@@ -65,8 +66,11 @@ func (a *attempt) end(c *call) {
 	if a.held != nil {
 		a.held.Close()
 	}
-	if a.Response != nil && !a.closed && !c.responded {
-		respbody.Discard(a.Response, false, a.timeout.Ender())
+	switch {
+	case a.Response != nil && !a.closed && !c.responded:
+		respbody.Close(a.Response, a.own.Ender())
+	case a.Response == nil && a.own != nil: // nothing was sent, or it failed
+		a.own.End()
 	}
 }
 
@@ -99,7 +103,8 @@ func (a *attempt) prepare(c *call) error {
 	}
 	timeout, timed := c.attemptTimeout()
 	nested := c.options != nil && c.options.attempt > 0 // in an attempt of another Transport
-	if a.Number == 1 && !c.ownRequest && !nested && !c.body.Copied() && !timed {
+	ownContext := timed || c.stall > 0 || c.mayHang(c.caller.Context) && c.mayRetry(1)
+	if a.Number == 1 && !c.ownRequest && !nested && !c.body.Copied() && !ownContext {
 		a.out = c.req
 		c.body.Take()
 		return nil
@@ -112,9 +117,9 @@ func (a *attempt) prepare(c *call) error {
 	if c.prepare != nil && c.caller.onlyCancel() {
 		ctx = retrier.WithWaiting(ctx, c.caller.waiting())
 	}
-	if timed {
-		a.timeout = respbody.NewTimedContext(ctx, timeout)
-		ctx = a.timeout
+	if ownContext {
+		a.own = respbody.NewContext(ctx, timeout, c.stall)
+		ctx = a.own
 	}
 	if c.prepare == nil {
 		a.out = c.req.WithContext(ctx)
@@ -207,12 +212,12 @@ func (a *attempt) send(c *call) {
 	if !a.sent {
 		a.sent = true
 		a.via = a.route(c)
-		a.sendVia()
+		a.sendVia(c)
 	}
 	switch {
 	case a.Err != nil && a.Response != nil:
 		if a.Response.Body != nil {
-			a.Response.Body.Close()
+			respbody.Close(a.Response, a.own.Ender())
 		}
 		a.Response = nil
 	case a.Err == nil && a.Response == nil:
@@ -237,24 +242,36 @@ func (a *attempt) route(c *call) http.RoundTripper {
 	return c.conns.For(a.out.URL)
 }
 
-func (a *attempt) sendVia() {
-	if a.timeout == nil {
+func (a *attempt) sendVia(c *call) {
+	if a.own == nil {
 		a.Response, a.Err = a.via.RoundTrip(a.out)
 		return
 	}
-	a.timeout.Start()
+	a.own.Start()
 	bound := false
 	defer func() {
 		if !bound {
-			a.timeout.End()
+			a.own.End()
 		}
 	}()
 	a.Response, a.Err = a.via.RoundTrip(a.out)
 	switch {
 	case a.Err != nil:
-		a.Err = a.timeout.Explain(a.Err)
+		a.Err = a.own.Explain(a.Err)
 	case a.Response != nil:
-		a.timeout.Bind(a.Response)
+		a.own.Bind(a.Response)
 		bound = true
+		if a.Response.Request == a.out {
+			a.Response.Request = a.shownRequest(c)
+		}
 	}
+}
+
+// shownRequest returns out without the context of its own, which ends with the
+// response body. The caller may use that of the response's request for longer.
+func (a *attempt) shownRequest(c *call) *http.Request {
+	if a.marked == nil && c.prepare == nil && !c.sdkHeaders {
+		return c.req
+	}
+	return a.out.WithContext(a.own.Parent)
 }

@@ -3,6 +3,7 @@ package awsretry_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -55,9 +56,13 @@ func benchmark(b *testing.B, rt http.RoundTripper, req *http.Request, rewind fun
 	}
 }
 
+// newRequest returns a request with a deadline. Without one, a request over a
+// Base that is not an http.Transport costs more, see BenchmarkForeignBase.
 func newRequest(tb testing.TB, method string, body io.Reader) *http.Request {
 	tb.Helper()
-	req, err := http.NewRequest(method, "http://service.example/path", body)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
+	tb.Cleanup(cancel)
+	req, err := http.NewRequestWithContext(ctx, method, "http://service.example/path", body)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -199,6 +204,36 @@ func adaptive(pacing awsretry.Pacing) func() *awsretry.Transport {
 	}
 }
 
+// BenchmarkForeignBase measures what an attempt's own context costs, which it
+// has over a Base that is not an http.Transport if the caller has no deadline:
+//
+//	go test -run - -bench ForeignBase -count 10 . | benchstat -col /context -
+func BenchmarkForeignBase(b *testing.B) {
+	for _, body := range []io.ReadCloser{http.NoBody, io.NopCloser(strings.NewReader(""))} {
+		base := answering(200)
+		tr := &awsretry.Transport{Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
+			resp, err := base.RoundTrip(req)
+			resp.Body = body
+			return resp, err
+		})}
+		for context, req := range map[string]*http.Request{
+			"caller": newRequest(b, "GET", nil),
+			"own":    newRequest(b, "GET", nil).WithContext(context.Background()),
+		} {
+			b.Run(fmt.Sprintf("body=%v/context=%s", body != http.NoBody, context), func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					resp, err := tr.RoundTrip(req)
+					if err != nil {
+						b.Fatal(err)
+					}
+					resp.Body.Close()
+				}
+			})
+		}
+	}
+}
+
 // Requests of many goroutines write nothing that they share.
 func BenchmarkGetParallel(b *testing.B) {
 	resp := &http.Response{StatusCode: 200, Header: http.Header{}, Body: http.NoBody}
@@ -238,6 +273,8 @@ func TestNoAllocations(t *testing.T) {
 		return req
 	}
 	get := newRequest(t, "GET", nil)
+	pooled := new(http.Transport)
+	pooled.RegisterProtocol("http", answering(200))
 	for _, tt := range []struct {
 		name string
 		tr   *awsretry.Transport
@@ -260,9 +297,14 @@ func TestNoAllocations(t *testing.T) {
 			"shared, scaled and limiting",
 			&awsretry.Transport{Mode: awsretry.Adaptive, RateLimit: scaled, Shared: enough(true)}, []*http.Request{get},
 		},
-		{"options", &awsretry.Transport{}, []*http.Request{get.WithContext(awsretry.WithPartition(t.Context(), "p"))}},
+		{"options", &awsretry.Transport{}, []*http.Request{get.WithContext(awsretry.WithPartition(get.Context(), "p"))}},
 		{"observed", &awsretry.Transport{Observe: func(awsretry.Attempt) {}}, []*http.Request{get}},
 		{"two hosts", &awsretry.Transport{}, []*http.Request{get, to("other.example")}},
+		{
+			"http.Transport, no deadline", &awsretry.Transport{Base: pooled},
+			[]*http.Request{get.WithContext(context.Background())},
+		},
+		{"no retry, no deadline", &awsretry.Transport{MaxAttempts: 1}, []*http.Request{get.WithContext(context.Background())}},
 		{"host in capitals", &awsretry.Transport{}, []*http.Request{to("SERVICE.example")}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -351,7 +393,8 @@ func (c countingContext) Value(key any) any {
 func TestOneContextLookUp(t *testing.T) {
 	for _, mode := range []awsretry.Mode{awsretry.Standard, awsretry.Adaptive} {
 		for name, ctx := range map[string]context.Context{
-			"bare": t.Context(), "with a partition": awsretry.WithPartition(t.Context(), "p"),
+			"bare":             newRequest(t, "GET", nil).Context(),
+			"with a partition": awsretry.WithPartition(newRequest(t, "GET", nil).Context(), "p"),
 		} {
 			t.Run(string(mode)+", "+name, func(t *testing.T) {
 				lookups := 0

@@ -1,6 +1,7 @@
 package awsretry
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -185,6 +186,17 @@ func (c *call) maxAttempts() int {
 	return c.attempts
 }
 
+// mayHang reports whether a response body that hangs would go on for as long as
+// its connection lasts, so that an attempt needs a context of its own to end it.
+// Close ends the bodies of an http.Transport.
+func (c *config) mayHang(ctx context.Context) bool {
+	if !c.foreign {
+		return false
+	}
+	_, ok := ctx.Deadline()
+	return !ok
+}
+
 // attemptTimeout returns how long an attempt may take, if that is limited.
 func (c *call) attemptTimeout() (timeout time.Duration, ok bool) {
 	timeout = c.timeout
@@ -265,6 +277,7 @@ type past struct {
 	attempts int           // that were sent
 	delay    time.Duration // before the attempt that follows
 	failure  failure       // of the last one
+	hung     bool          // the response body of one of them hung
 }
 
 // A failure is what an error says of an attempt that failed: the transport's

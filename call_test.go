@@ -39,9 +39,11 @@ func TestPlainRequests(t *testing.T) {
 		for _, mode := range []Mode{Standard, Adaptive} {
 			t.Run(tt.name+", "+string(mode), func(t *testing.T) {
 				tr := &Transport{Base: httpfake.Statuses(200), Mode: mode}
-				if _, err := tr.resolve(); err != nil {
+				config, err := tr.resolve()
+				if err != nil {
 					t.Fatal(err)
 				}
+				config.foreign = false // as over an http.Transport
 				plain := tr.sendPlain(tt.req)
 				if plain.sent() != tt.want {
 					t.Errorf("sent: %v, want %v", plain.sent(), tt.want)
@@ -66,6 +68,7 @@ func TestPacedRequestsReleaseTheirPartition(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			config.foreign = false // as over an http.Transport
 			func() {
 				defer func() { _ = recover() }()
 				tr.RoundTrip(httpfake.Request(t, t.Context(), "GET", nil))

@@ -79,10 +79,13 @@ type config struct {
 	base  http.RoundTripper
 	conns *neterr.Connections // of base; nil if retries may use any of them
 
+	foreign bool // base is not an http.Transport
+
 	mode     Mode
 	revision Revision
 	attempts int
 	timeout  time.Duration
+	stall    time.Duration
 	policy   Policy // nil: DefaultPolicy, called in a way that does not allocate the Attempt
 	backoff  Backoff
 	dynamoDB *dynamoDBRules // nil: none
@@ -138,9 +141,10 @@ func (t *Transport) newConfig() *config {
 		mode:          cmp.Or(t.Mode, Standard),
 		revision:      t.Revision,
 		timeout:       t.AttemptTimeout,
+		stall:         t.StallTimeout,
 		policy:        t.Policy,
 		partitionName: t.Partition,
-		ownRequest:    t.AttemptTimeout > 0 || t.Prepare != nil || t.SDKHeaders,
+		ownRequest:    t.AttemptTimeout > 0 || t.StallTimeout > 0 || t.Prepare != nil || t.SDKHeaders,
 		maxBuffer:     max(cmp.Or(t.MaxBodyBuffer, defaultMaxBodyBuffer), 0),
 		prepare:       t.Prepare,
 		longPoll:      t.LongPoll,
@@ -158,9 +162,11 @@ func (t *Transport) newConfig() *config {
 	if c.mode == Legacy {
 		c.revision = Classic
 	}
-	if pooled, ok := c.base.(*http.Transport); ok && !t.KeepConnections {
+	pooled, ok := c.base.(*http.Transport)
+	if ok && !t.KeepConnections {
 		c.conns = neterr.NewConnections(pooled)
 	}
+	c.foreign = !ok
 	c.setDelays(t)
 	c.setBuckets(t)
 	c.plain = !c.ownRequest && c.policy == nil && c.observe == nil && c.partitionName == nil && c.initialCost == 0 &&
@@ -315,6 +321,9 @@ func (t *Transport) Validate() error {
 	}
 	if t.AttemptTimeout < 0 {
 		fault("AttemptTimeout is %v; it must be above 0, or 0 for none", t.AttemptTimeout)
+	}
+	if t.StallTimeout < 0 {
+		fault("StallTimeout is %v; it must be above 0, or 0 for none", t.StallTimeout)
 	}
 	if t.MaxPartitions < 0 {
 		fault("MaxPartitions is %d; it must be above 0, or 0 for %d", t.MaxPartitions, defaultMaxPartitions)

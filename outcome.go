@@ -57,9 +57,15 @@ func (a *attempt) classOf(c *call) Class {
 	return class
 }
 
-// codeWait is how long a response body is waited for to find an error code. A
-// body that is slower is classified by what came.
-const codeWait = time.Second
+const (
+	// codeWait is how long a response body is waited for to find an error code.
+	// A body that is slower is classified by what came.
+	codeWait = time.Second
+
+	// uploadWait is how long a response waits for a Read of the caller's body
+	// that is in progress.
+	uploadWait = 100 * time.Millisecond
+)
 
 // findCode returns the AWS error code of the response, "" if there is none. It
 // reads the body ahead where a code may be in it, and leaves it whole.
@@ -71,7 +77,7 @@ func (a *attempt) findCode(c *call) string {
 	}
 	code := awsproto.HeaderCode(resp.Header)
 	wanted := code == "" && awsproto.MayHoldCode(resp.Header) || c.retryAfter != nil
-	if !wanted || resp.Body == http.NoBody {
+	if !wanted || resp.Body == http.NoBody || !a.readsAhead(c) {
 		return code
 	}
 	var enough func([]byte) bool
@@ -82,6 +88,7 @@ func (a *attempt) findCode(c *call) string {
 	if !a.ahead.Ended() {
 		a.waitForCode(c, hidden)
 	}
+	a.hung = !a.ahead.Ended()
 	body := a.ahead.Stop()
 	if code == "" {
 		code = awsproto.BodyCode(resp.Header, body)
@@ -89,11 +96,24 @@ func (a *attempt) findCode(c *call) string {
 	return code
 }
 
+// readsAhead reports whether the response body may be read before it is the
+// caller's. Once a Read of it hangs, RoundTrip cannot return the response. So
+// none is read where no retry can follow. That of a last attempt is read for
+// Outcome, unless the body of an attempt before it hung. While the caller is
+// still writing a one-shot request body, the response may depend on what comes.
+func (a *attempt) readsAhead(c *call) bool {
+	switch {
+	case !c.mayRetry(1), a.before.hung && !c.mayRetry(a.Number):
+		return false
+	}
+	return c.body.Repeatable(c.caller.waiting(), uploadWait)
+}
+
 // waitForCode waits until the body is read ahead. Amazon S3 begins a document
 // at once and, for a large copy, ends it after minutes.
 func (a *attempt) waitForCode(c *call, hidden bool) {
 	ctx := c.caller.waiting()
-	limit, ok := a.timeout.Left()
+	limit, ok := a.own.Left()
 	if !hidden && (!ok || limit > codeWait) {
 		limit, ok = codeWait, true
 	}
@@ -228,7 +248,7 @@ func (a *attempt) giveUp() {
 	a.stopAt(StopCanceled)
 	if a.Response != nil {
 		a.closed = true
-		respbody.Discard(a.Response, false, a.timeout.Ender())
+		respbody.Close(a.Response, a.own.Ender())
 	}
 }
 
@@ -237,7 +257,7 @@ func (a *attempt) stopAt(stop Stop) { a.Stop, a.Delay = stop, 0 }
 
 // sleepKeeping sleeps while the response is kept.
 func (a *attempt) sleepKeeping(c *call, d time.Duration) {
-	defer a.timeout.Hold()()
+	defer a.own.Hold()()
 	c.sleep(d)
 }
 

@@ -294,7 +294,7 @@ func (b *resumingBody) request(ctx context.Context, cause error) (*http.Response
 		stop, err = StopPermanent, b.check(resp)
 	}
 	if err != nil {
-		respbody.Discard(resp, false, nil)
+		respbody.Close(resp, nil)
 	}
 	switch err {
 	case nil:

@@ -211,7 +211,7 @@ func (a *attempt) pauseDiscarding(c *call) bool {
 // pauseKeeping sleeps the delay and waits for tokens while the response is
 // kept, for it is returned if the tokens are refused.
 func (a *attempt) pauseKeeping(c *call) bool {
-	defer a.timeout.Hold()()
+	defer a.own.Hold()()
 	if err := a.waitForTokens(c); err != nil {
 		a.endWaiting(c, err)
 		return false
@@ -281,7 +281,7 @@ func (a *attempt) takeBody(c *call, delay time.Duration) (left time.Duration, ok
 	if !c.body.Copied() {
 		return delay, true
 	}
-	defer a.timeout.Hold()()
+	defer a.own.Hold()()
 	waited, ok := c.body.Freeze(c.caller.waiting(), a.patience(c, delay))
 	switch {
 	case ok:
@@ -316,7 +316,7 @@ func (a *attempt) discard(c *call) *respbody.Discarded {
 	}
 	reuse := a.Class == Throttled || c.revision == Revision2026
 	a.closed = true
-	return respbody.Discard(a.Response, reuse, a.timeout.Ender())
+	return respbody.Discard(a.Response, reuse, a.own.Ender())
 }
 
 // needsFreshConn reports whether the next attempt would otherwise meet the

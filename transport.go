@@ -40,7 +40,10 @@ import (
 // error. [Outcome] reports why a response was not retried.
 type Transport struct {
 	// Base sends each attempt. Nil means a shared pooled transport from
-	// hashicorp/go-cleanhttp.
+	// hashicorp/go-cleanhttp. If Base is not an *http.Transport, the attempts of
+	// a request without a deadline have a context of their own, unless there is
+	// no retry: nothing else ends an error body that hangs. It ends with the
+	// response body.
 	Base http.RoundTripper
 
 	// Mode is the set of retry rules. Empty means Standard.
@@ -58,6 +61,14 @@ type Transport struct {
 	// AttemptTimeout limits each attempt, from its sending to the end of its
 	// response body, or to the headers of a 101. 0 means no limit.
 	AttemptTimeout time.Duration
+
+	// StallTimeout is the longest time that a Read of a response body may take
+	// without a byte. The time runs only during a Read, so it limits neither a
+	// long download nor a slow caller, and not the wait for the headers, which
+	// AttemptTimeout covers. A Read that takes longer ends the attempt and
+	// returns an error whose Timeout method returns true. The body of a 101, and
+	// any other that is an io.Writer, has no such limit. 0 means none.
+	StallTimeout time.Duration
 
 	// Policy classifies the outcome of each attempt. Nil means DefaultPolicy.
 	// Any other policy costs one allocation for each attempt.
@@ -265,7 +276,7 @@ func (t *Transport) sendPlain(req *http.Request) plainResult {
 		return plainResult{}
 	}
 	ctx := req.Context()
-	if ctx.Err() != nil || isClosed(cancelOf(req)) {
+	if ctx.Err() != nil || isClosed(cancelOf(req)) || c.attempts > 1 && c.mayHang(ctx) {
 		return plainResult{}
 	}
 	if options := optionsOf(ctx); options != nil {

@@ -39,22 +39,29 @@ func wantClosed(t *testing.T, body *httpfake.Body) {
 }
 
 // The body of a retryable response that hangs is given up after a second. It is
-// closed after its Read, which ends with the attempt's context, or the
-// caller's.
+// closed after its Read, which ends with the context of the attempt, or if the
+// caller has a deadline and there is no time-out, with the caller's.
 func TestHangingErrorBody(t *testing.T) {
 	for _, status := range []int{503, 429} {
 		for _, revision := range []awsretry.Revision{awsretry.Classic, awsretry.Revision2026} {
-			for _, timeout := range []time.Duration{0, time.Minute} {
-				t.Run(fmt.Sprintf("%d, %v, time-out %v", status, revision, timeout), func(t *testing.T) {
+			for _, limit := range []string{"none", "time-out", "deadline"} {
+				t.Run(fmt.Sprintf("%d, %v, %s", status, revision, limit), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) { // which finds goroutines that are left
 						ctx, cancel := context.WithCancel(t.Context())
 						defer cancel()
+						if limit == "deadline" {
+							ctx, cancel = context.WithTimeout(ctx, time.Hour)
+							defer cancel()
+						}
 						var body *httpfake.Body
 						tr := retrying(firstThen(func(req *http.Request) *http.Response {
 							body = hangingResponse(req.Context())
 							return httpfake.Response(req, status, body)
 						}))
-						tr.Revision, tr.AttemptTimeout = revision, timeout
+						tr.Revision = revision
+						if limit == "time-out" {
+							tr.AttemptTimeout = time.Minute
+						}
 						start := time.Now()
 						resp, err := tr.RoundTrip(httpfake.Request(t, ctx, "GET", nil))
 						if took := time.Since(start); err != nil || resp.StatusCode != 200 ||
@@ -62,7 +69,7 @@ func TestHangingErrorBody(t *testing.T) {
 							t.Fatalf("%v, %v after %v", resp, err, took)
 						}
 						synctest.Wait()
-						if closed := body.Closes() > 0; closed != (timeout > 0) {
+						if closed := body.Closes() > 0; closed != (limit != "deadline") {
 							t.Errorf("closed before the caller's context ends: %v", closed)
 						}
 						cancel()

@@ -56,7 +56,7 @@ func TestErrorBodiesAreWhole(t *testing.T) {
 				t.Run(fmt.Sprintf("%s, %s, ContentLength %d", tt.name, reader, length), func(t *testing.T) {
 					body := newBody(tt.body)
 					var seen awsretry.Attempt
-					tr := once(func(req *http.Request) (*http.Response, error) {
+					tr := unpaid(func(req *http.Request) (*http.Response, error) {
 						resp := httpfake.Response(req, 400, body, "Content-Type", "application/x-amz-json-1.1")
 						resp.ContentLength = length
 						return resp, nil
@@ -92,7 +92,7 @@ func TestCodeAtTheLimit(t *testing.T) {
 		t.Run(fmt.Sprintf("%d bytes more", over), func(t *testing.T) {
 			body := head + strings.Repeat("x", peekLimit-len(tail)-len(head)+over) + tail
 			var seen awsretry.Attempt
-			tr := once(respondsWith(400, httpfake.NewBody(strings.NewReader(body))))
+			tr := unpaid(respondsWith(400, httpfake.NewBody(strings.NewReader(body))))
 			tr.Observe = func(a awsretry.Attempt) { seen = a }
 			resp, err := get(t, tr)
 			if err != nil || httpfake.ReadAll(t, resp) != body || seen.Code != want {
@@ -111,8 +111,8 @@ func TestEndlessErrorBody(t *testing.T) {
 		given += len(p)
 		return len(p), nil
 	}))
-	resp, err := get(t, once(respondsWith(500, source)))
-	if err != nil || contract.StopOf(resp, nil) != awsretry.StopMaxAttempts {
+	resp, err := get(t, unpaid(respondsWith(500, source)))
+	if err != nil || contract.StopOf(resp, nil) != awsretry.StopQuota {
 		t.Fatal(resp, err)
 	}
 	if given > peekLimit {
@@ -138,8 +138,8 @@ func TestBrokenErrorBody(t *testing.T) {
 	for _, data := range []string{"", "{", httpfake.Text(2 * peekLimit)} {
 		t.Run(fmt.Sprintf("after %d bytes", len(data)), func(t *testing.T) {
 			source := httpfake.NewBody(io.MultiReader(strings.NewReader(data), iotest.ErrReader(broken)))
-			resp, err := get(t, once(respondsWith(429, source)))
-			if err != nil || contract.StopOf(resp, nil) != awsretry.StopMaxAttempts {
+			resp, err := get(t, unpaid(respondsWith(429, source)))
+			if err != nil || contract.StopOf(resp, nil) != awsretry.StopQuota {
 				t.Fatal(resp, err)
 			}
 			for _, want := range []string{data, ""} {
@@ -157,7 +157,7 @@ func TestBrokenErrorBody(t *testing.T) {
 func TestPanickingErrorBody(t *testing.T) {
 	panicking := httpfake.ReadFunc(func([]byte) (int, error) { panic("body") })
 	source := httpfake.NewBody(io.MultiReader(strings.NewReader("abc"), panicking))
-	resp, err := get(t, once(respondsWith(500, source)))
+	resp, err := get(t, unpaid(respondsWith(500, source)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,7 +181,7 @@ func TestErrorBodyThatBringsNothing(t *testing.T) {
 			}
 			return copy(p, "late"), io.EOF
 		}))
-		resp, err := get(t, once(respondsWith(400, source)))
+		resp, err := get(t, unpaid(respondsWith(400, source)))
 		if err != nil || empty <= 0 {
 			t.Fatal(err, empty)
 		}
@@ -207,7 +207,7 @@ func TestBodiesThatAreNotReadAhead(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			source := httpfake.NewBody(strings.NewReader("data"))
-			resp, err := get(t, once(respondsWith(tt.status, source, tt.header...)))
+			resp, err := get(t, unpaid(respondsWith(tt.status, source, tt.header...)))
 			if err != nil || source.Reads() != 0 {
 				t.Fatalf("%v, %d reads", err, source.Reads())
 			}
@@ -246,7 +246,7 @@ func TestWritableErrorBody(t *testing.T) {
 	for _, timeout := range []time.Duration{0, time.Second} {
 		t.Run(fmt.Sprintf("time-out %v", timeout), func(t *testing.T) {
 			body := &writableBody{Body: httpfake.NewBody(strings.NewReader(throttledJSON))}
-			tr := once(respondsWith(400, body))
+			tr := unpaid(respondsWith(400, body))
 			tr.AttemptTimeout = timeout
 			resp, err := get(t, tr)
 			if err != nil {

@@ -80,7 +80,7 @@ func TestFailureBeforeTheBody(t *testing.T) {
 		defer pw.Close()
 		start := time.Now()
 		resp, err := tr.RoundTrip(srv.Request(t, "POST", pr))
-		if took := time.Since(start); err != nil || took > time.Second ||
+		if took := time.Since(start); err != nil || took > 1100*time.Millisecond ||
 			contract.StopOf(resp, nil) != awsretry.StopBody {
 			t.Fatalf("%v, %v after %v", resp, err, took)
 		}

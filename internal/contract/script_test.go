@@ -76,6 +76,12 @@ func failsWith(err error) httpfake.Base {
 // once returns a Transport that does not retry.
 func once(base httpfake.Base) *transport { return &transport{Base: base, MaxAttempts: 1} }
 
+// unpaid returns a Transport that reads error bodies ahead, because a retry may
+// follow, and does not retry: it has too few tokens.
+func unpaid(base httpfake.Base) *transport {
+	return &transport{Base: base, Quota: awsretry.QuotaConfig{Capacity: 1}}
+}
+
 // get sends a GET through rt.
 func get(t testing.TB, rt http.RoundTripper) (*http.Response, error) {
 	t.Helper()
@@ -125,6 +131,11 @@ func until(ctx context.Context, r io.Reader) io.Reader {
 // hangUntil returns a reader whose Read ends when the channel is closed.
 func hangUntil(end <-chan struct{}) io.Reader {
 	return httpfake.ReadFunc(func([]byte) (int, error) { <-end; return 0, io.EOF })
+}
+
+// failAfter returns a reader whose Read hangs until ctx has ended, and fails.
+func failAfter(ctx context.Context) io.Reader {
+	return httpfake.ReadFunc(func([]byte) (int, error) { <-ctx.Done(); return 0, context.Cause(ctx) })
 }
 
 // closeAfter returns a channel for Request.Cancel that is closed after d.

@@ -39,9 +39,9 @@ func TestSlowErrorBody(t *testing.T) {
 		first  string
 		stop   awsretry.Stop
 	}{
-		{500, `{"__type":"ThrottlingExc`, awsretry.StopMaxAttempts},
+		{500, `{"__type":"ThrottlingExc`, awsretry.StopQuota},
 		{400, `{"__type":"ThrottlingExc`, awsretry.StopPermanent},
-		{503, "", awsretry.StopMaxAttempts},
+		{503, "", awsretry.StopQuota},
 	} {
 		t.Run(fmt.Sprintf("%d after %q", tt.status, tt.first), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -57,7 +57,7 @@ func TestSlowErrorBody(t *testing.T) {
 				}()
 				source := httpfake.NewBody(pr)
 				start := time.Now()
-				resp, err := get(t, once(respondsWith(tt.status, source)))
+				resp, err := get(t, unpaid(respondsWith(tt.status, source)))
 				if took := time.Since(start); err != nil || took != 10*time.Second ||
 					contract.StopOf(resp, nil) != tt.stop {
 					t.Errorf("%v after %v; stopped by %q", err, took, contract.StopOf(resp, nil))
@@ -121,14 +121,14 @@ func TestSlowCopy(t *testing.T) {
 		took     time.Duration
 		stop     awsretry.Stop
 	}{
-		{"waited for", 0, time.Hour, 30 * time.Second, awsretry.StopMaxAttempts},
-		{"waited for within the time-out", time.Minute, time.Hour, 30 * time.Second, awsretry.StopMaxAttempts},
+		{"waited for", 0, time.Hour, 30 * time.Second, awsretry.StopQuota},
+		{"waited for within the time-out", time.Minute, time.Hour, 30 * time.Second, awsretry.StopQuota},
 		{"until the time-out", 10 * time.Second, time.Hour, 10 * time.Second, ""},
 		{"until the caller cancels", 0, 5 * time.Second, 5 * time.Second, awsretry.StopCanceled},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				tr := once(func(req *http.Request) (*http.Response, error) {
+				tr := unpaid(func(req *http.Request) (*http.Response, error) {
 					result := httpfake.SlowReader(req.Context(), 30*time.Second,
 						iotest.DataErrReader(strings.NewReader(slowDown)))
 					return httpfake.Response(req, 200,

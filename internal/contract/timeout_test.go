@@ -248,7 +248,7 @@ func TestTimeoutStandsStillInTheDelay(t *testing.T) {
 // The context of an attempt does not end before the error code in its body is
 // found. Many callers at once give the race detector something to see.
 func TestCodeIsFoundUnderATimeout(t *testing.T) {
-	tr := once(func(req *http.Request) (*http.Response, error) {
+	tr := unpaid(func(req *http.Request) (*http.Response, error) {
 		body := iotest.DataErrReader(strings.NewReader(`{"__type":"ThrottlingException"}`))
 		return httpfake.Response(req, 400, httpfake.NewBody(body)), nil
 	})
@@ -258,7 +258,7 @@ func TestCodeIsFoundUnderATimeout(t *testing.T) {
 		all.Go(func() {
 			for range 50 {
 				resp, err := get(t, tr)
-				if err != nil || contract.StopOf(resp, nil) != awsretry.StopMaxAttempts {
+				if err != nil || contract.StopOf(resp, nil) != awsretry.StopQuota {
 					t.Errorf("%v, stopped by %q", err, contract.StopOf(resp, nil))
 					return
 				}

@@ -118,6 +118,20 @@ func (b *Body) Replayable() bool {
 	return b.memory.known() || !hasBody(b.req)
 }
 
+// Repeatable reports whether another attempt could send the body, as far as
+// that is known before Freeze. It waits for a Read of a one-shot body
+// that is in progress until the timeout or the end of ctx, and reports false if
+// the Read takes longer.
+func (b *Body) Repeatable(ctx context.Context, timeout time.Duration) bool {
+	switch {
+	case b.stream != nil:
+		return b.stream.repeatable(ctx, timeout)
+	case b.file != nil, !hasBody(b.req):
+		return true
+	}
+	return b.memory.known()
+}
+
 // Freeze ends the reading of the caller's reader by the copies so far, so that
 // the next attempt can send the body. It waits for a Read in progress, whose
 // result is kept, until the timeout or the end of ctx. Then it calls GetBody, if

@@ -222,6 +222,23 @@ func (s *stream) complete() bool {
 	return s.intact()
 }
 
+// repeatable is complete, of a body without GetBody after a Read in progress. It
+// waits for that until the timeout or the end of ctx.
+func (s *stream) repeatable(ctx context.Context, timeout time.Duration) bool {
+	if s.again != nil {
+		return s.complete()
+	}
+	waitFor(ctx, s.inProgress(), timeout)
+	return s.inProgress() == nil && s.complete()
+}
+
+// inProgress returns the Read in progress, nil if there is none.
+func (s *stream) inProgress() *reading {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.reading
+}
+
 // intact reports whether another attempt can send the body: there is GetBody,
 // or all that was read is kept and the reader has not failed. It requires that
 // s.mu is held.

@@ -236,23 +236,27 @@ func Of(body io.Reader) *Ahead {
 // A Wrapper is a body that only does bookkeeping for another body.
 type Wrapper interface{ Bookkeeping() io.ReadCloser }
 
-// closesAnyTime reports whether body may be closed during a Read. The bodies of
-// net/http may be, and their Close ends the Read. Others may not be safe: Close
-// may return a decompressor to a pool that the Read still uses.
-func closesAnyTime(body io.ReadCloser) bool {
+// closeEndsRead reports whether a Close of body may be called during a Read,
+// which it ends. That is known of a few bodies only: others of net/http wait in
+// Close for their Read, and then read on to their end, as those of
+// http.ReadResponse do, or wrap the body of a Base. Close of any other body may
+// return a decompressor to a pool that the Read still uses.
+func closeEndsRead(body io.ReadCloser) bool {
 	if w, ok := body.(Wrapper); ok {
-		return closesAnyTime(w.Bookkeeping())
-	}
-	if _, ok := body.(*io.PipeReader); ok {
-		return true
+		return closeEndsRead(w.Bookkeeping())
 	}
 	t := reflect.TypeOf(body)
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	switch t.PkgPath() {
-	case "net/http", "net/http/internal/http2", "golang.org/x/net/http2":
-		return t.Name() != "maxBytesReader" && t.Name() != "cancelTimerBody" // which wrap other bodies
+	switch t.PkgPath() + "." + t.Name() {
+	case "io.PipeReader",
+		"net/http.bodyEOFSignal", "net/http.gzipReader", // HTTP/1
+		"net/http.http2transportResponseBody", "net/http.http2gzipReader",
+		"net/http/internal/http2.transportResponseBody", "net/http/internal/http2.gzipReader",
+		"golang.org/x/net/http2.transportResponseBody", "golang.org/x/net/http2.gzipReader",
+		"github.com/quic-go/quic-go/http3.hijackableBody", "github.com/quic-go/quic-go/http3.gzipReader":
+		return true
 	}
 	return false
 }

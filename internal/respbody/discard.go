@@ -12,6 +12,11 @@ import (
 // used again. To read more costs more than a new connection.
 const drainLimit = 64 << 10
 
+// closeWait is how long Close waits for the Close of a body. That of a body of
+// http.ReadResponse reads the rest, and that of net/http's HTTP/2 waits until
+// the connection can be written to.
+const closeWait = 100 * time.Millisecond
+
 // A Discarded is a response body that is being discarded.
 type Discarded struct {
 	body  io.ReadCloser
@@ -19,43 +24,46 @@ type Discarded struct {
 	end   func()        // ends the attempt's context; may be nil
 	done  chan struct{} // closed when the body is closed
 	hurry chan struct{} // closed when there is no time left to read the rest
+	busy  bool          // a Read is in progress that Close does not end
 }
 
 // Discard closes the body of a response that nobody reads. If reuse is set, it
 // first reads up to 64 KiB of the body, so that the connection can be used
-// again. cancel, if not nil, ends the attempt's context.
+// again. If not, it first calls end, which ends the attempt's context, unless
+// end is nil.
 //
-// Discard returns nil if the body is closed. Otherwise it has to wait for the
-// rest of the body, and continues in the background. Finish limits that.
-func Discard(resp *http.Response, reuse bool, cancel func()) *Discarded {
+// Discard returns nil if the body is closed. Otherwise it continues in the
+// background, and waits there for a Read in progress, for the rest of the body
+// and for its Close. Finish limits how long the rest is read.
+func Discard(resp *http.Response, reuse bool, end func()) *Discarded {
 	ahead := Of(resp.Body)
-	var busy bool // a Read is in progress that a Close might race with
+	var busy bool // a Read is in progress
 	if ahead != nil {
 		ahead.Stop()
-		busy = !ahead.Ended() && !closesAnyTime(ahead.src)
-		reuse = reuse && ahead.Ended() && ahead.end == nil
+		busy = !ahead.Ended()
 	}
-	rest := reuse && resp.Body != http.NoBody
-	if !rest && !busy {
+	if resp.Body == http.NoBody || ahead != nil && !busy && ahead.end == io.EOF {
 		resp.Body.Close()
 		return nil
 	}
+	rest := reuse && !busy && (ahead == nil || ahead.end == nil)
 	d := &Discarded{
 		body:  resp.Body,
 		close: sync.OnceValue(resp.Body.Close),
-		end:   cancel,
+		end:   end,
 		done:  make(chan struct{}),
 		hurry: make(chan struct{}),
 	}
-	if busy && cancel != nil {
-		cancel()
+	d.busy = busy && !closeEndsRead(d.source())
+	if !rest && end != nil {
+		end()
 	}
 	go func() {
 		defer close(d.done)
 		defer func() { _ = recover() }() // a panic here would end the process
 		if rest {
 			d.drain()
-		} else if busy {
+		} else if d.busy {
 			<-ahead.idle
 		}
 		_ = d.close()
@@ -63,11 +71,24 @@ func Discard(resp *http.Response, reuse bool, cancel func()) *Discarded {
 	return d
 }
 
-func (d *Discarded) drain() {
-	src := d.body
-	if ahead := Of(src); ahead != nil {
-		src = ahead.src
+// Close discards the body of a response that no retry replaces. It waits for
+// the Close of the body for a short time only.
+func Close(resp *http.Response, end func()) {
+	if d := Discard(resp, false, end); d != nil && !d.busy {
+		d.wait(context.Background(), closeWait)
 	}
+}
+
+// source returns what was not read ahead of the body.
+func (d *Discarded) source() io.ReadCloser {
+	if ahead := Of(d.body); ahead != nil {
+		return ahead.src
+	}
+	return d.body
+}
+
+func (d *Discarded) drain() {
+	src := d.source()
 	buf := make([]byte, 8<<10)
 	for n := 0; n < drainLimit; {
 		read, err := src.Read(buf)
@@ -83,25 +104,32 @@ func (d *Discarded) drain() {
 	}
 }
 
-// Finish waits until the body is closed, the timeout has passed or ctx has
-// ended. After that no more of the body is read. Finish of a nil Discarded does
-// nothing.
-func (d *Discarded) Finish(ctx context.Context, timeout time.Duration) {
-	if d == nil {
-		return
-	}
+// wait reports whether the body is closed before the timeout has passed or ctx
+// has ended.
+func (d *Discarded) wait(ctx context.Context, timeout time.Duration) bool {
 	timer := time.NewTimer(timeout)
 	defer timer.Stop()
 	select {
 	case <-d.done:
-		return
+		return true
 	case <-timer.C:
 	case <-ctx.Done():
 	}
+	return false
+}
+
+// Finish waits until the body is closed, the timeout has passed or ctx has
+// ended. After that no more of the body is read. Finish of a nil Discarded does
+// nothing.
+func (d *Discarded) Finish(ctx context.Context, timeout time.Duration) {
+	if d == nil || d.wait(ctx, timeout) {
+		return
+	}
 	close(d.hurry)
-	if inner := Of(d.body); inner == nil && closesAnyTime(d.body) || inner != nil && closesAnyTime(inner.src) {
-		go func() { _ = d.close() }()
-	} else if d.end != nil {
+	if d.end != nil {
 		d.end()
+	}
+	if closeEndsRead(d.source()) {
+		go func() { _ = d.close() }()
 	}
 }
