@@ -52,8 +52,11 @@ func (p *plainResult) succeeded(req *http.Request) bool {
 		!awsproto.MayHideError(p.resp, req)
 }
 
-// reward puts back the tokens that a success earns.
+// reward puts back the tokens that a success earns, and notes its protocol.
 func (p *plainResult) reward(req *http.Request) {
+	if conns := p.config.conns; conns != nil {
+		conns.Saw(req, p.resp.ProtoMajor)
+	}
 	partition := p.partition
 	if partition == nil {
 		partition = p.partitionOf(p.config, req, nil)

@@ -13,8 +13,7 @@ import (
 // List yields the heads of the dead letters in dir, the oldest first. For a
 // file that is not a letter it yields an error with the file's name, and a
 // Letter that has only Name and Size. It reads only the beginning of each file.
-// If the folder does not exist, as before its first letter, the error matches
-// [fs.ErrNotExist].
+// A folder that does not exist has no letters: the first one creates it.
 func List(dir string) iter.Seq2[Letter, error] {
 	return func(yield func(Letter, error) bool) {
 		if dir == "" {
@@ -22,7 +21,7 @@ func List(dir string) iter.Seq2[Letter, error] {
 			return
 		}
 		dir := filepath.Clean(dir)
-		entries, err := os.ReadDir(dir)
+		entries, err := readFolder(dir)
 		if err != nil {
 			yield(Letter{}, fmt.Errorf("delivery: List: %w", err))
 			return
@@ -43,6 +42,15 @@ func List(dir string) iter.Seq2[Letter, error] {
 			}
 		}
 	}
+}
+
+// readFolder returns what is in dir, nothing if there is no such folder yet.
+func readFolder(dir string) ([]fs.DirEntry, error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return entries, err
 }
 
 func listed(dir string, entry fs.DirEntry) (Letter, error) {

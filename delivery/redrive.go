@@ -34,7 +34,7 @@ func (e *deletionError) Error() string { return e.what + ": " + e.err.Error() }
 func (e *deletionError) Unwrap() error { return e.err }
 
 func (r *redrive) run(ctx context.Context) (Redriven, error) {
-	entries, err := os.ReadDir(r.dir)
+	entries, err := readFolder(r.dir)
 	if err != nil {
 		return r.done, fmt.Errorf("delivery: Redrive: %w", err)
 	}

@@ -45,8 +45,8 @@ var ErrMaxFailures = errors.New("delivery: too many failures in a row")
 // one for each file that is not a whole letter, with the file's name; errors.Is
 // and errors.As work through it. When ctx ends, so does Redrive, with ctx's
 // cause in the error. Letters that come while it runs are left for the next
-// Redrive. If the folder does not exist, as before its first letter, the error
-// matches [fs.ErrNotExist].
+// Redrive. A folder that does not exist has no letters: the first one creates
+// it.
 //
 // A file lock keeps two Redrives, in one process or many, from sending the same
 // letter at the same time. (A system or a file system may not have such locks.

@@ -38,8 +38,19 @@ func TestRedriveRefusals(t *testing.T) {
 	})
 	t.Run("a missing folder", func(t *testing.T) {
 		missing := filepath.Join(t.TempDir(), "missing")
-		if _, err := Redrive(t.Context(), missing, roundTripper(nil)); !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("got %v", err)
+		done, err := Redrive(t.Context(), missing, roundTripper(nil))
+		if done != (Redriven{}) || err != nil {
+			t.Errorf("got %+v, %v", done, err)
+		}
+		if _, err := os.Stat(missing); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("it is there: %v", err)
+		}
+	})
+	t.Run("a folder that is a file", func(t *testing.T) {
+		dir := t.TempDir()
+		write(t, dir, "file", "hello")
+		if _, err := Redrive(t.Context(), filepath.Join(dir, "file"), roundTripper(nil)); err == nil {
+			t.Error("no error")
 		}
 	})
 	t.Run("a folder without a name", func(t *testing.T) {

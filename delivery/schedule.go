@@ -26,6 +26,7 @@ type schedule struct {
 	noDelay, minDelay, backoff, maxDelay int // retries in each phase
 	lo, hi                               time.Duration
 	function                             BackoffFunction
+	fixed                                bool // AWSManaged or CustomerManaged
 }
 
 func (p *Policy) schedule() schedule {
@@ -46,7 +47,7 @@ func (r *RetryPolicy) schedule() schedule {
 	s := schedule{
 		noDelay: take(f.NumNoDelayRetries), minDelay: take(f.NumMinDelayRetries), maxDelay: take(f.NumMaxDelayRetries),
 		lo: seconds(*f.MinDelayTarget), hi: seconds(*f.MaxDelayTarget),
-		function: f.BackoffFunction,
+		function: f.BackoffFunction, fixed: f.fixed,
 	}
 	s.backoff = rest
 	return s
@@ -75,13 +76,18 @@ func (s *schedule) delay(n int) time.Duration {
 const spread = 0.1
 
 // jittered returns the delay before retry n, moved by random, which is in [0,
-// 1), but not below minDelayTarget. On average the schedule keeps its length.
+// 1), but not below minDelayTarget. Except in the fixed policies, it is not
+// above maxDelayTarget either, and the sum of all delays stays at or below 3,600
+// s. The fixed policies keep their length on average.
 func (s *schedule) jittered(n int, random float64) time.Duration {
 	delay := float64(s.delay(n))
 	if delay == 0 {
 		return 0
 	}
 	least, most := max((1-spread)*delay, float64(s.lo)), (1+spread)*delay
+	if !s.fixed {
+		most = min(most, float64(s.hi), delay*max(1, float64(maxTotal)/float64(s.total())))
+	}
 	return toDuration(least + random*(most-least))
 }
 

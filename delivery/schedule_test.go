@@ -164,10 +164,7 @@ func TestJitterKeepsTheLength(t *testing.T) {
 	}{
 		{"AWS-managed", AWSManaged(), 1.04},
 		{"customer-managed", CustomerManaged(), 1.04},
-		{"long", parse(t, `{"healthyRetryPolicy":{"minDelayTarget":1,"maxDelayTarget":60,"numRetries":50,`+
-			`"numNoDelayRetries":3,"numMaxDelayRetries":30}}`), 1.04},
-		// Every delay is minDelayTarget, and a twentieth longer on average.
-		{"default", nil, 1.10},
+		{"rising", parse(t, `{"healthyRetryPolicy":{"minDelayTarget":1,"maxDelayTarget":60,"numRetries":50}}`), 1.04},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := tt.policy.schedule()
@@ -185,6 +182,45 @@ func TestJitterKeepsTheLength(t *testing.T) {
 				if ratio := sum.Seconds() / s.total().Seconds(); ratio < 0.96 || ratio > tt.most {
 					t.Errorf("seed %d makes %v of %v", seed, sum, s.total())
 				}
+			}
+		})
+	}
+}
+
+// The limits of a policy are those of its delays with jitter too.
+func TestJitterKeepsTheLimits(t *testing.T) {
+	for name, tt := range map[string]struct {
+		policy string
+		spread bool
+	}{
+		"3,600 s":              {`"minDelayTarget":20,"maxDelayTarget":52,"numRetries":100,"backoffFunction":"linear"`, true},
+		"nearly 3,600 s":       {`"minDelayTarget":10,"maxDelayTarget":60,"numRetries":100`, true},
+		"minDelayTarget alone": {`"minDelayTarget":36,"maxDelayTarget":60,"numRetries":100,"numMinDelayRetries":100`, false},
+		"an hour at once":      {`"minDelayTarget":1,"maxDelayTarget":3600,"numRetries":1,"numMaxDelayRetries":1`, true},
+		"short": {`"minDelayTarget":1,"maxDelayTarget":60,"numRetries":50,"numNoDelayRetries":3,` +
+			`"numMaxDelayRetries":30`, true},
+		"geometric":            {`"minDelayTarget":1,"maxDelayTarget":300,"numRetries":60,"backoffFunction":"geometric"`, true},
+		"targets that are one": {`"minDelayTarget":20,"maxDelayTarget":20,"numRetries":3`, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := parse(t, `{"healthyRetryPolicy":{`+tt.policy+`}}`).schedule()
+			spread := false
+			for _, random := range []float64{0, 0.5, math.Nextafter(1, 0)} {
+				var sum time.Duration
+				for n := range s.retries() {
+					delay, got := s.delay(n), s.jittered(n, random)
+					if delay > 0 && (got < s.lo || got > s.hi) || (got-delay).Abs() > delay/10+1 {
+						t.Errorf("a delay of %v became %v, want a tenth at most and %v to %v", delay, got, s.lo, s.hi)
+					}
+					spread = spread || got != delay
+					sum += got
+				}
+				if sum.Round(time.Microsecond) > maxTotal {
+					t.Errorf("all delays are %v without jitter and %v with %v of it", s.total(), sum, random)
+				}
+			}
+			if spread != tt.spread {
+				t.Errorf("there is jitter: %v, want %v", spread, tt.spread)
 			}
 		})
 	}

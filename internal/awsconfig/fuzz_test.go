@@ -24,6 +24,7 @@ func FuzzProfile(f *testing.F) {
 		f.Add(string(data), "p", true)
 		f.Add(string(data), "default", false)
 	}
+	f.Add("[profile q]\na = \x00\n\x00\n[profile p]\nretry_mode =\n legacy # \x00\n", "p", true)
 	for _, hostile := range hostileTexts(64) {
 		f.Add(hostile.text, "p", true)
 	}
@@ -53,7 +54,7 @@ func FuzzProfile(f *testing.F) {
 			same("another profile after it",
 				text+"\n[profile "+other+"]\nretry_mode = legacy\n["+other+"]\nmax_attempts = 9\nnonsense\n")
 		}
-		if strings.Contains(text, "\r") || strings.HasPrefix(text, "\xff\xfe") || strings.HasPrefix(text, "\xfe\xff") {
+		if strings.Contains(text, "\r") || isUTF16(text) {
 			return
 		}
 		if !strings.HasPrefix(text, "\ufeff") { // which has no meaning after white space

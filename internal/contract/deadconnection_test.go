@@ -1,11 +1,14 @@
 package contract_test
 
 import (
+	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -155,4 +158,63 @@ func TestDeadConnectionAndAnUpgrade(t *testing.T) {
 			t.Errorf("the requests took %v attempts, want %v", *attempts, want)
 		}
 	})
+}
+
+// A time-out over HTTP/1 closes its own connection, and the others stay in use:
+// the response after the first time-out shows that they need not be left.
+func TestTimeoutsKeepThePoolOfHTTP1(t *testing.T) {
+	const parallel = 4
+	for name, tr := range map[string]*transport{
+		"one attempt":               {MaxAttempts: 1},
+		"one attempt, with a limit": {MaxAttempts: 1, AttemptTimeout: time.Second},
+		"retries":                   {MaxAttempts: 2, Backoff: contract.Delay(0)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv := httpfake.Serve(t, "HTTP/1.1 over TLS", func(w http.ResponseWriter, r *http.Request) {
+					time.Sleep(time.Second / 2)
+					if r.Method == "DELETE" {
+						<-r.Context().Done()
+					}
+				})
+				srv.Base.ForceAttemptHTTP2, srv.Base.MaxIdleConnsPerHost = true, parallel
+				srv.Base.ResponseHeaderTimeout = 2 * time.Second
+				var dials atomic.Int64
+				dial := srv.Base.DialContext
+				srv.Base.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+					dials.Add(1)
+					return dial(ctx, network, address)
+				}
+				tr.Base = srv.Base
+				defer tr.CloseIdleConnections()
+				var got []int64
+				for range 5 {
+					dials.Store(0)
+					var requests sync.WaitGroup
+					for range parallel {
+						requests.Go(func() {
+							resp, err := tr.RoundTrip(srv.Request(t, "GET", nil))
+							if err != nil {
+								t.Error(err)
+								return
+							}
+							httpfake.ReadAll(t, resp)
+						})
+					}
+					requests.Wait()
+					got = append(got, dials.Load())
+					if _, err := tr.RoundTrip(srv.Request(t, "DELETE", nil)); err == nil {
+						t.Error("no time-out")
+					}
+				}
+				var total int64
+				for _, n := range got[2:] {
+					total += n
+				}
+				if got[0] != parallel || got[1] != parallel || total > 4 {
+					t.Errorf("dialed %v connections for rounds of %d requests, each with a time-out after it", got, parallel)
+				}
+			})
+		})
+	}
 }

@@ -148,8 +148,14 @@ func (c *Connections) Abandon(u *url.URL, used http.RoundTripper) bool {
 // would move it to an empty pool, although only one of its many connections
 // failed. Saw costs one atomic load while no host has a detour.
 func (c *Connections) Saw(req *http.Request, protoMajor int) {
-	old, u := c.detours.Load(), req.URL
-	if old == nil || protoMajor != 1 || !Serves(u) || (*old)[keyOf(u)] == nil ||
+	if c.detours.Load() != nil {
+		c.saw(req, protoMajor)
+	}
+}
+
+func (c *Connections) saw(req *http.Request, protoMajor int) {
+	u := req.URL
+	if protoMajor != 1 || !Serves(u) || (*c.detours.Load())[keyOf(u)] == nil ||
 		req.Header.Get("Upgrade") != "" { // net/http sends an upgrade over HTTP/1 to any host
 		return
 	}

@@ -2,9 +2,7 @@ package deadletter
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"strconv"
 	"time"
 
@@ -77,9 +75,6 @@ func (l *list) run(ctx context.Context, dir string) error {
 	for letter, err := range delivery.List(dir) {
 		if ctx.Err() != nil {
 			return exit.Failed(context.Cause(ctx))
-		}
-		if errors.Is(err, fs.ErrNotExist) && letter.Name == "" {
-			break // the first letter creates the folder
 		}
 		if err != nil && letter.Name == "" {
 			return exit.Failed(err)

@@ -2,9 +2,7 @@ package deadletter
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"net/http"
 	"time"
 
@@ -109,14 +107,10 @@ func (r *redrive) run(ctx context.Context, dir string) error {
 		},
 	}
 	done, err := redriver.Redrive(ctx, dir)
-	if errors.Is(err, fs.ErrNotExist) && done == (delivery.Redriven{}) {
-		err = nil // the first letter creates the folder
-	}
 	return report.end(ctx, done, err)
 }
 
-// count returns the number of letters to send. A folder that does not exist has
-// none: the first letter creates it.
+// count returns the number of letters to send.
 func (r *redrive) count(ctx context.Context, dir string) (letters int, err error) {
 	for letter, err := range delivery.List(dir) {
 		switch {
@@ -124,8 +118,6 @@ func (r *redrive) count(ctx context.Context, dir string) (letters int, err error
 			return 0, context.Cause(ctx)
 		case err == nil:
 			letters++
-		case letter.Name == "" && errors.Is(err, fs.ErrNotExist):
-			return 0, nil
 		case letter.Name == "":
 			return 0, err
 		}
