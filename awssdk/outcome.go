@@ -50,8 +50,8 @@ type ask func(resp *http.Response, code string, err error) awsretry.Class
 
 // classOf returns the class of err. The policy decides, except that an error
 // decides that says whether it is retryable, and that one is permanent that did
-// not come from the network. So is one of reading the response of a service that
-// accepted the request, unless it is one that the SDK retries.
+// not come from the network. So is one of reading a response that is no failure,
+// since the service has done what it was asked, unless the SDK retries it.
 func classOf(err error, policy ask) awsretry.Class {
 	resp, code := responseOf(err), codeOf(err)
 	var class awsretry.Class
@@ -62,7 +62,7 @@ func classOf(err error, policy ask) awsretry.Class {
 		class = policy(resp, code, nil)
 	default:
 		class = policy(nil, "", err)
-		if !brokenConnection(err) && (accepted(resp) || !fromNetwork(err)) {
+		if !brokenConnection(err) && (resp != nil || !fromNetwork(err)) {
 			class = awsretry.Permanent
 		}
 	}
@@ -84,12 +84,6 @@ func canceled(err error) bool {
 // saysRetryable returns what err says of itself, such as that of a clock that
 // is wrong.
 func saysRetryable(err error) aws.Ternary { return retry.RetryableError{}.IsErrorRetryable(err) }
-
-// accepted reports whether resp says that the service has done what it was
-// asked.
-func accepted(resp *http.Response) bool {
-	return resp != nil && resp.StatusCode >= 200 && resp.StatusCode < 300
-}
 
 // brokenConnection reports whether err is one of the connection for the SDK,
 // which retries these whatever the response was.

@@ -131,7 +131,9 @@ func Load(src awsretry.Source) (Config, error) {
 //     that 1 means no retry, and awsretry.WithBackoff is not used after an error
 //     without a response,
 //   - the deadline is compared with the delay of a first retry, a Backoff does
-//     not see the delay before, and errors say "1 attempt", and
+//     not see the delay before, and errors say "1 attempt",
+//   - the SDK's retry loop of 2026 sleeps before it ends a long-polling call, if
+//     the client's module says that the operation is one, and
 //   - Quota.InitialCost is drawn by each attempt, and the tokens of a retry whose
 //     delay the context ends are lost.
 //

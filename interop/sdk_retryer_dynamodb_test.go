@@ -36,7 +36,7 @@ func TestRetryerDynamoDB(t *testing.T) {
 }
 
 func testRetryerDynamoDB(t *testing.T, u retryerUse, config awssdk.Config, backend string) {
-	kinds := []fault{faultServerError, faultUnavailable, faultBare, faultThrottling, faultReset, faultLost, faultCut}
+	kinds := []fault{faultServerError, faultUnavailable, faultBare, faultThrottling, faultReset, faultLost}
 	service := &faultyService{pick: randomFaults(0.45, kinds...), fail: failDynamoDB}
 	base, addr := startFaulty(t, service, backend)
 	base.DisableKeepAlives = true // net/http itself repeats a request if an idle connection breaks
