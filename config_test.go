@@ -59,6 +59,7 @@ func TestValidateErrors(t *testing.T) {
 		{&transport{Revision: 2026}, []string{"Revision", "2026", "Revision2026"}},
 		{&transport{MaxAttempts: -1}, []string{"MaxAttempts", "-1", "1 means"}},
 		{&transport{AttemptTimeout: -time.Second}, []string{"AttemptTimeout", "-1s"}},
+		{&transport{StallTimeout: -time.Second}, []string{"StallTimeout", "-1s"}},
 		{&transport{MaxPartitions: -1}, []string{"MaxPartitions", "-1", "1024"}},
 		{&transport{Quota: quota{RefillPerSecond: -1}}, []string{"Quota.RefillPerSecond", "-1"}},
 		{&transport{Quota: quota{RefillPerSecond: math.NaN()}}, []string{"Quota.RefillPerSecond", "NaN"}},

@@ -15,8 +15,9 @@ import (
 // End at the end.
 //
 // The fields of the Transport that are about sending have no effect: Base,
-// AttemptTimeout, MaxBodyBuffer, Prepare, SDKHeaders, NestedRetries, RetryAfter,
-// KeepConnections and Resume. A Loop is not safe for concurrent use.
+// AttemptTimeout, StallTimeout, MaxBodyBuffer, Prepare, SDKHeaders,
+// NestedRetries, RetryAfter, KeepConnections and Resume. A Loop is not safe for
+// concurrent use.
 type Loop struct {
 	call      call
 	attempt   attempt

@@ -125,7 +125,11 @@ type Attempt struct {
 	// says that the attempt took longer than AttemptTimeout.
 	Err error
 
-	// Code is the AWS error code in the response, "" if there is none.
+	// Code is the AWS error code in the response, "" if there is none. Where no
+	// retry can follow, because of MaxAttempts 1, WithoutRetry, an outer loop or
+	// a one-shot request body of which too much was sent or that is still being
+	// written, only the header is searched: the response body is not read before
+	// the caller has it.
 	Code string
 
 	// Class is the classification of the outcome.

@@ -41,9 +41,10 @@ import (
 type Transport struct {
 	// Base sends each attempt. Nil means a shared pooled transport from
 	// hashicorp/go-cleanhttp. If Base is not an *http.Transport, the attempts of
-	// a request without a deadline have a context of their own, unless there is
-	// no retry: nothing else ends an error body that hangs. It ends with the
-	// response body.
+	// a request without a deadline have a context of their own, which ends with
+	// the response body, unless MaxAttempts is 1: nothing else would end an error
+	// body that hangs. That costs a first attempt four allocations, 560 bytes and
+	// about 0.7 µs.
 	Base http.RoundTripper
 
 	// Mode is the set of retry rules. Empty means Standard.
@@ -160,9 +161,10 @@ type Transport struct {
 
 	// RetryAfter returns the delay that a retryable response asks for, for
 	// services that do not use the Retry-After header. body holds the first 64
-	// KiB of the response body, or less if the server is slow. RetryAfter must
-	// not change or keep body, and must not read resp.Body. If ok is false, and
-	// if RetryAfter is nil, the Retry-After header counts.
+	// KiB of the response body, less if the server is slow, and nothing where no
+	// retry can follow (see the Code of Attempt). RetryAfter must not change or
+	// keep body, and must not read resp.Body. If ok is false, and if RetryAfter
+	// is nil, the Retry-After header counts.
 	RetryAfter func(resp *http.Response, body []byte) (delay time.Duration, ok bool)
 
 	// KeepConnections lets a retry use the connection of the attempt that
@@ -189,7 +191,7 @@ type Transport struct {
 	// of an AWS SDK has ended with the response.
 	//
 	// AttemptTimeout is then the longest time of a response, not of the
-	// download. Without a Prepare that signs again, signatures must not cover
+	// download, and a body that stalls for StallTimeout is continued. Without a Prepare that signs again, signatures must not cover
 	// Range and If-Range, and must be valid for as long as the download takes.
 	Resume bool
 

@@ -2,9 +2,11 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"net/http"
 	"strconv"
+	"time"
 
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
@@ -25,6 +27,7 @@ type exchange struct {
 	req    *http.Request
 	reader *bytes.Reader // of payload, below body
 	body   io.ReadCloser
+	cancel context.CancelFunc  // of req, until the process ends
 	smithy *smithyhttp.Request // req for the AWS SDK, whose middleware takes no http.Request
 
 	sent      int // attempts, since rewind
@@ -43,7 +46,11 @@ func (x *exchange) init(number int, c benchCase) error {
 		x.reader = bytes.NewReader(x.payload)
 		body = x.reader
 	}
-	req, err := http.NewRequest(c.method, "http://service.example/path", body)
+	// Callers have deadlines. Without one, awsretry gives each attempt over a
+	// Base that is not an http.Transport a context of its own.
+	ctx, cancel := context.WithTimeout(context.Background(), 24*time.Hour)
+	x.cancel = cancel
+	req, err := http.NewRequestWithContext(ctx, c.method, "http://service.example/path", body)
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -105,34 +106,73 @@ func TestHangingPipe(t *testing.T) {
 	})
 }
 
-// Over a connection, a body that hangs while net/http unpacks it is closed too.
+// Over a connection, a body that hangs is closed at once, also while net/http
+// unpacks it.
 func TestHangingBodyOverAConnection(t *testing.T) {
 	for _, protocol := range []string{"HTTP/1.1 over TLS", "HTTP/2"} {
-		t.Run(protocol, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var sends atomic.Int32
-				srv := httpfake.Serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
-					if sends.Add(1) > 1 {
-						return
+		for _, unpacks := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, unpacks %v", protocol, unpacks), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					var sends atomic.Int32
+					left := make(chan time.Time, 1)
+					srv := httpfake.Serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
+						if sends.Add(1) > 1 {
+							return
+						}
+						begin := `{"__type":`
+						if unpacks {
+							w.Header().Set("Content-Encoding", "gzip")
+							var packed strings.Builder
+							z := gzip.NewWriter(&packed)
+							io.WriteString(z, begin)
+							z.Flush()
+							begin = packed.String()
+						}
+						w.WriteHeader(503)
+						io.WriteString(w, begin)
+						http.NewResponseController(w).Flush()
+						<-r.Context().Done()
+						left <- time.Now()
+					})
+					tr := &transport{Base: srv.Base, Backoff: contract.Delay(0)}
+					start := time.Now()
+					resp, err := tr.RoundTrip(srv.Request(t, "GET", nil))
+					if took := time.Since(start); err != nil || resp.StatusCode != 200 || took != time.Second {
+						t.Fatalf("%v, %v after %v", resp, err, took)
 					}
-					w.Header().Set("Content-Encoding", "gzip")
-					w.WriteHeader(503)
-					z := gzip.NewWriter(w)
-					io.WriteString(z, `{"__type":`)
-					z.Flush()
-					http.NewResponseController(w).Flush()
-					<-r.Context().Done()
+					httpfake.ReadAll(t, resp)
+					if after := (<-left).Sub(start); after != time.Second {
+						t.Errorf("closed after %v", after)
+					}
 				})
-				tr := &transport{Base: srv.Base, Backoff: contract.Delay(0)}
-				start := time.Now()
-				resp, err := tr.RoundTrip(srv.Request(t, "GET", nil))
-				if took := time.Since(start); err != nil || resp.StatusCode != 200 || took != time.Second {
-					t.Fatalf("%v, %v after %v", resp, err, took)
-				}
-				httpfake.ReadAll(t, resp)
 			})
-		})
+		}
 	}
+}
+
+// While net/http waits for the header of a gzip stream, Close of the body waits
+// too. RoundTrip does not. This is in real time: a wait for a mutex would stop
+// the clock of a bubble.
+func TestHangingGzipHeader(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var sends atomic.Int32
+	srv := httpfake.ServeTCP(t, "HTTP/1.1", func(w http.ResponseWriter, r *http.Request) {
+		if sends.Add(1) > 1 {
+			return
+		}
+		w.Header().Set("Content-Encoding", "gzip")
+		w.WriteHeader(503)
+		http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	})
+	defer cancel()
+	tr := &transport{Base: srv.Base, Backoff: contract.Delay(0)}
+	start := time.Now()
+	resp, err := tr.RoundTrip(srv.Request(t, "GET", nil).WithContext(ctx))
+	if took := time.Since(start); err != nil || resp.StatusCode != 200 || took > 10*time.Second {
+		t.Fatalf("%v, %v after %v", resp, err, took)
+	}
+	httpfake.ReadAll(t, resp)
 }
 
 // A foreignBody has a method like those of this module's own bodies.

@@ -210,6 +210,33 @@ func TestAttemptContextEndsWithoutABody(t *testing.T) {
 	}
 }
 
+// The context of an attempt ends with the call if nothing is sent.
+func TestAttemptContextEndsIfNothingIsSent(t *testing.T) {
+	for name, prepare := range map[string]func(*http.Request){
+		"error":           nil,
+		"body replaced":   func(req *http.Request) { req.Body = http.NoBody },
+		"panic":           func(*http.Request) { panic("prepare") },
+		"length replaced": func(req *http.Request) { req.ContentLength = 5 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			last := t.Context()
+			tr := retrying(respondsWith(200, http.NoBody))
+			tr.Prepare = func(req *http.Request, _ int) error {
+				last = req.Context()
+				if prepare == nil {
+					return errGone
+				}
+				prepare(req)
+				return nil
+			}
+			_, err, panicked := tryRoundTrip(tr, httpfake.Request(t, context.Background(), "PUT", strings.NewReader("x")))
+			if err == nil && !panicked || last.Err() == nil {
+				t.Errorf("%v, panicked %v; the context's error is %v", err, panicked, last.Err())
+			}
+		})
+	}
+}
+
 // While RoundTrip keeps a response through a delay, its AttemptTimeout
 // does not run.
 func TestTimeoutStandsStillInTheDelay(t *testing.T) {
