@@ -102,7 +102,7 @@ func (c *call) begin(shared *config, first *plainResult) (permit, error) {
 	}
 	if shared.initialCost > 0 {
 		if err := c.acquire(shared.initialCost); err != nil {
-			return permit{}, c.refusal(StopQuota, err, past{})
+			return permit{}, c.refuse(StopQuota, err, past{})
 		}
 	}
 	c.body.Share(shared.maxBuffer, !c.mayRetry(1))
@@ -282,20 +282,44 @@ func (f failure) error() error {
 	return f.err
 }
 
-// refusal returns the error of a call that may not send its next attempt, for
-// which Acquire or Wait returned err.
-func (c *call) refusal(stop Stop, err error, before past) error {
+// refuse returns the error of a call that may not send its next attempt, for
+// which Acquire or Wait returned err. It reports a call that has sent nothing.
+func (c *call) refuse(stop Stop, err error, before past) error {
 	why := c.caller.ended()
 	if before.attempts > 0 && errors.Is(err, errTooLate) {
 		stop = StopDeadline
 	}
 	if why == nil && (errors.Is(err, ErrQuotaExceeded) || errors.Is(err, ErrRateLimited)) {
-		return &Error{Attempts: before.attempts, Stop: stop, Err: before.failure.after(err)}
+		return c.reportUnsent(&Error{Attempts: before.attempts, Stop: stop, Err: before.failure.after(err)})
 	}
 	if why == nil {
 		why = err
 	}
 	return c.cancellation(why, before)
+}
+
+// reportUnsent calls the observers if e ends a call before its first attempt,
+// unless the caller's context has ended. It returns e.
+func (c *call) reportUnsent(e *Error) error {
+	if !c.observers || e.Attempts > 0 || e.Stop == StopCanceled {
+		return e
+	}
+	class := Throttled
+	if e.Stop == StopPermanent {
+		class = Permanent
+	}
+	c.tell(Attempt{Request: c.req, Err: e.Err, Class: class, Stop: e.Stop, Partition: c.partition.name})
+	return e
+}
+
+// tell calls the observers.
+func (c *call) tell(a Attempt) {
+	if c.observe != nil {
+		c.observe(a)
+	}
+	if c.options != nil && c.options.observe != nil {
+		c.options.observe(a)
+	}
 }
 
 // after returns err with the failure, if there is one.

@@ -68,12 +68,12 @@ func (l *Loop) Wait() error {
 	a, c := &l.attempt, &l.call
 	if cost := c.initialCost; a.Number == 1 && cost > a.retryTokens {
 		if err := c.acquire(cost); err != nil {
-			return c.refusal(StopQuota, err, a.before)
+			return c.refuse(StopQuota, err, a.before)
 		}
 		a.retryTokens = cost
 	}
 	if err := c.admit(&a.permit); err != nil {
-		return c.refusal(StopRateLimit, err, a.before)
+		return c.refuse(StopRateLimit, err, a.before)
 	}
 	a.Waited = a.waited
 	if why := c.caller.ended(); why != nil {

@@ -46,6 +46,9 @@ func TestLogTo(t *testing.T) {
 		return httpfake.Response(req, 400, http.NoBody, "X-Amzn-ErrorType", "ThrottlingException"), nil
 	})
 	broken := &url.Error{Op: "Put", URL: "http://service.example/path?sig=secret", Err: io.EOF}
+	outOfTokens := func(*http.Request, int) error {
+		return &awsretry.Error{Stop: awsretry.StopQuota, Err: errors.New("no token")}
+	}
 	const request = "method=PUT url=http://service.example/path"
 	tests := []struct {
 		name  string
@@ -64,6 +67,9 @@ func TestLogTo(t *testing.T) {
 		{"an error", slog.LevelInfo, &awsretry.Transport{Base: failing(broken), MaxAttempts: 1}, []string{
 			`level=WARN msg="gave up" ` + request + ` attempt=1 class=transient` +
 				` error="Put \"http://service.example/path?…\": EOF" elapsed=0s stop=max_attempts`,
+		}},
+		{"refused before its first attempt", slog.LevelInfo, &awsretry.Transport{Prepare: outOfTokens}, []string{
+			"level=WARN msg=refused " + request + ` attempt=0 class=throttled error="error from Prepare: no token" stop=quota`,
 		}},
 		{"permanent, which is not logged", slog.LevelDebug,
 			&awsretry.Transport{Base: httpfake.Statuses(404)}, []string{""}},
@@ -128,7 +134,7 @@ func TestLogAllTo(t *testing.T) {
 // A call whose lines are not logged costs nothing more.
 func TestLogAllToBelowItsLevel(t *testing.T) {
 	observe := awsretry.LogAllTo(slog.New(slog.NewTextHandler(io.Discard, nil)))
-	a := awsretry.Attempt{Request: httpfake.Request(t, t.Context(), "GET", nil), Stop: awsretry.StopSuccess}
+	a := awsretry.Attempt{Number: 1, Request: httpfake.Request(t, t.Context(), "GET", nil), Stop: awsretry.StopSuccess}
 	if n := testing.AllocsPerRun(100, func() { observe(a) }); n > 0 {
 		t.Errorf("%v allocations", n)
 	}

@@ -160,12 +160,7 @@ func (a *attempt) report(c *call) {
 		return
 	}
 	a.reported = true
-	if c.observe != nil {
-		c.observe(a.Attempt)
-	}
-	if c.options != nil && c.options.observe != nil {
-		c.options.observe(a.Attempt)
-	}
+	c.tell(a.Attempt)
 }
 
 // finish returns the last response, or an error.

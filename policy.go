@@ -101,14 +101,21 @@ const (
 	StopRateLimit Stop = "rate_limit"
 )
 
-// An Attempt is the record of one sending of a request.
+// An Attempt is the record of one sending of a request, or of a call that was
+// refused before its first one.
 type Attempt struct {
 	// Request is the caller's request. If the attempt continues a response body,
 	// it is a copy with the Range and If-Range headers of the rest. It must not
 	// be changed.
 	Request *http.Request
 
-	// Number is the number of the attempt, from 1.
+	// Number is the number of the attempt, from 1. It is 0 if the call was
+	// refused before its first attempt: by the retry token bucket
+	// (Quota.InitialCost), for want of a send token, because of a shared
+	// Retry-After, or by an error of Prepare. Then Err is that of RoundTrip's
+	// [*Error], and Class is Throttled, or Permanent after StopPermanent. A call
+	// whose context ends before its first attempt has no record, nor has one
+	// whose With options are not valid.
 	Number int
 
 	// Offset is the first byte that the attempt asks for to continue a response

@@ -100,6 +100,7 @@ func (r *Retryer) GetAttemptToken(ctx context.Context) (func(error) error, error
 		return nil, err
 	}
 	defer loop.End()
+	loop.Quiet()
 	if err := loop.Wait(); err != nil {
 		return nil, err
 	}
