@@ -54,7 +54,7 @@ func firstAttempt(p permit, sent *plainResult) attempt {
 func (a *attempt) successor() attempt {
 	b := attempt{permit: a.next}
 	b.Number, b.Offset = a.Number+1, a.Offset
-	b.before = past{attempts: a.Number, delay: a.Delay, failure: a.failure()}
+	b.before = past{attempts: a.Number, delay: a.Delay, failure: a.failure(), maybeExecuted: a.MaybeExecuted}
 	return b
 }
 
@@ -190,7 +190,7 @@ func (a *attempt) hookError(c *call, err error) error {
 	if why := c.caller.ended(); why != nil && !chosen {
 		stop, err = StopCanceled, interruption(c.caller.Context, why, err)
 	}
-	return c.reportUnsent(&Error{Attempts: a.before.attempts, Stop: stop, Err: err})
+	return c.reportUnsent(a.before.error(stop, err))
 }
 
 // same reports whether two bodies are one.

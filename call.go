@@ -264,6 +264,13 @@ type past struct {
 	attempts int           // that were sent
 	delay    time.Duration // before the attempt that follows
 	failure  failure       // of the last one
+
+	maybeExecuted bool // one of them, see Attempt
+}
+
+// error returns the error of a call that ends before the next attempt.
+func (p past) error(stop Stop, err error) *Error {
+	return &Error{Attempts: p.attempts, Stop: stop, Err: err, MaybeExecuted: p.maybeExecuted}
 }
 
 // A failure is what an error says of an attempt that failed: the transport's
@@ -290,7 +297,7 @@ func (c *call) refuse(stop Stop, err error, before past) error {
 		stop = StopDeadline
 	}
 	if why == nil && (errors.Is(err, ErrQuotaExceeded) || errors.Is(err, ErrRateLimited)) {
-		return c.reportUnsent(&Error{Attempts: before.attempts, Stop: stop, Err: before.failure.after(err)})
+		return c.reportUnsent(before.error(stop, before.failure.after(err)))
 	}
 	if why == nil {
 		why = err
@@ -333,9 +340,5 @@ func (f failure) after(err error) error {
 // cancellation returns the error of a call whose context ended between two
 // attempts.
 func (c *call) cancellation(why error, before past) error {
-	return &Error{
-		Attempts: before.attempts,
-		Stop:     StopCanceled,
-		Err:      interruption(c.caller.Context, why, before.failure.error()),
-	}
+	return before.error(StopCanceled, interruption(c.caller.Context, why, before.failure.error()))
 }

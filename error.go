@@ -22,6 +22,10 @@ type Error struct {
 	Attempts int  // how many were sent; of a body that broke off, those since the last byte
 	Stop     Stop // why no attempt followed
 	Err      error
+
+	// MaybeExecuted reports that the service may have executed one of the
+	// attempts although none succeeded, see [Attempt].
+	MaybeExecuted bool
 }
 
 // Error returns how many attempts were sent, why no attempt followed, and the

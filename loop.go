@@ -107,7 +107,7 @@ func (l *Loop) Classify(resp *http.Response, code string, err error) Class {
 		a.Err = nil
 	}
 	if a.Response == nil && a.Err == nil {
-		a.Class = Success
+		a.Class, a.MaybeExecuted = Success, a.before.maybeExecuted
 	} else {
 		a.classifyOutcome(c)
 	}
@@ -130,7 +130,11 @@ func bodiless(resp *http.Response) *http.Response {
 }
 
 // SetClass replaces the class that Classify returned.
-func (l *Loop) SetClass(class Class) { l.attempt.Class = class }
+func (l *Loop) SetClass(class Class) {
+	a := &l.attempt
+	a.Class = class
+	a.MaybeExecuted = a.before.maybeExecuted || a.mayHaveExecuted()
+}
 
 // Settle updates what later attempts and other calls use: the retry token
 // bucket, the rate limiter and a shared Retry-After.

@@ -84,7 +84,7 @@ func logs(logger *slog.Logger, level slog.Level, a Attempt) (context.Context, bo
 }
 
 func attemptAttrs(a Attempt) []slog.Attr {
-	attrs := make([]slog.Attr, 0, 14)
+	attrs := make([]slog.Attr, 0, 15)
 	if a.Request != nil && a.Request.URL != nil {
 		attrs = append(attrs, slog.String("method", a.Request.Method), slog.String("url", redact.URL(a.Request.URL)))
 	}
@@ -100,6 +100,9 @@ func attemptAttrs(a Attempt) []slog.Attr {
 	}
 	if a.Err != nil {
 		attrs = append(attrs, slog.String("error", redact.Error(a.Err)))
+	}
+	if a.MaybeExecuted {
+		attrs = append(attrs, slog.Bool("maybe_executed", true))
 	}
 	if !a.Start.IsZero() {
 		attrs = append(attrs, slog.Duration("elapsed", a.Elapsed))

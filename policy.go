@@ -153,6 +153,14 @@ type Attempt struct {
 	// Stop is why no attempt follows, "" if one does.
 	Stop Stop
 
+	// MaybeExecuted reports that this attempt failed, or an earlier one of the
+	// call, and the service may have executed it all the same: it may have been
+	// sent, and its outcome was an error of the transport or a server error
+	// that is not a throttling one. So a 4xx may hide a success, such as
+	// NoSuchUpload after a CompleteMultipartUpload whose response was lost, and
+	// after a success the effect may be there twice.
+	MaybeExecuted bool
+
 	// Partition names the partition whose token buckets the attempt used, as in
 	// Transport.State and Transport.Partitions.
 	Partition string
