@@ -55,7 +55,10 @@ func firstAttempt(p permit, sent *plainResult) attempt {
 func (a *attempt) successor() attempt {
 	b := attempt{permit: a.next}
 	b.Number, b.Offset = a.Number+1, a.Offset
-	b.before = past{attempts: a.Number, delay: a.Delay, failure: a.failure(), hung: a.hung || a.before.hung}
+	b.before = past{
+		attempts: a.Number, delay: a.Delay, failure: a.failure(),
+		hung: a.hung || a.before.hung, maybeExecuted: a.MaybeExecuted,
+	}
 	return b
 }
 
@@ -85,7 +88,7 @@ func (a *attempt) failure() failure {
 // waitTurn waits until the attempt may be sent.
 func (a *attempt) waitTurn(c *call) error {
 	if err := c.admit(&a.permit); err != nil {
-		return c.refusal(StopRateLimit, err, a.before)
+		return c.refuse(StopRateLimit, err, a.before)
 	}
 	a.Waited = a.waited
 	return nil
@@ -163,6 +166,9 @@ func (a *attempt) setRetryHeaders(c *call) {
 func (a *attempt) runHook(c *call) error {
 	body, length := a.out.Body, a.out.ContentLength
 	err := c.prepare(a.out, a.Number)
+	if err != nil && retrier.IsNil(err) {
+		err = fmt.Errorf("it returned a nil %T as its error", err)
+	}
 	replaced := !same(a.out.Body, body)
 	if replaced && a.out.Body != nil {
 		a.out.Body.Close()
@@ -179,7 +185,8 @@ func (a *attempt) runHook(c *call) error {
 	return nil
 }
 
-// hookError returns the error of a call that an error of Prepare ends. If that
+// hookError returns the error of a call that an error of Prepare ends, and
+// reports a call that has sent nothing. If that error
 // is not an *Error with a Stop, and the caller's context has ended, the cause
 // of that end is why Prepare failed.
 func (a *attempt) hookError(c *call, err error) error {
@@ -191,7 +198,7 @@ func (a *attempt) hookError(c *call, err error) error {
 	if why := c.caller.ended(); why != nil && !chosen {
 		stop, err = StopCanceled, interruption(c.caller.Context, why, err)
 	}
-	return &Error{Attempts: a.before.attempts, Stop: stop, Err: err}
+	return c.reportUnsent(a.before.error(stop, err))
 }
 
 // same reports whether two bodies are one.
@@ -213,6 +220,9 @@ func (a *attempt) send(c *call) {
 		a.sent = true
 		a.via = a.route(c)
 		a.sendVia(c)
+	}
+	if a.Err != nil && retrier.IsNil(a.Err) { // its methods may panic
+		a.Err = fmt.Errorf("awsretry: Base returned a nil %T as its error", a.Err)
 	}
 	switch {
 	case a.Err != nil && a.Response != nil:

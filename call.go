@@ -107,7 +107,7 @@ func (c *call) begin(shared *config, first *plainResult) (permit, error) {
 	}
 	if shared.initialCost > 0 {
 		if err := c.acquire(shared.initialCost); err != nil {
-			return permit{}, c.refusal(StopQuota, err, past{})
+			return permit{}, c.refuse(StopQuota, err, past{})
 		}
 	}
 	c.body.Share(shared.maxBuffer, !c.mayRetry(1))
@@ -281,6 +281,13 @@ type past struct {
 	delay    time.Duration // before the attempt that follows
 	failure  failure       // of the last one
 	hung     bool          // the response body of one of them hung
+
+	maybeExecuted bool // one of them, see Attempt
+}
+
+// error returns the error of a call that ends before the next attempt.
+func (p past) error(stop Stop, err error) *Error {
+	return &Error{Attempts: p.attempts, Stop: stop, Err: err, MaybeExecuted: p.maybeExecuted}
 }
 
 // A failure is what an error says of an attempt that failed: the transport's
@@ -299,20 +306,44 @@ func (f failure) error() error {
 	return f.err
 }
 
-// refusal returns the error of a call that may not send its next attempt, for
-// which Acquire or Wait returned err.
-func (c *call) refusal(stop Stop, err error, before past) error {
+// refuse returns the error of a call that may not send its next attempt, for
+// which Acquire or Wait returned err. It reports a call that has sent nothing.
+func (c *call) refuse(stop Stop, err error, before past) error {
 	why := c.caller.ended()
 	if before.attempts > 0 && errors.Is(err, errTooLate) {
 		stop = StopDeadline
 	}
 	if why == nil && (errors.Is(err, ErrQuotaExceeded) || errors.Is(err, ErrRateLimited)) {
-		return &Error{Attempts: before.attempts, Stop: stop, Err: before.failure.after(err)}
+		return c.reportUnsent(before.error(stop, before.failure.after(err)))
 	}
 	if why == nil {
 		why = err
 	}
 	return c.cancellation(why, before)
+}
+
+// reportUnsent calls the observers if e ends a call before its first attempt,
+// unless the caller's context has ended. It returns e.
+func (c *call) reportUnsent(e *Error) error {
+	if !c.observers || e.Attempts > 0 || e.Stop == StopCanceled {
+		return e
+	}
+	class := Throttled
+	if e.Stop == StopPermanent {
+		class = Permanent
+	}
+	c.tell(Attempt{Request: c.req, Err: e.Err, Class: class, Stop: e.Stop, Partition: c.partition.name})
+	return e
+}
+
+// tell calls the observers.
+func (c *call) tell(a Attempt) {
+	if c.observe != nil {
+		c.observe(a)
+	}
+	if c.options != nil && c.options.observe != nil {
+		c.options.observe(a)
+	}
 }
 
 // after returns err with the failure, if there is one.
@@ -326,9 +357,5 @@ func (f failure) after(err error) error {
 // cancellation returns the error of a call whose context ended between two
 // attempts.
 func (c *call) cancellation(why error, before past) error {
-	return &Error{
-		Attempts: before.attempts,
-		Stop:     StopCanceled,
-		Err:      interruption(c.caller.Context, why, before.failure.error()),
-	}
+	return before.error(StopCanceled, interruption(c.caller.Context, why, before.failure.error()))
 }

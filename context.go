@@ -149,6 +149,7 @@ type recordContext struct {
 	options   callOptions
 	request   *http.Request // the caller's
 	partition string        // of a success; written before success is
+	repeated  bool          // MaybeExecuted of a success; written before success is
 
 	// Most retried calls end in a success, of which only the response is kept.
 	success atomic.Pointer[http.Response]
@@ -166,7 +167,7 @@ func newRecordContext(parent context.Context, req *http.Request, options *callOp
 
 func (r *recordContext) set(a *Attempt) {
 	if a.Class == Success && a.Code == "" && a.Start.IsZero() && a.Number == r.options.attempt {
-		r.partition = a.Partition
+		r.partition, r.repeated = a.Partition, a.MaybeExecuted
 		r.success.Store(a.Response)
 		return
 	}
@@ -185,7 +186,7 @@ func (r *recordContext) of(resp *http.Response) (Attempt, bool) {
 	}
 	return Attempt{
 		Request: r.request, Number: r.options.attempt, Response: resp, Class: Success, Stop: StopSuccess,
-		Partition: r.partition,
+		Partition: r.partition, MaybeExecuted: r.repeated,
 	}, true
 }
 

@@ -16,10 +16,16 @@ import (
 // StopCanceled it is the error of the context, with its cause and the last
 // failure. errors.Is and errors.As find all of these. errors.Is also finds
 // [ErrQuotaExceeded] and [ErrRateLimited], by the Stop.
+//
+// The methods of a nil *Error, which a Base may return by mistake, do not panic.
 type Error struct {
 	Attempts int  // how many were sent; of a body that broke off, those since the last byte
 	Stop     Stop // why no attempt followed
 	Err      error
+
+	// MaybeExecuted reports that the service may have executed one of the
+	// attempts although none succeeded, see [Attempt].
+	MaybeExecuted bool
 }
 
 // Error returns how many attempts were sent, why no attempt followed, and the
@@ -27,6 +33,8 @@ type Error struct {
 func (e *Error) Error() string {
 	var outcome string
 	switch {
+	case e == nil:
+		return "awsretry: a nil *Error"
 	case e.Attempts == 0:
 		outcome = fmt.Sprintf("not sent (%s)", e.Stop)
 	case e.Stop == StopCanceled:
@@ -45,7 +53,12 @@ func attempts(n int) string {
 }
 
 // Unwrap returns Err.
-func (e *Error) Unwrap() error { return e.Err }
+func (e *Error) Unwrap() error {
+	if e == nil {
+		return nil
+	}
+	return e.Err
+}
 
 // Is reports whether target is [ErrQuotaExceeded] and Stop is StopQuota, or
 // target is [ErrRateLimited] and Stop is StopRateLimit. Err may be another
@@ -53,9 +66,9 @@ func (e *Error) Unwrap() error { return e.Err }
 func (e *Error) Is(target error) bool {
 	switch target {
 	case ErrQuotaExceeded:
-		return e.Stop == StopQuota
+		return e != nil && e.Stop == StopQuota
 	case ErrRateLimited:
-		return e.Stop == StopRateLimit
+		return e != nil && e.Stop == StopRateLimit
 	}
 	return false
 }
@@ -65,6 +78,8 @@ func (e *Error) Is(target error) bool {
 func (e *Error) Timeout() bool {
 	var end *interruptedError
 	switch {
+	case e == nil:
+		return false
 	case errors.As(e.Err, &end):
 		return errors.Is(end.why, context.DeadlineExceeded) || errors.Is(end.ctx, context.DeadlineExceeded)
 	case e.Stop == StopCanceled:
@@ -75,6 +90,9 @@ func (e *Error) Timeout() bool {
 
 // Temporary reports whether the last failure was a retryable one.
 func (e *Error) Temporary() bool {
+	if e == nil {
+		return false
+	}
 	switch e.Stop {
 	case StopMaxAttempts, StopQuota, StopDeadline, StopBody, StopRetryAfter, StopRateLimit,
 		StopOuterRetry, StopDisabled:

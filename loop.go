@@ -69,12 +69,12 @@ func (l *Loop) Wait() error {
 	a, c := &l.attempt, &l.call
 	if cost := c.initialCost; a.Number == 1 && cost > a.retryTokens {
 		if err := c.acquire(cost); err != nil {
-			return c.refusal(StopQuota, err, a.before)
+			return c.refuse(StopQuota, err, a.before)
 		}
 		a.retryTokens = cost
 	}
 	if err := c.admit(&a.permit); err != nil {
-		return c.refusal(StopRateLimit, err, a.before)
+		return c.refuse(StopRateLimit, err, a.before)
 	}
 	a.Waited = a.waited
 	if why := c.caller.ended(); why != nil {
@@ -108,7 +108,7 @@ func (l *Loop) Classify(resp *http.Response, code string, err error) Class {
 		a.Err = nil
 	}
 	if a.Response == nil && a.Err == nil {
-		a.Class = Success
+		a.Class, a.MaybeExecuted = Success, a.before.maybeExecuted
 	} else {
 		a.classifyOutcome(c)
 	}
@@ -131,7 +131,11 @@ func bodiless(resp *http.Response) *http.Response {
 }
 
 // SetClass replaces the class that Classify returned.
-func (l *Loop) SetClass(class Class) { l.attempt.Class = class }
+func (l *Loop) SetClass(class Class) {
+	a := &l.attempt
+	a.Class = class
+	a.MaybeExecuted = a.before.maybeExecuted || a.mayHaveExecuted()
+}
 
 // Settle updates what later attempts and other calls use: the retry token
 // bucket, the rate limiter and a shared Retry-After.

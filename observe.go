@@ -11,11 +11,12 @@ import (
 )
 
 // LogTo returns an observer for Transport.Observe or [WithObserver] that logs
-// to logger: an attempt that is retried at level debug, and a retryable failure
-// that is not retried at level warn. It logs nothing else. In particular, a
-// call that is refused before its first attempt, or that ends during a delay,
-// is not logged but returns an error. URLs are logged without user, query and
-// fragment. A nil logger means slog.Default().
+// to logger: an attempt that is retried at level debug, and at level warn a
+// retryable failure that is not retried and a call that is refused before its
+// first attempt, which has the attempt 0. It logs nothing else. In particular, a
+// call whose context ends during a delay is not logged but returns an error.
+// URLs are logged without user, query and fragment. A nil logger means
+// slog.Default().
 //
 // The handler of slog.Default drops level debug, so LogTo(slog.Default()) shows
 // no retries unless the program changes that level, for example with
@@ -60,9 +61,11 @@ func LogAllTo(logger *slog.Logger) func(Attempt) {
 var callSeed = maphash.MakeSeed()
 
 // retryEvent returns how an attempt is logged that is retried, or that is a
-// retryable failure. ok is false for others.
+// retryable failure, and a call without one. ok is false for others.
 func retryEvent(a Attempt) (level slog.Level, message string, ok bool) {
 	switch {
+	case a.Number == 0:
+		return slog.LevelWarn, "refused", true
 	case a.Stop == "":
 		return slog.LevelDebug, "retrying", true
 	case a.Class.Retryable():
@@ -81,7 +84,7 @@ func logs(logger *slog.Logger, level slog.Level, a Attempt) (context.Context, bo
 }
 
 func attemptAttrs(a Attempt) []slog.Attr {
-	attrs := make([]slog.Attr, 0, 14)
+	attrs := make([]slog.Attr, 0, 15)
 	if a.Request != nil && a.Request.URL != nil {
 		attrs = append(attrs, slog.String("method", a.Request.Method), slog.String("url", redact.URL(a.Request.URL)))
 	}
@@ -97,6 +100,9 @@ func attemptAttrs(a Attempt) []slog.Attr {
 	}
 	if a.Err != nil {
 		attrs = append(attrs, slog.String("error", redact.Error(a.Err)))
+	}
+	if a.MaybeExecuted {
+		attrs = append(attrs, slog.Bool("maybe_executed", true))
 	}
 	if !a.Start.IsZero() {
 		attrs = append(attrs, slog.Duration("elapsed", a.Elapsed))

@@ -46,6 +46,9 @@ func TestLogTo(t *testing.T) {
 		return httpfake.Response(req, 400, http.NoBody, "X-Amzn-ErrorType", "ThrottlingException"), nil
 	})
 	broken := &url.Error{Op: "Put", URL: "http://service.example/path?sig=secret", Err: io.EOF}
+	outOfTokens := func(*http.Request, int) error {
+		return &awsretry.Error{Stop: awsretry.StopQuota, Err: errors.New("no token")}
+	}
 	const request = "method=PUT url=http://service.example/path"
 	tests := []struct {
 		name  string
@@ -54,8 +57,8 @@ func TestLogTo(t *testing.T) {
 		want  []string
 	}{
 		{"retries", slog.LevelDebug, &awsretry.Transport{Base: httpfake.Statuses(500, 503, 200)}, []string{
-			"level=DEBUG msg=retrying " + request + " attempt=1 class=transient status=500 elapsed=0s delay=1s",
-			"level=DEBUG msg=retrying " + request + " attempt=2 class=transient status=503 elapsed=0s delay=2s",
+			"level=DEBUG msg=retrying " + request + " attempt=1 class=transient status=500 maybe_executed=true elapsed=0s delay=1s",
+			"level=DEBUG msg=retrying " + request + " attempt=2 class=transient status=503 maybe_executed=true elapsed=0s delay=2s",
 		}},
 		{"giving up", slog.LevelInfo, &awsretry.Transport{Base: throttled, MaxAttempts: 2}, []string{
 			`level=WARN msg="gave up" ` + request + " attempt=2 class=throttled status=400 code=ThrottlingException" +
@@ -63,7 +66,10 @@ func TestLogTo(t *testing.T) {
 		}},
 		{"an error", slog.LevelInfo, &awsretry.Transport{Base: failing(broken), MaxAttempts: 1}, []string{
 			`level=WARN msg="gave up" ` + request + ` attempt=1 class=transient` +
-				` error="Put \"http://service.example/path?…\": EOF" elapsed=0s stop=max_attempts`,
+				` error="Put \"http://service.example/path?…\": EOF" maybe_executed=true elapsed=0s stop=max_attempts`,
+		}},
+		{"refused before its first attempt", slog.LevelInfo, &awsretry.Transport{Prepare: outOfTokens}, []string{
+			"level=WARN msg=refused " + request + ` attempt=0 class=throttled error="error from Prepare: no token" stop=quota`,
 		}},
 		{"permanent, which is not logged", slog.LevelDebug,
 			&awsretry.Transport{Base: httpfake.Statuses(404)}, []string{""}},
@@ -111,10 +117,10 @@ func TestLogAllTo(t *testing.T) {
 			lines, calls = append(lines, line), append(calls, call)
 		}
 		want := []string{
-			"level=DEBUG msg=retrying attempt=1 class=transient status=503 delay=1s",
-			"level=DEBUG msg=succeeded attempt=2 class=success status=200 stop=success",
+			"level=DEBUG msg=retrying attempt=1 class=transient status=503 maybe_executed=true delay=1s",
+			"level=DEBUG msg=succeeded attempt=2 class=success status=200 maybe_executed=true stop=success",
 			"level=DEBUG msg=failed attempt=1 class=permanent status=404 stop=permanent",
-			`level=WARN msg="gave up" attempt=1 class=transient status=500 stop=max_attempts`,
+			`level=WARN msg="gave up" attempt=1 class=transient status=500 maybe_executed=true stop=max_attempts`,
 		}
 		if diff := cmp.Diff(want, lines); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
@@ -128,7 +134,7 @@ func TestLogAllTo(t *testing.T) {
 // A call whose lines are not logged costs nothing more.
 func TestLogAllToBelowItsLevel(t *testing.T) {
 	observe := awsretry.LogAllTo(slog.New(slog.NewTextHandler(io.Discard, nil)))
-	a := awsretry.Attempt{Request: httpfake.Request(t, t.Context(), "GET", nil), Stop: awsretry.StopSuccess}
+	a := awsretry.Attempt{Number: 1, Request: httpfake.Request(t, t.Context(), "GET", nil), Stop: awsretry.StopSuccess}
 	if n := testing.AllocsPerRun(100, func() { observe(a) }); n > 0 {
 		t.Errorf("%v allocations", n)
 	}

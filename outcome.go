@@ -1,6 +1,8 @@
 package awsretry
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -30,9 +32,29 @@ func (a *attempt) classifyOutcome(c *call) {
 	default:
 		a.Class = a.classOf(c)
 	}
+	a.MaybeExecuted = a.before.maybeExecuted || a.mayHaveExecuted()
 	if !a.Start.IsZero() {
 		a.Elapsed = time.Since(a.Start)
 	}
+}
+
+// mayHaveExecuted reports whether the attempt failed and the service may have
+// executed it.
+func (a *attempt) mayHaveExecuted() bool {
+	switch {
+	case a.Class == Success || a.Class == Throttled:
+		return false
+	case a.Err != nil:
+		return !neterr.NeverSent(a.Err) &&
+			(a.canceled || errors.Is(a.Err, context.Canceled) || errorClass(a.Err) != Permanent)
+	case a.fault != nil && a.Response.StatusCode < 400:
+		return true
+	case a.Response.StatusCode >= 400 && a.Response.StatusCode < 500:
+		return false
+	case a.Class == Permanent: // a Policy may say so of a server error that must not be repeated
+		return DefaultPolicy(&a.Attempt) == Transient
+	}
+	return true
 }
 
 func (a *attempt) classOf(c *call) Class {
@@ -180,12 +202,7 @@ func (a *attempt) report(c *call) {
 		return
 	}
 	a.reported = true
-	if c.observe != nil {
-		c.observe(a.Attempt)
-	}
-	if c.options != nil && c.options.observe != nil {
-		c.options.observe(a.Attempt)
-	}
+	c.tell(a.Attempt)
 }
 
 // finish returns the last response, or an error.
@@ -212,7 +229,8 @@ func (a *attempt) finish(c *call) (*http.Response, error) {
 }
 
 func (a *attempt) error(stop Stop, err error) error {
-	return &Error{Attempts: a.Number, Stop: stop, Err: err}
+	lost := a.Class == Success // a response that the context's end took away
+	return &Error{Attempts: a.Number, Stop: stop, Err: err, MaybeExecuted: a.MaybeExecuted || lost}
 }
 
 // settleBody waits until nothing of the response is being read ahead, so that

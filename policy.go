@@ -101,14 +101,21 @@ const (
 	StopRateLimit Stop = "rate_limit"
 )
 
-// An Attempt is the record of one sending of a request.
+// An Attempt is the record of one sending of a request, or of a call that was
+// refused before its first one.
 type Attempt struct {
 	// Request is the caller's request. If the attempt continues a response body,
 	// it is a copy with the Range and If-Range headers of the rest. It must not
 	// be changed.
 	Request *http.Request
 
-	// Number is the number of the attempt, from 1.
+	// Number is the number of the attempt, from 1. It is 0 if the call was
+	// refused before its first attempt: by the retry token bucket
+	// (Quota.InitialCost), for want of a send token, because of a shared
+	// Retry-After, or by an error of Prepare. Then Err is that of RoundTrip's
+	// [*Error], and Class is Throttled, or Permanent after StopPermanent. A call
+	// whose context ends before its first attempt has no record, nor has one
+	// whose With options are not valid.
 	Number int
 
 	// Offset is the first byte that the attempt asks for to continue a response
@@ -149,6 +156,14 @@ type Attempt struct {
 
 	// Stop is why no attempt follows, "" if one does.
 	Stop Stop
+
+	// MaybeExecuted reports that this attempt failed, or an earlier one of the
+	// call, and the service may have executed it all the same: it may have been
+	// sent, and its outcome was an error of the transport or a server error
+	// that is not a throttling one. So a 4xx may hide a success, such as
+	// NoSuchUpload after a CompleteMultipartUpload whose response was lost, and
+	// after a success the effect may be there twice.
+	MaybeExecuted bool
 
 	// Partition names the partition whose token buckets the attempt used, as in
 	// Transport.State and Transport.Partitions.

@@ -204,8 +204,9 @@ type Transport struct {
 
 	// Observe is called once for every attempt, after the decision about a
 	// retry and before the delay. With RateLimit.FailFast it is called after
-	// the delay, when that decision is made. It must not keep the Response's
-	// body. Nil means no observer.
+	// the delay, when that decision is made. It is also called for a call that
+	// is refused before its first attempt, with the Number 0. It must not keep
+	// the Response's body. Nil means no observer.
 	Observe func(Attempt)
 
 	mark

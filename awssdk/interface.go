@@ -72,6 +72,7 @@ func (r *Retryer) GetAttemptToken(ctx context.Context) (func(error) error, error
 		return nil, refusedFirst(err)
 	}
 	defer loop.End()
+	loop.Quiet()
 	if err := loop.Wait(); err != nil {
 		return nil, refusedFirst(err)
 	}

@@ -207,6 +207,9 @@ func (t *Transport) newInner() *awsretry.Transport {
 // a delivery's attempts first.
 func (t *Transport) observe(record awsretry.Attempt) {
 	if p := t.progressOf(record.Request.Context()); p.number > 0 {
+		if record.Number == 0 {
+			return // Attempt returns the record
+		}
 		record = t.inDelivery(record, p.number)
 		p.record = record
 	}

@@ -101,8 +101,8 @@ func within(deadline, cancelAfter time.Duration) func(*http.Request) *http.Reque
 	}
 }
 
-// Requests that are refused before their first attempt are counted, although no
-// Observe is called for them.
+// Requests that are refused before their first attempt are counted once, those
+// to the inner Transport too, and not as attempts.
 func TestRefusedBeforeSending(t *testing.T) {
 	for stop, tr := range map[string]*awsretry.Transport{
 		"rate_limit": {Mode: awsretry.Adaptive, RateLimit: awsretry.RateLimitConfig{FailFast: true}},
@@ -112,8 +112,11 @@ func TestRefusedBeforeSending(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				tr.Base, tr.MaxAttempts = httpfake.Statuses(429), 1
 				rt, reader := instrumented(t, tr)
-				for range 5 {
+				for range 3 {
 					get(t, t.Context(), rt)
+				}
+				for range 2 {
+					get(t, t.Context(), rt.Transport)
 				}
 				wantMetrics(t, reader, []string{
 					refusals(stop, "GET", 4),

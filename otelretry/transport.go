@@ -26,8 +26,8 @@ const scope = "example.com/awsretry/otelretry"
 // makes one; the zero Transport is not usable. It is safe for concurrent use.
 //
 // It records the attempts and buckets of every request that the inner Transport
-// sends. Refusals are recorded only for requests to this Transport, because
-// a request that is refused before its first attempt is visible nowhere else.
+// sends, and those that it refuses before their first attempt. Other refusals
+// are recorded only for requests to this Transport.
 type Transport struct {
 	*awsretry.Transport
 
@@ -115,20 +115,24 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	switch stop := stopOf(resp, err); stop {
 	case "", awsretry.StopSuccess, awsretry.StopPermanent:
 	default:
-		t.refusals.Add(req.Context(), 1, t.series.of(refusalKey(req, stop)).add...)
+		t.recordRefusal(req, stop)
 	}
 	return resp, err
 }
 
+func (t *Transport) recordRefusal(req *http.Request, stop awsretry.Stop) {
+	t.refusals.Add(req.Context(), 1, t.series.of(refusalKey(req, stop)).add...)
+}
+
 // stopOf returns why no further attempt was made, or "" if the response or
-// error does not say it.
+// error does not say it, or Observe has.
 func stopOf(resp *http.Response, err error) awsretry.Stop {
 	if err == nil {
 		record, _ := awsretry.Outcome(resp)
 		return record.Stop
 	}
 	var failure *awsretry.Error
-	if !errors.As(err, &failure) {
+	if !errors.As(err, &failure) || failure.Attempts == 0 && failure.Stop != awsretry.StopCanceled {
 		return ""
 	}
 	return failure.Stop
@@ -140,6 +144,12 @@ func (t *Transport) Unregister() error { return t.gauges.Unregister() }
 
 // recordAttempt is called by the inner Transport's Observe.
 func (t *Transport) recordAttempt(a awsretry.Attempt) {
+	if a.Number == 0 {
+		if a.Stop != awsretry.StopPermanent {
+			t.recordRefusal(a.Request, a.Stop)
+		}
+		return
+	}
 	ctx := a.Request.Context()
 	s := t.series.of(attemptKey(&a))
 	t.attempts.Add(ctx, 1, s.add...)

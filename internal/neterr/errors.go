@@ -129,6 +129,9 @@ func requestFaulty(err error) bool {
 		if err == http.ErrSchemeMismatch || err == http.ErrBodyReadAfterClose {
 			return true
 		}
+		if t, ok := err.(interface{ Timeout() bool }); ok && t.Timeout() {
+			return false // of an http.Client with a Timeout: it begins like one that the caller canceled
+		}
 		text := err.Error()
 		for _, prefix := range requestFaults {
 			if strings.HasPrefix(text, prefix) {

@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// An attempt is a line of awsretry.LogAllTo, or of LogTo.
+// An attempt is a line of awsretry.LogAllTo, or of LogTo. With the number 0 it
+// is a call that was refused before its first attempt.
 type attempt struct {
 	end     time.Time // when it was logged: when its outcome was known
 	number  int
@@ -99,13 +100,17 @@ func parse(line []byte) (attempt, sort) {
 	default:
 		return attempt{}, unreadable
 	}
-	if f.Time.Before(earliest) || f.Time.After(latest) || f.Attempt < 1 || f.Attempt > highestNumber || f.Elapsed == nil ||
-		(f.Delay == nil) != (f.Stop != "") || f.Status < 0 || f.Status > 999 {
+	if f.Time.Before(earliest) || f.Time.After(latest) || f.Attempt < 0 || f.Attempt > highestNumber ||
+		(f.Delay == nil) != (f.Stop != "") || f.Status < 0 || f.Status > 999 ||
+		f.Attempt > 0 && f.Elapsed == nil || f.Attempt == 0 && f.Stop == "" {
 		return attempt{}, unreadable
 	}
 	a := attempt{
 		end: f.Time, number: f.Attempt, class: f.Class, status: f.Status, code: clip(f.Code), host: clip(hostOf(f.URL)),
-		elapsed: time.Duration(*f.Elapsed), waited: time.Duration(f.Waited), id: clip(f.Call), stop: f.Stop,
+		waited: time.Duration(f.Waited), id: clip(f.Call), stop: f.Stop,
+	}
+	if f.Elapsed != nil && f.Attempt > 0 {
+		a.elapsed = time.Duration(*f.Elapsed)
 	}
 	if f.Delay != nil {
 		a.delay = time.Duration(*f.Delay)

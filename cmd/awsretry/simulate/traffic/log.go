@@ -148,7 +148,11 @@ func (l *Log) add(a attempt) {
 		l.begin = start
 	}
 	l.Lines.Used++
-	l.attempt(a)
+	if a.number > 0 {
+		l.attempt(a)
+	} else {
+		l.counts.at(a.end).started++
+	}
 	if a.stop != "" {
 		l.call(a)
 	}
@@ -287,7 +291,7 @@ func (l *Log) call(a attempt) {
 	switch {
 	case a.stop == "max_attempts":
 		l.limit = max(l.limit, a.number)
-	case (a.stop == "deadline" || a.stop == "canceled") && known:
+	case (a.stop == "deadline" || a.stop == "canceled") && known && a.number > 0:
 		record(&l.deadlines, took)
 	}
 }

@@ -30,6 +30,7 @@ func line(ms int, attributes string) string {
 
 const (
 	success  = `"attempt":1,"class":"success","status":200,"elapsed":1000000,"stop":"success"`
+	refused  = `"attempt":0,"class":"throttled","error":"send rate limited","stop":"rate_limit"`
 	retrying = `"attempt":1,"class":"throttled","status":429,"elapsed":1000000,"delay":5000000`
 )
 
@@ -66,6 +67,9 @@ func TestLines(t *testing.T) {
 		{"empty ones", "\n\n" + ok + "\n", Lines{Used: 1}},
 		{"other programs'", "starting\n" + ok + `{"level":"INFO"}` + "\n", Lines{Used: 1, Others: 2}},
 		{"cut at the end", ok + ok[:len(ok)-30], Lines{Used: 1, Unreadable: 1}},
+		{"refused calls", ok + line(1, refused), Lines{Used: 2}},
+		{"a refused call that goes on", ok + line(1, strings.Replace(refused, `"stop":"rate_limit"`, `"delay":1`, 1)),
+			Lines{Used: 1, Unreadable: 1}},
 		{"text with a unit", with("1000000", `"1ms"`), Lines{Used: 1}},
 		{"duplicate keys", with(`"attempt":1`, `"attempt":"mine","attempt":1`) + ok, Lines{Used: 1, Unreadable: 1}},
 		{"the last of several values", with(`"attempt":1`, `"attempt":7,"attempt":1`), Lines{Used: 1}},
@@ -237,4 +241,29 @@ func FuzzRead(f *testing.F) {
 			t.Errorf("%v\n%s", err, file)
 		}
 	})
+}
+
+// A call that was refused before its first attempt is a call that failed, and no
+// attempt.
+func TestRefusedCalls(t *testing.T) {
+	text := ""
+	for i := range 3000 { // at 100 a second
+		attributes := success
+		if i%4 == 0 {
+			attributes = refused
+		}
+		text += line(10*i, attributes)
+	}
+	l, err := read(t, text, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fit, err := l.Fit(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := fit.Recorded
+	if r.Calls != r.Attempts+r.Failed || float64(r.Failed) < 0.24*float64(r.Calls) || r.Throttled != 0 {
+		t.Errorf("%+v", r)
+	}
 }

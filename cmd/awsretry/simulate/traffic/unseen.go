@@ -21,7 +21,7 @@ func (f *fitting) unseen() {
 		f.cannotSee("what became of %d calls whose retry is announced but does not follow: their context ended during "+
 			"the delay, or the log ends before", lost)
 	}
-	f.cannotSee("calls that were refused before their first attempt, by a token bucket or a context")
+	f.cannotSee("calls whose context ended before their first attempt")
 	f.cannotSee("how many processes wrote the log, and what else the service has to do")
 	f.cannotSee("how long response bodies take to read: an attempt ends with the headers")
 	if f.sum.permanent > 0 {
