@@ -42,7 +42,7 @@ needs: # Says before the work begins what is missing and what will be downloaded
 	@command -v chromium >/dev/null || echo "SKIPPED: chromium is not in PATH, so the test of the report in a browser does not run"
 	@command -v postgres >/dev/null || ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || echo "SKIPPED: postgres is neither in PATH nor in /usr/lib/postgresql, so the tests of deliveryqueue on PostgreSQL do not run"
 
-lint: format $(LINTS) crossvet api-check layers ## Formatting, linters, layers, API listing, and vet for other platforms
+lint: format $(LINTS) crossvet api-check layers mutate-check ## Formatting, linters, layers, API listing, rules, and vet for other platforms
 
 format:
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "gofmt would change:"; echo "$$unformatted"; exit 1; fi
@@ -56,6 +56,12 @@ crossvet:
 
 layers: ## Which files of the library use each other's names; only the pairs named here may do so mutually
 	@cd tools && go run ./layers -C .. -allow config.go:transport.go,resume.go:transport.go -tests internal/contract
+
+mutate: ## Breaks each rule of docs/SOURCES.md and docs/ARCHITECTURE.md, and names the test that notices (ten minutes); RUN='^REF:.*quota' for some
+	cd tools && go build -o ../bin/mutate ./mutate && ../bin/mutate -C .. -run '$(RUN)'
+
+mutate-check: # the list of what make mutate breaks is that of the rules, and fits the code
+	@cd tools && go run ./mutate -C .. -check
 
 api: ## The listing of the exported API, written again
 	@cd tools && { go run ./api -C .. . ./delivery ./poll; for m in otelretry awssdk fleet deliveryqueue; do go run ./api -C ../$$m .; done; } > ../docs/API.txt
@@ -110,4 +116,4 @@ fuzz: ## Every fuzz target of every module for FUZZTIME (10s) each
 $(LINTER): tools/go.mod tools/go.sum
 	@cd tools && $(FAST) go build -o ../$(LINTER) github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 
-.PHONY: help demo test $(TESTS) test/pacing needs lint format $(LINTS) crossvet layers api api-check vuln cover bench service limiters pacing interop pictures pictures-check fuzz
+.PHONY: help demo test $(TESTS) test/pacing needs lint format $(LINTS) crossvet layers mutate mutate-check api api-check vuln cover bench service limiters pacing interop pictures pictures-check fuzz

@@ -56,6 +56,34 @@ func TestExponentialVectors(t *testing.T) {
 	}
 }
 
+// The cap limits what the jitter gets, not its result: delays at the cap are
+// spread from 0 to 20 s, by either revision and after any failure.
+func TestCapComesBeforeTheJitter(t *testing.T) {
+	const limit = 20 * time.Second
+	var got time.Duration
+	noted := func(d time.Duration) time.Duration { got = d; return 0 }
+	for _, e := range []awsretry.Exponential{{}, {Initial: 50 * time.Millisecond, ThrottlingInitial: time.Second}} {
+		for _, class := range []awsretry.Class{awsretry.Transient, awsretry.Throttled} {
+			e.Jitter = noted
+			if e.Delay(12, class, 0); got != limit {
+				t.Errorf("%v: the jitter gets %v, want %v", class, got, limit)
+			}
+			e.Jitter = nil
+			const n = 4000
+			sum, capped := time.Duration(0), 0
+			for range n {
+				d := e.Delay(12, class, 0)
+				if sum += d; d == limit {
+					capped++
+				}
+			}
+			if mean := sum / n; capped > 0 || mean < limit*2/5 || mean > limit*3/5 {
+				t.Errorf("%v: a mean of %v, and %d of %d delays are %v", class, mean, capped, n, limit)
+			}
+		}
+	}
+}
+
 func TestJitters(t *testing.T) {
 	const d = time.Second
 	tests := []struct {
@@ -106,6 +134,7 @@ func TestDecorrelated(t *testing.T) {
 		{50 * time.Millisecond, 100 * time.Millisecond, 300 * time.Millisecond},
 		{300 * time.Millisecond, 100 * time.Millisecond, 900 * time.Millisecond},
 		{time.Hour, 100 * time.Millisecond, 2 * time.Second},
+		{math.MaxInt64 / 2, 100 * time.Millisecond, 2 * time.Second},
 		{math.MaxInt64, 100 * time.Millisecond, 2 * time.Second},
 	}
 	for _, tt := range tests {
@@ -116,6 +145,19 @@ func TestDecorrelated(t *testing.T) {
 		}
 		if least < tt.lo || most > tt.hi || most < tt.hi-(tt.hi-tt.lo)/50 {
 			t.Errorf("after %v: between %v and %v, want between %v and %v", tt.last, least, most, tt.lo, tt.hi)
+		}
+	}
+}
+
+// The delays of Legacy mode double up to 300 s and stay there.
+func TestLegacyDelaysStayInBounds(t *testing.T) {
+	tr := &awsretry.Transport{Mode: awsretry.Legacy}
+	for _, number := range []int{15, 31, 40, 64, 65, 1000, math.MaxInt} {
+		for _, class := range []awsretry.Class{awsretry.Transient, awsretry.Throttled} {
+			d, err := tr.Delay(awsretry.Attempt{Number: number, Class: class})
+			if err != nil || d != 300*time.Second {
+				t.Errorf("after attempt %d, %v: %v, %v", number, class, d, err)
+			}
 		}
 	}
 }

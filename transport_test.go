@@ -286,6 +286,25 @@ func TestLongPollDelaysOnlyWhatTheQuotaEnds(t *testing.T) {
 	}
 }
 
+// The documents' numbers of attempts, and one for none.
+func TestDefaultAttempts(t *testing.T) {
+	for _, tt := range []struct {
+		mode      awsretry.Mode
+		max, want int
+	}{
+		{"", 0, 3}, {awsretry.Standard, 0, 3}, {awsretry.Adaptive, 0, 3}, {awsretry.Legacy, 0, 4}, {"", 1, 1}, {"", 5, 5},
+	} {
+		attempts := 0
+		tr := &awsretry.Transport{
+			Mode: tt.mode, MaxAttempts: tt.max, Base: httpfake.Statuses(500), Backoff: contract.Delay(0),
+			Observe: func(awsretry.Attempt) { attempts++ },
+		}
+		if _, err := get(t, tr); err != nil || attempts != tt.want {
+			t.Errorf("%q with MaxAttempts %d: %v after %d attempts, want %d", tt.mode, tt.max, err, attempts, tt.want)
+		}
+	}
+}
+
 // Legacy mode has four attempts, and delays of its own.
 func TestLegacy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

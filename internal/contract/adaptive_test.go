@@ -85,6 +85,56 @@ func TestAdaptiveDelaysFirstAttempts(t *testing.T) {
 	})
 }
 
+// Standard mode never delays a first attempt, however often the service throttles.
+func TestStandardModeDelaysNoFirstAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, mode := range []awsretry.Mode{"", awsretry.Standard, awsretry.Legacy} {
+			tr := once(httpfake.Statuses(429))
+			tr.Mode = mode
+			start := time.Now()
+			for range 200 {
+				if _, err := get(t, tr); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if took := time.Since(start); took > 0 {
+				t.Errorf("%q: 200 first attempts took %v", mode, took)
+			}
+		}
+	})
+}
+
+// Every outcome counts in the measured rate, that of a retry and of a broken
+// connection too.
+func TestOutcomesUpdateTheRate(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		outcome  outcome
+		attempts int
+	}{
+		{"a success", ok, 1},
+		{"a permanent failure", invalid, 1},
+		{"transient failures", busy, 3},
+		{"broken connections", fails(errReset), 3},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				tr := &transport{
+					Mode: awsretry.Adaptive, Base: always(tt.outcome), Backoff: contract.Delay(0),
+					RateLimit: awsretry.RateLimitConfig{Smoothing: 1},
+				}
+				get(t, tr)
+				time.Sleep(10 * time.Second)
+				get(t, tr) // its first outcome ends the interval
+				want := float64(tt.attempts+1) / 10
+				if state, _ := tr.State("service.example"); state.MeasuredRate != want {
+					t.Errorf("the measured rate is %v, want %v", state.MeasuredRate, want)
+				}
+			})
+		})
+	}
+}
+
 // With FailFast, an attempt that would have to wait for a send token is not
 // made.
 func TestFailFast(t *testing.T) {

@@ -21,11 +21,13 @@ func TestOutcome(t *testing.T) {
 	for name, tt := range map[string]struct {
 		statuses []int
 		want     bool
+		class    awsretry.Class
 	}{
-		"first try": {[]int{200}, false},
-		"permanent": {[]int{404}, true},
-		"retried":   {[]int{503, 200}, true},
-		"given up":  {[]int{503}, true},
+		"first try": {[]int{200}, false, awsretry.Success},
+		"permanent": {[]int{404}, true, awsretry.Permanent},
+		"retried":   {[]int{503, 200}, true, awsretry.Success},
+		"given up":  {[]int{503}, true, awsretry.Transient},
+		"throttled": {[]int{429}, true, awsretry.Throttled},
 	} {
 		t.Run(name, func(t *testing.T) {
 			resp, err := get(t, retrying(httpfake.Statuses(tt.statuses...)))
@@ -33,7 +35,7 @@ func TestOutcome(t *testing.T) {
 				t.Fatal(err)
 			}
 			record, ok := awsretry.Outcome(resp)
-			if ok != tt.want || ok && record.Response != resp {
+			if ok != tt.want || record.Class != tt.class || ok && record.Response != resp {
 				t.Errorf("%+v, %v", record, ok)
 			}
 			follow := &transport{Base: httpfake.Statuses(200)}

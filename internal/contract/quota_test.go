@@ -19,18 +19,53 @@ import (
 
 type quota = awsretry.QuotaConfig
 
+// The cost of a retry by the AWS SDK for Kotlin, "Retries", and by the AWS SDKs
+// and Tools Reference Guide of 2026.
+func TestCostOfARetry(t *testing.T) {
+	for _, tt := range []struct {
+		name          string
+		outcome       outcome
+		classic, next int
+	}{
+		{"a transient status", busy, 5, 14},
+		{"a broken connection", fails(errReset), 5, 14},
+		{"a time-out", timeout, 10, 14},
+		{"AttemptTimeout", hangs, 10, 14},
+		{"throttling", throttled, 10, 5},
+	} {
+		for revision, want := range []int{tt.classic, tt.next} {
+			tr := &transport{Revision: awsretry.Revision(revision), AttemptTimeout: time.Minute, Backoff: contract.Delay(0)}
+			t.Run(tt.name+", "+tr.Revision.String(), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					sends := 0
+					tr.Base = httpfake.Base(func(req *http.Request) (*http.Response, error) {
+						if sends++; sends == 1 {
+							return tt.outcome(req, http.NoBody)
+						}
+						return invalid(req, http.NoBody)
+					})
+					if _, err := get(t, tr); err != nil || sends != 2 {
+						t.Fatal(err, sends)
+					}
+					if got := 500 - contract.TokensOf(t, tr); got != want {
+						t.Errorf("%d tokens, want %d", got, want)
+					}
+				})
+			})
+		}
+	}
+}
+
+var timeout = fails(os.ErrDeadlineExceeded)
+
 // What retries and successes cost and give back, with delays of 1 s and 2 s.
 func TestQuota(t *testing.T) {
-	timeout := fails(os.ErrDeadlineExceeded)
 	for _, tt := range []struct {
 		name     string
 		config   quota
 		outcomes []outcome
 		want     int // tokens afterwards
 	}{
-		{"retry", quota{}, []outcome{busy, invalid}, 495},
-		{"retry after a time-out", quota{}, []outcome{timeout, invalid}, 490},
-		{"retry after throttling", quota{}, []outcome{throttled, invalid}, 490},
 		{"retry cost", quota{RetryCost: 7}, []outcome{busy, busy, invalid}, 486},
 		{"time-out cost", quota{TimeoutCost: 7}, []outcome{timeout, timeout, invalid}, 486},
 		{"throttling cost", quota{ThrottlingCost: 5}, []outcome{throttled, throttled, invalid}, 490},
