@@ -21,7 +21,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"example.com/awsretry/internal/replay"
 	"example.com/awsretry/internal/retrier"
 )
 
@@ -207,7 +206,8 @@ var _ retrier.Retrier = new(Transport).mark
 
 // RoundTrip implements http.RoundTripper.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	plain := t.sendPlain(req)
+	var plain plainResult
+	t.sendPlain(req, &plain)
 	if plain.succeeded(req) {
 		plain.reward(req)
 		return plain.resp, nil // what most requests do, and all that it costs
@@ -254,29 +254,27 @@ func (a *attempt) run(c *call) (*http.Response, error) {
 }
 
 // sendPlain makes the first attempt if neither the settings nor the request ask
-// for more than sending it.
-func (t *Transport) sendPlain(req *http.Request) plainResult {
+// for more than sending it. result is zero before that.
+func (t *Transport) sendPlain(req *http.Request, result *plainResult) {
 	c := t.config.Load()
-	if c == nil || !c.plain || cancelOf(req) != nil || req.Trailer != nil {
-		return plainResult{}
-	}
-	var memory replay.Memory
-	if req.Body != nil && req.Body != http.NoBody && (req.GetBody == nil || !memory.Remember(req.Body)) {
-		return plainResult{}
+	if c == nil || !c.plain || cancelOf(req) != nil || req.Trailer != nil ||
+		req.Body != nil && req.Body != http.NoBody && (req.GetBody == nil || !result.memory.Remember(req.Body)) {
+		return
 	}
 	ctx := req.Context()
 	if ctx.Err() != nil {
-		return plainResult{}
+		return
 	}
-	if options := optionsOf(ctx); options != nil {
-		return plainResult{options: options, optionsKnown: true}
+	result.options, result.optionsKnown = optionsOf(ctx), true
+	if result.options != nil {
+		return
 	}
 	via := c.base
 	if c.conns != nil {
 		via = c.conns.For(req.URL)
 	}
 	resp, err := via.RoundTrip(req)
-	return plainResult{config: c, via: via, resp: resp, err: err, memory: memory, optionsKnown: true}
+	result.config, result.via, result.resp, result.err = c, via, resp, err
 }
 
 // CloseIdleConnections calls the method of that name of Base, if it has one,
