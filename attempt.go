@@ -65,6 +65,9 @@ func (a *attempt) end(c *call) {
 	if a.held != nil {
 		a.held.Close()
 	}
+	if a.timeout != nil && !a.sent {
+		a.timeout.End()
+	}
 	if a.Response != nil && !a.closed && !c.responded {
 		respbody.Discard(a.Response, false, a.timeout.Ender())
 	}
