@@ -44,7 +44,8 @@ func TestPlainRequests(t *testing.T) {
 					t.Fatal(err)
 				}
 				config.foreign = false // as over an http.Transport
-				plain := tr.sendPlain(tt.req)
+				var plain plainResult
+				tr.sendPlain(tt.req, &plain)
 				if plain.sent() != tt.want {
 					t.Errorf("sent: %v, want %v", plain.sent(), tt.want)
 				}

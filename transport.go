@@ -21,7 +21,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"example.com/awsretry/internal/replay"
 	"example.com/awsretry/internal/retrier"
 )
 
@@ -221,7 +220,8 @@ var _ retrier.Retrier = new(Transport).mark
 
 // RoundTrip implements http.RoundTripper.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	plain := t.sendPlain(req)
+	var plain plainResult
+	t.sendPlain(req, &plain)
 	if plain.succeeded(req) {
 		plain.reward(req)
 		return plain.resp, nil // what most requests do, and all that it costs
@@ -268,54 +268,51 @@ func (a *attempt) run(c *call) (*http.Response, error) {
 }
 
 // sendPlain makes the first attempt if neither the settings nor the request ask
-// for more than sending it, and no send token has to be waited for.
-func (t *Transport) sendPlain(req *http.Request) plainResult {
+// for more than sending it, and no send token has to be waited for. result is
+// zero before that.
+func (t *Transport) sendPlain(req *http.Request, result *plainResult) {
 	c := t.config.Load()
-	if c == nil || !c.plain || req.Trailer != nil {
-		return plainResult{}
-	}
-	var memory replay.Memory
-	if req.Body != nil && req.Body != http.NoBody && (req.GetBody == nil || !memory.Remember(req.Body)) {
-		return plainResult{}
+	if c == nil || !c.plain || req.Trailer != nil ||
+		req.Body != nil && req.Body != http.NoBody && (req.GetBody == nil || !result.memory.Remember(req.Body)) {
+		return
 	}
 	ctx := req.Context()
 	if ctx.Err() != nil || isClosed(cancelOf(req)) || c.attempts > 1 && c.mayHang(ctx) {
-		return plainResult{}
+		return
 	}
-	if options := optionsOf(ctx); options != nil {
-		return plainResult{options: options, optionsKnown: true}
+	result.options, result.optionsKnown = optionsOf(ctx), true
+	if result.options != nil {
+		return
 	}
 	via := c.base
 	if c.conns != nil {
 		via = c.conns.For(req.URL)
 	}
 	if c.mode == Adaptive {
-		return c.sendPaced(req, via, memory)
+		c.sendPaced(req, via, result)
+		return
 	}
 	resp, err := via.RoundTrip(req)
-	return plainResult{config: c, via: via, resp: resp, err: err, memory: memory, optionsKnown: true}
+	result.config, result.via, result.resp, result.err = c, via, resp, err
 }
 
 // sendPaced is sendPlain in adaptive mode. If it sends the request, its caller
 // must release the partition.
-func (c *config) sendPaced(req *http.Request, via http.RoundTripper, memory replay.Memory) (first plainResult) {
+func (c *config) sendPaced(req *http.Request, via http.RoundTripper, result *plainResult) {
 	p := c.partitionOf(req, nil)
 	defer func() {
-		if !first.sent() {
+		if !result.sent() {
 			c.partitions.release(p)
 		}
 	}()
-	first.optionsKnown = true
 	if p.limiter.limits() {
 		var ok bool
-		if first.sendTime, ok = p.limiter.take(); !ok {
-			return first
+		if result.sendTime, ok = p.limiter.take(); !ok {
+			return
 		}
 	}
 	resp, err := via.RoundTrip(req)
-	first.config, first.via, first.partition, first.memory = c, via, p, memory
-	first.resp, first.err = resp, err
-	return first
+	result.config, result.via, result.partition, result.resp, result.err = c, via, p, resp, err
 }
 
 // CloseIdleConnections calls the method of that name of Base, if it has one,

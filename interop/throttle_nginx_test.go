@@ -33,6 +33,7 @@ http {
 	uwsgi_temp_path uwsgi;
 	scgi_temp_path scgi;
 	keepalive_requests 1000000;
+	client_max_body_size 0;
 	limit_req_zone $binary_remote_addr zone=service:1m rate=%dr/s;
 	server {
 		listen %s;

@@ -351,3 +351,39 @@ func TestBodyOfAnAttemptThatPrepareEnds(t *testing.T) {
 		}
 	}
 }
+
+// The context of an attempt ends with the call that does not send it, so that
+// the caller's, which may live for long, does not keep it.
+func TestContextOfAnAttemptThatIsNotSent(t *testing.T) {
+	for name, hook := range map[string]func(*http.Request) error{
+		"error":  func(*http.Request) error { return errGone },
+		"body":   func(req *http.Request) error { req.Body = io.NopCloser(strings.NewReader("other")); return nil },
+		"length": func(req *http.Request) error { req.ContentLength = 7; return nil },
+		"panic":  func(*http.Request) error { panic(errGone) },
+	} {
+		for failing := 1; failing <= 2; failing++ {
+			t.Run(fmt.Sprintf("%s, attempt %d", name, failing), func(t *testing.T) {
+				var last context.Context
+				tr := &transport{
+					Base: httpfake.Statuses(503, 200), Backoff: contract.Delay(0), AttemptTimeout: time.Minute,
+					Prepare: func(req *http.Request, number int) error {
+						last = req.Context()
+						if number < failing {
+							return nil
+						}
+						return hook(req)
+					},
+				}
+				func() {
+					defer func() { _ = recover() }()
+					if resp, err := tr.RoundTrip(httpfake.Request(t, t.Context(), "PUT", strings.NewReader("x"))); err == nil {
+						t.Error(resp.Status)
+					}
+				}()
+				if last == nil || last.Err() == nil {
+					t.Error("the attempt's context has not ended")
+				}
+			})
+		}
+	}
+}
