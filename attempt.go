@@ -278,9 +278,13 @@ func (a *attempt) sendVia(c *call) {
 }
 
 // shownRequest returns out without the context of its own, which ends with the
-// response body. The caller may use that of the response's request for longer.
+// response body. The caller may use the context of the response's request for
+// longer.
 func (a *attempt) shownRequest(c *call) *http.Request {
-	if a.marked == nil && c.prepare == nil && !c.sdkHeaders {
+	switch {
+	case a.own == nil:
+		return a.out
+	case a.marked == nil && c.prepare == nil && !c.sdkHeaders:
 		return c.req
 	}
 	return a.out.WithContext(a.own.Parent)

@@ -289,7 +289,7 @@ func (a *attempt) keepRecord(c *call) {
 		known, _ = sent.Context().Value(recordKey{}).(*recordContext)
 	}
 	if sent == nil || known != nil && known != a.marked { // none, or left there by another request
-		sent, known = a.out, a.marked
+		sent, known = a.shownRequest(c), a.marked
 	}
 	if known == nil {
 		a.marked = newRecordContext(c.caller.Context, c.req, c.options, 0)

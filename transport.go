@@ -43,7 +43,7 @@ type Transport struct {
 	// a request without a deadline have a context of their own, which ends with
 	// the response body, unless MaxAttempts is 1: nothing else would end an error
 	// body that hangs. That costs a first attempt four allocations, 560 bytes and
-	// about 0.7 µs.
+	// about 0.8 µs.
 	Base http.RoundTripper
 
 	// Mode is the set of retry rules. Empty means Standard.

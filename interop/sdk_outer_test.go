@@ -91,8 +91,12 @@ func TestSDKRetryerOn(t *testing.T) {
 					if got := call.run(t, f, failures, both); got != want {
 						t.Errorf("with the Transport below %+v, the SDK alone %+v", got, want)
 					}
-					if want := min(failures, sdkAttempts); log.stops[awsretry.StopOuterRetry] != want {
-						t.Errorf("%d failures were left to the SDK, want %d", log.stops[awsretry.StopOuterRetry], want)
+					left := awsretry.StopOuterRetry
+					if call.name == "DynamoDB" && f == faultThrottling {
+						left = awsretry.StopPermanent // a 400 whose code is in the body, which is not read here
+					}
+					if want := min(failures, sdkAttempts); log.stops[left] != want {
+						t.Errorf("%d failures were left to the SDK, want %d", log.stops[left], want)
 					}
 					// Two attempts in each of the SDK's three are enough.
 					want = sendCount{failures + 1, true}

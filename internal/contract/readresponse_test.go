@@ -66,9 +66,16 @@ func TestBodiesOfReadResponse(t *testing.T) {
 					if took := time.Since(start); err != nil || took > tt.most {
 						t.Fatalf("%v, %v after %v, want %v at most", resp, err, took, tt.most)
 					}
-					if got := httpfake.ReadAll(t, resp); got != "x" {
+					got, err := io.ReadAll(resp.Body)
+					if string(got) != "x" {
 						t.Errorf("read %q", got)
 					}
+					if timeout > 0 { // this Base goes on after it
+						wantTimeoutError(t, err)
+					} else if err != nil {
+						t.Error(err)
+					}
+					resp.Body.Close()
 					time.Sleep(quiet)
 				})
 			})

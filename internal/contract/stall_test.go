@@ -82,6 +82,32 @@ func TestStallTimeout(t *testing.T) {
 	})
 }
 
+// Over a connection, the stall ends the request.
+func TestStallOverAConnection(t *testing.T) {
+	for _, protocol := range httpfake.Protocols {
+		t.Run(protocol, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv := httpfake.Serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
+					io.WriteString(w, "begun")
+					http.NewResponseController(w).Flush()
+					<-r.Context().Done()
+				})
+				tr := &transport{Base: srv.Base, StallTimeout: time.Minute}
+				start := time.Now()
+				resp, err := tr.RoundTrip(srv.Request(t, "GET", nil))
+				if err != nil {
+					t.Fatal(err)
+				}
+				got, err := io.ReadAll(resp.Body)
+				if wantStall(t, err); string(got) != "begun" || time.Since(start) != time.Minute {
+					t.Errorf("%q after %v", got, time.Since(start))
+				}
+				resp.Body.Close()
+			})
+		})
+	}
+}
+
 // A stall of an error body that is read for its code ends that Read too.
 func TestStalledErrorBody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -174,9 +174,11 @@ func (b *boundBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// read explains an io.EOF too: a server that sees that the request was canceled
+// may end its response as if that were whole.
 func (b *boundBody) read(p []byte) (int, error) {
 	n, err := b.src.Read(p)
-	if err != nil && err != io.EOF {
+	if err != nil {
 		err = b.ctx.Explain(err)
 	}
 	return n, err
