@@ -20,6 +20,9 @@ import (
 // does RoundTrip's error where a shared Retry-After ends after the deadline.
 var ErrRateLimited = errors.New("awsretry: send rate limited")
 
+// errTooLate is in the error of a wait that would end too late for the caller.
+var errTooLate = errors.New("would not end before the context's deadline")
+
 // The defaults for the adaptive strategy's rate limiter (AWS SDK for Kotlin,
 // "Retries").
 const (

@@ -72,9 +72,6 @@ func (c *call) takeSendToken(p *permit) error {
 	return err
 }
 
-// errTooLate is in the error of a wait that would end too late for the caller.
-var errTooLate = errors.New("would not end before the context's deadline")
-
 // waitForGate waits until no Retry-After is in force for the partition.
 func (c *call) waitForGate() error {
 	for {
