@@ -28,6 +28,7 @@ type Server struct {
 // goroutine that a test leaves. The server ends with the test.
 func Serve(t *testing.T, protocol string, handle http.HandlerFunc) *Server {
 	t.Helper()
+	emptyPools()
 	n := newNetwork()
 	s, srv := start(protocol, handle, n)
 	s.network, s.Base.DialContext = n, n.dial

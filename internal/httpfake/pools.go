@@ -1,0 +1,5 @@
+//go:build go1.26
+
+package httpfake
+
+func emptyPools() {}
