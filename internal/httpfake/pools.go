@@ -2,4 +2,5 @@
 
 package httpfake
 
-func emptyPools() {}
+// EmptyPools does nothing: it is for Go 1.25.
+func EmptyPools() {}

@@ -28,7 +28,6 @@ type Server struct {
 // goroutine that a test leaves. The server ends with the test.
 func Serve(t *testing.T, protocol string, handle http.HandlerFunc) *Server {
 	t.Helper()
-	emptyPools()
 	n := newNetwork()
 	s, srv := start(protocol, handle, n)
 	s.network, s.Base.DialContext = n, n.dial
@@ -73,6 +72,7 @@ func wantGoroutines(t *testing.T, want int) {
 }
 
 func start(protocol string, handle http.HandlerFunc, l net.Listener) (*Server, *httptest.Server) {
+	EmptyPools()
 	closed := make(chan string, 1000)
 	srv := &httptest.Server{Listener: l, Config: &http.Server{
 		Handler:  handle,
