@@ -14,6 +14,9 @@ GOVULNCHECK := v1.1.4
 # Checked apart from the platform at hand. The library has no assembly and little that depends on the system.
 PLATFORMS := windows/amd64 darwin/arm64 freebsd/amd64 plan9/amd64 linux/386 js/wasm
 COMMAND_PLATFORMS := windows/amd64 darwin/arm64
+# The go line of the root's go.mod, and the modules that have it too.
+OLDEST_GO := go1.25.5
+OLDEST_MODULES := . otelretry awssdk fleet
 FUZZTIME ?= 10s
 CHAOS ?= 60s
 
@@ -41,6 +44,10 @@ needs: # Says before the work begins what is missing and what will be downloaded
 	@command -v redis-server >/dev/null || command -v valkey-server >/dev/null || echo "SKIPPED: neither redis-server nor valkey-server is in PATH, so the tests of fleet that need one do not run"
 	@command -v chromium >/dev/null || echo "SKIPPED: chromium is not in PATH, so the test of the report in a browser does not run"
 	@command -v postgres >/dev/null || ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || echo "SKIPPED: postgres is neither in PATH nor in /usr/lib/postgresql, so the tests of deliveryqueue on PostgreSQL do not run"
+
+compat: ## The library on 32 bits, and on the oldest Go that it supports, which is downloaded (about 2 minutes)
+	@echo "== go test on linux/386"; GOARCH=386 go test -vet=off ./...
+	@for m in $(OLDEST_MODULES); do echo "== go test with $(OLDEST_GO), $$m"; (cd $$m && GOTOOLCHAIN=$(OLDEST_GO) go test -vet=off ./...); done
 
 lint: format $(LINTS) crossvet api-check layers mutate-check ## Formatting, linters, layers, API listing, rules, and vet for other platforms
 
@@ -116,4 +123,4 @@ fuzz: ## Every fuzz target of every module for FUZZTIME (10s) each
 $(LINTER): tools/go.mod tools/go.sum
 	@cd tools && $(FAST) go build -o ../$(LINTER) github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 
-.PHONY: help demo test $(TESTS) test/pacing needs lint format $(LINTS) crossvet layers mutate mutate-check api api-check vuln cover bench service limiters pacing interop pictures pictures-check fuzz
+.PHONY: help demo test $(TESTS) test/pacing needs compat lint format $(LINTS) crossvet layers mutate mutate-check api api-check vuln cover bench service limiters pacing interop pictures pictures-check fuzz

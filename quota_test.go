@@ -2,6 +2,7 @@ package awsretry
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -26,14 +27,30 @@ var quotaKinds = []struct {
 	{"refill and wait", QuotaConfig{RefillPerSecond: 1, Wait: true}},
 }
 
+// A vectorInt may be "min" or "max" in the vectors: the limits of int, which are
+// not those of every platform.
+type vectorInt int
+
+func (n *vectorInt) UnmarshalJSON(data []byte) error {
+	switch string(data) {
+	case `"min"`:
+		*n = math.MinInt
+	case `"max"`:
+		*n = math.MaxInt
+	default:
+		return json.Unmarshal(data, (*int)(n))
+	}
+	return nil
+}
+
 func TestQuotaVectors(t *testing.T) {
 	var vectors []struct {
 		Name     string
 		Capacity int
 		Steps    []struct {
-			Acquire, Release *int
+			Acquire, Release *vectorInt
 			Refused          bool
-			Tokens           int
+			Tokens           vectorInt
 		}
 	}
 	readVectors(t, "quota.json", &vectors)
@@ -48,14 +65,14 @@ func TestQuotaVectors(t *testing.T) {
 							if step.Refused {
 								want = ErrQuotaExceeded
 							}
-							if err := q.Acquire(t.Context(), *step.Acquire); err != want {
+							if err := q.Acquire(t.Context(), int(*step.Acquire)); err != want {
 								t.Errorf("step %d: Acquire(%d) returned %v, want %v", i, *step.Acquire, err, want)
 							}
 						}
 						if step.Release != nil {
-							q.Release(*step.Release)
+							q.Release(int(*step.Release))
 						}
-						if got := q.Tokens(); got != step.Tokens {
+						if got := q.Tokens(); got != int(step.Tokens) {
 							t.Errorf("step %d: %d tokens, want %d", i, got, step.Tokens)
 						}
 					}

@@ -3,12 +3,14 @@ package delivery
 import (
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 	"testing"
 )
 
 func TestInvalidPolicies(t *testing.T) {
 	retry := func(s string) string { return `{"healthyRetryPolicy":{` + s + `}}` }
+	most := strconv.Itoa(math.MaxInt)
 	tests := []struct {
 		text string
 		want []string // parts of the error: the attribute, the value, the limit
@@ -65,8 +67,8 @@ func TestInvalidPolicies(t *testing.T) {
 		{retry(`"numNoDelayRetries":4`), []string{"healthyRetryPolicy.numNoDelayRetries is 4", "(3)"}},
 		{retry(`"numRetries":5,"numNoDelayRetries":2,"numMinDelayRetries":2,"numMaxDelayRetries":2`),
 			[]string{"numMaxDelayRetries is 2", "(5)"}},
-		{retry(`"numNoDelayRetries":9223372036854775807,"numMinDelayRetries":9223372036854775807`),
-			[]string{"numNoDelayRetries is 9223372036854775807", "numMinDelayRetries is 9223372036854775807"}},
+		{retry(`"numNoDelayRetries":` + most + `,"numMinDelayRetries":` + most),
+			[]string{"numNoDelayRetries is " + most, "numMinDelayRetries is " + most}},
 		{retry(`"backoffFunction":"cubic"`),
 			[]string{`healthyRetryPolicy.backoffFunction is "cubic"`, "arithmetic, exponential, geometric, linear"}},
 		{retry(`"backoffFunction":"Linear"`), []string{`healthyRetryPolicy.backoffFunction is "Linear"`}},
@@ -231,7 +233,7 @@ func TestValidateJoinsAllErrors(t *testing.T) {
 	}
 	checkRefusal(t, p.Validate(true), []string{
 		"numRetries is -1", "maxDelayTarget is 9999", `backoffFunction is "x"`,
-		"maxReceivesPerSecond is -9223372036854775808", `headerContentType is "image/png"`,
+		"maxReceivesPerSecond is " + strconv.Itoa(math.MinInt), `headerContentType is "image/png"`,
 	})
 	if err := (*Policy)(nil).Validate(false); err != nil {
 		t.Errorf("a nil policy: %v", err)

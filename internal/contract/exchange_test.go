@@ -80,9 +80,10 @@ func TestFailureBeforeTheBody(t *testing.T) {
 		defer pw.Close()
 		start := time.Now()
 		resp, err := tr.RoundTrip(srv.Request(t, "POST", pr))
-		if took := time.Since(start); err != nil || took > 1100*time.Millisecond ||
-			contract.StopOf(resp, nil) != awsretry.StopBody {
-			t.Fatalf("%v, %v after %v", resp, err, took)
+		took, stop := time.Since(start), contract.StopOf(resp, nil)
+		// Go 1.25 may close the body before it was read: then retries are made.
+		if err != nil || took > 1100*time.Millisecond || stop != awsretry.StopBody && stop != awsretry.StopMaxAttempts {
+			t.Fatalf("%v, %v after %v, %q", resp, err, took, stop)
 		}
 		if got := httpfake.ReadAll(t, resp); got != "busy" {
 			t.Errorf("read %q", got)

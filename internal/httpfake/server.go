@@ -72,6 +72,7 @@ func wantGoroutines(t *testing.T, want int) {
 }
 
 func start(protocol string, handle http.HandlerFunc, l net.Listener) (*Server, *httptest.Server) {
+	EmptyPools()
 	closed := make(chan string, 1000)
 	srv := &httptest.Server{Listener: l, Config: &http.Server{
 		Handler:  handle,

@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+
+	"example.com/awsretry/internal/httpfake"
 )
 
 func at(t *testing.T, text string) *url.URL {
@@ -178,6 +180,7 @@ func TestCloseIdleConnectionsReachesEveryCopy(t *testing.T) {
 // serveHTTP2 serves HTTP/2 over pipes. It returns the number of open
 // connections, and a transport that dials them.
 func serveHTTP2(t *testing.T, handle http.HandlerFunc) (conns *atomic.Int32, base *http.Transport) {
+	httpfake.EmptyPools()
 	protocols := new(http.Protocols)
 	protocols.SetUnencryptedHTTP2(true)
 	conns, pipes := new(atomic.Int32), make(pipeListener)

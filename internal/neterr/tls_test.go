@@ -11,6 +11,8 @@ import (
 	"net/http/httptest"
 	"sync/atomic"
 	"testing"
+
+	"example.com/awsretry/internal/httpfake"
 )
 
 // A connection on which a record is damaged after the handshake has broken.
@@ -86,6 +88,7 @@ func TestClientCertificate(t *testing.T) {
 // request, and returns a transport and what sends a POST through it.
 func serveTLS(t *testing.T, http2 bool, config *tls.Config, handle func()) (base *http.Transport, send func() error) {
 	t.Helper()
+	httpfake.EmptyPools()
 	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { handle() }))
 	srv.Config.ErrorLog = log.New(io.Discard, "", 0)
 	srv.EnableHTTP2, srv.TLS = http2, config
