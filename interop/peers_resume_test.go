@@ -140,7 +140,6 @@ func ranges(o *transfermanager.Options) {
 func withDownloadObject(wrap wrapper) downloader {
 	return func(ctx context.Context, base http.RoundTripper, addr string) ([]byte, error) {
 		client := transfermanager.New(newS3(addr, wrap(base, nil), sdkRetryer()), ranges)
-		//nolint:staticcheck // only the type is of the old package
 		w := manager.NewWriteAtBuffer(make([]byte, downloadSize))
 		out, err := client.DownloadObject(ctx, &transfermanager.DownloadObjectInput{
 			Bucket: aws.String(s3Bucket), Key: aws.String("object"), WriterAt: w,
