@@ -82,7 +82,8 @@ func requestOf(in middleware.FinalizeInput) *http.Request {
 func (c *call) wait() error {
 	err := c.loop.Wait()
 	c.admitted = err == nil
-	if stop, ok := err.(*awsretry.Error); ok && len(c.failed) > 0 {
+	var stop *awsretry.Error
+	if len(c.failed) > 0 && errors.As(err, &stop) {
 		last := c.failed[len(c.failed)-1]
 		refused := refusal(c.described.Context(), last.number, stop.Stop, last.err)
 		refused.last = last.err

@@ -71,7 +71,8 @@ func refusal(ctx context.Context, attempts int, stop awsretry.Stop, opErr error)
 
 // refusedFirst returns the error of a first attempt that may not be sent.
 func refusedFirst(err error) error {
-	if stop, ok := err.(*awsretry.Error); ok {
+	var stop *awsretry.Error
+	if errors.As(err, &stop) {
 		return &stopError{stop: stop}
 	}
 	return err
@@ -81,6 +82,7 @@ func refusedFirst(err error) error {
 // attempt, and in one line where the SDK's retry loop joins the errors of the
 // attempt and of GetRetryToken.
 func flatten(err error) error {
+	//nolint:errorlint // what a client's own middleware wraps stays wrapped
 	if spent, ok := err.(*retry.MaxAttemptsError); ok { // a limit of the client's own
 		return refusal(context.Background(), spent.Attempt, awsretry.StopMaxAttempts, ofAttempt(spent.Err))
 	}
@@ -89,7 +91,7 @@ func flatten(err error) error {
 		return ofAttempt(err)
 	}
 	last := joined.Unwrap()[0]
-	refused, ok := joined.Unwrap()[1].(*stopError)
+	refused, ok := joined.Unwrap()[1].(*stopError) //nolint:errorlint // as above
 	switch {
 	case !ok:
 		return err
@@ -101,7 +103,7 @@ func flatten(err error) error {
 
 // ofAttempt returns the error that err wraps if it is that of an attempt.
 func ofAttempt(err error) error {
-	if a, ok := err.(*attemptError); ok {
+	if a, ok := err.(*attemptError); ok { //nolint:errorlint // as in flatten
 		return a.err
 	}
 	return err

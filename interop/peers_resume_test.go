@@ -18,6 +18,8 @@ import (
 	"github.com/PuerkitoBio/rehttp"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/feature/s3/manager"
+	"github.com/aws/aws-sdk-go-v2/feature/s3/transfermanager"
+	"github.com/aws/aws-sdk-go-v2/feature/s3/transfermanager/types"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 )
 
@@ -26,20 +28,31 @@ const (
 	downloadSize = 2 * mebibyte // of the object
 )
 
-// A fragileService has an object whose responses break off.
+// A fragileService has an object whose responses break off. It accepts requests
+// that are not signed, or that are signed as AWS demands.
 type fragileService struct {
+	t        *testing.T
 	versions [][]byte                      // of the object; another request gets the next one, the last from then on
 	whole    func(request, length int) int // bytes that are sent of a response with length bytes
 
 	mu       sync.Mutex // guards the fields below
 	requests int
-	sent     int // bytes of bodies
+	sent     int  // bytes of bodies
+	unread   bool // a client has closed a body before its end
 }
 
 func (s *fragileService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	signature := &sigService{t: s.t, clock: &sigClock{now: time.Now()}, service: "s3"}
+	if code := signature.judge(r, nil); code != "" && r.Header.Get("Authorization") != "" {
+		w.WriteHeader(http.StatusForbidden)
+		fmt.Fprintf(w, "<Error><Code>%s</Code><Message>%s</Message></Error>", code, code)
+		return
+	}
 	s.mu.Lock()
-	s.requests++
-	request := s.requests
+	if r.Method != http.MethodHead {
+		s.requests++
+	}
+	request := max(s.requests, 1)
 	s.mu.Unlock()
 	version := min(request, len(s.versions))
 	w.Header().Set("Etag", fmt.Sprintf(`"v%d"`, version))
@@ -66,6 +79,7 @@ func (w *fragileWriter) Write(p []byte) (int, error) {
 	w.left -= n
 	w.service.mu.Lock()
 	w.service.sent += n
+	w.service.unread = w.service.unread || err != nil
 	w.service.mu.Unlock()
 	if err == nil && n < len(p) {
 		err = io.ErrShortWrite
@@ -116,11 +130,49 @@ func withManager(ctx context.Context, base http.RoundTripper, addr string) ([]by
 	return w.Bytes()[:n], err
 }
 
+// ranges makes a client of package transfermanager ask for ranges of 1 MiB, one
+// after the other.
+func ranges(o *transfermanager.Options) {
+	o.PartSizeBytes, o.GetObjectType, o.Concurrency = mebibyte, types.GetObjectRanges, 1
+}
+
+// withDownloadObject writes the object with the successor of the manager.
+func withDownloadObject(wrap wrapper) downloader {
+	return func(ctx context.Context, base http.RoundTripper, addr string) ([]byte, error) {
+		client := transfermanager.New(newS3(addr, wrap(base, nil), sdkRetryer()), ranges)
+		w := manager.NewWriteAtBuffer(make([]byte, downloadSize))
+		out, err := client.DownloadObject(ctx, &transfermanager.DownloadObjectInput{
+			Bucket: aws.String(s3Bucket), Key: aws.String("object"), WriterAt: w,
+		})
+		if err != nil {
+			return nil, err
+		}
+		return w.Bytes()[:aws.ToInt64(out.ContentLength)], nil
+	}
+}
+
+// withParts reads the object as a stream of its parts.
+func withParts(wrap wrapper) downloader {
+	return func(ctx context.Context, base http.RoundTripper, addr string) ([]byte, error) {
+		client := transfermanager.New(newS3(addr, wrap(base, nil), sdkRetryer()), ranges)
+		out, err := client.GetObject(ctx, &transfermanager.GetObjectInput{
+			Bucket: aws.String(s3Bucket), Key: aws.String("object"),
+		})
+		if err != nil {
+			return nil, err
+		}
+		return io.ReadAll(out.Body)
+	}
+}
+
 func objectInput() *s3.GetObjectInput {
 	return &s3.GetObjectInput{Bucket: aws.String(s3Bucket), Key: aws.String("object")}
 }
 
 func resume(tr *awsretry.Transport) { tr.Resume = true }
+
+// signed signs each attempt, with the Range that it has.
+func signed(tr *awsretry.Transport) { tr.Prepare = sign(&sigClock{now: time.Now()}, "s3") }
 
 func bare(b http.RoundTripper, _ *played) http.RoundTripper { return b }
 
@@ -154,9 +206,15 @@ func TestPeersResume(t *testing.T) {
 		{name: "failsafe-go", get: overHTTP(failsafeOf())},
 		{name: "AWS SDK, `GetObject`", get: withGetObject(bare, sdkRetryer())},
 		{name: "AWS SDK, `manager.Downloader`, `PartSize: 1 << 20`", get: withManager},
+		{name: "AWS SDK, `transfermanager`, `DownloadObject`", get: withDownloadObject(bare)},
+		{name: "AWS SDK, `transfermanager`, `GetObject`", get: withParts(bare)},
 		{name: "awsretry", get: overHTTP(awsretryOf())},
 		{name: "awsretry, `Resume`", get: overHTTP(awsretryOf(resume))},
 		{name: "AWS SDK, `GetObject`, over awsretry, `Resume`", get: withGetObject(awsretryOf(resume), sdkRetryer())},
+		{name: "AWS SDK, `transfermanager`, `DownloadObject`, over awsretry, `Resume`, `Prepare`",
+			get: withDownloadObject(awsretryOf(resume, signed))},
+		{name: "AWS SDK, `transfermanager`, `GetObject`, over awsretry, `Resume`, `Prepare`",
+			get: withParts(awsretryOf(resume, signed))},
 	}
 	var table strings.Builder
 	table.WriteString("\n|")
@@ -168,7 +226,7 @@ func TestPeersResume(t *testing.T) {
 		table.WriteString("| " + client.name)
 		for _, scene := range scenes {
 			synctest.Test(t, func(t *testing.T) {
-				service := &fragileService{versions: scene.versions, whole: scene.whole}
+				service := &fragileService{t: t, versions: scene.versions, whole: scene.whole}
 				server := httpfake.Serve(t, "HTTP/1.1", service.ServeHTTP)
 				got, err := client.get(t.Context(), server.Base, hostOf(t, server.URL))
 				synctest.Wait() // the service has counted
@@ -193,6 +251,9 @@ func (s *fragileService) told(got []byte, err error) string {
 		return "**a mixture**; " + requests
 	case err != nil: // the service may have sent more, which nobody has read
 		return fmt.Sprintf("%s, `%s`; %s", inKibibytes(len(got)), reasonOf(err), requests)
+	}
+	if s.unread {
+		return "**all**; " + requests
 	}
 	return fmt.Sprintf("**all**; %s, %s sent", requests, inKibibytes(s.sent))
 }
