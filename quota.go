@@ -92,6 +92,9 @@ type Quota struct {
 	capacity  int
 	tokens    atomic.Int64   // from 0 to capacity; unused where refill is set
 	refill    *bucket.Bucket // nil if tokens do not come back with time; then no lock and no clock is needed
+
+	lent atomic.Int64              // retries that may put tokens back
+	line atomic.Pointer[tokenLine] // of await; nil before its first use
 }
 
 // NewQuota returns a full bucket. If c is invalid, every [Quota.Acquire]
@@ -186,6 +189,7 @@ func (q *Quota) putBack(n int64) {
 			return
 		}
 		if q.tokens.CompareAndSwap(tokens, tokens+min(n, room)) {
+			q.wake(true)
 			return
 		}
 	}
@@ -228,4 +232,118 @@ func (q *Quota) soonest(n int) time.Duration {
 	}
 	_, expected := q.refill.Line(float64(n))
 	return expected
+}
+
+// lend draws n tokens for a retry. They count as tokens that may come back
+// until settle.
+func (q *Quota) lend(ctx context.Context, n int) error {
+	err := q.Acquire(ctx, n)
+	if err == nil && n > 0 {
+		q.lent.Add(1)
+	}
+	return err
+}
+
+// settle puts back the n tokens that lend drew, or gives them up.
+func (q *Quota) settle(n int, back bool) {
+	if n <= 0 {
+		return
+	}
+	if back {
+		q.Release(n)
+	}
+	if q.lent.Add(-1) == 0 {
+		q.wake(false)
+	}
+}
+
+// tokenPatience is how long await waits while no token comes back.
+const tokenPatience = time.Minute
+
+// A tokenLine is where retries wait for the tokens of others, first come first
+// served.
+type tokenLine struct {
+	turn    chan struct{} // has a value while the first in line watches the bucket
+	changed chan struct{} // has a value after a token came back, or the last that was lent did not
+	waiting atomic.Int64
+	last    atomic.Pointer[time.Time] // when a token came back last
+}
+
+// wake makes the first in line look at the bucket.
+func (q *Quota) wake(back bool) {
+	l := q.line.Load()
+	if l == nil || l.waiting.Load() == 0 {
+		return
+	}
+	if back {
+		now := time.Now()
+		l.last.Store(&now)
+	}
+	select {
+	case l.changed <- struct{}{}:
+	default:
+	}
+}
+
+// await is lend, but waits in line for tokens that may come back: with time, or
+// from other retries that have drawn some and did not fail yet. It returns
+// ErrQuotaExceeded when there are none of these, and when no token came back for
+// tokenPatience.
+func (q *Quota) await(ctx context.Context, n int) error {
+	err := q.lend(ctx, n)
+	if err == nil || !errors.Is(err, ErrQuotaExceeded) || n > q.capacity {
+		return err
+	}
+	if q.refill != nil {
+		limited, end := context.WithTimeoutCause(ctx, tokenPatience, ErrQuotaExceeded)
+		defer end()
+		if err := q.drawInLine(limited, n); err != nil {
+			return err
+		}
+		q.lent.Add(1)
+		return nil
+	}
+	return q.joinLine().await(ctx, q, n)
+}
+
+// joinLine returns the line, with one more who waits.
+func (q *Quota) joinLine() *tokenLine {
+	l := q.line.Load()
+	if l == nil {
+		q.line.CompareAndSwap(nil, &tokenLine{turn: make(chan struct{}, 1), changed: make(chan struct{}, 1)})
+		l = q.line.Load()
+	}
+	l.waiting.Add(1)
+	return l
+}
+
+func (l *tokenLine) await(ctx context.Context, q *Quota, n int) error {
+	defer l.waiting.Add(-1)
+	since := time.Now()
+	select {
+	case l.turn <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	defer func() { <-l.turn }()
+	for {
+		hope := q.lent.Load() > 0 // before the look at the bucket: settle changes that first
+		err := q.lend(ctx, n)
+		if err == nil || !errors.Is(err, ErrQuotaExceeded) || !hope {
+			return err
+		}
+		if last := l.last.Load(); last != nil && last.After(since) {
+			since = *last
+		}
+		timer := time.NewTimer(time.Until(since.Add(tokenPatience)))
+		select {
+		case <-l.changed:
+			timer.Stop()
+		case <-ctx.Done():
+			timer.Stop()
+			return context.Cause(ctx)
+		case <-timer.C:
+			return ErrQuotaExceeded
+		}
+	}
 }

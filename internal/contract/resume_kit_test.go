@@ -53,7 +53,9 @@ func (o *object) RoundTrip(req *http.Request) (*http.Response, error) {
 	if asked != "" && (req.Header.Get("If-Range") == "" || req.Header.Get("If-Range") == o.etag) {
 		from, to, _ := strings.Cut(strings.TrimPrefix(asked, "bytes="), "-")
 		fmt.Sscan(from, &first)
-		fmt.Sscan(to, &last)
+		if fmt.Sscan(to, &last); from == "" {
+			first, last = max(len(o.content)-last, 0), len(o.content)
+		}
 		last = min(last, len(o.content)-1)
 		status = http.StatusPartialContent
 	}

@@ -35,6 +35,13 @@ func DialFailed(err error) bool {
 	})
 }
 
+// StreamFailed reports whether err is of one HTTP/2 stream. It came over the
+// connection, which lives.
+func StreamFailed(err error) bool {
+	var stream streamError
+	return errors.As(err, &stream)
+}
+
 // NeverSent reports whether err shows that nothing of the request was sent, or
 // that the server did not process it.
 func NeverSent(err error) bool {
