@@ -177,6 +177,7 @@ func (q *Quota) Release(n int) {
 		q.putBack(int64(n))
 	case n > 0:
 		q.refill.Put(float64(n))
+		q.wake()
 	}
 }
 
@@ -189,7 +190,7 @@ func (q *Quota) putBack(n int64) {
 			return
 		}
 		if q.tokens.CompareAndSwap(tokens, tokens+min(n, room)) {
-			q.wake(true)
+			q.wake()
 			return
 		}
 	}
@@ -253,97 +254,80 @@ func (q *Quota) settle(n int, back bool) {
 		q.Release(n)
 	}
 	if q.lent.Add(-1) == 0 {
-		q.wake(false)
+		q.wake()
 	}
 }
 
-// tokenPatience is how long await waits while no token comes back.
+// tokenPatience is how long await waits while nobody in line gets tokens.
 const tokenPatience = time.Minute
 
 // A tokenLine is where retries wait for the tokens of others, first come first
 // served.
 type tokenLine struct {
 	turn    chan struct{} // has a value while the first in line watches the bucket
-	changed chan struct{} // has a value after a token came back, or the last that was lent did not
+	changed chan struct{} // has a value after tokens came back, or the last that were lent did not
 	waiting atomic.Int64
-	last    atomic.Pointer[time.Time] // when a token came back last
+	moved   time.Time // when one got tokens; of the first in line
 }
 
 // wake makes the first in line look at the bucket.
-func (q *Quota) wake(back bool) {
-	l := q.line.Load()
-	if l == nil || l.waiting.Load() == 0 {
-		return
-	}
-	if back {
-		now := time.Now()
-		l.last.Store(&now)
-	}
-	select {
-	case l.changed <- struct{}{}:
-	default:
+func (q *Quota) wake() {
+	if l := q.line.Load(); l != nil && l.waiting.Load() > 0 {
+		select {
+		case l.changed <- struct{}{}:
+		default:
+		}
 	}
 }
 
 // await is lend, but waits in line for tokens that may come back: with time, or
 // from other retries that have drawn some and did not fail yet. It returns
-// ErrQuotaExceeded when there are none of these, and when no token came back for
-// tokenPatience.
+// ErrQuotaExceeded when there are none of these, and when nobody in line got
+// tokens for tokenPatience.
 func (q *Quota) await(ctx context.Context, n int) error {
-	err := q.lend(ctx, n)
-	if err == nil || !errors.Is(err, ErrQuotaExceeded) || n > q.capacity {
-		return err
-	}
-	if q.refill != nil {
-		limited, end := context.WithTimeoutCause(ctx, tokenPatience, ErrQuotaExceeded)
-		defer end()
-		if err := q.drawInLine(limited, n); err != nil {
-			return err
-		}
-		q.lent.Add(1)
-		return nil
-	}
-	return q.joinLine().await(ctx, q, n)
-}
-
-// joinLine returns the line, with one more who waits.
-func (q *Quota) joinLine() *tokenLine {
-	l := q.line.Load()
+	start, l := time.Now(), q.line.Load()
 	if l == nil {
 		q.line.CompareAndSwap(nil, &tokenLine{turn: make(chan struct{}, 1), changed: make(chan struct{}, 1)})
 		l = q.line.Load()
 	}
 	l.waiting.Add(1)
-	return l
-}
-
-func (l *tokenLine) await(ctx context.Context, q *Quota, n int) error {
 	defer l.waiting.Add(-1)
-	since := time.Now()
 	select {
 	case l.turn <- struct{}{}:
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
 	defer func() { <-l.turn }()
+	if l.moved.Before(start) {
+		l.moved = start
+	}
 	for {
-		hope := q.lent.Load() > 0 // before the look at the bucket: settle changes that first
+		lent := q.lent.Load() > 0 // before the look at the bucket: settle changes that first
 		err := q.lend(ctx, n)
-		if err == nil || !errors.Is(err, ErrQuotaExceeded) || !hope {
+		if err == nil {
+			l.moved = time.Now()
+		}
+		if err == nil || !errors.Is(err, ErrQuotaExceeded) {
 			return err
 		}
-		if last := l.last.Load(); last != nil && last.After(since) {
-			since = *last
-		}
-		timer := time.NewTimer(time.Until(since.Add(tokenPatience)))
-		select {
-		case <-l.changed:
-			timer.Stop()
-		case <-ctx.Done():
-			timer.Stop()
-			return context.Cause(ctx)
-		case <-timer.C:
+		left := tokenPatience - time.Since(l.moved)
+		if left <= 0 || !lent && q.refillTime(n) > left {
 			return ErrQuotaExceeded
 		}
+		timer := time.NewTimer(min(left, q.refillTime(n)))
+		select {
+		case <-l.changed:
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		timer.Stop()
 	}
+}
+
+// refillTime returns how long it takes until n tokens have come back with time.
+func (q *Quota) refillTime(n int) time.Duration {
+	if q.refill == nil {
+		return math.MaxInt64
+	}
+	return max(q.soonest(n), time.Millisecond)
 }
