@@ -527,9 +527,9 @@ func (b *resumingBody) check(resp *http.Response, from int64) error {
 		return fmt.Errorf("the service sent the rest with another Content-Encoding, %q; it was %q", encoding, b.encoding)
 	}
 	if _, known := b.span.Length(); b.offset > 0 && b.encoding != "" && !known &&
-		(again != "" || resp.ContentLength < 0) {
-		return fmt.Errorf("neither the body nor the rest has a length, as if the service compressed "+
-			"each response by itself; its Content-Encoding is %q", b.encoding)
+		(again != "" || resp.ContentLength < 0 || b.offset <= overlap) {
+		return fmt.Errorf("the service may compress each response by itself: the body has no length "+
+			"and the Content-Encoding %q", b.encoding)
 	}
 	if again != "" {
 		return b.checkWhole(resp)
