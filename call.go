@@ -23,6 +23,7 @@ type call struct {
 	observers bool
 	elsewhere bool // another library sends the attempts, see Loop
 	continues bool // it asks for the rest of a response body, which no outer loop does
+	patient   bool // it waits for retry tokens that other calls may put back
 	limit     int  // Loop.SetMaxAttempts
 
 	body       replay.Body
@@ -257,6 +258,7 @@ func (c *call) outlivesDeadline(wait time.Duration) bool {
 // of an attempt that is not sent are put back.
 type permit struct {
 	retryTokens int           // drawn from the retry token bucket
+	lent        bool          // by Quota.lend
 	sendToken   bool          // taken from the rate limiter
 	sendTime    time.Duration // when it was, on the limiter's clock; notLimited where the time is not needed
 	admitted    bool          // neither the rate limiter nor a Retry-After holds the attempt back
@@ -266,13 +268,22 @@ type permit struct {
 
 // putBack puts the tokens back.
 func (p *permit) putBack(to *partition) {
-	if p.retryTokens > 0 {
+	if p.lent {
+		to.quota.settle(p.retryTokens, true)
+	} else if p.retryTokens > 0 {
 		to.quota.Release(p.retryTokens)
 	}
 	if p.sendToken {
 		to.limiter.putBack()
 	}
 	*p = permit{}
+}
+
+// takeTokens takes the retry tokens out of p. The caller settles them.
+func (p *permit) takeTokens() (tokens int) {
+	tokens = p.retryTokens
+	p.retryTokens, p.lent = 0, false
+	return tokens
 }
 
 // A past is what the attempts before one left.

@@ -176,8 +176,11 @@ func (l *Loop) Quiet() { l.call.observers = false }
 // the success of a first attempt.
 func (l *Loop) Detach() (putBack func()) {
 	a, c := &l.attempt, &l.call
-	tokens := a.next.retryTokens
-	a.next.retryTokens = 0
+	lent := a.next.lent
+	tokens := a.next.takeTokens()
+	if lent {
+		c.partition.quota.settle(tokens, false)
+	}
 	if c.partition.limiter != nil {
 		a.sendTime = c.partition.limiter.sendTime()
 	}

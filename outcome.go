@@ -178,14 +178,15 @@ func (a *attempt) settle(c *call) {
 	if c.partition.limiter != nil && !a.canceled {
 		c.partition.limiter.updateAt(a.sendTime, a.Class == Throttled)
 	}
-	if a.Class == Success {
-		if a.Number == 1 {
-			c.partition.quota.Release(c.increment)
-		} else {
-			c.partition.quota.Release(a.retryTokens)
+	if a.Class == Success && a.Number == 1 {
+		c.partition.quota.Release(c.increment)
+	}
+	if !c.continues || a.Class.Retryable() { // or else its body settles
+		lent := a.lent
+		if tokens := a.takeTokens(); lent {
+			c.partition.quota.settle(tokens, a.Class == Success)
 		}
 	}
-	a.retryTokens = 0
 	a.asked = a.findDelay(c)
 	if c.shareRetryAfter && 0 < a.asked && a.asked <= c.maxRetryAfter {
 		c.partition.gate.Close(time.Now(), a.asked, c.spread.of(a.asked))

@@ -92,6 +92,9 @@ type Quota struct {
 	capacity  int
 	tokens    atomic.Int64   // from 0 to capacity; unused where refill is set
 	refill    *bucket.Bucket // nil if tokens do not come back with time; then no lock and no clock is needed
+
+	lent atomic.Int64              // retries that may put tokens back
+	line atomic.Pointer[tokenLine] // of await; nil before its first use
 }
 
 // NewQuota returns a full bucket. If c is invalid, every [Quota.Acquire]
@@ -174,6 +177,7 @@ func (q *Quota) Release(n int) {
 		q.putBack(int64(n))
 	case n > 0:
 		q.refill.Put(float64(n))
+		q.wake()
 	}
 }
 
@@ -186,6 +190,7 @@ func (q *Quota) putBack(n int64) {
 			return
 		}
 		if q.tokens.CompareAndSwap(tokens, tokens+min(n, room)) {
+			q.wake()
 			return
 		}
 	}
@@ -228,4 +233,101 @@ func (q *Quota) soonest(n int) time.Duration {
 	}
 	_, expected := q.refill.Line(float64(n))
 	return expected
+}
+
+// lend draws n tokens for a retry. They count as tokens that may come back
+// until settle.
+func (q *Quota) lend(ctx context.Context, n int) error {
+	err := q.Acquire(ctx, n)
+	if err == nil && n > 0 {
+		q.lent.Add(1)
+	}
+	return err
+}
+
+// settle puts back the n tokens that lend drew, or gives them up.
+func (q *Quota) settle(n int, back bool) {
+	if n <= 0 {
+		return
+	}
+	if back {
+		q.Release(n)
+	}
+	if q.lent.Add(-1) == 0 {
+		q.wake()
+	}
+}
+
+// tokenPatience is how long await waits while nobody in line gets tokens.
+const tokenPatience = time.Minute
+
+// A tokenLine is where retries wait for the tokens of others, first come first
+// served.
+type tokenLine struct {
+	turn    chan struct{} // has a value while the first in line watches the bucket
+	changed chan struct{} // has a value after tokens came back, or the last that were lent did not
+	waiting atomic.Int64
+	moved   time.Time // when one got tokens; of the first in line
+}
+
+// wake makes the first in line look at the bucket.
+func (q *Quota) wake() {
+	if l := q.line.Load(); l != nil && l.waiting.Load() > 0 {
+		select {
+		case l.changed <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// await is lend, but waits in line for tokens that may come back: with time, or
+// from other retries that have drawn some and did not fail yet. It returns
+// ErrQuotaExceeded when there are none of these, and when nobody in line got
+// tokens for tokenPatience.
+func (q *Quota) await(ctx context.Context, n int) error {
+	start, l := time.Now(), q.line.Load()
+	if l == nil {
+		q.line.CompareAndSwap(nil, &tokenLine{turn: make(chan struct{}, 1), changed: make(chan struct{}, 1)})
+		l = q.line.Load()
+	}
+	l.waiting.Add(1)
+	defer l.waiting.Add(-1)
+	select {
+	case l.turn <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	defer func() { <-l.turn }()
+	if l.moved.Before(start) {
+		l.moved = start
+	}
+	for {
+		lent := q.lent.Load() > 0 // before the look at the bucket: settle changes that first
+		err := q.lend(ctx, n)
+		if err == nil {
+			l.moved = time.Now()
+		}
+		if err == nil || !errors.Is(err, ErrQuotaExceeded) {
+			return err
+		}
+		left := tokenPatience - time.Since(l.moved)
+		if left <= 0 || !lent && q.refillTime(n) > left {
+			return ErrQuotaExceeded
+		}
+		timer := time.NewTimer(min(left, q.refillTime(n)))
+		select {
+		case <-l.changed:
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+	}
+}
+
+// refillTime returns how long it takes until n tokens have come back with time.
+func (q *Quota) refillTime(n int) time.Duration {
+	if q.refill == nil {
+		return math.MaxInt64
+	}
+	return max(q.soonest(n), time.Millisecond)
 }

@@ -26,32 +26,89 @@ type resumingBody struct {
 	span     byterange.Span // what the body has, of the object
 
 	// Of the goroutine that reads.
-	offset   int64 // bytes that were read
-	attempts int   // that were made without progress; 1 is the one whose body broke off
-	broken   error // why src ended early; nil while it has not
-	err      error // what every later Read returns
+	offset   int64         // bytes that were read
+	tail     [overlap]byte // the last of them
+	attempts int           // that were made without progress; 1 is the one whose body broke off
+	err      error         // what every later Read returns
+	rest     *rest         // nil until the body breaks off; set with mu held
 
 	mu     sync.Mutex
-	src    io.ReadCloser      // nil between two responses; guarded by mu
-	cancel context.CancelFunc // of the requests for the rest, nil before the first; guarded by mu
-	closed bool               // guarded by mu
+	src    io.ReadCloser // nil between two responses; guarded by mu
+	closed bool          // guarded by mu
 }
 
-// makeResumable makes the response's body one that continues, if it can. An
-// outer loop does not prevent that: its attempt ends with the response.
+// A rest is what a body that broke off has of the requests for the rest.
+type rest struct {
+	broken   error          // why src ended early; nil while it has not
+	cause    error          // why the one before ended early
+	resp     *http.Response // whose body is read; nil before the first
+	skip     int64          // bytes of it that were read before
+	end      int64          // how many bytes there are when it ends; below 0: unknown
+	received int64          // bytes of it that were not read before
+
+	// The tokens of the request. They are put back when its response has
+	// brought realProgress, or the end of the body, and are lost if it breaks
+	// off before that. Guarded by mu.
+	quota  *Quota
+	tokens int
+
+	cancel context.CancelFunc // of the requests; guarded by mu
+}
+
+const (
+	// overlap is how many bytes are requested again of a body with a
+	// Content-Encoding, and compared. A service that compresses on the fly may
+	// compress each range of the plain bytes by itself.
+	overlap = 16
+
+	// realProgress is how many bytes a response with the rest must bring to
+	// count as a success: about as many as a new connection sends before it
+	// waits for an acknowledgment (RFC 6928).
+	realProgress = 16 << 10
+)
+
+// errShort is why a response with less than the rest is followed by another
+// request.
+var errShort = fmt.Errorf("the service sent only a part of the rest: %w", io.ErrUnexpectedEOF)
+
+// errOtherBytes is why a response is not the rest of a body, although its
+// header says so.
+var errOtherBytes = errors.New("the service sent other bytes than before under the same ETag: " +
+	"it has replaced the object, or compresses each response by itself")
+
+// makeResumable makes the response's body one that continues, or one whose
+// error says why it does not. An outer loop does not prevent the former: its
+// attempt ends with the response.
 func (a *attempt) makeResumable(c *call) {
 	if a.Class != Success || c.maxAttempts() <= 1 || c.switchedOff() {
 		return
 	}
 	req, resp := c.req, a.Response
 	part, why := byterange.Resumable(req, resp)
-	if why != "" {
-		return
+	switch {
+	case why == "":
+		resp.Body = &resumingBody{
+			config: c.config, req: req, resp: resp, etag: resp.Header.Get("Etag"),
+			encoding: resp.Header.Get("Content-Encoding"), span: part, attempts: 1, src: resp.Body,
+		}
+	case byterange.HasContent(req, resp):
+		resp.Body = &finalBody{resp.Body, req, why}
 	}
-	resp.Body = &resumingBody{
-		config: c.config, req: req, resp: resp, etag: resp.Header.Get("Etag"),
-		encoding: resp.Header.Get("Content-Encoding"), span: part, attempts: 1, src: resp.Body,
+}
+
+// A finalBody is a body that is not continued. Its error says why.
+type finalBody struct {
+	io.ReadCloser
+	req *http.Request
+	why string
+}
+
+func (b *finalBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil && err != io.EOF && b.req.Context().Err() == nil {
+		err = fmt.Errorf("%w; the body is not continued: %s", err, b.why)
 	}
+	return n, err
 }
 
 // Read implements io.Reader.
@@ -60,7 +117,7 @@ func (b *resumingBody) Read(p []byte) (int, error) {
 		return 0, nil
 	}
 	for {
-		if b.err == nil && b.broken != nil {
+		if b.err == nil && b.isBroken() {
 			b.err = b.reopen()
 		}
 		if b.err != nil {
@@ -75,59 +132,64 @@ func (b *resumingBody) Read(p []byte) (int, error) {
 		if err != nil {
 			b.release()
 		}
-		if n > 0 || b.broken == nil {
+		if n > 0 || !b.isBroken() {
 			return n, err
 		}
 	}
 }
 
-// release ends the context of the requests for the rest: nothing more is read.
+func (b *resumingBody) isBroken() bool { return b.rest != nil && b.rest.broken != nil }
+
+// release ends the context of the requests for the rest and settles their
+// tokens: nothing more is read.
 func (b *resumingBody) release() {
+	if b.rest == nil {
+		return
+	}
+	b.settle(b.err == io.EOF || b.isClosed())
 	b.mu.Lock()
-	cancel := b.cancel
+	cancel := b.rest.cancel
 	b.mu.Unlock()
 	if cancel != nil {
 		cancel()
 	}
 }
 
+// settle puts the tokens of the last request back, or gives them up.
+func (b *resumingBody) settle(back bool) {
+	b.mu.Lock()
+	quota, tokens := b.rest.quota, b.rest.tokens
+	b.rest.tokens = 0
+	b.mu.Unlock()
+	if tokens > 0 {
+		quota.settle(tokens, back)
+	}
+}
+
 // read reads from src. An end that is too early is left to the next Read, and
 // returned as no error.
-func (b *resumingBody) read(src io.Reader, p []byte) (int, error) {
+func (b *resumingBody) read(src io.Reader, p []byte) (n int, err error) {
+	if err = b.skip(src, p); err == nil {
+		n, err = b.readNew(src, p)
+	}
 	length, known := b.span.Length()
-	if known && length-b.offset < int64(len(p)) {
-		p = p[:max(length-b.offset, 0)+1] // one more shows a body that is too long
-	}
-	n, err := src.Read(p)
-	if known && b.offset+int64(n) > length {
-		n = int(length - b.offset)
-		b.offset = length
-		b.err = b.fail(b.attempts, StopPermanent,
-			fmt.Errorf("the body is longer than the %d bytes that were announced", length))
-		return n, b.err
-	}
-	if n > 0 {
-		b.offset += int64(n)
-		b.attempts = 1
-	}
 	complete := known && b.offset == length
 	switch {
-	case err == io.EOF && (complete || !known):
-		b.finish()
-		b.err = io.EOF
+	case b.err != nil:
+		return n, b.err
 	case err == nil:
 		return n, nil
+	case err == io.EOF && (complete || b.end() < 0 && b.skipped()):
+		b.finish()
+		b.err = io.EOF
 	case b.isClosed():
 		return n, http.ErrBodyReadAfterClose
-	case complete && len(b.resp.Trailer) == 0: // what failed is not part of the body
+	case complete && b.skipped() && len(b.resp.Trailer) == 0: // what failed is not part of the body
 		b.err = io.EOF
-	case complete: // no range has the trailers
+	case complete && b.skipped(): // no range has the trailers
 		b.err = b.fail(b.attempts, StopPermanent, err)
 	default:
-		if err == io.EOF {
-			err = io.ErrUnexpectedEOF
-		}
-		b.broken = &bodyError{err}
+		b.breakOff(err)
 		return n, nil
 	}
 	if n > 0 {
@@ -136,24 +198,104 @@ func (b *resumingBody) read(src io.Reader, p []byte) (int, error) {
 	return 0, b.err
 }
 
+// skip reads the bytes that were read before. Those that are known must be the
+// same.
+func (b *resumingBody) skip(src io.Reader, p []byte) error {
+	for !b.skipped() {
+		left := b.rest.skip
+		n, err := src.Read(p[:min(int64(len(p)), left)])
+		for i, c := range p[:n] {
+			if before := left - int64(i); before <= overlap && c != b.tail[overlap-before] {
+				b.err = b.fail(b.attempts, StopPermanent, failure{err: b.rest.cause}.after(errOtherBytes))
+				return b.err
+			}
+		}
+		b.rest.skip -= int64(n)
+		if err != nil && (err != io.EOF || !b.skipped()) {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *resumingBody) skipped() bool { return b.rest == nil || b.rest.skip == 0 }
+
+// readNew reads bytes that were not read before.
+func (b *resumingBody) readNew(src io.Reader, p []byte) (int, error) {
+	end := b.end()
+	if end >= 0 && end-b.offset < int64(len(p)) {
+		p = p[:max(end-b.offset, 0)+1] // one more shows a body that is too long
+	}
+	n, err := src.Read(p)
+	if end >= 0 && b.offset+int64(n) > end {
+		n = int(end - b.offset)
+		b.advance(p[:n])
+		b.err = b.fail(b.attempts, StopPermanent,
+			fmt.Errorf("the body is longer than the %d bytes that were announced", end))
+		return n, b.err
+	}
+	b.advance(p[:n])
+	return n, err
+}
+
+// end returns how many bytes there are when src ends, below 0 if that is not
+// known.
+func (b *resumingBody) end() int64 {
+	if b.rest != nil {
+		return b.rest.end
+	}
+	if length, known := b.span.Length(); known {
+		return length
+	}
+	return -1
+}
+
+// advance counts the bytes that were read.
+func (b *resumingBody) advance(read []byte) {
+	n := len(read)
+	if n == 0 {
+		return
+	}
+	b.offset += int64(n)
+	b.attempts = 1
+	if n < overlap {
+		copy(b.tail[:], b.tail[n:])
+	}
+	copy(b.tail[max(overlap-n, 0):], read[max(n-overlap, 0):])
+	if r := b.rest; r != nil {
+		before := r.received
+		if r.received += int64(n); before < realProgress && r.received >= realProgress {
+			b.settle(true)
+		}
+	}
+}
+
+// breakOff makes the next Read ask for the rest.
+func (b *resumingBody) breakOff(err error) {
+	switch {
+	case b.rest == nil:
+		b.mu.Lock()
+		b.rest = new(rest)
+		b.mu.Unlock()
+	case err == io.EOF && b.offset == b.rest.end && b.skipped():
+		err = errShort
+	}
+	if err == io.EOF {
+		err = io.ErrUnexpectedEOF
+	}
+	b.rest.broken = &bodyError{err}
+	b.settle(false)
+}
+
 // finish copies the trailers of the response that was read last.
 func (b *resumingBody) finish() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	last, ok := b.src.(*continued)
-	if !ok || len(last.resp.Trailer) == 0 {
+	if b.rest == nil || len(b.rest.resp.Trailer) == 0 {
 		return
 	}
 	if b.resp.Trailer == nil {
 		b.resp.Trailer = make(http.Header)
 	}
-	maps.Copy(b.resp.Trailer, last.resp.Trailer)
-}
-
-// A continued is the body of a response that has the rest of another.
-type continued struct {
-	io.ReadCloser
-	resp *http.Response
+	maps.Copy(b.resp.Trailer, b.rest.resp.Trailer)
 }
 
 func (b *resumingBody) source() io.Reader {
@@ -174,12 +316,19 @@ func (b *resumingBody) isClosed() bool {
 // Close implements io.Closer. It ends a Read that waits.
 func (b *resumingBody) Close() error {
 	b.mu.Lock()
-	src, cancel := b.src, b.cancel
+	src, rest := b.src, b.rest
 	if b.closed {
 		src = nil
 	}
 	b.closed = true
+	var cancel context.CancelFunc
+	if rest != nil {
+		cancel = rest.cancel
+	}
 	b.mu.Unlock()
+	if rest != nil {
+		b.settle(true)
+	}
 	if cancel != nil {
 		defer cancel()
 	}
@@ -191,8 +340,8 @@ func (b *resumingBody) Close() error {
 
 // reopen replaces the body that broke off by that of a response with the rest.
 func (b *resumingBody) reopen() error {
-	cause := b.broken
-	b.broken = nil
+	cause := b.rest.broken
+	b.rest.broken, b.rest.cause = nil, cause
 	ctx, ok := b.drop()
 	if !ok {
 		return http.ErrBodyReadAfterClose
@@ -205,6 +354,7 @@ func (b *resumingBody) reopen() error {
 		return err
 	case !b.install(resp):
 		resp.Body.Close()
+		b.settle(true)
 		return http.ErrBodyReadAfterClose
 	}
 	return nil
@@ -217,7 +367,7 @@ func (b *resumingBody) install(resp *http.Response) bool {
 	if b.closed {
 		return false
 	}
-	b.src = &continued{resp.Body, resp}
+	b.src, b.rest.resp = resp.Body, resp
 	return true
 }
 
@@ -226,8 +376,8 @@ func (b *resumingBody) install(resp *http.Response) bool {
 func (b *resumingBody) drop() (context.Context, bool) {
 	ctx, cancel := context.WithCancel(b.req.Context())
 	b.mu.Lock()
-	src, before, closed := b.src, b.cancel, b.closed
-	b.src, b.cancel = nil, cancel
+	src, before, closed := b.src, b.rest.cancel, b.closed
+	b.src, b.rest.cancel = nil, cancel
 	b.mu.Unlock()
 	if src != nil && !closed {
 		src.Close()
@@ -241,25 +391,44 @@ func (b *resumingBody) drop() (context.Context, bool) {
 	return ctx, !closed
 }
 
-// request asks for the rest, as the retry of an attempt that failed with cause.
-// It returns a response that has the rest.
-func (b *resumingBody) request(ctx context.Context, cause error) (*http.Response, error) {
-	req := b.req.WithContext(ctx)
+// whole reports whether the body is that of a whole object.
+func (b *resumingBody) whole() bool { return b.span.First == 0 && b.span.Open }
+
+// ask returns the request for the rest, and its first byte, counted from the
+// beginning of the body. Of a whole object of which nothing was read that is
+// the first request again.
+func (b *resumingBody) ask(ctx context.Context) (req *http.Request, from int64) {
+	req = b.req.WithContext(ctx)
 	req.Header = b.req.Header.Clone()
 	if req.Header == nil {
 		req.Header = make(http.Header)
 	}
-	rest := fmt.Sprintf("bytes=%d-", b.span.First+b.offset)
-	if !b.span.Open {
-		rest += strconv.FormatInt(b.span.Last, 10)
+	if b.offset == 0 && b.whole() {
+		req.Header.Del("Range")
+		req.Header.Del("If-Range")
+		return req, 0
 	}
-	req.Header.Set("Range", rest)
+	from = b.offset
+	if b.encoding != "" {
+		from = max(from-overlap, 0)
+	}
+	part := fmt.Sprintf("bytes=%d-", b.span.First+from)
+	if !b.span.Open {
+		part += strconv.FormatInt(b.span.Last, 10)
+	}
+	req.Header.Set("Range", part)
 	req.Header.Set("If-Range", b.etag)
+	return req, from
+}
 
+// request asks for the rest, as the retry of an attempt that failed with cause.
+// It returns a response that has the rest, or begins with it.
+func (b *resumingBody) request(ctx context.Context, cause error) (*http.Response, error) {
+	req, from := b.ask(ctx)
 	var c call
 	defer c.end()
 	c.own(req, new(plainResult))
-	c.continues = true
+	c.continues, c.patient = true, b.offset > 0
 	if why := c.caller.ended(); why != nil {
 		return nil, b.fail(b.attempts, StopCanceled, interruption(ctx, why, cause))
 	}
@@ -278,6 +447,9 @@ func (b *resumingBody) request(ctx context.Context, cause error) (*http.Response
 	}
 	a = a.successor()
 	resp, err := a.run(&c)
+	b.mu.Lock()
+	b.rest.quota, b.rest.tokens = c.partition.quota, a.takeTokens()
+	b.mu.Unlock()
 	if err != nil {
 		return nil, b.explain(interrupted(err, cause))
 	}
@@ -291,7 +463,7 @@ func (b *resumingBody) request(ctx context.Context, cause error) (*http.Response
 	case a.Class != Success:
 		err = fmt.Errorf("the request for the rest failed: %w", a.failure().error())
 	default:
-		stop, err = StopPermanent, b.check(resp)
+		stop, err = StopPermanent, b.check(resp, from)
 	}
 	if err != nil {
 		respbody.Close(resp, nil)
@@ -309,7 +481,8 @@ func (b *resumingBody) request(ctx context.Context, cause error) (*http.Response
 // endsHere reports whether the response says that there is no rest: only the
 // end of a body of unknown length was lost.
 func (b *resumingBody) endsHere(resp *http.Response) bool {
-	if _, known := b.span.Length(); known || resp.StatusCode != http.StatusRequestedRangeNotSatisfiable {
+	if _, known := b.span.Length(); known || b.encoding != "" ||
+		resp.StatusCode != http.StatusRequestedRangeNotSatisfiable {
 		return false
 	}
 	etag := resp.Header.Get("Etag")
@@ -336,36 +509,81 @@ func (b *resumingBody) explain(err error) error {
 	return b.fail(max(failed.Attempts, b.attempts), failed.Stop, failed.Err)
 }
 
-// check returns why a response is not the rest of the body, and learns from it
-// how long that is.
-func (b *resumingBody) check(resp *http.Response) error {
+// check returns why a response is not the rest of the body from a byte on. It
+// learns from it how long the body is, and where the response begins and ends.
+func (b *resumingBody) check(resp *http.Response, from int64) error {
+	again := ""
 	switch resp.StatusCode {
 	case http.StatusPartialContent:
 	case http.StatusOK:
-		why := "the service does not support range requests"
-		if etag := resp.Header.Get("Etag"); etag != b.etag {
-			why = fmt.Sprintf("the object has changed: its ETag is %q, it was %q", etag, b.etag)
-		}
-		return fmt.Errorf("%s; it sent the whole object again", why)
+		again = "; it sent the whole object again"
 	default:
 		return fmt.Errorf("the service responded to the request for the rest with %d", resp.StatusCode)
 	}
 	if etag := resp.Header.Get("Etag"); etag != b.etag {
-		return fmt.Errorf("the object has changed: its ETag is %q, it was %q", etag, b.etag)
+		return fmt.Errorf("the object has changed: its ETag is %q, it was %q%s", etag, b.etag, again)
 	}
 	if encoding := resp.Header.Get("Content-Encoding"); encoding != b.encoding || resp.Uncompressed {
 		return fmt.Errorf("the service sent the rest with another Content-Encoding, %q; it was %q", encoding, b.encoding)
 	}
+	if _, known := b.span.Length(); b.offset > 0 && b.encoding != "" && !known &&
+		(again != "" || resp.ContentLength < 0 || b.offset <= overlap) {
+		return fmt.Errorf("the service may compress each response by itself: the body has no length "+
+			"and the Content-Encoding %q", b.encoding)
+	}
+	if again != "" {
+		return b.checkWhole(resp)
+	}
+	return b.checkPart(resp, from)
+}
+
+// checkWhole is check of a response with the whole object.
+func (b *resumingBody) checkWhole(resp *http.Response) error {
+	before, after := b.resp.Header.Get("Content-Type"), resp.Header.Get("Content-Type")
+	length, known := b.span.Length()
+	n := resp.ContentLength
+	switch {
+	case !b.whole():
+		return errors.New("the service does not support range requests; it sent the whole object again")
+	case before != after:
+		return fmt.Errorf("the service sent the object again with another Content-Type, %q; it was %q", after, before)
+	case known && n >= 0 && n != length, n >= 0 && n < b.offset:
+		return fmt.Errorf("the service sent the object again with another length, %d bytes", n)
+	}
+	if n >= 0 {
+		b.span.Last, b.span.Total = n-1, n
+		length = n
+	} else if !known {
+		length = -1
+	}
+	b.begin(0, length)
+	return nil
+}
+
+// checkPart is check of a response with a part of the object.
+func (b *resumingBody) checkPart(resp *http.Response, from int64) error {
+	span, header := b.span, resp.Header.Get("Content-Range")
 	first, last, total, ok := byterange.ContentRange(resp)
-	if !ok || first != b.span.First+b.offset || !b.span.Ends(last, total) {
+	if !ok || first != span.First+from || last+1 < span.First+b.offset || !span.Contains(last, total) {
 		return fmt.Errorf("the service sent another part than the one from byte %d on, its Content-Range is %q",
-			b.span.First+b.offset, resp.Header.Get("Content-Range"))
+			span.First+from, header)
 	}
 	if n := resp.ContentLength; n >= 0 && n != last-first+1 {
-		return fmt.Errorf("the service sent %d bytes with the Content-Range %q", n, resp.Header.Get("Content-Range"))
+		return fmt.Errorf("the service sent %d bytes with the Content-Range %q", n, header)
 	}
-	b.span.Last, b.span.Total = last, max(total, b.span.Total)
+	if total >= 0 {
+		b.span.Total = total
+	}
+	if span.Last < 0 && total >= 0 {
+		b.span.Last = total - 1
+	}
+	b.begin(from, last-span.First+1)
 	return nil
+}
+
+// begin sets where the response with the rest begins and ends.
+func (b *resumingBody) begin(from, end int64) {
+	b.rest.skip, b.rest.end, b.rest.received = b.offset-from, end, 0
 }
 
 // fail returns the error of a body that is not continued.

@@ -142,11 +142,15 @@ func (a *attempt) draw(c *call) bool {
 		a.unpaid = cost
 		return true
 	}
-	if c.partition.quota.Acquire(c.caller.Context, cost) != nil {
+	if c.partition.quota.lend(c.caller.Context, cost) != nil {
 		c.partition.share.refuse()
+		if c.patient && cost <= c.capacity && c.caller.ended() == nil {
+			a.unpaid = cost
+			return true
+		}
 		return false
 	}
-	a.next.retryTokens = cost
+	a.next.retryTokens, a.next.lent = cost, cost > 0
 	if cost > 0 {
 		c.partition.share.signal()
 	}
@@ -242,7 +246,7 @@ func (a *attempt) pay(c *call) error {
 	if err := a.acquireInTime(c); err != nil {
 		return err
 	}
-	a.next.retryTokens, a.unpaid = a.unpaid, 0
+	a.next.retryTokens, a.next.lent, a.unpaid = a.unpaid, a.unpaid > 0, 0
 	if c.outlivesDeadline(a.Delay) {
 		return errTooLate
 	}
@@ -258,7 +262,10 @@ func (a *attempt) acquireInTime(c *call) error {
 		defer end()
 		ctx = earlier
 	}
-	return c.partition.quota.Acquire(ctx, a.unpaid)
+	if !c.waitTokens {
+		return c.partition.quota.await(ctx, a.unpaid)
+	}
+	return c.partition.quota.lend(ctx, a.unpaid)
 }
 
 // endWaiting ends the call after an error of waitForTokens.
@@ -266,6 +273,8 @@ func (a *attempt) endWaiting(c *call, err error) {
 	switch {
 	case c.caller.ended() != nil:
 		a.giveUp()
+	case errors.Is(err, ErrQuotaExceeded) && !c.waitTokens:
+		a.stopAt(StopQuota)
 	case errors.Is(err, errTooLate), errors.Is(err, ErrQuotaExceeded): // the line was longer than expected
 		a.stopAt(StopDeadline)
 	case errors.Is(err, ErrRateLimited):
@@ -326,7 +335,8 @@ func (a *attempt) needsFreshConn(c *call) bool {
 	case c.conns == nil,
 		a.Class == Throttled,
 		a.Class == Transient && c.revision == Revision2026,
-		neterr.DialFailed(a.Err):
+		neterr.DialFailed(a.Err),
+		neterr.StreamFailed(a.Err):
 		return false
 	}
 	return !a.abandoned

@@ -169,7 +169,8 @@ type Transport struct {
 	// KeepConnections lets a retry use the connection of the attempt that
 	// failed. By default a retry after a transient failure or a time-out uses a
 	// connection of a copy of Base, if Base is an *http.Transport without
-	// MaxConnsPerHost. Such a copy does not have the protocols of
+	// MaxConnsPerHost. The error of an HTTP/2 stream is none of its connection.
+	// Such a copy does not have the protocols of
 	// Base.RegisterProtocol for http and https, nor an HTTP/2 implementation in
 	// Base.TLSNextProto other than golang.org/x/net's. Set KeepConnections if
 	// Base has these.
@@ -179,10 +180,27 @@ type Transport struct {
 	// service for the rest and goes on at the byte where it broke, as a retry
 	// with all that belongs to one. It is for a GET without a body whose 200, or
 	// 206 to a single Range of the caller's own, has a strong ETag and was not
-	// decompressed by Base. The request for the rest has a Range and that ETag
-	// in If-Range. If the service sends anything but the rest of that version,
-	// Read returns an error. MaxAttempts counts the attempts in a row that bring
-	// no byte. Trailers are those of the response that ends the body.
+	// decompressed by Base. Any other GET's body ends with an error that says
+	// why it is not continued. Last-Modified is not used: it does not change if
+	// an object is replaced twice in a second, and RFC 9110 calls it strong only
+	// where the clock of the service shows that this cannot be.
+	//
+	// The request for the rest has a Range and that ETag in If-Range. A 206 that
+	// begins with the rest, and a 200 with the same ETag, continue the body. Of
+	// a body with a Content-Encoding the last 16 bytes are requested again and
+	// compared, and if it has no Content-Length, only a 206 with one continues
+	// it: a service that compresses on the fly may compress each range by
+	// itself. If the service sends anything but the rest of that version, Read
+	// returns an error. Trailers are those of the response that ends the body.
+	//
+	// MaxAttempts counts the attempts in a row that bring no byte. The retry
+	// tokens of a request for the rest come back when its response has brought
+	// 16 KiB or the end of the body, or when the body is closed. If there are
+	// too few tokens for a body that has brought a byte, its Read waits in line
+	// while other retries may put theirs back or Quota.RefillPerSecond does, up
+	// to the context's deadline, and no longer than a minute in which nobody in
+	// the line got tokens. Then it ends with StopQuota, and at once if no other
+	// retry has tokens and none come back with time.
 	//
 	// Policy classifies a break, with its error as the Err of an attempt; it is
 	// Transient or a Timeout by DefaultPolicy. Observe is called for a break

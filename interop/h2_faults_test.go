@@ -59,7 +59,7 @@ var h2Faults = []h2Fault{
 		steps: []func(*h2Stream){(*h2Stream).goAwayBefore, (*h2Stream).echo},
 	},
 	{
-		name: "INTERNAL_ERROR", attempts: 3, newConns: 2,
+		name: "INTERNAL_ERROR", attempts: 3, // over the same connection
 		steps: []func(*h2Stream){resetInternal, resetInternal, (*h2Stream).echo},
 	},
 	{

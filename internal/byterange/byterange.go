@@ -20,13 +20,17 @@ type Span struct {
 // Length returns how many bytes the span has, if that is known.
 func (s Span) Length() (n int64, known bool) { return s.Last - s.First + 1, s.Last >= 0 }
 
-// Ends reports whether s may end with the byte last of an object of total
-// bytes, of which the latter may be unknown.
-func (s Span) Ends(last, total int64) bool {
-	if s.Last < 0 {
-		return last == total-1 // or else the object may go on
-	}
-	return last == s.Last && (s.Total < 0 || total < 0 || total == s.Total)
+// Contains reports whether a part of s may end with the byte last of an object
+// of total bytes, of which the latter may be unknown.
+func (s Span) Contains(last, total int64) bool {
+	return (s.Last < 0 || last <= s.Last) && (s.Total < 0 || total < 0 || total == s.Total)
+}
+
+// HasContent reports whether the response to req has content of the kind that
+// Resumable is about: a GET's, all of it or a part.
+func HasContent(req *http.Request, resp *http.Response) bool {
+	return (req.Method == "" || req.Method == http.MethodGet) && resp.ContentLength != 0 && resp.Body != http.NoBody &&
+		(resp.StatusCode == http.StatusOK || resp.StatusCode == http.StatusPartialContent)
 }
 
 // Resumable returns what part of the object the response to req has. If the
@@ -43,6 +47,8 @@ func Resumable(req *http.Request, resp *http.Response) (part Span, why string) {
 		return Span{}, "it was decompressed"
 	case resp.ContentLength == 0, resp.Body == http.NoBody:
 		return Span{}, "it is empty"
+	case resp.StatusCode == http.StatusPartialContent && resp.ContentLength < 0 && resp.Header.Get("Content-Encoding") != "":
+		return Span{}, "it is a range with a Content-Encoding and no length, as if the service compressed ranges by themselves"
 	case strings.EqualFold(resp.Header.Get("Accept-Ranges"), "none"):
 		return Span{}, "the service does not support range requests (Accept-Ranges: none)"
 	case etag == "":
@@ -71,10 +77,17 @@ func Of(req *http.Request, resp *http.Response) (part Span, ok bool) {
 		}
 		asked, ok := strings.CutPrefix(req.Header.Get("Range"), "bytes=")
 		from, to, single := strings.Cut(asked, "-")
-		if start, err := strconv.ParseInt(from, 10, 64); !ok || !single || err != nil || start != first {
-			return Span{}, false // several ranges, or the last bytes of an object
+		if n := resp.ContentLength; !ok || !single || strings.Contains(to, ",") || n >= 0 && n != last-first+1 {
+			return Span{}, false
 		}
-		if n := resp.ContentLength; n >= 0 && n != last-first+1 || strings.Contains(to, ",") {
+		if from == "" { // the last bytes of an object
+			n, err := strconv.ParseUint(to, 10, 63)
+			if err != nil || last-first >= int64(n) || total >= 0 && last != total-1 {
+				return Span{}, false
+			}
+			return Span{First: first, Last: last, Total: total}, true
+		}
+		if start, err := strconv.ParseInt(from, 10, 64); err != nil || start != first {
 			return Span{}, false
 		}
 		open := to == "" && last == total-1 // or else the service sends less than what is asked for

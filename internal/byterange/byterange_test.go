@@ -49,7 +49,13 @@ func TestOf(t *testing.T) {
 		{"less than asked for", "bytes=5-999", 206, 255, "bytes 5-259/260", Span{First: 5, Last: 259, Total: 260}, true},
 		{name: "another length", asked: "bytes=5-9", status: 206, length: 4, part: "bytes 5-9/260"},
 		{name: "another part", asked: "bytes=5-9", status: 206, length: 5, part: "bytes 6-10/260"},
-		{name: "the last bytes", asked: "bytes=-5", status: 206, length: 5, part: "bytes 255-259/260"},
+		{"the last bytes", "bytes=-5", 206, 5, "bytes 255-259/260", Span{First: 255, Last: 259, Total: 260}, true},
+		{"fewer last bytes", "bytes=-999", 206, -1, "bytes 0-259/260", Span{Last: 259, Total: 260}, true},
+		{"the last bytes of an unknown total", "bytes=-5", 206, 5, "bytes 255-259/*", Span{First: 255, Last: 259, Total: -1}, true},
+		{name: "not the last bytes", asked: "bytes=-5", status: 206, length: 5, part: "bytes 254-258/260"},
+		{name: "more than the last bytes", asked: "bytes=-5", status: 206, length: 6, part: "bytes 254-259/260"},
+		{name: "no number of last bytes", asked: "bytes=-", status: 206, length: 5, part: "bytes 255-259/260"},
+		{name: "a negative number of last bytes", asked: "bytes=--5", status: 206, length: 5, part: "bytes 255-259/260"},
 		{name: "several ranges", asked: "bytes=5-9,11-12", status: 206, length: 5, part: "bytes 5-9/260"},
 		{name: "another unit", asked: "lines=5-9", status: 206, length: 5, part: "bytes 5-9/260"},
 		{name: "a part that nothing asked for", status: 206, length: 5, part: "bytes 5-9/260"},
@@ -70,7 +76,7 @@ func TestOf(t *testing.T) {
 	}
 }
 
-func TestEnds(t *testing.T) {
+func TestContains(t *testing.T) {
 	part, rest := Span{First: 5, Last: 9, Total: 260}, Span{Last: -2, Total: -1, Open: true}
 	for _, tt := range []struct {
 		span        Span
@@ -78,16 +84,16 @@ func TestEnds(t *testing.T) {
 		want        bool
 	}{
 		{part, 9, 260, true},
+		{part, 8, 260, true},
 		{part, 9, -1, true},
+		{part, 10, 260, false},
 		{part, 9, 261, false},
-		{part, 8, 260, false},
 		{Span{First: 5, Last: 9, Total: -1}, 9, 260, true},
 		{rest, 259, 260, true},
-		{rest, 258, 260, false},
-		{rest, 259, -1, false},
+		{rest, 259, -1, true},
 	} {
-		if got := tt.span.Ends(tt.last, tt.total); got != tt.want {
-			t.Errorf("%+v.Ends(%d, %d) is %v", tt.span, tt.last, tt.total, got)
+		if got := tt.span.Contains(tt.last, tt.total); got != tt.want {
+			t.Errorf("%+v.Contains(%d, %d) is %v", tt.span, tt.last, tt.total, got)
 		}
 	}
 }
@@ -110,6 +116,9 @@ func TestResumable(t *testing.T) {
 		{"request with a body", withBody, response(200, "Etag", etag), "body"},
 		{"decompressed", request("GET", ""), decompressed, "decompressed"},
 		{"empty", request("GET", ""), empty, "empty"},
+		{"compressed", request("GET", ""), response(200, "Etag", etag, "Content-Encoding", "br"), ""},
+		{"compressed range", request("GET", "bytes=0-"),
+			response(206, "Etag", etag, "Content-Encoding", "br", "Content-Range", "bytes 0-9/10"), "no length"},
 		{"no ranges", request("GET", ""), response(200, "Etag", etag, "Accept-Ranges", "none"), "Accept-Ranges"},
 		{"no ETag", request("GET", ""), response(200), "no ETag"},
 		{"weak ETag", request("GET", ""), response(200, "Etag", `W/"v1"`), "weak"},
@@ -152,7 +161,7 @@ func FuzzContentRange(f *testing.F) {
 		if want := (Span{First: first, Last: last, Total: total}); part != want || !ok {
 			t.Errorf("%+v, %v, want %+v", part, ok, want)
 		}
-		if n, known := part.Length(); n != last-first+1 || n < 1 || !known || !part.Ends(last, total) {
+		if n, known := part.Length(); n != last-first+1 || n < 1 || !known || !part.Contains(last, total) {
 			t.Errorf("%+v has %d bytes", part, n)
 		}
 	})

@@ -123,19 +123,3 @@ func TestResumeReportsWhatIsGivenUp(t *testing.T) {
 		})
 	}
 }
-
-// The error says which of the two it was.
-func TestResumeOfWholeObjects(t *testing.T) {
-	for etag, want := range map[string]string{
-		`"v1"`: "does not support range requests", `"v2"`: "the object has changed",
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			o := &object{content: alphabet, etag: `"v1"`, breaks: []int{5}, change: ofRest(func(resp *http.Response) {
-				*resp = *httpfake.Response(resp.Request, 200, io.NopCloser(strings.NewReader(alphabet)), "ETag", etag)
-			})}
-			if _, err := download(t, &awsretry.Transport{Base: o, Resume: true}); err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("%v, want that %s", err, want)
-			}
-		})
-	}
-}

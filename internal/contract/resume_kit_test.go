@@ -21,6 +21,9 @@ type object struct {
 	breaks  []int                            // how many bytes each response has until it breaks; a response beyond these is whole
 	change  func(n int, resp *http.Response) // of the n-th response, from 0
 
+	compress func(string) string // on the fly, each response by itself; nil: none
+	plain    bool                // a part has the length of what is not compressed
+
 	ranges []string // that were asked for
 	bodies []*httpfake.Body
 }
@@ -53,19 +56,38 @@ func (o *object) RoundTrip(req *http.Request) (*http.Response, error) {
 	if asked != "" && (req.Header.Get("If-Range") == "" || req.Header.Get("If-Range") == o.etag) {
 		from, to, _ := strings.Cut(strings.TrimPrefix(asked, "bytes="), "-")
 		fmt.Sscan(from, &first)
-		fmt.Sscan(to, &last)
+		if fmt.Sscan(to, &last); from == "" {
+			first, last = max(len(o.content)-last, 0), len(o.content)
+		}
 		last = min(last, len(o.content)-1)
 		status = http.StatusPartialContent
+		if first > last {
+			first, last, status = 0, -1, http.StatusRequestedRangeNotSatisfiable
+		}
 	}
 	rest := o.content[first : last+1]
+	length := int64(len(rest))
+	if o.compress != nil && rest != "" {
+		if rest = o.compress(rest); !o.plain || status == http.StatusOK {
+			length = -1
+		} else {
+			rest = rest[:min(len(rest), int(length))]
+		}
+	}
 	body := &brokenBody{Reader: strings.NewReader(rest)}
 	if n < len(o.breaks) && o.breaks[n] < len(rest) {
 		body.Reader, body.err = strings.NewReader(rest[:o.breaks[n]]), errBroken
 	}
 	resp := httpfake.Response(req, status, io.NopCloser(body), "ETag", o.etag)
-	resp.ContentLength = int64(len(rest))
+	resp.ContentLength = length
+	if o.compress != nil {
+		resp.Header.Set("Content-Encoding", "gzip")
+	}
 	if status == http.StatusPartialContent {
 		resp.Header.Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", first, last, len(o.content)))
+	}
+	if status == http.StatusRequestedRangeNotSatisfiable {
+		resp.Header.Set("Content-Range", fmt.Sprintf("bytes */%d", len(o.content)))
 	}
 	if o.change != nil {
 		o.change(n, resp)

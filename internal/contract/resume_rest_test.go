@@ -1,6 +1,8 @@
 package contract
 
 import (
+	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -25,10 +27,48 @@ func TestRestOfAResumedBody(t *testing.T) {
 			}
 		}
 	}
+	again := []string{"bytes=84-"} // with bytes to compare
 	refused := []resumeCase{
+		{name: "a whole object of another length", err: "again with another length, 160", object: object{change: ofRest(withStatus(200))}},
 		{
-			name: "the whole object again", err: "sent the whole object again",
-			object: object{change: ofRest(withStatus(200))},
+			name: "a whole object of another type", err: `another Content-Type, "text/html"`,
+			object: object{change: ofRest(whole(letters, "Content-Type", "text/html"))},
+		},
+		{
+			name: "another whole object under the same ETag", err: "other bytes than before under the same ETag",
+			object: object{change: ofRest(whole(letters[1:] + letters[:1]))},
+		},
+		{
+			name: "a whole object in place of a range", err: "sent the whole object again",
+			header: http.Header{"Range": {"bytes=10-200"}}, want: letters[10:110], ranges: []string{"bytes=110-200"},
+			object: object{change: ofRest(whole(letters))},
+		},
+		{
+			name: "compressed ranges of an unknown length", ranges: again, err: "may compress each response by itself",
+			object: object{change: ofEach(func(r *http.Response) {
+				r.Header.Set("Content-Encoding", "gzip")
+				noLength(r)
+			})},
+		},
+		{
+			name: "compressed, whole again, of an unknown length", ranges: again,
+			err: "may compress each response by itself", object: object{change: func(n int, r *http.Response) {
+				r.Header.Set("Content-Encoding", "gzip")
+				if n == 1 {
+					whole(letters)(r)
+				}
+				noLength(r)
+			}},
+		},
+		{
+			name: "the end by the length of what is not compressed", err: "was 416", ranges: again, object: object{change: func(n int, r *http.Response) {
+				r.Header.Set("Content-Encoding", "gzip")
+				noLength(r)
+				if n == 1 {
+					r.StatusCode, r.Body = 416, http.NoBody
+					r.Header.Set("Content-Range", "bytes */100")
+				}
+			}},
 		},
 		{name: "302", err: "with 302", object: object{change: ofRest(withStatus(302))}},
 		{name: "403", err: "was 403 Forbidden (ExpiredToken)", object: object{change: ofRest(func(r *http.Response) {
@@ -48,7 +88,7 @@ func TestRestOfAResumedBody(t *testing.T) {
 			object: object{change: ofRest(withHeader("Content-Encoding", "gzip"))},
 		},
 		{
-			name: "not compressed as before", err: `it was "gzip"`, object: object{change: func(n int, r *http.Response) {
+			name: "not compressed as before", ranges: again, err: `it was "gzip"`, object: object{change: func(n int, r *http.Response) {
 				if n == 0 {
 					r.Header.Set("Content-Encoding", "gzip")
 				}
@@ -62,7 +102,12 @@ func TestRestOfAResumedBody(t *testing.T) {
 		{name: "a Content-Range of other units", err: "another part", object: object{change: ranged("lines 100-259/260")}},
 		{name: "an earlier part", err: "the one from byte 100 on", object: object{change: ranged("bytes 99-259/260")}},
 		{name: "a later part", err: "another part", object: object{change: ranged("bytes 101-259/260")}},
-		{name: "a shorter part", err: "another part", object: object{change: ranged("bytes 100-258/260")}},
+		{name: "a part that ends before the break", ranges: again, err: "another part", object: object{change: func(n int, r *http.Response) {
+			r.Header.Set("Content-Encoding", "gzip")
+			if n == 1 {
+				r.Header.Set("Content-Range", "bytes 84-90/260")
+			}
+		}}},
 		{name: "another total", err: "another part", object: object{change: ranged("bytes 100-259/261")}},
 		{name: "no total", err: "another part", object: object{change: ranged("bytes 100-259")}},
 		{name: "a part backward", err: "another part", object: object{change: ranged("bytes 100-99/260")}},
@@ -74,14 +119,6 @@ func TestRestOfAResumedBody(t *testing.T) {
 		{
 			name: "a number too large", err: "another part",
 			object: object{change: ranged("bytes 100-99999999999999999999/99999999999999999999")},
-		},
-		{
-			name: "perhaps not all of the rest", err: "another part",
-			object: object{change: afterUnknownLength("bytes 100-199/*")},
-		},
-		{
-			name: "not all of the rest", err: "another part",
-			object: object{change: afterUnknownLength("bytes 100-199/260")},
 		},
 		{
 			name: "several parts", err: "another part",
@@ -100,11 +137,59 @@ func TestRestOfAResumedBody(t *testing.T) {
 		},
 	}
 	for i := range refused {
-		refused[i].object.breaks = []int{100}
-		refused[i].want, refused[i].is, refused[i].stop = letters[:100], errBroken, awsretry.StopPermanent
-		refused[i].ranges = []string{"bytes=100-"}
+		refused[i].object.breaks, refused[i].is, refused[i].stop = []int{100}, errBroken, awsretry.StopPermanent
+		if refused[i].want == "" {
+			refused[i].want = letters[:100]
+		}
+		if refused[i].ranges == nil {
+			refused[i].ranges = []string{"bytes=100-"}
+		}
 	}
+	part := func(first, last, total string) func(*http.Response) {
+		return func(r *http.Response) {
+			r.ContentLength = -1
+			r.Header.Set("Content-Range", "bytes "+first+"-"+last+"/"+total)
+			var from, to int
+			fmt.Sscan(first, &from)
+			fmt.Sscan(last, &to)
+			holding(letters[from : to+1])(r)
+		}
+	}
+	gzip := func(change func(*http.Response)) func(int, *http.Response) {
+		return func(n int, r *http.Response) {
+			r.Header.Set("Content-Encoding", "gzip")
+			if n == 0 {
+				r.ContentLength = -1
+			} else if change != nil {
+				change(r)
+			}
+		}
+	}
+	twoParts := []string{"bytes=100-", "bytes=200-"}
 	continued := []resumeCase{
+		{name: "a shorter part", object: object{change: ofRest(part("100", "199", "260"))}, ranges: twoParts},
+		{name: "a shorter part, of an unknown total", object: object{change: ofRest(part("100", "199", "*"))}, ranges: twoParts},
+		{name: "a shorter part of a body of unknown length", ranges: twoParts, object: object{change: func(n int, r *http.Response) {
+			if r.ContentLength = -1; n == 1 {
+				part("100", "199", "*")(r)
+			}
+		}}},
+		{name: "the whole object", object: object{change: ofRest(whole(letters))}, ranges: []string{"bytes=100-"}},
+		{name: "the whole object, twice broken", ranges: []string{"bytes=100-", "bytes=150-"}, object: object{change: ofRest(func(r *http.Response) {
+			whole(letters)(r)
+			r.Body = io.NopCloser(&brokenBody{strings.NewReader(letters[:150]), errBroken})
+		})}},
+		{name: "the whole object, broken before the rest", object: object{change: ofRest(func(r *http.Response) {
+			whole(letters)(r)
+			r.Body = io.NopCloser(&brokenBody{strings.NewReader(letters[:99]), errBroken})
+		})}},
+		{name: "the whole object, of unknown lengths", ranges: []string{"bytes=100-"}, object: object{change: func(n int, r *http.Response) {
+			if n == 1 {
+				whole(letters)(r)
+			}
+			r.ContentLength = -1
+		}}},
+		{name: "compressed before", object: object{change: gzip(nil)}, ranges: []string{"bytes=84-"}},
 		{name: "throttled, then the rest", object: object{change: ofRest(withStatus(429))}},
 		{name: "an unknown total", object: object{change: ofEach(func(r *http.Response) {
 			if r.StatusCode == 206 {
@@ -135,6 +220,18 @@ func TestRestOfAResumedBody(t *testing.T) {
 		}
 	}
 	runResumeCases(t, append(refused, continued...))
+}
+
+// whole makes a response one with a whole object of that content.
+func whole(content string, header ...string) func(*http.Response) {
+	return func(r *http.Response) {
+		r.StatusCode, r.ContentLength = http.StatusOK, int64(len(content))
+		r.Header.Del("Content-Range")
+		for i := 0; i < len(header); i += 2 {
+			r.Header.Set(header[i], header[i+1])
+		}
+		holding(content)(r)
+	}
 }
 
 type closer func()

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/cookiejar"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -91,6 +92,51 @@ func TestResumeOverConnections(t *testing.T) {
 	}
 }
 
+// An HTTP/2 stream that breaks off proves that its connection lives: the rest,
+// and a retry, go over the same one.
+func TestBrokenStreamsKeepTheConnection(t *testing.T) {
+	const downloads, size, each = 20, 100_000, 30_000
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		connections, reset, requests := make(map[string]bool), make(map[string]bool), 0
+		client, server := resumeOver(t, "HTTP/2", func(w http.ResponseWriter, r *http.Request) {
+			mu.Lock()
+			connections[r.RemoteAddr] = true
+			requests++
+			name := r.Header.Get("Name")
+			before := reset[name]
+			reset[name] = true
+			mu.Unlock()
+			if !before { // also before the header
+				panic(http.ErrAbortHandler)
+			}
+			serveCut(w, r, httpfake.Text(size), each)
+		})
+		get := func(name string) {
+			req := server.Request(t, http.MethodGet, nil)
+			req.Header.Set("Name", name)
+			resp, err := client.Do(req)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if got, err := io.ReadAll(resp.Body); err != nil || len(got) != size {
+				t.Errorf("%d bytes, %v", len(got), err)
+			}
+			resp.Body.Close()
+		}
+		get("")
+		var all sync.WaitGroup
+		for n := range downloads {
+			all.Go(func() { get(fmt.Sprint(n)) })
+		}
+		all.Wait()
+		if len(connections) != 1 || requests != 5*(downloads+1) {
+			t.Errorf("%d requests over %d connections", requests, len(connections))
+		}
+	})
+}
+
 // The trailers are those of the response that ends the body.
 func TestTrailersOfAResumedBody(t *testing.T) {
 	content := httpfake.Text(50_000)
@@ -146,7 +192,7 @@ func TestResumeOfCompressedBodies(t *testing.T) {
 						t.Errorf("request %d accepts %q", requests, r.Header.Get("Accept-Encoding"))
 					}
 					w.Header().Set("Content-Encoding", "gzip")
-					serveCut(w, r, compressed.String(), compressed.Len()/2+1)
+					serveCut(w, r, compressed.String(), compressed.Len()*2/3)
 				})
 				req := server.Request(t, http.MethodGet, nil)
 				if own {

@@ -36,6 +36,13 @@ func DialFailed(err error) bool {
 	})
 }
 
+// StreamFailed reports whether err is of one HTTP/2 stream. It came over the
+// connection, which lives.
+func StreamFailed(err error) bool {
+	var stream streamError
+	return errors.As(err, &stream)
+}
+
 // NeverSent reports whether err shows that nothing of the request was sent, or
 // that the server did not process it. If err joins several errors, each of them
 // has to show it: they may be those of several attempts.

@@ -120,6 +120,9 @@ func TestSent(t *testing.T) {
 			if got := DialFailed(err); got != tt.dialFailed {
 				t.Errorf("DialFailed(%v) is %v", err, got)
 			}
+			if got, want := StreamFailed(err), errors.As(tt.err, new(streamError)); got != want {
+				t.Errorf("StreamFailed(%v) is %v", err, got)
+			}
 			if got := NeverSent(err); got != tt.neverSent {
 				t.Errorf("NeverSent(%v) is %v", err, got)
 			}

@@ -106,7 +106,7 @@ type watch struct {
 	base      http.RoundTripper
 	grid      grid
 	end       time.Duration
-	anywhere  bool // requests may come at foreign instants, as send tokens do
+	anywhere  bool // requests may come at foreign instants, as send tokens and those of the retry token bucket do
 	mu        sync.Mutex
 	retries   int
 	beginning map[uint64]time.Duration // of the call with that id
@@ -140,7 +140,7 @@ func (w *watch) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 // Whatever the setting, each response and each retry is at an instant of its
-// owner, except for retries that wait for a send token.
+// owner, except for retries that wait for tokens.
 func TestInstantsOfARun(t *testing.T) {
 	for _, s := range restless() {
 		for _, setting := range s.Settings {
@@ -151,7 +151,7 @@ func TestInstantsOfARun(t *testing.T) {
 					t.Fatal(err)
 				}
 				record := newRecorder(time.Duration(s.Duration), s.Clients.Count, nil)
-				w := &watch{t: t, end: record.end, anywhere: m.limits, beginning: map[uint64]time.Duration{}}
+				w := &watch{t: t, end: record.end, anywhere: m.limits || setting.Resume, beginning: map[uint64]time.Duration{}}
 				synctest.Test(t, func(t *testing.T) {
 					w.grid = newGrid(owners(s))
 					w.base = newService(s, w.grid, record)

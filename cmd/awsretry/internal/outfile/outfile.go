@@ -27,6 +27,8 @@ type File struct {
 type pending interface {
 	io.Writer
 	Name() string
+	Sync() error
+	Close() error
 	CloseAtomicallyReplace() error
 	Cleanup() error // closes and removes it, unless it has replaced the file
 }
@@ -102,6 +104,18 @@ func (f *File) IsStdout() bool { return f.opened == nil && f.pending == nil }
 
 // IsReplaced reports whether Keep replaces a regular file.
 func (f *File) IsReplaced() bool { return f.pending != nil }
+
+// Path returns the path of the file that Keep replaces.
+func (f *File) Path() string { return f.path }
+
+// Leave ends f, leaves a regular file as it was, and puts the new content into
+// another file in the same folder. Abandon must be called after it.
+func (f *File) Leave(path string) error {
+	if err := errors.Join(f.pending.Sync(), f.pending.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.pending.Name(), path)
+}
 
 // A LeftError reports that a file could not be replaced, and which file has the
 // new content.

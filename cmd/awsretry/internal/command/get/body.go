@@ -20,7 +20,7 @@ import (
 // exit status of the request. With a download, the report on a good response
 // comes after its body.
 func (c *command) writeBody(ctx context.Context, resp *http.Response, out *outfile.File, report *report,
-	d *download, ended ending) error {
+	d *download, parts *partials, ended ending) error {
 	success := report.last.Class == awsretry.Success
 	good := success && resp.StatusCode/100 == 2
 	if !good { // it is not continued
@@ -36,18 +36,30 @@ func (c *command) writeBody(ctx context.Context, resp *http.Response, out *outfi
 		out = outfile.Stdout(c.Out)
 		report.notSaved(c.output.Value)
 	}
-	size, err := c.copyBody(ctx, resp, out, d)
-	d.clear()
-	if err != nil {
-		out.Abandon()
-	} else {
-		err = out.Keep()
+	if !good {
+		*parts = partials{}
 	}
+	size, err := int64(0), parts.copyTo(out)
+	if err == nil {
+		size, err = c.copyBody(ctx, resp, out, d)
+	}
+	size += parts.size
+	d.clear()
+	var cut *bodyError
 	without := ""
 	if out.IsReplaced() {
 		without = ", and nothing was written to " + c.output.Value
 	}
-	var cut *bodyError
+	if err != nil {
+		if errors.As(err, &cut) && size > 0 {
+			if path := parts.leave(out, resp); path != "" {
+				without += " (get --resume goes on with " + path + ")"
+			}
+		}
+		out.Abandon()
+	} else if err = out.Keep(); err == nil {
+		parts.remove("")
+	}
 	var left *outfile.LeftError
 	switch {
 	case errors.As(err, &cut):

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -39,7 +40,11 @@ error, the file is as before, and the body goes to standard output. A device or 
 
 With --resume, a body that breaks off is continued at the byte where it broke: the rest is requested with Range and
 If-Range, as a retry. That needs a response with a strong ETag and a service that knows ranges. If the object has
-changed, the download fails. A file that an earlier get has left is not continued.
+changed, the download fails.
+
+With --resume and --output, a download that fails, or that you interrupt, leaves what it has in a file beside FILE:
+FILE.<hash of the URL>.<ETag>.part. The next get of the same URL with --resume and the same FILE continues it if the
+object still has that ETag, else it starts again. When a download is complete, these files are removed.
 
 The settings come from the flags, else from the environment and the shared AWS config file (see awsretry config).
 
@@ -115,13 +120,44 @@ func (c *command) run(ctx context.Context, address string) error {
 		d = follow(transport, report)
 		observe = d.observe
 	}
-	resp, err := transport.RoundTrip(req.WithContext(awsretry.WithObserver(ctx, observe)))
+	var parts partials
+	if c.request.resume {
+		parts = findPartials(out, req)
+	}
+	resp, err := c.send(transport, req.WithContext(awsretry.WithObserver(ctx, observe)), &parts, report)
 	if err != nil {
 		out.Abandon()
 		return report.noResponse(ended.explain(err))
 	}
 	defer resp.Body.Close()
-	return c.writeBody(ctx, resp, out, report, d, ended)
+	return c.writeBody(ctx, resp, out, report, d, &parts, ended)
+}
+
+// send sends the request, for all of the body or for what a file of an earlier
+// get lacks. If the service does not have the rest of that file, send asks for
+// all.
+func (c *command) send(transport *awsretry.Transport, req *http.Request, parts *partials, report *report) (*http.Response, error) {
+	if parts.path == "" {
+		return transport.RoundTrip(req)
+	}
+	parts.ask(req)
+	resp, err := transport.RoundTrip(req)
+	switch {
+	case err != nil:
+		return nil, err
+	case parts.continuedBy(req, resp):
+		report.continues(parts.size)
+		return resp, nil
+	case resp.StatusCode == http.StatusOK:
+		c.warn("what an earlier get has left is not continued: the service sent another version, or all of it")
+		parts.drop(req)
+	case resp.StatusCode == http.StatusPartialContent, resp.StatusCode == http.StatusRequestedRangeNotSatisfiable:
+		c.warn("what an earlier get has left is not continued: the service does not have the rest of that version")
+		resp.Body.Close()
+		parts.drop(req)
+		return transport.RoundTrip(req)
+	}
+	return resp, nil
 }
 
 func (c *command) warnMissingFiles() {

@@ -119,6 +119,17 @@ func (r *report) broke(offset, total int64, err error) {
 	fmt.Fprintf(r.Err, "     %s\n", r.palette.Warn("broke off at "+at+": "+why))
 }
 
+// continues reports that the body goes on with what an earlier get has left.
+func (r *report) continues(offset int64) {
+	if r.json != nil {
+		r.json.Encode(struct {
+			Continues int64 `json:"continues"`
+		}{offset})
+		return
+	}
+	fmt.Fprintf(r.Err, "     continues at %s, where an earlier get has ended\n", humanize.Bytes(uint64(offset)))
+}
+
 // response reports the response, and how many attempts it took.
 func (r *report) response(resp *http.Response) {
 	if r.json != nil {

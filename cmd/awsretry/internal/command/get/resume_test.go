@@ -93,38 +93,39 @@ func TestResume(t *testing.T) {
 		args     []string
 		status   int
 		requests int32
+		left     int // bytes that the next get continues
 		stderr   []string
 	}{
-		{"two breaks", &fragile{}, nil, 0, 3, []string{
+		{"two breaks", &fragile{}, nil, 0, 3, 0, []string{
 			"     broke off at 400 B of 1.0 kB: unexpected EOF\n", "from byte 400\n",
 			"     broke off at 800 B of 1.0 kB: unexpected EOF\n", "from byte 800\n",
 			"✓ 200 OK after 3 attempts", "1,000 bytes written to ", ", 2 breaks\n",
 		}},
-		{"no break", &fragile{whole: true}, nil, 0, 1, []string{", 0 breaks\n"}},
-		{"the caller's range", &fragile{}, []string{"-H", "Range: bytes=0-999"}, 0, 3, []string{
+		{"no break", &fragile{whole: true}, nil, 0, 1, 0, []string{", 0 breaks\n"}},
+		{"the caller's range", &fragile{}, []string{"-H", "Range: bytes=0-999"}, 0, 3, 0, []string{
 			"broke off at 400 B: unexpected EOF\n", "✓ 206 Partial Content after 3 attempts",
 		}},
-		{"no response at first", &fragile{hangsUp: 1}, nil, 0, 4, []string{"✓ 200 OK after 4 attempts", ", 2 breaks\n"}},
-		{"no response with the rest", &fragile{hangsUp: 2}, nil, 0, 4, []string{
+		{"no response at first", &fragile{hangsUp: 1}, nil, 0, 4, 0, []string{"✓ 200 OK after 4 attempts", ", 2 breaks\n"}},
+		{"no response with the rest", &fragile{hangsUp: 2}, nil, 0, 4, 0, []string{
 			"✓ 200 OK after 4 attempts", ", 2 breaks\n", "from byte 400, EOF\n",
 		}},
-		{"unknown length", &fragile{unsized: true}, nil, 0, 3, []string{
+		{"unknown length", &fragile{unsized: true}, nil, 0, 3, 0, []string{
 			"broke off at 400 B: unexpected EOF\n", "broke off at 800 B: unexpected EOF\n", ", 2 breaks\n",
 		}},
-		{"another object", &fragile{changes: true}, nil, exit.Failure, 2, []string{
+		{"another object", &fragile{changes: true}, nil, exit.Failure, 2, 400, []string{
 			"✗ the body was cut off after 400 bytes, and nothing was written to ", ": the object has changed",
 		}},
-		{"no strong ETag", &fragile{etag: `W/"v1"`}, nil, exit.Failure, 1, []string{
+		{"no strong ETag", &fragile{etag: `W/"v1"`}, nil, exit.Failure, 1, 0, []string{
 			"warning: if the body breaks off, it is not continued: its ETag is weak\n",
-			"✗ the body was cut off after 400 bytes, and nothing was written to ", ": unexpected EOF\n",
+			"✗ the body was cut off after 400 bytes, and nothing was written to ", ": unexpected EOF; the body is not continued: its ETag is weak\n",
 		}},
-		{"ETag without quotes", &fragile{etag: "v1"}, nil, exit.Failure, 1, []string{
+		{"ETag without quotes", &fragile{etag: "v1"}, nil, exit.Failure, 1, 0, []string{
 			"warning: if the body breaks off, it is not continued: its ETag is not in quotes\n",
 		}},
-		{"no retries", &fragile{}, []string{"--max-attempts", "1"}, exit.Failure, 1, []string{
+		{"no retries", &fragile{}, []string{"--max-attempts", "1"}, exit.Failure, 1, 400, []string{
 			"it is not continued: no retry is allowed",
 		}},
-		{"the service fails", &fragile{fails: 503}, nil, exit.Failure, 3, []string{
+		{"the service fails", &fragile{fails: 503}, nil, exit.Failure, 3, 400, []string{
 			"503", "from byte 400\n", "✗ the body was cut off after 400 bytes", "all attempts are used up",
 		}},
 	} {
@@ -139,7 +140,7 @@ func TestResume(t *testing.T) {
 			if c.status != 0 {
 				want = []byte("old")
 			}
-			wantFile(t, path, string(want))
+			wantFile(t, path, string(want), c.left)
 			if n := c.service.requests.Load(); got.Status != c.status || n != c.requests || got.Out != "" {
 				t.Errorf("status %d, %d requests, standard output %q; want %d, %d and nothing",
 					got.Status, n, got.Out, c.status, c.requests)
@@ -153,15 +154,23 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// wantFile fails unless the file has the content, and nothing is else is in its folder.
-func wantFile(t *testing.T, path, want string) {
+// wantFile fails unless the file has the content, and nothing else is in its
+// folder but what is left of the object.
+func wantFile(t *testing.T, path, want string, left int) {
 	t.Helper()
 	content, err := os.ReadFile(path)
 	if err != nil || string(content) != want {
 		t.Errorf("the file has %q, %v; want %q", content, err, want)
 	}
-	if files, err := os.ReadDir(filepath.Dir(path)); err != nil || len(files) != 1 {
-		t.Errorf("the folder has %v, %v; want one file", files, err)
+	parts, _ := filepath.Glob(path + ".*.part")
+	files, err := os.ReadDir(filepath.Dir(path))
+	if err != nil || len(files) != 1+len(parts) || len(parts) != min(left, 1) {
+		t.Errorf("the folder has %v, %v", files, err)
+	}
+	for _, part := range parts {
+		if content, err := os.ReadFile(part); err != nil || !bytes.Equal(content, object[:left]) {
+			t.Errorf("%s has %d bytes, %v; want %d", part, len(content), err, left)
+		}
 	}
 }
 
@@ -234,10 +243,93 @@ func TestResumeInterrupted(t *testing.T) {
 			args := append([]string{"get", "--resume", "--base-delay", "1m", "--max-delay", "1m", "--jitter", "none",
 				"-o", path, (&fragile{}).start(t)}, c.args...)
 			got := clitest.Shell{Err: watch}.RunContext(ctx, t, New, args...)
-			wantFile(t, path, "old")
+			wantFile(t, path, "old", 400)
 			if text := watch.String(); got.Status != exit.Failure || !strings.Contains(text, c.want) ||
 				!strings.Contains(text, "interrupted") {
 				t.Errorf("status %d, want 1 and %q:\n%s", got.Status, c.want, text)
+			}
+		})
+	}
+}
+
+// A get goes on with what an earlier one has left, if that is the same version.
+func TestResumeOfAnEarlierGet(t *testing.T) {
+	other := bytes.Repeat([]byte("abcdefghij"), 100)
+	for _, c := range []struct {
+		name   string
+		etag   string // of the other object that there is then; "": the same object
+		status int    // of the response to a Range; 0: as it should be
+		cut    bool   // the second get is cut off too
+		url    string // of the second get, relative
+		args   []string
+		asked  []string // the Ranges of the second get
+		want   []byte
+		stderr string
+	}{
+		{"the same version", "", 0, false, "", nil, []string{"bytes=400-"}, object, "continues at 400 B"},
+		{"JSON", "", 0, false, "", []string{"--json"}, []string{"bytes=400-"}, object, `{"continues":400}`},
+		{"cut off again", "", 0, true, "", nil, []string{"bytes=400-"}, nil, "cut off after 800 bytes"},
+		{"another version", `"v2"`, 0, false, "", nil, []string{"bytes=400-"}, other, "the service sent another version"},
+		{"a part of another version", `"v2"`, 206, false, "", nil, []string{"bytes=400-", ""}, other, "not continued"},
+		{"no rest", `"v2"`, 416, false, "", nil, []string{"bytes=400-", ""}, other, "not continued"},
+		{"another URL", "", 0, false, "/?other", nil, []string{""}, object, "1,000 bytes written"},
+		{"a range of the user's", "", 0, false, "", []string{"-H", "Range: bytes=0-999"}, []string{"bytes=0-999"}, object, ""},
+		{"a failure", "", 503, false, "", nil, []string{"bytes=400-"}, nil, "503"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cut, second := true, false
+			var asked []string
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				content := object
+				w.Header().Set("Etag", `"v1"`)
+				if second {
+					asked = append(asked, r.Header.Get("Range"))
+					if c.etag != "" {
+						content = other
+						w.Header().Set("Etag", c.etag)
+					}
+					if r.Header.Get("Range") == "bytes=400-" {
+						switch c.status {
+						case 206:
+							r.Header.Del("If-Range")
+						case 416:
+							w.Header().Set("Content-Range", "bytes */400")
+							fallthrough
+						case 503:
+							w.WriteHeader(c.status)
+							return
+						}
+					}
+				}
+				if cut {
+					w = &shortWriter{w, 400}
+				}
+				http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(content))
+			}))
+			t.Cleanup(server.Close)
+			path := filepath.Join(t.TempDir(), "out")
+			if err := os.WriteFile(path, []byte("old"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			args := quick("--resume", "--max-attempts", "1", "-o", path)
+			got := clitest.Shell{}.Run(t, New, append(args, server.URL)...)
+			if wantFile(t, path, "old", 400); got.Status != exit.Failure {
+				t.Fatalf("%+v", got)
+			}
+			cut, second = c.cut, true
+			got = clitest.Shell{}.Run(t, New, append(append(args, c.args...), server.URL+c.url)...)
+			if strings.Join(asked, ",") != strings.Join(c.asked, ",") || !strings.Contains(got.Err, c.stderr) {
+				t.Errorf("asked for %q, want %q and %q:\n%s", asked, c.asked, c.stderr, got.Err)
+			}
+			switch {
+			case c.want == nil && c.cut:
+				wantFile(t, path, "old", 800)
+			case c.want == nil:
+				wantFile(t, path, "old", 400)
+			case c.url != "" || c.args != nil && c.args[0] == "-H": // what is of another request stays
+				wantFile(t, path, string(c.want), 400)
+			default:
+				wantFile(t, path, string(c.want), 0)
 			}
 		})
 	}
