@@ -135,7 +135,8 @@ func (a *attempt) tokenWait(c *call) time.Duration {
 	return c.partition.quota.soonest(c.costs.of(a.Class))
 }
 
-// draw draws the tokens for a retry. With Quota.Wait it leaves them to pause.
+// draw draws the tokens for a retry. If the request's body turns out not to be
+// replayable during the pause, they are put back. With Quota.Wait it leaves them to pause.
 func (a *attempt) draw(c *call) bool {
 	cost := c.costs.of(a.Class)
 	if c.waitTokens && cost <= c.capacity {
@@ -284,8 +285,9 @@ func (a *attempt) endWaiting(c *call, err error) {
 	}
 }
 
-// takeBody takes the request's body from the attempt, for the next one. It
-// returns what is left of the delay then.
+// takeBody takes the request's body from the attempt, for the next one. It may
+// call GetBody, so the response must not be discarded before. It returns what is
+// left of the delay then.
 func (a *attempt) takeBody(c *call, delay time.Duration) (left time.Duration, ok bool) {
 	if !c.body.Copied() {
 		return delay, true

@@ -111,10 +111,16 @@ type Transport struct {
 	// Read takes longer than the delay, and longer than a second, there is no
 	// retry.
 	//
-	// A one-shot body, and a body from GetBody whose Close may not end its
-	// Read, is read by a goroutine while an attempt waits for it. An
-	// io.ReaderAt with a size, such as an *os.File, is read with ReadAt alone,
-	// which must return the bytes that its Read would.
+	// A retry, and a Base that sends a request again, wait in the same way
+	// before GetBody is called, which may rewind the one reader that there is.
+	// GetBody is not called for the readers in memory that http.NewRequest
+	// knows: a retry reads a copy of them.
+	//
+	// A one-shot body, and a body with GetBody that is not in memory, is read
+	// by a goroutine while an attempt waits for it. It is closed when no Read
+	// of it is in progress; an *os.File, an *io.PipeReader and a net.Conn may
+	// be closed during one. An io.ReaderAt with a size, such as an *os.File, is
+	// read with ReadAt alone, which must return the bytes that its Read would.
 	MaxBodyBuffer int64
 
 	// Prepare is called before each attempt with a request of its own and the

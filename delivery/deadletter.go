@@ -11,7 +11,8 @@ import (
 type DeadLetter struct {
 	// Request is the request as it was sent. Its body can be read once, until
 	// the function that takes the dead letter returns, and need not be closed.
-	// GetBody is set if the body can be read more than once.
+	// GetBody is set if the body can be read more than once, and is valid for
+	// as long as the body is.
 	//
 	// If the body cannot be read again, reading it fails with an error that
 	// matches [ErrBody]. So it does if nothing of the body comes for as long as
