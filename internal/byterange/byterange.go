@@ -47,8 +47,9 @@ func Resumable(req *http.Request, resp *http.Response) (part Span, why string) {
 		return Span{}, "it was decompressed"
 	case resp.ContentLength == 0, resp.Body == http.NoBody:
 		return Span{}, "it is empty"
-	case resp.StatusCode == http.StatusPartialContent && resp.ContentLength < 0 && resp.Header.Get("Content-Encoding") != "":
-		return Span{}, "it is a range with a Content-Encoding and no length, as if the service compressed ranges by themselves"
+	case resp.StatusCode == http.StatusPartialContent && resp.ContentLength < 0 &&
+		resp.Header.Get("Content-Encoding") != "":
+		return Span{}, "it is a range with a Content-Encoding and no length, perhaps compressed by itself"
 	case strings.EqualFold(resp.Header.Get("Accept-Ranges"), "none"):
 		return Span{}, "the service does not support range requests (Accept-Ranges: none)"
 	case etag == "":

@@ -18,7 +18,7 @@ import (
 type object struct {
 	content string
 	etag    string
-	breaks  []int                            // how many bytes each response has until it breaks; a response beyond these is whole
+	breaks  []int                            // the bytes of each response until it breaks; one beyond these is whole
 	change  func(n int, resp *http.Response) // of the n-th response, from 0
 
 	compress func(string) string // on the fly, each response by itself; nil: none

@@ -154,7 +154,10 @@ func TestResumeWaitsForTokens(t *testing.T) {
 			},
 		},
 		{name: "that stay away", after: time.Minute, stop: awsretry.StopQuota, other: hangingResponse},
-		{name: "that stay away up to the deadline", ctx: true, after: deadline - time.Second, stop: awsretry.StopDeadline, other: hangingResponse},
+		{
+			name: "that stay away up to the deadline", ctx: true, after: deadline - time.Second,
+			stop: awsretry.StopDeadline, other: hangingResponse,
+		},
 		{name: "until Close", close: true, after: 20 * time.Second, other: hangingResponse},
 		{name: "that nobody has", stop: awsretry.StopQuota},
 	} {

@@ -29,7 +29,10 @@ func TestRestOfAResumedBody(t *testing.T) {
 	}
 	again := []string{"bytes=84-"} // with bytes to compare
 	refused := []resumeCase{
-		{name: "a whole object of another length", err: "again with another length, 160", object: object{change: ofRest(withStatus(200))}},
+		{
+			name: "a whole object of another length", err: "again with another length, 160",
+			object: object{change: ofRest(withStatus(200))},
+		},
 		{
 			name: "a whole object of another type", err: `another Content-Type, "text/html"`,
 			object: object{change: ofRest(whole(letters, "Content-Type", "text/html"))},
@@ -61,7 +64,8 @@ func TestRestOfAResumedBody(t *testing.T) {
 			}},
 		},
 		{
-			name: "the end by the length of what is not compressed", err: "was 416", ranges: again, object: object{change: func(n int, r *http.Response) {
+			name: "the end by the length of what is not compressed", err: "was 416", ranges: again,
+			object: object{change: func(n int, r *http.Response) {
 				r.Header.Set("Content-Encoding", "gzip")
 				noLength(r)
 				if n == 1 {
@@ -102,12 +106,15 @@ func TestRestOfAResumedBody(t *testing.T) {
 		{name: "a Content-Range of other units", err: "another part", object: object{change: ranged("lines 100-259/260")}},
 		{name: "an earlier part", err: "the one from byte 100 on", object: object{change: ranged("bytes 99-259/260")}},
 		{name: "a later part", err: "another part", object: object{change: ranged("bytes 101-259/260")}},
-		{name: "a part that ends before the break", ranges: again, err: "another part", object: object{change: func(n int, r *http.Response) {
-			r.Header.Set("Content-Encoding", "gzip")
-			if n == 1 {
-				r.Header.Set("Content-Range", "bytes 84-90/260")
-			}
-		}}},
+		{
+			name: "a part that ends before the break", ranges: again, err: "another part",
+			object: object{change: func(n int, r *http.Response) {
+				r.Header.Set("Content-Encoding", "gzip")
+				if n == 1 {
+					r.Header.Set("Content-Range", "bytes 84-90/260")
+				}
+			}},
+		},
 		{name: "another total", err: "another part", object: object{change: ranged("bytes 100-259/261")}},
 		{name: "no total", err: "another part", object: object{change: ranged("bytes 100-259")}},
 		{name: "a part backward", err: "another part", object: object{change: ranged("bytes 100-99/260")}},
@@ -168,27 +175,33 @@ func TestRestOfAResumedBody(t *testing.T) {
 	twoParts := []string{"bytes=100-", "bytes=200-"}
 	continued := []resumeCase{
 		{name: "a shorter part", object: object{change: ofRest(part("100", "199", "260"))}, ranges: twoParts},
-		{name: "a shorter part, of an unknown total", object: object{change: ofRest(part("100", "199", "*"))}, ranges: twoParts},
-		{name: "a shorter part of a body of unknown length", ranges: twoParts, object: object{change: func(n int, r *http.Response) {
-			if r.ContentLength = -1; n == 1 {
-				part("100", "199", "*")(r)
-			}
-		}}},
+		{
+			name: "a shorter part, of an unknown total", ranges: twoParts,
+			object: object{change: ofRest(part("100", "199", "*"))},
+		},
+		{
+			name: "a shorter part of a body of unknown length", ranges: twoParts,
+			object: object{change: func(n int, r *http.Response) {
+				if r.ContentLength = -1; n == 1 {
+					part("100", "199", "*")(r)
+				}
+			}},
+		},
 		{name: "the whole object", object: object{change: ofRest(whole(letters))}, ranges: []string{"bytes=100-"}},
-		{name: "the whole object, twice broken", ranges: []string{"bytes=100-", "bytes=150-"}, object: object{change: ofRest(func(r *http.Response) {
-			whole(letters)(r)
-			r.Body = io.NopCloser(&brokenBody{strings.NewReader(letters[:150]), errBroken})
-		})}},
-		{name: "the whole object, broken before the rest", object: object{change: ofRest(func(r *http.Response) {
-			whole(letters)(r)
-			r.Body = io.NopCloser(&brokenBody{strings.NewReader(letters[:99]), errBroken})
-		})}},
-		{name: "the whole object, of unknown lengths", ranges: []string{"bytes=100-"}, object: object{change: func(n int, r *http.Response) {
-			if n == 1 {
-				whole(letters)(r)
-			}
-			r.ContentLength = -1
-		}}},
+		{
+			name: "the whole object, twice broken", ranges: []string{"bytes=100-", "bytes=150-"},
+			object: object{change: ofRest(wholeBrokenAfter(150))},
+		},
+		{name: "the whole object, broken before the rest", object: object{change: ofRest(wholeBrokenAfter(99))}},
+		{
+			name: "the whole object, of unknown lengths", ranges: []string{"bytes=100-"},
+			object: object{change: func(n int, r *http.Response) {
+				if n == 1 {
+					whole(letters)(r)
+				}
+				r.ContentLength = -1
+			}},
+		},
 		{name: "compressed before", object: object{change: gzip(nil)}, ranges: []string{"bytes=84-"}},
 		{name: "throttled, then the rest", object: object{change: ofRest(withStatus(429))}},
 		{name: "an unknown total", object: object{change: ofEach(func(r *http.Response) {
@@ -231,6 +244,13 @@ func whole(content string, header ...string) func(*http.Response) {
 			r.Header.Set(header[i], header[i+1])
 		}
 		holding(content)(r)
+	}
+}
+
+func wholeBrokenAfter(n int) func(*http.Response) {
+	return func(r *http.Response) {
+		whole(letters)(r)
+		r.Body = io.NopCloser(&brokenBody{strings.NewReader(letters[:n]), errBroken})
 	}
 }
 

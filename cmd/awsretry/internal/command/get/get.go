@@ -136,7 +136,8 @@ func (c *command) run(ctx context.Context, address string) error {
 // send sends the request, for all of the body or for what a file of an earlier
 // get lacks. If the service does not have the rest of that file, send asks for
 // all.
-func (c *command) send(transport *awsretry.Transport, req *http.Request, parts *partials, report *report) (*http.Response, error) {
+func (c *command) send(transport *awsretry.Transport, req *http.Request, parts *partials,
+	report *report) (*http.Response, error) {
 	if parts.path == "" {
 		return transport.RoundTrip(req)
 	}

@@ -34,7 +34,9 @@ const partSuffix = ".part"
 
 // findPartials looks for a file that the request can continue.
 func findPartials(out *outfile.File, req *http.Request) partials {
-	for _, name := range []string{"Range", "If-Range", "If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since"} {
+	for _, name := range []string{
+		"Range", "If-Range", "If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since",
+	} {
 		if _, own := req.Header[name]; own {
 			return partials{}
 		}
@@ -112,7 +114,8 @@ func (p *partials) copyTo(w io.Writer) error {
 // leave leaves what out has of the body of resp for the next get. It returns
 // where, "" if that is not possible.
 func (p *partials) leave(out *outfile.File, resp *http.Response) (path string) {
-	if _, why := byterange.Resumable(resp.Request, resp); p.prefix == "" || why != "" || resp.Header.Get("Content-Encoding") != "" {
+	_, why := byterange.Resumable(resp.Request, resp)
+	if p.prefix == "" || why != "" || resp.Header.Get("Content-Encoding") != "" {
 		return ""
 	}
 	etag := strings.Trim(resp.Header.Get("Etag"), `"`)

@@ -117,7 +117,8 @@ func TestResume(t *testing.T) {
 		}},
 		{"no strong ETag", &fragile{etag: `W/"v1"`}, nil, exit.Failure, 1, 0, []string{
 			"warning: if the body breaks off, it is not continued: its ETag is weak\n",
-			"✗ the body was cut off after 400 bytes, and nothing was written to ", ": unexpected EOF; the body is not continued: its ETag is weak\n",
+			"✗ the body was cut off after 400 bytes, and nothing was written to ",
+			": unexpected EOF; the body is not continued: its ETag is weak\n",
 		}},
 		{"ETag without quotes", &fragile{etag: "v1"}, nil, exit.Failure, 1, 0, []string{
 			"warning: if the body breaks off, it is not continued: its ETag is not in quotes\n",
@@ -273,7 +274,10 @@ func TestResumeOfAnEarlierGet(t *testing.T) {
 		{"a part of another version", `"v2"`, 206, false, "", nil, []string{"bytes=400-", ""}, other, "not continued"},
 		{"no rest", `"v2"`, 416, false, "", nil, []string{"bytes=400-", ""}, other, "not continued"},
 		{"another URL", "", 0, false, "/?other", nil, []string{""}, object, "1,000 bytes written"},
-		{"a range of the user's", "", 0, false, "", []string{"-H", "Range: bytes=0-999"}, []string{"bytes=0-999"}, object, ""},
+		{
+			"a range of the user's", "", 0, false, "", []string{"-H", "Range: bytes=0-999"},
+			[]string{"bytes=0-999"}, object, "",
+		},
 		{"a failure", "", 503, false, "", nil, []string{"bytes=400-"}, nil, "503"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
