@@ -3,12 +3,14 @@ package delivery
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/iotest"
 	"testing/synctest"
@@ -343,6 +345,74 @@ func TestStreamIsKeptOnce(t *testing.T) {
 			if kept < maxKept/2 || kept > maxKept+maxKept/4 {
 				t.Errorf("%d bytes are kept", kept)
 			}
+		})
+	}
+}
+
+// A rewound body takes a second for each Read. Its GetBody rewinds it, and must
+// not be called during a Read.
+type rewound struct {
+	*strings.Reader
+	reading atomic.Bool
+	during  atomic.Bool // GetBody or Close was called during a Read
+}
+
+func (r *rewound) Read(p []byte) (int, error) {
+	r.reading.Store(true)
+	defer r.reading.Store(false)
+	time.Sleep(time.Second)
+	return r.Reader.Read(p[:min(len(p), 2)])
+}
+
+func (r *rewound) Close() error {
+	r.during.Store(r.during.Load() || r.reading.Load())
+	return nil
+}
+
+func (r *rewound) getBody() (io.ReadCloser, error) {
+	r.during.Store(r.during.Load() || r.reading.Load())
+	_, err := r.Seek(0, io.SeekStart)
+	return r, err
+}
+
+// A dead letter has the whole body although Base still reads it when its last
+// response comes, and so does each retry.
+func TestDeadLetterOfABodyThatRewinds(t *testing.T) {
+	const text = "hello, world"
+	for _, closes := range []bool{false, true} {
+		run(t, fmt.Sprintf("Base closes it: %v", closes), func(t *testing.T) {
+			body := &rewound{Reader: strings.NewReader(text)}
+			req := post(t, "http://a.example/", "")
+			req.Body, req.GetBody, req.ContentLength = body, body.getBody, int64(len(text))
+			tr := &Transport{
+				Policy: testPolicy(t, `"numRetries":1,"minDelayTarget":1,"maxDelayTarget":1`),
+				Base: roundTripper(func(req *http.Request) (*http.Response, error) {
+					go receive(req)
+					time.Sleep(2500 * time.Millisecond)
+					if closes {
+						req.Body.Close()
+					}
+					return respond(503, req), nil
+				}),
+				DeadLetter: func(_ context.Context, dead DeadLetter) error {
+					if got, err := receive(dead.Request); got.Body != text || err != nil || dead.Attempts != 2 {
+						t.Errorf("%q, %v after %d attempts", got.Body, err, dead.Attempts)
+					}
+					again, err := dead.Request.GetBody()
+					if err != nil {
+						t.Fatal(err)
+					}
+					if got, err := io.ReadAll(again); string(got) != text || err != nil {
+						t.Errorf("again: %q, %v", got, err)
+					}
+					return again.Close()
+				},
+			}
+			resp, err := tr.RoundTrip(req)
+			if err != nil || resp.StatusCode != 503 || body.during.Load() {
+				t.Errorf("%v, %v; during a Read: %v", resp, err, body.during.Load())
+			}
+			time.Sleep(time.Minute)
 		})
 	}
 }
