@@ -82,7 +82,7 @@ func TestGetBodyWaits(t *testing.T) {
 				if closes {
 					out.Body.Close()
 				}
-				again := out
+				var again *http.Request
 				if byBase {
 					body, err := out.GetBody()
 					if err != nil {
