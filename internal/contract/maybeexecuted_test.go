@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"slices"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,7 +18,7 @@ import (
 // MaybeExecuted is true from the first attempt on that may have had an effect
 // although it failed: in the records, in Outcome and in the error.
 func TestMaybeExecuted(t *testing.T) {
-	refused := fails(&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED})
+	refused := fails(&net.OpError{Op: "dial", Err: errors.New("connection refused")})
 	lost := fails(errReset)
 	gone := responds(404, "X-Amzn-ErrorType", "NoSuchUpload")
 	accessDenied := func(req *http.Request, _ io.ReadCloser) (*http.Response, error) {
