@@ -232,6 +232,10 @@ func TestPublishedSteps(t *testing.T) {
 	if want := []int{486, 472, 486}; !slices.Equal(left, want) {
 		t.Errorf("tokens %v, want %v", left, want)
 	}
+	throttled := step{status: 400, code: "Throttling"}.failure(nil)
+	if delay, err := r.RetryDelay(0, throttled); delay != time.Second || err != nil {
+		t.Errorf("delay after throttling, as of a long poll without tokens: %v, %v", delay, err)
+	}
 	if delay, err := r.RetryDelay(0, nil); delay != 50*time.Millisecond || err != nil {
 		t.Errorf("delay without an error: %v, %v", delay, err)
 	}
