@@ -74,8 +74,9 @@ type Transport struct {
 	DeadLetter func(context.Context, DeadLetter) error
 
 	// Observe is called once for every attempt, after the decision about a
-	// retry. The attempt's Request may be a copy of the caller's. nil: not
-	// called.
+	// retry, and for a delivery of RoundTrip that is refused before its first
+	// attempt, with the Number 0. The attempt's Request may be a copy of the
+	// caller's. nil: not called.
 	Observe func(awsretry.Attempt)
 
 	mark

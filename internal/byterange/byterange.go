@@ -12,13 +12,13 @@ import (
 // A Span is a part of an object, maybe all of it.
 type Span struct {
 	First int64
-	Last  int64 // below 0: unknown
+	Last  int64 // below 0: unknown, or Total is 0
 	Total int64 // of the object; below 0: unknown
 	Open  bool  // it goes on to the end of the object
 }
 
 // Length returns how many bytes the span has, if that is known.
-func (s Span) Length() (n int64, known bool) { return s.Last - s.First + 1, s.Last >= 0 }
+func (s Span) Length() (n int64, known bool) { return s.Last - s.First + 1, s.Last >= 0 || s.Total == 0 }
 
 // Contains reports whether a part of s may end with the byte last of an object
 // of total bytes, of which the latter may be unknown.

@@ -112,6 +112,16 @@ func TestResume(t *testing.T) {
 			}},
 		},
 		{
+			name: "empty, of unknown length", ranges: []string{""},
+			object: object{breaks: []int{0}, change: func(n int, r *http.Response) {
+				if n == 0 {
+					r.ContentLength = -1
+				} else {
+					whole("")(r)
+				}
+			}},
+		},
+		{
 			name: "an early end", want: letters, ranges: []string{"bytes=100-"},
 			object: object{change: func(n int, r *http.Response) {
 				if n == 0 {
