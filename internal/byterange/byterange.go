@@ -18,7 +18,9 @@ type Span struct {
 }
 
 // Length returns how many bytes the span has, if that is known.
-func (s Span) Length() (n int64, known bool) { return s.Last - s.First + 1, s.Last >= 0 || s.Total == 0 }
+func (s Span) Length() (n int64, known bool) {
+	return s.Last - s.First + 1, s.Last >= 0 || s.Total == 0
+}
 
 // Contains reports whether a part of s may end with the byte last of an object
 // of total bytes, of which the latter may be unknown.
