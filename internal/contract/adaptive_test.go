@@ -117,21 +117,25 @@ func TestOutcomesUpdateTheRate(t *testing.T) {
 		{"transient failures", busy, 3},
 		{"broken connections", fails(errReset), 3},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				tr := &transport{
-					Mode: awsretry.Adaptive, Base: always(tt.outcome), Backoff: contract.Delay(0),
-					RateLimit: awsretry.RateLimitConfig{Smoothing: 1},
-				}
-				get(t, tr)
-				time.Sleep(10 * time.Second)
-				get(t, tr) // its first outcome ends the interval
-				want := float64(tt.attempts+1) / 10
-				if state, _ := tr.State("service.example"); state.MeasuredRate != want {
-					t.Errorf("the measured rate is %v, want %v", state.MeasuredRate, want)
-				}
+		for way, with := range ways {
+			t.Run(tt.name+", "+way, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					ctx, cancel := with(t.Context())
+					defer cancel()
+					tr := &transport{
+						Mode: awsretry.Adaptive, Base: always(tt.outcome), Backoff: contract.Delay(0),
+						RateLimit: awsretry.RateLimitConfig{Smoothing: 1},
+					}
+					tr.RoundTrip(httpfake.Request(t, ctx, "GET", nil))
+					time.Sleep(10 * time.Second)
+					tr.RoundTrip(httpfake.Request(t, ctx, "GET", nil)) // its first outcome ends the interval
+					want := float64(tt.attempts+1) / 10
+					if state, _ := tr.State("service.example"); state.MeasuredRate != want {
+						t.Errorf("the measured rate is %v, want %v", state.MeasuredRate, want)
+					}
+				})
 			})
-		})
+		}
 	}
 }
 
