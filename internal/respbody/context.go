@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"sync/atomic"
 	"time"
 )
 
@@ -45,6 +46,7 @@ type Context struct {
 	deadline time.Time     // expires, or the parent's where that is earlier
 	expires  time.Time     // when the time-out ends the context, unless it is held; the attempt's goroutine alone uses it
 	timer    *time.Timer   // of the time-out; nil until Start, and if there is none
+	started  atomic.Bool   // timer and deadline are set; Prepare has shared the context before that
 
 	stall      time.Duration // 0: none
 	stallTimer *time.Timer   // runs during a Read of the body; nil until Bind, and if there is none
@@ -60,7 +62,7 @@ func NewContext(parent context.Context, timeout, stall time.Duration) *Context {
 	return &Context{Context: ctx, Parent: parent, cancel: cancel, timeout: timeout, stall: stall}
 }
 
-// Start begins the time-out. It is called once, before the context is shared.
+// Start begins the time-out. It is called once.
 func (c *Context) Start() {
 	if c.timeout == 0 {
 		return
@@ -71,12 +73,13 @@ func (c *Context) Start() {
 		c.deadline = earlier
 	}
 	c.timer = time.AfterFunc(c.timeout, func() { c.cancel(&TimeoutError{After: c.timeout}) })
+	c.started.Store(true)
 }
 
 // Deadline implements context.Context. Until Start, and without a time-out, it
 // is the parent's.
 func (c *Context) Deadline() (time.Time, bool) {
-	if c.timer == nil {
+	if !c.started.Load() {
 		return c.Context.Deadline()
 	}
 	return c.deadline, true
@@ -85,10 +88,10 @@ func (c *Context) Deadline() (time.Time, bool) {
 // End releases what the context holds. It may be called more than once, and by
 // several goroutines.
 func (c *Context) End() {
+	c.cancel(context.Canceled)
 	if c.timer != nil {
 		c.timer.Stop()
 	}
-	c.cancel(context.Canceled)
 }
 
 // Ender returns End, and nil for an attempt without a context of its own.
@@ -116,9 +119,10 @@ func (c *Context) Hold() (resume func()) {
 	}
 	left := time.Until(c.expires)
 	return func() {
-		if c.Err() == nil {
-			c.expires = time.Now().Add(left)
-			c.timer.Reset(left)
+		c.expires = time.Now().Add(left)
+		c.timer.Reset(left)
+		if c.Err() != nil { // End stops the timer, but perhaps before the Reset
+			c.timer.Stop()
 		}
 	}
 }
