@@ -45,8 +45,10 @@ type Context struct {
 	timeout  time.Duration // 0: none
 	deadline time.Time     // expires, or the parent's where that is earlier
 	expires  time.Time     // when the time-out ends the context, unless it is held; the attempt's goroutine alone uses it
-	timer    *time.Timer   // of the time-out; nil until Start, and if there is none
-	started  atomic.Bool   // timer and deadline are set; Prepare has shared the context before that
+
+	// timer is that of the time-out, nil until Start, and if there is none. What
+	// Prepare started may have the context before Start.
+	timer atomic.Pointer[time.Timer]
 
 	stall      time.Duration // 0: none
 	stallTimer *time.Timer   // runs during a Read of the body; nil until Bind, and if there is none
@@ -72,14 +74,13 @@ func (c *Context) Start() {
 	if earlier, ok := c.Context.Deadline(); ok && earlier.Before(c.deadline) {
 		c.deadline = earlier
 	}
-	c.timer = time.AfterFunc(c.timeout, func() { c.cancel(&TimeoutError{After: c.timeout}) })
-	c.started.Store(true)
+	c.timer.Store(time.AfterFunc(c.timeout, func() { c.cancel(&TimeoutError{After: c.timeout}) }))
 }
 
 // Deadline implements context.Context. Until Start, and without a time-out, it
 // is the parent's.
 func (c *Context) Deadline() (time.Time, bool) {
-	if !c.started.Load() {
+	if c.timer.Load() == nil {
 		return c.Context.Deadline()
 	}
 	return c.deadline, true
@@ -89,8 +90,8 @@ func (c *Context) Deadline() (time.Time, bool) {
 // several goroutines.
 func (c *Context) End() {
 	c.cancel(context.Canceled)
-	if c.timer != nil {
-		c.timer.Stop()
+	if timer := c.timer.Load(); timer != nil {
+		timer.Stop()
 	}
 }
 
@@ -105,7 +106,7 @@ func (c *Context) Ender() func() {
 // Left returns how much of the time-out is left, at least a nanosecond. It
 // reports false for an attempt without a time-out.
 func (c *Context) Left() (left time.Duration, ok bool) {
-	if c == nil || c.timer == nil {
+	if c == nil || c.timer.Load() == nil {
 		return 0, false
 	}
 	return max(time.Until(c.expires), 1), true
@@ -114,15 +115,19 @@ func (c *Context) Left() (left time.Duration, ok bool) {
 // Hold stops the time-out of an attempt whose response is kept for a while,
 // until resume is called.
 func (c *Context) Hold() (resume func()) {
-	if c == nil || c.timer == nil || !c.timer.Stop() {
+	if c == nil {
+		return func() {}
+	}
+	timer := c.timer.Load()
+	if timer == nil || !timer.Stop() {
 		return func() {}
 	}
 	left := time.Until(c.expires)
 	return func() {
 		c.expires = time.Now().Add(left)
-		c.timer.Reset(left)
+		timer.Reset(left)
 		if c.Err() != nil { // End stops the timer, but perhaps before the Reset
-			c.timer.Stop()
+			timer.Stop()
 		}
 	}
 }
@@ -145,8 +150,8 @@ func (c *Context) Bind(resp *http.Response) {
 		c.End()
 		return
 	}
-	if resp.StatusCode == http.StatusSwitchingProtocols && c.timer != nil {
-		c.timer.Stop() // the connection has changed hands
+	if timer := c.timer.Load(); timer != nil && resp.StatusCode == http.StatusSwitchingProtocols {
+		timer.Stop() // the connection has changed hands
 	}
 	c.body = boundBody{body, c}
 	if w, ok := body.(io.Writer); ok {

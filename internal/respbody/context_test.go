@@ -16,7 +16,7 @@ func TestEndDuringResume(t *testing.T) {
 		ending.Go(c.End)
 		resume()
 		ending.Wait()
-		if c.timer.Stop() {
+		if c.timer.Load().Stop() {
 			t.Fatal("the timer runs on")
 		}
 	}
