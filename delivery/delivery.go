@@ -96,7 +96,7 @@ func (d *delivery) bury(resp *http.Response, err error) (*http.Response, error) 
 	case err == nil:
 		err = fmt.Errorf("delivery: got %d %s", resp.StatusCode, http.StatusText(resp.StatusCode))
 	}
-	return nil, fmt.Errorf("%w; and the dead letter was not taken: %w", err, unnamed(failure))
+	return nil, fmt.Errorf("%w; and the dead letter was not taken: %w", err, failure)
 }
 
 // deadLetter returns the dead letter, whose request still needs its body.
