@@ -60,3 +60,13 @@ func TestDeprecatedWriteLetter(t *testing.T) {
 		t.Errorf("got %+v, %+v, %v", letter, got, err)
 	}
 }
+
+func TestDeprecatedValidate(t *testing.T) {
+	p := &Policy{RequestPolicy: &RequestPolicy{HeaderContentType: "text/xml"}}
+	if err := p.Validate(true); err != nil {
+		t.Errorf("raw: got %v", err)
+	}
+	if err := p.Validate(false); err == nil {
+		t.Error("wrapped: no error")
+	}
+}

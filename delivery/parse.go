@@ -26,8 +26,9 @@ import (
 //
 // Parse returns an error for an attribute that is unknown, repeated, of the
 // wrong type or out of its limits. The error names the attribute, its value and
-// what is allowed. Parse does not check which content type is allowed, because
-// that depends on the subscription: see [Policy.Validate].
+// what is allowed. Parse does not check which content type is allowed, because it
+// depends on the subscription: see [Policy.ValidateWrapped] and
+// [Policy.ValidateRaw].
 func Parse(data []byte) (*Policy, error) {
 	p := &Policy{}
 	if err := decode(data, func(d decoder) attribute { return d.policy(p) }); err != nil {

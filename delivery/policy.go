@@ -58,9 +58,9 @@ type ThrottlePolicy struct {
 
 // A RequestPolicy sets headers of the requests.
 type RequestPolicy struct {
-	// HeaderContentType replaces the request's own Content-Type.
-	// [Policy.Validate] lists what it may be. "": the request's own, or
-	// text/plain; charset=UTF-8 if it has none.
+	// HeaderContentType replaces the request's own Content-Type. See
+	// [Policy.ValidateWrapped] and [Policy.ValidateRaw] for what is allowed.
+	// "": the request's own, or text/plain; charset=UTF-8 if it has none.
 	HeaderContentType string `json:"headerContentType,omitempty"`
 }
 
@@ -122,7 +122,7 @@ func Effective(topic *TopicPolicy, subscription *Policy) *Policy {
 // Data Firehose throttles, [CustomerManaged] applies instead.
 //
 // The limits of an HTTP/S policy on the number of retries and on their total
-// time do not apply to it: [Policy.Validate] accepts it, [Parse] refuses its
+// time do not apply to it: [Policy.ValidateRaw] accepts it, [Parse] refuses its
 // JSON.
 func AWSManaged() *Policy { return fixedPolicy(3, 2, 10, 100_000, 1, 20) }
 
@@ -132,7 +132,7 @@ func AWSManaged() *Policy { return fixedPolicy(3, 2, 10, 100_000, 1, 20) }
 // 6 hours.
 //
 // The limit of an HTTP/S policy on the total time does not apply to it:
-// [Policy.Validate] accepts it, [Parse] refuses its JSON.
+// [Policy.ValidateRaw] accepts it, [Parse] refuses its JSON.
 func CustomerManaged() *Policy { return fixedPolicy(0, 2, 10, 38, 10, 600) }
 
 func fixedPolicy(noDelay, minDelay, backoff, maxDelay, lo, hi int) *Policy {

@@ -8,7 +8,7 @@ import (
 
 // Delays yields the delay before each retry, in order and without jitter. It
 // computes them one at a time, so that a policy of 100,000 retries needs no
-// memory. A nil policy is the default one. A policy that [Policy.Validate]
+// memory. A nil policy is the default one. A policy that [Policy.ValidateRaw]
 // refuses yields at most numRetries delays, none of them negative.
 func (p *Policy) Delays() iter.Seq[time.Duration] {
 	return func(yield func(time.Duration) bool) {

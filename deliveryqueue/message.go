@@ -147,7 +147,7 @@ func (q *Queue) encode(req *http.Request, o Options) (args, head, error) {
 	if err := checkURL(req); err != nil {
 		return args{}, head{}, err
 	}
-	if err := o.Policy.Validate(true); err != nil {
+	if err := o.Policy.ValidateRaw(); err != nil {
 		return args{}, head{}, err
 	}
 	own := req.Clone(context.Background())
