@@ -34,7 +34,7 @@ type Config struct {
 	Seal, Open func([]byte) ([]byte, error)
 
 	// DeadLetter takes a delivery that failed for good, as
-	// delivery.Transport.DeadLetter does; [delivery.DirQueue] returns one. If
+	// delivery.Transport.DeadLetter does; the Put of a [letters.Dir] is one. If
 	// it returns an error, the dead letter stays in the store. It may be called
 	// again for a delivery if the process dies. nil: dead letters stay in the
 	// store.

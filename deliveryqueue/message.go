@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"example.com/awsretry/delivery"
+	"example.com/awsretry/delivery/letters"
 	"example.com/awsretry/internal/redact"
 )
 
@@ -35,7 +36,7 @@ type message struct {
 	Fixed   string          `json:"fixed,omitempty"`  // which fixed policy's retries apply
 	Policy  json.RawMessage `json:"policy,omitempty"` // the rest of the policy
 	Sealed  bool            `json:"sealed,omitempty"`
-	Letter  []byte          `json:"letter"` // see delivery.WriteLetter
+	Letter  []byte          `json:"letter"` // see letters.Write
 }
 
 const messageVersion = 1
@@ -130,7 +131,7 @@ func unseal(open func([]byte) ([]byte, error), sealed []byte) (letter []byte, er
 
 // request returns the request of an attempt.
 func (u unread) request(ctx context.Context) (*http.Request, error) {
-	_, req, err := delivery.ReadLetter(bytes.NewReader(u.letter), int64(len(u.letter)))
+	_, req, err := letters.Read(bytes.NewReader(u.letter), int64(len(u.letter)))
 	if err != nil {
 		return nil, err
 	}
@@ -160,10 +161,10 @@ func (q *Queue) encode(req *http.Request, o Options) (args, head, error) {
 		return args{}, head{}, err
 	}
 	var letter bytes.Buffer
-	if err := delivery.WriteLetter(&letter, delivery.DeadLetter{Request: own}, time.Now()); err != nil {
+	if err := letters.Write(&letter, delivery.DeadLetter{Request: own}, time.Now()); err != nil {
 		return args{}, head{}, err
 	}
-	h, _, err := delivery.ReadLetter(bytes.NewReader(letter.Bytes()), int64(letter.Len()))
+	h, _, err := letters.Read(bytes.NewReader(letter.Bytes()), int64(letter.Len()))
 	if err != nil {
 		return args{}, head{}, err
 	}
