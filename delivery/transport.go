@@ -60,8 +60,8 @@ type Transport struct {
 	// RoundTrip returns. It is also called if the request's context has ended;
 	// its own context has the same values and does not end. If it returns an
 	// error, RoundTrip closes the response and returns that error together with
-	// the delivery's own. [DirQueue] returns a DeadLetter that writes a file
-	// for each dead letter. nil: what cannot be delivered is dropped.
+	// the delivery's own. The Put of a [letters.Dir] writes a file for each
+	// dead letter. nil: what cannot be delivered is dropped.
 	//
 	// If Base, Jitter or Observe panics, DeadLetter is called and the panic
 	// goes on. It is never called for a request that got a 2xx.

@@ -66,7 +66,7 @@ func perSecond(n int, begin time.Time) float64 { return float64(n) / time.Since(
 
 // DELIVERYQUEUE_WAITING=100000 measures so many waiting deliveries in each
 // store, beside as many of River's bare jobs and as many dead letters of a
-// DirQueue. It takes some minutes.
+// letters.Dir. It takes some minutes.
 func TestManyWaiting(t *testing.T) {
 	n, err := strconv.Atoi(os.Getenv("DELIVERYQUEUE_WAITING"))
 	if err != nil {
@@ -77,8 +77,8 @@ func TestManyWaiting(t *testing.T) {
 		m.deliveries(t, name, store(t), n)
 		m.bare(t, name+" bare", store(t), n)
 	}
-	m.dirQueue(t, "DirQueue", min(n, 20_000))
-	m.write(t, "SQLite", "SQLite bare", "PostgreSQL", "PostgreSQL bare", "DirQueue")
+	m.dirQueue(t, "letters.Dir", min(n, 20_000))
+	m.write(t, "SQLite", "SQLite bare", "PostgreSQL", "PostgreSQL bare", "letters.Dir")
 }
 
 // measured is how many of n are enqueued one by one, in transactions, and
