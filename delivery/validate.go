@@ -15,7 +15,7 @@ const (
 	maxTotal       = 3600 * time.Second // "a hard limit and cannot be increased"
 )
 
-// What each attribute may be, for the end of an error about it.
+// What is allowed for each attribute, for errors.
 const (
 	limitMinDelayTarget  = "whole seconds, 1 to maxDelayTarget"
 	limitMaxDelayTarget  = "whole seconds, minDelayTarget to 3600"
