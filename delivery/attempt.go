@@ -15,16 +15,16 @@ import (
 // the attempt's number in the delivery, from 1. It is for a job queue, which
 // stores the request between the attempts.
 //
-// Attempt classifies, times out, throttles and observes the attempt as RoundTrip
-// does, and sets the policy's content type. If the policy allows another
-// attempt, the record's Stop is "" and its Delay is the delay before that
-// attempt, with jitter. Otherwise Stop is why no attempt follows, as in
+// Attempt classifies, times out, throttles and observes the attempt as
+// RoundTrip does, and sets the policy's content type. If the policy allows
+// another attempt, the record's Stop is "" and its Delay is the delay before
+// that attempt, with jitter. Otherwise Stop is why no attempt follows, as in
 // DeadLetter.Reason. Attempt does not wait for Delay, and does not call
 // Transport.DeadLetter.
 //
-// Exactly one of Response and Err is set. The caller closes the response's body.
-// Attempt closes the request's body. It does not recover a panic in Base or in a
-// hook.
+// Exactly one of Response and Err is set. The caller closes the response's
+// body. Attempt closes the request's body. It does not recover a panic in Base
+// or in a hook.
 //
 // In Base, awsretry.AttemptNumber returns 1 for every attempt.
 func (t *Transport) Attempt(req *http.Request, number int) awsretry.Attempt {

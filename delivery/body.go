@@ -14,8 +14,8 @@ const maxKept = 1 << 20
 func hasBody(req *http.Request) bool { return req.Body != nil && req.Body != http.NoBody }
 
 // outgoing returns the request that the inner Transport sends. Its body is lent
-// by d.body, which buffers what the attempts read of a stream, so that the inner
-// Transport buffers nothing.
+// by d.body, which buffers what the attempts read of a stream, so that the
+// inner Transport buffers nothing.
 func (d *delivery) outgoing() *http.Request {
 	out := d.req.WithContext(context.WithValue(d.req.Context(), progressKey{d.Transport}, &d.progress))
 	if hasBody(d.req) {

@@ -35,8 +35,9 @@ func classify(a *awsretry.Attempt) awsretry.Class {
 func delivered(resp *http.Response) bool { return resp.StatusCode/100 == 2 }
 
 // connectionFailed reports whether err is a failure that the server's operator
-// can fix, such as of its name, certificate or proxy. Other policies do not retry
-// it because they retry for seconds; a delivery policy may for hours or days.
+// can fix, such as of its name, certificate or proxy. Other policies do not
+// retry it because they retry for seconds; a delivery policy may for hours or
+// days.
 func connectionFailed(err error) bool {
 	var (
 		op          *net.OpError

@@ -26,8 +26,8 @@ import (
 //
 // Parse returns an error for an attribute that is unknown, repeated, of the
 // wrong type or out of its limits. The error names the attribute, its value and
-// what is allowed. Parse does not check which content type is allowed, because it
-// depends on the subscription: see [Policy.ValidateWrapped] and
+// what is allowed. Parse does not check which content type is allowed, because
+// it depends on the subscription: see [Policy.ValidateWrapped] and
 // [Policy.ValidateRaw].
 func Parse(data []byte) (*Policy, error) {
 	p := &Policy{}
@@ -96,8 +96,8 @@ type decoder struct{ *json.Decoder }
 // qualified by the names of the objects that it is in.
 type attribute func(path string, tok json.Token) error
 
-// legacy maps attributes that Amazon SNS returns without documenting them to the
-// one value that is ignored.
+// legacy maps attributes that Amazon SNS returns without documenting them to
+// the one value that is ignored.
 var legacy = map[string]json.Token{
 	"sicklyRetryPolicy":        nil,
 	"defaultSicklyRetryPolicy": nil,

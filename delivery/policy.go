@@ -115,9 +115,9 @@ func Effective(topic *TopicPolicy, subscription *Policy) *Policy {
 }
 
 // AWSManaged returns the fixed policy for endpoints that AWS manages (Amazon
-// Data Firehose, AWS Lambda, Amazon SQS): 3 retries without delay, 2 spaced 1 s,
-// 10 exponential from 1 to 20 s, 100,000 spaced 20 s; in all 23 days. When Amazon
-// Data Firehose throttles, [CustomerManaged] applies instead.
+// Data Firehose, AWS Lambda, Amazon SQS): 3 retries without delay, 2 spaced 1
+// s, 10 exponential from 1 to 20 s, 100,000 spaced 20 s; in all 23 days. When
+// Amazon Data Firehose throttles, [CustomerManaged] applies instead.
 //
 // The limits of an HTTP/S policy on the number of retries and on their total
 // time do not apply to it: [Policy.ValidateRaw] accepts it, [Parse] refuses its

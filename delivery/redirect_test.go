@@ -58,7 +58,8 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 				}
 
 				moved.Store(false)
-				done, err := (&letters.Dir{Path: dir}).Redrive(t.Context(), &Transport{Base: server.Client().Transport}, letters.RedriveOptions{})
+				again := &Transport{Base: server.Client().Transport}
+				done, err := (&letters.Dir{Path: dir}).Redrive(t.Context(), again, letters.RedriveOptions{})
 				if done != (letters.Counts{Delivered: 1}) || err != nil || len(arrived) != 1 ||
 					arrived[0] != "POST /old hello" {
 					t.Errorf("got %+v, %v; %q arrived", done, err, arrived)

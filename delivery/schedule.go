@@ -7,8 +7,9 @@ import (
 )
 
 // Delays yields the delay before each retry, in order and without jitter. It
-// computes them one at a time, so a policy of 100,000 retries needs no memory. A nil policy is the default one. A policy that [Policy.ValidateRaw]
-// refuses yields at most numRetries delays, none of them negative.
+// computes them one at a time, so a policy of 100,000 retries needs no memory.
+// A nil policy is the default one. A policy that [Policy.ValidateRaw] refuses
+// yields at most numRetries delays, none of them negative.
 func (p *Policy) Delays() iter.Seq[time.Duration] {
 	return func(yield func(time.Duration) bool) {
 		s := p.schedule()
@@ -76,8 +77,8 @@ const spread = 0.1
 
 // jittered returns the delay before retry n with jitter: from spread below the
 // delay at random 0 to spread above it at 1, but not below minDelayTarget.
-// Except in the fixed policies, it is also not above maxDelayTarget, and the sum
-// of all delays is at most 3,600 s. The fixed policies keep their average
+// Except in the fixed policies, it is also not above maxDelayTarget, and the
+// sum of all delays is at most 3,600 s. The fixed policies keep their average
 // length.
 func (s *schedule) jittered(n int, random float64) time.Duration {
 	delay := float64(s.delay(n))

@@ -33,12 +33,12 @@ import (
 // use.
 //
 // RoundTrip returns the last response, whatever its status, or an
-// [*awsretry.Error]. It also returns the error, instead of the last response, if
-// the throttle leaves no time for a retry before the context's deadline: the
+// [*awsretry.Error]. It also returns the error, instead of the last response,
+// if the throttle leaves no time for a retry before the context's deadline: the
 // wait for the throttle begins after the policy's delay.
 //
-// Redirects are not followed: as at Amazon SNS, they are permanent failures like
-// any other 3xx or 4xx. An http.Client follows them by default, so set its
+// Redirects are not followed: as at Amazon SNS, they are permanent failures
+// like any other 3xx or 4xx. An http.Client follows them by default, so set its
 // CheckRedirect to a function that returns [http.ErrUseLastResponse], as in the
 // example; Do then returns the redirect itself. Otherwise RoundTrip returns
 // [ErrRedirect] for the request that follows the redirect, because the delivery
@@ -90,8 +90,8 @@ var _ retrier.Retrier = new(Transport).mark
 // response.
 const defaultAttemptTimeout = 15 * time.Second
 
-// ErrRedirect is in the error of a request that an http.Client makes to follow a
-// redirect. The request is not sent.
+// ErrRedirect is in the error of a request that an http.Client makes to follow
+// a redirect. The request is not sent.
 var ErrRedirect = errors.New("delivery: a redirect is a permanent failure and is not followed")
 
 // RoundTrip implements http.RoundTripper.
@@ -121,8 +121,8 @@ func followsRedirect(req *http.Request) error {
 	return fmt.Errorf("%w: got %d %s", ErrRedirect, req.Response.StatusCode, http.StatusText(req.Response.StatusCode))
 }
 
-// CloseIdleConnections calls the method of this name of Base, if it has one. The
-// fields may still be changed after it, before the first request.
+// CloseIdleConnections calls the method of this name of Base, if it has one.
+// The fields may still be changed after it, before the first request.
 func (t *Transport) CloseIdleConnections() {
 	inner := t.running.Load()
 	if inner == nil && t.Validate() == nil {
@@ -133,8 +133,8 @@ func (t *Transport) CloseIdleConnections() {
 	}
 }
 
-// Validate returns an error that names each invalid field of t, and each invalid
-// attribute of its policy, with its value and what is allowed. It
+// Validate returns an error that names each invalid field of t, and each
+// invalid attribute of its policy, with its value and what is allowed. It
 // accepts the content types of raw message delivery. RoundTrip returns the same
 // error before it sends anything.
 func (t *Transport) Validate() error {

@@ -57,8 +57,8 @@ func again(job *rivertype.JobRow, rec record, delay time.Duration) *change {
 }
 
 // settle commits changes of jobs. Unless the delivery succeeded, it does not
-// change a job that is no longer running or that another process has taken over.
-// A job that was canceled during the attempt does not run again.
+// change a job that is no longer running or that another process has taken
+// over. A job that was canceled during the attempt does not run again.
 func (s *store) settle(ctx context.Context, changes []*change) error {
 	for _, c := range changes {
 		if !c.Final {

@@ -9,16 +9,16 @@
 //
 // At least once: a delivery that Enqueue accepted is attempted until an
 // endpoint responds with a 2xx, or it fails for good and becomes a dead letter,
-// or is canceled. It survives kill -9 of any process and a crash of the machine:
-// Enqueue returns when the row is committed, in SQLite with synchronous=FULL,
-// in PostgreSQL by its own synchronous_commit.
+// or is canceled. It survives kill -9 of any process and a crash of the
+// machine: Enqueue returns when the row is committed, in SQLite with
+// synchronous=FULL, in PostgreSQL by its own synchronous_commit.
 //
 // More than once: if a process dies during an attempt, the attempt is repeated,
 // although the endpoint may have received it. The outcome of an attempt is
 // committed before the worker takes the next delivery, so a crash repeats at
-// most as many deliveries as the process has workers. The same is true of a stop
-// that cuts attempts off, and of a store that accepts no writes for longer than
-// a worker waits.
+// most as many deliveries as the process has workers. The same is true of a
+// stop that cuts attempts off, and of a store that accepts no writes for longer
+// than a worker waits.
 //
 // Exactly once needs the endpoint's help: each attempt of a delivery has the
 // same Idempotency-Key header. An endpoint that remembers the keys for as long
@@ -39,6 +39,7 @@
 //
 // Times are those of the store's clock: PostgreSQL's, or in SQLite the
 // machine's. The clocks of the processes may differ from it. If it is set back,
-// deliveries that wait longer than 5 seconds are late by as much. If the clock of a process is ahead of PostgreSQL's, its new deliveries are attempted
-// up to 5 seconds late. Delivery.Enqueued is by the clock of the process.
+// deliveries that wait longer than 5 seconds are late by as much. If the clock
+// of a process is ahead of PostgreSQL's, its new deliveries are attempted up to
+// 5 seconds late. Delivery.Enqueued is by the clock of the process.
 package deliveryqueue

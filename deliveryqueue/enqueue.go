@@ -20,8 +20,8 @@ type Options struct {
 	// scheme and host) by all processes. nil: the default policy.
 	Policy *delivery.Policy
 
-	// IdempotencyKey is sent with each attempt in the header Idempotency-Key. "":
-	// the request's own, or a random one. Enqueue does not deduplicate: two
+	// IdempotencyKey is sent with each attempt in the header Idempotency-Key.
+	// "": the request's own, or a random one. Enqueue does not deduplicate: two
 	// deliveries may have the same key. It returns an error for a key with
 	// control characters and for a request with two keys.
 	IdempotencyKey string

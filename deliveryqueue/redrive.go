@@ -13,10 +13,10 @@ import (
 var ErrNotFound = errors.New("deliveryqueue: there is no such delivery")
 
 // Cancel cancels a delivery. An attempt in progress is canceled as soon as its
-// process notices; the delivery is then canceled unless the attempt succeeded or
-// was the last. A canceled dead letter is deleted after Config.KeepDelivered,
-// like a delivered one. Cancel returns an error if the delivery has already
-// been delivered.
+// process notices; the delivery is then canceled unless the attempt succeeded
+// or was the last. A canceled dead letter is deleted after
+// Config.KeepDelivered, like a delivered one. Cancel returns an error if the
+// delivery has already been delivered.
 func (q *Queue) Cancel(ctx context.Context, id int64) error {
 	var state string
 	err := q.store.db.QueryRowContext(ctx, q.store.query(

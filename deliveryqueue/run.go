@@ -21,10 +21,10 @@ const forever = 100 * 365 * 24 * time.Hour
 // cutOff is how long Run waits for attempts that it canceled.
 const cutOff = 5 * time.Second
 
-// Run makes the attempts until ctx ends, Config.Workers at a time. Then it takes
-// no more deliveries and waits at most Config.StopTimeout for the attempts in
-// progress. It returns nil if all have ended. Otherwise it cancels them, waits
-// at most 5 s, and returns an error; the next Run repeats them.
+// Run makes the attempts until ctx ends, Config.Workers at a time. Then it
+// takes no more deliveries and waits at most Config.StopTimeout for the
+// attempts in progress. It returns nil if all have ended. Otherwise it cancels
+// them, waits at most 5 s, and returns an error; the next Run repeats them.
 //
 // Any number of processes may run the same store.
 func (q *Queue) Run(ctx context.Context) error {

@@ -15,10 +15,11 @@ const (
 )
 
 // settle commits the outcome of an attempt, and returns the error for Work to
-// return. It retries while the store accepts no writes, even if Run is stopping.
-// An outcome that it cannot commit is lost, and the job runs again when its
-// process counts as dead. River does not commit it instead: it uses this
-// process's clock, and another process may have taken the job over by then.
+// return. It retries while the store accepts no writes, even if Run is
+// stopping. An outcome that it cannot commit is lost, and the job runs again
+// when its process counts as dead. River does not commit it instead: it uses
+// this process's clock, and another process may have taken the job over by
+// then.
 func (q *Queue) settle(ctx context.Context, own *change) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), q.timing.settle)
 	defer cancel()
@@ -52,7 +53,8 @@ type settler interface {
 	settle(ctx context.Context, changes []*change) error
 }
 
-// An outcome is a change in a group. The group's committing guards done and err.
+// An outcome is a change in a group. The group's committing guards done and
+// err.
 type outcome struct {
 	change *change
 	done   bool
@@ -94,9 +96,9 @@ var errNotCommitted = errors.New("the outcome was not committed")
 
 // settled is the error that Work returns to keep River from committing the
 // outcome. River would do so some milliseconds after the worker took the next
-// job, so a crash would repeat more deliveries, and the job may be running again
-// by then. With these methods, a River worker reports the results of a batch of
-// jobs; this batch is empty.
+// job, so a crash would repeat more deliveries, and the job may be running
+// again by then. With these methods, a River worker reports the results of a
+// batch of jobs; this batch is empty.
 type settled struct{}
 
 func (settled) Error() string { return "the outcome is not for River to commit" }

@@ -60,8 +60,8 @@ func openSQLite(name string, logger *slog.Logger) (store, error) {
 	if err != nil {
 		return store{}, err
 	}
-	// SQLite would create a file that everybody can read. Its -wal and -shm files
-	// get the mode of this one.
+	// SQLite would create a file that everybody can read. Its -wal and -shm
+	// files get the mode of this one.
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return store{}, err

@@ -45,16 +45,17 @@ func (q *Queue) sweep(ctx context.Context) error {
 		WHERE id IN (SELECT id FROM river_job WHERE state = 'running' AND queue = $1 AND attempted_at < %[4]s
 			LIMIT %[5]d %[6]s)`,
 		s.metadata(), state, s.after(`0`), s.after(fmt.Sprint(-q.rescueAfter().Seconds())), sweepLimit, skip)
-	// Make available the attempts that are due before the next sweep. All jobs have
-	// these priorities; the condition lets the query use an index of River's.
+	// Make available the attempts that are due before the next sweep. All jobs
+	// have these priorities; the condition lets the query use an index of
+	// River's.
 	due := fmt.Sprintf(`
 		UPDATE river_job SET state = 'available'
 		WHERE id IN (SELECT id FROM river_job
 			WHERE state IN ('scheduled', 'retryable') AND queue = $1 AND priority IN (1, 2) AND scheduled_at <= %s
 			ORDER BY scheduled_at LIMIT %d %s)`, s.after(fmt.Sprint(step.Seconds())), sweepLimit, skip)
-	// Make due what a process whose clock is ahead has enqueued. Exclude retries,
-	// whose time is by the store's clock: River makes them available too early if
-	// its leader's clock is ahead.
+	// Make due what a process whose clock is ahead has enqueued. Exclude
+	// retries, whose time is by the store's clock: River makes them available
+	// too early if its leader's clock is ahead.
 	ahead := fmt.Sprintf(`
 		UPDATE river_job SET scheduled_at = %s
 		WHERE id IN (SELECT id FROM river_job

@@ -31,7 +31,8 @@ const (
 	// may have become shorter.
 	longestLine = 10 * time.Minute
 
-	// tooLate is the longest time after its turn at which an attempt may be made.
+	// tooLate is the longest time after its turn at which an attempt may be
+	// made.
 	tooLate = 250 * time.Millisecond
 
 	// longestInterval is the interval at a maxReceivesPerSecond of 1.
@@ -41,13 +42,13 @@ const (
 	longestAhead = turnsAheadOfMissed + longestInterval
 )
 
-// hold is the longest wait for a turn in a worker. A job that runs again for its
-// turn begins that much earlier.
+// hold is the longest wait for a turn in a worker. A job that runs again for
+// its turn begins that much earlier.
 func (q *Queue) hold() time.Duration { return min(2*q.config.PollInterval, longestAhead) }
 
-// throttle waits for the turn of an attempt, and reports whether it has come. If
-// the wait is longer than hold, it returns the delay until the job should run
-// again. It sets rec.Turn.
+// throttle waits for the turn of an attempt, and reports whether it has come.
+// If the wait is longer than hold, it returns the delay until the job should
+// run again. It sets rec.Turn.
 func (q *Queue) throttle(
 	ctx context.Context, clock clock, policy *delivery.Policy, endpoint string, rec *record,
 ) (now bool, later time.Duration, err error) {

@@ -8,10 +8,10 @@
 //
 // The operation continues at its service, but the process loses its name, the
 // deadline and the number of checks. Store the name and the deadline before the
-// first check, so that the next process can call Until with them. It begins with
-// the first delay, and Config.MaxAttempts counts its own checks only, so bound
-// the whole wait by the deadline. A check only reads, so it can be repeated, even
-// by two processes at once. See the example Resume.
+// first check, so that the next process can call Until with them. It begins
+// with the first delay, and Config.MaxAttempts counts its own checks only, so
+// bound the whole wait by the deadline. A check only reads, so it can be
+// repeated, even by two processes at once. See the example Resume.
 //
 // If the process may die before it knows the operation's name, store an
 // idempotency key first, and start the operation again with the same key.

@@ -63,8 +63,8 @@ type fileHead struct {
 	Opaque []byte `json:"opaque,omitempty"` // the URL's, which is sent to URL.Host in place of a path
 }
 
-// maxHead limits what is read into memory of a file, in bytes: all but the body.
-// It is net/http's default limit of a request's header.
+// maxHead limits what is read into memory of a file, in bytes: all but the
+// body. It is net/http's default limit of a request's header.
 const maxHead = 1 << 20
 
 func hasBody(req *http.Request) bool { return req.Body != nil && req.Body != http.NoBody }

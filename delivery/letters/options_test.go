@@ -45,7 +45,8 @@ func TestRedriveRefusals(t *testing.T) {
 	t.Run("a folder that is a file", func(t *testing.T) {
 		dir := t.TempDir()
 		write(t, dir, "file", "hello")
-		if _, err := (&Dir{Path: filepath.Join(dir, "file")}).Redrive(t.Context(), roundTripper(nil), RedriveOptions{}); err == nil {
+		folder := &Dir{Path: filepath.Join(dir, "file")}
+		if _, err := folder.Redrive(t.Context(), roundTripper(nil), RedriveOptions{}); err == nil {
 			t.Error("no error")
 		}
 	})

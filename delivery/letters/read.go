@@ -12,7 +12,8 @@ import (
 	"strings"
 )
 
-// readLetter reads a letter of the given size, and checks that its body is complete.
+// readLetter reads a letter of the given size, and checks that its body is
+// complete.
 func readLetter(r io.ReaderAt, size int64) (Letter, *http.Request, error) {
 	l := newLineReader(io.NewSectionReader(r, 0, size))
 	head, err := l.head()
