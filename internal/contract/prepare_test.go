@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -15,6 +16,7 @@ import (
 	"example.com/awsretry"
 	"example.com/awsretry/internal/contract"
 	"example.com/awsretry/internal/httpfake"
+	"example.com/awsretry/internal/replay"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -386,4 +388,54 @@ func TestContextOfAnAttemptThatIsNotSent(t *testing.T) {
 			})
 		}
 	}
+}
+
+// The same holds for the body of a call that makes attempts of its own, such as
+// a delivery, which takes its body back after that.
+func TestLentBodyIsClosedWherePrepareEndsTheAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var lender replay.Body
+		req := httpfake.Request(t, t.Context(), "PUT", struct{ io.Reader }{strings.NewReader("hello")})
+		lender.Own(req)
+		lender.Share(10, false)
+		out := req.WithContext(t.Context())
+		lender.Lend(out)
+		tr := retrying(httpfake.Statuses(200))
+		prepareFails(1)(tr)
+		if _, err := tr.RoundTrip(out); err == nil || !lender.Idle() {
+			t.Errorf("%v, idle: %v", err, lender.Idle())
+		}
+		lender.Release(true)
+	})
+}
+
+// What Prepare starts may go on asking for the deadline of the attempt's
+// context, which the time-out brings forward when the attempt is sent.
+func TestDeadlineDuringTheSend(t *testing.T) {
+	var asking sync.WaitGroup
+	done := make(chan struct{})
+	tr := retrying(httpfake.Statuses(503, 200))
+	tr.AttemptTimeout = time.Minute
+	tr.Prepare = func(req *http.Request, _ int) error {
+		ctx := req.Context()
+		started := make(chan struct{})
+		asking.Go(func() {
+			close(started)
+			for {
+				ctx.Deadline()
+				select {
+				case <-done:
+					return
+				default:
+				}
+			}
+		})
+		<-started
+		return nil
+	}
+	if _, err := tr.RoundTrip(httpfake.Request(t, t.Context(), "GET", nil)); err != nil {
+		t.Error(err)
+	}
+	close(done)
+	asking.Wait()
 }
