@@ -240,7 +240,7 @@ func TestJitterKeepsTheLimitsOfAnyPolicy(t *testing.T) {
 			NumRetries: &n, MinDelayTarget: &lo, MaxDelayTarget: &hi, BackoffFunction: functions[random.IntN(4)],
 			NumNoDelayRetries: &none, NumMinDelayRetries: &least, NumMaxDelayRetries: &most,
 		}}
-		if p.Validate(false) != nil {
+		if p.ValidateWrapped() != nil {
 			continue
 		}
 		valid++

@@ -53,7 +53,7 @@ type Transport struct {
 	// not below minDelayTarget, not above maxDelayTarget, and not so far that
 	// all delays together may exceed 3,600 s. So where the two targets are
 	// equal, as in the default policy, no delay is random, and deliveries that
-	// failed together are retried together; set a Jitter if an endpoint takes
+	// failed together are retried together; set a Jitter if an endpoint gets
 	// many. The delays of AWSManaged and CustomerManaged may exceed
 	// maxDelayTarget, so that these schedules keep their length.
 	Jitter awsretry.Jitter

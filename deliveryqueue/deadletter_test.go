@@ -29,6 +29,11 @@ func TestDeadLetterIsHandedOver(t *testing.T) {
 		if d.Reason != "permanent" || d.Status != 404 || d.Attempts != 1 {
 			t.Errorf("%+v", d)
 		}
+		for letter, err := range folder.List() {
+			if err != nil || letter.Reason != "permanent" || letter.Status != 404 || letter.Attempts != 1 {
+				t.Errorf("the letter: %+v, %v", letter, err)
+			}
+		}
 		end.respond(200)
 		done, err := folder.Redrive(t.Context(), http.DefaultTransport, letters.RedriveOptions{})
 		if err != nil || done.Delivered != 1 {
