@@ -24,26 +24,30 @@ func TestPlainRequests(t *testing.T) {
 	stopped.Cancel = closed
 	legacy := get(t.Context())
 	legacy.Cancel = make(chan struct{})
+	pooled := new(http.Transport)
+	pooled.RegisterProtocol("http", httpfake.Statuses(200))
+	foreign := httpfake.Statuses(200)
 	for _, tt := range []struct {
 		name string
+		base http.RoundTripper
 		req  *http.Request
 		want bool
 	}{
-		{"GET", get(t.Context()), true},
-		{"body in memory", httpfake.Request(t, t.Context(), "POST", strings.NewReader("x")), true},
-		{"http.Client with a Timeout", fromClient, true},
-		{"Request.Cancel alone", legacy, true},
-		{"Request.Cancel is closed", stopped, false},
-		{"options", get(WithMaxAttempts(t.Context(), 1)), false},
+		{"GET", pooled, get(t.Context()), true},
+		{"body in memory", pooled, httpfake.Request(t, t.Context(), "POST", strings.NewReader("x")), true},
+		{"http.Client with a Timeout", pooled, fromClient, true},
+		{"Request.Cancel alone", pooled, legacy, true},
+		{"Request.Cancel is closed", pooled, stopped, false},
+		{"options", pooled, get(WithMaxAttempts(t.Context(), 1)), false},
+		{"foreign Base", foreign, get(t.Context()), false},
+		{"foreign Base and a deadline", foreign, get(deadline), true},
 	} {
 		for _, mode := range []Mode{Standard, Adaptive} {
 			t.Run(tt.name+", "+string(mode), func(t *testing.T) {
-				tr := &Transport{Base: httpfake.Statuses(200), Mode: mode}
-				config, err := tr.resolve()
-				if err != nil {
+				tr := &Transport{Base: tt.base, Mode: mode}
+				if _, err := tr.resolve(); err != nil {
 					t.Fatal(err)
 				}
-				config.foreign = false // as over an http.Transport
 				var plain plainResult
 				tr.sendPlain(tt.req, &plain)
 				if plain.sent() != tt.want {

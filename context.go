@@ -66,7 +66,8 @@ func WithObserver(ctx context.Context, observe func(Attempt)) context.Context {
 
 // WithoutRetry returns a context whose requests are sent once. Their outcomes
 // still count in the retry token bucket and the rate limiter. They are
-// classified by status and header, see the Code of Attempt.
+// classified by status and header, in [Adaptive] mode by the body too; see the
+// Code of Attempt.
 func WithoutRetry(ctx context.Context) context.Context {
 	return withOptions(ctx, func(o *callOptions) { o.noRetry = true })
 }

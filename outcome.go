@@ -120,15 +120,18 @@ func (a *attempt) findCode(c *call) string {
 
 // readsAhead reports whether the response body may be read before it is the
 // caller's. Once a Read of it hangs, RoundTrip cannot return the response. So
-// none is read where no retry can follow. That of a last attempt is read for
-// Outcome, unless the body of an attempt before it hung. While the caller is
-// still writing a one-shot request body, the response may depend on what comes.
+// none is read where no retry can follow, unless the rate limiter has to know
+// whether the service throttles and the length is announced. That of a last
+// attempt is read for Outcome, unless the body of an attempt before it hung.
+// While the caller is still writing a one-shot request body, the response may
+// depend on what comes.
 func (a *attempt) readsAhead(c *call) bool {
+	paced := c.partition.limiter != nil && 0 < a.Response.ContentLength
 	switch {
-	case !c.mayRetry(1), a.before.hung && !c.mayRetry(a.Number):
+	case !c.mayRetry(1) && !paced, a.before.hung && !c.mayRetry(a.Number):
 		return false
 	}
-	return c.body.Repeatable(c.caller.waiting(), uploadWait)
+	return c.body.Quiet(c.caller.waiting(), uploadWait) && (paced || c.body.Replayable())
 }
 
 // waitForCode waits until the body is read ahead. Amazon S3 begins a document

@@ -134,9 +134,11 @@ type Attempt struct {
 
 	// Code is the AWS error code in the response, "" if there is none. Where no
 	// retry can follow, because of MaxAttempts 1, WithoutRetry, an outer loop or
-	// a one-shot request body of which too much was sent or that is still being
-	// written, only the header is searched: the response body is not read before
-	// the caller has it.
+	// a one-shot request body of which too much was sent, only the header is
+	// searched: the response body is not read before the caller has it. In
+	// [Adaptive] mode a body with a Content-Length is read all the same, because
+	// the rate limiter has to know of throttling. None is read while a one-shot
+	// request body is still being written.
 	Code string
 
 	// Class is the classification of the outcome.

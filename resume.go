@@ -88,8 +88,8 @@ func (a *attempt) makeResumable(c *call) {
 	switch {
 	case why == "":
 		resp.Body = &resumingBody{
-			config: c.config, req: req, resp: resp, etag: resp.Header.Get("Etag"),
-			encoding: resp.Header.Get("Content-Encoding"), span: part, attempts: 1, src: resp.Body,
+			config: c.config, req: req, resp: resp, etag: byterange.Field(resp.Header, "Etag"),
+			encoding: byterange.Field(resp.Header, "Content-Encoding"), span: part, attempts: 1, src: resp.Body,
 		}
 	case byterange.HasContent(req, resp):
 		resp.Body = &finalBody{resp.Body, req, why}
@@ -403,8 +403,7 @@ func (b *resumingBody) ask(ctx context.Context) (req *http.Request, from int64) 
 	if req.Header == nil {
 		req.Header = make(http.Header)
 	}
-	if b.offset == 0 && b.whole() {
-		req.Header.Del("Range")
+	if b.offset == 0 && b.whole() && byterange.Field(req.Header, "Range") == "" {
 		req.Header.Del("If-Range")
 		return req, 0
 	}
@@ -479,15 +478,16 @@ func (b *resumingBody) request(ctx context.Context, cause error) (*http.Response
 }
 
 // endsHere reports whether the response says that there is no rest: only the
-// end of a body of unknown length was lost.
+// end of a body of unknown length was lost. Without an ETag it may be of another
+// version, from a service that ignores If-Range.
 func (b *resumingBody) endsHere(resp *http.Response) bool {
 	if _, known := b.span.Length(); known || b.encoding != "" ||
 		resp.StatusCode != http.StatusRequestedRangeNotSatisfiable {
 		return false
 	}
-	etag := resp.Header.Get("Etag")
 	total, ok := byterange.Unsatisfied(resp)
-	return ok && total == b.span.First+b.offset && (etag == "" || etag == b.etag) && len(b.resp.Trailer) == 0
+	return ok && total == b.span.First+b.offset && byterange.Field(resp.Header, "Etag") == b.etag &&
+		len(b.resp.Trailer) == 0
 }
 
 // interrupted returns the error of a call for the rest with what the body broke
@@ -520,10 +520,10 @@ func (b *resumingBody) check(resp *http.Response, from int64) error {
 	default:
 		return fmt.Errorf("the service responded to the request for the rest with %d", resp.StatusCode)
 	}
-	if etag := resp.Header.Get("Etag"); etag != b.etag {
+	if etag := byterange.Field(resp.Header, "Etag"); etag != b.etag {
 		return fmt.Errorf("the object has changed: its ETag is %q, it was %q%s", etag, b.etag, again)
 	}
-	if encoding := resp.Header.Get("Content-Encoding"); encoding != b.encoding || resp.Uncompressed {
+	if encoding := byterange.Field(resp.Header, "Content-Encoding"); encoding != b.encoding || resp.Uncompressed {
 		return fmt.Errorf("the service sent the rest with another Content-Encoding, %q; it was %q", encoding, b.encoding)
 	}
 	if _, known := b.span.Length(); b.offset > 0 && b.encoding != "" && !known &&
@@ -562,7 +562,7 @@ func (b *resumingBody) checkWhole(resp *http.Response) error {
 
 // checkPart is check of a response with a part of the object.
 func (b *resumingBody) checkPart(resp *http.Response, from int64) error {
-	span, header := b.span, resp.Header.Get("Content-Range")
+	span, header := b.span, byterange.Field(resp.Header, "Content-Range")
 	first, last, total, ok := byterange.ContentRange(resp)
 	if !ok || first != span.First+from || last+1 < span.First+b.offset || !span.Contains(last, total) {
 		return fmt.Errorf("the service sent another part than the one from byte %d on, its Content-Range is %q",

@@ -214,8 +214,9 @@ type Transport struct {
 	// of an AWS SDK has ended with the response.
 	//
 	// AttemptTimeout is then the longest time of a response, not of the
-	// download, and a body that stalls for StallTimeout is continued. Without a Prepare that signs again, signatures must not cover
-	// Range and If-Range, and must be valid for as long as the download takes.
+	// download, and a body that stalls for StallTimeout is continued. Without a
+	// Prepare that signs again, signatures must not cover Range and If-Range,
+	// and must be valid for as long as the download takes.
 	Resume bool
 
 	// Shared is where many processes share the buckets of this Transport: the

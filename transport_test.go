@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,25 +19,38 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A vector is one call of testdata/vectors/retry.json.
+// A vector is one call, or several calls on one Transport, of
+// testdata/vectors/retry.json.
 type vector struct {
 	Name        string
+	Source      string // where the AWS SDKs publish it, or "derived" from their rules
 	Mode        awsretry.Mode
 	Revision    awsretry.Revision
 	MaxAttempts int
+	MaxBackoff  string // "" is the default
 	Capacity    int
 	Target      string
-	Answers     []struct {
+	vectorCall
+	Calls      []vectorCall // one after the other, in place of the one call
+	Concurrent bool         // the Calls begin at the same time
+	Left       int          // tokens after concurrent calls
+}
+
+// A vectorCall is one call of a vector.
+type vectorCall struct {
+	Answers []struct {
 		Status int
 		Header map[string]string
 	}
+	Waited string   // for a send token, before the first attempt
 	Pauses []string // before each retry
+	End    string   // the delay of a long poll, before its response is returned
 	Tokens []int    // after each decision
 	Stop   awsretry.Stop
 	Status int
 }
 
-// The AWS documents' examples, without jitter.
+// The AWS documents' examples and the AWS SDKs' own test cases, without jitter.
 func TestVectors(t *testing.T) {
 	data, err := os.ReadFile("testdata/vectors/retry.json")
 	if err != nil {
@@ -47,67 +61,111 @@ func TestVectors(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, v := range vectors {
+		if v.Revision == awsretry.Revision2026 && v.Source == "" {
+			t.Errorf("%s: no source", v.Name)
+		}
 		t.Run(v.Name, func(t *testing.T) { synctest.Test(t, v.test) })
 	}
 }
 
 func (v vector) test(t *testing.T) {
-	var sentAt []time.Time
 	tr := &awsretry.Transport{
 		Mode: v.Mode, Revision: v.Revision, MaxAttempts: v.MaxAttempts,
-		Quota:   awsretry.QuotaConfig{Capacity: v.Capacity},
-		Backoff: noJitter, RetryAfterSpread: -1,
+		Quota:            awsretry.QuotaConfig{Capacity: v.Capacity},
+		Backoff:          awsretry.Exponential{Max: duration(t, v.MaxBackoff), Jitter: awsretry.NoJitter},
+		RetryAfterSpread: -1,
 	}
 	tr.Base = httpfake.Base(func(req *http.Request) (*http.Response, error) {
-		next := v.Answers[len(sentAt)]
-		sentAt = append(sentAt, time.Now())
-		resp := httpfake.Response(req, next.Status, io.NopCloser(strings.NewReader("")))
-		for name, value := range next.Header {
-			resp.Header.Set(name, value)
-		}
-		return resp, nil
+		return req.Context().Value(playedKey{}).(*played).answer(req)
 	})
+	if v.Calls == nil {
+		v.vectorCall.test(t, tr, v.Target)
+		return
+	}
+	var calls sync.WaitGroup
+	for _, c := range v.Calls {
+		if !v.Concurrent {
+			c.test(t, tr, v.Target)
+			continue
+		}
+		calls.Go(func() { c.test(t, tr, v.Target) })
+	}
+	calls.Wait()
+	if got := contract.TokensOf(t, tr); v.Concurrent && got != v.Left {
+		t.Errorf("%d tokens left, want %d", got, v.Left)
+	}
+}
+
+// played is what became of a vectorCall so far. The context of the call has it.
+type played struct {
+	call   *vectorCall
+	sentAt []time.Time
+}
+
+type playedKey struct{}
+
+func (p *played) answer(req *http.Request) (*http.Response, error) {
+	if len(p.sentAt) == len(p.call.Answers) {
+		return nil, errors.New("more attempts than answers")
+	}
+	next := p.call.Answers[len(p.sentAt)]
+	p.sentAt = append(p.sentAt, time.Now())
+	resp := httpfake.Response(req, next.Status, io.NopCloser(strings.NewReader("")))
+	for name, value := range next.Header {
+		resp.Header.Set(name, value)
+	}
+	return resp, nil
+}
+
+func (v vectorCall) test(t *testing.T, tr *awsretry.Transport, target string) {
+	p := &played{call: &v}
 	var tokens []int
 	var records []awsretry.Attempt
-	tr.Observe = func(a awsretry.Attempt) {
+	ctx := awsretry.WithObserver(context.WithValue(t.Context(), playedKey{}, p), func(a awsretry.Attempt) {
 		records = append(records, a)
 		tokens = append(tokens, contract.TokensOf(t, tr))
+	})
+	req := httpfake.Request(t, ctx, "POST", nil)
+	if target != "" {
+		req.Header.Set("X-Amz-Target", target)
 	}
-	req := httpfake.Request(t, t.Context(), "POST", nil)
-	if v.Target != "" {
-		req.Header.Set("X-Amz-Target", v.Target)
-	}
+	start := time.Now()
 	resp, err := tr.RoundTrip(req)
 	if err != nil {
-		t.Fatal(err)
+		t.Error(err)
+		return
+	}
+	if len(p.sentAt) != len(v.Answers) {
+		t.Errorf("%d attempts, want %d", len(p.sentAt), len(v.Answers))
+		return
+	}
+	if got, want := p.sentAt[0].Sub(start), duration(t, v.Waited); got != want {
+		t.Errorf("the first attempt waited %v, want %v", got, want)
 	}
 	var delays, want []time.Duration
-	for i := 1; i < len(sentAt); i++ {
-		delays = append(delays, sentAt[i].Sub(sentAt[i-1]))
+	for i := 1; i < len(p.sentAt); i++ {
+		delays = append(delays, p.sentAt[i].Sub(p.sentAt[i-1]))
 	}
 	for _, pause := range v.Pauses {
-		d, err := time.ParseDuration(pause)
-		if err != nil {
-			t.Fatal(err)
-		}
-		want = append(want, d)
-	}
-	if len(sentAt) != len(v.Answers) {
-		t.Fatalf("%d attempts, want %d", len(sentAt), len(v.Answers))
+		want = append(want, duration(t, pause))
 	}
 	if diff := cmp.Diff(want, delays); diff != "" {
 		t.Errorf("delays (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(v.Tokens, tokens); diff != "" {
+	end := duration(t, v.End)
+	if got := time.Since(p.sentAt[len(p.sentAt)-1]); got != end {
+		t.Errorf("the response came %v after the last attempt, want %v", got, end)
+	}
+	if diff := cmp.Diff(v.Tokens, tokens); v.Tokens != nil && diff != "" {
 		t.Errorf("tokens (-want +got):\n%s", diff)
 	}
 	if resp.StatusCode != v.Status {
 		t.Errorf("status %d, want %d", resp.StatusCode, v.Status)
 	}
 	last := records[len(records)-1]
-	if last.Stop != v.Stop || last.Delay != 0 || last.Number != len(v.Answers) {
-		t.Errorf("the last attempt is %d, stop %q, delay %v; want %d, %q, 0",
-			last.Number, last.Stop, last.Delay, len(v.Answers), v.Stop)
+	if last.Stop != v.Stop || last.Delay != end || last.Number != len(v.Answers) {
+		t.Errorf("the last attempt is %d, stop %q, delay %v; want %d, %q, %v",
+			last.Number, last.Stop, last.Delay, len(v.Answers), v.Stop, end)
 	}
 	record, ok := awsretry.Outcome(resp)
 	if want := len(v.Answers) > 1 || last.Class != awsretry.Success; ok != want {
@@ -116,6 +174,19 @@ func (v vector) test(t *testing.T) {
 	if ok && (record.Stop != v.Stop || record.Number != len(v.Answers) || record.Response != resp) {
 		t.Errorf("Outcome is %+v", record)
 	}
+}
+
+// duration returns the duration that s says, 0 if s is empty.
+func duration(t *testing.T, s string) time.Duration {
+	t.Helper()
+	if s == "" {
+		return 0
+	}
+	d, err := time.ParseDuration(s)
+	if err != nil {
+		t.Error(err)
+	}
+	return d
 }
 
 // When the attempts run out, RoundTrip returns the last transport error.

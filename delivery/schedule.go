@@ -88,7 +88,7 @@ func (s *schedule) jittered(n int, random float64) time.Duration {
 	if !s.fixed {
 		most = min(most, float64(s.hi), delay*max(1, float64(maxTotal)/float64(s.total())))
 	}
-	return toDuration(least + random*(most-least))
+	return toDuration(math.Floor(least + random*(most-least)))
 }
 
 // backoffDelay returns the delay before retry k of the backoff phase, from 0.

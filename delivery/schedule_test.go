@@ -215,7 +215,7 @@ func TestJitterKeepsTheLimits(t *testing.T) {
 					spread = spread || got != delay
 					sum += got
 				}
-				if sum.Round(time.Microsecond) > maxTotal {
+				if sum > maxTotal {
 					t.Errorf("all delays are %v without jitter and %v with %v of it", s.total(), sum, random)
 				}
 			}
@@ -223,6 +223,39 @@ func TestJitterKeepsTheLimits(t *testing.T) {
 				t.Errorf("there is jitter: %v, want %v", spread, tt.spread)
 			}
 		})
+	}
+}
+
+// The limits hold for any policy that is valid, to the nanosecond.
+func TestJitterKeepsTheLimitsOfAnyPolicy(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	functions := []BackoffFunction{Arithmetic, Exponential, Geometric, Linear}
+	for valid := 0; valid < 5000; {
+		lo, n := 1+random.IntN(100), random.IntN(101)
+		hi := lo + random.IntN(100)
+		none := random.IntN(n + 1)
+		least := random.IntN(n - none + 1)
+		most := random.IntN(n - none - least + 1)
+		p := &Policy{HealthyRetryPolicy: &RetryPolicy{
+			NumRetries: &n, MinDelayTarget: &lo, MaxDelayTarget: &hi, BackoffFunction: functions[random.IntN(4)],
+			NumNoDelayRetries: &none, NumMinDelayRetries: &least, NumMaxDelayRetries: &most,
+		}}
+		if p.Validate(false) != nil {
+			continue
+		}
+		valid++
+		s := p.schedule()
+		var sum time.Duration
+		for n := range s.retries() {
+			delay := s.jittered(n, math.Nextafter(1, 0))
+			if s.delay(n) > 0 && (delay < s.lo || delay > s.hi) {
+				t.Fatalf("%+v: retry %d has a delay of %v", s, n, delay)
+			}
+			sum += delay
+		}
+		if sum > maxTotal {
+			t.Fatalf("%+v: all delays are %v", s, sum)
+		}
 	}
 }
 

@@ -174,6 +174,22 @@ func TestThrottleRefusesWhatComesTooLate(t *testing.T) {
 	}
 }
 
+// A delivery that is refused before its first attempt is observed once.
+func TestThrottledDeliveryIsObserved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var observed []awsretry.Attempt
+		tr := &Transport{Policy: parse(t, `{"throttlePolicy":{"maxReceivesPerSecond":1}}`), Base: responding(200)}
+		tr.Observe = func(a awsretry.Attempt) { observed = append(observed, a) }
+		send(t, tr, post(t, "http://a.example/", "x"))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second/2)
+		defer cancel()
+		_, err := tr.RoundTrip(post(t, "http://a.example/", "x").WithContext(ctx))
+		if err == nil || len(observed) != 2 || observed[1].Number != 0 || observed[1].Stop == "" {
+			t.Errorf("%v; observed %+v", err, observed)
+		}
+	})
+}
+
 // The deprecated Request.Cancel ends the wait too.
 func TestThrottleEndsWithCancel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

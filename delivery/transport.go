@@ -51,9 +51,11 @@ type Transport struct {
 	// Jitter makes the policy's delays random. A result below 0 counts as 0,
 	// one above the delay as the delay. nil: each delay is spread by a tenth to
 	// either side, but not below minDelayTarget, not above maxDelayTarget, and
-	// not so far that all delays together may exceed 3,600 s. Those of
-	// AWSManaged and CustomerManaged may exceed maxDelayTarget, so that these
-	// schedules keep their length.
+	// not so far that all delays together may exceed 3,600 s. So where the two
+	// targets are equal, as in the default policy, no delay is random, and
+	// deliveries that failed together are retried together; set a Jitter if an
+	// endpoint takes many. The delays of AWSManaged and CustomerManaged may
+	// exceed maxDelayTarget, so that these schedules keep their length.
 	Jitter awsretry.Jitter
 
 	// DeadLetter is called once when a delivery has failed for good, before
@@ -72,8 +74,9 @@ type Transport struct {
 	DeadLetter func(context.Context, DeadLetter) error
 
 	// Observe is called once for every attempt, after the decision about a
-	// retry. The attempt's Request may be a copy of the caller's. nil: not
-	// called.
+	// retry, and for a delivery of RoundTrip that is refused before its first
+	// attempt, with the Number 0. The attempt's Request may be a copy of the
+	// caller's. nil: not called.
 	Observe func(awsretry.Attempt)
 
 	mark

@@ -81,22 +81,24 @@ func TestSDKRetryerOn(t *testing.T) {
 		for _, f := range []fault{faultServerError, faultUnavailable, faultBare, faultThrottling, faultReset} {
 			for failures := range sdkAttempts + 2 {
 				t.Run(fmt.Sprintf("%s/%v %d times", call.name, f, failures), func(t *testing.T) {
-					log := newAttemptLog()
-					both := func(rt http.RoundTripper) http.RoundTripper {
-						tr := forFaultyService(rt, log.observe)
-						tr.MaxAttempts = 2
-						return tr
-					}
 					want := call.run(t, f, failures, alone)
-					if got := call.run(t, f, failures, both); got != want {
-						t.Errorf("with the Transport below %+v, the SDK alone %+v", got, want)
-					}
-					left := awsretry.StopOuterRetry
-					if call.name == "DynamoDB" && f == faultThrottling {
-						left = awsretry.StopPermanent // a 400 whose code is in the body, which is not read here
-					}
-					if want := min(failures, sdkAttempts); log.stops[left] != want {
-						t.Errorf("%d failures were left to the SDK, want %d", log.stops[left], want)
+					for _, mode := range []awsretry.Mode{awsretry.Standard, awsretry.Adaptive} {
+						log := newAttemptLog()
+						both := func(rt http.RoundTripper) http.RoundTripper {
+							tr := forFaultyService(rt, log.observe)
+							tr.Mode, tr.MaxAttempts, tr.RateLimit.MinFillRate = mode, 2, 1000
+							return tr
+						}
+						if got := call.run(t, f, failures, both); got != want {
+							t.Errorf("with the %s Transport below %+v, the SDK alone %+v", mode, got, want)
+						}
+						left := awsretry.StopOuterRetry
+						if call.name == "DynamoDB" && f == faultThrottling && mode == awsretry.Standard {
+							left = awsretry.StopPermanent // a 400 whose code is in the body, which only the limiter needs
+						}
+						if want := min(failures, sdkAttempts); log.stops[left] != want {
+							t.Errorf("%s: %d failures were left to the SDK, want %d", mode, log.stops[left], want)
+						}
 					}
 					// Two attempts in each of the SDK's three are enough.
 					want = sendCount{failures + 1, true}

@@ -12,19 +12,25 @@ import (
 // A Span is a part of an object, maybe all of it.
 type Span struct {
 	First int64
-	Last  int64 // below 0: unknown
+	Last  int64 // below 0: unknown, or Total is 0
 	Total int64 // of the object; below 0: unknown
 	Open  bool  // it goes on to the end of the object
 }
 
 // Length returns how many bytes the span has, if that is known.
-func (s Span) Length() (n int64, known bool) { return s.Last - s.First + 1, s.Last >= 0 }
+func (s Span) Length() (n int64, known bool) {
+	return s.Last - s.First + 1, s.Last >= 0 || s.Total == 0
+}
 
 // Contains reports whether a part of s may end with the byte last of an object
 // of total bytes, of which the latter may be unknown.
 func (s Span) Contains(last, total int64) bool {
 	return (s.Last < 0 || last <= s.Last) && (s.Total < 0 || total < 0 || total == s.Total)
 }
+
+// Field returns the lines of a header field as one (RFC 9110, section 5.3). Where
+// one line is expected, several do not look like one.
+func Field(header http.Header, name string) string { return strings.Join(header.Values(name), ", ") }
 
 // HasContent reports whether the response to req has content of the kind that
 // Resumable is about: a GET's, all of it or a part.
@@ -37,7 +43,7 @@ func HasContent(req *http.Request, resp *http.Response) bool {
 // rest of it cannot be requested, why says so, as the end of the sentence "the
 // body is not continued: ".
 func Resumable(req *http.Request, resp *http.Response) (part Span, why string) {
-	etag := resp.Header.Get("Etag")
+	etag := Field(resp.Header, "Etag")
 	switch {
 	case req.Method != "" && req.Method != http.MethodGet:
 		return Span{}, "the method is not GET"
@@ -48,7 +54,7 @@ func Resumable(req *http.Request, resp *http.Response) (part Span, why string) {
 	case resp.ContentLength == 0, resp.Body == http.NoBody:
 		return Span{}, "it is empty"
 	case resp.StatusCode == http.StatusPartialContent && resp.ContentLength < 0 &&
-		resp.Header.Get("Content-Encoding") != "":
+		Field(resp.Header, "Content-Encoding") != "":
 		return Span{}, "it is a range with a Content-Encoding and no length, perhaps compressed by itself"
 	case strings.EqualFold(resp.Header.Get("Accept-Ranges"), "none"):
 		return Span{}, "the service does not support range requests (Accept-Ranges: none)"
@@ -58,6 +64,8 @@ func Resumable(req *http.Request, resp *http.Response) (part Span, why string) {
 		return Span{}, "its ETag is weak" // it does not identify bytes
 	case len(etag) < 2 || etag[0] != '"' || etag[len(etag)-1] != '"':
 		return Span{}, "its ETag is not in quotes"
+	case strings.Contains(etag[1:len(etag)-1], `"`):
+		return Span{}, "it has several ETags"
 	}
 	part, ok := Of(req, resp)
 	if !ok {
@@ -100,7 +108,7 @@ func Of(req *http.Request, resp *http.Response) (part Span, ok bool) {
 // ContentRange returns which bytes of the object a 206 has, by its
 // Content-Range. total is -1 if it is unknown.
 func ContentRange(resp *http.Response) (first, last, total int64, ok bool) {
-	value, ok := strings.CutPrefix(resp.Header.Get("Content-Range"), "bytes ")
+	value, ok := strings.CutPrefix(Field(resp.Header, "Content-Range"), "bytes ")
 	if !ok || strings.HasPrefix(strings.ToLower(resp.Header.Get("Content-Type")), "multipart/byteranges") {
 		return 0, 0, 0, false
 	}
@@ -121,7 +129,7 @@ func ContentRange(resp *http.Response) (first, last, total int64, ok bool) {
 // Unsatisfied returns the length of the object that a 416 has, by its
 // Content-Range.
 func Unsatisfied(resp *http.Response) (total int64, ok bool) {
-	value, ok := strings.CutPrefix(resp.Header.Get("Content-Range"), "bytes */")
+	value, ok := strings.CutPrefix(Field(resp.Header, "Content-Range"), "bytes */")
 	total, err := strconv.ParseInt(value, 10, 64)
 	return total, ok && err == nil && total >= 0
 }

@@ -117,21 +117,25 @@ func TestOutcomesUpdateTheRate(t *testing.T) {
 		{"transient failures", busy, 3},
 		{"broken connections", fails(errReset), 3},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				tr := &transport{
-					Mode: awsretry.Adaptive, Base: always(tt.outcome), Backoff: contract.Delay(0),
-					RateLimit: awsretry.RateLimitConfig{Smoothing: 1},
-				}
-				get(t, tr)
-				time.Sleep(10 * time.Second)
-				get(t, tr) // its first outcome ends the interval
-				want := float64(tt.attempts+1) / 10
-				if state, _ := tr.State("service.example"); state.MeasuredRate != want {
-					t.Errorf("the measured rate is %v, want %v", state.MeasuredRate, want)
-				}
+		for way, with := range ways {
+			t.Run(tt.name+", "+way, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					ctx, cancel := with(t.Context())
+					defer cancel()
+					tr := &transport{
+						Mode: awsretry.Adaptive, Base: always(tt.outcome), Backoff: contract.Delay(0),
+						RateLimit: awsretry.RateLimitConfig{Smoothing: 1},
+					}
+					tr.RoundTrip(httpfake.Request(t, ctx, "GET", nil))
+					time.Sleep(10 * time.Second)
+					tr.RoundTrip(httpfake.Request(t, ctx, "GET", nil)) // its first outcome ends the interval
+					want := float64(tt.attempts+1) / 10
+					if state, _ := tr.State("service.example"); state.MeasuredRate != want {
+						t.Errorf("the measured rate is %v, want %v", state.MeasuredRate, want)
+					}
+				})
 			})
-		})
+		}
 	}
 }
 
@@ -295,6 +299,48 @@ func TestLineThatIsTooLong(t *testing.T) {
 					t.Errorf("%v after %v, want it refused at once because of the %s", err, time.Since(start), limit)
 				}
 				wantLine(3)
+				line.Wait()
+			})
+		})
+	}
+}
+
+// A retry that would wait in line for too long is refused before its delay, and
+// pays nothing.
+func TestRetryInALineThatIsTooLong(t *testing.T) {
+	for _, limit := range []string{"deadline", "MaxWait"} {
+		t.Run(limit, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				tr := &transport{Mode: awsretry.Adaptive, Backoff: contract.Delay(500 * time.Millisecond)}
+				tr.Base = httpfake.Statuses(429, 429, 200)
+				ctx, want := t.Context(), awsretry.StopRateLimit
+				if limit == "MaxWait" {
+					tr.RateLimit.MaxWait = 7 * time.Second
+				} else {
+					var cancel func()
+					ctx, cancel = context.WithTimeout(ctx, 7*time.Second)
+					defer cancel()
+					want = awsretry.StopDeadline
+				}
+				unrepeated := httpfake.Request(t, awsretry.WithoutRetry(t.Context()), "GET", nil)
+				if _, err := tr.RoundTrip(unrepeated); err != nil { // from now on a token every 2 s
+					t.Fatal(err)
+				}
+				var line sync.WaitGroup
+				for _, later := range []time.Duration{1, 2, 1500 * time.Millisecond} {
+					line.Go(func() {
+						time.Sleep(later)
+						if _, err := get(t, tr); err != nil {
+							t.Error(err)
+						}
+					})
+				}
+				start := time.Now()
+				resp, err := tr.RoundTrip(httpfake.Request(t, ctx, "GET", nil))
+				took, tokens := time.Since(start), contract.TokensOf(t, tr)
+				if stop := contract.StopOf(resp, err); stop != want || took > 2*time.Second || tokens != 500 {
+					t.Errorf("stopped by %q after %v, with %d tokens", stop, took, tokens)
+				}
 				line.Wait()
 			})
 		})

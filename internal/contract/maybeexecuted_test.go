@@ -34,6 +34,7 @@ func TestMaybeExecuted(t *testing.T) {
 		{"success", []outcome{ok}, nil, []bool{false}},
 		{"permanent", []outcome{accessDenied}, nil, []bool{false}},
 		{"throttled", []outcome{responds(429), responds(429), ok}, nil, []bool{false, false, false}},
+		{"throttled with 503", []outcome{responds(503, "X-Amzn-ErrorType", "SlowDown"), ok}, nil, []bool{false, false}},
 		{"not connected", []outcome{refused, ok}, nil, []bool{false, false}},
 		{"never connected", []outcome{refused, refused, refused}, nil, []bool{false, false, false}},
 		{"a hidden success", []outcome{lost, gone}, nil, []bool{true, true}},

@@ -15,6 +15,7 @@ import (
 	"example.com/awsretry"
 	"example.com/awsretry/internal/contract"
 	"example.com/awsretry/internal/httpfake"
+	"example.com/awsretry/internal/replay"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -386,4 +387,23 @@ func TestContextOfAnAttemptThatIsNotSent(t *testing.T) {
 			})
 		}
 	}
+}
+
+// The same holds for the body of a call that makes attempts of its own, such as
+// a delivery, which takes its body back after that.
+func TestLentBodyIsClosedWherePrepareEndsTheAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var lender replay.Body
+		req := httpfake.Request(t, t.Context(), "PUT", struct{ io.Reader }{strings.NewReader("hello")})
+		lender.Own(req)
+		lender.Share(10, false)
+		out := req.WithContext(t.Context())
+		lender.Lend(out)
+		tr := retrying(httpfake.Statuses(200))
+		prepareFails(1)(tr)
+		if _, err := tr.RoundTrip(out); err == nil || !lender.Idle() {
+			t.Errorf("%v, idle: %v", err, lender.Idle())
+		}
+		lender.Release(true)
+	})
 }

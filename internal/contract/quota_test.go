@@ -98,14 +98,20 @@ func TestQuota(t *testing.T) {
 
 // Every success at the first attempt gives back a token.
 func TestFirstSuccessesRefillTheBucket(t *testing.T) {
-	tr := retrying(httpfake.Statuses(500, 500, 500, 200, 404, 200, 200))
-	for i, want := range []int{490, 491, 491, 492, 493} {
-		if _, err := get(t, tr); err != nil {
-			t.Fatal(err)
-		}
-		if got := contract.TokensOf(t, tr); got != want {
-			t.Errorf("after request %d: %d tokens, want %d", i+1, got, want)
-		}
+	for way, with := range ways {
+		t.Run(way, func(t *testing.T) {
+			ctx, cancel := with(t.Context())
+			defer cancel()
+			tr := retrying(httpfake.Statuses(500, 500, 500, 200, 404, 200, 200))
+			for i, want := range []int{490, 491, 491, 492, 493} {
+				if _, err := tr.RoundTrip(httpfake.Request(t, ctx, "GET", nil)); err != nil {
+					t.Fatal(err)
+				}
+				if got := contract.TokensOf(t, tr); got != want {
+					t.Errorf("after request %d: %d tokens, want %d", i+1, got, want)
+				}
+			}
+		})
 	}
 }
 

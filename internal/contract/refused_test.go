@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -42,6 +43,10 @@ func TestRefusedCallIsObserved(t *testing.T) {
 			awsretry.StopPermanent, awsretry.Permanent, noKey},
 		{"Prepare stops", &transport{Prepare: func(*http.Request, int) error { return late }}, 0,
 			awsretry.StopDeadline, awsretry.Throttled, noKey},
+		{"the context ends in Prepare", &transport{Prepare: func(req *http.Request, _ int) error {
+			<-req.Context().Done()
+			return noKey
+		}}, 0, "", 0, errGone},
 		{"the context has ended", &transport{}, -1, "", 0, context.DeadlineExceeded},
 		{"the context ends in line", &transport{Quota: awsretry.QuotaConfig{
 			Capacity: 5, InitialCost: 5, RefillPerSecond: 1, Wait: true}}, 0, "", 0, errGone},
@@ -86,6 +91,17 @@ func TestRefusedCallIsObserved(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// A retry that is refused was reported with its failure before.
+func TestRefusedRetryIsObservedOnce(t *testing.T) {
+	tr := retrying(httpfake.Statuses(503))
+	prepareFails(2)(tr)
+	var seen []int
+	tr.Observe = func(a awsretry.Attempt) { seen = append(seen, a.Number) }
+	if _, err := get(t, tr); err == nil || !slices.Equal(seen, []int{1}) {
+		t.Errorf("%v, observed %v", err, seen)
 	}
 }
 

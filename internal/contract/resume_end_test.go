@@ -63,7 +63,7 @@ func TestResumeAtTheEnd(t *testing.T) {
 		wantErr bool
 	}{
 		{"no rest", []string{"Content-Range", "bytes */26", "ETag", `"v1"`}, 416, false},
-		{"no rest, without an ETag", []string{"Content-Range", "bytes */26"}, 416, false},
+		{"no rest of an unknown version", []string{"Content-Range", "bytes */26"}, 416, true},
 		{"another length", []string{"Content-Range", "bytes */27", "ETag", `"v1"`}, 416, true},
 		{"another version", []string{"Content-Range", "bytes */26", "ETag", `"v2"`}, 416, true},
 		{"no length", nil, 416, true},

@@ -59,7 +59,7 @@ var behaviors = []func(*object, *http.Response){
 		r.Header.Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", first, last, total-1))
 	}),
 	foreign(func(r *http.Response, _, _, _ int) { r.Header.Set("Content-Type", "multipart/byteranges; boundary=x") }),
-	foreign(func(r *http.Response, _, _, _ int) { r.Header.Set("Content-Encoding", "gzip") }),
+	foreign(func(r *http.Response, _, _, _ int) { r.Header.Set("Content-Encoding", "br") }),
 	foreign(func(r *http.Response, _, _, _ int) { r.Uncompressed = true }),
 	foreign(func(r *http.Response, _, _, total int) { // the whole object, of another version
 		r.StatusCode, r.ContentLength = http.StatusOK, int64(total)

@@ -137,6 +137,11 @@ func withHeader(name, value string) func(*http.Response) {
 	return func(resp *http.Response) { resp.Header.Set(name, value) }
 }
 
+// twice adds a line of a header.
+func twice(name, value string) func(*http.Response) {
+	return func(resp *http.Response) { resp.Header.Add(name, value) }
+}
+
 var letters = strings.Repeat("abcdefghijklmnopqrstuvwxyz", 10) // 260 bytes
 
 // A resumeCase is a download of letters.

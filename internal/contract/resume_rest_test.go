@@ -102,6 +102,19 @@ func TestRestOfAResumedBody(t *testing.T) {
 			name: "decompressed", err: "another Content-Encoding",
 			object: object{change: ofRest(func(r *http.Response) { r.Uncompressed = true })},
 		},
+		{name: "two ETags", err: `its ETag is "\"v1\", \"v2\""`, object: object{change: ofRest(twice("Etag", `"v2"`))}},
+		{name: "two Content-Ranges", err: "another part", object: object{
+			change: ofRest(twice("Content-Range", "bytes 0-159/260")),
+		}},
+		{
+			name: "compressed twice", ranges: again, err: `another Content-Encoding, "gzip, br"; it was "gzip"`,
+			object: object{change: func(n int, r *http.Response) {
+				r.Header.Set("Content-Encoding", "gzip")
+				if n == 1 {
+					r.Header.Add("Content-Encoding", "br")
+				}
+			}},
+		},
 		{name: "no Content-Range", err: "another part", object: object{change: ranged("")}},
 		{name: "a Content-Range of other units", err: "another part", object: object{change: ranged("lines 100-259/260")}},
 		{name: "an earlier part", err: "the one from byte 100 on", object: object{change: ranged("bytes 99-259/260")}},

@@ -37,6 +37,10 @@ func TestResume(t *testing.T) {
 			ranges: []string{"", ""},
 		},
 		{
+			name: "before the first byte of an open range of the caller's", object: object{breaks: []int{0, 0}},
+			header: http.Header{"Range": {"bytes=0-"}}, want: letters, ranges: []string{"bytes=0-", "bytes=0-"},
+		},
+		{
 			name: "before the last byte", object: object{breaks: []int{259}}, want: letters,
 			ranges: []string{"bytes=259-"},
 		},
@@ -108,6 +112,16 @@ func TestResume(t *testing.T) {
 			}},
 		},
 		{
+			name: "empty, of unknown length", ranges: []string{""},
+			object: object{breaks: []int{0}, change: func(n int, r *http.Response) {
+				if n == 0 {
+					r.ContentLength = -1
+				} else {
+					whole("")(r)
+				}
+			}},
+		},
+		{
 			name: "an early end", want: letters, ranges: []string{"bytes=100-"},
 			object: object{change: func(n int, r *http.Response) {
 				if n == 0 {
@@ -142,6 +156,8 @@ func TestNotResumed(t *testing.T) {
 			}),
 		}, err: "it has no ETag"},
 		{name: "half an ETag", object: object{etag: `"`}, err: "its ETag is not in quotes"},
+		{name: "two ETags", object: object{change: ofEach(twice("Etag", `"v2"`))}, err: "it has several ETags"},
+		{name: "two ETags in one line", object: object{etag: `"v1", "v2"`}, err: "it has several ETags"},
 		{name: "decompressed", object: object{change: ofEach(func(r *http.Response) { r.Uncompressed = true })},
 			err: "it was decompressed"},
 		{name: "Accept-Ranges: none", object: object{change: ofEach(withHeader("Accept-Ranges", "none"))},

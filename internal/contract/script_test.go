@@ -117,6 +117,15 @@ func tryRoundTrip(rt http.RoundTripper, req *http.Request) (resp *http.Response,
 	return resp, err, false
 }
 
+// ways are contexts with which requests over a foreign Base take the fast path,
+// and with which they do not.
+var ways = map[string]func(context.Context) (context.Context, context.CancelFunc){
+	"fast path": func(ctx context.Context) (context.Context, context.CancelFunc) {
+		return context.WithTimeout(ctx, time.Hour)
+	},
+	"attempts with contexts of their own": context.WithCancel,
+}
+
 // until returns a reader that fails once ctx has ended, as the body of a
 // response fails after its request.
 func until(ctx context.Context, r io.Reader) io.Reader {

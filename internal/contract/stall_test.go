@@ -60,6 +60,7 @@ func TestStallTimeout(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		time.Sleep(time.Hour)
 		buf := make([]byte, 6)
 		if _, err := io.ReadFull(resp.Body, buf[:3]); err != nil {
 			t.Fatal(err)

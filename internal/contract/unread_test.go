@@ -99,6 +99,58 @@ func TestNoRetryCanFollow(t *testing.T) {
 	}
 }
 
+// In adaptive mode a body with an announced length is read nevertheless: the
+// limiter has to learn of throttling that only the body names.
+func TestLimiterLearnsWithoutRetry(t *testing.T) {
+	const announced = int64(len(throttledJSON))
+	whole := func(context.Context) io.Reader { return strings.NewReader("{}") }
+	for _, tt := range []struct {
+		name    string
+		mode    awsretry.Mode
+		length  int64
+		upload  func(context.Context) io.Reader // one-shot; nil if there is none
+		learned bool
+	}{
+		{"adaptive", awsretry.Adaptive, announced, nil, true},
+		{"adaptive, one-shot request body", awsretry.Adaptive, announced, whole, true},
+		{"adaptive, not announced", awsretry.Adaptive, -1, nil, false},
+		{"adaptive, while the caller writes", awsretry.Adaptive, announced, failAfter, false},
+		{"standard", awsretry.Standard, announced, nil, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(awsretry.WithoutRetry(t.Context()))
+				defer cancel()
+				body := httpfake.NewBody(strings.NewReader(throttledJSON))
+				tr := retrying(func(req *http.Request) (*http.Response, error) {
+					if req.Body != nil {
+						go io.Copy(io.Discard, req.Body)
+						synctest.Wait()
+					}
+					resp := httpfake.Response(req, 400, body)
+					resp.ContentLength = tt.length
+					return resp, nil
+				})
+				tr.Mode = tt.mode
+				req := httpfake.Request(t, ctx, "PUT", nil)
+				if tt.upload != nil {
+					req.Body = io.NopCloser(struct{ io.Reader }{tt.upload(ctx)})
+				}
+				resp, err := tr.RoundTrip(req)
+				if read := body.Reads() > 0; err != nil || read != tt.learned {
+					t.Fatalf("%v, %v, read ahead: %v", resp, err, read)
+				}
+				if state, _ := tr.State("service.example"); state.Limited != tt.learned {
+					t.Errorf("%+v", state)
+				}
+				if got := httpfake.ReadAll(t, resp); got != throttledJSON {
+					t.Errorf("read %q", got)
+				}
+			})
+		})
+	}
+}
+
 // The same holds for a 200 in which Amazon S3 may hide an error.
 func TestHiddenErrorIsNotLookedForWithoutRetry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

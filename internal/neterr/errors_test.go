@@ -137,10 +137,16 @@ func TestSent(t *testing.T) {
 			}
 		}
 	}
-	if TimedOut(nil) || DialFailed(nil) || NeverSent(nil) {
+	if TimedOut(nil) || DialFailed(nil) || NeverSent(nil) || NeverSent(joinsNone{}) {
 		t.Error("no error is one of these")
 	}
 }
+
+// A joinsNone joins no errors.
+type joinsNone struct{}
+
+func (joinsNone) Error() string   { return "" }
+func (joinsNone) Unwrap() []error { return nil }
 
 // A sameText is an error that has the text of the one it wraps.
 type sameText struct{ error }

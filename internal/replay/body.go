@@ -118,18 +118,10 @@ func (b *Body) Replayable() bool {
 	return b.memory.known() || !hasBody(b.req)
 }
 
-// Repeatable reports whether another attempt could send the body, as far as
-// that is known before Freeze. It waits for a Read of a one-shot body
-// that is in progress until the timeout or the end of ctx, and reports false if
-// the Read takes longer.
-func (b *Body) Repeatable(ctx context.Context, timeout time.Duration) bool {
-	switch {
-	case b.stream != nil:
-		return b.stream.repeatable(ctx, timeout)
-	case b.file != nil, !hasBody(b.req):
-		return true
-	}
-	return b.memory.known()
+// Quiet reports whether no Read of a one-shot body is in progress. It waits for
+// the end of one until the timeout or the end of ctx.
+func (b *Body) Quiet(ctx context.Context, timeout time.Duration) bool {
+	return b.stream == nil || b.stream.quiet(ctx, timeout)
 }
 
 // Freeze ends the reading of the caller's reader by the copies so far, so that

@@ -222,14 +222,13 @@ func (s *stream) complete() bool {
 	return s.intact()
 }
 
-// repeatable is complete, of a body without GetBody after a Read in progress. It
-// waits for that until the timeout or the end of ctx.
-func (s *stream) repeatable(ctx context.Context, timeout time.Duration) bool {
+// quiet is Quiet. The caller does not write a body with GetBody by hand.
+func (s *stream) quiet(ctx context.Context, timeout time.Duration) bool {
 	if s.again != nil {
-		return s.complete()
+		return true
 	}
 	waitFor(ctx, s.inProgress(), timeout)
-	return s.inProgress() == nil && s.complete()
+	return s.inProgress() == nil
 }
 
 // inProgress returns the Read in progress, nil if there is none.

@@ -11,7 +11,7 @@ import (
 // A mutation replaces a fragment of a file.
 type mutation struct {
 	line  int      // in the list
-	rules []string // such as "KT: `maxBackoff` 20 s, applied before the jitter" or "invariant 4: …"
+	rules []string // such as "KT: `maxBackoff` 20 s, applied before the jitter", "invariant 4: …", or "also: …"
 	tests []string // that are to notice, apart from those of the rules' rows
 	file  string
 
@@ -20,7 +20,7 @@ type mutation struct {
 }
 
 var (
-	rulePattern = regexp.MustCompile(`^(REF|GR|KT|SNS|SDB|SDK|invariant \d+): `)
+	rulePattern = regexp.MustCompile(`^(REF|GR|KT|SNS|SDB|SDK|invariant \d+|also): `)
 	testPattern = regexp.MustCompile(`^(Test|Fuzz|Example)[A-Z_]\w*( (Test|Fuzz|Example)[A-Z_]\w*)*$`)
 	filePattern = regexp.MustCompile(`^[\w./-]+\.go$`)
 )

@@ -2,8 +2,8 @@
 // test that notices. It fails if none does.
 //
 // The list of mutations is mutations.txt. Each is a fragment of a file and what
-// replaces it, for one or more rows of docs/SOURCES.md or rules of
-// docs/ARCHITECTURE.md. No file is changed: go test gets an overlay.
+// replaces it, for one or more rows of docs/SOURCES.md, rules of
+// docs/ARCHITECTURE.md or others. No file is changed: go test gets an overlay.
 //
 // The tests that the row names run first. If they pass, the tests of all
 // packages that the mutation may concern do.

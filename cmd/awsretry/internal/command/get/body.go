@@ -52,7 +52,7 @@ func (c *command) writeBody(ctx context.Context, resp *http.Response, out *outfi
 	}
 	if err != nil {
 		if errors.As(err, &cut) && size > 0 {
-			if path := parts.leave(out, resp); path != "" {
+			if path := parts.leave(out, resp, size); path != "" {
 				without += " (get --resume goes on with " + path + ")"
 			}
 		}

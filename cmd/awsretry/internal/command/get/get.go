@@ -149,15 +149,15 @@ func (c *command) send(transport *awsretry.Transport, req *http.Request, parts *
 	case parts.continuedBy(req, resp):
 		report.continues(parts.size)
 		return resp, nil
-	case resp.StatusCode == http.StatusOK:
-		c.warn("what an earlier get has left is not continued: the service sent another version, or all of it")
-		parts.drop(req)
 	case resp.StatusCode == http.StatusPartialContent, resp.StatusCode == http.StatusRequestedRangeNotSatisfiable:
 		c.warn("what an earlier get has left is not continued: the service does not have the rest of that version")
 		resp.Body.Close()
 		parts.drop(req)
 		return transport.RoundTrip(req)
+	case resp.StatusCode/100 == 2:
+		c.warn("what an earlier get has left is not continued: the service sent another version, or all of it")
 	}
+	parts.drop(req)
 	return resp, nil
 }
 

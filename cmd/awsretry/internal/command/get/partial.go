@@ -47,11 +47,21 @@ func findPartials(out *outfile.File, req *http.Request) partials {
 	hash := sha256.Sum256([]byte(req.URL.String()))
 	p := partials{prefix: out.Path() + "." + hex.EncodeToString(hash[:12]) + "."}
 	for path, etag := range p.all() {
-		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Size() > p.size {
-			p.path, p.etag, p.size = path, etag, info.Size()
+		if size := sizeOf(path); size > p.size {
+			p.path, p.etag, p.size = path, etag, size
 		}
 	}
 	return p
+}
+
+// sizeOf returns the size of the file at path, 0 if it cannot be continued. In a
+// folder that others can write to, a link or a file of theirs may have its name.
+func sizeOf(path string) int64 {
+	info, err := os.Lstat(path)
+	if err != nil || !info.Mode().IsRegular() || !ownedByUser(info) {
+		return 0
+	}
+	return info.Size()
 }
 
 // all returns the files, with their ETags.
@@ -111,16 +121,17 @@ func (p *partials) copyTo(w io.Writer) error {
 	return err
 }
 
-// leave leaves what out has of the body of resp for the next get. It returns
-// where, "" if that is not possible.
-func (p *partials) leave(out *outfile.File, resp *http.Response) (path string) {
+// leave leaves what out has of the body of resp, size bytes, for the next get,
+// unless an earlier get has left more of that version. It returns where that is,
+// "" if it is not possible.
+func (p *partials) leave(out *outfile.File, resp *http.Response, size int64) (path string) {
 	_, why := byterange.Resumable(resp.Request, resp)
 	if p.prefix == "" || why != "" || resp.Header.Get("Content-Encoding") != "" {
 		return ""
 	}
 	etag := strings.Trim(resp.Header.Get("Etag"), `"`)
 	path = p.prefix + base64.RawURLEncoding.EncodeToString([]byte(etag)) + partSuffix
-	if out.Leave(path) != nil { // the name may be too long
+	if size > sizeOf(path) && out.Leave(path) != nil { // the name may be too long
 		return ""
 	}
 	p.remove(path)

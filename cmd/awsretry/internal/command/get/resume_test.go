@@ -3,7 +3,11 @@ package get
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -17,6 +21,7 @@ import (
 
 	"example.com/awsretry/cmd/awsretry/internal/clitest"
 	"example.com/awsretry/cmd/awsretry/internal/exit"
+	"example.com/awsretry/cmd/awsretry/internal/request"
 )
 
 // object is what a fragile service has.
@@ -377,4 +382,90 @@ func (g *goneTerminal) Write(p []byte) (int, error) {
 		return 0, errors.New("input/output error")
 	}
 	return len(p), nil
+}
+
+// partPath returns the path of what a get of url has left for the output file.
+func partPath(t *testing.T, path, url, etag string) string {
+	t.Helper()
+	u, err := request.ParseURL(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hash := sha256.Sum256([]byte(u.String()))
+	return path + "." + hex.EncodeToString(hash[:12]) + "." + base64.RawURLEncoding.EncodeToString([]byte(etag)) + partSuffix
+}
+
+// A good response that is neither the rest nor a 200 is all there is.
+func TestResumeWithAnotherGoodStatus(t *testing.T) {
+	for _, status := range []int{201, 203, 204} {
+		t.Run(fmt.Sprint(status), func(t *testing.T) {
+			want := "other"
+			if status == http.StatusNoContent {
+				want = ""
+			}
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Etag", `"v1"`)
+				w.WriteHeader(status)
+				io.WriteString(w, want)
+			}))
+			t.Cleanup(server.Close)
+			path := filepath.Join(t.TempDir(), "out")
+			if err := os.WriteFile(partPath(t, path, server.URL, "v1"), object[:400], 0o600); err != nil {
+				t.Fatal(err)
+			}
+			got := clitest.Shell{}.Run(t, New, quick("--resume", "-o", path, server.URL)...)
+			content, err := os.ReadFile(path)
+			if got.Status != 0 || err != nil || string(content) != want {
+				t.Errorf("status %d, the file has %q, %v; want %q:\n%s", got.Status, content, err, want, got.Err)
+			}
+		})
+	}
+}
+
+// A get that brings less of a version than an earlier one leaves what that has
+// left.
+func TestResumeKeepsTheLongerPart(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Header.Del("Range")
+		w.Header().Set("Etag", `"v1"`)
+		http.ServeContent(&shortWriter{w, 400}, r, "", time.Time{}, bytes.NewReader(object))
+	}))
+	t.Cleanup(server.Close)
+	path := filepath.Join(t.TempDir(), "out")
+	part := partPath(t, path, server.URL, "v1")
+	if err := os.WriteFile(part, object[:900], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got := clitest.Shell{}.Run(t, New, quick("--resume", "--max-attempts", "1", "-o", path, server.URL)...)
+	if content, err := os.ReadFile(part); got.Status != exit.Failure || err != nil || len(content) != 900 {
+		t.Errorf("status %d, %d bytes are left, %v; want %d and 900", got.Status, len(content), err, exit.Failure)
+	}
+}
+
+// Nothing but a regular file of the user's is continued.
+func TestResumeOfAForeignFile(t *testing.T) {
+	secret := filepath.Join(t.TempDir(), "secret")
+	for name, plant := range map[string]func(path string) error{
+		"link": func(path string) error { return os.Symlink(secret, path) },
+		"another user": func(path string) error {
+			return errors.Join(os.WriteFile(path, []byte("planted"), 0o644), os.Chown(path, os.Geteuid()+1, -1))
+		},
+	} {
+		t.Run(name, func(t *testing.T) { testResumeOfAForeignFile(t, secret, plant) })
+	}
+}
+
+func testResumeOfAForeignFile(t *testing.T, secret string, plant func(path string) error) {
+	url := (&fragile{whole: true}).start(t)
+	path := filepath.Join(t.TempDir(), "out")
+	if err := os.WriteFile(secret, []byte("secret"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := plant(partPath(t, path, url, "v1")); err != nil {
+		t.Skip(err)
+	}
+	got := clitest.Shell{}.Run(t, New, quick("--resume", "-o", path, url)...)
+	if content, err := os.ReadFile(path); got.Status != 0 || err != nil || !bytes.Equal(content, object) {
+		t.Errorf("status %d, the file has %.20q, %v; want the object:\n%s", got.Status, content, err, got.Err)
+	}
 }
