@@ -13,7 +13,7 @@ import (
 
 // pagesOfCode are the pages whose Go is in examples.
 var pagesOfCode = []string{
-	"README.md", "awssdk/README.md", "docs/MODES.md", "docs/OBSERVE.md", "docs/BODIES.md", "docs/SETTINGS.md",
+	"README.md", "awssdk/README.md", "docs/MODES.md", "docs/OBSERVE.md", "docs/BODIES.md", "docs/LOAD.md",
 	"docs/DELIVERY.md",
 }
 
@@ -55,11 +55,11 @@ func normal(source string) string {
 	return strings.Join(strings.Fields(source), " ")
 }
 
-// TestReadmeConfigFile compares the config file of docs/SETTINGS.md with the one
+// TestReadmeConfigFile compares the config file of docs/LOAD.md with the one
 // that Example_profile loads.
 func TestReadmeConfigFile(t *testing.T) {
 	want := readText(t, "testdata/readme/config")
-	if blocks := blocksOf(t, "docs/SETTINGS.md", "ini"); len(blocks) != 1 || blocks[0] != want {
+	if blocks := blocksOf(t, "docs/LOAD.md", "ini"); len(blocks) != 1 || blocks[0] != want {
 		t.Errorf("the page has the files %q; Example_profile loads %q", blocks, want)
 	}
 }
@@ -74,6 +74,25 @@ func TestLinesFitTheScreen(t *testing.T) {
 			if n := utf8.RuneCountInString(line); n > columns {
 				t.Errorf("%s:%d has %d columns, more than %d", name, i+1, n, columns)
 			}
+		}
+	}
+}
+
+// TestPagesAreShort counts the words of the pages, those of the tables included.
+// The results, which commands write, and the table of the AWS rules may be longer.
+func TestPagesAreShort(t *testing.T) {
+	for _, page := range pages(t) {
+		limit := 2000
+		switch {
+		case page == "README.md":
+			limit = 1800
+		case strings.HasPrefix(page, "docs/compare/"):
+			limit = 1500
+		case strings.HasPrefix(page, "docs/results/"), page == "docs/SOURCES.md":
+			continue
+		}
+		if n := len(strings.Fields(readText(t, page))); n > limit {
+			t.Errorf("%s has %d words, more than %d", page, n, limit)
 		}
 	}
 }
