@@ -66,14 +66,14 @@ func (a *attempt) successor() attempt {
 func (a *attempt) end(c *call) {
 	a.permit.putBack(c.partition)
 	a.next.putBack(c.partition)
-	if a.held != nil {
-		a.held.Close()
-	}
 	switch {
 	case a.Response != nil && !a.closed && !c.responded:
 		respbody.Close(a.Response, a.own.Ender())
 	case a.Response == nil && a.own != nil: // nothing was sent, or it failed
 		a.own.End()
+	}
+	if a.held != nil {
+		a.held.Close() // may panic
 	}
 }
 

@@ -139,8 +139,8 @@ func (c *call) end() {
 	if c.partition != nil {
 		c.partitions.release(c.partition)
 	}
-	c.body.Release(!c.responded)
 	c.caller.release()
+	c.body.Release(!c.responded) // its Close may panic
 }
 
 // partitionOf returns the partition of a request, which the caller must

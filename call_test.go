@@ -16,6 +16,8 @@ func TestPlainRequests(t *testing.T) {
 	get := func(ctx context.Context) *http.Request { return httpfake.Request(t, ctx, "GET", nil) }
 	deadline, end := context.WithTimeout(t.Context(), time.Hour)
 	defer end()
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
 	closed := make(chan struct{})
 	close(closed)
 	fromClient := get(deadline)
@@ -39,6 +41,7 @@ func TestPlainRequests(t *testing.T) {
 		{"Request.Cancel alone", pooled, legacy, true},
 		{"Request.Cancel is closed", pooled, stopped, false},
 		{"options", pooled, get(WithMaxAttempts(t.Context(), 1)), false},
+		{"canceled", pooled, get(canceled), false},
 		{"foreign Base", foreign, get(t.Context()), false},
 		{"foreign Base and a deadline", foreign, get(deadline), true},
 	} {

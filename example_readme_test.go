@@ -13,6 +13,7 @@ import (
 
 	"example.com/awsretry"
 	"example.com/awsretry/delivery"
+	"example.com/awsretry/delivery/letters"
 	"example.com/awsretry/poll"
 )
 
@@ -206,8 +207,9 @@ func deliver(ctx context.Context, url, dir, message string) error {
 	if err != nil {
 		return err
 	}
+	queue := &letters.Dir{Path: dir}
 	client := &http.Client{
-		Transport: &delivery.Transport{Policy: policy, DeadLetter: delivery.DirQueue(dir)},
+		Transport: &delivery.Transport{Policy: policy, DeadLetter: queue.Put},
 		// A redirect is a failed delivery; http.Client would follow it.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
@@ -218,7 +220,7 @@ func deliver(ctx context.Context, url, dir, message string) error {
 	resp.Body.Close()
 	fmt.Println(resp.Status)
 
-	done, err := delivery.Redrive(ctx, dir, &delivery.Transport{Policy: policy})
+	done, err := queue.Redrive(ctx, &delivery.Transport{Policy: policy}, letters.RedriveOptions{})
 	fmt.Println(done.Delivered, "delivered,", done.Kept, "kept")
 	return err
 }

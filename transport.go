@@ -126,9 +126,11 @@ type Transport struct {
 	// Prepare is called before each attempt with a request of its own and the
 	// attempt's number, from 1, for example to sign or date the request. It may
 	// change the headers and the URL. It must not change the body and its
-	// length. If Prepare returns an error, the attempt is not sent and
-	// RoundTrip returns that error with StopPermanent, with StopCanceled if the
-	// caller's context has ended, or with the Stop of an [*Error].
+	// length. For a hash of the body it may read what the request's GetBody
+	// returns, if there is one. If Prepare returns an error, the attempt is not
+	// sent and RoundTrip returns that error with StopPermanent, with
+	// StopCanceled if the caller's context has ended, or with the Stop of an
+	// [*Error].
 	Prepare func(*http.Request, int) error
 
 	// LongPoll reports whether the caller repeats a request in a loop of its

@@ -12,20 +12,21 @@ import (
 )
 
 // Attempt makes one attempt of a delivery, and returns its record. number is
-// how many attempts the delivery has then had, this one included. It is for a
-// job queue, which keeps the request between the attempts.
+// the attempt's number in the delivery, from 1. It is for a job queue, which
+// stores the request between the attempts.
 //
-// The attempt is made as RoundTrip makes it: it is classified, timed out,
-// throttled and observed in the same way, with the policy's content type. If
-// the policy has another attempt follow, Stop is "", and Delay is how long to
-// wait before it, jitter included. Otherwise Stop says why none follows, as
-// DeadLetter.Reason does. Attempt does not wait, and does not call
+// Attempt classifies, times out, throttles and observes the attempt as
+// RoundTrip does, and sets the policy's content type. If the policy allows
+// another attempt, the record's Stop is "" and its Delay is the delay before
+// that attempt, with jitter. Otherwise Stop is why no attempt follows, as in
+// DeadLetter.Reason. Attempt does not wait for Delay, and does not call
 // Transport.DeadLetter.
 //
 // Exactly one of Response and Err is set. The caller closes the response's
-// body. Attempt closes the request's. A panic in Base or in a hook goes on.
+// body. Attempt closes the request's body. It does not recover a panic in Base
+// or in a hook.
 //
-// To Base each attempt looks like the first: awsretry.AttemptNumber returns 1.
+// In Base, awsretry.AttemptNumber returns 1 for every attempt.
 func (t *Transport) Attempt(req *http.Request, number int) awsretry.Attempt {
 	if number < 1 {
 		return notMade(req, number, fmt.Errorf("delivery: Attempt: number is %d; it must be 1 or more", number))
@@ -42,7 +43,7 @@ func (t *Transport) Attempt(req *http.Request, number int) awsretry.Attempt {
 	resp, err := inner.RoundTrip(req.WithContext(awsretry.WithMaxAttempts(ctx, 1)))
 
 	record := p.record
-	if record.Number == 0 { // nothing was sent
+	if record.Number == 0 { // no attempt was made
 		record = stopped(req, number, err)
 	}
 	record.Request, record.Response = req, resp
@@ -55,8 +56,8 @@ func (t *Transport) Attempt(req *http.Request, number int) awsretry.Attempt {
 	return record
 }
 
-// notMade returns the record of an attempt that was not made, and closes the
-// request's body.
+// notMade closes the request's body, and returns the record of an attempt that
+// was not made.
 func notMade(req *http.Request, number int, err error) awsretry.Attempt {
 	if req.Body != nil {
 		req.Body.Close()
@@ -66,7 +67,7 @@ func notMade(req *http.Request, number int, err error) awsretry.Attempt {
 	return record
 }
 
-// stopped returns the record of an attempt before which the delivery stopped.
+// stopped returns the record of a delivery that stopped before an attempt.
 func stopped(req *http.Request, number int, err error) awsretry.Attempt {
 	record := awsretry.Attempt{
 		Request: req, Number: number, Err: err, Class: awsretry.Permanent, Stop: awsretry.StopPermanent,
@@ -77,8 +78,8 @@ func stopped(req *http.Request, number int, err error) awsretry.Attempt {
 	return record
 }
 
-// inDelivery returns the record of a single attempt as one of a delivery's:
-// with its number there, and with the next attempt.
+// inDelivery returns the record of a single attempt with its number in the
+// delivery, and with the delay before the next attempt.
 func (t *Transport) inDelivery(record awsretry.Attempt, number int) awsretry.Attempt {
 	record.Number = number
 	if record.Stop != awsretry.StopMaxAttempts {
@@ -90,7 +91,7 @@ func (t *Transport) inDelivery(record awsretry.Attempt, number int) awsretry.Att
 	return record
 }
 
-// delay returns the delay before retry n, from 0, with its jitter.
+// delay returns the delay before retry n, from 0, with jitter.
 func (t *Transport) delay(s *schedule, n int) time.Duration {
 	if t.Jitter == nil {
 		return s.jittered(n, rand.Float64())

@@ -1,7 +1,6 @@
 package delivery
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -179,38 +178,4 @@ func TestAttemptTimesOut(t *testing.T) {
 			t.Errorf("after %v: class %v, stop %q, error %v", took, got.Class, got.Stop, got.Err)
 		}
 	})
-}
-
-func TestLetterBeforeTheFirstAttempt(t *testing.T) {
-	req := post(t, "https://user:secret@endpoint.test/hook?token=secret", "hello")
-	req.Header.Set("Authorization", "Bearer secret")
-	var b bytes.Buffer
-	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	if err := WriteLetter(&b, DeadLetter{Request: req}, now); err != nil {
-		t.Fatal(err)
-	}
-	head, again, err := ReadLetter(bytes.NewReader(b.Bytes()), int64(b.Len()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if head.URL != "https://endpoint.test/hook" || head.Method != "POST" || !head.Time.Equal(now) ||
-		head.Size != int64(b.Len()) {
-		t.Errorf("head %+v", head)
-	}
-	got, err := receive(again)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got.URL != req.URL.String() || got.Body != "hello" || got.Header.Get("Authorization") != "Bearer secret" {
-		t.Errorf("got %+v", got)
-	}
-	if _, _, err := ReadLetter(bytes.NewReader(b.Bytes()), int64(b.Len()-1)); err == nil ||
-		!strings.HasPrefix(err.Error(), "delivery: ReadLetter: ") {
-		t.Errorf("of half a letter: %v", err)
-	}
-	req.Header.Set("X", "a\nb")
-	if err := WriteLetter(&b, DeadLetter{Request: req}, now); err == nil ||
-		!strings.HasPrefix(err.Error(), "delivery: WriteLetter: ") {
-		t.Errorf("of a line break: %v", err)
-	}
 }

@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// maxKept is how much is kept of a request body that can be read only once, for
-// the retries and for the dead letter together.
+// maxKept limits how much of a one-shot request body is buffered, in bytes, for
+// the retries and the dead letter together.
 const maxKept = 1 << 20
 
 func hasBody(req *http.Request) bool { return req.Body != nil && req.Body != http.NoBody }
 
 // outgoing returns the request that the inner Transport sends. Its body is lent
-// by d.body, which keeps what the attempts read of a stream, so that the inner
-// Transport keeps nothing.
+// by d.body, which buffers what the attempts read of a stream, so that the
+// inner Transport buffers nothing.
 func (d *delivery) outgoing() *http.Request {
 	out := d.req.WithContext(context.WithValue(d.req.Context(), progressKey{d.Transport}, &d.progress))
 	if hasBody(d.req) {
@@ -26,7 +26,7 @@ func (d *delivery) outgoing() *http.Request {
 	return out
 }
 
-// giveBody gives the dead letter's request the body.
+// giveBody sets the body of the dead letter's request.
 func (d *delivery) giveBody(dead *http.Request) {
 	if !hasBody(d.req) {
 		dead.Body = http.NoBody
@@ -49,8 +49,8 @@ func (d *delivery) giveBody(dead *http.Request) {
 	}
 }
 
-// reopen returns the body from GetBody, or what is kept of a stream and then
-// the rest, when nothing else reads it.
+// reopen returns the body from GetBody, or the buffered part of a stream
+// followed by the rest. It returns an error if Base may still read the body.
 func (d *delivery) reopen(ctx context.Context) (io.ReadCloser, error) {
 	if !d.bodyFree && !d.body.Idle() {
 		return nil, ErrBody

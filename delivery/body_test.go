@@ -15,6 +15,8 @@ import (
 	"testing/iotest"
 	"testing/synctest"
 	"time"
+
+	"example.com/awsretry/delivery/letters"
 )
 
 // A countedFile is a file that counts how often it is closed.
@@ -161,7 +163,7 @@ func TestLostBodies(t *testing.T) {
 			req := post(t, "http://a.example/", "hello")
 			req.GetBody = nil
 			tt.change(req)
-			resp, err := (&Transport{Base: tt.base(), DeadLetter: DirQueue(dir)}).RoundTrip(req)
+			resp, err := (&Transport{Base: tt.base(), DeadLetter: (&letters.Dir{Path: dir}).Put}).RoundTrip(req)
 			if resp != nil || !errors.Is(err, ErrBody) || tt.want != nil && !errors.Is(err, tt.want) {
 				t.Errorf("got %v, %v", resp, err)
 			}

@@ -34,9 +34,10 @@ func classify(a *awsretry.Attempt) awsretry.Class {
 // delivered reports whether resp is a 2xx.
 func delivered(resp *http.Response) bool { return resp.StatusCode/100 == 2 }
 
-// connectionFailed reports whether err is a failure that the server's side can
-// fix, although not in the seconds that other policies retry for: its name, its
-// certificate, its proxy. A delivery policy may go on for an hour or for days.
+// connectionFailed reports whether err is a failure that the server's operator
+// can fix, such as of its name, certificate or proxy. Other policies do not
+// retry it because they retry for seconds; a delivery policy may for hours or
+// days.
 func connectionFailed(err error) bool {
 	var (
 		op          *net.OpError
@@ -50,8 +51,8 @@ func connectionFailed(err error) bool {
 		errors.As(err, &alert) || errors.As(err, &ech) || errors.Is(err, http.ErrSchemeMismatch) || handshakeFailed(err)
 }
 
-// handshakeFailed reports whether err is of a TLS handshake that failed in a
-// way for which crypto/tls has no type, such as a version that is too old.
+// handshakeFailed reports whether err is a TLS handshake error for which
+// crypto/tls has no type, such as an unsupported version.
 func handshakeFailed(err error) bool {
 	for ; err != nil; err = errors.Unwrap(err) {
 		if strings.HasPrefix(err.Error(), "tls: ") {

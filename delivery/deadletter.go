@@ -3,36 +3,18 @@ package delivery
 import (
 	"errors"
 	"fmt"
-	"net/http"
+
+	"example.com/awsretry/delivery/letters"
 )
 
 // A DeadLetter is a delivery that failed for good: permanently, at the last
-// attempt, or because its caller gave up.
-type DeadLetter struct {
-	// Request is the request as it was sent. Its body can be read once, until
-	// the function that takes the dead letter returns, and need not be closed.
-	// GetBody is set if the body can be read more than once, and is valid for
-	// as long as the body is.
-	//
-	// If the body cannot be read again, reading it fails with an error that
-	// matches [ErrBody]. So it does if nothing of the body comes for as long as
-	// Transport.AttemptTimeout, or if the body does not end within an hour.
-	Request *http.Request
-
-	Attempts int            // that were made; 0 if the caller gave up before the first
-	Response *http.Response // the last attempt's, without its body, which is the caller's; nil if Err is not
-	Err      error          // what ended the delivery if no response did
-
-	// Reason is why no other attempt was made, as the text of an awsretry.Stop:
-	// "permanent", "max_attempts", "canceled" or "deadline" (of the caller's
-	// context), "body" (it cannot be sent again), "disabled"; or "panic" if
-	// Base or a hook of the Transport panicked.
-	Reason string
-}
+// attempt, or because its caller gave up. See [letters.DeadLetter] for its
+// fields.
+type DeadLetter = letters.DeadLetter
 
 // ErrBody is in the error of reading the request body of a [DeadLetter] that
 // cannot be read again: it has no GetBody, is not an io.ReaderAt and is longer
-// than what is kept of it, or its own reader failed.
+// than the buffer of 1 MiB, its own reader failed, or it took too long.
 var ErrBody = errors.New("delivery: the request body cannot be read again")
 
 // lost returns the error of a body that cannot be read again. why may be nil.
@@ -43,7 +25,8 @@ func lost(why error) error {
 	return fmt.Errorf("%w: %w", ErrBody, why)
 }
 
-// A lostBody is the body of a dead letter that would otherwise be cut short.
+// A lostBody is the body of a dead letter that cannot be read again. Reading it
+// fails, so that the body is not taken for an empty one.
 type lostBody struct{ err error }
 
 func (b lostBody) Read([]byte) (int, error) { return 0, b.err }

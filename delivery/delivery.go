@@ -22,18 +22,18 @@ type delivery struct {
 	bodyFree bool // Base does not use the request's body anymore
 }
 
-// A progress records the attempts while they are made.
+// A progress records a delivery's attempts.
 type progress struct {
-	attempts  int  // that were begun
-	delivered bool // an attempt got a 2xx, even if its body broke off or a hook panicked then
+	attempts  int  // that were started
+	delivered bool // an attempt got a 2xx, even if its body was cut off or a hook panicked
 
 	// Of a single attempt:
-	number int              // in its delivery; 0 if the Transport makes all attempts
-	record awsretry.Attempt // once it was made
+	number int              // in its delivery; 0 if RoundTrip makes all attempts
+	record awsretry.Attempt // set by observe
 }
 
-// A progressKey is the context key of a Transport's progress. Base may send
-// requests of its own with the context, through another Transport.
+// A progressKey is the context key of a Transport's progress. It includes the
+// Transport because Base may use the context for a request through another one.
 type progressKey struct{ *Transport }
 
 // progressOf returns the progress of the delivery that ctx belongs to.
@@ -41,12 +41,12 @@ func (t *Transport) progressOf(ctx context.Context) *progress {
 	if p, ok := ctx.Value(progressKey{t}).(*progress); ok {
 		return p
 	}
-	return &progress{} // there is no DeadLetter, and all attempts are the Transport's
+	return &progress{} // RoundTrip without a DeadLetter
 }
 
-// run makes the delivery and, if that fails, hands over the dead letter.
+// run makes the delivery and, if it fails, calls DeadLetter.
 func (d *delivery) run(inner *awsretry.Transport) (*http.Response, error) {
-	d.bodyFree = true // also after a panic
+	d.bodyFree = true // remains so after a panic
 	defer func() { d.body.Release(d.bodyFree) }()
 	resp, err := d.send(inner, d.outgoing())
 	d.bodyFree = resp == nil
@@ -56,13 +56,13 @@ func (d *delivery) run(inner *awsretry.Transport) (*http.Response, error) {
 	return d.bury(resp, err)
 }
 
-// send makes the attempts. If Base or a hook panics, it hands over the dead
-// letter and the panic goes on.
+// send makes the attempts. If Base or a hook panics, it calls DeadLetter, and
+// does not recover the panic.
 func (d *delivery) send(inner *awsretry.Transport, req *http.Request) (*http.Response, error) {
 	returned := false
 	defer func() {
 		if !returned && !d.delivered {
-			_, _ = d.bury(nil, errPanicked) // the error of DeadLetter has nowhere to go
+			_, _ = d.bury(nil, errPanicked) // DeadLetter's error cannot be returned
 		}
 	}()
 	resp, err := inner.RoundTrip(req)
@@ -73,7 +73,7 @@ func (d *delivery) send(inner *awsretry.Transport, req *http.Request) (*http.Res
 // errPanicked is the error of a delivery in which Base or a hook panicked.
 var errPanicked = errors.New("delivery: it ended in a panic")
 
-// bury hands the delivery to DeadLetter, and returns what RoundTrip returns.
+// bury calls DeadLetter, and returns the results for RoundTrip.
 func (d *delivery) bury(resp *http.Response, err error) (*http.Response, error) {
 	taken := false
 	if resp != nil {
@@ -96,10 +96,10 @@ func (d *delivery) bury(resp *http.Response, err error) (*http.Response, error) 
 	case err == nil:
 		err = fmt.Errorf("delivery: got %d %s", resp.StatusCode, http.StatusText(resp.StatusCode))
 	}
-	return nil, fmt.Errorf("%w; and the dead letter was not taken: %w", err, unnamed(failure))
+	return nil, fmt.Errorf("%w; and the dead letter was not taken: %w", err, failure)
 }
 
-// deadLetter returns the dead letter, whose request still needs its body.
+// deadLetter returns the dead letter, without its request's body.
 func (d *delivery) deadLetter(resp *http.Response, err error) DeadLetter {
 	dead := DeadLetter{
 		Request:  d.req.Clone(context.WithoutCancel(d.req.Context())),
@@ -133,20 +133,19 @@ func (d *delivery) deadLetter(resp *http.Response, err error) DeadLetter {
 	return dead
 }
 
-// maxReadAhead is how much of the last response's body is read before
-// DeadLetter is called.
+// maxReadAhead limits how much of the last response's body is read before
+// DeadLetter is called, in bytes.
 const maxReadAhead = 1 << 20
 
-// readAhead reads as much of resp's body as possible, and gives it back, and
-// reports whether that is all of it. Base has then no more use for the
-// request's body, and the attempt's time-out cannot cut off what the caller is
-// to get.
+// readAhead buffers up to maxReadAhead bytes of resp's body in front of the
+// rest, and reports whether that is all of it. If so, Base no longer needs the
+// request's body, and the attempt's timeout cannot cut off the response.
 func readAhead(resp *http.Response) (all bool) {
 	if _, ok := resp.Body.(io.Writer); ok {
-		return false // a connection that changed hands
+		return false // an upgraded connection
 	}
 	shown, ahead := respbody.Read(resp, maxReadAhead+1, nil) // one more byte, to see the end
 	ahead.Settle(context.Background())                       // the attempt's time-out bounds it
-	resp.Body = shown.Body                                   // awsretry.Outcome knows no copy of resp
+	resp.Body = shown.Body                                   // resp itself, for awsretry.Outcome
 	return ahead.AtEnd()
 }

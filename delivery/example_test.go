@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"example.com/awsretry/delivery"
+	"example.com/awsretry/delivery/letters"
 )
 
 // A message is delivered later, when its endpoint is up again.
@@ -32,8 +33,9 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
+	queue := &letters.Dir{Path: dir}
 	client := &http.Client{
-		Transport: &delivery.Transport{Policy: policy, DeadLetter: delivery.DirQueue(dir)},
+		Transport: &delivery.Transport{Policy: policy, DeadLetter: queue.Put},
 		// A redirect is a failed delivery like any other.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
@@ -43,12 +45,12 @@ func Example() {
 		return
 	}
 	resp.Body.Close()
-	for letter, err := range delivery.List(dir) {
+	for letter, err := range queue.List() {
 		fmt.Println(letter.Method, letter.Status, letter.Attempts, letter.Reason, err)
 	}
 
 	up = true
-	done, err := delivery.Redrive(context.Background(), dir, &delivery.Transport{Policy: policy})
+	done, err := queue.Redrive(context.Background(), &delivery.Transport{Policy: policy}, letters.RedriveOptions{})
 	fmt.Println(done.Delivered, done.Kept, err)
 	// Output:
 	// POST 503 4 max_attempts <nil>

@@ -8,13 +8,14 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"example.com/awsretry/delivery/letters"
 )
 
 // run runs a subtest in virtual time.
@@ -183,13 +184,6 @@ func halfRead(req *http.Request) (*http.Response, error) {
 	return respond(503, req), nil
 }
 
-func write(t testing.TB, dir, name, text string) {
-	t.Helper()
-	if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // entries returns the names in a folder.
 func entries(t *testing.T, dir string) (names []string) {
 	t.Helper()
@@ -203,29 +197,18 @@ func entries(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// fill puts a dead letter for each body into a folder.
-func fill(t *testing.T, dir string, bodies ...string) {
-	t.Helper()
-	queue := DirQueue(dir)
-	for _, body := range bodies {
-		if err := queue(t.Context(), DeadLetter{Request: post(t, "http://a.example/?token=secret", body)}); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 // collect redrives a folder, and counts how often each body arrives.
 func collect(t *testing.T, dir string) map[string]int {
 	t.Helper()
 	got := map[string]int{}
-	_, err := Redrive(t.Context(), dir, roundTripper(func(req *http.Request) (*http.Response, error) {
+	_, err := (&letters.Dir{Path: dir}).Redrive(t.Context(), roundTripper(func(req *http.Request) (*http.Response, error) {
 		s, err := receive(req)
 		if err != nil {
 			return nil, err
 		}
 		got[s.Body]++
 		return respond(200, req), nil
-	}))
+	}), letters.RedriveOptions{})
 	if err != nil {
 		t.Error(err)
 	}

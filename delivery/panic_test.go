@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"example.com/awsretry"
+	"example.com/awsretry/delivery/letters"
 )
 
 // recovered calls f on a goroutine of its own and returns what it panics with,
@@ -147,7 +148,7 @@ func TestPanicOfTheBody(t *testing.T) {
 			body := &countedBody{Reader: tt.body}
 			req := post(t, "http://a.example/", "")
 			req.Body, req.GetBody, req.ContentLength = body, nil, -1
-			tr := &Transport{Base: tt.base, DeadLetter: DirQueue(dir)}
+			tr := &Transport{Base: tt.base, DeadLetter: (&letters.Dir{Path: dir}).Put}
 			if p := recovered(func() { tr.RoundTrip(req) }); p != "boom" || body.closed.Load() != 1 {
 				t.Errorf("recovered %v; the body was closed %d times", p, body.closed.Load())
 			}

@@ -21,13 +21,14 @@ import (
 //	}
 //
 // It also accepts what Amazon SNS returns as EffectiveDeliveryPolicy: a null
-// block counts as not given, and "sicklyRetryPolicy": null and "guaranteed":
-// false are skipped. A UTF-8 byte order mark is skipped too.
+// block is absent, and "sicklyRetryPolicy": null and "guaranteed": false are
+// ignored. So is a UTF-8 byte order mark.
 //
 // Parse returns an error for an attribute that is unknown, repeated, of the
 // wrong type or out of its limits. The error names the attribute, its value and
 // what is allowed. Parse does not check which content type is allowed, because
-// that depends on the subscription: see [Policy.Validate].
+// it depends on the subscription: see [Policy.ValidateWrapped] and
+// [Policy.ValidateRaw].
 func Parse(data []byte) (*Policy, error) {
 	p := &Policy{}
 	if err := decode(data, func(d decoder) attribute { return d.policy(p) }); err != nil {
@@ -49,8 +50,7 @@ func Parse(data []byte) (*Policy, error) {
 //	  "defaultRequestPolicy": {}
 //	}}
 //
-// It checks the content type too, which for a topic does not depend on the
-// subscription.
+// It checks the content type too.
 func ParseTopic(data []byte) (*TopicPolicy, error) {
 	t := &TopicPolicy{}
 	if err := decode(data, func(d decoder) attribute { return d.topic(t) }); err != nil {
@@ -62,8 +62,8 @@ func ParseTopic(data []byte) (*TopicPolicy, error) {
 	return t, nil
 }
 
-// UnmarshalJSON is [Parse], so that a policy inside another document is read as
-// strictly. By convention, null leaves the policy unchanged.
+// UnmarshalJSON reads a policy within another document as strictly as [Parse].
+// By convention, null leaves the policy unchanged.
 func (p *Policy) UnmarshalJSON(data []byte) error {
 	if string(data) == "null" {
 		return nil
@@ -75,8 +75,8 @@ func (p *Policy) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// UnmarshalJSON is [ParseTopic], so that a policy inside another document is
-// read as strictly. By convention, null leaves the policy unchanged.
+// UnmarshalJSON reads a policy within another document as strictly as
+// [ParseTopic]. By convention, null leaves the policy unchanged.
 func (t *TopicPolicy) UnmarshalJSON(data []byte) error {
 	if string(data) == "null" {
 		return nil
@@ -88,17 +88,16 @@ func (t *TopicPolicy) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// A decoder reads the tokens of a document that is known to be JSON.
-// json.Unmarshal would take the last of two equal keys, names in any letter
-// case, and null for anything.
+// A decoder reads the tokens of a valid JSON document. json.Unmarshal would
+// accept duplicate keys, names in any letter case, and null for any value.
 type decoder struct{ *json.Decoder }
 
 // An attribute reads the value whose first token is tok. path is its name,
-// after those of the objects that it is in.
+// qualified by the names of the objects that it is in.
 type attribute func(path string, tok json.Token) error
 
-// legacy lists attributes that Amazon SNS returns without documenting them,
-// each with its one value that has no meaning.
+// legacy maps attributes that Amazon SNS returns without documenting them to
+// the one value that is ignored.
 var legacy = map[string]json.Token{
 	"sicklyRetryPolicy":        nil,
 	"defaultSicklyRetryPolicy": nil,
@@ -173,8 +172,8 @@ func (d decoder) request(to **RequestPolicy) attribute {
 	}))
 }
 
-// block reads an object that may be null. If it is not, block sets *to to v,
-// which read fills in.
+// block reads an object that may be null. If it is not, block sets *to to v, to
+// which read writes.
 func block[T any](to **T, v *T, read attribute) attribute {
 	return func(path string, tok json.Token) error {
 		if tok == nil {
@@ -185,7 +184,7 @@ func block[T any](to **T, v *T, read attribute) attribute {
 	}
 }
 
-// object reads an object with the known attributes.
+// object reads an object that may have only the known attributes.
 func (d decoder) object(known map[string]attribute) attribute {
 	return func(path string, tok json.Token) error {
 		if tok != json.Delim('{') {
@@ -253,8 +252,8 @@ func boolean(to **bool) attribute {
 	}
 }
 
-// text reads a string that is not empty: in a Policy, "" is an attribute that
-// was not given.
+// text reads a string that is not empty, because in a Policy "" means an absent
+// attribute.
 func text[T ~string](to *T, limit string) attribute {
 	return func(path string, tok json.Token) error {
 		s, ok := tok.(string)
@@ -266,7 +265,7 @@ func text[T ~string](to *T, limit string) attribute {
 	}
 }
 
-// describe returns a JSON value as an error shows it.
+// describe returns a JSON value for an error.
 func describe(tok json.Token) string {
 	switch v := tok.(type) {
 	case json.Delim:
@@ -286,7 +285,7 @@ func describe(tok json.Token) string {
 
 func quote(s string) string { return strconv.Quote(clip(s)) }
 
-// clip shortens what an error quotes of a document.
+// clip shortens text of a document for an error.
 func clip(s string) string {
 	const most = 64
 	if len(s) <= most {

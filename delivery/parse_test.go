@@ -78,7 +78,7 @@ func FuzzParseTopic(f *testing.F) {
 		if diff := cmp.Diff(p, q, retryFields); diff != "" {
 			t.Fatalf("%s became %s:\n%s", text, again, diff)
 		}
-		if err := Effective(p, nil).Validate(true); err != nil {
+		if err := Effective(p, nil).ValidateRaw(); err != nil {
 			t.Fatalf("%s: its effective policy: %v", text, err)
 		}
 	})
@@ -115,7 +115,7 @@ func TestPoliciesAsAmazonReturnsThem(t *testing.T) {
 			if diff := cmp.Diff(tt.want, p, retryFields); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			if err := p.Validate(false); err != nil {
+			if err := p.ValidateWrapped(); err != nil {
 				t.Error(err)
 			}
 			tr := &Transport{Policy: p, Base: responding(200)}

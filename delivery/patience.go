@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// maxReading is how long the body of a dead letter may take in all, as long as
-// the retries of a delivery may take at Amazon SNS.
+// maxReading limits how long the body of a dead letter may take in all. It is
+// the limit on the retries of a delivery at Amazon SNS.
 const maxReading = time.Hour
 
-// A patientReader reads the body of a dead letter. The source may be slow. It
-// is given up when a Read takes longer than idle, and when the time is up; the
-// body is lost then, even if the source ends later.
+// A patientReader reads the body of a dead letter from a source that may be
+// slow. It gives up when a Read takes longer than idle, and at until; after
+// that, every Read fails, even if the source ends.
 //
 // Its errors match ErrBody.
 type patientReader struct {

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"example.com/awsretry/delivery/letters"
 )
 
 // A slowBody gives one byte of text after each delay. At its end it may hang
@@ -76,7 +78,7 @@ func TestSlowBodiesOfDeadLetters(t *testing.T) {
 				}
 				dir := t.TempDir()
 				tr := &Transport{Policy: testPolicy(t, `"numRetries":0`), Base: roundTripper(unread),
-					DeadLetter: DirQueue(dir)}
+					DeadLetter: (&letters.Dir{Path: dir}).Put}
 				start := time.Now()
 				_, err := tr.RoundTrip(req)
 				if took := time.Since(start); took != tt.took {

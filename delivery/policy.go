@@ -15,11 +15,10 @@ const (
 	Linear      BackoffFunction = "linear"      // lo + (hi-lo) * k / (n-1)
 )
 
-// A Policy is the delivery policy of a subscription. A nil block was not given:
+// A Policy is the delivery policy of a subscription. A nil block is absent:
 // without a retry block the defaults apply, without a throttle block there is
-// no throttling, without a request block no content type. A policy marshals to
-// the JSON that [Parse] reads, with the attributes that were given and no
-// others.
+// no throttling, without a request block no content type is set. A policy
+// marshals to the JSON that [Parse] reads, without the absent attributes.
 type Policy struct {
 	HealthyRetryPolicy *RetryPolicy    `json:"healthyRetryPolicy,omitempty"`
 	ThrottlePolicy     *ThrottlePolicy `json:"throttlePolicy,omitempty"`
@@ -32,7 +31,7 @@ type Policy struct {
 // NumMaxDelayRetries spaced MaxDelayTarget. The backoff phase has the rest of
 // NumRetries.
 //
-// A nil field, and an empty BackoffFunction, is the default. Limits and
+// A nil field or an empty BackoffFunction means the default. Limits and
 // defaults are those of Amazon SNS, "Message delivery retries". The sum of the
 // delays may be at most 3,600 seconds.
 type RetryPolicy struct {
@@ -44,8 +43,8 @@ type RetryPolicy struct {
 	NumMaxDelayRetries *int            `json:"numMaxDelayRetries,omitempty"` // nil: 0
 	BackoffFunction    BackoffFunction `json:"backoffFunction,omitempty"`    // "": Linear
 
-	// fixed marks AWSManaged and CustomerManaged. The limits on the number and
-	// the time of retries do not apply to them.
+	// fixed is set in AWSManaged and CustomerManaged, which are exempt from the
+	// limits on the number and the total time of retries.
 	fixed bool
 }
 
@@ -58,20 +57,20 @@ type ThrottlePolicy struct {
 
 // A RequestPolicy sets headers of the requests.
 type RequestPolicy struct {
-	// HeaderContentType replaces the request's own Content-Type.
-	// [Policy.Validate] lists what it may be. "": the request's own, or
-	// text/plain; charset=UTF-8 if it has none.
+	// HeaderContentType replaces the request's own Content-Type. See
+	// [Policy.ValidateWrapped] and [Policy.ValidateRaw] for what is allowed.
+	// "": the request's own, or text/plain; charset=UTF-8 if it has none.
 	HeaderContentType string `json:"headerContentType,omitempty"`
 }
 
 // A TopicPolicy is the delivery policy of a topic: the defaults of its HTTP/S
 // subscriptions.
 type TopicPolicy struct {
-	HTTP *TopicHTTPPolicy `json:"http,omitempty"` // nil: nothing is set
+	HTTP *TopicHTTPPolicy `json:"http,omitempty"` // nil: absent
 }
 
 // A TopicHTTPPolicy is the part of a [TopicPolicy] for HTTP/S subscriptions. A
-// nil field was not given.
+// nil field is absent.
 type TopicHTTPPolicy struct {
 	DefaultHealthyRetryPolicy *RetryPolicy `json:"defaultHealthyRetryPolicy,omitempty"`
 	// DisableSubscriptionOverrides makes Effective ignore the subscriptions'
@@ -88,12 +87,11 @@ const (
 	defaultContentType = "text/plain; charset=UTF-8"
 )
 
-// Effective returns the policy by which messages are delivered to a
-// subscription. Each block (retry, throttle, request) is the subscription's if
-// it has one, and otherwise the topic's; under disableSubscriptionOverrides it
-// is always the topic's. The result always has a retry block, in which every
-// attribute is set. Either argument may be nil. The result shares no memory
-// with them.
+// Effective returns the policy that applies to a subscription. Each block
+// (retry, throttle, request) is the subscription's if it has one, and otherwise
+// the topic's; with disableSubscriptionOverrides it is always the topic's. The
+// result always has a retry block with every attribute set. Either argument may
+// be nil. The result shares no memory with them.
 func Effective(topic *TopicPolicy, subscription *Policy) *Policy {
 	var p Policy
 	if topic != nil && topic.HTTP != nil {
@@ -117,22 +115,22 @@ func Effective(topic *TopicPolicy, subscription *Policy) *Policy {
 }
 
 // AWSManaged returns the fixed policy for endpoints that AWS manages (Amazon
-// Data Firehose, AWS Lambda, Amazon SQS): 3 retries at once, 2 spaced 1 s, 10
-// exponential from 1 to 20 s, 100,000 spaced 20 s, in all 23 days. When Amazon
-// Data Firehose throttles, [CustomerManaged] applies instead.
+// Data Firehose, AWS Lambda, Amazon SQS): 3 retries without delay, 2 spaced 1
+// s, 10 exponential from 1 to 20 s, 100,000 spaced 20 s; in all 23 days. When
+// Amazon Data Firehose throttles, [CustomerManaged] applies instead.
 //
 // The limits of an HTTP/S policy on the number of retries and on their total
-// time do not apply to it: [Policy.Validate] accepts it, [Parse] refuses its
+// time do not apply to it: [Policy.ValidateRaw] accepts it, [Parse] refuses its
 // JSON.
 func AWSManaged() *Policy { return fixedPolicy(3, 2, 10, 100_000, 1, 20) }
 
 // CustomerManaged returns the fixed policy for endpoints that customers manage
 // (SMTP, SMS, mobile push), and for Amazon Data Firehose when it throttles: 2
-// retries spaced 10 s, 10 exponential from 10 to 600 s, 38 spaced 600 s, in all
+// retries spaced 10 s, 10 exponential from 10 to 600 s, 38 spaced 600 s; in all
 // 6 hours.
 //
 // The limit of an HTTP/S policy on the total time does not apply to it:
-// [Policy.Validate] accepts it, [Parse] refuses its JSON.
+// [Policy.ValidateRaw] accepts it, [Parse] refuses its JSON.
 func CustomerManaged() *Policy { return fixedPolicy(0, 2, 10, 38, 10, 600) }
 
 func fixedPolicy(noDelay, minDelay, backoff, maxDelay, lo, hi int) *Policy {

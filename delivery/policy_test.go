@@ -154,10 +154,10 @@ func TestEffectiveSharesNothing(t *testing.T) {
 func TestFixedPolicies(t *testing.T) {
 	for name, p := range map[string]*Policy{"AWSManaged": AWSManaged(), "CustomerManaged": CustomerManaged()} {
 		t.Run(name, func(t *testing.T) {
-			if err := p.Validate(false); err != nil {
+			if err := p.ValidateWrapped(); err != nil {
 				t.Error(err)
 			}
-			if err := Effective(nil, p).Validate(true); err != nil {
+			if err := Effective(nil, p).ValidateRaw(); err != nil {
 				t.Errorf("made effective: %v", err)
 			}
 			if !slices.Equal(first(p, 100), first(Effective(nil, p), 100)) {
@@ -168,7 +168,7 @@ func TestFixedPolicies(t *testing.T) {
 				t.Error("Parse accepts it as an HTTP/S policy")
 			}
 			*p.HealthyRetryPolicy.MinDelayTarget = 0
-			if err := p.Validate(false); err == nil {
+			if err := p.ValidateWrapped(); err == nil {
 				t.Error("a minDelayTarget of 0 is valid")
 			}
 		})

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"example.com/awsretry/delivery/letters"
 )
 
 // An http.Client does not make a delivery of a redirect, whether or not its
@@ -31,7 +33,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 				defer server.Close()
 				dir := t.TempDir()
 				client := &http.Client{
-					Transport: &Transport{DeadLetter: DirQueue(dir), Base: server.Client().Transport},
+					Transport: &Transport{DeadLetter: (&letters.Dir{Path: dir}).Put, Base: server.Client().Transport},
 				}
 				if checks {
 					client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
@@ -56,8 +58,9 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 				}
 
 				moved.Store(false)
-				done, err := Redrive(t.Context(), dir, &Transport{Base: server.Client().Transport})
-				if done != (Redriven{Delivered: 1}) || err != nil || len(arrived) != 1 ||
+				again := &Transport{Base: server.Client().Transport}
+				done, err := (&letters.Dir{Path: dir}).Redrive(t.Context(), again, letters.RedriveOptions{})
+				if done != (letters.Counts{Delivered: 1}) || err != nil || len(arrived) != 1 ||
 					arrived[0] != "POST /old hello" {
 					t.Errorf("got %+v, %v; %q arrived", done, err, arrived)
 				}

@@ -7,9 +7,9 @@ import (
 )
 
 // Delays yields the delay before each retry, in order and without jitter. It
-// computes them one at a time, so that a policy of 100,000 retries needs no
-// memory. A nil policy is the default one. A policy that [Policy.Validate]
-// refuses yields at most numRetries delays, none of them negative.
+// computes them one at a time, so a policy of 100,000 retries needs no memory.
+// A nil policy is the default one. A policy that [Policy.ValidateRaw] refuses
+// yields at most numRetries delays, none of them negative.
 func (p *Policy) Delays() iter.Seq[time.Duration] {
 	return func(yield func(time.Duration) bool) {
 		s := p.schedule()
@@ -21,7 +21,7 @@ func (p *Policy) Delays() iter.Seq[time.Duration] {
 	}
 }
 
-// A schedule is a retry policy's four phases with every default filled in.
+// A schedule is the four phases of a retry policy, with the defaults applied.
 type schedule struct {
 	noDelay, minDelay, backoff, maxDelay int // retries in each phase
 	lo, hi                               time.Duration
@@ -71,14 +71,15 @@ func (s *schedule) delay(n int) time.Duration {
 	return s.hi
 }
 
-// spread is how far the default jitter moves a delay to either side, as a
-// fraction of it. Amazon SNS does not publish its jitter.
+// spread is the default jitter to either side, as a fraction of the delay.
+// Amazon SNS does not publish its jitter.
 const spread = 0.1
 
-// jittered returns the delay before retry n, moved by random, which is in [0,
-// 1), but not below minDelayTarget. Except in the fixed policies, it is not
-// above maxDelayTarget either, and the sum of all delays stays at or below 3,600
-// s. The fixed policies keep their length on average.
+// jittered returns the delay before retry n with jitter: from spread below the
+// delay at random 0 to spread above it at 1, but not below minDelayTarget.
+// Except in the fixed policies, it is also not above maxDelayTarget, and the
+// sum of all delays is at most 3,600 s. The fixed policies keep their average
+// length.
 func (s *schedule) jittered(n int, random float64) time.Duration {
 	delay := float64(s.delay(n))
 	if delay == 0 {
@@ -105,8 +106,8 @@ func (s *schedule) backoffDelay(k int) time.Duration {
 	case Geometric:
 		d = lo * math.Pow(float64(s.hi)/lo, kf/(n-1))
 	case Exponential:
-		// The fraction is reduced by 2^(n-1), which for many retries overflows
-		// a float64.
+		// The fraction is reduced by 2^(n-1), which would overflow a float64 for
+		// many retries.
 		first := math.Exp2(1 - n)
 		d = lo + span*(math.Exp2(kf-(n-1))-first)/(1-first)
 	default:
@@ -126,8 +127,8 @@ func (s *schedule) total() time.Duration {
 
 func seconds(n int) time.Duration { return toDuration(float64(n) * float64(time.Second)) }
 
-// toDuration rounds d nanoseconds to a Duration. A negative d and NaN are 0,
-// and one that is too long is the longest Duration.
+// toDuration rounds d nanoseconds to a Duration. It returns 0 for a negative d
+// and NaN, and the longest Duration for a d above it.
 func toDuration(d float64) time.Duration {
 	switch {
 	case !(d > 0):

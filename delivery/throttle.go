@@ -9,8 +9,8 @@ import (
 )
 
 // A throttle spaces attempts by throttlePolicy, first come first served and
-// without bursts. A nil throttle does not.
-type throttle struct{ tokens *awsretry.Quota } // of one token
+// without bursts. A nil throttle does not limit them.
+type throttle struct{ tokens *awsretry.Quota } // with a capacity of 1
 
 func newThrottle(policy *ThrottlePolicy) *throttle {
 	if policy == nil || policy.MaxReceivesPerSecond == nil {
@@ -23,9 +23,9 @@ func newThrottle(policy *ThrottlePolicy) *throttle {
 	})}
 }
 
-// wait waits until an attempt may be made. A wait that would end after ctx's
-// deadline is refused at once. The error says why the delivery stops, as that
-// of Transport.Prepare may.
+// wait blocks until an attempt may be made. If the wait would end after ctx's
+// deadline, it returns an error at once. The error is an *awsretry.Error with
+// the reason to stop, which Transport.Prepare may return.
 func (t *throttle) wait(ctx context.Context) error {
 	if t == nil {
 		return nil

@@ -1,7 +1,7 @@
 // Package delivery sends HTTP requests as Amazon SNS delivers messages to
 // HTTP/S endpoints: by a delivery policy with four phases of retries, a
-// throttle and a content type, and with a dead-letter queue for what cannot be
-// delivered.
+// throttle and a content type, and with a dead-letter queue for requests that
+// cannot be delivered. Package letters is such a queue in a folder.
 //
 // The rules are those of Amazon SNS, "Message delivery retries".
 package delivery
@@ -28,45 +28,45 @@ import (
 // makes the attempts.
 //
 // The policy's throttle counts all attempts of the Transport, so use one
-// Transport for each endpoint. The zero value is ready to use. The first
-// request reads the fields, which must not be changed after that. A Transport
-// is safe for concurrent use.
+// Transport for each endpoint. The zero value is ready to use. The fields must
+// not be changed after the first request. A Transport is safe for concurrent
+// use.
 //
 // RoundTrip returns the last response, whatever its status, or an
-// [*awsretry.Error]. It returns the error also if the throttle leaves a retry
-// no time before the context's deadline, because the wait for the throttle is
-// not part of the policy's delay.
+// [*awsretry.Error]. It also returns the error, instead of the last response,
+// if the throttle leaves no time for a retry before the context's deadline: the
+// wait for the throttle begins after the policy's delay.
 //
-// Redirects are not followed: to Amazon SNS they are a permanent failure like
-// any other 3xx or 4xx. An http.Client follows them by default, so set its
+// Redirects are not followed: as at Amazon SNS, they are permanent failures
+// like any other 3xx or 4xx. An http.Client follows them by default, so set its
 // CheckRedirect to a function that returns [http.ErrUseLastResponse], as in the
-// example; Do then returns the redirect itself. Otherwise RoundTrip refuses the
-// request that follows the redirect with [ErrRedirect], because the delivery
-// has failed already and DeadLetter has it.
+// example; Do then returns the redirect itself. Otherwise RoundTrip returns
+// [ErrRedirect] for the request that follows the redirect, because the delivery
+// has already failed and DeadLetter has been called.
 type Transport struct {
 	Policy         *Policy           // nil: the default policy; see Effective for a topic's
 	Base           http.RoundTripper // sends each attempt; nil: awsretry's shared pooled transport
 	AttemptTimeout time.Duration     // of each attempt, up to the end of its response; 0: 15 s, as at Amazon SNS
 
-	// Jitter makes the policy's delays random. A result below 0 counts as 0,
-	// one above the delay as the delay. nil: each delay is spread by a tenth to
-	// either side, but not below minDelayTarget, not above maxDelayTarget, and
-	// not so far that all delays together may exceed 3,600 s. So where the two
-	// targets are equal, as in the default policy, no delay is random, and
-	// deliveries that failed together are retried together; set a Jitter if an
-	// endpoint takes many. The delays of AWSManaged and CustomerManaged may
-	// exceed maxDelayTarget, so that these schedules keep their length.
+	// Jitter randomizes the policy's delays. Its result is limited to between 0
+	// and the delay. nil: each delay is spread by a tenth to either side, but
+	// not below minDelayTarget, not above maxDelayTarget, and not so far that
+	// all delays together may exceed 3,600 s. So where the two targets are
+	// equal, as in the default policy, no delay is random, and deliveries that
+	// failed together are retried together; set a Jitter if an endpoint takes
+	// many. The delays of AWSManaged and CustomerManaged may exceed
+	// maxDelayTarget, so that these schedules keep their length.
 	Jitter awsretry.Jitter
 
 	// DeadLetter is called once when a delivery has failed for good, before
 	// RoundTrip returns. It is also called if the request's context has ended;
 	// its own context has the same values and does not end. If it returns an
 	// error, RoundTrip closes the response and returns that error together with
-	// the delivery's own. [DirQueue] returns a DeadLetter that writes a file
-	// for each dead letter. nil: what cannot be delivered is dropped.
+	// the delivery's own. The Put of a [letters.Dir] writes a file for each
+	// dead letter. nil: deliveries that fail are dropped.
 	//
 	// If Base, Jitter or Observe panics, DeadLetter is called and the panic
-	// goes on. It is never called for a request that got a 2xx.
+	// continues. It is never called for a request that got a 2xx.
 	//
 	// For DeadLetter, up to 1 MiB is buffered of a request body that has no
 	// GetBody and is not an io.ReaderAt with a size, and up to 1 MiB of the
@@ -93,8 +93,8 @@ var _ retrier.Retrier = new(Transport).mark
 // response.
 const defaultAttemptTimeout = 15 * time.Second
 
-// ErrRedirect is in the error of a request with which an http.Client follows a
-// redirect. The request is not sent.
+// ErrRedirect is in the error of a request that an http.Client makes to follow
+// a redirect. The request is not sent.
 var ErrRedirect = errors.New("delivery: a redirect is a permanent failure and is not followed")
 
 // RoundTrip implements http.RoundTripper.
@@ -116,17 +116,16 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return d.run(inner)
 }
 
-// followsRedirect returns ErrRedirect for a request with which an http.Client
-// follows a redirect.
+// followsRedirect returns ErrRedirect for a request that follows a redirect.
 func followsRedirect(req *http.Request) error {
-	if req.Response == nil { // only an http.Client that follows a redirect sets it
+	if req.Response == nil { // set only by an http.Client that follows a redirect
 		return nil
 	}
 	return fmt.Errorf("%w: got %d %s", ErrRedirect, req.Response.StatusCode, http.StatusText(req.Response.StatusCode))
 }
 
-// CloseIdleConnections closes the idle connections of Base, if it has such a
-// method. Before the first request it does not fix the fields.
+// CloseIdleConnections calls the method of this name of Base, if it has one.
+// The fields may still be changed after it, before the first request.
 func (t *Transport) CloseIdleConnections() {
 	inner := t.running.Load()
 	if inner == nil && t.Validate() == nil {
@@ -137,8 +136,8 @@ func (t *Transport) CloseIdleConnections() {
 	}
 }
 
-// Validate returns an error that names each field of t, and each attribute of
-// its policy, that makes no sense, with its value and what is allowed. It
+// Validate returns an error that names each invalid field of t, and each
+// invalid attribute of its policy, with its value and what is allowed. It
 // accepts the content types of raw message delivery. RoundTrip returns the same
 // error before it sends anything.
 func (t *Transport) Validate() error {
@@ -192,7 +191,7 @@ func (t *Transport) newInner() *awsretry.Transport {
 		}),
 		MaxRetryAfter: -1,
 		Quota:         awsretry.QuotaConfig{Capacity: -1},
-		Partition:     func(*http.Request) string { return "" }, // a partition has nothing to keep
+		Partition:     func(*http.Request) string { return "" }, // without a quota, one suffices
 		NestedRetries: true,                                     // only the policy limits the attempts
 		Prepare: func(req *http.Request, number int) error {
 			setContentType(req, policy.RequestPolicy)
@@ -206,8 +205,8 @@ func (t *Transport) newInner() *awsretry.Transport {
 	}
 }
 
-// observe calls Observe. The record of a single attempt becomes that of one of
-// a delivery's attempts first.
+// observe calls Observe. It first converts the record of a single attempt to
+// that of an attempt of a delivery.
 func (t *Transport) observe(record awsretry.Attempt) {
 	if p := t.progressOf(record.Request.Context()); p.number > 0 {
 		if record.Number == 0 {
@@ -228,7 +227,8 @@ func (t *Transport) attemptTimeout() time.Duration {
 	return t.AttemptTimeout
 }
 
-// setContentType sets the content type of a request that is not the caller's.
+// setContentType sets the content type of req, which must be a copy of the
+// caller's request.
 func setContentType(req *http.Request, policy *RequestPolicy) {
 	if req.Header == nil {
 		req.Header = http.Header{}

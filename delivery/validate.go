@@ -15,7 +15,7 @@ const (
 	maxTotal       = 3600 * time.Second // "a hard limit and cannot be increased"
 )
 
-// What each attribute may be, for the end of an error about it.
+// What is allowed for each attribute, for errors.
 const (
 	limitMinDelayTarget  = "whole seconds, 1 to maxDelayTarget"
 	limitMaxDelayTarget  = "whole seconds, minDelayTarget to 3600"
@@ -38,21 +38,33 @@ func contentTypes(raw bool) []string {
 	}
 }
 
-// Validate returns an error that names each attribute that is out of its
-// limits, as in the JSON, with its value and the limit.
-//
-// raw reports whether the subscription has raw message delivery enabled.
-// Without it, headerContentType may be application/json or text/plain. With it,
-// headerContentType may also be text/css, text/csv, text/html, text/xml,
-// application/atom+xml, application/octet-stream, application/soap+xml,
-// application/x-www-form-urlencoded, application/xhtml+xml or application/xml.
-// Parameters, as in text/plain; charset=UTF-8, are allowed.
+// ValidateWrapped returns an error that names each attribute that is out of its
+// limits, as in the JSON, with its value and the limit. It is for a
+// subscription without raw message delivery, whose messages Amazon SNS wraps in
+// JSON: headerContentType may be application/json or text/plain. Parameters, as
+// in text/plain; charset=UTF-8, are allowed.
 //
 // A nil policy is the default one, which is valid.
-func (p *Policy) Validate(raw bool) error { return named("delivery: ", p.faults(raw)...) }
+func (p *Policy) ValidateWrapped() error { return named("delivery: ", p.faults(false)...) }
 
-// Validate is like [Policy.Validate] for a topic's policy. Its content type may
-// be application/json or text/plain.
+// ValidateRaw is like [Policy.ValidateWrapped] for a subscription with raw
+// message delivery: headerContentType may also be text/css, text/csv,
+// text/html, text/xml, application/atom+xml, application/octet-stream,
+// application/soap+xml, application/x-www-form-urlencoded,
+// application/xhtml+xml or application/xml.
+func (p *Policy) ValidateRaw() error { return named("delivery: ", p.faults(true)...) }
+
+// Validate is ValidateRaw if raw is true, and ValidateWrapped otherwise.
+//
+// Deprecated: use [Policy.ValidateRaw] or [Policy.ValidateWrapped].
+func (p *Policy) Validate(raw bool) error {
+	if raw {
+		return p.ValidateRaw()
+	}
+	return p.ValidateWrapped()
+}
+
+// Validate is like [Policy.ValidateWrapped] for a topic's policy.
 func (t *TopicPolicy) Validate() error {
 	if t == nil || t.HTTP == nil {
 		return nil
@@ -63,7 +75,7 @@ func (t *TopicPolicy) Validate() error {
 		h.DefaultRequestPolicy.contentType("http.defaultRequestPolicy", false))...)
 }
 
-// faults returns what Validate finds. Some of the errors may be nil.
+// faults returns the errors of ValidateRaw or ValidateWrapped. Some may be nil.
 func (p *Policy) faults(raw bool) []error {
 	if p == nil {
 		return nil

@@ -208,8 +208,8 @@ func TestContentTypes(t *testing.T) {
 			err  error
 			ok   bool
 		}{
-			{"not raw", p.Validate(false), allowed == plain},
-			{"raw", p.Validate(true), allowed != neither},
+			{"not raw", p.ValidateWrapped(), allowed == plain},
+			{"raw", p.ValidateRaw(), allowed != neither},
 			{"topic", topic.Validate(), allowed == plain},
 		} {
 			t.Run(fmt.Sprintf("%q/%s", contentType, tt.name), func(t *testing.T) {
@@ -231,11 +231,11 @@ func TestValidateJoinsAllErrors(t *testing.T) {
 		ThrottlePolicy:     &ThrottlePolicy{MaxReceivesPerSecond: ptr(math.MinInt)},
 		RequestPolicy:      &RequestPolicy{HeaderContentType: "image/png"},
 	}
-	checkRefusal(t, p.Validate(true), []string{
+	checkRefusal(t, p.ValidateRaw(), []string{
 		"numRetries is -1", "maxDelayTarget is 9999", `backoffFunction is "x"`,
 		"maxReceivesPerSecond is " + strconv.Itoa(math.MinInt), `headerContentType is "image/png"`,
 	})
-	if err := (*Policy)(nil).Validate(false); err != nil {
+	if err := (*Policy)(nil).ValidateWrapped(); err != nil {
 		t.Errorf("a nil policy: %v", err)
 	}
 	if err := (*TopicPolicy)(nil).Validate(); err != nil {

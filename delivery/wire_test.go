@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"example.com/awsretry/delivery/letters"
 )
 
 // The server responds before it has read the body, which is longer than the
@@ -35,7 +37,7 @@ func TestFromStreamToDiskToServer(t *testing.T) {
 				"healthyRetryPolicy": {"numRetries": 2, "numNoDelayRetries": 2},
 				"requestPolicy": {"headerContentType": "application/json"}
 			}`)
-			tr := &Transport{Policy: policy, DeadLetter: DirQueue(dir), Base: server.Client().Transport}
+			tr := &Transport{Policy: policy, DeadLetter: (&letters.Dir{Path: dir}).Put, Base: server.Client().Transport}
 			req, _ := kind(t, text)
 			req.URL.Host, req.URL.RawQuery, req.Host = strings.TrimPrefix(server.URL, "http://"), "a=b", ""
 			req.Header.Set("X-Custom", "value")
@@ -49,8 +51,8 @@ func TestFromStreamToDiskToServer(t *testing.T) {
 			resp.Body.Close()
 
 			healthy = true
-			done, err := Redrive(t.Context(), dir, server.Client().Transport)
-			if err != nil || done != (Redriven{Delivered: 1}) {
+			done, err := (&letters.Dir{Path: dir}).Redrive(t.Context(), server.Client().Transport, letters.RedriveOptions{})
+			if err != nil || done != (letters.Counts{Delivered: 1}) {
 				t.Fatalf("got %+v, %v", done, err)
 			}
 			if len(got) != 1 || got[0].Body != text || got[0].URL != "/?a=b" ||
@@ -76,7 +78,7 @@ func TestOpaqueLettersArrive(t *testing.T) {
 	defer server.Close()
 	dir := t.TempDir()
 	tr := &Transport{Policy: testPolicy(t, `"numRetries":0`), Base: server.Client().Transport,
-		DeadLetter: DirQueue(dir)}
+		DeadLetter: (&letters.Dir{Path: dir}).Put}
 	for _, opaque := range []string{"//a.example/a%2Fb", "/a%2Fb"} {
 		req := post(t, server.URL, "x")
 		req.URL.Opaque, req.URL.RawQuery, req.Host = opaque, "y=1", "a.example"
@@ -87,8 +89,8 @@ func TestOpaqueLettersArrive(t *testing.T) {
 		resp.Body.Close()
 	}
 	status = 200
-	done, err := Redrive(t.Context(), dir, server.Client().Transport)
-	if done != (Redriven{Delivered: 2}) || err != nil {
+	done, err := (&letters.Dir{Path: dir}).Redrive(t.Context(), server.Client().Transport, letters.RedriveOptions{})
+	if done != (letters.Counts{Delivered: 2}) || err != nil {
 		t.Errorf("got %+v, %v", done, err)
 	}
 	want := []string{"http://a.example/a%2Fb?y=1 a.example", "/a%2Fb?y=1 a.example"}

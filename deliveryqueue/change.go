@@ -9,7 +9,7 @@ import (
 	"github.com/riverqueue/river/rivertype"
 )
 
-// A change is what the outcome of an attempt makes of a job.
+// A change is the update of a job after an attempt.
 type change struct {
 	ID int64 `json:"id"`
 
@@ -28,20 +28,20 @@ type change struct {
 	due time.Time
 }
 
-// River runs the jobs that are due by their priorities, and then by their
-// times. Those that have a turn at a throttle come first: they would miss it
-// behind the others, of which each takes one too.
+// River runs due jobs by priority and then by time. Jobs that have a turn at a
+// throttle come first. Otherwise they would wait until other jobs have taken
+// their turns, and miss their own.
 const (
 	priorityOfTurn = 1
 	priority       = 2
 )
 
-// end returns the change to a final state.
+// end returns the change of a job to a final state.
 func end(job *rivertype.JobRow, state rivertype.JobState, rec record) *change {
 	return &change{ID: job.ID, Attempt: job.Attempt, State: state, Final: true, Priority: priority, Record: rec.update()}
 }
 
-// again returns the change to a job that runs again after delay.
+// again returns the change of a job to run again after delay.
 func again(job *rivertype.JobRow, rec record, delay time.Duration) *change {
 	c := &change{
 		ID: job.ID, Attempt: job.Attempt, State: rivertype.JobStateScheduled, Record: rec.update(),
@@ -56,9 +56,9 @@ func again(job *rivertype.JobRow, rec record, delay time.Duration) *change {
 	return c
 }
 
-// settle commits changes to jobs. A job that is no longer running, or that
-// another process runs by now, stays as it is, unless it was delivered. A job
-// that was canceled meanwhile does not run again.
+// settle commits changes of jobs. Unless the delivery succeeded, it does not
+// change a job that is no longer running or that another process has taken
+// over. A job that was canceled during the attempt does not run again.
 func (s *store) settle(ctx context.Context, changes []*change) error {
 	for _, c := range changes {
 		if !c.Final {
@@ -74,9 +74,9 @@ func (s *store) settle(ctx context.Context, changes []*change) error {
 }
 
 // settleQuery returns the statement of settle. All times are by the store's
-// clock. An attempt does not count as one of River's, of which there are at most
-// crashLimit. The condition is a CASE because SQLite would look for the jobs by
-// an index of the states otherwise: among all that wait, not by their numbers.
+// clock. An attempt does not count as one of River's, which crashLimit limits.
+// The condition is a CASE because SQLite would otherwise use the index on state
+// and scan all waiting jobs, instead of finding them by ID.
 func (s *store) settleQuery() string {
 	rows := `jsonb_to_recordset($1::jsonb) AS o (id bigint, attempt int, state text, final bool, delay float8,
 		priority smallint, record jsonb)`

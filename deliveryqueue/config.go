@@ -20,24 +20,24 @@ type Config struct {
 	Workers int               // attempts that Run makes at the same time; 0: 10
 	MaxBody int64             // the longest body that Enqueue takes, in bytes; 0: 256 KiB, as at Amazon SNS
 
-	// AttemptTimeout bounds each attempt, up to the end of its response. It says
-	// also when the process of an attempt counts as dead, so let all that run a
-	// store have the same: one with a shorter time-out makes the longer attempts
-	// of the others a second time. 0: 15 s, as at Amazon SNS.
+	// AttemptTimeout bounds each attempt, up to the end of its response. It also
+	// determines when the process of an attempt counts as dead, so use one value
+	// in every process that runs the store: a process with a shorter one repeats
+	// the longer attempts of the others. 0: 15 s, as at Amazon SNS.
 	AttemptTimeout time.Duration
 
 	// Seal and Open encrypt and decrypt the stored request: its URL, its
-	// headers, in which there may be credentials, and its body. Both are set or
-	// neither. If Open returns an error, the delivery becomes a dead letter.
-	// nil: the store has the request as it is. The store always has the method,
-	// and the URL without user, query and fragment, for List.
+	// headers, which may include credentials, and its body. Set both or neither.
+	// If Open returns an error, the delivery becomes a dead letter. nil: the
+	// request is stored in the clear. For List, the method, and the URL without
+	// user, query and fragment, are always stored in the clear.
 	Seal, Open func([]byte) ([]byte, error)
 
-	// DeadLetter takes a delivery that failed for good, as
-	// delivery.Transport.DeadLetter does; [delivery.DirQueue] returns one. If
-	// it returns an error, the dead letter stays in the store. It may be called
-	// again for a delivery if the process dies. nil: dead letters stay in the
-	// store.
+	// DeadLetter is called with a delivery that failed for good, as
+	// delivery.Transport.DeadLetter is, such as the Put of a letters.Dir. If it
+	// returns an error, the dead letter stays in the store. It may be called
+	// again for the same delivery if the process dies. nil: dead letters stay in
+	// the store.
 	DeadLetter func(context.Context, delivery.DeadLetter) error
 
 	// Observe is called once for every attempt, as delivery.Transport.Observe
@@ -45,20 +45,20 @@ type Config struct {
 	Observe func(awsretry.Attempt)
 
 	// StopTimeout is how long Run waits, once its context has ended, for the
-	// attempts that are being made. Those that are not finished then are
-	// canceled, and are made again by the next Run. 0: AttemptTimeout and 5 s
-	// more.
+	// attempts in progress. Then it cancels them, and the next Run repeats them.
+	// 0: AttemptTimeout plus 5 s.
 	StopTimeout time.Duration
 
 	// KeepDelivered is how long delivered and canceled deliveries stay in the
 	// store. 0: 24 hours; negative: forever.
 	KeepDelivered time.Duration
 
-	// PollInterval is how often Run looks for deliveries to attempt. In
-	// PostgreSQL, a new delivery is noticed at once. 0: 250 ms.
+	// PollInterval is how often Run polls the store for deliveries to attempt.
+	// PostgreSQL notifies Run of new ones at once. 0: 250 ms.
 	PollInterval time.Duration
 
-	// Logger gets what River logs. nil: nothing is logged.
+	// Logger receives River's log and this package's warnings. nil: nothing is
+	// logged.
 	Logger *slog.Logger
 }
 
@@ -68,15 +68,15 @@ const (
 	defaultWorkers        = 10
 	maxWorkers            = 10_000    // River's limit
 	defaultMaxBody        = 256 << 10 // of a message at Amazon SNS
-	largestMaxBody        = 64 << 20  // less than a jsonb value in PostgreSQL and a blob in SQLite can have
+	largestMaxBody        = 64 << 20  // below the limits of a jsonb value in PostgreSQL and a blob in SQLite
 	defaultKeepDelivered  = 24 * time.Hour
 	defaultPollInterval   = 250 * time.Millisecond
 	minPollInterval       = 10 * time.Millisecond
 	maxPollInterval       = time.Minute
 )
 
-// Validate returns an error that names each field of c that makes no sense,
-// with its value and what is allowed. Open returns the same error.
+// Validate returns an error that names each invalid field of c, with its value
+// and what is allowed. Open returns the same error.
 func (c Config) Validate() error {
 	var faults []error
 	fault := func(bad bool, field string, value any, allowed string) {

@@ -12,6 +12,7 @@ import (
 
 	"example.com/awsretry"
 	"example.com/awsretry/delivery"
+	"example.com/awsretry/delivery/letters"
 )
 
 func TestDeadLetterIsHandedOver(t *testing.T) {
@@ -19,7 +20,8 @@ func TestDeadLetterIsHandedOver(t *testing.T) {
 	onEach(t, func(t *testing.T, store string) {
 		end := newEndpoint(t, 404)
 		dir := t.TempDir()
-		q := open(t, store, Config{DeadLetter: delivery.DirQueue(dir)})
+		folder := &letters.Dir{Path: dir}
+		q := open(t, store, Config{DeadLetter: folder.Put})
 		enqueue(t, q, post(t, end.URL, "hello"), Options{IdempotencyKey: "key 1"})
 		start(t, q)
 		waitFor(t, q, Stats{Canceled: 1})
@@ -28,7 +30,7 @@ func TestDeadLetterIsHandedOver(t *testing.T) {
 			t.Errorf("%+v", d)
 		}
 		end.respond(200)
-		done, err := delivery.Redrive(t.Context(), dir, http.DefaultTransport)
+		done, err := folder.Redrive(t.Context(), http.DefaultTransport, letters.RedriveOptions{})
 		if err != nil || done.Delivered != 1 {
 			t.Fatalf("%+v, %v", done, err)
 		}

@@ -13,44 +13,44 @@ import (
 	"github.com/riverqueue/river/rivertype"
 )
 
-// Options are those of one delivery.
+// Options configures one delivery. The zero value is ready to use.
 type Options struct {
-	// Policy is the delivery policy: its retries, its content type and its
-	// throttle, which counts the attempts of all deliveries to the endpoint (the
-	// URL's scheme and host) by all processes. nil: the default policy.
+	// Policy is the delivery policy: retries, content type and throttle. The
+	// throttle counts the attempts of all deliveries to the endpoint (the URL's
+	// scheme and host) by all processes. nil: the default policy.
 	Policy *delivery.Policy
 
-	// IdempotencyKey is sent with each attempt in the header Idempotency-Key. "":
-	// the request's own, or a random one. Two deliveries with the same key are
-	// two deliveries. A key with control characters is refused, and so is a
-	// request with two keys.
+	// IdempotencyKey is sent with each attempt in the header Idempotency-Key.
+	// "": the request's own, or a random one. Enqueue does not deduplicate: two
+	// deliveries may have the same key. It returns an error for a key with
+	// control characters and for a request with two keys.
 	IdempotencyKey string
 }
 
-// crashLimit is how often the process may die in the attempts of a delivery.
+// crashLimit is how often a process may die during the attempts of a delivery
+// before that becomes a dead letter.
 const crashLimit = 1000
 
-// Enqueue stores a delivery, and returns its number when that is durable. It
-// reads and closes the request's body. A body that is longer than
-// Config.MaxBody is refused with a [*BodyTooLargeError]. The request's context
-// is not used.
+// Enqueue stores a delivery durably and returns its ID. It reads and closes the
+// request's body. The error is a [*BodyTooLargeError] if the body is longer
+// than Config.MaxBody. The request's context is not used.
 //
-// After an error that is ctx's, or of the connection to the store, the delivery
-// may be stored. Enqueue waits up to 5 s for an SQLite file that another process
+// After an error of ctx or of the connection to the store, the delivery may be
+// stored. Enqueue waits up to 5 s for an SQLite file that another process
 // has locked, even if ctx ends earlier.
 func (q *Queue) Enqueue(ctx context.Context, req *http.Request, o Options) (int64, error) {
 	return q.enqueue(ctx, req, o, q.store.insert)
 }
 
-// EnqueueTx is like Enqueue, as a part of a transaction in the same SQLite file.
-// The delivery is there when the transaction commits. It is as durable as the
-// transaction's own connection makes it.
+// EnqueueTx is like Enqueue within a transaction in the same SQLite file. The
+// delivery is stored when the transaction commits, as durably as the
+// transaction's own connection commits.
 func (q *Queue) EnqueueTx(ctx context.Context, tx *sql.Tx, req *http.Request, o Options) (int64, error) {
 	return q.enqueue(ctx, req, o, q.store.within(tx))
 }
 
-// EnqueuePgxTx is like Enqueue, as a part of a transaction in the same
-// PostgreSQL database. The delivery is there when the transaction commits.
+// EnqueuePgxTx is like Enqueue within a transaction in the same PostgreSQL
+// database. The delivery is stored when the transaction commits.
 func (q *Queue) EnqueuePgxTx(ctx context.Context, tx pgx.Tx, req *http.Request, o Options) (int64, error) {
 	return q.enqueue(ctx, req, o, q.store.within(tx))
 }

@@ -228,8 +228,8 @@ func TestPolicyInTheStore(t *testing.T) {
 			for range stored.policy.Delays() {
 				n++
 			}
-			if n != want || stored.policy.Validate(true) != nil {
-				t.Errorf("%d retries, want %d; %v", n, want, stored.policy.Validate(true))
+			if n != want || stored.policy.ValidateRaw() != nil {
+				t.Errorf("%d retries, want %d; %v", n, want, stored.policy.ValidateRaw())
 			}
 			if (stored.policy.ThrottlePolicy != nil) != (policy == throttled) ||
 				(stored.policy.RequestPolicy != nil) != (name == "own") {

@@ -11,11 +11,11 @@ import (
 	"github.com/riverqueue/river/rivertype"
 )
 
-// A State is that of a delivery.
+// A State is the state of a delivery.
 type State string
 
-// The states. A canceled delivery was canceled by Cancel, or was a dead letter
-// that Config.DeadLetter took. Its Delivery.Reason is "" unless it was dead.
+// The states. A delivery is Canceled after Cancel, or after Config.DeadLetter
+// took it; its Delivery.Reason is "" unless it was a dead letter.
 const (
 	Waiting   State = "waiting"
 	Running   State = "running"
@@ -24,7 +24,7 @@ const (
 	Canceled  State = "canceled"
 )
 
-// riverStates has River's names of each state.
+// riverStates maps each state to River's names.
 var riverStates = map[State][]rivertype.JobState{
 	Waiting: {
 		rivertype.JobStateAvailable, rivertype.JobStatePending, rivertype.JobStateRetryable, rivertype.JobStateScheduled,
@@ -46,8 +46,7 @@ func stateOf(state rivertype.JobState) State {
 	return State(state)
 }
 
-// A Delivery is what List shows of one: everything but the request's headers
-// and body.
+// A Delivery is a stored delivery without the request's headers and body.
 type Delivery struct {
 	ID             int64
 	State          State
@@ -56,15 +55,15 @@ type Delivery struct {
 	IdempotencyKey string
 	Enqueued       time.Time
 	Next           time.Time // of the next attempt, if it is waiting
-	Ended          time.Time // zero before
+	Ended          time.Time // when it was delivered, canceled or became a dead letter; zero before
 	Attempts       int       // that were made
 	Status         int       // of the last response; 0 if there was none
 	Err            string    // of the last attempt; "" if there was a response
 
-	// Reason is why it is dead: the text of an awsretry.Stop, as
+	// Reason is why the delivery failed: the text of an awsretry.Stop, such as
 	// "max_attempts" or "permanent"; "panic" if Base or a hook panicked;
 	// "unreadable" if the row could not be read; or "crashed" if the process
-	// died in 1,000 attempts.
+	// died during 1,000 attempts.
 	Reason string
 }
 
@@ -72,9 +71,9 @@ type Delivery struct {
 type Filter struct {
 	IDs      []int64   // empty: any
 	State    State     // "": any
-	Endpoint string    // scheme and host, as https://example.com; "": any
+	Endpoint string    // scheme and host, such as https://example.com; "": any
 	Before   time.Time // enqueued before; zero: at any time
-	Limit    int       // 0: no limit; the oldest come first
+	Limit    int       // deliveries to select, the oldest first; 0: all
 }
 
 // where returns the conditions of f, and their parameters.
@@ -119,8 +118,8 @@ func (s *store) where(f Filter) (string, []any, error) {
 const pageSize = 500
 
 // List yields the deliveries that f selects, in the order in which they were
-// enqueued. It reads them in pages, so that deliveries that are added or end
-// meanwhile may be missing or be in an earlier state. An error ends it.
+// enqueued. It reads them in pages, so it may miss changes that are made while
+// it runs. It stops after an error, which it yields with the zero Delivery.
 func (q *Queue) List(ctx context.Context, f Filter) iter.Seq2[Delivery, error] {
 	return func(yield func(Delivery, error) bool) {
 		after, left := int64(0), f.Limit
@@ -148,8 +147,8 @@ func (q *Queue) List(ctx context.Context, f Filter) iter.Seq2[Delivery, error] {
 	}
 }
 
-// page reads a page into memory, so that the store can be used while its
-// deliveries are yielded.
+// page reads one page into memory, so that the caller can use the store while
+// List yields it.
 func (q *Queue) page(ctx context.Context, f Filter, after int64, size int) ([]Delivery, error) {
 	where, params, err := q.store.where(f)
 	if err != nil {
@@ -189,7 +188,7 @@ func (q *Queue) page(ctx context.Context, f Filter, after int64, size int) ([]De
 	return page, rows.Err()
 }
 
-// describe fills in what the metadata has.
+// describe sets the fields that the metadata has.
 func (d *Delivery) describe(raw []byte) {
 	m, err := readMetadata(raw)
 	d.Method, d.URL, d.IdempotencyKey = m.Head.Method, m.Head.URL, m.Head.Key
@@ -202,7 +201,7 @@ func (d *Delivery) describe(raw []byte) {
 	}
 }
 
-// Stats counts the deliveries in the store by state.
+// Stats is the number of deliveries in the store in each state.
 type Stats struct{ Waiting, Running, Delivered, Dead, Canceled int }
 
 // Stats counts the deliveries.

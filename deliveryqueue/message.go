@@ -13,11 +13,12 @@ import (
 	"time"
 
 	"example.com/awsretry/delivery"
+	"example.com/awsretry/delivery/letters"
 	"example.com/awsretry/internal/redact"
 )
 
-// args is a job's arguments. River hands them over as they are in the row, so
-// that a row that cannot be read fails in the worker, not in River.
+// args is a job's arguments, undecoded, so that a row that cannot be read fails
+// in the worker, not in River.
 type args struct{ raw json.RawMessage }
 
 func (args) Kind() string { return kind }
@@ -29,25 +30,25 @@ func (a *args) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// A message is what args has.
+// A message is the decoded arguments of a job.
 type message struct {
 	Version int             `json:"version"`
-	Fixed   string          `json:"fixed,omitempty"`  // which fixed policy's retries apply
+	Fixed   string          `json:"fixed,omitempty"`  // the fixed policy that has the retries; "": Policy has them
 	Policy  json.RawMessage `json:"policy,omitempty"` // the rest of the policy
 	Sealed  bool            `json:"sealed,omitempty"`
-	Letter  []byte          `json:"letter"` // see delivery.WriteLetter
+	Letter  []byte          `json:"letter"` // see letters.Write
 }
 
 const messageVersion = 1
 
-// fixedPolicies are those whose JSON delivery.Parse refuses, by the names in
-// the store.
+// fixedPolicies maps names in the store to the policies whose JSON
+// delivery.Parse refuses.
 var fixedPolicies = map[string]func() *delivery.Policy{
 	"aws-managed":      delivery.AWSManaged,
 	"customer-managed": delivery.CustomerManaged,
 }
 
-// setPolicy stores policy, which is valid.
+// setPolicy sets the policy of the message. policy must be valid.
 func (m *message) setPolicy(policy *delivery.Policy) error {
 	if policy == nil {
 		return nil
@@ -84,13 +85,13 @@ func (m *message) policy() (*delivery.Policy, error) {
 	return policy, nil
 }
 
-// unread is a stored delivery as it is read.
+// unread is a stored delivery whose request is still encoded.
 type unread struct {
 	policy *delivery.Policy
 	letter []byte
 }
 
-// read reads what encode wrote.
+// read decodes and checks what encode wrote.
 func (q *Queue) read(raw []byte) (unread, error) {
 	var m message
 	if err := json.Unmarshal(raw, &m); err != nil {
@@ -117,8 +118,8 @@ func (q *Queue) read(raw []byte) (unread, error) {
 	return u, err
 }
 
-// unseal calls Config.Open. A panic is an error: the process would otherwise
-// try again and again.
+// unseal calls Config.Open. It turns a panic into an error, because River would
+// run the job again and again.
 func unseal(open func([]byte) ([]byte, error), sealed []byte) (letter []byte, err error) {
 	defer func() {
 		if value := recover(); value != nil {
@@ -130,7 +131,7 @@ func unseal(open func([]byte) ([]byte, error), sealed []byte) (letter []byte, er
 
 // request returns the request of an attempt.
 func (u unread) request(ctx context.Context) (*http.Request, error) {
-	_, req, err := delivery.ReadLetter(bytes.NewReader(u.letter), int64(len(u.letter)))
+	_, req, err := letters.Read(bytes.NewReader(u.letter), int64(len(u.letter)))
 	if err != nil {
 		return nil, err
 	}
@@ -147,7 +148,7 @@ func (q *Queue) encode(req *http.Request, o Options) (args, head, error) {
 	if err := checkURL(req); err != nil {
 		return args{}, head{}, err
 	}
-	if err := o.Policy.Validate(true); err != nil {
+	if err := o.Policy.ValidateRaw(); err != nil {
 		return args{}, head{}, err
 	}
 	own := req.Clone(context.Background())
@@ -160,10 +161,10 @@ func (q *Queue) encode(req *http.Request, o Options) (args, head, error) {
 		return args{}, head{}, err
 	}
 	var letter bytes.Buffer
-	if err := delivery.WriteLetter(&letter, delivery.DeadLetter{Request: own}, time.Now()); err != nil {
+	if err := letters.Write(&letter, delivery.DeadLetter{Request: own}, time.Now()); err != nil {
 		return args{}, head{}, err
 	}
-	h, _, err := delivery.ReadLetter(bytes.NewReader(letter.Bytes()), int64(letter.Len()))
+	h, _, err := letters.Read(bytes.NewReader(letter.Bytes()), int64(letter.Len()))
 	if err != nil {
 		return args{}, head{}, err
 	}
@@ -207,7 +208,7 @@ func (q *Queue) takeBody(req *http.Request) ([]byte, error) {
 
 // A BodyTooLargeError is in the error of Enqueue for a body that is longer than
 // Config.MaxBody.
-type BodyTooLargeError struct{ Limit int64 }
+type BodyTooLargeError struct{ Limit int64 } // in bytes
 
 func (e *BodyTooLargeError) Error() string {
 	return fmt.Sprintf("the request's body is longer than Config.MaxBody, %d bytes", e.Limit)
@@ -237,7 +238,7 @@ func setKey(req *http.Request, key string) (string, error) {
 	for name, values := range req.Header {
 		if strings.EqualFold(name, keyHeader) {
 			own = append(own, values...)
-			delete(req.Header, name) // it may not be spelled like keyHeader
+			delete(req.Header, name) // its letter case may differ from keyHeader's
 		}
 	}
 	switch {

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// schemaVersion is that of the tables of this package.
+// schemaVersion is the version of this package's tables.
 const schemaVersion = 1
 
-// ownTables makes the tables of this package. The times are in microseconds.
+// ownTables creates this package's tables. Times are in microseconds.
 var ownTables = []string{
 	`CREATE TABLE IF NOT EXISTS deliveryqueue_schema (version integer PRIMARY KEY)`,
 	`CREATE TABLE IF NOT EXISTS deliveryqueue_endpoint (
@@ -22,8 +22,8 @@ const (
 	migratePause = 100 * time.Millisecond
 )
 
-// migrate makes the tables, or brings them up to date. Two processes that do so
-// at once may each see an error of the other's half, so it tries again.
+// migrate creates the tables or updates them. Two processes that do so at once
+// may make each other fail, so it tries again.
 func (s *store) migrate(ctx context.Context) error {
 	var err error
 	for range migrateTries {
@@ -52,7 +52,7 @@ func (s *store) migrateOnce(ctx context.Context) error {
 	}
 	const own = `SELECT max(version) FROM deliveryqueue_schema`
 	if err := s.checkVersion(ctx, "deliveryqueue", schemaVersion, own); err == nil || isNewer(err) {
-		return err // a user without the right to make tables gets here
+		return err // a user who may not create tables returns here
 	}
 	for _, statement := range ownTables {
 		if _, err := s.db.ExecContext(ctx, statement); err != nil {

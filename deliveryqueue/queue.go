@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// A Queue is a store of deliveries. Any number of processes may have the same
-// store open, those that enqueue and those that run it. A Queue is safe for
-// concurrent use.
+// A Queue is a store of deliveries. Any number of processes may open the same
+// store, to enqueue deliveries, to run them, or both. A Queue is safe for
+// concurrent use. Open returns one; the zero value is not usable.
 type Queue struct {
 	config Config
 	store  store
@@ -17,31 +17,30 @@ type Queue struct {
 	settling *group
 }
 
-// timing has what tests shorten.
+// timing has the durations that tests shorten.
 type timing struct {
-	hold   time.Duration // how long an attempt waits for its turn in the worker at most
+	hold   time.Duration // the longest wait of an attempt for its turn in the worker
 	settle time.Duration // how long the outcome of an attempt waits for the store
-	rescue time.Duration // how long after an attempt has to be over its process counts as dead
-	sweep  time.Duration // between two looks for such attempts
+	rescue time.Duration // how long after an attempt must have ended its process counts as dead
+	sweep  time.Duration // between two searches for such attempts
 }
 
 var defaultTiming = timing{
 	hold: longestAhead, settle: 30 * time.Second, rescue: 5 * time.Second, sweep: 5 * time.Second,
 }
 
-// Open opens a store: a PostgreSQL database if it begins with postgres:// or
-// postgresql://, and else an SQLite file, which Open makes if it is missing,
-// readable by its owner only. Open makes River's tables and its own, and brings
-// those of an older version up to date. The tables of a newer version are an
-// error.
+// Open opens a store: a PostgreSQL database if store begins with postgres:// or
+// postgresql://, and otherwise an SQLite file, which Open creates if it is
+// missing, readable by its owner only. Open creates or updates River's tables
+// and its own. It returns an error if a newer version of either has updated
+// them.
 //
-// Give the queue a database of its own, or, by the URL's search_path, a schema:
-// the settings of its Run are for all of River's jobs in there, and those of
-// another River client for the queue's: by default one of them deletes dead
-// letters after 7 days. A file may have tables of the caller's, as EnqueueTx
-// needs it: Open adds its own to any SQLite file, and sets its journal mode to
-// WAL. A file that another process has locked can hold Open up for 5 s after
-// ctx has ended.
+// Give the queue a database of its own, or, by the URL's search_path, a schema.
+// The settings of Run apply to all of River's jobs there, and those of another
+// River client apply to the queue's: by default it deletes dead letters after 7
+// days. An SQLite file may have tables of the caller's, as EnqueueTx requires.
+// Open sets its journal mode to WAL. If another process has locked the file,
+// Open may return up to 5 s after ctx has ended.
 func Open(ctx context.Context, store string, config Config) (*Queue, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
@@ -54,5 +53,6 @@ func Open(ctx context.Context, store string, config Config) (*Queue, error) {
 	return &Queue{config: config, store: s, timing: defaultTiming, settling: newGroup()}, nil
 }
 
-// Close closes the store. End each Run before. Deliveries stay in the store.
+// Close closes the store. Call it after each Run has returned. Deliveries stay
+// in the store.
 func (q *Queue) Close() error { return q.store.close() }

@@ -15,7 +15,7 @@ import (
 // record under River's key for a job's output.
 const headKey = "delivery"
 
-// A head is what List shows of a delivery without reading the request.
+// A head is the part of a request that List shows, stored unsealed.
 type head struct {
 	Method   string `json:"method"`
 	URL      string `json:"url"` // without user, query and fragment
@@ -23,23 +23,23 @@ type head struct {
 	Key      string `json:"key"`
 }
 
-// endpointOf returns the endpoint of a URL, whose throttle all its deliveries
-// share.
+// endpointOf returns the endpoint of a URL. All deliveries to an endpoint share
+// a throttle.
 func endpointOf(u *url.URL) string { return strings.ToLower(u.Scheme + "://" + u.Host) }
 
-// A record is what is known of a delivery's attempts. Every field is always
-// written, because River merges one record into the other.
+// A record is the state of a delivery after its last attempt. Every field is
+// always written, because the new record is merged into the old one.
 type record struct {
 	Attempts int    `json:"attempts"`
 	Status   int    `json:"status"` // of the last response; 0 if there was none
 	Err      string `json:"error"`  // of the last attempt; "" if there was a response
-	Reason   string `json:"reason"` // why it failed for good; "" before
-	Turn     int64  `json:"turn"`   // when the throttle has the next attempt made, in Unix microseconds; 0 if it has not said
+	Reason   string `json:"reason"` // why it failed for good; "" if it has not
+	Turn     int64  `json:"turn"`   // the next attempt's turn at the throttle, in Unix microseconds; 0 if it has none
 }
 
 const maxErrText = 4 << 10
 
-// after returns the record with another attempt.
+// after returns the record after attempt a.
 func (r record) after(a awsretry.Attempt) record {
 	r = record{Attempts: a.Number}
 	if a.Response != nil {
@@ -58,7 +58,7 @@ func (r *record) setErr(err error) {
 	r.Err = strings.ToValidUTF8(text[:min(len(text), maxErrText)], "")
 }
 
-// metadata is a job's.
+// metadata is the metadata of a job.
 type metadata struct {
 	Head   head   `json:"delivery"`
 	Record record `json:"output"`
@@ -70,7 +70,7 @@ func readMetadata(raw []byte) (metadata, error) {
 	return m, err
 }
 
-// update returns the change to a job's metadata.
+// update returns the update of a job's metadata.
 func (r record) update() map[string]record { return map[string]record{rivertype.MetadataKeyOutput: r} }
 
 func (r record) turn() time.Time { return time.UnixMicro(r.Turn) }

@@ -9,14 +9,14 @@ import (
 	"github.com/riverqueue/river/rivertype"
 )
 
-// ErrNotFound is in the error of Cancel if there is no such delivery.
+// ErrNotFound is in the error of Cancel for an unknown ID.
 var ErrNotFound = errors.New("deliveryqueue: there is no such delivery")
 
-// Cancel cancels a delivery. An attempt that is being made is canceled as soon
-// as its process notices, and the delivery is canceled unless the attempt
-// succeeds or is the last. A dead letter that is canceled is deleted after
-// Config.KeepDelivered, as what was delivered is. It is an error if the
-// delivery was delivered already.
+// Cancel cancels a delivery. An attempt in progress is canceled as soon as its
+// process notices; the delivery is then canceled unless the attempt succeeded
+// or was the last. A canceled dead letter is deleted after
+// Config.KeepDelivered, like a delivered one. Cancel returns an error if the
+// delivery has already been delivered.
 func (q *Queue) Cancel(ctx context.Context, id int64) error {
 	var state string
 	err := q.store.db.QueryRowContext(ctx, q.store.query(
@@ -45,7 +45,8 @@ func (q *Queue) Cancel(ctx context.Context, id int64) error {
 	return nil
 }
 
-// dropDeadLetter cancels a dead letter, unless it is redriven meanwhile.
+// dropDeadLetter cancels a dead letter. It returns an error if the delivery is
+// no longer one.
 func (q *Queue) dropDeadLetter(ctx context.Context, id int64) error {
 	result, err := q.store.db.ExecContext(ctx, q.store.query(fmt.Sprintf(
 		`UPDATE river_job SET state = 'cancelled', finalized_at = %s
@@ -62,9 +63,9 @@ func (q *Queue) dropDeadLetter(ctx context.Context, id int64) error {
 	return nil
 }
 
-// Redrive has the dead letters that f selects delivered again, from the
-// beginning of their policies, with the same bodies, headers and idempotency
-// keys, and returns how many there are. Filter.State must be Dead or "".
+// Redrive makes the dead letters that f selects wait for delivery again, from
+// the beginning of their policies and with the same bodies, headers and
+// idempotency keys. It returns their number. Filter.State must be Dead or "".
 func (q *Queue) Redrive(ctx context.Context, f Filter) (int, error) {
 	if f.State != "" && f.State != Dead {
 		return 0, fmt.Errorf("deliveryqueue: Redrive: Filter.State is %.20q; it must be dead, or empty", f.State)

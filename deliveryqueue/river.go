@@ -12,14 +12,14 @@ import (
 	"github.com/riverqueue/river/rivertype"
 )
 
-// The names in River's tables. They stay, because the rows do.
+// The names in River's tables. They must not change, because stored rows have
+// them.
 const (
 	queueName = "awsretry_deliveries"
 	kind      = "awsretry_delivery"
 )
 
-// jobs is what a Queue needs of River, whose types depend on the driver's
-// transactions.
+// jobs hides River's type parameter, the driver's transaction, from Queue.
 type jobs interface {
 	insert(ctx context.Context, args river.JobArgs, opts *river.InsertOpts) (*rivertype.JobInsertResult, error)
 	insertTx(ctx context.Context, tx any, args river.JobArgs, opts *river.InsertOpts) (*rivertype.JobInsertResult, error)
@@ -28,7 +28,7 @@ type jobs interface {
 	migrateRiver(ctx context.Context) (newest int, err error)
 }
 
-// A runner is a river.Client that works.
+// A runner is a river.Client that runs jobs.
 type runner interface {
 	Start(ctx context.Context) error
 	Stop(ctx context.Context) error
@@ -73,8 +73,8 @@ func (j *riverJobs[Tx]) runner(config *river.Config) (runner, error) {
 	return river.NewClient(j.driver, config)
 }
 
-// migrateRiver brings River's tables up to date, and returns the newest version
-// that it knows.
+// migrateRiver updates River's tables, and returns the newest version that this
+// River knows.
 func (j *riverJobs[Tx]) migrateRiver(ctx context.Context) (newest int, err error) {
 	migrator, err := rivermigrate.New(j.driver, &rivermigrate.Config{Logger: j.logger})
 	if err != nil {
@@ -87,8 +87,7 @@ func (j *riverJobs[Tx]) migrateRiver(ctx context.Context) (newest int, err error
 	return newest, err
 }
 
-// A newerError is the error of tables that a newer version of this program has
-// made.
+// A newerError is the error of tables that a newer version has updated.
 type newerError struct {
 	whose          string
 	version, known int

@@ -11,22 +11,20 @@ import (
 	"github.com/riverqueue/river/rivertype"
 )
 
-// fetchCooldown is the least time between two looks for deliveries when there
-// are many.
+// fetchCooldown is the least time between two fetches of deliveries.
 const fetchCooldown = 10 * time.Millisecond
 
-// forever is how long River leaves alone what it is not to touch. It has a value
-// of its own for that, -1, for some of the settings only.
+// forever disables River's cleaning and rescuing. River's own value for that,
+// -1, is not accepted by every setting.
 const forever = 100 * 365 * 24 * time.Hour
 
-// cutOff is how long Run waits for attempts that it has canceled.
+// cutOff is how long Run waits for attempts that it canceled.
 const cutOff = 5 * time.Second
 
-// Run works the queue until ctx ends: Config.Workers attempts at a time. Then it
-// takes no more deliveries and waits for the attempts that are being made, for
-// at most Config.StopTimeout. If that was enough, it returns nil. Otherwise it
-// cancels them, waits 5 s at most, and returns an error: they are made again
-// by the next Run.
+// Run makes the attempts until ctx ends, Config.Workers at a time. Then it
+// takes no more deliveries and waits at most Config.StopTimeout for the
+// attempts in progress. It returns nil if all have ended. Otherwise it cancels
+// them, waits at most 5 s, and returns an error; the next Run repeats them.
 //
 // Any number of processes may run the same store.
 func (q *Queue) Run(ctx context.Context) error {
@@ -89,11 +87,11 @@ func (q *Queue) jobTimeout() time.Duration {
 	return q.config.AttemptTimeout + q.timing.hold + q.timing.settle
 }
 
-// rescueAfter is how long after its beginning a job's process counts as dead.
+// rescueAfter returns how long after a job began its process counts as dead.
 func (q *Queue) rescueAfter() time.Duration { return q.jobTimeout() + q.timing.rescue }
 
-// unreadable takes the jobs that River cannot hand to the worker, because the
-// row's arguments are no JSON. SQLite can have such rows.
+// unreadable handles the jobs that River cannot pass to the worker because the
+// row's arguments are not JSON, which SQLite allows.
 type unreadable struct{ queue *Queue }
 
 func (u unreadable) HandleError(ctx context.Context, job *rivertype.JobRow, err error) *river.ErrorHandlerResult {

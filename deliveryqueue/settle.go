@@ -14,11 +14,12 @@ const (
 	longestPause = time.Second
 )
 
-// settle commits the outcome of an attempt, and returns what Work returns. It
-// waits for a store that takes no writes, also while Run stops. An outcome that
-// it cannot commit is lost, and the job runs again when its process would count
-// as dead: what River would commit in its place is by the clock of this process,
-// and might be after another process has taken the job over.
+// settle commits the outcome of an attempt, and returns the error for Work to
+// return. It retries while the store accepts no writes, even if Run is
+// stopping. An outcome that it cannot commit is lost, and the job runs again
+// when its process counts as dead. River does not commit it instead: it uses
+// this process's clock, and another process may have taken the job over by
+// then.
 func (q *Queue) settle(ctx context.Context, own *change) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), q.timing.settle)
 	defer cancel()
@@ -36,13 +37,13 @@ func (q *Queue) settle(ctx context.Context, own *change) error {
 	}
 }
 
-// A group commits the outcomes that come while one is being committed together,
-// after it. Each worker waits for its own.
+// A group commits outcomes in batches: those that arrive during a commit are
+// committed together after it. Each worker waits for its own.
 type group struct {
 	mu      sync.Mutex
 	waiting []*outcome
 
-	committing chan struct{} // has a value while one is being committed
+	committing chan struct{} // a lock: has a value during a commit
 }
 
 func newGroup() *group { return &group{committing: make(chan struct{}, 1)} }
@@ -52,15 +53,15 @@ type settler interface {
 	settle(ctx context.Context, changes []*change) error
 }
 
-// An outcome is one of a group. Its last fields are guarded by the group's
-// committing.
+// An outcome is a change in a group. The group's committing guards done and
+// err.
 type outcome struct {
 	change *change
 	done   bool
 	err    error
 }
 
-// commit returns when the outcome has been committed, or that has failed.
+// commit commits c, perhaps together with others, and returns the result.
 func (g *group) commit(ctx context.Context, to settler, c *change) error {
 	own := &outcome{change: c}
 	g.mu.Lock()
@@ -69,7 +70,7 @@ func (g *group) commit(ctx context.Context, to settler, c *change) error {
 
 	g.committing <- struct{}{}
 	defer func() { <-g.committing }()
-	if own.done { // together with another one
+	if own.done { // in another caller's batch
 		return own.err
 	}
 	g.mu.Lock()
@@ -93,11 +94,11 @@ func (g *group) commit(ctx context.Context, to settler, c *change) error {
 // errNotCommitted is the error of outcomes after a panic.
 var errNotCommitted = errors.New("the outcome was not committed")
 
-// settled is what Work returns, so that River commits no outcome. It would do
-// so some milliseconds after the worker took the next job: a crash would then
-// repeat more deliveries, and the job may run again by then. A worker of many
-// jobs returns an error with these methods, to say how each of them ended. This
-// one has none.
+// settled is the error that Work returns to keep River from committing the
+// outcome. River would do so some milliseconds after the worker took the next
+// job, so a crash would repeat more deliveries, and the job may be running
+// again by then. With these methods, a River worker reports the results of a
+// batch of jobs; this batch is empty.
 type settled struct{}
 
 func (settled) Error() string { return "the outcome is not for River to commit" }

@@ -20,7 +20,7 @@ import (
 	_ "modernc.org/sqlite" // the database/sql driver
 )
 
-// A store is an open database. db is for the queries that River does not have.
+// A store is an open database. db is for queries that River does not offer.
 type store struct {
 	jobs
 	db     *sql.DB
@@ -60,8 +60,8 @@ func openSQLite(name string, logger *slog.Logger) (store, error) {
 	if err != nil {
 		return store{}, err
 	}
-	// SQLite would make a file that everybody can read. Its -wal and -shm files
-	// have the mode of this one.
+	// SQLite would create a file that everybody can read. Its -wal and -shm
+	// files get the mode of this one.
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return store{}, err
@@ -118,8 +118,8 @@ func openPostgres(ctx context.Context, name string, logger *slog.Logger) (store,
 	}}, nil
 }
 
-// query returns text, which has the parameters $1, $2 and so on, as the store
-// understands it.
+// query returns text, which has the parameters $1, $2 and so on, in the store's
+// dialect.
 func (s *store) query(text string) string {
 	if s.sqlite {
 		return strings.ReplaceAll(text, "$", "?")
@@ -127,9 +127,8 @@ func (s *store) query(text string) string {
 	return text
 }
 
-// after returns the expression of the store's time that is so many seconds
-// ahead, in the form in which River writes it. The store's clock is the one
-// that all its processes share.
+// after returns an SQL expression for the time that many seconds from now by
+// the store's clock, which all processes share, in River's format.
 func (s *store) after(seconds string) string {
 	if s.sqlite {
 		return `datetime('now', 'subsec', printf('%+.3f seconds', ` + seconds + `))`
@@ -137,9 +136,9 @@ func (s *store) after(seconds string) string {
 	return `now() + make_interval(secs => ` + seconds + `)`
 }
 
-// metadata is the expression of a job's metadata. SQLite has it in a binary
-// form, and what another program has made of it: a text that is no JSON would
-// have a statement fail for all its rows.
+// metadata returns the SQL expression of a job's metadata. In SQLite, text that
+// is not JSON, written by another program, would make a statement fail for all
+// of its rows, so it counts as empty.
 func (s *store) metadata() string {
 	if s.sqlite {
 		return `CASE WHEN json_valid(metadata, 5) THEN metadata ELSE jsonb('{}') END`
@@ -147,8 +146,7 @@ func (s *store) metadata() string {
 	return `metadata`
 }
 
-// time returns t as a parameter of a query, in the form in which River writes
-// it.
+// time returns t as a parameter of a query, in River's format.
 func (s *store) time(t time.Time) any {
 	if s.sqlite {
 		return t.UTC().Format("2006-01-02 15:04:05.999")

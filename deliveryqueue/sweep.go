@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// step is the longest time between two sweeps, and how far ahead of its time a
-// job is made available.
+// step is the interval of the sweeps, and how early a job is made available.
 const step = 5 * time.Second
 
 // sweepUntil sweeps until ctx ends.
@@ -24,19 +23,19 @@ func (q *Queue) sweepUntil(ctx context.Context) {
 	}
 }
 
-// sweepLimit is how many jobs a statement of a sweep changes at most, so that
-// the others do not wait long for it.
+// sweepLimit is the maximum number of jobs that a statement of a sweep changes,
+// so that other statements do not wait long for it.
 const sweepLimit = 10_000
 
-// sweep does by the store's clock, and in each process, what River does by the
-// clock of the process that leads the others.
+// sweep does in each process and by the store's clock what River does only in
+// its leader and by the leader's clock.
 func (q *Queue) sweep(ctx context.Context) error {
 	s := &q.store
 	state, skip := `::river_job_state`, `FOR UPDATE SKIP LOCKED`
 	if s.sqlite {
 		state, skip = ``, ``
 	}
-	// The attempts of processes that died are made again.
+	// Repeat the attempts of processes that died.
 	died := fmt.Sprintf(`
 		UPDATE river_job SET
 			state = (CASE WHEN (%[1]s) ->> 'cancel_attempted_at' IS NOT NULL THEN 'cancelled'
@@ -46,16 +45,17 @@ func (q *Queue) sweep(ctx context.Context) error {
 		WHERE id IN (SELECT id FROM river_job WHERE state = 'running' AND queue = $1 AND attempted_at < %[4]s
 			LIMIT %[5]d %[6]s)`,
 		s.metadata(), state, s.after(`0`), s.after(fmt.Sprint(-q.rescueAfter().Seconds())), sweepLimit, skip)
-	// The attempts that are due before the next sweep are made available. No job
-	// has other priorities: that makes an index of River's fit.
+	// Make available the attempts that are due before the next sweep. All jobs
+	// have these priorities; the condition lets the query use an index of
+	// River's.
 	due := fmt.Sprintf(`
 		UPDATE river_job SET state = 'available'
 		WHERE id IN (SELECT id FROM river_job
 			WHERE state IN ('scheduled', 'retryable') AND queue = $1 AND priority IN (1, 2) AND scheduled_at <= %s
 			ORDER BY scheduled_at LIMIT %d %s)`, s.after(fmt.Sprint(step.Seconds())), sweepLimit, skip)
-	// What was enqueued by a process whose clock is ahead is due too. A retry is
-	// not, whose time is the store's: if the clock of the process that leads the
-	// others is ahead, River makes it available long before.
+	// Make due what a process whose clock is ahead has enqueued. Exclude
+	// retries, whose time is by the store's clock: River makes them available
+	// too early if its leader's clock is ahead.
 	ahead := fmt.Sprintf(`
 		UPDATE river_job SET scheduled_at = %s
 		WHERE id IN (SELECT id FROM river_job

@@ -11,44 +11,44 @@ import (
 	"github.com/riverqueue/river/rivertype"
 )
 
-// A throttle of an endpoint is a row in the store, with the time at which the
-// next attempt's turn is. An attempt takes its turn if that is near, and its
-// job then runs again just before. Otherwise the job only gets a place in the
-// line behind those who have a turn, and asks again when it has come that far.
-// A turn that is not used, because a process died, is lost. An attempt that
-// missed its turn takes another and waits for it in the worker, so that it does
-// not miss that one too if the store is slow.
+// The throttle of an endpoint is a row in the store with the time of the next
+// free turn. An attempt takes that turn if it is near, and its job then runs
+// again just before it. Otherwise the job only gets a place in the line after
+// the jobs that have a turn, and asks again when that place is due. A turn that
+// is not used, because its process died, is lost. An attempt that missed its
+// turn takes another and waits for it in the worker, so that it does not miss
+// that one too if the store is slow.
 
 const (
-	// turnsAhead is how far ahead turns are taken. River runs a job in so short
-	// a time without the process that leads the others.
+	// turnsAhead is how far ahead turns are taken. For so short a delay, River
+	// does not need its leader to run the job.
 	turnsAhead = 4 * time.Second
 
-	// turnsAheadOfMissed is how far ahead a turn is taken by an attempt that
-	// missed one.
+	// turnsAheadOfMissed is turnsAhead for an attempt that missed a turn.
 	turnsAheadOfMissed = 2 * turnsAhead
 
-	// longestLine is after how long a job asks again at the latest, for the line
+	// longestLine is the longest time until a job asks again, because the line
 	// may have become shorter.
 	longestLine = 10 * time.Minute
 
-	// tooLate is how late after its turn an attempt may be made.
+	// tooLate is the longest time after its turn at which an attempt may be
+	// made.
 	tooLate = 250 * time.Millisecond
 
-	// longestInterval is that of maxReceivesPerSecond 1.
+	// longestInterval is the interval at a maxReceivesPerSecond of 1.
 	longestInterval = time.Second
 
-	// longestAhead is how far ahead a turn is at most.
+	// longestAhead is the longest time until a turn.
 	longestAhead = turnsAheadOfMissed + longestInterval
 )
 
-// hold is how long a worker waits for a turn that is so near. A job that runs
-// again for its turn begins that much earlier.
+// hold is the longest wait for a turn in a worker. A job that runs again for
+// its turn begins that much earlier.
 func (q *Queue) hold() time.Duration { return min(2*q.config.PollInterval, longestAhead) }
 
 // throttle waits for the turn of an attempt, and reports whether it has come.
-// If that would take long, it returns after how long the job is to run again,
-// and writes the turn to rec.
+// If the wait is longer than hold, it returns the delay until the job should
+// run again. It sets rec.Turn.
 func (q *Queue) throttle(
 	ctx context.Context, clock clock, policy *delivery.Policy, endpoint string, rec *record,
 ) (now bool, later time.Duration, err error) {
@@ -84,7 +84,7 @@ func (q *Queue) throttle(
 	}
 }
 
-// A clock is the store's, as it was when the store handed out a job.
+// A clock tells the store's time, from its time when the job was fetched.
 type clock struct{ store, process time.Time }
 
 func clockOf(job *rivertype.JobRow) clock {
@@ -100,14 +100,14 @@ func (c clock) now() time.Time { return c.store.Add(time.Since(c.process)) }
 
 func (c clock) until(t time.Time) time.Duration { return t.Sub(c.now()) }
 
-// A line is the row of an endpoint.
+// A line is an endpoint's row.
 type line struct {
 	next time.Time // the next attempt's turn
 	tail time.Time // the place of the last job in the line
 }
 
-// take takes the next turn, if that is not further ahead than the limit, or a
-// place in the line, and returns how far away that is.
+// take takes the next turn if it is at most ahead from now, and otherwise a
+// place in the line. It returns the time until then.
 func (l *line) take(now time.Time, interval, ahead time.Duration) (wait time.Duration, taken bool) {
 	if l.next.Before(now) || l.next.After(now.Add(longestAhead)) { // or the clock was set back
 		l.next = now

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"example.com/awsretry/delivery"
+	"example.com/awsretry/delivery/letters"
 	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river"
 )
@@ -65,7 +66,7 @@ func perSecond(n int, begin time.Time) float64 { return float64(n) / time.Since(
 
 // DELIVERYQUEUE_WAITING=100000 measures so many waiting deliveries in each
 // store, beside as many of River's bare jobs and as many dead letters of a
-// DirQueue. It takes some minutes.
+// letters.Dir. It takes some minutes.
 func TestManyWaiting(t *testing.T) {
 	n, err := strconv.Atoi(os.Getenv("DELIVERYQUEUE_WAITING"))
 	if err != nil {
@@ -76,8 +77,8 @@ func TestManyWaiting(t *testing.T) {
 		m.deliveries(t, name, store(t), n)
 		m.bare(t, name+" bare", store(t), n)
 	}
-	m.dirQueue(t, "DirQueue", min(n, 20_000))
-	m.write(t, "SQLite", "SQLite bare", "PostgreSQL", "PostgreSQL bare", "DirQueue")
+	m.dirQueue(t, "letters.Dir", min(n, 20_000))
+	m.write(t, "SQLite", "SQLite bare", "PostgreSQL", "PostgreSQL bare", "letters.Dir")
 }
 
 // measured is how many of n are enqueued one by one, in transactions, and
@@ -268,18 +269,18 @@ func (m *table) bare(t *testing.T, column, store string, n int) {
 func (m *table) dirQueue(t *testing.T, column string, n int) {
 	t.Helper()
 	dir := t.TempDir()
-	put := delivery.DirQueue(dir)
+	queue := &letters.Dir{Path: dir}
 	begin := time.Now()
 	for range n {
 		dead := delivery.DeadLetter{Request: post(t, "http://endpoint.test/hook", benchBody), Attempts: 1, Reason: "permanent"}
-		if err := put(context.Background(), dead); err != nil {
+		if err := queue.Put(context.Background(), dead); err != nil {
 			t.Fatal(err)
 		}
 	}
 	m.add(column, enqueueOnes, "%.0f", perSecond(n, begin))
 	begin = time.Now()
 	listed := 0
-	for _, err := range delivery.List(dir) {
+	for _, err := range queue.List() {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -290,10 +291,10 @@ func (m *table) dirQueue(t *testing.T, column string, n int) {
 	}
 	m.add(column, listTime, "%d (of %d)", time.Since(begin).Milliseconds(), n)
 	begin = time.Now()
-	done, err := delivery.Redrive(t.Context(), dir, roundTripper(func(req *http.Request) (*http.Response, error) {
+	done, err := queue.Redrive(t.Context(), roundTripper(func(req *http.Request) (*http.Response, error) {
 		req.Body.Close()
 		return &http.Response{StatusCode: 204, Header: http.Header{}, Body: http.NoBody, Request: req}, nil
-	}))
+	}), letters.RedriveOptions{})
 	if err != nil || done.Delivered != n {
 		t.Fatalf("%+v, %v", done, err)
 	}

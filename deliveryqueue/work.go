@@ -20,10 +20,10 @@ type worker struct {
 	queue *Queue
 }
 
-// NextRetry is when a job runs again whose run panicked.
+// NextRetry returns when a job whose run panicked runs again.
 func (*worker) NextRetry(*river.Job[args]) time.Time { return time.Now().Add(time.Second) }
 
-// What a dead letter's Reason may be besides the texts of an awsretry.Stop.
+// The reasons of dead letters that are not an awsretry.Stop.
 const (
 	reasonUnreadable = "unreadable"
 	reasonPanic      = "panic"
@@ -76,8 +76,8 @@ func (w *worker) Work(ctx context.Context, job *river.Job[args]) error {
 
 var errPanicked = errors.New("deliveryqueue: the attempt ended in a panic")
 
-// attempt makes one attempt. A panic ends the delivery, as in
-// delivery.Transport, which is also where a 2xx remains a delivery then.
+// attempt makes one attempt. A panic ends the delivery, unless it got a 2xx, as
+// in delivery.Transport.
 func (q *Queue) attempt(ctx context.Context, stored unread, number int) (a awsretry.Attempt) {
 	req, err := stored.request(ctx)
 	if err != nil {
@@ -109,12 +109,11 @@ func (q *Queue) attempt(ctx context.Context, stored unread, number int) (a awsre
 	return t.Attempt(req, number)
 }
 
-// maxDrain is how much of a response is read so that its connection can be used
-// again.
+// maxDrain limits how much of a response is read so that its connection can be
+// reused.
 const maxDrain = 64 << 10
 
-// finish ends the response when the outcome has been committed. The attempt's
-// time-out bounds it.
+// finish drains and closes the response. The attempt's timeout bounds it.
 func finish(resp *http.Response) {
 	if _, upgraded := resp.Body.(io.Writer); !upgraded {
 		_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, maxDrain))
@@ -122,7 +121,7 @@ func finish(resp *http.Response) {
 	resp.Body.Close()
 }
 
-// snooze has the job run again after delay.
+// snooze makes the job run again after delay.
 func (q *Queue) snooze(ctx context.Context, job *river.Job[args], rec record, delay time.Duration) error {
 	return q.settle(ctx, again(job.JobRow, rec, delay))
 }
@@ -131,7 +130,7 @@ func (q *Queue) deliver(ctx context.Context, job *river.Job[args], rec record) e
 	return q.settle(ctx, end(job.JobRow, rivertype.JobStateCompleted, rec))
 }
 
-// bury keeps the delivery as a dead letter.
+// bury makes the delivery a dead letter in the store.
 func (q *Queue) bury(ctx context.Context, job *river.Job[args], rec record, err error) error {
 	if rec.Err == "" {
 		rec.setErr(err)
@@ -139,8 +138,8 @@ func (q *Queue) bury(ctx context.Context, job *river.Job[args], rec record, err 
 	return q.settle(ctx, end(job.JobRow, rivertype.JobStateDiscarded, rec))
 }
 
-// handOver hands the dead letter to Config.DeadLetter, and keeps it if that
-// fails.
+// handOver passes the dead letter to Config.DeadLetter, and keeps it in the
+// store if that fails.
 func (q *Queue) handOver(
 	ctx context.Context, job *river.Job[args], stored unread, rec record, a awsretry.Attempt,
 ) error {

@@ -265,7 +265,8 @@ func exportedSymbols(t *testing.T) map[string]bool {
 	t.Helper()
 	symbols := make(map[string]bool)
 	for prefix, dir := range map[string]string{
-		"": ".", "delivery.": "delivery", "deliveryqueue.": "deliveryqueue", "poll.": "poll", "awssdk.": "awssdk",
+		"": ".", "delivery.": "delivery", "letters.": "delivery/letters",
+		"deliveryqueue.": "deliveryqueue", "poll.": "poll", "awssdk.": "awssdk",
 	} {
 		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
 		if err != nil {

@@ -6,17 +6,15 @@
 //
 // # When the poller dies
 //
-// The operation goes on at its service. What is lost is in memory: which
-// operation it was, until when to wait for it, and how many checks there were.
-// Write the operation's name and the deadline down before the first check, and
-// have the next process call Until again with them. It begins with the first
-// delay, and Config.MaxAttempts counts its own checks only, so bound the whole
-// wait by the deadline. A check only reads, so that it may be made again, also
-// by two processes at once. The example Resume does this.
+// The operation continues at its service, but the process loses its name, the
+// deadline and the number of checks. Store the name and the deadline before the
+// first check, so that the next process can call Until with them. It begins
+// with the first delay, and Config.MaxAttempts counts its own checks only, so
+// bound the whole wait by the deadline. A check only reads, so it can be
+// repeated, even by two processes at once. See the example Resume.
 //
-// If the process may die before it knows the operation's name, start the
-// operation with an idempotency key that was written down before, and start it
-// again with the same key.
+// If the process may die before it knows the operation's name, store an
+// idempotency key first, and start the operation again with the same key.
 package poll
 
 import (
@@ -30,12 +28,12 @@ import (
 	"example.com/awsretry/internal/retrier"
 )
 
-// A State is what a check found out about the operation.
+// A State is the state of the operation that a check found.
 type State int
 
 // The states.
 const (
-	Done        State = iota // the operation has ended, well or not; polling ends
+	Done        State = iota // the operation succeeded or failed; polling ends
 	NotReady                 // it is still running
 	Throttled                // the service asked for fewer requests
 	ServerError              // the service failed
@@ -56,8 +54,8 @@ func (s State) String() string {
 	return fmt.Sprintf("State(%d)", int(s))
 }
 
-// class returns the class that a Backoff gets for a state. An operation that is
-// not ready is not a failure of its service.
+// class returns the class that a Backoff gets for a state. NotReady is not a
+// failure of the service.
 func (s State) class() awsretry.Class {
 	switch s {
 	case Throttled:
@@ -69,8 +67,8 @@ func (s State) class() awsretry.Class {
 }
 
 // The default delays, 2^n * 100 ms, are those of the AWS General Reference,
-// "Error retries and exponential backoff". It has a maximum but gives no
-// number. 20 s is from the AWS SDKs and Tools Reference Guide, "Retry
+// "Error retries and exponential backoff". It mentions a maximum without a
+// value; 20 s is from the AWS SDKs and Tools Reference Guide, "Retry
 // behavior".
 const (
 	defaultInitial = 100 * time.Millisecond
@@ -80,37 +78,37 @@ const (
 // A Config configures Until. The zero Config polls until the context ends.
 type Config struct {
 	// Backoff returns the delay before each check, the first included. It gets
-	// the number of the check, from 0, and the class of the state before it:
+	// the number of the check, from 0, and the class of the previous state:
 	// Success before the first check and after NotReady, Throttled after
 	// Throttled, Transient after ServerError. nil: 100 ms, doubled each time up
 	// to 20 s, without jitter, which a single poller does not need.
 	Backoff awsretry.Backoff
 
-	MaxAttempts int           // checks in all; 0: until the context ends
-	Observe     func(Attempt) // called after every check that returned, before the next delay; nil: not called
+	MaxAttempts int           // maximum number of checks; 0: no limit
+	Observe     func(Attempt) // called after every check, before the next delay; nil: not called
 }
 
 // An Attempt is the record of one check.
 type Attempt struct {
 	Number  int           // from 1
-	Waited  time.Duration // the delay before the check
+	Waited  time.Duration // the delay before this check
 	Elapsed time.Duration // the time that the check took
 	State   State
 	Err     error         // that the check returned with the state
-	Delay   time.Duration // before the next check; 0 also if there is none
-	Last    bool          // there is no next check
+	Delay   time.Duration // the delay before the next check; 0 if Last
+	Last    bool          // no check follows
 }
 
 // ErrMaxAttempts is in the error that [Until] returns if the operation was not
 // done after Config.MaxAttempts checks.
 var ErrMaxAttempts = errors.New("poll: the operation was not done at the last attempt")
 
-// An Error is what [Until] returns if it gave up. errors.Is and errors.As find
-// Reason and Err in it.
+// An Error is the error of [Until] if it gave up. errors.Is and errors.As find
+// Reason and Err.
 type Error struct {
 	Attempts int   // checks that were made
-	State    State // of the last check; without a meaning if there was none
-	Err      error // the last one that a check returned with its state, nil if none did
+	State    State // of the last check; undefined if Attempts is 0
+	Err      error // the last error that a check returned with its state; nil if none did
 	Reason   error // why polling ended: the context's cause, ErrMaxAttempts, or an invalid state
 }
 
@@ -138,23 +136,22 @@ func (e *Error) Unwrap() []error {
 	return []error{e.Reason, e.Err}
 }
 
-// Until waits and calls check, again and again, until check returns Done or
-// there are no more attempts. It returns the error that check returned with
-// Done: nil, or the error with which the operation or the check failed for
-// good. An error with another state does not end the polling; the last one is
-// in the Error at the end.
+// Until calls check, with a delay before each call, until check returns Done or
+// Config.MaxAttempts is reached. It returns the error that check returned with
+// Done: nil, or the error of an operation that failed. An error with another
+// state does not end the polling; Until's [*Error] has the last one.
 //
-// The first check comes after the first delay, because an operation that has
-// only just started is not done yet.
+// A delay precedes the first check too, because an operation that has just
+// started is not done yet.
 //
-// When ctx ends, so does the delay, and Until returns an [*Error] with ctx's
-// cause and the result of the last check. check gets ctx and has to return when
-// ctx ends: Until calls it on its own goroutine and waits for it, so that no
-// check goes on after Until, and a panic of check reaches the caller. Done
-// counts even if check returns it late.
+// When ctx ends, Until stops waiting and returns an [*Error] with ctx's cause
+// and the result of the last check. check must return when its context, ctx,
+// ends: Until calls it on its own goroutine, so no check outlives Until, and a
+// panic in check reaches the caller. Done counts even if check returns it after
+// ctx has ended.
 //
 // Until returns an error at once if config is invalid, and an [*Error] if check
-// returns a state that is not defined.
+// returns an undefined State.
 func Until(ctx context.Context, config Config, check func(ctx context.Context) (State, error)) error {
 	if err := config.validate(check); err != nil {
 		return err
@@ -194,8 +191,7 @@ func Until(ctx context.Context, config Config, check func(ctx context.Context) (
 	}
 }
 
-// giveUp returns why polling ends after a, although the operation is not known
-// to be done. nil: it goes on.
+// giveUp returns why polling ends after a without Done, or nil if it does not.
 func (c Config) giveUp(ctx context.Context, a Attempt) error {
 	switch {
 	case a.State == Done:
@@ -239,7 +235,7 @@ func (c Config) validate(check func(context.Context) (State, error)) error {
 	return nil
 }
 
-// sleep returns nil after d, or why ctx ended.
+// sleep waits for d. It returns ctx's cause if ctx ends, and otherwise nil.
 func sleep(ctx context.Context, d time.Duration) error {
 	if d > 0 {
 		timer := time.NewTimer(d)
@@ -252,7 +248,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 	return cause(ctx)
 }
 
-// cause returns ctx's cause, with ctx's error if that is another one.
+// cause returns ctx's cause, wrapped together with ctx's error if they differ.
 func cause(ctx context.Context) error {
 	err, cause := ctx.Err(), context.Cause(ctx)
 	if err != nil && !errors.Is(cause, err) {

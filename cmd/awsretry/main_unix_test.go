@@ -22,6 +22,7 @@ import (
 	"example.com/awsretry/cmd/awsretry/internal/exit"
 	"example.com/awsretry/cmd/awsretry/internal/fake"
 	"example.com/awsretry/delivery"
+	"example.com/awsretry/delivery/letters"
 )
 
 const processVariable = "AWSRETRY_TEST_PROCESS"
@@ -115,9 +116,9 @@ func start(t *testing.T, cmd *exec.Cmd) (stdout, stderr io.ReadCloser) {
 	return stdout, stderr
 }
 
-// letters returns a folder of n dead letters for a server that calls first in
+// deadLetters returns a folder of n dead letters for a server that calls first in
 // the middle of the first delivery.
-func letters(t *testing.T, n int, first func()) (dir string, delivered *atomic.Int32) {
+func deadLetters(t *testing.T, n int, first func()) (dir string, delivered *atomic.Int32) {
 	t.Helper()
 	dir, delivered = t.TempDir(), new(atomic.Int32)
 	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -133,7 +134,7 @@ func letters(t *testing.T, n int, first func()) (dir string, delivered *atomic.I
 			t.Fatal(err)
 		}
 		dead := delivery.DeadLetter{Request: req, Attempts: 4}
-		if err := delivery.DirQueue(dir)(context.Background(), dead); err != nil {
+		if err := (&letters.Dir{Path: dir}).Put(context.Background(), dead); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -153,7 +154,7 @@ func lettersLeft(t *testing.T, dir string) int {
 // kept.
 func TestRedriveIntoClosedPipe(t *testing.T) {
 	sending, closed := make(chan struct{}), make(chan struct{})
-	dir, delivered := letters(t, 5, func() {
+	dir, delivered := deadLetters(t, 5, func() {
 		close(sending)
 		<-closed
 	})
@@ -189,7 +190,7 @@ func TestRedriveHangup(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("nohup %t", c.nohup), func(t *testing.T) {
 			sending, proceed := make(chan struct{}), make(chan struct{})
-			dir, _ := letters(t, 2, func() {
+			dir, _ := deadLetters(t, 2, func() {
 				close(sending)
 				<-proceed
 			})

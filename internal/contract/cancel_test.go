@@ -357,6 +357,7 @@ func TestCancelRequest(t *testing.T) {
 func TestRequestCancelLeavesNoGoroutine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tr := &transport{Base: httpfake.Statuses(503, 200), Backoff: contract.Delay(time.Second)}
+		tr.Prepare = func(*http.Request, int) error { return nil } // it may wait
 		req := httpfake.Request(t, context.Background(), "GET", nil)
 		req.Cancel = make(chan struct{})
 		resp, err := tr.RoundTrip(req)

@@ -1,8 +1,10 @@
 package contract_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -60,6 +62,22 @@ func TestPanicsLeaveNothing(t *testing.T) {
 		}
 	}
 }
+
+// A panic of the request body's Close leaves no goroutine that waits for
+// Request.Cancel.
+func TestPanicInBodyClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		req := httpfake.Request(t, context.Background(), "PUT", panickingCloser{strings.NewReader("x")})
+		req.Cancel = make(chan struct{})
+		if _, _, panicked := tryRoundTrip(retrying(failsWith(errReset)), req); !panicked {
+			t.Error("no panic")
+		}
+	})
+}
+
+type panickingCloser struct{ io.Reader }
+
+func (panickingCloser) Close() error { panic("close") }
 
 // A panic of the caller's reader reaches Base, which may recover it. Nothing
 // waits for that reader.

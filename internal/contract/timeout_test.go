@@ -196,15 +196,17 @@ func TestAttemptContextEndsWithoutABody(t *testing.T) {
 		"error": fails(errReset), "neither response nor error": fails(nil), "204": responds(204),
 	} {
 		t.Run(name, func(t *testing.T) {
-			var last context.Context
-			tr := once(func(req *http.Request) (*http.Response, error) {
-				last = req.Context()
+			var contexts []context.Context
+			tr := retrying(func(req *http.Request) (*http.Response, error) {
+				contexts = append(contexts, req.Context())
 				return outcome(req, http.NoBody)
 			})
 			tr.AttemptTimeout = time.Hour
 			get(t, tr)
-			if last.Err() == nil {
-				t.Error("the context outlives the attempt")
+			for i, ctx := range contexts {
+				if ctx.Err() == nil {
+					t.Errorf("the context of attempt %d outlives it", i+1)
+				}
 			}
 		})
 	}

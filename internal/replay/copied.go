@@ -10,6 +10,7 @@ import (
 // A copied is the copy of a stream for one attempt.
 type copied struct {
 	stream *stream
+	req    *http.Request // of the attempt
 
 	// ctx is the context of the attempt's request. Its end ends a Read during
 	// the call, because net/http waits for the Read.
@@ -26,6 +27,9 @@ type copied struct {
 }
 
 func (c *copied) Read(p []byte) (int, error) {
+	if err := c.stream.reclaim(c); err != nil {
+		return 0, err
+	}
 	c.reuse()
 	for {
 		next := c.next(p)

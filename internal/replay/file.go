@@ -87,10 +87,15 @@ func (f *file) release(failed bool) {
 	_ = closeNow(toClose)
 }
 
-func (f *file) beginRead() {
+// beginRead returns an error if the caller's reader is closed, or is to be.
+func (f *file) beginRead() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.closed {
+		return fs.ErrClosed
+	}
 	f.enter()
+	return nil
 }
 
 // endRead closes the caller's reader if that was left to this Read.
@@ -112,15 +117,25 @@ type section struct {
 }
 
 func (s *section) Read(p []byte) (int, error) {
-	s.file.beginRead()
+	if err := s.file.beginRead(); err != nil {
+		if s.at() >= s.Size() {
+			return 0, io.EOF
+		}
+		return 0, err
+	}
 	defer s.file.endRead()
 	n, err := s.SectionReader.Read(p)
 	if err != nil {
-		at, _ := s.Seek(0, io.SeekCurrent)
-		err = s.note(at, err)
+		err = s.note(s.at(), err)
 		_ = closeNow(s.end())
 	}
 	return n, err
+}
+
+// at returns the offset of the next Read.
+func (s *section) at() int64 {
+	at, _ := s.Seek(0, io.SeekCurrent)
+	return at
 }
 
 // end marks s ended, and returns what is to be closed.
@@ -135,7 +150,9 @@ func (s *section) end() (toClose io.Closer) {
 }
 
 func (s *section) ReadAt(p []byte, off int64) (int, error) {
-	s.file.beginRead()
+	if err := s.file.beginRead(); err != nil {
+		return 0, err
+	}
 	defer s.file.endRead()
 	n, err := s.SectionReader.ReadAt(p, off)
 	if err != nil {

@@ -71,8 +71,7 @@ func newStream(req *http.Request, limit int64, once bool) *stream {
 
 // attach opens a copy for req, the request of a new attempt. The copies before
 // it are not read any more. attach also returns a GetBody for a Base that sends
-// req again by itself, or nil if nothing is kept for that. That GetBody must
-// not be called concurrently.
+// req again by itself, or nil if nothing is kept for that.
 func (s *stream) attach(req *http.Request) (io.ReadCloser, func() (io.ReadCloser, error)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,26 +79,19 @@ func (s *stream) attach(req *http.Request) (io.ReadCloser, func() (io.ReadCloser
 	if s.once && s.again == nil {
 		return body, nil
 	}
-	return body, func() (io.ReadCloser, error) {
-		again, err := s.reopen(req, body)
-		if err != nil {
-			return nil, err
-		}
-		body = again
-		return body, nil
-	}
+	return body, func() (io.ReadCloser, error) { return s.reopen(req) }
 }
 
 // open makes a copy for req the newest one. It requires that s.mu is held.
 func (s *stream) open(req *http.Request) *copied {
-	c := &copied{stream: s, ctx: req.Context(), trailer: req.Trailer, done: make(chan struct{})}
+	c := &copied{stream: s, req: req, ctx: req.Context(), trailer: req.Trailer, done: make(chan struct{})}
 	s.current, s.taken = c, false
 	return c
 }
 
-// reopen replaces body, the newest copy for req, by a new one.
-func (s *stream) reopen(req *http.Request, body *copied) (*copied, error) {
-	current, err := s.suspend(body)
+// reopen replaces the newest copy by a new one, if both are of req.
+func (s *stream) reopen(req *http.Request) (io.ReadCloser, error) {
+	body, current, err := s.suspend(req)
 	if err != nil {
 		return nil, err
 	}
@@ -119,20 +111,22 @@ func (s *stream) reopen(req *http.Request, body *copied) (*copied, error) {
 	return s.open(req), nil
 }
 
-// suspend freezes body, and returns the Read in progress, nil if there is none.
-func (s *stream) suspend(body *copied) (current *reading, err error) {
+// suspend freezes the newest copy, which must be of req. It returns that copy
+// and the Read in progress, nil if there is none.
+func (s *stream) suspend(req *http.Request) (body *copied, current *reading, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	body, _ = s.current.(*copied)
 	switch {
-	case s.over || body.frozen || s.current != any(body):
-		return nil, errFrozen
-	case s.lost && s.end == nil:
-		return nil, ErrNotKept
+	case s.over || body == nil || body.frozen || body.req != req:
+		return nil, nil, errFrozen
+	case s.lost && (s.end == nil || s.end == io.EOF):
+		return nil, nil, ErrNotKept
 	case !s.intact():
-		return nil, s.end
+		return nil, nil, s.end
 	}
 	body.frozen = true
-	return s.reading, nil
+	return body, s.reading, nil
 }
 
 // endSuspension returns an error if body, which is suspended, cannot be opened
@@ -149,6 +143,41 @@ func (s *stream) endSuspension(body *copied) (old io.Closer, err error) {
 		return nil, ErrBusy
 	}
 	return s.beginRewind(), nil
+}
+
+// reclaim makes c the newest copy again, if nothing was read of it and one that
+// GetBody of the same request returned has been read and is closed or at its
+// end. So what signs a request can read its body for a hash before it is sent.
+func (s *stream) reclaim(c *copied) error {
+	body, old := s.beginReclaim(c)
+	if body == nil {
+		return nil
+	}
+	if err := s.rewind(old); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.taken && !s.over && s.current == any(body) {
+		s.current, c.frozen = c, false
+	}
+	return nil
+}
+
+// beginReclaim returns the newest copy, nil if c cannot replace it. It begins to
+// rewind the body.
+func (s *stream) beginReclaim(c *copied) (body *copied, old io.Closer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	body, _ = s.current.(*copied)
+	switch {
+	case c.begun || c.closed || body == nil || body == c || body.req != c.req,
+		!body.closed && (s.end == nil || body.pos < len(s.kept)),
+		s.taken || s.reading != nil || !s.intact():
+		return nil, nil
+	}
+	body.frozen = true
+	return body, s.beginRewind()
 }
 
 // beginRewind begins to rewind a body with GetBody. It returns what rewind is

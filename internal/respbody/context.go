@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"sync/atomic"
 	"time"
 )
 
@@ -44,7 +45,10 @@ type Context struct {
 	timeout  time.Duration // 0: none
 	deadline time.Time     // expires, or the parent's where that is earlier
 	expires  time.Time     // when the time-out ends the context, unless it is held; the attempt's goroutine alone uses it
-	timer    *time.Timer   // of the time-out; nil until Start, and if there is none
+
+	// timer is that of the time-out, nil until Start, and if there is none. What
+	// Prepare started may have the context before Start.
+	timer atomic.Pointer[time.Timer]
 
 	stall      time.Duration // 0: none
 	stallTimer *time.Timer   // runs during a Read of the body; nil until Bind, and if there is none
@@ -60,7 +64,7 @@ func NewContext(parent context.Context, timeout, stall time.Duration) *Context {
 	return &Context{Context: ctx, Parent: parent, cancel: cancel, timeout: timeout, stall: stall}
 }
 
-// Start begins the time-out. It is called once, before the context is shared.
+// Start begins the time-out. It is called once.
 func (c *Context) Start() {
 	if c.timeout == 0 {
 		return
@@ -70,13 +74,13 @@ func (c *Context) Start() {
 	if earlier, ok := c.Context.Deadline(); ok && earlier.Before(c.deadline) {
 		c.deadline = earlier
 	}
-	c.timer = time.AfterFunc(c.timeout, func() { c.cancel(&TimeoutError{After: c.timeout}) })
+	c.timer.Store(time.AfterFunc(c.timeout, func() { c.cancel(&TimeoutError{After: c.timeout}) }))
 }
 
 // Deadline implements context.Context. Until Start, and without a time-out, it
 // is the parent's.
 func (c *Context) Deadline() (time.Time, bool) {
-	if c.timer == nil {
+	if c.timer.Load() == nil {
 		return c.Context.Deadline()
 	}
 	return c.deadline, true
@@ -85,10 +89,10 @@ func (c *Context) Deadline() (time.Time, bool) {
 // End releases what the context holds. It may be called more than once, and by
 // several goroutines.
 func (c *Context) End() {
-	if c.timer != nil {
-		c.timer.Stop()
-	}
 	c.cancel(context.Canceled)
+	if timer := c.timer.Load(); timer != nil {
+		timer.Stop()
+	}
 }
 
 // Ender returns End, and nil for an attempt without a context of its own.
@@ -102,7 +106,7 @@ func (c *Context) Ender() func() {
 // Left returns how much of the time-out is left, at least a nanosecond. It
 // reports false for an attempt without a time-out.
 func (c *Context) Left() (left time.Duration, ok bool) {
-	if c == nil || c.timer == nil {
+	if c == nil || c.timer.Load() == nil {
 		return 0, false
 	}
 	return max(time.Until(c.expires), 1), true
@@ -111,14 +115,19 @@ func (c *Context) Left() (left time.Duration, ok bool) {
 // Hold stops the time-out of an attempt whose response is kept for a while,
 // until resume is called.
 func (c *Context) Hold() (resume func()) {
-	if c == nil || c.timer == nil || !c.timer.Stop() {
+	if c == nil {
+		return func() {}
+	}
+	timer := c.timer.Load()
+	if timer == nil || !timer.Stop() {
 		return func() {}
 	}
 	left := time.Until(c.expires)
 	return func() {
-		if c.Err() == nil {
-			c.expires = time.Now().Add(left)
-			c.timer.Reset(left)
+		c.expires = time.Now().Add(left)
+		timer.Reset(left)
+		if c.Err() != nil { // End stops the timer, but perhaps before the Reset
+			timer.Stop()
 		}
 	}
 }
@@ -141,8 +150,8 @@ func (c *Context) Bind(resp *http.Response) {
 		c.End()
 		return
 	}
-	if resp.StatusCode == http.StatusSwitchingProtocols && c.timer != nil {
-		c.timer.Stop() // the connection has changed hands
+	if timer := c.timer.Load(); timer != nil && resp.StatusCode == http.StatusSwitchingProtocols {
+		timer.Stop() // the connection has changed hands
 	}
 	c.body = boundBody{body, c}
 	if w, ok := body.(io.Writer); ok {

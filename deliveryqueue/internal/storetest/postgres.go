@@ -1,5 +1,4 @@
-// Package storetest starts a PostgreSQL server for tests, in a folder of its own
-// and on loopback.
+// Package storetest starts a PostgreSQL server on loopback for tests.
 package storetest
 
 import (
@@ -36,8 +35,8 @@ type Server struct {
 	log  *Buffer
 }
 
-// Start starts a server. The server and its folder end with the test's own
-// process, however that ends.
+// Start starts a server. The server stops and its folder is deleted when the
+// test process ends, even if it is killed.
 func Start() (*Server, error) {
 	initdb, postgres := find("initdb"), find("postgres")
 	if initdb == "" || postgres == "" {
@@ -101,8 +100,8 @@ func (s *Server) run() error {
 	return s.wait()
 }
 
-// Down ends the server by a signal: INT, or QUIT for one that has no time to
-// tidy up. Up starts it again.
+// Down stops the server with a signal: INT, or QUIT for an immediate shutdown.
+// Up starts it again.
 func (s *Server) Down(signal string) error {
 	if _, err := fmt.Fprintln(s.stop, signal); err != nil {
 		return err
@@ -169,20 +168,20 @@ func freePort() (port int, err error) {
 	return 0, err
 }
 
-// A Buffer gathers what is written to it. It is safe for concurrent use.
+// A Buffer is a bytes.Buffer that is safe for concurrent use.
 type Buffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
 }
 
-// Write adds p.
+// Write appends p.
 func (l *Buffer) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.b.Write(p)
 }
 
-// String returns all of it.
+// String returns what was written.
 func (l *Buffer) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -61,9 +61,9 @@ func (f *File) parse(data []byte, topic bool) error {
 		return err
 	}
 	f.Policy = delivery.Effective(nil, p)
-	f.Raw = p.Validate(false) != nil
+	f.Raw = p.ValidateWrapped() != nil
 	if f.Raw {
-		return p.Validate(true)
+		return p.ValidateRaw()
 	}
 	return nil
 }

@@ -45,8 +45,11 @@ func URL(u *url.URL) string { return OneLine(redact.URL(u)) }
 // prefixes are those of the errors of this project's packages.
 var prefixes = strings.NewReplacer(
 	"awsretry: Source.Profile is", "profile is",
-	"delivery: Redrive: ", "",
-	"delivery: List: ", "",
+	"letters: Redrive: ", "",
+	"letters: List: ", "",
+	"letters: Read: ", "",
+	"letters: Write: ", "",
+	"letters: too many failures", "too many failures",
 	"deliveryqueue: Open: ", "",
 	"deliveryqueue: Enqueue: ", "",
 	"deliveryqueue: Run: ", "",

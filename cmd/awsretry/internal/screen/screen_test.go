@@ -100,8 +100,9 @@ func TestWithoutPackages(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"awsretry: Source.Profile is \"p\"; it must be", "profile is \"p\"; it must be"},
 		{"with --rate 2: simulate: setting \"x\": awsretry: no", "with --rate 2: setting \"x\": no"},
-		{"delivery: Redrive: DIR/README: not a dead letter", "DIR/README: not a dead letter"},
-		{"delivery: List: open DIR", "open DIR"},
+		{"letters: Redrive: DIR/README: not a dead letter", "DIR/README: not a dead letter"},
+		{"letters: List: open DIR", "open DIR"},
+		{"letters: too many failures in a row: 2 dead letters: a", "too many failures in a row: 2 dead letters: a"},
 		{"p.json has 2 faults:\n  delivery: a\n  delivery: b", "p.json has 2 faults:\n  a\n  b"},
 		{"open awsretry/delivery.json", "open awsretry/delivery.json"},
 	} {

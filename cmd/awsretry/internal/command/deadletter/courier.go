@@ -10,7 +10,7 @@ import (
 	"example.com/awsretry/internal/redact"
 )
 
-// A courier sends the letters of a delivery.Redriver, one after the other, and
+// A courier sends the letters of a redrive, one after the other, and
 // records the outcome of each.
 type courier struct {
 	rt     http.RoundTripper

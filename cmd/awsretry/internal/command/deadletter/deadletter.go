@@ -23,7 +23,7 @@ func New(s iostreams.Streams) *cobra.Command {
 		Use:   "deadletter",
 		Short: "List the deliveries that failed for good, or send them again",
 		Long: `A dead letter is a request that a delivery policy gave up. The package delivery keeps each as a file in a
-folder (see its DirQueue), ready to be sent again: with its body and all its headers, credentials among them.`,
+folder (see its package letters), ready to be sent again: with its body and all its headers, credentials among them.`,
 		Example: `  awsretry deadletter list /var/lib/hooks
   awsretry deadletter redrive --policy policy.json /var/lib/hooks`,
 		Args: func(_ *cobra.Command, args []string) error {

@@ -18,7 +18,7 @@ import (
 	"example.com/awsretry/cmd/awsretry/internal/screen"
 	"example.com/awsretry/cmd/awsretry/internal/style"
 	"example.com/awsretry/cmd/awsretry/internal/table"
-	"example.com/awsretry/delivery"
+	"example.com/awsretry/delivery/letters"
 )
 
 func newList(s iostreams.Streams) *cobra.Command {
@@ -72,7 +72,7 @@ func (l *list) run(ctx context.Context, dir string) error {
 	l.out = &errwriter.Writer{Writer: interrupt.NewWriter(ctx, l.Out)}
 	l.table = table.Table{W: l.out, Width: l.TableWidth(l.Out), Columns: listColumns}
 	now := time.Now()
-	for letter, err := range delivery.List(dir) {
+	for letter, err := range (&letters.Dir{Path: dir}).List() {
 		if ctx.Err() != nil {
 			return exit.Failed(context.Cause(ctx))
 		}
@@ -93,7 +93,7 @@ func (l *list) run(ctx context.Context, dir string) error {
 }
 
 // print prints a letter, or that a file is none.
-func (l *list) print(letter delivery.Letter, broken error, now time.Time) error {
+func (l *list) print(letter letters.Letter, broken error, now time.Time) error {
 	if broken != nil {
 		l.broken++
 	} else {
@@ -131,7 +131,7 @@ func (l *list) print(letter delivery.Letter, broken error, now time.Time) error 
 	return l.out.Err
 }
 
-func (l *list) printJSON(letter delivery.Letter, broken error) error {
+func (l *list) printJSON(letter letters.Letter, broken error) error {
 	encoder := screen.NewEncoder(l.out)
 	if broken != nil {
 		return encoder.Encode(struct {
@@ -143,7 +143,7 @@ func (l *list) printJSON(letter delivery.Letter, broken error) error {
 	return encoder.Encode(struct {
 		Name string `json:"name"`
 		Size int64  `json:"size"`
-		delivery.Letter
+		letters.Letter
 	}{letter.Name, letter.Size, letter})
 }
 

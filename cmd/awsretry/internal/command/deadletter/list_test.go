@@ -18,6 +18,7 @@ import (
 	"example.com/awsretry/cmd/awsretry/internal/exit"
 	"example.com/awsretry/cmd/awsretry/internal/fake"
 	"example.com/awsretry/delivery"
+	"example.com/awsretry/delivery/letters"
 )
 
 // bury puts a dead letter into dir: a POST of body to url, which change may
@@ -37,7 +38,7 @@ func bury(t *testing.T, dir, url, body string, change func(*delivery.DeadLetter)
 	if change != nil {
 		change(&dead)
 	}
-	if err := delivery.DirQueue(dir)(context.Background(), dead); err != nil {
+	if err := (&letters.Dir{Path: dir}).Put(context.Background(), dead); err != nil {
 		t.Fatal(err)
 	}
 }

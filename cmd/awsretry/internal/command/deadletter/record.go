@@ -3,24 +3,24 @@ package deadletter
 import (
 	"example.com/awsretry/cmd/awsretry/internal/attempts"
 	"example.com/awsretry/cmd/awsretry/internal/screen"
-	"example.com/awsretry/delivery"
+	"example.com/awsretry/delivery/letters"
 )
 
 // A record is the outcome of a letter as JSON.
 type record struct {
-	Name      string          `json:"name"`
-	Method    string          `json:"method,omitempty"`
-	URL       string          `json:"url,omitempty"`
-	Result    delivery.Result `json:"result"`
-	Attempts  int             `json:"attempts"`
-	Status    int             `json:"status,omitempty"`
-	Code      string          `json:"code,omitempty"`
-	Error     string          `json:"error,omitempty"` // if there was no response, or the endpoint is not at fault
-	Stop      string          `json:"stop,omitempty"`
-	ElapsedMS float64         `json:"elapsed_ms"`
+	Name      string         `json:"name"`
+	Method    string         `json:"method,omitempty"`
+	URL       string         `json:"url,omitempty"`
+	Result    letters.Result `json:"result"`
+	Attempts  int            `json:"attempts"`
+	Status    int            `json:"status,omitempty"`
+	Code      string         `json:"code,omitempty"`
+	Error     string         `json:"error,omitempty"` // if there was no response, or the endpoint is not at fault
+	Stop      string         `json:"stop,omitempty"`
+	ElapsedMS float64        `json:"elapsed_ms"`
 }
 
-func newRecord(result delivery.LetterResult, sent *sending) record {
+func newRecord(result letters.Record, sent *sending) record {
 	r := record{
 		Name:   result.Letter.Name,
 		Method: result.Letter.Method,
@@ -46,6 +46,6 @@ func newRecord(result delivery.LetterResult, sent *sending) record {
 
 // isFault reports whether a letter has an error that is not an endpoint's: its
 // file cannot be read, or not deleted.
-func isFault(result delivery.LetterResult, sent *sending) bool {
-	return result.Err != nil && (sent == nil || result.Result == delivery.Delivered)
+func isFault(result letters.Record, sent *sending) bool {
+	return result.Err != nil && (sent == nil || result.Result == letters.Delivered)
 }

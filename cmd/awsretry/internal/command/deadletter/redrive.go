@@ -17,6 +17,7 @@ import (
 	"example.com/awsretry/cmd/awsretry/internal/screen"
 	"example.com/awsretry/cmd/awsretry/internal/signals"
 	"example.com/awsretry/delivery"
+	"example.com/awsretry/delivery/letters"
 )
 
 func newRedrive(s iostreams.Streams) *cobra.Command {
@@ -88,44 +89,43 @@ func (r *redrive) run(ctx context.Context, dir string) error {
 	if r.dryRun {
 		how = "dry run: none is sent"
 	}
-	letters, err := r.count(ctx, dir)
+	folder := &letters.Dir{Path: dir}
+	number, err := r.count(ctx, folder)
 	if err != nil {
 		return exit.Failed(err)
 	}
-	report := newReport(r.Streams, r.json, dir, letters, stopRun)
+	report := newReport(r.Streams, r.json, dir, number, stopRun)
 	report.begin(how)
 	defer stop.follow(ctx, report.stopping)()
 	courier := &courier{rt: rt, stop: stop, report: report}
-	redriver := &delivery.Redriver{
-		Base:        courier,
+	done, err := folder.Redrive(ctx, courier, letters.RedriveOptions{
 		Limit:       r.limit.Value,
 		MaxFailures: r.maxFailures.Value,
 		DryRun:      r.dryRun,
-		Observe: func(result delivery.LetterResult) {
+		Observe: func(result letters.Record) {
 			report.letter(result, courier.sent)
 			courier.sent = nil
 		},
-	}
-	done, err := redriver.Redrive(ctx, dir)
+	})
 	return report.end(ctx, done, err)
 }
 
 // count returns the number of letters to send.
-func (r *redrive) count(ctx context.Context, dir string) (letters int, err error) {
-	for letter, err := range delivery.List(dir) {
+func (r *redrive) count(ctx context.Context, folder *letters.Dir) (number int, err error) {
+	for letter, err := range folder.List() {
 		switch {
 		case ctx.Err() != nil:
 			return 0, context.Cause(ctx)
 		case err == nil:
-			letters++
+			number++
 		case letter.Name == "":
 			return 0, err
 		}
 	}
 	if r.limit.Value > 0 {
-		letters = min(letters, r.limit.Value)
+		number = min(number, r.limit.Value)
 	}
-	return letters, nil
+	return number, nil
 }
 
 // transport returns what sends the letters, and a description of it.

@@ -25,7 +25,7 @@ import (
 	"example.com/awsretry/cmd/awsretry/internal/signals"
 	"example.com/awsretry/cmd/awsretry/internal/style"
 	"example.com/awsretry/cmd/awsretry/internal/table"
-	"example.com/awsretry/delivery"
+	"example.com/awsretry/delivery/letters"
 )
 
 // A report prints a line for each letter on standard output, and on a terminal
@@ -137,7 +137,7 @@ func (r *report) printAbove(w io.Writer, line string) {
 }
 
 // letter reports the outcome of a letter. sent is nil if it was not sent.
-func (r *report) letter(result delivery.LetterResult, sent *sending) {
+func (r *report) letter(result letters.Record, sent *sending) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	defer r.checkReader()
@@ -152,7 +152,7 @@ func (r *report) letter(result delivery.LetterResult, sent *sending) {
 		path := screen.OneLine(filepath.Join(r.dir, result.Letter.Name))
 		r.printAbove(r.Err, style.New(r.Streams, r.Err).Bad("✗")+" "+path+": "+errorText(result.Err))
 	}
-	if result.Result == delivery.Broken {
+	if result.Result == letters.Broken {
 		return
 	}
 	r.number++
@@ -168,7 +168,7 @@ func (r *report) letter(result delivery.LetterResult, sent *sending) {
 	}
 }
 
-func (r *report) row(result delivery.LetterResult, sent *sending) {
+func (r *report) row(result letters.Record, sent *sending) {
 	status, number, elapsed, detail := "-", "-", "-", ""
 	if sent != nil {
 		number, elapsed = strconv.Itoa(sent.last.Number), format.Duration(sent.elapsed)
@@ -179,14 +179,14 @@ func (r *report) row(result delivery.LetterResult, sent *sending) {
 		}
 	}
 	address := withoutSecrets(result.Letter.URL)
-	if detail != "" && result.Result != delivery.Delivered {
+	if detail != "" && result.Result != letters.Delivered {
 		address += "  " + screen.OneLine(detail)
 	}
 	color := r.palette.Bad
 	switch result.Result {
-	case delivery.Delivered:
+	case letters.Delivered:
 		color = r.palette.Good
-	case delivery.Unsent, delivery.Busy:
+	case letters.Unsent, letters.Busy:
 		color = r.palette.Warn
 	}
 	r.table.Row(
@@ -203,7 +203,7 @@ func (r *report) row(result delivery.LetterResult, sent *sending) {
 
 // end reports the outcome of all letters, and returns the error with the exit
 // status.
-func (r *report) end(ctx context.Context, done delivery.Redriven, err error) error {
+func (r *report) end(ctx context.Context, done letters.Counts, err error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.bar != nil {
@@ -211,8 +211,8 @@ func (r *report) end(ctx context.Context, done delivery.Redriven, err error) err
 		r.bar = nil
 	}
 	interrupted := ctx.Err() != nil && errors.Is(err, context.Cause(ctx))
-	tooMany := errors.Is(err, delivery.ErrMaxFailures)
-	if err != nil && !interrupted && !tooMany && done == (delivery.Redriven{}) {
+	tooMany := errors.Is(err, letters.ErrMaxFailures)
+	if err != nil && !interrupted && !tooMany && done == (letters.Counts{}) {
 		// The error is of the folder; those of letters have been reported.
 		r.faults++
 		fmt.Fprintf(r.Err, "%s %s\n", style.New(r.Streams, r.Err).Bad("✗"), errorText(err))
@@ -245,7 +245,7 @@ func (r *report) end(ctx context.Context, done delivery.Redriven, err error) err
 }
 
 // verdict returns the outcome of all letters on a line.
-func (r *report) verdict(done delivery.Redriven, interrupted, tooMany bool) string {
+func (r *report) verdict(done letters.Counts, interrupted, tooMany bool) string {
 	text := grouped(done.Delivered) + " delivered"
 	if done.Unsent > 0 {
 		text = "dry run: " + grouped(done.Unsent) + " would be sent"
@@ -277,10 +277,10 @@ func (r *report) verdict(done delivery.Redriven, interrupted, tooMany bool) stri
 }
 
 // conclude prints the last line.
-func (r *report) conclude(done delivery.Redriven, verdict string, interrupted bool) {
+func (r *report) conclude(done letters.Counts, verdict string, interrupted bool) {
 	if r.letters > 0 {
 		fmt.Fprintln(r.out)
-	} else if done == (delivery.Redriven{}) && r.faults == 0 {
+	} else if done == (letters.Counts{}) && r.faults == 0 {
 		fmt.Fprintln(r.out, noLetters(r.dir))
 		return
 	}

@@ -62,7 +62,7 @@ func newPlan(file policyfile.File, compare bool) *plan {
 	next := make([]func() (time.Duration, bool), len(p.functions))
 	for i, f := range p.functions {
 		policy := withFunction(file.Policy, f)
-		p.refused = append(p.refused, policy.Validate(true) != nil)
+		p.refused = append(p.refused, policy.ValidateRaw() != nil)
 		var stop func()
 		next[i], stop = iter.Pull(policy.Delays())
 		defer stop()

@@ -1,17 +1,17 @@
 //go:build darwin || dragonfly || freebsd || illumos || linux || netbsd || openbsd
 
-package delivery
+package letters
 
 import (
 	"os"
 	"syscall"
 )
 
-// canLock reports whether lock keeps others out.
+// canLock reports whether lock is exclusive.
 const canLock = true
 
-// lock locks the file until it is closed, which a crash does too. It reports
-// false if somebody else has locked it.
+// lock locks the file until it is closed, also by a crash. It reports false if
+// the file is already locked.
 func lock(f *os.File) (bool, error) {
 	for {
 		switch err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err {

@@ -1,6 +1,6 @@
 //go:build unix
 
-package delivery
+package letters
 
 import (
 	"io/fs"

@@ -1,4 +1,4 @@
-package delivery
+package letters
 
 import (
 	"errors"
@@ -141,7 +141,7 @@ func bigBody(n int) string { return fmt.Sprintf("letter %d %s", n, strings.Repea
 func TestCrashesOfTheQueueLoseNothing(t *testing.T) {
 	dir := t.TempDir()
 	disk := watch(dir)
-	q := newDirQueue(dir, disk)
+	q := &Dir{Path: dir}
 	taken, looks := 0, 0
 	disk.lookAfterEach(t, func(op, folder string) {
 		looks++
@@ -162,7 +162,7 @@ func TestCrashesOfTheQueueLoseNothing(t *testing.T) {
 		if n == 2 {
 			req.ContentLength = -1
 		}
-		if err := q.put(t.Context(), DeadLetter{Request: req}); err != nil {
+		if err := q.put(t.Context(), disk, DeadLetter{Request: req}); err != nil {
 			t.Fatal(err)
 		}
 		taken++
@@ -181,7 +181,7 @@ func TestCrashesOfRedriveLoseNothingAndDuplicateOne(t *testing.T) {
 	const letters = 4
 	for n := range letters {
 		req := post(t, "http://a.example", fmt.Sprint(n))
-		if err := newDirQueue(dir, disk).put(t.Context(), DeadLetter{Request: req}); err != nil {
+		if err := (&Dir{Path: dir}).put(t.Context(), disk, DeadLetter{Request: req}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -211,9 +211,8 @@ func TestCrashesOfRedriveLoseNothingAndDuplicateOne(t *testing.T) {
 		}
 		return respond(200, req), err
 	})
-	r := redrive{dir: dir, disk: disk, Redriver: &Redriver{Base: base}}
-	done, err := r.run(t.Context())
-	if done != (Redriven{Delivered: 3, Kept: 1}) || err == nil {
+	done, err := (&Dir{Path: dir}).redrive(t.Context(), disk, base, RedriveOptions{})
+	if done != (Counts{Delivered: 3, Kept: 1}) || err == nil {
 		t.Errorf("got %+v, %v", done, err)
 	}
 	if left := entries(t, dir); len(left) != 1 {
@@ -229,12 +228,12 @@ func TestDiskFailuresOfTheQueue(t *testing.T) {
 		t.Run(op, func(t *testing.T) {
 			dir := t.TempDir()
 			disk := watch(dir)
-			q := newDirQueue(dir, disk)
-			if err := q.put(t.Context(), DeadLetter{Request: post(t, "http://a.example", "first")}); err != nil {
+			q := &Dir{Path: dir}
+			if err := q.put(t.Context(), disk, DeadLetter{Request: post(t, "http://a.example", "first")}); err != nil {
 				t.Fatal(err)
 			}
 			disk.failAt(op, full)
-			err := q.put(t.Context(), DeadLetter{Request: post(t, "http://a.example", "second")})
+			err := q.put(t.Context(), disk, DeadLetter{Request: post(t, "http://a.example", "second")})
 			if !errors.Is(err, full) || !strings.Contains(err.Error(), dir) {
 				t.Errorf("got %v, want the failure and the file's name", err)
 			}
@@ -271,13 +270,12 @@ func TestRedriveStopsIfItCannotDelete(t *testing.T) {
 				sent++
 				return respond(200, req), nil
 			})
-			r := redrive{dir: dir, disk: disk, Redriver: &Redriver{Base: base}}
-			done, err := r.run(t.Context())
+			done, err := (&Dir{Path: dir}).redrive(t.Context(), disk, base, RedriveOptions{})
 			if !errors.Is(err, readOnly) || !strings.Contains(err.Error(), oldest) ||
 				!strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v", err)
 			}
-			if left := len(entries(t, dir)); sent != 1 || done != (Redriven{Delivered: 1}) || left != tt.left {
+			if left := len(entries(t, dir)); sent != 1 || done != (Counts{Delivered: 1}) || left != tt.left {
 				t.Errorf("%d were sent, %+v, %d are left", sent, done, left)
 			}
 		})

@@ -1,4 +1,4 @@
-package delivery
+package letters
 
 import (
 	"context"
@@ -22,10 +22,10 @@ func TestNamesSortByTime(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new", "folder")
 	var want, got []string
 	synctest.Test(t, func(t *testing.T) {
-		queue := DirQueue(dir)
+		queue := &Dir{Path: dir}
 		for n := range 20 {
 			want = append(want, fmt.Sprint(n))
-			if err := queue(t.Context(), DeadLetter{Request: post(t, "http://a.example", fmt.Sprint(n))}); err != nil {
+			if err := queue.Put(t.Context(), DeadLetter{Request: post(t, "http://a.example", fmt.Sprint(n))}); err != nil {
 				t.Fatal(err)
 			}
 			if n%5 == 0 {
@@ -33,25 +33,25 @@ func TestNamesSortByTime(t *testing.T) {
 			}
 		}
 	})
-	Redrive(t.Context(), dir, roundTripper(func(req *http.Request) (*http.Response, error) {
+	(&Dir{Path: dir}).Redrive(t.Context(), roundTripper(func(req *http.Request) (*http.Response, error) {
 		s, err := receive(req)
 		got = append(got, s.Body)
 		return respond(500, req), err
-	}))
+	}), RedriveOptions{})
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("sent (-want +got):\n%s", diff)
 	}
 }
 
-// Many queues, as many processes have, may share a folder.
+// Many Dirs, as many processes have, may share a folder.
 func TestNamesNeverCollide(t *testing.T) {
 	dir := t.TempDir()
 	var wg sync.WaitGroup
 	for range 10 {
-		queue := DirQueue(dir)
+		queue := &Dir{Path: dir}
 		wg.Go(func() {
 			for range 10 {
-				if err := queue(t.Context(), DeadLetter{Request: post(t, "http://a.example", "x")}); err != nil {
+				if err := queue.Put(t.Context(), DeadLetter{Request: post(t, "http://a.example", "x")}); err != nil {
 					t.Error(err)
 				}
 			}
@@ -63,7 +63,7 @@ func TestNamesNeverCollide(t *testing.T) {
 	}
 }
 
-func TestQueueRefusals(t *testing.T) {
+func TestPutRefusals(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "file", "")
 	ended, cancel := context.WithCancelCause(t.Context())
@@ -75,11 +75,11 @@ func TestQueueRefusals(t *testing.T) {
 		want string
 	}{
 		{"an ended context", ended, dir, errWentHome.Error()},
-		{"a folder without a name", t.Context(), "", `delivery: DirQueue: the folder is ""; it must be a path`},
-		{"a file in place of a folder", t.Context(), filepath.Join(dir, "file"), "delivery: DirQueue: "},
+		{"a folder without a name", t.Context(), "", `letters: Dir.Path is ""; it must be the path of a folder`},
+		{"a file in place of a folder", t.Context(), filepath.Join(dir, "file"), "letters: Put: "},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			err := DirQueue(tt.dir)(tt.ctx, DeadLetter{Request: post(t, "http://a.example", "x")})
+			err := (&Dir{Path: tt.dir}).Put(tt.ctx, DeadLetter{Request: post(t, "http://a.example", "x")})
 			if err == nil || !strings.HasPrefix(err.Error(), tt.want) || len(entries(t, dir)) != 1 {
 				t.Errorf("got %v; %q is in the folder", err, entries(t, dir))
 			}
@@ -95,14 +95,14 @@ func TestLettersAreStreamed(t *testing.T) {
 	req.Body, req.GetBody, req.ContentLength = io.NopCloser(io.LimitReader(zeros{}, size)), nil, -1
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	if err := DirQueue(dir)(t.Context(), DeadLetter{Request: req}); err != nil {
+	if err := (&Dir{Path: dir}).Put(t.Context(), DeadLetter{Request: req}); err != nil {
 		t.Fatal(err)
 	}
 	var got int64
-	_, err := Redrive(t.Context(), dir, roundTripper(func(req *http.Request) (*http.Response, error) {
+	_, err := (&Dir{Path: dir}).Redrive(t.Context(), roundTripper(func(req *http.Request) (*http.Response, error) {
 		got, _ = io.Copy(io.Discard, req.Body)
 		return respond(204, req), nil
-	}))
+	}), RedriveOptions{})
 	runtime.ReadMemStats(&after)
 	if err != nil || got != size {
 		t.Errorf("%d bytes of %d, %v", got, int64(size), err)

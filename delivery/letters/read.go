@@ -1,4 +1,4 @@
-package delivery
+package letters
 
 import (
 	"bufio"
@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// readLetter reads a file of the given size. The request's body was found to be
-// whole. It is read from the file, in place and any number of times.
+// readLetter reads a letter of the given size, and checks that its body is
+// complete.
 func readLetter(r io.ReaderAt, size int64) (Letter, *http.Request, error) {
 	l := newLineReader(io.NewSectionReader(r, 0, size))
 	head, err := l.head()
@@ -32,7 +32,7 @@ func readLetter(r io.ReaderAt, size int64) (Letter, *http.Request, error) {
 	return head.Letter, req, f.setBody(req, r, l.read, size)
 }
 
-// A lineReader reads lines and limits what they have together.
+// A lineReader reads lines and limits their total length.
 type lineReader struct {
 	r    *bufio.Reader
 	left int
@@ -40,10 +40,10 @@ type lineReader struct {
 }
 
 func newLineReader(r io.Reader) *lineReader {
-	return &lineReader{r: bufio.NewReader(r), left: maxLetterHead}
+	return &lineReader{r: bufio.NewReader(r), left: maxHead}
 }
 
-// line returns the next line without its end.
+// line returns the next line without end, which it must have.
 func (l *lineReader) line(end string) (string, error) {
 	var text []byte
 	for {
@@ -51,7 +51,7 @@ func (l *lineReader) line(end string) (string, error) {
 		l.left -= len(part)
 		l.read += int64(len(part))
 		if l.left < 0 {
-			return "", fmt.Errorf("more than %d bytes before the body", maxLetterHead)
+			return "", fmt.Errorf("more than %d bytes before the body", maxHead)
 		}
 		text = append(text, part...)
 		if err == nil {
@@ -118,10 +118,10 @@ func (l *lineReader) header(to http.Header) error {
 	}
 }
 
-// A frame says where a body ends.
+// A frame is how a request delimits its body: two headers' values.
 type frame struct{ length, encoding string }
 
-// takeFraming takes the headers that net/http sets itself out of req.
+// takeFraming removes from req the headers that net/http sets itself.
 func takeFraming(req *http.Request) (frame, error) {
 	var f frame
 	for name, values := range req.Header {
@@ -143,7 +143,7 @@ func takeFraming(req *http.Request) (frame, error) {
 	return f, nil
 }
 
-// setBody gives req its body, which is in r from at to size.
+// setBody sets the body of req to the bytes of r from at to size.
 func (f frame) setBody(req *http.Request, r io.ReaderAt, at, size int64) error {
 	section := func() *io.SectionReader { return io.NewSectionReader(r, at, size-at) }
 	switch {
@@ -176,8 +176,7 @@ func (f frame) setBody(req *http.Request, r io.ReaderAt, at, size int64) error {
 	return nil
 }
 
-// checkChunks reads a chunked body to its end, and returns the trailer, nil if
-// there is none.
+// checkChunks reads a chunked body to its end, and returns the trailer or nil.
 func checkChunks(r io.Reader) (http.Header, error) {
 	l := newLineReader(r)
 	if _, err := io.Copy(io.Discard, httputil.NewChunkedReader(l.r)); err != nil {

@@ -1,4 +1,4 @@
-package delivery
+package letters
 
 import (
 	"errors"
@@ -10,11 +10,11 @@ import (
 	"syscall"
 )
 
-// A disk makes the changes to a queue's folder. Their order matters: tests look
-// at the folder after each one.
+// A disk makes the changes to a folder. Their order matters: tests inspect the
+// folder after each one.
 type disk interface {
-	mkdir(path string) error              // for its owner alone; fails if path exists
-	create(path string) (diskFile, error) // for its owner alone; fails if path exists
+	mkdir(path string) error              // for its owner only; fails if path exists
+	create(path string) (diskFile, error) // for its owner only; fails if path exists
 	rename(from, to string) error
 	remove(path string) error
 	syncDir(dir string) error
@@ -29,14 +29,14 @@ type osDisk struct{}
 
 func (osDisk) mkdir(path string) error { return os.Mkdir(path, 0o700) }
 
-// create also locks the file, so that Redrive knows it from one that a crash
+// create also locks the file, so that Redrive can tell it from one that a crash
 // left.
 func (osDisk) create(path string) (diskFile, error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	_, _ = lock(f) // if it fails, it fails for Redrive too, which then leaves the file alone
+	_, _ = lock(f) // if it fails, Redrive cannot lock the file either, and keeps it
 	return f, nil
 }
 
@@ -66,11 +66,10 @@ func ignoreUnsupported(err error) error {
 	return err
 }
 
-// makeDurable makes a folder, and the folders above it that are missing, so
-// that they survive a crash of the machine. It syncs each folder's parent
-// before it makes the next. So a crash leaves at most one folder that is not
-// durable, the deepest; if that exists when makeDurable begins, it is made
-// durable first.
+// makeDurable creates a folder and its missing parents, so that they survive a
+// crash of the machine. It syncs each folder's parent before it creates the
+// next one, so a crash leaves at most one folder that is not durable: the
+// deepest, whose parent the next call syncs first.
 func makeDurable(d disk, dir string) error {
 	parent := filepath.Dir(dir)
 	if parent == dir {
@@ -79,14 +78,14 @@ func makeDurable(d disk, dir string) error {
 	if isDir(dir) {
 		err := d.syncDir(parent)
 		if errors.Is(err, fs.ErrPermission) {
-			return nil // a process that may not read parent has hardly made a folder in it
+			return nil // a process that may not read parent can hardly have created a folder in it
 		}
 		return err
 	}
 	if err := makeDurable(d, parent); err != nil {
 		return err
 	}
-	if err := d.mkdir(dir); err != nil && !isDir(dir) { // another process may have made it meanwhile
+	if err := d.mkdir(dir); err != nil && !isDir(dir) { // another process may have created it
 		return err
 	}
 	return d.syncDir(parent)

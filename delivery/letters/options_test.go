@@ -1,4 +1,4 @@
-package delivery
+package letters
 
 import (
 	"errors"
@@ -15,31 +15,27 @@ import (
 
 func TestRedriveRefusals(t *testing.T) {
 	for _, tt := range []struct {
-		name string
-		r    Redriver
-		want string
+		name    string
+		rt      http.RoundTripper
+		options RedriveOptions
+		want    string
 	}{
-		{"no Base", Redriver{}, "delivery: Redriver.Base is nil"},
-		{"a negative Limit", Redriver{Base: responding(200), Limit: -1}, "delivery: Redriver.Limit is -1"},
-		{"a negative MaxFailures", Redriver{Base: responding(200), MaxFailures: -1},
-			"delivery: Redriver.MaxFailures is -1"},
+		{"no RoundTripper", nil, RedriveOptions{}, "letters: Redrive: rt is nil"},
+		{"a negative Limit", roundTripper(nil), RedriveOptions{Limit: -1}, "letters: RedriveOptions.Limit is -1"},
+		{"a negative MaxFailures", roundTripper(nil), RedriveOptions{MaxFailures: -1},
+			"letters: RedriveOptions.MaxFailures is -1"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if _, err := tt.r.Redrive(t.Context(), t.TempDir()); err == nil ||
-				!strings.HasPrefix(err.Error(), tt.want) {
+			_, err := (&Dir{Path: t.TempDir()}).Redrive(t.Context(), tt.rt, tt.options)
+			if err == nil || !strings.HasPrefix(err.Error(), tt.want) {
 				t.Errorf("got %v", err)
 			}
 		})
 	}
-	t.Run("no RoundTripper", func(t *testing.T) {
-		if _, err := Redrive(t.Context(), t.TempDir(), nil); err == nil || !strings.Contains(err.Error(), "rt is nil") {
-			t.Errorf("got %v", err)
-		}
-	})
 	t.Run("a missing folder", func(t *testing.T) {
 		missing := filepath.Join(t.TempDir(), "missing")
-		done, err := Redrive(t.Context(), missing, roundTripper(nil))
-		if done != (Redriven{}) || err != nil {
+		done, err := (&Dir{Path: missing}).Redrive(t.Context(), roundTripper(nil), RedriveOptions{})
+		if done != (Counts{}) || err != nil {
 			t.Errorf("got %+v, %v", done, err)
 		}
 		if _, err := os.Stat(missing); !errors.Is(err, os.ErrNotExist) {
@@ -49,7 +45,8 @@ func TestRedriveRefusals(t *testing.T) {
 	t.Run("a folder that is a file", func(t *testing.T) {
 		dir := t.TempDir()
 		write(t, dir, "file", "hello")
-		if _, err := Redrive(t.Context(), filepath.Join(dir, "file"), roundTripper(nil)); err == nil {
+		folder := &Dir{Path: filepath.Join(dir, "file")}
+		if _, err := folder.Redrive(t.Context(), roundTripper(nil), RedriveOptions{}); err == nil {
 			t.Error("no error")
 		}
 	})
@@ -57,26 +54,27 @@ func TestRedriveRefusals(t *testing.T) {
 		dir := t.TempDir()
 		fill(t, dir, "1")
 		t.Chdir(dir) // the current folder is not meant
-		done, err := Redrive(t.Context(), "", responding(200))
-		if err == nil || err.Error() != `delivery: Redrive: the folder is ""; it must be a path` {
+		done, err := new(Dir).Redrive(t.Context(), roundTripper(nil), RedriveOptions{})
+		if err == nil || err.Error() != `letters: Dir.Path is ""; it must be the path of a folder` {
 			t.Errorf("got %v", err)
 		}
-		if done != (Redriven{}) || len(entries(t, dir)) != 1 {
+		if done != (Counts{}) || len(entries(t, dir)) != 1 {
 			t.Errorf("got %+v, and %d letters are left", done, len(entries(t, dir)))
 		}
 	})
 	t.Run("an empty folder", func(t *testing.T) {
-		if done, err := Redrive(t.Context(), t.TempDir(), roundTripper(nil)); done != (Redriven{}) || err != nil {
+		done, err := (&Dir{Path: t.TempDir()}).Redrive(t.Context(), roundTripper(nil), RedriveOptions{})
+		if done != (Counts{}) || err != nil {
 			t.Errorf("got %+v, %v", done, err)
 		}
 	})
 }
 
-// seen redrives dir with r and returns what r observed. The response to a
+// seen redrives dir and returns what Observe was called with. The response to a
 // letter has the status that is its body.
-func seen(t *testing.T, dir string, r Redriver) (results []string, done Redriven, err error) {
+func seen(t *testing.T, dir string, options RedriveOptions) (results []string, done Counts, err error) {
 	t.Helper()
-	r.Base = roundTripper(func(req *http.Request) (*http.Response, error) {
+	rt := roundTripper(func(req *http.Request) (*http.Response, error) {
 		s, err := receive(req)
 		if err != nil {
 			return nil, err
@@ -85,7 +83,7 @@ func seen(t *testing.T, dir string, r Redriver) (results []string, done Redriven
 		fmt.Sscan(s.Body, &status)
 		return respond(status, req), nil
 	})
-	r.Observe = func(result LetterResult) {
+	options.Observe = func(result Record) {
 		if _, err := os.Stat(filepath.Join(dir, result.Letter.Name)); (err == nil) == (result.Result == Delivered) {
 			t.Errorf("%s is reported as %s, and its file: %v", result.Letter.Name, result.Result, err)
 		}
@@ -100,58 +98,58 @@ func seen(t *testing.T, dir string, r Redriver) (results []string, done Redriven
 		}
 		results = append(results, text)
 	}
-	done, err = r.Redrive(t.Context(), dir)
+	done, err = (&Dir{Path: dir}).Redrive(t.Context(), rt, options)
 	return results, done, err
 }
 
 // A letter is reported when it is deleted or left alone for good.
-func TestRedriverReports(t *testing.T) {
+func TestRedriveReports(t *testing.T) {
 	dir := t.TempDir()
 	fill(t, dir, "200", "503", "204")
 	write(t, dir, "zz.letter", "hello")
-	dry, done, err := seen(t, dir, Redriver{DryRun: true})
+	dry, done, err := seen(t, dir, RedriveOptions{DryRun: true})
 	const broken = "broken: not a whole dead letter: unexpected EOF"
 	if diff := cmp.Diff([]string{"unsent", "unsent", "unsent", broken}, dry); diff != "" {
 		t.Errorf("a dry run (-want +got):\n%s", diff)
 	}
-	if done != (Redriven{Unsent: 3, Broken: 1}) || err == nil || len(entries(t, dir)) != 4 {
+	if done != (Counts{Unsent: 3, Broken: 1}) || err == nil || len(entries(t, dir)) != 4 {
 		t.Errorf("a dry run: got %+v, %v; %d files are left", done, err, len(entries(t, dir)))
 	}
-	got, done, err := seen(t, dir, Redriver{})
+	got, done, err := seen(t, dir, RedriveOptions{})
 	want := []string{"delivered", "kept: got 503 Service Unavailable", "delivered", broken}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if done != (Redriven{Delivered: 2, Kept: 1, Broken: 1}) || err == nil {
+	if done != (Counts{Delivered: 2, Kept: 1, Broken: 1}) || err == nil {
 		t.Errorf("got %+v, %v", done, err)
 	}
 }
 
-func TestRedriverLimits(t *testing.T) {
+func TestRedriveLimits(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		letters string
-		r       Redriver
-		want    Redriven
+		options RedriveOptions
+		want    Counts
 		err     error
 	}{
-		{"limit", "200 503 200 200", Redriver{Limit: 2}, Redriven{Delivered: 1, Kept: 1}, nil},
-		{"limit of more than there are", "200 200", Redriver{Limit: 3}, Redriven{Delivered: 2}, nil},
-		{"limit of a dry run", "200 200 200", Redriver{Limit: 2, DryRun: true}, Redriven{Unsent: 2}, nil},
-		{"failures in a row", "503 200 503 503 200 200", Redriver{MaxFailures: 2},
-			Redriven{Delivered: 1, Kept: 3}, ErrMaxFailures},
-		{"failures, but not in a row", "503 200 503 200 503", Redriver{MaxFailures: 2},
-			Redriven{Delivered: 2, Kept: 3}, nil},
-		{"the first failure", "200 503 200", Redriver{MaxFailures: 1}, Redriven{Delivered: 1, Kept: 1}, ErrMaxFailures},
+		{"limit", "200 503 200 200", RedriveOptions{Limit: 2}, Counts{Delivered: 1, Kept: 1}, nil},
+		{"limit of more than there are", "200 200", RedriveOptions{Limit: 3}, Counts{Delivered: 2}, nil},
+		{"limit of a dry run", "200 200 200", RedriveOptions{Limit: 2, DryRun: true}, Counts{Unsent: 2}, nil},
+		{"failures in a row", "503 200 503 503 200 200", RedriveOptions{MaxFailures: 2},
+			Counts{Delivered: 1, Kept: 3}, ErrMaxFailures},
+		{"failures, but not in a row", "503 200 503 200 503", RedriveOptions{MaxFailures: 2},
+			Counts{Delivered: 2, Kept: 3}, nil},
+		{"the first failure", "200 503 200", RedriveOptions{MaxFailures: 1}, Counts{Delivered: 1, Kept: 1}, ErrMaxFailures},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			dir := t.TempDir()
 			fill(t, dir, strings.Fields(test.letters)...)
-			_, done, err := seen(t, dir, test.r)
+			_, done, err := seen(t, dir, test.options)
 			if done != test.want || errors.Is(err, ErrMaxFailures) != (test.err != nil) {
 				t.Errorf("got %+v, %v; want %+v", done, err, test.want)
 			}
-			if err != nil && strings.Contains(strings.ReplaceAll(err.Error(), "\ndelivery: ", ""), ": delivery: ") {
+			if err != nil && strings.Contains(strings.ReplaceAll(err.Error(), "\nletters: ", ""), ": letters: ") {
 				t.Errorf("got %v, which names the package twice", err)
 			}
 		})
@@ -165,18 +163,18 @@ func TestDryRunChangesNothing(t *testing.T) {
 	write(t, dir, "old.letter.tmp", "half")
 	old := time.Now().Add(-2 * tempAge)
 	os.Chtimes(filepath.Join(dir, "old.letter.tmp"), old, old)
-	var dry Redriven
-	outer, err := Redrive(t.Context(), dir, roundTripper(func(req *http.Request) (*http.Response, error) {
+	var dry Counts
+	outer, err := (&Dir{Path: dir}).Redrive(t.Context(), roundTripper(func(req *http.Request) (*http.Response, error) {
 		var err error
-		if dry, err = (&Redriver{DryRun: true}).Redrive(t.Context(), dir); err != nil {
+		if dry, err = (&Dir{Path: dir}).Redrive(t.Context(), nil, RedriveOptions{DryRun: true}); err != nil {
 			t.Error(err)
 		}
 		if left := entries(t, dir); len(left) != 2 {
 			t.Errorf("the dry run leaves %q", left)
 		}
 		return respond(503, req), nil
-	}))
-	if outer != (Redriven{Kept: 1}) || err == nil || dry != (Redriven{Unsent: 1}) {
+	}), RedriveOptions{})
+	if outer != (Counts{Kept: 1}) || err == nil || dry != (Counts{Unsent: 1}) {
 		t.Errorf("got %+v, %v, and %+v in between", outer, err, dry)
 	}
 }

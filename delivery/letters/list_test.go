@@ -1,4 +1,4 @@
-package delivery
+package letters
 
 import (
 	"errors"
@@ -15,7 +15,7 @@ import (
 
 func TestList(t *testing.T) {
 	dir := t.TempDir()
-	queue := DirQueue(dir)
+	queue := &Dir{Path: dir}
 	before := time.Now()
 	first := post(t, "https://user:secret@a.example:8443/path?token=secret", "hello")
 	second := post(t, "http://b.example", "")
@@ -27,7 +27,7 @@ func TestList(t *testing.T) {
 		{Request: second, Attempts: 1, Err: hostile, Reason: "canceled"},
 		{Request: second, Attempts: 1, Err: long, Reason: "canceled"},
 	} {
-		if err := queue(t.Context(), dead); err != nil {
+		if err := queue.Put(t.Context(), dead); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -37,7 +37,7 @@ func TestList(t *testing.T) {
 
 	var letters []Letter
 	var errs []string
-	for letter, err := range List(dir) {
+	for letter, err := range (&Dir{Path: dir}).List() {
 		if err != nil {
 			errs = append(errs, letter.Name+" "+err.Error())
 			continue
@@ -67,7 +67,7 @@ func TestList(t *testing.T) {
 			t.Errorf("the time is %v", letter.Time)
 		}
 	}
-	for range List(dir) {
+	for range (&Dir{Path: dir}).List() {
 		break // which must end it
 	}
 }
@@ -77,14 +77,14 @@ func TestListOfNoFolder(t *testing.T) {
 		dir := t.TempDir()
 		fill(t, dir, "1")
 		t.Chdir(dir) // the current folder is not meant
-		for letter, err := range List("") {
-			if letter.Name != "" || err == nil || err.Error() != `delivery: List: the folder is ""; it must be a path` {
+		for letter, err := range (&Dir{Path: ""}).List() {
+			if letter.Name != "" || err == nil || err.Error() != `letters: Dir.Path is ""; it must be the path of a folder` {
 				t.Errorf("got %+v, %v", letter, err)
 			}
 		}
 	})
 	t.Run("missing", func(t *testing.T) {
-		for letter, err := range List(filepath.Join(t.TempDir(), "missing")) {
+		for letter, err := range (&Dir{Path: filepath.Join(t.TempDir(), "missing")}).List() {
 			t.Errorf("got %+v, %v", letter, err)
 		}
 	})

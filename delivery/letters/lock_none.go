@@ -1,10 +1,10 @@
 //go:build !(darwin || dragonfly || freebsd || illumos || linux || netbsd || openbsd)
 
-package delivery
+package letters
 
 import "os"
 
-// canLock reports whether lock keeps others out.
+// canLock reports whether lock is exclusive.
 const canLock = false
 
 // lock locks nothing: package syscall has no flock for this system.

@@ -1,4 +1,4 @@
-package delivery
+package letters
 
 import (
 	"bytes"
@@ -19,13 +19,13 @@ import (
 // maxErrText limits Letter.Err, in bytes.
 const maxErrText = 4 << 10
 
-// unwritable returns the error of a request that cannot be written to a file
-// and read back as it is.
+// unwritable returns the error of a request that cannot be written and read
+// back unchanged.
 func unwritable(format string, args ...any) error {
 	return fmt.Errorf("the request cannot be written: "+format, args...)
 }
 
-// writeLetter writes a letter's file. It copies the body from its reader.
+// writeLetter writes a letter. It streams the body.
 func writeLetter(w io.Writer, dead DeadLetter, now time.Time) error {
 	req := dead.Request
 	if req == nil || req.URL == nil {
@@ -38,8 +38,8 @@ func writeLetter(w io.Writer, dead DeadLetter, now time.Time) error {
 	if err := writeHeader(&b, req); err != nil {
 		return err
 	}
-	if b.Len() > maxLetterHead {
-		return unwritable("its header has %d bytes; it must have at most %d", b.Len(), maxLetterHead)
+	if b.Len() > maxHead {
+		return unwritable("its header has %d bytes; it must have at most %d", b.Len(), maxHead)
 	}
 	if _, err := w.Write(b.Bytes()); err != nil {
 		return err
@@ -110,16 +110,15 @@ func hostOf(req *http.Request) string {
 	return req.URL.Host
 }
 
-// targetOf returns the URL of the request line: without the fragment, which is
-// not sent, and without Opaque, which in the text of a URL would replace the
-// host.
+// targetOf returns the URL for the request line: without the fragment, which is
+// not sent, and without Opaque, which would replace the host in a URL's text.
 func targetOf(req *http.Request) (string, error) {
 	u := *req.URL
 	u.Fragment, u.RawFragment, u.Opaque = "", "", ""
 	target := u.String()
 	again, err := url.Parse(target)
 	if err != nil || again.String() != target || again.Host != u.Host || strings.Contains(req.Method, " ") {
-		return "", unwritable("its method or URL would not be read back as it is")
+		return "", unwritable("its method or URL would not be read back unchanged")
 	}
 	return target, nil
 }
@@ -144,8 +143,8 @@ func publicURL(u *url.URL) string {
 	return public.String() + path
 }
 
-// headerLines returns the lines of h, sorted by name, without the names that
-// skip reports.
+// headerLines returns the lines of h, sorted by name, except those that skip
+// reports.
 func headerLines(h http.Header, skip func(name string) bool) ([]string, error) {
 	var lines []string
 	for name, values := range h {
@@ -156,13 +155,13 @@ func headerLines(h http.Header, skip func(name string) bool) ([]string, error) {
 			return nil, unwritable("%.40q is not a header name", name)
 		}
 		if len(values) == 0 && name == "User-Agent" {
-			values = []string{""} // to net/http both mean that none is sent
+			values = []string{""} // net/http sends none in either case
 		}
 		for _, value := range values {
 			lines = append(lines, name+": "+value)
 		}
 	}
-	// The order of one name's values has a meaning.
+	// The order of a name's values is significant.
 	slices.SortStableFunc(lines, func(a, b string) int {
 		nameA, _, _ := strings.Cut(a, ":")
 		nameB, _, _ := strings.Cut(b, ":")
@@ -171,7 +170,7 @@ func headerLines(h http.Header, skip func(name string) bool) ([]string, error) {
 	return lines, nil
 }
 
-// writeLines writes a header's lines and its end.
+// writeLines writes the lines of a header and the empty line after it.
 func writeLines(b *bytes.Buffer, lines []string) error {
 	for _, text := range append(lines, "") {
 		if strings.ContainsAny(text, "\r\n") {
@@ -205,14 +204,14 @@ func writeBody(w io.Writer, req *http.Request) error {
 	if err := writeLines(&b, trailer); err != nil {
 		return err
 	}
-	if b.Len() > maxLetterHead {
-		return unwritable("its trailer has %d bytes; it must have at most %d", b.Len(), maxLetterHead)
+	if b.Len() > maxHead {
+		return unwritable("its trailer has %d bytes; it must have at most %d", b.Len(), maxHead)
 	}
 	_, err = w.Write(b.Bytes())
 	return err
 }
 
-// writeExactly copies a body that has to be of that length.
+// writeExactly copies a body, which must have the given length in bytes.
 func writeExactly(w io.Writer, body io.Reader, length int64) error {
 	n, err := io.Copy(w, io.LimitReader(body, length))
 	if err == nil && n == length {

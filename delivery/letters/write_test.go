@@ -1,6 +1,7 @@
-package delivery
+package letters
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"net/url"
@@ -33,11 +34,13 @@ func TestRequestsThatCannotBeWritten(t *testing.T) {
 			"multiple Read",
 		},
 		"a body that is lost": {
-			func(r *http.Request) { r.Body, r.ContentLength = lostBody{ErrBody}, -1 },
+			func(r *http.Request) {
+				r.Body, r.ContentLength = io.NopCloser(iotest.ErrReader(errors.New("cannot be read again"))), -1
+			},
 			"cannot be read again",
 		},
 		"a header that is long": {
-			func(r *http.Request) { r.Header.Set("X", strings.Repeat("x", maxLetterHead)) },
+			func(r *http.Request) { r.Header.Set("X", strings.Repeat("x", maxHead)) },
 			"at most 1048576",
 		},
 		"a trailer that is long": {func(r *http.Request) {
@@ -48,8 +51,8 @@ func TestRequestsThatCannotBeWritten(t *testing.T) {
 			dir := t.TempDir()
 			req := post(t, "https://a.example/", "hello")
 			test.change(req)
-			err := DirQueue(dir)(t.Context(), DeadLetter{Request: req})
-			where := "delivery: DirQueue: " + dir
+			err := (&Dir{Path: dir}).Put(t.Context(), DeadLetter{Request: req})
+			where := "letters: Put: " + dir
 			if err == nil || !strings.Contains(err.Error(), test.want) || !strings.HasPrefix(err.Error(), where) {
 				t.Errorf("got %v, want %q in it", err, test.want)
 			}
@@ -59,14 +62,14 @@ func TestRequestsThatCannotBeWritten(t *testing.T) {
 		})
 	}
 	t.Run("no request", func(t *testing.T) {
-		if err := DirQueue(t.TempDir())(t.Context(), DeadLetter{}); err == nil {
+		if err := (&Dir{Path: t.TempDir()}).Put(t.Context(), DeadLetter{}); err == nil {
 			t.Error("no error")
 		}
 	})
 }
 
 // longestTrailer is the longest value that a trailer named X may have.
-var longestTrailer = strings.Repeat("x", maxLetterHead-len("X: \r\n\r\n"))
+var longestTrailer = strings.Repeat("x", maxHead-len("X: \r\n\r\n"))
 
 func TestPublicURL(t *testing.T) {
 	for _, test := range []struct {

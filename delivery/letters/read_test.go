@@ -1,4 +1,4 @@
-package delivery
+package letters
 
 import (
 	"bytes"
@@ -45,8 +45,8 @@ func TestForeignLetters(t *testing.T) {
 		"nothing":           "",
 		"not JSON":          "hello\n",
 		"another JSON":      `{"a":1}` + "\nGET http://a/ HTTP/1.1\r\n\r\n",
-		"an endless head":   strings.Repeat("x", 2*maxLetterHead),
-		"an endless header": head + "GET http://a/ HTTP/1.1\r\n" + strings.Repeat("X: y\r\n", maxLetterHead/4),
+		"an endless head":   strings.Repeat("x", 2*maxHead),
+		"an endless header": head + "GET http://a/ HTTP/1.1\r\n" + strings.Repeat("X: y\r\n", maxHead/4),
 		"no request line":   head + "hello\r\n\r\n",
 		"not HTTP":          head + "GET http://a/ SMTP\r\n\r\n",
 		"no URL":            head + "GET http://a:b:c/ HTTP/1.1\r\n\r\n",

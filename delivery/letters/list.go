@@ -1,4 +1,4 @@
-package delivery
+package letters
 
 import (
 	"errors"
@@ -10,20 +10,21 @@ import (
 	"strings"
 )
 
-// List yields the heads of the dead letters in dir, the oldest first. For a
-// file that is not a letter it yields an error with the file's name, and a
-// Letter that has only Name and Size. It reads only the beginning of each file.
-// A folder that does not exist has no letters: the first one creates it.
-func List(dir string) iter.Seq2[Letter, error] {
+// List yields the heads of the dead letters, the oldest first. For a file that
+// is not a letter it yields an error with the file's path, and a Letter that
+// has only Name and Size. If the folder cannot be read, List yields one error
+// and the zero Letter. It reads only the beginning of each file, and locks
+// none. A folder that does not exist has no letters: the first Put creates it.
+func (d *Dir) List() iter.Seq2[Letter, error] {
 	return func(yield func(Letter, error) bool) {
-		if dir == "" {
-			yield(Letter{}, fmt.Errorf("delivery: List: %w", errNoFolder))
+		dir, err := d.clean()
+		if err != nil {
+			yield(Letter{}, err)
 			return
 		}
-		dir := filepath.Clean(dir)
 		entries, err := readFolder(dir)
 		if err != nil {
-			yield(Letter{}, fmt.Errorf("delivery: List: %w", err))
+			yield(Letter{}, fmt.Errorf("letters: List: %w", err))
 			return
 		}
 		for _, entry := range entries {
@@ -32,10 +33,10 @@ func List(dir string) iter.Seq2[Letter, error] {
 			}
 			letter, err := listed(dir, entry)
 			if errors.Is(err, fs.ErrNotExist) {
-				continue // it was delivered meanwhile
+				continue // delivered in the meantime
 			}
 			if err != nil {
-				err = fmt.Errorf("delivery: List: %s: %w", filepath.Join(dir, entry.Name()), err)
+				err = fmt.Errorf("letters: List: %s: %w", filepath.Join(dir, entry.Name()), err)
 			}
 			if !yield(letter, err) {
 				return
@@ -44,7 +45,7 @@ func List(dir string) iter.Seq2[Letter, error] {
 	}
 }
 
-// readFolder returns what is in dir, nothing if there is no such folder yet.
+// readFolder returns the entries of dir, none if it does not exist.
 func readFolder(dir string) ([]fs.DirEntry, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -1,4 +1,4 @@
-package delivery
+package letters
 
 import (
 	"context"
@@ -30,7 +30,7 @@ func TestRedrive(t *testing.T) {
 	refused := errors.New("connection refused")
 	var got []string
 	var bodies []*countedBody
-	done, err := Redrive(t.Context(), dir, roundTripper(func(req *http.Request) (*http.Response, error) {
+	done, err := (&Dir{Path: dir}).Redrive(t.Context(), roundTripper(func(req *http.Request) (*http.Response, error) {
 		s, err := receive(req)
 		if err != nil {
 			return nil, err
@@ -48,11 +48,11 @@ func TestRedrive(t *testing.T) {
 		resp := respond(status, req)
 		resp.Body = body
 		return resp, nil
-	}))
+	}), RedriveOptions{})
 	if diff := cmp.Diff([]string{"200", "503", "204", "refused", "302", "400", "nothing", "299"}, got); diff != "" {
 		t.Errorf("sent (-want +got):\n%s", diff)
 	}
-	if want := (Redriven{Delivered: 3, Kept: 5, Broken: 4}); done != want {
+	if want := (Counts{Delivered: 3, Kept: 5, Broken: 4}); done != want {
 		t.Errorf("got %+v, want %+v", done, want)
 	}
 	for n, body := range bodies {
@@ -79,7 +79,7 @@ func TestRedrive(t *testing.T) {
 		t.Fatalf("got %q", lines)
 	}
 	for i := range lines {
-		want := "delivery: Redrive: " + filepath.Join(dir, want[i])
+		want := "letters: Redrive: " + filepath.Join(dir, want[i])
 		if !strings.HasPrefix(lines[i], want) || strings.Contains(lines[i], "secret") {
 			t.Errorf("got  %s\nwant %s", lines[i], want)
 		}
@@ -97,16 +97,16 @@ func TestRedriveEndsWithItsContext(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		base roundTripper
-		want Redriven
+		want Counts
 		left int
 	}{
-		{"before the first letter", nil, Redriven{}, 3},
+		{"before the first letter", nil, Counts{}, 3},
 		{"in an attempt that fails", func(req *http.Request) (*http.Response, error) {
 			return nil, req.Context().Err()
-		}, Redriven{Kept: 1}, 3},
+		}, Counts{Kept: 1}, 3},
 		{"in a delivery", func(req *http.Request) (*http.Response, error) {
 			return respond(200, req), nil
-		}, Redriven{Delivered: 1}, 2},
+		}, Counts{Delivered: 1}, 2},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -115,10 +115,10 @@ func TestRedriveEndsWithItsContext(t *testing.T) {
 			if tt.base == nil {
 				cancel(errWentHome)
 			}
-			done, err := Redrive(ctx, dir, roundTripper(func(req *http.Request) (*http.Response, error) {
+			done, err := (&Dir{Path: dir}).Redrive(ctx, roundTripper(func(req *http.Request) (*http.Response, error) {
 				cancel(errWentHome)
 				return tt.base(req)
-			}))
+			}), RedriveOptions{})
 			if done != tt.want || !errors.Is(err, errWentHome) {
 				t.Errorf("got %+v, %v", done, err)
 			}
@@ -147,13 +147,13 @@ func TestRedrivesAtOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	for range runs {
 		wg.Go(func() {
-			done, err := Redrive(t.Context(), dir, roundTripper(func(req *http.Request) (*http.Response, error) {
+			done, err := (&Dir{Path: dir}).Redrive(t.Context(), roundTripper(func(req *http.Request) (*http.Response, error) {
 				s, err := receive(req)
 				mu.Lock()
 				got[s.Body]++
 				mu.Unlock()
 				return respond(200, req), err
-			}))
+			}), RedriveOptions{})
 			if err != nil || done.Kept+done.Broken > 0 {
 				t.Errorf("got %+v, %v", done, err)
 			}
@@ -178,16 +178,16 @@ func TestBusyLettersAreLeftToTheirRedrive(t *testing.T) {
 	dir := t.TempDir()
 	fill(t, dir, "1", "2")
 	ok := func(req *http.Request) (*http.Response, error) { return respond(200, req), nil }
-	outer, err := Redrive(t.Context(), dir, roundTripper(func(req *http.Request) (*http.Response, error) {
+	outer, err := (&Dir{Path: dir}).Redrive(t.Context(), roundTripper(func(req *http.Request) (*http.Response, error) {
 		if s, _ := receive(req); s.Body == "1" {
-			inner, err := Redrive(t.Context(), dir, roundTripper(ok))
-			if err != nil || inner != (Redriven{Delivered: 1, Busy: 1}) {
+			inner, err := (&Dir{Path: dir}).Redrive(t.Context(), roundTripper(ok), RedriveOptions{})
+			if err != nil || inner != (Counts{Delivered: 1, Busy: 1}) {
 				t.Errorf("the second: got %+v, %v", inner, err)
 			}
 		}
 		return ok(req)
-	}))
-	if err != nil || outer != (Redriven{Delivered: 1}) {
+	}), RedriveOptions{})
+	if err != nil || outer != (Counts{Delivered: 1}) {
 		t.Errorf("the first: got %+v, %v", outer, err)
 	}
 }
@@ -226,7 +226,7 @@ func TestRedrivePanics(t *testing.T) {
 	dir := t.TempDir()
 	fill(t, dir, "1")
 	base := roundTripper(func(*http.Request) (*http.Response, error) { panic("boom") })
-	if p := recovered(func() { Redrive(t.Context(), dir, base) }); p != "boom" {
+	if p := recovered(func() { (&Dir{Path: dir}).Redrive(t.Context(), base, RedriveOptions{}) }); p != "boom" {
 		t.Errorf("recovered %v", p)
 	}
 	if got := collect(t, dir); got["1"] != 1 {
@@ -254,8 +254,8 @@ func TestHalfWrittenFilesAreSwept(t *testing.T) {
 	if ok, err := lock(locked); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
-	done, err := Redrive(t.Context(), dir, roundTripper(nil))
-	if done != (Redriven{Broken: 1}) || err == nil || !strings.Contains(err.Error(), "foreign.tmp") {
+	done, err := (&Dir{Path: dir}).Redrive(t.Context(), roundTripper(nil), RedriveOptions{})
+	if done != (Counts{Broken: 1}) || err == nil || !strings.Contains(err.Error(), "foreign.tmp") {
 		t.Errorf("got %+v, %v", done, err)
 	}
 	if diff := cmp.Diff([]string{"foreign.tmp", "locked.letter.tmp", "young.letter.tmp"}, entries(t, dir)); diff != "" {
@@ -269,11 +269,11 @@ func TestRedriveDoesNotWaitForAnEndlessResponse(t *testing.T) {
 	fill(t, dir, "1", "2")
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
-		done, err := Redrive(t.Context(), dir, roundTripper(func(req *http.Request) (*http.Response, error) {
+		done, err := (&Dir{Path: dir}).Redrive(t.Context(), roundTripper(func(req *http.Request) (*http.Response, error) {
 			resp := respond(200, req)
 			resp.Body = io.NopCloser(untilDone{req.Context()})
 			return resp, nil
-		}))
+		}), RedriveOptions{})
 		if took := time.Since(start); err != nil || done.Delivered != 2 || took != 2*drainWait {
 			t.Errorf("got %+v, %v in %v", done, err, took)
 		}

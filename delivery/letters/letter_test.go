@@ -1,12 +1,14 @@
-package delivery
+package letters
 
 import (
+	"bytes"
 	"io"
 	"net/http"
 	"net/url"
 	"strings"
 	"testing"
 	"testing/iotest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -99,11 +101,11 @@ func TestLettersKeepTheRequestExactly(t *testing.T) {
 			if test.want != nil {
 				test.want(&want)
 			}
-			if err := DirQueue(dir)(t.Context(), DeadLetter{Request: request()}); err != nil {
+			if err := (&Dir{Path: dir}).Put(t.Context(), DeadLetter{Request: request()}); err != nil {
 				t.Fatal(err)
 			}
 			var got []sent
-			done, err := Redrive(t.Context(), dir, roundTripper(func(req *http.Request) (*http.Response, error) {
+			done, err := (&Dir{Path: dir}).Redrive(t.Context(), roundTripper(func(req *http.Request) (*http.Response, error) {
 				for range 2 { // the second time as in a retry
 					s, err := receive(req)
 					if err != nil {
@@ -117,8 +119,8 @@ func TestLettersKeepTheRequestExactly(t *testing.T) {
 					}
 				}
 				return respond(200, req), nil
-			}))
-			if err != nil || done != (Redriven{Delivered: 1}) {
+			}), RedriveOptions{})
+			if err != nil || done != (Counts{Delivered: 1}) {
 				t.Fatalf("got %+v, %v", done, err)
 			}
 			for _, got := range got {
@@ -127,5 +129,39 @@ func TestLettersKeepTheRequestExactly(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestLetterBeforeTheFirstAttempt(t *testing.T) {
+	req := post(t, "https://user:secret@endpoint.test/hook?token=secret", "hello")
+	req.Header.Set("Authorization", "Bearer secret")
+	var b bytes.Buffer
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	if err := Write(&b, DeadLetter{Request: req}, now); err != nil {
+		t.Fatal(err)
+	}
+	head, again, err := Read(bytes.NewReader(b.Bytes()), int64(b.Len()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if head.URL != "https://endpoint.test/hook" || head.Method != "POST" || !head.Time.Equal(now) ||
+		head.Size != int64(b.Len()) {
+		t.Errorf("head %+v", head)
+	}
+	got, err := receive(again)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.URL != req.URL.String() || got.Body != "hello" || got.Header.Get("Authorization") != "Bearer secret" {
+		t.Errorf("got %+v", got)
+	}
+	if _, _, err := Read(bytes.NewReader(b.Bytes()), int64(b.Len()-1)); err == nil ||
+		!strings.HasPrefix(err.Error(), "letters: Read: ") {
+		t.Errorf("of half a letter: %v", err)
+	}
+	req.Header.Set("X", "a\nb")
+	if err := Write(&b, DeadLetter{Request: req}, now); err == nil ||
+		!strings.HasPrefix(err.Error(), "letters: Write: ") {
+		t.Errorf("of a line break: %v", err)
 	}
 }

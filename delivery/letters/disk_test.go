@@ -1,4 +1,4 @@
-package delivery
+package letters
 
 import (
 	"errors"
@@ -79,15 +79,15 @@ func TestFoldersAreDurable(t *testing.T) {
 				}
 				disk := &foldersDisk{pending: map[string]string{}, left: before}
 				letter := func() DeadLetter { return DeadLetter{Request: post(t, "http://a.example", "x")} }
-				if err := newDirQueue(dir, disk).put(t.Context(), letter()); errors.Is(err, errCrash) {
+				if err := (&Dir{Path: dir}).put(t.Context(), disk, letter()); errors.Is(err, errCrash) {
 					crashes++
 				} else if err != nil || len(disk.pending) > 0 {
 					t.Fatalf("got %v, and %v is not durable", err, disk.pending)
 				}
 				disk.left = 1000
-				q := newDirQueue(dir, disk)
+				q := &Dir{Path: dir}
 				for range 2 {
-					if err := q.put(t.Context(), letter()); err != nil || len(disk.pending) > 0 {
+					if err := q.put(t.Context(), disk, letter()); err != nil || len(disk.pending) > 0 {
 						t.Errorf("the next process: got %v, and %v is not durable", err, disk.pending)
 					}
 				}
@@ -110,9 +110,9 @@ func TestFoldersAreDurable(t *testing.T) {
 func TestFolderThatWentAway(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "queue")
 	disk := &foldersDisk{pending: map[string]string{}, left: 1000}
-	q := newDirQueue(dir, disk)
+	q := &Dir{Path: dir}
 	for range 2 {
-		err := q.put(t.Context(), DeadLetter{Request: post(t, "http://a.example", "x")})
+		err := q.put(t.Context(), disk, DeadLetter{Request: post(t, "http://a.example", "x")})
 		if err != nil || len(disk.pending) > 0 || len(entries(t, dir)) != 1 {
 			t.Errorf("got %v, and %v is not durable", err, disk.pending)
 		}
