@@ -17,7 +17,7 @@ import (
 	"example.com/awsretry/poll"
 )
 
-// The examples of README.md that no other file has.
+// The examples of README.md and docs that no other file has.
 
 // Adaptive mode holds nothing back before a service throttles.
 func Example_adaptive() {

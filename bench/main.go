@@ -1,9 +1,11 @@
 // Command bench measures what awsretry and four other libraries add to a
-// request, side by side in one run, and prints one table. It sends nothing over
+// request, side by side in one run, prints all figures and writes
+// those of docs/results/speed.md. It sends nothing over
 // any network: below every library is the same stub.
 package main
 
 import (
+	"bytes"
 	"flag"
 	"fmt"
 	"io"
@@ -17,7 +19,7 @@ import (
 
 func main() {
 	testing.Init()
-	rounds := flag.Int("rounds", 7, "rounds; each measures every case with every library, the table shows medians")
+	rounds := flag.Int("rounds", usualRounds, "rounds; each measures every case with every library, the table shows medians")
 	each := flag.Duration("time", 50*time.Millisecond, "for each measurement")
 	flag.Parse()
 	if *rounds < 1 || *each <= 0 || flag.NArg() > 0 {
@@ -34,6 +36,46 @@ func main() {
 		os.Exit(1)
 	}
 	results.print(os.Stdout)
+	if *rounds < usualRounds {
+		return
+	}
+	var table bytes.Buffer
+	results.writeTable(&table, *rounds)
+	if err := os.WriteFile("../docs/results/speed.md", table.Bytes(), 0o644); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+// usualRounds is the least number of rounds whose figures are kept.
+const usualRounds = 7
+
+// writeTable writes what each library adds to each case, as Markdown.
+func (r results) writeTable(w io.Writer, rounds int) {
+	fmt.Fprintf(w, "# What each library adds to a request\n\nWritten by `cd bench && go run .`: nanoseconds, "+
+		"and allocations in parentheses.\n%s %s/%s, %d of %d CPUs, medians of %d rounds\n\n",
+		runtime.Version(), runtime.GOOS, runtime.GOARCH, goroutines, runtime.NumCPU(), rounds)
+	header, line := "| case |", "|---|"
+	for _, lib := range libraries {
+		if lib.name != bareName {
+			header, line = header+" "+lib.name+" |", line+"---|"
+		}
+	}
+	fmt.Fprintf(w, "%s\n%s\n", header, line)
+	for _, c := range cases {
+		row := "| " + c.name + " |"
+		for _, lib := range libraries {
+			i := slices.IndexFunc(r[c.name], func(m result) bool { return m.library == lib.name })
+			switch {
+			case lib.name == bareName:
+			case i < 0:
+				row += " – |"
+			default:
+				row += fmt.Sprintf(" %.0f (%d) |", max(r[c.name][i].added, 0), r[c.name][i].allocs)
+			}
+		}
+		fmt.Fprintln(w, row)
+	}
 }
 
 // A result is what one library adds to one case.

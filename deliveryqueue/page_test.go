@@ -37,7 +37,7 @@ func TestPageIsTested(t *testing.T) {
 		examples.WriteString(readPage(t, name))
 	}
 	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(page, -1)
-	if len(blocks) < 4 {
+	if len(blocks) < 3 {
 		t.Errorf("only %d blocks of Go", len(blocks))
 	}
 	for _, block := range blocks {

@@ -89,10 +89,10 @@ func TestSourcesNameExistingSymbols(t *testing.T) {
 }
 
 // TestSettingsAreComplete finds every field of the types that hold settings in
-// docs/SETTINGS.md.
+// docs/SETTINGS.md, and those of Source in docs/LOAD.md.
 func TestSettingsAreComplete(t *testing.T) {
 	const page = "docs/SETTINGS.md"
-	text := readText(t, page)
+	text := readText(t, page) + readText(t, "docs/LOAD.md")
 	for _, settings := range []any{
 		awsretry.Transport{}, awsretry.Exponential{}, awsretry.Decorrelated{}, awsretry.QuotaConfig{},
 		awsretry.RateLimitConfig{}, awsretry.Source{}, delivery.Transport{}, poll.Config{},

@@ -11,9 +11,15 @@ import (
 	"unicode/utf8"
 )
 
+// pagesOfCode are the pages whose Go is in examples.
+var pagesOfCode = []string{
+	"README.md", "awssdk/README.md", "docs/MODES.md", "docs/OBSERVE.md", "docs/BODIES.md", "docs/LOAD.md",
+	"docs/DELIVERY.md",
+}
+
 // TestReadmeCodeIsInTheExamples finds every block of Go of the README, and of
-// that of awssdk, in an example, which is compiled and run. The examples may add
-// "Backoff: quick".
+// the other pages of code, in an example, which is compiled and run. The examples
+// may add "Backoff: quick".
 func TestReadmeCodeIsInTheExamples(t *testing.T) {
 	names, err := filepath.Glob("*example*_test.go")
 	if err != nil {
@@ -24,11 +30,17 @@ func TestReadmeCodeIsInTheExamples(t *testing.T) {
 		examples.WriteString(readText(t, name))
 	}
 	code := normal(examples.String())
-	blocks, more := blocksOf(t, "README.md", "go"), blocksOf(t, "awssdk/README.md", "go")
-	if len(blocks) < 10 || len(more) < 3 {
-		t.Fatalf("only %d and %d blocks of Go", len(blocks), len(more))
+	if n := len(blocksOf(t, "README.md", "go")); n < 5 {
+		t.Errorf("the README has only %d blocks of Go", n)
 	}
-	for _, block := range append(blocks, more...) {
+	var blocks []string
+	for _, page := range pagesOfCode {
+		blocks = append(blocks, blocksOf(t, page, "go")...)
+	}
+	if len(blocks) < 20 {
+		t.Errorf("only %d blocks of Go", len(blocks))
+	}
+	for _, block := range blocks {
 		if _, err := parser.ParseFile(token.NewFileSet(), "", "package p\nfunc _() {\n"+block+"\n}", 0); err != nil {
 			t.Errorf("%v in\n%s", err, block)
 		}
@@ -43,12 +55,12 @@ func normal(source string) string {
 	return strings.Join(strings.Fields(source), " ")
 }
 
-// TestReadmeConfigFile compares the README's config file with the one that
-// Example_profile loads.
+// TestReadmeConfigFile compares the config file of docs/LOAD.md with the one
+// that Example_profile loads.
 func TestReadmeConfigFile(t *testing.T) {
 	want := readText(t, "testdata/readme/config")
-	if blocks := blocksOf(t, "README.md", "ini"); len(blocks) != 1 || blocks[0] != want {
-		t.Errorf("the README has the files %q; Example_profile loads %q", blocks, want)
+	if blocks := blocksOf(t, "docs/LOAD.md", "ini"); len(blocks) != 1 || blocks[0] != want {
+		t.Errorf("the page has the files %q; Example_profile loads %q", blocks, want)
 	}
 }
 
@@ -62,6 +74,25 @@ func TestLinesFitTheScreen(t *testing.T) {
 			if n := utf8.RuneCountInString(line); n > columns {
 				t.Errorf("%s:%d has %d columns, more than %d", name, i+1, n, columns)
 			}
+		}
+	}
+}
+
+// TestPagesAreShort counts the words of the pages, those of the tables included.
+// The results, which commands write, and the table of the AWS rules may be longer.
+func TestPagesAreShort(t *testing.T) {
+	for _, page := range pages(t) {
+		limit := 2000
+		switch {
+		case page == "README.md":
+			limit = 1800
+		case strings.HasPrefix(page, "docs/compare/"):
+			limit = 1500
+		case strings.HasPrefix(page, "docs/results/"), page == "docs/SOURCES.md":
+			continue
+		}
+		if n := len(strings.Fields(readText(t, page))); n > limit {
+			t.Errorf("%s has %d words, more than %d", page, n, limit)
 		}
 	}
 }

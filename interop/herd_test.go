@@ -72,6 +72,7 @@ func TestHerd(t *testing.T) {
 		})
 	}
 	t.Log(table.String())
+	updateDocument(t, "TestHerd", "herd.md", "When all clients get the same second", table.String())
 }
 
 // withoutQuota makes awsretry like the peers, which have no quota.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -35,12 +36,12 @@ type promise struct {
 // played.
 type wrapper func(http.RoundTripper, *played) http.RoundTripper
 
-// The peers keep the promises in docs/COMPARISON.md as it says, and so does
+// The peers keep the promises in docs/results/promises.md as it says, and so does
 // awsretry.
 func TestPeers(t *testing.T) {
 	var tables strings.Builder
 	for _, peer := range []peer{retryablehttpPeer(), rehttpPeer(), failsafePeer()} {
-		fmt.Fprintf(&tables, "\n### %s %s\n\n| It promises | In | It does | awsretry does | Why not the same |\n"+
+		fmt.Fprintf(&tables, "\n## %s %s\n\n| It promises | In | It does | awsretry does | Why not the same |\n"+
 			"|---|---|---|---|---|\n", peer.name, moduleVersion(t, peer.module))
 		for i, p := range peer.promises {
 			t.Run(fmt.Sprint(peer.name, "/", i+1, " ", p.says), func(t *testing.T) {
@@ -53,7 +54,7 @@ func TestPeers(t *testing.T) {
 			fmt.Fprintf(&tables, "| %s | %s | %s | %s | %s |\n", p.says, p.where, p.it, we, p.why)
 		}
 	}
-	checkDocument(t, "TestPeers", tables.String())
+	checkDocument(t, "TestPeers$", "promises.md", "What the peers promise", tables.String())
 }
 
 func (p promise) check(t *testing.T, name string) {
@@ -82,33 +83,43 @@ func moduleVersion(t *testing.T, module string) string {
 	return strings.Fields(version)[0]
 }
 
-const (
-	comparison = "../docs/COMPARISON.md"
-	tablesEnd  = "<!-- to here -->"
-)
-
-// checkDocument compares the tables in the document with those of the named
-// test. If UPDATE is set, it writes them there.
-func checkDocument(t *testing.T, test, tables string) {
-	begin := fmt.Sprintf("<!-- %[1]s writes from here: UPDATE=1 go test -run %[1]s -->", test)
-	text, err := os.ReadFile(comparison)
+// checkDocument compares a page of docs/results with what the named test shows.
+// If UPDATE is set, it writes the page.
+func checkDocument(t *testing.T, test, page, title, tables string) {
+	t.Helper()
+	text := document(test, title, tables)
+	if os.Getenv("UPDATE") != "" {
+		writeDocument(t, page, text)
+		return
+	}
+	old, err := os.ReadFile(filepath.Join(resultsFolder, page))
 	if err != nil {
 		t.Fatal(err)
 	}
-	before, rest, ok := strings.Cut(string(text), begin+"\n")
-	old, after, ok2 := strings.Cut(rest, "\n"+tablesEnd)
-	if !ok || !ok2 {
-		t.Fatalf("%s has no lines %q and %q", comparison, begin, tablesEnd)
+	if string(old) != text {
+		t.Errorf("%s is not what the test shows; UPDATE=1 go test -run %s writes it. Document to test:\n%s",
+			page, test, gocmp.Diff(strings.Split(string(old), "\n"), strings.Split(text, "\n")))
 	}
-	if old == tables {
-		return
+}
+
+// updateDocument writes a page of docs/results if UPDATE is set. Its figures
+// differ from run to run.
+func updateDocument(t *testing.T, test, page, title, tables string) {
+	t.Helper()
+	if os.Getenv("UPDATE") != "" {
+		writeDocument(t, page, document(test, title, tables))
 	}
-	if os.Getenv("UPDATE") == "" {
-		t.Fatalf("%s is not what the test shows; UPDATE=1 go test -run %s writes it. Document to test:\n%s",
-			comparison, test, gocmp.Diff(strings.Split(old, "\n"), strings.Split(tables, "\n")))
-	}
-	text = []byte(before + begin + "\n" + tables + "\n" + tablesEnd + after)
-	if err := os.WriteFile(comparison, text, 0o644); err != nil {
+}
+
+const resultsFolder = "../docs/results"
+
+func document(test, title, tables string) string {
+	return fmt.Sprintf("# %s\n\nWritten by `cd interop && UPDATE=1 go test -run %s`.\n%s", title, test, tables)
+}
+
+func writeDocument(t *testing.T, page, text string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(resultsFolder, page), []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -45,7 +45,7 @@ func TestShortRun(t *testing.T) {
 	short.print(&out, among, [][][phases]figures{round})
 	tables, rows := 0, 0
 	for line := range strings.Lines(out.String()) {
-		if strings.HasPrefix(line, "####") {
+		if strings.HasPrefix(line, "## ") {
 			tables++
 		}
 		if strings.HasPrefix(line, "| ") {

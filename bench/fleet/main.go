@@ -1,12 +1,14 @@
 // Command fleet compares awsretry, with and without module fleet, with rate
 // limiters that ask Redis for each request: many processes send to one service
 // that throttles, while their store is well, slow, hangs and is stopped. All of
-// it is on loopback. It needs valkey-server or redis-server.
+// it is on loopback. It needs valkey-server or redis-server. The tables go into
+// docs/results, those of -quick and -only to standard output.
 //
 //	go run ./fleet
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"flag"
@@ -48,7 +50,16 @@ func main() {
 		all = append(all, round)
 	}
 	fmt.Fprintf(os.Stderr, "done after %v\n", time.Since(begin).Round(time.Second))
-	p.print(os.Stdout, among, all)
+	if *quick || *only != "" {
+		p.print(os.Stdout, among, all)
+		return
+	}
+	var text bytes.Buffer
+	p.print(&text, among, all)
+	if err := os.WriteFile("../docs/results/limiters.md", text.Bytes(), 0o644); err != nil {
+		fmt.Fprintln(os.Stderr, "fleet:", err)
+		os.Exit(1)
+	}
 }
 
 // round measures each contender once, so many at a time.

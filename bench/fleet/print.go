@@ -35,7 +35,8 @@ var (
 
 // print writes a table for each phase, of the figures of all rounds.
 func (p plan) print(w io.Writer, among []contender, rounds [][][phases]figures) {
-	fmt.Fprintf(w, "%s %s/%s; %s\n\n", runtime.Version(), runtime.GOOS, runtime.GOARCH, versions())
+	fmt.Fprintf(w, "# Limiters that ask Redis for each request\n\nWritten by `cd bench && go run ./fleet -rounds %d`.\n"+
+		"%s %s/%s; %s\n\n", len(rounds), runtime.Version(), runtime.GOOS, runtime.GOARCH, versions())
 	titles := [phases]string{
 		healthy: "The store is well",
 		slow:    fmt.Sprintf("The store is %d ms away", p.delay.Milliseconds()),
@@ -43,7 +44,7 @@ func (p plan) print(w io.Writer, among []contender, rounds [][][phases]figures) 
 		stopped: fmt.Sprintf("The store is stopped for %.3g s, and empty afterwards", p.stopped.Seconds()),
 	}
 	for of, title := range titles {
-		fmt.Fprintf(w, "#### %s\n\n", title)
+		fmt.Fprintf(w, "## %s\n\n", title)
 		columns := []column{goodput, throttled, most, failed, p50, p99, longest}
 		if phase(of) == healthy {
 			columns = []column{roundTrips, scripts, goodput, throttled, most, failed, p50, p99, longest}

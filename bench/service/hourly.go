@@ -141,7 +141,7 @@ func (s *hourlySample) figures() hourlyFigures {
 
 // print writes the table.
 func (h hourly) print(w io.Writer, rows []row[hourlyFigures]) {
-	fmt.Fprintf(w, "### %s\n\nThe bucket holds %.0f requests, is full at first and refills at %.2f per second. "+
+	fmt.Fprintf(w, "## %s\n\nThe bucket holds %.0f requests, is full at first and refills at %.2f per second. "+
 		"Measured for %v from %v on. The backlog: for %v the service admits %.0f requests per second, "+
 		"then the bucket is full.\n\n", h.name, h.limit, h.limit/time.Hour.Seconds(), h.steady, h.settle, h.slowed, h.slow)
 	var cells [][]any

@@ -134,7 +134,7 @@ func (r *results) runLoops(ctx context.Context, loops []loop, progress io.Writer
 // printLoops writes the tables of the closed loops as Markdown.
 func (r results) printLoops(w io.Writer) {
 	for _, l := range r.loops {
-		fmt.Fprintf(w, "### %s\n\nMeasured from %v to %v.\n\n", l.of.name, l.of.from, l.of.scenario.Duration)
+		fmt.Fprintf(w, "## %s\n\nMeasured from %v to %v.\n\n", l.of.name, l.of.from, l.of.scenario.Duration)
 		var cells [][]any
 		for _, row := range l.rows {
 			f := row.figures

@@ -1,7 +1,7 @@
 // Command service shows what awsretry and other libraries make of a service
-// that throttles and of one that is down for a while, side by side, and prints
-// one table for each case. It sends nothing over any network: the service is
-// the model of package simulate.
+// that throttles and of one that is down for a while, side by side, and writes
+// one table for each case into docs/results, or prints it after -quick. It sends
+// nothing over any network: the service is the model of package simulate.
 //
 //	go run ./service
 //	go run ./service -only pacing
@@ -40,8 +40,20 @@ func main() {
 		os.Exit(1)
 	}
 	fmt.Fprintf(os.Stderr, "done after %v\n", time.Since(begin).Round(time.Second))
-	r.print(os.Stdout)
+	if *quick {
+		for _, p := range r.pages() {
+			p.print(os.Stdout)
+		}
+		return
+	}
+	if err := r.write(resultsFolder); err != nil {
+		fmt.Fprintln(os.Stderr, "service:", err)
+		os.Exit(1)
+	}
 }
+
+// resultsFolder is where the results are kept, from the folder of the module.
+const resultsFolder = "../docs/results"
 
 // revisionVariable selects the 2026 revision in the AWS SDK's retryers, which
 // read it at every call.

@@ -1,10 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"math"
+	"os"
 	"path"
+	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -14,30 +17,70 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 )
 
-// print writes the tables as Markdown.
-func (r results) print(w io.Writer) {
-	fmt.Fprintf(w, "%s %s/%s; %s\n\n", runtime.Version(), runtime.GOOS, runtime.GOARCH, versions())
-	for _, t := range r.throttlings {
-		printThrottling(w, t, false)
+// A page is a file of results: the tables of one -only.
+type page struct {
+	file, only, title string
+	tables            func(io.Writer)
+}
+
+// pages returns the pages that have tables.
+func (r results) pages() []page {
+	var found []page
+	add := func(has bool, p page) {
+		if has {
+			found = append(found, p)
+		}
 	}
-	r.printLoops(w)
-	printStorms(w, r.storms)
-	for _, t := range r.pacings {
-		printThrottling(w, t, true)
-	}
-	for _, t := range r.hourlies {
-		t.of.print(w, t.rows)
-	}
-	for _, t := range r.sdkThrottlings {
-		printThrottling(w, t, false)
-	}
-	printStorms(w, r.sdkStorms)
+	add(len(r.throttlings) > 0, page{"throttling.md", "throttling", "A modeled service that throttles", func(w io.Writer) {
+		for _, t := range r.throttlings {
+			printThrottling(w, t, false)
+		}
+	}})
+	add(len(r.loops) > 0, page{"loops.md", "loops", "Closed loops", r.printLoops})
+	add(len(r.storms) > 0, page{"outages.md", "storms", "A service that is down for 30 s", func(w io.Writer) {
+		printStorms(w, r.storms)
+	}})
+	add(len(r.pacings)+len(r.hourlies) > 0, page{"pacing.md", "pacing", "Services of every size", func(w io.Writer) {
+		for _, t := range r.pacings {
+			printThrottling(w, t, true)
+		}
+		for _, t := range r.hourlies {
+			t.of.print(w, t.rows)
+		}
+	}})
+	const sdk = "The retryers of the AWS SDK for Go and of awssdk"
+	add(len(r.sdkThrottlings)+len(r.sdkStorms) > 0, page{"awssdk.md", "sdk", sdk, func(w io.Writer) {
+		for _, t := range r.sdkThrottlings {
+			printThrottling(w, t, false)
+		}
+		printStorms(w, r.sdkStorms)
+	}})
+	return found
+}
+
+// print writes the page as Markdown.
+func (p page) print(w io.Writer) {
+	fmt.Fprintf(w, "# %s\n\nWritten by `cd bench && go run ./service -only %s`.\n%s %s/%s; %s\n\n",
+		p.title, p.only, runtime.Version(), runtime.GOOS, runtime.GOARCH, versions())
+	p.tables(w)
 	fmt.Fprint(w, explanation)
+}
+
+// write writes each page to a file in the folder.
+func (r results) write(dir string) error {
+	for _, p := range r.pages() {
+		var text bytes.Buffer
+		p.print(&text)
+		if err := os.WriteFile(filepath.Join(dir, p.file), text.Bytes(), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func printStorms(w io.Writer, storms []comparison[storm, stormFigures]) {
 	for _, t := range storms {
-		fmt.Fprintf(w, "### %s\n\n%s\n\n", t.of.name, t.of.about())
+		fmt.Fprintf(w, "## %s\n\n%s\n\n", t.of.name, t.of.about())
 		var cells [][]any
 		for _, row := range t.rows {
 			f := row.figures
@@ -60,7 +103,7 @@ func printStorms(w io.Writer, storms []comparison[storm, stormFigures]) {
 // printThrottling writes the table of a throttling. For pacers it has the time
 // that they take to find the rate, and not the callers' shares.
 func printThrottling(w io.Writer, t comparison[throttling, throttlingFigures], pacing bool) {
-	fmt.Fprintf(w, "### %s\n\n%s\n\n", t.of.name, t.of.about())
+	fmt.Fprintf(w, "## %s\n\n%s\n\n", t.of.name, t.of.about())
 	byClient := t.of.virtual.scenario.Clients.Count > 1
 	columns := []struct {
 		name  string
@@ -96,14 +139,15 @@ func printThrottling(w io.Writer, t comparison[throttling, throttlingFigures], p
 	printTable(w, header, cells)
 }
 
-const explanation = `goodput: successful calls / those that the service could have served
-throttled: of the attempts; calls failed: of the calls
-p50, p99, longest: of a call, successful or not, with its delays and its time in line; in the outage: of the new calls
-Jain: Jain's fairness index of the successful calls; 1 if all have the same
-90 % after, after a step: seconds until the goodput is nine tenths of what the service gives, from the beginning of the
-run, and from the slowest step on
-load: attempts / calls, which is 1 without retries; worst second: of attempts, since the outage began, / calls
-recovered after: from the end of the outage to the first of five seconds in a row in which 99 % of the new calls succeed
+const explanation = `- goodput: successful calls / those that the service could have served
+- throttled: of the attempts; calls failed: of the calls
+- p50, p99, longest: of a call, successful or not, with its delays and its time in line; in the outage: of the new calls
+- Jain: Jain's fairness index of the successful calls; 1 if all have the same
+- 90 % after, after a step: seconds until the goodput is nine tenths of what the service gives, from the beginning of
+  the run, and from the slowest step on
+- load: attempts / calls, which is 1 without retries; worst second: of attempts, since the outage began, / calls
+- recovered after: from the end of the outage to the first of five seconds in a row in which 99 % of the new calls
+  succeed
 `
 
 // versions returns the versions of the libraries, or "" in a binary that was

@@ -106,10 +106,12 @@ func TestShortRun(t *testing.T) {
 	})
 	t.Run("tables", func(t *testing.T) {
 		var out strings.Builder
-		r.print(&out)
+		for _, p := range r.pages() {
+			p.print(&out)
+		}
 		tables, rows := 0, 0
 		for line := range strings.Lines(out.String()) {
-			if strings.HasPrefix(line, "###") {
+			if strings.HasPrefix(line, "## ") {
 				tables++
 			}
 			if strings.HasPrefix(line, "| ") {
