@@ -23,14 +23,15 @@ func TestStoreGoesAway(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer admin.Close()
-			// Its own setting is not that of the connections, so they are cut.
+			// Its own setting is not that of the connections, so they are cut. Each
+			// is waited for, or it might still refuse a write after that.
 			set := func(value bool) {
 				t.Helper()
 				if _, err := admin.Exec(fmt.Sprintf("ALTER DATABASE %s "+alter, database, value)); err != nil {
 					t.Fatal(err)
 				}
-				if _, err := admin.Exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1",
-					database); err != nil {
+				const end = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = $1"
+				if _, err := admin.Exec(end, database); err != nil {
 					t.Fatal(err)
 				}
 			}
