@@ -24,7 +24,7 @@ help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: ## Real requests against a failing service on loopback, in under 20 seconds
-	cd cmd/awsretry && go run . demo
+	cd cmd/awsretry && go run ./demo
 
 # With --jobs=2 --output-sync=target the linter is compiled while the first modules are tested, and what waits runs
 # beside what computes. The linters need the packages that the tests have compiled, and have what go vet would find.
