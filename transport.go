@@ -177,21 +177,20 @@ type Transport struct {
 	// KeepConnections lets a retry use the connection of the attempt that
 	// failed. By default a retry after a transient failure or a time-out uses a
 	// connection of a copy of Base, if Base is an *http.Transport without
-	// MaxConnsPerHost. The error of an HTTP/2 stream is none of its connection.
-	// Such a copy does not have the protocols of
-	// Base.RegisterProtocol for http and https, nor an HTTP/2 implementation in
-	// Base.TLSNextProto other than golang.org/x/net's. Set KeepConnections if
-	// Base has these.
+	// MaxConnsPerHost. After an error of an HTTP/2 stream alone it uses the same
+	// connection, which is known to work. A copy of Base does not have the
+	// protocols of Base.RegisterProtocol for http and https, nor an HTTP/2
+	// implementation in Base.TLSNextProto other than golang.org/x/net's. Set
+	// KeepConnections if Base has these.
 	KeepConnections bool
 
 	// Resume continues a response body that breaks off: its Read asks the
-	// service for the rest and goes on at the byte where it broke, as a retry
-	// with all that belongs to one. It is for a GET without a body whose 200, or
-	// 206 to a single Range of the caller's own, has a strong ETag and was not
-	// decompressed by Base. Any other GET's body ends with an error that says
-	// why it is not continued. Last-Modified is not used: it does not change if
-	// an object is replaced twice in a second, and RFC 9110 calls it strong only
-	// where the clock of the service shows that this cannot be.
+	// service for the rest and goes on at the byte where it broke. It is for a
+	// GET without a body whose 200, or 206 to a single Range of the caller's
+	// own, has a strong ETag and was not decompressed by Base. If the body of any other GET breaks off, its error
+	// says why it is not continued. Last-Modified is not used: it does not
+	// change if an object is replaced twice in a second, and RFC 9110 calls it
+	// strong only where the clock of the service shows that this cannot be.
 	//
 	// The request for the rest has a Range and that ETag in If-Range. A 206 that
 	// begins with the rest, and a 200 with the same ETag, continue the body. Of
