@@ -245,7 +245,6 @@ func (c *config) setBuckets(t *Transport) {
 		newQuota:   func() *Quota { return NewQuota(quota) },
 		newLimiter: newLimiter,
 		hasLines:   c.mode == Adaptive || c.waitTokens || c.shareRetryAfter,
-		byName:     make(map[string]*partition),
 	}
 	if shares {
 		c.partitions.joined = t.Shared.Join
