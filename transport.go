@@ -234,15 +234,13 @@ type Transport struct {
 	// the Response's body. Nil means no observer.
 	Observe func(Attempt)
 
-	mark
 	config    atomic.Pointer[config] // nil until the first request
 	resolving sync.Mutex             // guards the making of config
 }
 
-// mark is an alias so that the embedded field is not exported.
-type mark = retrier.Mark
-
-var _ retrier.Retrier = new(Transport).mark
+// Retries returns true. The packages of this repository call it, so that retries
+// are not retried.
+func (t *Transport) Retries(retrier.Seal) bool { return true }
 
 // RoundTrip implements http.RoundTripper.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
