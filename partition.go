@@ -90,6 +90,7 @@ type partitionTable struct {
 	size       int
 	newQuota   func() *Quota
 	newLimiter func() *RateLimiter          // returns nil except in adaptive mode
+	spreader   gate.Spreader                // nil: the random part of a Retry-After is uniform
 	hasLines   bool                         // calls may wait in line
 	newShare   func(*partition) *localShare // of a new partition; nil if no other process shares the buckets
 	joined     func(sharing.Share)          // called without mu for each new share, by the request that uses it first
@@ -164,10 +165,10 @@ func (t *partitionTable) release(p *partition) {
 
 // add makes a partition. It requires that t.mu is held.
 func (t *partitionTable) add(name, host string) *partition {
-	p := &partition{name: strings.Clone(name), limiter: t.newLimiter()}
-	if len(host) <= maxPartitionName {
-		p.host = strings.Clone(host)
+	if len(host) > maxPartitionName {
+		host = ""
 	}
+	p := t.newPartition(strings.Clone(name), strings.Clone(host), t.newLimiter())
 	if t.used.Len() < t.size {
 		p.quota = t.newQuota()
 		t.put(p)
@@ -180,6 +181,10 @@ func (t *partitionTable) add(name, host string) *partition {
 		t.put(p)
 	}
 	return p
+}
+
+func (t *partitionTable) newPartition(name, host string, limiter *RateLimiter) *partition {
+	return &partition{name: name, host: host, limiter: limiter, gate: gate.Gate{Spreader: t.spreader}}
 }
 
 // mostLooks is how many partitions a new one looks at before it replaces one.
@@ -231,7 +236,7 @@ func (t *partitionTable) dropExtra(p *partition) {
 		return
 	}
 	if old := t.dropOne(); old != nil {
-		next := &partition{name: p.name, host: p.host, limiter: p.limiter}
+		next := t.newPartition(p.name, p.host, p.limiter)
 		next.gate.Store(p.gate.Load())
 		t.replace(old, next)
 	}
