@@ -24,7 +24,6 @@ import (
 	"time"
 
 	"example.com/awsretry"
-	"example.com/awsretry/internal/renewal"
 	"example.com/awsretry/internal/sharing"
 )
 
@@ -84,7 +83,7 @@ type Config struct {
 type Fleet struct {
 	client   Client
 	config   Config
-	schedule renewal.Schedule
+	schedule schedule
 	id       string
 
 	ctx    context.Context
@@ -101,7 +100,7 @@ type Fleet struct {
 // alone until there is one. An invalid configuration is the error of
 // [Fleet.Validate], and so of Transport.Validate and RoundTrip.
 func New(client Client, c Config) *Fleet {
-	f := &Fleet{client: client, config: c, schedule: renewal.Of(client), id: rand.Text()}
+	f := &Fleet{client: client, config: c, schedule: scheduleOf(client), id: rand.Text()}
 	f.err = f.validate()
 	if f.config.Prefix == "" {
 		f.config.Prefix = defaultPrefix

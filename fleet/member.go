@@ -73,7 +73,7 @@ func pacingOf(law pacing.Adopter) string {
 // run renews the lease until the fleet or the partition ends.
 func (m *member) run() {
 	period, schedule := m.fleet.config.Lease/2, m.fleet.schedule
-	timer := time.NewTimer(schedule.In(0))
+	timer := time.NewTimer(schedule.RenewIn(0))
 	defer timer.Stop()
 	var earliest time.Time // of the next renewal
 	for {
@@ -84,7 +84,7 @@ func (m *member) run() {
 		case <-timer.C:
 		case <-m.share.Wake():
 			if !m.share.Dropped() {
-				timer.Reset(schedule.In(max(time.Until(earliest), 0)))
+				timer.Reset(schedule.RenewIn(max(time.Until(earliest), 0)))
 				continue
 			}
 		}
@@ -92,7 +92,7 @@ func (m *member) run() {
 			m.leave(0)
 			return
 		}
-		schedule.Begin()
+		schedule.BeginRenewal()
 		began, soonest := time.Now(), period/2
 		m.renew()
 		if m.proposed >= 0 && m.cut { // others should not wait for it
@@ -110,7 +110,7 @@ func (m *member) run() {
 			soonest = 2 * period
 		}
 		earliest = time.Now().Add(min(pause, soonest))
-		timer.Reset(schedule.In(pause))
+		timer.Reset(schedule.RenewIn(pause))
 	}
 }
 
@@ -189,7 +189,7 @@ func (m *member) renew() {
 	m.share.Grant(sharing.Grant{
 		Until: until, Limited: got.rate > 0,
 		Rate: got.share, Burst: m.fleet.config.Lease / 40, Due: due,
-		FirstToken: m.fleet.schedule.Token(), Cut: m.cutAt, RetryAfter: got.gate, FleetRate: got.rate, Members: got.members,
+		FirstToken: m.fleet.schedule.FirstToken(), Cut: m.cutAt, RetryAfter: got.gate, FleetRate: got.rate, Members: got.members,
 		FleetTokens: got.left,
 	})
 	if end := time.Now().Add(got.gate); end.After(m.gateEnd) { // replies are in whole milliseconds

@@ -27,7 +27,6 @@ type Bucket struct {
 	queued float64       // tokens that the line waits for, all together
 	timer  *time.Timer   // set for the first in line; nil while the line is empty
 	due    time.Duration // when the timer is expected to run; unused while the line is empty
-	fired  int           // how often the timer ran, for tests
 }
 
 const (

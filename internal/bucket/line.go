@@ -173,7 +173,6 @@ func (b *Bucket) setTimer(now time.Duration) {
 func (b *Bucket) fire() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.fired++
 	w := b.first()
 	if w == nil {
 		return

@@ -357,32 +357,6 @@ func TestCancelsAndGrantsTogether(t *testing.T) {
 	})
 }
 
-func TestTimerRunsOncePerToken(t *testing.T) {
-	for _, waiters := range []int{1, 100, 10_000} {
-		t.Run(fmt.Sprint(waiters), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				b := newEmpty(100, 1)
-				var wg sync.WaitGroup
-				for range waiters {
-					wg.Go(func() {
-						if err := b.Wait(t.Context(), 1); err != nil {
-							t.Error(err)
-						}
-					})
-				}
-				wg.Wait()
-				if b.fired != waiters {
-					t.Errorf("the timer ran %d times for %d waiters", b.fired, waiters)
-				}
-				if got, want := b.Now(), time.Duration(waiters)*10*time.Millisecond; got != want {
-					t.Errorf("served within %v, want %v", got, want)
-				}
-				wantIdle(t, b)
-			})
-		})
-	}
-}
-
 // A late timer delays nobody for longer than it is late: the tokens that came
 // meanwhile are for the line, although the bucket could not hold them.
 func TestLatenessIsMadeUpFor(t *testing.T) {
