@@ -17,8 +17,8 @@ import (
 // An attempt is one sending of the request, from the wait for its turn to the
 // decision about the next one. Each has a value of its own.
 type attempt struct {
-	Attempt // the record
-	permit
+	record Attempt
+	permit permit
 	before past
 
 	out    *http.Request     // what is sent
@@ -44,9 +44,9 @@ type attempt struct {
 // firstAttempt returns the first attempt, which may have been sent already.
 func firstAttempt(p permit, sent *plainResult) attempt {
 	a := attempt{permit: p}
-	a.Number = 1
+	a.record.Number = 1
 	if sent.sent() {
-		a.sent, a.via, a.Response, a.Err = true, sent.via, sent.resp, sent.err
+		a.sent, a.via, a.record.Response, a.record.Err = true, sent.via, sent.resp, sent.err
 	}
 	return a
 }
@@ -54,10 +54,10 @@ func firstAttempt(p permit, sent *plainResult) attempt {
 // successor returns the attempt that follows a.
 func (a *attempt) successor() attempt {
 	b := attempt{permit: a.next}
-	b.Number, b.Offset = a.Number+1, a.Offset
+	b.record.Number, b.record.Offset = a.record.Number+1, a.record.Offset
 	b.before = past{
-		attempts: a.Number, delay: a.Delay, failure: a.failure(),
-		hung: a.hung || a.before.hung, maybeExecuted: a.MaybeExecuted,
+		attempts: a.record.Number, delay: a.record.Delay, failure: a.failure(),
+		hung: a.hung || a.before.hung, maybeExecuted: a.record.MaybeExecuted,
 	}
 	return b
 }
@@ -67,9 +67,9 @@ func (a *attempt) end(c *call) {
 	a.permit.putBack(c.partition)
 	a.next.putBack(c.partition)
 	switch {
-	case a.Response != nil && !a.closed && !c.responded:
-		respbody.Close(a.Response, a.own.Ender())
-	case a.Response == nil && a.own != nil: // nothing was sent, or it failed
+	case a.record.Response != nil && !a.closed && !c.responded:
+		respbody.Close(a.record.Response, a.own.Ender())
+	case a.record.Response == nil && a.own != nil: // nothing was sent, or it failed
 		a.own.End()
 	}
 	if a.held != nil {
@@ -79,10 +79,10 @@ func (a *attempt) end(c *call) {
 
 // failure returns what an error says of a.
 func (a *attempt) failure() failure {
-	if a.Response != nil {
-		return failure{status: a.Response.StatusCode, code: a.Code}
+	if a.record.Response != nil {
+		return failure{status: a.record.Response.StatusCode, code: a.record.Code}
 	}
-	return failure{err: a.Err}
+	return failure{err: a.record.Err}
 }
 
 // waitTurn waits until the attempt may be sent.
@@ -90,7 +90,7 @@ func (a *attempt) waitTurn(c *call) error {
 	if err := c.admit(&a.permit); err != nil {
 		return c.refuse(StopRateLimit, err, a.before)
 	}
-	a.Waited = a.waited
+	a.record.Waited = a.permit.waited
 	return nil
 }
 
@@ -106,25 +106,25 @@ func (a *attempt) prepare(c *call) error {
 	}
 	timeout, timed := c.attemptTimeout()
 	nested := c.options != nil && c.options.attempt > 0 // in an attempt of another Transport
-	ownContext := timed || c.stall > 0 || c.mayHang(c.caller.Context) && c.mayRetry(1)
-	if a.Number == 1 && !c.ownRequest && !nested && !c.body.Copied() && !ownContext {
+	ownContext := timed || c.config.stall > 0 || c.config.mayHang(c.caller.Context) && c.mayRetry(1)
+	if a.record.Number == 1 && !c.config.ownRequest && !nested && !c.body.Copied() && !ownContext {
 		a.out = c.req
 		c.body.Take()
 		return nil
 	}
 	ctx := c.caller.Context
-	if a.Number > 1 || nested {
-		a.marked = newRecordContext(ctx, c.req, c.options, a.Number)
+	if a.record.Number > 1 || nested {
+		a.marked = newRecordContext(ctx, c.req, c.options, a.record.Number)
 		ctx = a.marked
 	}
-	if c.prepare != nil && c.caller.onlyCancel() {
+	if c.config.prepare != nil && c.caller.onlyCancel() {
 		ctx = retrier.WithWaiting(ctx, c.caller.waiting())
 	}
 	if ownContext {
-		a.own = respbody.NewContext(ctx, timeout, c.stall)
+		a.own = respbody.NewContext(ctx, timeout, c.config.stall)
 		ctx = a.own
 	}
-	if c.prepare == nil {
+	if c.config.prepare == nil {
 		a.out = c.req.WithContext(ctx)
 	} else {
 		a.out = c.req.Clone(ctx)
@@ -137,10 +137,10 @@ func (a *attempt) prepare(c *call) error {
 	if a.out.Body != nil && a.out.Body != http.NoBody {
 		a.held = a.out.Body
 	}
-	if c.sdkHeaders && !c.outerRetries() && (c.prepare != nil || !awsproto.SignsRetryHeaders(c.req)) {
+	if c.config.sdkHeaders && !c.outerRetries() && (c.config.prepare != nil || !awsproto.SignsRetryHeaders(c.req)) {
 		a.setRetryHeaders(c)
 	}
-	if c.prepare != nil {
+	if c.config.prepare != nil {
 		return a.runHook(c)
 	}
 	return nil
@@ -149,7 +149,7 @@ func (a *attempt) prepare(c *call) error {
 // setRetryHeaders sets the retry headers of the AWS SDKs.
 func (a *attempt) setRetryHeaders(c *call) {
 	header := a.out.Header
-	if c.prepare == nil { // it is the caller's
+	if c.config.prepare == nil { // it is the caller's
 		header = header.Clone()
 	}
 	if header == nil {
@@ -158,14 +158,14 @@ func (a *attempt) setRetryHeaders(c *call) {
 	if c.invocation == "" {
 		c.invocation = awsproto.NewInvocationID()
 	}
-	awsproto.SetRetryHeaders(header, c.invocation, a.Number, c.maxAttempts())
+	awsproto.SetRetryHeaders(header, c.invocation, a.record.Number, c.maxAttempts())
 	a.out.Header = header
 }
 
 // runHook calls Prepare.
 func (a *attempt) runHook(c *call) error {
 	body, length := a.out.Body, a.out.ContentLength
-	err := c.prepare(a.out, a.Number)
+	err := c.config.prepare(a.out, a.record.Number)
 	if err != nil && retrier.IsNil(err) {
 		err = fmt.Errorf("it returned a nil %T as its error", err)
 	}
@@ -211,32 +211,32 @@ func same(a, b io.ReadCloser) bool {
 
 // send sends the request, unless that is done.
 func (a *attempt) send(c *call) {
-	a.Request, a.Partition = c.req, c.partition.name
+	a.record.Request, a.record.Partition = c.req, c.partition.name
 	if c.observers {
-		a.Start = time.Now()
+		a.record.Start = time.Now()
 	}
-	a.held, a.sendToken = nil, false
+	a.held, a.permit.sendToken = nil, false
 	if !a.sent {
 		a.sent = true
 		a.via = a.route(c)
 		a.sendVia(c)
 	}
-	if a.Err != nil && retrier.IsNil(a.Err) { // its methods may panic
-		a.Err = fmt.Errorf("awsretry: Base returned a nil %T as its error", a.Err)
+	if a.record.Err != nil && retrier.IsNil(a.record.Err) { // its methods may panic
+		a.record.Err = fmt.Errorf("awsretry: Base returned a nil %T as its error", a.record.Err)
 	}
 	switch {
-	case a.Err != nil && a.Response != nil:
-		if a.Response.Body != nil {
-			respbody.Close(a.Response, a.own.Ender())
+	case a.record.Err != nil && a.record.Response != nil:
+		if a.record.Response.Body != nil {
+			respbody.Close(a.record.Response, a.own.Ender())
 		}
-		a.Response = nil
-	case a.Err == nil && a.Response == nil:
-		a.Err = errors.New("awsretry: Base returned neither a response nor an error")
-	case a.Err == nil && a.Response.Body == nil:
-		a.Response.Body = http.NoBody
+		a.record.Response = nil
+	case a.record.Err == nil && a.record.Response == nil:
+		a.record.Err = errors.New("awsretry: Base returned neither a response nor an error")
+	case a.record.Err == nil && a.record.Response.Body == nil:
+		a.record.Response.Body = http.NoBody
 	}
-	if a.Response != nil && c.conns != nil {
-		c.conns.Saw(a.out, a.Response.ProtoMajor)
+	if a.record.Response != nil && c.config.conns != nil {
+		c.config.conns.Saw(a.out, a.record.Response.ProtoMajor)
 	}
 }
 
@@ -244,17 +244,17 @@ func (a *attempt) send(c *call) {
 // did not fail.
 func (a *attempt) route(c *call) http.RoundTripper {
 	switch {
-	case c.conns == nil || !neterr.Serves(a.out.URL):
-		return c.base
-	case a.freshConn:
-		return c.conns.Single(a.out.URL)
+	case c.config.conns == nil || !neterr.Serves(a.out.URL):
+		return c.config.base
+	case a.permit.freshConn:
+		return c.config.conns.Single(a.out.URL)
 	}
-	return c.conns.For(a.out.URL)
+	return c.config.conns.For(a.out.URL)
 }
 
 func (a *attempt) sendVia(c *call) {
 	if a.own == nil {
-		a.Response, a.Err = a.via.RoundTrip(a.out)
+		a.record.Response, a.record.Err = a.via.RoundTrip(a.out)
 		return
 	}
 	a.own.Start()
@@ -264,15 +264,15 @@ func (a *attempt) sendVia(c *call) {
 			a.own.End()
 		}
 	}()
-	a.Response, a.Err = a.via.RoundTrip(a.out)
+	a.record.Response, a.record.Err = a.via.RoundTrip(a.out)
 	switch {
-	case a.Err != nil:
-		a.Err = a.own.Explain(a.Err)
-	case a.Response != nil:
-		a.own.Bind(a.Response)
+	case a.record.Err != nil:
+		a.record.Err = a.own.Explain(a.record.Err)
+	case a.record.Response != nil:
+		a.own.Bind(a.record.Response)
 		bound = true
-		if a.Response.Request == a.out {
-			a.Response.Request = a.shownRequest(c)
+		if a.record.Response.Request == a.out {
+			a.record.Response.Request = a.shownRequest(c)
 		}
 	}
 }
@@ -284,7 +284,7 @@ func (a *attempt) shownRequest(c *call) *http.Request {
 	switch {
 	case a.own == nil:
 		return a.out
-	case a.marked == nil && c.prepare == nil && !c.sdkHeaders:
+	case a.marked == nil && c.config.prepare == nil && !c.config.sdkHeaders:
 		return c.req
 	}
 	return a.out.WithContext(a.own.Parent)

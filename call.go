@@ -15,7 +15,7 @@ import (
 // A call is one RoundTrip: what its attempts share. It lives on the goroutine's
 // stack.
 type call struct {
-	*config
+	config    *config
 	req       *http.Request // the caller's; never changed
 	caller    callerContext
 	options   *callOptions // nil where the context has none
@@ -137,7 +137,7 @@ func (c *call) share(shared *config, first *plainResult) error {
 // end runs on every way out, also when a hook or Base panics.
 func (c *call) end() {
 	if c.partition != nil {
-		c.partitions.release(c.partition)
+		c.config.partitions.release(c.partition)
 	}
 	c.caller.release()
 	c.body.Release(!c.responded) // its Close may panic
@@ -172,7 +172,7 @@ func (c *call) switchedOff() bool { return c.options != nil && c.options.noRetry
 
 // outerRetries reports whether the AWS SDK that made the request retries it.
 func (c *call) outerRetries() bool {
-	return !c.nested && !c.elsewhere && !c.continues && awsproto.OuterLoop(c.req)
+	return !c.config.nested && !c.elsewhere && !c.continues && awsproto.OuterLoop(c.req)
 }
 
 // maxAttempts returns how often the request may be sent.
@@ -184,10 +184,10 @@ func (c *call) maxAttempts() int {
 		return c.options.maxAttempts
 	case c.limit > 0:
 		return c.limit
-	case c.dynamoDB != nil && awsproto.DynamoDB(c.req):
-		return c.dynamoDB.attempts
+	case c.config.dynamoDB != nil && awsproto.DynamoDB(c.req):
+		return c.config.dynamoDB.attempts
 	}
-	return c.attempts
+	return c.config.attempts
 }
 
 // mayHang reports whether a response body that hangs would go on for as long as
@@ -203,7 +203,7 @@ func (c *config) mayHang(ctx context.Context) bool {
 
 // attemptTimeout returns how long an attempt may take, if that is limited.
 func (c *call) attemptTimeout() (timeout time.Duration, ok bool) {
-	timeout = c.timeout
+	timeout = c.config.timeout
 	if c.options != nil && c.options.hasTimeout {
 		timeout = c.options.timeout
 	}
@@ -214,9 +214,9 @@ func (c *call) attemptTimeout() (timeout time.Duration, ok bool) {
 // own.
 func (c *call) longPolls() bool {
 	switch {
-	case c.longPoll != nil:
-		return c.longPoll(c.req)
-	case c.revision == Revision2026:
+	case c.config.longPoll != nil:
+		return c.config.longPoll(c.req)
+	case c.config.revision == Revision2026:
 		return awsproto.LongPolls(c.req)
 	}
 	return false
@@ -225,7 +225,7 @@ func (c *call) longPolls() bool {
 // acquire draws retry tokens. With Quota.Wait it waits for them.
 func (c *call) acquire(tokens int) error {
 	ctx := c.caller.Context
-	if c.waitTokens {
+	if c.config.waitTokens {
 		ctx = c.caller.waiting()
 	}
 	return c.partition.quota.Acquire(ctx, tokens)
@@ -349,8 +349,8 @@ func (c *call) reportUnsent(e *Error) error {
 
 // tell calls the observers.
 func (c *call) tell(a Attempt) {
-	if c.observe != nil {
-		c.observe(a)
+	if c.config.observe != nil {
+		c.config.observe(a)
 	}
 	if c.options != nil && c.options.observe != nil {
 		c.options.observe(a)

@@ -67,21 +67,21 @@ func (l *Loop) Wait() error {
 		l.attempt, l.follows = l.attempt.successor(), false
 	}
 	a, c := &l.attempt, &l.call
-	if cost := c.initialCost; a.Number == 1 && cost > a.retryTokens {
+	if cost := c.config.initialCost; a.record.Number == 1 && cost > a.permit.retryTokens {
 		if err := c.acquire(cost); err != nil {
 			return c.refuse(StopQuota, err, a.before)
 		}
-		a.retryTokens = cost
+		a.permit.retryTokens = cost
 	}
 	if err := c.admit(&a.permit); err != nil {
 		return c.refuse(StopRateLimit, err, a.before)
 	}
-	a.Waited = a.waited
+	a.record.Waited = a.permit.waited
 	if why := c.caller.ended(); why != nil {
 		return c.cancellation(why, a.before)
 	}
 	if c.observers {
-		a.Start = time.Now()
+		a.record.Start = time.Now()
 	}
 	return nil
 }
@@ -89,9 +89,9 @@ func (l *Loop) Wait() error {
 // Sent says that the attempt is sent: End does not put back what it took. So
 // does Classify.
 func (l *Loop) Sent() {
-	l.attempt.sendToken = false
-	if l.attempt.Number == 1 {
-		l.attempt.retryTokens = 0
+	l.attempt.permit.sendToken = false
+	if l.attempt.record.Number == 1 {
+		l.attempt.permit.retryTokens = 0
 	}
 }
 
@@ -102,18 +102,18 @@ func (l *Loop) Sent() {
 func (l *Loop) Classify(resp *http.Response, code string, err error) Class {
 	l.Sent()
 	a, c := &l.attempt, &l.call
-	a.Request, a.Partition = c.req, c.partition.name
-	a.Response, a.Code, a.Err = bodiless(resp), code, err
+	a.record.Request, a.record.Partition = c.req, c.partition.name
+	a.record.Response, a.record.Code, a.record.Err = bodiless(resp), code, err
 	if resp != nil {
-		a.Err = nil
+		a.record.Err = nil
 	}
-	if a.Response == nil && a.Err == nil {
-		a.Class, a.MaybeExecuted = Success, a.before.maybeExecuted
+	if a.record.Response == nil && a.record.Err == nil {
+		a.record.Class, a.record.MaybeExecuted = Success, a.before.maybeExecuted
 	} else {
 		a.classifyOutcome(c)
 	}
 	l.undecided = true
-	return a.Class
+	return a.record.Class
 }
 
 // Fault returns an error if Policy returned a class that there is not.
@@ -133,8 +133,8 @@ func bodiless(resp *http.Response) *http.Response {
 // SetClass replaces the class that Classify returned.
 func (l *Loop) SetClass(class Class) {
 	a := &l.attempt
-	a.Class = class
-	a.MaybeExecuted = a.before.maybeExecuted || a.mayHaveExecuted()
+	a.record.Class = class
+	a.record.MaybeExecuted = a.before.maybeExecuted || a.mayHaveExecuted()
 }
 
 // Settle updates what later attempts and other calls use: the retry token
@@ -154,9 +154,9 @@ func (l *Loop) Decide() (delay time.Duration, stop Stop) {
 			a.endWaiting(c, err)
 		}
 	}
-	l.undecided, l.follows = false, a.Stop == ""
+	l.undecided, l.follows = false, a.record.Stop == ""
 	a.report(c)
-	return a.Delay, a.Stop
+	return a.record.Delay, a.record.Stop
 }
 
 // Stop decides, in the place of Decide, that no attempt follows.
@@ -182,9 +182,9 @@ func (l *Loop) Detach() (putBack func()) {
 		c.partition.quota.settle(tokens, false)
 	}
 	if c.partition.limiter != nil {
-		a.sendTime = c.partition.limiter.sendTime()
+		a.permit.sendTime = c.partition.limiter.sendTime()
 	}
-	return func() { c.partition.quota.Release(max(tokens-c.increment, 0)) }
+	return func() { c.partition.quota.Release(max(tokens-c.config.increment, 0)) }
 }
 
 // End ends the call. It puts back the tokens of an attempt that was not sent,
@@ -197,10 +197,10 @@ func (l *Loop) End() {
 	l.ended = true
 	a, c := &l.attempt, &l.call
 	defer c.end()
-	sent := a.sendTime
+	sent := a.permit.sendTime
 	c.responded = true
 	a.end(c)
-	a.sendTime = sent // for Settle
+	a.permit.sendTime = sent // for Settle
 	if l.undecided {
 		l.Stop(cmp.Or(a.final(c), StopPermanent))
 	}
@@ -222,8 +222,8 @@ func (t *Transport) Delay(a Attempt) (time.Duration, error) {
 		config: config, req: a.Request, options: optionsOf(a.Request.Context()), elsewhere: true,
 		caller: callerOf(a.Request),
 	}
-	last := attempt{Attempt: a}
-	last.Number = max(a.Number, 1)
+	last := attempt{record: a}
+	last.record.Number = max(a.Number, 1)
 	last.asked = last.findDelay(&c)
 	return last.delay(&c), nil
 }

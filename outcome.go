@@ -14,8 +14,8 @@ import (
 
 // classify finds the error code and the class of the outcome.
 func (a *attempt) classify(c *call) {
-	if a.Err == nil {
-		a.Code = a.findCode(c)
+	if a.record.Err == nil {
+		a.record.Code = a.findCode(c)
 	}
 	a.classifyOutcome(c)
 }
@@ -23,18 +23,18 @@ func (a *attempt) classify(c *call) {
 // classifyOutcome finds the class of the outcome, whose error code is known.
 func (a *attempt) classifyOutcome(c *call) {
 	switch {
-	case a.Err == nil:
-		a.Class = a.classOf(c)
+	case a.record.Err == nil:
+		a.record.Class = a.classOf(c)
 	case c.caller.ended() != nil:
-		a.Class, a.canceled = Permanent, true
+		a.record.Class, a.canceled = Permanent, true
 	case c.body.Err() != nil:
-		a.Class = Permanent
+		a.record.Class = Permanent
 	default:
-		a.Class = a.classOf(c)
+		a.record.Class = a.classOf(c)
 	}
-	a.MaybeExecuted = a.before.maybeExecuted || a.mayHaveExecuted()
-	if !a.Start.IsZero() {
-		a.Elapsed = time.Since(a.Start)
+	a.record.MaybeExecuted = a.before.maybeExecuted || a.mayHaveExecuted()
+	if !a.record.Start.IsZero() {
+		a.record.Elapsed = time.Since(a.record.Start)
 	}
 }
 
@@ -42,38 +42,38 @@ func (a *attempt) classifyOutcome(c *call) {
 // executed it.
 func (a *attempt) mayHaveExecuted() bool {
 	switch {
-	case a.Class == Success || a.Class == Throttled:
+	case a.record.Class == Success || a.record.Class == Throttled:
 		return false
-	case a.Err != nil:
-		return !neterr.NeverSent(a.Err) &&
-			(a.canceled || errors.Is(a.Err, context.Canceled) || errorClass(a.Err) != Permanent)
-	case a.fault != nil && a.Response.StatusCode < 400:
+	case a.record.Err != nil:
+		return !neterr.NeverSent(a.record.Err) &&
+			(a.canceled || errors.Is(a.record.Err, context.Canceled) || errorClass(a.record.Err) != Permanent)
+	case a.fault != nil && a.record.Response.StatusCode < 400:
 		return true
-	case a.Response.StatusCode >= 400 && a.Response.StatusCode < 500:
+	case a.record.Response.StatusCode >= 400 && a.record.Response.StatusCode < 500:
 		return false
-	case a.Class == Permanent: // a Policy may say so of a server error that must not be repeated
-		return DefaultPolicy(&a.Attempt) == Transient
+	case a.record.Class == Permanent: // a Policy may say so of a server error that must not be repeated
+		return DefaultPolicy(&a.record) == Transient
 	}
 	return true
 }
 
 func (a *attempt) classOf(c *call) Class {
-	policy := c.policy
+	policy := c.config.policy
 	if c.options != nil && c.options.hasPolicy {
 		policy = c.options.policy
 	}
 	if policy == nil {
-		return DefaultPolicy(&a.Attempt)
+		return DefaultPolicy(&a.record)
 	}
-	shown := a.Attempt // the policy may keep it; a stays on the stack
+	shown := a.record // the policy may keep it; a stays on the stack
 	class := policy(&shown)
 	if class < Success || class > Throttled {
 		a.fault = fmt.Errorf(
 			"awsretry: Policy returned %v; it must return Success, Permanent, Transient, Timeout or Throttled", class)
 		return Permanent
 	}
-	if class == Success && a.Err != nil {
-		a.fault = fmt.Errorf("awsretry: Policy returned success for an attempt without a response: %w", a.Err)
+	if class == Success && a.record.Err != nil {
+		a.fault = fmt.Errorf("awsretry: Policy returned success for an attempt without a response: %w", a.record.Err)
 		return Permanent
 	}
 	return class
@@ -92,13 +92,13 @@ const (
 // findCode returns the AWS error code of the response, "" if there is none. It
 // reads the body ahead where a code may be in it, and leaves it whole.
 func (a *attempt) findCode(c *call) string {
-	resp := a.Response
+	resp := a.record.Response
 	hidden := awsproto.MayHideError(resp, c.req)
 	if resp.StatusCode < 400 && !hidden {
 		return ""
 	}
 	code := awsproto.HeaderCode(resp.Header)
-	wanted := code == "" && awsproto.MayHoldCode(resp.Header) || c.retryAfter != nil
+	wanted := code == "" && awsproto.MayHoldCode(resp.Header) || c.config.retryAfter != nil
 	if !wanted || resp.Body == http.NoBody || !a.readsAhead(c) {
 		return code
 	}
@@ -106,7 +106,7 @@ func (a *attempt) findCode(c *call) string {
 	if hidden {
 		enough = new(awsproto.HiddenError).Impossible
 	}
-	a.Response, a.ahead = respbody.Read(resp, awsproto.MaxErrorBody, enough)
+	a.record.Response, a.ahead = respbody.Read(resp, awsproto.MaxErrorBody, enough)
 	if !a.ahead.Ended() {
 		a.waitForCode(c, hidden)
 	}
@@ -126,9 +126,9 @@ func (a *attempt) findCode(c *call) string {
 // While the caller is still writing a one-shot request body, the response may
 // depend on what comes.
 func (a *attempt) readsAhead(c *call) bool {
-	paced := c.partition.limiter != nil && 0 < a.Response.ContentLength
+	paced := c.partition.limiter != nil && 0 < a.record.Response.ContentLength
 	switch {
-	case !c.mayRetry(1) && !paced, a.before.hung && !c.mayRetry(a.Number):
+	case !c.mayRetry(1) && !paced, a.before.hung && !c.mayRetry(a.record.Number):
 		return false
 	}
 	return c.body.Quiet(c.caller.waiting(), uploadWait) && (paced || c.body.Replayable())
@@ -152,50 +152,50 @@ func (a *attempt) waitForCode(c *call, hidden bool) {
 // findDelay returns the delay that the response asks for, 0 if it
 // asks for none.
 func (a *attempt) findDelay(c *call) time.Duration {
-	if a.Response == nil || !a.Class.Retryable() || c.ignoreRetryAfter {
+	if a.record.Response == nil || !a.record.Class.Retryable() || c.config.ignoreRetryAfter {
 		return 0
 	}
-	if c.retryAfter != nil && !c.elsewhere {
+	if c.config.retryAfter != nil && !c.elsewhere {
 		var body []byte
 		if a.ahead != nil {
 			body = a.ahead.Stop()
 		}
-		if asked, ok := c.retryAfter(a.Response, body); ok {
+		if asked, ok := c.config.retryAfter(a.record.Response, body); ok {
 			return max(asked, 0)
 		}
 	}
-	if len(a.Response.Header["Retry-After"]) == 0 {
+	if len(a.record.Response.Header["Retry-After"]) == 0 {
 		return 0
 	}
-	asked, _ := awsproto.RetryAfter(a.Response.Header, time.Now())
+	asked, _ := awsproto.RetryAfter(a.record.Response.Header, time.Now())
 	return asked
 }
 
 // settle updates what later attempts and other calls use: the buckets, the gate
 // and the connections.
 func (a *attempt) settle(c *call) {
-	if c.conns != nil && a.via != nil && !a.canceled && neterr.TimedOut(a.Err) && !neterr.DialFailed(a.Err) {
+	if c.config.conns != nil && a.via != nil && !a.canceled && neterr.TimedOut(a.record.Err) && !neterr.DialFailed(a.record.Err) {
 		// Later requests would meet it too, whether this one is retried or not.
-		a.abandoned = c.conns.Abandon(a.out.URL, a.via)
+		a.abandoned = c.config.conns.Abandon(a.out.URL, a.via)
 	}
 	if c.partition.limiter != nil && !a.canceled {
-		c.partition.limiter.updateAt(a.sendTime, a.Class == Throttled)
+		c.partition.limiter.updateAt(a.permit.sendTime, a.record.Class == Throttled)
 	}
-	if a.Class == Success && a.Number == 1 {
-		c.partition.quota.Release(c.increment)
+	if a.record.Class == Success && a.record.Number == 1 {
+		c.partition.quota.Release(c.config.increment)
 	}
-	if !c.continues || a.Class.Retryable() { // or else its body settles
-		lent := a.lent
-		if tokens := a.takeTokens(); lent {
-			c.partition.quota.settle(tokens, a.Class == Success)
+	if !c.continues || a.record.Class.Retryable() { // or else its body settles
+		lent := a.permit.lent
+		if tokens := a.permit.takeTokens(); lent {
+			c.partition.quota.settle(tokens, a.record.Class == Success)
 		}
 	}
 	a.asked = a.findDelay(c)
-	if c.shareRetryAfter && 0 < a.asked && a.asked <= c.maxRetryAfter {
-		c.partition.gate.Close(time.Now(), a.asked, c.spread.of(a.asked))
+	if c.config.shareRetryAfter && 0 < a.asked && a.asked <= c.config.maxRetryAfter {
+		c.partition.gate.Close(time.Now(), a.asked, c.config.spread.of(a.asked))
 		c.partition.share.signal()
 	}
-	if a.Class == Throttled {
+	if a.record.Class == Throttled {
 		c.partition.share.signal()
 	}
 }
@@ -206,7 +206,7 @@ func (a *attempt) report(c *call) {
 		return
 	}
 	a.reported = true
-	c.tell(a.Attempt)
+	c.tell(a.record)
 }
 
 // finish returns the last response, or an error.
@@ -214,27 +214,27 @@ func (a *attempt) finish(c *call) (*http.Response, error) {
 	if a.ahead != nil && !a.closed && a.fault == nil && !a.settleBody(c) {
 		a.giveUp()
 	}
-	kept := a.Err == nil && !a.closed && a.fault == nil
-	if kept && (a.Number > 1 || a.Class != Success) {
+	kept := a.record.Err == nil && !a.closed && a.fault == nil
+	if kept && (a.record.Number > 1 || a.record.Class != Success) {
 		a.keepRecord(c)
 	}
 	a.report(c)
-	if a.Stop == StopQuota && a.Delay > 0 {
-		a.sleepKeeping(c, a.Delay) // so that the loop of a long-polling caller does not spin
+	if a.record.Stop == StopQuota && a.record.Delay > 0 {
+		a.sleepKeeping(c, a.record.Delay) // so that the loop of a long-polling caller does not spin
 	}
 	switch {
 	case a.fault != nil:
 		return nil, a.error(StopPermanent, a.fault)
 	case !kept:
-		return nil, a.error(a.Stop, a.lastError(c))
+		return nil, a.error(a.record.Stop, a.lastError(c))
 	}
 	c.responded = true
-	return a.Response, nil
+	return a.record.Response, nil
 }
 
 func (a *attempt) error(stop Stop, err error) error {
-	lost := a.Class == Success // a response that the context's end took away
-	return &Error{Attempts: a.Number, Stop: stop, Err: err, MaybeExecuted: a.MaybeExecuted || lost}
+	lost := a.record.Class == Success // a response that the context's end took away
+	return &Error{Attempts: a.record.Number, Stop: stop, Err: err, MaybeExecuted: a.record.MaybeExecuted || lost}
 }
 
 // settleBody waits until nothing of the response is being read ahead, so that
@@ -252,11 +252,11 @@ func (a *attempt) settleBody(c *call) bool {
 // lastError returns the error of a call that returns no response.
 func (a *attempt) lastError(c *call) error {
 	why := c.caller.ended()
-	if a.Stop != StopCanceled || why == nil {
-		return neterr.SchemeMismatch(a.Err)
+	if a.record.Stop != StopCanceled || why == nil {
+		return neterr.SchemeMismatch(a.record.Err)
 	}
-	err := a.Err
-	if a.Response != nil {
+	err := a.record.Err
+	if a.record.Response != nil {
 		err = a.failure().error()
 	} else if last := a.before.failure.error(); last != nil && a.canceled {
 		err = fmt.Errorf("%w; before that: %w", err, last)
@@ -268,14 +268,14 @@ func (a *attempt) lastError(c *call) error {
 // body with it.
 func (a *attempt) giveUp() {
 	a.stopAt(StopCanceled)
-	if a.Response != nil {
+	if a.record.Response != nil {
 		a.closed = true
-		respbody.Close(a.Response, a.own.Ender())
+		respbody.Close(a.record.Response, a.own.Ender())
 	}
 }
 
 // stopAt ends the call with this attempt, for which a retry was planned.
-func (a *attempt) stopAt(stop Stop) { a.Stop, a.Delay = stop, 0 }
+func (a *attempt) stopAt(stop Stop) { a.record.Stop, a.record.Delay = stop, 0 }
 
 // sleepKeeping sleeps while the response is kept.
 func (a *attempt) sleepKeeping(c *call, d time.Duration) {
@@ -287,7 +287,7 @@ func (a *attempt) sleepKeeping(c *call, d time.Duration) {
 // of the response's request: of ours, or of the one that Base says it sent,
 // which may have gone elsewhere.
 func (a *attempt) keepRecord(c *call) {
-	sent := a.Response.Request
+	sent := a.record.Response.Request
 	var known *recordContext
 	if sent != nil {
 		known, _ = sent.Context().Value(recordKey{}).(*recordContext)
@@ -299,6 +299,6 @@ func (a *attempt) keepRecord(c *call) {
 		a.marked = newRecordContext(c.caller.Context, c.req, c.options, 0)
 		sent = sent.WithContext(a.marked)
 	}
-	a.Response.Request = sent
-	a.marked.set(&a.Attempt)
+	a.record.Response.Request = sent
+	a.marked.set(&a.record)
 }

@@ -80,10 +80,10 @@ var errOtherBytes = errors.New("the service sent other bytes than before under t
 // error says why it does not. An outer loop does not prevent the former: its
 // attempt ends with the response.
 func (a *attempt) makeResumable(c *call) {
-	if a.Class != Success || c.maxAttempts() <= 1 || c.switchedOff() {
+	if a.record.Class != Success || c.maxAttempts() <= 1 || c.switchedOff() {
 		return
 	}
-	req, resp := c.req, a.Response
+	req, resp := c.req, a.record.Response
 	part, why := byterange.Resumable(req, resp)
 	switch {
 	case why == "":
@@ -436,8 +436,8 @@ func (b *resumingBody) request(ctx context.Context, cause error) (*http.Response
 	}
 	var a attempt
 	defer a.end(&c)
-	a.Number, a.sent, a.reported, a.Err = b.attempts, true, true, cause
-	a.Request, a.Partition, a.Offset, a.out = req, c.partition.name, b.span.First+b.offset, req
+	a.record.Number, a.sent, a.reported, a.record.Err = b.attempts, true, true, cause
+	a.record.Request, a.record.Partition, a.record.Offset, a.out = req, c.partition.name, b.span.First+b.offset, req
 	a.classify(&c)
 	if !a.decide(&c) || !a.pause(&c) {
 		a.reported = false
@@ -447,19 +447,19 @@ func (b *resumingBody) request(ctx context.Context, cause error) (*http.Response
 	a = a.successor()
 	resp, err := a.run(&c)
 	b.mu.Lock()
-	b.rest.quota, b.rest.tokens = c.partition.quota, a.takeTokens()
+	b.rest.quota, b.rest.tokens = c.partition.quota, a.permit.takeTokens()
 	b.mu.Unlock()
 	if err != nil {
 		return nil, b.explain(interrupted(err, cause))
 	}
-	b.attempts = a.Number
-	stop := a.Stop
+	b.attempts = a.record.Number
+	stop := a.record.Stop
 	switch {
 	case stop == StopCanceled:
 		err = a.lastError(&c)
 	case b.endsHere(resp):
 		err = io.EOF
-	case a.Class != Success:
+	case a.record.Class != Success:
 		err = fmt.Errorf("the request for the rest failed: %w", a.failure().error())
 	default:
 		stop, err = StopPermanent, b.check(resp, from)
@@ -473,7 +473,7 @@ func (b *resumingBody) request(ctx context.Context, cause error) (*http.Response
 	case io.EOF:
 		return nil, err
 	default:
-		return nil, b.fail(a.Number, stop, failure{err: cause}.after(err))
+		return nil, b.fail(a.record.Number, stop, failure{err: cause}.after(err))
 	}
 }
 

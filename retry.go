@@ -15,29 +15,29 @@ import (
 // decide reports whether another attempt follows, as far as that is known
 // before the delay, and draws the tokens for it.
 func (a *attempt) decide(c *call) bool {
-	if a.Stop = a.final(c); a.Stop != "" {
+	if a.record.Stop = a.final(c); a.record.Stop != "" {
 		return false
 	}
 	delay := a.delay(c)
-	if a.Stop = a.tooLate(c, delay); a.Stop != "" {
+	if a.record.Stop = a.tooLate(c, delay); a.record.Stop != "" {
 		return false
 	}
-	if a.Stop = c.lineTooLong(delay); a.Stop != "" {
+	if a.record.Stop = c.lineTooLong(delay); a.record.Stop != "" {
 		c.partition.share.refuseSendToken()
 		return false
 	}
 	switch {
 	case !c.body.Replayable():
-		a.Stop = StopBody
+		a.record.Stop = StopBody
 	case !a.draw(c):
-		a.Stop = StopQuota
+		a.record.Stop = StopQuota
 		if c.longPolls() {
-			a.Delay = delay
+			a.record.Delay = delay
 		}
 	default:
-		a.Delay = delay
+		a.record.Delay = delay
 	}
-	return a.Stop == ""
+	return a.record.Stop == ""
 }
 
 // final returns why no other attempt can follow, "" if one may.
@@ -45,9 +45,9 @@ func (a *attempt) final(c *call) Stop {
 	switch {
 	case a.canceled:
 		return StopCanceled
-	case a.Class == Success:
+	case a.record.Class == Success:
 		return StopSuccess
-	case !a.Class.Retryable():
+	case !a.record.Class.Retryable():
 		return StopPermanent
 	case c.switchedOff():
 		return StopDisabled
@@ -55,9 +55,9 @@ func (a *attempt) final(c *call) Stop {
 		return StopOuterRetry
 	case c.caller.ended() != nil:
 		return StopCanceled
-	case a.Number >= c.maxAttempts():
+	case a.record.Number >= c.maxAttempts():
 		return StopMaxAttempts
-	case a.asked > c.maxRetryAfter:
+	case a.asked > c.config.maxRetryAfter:
 		return StopRetryAfter
 	}
 	return ""
@@ -67,15 +67,15 @@ func (a *attempt) final(c *call) Stop {
 // the one that the service asks for.
 func (a *attempt) delay(c *call) time.Duration {
 	d := a.backoffDelay(c)
-	if a.Response != nil && c.revision == Revision2026 {
-		d = awsproto.AmzRetryAfter(a.Response.Header, d)
+	if a.record.Response != nil && c.config.revision == Revision2026 {
+		d = awsproto.AmzRetryAfter(a.record.Response.Header, d)
 	}
 	if a.asked == 0 {
 		return d
 	}
-	asked := gate.Spread(c.caller.Context, a.asked, c.spread.of(a.asked))
-	status := a.Response.StatusCode
-	if c.mode == Legacy && (status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable) {
+	asked := gate.Spread(c.caller.Context, a.asked, c.config.spread.of(a.asked))
+	status := a.record.Response.StatusCode
+	if c.config.mode == Legacy && (status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable) {
 		return addSaturating(d, asked)
 	}
 	return max(d, asked)
@@ -83,17 +83,17 @@ func (a *attempt) delay(c *call) time.Duration {
 
 // backoffDelay returns the delay of the backoff that applies to the request.
 func (a *attempt) backoffDelay(c *call) time.Duration {
-	backoff, revision := c.backoff, Exponential{}
+	backoff, revision := c.config.backoff, Exponential{}
 	switch {
-	case c.dynamoDB != nil && awsproto.DynamoDB(c.req):
-		backoff, revision = c.dynamoDB.backoff, backoffDynamoDB2026
-	case c.revision == Revision2026:
+	case c.config.dynamoDB != nil && awsproto.DynamoDB(c.req):
+		backoff, revision = c.config.dynamoDB.backoff, backoffDynamoDB2026
+	case c.config.revision == Revision2026:
 		revision = backoff2026
 	}
 	if c.options != nil && c.options.backoff != nil {
 		backoff = completed(c.options.backoff, revision)
 	}
-	return max(backoff.Delay(a.Number-1, a.Class, a.before.delay), 0)
+	return max(backoff.Delay(a.record.Number-1, a.record.Class, a.before.delay), 0)
 }
 
 // tooLate returns why the next attempt could not be sent in time, as far as
@@ -113,7 +113,7 @@ func (a *attempt) tooLate(c *call, delay time.Duration) Stop {
 // at the present send rate, and "" if it would.
 func (c *call) lineTooLong(delay time.Duration) Stop {
 	limiter := c.partition.limiter
-	if limiter == nil || c.failFast {
+	if limiter == nil || c.config.failFast {
 		return ""
 	}
 	expected := limiter.expectedWait()
@@ -129,23 +129,23 @@ func (c *call) lineTooLong(delay time.Duration) Stop {
 
 // tokenWait returns the least time that a wait for the retry tokens takes.
 func (a *attempt) tokenWait(c *call) time.Duration {
-	if !c.waitTokens {
+	if !c.config.waitTokens {
 		return 0
 	}
-	return c.partition.quota.soonest(c.costs.of(a.Class))
+	return c.partition.quota.soonest(c.config.costs.of(a.record.Class))
 }
 
 // draw draws the tokens for a retry. If the request's body turns out not to be
 // replayable during the pause, they are put back. With Quota.Wait it leaves them to pause.
 func (a *attempt) draw(c *call) bool {
-	cost := c.costs.of(a.Class)
-	if c.waitTokens && cost <= c.capacity {
+	cost := c.config.costs.of(a.record.Class)
+	if c.config.waitTokens && cost <= c.config.capacity {
 		a.unpaid = cost
 		return true
 	}
 	if c.partition.quota.lend(c.caller.Context, cost) != nil {
 		c.partition.share.refuse()
-		if c.patient && cost <= c.capacity && c.caller.ended() == nil {
+		if c.patient && cost <= c.config.capacity && c.caller.ended() == nil {
 			a.unpaid = cost
 			return true
 		}
@@ -182,11 +182,11 @@ func (a *attempt) pause(c *call) bool {
 // mayBeRefused reports whether the tokens that the next attempt waits for may
 // come too late for it. The response is kept until that is known.
 func (a *attempt) mayBeRefused(c *call) bool {
-	if c.failFast || a.unpaid > 0 {
+	if c.config.failFast || a.unpaid > 0 {
 		return true
 	}
 	limiter := c.partition.limiter
-	if limiter == nil && !c.shareRetryAfter {
+	if limiter == nil && !c.config.shareRetryAfter {
 		return false
 	}
 	if _, ok := c.caller.Deadline(); ok || limiter == nil {
@@ -198,7 +198,7 @@ func (a *attempt) mayBeRefused(c *call) bool {
 
 // pauseDiscarding sleeps the delay while the rest of the response is read.
 func (a *attempt) pauseDiscarding(c *call) bool {
-	left, ok := a.takeBody(c, a.Delay)
+	left, ok := a.takeBody(c, a.record.Delay)
 	if !ok {
 		return false
 	}
@@ -236,7 +236,7 @@ func (a *attempt) waitForTokens(c *call) error {
 			return err
 		}
 	}
-	if !c.sleep(a.Delay) {
+	if !c.sleep(a.record.Delay) {
 		return c.caller.ended()
 	}
 	return c.admit(&a.next)
@@ -248,7 +248,7 @@ func (a *attempt) pay(c *call) error {
 		return err
 	}
 	a.next.retryTokens, a.next.lent, a.unpaid = a.unpaid, a.unpaid > 0, 0
-	if c.outlivesDeadline(a.Delay) {
+	if c.outlivesDeadline(a.record.Delay) {
 		return errTooLate
 	}
 	return nil
@@ -259,11 +259,11 @@ func (a *attempt) pay(c *call) error {
 func (a *attempt) acquireInTime(c *call) error {
 	ctx := c.caller.waiting()
 	if deadline, ok := ctx.Deadline(); ok {
-		earlier, end := context.WithDeadlineCause(ctx, deadline.Add(-a.Delay), errTooLate)
+		earlier, end := context.WithDeadlineCause(ctx, deadline.Add(-a.record.Delay), errTooLate)
 		defer end()
 		ctx = earlier
 	}
-	if !c.waitTokens {
+	if !c.config.waitTokens {
 		return c.partition.quota.await(ctx, a.unpaid)
 	}
 	return c.partition.quota.lend(ctx, a.unpaid)
@@ -274,7 +274,7 @@ func (a *attempt) endWaiting(c *call, err error) {
 	switch {
 	case c.caller.ended() != nil:
 		a.giveUp()
-	case errors.Is(err, ErrQuotaExceeded) && !c.waitTokens:
+	case errors.Is(err, ErrQuotaExceeded) && !c.config.waitTokens:
 		a.stopAt(StopQuota)
 	case errors.Is(err, errTooLate), errors.Is(err, ErrQuotaExceeded): // the line was longer than expected
 		a.stopAt(StopDeadline)
@@ -322,23 +322,23 @@ func (a *attempt) patience(c *call, delay time.Duration) time.Duration {
 // it again, unless nothing came back over it.
 func (a *attempt) discard(c *call) *respbody.Discarded {
 	a.next.freshConn = a.needsFreshConn(c)
-	if a.Response == nil {
+	if a.record.Response == nil {
 		return nil
 	}
-	reuse := a.Class == Throttled || c.revision == Revision2026
+	reuse := a.record.Class == Throttled || c.config.revision == Revision2026
 	a.closed = true
-	return respbody.Discard(a.Response, reuse, a.own.Ender())
+	return respbody.Discard(a.record.Response, reuse, a.own.Ender())
 }
 
 // needsFreshConn reports whether the next attempt would otherwise meet the
 // connection that failed.
 func (a *attempt) needsFreshConn(c *call) bool {
 	switch {
-	case c.conns == nil,
-		a.Class == Throttled,
-		a.Class == Transient && c.revision == Revision2026,
-		neterr.DialFailed(a.Err),
-		neterr.StreamFailed(a.Err):
+	case c.config.conns == nil,
+		a.record.Class == Throttled,
+		a.record.Class == Transient && c.config.revision == Revision2026,
+		neterr.DialFailed(a.record.Err),
+		neterr.StreamFailed(a.record.Err):
 		return false
 	}
 	return !a.abandoned
