@@ -1,6 +1,7 @@
 package awsretry
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -15,69 +16,72 @@ import (
 )
 
 // An attempt is one sending of the request, from the wait for its turn to the
-// decision about the next one. Each has a value of its own.
+// decision about the next attempt. Each attempt has a new value.
 type attempt struct {
 	record Attempt
 	permit permit
 	before past
 
+	// The request.
 	out    *http.Request     // what is sent
-	marked *recordContext    // of out, where it has one
-	own    *respbody.Context // of out, nil if it has none of its own
-	held   io.ReadCloser     // the body of out, until it is sent
-	via    http.RoundTripper // what sent out
+	marked *recordContext    // the context of out; nil if it is another one
+	own    *respbody.Context // the context of out; nil if it is not the attempt's own
+	unsent io.ReadCloser     // the body of out, until it is sent
+	via    http.RoundTripper // what sent out; nil before
 
-	sent      bool
-	ahead     *respbody.Ahead // of the response, where some of it was read ahead
+	// The outcome.
+	ahead     *respbody.Ahead // of the response; nil if nothing was read ahead
 	hung      bool            // the reading ahead took longer than codeWait
 	fault     error           // why the outcome cannot be classified
-	canceled  bool            // the caller's context ended it
+	canceled  bool            // the caller's context ended the attempt
 	abandoned bool            // later requests do not use its connection
-	asked     time.Duration   // the delay that its response asks for
-	reported  bool            // to the observers
-	closed    bool            // its response is closed
+	asked     time.Duration   // the delay that the response asks for
+	closed    bool            // the response is closed
+	reported  bool            // the observers were called
 
-	unpaid int    // tokens that the next attempt still has to wait for
-	next   permit // of the next attempt
+	// The next attempt.
+	unpaid int // retry tokens that it still has to wait for
+	next   permit
 }
 
-// firstAttempt returns the first attempt, which may have been sent already.
-func firstAttempt(p permit, sent *plainResult) attempt {
-	a := attempt{permit: p}
-	a.record.Number = 1
-	if sent.sent() {
-		a.sent, a.via, a.record.Response, a.record.Err = true, sent.via, sent.resp, sent.err
-	}
-	return a
+// begin makes a the attempt of c with that number. a is the zero value.
+func (a *attempt) begin(c *call, number int) {
+	a.record.Request, a.record.Partition, a.record.Number = c.req, c.partition.name, number
 }
 
-// successor returns the attempt that follows a.
-func (a *attempt) successor() attempt {
-	b := attempt{permit: a.next}
-	b.record.Number, b.record.Offset = a.record.Number+1, a.record.Offset
-	b.before = past{
-		attempts: a.record.Number, delay: a.record.Delay, failure: a.failure(),
-		hung: a.hung || a.before.hung, maybeExecuted: a.record.MaybeExecuted,
+// advance replaces a by the attempt that follows it.
+func (a *attempt) advance(c *call) {
+	next := attempt{
+		permit: a.next,
+		before: past{
+			attempts: a.record.Number, delay: a.record.Delay, failure: a.failure(),
+			hung: a.hung || a.before.hung, maybeExecuted: a.record.MaybeExecuted,
+		},
 	}
-	return b
+	next.begin(c, a.record.Number+1)
+	next.record.Offset = a.record.Offset
+	*a = next
 }
 
 // end runs on every way out, also when a hook or Base panics.
 func (a *attempt) end(c *call) {
-	a.permit.putBack(c.partition)
-	a.next.putBack(c.partition)
+	a.permit.release(true)
+	a.next.release(true)
 	switch {
 	case a.record.Response != nil && !a.closed && !c.responded:
 		respbody.Close(a.record.Response, a.own.Ender())
 	case a.record.Response == nil && a.own != nil: // nothing was sent, or it failed
 		a.own.End()
 	}
-	if a.held != nil {
-		a.held.Close() // may panic
+	if a.unsent != nil {
+		a.unsent.Close() // may panic
 	}
 }
 
-// failure returns what an error says of a.
+// sent reports whether Base was called.
+func (a *attempt) sent() bool { return a.via != nil }
+
+// failure returns what an error says about a.
 func (a *attempt) failure() failure {
 	if a.record.Response != nil {
 		return failure{status: a.record.Response.StatusCode, code: a.record.Code}
@@ -87,6 +91,11 @@ func (a *attempt) failure() failure {
 
 // waitTurn waits until the attempt may be sent.
 func (a *attempt) waitTurn(c *call) error {
+	if a.record.Number == 1 {
+		if err := c.acquireInitial(&a.permit); err != nil {
+			return c.refuse(StopQuota, err, a.before)
+		}
+	}
 	if err := c.admit(&a.permit); err != nil {
 		return c.refuse(StopRateLimit, err, a.before)
 	}
@@ -95,12 +104,8 @@ func (a *attempt) waitTurn(c *call) error {
 }
 
 // prepare makes the request that is sent. The first attempt sends the caller's
-// own if nothing in it has to differ.
+// request itself if nothing in it has to differ.
 func (a *attempt) prepare(c *call) error {
-	if a.sent {
-		a.out = c.req
-		return nil
-	}
 	if why := c.caller.ended(); why != nil { // the wait may have been long
 		return c.cancellation(why, a.before)
 	}
@@ -124,18 +129,10 @@ func (a *attempt) prepare(c *call) error {
 		a.own = respbody.NewContext(ctx, timeout, c.config.stall)
 		ctx = a.own
 	}
-	if c.config.prepare == nil {
-		a.out = c.req.WithContext(ctx)
-	} else {
-		a.out = c.req.Clone(ctx)
-		a.out.Trailer = c.req.Trailer // the caller may fill it in while the body is read
-		if a.out.Header == nil {
-			a.out.Header = make(http.Header)
-		}
-	}
+	a.out = c.copyRequest(ctx)
 	c.body.Attach(a.out)
 	if a.out.Body != nil && a.out.Body != http.NoBody {
-		a.held = a.out.Body
+		a.unsent = a.out.Body
 	}
 	if c.config.sdkHeaders && !c.outerRetries() && (c.config.prepare != nil || !awsproto.SignsRetryHeaders(c.req)) {
 		a.setRetryHeaders(c)
@@ -144,6 +141,20 @@ func (a *attempt) prepare(c *call) error {
 		return a.runHook(c)
 	}
 	return nil
+}
+
+// copyRequest returns a copy of the caller's request. Its headers are a copy too
+// if Prepare may change them.
+func (c *call) copyRequest(ctx context.Context) *http.Request {
+	if c.config.prepare == nil {
+		return c.req.WithContext(ctx)
+	}
+	req := c.req.Clone(ctx)
+	req.Trailer = c.req.Trailer // the caller may fill it in while the body is read
+	if req.Header == nil {
+		req.Header = make(http.Header)
+	}
+	return req
 }
 
 // setRetryHeaders sets the retry headers of the AWS SDKs.
@@ -185,10 +196,9 @@ func (a *attempt) runHook(c *call) error {
 	return nil
 }
 
-// hookError returns the error of a call that an error of Prepare ends, and
-// reports a call that has sent nothing. If that error
-// is not an *Error with a Stop, and the caller's context has ended, the cause
-// of that end is why Prepare failed.
+// hookError returns the error of a call that an error of Prepare ends. If that
+// is not an *Error with a Stop, and the caller's context has ended, Prepare
+// failed because of that. If nothing was sent, hookError calls the observers.
 func (a *attempt) hookError(c *call, err error) error {
 	stop, chosen := StopPermanent, false
 	if own := (*Error)(nil); errors.As(err, &own) && own.Stop != "" && own.Err != nil {
@@ -201,7 +211,7 @@ func (a *attempt) hookError(c *call, err error) error {
 	return c.reportUnsent(a.before.error(stop, err))
 }
 
-// same reports whether two bodies are one.
+// same reports whether a and b are one body.
 func same(a, b io.ReadCloser) bool {
 	if a == nil || b == nil || !reflect.ValueOf(a).Comparable() || !reflect.ValueOf(b).Comparable() {
 		return (a == nil) == (b == nil)
@@ -209,35 +219,18 @@ func same(a, b io.ReadCloser) bool {
 	return a == b
 }
 
-// send sends the request, unless that is done.
+// send sends the request.
 func (a *attempt) send(c *call) {
-	a.record.Request, a.record.Partition = c.req, c.partition.name
-	if c.observers {
+	if c.observed {
 		a.record.Start = time.Now()
 	}
-	a.held, a.permit.sendToken = nil, false
-	if !a.sent {
-		a.sent = true
-		a.via = a.route(c)
-		a.sendVia(c)
+	a.unsent, a.permit.sendToken = nil, false
+	a.via = a.route(c)
+	if a.own != nil {
+		a.sendWithin(c)
+		return
 	}
-	if a.record.Err != nil && retrier.IsNil(a.record.Err) { // its methods may panic
-		a.record.Err = fmt.Errorf("awsretry: Base returned a nil %T as its error", a.record.Err)
-	}
-	switch {
-	case a.record.Err != nil && a.record.Response != nil:
-		if a.record.Response.Body != nil {
-			respbody.Close(a.record.Response, a.own.Ender())
-		}
-		a.record.Response = nil
-	case a.record.Err == nil && a.record.Response == nil:
-		a.record.Err = errors.New("awsretry: Base returned neither a response nor an error")
-	case a.record.Err == nil && a.record.Response.Body == nil:
-		a.record.Response.Body = http.NoBody
-	}
-	if a.record.Response != nil && c.config.conns != nil {
-		c.config.conns.Saw(a.out, a.record.Response.ProtoMajor)
-	}
+	a.record.Response, a.record.Err = a.via.RoundTrip(a.out)
 }
 
 // route returns what sends the request: Base, or a copy of it whose connections
@@ -252,11 +245,8 @@ func (a *attempt) route(c *call) http.RoundTripper {
 	return c.config.conns.For(a.out.URL)
 }
 
-func (a *attempt) sendVia(c *call) {
-	if a.own == nil {
-		a.record.Response, a.record.Err = a.via.RoundTrip(a.out)
-		return
-	}
+// sendWithin sends the request in the attempt's own context.
+func (a *attempt) sendWithin(c *call) {
 	a.own.Start()
 	bound := false
 	defer func() {
@@ -264,22 +254,45 @@ func (a *attempt) sendVia(c *call) {
 			a.own.End()
 		}
 	}()
-	a.record.Response, a.record.Err = a.via.RoundTrip(a.out)
+	resp, err := a.via.RoundTrip(a.out)
 	switch {
-	case a.record.Err != nil:
-		a.record.Err = a.own.Explain(a.record.Err)
-	case a.record.Response != nil:
-		a.own.Bind(a.record.Response)
+	case err != nil:
+		err = a.own.Explain(err)
+	case resp != nil:
+		a.own.Bind(resp)
 		bound = true
-		if a.record.Response.Request == a.out {
-			a.record.Response.Request = a.shownRequest(c)
+		if resp.Request == a.out {
+			resp.Request = a.shownRequest(c)
 		}
+	}
+	a.record.Response, a.record.Err = resp, err
+}
+
+// receive makes sure that Base returned either a response or an error.
+func (a *attempt) receive(c *call) {
+	r := &a.record
+	if r.Err != nil && retrier.IsNil(r.Err) { // its methods may panic
+		r.Err = fmt.Errorf("awsretry: Base returned a nil %T as its error", r.Err)
+	}
+	switch {
+	case r.Err != nil && r.Response != nil:
+		if r.Response.Body != nil {
+			respbody.Close(r.Response, a.own.Ender())
+		}
+		r.Response = nil
+	case r.Err == nil && r.Response == nil:
+		r.Err = errors.New("awsretry: Base returned neither a response nor an error")
+	case r.Err == nil && r.Response.Body == nil:
+		r.Response.Body = http.NoBody
+	}
+	if r.Response != nil && c.config.conns != nil {
+		c.config.conns.Saw(a.out, r.Response.ProtoMajor)
 	}
 }
 
-// shownRequest returns out without the context of its own, which ends with the
-// response body. The caller may use the context of the response's request for
-// longer.
+// shownRequest returns out without the attempt's own context, which ends with
+// the response body. The caller may use the context of the response's request
+// for longer.
 func (a *attempt) shownRequest(c *call) *http.Request {
 	switch {
 	case a.own == nil:

@@ -2,9 +2,11 @@ package awsretry
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 	"weak"
@@ -172,6 +174,34 @@ func (t *Transport) newConfig() *config {
 	c.plain = !c.ownRequest && c.policy == nil && c.observe == nil && c.partitionName == nil && c.initialCost == 0 &&
 		!c.shareRetryAfter && !c.resume
 	return c
+}
+
+// mayHang reports whether nothing but Close would end a response body that
+// hangs, so that an attempt needs a context of its own to end it. Close is
+// enough for the bodies of an http.Transport.
+func (c *config) mayHang(ctx context.Context) bool {
+	if !c.foreign {
+		return false
+	}
+	_, ok := ctx.Deadline()
+	return !ok
+}
+
+// partitionOf returns the partition of a request. The caller must release it.
+func (c *config) partitionOf(req *http.Request, options *callOptions) *partition {
+	switch {
+	case options != nil && options.hasPartition:
+		return c.partitions.get(options.partition, "")
+	case c.partitionName != nil:
+		return c.partitions.get(c.partitionName(req), "")
+	case req.URL == nil:
+		return c.partitions.get("", "")
+	}
+	host := req.URL.Host
+	if p := c.partitions.recent.Load(); p != nil && p.host == host && host != "" && c.partitions.hold(p) {
+		return p
+	}
+	return c.partitions.get(strings.ToLower(host), host)
 }
 
 func (t *Transport) base() http.RoundTripper {

@@ -101,6 +101,30 @@ func (e *Error) Temporary() bool {
 	return false
 }
 
+// A failure is what an error says about an attempt that failed: the transport's
+// error or, of a response that was closed, the status and the code. The zero
+// value is no failure.
+type failure struct {
+	err    error
+	status int
+	code   string
+}
+
+func (f failure) error() error {
+	if f.err == nil && f.status != 0 {
+		return &responseError{f.status, f.code}
+	}
+	return f.err
+}
+
+// after returns err with the failure that came before it, if there was one.
+func (f failure) after(err error) error {
+	if last := f.error(); last != nil {
+		return fmt.Errorf("%w; before that: %w", err, last)
+	}
+	return err
+}
+
 // A responseError is the last failure if that was a response, which was closed
 // before the call ended.
 type responseError struct {

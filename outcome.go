@@ -155,7 +155,7 @@ func (a *attempt) findDelay(c *call) time.Duration {
 	if a.record.Response == nil || !a.record.Class.Retryable() || c.config.ignoreRetryAfter {
 		return 0
 	}
-	if c.config.retryAfter != nil && !c.elsewhere {
+	if c.config.retryAfter != nil && c.kind != loopCall {
 		var body []byte
 		if a.ahead != nil {
 			body = a.ahead.Stop()
@@ -184,11 +184,8 @@ func (a *attempt) settle(c *call) {
 	if a.record.Class == Success && a.record.Number == 1 {
 		c.partition.quota.Release(c.config.increment)
 	}
-	if !c.continues || a.record.Class.Retryable() { // or else its body settles
-		lent := a.permit.lent
-		if tokens := a.permit.takeTokens(); lent {
-			c.partition.quota.settle(tokens, a.record.Class == Success)
-		}
+	if c.kind != restCall || a.record.Class.Retryable() { // or else the body releases them
+		a.permit.release(a.permit.lent && a.record.Class == Success)
 	}
 	a.asked = a.findDelay(c)
 	if c.config.shareRetryAfter && 0 < a.asked && a.asked <= c.config.maxRetryAfter {
@@ -200,13 +197,15 @@ func (a *attempt) settle(c *call) {
 	}
 }
 
-// report calls the observers, once.
+// report calls the observers, once. An attempt whose response body broke off is
+// reported again only if no attempt follows it.
 func (a *attempt) report(c *call) {
-	if !c.observers || a.reported {
+	broke := c.kind == restCall && !a.sent()
+	if !c.observed || a.reported || broke && a.record.Stop == "" {
 		return
 	}
 	a.reported = true
-	c.tell(a.record)
+	c.observe(a.record)
 }
 
 // finish returns the last response, or an error.

@@ -46,11 +46,10 @@ type rest struct {
 	end      int64          // how many bytes there are when it ends; below 0: unknown
 	received int64          // bytes of it that were not read before
 
-	// The tokens of the request. They are put back when its response has
-	// brought realProgress, or the end of the body, and are lost if it breaks
-	// off before that. Guarded by mu.
-	quota  *Quota
-	tokens int
+	// permit has the tokens of the request. They are put back when its response
+	// has brought realProgress, or the end of the body, and are lost if it
+	// breaks off before that. Guarded by mu.
+	permit permit
 
 	cancel context.CancelFunc // of the requests; guarded by mu
 }
@@ -158,12 +157,9 @@ func (b *resumingBody) release() {
 // settle puts the tokens of the last request back, or gives them up.
 func (b *resumingBody) settle(back bool) {
 	b.mu.Lock()
-	quota, tokens := b.rest.quota, b.rest.tokens
-	b.rest.tokens = 0
+	permit := b.rest.permit.move()
 	b.mu.Unlock()
-	if tokens > 0 {
-		quota.settle(tokens, back)
-	}
+	permit.release(back)
 }
 
 // read reads from src. An end that is too early is left to the next Read, and
@@ -426,29 +422,30 @@ func (b *resumingBody) request(ctx context.Context, cause error) (*http.Response
 	req, from := b.ask(ctx)
 	var c call
 	defer c.end()
-	c.own(req, new(plainResult))
-	c.continues, c.patient = true, b.offset > 0
+	c.own(req)
+	c.kind, c.patient = restCall, b.offset > 0
 	if why := c.caller.ended(); why != nil {
 		return nil, b.fail(b.attempts, StopCanceled, interruption(ctx, why, cause))
 	}
-	if err := c.share(b.config, new(plainResult)); err != nil {
+	if err := c.begin(b.config, optionsOf(ctx)); err != nil {
 		return nil, b.explain(err)
 	}
 	var a attempt
 	defer a.end(&c)
-	a.record.Number, a.sent, a.reported, a.record.Err = b.attempts, true, true, cause
-	a.record.Request, a.record.Partition, a.record.Offset, a.out = req, c.partition.name, b.span.First+b.offset, req
+	a.begin(&c, b.attempts) // the one whose body broke off
+	a.record.Err, a.record.Offset = cause, b.span.First+b.offset
 	a.classify(&c)
 	if !a.decide(&c) || !a.pause(&c) {
-		a.reported = false
 		_, err := a.finish(&c)
 		return nil, b.explain(err)
 	}
-	a = a.successor()
+	a.advance(&c)
 	resp, err := a.run(&c)
-	b.mu.Lock()
-	b.rest.quota, b.rest.tokens = c.partition.quota, a.permit.takeTokens()
-	b.mu.Unlock()
+	if a.sent() {
+		b.mu.Lock()
+		b.rest.permit = a.permit.move()
+		b.mu.Unlock()
+	}
 	if err != nil {
 		return nil, b.explain(interrupted(err, cause))
 	}

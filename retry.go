@@ -18,7 +18,7 @@ func (a *attempt) decide(c *call) bool {
 	if a.record.Stop = a.final(c); a.record.Stop != "" {
 		return false
 	}
-	delay := a.delay(c)
+	delay := a.nextDelay(c)
 	if a.record.Stop = a.tooLate(c, delay); a.record.Stop != "" {
 		return false
 	}
@@ -63,9 +63,9 @@ func (a *attempt) final(c *call) Stop {
 	return ""
 }
 
-// delay returns the delay before the next attempt: the backoff's, and at least
-// the one that the service asks for.
-func (a *attempt) delay(c *call) time.Duration {
+// nextDelay returns the delay before the next attempt: that of the backoff, and
+// at least the one that the service asks for.
+func (a *attempt) nextDelay(c *call) time.Duration {
 	d := a.backoffDelay(c)
 	if a.record.Response != nil && c.config.revision == Revision2026 {
 		d = awsproto.AmzRetryAfter(a.record.Response.Header, d)
@@ -151,7 +151,7 @@ func (a *attempt) draw(c *call) bool {
 		}
 		return false
 	}
-	a.next.retryTokens, a.next.lent = cost, cost > 0
+	a.next.borrowed(c.partition, cost)
 	if cost > 0 {
 		c.partition.share.signal()
 	}
@@ -247,7 +247,8 @@ func (a *attempt) pay(c *call) error {
 	if err := a.acquireInTime(c); err != nil {
 		return err
 	}
-	a.next.retryTokens, a.next.lent, a.unpaid = a.unpaid, a.unpaid > 0, 0
+	a.next.borrowed(c.partition, a.unpaid)
+	a.unpaid = 0
 	if c.outlivesDeadline(a.record.Delay) {
 		return errTooLate
 	}

@@ -246,99 +246,65 @@ var _ retrier.Retrier = new(Transport).mark
 
 // RoundTrip implements http.RoundTripper.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	var plain plainResult
-	t.sendPlain(req, &plain)
-	if plain.succeeded(req) {
-		plain.reward(req)
-		return plain.resp, nil // what most requests do, and all that it costs
+	options := optionsOf(req.Context())
+	var fast fastPath
+	if fast.send(t.config.Load(), req, options); fast.succeeded(req) {
+		fast.reward(req)
+		return fast.resp, nil // what most requests do, and all that it costs
 	}
+	return t.roundTrip(req, options, &fast)
+}
 
+// roundTrip is RoundTrip of a request that takes more than the fast path.
+func (t *Transport) roundTrip(req *http.Request, options *callOptions, fast *fastPath) (*http.Response, error) {
 	var c call
 	defer c.end()
-	c.own(req, &plain)
-	config, err := t.resolve()
-	if err != nil {
-		return nil, err
-	}
-	permit, err := c.begin(config, &plain)
-	if err != nil {
-		return nil, err
-	}
-
-	a := firstAttempt(permit, &plain)
+	var a attempt
 	defer a.end(&c)
+	if fast.sent() {
+		fast.handOver(&c, &a, req)
+	} else if err := t.begin(&c, req, options); err != nil {
+		return nil, err
+	} else {
+		a.begin(&c, 1)
+	}
 	resp, err := a.run(&c)
-	if config.resume && err == nil {
+	if c.config.resume && err == nil {
 		a.makeResumable(&c)
 	}
 	return resp, err
 }
 
+// begin sets up the call of a request, whose body the call takes over.
+func (t *Transport) begin(c *call, req *http.Request, options *callOptions) error {
+	c.own(req)
+	config, err := t.resolve()
+	if err != nil {
+		return err
+	}
+	return c.begin(config, options)
+}
+
 // run makes the attempt and those that follow it. Afterwards a is the last.
 func (a *attempt) run(c *call) (*http.Response, error) {
 	for {
-		if err := a.waitTurn(c); err != nil {
-			return nil, err
+		if !a.sent() { // by the fast path
+			if err := a.waitTurn(c); err != nil {
+				return nil, err
+			}
+			if err := a.prepare(c); err != nil {
+				return nil, err
+			}
+			a.send(c)
 		}
-		if err := a.prepare(c); err != nil {
-			return nil, err
-		}
-		a.send(c)
+		a.receive(c)
 		a.classify(c)
 		a.settle(c)
 		if !a.decide(c) || !a.pause(c) {
 			return a.finish(c)
 		}
-		*a = a.successor()
+		a.advance(c)
 	}
-}
-
-// sendPlain makes the first attempt if neither the settings nor the request ask
-// for more than sending it, and no send token has to be waited for. result is
-// zero before that.
-func (t *Transport) sendPlain(req *http.Request, result *plainResult) {
-	c := t.config.Load()
-	if c == nil || !c.plain || req.Trailer != nil ||
-		req.Body != nil && req.Body != http.NoBody && (req.GetBody == nil || !result.memory.Remember(req.Body)) {
-		return
-	}
-	ctx := req.Context()
-	if ctx.Err() != nil || isClosed(cancelOf(req)) || c.attempts > 1 && c.mayHang(ctx) {
-		return
-	}
-	result.options, result.optionsKnown = optionsOf(ctx), true
-	if result.options != nil {
-		return
-	}
-	via := c.base
-	if c.conns != nil {
-		via = c.conns.For(req.URL)
-	}
-	if c.mode == Adaptive {
-		c.sendPaced(req, via, result)
-		return
-	}
-	resp, err := via.RoundTrip(req)
-	result.config, result.via, result.resp, result.err = c, via, resp, err
-}
-
-// sendPaced is sendPlain in adaptive mode. If it sends the request, its caller
-// must release the partition.
-func (c *config) sendPaced(req *http.Request, via http.RoundTripper, result *plainResult) {
-	p := c.partitionOf(req, nil)
-	defer func() {
-		if !result.sent() {
-			c.partitions.release(p)
-		}
-	}()
-	if p.limiter.limits() {
-		var ok bool
-		if result.sendTime, ok = p.limiter.take(); !ok {
-			return
-		}
-	}
-	resp, err := via.RoundTrip(req)
-	result.config, result.via, result.partition, result.resp, result.err = c, via, p, resp, err
 }
 
 // CloseIdleConnections calls the method of that name of Base, if it has one,

@@ -47,10 +47,11 @@ func (a *attemptError) decide(opErr error) error {
 	if !a.class.Retryable() {
 		loop.SetClass(awsretry.Transient) // retryable by a client's own rules
 	}
+	var why awsretry.Stop
 	if a.once {
-		a.stop = awsretry.StopBody
-		loop.Stop(a.stop)
-	} else if a.delay, a.stop = loop.Decide(); a.stop == "" {
+		why = awsretry.StopBody
+	}
+	if a.delay, a.stop = loop.Decide(why); a.stop == "" {
 		return nil
 	}
 	sleep(ctx, a.delay)

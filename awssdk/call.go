@@ -18,7 +18,7 @@ import (
 // goroutine of the SDK's retry loop.
 type call struct {
 	retryer   *Retryer
-	loop      *awsretry.Loop
+	loop      decisions
 	described *http.Request // in the records of the attempts
 	admitted  bool          // the next attempt has waited for its turn
 	failed    []*attemptError
@@ -41,7 +41,7 @@ func (r *Retryer) handleCall(ctx context.Context, in middleware.FinalizeInput, n
 	out middleware.FinalizeOutput, metadata middleware.Metadata, err error,
 ) {
 	described := describeCall(ctx, requestOf(in))
-	loop, err := r.transport.NewLoop(described)
+	loop, err := r.newLoop(described, false)
 	if err != nil {
 		return out, metadata, refusedFirst(err)
 	}
@@ -145,10 +145,11 @@ func (c *call) limitAttempts(sent *http.Request) {
 	if !ok || err != nil {
 		return
 	}
+	allowed := 0
 	if n != unlimited {
-		c.loop.SetMaxAttempts(n)
+		allowed = n
 	}
-	text := before + "max=" + strconv.Itoa(min(n, c.loop.MaxAttempts()))
+	text := before + "max=" + strconv.Itoa(min(n, c.loop.LimitAttempts(allowed)))
 	if more {
 		text += ";" + after
 	}

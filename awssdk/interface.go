@@ -2,12 +2,12 @@ package awssdk
 
 import (
 	"context"
-	"math"
 	"net/http"
 	"time"
 
 	"example.com/awsretry"
 	"example.com/awsretry/internal/awsproto"
+	"example.com/awsretry/internal/sdkloop"
 )
 
 func release(error) error { return nil }
@@ -39,7 +39,7 @@ func (r *Retryer) RetryDelay(attempt int, err error) (time.Duration, error) {
 	if resp != nil {
 		failed.Request = resp.Request
 	}
-	delay, err := r.transport.Delay(failed)
+	delay, err := sdkloop.Delay(r.transport, failed)
 	if r.loop2026.Load() {
 		delay = beforeLoop2026(delay, resp)
 	}
@@ -67,16 +67,14 @@ func (r *Retryer) GetAttemptToken(ctx context.Context) (func(error) error, error
 	if c := callOf(ctx); c != nil && c.retryer == r {
 		return release, c.wait()
 	}
-	loop, err := r.transport.NewLoop(describeCall(ctx, nil))
+	loop, err := r.newLoop(describeCall(ctx, nil), true)
 	if err != nil {
 		return nil, refusedFirst(err)
 	}
 	defer loop.End()
-	loop.Quiet()
 	if err := loop.Wait(); err != nil {
 		return nil, refusedFirst(err)
 	}
-	loop.Sent()
 	return func(err error) error { settle(loop, err); return nil }, nil
 }
 
@@ -88,17 +86,15 @@ func (r *Retryer) GetRetryToken(ctx context.Context, opErr error) (func(error) e
 		return release, a.decide(opErr)
 	}
 	described := describeCall(ctx, nil)
-	loop, err := r.transport.NewLoop(described)
+	loop, err := r.newLoop(described, true)
 	if err != nil {
 		return nil, refusedFirst(err)
 	}
 	defer loop.End()
-	loop.SetMaxAttempts(math.MaxInt) // the SDK counts
-	loop.Quiet()
 	if !classify(loop, nil, opErr).Retryable() {
 		loop.SetClass(awsretry.Transient) // retryable by a client's own rules
 	}
-	delay, stop := loop.Decide()
+	delay, stop := loop.Decide("")
 	if stop != "" {
 		if !r.loop2026.Load() || !awsproto.LongPolls(described) { // for those that the SDK knows it sleeps itself
 			sleep(ctx, delay)
@@ -123,7 +119,7 @@ func (r *Retryer) GetRetryToken(ctx context.Context, opErr error) (func(error) e
 func (r *Retryer) GetInitialToken() func(error) error { return release }
 
 // settle gives the outcome of an attempt to the buckets.
-func settle(loop *awsretry.Loop, err error) {
+func settle(loop decisions, err error) {
 	classify(loop, nil, err)
 	loop.Settle()
 }
@@ -131,7 +127,7 @@ func settle(loop *awsretry.Loop, err error) {
 // classify gives the outcome of an attempt to the loop. resp is that of an
 // attempt without err. A failure of another operation is one of the attempt, but
 // its response says nothing of the service.
-func classify(loop *awsretry.Loop, resp *http.Response, err error) awsretry.Class {
+func classify(loop decisions, resp *http.Response, err error) awsretry.Class {
 	class := awsretry.Success
 	switch {
 	case err == nil:

@@ -193,12 +193,12 @@ func NewRetryer(c Config) (*Retryer, error) {
 // attempts returns how often a request to most services may be sent.
 func (c Config) attempts() (int, error) {
 	t := &awsretry.Transport{Mode: c.Mode, Revision: c.Revision, MaxAttempts: c.MaxAttempts}
-	loop, err := t.NewLoop(describe(context.Background(), "", "", nil))
+	loop, err := newLoop(t, describe(context.Background(), "", "", nil), false)
 	if err != nil {
 		return 0, err
 	}
 	defer loop.End()
-	return loop.MaxAttempts(), nil
+	return loop.LimitAttempts(0), nil
 }
 
 // A configError names the fields of a Config where the error of
