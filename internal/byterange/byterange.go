@@ -1,5 +1,5 @@
-// Package byterange knows which bytes of an object a response has, and whether
-// the rest can be requested if its body breaks off.
+// Package byterange knows which bytes of an object a response has, how the rest is
+// requested if its body breaks off, and whether a response is that rest.
 package byterange
 
 import (
