@@ -190,7 +190,7 @@ func (a *attempt) runHook(c *call) error {
 	if err != nil {
 		return a.hookError(c, err)
 	}
-	if why := c.caller.ended(); why != nil { // signing can take its time
+	if why := c.caller.ended(); why != nil { // Prepare may have taken long
 		return c.cancellation(why, a.before)
 	}
 	return nil

@@ -12,7 +12,7 @@ import (
 	"example.com/awsretry/internal/respbody"
 )
 
-// classify finds the error code and the class of the outcome.
+// classify determines the error code and the class of the outcome.
 func (a *attempt) classify(c *call) {
 	if a.record.Err == nil {
 		a.record.Code = a.findCode(c)
@@ -20,7 +20,7 @@ func (a *attempt) classify(c *call) {
 	a.classifyOutcome(c)
 }
 
-// classifyOutcome finds the class of the outcome, whose error code is known.
+// classifyOutcome determines the class of an outcome whose error code is known.
 func (a *attempt) classifyOutcome(c *call) {
 	switch {
 	case a.record.Err == nil:
@@ -51,12 +51,14 @@ func (a *attempt) mayHaveExecuted() bool {
 		return true
 	case a.record.Response.StatusCode >= 400 && a.record.Response.StatusCode < 500:
 		return false
-	case a.record.Class == Permanent: // a Policy may say so of a server error that must not be repeated
+	case a.record.Class == Permanent: // a Policy may return it for a server error that must not be retried
 		return DefaultPolicy(&a.record) == Transient
 	}
 	return true
 }
 
+// classOf returns the class by the policy. If the policy makes no sense, it sets
+// fault.
 func (a *attempt) classOf(c *call) Class {
 	policy := c.config.policy
 	if c.options != nil && c.options.hasPolicy {
@@ -65,7 +67,7 @@ func (a *attempt) classOf(c *call) Class {
 	if policy == nil {
 		return DefaultPolicy(&a.record)
 	}
-	shown := a.record // the policy may keep it; a stays on the stack
+	shown := a.record // the policy may keep the pointer; a stays on the stack
 	class := policy(&shown)
 	if class < Success || class > Throttled {
 		a.fault = fmt.Errorf(
@@ -80,17 +82,17 @@ func (a *attempt) classOf(c *call) Class {
 }
 
 const (
-	// codeWait is how long a response body is waited for to find an error code.
-	// A body that is slower is classified by what came.
+	// codeWait limits the wait for a response body that may have an error code.
+	// If the body is slower, what came by then is searched.
 	codeWait = time.Second
 
-	// uploadWait is how long a response waits for a Read of the caller's body
-	// that is in progress.
+	// uploadWait is how long a response waits for a Read of the caller's body in
+	// progress.
 	uploadWait = 100 * time.Millisecond
 )
 
-// findCode returns the AWS error code of the response, "" if there is none. It
-// reads the body ahead where a code may be in it, and leaves it whole.
+// findCode returns the AWS error code of the response, or "". It reads a body
+// ahead that may have one, and leaves it whole.
 func (a *attempt) findCode(c *call) string {
 	resp := a.record.Response
 	hidden := awsproto.MayHideError(resp, c.req)
@@ -118,13 +120,13 @@ func (a *attempt) findCode(c *call) string {
 	return code
 }
 
-// readsAhead reports whether the response body may be read before it is the
-// caller's. Once a Read of it hangs, RoundTrip cannot return the response. So
-// none is read where no retry can follow, unless the rate limiter has to know
-// whether the service throttles and the length is announced. That of a last
-// attempt is read for Outcome, unless the body of an attempt before it hung.
-// While the caller is still writing a one-shot request body, the response may
-// depend on what comes.
+// readsAhead reports whether the response body may be read before the caller has
+// it. If a Read hangs, RoundTrip cannot return the response. So a body is not
+// read if no retry can follow, unless the rate limiter needs to know whether the
+// service throttles and the length is announced. The body of a last attempt is
+// read for Outcome, unless the body of an attempt before it hung. A body is not
+// read while the caller is still writing a one-shot request body, which the
+// response may depend on.
 func (a *attempt) readsAhead(c *call) bool {
 	paced := c.partition.limiter != nil && 0 < a.record.Response.ContentLength
 	switch {
@@ -134,8 +136,9 @@ func (a *attempt) readsAhead(c *call) bool {
 	return c.body.Quiet(c.caller.waiting(), uploadWait) && (paced || c.body.Replayable())
 }
 
-// waitForCode waits until the body is read ahead. Amazon S3 begins a document
-// at once and, for a large copy, ends it after minutes.
+// waitForCode waits until the body is read ahead. A hidden error has no limit:
+// for a large copy, Amazon S3 begins its document at once and ends it after
+// minutes.
 func (a *attempt) waitForCode(c *call, hidden bool) {
 	ctx := c.caller.waiting()
 	limit, ok := a.own.Left()
@@ -149,8 +152,7 @@ func (a *attempt) waitForCode(c *call, hidden bool) {
 	}
 }
 
-// findDelay returns the delay that the response asks for, 0 if it
-// asks for none.
+// findDelay returns the delay that the response asks for, or 0.
 func (a *attempt) findDelay(c *call) time.Duration {
 	if a.record.Response == nil || !a.record.Class.Retryable() || c.config.ignoreRetryAfter {
 		return 0
@@ -174,8 +176,9 @@ func (a *attempt) findDelay(c *call) time.Duration {
 // settle updates what later attempts and other calls use: the buckets, the gate
 // and the connections.
 func (a *attempt) settle(c *call) {
-	if c.config.conns != nil && a.via != nil && !a.canceled && neterr.TimedOut(a.record.Err) && !neterr.DialFailed(a.record.Err) {
-		// Later requests would meet it too, whether this one is retried or not.
+	err := a.record.Err
+	if c.config.conns != nil && a.sent() && !a.canceled && neterr.TimedOut(err) && !neterr.DialFailed(err) {
+		// Later requests would use it too, even if this one is not retried.
 		a.abandoned = c.config.conns.Abandon(a.out.URL, a.via)
 	}
 	if c.partition.limiter != nil && !a.canceled {
@@ -231,14 +234,15 @@ func (a *attempt) finish(c *call) (*http.Response, error) {
 	return a.record.Response, nil
 }
 
+// error returns the error of a call that ends after a.
 func (a *attempt) error(stop Stop, err error) error {
-	lost := a.record.Class == Success // a response that the context's end took away
+	lost := a.record.Class == Success // the end of the context took the response away
 	return &Error{Attempts: a.record.Number, Stop: stop, Err: err, MaybeExecuted: a.record.MaybeExecuted || lost}
 }
 
 // settleBody waits until nothing of the response is being read ahead, so that
-// its body and its trailers are the caller's alone. It reports false if the
-// caller's context ended first, and the body with it.
+// only the caller uses its body and trailers. It returns false if the caller's
+// context ends first, and the body with it.
 func (a *attempt) settleBody(c *call) bool {
 	a.ahead.Stop()
 	ctx := c.caller.Context
@@ -263,8 +267,8 @@ func (a *attempt) lastError(c *call) error {
 	return interruption(c.caller.Context, why, err)
 }
 
-// giveUp discards the response, because the caller's context has ended and the
-// body with it.
+// giveUp stops and discards the response: the caller's context has ended, and
+// the body with it.
 func (a *attempt) giveUp() {
 	a.stopAt(StopCanceled)
 	if a.record.Response != nil {
@@ -273,25 +277,25 @@ func (a *attempt) giveUp() {
 	}
 }
 
-// stopAt ends the call with this attempt, for which a retry was planned.
+// stopAt makes a, which may have been going to be retried, the last attempt.
 func (a *attempt) stopAt(stop Stop) { a.record.Stop, a.record.Delay = stop, 0 }
 
-// sleepKeeping sleeps while the response is kept.
+// sleepKeeping sleeps for d and keeps the response.
 func (a *attempt) sleepKeeping(c *call, d time.Duration) {
 	defer a.own.Hold()()
 	c.sleep(d)
 }
 
-// keepRecord leaves the record of the last attempt to Outcome, in the context
-// of the response's request: of ours, or of the one that Base says it sent,
-// which may have gone elsewhere.
+// keepRecord stores the record of the last attempt for Outcome, in the context
+// of the response's request. That is our request, or another one that Base sent
+// in its place.
 func (a *attempt) keepRecord(c *call) {
 	sent := a.record.Response.Request
 	var known *recordContext
 	if sent != nil {
 		known, _ = sent.Context().Value(recordKey{}).(*recordContext)
 	}
-	if sent == nil || known != nil && known != a.marked { // none, or left there by another request
+	if sent == nil || known != nil && known != a.marked { // none, or one of another call
 		sent, known = a.shownRequest(c), a.marked
 	}
 	if known == nil {
