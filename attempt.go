@@ -143,8 +143,8 @@ func (a *attempt) prepare(c *call) error {
 	return nil
 }
 
-// copyRequest returns a copy of the caller's request. Its headers are a copy too
-// if Prepare may change them.
+// copyRequest returns a copy of the caller's request. Its headers are a copy
+// too if Prepare may change them.
 func (c *call) copyRequest(ctx context.Context) *http.Request {
 	if c.config.prepare == nil {
 		return c.req.WithContext(ctx)

@@ -154,9 +154,9 @@ func (p past) error(stop Stop, err error) *Error {
 	return &Error{Attempts: p.attempts, Stop: stop, Err: err, MaybeExecuted: p.maybeExecuted}
 }
 
-// refuse returns the error of a call whose next attempt may not be sent, because
-// of an error of Quota.Acquire or RateLimiter.Wait. If nothing was sent, it
-// calls the observers.
+// refuse returns the error of a call whose next attempt may not be sent,
+// because of an error of Quota.Acquire or RateLimiter.Wait. If nothing was
+// sent, it calls the observers.
 func (c *call) refuse(stop Stop, err error, before past) error {
 	why := c.caller.ended()
 	if before.attempts > 0 && errors.Is(err, errTooLate) {

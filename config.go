@@ -221,8 +221,8 @@ const (
 	pingTimeout     = 5 * time.Second
 )
 
-// defaultBase returns the default of Base. There is one for the process, so that
-// Transports share its connections.
+// defaultBase returns the default of Base. There is one for the process, so
+// that Transports share its connections.
 var defaultBase = sync.OnceValue(func() http.RoundTripper {
 	t := cleanhttp.DefaultPooledTransport()
 	t.HTTP2 = &http.HTTP2Config{SendPingTimeout: sendPingTimeout, PingTimeout: pingTimeout}
@@ -319,8 +319,8 @@ func (c *config) newShare(p *partition, t weak.Pointer[Transport]) *Share {
 	return s
 }
 
-// A spread limits the random time that is added to a delay that Retry-After asks
-// for.
+// A spread limits the random time that is added to a delay that Retry-After
+// asks for.
 type spread struct {
 	fixed   time.Duration
 	partial bool // the default, which depends on the delay

@@ -113,8 +113,8 @@ func WithBackoff(ctx context.Context, backoff Backoff) context.Context {
 	})
 }
 
-// AttemptNumber returns the number of the attempt that ctx belongs to, from 1, or
-// 1 if ctx does not belong to an attempt. It is for a RoundTripper that is a
+// AttemptNumber returns the number of the attempt that ctx belongs to, from 1,
+// or 1 if ctx does not belong to an attempt. It is for a RoundTripper that is a
 // Transport's Base.
 func AttemptNumber(ctx context.Context) int {
 	if o := optionsOf(ctx); o != nil && o.attempt > 0 {
@@ -142,8 +142,8 @@ func Outcome(resp *http.Response) (Attempt, bool) {
 type recordKey struct{}
 
 // A recordContext is the context of a retry. It has the attempt's options and,
-// once RoundTrip has returned the response, the record for Outcome, which may be
-// called at any time.
+// once RoundTrip has returned the response, the record for Outcome, which may
+// be called at any time.
 type recordContext struct {
 	context.Context
 	options   callOptions
@@ -202,9 +202,9 @@ func (r *recordContext) Value(key any) any {
 }
 
 // A callerContext is the context of RoundTrip's caller, which the deprecated
-// Request.Cancel ends too. An http.Client with a Timeout sets that channel and a
-// deadline. If there is a deadline, it ends long waits, and the channel is only
-// polled.
+// Request.Cancel ends too. An http.Client with a Timeout sets that channel and
+// a deadline. If there is a deadline, it ends long waits, and the channel is
+// only polled.
 type callerContext struct {
 	context.Context                 // the request's
 	cancel          <-chan struct{} // Request.Cancel

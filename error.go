@@ -17,7 +17,8 @@ import (
 // failure. errors.Is and errors.As find all of these. errors.Is also finds
 // [ErrQuotaExceeded] and [ErrRateLimited], by the Stop.
 //
-// The methods of a nil *Error, which a Base may return by mistake, do not panic.
+// The methods of a nil *Error, which a Base may return by mistake, do not
+// panic.
 type Error struct {
 	Attempts int  // how many were sent; for a body that broke off, since its last byte
 	Stop     Stop // why no attempt followed

@@ -151,8 +151,8 @@ func (l *loop) Settle() { l.attempt.settle(&l.call) }
 // Decide decides whether another attempt follows, draws the tokens for it, and
 // calls the observers. With Quota.Wait it waits for the tokens. If why is not
 // "", no attempt follows for that reason. If stop is "", another attempt
-// follows after delay. If stop is StopQuota and LongPoll asks for it, the caller
-// must sleep for delay before the call ends.
+// follows after delay. If stop is StopQuota and LongPoll asks for it, the
+// caller must sleep for delay before the call ends.
 func (l *loop) Decide(why Stop) (delay time.Duration, stop Stop) {
 	a, c := &l.attempt, &l.call
 	a.asked = a.findDelay(c) // Settle may have been left to another loop
@@ -169,8 +169,8 @@ func (l *loop) Decide(why Stop) (delay time.Duration, stop Stop) {
 }
 
 // Detach takes the tokens that Decide drew out of a loop for one attempt alone.
-// If the next attempt succeeds, putBack must be called. It puts the tokens back,
-// less those that Settle puts back for the success of a first attempt.
+// If the next attempt succeeds, putBack must be called. It puts the tokens
+// back, less those that Settle puts back for the success of a first attempt.
 func (l *loop) Detach() (putBack func()) {
 	a, c := &l.attempt, &l.call
 	tokens := a.next.retryTokens
@@ -182,8 +182,8 @@ func (l *loop) Detach() (putBack func()) {
 }
 
 // End ends the call. It puts back the tokens of an attempt that was not sent,
-// and reports an attempt that Decide was not called for. Classify and Settle may
-// still be called after it. Further calls do nothing.
+// and reports an attempt that Decide was not called for. Classify and Settle
+// may still be called after it. Further calls do nothing.
 func (l *loop) End() {
 	if l.ended {
 		return

@@ -57,8 +57,8 @@ func (a *attempt) mayHaveExecuted() bool {
 	return true
 }
 
-// classOf returns the class by the policy. If the policy makes no sense, it sets
-// fault.
+// classOf returns the class by the policy. If the policy makes no sense, it
+// sets fault.
 func (a *attempt) classOf(c *call) Class {
 	policy := c.config.policy
 	if c.options != nil && c.options.hasPolicy {
@@ -120,13 +120,13 @@ func (a *attempt) findCode(c *call) string {
 	return code
 }
 
-// readsAhead reports whether the response body may be read before the caller has
-// it. If a Read hangs, RoundTrip cannot return the response. So a body is not
-// read if no retry can follow, unless the rate limiter needs to know whether the
-// service throttles and the length is announced. The body of a last attempt is
-// read for Outcome, unless the body of an attempt before it hung. A body is not
-// read while the caller is still writing a one-shot request body, which the
-// response may depend on.
+// readsAhead reports whether the response body may be read before the caller
+// has it. If a Read hangs, RoundTrip cannot return the response. So a body is
+// not read if no retry can follow, unless the rate limiter needs to know
+// whether the service throttles and the length is announced. The body of a last
+// attempt is read for Outcome, unless the body of an attempt before it hung. A
+// body is not read while the caller is still writing a one-shot request body,
+// which the response may depend on.
 func (a *attempt) readsAhead(c *call) bool {
 	paced := c.partition.limiter != nil && 0 < a.record.Response.ContentLength
 	switch {

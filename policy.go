@@ -224,9 +224,9 @@ func errorClass(err error) Class {
 	return Transient
 }
 
-// A bodyError is why a response body broke off. It is transient even if the same
-// error would be permanent before the headers: no TLS handshake has failed, and
-// the request was valid.
+// A bodyError is why a response body broke off. It is transient even if the
+// same error would be permanent before the headers: no TLS handshake has
+// failed, and the request was valid.
 type bodyError struct{ err error }
 
 func (e *bodyError) Error() string { return e.err.Error() }

@@ -57,8 +57,8 @@ const realProgress = 16 << 10
 var errShort = fmt.Errorf("the service sent only a part of the rest: %w", io.ErrUnexpectedEOF)
 
 // makeResumable replaces the response's body by one that continues, or by one
-// whose error says why it does not. An outer retry loop makes no difference: its
-// attempt ends with the response.
+// whose error says why it does not. An outer retry loop makes no difference:
+// its attempt ends with the response.
 func (a *attempt) makeResumable(c *call) {
 	if a.record.Class != Success || c.maxAttempts() <= 1 || c.switchedOff() {
 		return
@@ -307,8 +307,8 @@ func (b *resumingBody) install(resp *http.Response) bool {
 }
 
 // request requests the rest, as a retry of the attempt whose body broke off. It
-// returns a response that has the rest or begins with it, and io.EOF if there is
-// no rest.
+// returns a response that has the rest or begins with it, and io.EOF if there
+// is no rest.
 func (b *resumingBody) request(ctx context.Context) (*http.Response, error) {
 	cause := b.rest.cause
 	req := b.req.WithContext(ctx)
@@ -381,9 +381,9 @@ func (b *resumingBody) before() failure {
 	return failure{err: b.rest.cause}
 }
 
-// interrupted returns err with what the body broke off with, if err is that of a
-// call for the rest that the end of the context ended. The call's own error has
-// only the failure of its last attempt.
+// interrupted returns err with what the body broke off with, if err is that of
+// a call for the rest that the end of the context ended. The call's own error
+// has only the failure of its last attempt.
 func (b *resumingBody) interrupted(err error) error {
 	failed := new(Error)
 	if !errors.As(err, &failed) || failed.Stop != StopCanceled || errors.Is(err, b.rest.cause) {

@@ -12,9 +12,9 @@ import (
 	"example.com/awsretry/internal/respbody"
 )
 
-// decide decides whether another attempt follows, as far as that is known before
-// the delay, and draws the tokens for it. If it returns false, it sets the
-// record's Stop.
+// decide decides whether another attempt follows, as far as that is known
+// before the delay, and draws the tokens for it. If it returns false, it sets
+// the record's Stop.
 func (a *attempt) decide(c *call) bool {
 	if a.record.Stop = a.final(c); a.record.Stop != "" {
 		return false
@@ -41,7 +41,8 @@ func (a *attempt) decide(c *call) bool {
 	return a.record.Stop == ""
 }
 
-// final returns the reason why no attempt can follow this one, or "" if one may.
+// final returns the reason why no attempt can follow this one, or "" if one
+// may.
 func (a *attempt) final(c *call) Stop {
 	switch {
 	case a.canceled:
@@ -171,7 +172,8 @@ const (
 	drainWait = 100 * time.Millisecond
 )
 
-// pause waits until the next attempt is due, and reports whether it may be sent.
+// pause waits until the next attempt is due, and reports whether it may be
+// sent.
 func (a *attempt) pause(c *call) bool {
 	if a.mayBeRefused(c) {
 		return a.pauseKeeping(c)
@@ -213,8 +215,8 @@ func (a *attempt) pauseDiscarding(c *call) bool {
 	return true
 }
 
-// pauseKeeping sleeps for the delay and waits for tokens. It keeps the response,
-// which is returned if the tokens are refused.
+// pauseKeeping sleeps for the delay and waits for tokens. It keeps the
+// response, which is returned if the tokens are refused.
 func (a *attempt) pauseKeeping(c *call) bool {
 	defer a.own.Hold()()
 	if err := a.waitForTokens(c); err != nil {
@@ -307,9 +309,9 @@ func (a *attempt) takeBody(c *call, delay time.Duration) (left time.Duration, ok
 }
 
 // patience returns how long takeBody waits for a Read of the caller's body in
-// progress: for the delay, which passes meanwhile, but at least for a second. It
-// leaves half of the time until the deadline, after which the response would be
-// lost.
+// progress: for the delay, which passes meanwhile, but at least for a second.
+// It leaves half of the time until the deadline, after which the response would
+// be lost.
 func (a *attempt) patience(c *call, delay time.Duration) time.Duration {
 	limit := max(readWait, delay)
 	if deadline, ok := c.caller.Deadline(); ok {
@@ -346,8 +348,8 @@ func (a *attempt) needsFreshConn(c *call) bool {
 	return !a.abandoned
 }
 
-// finishDiscarding waits after the delay until the response is discarded, for at
-// most limit and not up to the deadline.
+// finishDiscarding waits after the delay until the response is discarded, for
+// at most limit and not up to the deadline.
 func (a *attempt) finishDiscarding(c *call, d *respbody.Discarded, limit time.Duration) {
 	if d != nil {
 		d.Finish(c.caller.waiting(), min(limit, a.patience(c, 0)))

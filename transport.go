@@ -27,8 +27,8 @@ import (
 // A Transport is an http.RoundTripper that retries requests by the rules of the
 // AWS SDKs. The zero value is ready to use: it sends a request up to three
 // times through a shared pooled transport, with the retry token bucket and the
-// delays of standard mode. Set it as http.Client.Transport, and pass that client
-// to any SDK that takes an *http.Client.
+// delays of standard mode. Set it as http.Client.Transport, and pass that
+// client to any SDK that takes an *http.Client.
 //
 // The fields are read when the first request is sent and must not be changed
 // after that. A Transport is safe for concurrent use. It keeps its token
@@ -340,10 +340,10 @@ type State struct {
 	FleetTokens int
 }
 
-// State returns the state of the named partition. It returns false if no request
-// has used the partition, or newer partitions have replaced it. The name is that
-// of a request, or the one that Partitions yields, which differs if the name is
-// longer than 255 bytes.
+// State returns the state of the named partition. It returns false if no
+// request has used the partition, or newer partitions have replaced it. The
+// name is that of a request, or the one that Partitions yields, which differs
+// if the name is longer than 255 bytes.
 func (t *Transport) State(partition string) (State, bool) {
 	c := t.config.Load()
 	if c == nil {

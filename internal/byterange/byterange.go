@@ -28,8 +28,8 @@ func (s Span) Contains(last, total int64) bool {
 	return (s.Last < 0 || last <= s.Last) && (s.Total < 0 || total < 0 || total == s.Total)
 }
 
-// Field returns the lines of a header field as one line (RFC 9110, section 5.3).
-// Several lines do not look like the one line that is expected.
+// Field returns the lines of a header field as one line (RFC 9110, section
+// 5.3). Several lines do not look like the one line that is expected.
 func Field(header http.Header, name string) string { return strings.Join(header.Values(name), ", ") }
 
 // HasContent reports whether the response to req has content of the kind that

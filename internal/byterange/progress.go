@@ -61,8 +61,8 @@ func (p *Progress) Position() int64 { return p.span.First + p.offset }
 // AtEnd reports whether the body ends if the current response does.
 func (p *Progress) AtEnd() bool { return p.hasAll() || p.end < 0 && p.skip == 0 }
 
-// Complete reports whether nothing is left to read. It is false if the length of
-// the body is unknown.
+// Complete reports whether nothing is left to read. It is false if the length
+// of the body is unknown.
 func (p *Progress) Complete() bool { return p.hasAll() && p.skip == 0 }
 
 func (p *Progress) hasAll() bool {
@@ -158,9 +158,9 @@ func (p *Progress) EndsWith(resp *http.Response) bool {
 	return ok && total == p.Position() && Field(resp.Header, "Etag") == p.etag
 }
 
-// Continue makes resp, the response to a request for the rest from the byte that
-// Ask returned, the one that is read. It returns an error if resp is not the
-// rest of the same version of the object.
+// Continue makes resp, the response to a request for the rest from the byte
+// that Ask returned, the one that is read. It returns an error if resp is not
+// the rest of the same version of the object.
 func (p *Progress) Continue(resp *http.Response, from int64) error {
 	again := ""
 	switch resp.StatusCode {
