@@ -1,6 +1,7 @@
 package awsretry
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -15,141 +16,151 @@ import (
 )
 
 // An attempt is one sending of the request, from the wait for its turn to the
-// decision about the next one. Each has a value of its own.
+// decision about the next attempt. Each attempt has a new value.
 type attempt struct {
-	Attempt // the record
-	permit
+	record Attempt
+	permit permit
 	before past
 
+	// The request.
 	out    *http.Request     // what is sent
-	marked *recordContext    // of out, where it has one
-	own    *respbody.Context // of out, nil if it has none of its own
-	held   io.ReadCloser     // the body of out, until it is sent
-	via    http.RoundTripper // what sent out
+	marked *recordContext    // the context of out; nil if it is another one
+	own    *respbody.Context // the context of out; nil if it is not the attempt's own
+	unsent io.ReadCloser     // the body of out, until it is sent
+	via    http.RoundTripper // what sent out; nil before
 
-	sent      bool
-	ahead     *respbody.Ahead // of the response, where some of it was read ahead
+	// The outcome.
+	ahead     *respbody.Ahead // of the response; nil if nothing was read ahead
 	hung      bool            // the reading ahead took longer than codeWait
 	fault     error           // why the outcome cannot be classified
-	canceled  bool            // the caller's context ended it
+	canceled  bool            // the caller's context ended the attempt
 	abandoned bool            // later requests do not use its connection
-	asked     time.Duration   // the delay that its response asks for
-	reported  bool            // to the observers
-	closed    bool            // its response is closed
+	asked     time.Duration   // the delay that the response asks for
+	closed    bool            // the response is closed
+	reported  bool            // the observers were called
 
-	unpaid int    // tokens that the next attempt still has to wait for
-	next   permit // of the next attempt
+	// The next attempt.
+	unpaid int // retry tokens that it still has to wait for
+	next   permit
 }
 
-// firstAttempt returns the first attempt, which may have been sent already.
-func firstAttempt(p permit, sent *plainResult) attempt {
-	a := attempt{permit: p}
-	a.Number = 1
-	if sent.sent() {
-		a.sent, a.via, a.Response, a.Err = true, sent.via, sent.resp, sent.err
-	}
-	return a
+// begin makes a the attempt of c with that number. a is the zero value.
+func (a *attempt) begin(c *call, number int) {
+	a.record.Request, a.record.Partition, a.record.Number = c.req, c.partition.name, number
 }
 
-// successor returns the attempt that follows a.
-func (a *attempt) successor() attempt {
-	b := attempt{permit: a.next}
-	b.Number, b.Offset = a.Number+1, a.Offset
-	b.before = past{
-		attempts: a.Number, delay: a.Delay, failure: a.failure(),
-		hung: a.hung || a.before.hung, maybeExecuted: a.MaybeExecuted,
+// advance replaces a by the attempt that follows it.
+func (a *attempt) advance(c *call) {
+	next := attempt{
+		permit: a.next,
+		before: past{
+			attempts: a.record.Number, delay: a.record.Delay, failure: a.failure(),
+			hung: a.hung || a.before.hung, maybeExecuted: a.record.MaybeExecuted,
+		},
 	}
-	return b
+	next.begin(c, a.record.Number+1)
+	next.record.Offset = a.record.Offset
+	*a = next
 }
 
 // end runs on every way out, also when a hook or Base panics.
 func (a *attempt) end(c *call) {
-	a.permit.putBack(c.partition)
-	a.next.putBack(c.partition)
+	a.permit.release(true)
+	a.next.release(true)
 	switch {
-	case a.Response != nil && !a.closed && !c.responded:
-		respbody.Close(a.Response, a.own.Ender())
-	case a.Response == nil && a.own != nil: // nothing was sent, or it failed
+	case a.record.Response != nil && !a.closed && !c.responded:
+		respbody.Close(a.record.Response, a.own.Ender())
+	case a.record.Response == nil && a.own != nil: // nothing was sent, or it failed
 		a.own.End()
 	}
-	if a.held != nil {
-		a.held.Close() // may panic
+	if a.unsent != nil {
+		a.unsent.Close() // may panic
 	}
 }
 
-// failure returns what an error says of a.
+// sent reports whether Base was called.
+func (a *attempt) sent() bool { return a.via != nil }
+
+// failure returns what an error says about a.
 func (a *attempt) failure() failure {
-	if a.Response != nil {
-		return failure{status: a.Response.StatusCode, code: a.Code}
+	if a.record.Response != nil {
+		return failure{status: a.record.Response.StatusCode, code: a.record.Code}
 	}
-	return failure{err: a.Err}
+	return failure{err: a.record.Err}
 }
 
 // waitTurn waits until the attempt may be sent.
 func (a *attempt) waitTurn(c *call) error {
+	if a.record.Number == 1 {
+		if err := c.acquireInitial(&a.permit); err != nil {
+			return c.refuse(StopQuota, err, a.before)
+		}
+	}
 	if err := c.admit(&a.permit); err != nil {
 		return c.refuse(StopRateLimit, err, a.before)
 	}
-	a.Waited = a.waited
+	a.record.Waited = a.permit.waited
 	return nil
 }
 
 // prepare makes the request that is sent. The first attempt sends the caller's
-// own if nothing in it has to differ.
+// request itself if nothing in it has to differ.
 func (a *attempt) prepare(c *call) error {
-	if a.sent {
-		a.out = c.req
-		return nil
-	}
 	if why := c.caller.ended(); why != nil { // the wait may have been long
 		return c.cancellation(why, a.before)
 	}
 	timeout, timed := c.attemptTimeout()
 	nested := c.options != nil && c.options.attempt > 0 // in an attempt of another Transport
-	ownContext := timed || c.stall > 0 || c.mayHang(c.caller.Context) && c.mayRetry(1)
-	if a.Number == 1 && !c.ownRequest && !nested && !c.body.Copied() && !ownContext {
+	ownContext := timed || c.config.stall > 0 || c.config.mayHang(c.caller.Context) && c.mayRetry(1)
+	if a.record.Number == 1 && !c.config.ownRequest && !nested && !c.body.Copied() && !ownContext {
 		a.out = c.req
 		c.body.Take()
 		return nil
 	}
 	ctx := c.caller.Context
-	if a.Number > 1 || nested {
-		a.marked = newRecordContext(ctx, c.req, c.options, a.Number)
+	if a.record.Number > 1 || nested {
+		a.marked = newRecordContext(ctx, c.req, c.options, a.record.Number)
 		ctx = a.marked
 	}
-	if c.prepare != nil && c.caller.onlyCancel() {
+	if c.config.prepare != nil && c.caller.onlyCancel() {
 		ctx = retrier.WithWaiting(ctx, c.caller.waiting())
 	}
 	if ownContext {
-		a.own = respbody.NewContext(ctx, timeout, c.stall)
+		a.own = respbody.NewContext(ctx, timeout, c.config.stall)
 		ctx = a.own
 	}
-	if c.prepare == nil {
-		a.out = c.req.WithContext(ctx)
-	} else {
-		a.out = c.req.Clone(ctx)
-		a.out.Trailer = c.req.Trailer // the caller may fill it in while the body is read
-		if a.out.Header == nil {
-			a.out.Header = make(http.Header)
-		}
-	}
+	a.out = c.copyRequest(ctx)
 	c.body.Attach(a.out)
 	if a.out.Body != nil && a.out.Body != http.NoBody {
-		a.held = a.out.Body
+		a.unsent = a.out.Body
 	}
-	if c.sdkHeaders && !c.outerRetries() && (c.prepare != nil || !awsproto.SignsRetryHeaders(c.req)) {
+	if c.config.sdkHeaders && !c.outerRetries() && (c.config.prepare != nil || !awsproto.SignsRetryHeaders(c.req)) {
 		a.setRetryHeaders(c)
 	}
-	if c.prepare != nil {
+	if c.config.prepare != nil {
 		return a.runHook(c)
 	}
 	return nil
 }
 
+// copyRequest returns a copy of the caller's request. Its headers are a copy
+// too if Prepare may change them.
+func (c *call) copyRequest(ctx context.Context) *http.Request {
+	if c.config.prepare == nil {
+		return c.req.WithContext(ctx)
+	}
+	req := c.req.Clone(ctx)
+	req.Trailer = c.req.Trailer // the caller may fill it in while the body is read
+	if req.Header == nil {
+		req.Header = make(http.Header)
+	}
+	return req
+}
+
 // setRetryHeaders sets the retry headers of the AWS SDKs.
 func (a *attempt) setRetryHeaders(c *call) {
 	header := a.out.Header
-	if c.prepare == nil { // it is the caller's
+	if c.config.prepare == nil { // it is the caller's
 		header = header.Clone()
 	}
 	if header == nil {
@@ -158,14 +169,14 @@ func (a *attempt) setRetryHeaders(c *call) {
 	if c.invocation == "" {
 		c.invocation = awsproto.NewInvocationID()
 	}
-	awsproto.SetRetryHeaders(header, c.invocation, a.Number, c.maxAttempts())
+	awsproto.SetRetryHeaders(header, c.invocation, a.record.Number, c.maxAttempts())
 	a.out.Header = header
 }
 
 // runHook calls Prepare.
 func (a *attempt) runHook(c *call) error {
 	body, length := a.out.Body, a.out.ContentLength
-	err := c.prepare(a.out, a.Number)
+	err := c.config.prepare(a.out, a.record.Number)
 	if err != nil && retrier.IsNil(err) {
 		err = fmt.Errorf("it returned a nil %T as its error", err)
 	}
@@ -179,16 +190,15 @@ func (a *attempt) runHook(c *call) error {
 	if err != nil {
 		return a.hookError(c, err)
 	}
-	if why := c.caller.ended(); why != nil { // signing can take its time
+	if why := c.caller.ended(); why != nil { // Prepare may have taken long
 		return c.cancellation(why, a.before)
 	}
 	return nil
 }
 
-// hookError returns the error of a call that an error of Prepare ends, and
-// reports a call that has sent nothing. If that error
-// is not an *Error with a Stop, and the caller's context has ended, the cause
-// of that end is why Prepare failed.
+// hookError returns the error of a call that an error of Prepare ends. If that
+// is not an *Error with a Stop, and the caller's context has ended, Prepare
+// failed because of that. If nothing was sent, hookError calls the observers.
 func (a *attempt) hookError(c *call, err error) error {
 	stop, chosen := StopPermanent, false
 	if own := (*Error)(nil); errors.As(err, &own) && own.Stop != "" && own.Err != nil {
@@ -201,7 +211,7 @@ func (a *attempt) hookError(c *call, err error) error {
 	return c.reportUnsent(a.before.error(stop, err))
 }
 
-// same reports whether two bodies are one.
+// same reports whether a and b are one body.
 func same(a, b io.ReadCloser) bool {
 	if a == nil || b == nil || !reflect.ValueOf(a).Comparable() || !reflect.ValueOf(b).Comparable() {
 		return (a == nil) == (b == nil)
@@ -209,54 +219,34 @@ func same(a, b io.ReadCloser) bool {
 	return a == b
 }
 
-// send sends the request, unless that is done.
+// send sends the request.
 func (a *attempt) send(c *call) {
-	a.Request, a.Partition = c.req, c.partition.name
-	if c.observers {
-		a.Start = time.Now()
+	if c.observed {
+		a.record.Start = time.Now()
 	}
-	a.held, a.sendToken = nil, false
-	if !a.sent {
-		a.sent = true
-		a.via = a.route(c)
-		a.sendVia(c)
+	a.unsent, a.permit.sendToken = nil, false
+	a.via = a.route(c)
+	if a.own != nil {
+		a.sendWithin(c)
+		return
 	}
-	if a.Err != nil && retrier.IsNil(a.Err) { // its methods may panic
-		a.Err = fmt.Errorf("awsretry: Base returned a nil %T as its error", a.Err)
-	}
-	switch {
-	case a.Err != nil && a.Response != nil:
-		if a.Response.Body != nil {
-			respbody.Close(a.Response, a.own.Ender())
-		}
-		a.Response = nil
-	case a.Err == nil && a.Response == nil:
-		a.Err = errors.New("awsretry: Base returned neither a response nor an error")
-	case a.Err == nil && a.Response.Body == nil:
-		a.Response.Body = http.NoBody
-	}
-	if a.Response != nil && c.conns != nil {
-		c.conns.Saw(a.out, a.Response.ProtoMajor)
-	}
+	a.record.Response, a.record.Err = a.via.RoundTrip(a.out)
 }
 
 // route returns what sends the request: Base, or a copy of it whose connections
 // did not fail.
 func (a *attempt) route(c *call) http.RoundTripper {
 	switch {
-	case c.conns == nil || !neterr.Serves(a.out.URL):
-		return c.base
-	case a.freshConn:
-		return c.conns.Single(a.out.URL)
+	case c.config.conns == nil || !neterr.Serves(a.out.URL):
+		return c.config.base
+	case a.permit.freshConn:
+		return c.config.conns.Single(a.out.URL)
 	}
-	return c.conns.For(a.out.URL)
+	return c.config.conns.For(a.out.URL)
 }
 
-func (a *attempt) sendVia(c *call) {
-	if a.own == nil {
-		a.Response, a.Err = a.via.RoundTrip(a.out)
-		return
-	}
+// sendWithin sends the request in the attempt's own context.
+func (a *attempt) sendWithin(c *call) {
 	a.own.Start()
 	bound := false
 	defer func() {
@@ -264,27 +254,50 @@ func (a *attempt) sendVia(c *call) {
 			a.own.End()
 		}
 	}()
-	a.Response, a.Err = a.via.RoundTrip(a.out)
+	resp, err := a.via.RoundTrip(a.out)
 	switch {
-	case a.Err != nil:
-		a.Err = a.own.Explain(a.Err)
-	case a.Response != nil:
-		a.own.Bind(a.Response)
+	case err != nil:
+		err = a.own.Explain(err)
+	case resp != nil:
+		a.own.Bind(resp)
 		bound = true
-		if a.Response.Request == a.out {
-			a.Response.Request = a.shownRequest(c)
+		if resp.Request == a.out {
+			resp.Request = a.shownRequest(c)
 		}
+	}
+	a.record.Response, a.record.Err = resp, err
+}
+
+// receive makes sure that Base returned either a response or an error.
+func (a *attempt) receive(c *call) {
+	r := &a.record
+	if r.Err != nil && retrier.IsNil(r.Err) { // its methods may panic
+		r.Err = fmt.Errorf("awsretry: Base returned a nil %T as its error", r.Err)
+	}
+	switch {
+	case r.Err != nil && r.Response != nil:
+		if r.Response.Body != nil {
+			respbody.Close(r.Response, a.own.Ender())
+		}
+		r.Response = nil
+	case r.Err == nil && r.Response == nil:
+		r.Err = errors.New("awsretry: Base returned neither a response nor an error")
+	case r.Err == nil && r.Response.Body == nil:
+		r.Response.Body = http.NoBody
+	}
+	if r.Response != nil && c.config.conns != nil {
+		c.config.conns.Saw(a.out, r.Response.ProtoMajor)
 	}
 }
 
-// shownRequest returns out without the context of its own, which ends with the
-// response body. The caller may use the context of the response's request for
-// longer.
+// shownRequest returns out without the attempt's own context, which ends with
+// the response body. The caller may use the context of the response's request
+// for longer.
 func (a *attempt) shownRequest(c *call) *http.Request {
 	switch {
 	case a.own == nil:
 		return a.out
-	case a.marked == nil && c.prepare == nil && !c.sdkHeaders:
+	case a.marked == nil && c.config.prepare == nil && !c.config.sdkHeaders:
 		return c.req
 	}
 	return a.out.WithContext(a.own.Parent)

@@ -2,9 +2,11 @@ package awsretry
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 	"weak"
@@ -15,9 +17,9 @@ import (
 	"github.com/hashicorp/go-cleanhttp"
 )
 
-// How often a request may be sent: of standard and adaptive mode by the AWS
-// SDKs and Tools Reference Guide, "Retry behavior", of Legacy by the AWS SDK
-// for Go v1, of Amazon DynamoDB by the 2026 revision.
+// How often a request may be sent: in standard and adaptive mode (AWS SDKs and
+// Tools Reference Guide, "Retry behavior"), in Legacy mode (AWS SDK for Go v1),
+// and to Amazon DynamoDB (2026 revision).
 const (
 	standardAttempts = 3
 	legacyAttempts   = 4
@@ -35,14 +37,14 @@ const (
 	defaultMaxBodyBuffer = 1 << 20
 	defaultMaxRetryAfter = time.Minute
 
-	// The random part of a delay that Retry-After asks for is a part of that
-	// delay, at most defaultMaxSpread.
+	// Up to a defaultSpreadPart-th of a delay that Retry-After asks for is added
+	// to it, at most defaultMaxSpread.
 	defaultSpreadPart = 4
 	defaultMaxSpread  = 5 * time.Second
 )
 
-// The cost of a retry in tokens: by the AWS SDK for Kotlin, "Retries", and by
-// the 2026 revision.
+// The cost of a retry in tokens (AWS SDK for Kotlin, "Retries", and the 2026
+// revision).
 var (
 	classicCosts = costs{transient: 5, timeout: 10, throttling: 10}
 	costs2026    = costs{transient: 14, timeout: 14, throttling: 5}
@@ -50,6 +52,7 @@ var (
 
 const defaultSuccessIncrement = 1 // AWS SDK for Kotlin, "Retries"
 
+// costs are what retries cost in tokens.
 type costs struct{ transient, timeout, throttling int }
 
 func (c costs) of(class Class) int {
@@ -68,7 +71,8 @@ var (
 	backoffDynamoDB2026 = Exponential{Initial: 25 * time.Millisecond, ThrottlingInitial: time.Second}
 )
 
-// dynamoDBRules replace attempts and backoff for requests to Amazon DynamoDB.
+// dynamoDBRules replace the attempts and the backoff of requests to Amazon
+// DynamoDB.
 type dynamoDBRules struct {
 	attempts int
 	backoff  Backoff
@@ -87,9 +91,9 @@ type config struct {
 	attempts int
 	timeout  time.Duration
 	stall    time.Duration
-	policy   Policy // nil: DefaultPolicy, called in a way that does not allocate the Attempt
+	policy   Policy // nil means DefaultPolicy, which is called without an allocation
 	backoff  Backoff
-	dynamoDB *dynamoDBRules // nil: none
+	dynamoDB *dynamoDBRules // nil means none
 
 	ignoreRetryAfter bool
 	maxRetryAfter    time.Duration
@@ -107,9 +111,9 @@ type config struct {
 	partitionName func(*http.Request) string
 	partitions    *partitionTable
 
-	plain      bool // a first attempt needs nothing but sending, unless the request asks for more
+	plain      bool // a first attempt may take the fast path
 	resume     bool
-	ownRequest bool // a first attempt needs a request that is not the caller's
+	ownRequest bool // a first attempt needs a copy of the caller's request
 	maxBuffer  int64
 	prepare    func(*http.Request, int) error
 	longPoll   func(*http.Request) bool
@@ -118,7 +122,7 @@ type config struct {
 	observe    func(Attempt)
 }
 
-// resolve returns the config, which the first call makes.
+// resolve returns the config. The first call makes it.
 func (t *Transport) resolve() (*config, error) {
 	if c := t.config.Load(); c != nil {
 		return c, nil
@@ -175,6 +179,35 @@ func (t *Transport) newConfig() *config {
 	return c
 }
 
+// mayHang reports whether nothing but Close would end a response body that
+// hangs, so that an attempt needs a context of its own to end it. Close is
+// enough for the bodies of an http.Transport.
+func (c *config) mayHang(ctx context.Context) bool {
+	if !c.foreign {
+		return false
+	}
+	_, ok := ctx.Deadline()
+	return !ok
+}
+
+// partitionOf returns the partition of a request. The caller must release it.
+func (c *config) partitionOf(req *http.Request, options *callOptions) *partition {
+	switch {
+	case options != nil && options.hasPartition:
+		return c.partitions.get(options.partition, "")
+	case c.partitionName != nil:
+		return c.partitions.get(c.partitionName(req), "")
+	case req.URL == nil:
+		return c.partitions.get("", "")
+	}
+	host := req.URL.Host
+	if p := c.partitions.recent.Load(); p != nil && p.host == host && host != "" && c.partitions.hold(p) {
+		return p
+	}
+	return c.partitions.get(strings.ToLower(host), host)
+}
+
+// base returns Base or its default.
 func (t *Transport) base() http.RoundTripper {
 	if t.Base != nil {
 		return t.Base
@@ -189,7 +222,8 @@ const (
 	pingTimeout     = 5 * time.Second
 )
 
-// defaultBase is one for the process, so that Transports share its connections.
+// defaultBase returns the default of Base. There is one for the process, so
+// that Transports share its connections.
 var defaultBase = sync.OnceValue(func() http.RoundTripper {
 	t := cleanhttp.DefaultPooledTransport()
 	t.HTTP2 = &http.HTTP2Config{SendPingTimeout: sendPingTimeout, PingTimeout: pingTimeout}
@@ -210,7 +244,7 @@ func (c *config) setDelays(t *Transport) {
 	}
 }
 
-// setBuckets sets the token amounts, and the table that makes the buckets.
+// setBuckets sets the amounts of tokens, and the table that makes the buckets.
 func (c *config) setBuckets(t *Transport) {
 	quota, limits := t.Quota, t.RateLimit
 	if c.mode == Legacy {
@@ -287,11 +321,11 @@ func (c *config) newShare(p *partition, t weak.Pointer[Transport]) *localShare {
 	return s
 }
 
-// A spread is the longest time that is added to a delay that Retry-After asks
-// for.
+// A spread limits the random time that is added to a delay that Retry-After
+// asks for.
 type spread struct {
 	fixed   time.Duration
-	partial bool // it depends on the delay
+	partial bool // the default, which depends on the delay
 }
 
 func (s spread) of(asked time.Duration) time.Duration {

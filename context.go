@@ -10,24 +10,24 @@ import (
 
 type callKey struct{}
 
-// callOptions holds what the With… functions set, under one key, so that a
-// request looks it up once. It does not change once it is in a context.
+// callOptions has what the With functions set. It is under one key, so that a
+// request looks it up once, and does not change once it is in a context.
 type callOptions struct {
 	partition    string
 	observe      func(Attempt)
-	policy       Policy // nil: DefaultPolicy
+	policy       Policy // nil means DefaultPolicy
 	backoff      Backoff
 	fault        error // what is wrong with the options
 	timeout      time.Duration
 	maxAttempts  int
-	attempt      int // the number of this retry, or of an outer Transport's retry that sent the request; 0 if unset
+	attempt      int // number of the retry that sends the request, maybe an outer Transport's; 0 if unset
 	hasPartition bool
 	hasPolicy    bool
 	hasTimeout   bool
 	noRetry      bool
 }
 
-// optionsOf returns nil where ctx has none.
+// optionsOf returns the options of ctx, or nil.
 func optionsOf(ctx context.Context) *callOptions {
 	o, _ := ctx.Value(callKey{}).(*callOptions)
 	return o
@@ -44,7 +44,7 @@ func withOptions(ctx context.Context, change func(*callOptions)) context.Context
 
 // WithPartition returns a context whose requests use the retry token bucket and
 // the rate limiter of the named partition. It takes precedence over
-// Transport.Partition. Use it for a host whose resources are throttled
+// Transport.Partition. Use it if the resources of a host are throttled
 // separately, such as the tables of DynamoDB. A name longer than 255 bytes is
 // replaced by its beginning and a hash.
 func WithPartition(ctx context.Context, partition string) context.Context {
@@ -52,8 +52,7 @@ func WithPartition(ctx context.Context, partition string) context.Context {
 }
 
 // WithObserver returns a context whose requests call observe once for every
-// attempt, as they call Transport.Observe, after that observer and those that
-// ctx already has.
+// attempt, after Transport.Observe and the observers that ctx already has.
 func WithObserver(ctx context.Context, observe func(Attempt)) context.Context {
 	return withOptions(ctx, func(o *callOptions) {
 		if outer := o.observe; outer != nil && observe != nil {
@@ -85,9 +84,9 @@ func WithMaxAttempts(ctx context.Context, n int) context.Context {
 	})
 }
 
-// WithAttemptTimeout returns a context whose requests have the time-out d for
+// WithAttemptTimeout returns a context whose requests have the timeout d for
 // each attempt. It takes precedence over Transport.AttemptTimeout. 0 means no
-// time-out. If d is negative, RoundTrip returns an error and sends nothing.
+// timeout. If d is negative, RoundTrip returns an error and sends nothing.
 func WithAttemptTimeout(ctx context.Context, d time.Duration) context.Context {
 	return withOptions(ctx, func(o *callOptions) {
 		if o.timeout, o.hasTimeout = d, true; d < 0 {
@@ -114,9 +113,9 @@ func WithBackoff(ctx context.Context, backoff Backoff) context.Context {
 	})
 }
 
-// AttemptNumber returns the number of the attempt that ctx belongs to, from 1.
-// It is for a RoundTripper that is a Transport's Base. It returns 1 if ctx does
-// not belong to an attempt.
+// AttemptNumber returns the number of the attempt that ctx belongs to, from 1,
+// or 1 if ctx does not belong to an attempt. It is for a RoundTripper that is a
+// Transport's Base.
 func AttemptNumber(ctx context.Context) int {
 	if o := optionsOf(ctx); o != nil && o.attempt > 0 {
 		return o.attempt
@@ -142,9 +141,9 @@ func Outcome(resp *http.Response) (Attempt, bool) {
 
 type recordKey struct{}
 
-// A recordContext is the context of a retry. It holds the attempt's options
-// and, once the response is the caller's, its record, which may be asked for at
-// any time.
+// A recordContext is the context of a retry. It has the attempt's options and,
+// once RoundTrip has returned the response, the record for Outcome, which may
+// be called at any time.
 type recordContext struct {
 	context.Context
 	options   callOptions
@@ -152,7 +151,7 @@ type recordContext struct {
 	partition string        // of a success; written before success is
 	repeated  bool          // MaybeExecuted of a success; written before success is
 
-	// Most retried calls end in a success, of which only the response is kept.
+	// Most retried calls end in a success, which needs only the response.
 	success atomic.Pointer[http.Response]
 	record  atomic.Pointer[Attempt] // of any other response
 }
@@ -166,6 +165,7 @@ func newRecordContext(parent context.Context, req *http.Request, options *callOp
 	return r
 }
 
+// set stores the record of the response that RoundTrip returns.
 func (r *recordContext) set(a *Attempt) {
 	if a.Class == Success && a.Code == "" && a.Start.IsZero() && a.Number == r.options.attempt {
 		r.partition, r.repeated = a.Partition, a.MaybeExecuted
@@ -176,8 +176,8 @@ func (r *recordContext) set(a *Attempt) {
 	r.record.Store(&record)
 }
 
-// of returns the record of resp. It reports false for the response of another
-// request that used the same context.
+// of returns the record of resp, and false if resp is the response to another
+// request with the same context.
 func (r *recordContext) of(resp *http.Response) (Attempt, bool) {
 	if record := r.record.Load(); record != nil && record.Response == resp {
 		return *record, true
@@ -201,15 +201,15 @@ func (r *recordContext) Value(key any) any {
 	return r.Context.Value(key)
 }
 
-// A callerContext is the context of RoundTrip's caller. The deprecated
-// Request.Cancel ends it too. An http.Client with a Timeout sets that channel
-// and a deadline. Where there is a deadline, long waits end with it, and the
-// channel is only asked about.
+// A callerContext is the context of RoundTrip's caller, which the deprecated
+// Request.Cancel ends too. An http.Client with a Timeout sets that channel and
+// a deadline. If there is a deadline, it ends long waits, and the channel is
+// only polled.
 type callerContext struct {
 	context.Context                 // the request's
 	cancel          <-chan struct{} // Request.Cancel
 
-	merged context.Context // that both end; nil until the first wait
+	merged context.Context // ends with either; nil until the first wait
 	end    context.CancelFunc
 }
 
@@ -217,7 +217,7 @@ func callerOf(req *http.Request) callerContext {
 	return callerContext{Context: req.Context(), cancel: cancelOf(req)}
 }
 
-// cancelOf returns Request.Cancel.
+// cancelOf returns Request.Cancel, which is deprecated.
 func cancelOf(req *http.Request) <-chan struct{} {
 	return req.Cancel
 }
@@ -231,8 +231,7 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// ended returns why the caller no longer waits for a response, nil
-// while it does.
+// ended returns the cancellation cause, or nil.
 func (c *callerContext) ended() error {
 	switch {
 	case c.Err() != nil:
@@ -252,7 +251,7 @@ func (c *callerContext) onlyCancel() bool {
 	return !ok
 }
 
-// waiting returns the context for a wait, until release.
+// waiting returns a context for a wait. It is valid until release.
 func (c *callerContext) waiting() context.Context {
 	if c.merged == nil && c.onlyCancel() {
 		ctx, end := context.WithCancel(c.Context)

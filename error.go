@@ -17,9 +17,10 @@ import (
 // failure. errors.Is and errors.As find all of these. errors.Is also finds
 // [ErrQuotaExceeded] and [ErrRateLimited], by the Stop.
 //
-// The methods of a nil *Error, which a Base may return by mistake, do not panic.
+// The methods of a nil *Error, which a Base may return by mistake, do not
+// panic.
 type Error struct {
-	Attempts int  // how many were sent; of a body that broke off, those since the last byte
+	Attempts int  // how many were sent; for a body that broke off, since its last byte
 	Stop     Stop // why no attempt followed
 	Err      error
 
@@ -73,7 +74,7 @@ func (e *Error) Is(target error) bool {
 	return false
 }
 
-// Timeout reports whether the last failure was a time-out, as net.Error does.
+// Timeout reports whether the last failure was a timeout, as net.Error does.
 // After StopCanceled it reports whether the context's deadline passed.
 func (e *Error) Timeout() bool {
 	var end *interruptedError
@@ -88,7 +89,7 @@ func (e *Error) Timeout() bool {
 	return neterr.TimedOut(e.Err)
 }
 
-// Temporary reports whether the last failure was a retryable one.
+// Temporary reports whether the last failure was retryable.
 func (e *Error) Temporary() bool {
 	if e == nil {
 		return false
@@ -101,8 +102,31 @@ func (e *Error) Temporary() bool {
 	return false
 }
 
-// A responseError is the last failure if that was a response, which was closed
-// before the call ended.
+// A failure is what an error says about an attempt that failed: the transport's
+// error or, of a response that was closed, the status and the code. The zero
+// value is no failure.
+type failure struct {
+	err    error
+	status int
+	code   string
+}
+
+func (f failure) error() error {
+	if f.err == nil && f.status != 0 {
+		return &responseError{f.status, f.code}
+	}
+	return f.err
+}
+
+// after returns err with the failure that came before it, if there was one.
+func (f failure) after(err error) error {
+	if last := f.error(); last != nil {
+		return fmt.Errorf("%w; before that: %w", err, last)
+	}
+	return err
+}
+
+// A responseError is the last failure if that was a response, which is closed.
 type responseError struct {
 	status int
 	code   string
@@ -123,12 +147,14 @@ type interruptedError struct {
 	last error // the failure before; nil if there was none
 }
 
+// interruption returns the error of a call whose context ended because of why,
+// after the failure last, if that is not nil.
 func interruption(ctx context.Context, why, last error) error {
 	return &interruptedError{ctx.Err(), why, last}
 }
 
 func (e *interruptedError) Error() string {
-	if e.last != nil && errors.Is(e.last, e.why) { // the transport has put it into words
+	if e.last != nil && errors.Is(e.last, e.why) { // last names the cause
 		return e.last.Error()
 	}
 	text := e.why.Error()

@@ -88,7 +88,7 @@ func TestErrorTextOfRoundTrip(t *testing.T) {
 			},
 			"awsretry: not sent (permanent): WithMaxAttempts has -1 attempts; " +
 				"it must be above 0, where 1 means no retry"},
-		{"time-outs",
+		{"timeouts",
 			&awsretry.Transport{Base: hanging, MaxAttempts: 2, AttemptTimeout: time.Second, Backoff: contract.Delay(0)},
 			func(ctx context.Context, _ context.CancelCauseFunc) context.Context { return ctx },
 			"awsretry: gave up after 2 attempts (max_attempts): the attempt took longer than AttemptTimeout, 1s"},

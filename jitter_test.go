@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"example.com/awsretry"
+	"example.com/awsretry/internal/sdkloop"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -154,7 +155,7 @@ func TestLegacyDelaysStayInBounds(t *testing.T) {
 	tr := &awsretry.Transport{Mode: awsretry.Legacy}
 	for _, number := range []int{15, 31, 40, 64, 65, 1000, math.MaxInt} {
 		for _, class := range []awsretry.Class{awsretry.Transient, awsretry.Throttled} {
-			d, err := tr.Delay(awsretry.Attempt{Number: number, Class: class})
+			d, err := sdkloop.Delay(tr, awsretry.Attempt{Number: number, Class: class})
 			if err != nil || d != 300*time.Second {
 				t.Errorf("after attempt %d, %v: %v, %v", number, class, d, err)
 			}

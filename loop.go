@@ -2,124 +2,131 @@ package awsretry
 
 import (
 	"cmp"
+	"math"
 	"net/http"
 	"time"
+
+	"example.com/awsretry/internal/sdkloop"
 )
 
-// A Loop makes the decisions of a Transport about one call whose attempts
-// something else sends: the retry loop of another library, such as an AWS SDK.
-// It uses the partitions of its Transport, the options of the call's context
-// and the observers. It sends nothing, and leaves the delays to its caller.
+func init() {
+	sdkloop.New = func(transport any, req *http.Request, alone bool) (any, error) {
+		l, err := transport.(*Transport).newLoop(req, alone)
+		if err != nil {
+			return nil, err
+		}
+		return l, nil
+	}
+	sdkloop.Delay = func(transport, attempt any) (time.Duration, error) {
+		return transport.(*Transport).delayAfter(attempt.(Attempt))
+	}
+}
+
+// A loop makes the decisions of a Transport about one call whose attempts
+// another library sends, such as an AWS SDK. It uses the partitions of its
+// Transport, the options of the call's context and the observers. It sends
+// nothing, and leaves the delays to its caller.
 //
-// Call Wait before each attempt, and Classify, Settle and Decide after it. Call
-// End at the end.
+// The caller calls Wait before each attempt, Classify, Settle and Decide after
+// it, and End at the end. A loop is not safe for concurrent use.
 //
 // The fields of the Transport that are about sending have no effect: Base,
 // AttemptTimeout, StallTimeout, MaxBodyBuffer, Prepare, SDKHeaders,
-// NestedRetries, RetryAfter, KeepConnections and Resume. A Loop is not safe for
-// concurrent use.
-type Loop struct {
+// NestedRetries, RetryAfter, KeepConnections and Resume.
+type loop struct {
 	call      call
 	attempt   attempt
+	alone     bool // see sdkloop.New
 	undecided bool // the attempt has an outcome, and there is no decision on it
 	follows   bool // the next Wait is for another attempt
 	ended     bool
 }
 
-// NewLoop begins a call. req describes it to the hooks: its context is the
-// caller's, and its method, URL and headers are those of the call. Its body is
-// not used. The error is that of Validate, or an [*Error] if the call may not
-// begin; otherwise End must be called.
-func (t *Transport) NewLoop(req *http.Request) (*Loop, error) {
-	config, err := t.resolve()
-	if err != nil {
-		return nil, err
-	}
+// newLoop is sdkloop.New.
+func (t *Transport) newLoop(req *http.Request, alone bool) (*loop, error) {
 	described := req.WithContext(req.Context())
 	described.Body, described.GetBody, described.Cancel = nil, nil, nil
-	l := &Loop{attempt: firstAttempt(permit{}, new(plainResult))}
+	l := &loop{alone: alone}
 	c := &l.call
-	c.req, c.caller, c.elsewhere = described, callerOf(described), true
-	c.body.Own(described)
-	if err := c.share(config, new(plainResult)); err != nil {
+	c.kind = loopCall
+	if err := t.begin(c, described, optionsOf(described.Context())); err != nil {
 		c.end()
 		return nil, err
 	}
+	if alone {
+		c.observed, c.limit = false, math.MaxInt
+	}
+	l.attempt.begin(c, 1)
 	return l, nil
 }
 
-// MaxAttempts returns how often the request may be sent, the first attempt
-// included.
-func (l *Loop) MaxAttempts() int { return l.call.maxAttempts() }
-
-// SetMaxAttempts makes n the Transport's MaxAttempts for this call, unless n is
-// 0: what the library that sends the attempts allows. [WithMaxAttempts] can
-// lower it.
-func (l *Loop) SetMaxAttempts(n int) { l.call.limit = n }
+// LimitAttempts makes n the Transport's MaxAttempts for this call, unless n is
+// 0. It returns how often the request may be sent, which WithMaxAttempts may
+// have lowered.
+func (l *loop) LimitAttempts(n int) int {
+	l.call.limit = cmp.Or(n, l.call.limit)
+	return l.call.maxAttempts()
+}
 
 // Wait waits until the next attempt may be sent: until no shared Retry-After is
-// in force and, in Adaptive mode, for a send token. Of the first attempt it also
-// draws Quota.InitialCost. It returns an [*Error] if the attempt must not be
-// sent. With RateLimit.FailFast that may be an attempt that Decide has
-// announced.
-func (l *Loop) Wait() error {
-	if l.follows {
-		l.attempt, l.follows = l.attempt.successor(), false
-	}
+// in force and, in Adaptive mode, for a send token. For the first attempt it
+// also draws Quota.InitialCost. It returns an *Error if the attempt must not be
+// sent. With RateLimit.FailFast that may be an attempt that Decide announced.
+func (l *loop) Wait() error {
 	a, c := &l.attempt, &l.call
-	if cost := c.initialCost; a.Number == 1 && cost > a.retryTokens {
-		if err := c.acquire(cost); err != nil {
-			return c.refuse(StopQuota, err, a.before)
-		}
-		a.retryTokens = cost
+	if l.follows {
+		a.advance(c)
+		l.follows = false
 	}
-	if err := c.admit(&a.permit); err != nil {
-		return c.refuse(StopRateLimit, err, a.before)
+	if err := a.waitTurn(c); err != nil {
+		return err
 	}
-	a.Waited = a.waited
 	if why := c.caller.ended(); why != nil {
 		return c.cancellation(why, a.before)
 	}
-	if c.observers {
-		a.Start = time.Now()
+	if c.observed {
+		a.record.Start = time.Now()
+	}
+	if l.alone {
+		l.sent()
 	}
 	return nil
 }
 
-// Sent says that the attempt is sent: End does not put back what it took. So
-// does Classify.
-func (l *Loop) Sent() {
-	l.attempt.sendToken = false
-	if l.attempt.Number == 1 {
-		l.attempt.retryTokens = 0
+// sent makes End keep what the attempt took: the attempt is sent.
+func (l *loop) sent() {
+	p := &l.attempt.permit
+	p.sendToken = false
+	if !p.lent {
+		p.retryTokens = 0
 	}
 }
 
-// Classify takes the outcome of the attempt and returns its class, by
-// Transport.Policy. resp is nil if there is no response; only its status and
-// headers are used. code is the error code in its body. err is the error of an
-// attempt without a response. Without resp and err the attempt succeeded.
-func (l *Loop) Classify(resp *http.Response, code string, err error) Class {
-	l.Sent()
+// Classify takes the outcome of the attempt, which was sent, and returns its
+// class by Transport.Policy. resp is nil if there is no response; only its
+// status and headers are used. code is the error code in its body. err is the
+// error of an attempt without a response. Without resp and err the attempt
+// succeeded.
+func (l *loop) Classify(resp *http.Response, code string, err error) Class {
+	l.sent()
 	a, c := &l.attempt, &l.call
-	a.Request, a.Partition = c.req, c.partition.name
-	a.Response, a.Code, a.Err = bodiless(resp), code, err
+	a.record.Response, a.record.Code, a.record.Err = bodiless(resp), code, err
 	if resp != nil {
-		a.Err = nil
+		a.record.Err = nil
 	}
-	if a.Response == nil && a.Err == nil {
-		a.Class, a.MaybeExecuted = Success, a.before.maybeExecuted
+	if a.record.Response == nil && a.record.Err == nil {
+		a.record.Class, a.record.MaybeExecuted = Success, a.before.maybeExecuted
 	} else {
 		a.classifyOutcome(c)
 	}
 	l.undecided = true
-	return a.Class
+	return a.record.Class
 }
 
-// Fault returns an error if Policy returned a class that there is not.
-func (l *Loop) Fault() error { return l.attempt.fault }
+// Fault returns an error if Policy returned an undefined class.
+func (l *loop) Fault() error { return l.attempt.fault }
 
-// bodiless returns a copy of resp that does not have the body, which is another
+// bodiless returns a copy of resp without the body, which is the other
 // library's.
 func bodiless(resp *http.Response) *http.Response {
 	if resp == nil {
@@ -131,99 +138,81 @@ func bodiless(resp *http.Response) *http.Response {
 }
 
 // SetClass replaces the class that Classify returned.
-func (l *Loop) SetClass(class Class) {
+func (l *loop) SetClass(class Class) {
 	a := &l.attempt
-	a.Class = class
-	a.MaybeExecuted = a.before.maybeExecuted || a.mayHaveExecuted()
+	a.record.Class = class
+	a.record.MaybeExecuted = a.before.maybeExecuted || a.mayHaveExecuted()
 }
 
 // Settle updates what later attempts and other calls use: the retry token
 // bucket, the rate limiter and a shared Retry-After.
-func (l *Loop) Settle() { l.attempt.settle(&l.call) }
+func (l *loop) Settle() { l.attempt.settle(&l.call) }
 
 // Decide decides whether another attempt follows, draws the tokens for it, and
-// calls the observers. With Quota.Wait it waits for the tokens. If stop is "",
-// another attempt follows, and delay is the time to sleep before it. If stop is
-// StopQuota and LongPoll asks for it, delay is the time to sleep before the call
-// ends.
-func (l *Loop) Decide() (delay time.Duration, stop Stop) {
+// calls the observers. With Quota.Wait it waits for the tokens. If why is not
+// "", no attempt follows for that reason. If stop is "", another attempt
+// follows after delay. If stop is StopQuota and LongPoll asks for it, the
+// caller must sleep for delay before the call ends.
+func (l *loop) Decide(why Stop) (delay time.Duration, stop Stop) {
 	a, c := &l.attempt, &l.call
-	a.asked = a.findDelay(c) // Settle may have been left to another Loop
-	if a.decide(c) && a.unpaid > 0 {
+	a.asked = a.findDelay(c) // Settle may have been left to another loop
+	if why != "" {
+		a.stopAt(why)
+	} else if a.decide(c) && a.unpaid > 0 {
 		if err := a.pay(c); err != nil {
 			a.endWaiting(c, err)
 		}
 	}
-	l.undecided, l.follows = false, a.Stop == ""
+	l.undecided, l.follows = false, a.record.Stop == ""
 	a.report(c)
-	return a.Delay, a.Stop
+	return a.record.Delay, a.record.Stop
 }
 
-// Stop decides, in the place of Decide, that no attempt follows.
-func (l *Loop) Stop(why Stop) {
-	l.undecided = false
-	l.attempt.stopAt(why)
-	l.attempt.report(&l.call)
-}
-
-// Quiet keeps the attempts from the observers, for a library that has a Loop of
-// its own for each attempt and does not know their numbers.
-func (l *Loop) Quiet() { l.call.observers = false }
-
-// Detach takes the tokens that Decide drew out of the Loop, for a library that
-// has a Loop of its own for each attempt. If the next attempt succeeds, putBack
-// must be called: it puts the tokens back, less those that Settle puts back for
-// the success of a first attempt.
-func (l *Loop) Detach() (putBack func()) {
+// Detach takes the tokens that Decide drew out of a loop for one attempt alone.
+// If the next attempt succeeds, putBack must be called. It puts the tokens
+// back, less those that Settle puts back for the success of a first attempt.
+func (l *loop) Detach() (putBack func()) {
 	a, c := &l.attempt, &l.call
-	lent := a.next.lent
-	tokens := a.next.takeTokens()
-	if lent {
-		c.partition.quota.settle(tokens, false)
-	}
+	tokens := a.next.retryTokens
+	a.next.release(false)
 	if c.partition.limiter != nil {
-		a.sendTime = c.partition.limiter.sendTime()
+		a.permit.sendTime = c.partition.limiter.sendTime()
 	}
-	return func() { c.partition.quota.Release(max(tokens-c.increment, 0)) }
+	return func() { c.partition.quota.Release(max(tokens-c.config.increment, 0)) }
 }
 
 // End ends the call. It puts back the tokens of an attempt that was not sent,
-// and reports an attempt to the observers that Decide was not called for.
-// Classify and Settle may still be called after it.
-func (l *Loop) End() {
+// and reports an attempt that Decide was not called for. Classify and Settle
+// may still be called after it. Further calls do nothing.
+func (l *loop) End() {
 	if l.ended {
 		return
 	}
 	l.ended = true
 	a, c := &l.attempt, &l.call
 	defer c.end()
-	sent := a.sendTime
 	c.responded = true
 	a.end(c)
-	a.sendTime = sent // for Settle
 	if l.undecided {
-		l.Stop(cmp.Or(a.final(c), StopPermanent))
+		l.Decide(cmp.Or(a.final(c), StopPermanent))
 	}
 }
 
-// Delay returns the delay that would follow the attempt a, for a library that
-// does not have a [Loop] at that point. It uses the Number, Class, Response and
-// Request of a, and the Transport's Backoff, Revision, MaxRetryAfter and
-// RetryAfterSpread. The error is that of Validate.
-func (t *Transport) Delay(a Attempt) (time.Duration, error) {
+// delayAfter is sdkloop.Delay.
+func (t *Transport) delayAfter(record Attempt) (time.Duration, error) {
 	config, err := t.resolve()
 	if err != nil {
 		return 0, err
 	}
-	if a.Request == nil {
-		a.Request = new(http.Request)
+	if record.Request == nil {
+		record.Request = new(http.Request)
 	}
 	c := call{
-		config: config, req: a.Request, options: optionsOf(a.Request.Context()), elsewhere: true,
-		caller: callerOf(a.Request),
+		kind: loopCall, config: config, req: record.Request, options: optionsOf(record.Request.Context()),
+		caller: callerOf(record.Request),
 	}
-	last := attempt{Attempt: a}
-	last.Number = max(a.Number, 1)
-	last.asked = last.findDelay(&c)
-	return last.delay(&c), nil
+	a := attempt{record: record}
+	a.record.Number = max(record.Number, 1)
+	a.asked = a.findDelay(&c)
+	return a.nextDelay(&c), nil
 }

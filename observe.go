@@ -13,8 +13,8 @@ import (
 // LogTo returns an observer for Transport.Observe or [WithObserver] that logs
 // to logger: an attempt that is retried at level debug, and at level warn a
 // retryable failure that is not retried and a call that is refused before its
-// first attempt, which has the attempt 0. It logs nothing else. In particular, a
-// call whose context ends during a delay is not logged but returns an error.
+// first attempt, which has the attempt 0. It logs nothing else. In particular,
+// a call whose context ends during a delay is not logged but returns an error.
 // URLs are logged without user, query and fragment. A nil logger means
 // slog.Default().
 //

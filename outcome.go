@@ -12,29 +12,29 @@ import (
 	"example.com/awsretry/internal/respbody"
 )
 
-// classify finds the error code and the class of the outcome.
+// classify determines the error code and the class of the outcome.
 func (a *attempt) classify(c *call) {
-	if a.Err == nil {
-		a.Code = a.findCode(c)
+	if a.record.Err == nil {
+		a.record.Code = a.findCode(c)
 	}
 	a.classifyOutcome(c)
 }
 
-// classifyOutcome finds the class of the outcome, whose error code is known.
+// classifyOutcome determines the class of an outcome whose error code is known.
 func (a *attempt) classifyOutcome(c *call) {
 	switch {
-	case a.Err == nil:
-		a.Class = a.classOf(c)
+	case a.record.Err == nil:
+		a.record.Class = a.classOf(c)
 	case c.caller.ended() != nil:
-		a.Class, a.canceled = Permanent, true
+		a.record.Class, a.canceled = Permanent, true
 	case c.body.Err() != nil:
-		a.Class = Permanent
+		a.record.Class = Permanent
 	default:
-		a.Class = a.classOf(c)
+		a.record.Class = a.classOf(c)
 	}
-	a.MaybeExecuted = a.before.maybeExecuted || a.mayHaveExecuted()
-	if !a.Start.IsZero() {
-		a.Elapsed = time.Since(a.Start)
+	a.record.MaybeExecuted = a.before.maybeExecuted || a.mayHaveExecuted()
+	if !a.record.Start.IsZero() {
+		a.record.Elapsed = time.Since(a.record.Start)
 	}
 }
 
@@ -42,63 +42,65 @@ func (a *attempt) classifyOutcome(c *call) {
 // executed it.
 func (a *attempt) mayHaveExecuted() bool {
 	switch {
-	case a.Class == Success || a.Class == Throttled:
+	case a.record.Class == Success || a.record.Class == Throttled:
 		return false
-	case a.Err != nil:
-		return !neterr.NeverSent(a.Err) &&
-			(a.canceled || errors.Is(a.Err, context.Canceled) || errorClass(a.Err) != Permanent)
-	case a.fault != nil && a.Response.StatusCode < 400:
+	case a.record.Err != nil:
+		return !neterr.NeverSent(a.record.Err) &&
+			(a.canceled || errors.Is(a.record.Err, context.Canceled) || errorClass(a.record.Err) != Permanent)
+	case a.fault != nil && a.record.Response.StatusCode < 400:
 		return true
-	case a.Response.StatusCode >= 400 && a.Response.StatusCode < 500:
+	case a.record.Response.StatusCode >= 400 && a.record.Response.StatusCode < 500:
 		return false
-	case a.Class == Permanent: // a Policy may say so of a server error that must not be repeated
-		return DefaultPolicy(&a.Attempt) == Transient
+	case a.record.Class == Permanent: // a Policy may return it for a server error that must not be retried
+		return DefaultPolicy(&a.record) == Transient
 	}
 	return true
 }
 
+// classOf returns the class by the policy. If the policy makes no sense, it
+// sets fault.
 func (a *attempt) classOf(c *call) Class {
-	policy := c.policy
+	policy := c.config.policy
 	if c.options != nil && c.options.hasPolicy {
 		policy = c.options.policy
 	}
 	if policy == nil {
-		return DefaultPolicy(&a.Attempt)
+		return DefaultPolicy(&a.record)
 	}
-	shown := a.Attempt // the policy may keep it; a stays on the stack
+	shown := a.record // the policy may keep the pointer; a stays on the stack
 	class := policy(&shown)
 	if class < Success || class > Throttled {
 		a.fault = fmt.Errorf(
 			"awsretry: Policy returned %v; it must return Success, Permanent, Transient, Timeout or Throttled", class)
 		return Permanent
 	}
-	if class == Success && a.Err != nil {
-		a.fault = fmt.Errorf("awsretry: Policy returned success for an attempt without a response: %w", a.Err)
+	if class == Success && a.record.Err != nil {
+		a.fault = fmt.Errorf("awsretry: Policy returned success for an attempt without a response: %w", a.record.Err)
 		return Permanent
 	}
 	return class
 }
 
 const (
-	// codeWait is how long a response body is waited for to find an error code.
-	// A body that is slower is classified by what came.
+	// codeWait limits the wait for a response body that may have an error code.
+	// If the body is slower, what came by then is searched.
 	codeWait = time.Second
 
-	// uploadWait is how long a response waits for a Read of the caller's body
-	// that is in progress.
+	// uploadWait is how long a response waits for a Read of the caller's body in
+	// progress.
 	uploadWait = 100 * time.Millisecond
 )
 
-// findCode returns the AWS error code of the response, "" if there is none. It
-// reads the body ahead where a code may be in it, and leaves it whole.
+// findCode returns the AWS error code of the response, or "". It reads a body
+// ahead that may have one, and leaves it whole.
 func (a *attempt) findCode(c *call) string {
-	resp := a.Response
+	resp := a.record.Response
 	hidden := awsproto.MayHideError(resp, c.req)
 	if resp.StatusCode < 400 && !hidden {
 		return ""
 	}
 	code := awsproto.HeaderCode(resp.Header)
-	wanted := code == "" && awsproto.MayHoldCode(resp.Header) || c.retryAfter != nil
+	wanted := code == "" && awsproto.MayHoldCode(resp.Header) || c.config.retryAfter != nil
 	if !wanted || resp.Body == http.NoBody || !a.readsAhead(c) {
 		return code
 	}
@@ -106,7 +108,7 @@ func (a *attempt) findCode(c *call) string {
 	if hidden {
 		enough = new(awsproto.HiddenError).Impossible
 	}
-	a.Response, a.ahead = respbody.Read(resp, awsproto.MaxErrorBody, enough)
+	a.record.Response, a.ahead = respbody.Read(resp, awsproto.MaxErrorBody, enough)
 	if !a.ahead.Ended() {
 		a.waitForCode(c, hidden)
 	}
@@ -118,24 +120,25 @@ func (a *attempt) findCode(c *call) string {
 	return code
 }
 
-// readsAhead reports whether the response body may be read before it is the
-// caller's. Once a Read of it hangs, RoundTrip cannot return the response. So
-// none is read where no retry can follow, unless the rate limiter has to know
-// whether the service throttles and the length is announced. That of a last
-// attempt is read for Outcome, unless the body of an attempt before it hung.
-// While the caller is still writing a one-shot request body, the response may
-// depend on what comes.
+// readsAhead reports whether the response body may be read before the caller
+// has it. If a Read hangs, RoundTrip cannot return the response. So a body is
+// not read if no retry can follow, unless the rate limiter needs to know
+// whether the service throttles and the length is announced. The body of a last
+// attempt is read for Outcome, unless the body of an attempt before it hung. A
+// body is not read while the caller is still writing a one-shot request body,
+// which the response may depend on.
 func (a *attempt) readsAhead(c *call) bool {
-	paced := c.partition.limiter != nil && 0 < a.Response.ContentLength
+	paced := c.partition.limiter != nil && 0 < a.record.Response.ContentLength
 	switch {
-	case !c.mayRetry(1) && !paced, a.before.hung && !c.mayRetry(a.Number):
+	case !c.mayRetry(1) && !paced, a.before.hung && !c.mayRetry(a.record.Number):
 		return false
 	}
 	return c.body.Quiet(c.caller.waiting(), uploadWait) && (paced || c.body.Replayable())
 }
 
-// waitForCode waits until the body is read ahead. Amazon S3 begins a document
-// at once and, for a large copy, ends it after minutes.
+// waitForCode waits until the body is read ahead. A hidden error has no limit:
+// for a large copy, Amazon S3 begins its document at once and ends it after
+// minutes.
 func (a *attempt) waitForCode(c *call, hidden bool) {
 	ctx := c.caller.waiting()
 	limit, ok := a.own.Left()
@@ -149,64 +152,63 @@ func (a *attempt) waitForCode(c *call, hidden bool) {
 	}
 }
 
-// findDelay returns the delay that the response asks for, 0 if it
-// asks for none.
+// findDelay returns the delay that the response asks for, or 0.
 func (a *attempt) findDelay(c *call) time.Duration {
-	if a.Response == nil || !a.Class.Retryable() || c.ignoreRetryAfter {
+	if a.record.Response == nil || !a.record.Class.Retryable() || c.config.ignoreRetryAfter {
 		return 0
 	}
-	if c.retryAfter != nil && !c.elsewhere {
+	if c.config.retryAfter != nil && c.kind != loopCall {
 		var body []byte
 		if a.ahead != nil {
 			body = a.ahead.Stop()
 		}
-		if asked, ok := c.retryAfter(a.Response, body); ok {
+		if asked, ok := c.config.retryAfter(a.record.Response, body); ok {
 			return max(asked, 0)
 		}
 	}
-	if len(a.Response.Header["Retry-After"]) == 0 {
+	if len(a.record.Response.Header["Retry-After"]) == 0 {
 		return 0
 	}
-	asked, _ := awsproto.RetryAfter(a.Response.Header, time.Now())
+	asked, _ := awsproto.RetryAfter(a.record.Response.Header, time.Now())
 	return asked
 }
 
 // settle updates what later attempts and other calls use: the buckets, the gate
 // and the connections.
 func (a *attempt) settle(c *call) {
-	if c.conns != nil && a.via != nil && !a.canceled && neterr.TimedOut(a.Err) && !neterr.DialFailed(a.Err) {
-		// Later requests would meet it too, whether this one is retried or not.
-		a.abandoned = c.conns.Abandon(a.out.URL, a.via)
+	err := a.record.Err
+	if c.config.conns != nil && a.sent() && !a.canceled && neterr.TimedOut(err) && !neterr.DialFailed(err) {
+		// Later requests would use it too, even if this one is not retried.
+		a.abandoned = c.config.conns.Abandon(a.out.URL, a.via)
 	}
 	if c.partition.limiter != nil && !a.canceled {
-		c.partition.limiter.updateAt(a.sendTime, a.Class == Throttled)
+		c.partition.limiter.updateAt(a.permit.sendTime, a.record.Class == Throttled)
 	}
-	if a.Class == Success && a.Number == 1 {
-		c.partition.quota.Release(c.increment)
+	if a.record.Class == Success && a.record.Number == 1 {
+		c.partition.quota.Release(c.config.increment)
 	}
-	if !c.continues || a.Class.Retryable() { // or else its body settles
-		lent := a.lent
-		if tokens := a.takeTokens(); lent {
-			c.partition.quota.settle(tokens, a.Class == Success)
-		}
+	if c.kind != restCall || a.record.Class.Retryable() { // or else the body releases them
+		a.permit.release(a.permit.lent && a.record.Class == Success)
 	}
 	a.asked = a.findDelay(c)
-	if c.shareRetryAfter && 0 < a.asked && a.asked <= c.maxRetryAfter {
-		c.partition.gate.Close(time.Now(), a.asked, c.spread.of(a.asked))
+	if c.config.shareRetryAfter && 0 < a.asked && a.asked <= c.config.maxRetryAfter {
+		c.partition.gate.Close(time.Now(), a.asked, c.config.spread.of(a.asked))
 		c.partition.share.signal()
 	}
-	if a.Class == Throttled {
+	if a.record.Class == Throttled {
 		c.partition.share.signal()
 	}
 }
 
-// report calls the observers, once.
+// report calls the observers, once. An attempt whose response body broke off is
+// reported again only if no attempt follows it.
 func (a *attempt) report(c *call) {
-	if !c.observers || a.reported {
+	broke := c.kind == restCall && !a.sent()
+	if !c.observed || a.reported || broke && a.record.Stop == "" {
 		return
 	}
 	a.reported = true
-	c.tell(a.Attempt)
+	c.observe(a.record)
 }
 
 // finish returns the last response, or an error.
@@ -214,32 +216,33 @@ func (a *attempt) finish(c *call) (*http.Response, error) {
 	if a.ahead != nil && !a.closed && a.fault == nil && !a.settleBody(c) {
 		a.giveUp()
 	}
-	kept := a.Err == nil && !a.closed && a.fault == nil
-	if kept && (a.Number > 1 || a.Class != Success) {
+	kept := a.record.Err == nil && !a.closed && a.fault == nil
+	if kept && (a.record.Number > 1 || a.record.Class != Success) {
 		a.keepRecord(c)
 	}
 	a.report(c)
-	if a.Stop == StopQuota && a.Delay > 0 {
-		a.sleepKeeping(c, a.Delay) // so that the loop of a long-polling caller does not spin
+	if a.record.Stop == StopQuota && a.record.Delay > 0 {
+		a.sleepKeeping(c, a.record.Delay) // so that the loop of a long-polling caller does not spin
 	}
 	switch {
 	case a.fault != nil:
 		return nil, a.error(StopPermanent, a.fault)
 	case !kept:
-		return nil, a.error(a.Stop, a.lastError(c))
+		return nil, a.error(a.record.Stop, a.lastError(c))
 	}
 	c.responded = true
-	return a.Response, nil
+	return a.record.Response, nil
 }
 
+// error returns the error of a call that ends after a.
 func (a *attempt) error(stop Stop, err error) error {
-	lost := a.Class == Success // a response that the context's end took away
-	return &Error{Attempts: a.Number, Stop: stop, Err: err, MaybeExecuted: a.MaybeExecuted || lost}
+	lost := a.record.Class == Success // the end of the context took the response away
+	return &Error{Attempts: a.record.Number, Stop: stop, Err: err, MaybeExecuted: a.record.MaybeExecuted || lost}
 }
 
 // settleBody waits until nothing of the response is being read ahead, so that
-// its body and its trailers are the caller's alone. It reports false if the
-// caller's context ended first, and the body with it.
+// only the caller uses its body and trailers. It returns false if the caller's
+// context ends first, and the body with it.
 func (a *attempt) settleBody(c *call) bool {
 	a.ahead.Stop()
 	ctx := c.caller.Context
@@ -252,11 +255,11 @@ func (a *attempt) settleBody(c *call) bool {
 // lastError returns the error of a call that returns no response.
 func (a *attempt) lastError(c *call) error {
 	why := c.caller.ended()
-	if a.Stop != StopCanceled || why == nil {
-		return neterr.SchemeMismatch(a.Err)
+	if a.record.Stop != StopCanceled || why == nil {
+		return neterr.SchemeMismatch(a.record.Err)
 	}
-	err := a.Err
-	if a.Response != nil {
+	err := a.record.Err
+	if a.record.Response != nil {
 		err = a.failure().error()
 	} else if last := a.before.failure.error(); last != nil && a.canceled {
 		err = fmt.Errorf("%w; before that: %w", err, last)
@@ -264,41 +267,41 @@ func (a *attempt) lastError(c *call) error {
 	return interruption(c.caller.Context, why, err)
 }
 
-// giveUp discards the response, because the caller's context has ended and the
-// body with it.
+// giveUp stops and discards the response: the caller's context has ended, and
+// the body with it.
 func (a *attempt) giveUp() {
 	a.stopAt(StopCanceled)
-	if a.Response != nil {
+	if a.record.Response != nil {
 		a.closed = true
-		respbody.Close(a.Response, a.own.Ender())
+		respbody.Close(a.record.Response, a.own.Ender())
 	}
 }
 
-// stopAt ends the call with this attempt, for which a retry was planned.
-func (a *attempt) stopAt(stop Stop) { a.Stop, a.Delay = stop, 0 }
+// stopAt makes a, which may have been going to be retried, the last attempt.
+func (a *attempt) stopAt(stop Stop) { a.record.Stop, a.record.Delay = stop, 0 }
 
-// sleepKeeping sleeps while the response is kept.
+// sleepKeeping sleeps for d and keeps the response.
 func (a *attempt) sleepKeeping(c *call, d time.Duration) {
 	defer a.own.Hold()()
 	c.sleep(d)
 }
 
-// keepRecord leaves the record of the last attempt to Outcome, in the context
-// of the response's request: of ours, or of the one that Base says it sent,
-// which may have gone elsewhere.
+// keepRecord stores the record of the last attempt for Outcome, in the context
+// of the response's request. That is our request, or another one that Base sent
+// in its place.
 func (a *attempt) keepRecord(c *call) {
-	sent := a.Response.Request
+	sent := a.record.Response.Request
 	var known *recordContext
 	if sent != nil {
 		known, _ = sent.Context().Value(recordKey{}).(*recordContext)
 	}
-	if sent == nil || known != nil && known != a.marked { // none, or left there by another request
+	if sent == nil || known != nil && known != a.marked { // none, or one of another call
 		sent, known = a.shownRequest(c), a.marked
 	}
 	if known == nil {
 		a.marked = newRecordContext(c.caller.Context, c.req, c.options, 0)
 		sent = sent.WithContext(a.marked)
 	}
-	a.Response.Request = sent
-	a.marked.set(&a.Attempt)
+	a.record.Response.Request = sent
+	a.marked.set(&a.record)
 }

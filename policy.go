@@ -111,11 +111,11 @@ type Attempt struct {
 
 	// Number is the number of the attempt, from 1. It is 0 if the call was
 	// refused before its first attempt: by the retry token bucket
-	// (Quota.InitialCost), for want of a send token, because of a shared
-	// Retry-After, or by an error of Prepare. Then Err is that of RoundTrip's
-	// [*Error], and Class is Throttled, or Permanent after StopPermanent. A call
-	// whose context ends before its first attempt has no record, nor has one
-	// whose With options are not valid.
+	// (Quota.InitialCost), because no send token would come in time, because of a
+	// shared Retry-After, or by an error of Prepare. Then Err is that of
+	// RoundTrip's [*Error], and Class is Throttled, or Permanent after
+	// StopPermanent. There is no record of a call whose context ends before its
+	// first attempt, or whose With options are not valid.
 	Number int
 
 	// Offset is the first byte that the attempt asks for to continue a response
@@ -128,17 +128,17 @@ type Attempt struct {
 	// its body.
 	Response *http.Response
 
-	// Err is the error of the Transport's Base as it came, or an error that
-	// says that the attempt took longer than AttemptTimeout.
+	// Err is the unchanged error of the Transport's Base, or an error that says
+	// that the attempt took longer than AttemptTimeout.
 	Err error
 
-	// Code is the AWS error code in the response, "" if there is none. Where no
-	// retry can follow, because of MaxAttempts 1, WithoutRetry, an outer loop or
-	// a one-shot request body of which too much was sent, only the header is
-	// searched: the response body is not read before the caller has it. In
-	// [Adaptive] mode a body with a Content-Length is read all the same, because
-	// the rate limiter has to know of throttling. None is read while a one-shot
-	// request body is still being written.
+	// Code is the AWS error code in the response, or "". If no retry can follow,
+	// because of MaxAttempts 1, WithoutRetry, an outer loop or a one-shot request
+	// body of which too much was sent, only the headers are searched: the
+	// response body is not read before the caller has it. In [Adaptive] mode a
+	// body with a Content-Length is read nevertheless, because the rate limiter
+	// needs to know of throttling. No body is read while a one-shot request body
+	// is still being written.
 	Code string
 
 	// Class is the classification of the outcome.
@@ -152,19 +152,20 @@ type Attempt struct {
 	Elapsed time.Duration
 	Waited  time.Duration
 
-	// Delay is the time before the next attempt, or that Transport.LongPoll
-	// adds before the response is returned. It is 0 if there is neither.
+	// Delay is the time before the next attempt, or the time that
+	// Transport.LongPoll adds before the response is returned. It is 0 if there
+	// is neither.
 	Delay time.Duration
 
-	// Stop is why no attempt follows, "" if one does.
+	// Stop is why no attempt follows, or "" if one does.
 	Stop Stop
 
-	// MaybeExecuted reports that this attempt failed, or an earlier one of the
-	// call, and the service may have executed it all the same: it may have been
-	// sent, and its outcome was an error of the transport or a server error
-	// that is not a throttling one. So a 4xx may hide a success, such as
-	// NoSuchUpload after a CompleteMultipartUpload whose response was lost, and
-	// after a success the effect may be there twice.
+	// MaybeExecuted reports that the service may have executed this attempt, or
+	// an earlier one of the call, although it failed: it may have been sent, and
+	// its outcome was an error of the transport, or a server error other than
+	// throttling. So a 4xx may hide a success, such as NoSuchUpload after a
+	// CompleteMultipartUpload whose response was lost, and after a success the
+	// effect may be there twice.
 	MaybeExecuted bool
 
 	// Partition names the partition whose token buckets the attempt used, as in
@@ -172,11 +173,11 @@ type Attempt struct {
 	Partition string
 }
 
-// A Policy classifies the outcome of an attempt. It sees the attempt's Request,
-// Number, Response, Err and Code, where either Response or Err is set. It may
-// read the status and the headers of the response, and must not read its body.
-// It is not called for an attempt that the end of the caller's context ended. A
-// Policy must be safe for concurrent use.
+// A Policy classifies the outcome of an attempt. It sees the Request, Number,
+// Response, Err and Code; either Response or Err is set. It may read the status
+// and the headers of the response, and must not read its body. It is not called
+// if the caller's context ended the attempt. A Policy must be safe for
+// concurrent use.
 type Policy func(*Attempt) Class
 
 // DefaultPolicy classifies as the AWS SDKs do: by the AWS error code if it is a
@@ -191,7 +192,7 @@ type Policy func(*Attempt) Class
 func DefaultPolicy(a *Attempt) Class {
 	switch {
 	case a.Err != nil && a.Request != nil && a.Request.Context().Err() != nil:
-		return Permanent // the caller no longer waits for a response
+		return Permanent // the caller has gone
 	case a.Err != nil:
 		return errorClass(a.Err)
 	case a.Response == nil:
@@ -223,8 +224,9 @@ func errorClass(err error) Class {
 	return Transient
 }
 
-// A bodyError is why a body broke off. After the headers it does not mean what
-// it may mean before them: no TLS handshake failed, and the request was right.
+// A bodyError is why a response body broke off. It is transient even if the
+// same error would be permanent before the headers: no TLS handshake has
+// failed, and the request was valid.
 type bodyError struct{ err error }
 
 func (e *bodyError) Error() string { return e.err.Error() }
@@ -233,8 +235,8 @@ func (e *bodyError) Unwrap() error { return e.err }
 // IdempotentOnly returns a policy that classifies as policy does, but makes
 // Transient and Timeout Permanent unless it is safe to send the request twice:
 // its method is idempotent (RFC 9110), it has an Idempotency-Key or
-// X-Idempotency-Key header, or nothing of it was sent. Throttled stays, since
-// the service did nothing. A nil policy means DefaultPolicy.
+// X-Idempotency-Key header, or nothing of it was sent. Throttled stays: the
+// service did not execute the request. A nil policy means DefaultPolicy.
 func IdempotentOnly(policy Policy) Policy {
 	if policy == nil {
 		policy = DefaultPolicy

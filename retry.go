@@ -12,42 +12,44 @@ import (
 	"example.com/awsretry/internal/respbody"
 )
 
-// decide reports whether another attempt follows, as far as that is known
-// before the delay, and draws the tokens for it.
+// decide decides whether another attempt follows, as far as that is known
+// before the delay, and draws the tokens for it. If it returns false, it sets
+// the record's Stop.
 func (a *attempt) decide(c *call) bool {
-	if a.Stop = a.final(c); a.Stop != "" {
+	if a.record.Stop = a.final(c); a.record.Stop != "" {
 		return false
 	}
-	delay := a.delay(c)
-	if a.Stop = a.tooLate(c, delay); a.Stop != "" {
+	delay := a.nextDelay(c)
+	if a.record.Stop = a.tooLate(c, delay); a.record.Stop != "" {
 		return false
 	}
-	if a.Stop = c.lineTooLong(delay); a.Stop != "" {
+	if a.record.Stop = c.lineTooLong(delay); a.record.Stop != "" {
 		c.partition.share.refuseSendToken()
 		return false
 	}
 	switch {
 	case !c.body.Replayable():
-		a.Stop = StopBody
+		a.record.Stop = StopBody
 	case !a.draw(c):
-		a.Stop = StopQuota
+		a.record.Stop = StopQuota
 		if c.longPolls() {
-			a.Delay = delay
+			a.record.Delay = delay
 		}
 	default:
-		a.Delay = delay
+		a.record.Delay = delay
 	}
-	return a.Stop == ""
+	return a.record.Stop == ""
 }
 
-// final returns why no other attempt can follow, "" if one may.
+// final returns the reason why no attempt can follow this one, or "" if one
+// may.
 func (a *attempt) final(c *call) Stop {
 	switch {
 	case a.canceled:
 		return StopCanceled
-	case a.Class == Success:
+	case a.record.Class == Success:
 		return StopSuccess
-	case !a.Class.Retryable():
+	case !a.record.Class.Retryable():
 		return StopPermanent
 	case c.switchedOff():
 		return StopDisabled
@@ -55,52 +57,52 @@ func (a *attempt) final(c *call) Stop {
 		return StopOuterRetry
 	case c.caller.ended() != nil:
 		return StopCanceled
-	case a.Number >= c.maxAttempts():
+	case a.record.Number >= c.maxAttempts():
 		return StopMaxAttempts
-	case a.asked > c.maxRetryAfter:
+	case a.asked > c.config.maxRetryAfter:
 		return StopRetryAfter
 	}
 	return ""
 }
 
-// delay returns the delay before the next attempt: the backoff's, and at least
-// the one that the service asks for.
-func (a *attempt) delay(c *call) time.Duration {
+// nextDelay returns the delay before the next attempt: that of the backoff, but
+// at least the one that the service asked for.
+func (a *attempt) nextDelay(c *call) time.Duration {
 	d := a.backoffDelay(c)
-	if a.Response != nil && c.revision == Revision2026 {
-		d = awsproto.AmzRetryAfter(a.Response.Header, d)
+	if a.record.Response != nil && c.config.revision == Revision2026 {
+		d = awsproto.AmzRetryAfter(a.record.Response.Header, d)
 	}
 	if a.asked == 0 {
 		return d
 	}
-	asked := gate.Spread(c.caller.Context, c.partitions.spreader, a.asked, c.spread.of(a.asked))
-	status := a.Response.StatusCode
-	if c.mode == Legacy && (status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable) {
+	asked := gate.Spread(c.caller.Context, c.config.partitions.spreader, a.asked, c.config.spread.of(a.asked))
+	status := a.record.Response.StatusCode
+	if c.config.mode == Legacy && (status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable) {
 		return addSaturating(d, asked)
 	}
 	return max(d, asked)
 }
 
-// backoffDelay returns the delay of the backoff that applies to the request.
+// backoffDelay returns the delay of the request's backoff.
 func (a *attempt) backoffDelay(c *call) time.Duration {
-	backoff, revision := c.backoff, Exponential{}
+	backoff, revision := c.config.backoff, Exponential{}
 	switch {
-	case c.dynamoDB != nil && awsproto.DynamoDB(c.req):
-		backoff, revision = c.dynamoDB.backoff, backoffDynamoDB2026
-	case c.revision == Revision2026:
+	case c.config.dynamoDB != nil && awsproto.DynamoDB(c.req):
+		backoff, revision = c.config.dynamoDB.backoff, backoffDynamoDB2026
+	case c.config.revision == Revision2026:
 		revision = backoff2026
 	}
 	if c.options != nil && c.options.backoff != nil {
 		backoff = completed(c.options.backoff, revision)
 	}
-	return max(backoff.Delay(a.Number-1, a.Class, a.before.delay), 0)
+	return max(backoff.Delay(a.record.Number-1, a.record.Class, a.before.delay), 0)
 }
 
-// tooLate returns why the next attempt could not be sent in time, as far as
-// that is known before the delay, and "" if it may be.
+// tooLate returns StopDeadline if the next attempt could not be sent before the
+// deadline, as far as that is known before the delay, and "" otherwise.
 func (a *attempt) tooLate(c *call, delay time.Duration) Stop {
 	wait := addSaturating(delay, a.tokenWait(c))
-	if c.partition.gate.Load() != nil { // another response's Retry-After may be longer
+	if c.partition.gate.Load() != nil { // the Retry-After of another response may be longer
 		wait = max(wait, c.partition.gate.ClosedFor(time.Now()))
 	}
 	if c.outlivesDeadline(wait) {
@@ -109,11 +111,11 @@ func (a *attempt) tooLate(c *call, delay time.Duration) Stop {
 	return ""
 }
 
-// lineTooLong returns why the next attempt would not get a send token in time
-// at the present send rate, and "" if it would.
+// lineTooLong returns the reason to stop if the next attempt would not get a
+// send token in time at the current send rate, and "" otherwise.
 func (c *call) lineTooLong(delay time.Duration) Stop {
 	limiter := c.partition.limiter
-	if limiter == nil || c.failFast {
+	if limiter == nil || c.config.failFast {
 		return ""
 	}
 	expected := limiter.expectedWait()
@@ -127,31 +129,31 @@ func (c *call) lineTooLong(delay time.Duration) Stop {
 	return ""
 }
 
-// tokenWait returns the least time that a wait for the retry tokens takes.
+// tokenWait returns a lower bound on the wait for the retry tokens.
 func (a *attempt) tokenWait(c *call) time.Duration {
-	if !c.waitTokens {
+	if !c.config.waitTokens {
 		return 0
 	}
-	return c.partition.quota.soonest(c.costs.of(a.Class))
+	return c.partition.quota.soonest(c.config.costs.of(a.record.Class))
 }
 
-// draw draws the tokens for a retry. If the request's body turns out not to be
-// replayable during the pause, they are put back. With Quota.Wait it leaves them to pause.
+// draw draws the tokens for a retry, and reports whether there may be one. If
+// they have to be waited for, it leaves that to pause.
 func (a *attempt) draw(c *call) bool {
-	cost := c.costs.of(a.Class)
-	if c.waitTokens && cost <= c.capacity {
+	cost := c.config.costs.of(a.record.Class)
+	if c.config.waitTokens && cost <= c.config.capacity {
 		a.unpaid = cost
 		return true
 	}
 	if c.partition.quota.lend(c.caller.Context, cost) != nil {
 		c.partition.share.refuse()
-		if c.patient && cost <= c.capacity && c.caller.ended() == nil {
+		if c.patient && cost <= c.config.capacity && c.caller.ended() == nil {
 			a.unpaid = cost
 			return true
 		}
 		return false
 	}
-	a.next.retryTokens, a.next.lent = cost, cost > 0
+	a.next.borrowed(c.partition, cost)
 	if cost > 0 {
 		c.partition.share.signal()
 	}
@@ -159,18 +161,18 @@ func (a *attempt) draw(c *call) bool {
 }
 
 const (
-	// readWait is the least time that a retry waits for a Read of the caller's
-	// body that is under way. One that takes longer may be of a body that the
-	// caller goes on writing when it has the response.
+	// readWait is the minimum time that a retry waits for a Read of the caller's
+	// body in progress. If the Read takes longer, the caller may be writing the
+	// rest of the body only after it has the response.
 	readWait = time.Second
 
-	// drainWait is the least time that a retry waits for the rest of the
+	// drainWait is the minimum time that a retry waits for the rest of the
 	// response before it, so that its connection can be used again. A new
 	// connection takes about as long.
 	drainWait = 100 * time.Millisecond
 )
 
-// pause waits until the next attempt is due, and reports whether it is to be
+// pause waits until the next attempt is due, and reports whether it may be
 // sent.
 func (a *attempt) pause(c *call) bool {
 	if a.mayBeRefused(c) {
@@ -180,13 +182,13 @@ func (a *attempt) pause(c *call) bool {
 }
 
 // mayBeRefused reports whether the tokens that the next attempt waits for may
-// come too late for it. The response is kept until that is known.
+// come too late. The response is kept until that is known.
 func (a *attempt) mayBeRefused(c *call) bool {
-	if c.failFast || a.unpaid > 0 {
+	if c.config.failFast || a.unpaid > 0 {
 		return true
 	}
 	limiter := c.partition.limiter
-	if limiter == nil && !c.shareRetryAfter {
+	if limiter == nil && !c.config.shareRetryAfter {
 		return false
 	}
 	if _, ok := c.caller.Deadline(); ok || limiter == nil {
@@ -196,9 +198,9 @@ func (a *attempt) mayBeRefused(c *call) bool {
 	return ok
 }
 
-// pauseDiscarding sleeps the delay while the rest of the response is read.
+// pauseDiscarding sleeps for the delay while the rest of the response is read.
 func (a *attempt) pauseDiscarding(c *call) bool {
-	left, ok := a.takeBody(c, a.Delay)
+	left, ok := a.takeBody(c, a.record.Delay)
 	if !ok {
 		return false
 	}
@@ -213,8 +215,8 @@ func (a *attempt) pauseDiscarding(c *call) bool {
 	return true
 }
 
-// pauseKeeping sleeps the delay and waits for tokens while the response is
-// kept, for it is returned if the tokens are refused.
+// pauseKeeping sleeps for the delay and waits for tokens. It keeps the
+// response, which is returned if the tokens are refused.
 func (a *attempt) pauseKeeping(c *call) bool {
 	defer a.own.Hold()()
 	if err := a.waitForTokens(c); err != nil {
@@ -229,41 +231,42 @@ func (a *attempt) pauseKeeping(c *call) bool {
 	return true
 }
 
-// waitForTokens sleeps the delay and waits for what the next attempt needs.
+// waitForTokens sleeps for the delay and waits for what the next attempt needs.
 func (a *attempt) waitForTokens(c *call) error {
 	if a.unpaid > 0 {
 		if err := a.pay(c); err != nil {
 			return err
 		}
 	}
-	if !c.sleep(a.Delay) {
+	if !c.sleep(a.record.Delay) {
 		return c.caller.ended()
 	}
 	return c.admit(&a.next)
 }
 
-// pay waits for the retry tokens that the next attempt has to wait for.
+// pay waits for the retry tokens that draw left to pause.
 func (a *attempt) pay(c *call) error {
 	if err := a.acquireInTime(c); err != nil {
 		return err
 	}
-	a.next.retryTokens, a.next.lent, a.unpaid = a.unpaid, a.unpaid > 0, 0
-	if c.outlivesDeadline(a.Delay) {
+	a.next.borrowed(c.partition, a.unpaid)
+	a.unpaid = 0
+	if c.outlivesDeadline(a.record.Delay) {
 		return errTooLate
 	}
 	return nil
 }
 
-// acquireInTime waits for the retry tokens, but no longer than the delay after
-// it allows.
+// acquireInTime waits for the retry tokens, as long as the delay after it would
+// end before the deadline.
 func (a *attempt) acquireInTime(c *call) error {
 	ctx := c.caller.waiting()
 	if deadline, ok := ctx.Deadline(); ok {
-		earlier, end := context.WithDeadlineCause(ctx, deadline.Add(-a.Delay), errTooLate)
+		earlier, end := context.WithDeadlineCause(ctx, deadline.Add(-a.record.Delay), errTooLate)
 		defer end()
 		ctx = earlier
 	}
-	if !c.waitTokens {
+	if !c.config.waitTokens {
 		return c.partition.quota.await(ctx, a.unpaid)
 	}
 	return c.partition.quota.lend(ctx, a.unpaid)
@@ -274,9 +277,9 @@ func (a *attempt) endWaiting(c *call, err error) {
 	switch {
 	case c.caller.ended() != nil:
 		a.giveUp()
-	case errors.Is(err, ErrQuotaExceeded) && !c.waitTokens:
+	case errors.Is(err, ErrQuotaExceeded) && !c.config.waitTokens:
 		a.stopAt(StopQuota)
-	case errors.Is(err, errTooLate), errors.Is(err, ErrQuotaExceeded): // the line was longer than expected
+	case errors.Is(err, errTooLate), errors.Is(err, ErrQuotaExceeded): // the wait is longer than expected
 		a.stopAt(StopDeadline)
 	case errors.Is(err, ErrRateLimited):
 		a.stopAt(StopRateLimit)
@@ -285,9 +288,9 @@ func (a *attempt) endWaiting(c *call, err error) {
 	}
 }
 
-// takeBody takes the request's body from the attempt, for the next one. It may
-// call GetBody, so the response must not be discarded before. It returns what is
-// left of the delay then.
+// takeBody takes the request's body from the attempt, for the next one. It
+// returns what is left of the delay. It may end the call, so it requires that
+// the response is not discarded yet.
 func (a *attempt) takeBody(c *call, delay time.Duration) (left time.Duration, ok bool) {
 	if !c.body.Copied() {
 		return delay, true
@@ -305,9 +308,10 @@ func (a *attempt) takeBody(c *call, delay time.Duration) (left time.Duration, ok
 	return 0, false
 }
 
-// patience returns how long a Read of the caller's body that is under way is
-// waited for: as long as the delay, which passes meanwhile, at least a second,
-// and not up to the deadline, when the response would be lost.
+// patience returns how long takeBody waits for a Read of the caller's body in
+// progress: for the delay, which passes meanwhile, but at least for a second.
+// It leaves half of the time until the deadline, after which the response would
+// be lost.
 func (a *attempt) patience(c *call, delay time.Duration) time.Duration {
 	limit := max(readWait, delay)
 	if deadline, ok := c.caller.Deadline(); ok {
@@ -316,36 +320,36 @@ func (a *attempt) patience(c *call, delay time.Duration) time.Duration {
 	return limit
 }
 
-// discard ends a response that another attempt replaces. Its connection is used
-// again after throttling, and generally not after a transient failure (AWS SDKs
-// and Tools Reference Guide, "Retry behavior"). The 2026 revision always uses
-// it again, unless nothing came back over it.
+// discard ends a response that another attempt replaces. After throttling its
+// connection is used again, and generally not after a transient failure (AWS
+// SDKs and Tools Reference Guide, "Retry behavior"). The 2026 revision always
+// uses it again, unless there was no response.
 func (a *attempt) discard(c *call) *respbody.Discarded {
 	a.next.freshConn = a.needsFreshConn(c)
-	if a.Response == nil {
+	if a.record.Response == nil {
 		return nil
 	}
-	reuse := a.Class == Throttled || c.revision == Revision2026
+	reuse := a.record.Class == Throttled || c.config.revision == Revision2026
 	a.closed = true
-	return respbody.Discard(a.Response, reuse, a.own.Ender())
+	return respbody.Discard(a.record.Response, reuse, a.own.Ender())
 }
 
-// needsFreshConn reports whether the next attempt would otherwise meet the
+// needsFreshConn reports whether the next attempt might otherwise use the
 // connection that failed.
 func (a *attempt) needsFreshConn(c *call) bool {
 	switch {
-	case c.conns == nil,
-		a.Class == Throttled,
-		a.Class == Transient && c.revision == Revision2026,
-		neterr.DialFailed(a.Err),
-		neterr.StreamFailed(a.Err):
+	case c.config.conns == nil,
+		a.record.Class == Throttled,
+		a.record.Class == Transient && c.config.revision == Revision2026,
+		neterr.DialFailed(a.record.Err),
+		neterr.StreamFailed(a.record.Err):
 		return false
 	}
 	return !a.abandoned
 }
 
-// finishDiscarding waits for what is left to do with a response after the
-// delay, but not up to the deadline.
+// finishDiscarding waits after the delay until the response is discarded, for
+// at most limit and not up to the deadline.
 func (a *attempt) finishDiscarding(c *call, d *respbody.Discarded, limit time.Duration) {
 	if d != nil {
 		d.Finish(c.caller.waiting(), min(limit, a.patience(c, 0)))

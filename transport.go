@@ -27,8 +27,8 @@ import (
 // A Transport is an http.RoundTripper that retries requests by the rules of the
 // AWS SDKs. The zero value is ready to use: it sends a request up to three
 // times through a shared pooled transport, with the retry token bucket and the
-// delays of standard mode. Set it as http.Client.Transport, or below any SDK
-// that takes an *http.Client.
+// delays of standard mode. Set it as http.Client.Transport, and pass that
+// client to any SDK that takes an *http.Client.
 //
 // The fields are read when the first request is sent and must not be changed
 // after that. A Transport is safe for concurrent use. It keeps its token
@@ -106,28 +106,27 @@ type Transport struct {
 	// MaxBodyBuffer limits how much of a one-shot request body is buffered for
 	// retries, in bytes. A body is one-shot if it has no GetBody and is not an
 	// io.ReaderAt with a size; a body with trailers always is. A longer body is
-	// sent once. 0 means 1 MiB. If negative, nothing is buffered but what a
-	// Read returns that is in progress when the response comes early. If such a
-	// Read takes longer than the delay, and longer than a second, there is no
-	// retry.
+	// sent once. 0 means 1 MiB. If negative, only the result of a Read in
+	// progress is buffered, when the response comes early. If that Read takes
+	// longer than the delay, and longer than a second, there is no retry.
 	//
 	// A retry, and a Base that sends a request again, wait in the same way
-	// before GetBody is called, which may rewind the one reader that there is.
-	// GetBody is not called for the readers in memory that http.NewRequest
-	// knows: a retry reads a copy of them.
+	// before they call GetBody, which may rewind the reader in use. GetBody is
+	// not called for the readers in memory that http.NewRequest knows: a retry
+	// reads a copy of them.
 	//
 	// A one-shot body, and a body with GetBody that is not in memory, is read
 	// by a goroutine while an attempt waits for it. It is closed when no Read
 	// of it is in progress; an *os.File, an *io.PipeReader and a net.Conn may
 	// be closed during one. An io.ReaderAt with a size, such as an *os.File, is
-	// read with ReadAt alone, which must return the bytes that its Read would.
+	// read with ReadAt only, which must return the bytes that its Read would.
 	MaxBodyBuffer int64
 
 	// Prepare is called before each attempt with a request of its own and the
 	// attempt's number, from 1, for example to sign or date the request. It may
 	// change the headers and the URL. It must not change the body and its
-	// length. For a hash of the body it may read what the request's GetBody
-	// returns, if there is one. If Prepare returns an error, the attempt is not
+	// length. To hash the body it may read what the request's GetBody returns, if
+	// there is one. If Prepare returns an error, the attempt is not
 	// sent and RoundTrip returns that error with StopPermanent, with
 	// StopCanceled if the caller's context has ended, or with the Stop of an
 	// [*Error].
@@ -168,14 +167,14 @@ type Transport struct {
 
 	// RetryAfter returns the delay that a retryable response asks for, for
 	// services that do not use the Retry-After header. body holds the first 64
-	// KiB of the response body, less if the server is slow, and nothing where no
-	// retry can follow (see the Code of Attempt). RetryAfter must not change or
-	// keep body, and must not read resp.Body. If ok is false, and if RetryAfter
-	// is nil, the Retry-After header counts.
+	// KiB of the response body, less if the server is slow, and nothing if no
+	// retry can follow (see Attempt.Code). RetryAfter must not change or keep
+	// body, and must not read resp.Body. If ok is false, and if RetryAfter is
+	// nil, the Retry-After header is used.
 	RetryAfter func(resp *http.Response, body []byte) (delay time.Duration, ok bool)
 
 	// KeepConnections lets a retry use the connection of the attempt that
-	// failed. By default a retry after a transient failure or a time-out uses a
+	// failed. By default a retry after a transient failure or a timeout uses a
 	// connection of a copy of Base, if Base is an *http.Transport without
 	// MaxConnsPerHost. After an error of an HTTP/2 stream alone it uses the same
 	// connection, which is known to work. A copy of Base does not have the
@@ -184,17 +183,18 @@ type Transport struct {
 	// KeepConnections if Base has these.
 	KeepConnections bool
 
-	// Resume continues a response body that breaks off: its Read asks the
-	// service for the rest and goes on at the byte where it broke. It is for a
-	// GET without a body whose 200, or 206 to a single Range of the caller's
-	// own, has a strong ETag and was not decompressed by Base. If the body of any other GET breaks off, its error
-	// says why it is not continued. Last-Modified is not used: it does not
-	// change if an object is replaced twice in a second, and RFC 9110 calls it
-	// strong only where the clock of the service shows that this cannot be.
+	// Resume continues a response body that breaks off: its Read requests the
+	// rest from the service and goes on at the byte where the body broke off. It
+	// applies to a GET without a body whose response is a 200, or a 206 to a
+	// single Range of the caller's, has a strong ETag and was not decompressed by
+	// Base. If the body of another GET breaks off, its error says why it is not
+	// continued. Last-Modified is not used: it does not change if an object is
+	// replaced twice in a second, and RFC 9110 calls it strong only if the clock
+	// of the service shows that this cannot be the case.
 	//
 	// The request for the rest has a Range and that ETag in If-Range. A 206 that
-	// begins with the rest, and a 200 with the same ETag, continue the body. Of
-	// a body with a Content-Encoding the last 16 bytes are requested again and
+	// begins with the rest, and a 200 with the same ETag, continue the body. If
+	// the body has a Content-Encoding, its last 16 bytes are requested again and
 	// compared, and if it has no Content-Length, only a 206 with one continues
 	// it: a service that compresses on the fly may compress each range by
 	// itself. If the service sends anything but the rest of that version, Read
@@ -209,29 +209,29 @@ type Transport struct {
 	// the line got tokens. Then it ends with StopQuota, and at once if no other
 	// retry has tokens and none come back with time.
 	//
-	// Policy classifies a break, with its error as the Err of an attempt; it is
-	// Transient or a Timeout by DefaultPolicy. Observe is called for a break
-	// only if no attempt follows it. NestedRetries does not matter: the attempt
-	// of an AWS SDK has ended with the response.
+	// Policy classifies a break as an attempt with its error as the Err; by
+	// DefaultPolicy it is Transient or a Timeout. Observe is called for a break
+	// only if no attempt follows it. NestedRetries has no effect: the attempt of
+	// an AWS SDK ends with the response.
 	//
-	// AttemptTimeout is then the longest time of a response, not of the
-	// download, and a body that stalls for StallTimeout is continued. Without a
-	// Prepare that signs again, signatures must not cover Range and If-Range,
-	// and must be valid for as long as the download takes.
+	// AttemptTimeout then limits each response, not the download, and a body
+	// that stalls for StallTimeout is continued. Without a Prepare that signs
+	// again, signatures must not cover Range and If-Range, and must be valid for
+	// as long as the download takes.
 	Resume bool
 
-	// Shared is where many processes share the buckets of this Transport: the
-	// retry token bucket, the rate limiter and, with ShareRetryAfter, a
-	// Retry-After. Nothing waits for it. Quota.InitialCost and
-	// Quota.RefillPerSecond must be 0 with it. Nil means that this process has
-	// its own. Package fleet has one.
+	// Shared lets many processes share the buckets of this Transport: the retry
+	// token bucket, the rate limiter and, with ShareRetryAfter, a Retry-After.
+	// Requests do not wait for it. Quota.InitialCost and Quota.RefillPerSecond
+	// must be 0 with it. Nil means that this process has its own buckets. Package
+	// fleet implements it.
 	Shared Shared
 
 	// Observe is called once for every attempt, after the decision about a
-	// retry and before the delay. With RateLimit.FailFast it is called after
-	// the delay, when that decision is made. It is also called for a call that
-	// is refused before its first attempt, with the Number 0. It must not keep
-	// the Response's body. Nil means no observer.
+	// retry and before the delay. With RateLimit.FailFast it is called after the
+	// delay, when the decision is made. It is also called, with the Number 0, for
+	// a call that is refused before its first attempt. It must not keep the
+	// Response's body. Nil means no observer.
 	Observe func(Attempt)
 
 	config    atomic.Pointer[config] // nil until the first request
@@ -244,99 +244,65 @@ func (t *Transport) Retries(retrier.Seal) bool { return true }
 
 // RoundTrip implements http.RoundTripper.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	var plain plainResult
-	t.sendPlain(req, &plain)
-	if plain.succeeded(req) {
-		plain.reward(req)
-		return plain.resp, nil // what most requests do, and all that it costs
+	options := optionsOf(req.Context())
+	var fast fastPath
+	if fast.send(t.config.Load(), req, options); fast.succeeded(req) {
+		fast.reward(req)
+		return fast.resp, nil // most requests end here
 	}
+	return t.roundTrip(req, options, &fast)
+}
 
+// roundTrip is RoundTrip for a request that needs more than the fast path.
+func (t *Transport) roundTrip(req *http.Request, options *callOptions, fast *fastPath) (*http.Response, error) {
 	var c call
 	defer c.end()
-	c.own(req, &plain)
-	config, err := t.resolve()
-	if err != nil {
-		return nil, err
-	}
-	permit, err := c.begin(config, &plain)
-	if err != nil {
-		return nil, err
-	}
-
-	a := firstAttempt(permit, &plain)
+	var a attempt
 	defer a.end(&c)
+	if fast.sent() {
+		fast.handOver(&c, &a, req)
+	} else if err := t.begin(&c, req, options); err != nil {
+		return nil, err
+	} else {
+		a.begin(&c, 1)
+	}
 	resp, err := a.run(&c)
-	if config.resume && err == nil {
+	if c.config.resume && err == nil {
 		a.makeResumable(&c)
 	}
 	return resp, err
 }
 
+// begin sets up the call of a request, whose body the call takes over.
+func (t *Transport) begin(c *call, req *http.Request, options *callOptions) error {
+	c.own(req)
+	config, err := t.resolve()
+	if err != nil {
+		return err
+	}
+	return c.begin(config, options)
+}
+
 // run makes the attempt and those that follow it. Afterwards a is the last.
 func (a *attempt) run(c *call) (*http.Response, error) {
 	for {
-		if err := a.waitTurn(c); err != nil {
-			return nil, err
+		if !a.sent() { // by the fast path
+			if err := a.waitTurn(c); err != nil {
+				return nil, err
+			}
+			if err := a.prepare(c); err != nil {
+				return nil, err
+			}
+			a.send(c)
 		}
-		if err := a.prepare(c); err != nil {
-			return nil, err
-		}
-		a.send(c)
+		a.receive(c)
 		a.classify(c)
 		a.settle(c)
 		if !a.decide(c) || !a.pause(c) {
 			return a.finish(c)
 		}
-		*a = a.successor()
+		a.advance(c)
 	}
-}
-
-// sendPlain makes the first attempt if neither the settings nor the request ask
-// for more than sending it, and no send token has to be waited for. result is
-// zero before that.
-func (t *Transport) sendPlain(req *http.Request, result *plainResult) {
-	c := t.config.Load()
-	if c == nil || !c.plain || req.Trailer != nil ||
-		req.Body != nil && req.Body != http.NoBody && (req.GetBody == nil || !result.memory.Remember(req.Body)) {
-		return
-	}
-	ctx := req.Context()
-	if ctx.Err() != nil || isClosed(cancelOf(req)) || c.attempts > 1 && c.mayHang(ctx) {
-		return
-	}
-	result.options, result.optionsKnown = optionsOf(ctx), true
-	if result.options != nil {
-		return
-	}
-	via := c.base
-	if c.conns != nil {
-		via = c.conns.For(req.URL)
-	}
-	if c.mode == Adaptive {
-		c.sendPaced(req, via, result)
-		return
-	}
-	resp, err := via.RoundTrip(req)
-	result.config, result.via, result.resp, result.err = c, via, resp, err
-}
-
-// sendPaced is sendPlain in adaptive mode. If it sends the request, its caller
-// must release the partition.
-func (c *config) sendPaced(req *http.Request, via http.RoundTripper, result *plainResult) {
-	p := c.partitionOf(req, nil)
-	defer func() {
-		if !result.sent() {
-			c.partitions.release(p)
-		}
-	}()
-	if p.limiter.limits() {
-		var ok bool
-		if result.sendTime, ok = p.limiter.take(); !ok {
-			return
-		}
-	}
-	resp, err := via.RoundTrip(req)
-	result.config, result.via, result.partition, result.resp, result.err = c, via, p, resp, err
 }
 
 // CloseIdleConnections calls the method of that name of Base, if it has one,
@@ -353,13 +319,13 @@ func (t *Transport) CloseIdleConnections() {
 // State describes the retry token bucket and the rate limiter of a partition.
 // The limiter's fields are zero except in adaptive mode.
 type State struct {
-	Tokens       int     // in the retry token bucket; math.MaxInt where there is no quota
+	Tokens       int     // in the retry token bucket; math.MaxInt if there is no quota
 	Limited      bool    // the rate limiter limits
 	MeasuredRate float64 // outcomes per second; with ScaledPacing those that are not throttled
 	SendRate     float64 // of the rate limiter, in requests per second
 
 	Waiting      int           // requests in line for a send token
-	ExpectedWait time.Duration // for a send token, of a request that joined the line now
+	ExpectedWait time.Duration // for a send token, of a request that joins the line now
 
 	// With Transport.Shared, as of the last grant; zero before the first one.
 	Leased    bool    // the grant is in force: the store answers; in adaptive mode an idle process has none at times
@@ -372,10 +338,10 @@ type State struct {
 	FleetTokens int
 }
 
-// State returns the state of the named partition, and whether there is one: a
-// request used it, and newer partitions have not replaced it. The name is the
-// one that a request has or the one that Partitions yields; they differ where
-// the former is longer than 255 bytes.
+// State returns the state of the named partition. It returns false if no
+// request has used the partition, or newer partitions have replaced it. The
+// name is that of a request, or the one that Partitions yields, which differs
+// if the name is longer than 255 bytes.
 func (t *Transport) State(partition string) (State, bool) {
 	c := t.config.Load()
 	if c == nil {

@@ -11,10 +11,10 @@ import (
 	"github.com/aws/smithy-go/middleware"
 )
 
-// Apply makes the clients that are made from cfg retry by r. It sets
-// cfg.Retryer, and adds to cfg.APIOptions what tells r which attempts are of one
-// call. It clears cfg.RetryMaxAttempts, which the SDK's config package reads
-// from the environment and which would take precedence over r.
+// Apply makes the clients that are made from cfg use r. It sets cfg.Retryer,
+// and adds middlewares to cfg.APIOptions, so that r knows which attempts belong
+// to one call. It clears cfg.RetryMaxAttempts, which the SDK's config package
+// reads from the environment and which would take precedence over r.
 //
 // For a client that is made from options, use the two fields:
 //
@@ -28,16 +28,16 @@ func (r *Retryer) Apply(cfg *aws.Config) {
 	cfg.APIOptions = append(append(options, cfg.APIOptions...), r.addMiddlewares)
 }
 
-// applied is the Retryer of a client whose calls are known, so that the number
-// of attempts can depend on the service and the context.
+// applied is the Retryer of a client that Apply has configured. The number of
+// attempts can depend on the service and the context.
 type applied struct{ *Retryer }
 
-// The MaxAttempts of applied: the call decides when they are used up.
+// unlimited is the MaxAttempts of applied: the call decides when to stop.
 const unlimited = math.MaxInt32
 
 func (applied) MaxAttempts() int { return unlimited }
 
-// RetryDelay limits the attempts of a client that has cfg.Retryer without
+// RetryDelay limits the attempts of a client that has cfg.Retryer but not
 // cfg.APIOptions.
 func (r applied) RetryDelay(attempt int, err error) (time.Duration, error) {
 	if made := r.attemptsMade(attempt); r.attemptOf(err) == nil && made >= r.attempts {
@@ -46,14 +46,14 @@ func (r applied) RetryDelay(attempt int, err error) (time.Duration, error) {
 	return r.Retryer.RetryDelay(attempt, err)
 }
 
-// The name of the SDK's retry loop in the middleware stack.
+// retryID is the name of the SDK's retry loop in the middleware stack.
 const retryID = "Retry"
 
-// The name of a middleware of older service modules, which sets the header of
-// an attempt once more. The retry loop has set it.
+// headerID is the name of a middleware of older service modules that sets the
+// header of an attempt again. The retry loop has set it.
 const headerID = "RetryMetricsHeader"
 
-// The names of the middlewares.
+// The names of our middlewares.
 const (
 	callID    = "AWSRetryCall"
 	attemptID = "AWSRetryAttempt"

@@ -9,8 +9,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 )
 
-// An attemptError is the error of an attempt whose call is known. It is where
-// the methods of a Retryer that have no context find the call.
+// An attemptError is the error of an attempt whose call is known. The methods
+// of a Retryer that have no context find the call in it.
 type attemptError struct {
 	err    error
 	call   *call // nil once it has ended
@@ -24,7 +24,7 @@ type attemptError struct {
 func (a *attemptError) Error() string { return a.err.Error() }
 func (a *attemptError) Unwrap() error { return a.err }
 
-// attemptOf returns the attempt of a call of r that failed with err, nil where
+// attemptOf returns the attempt of a call of r that failed with err, or nil if
 // Apply did not configure the client.
 func (r *Retryer) attemptOf(err error) *attemptError {
 	var a *attemptError
@@ -34,23 +34,24 @@ func (r *Retryer) attemptOf(err error) *attemptError {
 	return a
 }
 
-// retryable reports whether the attempt may be repeated. The SDK has wrapped its
-// error if the client's clock was wrong.
+// retryable reports whether the attempt may be retried. err is its error, which
+// the SDK wraps if the client's clock was wrong.
 func (a *attemptError) retryable(err error) bool {
 	return a.class.Retryable() || saysRetryable(err) == aws.TrueTernary
 }
 
-// decide decides whether another attempt follows. The SDK has wrapped the error
-// of the attempt in opErr if the client's clock was wrong.
+// decide returns an error if no attempt follows. opErr is the error of the
+// attempt, which the SDK wraps if the client's clock was wrong.
 func (a *attemptError) decide(opErr error) error {
 	loop, ctx := a.call.loop, a.call.described.Context()
 	if !a.class.Retryable() {
 		loop.SetClass(awsretry.Transient) // retryable by a client's own rules
 	}
+	var why awsretry.Stop
 	if a.once {
-		a.stop = awsretry.StopBody
-		loop.Stop(a.stop)
-	} else if a.delay, a.stop = loop.Decide(); a.stop == "" {
+		why = awsretry.StopBody
+	}
+	if a.delay, a.stop = loop.Decide(why); a.stop == "" {
 		return nil
 	}
 	sleep(ctx, a.delay)

@@ -14,11 +14,11 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
-// A call is one call of an operation: what its attempts share. It belongs to the
-// goroutine of the SDK's retry loop.
+// A call is one call of an operation: what its attempts share. Only the
+// goroutine of the SDK's retry loop uses it.
 type call struct {
 	retryer   *Retryer
-	loop      *awsretry.Loop
+	loop      decisions
 	described *http.Request // in the records of the attempts
 	admitted  bool          // the next attempt has waited for its turn
 	failed    []*attemptError
@@ -26,7 +26,7 @@ type call struct {
 
 type callKey struct{}
 
-// callOf returns the call of ctx, nil where Apply did not configure the client.
+// callOf returns the call of ctx, or nil if Apply did not configure the client.
 func callOf(ctx context.Context) *call {
 	c, _ := middleware.GetStackValue(ctx, callKey{}).(*call)
 	return c
@@ -41,7 +41,7 @@ func (r *Retryer) handleCall(ctx context.Context, in middleware.FinalizeInput, n
 	out middleware.FinalizeOutput, metadata middleware.Metadata, err error,
 ) {
 	described := describeCall(ctx, requestOf(in))
-	loop, err := r.transport.NewLoop(described)
+	loop, err := r.newLoop(described, false)
 	if err != nil {
 		return out, metadata, refusedFirst(err)
 	}
@@ -57,9 +57,9 @@ func (r *Retryer) handleCall(ctx context.Context, in middleware.FinalizeInput, n
 	return out, metadata, err
 }
 
-// end ends the call. Its errors may be kept, and may be an inner error of
-// another call, which must not take them for its own. So may the requests, whose
-// contexts have the call.
+// end ends the call. It clears the references to the call: errors of attempts
+// may be kept, and be wrapped in those of another call, which must not take
+// them for its own. Requests, whose contexts have the call, may be kept too.
 func (c *call) end() {
 	for _, a := range c.failed {
 		a.call = nil
@@ -77,7 +77,7 @@ func requestOf(in middleware.FinalizeInput) *http.Request {
 	return nil
 }
 
-// wait waits until the next attempt may be sent. The error of a retry is also
+// wait waits until the next attempt may be sent. The error of a retry wraps
 // that of the attempt before it.
 func (c *call) wait() error {
 	err := c.loop.Wait()
@@ -97,13 +97,13 @@ func handleAttempt(ctx context.Context, in middleware.FinalizeInput, next middle
 	out middleware.FinalizeOutput, metadata middleware.Metadata, err error,
 ) {
 	c := callOf(ctx)
-	if c == nil || !c.admitted { // another Retryer has taken the place of ours
+	if c == nil || !c.admitted { // another Retryer replaced ours
 		return next.HandleFinalize(ctx, in)
 	}
 	c.admitted = false
 	sent := requestOf(in)
 	c.limitAttempts(sent)
-	// Calls within the attempt, such as those for credentials, are not the call.
+	// Calls within the attempt, such as those for credentials, are other calls.
 	out, metadata, err = next.HandleFinalize(withCall(ctx, nil), in)
 	if len(c.failed) == 0 && sent != nil && sent.URL != nil {
 		*c.described.URL = *sent.URL // the endpoint is known now
@@ -131,9 +131,9 @@ func sentOnce(in middleware.FinalizeInput) bool {
 	return ok && req.GetStream() != nil && !req.IsStreamSeekable()
 }
 
-// limitAttempts makes the number of attempts that the SDK's retry loop says in
-// the request's header that of the call, unless it is the Retryer's. Then the
-// header says that of the call.
+// limitAttempts limits the attempts of the call to the number that the SDK's
+// retry loop set in the request's header, unless that is the Retryer's. It
+// replaces the number in the header by that of the call.
 func (c *call) limitAttempts(sent *http.Request) {
 	const header = "Amz-Sdk-Request"
 	if sent == nil || len(sent.Header[header]) == 0 {
@@ -145,10 +145,11 @@ func (c *call) limitAttempts(sent *http.Request) {
 	if !ok || err != nil {
 		return
 	}
+	allowed := 0
 	if n != unlimited {
-		c.loop.SetMaxAttempts(n)
+		allowed = n
 	}
-	text := before + "max=" + strconv.Itoa(min(n, c.loop.MaxAttempts()))
+	text := before + "max=" + strconv.Itoa(min(n, c.loop.LimitAttempts(allowed)))
 	if more {
 		text += ";" + after
 	}

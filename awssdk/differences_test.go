@@ -60,7 +60,7 @@ var differences = []difference{
 		func(f failure) bool { return f.kind == "TLS" }, false},
 	{"| a request that net/http does not send, such as one to a URL that it does not know | yes | no |",
 		func(f failure) bool { return f.kind == "request" }, false},
-	{"| a 4xx whose body ends with a reset or a time-out | yes | no |",
+	{"| a 4xx whose body ends with a reset or a timeout | yes | no |",
 		func(f failure) bool { return f.kind == "body" && f.status >= 400 && f.status < 500 }, false},
 	{"| a source of credentials whose response breaks off, where its error has no status | no | yes |",
 		func(f failure) bool { return f.kind == "credentials" }, true},
@@ -94,7 +94,7 @@ func failures() []failure {
 		failure{"cut credentials", 0, "", "credentials", fmt.Errorf("failed to refresh: %w", io.ErrUnexpectedEOF)})
 	for name, err := range map[string]error{
 		"reset": syscall.ECONNRESET, "EOF": io.EOF, "unexpected EOF": io.ErrUnexpectedEOF, "closed": net.ErrClosed,
-		"time-out": &net.OpError{Op: "read", Err: timeout{}}, "pipe": syscall.EPIPE,
+		"timeout": &net.OpError{Op: "read", Err: timeout{}}, "pipe": syscall.EPIPE,
 		"HTTP/2": errors.New("http2: server sent GOAWAY and closed the connection"),
 	} {
 		all = append(all, failure{"sending, " + name, 0, "", "sending", sending(err)})

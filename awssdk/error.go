@@ -9,14 +9,14 @@ import (
 )
 
 // A stopError is why an attempt that failed is not repeated, or why the first
-// one is not sent. errors.As finds its *awsretry.Error. That is not in the chain
-// of errors: it is a net.Error, and the errors of most calls are not.
+// one is not sent. errors.As finds its *awsretry.Error. That is not in the
+// chain of errors: it is a net.Error, and the errors of most calls are not.
 type stopError struct {
 	stop *awsretry.Error // its Err is the reason
-	last error           // of the attempt; nil if the reason has it, or the SDK adds it
+	last error           // the error of the attempt; nil if the reason has it, or the SDK adds it
 }
 
-// Error returns the text of the SDK if the attempts are used up.
+// Error returns the SDK's own text if there were too many attempts.
 func (e *stopError) Error() string {
 	text := e.stop.Error()
 	if e.stop.Stop == awsretry.StopMaxAttempts {
@@ -78,9 +78,9 @@ func refusedFirst(err error) error {
 	return err
 }
 
-// flatten returns the error of a call whose attempts ended with err: without the
-// attempt, and in one line where the SDK's retry loop joins the errors of the
-// attempt and of GetRetryToken.
+// flatten returns the error of a call whose attempts ended with err. It unwraps
+// the attemptError, and makes one line of the errors of the attempt and of
+// GetRetryToken, which the SDK's retry loop joins.
 func flatten(err error) error {
 	//nolint:errorlint // what a client's own middleware wraps stays wrapped
 	if spent, ok := err.(*retry.MaxAttemptsError); ok { // a limit of the client's own
@@ -101,7 +101,7 @@ func flatten(err error) error {
 	return &stopError{refused.stop, ofAttempt(last)}
 }
 
-// ofAttempt returns the error that err wraps if it is that of an attempt.
+// ofAttempt returns the error in an attemptError, and any other unchanged.
 func ofAttempt(err error) error {
 	if a, ok := err.(*attemptError); ok { //nolint:errorlint // as in flatten
 		return a.err
@@ -109,15 +109,14 @@ func ofAttempt(err error) error {
 	return err
 }
 
-// A canceledError is an error because a context ended, with the cause of that
-// end.
+// A canceledError is the error of a call whose context ended, with the cause.
 type canceledError struct{ err, cause error }
 
 func (e *canceledError) Error() string   { return e.err.Error() + ": " + e.cause.Error() }
 func (e *canceledError) Unwrap() []error { return []error{e.err, e.cause} }
 
-// endOf returns why ctx ended, nil if it has not. Like the errors of a Transport
-// it matches the context's error too if the cause is another one.
+// endOf returns why ctx ended, or nil. Like the errors of a Transport, it also
+// matches the context's error if that is not the cause.
 func endOf(ctx context.Context) error {
 	err, cause := ctx.Err(), context.Cause(ctx)
 	if errors.Is(cause, err) {

@@ -2,12 +2,12 @@ package awssdk
 
 import (
 	"context"
-	"math"
 	"net/http"
 	"time"
 
 	"example.com/awsretry"
 	"example.com/awsretry/internal/awsproto"
+	"example.com/awsretry/internal/sdkloop"
 )
 
 func release(error) error { return nil }
@@ -17,7 +17,7 @@ func release(error) error { return nil }
 func (r *Retryer) MaxAttempts() int { return r.attempts }
 
 // IsErrorRetryable reports whether an attempt that failed with err may be
-// repeated.
+// retried.
 func (r *Retryer) IsErrorRetryable(err error) bool {
 	if a := r.attemptOf(err); a != nil {
 		return a.retryable(err)
@@ -26,10 +26,10 @@ func (r *Retryer) IsErrorRetryable(err error) bool {
 }
 
 // RetryDelay returns the delay before the attempt that follows an attempt that
-// failed with err. attempt is as the SDK's retry loop has it: the number of the
-// failed attempt, or one less in the loop of 2026. Where that loop would add up
-// to 5 s because of an X-Amz-Retry-After, the delay is less by as much, and may
-// be negative.
+// failed with err. attempt is the SDK's number of the failed attempt, from 1,
+// or from 0 in its retry loop of 2026. If that loop is going to add up to 5 s
+// because of an X-Amz-Retry-After, the delay is less by as much, and may be
+// negative.
 func (r *Retryer) RetryDelay(attempt int, err error) (time.Duration, error) {
 	if a := r.attemptOf(err); a != nil {
 		return a.retryDelay(attempt)
@@ -39,14 +39,14 @@ func (r *Retryer) RetryDelay(attempt int, err error) (time.Duration, error) {
 	if resp != nil {
 		failed.Request = resp.Request
 	}
-	delay, err := r.transport.Delay(failed)
+	delay, err := sdkloop.Delay(r.transport, failed)
 	if r.loop2026.Load() {
 		delay = beforeLoop2026(delay, resp)
 	}
 	return delay, err
 }
 
-// class returns the class of err, of which no more is known.
+// class returns the class of err if its call is not known.
 func (r *Retryer) class(err error) awsretry.Class {
 	return classOf(err, func(resp *http.Response, code string, err error) awsretry.Class {
 		a := awsretry.Attempt{Number: 1, Response: resp, Code: code, Err: err}
@@ -61,22 +61,20 @@ func (r *Retryer) class(err error) awsretry.Class {
 }
 
 // GetAttemptToken waits until an attempt may be sent: until no shared
-// Retry-After is in force and, in Adaptive mode, for a send token. The SDK calls
-// the returned function with the outcome.
+// Retry-After is in force and, in Adaptive mode, for a send token. The SDK
+// calls the returned function with the outcome.
 func (r *Retryer) GetAttemptToken(ctx context.Context) (func(error) error, error) {
 	if c := callOf(ctx); c != nil && c.retryer == r {
 		return release, c.wait()
 	}
-	loop, err := r.transport.NewLoop(describeCall(ctx, nil))
+	loop, err := r.newLoop(describeCall(ctx, nil), true)
 	if err != nil {
 		return nil, refusedFirst(err)
 	}
 	defer loop.End()
-	loop.Quiet()
 	if err := loop.Wait(); err != nil {
 		return nil, refusedFirst(err)
 	}
-	loop.Sent()
 	return func(err error) error { settle(loop, err); return nil }, nil
 }
 
@@ -88,17 +86,15 @@ func (r *Retryer) GetRetryToken(ctx context.Context, opErr error) (func(error) e
 		return release, a.decide(opErr)
 	}
 	described := describeCall(ctx, nil)
-	loop, err := r.transport.NewLoop(described)
+	loop, err := r.newLoop(described, true)
 	if err != nil {
 		return nil, refusedFirst(err)
 	}
 	defer loop.End()
-	loop.SetMaxAttempts(math.MaxInt) // the SDK counts
-	loop.Quiet()
 	if !classify(loop, nil, opErr).Retryable() {
 		loop.SetClass(awsretry.Transient) // retryable by a client's own rules
 	}
-	delay, stop := loop.Decide()
+	delay, stop := loop.Decide("")
 	if stop != "" {
 		if !r.loop2026.Load() || !awsproto.LongPolls(described) { // for those that the SDK knows it sleeps itself
 			sleep(ctx, delay)
@@ -118,20 +114,21 @@ func (r *Retryer) GetRetryToken(ctx context.Context, opErr error) (func(error) e
 }
 
 // GetInitialToken returns a function that does nothing. It is part of
-// [aws.Retryer]; the SDK calls GetAttemptToken in its place, except behind a
-// wrapper that has only the methods of aws.Retryer.
+// [aws.Retryer]. The SDK calls GetAttemptToken instead, except for a wrapper
+// that has only the methods of aws.Retryer.
 func (r *Retryer) GetInitialToken() func(error) error { return release }
 
-// settle gives the outcome of an attempt to the buckets.
-func settle(loop *awsretry.Loop, err error) {
+// settle updates the buckets with the outcome of an attempt.
+func settle(loop decisions, err error) {
 	classify(loop, nil, err)
 	loop.Settle()
 }
 
-// classify gives the outcome of an attempt to the loop. resp is that of an
-// attempt without err. A failure of another operation is one of the attempt, but
-// its response says nothing of the service.
-func classify(loop *awsretry.Loop, resp *http.Response, err error) awsretry.Class {
+// classify passes the outcome of an attempt to the loop and returns its class.
+// resp is the response of a success. If another operation failed, such as one
+// for credentials, so has the attempt, but not because of the service's
+// response.
+func classify(loop decisions, resp *http.Response, err error) awsretry.Class {
 	class := awsretry.Success
 	switch {
 	case err == nil:
@@ -151,6 +148,7 @@ func classify(loop *awsretry.Loop, resp *http.Response, err error) awsretry.Clas
 	return class
 }
 
+// sleep sleeps for d, or until ctx ends.
 func sleep(ctx context.Context, d time.Duration) {
 	if d <= 0 {
 		return

@@ -13,12 +13,12 @@ import (
 	"github.com/aws/smithy-go/middleware"
 )
 
-// The SDK has two retry loops. That of 2026 numbers the attempts of RetryDelay
-// from 0, not from 1. It also releases only the first attempt's token, raises
-// the delay to what X-Amz-Retry-After asks for, and sleeps before it ends a
-// long-polling call. Which of them runs is seen by the numbers.
+// The SDK has two retry loops. The one of 2026 numbers the attempts of
+// RetryDelay from 0, not from 1. It also releases only the token of the first
+// attempt, raises the delay to what X-Amz-Retry-After asks for, and sleeps
+// before it ends a long-polling call. The numbers show which of them runs.
 
-// runsLoop2026 reports whether the SDK runs its loop of 2026. It lets the loop
+// runsLoop2026 reports whether the SDK runs its loop of 2026. It makes the loop
 // retry a call that sends nothing.
 func runsLoop2026() bool {
 	var p probe
@@ -48,7 +48,7 @@ func (p *probe) RetryDelay(attempt int, _ error) (time.Duration, error) {
 	return 0, errProbe
 }
 
-// attemptsMade returns how many attempts there were when the SDK's retry loop
+// attemptsMade returns how many attempts were made when the SDK's retry loop
 // calls RetryDelay with attempt.
 func (r *Retryer) attemptsMade(attempt int) int {
 	if attempt == 0 {
@@ -60,10 +60,10 @@ func (r *Retryer) attemptsMade(attempt int) int {
 	return attempt
 }
 
-// beforeLoop2026 returns what RetryDelay has to return for the loop of 2026 to
-// sleep delay. It raises what RetryDelay returns to what X-Amz-Retry-After asks
-// for, by 5 s at most. It reads the header as here: a plus sign is allowed, and
-// a number that is too large overflows.
+// beforeLoop2026 returns what RetryDelay has to return so that the loop of 2026
+// sleeps for delay. That loop raises the result to what X-Amz-Retry-After asks
+// for, by at most 5 s. It parses the header in the same way: a plus sign is
+// allowed, and a number that is too large overflows.
 func beforeLoop2026(delay time.Duration, resp *http.Response) time.Duration {
 	if resp == nil {
 		return delay

@@ -10,7 +10,7 @@ import (
 	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
 )
 
-// targets are what the X-Amz-Target header of some services begins with, by the
+// targets has the prefixes of the X-Amz-Target header of some services, by the
 // SDK's name of the service.
 var targets = map[string]string{
 	"DynamoDB":         "DynamoDB_20120810.",

@@ -12,8 +12,8 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
-// responseOf returns the response that err came with, nil if there is none. Of
-// some errors only the status is known.
+// responseOf returns the response that err is about, or nil. Some errors have
+// only its status.
 func responseOf(err error) *http.Response {
 	var e *smithyhttp.ResponseError
 	if errors.As(err, &e) {
@@ -29,7 +29,7 @@ func responseOf(err error) *http.Response {
 	return nil
 }
 
-// codeOf returns the error code of an API error, "" if err is not one.
+// codeOf returns the code of an API error, or "" if err is not one.
 func codeOf(err error) string {
 	var e interface{ ErrorCode() string }
 	if errors.As(err, &e) {
@@ -38,20 +38,21 @@ func codeOf(err error) string {
 	return ""
 }
 
-// nested reports whether err is of another operation that the attempt needed,
-// such as one for credentials. The service of the attempt had no part in it.
+// nested reports whether err is the error of another operation that the attempt
+// needed, such as one for credentials.
 func nested(err error) bool {
 	var e *smithy.OperationError
 	return errors.As(err, &e)
 }
 
-// An ask returns the class that the policy gives to an outcome.
+// An ask returns the class of an outcome by the policy.
 type ask func(resp *http.Response, code string, err error) awsretry.Class
 
-// classOf returns the class of err. The policy decides, except that an error
-// decides that says whether it is retryable, and that one is permanent that did
-// not come from the network. So is one of reading a response that is no failure,
-// since the service has done what it was asked, unless the SDK retries it.
+// classOf returns the class of err by the policy, with three exceptions. An
+// error that says itself whether it is retryable decides that. An error that
+// did not come from the network is permanent. So is an error of reading a
+// successful response, since the service has done what it was asked, unless the
+// SDK retries it.
 func classOf(err error, policy ask) awsretry.Class {
 	resp, code := responseOf(err), codeOf(err)
 	var class awsretry.Class
@@ -75,24 +76,24 @@ func classOf(err error, policy ask) awsretry.Class {
 	return class
 }
 
-// canceled reports whether the end of the caller's context is why the attempt
-// failed.
+// canceled reports whether the attempt failed because the caller's context
+// ended.
 func canceled(err error) bool {
 	return retry.NoRetryCanceledError{}.IsErrorRetryable(err) == aws.FalseTernary
 }
 
-// saysRetryable returns what err says of itself, such as that of a clock that
-// is wrong.
+// saysRetryable returns what err says about itself, such as the error of a
+// wrong clock.
 func saysRetryable(err error) aws.Ternary { return retry.RetryableError{}.IsErrorRetryable(err) }
 
-// brokenConnection reports whether err is one of the connection for the SDK,
-// which retries these whatever the response was.
+// brokenConnection reports whether the SDK takes err for an error of the
+// connection, which it retries regardless of the response.
 func brokenConnection(err error) bool {
 	return retry.RetryableConnectionError{}.IsErrorRetryable(err) == aws.TrueTernary
 }
 
-// fromNetwork reports whether err is of sending a request or reading its
-// response. Others are of making the request, such as missing credentials.
+// fromNetwork reports whether err is from sending a request or reading its
+// response, not from making the request, such as missing credentials.
 func fromNetwork(err error) bool {
 	var send *smithyhttp.RequestSendError
 	return errors.As(err, &send) || errors.Is(err, io.ErrUnexpectedEOF)

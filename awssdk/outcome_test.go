@@ -49,7 +49,7 @@ func TestClasses(t *testing.T) {
 		{"reset", sending(syscall.ECONNRESET), awsretry.Transient},
 		{"refused", sending(&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}), awsretry.Transient},
 		{"EOF", sending(io.EOF), awsretry.Transient},
-		{"time-out", sending(&net.OpError{Op: "read", Err: timeout{}}), awsretry.Timeout},
+		{"timeout", sending(&net.OpError{Op: "read", Err: timeout{}}), awsretry.Timeout},
 		{"no such host", sending(&net.DNSError{IsNotFound: true}), awsretry.Permanent},
 		{"certificate", sending(x509.UnknownAuthorityError{}), awsretry.Permanent},
 		{"body that breaks off", bodyError(broken, io.ErrUnexpectedEOF), awsretry.Permanent},

@@ -1,6 +1,6 @@
 // Package awssdk retries the requests of the AWS SDK for Go v2 by the rules of
-// package awsretry: its token buckets, its rate limiter and its delays take the
-// place of those of the SDK. The SDK still makes, signs and sends the requests.
+// package awsretry, whose token buckets, rate limiter and delays replace those
+// of the SDK. The SDK still makes, signs and sends the requests.
 //
 //	retryer, err := awssdk.NewRetryer(awssdk.Config{Mode: awsretry.Adaptive})
 //	if err != nil {
@@ -44,13 +44,13 @@ type Config struct {
 	// takes precedence where it is set, on a client or an operation.
 	MaxAttempts int
 
-	// Policy classifies the outcome of an attempt: by the Response with its
-	// Code, or by the Err if there is no response. Nil means
-	// awsretry.DefaultPolicy. Its class does not count for an attempt without an
-	// error, for an error that says itself whether it is retryable, such as that
-	// of a clock that is wrong, nor for one that did not come from the network.
-	// A response with a 2xx whose body breaks off is permanent too, unless the
-	// SDK's own retryer retries it: the service may have done what it was asked.
+	// Policy classifies the outcome of an attempt by the Response with its Code,
+	// or by the Err if there is no response. Nil means awsretry.DefaultPolicy.
+	// Its class is ignored for an attempt without an error, for an error that
+	// says itself whether it is retryable, such as that of a wrong clock, and for
+	// one that did not come from the network. A 2xx whose body breaks off is
+	// permanent too, unless the SDK's own retryer retries it: the service may
+	// have done what it was asked.
 	Policy awsretry.Policy
 
 	// Backoff computes the delay before each retry. Nil means the backoff of
@@ -88,8 +88,8 @@ type Config struct {
 	// MaxPartitions limits how many partitions are kept. 0 means 1024.
 	MaxPartitions int
 
-	// Shared is where many processes share the buckets, such as package fleet.
-	// Nil means that this process has its own.
+	// Shared lets many processes share the buckets; see package fleet. Nil means
+	// that this process has its own.
 	Shared awsretry.Shared
 
 	// LongPoll reports whether the caller repeats a call in a loop of its own.
@@ -120,9 +120,9 @@ func Load(src awsretry.Source) (Config, error) {
 // A Retryer is an [aws.RetryerV2]. Use one Retryer for many clients: it keeps
 // the token buckets for as long as it lives. It is safe for concurrent use.
 //
-// Apply makes the clients of an aws.Config use all of it. A Retryer that is only
-// set as aws.Config.Retryer, or as the Retryer of a client, works too, but that
-// interface does not say which attempts are of one call. Then
+// Apply makes the clients of an aws.Config use all of it. A Retryer that is
+// only set as aws.Config.Retryer, or as the Retryer of a client, works too, but
+// that interface does not show which attempts belong to one call. Then
 //
 //   - nothing is observed,
 //   - DynamoDB does not have the fourth attempt of Revision2026, and after an
@@ -137,14 +137,14 @@ func Load(src awsretry.Source) (Config, error) {
 //   - Quota.InitialCost is drawn by each attempt, and the tokens of a retry whose
 //     delay the context ends are lost.
 //
-// awsretry.WithAttemptTimeout and awsretry.AttemptNumber are for Transports. The
-// options of a context also hold for the calls that the SDK makes with it, such
-// as those for credentials.
+// awsretry.WithAttemptTimeout and awsretry.AttemptNumber are for Transports.
+// The options of a context also hold for the calls that the SDK makes with it,
+// such as those for credentials.
 type Retryer struct {
 	transport *awsretry.Transport // its settings and partitions; it sends nothing
 	policy    awsretry.Policy
 	attempts  int         // the default of most services, or Config.MaxAttempts
-	loop2026  atomic.Bool // what the SDK's retry loop is taken for, where it is not known of the call
+	loop2026  atomic.Bool // the SDK runs its retry loop of 2026; for calls that Apply did not configure
 }
 
 var _ aws.RetryerV2 = (*Retryer)(nil)
@@ -193,12 +193,12 @@ func NewRetryer(c Config) (*Retryer, error) {
 // attempts returns how often a request to most services may be sent.
 func (c Config) attempts() (int, error) {
 	t := &awsretry.Transport{Mode: c.Mode, Revision: c.Revision, MaxAttempts: c.MaxAttempts}
-	loop, err := t.NewLoop(describe(context.Background(), "", "", nil))
+	loop, err := newLoop(t, describe(context.Background(), "", "", nil), false)
 	if err != nil {
 		return 0, err
 	}
 	defer loop.End()
-	return loop.MaxAttempts(), nil
+	return loop.LimitAttempts(0), nil
 }
 
 // A configError names the fields of a Config where the error of

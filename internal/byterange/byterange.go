@@ -1,5 +1,5 @@
-// Package byterange knows which bytes of an object a response has, and whether
-// the rest can be requested if its body breaks off.
+// Package byterange knows which bytes of an object a response has, how the rest
+// is requested if its body breaks off, and whether a response is that rest.
 package byterange
 
 import (
@@ -28,8 +28,8 @@ func (s Span) Contains(last, total int64) bool {
 	return (s.Last < 0 || last <= s.Last) && (s.Total < 0 || total < 0 || total == s.Total)
 }
 
-// Field returns the lines of a header field as one (RFC 9110, section 5.3). Where
-// one line is expected, several do not look like one.
+// Field returns the lines of a header field as one line (RFC 9110, section
+// 5.3). Several lines do not look like the one line that is expected.
 func Field(header http.Header, name string) string { return strings.Join(header.Values(name), ", ") }
 
 // HasContent reports whether the response to req has content of the kind that

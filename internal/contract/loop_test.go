@@ -15,19 +15,36 @@ import (
 	"example.com/awsretry"
 	"example.com/awsretry/internal/contract"
 	"example.com/awsretry/internal/httpfake"
+	"example.com/awsretry/internal/sdkloop"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// A loopTransport is a retry loop as another library may have one. It makes
-// its decisions with a Loop.
+// A decider is what package awssdk uses of a Transport.
+type decider interface {
+	Wait() error
+	Classify(resp *http.Response, code string, err error) awsretry.Class
+	Settle()
+	Decide(why awsretry.Stop) (delay time.Duration, stop awsretry.Stop)
+	End()
+}
+
+func newLoop(tr *transport, req *http.Request) (decider, error) {
+	loop, err := sdkloop.New(tr, req, false)
+	if err != nil {
+		return nil, err
+	}
+	return loop.(decider), nil
+}
+
+// A loopTransport is a retry loop as another library may have one.
 type loopTransport struct {
 	*transport
 	base httpfake.Base
 }
 
 func (l loopTransport) RoundTrip(req *http.Request) (*http.Response, error) {
-	loop, err := l.NewLoop(req)
+	loop, err := newLoop(l.transport, req)
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +60,7 @@ func (l loopTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		loop.Classify(resp, code, err)
 		loop.Settle()
-		delay, stop := loop.Decide()
+		delay, stop := loop.Decide("")
 		if delay > 0 {
 			timer := time.NewTimer(delay)
 			select {
@@ -217,7 +234,7 @@ func TestLoopSettlesAfterEnd(t *testing.T) {
 			Mode: awsretry.Adaptive, RateLimit: awsretry.RateLimitConfig{Pacing: awsretry.ScaledPacing},
 		}
 		rateAfter := func(status int) float64 {
-			loop, err := tr.NewLoop(httpfake.Request(t, t.Context(), "GET", nil))
+			loop, err := newLoop(tr, httpfake.Request(t, t.Context(), "GET", nil))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -250,8 +267,8 @@ func TestLoopUnsentAttempt(t *testing.T) {
 		t.Run(fmt.Sprint("sent ", sent), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				tr := &transport{Mode: awsretry.Adaptive, Quota: quota{InitialCost: 7}}
-				loop := func(do func(*awsretry.Loop)) awsretry.State {
-					loop, err := tr.NewLoop(httpfake.Request(t, t.Context(), "GET", nil))
+				loop := func(do func(decider)) awsretry.State {
+					loop, err := newLoop(tr, httpfake.Request(t, t.Context(), "GET", nil))
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -263,16 +280,16 @@ func TestLoopUnsentAttempt(t *testing.T) {
 					state, _ := tr.State("service.example")
 					return state
 				}
-				loop(func(l *awsretry.Loop) { // so that the limiter limits
+				loop(func(l decider) { // so that the limiter limits
 					l.Classify(&http.Response{StatusCode: http.StatusTooManyRequests}, "", nil)
 					l.Settle()
 				})
 				time.Sleep(time.Minute)
 				tokens, wait := 0, time.Duration(0)
 				for range 3 {
-					state := loop(func(l *awsretry.Loop) {
+					state := loop(func(l decider) {
 						if sent {
-							l.Sent()
+							l.Classify(nil, "", nil)
 						}
 					})
 					tokens, wait = state.Tokens, state.ExpectedWait
@@ -285,11 +302,11 @@ func TestLoopUnsentAttempt(t *testing.T) {
 	}
 }
 
-// Delay has no call, and yet finds what the response asks for.
+// Delay, which has no call, finds what the response asks for.
 func TestDelayAfterRetryAfter(t *testing.T) {
 	for _, req := range []*http.Request{nil, {}, httpfake.Request(t, t.Context(), "GET", nil)} {
 		resp := &http.Response{StatusCode: http.StatusServiceUnavailable, Header: http.Header{"Retry-After": {"30"}}}
-		got, err := (&transport{}).Delay(awsretry.Attempt{
+		got, err := sdkloop.Delay(&transport{}, awsretry.Attempt{
 			Request: req, Number: 1, Class: awsretry.Throttled, Response: resp,
 		})
 		if err != nil || got < 30*time.Second || got > 45*time.Second {

@@ -113,13 +113,13 @@ func TestRefusedCallOfALoop(t *testing.T) {
 		Observe: func(a awsretry.Attempt) { seen = append(seen, a) },
 	}
 	for range 2 {
-		loop, err := tr.NewLoop(httpfake.Request(t, t.Context(), "GET", nil))
+		loop, err := newLoop(tr, httpfake.Request(t, t.Context(), "GET", nil))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if loop.Wait() == nil {
 			loop.Classify(nil, "", errReset)
-			loop.Stop(awsretry.StopDisabled)
+			loop.Decide(awsretry.StopDisabled)
 		}
 		loop.End()
 	}

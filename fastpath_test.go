@@ -10,9 +10,9 @@ import (
 	"example.com/awsretry/internal/httpfake"
 )
 
-// What most requests do takes the short way, also from an http.Client with a
-// Timeout: such a client sets a deadline and the deprecated Request.Cancel.
-func TestPlainRequests(t *testing.T) {
+// Most requests take the fast path, also from an http.Client with a Timeout,
+// which sets a deadline and the deprecated Request.Cancel.
+func TestFastPath(t *testing.T) {
 	get := func(ctx context.Context) *http.Request { return httpfake.Request(t, ctx, "GET", nil) }
 	deadline, end := context.WithTimeout(t.Context(), time.Hour)
 	defer end()
@@ -51,19 +51,19 @@ func TestPlainRequests(t *testing.T) {
 				if _, err := tr.resolve(); err != nil {
 					t.Fatal(err)
 				}
-				var plain plainResult
-				tr.sendPlain(tt.req, &plain)
-				if plain.sent() != tt.want {
-					t.Errorf("sent: %v, want %v", plain.sent(), tt.want)
+				var fast fastPath
+				fast.send(tr.config.Load(), tt.req, optionsOf(tt.req.Context()))
+				if fast.sent() != tt.want {
+					t.Errorf("sent: %v, want %v", fast.sent(), tt.want)
 				}
 			})
 		}
 	}
 }
 
-// The short way of adaptive mode holds the partition until the end of the call,
+// The fast path of adaptive mode holds the partition until the end of the call,
 // however that ends.
-func TestPacedRequestsReleaseTheirPartition(t *testing.T) {
+func TestFastPathReleasesItsPartition(t *testing.T) {
 	for name, base := range map[string]httpfake.Base{
 		"success": httpfake.Statuses(200),
 		"failure": httpfake.Statuses(400),

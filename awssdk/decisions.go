@@ -1,0 +1,34 @@
+package awssdk
+
+import (
+	"net/http"
+	"time"
+
+	"example.com/awsretry"
+	"example.com/awsretry/internal/sdkloop"
+)
+
+// decisions are those that a Transport makes about one call, see sdkloop.New.
+type decisions interface {
+	LimitAttempts(n int) (maxAttempts int)
+	Wait() error
+	Classify(resp *http.Response, code string, err error) awsretry.Class
+	SetClass(awsretry.Class)
+	Fault() error
+	Settle()
+	Decide(why awsretry.Stop) (delay time.Duration, stop awsretry.Stop)
+	Detach() (putBack func())
+	End()
+}
+
+func newLoop(t *awsretry.Transport, req *http.Request, alone bool) (decisions, error) {
+	loop, err := sdkloop.New(t, req, alone)
+	if err != nil {
+		return nil, err
+	}
+	return loop.(decisions), nil
+}
+
+func (r *Retryer) newLoop(req *http.Request, alone bool) (decisions, error) {
+	return newLoop(r.transport, req, alone)
+}

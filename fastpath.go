@@ -1,0 +1,121 @@
+package awsretry
+
+import (
+	"net/http"
+	"time"
+
+	"example.com/awsretry/internal/awsproto"
+	"example.com/awsretry/internal/replay"
+)
+
+// A fastPath sends a request that needs nothing but sending. Most requests
+// succeed there, without an allocation. If one fails, its call goes on with
+// what the fast path has.
+type fastPath struct {
+	config    *config // nil if nothing was sent
+	via       http.RoundTripper
+	partition *partition    // only in adaptive mode, which needs it before sending
+	sendTime  time.Duration // see permit
+	memory    replay.Memory // of the request's body
+	resp      *http.Response
+	err       error
+}
+
+// send makes the first attempt if neither the settings nor the request ask for
+// more than sending it, and no send token has to be waited for. It is called
+// once.
+func (f *fastPath) send(c *config, req *http.Request, options *callOptions) {
+	if c == nil || !c.plain || options != nil || req.Trailer != nil ||
+		req.Body != nil && req.Body != http.NoBody && (req.GetBody == nil || !f.memory.Remember(req.Body)) {
+		return
+	}
+	ctx := req.Context()
+	if ctx.Err() != nil || isClosed(cancelOf(req)) || c.attempts > 1 && c.mayHang(ctx) {
+		return
+	}
+	via := c.base
+	if c.conns != nil {
+		via = c.conns.For(req.URL)
+	}
+	if c.mode == Adaptive {
+		f.sendPaced(c, req, via)
+		return
+	}
+	resp, err := via.RoundTrip(req)
+	f.config, f.via, f.resp, f.err = c, via, resp, err
+}
+
+// sendPaced is send in adaptive mode. If it sends the request, its caller must
+// release the partition.
+func (f *fastPath) sendPaced(c *config, req *http.Request, via http.RoundTripper) {
+	p := c.partitionOf(req, nil)
+	defer func() {
+		if !f.sent() {
+			c.partitions.release(p)
+		}
+	}()
+	if p.limiter.limits() {
+		var ok bool
+		if f.sendTime, ok = p.limiter.take(); !ok {
+			return
+		}
+	}
+	resp, err := via.RoundTrip(req)
+	f.config, f.via, f.partition, f.resp, f.err = c, via, p, resp, err
+}
+
+func (f *fastPath) sent() bool { return f.config != nil }
+
+// succeeded reports whether the request was sent and the response needs no
+// further look.
+func (f *fastPath) succeeded(req *http.Request) bool {
+	return f.resp != nil && f.err == nil && f.resp.StatusCode < 400 && f.resp.Body != nil &&
+		!awsproto.MayHideError(f.resp, req)
+}
+
+// reward releases the tokens that a success earns.
+func (f *fastPath) reward(req *http.Request) {
+	if conns := f.config.conns; conns != nil {
+		conns.Saw(req, f.resp.ProtoMajor)
+	}
+	p := f.partition
+	if p == nil {
+		p = f.findPartition(req)
+	} else {
+		p.limiter.updateAt(f.sendTime, false)
+	}
+	p.quota.Release(f.config.increment)
+	f.config.partitions.release(p)
+}
+
+// findPartition returns the partition of the request.
+func (f *fastPath) findPartition(req *http.Request) *partition {
+	if f.config.partitions.newShare == nil || f.resp == nil || f.resp.Body == nil {
+		return f.config.partitionOf(req, nil)
+	}
+	return f.joinPartition(req)
+}
+
+// joinPartition is findPartition where Shared.Join may panic. Then it closes
+// the response.
+func (f *fastPath) joinPartition(req *http.Request) (p *partition) {
+	defer func() {
+		if p == nil {
+			f.resp.Body.Close()
+		}
+	}()
+	return f.config.partitionOf(req, nil)
+}
+
+// handOver makes c the call of the request that was sent, and a its first
+// attempt.
+func (f *fastPath) handOver(c *call, a *attempt, req *http.Request) {
+	c.config, c.req, c.caller = f.config, req, callerOf(req)
+	c.body.Sent(req, f.memory)
+	if c.partition = f.partition; c.partition == nil {
+		c.partition = f.findPartition(req)
+	}
+	a.begin(c, 1)
+	a.out, a.via, a.permit.sendTime = req, f.via, f.sendTime
+	a.record.Response, a.record.Err = f.resp, f.err
+}

@@ -1,0 +1,147 @@
+package awsretry
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// A permit is what an attempt needs before it is sent, apart from its request.
+// It owns the tokens that were drawn for the attempt until release.
+type permit struct {
+	partition   *partition // of the tokens
+	retryTokens int
+	lent        bool // the retry tokens come back if the attempt succeeds
+	sendToken   bool
+
+	sendTime  time.Duration // on the rate limiter's clock; notLimited if the limiter does not need it
+	admitted  bool          // neither the rate limiter nor a Retry-After delays the attempt
+	waited    time.Duration // until it was admitted
+	freshConn bool          // use a connection that no other request has used
+}
+
+// release ends the ownership of the tokens: it puts them back or gives them up.
+// Further calls do nothing.
+func (p *permit) release(putBack bool) {
+	switch {
+	case p.lent:
+		p.partition.quota.settle(p.retryTokens, putBack)
+	case putBack && p.retryTokens > 0:
+		p.partition.quota.Release(p.retryTokens)
+	}
+	if putBack && p.sendToken {
+		p.partition.limiter.putBack()
+	}
+	p.retryTokens, p.lent, p.sendToken = 0, false, false
+}
+
+// move returns a permit that owns the tokens in place of p.
+func (p *permit) move() permit {
+	moved := *p
+	p.retryTokens, p.lent, p.sendToken = 0, false, false
+	return moved
+}
+
+// borrowed makes p the owner of tokens that Quota.lend or Quota.await returned.
+func (p *permit) borrowed(from *partition, tokens int) {
+	p.partition, p.retryTokens, p.lent = from, tokens, tokens > 0
+}
+
+// acquireInitial draws Quota.InitialCost for a first attempt, once. With
+// Quota.Wait it waits for the tokens.
+func (c *call) acquireInitial(p *permit) error {
+	cost := c.config.initialCost
+	if cost <= p.retryTokens {
+		return nil
+	}
+	ctx := c.caller.Context
+	if c.config.waitTokens {
+		ctx = c.caller.waiting()
+	}
+	if err := c.partition.quota.Acquire(ctx, cost); err != nil {
+		return err
+	}
+	p.partition, p.retryTokens = c.partition, cost
+	return nil
+}
+
+// admit waits until p's attempt may be sent: until no shared Retry-After is in
+// force and, in adaptive mode, for a send token. It returns ErrRateLimited if
+// the wait would be too long, and the cause if the context ends.
+func (c *call) admit(p *permit) error {
+	gate, limiter := &c.partition.gate, c.partition.limiter
+	if p.admitted || gate.Load() == nil && limiter == nil {
+		p.admitted = true
+		return nil
+	}
+	var start time.Time
+	if c.observed {
+		start = time.Now()
+	}
+	p.partition = c.partition
+	for {
+		if gate.Load() != nil {
+			if err := c.waitForGate(); err != nil {
+				return err
+			}
+		}
+		if limiter == nil {
+			break
+		}
+		if err := c.takeSendToken(p); err != nil {
+			return err
+		}
+		if gate.Load() == nil || gate.ClosedFor(time.Now()) == 0 {
+			break
+		}
+		if p.sendToken { // the gate closed during the wait in line
+			limiter.putBack()
+			p.sendToken = false
+		}
+	}
+	p.admitted = true
+	if c.observed {
+		p.waited = time.Since(start)
+	}
+	return nil
+}
+
+// takeSendToken takes a token from the rate limiter, if it limits.
+func (c *call) takeSendToken(p *permit) error {
+	limiter, ctx := c.partition.limiter, c.caller.Context
+	if limiter.limits() {
+		ctx = c.caller.waiting()
+		if ctx.Err() == nil {
+			if p.sendTime, p.sendToken = limiter.take(); p.sendToken {
+				return nil
+			}
+		}
+		c.partition.share.awaitSendToken()
+	}
+	taken, err := limiter.wait(ctx)
+	if errors.Is(err, ErrRateLimited) {
+		c.partition.share.refuseSendToken()
+	}
+	p.sendToken = taken
+	if taken {
+		p.sendTime = limiter.sendTime()
+	}
+	return err
+}
+
+// waitForGate waits until no Retry-After is in force for the partition.
+func (c *call) waitForGate() error {
+	for {
+		wait, closed := c.partition.gate.Left(c.caller.Context, time.Now())
+		if !closed {
+			return nil
+		}
+		if c.outlivesDeadline(wait) {
+			return fmt.Errorf("%w: the delay of %v that the service asked for %w",
+				ErrRateLimited, wait.Round(time.Millisecond), errTooLate)
+		}
+		if !c.sleep(wait) {
+			return c.caller.ended()
+		}
+	}
+}
