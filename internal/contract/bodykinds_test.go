@@ -27,6 +27,16 @@ func (b *sentBody) counter() *atomic.Int32 {
 // attachTo makes b the body of req.
 func (b *sentBody) attachTo(req *http.Request) { req.Body, req.GetBody = b.reader, b.getBody }
 
+// wantClosed fails unless the body and each copy were closed once.
+func (b *sentBody) wantClosed(t *testing.T) {
+	t.Helper()
+	for i, n := range b.closes {
+		if n.Load() != 1 {
+			t.Errorf("request body %d was closed %d times", i+1, n.Load())
+		}
+	}
+}
+
 type (
 	countedFile struct {
 		*os.File

@@ -3,7 +3,6 @@ package contract_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -21,34 +20,29 @@ import (
 func TestCanceledRequestIsNotSent(t *testing.T) {
 	canceled, cancel := context.WithCancelCause(t.Context())
 	cancel(errGone)
-	expired, end := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
+	expired, end := context.WithTimeout(t.Context(), -time.Second)
 	defer end()
 	closed := make(chan struct{})
 	close(closed)
 	for _, mode := range []awsretry.Mode{awsretry.Standard, awsretry.Adaptive, awsretry.Legacy} {
-		for _, tt := range []struct {
-			name   string
+		for name, tt := range map[string]struct {
 			ctx    context.Context
 			cancel chan struct{}
 			want   []error
 		}{
-			{"canceled", canceled, nil, []error{errGone, context.Canceled}},
-			{"expired", expired, nil, []error{context.DeadlineExceeded}},
-			{"Request.Cancel", t.Context(), closed, []error{context.Canceled}},
+			"canceled":       {canceled, nil, []error{errGone, context.Canceled}},
+			"expired":        {expired, nil, []error{context.DeadlineExceeded}},
+			"Request.Cancel": {t.Context(), closed, []error{context.Canceled}},
 		} {
-			t.Run(tt.name+", "+string(mode), func(t *testing.T) {
-				tr := &transport{Mode: mode, Quota: awsretry.QuotaConfig{InitialCost: 10},
-					Base: httpfake.Base(
-						func(*http.Request) (*http.Response, error) { t.Error("sent"); return nil, errReset }),
+			t.Run(name+", "+string(mode), func(t *testing.T) {
+				tr := &transport{
+					Mode: mode, Quota: awsretry.QuotaConfig{InitialCost: 10}, Base: notSent(t),
 					Prepare: func(*http.Request, int) error { t.Error("Prepare is called"); return nil },
 					Observe: func(awsretry.Attempt) { t.Error("Observe is called") },
 				}
 				req := httpfake.Request(t, tt.ctx, "PUT", strings.NewReader("x"))
 				req.Cancel = tt.cancel
-				resp, err := tr.RoundTrip(req)
-				if resp != nil {
-					t.Errorf("%v, %v", resp, err)
-				}
+				_, err := tr.RoundTrip(req)
 				wantNotSent(t, err, awsretry.StopCanceled, tt.want...)
 				for name, state := range tr.Partitions() {
 					if mode != awsretry.Legacy && state.Tokens != 500 {
@@ -64,178 +58,200 @@ func TestCanceledRequestIsNotSent(t *testing.T) {
 // the call has come.
 func TestCancelBeforeTheFirstAttempt(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	tr := &transport{
-		Partition: func(*http.Request) string { cancel(); return "" },
-		Base:      httpfake.Base(func(*http.Request) (*http.Response, error) { t.Error("sent"); return nil, errReset }),
-	}
-	if _, err := tr.RoundTrip(httpfake.Request(t, ctx, "GET", nil)); !errors.Is(err, context.Canceled) {
-		t.Error(err)
-	}
+	tr := &transport{Partition: func(*http.Request) string { cancel(); return "" }, Base: notSent(t)}
+	send(tr, httpfake.Request(t, ctx, "GET", nil)).wantIs(t, context.Canceled)
 }
 
 // A cancel in the delay ends the call at once. The error names the cause and
 // the failure before it.
 func TestCancelInTheDelay(t *testing.T) {
-	for _, failure := range []struct {
-		name    string
-		outcome outcome
-		says    string
-	}{
-		{"503", busy, "Service Unavailable"},
-		{"Retry-After", responds(429, "Retry-After", "30"), "Too Many Requests"},
-		{"error", fails(errReset), errReset.Error()},
+	for says, failure := range map[string]outcome{
+		"Service Unavailable": busy, "Too Many Requests": responds(429, "Retry-After", "30"), errReset.Error(): fails(errReset),
 	} {
-		for _, by := range []string{"context", "Request.Cancel", "Request.Cancel before a deadline"} {
-			for _, mode := range []awsretry.Mode{awsretry.Standard, awsretry.Adaptive} {
-				t.Run(fmt.Sprintf("%s, %s, %s", failure.name, by, mode), func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) {
-						body := httpfake.NewBody(strings.NewReader("busy"))
-						var seen []awsretry.Attempt
-						tr := &transport{
-							Mode: mode, Backoff: contract.Delay(20 * time.Second),
-							Base: httpfake.Base(
-								func(req *http.Request) (*http.Response, error) { return failure.outcome(req, body) }),
-							Observe: func(a awsretry.Attempt) { seen = append(seen, a) },
-						}
-						ctx, cancel := context.WithCancelCause(t.Context())
-						defer cancel(nil)
-						if by == "Request.Cancel before a deadline" { // as of an http.Client with a Timeout
-							var end context.CancelFunc
-							ctx, end = context.WithTimeout(ctx, time.Hour)
-							defer end()
-						}
-						req := httpfake.Request(t, ctx, "GET", nil)
-						cause := errGone
-						if by == "context" {
-							time.AfterFunc(time.Second, func() { cancel(errGone) })
-						} else {
-							cause = context.Canceled
-							req.Cancel = closeAfter(time.Second)
-						}
-						start := time.Now()
-						resp, err := tr.RoundTrip(req)
-						if took := time.Since(start); took != time.Second ||
-							contract.StopOf(resp, err) != awsretry.StopCanceled {
-							t.Errorf("%v, %v after %v", resp, err, took)
-						}
-						if !errors.Is(err, cause) || !errors.Is(err, context.Canceled) ||
-							!strings.Contains(err.Error(), failure.says) {
-							t.Errorf("%v does not name the cause and the failure before", err)
-						}
-						if len(seen) != 1 || contract.TokensOf(t, tr) != 500 {
-							t.Errorf("%d records, %d tokens", len(seen), contract.TokensOf(t, tr))
-						}
-						if seen[0].Response != nil && body.Closes() != 1 {
-							t.Errorf("the response was closed %d times", body.Closes())
-						}
-					})
-				})
-			}
+		for _, by := range []string{"context", "Request.Cancel", "Request.Cancel of an http.Client with a Timeout"} {
+			inBubble(t, says+", "+by, func(t *testing.T) {
+				body := httpfake.NewBody(strings.NewReader("busy"))
+				var seen []awsretry.Attempt
+				tr := &transport{
+					Mode: awsretry.Adaptive, Backoff: contract.Delay(20 * time.Second),
+					Base:    httpfake.Base(func(req *http.Request) (*http.Response, error) { return failure(req, body) }),
+					Observe: func(a awsretry.Attempt) { seen = append(seen, a) },
+				}
+				ctx, cancel := context.WithCancelCause(t.Context())
+				defer cancel(nil)
+				req, cause := httpfake.Request(t, ctx, "GET", nil), errGone
+				switch by {
+				case "context":
+					time.AfterFunc(time.Second, func() { cancel(errGone) })
+				case "Request.Cancel":
+					req.Cancel, cause = closeAfter(time.Second), context.Canceled
+				default:
+					ctx, end := context.WithTimeout(ctx, time.Hour)
+					defer end()
+					req = req.WithContext(ctx)
+					req.Cancel, cause = closeAfter(time.Second), context.Canceled
+				}
+				r := send(tr, req)
+				r.want(t, 0, awsretry.StopCanceled, time.Second)
+				if r.wantIs(t, cause, context.Canceled); !strings.Contains(r.err.Error(), says) {
+					t.Errorf("%v does not name the failure before", r.err)
+				}
+				if wantTokens(t, tr, 500); len(seen) != 1 {
+					t.Errorf("%d records", len(seen))
+				}
+				if seen[0].Response != nil {
+					wantClosed(t, body)
+				}
+			})
 		}
 	}
 }
 
 // A response that has arrived whole when the caller cancels is returned. One
 // whose body ended with the context is not.
-func TestCancelWhileTheResponseIsReadAhead(t *testing.T) {
-	t.Run("whole", func(t *testing.T) {
-		ctx, cancel := context.WithCancelCause(t.Context())
-		tr := &transport{Base: respondsWith(503, httpfake.NewBody(strings.NewReader("busy")))}
-		tr.Policy = func(a *awsretry.Attempt) awsretry.Class { // called when the body has been read
-			cancel(errGone)
-			return awsretry.DefaultPolicy(a)
-		}
-		resp, err := tr.RoundTrip(httpfake.Request(t, ctx, "GET", nil))
-		if err != nil || contract.StopOf(resp, err) != awsretry.StopCanceled || contract.TokensOf(t, tr) != 500 {
-			t.Fatal(resp, err)
-		}
-		if got := httpfake.ReadAll(t, resp); got != "busy" {
-			t.Errorf("read %q", got)
-		}
-	})
-	t.Run("broken", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
+func TestCancelInTheAttempt(t *testing.T) {
+	ends := func(ctx context.Context) io.Reader { return httpfake.SlowReader(ctx, time.Hour, nil) }
+	for name, tt := range map[string]struct {
+		cancelIn string
+		body     func(context.Context) io.Reader // nil: whole
+		says     string
+	}{
+		"in Base":                  {cancelIn: "Base"},
+		"when the body is read":    {cancelIn: "Policy"},
+		"while the body is read":   {cancelIn: "the body", body: ends, says: "503"},
+		"before the body is read":  {cancelIn: "Base", body: ends, says: "503"},
+		"before a body that fails": {cancelIn: "Base", body: failAfter, says: "503"},
+	} {
+		inBubble(t, name, func(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(t.Context())
-			time.AfterFunc(time.Second/10, func() { cancel(errGone) })
-			tr := &transport{Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
-				return httpfake.Response(req, 503, httpfake.NewBody(httpfake.SlowReader(ctx, time.Hour, nil))), nil
-			})}
-			start := time.Now()
-			resp, err := tr.RoundTrip(httpfake.Request(t, ctx, "GET", nil))
-			if took := time.Since(start); took != time.Second/10 ||
-				contract.StopOf(resp, err) != awsretry.StopCanceled {
-				t.Fatalf("%v, %v after %v", resp, err, took)
+			defer cancel(nil)
+			cancelIn := func(where string) {
+				if where == tt.cancelIn {
+					cancel(errGone)
+				}
 			}
-			if !errors.Is(err, errGone) || !strings.Contains(err.Error(), "503") || contract.TokensOf(t, tr) != 500 {
-				t.Errorf("%v; %d tokens", err, contract.TokensOf(t, tr))
+			sends := 0
+			tr := &transport{Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
+				sends++
+				cancelIn("Base")
+				time.AfterFunc(time.Second/10, func() { cancelIn("the body") })
+				var body io.Reader = strings.NewReader("busy")
+				if tt.body != nil {
+					body = tt.body(ctx)
+				}
+				return httpfake.Response(req, 503, httpfake.NewBody(body)), nil
+			})}
+			tr.Policy = func(a *awsretry.Attempt) awsretry.Class { // called when the body has been read
+				cancelIn("Policy")
+				return awsretry.DefaultPolicy(a)
+			}
+			r := send(tr, httpfake.Request(t, ctx, "GET", nil))
+			if wantTokens(t, tr, 500); sends != 1 || r.stop != awsretry.StopCanceled {
+				t.Errorf("%v after %d attempts", r, sends)
+			}
+			if tt.says == "" {
+				r.wantBody(t, "busy")
+			} else if r.wantIs(t, errGone); r.err == nil || !strings.Contains(r.err.Error(), tt.says) {
+				t.Errorf("%v", r)
 			}
 		})
-	})
-}
-
-// A response that comes although the caller has canceled is returned.
-func TestCancelInTheAttempt(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	sends := 0
-	tr := &transport{Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
-		sends++
-		cancel()
-		return httpfake.Response(req, 503, io.NopCloser(strings.NewReader("down"))), nil
-	})}
-	resp, err := tr.RoundTrip(httpfake.Request(t, ctx, "GET", nil))
-	if err != nil || sends != 1 {
-		t.Fatalf("%v after %d attempts", err, sends)
-	}
-	if got := httpfake.ReadAll(t, resp); got != "down" || contract.StopOf(resp, nil) != awsretry.StopCanceled {
-		t.Errorf("%q, stopped by %q", got, contract.StopOf(resp, nil))
-	}
-	if got := contract.TokensOf(t, tr); got != 500 {
-		t.Errorf("%d tokens, want 500", got)
 	}
 }
 
 // An attempt that the caller ended says nothing about the service: the policy
-// does not classify it.
+// does not classify it, and the rate limiter does not count it.
 func TestCanceledAttemptIsNotClassified(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(awsretry.WithoutRetry(t.Context()))
-		time.AfterFunc(time.Second, func() { cancel(errGone) })
+		time.AfterFunc(100*time.Millisecond, func() { cancel(errGone) })
 		var seen []awsretry.Attempt
 		tr := &transport{
-			Base: httpfake.Base(func(req *http.Request) (*http.Response, error) { return hangs(req, nil) }),
-			Policy: func(*awsretry.Attempt) awsretry.Class {
-				t.Error("the policy is asked")
-				return awsretry.Transient
+			Mode: awsretry.Adaptive, Base: inTurn(hangs, ok), Observe: func(a awsretry.Attempt) { seen = append(seen, a) },
+			Policy: func(a *awsretry.Attempt) awsretry.Class {
+				if a.Err != nil {
+					t.Error("the policy is asked")
+				}
+				return awsretry.DefaultPolicy(a)
 			},
-			Observe: func(a awsretry.Attempt) { seen = append(seen, a) },
 		}
-		_, err := tr.RoundTrip(httpfake.Request(t, ctx, "GET", nil))
-		if !errors.Is(err, errGone) || len(seen) != 1 {
-			t.Fatalf("%v, %+v", err, seen)
+		send(tr, httpfake.Request(t, ctx, "GET", nil)).wantIs(t, errGone)
+		if len(seen) != 1 || seen[0].Stop != awsretry.StopCanceled || seen[0].Class != awsretry.Permanent {
+			t.Errorf("%+v", seen)
 		}
-		if seen[0].Stop != awsretry.StopCanceled || seen[0].Class != awsretry.Permanent {
-			t.Errorf("%+v", seen[0])
+		time.Sleep(time.Second)
+		sendGet(t, tr).want(t, 200, "", 0)
+		const want = 0.8 // one outcome in the first second, smoothed
+		if state, _ := tr.State("service.example"); state.MeasuredRate != want {
+			t.Errorf("measured %v outcomes a second, want %v", state.MeasuredRate, want)
 		}
 	})
 }
 
-// A cancel ends the wait for a Read of the request body.
-func TestCancelWhileABodyIsAwaited(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		pr, pw := io.Pipe()
-		ctx, cancel := canceledAfter(time.Second / 2)(t.Context())
-		defer cancel()
-		tr := retrying(func(req *http.Request) (*http.Response, error) {
-			go httpfake.Receive(req)
-			synctest.Wait()
-			return httpfake.Response(req, 503, http.NoBody), nil
+// A cancel also ends the waits of a call, and leaves no goroutine.
+func TestCancelOfAWait(t *testing.T) {
+	const after = 2 * time.Second
+	for name, tt := range map[string]struct {
+		tr     *transport
+		first  outcome // of a request before
+		query  string
+		body   io.Reader // of the request
+		sends  int
+		base   func(req *http.Request) (*http.Response, error)
+		legacy bool // Request.Cancel
+	}{
+		"for a send token": {
+			tr:    &transport{Mode: awsretry.Adaptive, RateLimit: awsretry.RateLimitConfig{MinFillRate: 0.01}},
+			first: throttled, legacy: true,
+		},
+		"for tokens of a first attempt": {
+			tr:    &transport{Quota: awsretry.QuotaConfig{Capacity: 10, InitialCost: 10, RefillPerSecond: 0.01, Wait: true}},
+			first: throttled, legacy: true,
+		},
+		"for an error that Amazon S3 may still write into a 200": {
+			tr: &transport{}, query: "uploadId=1", sends: 1, legacy: true,
+			base: func(req *http.Request) (*http.Response, error) {
+				body := io.MultiReader(strings.NewReader("<?xml version='1.0'?>\n"), failAfter(req.Context()))
+				return httpfake.Response(req, 200, httpfake.NewBody(body)), nil
+			},
+		},
+		"for a Read of the request body": {
+			tr: &transport{}, body: everyNow(time.Minute), sends: 1, base: func(req *http.Request) (*http.Response, error) {
+				go httpfake.Receive(req)
+				time.Sleep(1500 * time.Millisecond)
+				return httpfake.Response(req, 503, http.NoBody), nil
+			},
+		},
+	} {
+		inBubble(t, name, func(t *testing.T) {
+			sends := 0
+			tr := tt.tr
+			tr.MaxAttempts, tr.Backoff = 2, contract.Delay(0)
+			if tt.first != nil {
+				tr.MaxAttempts, tr.Base = 1, always(tt.first)
+				if _, err := get(t, tr); err != nil {
+					t.Fatal(err)
+				}
+			}
+			tr.Base = httpfake.Base(func(req *http.Request) (*http.Response, error) {
+				sends++
+				return tt.base(req)
+			})
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			req := httpfake.Request(t, ctx, "POST", tt.body)
+			if req.URL.RawQuery = tt.query; tt.legacy {
+				req.Cancel = closeAfter(after)
+			} else {
+				time.AfterFunc(after, cancel)
+			}
+			r := send(tr, req)
+			r.want(t, 0, awsretry.StopCanceled, after)
+			if r.wantIs(t, context.Canceled); sends != tt.sends {
+				t.Errorf("%d attempts, want %d", sends, tt.sends)
+			}
+			time.Sleep(time.Hour) // until the body is read
 		})
-		resp, err := tr.RoundTrip(httpfake.Request(t, ctx, "POST", pr))
-		pw.Close()
-		if stop := contract.StopOf(resp, err); stop != awsretry.StopCanceled {
-			t.Errorf("%v, %v, %q", resp, err, stop)
-		}
-	})
+	}
 }
 
 // http.Client.Timeout ends an attempt, but not a delay: that is not begun.
@@ -251,75 +267,20 @@ func TestClientTimeout(t *testing.T) {
 		{"in a delay", httpfake.Statuses(503), 3 * time.Second, 3 * time.Second, false},
 		{"not", httpfake.Statuses(503, 503, 200), 2 * time.Second, 4 * time.Second, false},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				tr := &transport{Base: tt.base, Backoff: contract.Delay(tt.delay)}
-				client := http.Client{Timeout: 5 * time.Second, Transport: tr}
-				start := time.Now()
-				resp, err := client.Get("http://service.example/")
-				if took := time.Since(start); took != tt.want || (err != nil) != tt.fails {
-					t.Errorf("%v, %v after %v", resp, err, took)
-				}
-				var timeout interface{ Timeout() bool }
-				if err != nil &&
-					(!errors.As(err, &timeout) || !timeout.Timeout() || !errors.Is(err, context.DeadlineExceeded)) {
-					t.Errorf("%v is not a time-out", err)
-				}
-				if resp != nil {
-					resp.Body.Close()
-				}
-			})
-		})
-	}
-}
-
-// The deprecated Request.Cancel ends the wait for an error that Amazon S3 may
-// still write into a 200.
-func TestRequestCancelWhileAHiddenErrorIsAwaited(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		pr, pw := io.Pipe()
-		tr := &transport{Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
-			go io.WriteString(pw, "<?xml version='1.0'?>\n")
-			return httpfake.Response(req, 200, pr), nil
-		})}
-		req := httpfake.Request(t, t.Context(), "POST", nil)
-		req.URL.RawQuery = "uploadId=1"
-		req.Cancel = closeAfter(2 * time.Second)
-		start := time.Now()
-		resp, err := tr.RoundTrip(req)
-		if took := time.Since(start); took != 2*time.Second || contract.StopOf(resp, err) != awsretry.StopCanceled {
-			t.Errorf("%v, %v after %v", resp, err, took)
-		}
-		if !errors.Is(err, context.Canceled) {
-			t.Errorf("%v does not match context.Canceled", err)
-		}
-	})
-}
-
-// Request.Cancel ends the wait for tokens too, and then nothing is sent.
-func TestRequestCancelWhileTokensAreAwaited(t *testing.T) {
-	for name, tr := range map[string]*transport{
-		"send token": {Mode: awsretry.Adaptive, RateLimit: awsretry.RateLimitConfig{MinFillRate: 0.01}},
-		"quota":      {Quota: awsretry.QuotaConfig{Capacity: 10, InitialCost: 10, RefillPerSecond: 0.01, Wait: true}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				sends := 0
-				tr.MaxAttempts, tr.Base = 1, httpfake.Base(func(req *http.Request) (*http.Response, error) {
-					sends++
-					return httpfake.Response(req, 429, http.NoBody), nil
-				})
-				if _, err := get(t, tr); err != nil {
-					t.Fatal(err)
-				}
-				req := httpfake.Request(t, t.Context(), "GET", nil)
-				req.Cancel = closeAfter(time.Second)
-				start := time.Now()
-				_, err := tr.RoundTrip(req)
-				if took := time.Since(start); took != time.Second || !errors.Is(err, context.Canceled) || sends != 1 {
-					t.Errorf("%v after %v and %d attempts", err, took, sends)
-				}
-			})
+		inBubble(t, tt.name, func(t *testing.T) {
+			client := http.Client{Timeout: 5 * time.Second, Transport: &transport{Base: tt.base, Backoff: contract.Delay(tt.delay)}}
+			start := time.Now()
+			resp, err := client.Get("http://service.example/")
+			if took := time.Since(start); took != tt.want || (err != nil) != tt.fails {
+				t.Errorf("%v, %v after %v", resp, err, took)
+			}
+			var timeout interface{ Timeout() bool }
+			if err != nil && (!errors.As(err, &timeout) || !timeout.Timeout() || !errors.Is(err, context.DeadlineExceeded)) {
+				t.Errorf("%v is not a time-out", err)
+			}
+			if resp != nil {
+				resp.Body.Close()
+			}
 		})
 	}
 }
@@ -328,26 +289,23 @@ func TestRequestCancelWhileTokensAreAwaited(t *testing.T) {
 // HTTP/1 alone.
 func TestCancelRequest(t *testing.T) {
 	for _, protocol := range []string{"HTTP/1.1", "HTTP/1.1 over TLS"} {
-		t.Run(protocol, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var sends atomic.Int32
-				arrived := make(chan bool, 9)
-				srv := httpfake.Serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
-					sends.Add(1)
-					arrived <- true
-					<-r.Context().Done()
-					panic(http.ErrAbortHandler) // a response could come before the cancel is noticed
-				})
-				req := srv.Request(t, "GET", nil)
-				go func() {
-					<-arrived
-					srv.Base.CancelRequest(req)
-				}()
-				resp, err := (&transport{Base: srv.Base, Backoff: contract.Delay(0)}).RoundTrip(req)
-				if err == nil || contract.StopOf(resp, err) != awsretry.StopPermanent || sends.Load() != 1 {
-					t.Errorf("%v, %v after %d attempts", resp, err, sends.Load())
-				}
+		inBubble(t, protocol, func(t *testing.T) {
+			var sends atomic.Int32
+			arrived := make(chan bool, 9)
+			srv := httpfake.Serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
+				sends.Add(1)
+				arrived <- true
+				<-r.Context().Done()
+				panic(http.ErrAbortHandler) // a response could come before the cancel is noticed
 			})
+			req := srv.Request(t, "GET", nil)
+			go func() {
+				<-arrived
+				srv.Base.CancelRequest(req)
+			}()
+			if r := send(retryingOver(srv), req); r.err == nil || r.stop != awsretry.StopPermanent || sends.Load() != 1 {
+				t.Errorf("%v, after %d attempts", r, sends.Load())
+			}
 		})
 	}
 }
@@ -360,37 +318,144 @@ func TestRequestCancelLeavesNoGoroutine(t *testing.T) {
 		tr.Prepare = func(*http.Request, int) error { return nil } // it may wait
 		req := httpfake.Request(t, context.Background(), "GET", nil)
 		req.Cancel = make(chan struct{})
-		resp, err := tr.RoundTrip(req)
-		if err != nil || resp.StatusCode != 200 {
-			t.Fatalf("%v, %v", resp, err)
-		}
-		resp.Body.Close()
+		send(tr, req).want(t, 200, awsretry.StopSuccess, time.Second)
 	})
 }
 
-// An attempt that the caller cancels says nothing about the service: the rate
-// limiter does not count it.
-func TestCanceledAttemptIsNotMeasured(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		tr := retrying(func(req *http.Request) (*http.Response, error) {
-			if _, ok := req.Context().Deadline(); ok {
-				return hangs(req, http.NoBody)
+// A delay that would not end before the deadline is not begun: the outcome is
+// returned at once.
+func TestDelayThatWouldPassTheDeadline(t *testing.T) {
+	for name, failure := range map[string]outcome{
+		"503": busy, "Retry-After": responds(429, "Retry-After", "10"), "error": fails(errReset),
+	} {
+		inBubble(t, name, func(t *testing.T) {
+			sends := 0
+			tr := &transport{Backoff: contract.Delay(10 * time.Second), RetryAfterSpread: -1, MaxAttempts: 9}
+			tr.Base = httpfake.Base(func(req *http.Request) (*http.Response, error) {
+				sends++
+				return failure(req, httpfake.NewBody(strings.NewReader("busy")))
+			})
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			r := send(tr, httpfake.Request(t, ctx, "GET", nil))
+			if sends != 2 || r.stop != awsretry.StopDeadline || r.took != 10*time.Second {
+				t.Errorf("%v and %d attempts", r, sends)
 			}
-			return httpfake.Response(req, 200, http.NoBody), nil
+			if name != "error" {
+				r.wantBody(t, "busy")
+			} else if r.wantIs(t, errReset); errors.Is(r.err, context.DeadlineExceeded) {
+				t.Error(r.err)
+			}
 		})
-		tr.Mode = awsretry.Adaptive
-		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	}
+}
+
+func TestAttemptsBeforeTheDeadline(t *testing.T) {
+	for _, tt := range []struct {
+		deadline time.Duration // with delays of 1 s and 2 s
+		attempts int
+		took     time.Duration
+		stop     awsretry.Stop
+	}{
+		{500 * time.Millisecond, 1, 0, awsretry.StopDeadline},
+		{time.Second, 1, 0, awsretry.StopDeadline}, // nothing could be sent after the delay
+		{1001 * time.Millisecond, 2, time.Second, awsretry.StopDeadline},
+		{3 * time.Second, 2, time.Second, awsretry.StopDeadline},
+		{4 * time.Second, 3, 3 * time.Second, awsretry.StopMaxAttempts},
+	} {
+		inBubble(t, tt.deadline.String(), func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), tt.deadline)
+			defer cancel()
+			tr := &transport{Base: httpfake.Statuses(503), Backoff: noJitter}
+			r := send(tr, httpfake.Request(t, ctx, "GET", nil))
+			r.want(t, 503, tt.stop, tt.took)
+			if last, _ := awsretry.Outcome(r.Response); last.Number != tt.attempts {
+				t.Errorf("%d attempts", last.Number)
+			}
+		})
+	}
+}
+
+// The error of a deadline in an attempt names the failure before it.
+func TestDeadlineNamesTheFailureBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := tr.RoundTrip(httpfake.Request(t, ctx, "GET", nil)); !errors.Is(err, context.DeadlineExceeded) {
-			t.Fatal(err)
+		r := send(retrying(inTurn(busy, hangs)), httpfake.Request(t, ctx, "GET", nil))
+		if r.wantIs(t, context.DeadlineExceeded); !strings.Contains(r.err.Error(), "503") {
+			t.Error(r.err)
 		}
-		time.Sleep(time.Second)
-		if _, err := get(t, tr); err != nil {
-			t.Fatal(err)
+	})
+}
+
+// If the retry tokens and the delay would take until after the deadline, the
+// response is returned at once and nothing is drawn.
+func TestQuotaWaitThatWouldPassTheDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr := &transport{
+			Base: httpfake.Statuses(503), MaxAttempts: 10, Backoff: contract.Delay(4 * time.Second),
+			Quota: awsretry.QuotaConfig{Capacity: 5, RefillPerSecond: 0.5, Wait: true},
 		}
-		const want = 0.8 // one outcome in the first second, smoothed
-		if state, _ := tr.State("service.example"); state.MeasuredRate != want {
-			t.Errorf("measured %v outcomes a second, want %v", state.MeasuredRate, want)
+		ctx, cancel := context.WithTimeout(t.Context(), 12*time.Second)
+		defer cancel()
+		// After 4 s there are 2 tokens. The other 3 take 6 s, and then the
+		// delay 4 s.
+		send(tr, httpfake.Request(t, ctx, "GET", nil)).want(t, 503, awsretry.StopDeadline, 4*time.Second)
+		wantTokens(t, tr, 2)
+	})
+}
+
+// The wait for retry tokens includes the line in front. A wait that would be
+// too long is not begun and takes no place in line.
+func TestQuotaLineThatWouldPassTheDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr := &transport{
+			Base: httpfake.Statuses(503), MaxAttempts: 2, Backoff: contract.Delay(time.Second),
+			Quota: awsretry.QuotaConfig{Capacity: 5, RefillPerSecond: 0.5, Wait: true},
+		}
+		results := make(chan result, 3)
+		for range 3 { // the first finds 5 tokens, the second waits 10 s for 5 more, the third would wait 20 s
+			go func() {
+				ctx, cancel := context.WithTimeout(t.Context(), 20500*time.Millisecond)
+				defer cancel()
+				results <- send(tr, httpfake.Request(t, ctx, "GET", nil))
+			}()
+		}
+		(<-results).want(t, 503, awsretry.StopDeadline, 0)
+		(<-results).want(t, 503, awsretry.StopMaxAttempts, time.Second)
+		(<-results).want(t, 503, awsretry.StopMaxAttempts, 11*time.Second)
+		wantTokens(t, tr, 0)
+	})
+}
+
+// A hastyContext has a deadline that comes nearer after the first look at it.
+type hastyContext struct {
+	context.Context
+	looks *int
+}
+
+func (c hastyContext) Deadline() (time.Time, bool) {
+	if *c.looks++; *c.looks == 1 {
+		return time.Now().Add(time.Hour), true
+	}
+	return time.Now().Add(time.Second), true
+}
+
+// If others join the line between the decision to retry and the wait, the
+// response is still there to be returned.
+func TestQuotaLineThatGrows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		looks := 0
+		tr := &transport{
+			Quota: awsretry.QuotaConfig{Capacity: 5, RefillPerSecond: 1, Wait: true}, Base: httpfake.Statuses(503),
+			Backoff: awsretry.BackoffFunc(func(int, awsretry.Class, time.Duration) time.Duration { looks = 0; return 0 }),
+		}
+		// The first retry draws all the tokens. The second would have to wait
+		// for 5 s.
+		r := send(tr, httpfake.Request(t, hastyContext{t.Context(), &looks}, "GET", nil))
+		r.want(t, 503, awsretry.StopDeadline, 0)
+		if last, _ := awsretry.Outcome(r.Response); last.Number != 2 {
+			t.Errorf("%d attempts", last.Number)
 		}
 	})
 }

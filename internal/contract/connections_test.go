@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -22,11 +23,41 @@ import (
 	"example.com/awsretry/internal/httpfake"
 )
 
+// serveInTurn starts a server that responds with one status after another, and
+// with 200 from then on. It returns where each request comes from.
+func serveInTurn(t *testing.T, protocol, body string, statuses ...int) (*httpfake.Server, func() []string) {
+	var mu sync.Mutex
+	var from []string
+	srv := httpfake.Serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		if from = append(from, r.RemoteAddr); len(from) <= len(statuses) {
+			w.WriteHeader(statuses[len(from)-1])
+			io.WriteString(w, body)
+		}
+	})
+	return srv, func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Clone(from)
+	}
+}
+
+// wantOK sends a GET to a server, and fails unless its response is a 200.
+func wantOK(t *testing.T, tr *transport, srv *httpfake.Server) {
+	t.Helper()
+	r := send(tr, srv.Request(t, "GET", nil))
+	if r.err != nil || r.StatusCode != 200 {
+		t.Fatal(r)
+	}
+	r.wantBody(t, "")
+}
+
 // A retry uses the same connection after throttling, and in the 2026 revision.
 // After a transient failure it uses another one.
 func TestConnectionOfARetry(t *testing.T) {
 	const code = `{"__type":"ThrottlingException"}`
-	standard := func(*transport) {}
+	small, large := httpfake.Text(70_000), httpfake.Text(2_000_000)
 	legacy := func(tr *transport) { tr.Mode = awsretry.Legacy }
 	timeout := func(tr *transport) { tr.AttemptTimeout = time.Minute }
 	revision2026 := func(tr *transport) { tr.Revision = awsretry.Revision2026 }
@@ -37,60 +68,44 @@ func TestConnectionOfARetry(t *testing.T) {
 		body   string
 		same   bool
 	}{
-		{"standard", standard, 429, "", true},
-		{"standard", standard, 429, "slow down", true},
-		{"standard", standard, 429, httpfake.Text(100_000), true},
-		// Reading it all would cost more than a connection.
-		{"standard", standard, 429, httpfake.Text(2_000_000), false},
+		{"standard", nil, 429, "", true},
+		{"standard", nil, 429, small, true},
+		{"standard", nil, 429, large, false}, // reading it all would cost more than a connection
 		{"legacy", legacy, 400, code, true},
 		{"time-out", timeout, 400, code, true},
-		{"standard", standard, 503, "", false},
-		{"standard", standard, 503, "broken", false},
-		{"standard", standard, 500, httpfake.Text(70_000), false},
-		{"legacy", legacy, 500, httpfake.Text(2_000_000), false},
+		{"standard", nil, 503, "", false},
+		{"standard", nil, 500, small, false},
+		{"legacy", legacy, 500, large, false},
 		{"time-out", timeout, 408, "broken", false},
 		{"2026", revision2026, 503, "", true},
-		{"2026", revision2026, 503, "broken", true},
-		{"2026", revision2026, 500, httpfake.Text(100_000), true},
+		{"2026", revision2026, 500, small, true},
 	} {
 		for _, protocol := range httpfake.Protocols {
 			name := fmt.Sprintf("%s, %d with %d bytes, %s", tt.name, tt.status, len(tt.body), protocol)
-			t.Run(name, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					var mu sync.Mutex
-					var from []string // the addresses of the attempts
-					srv := httpfake.Serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
-						mu.Lock()
-						defer mu.Unlock()
-						if from = append(from, r.RemoteAddr); len(from) == 1 {
-							w.WriteHeader(tt.status)
-							io.WriteString(w, tt.body)
-						}
-					})
-					tr := &transport{Base: srv.Base, Backoff: contract.Delay(0)}
+			inBubble(t, name, func(t *testing.T) {
+				srv, requests := serveInTurn(t, protocol, tt.body, tt.status)
+				tr := retryingOver(srv)
+				if tt.change != nil {
 					tt.change(tr)
-					defer tr.CloseIdleConnections()
-					resp, err := tr.RoundTrip(srv.Request(t, "GET", nil))
-					if err != nil || resp.StatusCode != 200 {
-						t.Fatal(resp, err)
+				}
+				defer tr.CloseIdleConnections()
+				wantOK(t, tr, srv)
+				synctest.Wait()
+				same := tt.same || tt.status == 429 && protocol == "HTTP/2" // which resets the stream alone
+				from := requests()
+				if len(from) != 2 || (from[0] == from[1]) != same {
+					t.Fatalf("the attempts came from %v, want the same: %v", from, same)
+				}
+				if same || tt.status == 429 {
+					return
+				}
+				for closed := ""; closed != from[1]; { // the retry's own connection is not used again
+					select {
+					case closed = <-srv.Closed:
+					default:
+						t.Fatal("the retry's connection stays open")
 					}
-					httpfake.ReadAll(t, resp)
-					synctest.Wait()
-					same := tt.same || tt.status == 429 && protocol == "HTTP/2" // which resets the stream alone
-					if len(from) != 2 || (from[0] == from[1]) != same {
-						t.Fatalf("the attempts came from %v, want the same: %v", from, same)
-					}
-					if same || tt.status == 429 {
-						return
-					}
-					for closed := ""; closed != from[1]; { // the retry's own connection is not used again
-						select {
-						case closed = <-srv.Closed:
-						default:
-							t.Fatal("the retry's connection stays open")
-						}
-					}
-				})
+				}
 			})
 		}
 	}
@@ -99,32 +114,17 @@ func TestConnectionOfARetry(t *testing.T) {
 // Requests that need no retry share a connection, also after one that did.
 func TestConnectionOfLaterRequests(t *testing.T) {
 	for _, protocol := range httpfake.Protocols {
-		t.Run(protocol, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				from := make(chan string, 9)
-				srv := httpfake.Serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
-					if from <- r.RemoteAddr; len(from) == 2 {
-						w.WriteHeader(503)
-					}
-				})
-				tr := &transport{Base: srv.Base, Backoff: contract.Delay(0)}
-				for range 4 {
-					resp, err := tr.RoundTrip(srv.Request(t, "GET", nil))
-					if err != nil || resp.StatusCode != 200 {
-						t.Fatal(resp, err)
-					}
-					httpfake.ReadAll(t, resp)
-				}
-				close(from)
-				var got []string
-				for address := range from {
-					got = append(got, address)
-				}
-				// The second attempt failed, and the third was its retry.
-				if len(got) != 5 || got[0] != got[1] || got[2] == got[1] || got[3] == got[2] || got[4] != got[3] {
-					t.Errorf("the attempts came from %v", got)
-				}
-			})
+		inBubble(t, protocol, func(t *testing.T) {
+			srv, requests := serveInTurn(t, protocol, "", 200, 503)
+			tr := retryingOver(srv)
+			for range 4 {
+				wantOK(t, tr, srv)
+			}
+			// The second attempt failed, and the third was its retry.
+			got := requests()
+			if len(got) != 5 || got[0] != got[1] || got[2] == got[1] || got[3] == got[2] || got[4] != got[3] {
+				t.Errorf("the attempts came from %v", got)
+			}
 		})
 	}
 }
@@ -156,13 +156,7 @@ func TestMaxConnsPerHost(t *testing.T) {
 	for range 6 {
 		all.Go(func() {
 			for range 3 {
-				req := httptest.NewRequestWithContext(t.Context(), "GET", srv.URL, nil)
-				resp, err := tr.RoundTrip(req)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				httpfake.ReadAll(t, resp)
+				send(tr, httptest.NewRequestWithContext(t.Context(), "GET", srv.URL, nil)).wantBody(t, "")
 			}
 		})
 	}
@@ -172,29 +166,33 @@ func TestMaxConnsPerHost(t *testing.T) {
 	}
 }
 
-// A scheme of RegisterProtocol goes its own way, and so do its retries.
+// Retries of a scheme of RegisterProtocol go its way, and so does a request
+// that Prepare sends there.
 func TestRegisteredScheme(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var sends atomic.Int32
-		srv := httpfake.Serve(t, "HTTP/1.1", func(w http.ResponseWriter, r *http.Request) {
-			if sends.Add(1) == 1 {
-				w.WriteHeader(503)
+	for by, want := range map[string]int{"the caller": 3, "Prepare": 2} {
+		inBubble(t, "chosen by "+by, func(t *testing.T) {
+			srv, _ := serveInTurn(t, "HTTP/1.1", "", 503)
+			sends := 0
+			srv.Base.RegisterProtocol("local", httpfake.Base(func(req *http.Request) (*http.Response, error) {
+				sends++
+				return httpfake.Response(req, 503, http.NoBody), nil
+			}))
+			tr, req := retryingOver(srv), srv.Request(t, "GET", nil)
+			if by == "Prepare" {
+				tr.Prepare = func(req *http.Request, n int) error {
+					if n > 1 {
+						req.URL.Scheme = "local"
+					}
+					return nil
+				}
+			} else {
+				req.URL.Scheme = "local"
+			}
+			if send(tr, req).want(t, 503, awsretry.StopMaxAttempts, 0); sends != want {
+				t.Errorf("%d attempts went to the scheme, want %d", sends, want)
 			}
 		})
-		srv.Base.RegisterProtocol("local", httpfake.Base(func(req *http.Request) (*http.Response, error) {
-			req = req.Clone(req.Context())
-			req.URL.Scheme = "http"
-			return srv.Base.RoundTrip(req)
-		}))
-		tr := &transport{Base: srv.Base, Backoff: contract.Delay(0)}
-		req := srv.Request(t, "GET", nil)
-		req.URL.Scheme = "local"
-		resp, err := tr.RoundTrip(req)
-		if err != nil || resp.StatusCode != 200 {
-			t.Fatal(resp, err)
-		}
-		httpfake.ReadAll(t, resp)
-	})
+	}
 }
 
 // With KeepConnections a retry goes the way of the attempt that failed, even
@@ -212,8 +210,8 @@ func TestKeepConnections(t *testing.T) {
 	tr := &transport{Base: base, KeepConnections: true, Backoff: contract.Delay(0)}
 	req := httpfake.Request(t, t.Context(), "GET", nil)
 	req.URL.Scheme = "https"
-	if resp, err := tr.RoundTrip(req); err != nil || resp.StatusCode != 503 || sends != 3 {
-		t.Errorf("%v, %v after %d attempts", resp, err, sends)
+	if r := send(tr, req); r.err != nil || r.StatusCode != 503 || sends != 3 {
+		t.Errorf("%v and %d attempts", r, sends)
 	}
 }
 
@@ -221,38 +219,27 @@ func TestKeepConnections(t *testing.T) {
 // that replaced a dead one.
 func TestCloseIdleConnectionsOfRetries(t *testing.T) {
 	for _, protocol := range append(httpfake.Protocols, "h2c") {
-		t.Run(protocol, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var sends atomic.Int32
-				var open sync.Map // the addresses of requests
-				srv := httpfake.Serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
-					open.Store(r.RemoteAddr, true)
-					if sends.Add(1)%2 == 1 {
-						w.WriteHeader(503)
-					}
-				})
-				tr := &transport{Base: srv.Base, Backoff: contract.Delay(0), AttemptTimeout: time.Second}
-				for i := range 3 {
-					if i == 1 {
-						srv.Freeze()
-						open.Clear()
-					}
-					resp, err := tr.RoundTrip(srv.Request(t, "GET", nil))
-					if err != nil || resp.StatusCode != 200 {
-						t.Fatal(resp, err)
-					}
-					httpfake.ReadAll(t, resp)
-				}
-				tr.CloseIdleConnections()
-				synctest.Wait()
-				for len(srv.Closed) > 0 {
-					open.Delete(<-srv.Closed)
-				}
-				open.Range(func(address, _ any) bool {
-					t.Errorf("the connection from %v is open", address)
-					return true
-				})
-			})
+		inBubble(t, protocol, func(t *testing.T) {
+			srv, requests := serveInTurn(t, protocol, "", 503, 200, 503, 200, 503)
+			tr := retryingOver(srv)
+			tr.AttemptTimeout = time.Second
+			wantOK(t, tr, srv)
+			before := requests()
+			srv.Freeze()
+			wantOK(t, tr, srv)
+			wantOK(t, tr, srv)
+			tr.CloseIdleConnections()
+			synctest.Wait()
+			open := make(map[string]bool)
+			for _, address := range requests()[len(before):] {
+				open[address] = true
+			}
+			for len(srv.Closed) > 0 {
+				delete(open, <-srv.Closed)
+			}
+			if len(open) > 0 {
+				t.Errorf("the connections from %v are open", open)
+			}
 		})
 	}
 }
@@ -281,9 +268,7 @@ func TestCloseIdleConnectionsOfBase(t *testing.T) {
 // it, even if the next node of the same name could speak HTTP/2.
 func TestRetryKeepsTheProtocol(t *testing.T) {
 	var conns atomic.Int32
-	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.WriteHeader(503)
-	}))
+	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(503) }))
 	srv.EnableHTTP2, srv.TLS, srv.Config.ErrorLog = true, &tls.Config{}, log.New(io.Discard, "", 0)
 	srv.TLS.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
 		c := srv.TLS.Clone()
@@ -296,13 +281,9 @@ func TestRetryKeepsTheProtocol(t *testing.T) {
 	srv.StartTLS()
 	defer srv.Close()
 	tr := &transport{Base: srv.Client().Transport, Backoff: contract.Delay(0)}
-	resp, err := tr.RoundTrip(httptest.NewRequestWithContext(t.Context(), "GET", srv.URL, nil))
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp.Body.Close()
-	if conns.Load() != 3 || resp.StatusCode != 503 {
-		t.Errorf("%s over %d connections", resp.Status, conns.Load())
+	r := send(tr, httptest.NewRequestWithContext(t.Context(), "GET", srv.URL, nil))
+	if r.wantBody(t, ""); conns.Load() != 3 || r.StatusCode != 503 {
+		t.Errorf("%v, over %d connections", r, conns.Load())
 	}
 }
 
@@ -310,17 +291,151 @@ func TestRetryKeepsTheProtocol(t *testing.T) {
 // crypto/tls call it.
 func TestSchemeMismatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv := httpfake.Serve(t, "HTTP/1.1", func(http.ResponseWriter, *http.Request) {})
+		srv, _ := serveInTurn(t, "HTTP/1.1", "")
 		client := &http.Client{Transport: &transport{Base: srv.Base}}
 		_, err := client.Get(strings.Replace(srv.URL, "http:", "https:", 1))
-		if !errors.Is(err, http.ErrSchemeMismatch) || !strings.Contains(err.Error(), http.ErrSchemeMismatch.Error()) {
+		if !errors.Is(err, http.ErrSchemeMismatch) || !strings.Contains(err.Error(), http.ErrSchemeMismatch.Error()) ||
+			contract.StopOf(nil, err) != awsretry.StopPermanent {
 			t.Error(err)
-		}
-		if contract.StopOf(nil, err) != awsretry.StopPermanent {
-			t.Errorf("stopped by %q", contract.StopOf(nil, err))
 		}
 		if record := (tls.RecordHeaderError{}); !errors.As(err, &record) {
 			t.Errorf("%v hides the error of crypto/tls", err)
 		}
 	})
+}
+
+// If nothing comes back over a connection any more, the retry and later
+// requests use another one of the same protocol. An upgrade, which net/http
+// sends over HTTP/1, does not make them use the dead HTTP/2 connection again.
+func TestDeadConnection(t *testing.T) {
+	const upgrade = 2 // the number of the request
+	for protocol, major := range map[string]int{"HTTP/1.1": 1, "HTTP/1.1 over TLS": 1, "HTTP/2": 2, "h2c": 2} {
+		for _, revision := range []awsretry.Revision{awsretry.Classic, awsretry.Revision2026} {
+			inBubble(t, fmt.Sprint(protocol, " ", revision), func(t *testing.T) {
+				srv := httpfake.Serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
+					if r.Header.Get("Upgrade") != "" {
+						serveUpgrade(t, w)
+					} else if r.ProtoMajor != major {
+						t.Errorf("the server saw %s", r.Proto)
+					}
+				})
+				var attempts []int
+				tr := &transport{
+					Base: srv.Base, Revision: revision, MaxAttempts: 4, AttemptTimeout: time.Second, Backoff: contract.Delay(0),
+					Observe: func(a awsretry.Attempt) {
+						if a.Stop != "" {
+							attempts = append(attempts, a.Number)
+						}
+					},
+				}
+				defer tr.CloseIdleConnections()
+				for i := range 5 {
+					req, want := srv.Request(t, "GET", nil), 200
+					switch {
+					case i == 1:
+						srv.Freeze()
+					case i == upgrade && protocol != "h2c":
+						req.Header.Set("Connection", "Upgrade")
+						req.Header.Set("Upgrade", "websocket")
+						want = 101
+					}
+					resp, err := tr.RoundTrip(req)
+					if err != nil || resp.StatusCode != want {
+						t.Fatal(i, resp, err)
+					}
+					resp.Body.Close()
+				}
+				if want := []int{1, 2, 1, 1, 1}; !slices.Equal(attempts, want) {
+					t.Errorf("the requests took %v attempts, want %v", attempts, want)
+				}
+			})
+		}
+	}
+}
+
+// Later requests use another connection too if the attempt that found it dead
+// was not retried, or was not classified as a time-out.
+func TestDeadConnectionWithoutRetry(t *testing.T) {
+	transient := func(a *awsretry.Attempt) awsretry.Class {
+		if a.Err != nil {
+			return awsretry.Transient
+		}
+		return awsretry.DefaultPolicy(a)
+	}
+	for _, protocol := range []string{"HTTP/1.1", "HTTP/2"} {
+		for name, tr := range map[string]*transport{
+			"one attempt":             {MaxAttempts: 1},
+			"no tokens":               {Quota: awsretry.QuotaConfig{Capacity: 1}},
+			"classified as transient": {Policy: transient},
+		} {
+			inBubble(t, protocol+", "+name, func(t *testing.T) {
+				srv, _ := serveInTurn(t, protocol, "")
+				timeouts := 0
+				tr.Base, tr.AttemptTimeout, tr.Backoff = srv.Base, time.Second, contract.Delay(0)
+				tr.Observe = func(a awsretry.Attempt) {
+					if a.Err != nil {
+						timeouts++
+					}
+				}
+				defer tr.CloseIdleConnections()
+				for i := range 4 {
+					if i == 1 {
+						srv.Freeze()
+					}
+					if resp, err := tr.RoundTrip(srv.Request(t, "GET", nil)); err == nil {
+						httpfake.ReadAll(t, resp)
+					}
+				}
+				if timeouts != 1 {
+					t.Errorf("%d attempts met the dead connection, want 1", timeouts)
+				}
+			})
+		}
+	}
+}
+
+// A time-out over HTTP/1 closes its own connection, and the others stay in use:
+// the response after the first time-out shows that they need not be left.
+func TestTimeoutsKeepThePoolOfHTTP1(t *testing.T) {
+	const parallel = 4
+	for name, tr := range map[string]*transport{
+		"one attempt":               {MaxAttempts: 1},
+		"one attempt, with a limit": {MaxAttempts: 1, AttemptTimeout: time.Second},
+		"retries":                   {MaxAttempts: 2, Backoff: contract.Delay(0)},
+	} {
+		inBubble(t, name, func(t *testing.T) {
+			srv := httpfake.Serve(t, "HTTP/1.1 over TLS", func(w http.ResponseWriter, r *http.Request) {
+				time.Sleep(time.Second / 2)
+				if r.Method == "DELETE" {
+					<-r.Context().Done()
+				}
+			})
+			srv.Base.ForceAttemptHTTP2, srv.Base.MaxIdleConnsPerHost = true, parallel
+			srv.Base.ResponseHeaderTimeout = 2 * time.Second
+			var dials atomic.Int64
+			dial := srv.Base.DialContext
+			srv.Base.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+				dials.Add(1)
+				return dial(ctx, network, address)
+			}
+			tr.Base = srv.Base
+			defer tr.CloseIdleConnections()
+			var got []int64
+			for range 5 {
+				dials.Store(0)
+				var requests sync.WaitGroup
+				for range parallel {
+					requests.Go(func() { send(tr, srv.Request(t, "GET", nil)).wantBody(t, "") })
+				}
+				requests.Wait()
+				got = append(got, dials.Load())
+				if _, err := tr.RoundTrip(srv.Request(t, "DELETE", nil)); err == nil {
+					t.Error("no time-out")
+				}
+			}
+			if got[0] != parallel || got[1] != parallel || got[2]+got[3]+got[4] > 4 {
+				t.Errorf("dialed %v connections for rounds of %d requests, each with a time-out after it", got, parallel)
+			}
+		})
+	}
 }

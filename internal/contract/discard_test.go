@@ -1,10 +1,12 @@
 package contract_test
 
 import (
+	"bufio"
 	"compress/gzip"
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -19,24 +21,9 @@ import (
 
 // These tests are about the response that a retry replaces.
 
-// firstThen returns a Base whose first attempt gets a response from first, and
-// whose others succeed.
-func firstThen(first func(req *http.Request) *http.Response) httpfake.Base {
-	sends := 0
-	return func(req *http.Request) (*http.Response, error) {
-		if sends++; sends > 1 {
-			return httpfake.Response(req, 200, http.NoBody), nil
-		}
-		return first(req), nil
-	}
-}
-
-// wantClosed fails unless body was closed once, and not during a Read.
-func wantClosed(t *testing.T, body *httpfake.Body) {
-	t.Helper()
-	if body.Closes() != 1 || body.ClosesDuringRead() > 0 {
-		t.Errorf("closed %d times, %d times during a read", body.Closes(), body.ClosesDuringRead())
-	}
+// hangingResponse returns a body whose second Read ends with ctx.
+func hangingResponse(ctx context.Context) *httpfake.Body {
+	return httpfake.NewBody(io.MultiReader(strings.NewReader("x"), failAfter(ctx)))
 }
 
 // The body of a retryable response that hangs is given up after a second. It is
@@ -46,37 +33,33 @@ func TestHangingErrorBody(t *testing.T) {
 	for _, status := range []int{503, 429} {
 		for _, revision := range []awsretry.Revision{awsretry.Classic, awsretry.Revision2026} {
 			for _, limit := range []string{"none", "time-out", "deadline"} {
-				t.Run(fmt.Sprintf("%d, %v, %s", status, revision, limit), func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) { // which finds goroutines that are left
-						ctx, cancel := context.WithCancel(t.Context())
+				inBubble(t, fmt.Sprintf("%d, %v, %s", status, revision, limit), func(t *testing.T) {
+					ctx, cancel := context.WithCancel(t.Context())
+					defer cancel()
+					if limit == "deadline" {
+						ctx, cancel = context.WithTimeout(ctx, time.Hour)
 						defer cancel()
-						if limit == "deadline" {
-							ctx, cancel = context.WithTimeout(ctx, time.Hour)
-							defer cancel()
-						}
-						var body *httpfake.Body
-						tr := retrying(firstThen(func(req *http.Request) *http.Response {
-							body = hangingResponse(req.Context())
-							return httpfake.Response(req, status, body)
-						}))
-						tr.Revision = revision
-						if limit == "time-out" {
-							tr.AttemptTimeout = time.Minute
-						}
-						start := time.Now()
-						resp, err := tr.RoundTrip(httpfake.Request(t, ctx, "GET", nil))
-						if took := time.Since(start); err != nil || resp.StatusCode != 200 ||
-							took > 1100*time.Millisecond {
-							t.Fatalf("%v, %v after %v", resp, err, took)
-						}
-						synctest.Wait()
-						if closed := body.Closes() > 0; closed != (limit != "deadline") {
-							t.Errorf("closed before the caller's context ends: %v", closed)
-						}
-						cancel()
-						synctest.Wait()
-						wantClosed(t, body)
-					})
+					}
+					var body *httpfake.Body
+					tr := retrying(firstThen(func(req *http.Request) *http.Response {
+						body = hangingResponse(req.Context())
+						return httpfake.Response(req, status, body)
+					}))
+					tr.Revision = revision
+					if limit == "time-out" {
+						tr.AttemptTimeout = time.Minute
+					}
+					r := send(tr, httpfake.Request(t, ctx, "GET", nil))
+					if r.wantBody(t, ""); r.took > 1100*time.Millisecond {
+						t.Errorf("%v", r)
+					}
+					synctest.Wait()
+					if closed := body.Closes() > 0; closed != (limit != "deadline") {
+						t.Errorf("closed before the caller's context ends: %v", closed)
+					}
+					cancel()
+					synctest.Wait()
+					wantClosed(t, body)
 				})
 			}
 		}
@@ -87,64 +70,61 @@ func TestHangingErrorBody(t *testing.T) {
 func TestHangingPipe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		written := make(chan error, 1)
-		tr := retrying(firstThen(func(req *http.Request) *http.Response {
+		sendGet(t, retrying(firstThen(func(req *http.Request) *http.Response {
 			pr, pw := io.Pipe()
-			go func() {
-				time.Sleep(3 * time.Second)
+			time.AfterFunc(3*time.Second, func() {
 				_, err := pw.Write([]byte("late"))
 				written <- err
-			}()
+			})
 			return httpfake.Response(req, 503, pr)
-		}))
-		if resp, err := get(t, tr); err != nil || resp.StatusCode != 200 {
-			t.Fatal(resp, err)
-		}
-		time.Sleep(5 * time.Second)
+		}))).want(t, 200, awsretry.StopSuccess, time.Second)
 		if err := <-written; err != io.ErrClosedPipe {
 			t.Errorf("the pipe's writer got %v", err)
 		}
 	})
 }
 
+// hangOnce returns a handler whose first response has an error body that hangs,
+// after some of it if begins is set. It sends when the client leaves.
+func hangOnce(packs, begins bool, left chan<- time.Time) http.HandlerFunc {
+	var sends atomic.Int32
+	return func(w http.ResponseWriter, r *http.Request) {
+		if sends.Add(1) > 1 {
+			return
+		}
+		var body io.Writer = w
+		flush := func() error { return nil }
+		if packs {
+			w.Header().Set("Content-Encoding", "gzip")
+			z := gzip.NewWriter(w)
+			body, flush = z, z.Flush
+		}
+		w.WriteHeader(503)
+		if begins {
+			io.WriteString(body, `{"__type":`)
+			flush()
+		}
+		http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+		left <- time.Now()
+	}
+}
+
 // Over a connection, a body that hangs is closed at once, also while net/http
 // unpacks it.
 func TestHangingBodyOverAConnection(t *testing.T) {
 	for _, protocol := range []string{"HTTP/1.1 over TLS", "HTTP/2"} {
-		for _, unpacks := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, unpacks %v", protocol, unpacks), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					var sends atomic.Int32
-					left := make(chan time.Time, 1)
-					srv := httpfake.Serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
-						if sends.Add(1) > 1 {
-							return
-						}
-						begin := `{"__type":`
-						if unpacks {
-							w.Header().Set("Content-Encoding", "gzip")
-							var packed strings.Builder
-							z := gzip.NewWriter(&packed)
-							io.WriteString(z, begin)
-							z.Flush()
-							begin = packed.String()
-						}
-						w.WriteHeader(503)
-						io.WriteString(w, begin)
-						http.NewResponseController(w).Flush()
-						<-r.Context().Done()
-						left <- time.Now()
-					})
-					tr := &transport{Base: srv.Base, Backoff: contract.Delay(0)}
-					start := time.Now()
-					resp, err := tr.RoundTrip(srv.Request(t, "GET", nil))
-					if took := time.Since(start); err != nil || resp.StatusCode != 200 || took != time.Second {
-						t.Fatalf("%v, %v after %v", resp, err, took)
-					}
-					httpfake.ReadAll(t, resp)
-					if after := (<-left).Sub(start); after != time.Second {
-						t.Errorf("closed after %v", after)
-					}
-				})
+		for _, packs := range []bool{false, true} {
+			inBubble(t, fmt.Sprintf("%s, packed %v", protocol, packs), func(t *testing.T) {
+				left := make(chan time.Time, 1)
+				srv := httpfake.Serve(t, protocol, hangOnce(packs, true, left))
+				start := time.Now()
+				r := send(retryingOver(srv), srv.Request(t, "GET", nil))
+				r.want(t, 200, awsretry.StopSuccess, time.Second)
+				r.wantBody(t, "")
+				if after := (<-left).Sub(start); after != time.Second {
+					t.Errorf("closed after %v", after)
+				}
 			})
 		}
 	}
@@ -155,24 +135,12 @@ func TestHangingBodyOverAConnection(t *testing.T) {
 // the clock of a bubble.
 func TestHangingGzipHeader(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	var sends atomic.Int32
-	srv := httpfake.ServeTCP(t, "HTTP/1.1", func(w http.ResponseWriter, r *http.Request) {
-		if sends.Add(1) > 1 {
-			return
-		}
-		w.Header().Set("Content-Encoding", "gzip")
-		w.WriteHeader(503)
-		http.NewResponseController(w).Flush()
-		<-r.Context().Done()
-	})
+	srv := httpfake.ServeTCP(t, "HTTP/1.1", hangOnce(true, false, make(chan time.Time, 1)))
 	defer cancel()
-	tr := &transport{Base: srv.Base, Backoff: contract.Delay(0)}
-	start := time.Now()
-	resp, err := tr.RoundTrip(srv.Request(t, "GET", nil).WithContext(ctx))
-	if took := time.Since(start); err != nil || resp.StatusCode != 200 || took > 10*time.Second {
-		t.Fatalf("%v, %v after %v", resp, err, took)
+	r := send(retryingOver(srv), srv.Request(t, "GET", nil).WithContext(ctx))
+	if r.wantBody(t, ""); r.took > 10*time.Second {
+		t.Errorf("%v", r)
 	}
-	httpfake.ReadAll(t, resp)
 }
 
 // A foreignBody has a method like those of this module's own bodies.
@@ -187,30 +155,25 @@ func (b foreignBody) Unwrap() io.ReadCloser { return b.below }
 // does not count as one of net/http's own: it is closed after its Read.
 func TestForeignBodyIsClosedAfterTheRead(t *testing.T) {
 	for _, wrapper := range []string{"http.Client", "Unwrap"} {
-		t.Run(wrapper, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				end := make(chan struct{})
-				source := httpfake.NewBody(hangUntil(end))
-				tr := retrying(firstThen(func(req *http.Request) *http.Response {
-					if wrapper == "http.Client" {
-						return httpfake.Response(req, 503, source, "Content-Type", "application/json")
-					}
+		inBubble(t, wrapper, func(t *testing.T) {
+			end := make(chan struct{})
+			source := httpfake.NewBody(hangUntil(end))
+			tr := retrying(firstThen(func(req *http.Request) *http.Response {
+				var body io.ReadCloser = source
+				if wrapper == "Unwrap" {
 					pr, _ := io.Pipe()
-					return httpfake.Response(req, 503, foreignBody{source, pr}, "Content-Type", "application/json")
-				}))
-				if wrapper == "http.Client" {
-					client := &http.Client{Timeout: time.Hour, Transport: tr.Base}
-					tr.Base = httpfake.Base(func(req *http.Request) (*http.Response, error) { return client.Do(req) })
+					body = foreignBody{source, pr}
 				}
-				resp, err := get(t, tr)
-				if err != nil || resp.StatusCode != 200 {
-					t.Fatal(resp, err)
-				}
-				resp.Body.Close()
-				close(end)
-				synctest.Wait()
-				wantClosed(t, source)
-			})
+				return httpfake.Response(req, 503, body, "Content-Type", "application/json")
+			}))
+			if wrapper == "http.Client" {
+				client := &http.Client{Timeout: time.Hour, Transport: tr.Base}
+				tr.Base = httpfake.Base(client.Do)
+			}
+			sendGet(t, tr).wantBody(t, "")
+			close(end)
+			synctest.Wait()
+			wantClosed(t, source)
 		})
 	}
 }
@@ -223,17 +186,12 @@ func TestDrainThatIsGivenUp(t *testing.T) {
 		var source *httpfake.Body
 		ended := make(chan time.Duration, 1)
 		tr := retrying(firstThen(func(req *http.Request) *http.Response {
-			source = httpfake.NewBody(httpfake.ReadFunc(func([]byte) (int, error) {
-				<-req.Context().Done()
-				ended <- time.Since(start)
-				return 0, req.Context().Err()
-			}))
+			source = httpfake.NewBody(failAfter(req.Context()))
+			context.AfterFunc(req.Context(), func() { ended <- time.Since(start) })
 			return httpfake.Response(req, 429, source, "X-Amzn-ErrorType", "SlowDown")
 		}))
 		tr.AttemptTimeout = time.Hour
-		if resp, err := get(t, tr); err != nil || resp.StatusCode != 200 {
-			t.Fatal(resp, err)
-		}
+		sendGet(t, tr).wantBody(t, "")
 		if took := <-ended; took > time.Second {
 			t.Errorf("the attempt's context ended after %v", took)
 		}
@@ -243,52 +201,126 @@ func TestDrainThatIsGivenUp(t *testing.T) {
 }
 
 // The rest of a throttled response is read during the delay, which still ends
-// with the deadline and when the caller cancels.
+// with the deadline and when the caller cancels. A delay that passed during a
+// Read of the request body is over.
 func TestDrainDuringTheDelay(t *testing.T) {
-	deadlineSoon := func(t *testing.T, req *http.Request) *http.Request {
-		ctx, cancel := context.WithTimeout(req.Context(), 50*time.Millisecond)
-		t.Cleanup(cancel)
-		return req.WithContext(ctx)
-	}
-	canceled := func(_ *testing.T, req *http.Request) *http.Request {
-		req.Cancel = closeAfter(time.Second)
-		return req
-	}
 	for _, tt := range []struct {
-		name   string
-		delay  time.Duration
-		change func(*testing.T, *http.Request) *http.Request // nil: nothing
-		want   time.Duration
-		stop   awsretry.Stop
+		name             string
+		delay            time.Duration
+		deadline, cancel time.Duration // 0: none
+		request          io.Reader
+		want             time.Duration
+		status           int
+		stop             awsretry.Stop
 	}{
-		{"a long delay", 5 * time.Second, nil, 5 * time.Second, awsretry.StopSuccess},
-		{"no delay", 0, nil, 100 * time.Millisecond, awsretry.StopSuccess},
-		{"a deadline soon", 0, deadlineSoon, 25 * time.Millisecond, awsretry.StopSuccess},
-		{"Request.Cancel", 5 * time.Second, canceled, time.Second, awsretry.StopCanceled},
+		{"a long delay", 5 * time.Second, 0, 0, nil, 5 * time.Second, 200, awsretry.StopSuccess},
+		{"no delay", 0, 0, 0, nil, 100 * time.Millisecond, 200, awsretry.StopSuccess},
+		{"a deadline soon", 0, 50 * time.Millisecond, 0, nil, 25 * time.Millisecond, 200, awsretry.StopSuccess},
+		{"Request.Cancel", 5 * time.Second, 0, time.Second, nil, time.Second, 0, awsretry.StopCanceled},
+		{"two Reads of the request", 0, 0, 0, everyNow(900*time.Millisecond, "one"), 1900 * time.Millisecond, 200,
+			awsretry.StopSuccess},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				end := make(chan struct{})
-				source := httpfake.NewBody(hangUntil(end))
-				tr := &transport{
-					Backoff: contract.Delay(tt.delay),
-					Base: firstThen(func(req *http.Request) *http.Response {
-						return httpfake.Response(req, 429, source, "X-Amzn-ErrorType", "SlowDown")
-					}),
+		inBubble(t, tt.name, func(t *testing.T) {
+			end := make(chan struct{})
+			source := httpfake.NewBody(hangUntil(end))
+			sends := 0
+			tr := &transport{
+				Backoff: contract.Delay(tt.delay),
+				Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
+					if sends++; sends > 1 {
+						if got, err := httpfake.Receive(req); err != nil || tt.request != nil && got != "one" {
+							t.Errorf("the retry sends %q, %v", got, err)
+						}
+						return httpfake.Response(req, 200, http.NoBody), nil
+					}
+					go httpfake.Receive(req)
+					synctest.Wait()
+					return httpfake.Response(req, 429, source, "X-Amzn-ErrorType", "SlowDown"), nil
+				}),
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			if tt.deadline > 0 {
+				ctx, cancel = context.WithTimeout(t.Context(), tt.deadline)
+			}
+			defer cancel()
+			req := httpfake.Request(t, ctx, "PUT", tt.request)
+			if tt.cancel > 0 {
+				req.Cancel = closeAfter(tt.cancel)
+			}
+			send(tr, req).want(t, tt.status, tt.stop, tt.want)
+			close(end)
+			synctest.Wait()
+			wantClosed(t, source)
+		})
+	}
+}
+
+// rawBase sends each request over a connection of its own, which does not end
+// with the request's context, and reads the response with http.ReadResponse.
+// The body's Close waits for its Read, and then reads on to the end. The server
+// sends head, nothing for a while, and then the end of the body.
+func rawBase(t *testing.T, head string, quiet time.Duration) httpfake.Base {
+	return func(req *http.Request) (*http.Response, error) {
+		client, server := net.Pipe()
+		go func() {
+			defer server.Close()
+			if _, err := http.ReadRequest(bufio.NewReader(server)); err != nil {
+				t.Error(err)
+				return
+			}
+			io.WriteString(server, head)
+			time.Sleep(quiet)
+			io.WriteString(server, "0\r\n\r\n")
+		}()
+		if err := req.Write(client); err != nil {
+			return nil, err
+		}
+		return http.ReadResponse(bufio.NewReader(client), req)
+	}
+}
+
+// A Close of RoundTrip's own does not wait for the rest of a body whose type is
+// one of net/http's, nor does it delay a call whose context has ended. The body
+// is still closed in the end: the bubble would find a goroutine that is left.
+func TestBodiesOfReadResponse(t *testing.T) {
+	const quiet = 12 * time.Second
+	for _, tt := range []struct {
+		name, header string
+		status       int
+		timeout      time.Duration // AttemptTimeout
+		deadline     time.Duration
+		most         time.Duration // for all attempts
+	}{
+		// A second for each code and a tenth for each Close, except for the last attempt.
+		{"503, read ahead", "Content-Type: application/json\r\n", 503, 0, 30 * time.Second, 2200 * time.Millisecond},
+		{"503, time-out", "Content-Type: application/json\r\n", 503, time.Second, 30 * time.Second, 2200 * time.Millisecond},
+		{"503, code in the header", "X-Amzn-ErrorType: InternalError\r\n", 503, 0, 30 * time.Second, 200 * time.Millisecond},
+		{"429, code in the header", "X-Amzn-ErrorType: SlowDown\r\n", 429, 0, 30 * time.Second, 200 * time.Millisecond},
+		{"503, deadline", "", 503, time.Second, 3 * time.Second, 3 * time.Second},
+	} {
+		inBubble(t, tt.name, func(t *testing.T) {
+			head := fmt.Sprintf("HTTP/1.1 %d x\r\nTransfer-Encoding: chunked\r\n%s\r\n1\r\nx\r\n", tt.status, tt.header)
+			tr := retrying(rawBase(t, head, quiet))
+			if tr.AttemptTimeout = tt.timeout; tt.deadline < quiet {
+				tr.Quota.Capacity = 1 // the first response is waited for
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), tt.deadline)
+			defer cancel()
+			r := send(tr, httpfake.Request(t, ctx, "GET", nil))
+			if r.took > tt.most || (r.err == nil) != (tt.deadline > quiet) {
+				t.Errorf("%v, want %v at most", r, tt.most)
+			}
+			if r.Response != nil {
+				got, err := io.ReadAll(r.Body)
+				if string(got) != "x" || (err == nil) != (tt.timeout == 0) {
+					t.Errorf("read %q, %v", got, err)
 				}
-				req := httpfake.Request(t, t.Context(), "GET", nil)
-				if tt.change != nil {
-					req = tt.change(t, req)
+				if tt.timeout > 0 { // this Base goes on after it
+					wantTimeoutError(t, err)
 				}
-				start := time.Now()
-				resp, err := tr.RoundTrip(req)
-				if took := time.Since(start); took != tt.want || contract.StopOf(resp, err) != tt.stop {
-					t.Errorf("%v, %v after %v, want %v", resp, err, took, tt.want)
-				}
-				close(end)
-				synctest.Wait()
-				wantClosed(t, source)
-			})
+				r.Body.Close()
+			}
+			time.Sleep(quiet)
 		})
 	}
 }

@@ -2,6 +2,7 @@ package contract_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -13,92 +14,67 @@ import (
 	"time"
 
 	"example.com/awsretry"
-	"example.com/awsretry/internal/contract"
 	"example.com/awsretry/internal/httpfake"
 )
+
+// These tests are about response bodies that are read ahead for an error code.
 
 const (
 	peekLimit     = 64 << 10 // how much of an error body is read ahead
 	throttledJSON = `{"__type":"ThrottlingException"}`
 )
 
-// The part of an error body that is read ahead for its code is given back.
+// The part of an error body that is read ahead for its code is given back. A
+// code at the very end of that part counts, and one that is cut off there does
+// not.
 func TestErrorBodiesAreWhole(t *testing.T) {
-	coded := func(n int) string { // n bytes of JSON that begin with a throttling code
-		head := `{"__type":"ThrottlingException","pad":"`
-		return head + strings.Repeat("x", n-len(head)-2) + `"}`
-	}
-	padding := strings.Repeat("x", peekLimit)
+	pad := func(n int) string { return `{"pad":"` + strings.Repeat("x", max(n, 0)) + `"` }
+	const tail = `,"__type":"ThrottlingException"}`
+	most := peekLimit - len(pad(0)) - len(tail)
 	readers := map[string]func(string) io.ReadCloser{
 		"whole": func(s string) io.ReadCloser { return httpfake.NewBody(strings.NewReader(s)) },
-		"half": func(s string) io.ReadCloser {
-			return httpfake.NewBody(iotest.HalfReader(strings.NewReader(s)))
-		},
+		"half":  func(s string) io.ReadCloser { return httpfake.NewBody(iotest.HalfReader(strings.NewReader(s))) },
 		"data with EOF": func(s string) io.ReadCloser {
 			return httpfake.NewBody(iotest.DataErrReader(strings.NewReader(s)))
 		},
 		"in memory": func(s string) io.ReadCloser { return io.NopCloser(strings.NewReader(s)) },
 	}
 	for _, tt := range []struct {
-		name, body, code string
-		class            awsretry.Class
+		name, body string
+		coded      bool
 	}{
-		{"empty", "", "", awsretry.Permanent},
-		{"one byte", "{", "", awsretry.Permanent},
-		{"small", coded(100), "ThrottlingException", awsretry.Throttled},
-		{"just below the limit", coded(peekLimit - 1), "ThrottlingException", awsretry.Throttled},
-		{"the limit", coded(peekLimit), "ThrottlingException", awsretry.Throttled},
-		{"code after the limit", `{"pad":"` + padding + `","__type":"SlowDown"}`, "", awsretry.Permanent},
-		{"long", httpfake.Text(5*peekLimit + 1), "", awsretry.Permanent},
+		{"empty", "", false},
+		{"one byte", "{", false},
+		{"small", throttledJSON, true},
+		{"just below the limit", pad(most-1) + tail, true},
+		{"the limit", pad(most) + tail, true},
+		{"over the limit", pad(most+len(`"}`)+1) + tail, false},
+		{"long", httpfake.Text(5*peekLimit + 1), false},
 	} {
 		for reader, newBody := range readers {
 			for _, length := range []int64{-1, int64(len(tt.body))} {
 				t.Run(fmt.Sprintf("%s, %s, ContentLength %d", tt.name, reader, length), func(t *testing.T) {
 					body := newBody(tt.body)
-					var seen awsretry.Attempt
-					tr := unpaid(func(req *http.Request) (*http.Response, error) {
+					r := sendGet(t, unpaid(func(req *http.Request) (*http.Response, error) {
 						resp := httpfake.Response(req, 400, body, "Content-Type", "application/x-amz-json-1.1")
 						resp.ContentLength = length
 						return resp, nil
-					})
-					tr.Observe = func(a awsretry.Attempt) { seen = a }
-					resp, err := get(t, tr)
-					if err != nil {
-						t.Fatal(err)
+					}))
+					record, _ := awsretry.Outcome(r.Response)
+					if coded := record.Code == "ThrottlingException"; coded != tt.coded ||
+						(record.Class == awsretry.Throttled) != coded {
+						t.Errorf("code %q, %v", record.Code, record.Class)
 					}
-					if seen.Code != tt.code || seen.Class != tt.class {
-						t.Errorf("code %q, %v", seen.Code, seen.Class)
-					}
-					if got := httpfake.ReadAll(t, resp); got != tt.body {
-						t.Errorf("read %d of %d bytes", len(got), len(tt.body))
-					}
+					r.wantBody(t, tt.body)
 					if b, ok := body.(*httpfake.Body); ok && (b.Closes() != 1 || b.Overlaps() > 0) {
 						t.Errorf("closed %d times, %d overlapping reads", b.Closes(), b.Overlaps())
 					}
-					if n, err := resp.Body.Read(make([]byte, 1)); n != 0 || err == nil || err == io.EOF {
+					if n, err := r.Body.Read(make([]byte, 1)); n != 0 || err == nil || err == io.EOF {
 						t.Errorf("Read after Close: %d, %v", n, err)
 					}
 				})
 			}
 		}
-	}
-}
-
-// A code at the very end of the part that is read ahead counts. One that is cut
-// off there does not.
-func TestCodeAtTheLimit(t *testing.T) {
-	const head, tail = `{"pad":"`, `","__type":"SlowDown"}`
-	for over, want := range map[int]string{0: "SlowDown", len(`"}`) + 1: ""} {
-		t.Run(fmt.Sprintf("%d bytes more", over), func(t *testing.T) {
-			body := head + strings.Repeat("x", peekLimit-len(tail)-len(head)+over) + tail
-			var seen awsretry.Attempt
-			tr := unpaid(respondsWith(400, httpfake.NewBody(strings.NewReader(body))))
-			tr.Observe = func(a awsretry.Attempt) { seen = a }
-			resp, err := get(t, tr)
-			if err != nil || httpfake.ReadAll(t, resp) != body || seen.Code != want {
-				t.Errorf("code %q, want %q; %v", seen.Code, want, err)
-			}
-		})
 	}
 }
 
@@ -111,15 +87,12 @@ func TestEndlessErrorBody(t *testing.T) {
 		given += len(p)
 		return len(p), nil
 	}))
-	resp, err := get(t, unpaid(respondsWith(500, source)))
-	if err != nil || contract.StopOf(resp, nil) != awsretry.StopQuota {
-		t.Fatal(resp, err)
-	}
-	if given > peekLimit {
-		t.Errorf("%d bytes were read ahead", given)
+	r := sendGet(t, unpaid(respondsWith(500, source)))
+	if r.stop != awsretry.StopQuota || given > peekLimit {
+		t.Fatalf("%v; %d bytes were read ahead", r, given)
 	}
 	got := make([]byte, 10*peekLimit)
-	if _, err := io.ReadFull(resp.Body, got); err != nil {
+	if _, err := io.ReadFull(r.Body, got); err != nil {
 		t.Fatal(err)
 	}
 	for i, b := range got {
@@ -127,46 +100,34 @@ func TestEndlessErrorBody(t *testing.T) {
 			t.Fatalf("byte %d is %d", i, b)
 		}
 	}
-	if resp.Body.Close(); source.Closes() != 1 {
-		t.Error("not closed")
-	}
+	r.Body.Close()
+	wantClosed(t, source)
 }
 
-// The caller reads the error of a body that breaks, each time.
+// The caller reads the error of a body that breaks, each time. A panic of the
+// body is an error too.
 func TestBrokenErrorBody(t *testing.T) {
 	broken := errors.New("cut off")
-	for _, data := range []string{"", "{", httpfake.Text(2 * peekLimit)} {
-		t.Run(fmt.Sprintf("after %d bytes", len(data)), func(t *testing.T) {
-			source := httpfake.NewBody(io.MultiReader(strings.NewReader(data), iotest.ErrReader(broken)))
-			resp, err := get(t, unpaid(respondsWith(429, source)))
-			if err != nil || contract.StopOf(resp, nil) != awsretry.StopQuota {
-				t.Fatal(resp, err)
-			}
-			for _, want := range []string{data, ""} {
-				got, err := io.ReadAll(resp.Body)
-				if string(got) != want || err != broken {
-					t.Errorf("%d of %d bytes, %v", len(got), len(want), err)
-				}
-			}
-			resp.Body.Close()
-		})
-	}
-}
-
-// A panic of the body is an error for the caller.
-func TestPanickingErrorBody(t *testing.T) {
 	panicking := httpfake.ReadFunc(func([]byte) (int, error) { panic("body") })
-	source := httpfake.NewBody(io.MultiReader(strings.NewReader("abc"), panicking))
-	resp, err := get(t, unpaid(respondsWith(500, source)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := io.ReadAll(resp.Body)
-	if string(got) != "abc" || err == nil || !strings.Contains(err.Error(), "panicked") {
-		t.Errorf("%q, %v", got, err)
-	}
-	if resp.Body.Close(); source.Closes() != 1 {
-		t.Error("not closed")
+	for _, data := range []string{"", "{", httpfake.Text(2 * peekLimit)} {
+		for says, end := range map[string]io.Reader{"cut off": iotest.ErrReader(broken), "panicked": panicking} {
+			if says == "panicked" && len(data) > peekLimit {
+				continue // that is the caller's own Read
+			}
+			t.Run(fmt.Sprintf("%s after %d bytes", says, len(data)), func(t *testing.T) {
+				source := httpfake.NewBody(io.MultiReader(strings.NewReader(data), end))
+				r := sendGet(t, unpaid(respondsWith(429, source)))
+				r.want(t, 429, awsretry.StopQuota, r.took)
+				for _, want := range []string{data, ""} {
+					got, err := io.ReadAll(r.Body)
+					if string(got) != want || err == nil || !strings.Contains(err.Error(), says) {
+						t.Errorf("%d of %d bytes, %v", len(got), len(want), err)
+					}
+				}
+				r.Body.Close()
+				wantClosed(t, source)
+			})
+		}
 	}
 }
 
@@ -175,18 +136,14 @@ func TestPanickingErrorBody(t *testing.T) {
 func TestErrorBodyThatBringsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		empty := 150
-		source := io.NopCloser(httpfake.ReadFunc(func(p []byte) (int, error) {
+		r := sendGet(t, unpaid(respondsWith(400, io.NopCloser(httpfake.ReadFunc(func(p []byte) (int, error) {
 			if empty--; empty > 0 {
 				return 0, nil
 			}
 			return copy(p, "late"), io.EOF
-		}))
-		resp, err := get(t, unpaid(respondsWith(400, source)))
-		if err != nil || empty <= 0 {
-			t.Fatal(err, empty)
-		}
-		if got := httpfake.ReadAll(t, resp); got != "late" {
-			t.Errorf("read %q", got)
+		})))))
+		if r.wantBody(t, "late"); empty > 0 {
+			t.Errorf("%d empty Reads are left", empty)
 		}
 	})
 }
@@ -207,13 +164,11 @@ func TestBodiesThatAreNotReadAhead(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			source := httpfake.NewBody(strings.NewReader("data"))
-			resp, err := get(t, unpaid(respondsWith(tt.status, source, tt.header...)))
-			if err != nil || source.Reads() != 0 {
-				t.Fatalf("%v, %d reads", err, source.Reads())
+			r := sendGet(t, unpaid(respondsWith(tt.status, source, tt.header...)))
+			if source.Reads() != 0 {
+				t.Errorf("%v, %d reads", r, source.Reads())
 			}
-			if httpfake.ReadAll(t, resp) != "data" {
-				t.Error("not whole")
-			}
+			r.wantBody(t, "data")
 		})
 	}
 }
@@ -242,55 +197,153 @@ func wantWritable(t *testing.T, b *writableBody, body io.ReadCloser) {
 }
 
 // An error body that is also an io.Writer is read for its code and stays one.
+// That of a 101 is a connection, which its attempt's time-out does not end.
 func TestWritableErrorBody(t *testing.T) {
-	for _, timeout := range []time.Duration{0, time.Second} {
-		t.Run(fmt.Sprintf("time-out %v", timeout), func(t *testing.T) {
-			body := &writableBody{Body: httpfake.NewBody(strings.NewReader(throttledJSON))}
-			tr := unpaid(respondsWith(400, body))
-			tr.AttemptTimeout = timeout
-			resp, err := get(t, tr)
-			if err != nil {
-				t.Fatal(err)
+	for _, timeout := range timeouts {
+		for _, status := range []int{400, 101} {
+			inBubble(t, fmt.Sprintf("%d, time-out %v", status, timeout), func(t *testing.T) {
+				body := &writableBody{Body: httpfake.NewBody(strings.NewReader(throttledJSON))}
+				attempt := t.Context()
+				tr := unpaid(func(req *http.Request) (*http.Response, error) {
+					attempt = req.Context()
+					return httpfake.Response(req, status, body), nil
+				})
+				tr.AttemptTimeout = timeout
+				r := sendGet(t, tr)
+				if record, _ := awsretry.Outcome(r.Response); (record.Class == awsretry.Throttled) != (status == 400) {
+					t.Errorf("classified as %v", record.Class)
+				}
+				if time.Sleep(time.Hour); status == 101 && (attempt.Err() != nil || body.Reads() > 0) {
+					t.Errorf("%d Reads; the attempt's context has ended: %v", body.Reads(), attempt.Err())
+				}
+				wantWritable(t, body, r.Body)
+				r.wantBody(t, throttledJSON)
+				if wantClosed(t, body.Body); timeout > 0 && attempt.Err() == nil {
+					t.Error("the attempt's context outlives the body")
+				}
+			})
+		}
+	}
+}
+
+// The part of an error body that has not arrived after a second does not count
+// for its code. It is not lost, and the Read that was under way has ended when
+// the caller gets the body.
+func TestSlowErrorBody(t *testing.T) {
+	for _, tt := range []struct {
+		status int
+		first  string
+		stop   awsretry.Stop
+	}{
+		{500, `{"__type":"ThrottlingExc`, awsretry.StopQuota},
+		{400, `{"__type":"ThrottlingExc`, awsretry.StopPermanent},
+		{503, "", awsretry.StopQuota},
+	} {
+		inBubble(t, fmt.Sprintf("%d after %q", tt.status, tt.first), func(t *testing.T) {
+			rest := everyNow(10*time.Second, "eption", `"}`)
+			source := httpfake.NewBody(io.MultiReader(strings.NewReader(tt.first), rest))
+			r := sendGet(t, unpaid(respondsWith(tt.status, source)))
+			r.want(t, tt.status, tt.stop, 10*time.Second)
+			if record, _ := awsretry.Outcome(r.Response); record.Code != "" {
+				t.Errorf("code %q", record.Code)
 			}
-			if record, _ := awsretry.Outcome(resp); record.Class != awsretry.Throttled {
-				t.Errorf("classified as %v", record.Class)
+			reads := source.Reads()
+			if time.Sleep(time.Minute); source.Reads() != reads || source.Reading() {
+				t.Errorf("%d reads after RoundTrip", source.Reads()-reads)
 			}
-			wantWritable(t, body, resp.Body)
-			if got := httpfake.ReadAll(t, resp); got != throttledJSON || body.Closes() != 1 {
-				t.Errorf("read %q, closed %d times", got, body.Closes())
+			if r.wantBody(t, tt.first+`eption"}`); source.Overlaps() > 0 {
+				t.Errorf("%d overlapping reads", source.Overlaps())
 			}
 		})
 	}
 }
 
-// A 101 is a connection, which its attempt's time-out does not end.
-func TestUpgradedConnection(t *testing.T) {
-	for _, timeout := range []time.Duration{0, time.Second} {
-		t.Run(fmt.Sprintf("time-out %v", timeout), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				conn := &writableBody{Body: httpfake.NewBody(strings.NewReader("hello"))}
-				attempt := t.Context()
-				tr := once(func(req *http.Request) (*http.Response, error) {
-					attempt = req.Context()
-					return httpfake.Response(req, 101, conn), nil
-				})
-				tr.AttemptTimeout = timeout
-				resp, err := get(t, tr)
-				if err != nil || conn.Reads() > 0 {
-					t.Fatal(err, conn.Reads())
+// A body that is to be returned is waited for as long as the context lasts.
+func TestHangingPermanentBody(t *testing.T) {
+	for _, heeds := range []bool{true, false} {
+		inBubble(t, fmt.Sprintf("heeds the context %v", heeds), func(t *testing.T) {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			time.AfterFunc(time.Hour, func() { cancel(errGone) })
+			bodyCtx, end := context.WithCancel(t.Context())
+			defer end()
+			if heeds {
+				bodyCtx = ctx
+			}
+			body := hangingResponse(bodyCtx)
+			r := send(&transport{Base: respondsWith(400, body)}, httpfake.Request(t, ctx, "GET", nil))
+			if r.took != time.Hour {
+				t.Errorf("%v", r)
+			}
+			if r.err == nil { // the body ended at the same moment
+				r.Body.Close()
+			} else if r.wantIs(t, errGone); r.stop != awsretry.StopCanceled {
+				t.Errorf("%v", r)
+			}
+			end()
+			synctest.Wait()
+			wantClosed(t, body)
+		})
+	}
+}
+
+// Amazon S3 responds to a copy with a 200 at once, and writes the result later.
+// It is waited for only as long as it may become an error document.
+func TestHiddenError(t *testing.T) {
+	const slowDown, forever = "<Error><Code>SlowDown</Code></Error>", time.Hour
+	for _, tt := range []struct {
+		name        string
+		begin, rest string        // the rest comes after 30 s
+		timeout     time.Duration // AttemptTimeout
+		deadline    time.Duration
+		want        time.Duration
+		stop        awsretry.Stop
+	}{
+		{"waited for", "<?xml version='1.0'?>", slowDown, 0, forever, 30 * time.Second, awsretry.StopQuota},
+		{"waited for within the time-out", "<?xml version='1.0'?>", slowDown, time.Minute, forever, 30 * time.Second,
+			awsretry.StopQuota},
+		{"until the time-out", "<?xml version='1.0'?>", slowDown, 10 * time.Second, forever, 10 * time.Second, ""},
+		{"until the deadline", "<?xml version='1.0'?>", slowDown, 0, 5 * time.Second, 5 * time.Second,
+			awsretry.StopCanceled},
+		{"JSON", `{"progress":1}`, "", 0, forever, 0, ""},
+		{"HTML", "<html>", "", 0, forever, 0, ""},
+		{"a result", "<?xml version=\"1.0\"?>\n<CopyObjectResult>", "", 0, forever, 0, ""},
+		{"a comment", "<?xml version=\"1.0\"?>\n<!-- wait -->", "", 0, forever, forever, awsretry.StopCanceled},
+		{"white space", " \n ", "", 0, forever, forever, awsretry.StopCanceled},
+		{"a part of a tag", "<Err", "", 0, forever, forever, awsretry.StopCanceled},
+		// No Read may be under way when the response is returned.
+		{"nothing", "", "", 0, forever, forever, awsretry.StopCanceled},
+	} {
+		inBubble(t, tt.name, func(t *testing.T) {
+			tr := unpaid(func(req *http.Request) (*http.Response, error) {
+				rest := failAfter(req.Context())
+				if tt.rest != "" {
+					rest = httpfake.SlowReader(req.Context(), 30*time.Second, iotest.DataErrReader(strings.NewReader(tt.rest)))
 				}
-				time.Sleep(time.Hour)
-				if attempt.Err() != nil {
-					t.Errorf("the attempt's context has ended: %v", attempt.Err())
-				}
-				wantWritable(t, conn, resp.Body)
-				if got := httpfake.ReadAll(t, resp); got != "hello" || conn.Closes() != 1 {
-					t.Errorf("read %q, closed %d times", got, conn.Closes())
-				}
-				if timeout > 0 && attempt.Err() == nil {
-					t.Error("the attempt's context outlives the body")
-				}
+				return httpfake.Response(req, 200, httpfake.NewBody(io.MultiReader(strings.NewReader(tt.begin), rest))), nil
 			})
+			tr.AttemptTimeout = tt.timeout
+			ctx, cancel := context.WithTimeout(t.Context(), tt.deadline)
+			defer cancel()
+			req := httpfake.Request(t, ctx, "PUT", nil)
+			req.Header.Set("X-Amz-Copy-Source", "bucket/key")
+			r := send(tr, req)
+			if r.took != tt.want || r.stop != tt.stop {
+				t.Errorf("%v, want %q after %v", r, tt.stop, tt.want)
+			}
+			if r.Response == nil { // the body ended with the caller's context
+				r.wantIs(t, context.DeadlineExceeded)
+				return
+			}
+			if tt.stop != "" {
+				r.wantBody(t, tt.begin+tt.rest)
+				return
+			}
+			if cancel(); tt.want == 0 {
+				if got, err := io.ReadAll(r.Body); !errors.Is(err, context.Canceled) || string(got) != tt.begin {
+					t.Errorf("read %q, %v", got, err)
+				}
+			}
+			r.Body.Close()
 		})
 	}
 }

@@ -5,63 +5,61 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"example.com/awsretry"
-	"example.com/awsretry/internal/contract"
 	"example.com/awsretry/internal/httpfake"
 )
 
 // Other uses of a connection work as they do without retries.
 
+var timeouts = []time.Duration{0, time.Minute} // AttemptTimeout
+
 // A body can be written while the response is read, one byte for each that is
 // echoed.
 func TestFullDuplex(t *testing.T) {
 	for _, protocol := range httpfake.Protocols {
-		for _, timeout := range []time.Duration{0, time.Minute} {
-			t.Run(fmt.Sprintf("%s, time-out %v", protocol, timeout), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					srv := httpfake.Serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
-						control := http.NewResponseController(w)
-						if err := control.EnableFullDuplex(); err != nil && r.ProtoMajor == 1 {
-							t.Error(err)
-						}
-						w.WriteHeader(200)
-						control.Flush()
-						b := make([]byte, 1)
-						for {
-							if _, err := io.ReadFull(r.Body, b); err != nil {
-								return
-							}
-							w.Write(bytes.ToUpper(b))
-							control.Flush()
-						}
-					})
-					tr := &transport{Base: srv.Base, AttemptTimeout: timeout, MaxBodyBuffer: 3}
-					pr, pw := io.Pipe()
-					resp, err := tr.RoundTrip(srv.Request(t, "POST", pr))
-					if err != nil {
-						t.Fatal(err)
+		for _, timeout := range timeouts {
+			inBubble(t, fmt.Sprintf("%s, time-out %v", protocol, timeout), func(t *testing.T) {
+				srv := httpfake.Serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
+					control := http.NewResponseController(w)
+					if err := control.EnableFullDuplex(); err != nil && r.ProtoMajor == 1 {
+						t.Error(err)
 					}
-					for _, c := range "duplex" {
-						if _, err := io.WriteString(pw, string(c)); err != nil {
-							t.Fatal(err)
+					w.WriteHeader(200)
+					control.Flush()
+					for b := make([]byte, 1); ; control.Flush() {
+						if _, err := io.ReadFull(r.Body, b); err != nil {
+							return
 						}
-						b := make([]byte, 1)
-						if _, err := io.ReadFull(resp.Body, b); err != nil || string(b) != strings.ToUpper(string(c)) {
-							t.Fatalf("%q for %q, %v", b, c, err)
-						}
-					}
-					pw.Close()
-					if rest := httpfake.ReadAll(t, resp); rest != "" {
-						t.Errorf("%q is left", rest)
+						w.Write(bytes.ToUpper(b))
 					}
 				})
+				tr := &transport{Base: srv.Base, AttemptTimeout: timeout, MaxBodyBuffer: 3}
+				pr, pw := io.Pipe()
+				r := send(tr, srv.Request(t, "POST", pr))
+				if r.err != nil {
+					t.Fatal(r)
+				}
+				for _, c := range "duplex" {
+					if _, err := io.WriteString(pw, string(c)); err != nil {
+						t.Fatal(err)
+					}
+					b := make([]byte, 1)
+					if _, err := io.ReadFull(r.Body, b); err != nil || string(b) != strings.ToUpper(string(c)) {
+						t.Fatalf("%q for %q, %v", b, c, err)
+					}
+				}
+				pw.Close()
+				r.wantBody(t, "")
 			})
 		}
 	}
@@ -71,23 +69,15 @@ func TestFullDuplex(t *testing.T) {
 // is returned. In HTTP/2 even closing such a response would wait for the body.
 func TestFailureBeforeTheBody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv := httpfake.Serve(t, "HTTP/2", func(w http.ResponseWriter, r *http.Request) {
-			w.WriteHeader(503)
-			io.WriteString(w, "busy")
-		})
-		tr := &transport{Base: srv.Base, Backoff: contract.Delay(0)}
+		srv, _ := serveInTurn(t, "HTTP/2", "busy", 503, 503, 503)
 		pr, pw := io.Pipe()
 		defer pw.Close()
-		start := time.Now()
-		resp, err := tr.RoundTrip(srv.Request(t, "POST", pr))
-		took, stop := time.Since(start), contract.StopOf(resp, nil)
+		r := send(retryingOver(srv), srv.Request(t, "POST", pr))
 		// Go 1.25 may close the body before it was read: then retries are made.
-		if err != nil || took > 1100*time.Millisecond || stop != awsretry.StopBody && stop != awsretry.StopMaxAttempts {
-			t.Fatalf("%v, %v after %v, %q", resp, err, took, stop)
+		if r.took > 1100*time.Millisecond || r.stop != awsretry.StopBody && r.stop != awsretry.StopMaxAttempts {
+			t.Errorf("%v", r)
 		}
-		if got := httpfake.ReadAll(t, resp); got != "busy" {
-			t.Errorf("read %q", got)
-		}
+		r.wantBody(t, "busy")
 	})
 }
 
@@ -106,104 +96,177 @@ func TestExpectContinue(t *testing.T) {
 			if n := source.Reads(); n != 0 {
 				t.Errorf("%d reads before the server asked", n)
 			}
-			if got, err := io.ReadAll(r.Body); err != nil || string(got) != data {
-				t.Errorf("the server got %d bytes, %v", len(got), err)
-			}
+			io.Copy(w, r.Body)
 		})
 		srv.Base.ExpectContinueTimeout = time.Minute
-		tr := &transport{Base: srv.Base, Backoff: contract.Delay(0)}
 		req := srv.Request(t, "PUT", source)
 		req.Header.Set("Expect", "100-continue")
-		resp, err := tr.RoundTrip(req)
-		if err != nil || resp.StatusCode != 200 || sends.Load() != 3 {
-			t.Fatalf("%v, %v after %d attempts", resp, err, sends.Load())
+		if send(retryingOver(srv), req).wantBody(t, data); sends.Load() != 3 {
+			t.Fatalf("%d attempts", sends.Load())
 		}
-		httpfake.ReadAll(t, resp)
 		synctest.Wait()
-		if source.Closes() != 1 {
-			t.Errorf("the body was closed %d times", source.Closes())
-		}
+		wantClosed(t, source)
 	})
 }
 
 // The trailers come with the end of the last response's body.
 func TestTrailers(t *testing.T) {
 	for _, protocol := range httpfake.Protocols {
-		for _, timeout := range []time.Duration{0, time.Minute} {
-			for _, status := range []int{200, 503} {
-				for _, size := range []int{10, 200_000} {
-					name := fmt.Sprintf("%s, time-out %v, %d with %d bytes", protocol, timeout, status, size)
-					t.Run(name, func(t *testing.T) {
-						synctest.Test(t, func(t *testing.T) {
-							srv := httpfake.Serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
-								io.Copy(io.Discard, r.Body)
-								w.Header().Set("Trailer", "X-Sum")
-								w.WriteHeader(status)
-								io.WriteString(w, httpfake.Text(size))
-								w.Header().Set("X-Sum", r.Trailer.Get("X-Up"))
-							})
-							tr := &transport{Base: srv.Base, Backoff: contract.Delay(0), AttemptTimeout: timeout}
-							req := srv.Request(t, "PUT", io.MultiReader(strings.NewReader("body")))
-							req.Trailer = http.Header{"X-Up": {"42"}}
-							resp, err := tr.RoundTrip(req)
-							if err != nil || resp.StatusCode != status {
-								t.Fatal(resp, err)
-							}
-							got, sum := httpfake.ReadAll(t, resp), resp.Trailer.Get("X-Sum")
-							if got != httpfake.Text(size) || sum != "42" {
-								t.Errorf("%d bytes, trailers %v", len(got), resp.Trailer)
-							}
-							tr.CloseIdleConnections()
-						})
+		for _, timeout := range timeouts {
+			for status, size := range map[int]int{200: 10, 201: 200_000, 503: 10, 500: 200_000} {
+				name := fmt.Sprintf("%s, time-out %v, %d with %d bytes", protocol, timeout, status, size)
+				inBubble(t, name, func(t *testing.T) {
+					srv := httpfake.Serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
+						io.Copy(io.Discard, r.Body)
+						w.Header().Set("Trailer", "X-Sum")
+						w.WriteHeader(status)
+						io.WriteString(w, httpfake.Text(size))
+						w.Header().Set("X-Sum", r.Trailer.Get("X-Up"))
 					})
-				}
+					tr := retryingOver(srv)
+					tr.AttemptTimeout = timeout
+					defer tr.CloseIdleConnections()
+					req := srv.Request(t, "PUT", io.MultiReader(strings.NewReader("body")))
+					req.Trailer = http.Header{"X-Up": {"42"}}
+					r := send(tr, req)
+					r.wantBody(t, httpfake.Text(size))
+					if sum := r.Trailer.Get("X-Sum"); sum != "42" || r.StatusCode != status {
+						t.Errorf("%v, trailers %v", r, r.Trailer)
+					}
+				})
 			}
 		}
+	}
+}
+
+// serveUpgrade echoes in capitals over the connection of a request.
+func serveUpgrade(t *testing.T, w http.ResponseWriter) {
+	conn, rw, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer conn.Close()
+	rw.WriteString("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+	rw.Flush()
+	for line, err := rw.ReadString('\n'); err == nil; line, err = rw.ReadString('\n') {
+		rw.WriteString(strings.ToUpper(line))
+		rw.Flush()
 	}
 }
 
 // The connection of an upgrade that succeeds at the second attempt is the
 // caller's.
 func TestUpgrade(t *testing.T) {
-	for _, timeout := range []time.Duration{0, time.Minute} {
-		t.Run(fmt.Sprintf("time-out %v", timeout), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var sends atomic.Int32
-				srv := httpfake.Serve(t, "HTTP/1.1", func(w http.ResponseWriter, r *http.Request) {
-					if sends.Add(1) == 1 {
-						w.WriteHeader(503)
-						return
-					}
-					conn, rw, err := http.NewResponseController(w).Hijack()
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					defer conn.Close()
-					rw.WriteString("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
-					rw.Flush()
-					for line, err := rw.ReadString('\n'); err == nil; line, err = rw.ReadString('\n') {
-						rw.WriteString(strings.ToUpper(line))
-						rw.Flush()
-					}
-				})
-				tr := &transport{Base: srv.Base, Backoff: contract.Delay(0), AttemptTimeout: timeout}
-				req := srv.Request(t, "GET", nil)
-				req.Header = http.Header{"Connection": {"Upgrade"}, "Upgrade": {"echo"}}
-				resp, err := tr.RoundTrip(req)
-				if err != nil || resp.StatusCode != 101 {
-					t.Fatal(resp, err)
+	for _, timeout := range timeouts {
+		inBubble(t, fmt.Sprintf("time-out %v", timeout), func(t *testing.T) {
+			var sends atomic.Int32
+			srv := httpfake.Serve(t, "HTTP/1.1", func(w http.ResponseWriter, r *http.Request) {
+				if sends.Add(1) == 1 {
+					w.WriteHeader(503)
+					return
 				}
-				conn, ok := resp.Body.(io.ReadWriteCloser)
-				if !ok {
-					t.Fatalf("the body is a %T", resp.Body)
-				}
-				io.WriteString(conn, "hello\n")
-				if line, err := bufio.NewReader(conn).ReadString('\n'); line != "HELLO\n" || err != nil {
-					t.Errorf("%q, %v", line, err)
-				}
-				conn.Close()
+				serveUpgrade(t, w)
 			})
+			tr := retryingOver(srv)
+			tr.AttemptTimeout = timeout
+			req := srv.Request(t, "GET", nil)
+			req.Header = http.Header{"Connection": {"Upgrade"}, "Upgrade": {"websocket"}}
+			r := send(tr, req)
+			r.want(t, 101, awsretry.StopSuccess, 0)
+			conn, ok := r.Body.(io.ReadWriteCloser)
+			if !ok {
+				t.Fatalf("the body is a %T", r.Body)
+			}
+			io.WriteString(conn, "hello\n")
+			if line, err := bufio.NewReader(conn).ReadString('\n'); line != "HELLO\n" || err != nil {
+				t.Errorf("%q, %v", line, err)
+			}
+			conn.Close()
+		})
+	}
+}
+
+// The following tests use real sockets, whose errors come at other moments than
+// those of connections in memory.
+
+// faults are what may become of a first attempt.
+var faults = map[string]http.HandlerFunc{
+	"failure after the body": func(w http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body)
+		w.WriteHeader(503)
+	},
+	"failure at once": func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(503) },
+	"failure in the middle": func(w http.ResponseWriter, r *http.Request) {
+		io.CopyN(io.Discard, r.Body, 1000)
+		w.WriteHeader(429)
+		io.WriteString(w, httpfake.Text(5000))
+	},
+	"reset at once": func(w http.ResponseWriter, r *http.Request) { panic(http.ErrAbortHandler) },
+	"reset in the middle": func(w http.ResponseWriter, r *http.Request) {
+		io.CopyN(io.Discard, r.Body, 100_000)
+		panic(http.ErrAbortHandler)
+	},
+	"reset after the headers": func(w http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body)
+		w.WriteHeader(500)
+		w.(http.Flusher).Flush()
+		panic(http.ErrAbortHandler)
+	},
+}
+
+// Every kind of body arrives whole at the second attempt, whatever became of
+// the first. One Transport serves them all at once.
+func TestReplay(t *testing.T) {
+	data := httpfake.Text(200_000)
+	for i, protocol := range httpfake.Protocols {
+		mode := []awsretry.Mode{awsretry.Standard, awsretry.Adaptive}[i%2]
+		t.Run(protocol+", "+string(mode), func(t *testing.T) {
+			srv := httpfake.ServeTCP(t, protocol, func(w http.ResponseWriter, r *http.Request) {
+				if r.Header.Get("X-Attempt") == "1" {
+					faults[r.Header.Get("X-Fault")](w, r)
+					return
+				}
+				got, _ := io.ReadAll(r.Body)
+				fmt.Fprint(w, r.ContentLength, " ", string(got))
+			})
+			tr := retryingOver(srv)
+			tr.Mode, tr.Quota.Capacity, tr.AttemptTimeout = mode, 1_000_000, time.Minute
+			tr.Partition = func(req *http.Request) string { return req.Header.Get("X-Fault") }
+			tr.Prepare = func(req *http.Request, n int) error {
+				req.Header.Set("X-Attempt", fmt.Sprint(n))
+				return nil
+			}
+			defer tr.CloseIdleConnections()
+			var all sync.WaitGroup
+			for fault := range faults {
+				if mode == awsretry.Adaptive && fault == "failure in the middle" {
+					continue // it throttles, which would take long
+				}
+				for _, kind := range slices.Sorted(maps.Keys(bodyKinds)) {
+					for _, length := range []int{len(data), -1} {
+						all.Go(func() {
+							req := srv.Request(t, "PUT", nil)
+							bodyKinds[kind](t, data).attachTo(req)
+							want := data
+							if req.Body == nil || req.Body == http.NoBody {
+								length, want = 0, ""
+							}
+							req.ContentLength = int64(length)
+							req.Header.Set("X-Fault", fault)
+							r := send(tr, req)
+							if r.wantBody(t, fmt.Sprint(length, " ", want)); r.err != nil {
+								t.Errorf("%s, %s of %d bytes", fault, kind, length)
+								return
+							}
+							if last, _ := awsretry.Outcome(r.Response); last.Number != 2 {
+								t.Errorf("%s, %s of %d bytes: attempt %d", fault, kind, length, last.Number)
+							}
+						})
+					}
+				}
+			}
+			all.Wait()
 		})
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,27 +24,20 @@ func getBodyOf(text string) func() (io.ReadCloser, error) {
 
 // If GetBody fails, the response is returned, and the retry is not paid for.
 func TestFailingGetBody(t *testing.T) {
-	for name, getBody := range map[string]func() (io.ReadCloser, error){
-		"error": func() (io.ReadCloser, error) { return nil, errors.New("gone") },
-		"nil":   func() (io.ReadCloser, error) { return nil, nil },
-	} {
-		t.Run(name, func(t *testing.T) {
-			response := httpfake.NewBody(strings.NewReader("busy"))
-			tr := retrying(func(req *http.Request) (*http.Response, error) {
-				httpfake.Receive(req)
-				return httpfake.Response(req, 503, response), nil
-			})
-			source := httpfake.NewBody(strings.NewReader("x"))
-			req := httpfake.Request(t, t.Context(), "PUT", source)
-			req.GetBody = getBody
-			resp, err := tr.RoundTrip(req)
-			if err != nil || contract.StopOf(resp, nil) != awsretry.StopBody || httpfake.ReadAll(t, resp) != "busy" {
-				t.Errorf("%v, %v", resp, err)
-			}
-			if source.Closes() != 1 || contract.TokensOf(t, tr) != 500 {
-				t.Errorf("closed %d times, %d tokens", source.Closes(), contract.TokensOf(t, tr))
-			}
+	for _, err := range []error{errors.New("gone"), nil} {
+		source := httpfake.NewBody(strings.NewReader("x"))
+		tr := retrying(func(req *http.Request) (*http.Response, error) {
+			httpfake.Receive(req)
+			return httpfake.Response(req, 503, httpfake.NewBody(strings.NewReader("busy"))), nil
 		})
+		req := httpfake.Request(t, t.Context(), "PUT", source)
+		req.GetBody = func() (io.ReadCloser, error) { return nil, err }
+		r := send(tr, req)
+		if r.wantBody(t, "busy"); r.stop != awsretry.StopBody {
+			t.Errorf("%v", r)
+		}
+		wantClosed(t, source)
+		wantTokens(t, tr, 500)
 	}
 }
 
@@ -61,9 +55,8 @@ func TestGetBodyWhoseFirstReaderStaysOpen(t *testing.T) {
 	source := httpfake.NewBody(strings.NewReader("body"))
 	req := httpfake.Request(t, t.Context(), "PUT", source)
 	req.GetBody = getBodyOf("body")
-	if _, err := tr.RoundTrip(req); err != nil || source.Closes() != 1 {
-		t.Errorf("%v; closed %d times", err, source.Closes())
-	}
+	send(tr, req).wantBody(t, "")
+	wantClosed(t, source)
 }
 
 // A rewound is a body whose GetBody rewinds its one reader, as those of
@@ -150,51 +143,43 @@ func TestGetBodyThatRewinds(t *testing.T) {
 		closes bool // Base closes the body before it responds, during a Read
 		delay  time.Duration
 		hangs  time.Duration
-		sends  int
+		stop   awsretry.Stop
+		took   time.Duration
 	}{
-		{"open", false, 0, 900 * time.Millisecond, 2},
-		{"closed", true, 0, 900 * time.Millisecond, 2},
-		{"closed, hanging", true, 0, time.Minute, 1},
-		{"open, hanging", false, 0, time.Minute, 1},
-		{"hanging for the delay", true, 5 * time.Second, 4 * time.Second, 2},
+		{"open", false, 0, 900 * time.Millisecond, awsretry.StopSuccess, 900 * time.Millisecond},
+		{"closed", true, 0, 900 * time.Millisecond, awsretry.StopSuccess, 900 * time.Millisecond},
+		{"closed, hanging", true, 0, time.Minute, awsretry.StopBody, time.Second},
+		{"open, hanging", false, 0, time.Minute, awsretry.StopBody, time.Second},
+		{"hanging for the delay", true, 5 * time.Second, 4 * time.Second, awsretry.StopSuccess, 5 * time.Second},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				body, response := newRewound("hello, world"), httpfake.NewBody(strings.NewReader("busy"))
-				body.hang = func() { time.Sleep(tt.hangs) }
-				sends := 0
-				tr := retrying(func(req *http.Request) (*http.Response, error) {
-					if sends++; sends > 1 {
-						got, err := httpfake.Receive(req)
-						if got != body.data {
-							t.Errorf("the retry sends %q, %v", got, err)
-						}
-						return httpfake.Response(req, 200, http.NoBody), err
-					}
-					go httpfake.Receive(req)
-					synctest.Wait()
-					if tt.closes {
-						req.Body.Close()
-					}
-					return httpfake.Response(req, 503, response), nil
-				})
-				tr.Backoff = contract.Delay(tt.delay)
-				start := time.Now()
-				resp, err := tr.RoundTrip(body.attachTo(httpfake.Request(t, t.Context(), "PUT", nil)))
-				took := time.Since(start)
-				switch {
-				case err != nil || sends != tt.sends:
-					t.Errorf("%v, %v after %d attempts", resp, err, sends)
-				case sends == 1 && (contract.StopOf(resp, nil) != awsretry.StopBody || httpfake.ReadAll(t, resp) != "busy"):
-					t.Errorf("stopped by %q", contract.StopOf(resp, nil))
-				case sends == 1 && (took != time.Second || contract.TokensOf(t, tr) != 500):
-					t.Errorf("after %v, with %d tokens", took, contract.TokensOf(t, tr))
-				case sends == 2 && took != max(tt.delay, tt.hangs):
-					t.Errorf("after %v", took)
+		inBubble(t, tt.name, func(t *testing.T) {
+			body := newRewound("hello, world")
+			body.hang = func() { time.Sleep(tt.hangs) }
+			sends := 0
+			tr := retrying(func(req *http.Request) (*http.Response, error) {
+				if sends++; sends > 1 {
+					got, err := httpfake.Receive(req)
+					return httpfake.Response(req, 200, io.NopCloser(strings.NewReader(got))), err
 				}
-				time.Sleep(time.Hour)
-				body.check(t)
+				go httpfake.Receive(req)
+				synctest.Wait()
+				if tt.closes {
+					req.Body.Close()
+				}
+				return httpfake.Response(req, 503, httpfake.NewBody(strings.NewReader("busy"))), nil
 			})
+			tr.Backoff = contract.Delay(tt.delay)
+			r := send(tr, body.attachTo(httpfake.Request(t, t.Context(), "PUT", nil)))
+			if tt.stop == awsretry.StopBody {
+				r.want(t, 503, tt.stop, tt.took)
+				r.wantBody(t, "busy")
+				wantTokens(t, tr, 500)
+			} else {
+				r.want(t, 200, tt.stop, tt.took)
+				r.wantBody(t, body.data)
+			}
+			time.Sleep(time.Hour)
+			body.check(t)
 		})
 	}
 }
@@ -212,15 +197,9 @@ func TestGetBodyOfAnAttemptThatRewinds(t *testing.T) {
 			if err != nil {
 				return nil, err
 			}
-			req.Body = again
-			if got, err := httpfake.Receive(req); got != body.data || err != nil {
-				t.Errorf("it sends %q, %v", got, err)
-			}
-			return httpfake.Response(req, 200, http.NoBody), nil
+			return httpfake.Response(req, 200, again), nil
 		})
-		if _, err := tr.RoundTrip(body.attachTo(httpfake.Request(t, t.Context(), "PUT", nil))); err != nil {
-			t.Error(err)
-		}
+		send(tr, body.attachTo(httpfake.Request(t, t.Context(), "PUT", nil))).wantBody(t, body.data)
 		body.check(t)
 	})
 }
@@ -256,12 +235,130 @@ func TestRewindingInMemory(t *testing.T) {
 			return httpfake.Response(req, 200, http.NoBody), nil
 		})
 		if inUse {
-			if _, err := tr.RoundTrip(httpfake.Request(t, t.Context(), "GET", nil)); err != nil {
-				t.Fatal(err)
+			sendGet(t, tr).wantBody(t, "")
+		}
+		send(tr, req).wantBody(t, "")
+	}
+}
+
+// What signs a request reads what GetBody returns for a hash, and leaves the
+// request's own body to be sent. After that GetBody still works.
+func TestHashOfGetBody(t *testing.T) {
+	const text = "hello, world"
+	for _, kind := range append(filledKinds, "one reader") {
+		for _, hook := range []string{"Prepare", "Base"} {
+			for _, closes := range []bool{true, false} {
+				hash := func(t *testing.T, req *http.Request) {
+					t.Helper()
+					again, err := req.GetBody()
+					if err != nil {
+						t.Fatal(err)
+					}
+					if got, err := io.ReadAll(again); string(got) != text || err != nil {
+						t.Errorf("the hash is of %q, %v", got, err)
+					}
+					if closes {
+						again.Close()
+					}
+				}
+				t.Run(fmt.Sprintf("%s, in %s, closed %v", kind, hook, closes), func(t *testing.T) {
+					sends := 0
+					tr := retrying(func(req *http.Request) (*http.Response, error) {
+						if sends++; hook == "Base" {
+							hash(t, req)
+						}
+						io.CopyN(io.Discard, req.Body, 3)
+						req.Body.Close()
+						again, err := req.GetBody() // as net/http sends it over another connection
+						if err != nil {
+							t.Fatal(err)
+						}
+						req.Body = again
+						if got, err := httpfake.Receive(req); got != text || err != nil {
+							t.Errorf("attempt %d sends %q, %v", sends, got, err)
+						}
+						return httpfake.Response(req, map[int]int{1: 503, 2: 200}[sends], http.NoBody), nil
+					})
+					if hook == "Prepare" {
+						tr.Prepare = func(req *http.Request, _ int) error { hash(t, req); return nil }
+					}
+					req := httpfake.Request(t, t.Context(), "PUT", nil)
+					if kind == "one reader" {
+						body := newRewound(text)
+						body.attachTo(req)
+						defer body.check(t)
+					} else {
+						bodyKinds[kind](t, text).attachTo(req)
+					}
+					send(tr, req).wantBody(t, "")
+				})
 			}
 		}
-		if _, err := tr.RoundTrip(req); err != nil {
-			t.Error(err)
+	}
+}
+
+// echo sends the body back, and no response to a body that breaks off: that
+// could come before net/http notices a cancel.
+func echo(w http.ResponseWriter, r *http.Request) {
+	if _, err := io.Copy(w, r.Body); err != nil {
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// GetBody may rewind the one reader that there is. So a retry waits for a Read
+// of it, whether the server responds early or the connection breaks, and is not
+// made if that takes too long.
+func TestRetryWhileTheFirstBodyHangs(t *testing.T) {
+	for _, protocol := range httpfake.Protocols {
+		for _, cut := range []bool{false, true} {
+			for _, hangs := range []time.Duration{time.Second, 10 * time.Second} {
+				inBubble(t, fmt.Sprintf("%s, cut %v, for %v", protocol, cut, hangs), func(t *testing.T) {
+					retryWhileTheFirstBodyHangs(t, protocol, cut, hangs)
+				})
+			}
 		}
 	}
+}
+
+func retryWhileTheFirstBodyHangs(t *testing.T, protocol string, cut bool, hangs time.Duration) {
+	var srv *httpfake.Server
+	var sends atomic.Int32
+	srv = httpfake.Serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
+		if sends.Add(1) > 1 {
+			echo(w, r)
+			return
+		}
+		io.ReadFull(r.Body, make([]byte, 2))
+		time.Sleep(500 * time.Millisecond) // until the body hangs
+		if cut {
+			srv.Cut()
+			io.Copy(io.Discard, r.Body)
+			return
+		}
+		if r.ProtoMajor == 1 {
+			w.Header().Set("Connection", "close") // or the server would read the body first
+		}
+		w.WriteHeader(503)
+		io.WriteString(w, "busy")
+	})
+	tr := retryingOver(srv)
+	defer tr.CloseIdleConnections()
+	if protocol != "HTTP/2" && cut {
+		tr.AttemptTimeout = 500 * time.Millisecond // nothing else ends an attempt over HTTP/1
+	}
+	body := newRewound("body")
+	body.hang = func() { time.Sleep(hangs) }
+	r := send(tr, body.attachTo(srv.Request(t, "PUT", nil)))
+	switch long := hangs > 2*time.Second; {
+	case long && cut:
+		r.want(t, 0, awsretry.StopBody, 1500*time.Millisecond)
+	case long:
+		r.want(t, 503, awsretry.StopBody, 1500*time.Millisecond)
+		r.wantBody(t, "busy")
+	default:
+		r.want(t, 200, awsretry.StopSuccess, time.Second)
+		r.wantBody(t, "body")
+	}
+	time.Sleep(hangs)
+	body.check(t)
 }

@@ -10,13 +10,12 @@ import (
 	"time"
 
 	"example.com/awsretry"
-	"example.com/awsretry/internal/contract"
 	"example.com/awsretry/internal/httpfake"
-	"github.com/google/go-cmp/cmp"
 )
 
-// Outcome has the record of a response that took a retry, or that is a failure.
-// A request that goes on with the context of such a response has none.
+// Outcome has the record of a response that took a retry, or that is a failure,
+// also through an http.Client. A request that goes on with the context of such a
+// response has none.
 func TestOutcome(t *testing.T) {
 	for name, tt := range map[string]struct {
 		statuses []int
@@ -29,46 +28,31 @@ func TestOutcome(t *testing.T) {
 		"given up":  {[]int{503}, true, awsretry.Transient},
 		"throttled": {[]int{429}, true, awsretry.Throttled},
 	} {
-		t.Run(name, func(t *testing.T) {
-			resp, err := get(t, retrying(httpfake.Statuses(tt.statuses...)))
+		for _, byClient := range []bool{false, true} {
+			var rt http.RoundTripper = retrying(httpfake.Statuses(tt.statuses...))
+			if byClient {
+				client := &http.Client{Transport: rt, Timeout: time.Minute}
+				rt = httpfake.Base(client.Do)
+			}
+			resp, err := get(t, rt)
 			if err != nil {
 				t.Fatal(err)
 			}
 			record, ok := awsretry.Outcome(resp)
-			if ok != tt.want || record.Class != tt.class || ok && record.Response != resp {
-				t.Errorf("%+v, %v", record, ok)
+			if ok != tt.want || record.Class != tt.class || ok && !byClient && record.Response != resp {
+				t.Errorf("%s: %+v, %v", name, record, ok)
 			}
 			follow := &transport{Base: httpfake.Statuses(200)}
-			next, err := follow.RoundTrip(httpfake.Request(t, resp.Request.Context(), "GET", nil))
-			if err != nil {
-				t.Fatal(err)
+			next := send(follow, httpfake.Request(t, resp.Request.Context(), "GET", nil))
+			if _, ok := awsretry.Outcome(next.Response); ok {
+				t.Errorf("%s: the outcome stayed in the context", name)
 			}
-			if _, ok := awsretry.Outcome(next); ok {
-				t.Error("the outcome stayed in the context")
-			}
-		})
-	}
-	t.Run("nil", func(t *testing.T) {
-		if _, ok := awsretry.Outcome(nil); ok {
-			t.Error("there is one")
 		}
-	})
-	t.Run("without a request", func(t *testing.T) {
-		if _, ok := awsretry.Outcome(&http.Response{}); ok {
-			t.Error("there is one")
-		}
-	})
-}
-
-func TestOutcomeThroughAClient(t *testing.T) {
-	client := http.Client{Transport: retrying(httpfake.Statuses(503, 200)), Timeout: time.Minute}
-	resp, err := client.Do(httpfake.Request(t, t.Context(), "GET", nil))
-	if err != nil {
-		t.Fatal(err)
 	}
-	defer resp.Body.Close()
-	if record, ok := awsretry.Outcome(resp); !ok || record.Number != 2 {
-		t.Errorf("%+v, %v", record, ok)
+	for _, resp := range []*http.Response{nil, {}} {
+		if _, ok := awsretry.Outcome(resp); ok {
+			t.Errorf("%+v has an outcome", resp)
+		}
 	}
 }
 
@@ -80,13 +64,8 @@ func TestAttemptNumber(t *testing.T) {
 		got = append(got, awsretry.AttemptNumber(req.Context()))
 		return httpfake.Response(req, 503, http.NoBody), nil
 	})
-	resp, err := get(t, tr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := tr.RoundTrip(httpfake.Request(t, resp.Request.Context(), "GET", nil)); err != nil {
-		t.Fatal(err)
-	}
+	r := sendGet(t, tr)
+	send(tr, httpfake.Request(t, r.Request.Context(), "GET", nil)).wantBody(t, "")
 	if want := []int{1, 2, 3, 1, 2, 3}; !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
@@ -108,12 +87,9 @@ func TestObservedTimes(t *testing.T) {
 		ctx := awsretry.WithObserver(t.Context(), func(a awsretry.Attempt) {
 			got = append(got, a.Start.Sub(start).String()+" "+a.Elapsed.String())
 		})
-		if _, err := tr.RoundTrip(httpfake.Request(t, ctx, "GET", nil)); err != nil {
-			t.Fatal(err)
-		}
-		want := []string{"0s 100ms", "1.1s 200ms", "3.3s 300ms"}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
+		send(tr, httpfake.Request(t, ctx, "GET", nil)).wantBody(t, "")
+		if want := []string{"0s 100ms", "1.1s 200ms", "3.3s 300ms"}; !slices.Equal(got, want) {
+			t.Errorf("%q, want %q", got, want)
 		}
 	})
 }
@@ -135,16 +111,13 @@ func TestObservedTrailerStaysAsItIs(t *testing.T) {
 			time.Sleep(1100 * time.Millisecond) // the body is waited for a second
 			w.Header().Set("X-Sum", "1")
 		})
-		tr := &transport{Base: srv.Base, Backoff: contract.Delay(0), Observe: func(a awsretry.Attempt) {
+		tr := retryingOver(srv)
+		tr.Observe = func(a awsretry.Attempt) {
 			if time.Sleep(300 * time.Millisecond); a.Stop == "" && a.Response.Trailer.Get("X-Sum") != "" {
 				t.Error("the trailer was written while the observer looked at it")
 			}
-		}}
-		defer tr.CloseIdleConnections()
-		resp, err := tr.RoundTrip(srv.Request(t, "GET", nil))
-		if err != nil {
-			t.Fatal(err)
 		}
-		httpfake.ReadAll(t, resp)
+		defer tr.CloseIdleConnections()
+		send(tr, srv.Request(t, "GET", nil)).wantBody(t, "")
 	})
 }

@@ -2,7 +2,6 @@ package contract_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -16,11 +15,35 @@ import (
 	"example.com/awsretry/internal/httpfake"
 )
 
-// receiveLater reads and closes the body of an attempt on another goroutine, as
-// net/http does.
-func receiveLater(req *http.Request) {
-	go httpfake.Receive(req)
-	time.Sleep(time.Millisecond)
+// These tests are about request bodies whose Read is in progress when an attempt
+// ends.
+
+// everyNow returns a body that brings one part each d, and then its end.
+func everyNow(d time.Duration, parts ...string) io.Reader {
+	return struct{ io.Reader }{httpfake.ReadFunc(func(p []byte) (int, error) {
+		time.Sleep(d)
+		if len(parts) == 0 {
+			return 0, io.EOF
+		}
+		n := copy(p, parts[0])
+		parts = parts[1:]
+		return n, nil
+	})}
+}
+
+// receiving returns a Base that reads the request on another goroutine, as
+// net/http does, and has an outcome. A retry is sent whole, and its body echoed.
+func receiving(first outcome) httpfake.Base {
+	sends := 0
+	return func(req *http.Request) (*http.Response, error) {
+		if sends++; sends > 1 {
+			got, err := httpfake.Receive(req)
+			return httpfake.Response(req, 200, io.NopCloser(strings.NewReader(got))), err
+		}
+		go httpfake.Receive(req)
+		time.Sleep(time.Millisecond)
+		return first(req, httpfake.NewBody(strings.NewReader("busy")))
+	}
 }
 
 // If Base still reads the body when its response is there, the retry waits for
@@ -29,61 +52,56 @@ func TestRetryWaitsForARead(t *testing.T) {
 	const never = -1
 	for _, canceled := range []bool{false, true} {
 		for _, closes := range []time.Duration{0, 4 * time.Second, never} { // how late Base closes its copy
-			t.Run(fmt.Sprintf("canceled %v, closed after %v", canceled, closes), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					data := httpfake.Text(40)
-					rest := strings.NewReader(data)
-					source := httpfake.NewBody(httpfake.ReadFunc(func(p []byte) (int, error) {
-						time.Sleep(time.Second)
-						return rest.Read(p[:min(len(p), 7)])
-					}))
-					start := time.Now()
-					var got string
-					var retried time.Duration
-					tr := retrying(func(req *http.Request) (*http.Response, error) {
-						if got == "" {
-							got = "nothing yet"
-							io.ReadFull(req.Body, make([]byte, 3))
-							go func() {
-								io.Copy(io.Discard, req.Body) // ends with the Read that is under way
-								if n, err := req.Body.Read(make([]byte, 1)); n > 0 || err == nil || err == io.EOF {
-									t.Error("the first attempt could read on")
-								}
-								if closes != never {
-									time.Sleep(closes)
-									req.Body.Close() // while the second attempt reads
-								}
-							}()
-							time.Sleep(time.Second / 2)
-							return httpfake.Response(req, 503, http.NoBody), nil
+			inBubble(t, fmt.Sprintf("canceled %v, closed after %v", canceled, closes), func(t *testing.T) {
+				data := httpfake.Text(40)
+				rest := strings.NewReader(data)
+				source := httpfake.NewBody(httpfake.ReadFunc(func(p []byte) (int, error) {
+					time.Sleep(time.Second)
+					return rest.Read(p[:min(len(p), 7)])
+				}))
+				start, sends := time.Now(), 0
+				tr := retrying(func(req *http.Request) (*http.Response, error) {
+					if sends++; sends > 1 {
+						if after := time.Since(start); after != 2*time.Second {
+							t.Errorf("the retry came after %v", after)
 						}
-						retried = time.Since(start)
-						var err error
-						got, err = httpfake.Receive(req)
-						return httpfake.Response(req, 200, http.NoBody), err
-					})
-					tr.MaxBodyBuffer = 3 // it is full when the response comes; the Read under way is kept all the same
-					ctx, cancel := context.WithCancelCause(t.Context())
-					defer cancel(nil)
-					if canceled {
-						time.AfterFunc(1700*time.Millisecond, func() { cancel(errGone) })
+						got, err := httpfake.Receive(req)
+						return httpfake.Response(req, 200, io.NopCloser(strings.NewReader(got))), err
 					}
-					resp, err := tr.RoundTrip(httpfake.Request(t, ctx, "POST", source))
-					took := time.Since(start)
-					switch {
-					case !canceled && (err != nil || resp.StatusCode != 200 || got != data || retried != 2*time.Second):
-						t.Errorf("%v, %v; the retry came after %v with %q", resp, err, retried, got)
-					case canceled && (!errors.Is(err, errGone) || took != 1700*time.Millisecond):
-						t.Errorf("%v after %v", err, took)
-					case canceled && (!strings.Contains(err.Error(), "503") || contract.TokensOf(t, tr) != 500):
-						t.Errorf("%v; %d tokens", err, contract.TokensOf(t, tr))
-					}
-					time.Sleep(time.Minute)
-					if source.Overlaps() > 0 || source.ReadsAfterClose() > 0 || source.Closes() != 1 {
-						t.Errorf("%d overlapping reads, %d after Close, %d times closed",
-							source.Overlaps(), source.ReadsAfterClose(), source.Closes())
-					}
+					io.ReadFull(req.Body, make([]byte, 3))
+					go func() {
+						io.Copy(io.Discard, req.Body) // ends with the Read that is under way
+						if n, err := req.Body.Read(make([]byte, 1)); n > 0 || err == nil || err == io.EOF {
+							t.Error("the first attempt could read on")
+						}
+						if closes != never {
+							time.Sleep(closes)
+							req.Body.Close() // while the second attempt reads
+						}
+					}()
+					time.Sleep(time.Second / 2)
+					return httpfake.Response(req, 503, http.NoBody), nil
 				})
+				tr.MaxBodyBuffer = 3 // it is full when the response comes; the Read under way is kept all the same
+				ctx, cancel := context.WithCancelCause(t.Context())
+				defer cancel(nil)
+				if canceled {
+					time.AfterFunc(1700*time.Millisecond, func() { cancel(errGone) })
+				}
+				r := send(tr, httpfake.Request(t, ctx, "POST", source))
+				if canceled {
+					r.want(t, 0, awsretry.StopCanceled, 1700*time.Millisecond)
+					if r.wantIs(t, errGone); !strings.Contains(r.err.Error(), "503") {
+						t.Error(r.err)
+					}
+					wantTokens(t, tr, 500)
+				} else {
+					r.wantBody(t, data)
+				}
+				time.Sleep(time.Minute)
+				if wantClosed(t, source); source.Overlaps() > 0 || source.ReadsAfterClose() > 0 {
+					t.Errorf("%d overlapping reads, %d after Close", source.Overlaps(), source.ReadsAfterClose())
+				}
 			})
 		}
 	}
@@ -103,42 +121,39 @@ func TestCloseDuringRead(t *testing.T) {
 		{"", nil, 2},
 		{"def", errReset, 1},
 	} {
-		t.Run(fmt.Sprintf("%q, %v", tt.brings, tt.with), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				reads := 0
-				source := httpfake.NewBody(httpfake.ReadFunc(func(p []byte) (int, error) {
-					switch reads++; reads {
-					case 1:
-						return copy(p, "abc"), nil
-					case 2:
-						time.Sleep(time.Second / 2)
-						return copy(p, tt.brings), tt.with
-					}
-					return 0, io.EOF
-				}))
-				sends := 0
-				tr := retrying(func(req *http.Request) (*http.Response, error) {
-					if sends++; sends == 1 {
-						req.Body.Read(make([]byte, 3))
-						go req.Body.Read(make([]byte, 3))
-						synctest.Wait()
-						req.Body.Close()
-						return httpfake.Response(req, 503, http.NoBody), nil
-					}
-					if got, err := httpfake.Receive(req); got != "abc"+tt.brings || err != nil {
-						t.Errorf("the retry sends %q, %v", got, err)
-					}
-					return httpfake.Response(req, 200, http.NoBody), nil
-				})
-				start := time.Now()
-				resp, err := tr.RoundTrip(httpfake.Request(t, t.Context(), "PUT", source))
-				if took := time.Since(start); err != nil || sends != tt.sends || took != time.Second/2 {
-					t.Errorf("%v, %v after %v and %d attempts", resp, err, took, sends)
+		inBubble(t, fmt.Sprintf("%q, %v", tt.brings, tt.with), func(t *testing.T) {
+			reads := 0
+			source := httpfake.NewBody(httpfake.ReadFunc(func(p []byte) (int, error) {
+				switch reads++; reads {
+				case 1:
+					return copy(p, "abc"), nil
+				case 2:
+					time.Sleep(time.Second / 2)
+					return copy(p, tt.brings), tt.with
 				}
-				if source.Overlaps() > 0 || source.Closes() != 1 {
-					t.Errorf("%d overlapping reads, %d times closed", source.Overlaps(), source.Closes())
+				return 0, io.EOF
+			}))
+			sends := 0
+			tr := retrying(func(req *http.Request) (*http.Response, error) {
+				if sends++; sends == 1 {
+					req.Body.Read(make([]byte, 3))
+					go req.Body.Read(make([]byte, 3))
+					synctest.Wait()
+					req.Body.Close()
+					return httpfake.Response(req, 503, http.NoBody), nil
 				}
+				if got, err := httpfake.Receive(req); got != "abc"+tt.brings || err != nil {
+					t.Errorf("the retry sends %q, %v", got, err)
+				}
+				return httpfake.Response(req, 200, http.NoBody), nil
 			})
+			if r := send(tr, httpfake.Request(t, t.Context(), "PUT", source)); r.err != nil || sends != tt.sends ||
+				r.took != time.Second/2 {
+				t.Errorf("%v and %d attempts", r, sends)
+			}
+			if wantClosed(t, source); source.Overlaps() > 0 {
+				t.Errorf("%d overlapping reads", source.Overlaps())
+			}
 		})
 	}
 }
@@ -148,26 +163,21 @@ func TestCloseDuringRead(t *testing.T) {
 func TestBodyThatWaitsForTheResponse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pr, pw := io.Pipe()
-		source, response := httpfake.NewBody(pr), httpfake.NewBody(strings.NewReader("busy"))
+		source := httpfake.NewBody(pr)
 		var sent string
 		tr := retrying(func(req *http.Request) (*http.Response, error) {
 			go func() { sent, _ = httpfake.Receive(req) }()
 			synctest.Wait() // until it reads
-			return httpfake.Response(req, 503, response), nil
+			return httpfake.Response(req, 503, httpfake.NewBody(strings.NewReader("busy"))), nil
 		})
-		start := time.Now()
-		resp, err := tr.RoundTrip(httpfake.Request(t, t.Context(), "POST", source))
-		if took := time.Since(start); err != nil || took > 2*time.Second ||
-			contract.StopOf(resp, nil) != awsretry.StopBody {
-			t.Fatalf("%v, %v after %v", resp, err, took)
-		}
-		if n := contract.TokensOf(t, tr); n != 500 {
-			t.Errorf("%d tokens", n)
+		r := send(tr, httpfake.Request(t, t.Context(), "POST", source))
+		if wantTokens(t, tr, 500); r.took > 2*time.Second || r.stop != awsretry.StopBody {
+			t.Errorf("%v", r)
 		}
 		io.WriteString(pw, "at last")
 		pw.Close()
 		synctest.Wait()
-		if sent != "at last" || httpfake.ReadAll(t, resp) != "busy" || source.Closes() != 1 {
+		if r.wantBody(t, "busy"); sent != "at last" || source.Closes() != 1 {
 			t.Errorf("sent %q; closed %d times", sent, source.Closes())
 		}
 	})
@@ -177,158 +187,82 @@ func TestBodyThatWaitsForTheResponse(t *testing.T) {
 // of the caller's reader.
 func TestReadThatCloseCuts(t *testing.T) {
 	for attempts, want := range map[int]awsretry.Stop{1: awsretry.StopMaxAttempts, 3: awsretry.StopBody} {
-		t.Run(fmt.Sprintf("MaxAttempts %d", attempts), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				pr, pw := io.Pipe()
-				defer pw.Close()
-				go io.WriteString(pw, "a message")
-				tr := retrying(func(req *http.Request) (*http.Response, error) {
-					done := make(chan bool)
-					go func() { io.Copy(io.Discard, req.Body); close(done) }()
-					time.Sleep(time.Second)
-					req.Body.Close() // as net/http does when the connection breaks
-					<-done
-					return nil, errReset
-				})
-				tr.MaxBodyBuffer, tr.MaxAttempts = 2, attempts
-				resp, err := tr.RoundTrip(httpfake.Request(t, t.Context(), "PUT", pr))
-				if !errors.Is(err, errReset) || contract.StopOf(resp, err) != want {
-					t.Errorf("%v, %v; want it stopped by %q", resp, err, want)
-				}
+		inBubble(t, fmt.Sprintf("MaxAttempts %d", attempts), func(t *testing.T) {
+			pr, pw := io.Pipe()
+			defer pw.Close()
+			go io.WriteString(pw, "a message")
+			tr := retrying(func(req *http.Request) (*http.Response, error) {
+				done := make(chan bool)
+				go func() { io.Copy(io.Discard, req.Body); close(done) }()
+				time.Sleep(time.Second)
+				req.Body.Close() // as net/http does when the connection breaks
+				<-done
+				return nil, errReset
 			})
+			tr.MaxBodyBuffer, tr.MaxAttempts = 2, attempts
+			r := send(tr, httpfake.Request(t, t.Context(), "PUT", pr))
+			if r.wantIs(t, errReset); r.stop != want {
+				t.Errorf("%v, want it stopped by %q", r, want)
+			}
 		})
 	}
-}
-
-// everyNow returns a body that brings one part each d, and then its end.
-func everyNow(d time.Duration, parts ...string) io.Reader {
-	return struct{ io.Reader }{httpfake.ReadFunc(func(p []byte) (int, error) {
-		time.Sleep(d)
-		if len(parts) == 0 {
-			return 0, io.EOF
-		}
-		n := copy(p, parts[0])
-		parts = parts[1:]
-		return n, nil
-	})}
 }
 
 // A Read that takes longer than a second is waited for if the delay before the
-// retry is as long.
-func TestSlowProducer(t *testing.T) {
-	for _, tt := range []struct {
-		name   string
-		first  outcome
-		delay  time.Duration
-		status int // 0: the error of the first attempt
-	}{
-		{"error, long delay", fails(io.ErrUnexpectedEOF), 5 * time.Second, 200},
-		{"error, short delay", fails(io.ErrUnexpectedEOF), 0, 0},
-		{"response, long delay", busy, 5 * time.Second, 200},
-		{"response, short delay", busy, 0, 503},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				sends := 0
-				var got string
-				tr := retrying(func(req *http.Request) (_ *http.Response, err error) {
-					if sends++; sends == 1 {
-						go httpfake.Receive(req)
-						time.Sleep(100 * time.Millisecond)
-						return tt.first(req, http.NoBody)
-					}
-					got, err = httpfake.Receive(req)
-					return httpfake.Response(req, 200, http.NoBody), err
-				})
-				tr.Backoff = contract.Delay(tt.delay)
-				start := time.Now()
-				resp, err := tr.RoundTrip(httpfake.Request(t, t.Context(), "PUT",
-					everyNow(3*time.Second, "one", "two", "three")))
-				took := time.Since(start)
-				time.Sleep(time.Minute) // until Base has read the body, if its response was returned
-				if tt.status == 0 {
-					if !errors.Is(err, io.ErrUnexpectedEOF) || took > 1100*time.Millisecond {
-						t.Errorf("%v, %v after %v", resp, err, took)
-					}
-					if stop := contract.StopOf(resp, err); stop != awsretry.StopBody {
-						t.Errorf("stopped by %q", stop)
-					}
-					return
-				}
-				if err != nil || resp.StatusCode != tt.status {
-					t.Fatal(resp, err)
-				}
-				if tt.status != 200 {
-					return
-				}
-				// Four Reads of 3 s; most of the delay passes during the first.
-				if got != "onetwothree" || took < 12*time.Second {
-					t.Errorf("the retry sends %q after %v", got, took)
-				}
-			})
-		})
-	}
-}
-
-// The wait for a Read ends with the call, and before the deadline.
+// retry is as long. The wait ends with the call, and before the deadline.
 func TestWaitForAReadEnds(t *testing.T) {
+	slowly := func() io.Reader { return everyNow(3*time.Second, "one", "two", "three") }
+	never := func() io.Reader { return everyNow(10 * time.Hour) }
+	eof := fails(io.ErrUnexpectedEOF)
 	for _, tt := range []struct {
 		name    string
+		first   outcome
+		body    func() io.Reader
+		delay   time.Duration
 		timeout time.Duration // AttemptTimeout
-		outcome outcome
-		change  func(*http.Request) *http.Request
-		most    time.Duration
+		ctx     func(context.Context) (context.Context, context.CancelFunc)
+		cancel  bool // Request.Cancel, after a second
 		stop    awsretry.Stop
+		most    time.Duration // two seconds less at least
 	}{
-		{
-			name: "Request.Cancel after a transport error", outcome: fails(io.ErrUnexpectedEOF),
-			change: func(req *http.Request) *http.Request {
-				req.Cancel = closeAfter(time.Second)
-				return req
-			},
-			most: time.Second, stop: awsretry.StopCanceled,
-		},
-		{
-			name: "context after a response", outcome: busy,
-			change: func(req *http.Request) *http.Request {
-				ctx, _ := canceledAfter(time.Second / 2)(req.Context())
-				return req.WithContext(ctx)
-			},
-			most: time.Second / 2, stop: awsretry.StopCanceled,
-		},
-		{
-			name: "deadline after a response", outcome: busy,
-			change: func(req *http.Request) *http.Request {
-				ctx, cancel := context.WithTimeout(req.Context(), time.Second/2)
-				time.AfterFunc(time.Hour, cancel)
-				return req.WithContext(ctx)
-			},
-			most: 300 * time.Millisecond, stop: awsretry.StopBody,
-		},
-		{
-			name: "AttemptTimeout", timeout: 5 * time.Second, outcome: hangs,
-			change: func(req *http.Request) *http.Request { return req },
-			most:   7 * time.Second, stop: awsretry.StopBody,
-		},
+		// Four Reads of 3 s; most of the delay passes during the first.
+		{name: "error, long delay", first: eof, body: slowly, delay: 5 * time.Second, stop: awsretry.StopSuccess,
+			most: 14200 * time.Millisecond},
+		{name: "response, long delay", first: busy, body: slowly, delay: 5 * time.Second, stop: awsretry.StopSuccess,
+			most: 14200 * time.Millisecond},
+		{name: "error, short delay", first: eof, body: slowly, stop: awsretry.StopBody, most: 1200 * time.Millisecond},
+		{name: "response, short delay", first: busy, body: slowly, stop: awsretry.StopBody, most: 1200 * time.Millisecond},
+		{name: "AttemptTimeout", first: hangs, body: never, timeout: 5 * time.Second, stop: awsretry.StopBody,
+			most: 7 * time.Second},
+		{name: "Request.Cancel after an error", first: eof, body: never, cancel: true, stop: awsretry.StopCanceled,
+			most: time.Second},
+		{name: "context after a response", first: busy, body: never, ctx: canceledAfter(time.Second / 2),
+			stop: awsretry.StopCanceled, most: time.Second / 2},
+		{name: "deadline after a response", first: busy, body: never, stop: awsretry.StopBody, most: 400 * time.Millisecond,
+			ctx: func(ctx context.Context) (context.Context, context.CancelFunc) {
+				return context.WithTimeout(ctx, time.Second/2)
+			}},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				tr := retrying(func(req *http.Request) (*http.Response, error) {
-					receiveLater(req)
-					return tt.outcome(req, http.NoBody)
-				})
-				tr.AttemptTimeout = tt.timeout
-				req := tt.change(httpfake.Request(t, t.Context(), "PUT", everyNow(10*time.Hour)))
-				start := time.Now()
-				resp, err := tr.RoundTrip(req)
-				if took := time.Since(start); took > tt.most {
-					t.Errorf("returned after %v, want %v at most", took, tt.most)
-				}
-				if stop := contract.StopOf(resp, err); stop != tt.stop {
-					t.Errorf("stopped by %q (%v), want %q", stop, err, tt.stop)
-				}
-				time.Sleep(20 * time.Hour)
-			})
+		inBubble(t, tt.name, func(t *testing.T) {
+			tr := retrying(receiving(tt.first))
+			tr.Backoff, tr.AttemptTimeout = contract.Delay(tt.delay), tt.timeout
+			ctx, cancel := context.WithCancel(t.Context())
+			if tt.ctx != nil {
+				ctx, cancel = tt.ctx(ctx)
+			}
+			defer cancel()
+			req := httpfake.Request(t, ctx, "PUT", tt.body())
+			if tt.cancel {
+				req.Cancel = closeAfter(time.Second)
+			}
+			r := send(tr, req)
+			if r.stop != tt.stop || r.took > tt.most || r.took < tt.most-2*time.Second {
+				t.Errorf("%v, want it stopped by %q after %v at most", r, tt.stop, tt.most)
+			}
+			if tt.stop == awsretry.StopSuccess {
+				r.wantBody(t, "onetwothree")
+			}
+			time.Sleep(20 * time.Hour) // until the body is read
 		})
 	}
 }
@@ -347,56 +281,93 @@ func TestTimeoutStandsStillDuringARead(t *testing.T) {
 		source io.Reader // which hangs longer than the time-out
 	}{
 		{"Read", &transport{AttemptTimeout: time.Second, Backoff: contract.Delay(0)}, nil, everyNow(time.Hour)},
-		{
-			"delay, then Read", keepsTwice, []string{"Content-Type", "image/png"},
-			everyNow(time.Second, httpfake.Text(20), "b", "c", "d", "e"),
-		},
+		{"delay, then Read", keepsTwice, []string{"Content-Type", "image/png"},
+			everyNow(time.Second, httpfake.Text(20), "b", "c", "d", "e")},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				data := httpfake.Text(3 << 16)
-				tt.tr.Base = httpfake.Base(func(req *http.Request) (*http.Response, error) {
-					receiveLater(req)
-					body := httpfake.NewBody(until(req.Context(), strings.NewReader(data)))
-					return httpfake.Response(req, 503, body, tt.header...), nil
-				})
-				resp, err := tt.tr.RoundTrip(httpfake.Request(t, t.Context(), "PUT", tt.source))
-				if err != nil {
-					t.Fatal(err)
-				}
-				time.Sleep(tt.tr.AttemptTimeout / 2)
-				if got := httpfake.ReadAll(t, resp); got != data || contract.StopOf(resp, nil) != awsretry.StopBody {
-					t.Errorf("%d of %d bytes, stopped by %q", len(got), len(data), contract.StopOf(resp, nil))
-				}
-				time.Sleep(2 * time.Hour)
+		inBubble(t, tt.name, func(t *testing.T) {
+			data := httpfake.Text(3 << 16)
+			tt.tr.Base = receiving(func(req *http.Request, _ io.ReadCloser) (*http.Response, error) {
+				body := httpfake.NewBody(until(req.Context(), strings.NewReader(data)))
+				return httpfake.Response(req, 503, body, tt.header...), nil
 			})
+			r := send(tt.tr, httpfake.Request(t, t.Context(), "PUT", tt.source))
+			time.Sleep(tt.tr.AttemptTimeout / 2)
+			if r.wantBody(t, data); r.stop != awsretry.StopBody {
+				t.Errorf("%v", r)
+			}
+			time.Sleep(2 * time.Hour)
 		})
 	}
 }
 
-// The rest of the response is read during the delay. A delay that passed
-// during a Read of the request body is over.
-func TestDrainAfterAReadIsShort(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		end := make(chan struct{})
-		defer close(end)
-		sends := 0
-		tr := retrying(func(req *http.Request) (*http.Response, error) {
-			if sends++; sends > 1 {
-				if got, err := httpfake.Receive(req); got != "one" || err != nil {
-					t.Errorf("the retry sends %q, %v", got, err)
+// hangingBody brings two bytes, and its end when the channel is closed.
+func hangingBody(end <-chan struct{}) io.Reader {
+	return struct{ io.Reader }{io.MultiReader(strings.NewReader("bo"), hangUntil(end))}
+}
+
+// Over a connection an attempt ends at once when the caller cancels or its time
+// is up, even if its request body hangs. The HTTP/1 of net/http would wait for
+// the body.
+func TestBodyThatHangsOverAConnection(t *testing.T) {
+	for _, protocol := range httpfake.Protocols {
+		for _, tt := range []struct {
+			name    string
+			getBody func() (io.ReadCloser, error)
+			change  func(*transport) // nil: the caller cancels after a second
+			stop    awsretry.Stop
+			took    time.Duration
+		}{
+			{"canceled", nil, nil, awsretry.StopCanceled, time.Second},
+			{"canceled, GetBody", getBodyOf("body"), nil, awsretry.StopCanceled, time.Second},
+			{"time-out", nil, func(tr *transport) { tr.AttemptTimeout, tr.MaxAttempts = time.Second, 1 },
+				awsretry.StopMaxAttempts, time.Second},
+			{"time-out, GetBody", getBodyOf("body"), func(tr *transport) { tr.AttemptTimeout = time.Second },
+				awsretry.StopBody, 2 * time.Second},
+		} {
+			inBubble(t, protocol+", "+tt.name, func(t *testing.T) {
+				srv := httpfake.Serve(t, protocol, echo)
+				tr := retryingOver(srv)
+				defer tr.CloseIdleConnections()
+				ctx, cancel := context.WithCancelCause(t.Context())
+				if tt.change != nil {
+					tt.change(tr)
+				} else {
+					time.AfterFunc(time.Second, func() { cancel(errGone) })
 				}
-				return httpfake.Response(req, 200, http.NoBody), nil
-			}
-			go httpfake.Receive(req)
-			time.Sleep(100 * time.Millisecond)
-			return httpfake.Response(req, 429, io.NopCloser(hangUntil(end)), "X-Amzn-ErrorType", "SlowDown"), nil
-		})
-		start := time.Now()
-		resp, err := tr.RoundTrip(httpfake.Request(t, t.Context(), "PUT", everyNow(time.Second, "one")))
-		// Two Reads of a second, and a tenth of a second for the drain.
-		if took := time.Since(start); err != nil || resp.StatusCode != 200 || took != 2100*time.Millisecond {
-			t.Errorf("%v, %v after %v", resp, err, took)
+				end := make(chan struct{})
+				defer close(end)
+				req := srv.Request(t, "PUT", hangingBody(end)).WithContext(ctx)
+				req.GetBody = tt.getBody
+				r := send(tr, req)
+				r.want(t, 0, tt.stop, tt.took)
+				if cancel(nil); tt.change == nil {
+					r.wantIs(t, errGone)
+				}
+			})
 		}
-	})
+	}
+}
+
+// A caller who writes one message and waits for the response gets the error of
+// a connection that breaks. Over HTTP/1, net/http waits for the caller's next
+// message.
+func TestBrokenConnectionWhileTheCallerWaits(t *testing.T) {
+	for _, protocol := range []string{"HTTP/2", "h2c"} {
+		inBubble(t, protocol, func(t *testing.T) {
+			var srv *httpfake.Server
+			srv = httpfake.Serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
+				io.ReadFull(r.Body, make([]byte, len("message")))
+				srv.Cut()
+				<-r.Context().Done()
+			})
+			pr, pw := io.Pipe()
+			defer pw.Close()
+			go io.WriteString(pw, "message")
+			tr := retryingOver(srv)
+			defer tr.CloseIdleConnections()
+			if r := send(tr, srv.Request(t, "POST", pr)); r.err == nil || r.stop != awsretry.StopBody || r.took > time.Second {
+				t.Errorf("%v", r)
+			}
+		})
+	}
 }

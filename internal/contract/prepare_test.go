@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,10 +15,8 @@ import (
 	"time"
 
 	"example.com/awsretry"
-	"example.com/awsretry/internal/contract"
 	"example.com/awsretry/internal/httpfake"
 	"example.com/awsretry/internal/replay"
-	"github.com/google/go-cmp/cmp"
 )
 
 // Prepare sees a request of its own before each attempt.
@@ -36,46 +35,24 @@ func TestPrepare(t *testing.T) {
 				req.URL.Path = fmt.Sprint("/", attempt)
 				return nil
 			},
-			Backoff: noJitter,
+			Backoff: noJitter, SDKHeaders: true,
 		}
 		req := httpfake.Request(t, t.Context(), "POST", strings.NewReader("data"))
-		if _, err := tr.RoundTrip(req); err != nil {
-			t.Fatal(err)
-		}
+		req.Header = nil
+		send(tr, req).want(t, 503, awsretry.StopMaxAttempts, 3*time.Second)
 		want := []string{"/1 00:00:00 data 1", "/2 00:00:01 data 2", "/3 00:00:03 data 3"}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
+		if !slices.Equal(got, want) {
+			t.Errorf("sent %q, want %q", got, want)
 		}
-		if req.Header.Get("Date") != "" || req.URL.Path != "/path" {
+		if req.Header != nil || req.URL.Path != "/path" {
 			t.Errorf("the caller's request was changed: %v %v", req.Header, req.URL)
 		}
 	})
 }
 
-// The error of a Prepare before a retry names the failure before it, and the
-// tokens of that retry come back.
-func TestPrepareFailsBeforeARetry(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		tr := &transport{Base: httpfake.Statuses(503, 200)}
-		prepareFails(2)(tr)
-		_, err := get(t, tr)
-		var e *awsretry.Error
-		if !errors.As(err, &e) || e.Attempts != 1 {
-			t.Fatal(err)
-		}
-		for _, part := range []string{"no key to sign with", "503"} {
-			if !strings.Contains(err.Error(), part) {
-				t.Errorf("%q does not contain %q", err, part)
-			}
-		}
-		if got := contract.TokensOf(t, tr); got != 500 {
-			t.Errorf("%d tokens, want 500", got)
-		}
-	})
-}
-
-// An *Error from Prepare chooses the Stop of the call.
-func TestPrepareChoosesTheStop(t *testing.T) {
+// An error of Prepare ends the call, and an *Error chooses its Stop. Before a
+// retry the error names the failure before it, and the tokens are put back.
+func TestPrepareFails(t *testing.T) {
 	cause := errors.New("no turn before the deadline")
 	late := &awsretry.Error{Stop: awsretry.StopDeadline, Err: cause}
 	for _, tt := range []struct {
@@ -88,310 +65,68 @@ func TestPrepareChoosesTheStop(t *testing.T) {
 		{"a wrapped Error", fmt.Errorf("throttled: %w", late), awsretry.StopDeadline},
 		{"an Error without a Stop", &awsretry.Error{Err: cause}, awsretry.StopPermanent},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			tr := &transport{
-				Base: httpfake.Base(
-					func(*http.Request) (*http.Response, error) { t.Error("sent"); return nil, cause }),
-				Prepare: func(*http.Request, int) error { return tt.err },
-			}
-			_, err := get(t, tr)
-			var e *awsretry.Error
-			if !errors.As(err, &e) || e.Stop != tt.stop || e.Attempts != 0 || !errors.Is(err, cause) {
-				t.Errorf("%v; want Stop %s after 0 attempts, around %v", err, tt.stop, cause)
-			}
-		})
-	}
-}
-
-// Prepare must not choose another body.
-func TestPrepareMustLeaveTheBody(t *testing.T) {
-	for name, change := range map[string]func(*http.Request){
-		"another":        func(req *http.Request) { req.Body = io.NopCloser(strings.NewReader("other")) },
-		"none":           func(req *http.Request) { req.Body = nil },
-		"another length": func(req *http.Request) { req.ContentLength = 3 },
-	} {
-		for _, kind := range []string{"GetBody", "stream", "file"} {
-			t.Run(name+" for "+kind, func(t *testing.T) {
-				tr := &transport{
-					Prepare: func(req *http.Request, _ int) error { change(req); return nil },
-					Base: httpfake.Base(
-						func(*http.Request) (*http.Response, error) { t.Error("sent"); return nil, errReset }),
-				}
-				sent := bodyKinds[kind](t, "the body")
-				req := httpfake.Request(t, t.Context(), "PUT", nil)
-				sent.attachTo(req)
-				resp, err := tr.RoundTrip(req)
-				if err == nil || !strings.Contains(err.Error(), "Prepare") ||
-					contract.StopOf(resp, err) != awsretry.StopPermanent {
-					t.Errorf("%v, %v", resp, err)
-				}
-				for _, n := range sent.closes {
-					if n.Load() != 1 {
-						t.Errorf("closed %d times", n.Load())
-					}
-				}
-			})
-		}
-	}
-}
-
-func TestPrepareOfARequestWithoutHeader(t *testing.T) {
-	tr := &transport{Base: httpfake.Statuses(200), SDKHeaders: true, Prepare: func(r *http.Request, _ int) error {
-		r.Header.Set("Date", "today")
-		return nil
-	}}
-	req := httpfake.Request(t, t.Context(), "GET", nil)
-	req.Header = nil
-	if _, err := tr.RoundTrip(req); err != nil || req.Header != nil {
-		t.Error(err, req.Header)
-	}
-}
-
-// Prepare sees the caller's deadline: the time-out of the attempt has not
-// begun.
-func TestPrepareSeesTheCallersDeadline(t *testing.T) {
-	deadline, cancel := context.WithTimeout(t.Context(), time.Hour)
-	defer cancel()
-	for name, ctx := range map[string]context.Context{"none": t.Context(), "an hour": deadline} {
-		t.Run(name, func(t *testing.T) {
-			tr := &transport{AttemptTimeout: time.Minute, Base: httpfake.Statuses(200)}
-			tr.Prepare = func(req *http.Request, _ int) error {
-				got, ok := req.Context().Deadline()
-				if want, has := ctx.Deadline(); got != want || ok != has {
-					t.Errorf("the deadline is %v, %v; want %v, %v", got, ok, want, has)
-				}
-				return nil
-			}
-			resp, err := tr.RoundTrip(httpfake.Request(t, ctx, "GET", nil))
-			if err != nil {
-				t.Fatal(err)
-			}
-			resp.Body.Close()
-		})
-	}
-}
-
-// A request goes where Prepare sends it, whatever connection its retry would
-// have taken.
-func TestPrepareChangesTheScheme(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := httpfake.Serve(t, "HTTP/1.1", func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(503) })
-		sends := 0
-		srv.Base.RegisterProtocol("local", httpfake.Base(func(req *http.Request) (*http.Response, error) {
-			sends++
-			return httpfake.Response(req, 503, http.NoBody), nil
-		}))
-		tr := &transport{Base: srv.Base, Backoff: contract.Delay(0), Prepare: func(req *http.Request, n int) error {
-			if n > 1 {
-				req.URL.Scheme = "local"
-			}
-			return nil
-		}}
-		resp, err := tr.RoundTrip(srv.Request(t, "GET", nil))
-		if err != nil || sends != 2 {
-			t.Fatalf("%v, %v; %d attempts went to the scheme of Prepare, want 2", resp, err, sends)
-		}
-		httpfake.ReadAll(t, resp)
-	})
-}
-
-// If the caller cancels while Prepare waits for a signer, nothing is sent.
-func TestCancelInPrepare(t *testing.T) {
-	for on := 1; on <= 2; on++ {
-		t.Run(fmt.Sprintf("attempt %d", on), func(t *testing.T) {
-			ctx, cancel := context.WithCancelCause(t.Context())
-			sends := 0
-			tr := retrying(func(req *http.Request) (*http.Response, error) {
-				sends++
-				return httpfake.Response(req, 503, http.NoBody), nil
-			})
-			tr.Prepare = func(_ *http.Request, n int) error {
-				if n == on {
-					cancel(errGone)
-				}
-				return nil
-			}
-			_, err := tr.RoundTrip(httpfake.Request(t, ctx, "GET", nil))
-			if !errors.Is(err, errGone) || contract.StopOf(nil, err) != awsretry.StopCanceled {
-				t.Error(err)
-			}
-			if sends != on-1 || contract.TokensOf(t, tr) != 500 {
-				t.Errorf("%d attempts, %d tokens", sends, contract.TokensOf(t, tr))
-			}
-		})
-	}
-}
-
-// A Prepare that adds a value to the request's context, such as an
-// httptrace.ClientTrace, adds it for Base too. Base's context does not end with
-// Prepare.
-func TestPrepareChangesTheContext(t *testing.T) {
-	type key struct{}
-	for _, by := range []string{"context", "Request.Cancel"} {
-		for _, timeout := range []time.Duration{0, time.Minute} {
-			t.Run(fmt.Sprintf("%s, AttemptTimeout %v", by, timeout), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					var seen []string
-					tr := retrying(func(req *http.Request) (*http.Response, error) {
-						ctx := req.Context()
-						_, limited := ctx.Deadline()
-						seen = append(seen, fmt.Sprintf("%v, attempt %d, limited %v, %v",
-							ctx.Value(key{}), awsretry.AttemptNumber(ctx), limited, context.Cause(ctx)))
-						return httpfake.Response(req, 503, http.NoBody), nil
-					})
-					tr.AttemptTimeout, tr.MaxAttempts = timeout, 2
-					tr.Prepare = func(req *http.Request, n int) error {
-						*req = *req.WithContext(context.WithValue(req.Context(), key{}, fmt.Sprint("value ", n)))
-						return nil
-					}
-					req := httpfake.Request(t, t.Context(), "GET", nil)
-					if by == "Request.Cancel" {
-						req.Cancel = make(chan struct{})
-					}
-					if _, err := tr.RoundTrip(req); err != nil {
-						t.Fatal(err)
-					}
-					var want []string
-					for n := 1; n <= 2; n++ {
-						want = append(want, fmt.Sprintf("value %d, attempt %d, limited %v, <nil>", n, n, timeout > 0))
-					}
-					if diff := cmp.Diff(want, seen); diff != "" {
-						t.Errorf("Base sees another context (-want +got):\n%s", diff)
-					}
-				})
-			})
-		}
-	}
-}
-
-// A cancel ends a Prepare that waits. Its error is that of the context then,
-// with its cause, and not one of Prepare.
-func TestCancelWhilePrepareWaits(t *testing.T) {
-	for _, cause := range []error{errGone, context.Canceled} {
 		for on := 1; on <= 2; on++ {
-			t.Run(fmt.Sprintf("%v, attempt %d", cause, on), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					sends := 0
-					tr := retrying(func(req *http.Request) (*http.Response, error) {
-						sends++
-						return httpfake.Response(req, 503, http.NoBody), nil
-					})
-					tr.Prepare = func(req *http.Request, n int) error {
-						if n < on {
-							return nil
-						}
-						<-req.Context().Done()
-						return req.Context().Err()
-					}
-					ctx, cancel := context.WithCancelCause(t.Context())
-					defer cancel(nil)
-					req := httpfake.Request(t, ctx, "GET", nil)
-					time.AfterFunc(time.Second, func() { cancel(cause) })
-					start := time.Now()
-					resp, err := tr.RoundTrip(req)
-					took := time.Since(start)
-					if took != time.Second || contract.StopOf(resp, err) != awsretry.StopCanceled {
-						t.Errorf("%v, stopped by %q, after %v", err, contract.StopOf(resp, err), took)
-					}
-					if !errors.Is(err, cause) || !errors.Is(err, context.Canceled) {
-						t.Errorf("%v does not match the cause, %v", err, cause)
-					}
-					if sends != on-1 || contract.TokensOf(t, tr) != 500 {
-						t.Errorf("%d attempts, %d tokens", sends, contract.TokensOf(t, tr))
-					}
-				})
+			t.Run(fmt.Sprintf("%s, attempt %d", tt.name, on), func(t *testing.T) {
+				tr := retrying(inTurn(busy, ok))
+				prepares(on, func(*http.Request) error { return tt.err })(tr)
+				_, err := get(t, tr)
+				e := new(awsretry.Error)
+				if !errors.As(err, &e) || e.Stop != tt.stop || e.Attempts != on-1 || !errors.Is(err, cause) ||
+					strings.Contains(err.Error(), "503") != (on == 2) {
+					t.Errorf("%v; want Stop %s after %d attempts, around %v", err, tt.stop, on-1, cause)
+				}
+				wantTokens(t, tr, 500)
 			})
 		}
 	}
 }
 
-// A body that the attempt has when Prepare ends the call is closed, although
-// nothing is sent.
-func TestBodyOfAnAttemptThatPrepareEnds(t *testing.T) {
-	for on := 1; on <= 2; on++ {
-		for _, panics := range []bool{false, true} {
-			t.Run(fmt.Sprintf("attempt %d, panics %v", on, panics), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					opened := 0
-					var closed atomic.Int32
-					open := func() (io.ReadCloser, error) { // a pipe is sent as it is
-						opened++
-						r, w := io.Pipe()
-						t.Cleanup(func() { r.Close() })
-						go func() {
-							if _, err := w.Write([]byte("never read")); err == io.ErrClosedPipe {
-								closed.Add(1)
-							}
-						}()
-						return r, nil
-					}
+// Where Prepare fails, panics or chooses another body, nothing is sent. The
+// body of the attempt is closed, and its context ends, so that the caller's,
+// which may live for long, does not keep it.
+func TestAttemptThatPrepareEnds(t *testing.T) {
+	for name, prepare := range map[string]func(*http.Request) error{
+		"error": func(*http.Request) error { return errReset },
+		"panic": func(*http.Request) error { panic("prepare") },
+		"another body": func(req *http.Request) error {
+			req.Body = io.NopCloser(strings.NewReader("other"))
+			return nil
+		},
+		"no body":        func(req *http.Request) error { req.Body = nil; return nil },
+		"another length": func(req *http.Request) error { req.ContentLength = 3; return nil },
+	} {
+		for _, kind := range filledKinds {
+			for on := 1; on <= 2; on++ {
+				t.Run(fmt.Sprintf("%s, %s, attempt %d", name, kind, on), func(t *testing.T) {
+					sent := bodyKinds[kind](t, "the body")
+					var attempt context.Context
 					tr := retrying(func(req *http.Request) (*http.Response, error) {
 						req.Body.Close()
 						return httpfake.Response(req, 503, http.NoBody), nil
 					})
-					tr.Prepare = func(_ *http.Request, n int) error {
-						switch {
-						case n < on:
-							return nil
-						case panics:
-							panic("prepare")
-						}
-						return errReset
-					}
+					prepares(on, func(req *http.Request) error {
+						attempt = req.Context()
+						return prepare(req)
+					})(tr)
+					tr.AttemptTimeout = time.Minute
 					req := httpfake.Request(t, t.Context(), "PUT", nil)
-					req.Body, _ = open()
-					req.GetBody, req.ContentLength = open, -1
-					if resp, err, panicked := tryRoundTrip(tr, req); panicked != panics || resp != nil {
+					sent.attachTo(req)
+					req.ContentLength = -1
+					resp, err, panicked := tryRoundTrip(tr, req)
+					if resp != nil || panicked != (name == "panic") || !panicked && !strings.Contains(err.Error(), "Prepare") {
 						t.Errorf("%v, %v, panicked: %v", resp, err, panicked)
 					}
-					synctest.Wait()
-					if opened != on || closed.Load() != int32(on) {
-						t.Errorf("opened %d bodies and closed %d, want %d", opened, closed.Load(), on)
+					if sent.wantClosed(t); attempt.Err() == nil {
+						t.Error("the attempt's context has not ended")
 					}
 				})
-			})
+			}
 		}
 	}
 }
 
-// The context of an attempt ends with the call that does not send it, so that
-// the caller's, which may live for long, does not keep it.
-func TestContextOfAnAttemptThatIsNotSent(t *testing.T) {
-	for name, hook := range map[string]func(*http.Request) error{
-		"error":  func(*http.Request) error { return errGone },
-		"body":   func(req *http.Request) error { req.Body = io.NopCloser(strings.NewReader("other")); return nil },
-		"length": func(req *http.Request) error { req.ContentLength = 7; return nil },
-		"panic":  func(*http.Request) error { panic(errGone) },
-	} {
-		for failing := 1; failing <= 2; failing++ {
-			t.Run(fmt.Sprintf("%s, attempt %d", name, failing), func(t *testing.T) {
-				var last context.Context
-				tr := &transport{
-					Base: httpfake.Statuses(503, 200), Backoff: contract.Delay(0), AttemptTimeout: time.Minute,
-					Prepare: func(req *http.Request, number int) error {
-						last = req.Context()
-						if number < failing {
-							return nil
-						}
-						return hook(req)
-					},
-				}
-				func() {
-					defer func() { _ = recover() }()
-					if resp, err := tr.RoundTrip(httpfake.Request(t, t.Context(), "PUT", strings.NewReader("x"))); err == nil {
-						t.Error(resp.Status)
-					}
-				}()
-				if last == nil || last.Err() == nil {
-					t.Error("the attempt's context has not ended")
-				}
-			})
-		}
-	}
-}
-
-// The same holds for the body of a call that makes attempts of its own, such as
-// a delivery, which takes its body back after that.
+// The body of a call that makes attempts of its own, such as a delivery, which
+// takes its body back after that, is closed too.
 func TestLentBodyIsClosedWherePrepareEndsTheAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var lender replay.Body
@@ -409,6 +144,87 @@ func TestLentBodyIsClosedWherePrepareEndsTheAttempt(t *testing.T) {
 	})
 }
 
+// Prepare sees the caller's deadline: the time-out of the attempt has not
+// begun. What it adds to the request's context, such as an
+// httptrace.ClientTrace, Base sees too. Base's context does not end with
+// Prepare.
+func TestContextOfPrepare(t *testing.T) {
+	type key struct{}
+	deadline, cancel := context.WithTimeout(t.Context(), time.Hour)
+	defer cancel()
+	for name, ctx := range map[string]context.Context{"": t.Context(), "an hour": deadline} {
+		for _, legacy := range []chan struct{}{nil, make(chan struct{})} {
+			for _, timeout := range timeouts {
+				name := fmt.Sprintf("deadline %s, Request.Cancel %v, AttemptTimeout %v", name, legacy != nil, timeout)
+				t.Run(name, func(t *testing.T) {
+					var seen []string
+					tr := retrying(func(req *http.Request) (*http.Response, error) {
+						ctx := req.Context()
+						until, limited := ctx.Deadline()
+						if timeout > 0 && (!limited || time.Until(until) > timeout) {
+							t.Errorf("Base's deadline is %v, %v", until, limited)
+						}
+						seen = append(seen, fmt.Sprint(ctx.Value(key{}), awsretry.AttemptNumber(ctx), context.Cause(ctx)))
+						return httpfake.Response(req, 503, http.NoBody), nil
+					})
+					tr.AttemptTimeout, tr.MaxAttempts = timeout, 2
+					tr.Prepare = func(req *http.Request, n int) error {
+						got, ok := req.Context().Deadline()
+						if want, has := ctx.Deadline(); got != want || ok != has {
+							t.Errorf("the deadline is %v, %v; want %v, %v", got, ok, want, has)
+						}
+						*req = *req.WithContext(context.WithValue(req.Context(), key{}, fmt.Sprint("value ", n)))
+						return nil
+					}
+					req := httpfake.Request(t, ctx, "GET", nil)
+					req.Cancel = legacy
+					send(tr, req).wantBody(t, "")
+					want := []string{fmt.Sprint("value 1", 1, nil), fmt.Sprint("value 2", 2, nil)}
+					if !slices.Equal(seen, want) {
+						t.Errorf("Base sees %q, want %q", seen, want)
+					}
+				})
+			}
+		}
+	}
+}
+
+// If the caller cancels in Prepare, nothing is sent, whether it waits for that
+// or not. The error is that of the context then, with its cause, and not one of
+// Prepare.
+func TestCancelInPrepare(t *testing.T) {
+	for _, waits := range []bool{false, true} {
+		for _, cause := range []error{errGone, context.Canceled} {
+			for on := 1; on <= 2; on++ {
+				inBubble(t, fmt.Sprintf("waits %v, %v, attempt %d", waits, cause, on), func(t *testing.T) {
+					ctx, cancel := context.WithCancelCause(t.Context())
+					defer cancel(nil)
+					var sends atomic.Int32
+					tr := retrying(func(req *http.Request) (*http.Response, error) {
+						sends.Add(1)
+						return httpfake.Response(req, 503, http.NoBody), nil
+					})
+					prepares(on, func(req *http.Request) error {
+						if !waits {
+							cancel(cause)
+							return nil
+						}
+						time.AfterFunc(time.Second, func() { cancel(cause) })
+						<-req.Context().Done()
+						return req.Context().Err()
+					})(tr)
+					r := send(tr, httpfake.Request(t, ctx, "GET", nil))
+					r.want(t, 0, awsretry.StopCanceled, r.took.Truncate(time.Second))
+					r.wantIs(t, cause, context.Canceled)
+					if wantTokens(t, tr, 500); int(sends.Load()) != on-1 {
+						t.Errorf("%d attempts", sends.Load())
+					}
+				})
+			}
+		}
+	}
+}
+
 // What Prepare starts may go on asking for the deadline of the attempt's
 // context, which the time-out brings forward when the attempt is sent.
 func TestDeadlineDuringTheSend(t *testing.T) {
@@ -417,8 +233,7 @@ func TestDeadlineDuringTheSend(t *testing.T) {
 	tr := retrying(httpfake.Statuses(503, 200))
 	tr.AttemptTimeout = time.Minute
 	tr.Prepare = func(req *http.Request, _ int) error {
-		ctx := req.Context()
-		started := make(chan struct{})
+		ctx, started := req.Context(), make(chan struct{})
 		asking.Go(func() {
 			close(started)
 			for {
@@ -433,9 +248,7 @@ func TestDeadlineDuringTheSend(t *testing.T) {
 		<-started
 		return nil
 	}
-	if _, err := tr.RoundTrip(httpfake.Request(t, t.Context(), "GET", nil)); err != nil {
-		t.Error(err)
-	}
+	sendGet(t, tr).wantBody(t, "")
 	close(done)
 	asking.Wait()
 }

@@ -1,19 +1,19 @@
 package contract_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
+	"testing/iotest"
 
 	"example.com/awsretry"
-	"example.com/awsretry/internal/contract"
 	"example.com/awsretry/internal/httpfake"
-	"github.com/google/go-cmp/cmp"
 )
 
 // A retry sends all of the body, however much of it the attempts before read.
@@ -34,21 +34,15 @@ func TestRetriesSendTheSameBytes(t *testing.T) {
 							status, limit = 503, int64(first>>n)
 						}
 						b, err := io.ReadAll(io.LimitReader(req.Body, limit))
-						if err != nil {
-							return nil, err
-						}
 						got = append(got, string(b))
-						return httpfake.Response(req, status, http.NoBody), nil
+						return httpfake.Response(req, status, http.NoBody), err
 					})
 					req := httpfake.Request(t, t.Context(), "POST", nil)
 					bodyKinds[kind](t, data).attachTo(req)
 					req.ContentLength = length
-					if _, err := tr.RoundTrip(req); err != nil {
-						t.Fatal(err)
-					}
-					want := []string{data[:min(first, len(data))], data[:first/2], data}
-					if diff := cmp.Diff(want, got); diff != "" {
-						t.Errorf("(-want +got):\n%s", diff)
+					send(tr, req).wantBody(t, "")
+					if want := []string{data[:min(first, len(data))], data[:first/2], data}; !slices.Equal(got, want) {
+						t.Errorf("sent %.40q, want %.40q", got, want)
 					}
 				})
 			}
@@ -82,53 +76,42 @@ func TestMaxBodyBuffer(t *testing.T) {
 		{-1, 0, 1, false, 2},
 		{3 * mib, 3 * mib, 3*mib + 1, false, 2},
 	} {
-		for _, mode := range []awsretry.Mode{awsretry.Standard, awsretry.Legacy} {
-			t.Run(fmt.Sprintf("%s %+v", mode, tt), func(t *testing.T) {
-				data := httpfake.Text(tt.size)
-				response := httpfake.NewBody(strings.NewReader(data))
-				sends := 0
-				tr := retrying(func(req *http.Request) (*http.Response, error) {
-					defer req.Body.Close()
-					sends++
-					if sends > 1 {
-						if got, err := io.ReadAll(req.Body); err != nil || string(got) != data {
-							t.Errorf("the retry sends %d bytes, %v", len(got), err)
-						}
-						return httpfake.Response(req, 200, http.NoBody), nil
+		t.Run(fmt.Sprintf("%+v", tt), func(t *testing.T) {
+			data := httpfake.Text(tt.size)
+			sends := 0
+			tr := retrying(func(req *http.Request) (*http.Response, error) {
+				defer req.Body.Close()
+				switch sends++; {
+				case sends > 1:
+					if got, err := io.ReadAll(req.Body); err != nil || string(got) != data {
+						t.Errorf("the retry sends %d bytes, %v", len(got), err)
 					}
-					if tt.read == oneRead {
-						req.Body.Read(make([]byte, tt.max+1))
-						return httpfake.Response(req, 503, response), nil
-					}
+					return httpfake.Response(req, 200, http.NoBody), nil
+				case tt.read == oneRead:
+					req.Body.Read(make([]byte, tt.max+1))
+				default:
 					got, err := io.ReadAll(io.LimitReader(req.Body, int64(tt.read)))
 					if want := data[:min(tt.read, tt.size)]; err != nil || string(got) != want {
 						t.Errorf("the first attempt reads %d bytes, %v", len(got), err)
 					}
-					return httpfake.Response(req, 503, response), nil
-				})
-				tr.Mode, tr.MaxBodyBuffer = mode, tt.max
-				source := httpfake.NewBody(io.MultiReader(strings.NewReader(data)))
-				req := httpfake.Request(t, t.Context(), "POST", source)
-				if tt.known {
-					req.ContentLength = int64(tt.size)
 				}
-				resp, err := tr.RoundTrip(req)
-				if err != nil || sends != tt.sends {
-					t.Fatalf("%d attempts; %v", sends, err)
-				}
-				if sends == 1 {
-					if stop := contract.StopOf(resp, nil); stop != awsretry.StopBody {
-						t.Errorf("stopped by %q", stop)
-					}
-					if response.Closes() > 0 || httpfake.ReadAll(t, resp) != data {
-						t.Error("the response is not whole")
-					}
-				}
-				if source.Closes() != 1 {
-					t.Errorf("the body was closed %d times", source.Closes())
-				}
+				return httpfake.Response(req, 503, httpfake.NewBody(strings.NewReader("busy"))), nil
 			})
-		}
+			tr.MaxBodyBuffer = tt.max
+			source := httpfake.NewBody(io.MultiReader(strings.NewReader(data)))
+			req := httpfake.Request(t, t.Context(), "POST", source)
+			if tt.known {
+				req.ContentLength = int64(tt.size)
+			}
+			r := send(tr, req)
+			if sends != tt.sends {
+				t.Errorf("%v after %d attempts", r, sends)
+			} else if sends == 1 {
+				r.want(t, 503, awsretry.StopBody, r.took)
+				r.wantBody(t, "busy")
+			}
+			wantClosed(t, source)
+		})
 	}
 }
 
@@ -136,40 +119,36 @@ func TestMaxBodyBuffer(t *testing.T) {
 // refuses the request, delays nothing.
 func TestBaseThatNeverCloses(t *testing.T) {
 	for _, tt := range []struct {
-		name        string
-		first, last outcome
-		closes      int // of the body; a Base that has responded may still be sending it
+		name   string
+		first  outcome // of two attempts
+		last   outcome
+		closes int // of the body; a Base that has responded may still be sending it
 	}{
 		{"error", fails(errReset), fails(errReset), 1},
 		{"503", busy, busy, 0},
 		{"success at last", fails(errReset), ok, 1},
 	} {
 		for _, read := range []int64{0, 3, 100} {
-			t.Run(fmt.Sprintf("%s, %d bytes read", tt.name, read), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					sends := 0
-					tr := retrying(func(req *http.Request) (*http.Response, error) {
-						if sends++; sends < 3 {
-							io.CopyN(io.Discard, req.Body, read)
-							return tt.first(req, http.NoBody)
-						}
-						if tt.name != "success at last" {
-							io.CopyN(io.Discard, req.Body, read)
-						} else if got, err := httpfake.Receive(req); got != "a body" || err != nil {
+			inBubble(t, fmt.Sprintf("%s, %d bytes read", tt.name, read), func(t *testing.T) {
+				sends := 0
+				tr := retrying(func(req *http.Request) (*http.Response, error) {
+					sends++
+					if tt.name == "success at last" && sends == 3 {
+						if got, err := httpfake.Receive(req); got != "a body" || err != nil {
 							t.Errorf("the last attempt sends %q, %v", got, err)
 						}
 						return tt.last(req, http.NoBody)
-					})
-					source := httpfake.NewBody(strings.NewReader("a body"))
-					start := time.Now()
-					resp, err := tr.RoundTrip(httpfake.Request(t, t.Context(), "PUT", source))
-					if took := time.Since(start); took != 0 || sends != 3 {
-						t.Errorf("%v, %v after %v and %d attempts", resp, err, took, sends)
 					}
-					if tt.closes > 0 && source.Closes() != tt.closes {
-						t.Errorf("closed %d times", source.Closes())
-					}
+					io.CopyN(io.Discard, req.Body, read)
+					return tt.first(req, http.NoBody)
 				})
+				source := httpfake.NewBody(strings.NewReader("a body"))
+				if r := send(tr, httpfake.Request(t, t.Context(), "PUT", source)); r.took != 0 || sends != 3 {
+					t.Errorf("%v and %d attempts", r, sends)
+				}
+				if tt.closes > 0 {
+					wantClosed(t, source)
+				}
 			})
 		}
 	}
@@ -179,79 +158,69 @@ func TestBaseThatNeverCloses(t *testing.T) {
 // the request over another connection.
 func TestBaseThatSendsAgain(t *testing.T) {
 	for _, attempts := range []int{1, 3} {
-		t.Run(fmt.Sprintf("MaxAttempts %d", attempts), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				srv := httpfake.Serve(t, "HTTP/1.1",
-					func(w http.ResponseWriter, r *http.Request) { io.Copy(w, r.Body) })
-				made := 0
-				tr := &transport{MaxAttempts: attempts, Observe: func(awsretry.Attempt) { made++ }}
-				tr.Base = httpfake.Base(func(req *http.Request) (*http.Response, error) {
-					req.Body.Close()
-					return srv.Base.RoundTrip(req)
-				})
-				resp, err := tr.RoundTrip(srv.Request(t, "PUT", struct{ io.Reader }{strings.NewReader("a stream")}))
-				if err != nil {
-					t.Fatal(err)
-				}
-				if got := httpfake.ReadAll(t, resp); got != "a stream" || made != 1 {
-					t.Errorf("echoed %q after %d attempts", got, made)
-				}
+		inBubble(t, fmt.Sprintf("MaxAttempts %d", attempts), func(t *testing.T) {
+			srv := httpfake.Serve(t, "HTTP/1.1", echo)
+			made := 0
+			tr := &transport{MaxAttempts: attempts, Observe: func(awsretry.Attempt) { made++ }}
+			tr.Base = httpfake.Base(func(req *http.Request) (*http.Response, error) {
+				req.Body.Close()
+				return srv.Base.RoundTrip(req)
 			})
-		})
-	}
-}
-
-// An error of the caller's reader ends the call if it is known to be that.
-// Otherwise it is an error like any other.
-func TestFailingReader(t *testing.T) {
-	broken := errors.New("disk broken")
-	reader := func() io.Reader {
-		return io.MultiReader(strings.NewReader("half"),
-			httpfake.ReadFunc(func([]byte) (int, error) { return 0, broken }))
-	}
-	for _, tt := range []struct {
-		name    string
-		getBody func() (io.ReadCloser, error)
-		sends   int
-		stop    awsretry.Stop
-	}{
-		{"recorded", nil, 1, awsretry.StopPermanent},
-		{"GetBody", func() (io.ReadCloser, error) { return io.NopCloser(reader()), nil }, 3, awsretry.StopMaxAttempts},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			sends := 0
-			tr := retrying(func(req *http.Request) (*http.Response, error) {
-				sends++
-				got, err := httpfake.Receive(req)
-				if got != "half" {
-					t.Errorf("attempt %d sends %q", sends, got)
-				}
-				return nil, err
-			})
-			req := httpfake.Request(t, t.Context(), "PUT", reader())
-			req.GetBody = tt.getBody
-			_, err := tr.RoundTrip(req)
-			if sends != tt.sends || !errors.Is(err, broken) || contract.StopOf(nil, err) != tt.stop {
-				t.Errorf("%v after %d attempts", err, sends)
+			r := send(tr, srv.Request(t, "PUT", struct{ io.Reader }{strings.NewReader("a stream")}))
+			if r.wantBody(t, "a stream"); made != 1 {
+				t.Errorf("%d attempts", made)
 			}
 		})
 	}
 }
 
-// If Base responds although the reader failed, a retry would have nothing to
-// send.
-func TestFailingReaderWithAResponse(t *testing.T) {
-	tr := retrying(func(req *http.Request) (*http.Response, error) {
-		httpfake.Receive(req)
-		return httpfake.Response(req, 503, http.NoBody), nil
-	})
-	failing := httpfake.ReadFunc(func([]byte) (int, error) { return 0, errReset })
-	resp, err := tr.RoundTrip(httpfake.Request(t, t.Context(), "PUT", failing))
-	if err != nil || resp.StatusCode != 503 || contract.StopOf(resp, nil) != awsretry.StopBody {
-		t.Errorf("%v, %v; stopped by %q", resp, err, contract.StopOf(resp, nil))
+var errDisk = errors.New("disk on fire")
+
+// An unreadable body has a size, but its ReadAt fails.
+type unreadable struct{ *bytes.Reader }
+
+func (unreadable) ReadAt([]byte, int64) (int, error) { return 0, errDisk }
+func (unreadable) Close() error                      { return nil }
+
+// An error of the caller's reader ends the call if it is known to be that.
+// Otherwise it is an error like any other. If Base responds although the reader
+// failed, a retry would have nothing to send.
+func TestFailingReader(t *testing.T) {
+	half := func() io.ReadCloser {
+		return io.NopCloser(io.MultiReader(strings.NewReader("half"), iotest.ErrReader(errDisk)))
 	}
-	if n := contract.TokensOf(t, tr); n != 500 {
-		t.Errorf("%d tokens", n)
+	for _, tt := range []struct {
+		name     string
+		body     io.ReadCloser
+		getBody  func() (io.ReadCloser, error)
+		responds bool
+		sends    int
+		stop     awsretry.Stop
+	}{
+		{"recorded", half(), nil, false, 1, awsretry.StopPermanent},
+		{"recorded, with a response", half(), nil, true, 1, awsretry.StopBody},
+		{"GetBody", half(), func() (io.ReadCloser, error) { return half(), nil }, false, 3, awsretry.StopMaxAttempts},
+		{"in place", unreadable{bytes.NewReader(make([]byte, 10))}, nil, false, 1, awsretry.StopPermanent},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			sends := 0
+			tr := retrying(func(req *http.Request) (*http.Response, error) {
+				sends++
+				if _, err := httpfake.Receive(req); !tt.responds {
+					return nil, err
+				}
+				return httpfake.Response(req, 503, http.NoBody), nil
+			})
+			req := httpfake.Request(t, t.Context(), "PUT", nil)
+			req.Body, req.GetBody, req.ContentLength = tt.body, tt.getBody, 10
+			r := send(tr, req)
+			if sends != tt.sends || r.stop != tt.stop || !tt.responds && !errors.Is(r.err, errDisk) {
+				t.Errorf("%v and %d attempts", r, sends)
+			}
+			if tt.responds {
+				wantTokens(t, tr, 500)
+			}
+		})
 	}
 }
 
@@ -270,12 +239,15 @@ func TestTrailersOfTwoAttempts(t *testing.T) {
 		trailers = append(trailers, req.Trailer)
 		return httpfake.Response(req, 503, http.NoBody), nil
 	})
-	check := func(t *testing.T, req *http.Request) {
+	var filledAtTheEnd *http.Request
+	filledAtTheEnd = httpfake.Request(t, t.Context(), "PUT", io.MultiReader(strings.NewReader("body"),
+		httpfake.ReadFunc(func([]byte) (int, error) { filledAtTheEnd.Trailer.Set("Sum", "42"); return 0, io.EOF })))
+	filledAtTheEnd.Trailer = http.Header{"Sum": nil}
+	withGetBody := httpfake.Request(t, t.Context(), "PUT", strings.NewReader("body")) // the Transport is in use then
+	withGetBody.Trailer = http.Header{"Sum": {"42"}}
+	for _, req := range []*http.Request{filledAtTheEnd, withGetBody} {
 		trailers = nil
-		if _, err := tr.RoundTrip(req); err != nil {
-			t.Fatal(err)
-		}
-		if len(trailers) != 3 {
+		if send(tr, req).wantBody(t, ""); len(trailers) != 3 {
 			t.Fatalf("%d attempts", len(trailers))
 		}
 		trailers[0].Set("Sum", "0")
@@ -283,23 +255,88 @@ func TestTrailersOfTwoAttempts(t *testing.T) {
 			t.Error("the trailers are one map")
 		}
 	}
-	t.Run("filled in at the end of the body", func(t *testing.T) {
-		var req *http.Request
-		rest := strings.NewReader("body")
-		body := httpfake.ReadFunc(func(p []byte) (int, error) {
-			n, err := rest.Read(p)
-			if err == io.EOF {
-				req.Trailer.Set("Sum", "42")
+}
+
+// Every attempt reads a file by its ReadAt, from where the caller left it.
+func TestFileIsReadInPlace(t *testing.T) {
+	data := httpfake.Text(3 << 20)
+	for _, wrapped := range []bool{false, true} {
+		file := fileAt(t, data, 1000)
+		sends := 0
+		tr := retrying(func(req *http.Request) (*http.Response, error) {
+			sends++
+			if at, err := file.Seek(0, io.SeekCurrent); err != nil || at != 1000 {
+				t.Errorf("at attempt %d the file is at %d, %v", sends, at, err)
 			}
-			return n, err
+			again, err := req.GetBody()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if b, err := io.ReadAll(again); err != nil || string(b) != data[1000:] {
+				t.Errorf("GetBody gives %d bytes, %v", len(b), err)
+			}
+			again.Close()
+			if got, err := httpfake.Receive(req); err != nil || got != data[1000:] {
+				t.Errorf("attempt %d sends %d bytes, %v", sends, len(got), err)
+			}
+			return httpfake.Response(req, 500, http.NoBody), nil
 		})
-		req = httpfake.Request(t, t.Context(), "PUT", struct{ io.Reader }{body})
-		req.Trailer = http.Header{"Sum": nil}
-		check(t, req)
+		var body io.Reader = file
+		if wrapped {
+			body = io.NopCloser(file)
+		}
+		if r := send(tr, httpfake.Request(t, t.Context(), "PUT", body)); r.err != nil || sends != 3 {
+			t.Errorf("%v after %d attempts", r, sends)
+		}
+		if closed := errors.Is(file.Close(), os.ErrClosed); closed == wrapped {
+			t.Errorf("closed: %v", closed)
+		}
+	}
+}
+
+// A file whose size does not say how much can be read of it is recorded, like
+// any other reader.
+func TestFileWithoutASize(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { io.WriteString(w, "from a pipe"); w.Close() }()
+	files := map[string]*os.File{"from a pipe": r}
+	const proc = "/proc/self/cmdline" // a regular file of size 0 that has content
+	if content, err := os.ReadFile(proc); err == nil && len(content) > 0 {
+		if files[string(content)], err = os.Open(proc); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for want, f := range files {
+		var got []string
+		tr := retrying(func(req *http.Request) (*http.Response, error) {
+			b, err := httpfake.Receive(req)
+			got = append(got, b)
+			return httpfake.Response(req, 503, http.NoBody), err
+		})
+		if send(tr, httpfake.Request(t, t.Context(), "PUT", f)).wantBody(t, ""); !slices.Equal(got, slices.Repeat([]string{want}, 3)) {
+			t.Errorf("sent %q", got)
+		}
+		if !errors.Is(f.Close(), os.ErrClosed) {
+			t.Errorf("the file of %q is open", want)
+		}
+	}
+}
+
+// A file that has become too short is an error, never a short request.
+func TestFileThatShrinks(t *testing.T) {
+	f := fileAt(t, "hello, world", 0)
+	sends := 0
+	tr := retrying(func(req *http.Request) (*http.Response, error) {
+		sends++
+		if _, err := httpfake.Receive(req); err != nil {
+			return nil, err
+		}
+		return httpfake.Response(req, 503, http.NoBody), os.Truncate(f.Name(), 5)
 	})
-	t.Run("GetBody, with a Transport in use", func(t *testing.T) {
-		req := httpfake.Request(t, t.Context(), "PUT", strings.NewReader("body"))
-		req.Trailer = http.Header{"Sum": {"42"}}
-		check(t, req)
-	})
+	if r := send(tr, httpfake.Request(t, t.Context(), "PUT", f)); r.stop != awsretry.StopBody || sends != 1 {
+		t.Errorf("%v after %d attempts", r, sends)
+	}
 }

@@ -1,4 +1,4 @@
-package contract
+package contract_test
 
 import (
 	"context"
@@ -11,144 +11,80 @@ import (
 	"time"
 
 	"example.com/awsretry"
+	"example.com/awsretry/internal/contract"
 	"example.com/awsretry/internal/httpfake"
 )
-
-// A hangingBody has some content and then nothing, until its request ends or it
-// is closed, as the bodies of net/http do.
-type hangingBody struct {
-	io.Reader
-	req    *http.Request
-	closed chan struct{}
-}
-
-func hanging(req *http.Request, content string) io.ReadCloser {
-	return &hangingBody{strings.NewReader(content), req, make(chan struct{})}
-}
-
-func (b *hangingBody) Read(p []byte) (int, error) {
-	if n, err := b.Reader.Read(p); err == nil {
-		return n, nil
-	}
-	select {
-	case <-b.req.Context().Done():
-		return 0, b.req.Context().Err()
-	case <-b.req.Cancel:
-		return 0, errors.New("request canceled")
-	case <-b.closed:
-		return 0, http.ErrBodyReadAfterClose
-	}
-}
-
-func (b *hangingBody) Close() error { close(b.closed); return nil }
 
 // The caller ends a Read wherever it waits: with Close from another goroutine,
 // or with its context.
 func TestResumeEndsWithItsCaller(t *testing.T) {
-	for _, tt := range []struct {
-		where string
-		read  int
-		delay time.Duration
-		base  func(*object, *http.Request) (*http.Response, error)
-	}{
-		{
-			where: "the first body", read: 100, base: func(o *object, req *http.Request) (*http.Response, error) {
-				o.change = func(_ int, r *http.Response) { r.Body = hanging(req, letters[:100]) }
-				return o.RoundTrip(req)
-			},
-		},
-		{
-			where: "the delay", read: 100, delay: 50 * time.Second, base: (*object).RoundTrip,
-		},
-		{
-			where: "the request for the rest", read: 100, base: func(o *object, req *http.Request) (*http.Response, error) {
-				if req.Header.Get("If-Range") == "" {
-					return o.RoundTrip(req)
-				}
-				select {
-				case <-req.Context().Done():
-					return nil, req.Context().Err()
-				case <-req.Cancel:
-					return nil, errors.New("request canceled")
-				}
-			},
-		},
-		{
-			where: "the rest", read: 150, base: func(o *object, req *http.Request) (*http.Response, error) {
-				o.change = ofRest(func(r *http.Response) { r.Body = hanging(req, letters[100:150]) })
-				return o.RoundTrip(req)
-			},
+	const after, delay = 30 * time.Second, 50 * time.Second
+	hangingAfter := func(content string) edits {
+		return edits{func(r *http.Response) { r.Body = hanging(r.Request, content) }}
+	}
+	for where, newObject := range map[string]func() *object{
+		"the first body":           func() *object { return &object{first: hangingAfter(letters[:100])} },
+		"the delay":                func() *object { return &object{breaks: broken100} },
+		"the request for the rest": func() *object { return &object{breaks: broken100, silent: true} },
+		"the rest": func() *object {
+			return &object{breaks: broken100, second: hangingAfter(letters[100:150])}
 		},
 	} {
-		for _, how := range []string{"Close", "cancel", "deadline", "Request.Cancel"} {
-			t.Run(how+" in "+tt.where, func(t *testing.T) {
+		for how, causes := range map[string][]error{
+			"Close":          {http.ErrBodyReadAfterClose},
+			"cancel":         {errGone, context.Canceled},
+			"deadline":       {errGone, context.DeadlineExceeded},
+			"Request.Cancel": {context.Canceled},
+		} {
+			if how == "deadline" && where == "the delay" {
+				continue // it is not begun
+			}
+			t.Run(how+" in "+where, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
+					o := newObject()
+					tr := continuing(o)
+					if tr.Backoff = contract.Delay(0); where == "the delay" {
+						tr.Backoff = contract.Delay(delay)
+					}
 					ctx, cancel := context.WithCancelCause(t.Context())
 					defer cancel(nil)
-					const after = 30 * time.Second
-					cause, also := errors.New("enough"), context.Canceled
-					switch how {
-					case "deadline":
-						if tt.delay > 0 {
-							t.Skip("a delay that would end after the deadline is not begun")
-						}
+					if how == "deadline" {
 						var end context.CancelFunc
-						ctx, end = context.WithTimeoutCause(ctx, after, cause)
+						ctx, end = context.WithTimeoutCause(ctx, after, errGone)
 						defer end()
-						also = context.DeadlineExceeded
-					case "Request.Cancel":
-						cause = context.Canceled
-					case "Close":
-						cause, also = http.ErrBodyReadAfterClose, http.ErrBodyReadAfterClose
 					}
-					o := &object{content: letters, etag: `"v1"`, breaks: []int{100}}
-					tr := &awsretry.Transport{
-						Resume: true, Policy: retryBroken, Backoff: Delay(tt.delay),
-						Base: httpfake.Base(func(req *http.Request) (*http.Response, error) { return tt.base(o, req) }),
-					}
-					req := httpfake.Request(t, ctx, http.MethodGet, nil)
-					legacy := make(chan struct{})
+					req := httpfake.Request(t, ctx, "GET", nil)
 					if how == "Request.Cancel" {
-						req.Cancel = legacy
+						req.Cancel = closeAfter(after)
 					}
 					resp, err := tr.RoundTrip(req)
 					if err != nil {
 						t.Fatal(err)
 					}
-					start := time.Now()
-					ended := make(chan error)
-					var read []byte
-					go func() {
-						var err error
-						read, err = io.ReadAll(resp.Body)
-						ended <- err
-					}()
-					if how != "deadline" {
-						time.Sleep(after)
+					start, want := time.Now(), letters[:100]
+					if where == "the rest" {
+						want = letters[:150]
 					}
 					switch how {
 					case "Close":
-						resp.Body.Close()
+						time.AfterFunc(after, func() { resp.Body.Close() })
 					case "cancel":
-						cancel(cause)
-					case "Request.Cancel":
-						close(legacy)
+						time.AfterFunc(after, func() { cancel(errGone) })
 					}
-					err = <-ended
-					if took := time.Since(start); took != after {
-						t.Errorf("ended after %v", took)
+					got, err := io.ReadAll(resp.Body)
+					if took := time.Since(start); took != after || string(got) != want {
+						t.Errorf("%d bytes after %v", len(got), took)
 					}
-					if !errors.Is(err, cause) || !errors.Is(err, also) {
-						t.Errorf("Read ended with %v, want %v and %v", err, cause, also)
+					for _, cause := range causes {
+						if !errors.Is(err, cause) {
+							t.Errorf("Read ended with %v, want %v", err, cause)
+						}
 					}
 					if how != "Close" {
-						wantBrokenOff(t, err, awsretry.StopCanceled, tt.read)
+						wantBrokenOff(t, err, awsretry.StopCanceled, len(want))
 					}
-					if string(read) != letters[:tt.read] {
-						t.Errorf("read %d bytes", len(read))
-					}
-					if again, err := resp.Body.Read(make([]byte, 1)); again != 0 || err == nil || err == io.EOF {
-						t.Errorf("another Read returned %d, %v", again, err)
+					if n, err := resp.Body.Read(make([]byte, 1)); n != 0 || err == nil || err == io.EOF {
+						t.Errorf("another Read returned %d, %v", n, err)
 					}
 					resp.Body.Close()
 					for n, b := range o.bodies {
@@ -162,61 +98,43 @@ func TestResumeEndsWithItsCaller(t *testing.T) {
 	}
 }
 
-// A context that ends between two Reads ends the body too.
+// A context that ends between two Reads, or while the service refuses the rest,
+// ends the body. Whether the refusal's own body has come by then makes no
+// difference.
 func TestResumeAfterTheContext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		cause := errors.New("enough")
-		ctx, cancel := context.WithCancelCause(t.Context())
-		o := &object{content: letters, etag: `"v1"`, breaks: []int{100}}
-		tr := &awsretry.Transport{Base: o, Resume: true, Policy: retryBroken}
-		resp, err := tr.RoundTrip(httpfake.Request(t, ctx, http.MethodGet, nil))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := io.ReadFull(resp.Body, make([]byte, 100)); err != nil {
-			t.Fatal(err)
-		}
-		cancel(cause)
-		_, err = io.ReadAll(resp.Body)
-		resp.Body.Close()
-		wantBrokenOff(t, err, awsretry.StopCanceled, 100)
-		if !errors.Is(err, cause) || !errors.Is(err, errBroken) || len(o.ranges) != 1 {
-			t.Errorf("%v after requests for %q", err, o.ranges)
-		}
-		o.wantClosed(t)
-	})
-}
-
-// A context that ends while the service refuses the rest ends the body. Whether
-// the refusal's own body has come by then makes no difference.
-func TestResumeCanceledWithAResponse(t *testing.T) {
-	for name, refuse := range map[string]func(*http.Response){
-		"a whole one": func(r *http.Response) { r.Body = http.NoBody },
-		"one that ends with the context": func(r *http.Response) {
-			r.Header.Set("Content-Type", "application/xml")
-			r.Body = hanging(r.Request, "<Error>")
-		},
+	for name, body := range map[string]func(*http.Response){
+		"between two Reads":             nil,
+		"with a refusal":                func(r *http.Response) { r.Body = http.NoBody },
+		"in the body of such a refusal": func(r *http.Response) { r.Body = hanging(r.Request, "<Error>") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				cause := errors.New("enough")
 				ctx, cancel := context.WithCancelCause(t.Context())
-				o := &object{content: letters, etag: `"v1"`, breaks: []int{100}, change: ofRest(func(r *http.Response) {
-					cancel(cause)
-					r.StatusCode = http.StatusServiceUnavailable
-					refuse(r)
-				})}
-				tr := &awsretry.Transport{Base: o, Resume: true, Policy: retryBroken}
-				resp, err := tr.RoundTrip(httpfake.Request(t, ctx, http.MethodGet, nil))
+				defer cancel(nil)
+				o, says, requests := &object{breaks: broken100}, errBroken.Error(), 1
+				if body != nil {
+					o.second = edits{withStatus(503), body, func(*http.Response) { cancel(errGone) }}
+					says, requests = "was 503", 2
+				}
+				resp, err := continuing(o).RoundTrip(httpfake.Request(t, ctx, "GET", nil))
 				if err != nil {
 					t.Fatal(err)
 				}
-				_, err = io.ReadAll(resp.Body)
-				resp.Body.Close()
+				if _, err := io.ReadFull(resp.Body, make([]byte, 100)); err != nil {
+					t.Fatal(err)
+				}
+				if body == nil {
+					cancel(errGone)
+				}
+				_, err = readToEnd(resp)
 				wantBrokenOff(t, err, awsretry.StopCanceled, 100)
-				if !errors.Is(err, cause) || !errors.Is(err, context.Canceled) || !errors.Is(err, errBroken) ||
-					!strings.Contains(err.Error(), "was 503") {
-					t.Error(err)
+				for _, cause := range []error{errGone, context.Canceled, errBroken} {
+					if !errors.Is(err, cause) {
+						t.Errorf("%v does not match %v", err, cause)
+					}
+				}
+				if !strings.Contains(err.Error(), says) || len(o.ranges) != requests {
+					t.Errorf("%v after %d requests", err, len(o.ranges))
 				}
 				o.wantClosed(t)
 			})
@@ -224,60 +142,12 @@ func TestResumeCanceledWithAResponse(t *testing.T) {
 	}
 }
 
-// A body that ends early because it is closed does not look whole.
-func TestEarlyEndOfAClosedBody(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		closed := make(chan struct{})
-		o := &object{content: letters, etag: `"v1"`, change: ofEach(func(r *http.Response) {
-			r.Body = struct {
-				io.Reader
-				closer
-			}{io.MultiReader(strings.NewReader(letters[:100]), httpfake.ReadFunc(func([]byte) (int, error) {
-				<-closed
-				return 0, io.EOF
-			})), func() { close(closed) }}
-		})}
-		resp, err := (&awsretry.Transport{Base: o, Resume: true}).RoundTrip(
-			httpfake.Request(t, t.Context(), http.MethodGet, nil))
-		if err != nil {
-			t.Fatal(err)
-		}
-		time.AfterFunc(time.Second, func() { resp.Body.Close() })
-		if got, err := io.ReadAll(resp.Body); !errors.Is(err, http.ErrBodyReadAfterClose) || len(got) != 100 {
-			t.Errorf("%d bytes, %v", len(got), err)
-		}
-	})
-}
-
-// A delay that would end after the deadline is not begun.
-func TestResumeBeforeTheDeadline(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		o := &object{content: letters, etag: `"v1"`, breaks: []int{100}}
-		tr := &awsretry.Transport{Base: o, Resume: true, Policy: retryBroken, Backoff: Delay(2 * time.Minute)}
-		resp, err := tr.RoundTrip(httpfake.Request(t, ctx, http.MethodGet, nil))
-		if err != nil {
-			t.Fatal(err)
-		}
-		start := time.Now()
-		_, err = io.ReadAll(resp.Body)
-		resp.Body.Close()
-		wantBrokenOff(t, err, awsretry.StopDeadline, 100)
-		if !errors.Is(err, errBroken) || time.Since(start) != 0 {
-			t.Errorf("%v after %v", err, time.Since(start))
-		}
-		o.wantClosed(t)
-	})
-}
-
 // Close in the middle ends the download, whatever was read.
 func TestCloseInTheMiddleOfAResumedBody(t *testing.T) {
-	for _, read := range []int{0, 50, 100, 101, 259, 260} {
+	for read, requests := range map[int]int{0: 1, 50: 1, 100: 1, 101: 2, 259: 2, 260: 2} {
 		synctest.Test(t, func(t *testing.T) {
-			o := &object{content: letters, etag: `"v1"`, breaks: []int{100}}
-			tr := &awsretry.Transport{Base: o, Resume: true, Policy: retryBroken}
-			resp, err := tr.RoundTrip(httpfake.Request(t, t.Context(), http.MethodGet, nil))
+			o := &object{breaks: broken100}
+			resp, err := get(t, continuing(o))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -289,13 +159,63 @@ func TestCloseInTheMiddleOfAResumedBody(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			if n, err := resp.Body.Read(make([]byte, 1)); n != 0 || !errors.Is(err, http.ErrBodyReadAfterClose) {
-				t.Errorf("Read after Close of %d bytes returned %d, %v", read, n, err)
-			}
-			if want := 1 + read/101; len(o.ranges) != min(want, 2) {
-				t.Errorf("%d requests for %d bytes", len(o.ranges), read)
+			n, err := resp.Body.Read(make([]byte, 1))
+			if n != 0 || !errors.Is(err, http.ErrBodyReadAfterClose) || len(o.ranges) != requests {
+				t.Errorf("Read after Close of %d bytes returned %d, %v; %d requests", read, n, err, len(o.ranges))
 			}
 			o.wantClosed(t)
 		})
 	}
+}
+
+// A body that ends early because it is closed does not look whole.
+func TestEarlyEndOfAClosedBody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		closed := make(chan struct{})
+		resp, err := get(t, continuing(&object{each: edits{func(r *http.Response) {
+			r.Body = io.NopCloser(io.MultiReader(strings.NewReader(letters[:100]), hangUntil(closed)))
+		}}}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.AfterFunc(time.Second, func() {
+			resp.Body.Close()
+			close(closed)
+		})
+		if got, err := readToEnd(resp); !errors.Is(err, http.ErrBodyReadAfterClose) || len(got) != 100 {
+			t.Errorf("%d bytes, %v", len(got), err)
+		}
+	})
+}
+
+// A panic of a hook leaves no token and no body.
+func TestPanicDuringResume(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := &object{breaks: broken100}
+		tr := continuing(o)
+		preparePanics(2)(tr)
+		resp, err := get(t, tr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(resp.Body, make([]byte, 100)); err != nil {
+			t.Fatal(err)
+		}
+		func() {
+			defer func() {
+				if p := recover(); p != "prepare" {
+					t.Errorf("recovered %v", p)
+				}
+			}()
+			resp.Body.Read(make([]byte, 1))
+		}()
+		if n, err := resp.Body.Read(make([]byte, 1)); n != 0 || err == nil || err == io.EOF {
+			t.Errorf("Read after the panic returned %d, %v", n, err)
+		}
+		resp.Body.Close()
+		if tokens := contract.TokensOf(t, tr); tokens != 500 {
+			t.Errorf("%d tokens", tokens)
+		}
+		o.wantClosed(t)
+	})
 }

@@ -1,4 +1,4 @@
-package contract
+package contract_test
 
 import (
 	"compress/gzip"
@@ -10,21 +10,18 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"example.com/awsretry"
 	"example.com/awsretry/internal/httpfake"
 )
 
 // behaviors are what a service may do to a response.
-var behaviors = []func(*object, *http.Response){
-	func(*object, *http.Response) {},
-	func(_ *object, r *http.Response) { r.StatusCode = http.StatusServiceUnavailable },
-	func(_ *object, r *http.Response) { r.StatusCode = http.StatusTooManyRequests },
-	func(_ *object, r *http.Response) { r.ContentLength = -1 },
-	func(_ *object, r *http.Response) { r.Header.Set("Accept-Ranges", "none") },
-	func(_ *object, r *http.Response) { r.Trailer = http.Header{"Sum": nil} },
-	ofRange(func(r *http.Response, first, last, _ int) {
-		r.Header.Set("Content-Range", fmt.Sprintf("bytes %d-%d/*", first, last))
-	}),
+var behaviors = edits{
+	func(*http.Response) {},
+	withStatus(503),
+	withStatus(429),
+	noLength,
+	withHeader("Accept-Ranges", "none"),
+	withTrailer,
+	ofRange(func(r *http.Response, first, last, _ int) { setRange(r, first, last, -1) }),
 	ofRange(func(r *http.Response, first, last, _ int) { // a body that is too short
 		r.Body = io.NopCloser(io.LimitReader(r.Body, int64(last-first)))
 	}),
@@ -34,44 +31,48 @@ var behaviors = []func(*object, *http.Response){
 	}),
 	ofRange(func(r *http.Response, first, last, total int) { // a part that is too short
 		r.ContentLength = int64(last - first)
-		r.Header.Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", first, last-1, total))
+		setRange(r, first, last-1, total)
 		r.Body = io.NopCloser(io.LimitReader(r.Body, int64(last-first)))
 	}),
 	ofRange(func(r *http.Response, first, last, _ int) { // perhaps a part that is too short
 		r.ContentLength = int64(last - first)
-		r.Header.Set("Content-Range", fmt.Sprintf("bytes %d-%d/*", first, last-1))
+		setRange(r, first, last-1, -1)
 		r.Body = io.NopCloser(io.LimitReader(r.Body, int64(last-first)))
 	}),
 	// What must not be taken for a part of the object has bytes that are not.
-	foreign(func(r *http.Response, _, _, _ int) { r.StatusCode = http.StatusRequestedRangeNotSatisfiable }),
-	foreign(func(r *http.Response, _, _, _ int) { r.StatusCode = http.StatusPreconditionFailed }),
-	foreign(func(r *http.Response, _, _, _ int) { r.StatusCode = http.StatusFound }),
-	foreign(func(r *http.Response, _, _, _ int) { r.Header.Set("ETag", `"other"`) }),
-	foreign(func(r *http.Response, _, _, _ int) { r.Header.Set("ETag", `W/"v1"`) }),
-	foreign(func(r *http.Response, _, _, _ int) { r.Header.Del("ETag") }),
-	foreign(func(r *http.Response, _, _, _ int) { r.Header.Del("Content-Range") }),
-	foreign(func(r *http.Response, _, _, _ int) { r.Header.Set("Content-Range", "lines 0-1/2") }),
-	foreign(func(r *http.Response, _, _, _ int) { r.Header.Set("Content-Range", "bytes */2") }),
-	foreign(func(r *http.Response, first, last, total int) {
-		r.Header.Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", first+1, last, total))
-	}),
-	foreign(func(r *http.Response, first, last, total int) {
-		r.Header.Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", first, last, total-1))
-	}),
-	foreign(func(r *http.Response, _, _, _ int) { r.Header.Set("Content-Type", "multipart/byteranges; boundary=x") }),
-	foreign(func(r *http.Response, _, _, _ int) { r.Header.Set("Content-Encoding", "br") }),
-	foreign(func(r *http.Response, _, _, _ int) { r.Uncompressed = true }),
-	foreign(func(r *http.Response, _, _, total int) { // the whole object, of another version
-		r.StatusCode, r.ContentLength = http.StatusOK, int64(total)
+	foreign(withStatus(416)),
+	foreign(withStatus(412)),
+	foreign(withStatus(302)),
+	foreign(withHeader("ETag", `"other"`)),
+	foreign(withHeader("ETag", `W/"v1"`)),
+	foreign(withHeader("ETag")),
+	foreign(withHeader("Content-Range")),
+	foreign(withHeader("Content-Range", "lines 0-1/2")),
+	foreign(withHeader("Content-Range", "bytes */2")),
+	foreign(withHeader("Content-Type", "multipart/byteranges; boundary=x")),
+	foreign(withHeader("Content-Encoding", "br")),
+	foreign(func(r *http.Response) { r.Uncompressed = true }),
+	foreign(ofRange(func(r *http.Response, first, last, total int) { setRange(r, first+1, last, total) })),
+	foreign(ofRange(func(r *http.Response, first, last, total int) { setRange(r, first, last, total-1) })),
+	foreign(ofRange(func(r *http.Response, _, _, total int) { // the whole object, of another version
+		r.StatusCode, r.ContentLength = 200, int64(total)
 		r.Header.Del("Content-Range")
 		r.Header.Set("ETag", `"v2"`)
-	}),
+	})),
+}
+
+func setRange(r *http.Response, first, last, total int) {
+	size := "*"
+	if total >= 0 {
+		size = fmt.Sprint(total)
+	}
+	r.Header.Set("Content-Range", fmt.Sprintf("bytes %d-%d/%s", first, last, size))
 }
 
 // ofRange is a behavior in a 206 that should have the rest.
-func ofRange(change func(resp *http.Response, first, last, total int)) func(*object, *http.Response) {
-	return func(_ *object, r *http.Response) {
-		if r.StatusCode == http.StatusPartialContent && r.Request.Header.Get("If-Range") != "" {
+func ofRange(change func(resp *http.Response, first, last, total int)) func(*http.Response) {
+	return func(r *http.Response) {
+		if r.StatusCode == 206 && r.Request.Header.Get("If-Range") != "" {
 			var first, last, total int
 			fmt.Sscanf(r.Header.Get("Content-Range"), "bytes %d-%d/%d", &first, &last, &total)
 			change(r, first, last, total)
@@ -81,17 +82,17 @@ func ofRange(change func(resp *http.Response, first, last, total int)) func(*obj
 
 // foreign is a behavior in such a 206, with a body that is not the object's and
 // whose length does not say so.
-func foreign(change func(resp *http.Response, first, last, total int)) func(*object, *http.Response) {
-	return ofRange(func(r *http.Response, first, last, total int) {
+func foreign(change func(*http.Response)) func(*http.Response) {
+	return ofRange(func(r *http.Response, _, _, total int) {
 		holding(strings.Repeat("#", total))(r)
 		r.ContentLength = -1
-		change(r, first, last, total)
+		change(r)
 	})
 }
 
-// gzipped compresses content as a service does on the fly, and scrambled does
-// something else to it that depends on where it begins.
-func gzipped(content string) string {
+// compress compresses content as a service does on the fly, and scramble
+// does something else to it that depends on where it begins.
+func compress(content string) string {
 	var compressed strings.Builder
 	z := gzip.NewWriter(&compressed)
 	io.WriteString(z, content)
@@ -99,10 +100,9 @@ func gzipped(content string) string {
 	return compressed.String()
 }
 
-func scrambled(content string) string {
-	random := rand.NewChaCha8([32]byte{})
+func scramble(content string) string {
 	mask := make([]byte, len(content))
-	random.Read(mask)
+	rand.NewChaCha8([32]byte{}).Read(mask)
 	for i := range mask {
 		mask[i] ^= content[i]
 	}
@@ -127,30 +127,26 @@ func FuzzResume(f *testing.F) {
 			return
 		}
 		synctest.Test(t, func(t *testing.T) {
-			o := &object{content: content, etag: `"v1"`}
+			o := &object{content: content}
 			encoded := func(s string) string { return s }
 			switch compressed % 8 {
 			case 1, 2: // by one that knows ranges of the plain bytes
-				o.compress, o.plain, encoded = gzipped, compressed%2 == 0, gzipped
+				o.compress, o.plain, encoded = compress, compressed%2 == 0, compress
 			case 3: // before
-				content = gzipped(content)
-				o.content = content
+				content = compress(content)
+				o.content, o.each = content, edits{gzipped}
 			case 4, 5: // by one that keeps the lengths
-				o.compress, o.plain, encoded = scrambled, compressed%2 == 0, scrambled
+				o.compress, o.plain, encoded = scramble, compressed%2 == 0, scramble
 			}
 			for i := 0; i < len(script) && i < 40; i += 2 {
 				o.breaks = append(o.breaks, int(script[i]))
 			}
-			o.change = func(n int, r *http.Response) {
-				if compressed%8 == 3 {
-					r.Header.Set("Content-Encoding", "gzip")
+			o.each = append(o.each, func(r *http.Response) {
+				if i := 2*len(o.bodies) + 1; i < len(script) {
+					behaviors[int(script[i])%len(behaviors)](r)
 				}
-				if 2*n+1 < len(script) {
-					behaviors[int(script[2*n+1])%len(behaviors)](o, r)
-				}
-			}
-			tr := &awsretry.Transport{Base: o, Resume: true, Policy: retryBroken}
-			req, want := httpfake.Request(t, t.Context(), http.MethodGet, nil), content
+			})
+			req, want := httpfake.Request(t, t.Context(), "GET", nil), content
 			switch from, to := int(from), int(to); {
 			case 0 < from && from <= to && to < len(content):
 				req.Header.Set("Range", fmt.Sprintf("bytes=%d-%d", from, to))
@@ -159,20 +155,19 @@ func FuzzResume(f *testing.F) {
 				req.Header.Set("Range", fmt.Sprintf("bytes=%d-", from))
 				want = content[from:]
 			}
-			resp, err := tr.RoundTrip(req)
+			resp, err := continuing(o).RoundTrip(req)
 			if err != nil {
 				t.Fatal(err)
 			}
 			plain := len(want)
-			if want = encoded(want); o.plain && resp.StatusCode == http.StatusPartialContent {
+			if want = encoded(want); o.plain && resp.StatusCode == 206 {
 				want = want[:min(len(want), plain)]
 			}
-			got, err := io.ReadAll(resp.Body)
-			resp.Body.Close()
+			got, err := readToEnd(resp)
 			if resp.StatusCode >= 400 {
 				return
 			}
-			if !strings.HasPrefix(want, string(got)) || err == nil && string(got) != want {
+			if !strings.HasPrefix(want, got) || err == nil && got != want {
 				t.Errorf("read %q with the error %v of %q; requests for %q", got, err, want, o.ranges)
 			}
 			o.wantClosed(t)

@@ -1,4 +1,4 @@
-package contract
+package contract_test
 
 import (
 	"context"
@@ -9,51 +9,56 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"example.com/awsretry"
 	"example.com/awsretry/internal/httpfake"
 )
 
-// An object is served in ranges. Its responses break off.
+// An object is a Base that serves ranges of some content, in responses that
+// break off.
 type object struct {
-	content string
-	etag    string
-	breaks  []int                            // the bytes of each response until it breaks; one beyond these is whole
-	change  func(n int, resp *http.Response) // of the n-th response, from 0
+	content string // "": letters
+	breaks  []int  // bytes of each response before it breaks; a response beyond these is whole
+	cause   error  // of the breaks; nil: errBroken
 
-	compress func(string) string // on the fly, each response by itself; nil: none
-	plain    bool                // a part has the length of what is not compressed
+	each, first, second, later edits // of all responses, of the first, of the second, of all but the first
+	silent                     bool  // there is no response to a request for the rest
 
-	ranges []string // that were asked for
-	bodies []*httpfake.Body
+	compress func(string) string // each response by itself, as a service does on the fly; nil: not
+	plain    bool                // a part is as long as its plain bytes
+
+	ranges []string         // the Range of each request
+	bodies []*httpfake.Body // of each response
+}
+
+type edits []func(*http.Response)
+
+func (e edits) apply(resp *http.Response) {
+	for _, edit := range e {
+		edit(resp)
+	}
 }
 
 var (
-	errBroken = errors.New("connection reset by peer")
-	errNoKey  = errors.New("no key")
+	letters   = strings.Repeat("abcdefghijklmnopqrstuvwxyz", 10) // 260 bytes
+	errBroken = errors.New("broken by a test")
 )
-
-// A brokenBody ends with an error.
-type brokenBody struct {
-	io.Reader
-	err error
-}
-
-func (b *brokenBody) Read(p []byte) (int, error) {
-	n, err := b.Reader.Read(p)
-	if err == io.EOF && b.err != nil {
-		err = b.err
-	}
-	return n, err
-}
 
 func (o *object) RoundTrip(req *http.Request) (*http.Response, error) {
 	n := len(o.ranges)
 	asked := req.Header.Get("Range")
 	o.ranges = append(o.ranges, asked)
+	if o.silent && n > 0 {
+		_, err := hanging(req, "").Read(make([]byte, 1))
+		return nil, err
+	}
+	if o.content == "" {
+		o.content = letters
+	}
 	first, last := 0, len(o.content)-1
 	status := http.StatusOK
-	if asked != "" && (req.Header.Get("If-Range") == "" || req.Header.Get("If-Range") == o.etag) {
+	if validator := req.Header.Get("If-Range"); asked != "" && (validator == "" || validator == `"v1"`) {
 		from, to, _ := strings.Cut(strings.TrimPrefix(asked, "bytes="), "-")
 		fmt.Sscan(from, &first)
 		if fmt.Sscan(to, &last); from == "" {
@@ -74,109 +79,167 @@ func (o *object) RoundTrip(req *http.Request) (*http.Response, error) {
 			rest = rest[:min(len(rest), int(length))]
 		}
 	}
-	body := &brokenBody{Reader: strings.NewReader(rest)}
+	resp := httpfake.Response(req, status, io.NopCloser(strings.NewReader(rest)), "ETag", `"v1"`)
 	if n < len(o.breaks) && o.breaks[n] < len(rest) {
-		body.Reader, body.err = strings.NewReader(rest[:o.breaks[n]]), errBroken
+		breakingAfter(rest[:o.breaks[n]], o.cause)(resp)
 	}
-	resp := httpfake.Response(req, status, io.NopCloser(body), "ETag", o.etag)
 	resp.ContentLength = length
 	if o.compress != nil {
 		resp.Header.Set("Content-Encoding", "gzip")
 	}
-	if status == http.StatusPartialContent {
+	switch status {
+	case http.StatusPartialContent:
 		resp.Header.Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", first, last, len(o.content)))
-	}
-	if status == http.StatusRequestedRangeNotSatisfiable {
+	case http.StatusRequestedRangeNotSatisfiable:
 		resp.Header.Set("Content-Range", fmt.Sprintf("bytes */%d", len(o.content)))
 	}
-	if o.change != nil {
-		o.change(n, resp)
-	}
-	counted := httpfake.NewBody(resp.Body)
-	o.bodies = append(o.bodies, counted)
-	resp.Body = counted
+	o.edit(n, resp)
+	body := httpfake.NewBody(resp.Body)
+	o.bodies = append(o.bodies, body)
+	resp.Body = body
 	return resp, nil
+}
+
+func (o *object) edit(n int, resp *http.Response) {
+	switch {
+	case n == 0:
+		o.first.apply(resp)
+	case n == 1:
+		o.second.apply(resp)
+		fallthrough
+	default:
+		o.later.apply(resp)
+	}
+	o.each.apply(resp)
 }
 
 // wantClosed fails unless every body was closed once, after its last Read.
 func (o *object) wantClosed(t *testing.T) {
 	t.Helper()
 	synctest.Wait()
-	for n, b := range o.bodies {
-		if b.Closes() != 1 || b.ReadsAfterClose() > 0 || b.ClosesDuringRead() > 0 || b.Overlaps() > 0 {
-			t.Errorf("body %d was closed %d times, %d times during a Read; %d reads after that, %d at the same time",
-				n, b.Closes(), b.ClosesDuringRead(), b.ReadsAfterClose(), b.Overlaps())
+	for _, b := range o.bodies {
+		if wantClosed(t, b); b.ReadsAfterClose() > 0 || b.Overlaps() > 0 {
+			t.Errorf("%d Reads after Close, %d at the same time", b.ReadsAfterClose(), b.Overlaps())
 		}
 	}
 }
 
-// ofEach returns a change of every response, and ofRest of the first response
-// to a request for the rest.
-func ofEach(change func(*http.Response)) func(int, *http.Response) {
-	return func(_ int, resp *http.Response) { change(resp) }
-}
+func noLength(r *http.Response)    { r.ContentLength = -1 }
+func withTrailer(r *http.Response) { r.Trailer = http.Header{"Sum": nil} }
 
-func ofRest(change func(*http.Response)) func(int, *http.Response) {
-	return func(n int, resp *http.Response) {
-		if n == 1 {
-			change(resp)
-		}
-	}
-}
-
-// holding changes the body.
 func holding(content string) func(*http.Response) {
-	return func(resp *http.Response) { resp.Body = io.NopCloser(strings.NewReader(content)) }
+	return func(r *http.Response) { r.Body = io.NopCloser(strings.NewReader(content)) }
 }
+
+func withLength(n int64) func(*http.Response) { return func(r *http.Response) { r.ContentLength = n } }
 
 func withStatus(status int) func(*http.Response) {
-	return func(resp *http.Response) { resp.StatusCode = status }
+	return func(r *http.Response) { r.StatusCode = status }
 }
 
-func withHeader(name, value string) func(*http.Response) {
-	return func(resp *http.Response) { resp.Header.Set(name, value) }
+// withHeader sets the lines of a header field.
+func withHeader(name string, lines ...string) func(*http.Response) {
+	return func(r *http.Response) { r.Header[http.CanonicalHeaderKey(name)] = lines }
 }
 
-// twice adds a line of a header.
-func twice(name, value string) func(*http.Response) {
-	return func(resp *http.Response) { resp.Header.Add(name, value) }
+// breakingAfter makes the body break off after some content.
+func breakingAfter(content string, cause error) func(*http.Response) {
+	if cause == nil {
+		cause = errBroken
+	}
+	broken := httpfake.ReadFunc(func([]byte) (int, error) { return 0, cause })
+	return func(r *http.Response) { r.Body = io.NopCloser(io.MultiReader(strings.NewReader(content), broken)) }
 }
 
-var letters = strings.Repeat("abcdefghijklmnopqrstuvwxyz", 10) // 260 bytes
+// whole makes a response one with a whole object of that content.
+func whole(content string) func(*http.Response) {
+	return func(r *http.Response) {
+		r.StatusCode, r.ContentLength = http.StatusOK, int64(len(content))
+		r.Header.Del("Content-Range")
+		holding(content)(r)
+	}
+}
 
-// A resumeCase is a download of letters.
-type resumeCase struct {
+// part makes a response one with a part of letters, of a total that may be "*".
+func part(first, last int, total string) func(*http.Response) {
+	return func(r *http.Response) {
+		r.ContentLength = -1
+		r.Header.Set("Content-Range", fmt.Sprintf("bytes %d-%d/%s", first, last, total))
+		holding(letters[first : last+1])(r)
+	}
+}
+
+// A hangingReader has some content and then nothing, until its request ends or it is
+// closed, like the bodies of net/http.
+type hangingReader struct {
+	io.Reader
+	req    *http.Request
+	closed chan struct{}
+}
+
+func hanging(req *http.Request, content string) io.ReadCloser {
+	return &hangingReader{strings.NewReader(content), req, make(chan struct{})}
+}
+
+func (b *hangingReader) Read(p []byte) (int, error) {
+	if n, err := b.Reader.Read(p); err == nil {
+		return n, nil
+	}
+	select {
+	case <-b.req.Context().Done():
+		return 0, b.req.Context().Err()
+	case <-b.req.Cancel:
+		return 0, errors.New("request canceled")
+	case <-b.closed:
+		return 0, http.ErrBodyReadAfterClose
+	}
+}
+
+func (b *hangingReader) Close() error { close(b.closed); return nil }
+
+// A download reads an object through a Transport.
+type download struct {
 	name   string
 	object object
 	method string
 	header http.Header
-	ctx    func(context.Context) context.Context
-	set    func(*awsretry.Transport)
+	ctx    func(context.Context) (context.Context, context.CancelFunc)
+	set    func(*transport)
 	want   string // body
 	err    string // a part of it; "": none
 	is     error
 	stop   awsretry.Stop
 	ranges []string // of the requests after the first
+	took   time.Duration
 }
 
-func (tt resumeCase) run(t *testing.T) {
-	o := tt.object
-	o.content = letters
-	if o.etag == "" {
-		o.etag = `"v1"`
+// continuing returns a Transport that continues the bodies of base.
+func continuing(base http.RoundTripper) *transport { return &transport{Base: base, Resume: true} }
+
+// readToEnd reads a body to its end, or to an error, and closes it.
+func readToEnd(resp *http.Response) (string, error) {
+	defer resp.Body.Close()
+	got, err := io.ReadAll(resp.Body)
+	return string(got), err
+}
+
+func (d download) run(t *testing.T) {
+	tr := continuing(&d.object)
+	if d.took > 0 {
+		tr.Backoff = awsretry.Exponential{Initial: time.Second, Jitter: awsretry.NoJitter}
 	}
-	tr := &awsretry.Transport{Base: &o, Resume: true, Policy: retryBroken}
-	if tt.set != nil {
-		tt.set(tr)
+	if d.set != nil {
+		d.set(tr)
 	}
 	ctx := t.Context()
-	if tt.ctx != nil {
-		ctx = tt.ctx(ctx)
+	if d.ctx != nil {
+		var cancel context.CancelFunc
+		ctx, cancel = d.ctx(ctx)
+		defer cancel()
 	}
-	req := httpfake.Request(t, ctx, tt.method, nil)
-	for name, values := range tt.header {
-		req.Header[name] = values
-	}
+	req := httpfake.Request(t, ctx, d.method, nil)
+	req.Header = d.header
+	start := time.Now()
 	resp, err := tr.RoundTrip(req)
 	if err != nil {
 		t.Fatal(err)
@@ -186,22 +249,25 @@ func (tt resumeCase) run(t *testing.T) {
 		t.Errorf("Read after the end returned %d, %v", n, again)
 	}
 	resp.Body.Close()
-	if string(got) != tt.want {
-		t.Errorf("%d bytes %q, want %d", len(got), got, len(tt.want))
+	if string(got) != d.want {
+		t.Errorf("%d bytes %q, want %d", len(got), got, len(d.want))
 	}
-	if tt.err == "" && err != nil || tt.err != "" && (err == nil || !strings.Contains(err.Error(), tt.err)) {
-		t.Errorf("the error is %v, want %q", err, tt.err)
+	if (err != nil) != (d.err != "") || err != nil && !strings.Contains(err.Error(), d.err) {
+		t.Errorf("the error is %v, want %q", err, d.err)
 	}
-	if tt.is != nil && !errors.Is(err, tt.is) {
-		t.Errorf("%v is not %v", err, tt.is)
+	if d.is != nil && !errors.Is(err, d.is) {
+		t.Errorf("%v is not %v", err, d.is)
 	}
-	if tt.stop != "" {
-		wantBrokenOff(t, err, tt.stop, len(tt.want))
+	if d.stop != "" {
+		wantBrokenOff(t, err, d.stop, len(d.want))
 	}
-	if got := o.ranges[1:]; fmt.Sprint(got) != fmt.Sprint(tt.ranges) {
-		t.Errorf("requests for %q, want %q", got, tt.ranges)
+	if got := d.object.ranges[1:]; fmt.Sprint(got) != fmt.Sprint(d.ranges) {
+		t.Errorf("requests for %q, want %q", got, d.ranges)
 	}
-	o.wantClosed(t)
+	if took := time.Since(start); d.took > 0 && took != d.took {
+		t.Errorf("after %v, want %v", took, d.took)
+	}
+	d.object.wantClosed(t)
 }
 
 // wantBrokenOff fails unless err is an *Error that says how many bytes were
@@ -215,17 +281,8 @@ func wantBrokenOff(t *testing.T, err error, stop awsretry.Stop, bytes int) {
 	}
 }
 
-func runResumeCases(t *testing.T, tests []resumeCase) {
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) { synctest.Test(t, tt.run) })
+func runDownloads(t *testing.T, downloads []download) {
+	for _, d := range downloads {
+		t.Run(d.name, func(t *testing.T) { synctest.Test(t, d.run) })
 	}
-}
-
-// retryBroken is the default policy, which does not know the broken body's
-// error.
-func retryBroken(a *awsretry.Attempt) awsretry.Class {
-	if errors.Is(a.Err, errBroken) {
-		return awsretry.Transient
-	}
-	return awsretry.DefaultPolicy(a)
 }

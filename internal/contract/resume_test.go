@@ -1,385 +1,355 @@
-package contract
+package contract_test
 
 import (
-	"bytes"
 	"context"
-	"errors"
+	"crypto/tls"
 	"fmt"
 	"io"
+	"log/slog"
+	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"example.com/awsretry"
+	"example.com/awsretry/internal/contract"
 	"example.com/awsretry/internal/httpfake"
 )
 
+var (
+	rangeFrom100 = []string{"bytes=100-"}
+	gzipped      = withHeader("Content-Encoding", "gzip")
+	broken100    = []int{100}
+)
+
+// A body that breaks off continues where it broke off.
 func TestResume(t *testing.T) {
-	gzip := withHeader("Content-Encoding", "gzip")
-	runResumeCases(t, []resumeCase{
-		{
-			name: "nothing breaks", want: letters,
-		},
-		{
-			name: "three breaks", object: object{breaks: []int{100, 50, 9}}, want: letters,
-			ranges: []string{"bytes=100-", "bytes=150-", "bytes=159-"},
-		},
-		{
-			name: "below an outer loop, which has ended with the response", want: letters,
+	breaks := []download{
+		{name: "nothing breaks", want: letters},
+		{name: "three breaks", object: object{breaks: []int{100, 50, 9}}, want: letters,
+			ranges: []string{"bytes=100-", "bytes=150-", "bytes=159-"}},
+		{name: "below an outer loop, which has ended with the response", want: letters,
 			header: http.Header{"Amz-Sdk-Request": {"attempt=1; max=3"}},
-			object: object{breaks: []int{100}, change: ofRest(withStatus(503))},
-			ranges: []string{"bytes=100-", "bytes=100-"},
-		},
-		{
-			name: "before the first byte", object: object{breaks: []int{0, 0}}, want: letters,
-			ranges: []string{"", ""},
-		},
-		{
-			name: "before the first byte of an open range of the caller's", object: object{breaks: []int{0, 0}},
-			header: http.Header{"Range": {"bytes=0-"}}, want: letters, ranges: []string{"bytes=0-", "bytes=0-"},
-		},
-		{
-			name: "before the last byte", object: object{breaks: []int{259}}, want: letters,
-			ranges: []string{"bytes=259-"},
-		},
-		{
-			name: "after the last byte", want: letters,
-			object: object{change: ofEach(func(r *http.Response) {
-				r.Body = io.NopCloser(&brokenBody{strings.NewReader(letters), errBroken})
-			})},
-		},
-		{
-			name: "after the last byte, before the trailers", want: letters, is: errBroken, err: "reset",
-			stop: awsretry.StopPermanent,
-			object: object{change: ofEach(func(r *http.Response) {
-				r.Trailer = http.Header{"Sum": nil}
-				r.Body = io.NopCloser(&brokenBody{strings.NewReader(letters), errBroken})
-			})},
-		},
-		{
-			name: "progress resets the count", object: object{breaks: []int{1, 1, 1, 1, 1, 1}}, want: letters,
-			ranges: []string{"bytes=1-", "bytes=2-", "bytes=3-", "bytes=4-", "bytes=5-", "bytes=6-"},
-		},
-		{
-			name: "without progress", object: object{breaks: []int{7, 0, 0, 0, 0}}, want: letters[:7], is: errBroken,
+			object: object{breaks: broken100, second: edits{withStatus(503)}}, ranges: []string{"bytes=100-", "bytes=100-"}},
+		{name: "before the first byte", object: object{breaks: []int{0, 0}}, want: letters, ranges: []string{"", ""}},
+		{name: "before the first byte of an open range", object: object{breaks: []int{0, 0}}, want: letters,
+			header: http.Header{"Range": {"bytes=0-"}}, ranges: []string{"bytes=0-", "bytes=0-"}},
+		{name: "before the last byte", object: object{breaks: []int{259}}, want: letters, ranges: []string{"bytes=259-"}},
+		{name: "after the last byte", want: letters, object: object{each: edits{breakingAfter(letters, nil)}}},
+		{name: "after the last byte, before the trailers", want: letters, is: errBroken, err: errBroken.Error(),
+			stop: awsretry.StopPermanent, object: object{each: edits{withTrailer, breakingAfter(letters, nil)}}},
+		{name: "progress resets the count", object: object{breaks: []int{1, 1, 1, 1}}, want: letters,
+			ranges: []string{"bytes=1-", "bytes=2-", "bytes=3-", "bytes=4-"}},
+		{name: "without progress", object: object{breaks: []int{7, 0, 0, 0}}, want: letters[:7], is: errBroken,
 			err: "gave up after 3 attempts (max_attempts)", stop: awsretry.StopMaxAttempts,
-			ranges: []string{"bytes=7-", "bytes=7-"},
-		},
-		{
-			name: "a range of the caller's", object: object{breaks: []int{3}}, want: letters[10:21],
-			header: http.Header{"Range": {"bytes=10-20"}}, ranges: []string{"bytes=13-20"},
-		},
-		{
-			name: "a range of the caller's beyond the end", object: object{breaks: []int{3}}, want: letters[250:],
-			header: http.Header{"Range": {"bytes=250-999"}}, ranges: []string{"bytes=253-259"},
-		},
-		{
-			name: "an open range of the caller's", object: object{breaks: []int{3}}, want: letters[250:],
-			header: http.Header{"Range": {"bytes=250-"}}, ranges: []string{"bytes=253-"},
-		},
-		{
-			name: "an open range of the caller's with a part in the response", want: letters[:50],
-			header: http.Header{"Range": {"bytes=0-"}}, ranges: []string{"bytes=20-49"},
-			object: object{breaks: []int{20}, change: func(n int, r *http.Response) {
-				if n == 0 {
-					r.ContentLength = 50
-					r.Header.Set("Content-Range", "bytes 0-49/260")
-				}
-			}},
-		},
-		{
-			name: "the last bytes", object: object{breaks: []int{3}}, want: letters[250:],
-			header: http.Header{"Range": {"bytes=-10"}}, ranges: []string{"bytes=253-259"},
-		},
-		{
-			name: "a range of the caller's, ignored", object: object{breaks: []int{100}, change: func(n int, r *http.Response) {
-				if n == 0 {
-					r.StatusCode, r.ContentLength = 200, 260
-					r.Header.Del("Content-Range")
-					r.Body = io.NopCloser(&brokenBody{strings.NewReader(letters[:100]), errBroken})
-				}
-			}},
-			header: http.Header{"Range": {"bytes=10-20"}, "If-Range": {`"v1"`}}, want: letters, ranges: []string{"bytes=100-"},
-		},
-		{
-			name: "unknown length", want: letters, ranges: []string{"bytes=100-"},
-			object: object{breaks: []int{100}, change: func(n int, r *http.Response) {
-				if n == 0 {
-					r.ContentLength = -1
-				}
-			}},
-		},
-		{
-			name: "empty, of unknown length", ranges: []string{""},
-			object: object{breaks: []int{0}, change: func(n int, r *http.Response) {
-				if n == 0 {
-					r.ContentLength = -1
-				} else {
-					whole("")(r)
-				}
-			}},
-		},
-		{
-			name: "an early end", want: letters, ranges: []string{"bytes=100-"},
-			object: object{change: func(n int, r *http.Response) {
-				if n == 0 {
-					holding(letters[:100])(r)
-				}
-			}},
-		},
-		{
-			name: "compressed for the caller", want: letters, ranges: []string{"bytes=84-"},
-			header: http.Header{"Accept-Encoding": {"gzip"}}, object: object{breaks: []int{100}, change: ofEach(gzip)},
-		},
-		{
-			name: "a policy for idempotent requests", object: object{breaks: []int{100}}, want: letters,
-			set:    func(tr *awsretry.Transport) { tr.Policy = awsretry.IdempotentOnly(retryBroken) },
-			ranges: []string{"bytes=100-"},
-		},
-	})
+			ranges: []string{"bytes=7-", "bytes=7-"}},
+		{name: "an early end", want: letters, object: object{first: edits{holding(letters[:100])}}, ranges: rangeFrom100},
+		{name: "unknown length", want: letters, object: object{breaks: broken100, first: edits{noLength}},
+			ranges: rangeFrom100},
+		{name: "empty, of unknown length", ranges: []string{""},
+			object: object{breaks: []int{0}, first: edits{noLength}, second: edits{whole("")}}},
+		{name: "compressed for the caller", want: letters, object: object{breaks: broken100, each: edits{gzipped}},
+			header: http.Header{"Accept-Encoding": {"gzip"}}, ranges: []string{"bytes=84-"}},
+		{name: "a policy for idempotent requests", object: object{breaks: broken100}, want: letters,
+			set: func(tr *transport) { tr.Policy = awsretry.IdempotentOnly(nil) }, ranges: rangeFrom100},
+		{name: "a Retry-After is obeyed", want: letters, took: time.Second + 7*time.Second,
+			object: object{breaks: broken100, second: edits{withStatus(503), withHeader("Retry-After", "7")}},
+			set:    func(tr *transport) { tr.RetryAfterSpread = -1 }, ranges: []string{"bytes=100-", "bytes=100-"}},
+		// Three Reads of 10 s fit into each attempt, and a fourth one does not.
+		{name: "AttemptTimeout is that of each response", want: letters, took: 4*36*time.Second + 20*time.Second,
+			set: func(tr *transport) { tr.AttemptTimeout = 35 * time.Second }, object: object{each: edits{slow}},
+			ranges: []string{"bytes=60-", "bytes=120-", "bytes=180-", "bytes=240-"}},
+	}
+	for _, r := range []struct {
+		name, asked, want string
+		object            object
+		rest              string
+	}{
+		{"a range", "bytes=10-20", letters[10:21], object{breaks: []int{3}}, "bytes=13-20"},
+		{"a range beyond the end", "bytes=250-999", letters[250:], object{breaks: []int{3}}, "bytes=253-259"},
+		{"an open range", "bytes=250-", letters[250:], object{breaks: []int{3}}, "bytes=253-"},
+		{"the last bytes", "bytes=-10", letters[250:], object{breaks: []int{3}}, "bytes=253-259"},
+		{"an open range, of which a part comes", "bytes=0-", letters[:50], object{breaks: []int{20},
+			first: edits{withLength(50), withHeader("Content-Range", "bytes 0-49/260")}}, "bytes=20-49"},
+		{"a range that is ignored", "bytes=10-20", letters, object{breaks: broken100,
+			first: edits{whole(letters), breakingAfter(letters[:100], nil)}}, "bytes=100-"},
+	} {
+		breaks = append(breaks, download{name: "the caller's Range: " + r.name, object: r.object, want: r.want,
+			header: http.Header{"Range": {r.asked}, "If-Range": {`"v1"`}}, ranges: []string{r.rest}})
+	}
+	// What would be the failure of a handshake before the headers is a break of
+	// the body after them, such as a record that was damaged on the way.
+	for _, cause := range []error{
+		&net.OpError{Op: "local error", Err: tls.AlertError(20)}, &net.OpError{Op: "remote error", Err: tls.AlertError(80)},
+		tls.RecordHeaderError{Msg: "not a TLS record"},
+	} {
+		breaks = append(breaks, download{name: cause.Error(), want: letters, ranges: rangeFrom100,
+			object: object{breaks: broken100, cause: cause}})
+	}
+	runDownloads(t, breaks)
+}
+
+// slow makes each Read of the body bring 20 bytes after 10 s.
+func slow(r *http.Response) {
+	src := r.Body
+	r.Body = io.NopCloser(httpfake.SlowReader(r.Request.Context(), 10*time.Second,
+		httpfake.ReadFunc(func(p []byte) (int, error) { return src.Read(p[:min(len(p), 20)]) })))
 }
 
 // Other responses are not continued. The error says why, if it is about the
 // response.
 func TestNotResumed(t *testing.T) {
-	tests := []resumeCase{
-		{name: "off", set: func(tr *awsretry.Transport) { tr.Resume = false }},
-		{name: "HEAD", method: http.MethodHead},
-		{name: "POST", method: http.MethodPost},
-		{name: "a weak ETag", object: object{etag: `W/"v1"`}, err: "its ETag is weak"},
-		{name: "Last-Modified alone", object: object{
-			etag: " ", change: ofEach(func(r *http.Response) {
-				r.Header.Del("ETag")
-				r.Header.Set("Last-Modified", "Thu, 01 Jan 2015 00:00:00 GMT")
-			}),
-		}, err: "it has no ETag"},
-		{name: "half an ETag", object: object{etag: `"`}, err: "its ETag is not in quotes"},
-		{name: "two ETags", object: object{change: ofEach(twice("Etag", `"v2"`))}, err: "it has several ETags"},
-		{name: "two ETags in one line", object: object{etag: `"v1", "v2"`}, err: "it has several ETags"},
-		{name: "decompressed", object: object{change: ofEach(func(r *http.Response) { r.Uncompressed = true })},
-			err: "it was decompressed"},
-		{name: "Accept-Ranges: none", object: object{change: ofEach(withHeader("Accept-Ranges", "none"))},
-			err: "the service does not support range requests (Accept-Ranges: none)"},
-		{name: "an error", object: object{change: ofEach(withStatus(404))}},
-		{name: "without retries", ctx: awsretry.WithoutRetry},
-		{name: "one attempt", set: func(tr *awsretry.Transport) { tr.MaxAttempts = 1 }},
-		{name: "one attempt by the context", ctx: func(ctx context.Context) context.Context {
+	open := http.Header{"Range": {"bytes=0-"}}
+	tests := []download{
+		{name: "off", set: func(tr *transport) { tr.Resume = false }},
+		{name: "HEAD", method: "HEAD"},
+		{name: "POST", method: "POST"},
+		{name: "without retries", ctx: option(awsretry.WithoutRetry)},
+		{name: "one attempt", set: func(tr *transport) { tr.MaxAttempts = 1 }},
+		{name: "one attempt by the context", ctx: option(func(ctx context.Context) context.Context {
 			return awsretry.WithMaxAttempts(ctx, 1)
-		}},
-		{name: "several ranges", header: http.Header{"Range": {"bytes=0-100,105-106"}}, object: object{
-			change: ofEach(withHeader("Content-Type", "multipart/byteranges; boundary=x")),
-		}},
-		{name: "several ranges, one in the response", header: http.Header{"Range": {"bytes=0-100,0-259"}}},
-		{name: "another part than the caller's", header: http.Header{"Range": {"bytes=0-"}}, object: object{
-			change: ofEach(withHeader("Content-Range", "bytes 1-259/260")),
-		}},
-		{name: "no Content-Range", header: http.Header{"Range": {"bytes=0-"}}, object: object{
-			change: ofEach(withHeader("Content-Range", "")),
-		}},
-		{name: "a part without an end", header: http.Header{"Range": {"bytes=0-"}}, object: object{
-			change: ofEach(func(r *http.Response) {
-				r.ContentLength = -1
-				r.Header.Set("Content-Range", "bytes 0-9223372036854775807/*")
-			}),
-		}},
-		{name: "another length", header: http.Header{"Range": {"bytes=0-"}}, object: object{
-			change: ofEach(func(r *http.Response) { r.ContentLength = 259 }),
-		}},
+		})},
+		{name: "an error", object: object{each: edits{withStatus(404)}}},
+		{name: "a weak ETag", object: object{each: edits{withHeader("ETag", `W/"v1"`)}}, err: "its ETag is weak"},
+		{name: "no ETag", object: object{each: edits{withHeader("ETag")}}, err: "it has no ETag"},
+		{name: "two ETags", object: object{each: edits{withHeader("ETag", `"v1"`, `"v2"`)}}, err: "it has several ETags"},
+		{name: "decompressed", object: object{each: edits{func(r *http.Response) { r.Uncompressed = true }}},
+			err: "it was decompressed"},
+		{name: "another part than the caller's", header: open, err: "nor the one range",
+			object: object{each: edits{withHeader("Content-Range", "bytes 1-259/260")}}},
+		{name: "another length than the part's", header: open, err: "nor the one range",
+			object: object{each: edits{withLength(259)}}},
 	}
 	for i := range tests {
-		tests[i].object.breaks = []int{100}
-		tests[i].want, tests[i].is = letters[:100], errBroken
-		if tests[i].err = "the body is not continued: " + tests[i].err; tests[i].err == "the body is not continued: " {
-			tests[i].err = errBroken.Error()
+		d := &tests[i]
+		d.object.breaks, d.want, d.is = broken100, letters[:100], errBroken
+		if d.err == "" {
+			d.err = errBroken.Error()
+		} else if !strings.HasPrefix(d.err, "nor") {
+			d.err = "the body is not continued: " + d.err
 		}
 	}
-	runResumeCases(t, tests)
+	runDownloads(t, tests)
 }
 
-// Observers see the requests for the rest, with the byte from which they ask.
-func TestResumeIsObserved(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var got []string
-		o := &object{content: letters, etag: `"v1"`, breaks: []int{100, 30}}
-		tr := &awsretry.Transport{Base: o, Resume: true, Policy: retryBroken, Observe: func(a awsretry.Attempt) {
-			got = append(got, fmt.Sprint(a.Number, " from ", a.Offset, " ", a.Class, " ", a.Stop))
-		}}
-		resp, err := tr.RoundTrip(httpfake.Request(t, t.Context(), http.MethodGet, nil))
-		if err != nil {
-			t.Fatal(err)
-		}
-		io.Copy(io.Discard, resp.Body)
-		resp.Body.Close()
-		want := []string{"1 from 0 success success", "2 from 100 success success", "2 from 130 success success"}
-		if fmt.Sprint(got) != fmt.Sprint(want) {
-			t.Errorf("%q, want %q", got, want)
-		}
-		if tokens := TokensOf(t, tr); tokens != 495 {
-			t.Errorf("%d tokens, want 495: the request whose response ended the body gives back what it drew", tokens)
-		}
-	})
+// option makes a With… function one of a download.
+func option(with func(context.Context) context.Context) func(context.Context) (context.Context, context.CancelFunc) {
+	return func(ctx context.Context) (context.Context, context.CancelFunc) { return with(ctx), func() {} }
 }
 
-// AttemptTimeout is the longest time of each response. The download may take
-// longer.
-func TestResumeAfterAttemptTimeout(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const part, interval, timeout = 20, 10 * time.Second, 35 * time.Second
-		o := &object{content: letters, etag: `"v1"`}
-		tr := &awsretry.Transport{
-			Resume: true, AttemptTimeout: timeout, Backoff: Delay(0),
-			Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
-				resp, err := o.RoundTrip(req)
-				src := resp.Body
-				resp.Body = struct {
-					io.Reader
-					io.Closer
-				}{httpfake.SlowReader(req.Context(), interval, httpfake.ReadFunc(func(p []byte) (int, error) {
-					return src.Read(p[:min(len(p), part)])
-				})), src}
-				return resp, err
-			}),
-		}
-		start := time.Now()
-		resp, err := tr.RoundTrip(httpfake.Request(t, t.Context(), http.MethodGet, nil))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := httpfake.ReadAll(t, resp); got != letters {
-			t.Errorf("read %d bytes", len(got))
-		}
-		want := "[ bytes=60- bytes=120- bytes=180- bytes=240-]"
-		if took := time.Since(start); fmt.Sprint(o.ranges) != want || took < 2*time.Minute {
-			t.Errorf("%q after %v", o.ranges, took)
-		}
-		o.wantClosed(t)
-	})
-}
+// What the service sends for the rest continues the body if it is certain to
+// be the rest. If it is not, Read returns an error: it never mixes the bytes of
+// two versions.
+func TestRestOfAResumedBody(t *testing.T) {
+	other := func(contentRange string) object {
+		return object{second: edits{withHeader("Content-Range", contentRange)}}
+	}
+	again := []string{"bytes=84-"} // with bytes to compare
+	refused := []download{
+		{name: "another ETag", object: object{second: edits{withHeader("ETag", `"v2"`)}},
+			err: `its ETag is "\"v2\"", it was "\"v1\""`},
+		{name: "no ETag", object: object{second: edits{withHeader("ETag")}}, err: `its ETag is ""`},
+		{name: "two ETags", object: object{second: edits{withHeader("ETag", `"v1"`, `"v2"`)}},
+			err: `its ETag is "\"v1\", \"v2\""`},
+		{name: "no Content-Range", object: object{second: edits{withHeader("Content-Range")}}, err: "another part"},
+		{name: "an earlier part", object: other("bytes 99-259/260"), err: "the one from byte 100 on"},
+		{name: "a later part", object: other("bytes 101-259/260"), err: "another part"},
+		{name: "another total", object: other("bytes 100-259/261"), err: "another part"},
+		{name: "a part beyond the end", object: other("bytes 100-260/*"), err: "another part"},
+		{name: "two Content-Ranges", err: "another part", object: object{
+			second: edits{withHeader("Content-Range", "bytes 100-259/260", "bytes 0-159/260")}}},
+		{name: "a part that ends before the break", ranges: again, err: "another part",
+			object: object{each: edits{gzipped}, second: edits{withHeader("Content-Range", "bytes 84-90/260")}}},
+		{name: "a longer Content-Length", object: object{second: edits{withLength(161)}},
+			err: "sent 161 bytes with the Content-Range"},
+		{name: "a shorter Content-Length", object: object{second: edits{withLength(159)}},
+			err: "sent 159 bytes with the Content-Range"},
 
-// In adaptive mode the request for the rest takes a send token.
-func TestResumeTakesASendToken(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		waited := make(map[int64]time.Duration)
-		o := &object{content: letters, etag: `"v1"`, breaks: []int{0, 100}, change: func(n int, r *http.Response) {
-			if n == 0 {
-				r.StatusCode = http.StatusTooManyRequests
-			}
-		}}
-		tr := &awsretry.Transport{
-			Base: o, Resume: true, Policy: retryBroken, Mode: awsretry.Adaptive, Backoff: Delay(0),
-			Observe: func(a awsretry.Attempt) { waited[a.Offset] = a.Waited },
-		}
-		resp, err := tr.RoundTrip(httpfake.Request(t, t.Context(), http.MethodGet, nil))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := httpfake.ReadAll(t, resp); got != letters {
-			t.Errorf("read %d bytes", len(got))
-		}
-		if waited[100] == 0 {
-			t.Error("the request for the rest did not wait for a send token")
-		}
-	})
-}
+		{name: "a whole object of another length", object: object{second: edits{withStatus(200)}},
+			err: "again with another length, 160"},
+		{name: "a shorter whole object of unknown length", err: "again with another length, 99",
+			object: object{first: edits{noLength}, second: edits{whole(letters[:99])}}},
+		{name: "a whole object of another type", err: `another Content-Type, "text/html"`,
+			object: object{second: edits{whole(letters), withHeader("Content-Type", "text/html")}}},
+		{name: "another whole object under the same ETag", err: "other bytes than before under the same ETag",
+			object: object{second: edits{whole(letters[1:] + letters[:1])}}},
+		{name: "a whole object in place of a range", object: object{second: edits{whole(letters)}},
+			header: http.Header{"Range": {"bytes=10-200"}}, want: letters[10:110], ranges: []string{"bytes=110-200"},
+			err: "sent the whole object again"},
 
-// With FailFast the body ends where there is no send token for the rest.
-func TestResumeWithoutASendToken(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o := &object{content: letters, etag: `"v1"`, breaks: []int{0, 100}, change: func(n int, r *http.Response) {
-			if n == 0 {
-				r.StatusCode = http.StatusTooManyRequests
-			}
-		}}
-		tr := &awsretry.Transport{
-			Base: o, Resume: true, Policy: retryBroken, Backoff: Delay(0),
-			Mode: awsretry.Adaptive, RateLimit: awsretry.RateLimitConfig{FailFast: true},
-		}
-		throttled, err := tr.RoundTrip(httpfake.Request(t, awsretry.WithoutRetry(t.Context()), http.MethodGet, nil))
-		if err != nil {
-			t.Fatal(err)
-		}
-		throttled.Body.Close()
-		time.Sleep(2 * time.Second) // one token at the lowest rate
-		resp, err := tr.RoundTrip(httpfake.Request(t, t.Context(), http.MethodGet, nil))
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = io.ReadAll(resp.Body)
-		resp.Body.Close()
-		wantBrokenOff(t, err, awsretry.StopRateLimit, 100)
-		if !errors.Is(err, awsretry.ErrRateLimited) || !errors.Is(err, errBroken) {
-			t.Error(err)
-		}
-		o.wantClosed(t)
-	})
-}
+		{name: "compressed", object: object{second: edits{gzipped}}, err: `another Content-Encoding, "gzip"`},
+		{name: "not compressed as before", ranges: again, object: object{first: edits{gzipped}}, err: `it was "gzip"`},
+		{name: "compressed twice", ranges: again, err: `another Content-Encoding, "gzip, br"; it was "gzip"`, object: object{
+			first: edits{gzipped}, second: edits{withHeader("Content-Encoding", "gzip", "br")}}},
+		{name: "decompressed", object: object{second: edits{func(r *http.Response) { r.Uncompressed = true }}},
+			err: "another Content-Encoding"},
+		{name: "compressed ranges of an unknown length", ranges: again, err: "may compress each response by itself",
+			object: object{each: edits{gzipped, noLength}}},
+		{name: "compressed, whole again, of an unknown length", ranges: again,
+			err:    "may compress each response by itself",
+			object: object{second: edits{whole(letters)}, each: edits{gzipped, noLength}}},
+		{name: "the end by the length of what is not compressed", err: "was 416", ranges: again, object: object{
+			second: edits{withStatus(416), withHeader("Content-Range", "bytes */100")}, each: edits{gzipped, noLength}}},
 
-// The body does not keep the partition: another one may replace it.
-func TestResumeReleasesThePartition(t *testing.T) {
-	for name, breaks := range map[string][]int{"continued": {100}, "given up": {100, 0, 0, 0}} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				o := &object{content: letters, etag: `"v1"`, breaks: breaks}
-				tr := &awsretry.Transport{
-					Base: o, Resume: true, Policy: retryBroken, MaxPartitions: 1,
-					Quota: awsretry.QuotaConfig{Wait: true, RefillPerSecond: 1},
+		{name: "302", object: object{second: edits{withStatus(302)}}, err: "with 302"},
+		{name: "403", err: "was 403 Forbidden (ExpiredToken)", object: object{second: edits{
+			withStatus(403), noLength, holding("<Error><Code>ExpiredToken</Code></Error>")}}},
+		{name: "416", object: object{second: edits{withStatus(416)}}, err: "was 416"},
+	}
+	for i := range refused {
+		d := &refused[i]
+		d.object.breaks, d.is, d.stop = broken100, errBroken, awsretry.StopPermanent
+		if d.want == "" {
+			d.want = letters[:100]
+		}
+		if d.ranges == nil {
+			d.ranges = rangeFrom100
+		}
+	}
+	twoParts := []string{"bytes=100-", "bytes=200-"}
+	continued := []download{
+		{name: "the rest"},
+		{name: "of an unknown total", object: object{second: edits{withHeader("Content-Range", "bytes 100-259/*")}}},
+		{name: "of unknown lengths", object: object{each: edits{noLength}}},
+		{name: "compressed before", object: object{first: edits{noLength}, each: edits{gzipped}}, ranges: again},
+		{name: "throttled, then the rest", object: object{second: edits{withStatus(429)}},
+			ranges: []string{"bytes=100-", "bytes=100-"}},
+		{name: "a shorter part", object: object{second: edits{part(100, 199, "260")}}, ranges: twoParts},
+		{name: "a shorter part of an unknown total", object: object{second: edits{part(100, 199, "*")}}, ranges: twoParts},
+		{name: "a shorter part of a body of unknown length", ranges: twoParts,
+			object: object{first: edits{noLength}, second: edits{part(100, 199, "*")}, later: edits{noLength}}},
+		{name: "a body that is too short", object: object{second: edits{holding(letters[100:120])}},
+			ranges: []string{"bytes=100-", "bytes=120-"}},
+		{name: "the whole object", object: object{second: edits{whole(letters)}}},
+		{name: "the whole object, of unknown lengths", object: object{second: edits{whole(letters)}, each: edits{noLength}}},
+		{name: "the whole object, twice broken", ranges: []string{"bytes=100-", "bytes=150-"},
+			object: object{second: edits{whole(letters), breakingAfter(letters[:150], nil)}}},
+		{name: "the whole object, broken before the rest", ranges: []string{"bytes=100-", "bytes=100-"},
+			object: object{second: edits{whole(letters), breakingAfter(letters[:99], nil)}}},
+		{name: "empty Reads", object: object{second: edits{func(r *http.Response) {
+			empty, src := false, r.Body
+			r.Body = io.NopCloser(httpfake.ReadFunc(func(p []byte) (int, error) {
+				if empty = !empty; empty {
+					return 0, nil
 				}
-				resp, err := tr.RoundTrip(httpfake.Request(t, t.Context(), http.MethodGet, nil))
+				return src.Read(p)
+			}))
+		}}}},
+	}
+	for i := range continued {
+		d := &continued[i]
+		d.object.breaks, d.want = broken100, letters
+		if d.ranges == nil {
+			d.ranges = rangeFrom100
+		}
+	}
+	runDownloads(t, append(refused, continued...))
+}
+
+// A body of unknown length of which only the end was lost is complete if the
+// service says that there is no rest. One that is longer than announced is cut,
+// with an error.
+func TestEndOfAResumedBody(t *testing.T) {
+	var tests []download
+	for _, tt := range []struct {
+		name, contentRange, etag string
+		status                   int
+		err                      string // "": the body is complete
+	}{
+		{"no rest", "bytes */260", `"v1"`, 416, ""},
+		{"no rest of an unknown version", "bytes */260", "", 416, "was 416"},
+		{"no rest of another version", "bytes */260", `"v2"`, 416, "was 416"},
+		{"another length", "bytes */261", `"v1"`, 416, "was 416"},
+		{"no length", "", `"v1"`, 416, "was 416"},
+		{"another status", "bytes */260", `"v1"`, 412, "was 412"},
+	} {
+		tests = append(tests, download{name: tt.name, want: letters, err: tt.err, ranges: []string{"bytes=260-"},
+			object: object{
+				first:  edits{noLength, breakingAfter(letters, nil)},
+				second: edits{withStatus(tt.status), withHeader("Content-Range", tt.contentRange), withHeader("ETag", tt.etag)},
+			}})
+	}
+	long := "longer than the 260 bytes"
+	runDownloads(t, append(tests,
+		download{name: "too long", err: long, want: letters, stop: awsretry.StopPermanent,
+			object: object{each: edits{holding(letters + "z")}}},
+		download{name: "a rest that is too long", err: long, want: letters, stop: awsretry.StopPermanent,
+			ranges: rangeFrom100, object: object{breaks: broken100, second: edits{noLength, holding(letters[100:] + "z")}}},
+	))
+}
+
+// Failures of the request for the rest end the body as they end a RoundTrip.
+func TestRestThatFails(t *testing.T) {
+	busy := edits{withStatus(503)}
+	tests := []download{
+		{name: "attempts", object: object{later: busy}, stop: awsretry.StopMaxAttempts,
+			ranges: []string{"bytes=100-", "bytes=100-"}, err: "was 503", is: errBroken},
+		{name: "no tokens", set: func(tr *transport) { tr.Quota.Capacity = 4 }, err: "after 1 attempt (quota)",
+			is: awsretry.ErrQuotaExceeded, stop: awsretry.StopQuota},
+		{name: "tokens for one request", set: func(tr *transport) { tr.Quota.Capacity = 9 }, err: "was 503",
+			is: awsretry.ErrQuotaExceeded, stop: awsretry.StopQuota, object: object{later: busy}, ranges: rangeFrom100},
+		{name: "a long Retry-After", object: object{later: append(busy, withHeader("Retry-After", "7200"))},
+			stop: awsretry.StopRetryAfter, ranges: rangeFrom100, err: "was 503"},
+		{name: "a delay that would end after the deadline", err: errBroken.Error(), is: errBroken,
+			set: longDelay, stop: awsretry.StopDeadline, ctx: func(ctx context.Context) (context.Context, context.CancelFunc) {
+				return context.WithTimeout(ctx, time.Minute)
+			}},
+		{name: "a policy that makes no sense", stop: awsretry.StopPermanent, err: "Policy returned",
+			set: func(tr *transport) {
+				tr.Policy = func(a *awsretry.Attempt) awsretry.Class {
+					if a.Err != nil {
+						return awsretry.Success
+					}
+					return awsretry.DefaultPolicy(a)
+				}
+			}},
+		{name: "a Prepare that fails", stop: awsretry.StopPermanent, set: prepareFails(2),
+			err: "error from Prepare: no key"},
+	}
+	for i := range tests {
+		tests[i].object.breaks, tests[i].want = broken100, letters[:100]
+	}
+	runDownloads(t, tests)
+}
+
+// Observers see the requests for the rest, with the byte from which they ask. A
+// break that no attempt follows is reported once, with the reason.
+func TestResumeIsObserved(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		quota  awsretry.QuotaConfig
+		want   []string
+		tokens int
+	}{
+		{"continued", awsretry.QuotaConfig{},
+			[]string{"1 success success 0", "2 success success 100", "2 success success 130"}, 495},
+		{"given up", awsretry.QuotaConfig{Capacity: 1}, []string{"1 success success 0", "1 transient quota 100"}, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var got []string
+				var log strings.Builder
+				logTo := awsretry.LogTo(slog.New(slog.NewTextHandler(&log, nil)))
+				tr := continuing(&object{breaks: []int{100, 30}})
+				tr.Quota, tr.Observe = tt.quota, func(a awsretry.Attempt) {
+					got = append(got, fmt.Sprintf("%d %v %s %d", a.Number, a.Class, a.Stop, a.Offset))
+					logTo(a)
+				}
+				resp, err := get(t, tr)
 				if err != nil {
 					t.Fatal(err)
 				}
-				io.Copy(io.Discard, resp.Body)
-				if name == "continued" {
-					o.breaks = nil
+				if _, err := readToEnd(resp); (err != nil) != strings.Contains(log.String(), "offset=100") {
+					t.Errorf("%v; logged %s", err, log.String())
 				}
-				other := httpfake.Request(t, awsretry.WithPartition(t.Context(), "other"), http.MethodGet, nil)
-				if _, err := tr.RoundTrip(other); err != nil {
-					t.Fatal(err)
+				// The request whose response ended the body gives back what it drew.
+				if tokens := contract.TokensOf(t, tr); tokens != tt.tokens || !slices.Equal(got, tt.want) {
+					t.Errorf("%q, want %q; %d tokens, want %d", got, tt.want, tokens, tt.tokens)
 				}
-				if _, kept := tr.State("service.example"); kept {
-					t.Error("the partition of the first request is in use")
-				}
-				resp.Body.Close()
 			})
 		})
 	}
-}
-
-// A panic of a hook leaves no token and no body.
-func TestPanicDuringResume(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o := &object{content: letters, etag: `"v1"`, breaks: []int{100}}
-		tr := &awsretry.Transport{
-			Base: o, Resume: true, Policy: retryBroken, Backoff: Delay(0),
-			Prepare: func(_ *http.Request, number int) error {
-				if number > 1 {
-					panic("hook")
-				}
-				return nil
-			},
-		}
-		resp, err := tr.RoundTrip(httpfake.Request(t, t.Context(), http.MethodGet, nil))
-		if err != nil {
-			t.Fatal(err)
-		}
-		var read bytes.Buffer
-		func() {
-			defer func() {
-				if p := recover(); p != "hook" {
-					t.Errorf("recovered %v", p)
-				}
-			}()
-			read.ReadFrom(resp.Body)
-		}()
-		if n, err := resp.Body.Read(make([]byte, 1)); n != 0 || err == nil || err == io.EOF {
-			t.Errorf("Read after the panic returned %d, %v", n, err)
-		}
-		resp.Body.Close()
-		if tokens := TokensOf(t, tr); tokens != 500 || read.String() != letters[:100] {
-			t.Errorf("%d tokens, %d bytes", tokens, read.Len())
-		}
-		o.wantClosed(t)
-	})
 }

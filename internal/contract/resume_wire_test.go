@@ -1,20 +1,18 @@
-package contract
+package contract_test
 
 import (
-	"bytes"
-	"compress/gzip"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/cookiejar"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"example.com/awsretry"
+	"example.com/awsretry/internal/contract"
 	"example.com/awsretry/internal/httpfake"
 )
 
@@ -44,9 +42,21 @@ func serveCut(w http.ResponseWriter, r *http.Request, content string, each int) 
 // resumeOver starts a server, and returns a client that continues its bodies.
 func resumeOver(t *testing.T, protocol string, handle http.HandlerFunc) (*http.Client, *httpfake.Server) {
 	server := httpfake.Serve(t, protocol, handle)
-	tr := &awsretry.Transport{Base: server.Base, Resume: true, Backoff: Delay(time.Second)}
+	tr := continuing(server.Base)
+	tr.Backoff = contract.Delay(time.Second)
 	t.Cleanup(tr.CloseIdleConnections)
 	return &http.Client{Transport: tr}, server
+}
+
+// readAll sends a request and reads the body of its response to the end.
+func readAll(t *testing.T, client *http.Client, req *http.Request) (*http.Response, string, error) {
+	t.Helper()
+	resp, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := readToEnd(resp)
+	return resp, got, err
 }
 
 // Connections of net/http break in the middle of the body. The rest is asked
@@ -58,8 +68,9 @@ func TestResumeOverConnections(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var got []string
 				client, server := resumeOver(t, protocol, func(w http.ResponseWriter, r *http.Request) {
-					got = append(got, fmt.Sprint(r.URL.Path, " ", r.Header.Get("Range"), " ", r.Header.Get("If-Range"), " ",
-						r.Header.Get("Cookie"), " ", r.Header.Get("X-Own")))
+					h := r.Header
+					got = append(got, strings.Join(
+						[]string{r.URL.Path, h.Get("Range"), h.Get("If-Range"), h.Get("Cookie"), h.Get("X-Own")}, " "))
 					if r.URL.Path == "/path" {
 						http.SetCookie(w, &http.Cookie{Name: "session", Value: "42"})
 						http.Redirect(w, r, "/object", http.StatusFound)
@@ -68,14 +79,10 @@ func TestResumeOverConnections(t *testing.T) {
 					serveCut(w, r, httpfake.Text(size), each)
 				})
 				client.Jar, _ = cookiejar.New(nil)
-				req := server.Request(t, http.MethodGet, nil)
+				req := server.Request(t, "GET", nil)
 				req.Header.Set("X-Own", "mine")
-				resp, err := client.Do(req)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if httpfake.ReadAll(t, resp) != httpfake.Text(size) {
-					t.Error("other bytes")
+				if _, body, err := readAll(t, client, req); body != httpfake.Text(size) || err != nil {
+					t.Errorf("%d bytes, or others; %v", len(body), err)
 				}
 				want := []string{
 					"/path    mine",
@@ -84,7 +91,7 @@ func TestResumeOverConnections(t *testing.T) {
 					`/object bytes=60000- "v1" session=42 mine`,
 					`/object bytes=90000- "v1" session=42 mine`,
 				}
-				if strings.Join(got, "\n") != strings.Join(want, "\n") {
+				if !slices.Equal(got, want) {
 					t.Errorf("the requests were %q", got)
 				}
 			})
@@ -112,23 +119,22 @@ func TestBrokenStreamsKeepTheConnection(t *testing.T) {
 			}
 			serveCut(w, r, httpfake.Text(size), each)
 		})
-		get := func(name string) {
-			req := server.Request(t, http.MethodGet, nil)
+		download := func(name string) {
+			req := server.Request(t, "GET", nil)
 			req.Header.Set("Name", name)
 			resp, err := client.Do(req)
 			if err != nil {
 				t.Error(err)
 				return
 			}
-			if got, err := io.ReadAll(resp.Body); err != nil || len(got) != size {
+			if got, err := readToEnd(resp); err != nil || len(got) != size {
 				t.Errorf("%d bytes, %v", len(got), err)
 			}
-			resp.Body.Close()
 		}
-		get("")
+		download("")
 		var all sync.WaitGroup
 		for n := range downloads {
-			all.Go(func() { get(fmt.Sprint(n)) })
+			all.Go(func() { download(fmt.Sprint(n)) })
 		}
 		all.Wait()
 		if len(connections) != 1 || requests != 5*(downloads+1) {
@@ -161,56 +167,12 @@ func TestTrailersOfAResumedBody(t *testing.T) {
 						io.WriteString(w, content[20_000:])
 						w.Header().Set(http.TrailerPrefix+"Sum", "42")
 					})
-					resp, err := client.Do(server.Request(t, http.MethodGet, nil))
-					if err != nil {
-						t.Fatal(err)
-					}
-					if got := httpfake.ReadAll(t, resp); got != content || resp.Trailer.Get("Sum") != "42" {
-						t.Errorf("%d bytes, trailers %v", len(got), resp.Trailer)
+					resp, got, err := readAll(t, client, server.Request(t, "GET", nil))
+					if err != nil || got != content || resp.Trailer.Get("Sum") != "42" {
+						t.Errorf("%d bytes, %v, trailers %v", len(got), err, resp.Trailer)
 					}
 				})
 			})
 		}
-	}
-}
-
-// A body that net/http decompresses is not continued. Bytes that the caller
-// decompresses are.
-func TestResumeOfCompressedBodies(t *testing.T) {
-	content := httpfake.Text(100_000)
-	var compressed bytes.Buffer
-	zip, _ := gzip.NewWriterLevel(&compressed, gzip.HuffmanOnly)
-	io.WriteString(zip, content)
-	zip.Close()
-	for _, own := range []bool{false, true} {
-		t.Run(fmt.Sprintf("the caller's own Accept-Encoding %v", own), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				requests := 0
-				client, server := resumeOver(t, "HTTP/1.1", func(w http.ResponseWriter, r *http.Request) {
-					requests++
-					if r.Header.Get("Accept-Encoding") != "gzip" {
-						t.Errorf("request %d accepts %q", requests, r.Header.Get("Accept-Encoding"))
-					}
-					w.Header().Set("Content-Encoding", "gzip")
-					serveCut(w, r, compressed.String(), compressed.Len()*2/3)
-				})
-				req := server.Request(t, http.MethodGet, nil)
-				if own {
-					req.Header.Set("Accept-Encoding", "gzip")
-				}
-				resp, err := client.Do(req)
-				if err != nil {
-					t.Fatal(err)
-				}
-				got, err := io.ReadAll(resp.Body)
-				resp.Body.Close()
-				if own && (err != nil || !bytes.Equal(got, compressed.Bytes()) || requests != 2) {
-					t.Errorf("%d bytes of %d, %v, after %d requests", len(got), compressed.Len(), err, requests)
-				}
-				if !own && (!errors.Is(err, io.ErrUnexpectedEOF) || !strings.HasPrefix(content, string(got)) || requests != 1) {
-					t.Errorf("%d bytes, %v, after %d requests", len(got), err, requests)
-				}
-			})
-		})
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"example.com/awsretry"
@@ -29,28 +28,20 @@ func TestRetryAfterSpread(t *testing.T) {
 		{name: "none", spread: -1, asked: "4", from: 4 * time.Second, to: 4 * time.Second},
 		{name: "legacy", mode: awsretry.Legacy, asked: "4", from: 4 * time.Second, to: 4 * time.Second},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				seen := make(map[time.Duration]bool)
-				for range 20 {
-					tr := retrying(firstThen(func(req *http.Request) *http.Response {
-						return httpfake.Response(req, 429, http.NoBody, "Retry-After", tt.asked)
-					}))
-					tr.Mode, tr.RetryAfterSpread = tt.mode, tt.spread
-					start := time.Now()
-					if _, err := get(t, tr); err != nil {
-						t.Fatal(err)
-					}
-					took := time.Since(start)
-					if took < tt.from || took > tt.to {
-						t.Errorf("retried after %v, want %v to %v", took, tt.from, tt.to)
-					}
-					seen[took] = true
+		inBubble(t, tt.name, func(t *testing.T) {
+			seen := make(map[time.Duration]bool)
+			for range 20 {
+				tr := retrying(inTurn(responds(429, "Retry-After", tt.asked), ok))
+				tr.Mode, tr.RetryAfterSpread = tt.mode, tt.spread
+				r := sendGet(t, tr)
+				if r.wantBody(t, ""); r.took < tt.from || r.took > tt.to {
+					t.Errorf("retried after %v, want %v to %v", r.took, tt.from, tt.to)
 				}
-				if (len(seen) > 1) != (tt.from < tt.to) {
-					t.Errorf("%d different delays", len(seen))
-				}
-			})
+				seen[r.took] = true
+			}
+			if (len(seen) > 1) != (tt.from < tt.to) {
+				t.Errorf("%d different delays", len(seen))
+			}
 		})
 	}
 }
@@ -72,41 +63,33 @@ func TestRetryAfterHook(t *testing.T) {
 		name  string
 		hook  func(*http.Response, []byte) (time.Duration, bool)
 		limit time.Duration // MaxRetryAfter
-		want  time.Duration // of the header's 3 s and the backoff's 1 s
-		stop  awsretry.Stop
+		want  time.Duration // of the header's 3 s and the backoff's 1 s; 0: no retry
 	}{
-		{"asks", asks(7 * time.Second), 0, 7 * time.Second, awsretry.StopSuccess},
-		{"reads the body", reads, 0, 7 * time.Second, awsretry.StopSuccess},
-		{"leaves it to the header", leavesIt, 0, 3 * time.Second, awsretry.StopSuccess},
-		{"asks for none", asks(0), 0, time.Second, awsretry.StopSuccess},
-		{"asks for less than none", asks(-time.Hour), 0, time.Second, awsretry.StopSuccess},
-		{"asks for too much", asks(time.Hour), 0, 0, awsretry.StopRetryAfter},
-		{"ignored", asks(time.Hour), -1, time.Second, awsretry.StopSuccess},
+		{"asks", asks(7 * time.Second), 0, 7 * time.Second},
+		{"reads the body", reads, 0, 7 * time.Second},
+		{"leaves it to the header", leavesIt, 0, 3 * time.Second},
+		{"asks for none", asks(0), 0, time.Second},
+		{"asks for less than none", asks(-time.Hour), 0, time.Second},
+		{"asks for too much", asks(time.Hour), 0, 0},
+		{"ignored", asks(time.Hour), -1, time.Second},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				tr := &transport{
-					RetryAfter: tt.hook, RetryAfterSpread: -1, MaxRetryAfter: tt.limit,
-					Backoff: contract.Delay(time.Second),
-				}
-				tr.Base = firstThen(func(req *http.Request) *http.Response {
-					// The hook sees the body even if its code is in the header,
-					// or its type has none.
-					return httpfake.Response(req, 429, httpfake.NewBody(strings.NewReader(body)),
-						"Retry-After", "3", "X-Amzn-ErrorType", "SlowDown", "Content-Type", "image/png")
-				})
-				start := time.Now()
-				resp, err := get(t, tr)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if stop, took := contract.StopOf(resp, nil), time.Since(start); stop != tt.stop || took != tt.want {
-					t.Errorf("stopped by %q after %v, want %q after %v", stop, took, tt.stop, tt.want)
-				}
-				if got := httpfake.ReadAll(t, resp); tt.stop == awsretry.StopRetryAfter && got != body {
-					t.Errorf("%d of %d bytes", len(got), len(body))
-				}
+		inBubble(t, tt.name, func(t *testing.T) {
+			tr := &transport{
+				RetryAfter: tt.hook, RetryAfterSpread: -1, MaxRetryAfter: tt.limit, Backoff: contract.Delay(time.Second),
+			}
+			tr.Base = firstThen(func(req *http.Request) *http.Response {
+				// The hook sees the body even if its code is in the header,
+				// or its type has none.
+				return httpfake.Response(req, 429, httpfake.NewBody(strings.NewReader(body)),
+					"Retry-After", "3", "X-Amzn-ErrorType", "SlowDown", "Content-Type", "image/png")
 			})
+			r := sendGet(t, tr)
+			if tt.want > 0 {
+				r.want(t, 200, awsretry.StopSuccess, tt.want)
+			} else {
+				r.want(t, 429, awsretry.StopRetryAfter, 0)
+				r.wantBody(t, body)
+			}
 		})
 	}
 }
@@ -119,9 +102,7 @@ func TestRetryAfterHookIsCalledOnce(t *testing.T) {
 		asked = append(asked, resp.StatusCode)
 		return 0, true
 	}
-	if _, err := get(t, tr); err != nil {
-		t.Fatal(err)
-	}
+	sendGet(t, tr).wantBody(t, "")
 	if !slices.Equal(asked, []int{503, 429}) {
 		t.Errorf("asked about %v", asked)
 	}

@@ -3,6 +3,7 @@ package contract_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -59,17 +60,16 @@ func (end ending) test(t *testing.T, sent *sentBody, use bodyUse) {
 	if use.timeout && tr.AttemptTimeout == 0 {
 		tr.AttemptTimeout = time.Hour
 	}
-	if use.warm && end.before == nil && tr.Validate() == nil && !end.panics {
-		base.outcomes = []outcome{ok}
-		get(t, tr) // what ends the call may end this one too
+	before := end.before
+	if use.warm && before == nil && tr.Validate() == nil && !end.panics {
+		before = []outcome{ok}
 	}
-	if end.before != nil {
-		base.outcomes = end.before
-		resp, err := get(t, tr)
-		if err != nil {
+	if base.outcomes = before; before != nil {
+		if resp, err := get(t, tr); err == nil {
+			resp.Body.Close()
+		} else if end.before != nil { // what ends the call may end one that warms up too
 			t.Fatal("the request before:", err)
 		}
-		resp.Body.Close()
 	}
 	*base = scriptedBase{use: use, ownBody: base.ownBody, outcomes: end.outcomes}
 
@@ -113,11 +113,7 @@ func (end ending) test(t *testing.T, sent *sentBody, use bodyUse) {
 		}
 	}
 	time.Sleep(time.Second) // Base may close the request body late
-	for i, n := range sent.closes {
-		if n.Load() != 1 {
-			t.Errorf("request body %d was closed %d times", i+1, n.Load())
-		}
-	}
+	sent.wantClosed(t)
 }
 
 // A scriptedBase uses the request body as its test says and goes through a list
@@ -161,21 +157,6 @@ func (b *scriptedBase) receive(body io.ReadCloser) {
 	}
 }
 
-// A body that Base cannot have closed, because it panicked, is closed for it.
-func TestBodyIsClosedAfterAPanicOfBase(t *testing.T) {
-	for _, kind := range []string{"file", "section", "stream"} {
-		t.Run(kind, func(t *testing.T) {
-			sent := bodyKinds[kind](t, "the body")
-			tr := &transport{Base: httpfake.Base(func(*http.Request) (*http.Response, error) { panic("base") })}
-			req := httpfake.Request(t, t.Context(), "PUT", nil)
-			sent.attachTo(req)
-			if _, _, panicked := tryRoundTrip(tr, req); !panicked || sent.closes[0].Load() != 1 {
-				t.Errorf("panicked: %v; closed %d times", panicked, sent.closes[0].Load())
-			}
-		})
-	}
-}
-
 // A Base that breaks its own contract makes an error, or a body.
 func TestBrokenBase(t *testing.T) {
 	both := errors.New("both")
@@ -197,15 +178,108 @@ func TestBrokenBase(t *testing.T) {
 		})
 	}
 	for _, status := range []int{204, 404} {
-		t.Run("a response without a body", func(t *testing.T) {
-			resp, err := get(t, &transport{Base: httpfake.Base(func(*http.Request) (*http.Response, error) {
-				return &http.Response{StatusCode: status}, nil
-			})})
-			if err != nil || resp.Body == nil {
-				t.Fatal(resp, err)
+		r := sendGet(t, once(func(*http.Request) (*http.Response, error) { return &http.Response{StatusCode: status}, nil }))
+		r.wantBody(t, "")
+		if record, ok := awsretry.Outcome(r.Response); ok != (status == 404) || ok && record.Response != r.Response {
+			t.Errorf("the record of a response without a body is %+v, %v", record, ok)
+		}
+	}
+}
+
+// A panic in Base or in a hook leaves no lock locked and loses no token.
+func TestPanicsLeaveNothing(t *testing.T) {
+	for _, end := range endings {
+		for _, mode := range []awsretry.Mode{awsretry.Standard, awsretry.Adaptive} {
+			for _, refill := range []float64{0, 1e-9} { // two kinds of bucket
+				if !end.panics {
+					continue
+				}
+				inBubble(t, fmt.Sprintf("%s, %s, refill %g", end.name, mode, refill), func(t *testing.T) {
+					tr := retrying(inTurn(append(end.outcomes[:len(end.outcomes):len(end.outcomes)], ok)...))
+					tr.Mode, tr.Quota.RefillPerSecond = mode, refill
+					if end.change != nil {
+						end.change(tr)
+					}
+					send := func() (*http.Response, error, bool) {
+						return tryRoundTrip(tr, httpfake.Request(t, t.Context(), "PUT", strings.NewReader("x")))
+					}
+					if _, _, panicked := send(); !panicked {
+						t.Fatal("no panic")
+					}
+					for name, state := range tr.Partitions() {
+						if state.Tokens != 500 {
+							t.Errorf("%d tokens in %q", state.Tokens, name)
+						}
+					}
+					// The hook may end another request too, but no lock may
+					// stop it.
+					resp, err, panicked := send()
+					if !panicked && (err != nil || resp.StatusCode != 200) {
+						t.Errorf("the next request: %v, %v", resp, err)
+					}
+				})
 			}
-			if record, ok := awsretry.Outcome(resp); ok != (status == 404) || ok && record.Response != resp {
-				t.Errorf("its record is %+v, %v", record, ok)
+		}
+	}
+}
+
+// A body that Base cannot have closed, because it panicked, is closed for it.
+func TestBodyIsClosedAfterAPanicOfBase(t *testing.T) {
+	for _, kind := range []string{"file", "section", "stream"} {
+		sent, req := bodyKinds[kind](t, "the body"), httpfake.Request(t, t.Context(), "PUT", nil)
+		sent.attachTo(req)
+		tr := retrying(func(*http.Request) (*http.Response, error) { panic("base") })
+		if _, _, panicked := tryRoundTrip(tr, req); !panicked {
+			t.Error("no panic")
+		}
+		sent.wantClosed(t)
+	}
+}
+
+type panickingCloser struct{ io.Reader }
+
+func (panickingCloser) Close() error { panic("close") }
+
+// A panic of the caller's own body leaves no goroutine that waits for
+// Request.Cancel, and nothing waits for that body. Base may recover a panic of
+// Read.
+func TestPanicInARequestBody(t *testing.T) {
+	for name, tt := range map[string]struct{ reads, recovers bool }{
+		"Close": {false, false}, "Read": {true, false}, "Read, recovered": {true, true},
+	} {
+		inBubble(t, name, func(t *testing.T) {
+			source := httpfake.NewBody(httpfake.ReadFunc(func([]byte) (int, error) { panic("reader") }))
+			var body io.Reader = source
+			if !tt.reads {
+				body = panickingCloser{strings.NewReader("x")}
+			}
+			sends := 0
+			tr := retrying(func(req *http.Request) (resp *http.Response, err error) {
+				sends++
+				defer func() {
+					if tt.recovers && recover() != nil {
+						err = errors.New("something panicked")
+					}
+				}()
+				if tt.reads {
+					_, err = httpfake.Receive(req)
+					return nil, err
+				}
+				return nil, errReset
+			})
+			req := httpfake.Request(t, context.Background(), "PUT", body)
+			req.Cancel = make(chan struct{})
+			start := time.Now()
+			_, err, panicked := tryRoundTrip(tr, req)
+			if took := time.Since(start); panicked == tt.recovers || (err == nil) == tt.recovers || took > time.Minute {
+				t.Errorf("%v; panicked: %v after %v", err, panicked, took)
+			}
+			if !tt.reads {
+				return
+			}
+			wantTokens(t, tr, 500)
+			if wantClosed(t, source); sends != 1 {
+				t.Errorf("%d attempts", sends)
 			}
 		})
 	}

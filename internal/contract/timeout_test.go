@@ -18,43 +18,58 @@ import (
 	"example.com/awsretry/internal/httpfake"
 )
 
-// wantTimeoutError fails unless err says that an AttemptTimeout is over, and
-// does not look like the caller's own deadline.
-func wantTimeoutError(t *testing.T, err error) {
+// wantTimeoutOf fails unless err says that a limit is over, and does not look
+// like the caller's own deadline.
+func wantTimeoutOf(t *testing.T, limit string, err error) {
 	t.Helper()
 	var timeout interface{ Timeout() bool }
-	switch {
-	case err == nil || !strings.Contains(err.Error(), "AttemptTimeout"):
-		t.Errorf("error %v, want one that names AttemptTimeout", err)
-	case !errors.As(err, &timeout) || !timeout.Timeout():
-		t.Errorf("%v is not a time-out", err)
-	case errors.Is(err, context.DeadlineExceeded):
-		t.Errorf("%v looks like the caller's deadline", err)
+	if err == nil || !strings.Contains(err.Error(), limit) || errors.Is(err, context.DeadlineExceeded) ||
+		!errors.As(err, &timeout) || !timeout.Timeout() {
+		t.Errorf("%v is not the %s", err, limit)
 	}
 }
 
-// A slowService responds after headers, and its body takes as long as read. It
-// notes the contexts of the attempts.
-type slowService struct {
-	headers, read time.Duration
-	status        int
-	body          string
-	contexts      []context.Context
+func wantTimeoutError(t *testing.T, err error) { t.Helper(); wantTimeoutOf(t, "AttemptTimeout", err) }
+func wantStall(t *testing.T, err error)        { t.Helper(); wantTimeoutOf(t, "StallTimeout", err) }
+
+// contexts are those of the attempts of a call.
+type contexts []context.Context
+
+// of makes c note the contexts of base's requests. Those of the attempts before
+// must have ended.
+func (c *contexts) of(t *testing.T, base httpfake.Base) httpfake.Base {
+	return func(req *http.Request) (*http.Response, error) {
+		c.wantEnded(t)
+		*c = append(*c, req.Context())
+		return base(req)
+	}
 }
 
-func (s *slowService) RoundTrip(req *http.Request) (*http.Response, error) {
-	ctx := req.Context()
-	s.contexts = append(s.contexts, ctx)
-	select {
-	case <-time.After(s.headers):
-	case <-ctx.Done():
-		return nil, fmt.Errorf("base: %w", ctx.Err())
+func (c *contexts) wantEnded(t *testing.T) {
+	t.Helper()
+	for i, ctx := range *c {
+		if ctx.Err() == nil {
+			t.Errorf("the context of attempt %d outlives it", i+1)
+		}
 	}
-	if s.body == "" {
-		return httpfake.Response(req, s.status, http.NoBody), nil
+}
+
+// slowly returns a Base that responds after headers, with a body whose Reads
+// take as long as read.
+func slowly(headers, read time.Duration, status int, body string) httpfake.Base {
+	return func(req *http.Request) (*http.Response, error) {
+		ctx := req.Context()
+		select {
+		case <-time.After(headers):
+		case <-ctx.Done():
+			return nil, fmt.Errorf("base: %w", ctx.Err())
+		}
+		if body == "" {
+			return httpfake.Response(req, status, http.NoBody), nil
+		}
+		slow := httpfake.SlowReader(ctx, read, strings.NewReader(body))
+		return httpfake.Response(req, status, httpfake.NewBody(slow)), nil
 	}
-	body := httpfake.NewBody(httpfake.SlowReader(ctx, s.read, strings.NewReader(s.body)))
-	return httpfake.Response(req, s.status, body), nil
 }
 
 // AttemptTimeout covers an attempt up to the end of its response body.
@@ -62,56 +77,44 @@ func TestAttemptTimeout(t *testing.T) {
 	const limit = 10 * time.Second
 	for _, tt := range []struct {
 		name string
-		slowService
-		sends int
-		cut   bool // the body
+		base httpfake.Base
+		fate string // "", or what is cut
+		body string
 	}{
-		{"in time", slowService{9 * time.Second, 400 * time.Millisecond, 200, "good", nil}, 1, false},
-		{"slow headers", slowService{11 * time.Second, 0, 200, "good", nil}, 3, false},
-		{"slow body", slowService{5 * time.Second, 6 * time.Second, 200, "good", nil}, 1, true},
-		{"slow error body", slowService{0, 11 * time.Second, 400, "bad", nil}, 1, true},
-		{"no body", slowService{9 * time.Second, 0, 204, "", nil}, 1, false},
+		{"in time", slowly(9*time.Second, 400*time.Millisecond, 200, "good"), "", "good"},
+		{"no body", slowly(9*time.Second, 0, 204, ""), "", ""},
+		{"slow headers", slowly(11*time.Second, 0, 200, "good"), "headers", ""},
+		{"slow body", slowly(5*time.Second, 6*time.Second, 200, "good"), "body", ""},
+		{"slow error body", slowly(0, 11*time.Second, 400, "bad"), "body", ""},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				service := tt.slowService
-				var classes []awsretry.Class
-				tr := &transport{
-					AttemptTimeout: limit, Backoff: contract.Delay(0), Base: &service,
-					Observe: func(a awsretry.Attempt) { classes = append(classes, a.Class) },
+		inBubble(t, tt.name, func(t *testing.T) {
+			var attempts contexts
+			var classes []awsretry.Class
+			tr := retrying(attempts.of(t, tt.base))
+			tr.AttemptTimeout, tr.Observe = limit, func(a awsretry.Attempt) { classes = append(classes, a.Class) }
+			start := time.Now()
+			r := sendGet(t, tr)
+			if tt.fate == "headers" {
+				r.want(t, 0, awsretry.StopMaxAttempts, 3*limit)
+				wantTimeoutError(t, r.err)
+				if wantTokens(t, tr, 480); len(attempts) != 3 || classes[0] != awsretry.Timeout {
+					t.Errorf("%d attempts, %v", len(attempts), classes)
 				}
-				start := time.Now()
-				resp, err := get(t, tr)
-				if len(service.contexts) != tt.sends {
-					t.Fatalf("%d attempts; %v", len(service.contexts), err)
+				return
+			}
+			got, err := io.ReadAll(r.Body)
+			if tt.fate == "body" {
+				wantTimeoutError(t, err)
+				if took := time.Since(start); took != limit {
+					t.Errorf("cut after %v", took)
 				}
-				if tt.sends > 1 {
-					wantTimeoutError(t, err)
-					if contract.StopOf(nil, err) != awsretry.StopMaxAttempts || time.Since(start) != 3*limit {
-						t.Errorf("%v after %v", err, time.Since(start))
-					}
-					if classes[0] != awsretry.Timeout || contract.TokensOf(t, tr) != 480 {
-						t.Errorf("classified as %v; %d tokens", classes, contract.TokensOf(t, tr))
-					}
-				} else if err != nil {
-					t.Fatal(err)
-				} else if tt.cut {
-					got, err := io.ReadAll(resp.Body)
-					if wantTimeoutError(t, err); string(got) != "" || time.Since(start) != limit {
-						t.Errorf("read %q after %v", got, time.Since(start))
-					}
-				} else if got, err := io.ReadAll(resp.Body); string(got) != tt.body || err != nil {
-					t.Errorf("read %q, %v", got, err)
-				}
-				for i, ctx := range service.contexts {
-					if ctx.Err() == nil {
-						t.Errorf("the context of attempt %d outlives its body", i+1)
-					}
-				}
-				if resp != nil {
-					resp.Body.Close()
-				}
-			})
+			} else if err != nil {
+				t.Error(err)
+			}
+			if attempts.wantEnded(t); string(got) != tt.body || len(attempts) != 1 {
+				t.Errorf("read %q by attempt %d", got, len(attempts))
+			}
+			r.Body.Close()
 		})
 	}
 }
@@ -122,30 +125,27 @@ func TestDeadlineOfAnAttempt(t *testing.T) {
 		{10 * time.Second, time.Hour, 10 * time.Second},
 		{2 * time.Second, time.Second, time.Second},
 	} {
-		t.Run(tt.want.String(), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				ctx, cancel := context.WithTimeout(t.Context(), tt.callers)
-				defer cancel()
-				tr := once(func(req *http.Request) (*http.Response, error) {
-					if deadline, ok := req.Context().Deadline(); !ok || time.Until(deadline) != tt.want {
-						t.Errorf("the deadline is in %v", time.Until(deadline))
-					}
-					return hangs(req, nil)
-				})
-				tr.AttemptTimeout = tt.timeout
-				_, err := tr.RoundTrip(httpfake.Request(t, ctx, "GET", nil))
-				if tt.want == tt.timeout {
-					wantTimeoutError(t, err)
-					return
+		inBubble(t, tt.want.String(), func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), tt.callers)
+			defer cancel()
+			tr := once(func(req *http.Request) (*http.Response, error) {
+				if deadline, ok := req.Context().Deadline(); !ok || time.Until(deadline) != tt.want {
+					t.Errorf("the deadline is in %v", time.Until(deadline))
 				}
-				e := new(awsretry.Error)
-				if !errors.As(err, &e) || e.Stop != awsretry.StopCanceled || e.Attempts != 1 || !e.Timeout() {
-					t.Error(err)
-				}
-				if !errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "AttemptTimeout") {
-					t.Errorf("%v is not the caller's deadline", err)
-				}
+				return hangs(req, nil)
 			})
+			tr.AttemptTimeout = tt.timeout
+			r := send(tr, httpfake.Request(t, ctx, "GET", nil))
+			if tt.want == tt.timeout {
+				wantTimeoutError(t, r.err)
+				return
+			}
+			r.want(t, 0, awsretry.StopCanceled, tt.want)
+			r.wantIs(t, context.DeadlineExceeded)
+			e := new(awsretry.Error)
+			if !errors.As(r.err, &e) || e.Attempts != 1 || !e.Timeout() || strings.Contains(r.err.Error(), "AttemptTimeout") {
+				t.Errorf("%v is not the caller's deadline", r.err)
+			}
 		})
 	}
 }
@@ -157,34 +157,21 @@ func TestAttemptContextEndsWithTheBody(t *testing.T) {
 		for _, size := range []int{10, 3 * peekLimit} {
 			for _, closed := range []bool{true, false} {
 				t.Run(fmt.Sprintf("%d with %d bytes, closed %v", status, size, closed), func(t *testing.T) {
-					var contexts []context.Context
-					tr := retrying(func(req *http.Request) (*http.Response, error) {
-						for i, ctx := range contexts {
-							if ctx.Err() == nil {
-								t.Errorf("the context of attempt %d outlives it", i+1)
-							}
-						}
-						contexts = append(contexts, req.Context())
-						return httpfake.Response(req, status,
-							httpfake.NewBody(strings.NewReader(httpfake.Text(size)))), nil
-					})
+					var attempts contexts
+					tr := retrying(attempts.of(t, func(req *http.Request) (*http.Response, error) {
+						return httpfake.Response(req, status, httpfake.NewBody(strings.NewReader(httpfake.Text(size)))), nil
+					}))
 					tr.AttemptTimeout, tr.MaxAttempts = time.Hour, 2
-					resp, err := get(t, tr)
-					if err != nil {
-						t.Fatal(err)
-					}
-					last := contexts[len(contexts)-1]
-					if (status == 200 || size > peekLimit) && last.Err() != nil {
+					r := sendGet(t, tr)
+					if last := attempts[len(attempts)-1]; (status == 200 || size > peekLimit) && last.Err() != nil {
 						t.Error("the context ends before the body")
 					}
 					if closed {
-						resp.Body.Close()
-					} else if n, err := io.Copy(io.Discard, resp.Body); n != int64(size) || err != nil {
+						r.Body.Close()
+					} else if n, err := io.Copy(io.Discard, r.Body); n != int64(size) || err != nil {
 						t.Errorf("read %d, %v", n, err)
 					}
-					if last.Err() == nil {
-						t.Error("the context outlives the body")
-					}
+					attempts.wantEnded(t)
 				})
 			}
 		}
@@ -196,45 +183,11 @@ func TestAttemptContextEndsWithoutABody(t *testing.T) {
 		"error": fails(errReset), "neither response nor error": fails(nil), "204": responds(204),
 	} {
 		t.Run(name, func(t *testing.T) {
-			var contexts []context.Context
-			tr := retrying(func(req *http.Request) (*http.Response, error) {
-				contexts = append(contexts, req.Context())
-				return outcome(req, http.NoBody)
-			})
+			var attempts contexts
+			tr := retrying(attempts.of(t, always(outcome)))
 			tr.AttemptTimeout = time.Hour
 			get(t, tr)
-			for i, ctx := range contexts {
-				if ctx.Err() == nil {
-					t.Errorf("the context of attempt %d outlives it", i+1)
-				}
-			}
-		})
-	}
-}
-
-// The context of an attempt ends with the call if nothing is sent.
-func TestAttemptContextEndsIfNothingIsSent(t *testing.T) {
-	for name, prepare := range map[string]func(*http.Request){
-		"error":           nil,
-		"body replaced":   func(req *http.Request) { req.Body = http.NoBody },
-		"panic":           func(*http.Request) { panic("prepare") },
-		"length replaced": func(req *http.Request) { req.ContentLength = 5 },
-	} {
-		t.Run(name, func(t *testing.T) {
-			last := t.Context()
-			tr := retrying(respondsWith(200, http.NoBody))
-			tr.Prepare = func(req *http.Request, _ int) error {
-				last = req.Context()
-				if prepare == nil {
-					return errGone
-				}
-				prepare(req)
-				return nil
-			}
-			_, err, panicked := tryRoundTrip(tr, httpfake.Request(t, context.Background(), "PUT", strings.NewReader("x")))
-			if err == nil && !panicked || last.Err() == nil {
-				t.Errorf("%v, panicked %v; the context's error is %v", err, panicked, last.Err())
-			}
+			attempts.wantEnded(t)
 		})
 	}
 }
@@ -244,32 +197,26 @@ func TestAttemptContextEndsIfNothingIsSent(t *testing.T) {
 func TestTimeoutStandsStillInTheDelay(t *testing.T) {
 	for name, tr := range map[string]*transport{
 		"long poll": {LongPoll: func(*http.Request) bool { return true }, Quota: awsretry.QuotaConfig{Capacity: 1}},
-		"fail fast": {Mode: awsretry.Adaptive, RateLimit: rateLimit{FailFast: true, MinFillRate: 1e-3, Beta: 1e-6}},
+		"fail fast": {Mode: awsretry.Adaptive,
+			RateLimit: awsretry.RateLimitConfig{FailFast: true, MinFillRate: 1e-3, Beta: 1e-6}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				data := httpfake.Text(2 * peekLimit)
-				tr.AttemptTimeout, tr.Backoff = 10*time.Second, contract.Delay(15*time.Second)
-				tr.Base = httpfake.Base(func(req *http.Request) (*http.Response, error) {
-					time.Sleep(6 * time.Second)
-					return httpfake.Response(req, 429,
-						httpfake.NewBody(until(req.Context(), strings.NewReader(data)))), nil
-				})
-				start := time.Now()
-				resp, err := get(t, tr)
-				if took := time.Since(start); err != nil || took != 21*time.Second {
-					t.Fatalf("%v after %v", err, took)
-				}
-				time.Sleep(3 * time.Second) // of the 4 that are left
-				half := make([]byte, len(data)/2+1)
-				if _, err := io.ReadFull(resp.Body, half); err != nil || string(half) != data[:len(half)] {
-					t.Errorf("reading the response: %v", err)
-				}
-				time.Sleep(2 * time.Second)
-				_, err = io.ReadAll(resp.Body)
-				wantTimeoutError(t, err)
-				resp.Body.Close()
+		inBubble(t, name, func(t *testing.T) {
+			data := httpfake.Text(2 * peekLimit)
+			tr.AttemptTimeout, tr.Backoff = 10*time.Second, contract.Delay(15*time.Second)
+			tr.Base = httpfake.Base(func(req *http.Request) (*http.Response, error) {
+				time.Sleep(6 * time.Second)
+				return httpfake.Response(req, 429, httpfake.NewBody(until(req.Context(), strings.NewReader(data)))), nil
 			})
+			r := sendGet(t, tr)
+			r.want(t, 429, r.stop, 21*time.Second)
+			time.Sleep(3 * time.Second) // of the 4 that are left
+			half := make([]byte, len(data)/2+1)
+			if _, err := io.ReadFull(r.Body, half); err != nil || string(half) != data[:len(half)] {
+				t.Errorf("reading the response: %v", err)
+			}
+			time.Sleep(2 * time.Second)
+			_, err := readToEnd(r.Response)
+			wantTimeoutError(t, err)
 		})
 	}
 }
@@ -278,22 +225,129 @@ func TestTimeoutStandsStillInTheDelay(t *testing.T) {
 // found. Many callers at once give the race detector something to see.
 func TestCodeIsFoundUnderATimeout(t *testing.T) {
 	tr := unpaid(func(req *http.Request) (*http.Response, error) {
-		body := iotest.DataErrReader(strings.NewReader(`{"__type":"ThrottlingException"}`))
-		return httpfake.Response(req, 400, httpfake.NewBody(body)), nil
+		return httpfake.Response(req, 400, httpfake.NewBody(iotest.DataErrReader(strings.NewReader(throttledJSON)))), nil
 	})
 	tr.AttemptTimeout = time.Minute
 	var all sync.WaitGroup
 	for range 32 {
 		all.Go(func() {
 			for range 50 {
-				resp, err := get(t, tr)
-				if err != nil || contract.StopOf(resp, nil) != awsretry.StopQuota {
-					t.Errorf("%v, stopped by %q", err, contract.StopOf(resp, nil))
-					return
+				r := sendGet(t, tr)
+				if r.wantBody(t, throttledJSON); r.stop != awsretry.StopQuota {
+					t.Errorf("%v", r)
 				}
-				resp.Body.Close()
 			}
 		})
 	}
 	all.Wait()
+}
+
+// StallTimeout ends a Read without a byte. Neither a download that takes long
+// nor a caller that does is a stall.
+func TestStallTimeout(t *testing.T) {
+	const limit, quiet = 10 * time.Second, 9 * time.Second
+	synctest.Test(t, func(t *testing.T) {
+		var attempts contexts
+		tr := retrying(attempts.of(t, func(req *http.Request) (*http.Response, error) {
+			time.Sleep(time.Minute) // the headers do not count
+			drops := httpfake.SlowReader(req.Context(), quiet, iotest.OneByteReader(strings.NewReader("slowly")))
+			return httpfake.Response(req, 200, httpfake.NewBody(io.MultiReader(drops, failAfter(req.Context())))), nil
+		}))
+		tr.StallTimeout = limit
+		r := sendGet(t, tr)
+		buf := make([]byte, 6)
+		for _, half := range [][]byte{buf[:3], buf[3:]} {
+			time.Sleep(time.Hour)
+			if _, err := io.ReadFull(r.Body, half); err != nil || attempts[0].Err() != nil {
+				t.Fatalf("%v; the attempt's context has ended: %v", err, attempts[0].Err())
+			}
+		}
+		start := time.Now()
+		_, err := r.Body.Read(make([]byte, 1))
+		wantStall(t, err)
+		// The drops have an end too, which takes 9 s.
+		if took := time.Since(start); string(buf) != "slowly" || took != limit {
+			t.Errorf("%q, stalled after %v", buf, took)
+		}
+		attempts.wantEnded(t)
+		r.Body.Close()
+	})
+}
+
+// Over a connection, the stall ends the request.
+func TestStallOverAConnection(t *testing.T) {
+	for _, protocol := range httpfake.Protocols {
+		inBubble(t, protocol, func(t *testing.T) {
+			srv := httpfake.Serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
+				io.WriteString(w, "begun")
+				http.NewResponseController(w).Flush()
+				<-r.Context().Done()
+			})
+			start := time.Now()
+			r := send(&transport{Base: srv.Base, StallTimeout: time.Minute}, srv.Request(t, "GET", nil))
+			got, err := readToEnd(r.Response)
+			if wantStall(t, err); got != "begun" || time.Since(start) != time.Minute {
+				t.Errorf("%q after %v", got, time.Since(start))
+			}
+		})
+	}
+}
+
+// A stall of an error body that is read for its code ends that Read too.
+func TestStalledErrorBody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr := unpaid(func(req *http.Request) (*http.Response, error) {
+			return httpfake.Response(req, 503, hangingResponse(req.Context())), nil
+		})
+		tr.StallTimeout = 5 * time.Second
+		r := sendGet(t, tr)
+		r.want(t, 503, awsretry.StopQuota, 5*time.Second)
+		got, err := readToEnd(r.Response)
+		if wantStall(t, err); got != "x" {
+			t.Errorf("read %q", got)
+		}
+	})
+}
+
+// A body that is continued is continued after a stall, which costs what a
+// time-out does.
+func TestResumeAfterAStall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var classes []awsretry.Class
+		tr := continuing(&object{first: edits{func(r *http.Response) { r.Body = hanging(r.Request, letters[:9]) }}})
+		tr.StallTimeout, tr.Backoff = 10*time.Second, contract.Delay(0)
+		tr.Policy = func(a *awsretry.Attempt) awsretry.Class {
+			classes = append(classes, awsretry.DefaultPolicy(a))
+			return classes[len(classes)-1]
+		}
+		r := sendGet(t, tr)
+		start := time.Now()
+		if r.wantBody(t, letters); time.Since(start) != tr.StallTimeout {
+			t.Errorf("after %v", time.Since(start))
+		}
+		if len(classes) != 3 || classes[1] != awsretry.Timeout {
+			t.Errorf("classes %v", classes)
+		}
+	})
+}
+
+// A connection that was upgraded may be silent, and its peer may have no more
+// to say while the caller has.
+func TestUpgradedConnectionDoesNotStall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		conn := &writableBody{Body: httpfake.NewBody(httpfake.SlowReader(t.Context(), time.Hour, strings.NewReader("hi")))}
+		var attempts contexts
+		tr := retrying(attempts.of(t, respondsWith(101, conn)))
+		tr.StallTimeout = time.Second
+		r := sendGet(t, tr)
+		if got, err := io.ReadAll(r.Body); string(got) != "hi" || err != nil {
+			t.Errorf("read %q, %v", got, err)
+		}
+		if attempts[0].Err() != nil {
+			t.Error("the end of what the peer sends ended the connection")
+		}
+		wantWritable(t, conn, r.Body)
+		r.Body.Close()
+		attempts.wantEnded(t)
+	})
 }

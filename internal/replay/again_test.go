@@ -10,7 +10,11 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"example.com/awsretry/internal/httpfake"
 )
+
+var errGone = errors.New("gone")
 
 // A rewound is a body whose GetBody rewinds it. Its Reads take a moment.
 type rewound struct {
@@ -18,10 +22,6 @@ type rewound struct {
 	moment time.Duration
 	log    []string
 	fails  error // of GetBody
-}
-
-func newRewound(moment time.Duration) *rewound {
-	return &rewound{Reader: strings.NewReader("hello, world"), moment: moment}
 }
 
 func (r *rewound) Read(p []byte) (int, error) {
@@ -45,20 +45,14 @@ func (r *rewound) getBody() (io.ReadCloser, error) {
 	return r, err
 }
 
-// sending returns a Body of r and the request of its first attempt.
-func (r *rewound) sending(t *testing.T) (*Body, *http.Request) {
+// rewinding is shared for a rewound.
+func rewinding(t *testing.T, moment time.Duration) (*rewound, *Body, *http.Request) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), "PUT", "http://service.example", r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.GetBody = r.getBody
-	b := new(Body)
-	b.Own(req)
-	b.Share(0, false)
-	out := req.WithContext(t.Context())
-	b.Attach(out)
-	return b, out
+	r := &rewound{Reader: strings.NewReader("hello, world"), moment: moment}
+	req := httpfake.Request(t, t.Context(), "PUT", r)
+	req.GetBody = func() (io.ReadCloser, error) { return r.getBody() }
+	b, out := shared(req, 0, false)
+	return r, b, out
 }
 
 func (r *rewound) wantLog(t *testing.T, want ...string) {
@@ -75,32 +69,24 @@ func TestGetBodyWaits(t *testing.T) {
 	for _, byBase := range []bool{false, true} {
 		for _, closes := range []bool{false, true} { // Base closes its copy during the Read
 			synctest.Test(t, func(t *testing.T) {
-				r := newRewound(time.Second / 2)
-				b, out := r.sending(t)
+				r, b, out := rewinding(t, time.Second/2)
 				go out.Body.Read(make([]byte, 5))
 				synctest.Wait()
 				if closes {
 					out.Body.Close()
 				}
-				var again *http.Request
-				if byBase {
-					body, err := out.GetBody()
-					if err != nil {
-						t.Fatal(err)
-					}
-					again = &http.Request{Body: body}
-				} else {
-					again = retry(t, b)
+				var again io.ReadCloser
+				var err error
+				if !byBase {
+					again = retry(t, b).Body
+				} else if again, err = out.GetBody(); err != nil {
+					t.Fatal(err)
 				}
 				r.wantLog(t, "read", "has read", "close", "get")
-				if n, err := out.Body.Read(make([]byte, 1)); n != 0 || err == nil {
-					t.Errorf("the copy before reads on: %d, %v", n, err)
-				}
+				wantNothing(t, out.Body, nil)
 				out.Body.Close()
-				if got, err := io.ReadAll(again.Body); string(got) != "hello, world" || err != nil {
-					t.Errorf("read %q, %v", got, err)
-				}
-				again.Body.Close()
+				wantRest(t, again, "hello, world")
+				again.Close()
 				b.Release(false)
 				r.wantLog(t, "read", "has read", "read", "has read", "close")
 			})
@@ -111,8 +97,7 @@ func TestGetBodyWaits(t *testing.T) {
 // If the Read takes too long, the body is not sent again, and read on.
 func TestGetBodyIsNotCalledDuringARead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRewound(time.Minute)
-		b, out := r.sending(t)
+		r, b, out := rewinding(t, time.Minute)
 		got := make(chan string)
 		go func() {
 			all, _ := io.ReadAll(out.Body)
@@ -138,28 +123,25 @@ func TestGetBodyIsNotCalledDuringARead(t *testing.T) {
 // A GetBody that fails, or returns nothing, ends the call. The reader before is
 // closed once.
 func TestGetBodyFails(t *testing.T) {
-	gone := errors.New("gone")
 	for _, byBase := range []bool{false, true} {
-		r := newRewound(0)
-		r.fails = gone
-		b, out := r.sending(t)
+		r, b, out := rewinding(t, 0)
+		r.fails = errGone
 		read(t, out.Body, 2)
 		if byBase {
-			if body, err := out.GetBody(); body != nil || err != gone {
+			if body, err := out.GetBody(); body != nil || err != errGone {
 				t.Errorf("%v, %v", body, err)
 			}
 		} else if _, ok := b.Freeze(t.Context(), time.Second); ok || !b.Copied() {
 			t.Error("the body can be sent again")
 		}
-		if b.Replayable() || b.Err() != gone {
+		if b.Replayable() || b.Err() != errGone {
 			t.Errorf("replayable: %v, %v", b.Replayable(), b.Err())
 		}
 		out.Body.Close()
 		b.Release(true)
 		r.wantLog(t, "read", "has read", "close", "get")
 	}
-	r := newRewound(0)
-	b, out := r.sending(t)
+	_, b, out := rewinding(t, 0)
 	b.stream.again = func() (io.ReadCloser, error) { return nil, nil }
 	if body, err := out.GetBody(); body != nil || err != errNoBody {
 		t.Errorf("%v, %v", body, err)
@@ -169,15 +151,12 @@ func TestGetBodyFails(t *testing.T) {
 // An error of a reader does not end the call: the next one may be better. Nor
 // does a panic of GetBody leave anything locked.
 func TestReaderOfGetBodyFails(t *testing.T) {
-	r := newRewound(0)
-	b, out := r.sending(t)
-	b.stream.ReadCloser = io.NopCloser(readFunc(func([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }))
-	if _, err := out.Body.Read(make([]byte, 1)); err != io.ErrUnexpectedEOF || b.Err() != nil {
-		t.Errorf("%v, %v", err, b.Err())
+	r, b, out := rewinding(t, 0)
+	b.stream.ReadCloser = io.NopCloser(httpfake.ReadFunc(func([]byte) (int, error) { return 0, errGone }))
+	if wantNothing(t, out.Body, errGone); b.Err() != nil {
+		t.Error(b.Err())
 	}
-	if got, err := io.ReadAll(retry(t, b).Body); string(got) != "hello, world" || err != nil {
-		t.Errorf("read %q, %v", got, err)
-	}
+	wantRest(t, retry(t, b).Body, "hello, world")
 	b.stream.again = func() (io.ReadCloser, error) { panic("GetBody") }
 	func() {
 		defer func() { _ = recover() }()
@@ -190,39 +169,21 @@ func TestReaderOfGetBodyFails(t *testing.T) {
 // The end of the attempt's context ends a Read that hangs, as it would not with
 // net/http's HTTP/1 alone, which waits for it.
 func TestContextEndsReads(t *testing.T) {
-	gone := errors.New("gone")
-	for _, getBody := range []bool{false, true} {
+	for _, getBody := range []func() (io.ReadCloser, error){nil, func() (io.ReadCloser, error) { return nil, errGone }} {
 		synctest.Test(t, func(t *testing.T) {
-			end := make(chan struct{})
-			source := &counted{Reader: readFunc(func([]byte) (int, error) { <-end; return 0, io.EOF })}
+			hangs, end := context.WithCancel(t.Context())
+			source := hanging(hangs)
 			ctx, cancel := context.WithCancelCause(t.Context())
-			req, _ := http.NewRequestWithContext(ctx, "PUT", "http://service.example", source)
-			if getBody {
-				req.GetBody = func() (io.ReadCloser, error) { return nil, gone }
-			}
-			b := new(Body)
-			b.Own(req)
-			b.Share(100, false)
-			out := req.WithContext(ctx)
-			b.Attach(out)
-			done := make(chan error)
-			go func() {
-				_, err := out.Body.Read(make([]byte, 1))
-				done <- err
-			}()
-			synctest.Wait()
-			cancel(gone)
-			if err := <-done; err != gone {
-				t.Error(err)
-			}
-			if _, err := out.Body.Read(make([]byte, 1)); err != gone {
-				t.Error(err)
-			}
+			req := httpfake.Request(t, ctx, "PUT", source)
+			req.GetBody = getBody
+			b, out := shared(req, 100, false)
+			time.AfterFunc(time.Second, func() { cancel(errGone) })
+			wantNothing(t, out.Body, errGone)
+			wantNothing(t, out.Body, errGone)
 			b.Release(true)
-			close(end)
-			if synctest.Wait(); source.closes != 1 {
-				t.Errorf("closed %d times", source.closes)
-			}
+			end()
+			synctest.Wait()
+			wantCloses(t, source, 1)
 		})
 	}
 }

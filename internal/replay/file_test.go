@@ -1,37 +1,39 @@
 package replay
 
 import (
+	"bytes"
 	"errors"
 	"io"
+	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
+
+	"example.com/awsretry/internal/httpfake"
 )
 
-func onDisk(t *testing.T, data string) (*Body, *http.Request, *os.File) {
+// onDisk returns a file with the data.
+func onDisk(t *testing.T, data string) *os.File {
 	t.Helper()
 	f, err := os.OpenFile(filepath.Join(t.TempDir(), "body"), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { f.Close() })
-	if _, err := io.WriteString(f, data); err != nil {
+	if _, err := f.WriteAt([]byte(data), 0); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		t.Fatal(err)
-	}
-	req, err := http.NewRequestWithContext(t.Context(), "PUT", "http://service.example", f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := new(Body)
-	b.Own(req)
-	b.Share(0, false)
-	out := req.WithContext(t.Context())
-	b.Attach(out)
+	return f
+}
+
+// sharedFile is shared for a file.
+func sharedFile(t *testing.T, data string) (*Body, *http.Request, *os.File) {
+	t.Helper()
+	f := onDisk(t, data)
+	b, out := shared(httpfake.Request(t, t.Context(), "PUT", f), 0, false)
 	return b, out, f
 }
 
@@ -40,32 +42,92 @@ func isClosed(f *os.File) bool {
 	return errors.Is(err, os.ErrClosed)
 }
 
+// A sized has a size and ReadAt, but no Seek.
+type sized struct {
+	io.Reader
+	io.ReaderAt
+	size int64
+}
+
+func (s sized) Size() int64 { return s.size }
+
+// A procFile has the size 0 in its directory, as the files of /proc do.
+type procFile struct{ *strings.Reader }
+
+func (procFile) Size(int)                   {} // hides that of the strings.Reader
+func (procFile) Stat() (fs.FileInfo, error) { return emptyFile{}, nil }
+
+type emptyFile struct{ fs.FileInfo }
+
+func (emptyFile) Size() int64       { return 0 }
+func (emptyFile) Mode() fs.FileMode { return 0o444 }
+
+func TestSection(t *testing.T) {
+	const data = "0123456789"
+	file := onDisk(t, data)
+	file.Seek(4, io.SeekStart)
+	folder, err := os.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer folder.Close()
+	past := strings.NewReader(data)
+	past.Seek(20, io.SeekStart)
+	unseekable := sized{strings.NewReader(data), strings.NewReader(data), 10}
+	for _, tt := range []struct {
+		name   string
+		body   io.Reader
+		length int64
+		want   string
+		none   bool
+	}{
+		{name: "strings.Reader", body: strings.NewReader(data), length: 10, want: data},
+		{name: "in a NopCloser", body: io.NopCloser(bytes.NewReader([]byte(data))), length: 10, want: data},
+		{name: "file from its offset", body: file, length: -1, want: "456789"},
+		{name: "offset after the end", body: past, length: -1, want: ""},
+		{name: "no Seek, as long as its size", body: unseekable, length: 10, want: data},
+		{name: "no Seek, shorter", body: unseekable, length: 6, none: true},
+		{name: "no Seek, unknown length", body: unseekable, length: -1, none: true},
+		{name: "no size", body: struct {
+			io.ReaderAt
+			io.Reader
+		}{past, past}, length: 10, none: true},
+		{name: "no ReadAt", body: bytes.NewBufferString(data), length: 10, none: true},
+		{name: "wrapped", body: struct{ io.Reader }{strings.NewReader(data)}, length: 10, none: true},
+		{name: "folder", body: folder, length: 10, none: true},
+		{name: "size 0 on disk", body: procFile{strings.NewReader(data)}, length: -1, none: true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			switch section := sectionOf(tt.body, tt.length); {
+			case (section == nil) != tt.none:
+				t.Errorf("a section: %v", section != nil)
+			case section != nil:
+				wantRest(t, section, tt.want)
+			}
+		})
+	}
+}
+
 // A file that was cut is an error, not a short body.
 func TestFileThatShrinks(t *testing.T) {
-	b, out, f := onDisk(t, "hello, world")
+	b, out, f := sharedFile(t, "hello, world")
 	if err := f.Truncate(5); err != nil {
 		t.Fatal(err)
 	}
 	got, err := io.ReadAll(out.Body)
-	if string(got) != "hello" || !errors.Is(err, io.ErrUnexpectedEOF) {
-		t.Errorf("read %q, %v", got, err)
-	}
-	if !errors.Is(b.Err(), io.ErrUnexpectedEOF) {
-		t.Errorf("the reader's failure is %v", b.Err())
+	if string(got) != "hello" || !errors.Is(err, io.ErrUnexpectedEOF) || !errors.Is(b.Err(), io.ErrUnexpectedEOF) {
+		t.Errorf("read %q, %v; the reader's failure is %v", got, err, b.Err())
 	}
 	b.Release(true)
 }
 
 // A file that was written to is not sent again.
 func TestFileThatChanges(t *testing.T) {
-	b, out, f := onDisk(t, "hello, world")
-	if _, err := io.ReadAll(out.Body); err != nil || !b.Replayable() {
-		t.Fatalf("%v; can be retried: %v", err, b.Replayable())
+	b, out, f := sharedFile(t, "hello, world")
+	if wantRest(t, out.Body, "hello, world"); !b.Replayable() {
+		t.Error("cannot be retried")
 	}
-	if _, err := f.WriteAt([]byte("J"), 0); err != nil {
-		t.Fatal(err)
-	}
-	later := time.Now().Add(time.Minute) // whatever the file system's clock ticks in
+	later := time.Now().Add(time.Minute)
 	if err := os.Chtimes(f.Name(), later, later); err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +141,7 @@ func TestFileThatChanges(t *testing.T) {
 // or when it has failed. A copy that Base dropped holds nothing up.
 func TestFileIsClosedOnce(t *testing.T) {
 	for _, failed := range []bool{false, true} {
-		b, out, f := onDisk(t, "hello")
+		b, out, f := sharedFile(t, "hello")
 		dropped, err := out.GetBody() // as net/http does for a request that it sends again
 		if err != nil {
 			t.Fatal(err)
@@ -104,15 +166,54 @@ func TestFileIsClosedOnce(t *testing.T) {
 			t.Errorf("GetBody of a closed file: %v, %v", body, err)
 		}
 	}
-	b, out, f := onDisk(t, "hello")
+	b, out, f := sharedFile(t, "hello")
 	b.Release(false)
 	if isClosed(f) {
 		t.Error("closed while Base has it")
 	}
-	if got, err := io.ReadAll(out.Body); string(got) != "hello" || err != nil {
-		t.Errorf("read %q, %v", got, err)
-	}
+	wantRest(t, out.Body, "hello")
 	if out.Body.Close(); !isClosed(f) {
 		t.Error("not closed")
+	}
+}
+
+// A mapped is a body that is read in place, and must not be read after Close.
+type mapped struct {
+	*strings.Reader
+	closes, late int
+}
+
+func (m *mapped) Close() error { m.closes++; return nil }
+
+func (m *mapped) ReadAt(p []byte, off int64) (int, error) {
+	if m.closes > 0 {
+		m.late++
+	}
+	return m.Reader.ReadAt(p, off)
+}
+
+// Base may go on reading after the call. A reader that was mapped into memory
+// must not be read then, and a body that was read to its end stays there.
+func TestFileIsNotReadAfterClose(t *testing.T) {
+	for _, whole := range []bool{false, true} {
+		m := &mapped{Reader: strings.NewReader("hello, world")}
+		b, out := shared(httpfake.Request(t, t.Context(), "PUT", m), 0, false)
+		if whole {
+			wantRest(t, out.Body, "hello, world")
+		}
+		if b.Release(!whole); whole {
+			wantRest(t, out.Body, "")
+		} else {
+			wantNothing(t, out.Body, nil)
+		}
+		if n, err := out.Body.(io.ReaderAt).ReadAt(make([]byte, 5), 0); n != 0 || err == nil {
+			t.Errorf("ReadAt returns %d, %v", n, err)
+		}
+		if _, err := out.GetBody(); err == nil {
+			t.Error("GetBody opens it again")
+		}
+		if m.closes != 1 || m.late > 0 {
+			t.Errorf("closed %d times, read %d times after that", m.closes, m.late)
+		}
 	}
 }

@@ -8,39 +8,26 @@ import (
 	"testing"
 	"testing/iotest"
 	"testing/synctest"
+
+	"example.com/awsretry/internal/httpfake"
 )
 
 // lent returns a Body that owns a stream of r and the request that it lends.
-func lent(t *testing.T, r io.Reader, limit int64) (lender *Body, out *http.Request, source *counted) {
+func lent(t *testing.T, r io.Reader) (lender *Body, out *http.Request, source *httpfake.Body) {
 	t.Helper()
-	source = &counted{Reader: r}
-	req, err := http.NewRequestWithContext(t.Context(), "PUT", "http://service.example", source)
-	if err != nil {
-		t.Fatal(err)
-	}
-	lender = new(Body)
+	lender, source = new(Body), httpfake.NewBody(r)
+	req := httpfake.Request(t, t.Context(), "PUT", source)
 	lender.Own(req)
-	lender.Share(limit, false)
+	lender.Share(100, false)
 	out = req.WithContext(t.Context())
 	lender.Lend(out)
 	return lender, out, source
 }
 
-// borrow returns a Body that owns the lent request, and its first attempt's.
-func borrow(t *testing.T, out *http.Request, once bool) (*Body, *http.Request) {
-	t.Helper()
-	b := new(Body)
-	b.Own(out)
-	b.Share(3, once) // the lender's limit applies
-	first := out.WithContext(t.Context())
-	b.Attach(first)
-	return b, first
-}
-
 func TestLentStream(t *testing.T) {
 	for _, failed := range []bool{false, true} {
-		lender, out, source := lent(t, iotest.OneByteReader(strings.NewReader("hello, world")), 100)
-		b, first := borrow(t, out, false)
+		lender, out, source := lent(t, iotest.OneByteReader(strings.NewReader("hello, world")))
+		b, first := shared(out, 3, false) // the lender's limit applies
 		read(t, first.Body, 5)
 		first.Body.Close()
 		second := retry(t, b)
@@ -52,17 +39,10 @@ func TestLentStream(t *testing.T) {
 			t.Error("two streams")
 		}
 		b.Release(failed)
-		if source.closes != 0 {
-			t.Error("the borrower closed the caller's reader")
-		}
-		again := retry(t, lender)
-		if got, err := io.ReadAll(again.Body); string(got) != "hello, world" || err != nil {
-			t.Errorf("the lender reads %q, %v", got, err)
-		}
-		if lender.Release(true); source.closes != 1 {
-			t.Errorf("closed %d times", source.closes)
-		}
-		if len(lender.stream.kept) > 0 {
+		wantCloses(t, source, 0)
+		wantRest(t, retry(t, lender).Body, "hello, world")
+		lender.Release(true)
+		if wantCloses(t, source, 1); len(lender.stream.kept) > 0 {
 			t.Errorf("%d bytes are kept", len(lender.stream.kept))
 		}
 	}
@@ -71,22 +51,20 @@ func TestLentStream(t *testing.T) {
 // A call of one attempt keeps the stream for the lender, but offers no GetBody
 // to Base.
 func TestLentStreamOfOneAttempt(t *testing.T) {
-	lender, out, _ := lent(t, strings.NewReader("hello"), 100)
-	b, first := borrow(t, out, true)
+	lender, out, _ := lent(t, strings.NewReader("hello"))
+	b, first := shared(out, 3, true)
 	if first.GetBody != nil {
 		t.Error("there is a GetBody")
 	}
 	read(t, first.Body, 3)
 	b.Release(false)
-	if got, err := io.ReadAll(retry(t, lender).Body); string(got) != "hello" || err != nil {
-		t.Errorf("the lender reads %q, %v", got, err)
-	}
+	wantRest(t, retry(t, lender).Body, "hello")
 }
 
 func TestLentFile(t *testing.T) {
-	lender, out, f := onDisk(t, "hello")
+	lender, out, f := sharedFile(t, "hello")
 	lender.Lend(out)
-	b, first := borrow(t, out, false)
+	b, first := shared(out, 3, false)
 	read(t, first.Body, 3)
 	if b.file != lender.file {
 		t.Error("two files")
@@ -94,46 +72,33 @@ func TestLentFile(t *testing.T) {
 	if b.Release(true); isClosed(f) {
 		t.Error("the borrower closed the file")
 	}
-	if got, err := io.ReadAll(retry(t, lender).Body); string(got) != "hello" || err != nil {
-		t.Errorf("the lender reads %q, %v", got, err)
-	}
+	wantRest(t, retry(t, lender).Body, "hello")
 	if lender.Release(true); !isClosed(f) {
 		t.Error("not closed")
 	}
 }
 
 // A call that fails before it shares the body closes what it was lent, which
-// closes nothing.
-func TestLoanThatIsNotUsed(t *testing.T) {
-	lender, out, source := lent(t, strings.NewReader("hello"), 100)
+// closes nothing. A RoundTripper that does not know loans reads the body as any
+// other.
+func TestLoanThatIsNotBorrowed(t *testing.T) {
+	lender, out, source := lent(t, strings.NewReader("hello"))
 	b := new(Body)
 	b.Own(out)
 	b.Release(true)
-	if source.closes != 0 {
-		t.Error("the borrower closed the caller's reader")
-	}
-	if got, err := io.ReadAll(retry(t, lender).Body); string(got) != "hello" || err != nil {
-		t.Errorf("the lender reads %q, %v", got, err)
-	}
-	if lender.Release(true); source.closes != 1 {
-		t.Errorf("closed %d times", source.closes)
-	}
-}
+	wantCloses(t, source, 0)
+	wantRest(t, retry(t, lender).Body, "hello")
+	lender.Release(true)
+	wantCloses(t, source, 1)
 
-// A RoundTripper that does not know loans reads the body as any other.
-func TestLoanIsABody(t *testing.T) {
-	lender, out, source := lent(t, strings.NewReader("hello"), 100)
-	if got, err := io.ReadAll(out.Body); string(got) != "hello" || err != nil {
-		t.Errorf("read %q, %v", got, err)
-	}
+	lender, out, source = lent(t, strings.NewReader("hello"))
+	wantRest(t, out.Body, "hello")
 	out.Body.Close()
-	if lender.Release(false); source.closes != 1 {
-		t.Errorf("closed %d times", source.closes)
-	}
+	lender.Release(false)
+	wantCloses(t, source, 1)
 }
 
 func TestWhole(t *testing.T) {
-	broken := errors.New("broken")
 	for _, tt := range []struct {
 		name string
 		r    io.Reader
@@ -145,7 +110,7 @@ func TestWhole(t *testing.T) {
 		{"unread", strings.NewReader("hello"), 0, false},
 		{"read, but not to its end", strings.NewReader("hello"), 5, false},
 		{"longer than the limit", iotest.OneByteReader(strings.NewReader(strings.Repeat("x", 61))), 62, false},
-		{"broken", io.MultiReader(strings.NewReader("hello"), iotest.ErrReader(broken)), 9, false},
+		{"broken", io.MultiReader(strings.NewReader("hello"), iotest.ErrReader(errGone)), 9, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b, out, _ := streamed(t, tt.r, 60)
@@ -154,10 +119,7 @@ func TestWhole(t *testing.T) {
 			if (open != nil) != tt.want {
 				t.Fatalf("whole: %v", open != nil)
 			}
-			for range 2 {
-				if !tt.want {
-					break
-				}
+			for i := 0; i < 2 && tt.want; i++ {
 				if got, err := io.ReadAll(open()); len(got) != int(tt.read-1) || err != nil {
 					t.Errorf("read %q, %v", got, err)
 				}
@@ -167,22 +129,16 @@ func TestWhole(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a file", func(t *testing.T) {
-		b, out, f := onDisk(t, "hello, world")
-		read(t, out.Body, 7)
-		if got, err := io.ReadAll(b.Whole()()); string(got) != "hello, world" || err != nil {
-			t.Errorf("read %q, %v", got, err)
-		}
-		if got, err := io.ReadAll(out.Body); string(got) != "world" || err != nil {
-			t.Errorf("the attempt reads on: %q, %v", got, err)
-		}
-		if err := f.Truncate(5); err != nil {
-			t.Fatal(err)
-		}
-		if got, err := io.ReadAll(b.Whole()()); string(got) != "hello" || !errors.Is(err, io.ErrUnexpectedEOF) {
-			t.Errorf("of a file that was cut: %q, %v", got, err)
-		}
-	})
+	b, out, f := sharedFile(t, "hello, world")
+	read(t, out.Body, 7)
+	wantRest(t, b.Whole()(), "hello, world")
+	wantRest(t, out.Body, "world")
+	if err := f.Truncate(5); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := io.ReadAll(b.Whole()()); string(got) != "hello" || !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("of a file that was cut: %q, %v", got, err)
+	}
 }
 
 func TestIdle(t *testing.T) {
@@ -204,7 +160,7 @@ func TestIdle(t *testing.T) {
 			t.Error("not idle when the copy is closed")
 		}
 	})
-	if b, _, _ := onDisk(t, "hello"); !b.Idle() {
+	if b, _, _ := sharedFile(t, "hello"); !b.Idle() {
 		t.Error("a file is not idle")
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+
+	"example.com/awsretry/internal/httpfake"
 )
 
 // What a Memory opens does not depend on how far the reader was read since, nor
@@ -29,9 +31,7 @@ func TestMemory(t *testing.T) {
 		io.CopyN(io.Discard, first, 2)
 		io.Copy(io.Discard, r)
 		for _, again := range []io.Reader{m.open(), m.open(), bare.open()} {
-			if got, err := io.ReadAll(again); string(got) != want || err != nil {
-				t.Errorf("%T: %q, %v, want %q", r, got, err, want)
-			}
+			wantRest(t, again, want)
 		}
 	}
 	for _, body := range []io.Reader{
@@ -46,18 +46,9 @@ func TestMemory(t *testing.T) {
 // GetBody of a body in memory is not called: it may rewind the reader that an
 // attempt still reads.
 func TestRetryFromMemory(t *testing.T) {
-	text := strings.NewReader("hello")
-	req, _ := http.NewRequestWithContext(t.Context(), "PUT", "http://service.example", io.NopCloser(text))
-	req.GetBody = func() (io.ReadCloser, error) {
-		t.Error("GetBody is called")
-		text.Seek(0, io.SeekStart)
-		return io.NopCloser(text), nil
-	}
-	b := new(Body)
-	b.Own(req)
-	b.Share(0, false)
-	out := req.WithContext(t.Context())
-	b.Attach(out)
+	req := httpfake.Request(t, t.Context(), "PUT", strings.NewReader("hello"))
+	req.GetBody = func() (io.ReadCloser, error) { t.Error("GetBody is called"); return nil, io.EOF }
+	b, out := shared(req, 0, false)
 	if got := read(t, out.Body, 2); got != "he" || b.Copied() {
 		t.Errorf("read %q, copied: %v", got, b.Copied())
 	}
@@ -66,13 +57,8 @@ func TestRetryFromMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, body := range []io.Reader{next.Body, again} {
-		if got, err := io.ReadAll(body); string(got) != "hello" || err != nil {
-			t.Errorf("the retry reads %q, %v", got, err)
-		}
-	}
-	if got, err := io.ReadAll(out.Body); string(got) != "llo" || err != nil {
-		t.Errorf("the first attempt reads on: %q, %v", got, err)
-	}
+	wantRest(t, next.Body, "hello")
+	wantRest(t, again, "hello")
+	wantRest(t, out.Body, "llo")
 	b.Release(true)
 }

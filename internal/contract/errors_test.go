@@ -1,0 +1,349 @@
+package contract_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"example.com/awsretry"
+	"example.com/awsretry/internal/httpfake"
+)
+
+// The zero Error can be used, and a cancel is not a time-out, whatever failed
+// before it.
+func TestErrorsOfNoTimeout(t *testing.T) {
+	for name, e := range map[string]*awsretry.Error{
+		"zero":                      {},
+		"canceled after a time-out": {Stop: awsretry.StopCanceled, Err: errors.Join(context.Canceled, timeoutError{})},
+	} {
+		if e.Error() == "" || e.Timeout() || e.Temporary() || e.Unwrap() != e.Err {
+			t.Errorf("%s: %v, time-out %v, temporary %v", name, e, e.Timeout(), e.Temporary())
+		}
+	}
+}
+
+// A timeoutError is an error whose Timeout method returns true.
+type timeoutError struct{}
+
+func (timeoutError) Error() string { return "time-out" }
+func (timeoutError) Timeout() bool { return true }
+
+// An Error matches what refused the attempt, as well as the failure before it.
+func TestErrorIs(t *testing.T) {
+	_, outOfTokens := get(t, &transport{Quota: awsretry.QuotaConfig{Capacity: 1}, Base: failsWith(errReset)})
+	for _, tt := range []struct {
+		err  error
+		want error // nil: neither
+	}{
+		{outOfTokens, awsretry.ErrQuotaExceeded},
+		{&awsretry.Error{Stop: awsretry.StopQuota, Err: errReset}, awsretry.ErrQuotaExceeded},
+		{&awsretry.Error{Stop: awsretry.StopRateLimit, Err: errReset}, awsretry.ErrRateLimited},
+		{&awsretry.Error{Stop: awsretry.StopMaxAttempts, Err: errReset}, nil},
+	} {
+		result{err: tt.err}.wantIs(t, errReset)
+		for _, refusal := range []error{awsretry.ErrQuotaExceeded, awsretry.ErrRateLimited} {
+			if got := errors.Is(tt.err, refusal); got != (refusal == tt.want) {
+				t.Errorf("errors.Is(%v, %v) is %v", tt.err, refusal, got)
+			}
+		}
+	}
+}
+
+// No error has the query, the fragment or the user of a URL in it.
+func TestNoSecretsInErrors(t *testing.T) {
+	const secret = "http://me:secret@service.example/path?sig=secret#secret"
+	for name, tt := range map[string]struct {
+		base http.RoundTripper
+		want string // the end of the error; "": whatever it is
+	}{
+		"a client's error": {httpfake.Base((&http.Client{Transport: failsWith(io.ErrUnexpectedEOF)}).Do), ""},
+		"another URL, as if Prepare signed in the query": {
+			failsWith(fmt.Errorf("middleware: %w", &url.Error{Op: "Get", URL: secret, Err: io.ErrUnexpectedEOF})),
+			`: middleware: Get "http://service.example/path?…": unexpected EOF`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := sendGet(t, &transport{MaxAttempts: 1, Base: tt.base})
+			r.wantIs(t, io.ErrUnexpectedEOF)
+			if text := r.err.Error(); strings.Contains(text, "secret") || !strings.HasSuffix(text, tt.want) {
+				t.Error(r.err)
+			}
+		})
+	}
+}
+
+// If a Policy returns something other than a class, RoundTrip returns an error
+// that says so.
+func TestPolicyWithoutAClass(t *testing.T) {
+	for _, class := range []awsretry.Class{-1, 5, 99} {
+		for name, outcome := range map[string]outcome{"503": busy, "error": fails(errReset)} {
+			t.Run(fmt.Sprintf("Class(%d) for %s", int(class), name), func(t *testing.T) {
+				body := httpfake.NewBody(strings.NewReader("x"))
+				sends := 0
+				tr := retrying(func(req *http.Request) (*http.Response, error) { sends++; return outcome(req, body) })
+				tr.Policy = func(*awsretry.Attempt) awsretry.Class { return class }
+				r := sendGet(t, tr)
+				if r.stop != awsretry.StopPermanent || r.err == nil || !strings.Contains(r.err.Error(), "Policy returned") {
+					t.Errorf("%v", r)
+				}
+				if wantTokens(t, tr, 500); sends != 1 {
+					t.Errorf("%d attempts", sends)
+				}
+				if name == "503" {
+					wantClosed(t, body)
+				}
+			})
+		}
+	}
+}
+
+// A call that is refused before its first attempt is reported to the observers
+// once, with the number 0. One that the caller ends is not.
+func TestRefusedCallIsObserved(t *testing.T) {
+	type limit = awsretry.RateLimitConfig
+	noKey := errors.New("no key to sign with")
+	late := &awsretry.Error{Stop: awsretry.StopDeadline, Err: noKey}
+	prepare := func(f func(*http.Request) error) *transport {
+		return &transport{Prepare: func(req *http.Request, _ int) error { return f(req) }}
+	}
+	for _, tt := range []struct {
+		name    string
+		tr      *transport
+		timeout time.Duration // 0: none
+		stop    awsretry.Stop // "": no record
+		class   awsretry.Class
+		err     error
+	}{
+		{"quota", &transport{Quota: awsretry.QuotaConfig{Capacity: 5, InitialCost: 5, TimeoutCost: -1}}, 0,
+			awsretry.StopQuota, awsretry.Throttled, awsretry.ErrQuotaExceeded},
+		{"FailFast", &transport{Mode: awsretry.Adaptive, RateLimit: limit{FailFast: true}}, 0,
+			awsretry.StopRateLimit, awsretry.Throttled, awsretry.ErrRateLimited},
+		{"MaxWait", &transport{Mode: awsretry.Adaptive, RateLimit: limit{MaxWait: 1}}, 0,
+			awsretry.StopRateLimit, awsretry.Throttled, awsretry.ErrRateLimited},
+		{"send token after the deadline", &transport{Mode: awsretry.Adaptive}, time.Second,
+			awsretry.StopRateLimit, awsretry.Throttled, awsretry.ErrRateLimited},
+		{"shared Retry-After", &transport{ShareRetryAfter: true}, time.Second,
+			awsretry.StopRateLimit, awsretry.Throttled, awsretry.ErrRateLimited},
+		{"Prepare fails", prepare(func(*http.Request) error { return noKey }), 0,
+			awsretry.StopPermanent, awsretry.Permanent, noKey},
+		{"Prepare stops", prepare(func(*http.Request) error { return late }), 0,
+			awsretry.StopDeadline, awsretry.Throttled, noKey},
+		{"the context ends in Prepare", prepare(func(req *http.Request) error { <-req.Context().Done(); return noKey }), 0,
+			"", 0, errGone},
+		{"the context has ended", &transport{}, -1, "", 0, context.DeadlineExceeded},
+		{"the context ends in line", &transport{Quota: awsretry.QuotaConfig{
+			Capacity: 5, InitialCost: 5, RefillPerSecond: 1, Wait: true}}, 0, "", 0, errGone},
+	} {
+		inBubble(t, tt.name, func(t *testing.T) {
+			var seen []awsretry.Attempt
+			observe := func(a awsretry.Attempt) { seen = append(seen, a) }
+			tr := tt.tr
+			tr.MaxAttempts, tr.Observe, tr.Base = 1, observe, respondsWith(429, http.NoBody, "Retry-After", "30")
+			if tr.Prepare == nil { // the first call is throttled, and takes what there is
+				sendGet(t, tr).wantBody(t, "")
+			}
+			seen = nil
+			ctx, cancel := context.WithCancelCause(t.Context())
+			time.AfterFunc(time.Second, func() { cancel(errGone) })
+			if tt.timeout != 0 {
+				var end context.CancelFunc
+				ctx, end = context.WithTimeout(ctx, tt.timeout)
+				defer end()
+			}
+			req := httpfake.Request(t, awsretry.WithObserver(ctx, observe), "GET", nil)
+			r := send(tr, req)
+			want := 2 // records: that of the Transport's observer, and of the call's
+			if r.wantIs(t, tt.err); tt.stop == "" {
+				want = 0
+			} else if r.stop != tt.stop {
+				t.Errorf("%v", r)
+			}
+			if len(seen) != want {
+				t.Errorf("%d records, want %d", len(seen), want)
+			}
+			for _, a := range seen {
+				if a.Number != 0 || a.Stop != tt.stop || a.Class != tt.class || !errors.Is(a.Err, tt.err) ||
+					a.Response != nil || a.Request != req || a.Partition != "service.example" {
+					t.Errorf("%+v", a)
+				}
+			}
+		})
+	}
+}
+
+// A retry that is refused was reported with its failure before.
+func TestRefusedRetryIsObservedOnce(t *testing.T) {
+	tr := retrying(httpfake.Statuses(503))
+	prepareFails(2)(tr)
+	var seen []int
+	tr.Observe = func(a awsretry.Attempt) { seen = append(seen, a.Number) }
+	if _, err := get(t, tr); err == nil || !slices.Equal(seen, []int{1}) {
+		t.Errorf("%v, observed %v", err, seen)
+	}
+}
+
+// A Loop reports a refusal as RoundTrip does.
+func TestRefusedCallOfALoop(t *testing.T) {
+	var seen []awsretry.Attempt
+	tr := &transport{
+		Quota:   awsretry.QuotaConfig{Capacity: 5, InitialCost: 5},
+		Observe: func(a awsretry.Attempt) { seen = append(seen, a) },
+	}
+	for range 2 {
+		loop, err := newLoop(tr, httpfake.Request(t, t.Context(), "GET", nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if loop.Wait() == nil {
+			loop.Classify(nil, "", errReset)
+			loop.Decide(awsretry.StopDisabled)
+		}
+		loop.End()
+	}
+	if len(seen) != 2 || seen[1].Number != 0 || seen[1].Stop != awsretry.StopQuota {
+		t.Errorf("%+v", seen)
+	}
+}
+
+// A typed nil is the error that it was meant to be no error for: its methods may
+// panic, so nobody calls them.
+func TestTypedNilErrors(t *testing.T) {
+	var none *awsretry.Error
+	for name, base := range map[string]httpfake.Base{
+		"*Error":          failsWith(none),
+		"*url.Error":      failsWith((*url.Error)(nil)),
+		"wrapped":         failsWith(&url.Error{Op: "Get", URL: "http://service.example/", Err: none}),
+		"with a response": func(req *http.Request) (*http.Response, error) { return httpfake.Response(req, 200, http.NoBody), none },
+	} {
+		t.Run(name, func(t *testing.T) {
+			resp, err := get(t, once(base))
+			failed := new(awsretry.Error)
+			if resp != nil || !errors.As(err, &failed) || failed == nil || failed.Attempts != 1 {
+				t.Fatalf("%v, %v", resp, err)
+			}
+			if text := err.Error(); !strings.Contains(text, "nil *") || failed.Timeout() ||
+				errors.Is(err, awsretry.ErrQuotaExceeded) {
+				t.Errorf("%s does not name the fault, or is a time-out, or the quota", text)
+			}
+		})
+	}
+	tr := once(httpfake.Statuses(200))
+	tr.Prepare = func(*http.Request, int) error { return none }
+	_, err := get(t, tr)
+	wantNotSent(t, err, awsretry.StopPermanent)
+}
+
+// The time-out of an http.Client below is a time-out, although its text begins
+// like that of a request that the caller canceled.
+func TestClientBelowTimesOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := &http.Client{Timeout: time.Second}
+		client.Transport = httpfake.Base(func(req *http.Request) (*http.Response, error) {
+			<-req.Cancel
+			return nil, errors.New("net/http: request canceled") // as http.Transport's
+		})
+		tr := retrying(client.Do)
+		var last awsretry.Attempt
+		tr.Observe = func(a awsretry.Attempt) { last = a }
+		r := sendGet(t, tr)
+		r.want(t, 0, awsretry.StopMaxAttempts, 3*time.Second)
+		if failed := new(awsretry.Error); !errors.As(r.err, &failed) || !failed.Timeout() || last.Class != awsretry.Timeout {
+			t.Errorf("%v; the last attempt is a %v", r, last.Class)
+		}
+	})
+}
+
+// MaybeExecuted is true from the first attempt on that may have had an effect
+// although it failed: in the records, in Outcome and in the error.
+func TestMaybeExecuted(t *testing.T) {
+	refused := fails(&net.OpError{Op: "dial", Err: errors.New("connection refused")})
+	lost := fails(errReset)
+	gone := responds(404, "X-Amzn-ErrorType", "NoSuchUpload")
+	onlyOnce := func(tr *transport) { tr.Policy = awsretry.IdempotentOnly(nil) }
+	for _, tt := range []struct {
+		name     string
+		outcomes []outcome
+		change   func(*transport)
+		want     []bool // of the records; the last one is that of the call
+	}{
+		{"success", []outcome{ok}, nil, []bool{false}},
+		{"permanent", []outcome{responds(403)}, nil, []bool{false}},
+		{"throttled", []outcome{throttled, throttled, ok}, nil, []bool{false, false, false}},
+		{"throttled with 503", []outcome{responds(503, "X-Amzn-ErrorType", "SlowDown"), ok}, nil, []bool{false, false}},
+		{"not connected", []outcome{refused, ok}, nil, []bool{false, false}},
+		{"never connected", []outcome{refused, refused, refused}, nil, []bool{false, false, false}},
+		{"a hidden success", []outcome{lost, gone}, nil, []bool{true, true}},
+		{"a bad gateway and a hidden success", []outcome{responds(502), gone}, nil, []bool{true, true}},
+		{"twice", []outcome{lost, ok}, nil, []bool{true, true}},
+		{"lost later", []outcome{refused, throttled, lost}, nil, []bool{false, false, true}},
+		{"request time-out", []outcome{responds(408), ok}, nil, []bool{false, false}},
+		{"not implemented", []outcome{responds(501)}, nil, []bool{false}},
+		{"not idempotent", []outcome{lost}, onlyOnce, []bool{true}},
+		{"not idempotent, 500", []outcome{responds(500)}, onlyOnce, []bool{true}},
+		{"not idempotent, not connected", []outcome{refused, lost}, onlyOnce, []bool{false, true}},
+		{"wrong scheme", []outcome{fails(http.ErrSchemeMismatch)}, nil, []bool{false}},
+		{"time-out of an attempt", []outcome{hangs, gone},
+			func(tr *transport) { tr.AttemptTimeout = time.Second }, []bool{true, true}},
+		{"Policy fails", []outcome{ok},
+			func(tr *transport) { tr.Policy = func(*awsretry.Attempt) awsretry.Class { return -1 } }, []bool{true}},
+	} {
+		for _, observed := range []bool{true, false} {
+			inBubble(t, fmt.Sprintf("%s, observed %v", tt.name, observed), func(t *testing.T) {
+				tr := retrying(inTurn(tt.outcomes...))
+				if tt.change != nil {
+					tt.change(tr)
+				}
+				var got []bool
+				if observed {
+					tr.Observe = func(a awsretry.Attempt) { got = append(got, a.MaybeExecuted) }
+				}
+				r := send(tr, httpfake.Request(t, t.Context(), "POST", nil))
+				if observed && !slices.Equal(got, tt.want) {
+					t.Errorf("records %v, want %v", got, tt.want)
+				}
+				last := tt.want[len(tt.want)-1]
+				if record, ok := awsretry.Outcome(r.Response); ok && record.MaybeExecuted != last {
+					t.Errorf("Outcome: %v, want %v", record.MaybeExecuted, last)
+				}
+				if failed := new(awsretry.Error); errors.As(r.err, &failed) && failed.MaybeExecuted != last {
+					t.Errorf("%v: %v, want %v", r.err, failed.MaybeExecuted, last)
+				}
+			})
+		}
+	}
+}
+
+// The error of a call that ends between two attempts has it too.
+func TestMaybeExecutedBeforeTheEnd(t *testing.T) {
+	for name, tt := range map[string]struct {
+		change func(*transport)
+		base   httpfake.Base
+		want   bool
+	}{
+		"canceled in the delay":                  {longDelay, failsWith(errReset), true},
+		"canceled in the delay after throttling": {longDelay, httpfake.Statuses(429), false},
+		"Prepare fails":                          {prepareFails(2), httpfake.Statuses(503), true},
+		"Prepare fails at first":                 {prepareFails(1), httpfake.Statuses(503), false},
+		"canceled while it is sent":              {func(*transport) {}, always(hangs), true},
+	} {
+		inBubble(t, name, func(t *testing.T) {
+			tr := retrying(tt.base)
+			tt.change(tr)
+			ctx, cancel := context.WithCancel(t.Context())
+			time.AfterFunc(time.Second, cancel)
+			_, err := tr.RoundTrip(httpfake.Request(t, ctx, "POST", nil))
+			if failed := new(awsretry.Error); !errors.As(err, &failed) || failed.MaybeExecuted != tt.want {
+				t.Errorf("%#v", err)
+			}
+		})
+	}
+}

@@ -1,0 +1,139 @@
+package replay
+
+import (
+	"context"
+	"io"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"example.com/awsretry/internal/httpfake"
+)
+
+// A sizedHanging is read in place.
+type sizedHanging struct{ *httpfake.Body }
+
+func (sizedHanging) Size() int64                             { return 10 }
+func (h sizedHanging) ReadAt(p []byte, _ int64) (int, error) { return h.Read(p) }
+
+// Close of the caller's reader comes when its Read has returned, and nothing
+// waits for that. A call that has failed ends the Reads of its copies.
+func TestCloseAfterTheRead(t *testing.T) {
+	for _, kind := range []string{"stream", "once", "GetBody", "file"} {
+		for _, by := range []string{"Base, then the call", "the call", "the call, then Base"} {
+			t.Run(kind+", closed by "+by, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					hangs, end := context.WithCancel(t.Context())
+					body := hanging(hangs)
+					req := httpfake.Request(t, t.Context(), "PUT", body)
+					switch kind {
+					case "GetBody":
+						req.GetBody = func() (io.ReadCloser, error) { return nil, io.EOF }
+					case "file":
+						req.Body, req.ContentLength = sizedHanging{body}, 10
+					}
+					b, out := shared(req, 100, kind == "once")
+					ended := make(chan error, 1)
+					go func() {
+						_, err := out.Body.Read(make([]byte, 1))
+						ended <- err
+					}()
+					synctest.Wait()
+					if by == "Base, then the call" {
+						out.Body.Close()
+					}
+					b.Release(true)
+					if by == "the call, then Base" {
+						out.Body.Close()
+					}
+					synctest.Wait()
+					if wantCloses(t, body, 0); kind != "file" {
+						if err := <-ended; err == nil || err == io.EOF {
+							t.Errorf("the Read in progress ended with %v", err)
+						}
+						wantNothing(t, out.Body, nil)
+					}
+					end()
+					synctest.Wait()
+					wantCloses(t, body, 1)
+				})
+			})
+		}
+	}
+}
+
+// A file and a pipe are closed at once, which ends the Read.
+func TestCloseThatEndsTheRead(t *testing.T) {
+	pipe, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	pr, pw := io.Pipe()
+	defer pw.Close()
+	for _, body := range []io.ReadCloser{pipe, pr} {
+		b, out := shared(httpfake.Request(t, t.Context(), "PUT", body), 100, false)
+		go out.Body.Read(make([]byte, 1))
+		reading := b.stream.inProgress()
+		for reading == nil {
+			runtime.Gosched()
+			reading = b.stream.inProgress()
+		}
+		b.Release(true)
+		<-reading.ended
+	}
+}
+
+// A copy that is closed before anything was read of it loses nothing.
+func TestReadAfterUnreadClose(t *testing.T) {
+	for _, once := range []bool{false, true} {
+		source := httpfake.NewBody(strings.NewReader("body"))
+		b, out := shared(httpfake.Request(t, t.Context(), "PUT", source), 100, once)
+		out.Body.Close()
+		wantRest(t, out.Body, "body")
+		wantCloses(t, source, 0)
+		out.Body.Close()
+		wantNothing(t, out.Body, nil)
+		b.Release(false)
+		wantCloses(t, source, 1)
+	}
+}
+
+// After the call the caller's body is closed by the last copy's Close, or at
+// its end where Base never closes it.
+func TestCloseAfterTheCall(t *testing.T) {
+	for _, limit := range []int64{100, 0} {
+		for _, before := range []int{0, 2, 5, 6} { // bytes read during the call; 6: and the end
+			for _, closes := range []bool{true, false} {
+				b, out, source := streamed(t, strings.NewReader("hello"), limit)
+				io.CopyN(io.Discard, out.Body, int64(before))
+				b.Release(false)
+				wantCloses(t, source, before/6)
+				if closes {
+					out.Body.Close()
+				} else if _, err := io.Copy(io.Discard, out.Body); err != nil {
+					t.Error(err)
+				}
+				wantCloses(t, source, 1)
+			}
+		}
+	}
+}
+
+// A Read that is in progress when the call ends closes the caller's body if it
+// finds the end.
+func TestEndAfterTheCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pr, pw := io.Pipe()
+		b, out, source := streamed(t, pr, 100)
+		go io.Copy(io.Discard, out.Body)
+		synctest.Wait()
+		b.Release(false)
+		wantCloses(t, source, 0)
+		pw.Close()
+		synctest.Wait()
+		wantCloses(t, source, 1)
+	})
+}
