@@ -142,3 +142,93 @@ http {
 	pool.TLSClientConfig = &tls.Config{RootCAs: roots}
 	return pool, func() { nginx.Process.Signal(syscall.SIGHUP) }
 }
+
+// nginxLimitReq is an nginx that limits requests with limit_req to 200 per
+// second. Its responses above the limit have the lines of header.
+func nginxLimitReq(limit, header string) startThrottler { return nginxLimiting(200, limit, header) }
+
+// nginxLimiting is nginxLimitReq with another rate.
+func nginxLimiting(rate int, limit, header string) startThrottler {
+	return func(t testing.TB, service string) (addr string) {
+		path := nginxPath(t)
+		return startOnPort(t, func(addr string) *exec.Cmd {
+			nginx := exec.Command(path, "-p", t.TempDir(), "-c", "nginx.conf", "-e", "stderr")
+			nginx.Dir = nginx.Args[2]
+			config := fmt.Appendf(nil, `daemon off;
+worker_processes 1;
+pid nginx.pid;
+error_log stderr crit;
+%s
+events { worker_connections 512; }
+http {
+	access_log off;
+	client_body_temp_path body;
+	proxy_temp_path proxy;
+	fastcgi_temp_path fastcgi;
+	uwsgi_temp_path uwsgi;
+	scgi_temp_path scgi;
+	keepalive_requests 1000000;
+	client_max_body_size 0;
+	limit_req_zone $binary_remote_addr zone=service:1m rate=%dr/s;
+	server {
+		listen %s;
+		location / {
+			limit_req zone=service %s;
+			limit_req_status 429;
+			error_page 429 /throttled;
+			proxy_pass %s;
+		}
+		location = /throttled {
+			internal;
+			default_type application/xml;
+			%s
+			return 429 '%s';
+		}
+	}
+}
+`, nginxUser(), rate, addr, limit, service, header, slowDown)
+			if err := os.WriteFile(filepath.Join(nginx.Dir, "nginx.conf"), config, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			return nginx
+		})
+	}
+}
+
+const retryAfterOneSecond = "add_header Retry-After 1 always;"
+
+// haproxyDenying is a HAProxy that denies requests with 429 under a condition.
+// The stick table counts the requests of a caller, those that are denied
+// included.
+func haproxyDenying(rate, condition string) startThrottler {
+	return func(t testing.TB, service string) (addr string) {
+		path, err := exec.LookPath("haproxy")
+		if err != nil {
+			cannotRun(t, "haproxy is not in PATH: install it (https://www.haproxy.org, or apt-get install haproxy)")
+		}
+		return startOnPort(t, func(addr string) *exec.Cmd {
+			config := filepath.Join(t.TempDir(), "haproxy.cfg")
+			text := fmt.Appendf(nil, `global
+	maxconn 512
+	nbthread 1
+defaults
+	mode http
+	timeout connect 5s
+	timeout client 2m
+	timeout server 2m
+frontend throttled
+	bind %s
+	stick-table type ip size 1k expire 1m store %s
+	http-request track-sc0 src
+	http-request deny status 429 content-type application/xml string "%s" if %s
+	default_backend service
+backend service
+	server service %s
+`, addr, rate, slowDown, condition, hostOf(t, service))
+			if err := os.WriteFile(config, text, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			return exec.Command(path, "-db", "-f", config)
+		})
+	}
+}
