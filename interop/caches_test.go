@@ -1,8 +1,6 @@
 package interop
 
 import (
-	"bytes"
-	"compress/gzip"
 	"context"
 	"fmt"
 	"io"
@@ -248,11 +246,7 @@ func gzippedText(n int) string {
 
 var gzippedTexts = sync.OnceValue(func() (all [gzippedKinds][]byte) {
 	for n := range all {
-		var compressed bytes.Buffer
-		z := gzip.NewWriter(&compressed)
-		io.WriteString(z, gzippedText(n))
-		z.Close()
-		all[n] = compressed.Bytes()
+		all[n] = gzipped(gzippedText(n))
 	}
 	return all
 })

@@ -121,11 +121,11 @@ func (c *deafConn) WriteTo(p []byte, to net.Addr) (int, error) {
 
 // certificate returns a certificate for example.com and loopback addresses, and
 // a pool that trusts it.
-func certificate() (tls.Certificate, *x509.CertPool) {
+var certificate = sync.OnceValues(func() (tls.Certificate, *x509.CertPool) {
 	srv := httptest.NewTLSServer(http.NotFoundHandler())
 	defer srv.Close()
 	return srv.TLS.Certificates[0], srv.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs
-}
+})
 
 // serveHTTP3 starts a server on loopback. It returns the server and a client.
 // Both end with the test, which must leave no goroutine of awsretry.

@@ -3,9 +3,8 @@ package interop
 import (
 	"bufio"
 	"bytes"
-	"context"
-	"encoding/json"
-	"errors"
+	"crypto/x509"
+	"encoding/pem"
 	"fmt"
 	"io"
 	"net"
@@ -17,137 +16,107 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/Shopify/toxiproxy/v2"
-	"github.com/rs/zerolog"
 )
 
-// A childProcess is a server that ends when its standard input does.
-type childProcess struct {
+// A process is a server outside this one. It ends with its test, or with its
+// standard input if the tests are killed.
+type process struct {
 	cmd    *exec.Cmd
 	stdin  io.WriteCloser
-	lines  chan string // of its standard output
-	stderr *childOutput
+	lines  chan string   // of its standard output
+	errors *output       // what it writes to its standard error
+	ended  chan struct{} // closed when the process has ended
 }
 
-// A childOutput is what a child has written so far.
-type childOutput struct {
+// An output is what a process has written so far.
+type output struct {
 	mu   sync.Mutex
 	text strings.Builder // guarded by mu
 }
 
-func (o *childOutput) Write(p []byte) (int, error) {
+func (o *output) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.text.Write(p)
 }
 
-func (o *childOutput) String() string {
+func (o *output) String() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.text.String()
 }
 
-// startChild starts cmd. The process ends with the test.
-func startChild(t testing.TB, cmd *exec.Cmd) *childProcess {
+// startProcess starts cmd. A test that fails logs what the process has written.
+func startProcess(t testing.TB, cmd *exec.Cmd) *process {
 	t.Helper()
-	p := &childProcess{cmd: cmd, lines: make(chan string, 16), stderr: new(childOutput)}
+	p := &process{cmd: cmd, lines: make(chan string, 16), errors: new(output), ended: make(chan struct{})}
 	var err error
 	if p.stdin, err = cmd.StdinPipe(); err != nil {
 		t.Fatal(err)
 	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd.Stderr = p.stderr
+	stdout, w := io.Pipe()
+	cmd.Stdout, cmd.Stderr = w, p.errors
 	if err := cmd.Start(); err != nil {
 		t.Fatalf("starting %s: %v", cmd.Path, err)
 	}
 	go func() {
-		defer close(p.lines)
+		defer close(p.ended)
+		cmd.Wait()
+		w.Close()
+	}()
+	go func() {
 		for scanner := bufio.NewScanner(stdout); scanner.Scan(); {
-			p.lines <- scanner.Text()
+			select {
+			case p.lines <- scanner.Text():
+			default: // nobody reads them
+			}
 		}
 	}()
-	t.Cleanup(p.end)
+	t.Cleanup(func() {
+		p.end()
+		if text := p.errors.String(); t.Failed() && text != "" {
+			t.Logf("%s: %.2000s", cmd.Path, text)
+		}
+	})
 	return p
 }
 
-// line returns the next line of the child's standard output.
-func (p *childProcess) line(wait time.Duration) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), wait)
-	defer cancel()
+// line returns the next line of the process's standard output.
+func (p *process) line(t testing.TB) string {
+	t.Helper()
+	timer := time.NewTimer(time.Minute)
+	defer timer.Stop()
 	select {
-	case line, ok := <-p.lines:
-		if !ok {
-			return "", errors.New("the process has ended")
-		}
-		return line, nil
-	case <-ctx.Done():
-		return "", ctx.Err()
+	case line := <-p.lines:
+		return line
+	case <-p.ended:
+		t.Fatalf("%s has ended: %s", p.cmd.Path, p.errors)
+	case <-timer.C:
+		t.Fatalf("%s writes nothing: %s", p.cmd.Path, p.errors)
 	}
+	return ""
 }
 
-// end closes the child's standard input. It kills the child if that does not
-// end it.
-func (p *childProcess) end() {
+// end stops the process. It kills it if a signal does not end it.
+func (p *process) end() {
 	p.stdin.Close()
+	p.cmd.Process.Signal(syscall.SIGTERM)
 	timer := time.AfterFunc(3*time.Second, func() { p.cmd.Process.Kill() })
 	defer timer.Stop()
-	for range p.lines { // Wait closes the pipe
-	}
-	p.cmd.Wait()
+	<-p.ended
 }
 
-// A daemon is a server that runs until it gets a signal.
-type daemon struct {
-	cmd    *exec.Cmd
-	output *childOutput  // what it writes to its standard output and error
-	ended  chan struct{} // closed when the process has ended
-}
-
-// startDaemon starts cmd. The process ends with the test, which logs its output
-// if it failed.
-func startDaemon(t testing.TB, cmd *exec.Cmd) *daemon {
-	t.Helper()
-	d := &daemon{cmd: cmd, output: new(childOutput), ended: make(chan struct{})}
-	cmd.Stdout, cmd.Stderr = d.output, d.output
-	if err := cmd.Start(); err != nil {
-		t.Fatalf("starting %s: %v", cmd.Path, err)
-	}
-	go func() {
-		defer close(d.ended)
-		cmd.Wait()
-	}()
-	t.Cleanup(func() {
-		d.end()
-		if output := d.output.String(); t.Failed() && output != "" {
-			t.Logf("%s: %.2000s", cmd.Path, output)
-		}
-	})
-	return d
-}
-
-// end stops the daemon. It kills the process if a signal does not end it.
-func (d *daemon) end() {
-	d.cmd.Process.Signal(syscall.SIGTERM)
-	timer := time.AfterFunc(3*time.Second, func() { d.cmd.Process.Kill() })
-	defer timer.Stop()
-	<-d.ended
-}
-
-// listens waits until the daemon accepts connections, and reports whether it
+// listens waits until the process accepts connections, and reports whether it
 // does.
-func (d *daemon) listens(dial func() (net.Conn, error)) bool {
+func (p *process) listens(addr string) bool {
 	connected := false
 	eventually(func() bool {
 		select {
-		case <-d.ended:
+		case <-p.ended:
 			return true
 		default:
 		}
-		conn, err := dial()
+		conn, err := net.Dial("tcp", addr)
 		if err == nil {
 			conn.Close()
 			connected = true
@@ -157,10 +126,10 @@ func (d *daemon) listens(dial func() (net.Conn, error)) bool {
 	return connected
 }
 
-// startOnPort starts a daemon that listens on a free port of the loopback
-// interface. Another process may take the port before the daemon does, so it
-// tries three ports.
-func startOnPort(t testing.TB, command func(addr string) *exec.Cmd) (addr string) {
+// startOnPort starts a process that listens on a free port of the loopback
+// interface. Another process may take the port before that, so it tries three
+// ports.
+func startOnPort(t testing.TB, command func(addr string) *exec.Cmd) (addr string, p *process) {
 	t.Helper()
 	for try := 1; ; try++ {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -169,13 +138,12 @@ func startOnPort(t testing.TB, command func(addr string) *exec.Cmd) (addr string
 		}
 		addr = l.Addr().String()
 		l.Close()
-		d := startDaemon(t, command(addr))
-		if d.listens(func() (net.Conn, error) { return net.Dial("tcp", addr) }) {
-			return addr
+		if p = startProcess(t, command(addr)); p.listens(addr) {
+			return addr, p
 		}
-		d.end()
+		p.end()
 		if try == 3 {
-			t.Fatalf("%s does not listen: %.2000s", d.cmd.Path, d.output)
+			t.Fatalf("%s does not listen: %.2000s", p.cmd.Path, p.errors)
 		}
 	}
 }
@@ -214,19 +182,15 @@ var nodePackages = sync.OnceValue(func() (missing string) {
 })
 
 // startNode runs a script that prints the port on which it listens. It returns
-// the host with the port. The script ends with the test.
+// the host with the port.
 func startNode(t testing.TB, script string, args ...string) (addr string) {
 	t.Helper()
 	if missing := nodePackages(); missing != "" {
 		cannotRun(t, missing)
 	}
 	const untilStdinEnds = `process.stdin.on('end', () => process.exit()).resume();`
-	p := startChild(t, exec.Command("node", append([]string{"-e", untilStdinEnds + script, "--"}, args...)...))
-	port, err := p.line(time.Minute)
-	if err != nil {
-		t.Fatalf("the server did not start: %v\n%s", err, p.stderr)
-	}
-	return net.JoinHostPort("127.0.0.1", port)
+	p := startProcess(t, exec.Command("node", append([]string{"-e", untilStdinEnds + script, "--"}, args...)...))
+	return net.JoinHostPort("127.0.0.1", p.line(t))
 }
 
 // startDynalite starts a DynamoDB server in memory.
@@ -247,102 +211,117 @@ func startS3rver(t testing.TB) (addr string) {
 			run().then(({port}) => console.log(port));`, t.TempDir(), s3Bucket)
 }
 
-// childEnv turns the test binary into a toxiproxy. In a process of its own, it
-// can be ended at any time, and its goroutines are not counted with ours.
-const childEnv = "AWSRETRY_INTEROP_CHILD"
-
-// A toxicOrder is one line from the tests to the toxiproxy.
-type toxicOrder struct {
-	Upstream string            // make a proxy for it, with the toxics
-	Toxics   []json.RawMessage // in toxiproxy's own form
-	Stop     string            // or end the proxy that listens there, with its connections
-}
-
-type toxicReply struct{ Listen, Err string }
-
-// serveToxiproxy obeys orders until the tests close its standard input.
-func serveToxiproxy(orders io.Reader, replies io.Writer) {
-	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
-	proxies := make(map[string]*toxiproxy.Proxy)
-	in, out := json.NewDecoder(orders), json.NewEncoder(replies)
-	for {
-		var o toxicOrder
-		if in.Decode(&o) != nil {
-			return
-		}
-		var reply toxicReply
-		if o.Stop != "" {
-			if p := proxies[o.Stop]; p != nil {
-				p.Stop()
-				delete(proxies, o.Stop)
-			}
-		} else {
-			p := toxiproxy.NewProxy(server, o.Upstream, "127.0.0.1:0", o.Upstream)
-			for _, toxic := range o.Toxics {
-				if _, err := p.Toxics.AddToxicJson(strings.NewReader(string(toxic))); err != nil {
-					reply.Err = fmt.Sprintf("toxic %s: %v", toxic, err)
-				}
-			}
-			if err := p.Start(); err != nil {
-				reply.Err = err.Error()
-			}
-			reply.Listen = p.Listen
-			proxies[p.Listen] = p
-		}
-		if out.Encode(reply) != nil {
-			return
-		}
+// startNginx starts an nginx with that text in its http block, in which ADDR is
+// where it is to listen. Its files are in dir, to which a certificate is added.
+func startNginx(t testing.TB, dir, http string) (addr string, p *process) {
+	t.Helper()
+	path, err := exec.LookPath("nginx")
+	if err != nil {
+		cannotRun(t, "nginx is not in PATH: install it (https://nginx.org, or apt-get install nginx-light)")
 	}
-}
-
-// A toxicServer is a toxiproxy in a process of its own.
-type toxicServer struct {
-	t       testing.TB
-	mu      sync.Mutex // serializes the orders
-	process *childProcess
-}
-
-func startToxiproxy(t testing.TB) *toxicServer {
-	self, err := os.Executable()
+	user := ""
+	if os.Geteuid() == 0 {
+		user = "user root;" // or nginx could not read a folder of root
+	}
+	cert, _ := certificate()
+	key, err := x509.MarshalPKCS8PrivateKey(cert.PrivateKey)
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(self)
-	cmd.Env = append(os.Environ(), childEnv+"=toxiproxy", "GORACE=atexit_sleep_ms=0")
-	return &toxicServer{t: t, process: startChild(t, cmd)}
+	writeFile(t, filepath.Join(dir, "cert.pem"),
+		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert.Certificate[0]}))
+	writeFile(t, filepath.Join(dir, "key.pem"), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key}))
+	return startOnPort(t, func(addr string) *exec.Cmd {
+		writeFile(t, filepath.Join(dir, "nginx.conf"), fmt.Appendf(nil, `daemon off;
+worker_processes 1;
+pid nginx.pid;
+error_log stderr crit;
+%s
+events { worker_connections 512; }
+http {
+	access_log off;
+	client_body_temp_path body;
+	proxy_temp_path proxy;
+	fastcgi_temp_path fastcgi;
+	uwsgi_temp_path uwsgi;
+	scgi_temp_path scgi;
+	ssl_certificate cert.pem;
+	ssl_certificate_key key.pem;
+	%s
+}
+`, user, strings.ReplaceAll(http, "ADDR", addr)))
+		nginx := exec.Command(path, "-p", dir, "-c", "nginx.conf", "-e", "stderr")
+		nginx.Dir = dir
+		return nginx
+	})
 }
 
-// proxy starts a proxy to upstream, a host with its port, and returns where it
-// listens. Each toxic is in toxiproxy's form.
-func (s *toxicServer) proxy(upstream string, toxics ...string) string {
-	s.t.Helper()
-	order := toxicOrder{Upstream: upstream}
-	for _, toxic := range toxics {
-		order.Toxics = append(order.Toxics, json.RawMessage(toxic))
+func writeFile(t testing.TB, path string, text []byte) {
+	t.Helper()
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		t.Fatal(err)
 	}
-	return s.order(order).Listen
 }
 
-// stop ends a proxy and the connections through it.
-func (s *toxicServer) stop(listen string) {
-	s.t.Helper()
-	s.order(toxicOrder{Stop: listen})
+// nginxLimiting is an nginx that limits requests with limit_req. Its responses
+// above the rate have the lines of header.
+func nginxLimiting(rate int, limit, header string) startThrottler {
+	return func(t testing.TB, service string) (addr string) {
+		addr, _ = startNginx(t, t.TempDir(), fmt.Sprintf(`
+	keepalive_requests 1000000;
+	client_max_body_size 0;
+	limit_req_zone $binary_remote_addr zone=service:1m rate=%dr/s;
+	server {
+		listen ADDR;
+		location / {
+			limit_req zone=service %s;
+			limit_req_status 429;
+			error_page 429 /throttled;
+			proxy_pass %s;
+		}
+		location = /throttled {
+			internal;
+			default_type application/xml;
+			%s
+			return 429 '%s';
+		}
+	}`, rate, limit, service, header, slowDown))
+		return addr
+	}
 }
 
-func (s *toxicServer) order(o toxicOrder) toxicReply {
-	s.t.Helper()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := json.NewEncoder(s.process.stdin).Encode(o); err != nil {
-		s.t.Fatalf("toxiproxy: %v\n%s", err, s.process.stderr)
+const retryAfterOneSecond = "add_header Retry-After 1 always;"
+
+// haproxyDenying is a HAProxy that denies requests with 429 under a condition.
+// The stick table counts the requests of a caller, those that are denied
+// included.
+func haproxyDenying(rate, condition string) startThrottler {
+	return func(t testing.TB, service string) (addr string) {
+		path, err := exec.LookPath("haproxy")
+		if err != nil {
+			cannotRun(t, "haproxy is not in PATH: install it (https://www.haproxy.org, or apt-get install haproxy)")
+		}
+		addr, _ = startOnPort(t, func(addr string) *exec.Cmd {
+			config := filepath.Join(t.TempDir(), "haproxy.cfg")
+			writeFile(t, config, fmt.Appendf(nil, `global
+	maxconn 512
+	nbthread 1
+defaults
+	mode http
+	timeout connect 5s
+	timeout client 2m
+	timeout server 2m
+frontend throttled
+	bind %s
+	stick-table type ip size 1k expire 1m store %s
+	http-request track-sc0 src
+	http-request deny status 429 content-type application/xml string "%s" if %s
+	default_backend service
+backend service
+	server service %s
+`, addr, rate, slowDown, condition, hostOf(t, service)))
+			return exec.Command(path, "-db", "-f", config)
+		})
+		return addr
 	}
-	line, err := s.process.line(time.Minute)
-	if err != nil {
-		s.t.Fatalf("toxiproxy: no reply: %v\n%s", err, s.process.stderr)
-	}
-	var reply toxicReply
-	if err := json.Unmarshal([]byte(line), &reply); err != nil || reply.Err != "" {
-		s.t.Fatalf("toxiproxy: %s %v\n%s", line, err, s.process.stderr)
-	}
-	return reply
 }

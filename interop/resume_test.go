@@ -6,14 +6,11 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -54,7 +51,8 @@ func TestResumeFromServers(t *testing.T) {
 			most, protocol := least, 1
 			if server.http2 { // the records and frames that are cut are lost
 				most, protocol = 2*least, 2
-				pool.ForceAttemptHTTP2, pool.TLSClientConfig = true, &tls.Config{RootCAs: service.root}
+				_, roots := certificate()
+				pool.ForceAttemptHTTP2, pool.TLSClientConfig = true, &tls.Config{RootCAs: roots}
 			}
 			var attempts []awsretry.Attempt
 			tr := resuming(pool, func(a awsretry.Attempt) { attempts = append(attempts, a) })
@@ -99,7 +97,6 @@ func TestResumeFromServers(t *testing.T) {
 				!strings.Contains(err.Error(), fmt.Sprintf("broke off after %d bytes", n)) {
 				t.Errorf("after %d bytes of the first version: %v, want %q", n, err, server.replaced)
 			}
-			t.Logf("%v", err)
 		})
 	}
 }
@@ -132,7 +129,6 @@ func TestResumeOverHTTP3(t *testing.T) {
 	if len(asked) < (size+every-1)/every {
 		t.Errorf("requests for %q", asked)
 	}
-	t.Logf("requests for %q", asked)
 }
 
 // An abortingWriter ends the response after some bytes of its body.
@@ -210,7 +206,7 @@ type writerTo struct {
 func (w writerTo) Write(p []byte) (int, error) { return w.Writer.Write(p) }
 
 func serveCompressed(content string, length bool) http.Handler {
-	compressed := compressedText(content)
+	compressed := string(gzipped(content))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Encoding", "gzip") // for which ServeContent sets no Content-Length
 		if length && r.Header.Get("Range") == "" {
@@ -218,14 +214,6 @@ func serveCompressed(content string, length bool) http.Handler {
 		}
 		serveObject(compressed).ServeHTTP(w, r)
 	})
-}
-
-func compressedText(content string) string {
-	var compressed bytes.Buffer
-	z := gzip.NewWriter(&compressed)
-	io.WriteString(z, content)
-	z.Close()
-	return compressed.String()
 }
 
 // A compressed body that breaks off is all there or ends with an error. The
@@ -279,8 +267,7 @@ func TestResumeOfCompressors(t *testing.T) {
 
 // A rangeService has one object.
 type rangeService struct {
-	addr string         // without a proxy
-	root *x509.CertPool // trusts the service
+	addr string // without a proxy
 	put  func(content []byte)
 	get  func(ctx context.Context, through string, rt http.RoundTripper) (io.ReadCloser, error)
 }
@@ -334,74 +321,37 @@ func startRangeS3(t *testing.T, start func(testing.TB) string) rangeService {
 
 // startStaticNginx starts an nginx that serves a file.
 func startStaticNginx(t *testing.T, protocol, scheme string) rangeService {
-	path, dir := nginxPath(t), t.TempDir()
-	cert, root := certificate()
-	key, err := x509.MarshalPKCS8PrivateKey(cert.PrivateKey)
-	if err != nil {
-		t.Fatal(err)
-	}
-	write := func(name string, text []byte) {
-		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write("cert.pem", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert.Certificate[0]}))
-	write("key.pem", pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key}))
-	service := rangeService{root: root, get: func(ctx context.Context, through string, rt http.RoundTripper) (io.ReadCloser, error) {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+"://"+through+"/object", nil)
-		if err != nil {
-			return nil, err
-		}
-		resp, err := (&http.Client{Transport: rt}).Do(req)
-		if err == nil && resp.StatusCode != http.StatusOK {
-			resp.Body.Close()
-			err = fmt.Errorf("status %d", resp.StatusCode)
-		}
-		if err != nil {
-			return nil, err
-		}
-		return resp.Body, nil
-	}}
+	dir := t.TempDir()
+	addr, _ := startNginx(t, dir, fmt.Sprintf("server { listen ADDR %s; root %s; }", protocol, dir))
 	versions := 0
-	service.put = func(content []byte) {
-		write("new", content)
-		// nginx makes the ETag of the length and the time, in seconds.
-		versions++
-		modified := time.Unix(int64(1_000_000_000+versions), 0)
-		if err := os.Chtimes(filepath.Join(dir, "new"), modified, modified); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Rename(filepath.Join(dir, "new"), filepath.Join(dir, "object")); err != nil {
-			t.Fatal(err)
-		}
+	return rangeService{
+		addr: addr,
+		put: func(content []byte) {
+			file := filepath.Join(dir, "new")
+			writeFile(t, file, content)
+			// nginx makes the ETag of the length and the time, in seconds.
+			versions++
+			modified := time.Unix(int64(1_000_000_000+versions), 0)
+			if err := os.Chtimes(file, modified, modified); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Rename(file, filepath.Join(dir, "object")); err != nil {
+				t.Fatal(err)
+			}
+		},
+		get: func(ctx context.Context, through string, rt http.RoundTripper) (io.ReadCloser, error) {
+			req := newRequest(t, ctx, http.MethodGet, scheme+"://"+through+"/object", nil)
+			resp, err := (&http.Client{Transport: rt}).Do(req)
+			if err != nil {
+				return nil, err
+			}
+			if resp.StatusCode != http.StatusOK {
+				resp.Body.Close()
+				return nil, fmt.Errorf("status %d", resp.StatusCode)
+			}
+			return resp.Body, nil
+		},
 	}
-	service.addr = startOnPort(t, func(addr string) *exec.Cmd {
-		write("nginx.conf", fmt.Appendf(nil, `daemon off;
-worker_processes 1;
-pid nginx.pid;
-error_log stderr crit;
-%s
-events { worker_connections 512; }
-http {
-	access_log off;
-	client_body_temp_path body;
-	proxy_temp_path proxy;
-	fastcgi_temp_path fastcgi;
-	uwsgi_temp_path uwsgi;
-	scgi_temp_path scgi;
-	server {
-		listen %s %s;
-		ssl_certificate cert.pem;
-		ssl_certificate_key key.pem;
-		root %s;
-	}
-}
-`, nginxUser(), addr, protocol, dir))
-		nginx := exec.Command(path, "-p", dir, "-c", "nginx.conf", "-e", "stderr")
-		nginx.Dir = dir
-		return nginx
-	})
-	return service
 }
 
 // resuming returns a Transport that continues bodies without long delays.

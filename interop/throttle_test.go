@@ -26,8 +26,8 @@ import (
 // second. In adaptive mode no PUT is lost, and few requests are throttled.
 func TestThrottled(t *testing.T) {
 	const puts = 400
-	nginx := nginxLimitReq("burst=20 nodelay", "")
-	nginxAfter := nginxLimitReq("burst=20 nodelay", retryAfterOneSecond)
+	nginx := nginxLimiting(200, "burst=20 nodelay", "")
+	nginxAfter := nginxLimiting(200, "burst=20 nodelay", retryAfterOneSecond)
 	haproxy := haproxyDenying("http_req_rate(1s)", "{ sc_http_req_rate(0) gt 200 }")
 	runs := make(map[string]*putRun)
 	for _, tt := range []struct {
@@ -256,10 +256,10 @@ var throttlers = []struct {
 	name  string
 	start startThrottler
 }{
-	{"nginx", nginxLimitReq("", "")},
-	{"nginx, `Retry-After: 1`", nginxLimitReq("", retryAfterOneSecond)},
-	{"nginx, `burst=20 nodelay`", nginxLimitReq("burst=20 nodelay", "")},
-	{"nginx, `burst=20 nodelay`, `Retry-After: 1`", nginxLimitReq("burst=20 nodelay", retryAfterOneSecond)},
+	{"nginx", nginxLimiting(200, "", "")},
+	{"nginx, `Retry-After: 1`", nginxLimiting(200, "", retryAfterOneSecond)},
+	{"nginx, `burst=20 nodelay`", nginxLimiting(200, "burst=20 nodelay", "")},
+	{"nginx, `burst=20 nodelay`, `Retry-After: 1`", nginxLimiting(200, "burst=20 nodelay", retryAfterOneSecond)},
 	{"HAProxy, `http_req_rate(1s)` above 200", haproxyDenying("http_req_rate(1s)", "{ sc_http_req_rate(0) gt 200 }")},
 	{
 		"HAProxy, `http_req_rate(10s)` above 2000",
