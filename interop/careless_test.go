@@ -6,12 +6,23 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"example.com/awsretry"
 	"example.com/awsretry/internal/httpfake"
+	"github.com/failsafe-go/failsafe-go"
+	"github.com/failsafe-go/failsafe-go/adaptivelimiter"
+	"github.com/failsafe-go/failsafe-go/adaptivethrottler"
+	"github.com/failsafe-go/failsafe-go/bulkhead"
+	"github.com/failsafe-go/failsafe-go/circuitbreaker"
+	"github.com/failsafe-go/failsafe-go/failsafehttp"
+	"github.com/failsafe-go/failsafe-go/fallback"
+	"github.com/failsafe-go/failsafe-go/hedgepolicy"
+	"github.com/failsafe-go/failsafe-go/ratelimiter"
+	"github.com/failsafe-go/failsafe-go/timeout"
 )
 
 // A carelessCase is a request through a Base that does not close request
@@ -168,4 +179,66 @@ func (r *interruptedReader) Read(p []byte) (int, error) {
 	n, err := r.ReadCloser.Read(p[:min(len(p), 1000)])
 	r.others[1].Close()
 	return n, err
+}
+
+// The policies of failsafe-go send what a Transport retries. They read a whole
+// request body before they do anything else, and never close it.
+func TestFailsafeBelow(t *testing.T) {
+	over := func(b http.RoundTripper, policy responsePolicy) http.RoundTripper {
+		return failsafehttp.NewRoundTripper(b, policy)
+	}
+	withPolicy := func(policy responsePolicy) func(http.RoundTripper) http.RoundTripper {
+		return func(b http.RoundTripper) http.RoundTripper { return over(b, policy) }
+	}
+	// Policies with a state are made for each request.
+	closedBreaker := func(b http.RoundTripper) http.RoundTripper { return over(b, breaker()) }
+	openBreaker := func(b http.RoundTripper) http.RoundTripper {
+		breaker := circuitbreaker.NewWithDefaults[*http.Response]()
+		breaker.Open()
+		return over(b, breaker)
+	}
+	fullBulkhead := func(b http.RoundTripper) http.RoundTripper {
+		full := bulkhead.New[*http.Response](1)
+		full.TryAcquirePermit()
+		return over(b, full)
+	}
+	burst := func(b http.RoundTripper) http.RoundTripper {
+		return over(b, ratelimiter.NewBursty[*http.Response](1, time.Hour))
+	}
+	fallBack := func(b http.RoundTripper) http.RoundTripper {
+		return over(b, fallback.NewBuilderWithFunc(func(failsafe.Execution[*http.Response]) (*http.Response, error) {
+			body := io.NopCloser(strings.NewReader("fallback"))
+			return &http.Response{StatusCode: 203, Header: make(http.Header), Body: body}, nil
+		}).HandleIf(func(resp *http.Response, err error) bool { return err != nil || resp.StatusCode >= 500 }).Build())
+	}
+	limiter := func(b http.RoundTripper) http.RoundTripper {
+		return over(b, adaptivelimiter.NewWithDefaults[*http.Response]())
+	}
+	throttler := func(b http.RoundTripper) http.RoundTripper {
+		return over(b, adaptivethrottler.NewWithDefaults[*http.Response]())
+	}
+	late := withPolicy(timeout.New[*http.Response](300 * time.Millisecond))
+	hedge := withPolicy(hedgepolicy.NewWithDelay[*http.Response](100 * time.Millisecond))
+	retry := withPolicy(failsafeRetry(lastFailure))
+
+	busy, ok, invalid := respond(503, "busy"), respond(200, "{}"), respond(400, "{}")
+	slow := func(w http.ResponseWriter, r *http.Request) { pause(r.Context(), time.Second); ok(w, r) }
+	type service = []http.HandlerFunc
+	for _, tt := range []carelessCase{
+		{name: "circuit breaker, closed", base: closedBreaker, service: service{busy, ok}, sent: 2, status: 200},
+		{name: "circuit breaker, closed, no retry", base: closedBreaker, service: service{ok}, sent: 1, status: 200},
+		{name: "circuit breaker, permanent failure", base: closedBreaker, service: service{invalid}, sent: 1, status: 400},
+		{name: "circuit breaker, opening", base: closedBreaker, service: service{busy}, sent: 2, err: circuitbreaker.ErrOpen},
+		{name: "circuit breaker, open", base: openBreaker, service: service{ok}, sent: 0, err: circuitbreaker.ErrOpen},
+		{name: "bulkhead, full", base: fullBulkhead, service: service{ok}, sent: 0, err: bulkhead.ErrFull},
+		{name: "rate limiter, spent", base: burst, service: service{busy}, sent: 1, err: ratelimiter.ErrExceeded},
+		{name: "time-out", base: late, service: service{hang, ok}, sent: 2, status: 200},
+		{name: "hedge", base: hedge, service: service{slow, ok}, sent: 2, status: 200, seeks: true},
+		{name: "fallback", base: fallBack, service: service{busy}, sent: 1, status: 203},
+		{name: "retry", base: retry, service: service{busy, busy, busy, ok}, sent: 4, status: 200, seeks: true},
+		{name: "adaptive limiter", base: limiter, service: service{busy, ok}, sent: 2, status: 200},
+		{name: "adaptive throttler", base: throttler, service: service{busy, ok}, sent: 2, status: 200},
+	} {
+		t.Run(tt.name, tt.run)
+	}
 }

@@ -3,15 +3,9 @@ package interop
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -34,17 +28,25 @@ func TestNginxReloads(t *testing.T) {
 		}
 		arrived.Add(1)
 	})
-	pool, reload := startNginx(t, service.URL)
+	addr, nginx := startNginx(t, t.TempDir(), fmt.Sprintf(`
+	keepalive_requests 50;
+	server {
+		listen ADDR ssl http2;
+		location / { proxy_pass %s; }
+	}`, service.URL))
+	_, roots := certificate()
+	pool := newPool(t)
+	pool.ForceAttemptHTTP2, pool.TLSClientConfig = true, &tls.Config{RootCAs: roots}
 	client := &http.Client{Transport: retrying(pool)}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	var ended atomic.Int32
 	inParallel(puts, 32, func(n int) {
-		if err := putStream(ctx, client, "https://example.com/", n); err != nil {
+		if err := putStream(ctx, client, "https://"+addr+"/", n); err != nil {
 			t.Errorf("PUT %d: %v", n, err)
 		}
 		if ended.Add(1)%(puts/(reloads+1)) == 0 {
-			reload()
+			nginx.cmd.Process.Signal(syscall.SIGHUP)
 		}
 	})
 	t.Logf("%d bodies arrived of %d PUTs", arrived.Load(), puts)
@@ -68,77 +70,4 @@ func putStream(ctx context.Context, client *http.Client, url string, n int) erro
 		err = fmt.Errorf("%s %s: %.100q", resp.Proto, resp.Status, text)
 	}
 	return err
-}
-
-func nginxPath(t testing.TB) string {
-	t.Helper()
-	path, err := exec.LookPath("nginx")
-	if err != nil {
-		cannotRun(t, "nginx is not in PATH: install it (https://nginx.org, or apt-get install nginx-light)")
-	}
-	return path
-}
-
-// nginxUser returns the line that nginx needs to work as root in a folder of
-// root.
-func nginxUser() string {
-	if os.Geteuid() == 0 {
-		return "user root;"
-	}
-	return ""
-}
-
-// startNginx starts an nginx that speaks HTTP/2 on a socket in a folder of its
-// own, and passes requests on to the service.
-func startNginx(t *testing.T, service string) (pool *http.Transport, reload func()) {
-	path := nginxPath(t)
-	dir := t.TempDir()
-	cert, roots := certificate()
-	key, err := x509.MarshalPKCS8PrivateKey(cert.PrivateKey)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, text := range map[string][]byte{
-		"cert.pem": pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert.Certificate[0]}),
-		"key.pem":  pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key}),
-		"nginx.conf": fmt.Appendf(nil, `daemon off;
-worker_processes 2;
-pid nginx.pid;
-error_log stderr error;
-%s
-events { worker_connections 512; }
-http {
-	access_log off;
-	client_body_temp_path body;
-	proxy_temp_path proxy;
-	fastcgi_temp_path fastcgi;
-	uwsgi_temp_path uwsgi;
-	scgi_temp_path scgi;
-	keepalive_requests 50;
-	server {
-		listen unix:socket ssl http2;
-		ssl_certificate cert.pem;
-		ssl_certificate_key key.pem;
-		location / { proxy_pass %s; }
-	}
-}
-`, nginxUser(), service),
-	} {
-		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	nginx := exec.Command(path, "-p", dir, "-c", "nginx.conf", "-e", "stderr")
-	nginx.Dir = dir
-	d := startDaemon(t, nginx)
-	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "unix", filepath.Join(dir, "socket"))
-	}
-	if !d.listens(func() (net.Conn, error) { return dial(context.Background(), "", "") }) {
-		t.Fatalf("nginx does not listen: %.2000s", d.output)
-	}
-	pool = newPool(t)
-	pool.ForceAttemptHTTP2, pool.DialContext = true, dial
-	pool.TLSClientConfig = &tls.Config{RootCAs: roots}
-	return pool, func() { nginx.Process.Signal(syscall.SIGHUP) }
 }

@@ -2,16 +2,16 @@ package interop
 
 import (
 	"bytes"
+	"compress/gzip"
+	"context"
 	"crypto/sha256"
 	"crypto/tls"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net/http"
-	"runtime"
-	"runtime/metrics"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -20,7 +20,13 @@ import (
 
 	"example.com/awsretry"
 	"example.com/awsretry/internal/httpfake"
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/go-chi/chi/v5/middleware"
+	"github.com/gorilla/handlers"
 	"github.com/klauspost/compress/gzhttp"
+	echoserver "github.com/labstack/echo/v4"
+	echomiddleware "github.com/labstack/echo/v4/middleware"
 )
 
 // cutEvery is a toxic that closes each connection after so many bytes from the
@@ -45,7 +51,8 @@ func TestResumeFromServers(t *testing.T) {
 			most, protocol := least, 1
 			if server.http2 { // the records and frames that are cut are lost
 				most, protocol = 2*least, 2
-				pool.ForceAttemptHTTP2, pool.TLSClientConfig = true, &tls.Config{RootCAs: service.root}
+				_, roots := certificate()
+				pool.ForceAttemptHTTP2, pool.TLSClientConfig = true, &tls.Config{RootCAs: roots}
 			}
 			var attempts []awsretry.Attempt
 			tr := resuming(pool, func(a awsretry.Attempt) { attempts = append(attempts, a) })
@@ -90,7 +97,6 @@ func TestResumeFromServers(t *testing.T) {
 				!strings.Contains(err.Error(), fmt.Sprintf("broke off after %d bytes", n)) {
 				t.Errorf("after %d bytes of the first version: %v, want %q", n, err, server.replaced)
 			}
-			t.Logf("%v", err)
 		})
 	}
 }
@@ -123,7 +129,6 @@ func TestResumeOverHTTP3(t *testing.T) {
 	if len(asked) < (size+every-1)/every {
 		t.Errorf("requests for %q", asked)
 	}
-	t.Logf("requests for %q", asked)
 }
 
 // An abortingWriter ends the response after some bytes of its body.
@@ -141,89 +146,218 @@ func (w *abortingWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// gzhttp compresses whole objects but no ranges, and does not change the ETag.
-// The rest does not fit to what was read, and is refused.
-func TestResumeOfGzhttp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		content := httpfake.Text(200_000)
-		compress, err := gzhttp.NewWrapper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		requests := 0
-		compressed := compress(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("ETag", `"v1"`)
-			http.ServeContent(w, r, "object.txt", time.Time{}, strings.NewReader(content))
-		}))
-		srv := httpfake.Serve(t, "HTTP/1.1", func(w http.ResponseWriter, r *http.Request) {
-			if requests++; requests == 1 {
-				w = &abortingWriter{w, 1000}
-			}
-			compressed.ServeHTTP(w, r)
-		})
-		req := srv.Request(t, http.MethodGet, nil)
-		req.Header.Set("Accept-Encoding", "gzip")
-		resp, err := resuming(srv.Base, nil).RoundTrip(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if resp.Header.Get("Content-Encoding") != "gzip" || resp.Header.Get("ETag") != `"v1"` {
-			t.Fatalf("the header is %v, so nothing is tested", resp.Header)
-		}
-		got, err := io.ReadAll(resp.Body)
-		resp.Body.Close()
-		if err == nil || !strings.Contains(err.Error(), "another Content-Encoding") || len(got) != 1000 || requests != 2 {
-			t.Errorf("%d bytes, %v, after %d requests", len(got), err, requests)
-		}
-		srv.Base.CloseIdleConnections()
+// A compressor serves an object, compressed.
+type compressor struct {
+	name   string
+	handle func(content string) http.Handler
+	err    string // of a body that breaks off after its first bytes; "": it is continued
+}
+
+const (
+	perhapsItself = "the service may compress each response by itself"
+	otherBytes    = "the service sent other bytes than before under the same ETag"
+)
+
+// serveObject serves a text with ranges.
+func serveObject(content string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("ETag", `"v1"`)
+		http.ServeContent(w, r, "object.txt", time.Time{}, strings.NewReader(content))
 	})
 }
 
-// putRandom returns the hash of what it has put.
-func putRandom(service rangeService, size int) [sha256.Size]byte {
-	content := make([]byte, size)
-	rand.NewChaCha8([32]byte{}).Read(content)
-	service.put(content)
-	return sha256.Sum256(content)
+// compressors are what compresses on the fly, over a handler that serves ranges
+// of the plain bytes: each range is compressed by itself, under the ETag of the
+// whole. The last ones have a file that was compressed before.
+var compressors = []compressor{
+	{"chi's Compress", func(content string) http.Handler {
+		return middleware.Compress(5)(serveObject(content))
+	}, perhapsItself},
+	{"gorilla's CompressHandler", func(content string) http.Handler {
+		return handlers.CompressHandler(serveObject(content))
+	}, perhapsItself},
+	{"echo's Gzip", func(content string) http.Handler {
+		e := echoserver.New()
+		e.Use(echomiddleware.Gzip())
+		e.GET("/*", echoserver.WrapHandler(serveObject(content)))
+		return e
+	}, perhapsItself},
+	{"gzhttp, which compresses no ranges", func(content string) http.Handler {
+		return gzhttp.GzipHandler(serveObject(content))
+	}, "another Content-Encoding"},
+	{"a wrapper that keeps the Content-Length", func(content string) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Encoding", "gzip")
+			z := gzip.NewWriter(w)
+			serveObject(content).ServeHTTP(writerTo{w, z}, r)
+			z.Close()
+		})
+	}, otherBytes},
+	{"a compressed file", func(content string) http.Handler { return serveCompressed(content, false) }, ""},
+	{"a compressed file with a length", func(content string) http.Handler { return serveCompressed(content, true) }, ""},
 }
 
-// A large object is downloaded over connections that close every 64 MiB. It
-// takes no more memory than a small one.
-func TestResumeLargeObject(t *testing.T) {
-	if *resumeMiB == 0 {
-		t.Skip("-resume is 0")
-	}
-	size, every := *resumeMiB<<20, 64<<20
-	service := startStaticNginx(t, "", "http")
-	want := putRandom(service, size)
-	runtime.GC() // of what it has put
+// A writerTo writes the body elsewhere.
+type writerTo struct {
+	http.ResponseWriter
+	io.Writer
+}
 
-	requests := 0
-	tr := resuming(newPool(t), func(awsretry.Attempt) { requests++ })
-	start := time.Now()
-	body, err := service.get(t.Context(), startToxiproxy(t).proxy(service.addr, cutEvery(every)), tr)
-	if err != nil {
-		t.Fatal(err)
+func (w writerTo) Write(p []byte) (int, error) { return w.Writer.Write(p) }
+
+func serveCompressed(content string, length bool) http.Handler {
+	compressed := string(gzipped(content))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Encoding", "gzip") // for which ServeContent sets no Content-Length
+		if length && r.Header.Get("Range") == "" {
+			w.Header().Set("Content-Length", fmt.Sprint(len(compressed)))
+		}
+		serveObject(compressed).ServeHTTP(w, r)
+	})
+}
+
+// A compressed body that breaks off is all there or ends with an error. The
+// ranges of a service that compresses on the fly are never mixed into it.
+func TestResumeOfCompressors(t *testing.T) {
+	content := fmt.Sprintf("%x", s3Data(50_000)) // half as long when it is compressed
+	for _, c := range compressors {
+		for _, cut := range []int{1, 10, 1000, 5000} {
+			t.Run(fmt.Sprint(c.name, " after ", cut), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					handler := c.handle(content)
+					requests := 0
+					srv := httpfake.Serve(t, "HTTP/1.1", func(w http.ResponseWriter, r *http.Request) {
+						if requests++; requests == 1 {
+							w = &abortingWriter{w, cut}
+						}
+						handler.ServeHTTP(w, r)
+					})
+					get := func() (string, error) {
+						req := srv.Request(t, http.MethodGet, nil)
+						req.Header.Set("Accept-Encoding", "gzip")
+						resp, err := resuming(srv.Base, nil).RoundTrip(req)
+						if err != nil {
+							t.Fatal(err)
+						}
+						defer resp.Body.Close()
+						if resp.Header.Get("Content-Encoding") != "gzip" || resp.Header.Get("ETag") != `"v1"` {
+							t.Fatalf("the header is %v, so nothing is tested", resp.Header)
+						}
+						got, err := io.ReadAll(resp.Body)
+						return string(got), err
+					}
+					got, err := get()
+					want, wantErr := get()
+					if wantErr != nil {
+						t.Fatal(wantErr)
+					}
+					if !strings.HasPrefix(want, got) || err == nil && got != want {
+						t.Errorf("%d bytes of %d and the error %v: not those of a response that does not break", len(got), len(want), err)
+					}
+					if cut > 16 && c.err == "" && err != nil || // else too little is there to compare
+						c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) && cut > 16 {
+						t.Errorf("%d bytes, %v, want %q", len(got), err, c.err)
+					}
+					srv.Base.CloseIdleConnections()
+				})
+			})
+		}
 	}
-	defer body.Close()
-	hash, peak, read := sha256.New(), uint64(0), int64(0)
-	heap := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
-	for err == nil {
-		var n int64
-		n, err = io.CopyN(hash, body, 1<<20)
-		read += n
-		metrics.Read(heap)
-		peak = max(peak, heap[0].Value.Uint64())
+}
+
+// A rangeService has one object.
+type rangeService struct {
+	addr string // without a proxy
+	put  func(content []byte)
+	get  func(ctx context.Context, through string, rt http.RoundTripper) (io.ReadCloser, error)
+}
+
+// A rangeServer is a kind of server that knows ranges.
+type rangeServer struct {
+	name     string
+	start    func(*testing.T) rangeService
+	http2    bool
+	replaced string // in the error after the object was replaced
+}
+
+const (
+	sentAgain   = "sent the whole object again" // the server obeys If-Range
+	anotherETag = "the object has changed: its ETag is"
+)
+
+var rangeServers = []rangeServer{
+	{name: "nginx", replaced: sentAgain, start: func(t *testing.T) rangeService { return startStaticNginx(t, "", "http") }},
+	{
+		name: "nginx over HTTP/2", replaced: sentAgain, http2: true,
+		start: func(t *testing.T) rangeService { return startStaticNginx(t, "ssl http2", "https") },
+	},
+	{name: "s3rver", replaced: anotherETag, start: func(t *testing.T) rangeService { return startRangeS3(t, startS3rver) }},
+	{name: "gofakes3", replaced: anotherETag, start: func(t *testing.T) rangeService {
+		return startRangeS3(t, startGofakes3)
+	}},
+}
+
+// startRangeS3 starts an S3 server, whose object the AWS SDK reads and writes.
+func startRangeS3(t *testing.T, start func(testing.TB) string) rangeService {
+	addr := start(t)
+	return rangeService{
+		addr: addr,
+		put: func(content []byte) {
+			if err := s3Put(t.Context(), newS3(addr, newPool(t), aws.NopRetryer{}), "object", content); err != nil {
+				t.Fatal(err)
+			}
+		},
+		get: func(ctx context.Context, through string, rt http.RoundTripper) (io.ReadCloser, error) {
+			out, err := newS3(through, rt, nil).GetObject(ctx, &s3.GetObjectInput{
+				Bucket: aws.String(s3Bucket), Key: aws.String("object"),
+			})
+			if err != nil {
+				return nil, err
+			}
+			return out.Body, nil
+		},
 	}
-	if got := hash.Sum(nil); err != io.EOF || !bytes.Equal(got, want[:]) {
-		t.Errorf("%d bytes of %d with the hash %s, %v", read, size, hex.EncodeToString(got), err)
+}
+
+// startStaticNginx starts an nginx that serves a file.
+func startStaticNginx(t *testing.T, protocol, scheme string) rangeService {
+	dir := t.TempDir()
+	addr, _ := startNginx(t, dir, fmt.Sprintf("server { listen ADDR %s; root %s; }", protocol, dir))
+	versions := 0
+	return rangeService{
+		addr: addr,
+		put: func(content []byte) {
+			file := filepath.Join(dir, "new")
+			writeFile(t, file, content)
+			// nginx makes the ETag of the length and the time, in seconds.
+			versions++
+			modified := time.Unix(int64(1_000_000_000+versions), 0)
+			if err := os.Chtimes(file, modified, modified); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Rename(file, filepath.Join(dir, "object")); err != nil {
+				t.Fatal(err)
+			}
+		},
+		get: func(ctx context.Context, through string, rt http.RoundTripper) (io.ReadCloser, error) {
+			req := newRequest(t, ctx, http.MethodGet, scheme+"://"+through+"/object", nil)
+			resp, err := (&http.Client{Transport: rt}).Do(req)
+			if err != nil {
+				return nil, err
+			}
+			if resp.StatusCode != http.StatusOK {
+				resp.Body.Close()
+				return nil, fmt.Errorf("status %d", resp.StatusCode)
+			}
+			return resp.Body, nil
+		},
 	}
-	if least := (size + every - 1) / every; requests < least || requests > least+1 {
-		t.Errorf("%d requests, want %d", requests, least)
+}
+
+// resuming returns a Transport that continues bodies without long delays.
+func resuming(base http.RoundTripper, observe func(awsretry.Attempt)) *awsretry.Transport {
+	return &awsretry.Transport{
+		Base: base, Resume: true, Observe: observe,
+		Backoff: awsretry.Exponential{Initial: 10 * time.Millisecond, Max: 100 * time.Millisecond},
 	}
-	if peak > 32<<20 {
-		t.Errorf("the heap had %d MiB", peak>>20)
-	}
-	t.Logf("%d MiB in %v with %d requests; the heap had %.1f MiB at most; sha256 %x",
-		read>>20, time.Since(start).Round(time.Millisecond), requests, float64(peak)/(1<<20), want)
 }

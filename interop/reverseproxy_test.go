@@ -2,20 +2,18 @@ package interop
 
 import (
 	"bufio"
-	"bytes"
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptrace"
 	"net/http/httputil"
 	"net/url"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"example.com/awsretry"
 	"example.com/awsretry/internal/httpfake"
+	"github.com/coder/websocket"
 )
 
 // These tests have an httputil.ReverseProxy in front of a service. Its
@@ -72,44 +70,6 @@ func forEachProxied(t *testing.T, service func() http.HandlerFunc, test func(*te
 			synctest.Test(t, func(t *testing.T) { test(t, serveProxied(t, protocol, service(), unchanged)) })
 		})
 	}
-}
-
-// The service sends an event only after the client has seen the one before it.
-func TestReverseProxyEvents(t *testing.T) {
-	const events = 5
-	var seen chan struct{}
-	service := func() http.HandlerFunc {
-		seen = make(chan struct{})
-		return failOnce(func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("Content-Type", "text/event-stream")
-			for i := range events {
-				fmt.Fprintf(w, "data: %d\n\n", i)
-				http.NewResponseController(w).Flush()
-				select {
-				case <-seen:
-				case <-r.Context().Done():
-					return
-				}
-			}
-		})
-	}
-	forEachProxied(t, service, func(t *testing.T, proxy *httpfake.Server) {
-		resp, err := proxy.Base.RoundTrip(proxy.Request(t, http.MethodGet, nil))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer resp.Body.Close()
-		lines := bufio.NewScanner(resp.Body)
-		for i := range events {
-			if !lines.Scan() || lines.Text() != fmt.Sprint("data: ", i) || !lines.Scan() {
-				t.Fatalf("event %d is %q, %v", i, lines.Text(), lines.Err())
-			}
-			seen <- struct{}{}
-		}
-		if lines.Scan() {
-			t.Errorf("one event too many: %q", lines.Text())
-		}
-	})
 }
 
 // The client writes a line only after the one before it has come back.
@@ -238,35 +198,71 @@ func TestReverseProxyLateTrailer(t *testing.T) {
 	}
 }
 
-// A client waits for 100 Continue. Only in the second attempt the service asks
-// for the body. The HTTP/2 server of net/http hides the Expect header from its
-// handlers, so the test speaks HTTP/1.
-func TestReverseProxyContinue(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var asked, continued atomic.Int32
-		proxy := serveProxied(t, "HTTP/1.1", failOnce(func(w http.ResponseWriter, r *http.Request) {
-			asked.Add(1)
-			if body, err := io.ReadAll(r.Body); err != nil || !bytes.Equal(body, content) {
-				t.Errorf("the service received %d bytes, %v", len(body), err)
+// Connections are upgraded after a failed attempt. AttemptTimeout ends with the
+// header of the 101, so a conversation may take longer.
+
+// upgradeWays are the ways to a service that upgrades. Each returns a client
+// and where it sends to.
+var upgradeWays = map[string]func(*testing.T, http.HandlerFunc) (http.RoundTripper, string){
+	"Transport": func(t *testing.T, service http.HandlerFunc) (http.RoundTripper, string) {
+		srv := httpfake.Serve(t, "HTTP/1.1", service)
+		return retrying(srv.Base), srv.URL
+	},
+	"Transport with AttemptTimeout": func(t *testing.T, service http.HandlerFunc) (http.RoundTripper, string) {
+		srv := httpfake.Serve(t, "HTTP/1.1", service)
+		return withTimeout(srv.Base), srv.URL
+	},
+	"reverse proxy": func(t *testing.T, service http.HandlerFunc) (http.RoundTripper, string) {
+		srv := serveProxied(t, "HTTP/1.1", service, func(tr *awsretry.Transport) { tr.AttemptTimeout = attemptTimeout })
+		return srv.Base, srv.URL
+	},
+}
+
+func TestWebSocket(t *testing.T) {
+	service := func(t *testing.T) http.HandlerFunc {
+		return failOnce(func(w http.ResponseWriter, r *http.Request) {
+			conn, err := websocket.Accept(w, r, nil)
+			if err != nil {
+				t.Error(err)
+				return
 			}
-		}), unchanged)
-		trace := &httptrace.ClientTrace{Got100Continue: func() { continued.Add(1) }}
-		ctx := httptrace.WithClientTrace(t.Context(), trace)
-		body := &endWatcher{io.NopCloser(openStream(t)), func() {
-			if asked.Load() != 1 {
-				t.Error("the body was sent before the service asked for it")
+			defer conn.CloseNow()
+			for {
+				kind, message, err := conn.Read(r.Context())
+				if err != nil {
+					return
+				}
+				if err := conn.Write(r.Context(), kind, message); err != nil {
+					return
+				}
 			}
-		}}
-		req := newRequest(t, ctx, http.MethodPut, proxy.URL, body)
-		req.Header.Set("Expect", "100-continue")
-		resp, err := proxy.Base.RoundTrip(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		resp.Body.Close()
-		if resp.StatusCode != 200 || continued.Load() != 1 || asked.Load() != 1 {
-			t.Errorf("status %d after %d interim responses; the service asked %d times",
-				resp.StatusCode, continued.Load(), asked.Load())
-		}
-	})
+		})
+	}
+	for name, start := range upgradeWays {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				client, url := start(t, service(t))
+				conn, _, err := websocket.Dial(t.Context(), url, &websocket.DialOptions{
+					HTTPClient: &http.Client{Transport: client},
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer conn.CloseNow()
+				for i := range 3 {
+					sent := fmt.Sprint("message ", i)
+					if err := conn.Write(t.Context(), websocket.MessageText, []byte(sent)); err != nil {
+						t.Fatal(err)
+					}
+					if _, got, err := conn.Read(t.Context()); err != nil || string(got) != sent {
+						t.Fatalf("%q came back as %q, %v", sent, got, err)
+					}
+					time.Sleep(attemptTimeout)
+				}
+				if err := conn.Close(websocket.StatusNormalClosure, ""); err != nil {
+					t.Errorf("Close: %v", err)
+				}
+			})
+		})
+	}
 }

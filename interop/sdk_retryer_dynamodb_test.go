@@ -9,10 +9,7 @@ import (
 
 	"example.com/awsretry"
 	"example.com/awsretry/awssdk"
-	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/aws-sdk-go-v2/service/s3"
-	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -207,49 +204,4 @@ func (s retryerScene) test(t *testing.T, u retryerUse) {
 		t.Errorf("delays %v, want %v", got, delays)
 	}
 	wantTokens(t, r, ddbPartition, tokens)
-}
-
-// The header of each attempt says how many there may be. DynamoDB has one more
-// in Revision2026.
-func TestRetryerAttemptsHeader(t *testing.T) {
-	for _, tt := range []struct {
-		service  string
-		call     func(*testing.T, aws.Config) error
-		attempts map[awsretry.Revision]int
-	}{
-		{"DynamoDB", func(t *testing.T, cfg aws.Config) error {
-			_, err := dynamodb.NewFromConfig(cfg).ListTables(t.Context(), nil)
-			return err
-		}, map[awsretry.Revision]int{awsretry.Classic: 3, awsretry.Revision2026: 4}},
-		{"S3", func(t *testing.T, cfg aws.Config) error {
-			_, err := s3.NewFromConfig(cfg).ListBuckets(t.Context(), nil)
-			return err
-		}, map[awsretry.Revision]int{awsretry.Classic: 3, awsretry.Revision2026: 3}},
-		{"SQS", func(t *testing.T, cfg aws.Config) error {
-			_, err := sqs.NewFromConfig(cfg).ListQueues(t.Context(), nil)
-			return err
-		}, map[awsretry.Revision]int{awsretry.Classic: 3, awsretry.Revision2026: 3}},
-	} {
-		for revision, attempts := range tt.attempts {
-			t.Run(fmt.Sprintf("%s/%v", tt.service, revision), func(t *testing.T) {
-				inVirtualTime(t, func(t *testing.T, u retryerUse) {
-					if !u.apply {
-						attempts = 3 // the interface does not say that a call is of DynamoDB
-					}
-					stub := &sdkStub{steps: slices.Repeat([]sdkStep{{status: 500}}, 9)}
-					cfg := u.config(newRetryer(t, awssdk.Config{Revision: revision}), "service.example", stub)
-					if err := tt.call(t, cfg); stopOf(err) != awsretry.StopMaxAttempts {
-						t.Errorf("ended as %q: %v", stopOf(err), err)
-					}
-					var want []string
-					for i := range attempts {
-						want = append(want, fmt.Sprintf("attempt=%d; max=%d", i+1, attempts))
-					}
-					if diff := cmp.Diff(want, stub.headers("Amz-Sdk-Request")); diff != "" {
-						t.Errorf("headers (-want +got):\n%s", diff)
-					}
-				})
-			})
-		}
-	}
 }

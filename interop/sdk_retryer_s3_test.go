@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -193,37 +192,6 @@ func TestRetryerTransferManager(t *testing.T) {
 	}
 }
 
-// A waiter repeats calls, each of which is retried by itself.
-func TestRetryerWaiter(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T, u retryerUse) {
-		stub := &sdkStub{steps: []sdkStep{{status: 404}, {status: 500}, {status: 404}}}
-		var seen recorder
-		r := newRetryer(t, awssdk.Config{Observe: seen.observe})
-		waiter := s3.NewObjectExistsWaiter(s3.NewFromConfig(u.config(r, "s3.example", stub), pathStyle),
-			func(o *s3.ObjectExistsWaiterOptions) { o.MinDelay, o.MaxDelay = 10*time.Second, 10*time.Second })
-		input := &s3.HeadObjectInput{Bucket: aws.String(s3Bucket), Key: s3Key}
-		if err := waiter.Wait(t.Context(), input, time.Minute); err != nil {
-			t.Error(err)
-		}
-		want := []record{
-			{1, awsretry.Permanent, "NotFound", 0, awsretry.StopPermanent, s3Partition},
-			{1, awsretry.Transient, "InternalServerError", time.Second, "", s3Partition},
-			{2, awsretry.Permanent, "NotFound", 0, awsretry.StopPermanent, s3Partition},
-			{1, awsretry.Success, "", 0, awsretry.StopSuccess, s3Partition},
-		}
-		if !u.apply {
-			want = nil
-		}
-		if diff := cmp.Diff(want, seen.records); diff != "" {
-			t.Errorf("records (-want +got):\n%s", diff)
-		}
-		if len(stub.sent) != 4 {
-			t.Errorf("%d requests, want 4", len(stub.sent))
-		}
-		wantTokens(t, r, s3Partition, 496) // a success that nothing was retried for puts one back
-	})
-}
-
 // A body that cannot be rewound is sent once. If the attempts are known, no
 // retry is decided on and the service's error is kept. Otherwise the SDK finds
 // out when it is about to retry.
@@ -267,61 +235,4 @@ func TestRetryerUnseekableBody(t *testing.T) {
 			wantTokens(t, r, s3Partition, tokens)
 		})
 	}
-}
-
-// A client presigns requests, which are not sent.
-func TestRetryerPresign(t *testing.T) {
-	backend := startGofakes3(t)
-	data := s3Data(1000)
-	for _, u := range retryerUses {
-		u.run(t, "", func(t *testing.T) {
-			var seen recorder
-			r := newRetryer(t, awssdk.Config{Observe: seen.observe})
-			pool := newPool(t)
-			client := s3.NewPresignClient(s3.NewFromConfig(u.config(r, backend, pool), pathStyle))
-			put, err := client.PresignPutObject(t.Context(), &s3.PutObjectInput{Bucket: aws.String(s3Bucket), Key: s3Key})
-			if err != nil {
-				t.Fatal(err)
-			}
-			get, err := client.PresignGetObject(t.Context(), &s3.GetObjectInput{Bucket: aws.String(s3Bucket), Key: s3Key})
-			if err != nil {
-				t.Fatal(err)
-			}
-			for range r.Partitions() {
-				t.Error("presigning uses a partition")
-			}
-			sendPresigned(t, pool, put, data)
-			if got := sendPresigned(t, pool, get, nil); !bytes.Equal(got, data) {
-				t.Errorf("%d bytes were read back, which differ from the %d that were written", len(got), len(data))
-			}
-			if len(seen.records) > 0 {
-				t.Errorf("observed %v, want nothing", seen.records)
-			}
-		})
-	}
-}
-
-func sendPresigned(t *testing.T, rt http.RoundTripper, p *v4.PresignedHTTPRequest, body []byte) []byte {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), p.Method, p.URL, bytes.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp, err := rt.RoundTrip(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	got, err := io.ReadAll(resp.Body)
-	if err = errors.Join(err, statusError(resp)); err != nil {
-		t.Fatalf("%s %s: %v", p.Method, p.URL, err)
-	}
-	return got
-}
-
-func statusError(resp *http.Response) error {
-	if resp.StatusCode != http.StatusOK {
-		return errors.New(resp.Status)
-	}
-	return nil
 }

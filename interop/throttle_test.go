@@ -1,20 +1,33 @@
 package interop
 
 import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"example.com/awsretry"
+	"example.com/awsretry/internal/httpfake"
+	"github.com/PuerkitoBio/rehttp"
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
 )
 
 // Servers throttle 50 workers each that never rest. They allow 200 requests per
 // second. In adaptive mode no PUT is lost, and few requests are throttled.
 func TestThrottled(t *testing.T) {
 	const puts = 400
-	nginx := nginxLimitReq("burst=20 nodelay", "")
-	nginxAfter := nginxLimitReq("burst=20 nodelay", retryAfterOneSecond)
+	nginx := nginxLimiting(200, "burst=20 nodelay", "")
+	nginxAfter := nginxLimiting(200, "burst=20 nodelay", retryAfterOneSecond)
 	haproxy := haproxyDenying("http_req_rate(1s)", "{ sc_http_req_rate(0) gt 200 }")
 	runs := make(map[string]*putRun)
 	for _, tt := range []struct {
@@ -55,4 +68,253 @@ func TestThrottled(t *testing.T) {
 	if throttled.Load() == 0 {
 		t.Error("nothing was throttled, so nothing was tested")
 	}
+}
+
+// slowDown is the body of a response with 429. The AWS SDKs know throttling by
+// its code only.
+const slowDown = "<Error><Code>SlowDown</Code></Error>"
+
+// startThrottler starts a server that throttles. It passes other requests on to
+// the service, and ends with the test.
+type startThrottler func(t testing.TB, service string) (addr string)
+
+// A putter sends a small object to a server, with retries.
+type putter func(ctx context.Context, key string) error
+
+// A newPutter makes a putter of a library.
+type newPutter func(base http.RoundTripper, addr string) putter
+
+const putBody = "a small object, as logs and records are"
+
+// puttingWith returns putters that use a library for http.Client.
+func puttingWith(wrap wrapper) newPutter {
+	return func(base http.RoundTripper, addr string) putter {
+		client := &http.Client{Transport: wrap(base, nil)}
+		return func(ctx context.Context, key string) error {
+			url := "http://" + addr + "/" + s3Bucket + "/" + key
+			req, err := http.NewRequestWithContext(ctx, http.MethodPut, url, bytes.NewReader([]byte(putBody)))
+			if err != nil {
+				return err
+			}
+			resp, err := client.Do(req)
+			if err != nil {
+				return err
+			}
+			defer resp.Body.Close()
+			if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+				return err
+			}
+			if resp.StatusCode != http.StatusOK {
+				return fmt.Errorf("status %d", resp.StatusCode)
+			}
+			return nil
+		}
+	}
+}
+
+// puttingWithS3 returns putters that use the S3 client of the AWS SDK with a
+// retryer.
+func puttingWithS3(newRetryer func() aws.Retryer) newPutter {
+	return func(base http.RoundTripper, addr string) putter {
+		client := newS3(addr, base, newRetryer())
+		return func(ctx context.Context, key string) error { return s3Put(ctx, client, key, []byte(putBody)) }
+	}
+}
+
+// putFigures is what came of many PUTs.
+type putFigures struct {
+	begun, succeeded, attempts, arrived int
+	wall, p99                           time.Duration
+	cut                                 bool  // the limit ended it
+	failure                             error // of one that failed
+}
+
+func (f putFigures) perCall() float64 { return float64(f.attempts) / float64(f.begun) }
+
+const putWorkers = 50
+
+// A putRun sends PUTs through a server that throttles.
+type putRun struct {
+	put               putter
+	attempts, arrived atomic.Int32
+
+	mu   sync.Mutex // guards the fields below
+	took []time.Duration
+	f    putFigures
+}
+
+// newPutRun starts a server and a service.
+func newPutRun(t testing.TB, start startThrottler, lib newPutter) *putRun {
+	r := new(putRun)
+	service := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
+		if body, err := io.ReadAll(req.Body); err == nil && bytes.Contains(body, []byte(putBody)) {
+			r.arrived.Add(1)
+		}
+	}))
+	t.Cleanup(service.Close)
+	addr := start(t, service.URL)
+	pool := newPool(t)
+	r.put = lib(httpfake.Base(func(req *http.Request) (*http.Response, error) {
+		r.attempts.Add(1)
+		return pool.RoundTrip(req)
+	}), addr)
+	return r
+}
+
+// measure sends PUTs. The workers take the next one at once. After the limit,
+// those under way fail, and the rest is not begun.
+func (r *putRun) measure(ctx context.Context, puts int, limit time.Duration) putFigures {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	timer := time.AfterFunc(limit, cancel) // a deadline would change what the libraries do
+	defer timer.Stop()
+	begin := time.Now()
+	inParallel(puts, putWorkers, func(n int) {
+		if ctx.Err() != nil {
+			return
+		}
+		called := time.Now()
+		err := r.put(ctx, fmt.Sprint(n))
+		r.ended(time.Since(called), err)
+	})
+	r.f.wall, r.f.cut = time.Since(begin), ctx.Err() != nil
+	slices.Sort(r.took)
+	r.f.begun, r.f.p99 = len(r.took), r.took[len(r.took)*99/100]
+	r.f.attempts, r.f.arrived = int(r.attempts.Load()), int(r.arrived.Load())
+	return r.f
+}
+
+func (r *putRun) ended(took time.Duration, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.took = append(r.took, took)
+	if err == nil {
+		r.f.succeeded++
+	} else {
+		r.f.failure = err
+	}
+}
+
+var tablePuts = flag.Int("puts", 0, "how many PUTs TestThrottleTable sends for each row; 0 skips the test")
+
+// putLibraries are the rows of the tables.
+var putLibraries = []struct {
+	name string
+	busy bool // its calls hardly wait, so it needs the machine for itself
+	lib  newPutter
+}{
+	{"no retries", true, puttingWith(awsretryOf(func(tr *awsretry.Transport) { tr.MaxAttempts = 1 }))},
+	{"awsretry standard", true, puttingWith(awsretryOf())},
+	{"awsretry standard, `Revision2026`", true, puttingWith(awsretryOf(revision2026))},
+	{"awsretry standard, `Revision2026`, `LongPoll` always", false, puttingWith(awsretryOf(revision2026, longPoll))},
+	{"awsretry legacy", false, puttingWith(awsretryOf(inMode(awsretry.Legacy)))},
+	{"awsretry adaptive", false, puttingWith(awsretryOf(inMode(awsretry.Adaptive)))},
+	{
+		"awsretry adaptive, `ScaledPacing`", false,
+		puttingWith(awsretryOf(inMode(awsretry.Adaptive), withPacing(awsretry.ScaledPacing))),
+	},
+	{
+		"awsretry adaptive, `ShareRetryAfter`", false,
+		puttingWith(awsretryOf(inMode(awsretry.Adaptive), shareRetryAfter)),
+	},
+	{"aws-sdk-go-v2 standard", false, puttingWithS3(func() aws.Retryer { return retry.NewStandard() })},
+	{"aws-sdk-go-v2 adaptive", false, puttingWithS3(func() aws.Retryer { return retry.NewAdaptiveMode() })},
+	{"go-retryablehttp", false, puttingWith(retryablehttpOf())},
+	{"rehttp", false, puttingWith(rehttpOfFour)},
+	{"failsafe-go", false, puttingWith(failsafeOf(func(b retryBuilder) {
+		b.WithBackoff(time.Second, 30*time.Second).WithMaxRetries(3)
+	}))},
+}
+
+// rehttpOfFour sets what bench sets: four attempts, after what the other
+// libraries retry.
+func rehttpOfFour(b http.RoundTripper, _ *played) http.RoundTripper {
+	return rehttp.NewTransport(b,
+		rehttp.RetryAll(rehttp.RetryMaxRetries(3),
+			rehttp.RetryAny(rehttp.RetryStatuses(429, 503), rehttp.RetryTemporaryErr())),
+		rehttp.ExpJitterDelay(time.Second, 30*time.Second))
+}
+
+func inMode(mode awsretry.Mode) func(*awsretry.Transport) {
+	return func(tr *awsretry.Transport) { tr.Mode = mode }
+}
+
+func withPacing(pacing awsretry.Pacing) func(*awsretry.Transport) {
+	return func(tr *awsretry.Transport) { tr.RateLimit.Pacing = pacing }
+}
+
+func shareRetryAfter(tr *awsretry.Transport) { tr.ShareRetryAfter = true }
+
+func revision2026(tr *awsretry.Transport) { tr.Revision = awsretry.Revision2026 }
+
+func longPoll(tr *awsretry.Transport) {
+	tr.LongPoll = func(*http.Request) bool { return true }
+}
+
+// throttlers are the servers that the tables are about.
+var throttlers = []struct {
+	name  string
+	start startThrottler
+}{
+	{"nginx", nginxLimiting(200, "", "")},
+	{"nginx, `Retry-After: 1`", nginxLimiting(200, "", retryAfterOneSecond)},
+	{"nginx, `burst=20 nodelay`", nginxLimiting(200, "burst=20 nodelay", "")},
+	{"nginx, `burst=20 nodelay`, `Retry-After: 1`", nginxLimiting(200, "burst=20 nodelay", retryAfterOneSecond)},
+	{"HAProxy, `http_req_rate(1s)` above 200", haproxyDenying("http_req_rate(1s)", "{ sc_http_req_rate(0) gt 200 }")},
+	{
+		"HAProxy, `http_req_rate(10s)` above 2000",
+		haproxyDenying("http_req_rate(10s)", "{ sc_http_req_rate(0) gt 2000 }"),
+	},
+	{"HAProxy, 8 % at random", haproxyDenying("http_req_rate(1s)", "{ rand(100) lt 8 }")},
+	{
+		"HAProxy, 8 % at random, `http_req_rate(1s)` above 500",
+		haproxyDenying("http_req_rate(1s)", "{ rand(100) lt 8 } or { sc_http_req_rate(0) gt 500 }"),
+	},
+}
+
+// TestThrottleTable makes the tables in docs/results/nginx-haproxy.md. No row takes longer
+// than 90 s.
+func TestThrottleTable(t *testing.T) {
+	if *tablePuts <= 0 {
+		t.Skip("it takes ten minutes; -puts 5000 runs it")
+	}
+	var mu sync.Mutex // guards rows
+	rows := make(map[string]string)
+	t.Run("all", func(t *testing.T) {
+		for _, server := range throttlers {
+			for _, l := range putLibraries {
+				t.Run(server.name+"/"+l.name, func(t *testing.T) {
+					if !l.busy {
+						t.Parallel()
+					}
+					f := newPutRun(t, server.start, l.lib).measure(t.Context(), *tablePuts, 90*time.Second)
+					mu.Lock()
+					defer mu.Unlock()
+					wall := fmt.Sprintf("%.3g s", f.wall.Seconds())
+					if f.cut {
+						wall = "cut after " + wall
+					}
+					rows[server.name+l.name] = fmt.Sprintf("| %s | %d | %.2f | %s | %.2g s |\n",
+						l.name, f.succeeded, f.perCall(), wall, f.p99.Seconds())
+					if f.failure != nil {
+						t.Logf("%d begun, %d arrived, such as: %v", f.begun, f.arrived, f.failure)
+					}
+				})
+			}
+		}
+	})
+	var tables strings.Builder
+	for _, server := range throttlers {
+		table := ""
+		for _, l := range putLibraries {
+			table += rows[server.name+l.name]
+		}
+		if table != "" {
+			fmt.Fprintf(&tables, "\n## %s\n\n| | succeeded | attempts per call | all took | p99 of a call |\n"+
+				"|---|---|---|---|---|\n%s", server.name, table)
+		}
+	}
+	t.Log(tables.String())
+	updateDocument(t, "TestThrottleTable -puts 5000 -parallel 8 -timeout 1h", "nginx-haproxy.md",
+		"Behind nginx and HAProxy", tables.String())
 }

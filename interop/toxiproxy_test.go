@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/Shopify/toxiproxy/v2"
 	"github.com/rs/zerolog"
@@ -67,7 +66,7 @@ func serveToxiproxy(orders io.Reader, replies io.Writer) {
 type toxicServer struct {
 	t       testing.TB
 	mu      sync.Mutex // serializes the orders
-	process *childProcess
+	process *process
 }
 
 func startToxiproxy(t testing.TB) *toxicServer {
@@ -77,7 +76,7 @@ func startToxiproxy(t testing.TB) *toxicServer {
 	}
 	cmd := exec.Command(self)
 	cmd.Env = append(os.Environ(), childEnv+"=toxiproxy", "GORACE=atexit_sleep_ms=0")
-	return &toxicServer{t: t, process: startChild(t, cmd)}
+	return &toxicServer{t: t, process: startProcess(t, cmd)}
 }
 
 // proxy starts a proxy to upstream, a host with its port, and returns where it
@@ -102,15 +101,12 @@ func (s *toxicServer) order(o toxicOrder) toxicReply {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := json.NewEncoder(s.process.stdin).Encode(o); err != nil {
-		s.t.Fatalf("toxiproxy: %v\n%s", err, s.process.stderr)
+		s.t.Fatalf("toxiproxy: %v\n%s", err, s.process.errors)
 	}
-	line, err := s.process.line(time.Minute)
-	if err != nil {
-		s.t.Fatalf("toxiproxy: no reply: %v\n%s", err, s.process.stderr)
-	}
+	line := s.process.line(s.t)
 	var reply toxicReply
 	if err := json.Unmarshal([]byte(line), &reply); err != nil || reply.Err != "" {
-		s.t.Fatalf("toxiproxy: %s %v\n%s", line, err, s.process.stderr)
+		s.t.Fatalf("toxiproxy: %s %v\n%s", line, err, s.process.errors)
 	}
 	return reply
 }

@@ -3,15 +3,13 @@ package interop
 import (
 	"bytes"
 	"compress/gzip"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/cookiejar"
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"example.com/awsretry"
 	"example.com/awsretry/internal/httpfake"
@@ -58,79 +56,6 @@ func TestRedirects(t *testing.T) {
 				}
 			})
 		}
-	}
-}
-
-// http.Client.Timeout ends an attempt, and the reading of a response. A delay
-// that it would cut short is not begun.
-func TestClientTimeout(t *testing.T) {
-	slowBody := func(w http.ResponseWriter, r *http.Request) {
-		io.WriteString(w, "half of")
-		http.NewResponseController(w).Flush()
-		hang(w, r)
-	}
-	const timeout = 10 * time.Second
-	busy := respond(503, "busy")
-	for _, tt := range []struct {
-		name    string
-		handler http.HandlerFunc
-		change  func(*awsretry.Transport)
-		status  int // 0: an error that is a time-out
-		sent    int32
-		reading bool // the error comes while the response is read
-		took    time.Duration
-	}{
-		{name: "in an attempt", handler: hang, sent: 1, took: timeout},
-		{
-			name: "in the second attempt", handler: hang, sent: 2, took: timeout,
-			change: func(tr *awsretry.Transport) { tr.AttemptTimeout = 6 * time.Second },
-		},
-		{name: "in the response body", handler: slowBody, status: 200, sent: 1, reading: true, took: timeout},
-		{
-			name: "in the delay", handler: busy, status: 503, sent: 1,
-			change: func(tr *awsretry.Transport) {
-				tr.Backoff = awsretry.Exponential{Initial: time.Hour, Max: time.Hour, Jitter: awsretry.NoJitter}
-			},
-		},
-		{name: "in Retry-After", handler: respond(503, "busy", "Retry-After", "30"), status: 503, sent: 1},
-		{
-			name: "not", handler: busy, status: 503, sent: 3, took: 3 * time.Second,
-			change: func(tr *awsretry.Transport) { tr.Backoff = awsretry.Exponential{Jitter: awsretry.NoJitter} },
-		},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var sent atomic.Int32
-				srv := httpfake.Serve(t, "HTTP/1.1", func(w http.ResponseWriter, r *http.Request) {
-					sent.Add(1)
-					tt.handler(w, r)
-				})
-				tr := &awsretry.Transport{Base: srv.Base, Backoff: awsretry.Exponential{Initial: 1, Max: 1}}
-				if tt.change != nil {
-					tt.change(tr)
-				}
-				start := time.Now()
-				resp, err := (&http.Client{Transport: tr, Timeout: timeout}).Get(srv.URL)
-				if err == nil {
-					_, readErr := io.ReadAll(resp.Body)
-					resp.Body.Close()
-					if tt.reading {
-						err = readErr
-					} else if readErr != nil {
-						t.Errorf("reading the response: %v", readErr)
-					}
-					if resp.StatusCode != tt.status {
-						t.Errorf("status %d, want %d", resp.StatusCode, tt.status)
-					}
-				}
-				if fails := tt.status == 0 || tt.reading; fails != (err != nil) || fails && !isTimeout(err) {
-					t.Errorf("the error is %v, want a time-out: %t", err, fails)
-				}
-				if took := time.Since(start).Round(time.Millisecond); took != tt.took || sent.Load() != tt.sent {
-					t.Errorf("%d attempts in %v, want %d in %v", sent.Load(), took, tt.sent, tt.took)
-				}
-			})
-		})
 	}
 }
 
@@ -199,30 +124,44 @@ func TestGzip(t *testing.T) {
 	}
 }
 
-// A cookie that a failed attempt sets is sent from the next request on, as
-// without retries. The attempts of one request are the same.
-func TestCookies(t *testing.T) {
-	var cookies []string
-	srv := httpfake.Serve(t, "HTTP/1.1", func(w http.ResponseWriter, r *http.Request) {
-		cookies = append(cookies, r.Header.Get("Cookie"))
-		http.SetCookie(w, &http.Cookie{Name: "n", Value: fmt.Sprint(len(cookies))})
-		if len(cookies) == 1 {
-			w.WriteHeader(http.StatusServiceUnavailable)
-		}
-	})
-	jar, err := cookiejar.New(nil)
-	if err != nil {
-		t.Fatal(err)
+// A proxy refuses CONNECT: for now, which is worth a retry, or for good.
+func TestConnectRefusals(t *testing.T) {
+	for _, tt := range []struct {
+		status int
+		sent   int32
+		ok     bool
+	}{{503, 3, true}, {502, 3, true}, {429, 3, true}, {407, 1, false}, {403, 1, false}} {
+		t.Run(fmt.Sprint(tt.status), func(t *testing.T) {
+			var asked atomic.Int32
+			srv := serveBehindTunnel(t, echo, func(w http.ResponseWriter, r *http.Request) {
+				if asked.Add(1) < 3 {
+					w.WriteHeader(tt.status)
+					return
+				}
+				tunnel(w, r)
+			})
+			resp, err := retrying(srv.Base).RoundTrip(srv.Request(t, http.MethodPost, strings.NewReader("through")))
+			if err == nil {
+				if body := httpfake.ReadAll(t, resp); body != "through" {
+					t.Errorf("%q came back", body)
+				}
+			}
+			if (err == nil) != tt.ok || asked.Load() != tt.sent {
+				t.Errorf("%v after %d CONNECTs, want %d", err, asked.Load(), tt.sent)
+			}
+		})
 	}
-	client := &http.Client{Transport: retrying(srv.Base), Jar: jar}
-	for range 2 {
-		resp, err := client.Get(srv.URL)
-		if err != nil {
-			t.Fatal(err)
-		}
-		resp.Body.Close()
-	}
-	if got := strings.Join(cookies, "|"); got != "||n=2" {
-		t.Errorf("the requests' cookies are %q, want none, none, and the last response's", got)
+}
+
+// A request to a server whose certificate is not trusted is sent once.
+func TestUntrustedCertificate(t *testing.T) {
+	srv := httpfake.ServeTCP(t, "HTTP/1.1 over TLS", echo)
+	attempts := 0
+	tr := retrying(newPool(t))
+	tr.Observe = func(awsretry.Attempt) { attempts++ }
+	_, err := tr.RoundTrip(srv.Request(t, http.MethodGet, nil))
+	var failure *awsretry.Error
+	if !errors.As(err, &failure) || failure.Stop != awsretry.StopPermanent || attempts != 1 {
+		t.Errorf("%v after %d attempts", err, attempts)
 	}
 }

@@ -3,6 +3,7 @@ package interop
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
@@ -17,6 +18,7 @@ import (
 
 	"connectrpc.com/connect"
 	"example.com/awsretry"
+	"example.com/awsretry/internal/httpfake"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/streaming"
@@ -220,5 +222,39 @@ func TestAzblob(t *testing.T) {
 	})
 	if stored != uploads {
 		t.Errorf("%d of %d were stored", stored, uploads)
+	}
+}
+
+// A file is uploaded from where it stands, over net/http's sendfile path. The
+// retry needs no buffer.
+func TestFileInPlace(t *testing.T) {
+	file := fileOf(append([]byte("skip"), content...)).open(t).(*os.File)
+	if _, err := file.Seek(4, io.SeekStart); err != nil {
+		t.Fatal(err)
+	}
+	var sent atomic.Int32
+	srv := httpfake.ServeTCP(t, "HTTP/1.1", func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil || !bytes.Equal(body, content) {
+			t.Errorf("%d bytes arrived of %d, %v", len(body), len(content), err)
+		}
+		if sent.Add(1) == 1 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	})
+	req := srv.Request(t, http.MethodPut, file)
+	req.ContentLength = int64(len(content))
+	tr := retrying(srv.Base)
+	tr.MaxBodyBuffer = -1
+	resp, err := tr.RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	httpfake.ReadAll(t, resp)
+	if resp.StatusCode != 200 || sent.Load() != 2 {
+		t.Errorf("status %d after %d attempts", resp.StatusCode, sent.Load())
+	}
+	if _, err := file.Stat(); !errors.Is(err, os.ErrClosed) {
+		t.Error("the file is open")
 	}
 }

@@ -1,15 +1,20 @@
 package interop
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"example.com/awsretry/internal/httpfake"
 	"github.com/gregjones/httpcache"
+	"github.com/klauspost/compress/gzhttp"
 )
 
 // A Transport retries what an HTTP cache sends. The cache stores a response
@@ -138,3 +143,110 @@ func TestCachesAroundMany(t *testing.T) {
 		}
 	})
 }
+
+// A server stalls in the middle of gzipped error bodies while other requests
+// use the same gzhttp.Transport. Its decompressors are in a pool, and Close
+// puts one there. A Close during a Read would let two requests share one.
+func TestStalledGzip(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		status int
+		saved  bool // the request succeeds in a retry
+	}{
+		{"permanent", http.StatusBadRequest, false},
+		{"retryable", http.StatusServiceUnavailable, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				service := &stallingService{status: tt.status}
+				srv := httpfake.Serve(t, "HTTP/1.1", service.serve)
+				srv.Base.MaxIdleConnsPerHost = 64
+				client := &http.Client{
+					Transport: retrying(gzhttp.Transport(srv.Base, gzhttp.TransportEnableZstd(false))),
+				}
+				defer srv.Base.CloseIdleConnections()
+
+				var stalled, others sync.WaitGroup
+				for i := range 40 {
+					stalled.Go(func() {
+						time.Sleep(time.Duration(i) * 10 * time.Millisecond)
+						ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+						defer cancel()
+						got, err := getText(ctx, client, srv.URL+fmt.Sprint("/stalled/", i))
+						if tt.saved && (err != nil || got != gzippedText(i)) {
+							t.Errorf("after a stalled %d: %d bytes, %v", tt.status, len(got), err)
+						}
+					})
+				}
+				var ended atomic.Bool
+				for i := range 8 {
+					others.Go(func() {
+						for n := i; !ended.Load(); n += 8 {
+							got, err := getText(t.Context(), client, srv.URL+fmt.Sprint("/", n))
+							if err != nil || got != gzippedText(n) {
+								t.Errorf("another request: %d bytes of %d, %v", len(got), len(gzippedText(n)), err)
+								return
+							}
+							time.Sleep(20 * time.Millisecond) // when stalled requests begin and end
+						}
+					})
+				}
+				stalled.Wait()
+				ended.Store(true)
+				others.Wait()
+				synctest.Wait()
+				if n := service.stalling.Load(); n != 0 {
+					t.Errorf("%d connections with a stalled body are open", n)
+				}
+			})
+		})
+	}
+}
+
+// A stallingService responds with gzipped text. The first request for each path
+// under /stalled/ gets a status and the beginning of a body.
+type stallingService struct {
+	status   int
+	begun    sync.Map // of the paths
+	stalling atomic.Int64
+}
+
+func (s *stallingService) serve(w http.ResponseWriter, r *http.Request) {
+	var n int
+	stall := false
+	if _, err := fmt.Sscanf(r.URL.Path, "/stalled/%d", &n); err == nil {
+		_, begun := s.begun.LoadOrStore(r.URL.Path, true)
+		stall = !begun
+	} else if _, err := fmt.Sscanf(r.URL.Path, "/%d", &n); err != nil {
+		http.NotFound(w, r)
+		return
+	}
+	compressed := gzippedTexts()[n%gzippedKinds]
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Encoding", "gzip")
+	if !stall {
+		w.Write(compressed)
+		return
+	}
+	s.stalling.Add(1)
+	defer s.stalling.Add(-1)
+	w.WriteHeader(s.status)
+	w.Write(compressed[:len(compressed)/2])
+	http.NewResponseController(w).Flush()
+	<-r.Context().Done()
+}
+
+const gzippedKinds = 16
+
+// gzippedText returns the text of the nth path, 1 to 16 kB.
+func gzippedText(n int) string {
+	n %= gzippedKinds
+	return string(chaosBytes(n, 1000*(n+1)))
+}
+
+var gzippedTexts = sync.OnceValue(func() (all [gzippedKinds][]byte) {
+	for n := range all {
+		all[n] = gzipped(gzippedText(n))
+	}
+	return all
+})

@@ -1,14 +1,18 @@
 package interop
 
 import (
+	"context"
+	"errors"
 	"io"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"example.com/awsretry"
+	"example.com/awsretry/internal/httpfake"
 	"golang.org/x/net/http2"
 )
 
@@ -143,5 +147,66 @@ func (f h2Fault) run(t *testing.T, payload string, body io.Reader) {
 	}
 	if conns != 1+f.newConns {
 		t.Errorf("%d connections, want %d", conns, 1+f.newConns)
+	}
+}
+
+// A server refuses a stream, or goes away, while the caller is still writing
+// the body. No byte of the body is lost.
+func TestRefusedWhileWriting(t *testing.T) {
+	for name, refuse := range map[string]func(*h2Stream){
+		"REFUSED_STREAM": (*h2Stream).refuse,
+		"GOAWAY":         (*h2Stream).goAwayBefore,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := startFrames(t, true, refuse, (*h2Stream).echo)
+				pr, caller := io.Pipe()
+				body := httpfake.NewBody(pr)
+				go func() {
+					defer caller.Close()
+					synctest.Wait() // the refusal has arrived
+					if bodies, _ := server.seen(); len(bodies) == 0 || !body.Reading() {
+						t.Error("no Read is under way")
+					}
+					for _, piece := range []string{"one ", "two ", "three ", "four"} {
+						io.WriteString(caller, piece)
+					}
+				}()
+				resp, err := retrying(server.pool).
+					RoundTrip(newRequest(t, t.Context(), http.MethodPost, framesURL, body))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := httpfake.ReadAll(t, resp); got != "one two three four" {
+					t.Errorf("%q came back", got)
+				}
+			})
+		})
+	}
+}
+
+// A server refuses all streams until the deadline. Meanwhile, net/http waits
+// with the next copy of the body, which it then drops.
+func TestRefusedUntilDeadline(t *testing.T) {
+	short := content[:1000]
+	for _, kind := range []bodyKind{
+		{name: "stream", content: short, hasLength: true, open: func(testing.TB) io.Reader { return streamOf(short) }},
+		fileOf(short),
+	} {
+		t.Run(kind.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := startFrames(t, false, (*h2Stream).refuse)
+				ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+				defer cancel()
+				req, body := kind.request(t, ctx, framesURL)
+				if _, err := retrying(server.pool).RoundTrip(req); !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("the error is %v", err)
+				}
+				wantClosedOnce(t, body)
+				if bodies, _ := server.seen(); len(bodies) < 2 {
+					t.Errorf("the server refused %d streams, want 2 or more", len(bodies))
+				}
+			})
+		})
 	}
 }

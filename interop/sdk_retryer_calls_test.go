@@ -1,0 +1,472 @@
+package interop
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+
+	"example.com/awsretry"
+	"example.com/awsretry/awssdk"
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/sfn"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	gocmp "github.com/google/go-cmp/cmp"
+)
+
+// The number of attempts is that of the context, of the operation, of the
+// client or of the Retryer, in this order.
+func TestRetryerMaxAttempts(t *testing.T) {
+	for _, tt := range []struct {
+		name              string
+		revision          awsretry.Revision
+		client, operation int // RetryMaxAttempts
+		context           int // WithMaxAttempts, for an applied Retryer
+		s3, dynamodb      int // attempts
+	}{
+		{name: "5 on the client", client: 5, s3: 5, dynamodb: 5},
+		{name: "1 on the client", client: 1, s3: 1, dynamodb: 1},
+		{name: "5 on the operation", operation: 5, s3: 5, dynamodb: 5},
+		{name: "1 on the operation of a client with 5", client: 5, operation: 1, s3: 1, dynamodb: 1},
+		{name: "3 on the client in 2026", revision: awsretry.Revision2026, client: 3, s3: 3, dynamodb: 3},
+		{name: "4 on the client in 2026", revision: awsretry.Revision2026, client: 4, s3: 4, dynamodb: 4},
+		{name: "4 on the operation in 2026", revision: awsretry.Revision2026, operation: 4, s3: 4, dynamodb: 4},
+		{name: "none in 2026", revision: awsretry.Revision2026, s3: 3, dynamodb: 4},
+		{name: "2 in the context, 5 on the client", client: 5, context: 2, s3: 2, dynamodb: 2},
+		{name: "6 in the context", context: 6, s3: 6, dynamodb: 6},
+		{name: "5 in the context, 2 on the client", client: 2, context: 5, s3: 2, dynamodb: 2},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inVirtualTime(t, func(t *testing.T, u retryerUse) {
+				if !u.apply {
+					if tt.context > 0 {
+						tt.s3, tt.dynamodb = cmp.Or(tt.client, 3), cmp.Or(tt.client, 3)
+					}
+					if tt.client+tt.operation == 0 {
+						tt.dynamodb = 3
+					}
+				}
+				ctx := t.Context()
+				if tt.context > 0 {
+					ctx = awsretry.WithMaxAttempts(ctx, tt.context)
+				}
+				stub := &sdkStub{steps: slices.Repeat([]sdkStep{failed}, 20)}
+				var seen recorder
+				r := newRetryer(t, awssdk.Config{Revision: tt.revision, Observe: seen.observe})
+				cfg := u.config(r, "service.example", stub)
+				cfg.RetryMaxAttempts = tt.client
+				_, s3Err := s3.NewFromConfig(cfg).ListBuckets(ctx, nil, func(o *s3.Options) {
+					if tt.operation > 0 {
+						o.RetryMaxAttempts = tt.operation
+					}
+				})
+				_, ddbErr := dynamodb.NewFromConfig(cfg).ListTables(ctx, nil, func(o *dynamodb.Options) {
+					if tt.operation > 0 {
+						o.RetryMaxAttempts = tt.operation
+					}
+				})
+				for _, err := range []error{s3Err, ddbErr} {
+					if stopOf(err) != awsretry.StopMaxAttempts {
+						t.Errorf("ended as %q: %v", stopOf(err), err)
+					}
+				}
+				var want []string
+				var stops []int
+				for _, attempts := range []int{tt.s3, tt.dynamodb} {
+					for i := range attempts {
+						want = append(want, fmt.Sprintf("attempt=%d; max=%d", i+1, attempts))
+					}
+					stops = append(stops, attempts)
+				}
+				if diff := gocmp.Diff(want, stub.headers("Amz-Sdk-Request")); diff != "" {
+					t.Errorf("headers (-want +got):\n%s", diff)
+				}
+				var stopped []int
+				for _, a := range seen.records {
+					if a.Stop == awsretry.StopMaxAttempts {
+						stopped = append(stopped, a.Number)
+					}
+				}
+				if u.apply && !slices.Equal(stopped, stops) {
+					t.Errorf("attempts %v were observed as the last ones, want %v", stopped, stops)
+				}
+			})
+		})
+	}
+}
+
+// What the SDK's package retry wraps around a Retryer works.
+func TestRetryerWrapped(t *testing.T) {
+	custom := sdkStep{status: 400, code: "Custom"}
+	for _, tt := range []struct {
+		name    string
+		wrap    func(aws.Retryer) aws.Retryer
+		steps   []sdkStep
+		stop    awsretry.Stop
+		records []record // nil: any
+		sent    int
+		longest time.Duration // between two requests
+		tokens  int
+	}{
+		{
+			"AddWithErrorCodes",
+			func(r aws.Retryer) aws.Retryer { return retry.AddWithErrorCodes(r, "Custom") },
+			[]sdkStep{custom, failed, custom},
+			awsretry.StopMaxAttempts,
+			recordsOf(ddbPartition,
+				record{Class: awsretry.Transient, Code: "Custom", Delay: time.Second},
+				record{Class: awsretry.Transient, Code: "InternalServerError", Delay: 2 * time.Second},
+				record{Class: awsretry.Transient, Code: "Custom", Stop: awsretry.StopMaxAttempts}),
+			3, 2 * time.Second, 490,
+		},
+		{
+			"AddWithMaxBackoffDelay",
+			func(r aws.Retryer) aws.Retryer { return retry.AddWithMaxBackoffDelay(r, 10*time.Millisecond) },
+			[]sdkStep{failed, failed},
+			awsretry.StopSuccess,
+			nil,
+			3, 10 * time.Millisecond, 495,
+		},
+		{
+			"AddWithMaxAttempts",
+			func(r aws.Retryer) aws.Retryer { return retry.AddWithMaxAttempts(r, 2) },
+			[]sdkStep{failed, failed},
+			awsretry.StopMaxAttempts,
+			recordsOf(ddbPartition,
+				record{Class: awsretry.Transient, Code: "InternalServerError", Delay: time.Second},
+				record{Class: awsretry.Transient, Code: "InternalServerError", Stop: awsretry.StopMaxAttempts}),
+			2, time.Second, 495,
+		},
+		{
+			"NopRetryer in its place",
+			func(aws.Retryer) aws.Retryer { return aws.NopRetryer{} },
+			[]sdkStep{failed},
+			awsretry.StopPermanent,
+			[]record{},
+			1, 0, 500,
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inVirtualTime(t, func(t *testing.T, u retryerUse) {
+				stub := &sdkStub{steps: tt.steps}
+				var seen recorder
+				r := newRetryer(t, awssdk.Config{Observe: seen.observe})
+				client := dynamodb.NewFromConfig(u.config(r, "ddb.example", stub))
+				for range r.Partitions() {
+					t.Error("there is a partition before the first call")
+				}
+				wrap := func(o *dynamodb.Options) { o.Retryer = tt.wrap(o.Retryer) }
+				_, err := client.ListTables(t.Context(), nil, wrap)
+				if stopOf(err) != tt.stop {
+					t.Errorf("ended as %q, want %q: %v", stopOf(err), tt.stop, err)
+				}
+				if len(stub.sent) != tt.sent {
+					t.Errorf("%d requests, want %d", len(stub.sent), tt.sent)
+				}
+				if delays := stub.delays(); len(delays) > 0 && slices.Max(delays) > tt.longest {
+					t.Errorf("delays %v, want at most %v", delays, tt.longest)
+				}
+				if tt.records != nil && u.apply {
+					if diff := gocmp.Diff(tt.records, seen.records, cmpEmpty); diff != "" {
+						t.Errorf("records (-want +got):\n%s", diff)
+					}
+				}
+				if state, ok := r.State(ddbPartition); ok && state.Tokens != tt.tokens {
+					t.Errorf("%d tokens, want %d", state.Tokens, tt.tokens)
+				}
+				// The next call is not affected.
+				seen.records, stub.steps = nil, nil
+				if _, err := client.ListTables(t.Context(), nil); err != nil || u.apply && len(seen.records) != 1 {
+					t.Errorf("the next call: %v, records %v", err, seen.records)
+				}
+			})
+		})
+	}
+}
+
+// Credentials come from calls within calls, which retry on their own.
+func TestRetryerCredentials(t *testing.T) {
+	for _, nested := range []bool{true, false} {
+		t.Run(fmt.Sprintf("applied to the client of the provider %v", nested), func(t *testing.T) {
+			inVirtualTime(t, func(t *testing.T, u retryerUse) {
+				var seen recorder
+				r := newRetryer(t, awssdk.Config{Mode: awsretry.Adaptive, Observe: seen.observe})
+				inner := &sdkStub{steps: []sdkStep{failed}}
+				provider := dynamodb.NewFromConfig(retryerUse{apply: nested}.config(r, "sts.example", inner))
+				outer := &sdkStub{steps: []sdkStep{{status: 503}}}
+				cfg := u.config(r, "s3.example", outer)
+				provide := func(ctx context.Context) (aws.Credentials, error) {
+					if _, err := provider.ListTables(ctx, nil); err != nil {
+						return aws.Credentials{}, err
+					}
+					return sdkCredentials(ctx)
+				}
+				cfg.Credentials = aws.NewCredentialsCache(aws.CredentialsProviderFunc(provide))
+				if _, err := s3.NewFromConfig(cfg).ListBuckets(t.Context(), nil); err != nil {
+					t.Fatal(err)
+				}
+				var want []record
+				if nested {
+					want = recordsOf(ddbPartition,
+						record{Class: awsretry.Transient, Code: "InternalServerError", Delay: time.Second},
+						record{Class: awsretry.Success, Stop: awsretry.StopSuccess})
+				}
+				if u.apply {
+					want = append(want, recordsOf(s3Partition,
+						record{Class: awsretry.Transient, Code: "ServiceUnavailable", Delay: time.Second},
+						record{Class: awsretry.Success, Stop: awsretry.StopSuccess})...)
+				}
+				if diff := gocmp.Diff(want, seen.records, cmpEmpty); diff != "" {
+					t.Errorf("records (-want +got):\n%s", diff)
+				}
+				if len(inner.sent) != 2 || len(outer.sent) != 2 {
+					t.Errorf("%d requests for credentials, then %d, want 2 and 2", len(inner.sent), len(outer.sent))
+				}
+				wantTokens(t, r, ddbPartition, 500)
+				wantTokens(t, r, s3Partition, 500)
+			})
+		})
+	}
+}
+
+// A service module that is older than the SDK's core sets the header of each
+// attempt itself. It has the attempts of the call too.
+func TestRetryerHeaderOfOlderModule(t *testing.T) {
+	for _, tt := range []struct {
+		name        string
+		ofOperation int // RetryMaxAttempts
+		want        []string
+	}{
+		{"the Retryer's", 0, []string{"attempt=1; max=3", "attempt=2; max=3", "attempt=3; max=3"}},
+		{"the operation's", 2, []string{"attempt=1; max=2", "attempt=2; max=2"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inVirtualTime(t, func(t *testing.T, u retryerUse) {
+				stub := &sdkStub{steps: slices.Repeat([]sdkStep{failed}, 9)}
+				client := sfn.NewFromConfig(u.config(newRetryer(t, awssdk.Config{}), "sfn.example", stub))
+				input := &sfn.DescribeStateMachineInput{StateMachineArn: aws.String("arn:aws:states:us-east-1:1:stateMachine:m")}
+				client.DescribeStateMachine(t.Context(), input, func(o *sfn.Options) {
+					o.RetryMaxAttempts = tt.ofOperation
+				})
+				if diff := gocmp.Diff(tt.want, stub.headers("Amz-Sdk-Request")); diff != "" {
+					t.Errorf("headers (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+// Clients that share a Retryer have buckets of their own for each service and
+// region, unless the Config says otherwise.
+func TestRetryerSharedByClients(t *testing.T) {
+	for _, tt := range []struct {
+		name      string
+		partition func(context.Context) string
+		tokens    map[string]int
+	}{
+		{
+			"by service and region", nil,
+			map[string]int{ddbPartition: 500 - 15, "DynamoDB eu-west-1": 500, s3Partition: 500 - 5},
+		},
+		{"one for all", func(context.Context) string { return "account" }, map[string]int{"account": 500 - 20 + 1}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inVirtualTime(t, func(t *testing.T, u retryerUse) {
+				r := newRetryer(t, awssdk.Config{Partition: tt.partition})
+				// The first client fails for good, the third one after a retry.
+				drained := &sdkStub{steps: []sdkStep{failed, busy, failed}}
+				dynamodb.NewFromConfig(u.config(r, "us.example", drained)).ListTables(t.Context(), nil)
+				cfg := u.config(r, "s3.example", &sdkStub{steps: []sdkStep{{status: 500}, {status: 404}}})
+				s3.NewFromConfig(cfg).ListBuckets(t.Context(), nil)
+				cfg = u.config(r, "eu.example", new(sdkStub))
+				cfg.Region = "eu-west-1"
+				if _, err := dynamodb.NewFromConfig(cfg).ListTables(t.Context(), nil); err != nil {
+					t.Error(err)
+				}
+				got := make(map[string]int)
+				for name, state := range r.Partitions() {
+					got[name] = state.Tokens
+				}
+				if diff := gocmp.Diff(tt.tokens, got); diff != "" {
+					t.Errorf("tokens (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+const sqsPartition = "SQS us-east-1"
+
+var sqsQueue = aws.String("http://sqs.example/1/queue")
+
+// sqsSend sends the message "hello".
+func sqsSend(t *testing.T, client *sqs.Client) error {
+	input := &sqs.SendMessageInput{QueueUrl: sqsQueue, MessageBody: aws.String("hello")}
+	_, err := client.SendMessage(t.Context(), input)
+	return err
+}
+
+// sqsSent is the response to sqsSend.
+var sqsSent = sdkStep{body: `{"MessageId":"1","MD5OfMessageBody":"5d41402abc4b2a76b9719d911017c592"}`}
+
+// The delay before the retry is what the response asks for, if the revision
+// knows its header.
+func TestRetryerSQSDelay(t *testing.T) {
+	short := awsretry.Exponential{
+		Initial: 50 * time.Millisecond, ThrottlingInitial: time.Second, Jitter: awsretry.NoJitter,
+	}
+	for _, tt := range []struct {
+		name     string
+		revision awsretry.Revision
+		step     sdkStep
+		class    awsretry.Class
+		code     string
+		delay    time.Duration
+		cost     int
+	}{
+		{"a 500", awsretry.Classic, failed, awsretry.Transient, "InternalServerError", 50 * time.Millisecond, 5},
+		{
+			"a throttling code in X-Amzn-Query-Error", awsretry.Classic,
+			sdkStep{
+				status: 403, code: "SomethingElse",
+				header: map[string]string{"X-Amzn-Query-Error": "RequestThrottled;Sender"},
+			},
+			awsretry.Throttled, "RequestThrottled", time.Second, 10,
+		},
+		{
+			"X-Amz-Retry-After in 2026", awsretry.Revision2026,
+			sdkStep{status: 500, header: map[string]string{"X-Amz-Retry-After": "1500"}},
+			awsretry.Transient, "UnknownError", 1500 * time.Millisecond, 14,
+		},
+		{
+			"X-Amz-Retry-After of a minute in 2026", awsretry.Revision2026,
+			sdkStep{status: 500, header: map[string]string{"X-Amz-Retry-After": "60000"}},
+			awsretry.Transient, "UnknownError", 5050 * time.Millisecond, 14,
+		},
+		{
+			"X-Amz-Retry-After in Classic", awsretry.Classic,
+			sdkStep{status: 500, header: map[string]string{"X-Amz-Retry-After": "1500"}},
+			awsretry.Transient, "UnknownError", 50 * time.Millisecond, 5,
+		},
+		{
+			"Retry-After in Classic", awsretry.Classic,
+			sdkStep{status: 503, header: map[string]string{"Retry-After": "1"}},
+			awsretry.Transient, "UnknownError", time.Second, 5,
+		},
+		{
+			"Retry-After in 2026", awsretry.Revision2026,
+			sdkStep{status: 503, header: map[string]string{"Retry-After": "1"}},
+			awsretry.Transient, "UnknownError", time.Second, 14,
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inVirtualTime(t, func(t *testing.T, u retryerUse) {
+				stub := &sdkStub{steps: []sdkStep{tt.step, sqsSent, tt.step, tt.step}}
+				var seen recorder
+				r := newRetryer(t, awssdk.Config{
+					Revision: tt.revision, MaxAttempts: 2, Backoff: short, Observe: seen.observe,
+				})
+				client := sqs.NewFromConfig(u.config(r, "sqs.example", stub))
+				if err := sqsSend(t, client); err != nil {
+					t.Fatal(err)
+				}
+				if got := stub.delays(); !slices.Equal(got, []time.Duration{tt.delay}) {
+					t.Errorf("delays %v, want %v", got, tt.delay)
+				}
+				want := recordsOf(sqsPartition,
+					record{Class: tt.class, Code: tt.code, Delay: tt.delay},
+					record{Class: awsretry.Success, Stop: awsretry.StopSuccess})
+				if !u.apply {
+					want = nil
+				}
+				if diff := gocmp.Diff(want, seen.records); diff != "" {
+					t.Errorf("records (-want +got):\n%s", diff)
+				}
+				wantTokens(t, r, sqsPartition, 500)
+				if err := sqsSend(t, client); stopOf(err) != awsretry.StopMaxAttempts {
+					t.Errorf("after two failures: %v", err)
+				}
+				wantTokens(t, r, sqsPartition, 500-tt.cost)
+			})
+		})
+	}
+}
+
+// skewed returns a response of a service whose clock is an hour ahead.
+func skewed(step sdkStep) sdkStep {
+	step.header = map[string]string{"Date": time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)}
+	return step
+}
+
+// The SDK corrects its clock by the service's, and signs the request again.
+func TestRetryerClockSkew(t *testing.T) {
+	const code = "RequestTimeTooSkewed"
+	for _, tt := range []struct {
+		name    string
+		steps   func() []sdkStep
+		records []record
+	}{
+		{
+			"corrected",
+			func() []sdkStep { return []sdkStep{skewed(sdkStep{status: 403, code: code}), skewed(sdkStep{})} },
+			recordsOf(ddbPartition,
+				record{Class: awsretry.Transient, Code: code, Delay: time.Second},
+				record{Class: awsretry.Success, Stop: awsretry.StopSuccess}),
+		},
+		{
+			"not corrected by that",
+			func() []sdkStep {
+				late := skewed(sdkStep{status: 403, code: code})
+				return []sdkStep{late, late, late}
+			},
+			recordsOf(ddbPartition,
+				record{Class: awsretry.Transient, Code: code, Delay: time.Second},
+				record{Class: awsretry.Permanent, Code: code, Stop: awsretry.StopPermanent}),
+		},
+		{
+			"the clock is right",
+			func() []sdkStep { return []sdkStep{{status: 403, code: code}} },
+			recordsOf(ddbPartition, record{Class: awsretry.Permanent, Code: code, Stop: awsretry.StopPermanent}),
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inVirtualTime(t, func(t *testing.T, u retryerUse) {
+				call := func(cfg aws.Config, stub *sdkStub) bool {
+					_, err := dynamodb.NewFromConfig(cfg).ListTables(t.Context(), nil)
+					dates := stub.headers("X-Amz-Date")
+					for i, date := range dates {
+						signed, parseErr := time.Parse("20060102T150405Z", date)
+						ahead := signed.Sub(stub.sent[i].at).Round(time.Minute)
+						if parseErr != nil || ahead != time.Duration(i)*time.Hour {
+							t.Errorf("request %d was signed for %v ahead (%v)", i+1, ahead, parseErr)
+						}
+					}
+					return err == nil
+				}
+				stub, own := &sdkStub{steps: tt.steps()}, &sdkStub{steps: tt.steps()}
+				var seen recorder
+				r := newRetryer(t, awssdk.Config{Observe: seen.observe})
+				ok := call(u.config(r, "ddb.example", stub), stub)
+				cfg := u.config(r, "ddb.example", own)
+				cfg.Retryer, cfg.APIOptions = sdkRetryer, nil
+				if wantOK := call(cfg, own); ok != wantOK || len(stub.sent) != len(own.sent) {
+					t.Errorf("%d requests, success %v; with the SDK's retryer %d, %v",
+						len(stub.sent), ok, len(own.sent), wantOK)
+				}
+				want := tt.records
+				if !u.apply {
+					want = nil
+				}
+				if diff := gocmp.Diff(want, seen.records); diff != "" {
+					t.Errorf("records (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
