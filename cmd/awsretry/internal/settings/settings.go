@@ -12,23 +12,23 @@ import (
 	"github.com/spf13/pflag"
 
 	"example.com/awsretry"
-	"example.com/awsretry/cmd/awsretry/internal/flags"
+	"example.com/awsretry/cmd/internal/cli"
 )
 
 // Flags say how requests are retried. The environment and the shared config
 // file decide what they leave open.
 type Flags struct {
-	profile        flags.Word
+	profile        cli.Word
 	mode           choice
 	revision       choice
-	maxAttempts    flags.Number
-	attemptTimeout flags.Period
-	baseDelay      flags.Period
-	maxDelay       flags.Period
+	maxAttempts    cli.Number
+	attemptTimeout cli.Period
+	baseDelay      cli.Period
+	maxDelay       cli.Period
 	jitter         choice
 	maxRetryAfter  retryAfter
-	quota          flags.Number
-	partition      flags.Word
+	quota          cli.Number
+	partition      cli.Word
 	idempotentOnly bool
 	failFast       bool
 	pacing         choice
@@ -49,8 +49,8 @@ func (f *Flags) Register(set *pflag.FlagSet) {
 	f.revision.allowed = []string{"classic", "2026"}
 	f.pacing.allowed = []string{awsretry.CubicPacing.String(), awsretry.ScaledPacing.String()}
 	f.jitter.allowed = []string{"full", "equal", "none"}
-	f.maxAttempts = flags.Number{Least: 1, Note: " (1: never retry)"}
-	f.quota = flags.Number{Least: 1, Off: noQuota, Note: ", or -1 for no bucket"}
+	f.maxAttempts = cli.Number{Least: 1, Note: " (1: never retry)"}
+	f.quota = cli.Number{Least: 1, Off: noQuota, Note: ", or -1 for no bucket"}
 
 	f.profile.Kind, f.partition.Kind = "PROFILE", "NAME"
 	set.Var(&f.profile, "profile", ProfileUsage)

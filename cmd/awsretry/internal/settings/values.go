@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"example.com/awsretry/cmd/awsretry/internal/flags"
+	"example.com/awsretry/cmd/internal/cli"
 )
 
 // A choice is one of several words. It is "" if the flag is not given.
@@ -48,7 +48,7 @@ func (r *retryAfter) Set(s string) error {
 		*r = -1
 		return nil
 	}
-	var p flags.Period
+	var p cli.Period
 	if err := p.Set(s); err != nil {
 		return fmt.Errorf("%w, or ignore", err)
 	}

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"example.com/awsretry/cmd/awsretry/internal/clitest"
-	"example.com/awsretry/cmd/awsretry/internal/exit"
+	"example.com/awsretry/cmd/internal/cli"
+	"example.com/awsretry/cmd/internal/clitest"
 )
 
 const configFile = `[default]
@@ -140,7 +140,7 @@ func TestErrors(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := clitest.Shell{Env: c.env}.Run(t, New, append([]string{"config"}, c.args...)...)
-			if got.Status != exit.Usage || got.Out != "" || !strings.Contains(got.Err, c.want) ||
+			if got.Status != cli.Usage || got.Out != "" || !strings.Contains(got.Err, c.want) ||
 				!strings.Contains(got.Err, c.env["AWS_CONFIG_FILE"]) {
 				t.Errorf("%+v, want a usage error with %q", got, c.want)
 			}
@@ -151,7 +151,7 @@ func TestErrors(t *testing.T) {
 func TestOutputFails(t *testing.T) {
 	for _, args := range [][]string{{"config"}, {"config", "--json"}} {
 		got := clitest.Shell{Out: clitest.FullDisk{}}.Run(t, New, args...)
-		if got.Status != exit.Failure || !strings.Contains(got.Err, "no space left") {
+		if got.Status != cli.Failure || !strings.Contains(got.Err, "no space left") {
 			t.Errorf("%q: %+v, want status 1 and the reason", args, got)
 		}
 	}

@@ -11,18 +11,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"example.com/awsretry"
-	"example.com/awsretry/cmd/awsretry/internal/exit"
-	"example.com/awsretry/cmd/awsretry/internal/flags"
-	"example.com/awsretry/cmd/awsretry/internal/iostreams"
-	"example.com/awsretry/cmd/awsretry/internal/outfile"
-	"example.com/awsretry/cmd/awsretry/internal/request"
-	"example.com/awsretry/cmd/awsretry/internal/screen"
 	"example.com/awsretry/cmd/awsretry/internal/settings"
-	"example.com/awsretry/cmd/awsretry/internal/signals"
+	"example.com/awsretry/cmd/internal/cli"
+	"example.com/awsretry/cmd/internal/files"
+	"example.com/awsretry/cmd/internal/term"
 )
 
 // New returns the command.
-func New(s iostreams.Streams) *cobra.Command {
+func New(s term.Streams) *cobra.Command {
 	c := command{Streams: s}
 	cmd := &cobra.Command{
 		Use:   "get [flags] URL",
@@ -56,13 +52,13 @@ Exit status: 0 success; 22 an HTTP error after the last retry; 2 wrong usage, an
   awsretry get --base-delay 200ms --max-delay 5s -o orders.json https://api.example.com/orders
   awsretry get --resume -o backup.tar https://files.example.com/backup.tar
   awsretry get --json https://api.example.com/orders 2>attempts.jsonl`,
-		Args: flags.Exactly("URL"),
+		Args: cli.Exactly("URL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c.request.Parsed(cmd.Flags())
 			return c.run(cmd.Context(), args[0])
 		},
 	}
-	set, retries := flags.NewSet(), flags.NewSet()
+	set, retries := cli.NewFlags(), cli.NewFlags()
 	c.output.Kind = "FILE"
 	c.request.Register(set, "default GET, with --data POST")
 	set.VarP(&c.output, "output", "o",
@@ -71,22 +67,22 @@ Exit status: 0 success; 22 an HTTP error after the last retry; 2 wrong usage, an
 	set.BoolVar(&c.json, "json", false, "print a JSON object for each attempt, on a line of its own")
 	set.Var(&c.timeout, "timeout", "give up after this time, delays and body included (default none)")
 	c.settings.Register(retries)
-	flags.AddGroups(cmd, flags.Group{Title: "Request", Flags: set}, flags.Group{Title: "Retries", Flags: retries})
+	cli.AddGroups(cmd, cli.Group{Title: "Request", Flags: set}, cli.Group{Title: "Retries", Flags: retries})
 	return cmd
 }
 
 type command struct {
-	iostreams.Streams
+	term.Streams
 	request  requestFlags
-	output   flags.Word
+	output   cli.Word
 	json     bool
-	timeout  flags.Period
+	timeout  cli.Period
 	settings settings.Flags
 }
 
 // run's errors are usage errors until something is sent.
 func (c *command) run(ctx context.Context, address string) error {
-	u, err := request.ParseURL(address)
+	u, err := cli.ParseURL(address)
 	if err != nil {
 		return err
 	}
@@ -103,9 +99,9 @@ func (c *command) run(ctx context.Context, address string) error {
 	}
 	if c.output.Value != "" {
 		// SIGPIPE from a closed standard error would leave a part of the file.
-		defer signals.IgnorePipe()()
+		defer cli.IgnorePipe()()
 	}
-	out, err := outfile.Open(ctx, c.output.Value, c.Out)
+	out, err := files.Create(ctx, c.output.Value, c.Out)
 	if err != nil {
 		if req.Body != nil {
 			req.Body.Close()
@@ -169,10 +165,10 @@ func (c *command) warnMissingFiles() {
 
 func (c *command) warn(warning string) {
 	if !c.json {
-		c.Warn("get", warning)
+		c.Warn("awsretry get", warning)
 		return
 	}
-	screen.NewEncoder(c.Err).Encode(struct {
+	term.NewEncoder(c.Err).Encode(struct {
 		Warning string `json:"warning"`
 	}{warning})
 }
@@ -181,7 +177,7 @@ func (c *command) warn(warning string) {
 // ended.
 func unsent(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
-		return exit.Failed(err)
+		return cli.Failed(err)
 	}
 	return err
 }
@@ -207,7 +203,7 @@ func (c *command) withTimeout(ctx context.Context) (context.Context, ending, con
 func (e ending) explain(err error) error {
 	switch {
 	case e.interrupted.Err() != nil:
-		return &endedError{exit.ErrInterrupted, err}
+		return &endedError{cli.ErrInterrupted, err}
 	case e.timeout.Err() != nil:
 		return &endedError{context.Cause(e.timeout), err}
 	}

@@ -7,10 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"example.com/awsretry/cmd/awsretry/internal/buildinfo"
-	"example.com/awsretry/cmd/awsretry/internal/clitest"
-	"example.com/awsretry/cmd/awsretry/internal/exit"
-	"example.com/awsretry/cmd/awsretry/internal/fake"
+	"example.com/awsretry/cmd/internal/cli"
+	"example.com/awsretry/cmd/internal/clitest"
 )
 
 func TestRequest(t *testing.T) {
@@ -21,7 +19,7 @@ func TestRequest(t *testing.T) {
 		header map[string]string
 		body   string
 	}{
-		{"default", nil, "GET", map[string]string{"User-Agent": "awsretry/" + buildinfo.Version()}, ""},
+		{"default", nil, "GET", map[string]string{"User-Agent": "awsretry/" + cli.Version()}, ""},
 		{"method", []string{"-X", "DELETE"}, "DELETE", nil, ""},
 		{"data", []string{"-d", "a=1"}, "POST", map[string]string{"Content-Length": "3"}, "a=1"},
 		{"empty data", []string{"-d", ""}, "POST", map[string]string{"Content-Length": "0"}, ""},
@@ -33,7 +31,7 @@ func TestRequest(t *testing.T) {
 			map[string]string{"Amz-Sdk-Request": "attempt=1; max=4"}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := fake.Start(t, fake.Fine)
+			s := clitest.Start(t, clitest.Fine)
 			if got := (clitest.Shell{}).Run(t, New, quick(append(c.args, s.URL)...)...); got.Status != 0 {
 				t.Fatalf("status %d, standard error:\n%s", got.Status, got.Err)
 			}
@@ -52,7 +50,7 @@ func TestRequest(t *testing.T) {
 }
 
 func TestUserOfURL(t *testing.T) {
-	s := fake.Start(t, fake.Fine)
+	s := clitest.Start(t, clitest.Fine)
 	got := clitest.Shell{}.Run(t, New, "get", strings.Replace(s.URL, "http://", "http://me:hidden@", 1))
 	user, password, _ := s.Requests()[0].BasicAuth()
 	if user != "me" || password != "hidden" || strings.Contains(got.Err, "hidden") {
@@ -102,7 +100,7 @@ func TestBody(t *testing.T) {
 		{"long standard input", "@-", struct{ io.Reader }{strings.NewReader(long)}, long, -1, 1, 22},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := fake.Start(t, fake.Unavailable, fake.Unavailable, fake.Fine)
+			s := clitest.Start(t, clitest.Unavailable, clitest.Unavailable, clitest.Fine)
 			got := clitest.Shell{In: c.stdin}.Run(t, New, quick("-d", c.data, s.URL)...)
 			if got.Status != c.status {
 				t.Errorf("status %d, want %d; standard error:\n%s", got.Status, c.status, got.Err)
@@ -162,7 +160,7 @@ func TestUsageErrors(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := clitest.Shell{}.Run(t, New, append([]string{"get"}, c.args...)...)
-			if got.Status != exit.Usage || got.Out != "" || strings.Contains(got.Err, "secret") {
+			if got.Status != cli.Usage || got.Out != "" || strings.Contains(got.Err, "secret") {
 				t.Errorf("%+v, want a usage error without the query", got)
 			}
 			for _, want := range c.want {

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"example.com/awsretry/cmd/awsretry/internal/clitest"
-	"example.com/awsretry/cmd/awsretry/internal/exit"
+	"example.com/awsretry/cmd/internal/cli"
+	"example.com/awsretry/cmd/internal/clitest"
 	"example.com/awsretry/simulate/scenario"
 )
 
@@ -94,7 +94,7 @@ func TestFromErrors(t *testing.T) {
 	} {
 		t.Run(tt.args, func(t *testing.T) {
 			r := clitest.Shell{}.Run(t, New, append([]string{"simulate"}, strings.Fields(tt.args)...)...)
-			if r.Status != exit.Usage || r.Out != "" || !strings.Contains(r.Err, tt.want) {
+			if r.Status != cli.Usage || r.Out != "" || !strings.Contains(r.Err, tt.want) {
 				t.Errorf("%+v, want %q", r, tt.want)
 			}
 		})

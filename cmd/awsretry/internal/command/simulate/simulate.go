@@ -9,27 +9,25 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"example.com/awsretry/cmd/awsretry/internal/exit"
-	"example.com/awsretry/cmd/awsretry/internal/flags"
-	"example.com/awsretry/cmd/awsretry/internal/iostreams"
-	"example.com/awsretry/cmd/awsretry/internal/screen"
 	"example.com/awsretry/cmd/awsretry/internal/settings"
+	"example.com/awsretry/cmd/internal/cli"
+	"example.com/awsretry/cmd/internal/term"
 	engine "example.com/awsretry/simulate"
 	"example.com/awsretry/simulate/scenario"
 	"example.com/awsretry/simulate/traffic"
 )
 
 // New returns the command.
-func New(s iostreams.Streams) *cobra.Command {
+func New(s term.Streams) *cobra.Command {
 	c := command{
 		Streams: s,
-		clients: flags.Number{Least: 1, Most: scenario.MaxClients},
+		clients: cli.Number{Least: 1, Most: scenario.MaxClients},
 		rate:    rate{most: scenario.MaxRate},
-		picture: flags.Word{Kind: "FILE"},
-		report:  flags.Word{Kind: "FILE"},
-		from:    flags.Word{Kind: "LOG"},
-		writeTo: flags.Word{Kind: "FILE"},
-		host:    flags.Word{Kind: "HOST"},
+		picture: cli.Word{Kind: "FILE"},
+		report:  cli.Word{Kind: "FILE"},
+		from:    cli.Word{Kind: "LOG"},
+		writeTo: cli.Word{Kind: "FILE"},
+		host:    cli.Word{Kind: "HOST"},
 	}
 	cmd := &cobra.Command{
 		Use:   "simulate SCENARIO|FILE | --from LOG",
@@ -92,17 +90,17 @@ delivery=FILE (an Amazon SNS delivery policy; also aws-managed and customer-mana
 }
 
 type command struct {
-	iostreams.Streams
+	term.Streams
 	settings list
-	clients  flags.Number
+	clients  cli.Number
 	rate     rate
-	duration flags.Period
+	duration cli.Period
 	seed     uint64
-	picture  flags.Word
-	report   flags.Word
-	from     flags.Word
-	writeTo  flags.Word
-	host     flags.Word
+	picture  cli.Word
+	report   cli.Word
+	from     cli.Word
+	writeTo  cli.Word
+	host     cli.Word
 	fitted   *traffic.Fitted // with --from, unless what is simulated was not recorded
 	json     bool
 	print    bool
@@ -114,7 +112,7 @@ func (c *command) printScenario(name string) error {
 		return err
 	}
 	_, err = c.Out.Write(text)
-	return exit.Failed(err)
+	return cli.Failed(err)
 }
 
 // run simulates and writes what was asked for. typed is the command as it was
@@ -122,7 +120,7 @@ func (c *command) printScenario(name string) error {
 func (c *command) run(ctx context.Context, of scenario.Scenario, typed string) error {
 	if slices.ContainsFunc(of.Settings, func(s scenario.Setting) bool { return s.Use == scenario.UseProfile }) {
 		for _, warning := range settings.MissingFiles(c.Getenv) {
-			c.Warn("simulate", warning)
+			c.Warn("awsretry simulate", warning)
 		}
 	}
 	views := c.views(typed)
@@ -135,20 +133,20 @@ func (c *command) run(ctx context.Context, of scenario.Scenario, typed string) e
 	}
 	if err != nil {
 		views.abandon()
-		return exit.Failed(err)
+		return cli.Failed(err)
 	}
 	if err := views.keep(); err != nil {
-		return exit.Failed(err)
+		return cli.Failed(err)
 	}
 	if c.json {
-		return exit.Failed(screen.NewEncoder(c.Out).Encode(result))
+		return cli.Failed(term.NewEncoder(c.Out).Encode(result))
 	}
 	if c.fitted != nil {
 		if err := c.fitted.WriteComparison(c.Out, result.Outcomes[0]); err != nil {
-			return exit.Failed(err)
+			return cli.Failed(err)
 		}
 	}
-	return exit.Failed(result.WriteTable(c.Out, c.TableWidth(c.Out)))
+	return cli.Failed(result.WriteTable(c.Out, c.TableWidth(c.Out)))
 }
 
 func (c *command) simulate(ctx context.Context, of scenario.Scenario) (*engine.Result, error) {
@@ -157,7 +155,7 @@ func (c *command) simulate(ctx context.Context, of scenario.Scenario) (*engine.R
 	defer done()
 	result, err := engine.Run(ctx, of, engine.Options{Getenv: c.Getenv, Progress: progress})
 	if ctx.Err() != nil {
-		return nil, exit.ErrInterrupted
+		return nil, cli.ErrInterrupted
 	}
 	return result, err
 }
