@@ -106,7 +106,7 @@ cover: ## Statement coverage of the library, and what is not covered
 	@go test -coverpkg=./... -coverprofile=coverage.out ./...
 	@go tool cover -func=coverage.out | awk '$$3 != "100.0%"'
 
-bench: ## Side by side with rehttp, go-retryablehttp, failsafe-go and the AWS SDK for Go
+bench: ## What each library adds to a request; go run ./service, ./fleet and ./pacing in bench measure more
 	cd bench && go run .
 
 PICTURES := $(CURDIR)/docs/pictures
@@ -124,15 +124,6 @@ pictures-check: ## Draws the pictures into another folder, and fails if one diff
 interop: ## Real clients, real servers, real faults, and CHAOS (60s) of chaos; needs node, npm, nginx and haproxy
 	cd interop && CI=true CHAOS=$(CHAOS) go test -race -count=1 -timeout 15m ./...
 
-service: ## A throttled service and an outage, side by side with the peers (about half an hour)
-	cd bench && go run ./service
-
-limiters: ## fleet and limiters that ask Redis for each request (about 20 minutes); needs valkey-server or redis-server
-	cd bench && go run ./fleet
-
-pacing: ## Both pacings in a simulation of half a minute; go run ./pacing -vary in bench tries other constants
-	cd bench && go run ./pacing
-
 fuzz: ## Every fuzz target of every module for FUZZTIME (10s) each
 	@for m in $(MODULES); do \
 		grep -qr --include='*_test.go' '^func Fuzz' $$m || continue; \
@@ -143,4 +134,4 @@ fuzz: ## Every fuzz target of every module for FUZZTIME (10s) each
 		done); \
 	done
 
-.PHONY: help demo test check $(TESTS) $(RACES) $(COMPILES) $(COMPILES_RACE) needs compat lint format $(LINTS) crossvet layers mutate mutate-check api api-check vuln cover bench service limiters pacing interop pictures pictures-check fuzz
+.PHONY: help demo test check $(TESTS) $(RACES) $(COMPILES) $(COMPILES_RACE) needs compat lint format $(LINTS) crossvet layers mutate mutate-check api api-check vuln cover bench interop pictures pictures-check fuzz
