@@ -43,8 +43,9 @@ lint: format $(LINTS) api-check layers mutate-check ## Of these only formatting,
 $(TESTS): test/%: compile/%
 	@echo "== go test $*"; cd $* && go test -vet=off ./...
 
+# What -short leaves out takes long and starts nothing at a time that other tests do not; make test runs it.
 $(RACES): race/%: compile-race/%
-	@echo "== go test -race $*"; cd $* && go test -race -vet=off ./...
+	@echo "== go test -race $*"; cd $* && go test -race -short -vet=off ./...
 
 # One module is compiled after the other, because two go commands at a time would both compile what the modules share.
 # The tests of those that are compiled run beside that.
