@@ -3,13 +3,18 @@
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 
-# Every folder with a go.mod, the root first; tools only builds what the others are checked with.
-MODULES := . $(filter-out tools,$(patsubst %/go.mod,%,$(wildcard */go.mod cmd/*/go.mod)))
+# Every folder with a go.mod but tools, which has no tests: the root, interop, whose tests wait longest, and the others.
+MODULES := . interop $(filter-out interop tools,$(patsubst %/go.mod,%,$(wildcard */go.mod cmd/*/go.mod)))
 TESTS := $(MODULES:%=test/%)
+RACES := $(MODULES:%=race/%)
 LINTS := $(MODULES:%=lint/%) lint/tools
-LINTER := bin/golangci-lint
-# The linters take a quarter less time if they collect less garbage, and the compiler a tenth. Tests run with Go's default.
+# The modules whose users would notice a change, and the packages of the root among them.
+API_MODULES := otelretry awssdk fleet deliveryqueue
+API_PACKAGES := . ./delivery ./delivery/letters ./poll
+# The compiler takes a tenth less time if it collects less garbage, and the linters a quarter. Tests run with Go's default.
 FAST := GOGC=400
+# Some targets compute and others wait, so three at a time keep two processors busy.
+PARALLEL = $(MAKE) --no-print-directory --jobs=3 --output-sync=target
 GOVULNCHECK := v1.1.4
 # Checked apart from the platform at hand. The library has no assembly and little that depends on the system.
 PLATFORMS := windows/amd64 darwin/arm64 freebsd/amd64 plan9/amd64 linux/386 js/wasm
@@ -21,24 +26,41 @@ FUZZTIME ?= 10s
 CHAOS ?= 60s
 
 help: ## This list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: ## Real requests against a failing service on loopback, in under 20 seconds
 	cd cmd/awsretry && go run ./demo
 
-# With --jobs=2 --output-sync=target the linter is compiled while the first modules are tested, and what waits runs
-# beside what computes. The linters need the packages that the tests have compiled, and have what go vet would find.
-test: LINTFLAGS := GOFLAGS=-race
-test: needs $(LINTER) $(TESTS) test/pacing lint ## What CI runs: lint, and the tests of every module with the race detector
+test: needs ## The tests of every module (4 minutes the first time); says first which it skips for want of a server
+	@$(PARALLEL) $(TESTS)
 
-$(TESTS): test/%: needs
-	@echo "== go test -race $*"; cd $* && $(FAST) go list -race -export -deps -test ./... >/dev/null && go test -race -vet=off ./...
+check: ## All else that CI runs: the race detector, linters, other platforms, API listing, layers, rules, pictures
+	@command -v "$$(go env CC)" >/dev/null || { echo "the race detector needs a C compiler, and $$(go env CC) is not in PATH: install gcc or clang"; exit 1; }
+	@$(PARALLEL) $(RACES) lint crossvet pictures-check
 
-test/pacing: needs
-	@echo "== go test the pacing"; cd simulate && go test -vet=off -run 'TestScaledPacing|TestReadyScenarios' .
+lint: format $(LINTS) api-check layers mutate-check ## Of these only formatting, linters, API listing, layers and rules
+
+$(TESTS): test/%: compile/%
+	@echo "== go test $*"; cd $* && go test -vet=off ./...
+
+# What -short leaves out takes long and starts nothing at a time that other tests do not; make test runs it.
+$(RACES): race/%: compile-race/%
+	@echo "== go test -race $*"; cd $* && go test -race -short -vet=off ./...
+
+# One module is compiled after the other, because two go commands at a time would both compile what the modules share.
+# The tests of those that are compiled run beside that.
+COMPILES := $(MODULES:%=compile/%)
+COMPILES_RACE := $(MODULES:%=compile-race/%)
+before :=
+$(foreach m,$(MODULES),$(eval compile/$m: $(before:%=compile/%))$(eval compile-race/$m: $(before:%=compile-race/%))$(eval before := $m))
+
+$(COMPILES): compile/%:
+	@cd $* && $(FAST) go list -export -deps -test ./... >/dev/null
+
+$(COMPILES_RACE): compile-race/%:
+	@cd $* && $(FAST) go list -race -export -deps -test ./... >/dev/null
 
 needs: # Says before the work begins what is missing and what will be downloaded
-	@command -v "$$(go env CC)" >/dev/null || { echo "make test needs a C compiler for the race detector, and $$(go env CC) is not in PATH: install gcc or clang, or run go test ./... without the race detector"; exit 1; }
 	@echo "make test downloads the Go modules that the go.mod files name, and the npm packages of interop/package-lock.json, unless they are there."
 	@for tool in node npm nginx haproxy; do command -v $$tool >/dev/null || echo "SKIPPED: $$tool is not in PATH, so the interop tests that need it do not run"; done
 	@command -v redis-server >/dev/null || command -v valkey-server >/dev/null || echo "SKIPPED: neither redis-server nor valkey-server is in PATH, so the tests of fleet that need one do not run"
@@ -49,17 +71,18 @@ compat: ## The library on 32 bits, and on the oldest Go that it supports, which 
 	@echo "== go test on linux/386"; GOARCH=386 go test -vet=off ./...
 	@for m in $(OLDEST_MODULES); do echo "== go test with $(OLDEST_GO), $$m"; (cd $$m && GOTOOLCHAIN=$(OLDEST_GO) go test -vet=off ./...); done
 
-lint: format $(LINTS) crossvet api-check layers mutate-check ## Formatting, linters, layers, API listing, rules, and vet for other platforms
-
 format:
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "gofmt would change:"; echo "$$unformatted"; exit 1; fi
 
-lint/tools: LINTFLAGS := # the tools run without the race detector
-$(LINTS): lint/%: $(LINTER)
-	@echo "== golangci-lint $*"; cd $* && $(FAST) $(LINTFLAGS) $(CURDIR)/$(LINTER) run --allow-parallel-runners --config $(CURDIR)/.golangci.yml ./...
+$(LINTS): lint/%: bin/lint
+	@echo "== lint $*"; cd $* && $(FAST) $(CURDIR)/bin/lint ./...
+
+bin/lint: tools/lint/main.go tools/go.mod
+	@cd tools && $(FAST) go build -o ../$@ ./lint
 
 crossvet:
-	@echo "== crossvet"; cd tools && export $(FAST) && go run ./crossvet -C .. $(PLATFORMS) && for m in awsretry awsretry-deliver; do go run ./crossvet -C ../cmd/$$m $(COMMAND_PLATFORMS); done
+	@echo "== crossvet"; cd tools && $(FAST) go run ./crossvet -C .. $(PLATFORMS)
+	@cd tools && for m in $(filter cmd/%,$(MODULES)); do $(FAST) go run ./crossvet -C ../$$m $(COMMAND_PLATFORMS); done
 
 layers: ## Which files of the library use each other's names; only the pairs named here may do so mutually
 	@cd tools && go run ./layers -C .. -allow config.go:transport.go,resume.go:transport.go -tests internal/contract
@@ -70,11 +93,12 @@ mutate: ## Breaks each rule of docs/SOURCES.md and docs/ARCHITECTURE.md, and nam
 mutate-check: # the list of what make mutate breaks is that of the rules, and fits the code
 	@cd tools && go run ./mutate -C .. -check
 
+LIST_API = cd tools && { go run ./api -C .. $(API_PACKAGES); for m in $(API_MODULES); do go run ./api -C ../$$m .; done; }
 api: ## The listing of the exported API, written again
-	@cd tools && { go run ./api -C .. . ./delivery ./delivery/letters ./poll; for m in otelretry awssdk fleet deliveryqueue; do go run ./api -C ../$$m .; done; } > ../docs/API.txt
+	@$(LIST_API) > ../docs/API.txt
 
 api-check:
-	@cd tools && { go run ./api -C .. . ./delivery ./delivery/letters ./poll; for m in otelretry awssdk fleet deliveryqueue; do go run ./api -C ../$$m .; done; } | diff -u ../docs/API.txt - || { echo "docs/API.txt is not the exported API: read docs/COMPATIBILITY.md, then run make api"; exit 1; }
+	@$(LIST_API) | diff -u ../docs/API.txt - || { echo "docs/API.txt is not the exported API: read docs/COMPATIBILITY.md, then run make api"; exit 1; }
 
 vuln: ## govulncheck for every module; needs the network
 	@for m in $(MODULES); do echo "== govulncheck $$m"; (cd $$m && go run golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK) ./...); done
@@ -83,7 +107,7 @@ cover: ## Statement coverage of the library, and what is not covered
 	@go test -coverpkg=./... -coverprofile=coverage.out ./...
 	@go tool cover -func=coverage.out | awk '$$3 != "100.0%"'
 
-bench: ## Side by side with rehttp, go-retryablehttp, failsafe-go and the AWS SDK for Go
+bench: ## What each library adds to a request; go run ./service, ./fleet and ./pacing in bench measure more
 	cd bench && go run .
 
 PICTURES := $(CURDIR)/docs/pictures
@@ -101,15 +125,6 @@ pictures-check: ## Draws the pictures into another folder, and fails if one diff
 interop: ## Real clients, real servers, real faults, and CHAOS (60s) of chaos; needs node, npm, nginx and haproxy
 	cd interop && CI=true CHAOS=$(CHAOS) go test -race -count=1 -timeout 15m ./...
 
-service: ## A throttled service and an outage, side by side with the peers (about half an hour)
-	cd bench && go run ./service
-
-limiters: ## fleet and limiters that ask Redis for each request (about 20 minutes); needs valkey-server or redis-server
-	cd bench && go run ./fleet
-
-pacing: ## Both pacings in a simulation of half a minute; go run ./pacing -vary in bench tries other constants
-	cd bench && go run ./pacing
-
 fuzz: ## Every fuzz target of every module for FUZZTIME (10s) each
 	@for m in $(MODULES); do \
 		grep -qr --include='*_test.go' '^func Fuzz' $$m || continue; \
@@ -120,7 +135,4 @@ fuzz: ## Every fuzz target of every module for FUZZTIME (10s) each
 		done); \
 	done
 
-$(LINTER): tools/go.mod tools/go.sum
-	@cd tools && $(FAST) go build -o ../$(LINTER) github.com/golangci/golangci-lint/v2/cmd/golangci-lint
-
-.PHONY: help demo test $(TESTS) test/pacing needs compat lint format $(LINTS) crossvet layers mutate mutate-check api api-check vuln cover bench service limiters pacing interop pictures pictures-check fuzz
+.PHONY: help demo test check $(TESTS) $(RACES) $(COMPILES) $(COMPILES_RACE) needs compat lint format $(LINTS) crossvet layers mutate mutate-check api api-check vuln cover bench interop pictures pictures-check fuzz

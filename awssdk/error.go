@@ -82,7 +82,7 @@ func refusedFirst(err error) error {
 // the attemptError, and makes one line of the errors of the attempt and of
 // GetRetryToken, which the SDK's retry loop joins.
 func flatten(err error) error {
-	//nolint:errorlint // what a client's own middleware wraps stays wrapped
+	// What a client's own middleware wraps stays wrapped, so no errors.As here.
 	if spent, ok := err.(*retry.MaxAttemptsError); ok { // a limit of the client's own
 		return refusal(context.Background(), spent.Attempt, awsretry.StopMaxAttempts, ofAttempt(spent.Err))
 	}
@@ -91,7 +91,7 @@ func flatten(err error) error {
 		return ofAttempt(err)
 	}
 	last := joined.Unwrap()[0]
-	refused, ok := joined.Unwrap()[1].(*stopError) //nolint:errorlint // as above
+	refused, ok := joined.Unwrap()[1].(*stopError)
 	switch {
 	case !ok:
 		return err
@@ -103,7 +103,7 @@ func flatten(err error) error {
 
 // ofAttempt returns the error in an attemptError, and any other unchanged.
 func ofAttempt(err error) error {
-	if a, ok := err.(*attemptError); ok { //nolint:errorlint // as in flatten
+	if a, ok := err.(*attemptError); ok {
 		return a.err
 	}
 	return err

@@ -1,5 +1,7 @@
 package interop
 
+//lint:file-ignore SA1019 the successor of feature/s3/manager has no stable version
+
 import (
 	"bytes"
 	"context"
@@ -124,12 +126,10 @@ func withGetObject(wrap wrapper, retryer aws.Retryer) downloader {
 
 // withManager reads the object in parts of 1 MiB.
 func withManager(ctx context.Context, base http.RoundTripper, addr string) ([]byte, error) {
-	//nolint:staticcheck // its successor has no stable version
 	downloader := manager.NewDownloader(newS3(addr, base, sdkRetryer()), func(d *manager.Downloader) {
 		d.PartSize = mebibyte
 	})
 	w := manager.NewWriteAtBuffer(make([]byte, downloadSize))
-	//nolint:staticcheck // as above
 	n, err := downloader.Download(ctx, w, objectInput())
 	return w.Bytes()[:n], err
 }

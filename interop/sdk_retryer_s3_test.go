@@ -1,5 +1,7 @@
 package interop
 
+//lint:file-ignore SA1019 the successor of feature/s3/manager has no stable version
+
 import (
 	"bytes"
 	"errors"
@@ -170,18 +172,14 @@ func TestRetryerTransferManager(t *testing.T) {
 	for _, u := range []retryerUse{{apply: true}, {apply: false}} {
 		u.run(t, "", func(t *testing.T) {
 			s := startS3Use(t, u, backend, faultServerError)
-			//nolint:staticcheck // its successor has no stable version
 			up := manager.NewUploader(s.client, func(o *manager.Uploader) { o.PartSize = s3PartSize })
 			body := io.MultiReader(bytes.NewReader(data)) // it cannot be rewound, unlike the parts
-			//nolint:staticcheck // its successor has no stable version
 			_, err := up.Upload(t.Context(), &s3.PutObjectInput{Bucket: bucket, Key: key, Body: body})
 			if err != nil {
 				t.Fatal(err)
 			}
-			//nolint:staticcheck // its successor has no stable version
 			down := manager.NewDownloader(s.client, func(d *manager.Downloader) { d.PartSize = s3PartSize / 2 })
 			var got manager.WriteAtBuffer
-			//nolint:staticcheck // its successor has no stable version
 			_, err = down.Download(t.Context(), &got, &s3.GetObjectInput{Bucket: bucket, Key: key})
 			if err != nil || !bytes.Equal(got.Bytes(), data) {
 				t.Errorf("%d bytes were read back (%v), want the %d that were written", len(got.Bytes()), err, len(data))

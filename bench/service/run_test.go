@@ -10,6 +10,9 @@ import (
 
 // The short run shows, as far as it goes, what the full one does.
 func TestShortRun(t *testing.T) {
+	if testing.Short() {
+		t.Skip("simulates for a minute with the race detector")
+	}
 	t.Setenv(revisionVariable, "")
 	r, err := short.run(t.Context(), io.Discard)
 	if err != nil {

@@ -134,14 +134,12 @@ func (d *demo) call(ctx context.Context, t *awsretry.Transport) error {
 			return err
 		}
 		resp, err := client.Do(req)
-		if err != nil {
-			if ctx.Err() != nil {
-				return nil //nolint:nilerr // the scene is over
-			}
+		if err == nil {
+			_, _ = io.Copy(io.Discard, resp.Body)
+			resp.Body.Close()
+		} else if ctx.Err() == nil {
 			return err
 		}
-		_, _ = io.Copy(io.Discard, resp.Body)
-		resp.Body.Close()
 	}
 	return nil
 }
