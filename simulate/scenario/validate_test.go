@@ -211,7 +211,7 @@ func TestValidate(t *testing.T) {
 			`settings[1] is "none"; it must be named so that no other setting has the same name`,
 		},
 		{setting(Setting{Use: UseNone}, Setting{Use: UseNone, Name: "again"}), ""},
-		{setting(Setting{Use: UseNone, MaxAttempts: 2}), "settings[0]: max_attempts is for naive, standard"},
+		{setting(Setting{Use: UseNone, MaxAttempts: 2}), "settings[0]: max_attempts is for naive, legacy, standard"},
 		{setting(Setting{Use: UseStandard, MaxAttempts: -1}), "max_attempts is -1"},
 		{setting(Setting{Use: UseStandard, Pause: 1}), "pause is for naive only, not for standard"},
 		{setting(Setting{Use: UseNaive, Pause: -1}), "pause is"},
