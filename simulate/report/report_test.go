@@ -319,7 +319,7 @@ func TestSizeIsBounded(t *testing.T) {
 	for i := range 300 {
 		samples = append(
 			samples,
-			simulate.Sample{At: simulate.Span(seconds(float64(288*i))), Value: math.Sqrt(float64(i)), Limited: 1},
+			simulate.Sample{At: simulate.Span(seconds(float64(288 * i))), Value: math.Sqrt(float64(i)), Limited: 1},
 		)
 	}
 	for range 20 {
