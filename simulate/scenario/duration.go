@@ -1,9 +1,7 @@
 package scenario
 
 import (
-	"encoding/json"
 	"fmt"
-	"math"
 	"strings"
 	"time"
 )
@@ -35,18 +33,3 @@ func (d *Duration) UnmarshalText(text []byte) error {
 
 // MarshalText writes what UnmarshalText reads.
 func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
-
-// UnmarshalJSON reads what MarshalText writes, or a number of seconds, as in
-// results.
-func (d *Duration) UnmarshalJSON(text []byte) error {
-	var seconds float64
-	if json.Unmarshal(text, &seconds) == nil {
-		*d = Duration(math.Round(seconds * float64(time.Second)))
-		return nil
-	}
-	var s string
-	if err := json.Unmarshal(text, &s); err != nil {
-		return err
-	}
-	return d.UnmarshalText([]byte(s))
-}
