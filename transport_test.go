@@ -2,13 +2,10 @@ package awsretry_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
-	"os"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,97 +16,45 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A vector is one call, or several calls on one Transport, of
-// testdata/vectors/retry.json.
-type vector struct {
-	Name        string
-	Source      string // where the AWS SDKs publish it, or "derived" from their rules
-	Mode        awsretry.Mode
-	Revision    awsretry.Revision
-	MaxAttempts int
-	MaxBackoff  string // "" is the default
-	Capacity    int
-	Target      string
-	vectorCall
-	Calls      []vectorCall // one after the other, in place of the one call
-	Concurrent bool         // the Calls begin at the same time
-	Left       int          // tokens after concurrent calls
-}
-
-// A vectorCall is one call of a vector.
-type vectorCall struct {
-	Answers []struct {
-		Status int
-		Header map[string]string
-	}
-	Waited string   // for a send token, before the first attempt
-	Pauses []string // before each retry
-	End    string   // the delay of a long poll, before its response is returned
-	Tokens []int    // after each decision
-	Stop   awsretry.Stop
-	Status int
-}
-
 // The AWS documents' examples and the AWS SDKs' own test cases, without jitter.
 func TestVectors(t *testing.T) {
-	data, err := os.ReadFile("testdata/vectors/retry.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var vectors []vector
-	if err := json.Unmarshal(data, &vectors); err != nil {
-		t.Fatal(err)
-	}
-	for _, v := range vectors {
+	for _, v := range contract.ReadVectors(t, "testdata/vectors/retry.json") {
 		if v.Revision == awsretry.Revision2026 && v.Source == "" {
 			t.Errorf("%s: no source", v.Name)
 		}
-		t.Run(v.Name, func(t *testing.T) { synctest.Test(t, v.test) })
+		t.Run(v.Name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				tr := &awsretry.Transport{
+					Mode: v.Mode, Revision: v.Revision, MaxAttempts: v.MaxAttempts,
+					Quota:            awsretry.QuotaConfig{Capacity: v.Capacity},
+					Backoff:          awsretry.Exponential{Max: time.Duration(v.MaxBackoff), Jitter: awsretry.NoJitter},
+					RetryAfterSpread: -1,
+					Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
+						return req.Context().Value(playedKey{}).(*played).answer(req)
+					}),
+				}
+				play := func(c contract.VectorCall) contract.Trace { return playVector(t, tr, v.Target, c) }
+				v.Test(t, play, func() int { return contract.TokensOf(t, tr) })
+			})
+		})
 	}
 }
 
-func (v vector) test(t *testing.T) {
-	tr := &awsretry.Transport{
-		Mode: v.Mode, Revision: v.Revision, MaxAttempts: v.MaxAttempts,
-		Quota:            awsretry.QuotaConfig{Capacity: v.Capacity},
-		Backoff:          awsretry.Exponential{Max: duration(t, v.MaxBackoff), Jitter: awsretry.NoJitter},
-		RetryAfterSpread: -1,
-	}
-	tr.Base = httpfake.Base(func(req *http.Request) (*http.Response, error) {
-		return req.Context().Value(playedKey{}).(*played).answer(req)
-	})
-	if v.Calls == nil {
-		v.vectorCall.test(t, tr, v.Target)
-		return
-	}
-	var calls sync.WaitGroup
-	for _, c := range v.Calls {
-		if !v.Concurrent {
-			c.test(t, tr, v.Target)
-			continue
-		}
-		calls.Go(func() { c.test(t, tr, v.Target) })
-	}
-	calls.Wait()
-	if got := contract.TokensOf(t, tr); v.Concurrent && got != v.Left {
-		t.Errorf("%d tokens left, want %d", got, v.Left)
-	}
-}
-
-// played is what became of a vectorCall so far. The context of the call has it.
+// played is what was seen of a vector's call so far. The context of the call
+// has it.
 type played struct {
-	call   *vectorCall
-	sentAt []time.Time
+	contract.Trace
+	call contract.VectorCall
 }
 
 type playedKey struct{}
 
 func (p *played) answer(req *http.Request) (*http.Response, error) {
-	if len(p.sentAt) == len(p.call.Answers) {
+	if len(p.Sent) == len(p.call.Answers) {
 		return nil, errors.New("more attempts than answers")
 	}
-	next := p.call.Answers[len(p.sentAt)]
-	p.sentAt = append(p.sentAt, time.Now())
+	next := p.call.Answers[len(p.Sent)]
+	p.Sent = append(p.Sent, time.Now())
 	resp := httpfake.Response(req, next.Status, io.NopCloser(strings.NewReader("")))
 	for name, value := range next.Header {
 		resp.Header.Set(name, value)
@@ -117,76 +62,35 @@ func (p *played) answer(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-func (v vectorCall) test(t *testing.T, tr *awsretry.Transport, target string) {
-	p := &played{call: &v}
-	var tokens []int
-	var records []awsretry.Attempt
+// playVector makes one call of a vector. It also compares the records of the
+// attempts with the call.
+func playVector(t *testing.T, tr *awsretry.Transport, target string, c contract.VectorCall) contract.Trace {
+	p := &played{Trace: contract.Trace{Start: time.Now()}, call: c}
+	var last awsretry.Attempt
 	ctx := awsretry.WithObserver(context.WithValue(t.Context(), playedKey{}, p), func(a awsretry.Attempt) {
-		records = append(records, a)
-		tokens = append(tokens, contract.TokensOf(t, tr))
+		last, p.Stop = a, a.Stop
+		p.Tokens = append(p.Tokens, contract.TokensOf(t, tr))
 	})
 	req := httpfake.Request(t, ctx, "POST", nil)
 	if target != "" {
 		req.Header.Set("X-Amz-Target", target)
 	}
-	start := time.Now()
 	resp, err := tr.RoundTrip(req)
-	if err != nil {
-		t.Error(err)
-		return
+	if err != nil || resp.StatusCode != c.Status {
+		t.Errorf("%v, %v, want %d", resp, err, c.Status)
+		return p.Trace
 	}
-	if len(p.sentAt) != len(v.Answers) {
-		t.Errorf("%d attempts, want %d", len(p.sentAt), len(v.Answers))
-		return
-	}
-	if got, want := p.sentAt[0].Sub(start), duration(t, v.Waited); got != want {
-		t.Errorf("the first attempt waited %v, want %v", got, want)
-	}
-	var delays, want []time.Duration
-	for i := 1; i < len(p.sentAt); i++ {
-		delays = append(delays, p.sentAt[i].Sub(p.sentAt[i-1]))
-	}
-	for _, pause := range v.Pauses {
-		want = append(want, duration(t, pause))
-	}
-	if diff := cmp.Diff(want, delays); diff != "" {
-		t.Errorf("delays (-want +got):\n%s", diff)
-	}
-	end := duration(t, v.End)
-	if got := time.Since(p.sentAt[len(p.sentAt)-1]); got != end {
-		t.Errorf("the response came %v after the last attempt, want %v", got, end)
-	}
-	if diff := cmp.Diff(v.Tokens, tokens); v.Tokens != nil && diff != "" {
-		t.Errorf("tokens (-want +got):\n%s", diff)
-	}
-	if resp.StatusCode != v.Status {
-		t.Errorf("status %d, want %d", resp.StatusCode, v.Status)
-	}
-	last := records[len(records)-1]
-	if last.Stop != v.Stop || last.Delay != end || last.Number != len(v.Answers) {
-		t.Errorf("the last attempt is %d, stop %q, delay %v; want %d, %q, %v",
-			last.Number, last.Stop, last.Delay, len(v.Answers), v.Stop, end)
+	if last.Delay != time.Duration(c.End) || last.Number != len(c.Answers) {
+		t.Errorf("the last attempt is %d, delay %v; want %d, %v", last.Number, last.Delay, len(c.Answers), c.End)
 	}
 	record, ok := awsretry.Outcome(resp)
-	if want := len(v.Answers) > 1 || last.Class != awsretry.Success; ok != want {
+	if want := len(c.Answers) > 1 || last.Class != awsretry.Success; ok != want {
 		t.Errorf("Outcome reports %v, want %v", ok, want)
 	}
-	if ok && (record.Stop != v.Stop || record.Number != len(v.Answers) || record.Response != resp) {
+	if ok && (record.Stop != c.Stop || record.Number != len(c.Answers) || record.Response != resp) {
 		t.Errorf("Outcome is %+v", record)
 	}
-}
-
-// duration returns the duration that s says, 0 if s is empty.
-func duration(t *testing.T, s string) time.Duration {
-	t.Helper()
-	if s == "" {
-		return 0
-	}
-	d, err := time.ParseDuration(s)
-	if err != nil {
-		t.Error(err)
-	}
-	return d
+	return p.Trace
 }
 
 // When the attempts run out, RoundTrip returns the last transport error.
@@ -263,94 +167,60 @@ func TestStops(t *testing.T) {
 }
 
 // When the quota refuses the retry of a long poll, the delay comes before the
-// response, so that the caller's own loop does not spin.
-func TestLongPollPausesBeforeGivingUp(t *testing.T) {
+// response, so that the caller's own loop does not spin. LongPoll delays nothing
+// else.
+func TestLongPoll(t *testing.T) {
+	const classic, r2026 = awsretry.Classic, awsretry.Revision2026
 	target := func(req *http.Request) { req.Header.Set("X-Amz-Target", "AmazonSQS.ReceiveMessage") }
 	query := func(req *http.Request) { req.URL.RawQuery = "Action=ReceiveMessage&Version=2012-11-05" }
 	other := func(req *http.Request) { req.URL.RawQuery = "Action=SendMessage" }
 	every := func(*http.Request) bool { return true }
-	for _, tt := range []struct {
-		name     string
-		revision awsretry.Revision
-		longPoll func(*http.Request) bool
-		change   func(*http.Request)
-		want     time.Duration
-	}{
-		{"2026, by target", awsretry.Revision2026, nil, target, 50 * time.Millisecond},
-		{"2026, by query", awsretry.Revision2026, nil, query, 50 * time.Millisecond},
-		{"2026, another operation", awsretry.Revision2026, nil, other, 0},
-		{"2026, by function", awsretry.Revision2026, every, other, 50 * time.Millisecond},
-		{"classic", awsretry.Classic, nil, target, 0},
-		{"classic, by function", awsretry.Classic, every, other, time.Second},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				tr := &awsretry.Transport{
-					Revision: tt.revision, LongPoll: tt.longPoll, Base: httpfake.Statuses(503), Backoff: noJitter,
-					Quota: awsretry.QuotaConfig{Capacity: 1},
-				}
-				req := httpfake.Request(t, t.Context(), "POST", nil)
-				tt.change(req)
-				start := time.Now()
-				resp, err := tr.RoundTrip(req)
-				if took := time.Since(start); err != nil || took != tt.want {
-					t.Fatalf("%v after %v, want it after %v", err, took, tt.want)
-				}
-				if record, _ := awsretry.Outcome(resp); record.Stop != awsretry.StopQuota || record.Number != 1 {
-					t.Errorf("%+v", record)
-				}
-			})
-		})
-	}
-}
-
-// LongPoll delays what the retry token bucket ends, whatever the mode and the
-// outcome, and nothing else.
-func TestLongPollDelaysOnlyWhatTheQuotaEnds(t *testing.T) {
-	reset := httpfake.Base(func(*http.Request) (*http.Response, error) { return nil, io.ErrUnexpectedEOF })
 	asks := httpfake.Base(func(req *http.Request) (*http.Response, error) {
 		return httpfake.Response(req, 503, http.NoBody, "Retry-After", "7"), nil
 	})
 	for _, tt := range []struct {
-		name    string
-		tr      *awsretry.Transport
-		timeout time.Duration
-		stop    awsretry.Stop
-		delay   time.Duration
+		name   string
+		tr     *transport
+		change func(*http.Request)
+		stop   awsretry.Stop
+		delay  time.Duration
 	}{
-		{"a response", &awsretry.Transport{Base: httpfake.Statuses(503)}, time.Hour, awsretry.StopQuota, time.Second},
-		{"an error", &awsretry.Transport{Base: reset}, time.Hour, awsretry.StopQuota, time.Second},
-		{"Retry-After", &awsretry.Transport{Base: asks}, time.Hour, awsretry.StopQuota, 7 * time.Second},
-		{
-			"adaptive mode", &awsretry.Transport{Base: httpfake.Statuses(429), Mode: awsretry.Adaptive}, time.Hour,
-			awsretry.StopQuota, time.Second,
-		},
-		{
-			"the last attempt", &awsretry.Transport{Base: httpfake.Statuses(503), MaxAttempts: 1}, time.Hour,
-			awsretry.StopMaxAttempts, 0,
-		},
-		{
-			"a deadline before the end of the delay", &awsretry.Transport{Base: httpfake.Statuses(503)}, time.Second / 2,
-			awsretry.StopDeadline, 0,
-		},
-		{"not retryable", &awsretry.Transport{Base: httpfake.Statuses(404)}, time.Hour, awsretry.StopPermanent, 0},
+		{"2026, by target", &transport{Revision: r2026}, target, awsretry.StopQuota, 50 * time.Millisecond},
+		{"2026, by query", &transport{Revision: r2026}, query, awsretry.StopQuota, 50 * time.Millisecond},
+		{"2026, another operation", &transport{Revision: r2026}, other, awsretry.StopQuota, 0},
+		{"2026, by function", &transport{Revision: r2026, LongPoll: every}, other, awsretry.StopQuota, 50 * time.Millisecond},
+		{"classic", &transport{Revision: classic}, target, awsretry.StopQuota, 0},
+		{"classic, by function", &transport{LongPoll: every}, other, awsretry.StopQuota, time.Second},
+		{"an error", &transport{LongPoll: every, Base: failing(io.ErrUnexpectedEOF)}, other, awsretry.StopQuota, time.Second},
+		{"Retry-After", &transport{LongPoll: every, Base: asks}, other, awsretry.StopQuota, 7 * time.Second},
+		{"adaptive mode", &transport{LongPoll: every, Base: httpfake.Statuses(429), Mode: awsretry.Adaptive}, other,
+			awsretry.StopQuota, time.Second},
+		{"the last attempt", &transport{LongPoll: every, MaxAttempts: 1}, other, awsretry.StopMaxAttempts, 0},
+		{"a deadline before the end of the delay", &transport{LongPoll: every}, other, awsretry.StopDeadline, 0},
+		{"not retryable", &transport{LongPoll: every, Base: httpfake.Statuses(404)}, other, awsretry.StopPermanent, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var last awsretry.Attempt
 				tr := tt.tr
-				tr.LongPoll = func(*http.Request) bool { return true }
-				tr.Quota, tr.Backoff, tr.RetryAfterSpread = awsretry.QuotaConfig{Capacity: 1}, noJitter, -1
-				tr.Observe = func(a awsretry.Attempt) { last = a }
-				ctx, cancel := context.WithTimeout(t.Context(), tt.timeout)
-				defer cancel()
-				start := time.Now()
-				if resp, err := tr.RoundTrip(httpfake.Request(t, ctx, "GET", nil)); err == nil {
-					resp.Body.Close()
+				if tr.Base == nil {
+					tr.Base = httpfake.Statuses(503)
 				}
-				if took := time.Since(start); took != tt.delay || last.Stop != tt.stop || last.Delay != tt.delay {
-					t.Errorf("stopped by %q after %v, with the delay %v; want %q, %v",
-						last.Stop, took, last.Delay, tt.stop, tt.delay)
+				var last awsretry.Attempt
+				tr.Observe = func(a awsretry.Attempt) { last = a }
+				tr.Quota, tr.Backoff, tr.RetryAfterSpread = awsretry.QuotaConfig{Capacity: 1}, noJitter, -1
+				timeout := time.Hour
+				if tt.stop == awsretry.StopDeadline {
+					timeout = time.Second / 2
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), timeout)
+				defer cancel()
+				req := httpfake.Request(t, ctx, "POST", nil)
+				tt.change(req)
+				start := time.Now()
+				resp, err := tr.RoundTrip(req)
+				if contract.StopOf(resp, err) != tt.stop || last.Number != 1 || last.Delay != tt.delay ||
+					time.Since(start) != tt.delay {
+					t.Errorf("%v, %v, %+v after %v; want %q after %v", resp, err, last, time.Since(start), tt.stop, tt.delay)
 				}
 			})
 		})

@@ -72,13 +72,19 @@ func TestErrorsOfCalls(t *testing.T) {
 				if tt.ctx != nil {
 					ctx = tt.ctx(ctx)
 				}
-				c := &client{service: "S3", operation: "GetObject", apply: true, body: tt.body, wrap: tt.wrap}
+				c := newClient(true)
+				c.body, c.wrap = tt.body, tt.wrap
 				err := c.call(ctx, mustRetryer(t, tt.config), tt.steps...)
 				if err == nil || err.Error() != tt.want {
 					t.Errorf("%v\nwant %s", err, tt.want)
 				}
-				if stopOf(err) != tt.stop {
-					t.Errorf("stop %q, want %q", stopOf(err), tt.stop)
+				late := time.Since(c.sent[len(c.sent)-1])
+				if stopOf(err) != tt.stop || late > 0 && tt.stop != awsretry.StopRateLimit {
+					t.Errorf("stop %q, %v after the last attempt, want %q at once", stopOf(err), late, tt.stop)
+				}
+				if errors.Is(err, awsretry.ErrQuotaExceeded) != (tt.stop == awsretry.StopQuota) ||
+					errors.Is(err, awsretry.ErrRateLimited) != (tt.stop == awsretry.StopRateLimit) {
+					t.Errorf("%v matches an error of the root that it should not, or does not match its own", err)
 				}
 				if e := (net.Error)(nil); errors.As(err, &e) != tt.network {
 					t.Errorf("a net.Error: %v, want %v", !tt.network, tt.network)
@@ -101,29 +107,23 @@ func TestErrorsOfCalls(t *testing.T) {
 	}
 }
 
-// Neither is an error a net.Error that the Retryer itself makes.
+// An error that the Retryer itself makes is not a net.Error either.
 func TestErrorsOfRetryer(t *testing.T) {
-	slow := step{status: 503, code: "SlowDown"}
-	for _, apply := range []bool{false, true} {
-		t.Run(name(apply, ""), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				r := mustRetryer(t, Config{
-					Mode:      awsretry.Adaptive,
-					RateLimit: awsretry.RateLimitConfig{FailFast: true, MinFillRate: 0.01},
-					Quota:     awsretry.QuotaConfig{Capacity: 1},
-				})
-				c := &client{service: "S3", operation: "GetObject", apply: apply}
-				refused := c.call(t.Context(), r, slow)
-				unsent := c.call(t.Context(), r)
-				if !errors.Is(refused, awsretry.ErrQuotaExceeded) || !errors.Is(unsent, awsretry.ErrRateLimited) || len(c.sent) > 0 {
-					t.Errorf("%v; %v", refused, unsent)
-				}
-				for _, err := range []error{refused, unsent} {
-					if e := (net.Error)(nil); errors.As(err, &e) {
-						t.Errorf("%v is the net.Error %T", err, e)
-					}
-				}
-			})
+	each(t, func(t *testing.T, apply bool) {
+		r := mustRetryer(t, Config{
+			Mode:      awsretry.Adaptive,
+			RateLimit: awsretry.RateLimitConfig{FailFast: true, MinFillRate: 0.01},
+			Quota:     awsretry.QuotaConfig{Capacity: 1},
 		})
-	}
+		c := newClient(apply)
+		refused := c.call(t.Context(), r, step{status: 503, code: "SlowDown"})
+		unsent := c.call(t.Context(), r)
+		if !errors.Is(refused, awsretry.ErrQuotaExceeded) || !errors.Is(unsent, awsretry.ErrRateLimited) ||
+			len(c.sent) > 0 {
+			t.Errorf("%v; %v", refused, unsent)
+		}
+		if e := (net.Error)(nil); errors.As(refused, &e) || errors.As(unsent, &e) {
+			t.Errorf("a net.Error: %T", e)
+		}
+	})
 }

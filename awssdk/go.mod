@@ -9,7 +9,6 @@ require (
 	github.com/aws/aws-sdk-go-v2 v1.47.5
 	github.com/aws/aws-sdk-go-v2/service/dynamodb v1.72.3
 	github.com/aws/smithy-go v1.28.7
-	github.com/google/go-cmp v0.7.0
 )
 
 require (

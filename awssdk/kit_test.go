@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"example.com/awsretry"
@@ -89,6 +90,11 @@ type client struct {
 	inside     func(context.Context) error // called in each attempt; may be nil
 	sent       []time.Time
 	max        []string // the Amz-Sdk-Request headers
+}
+
+// newClient returns a client that calls GetObject of S3.
+func newClient(apply bool) *client {
+	return &client{service: "S3", operation: "GetObject", apply: apply}
 }
 
 // call calls the operation, which plays the next steps.
@@ -176,4 +182,24 @@ func tokens(t testing.TB, r *Retryer, partition string) int {
 		t.Fatalf("there is no partition %q", partition)
 	}
 	return s.Tokens
+}
+
+// each runs a test in virtual time, of a client that Apply configured and of
+// one that has the Retryer alone.
+func each(t *testing.T, test func(t *testing.T, apply bool)) {
+	for name, apply := range map[string]bool{"plain": false, "applied": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { test(t, apply) })
+		})
+	}
+}
+
+// eachLoop is each, with both retry loops of the SDK.
+func eachLoop(t *testing.T, test func(t *testing.T, apply bool)) {
+	for name, value := range map[string]string{"Classic loop": "", "2026 loop": "true"} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv(loopVariable, value)
+			each(t, test)
+		})
+	}
 }

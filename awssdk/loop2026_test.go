@@ -5,7 +5,6 @@ import (
 	"os"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"example.com/awsretry"
@@ -65,36 +64,28 @@ func hiding(put func(error) error) func(error) error {
 // The loop of 2026 is seen by what it does, without the variable that selects
 // it, and also if that was set after NewRetryer.
 func TestLoopIsSeen(t *testing.T) {
-	for _, value := range []string{"", "true"} {
-		for _, apply := range []bool{false, true} {
-			t.Run(name(apply, value), func(t *testing.T) {
-				t.Setenv(loopVariable, value)
-				synctest.Test(t, func(t *testing.T) {
-					show := hide()
-					r := mustRetryer(t, Config{Mode: awsretry.Adaptive, Revision: awsretry.Revision2026, MaxAttempts: 4})
-					show()
-					c := &client{service: "S3", operation: "GetObject", apply: apply}
-					c.wrap = func(r aws.Retryer) aws.Retryer { return withoutVariable{r.(aws.RetryerV2)} }
-					busy := step{status: 500}
-					asks := step{status: 500, header: map[string]string{"X-Amz-Retry-After": "60000"}}
-					if err := c.call(t.Context(), r, busy, busy, asks, step{status: 200}); err != nil {
-						t.Fatal(err)
-					}
-					want := []time.Duration{50 * time.Millisecond, 100 * time.Millisecond, 5200 * time.Millisecond}
-					if got := c.delays(); !slices.Equal(got, want) {
-						t.Errorf("the delays are %v, want %v", got, want)
-					}
-					if got := tokens(t, r, "S3 us-east-1"); got != 500-2*14 {
-						t.Errorf("%d tokens, want %d", got, 500-2*14)
-					}
-					// The limiter learns of the retries too.
-					slow := step{status: 429}
-					c.call(t.Context(), r, busy, slow, step{status: 404})
-					if state, _ := r.State("S3 us-east-1"); !state.Limited {
-						t.Errorf("a throttled retry is not seen: %+v", state)
-					}
-				})
-			})
+	eachLoop(t, func(t *testing.T, apply bool) {
+		show := hide()
+		r := mustRetryer(t, Config{Mode: awsretry.Adaptive, Revision: awsretry.Revision2026, MaxAttempts: 4})
+		show()
+		c := newClient(apply)
+		c.wrap = func(r aws.Retryer) aws.Retryer { return withoutVariable{r.(aws.RetryerV2)} }
+		busy := step{status: 500}
+		asks := step{status: 500, header: map[string]string{"X-Amz-Retry-After": "60000"}}
+		if err := c.call(t.Context(), r, busy, busy, asks, step{status: 200}); err != nil {
+			t.Fatal(err)
 		}
-	}
+		want := []time.Duration{50 * time.Millisecond, 100 * time.Millisecond, 5200 * time.Millisecond}
+		if got := c.delays(); !slices.Equal(got, want) {
+			t.Errorf("the delays are %v, want %v", got, want)
+		}
+		if got := tokens(t, r, "S3 us-east-1"); got != 500-2*14 {
+			t.Errorf("%d tokens, want %d", got, 500-2*14)
+		}
+		// The limiter learns of the retries too.
+		c.call(t.Context(), r, busy, step{status: 429}, step{status: 404})
+		if state, _ := r.State("S3 us-east-1"); !state.Limited {
+			t.Errorf("a throttled retry is not seen: %+v", state)
+		}
+	})
 }

@@ -23,7 +23,7 @@ func TestNestedCall(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := mustRetryer(t, Config{Mode: awsretry.Adaptive})
 				inner := &client{service: "STS", operation: "AssumeRole", apply: innerApply, keepsStack: keepsStack}
-				outer := &client{service: "S3", operation: "GetObject", apply: outerApply}
+				outer := newClient(outerApply)
 				innerCalls := 0
 				outer.inside = func(ctx context.Context) error {
 					if innerCalls++; innerCalls > 1 {
@@ -51,82 +51,70 @@ func operationError(err error) error {
 // A nested call may go on in a goroutine of its own when the attempt that began
 // it has ended. The race detector sees if it uses the Loop of that call.
 func TestNestedCallOutlivesAttempt(t *testing.T) {
-	for _, apply := range []bool{false, true} {
-		t.Run(name(apply, ""), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				r := mustRetryer(t, Config{})
-				inner := &client{service: "STS", operation: "AssumeRole", apply: apply, keepsStack: true}
-				outer := &client{service: "S3", operation: "GetObject", apply: true}
-				var wg sync.WaitGroup
-				var innerErr error
-				outer.inside = func(ctx context.Context) error {
-					wg.Go(func() { innerErr = inner.call(ctx, r, step{status: 500}, step{status: 200}) })
-					return nil
-				}
-				if err := outer.call(t.Context(), r, step{status: 404}); err == nil {
-					t.Error("no error")
-				}
-				wg.Wait()
-				if innerErr != nil || len(inner.sent) != 2 {
-					t.Errorf("%d attempts: %v", len(inner.sent), innerErr)
-				}
-			})
-		})
-	}
+	each(t, func(t *testing.T, apply bool) {
+		r := mustRetryer(t, Config{})
+		inner := &client{service: "STS", operation: "AssumeRole", apply: apply, keepsStack: true}
+		outer := newClient(true)
+		var wg sync.WaitGroup
+		var innerErr error
+		outer.inside = func(ctx context.Context) error {
+			wg.Go(func() { innerErr = inner.call(ctx, r, step{status: 500}, step{status: 200}) })
+			return nil
+		}
+		if err := outer.call(t.Context(), r, step{status: 404}); err == nil {
+			t.Error("no error")
+		}
+		wg.Wait()
+		if innerErr != nil || len(inner.sent) != 2 {
+			t.Errorf("%d attempts: %v", len(inner.sent), innerErr)
+		}
+	})
 }
 
 // Many calls may fail with the error of one call for credentials. None takes it
 // for that of an attempt of its own.
 func TestSharedError(t *testing.T) {
-	for _, apply := range []bool{false, true} {
-		t.Run(name(apply, ""), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				r := mustRetryer(t, Config{})
-				inner := &client{service: "STS", operation: "AssumeRole", apply: true}
-				busy := step{status: 500}
-				shared := inner.call(t.Context(), r, busy, busy, busy)
-				var wg sync.WaitGroup
-				for range 8 {
-					wg.Go(func() {
-						outer := &client{service: "S3", operation: "GetObject", apply: apply}
-						outer.inside = func(context.Context) error { return shared }
-						err := outer.call(t.Context(), r)
-						if len(outer.sent) != 3 || stopOf(err) != awsretry.StopMaxAttempts {
-							t.Errorf("%d attempts, want 3: %v", len(outer.sent), err)
-						}
-					})
-				}
-				wg.Wait()
-				if got := tokens(t, r, "S3 us-east-1"); got != 500-8*2*5 {
-					t.Errorf("%d tokens, want %d", got, 500-8*2*5)
+	each(t, func(t *testing.T, apply bool) {
+		r := mustRetryer(t, Config{})
+		inner := &client{service: "STS", operation: "AssumeRole", apply: true}
+		busy := step{status: 500}
+		shared := inner.call(t.Context(), r, busy, busy, busy)
+		var wg sync.WaitGroup
+		for range 8 {
+			wg.Go(func() {
+				outer := newClient(apply)
+				outer.inside = func(context.Context) error { return shared }
+				err := outer.call(t.Context(), r)
+				if len(outer.sent) != 3 || stopOf(err) != awsretry.StopMaxAttempts {
+					t.Errorf("%d attempts, want 3: %v", len(outer.sent), err)
 				}
 			})
-		})
-	}
+		}
+		wg.Wait()
+		if got := tokens(t, r, "S3 us-east-1"); got != 500-8*2*5 {
+			t.Errorf("%d tokens, want %d", got, 500-8*2*5)
+		}
+	})
 }
 
 // Where the service of a nested call throttles, the attempt is repeated, but
 // its own service is not taken for one that throttles.
 func TestNestedThrottling(t *testing.T) {
 	slow := step{status: 503, code: "SlowDown", header: map[string]string{"Retry-After": "30"}}
-	for _, apply := range []bool{false, true} {
-		t.Run(name(apply, ""), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				r := mustRetryer(t, Config{Mode: awsretry.Adaptive, ShareRetryAfter: true, RetryAfterSpread: -1})
-				c := &client{service: "S3", operation: "GetObject", apply: apply}
-				c.inside = func(context.Context) error { return operationError(slow.failure(nil)) }
-				if err := c.call(t.Context(), r); stopOf(err) != awsretry.StopMaxAttempts || len(c.sent) != 3 {
-					t.Errorf("%d attempts, want 3: %v", len(c.sent), err)
-				}
-				if state, _ := r.State("S3 us-east-1"); state.Limited {
-					t.Errorf("the limiter of S3 limits: %+v", state)
-				}
-				c.inside = nil
-				start := time.Now()
-				if err := c.call(t.Context(), r, step{status: 200}); err != nil || time.Since(start) > 0 {
-					t.Errorf("%v, the next call took %v", err, time.Since(start))
-				}
-			})
-		})
-	}
+	each(t, func(t *testing.T, apply bool) {
+		r := mustRetryer(t, Config{Mode: awsretry.Adaptive, ShareRetryAfter: true, RetryAfterSpread: -1})
+		c := newClient(apply)
+		c.inside = func(context.Context) error { return operationError(slow.failure(nil)) }
+		if err := c.call(t.Context(), r); stopOf(err) != awsretry.StopMaxAttempts || len(c.sent) != 3 {
+			t.Errorf("%d attempts, want 3: %v", len(c.sent), err)
+		}
+		if state, _ := r.State("S3 us-east-1"); state.Limited {
+			t.Errorf("the limiter of S3 limits: %+v", state)
+		}
+		c.inside = nil
+		start := time.Now()
+		if err := c.call(t.Context(), r, step{status: 200}); err != nil || time.Since(start) > 0 {
+			t.Errorf("%v, the next call took %v", err, time.Since(start))
+		}
+	})
 }

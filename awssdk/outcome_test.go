@@ -11,7 +11,6 @@ import (
 	"net/url"
 	"syscall"
 	"testing"
-	"testing/synctest"
 
 	"example.com/awsretry"
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -104,45 +103,28 @@ func bodyError(resp *http.Response, err error) error {
 	}
 }
 
-// A policy decides by the response with its code, or by the error.
+// A policy decides by the response with its code, or by the error. It always
+// sees a Request, also of a client that Apply did not configure.
 func TestPolicy(t *testing.T) {
-	var seen []awsretry.Attempt
-	r := mustRetryer(t, Config{Policy: func(a *awsretry.Attempt) awsretry.Class {
-		seen = append(seen, *a)
-		if a.Code == "Custom" {
+	each(t, func(t *testing.T, apply bool) {
+		byError, byCode := 0, 0
+		r := mustRetryer(t, Config{Policy: func(a *awsretry.Attempt) awsretry.Class {
+			if a.Request == nil || (a.Response == nil) == (a.Err == nil) {
+				t.Errorf("the policy sees %+v", a)
+			}
+			if errors.Is(a.Err, io.EOF) {
+				byError++
+			}
+			if a.Code != "Custom" {
+				return awsretry.DefaultPolicy(a)
+			}
+			byCode++
 			return awsretry.Throttled
+		}})
+		c := newClient(apply)
+		c.call(t.Context(), r, step{err: sending(io.EOF)}, step{status: 400, code: "Custom"}, step{status: 404})
+		if byError == 0 || byCode == 0 || len(c.sent) != 3 {
+			t.Errorf("%d attempts; the policy saw the error %d times, the code %d times", len(c.sent), byError, byCode)
 		}
-		return awsretry.DefaultPolicy(a)
-	}})
-	if r.class(step{status: 400, code: "Custom"}.failure(nil)) != awsretry.Throttled {
-		t.Error("the policy was not asked")
-	}
-	r.class(sending(io.EOF))
-	if len(seen) != 2 || seen[0].Response.StatusCode != 400 || seen[0].Err != nil ||
-		seen[1].Response != nil || !errors.Is(seen[1].Err, io.EOF) {
-		t.Errorf("the policy saw %+v", seen)
-	}
-}
-
-// A policy always sees a Request, also of a client that Apply did not configure
-// and of an error without a response.
-func TestPolicySeesARequest(t *testing.T) {
-	for _, apply := range []bool{false, true} {
-		t.Run(name(apply, ""), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				asked := 0
-				r := mustRetryer(t, Config{Policy: func(a *awsretry.Attempt) awsretry.Class {
-					if asked++; a.Request == nil {
-						t.Errorf("no Request with %v, %v", a.Response, a.Err)
-					}
-					return awsretry.DefaultPolicy(a)
-				}})
-				c := &client{service: "S3", operation: "GetObject", apply: apply}
-				c.call(t.Context(), r, step{err: sending(io.EOF)}, step{status: 503}, step{status: 404})
-				if asked < 3 {
-					t.Errorf("the policy was asked %d times about 3 attempts", asked)
-				}
-			})
-		})
-	}
+	})
 }

@@ -3,7 +3,6 @@ package awssdk
 import (
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"example.com/awsretry"
@@ -31,21 +30,16 @@ func TestAmzRetryAfter(t *testing.T) {
 			if revision == awsretry.Revision2026 {
 				want = []time.Duration{50*time.Millisecond + tt.more, 100*time.Millisecond + tt.more}
 			}
-			for _, apply := range []bool{false, true} {
-				for _, loop := range []string{"", "true"} {
-					t.Run(tt.value+"/"+revision.String()+"/"+name(apply, loop), func(t *testing.T) {
-						t.Setenv("AWS_NEW_RETRIES_2026", loop)
-						synctest.Test(t, func(t *testing.T) {
-							c := &client{service: "S3", operation: "GetObject", apply: apply}
-							busy := step{status: 500, header: map[string]string{"X-Amz-Retry-After": tt.value}}
-							c.call(t.Context(), mustRetryer(t, Config{Revision: revision}), busy, busy, busy)
-							if got := c.delays(); !slices.Equal(got, want) {
-								t.Errorf("the delays are %v, want %v", got, want)
-							}
-						})
-					})
-				}
-			}
+			t.Run(tt.value+"/"+revision.String(), func(t *testing.T) {
+				eachLoop(t, func(t *testing.T, apply bool) {
+					c := newClient(apply)
+					busy := step{status: 500, header: map[string]string{"X-Amz-Retry-After": tt.value}}
+					c.call(t.Context(), mustRetryer(t, Config{Revision: revision}), busy, busy, busy)
+					if got := c.delays(); !slices.Equal(got, want) {
+						t.Errorf("the delays are %v, want %v", got, want)
+					}
+				})
+			})
 		}
 	}
 }

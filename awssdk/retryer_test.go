@@ -1,7 +1,6 @@
 package awssdk
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -76,16 +75,5 @@ func TestLoad(t *testing.T) {
 	if _, err := Load(awsretry.Source{Profile: "batch", Getenv: func(name string) string { return env[name] }}); err == nil ||
 		!strings.Contains(err.Error(), "AWS_MAX_ATTEMPTS") {
 		t.Errorf("%v", err)
-	}
-}
-
-// The errors of refused retries match those of the root.
-func TestRefusals(t *testing.T) {
-	for stop, want := range map[awsretry.Stop]error{
-		awsretry.StopQuota: awsretry.ErrQuotaExceeded, awsretry.StopRateLimit: awsretry.ErrRateLimited,
-	} {
-		if err := refusal(t.Context(), 1, stop, errors.New("why")); !errors.Is(err, want) {
-			t.Errorf("%v does not match %v", err, want)
-		}
 	}
 }

@@ -1,187 +1,77 @@
 package awssdk
 
 import (
-	"encoding/json"
 	"errors"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"example.com/awsretry"
 	"example.com/awsretry/internal/awsproto"
+	"example.com/awsretry/internal/contract"
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
-	"github.com/google/go-cmp/cmp"
 )
 
-// A vector is one of the vectors that Transport is tested with: those of the
-// AWS documents, and of the AWS SDKs for the 2026 revision.
-type vector struct {
-	Name        string
-	Mode        awsretry.Mode
-	Revision    awsretry.Revision
-	MaxAttempts int
-	MaxBackoff  string // "" is the default
-	Capacity    int
-	Target      string
-	vectorCall
-	Calls      []vectorCall // one after the other, in place of the one call
-	Concurrent bool         // the Calls begin at the same time
-	Left       int          // tokens after concurrent calls
-}
-
-// A vectorCall is one call of a vector.
-type vectorCall struct {
-	Answers []struct {
-		Status int
-		Header map[string]string
-	}
-	Waited string   // for a send token, before the first attempt
-	Pauses []string // before each retry
-	End    string   // the delay of a long poll, before its response is returned
-	Tokens []int    // after each decision
-	Stop   awsretry.Stop
-}
-
 // dynamoDBDefaults reports whether the attempts of v are DynamoDB's default.
-func (v vector) dynamoDBDefaults() bool {
+func dynamoDBDefaults(v contract.Vector) bool {
 	return v.Revision == awsretry.Revision2026 && strings.HasPrefix(v.Target, "DynamoDB_") && v.MaxAttempts == 0
 }
 
 // longPolls reports whether a call of v ends with the delay of a long poll.
-func (v vector) longPolls() bool {
-	return slices.ContainsFunc(append(v.Calls, v.vectorCall), func(c vectorCall) bool { return c.End != "" })
+func longPolls(v contract.Vector) bool {
+	return slices.ContainsFunc(append(v.Calls, v.VectorCall), func(c contract.VectorCall) bool { return c.End != 0 })
 }
 
+// The vectors that Transport is tested with: those of the AWS documents, and of
+// the AWS SDKs for the 2026 revision.
 func TestVectors(t *testing.T) {
-	data, err := os.ReadFile("../testdata/vectors/retry.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var vectors []vector
-	if err := json.Unmarshal(data, &vectors); err != nil {
-		t.Fatal(err)
-	}
-	for _, loop := range []string{"", "true"} {
-		for _, apply := range []bool{false, true} {
-			for _, v := range vectors {
-				t.Run(name(apply, loop)+"/"+v.Name, func(t *testing.T) {
-					if !apply && v.dynamoDBDefaults() {
-						t.Skip("the interface does not say that a call is of DynamoDB")
-					}
-					t.Setenv("AWS_NEW_RETRIES_2026", loop)
-					if !apply && v.longPolls() && runsLoop2026() {
-						t.Skip("the SDK's loop delays the long polls of its own clients only")
-					}
-					synctest.Test(t, func(t *testing.T) { v.test(t, apply) })
-				})
-			}
-		}
+	for _, v := range contract.ReadVectors(t, "../testdata/vectors/retry.json") {
+		t.Run(v.Name, func(t *testing.T) {
+			eachLoop(t, func(t *testing.T, apply bool) {
+				if !apply && dynamoDBDefaults(v) {
+					t.Skip("the interface does not say that a call is of DynamoDB")
+				}
+				if !apply && longPolls(v) && runsLoop2026() {
+					t.Skip("the SDK's loop delays the long polls of its own clients only")
+				}
+				testVector(t, v, apply)
+			})
+		})
 	}
 }
 
-func name(apply bool, loop string) string {
-	parts := []string{"plain", "Classic loop"}
-	if apply {
-		parts[0] = "applied"
-	}
-	if loop != "" {
-		parts[1] = "2026 loop"
-	}
-	return strings.Join(parts, ", ")
-}
-
-func (v vector) test(t *testing.T, apply bool) {
+func testVector(t *testing.T, v contract.Vector, apply bool) {
 	r := mustRetryer(t, Config{
 		Mode: v.Mode, Revision: v.Revision, MaxAttempts: v.MaxAttempts,
-		Backoff: awsretry.Exponential{Max: duration(t, v.MaxBackoff), Jitter: awsretry.NoJitter},
+		Backoff: awsretry.Exponential{Max: time.Duration(v.MaxBackoff), Jitter: awsretry.NoJitter},
 		Quota:   awsretry.QuotaConfig{Capacity: v.Capacity}, RetryAfterSpread: -1,
 	})
-	newClient := func() *client {
-		c := &client{service: "S3", operation: "PutObject", apply: apply}
-		prefix, operation, _ := strings.Cut(v.Target, ".")
-		for service, target := range targets {
-			if target == prefix+"." {
-				c.service, c.operation = service, operation
+	service, operation := "S3", "PutObject"
+	prefix, name, _ := strings.Cut(v.Target, ".")
+	for known, target := range targets {
+		if target == prefix+"." {
+			service, operation = known, name
+		}
+	}
+	left := func() int { return tokens(t, r, service+" us-east-1") }
+	v.Test(t, func(call contract.VectorCall) contract.Trace {
+		trace := contract.Trace{Start: time.Now()}
+		c := &client{service: service, operation: operation, apply: apply}
+		c.beforeEach = func() { trace.Tokens = append(trace.Tokens, left()) }
+		var steps []step
+		for _, answer := range call.Answers {
+			header := make(http.Header)
+			for name, value := range answer.Header {
+				header.Set(name, value)
 			}
+			steps = append(steps, step{status: answer.Status, header: answer.Header, code: awsproto.HeaderCode(header)})
 		}
-		return c
-	}
-	if v.Calls == nil {
-		v.vectorCall.test(t, newClient(), r)
-		return
-	}
-	var calls sync.WaitGroup
-	for _, c := range v.Calls {
-		if !v.Concurrent {
-			c.test(t, newClient(), r)
-			continue
-		}
-		calls.Go(func() { c.test(t, newClient(), r) })
-	}
-	calls.Wait()
-	if got := tokens(t, r, newClient().partition()); v.Concurrent && got != v.Left {
-		t.Errorf("%d tokens left, want %d", got, v.Left)
-	}
-}
-
-func (c *client) partition() string { return c.service + " us-east-1" }
-
-func (v vectorCall) test(t *testing.T, c *client, r *Retryer) {
-	var left []int
-	c.beforeEach = func() { left = append(left, tokens(t, r, c.partition())) }
-	var steps []step
-	for _, answer := range v.Answers {
-		header := make(http.Header)
-		for name, value := range answer.Header {
-			header.Set(name, value)
-		}
-		steps = append(steps, step{status: answer.Status, header: answer.Header, code: awsproto.HeaderCode(header)})
-	}
-	start := time.Now()
-	err := c.call(t.Context(), r, steps...)
-	c.beforeEach()
-
-	if len(c.steps) > 0 || len(c.sent) != len(v.Answers) {
-		t.Errorf("%d attempts, want %d", len(c.sent), len(v.Answers))
-		return
-	}
-	if got, want := c.sent[0].Sub(start), duration(t, v.Waited); got != want {
-		t.Errorf("the first attempt waited %v, want %v", got, want)
-	}
-	var want []time.Duration
-	for _, pause := range v.Pauses {
-		want = append(want, duration(t, pause))
-	}
-	if diff := cmp.Diff(want, c.delays()); diff != "" {
-		t.Errorf("delays (-want +got):\n%s", diff)
-	}
-	if got, want := time.Since(c.sent[len(c.sent)-1]), duration(t, v.End); got != want {
-		t.Errorf("the call ended %v after the last attempt, want %v", got, want)
-	}
-	if diff := cmp.Diff(v.Tokens, left[1:]); v.Tokens != nil && diff != "" {
-		t.Errorf("tokens (-want +got):\n%s", diff)
-	}
-	if got := stopOf(err); got != v.Stop {
-		t.Errorf("stop %q, want %q: %v", got, v.Stop, err)
-	}
-}
-
-// duration returns the duration that s says, 0 if s is empty.
-func duration(t *testing.T, s string) time.Duration {
-	t.Helper()
-	if s == "" {
-		return 0
-	}
-	d, err := time.ParseDuration(s)
-	if err != nil {
-		t.Error(err)
-	}
-	return d
+		trace.Stop = stopOf(c.call(t.Context(), r, steps...))
+		trace.Sent, trace.Tokens = c.sent, append(trace.Tokens, left())[1:]
+		return trace
+	}, left)
 }
 
 // stopOf returns why the SDK's call ended.
