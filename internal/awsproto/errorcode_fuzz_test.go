@@ -2,6 +2,7 @@ package awsproto
 
 import (
 	"bytes"
+	"cmp"
 	"net/http"
 	"path/filepath"
 	"runtime"
@@ -51,35 +52,30 @@ func checkCut(t *testing.T, h http.Header, body []byte, n int) {
 	}
 }
 
+// withCode returns a body with the code for each protocol. The code has less than
+// 64 KiB.
+var withCode = map[string]struct {
+	header http.Header
+	body   func(code string) string
+}{
+	"JSON": {jsonHeader, func(c string) string { return `{"__type":"` + c + `"}` }},
+	"XML":  {xmlHeader, func(c string) string { return "<Error><Code>" + c + "</Code></Error>" }},
+	"SOAP": {xmlHeader, func(c string) string {
+		return "<Envelope><Body><Fault><faultcode>" + c + "</faultcode></Fault></Body></Envelope>"
+	}},
+	"CBOR": {cborHeader, func(c string) string { // a text with a two-byte length
+		return "\xa1\x66__type\x79" + string([]byte{byte(len(c) >> 8), byte(len(c))}) + c
+	}},
+}
+
 func TestBodyCodeLength(t *testing.T) {
-	longest, tooLong := strings.Repeat("x", 256), strings.Repeat("x", 257)
-	item := func(s string) []byte { // a CBOR text with a two-byte length
-		return append([]byte{0x79, byte(len(s) >> 8), byte(len(s))}, s...)
-	}
-	tests := []struct {
-		name   string
-		header http.Header
-		body   func(code string) []byte
-	}{
-		{"JSON", jsonHeader, func(c string) []byte { return []byte(`{"__type":"` + c + `"}`) }},
-		{"XML", xmlHeader, func(c string) []byte { return []byte(`<Error><Code>` + c + `</Code></Error>`) }},
-		{"SOAP", xmlHeader, func(c string) []byte {
-			return []byte(`<Envelope><Body><Fault><faultcode>` + c + `</faultcode></Fault></Body></Envelope>`)
-		}},
-		{"CBOR", cborHeader, func(c string) []byte { return append([]byte("\xa1\x66__type"), item(c)...) }},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			if got := BodyCode(tt.header, tt.body(longest)); got != longest {
-				t.Errorf("256 bytes: got %q", got)
+	longest := strings.Repeat("x", 256)
+	for protocol, tt := range withCode {
+		for code, want := range map[string]string{longest: longest, longest + "x": "", "": ""} {
+			if got := BodyCode(tt.header, []byte(tt.body(code))); got != want {
+				t.Errorf("%s, %d bytes: %q", protocol, len(code), got)
 			}
-			if got := BodyCode(tt.header, tt.body(tooLong)); got != "" {
-				t.Errorf("257 bytes: got %q, want none", got)
-			}
-			if got := BodyCode(tt.header, tt.body("")); got != "" {
-				t.Errorf("0 bytes: got %q, want none", got)
-			}
-		})
+		}
 	}
 }
 
@@ -148,44 +144,26 @@ func TestBodyCodeHostile(t *testing.T) {
 // body in memory.
 func TestBodyCodePinsNothing(t *testing.T) {
 	long := strings.Repeat(" ", MaxErrorBody-512)
-	item := []byte("Foo:" + long)
-	tests := []struct {
-		name   string
-		header http.Header
-		body   []byte
-	}{
-		{"JSON", jsonHeader, []byte(`{"__type":"Foo:` + long + `"}`)},
-		{"XML", xmlHeader, []byte(`<Error><Code>Foo` + long + `</Code></Error>`)},
-		{"SOAP", xmlHeader,
-			[]byte(`<Envelope><Body><Fault><faultcode>` + long + `a:Foo</faultcode></Fault></Body></Envelope>`)},
-		{"CBOR", cborHeader,
-			append([]byte{0xa1, 0x66, '_', '_', 't', 'y', 'p', 'e', 0x79, byte(len(item) >> 8), byte(len(item))},
-				item...)},
-	}
 	inUse := func() int64 {
 		var m runtime.MemStats
 		runtime.GC()
 		runtime.ReadMemStats(&m)
 		return int64(m.HeapAlloc)
 	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			kept := make([]string, 32)
-			before := inUse()
-			for i := range kept {
-				kept[i] = BodyCode(tt.header, tt.body)
+	for protocol, tt := range withCode {
+		code := map[string]string{"XML": "Foo" + long, "SOAP": long + "a:Foo"}[protocol]
+		body := []byte(tt.body(cmp.Or(code, "Foo:"+long)))
+		kept := make([]string, 32)
+		before := inUse()
+		for i := range kept {
+			if kept[i] = BodyCode(tt.header, body); kept[i] != "Foo" {
+				t.Fatalf("%s: %q, want Foo", protocol, kept[i])
 			}
-			grown := inUse() - before
-			for _, code := range kept {
-				if code != "Foo" {
-					t.Fatalf("BodyCode = %q, want Foo", code)
-				}
-			}
-			if limit := int64(len(kept) * MaxErrorBody / 4); grown > limit {
-				t.Errorf("%d codes keep %d bytes in memory, want at most %d", len(kept), grown, limit)
-			}
-			runtime.KeepAlive(kept)
-		})
+		}
+		if grown, limit := inUse()-before, int64(len(kept)*MaxErrorBody/4); grown > limit {
+			t.Errorf("%s: %d codes keep %d bytes in memory, want at most %d", protocol, len(kept), grown, limit)
+		}
+		runtime.KeepAlive(kept)
 	}
 }
 

@@ -13,45 +13,41 @@ import (
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
+const longest = time.Duration(math.MaxInt64)
+
 func TestRetryAfter(t *testing.T) {
-	const longest = time.Duration(math.MaxInt64)
-	tests := []struct {
-		name   string
-		values []string
-		want   time.Duration
-		absent bool
-	}{
-		{name: "absent", absent: true},
-		{name: "empty", values: []string{""}},
-		{name: "zero", values: []string{"0"}},
-		{name: "seconds", values: []string{"7"}, want: 7 * time.Second},
-		{name: "white space", values: []string{" 7 "}, want: 7 * time.Second},
-		{name: "leading zeros", values: []string{"007"}, want: 7 * time.Second},
-		{name: "minus", values: []string{"-7"}},
-		{name: "plus", values: []string{"+7"}},
-		{name: "fraction", values: []string{"1.5"}, want: 2 * time.Second},
-		{name: "fraction of zero", values: []string{"1.0"}, want: time.Second},
-		{name: "small fraction", values: []string{"0.0000001"}, want: time.Second},
-		{name: "fraction alone", values: []string{".5"}},
-		{name: "no fraction after the point", values: []string{"5."}},
-		{name: "exponent", values: []string{"1e3"}},
-		{name: "words", values: []string{"soon"}},
-		{name: "largest Duration in seconds", values: []string{"9223372035"}, want: 9223372035 * time.Second},
-		{name: "one more", values: []string{"9223372036"}, want: longest},
-		{name: "more than an int64", values: []string{"99999999999999999999"}, want: longest},
-		{name: "date", values: []string{"Sun, 01 Mar 2026 12:00:30 GMT"}, want: 30 * time.Second},
-		{name: "past date", values: []string{"Sun, 01 Mar 2026 11:59:59 GMT"}},
-		{name: "distant date", values: []string{"Fri, 31 Dec 9999 23:59:59 GMT"}, want: longest},
-		{name: "longest of several", values: []string{"2", "Sun, 01 Mar 2026 12:00:30 GMT", "soon"},
-			want: 30 * time.Second},
+	for value, want := range map[string]time.Duration{
+		"":                              0,
+		"0":                             0,
+		"7":                             7 * time.Second,
+		" 7 ":                           7 * time.Second,
+		"007":                           7 * time.Second,
+		"-7":                            0,
+		"+7":                            0,
+		"1.5":                           2 * time.Second,
+		"1.0":                           time.Second,
+		"0.0000001":                     time.Second,
+		".5":                            0,
+		"5.":                            0,
+		"1e3":                           0,
+		"soon":                          0,
+		"9223372035":                    9223372035 * time.Second, // the largest Duration in seconds
+		"9223372036":                    longest,
+		"99999999999999999999":          longest,
+		"Sun, 01 Mar 2026 12:00:30 GMT": 30 * time.Second,
+		"Sun, 01 Mar 2026 11:59:59 GMT": 0,
+		"Fri, 31 Dec 9999 23:59:59 GMT": longest,
+	} {
+		if got, ok := RetryAfter(http.Header{"Retry-After": {value}}, noon); got != want || !ok {
+			t.Errorf("%q: %v, %v; want %v", value, got, ok, want)
+		}
 	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			got, ok := RetryAfter(http.Header{"Retry-After": tt.values}, noon)
-			if got != tt.want || ok == tt.absent {
-				t.Errorf("%q: %v, %v; want %v, %v", tt.values, got, ok, tt.want, !tt.absent)
-			}
-		})
+	several := http.Header{"Retry-After": {"2", "Sun, 01 Mar 2026 12:00:30 GMT", "soon"}}
+	if got, ok := RetryAfter(several, noon); got != 30*time.Second || !ok {
+		t.Errorf("%v: %v, %v; want the longest", several, got, ok)
+	}
+	if got, ok := RetryAfter(http.Header{}, noon); got != 0 || ok {
+		t.Errorf("none: %v, %v", got, ok)
 	}
 }
 
@@ -73,7 +69,6 @@ func TestAmzRetryAfter(t *testing.T) {
 			t.Errorf("X-Amz-Retry-After %q: %v, want %v", value, got, want)
 		}
 	}
-	const longest = time.Duration(math.MaxInt64)
 	if got := AmzRetryAfter(http.Header{"X-Amz-Retry-After": {"99999999999999999999"}}, longest-1); got != longest {
 		t.Errorf("after the longest delay but one: %v", got)
 	}
@@ -174,24 +169,20 @@ func TestNewInvocationID(t *testing.T) {
 }
 
 func TestOuterLoop(t *testing.T) {
-	for _, tt := range []struct {
-		values []string
-		want   bool
-	}{
-		{nil, false},
-		{[]string{""}, false},
-		{[]string{"attempt=1; max=1"}, false},
-		{[]string{"attempt=1; max=3"}, true},
-		{[]string{"ttl=20260101T000000Z; attempt=3; max=3"}, true},
-		{[]string{"attempt=1;max = 3"}, false},
-		{[]string{"max= 3 ;attempt=1"}, true},
-		{[]string{"attempt=1; max=many"}, false},
-		{[]string{"attempt=1; max=-3"}, false},
-		{[]string{"attempt=3"}, false},
-		{[]string{"attempt=1; max=1", "attempt=1; max=2"}, true},
+	for want, headers := range map[bool][][]string{
+		true: {
+			{"attempt=1; max=3"}, {"ttl=20260101T000000Z; attempt=3; max=3"}, {"max= 3 ;attempt=1"},
+			{"attempt=1; max=1", "attempt=1; max=2"},
+		},
+		false: {
+			nil, {""}, {"attempt=1; max=1"}, {"attempt=1;max = 3"}, {"attempt=1; max=many"}, {"attempt=1; max=-3"},
+			{"attempt=3"},
+		},
 	} {
-		if got := OuterLoop(&http.Request{Header: http.Header{"Amz-Sdk-Request": tt.values}}); got != tt.want {
-			t.Errorf("%q: %v, want %v", tt.values, got, tt.want)
+		for _, values := range headers {
+			if got := OuterLoop(&http.Request{Header: http.Header{"Amz-Sdk-Request": values}}); got != want {
+				t.Errorf("%q: %v, want %v", values, got, want)
+			}
 		}
 	}
 }

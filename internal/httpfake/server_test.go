@@ -13,42 +13,33 @@ import (
 	"example.com/awsretry/internal/httpfake"
 )
 
-func echo(w http.ResponseWriter, r *http.Request) { io.Copy(w, r.Body) }
+func echo(w http.ResponseWriter, r *http.Request) {
+	got, _ := io.ReadAll(r.Body)
+	w.Write(got)
+}
 
 func TestServe(t *testing.T) {
+	want := httpfake.Text(1 << 20)
+	put := func(t *testing.T, srv *httpfake.Server, protocol string) {
+		resp, err := srv.Base.RoundTrip(srv.Request(t, "PUT", strings.NewReader(want)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := httpfake.ReadAll(t, resp); got != want {
+			t.Errorf("%d of %d bytes", len(got), len(want))
+		}
+		if http2 := protocol == "HTTP/2" || protocol == "h2c"; (resp.ProtoMajor == 2) != http2 {
+			t.Errorf("the response is %s", resp.Proto)
+		}
+	}
 	for _, protocol := range append(httpfake.Protocols, "h2c") {
 		t.Run(protocol, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				srv := httpfake.Serve(t, protocol, echo)
-				want := httpfake.Text(1 << 20)
-				for range 2 {
-					resp, err := srv.Base.RoundTrip(srv.Request(t, "PUT", strings.NewReader(want)))
-					if err != nil {
-						t.Fatal(err)
-					}
-					if got := httpfake.ReadAll(t, resp); got != want {
-						t.Errorf("%d of %d bytes", len(got), len(want))
-					}
-					if http2 := protocol == "HTTP/2" || protocol == "h2c"; (resp.ProtoMajor == 2) != http2 {
-						t.Errorf("the response is %s", resp.Proto)
-					}
-				}
+				put(t, srv, protocol)
+				put(t, srv, protocol)
 			})
-		})
-	}
-}
-
-func TestServeTCP(t *testing.T) {
-	for _, protocol := range httpfake.Protocols {
-		t.Run(protocol, func(t *testing.T) {
-			srv := httpfake.ServeTCP(t, protocol, echo)
-			resp, err := srv.Base.RoundTrip(srv.Request(t, "PUT", strings.NewReader("hello")))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got := httpfake.ReadAll(t, resp); got != "hello" {
-				t.Errorf("echoed %q", got)
-			}
+			put(t, httpfake.ServeTCP(t, protocol, echo), protocol)
 		})
 	}
 }

@@ -1,14 +1,10 @@
 package neterr
 
 import (
-	"context"
 	"crypto/tls"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"net/url"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -26,13 +22,16 @@ func at(t *testing.T, text string) *url.URL {
 
 // A copy speaks the protocols of the original, however they were configured.
 func TestProtocolsOfCopies(t *testing.T) {
-	protocols := func(set ...func(*http.Protocols, bool)) *http.Protocols {
-		p := new(http.Protocols)
-		for _, s := range set {
-			s(p, true)
-		}
-		return p
-	}
+	http1, http2, both, h2c, h2cAndHTTP1 := new(http.Protocols), new(http.Protocols), new(http.Protocols),
+		new(http.Protocols), new(http.Protocols)
+	http1.SetHTTP1(true)
+	both.SetHTTP1(true)
+	both.SetHTTP2(true)
+	http2.SetHTTP2(true)
+	h2c.SetUnencryptedHTTP2(true)
+	h2cAndHTTP1.SetUnencryptedHTTP2(true)
+	h2cAndHTTP1.SetHTTP1(true)
+	off := map[string]func(string, *tls.Conn) http.RoundTripper{}
 	for _, tt := range []struct {
 		name       string
 		base       *http.Transport
@@ -42,15 +41,12 @@ func TestProtocolsOfCopies(t *testing.T) {
 		{"its own TLS settings", &http.Transport{TLSClientConfig: &tls.Config{}}, false, false},
 		{"its own TLS settings, forced",
 			&http.Transport{TLSClientConfig: &tls.Config{}, ForceAttemptHTTP2: true}, true, false},
-		{"switched off",
-			&http.Transport{TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{}}, false, false},
-		{"HTTP/1 alone", &http.Transport{Protocols: protocols((*http.Protocols).SetHTTP1)}, false, false},
-		{"both",
-			&http.Transport{Protocols: protocols((*http.Protocols).SetHTTP1, (*http.Protocols).SetHTTP2)}, true, false},
-		{"h2c", &http.Transport{Protocols: protocols((*http.Protocols).SetUnencryptedHTTP2)}, false, true},
-		{"h2c and HTTP/1",
-			&http.Transport{Protocols: protocols((*http.Protocols).SetUnencryptedHTTP2, (*http.Protocols).SetHTTP1)},
-			false, false},
+		{"switched off", &http.Transport{TLSNextProto: off}, false, false},
+		{"HTTP/1 alone", &http.Transport{Protocols: http1}, false, false},
+		{"HTTP/2 alone", &http.Transport{Protocols: http2}, true, false},
+		{"both", &http.Transport{Protocols: both}, true, false},
+		{"h2c", &http.Transport{Protocols: h2c}, false, true},
+		{"h2c and HTTP/1", &http.Transport{Protocols: h2cAndHTTP1}, false, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := NewConnections(tt.base)
@@ -148,70 +144,29 @@ func TestCloseIdleConnectionsReachesEveryCopy(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				end := make(chan bool)
-				conns, base := serveHTTP2(t, func(w http.ResponseWriter, r *http.Request) {
+				srv := httpfake.Serve(t, "h2c", func(w http.ResponseWriter, r *http.Request) {
 					http.NewResponseController(w).Flush()
 					<-end
 				})
-				c := NewConnections(base)
-				u := at(t, "http://service.example")
-				c.Abandon(u, c.For(u))
-				resp, err := c.For(u).RoundTrip(&http.Request{URL: u, Header: http.Header{}})
+				c, req := NewConnections(srv.Base), srv.Request(t, "GET", nil)
+				c.Abandon(req.URL, c.For(req.URL))
+				resp, err := c.For(req.URL).RoundTrip(req)
 				if err != nil || resp.ProtoMajor != 2 {
 					t.Fatal(resp, err)
 				}
-				replace(c, u)
+				replace(c, req.URL)
 				close(end)
-				io.Copy(io.Discard, resp.Body)
-				resp.Body.Close()
+				httpfake.ReadAll(t, resp)
 				synctest.Wait()
-				if n := conns.Load(); n != 1 {
-					t.Fatalf("%d connections are open before", n)
+				if n := len(srv.Closed); n != 0 {
+					t.Fatalf("%d connections are closed before", n)
 				}
 				c.CloseIdleConnections()
 				synctest.Wait()
-				if n := conns.Load(); n != 0 {
-					t.Errorf("%d connections are open", n)
+				if n := len(srv.Closed); n != 1 {
+					t.Errorf("%d connections are closed", n)
 				}
 			})
 		})
 	}
 }
-
-// serveHTTP2 serves HTTP/2 over pipes. It returns the number of open
-// connections, and a transport that dials them.
-func serveHTTP2(t *testing.T, handle http.HandlerFunc) (conns *atomic.Int32, base *http.Transport) {
-	httpfake.EmptyPools()
-	protocols := new(http.Protocols)
-	protocols.SetUnencryptedHTTP2(true)
-	conns, pipes := new(atomic.Int32), make(pipeListener)
-	srv := &http.Server{Handler: handle, Protocols: protocols, ConnState: func(_ net.Conn, s http.ConnState) {
-		switch s {
-		case http.StateNew:
-			conns.Add(1)
-		case http.StateClosed:
-			conns.Add(-1)
-		}
-	}}
-	go srv.Serve(pipes)
-	t.Cleanup(func() { srv.Close() })
-	dial := func(context.Context, string, string) (net.Conn, error) {
-		client, server := net.Pipe()
-		pipes <- server
-		return client, nil
-	}
-	return conns, &http.Transport{Protocols: protocols, DialContext: dial}
-}
-
-// A pipeListener accepts the connections that are sent to it.
-type pipeListener chan net.Conn
-
-func (l pipeListener) Accept() (net.Conn, error) {
-	if c, ok := <-l; ok {
-		return c, nil
-	}
-	return nil, net.ErrClosed
-}
-
-func (l pipeListener) Close() error { close(l); return nil }
-
-func (pipeListener) Addr() net.Addr { return &net.UnixAddr{} }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -17,6 +16,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"example.com/awsretry/internal/httpfake"
 )
 
 const (
@@ -172,8 +173,8 @@ func TestProxyStatus(t *testing.T) {
 func TestKindsOfNetHTTP(t *testing.T) {
 	plain := httptest.NewServer(http.NotFoundHandler())
 	defer plain.Close()
-	secure := newTLSServer(t, &tls.Config{MaxVersion: tls.VersionTLS12})
-	mutual := newTLSServer(t, &tls.Config{ClientAuth: tls.RequireAnyClientCert})
+	secure := newTLSServer(t, false, &tls.Config{MaxVersion: tls.VersionTLS12}, http.NotFound)
+	mutual := newTLSServer(t, false, &tls.Config{ClientAuth: tls.RequireAnyClientCert}, http.NotFound)
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusProxyAuthRequired)
 	}))
@@ -252,17 +253,6 @@ func TestKindsOfNetHTTP(t *testing.T) {
 	}
 }
 
-// newTLSServer returns a server that does not log the handshakes that fail.
-func newTLSServer(t *testing.T, config *tls.Config) *httptest.Server {
-	t.Helper()
-	srv := httptest.NewUnstartedServer(http.NotFoundHandler())
-	srv.Config.ErrorLog = log.New(io.Discard, "", 0)
-	srv.TLS = config
-	srv.StartTLS()
-	t.Cleanup(srv.Close)
-	return srv
-}
-
 // unused returns an address on which nothing listens.
 func unused(t *testing.T) string {
 	t.Helper()
@@ -276,7 +266,7 @@ func unused(t *testing.T) string {
 
 func TestKindsOfASilentServer(t *testing.T) {
 	silent := func(c net.Conn) { io.Copy(io.Discard, c) }
-	tests := []struct {
+	for _, tt := range []struct {
 		name, scheme string
 		serve        func(net.Conn)
 		want         string
@@ -285,8 +275,7 @@ func TestKindsOfASilentServer(t *testing.T) {
 		{"closed at once", "http", func(c net.Conn) { c.Close() }, transient, false},
 		{"no response", "http", silent, timeout, false},
 		{"no TLS handshake", "https", silent, timeout, true},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				base := &http.Transport{ResponseHeaderTimeout: time.Minute, TLSHandshakeTimeout: time.Minute}
@@ -296,10 +285,8 @@ func TestKindsOfASilentServer(t *testing.T) {
 					go tt.serve(server)
 					return client, nil
 				}
-				req, err := http.NewRequestWithContext(t.Context(), "GET", tt.scheme+"://service.example", nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				req := httpfake.Request(t, t.Context(), "GET", nil)
+				req.URL.Scheme = tt.scheme
 				resp, err := base.RoundTrip(req)
 				if err == nil {
 					t.Fatal(resp.Status)
@@ -318,24 +305,15 @@ func TestSchemeMismatch(t *testing.T) {
 		copy(err.RecordHeader[:], header)
 		return err
 	}
-	for name, tt := range map[string]struct {
-		err  error
-		want bool
-	}{
-		"HTTP":     {spoken("HTTP/1.1"), true},
-		"SSH":      {spoken("SSH-2.0"), false},
-		"wrapped":  {&net.OpError{Op: "remote", Err: spoken("HTTP/1.1")}, true},
-		"other":    {io.EOF, false},
-		"no error": {nil, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			got := SchemeMismatch(tt.err)
-			if errors.Is(got, http.ErrSchemeMismatch) != tt.want || !errors.Is(got, tt.err) {
-				t.Errorf("%v becomes %v", tt.err, got)
-			}
-			if tt.want && got.Error() != http.ErrSchemeMismatch.Error() || !tt.want && got != tt.err {
-				t.Errorf("%v becomes %v", tt.err, got)
-			}
-		})
+	for _, err := range []error{spoken("HTTP/1.1"), &net.OpError{Op: "remote", Err: spoken("HTTP/1.1")}} {
+		got := SchemeMismatch(err)
+		if !errors.Is(got, http.ErrSchemeMismatch) || !errors.Is(got, err) || got.Error() != http.ErrSchemeMismatch.Error() {
+			t.Errorf("%v becomes %v", err, got)
+		}
+	}
+	for _, err := range []error{spoken("SSH-2.0"), io.EOF, nil} {
+		if got := SchemeMismatch(err); got != err {
+			t.Errorf("%v becomes %v", err, got)
+		}
 	}
 }

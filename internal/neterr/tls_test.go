@@ -38,22 +38,24 @@ func TestDamagedRecord(t *testing.T) {
 				t.Run(fmt.Sprintf("%s, HTTP/2 %v, %s", tt.name, http2, tls.VersionName(v)), func(t *testing.T) {
 					var toDamage atomic.Int64
 					var requests atomic.Int32
-					base, send := serveTLS(t, http2, &tls.Config{MinVersion: v, MaxVersion: v}, func() {
+					config := &tls.Config{MinVersion: v, MaxVersion: v}
+					srv := newTLSServer(t, http2, config, func(http.ResponseWriter, *http.Request) {
 						if requests.Add(1) == 2 && !tt.request {
 							toDamage.Store(tt.offset + 1)
 						}
 					})
+					base := srv.Client().Transport.(*http.Transport)
 					base.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
 						conn, err := new(net.Dialer).DialContext(ctx, network, address)
 						return &damagedConn{conn, &toDamage, tt.request}, err
 					}
-					if err := send(); err != nil {
+					if err := post(t, srv); err != nil {
 						t.Fatal(err)
 					}
 					if tt.request {
 						toDamage.Store(tt.offset + 1)
 					}
-					err := send()
+					err := post(t, srv)
 					if got := kindOf(err); err == nil || got != transient || NeverSent(err) {
 						t.Errorf("%T %v: %s, NeverSent %v", err, err, got, NeverSent(err))
 					}
@@ -70,13 +72,15 @@ func TestClientCertificate(t *testing.T) {
 		for _, v := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
 			t.Run(fmt.Sprintf("HTTP/2 %v, %s", http2, tls.VersionName(v)), func(t *testing.T) {
 				config := &tls.Config{MinVersion: v, MaxVersion: v, ClientAuth: tls.RequireAnyClientCert}
-				_, send := serveTLS(t, http2, config, func() { t.Error("a request came through") })
-				err := send()
+				srv := newTLSServer(t, http2, config, func(http.ResponseWriter, *http.Request) {
+					t.Error("a request came through")
+				})
+				err := post(t, srv)
 				for range 100 { // some find only that the server has closed the connection
 					if kindOf(err) == permanent {
 						return
 					}
-					err = send()
+					err = post(t, srv)
 				}
 				t.Errorf("%T %v: %s", err, err, kindOf(err))
 			})
@@ -84,28 +88,31 @@ func TestClientCertificate(t *testing.T) {
 	}
 }
 
-// serveTLS starts a server on the loopback interface that calls handle for each
-// request, and returns a transport and what sends a POST through it.
-func serveTLS(t *testing.T, http2 bool, config *tls.Config, handle func()) (base *http.Transport, send func() error) {
+// newTLSServer returns a server on the loopback interface that does not log the
+// handshakes that fail.
+func newTLSServer(t *testing.T, http2 bool, config *tls.Config, handle http.HandlerFunc) *httptest.Server {
 	t.Helper()
 	httpfake.EmptyPools()
-	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { handle() }))
+	srv := httptest.NewUnstartedServer(handle)
 	srv.Config.ErrorLog = log.New(io.Discard, "", 0)
 	srv.EnableHTTP2, srv.TLS = http2, config
 	srv.StartTLS()
 	t.Cleanup(srv.Close)
-	base = srv.Client().Transport.(*http.Transport)
-	return base, func() error {
-		req, err := http.NewRequestWithContext(t.Context(), "POST", srv.URL, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		resp, err := base.RoundTrip(req)
-		if err == nil {
-			resp.Body.Close()
-		}
-		return err
+	return srv
+}
+
+// post sends a POST without a body.
+func post(t *testing.T, srv *httptest.Server) error {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), "POST", srv.URL, nil)
+	if err != nil {
+		t.Fatal(err)
 	}
+	resp, err := srv.Client().Transport.RoundTrip(req)
+	if err == nil {
+		resp.Body.Close()
+	}
+	return err
 }
 
 // A damagedConn changes one byte of what is sent or received over it.

@@ -27,19 +27,16 @@ func TestOpenDoesNotBlock(t *testing.T) {
 		t.Skip(err)
 	}
 	defer listener.Close()
-	paths := map[string]string{"pipe": pipe, "link to a pipe": link, "socket": socket, "device": "/dev/zero"}
-	for name, path := range paths {
-		t.Run(name, func(t *testing.T) {
-			refused := make(chan struct{})
-			go func() {
-				defer close(refused)
-				checkFails(t, path, ErrNotRegular, true)
-			}()
-			select {
-			case <-refused:
-			case <-time.After(time.Minute):
-				t.Fatal("Open blocks")
-			}
-		})
+	for _, path := range []string{pipe, link, socket, "/dev/zero"} {
+		refused := make(chan struct{})
+		go func() {
+			defer close(refused)
+			checkFails(t, path, ErrNotRegular)
+		}()
+		select {
+		case <-refused:
+		case <-time.After(time.Minute):
+			t.Fatalf("Open of %s blocks", path)
+		}
 	}
 }

@@ -14,8 +14,8 @@ import (
 //   - The request has GetBody, and the body is in memory. The first attempt
 //     sends the caller's reader, and a retry sends a reader of the same bytes.
 //     GetBody is not called.
-//   - The request has GetBody. A retry sends a new reader. GetBody is called
-//     when the caller's reader, or the one before, is read no more and closed.
+//   - The request has GetBody. A retry calls it, but only after the previous
+//     reader has returned from its last Read and was closed.
 //   - The body is an io.ReaderAt with a size. Each attempt reads a section of
 //     its own.
 //   - The body is any other stream, or has trailers. What the attempts read is
@@ -25,11 +25,11 @@ import (
 // over and the last copy is closed or at its end, or when the call has failed.
 // So nothing waits for a Base that never closes its copies.
 //
-// The zero Body has no request. One goroutine uses the Body, and others read
-// and close its copies.
+// The zero Body has no request. A Body must be used by one goroutine. Its copies
+// may be read and closed by others.
 type Body struct {
 	req    *http.Request
-	unsent bool   // no attempt has the caller's reader, so that Release closes it
+	unsent bool   // no attempt has the caller's reader, so Release closes it
 	memory Memory // of a body with GetBody
 	file   *file
 	stream *stream
@@ -43,12 +43,12 @@ func (b *Body) Own(req *http.Request) {
 	b.unsent = hasBody(req)
 }
 
-// Sent is Own for a request whose first attempt already has the body. If it has
-// one, memory remembers it from before.
+// Sent is Own for a request whose first attempt already has the body. memory
+// must have remembered the body before that attempt, if it is in memory.
 func (b *Body) Sent(req *http.Request, memory Memory) { b.req, b.memory = req, memory }
 
 // Share determines how several attempts can send the body. At most limit bytes
-// of a stream are kept. If once is set, there will be one attempt only.
+// of a stream are kept. If once is true, there will be only one attempt.
 func (b *Body) Share(limit int64, once bool) {
 	if !b.unsent {
 		return
@@ -79,8 +79,8 @@ func (b *Body) Share(limit int64, once bool) {
 // Copied reports whether attempts read the caller's reader through copies.
 func (b *Body) Copied() bool { return b.file != nil || b.stream != nil }
 
-// Attach sets the body of req, the request of one attempt. A retry calls it
-// once, after Replayable and Freeze have returned true.
+// Attach sets the body of req, the request of one attempt. Before a retry,
+// Replayable and Freeze must have returned true.
 func (b *Body) Attach(req *http.Request) {
 	switch {
 	case b.file != nil:
@@ -106,8 +106,8 @@ func (b *Body) Attach(req *http.Request) {
 // requires that the body is not copied.
 func (b *Body) Take() { b.unsent = false }
 
-// Replayable reports whether the body can be sent again, as far as that is
-// known before Freeze.
+// Replayable reports whether the body can be resent, as far as that is known
+// before Freeze.
 func (b *Body) Replayable() bool {
 	switch {
 	case b.stream != nil:
@@ -119,17 +119,17 @@ func (b *Body) Replayable() bool {
 }
 
 // Quiet reports whether no Read of a one-shot body is in progress. It waits for
-// the end of one until the timeout or the end of ctx.
+// a Read to return, until the timeout has passed or ctx has ended.
 func (b *Body) Quiet(ctx context.Context, timeout time.Duration) bool {
 	return b.stream == nil || b.stream.quiet(ctx, timeout)
 }
 
-// Freeze ends the reading of the caller's reader by the copies so far, so that
-// the next attempt can send the body. It waits for a Read in progress, whose
-// result is kept, until the timeout or the end of ctx. Then it calls GetBody, if
-// the request has that and the body is not in memory. It returns how long it
+// Freeze stops all copies from reading the caller's reader, so that the next
+// attempt can send the body. It waits for a Read in progress, whose result is
+// kept, until the timeout has passed or ctx has ended. Then it calls GetBody, if
+// the request has it and the body is not in memory. Freeze returns how long it
 // waited, and whether the next attempt can send the body. If the Read took too
-// long, the newest copy reads on as before.
+// long, the newest copy can be read as before.
 func (b *Body) Freeze(ctx context.Context, timeout time.Duration) (waited time.Duration, ok bool) {
 	if b.stream == nil {
 		return 0, true
@@ -137,8 +137,8 @@ func (b *Body) Freeze(ctx context.Context, timeout time.Duration) (waited time.D
 	return b.stream.freeze(ctx, timeout)
 }
 
-// Err returns the error of the caller's reader, nil if there was none or it is
-// not known.
+// Err returns the error of the caller's reader, or nil if there was none or it
+// is not known.
 func (b *Body) Err() error {
 	switch {
 	case b.stream != nil:
@@ -149,9 +149,9 @@ func (b *Body) Err() error {
 	return nil
 }
 
-// Release ends the call. It closes what no attempt has. If failed is set, the
-// last attempt had no response. Nothing more is sent then, and a copy that is
-// still open ends.
+// Release ends the call, and closes the caller's reader if no attempt has it. If
+// failed is true, the last attempt had no response, so that nothing more is sent
+// and a copy that is still open ends.
 func (b *Body) Release(failed bool) {
 	switch {
 	case b.borrowed:

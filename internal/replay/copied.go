@@ -12,8 +12,8 @@ type copied struct {
 	stream *stream
 	req    *http.Request // of the attempt
 
-	// ctx is the context of the attempt's request. Its end ends a Read during
-	// the call, because net/http waits for the Read.
+	// ctx is the context of the attempt's request. During the call, its end also
+	// ends a Read, which net/http would wait for.
 	ctx     context.Context
 	trailer http.Header // of the attempt's request, filled in at the end; nil if it has none
 
@@ -22,7 +22,7 @@ type copied struct {
 	pos      int           // in stream.kept
 	begun    bool          // there was a Read of at least one byte
 	exceeded bool          // there was a Read of more than may be kept
-	frozen   bool          // a later attempt has the body
+	frozen   bool          // a later attempt owns the body
 	closed   bool
 }
 
@@ -50,8 +50,8 @@ func (c *copied) Read(p []byte) (int, error) {
 	}
 }
 
-// reuse reopens a copy that was closed before its first Read. net/http's HTTP/2
-// closes a body so, and then sends the request on another connection.
+// reuse reopens a copy that was closed before its first Read, as net/http's
+// HTTP/2 does before it sends the request on another connection.
 func (c *copied) reuse() {
 	c.stream.mu.Lock()
 	defer c.stream.mu.Unlock()
@@ -60,8 +60,9 @@ func (c *copied) reuse() {
 	}
 }
 
-// A step is what a Read does next. It panics if panic is set, waits for the
-// Read of the caller's reader if reading is set, and else returns n and err.
+// A step is what a Read of a copy does next. It panics if panic is set, and
+// waits for the Read of the caller's reader if reading is set. Otherwise it
+// returns n and err.
 type step struct {
 	n     int // if reading is set, how much was kept before
 	err   error
@@ -109,7 +110,7 @@ func (c *copied) next(p []byte) step {
 }
 
 // empty reports whether the Read of the caller's reader returned no bytes and
-// no error. kept is how much was kept before.
+// no error. kept is how many bytes were kept before it.
 func (c *copied) empty(kept int) bool {
 	s := c.stream
 	s.mu.Lock()
@@ -117,14 +118,14 @@ func (c *copied) empty(kept int) bool {
 	return len(s.kept) == kept && s.end == nil && !c.closed && !c.frozen && s.current == any(c)
 }
 
-// Close ends a Read in progress. It also closes the caller's reader if no other
-// attempt can be made: if nothing is kept for it, or if the call is over. If the
-// caller's reader is being read, the end of that Read closes it.
+// Close ends a Read of the copy in progress. It also closes the caller's reader
+// if no other attempt can follow, because nothing is kept or the call is over.
+// If the caller's reader is being read, it is closed after that Read.
 func (c *copied) Close() error {
 	return closeNow(c.end())
 }
 
-// end marks c closed, and returns what is to be closed.
+// end marks c closed. It returns what must be closed, or nil.
 func (c *copied) end() (toClose io.Closer) {
 	s := c.stream
 	s.mu.Lock()
@@ -142,7 +143,7 @@ func (c *copied) end() (toClose io.Closer) {
 	return toClose
 }
 
-// shut marks c closed, which ends its Read, and reports whether it was open. It
+// shut marks c closed, which ends its Read. It reports whether c was open. It
 // requires that stream.mu is held.
 func (c *copied) shut() bool {
 	if c.closed {

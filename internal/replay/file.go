@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A file is a body that is read at offsets, in place.
+// A file is a body that attempts read in place, with ReadAt.
 type file struct {
 	source
 	rest     *io.SectionReader // from the caller's offset to the end
@@ -18,8 +18,8 @@ type file struct {
 	failure  atomic.Pointer[error] // of a Read
 }
 
-// newFile returns nil if the body is not an io.ReaderAt with a known size and
-// offset.
+// newFile returns the file that is the body of req, or nil if the body is not an
+// io.ReaderAt with a known size and offset.
 func newFile(req *http.Request) *file {
 	rest := sectionOf(req.Body, req.ContentLength)
 	if rest == nil {
@@ -50,7 +50,7 @@ func (f *file) err() error {
 	return nil
 }
 
-// section returns a view of the whole file, which is not an attempt's.
+// section returns a view of the whole file that belongs to no attempt.
 func (f *file) section() *section {
 	return &section{SectionReader: io.NewSectionReader(f.rest, 0, f.rest.Size()), file: f}
 }
@@ -63,8 +63,8 @@ func (f *file) open() *section {
 	return s
 }
 
-// reopen is the GetBody of an attempt's request. It fails when the caller's
-// reader is closed.
+// reopen is the GetBody of an attempt's request. It fails if the caller's reader
+// is closed.
 func (f *file) reopen() (io.ReadCloser, error) {
 	f.mu.Lock()
 	closed := f.closed
@@ -87,7 +87,7 @@ func (f *file) release(failed bool) {
 	_ = closeNow(toClose)
 }
 
-// beginRead returns an error if the caller's reader is closed, or is to be.
+// beginRead returns an error if the caller's reader is closed or will be.
 func (f *file) beginRead() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -98,7 +98,7 @@ func (f *file) beginRead() error {
 	return nil
 }
 
-// endRead closes the caller's reader if that was left to this Read.
+// endRead closes the caller's reader if claimClose left that to this Read.
 func (f *file) endRead() {
 	f.mu.Lock()
 	toClose := f.leave()
@@ -138,7 +138,7 @@ func (s *section) at() int64 {
 	return at
 }
 
-// end marks s ended, and returns what is to be closed.
+// end marks s ended. It returns what must be closed, or nil.
 func (s *section) end() (toClose io.Closer) {
 	s.file.mu.Lock()
 	defer s.file.mu.Unlock()
@@ -180,11 +180,11 @@ func (s *section) note(at int64, err error) error {
 }
 
 // Close also closes the caller's reader if the call is over and s is the copy
-// of the last attempt. If the caller's reader is being read, the end of that
-// Read closes it.
+// of the last attempt. If the caller's reader is being read, it is closed after
+// that Read.
 func (s *section) Close() error { return closeNow(s.close()) }
 
-// close marks s closed, and returns what is to be closed.
+// close marks s closed. It returns what must be closed, or nil.
 func (s *section) close() (toClose io.Closer) {
 	s.file.mu.Lock()
 	defer s.file.mu.Unlock()

@@ -6,10 +6,10 @@ import (
 	"reflect"
 )
 
-// sectionOf returns the rest of a body that is an io.ReaderAt with a known size
-// and offset, and nil for any other body. length is the declared length of the
-// body: if the body is not an io.Seeker, it is at its start if that equals its
-// size.
+// sectionOf returns the unread part of a body that is an io.ReaderAt with a known
+// size and offset. For any other body it returns nil. length is the declared
+// length of the body. A body that is not an io.Seeker is taken to be at its start
+// if length equals its size.
 func sectionOf(body io.Reader, length int64) *io.SectionReader {
 	reader := unwrap(body)
 	at, ok := reader.(io.ReaderAt)
@@ -54,8 +54,8 @@ var (
 	}{}))
 )
 
-// unwrap returns the reader in an io.NopCloser, such as http.NewRequest makes
-// of a reader that has no Close, and any other reader as it is.
+// unwrap returns the reader inside an io.NopCloser, which http.NewRequest wraps
+// around a reader without Close. It returns any other reader unchanged.
 func unwrap(r io.Reader) io.Reader {
 	if t := reflect.TypeOf(r); t == nopCloser || t == nopCloserWriterTo {
 		if inner, ok := reflect.ValueOf(r).Field(0).Interface().(io.Reader); ok {

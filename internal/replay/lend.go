@@ -6,17 +6,16 @@ import (
 	"net/http"
 )
 
-// A loan is the body of a request that another Body, whose attempts it serves,
-// recognizes: both then use the file or the stream of the lender, so that a
-// stream is kept once.
+// A loan is a request body that another Body recognizes. The borrower then uses
+// the lender's file or stream, so that a stream is kept only once.
 type loan struct {
 	io.ReadCloser // a copy, for code that does not recognize the loan
 	lender        *Body
 }
 
-// Lend gives req, a copy of the caller's request, a body for a call that makes
-// attempts of its own. That call closes its copies and not the caller's reader.
-// After it, b may take the body back with Freeze and Attach.
+// Lend sets the body of req, a copy of the caller's request, for a call that makes
+// attempts of its own. That call closes its copies, but not the caller's reader.
+// After the call, b may take the body back with Freeze and Attach.
 func (b *Body) Lend(req *http.Request) {
 	b.Attach(req)
 	if b.file != nil || b.stream != nil {
@@ -24,7 +23,7 @@ func (b *Body) Lend(req *http.Request) {
 	}
 }
 
-// borrow makes b use what the lender of l has. The limit of a stream remains
+// borrow makes b use the lender's file or stream. The limit of a stream remains
 // the lender's.
 func (b *Body) borrow(l *loan, once bool) {
 	b.borrowed = true
@@ -34,9 +33,9 @@ func (b *Body) borrow(l *loan, once bool) {
 	}
 }
 
-// Whole returns a function that opens the whole body, apart from the attempts,
-// whose copies it leaves alone. It returns nil if the body is neither in memory
-// nor read in place, nor a stream that was read to its end and is kept.
+// Whole returns a function that opens the whole body and does not affect the
+// copies of the attempts. It returns nil unless the body is in memory, is read in
+// place, or is a stream that was read to its end and kept.
 func (b *Body) Whole() (open func() io.Reader) {
 	switch {
 	case b.memory.known():
@@ -52,15 +51,15 @@ func (b *Body) Whole() (open func() io.Reader) {
 	return nil
 }
 
-// whole returns all of the body, if it was read to its end and is kept.
+// whole returns all of the body if it was read to its end and kept.
 func (s *stream) whole() ([]byte, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.kept, s.keeps() && s.intact() && s.end == io.EOF
 }
 
-// Idle reports whether Base has closed the newest copy of a stream, so that it
-// can be taken back at once although Base may still be sending its response.
+// Idle reports whether Base has closed the newest copy of a stream. Then the
+// stream can be taken back at once, even if Base still sends its response.
 func (b *Body) Idle() bool {
 	if b.stream == nil {
 		return true

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// A Memory is a copy of a reader that is in memory, as it was before its first
-// Read. What it opens is independent of that reader, which GetBody need not be:
-// it may rewind the one that an attempt still reads. The zero Memory has no
-// reader.
+// A Memory is a copy of an in-memory reader, as it was before its first Read.
+// The readers that it opens are independent of that reader, unlike those of a
+// GetBody that rewinds the reader that an attempt still uses. The zero Memory
+// has no reader.
 type Memory struct {
 	form memoryForm
 	data bytes.Reader
@@ -24,9 +24,9 @@ const (
 	inString
 )
 
-// Remember makes m a copy of body and reports true, if that is a bytes.Buffer,
-// bytes.Reader or strings.Reader, or an io.NopCloser of one, as http.NewRequest
-// makes it. It allocates nothing.
+// Remember makes m a copy of body if it is a bytes.Buffer, a bytes.Reader, a
+// strings.Reader, or one of these in an io.NopCloser, as http.NewRequest makes
+// it. It reports whether it did. It does not allocate.
 func (m *Memory) Remember(body io.Reader) bool {
 	switch r := unwrap(body).(type) {
 	case *bytes.Buffer:
@@ -48,7 +48,7 @@ func InMemory(body io.Reader) bool { return new(Memory).Remember(body) }
 
 func (m *Memory) known() bool { return m.form != notInMemory }
 
-// open returns a reader of its own, of all that the first attempt sends.
+// open returns an independent reader of all that the first attempt sends.
 func (m *Memory) open() io.Reader {
 	if m.form == inString {
 		text := m.text

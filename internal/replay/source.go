@@ -8,8 +8,8 @@ import (
 )
 
 // A source is the caller's reader, or one from its GetBody. It is closed once,
-// and not during a Read, unless Close ends the Read: a reader may use in Read
-// what its Close gives away.
+// and not during a Read, because a reader may still use what its Close releases.
+// The exception is a reader whose Close is known to end a Read.
 type source struct {
 	io.ReadCloser
 
@@ -17,14 +17,14 @@ type source struct {
 	current any        // the newest copy
 	over    bool       // the call has ended
 	reads   int        // in progress
-	closed  bool       // or to be closed by the last of the Reads in progress
+	closed  bool       // or the last of the Reads in progress will close it
 	late    bool       // the last of the Reads in progress closes it
 }
 
-// claimClose marks the source closed. It returns what its caller must close
-// after it has unlocked mu, because Close runs code of others. That is nil if
-// the source is closed already or a Read in progress will close it. It requires
-// that mu is held.
+// claimClose marks the source closed. The caller must close the result, unless
+// it is nil, after unlocking mu, because Close is foreign code. The result is nil
+// if the source is already closed or if a Read in progress will close it.
+// claimClose requires that mu is held.
 func (s *source) claimClose() io.Closer {
 	if s.closed {
 		return nil
@@ -40,8 +40,8 @@ func (s *source) claimClose() io.Closer {
 // enter begins a Read. It requires that mu is held.
 func (s *source) enter() { s.reads++ }
 
-// leave ends a Read. It returns what its caller must close after it has
-// unlocked mu. It requires that mu is held.
+// leave ends a Read. The caller must close the result, unless it is nil, after
+// unlocking mu. leave requires that mu is held.
 func (s *source) leave() io.Closer {
 	s.reads--
 	if s.reads > 0 || !s.late {

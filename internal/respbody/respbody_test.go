@@ -1,0 +1,189 @@
+package respbody
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"maps"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"example.com/awsretry/internal/httpfake"
+)
+
+// until returns a reader that hangs until the channel is closed.
+func until(end <-chan struct{}) io.Reader {
+	return httpfake.ReadFunc(func([]byte) (int, error) { <-end; return 0, io.ErrUnexpectedEOF })
+}
+
+// ahead starts to read src ahead.
+func ahead(src io.ReadCloser, limit int) (*http.Response, *Ahead) {
+	return Read(&http.Response{Body: src, ContentLength: -1}, limit, nil)
+}
+
+func wantClosed(t *testing.T, b *httpfake.Body) {
+	t.Helper()
+	if b.Closes() != 1 || b.ClosesDuringRead() > 0 || b.Overlaps() > 0 {
+		t.Errorf("closed %d times, %d times during a Read; %d Reads overlap",
+			b.Closes(), b.ClosesDuringRead(), b.Overlaps())
+	}
+}
+
+func TestAheadGivesBack(t *testing.T) {
+	for _, limit := range []int{1, 5, 100} {
+		src := httpfake.NewBody(strings.NewReader("hello, world"))
+		resp, ahead := ahead(src, limit)
+		if !ahead.Settle(t.Context()) {
+			t.Fatal("not settled")
+		}
+		if ahead.AtEnd() != (limit > 12) {
+			t.Errorf("limit %d: at its end: %v", limit, ahead.AtEnd())
+		}
+		if got := string(ahead.Stop()); got != "hello, world"[:min(limit, 12)] {
+			t.Errorf("limit %d: read ahead %q", limit, got)
+		}
+		if got := httpfake.ReadAll(t, resp); got != "hello, world" {
+			t.Errorf("limit %d: read %q", limit, got)
+		}
+		wantClosed(t, src)
+	}
+}
+
+// The trailers come with the caller's own Read of the end, as net/http has it.
+// Base may look at its response while its body is read, as an HTTP cache does at
+// the end, and write to it: it is Base's alone.
+func TestTrailersComeAtTheEnd(t *testing.T) {
+	for _, announced := range []http.Header{nil, {"Sum": nil}} {
+		var resp *http.Response
+		src := httpfake.NewBody(io.MultiReader(strings.NewReader("body"), httpfake.ReadFunc(func([]byte) (int, error) {
+			if Of(resp.Body) != nil {
+				t.Error("Base's response is changed")
+			}
+			if resp.Trailer == nil {
+				resp.Trailer = make(http.Header)
+			}
+			resp.Trailer["Sum"] = []string{"42"}
+			return 0, io.EOF
+		})))
+		resp = &http.Response{Body: src, ContentLength: -1, Trailer: maps.Clone(announced)}
+		shown, ahead := Read(resp, 100, nil)
+		if !ahead.Settle(t.Context()) || len(shown.Trailer) != len(announced) || shown.Trailer.Get("Sum") != "" {
+			t.Errorf("the trailer is %v before the body is read", shown.Trailer)
+		}
+		mine := shown.Trailer
+		if got, err := io.ReadAll(shown.Body); string(got) != "body" || err != nil || shown.Trailer.Get("Sum") != "42" {
+			t.Errorf("read %q, %v, trailer %v", got, err, shown.Trailer)
+		}
+		if mine != nil && mine.Get("Sum") != "42" {
+			t.Error("the trailer became another map")
+		}
+	}
+}
+
+func TestWaitAndSettleEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		end := make(chan struct{})
+		_, ahead := ahead(httpfake.NewBody(until(end)), 100)
+		start := time.Now()
+		if ahead.Wait(t.Context(), time.Second) || time.Since(start) != time.Second {
+			t.Errorf("waited %v", time.Since(start))
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if ahead.Settle(ctx) || time.Since(start) != 2*time.Second {
+			t.Errorf("settled after %v", time.Since(start))
+		}
+		close(end)
+		if !ahead.Settle(t.Context()) || !ahead.Broken() {
+			t.Error("not settled, or not broken")
+		}
+	})
+}
+
+// A body is not closed while it is read, unless its Close is known to end that.
+func TestDiscardBesideARead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		end := make(chan struct{})
+		src := httpfake.NewBody(until(end))
+		resp, _ := ahead(src, 100)
+		canceled := false
+		d := Discard(resp, true, func() { canceled = true })
+		d.Finish(t.Context(), time.Second)
+		if src.Closes() != 0 || !canceled {
+			t.Errorf("closed %d times; canceled: %v", src.Closes(), canceled)
+		}
+		close(end)
+		synctest.Wait()
+		wantClosed(t, src)
+
+		pr, pw := io.Pipe()
+		resp, _ = ahead(wrapped{pr}, 100)
+		Close(resp, nil)
+		if _, err := pw.Write([]byte("x")); err != io.ErrClosedPipe {
+			t.Errorf("the pipe's writer got %v", err)
+		}
+	})
+}
+
+type wrapped struct{ io.ReadCloser }
+
+func (w wrapped) Bookkeeping() io.ReadCloser { return w.ReadCloser }
+
+// The rest is read while the caller does something else, up to a limit and a
+// time.
+func TestDiscardReadsTheRest(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		size  int
+		reuse bool
+		left  int // bytes
+	}{
+		{"short", 1000, true, 0},
+		{"long", 1 << 20, true, 1<<20 - drainLimit},
+		{"no reuse", 1000, false, 1000},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			rest := bytes.NewReader(make([]byte, tt.size))
+			src := httpfake.NewBody(rest)
+			Discard(&http.Response{Body: src}, tt.reuse, nil).Finish(t.Context(), time.Second)
+			if wantClosed(t, src); rest.Len() != tt.left {
+				t.Errorf("%s: %d bytes are left, want %d", tt.name, rest.Len(), tt.left)
+			}
+		})
+	}
+	for name, read := range map[string]httpfake.ReadFunc{
+		"dripping": func(p []byte) (int, error) { time.Sleep(time.Second); return copy(p, "x"), nil },
+		"empty":    func(p []byte) (int, error) { return 0, nil },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			src := httpfake.NewBody(read)
+			start := time.Now()
+			Discard(&http.Response{Body: src}, true, nil).Finish(t.Context(), 10*time.Second)
+			if took := time.Since(start); took > 10*time.Second {
+				t.Errorf("%s: took %v", name, took)
+			}
+			time.Sleep(2 * time.Second)
+			wantClosed(t, src)
+		})
+	}
+}
+
+// A body that is read ahead may end while its time-out is resumed.
+func TestEndDuringResume(t *testing.T) {
+	for range 20_000 {
+		c := NewContext(t.Context(), time.Hour, 0)
+		c.Start()
+		resume := c.Hold()
+		var ending sync.WaitGroup
+		ending.Go(c.End)
+		resume()
+		ending.Wait()
+		if c.timer.Load().Stop() {
+			t.Fatal("the timer runs on")
+		}
+	}
+}
