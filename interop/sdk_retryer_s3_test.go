@@ -33,6 +33,13 @@ type s3Use struct {
 	data    []byte
 }
 
+func (u s3Use) putAndGet() error {
+	if err := s3Put(u.Context(), u.client, "new", u.data); err != nil {
+		return err
+	}
+	return s3Get(u.Context(), u.client, "new", u.data)
+}
+
 var s3Key = aws.String("there")
 
 // s3Uses are what a client does. The first request of each operation fails.
@@ -42,18 +49,8 @@ var s3Uses = []struct {
 	calls int // operations, each of which takes two requests
 	use   func(s3Use) error
 }{
-	{"PutObject", faultServerError, 2, func(u s3Use) error {
-		if err := s3Put(u.Context(), u.client, "new", u.data); err != nil {
-			return err
-		}
-		return s3Get(u.Context(), u.client, "new", u.data)
-	}},
-	{"PutObject, reset", faultReset, 2, func(u s3Use) error {
-		if err := s3Put(u.Context(), u.client, "new", u.data); err != nil {
-			return err
-		}
-		return s3Get(u.Context(), u.client, "new", u.data)
-	}},
+	{"PutObject", faultServerError, 2, s3Use.putAndGet},
+	{"PutObject, reset", faultReset, 2, s3Use.putAndGet},
 	{"GetObject, SlowDown", faultThrottling, 1, func(u s3Use) error {
 		return s3Get(u.Context(), u.client, *s3Key, u.data)
 	}},
@@ -151,15 +148,10 @@ func (s s3Use) check(u retryerUse, calls int, f fault) {
 	}
 	second := record{2, awsretry.Success, "", 0, awsretry.StopSuccess, s3Partition}
 	want := slices.Repeat([]record{first, second}, calls)
-	if !u.apply {
-		want = nil
-	}
 	byNumber := func(a, b record) int { return a.Number - b.Number } // parts are sent in parallel
 	slices.SortStableFunc(want, byNumber)
 	slices.SortStableFunc(s.seen.records, byNumber)
-	if diff := cmp.Diff(want, s.seen.records); diff != "" {
-		s.Errorf("records (-want +got):\n%s", diff)
-	}
+	s.seen.check(s, u, want)
 }
 
 // The parts of an upload and a download are operations of their own.
