@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -115,33 +114,6 @@ func TestCacheAbove(t *testing.T) {
 			}
 		})
 	}
-}
-
-// Many requests at once share an HTTP cache below a Transport and one above it.
-func TestCachesAroundMany(t *testing.T) {
-	srv := httpfake.Serve(t, "HTTP/1.1", func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		w.Header().Set("Cache-Control", "max-age=60")
-		if strings.HasSuffix(r.URL.Path, "5") {
-			w.WriteHeader(http.StatusBadRequest)
-		}
-		fmt.Fprintf(w, `{"path": %q}`, r.URL.Path)
-	})
-	below, above := httpcache.NewMemoryCacheTransport(), httpcache.NewMemoryCacheTransport()
-	below.Transport = srv.Base
-	above.Transport = retrying(below)
-	client := above.Client()
-	inParallel(400, 8, func(n int) {
-		path := fmt.Sprintf("/%d", n%20)
-		resp, err := client.Get(srv.URL + path)
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		if body, want := httpfake.ReadAll(t, resp), fmt.Sprintf(`{"path": %q}`, path); body != want {
-			t.Errorf("%s: %q", path, body)
-		}
-	})
 }
 
 // A server stalls in the middle of gzipped error bodies while other requests

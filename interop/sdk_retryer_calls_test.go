@@ -2,7 +2,6 @@ package interop
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"net/http"
 	"slices"
@@ -170,85 +169,6 @@ func TestRetryerWrapped(t *testing.T) {
 				seen.records, stub.steps = nil, nil
 				if _, err := client.ListTables(t.Context(), nil); err != nil || u.apply && len(seen.records) != 1 {
 					t.Errorf("the next call: %v, records %v", err, seen.records)
-				}
-			})
-		})
-	}
-}
-
-// Credentials come from calls within calls, which retry on their own.
-func TestRetryerCredentials(t *testing.T) {
-	for _, nested := range []bool{true, false} {
-		t.Run(fmt.Sprintf("applied to the client of the provider %v", nested), func(t *testing.T) {
-			inVirtualTime(t, func(t *testing.T, u retryerUse) {
-				var seen recorder
-				r := newRetryer(t, awssdk.Config{Mode: awsretry.Adaptive, Observe: seen.observe})
-				inner := &sdkStub{steps: []sdkStep{failed}}
-				provider := dynamodb.NewFromConfig(retryerUse{apply: nested}.config(r, "sts.example", inner))
-				outer := &sdkStub{steps: []sdkStep{{status: 503}}}
-				cfg := u.config(r, "s3.example", outer)
-				provide := func(ctx context.Context) (aws.Credentials, error) {
-					if _, err := provider.ListTables(ctx, nil); err != nil {
-						return aws.Credentials{}, err
-					}
-					return sdkCredentials(ctx)
-				}
-				cfg.Credentials = aws.NewCredentialsCache(aws.CredentialsProviderFunc(provide))
-				if _, err := s3.NewFromConfig(cfg).ListBuckets(t.Context(), nil); err != nil {
-					t.Fatal(err)
-				}
-				var want []record
-				if nested {
-					want = recordsOf(ddbPartition, retried(awsretry.Transient, failed.code, time.Second), succeeded)
-				}
-				if u.apply {
-					want = append(want, recordsOf(s3Partition,
-						retried(awsretry.Transient, "ServiceUnavailable", time.Second), succeeded)...)
-				}
-				seen.check(t, retryerUse{apply: true}, want)
-				if len(inner.sent) != 2 || len(outer.sent) != 2 {
-					t.Errorf("%d requests for credentials, then %d, want 2 and 2", len(inner.sent), len(outer.sent))
-				}
-				wantTokens(t, r, ddbPartition, 500)
-				wantTokens(t, r, s3Partition, 500)
-			})
-		})
-	}
-}
-
-// Clients that share a Retryer have buckets of their own for each service and
-// region, unless the Config says otherwise.
-func TestRetryerSharedByClients(t *testing.T) {
-	for _, tt := range []struct {
-		name      string
-		partition func(context.Context) string
-		tokens    map[string]int
-	}{
-		{
-			"by service and region", nil,
-			map[string]int{ddbPartition: 500 - 15, "DynamoDB eu-west-1": 500, s3Partition: 500 - 5},
-		},
-		{"one for all", func(context.Context) string { return "account" }, map[string]int{"account": 500 - 20 + 1}},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			inVirtualTime(t, func(t *testing.T, u retryerUse) {
-				r := newRetryer(t, awssdk.Config{Partition: tt.partition})
-				// The first client fails for good, the third one after a retry.
-				drained := &sdkStub{steps: []sdkStep{failed, busy, failed}}
-				dynamodb.NewFromConfig(u.config(r, "us.example", drained)).ListTables(t.Context(), nil)
-				cfg := u.config(r, "s3.example", &sdkStub{steps: []sdkStep{{status: 500}, {status: 404}}})
-				s3.NewFromConfig(cfg).ListBuckets(t.Context(), nil)
-				cfg = u.config(r, "eu.example", new(sdkStub))
-				cfg.Region = "eu-west-1"
-				if _, err := dynamodb.NewFromConfig(cfg).ListTables(t.Context(), nil); err != nil {
-					t.Error(err)
-				}
-				got := make(map[string]int)
-				for name, state := range r.Partitions() {
-					got[name] = state.Tokens
-				}
-				if diff := gocmp.Diff(tt.tokens, got); diff != "" {
-					t.Errorf("tokens (-want +got):\n%s", diff)
 				}
 			})
 		})
