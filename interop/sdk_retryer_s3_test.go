@@ -1,7 +1,6 @@
 package interop
 
 import (
-	"bytes"
 	"errors"
 	"io"
 	"slices"
@@ -13,7 +12,6 @@ import (
 	"example.com/awsretry/awssdk"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
-	"github.com/aws/aws-sdk-go-v2/feature/s3/manager"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/smithy-go"
 	"github.com/google/go-cmp/cmp"
@@ -158,25 +156,14 @@ func (s s3Use) check(u retryerUse, calls int, f fault) {
 func TestRetryerTransferManager(t *testing.T) {
 	backend := startGofakes3(t)
 	data := s3Data(s3PartSize + 1)
-	bucket, key := aws.String(s3Bucket), aws.String("parts")
 	for _, u := range []retryerUse{{apply: true}, {apply: false}} {
 		u.run(t, "", func(t *testing.T) {
 			s := startS3Use(t, u, backend, faultServerError)
-			//nolint:staticcheck // its successor has no stable version
-			up := manager.NewUploader(s.client, func(o *manager.Uploader) { o.PartSize = s3PartSize })
-			body := io.MultiReader(bytes.NewReader(data)) // it cannot be rewound, unlike the parts
-			//nolint:staticcheck // its successor has no stable version
-			_, err := up.Upload(t.Context(), &s3.PutObjectInput{Bucket: bucket, Key: key, Body: body})
-			if err != nil {
+			if err := s3PutParts(t.Context(), s.client, "parts", data); err != nil {
 				t.Fatal(err)
 			}
-			//nolint:staticcheck // its successor has no stable version
-			down := manager.NewDownloader(s.client, func(d *manager.Downloader) { d.PartSize = s3PartSize / 2 })
-			var got manager.WriteAtBuffer
-			//nolint:staticcheck // its successor has no stable version
-			_, err = down.Download(t.Context(), &got, &s3.GetObjectInput{Bucket: bucket, Key: key})
-			if err != nil || !bytes.Equal(got.Bytes(), data) {
-				t.Errorf("%d bytes were read back (%v), want the %d that were written", len(got.Bytes()), err, len(data))
+			if err := s3GetParts(t.Context(), s.client, "parts", data); err != nil {
+				t.Error(err)
 			}
 			const calls = 4 + 3 // two parts with a call before and after them, and three ranges
 			s.check(u, calls, faultServerError)
