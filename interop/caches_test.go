@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -71,77 +70,6 @@ func TestCacheBelow(t *testing.T) {
 			}
 		})
 	}
-}
-
-// An HTTP cache sends through a Transport. It sees the attempts as one request.
-func TestCacheAbove(t *testing.T) {
-	const page = "a page"
-	busy := respond(503, "busy")
-	current := func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Cache-Control", "no-cache, stale-if-error=60")
-		w.Header().Set("ETag", `"v1"`)
-		if r.Header.Get("If-None-Match") == `"v1"` {
-			w.WriteHeader(http.StatusNotModified)
-			return
-		}
-		io.WriteString(w, page)
-	}
-	for _, tt := range []struct {
-		name    string
-		service []http.HandlerFunc
-	}{
-		{"retried, then validated after a retry", []http.HandlerFunc{busy, current, busy, current}},
-		{"retried, then stale because of errors", []http.HandlerFunc{busy, current, hangUp, busy, busy}},
-		{"then stale without a response", []http.HandlerFunc{current, hangUp, hangUp, hangUp}},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			srv := serveScript(t, tt.service...)
-			srv.Base.DisableKeepAlives = true // net/http repeats a GET if an idle connection breaks
-			cache := httpcache.NewMemoryCacheTransport()
-			cache.Transport = retrying(srv.Base)
-			for call := range 2 {
-				resp, err := cache.Client().Get(srv.URL)
-				if err != nil {
-					t.Fatal(err)
-				}
-				fromCache := resp.Header.Get(httpcache.XFromCache) != ""
-				body := httpfake.ReadAll(t, resp)
-				if body != page || resp.StatusCode != 200 || fromCache != (call == 1) {
-					t.Errorf("call %d: status %d with %q, header %v", call+1, resp.StatusCode, body, resp.Header)
-				}
-			}
-			if n := len(srv.requests()); n != len(tt.service) {
-				t.Errorf("%d requests reached the service, want %d", n, len(tt.service))
-			}
-		})
-	}
-}
-
-// Many requests at once share an HTTP cache below a Transport and one above it.
-func TestCachesAroundMany(t *testing.T) {
-	srv := httpfake.Serve(t, "HTTP/1.1", func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		w.Header().Set("Cache-Control", "max-age=60")
-		if strings.HasSuffix(r.URL.Path, "5") {
-			w.WriteHeader(http.StatusBadRequest)
-		}
-		fmt.Fprintf(w, `{"path": %q}`, r.URL.Path)
-	})
-	below, above := httpcache.NewMemoryCacheTransport(), httpcache.NewMemoryCacheTransport()
-	below.Transport = srv.Base
-	above.Transport = retrying(below)
-	client := above.Client()
-	inParallel(400, 8, func(n int) {
-		path := fmt.Sprintf("/%d", n%20)
-		resp, err := client.Get(srv.URL + path)
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		if body, want := httpfake.ReadAll(t, resp), fmt.Sprintf(`{"path": %q}`, path); body != want {
-			t.Errorf("%s: %q", path, body)
-		}
-	})
 }
 
 // A server stalls in the middle of gzipped error bodies while other requests

@@ -147,18 +147,18 @@ func (s *chaosServer) succeed(w http.ResponseWriter, call, dice, cut int) {
 // chaosToxics are the sets of toxics. One is in force at a time.
 var chaosToxics = [][]string{
 	nil,
-	{`{"type": "latency", "attributes": {"latency": 5, "jitter": 5}}`},
-	{`{"type": "reset_peer", "stream": "downstream", "toxicity": 0.3, "attributes": {"timeout": 20}}`},
-	{`{"type": "reset_peer", "stream": "upstream", "toxicity": 0.3, "attributes": {"timeout": 0}}`},
-	{`{"type": "timeout", "stream": "upstream", "toxicity": 0.3, "attributes": {"timeout": 100}}`},
-	{`{"type": "timeout", "stream": "downstream", "toxicity": 0.2, "attributes": {"timeout": 0}}`},
-	{`{"type": "slow_close", "toxicity": 0.8, "attributes": {"delay": 100}}`},
-	{`{"type": "limit_data", "stream": "downstream", "toxicity": 0.5, "attributes": {"bytes": 30000}}`},
-	{`{"type": "limit_data", "stream": "upstream", "toxicity": 0.5, "attributes": {"bytes": 20000}}`},
-	{`{"type": "bandwidth", "stream": "downstream", "toxicity": 0.5, "attributes": {"rate": 500}}`},
+	{toxic("latency", down, 1, `"latency": 5, "jitter": 5`)},
+	{toxic("reset_peer", down, .3, `"timeout": 20`)},
+	{toxic("reset_peer", up, .3, `"timeout": 0`)},
+	{toxic("timeout", up, .3, `"timeout": 100`)},
+	{toxic("timeout", down, .2, `"timeout": 0`)},
+	{toxic("slow_close", down, .8, `"delay": 100`)},
+	{toxic("limit_data", down, .5, `"bytes": 30000`)},
+	{toxic("limit_data", up, .5, `"bytes": 20000`)},
+	{toxic("bandwidth", down, .5, `"rate": 500`)},
 	{
-		`{"type": "slicer", "stream": "downstream", "attributes": {"average_size": 700, "size_variation": 300, "delay": 20}}`,
-		`{"type": "latency", "stream": "upstream", "toxicity": 0.5, "attributes": {"latency": 20}}`,
+		toxic("slicer", down, 1, `"average_size": 700, "size_variation": 300, "delay": 20`),
+		toxic("latency", up, .5, `"latency": 20`),
 	},
 }
 

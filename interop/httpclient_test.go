@@ -62,13 +62,6 @@ func TestRedirects(t *testing.T) {
 // Errors and responses are compressed because net/http asks for it, or the
 // caller. Only in the first case the error code is found.
 func TestGzip(t *testing.T) {
-	compress := func(text string) []byte {
-		var b bytes.Buffer
-		w := gzip.NewWriter(&b)
-		io.WriteString(w, text)
-		w.Close()
-		return b.Bytes()
-	}
 	const (
 		throttling = `{"__type": "com.amazonaws.dynamodb.v20120810#ProvisionedThroughputExceededException", "message": "…"}`
 		item       = `{"Item": {}}`
@@ -95,10 +88,10 @@ func TestGzip(t *testing.T) {
 				w.Header().Set("Content-Type", "application/x-amz-json-1.0")
 				if sent.Add(1) < 3 {
 					w.WriteHeader(tt.status)
-					w.Write(compress(throttling))
+					w.Write(gzipped(throttling))
 					return
 				}
-				w.Write(compress(item))
+				w.Write(gzipped(item))
 			})
 			req := srv.Request(t, http.MethodPost, strings.NewReader("{}"))
 			if tt.asked {

@@ -140,32 +140,26 @@ func ranges(o *transfermanager.Options) {
 	o.PartSizeBytes, o.GetObjectType, o.Concurrency = mebibyte, types.GetObjectRanges, 1
 }
 
-// withDownloadObject writes the object with the successor of the manager.
-func withDownloadObject(wrap wrapper) downloader {
+// withTransferManager reads the object with the successor of the manager: into
+// memory, or as a stream of its parts.
+func withTransferManager(wrap wrapper, stream bool) downloader {
 	return func(ctx context.Context, base http.RoundTripper, addr string) ([]byte, error) {
 		client := transfermanager.New(newS3(addr, wrap(base, nil), sdkRetryer()), ranges)
+		bucket, key := aws.String(s3Bucket), aws.String("object")
+		if stream {
+			out, err := client.GetObject(ctx, &transfermanager.GetObjectInput{Bucket: bucket, Key: key})
+			if err != nil {
+				return nil, err
+			}
+			return io.ReadAll(out.Body)
+		}
 		w := manager.NewWriteAtBuffer(make([]byte, downloadSize))
-		out, err := client.DownloadObject(ctx, &transfermanager.DownloadObjectInput{
-			Bucket: aws.String(s3Bucket), Key: aws.String("object"), WriterAt: w,
-		})
+		out, err := client.DownloadObject(ctx,
+			&transfermanager.DownloadObjectInput{Bucket: bucket, Key: key, WriterAt: w})
 		if err != nil {
 			return nil, err
 		}
 		return w.Bytes()[:aws.ToInt64(out.ContentLength)], nil
-	}
-}
-
-// withParts reads the object as a stream of its parts.
-func withParts(wrap wrapper) downloader {
-	return func(ctx context.Context, base http.RoundTripper, addr string) ([]byte, error) {
-		client := transfermanager.New(newS3(addr, wrap(base, nil), sdkRetryer()), ranges)
-		out, err := client.GetObject(ctx, &transfermanager.GetObjectInput{
-			Bucket: aws.String(s3Bucket), Key: aws.String("object"),
-		})
-		if err != nil {
-			return nil, err
-		}
-		return io.ReadAll(out.Body)
 	}
 }
 
@@ -210,15 +204,15 @@ func TestPeersResume(t *testing.T) {
 		{name: "failsafe-go", get: overHTTP(failsafeOf())},
 		{name: "AWS SDK, `GetObject`", get: withGetObject(bare, sdkRetryer())},
 		{name: "AWS SDK, `manager.Downloader`, `PartSize: 1 << 20`", get: withManager},
-		{name: "AWS SDK, `transfermanager`, `DownloadObject`", get: withDownloadObject(bare)},
-		{name: "AWS SDK, `transfermanager`, `GetObject`", get: withParts(bare)},
+		{name: "AWS SDK, `transfermanager`, `DownloadObject`", get: withTransferManager(bare, false)},
+		{name: "AWS SDK, `transfermanager`, `GetObject`", get: withTransferManager(bare, true)},
 		{name: "awsretry", get: overHTTP(awsretryOf())},
 		{name: "awsretry, `Resume`", get: overHTTP(awsretryOf(resume))},
 		{name: "AWS SDK, `GetObject`, over awsretry, `Resume`", get: withGetObject(awsretryOf(resume), sdkRetryer())},
 		{name: "AWS SDK, `transfermanager`, `DownloadObject`, over awsretry, `Resume`, `Prepare`",
-			get: withDownloadObject(awsretryOf(resume, signed))},
+			get: withTransferManager(awsretryOf(resume, signed), false)},
 		{name: "AWS SDK, `transfermanager`, `GetObject`, over awsretry, `Resume`, `Prepare`",
-			get: withParts(awsretryOf(resume, signed))},
+			get: withTransferManager(awsretryOf(resume, signed), true)},
 	}
 	var table strings.Builder
 	table.WriteString("\n|")

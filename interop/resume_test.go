@@ -32,7 +32,7 @@ import (
 // cutEvery is a toxic that closes each connection after so many bytes from the
 // server.
 func cutEvery(bytes int) string {
-	return fmt.Sprintf(`{"type": "limit_data", "stream": "downstream", "attributes": {"bytes": %d}}`, bytes)
+	return toxic("limit_data", down, 1, fmt.Sprintf(`"bytes": %d`, bytes))
 }
 
 // Objects are downloaded from real servers over connections that close every

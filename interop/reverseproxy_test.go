@@ -1,7 +1,6 @@
 package interop
 
 import (
-	"bufio"
 	"fmt"
 	"io"
 	"net/http"
@@ -62,51 +61,13 @@ func serveProxied(
 
 func unchanged(*awsretry.Transport) {}
 
-// forEachProxied runs a test with a proxied service for each protocol. The test
-// runs in a bubble.
-func forEachProxied(t *testing.T, service func() http.HandlerFunc, test func(*testing.T, *httpfake.Server)) {
+// inVirtualHTTP runs a test for HTTP/1 and HTTP/2, in virtual time.
+func inVirtualHTTP(t *testing.T, test func(t *testing.T, protocol string)) {
 	for _, protocol := range []string{"HTTP/1.1", "h2c"} {
 		t.Run(protocol, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { test(t, serveProxied(t, protocol, service(), unchanged)) })
+			synctest.Test(t, func(t *testing.T) { test(t, protocol) })
 		})
 	}
-}
-
-// The client writes a line only after the one before it has come back.
-func TestReverseProxyConversation(t *testing.T) {
-	service := func() http.HandlerFunc {
-		return func(w http.ResponseWriter, r *http.Request) {
-			if r.ProtoMajor == 1 {
-				http.NewResponseController(w).EnableFullDuplex()
-			}
-			w.Header().Set("Content-Type", "text/event-stream") // the proxy flushes these at once
-			http.NewResponseController(w).Flush()
-			for lines := bufio.NewScanner(r.Body); lines.Scan(); {
-				fmt.Fprintln(w, lines.Text())
-				http.NewResponseController(w).Flush()
-			}
-		}
-	}
-	forEachProxied(t, service, func(t *testing.T, proxy *httpfake.Server) {
-		body, caller := io.Pipe()
-		defer caller.Close()
-		resp, err := proxy.Base.RoundTrip(proxy.Request(t, http.MethodPut, body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer resp.Body.Close()
-		lines := bufio.NewScanner(resp.Body)
-		for i := range 5 {
-			fmt.Fprintf(caller, "line %d\n", i)
-			if !lines.Scan() || lines.Text() != fmt.Sprint("line ", i) {
-				t.Fatalf("line %d came back as %q, %v", i, lines.Text(), lines.Err())
-			}
-		}
-		caller.Close()
-		if lines.Scan() || lines.Err() != nil {
-			t.Errorf("after the last line: %q, %v", lines.Text(), lines.Err())
-		}
-	})
 }
 
 // A client sees the announced trailers before it has read the body, and all of
@@ -135,7 +96,8 @@ func TestReverseProxyTrailers(t *testing.T) {
 		{"failure of every attempt", 503, func() http.HandlerFunc { return withTrailers(503) }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			forEachProxied(t, tt.service, func(t *testing.T, proxy *httpfake.Server) {
+			inVirtualHTTP(t, func(t *testing.T, protocol string) {
+				proxy := serveProxied(t, protocol, tt.service(), unchanged)
 				resp, err := proxy.Base.RoundTrip(proxy.Request(t, http.MethodGet, nil))
 				if err != nil {
 					t.Fatal(err)
@@ -161,41 +123,37 @@ func TestReverseProxyTrailers(t *testing.T) {
 // than the second for which a Transport reads ahead. Nothing fills in the
 // trailers while the proxy goes through them.
 func TestReverseProxyLateTrailer(t *testing.T) {
-	for _, protocol := range []string{"HTTP/1.1", "h2c"} {
-		t.Run(protocol, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				backend := httpfake.Serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
-					w.Header().Set("Content-Type", "application/json")
-					w.Header().Set("Trailer", "X-Sum")
-					w.WriteHeader(http.StatusBadRequest)
-					http.NewResponseController(w).Flush()
-					pause(r.Context(), 1100*time.Millisecond)
-					w.Header().Set("X-Sum", "late")
-				})
-				proxy := reverseProxy(t, backend.URL, retrying(backend.Base))
-				proxy.ModifyResponse = func(resp *http.Response) error {
-					for range 100 {
-						for name, values := range resp.Trailer {
-							if values != nil {
-								return fmt.Errorf("%s is filled in before the body is read", name)
-							}
-						}
-						time.Sleep(20 * time.Millisecond)
-					}
-					return nil
-				}
-				front := httpfake.Serve(t, "HTTP/1.1", proxy.ServeHTTP)
-				resp, err := front.Base.RoundTrip(front.Request(t, http.MethodGet, nil))
-				if err != nil {
-					t.Fatal(err)
-				}
-				httpfake.ReadAll(t, resp)
-				if resp.StatusCode != 400 || resp.Trailer.Get("X-Sum") != "late" {
-					t.Errorf("status %d, trailers %v", resp.StatusCode, resp.Trailer)
-				}
-			})
+	inVirtualHTTP(t, func(t *testing.T, protocol string) {
+		backend := httpfake.Serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			w.Header().Set("Trailer", "X-Sum")
+			w.WriteHeader(http.StatusBadRequest)
+			http.NewResponseController(w).Flush()
+			pause(r.Context(), 1100*time.Millisecond)
+			w.Header().Set("X-Sum", "late")
 		})
-	}
+		proxy := reverseProxy(t, backend.URL, retrying(backend.Base))
+		proxy.ModifyResponse = func(resp *http.Response) error {
+			for range 100 {
+				for name, values := range resp.Trailer {
+					if values != nil {
+						return fmt.Errorf("%s is filled in before the body is read", name)
+					}
+				}
+				time.Sleep(20 * time.Millisecond)
+			}
+			return nil
+		}
+		front := httpfake.Serve(t, "HTTP/1.1", proxy.ServeHTTP)
+		resp, err := front.Base.RoundTrip(front.Request(t, http.MethodGet, nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		httpfake.ReadAll(t, resp)
+		if resp.StatusCode != 400 || resp.Trailer.Get("X-Sum") != "late" {
+			t.Errorf("status %d, trailers %v", resp.StatusCode, resp.Trailer)
+		}
+	})
 }
 
 // Connections are upgraded after a failed attempt. AttemptTimeout ends with the

@@ -1,16 +1,13 @@
 package interop
 
 import (
-	"errors"
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
 	"example.com/awsretry"
 	"example.com/awsretry/awssdk"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/google/go-cmp/cmp"
 )
 
 const ddbPartition = "DynamoDB us-east-1"
@@ -79,129 +76,4 @@ func (l *attemptLog) checkObserved(t *testing.T, u retryerUse, sent, calls int) 
 		t.Errorf("%d requests of %d operations were sent; observed were %v and %d retries",
 			sent, calls, l.stops, l.retries)
 	}
-}
-
-// A retryerScene is one operation, and what the Retryer makes of it.
-type retryerScene struct {
-	name    string
-	config  awssdk.Config
-	steps   []sdkStep
-	records []record // of an applied Retryer
-	plain   int      // retries of a plain one, if it makes fewer
-	tokens  int
-}
-
-var (
-	errReset = errors.New("read tcp: connection reset by peer")
-
-	failed = sdkStep{status: 500, code: "InternalServerError"}
-	busy   = sdkStep{status: 400, code: "ThrottlingException"}
-	wrong  = sdkStep{status: 400, code: "ValidationException"}
-)
-
-func recordsOf(partition string, records ...record) []record {
-	for i := range records {
-		records[i].Number, records[i].Partition = i+1, partition
-	}
-	return records
-}
-
-var dynamoDBScenes = []retryerScene{
-	{
-		name:   "Classic: a 500, throttling, a reset, then too many",
-		config: awssdk.Config{MaxAttempts: 4},
-		steps:  []sdkStep{failed, busy, {err: errReset}, failed},
-		records: recordsOf(ddbPartition,
-			record{Class: awsretry.Transient, Code: "InternalServerError", Delay: time.Second},
-			record{Class: awsretry.Throttled, Code: "ThrottlingException", Delay: 2 * time.Second},
-			record{Class: awsretry.Transient, Delay: 4 * time.Second},
-			record{Class: awsretry.Transient, Code: "InternalServerError", Stop: awsretry.StopMaxAttempts}),
-		tokens: 500 - 5 - 10 - 5,
-	},
-	{
-		name:  "Classic: a body that breaks off",
-		steps: []sdkStep{{body: `{"TableNames":["it`, cut: true}},
-		records: recordsOf(ddbPartition,
-			record{Class: awsretry.Permanent, Stop: awsretry.StopPermanent}),
-		tokens: 500,
-	},
-	{
-		name:  "Classic: a permanent error",
-		steps: []sdkStep{failed, wrong},
-		records: recordsOf(ddbPartition,
-			record{Class: awsretry.Transient, Code: "InternalServerError", Delay: time.Second},
-			record{Class: awsretry.Permanent, Code: "ValidationException", Stop: awsretry.StopPermanent}),
-		tokens: 495,
-	},
-	{
-		name:   "Classic: the bucket is empty",
-		config: awssdk.Config{Quota: awsretry.QuotaConfig{Capacity: 7}},
-		steps:  []sdkStep{failed, failed},
-		records: recordsOf(ddbPartition,
-			record{Class: awsretry.Transient, Code: "InternalServerError", Delay: time.Second},
-			record{Class: awsretry.Transient, Code: "InternalServerError", Stop: awsretry.StopQuota}),
-		tokens: 2,
-	},
-	{
-		name:   "2026: four attempts and 25 ms",
-		config: awssdk.Config{Revision: awsretry.Revision2026},
-		steps:  []sdkStep{failed, failed, failed, failed},
-		records: recordsOf(ddbPartition,
-			record{Class: awsretry.Transient, Code: "InternalServerError", Delay: 25 * time.Millisecond},
-			record{Class: awsretry.Transient, Code: "InternalServerError", Delay: 50 * time.Millisecond},
-			record{Class: awsretry.Transient, Code: "InternalServerError", Delay: 100 * time.Millisecond},
-			record{Class: awsretry.Transient, Code: "InternalServerError", Stop: awsretry.StopMaxAttempts}),
-		plain: 2, tokens: 500 - 3*14,
-	},
-	{
-		name:   "2026: throttling",
-		config: awssdk.Config{Revision: awsretry.Revision2026},
-		steps:  []sdkStep{busy, busy},
-		records: recordsOf(ddbPartition,
-			record{Class: awsretry.Throttled, Code: "ThrottlingException", Delay: time.Second},
-			record{Class: awsretry.Throttled, Code: "ThrottlingException", Delay: 2 * time.Second},
-			record{Class: awsretry.Success, Stop: awsretry.StopSuccess}),
-		tokens: 495,
-	},
-}
-
-// Each attempt of an operation has the delay, costs the tokens and is observed
-// as the rules say.
-func TestRetryerRecords(t *testing.T) {
-	for _, scene := range dynamoDBScenes {
-		t.Run(scene.name, func(t *testing.T) {
-			inVirtualTime(t, func(t *testing.T, u retryerUse) { scene.test(t, u) })
-		})
-	}
-}
-
-func (s retryerScene) test(t *testing.T, u retryerUse) {
-	stub := &sdkStub{steps: s.steps}
-	var seen recorder
-	s.config.Observe = seen.observe
-	r := newRetryer(t, s.config)
-	_, err := dynamodb.NewFromConfig(u.config(r, "ddb.example", stub)).ListTables(t.Context(), nil)
-
-	want, tokens := s.records, s.tokens
-	var delays []time.Duration
-	for _, a := range want[:len(want)-1] {
-		delays = append(delays, a.Delay)
-	}
-	if stop := want[len(want)-1].Stop; stopOf(err) != stop {
-		t.Errorf("ended as %q, want %q: %v", stopOf(err), stop, err)
-	}
-	if !u.apply {
-		want = nil
-		if s.plain > 0 {
-			tokens += (len(delays) - s.plain) * 14
-			delays = delays[:s.plain]
-		}
-	}
-	if diff := cmp.Diff(want, seen.records); diff != "" {
-		t.Errorf("records (-want +got):\n%s", diff)
-	}
-	if got := stub.delays(); !slices.Equal(got, delays) {
-		t.Errorf("delays %v, want %v", got, delays)
-	}
-	wantTokens(t, r, ddbPartition, tokens)
 }

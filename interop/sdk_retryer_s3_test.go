@@ -3,7 +3,6 @@ package interop
 //lint:file-ignore SA1019 the successor of feature/s3/manager has no stable version
 
 import (
-	"bytes"
 	"errors"
 	"io"
 	"slices"
@@ -15,7 +14,6 @@ import (
 	"example.com/awsretry/awssdk"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
-	"github.com/aws/aws-sdk-go-v2/feature/s3/manager"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/smithy-go"
 	"github.com/google/go-cmp/cmp"
@@ -35,6 +33,13 @@ type s3Use struct {
 	data    []byte
 }
 
+func (u s3Use) putAndGet() error {
+	if err := s3Put(u.Context(), u.client, "new", u.data); err != nil {
+		return err
+	}
+	return s3Get(u.Context(), u.client, "new", u.data)
+}
+
 var s3Key = aws.String("there")
 
 // s3Uses are what a client does. The first request of each operation fails.
@@ -44,18 +49,8 @@ var s3Uses = []struct {
 	calls int // operations, each of which takes two requests
 	use   func(s3Use) error
 }{
-	{"PutObject", faultServerError, 2, func(u s3Use) error {
-		if err := s3Put(u.Context(), u.client, "new", u.data); err != nil {
-			return err
-		}
-		return s3Get(u.Context(), u.client, "new", u.data)
-	}},
-	{"PutObject, reset", faultReset, 2, func(u s3Use) error {
-		if err := s3Put(u.Context(), u.client, "new", u.data); err != nil {
-			return err
-		}
-		return s3Get(u.Context(), u.client, "new", u.data)
-	}},
+	{"PutObject", faultServerError, 2, s3Use.putAndGet},
+	{"PutObject, reset", faultReset, 2, s3Use.putAndGet},
 	{"GetObject, SlowDown", faultThrottling, 1, func(u s3Use) error {
 		return s3Get(u.Context(), u.client, *s3Key, u.data)
 	}},
@@ -153,36 +148,24 @@ func (s s3Use) check(u retryerUse, calls int, f fault) {
 	}
 	second := record{2, awsretry.Success, "", 0, awsretry.StopSuccess, s3Partition}
 	want := slices.Repeat([]record{first, second}, calls)
-	if !u.apply {
-		want = nil
-	}
 	byNumber := func(a, b record) int { return a.Number - b.Number } // parts are sent in parallel
 	slices.SortStableFunc(want, byNumber)
 	slices.SortStableFunc(s.seen.records, byNumber)
-	if diff := cmp.Diff(want, s.seen.records); diff != "" {
-		s.Errorf("records (-want +got):\n%s", diff)
-	}
+	s.seen.check(s, u, want)
 }
 
 // The parts of an upload and a download are operations of their own.
 func TestRetryerTransferManager(t *testing.T) {
 	backend := startGofakes3(t)
 	data := s3Data(s3PartSize + 1)
-	bucket, key := aws.String(s3Bucket), aws.String("parts")
 	for _, u := range []retryerUse{{apply: true}, {apply: false}} {
 		u.run(t, "", func(t *testing.T) {
 			s := startS3Use(t, u, backend, faultServerError)
-			up := manager.NewUploader(s.client, func(o *manager.Uploader) { o.PartSize = s3PartSize })
-			body := io.MultiReader(bytes.NewReader(data)) // it cannot be rewound, unlike the parts
-			_, err := up.Upload(t.Context(), &s3.PutObjectInput{Bucket: bucket, Key: key, Body: body})
-			if err != nil {
+			if err := s3PutParts(t.Context(), s.client, "parts", data); err != nil {
 				t.Fatal(err)
 			}
-			down := manager.NewDownloader(s.client, func(d *manager.Downloader) { d.PartSize = s3PartSize / 2 })
-			var got manager.WriteAtBuffer
-			_, err = down.Download(t.Context(), &got, &s3.GetObjectInput{Bucket: bucket, Key: key})
-			if err != nil || !bytes.Equal(got.Bytes(), data) {
-				t.Errorf("%d bytes were read back (%v), want the %d that were written", len(got.Bytes()), err, len(data))
+			if err := s3GetParts(t.Context(), s.client, "parts", data); err != nil {
+				t.Error(err)
 			}
 			const calls = 4 + 3 // two parts with a call before and after them, and three ranges
 			s.check(u, calls, faultServerError)

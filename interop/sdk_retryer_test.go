@@ -11,7 +11,10 @@ import (
 	"testing"
 	"testing/iotest"
 	"testing/synctest"
+
 	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
 
 	"example.com/awsretry"
 	"example.com/awsretry/awssdk"
@@ -114,6 +117,44 @@ func (r *recorder) observe(a awsretry.Attempt) {
 	r.records = append(r.records, record{a.Number, a.Class, a.Code, a.Delay, a.Stop, a.Partition})
 }
 
+// check fails unless the observer of an applied Retryer got these records, and
+// that of another one none.
+func (r *recorder) check(t testing.TB, u retryerUse, want []record) {
+	t.Helper()
+	if !u.apply {
+		want = nil
+	}
+	if diff := gocmp.Diff(want, r.records, cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("records (-want +got):\n%s", diff)
+	}
+}
+
+// recordsOf numbers the records of a call.
+func recordsOf(partition string, records ...record) []record {
+	for i := range records {
+		records[i].Number, records[i].Partition = i+1, partition
+	}
+	return records
+}
+
+func retried(class awsretry.Class, code string, delay time.Duration) record {
+	return record{Class: class, Code: code, Delay: delay}
+}
+
+func stopped(class awsretry.Class, code string, stop awsretry.Stop) record {
+	return record{Class: class, Code: code, Stop: stop}
+}
+
+var succeeded = record{Class: awsretry.Success, Stop: awsretry.StopSuccess}
+
+var (
+	errReset = errors.New("read tcp: connection reset by peer")
+
+	failed = sdkStep{status: 500, code: "InternalServerError"}
+	busy   = sdkStep{status: 400, code: "ThrottlingException"}
+	wrong  = sdkStep{status: 400, code: "ValidationException"}
+)
+
 // An sdkStep is what a stub makes of one request.
 type sdkStep struct {
 	status int
@@ -158,12 +199,9 @@ func (s *sdkStub) RoundTrip(req *http.Request) (*http.Response, error) {
 
 func (s sdkStep) respond(req *http.Request) (*http.Response, error) {
 	if s.takes > 0 {
-		timer := time.NewTimer(s.takes)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-req.Context().Done():
-			return nil, req.Context().Err()
+		pause(req.Context(), s.takes)
+		if err := req.Context().Err(); err != nil {
+			return nil, err
 		}
 	}
 	if s.err != nil {
@@ -233,6 +271,3 @@ func wantTokens(t testing.TB, r *awssdk.Retryer, partition string, want int) {
 		t.Errorf("partition %q has %d tokens (%v), want %d", partition, state.Tokens, ok, want)
 	}
 }
-
-// cmpEmpty compares an empty slice as nil.
-var cmpEmpty = cmpopts.EquateEmpty()

@@ -3,18 +3,16 @@ package interop
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/feature/s3/manager"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
-	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 	"github.com/johannesboyne/gofakes3"
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
 )
@@ -91,57 +89,26 @@ func s3Compare(body io.ReadCloser, want []byte) error {
 
 const s3PartSize = 5 << 20
 
-// s3PutParts uploads data in parts, four at a time.
+// s3PutParts uploads data in parts.
 func s3PutParts(ctx context.Context, client *s3.Client, key string, data []byte) error {
-	bucket := aws.String(s3Bucket)
-	upload, err := client.CreateMultipartUpload(ctx, &s3.CreateMultipartUploadInput{Bucket: bucket, Key: &key})
-	if err != nil {
-		return fmt.Errorf("begin: %w", err)
-	}
-	parts := slices.Collect(slices.Chunk(data, s3PartSize))
-	done := make([]types.CompletedPart, len(parts))
-	failed := make([]error, len(parts))
-	inParallel(len(parts), 4, func(i int) {
-		number := aws.Int32(int32(i + 1))
-		out, err := client.UploadPart(ctx, &s3.UploadPartInput{
-			Bucket: bucket, Key: &key, UploadId: upload.UploadId, PartNumber: number, Body: bytes.NewReader(parts[i]),
-		})
-		if err != nil {
-			failed[i] = fmt.Errorf("part %d: %w", i+1, err)
-			return
-		}
-		done[i] = types.CompletedPart{ETag: out.ETag, PartNumber: number}
-	})
-	if err := errors.Join(failed...); err != nil {
-		return err
-	}
-	_, err = client.CompleteMultipartUpload(ctx, &s3.CompleteMultipartUploadInput{
-		Bucket: bucket, Key: &key, UploadId: upload.UploadId,
-		MultipartUpload: &types.CompletedMultipartUpload{Parts: done},
-	})
-	if err != nil {
-		return fmt.Errorf("complete: %w", err)
-	}
-	return nil
+	//nolint:staticcheck // its successor has no stable version
+	up := manager.NewUploader(client, func(u *manager.Uploader) { u.PartSize = s3PartSize })
+	body := io.MultiReader(bytes.NewReader(data)) // it cannot be rewound, unlike the parts
+	//nolint:staticcheck // as above
+	_, err := up.Upload(ctx, &s3.PutObjectInput{Bucket: aws.String(s3Bucket), Key: &key, Body: body})
+	return err
 }
 
-// s3GetParts reads an object back in ranges, four at a time.
+// s3GetParts reads an object back in parts.
 func s3GetParts(ctx context.Context, client *s3.Client, key string, want []byte) error {
-	failed := make([]error, (len(want)+s3PartSize-1)/s3PartSize)
-	inParallel(len(failed), 4, func(i int) {
-		from := i * s3PartSize
-		to := min(from+s3PartSize, len(want))
-		out, err := client.GetObject(ctx, &s3.GetObjectInput{
-			Bucket: aws.String(s3Bucket), Key: &key, Range: aws.String(fmt.Sprintf("bytes=%d-%d", from, to-1)),
-		})
-		if err == nil {
-			err = s3Compare(out.Body, want[from:to])
-		}
-		if err != nil {
-			failed[i] = fmt.Errorf("range from %d: %w", from, err)
-		}
-	})
-	return errors.Join(failed...)
+	//nolint:staticcheck // as above
+	down := manager.NewDownloader(client, func(d *manager.Downloader) { d.PartSize = s3PartSize / 2 })
+	var got manager.WriteAtBuffer
+	//nolint:staticcheck // as above
+	if _, err := down.Download(ctx, &got, &s3.GetObjectInput{Bucket: aws.String(s3Bucket), Key: &key}); err != nil {
+		return err
+	}
+	return s3Compare(io.NopCloser(bytes.NewReader(got.Bytes())), want)
 }
 
 // failS3 responds as S3 does.

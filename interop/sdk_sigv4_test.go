@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"example.com/awsretry"
 	"example.com/awsretry/internal/httpfake"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
@@ -88,16 +87,6 @@ func TestSigV4(t *testing.T) {
 				t.Errorf("%d bytes arrived, which differ from the %d that were sent", len(service.stored), len(payload))
 			}
 		})
-	}
-}
-
-// SDKHeaders changes no header that the client has signed.
-func TestSigV4SDKHeaders(t *testing.T) {
-	service := &sigService{t: t, clock: &sigClock{now: time.Now().UTC()}, service: "dynamodb"}
-	srv := httpfake.Serve(t, "HTTP/1.1", service.serve)
-	tr := &awsretry.Transport{Base: srv.Base, SDKHeaders: true}
-	if err := ddbPut(t.Context(), newDynamoDB(hostOf(t, srv.URL), tr, aws.NopRetryer{}), 7); err != nil {
-		t.Errorf("%v: the service responded %q", err, service.responses)
 	}
 }
 

@@ -14,60 +14,27 @@ import (
 type toxicCase struct {
 	name   string
 	toxics []string
-	class  awsretry.Class // of the attempts that meet a toxic
+	class  awsretry.Class // of the attempts that meet a toxic; 0: none fails
 	delay  time.Duration  // of each response
 }
 
+const transient = awsretry.Transient
+
 var toxicCases = []toxicCase{
-	{
-		name: "reset_peer before the request arrives", class: awsretry.Transient,
-		toxics: []string{`{"type": "reset_peer", "stream": "upstream", "toxicity": 0.3, "attributes": {"timeout": 0}}`},
-	},
-	{
-		name: "reset_peer instead of the response", class: awsretry.Transient,
-		toxics: []string{
-			`{"type": "reset_peer", "stream": "downstream", "toxicity": 0.3, "attributes": {"timeout": 5}}`,
-		},
-	},
-	{
-		name: "timeout, then closed", class: awsretry.Transient,
-		toxics: []string{`{"type": "timeout", "stream": "upstream", "toxicity": 0.3, "attributes": {"timeout": 30}}`},
-	},
-	{
-		name: "timeout, never closed", class: awsretry.Timeout,
-		toxics: []string{`{"type": "timeout", "stream": "upstream", "toxicity": 0.3, "attributes": {"timeout": 0}}`},
-	},
-	{
-		name: "limit_data in the response header", class: awsretry.Transient,
-		toxics: []string{
-			`{"type": "limit_data", "stream": "downstream", "toxicity": 0.3, "attributes": {"bytes": 30}}`,
-		},
-	},
-	{
-		name: "limit_data in the response body", class: awsretry.Transient, // only what is read back is so long
-		toxics: []string{
-			`{"type": "limit_data", "stream": "downstream", "toxicity": 0.5, "attributes": {"bytes": 700}}`,
-		},
-	},
-	{
-		name: "limit_data in the request", class: awsretry.Transient,
-		toxics: []string{`{"type": "limit_data", "stream": "upstream", "toxicity": 0.3, "attributes": {"bytes": 500}}`},
-	},
-	{
-		name: "latency", delay: 20 * time.Millisecond,
-		toxics: []string{`{"type": "latency", "stream": "downstream", "attributes": {"latency": 40, "jitter": 20}}`},
-	},
-	{
-		name:   "slow_close",
-		toxics: []string{`{"type": "slow_close", "stream": "downstream", "attributes": {"delay": 100}}`},
-	},
-	{
-		name: "slicer and reset_peer", class: awsretry.Transient,
-		toxics: []string{
-			`{"type": "slicer", "stream": "downstream", "attributes": {"average_size": 50, "size_variation": 40, "delay": 10}}`,
-			`{"type": "reset_peer", "stream": "upstream", "toxicity": 0.3, "attributes": {"timeout": 10}}`,
-		},
-	},
+	{"reset_peer before the request arrives", []string{toxic("reset_peer", up, .3, `"timeout": 0`)}, transient, 0},
+	{"reset_peer instead of the response", []string{toxic("reset_peer", down, .3, `"timeout": 5`)}, transient, 0},
+	{"timeout, then closed", []string{toxic("timeout", up, .3, `"timeout": 30`)}, transient, 0},
+	{"timeout, never closed", []string{toxic("timeout", up, .3, `"timeout": 0`)}, awsretry.Timeout, 0},
+	{"limit_data in the response header", []string{toxic("limit_data", down, .3, `"bytes": 30`)}, transient, 0},
+	// Only what is read back is so long.
+	{"limit_data in the response body", []string{toxic("limit_data", down, .5, `"bytes": 700`)}, transient, 0},
+	{"limit_data in the request", []string{toxic("limit_data", up, .3, `"bytes": 500`)}, transient, 0},
+	{"latency", []string{toxic("latency", down, 1, `"latency": 40, "jitter": 20`)}, 0, 20 * time.Millisecond},
+	{"slow_close", []string{toxic("slow_close", down, 1, `"delay": 100`)}, 0, 0},
+	{"slicer and reset_peer", []string{
+		toxic("slicer", down, 1, `"average_size": 50, "size_variation": 40, "delay": 10`),
+		toxic("reset_peer", up, .3, `"timeout": 10`),
+	}, transient, 0},
 }
 
 // A toxicBackend is a service whose i-th object can be written and read.
@@ -77,32 +44,29 @@ type toxicBackend struct {
 	put, get func(t *testing.T, addr string, rt http.RoundTripper, i int) error
 }
 
-var toxicBackends = []toxicBackend{
-	{
-		name:  "gofakes3",
-		start: func(t *testing.T) string { return startGofakes3(t) },
-		put: func(t *testing.T, addr string, rt http.RoundTripper, i int) error {
-			return s3Put(t.Context(), newS3(addr, rt, aws.NopRetryer{}), fmt.Sprint(i), s3Data((i+1)*701))
-		},
-		get: func(t *testing.T, addr string, rt http.RoundTripper, i int) error {
-			return s3Get(t.Context(), newS3(addr, rt, aws.NopRetryer{}), fmt.Sprint(i), s3Data((i+1)*701))
-		},
+var toxicBackends = []toxicBackend{{
+	name:  "gofakes3",
+	start: func(t *testing.T) string { return startGofakes3(t) },
+	put: func(t *testing.T, addr string, rt http.RoundTripper, i int) error {
+		return s3Put(t.Context(), newS3(addr, rt, aws.NopRetryer{}), fmt.Sprint(i), s3Data((i+1)*701))
 	},
-	{
-		name: "dynalite",
-		start: func(t *testing.T) string {
-			addr := startDynalite(t)
-			createTable(t, addr)
-			return addr
-		},
-		put: func(t *testing.T, addr string, rt http.RoundTripper, i int) error {
-			return ddbPut(t.Context(), newDynamoDB(addr, rt, aws.NopRetryer{}), i+20)
-		},
-		get: func(t *testing.T, addr string, rt http.RoundTripper, i int) error {
-			return ddbGet(t.Context(), newDynamoDB(addr, rt, aws.NopRetryer{}), i+20)
-		},
+	get: func(t *testing.T, addr string, rt http.RoundTripper, i int) error {
+		return s3Get(t.Context(), newS3(addr, rt, aws.NopRetryer{}), fmt.Sprint(i), s3Data((i+1)*701))
 	},
-}
+}, {
+	name: "dynalite",
+	start: func(t *testing.T) string {
+		addr := startDynalite(t)
+		createTable(t, addr)
+		return addr
+	},
+	put: func(t *testing.T, addr string, rt http.RoundTripper, i int) error {
+		return ddbPut(t.Context(), newDynamoDB(addr, rt, aws.NopRetryer{}), i+20)
+	},
+	get: func(t *testing.T, addr string, rt http.RoundTripper, i int) error {
+		return ddbGet(t.Context(), newDynamoDB(addr, rt, aws.NopRetryer{}), i+20)
+	},
+}}
 
 // toxiproxy spoils the connections of real clients to real servers.
 func TestToxics(t *testing.T) {
@@ -131,7 +95,7 @@ func (c toxicCase) run(t *testing.T, backend toxicBackend, through string) {
 	tr := forFaultyService(base, log.observe)
 	tr.MaxAttempts = 20
 	if c.class == awsretry.Timeout {
-		tr.AttemptTimeout = time.Second
+		tr.AttemptTimeout = 500 * time.Millisecond
 	}
 	const workers = 8
 	start := time.Now()

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -77,7 +78,7 @@ func (s stack) send(t *testing.T, client *http.Client, url string, service *fail
 	} else if kind.trailer {
 		wanted += sentTrailer
 	}
-	if len(seen) != 2 || seen[1] != wanted || !early && !s.early && seen[0] != wanted {
+	if len(seen) != 2 || seen[1] != wanted || !early && seen[0] != wanted {
 		t.Errorf("the service received %q, want twice %q", seen, wanted)
 	}
 	wantClosedOnce(t, body)
@@ -151,58 +152,22 @@ const sentTrailer = " and the trailer"
 
 func digestOf(b []byte) string { return fmt.Sprintf("%d bytes %x", len(b), sha256.Sum256(b)) }
 
-// Many requests at once share a stack, and with HTTP/2 a connection.
-func TestConcurrentStacks(t *testing.T) {
-	for _, name := range []string{"HTTP/1.1", "HTTP/2 without TLS", "oauth2 under otelhttp"} {
-		t.Run(name, func(t *testing.T) {
-			client, url := stacks()[name].start(t, newFailsFirst().serve)
-			inParallel(64, 64, func(i int) {
-				if err := echoOnce(t.Context(), client, url, i); err != nil {
-					t.Errorf("call %d: %v", i, err)
-				}
-			})
-		})
-	}
-}
-
-// echoOnce sends a body, every second one as a stream.
-func echoOnce(ctx context.Context, client *http.Client, url string, i int) error {
-	call := fmt.Sprint("call ", i)
-	sent := strings.Repeat(call, 100+i*10)
-	var body io.Reader = strings.NewReader(sent)
-	if i%2 == 1 {
-		body = streamOf(sent)
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPut, url, body)
-	if err != nil {
-		return err
-	}
-	req.Header.Set("X-Call", call)
-	resp, err := client.Do(req)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	got, err := io.ReadAll(resp.Body)
-	if err == nil && string(got) != sent {
-		err = fmt.Errorf("%d bytes came back of %d, status %d", len(got), len(sent), resp.StatusCode)
-	}
-	return err
-}
-
 // A stack is what is between a client and a service.
 type stack struct {
 	start func(*testing.T, http.HandlerFunc) (client *http.Client, url string)
 	major int // of the protocol; 0: 1
 
 	losesTrailers bool // it copies the request, and sees no trailer that is set while the body is read
-	early         bool // the first attempt's body does not reach the service
 	elsewhere     bool // the retries do not have the caller's context
 }
 
 // through returns a stack of one wrapped Base.
 func through(protocol string, wrap func(http.RoundTripper) http.RoundTripper) stack {
-	return stack{start: func(t *testing.T, service http.HandlerFunc) (*http.Client, string) {
+	major := 1
+	if protocol == "HTTP/2" || protocol == "h2c" {
+		major = 2
+	}
+	return stack{major: major, start: func(t *testing.T, service http.HandlerFunc) (*http.Client, string) {
 		srv := httpfake.ServeTCP(t, protocol, service)
 		return &http.Client{Transport: wrap(srv.Base)}, srv.URL
 	}}
@@ -215,24 +180,17 @@ func copying(wrap func(http.RoundTripper) http.RoundTripper) stack {
 	return s
 }
 
-func http2Stack(s stack) stack {
-	s.major = 2
-	return s
-}
-
 func stacks() map[string]stack {
 	plain := func(b http.RoundTripper) http.RoundTripper { return retrying(b) }
 	withToken := func(b http.RoundTripper) http.RoundTripper {
 		return &oauth2.Transport{Source: oauth2.StaticTokenSource(&oauth2.Token{AccessToken: "t"}), Base: b}
 	}
 	withSpans := func(b http.RoundTripper) http.RoundTripper { return otelhttp.NewTransport(b) }
-	late := through("HTTP/1.1", func(b http.RoundTripper) http.RoundTripper { return retrying(lateReader{b}) })
-	late.early = true
 	return map[string]stack{
 		"HTTP/1.1":           through("HTTP/1.1", plain),
 		"TLS":                through("HTTP/1.1 over TLS", plain),
-		"HTTP/2":             http2Stack(through("HTTP/2", plain)),
-		"HTTP/2 without TLS": http2Stack(through("h2c", plain)),
+		"HTTP/2":             through("HTTP/2", plain),
+		"HTTP/2 without TLS": through("h2c", plain),
 		"otelhttp over":      copying(func(b http.RoundTripper) http.RoundTripper { return withSpans(retrying(b)) }),
 		"otelhttp under":     copying(func(b http.RoundTripper) http.RoundTripper { return retrying(withSpans(b)) }),
 		"oauth2 over":        copying(func(b http.RoundTripper) http.RoundTripper { return withToken(retrying(b)) }),
@@ -240,7 +198,6 @@ func stacks() map[string]stack {
 		"oauth2 under otelhttp": copying(func(b http.RoundTripper) http.RoundTripper {
 			return withSpans(retrying(withToken(b)))
 		}),
-		"reads bodies late": late,
 		"everything set": through("HTTP/1.1", func(b http.RoundTripper) http.RoundTripper {
 			tr := retrying(b)
 			tr.Mode, tr.AttemptTimeout, tr.SDKHeaders = awsretry.Adaptive, time.Minute, true
@@ -320,27 +277,87 @@ func tunnel(w http.ResponseWriter, r *http.Request) {
 	<-done
 }
 
-// A lateReader still reads the body after it has returned a response, as the
-// contract allows. It responds to the first attempt itself, and reads on in the
-// background.
-type lateReader struct{ base http.RoundTripper }
+var errGone = errors.New("the caller has gone")
 
-func (l lateReader) RoundTrip(req *http.Request) (*http.Response, error) {
-	if req.Body == nil || req.Body == http.NoBody || awsretry.AttemptNumber(req.Context()) > 1 {
-		return l.base.RoundTrip(req)
+// The caller cancels in the middle of a request body, through every stack. The
+// body is closed, and the service notices. The end of the servers finds
+// goroutines that are left.
+func TestCancelInRequestBody(t *testing.T) {
+	for name, s := range stacks() {
+		t.Run(name, func(t *testing.T) {
+			half, noticed := make(chan struct{}, 9), make(chan struct{}, 9)
+			client, url := s.start(t, func(w http.ResponseWriter, r *http.Request) {
+				defer func() { noticed <- struct{}{} }()
+				io.ReadFull(r.Body, make([]byte, 1000))
+				half <- struct{}{}
+				if _, err := io.Copy(io.Discard, r.Body); err != nil {
+					panic(http.ErrAbortHandler) // a response could come before the client notices its own cancel
+				}
+			})
+			ctx, cancel := context.WithCancelCause(t.Context())
+			defer cancel(nil)
+			req, body := bodyKind{open: openEndlessPipe}.request(t, ctx, url)
+			go func() { <-half; cancel(errGone) }()
+			_, err := client.Do(req)
+			if !errors.Is(err, errGone) || !errors.Is(err, context.Canceled) && !s.elsewhere {
+				t.Errorf("the error is %v", err)
+			}
+			wantClosedOnce(t, body)
+			if !eventually(func() bool { return len(noticed) > 0 }) {
+				t.Error("the service does not notice")
+			}
+		})
 	}
-	// A request without the body makes the service count the first attempt.
-	ctx := context.WithoutCancel(req.Context())
-	probe, err := http.NewRequestWithContext(ctx, http.MethodPut, req.URL.String(), nil)
-	if err != nil {
-		return nil, err
+}
+
+// The caller cancels in the middle of a response body, after a retry.
+func TestCancelInResponseBody(t *testing.T) {
+	for name, s := range stacks() {
+		t.Run(name, func(t *testing.T) {
+			noticed := make(chan struct{}, 9)
+			client, url := s.start(t, failOnce(func(w http.ResponseWriter, r *http.Request) {
+				io.Copy(io.Discard, r.Body)
+				w.Write(content[:1000])
+				http.NewResponseController(w).Flush()
+				<-r.Context().Done()
+				noticed <- struct{}{}
+				panic(http.ErrAbortHandler) // the client may still read while it says that it closes a TLS connection
+			}))
+			ctx, cancel := context.WithCancelCause(t.Context())
+			defer cancel(nil)
+			req, body := bodyKind{open: openStream}.request(t, ctx, url)
+			resp, err := client.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := io.ReadFull(resp.Body, make([]byte, 1000)); err != nil {
+				t.Errorf("the first half of the response: %v", err)
+			}
+			cancel(errGone)
+			if _, err = io.Copy(io.Discard, resp.Body); err == nil { // the Base chooses the error
+				t.Error("the response is whole")
+			}
+			resp.Body.Close()
+			wantClosedOnce(t, body)
+			if !eventually(func() bool { return len(noticed) > 0 }) {
+				t.Error("the service does not notice")
+			}
+		})
 	}
-	probe.Header = req.Header.Clone()
-	probe.Header.Set("X-Early", "1")
-	resp, err := l.base.RoundTrip(probe)
-	if err != nil {
-		return nil, err
-	}
-	go httpfake.Receive(req)
-	return resp, nil
+}
+
+// openEndlessPipe returns a body that goes on until it is closed. It never
+// hangs: the HTTP/1 of net/http waits for a Read that is under way, even if the
+// context ends.
+func openEndlessPipe(testing.TB) io.Reader {
+	body, caller := io.Pipe()
+	go func() {
+		for {
+			if _, err := caller.Write(content[:1000]); err != nil {
+				return
+			}
+			pause(context.Background(), 10*time.Millisecond)
+		}
+	}()
+	return body
 }

@@ -110,3 +110,13 @@ func (s *toxicServer) order(o toxicOrder) toxicReply {
 	}
 	return reply
 }
+
+// The directions of a connection in which a toxic works.
+const up, down = "upstream", "downstream"
+
+// toxic returns a toxic in toxiproxy's form, which each connection has with a
+// probability.
+func toxic(kind, stream string, probability float64, attributes string) string {
+	return fmt.Sprintf(`{"type": %q, "stream": %q, "toxicity": %v, "attributes": {%s}}`,
+		kind, stream, probability, attributes)
+}

@@ -11,7 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"example.com/awsretry"
 	"example.com/awsretry/internal/httpfake"
 	"github.com/failsafe-go/failsafe-go"
 	"github.com/failsafe-go/failsafe-go/adaptivelimiter"
@@ -77,108 +76,6 @@ func (c carelessCase) send(t *testing.T, kind bodyKind) {
 		t.Errorf("the service received %d bodies, want %d, all of them whole", len(bodies), c.sent)
 	}
 	wantClosedOnce(t, body)
-}
-
-// Bases leave a request body open, or close it too early or too late.
-func TestCarelessBases(t *testing.T) {
-	errAuth := errors.New("no credentials")
-	busy, ok := respond(503, "busy"), respond(200, "{}")
-	unavailable := func(req *http.Request) (*http.Response, error) {
-		return httpfake.Response(req, 503, http.NoBody), nil
-	}
-	fails := func(*http.Request) (*http.Response, error) { return nil, errAuth }
-	// first returns a Base whose first attempts are made by f.
-	first := func(attempts int, f httpfake.Base) func(http.RoundTripper) http.RoundTripper {
-		return func(b http.RoundTripper) http.RoundTripper {
-			return httpfake.Base(func(req *http.Request) (*http.Response, error) {
-				if awsretry.AttemptNumber(req.Context()) <= attempts {
-					return f(req)
-				}
-				return b.RoundTrip(req)
-			})
-		}
-	}
-	each := func(f func(*http.Request) *http.Request) func(http.RoundTripper) http.RoundTripper {
-		return func(b http.RoundTripper) http.RoundTripper {
-			return httpfake.Base(func(req *http.Request) (*http.Response, error) { return b.RoundTrip(f(req)) })
-		}
-	}
-	for _, tt := range []carelessCase{
-		{name: "auth that fails", base: first(9, fails), service: []http.HandlerFunc{ok}, err: errAuth},
-		{name: "auth that fails once", base: first(1, fails), service: []http.HandlerFunc{ok}, sent: 1, status: 200},
-		{
-			name: "responds without the body", base: first(2, unavailable),
-			service: []http.HandlerFunc{ok}, sent: 1, status: 200,
-		},
-		{
-			name: "reads the body", service: []http.HandlerFunc{ok}, sent: 1, status: 200,
-			base: first(2, func(req *http.Request) (*http.Response, error) {
-				io.Copy(io.Discard, req.Body)
-				return unavailable(req)
-			}),
-		},
-		{
-			name: "reads a part of the body", service: []http.HandlerFunc{ok}, sent: 1, status: 200,
-			base: first(2, func(req *http.Request) (*http.Response, error) {
-				io.CopyN(io.Discard, req.Body, 30_000)
-				return unavailable(req)
-			}),
-		},
-		{
-			name: "closes the bodies while the last one is read", service: []http.HandlerFunc{ok}, sent: 1, status: 200,
-			base: func(b http.RoundTripper) http.RoundTripper {
-				var old []io.ReadCloser
-				return httpfake.Base(func(req *http.Request) (*http.Response, error) {
-					if awsretry.AttemptNumber(req.Context()) <= 2 {
-						io.CopyN(io.Discard, req.Body, 30_000)
-						old = append(old, req.Body)
-						return unavailable(req)
-					}
-					req = req.Clone(req.Context())
-					req.Body = &interruptedReader{req.Body, old}
-					return b.RoundTrip(req)
-				})
-			},
-		},
-		{
-			name: "reads on during the next attempt", service: []http.HandlerFunc{ok}, sent: 1, status: 200,
-			base: first(2, func(req *http.Request) (*http.Response, error) {
-				go httpfake.Receive(req)
-				return unavailable(req)
-			}),
-		},
-		{
-			name: "sends a deep copy, and closes nothing", service: []http.HandlerFunc{busy, busy, ok}, sent: 3, status: 200,
-			base: each(func(req *http.Request) *http.Request {
-				body := req.Body
-				req = req.Clone(req.Context())
-				req.Body = io.NopCloser(body)
-				return req
-			}),
-		},
-		{
-			name: "closes the body, then sends it", service: []http.HandlerFunc{busy, ok}, sent: 2, status: 200,
-			base: each(func(req *http.Request) *http.Request {
-				req.Body.Close()
-				return req
-			}),
-		},
-	} {
-		t.Run(tt.name, tt.run)
-	}
-}
-
-// An interruptedReader closes other readers before and after it reads.
-type interruptedReader struct {
-	io.ReadCloser
-	others []io.ReadCloser
-}
-
-func (r *interruptedReader) Read(p []byte) (int, error) {
-	r.others[0].Close()
-	n, err := r.ReadCloser.Read(p[:min(len(p), 1000)])
-	r.others[1].Close()
-	return n, err
 }
 
 // The policies of failsafe-go send what a Transport retries. They read a whole
