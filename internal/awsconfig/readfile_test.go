@@ -44,7 +44,7 @@ func TestProfileOfFile(t *testing.T) {
 		{"null device", os.DevNull, "not found", false},
 		{"link to the null device", link("null", os.DevNull), "not found", runtime.GOOS == "windows"},
 		{"no permission", unreadable, "awsretry: open PATH: permission denied", os.Getuid() <= 0},
-		{"NUL in the path", "a\x00b", "awsretry: open PATH: invalid argument", runtime.GOOS == "windows"},
+		{"NUL in the path", "a\x00b", "awsretry: stat PATH: invalid argument", runtime.GOOS == "windows"},
 		{"directory", dir, "awsretry: open PATH: it is a directory; " + mustBe, false},
 		{"link to a directory", link("link", dir), "awsretry: open PATH: it is a directory; " + mustBe,
 			runtime.GOOS == "windows"},
@@ -61,7 +61,7 @@ func TestProfileOfFile(t *testing.T) {
 			if got, want := describe(p, err), strings.ReplaceAll(tt.want, "PATH", tt.path); got != want {
 				t.Errorf("got %q, want %q", got, want)
 			}
-			opens := strings.HasPrefix(tt.want, "awsretry: open ")
+			opens := strings.HasPrefix(tt.want, "awsretry: open ") || strings.HasPrefix(tt.want, "awsretry: stat ")
 			if pathError := new(fs.PathError); errors.As(err, &pathError) != opens || opens && pathError.Path != tt.path {
 				t.Errorf("got error %v, want one of the file system: %v", err, opens)
 			}
