@@ -1,7 +1,5 @@
 package interop
 
-//lint:file-ignore SA1019 the successor of feature/s3/manager has no stable version
-
 import (
 	"errors"
 	"io"

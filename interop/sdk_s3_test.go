@@ -1,5 +1,7 @@
 package interop
 
+//lint:file-ignore SA1019 the successor of feature/s3/manager has no stable version
+
 import (
 	"bytes"
 	"context"
@@ -91,20 +93,16 @@ const s3PartSize = 5 << 20
 
 // s3PutParts uploads data in parts.
 func s3PutParts(ctx context.Context, client *s3.Client, key string, data []byte) error {
-	//nolint:staticcheck // its successor has no stable version
 	up := manager.NewUploader(client, func(u *manager.Uploader) { u.PartSize = s3PartSize })
 	body := io.MultiReader(bytes.NewReader(data)) // it cannot be rewound, unlike the parts
-	//nolint:staticcheck // as above
 	_, err := up.Upload(ctx, &s3.PutObjectInput{Bucket: aws.String(s3Bucket), Key: &key, Body: body})
 	return err
 }
 
 // s3GetParts reads an object back in parts.
 func s3GetParts(ctx context.Context, client *s3.Client, key string, want []byte) error {
-	//nolint:staticcheck // as above
 	down := manager.NewDownloader(client, func(d *manager.Downloader) { d.PartSize = s3PartSize / 2 })
 	var got manager.WriteAtBuffer
-	//nolint:staticcheck // as above
 	if _, err := down.Download(ctx, &got, &s3.GetObjectInput{Bucket: aws.String(s3Bucket), Key: &key}); err != nil {
 		return err
 	}
