@@ -14,7 +14,7 @@ API_PACKAGES := . ./delivery ./delivery/letters ./poll
 # The compiler takes a tenth less time if it collects less garbage, and the linters a quarter. Tests run with Go's default.
 FAST := GOGC=400
 # Some targets compute and others wait, so three at a time keep two processors busy.
-PARALLEL = $(MAKE) --no-print-directory --jobs=3 --output-sync=target
+PARALLEL = $(MAKE) --no-print-directory --jobs=3 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 GOVULNCHECK := v1.1.4
 # Checked apart from the platform at hand. The library has no assembly and little that depends on the system.
 PLATFORMS := windows/amd64 darwin/arm64 freebsd/amd64 plan9/amd64 linux/386 js/wasm

@@ -15,6 +15,8 @@ import (
 	"testing"
 	"text/tabwriter"
 	"time"
+
+	"example.com/awsretry/bench/internal/output"
 )
 
 func main() {
@@ -123,21 +125,12 @@ func measure(rounds int) (results, error) {
 			k := key{c.name, lib.name}
 			if m, ok := memory[k]; ok {
 				found[c.name] = append(found[c.name], result{
-					lib.name, median(total[k]), median(added[k]), m.AllocedBytesPerOp(), m.AllocsPerOp(),
+					lib.name, output.Median(total[k]), output.Median(added[k]), m.AllocedBytesPerOp(), m.AllocsPerOp(),
 				})
 			}
 		}
 	}
 	return found, nil
-}
-
-func median(of []float64) float64 {
-	slices.Sort(of)
-	middle := len(of) / 2
-	if len(of)%2 == 1 {
-		return of[middle]
-	}
-	return (of[middle-1] + of[middle]) / 2
 }
 
 func (r results) of(test, library string) result {

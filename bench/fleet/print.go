@@ -3,15 +3,10 @@ package main
 import (
 	"fmt"
 	"io"
-	"path"
 	"runtime"
-	"runtime/debug"
-	"slices"
-	"strings"
 	"time"
 
-	"github.com/jedib0t/go-pretty/v6/table"
-	"github.com/jedib0t/go-pretty/v6/text"
+	"example.com/awsretry/bench/internal/output"
 )
 
 // A column of a table has the median of a figure over all rounds.
@@ -36,7 +31,8 @@ var (
 // print writes a table for each phase, of the figures of all rounds.
 func (p plan) print(w io.Writer, among []contender, rounds [][][phases]figures) {
 	fmt.Fprintf(w, "# Limiters that ask Redis for each request\n\nWritten by `cd bench && go run ./fleet -rounds %d`.\n"+
-		"%s %s/%s; %s\n\n", len(rounds), runtime.Version(), runtime.GOOS, runtime.GOARCH, versions())
+		"%s %s/%s; %s\n\n", len(rounds), runtime.Version(), runtime.GOOS, runtime.GOARCH,
+		output.Versions("redis_rate", "go-redis", "valkey-go"))
 	titles := [phases]string{
 		healthy: "The store is well",
 		slow:    fmt.Sprintf("The store is %d ms away", p.delay.Milliseconds()),
@@ -49,41 +45,27 @@ func (p plan) print(w io.Writer, among []contender, rounds [][][phases]figures) 
 		if phase(of) == healthy {
 			columns = []column{roundTrips, scripts, goodput, throttled, most, failed, p50, p99, longest}
 		}
-		header := table.Row{""}
-		var right []table.ColumnConfig
-		for i, c := range columns {
+		header := []any{""}
+		for _, c := range columns {
 			header = append(header, c.name)
-			right = append(right, table.ColumnConfig{Number: i + 2, Align: text.AlignRight, AlignHeader: text.AlignRight})
 		}
-		t := table.NewWriter()
-		t.Style().Markdown.PadContent = true
-		t.SetColumnConfigs(right)
-		t.AppendHeader(header)
+		var rows [][]any
 		for i, contender := range among {
 			if phase(of) != healthy && !contender.usesStore {
 				continue
 			}
-			row := table.Row{contender.name}
+			row := []any{contender.name}
 			for _, c := range columns {
 				var values []float64
 				for _, round := range rounds {
 					values = append(values, c.of(round[i][of]))
 				}
-				row = append(row, c.format(median(values)))
+				row = append(row, c.format(output.Median(values)))
 			}
-			t.AppendRow(row)
+			rows = append(rows, row)
 		}
-		fmt.Fprintf(w, "%s\n\n", t.RenderMarkdown())
+		output.Table(w, 1, header, rows)
 	}
-}
-
-func median(of []float64) float64 {
-	slices.Sort(of)
-	middle := len(of) / 2
-	if len(of)%2 == 1 {
-		return of[middle]
-	}
-	return (of[middle-1] + of[middle]) / 2
 }
 
 func decimal(x float64) string { return fmt.Sprintf("%.1f", x) }
@@ -102,23 +84,4 @@ func duration(seconds float64) string {
 		return fmt.Sprintf("%.1f ms", seconds*1e3)
 	}
 	return fmt.Sprintf("%.2f ms", seconds*1e3)
-}
-
-// versions returns the versions of the libraries, or "" in a binary that was
-// built without modules, as tests are.
-func versions() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return ""
-	}
-	var found []string
-	for _, module := range info.Deps {
-		switch module.Path {
-		case "github.com/go-redis/redis_rate/v10", "github.com/redis/go-redis/v9":
-			found = append(found, path.Base(path.Dir(module.Path))+" "+module.Version)
-		case "github.com/valkey-io/valkey-go":
-			found = append(found, path.Base(module.Path)+" "+module.Version)
-		}
-	}
-	return strings.Join(found, ", ")
 }

@@ -5,8 +5,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/jedib0t/go-pretty/v6/table"
-	"github.com/jedib0t/go-pretty/v6/text"
+	"example.com/awsretry/bench/internal/output"
 )
 
 // compare prints what CubicPacing and ScaledPacing make of each scenario, and
@@ -23,42 +22,28 @@ func compare(w io.Writer, scenarios []scenario, seeds int, part float64) {
 			jobs = append(jobs, job{s, law})
 		}
 	}
-	header := table.Row{"scenario", "pacing", "worst goodput"}
+	header := []any{"scenario", "pacing", "worst goodput"}
 	for _, f := range judged {
 		header = append(header, f.name)
 	}
-	t := newTable(header)
+	var rows [][]any
 	for i, sample := range take(jobs, seeds) {
 		name := ""
 		if i%len(names) == 0 {
 			name = jobs[i].scenario.name
 		}
-		row := table.Row{name, names[i%len(names)], percent(sample.worst(judged[0].of))}
+		row := []any{name, names[i%len(names)], percent(sample.worst(judged[0].of))}
 		for _, f := range judged {
 			mean, _ := sample.mean(f.of)
 			row = append(row, f.show(mean))
 		}
-		t.AppendRow(row)
+		rows = append(rows, row)
 	}
-	fmt.Fprintln(w, t.RenderMarkdown())
-	fmt.Fprintf(w, "\n%s\n", strings.ReplaceAll(compared, "SEEDS", fmt.Sprint(seeds)))
+	output.Table(w, 2, header, rows)
+	fmt.Fprintf(w, "%s\n", strings.ReplaceAll(compared, "SEEDS", fmt.Sprint(seeds)))
 }
 
 const compared = `worst goodput: the least of SEEDS runs; all others are the mean of them
 goodput: successful calls / those that the service could have served; throttled: of the attempts; failed: of the calls
 p99: of a call, with its delays and its time in line; Jain: Jain's fairness index of the clients' successful calls
 90 % after: when five seconds begin that reach 90 % of the limit, or the length of the run`
-
-// newTable returns a table that aligns all columns except the first two to the
-// right.
-func newTable(header table.Row) table.Writer {
-	t := table.NewWriter()
-	t.Style().Markdown.PadContent = true
-	t.AppendHeader(header)
-	var columns []table.ColumnConfig
-	for i := range header[2:] {
-		columns = append(columns, table.ColumnConfig{Number: i + 3, Align: text.AlignRight, AlignHeader: text.AlignRight})
-	}
-	t.SetColumnConfigs(columns)
-	return t
-}

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jedib0t/go-pretty/v6/table"
+	"example.com/awsretry/bench/internal/output"
 )
 
 // A variant is the default setting with another value of one constant.
@@ -90,8 +90,8 @@ func vary(w, progress io.Writer, scenarios []scenario, seeds int) {
 		return take(jobs, seeds)
 	}
 	defaults := samples(defaultSetting().newLaw)
-	t := newTable(table.Row{"constant", "value", "worse", "better"})
-	t.SetColumnConfigs(nil)
+	header := []any{"constant", "value", "worse", "better"}
+	var rows [][]any
 	all := variants()
 	for i, v := range all {
 		var worse, better []change
@@ -106,12 +106,12 @@ func vary(w, progress io.Writer, scenarios []scenario, seeds int) {
 				}
 			}
 		}
-		t.AppendRow(table.Row{v.constant, v.from + " → " + v.to, summary(worse), summary(better)})
+		rows = append(rows, []any{v.constant, v.from + " → " + v.to, summary(worse), summary(better)})
 		fmt.Fprintf(progress, "\r%d of %d, %v ", i+1, len(all), time.Since(begin).Round(time.Second))
 	}
 	fmt.Fprintln(progress)
-	fmt.Fprintln(w, t.RenderMarkdown())
-	fmt.Fprintf(w, "\n%s\n", strings.ReplaceAll(varied, "SEEDS", fmt.Sprint(seeds)))
+	output.Table(w, len(header), header, rows)
+	fmt.Fprintf(w, "%s\n", strings.ReplaceAll(varied, "SEEDS", fmt.Sprint(seeds)))
 }
 
 const varied = `worse, better: of the figures that differ from those of the default, the two that differ most, and

@@ -3,7 +3,6 @@ package main
 import (
 	"math"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -179,19 +178,5 @@ func TestScenarios(t *testing.T) {
 				t.Errorf("%s: %v", s.name, err)
 			}
 		}
-	}
-}
-
-func TestTable(t *testing.T) {
-	var out strings.Builder
-	printTable(&out, []any{"library", "load"}, [][]any{{"a", "1.00×"}, {"longer than", percent(math.NaN())}})
-	const want = `| library     |  load |
-| ----------- | -----:|
-| a           | 1.00× |
-| longer than |     – |
-
-`
-	if out.String() != want {
-		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"example.com/awsretry/bench/internal/output"
 	"example.com/awsretry/simulate"
 	"example.com/awsretry/simulate/scenario"
 )
@@ -155,7 +156,7 @@ func (h hourly) print(w io.Writer, rows []row[hourlyFigures]) {
 			row.library, percent(f.goodput), percent(f.retries), fmt.Sprintf("%.1f", f.deviation), seconds(f.longest), cleared,
 		})
 	}
-	printTable(w, []any{
+	output.Table(w, 1, []any{
 		"library", "goodput", "retry ratio", "deviation of requests", "longest call", "backlog cleared after",
 	}, cells)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
 
 	"example.com/awsretry"
+	"example.com/awsretry/bench/internal/output"
 	"example.com/awsretry/simulate"
 	"example.com/awsretry/simulate/scenario"
 )
@@ -143,7 +144,7 @@ func (r results) printLoops(w io.Writer) {
 				orNone("%.0f", f.failed), orNone("%.1f", f.perSuccess),
 			})
 		}
-		printTable(w, []any{
+		output.Table(w, 1, []any{
 			"library", "attempts/s", "throttled", "calls succeeded/s", "calls failed/s", "attempts per success",
 		}, cells)
 	}

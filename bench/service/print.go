@@ -6,15 +6,11 @@ import (
 	"io"
 	"math"
 	"os"
-	"path"
 	"path/filepath"
 	"runtime"
-	"runtime/debug"
-	"strings"
 	"time"
 
-	"github.com/jedib0t/go-pretty/v6/table"
-	"github.com/jedib0t/go-pretty/v6/text"
+	"example.com/awsretry/bench/internal/output"
 )
 
 // A page is a file of results: the tables of one -only.
@@ -61,7 +57,8 @@ func (r results) pages() []page {
 // print writes the page as Markdown.
 func (p page) print(w io.Writer) {
 	fmt.Fprintf(w, "# %s\n\nWritten by `cd bench && go run ./service -only %s`.\n%s %s/%s; %s\n\n",
-		p.title, p.only, runtime.Version(), runtime.GOOS, runtime.GOARCH, versions())
+		p.title, p.only, runtime.Version(), runtime.GOOS, runtime.GOARCH,
+		output.Versions("aws-sdk-go-v2", "go-retryablehttp", "rehttp", "failsafe-go"))
 	p.tables(w)
 	fmt.Fprint(w, explanation)
 }
@@ -93,7 +90,7 @@ func printStorms(w io.Writer, storms []comparison[storm, stormFigures]) {
 				percent(f.failedDuring), percent(f.failedAfter), f.failed, seconds(f.p50), seconds(f.p99),
 			})
 		}
-		printTable(w, []any{
+		output.Table(w, 1, []any{
 			"library", "load in the outage", "worst second", "load after it", "recovered after",
 			"failed in the outage", "failed after it", "calls failed", "p50 in the outage", "p99",
 		}, cells)
@@ -136,7 +133,7 @@ func printThrottling(w io.Writer, t comparison[throttling, throttlingFigures], p
 			cells[i] = append(cells[i], c.value(row.figures))
 		}
 	}
-	printTable(w, header, cells)
+	output.Table(w, 1, header, cells)
 }
 
 const explanation = `- goodput: successful calls / those that the service could have served
@@ -149,23 +146,6 @@ const explanation = `- goodput: successful calls / those that the service could 
 - recovered after: from the end of the outage to the first of five seconds in a row in which 99 % of the new calls
   succeed
 `
-
-// versions returns the versions of the libraries, or "" in a binary that was
-// built without modules, as tests are.
-func versions() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return ""
-	}
-	var found []string
-	for _, module := range info.Deps {
-		switch name := path.Base(module.Path); name {
-		case "aws-sdk-go-v2", "go-retryablehttp", "rehttp", "failsafe-go":
-			found = append(found, name+" "+module.Version)
-		}
-	}
-	return strings.Join(found, ", ")
-}
 
 func percent(part float64) string { return orNone("%.1f %%", 100*part) }
 
@@ -190,20 +170,3 @@ func found(s int) string {
 }
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.2f s", d.Seconds()) }
-
-// printTable aligns all columns except the first to the right.
-func printTable(w io.Writer, header []any, rows [][]any) {
-	t := table.NewWriter()
-	t.Style().Markdown.PadContent = true
-	var columns []table.ColumnConfig
-	for i := range header[1:] {
-		right := table.ColumnConfig{Number: i + 2, Align: text.AlignRight, AlignHeader: text.AlignRight}
-		columns = append(columns, right)
-	}
-	t.SetColumnConfigs(columns)
-	t.AppendHeader(header)
-	for _, row := range rows {
-		t.AppendRow(row)
-	}
-	fmt.Fprintf(w, "%s\n\n", t.RenderMarkdown())
-}
