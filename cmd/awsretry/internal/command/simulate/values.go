@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"example.com/awsretry/simulate/scenario"
 )
 
 // A rate is a number of calls a second. It is 0 if the flag is not given.
@@ -45,6 +47,20 @@ func (l *list) String() string {
 }
 
 func (l *list) Type() string { return "LIST" }
+
+// Complete implements cli.Completer: it completes the last setting.
+func (l *list) Complete(typed string) []string {
+	before := typed[:strings.LastIndex(typed, ",")+1]
+	var lists []string
+	for _, setting := range []string{
+		scenario.UseNone, scenario.UseNaive, scenario.UseStandard, scenario.UseRevision2026, scenario.UseLegacy,
+		scenario.UseAdaptive, scenario.UseAdaptive + "=scaled", scenario.UseFleet, scenario.UseFleet + "=scaled",
+		scenario.UseDelivery + "=", scenario.UseProfile + "=",
+	} {
+		lists = append(lists, before+setting)
+	}
+	return lists
+}
 
 func (l *list) Set(s string) error {
 	items, err := csv.NewReader(strings.NewReader(s)).Read() // a file's name in quotes may have a comma
