@@ -12,6 +12,7 @@ import (
 
 	"example.com/awsretry"
 	"example.com/awsretry/internal/httpfake"
+	"example.com/awsretry/internal/sharing"
 )
 
 // A stub responds with one status after another, again and again, without a
@@ -144,20 +145,20 @@ func limiting(tb testing.TB, pacing awsretry.Pacing) *awsretry.Transport {
 }
 
 // enough is a lease whose rate is never used up. A limited one began with a cut.
-func enough(limited bool) sharing {
-	grant := awsretry.ShareGrant{Until: time.Now().Add(time.Hour), Limited: limited, Members: 20}
+func enough(limited bool) granting {
+	grant := sharing.Grant{Until: time.Now().Add(time.Hour), Limited: limited, Members: 20}
 	if limited {
 		grant.Rate, grant.Burst, grant.FleetRate = 1e9, time.Second, 2e10
 		grant.Cut = time.Now()
 	}
-	return sharing(grant)
+	return granting(grant)
 }
 
-// sharing is a Shared that has granted what each partition needs.
-type sharing awsretry.ShareGrant
+// granting is a Shared that grants what each partition needs.
+type granting sharing.Grant
 
-func (g sharing) Join(share *awsretry.Share) { share.Grant(awsretry.ShareGrant(g)) }
-func (sharing) Validate() error              { return nil }
+func (g granting) Join(share sharing.Share) { share.Grant(sharing.Grant(g)) }
+func (granting) Validate() error            { return nil }
 
 // BenchmarkShared compares a Transport that shares its buckets with one that
 // does not:

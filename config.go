@@ -250,18 +250,18 @@ func (c *config) setBuckets(t *Transport) {
 	if shares {
 		c.partitions.joined = t.Shared.Join
 		self := weak.Make(t)
-		c.partitions.newShare = func(p *partition) *Share { return c.newShare(p, self) }
+		c.partitions.newShare = func(p *partition) *localShare { return c.newShare(p, self) }
 	}
 }
 
 // newShare returns the share of a new partition. Its functions do not refer to
 // c, whose hooks may refer to t.
-func (c *config) newShare(p *partition, t weak.Pointer[Transport]) *Share {
+func (c *config) newShare(p *partition, t weak.Pointer[Transport]) *localShare {
 	of, spread, longest := weak.Make(p), c.spread, c.maxRetryAfter
 	if !c.shareRetryAfter {
 		longest = 0
 	}
-	s := &Share{
+	s := &localShare{
 		name: p.name, quota: p.quota, limiter: p.limiter,
 		capacity: max(c.capacity, 0), cost: max(c.costs.transient, c.costs.timeout, c.costs.throttling),
 		inUse: func() bool { return t.Value() != nil },

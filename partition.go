@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"example.com/awsretry/internal/gate"
+	"example.com/awsretry/internal/sharing"
 )
 
 const defaultMaxPartitions = 1024
@@ -23,7 +24,7 @@ type partition struct {
 	quota   *Quota
 	limiter *RateLimiter // nil except in adaptive mode
 	gate    gate.Gate    // for Transport.ShareRetryAfter
-	share   *Share       // nil where no other process shares the buckets
+	share   *localShare  // nil where no other process shares the buckets
 
 	calls atomic.Int64 // how many hold the partition, plus watched; or dropped
 
@@ -113,10 +114,10 @@ func (p *partition) limits() bool {
 type partitionTable struct {
 	size       int
 	newQuota   func() *Quota
-	newLimiter func() *RateLimiter     // returns nil except in adaptive mode
-	hasLines   bool                    // calls may wait in line
-	newShare   func(*partition) *Share // of a new partition; nil where no other process shares the buckets
-	joined     func(*Share)            // called without t.mu for each new share, by the request that uses it first
+	newLimiter func() *RateLimiter          // returns nil except in adaptive mode
+	hasLines   bool                         // calls may wait in line
+	newShare   func(*partition) *localShare // of a new partition; nil where no other process shares the buckets
+	joined     func(sharing.Share)          // called without t.mu for each new share, by the request that uses it first
 
 	// recent was used last. Requests that all use one partition find it without
 	// the lock.

@@ -5,26 +5,27 @@ import (
 	"time"
 
 	"example.com/awsretry/internal/pacing"
+	"example.com/awsretry/internal/sharing"
 )
 
 // Shared is where many processes share the buckets of a Transport's partitions.
-// Package fleet has one that uses Valkey or Redis. Its methods must be safe for
-// concurrent use, and must not wait for a network.
+// Only packages of this repository can implement it: fleet does, with Valkey or
+// Redis. Its methods must be safe for concurrent use and must not wait for a
+// network.
 type Shared interface {
 	// Join begins to share a partition. The first request that uses the
 	// partition calls it. If it panics, the next one calls it again. It is not
 	// called for a Transport that has no quota, is not in adaptive mode and does
 	// not share a Retry-After.
-	Join(*Share)
+	Join(sharing.Share)
 
 	// Validate returns an error if the configuration is not valid. It is part
 	// of what Transport.Validate returns.
 	Validate() error
 }
 
-// A Share is this process's part of a shared partition: the tokens and the rate
-// that it may use without asking. A Share is safe for concurrent use.
-type Share struct {
+// A localShare implements [sharing.Share] for one partition of a Transport.
+type localShare struct {
 	name           string
 	quota          *Quota
 	limiter        *RateLimiter // nil except in adaptive mode
@@ -35,91 +36,34 @@ type Share struct {
 	// These refer to the Transport and the partition weakly.
 	inUse      func() bool          // something refers to the Transport
 	retryAfter func() time.Duration // how long a Retry-After is in force that other processes should know
-	holdBack   func(time.Duration)  // brings one of theirs into force
+	holdBack   func(time.Duration)  // puts one of theirs in force
 
 	dropped atomic.Bool   // the table does not have the partition any more
-	wake    chan struct{} // holds a value from a signal to the next receive
+	wake    chan struct{} // has a buffer of one
 	refused atomic.Int64  // retries since the last Usage
 	notSent atomic.Int64  // attempts since the last Usage
-	grant   atomic.Pointer[ShareGrant]
+	grant   atomic.Pointer[sharing.Grant]
 }
 
-// ShareUsage is what a process used of its share and what it needs.
-type ShareUsage struct {
-	// Outcomes of attempts since the last Usage, by when they were sent: after
-	// the last cut of the fleet's rate, or before it. They are counted in
-	// adaptive mode only.
-	Accepted, Throttled             int
-	AcceptedBefore, ThrottledBefore int
+func (s *localShare) Partition() string { return s.name }
 
-	// Trip is the mean time from sending an attempt to its outcome, 0 if it is
-	// not known.
-	Trip time.Duration
-
-	Waiting    int     // requests in line for a send token
-	NotSent    int     // attempts since the last Usage that were refused, because a send token would come too late
-	SendTokens float64 // saved up, at most 1
-	Unused     float64 // send tokens that came back for nobody since the last Usage
-	Tokens     int     // in the retry token bucket
-	Refused    int     // retries that the bucket refused since the last Usage
-
-	// RetryAfter is how long a Retry-After is in force, with
-	// Transport.ShareRetryAfter.
-	RetryAfter time.Duration
-}
-
-// A ShareGrant is what a process may use.
-type ShareGrant struct {
-	Until      time.Time     // the end of the lease of the rate
-	Limited    bool          // the fleet's rate is limited
-	Rate       float64       // of this process, in requests per second
-	Burst      time.Duration // what a pause saves up is the tokens of that time
-	Due        time.Time     // when a send token comes back, which sets the time of all of them; zero: at any time
-	Cut        time.Time     // when the fleet's rate was cut last; the zero time if never
-	FirstToken float64       // part of a send token, 0 to 1, for a process that had no rate: not all send at once
-	RetryAfter time.Duration // how long the fleet's Retry-After is in force; 0 if there is none
-
-	// When the lease has ended, the process goes on at its part of the fleet's
-	// rate.
-	FleetRate float64 // of all processes, in requests per second
-	Members   int     // how many Transports share the partition, without those that are idle
-
-	FleetTokens int // in the retry token bucket of all processes, apart from those that each of them has
-}
-
-// Partition returns the name of the partition.
-func (s *Share) Partition() string { return s.name }
-
-// RetryTokens returns the capacity of the retry token bucket of all processes,
-// and the most that one retry costs. ok is false if there is no quota.
-func (s *Share) RetryTokens() (capacity, cost int, ok bool) {
+func (s *localShare) RetryTokens() (capacity, cost int, ok bool) {
 	return s.capacity, s.cost, s.capacity > 0
 }
 
-// FirstTokens returns how many tokens the retry token bucket of all processes
-// begins with if this one makes it: its capacity or, if the partition replaces
-// another one because there are too many, what that one had left. So made-up
-// names lead to no more retries than one bucket pays for.
-func (s *Share) FirstTokens() int { return s.firstTokens }
+func (s *localShare) FirstTokens() int { return s.firstTokens }
 
-// NewLaw returns a new law of the rate limiter, for the rate of all processes,
-// on a clock whose zero is start. ok is false except in adaptive mode.
-func (s *Share) NewLaw(start time.Time) (law pacing.Adopter, ok bool) {
+func (s *localShare) NewLaw(start time.Time) (law pacing.Adopter, ok bool) {
 	if s.limiter == nil {
 		return nil, false
 	}
 	return newLaw(s.limiter.config, start), true
 }
 
-// Wake returns a channel that has a value after something happened that the
-// fleet should know at once: a retry drew tokens or was refused, a response was
-// throttled, a Retry-After came, a request will wait for a send token longer
-// than the lease or was refused one, an outcome came after the end of the lease,
-// or the partition was dropped.
-func (s *Share) Wake() <-chan struct{} { return s.wake }
+func (s *localShare) Wake() <-chan struct{} { return s.wake }
 
 // signal fills the channel of Wake.
-func (s *Share) signal() {
+func (s *localShare) signal() {
 	if s == nil {
 		return
 	}
@@ -130,7 +74,7 @@ func (s *Share) signal() {
 }
 
 // refuse counts a retry that the bucket refused.
-func (s *Share) refuse() {
+func (s *localShare) refuse() {
 	if s != nil {
 		s.refused.Add(1)
 		s.signal()
@@ -138,7 +82,7 @@ func (s *Share) refuse() {
 }
 
 // awaitSendToken is called before an attempt waits for a send token.
-func (s *Share) awaitSendToken() {
+func (s *localShare) awaitSendToken() {
 	if s == nil {
 		return
 	}
@@ -153,19 +97,17 @@ func (s *Share) awaitSendToken() {
 
 // refuseSendToken counts an attempt that is not sent because a send token would
 // come too late.
-func (s *Share) refuseSendToken() {
+func (s *localShare) refuseSendToken() {
 	if s != nil {
 		s.notSent.Add(1)
 		s.signal()
 	}
 }
 
-// Dropped reports whether the Transport does not have the partition any more,
-// or nothing refers to the Transport.
-func (s *Share) Dropped() bool { return s.dropped.Load() || !s.inUse() }
+func (s *localShare) Dropped() bool { return s.dropped.Load() || !s.inUse() }
 
 // drop makes Dropped true.
-func (s *Share) drop() {
+func (s *localShare) drop() {
 	if s != nil {
 		s.dropped.Store(true)
 		s.signal()
@@ -173,7 +115,7 @@ func (s *Share) drop() {
 }
 
 // left returns how many tokens the fleet has, as far as this process knows.
-func (s *Share) left() int {
+func (s *localShare) left() int {
 	own := s.quota.Tokens()
 	if grant := s.grant.Load(); grant != nil {
 		return min(grant.FleetTokens+own, s.capacity)
@@ -181,9 +123,8 @@ func (s *Share) left() int {
 	return min(own, s.firstTokens)
 }
 
-// Usage returns what was used since the last call, and what is needed.
-func (s *Share) Usage() ShareUsage {
-	u := ShareUsage{
+func (s *localShare) Usage() sharing.Usage {
+	u := sharing.Usage{
 		Tokens: s.quota.Tokens(), RetryAfter: s.retryAfter(),
 		Refused: int(s.refused.Swap(0)), NotSent: int(s.notSent.Swap(0)),
 	}
@@ -202,15 +143,11 @@ func (s *Share) Usage() ShareUsage {
 	return u
 }
 
-// TakeTokens draws up to n tokens from the retry token bucket of this process,
-// and returns how many.
-func (s *Share) TakeTokens(n int) int { return s.quota.takeUpTo(n) }
+func (s *localShare) TakeTokens(n int) int { return s.quota.takeUpTo(n) }
 
-// AddTokens adds n tokens to the retry token bucket of this process.
-func (s *Share) AddTokens(n int) { s.quota.Release(n) }
+func (s *localShare) AddTokens(n int) { s.quota.Release(n) }
 
-// Grant gives the process what it may use from now on.
-func (s *Share) Grant(g ShareGrant) {
+func (s *localShare) Grant(g sharing.Grant) {
 	s.grant.Store(&g)
 	if s.limiter != nil {
 		s.limiter.lease(g.Until, g.Cut, g.Due, g.FirstToken, pacing.Lease{
@@ -224,7 +161,7 @@ func (s *Share) Grant(g ShareGrant) {
 }
 
 // granted returns the last grant, nil before the first one.
-func (s *Share) granted() *ShareGrant {
+func (s *localShare) granted() *sharing.Grant {
 	if s == nil {
 		return nil
 	}

@@ -25,6 +25,7 @@ import (
 
 	"example.com/awsretry"
 	"example.com/awsretry/internal/renewal"
+	"example.com/awsretry/internal/sharing"
 )
 
 const (
@@ -148,7 +149,7 @@ func (f *Fleet) validate() error {
 }
 
 // Join implements [awsretry.Shared].
-func (f *Fleet) Join(share *awsretry.Share) {
+func (f *Fleet) Join(share sharing.Share) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed || f.Validate() != nil {

@@ -8,13 +8,14 @@ import (
 
 	"example.com/awsretry"
 	"example.com/awsretry/internal/pacing"
+	"example.com/awsretry/internal/sharing"
 )
 
 // A member is one Transport of this process in one partition. All but the share
 // belongs to the goroutine that runs it.
 type member struct {
 	fleet *Fleet
-	share *awsretry.Share
+	share sharing.Share
 	key   string
 	id    string // differs from those of all other members, also of the same Fleet
 
@@ -43,7 +44,7 @@ type member struct {
 	quiet    int           // renewals in turn for which there was no need
 }
 
-func newMember(f *Fleet, share *awsretry.Share, id string) *member {
+func newMember(f *Fleet, share sharing.Share, id string) *member {
 	m := &member{
 		fleet: f, share: share, id: id, proposed: -1,
 		key: f.config.Prefix + ":{" + share.Partition() + "}",
@@ -125,7 +126,7 @@ func (m *member) idlePause() time.Duration {
 
 // used reports whether the process used something since the last renewal, or
 // needs something.
-func (m *member) used(usage awsretry.ShareUsage, r *request) bool {
+func (m *member) used(usage sharing.Usage, r *request) bool {
 	return r.sums != sums{} || usage.Waiting > 0 || usage.NotSent > 0 || usage.Refused > 0 || usage.RetryAfter > 0 ||
 		r.returned > 0 || m.quota && usage.Tokens != m.had
 }
@@ -185,7 +186,7 @@ func (m *member) renew() {
 	if m.idle() && !m.adaptive {
 		until = until.Add(m.idlePause()) // there is no rate to give back
 	}
-	m.share.Grant(awsretry.ShareGrant{
+	m.share.Grant(sharing.Grant{
 		Until: until, Limited: got.rate > 0,
 		Rate: got.share, Burst: m.fleet.config.Lease / 40, Due: due,
 		FirstToken: m.fleet.schedule.Token(), Cut: m.cutAt, RetryAfter: got.gate, FleetRate: got.rate, Members: got.members,
@@ -198,7 +199,7 @@ func (m *member) renew() {
 }
 
 // request returns the next renewal.
-func (m *member) request(usage awsretry.ShareUsage) request {
+func (m *member) request(usage sharing.Usage) request {
 	m.unsent.add(sums{
 		accepted: float64(usage.Accepted), throttled: float64(usage.Throttled),
 		acceptedBefore: float64(usage.AcceptedBefore), throttledBefore: float64(usage.ThrottledBefore),
@@ -233,14 +234,14 @@ func (m *member) request(usage awsretry.ShareUsage) request {
 // wanted returns how many send tokens the process needs until the next renewal:
 // those for what it usually sends, with a reserve, or for one request if that is
 // more, and for those in line or refused.
-func (m *member) wanted(usage awsretry.ShareUsage) float64 {
+func (m *member) wanted(usage sharing.Usage) float64 {
 	const reserve = 1.25
 	return max(max(reserve*m.sent, 1)+float64(usage.Waiting+usage.NotSent)-usage.SendTokens, 0)
 }
 
 // unused returns how many send tokens of the last grant were lost because there
 // was no request for them.
-func (m *member) unused(usage awsretry.ShareUsage) float64 {
+func (m *member) unused(usage sharing.Usage) float64 {
 	if !m.joined || m.failing || m.last.rate == 0 {
 		return 0
 	}
@@ -254,7 +255,7 @@ const sentMemory = 5
 // balance asks for the retry tokens that this process lacks, or returns those
 // that it has too many of. It moves none after a renewal that failed, because the
 // store may have moved them then.
-func (m *member) balance(r *request, usage awsretry.ShareUsage) {
+func (m *member) balance(r *request, usage sharing.Usage) {
 	if !m.paid {
 		if r.joining = !m.failing; r.joining {
 			r.asked = m.float

@@ -61,53 +61,30 @@ func TestOnErrorPanics(t *testing.T) {
 // What the store has does not come raw into an error.
 func TestErrorsAreShown(t *testing.T) {
 	boom := errors.New("boom \x1b[31m\n\x00\xff" + strings.Repeat("é", 1000))
-	for name, test := range map[string]struct {
-		field, value string // in the key
-		err          error  // of Eval
-		want         string
-	}{
-		"settings": {
-			field: "settings", value: "\x1b[31mevil\x07\n" + strings.Repeat("x", 1000),
-			want: "have \ufffd[31mevil\ufffd xxx",
-		},
-		"format": {field: "format", value: "\x1b[2J", want: "the format \ufffd[2J, not 1"},
-		"Eval":   {err: boom, want: "boom \ufffd[31m \ufffd\ufffdééé"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				store := &fleettest.Store{Latency: time.Millisecond}
-				var got []error
-				shared := fleet.New(store, fleet.Config{OnError: func(_ string, err error) { got = append(got, err) }})
-				defer shared.Close()
-				tr := &awsretry.Transport{Base: respond(200, 0), Shared: shared}
-				send(t, tr)
-				time.Sleep(time.Second)
-				store.Refuse(test.err)
-				if test.field != "" {
-					_, err := store.Eval(t.Context(), "redis.call('HSET', KEYS[1], ARGV[1], ARGV[2]) return {}",
-						[]string{"awsretry:{" + host + "}"}, []string{test.field, test.value})
-					if err != nil {
-						t.Fatal(err)
-					}
-				}
-				time.Sleep(time.Second)
-				synctest.Wait()
-				runtime.KeepAlive(tr)
-				if len(got) != 1 {
-					t.Fatalf("OnError was called with %q", got)
-				}
-				text := got[0].Error()
-				if !strings.Contains(text, test.want) || len(text) > 410 ||
-					strings.ContainsFunc(text, unicode.IsControl) ||
-					!utf8.ValidString(text) {
-					t.Errorf("the error is %q", text)
-				}
-				if test.err != nil && !errors.Is(got[0], test.err) {
-					t.Error("the error is not that of Eval")
-				}
-			})
-		})
-	}
+	synctest.Test(t, func(t *testing.T) {
+		store := &fleettest.Store{Latency: time.Millisecond}
+		var got []error
+		shared := fleet.New(store, fleet.Config{OnError: func(_ string, err error) { got = append(got, err) }})
+		defer shared.Close()
+		tr := &awsretry.Transport{Base: respond(200, 0), Shared: shared}
+		send(t, tr)
+		time.Sleep(time.Second)
+		store.Refuse(boom)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		runtime.KeepAlive(tr)
+		if len(got) != 1 {
+			t.Fatalf("OnError was called with %q", got)
+		}
+		text := got[0].Error()
+		if !strings.Contains(text, "boom \ufffd[31m \ufffd\ufffdééé") || len(text) > 410 ||
+			strings.ContainsFunc(text, unicode.IsControl) || !utf8.ValidString(text) {
+			t.Errorf("the error is %q", text)
+		}
+		if !errors.Is(got[0], boom) {
+			t.Error("the error is not that of Eval")
+		}
+	})
 }
 
 // A capacity that the store cannot count is an error, and the Transport works

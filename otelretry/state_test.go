@@ -13,6 +13,7 @@ import (
 
 	"example.com/awsretry"
 	"example.com/awsretry/internal/httpfake"
+	"example.com/awsretry/internal/sharing"
 	"example.com/awsretry/otelretry"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/metric"
@@ -188,10 +189,10 @@ func TestLine(t *testing.T) {
 }
 
 // A store grants what it is asked to.
-type store struct{ share *awsretry.Share }
+type store struct{ share sharing.Share }
 
-func (s *store) Validate() error            { return nil }
-func (s *store) Join(share *awsretry.Share) { s.share = share }
+func (s *store) Validate() error          { return nil }
+func (s *store) Join(share sharing.Share) { s.share = share }
 
 // With a store, gauges show the fleet.
 func TestFleet(t *testing.T) {
@@ -209,7 +210,7 @@ func TestFleet(t *testing.T) {
 			"awsretry.members[{process}] awsretry.partition=service.example = 0",
 			"awsretry.tokens[{token}] awsretry.partition=service.example = 500",
 		}, names...)
-		s.share.Grant(awsretry.ShareGrant{
+		s.share.Grant(sharing.Grant{
 			Until: time.Now().Add(time.Second), Limited: true, Rate: 2, FleetRate: 12.5, Members: 5, FleetTokens: 70,
 		})
 		wantMetrics(t, reader, []string{

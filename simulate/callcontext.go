@@ -20,8 +20,6 @@ type callContext struct {
 	deadline time.Time   // the zero time: none
 	timer    *time.Timer // nil without a deadline
 
-	before, after *callContext // in contexts
-
 	mu   sync.Mutex    // guards the fields below
 	done chan struct{} // nil until it is asked for
 	err  error         // nil until the end
@@ -116,7 +114,7 @@ func (c *callContext) end(err error) {
 // contexts are those of the calls under way.
 type contexts struct {
 	mu    sync.Mutex
-	first *callContext
+	open  map[*callContext]struct{}
 	ended bool
 }
 
@@ -128,10 +126,10 @@ func (l *contexts) add(c *callContext) {
 		c.end(context.Canceled)
 		return
 	}
-	if l.first != nil {
-		l.first.before = c
+	if l.open == nil {
+		l.open = map[*callContext]struct{}{}
 	}
-	c.after, l.first = l.first, c
+	l.open[c] = struct{}{}
 	if !c.deadline.IsZero() {
 		c.timer = time.AfterFunc(time.Until(c.deadline), func() { c.end(context.DeadlineExceeded) })
 	}
@@ -143,16 +141,7 @@ func (l *contexts) remove(c *callContext) {
 		c.timer.Stop()
 	}
 	l.mu.Lock()
-	switch {
-	case c.before != nil:
-		c.before.after = c.after
-	case l.first == c:
-		l.first = c.after
-	}
-	if c.after != nil {
-		c.after.before = c.before
-	}
-	c.before, c.after = nil, nil
+	delete(l.open, c)
 	l.mu.Unlock()
 	c.end(context.Canceled)
 }
@@ -168,12 +157,10 @@ func (l *contexts) over() bool {
 func (l *contexts) end() {
 	l.mu.Lock()
 	l.ended = true
-	var all []*callContext
-	for c := l.first; c != nil; c = c.after {
-		all = append(all, c)
-	}
+	open := l.open
+	l.open = nil // those that are removed now end twice, which is harmless
 	l.mu.Unlock()
-	for _, c := range all {
+	for c := range open {
 		c.end(context.Canceled)
 	}
 }

@@ -23,7 +23,7 @@ const (
 )
 
 // recovery returns [Outcome].Recovery for the successful calls of each slot.
-func recovery(s scenario.Scenario, good []float64) (scenario.Duration, Recovery) {
+func recovery(s scenario.Scenario, good []float64) (Span, Recovery) {
 	first, over := scenario.Duration(never), scenario.Duration(0)
 	for _, e := range s.Events {
 		first = min(first, e.From)
@@ -42,10 +42,10 @@ func recovery(s scenario.Scenario, good []float64) (scenario.Duration, Recovery)
 	lasting := lastingFrom(good, enough)
 	for i := max(from, lasting); enough > 0 && i+recoveryWindow <= len(good); i++ {
 		if mean(good[i:i+recoveryWindow]) >= enough {
-			return scenario.Duration(time.Duration(i)*slot) - over, RecoveredInRun
+			return Span(time.Duration(i)*slot - time.Duration(over)), RecoveredInRun
 		}
 	}
-	return s.Duration - over, NotRecovered
+	return Span(s.Duration - over), NotRecovered
 }
 
 // lastingFrom returns the first slot from which goodput stays to the end of the

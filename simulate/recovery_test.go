@@ -74,7 +74,7 @@ func TestRecovery(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := scenario.Scenario{Duration: seconds(40), Service: scenario.Service{Capacity: 100}, Events: tt.events}
-			if got, how := recovery(s, tt.good); got != tt.want || how != tt.how {
+			if got, how := recovery(s, tt.good); got != Span(tt.want) || how != tt.how {
 				t.Errorf("got %v %v, want %v %v", got, how, tt.want, tt.how)
 			}
 		})

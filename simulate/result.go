@@ -14,21 +14,22 @@ type Result struct {
 	Outcomes []Outcome         `json:"outcomes"` // in the order of Scenario.Settings
 
 	// Resolution is the time between two instants at which a caller can act. The
-	// more calls there may be at the same time, the longer it is, up to 1 ms. In
-	// JSON it is in seconds.
-	Resolution scenario.Duration `json:"resolution"`
+	// more calls there may be at the same time, the longer it is, up to 1 ms.
+	Resolution Span `json:"resolution_ms"`
 }
 
-// MarshalJSON writes Resolution in seconds.
-func (r *Result) MarshalJSON() ([]byte, error) {
-	type fields Result
-	return json.Marshal(struct {
-		fields
-		Resolution float64 `json:"resolution"`
-	}{fields(*r), inSeconds(r.Resolution)})
+// A Span is a duration in a result. In JSON it is in milliseconds.
+type Span time.Duration
+
+// String returns the span as a scenario file has it.
+func (s Span) String() string { return scenario.Duration(s).String() }
+
+// MarshalJSON implements json.Marshaler.
+func (s Span) MarshalJSON() ([]byte, error) {
+	return json.Marshal(float64(s) / float64(time.Millisecond))
 }
 
-// An Outcome is what one setting did. In JSON, durations are in seconds.
+// An Outcome is what one setting did.
 type Outcome struct {
 	Setting string `json:"setting"` // its label
 
@@ -42,15 +43,15 @@ type Outcome struct {
 	Refused   int64 `json:"refused"`            // attempts that found the queue full
 	Renewals  int64 `json:"renewals,omitempty"` // commands to the store of fleet
 
-	Amplification  float64 `json:"amplification"`   // attempts per call
-	Goodput        float64 `json:"goodput"`         // successful calls per second, over the whole run
-	FailedShare    float64 `json:"failed_share"`    // of the calls that ended
-	ThrottledShare float64 `json:"throttled_share"` // of the attempts
+	Amplification  float64 `json:"amplification"`      // attempts per call
+	Goodput        float64 `json:"goodput_per_second"` // successful calls per second, over the whole run
+	FailedShare    float64 `json:"failed_share"`       // of the calls that ended
+	ThrottledShare float64 `json:"throttled_share"`    // of the attempts
 
 	// P50 and P99 are of successful calls, including delays and waits for a
 	// send token. They are 0 if there are none.
-	P50 scenario.Duration `json:"p50"`
-	P99 scenario.Duration `json:"p99"`
+	P50 Span `json:"p50_ms"`
+	P99 Span `json:"p99_ms"`
 
 	// Recovery is the time from the end of the last event until goodput is
 	// back. An event that lasts to the end of the run counts with its
@@ -58,8 +59,8 @@ type Outcome struct {
 	// nine tenths of the mean before the first event, or of what the service can
 	// still serve if that is less, and it stays there to the end of the run. It
 	// stays as long as chance explains that it is less.
-	Recovery  scenario.Duration `json:"recovery"`
-	Recovered Recovery          `json:"recovered"`
+	Recovery  Span     `json:"recovery_ms"`
+	Recovered Recovery `json:"recovered"`
 
 	// Fairness is Jain's index of what each client got: 1 if all got the same,
 	// 1/n if one of n got everything, and 0 if nobody got anything. In a closed
@@ -72,17 +73,6 @@ type Outcome struct {
 	Backlog float64 `json:"backlog"`
 
 	Series Series `json:"series"`
-}
-
-// MarshalJSON writes durations in seconds.
-func (o Outcome) MarshalJSON() ([]byte, error) {
-	type fields Outcome
-	return json.Marshal(struct {
-		fields
-		P50      float64 `json:"p50"`
-		P99      float64 `json:"p99"`
-		Recovery float64 `json:"recovery"`
-	}{fields(o), inSeconds(o.P50), inSeconds(o.P99), inSeconds(o.Recovery)})
 }
 
 // A Series is an Outcome over time, with one value for each second of the run.
@@ -103,27 +93,16 @@ type Series struct {
 	// allows, mean over the clients that are limited. Members is how many
 	// clients share, for fleet.
 	Tokens   []Sample `json:"tokens,omitempty"`
-	SendRate []Sample `json:"send_rate,omitempty"`
+	SendRate []Sample `json:"send_rate_per_second,omitempty"`
 	Members  []Sample `json:"members,omitempty"`
 }
 
 // A Sample is a value at an instant.
 type Sample struct {
-	At      scenario.Duration `json:"at"`
-	Value   float64           `json:"value"`
-	Limited int               `json:"limited,omitempty"` // clients that are limited
+	At      Span    `json:"at_ms"`
+	Value   float64 `json:"value"`
+	Limited int     `json:"limited,omitempty"` // clients that are limited
 }
-
-// MarshalJSON writes At in seconds.
-func (s Sample) MarshalJSON() ([]byte, error) {
-	type fields Sample
-	return json.Marshal(struct {
-		At float64 `json:"at"`
-		fields
-	}{inSeconds(s.At), fields(s)})
-}
-
-func inSeconds(d scenario.Duration) float64 { return time.Duration(d).Seconds() }
 
 // outcome summarizes what was recorded.
 func outcome(s scenario.Scenario, setting scenario.Setting, m maker, r *recorder) Outcome {
@@ -145,9 +124,7 @@ func outcome(s scenario.Scenario, setting scenario.Setting, m maker, r *recorder
 	o.Goodput = float64(o.Good) / time.Duration(s.Duration).Seconds()
 	o.FailedShare = share(o.Failed, o.Good+o.Failed)
 	o.ThrottledShare = share(o.Throttled, o.Attempts)
-	took := func(p float64) scenario.Duration {
-		return scenario.Duration(time.Duration(Percentile(r.latencies, p)) * time.Microsecond)
-	}
+	took := func(p float64) Span { return Span(time.Duration(Percentile(r.latencies, p)) * time.Microsecond) }
 	o.P50, o.P99 = took(0.5), took(0.99)
 	o.Recovery, o.Recovered = recovery(s, o.Series.Good)
 	o.Fairness = fairness(s, r)
@@ -169,7 +146,7 @@ func (r *recorder) series(m maker) Series {
 		if !c.sampled {
 			continue
 		}
-		at := scenario.Duration(time.Duration(i+1) * slot)
+		at := Span(time.Duration(i+1) * slot)
 		if m.capacity > 0 {
 			s.Tokens = append(s.Tokens, Sample{At: at, Value: c.tokens})
 		}

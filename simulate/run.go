@@ -61,7 +61,7 @@ func Run(ctx context.Context, s scenario.Scenario, o Options) (*Result, error) {
 	defer follow(&simulated, int64(time.Duration(s.Duration)/slot)*int64(len(makers)), o.Progress)()
 
 	result := &Result{
-		Scenario: s, Outcomes: make([]Outcome, len(makers)), Resolution: scenario.Duration(tickFor(owners(s))),
+		Scenario: s, Outcomes: make([]Outcome, len(makers)), Resolution: Span(tickFor(owners(s))),
 	}
 	turn := make(chan struct{}, max(cmp.Or(o.Parallel, runtime.GOMAXPROCS(0)), 1))
 	var runs sync.WaitGroup

@@ -124,3 +124,9 @@ func recoveryText(o Outcome) string {
 	}
 	return "-"
 }
+
+// Figures returns the outcome's most telling numbers in a line.
+func (o Outcome) Figures() string {
+	return fmt.Sprintf("%.2f attempts per call, %s failed, p99 %s",
+		o.Amplification, format.Percent(o.FailedShare), format.Latency(time.Duration(o.P99)))
+}

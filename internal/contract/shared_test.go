@@ -12,18 +12,19 @@ import (
 	"example.com/awsretry"
 	"example.com/awsretry/internal/contract"
 	"example.com/awsretry/internal/httpfake"
+	"example.com/awsretry/internal/sharing"
 )
 
 // A store is a Shared that the test itself plays.
 type store struct {
-	shares []*awsretry.Share
+	shares []sharing.Share
 	err    error
-	join   func(*awsretry.Share) // may be nil
+	join   func(sharing.Share) // may be nil
 }
 
 func (s *store) Validate() error { return s.err }
 
-func (s *store) Join(share *awsretry.Share) {
+func (s *store) Join(share sharing.Share) {
 	s.shares = append(s.shares, share)
 	if s.join != nil {
 		s.join(share)
@@ -34,7 +35,7 @@ func (s *store) Join(share *awsretry.Share) {
 func TestSharedJoin(t *testing.T) {
 	tr := retrying(always(ok))
 	s := &store{}
-	s.join = func(share *awsretry.Share) {
+	s.join = func(share sharing.Share) {
 		if _, ok := tr.State(share.Partition()); !ok {
 			t.Errorf("there is no partition %q yet", share.Partition())
 		}
@@ -161,7 +162,7 @@ func TestSharedExtraJoins(t *testing.T) {
 // secondJoinPanics returns a store whose second Join panics.
 func secondJoinPanics() *store {
 	joins := 0
-	return &store{join: func(*awsretry.Share) {
+	return &store{join: func(sharing.Share) {
 		if joins++; joins == 2 {
 			panic("store")
 		}
@@ -172,10 +173,10 @@ func secondJoinPanics() *store {
 // can be dropped.
 func TestSharedPanics(t *testing.T) {
 	tr := retrying(always(ok))
-	var share *awsretry.Share
+	var share sharing.Share
 	tr.Mode, tr.MaxPartitions = awsretry.Adaptive, 1
 	joins := 0
-	tr.Shared = &store{join: func(s *awsretry.Share) {
+	tr.Shared = &store{join: func(s sharing.Share) {
 		share = s
 		if joins++; joins == 1 {
 			panic("store")
@@ -260,12 +261,12 @@ func TestSharedRate(t *testing.T) {
 			t.Errorf("without a rate 100 requests took %v", took)
 		}
 		share := s.shares[0]
-		grant := func(g awsretry.ShareGrant) {
+		grant := func(g sharing.Grant) {
 			g.Until = time.Now().Add(10 * time.Second)
 			share.Grant(g)
 		}
-		grant(awsretry.ShareGrant{Limited: true, Rate: 5, FleetRate: 8, Members: 4, FirstToken: 0.5})
-		grant(awsretry.ShareGrant{Limited: true, Rate: 5, FleetRate: 8, Members: 4, FirstToken: 0.5})
+		grant(sharing.Grant{Limited: true, Rate: 5, FleetRate: 8, Members: 4, FirstToken: 0.5})
+		grant(sharing.Grant{Limited: true, Rate: 5, FleetRate: 8, Members: 4, FirstToken: 0.5})
 		if took := send(11).Round(time.Millisecond); took != 2100*time.Millisecond {
 			t.Errorf("at 5/s 11 requests took %v, want 2.2s less half a token, once", took)
 		}
@@ -283,7 +284,7 @@ func TestSharedRate(t *testing.T) {
 		}
 		// 8/s of four: this one goes on at 2/s, and the law of the AWS SDKs
 		// raises that.
-		grant(awsretry.ShareGrant{Limited: true, Rate: 2, FleetRate: 8, Members: 4})
+		grant(sharing.Grant{Limited: true, Rate: 2, FleetRate: 8, Members: 4})
 		time.Sleep(11 * time.Second)
 		if took := send(5); took < time.Second || took > 3*time.Second {
 			t.Errorf("alone 5 requests took %v", took)
@@ -294,8 +295,8 @@ func TestSharedRate(t *testing.T) {
 			t.Errorf("after throttling alone: %+v", state)
 		}
 		throttling = false
-		grant(awsretry.ShareGrant{Limited: true, Rate: 1000, FleetRate: 8, Members: 4})
-		grant(awsretry.ShareGrant{})
+		grant(sharing.Grant{Limited: true, Rate: 1000, FleetRate: 8, Members: 4})
+		grant(sharing.Grant{})
 		if took := send(5); took < time.Second || took > 3*time.Second {
 			t.Errorf("a fleet that has lost its rate: 5 requests took %v", took)
 		}
@@ -315,7 +316,7 @@ func TestSharedCut(t *testing.T) {
 		go func() { get(t, tr); done <- true }()
 		time.Sleep(500 * time.Millisecond)
 		synctest.Wait() // for the race detector
-		s.shares[0].Grant(awsretry.ShareGrant{
+		s.shares[0].Grant(sharing.Grant{
 			Until: time.Now().Add(time.Hour), Limited: true, Rate: 1000, Cut: time.Now(),
 		})
 		<-done
@@ -346,7 +347,7 @@ func TestSharedRetryAfter(t *testing.T) {
 			t.Error("the store was not woken")
 		}
 		start := time.Now()
-		share.Grant(awsretry.ShareGrant{RetryAfter: 40 * time.Second})
+		share.Grant(sharing.Grant{RetryAfter: 40 * time.Second})
 		get(t, tr)
 		if took := time.Since(start); took != 40*time.Second {
 			t.Errorf("waited %v", took)

@@ -11,6 +11,7 @@ import (
 
 	"example.com/awsretry"
 	"example.com/awsretry/internal/httpfake"
+	"example.com/awsretry/internal/sharing"
 )
 
 // getOf sends a GET of the named partition through rt.
@@ -68,7 +69,7 @@ func TestSharedKeepsNoTransport(t *testing.T) {
 				if _, err := get(t, tr); err != nil {
 					t.Fatal(err)
 				}
-				s.shares[0].Grant(awsretry.ShareGrant{Until: time.Now().Add(time.Hour), Limited: true, Rate: 1})
+				s.shares[0].Grant(sharing.Grant{Until: time.Now().Add(time.Hour), Limited: true, Rate: 1})
 			}()
 			for range 100 {
 				runtime.GC()
@@ -81,7 +82,7 @@ func TestSharedKeepsNoTransport(t *testing.T) {
 				t.Error("it is not dropped")
 			}
 			s.shares[0].Usage() // nothing is left to report
-			s.shares[0].Grant(awsretry.ShareGrant{RetryAfter: time.Second})
+			s.shares[0].Grant(sharing.Grant{RetryAfter: time.Second})
 		})
 	}
 }
@@ -92,7 +93,7 @@ func TestSharedFirstTokens(t *testing.T) {
 	s := &store{}
 	tr := retrying(always(ok))
 	tr.Shared, tr.MaxPartitions = s, 1
-	begin := func(name string) *awsretry.Share {
+	begin := func(name string) sharing.Share {
 		t.Helper()
 		if _, err := getOf(t, tr, name); err != nil {
 			t.Fatal(err)
@@ -104,7 +105,7 @@ func TestSharedFirstTokens(t *testing.T) {
 		t.Errorf("the first one has %d", got)
 	}
 	a.TakeTokens(490)
-	a.Grant(awsretry.ShareGrant{Until: time.Now().Add(time.Hour), FleetTokens: 200})
+	a.Grant(sharing.Grant{Until: time.Now().Add(time.Hour), FleetTokens: 200})
 	if state, _ := tr.State("a"); state.Tokens != 10 || state.FleetTokens != 200 {
 		t.Errorf("%+v", state)
 	}
@@ -131,10 +132,10 @@ func TestSharedFirstTokens(t *testing.T) {
 // Partitions that are as good as new are replaced first, although their bucket
 // is with the fleet.
 func TestSharedFresh(t *testing.T) {
-	s := &store{join: func(share *awsretry.Share) {
+	s := &store{join: func(share sharing.Share) {
 		share.TakeTokens(500)
 		share.AddTokens(10)
-		share.Grant(awsretry.ShareGrant{Until: time.Now().Add(time.Hour), FleetTokens: 490})
+		share.Grant(sharing.Grant{Until: time.Now().Add(time.Hour), FleetTokens: 490})
 	}}
 	tr := retrying(func(req *http.Request) (*http.Response, error) {
 		if awsretry.AttemptNumber(req.Context()) == 1 && req.Method == "PUT" {
@@ -211,7 +212,7 @@ func TestSharedMaxRetryAfter(t *testing.T) {
 			{0, 0}, {2 * time.Second, 2 * time.Second}, {2*time.Second + 1, 0}, {10 * time.Minute, 0},
 		} {
 			if len(s.shares) > 0 {
-				s.shares[0].Grant(awsretry.ShareGrant{RetryAfter: tt.asked})
+				s.shares[0].Grant(sharing.Grant{RetryAfter: tt.asked})
 			}
 			start := time.Now()
 			if _, err := get(t, tr); err != nil || time.Since(start) != tt.want {

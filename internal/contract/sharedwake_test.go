@@ -10,10 +10,11 @@ import (
 
 	"example.com/awsretry"
 	"example.com/awsretry/internal/httpfake"
+	"example.com/awsretry/internal/sharing"
 )
 
 // awake reports whether share has been woken since the last call.
-func awake(share *awsretry.Share) bool {
+func awake(share sharing.Share) bool {
 	select {
 	case <-share.Wake():
 		return true
@@ -63,7 +64,7 @@ func TestSharedWake(t *testing.T) {
 					t.Fatal(err)
 				}
 				share := s.shares[0]
-				grant := awsretry.ShareGrant{
+				grant := sharing.Grant{
 					Until: time.Now().Add(lease), Limited: tt.rate > 0, Rate: tt.rate, FleetRate: tt.rate, Members: 1,
 				}
 				share.Grant(grant)

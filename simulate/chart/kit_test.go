@@ -67,11 +67,11 @@ func made(s scenario.Scenario, load float64) *simulate.Result {
 	for _, setting := range s.Settings {
 		o := simulate.Outcome{
 			Setting: setting.Label(), Calls: 1, Good: 1,
-			Amplification: 1234.56, FailedShare: 1, P99: scenario.Duration(time.Hour),
+			Amplification: 1234.56, FailedShare: 1, P99: simulate.Span(time.Hour),
 		}
 		o.Series.Attempts, o.Series.Good = slices.Repeat([]float64{load}, seconds), make([]float64, seconds)
 		o.Series.Attempts[seconds-1] = 1e6
-		bucket := []simulate.Sample{{At: 0, Value: 500, Limited: 1}, {At: s.Duration, Value: 500, Limited: 10_000}}
+		bucket := []simulate.Sample{{At: 0, Value: 500, Limited: 1}, {At: simulate.Span(s.Duration), Value: 500, Limited: 10_000}}
 		switch setting.Use {
 		case scenario.UseAdaptive:
 			o.Series.Tokens, o.Series.SendRate = bucket, bucket

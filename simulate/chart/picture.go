@@ -4,7 +4,6 @@ package chart
 import (
 	"fmt"
 	"io"
-	"time"
 
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
@@ -12,7 +11,6 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 
 	"example.com/awsretry/simulate"
-	"example.com/awsretry/simulate/internal/format"
 	"example.com/awsretry/simulate/svgfile"
 )
 
@@ -100,10 +98,10 @@ func (p *picture) drawRow(c draw.Canvas, top vg.Length, o simulate.Outcome, last
 	left := c.Min.X + axisWidth
 	name, aside := textStyle(inkText, 10, true), textStyle(inkAside, 9, false)
 	above := top - gap + vg.Points(4)
-	room := c.Max.X - left - widthOf(aside, figures(o)) - vg.Points(10)
+	room := c.Max.X - left - widthOf(aside, o.Figures()) - vg.Points(10)
 	setting := shortened(name, o.Setting, room)
 	c.FillText(name, vg.Point{X: left, Y: above}, setting)
-	c.FillText(aside, vg.Point{X: left + widthOf(name, setting) + vg.Points(10), Y: above}, figures(o))
+	c.FillText(aside, vg.Point{X: left + widthOf(name, setting) + vg.Points(10), Y: above}, o.Figures())
 	for _, col := range p.columns {
 		area := vg.Rectangle{
 			Min: vg.Point{X: left, Y: top - panelHeight},
@@ -112,10 +110,4 @@ func (p *picture) drawRow(c draw.Canvas, top vg.Length, o simulate.Outcome, last
 		p.drawPanel(draw.Canvas{Canvas: c.Canvas, Rectangle: area}, col, o, last)
 		left += col.width + gap + axisWidth
 	}
-}
-
-// figures returns the setting's most telling numbers.
-func figures(o simulate.Outcome) string {
-	return fmt.Sprintf("%.2f attempts per call, %s failed, p99 %s",
-		o.Amplification, format.Percent(o.FailedShare), format.Latency(time.Duration(o.P99)))
 }

@@ -2,12 +2,10 @@ package report
 
 import (
 	"encoding/json"
-	"fmt"
 	"math"
 	"time"
 
 	"example.com/awsretry/simulate"
-	"example.com/awsretry/simulate/internal/format"
 	"example.com/awsretry/simulate/scenario"
 )
 
@@ -110,11 +108,7 @@ func newData(r *simulate.Result) data {
 }
 
 func newSetting(s scenario.Scenario, o simulate.Outcome, serves, clients []scenario.Level) setting {
-	made := setting{
-		Name: o.Setting,
-		Figures: fmt.Sprintf("%.2f attempts per call, %s failed, p99 %s",
-			o.Amplification, format.Percent(o.FailedShare), format.Latency(time.Duration(o.P99))),
-	}
+	made := setting{Name: o.Setting, Figures: o.Figures()}
 	every := simulate.SecondsPerPoint(s)
 	perSecond := func(name, ink string, width float64, hidden bool, values []float64) line {
 		l := line{Name: name, Ink: ink, Width: width, Hidden: hidden}

@@ -13,8 +13,6 @@ import (
 	"io"
 	"strings"
 
-	"github.com/goccy/go-yaml"
-
 	"example.com/awsretry/simulate"
 	"example.com/awsretry/simulate/scenario"
 )
@@ -33,7 +31,7 @@ type Origin struct {
 
 // Write writes the report.
 func Write(w io.Writer, r *simulate.Result, o Origin) error {
-	file, err := yaml.Marshal(r.Scenario)
+	file, err := scenario.Marshal(r.Scenario, nil)
 	if err != nil {
 		return err
 	}

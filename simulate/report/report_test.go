@@ -292,7 +292,7 @@ func TestHostileNames(t *testing.T) {
 
 func TestOrigin(t *testing.T) {
 	r := result(t)
-	r.Resolution = seconds(1)
+	r.Resolution = simulate.Span(seconds(1))
 	page := write(t, r, Origin{Command: "awsretry simulate 'a b' --seed 7", Version: "v1.2.3"})
 	for _, want := range []string{
 		"awsretry simulate &#39;a b&#39; --seed 7", "<code>v1.2.3</code>", "<code>7</code>",
@@ -319,7 +319,7 @@ func TestSizeIsBounded(t *testing.T) {
 	for i := range 300 {
 		samples = append(
 			samples,
-			simulate.Sample{At: seconds(float64(288 * i)), Value: math.Sqrt(float64(i)), Limited: 1},
+			simulate.Sample{At: simulate.Span(seconds(float64(288 * i))), Value: math.Sqrt(float64(i)), Limited: 1},
 		)
 	}
 	for range 20 {

@@ -5,14 +5,14 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"path"
+	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 
-	"github.com/goccy/go-yaml"
-	"github.com/goccy/go-yaml/ast"
+	"go.yaml.in/yaml/v3"
 
 	"example.com/awsretry/internal/regularfile"
 )
@@ -61,72 +61,70 @@ func Read(file string) (Scenario, error) {
 	return s, nil
 }
 
+// maxTextSize is the size of the longest scenario file, in bytes.
+const maxTextSize = 64 << 10
+
 // Parse reads a scenario from YAML, of which JSON is a subset, and validates
 // it. An unknown field is an error. The errors have the line and the column of
-// what is wrong. A text that is long, deep or full of aliases is an error too.
-func Parse(text []byte) (s Scenario, err error) {
-	defer func() { // the YAML parser panics on some malformed texts
-		if p := recover(); p != nil {
-			s, err = Scenario{}, fmt.Errorf("simulate: the scenario is not YAML: %v", p)
-		}
-	}()
-	file, err := parse(text)
-	if err != nil {
-		return Scenario{}, fmt.Errorf("simulate: %w", err)
+// what is wrong.
+func Parse(text []byte) (Scenario, error) {
+	if len(text) > maxTextSize {
+		return Scenario{}, fmt.Errorf("simulate: the scenario has %d bytes; it must have at most %d", len(text), maxTextSize)
 	}
-	docs := slices.DeleteFunc(file.Docs, func(d *ast.DocumentNode) bool { return d.Body == nil })
+	var document, second yaml.Node
+	in := yaml.NewDecoder(bytes.NewReader(text))
+	err := in.Decode(&document)
 	switch {
-	case len(docs) == 0:
+	case errors.Is(err, io.EOF) || err == nil && document.Content[0].Tag == "!!null":
 		return Scenario{}, errors.New(
 			"simulate: the scenario is empty; it must have at least duration, clients and service")
-	case len(docs) > 1:
+	case err != nil:
+		return Scenario{}, fmt.Errorf("simulate: %w", err)
+	case !errors.Is(in.Decode(&second), io.EOF):
 		return Scenario{}, errors.New("simulate: the file continues after a line of ---; it must be one scenario")
 	}
-	body := docs[0].Body
-	decoder := yaml.NewDecoder(strings.NewReader(""), strict...)
-	if err := decoder.DecodeFromNode(body, &s); err != nil {
-		return Scenario{}, fmt.Errorf("simulate: %w", explain(err, body))
+	var s Scenario
+	d := decoder{at: map[string]*yaml.Node{}}
+	d.decode(document.Content[0], reflect.ValueOf(&s).Elem(), "")
+	if d.nodes > maxNodes {
+		return Scenario{}, errAliases
 	}
-	faults := s.faults()
-	locate(faults, body)
+	faults := d.faults[:min(len(d.faults), maxFaults)]
+	if len(faults) == 0 {
+		faults = s.faults()
+	}
+	d.locate(faults)
 	return s, joined(faults)
 }
 
-// strict are the decoder's options. Without the last two it would cut off the
-// fraction of a whole number.
-var strict = []yaml.DecodeOption{
-	yaml.Strict(), yaml.CustomUnmarshaler(wholeNumber), yaml.CustomUnmarshaler(wholeSeed),
-}
-
-func wholeNumber(n *int, text []byte) error {
-	v, err := strconv.Atoi(string(bytes.TrimSpace(text)))
-	if err != nil {
-		return fraction{string(bytes.TrimSpace(text)), allowedWhole}
+// Marshal returns the file of a scenario. Comments are by the path of the field
+// that they are above, as in clients.rate; each is a list of lines.
+func Marshal(s Scenario, comments map[string][]string) ([]byte, error) {
+	var root yaml.Node
+	if err := root.Encode(s); err != nil {
+		return nil, fmt.Errorf("simulate: %w", err)
 	}
-	*n = v
-	return nil
+	comment(&root, "", comments)
+	var text bytes.Buffer
+	out := yaml.NewEncoder(&text)
+	out.SetIndent(2)
+	err := out.Encode(&root)
+	return text.Bytes(), err
 }
 
-func wholeSeed(n *uint64, text []byte) error {
-	v, err := strconv.ParseUint(string(bytes.TrimSpace(text)), 10, 64)
-	if err != nil {
-		return fraction{string(bytes.TrimSpace(text)), allowedSeed}
-	}
-	*n = v
-	return nil
-}
-
-// UnmarshalYAML reads the short form or the long one.
-func (s *Setting) UnmarshalYAML(unmarshal func(any) error) error {
-	var short string
-	if unmarshal(&short) == nil {
-		parsed, err := parseSetting(short)
-		if err != nil {
-			return &shortForm{short, err}
+// comment adds the comments of the fields in a node.
+func comment(n *yaml.Node, path string, comments map[string][]string) {
+	for i, child := range n.Content {
+		switch {
+		case n.Kind == yaml.SequenceNode:
+			field := fmt.Sprintf("%s[%d]", path, i)
+			child.HeadComment = strings.Join(comments[field], "\n")
+			comment(child, field, comments)
+		case i%2 == 1:
+			key := n.Content[i-1]
+			field := strings.TrimPrefix(path+"."+key.Value, ".")
+			key.HeadComment = strings.Join(comments[field], "\n")
+			comment(child, field, comments)
 		}
-		*s = parsed
-		return nil
 	}
-	type long Setting
-	return unmarshal((*long)(s))
 }

@@ -1,8 +1,10 @@
 package scenario
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -23,6 +25,11 @@ const (
 	UseProfile      = "profile"      // the settings of a profile in the environment and the files in ~/.aws: Profile
 )
 
+// settingUses are the values of [Setting].Use.
+var settingUses = []string{
+	UseNone, UseNaive, UseStandard, UseAdaptive, UseFleet, UseRevision2026, UseLegacy, UseDelivery, UseProfile,
+}
+
 // The values of [Setting].Quota.
 const (
 	QuotaDocuments = "documents"
@@ -37,58 +44,55 @@ const (
 	CustomerManaged = "customer-managed"
 )
 
+// transports are the settings that are a Transport with the AWS SDKs' rules.
+const transports = "standard, adaptive, fleet, revision2026, profile"
+
 // A Setting is one way to retry. In a file it may be its short form, as
-// [ParseSetting] reads it.
+// [ParseSetting] reads it. The tag for names the settings that have a field.
 type Setting struct {
 	Use  string `yaml:"use" json:"use"`
 	Name string `yaml:"name,omitempty" json:"name"` // in the table and the picture; "": the short form
 
 	// MaxAttempts includes the first attempt. 0 means the setting's own, and 3
-	// for naive. It is not for none and delivery.
-	MaxAttempts int `yaml:"max_attempts,omitempty" json:"max_attempts,omitempty"`
+	// for naive.
+	MaxAttempts int `yaml:"max_attempts,omitempty" json:"max_attempts,omitempty" for:"naive, legacy, TRANSPORTS"`
 
 	// Pause is the delay of naive. 0 means 100 ms.
-	Pause Duration `yaml:"pause,omitempty" json:"pause,omitempty"`
+	Pause Duration `yaml:"pause,omitempty" json:"pause,omitempty" for:"naive"`
 
-	// Policy is the policy of delivery: a JSON file, aws-managed or
-	// customer-managed. "" means the default policy.
-	Policy string `yaml:"policy,omitempty" json:"policy,omitempty"`
+	// Policy is a JSON file, aws-managed or customer-managed. "" means the
+	// default policy.
+	Policy string `yaml:"policy,omitempty" json:"policy,omitempty" for:"delivery"`
 
-	// Profile is the profile of profile. "" means AWS_PROFILE, or else default.
-	Profile string `yaml:"profile,omitempty" json:"profile,omitempty"`
+	// Profile is a profile's name. "" means AWS_PROFILE, or else default.
+	Profile string `yaml:"profile,omitempty" json:"profile,omitempty" for:"profile"`
 
-	// Pacing is the arithmetic of the rate limiter of adaptive and fleet, and of
-	// a profile in adaptive mode: cubic or scaled. "" means cubic.
-	Pacing string `yaml:"pacing,omitempty" json:"pacing,omitempty"`
+	// Pacing is the arithmetic of the rate limiter: cubic or scaled. "" means
+	// cubic. A profile must be in adaptive mode.
+	Pacing string `yaml:"pacing,omitempty" json:"pacing,omitempty" for:"adaptive, fleet, profile"`
 
-	// Lease is how long the leases of fleet are: fleet.Config.Lease. 0 means
-	// 400 ms.
-	Lease Duration `yaml:"lease,omitempty" json:"lease,omitempty"`
+	// Lease is fleet.Config.Lease. 0 means 400 ms.
+	Lease Duration `yaml:"lease,omitempty" json:"lease,omitempty" for:"fleet"`
 
-	// StoreLatency is how long the store of fleet takes for a renewal. 0 means
-	// 1 ms.
-	StoreLatency Duration `yaml:"store_latency,omitempty" json:"store_latency,omitempty"`
+	// StoreLatency is how long the store takes for a renewal. 0 means 1 ms.
+	StoreLatency Duration `yaml:"store_latency,omitempty" json:"store_latency,omitempty" for:"fleet"`
 
-	// Capacity is the tokens of the retry bucket of standard, adaptive, fleet,
-	// revision2026 and profile. 0 means 500. The clients of fleet share them.
-	Capacity int `yaml:"quota_capacity,omitempty" json:"quota_capacity,omitempty"`
+	// Capacity is the number of tokens of the retry bucket, which the clients of
+	// fleet share. 0 means 500.
+	Capacity int `yaml:"quota_capacity,omitempty" json:"quota_capacity,omitempty" for:"TRANSPORTS"`
 
-	// LongPoll makes every request of standard, adaptive, fleet, revision2026
-	// and profile one for which Transport.LongPoll reports true.
-	LongPoll bool `yaml:"long_poll,omitempty" json:"long_poll,omitempty"`
+	// Quota is what retries cost: documents (of the AWS SDK for Kotlin), sdk (as
+	// the AWS SDKs for Go and Python have it), 2026, or none for retries without
+	// limit. "" means the revision's.
+	Quota string `yaml:"quota,omitempty" json:"quota,omitempty" for:"TRANSPORTS"`
 
-	// Quota is what the retries of standard, adaptive, fleet, revision2026 and
-	// profile cost: documents (of the AWS SDK for Kotlin), sdk (as the AWS SDKs
-	// for Go and Python have it), 2026, or none for retries without limit. ""
-	// means the revision's.
-	Quota string `yaml:"quota,omitempty" json:"quota,omitempty"`
-
-	// ShareRetryAfter is Transport.ShareRetryAfter, NoSpread is a negative
-	// Transport.RetryAfterSpread, and Resume is Transport.Resume, of standard,
-	// adaptive, fleet, revision2026 and profile.
-	ShareRetryAfter bool `yaml:"share_retry_after,omitempty" json:"share_retry_after,omitempty"`
-	NoSpread        bool `yaml:"no_spread,omitempty" json:"no_spread,omitempty"`
-	Resume          bool `yaml:"resume,omitempty" json:"resume,omitempty"`
+	// LongPoll makes Transport.LongPoll report true for every request. NoSpread
+	// is a negative Transport.RetryAfterSpread. The others are the fields of
+	// those names. Each is an option of the short form.
+	LongPoll        bool `yaml:"long_poll,omitempty" json:"long_poll,omitempty" for:"TRANSPORTS"`
+	ShareRetryAfter bool `yaml:"share_retry_after,omitempty" json:"share_retry_after,omitempty" for:"TRANSPORTS"`
+	NoSpread        bool `yaml:"no_spread,omitempty" json:"no_spread,omitempty" for:"TRANSPORTS"`
+	Resume          bool `yaml:"resume,omitempty" json:"resume,omitempty" for:"TRANSPORTS"`
 
 	// New makes a client's RoundTripper over base, for programs that simulate
 	// retries of another kind. It is called in virtual time, once for each
@@ -102,6 +106,19 @@ type Setting struct {
 	New func(base http.RoundTripper) http.RoundTripper `yaml:"-" json:"-"`
 }
 
+// eachSet calls f for every field that is set, except for Use, Name and New,
+// with its name in a file and the settings that have it.
+func (s Setting) eachSet(f func(name, uses string, value reflect.Value)) {
+	v := reflect.ValueOf(s)
+	for i := range v.NumField() {
+		tag := v.Type().Field(i).Tag
+		if uses := tag.Get("for"); uses != "" && !v.Field(i).IsZero() {
+			name, _, _ := strings.Cut(tag.Get("yaml"), ",")
+			f(name, strings.ReplaceAll(uses, "TRANSPORTS", transports), v.Field(i))
+		}
+	}
+}
+
 const (
 	leastLease   = Duration(50 * time.Millisecond) // fleet.Config's
 	longestLease = Duration(time.Minute)           // the same
@@ -112,6 +129,25 @@ func DefaultSettings() []Setting {
 	return []Setting{
 		{Use: UseNone}, {Use: UseNaive}, {Use: UseLegacy}, {Use: UseStandard}, {Use: UseRevision2026},
 		{Use: UseAdaptive},
+	}
+}
+
+// SettingNames returns the short forms of the settings, without options. delivery=
+// and profile= need a name after them.
+func SettingNames() []string {
+	return []string{
+		UseNone, UseNaive, UseStandard, UseAdaptive, UseAdaptive + "=scaled", UseFleet, UseFleet + "=scaled",
+		UseRevision2026, UseLegacy, UseDelivery, UseDelivery + "=" + AWSManaged, UseDelivery + "=" + CustomerManaged,
+		UseDelivery + "=", UseProfile, UseProfile + "=",
+	}
+}
+
+// SettingOptions returns what may follow standard, adaptive, fleet and
+// revision2026 in a short form.
+func SettingOptions() []string {
+	return []string{
+		"+long_poll", "+share_retry_after", "+no_spread", "+resume",
+		"+quota=" + QuotaDocuments, "+quota=" + QuotaSDK, "+quota=" + Quota2026, "+quota=" + QuotaNone,
 	}
 }
 
@@ -132,27 +168,70 @@ func parseSetting(text string) (Setting, error) {
 	short, options := cutOptions(text)
 	use, which, given := strings.Cut(short, "=")
 	s := Setting{Use: use}
-	switch {
-	case given && which == "" && (use == UseAdaptive || use == UseFleet || use == UseDelivery || use == UseProfile):
-		return Setting{}, fmt.Errorf("setting %s: nothing follows the =; omit it for the default", clipped(text))
-	case given && (use == UseAdaptive || use == UseFleet):
-		s.Pacing = which
-	case given && use == UseDelivery:
-		s.Policy = which
-	case given && use == UseProfile:
-		s.Profile = which
-	case given:
+	kinds := map[string]*string{
+		UseAdaptive: &s.Pacing, UseFleet: &s.Pacing, UseDelivery: &s.Policy, UseProfile: &s.Profile,
+	}
+	switch value := kinds[use]; {
+	case given && value == nil:
 		return Setting{}, fmt.Errorf("setting %s: only adaptive, fleet, delivery and profile take a value",
 			clipped(text))
+	case given && which == "":
+		return Setting{}, fmt.Errorf("setting %s: nothing follows the =; omit it for the default", clipped(text))
+	case given:
+		*value = which
 	}
-	err := s.setOptions(options)
-	if err == nil {
-		err = s.validate()
+	for _, option := range options {
+		if err := s.setOption(option); err != nil {
+			return Setting{}, fmt.Errorf("setting %s: %w", clipped(text), err)
+		}
 	}
-	if err != nil {
+	if err := s.validate(); err != nil {
 		return Setting{}, fmt.Errorf("setting %s: %w", clipped(text), err)
 	}
 	return s, nil
+}
+
+// cutOptions splits the short form of a setting into what it is without options
+// and the options. A profile or a policy may have a plus sign in its name.
+func cutOptions(text string) (short string, options []string) {
+	use, _, _ := strings.Cut(text, "=")
+	use, _, _ = strings.Cut(use, "+")
+	if !slices.Contains([]string{UseStandard, UseAdaptive, UseFleet, UseRevision2026}, use) {
+		return text, nil
+	}
+	parts := strings.Split(text, "+")
+	return parts[0], parts[1:]
+}
+
+// setOption sets what an option of the short form asks for.
+func (s *Setting) setOption(text string) error {
+	if quota, ok := strings.CutPrefix(text, "quota="); ok {
+		if quota == "" {
+			return errors.New("nothing follows quota=; it must be documents, sdk, 2026 or none")
+		}
+		s.Quota = quota
+		return nil
+	}
+	if field, known := fieldByName(reflect.ValueOf(s).Elem(), text); known && field.Kind() == reflect.Bool {
+		field.SetBool(true)
+		return nil
+	}
+	return fmt.Errorf("the option is %s; it must be long_poll, share_retry_after, no_spread, resume or quota=NAME",
+		clipped(text))
+}
+
+// options returns the options that are set, as the short form has them.
+func (s Setting) options() []string {
+	var set []string
+	s.eachSet(func(name, _ string, value reflect.Value) {
+		if value.Kind() == reflect.Bool {
+			set = append(set, name)
+		}
+	})
+	if s.Quota != "" {
+		set = append(set, "quota="+s.Quota)
+	}
+	return set
 }
 
 // Label returns the setting's name in the table and the picture.
@@ -203,37 +282,18 @@ func (s Setting) validate() error {
 	case s.Quota == QuotaNone && s.Capacity != 0:
 		return fmt.Errorf("quota_capacity is %d; it must be left out if quota is none", s.Capacity)
 	}
-	switch s.Use {
-	case UseNone, UseNaive, UseStandard, UseAdaptive, UseFleet, UseRevision2026, UseLegacy, UseDelivery, UseProfile:
-	default:
-		return fmt.Errorf(
-			"use is %s; it must be none, naive, standard, adaptive, fleet, revision2026, legacy, delivery or profile",
-			clipped(s.Use))
+	if !slices.Contains(settingUses, s.Use) {
+		last := len(settingUses) - 1
+		return fmt.Errorf("use is %s; it must be %s or %s", clipped(s.Use), strings.Join(settingUses[:last], ", "),
+			settingUses[last])
 	}
-	for _, field := range []struct {
-		name  string
-		given bool
-		uses  string
-	}{
-		{"max_attempts", s.MaxAttempts != 0, "naive, standard, adaptive, fleet, revision2026, legacy, profile"},
-		{"pause", s.Pause != 0, "naive"},
-		{"policy", s.Policy != "", "delivery"},
-		{"profile", s.Profile != "", "profile"},
-		{"pacing", s.Pacing != "", "adaptive, fleet, profile"},
-		{"lease", s.Lease != 0, "fleet"},
-		{"store_latency", s.StoreLatency != 0, "fleet"},
-		{"quota_capacity", s.Capacity != 0, transports},
-		{"long_poll", s.LongPoll, transports},
-		{"quota", s.Quota != "", transports},
-		{"share_retry_after", s.ShareRetryAfter, transports},
-		{"no_spread", s.NoSpread, transports},
-		{"resume", s.Resume, transports},
-	} {
-		if field.given && !slices.Contains(strings.Split(field.uses, ", "), s.Use) {
-			return fmt.Errorf("%s is for %s only, not for %s", field.name, field.uses, s.Use)
+	var err error
+	s.eachSet(func(name, uses string, _ reflect.Value) {
+		if err == nil && !slices.Contains(strings.Split(uses, ", "), s.Use) {
+			err = fmt.Errorf("%s is for %s only, not for %s", name, uses, s.Use)
 		}
-	}
-	return nil
+	})
+	return err
 }
 
 // validateNew is validate for a setting with New.
@@ -241,8 +301,9 @@ func (s Setting) validateNew() error {
 	if s.Name == "" {
 		return fmt.Errorf("name is %s; it must not be empty where New is set", clipped(s.Name))
 	}
-	if s.Use != "" || s.MaxAttempts != 0 || s.Pause != 0 || s.Policy != "" || s.Profile != "" ||
-		s.Pacing != "" || s.Lease != 0 || s.StoreLatency != 0 || s.Capacity != 0 || len(s.options()) > 0 {
+	other := s.Use != ""
+	s.eachSet(func(string, string, reflect.Value) { other = true })
+	if other {
 		return fmt.Errorf("%s has New; its other fields, except for Name, must be left out", clipped(s.Name))
 	}
 	return nil

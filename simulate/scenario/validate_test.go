@@ -2,280 +2,254 @@ package scenario
 
 import (
 	"cmp"
-	"math"
+	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 )
 
+// document returns a valid scenario file with some of its fields replaced, each
+// a line of flow style.
+func document(fields ...string) string {
+	all := map[string]string{
+		"duration": "60s", "clients": "{count: 10, rate: 10}",
+		"service": "{capacity: 20, queue: 20, latency: {median: 20ms, p99: 100ms}}",
+	}
+	for _, field := range fields {
+		name, value, _ := strings.Cut(field, ": ")
+		all[name] = value
+	}
+	text := ""
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		text += name + ": " + all[name] + "\n"
+	}
+	return text
+}
+
+// service, throttle, event, setting and over return the field of a document that has
+// a value in it.
+func service(fields string) string {
+	return "service: {capacity: 20, queue: 20, latency: {median: 20ms}, " + fields + "}"
+}
+func throttle(fields string) string { return service("throttle: {" + fields + "}") }
+func latency(fields string) string {
+	return "service: {capacity: 20, queue: 20, latency: {" + fields + "}}"
+}
+func event(fields ...string) string   { return "events: [{" + strings.Join(fields, "}, {") + "}]" }
+func setting(fields ...string) string { return "settings: [{" + strings.Join(fields, "}, {") + "}]" }
+
+// over is of a run of four steps, unless it changes that.
+func over(fields string) string { return "over_time: {every: 15s, " + fields + "}" }
+
+func table(points string) string { return latency("distribution: table, table: [" + points + "]") }
+
 func TestValidate(t *testing.T) {
-	valid := func() Scenario {
-		return Scenario{
-			Duration: seconds(60), Clients: Clients{Count: 10, Rate: 10},
-			Service: Service{Capacity: 20, Queue: 20, Latency: Latency{Median: ms(20), P99: ms(100)}},
-		}
-	}
-	if s := valid(); s.Validate() != nil {
-		t.Fatal(s.Validate())
-	}
-	event := func(e Event) func(*Scenario) {
-		return func(s *Scenario) { s.Events = []Event{e} }
-	}
-	setting := func(of ...Setting) func(*Scenario) {
-		return func(s *Scenario) { s.Settings = of }
-	}
 	for _, tt := range []struct {
-		change func(*Scenario)
-		want   string // of the error; "": there is none
+		field string
+		want  string // of the error; "": there is none
 	}{
-		{func(s *Scenario) { s.Duration = 0 }, "duration is 0s; it must be 1s to 24h"},
-		{func(s *Scenario) { s.Duration = math.MaxInt64 }, "it must be 1s to 24h"},
-		{func(s *Scenario) { s.Duration = ms(1500) }, "in whole seconds"},
-		{func(s *Scenario) { s.About = strings.Repeat("x", 1000) }, `"…; it must be of at most 200 bytes`},
-		{func(s *Scenario) { s.Name = "\x1b[2J" }, `name is "\x1b[2J"; it must be printable`},
-		{setting(Setting{Use: UseNone, Name: "two\nlines"}), `name is "two\nlines"; it must be printable`},
+		{"name: fine", ""},
+		{"duration: 0", "duration is 0s; it must be 1s to 24h"},
+		{"duration: 2562047h47m16.854775807s", "it must be 1s to 24h"},
+		{"duration: 1500ms", "in whole seconds"},
+		{"about: " + strings.Repeat("x", 1000), `"…; it must be of at most 200 bytes`},
+		{`name: "\e[2J"`, `name is "\x1b[2J"; it must be printable`},
+		{setting(`use: none, name: "two\nlines"`), `name is "two\nlines"; it must be printable`},
 
-		{func(s *Scenario) { s.Clients.Count = 0 }, "clients.count is 0; it must be 1 to 1000000"},
-		{func(s *Scenario) { s.Clients.Count = -1 }, "clients.count is -1"},
-		{func(s *Scenario) { s.Clients.Count = math.MaxInt }, "clients.count"},
-		{
-			func(s *Scenario) { s.Clients.Count = 1_000_000 },
-			"count * (callers + max_in_flight + 1) at most 250000; without max_in_flight it is twice the calls within timeout",
-		},
-		{func(s *Scenario) { s.Clients.Rate = 0 }, "without either nobody calls"},
-		{func(s *Scenario) { s.Clients.Rate = -1 }, "clients.rate is -1; it must be at least 0 and at most 1e+06"},
-		{func(s *Scenario) { s.Clients.Rate = math.NaN() }, "clients.rate is NaN"},
-		{func(s *Scenario) { s.Clients.Rate = math.Inf(1) }, "clients.rate is +Inf"},
-		{
-			func(s *Scenario) { s.Clients.Rate, s.Clients.Timeout = 1e6, seconds(1) },
-			"the number of calls is 6e+07; it must be at most 50000000",
-		},
-		{func(s *Scenario) { s.Clients.Rate = 1e300 }, "clients.rate is 1e+300"},
-		{func(s *Scenario) { s.Clients.Rate = 5e-324 }, ""},
-		{func(s *Scenario) { s.Clients.Callers = 2 }, "not both"},
-		{func(s *Scenario) { s.Clients.Rate, s.Clients.Callers = 0, -1 }, "clients.callers is -1"},
-		{func(s *Scenario) { s.Clients.Rate, s.Clients.Callers = 0, math.MaxInt }, "clients.callers"},
-		{func(s *Scenario) { s.Clients.Rate, s.Clients.Callers = 0, 2 }, ""},
-		{func(s *Scenario) { s.Clients = Clients{Count: 10, Callers: 20_000} }, "the number of calls"},
-		{
-			func(s *Scenario) { s.Clients.Think = seconds(1) },
-			"clients.think is 1s; it must be 0 if clients.callers is 0",
-		},
-		{func(s *Scenario) { s.Clients.Think = -1 }, "clients.think"},
-		{func(s *Scenario) { s.Clients.MaxInFlight = -1 }, "clients.max_in_flight is -1"},
-		{func(s *Scenario) { s.Clients.Timeout = -1 }, "clients.timeout"},
-		{func(s *Scenario) { s.Clients.Timeout = 5 }, "clients.timeout is 5ns; it must be at least 1ms, or 0 for none"},
-		{
-			func(s *Scenario) { s.Clients.AttemptTimeout = Duration(2 * time.Hour) },
-			"clients.attempt_timeout is 2h; it must be 0s to 1h",
-		},
+		{"clients: {count: 0, rate: 10}", "clients.count is 0; it must be 1 to 1000000"},
+		{"clients: {count: -1, rate: 10}", "clients.count is -1"},
+		{"clients: {count: 9223372036854775807, rate: 10}", "clients.count"},
+		{"clients: {count: 1000000, rate: 10}",
+			"count * (callers + max_in_flight + 1) at most 250000; without max_in_flight it is twice the calls within timeout"},
+		{"clients: {count: 10}", "without either nobody calls"},
+		{"clients: {count: 10, rate: -1}", "clients.rate is -1; it must be at least 0 and at most 1e+06"},
+		{"clients: {count: 10, rate: .nan}", "clients.rate is NaN"},
+		{"clients: {count: 10, rate: .inf}", "clients.rate is +Inf"},
+		{"clients: {count: 10, rate: 1e6, timeout: 1s}", "the number of calls is 6e+07; it must be at most 50000000"},
+		{"clients: {count: 10, rate: 1e300}", "clients.rate is 1e+300"},
+		{"clients: {count: 10, rate: 5e-324}", ""},
+		{"clients: {count: 10, rate: 10, callers: 2}", "not both"},
+		{"clients: {count: 10, callers: -1}", "clients.callers is -1"},
+		{"clients: {count: 10, callers: 9223372036854775807}", "clients.callers"},
+		{"clients: {count: 10, callers: 2}", ""},
+		{"clients: {count: 10, callers: 20000}", "the number of calls"},
+		{"clients: {count: 10, rate: 10, think: 1s}", "clients.think is 1s; it must be 0 if clients.callers is 0"},
+		{"clients: {count: 10, callers: 2, think: -1ns}", "clients.think"},
+		{"clients: {count: 10, rate: 10, max_in_flight: -1}", "clients.max_in_flight is -1"},
+		{"clients: {count: 10, rate: 10, timeout: -1ns}", "clients.timeout"},
+		{"clients: {count: 10, rate: 10, timeout: 5ns}", "clients.timeout is 5ns; it must be at least 1ms, or 0 for none"},
+		{"clients: {count: 10, rate: 10, attempt_timeout: 2h}", "clients.attempt_timeout is 2h; it must be 0s to 1h"},
 
-		{func(s *Scenario) { s.Service.Capacity = 0 }, "service.capacity is 0; it must be above 0"},
-		{func(s *Scenario) { s.Service.Capacity = math.NaN() }, "service.capacity is NaN"},
-		{func(s *Scenario) { s.Service.Capacity = 5e-324 }, ""},
-		{func(s *Scenario) { s.Service.Queue = -1 }, "service.queue is -1"},
-		{func(s *Scenario) { s.Service.QueueFull = 500 }, "service.queue_full is 500; it must be 429 or 503"},
-		{func(s *Scenario) { s.Service.Network = 1 }, "service.network is 1ns; it must be 100µs to 1h, or 0 for 2ms"},
-		{func(s *Scenario) { s.Service.RefuseCost = 1.5 }, "service.refuse_cost is 1.5"},
-		{func(s *Scenario) { s.Service.Latency.Median = -1 }, "service.latency.median"},
-		{
-			func(s *Scenario) { s.Service.Latency.P99 = ms(20) },
-			"service.latency.p99 is 20ms; it must be above the median",
-		},
-		{
-			func(s *Scenario) { s.Service.Latency.Distribution = Lognormal; s.Service.Latency.P99 = 0 },
-			"service.latency.p99",
-		},
-		{func(s *Scenario) { s.Service.Latency.Distribution = Constant }, "only the lognormal"},
-		{
-			func(s *Scenario) { s.Service.Latency.Distribution = "normal" },
-			`"normal"; it must be constant, exponential, lognormal or table`,
-		},
-		{
-			func(s *Scenario) { s.Service.Throttle = &Throttle{} },
-			"service.throttle.rate is 0; it must be above 0 and at most 1e+06, or 0 with a share",
-		},
-		{func(s *Scenario) { s.Service.Throttle = &Throttle{Share: 0.08} }, ""},
-		{func(s *Scenario) { s.Service.Throttle = &Throttle{Rate: 1, Share: 0.08} }, ""},
-		{
-			func(s *Scenario) { s.Service.Throttle = &Throttle{Rate: 1, Share: 1} },
-			"service.throttle.share is 1; it must be at least 0 and below 1",
-		},
-		{
-			func(s *Scenario) { s.Service.Throttle = &Throttle{Rate: 1, Share: math.NaN()} },
-			"service.throttle.share is NaN",
-		},
-		{
-			func(s *Scenario) { s.Service.Throttle = &Throttle{Share: -0.1} },
-			"service.throttle.share is -0.1; it must be at least 0",
-		},
-		{
-			func(s *Scenario) { s.Service.Throttle = &Throttle{Rate: -1, Share: 0.1} },
-			"service.throttle.rate is -1; it must be above 0",
-		},
-		{
-			func(s *Scenario) { s.Service.Throttle = &Throttle{Share: 0.1, Burst: 5} },
-			"service.throttle.burst is 5; it must be 0 if the rate is 0",
-		},
-		{
-			func(s *Scenario) { s.Service.Throttle = &Throttle{Share: 0.1, PerClient: true} },
-			"service.throttle.per_client is true; it must be false if the rate is 0",
-		},
-		{
-			func(s *Scenario) { s.Service.Throttle = &Throttle{Rate: 1, Burst: 0.5} },
-			"service.throttle.burst is 0.5; it must be at least 1",
-		},
-		{
-			func(s *Scenario) { s.Service.Throttle = &Throttle{Rate: 1, Burst: math.NaN()} },
-			"service.throttle.burst is NaN",
-		},
-		{
-			func(s *Scenario) { s.Service.Throttle = &Throttle{Rate: 1, RetryAfter: ms(500)} },
-			"in whole seconds, like the header",
-		},
-		{
-			func(s *Scenario) { s.Service.Throttle = &Throttle{Rate: 1, Code: "Slow\"Down"} },
-			"service.throttle.code is \"Slow\\\"Down\"; it must be of letters and digits",
-		},
+		{"service: {capacity: 0, queue: 20}", "service.capacity is 0; it must be above 0"},
+		{"service: {capacity: .nan, queue: 20}", "service.capacity is NaN"},
+		{"service: {capacity: 5e-324, queue: 20}", ""},
+		{"service: {capacity: 20, queue: -1}", "service.queue is -1"},
+		{service("queue_full: 500"), "service.queue_full is 500; it must be 429 or 503"},
+		{service("network: 1ns"), "service.network is 1ns; it must be 100µs to 1h, or 0 for 2ms"},
+		{service("refuse_cost: 1.5"), "service.refuse_cost is 1.5"},
+		{service("body: {time: 0}"), "service.body.time is 0s; it must be 1ms to 1h"},
+		{service("body: {time: 1s, broken: 1}"), "service.body.broken is 1; it must be at least 0 and below 1"},
+		{service("body: {time: 1s, broken: .nan}"), "service.body.broken is NaN"},
+		{service("body: {time: 1s, broken: 0.5}"), ""},
 
-		{
-			func(s *Scenario) { s.Service.Throttle = &Throttle{Rate: 1, RetryAt: ms(500)} },
-			"service.throttle.retry_at is 500ms; it must be in whole seconds, like the header",
-		},
-		{
-			func(s *Scenario) {
-				s.Service.Throttle = &Throttle{Rate: 1, RetryAt: seconds(9), RetryAfter: seconds(1)}
-			},
-			"service.throttle.retry_at is 9s; it must be 0 if retry_after is above 0",
-		},
-		{func(s *Scenario) { s.Service.Throttle = &Throttle{Rate: 1, RetryAt: -1} }, "service.throttle.retry_at"},
-		{func(s *Scenario) { s.Service.Body = &Body{} }, "service.body.time is 0s; it must be 1ms to 1h"},
-		{
-			func(s *Scenario) { s.Service.Body = &Body{Time: seconds(1), Broken: 1} },
-			"service.body.broken is 1; it must be at least 0 and below 1",
-		},
-		{func(s *Scenario) { s.Service.Body = &Body{Time: seconds(1), Broken: math.NaN()} }, "service.body.broken is NaN"},
-		{func(s *Scenario) { s.Service.Body = &Body{Time: seconds(1), Broken: 0.5} }, ""},
+		{latency("median: -1ns"), "service.latency.median"},
+		{latency("median: 20ms, p99: 20ms"), "service.latency.p99 is 20ms; it must be above the median"},
+		{latency("distribution: lognormal, median: 20ms"), "service.latency.p99"},
+		{latency("distribution: constant, median: 20ms, p99: 100ms"), "only the lognormal"},
+		{latency("distribution: normal"), `"normal"; it must be constant, exponential, lognormal or table`},
+		{latency("distribution: constant, table: [{share: 0}]"), "service.latency.table is set; it must be left out"},
+		{latency("distribution: table, median: 1ms"), "service.latency.median is 1ms; it must be left out"},
+		{latency("distribution: table, p99: 1ms"), "service.latency.p99 is 1ms; it must be left out"},
+		{table(""), "service.latency.table is 0 entries; it must be 2 to 1000"},
+		{table(strings.Repeat("{},", 2000)), "is 2000 entries"},
+		{table("{share: 0.1, within: 1ms}, {share: 1, within: 2ms}"), "table[0].share is 0.1; it must be 0"},
+		{table("{share: 0}, {share: .nan}, {share: 1}"), "table[1].share is NaN; it must be above the one before"},
+		{table("{share: 0}, {share: 0.9}"), "table[1].share is 0.9; it must be 1, for the longest"},
+		{table("{share: 0, within: 20ms}, {share: 1, within: 1ms}"), "table[1].within is 1ms; it must be 20ms to 1h"},
 
-		{
-			event(Event{Kind: Outage, From: seconds(60)}),
-			"events[0].from is 1m; it must be 0s or more, and before the end of the run, 1m",
-		},
-		{event(Event{Kind: Outage, From: -1}), "events[0].from"},
-		{event(Event{Kind: Outage, From: seconds(5), To: seconds(5)}), "events[0].to is 5s; it must be after from, 5s"},
-		{event(Event{Kind: Outage, To: seconds(61)}), "at most the end of the run"},
-		{event(Event{Kind: Outage, How: "slowly"}), "refuse, reset or hang"},
-		{event(Event{Kind: Outage, How: OutageHang}), "they would wait forever"},
-		{
-			event(Event{Kind: Outage, Capacity: 5}),
-			"events[0].capacity is set; it must be left out: it is for events of kind capacity, not outage",
-		},
-		{
-			event(Event{Kind: "flood"}),
-			`events[0].kind is "flood"; it must be outage, capacity, errors, throttle, latency, herd or join`,
-		},
-		{event(Event{Kind: CapacityStep}), "events[0].capacity is 0; it must be above 0"},
-		{event(Event{Kind: Errors, Share: 1.1}), "events[0].share is 1.1; it must be above 0 and at most 1"},
-		{event(Event{Kind: SlowLatency, Factor: math.Inf(1)}), "events[0].factor is +Inf"},
-		{event(Event{Kind: Herd}), "events[0].calls is 0; it must be above 0 and at most 1000"},
-		{event(Event{Kind: Herd, Calls: math.Inf(1)}), "events[0].calls"},
-		{event(Event{Kind: Join}), "events[0].clients is 0; it must be at least 1, and all that join at most"},
-		{event(Event{Kind: Join, Clients: math.MaxInt}), "events[0].clients"},
-		{
-			event(Event{Kind: Herd, Calls: 1, Clients: 1}),
-			"events[0].clients is set; it must be left out: it is for events of kind join, not herd",
-		},
-		{func(s *Scenario) {
-			s.Clients.Count = 3
-			s.Events = []Event{{Kind: Join, To: seconds(1), Clients: 2}, {Kind: Join, From: seconds(1), Clients: 2}}
-		}, "events[1].clients is 2; it must be at least 1, and all that join at most clients.count, 3"},
-		{func(s *Scenario) {
-			s.Clients.Count = 3
-			s.Events = []Event{{Kind: Join, To: seconds(1), Clients: 2}, {Kind: Join, From: seconds(1), Clients: 1}}
-		}, ""},
-		{event(Event{Kind: Throttling}), "events[0].throttle is missing"},
-		{event(Event{Kind: Throttling, Throttle: &Throttle{Rate: -1}}), "events[0].throttle.rate is -1"},
-		{func(s *Scenario) {
-			s.Events = []Event{{Kind: Outage, To: seconds(10)}, {Kind: Outage, From: seconds(9), To: seconds(20)}}
-		}, "events[1] is outage; it must be over before events[0]"},
-		{func(s *Scenario) {
-			s.Events = []Event{{Kind: Outage, To: seconds(10)}, {Kind: Outage, From: seconds(10)},
-				{Kind: Errors, Share: 1}}
-		}, ""},
-		{func(s *Scenario) { s.Events = make([]Event, 101) }, "events is 101; it must be at most 100"},
+		{throttle(""), "service.throttle.rate is 0; it must be above 0 and at most 1e+06, or 0 with a share"},
+		{throttle("share: 0.08"), ""},
+		{throttle("rate: 1, share: 0.08"), ""},
+		{throttle("rate: 1, share: 1"), "service.throttle.share is 1; it must be at least 0 and below 1"},
+		{throttle("rate: 1, share: .nan"), "service.throttle.share is NaN"},
+		{throttle("share: -0.1"), "service.throttle.share is -0.1; it must be at least 0"},
+		{throttle("rate: -1, share: 0.1"), "service.throttle.rate is -1; it must be above 0"},
+		{throttle("share: 0.1, burst: 5"), "service.throttle.burst is 5; it must be 0 if the rate is 0"},
+		{throttle("share: 0.1, per_client: true"), "service.throttle.per_client is true; it must be false if the rate is 0"},
+		{throttle("rate: 1, burst: 0.5"), "service.throttle.burst is 0.5; it must be at least 1"},
+		{throttle("rate: 1, burst: .nan"), "service.throttle.burst is NaN"},
+		{throttle("rate: 1, retry_after: 500ms"), "in whole seconds, like the header"},
+		{throttle(`rate: 1, code: 'Slow"Down'`), "service.throttle.code is \"Slow\\\"Down\"; it must be"},
+		{throttle("rate: 1, retry_at: 500ms"), "service.throttle.retry_at is 500ms; it must be in whole seconds"},
+		{throttle("rate: 1, retry_at: 9s, retry_after: 1s"), "retry_at is 9s; it must be 0 if retry_after is above 0"},
+		{throttle("rate: 1, retry_at: -1ns"), "service.throttle.retry_at"},
 
-		{setting(Setting{}), `use is ""; it must be none, naive`},
-		{
-			setting(Setting{Use: UseNone}, Setting{Use: UseNone}),
-			`settings[1] is "none"; it must be named so that no other setting has the same name`,
-		},
-		{setting(Setting{Use: UseNone}, Setting{Use: UseNone, Name: "again"}), ""},
-		{setting(Setting{Use: UseNone, MaxAttempts: 2}), "settings[0]: max_attempts is for naive, standard"},
-		{setting(Setting{Use: UseStandard, MaxAttempts: -1}), "max_attempts is -1"},
-		{setting(Setting{Use: UseStandard, Pause: 1}), "pause is for naive only, not for standard"},
-		{setting(Setting{Use: UseNaive, Pause: -1}), "pause is"},
-		{setting(Setting{Use: UseNaive, Policy: "x"}), "policy is for delivery only"},
-		{setting(Setting{Use: UseNaive, Profile: "x"}), "profile is for profile only"},
-		{
-			setting(Setting{Use: UseStandard, Pacing: "scaled"}),
-			"pacing is for adaptive, fleet, profile only, not for standard",
-		},
-		{setting(Setting{Use: UseAdaptive, Pacing: "linear"}), `pacing is "linear"; it must be cubic or scaled`},
-		{
-			setting(Setting{Use: UseAdaptive}, Setting{Use: UseAdaptive, Pacing: "cubic"},
-				Setting{Use: UseAdaptive, Pacing: "scaled"}),
-			"",
-		},
-		{setting(Setting{Use: UseLegacy, Capacity: 5}), "quota_capacity is for standard"},
-		{setting(Setting{Use: UseStandard, Capacity: -1}), "quota_capacity is -1"},
-		{setting(Setting{Use: UseLegacy, LongPoll: true}), "long_poll is for standard"},
-		{setting(Setting{Use: UseNaive, Resume: true}), "resume is for standard"},
-		{setting(Setting{Use: UseDelivery, ShareRetryAfter: true}), "share_retry_after is for standard"},
-		{setting(Setting{Use: UseLegacy, NoSpread: true}), "no_spread is for standard"},
-		{setting(Setting{Use: UseNone, Quota: QuotaSDK}), "quota is for standard"},
-		{setting(Setting{Use: UseStandard, Quota: "large"}), `quota is "large"; it must be documents, sdk, 2026 or none`},
-		{
-			setting(Setting{Use: UseStandard, Quota: QuotaNone, Capacity: 5}),
-			"quota_capacity is 5; it must be left out if quota is none",
-		},
-		{setting(Setting{New: through, Name: "own", Quota: QuotaSDK}), "must be left out"},
-		{setting(Setting{Use: UseAdaptive, StoreLatency: ms(1)}), "store_latency is for fleet only, not for adaptive"},
-		{
-			setting(Setting{Use: UseFleet, StoreLatency: seconds(2)}),
-			"store_latency is 2s; it must be above 0 and at most 1s",
-		},
-		{setting(Setting{Use: UseAdaptive, Lease: seconds(1)}), "lease is for fleet only, not for adaptive"},
-		{setting(Setting{Use: UseFleet, Lease: ms(49)}), "lease is 49ms; it must be 50ms to 1m, or 0 for 400ms"},
-		{setting(Setting{Use: UseFleet, Policy: AWSManaged}), "policy is for delivery only, not for fleet"},
-		{setting(Setting{Use: UseStandard}, Setting{Use: UseStandard, LongPoll: true}), ""},
-		{setting(Setting{Use: UseNone, Name: strings.Repeat("x", 200)}), "at most 100 bytes"},
-		{setting(Setting{New: through}), `settings[0]: name is ""; it must not be empty`},
-		{
-			setting(Setting{New: through, Name: "own", MaxAttempts: 2}),
-			`settings[0]: "own" has New; its other fields, except for Name, must be left out`,
-		},
-		{setting(Setting{New: through, Name: "own", LongPoll: true}), "must be left out"},
-		{setting(Setting{New: through, Name: "own"}), ""},
-		{func(s *Scenario) { s.Settings = make([]Setting, 21) }, "settings is 21; it must be at most 20"},
+		{"over_time: {every: 0}", "over_time.every is 0s; it must be 100ms to 24h"},
+		{"over_time: {every: 100000s}", "it must be 100ms to 24h"},
+		{over("rate: [1]"), "over_time.rate is 1 numbers; it must be 4, one for each step of the run, or none"},
+		{over("rate: [1, 1, .nan, 1]"), "over_time.rate[2] is NaN; it must be at least 0"},
+		{over("errors: [1, 1, 0, 1.1]"), "over_time.errors[3] is 1.1"},
+		{over("throttled: [-1, 0, 0, 0]"), "over_time.throttled[0] is -1"},
+		{over("latency: [.inf, 0, 0, 0]"), "over_time.latency[0] is +Inf"},
+		{over("throttled: [0, 0, 0, 0]"), "over_time.throttled is set; it must be left out without"},
+
+		{event("kind: outage, from: 60s"),
+			"events[0].from is 1m; it must be 0s or more, and before the end of the run, 1m"},
+		{event("kind: outage, from: -1ns"), "events[0].from"},
+		{event("kind: outage, from: 5s, to: 5s"), "events[0].to is 5s; it must be after from, 5s"},
+		{event("kind: outage, to: 61s"), "at most the end of the run"},
+		{event("kind: outage, how: slowly"), "refuse, reset or hang"},
+		{event("kind: outage, how: hang"), "they would wait forever"},
+		{event("kind: outage, capacity: 5"),
+			"events[0].capacity is set; it must be left out: it is for events of kind capacity, not outage"},
+		{event("kind: flood"), `"flood"; it must be outage, capacity, errors, throttle, latency, herd or join`},
+		{event("kind: capacity"), "events[0].capacity is 0; it must be above 0"},
+		{event("kind: errors, share: 1.1"), "events[0].share is 1.1; it must be above 0 and at most 1"},
+		{event("kind: latency, factor: .inf"), "events[0].factor is +Inf"},
+		{event("kind: herd"), "events[0].calls is 0; it must be above 0 and at most 1000"},
+		{event("kind: herd, calls: .inf"), "events[0].calls"},
+		{event("kind: join"), "events[0].clients is 0; it must be at least 1, and all that join at most"},
+		{event("kind: join, clients: 9223372036854775807"), "events[0].clients"},
+		{event("kind: herd, calls: 1, clients: 1"), "it must be left out: it is for events of kind join, not herd"},
+		{event("kind: join, to: 1s, clients: 6", "kind: join, from: 1s, clients: 6"),
+			"events[1].clients is 6; it must be at least 1, and all that join at most clients.count, 10"},
+		{event("kind: join, to: 1s, clients: 6", "kind: join, from: 1s, clients: 4"), ""},
+		{event("kind: throttle"), "events[0].throttle is missing"},
+		{event("kind: throttle, throttle: {rate: -1}"), "events[0].throttle.rate is -1"},
+		{event("kind: outage, to: 10s", "kind: outage, from: 9s, to: 20s"), "it must be over before events[0]"},
+		{event("kind: outage, to: 10s", "kind: outage, from: 10s", "kind: errors, share: 1"), ""},
+		{"events: [" + strings.Repeat("{},", 101) + "]", "events is 101; it must be at most 100"},
+
+		{setting("use: ''"), `use is ""; it must be none, naive`},
+		{setting("use: none", "use: none"), `"none"; it must be named so that no other setting has the same name`},
+		{setting("use: none", "use: none, name: again"), ""},
+		{setting("use: none, max_attempts: 2"), "settings[0]: max_attempts is for naive, legacy, standard"},
+		{setting("use: standard, max_attempts: -1"), "max_attempts is -1"},
+		{setting("use: standard, pause: 1ns"), "pause is for naive only, not for standard"},
+		{setting("use: naive, pause: -1ns"), "pause is"},
+		{setting("use: naive, policy: x"), "policy is for delivery only"},
+		{setting("use: naive, profile: x"), "profile is for profile only"},
+		{setting("use: standard, pacing: scaled"), "pacing is for adaptive, fleet, profile only, not for standard"},
+		{setting("use: adaptive, pacing: linear"), `pacing is "linear"; it must be cubic or scaled`},
+		{setting("use: adaptive", "use: adaptive, pacing: cubic", "use: adaptive, pacing: scaled"), ""},
+		{setting("use: legacy, quota_capacity: 5"), "quota_capacity is for standard"},
+		{setting("use: standard, quota_capacity: -1"), "quota_capacity is -1"},
+		{setting("use: legacy, long_poll: true"), "long_poll is for standard"},
+		{setting("use: naive, resume: true"), "resume is for standard"},
+		{setting("use: delivery, share_retry_after: true"), "share_retry_after is for standard"},
+		{setting("use: legacy, no_spread: true"), "no_spread is for standard"},
+		{setting("use: none, quota: sdk"), "quota is for standard"},
+		{setting("use: standard, quota: large"), `quota is "large"; it must be documents, sdk, 2026 or none`},
+		{setting("use: standard, quota: none, quota_capacity: 5"), "5; it must be left out if quota is none"},
+		{setting("use: adaptive, store_latency: 1ms"), "store_latency is for fleet only, not for adaptive"},
+		{setting("use: fleet, store_latency: 2s"), "store_latency is 2s; it must be above 0 and at most 1s"},
+		{setting("use: adaptive, lease: 1s"), "lease is for fleet only, not for adaptive"},
+		{setting("use: fleet, lease: 49ms"), "lease is 49ms; it must be 50ms to 1m, or 0 for 400ms"},
+		{setting("use: fleet, policy: aws-managed"), "policy is for delivery only, not for fleet"},
+		{setting("use: standard", "use: standard, long_poll: true"), ""},
+		{setting("use: none, name: " + strings.Repeat("x", 200)), "at most 100 bytes"},
+		{"settings: [" + strings.Repeat("{},", 21) + "]", "settings is 21; it must be at most 20"},
 	} {
-		t.Run(cmp.Or(tt.want, "valid"), func(t *testing.T) {
-			s := valid()
-			tt.change(&s)
-			err := s.Validate()
-			switch {
-			case tt.want == "" && err != nil:
-				t.Errorf("error %v, want none", err)
-			case tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)):
-				t.Errorf("error %v, want one with %q", err, tt.want)
-			case err != nil && !strings.HasPrefix(err.Error(), "simulate: "):
-				t.Errorf("error %q does not begin with the package's name", err)
-			}
+		t.Run(cmp.Or(tt.want, "valid "+tt.field), func(t *testing.T) {
+			check(t, tt.want, document(tt.field))
 		})
+	}
+	t.Run("a closed loop with a rate over time", func(t *testing.T) {
+		check(t, "over_time.rate is set; it must be left out",
+			document("clients: {count: 1, callers: 1}", over("rate: [1, 1, 1, 1]")))
+	})
+	t.Run("too many steps", func(t *testing.T) {
+		check(t, "the run would have 2000 steps, and at most 1000 are allowed",
+			document("duration: 20000s", "over_time: {every: 10s}"))
+	})
+	t.Run("too many calls over time", func(t *testing.T) {
+		check(t, "the number of calls is 8e+10",
+			document("duration: 80000s", "over_time: {every: 20000s, rate: [1e6, 1e6, 1e6, 1e6]}"))
+	})
+}
+
+// check fails unless the text has that fault, or none.
+func check(t *testing.T, want, text string) {
+	t.Helper()
+	_, err := Parse([]byte(text))
+	switch {
+	case want == "" && err != nil:
+		t.Errorf("error %v, want none", err)
+	case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
+		t.Errorf("error %v, want one with %q", err, want)
+	case err != nil && !strings.HasPrefix(err.Error(), "simulate: "):
+		t.Errorf("error %q does not begin with the package's name", err)
 	}
 }
 
-func through(base http.RoundTripper) http.RoundTripper { return base }
+// A setting with New has a name and nothing else.
+func TestValidateNew(t *testing.T) {
+	through := func(base http.RoundTripper) http.RoundTripper { return base }
+	for _, tt := range []struct {
+		setting Setting
+		want    string
+	}{
+		{Setting{Name: "own"}, "<nil>"},
+		{Setting{}, `settings[0]: name is ""; it must not be empty`},
+		{Setting{Name: "own", MaxAttempts: 2}, `"own" has New; its other fields, except for Name, must be left out`},
+		{Setting{Name: "own", LongPoll: true}, "must be left out"},
+		{Setting{Name: "own", Quota: QuotaSDK}, "must be left out"},
+		{Setting{Name: "own", Use: UseNone}, "must be left out"},
+	} {
+		s, err := Parse([]byte(document()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		tt.setting.New = through
+		s.Settings = []Setting{tt.setting}
+		if got := fmt.Sprint(s.Validate()); !strings.Contains(got, tt.want) {
+			t.Errorf("%+v: error %v, want one with %q", tt.setting, got, tt.want)
+		}
+	}
+}
 
 func seconds(s float64) Duration { return Duration(s * float64(time.Second)) }
 

@@ -21,7 +21,7 @@ type Fitted struct {
 	Scenario scenario.Scenario
 
 	// Comments say what was fitted from what, for each path in the scenario's
-	// file, such as $.clients.rate.
+	// file, such as clients.rate.
 	Comments map[string]string
 
 	Unseen   []string // what the log does not show, a sentence each
@@ -99,7 +99,7 @@ func (f *fitting) fit() {
 		f.steps = f.steps[:most]
 	}
 	s.OverTime = &scenario.OverTime{Every: scenario.Duration(f.every)}
-	f.comment("$.over_time", "the steps in which the log was counted")
+	f.comment("over_time", "the steps in which the log was counted")
 	f.record()
 	f.latency(s)
 	f.clients(s)
@@ -107,7 +107,7 @@ func (f *fitting) fit() {
 	f.errors(s)
 	if o := s.OverTime; len(o.Rate)+len(o.Throttled)+len(o.Errors)+len(o.Latency) == 0 {
 		s.OverTime = nil
-		delete(f.out.Comments, "$.over_time")
+		delete(f.out.Comments, "over_time")
 	}
 	f.settings(s, retryAfter)
 	f.unseen()
@@ -134,27 +134,27 @@ func stepFor(seconds float64, calls int64) time.Duration {
 func (f *fitting) clients(s *scenario.Scenario) {
 	c := &s.Clients
 	c.Count = 1
-	f.comment("$.clients.count", "the log is taken for that of one process, whose calls share their token buckets")
+	f.comment("clients.count", "the log is taken for that of one process, whose calls share their token buckets")
 	calls, length := float64(f.sum.started), f.window.length()
 	flight := f.inFlight(f.window)
 	if flight.closed(f.bins, calls) {
 		c.Callers = flight.callers()
 		c.Think = duration(flight.think(calls, length))
-		f.comment("$.clients.callers", "%v: their number varies too little, or is at its greatest too often, for calls "+
+		f.comment("clients.callers", "%v: their number varies too little, or is at its greatest too often, for calls "+
 			"that arrive by themselves; so these are callers that wait for each call. For the others: rate: %s",
 			flight, figure(calls/length.Seconds()))
 	} else {
 		c.Rate = round(calls / length.Seconds())
-		f.comment("$.clients.rate", "%d calls in %v; %s", f.sum.started, rounded(length), flight)
+		f.comment("clients.rate", "%d calls in %v; %s", f.sum.started, rounded(length), flight)
 		f.rates(s)
 		c.MaxInFlight = f.unlimited(flight, c.Rate)
-		f.comment("$.clients.max_in_flight", "the log does not show a limit; this one is meant not to be reached")
+		f.comment("clients.max_in_flight", "the log does not show a limit; this one is meant not to be reached")
 		f.arriving = true
 	}
 	if f.timeouts != nil {
 		c.AttemptTimeout = duration(time.Duration(f.timeouts.ValueAtQuantile(50)) * time.Microsecond)
 		c.AttemptTimeout = max(c.AttemptTimeout, scenario.Duration(time.Millisecond))
-		f.comment("$.clients.attempt_timeout", "the median of %d attempts that timed out", f.timeouts.TotalCount())
+		f.comment("clients.attempt_timeout", "the median of %d attempts that timed out", f.timeouts.TotalCount())
 	}
 	f.timeout(c)
 }
@@ -172,7 +172,7 @@ func (f *fitting) timeout(c *scenario.Clients) {
 		return
 	}
 	c.Timeout = max(duration(longest), scenario.Duration(time.Millisecond))
-	f.comment("$.clients.timeout", "a guess: the longest of %d calls that their context ended", n)
+	f.comment("clients.timeout", "a guess: the longest of %d calls that their context ended", n)
 }
 
 // unlimited returns a limit of calls under way that is high enough for a minute
@@ -204,7 +204,7 @@ func (f *fitting) rates(s *scenario.Scenario) {
 	}
 	if unlikely(surprise, len(rates)-1) {
 		s.OverTime.Rate = rates
-		f.comment("$.over_time.rate", "calls per second")
+		f.comment("over_time.rate", "calls per second")
 	}
 }
 
@@ -231,24 +231,24 @@ func (f *fitting) throttle(s *scenario.Scenario) (retryAfter bool) {
 	fit := fitThrottling(f.bins, f.counts.width)
 	if fit.rate > 0 {
 		t.Rate, t.Burst = round(fit.rate), max(round(fit.burst), 1)
-		f.comment("$.service.throttle", "%d of %d attempts; a token bucket explains when, %s times better than chance",
+		f.comment("service.throttle", "%d of %d attempts; a token bucket explains when, %s times better than chance",
 			f.sum.throttled, f.sum.sent, figure(min(fit.better, 1000)))
 	} else {
 		t.Share = min(round(fit.share), 0.999)
-		f.comment("$.service.throttle",
+		f.comment("service.throttle",
 			"%d of %d attempts; chance explains when as well as the best token bucket does, or better",
 			f.sum.throttled, f.sum.sent)
 		shares := f.shares(func(c count) int64 { return c.throttled })
 		if shares != nil {
 			s.OverTime.Throttled = shares
-			f.comment("$.over_time.throttled", "the share of the attempts")
+			f.comment("over_time.throttled", "the share of the attempts")
 		}
 	}
 	// Without Retry-After, the first delay is below a second most of the time.
 	if count64(f.delays[1]) >= fewDelays {
 		if least := time.Duration(f.delays[1].ValueAtQuantile(5)) * time.Microsecond; least >= 995*time.Millisecond {
 			t.RetryAfter = scenario.Duration((least + 5*time.Millisecond).Truncate(time.Second))
-			f.comment("$.service.throttle.retry_after", "the shortest delays after throttling; the log does not have the header")
+			f.comment("service.throttle.retry_after", "the shortest delays after throttling; the log does not have the header")
 			return true
 		}
 	}
@@ -303,19 +303,19 @@ func (f *fitting) errors(s *scenario.Scenario) {
 			shares[i] = min(round(shares[i]*accepted(c.sent, c.throttled)), 1)
 		}
 		s.OverTime.Errors = shares
-		f.comment("$.over_time.errors", "%s", text)
+		f.comment("over_time.errors", "%s", text)
 		return
 	}
 	all := float64(f.sum.errored) / float64(f.sum.sent) * accepted(f.sum.sent, f.sum.throttled)
 	s.Events = []scenario.Event{{Kind: scenario.Errors, Share: min(max(round(all), 1e-6), 1)}}
-	f.comment("$.events[0]", "%s", text)
+	f.comment("events[0]", "%s", text)
 }
 
 // settings puts the present setting before the usual ones.
 func (f *fitting) settings(s *scenario.Scenario, retryAfter bool) {
 	present, why := f.present(retryAfter)
 	s.Settings = []scenario.Setting{present}
-	f.comment("$.settings[0]", "a guess: %s", why)
+	f.comment("settings[0]", "a guess: %s", why)
 	scaled := scenario.Setting{Use: scenario.UseAdaptive, Pacing: "scaled"}
 	for _, usual := range append(scenario.DefaultSettings(), scaled) {
 		same := usual

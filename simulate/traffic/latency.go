@@ -32,9 +32,9 @@ func (f *fitting) latency(s *scenario.Scenario) {
 		network = min(network, leastNetwork)
 	}
 	s.Service.Network = duration(max(network, leastNetwork))
-	f.comment("$.service.network", "%s", from0)
+	f.comment("service.network", "%s", from0)
 	s.Service.Capacity, s.Service.Queue = scenario.MaxRate, scenario.MaxClients
-	f.comment("$.service.capacity", "the log does not show it: as good as unlimited")
+	f.comment("service.capacity", "the log does not show it: as good as unlimited")
 	s.Service.Latency = scenario.Latency{Distribution: "table", Table: f.table(time.Duration(s.Service.Network))}
 	text := "quantiles of %d responses, without the network's time"
 	if f.factor != nil {
@@ -43,7 +43,7 @@ func (f *fitting) latency(s *scenario.Scenario) {
 	if f.sum.timeouts > 0 {
 		text += "; the end is that of attempts that timed out, which no one saw"
 	}
-	f.comment("$.service.latency", text, f.served.TotalCount())
+	f.comment("service.latency", text, f.served.TotalCount())
 }
 
 // latencyWindow returns the length of the part of the log whose latencies are
@@ -181,7 +181,7 @@ func (f *fitting) changes(s *scenario.Scenario, from, to int) {
 		f.factor[i] = round(now)
 	}
 	s.OverTime.Latency = f.factor
-	f.comment("$.over_time.latency", "the median of a time with at least 200 attempts, in medians of all")
+	f.comment("over_time.latency", "the median of a time with at least 200 attempts, in medians of all")
 }
 
 // logVariance returns the variance of the logarithms.

@@ -5,19 +5,21 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/goccy/go-yaml"
+	"example.com/awsretry/simulate/scenario"
 )
 
 // File returns the scenario as a file that a person can read and change. Its
 // comments say what was fitted from what, and what the log does not show.
 func (f *Fitted) File() ([]byte, error) {
-	comments := yaml.CommentMap{}
+	comments := map[string][]string{}
 	for path, text := range f.Comments {
-		comments[path] = []*yaml.Comment{yaml.HeadComment(wrap(text)...)}
+		for _, line := range wrap(text) {
+			comments[path] = append(comments[path], "#"+line)
+		}
 	}
-	body, err := yaml.MarshalWithOptions(f.Scenario, yaml.WithComment(comments), yaml.IndentSequence(true))
+	body, err := scenario.Marshal(f.Scenario, comments)
 	if err != nil {
-		return nil, fmt.Errorf("traffic: %w", err)
+		return nil, err
 	}
 	var out bytes.Buffer
 	r := f.Recorded

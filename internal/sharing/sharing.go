@@ -1,0 +1,100 @@
+// Package sharing is what a Transport and the processes that share its buckets
+// exchange. Package fleet is on the other side.
+package sharing
+
+import (
+	"time"
+
+	"example.com/awsretry/internal/pacing"
+)
+
+// A Share is this process's part of a shared partition: the tokens and the rate
+// that it may use without asking. A Share is safe for concurrent use.
+type Share interface {
+	// Partition returns the name of the partition.
+	Partition() string
+
+	// RetryTokens returns the capacity of the retry token bucket of all
+	// processes, and the most that one retry costs. ok is false if there is no
+	// quota.
+	RetryTokens() (capacity, cost int, ok bool)
+
+	// FirstTokens returns how many tokens the retry token bucket of all
+	// processes begins with if this one makes it: its capacity or, if the
+	// partition replaces another one because there are too many, what that one
+	// had left. So made-up names lead to no more retries than one bucket pays
+	// for.
+	FirstTokens() int
+
+	// NewLaw returns a new law of the rate limiter, for the rate of all
+	// processes, on a clock whose zero is start. ok is false except in adaptive
+	// mode.
+	NewLaw(start time.Time) (law pacing.Adopter, ok bool)
+
+	// Wake returns a channel that is signaled when the lease should be renewed
+	// early: a retry drew tokens or was refused, a response was throttled, a
+	// Retry-After came, a request will wait for a send token longer than the
+	// lease or was refused one, an outcome came after the end of the lease, or
+	// the partition was dropped.
+	Wake() <-chan struct{}
+
+	// Dropped reports whether the Transport does not have the partition any
+	// more, or nothing refers to the Transport.
+	Dropped() bool
+
+	// Usage returns what was used since the last call, and what is needed.
+	Usage() Usage
+
+	// TakeTokens draws up to n tokens from the retry token bucket of this
+	// process, and returns how many.
+	TakeTokens(n int) int
+
+	// AddTokens adds n tokens to the retry token bucket of this process.
+	AddTokens(n int)
+
+	// Grant sets what the process may use from now on.
+	Grant(Grant)
+}
+
+// A Usage is what a process used of its share and what it needs.
+type Usage struct {
+	// Outcomes of attempts since the last Usage, by when they were sent: after
+	// the last cut of the fleet's rate, or before it. They are counted in
+	// adaptive mode only.
+	Accepted, Throttled             int
+	AcceptedBefore, ThrottledBefore int
+
+	// Trip is the mean time from sending an attempt to its outcome, 0 if it is
+	// not known.
+	Trip time.Duration
+
+	Waiting    int     // requests in line for a send token
+	NotSent    int     // attempts since the last Usage that were refused, because a send token would come too late
+	SendTokens float64 // saved up, at most 1
+	Unused     float64 // send tokens since the last Usage that were lost because the bucket was full
+	Tokens     int     // in the retry token bucket
+	Refused    int     // retries that the bucket refused since the last Usage
+
+	// RetryAfter is how long a Retry-After is in force, with
+	// Transport.ShareRetryAfter.
+	RetryAfter time.Duration
+}
+
+// A Grant is what a process may use.
+type Grant struct {
+	Until      time.Time     // the end of the lease of the rate
+	Limited    bool          // the fleet's rate is limited
+	Rate       float64       // of this process, in requests per second
+	Burst      time.Duration // a quiet process saves up the tokens of this time
+	Due        time.Time     // when a send token comes back, which sets the time of all of them; zero: at any time
+	Cut        time.Time     // when the fleet's rate was cut last; zero: never
+	FirstToken float64       // part of a send token, 0 to 1, for a process that had no rate: not all send at once
+	RetryAfter time.Duration // how long the fleet's Retry-After is in force; 0: none
+
+	// When the lease has ended, the process goes on at its part of the fleet's
+	// rate.
+	FleetRate float64 // of all processes, in requests per second
+	Members   int     // how many Transports share the partition, without those that are idle
+
+	FleetTokens int // in the retry token bucket of all processes, without those that a process has
+}

@@ -1,0 +1,189 @@
+package scenario
+
+import (
+	"encoding"
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// A decoder fills in a scenario from a YAML document. Unlike that of package
+// yaml, it knows the place of every field, reports what a field allows in the
+// words of a scenario file, and does not truncate fractions.
+type decoder struct {
+	at     map[string]*yaml.Node // the value of each field, by its path
+	faults []fault
+	nodes  int // visited so far
+}
+
+// maxNodes limits the work that aliases of aliases cause, and maxFaults the
+// number of errors.
+const (
+	maxNodes  = 20_000
+	maxFaults = 20
+)
+
+var errAliases = errors.New("simulate: the scenario's aliases stand for too many values")
+
+// Descriptions of what a field allows.
+const (
+	allowedFields   = "fields, each written as NAME: VALUE"
+	allowedDuration = "a number with its unit, as in 90s, 1m30s or 250ms"
+)
+
+var allowedByKind = map[reflect.Kind]string{
+	reflect.Int:     "a whole number",
+	reflect.Uint64:  "a whole number, 0 to " + strconv.FormatUint(math.MaxUint64, 10),
+	reflect.Float64: "a finite number",
+	reflect.Bool:    "true or false",
+	reflect.String:  "text",
+	reflect.Slice:   "a list",
+	reflect.Struct:  allowedFields,
+}
+
+// decode sets v, whose path is field, to the node's value.
+func (d *decoder) decode(n *yaml.Node, v reflect.Value, field string) {
+	if d.nodes++; d.nodes > maxNodes || len(d.faults) == maxFaults {
+		return
+	}
+	if n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	d.at[field] = n
+	if n.Tag == "!!null" {
+		return
+	}
+	if v.Kind() == reflect.Pointer {
+		v.Set(reflect.New(v.Type().Elem()))
+		v = v.Elem()
+	}
+	if setting, ok := v.Addr().Interface().(*Setting); ok && n.Kind == yaml.ScalarNode {
+		short, err := parseSetting(n.Value)
+		if err != nil {
+			d.faults = append(d.faults, fault{field: field, text: field + ": " + err.Error()})
+		}
+		*setting = short
+		return
+	}
+	if text, ok := v.Addr().Interface().(encoding.TextUnmarshaler); ok {
+		if n.Kind != yaml.ScalarNode || text.UnmarshalText([]byte(n.Value)) != nil {
+			d.wrong(n, field, allowedDuration)
+		}
+		return
+	}
+	ok := false
+	switch {
+	case v.Kind() == reflect.Struct && n.Kind == yaml.MappingNode:
+		d.fields(n, v, field)
+		return
+	case v.Kind() == reflect.Slice && n.Kind == yaml.SequenceNode:
+		v.Set(reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content)))
+		for i, element := range n.Content {
+			d.decode(element, v.Index(i), fmt.Sprintf("%s[%d]", field, i))
+		}
+		return
+	case n.Kind == yaml.ScalarNode:
+		ok = scalar(n, v)
+	}
+	if !ok {
+		d.wrong(n, field, allowedByKind[v.Kind()])
+	}
+}
+
+// scalar sets v to the value of a scalar node, and reports whether it fits.
+func scalar(n *yaml.Node, v reflect.Value) bool {
+	var err error
+	switch v.Kind() {
+	case reflect.Int:
+		var whole int64
+		whole, err = strconv.ParseInt(n.Value, 10, v.Type().Bits())
+		v.SetInt(whole)
+	case reflect.Uint64:
+		var whole uint64
+		whole, err = strconv.ParseUint(n.Value, 10, 64)
+		v.SetUint(whole)
+	case reflect.String:
+		v.SetString(n.Value)
+	case reflect.Float64, reflect.Bool:
+		err = n.Decode(v.Addr().Interface())
+	default:
+		return false
+	}
+	return err == nil
+}
+
+// fields sets the fields of a struct. Those of a merged mapping are set first.
+func (d *decoder) fields(n *yaml.Node, v reflect.Value, path string) {
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Tag == "!!merge" {
+			d.decode(n.Content[i+1], v, path)
+			d.at[path] = n
+		}
+	}
+	seen := map[string]bool{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		if key.Tag == "!!merge" {
+			continue
+		}
+		field, known := fieldByName(v, key.Value)
+		switch {
+		case key.Kind != yaml.ScalarNode || !known:
+			d.faults = append(d.faults, fault{text: "unknown field " + clipped(written(key)), position: position(key)})
+		case seen[key.Value]:
+			d.faults = append(d.faults, fault{text: "repeated field " + clipped(key.Value), position: position(key)})
+		default:
+			seen[key.Value] = true
+			d.decode(value, field, strings.TrimPrefix(path+"."+key.Value, "."))
+		}
+	}
+}
+
+// fieldByName returns the field of a struct that has the name in a file.
+func fieldByName(v reflect.Value, name string) (reflect.Value, bool) {
+	for i := range v.NumField() {
+		if tag, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("yaml"), ","); tag == name && tag != "-" {
+			return v.Field(i), true
+		}
+	}
+	return reflect.Value{}, false
+}
+
+// wrong adds a fault for a value that its field cannot have.
+func (d *decoder) wrong(n *yaml.Node, field, allowed string) {
+	if field == "" {
+		field = "the scenario"
+	}
+	text := fmt.Sprintf("%s is %s; it must be %s", field, clipped(written(n)), allowed)
+	d.faults = append(d.faults, fault{text: text, position: position(n)})
+}
+
+// locate sets the position of each fault that has none: that of its field, or
+// of the nearest enclosing field that the document has.
+func (d *decoder) locate(faults []fault) {
+	for i, f := range faults {
+		for field := f.field; field != "" && faults[i].position == ""; {
+			if n := d.at[field]; n != nil {
+				faults[i].position = position(n)
+			}
+			field = field[:max(strings.LastIndexAny(field, ".["), 0)]
+		}
+	}
+}
+
+// position returns the place of a node, as errors begin with it.
+func position(n *yaml.Node) string { return fmt.Sprintf("[%d:%d] ", n.Line, n.Column) }
+
+// written returns a value as a file has it.
+func written(n *yaml.Node) string {
+	if n.Kind == yaml.ScalarNode {
+		return n.Value
+	}
+	text, _ := yaml.Marshal(n) // a node that was parsed
+	return strings.TrimSpace(string(text))
+}
