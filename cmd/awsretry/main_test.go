@@ -81,6 +81,7 @@ func TestCompletion(t *testing.T) {
 		"get --output ":               ":0",
 		"simulate b":                  "broken-bodies\nbrownout\nfleet\n",
 		"simulate --settings none,ad": "none,adaptive\nnone,adaptive=scaled\nnone,fleet\n",
+		"simulate --settings fleet+":  "fleet+long_poll\n",
 	} {
 		shell := clitest.Shell{Env: map[string]string{"AWS_CONFIG_FILE": config}}
 		got := run(t, shell, append([]string{cobra.ShellCompRequestCmd}, strings.Split(args, " ")...)...)

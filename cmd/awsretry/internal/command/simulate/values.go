@@ -48,18 +48,17 @@ func (l *list) String() string {
 
 func (l *list) Type() string { return "LIST" }
 
-// Complete implements cli.Completer: it completes the last setting.
+// Complete implements cli.Completer: it completes the last setting, and after a
+// plus sign its options.
 func (l *list) Complete(typed string) []string {
-	before := typed[:strings.LastIndex(typed, ",")+1]
-	var lists []string
-	for _, setting := range []string{
-		scenario.UseNone, scenario.UseNaive, scenario.UseStandard, scenario.UseRevision2026, scenario.UseLegacy,
-		scenario.UseAdaptive, scenario.UseAdaptive + "=scaled", scenario.UseFleet, scenario.UseFleet + "=scaled",
-		scenario.UseDelivery + "=", scenario.UseProfile + "=",
-	} {
-		lists = append(lists, before+setting)
+	before, endings := typed[:strings.LastIndex(typed, ",")+1], scenario.SettingNames()
+	if i := strings.LastIndex(typed, "+"); i >= len(before) {
+		before, endings = typed[:i], scenario.SettingOptions()
 	}
-	return lists
+	for i, ending := range endings {
+		endings[i] = before + ending
+	}
+	return endings
 }
 
 func (l *list) Set(s string) error {
