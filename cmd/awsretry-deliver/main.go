@@ -18,10 +18,10 @@ var program = cli.Program{
 	Short: "Send webhooks, and retry them by a delivery policy",
 	Long: `awsretry-deliver keeps webhooks in a store, delivers them by the delivery policies of Amazon SNS, and keeps
 those that cannot be delivered as dead letters, to be sent again.`,
-	Example: `  awsretry-deliver enqueue --db deliveries.db -d @order.json https://hooks.example.com/orders
+	Example: `  awsretry-deliver enqueue --db deliveries.db -d @body.json https://example.com/
   awsretry-deliver work --db deliveries.db
   awsretry-deliver list --db deliveries.db --state dead
-  awsretry-deliver redrive --db deliveries.db --endpoint https://hooks.example.com
+  awsretry-deliver redrive --db deliveries.db --endpoint https://example.com
   awsretry-deliver schedule policy.json           when a delivery policy retries`,
 	Commands: slices.Concat(queue.Commands, []cli.Command{letters.New, schedule.New}),
 }

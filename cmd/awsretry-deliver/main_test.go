@@ -12,39 +12,7 @@ import (
 	"example.com/awsretry/cmd/internal/clitest"
 )
 
-func TestHelp(t *testing.T) {
-	for _, c := range []struct {
-		args string
-		want []string
-	}{
-		{"", []string{"enqueue ", "work ", "list ", "stats ", "redrive ", "cancel ", "letters ", "schedule ", "version "}},
-		{"enqueue --help", []string{"Exit status: 0 ", "--db STORE", "--policy FILE"}},
-		{"work --help", []string{"Exit status: 0 ", "--db STORE", "--until-empty"}},
-		{"list --help", []string{"Exit status: 0 ", "--db STORE", "--state STATE"}},
-		{"stats --help", []string{"Exit status: 0 ", "--db STORE"}},
-		{"redrive --help", []string{"Exit status: 0 ", "--db STORE", "--dry-run"}},
-		{"cancel --help", []string{"Exit status: 0 ", "--db STORE"}},
-		{"schedule --help",
-			[]string{"Exit status: 0 success; 1 ", "\nPolicy:\n", "\nOutput:\n", "--svg FILE", "\nExamples:\n"}},
-		{"letters list --help", []string{"Exit status: 0 success; 1 ", "--json"}},
-		{"letters redrive --help",
-			[]string{"Exit status: 0 all letters were delivered; 22 ", "--policy FILE", "--attempt-timeout TIME"}},
-		{"version", []string{"awsretry-deliver (devel) go1."}},
-		{"--version", []string{"awsretry-deliver (devel)\n"}},
-	} {
-		t.Run(c.args, func(t *testing.T) {
-			got := clitest.Shell{}.RunProgram(t.Context(), t, program, strings.Fields(c.args)...)
-			if got.Status != 0 || got.Err != "" {
-				t.Errorf("%+v, want status 0", got)
-			}
-			for _, want := range c.want {
-				if !strings.Contains(got.Out, want) {
-					t.Errorf("%q is not in %q", want, got.Out)
-				}
-			}
-		})
-	}
-}
+func TestHelp(t *testing.T) { clitest.CheckHelp(t, program) }
 
 // Tables fit the terminal.
 func TestTablesFit(t *testing.T) {

@@ -18,10 +18,10 @@ var program = cli.Program{
 	Short: "Send requests with the AWS SDKs' retry rules, and see every attempt",
 	Long: `awsretry sends requests to services that fail and throttle, retries them by the rules of the AWS SDKs,
 and shows what happened to each attempt and why it was, or was not, retried.`,
-	Example: `  awsretry demo                                   see it work, against a server of its own
-  awsretry get https://api.example.com/orders     send a request, with retries
-  awsretry config                                 the settings in force, and where each comes from
-  awsretry simulate outage                        what settings do to a service and its callers`,
+	Example: `  awsretry demo                                 see it work
+  awsretry get https://api.example.com/orders   send a request, with retries
+  awsretry config                               the settings in force
+  awsretry simulate outage                      what settings do to a service`,
 	Commands: []cli.Command{get.New, config.New, demo.New, simulate.New},
 }
 

@@ -2,10 +2,13 @@ package main
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/jedib0t/go-pretty/v6/text"
+	"github.com/spf13/cobra"
 
 	"example.com/awsretry/cmd/internal/cli"
 	"example.com/awsretry/cmd/internal/clitest"
@@ -18,14 +21,15 @@ func run(t *testing.T, shell clitest.Shell, args ...string) clitest.Result {
 }
 
 func TestHelp(t *testing.T) {
+	clitest.CheckHelp(t, program)
 	for _, c := range []struct {
 		args string
 		want []string
 	}{
 		{"", []string{"awsretry get", "awsretry config", "awsretry demo", "simulate ", "version"}},
-		{"--help", []string{"Available Commands"}},
+		{"--help", []string{"\nCommands:\n", "  completion "}},
 		{"get --help",
-			[]string{"Exit status: 0 success; 22", "\nRequest:\n", "\nRetries:\n", "--max-attempts N",
+			[]string{"\n  22   the response is an HTTP error", "\nRequest:\n", "\nRetries:\n", "--max-attempts N",
 				"\nExamples:\n"}},
 		{"config --help", []string{"AWS_CONFIG_FILE", "--profile PROFILE"}},
 		{"demo -h", []string{"loopback", "--for TIME"}},
@@ -48,9 +52,42 @@ func TestHelp(t *testing.T) {
 }
 
 func TestUnknownCommand(t *testing.T) {
-	got := run(t, clitest.Shell{}, "fetch", "http://127.0.0.1:1/")
-	if got.Status != cli.Usage || got.Out != "" || !strings.HasPrefix(got.Err, `awsretry: unknown command "fetch"`) {
-		t.Errorf("%+v, want a usage error", got)
+	for args, want := range map[string]string{
+		"fetch http://127.0.0.1:1/": "awsretry: unknown command \"fetch\"\nSee awsretry --help\n",
+		"ge\x1bt":                   "awsretry: unknown command \"ge\\x1bt\"; did you mean get?\nSee awsretry --help\n",
+		"help nosuch":               "awsretry help: unknown command \"nosuch\"\nSee awsretry help --help\n",
+		"help get nosuch":           "awsretry help: unknown command \"nosuch\"\nSee awsretry help --help\n",
+		"completion nosuch":         "awsretry completion: unknown command \"nosuch\"\nSee awsretry completion --help\n",
+	} {
+		got := run(t, clitest.Shell{}, strings.Fields(args)...)
+		if got.Status != cli.Usage || got.Out != "" || got.Err != want {
+			t.Errorf("%s: %+v, want a usage error: %s", args, got, want)
+		}
+	}
+}
+
+func TestCompletion(t *testing.T) {
+	config := filepath.Join(t.TempDir(), "config")
+	if err := os.WriteFile(config, []byte("[default]\n[profile busy]\nretry_mode = legacy\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for args, want := range map[string]string{
+		"co":                          "completion\tGenerate the autocompletion script for the specified shell\nconfig\t",
+		"help co":                     "config\t",
+		"get --mode a":                "standard\nadaptive\nlegacy\n:4",
+		"get --profile b":             "busy\ndefault\n:4",
+		"config --profile ":           "busy\ndefault\n:4",
+		"get --max-attempts ":         ":4",
+		"get --output ":               ":0",
+		"simulate b":                  "broken-bodies\nbrownout\nfleet\n",
+		"simulate --settings none,ad": "none,adaptive\nnone,adaptive=scaled\nnone,fleet\n",
+		"simulate --settings fleet+":  "fleet+long_poll\n",
+	} {
+		shell := clitest.Shell{Env: map[string]string{"AWS_CONFIG_FILE": config}}
+		got := run(t, shell, append([]string{cobra.ShellCompRequestCmd}, strings.Split(args, " ")...)...)
+		if got.Status != 0 || !strings.Contains(got.Out, want) {
+			t.Errorf("%q: %+v, want %q", args, got, want)
+		}
 	}
 }
 

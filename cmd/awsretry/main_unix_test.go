@@ -57,7 +57,7 @@ func TestCtrlCWhileReading(t *testing.T) {
 	<-received
 	cmd.Process.Signal(os.Interrupt)
 	cmd.Wait()
-	if status := cmd.ProcessState.ExitCode(); status != cli.Failure ||
+	if status := cmd.ProcessState.ExitCode(); status != cli.Interrupted ||
 		!strings.Contains(stderr.String(), "✗ interrupted after 1 attempt") {
 		t.Errorf("status %d, standard error\n%s", status, &stderr)
 	}

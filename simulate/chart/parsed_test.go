@@ -87,6 +87,25 @@ func parsed(t *testing.T, canvas *vgsvg.Canvas) drawing {
 	}
 }
 
+// texts counts the texts.
+func (d drawing) texts() map[string]int {
+	count := map[string]int{}
+	for _, l := range d.labels {
+		count[l.text]++
+	}
+	return count
+}
+
+// shaded returns how many events are shaded, with the one in the legend.
+func (d drawing) shaded() (n int) {
+	for _, p := range d.paths {
+		if p.fill == "#F1ECDF" {
+			n++
+		}
+	}
+	return n
+}
+
 // newLabel returns the label of a text element.
 func newLabel(t *testing.T, has map[string]string, text string) label {
 	t.Helper()

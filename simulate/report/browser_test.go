@@ -5,12 +5,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 )
@@ -20,11 +18,9 @@ import (
 type browser struct {
 	t       *testing.T
 	in      io.Writer
+	out     *bufio.Reader
 	session string // of the page
-
-	mu      sync.Mutex
 	last    int
-	waiting map[int]chan reply
 	events  []reply // of the page
 }
 
@@ -72,19 +68,13 @@ func startBrowser(t *testing.T) *browser {
 	}
 	commands.Close()
 	answers.Close()
-	b := &browser{t: t, in: in, waiting: map[int]chan reply{}}
-	read := make(chan struct{})
-	go func() {
-		defer close(read)
-		b.read(out)
-	}()
+	b := &browser{t: t, in: in, out: bufio.NewReader(out)}
 	t.Cleanup(func() {
-		fmt.Fprint(in, `{"id":1000000,"method":"Browser.close"}`+"\x00")
+		b.try(nil, "Browser.close", nil)
 		cmd.Wait()
 		cancel()
 		in.Close()
 		out.Close()
-		<-read
 		os.RemoveAll(profile) // a process of Chromium's may still write into it
 	})
 	var targets struct {
@@ -109,36 +99,6 @@ func startBrowser(t *testing.T) *browser {
 
 type values map[string]any
 
-// read passes on what the browser says, until it ends.
-func (b *browser) read(out io.Reader) {
-	scanner := bufio.NewReader(out)
-	for {
-		text, err := scanner.ReadString(0)
-		if err != nil {
-			break
-		}
-		var r reply
-		if json.Unmarshal([]byte(strings.TrimSuffix(text, "\x00")), &r) != nil {
-			break
-		}
-		b.mu.Lock()
-		if r.Method != "" {
-			b.events = append(b.events, r)
-		} else if answer := b.waiting[r.ID]; answer != nil {
-			delete(b.waiting, r.ID)
-			answer <- r
-		}
-		b.mu.Unlock()
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for id, answer := range b.waiting {
-		delete(b.waiting, id)
-		close(answer)
-	}
-	b.waiting = nil
-}
-
 var errGone = errors.New("the browser has ended")
 
 // command sends a command and decodes the answer into result, unless that is
@@ -150,40 +110,45 @@ func (b *browser) command(result any, method string, params values) {
 	}
 }
 
+// try is command with its error. It keeps the events that come before the
+// answer.
 func (b *browser) try(result any, method string, params values) error {
-	answer := make(chan reply, 1)
-	b.mu.Lock()
-	if b.waiting == nil {
-		b.mu.Unlock()
-		return errGone
+	if params == nil {
+		params = values{}
 	}
 	b.last++
 	request := values{"id": b.last, "method": method, "params": params}
-	if params == nil {
-		request["params"] = values{}
-	}
 	if b.session != "" {
 		request["sessionId"] = b.session
 	}
-	b.waiting[b.last] = answer
-	b.mu.Unlock()
 	text, err := json.Marshal(request)
 	if err != nil {
 		return err
 	}
 	if _, err := b.in.Write(append(text, 0)); err != nil {
-		return err
-	}
-	r, ok := <-answer
-	switch {
-	case !ok:
 		return errGone
-	case r.Error != nil:
-		return errors.New(r.Error.Message)
-	case result == nil:
-		return nil
 	}
-	return json.Unmarshal(r.Result, result)
+	for {
+		text, err := b.out.ReadString(0)
+		if err != nil {
+			return errGone
+		}
+		var r reply
+		if err := json.Unmarshal([]byte(strings.TrimSuffix(text, "\x00")), &r); err != nil {
+			return err
+		}
+		switch {
+		case r.Method != "":
+			b.events = append(b.events, r)
+		case r.ID != b.last:
+		case r.Error != nil:
+			return errors.New(r.Error.Message)
+		case result == nil:
+			return nil
+		default:
+			return json.Unmarshal(r.Result, result)
+		}
+	}
 }
 
 // eval evaluates an expression in the page, waits for it if it is a promise, and
@@ -214,48 +179,44 @@ func (b *browser) holds(expression string) bool {
 	return err == nil && r.Result.Value == true
 }
 
-// mouse moves the mouse, or presses or releases its button.
-func (b *browser) mouse(kind string, x, y float64) {
+// mouse moves the mouse, with its button held down or not, or presses or
+// releases the button.
+func (b *browser) mouse(kind string, x, y float64, down bool) {
 	b.t.Helper()
-	button, buttons := "none", 0
-	if kind != "mouseMoved" {
-		button = "left"
+	event := values{"type": kind, "x": x, "y": y, "button": "none", "buttons": 0, "clickCount": 1}
+	if down || kind == "mouseReleased" {
+		event["button"] = "left"
 	}
-	if kind == "mousePressed" {
-		buttons = 1
+	if down {
+		event["buttons"] = 1
 	}
-	b.command(nil, "Input.dispatchMouseEvent", values{
-		"type": kind, "x": x, "y": y, "button": button, "buttons": buttons, "clickCount": 1,
-	})
+	b.command(nil, "Input.dispatchMouseEvent", event)
 }
 
 // drag drags the mouse with its button pressed.
 func (b *browser) drag(fromX, toX, y float64) {
 	b.t.Helper()
-	b.mouse("mouseMoved", fromX, y)
-	b.mouse("mousePressed", fromX, y)
+	b.mouse("mouseMoved", fromX, y, false)
+	b.mouse("mousePressed", fromX, y, true)
 	for _, x := range []float64{fromX + 10, (fromX + toX) / 2, toX} {
-		b.command(nil, "Input.dispatchMouseEvent", values{
-			"type": "mouseMoved", "x": x, "y": y, "button": "left", "buttons": 1,
-		})
+		b.mouse("mouseMoved", x, y, true)
 	}
-	b.mouse("mouseReleased", toX, y)
+	b.mouse("mouseReleased", toX, y, false)
 }
 
-// key presses a key.
-func (b *browser) key(name, code, text string, virtual int) {
+// enter presses the Enter key.
+func (b *browser) enter() {
 	b.t.Helper()
 	for _, kind := range []string{"keyDown", "keyUp"} {
 		b.command(nil, "Input.dispatchKeyEvent", values{
-			"type": kind, "key": name, "code": code, "text": text, "windowsVirtualKeyCode": virtual,
+			"type": kind, "key": "Enter", "code": "Enter", "text": "\r", "windowsVirtualKeyCode": 13,
 		})
 	}
 }
 
-// heard returns the events with a method.
+// heard returns the events with a method so far.
 func (b *browser) heard(method string) []string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	eval[int](b, "1") // reads what the browser has said
 	var all []string
 	for _, e := range b.events {
 		if e.Method == method {

@@ -98,7 +98,7 @@ func TestInChromium(t *testing.T) {
 	})
 	t.Run("cursor", func(t *testing.T) {
 		at := b.chart(t, 0)
-		b.mouse("mouseMoved", at.x+at.width*0.5, at.y+at.height/2)
+		b.mouse("mouseMoved", at.x+at.width*0.5, at.y+at.height/2, false)
 		eventually(t, "all charts show the time of the cursor", func() bool {
 			times := eval[[]string](b, timesUnderCursor)
 			return len(times) == 9 && !slices.ContainsFunc(times, func(shown string) bool {
@@ -119,7 +119,7 @@ func TestInChromium(t *testing.T) {
 		b.drag(at.x+at.width/3, at.x+at.width*2/3, at.y+at.height/2)
 		eventually(t, "10s to 20s are shown", func() bool { return eval[string](b, shownRange) == "10s to 20s" })
 		last := b.chart(t, 8)
-		b.mouse("mouseMoved", last.x+last.width-2, last.y+last.height/2)
+		b.mouse("mouseMoved", last.x+last.width-2, last.y+last.height/2, false)
 		eventually(t, "the other charts zoom too", func() bool {
 			return !slices.ContainsFunc(eval[[]string](b, timesUnderCursor), func(shown string) bool {
 				d, err := time.ParseDuration(shown)
@@ -127,7 +127,7 @@ func TestInChromium(t *testing.T) {
 			})
 		})
 		eval[any](b, `document.getElementById("reset").focus()`)
-		b.key("Enter", "Enter", "\r", 13)
+		b.enter()
 		eventually(t, "the whole run is shown", func() bool { return eval[string](b, shownRange) == "0s to 30s" })
 		eval[any](b, `document.getElementById("in").click()`)
 		if got := eval[string](b, shownRange); got != "7.5s to 22.5s" {
@@ -144,7 +144,7 @@ func TestInChromium(t *testing.T) {
 		const name = `document.querySelectorAll(".u-legend .u-series th")[4]`
 		eval[any](b, name+`.focus()`)
 		before := eval[string](b, name+`.getAttribute("aria-pressed")`)
-		b.key("Enter", "Enter", "\r", 13)
+		b.enter()
 		if after := eval[string](b, name+`.getAttribute("aria-pressed")`); before != "false" || after != "true" {
 			t.Errorf("the curve is shown: %s, then %s", before, after)
 		}

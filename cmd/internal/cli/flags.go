@@ -69,11 +69,20 @@ func (n *Number) Set(s string) error {
 // the shell. Its Value is "" if the flag is not given.
 type Word struct {
 	Value    string
-	Kind     string // for the help: FILE, NAME
-	Required bool   // has no default
+	Kind     string          // for the help: FILE, NAME
+	Required bool            // has no default
+	Among    func() []string // what shells complete; nil: nothing
 }
 
 func (w *Word) String() string { return w.Value }
+
+// Complete implements Completer.
+func (w *Word) Complete(string) []string {
+	if w.Among == nil {
+		return nil
+	}
+	return w.Among()
+}
 
 // Type implements pflag.Value.
 func (w *Word) Type() string { return w.Kind }

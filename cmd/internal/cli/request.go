@@ -85,6 +85,9 @@ func (f *RequestFlags) Make(ctx context.Context, u *url.URL, method string, stdi
 		return nil, err
 	}
 	req.Header.Set("User-Agent", "awsretry/"+Version())
+	if fromFile && file == "" {
+		return nil, errors.New("--data: @ must be followed by the name of a file, or - for standard input")
+	}
 	if err := setHeaders(req, f.Headers); err != nil {
 		return nil, err
 	}
@@ -94,7 +97,7 @@ func (f *RequestFlags) Make(ctx context.Context, u *url.URL, method string, stdi
 	}
 	if fromFile {
 		if err := setBody(ctx, req, file, stdin); err != nil {
-			return nil, fmt.Errorf("--data: %w", err)
+			return nil, Failed(fmt.Errorf("--data: %w", err))
 		}
 	}
 	return req, nil
@@ -148,10 +151,7 @@ func isToken(s string) bool {
 // file is read in place, so that a retry can send it again whatever its size.
 // Of other standard input, the Transport buffers a limited amount for retries.
 func setBody(ctx context.Context, req *http.Request, name string, stdin io.Reader) error {
-	switch name {
-	case "":
-		return errors.New("@ must be followed by the name of a file, or - for standard input")
-	case "-":
+	if name == "-" {
 		if f, ok := stdin.(*os.File); ok {
 			return setFile(ctx, req, f)
 		}

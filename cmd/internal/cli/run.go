@@ -42,21 +42,24 @@ func (p Program) Main(args ...string) {
 // error, and returns the exit status. Reads of standard input end with ctx.
 func (p Program) Run(ctx context.Context, s term.Streams, args []string) int {
 	s.In = files.NewReader(ctx, s.In)
-	root := p.root(s)
+	root := p.Root(s)
 	root.SetArgs(append([]string{}, args...)) // nil would mean os.Args
 	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return 0
 	}
-	status := Usage
+	status, reported := Usage, false
 	if e := (*Error)(nil); errors.As(err, &e) {
-		if e.Err == nil {
-			return e.Status
-		}
-		status = e.Status
+		status, reported = e.Status, e.Err == nil
 	}
 	if ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
 		err, status = ErrInterrupted, Failure
+	}
+	if ctx.Err() != nil && status == Failure {
+		status = Interrupted
+	}
+	if reported {
+		return status
 	}
 	fmt.Fprintf(s.Err, "%s: %s\n", cmd.CommandPath(), term.Printable(term.WithoutPackages(err.Error())))
 	if status == Usage {
@@ -65,8 +68,9 @@ func (p Program) Run(ctx context.Context, s term.Streams, args []string) int {
 	return status
 }
 
-func (p Program) root(s term.Streams) *cobra.Command {
-	root := &cobra.Command{
+// Root makes the command that has all others.
+func (p Program) Root(s term.Streams) *cobra.Command {
+	root := Parent(&cobra.Command{
 		Use:           p.Name,
 		Short:         p.Short,
 		Long:          p.Long,
@@ -74,16 +78,22 @@ func (p Program) root(s term.Streams) *cobra.Command {
 		Version:       Version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
-	}
+	})
 	root.SetVersionTemplate(p.Name + " {{.Version}}\n")
 	root.SetIn(s.In)
 	root.SetOut(s.Out)
 	root.SetErr(s.Err)
 	root.SetFlagErrorFunc(flagError)
-	root.CompletionOptions.HiddenDefaultCmd = true
+	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { printHelp(cmd, s) })
+	root.SetHelpCommand(helpCommand())
 	for _, newCommand := range p.Commands {
 		root.AddCommand(newCommand(s))
 	}
 	root.AddCommand(p.version())
+	root.InitDefaultCompletionCmd()
+	if completion, _, err := root.Find([]string{"completion"}); err == nil {
+		Parent(completion)
+	}
+	completeFlags(root)
 	return root
 }

@@ -27,7 +27,7 @@ func TestExitStatus(t *testing.T) {
 		{"failure with context", fmt.Errorf("file: %w", Failed(io.EOF)),
 			Failure, "awsretry test: file: EOF\n"},
 		{"reported", Reported(HTTPError), HTTPError, ""},
-		{"interrupted", nil, Failure, "awsretry test: interrupted\n"},
+		{"interrupted", nil, Interrupted, "awsretry test: interrupted\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(t.Context())

@@ -23,6 +23,7 @@ func (p Program) version() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
+		Long:  "Prints the version of the program, and of Go.",
 		Args:  Exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s %s %s %s/%s\n",

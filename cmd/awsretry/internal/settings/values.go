@@ -18,6 +18,8 @@ type choice struct {
 func (c *choice) String() string { return c.value }
 func (c *choice) Type() string   { return strings.Join(c.allowed, "|") }
 
+func (c *choice) Complete(string) []string { return c.allowed }
+
 func (c *choice) Set(s string) error {
 	s = strings.ToLower(s)
 	if !slices.Contains(c.allowed, s) {

@@ -50,8 +50,8 @@ func TestRedriveInterruptedWhileSending(t *testing.T) {
 				Err:       stderr,
 				Terminals: []string{"stderr"},
 			}.RunContext(ctx, t, New, "letters", "redrive", "--policy", "-", dir)
-			if got.Status != 1 || requests.Load() != 1 || aborted.Load() {
-				t.Errorf("status %d, %d requests, aborted: %t; want 1, 1, false",
+			if got.Status != cli.Interrupted || requests.Load() != 1 || aborted.Load() {
+				t.Errorf("status %d, %d requests, aborted: %t; want 130, 1, false",
 					got.Status, requests.Load(), aborted.Load())
 			}
 			if n := lettersIn(t, dir); n != c.left {
@@ -72,7 +72,7 @@ func TestRedriveInterruptedWhileReading(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	shell := clitest.Shell{In: &clitest.Stuck{Began: func() { cancel(errors.New("interrupt signal received")) }}}
 	got := shell.RunContext(ctx, t, New, "letters", "redrive", "--policy", "-", t.TempDir())
-	if want := (clitest.Result{Status: cli.Failure, Err: "awsretry-deliver letters redrive: interrupted\n"}); got != want {
+	if want := (clitest.Result{Status: cli.Interrupted, Err: "awsretry-deliver letters redrive: interrupted\n"}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 }
@@ -85,7 +85,7 @@ func TestRedriveInterruptedWhileCounting(t *testing.T) {
 	cancel()
 	for _, args := range [][]string{{dir}, {"--dry-run", dir}, {"--json", dir}} {
 		got := clitest.Shell{}.RunContext(ctx, t, New, append([]string{"letters", "redrive"}, args...)...)
-		want := clitest.Result{Status: cli.Failure, Err: "awsretry-deliver letters redrive: interrupted\n"}
+		want := clitest.Result{Status: cli.Interrupted, Err: "awsretry-deliver letters redrive: interrupted\n"}
 		if got != want || len(s.Bodies()) > 0 {
 			t.Errorf("%q: %+v, want %+v and nothing sent", args, got, want)
 		}
@@ -102,7 +102,7 @@ func TestListInterrupted(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		stdout := clitest.NewWatch(".letter", cancel)
 		got := clitest.Shell{Out: stdout}.RunContext(ctx, t, New, append([]string{"letters", "list"}, args...)...)
-		if got.Status != cli.Failure || got.Err != "awsretry-deliver letters list: interrupted\n" ||
+		if got.Status != cli.Interrupted || got.Err != "awsretry-deliver letters list: interrupted\n" ||
 			strings.Count(stdout.String(), ".letter") != 1 {
 			t.Errorf("%q: %+v, want status 1 and an interruption after one letter:\n%s", args, got, stdout)
 		}

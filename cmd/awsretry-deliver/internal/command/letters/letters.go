@@ -4,7 +4,6 @@ package letters
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"net/url"
 	"os"
@@ -18,21 +17,14 @@ import (
 
 // New returns the command.
 func New(s term.Streams) *cobra.Command {
-	cmd := &cobra.Command{
+	cmd := cli.Parent(&cobra.Command{
 		Use:   "letters",
 		Short: "List the deliveries that failed for good, or send them again",
 		Long: `A dead letter is a request that a delivery policy gave up. The package delivery keeps each as a file in a
 folder (see its package letters), ready to be sent again: with its body and all its headers, credentials among them.`,
 		Example: `  awsretry-deliver letters list /var/lib/hooks
   awsretry-deliver letters redrive --policy policy.json /var/lib/hooks`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return fmt.Errorf("unknown command %q; it must be list or redrive", args[0])
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return cli.Failed(cmd.Help()) },
-	}
+	})
 	cmd.AddCommand(newList(s), newRedrive(s))
 	return cmd
 }

@@ -135,7 +135,7 @@ func TestErrors(t *testing.T) {
 		status int
 		want   string
 	}{
-		{[]string{"letters", "bury"}, cli.Usage, `unknown command "bury"; it must be list or redrive`},
+		{[]string{"letters", "bury"}, cli.Usage, `unknown command "bury"`},
 		{[]string{"letters", "list"}, cli.Usage, "DIR is missing"},
 		{[]string{"letters", "redrive"}, cli.Usage, "DIR is missing"},
 		{[]string{"letters", "list", "a", "b"}, cli.Usage, `"b" is one too many`},

@@ -28,14 +28,11 @@ deleted, or stays. A DIR that does not exist has no dead letters: the first lett
 
 After Ctrl-C, the attempt in progress ends on its own, so that no letter is both delivered and kept, and then redrive
 stops. A second Ctrl-C stops it at once. If the terminal goes away, or the reader of standard output, redrive stops in
-the same way.
-
-Exit status: 0 all letters were delivered; 22 some are left, apart from those beyond --limit; 1 an error, an
-interruption, or something in DIR that is not a dead letter; 2 wrong usage, and nothing was sent.`,
+the same way.`,
 		Example: `  awsretry-deliver letters redrive /var/lib/hooks
   awsretry-deliver letters redrive --dry-run /var/lib/hooks
   awsretry-deliver letters redrive --limit 1 --max-failures 3 /var/lib/hooks
-  awsretry-deliver letters redrive --policy policy.json --json /var/lib/hooks >>redrive.jsonl`,
+  awsretry-deliver letters redrive --policy policy.json /var/lib/hooks`,
 		Args: cli.Exactly("DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error { return r.run(cmd.Context(), args[0]) },
 	}
@@ -48,6 +45,9 @@ interruption, or something in DIR that is not a dead letter; 2 wrong usage, and 
 	set.Var(&r.maxFailures, "max-failures", "stop when this many letters in a row were not delivered (default never)")
 	set.BoolVar(&r.json, "json", false,
 		"print a JSON object for each letter, on a line of its own, and one for them all")
+	cli.DescribeExit(cmd, 0, "all letters were delivered")
+	cli.DescribeExit(cmd, cli.Failure, "an error, or something in DIR that is not a dead letter")
+	cli.DescribeExit(cmd, cli.HTTPError, "some letters are left, apart from those beyond --limit")
 	return cmd
 }
 

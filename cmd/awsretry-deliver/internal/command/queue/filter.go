@@ -33,8 +33,16 @@ func (f *filterFlags) register(set *pflag.FlagSet) {
 }
 
 func (f *filterFlags) registerState(set *pflag.FlagSet) {
-	f.state = cli.Word{Kind: "STATE"}
+	f.state = cli.Word{Kind: "STATE", Among: stateNames}
 	set.Var(&f.state, "state", "those in this state: waiting, running, delivered, dead or canceled")
+}
+
+func stateNames() []string {
+	var names []string
+	for _, state := range states {
+		names = append(names, string(state))
+	}
+	return names
 }
 
 // filter returns the filter of the flags and the numbers.

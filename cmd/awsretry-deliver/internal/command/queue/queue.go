@@ -67,11 +67,9 @@ func newEnqueue(s term.Streams) *cobra.Command {
 awsretry-deliver work makes its attempts. A body has 256 KiB at most. All attempts of a delivery have the same
 Idempotency-Key: an endpoint that knows it sees a delivery once, any other at least once.
 
-` + about + ` An SQLite file is made readable by its owner only.
-
-Exit status: 0 success; 1 an error or an interruption; 2 wrong usage, and nothing was stored.`,
-		Example: `  awsretry-deliver enqueue --db deliveries.db -d @order.json https://hooks.example.com/orders
-  awsretry-deliver enqueue --db deliveries.db --policy policy.json --key order-17 -d hello https://example.com/`,
+` + about + ` An SQLite file is made readable by its owner only.`,
+		Example: `  awsretry-deliver enqueue --db deliveries.db -d @body.json https://example.com/
+  awsretry-deliver enqueue --db deliveries.db --key order17 https://example.com/`,
 		Args: cli.Exactly("URL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c.request.Parsed(cmd.Flags())
@@ -97,12 +95,9 @@ the end of the terminal, it takes no more deliveries, and the attempts in progre
 --stop-timeout. Those that do not are cut off within 5 more seconds, and are made again by the next work. A second
 Ctrl-C stops it at once, and what was in progress is made again, after --attempt-timeout and 49 seconds at most.
 
-` + about + `
-
-Exit status: 0 success, also after a signal, if all attempts ended on their own; 22 with --until-empty, if there are new
-dead letters; 1 an error, an interruption, or attempts that were cut off; 2 wrong usage, and nothing was sent.`,
+` + about + ``,
 		Example: `  awsretry-deliver work --db deliveries.db --workers 20
-  awsretry-deliver work --db postgres://queue@db.example.com/deliveries --until-empty`,
+  awsretry-deliver work --db postgres://queue@db.example.com/hooks --until-empty`,
 		Args: cli.Exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error { return c.runWork(cmd.Context()) },
 	}
@@ -114,6 +109,9 @@ dead letters; 1 an error, an interruption, or attempts that were cut off; 2 wron
 	set.BoolVar(&c.work.untilEmpty, "until-empty", false, "stop when no delivery waits, not even for a retry")
 	c.jsonFlag(set)
 	c.register(cmd, "Work", set)
+	cli.DescribeExit(cmd, 0, "success, also after a signal, unless attempts were cut off")
+	cli.DescribeExit(cmd, cli.Failure, "an error")
+	cli.DescribeExit(cmd, cli.HTTPError, "with --until-empty: there are new dead letters")
 	return cmd
 }
 
@@ -123,9 +121,7 @@ func newList(s term.Streams) *cobra.Command {
 		Use:   "list --db STORE [flags] [ID...]",
 		Short: "List deliveries, the oldest first",
 		Long: `Lists the deliveries with the given numbers or, without numbers, all that the flags select. URLs are shown
-without their queries, which may be secret.
-
-Exit status: 0 success; 1 an error or an interruption; 2 wrong usage.`,
+without their queries, which may be secret.`,
 		Example: `  awsretry-deliver list --db deliveries.db --state dead
   awsretry-deliver list --db deliveries.db --json 17 18`,
 		Args: cobra.ArbitraryArgs,
@@ -142,11 +138,9 @@ Exit status: 0 success; 1 an error or an interruption; 2 wrong usage.`,
 func newStats(s term.Streams) *cobra.Command {
 	c := command{Streams: s}
 	cmd := &cobra.Command{
-		Use:   "stats --db STORE [flags]",
-		Short: "Count the deliveries in each state",
-		Long: `Counts the deliveries in each state.
-
-Exit status: 0 success; 1 an error or an interruption; 2 wrong usage.`,
+		Use:     "stats --db STORE [flags]",
+		Short:   "Count the deliveries in each state",
+		Long:    `Counts the deliveries in each state.`,
 		Example: `  awsretry-deliver stats --db deliveries.db`,
 		Args:    cli.Exactly(),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return c.stats(cmd.Context()) },
@@ -163,10 +157,8 @@ func newRedrive(s term.Streams) *cobra.Command {
 		Use:   "redrive --db STORE [flags] [ID...]",
 		Short: "Have dead letters delivered again, from the beginning of their policies",
 		Long: `Has the dead letters with the given numbers delivered again or, without numbers, all that the flags select.
-Their policies begin again.
-
-Exit status: 0 success; 1 an error, an interruption, or a number of no dead letter; 2 wrong usage.`,
-		Example: `  awsretry-deliver redrive --db deliveries.db --endpoint https://hooks.example.com --dry-run
+Their policies begin again.`,
+		Example: `  awsretry-deliver redrive --db deliveries.db --endpoint https://example.com
   awsretry-deliver redrive --db deliveries.db 17`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error { return c.redrive(cmd.Context(), args) },
@@ -176,17 +168,16 @@ Exit status: 0 success; 1 an error, an interruption, or a number of no dead lett
 	set.BoolVar(&c.dryRun, "dry-run", false, "list what would be delivered again, and change nothing")
 	c.jsonFlag(set)
 	c.register(cmd, "Which, and how", set)
+	cli.DescribeExit(cmd, cli.Failure, "an error, or a number that is not of a dead letter")
 	return cmd
 }
 
 func newCancel(s term.Streams) *cobra.Command {
 	c := command{Streams: s}
 	cmd := &cobra.Command{
-		Use:   "cancel --db STORE ID...",
-		Short: "Cancel deliveries",
-		Long: `Cancels the deliveries with the given numbers.
-
-Exit status: 0 success; 1 an error, an interruption, or a number of no delivery that can be canceled; 2 wrong usage.`,
+		Use:     "cancel --db STORE ID...",
+		Short:   "Cancel deliveries",
+		Long:    `Cancels the deliveries with the given numbers.`,
 		Example: `  awsretry-deliver cancel --db deliveries.db 17`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -197,5 +188,6 @@ Exit status: 0 success; 1 an error, an interruption, or a number of no delivery 
 		RunE: func(cmd *cobra.Command, args []string) error { return c.cancel(cmd.Context(), args) },
 	}
 	c.register(cmd, "", nil)
+	cli.DescribeExit(cmd, cli.Failure, "an error, or a number of no delivery that can be canceled")
 	return cmd
 }

@@ -159,7 +159,7 @@ func TestErrors(t *testing.T) {
 		{[]string{"enqueue", "--db", db, "--key", "a", "-H", "idempotency-key: b", url}, cli.Usage, "exclude each other"},
 		{[]string{"enqueue", "--db", db, "-X", "A B", url}, cli.Usage, `--method is "A B"`},
 		{[]string{"enqueue", "--db", db, "-d", "@" + large, url}, cli.Usage, "--data is too long; a delivery's body may have 262,144 bytes"},
-		{[]string{"enqueue", "--db", db, "-d", "@" + none, url}, cli.Usage, "--data: "},
+		{[]string{"enqueue", "--db", db, "-d", "@" + none, url}, 1, "--data: "},
 		{[]string{"enqueue", "--db", db, "--policy", "-", "-d", "@-", url}, cli.Usage, "both to be read from standard input"},
 		{[]string{"enqueue", "--db", db, "--policy", "-", url}, 1, "standard input:1:1: not JSON"},
 		{[]string{"enqueue", "--db", db, "--policy", none, url}, 1, "none.db: no such file"},

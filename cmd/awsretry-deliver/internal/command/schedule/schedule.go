@@ -27,9 +27,7 @@ func New(s term.Streams) *cobra.Command {
 		Long: `Prints the phases of an Amazon SNS delivery policy, every pause between its attempts, and the time that
 has passed after each pause. With --svg or --png, it draws the pauses too. The pauses are without jitter, which changes
 each by up to a tenth. POLICY.json is the policy of a subscription or of a topic, also as Amazon SNS returns it; - is
-standard input.
-
-Exit status: 0 success; 1 the policy is not valid, or a file cannot be read or written; 2 wrong usage.`,
+standard input.`,
 		Example: `  awsretry-deliver schedule policy.json
   awsretry-deliver schedule --compare --svg schedule.svg policy.json
   awsretry-deliver schedule --aws-managed

@@ -243,7 +243,7 @@ func TestInterruptedWhileReading(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	shell := clitest.Shell{In: &clitest.Stuck{Began: func() { cancel(errors.New("interrupt signal received")) }}}
 	got := shell.RunContext(ctx, t, New, "schedule", "-")
-	if want := (clitest.Result{Status: cli.Failure, Err: "awsretry-deliver schedule: interrupted\n"}); got != want {
+	if want := (clitest.Result{Status: cli.Interrupted, Err: "awsretry-deliver schedule: interrupted\n"}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 }

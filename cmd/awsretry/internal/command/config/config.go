@@ -20,7 +20,7 @@ import (
 // New returns the command.
 func New(s term.Streams) *cobra.Command {
 	var (
-		profile = cli.Word{Kind: "PROFILE"}
+		profile cli.Word
 		asJSON  bool
 	)
 	cmd := &cobra.Command{
@@ -43,7 +43,7 @@ leads to a warning.`,
 			}
 			resolved, err := awsretry.Source{Profile: profile.Value, Getenv: s.Getenv}.Resolve()
 			if err != nil {
-				return err
+				return cli.Failed(err)
 			}
 			rows := rowsOf(resolved, profile.Value, s.Getenv)
 			if asJSON {
@@ -52,7 +52,7 @@ leads to a warning.`,
 			return cli.Failed(writeTable(s, rows))
 		},
 	}
-	cmd.Flags().Var(&profile, "profile", settings.ProfileUsage)
+	settings.RegisterProfile(cmd.Flags(), &profile, s.Getenv)
 	cmd.Flags().BoolVar(&asJSON, "json", false,
 		"print a JSON object: for each setting its value and where it came from")
 	return cmd

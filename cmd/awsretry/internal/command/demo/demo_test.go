@@ -163,7 +163,7 @@ func (w cancelingWriter) Write(p []byte) (int, error) {
 func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	got := clitest.Shell{Out: cancelingWriter{cancel}}.RunContext(ctx, t, New, "demo")
-	if got.Status != cli.Failure || got.Err != "awsretry demo: interrupted\n" {
+	if got.Status != cli.Interrupted || got.Err != "awsretry demo: interrupted\n" {
 		t.Errorf("%+v, want status 1 and the interruption", got)
 	}
 }

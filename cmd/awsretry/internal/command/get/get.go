@@ -42,14 +42,11 @@ With --resume and --output, a download that fails, or that you interrupt, leaves
 FILE.<hash of the URL>.<ETag>.part. The next get of the same URL with --resume and the same FILE continues it if the
 object still has that ETag, else it starts again. When a download is complete, these files are removed.
 
-The settings come from the flags, else from the environment and the shared AWS config file (see awsretry config).
-
-Exit status: 0 success; 22 an HTTP error after the last retry; 2 wrong usage, and nothing was sent; 1 anything else.`,
-		Example: `  awsretry get http://127.0.0.1:8080/flaky                   with awsretry demo --serve --port 8080
-  awsretry get https://api.example.com/orders
-  awsretry get --mode adaptive --max-attempts 8 --attempt-timeout 2s --timeout 1m https://api.example.com/orders
-  awsretry get -X PUT -H 'Content-Type: application/json' -d @order.json https://api.example.com/orders/17
-  awsretry get --base-delay 200ms --max-delay 5s -o orders.json https://api.example.com/orders
+The settings come from the flags, else from the environment and the shared AWS config file (see awsretry config).`,
+		Example: `  awsretry get https://api.example.com/orders
+  awsretry get --mode adaptive --max-attempts 8 https://api.example.com/orders
+  awsretry get -H 'X-Token: 1' -d @order.json https://api.example.com/orders
+  awsretry get --base-delay 200ms -o orders.json https://api.example.com/orders
   awsretry get --resume -o backup.tar https://files.example.com/backup.tar
   awsretry get --json https://api.example.com/orders 2>attempts.jsonl`,
 		Args: cli.Exactly("URL"),
@@ -66,8 +63,9 @@ Exit status: 0 success; 22 an HTTP error after the last retry; 2 wrong usage, an
 	set.BoolVar(&c.request.resume, "resume", false, "continue a body that breaks off, for a GET")
 	set.BoolVar(&c.json, "json", false, "print a JSON object for each attempt, on a line of its own")
 	set.Var(&c.timeout, "timeout", "give up after this time, delays and body included (default none)")
-	c.settings.Register(retries)
+	c.settings.Register(retries, s.Getenv)
 	cli.AddGroups(cmd, cli.Group{Title: "Request", Flags: set}, cli.Group{Title: "Retries", Flags: retries})
+	cli.DescribeExit(cmd, cli.HTTPError, "the response is an HTTP error, after the last retry")
 	return cmd
 }
 
@@ -106,7 +104,7 @@ func (c *command) run(ctx context.Context, address string) error {
 		if req.Body != nil {
 			req.Body.Close()
 		}
-		return unsent(ctx, ended.explain(fmt.Errorf("--output: %w", err)))
+		return cli.Failed(ended.explain(fmt.Errorf("--output: %w", err)))
 	}
 	c.warnMissingFiles()
 

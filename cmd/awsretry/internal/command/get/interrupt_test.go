@@ -40,7 +40,7 @@ func TestInterrupted(t *testing.T) {
 				if asJSON {
 					want = `{"error":"interrupted"}`
 				}
-				if got.Status != cli.Failure || got.Out != "" || !strings.Contains(stderr, want) {
+				if got.Status != cli.Interrupted || got.Out != "" || !strings.Contains(stderr, want) {
 					t.Errorf("%+v, want status 1 and %q:\n%s", got, want, stderr)
 				}
 			})
@@ -52,7 +52,7 @@ func TestInterruptedWhileWriting(t *testing.T) {
 	s := clitest.Start(t, clitest.Fine)
 	ctx, cancel := context.WithCancel(t.Context())
 	got := clitest.Shell{Out: &clitest.Stuck{Began: cancel}}.RunContext(ctx, t, New, "get", s.URL)
-	if got.Status != cli.Failure || !strings.Contains(got.Err, "the body could not be written: interrupted") {
+	if got.Status != cli.Interrupted || !strings.Contains(got.Err, "the body could not be written: interrupted") {
 		t.Errorf("%+v, want status 1 and the interruption", got)
 	}
 }

@@ -39,7 +39,7 @@ func TestInterruptedAtPipe(t *testing.T) {
 		t.Run(flag, func(t *testing.T) {
 			s := clitest.Start(t, clitest.Fine)
 			got := clitest.Shell{}.RunContext(ctx, t, New, "get", flag+newPipe(t), s.URL)
-			if got.Status != cli.Failure || !strings.Contains(got.Err, "interrupted") || len(s.Bodies()) > 0 {
+			if got.Status != cli.Interrupted || !strings.Contains(got.Err, "interrupted") || len(s.Bodies()) > 0 {
 				t.Errorf("%+v, want status 1 and the interruption, and nothing sent", got)
 			}
 		})

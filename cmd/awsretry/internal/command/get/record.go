@@ -16,7 +16,7 @@ import (
 type record struct {
 	Attempt    int       `json:"attempt"`
 	Offset     int64     `json:"offset,omitempty"` // of the rest of a body that broke off
-	Start      time.Time `json:"start"`
+	Start      time.Time `json:"start,omitzero"`
 	Method     string    `json:"method"`
 	URL        string    `json:"url"`
 	Status     int       `json:"status,omitempty"`

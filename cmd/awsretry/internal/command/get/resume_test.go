@@ -249,7 +249,7 @@ func TestResumeInterrupted(t *testing.T) {
 				"-o", path, (&fragile{}).start(t)}, c.args...)
 			got := clitest.Shell{Err: watch}.RunContext(ctx, t, New, args...)
 			wantFile(t, path, "old", 400)
-			if text := watch.String(); got.Status != cli.Failure || !strings.Contains(text, c.want) ||
+			if text := watch.String(); got.Status != cli.Interrupted || !strings.Contains(text, c.want) ||
 				!strings.Contains(text, "interrupted") {
 				t.Errorf("status %d, want 1 and %q:\n%s", got.Status, c.want, text)
 			}

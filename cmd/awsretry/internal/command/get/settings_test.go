@@ -68,7 +68,7 @@ func TestInvalidConfigFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := clitest.Shell{Env: map[string]string{"AWS_CONFIG_FILE": path}}.Run(t, New, "get", "http://127.0.0.1:1/")
-	if got.Status != cli.Usage || !strings.Contains(got.Err, path) || !strings.Contains(got.Err, "has no [SECTION]") {
-		t.Errorf("%+v, want a usage error that names the file", got)
+	if got.Status != cli.Failure || !strings.Contains(got.Err, path) || !strings.Contains(got.Err, "has no [SECTION]") {
+		t.Errorf("%+v, want status 1 and the name of the file", got)
 	}
 }

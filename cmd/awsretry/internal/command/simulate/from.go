@@ -36,16 +36,16 @@ func (c *command) runFrom(ctx context.Context, given func(flag string) bool, typ
 	if c.writeTo.Value != "" {
 		var err error
 		if file, err = files.Create(ctx, c.writeTo.Value, c.Out); err != nil { // before the log takes its time
-			return fmt.Errorf("--write: %w", err)
+			return cli.Failed(fmt.Errorf("--write: %w", err))
 		}
 	}
 	fitted, err := c.fit(ctx)
 	if err != nil {
 		file.Abandon()
 		if ctx.Err() != nil {
-			return cli.Failed(cli.ErrInterrupted)
+			err = cli.ErrInterrupted
 		}
-		return err
+		return cli.Failed(err)
 	}
 	if err := c.write(fitted, file); err != nil {
 		return cli.Failed(err)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"example.com/awsretry/cmd/internal/cli"
 	"example.com/awsretry/simulate/chart"
 	"example.com/awsretry/simulate/scenario"
 )
@@ -27,7 +28,7 @@ func (c *command) scenario(name string, given func(flag string) bool) (scenario.
 			err, strings.Join(scenario.Names(), ", "))
 	}
 	if err != nil {
-		return s, err
+		return s, cli.Failed(err)
 	}
 	return c.changed(s, 0, given)
 }

@@ -50,11 +50,14 @@ delivery=FILE (an Amazon SNS delivery policy; also aws-managed and customer-mana
 +long_poll and +quota=NAME (documents, sdk, 2026 or none) switch these on.`,
 		Example: `  awsretry simulate outage --picture outage.svg
   awsretry simulate outage --report outage.html
-  awsretry simulate throttle --settings adaptive,adaptive=scaled,profile=production
+  awsretry simulate throttle --settings adaptive,profile=production
   awsretry simulate outage --clients 10000 --duration 10m
   awsretry simulate --print brownout > mine.yaml && awsretry simulate mine.yaml
-  awsretry simulate --from service.log.gz --write traffic.yaml --settings adaptive,revision2026`,
+  awsretry simulate --from service.log.gz --settings adaptive,revision2026`,
 		Args: c.arguments,
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return scenario.Names(), cobra.ShellCompDirectiveDefault // or a file
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if c.from.Value != "" {
 				return c.runFrom(cmd.Context(), cmd.Flags().Changed, typed(cmd, args))
@@ -125,7 +128,7 @@ func (c *command) run(ctx context.Context, of scenario.Scenario, typed string) e
 	}
 	views := c.views(typed)
 	if err := views.open(ctx, c.Out); err != nil { // before the simulation takes its time
-		return err
+		return cli.Failed(err)
 	}
 	result, err := c.simulate(ctx, of)
 	if err == nil {

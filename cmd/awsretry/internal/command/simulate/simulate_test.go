@@ -10,7 +10,7 @@ import (
 
 	"example.com/awsretry/cmd/internal/cli"
 	"example.com/awsretry/cmd/internal/clitest"
-	engine "example.com/awsretry/simulate"
+	"example.com/awsretry/simulate/scenario"
 )
 
 // quick returns a command line that simulates little.
@@ -30,7 +30,10 @@ func TestSimulate(t *testing.T) {
 
 	picture := filepath.Join(t.TempDir(), "outage.svg")
 	r := clitest.Shell{}.Run(t, New, quick("--json", "--seed", "5", "--picture", picture)...)
-	var result engine.Result
+	var result struct {
+		Scenario scenario.Scenario
+		Outcomes []json.RawMessage
+	}
 	if err := json.Unmarshal([]byte(r.Out), &result); err != nil || r.Status != 0 || r.Err != "" {
 		t.Fatalf("%+v: %v", r, err)
 	}
@@ -114,10 +117,10 @@ func TestErrors(t *testing.T) {
 	}{
 		{[]string{"simulate"}, cli.Usage, []string{"SCENARIO|FILE is missing"}},
 		{[]string{"simulate", ""}, cli.Usage, []string{"awsretry simulate: SCENARIO|FILE is empty\n"}},
-		{[]string{"simulate", "flood"}, cli.Usage, []string{"no such file", "broken-bodies, brownout, fleet, herd"}},
+		{[]string{"simulate", "flood"}, cli.Failure, []string{"no such file", "broken-bodies, brownout, fleet, herd"}},
 		{[]string{"simulate", "--print", "flood"}, cli.Usage, []string{`no ready scenario "flood"`}},
-		{[]string{"simulate", file}, cli.Usage, []string{"bad.yaml", `[2:1] unknown field "client"`}},
-		{[]string{"simulate", folder}, cli.Usage, []string{folder + " is not a regular file; it must be one"}},
+		{[]string{"simulate", file}, cli.Failure, []string{"bad.yaml", `[2:1] unknown field "client"`}},
+		{[]string{"simulate", folder}, cli.Failure, []string{folder + " is not a regular file; it must be one"}},
 		{quick("--settings", "eager"), cli.Usage, []string{`"eager"`, "none, naive, standard"}},
 		{quick("--settings", ""), cli.Usage, []string{`--settings is ""; it must be a list such as none,standard`}},
 		{quick("--settings", "none,"), cli.Usage,
@@ -145,9 +148,9 @@ func TestErrors(t *testing.T) {
 		{quick("--report", ""), cli.Usage, []string{`--report is ""; it must not be empty`}},
 		{quick("--report", "x.pdf"), cli.Usage, []string{`--report is "x.pdf"; it must end with .html`}},
 		{quick("--report", "-"), cli.Usage, []string{`--report is "-"; it must end with .html`}},
-		{quick("--report", filepath.Join(folder, "none", "x.html")), cli.Usage,
+		{quick("--report", filepath.Join(folder, "none", "x.html")), cli.Failure,
 			[]string{"--report: ", "no such file"}},
-		{quick("--picture", filepath.Join(folder, "none", "x.svg")), cli.Usage,
+		{quick("--picture", filepath.Join(folder, "none", "x.svg")), cli.Failure,
 			[]string{"--picture: ", "no such file"}},
 		{quick("--settings", "profile=missing"), cli.Failure,
 			[]string{`setting "profile=missing": profile is "missing"; it must be a profile`}},
@@ -171,7 +174,7 @@ func TestInterrupted(t *testing.T) {
 	folder := t.TempDir()
 	picture, report := filepath.Join(folder, "x.png"), filepath.Join(folder, "x.html")
 	r := clitest.Shell{}.RunContext(ctx, t, New, quick("--picture", picture, "--report", report)...)
-	if r.Status != cli.Failure || !strings.Contains(r.Err, "interrupted") {
+	if r.Status != cli.Interrupted || !strings.Contains(r.Err, "interrupted") {
 		t.Errorf("%+v", r)
 	}
 	if left, err := os.ReadDir(folder); err != nil || len(left) > 0 {
