@@ -1,5 +1,5 @@
 // Package simulate is the command awsretry simulate. The simulation itself is
-// package cmd/awsretry/simulate.
+// package example.com/awsretry/simulate.
 package simulate
 
 import (
@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/spf13/cobra"
 
 	"example.com/awsretry/cmd/awsretry/internal/exit"
@@ -34,29 +35,41 @@ func New(s iostreams.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "simulate SCENARIO|FILE | --from LOG",
 		Short: "See what settings do to a service and its callers before they are deployed",
-		Long: `Lets a fleet of clients call a modeled service through the real library, in virtual time, once for each
-setting, and compares the outcomes in a table, in a picture and in a report to look into. It sends nothing anywhere.
-The same seed gives the same result.
+		Long: `Lets a fleet of clients call a modeled service through the real library, in
+virtual time, once for each setting, and compares the outcomes in a table, in a
+picture and in a report to look into. It sends nothing anywhere. The same seed
+gives the same result.
 
-Scenarios are ready by name: ` + strings.Join(scenario.Names(), ", ") + `. --print prints one as a file, which
-explains every field and is a start for a file of your own, in YAML or JSON.
+Scenarios are ready by name:
+` + text.WrapSoft(strings.Join(scenario.Names(), ", "), 79) + `.
+--print prints one as a file, which explains every field and is a start for a
+file of your own, in YAML or JSON.
 
---from reads the JSON lines that awsretry.LogAllTo wrote, fits the clients, the service and the present setting to
-them, and compares other settings on that. --write keeps the scenario as a file to change. A log of more than ten
-minutes is fitted where most attempts failed; --duration is for more or less of it.
+--from reads the JSON lines that awsretry.LogAllTo wrote, fits the clients, the
+service and the present setting to them, and compares other settings on that.
+--write keeps the scenario as a file to change. A log of more than ten minutes
+is fitted where most attempts failed; --duration is for more or less of it.
 
-Settings are none, naive (a loop with a fixed delay), standard, adaptive, adaptive=scaled (scaled pacing in place of
-the AWS SDKs'), fleet and fleet=scaled (adaptive, shared by all clients through a store), revision2026, legacy,
-delivery=FILE (an Amazon SNS delivery policy; also aws-managed and customer-managed) and profile=NAME (of
-~/.aws/config). After standard, adaptive, fleet and revision2026, +resume, +share_retry_after, +no_spread,
-+long_poll and +quota=NAME (documents, sdk, 2026 or none) switch these on.`,
-		Example: `  awsretry simulate outage --picture outage.svg
-  awsretry simulate outage --report outage.html
-  awsretry simulate throttle --settings adaptive,adaptive=scaled,profile=production
+Settings:
+  none, naive                  no retries; a loop with a fixed delay
+  standard, adaptive, legacy   the AWS SDKs' modes
+  revision2026                 standard mode, with the AWS SDKs' rules of 2026
+  adaptive=scaled              scaled pacing in place of the AWS SDKs'
+  fleet, fleet=scaled          adaptive, shared by all clients through a store
+  delivery=FILE                an Amazon SNS delivery policy; also aws-managed
+                               and customer-managed
+  profile=NAME                 what ~/.aws/config has
+After standard, adaptive, fleet and revision2026, +resume, +share_retry_after,
++no_spread, +long_poll and +quota=NAME (documents, sdk, 2026 or none) switch
+these on.`,
+		Example: `  awsretry simulate outage --picture outage.svg --report outage.html
+  awsretry simulate throttle --settings adaptive,adaptive=scaled,profile=prod
   awsretry simulate outage --clients 10000 --duration 10m
-  awsretry simulate --print brownout > mine.yaml && awsretry simulate mine.yaml
-  awsretry simulate --from service.log.gz --write traffic.yaml --settings adaptive,revision2026`,
-		Args: c.arguments,
+  awsretry simulate --print brownout > mine.yaml
+  awsretry simulate mine.yaml
+  awsretry simulate --from service.log.gz --write traffic.yaml`,
+		ValidArgsFunction: completeScenario,
+		Args:              c.arguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if c.from.Value != "" {
 				return c.runFrom(cmd.Context(), cmd.Flags().Changed, typed(cmd, args))
@@ -74,20 +87,23 @@ delivery=FILE (an Amazon SNS delivery policy; also aws-managed and customer-mana
 	set := cmd.Flags()
 	set.SortFlags = false
 	set.Var(&c.settings, "settings", "settings to compare, in place of the scenario's")
-	set.Var(&c.clients, "clients",
-		"number of clients, in place of the scenario's; the calls of all together stay the same")
-	set.Var(&c.rate, "rate", "calls a second of all clients together, in place of the scenario's")
+	set.Var(&c.clients, "clients", "number of clients, in place of the scenario's;\n"+
+		"the calls of all together stay the same")
+	set.Var(&c.rate, "rate", "calls per second of all clients together,\nin place of the scenario's")
 	set.Var(&c.duration, "duration", "virtual time to simulate, in place of the scenario's")
-	set.Uint64Var(&c.seed, "seed", 0, "`NUMBER` that every random number is made from, in place of the scenario's")
-	set.Var(&c.picture, "picture", "draw a picture into this file, SVG or PNG by its ending")
-	set.Var(&c.report, "report",
-		"write a report into this HTML file, with curves to zoom into; a browser shows it without a network")
-	set.Var(&c.from, "from", "make the scenario of this log, which may be compressed by gzip; - is standard input")
+	set.Uint64Var(&c.seed, "seed", 0, "`NUMBER` that every random number is made from,\nin place of the scenario's")
+	set.Var(&c.picture, "picture", "draw a picture into this file,\nSVG or PNG by its ending")
+	set.Var(&c.report, "report", "write a report into this HTML file, with curves to\n"+
+		"zoom into; a browser shows it without a network")
+	set.Var(&c.from, "from", "make the scenario of this log, which may be\n"+
+		"compressed by gzip; - is standard input")
 	set.Var(&c.writeTo, "write", "with --from: also write the scenario into this file")
-	set.Var(&c.host, "host", "with --from: only requests to this host, with its port")
-	set.BoolVar(&c.json, "json", false, "print a JSON object with every figure and every second in place of the table")
-	set.BoolVar(&c.print, "print", false,
-		"print the scenario, a ready one or that of --from, as a file, and simulate nothing")
+	set.Var(&c.host, "host", "with --from: only requests to this host,\nwith its port")
+	set.BoolVar(&c.json, "json", false, "print a JSON object with every figure and every\n"+
+		"second in place of the table")
+	set.BoolVar(&c.print, "print", false, "print the scenario, a ready one or that of --from,\n"+
+		"as a file, and simulate nothing")
+	_ = cmd.RegisterFlagCompletionFunc("settings", completeSettings) // the flag is there
 	return cmd
 }
 
