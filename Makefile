@@ -59,7 +59,7 @@ $(LINTS): lint/%: $(LINTER)
 	@echo "== golangci-lint $*"; cd $* && $(FAST) $(LINTFLAGS) $(CURDIR)/$(LINTER) run --allow-parallel-runners --config $(CURDIR)/.golangci.yml ./...
 
 crossvet:
-	@echo "== crossvet"; cd tools && export $(FAST) && go run ./crossvet -C .. $(PLATFORMS) && go run ./crossvet -C ../cmd/awsretry $(COMMAND_PLATFORMS)
+	@echo "== crossvet"; cd tools && export $(FAST) && go run ./crossvet -C .. $(PLATFORMS) && for m in awsretry awsretry-deliver; do go run ./crossvet -C ../cmd/$$m $(COMMAND_PLATFORMS); done
 
 layers: ## Which files of the library use each other's names; only the pairs named here may do so mutually
 	@cd tools && go run ./layers -C .. -allow config.go:transport.go,resume.go:transport.go -tests internal/contract
@@ -88,7 +88,7 @@ bench: ## Side by side with rehttp, go-retryablehttp, failsafe-go and the AWS SD
 
 PICTURES := $(CURDIR)/docs/pictures
 pictures: ## The pictures of the README and of docs, drawn again
-	cd cmd/awsretry && go run . schedule --compare --svg $(PICTURES)/schedule.svg ../../docs/examples/delivery-policy.json >/dev/null
+	cd cmd/awsretry-deliver && go run . schedule --compare --svg $(PICTURES)/schedule.svg ../../docs/examples/delivery-policy.json >/dev/null
 	cd cmd/awsretry && go run . simulate outage --settings naive,standard --picture $(PICTURES)/outage.svg
 	cd cmd/awsretry && go run . simulate throttle --settings standard,adaptive --picture $(PICTURES)/throttle.svg
 	cd cmd/awsretry && go run . simulate ../../docs/examples/pacing.yaml --picture $(PICTURES)/pacing.svg

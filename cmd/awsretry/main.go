@@ -4,30 +4,25 @@
 package main
 
 import (
-	"context"
 	"os"
-	"os/signal"
-	"syscall"
 
-	"example.com/awsretry/cmd/awsretry/internal/cli"
 	"example.com/awsretry/cmd/awsretry/internal/command/config"
-	"example.com/awsretry/cmd/awsretry/internal/command/deadletter"
-	"example.com/awsretry/cmd/awsretry/internal/command/deliver"
 	"example.com/awsretry/cmd/awsretry/internal/command/demo"
 	"example.com/awsretry/cmd/awsretry/internal/command/get"
-	"example.com/awsretry/cmd/awsretry/internal/command/schedule"
 	"example.com/awsretry/cmd/awsretry/internal/command/simulate"
-	"example.com/awsretry/cmd/awsretry/internal/command/version"
-	"example.com/awsretry/cmd/awsretry/internal/iostreams"
+	"example.com/awsretry/cmd/internal/cli"
 )
 
-// commands are in the order of the README.
-var commands = []cli.Command{
-	get.New, config.New, demo.New, simulate.New, schedule.New, deadletter.New, deliver.New, version.New,
+var program = cli.Program{
+	Name:  "awsretry",
+	Short: "Send requests with the AWS SDKs' retry rules, and see every attempt",
+	Long: `awsretry sends requests to services that fail and throttle, retries them by the rules of the AWS SDKs,
+and shows what happened to each attempt and why it was, or was not, retried.`,
+	Example: `  awsretry demo                                 see it work
+  awsretry get https://api.example.com/orders   send a request, with retries
+  awsretry config                               the settings in force
+  awsretry simulate outage                      what settings do to a service`,
+	Commands: []cli.Command{get.New, config.New, demo.New, simulate.New},
 }
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the process at once
-	os.Exit(cli.Run(ctx, iostreams.System(), os.Args[1:], commands...))
-}
+func main() { program.Main(os.Args[1:]...) }

@@ -8,41 +8,34 @@ import (
 	"testing"
 
 	"github.com/jedib0t/go-pretty/v6/text"
+	"github.com/spf13/cobra"
 
-	"example.com/awsretry/cmd/awsretry/internal/buildinfo"
-	"example.com/awsretry/cmd/awsretry/internal/clitest"
-	"example.com/awsretry/cmd/awsretry/internal/exit"
-	"example.com/awsretry/cmd/awsretry/internal/fake"
+	"example.com/awsretry/cmd/internal/cli"
+	"example.com/awsretry/cmd/internal/clitest"
 )
 
 // run runs a command line of all commands.
 func run(t *testing.T, shell clitest.Shell, args ...string) clitest.Result {
 	t.Helper()
-	return shell.RunAll(t, commands, args...)
+	return shell.RunProgram(t.Context(), t, program, args...)
 }
 
 func TestHelp(t *testing.T) {
+	clitest.CheckHelp(t, program)
 	for _, c := range []struct {
 		args string
 		want []string
 	}{
-		{"", []string{"awsretry get", "awsretry config", "awsretry demo", "version", "schedule ", "deadletter ", "deliver "}},
-		{"--help", []string{"Available Commands"}},
+		{"", []string{"awsretry get", "awsretry config", "awsretry demo", "simulate ", "version"}},
+		{"--help", []string{"\nCommands:\n", "  completion "}},
 		{"get --help",
-			[]string{"Exit status: 0 success; 22", "\nRequest:\n", "\nRetries:\n", "--max-attempts N",
+			[]string{"\n  22   the response is an HTTP error", "\nRequest:\n", "\nRetries:\n", "--max-attempts N",
 				"\nExamples:\n"}},
 		{"config --help", []string{"AWS_CONFIG_FILE", "--profile PROFILE"}},
 		{"demo -h", []string{"loopback", "--for TIME"}},
 		{"simulate --help", []string{"--seed NUMBER", "--clients N", "broken-bodies, brownout, fleet, herd"}},
-		{"schedule --help",
-			[]string{"Exit status: 0 success; 1 ", "\nPolicy:\n", "\nOutput:\n", "--svg FILE", "\nExamples:\n"}},
-		{"deadletter list --help", []string{"Exit status: 0 success; 1 ", "--json"}},
-		{"deadletter redrive --help",
-			[]string{"Exit status: 0 all letters were delivered; 22 ", "--policy FILE", "--attempt-timeout TIME"}},
-		{"deliver --help",
-			[]string{"Exit status: 0 success", "\nStore:\n", "--db STORE", "\nWith --work:\n", "--until-empty"}},
-		{"version", []string{"awsretry " + buildinfo.Version() + " go1."}},
-		{"--version", []string{"awsretry " + buildinfo.Version() + "\n"}},
+		{"version", []string{"awsretry " + cli.Version() + " go1."}},
+		{"--version", []string{"awsretry " + cli.Version() + "\n"}},
 	} {
 		t.Run(c.args, func(t *testing.T) {
 			got := run(t, clitest.Shell{}, strings.Fields(c.args)...)
@@ -59,28 +52,55 @@ func TestHelp(t *testing.T) {
 }
 
 func TestUnknownCommand(t *testing.T) {
-	got := run(t, clitest.Shell{}, "fetch", "http://127.0.0.1:1/")
-	if got.Status != exit.Usage || got.Out != "" || !strings.HasPrefix(got.Err, `awsretry: unknown command "fetch"`) {
-		t.Errorf("%+v, want a usage error", got)
+	for args, want := range map[string]string{
+		"fetch http://127.0.0.1:1/": "awsretry: unknown command \"fetch\"\nSee awsretry --help\n",
+		"ge\x1bt":                   "awsretry: unknown command \"ge\\x1bt\"; did you mean get?\nSee awsretry --help\n",
+		"help nosuch":               "awsretry help: unknown command \"nosuch\"\nSee awsretry help --help\n",
+		"help get nosuch":           "awsretry help: unknown command \"nosuch\"\nSee awsretry help --help\n",
+		"completion nosuch":         "awsretry completion: unknown command \"nosuch\"\nSee awsretry completion --help\n",
+	} {
+		got := run(t, clitest.Shell{}, strings.Fields(args)...)
+		if got.Status != cli.Usage || got.Out != "" || got.Err != want {
+			t.Errorf("%s: %+v, want a usage error: %s", args, got, want)
+		}
+	}
+}
+
+func TestCompletion(t *testing.T) {
+	config := filepath.Join(t.TempDir(), "config")
+	if err := os.WriteFile(config, []byte("[default]\n[profile busy]\nretry_mode = legacy\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for args, want := range map[string]string{
+		"co":                          "completion\tGenerate the autocompletion script for the specified shell\nconfig\t",
+		"help co":                     "config\t",
+		"get --mode a":                "standard\nadaptive\nlegacy\n:4",
+		"get --profile b":             "busy\ndefault\n:4",
+		"config --profile ":           "busy\ndefault\n:4",
+		"get --max-attempts ":         ":4",
+		"get --output ":               ":0",
+		"simulate b":                  "broken-bodies\nbrownout\nfleet\n",
+		"simulate --settings none,ad": "none,adaptive\nnone,adaptive=scaled\nnone,fleet\n",
+	} {
+		shell := clitest.Shell{Env: map[string]string{"AWS_CONFIG_FILE": config}}
+		got := run(t, shell, append([]string{cobra.ShellCompRequestCmd}, strings.Split(args, " ")...)...)
+		if got.Status != 0 || !strings.Contains(got.Out, want) {
+			t.Errorf("%q: %+v, want %q", args, got, want)
+		}
 	}
 }
 
 func TestVersionFails(t *testing.T) {
 	got := run(t, clitest.Shell{Out: clitest.FullDisk{}}, "version")
-	if got.Status != exit.Failure || !strings.Contains(got.Err, "no space left") {
+	if got.Status != cli.Failure || !strings.Contains(got.Err, "no space left") {
 		t.Errorf("%+v, want status 1 and the reason", got)
 	}
 }
 
 // Tables fit the terminal. If the output is not a terminal, nothing is cut.
 func TestTablesFit(t *testing.T) {
-	policy := filepath.Join(t.TempDir(), "policy.json")
-	document := `{"healthyRetryPolicy": {"numRetries": 10, "minDelayTarget": 5, "maxDelayTarget": 260}}`
-	if err := os.WriteFile(policy, []byte(document), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	env := map[string]string{"AWS_RETRY_MODE": "adaptive", "AWS_MAX_ATTEMPTS": "4"}
-	url := fake.Start(t, fake.Unavailable).URL
+	url := clitest.Start(t, clitest.Unavailable).URL
 	for _, c := range []struct {
 		name  string
 		args  []string
@@ -89,9 +109,6 @@ func TestTablesFit(t *testing.T) {
 		{"config", []string{"config"}, func(string) bool { return true }},
 		{"get", []string{"get", "--base-delay", "1ms", url}, func(line string) bool {
 			return strings.HasPrefix(line, "  ") && !strings.Contains(line, "used up (see")
-		}},
-		{"schedule", []string{"schedule", "--compare", policy}, func(line string) bool {
-			return !strings.HasPrefix(line, "10 retries") && !strings.Contains(line, "policy.json")
 		}},
 		{"simulate",
 			strings.Fields("simulate outage --rate 20 --clients 4 --duration 1m40s --settings none,standard"),

@@ -3,26 +3,18 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
-	"context"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
-	"syscall"
 	"testing"
 
-	"example.com/awsretry/cmd/awsretry/internal/exit"
-	"example.com/awsretry/cmd/awsretry/internal/fake"
-	"example.com/awsretry/delivery"
-	"example.com/awsretry/delivery/letters"
+	"example.com/awsretry/cmd/internal/cli"
+	"example.com/awsretry/cmd/internal/clitest"
 )
 
 const processVariable = "AWSRETRY_TEST_PROCESS"
@@ -39,16 +31,7 @@ func TestMain(m *testing.M) {
 // process returns the command in a process of its own.
 func process(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
-	return environment(t, exec.CommandContext(t.Context(), os.Args[0]), args)
-}
-
-// underNohup is process under nohup.
-func underNohup(t *testing.T, args ...string) *exec.Cmd {
-	t.Helper()
-	return environment(t, exec.CommandContext(t.Context(), "sh", "-c", `trap "" HUP; exec "$0"`, os.Args[0]), args)
-}
-
-func environment(t *testing.T, cmd *exec.Cmd, args []string) *exec.Cmd {
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
 	cmd.Env = append(os.Environ(), "HOME="+t.TempDir(), processVariable+"="+strings.Join(args, "\n"))
 	return cmd
 }
@@ -74,7 +57,7 @@ func TestCtrlCWhileReading(t *testing.T) {
 	<-received
 	cmd.Process.Signal(os.Interrupt)
 	cmd.Wait()
-	if status := cmd.ProcessState.ExitCode(); status != exit.Failure ||
+	if status := cmd.ProcessState.ExitCode(); status != cli.Interrupted ||
 		!strings.Contains(stderr.String(), "✗ interrupted after 1 attempt") {
 		t.Errorf("status %d, standard error\n%s", status, &stderr)
 	}
@@ -89,7 +72,7 @@ func TestOutputWithClosedStandardError(t *testing.T) {
 	}
 	closed.Close()
 	defer stderr.Close()
-	cmd := process(t, "get", "-o", filepath.Join(folder, "out"), fake.Start(t, fake.Fine).URL)
+	cmd := process(t, "get", "-o", filepath.Join(folder, "out"), clitest.Start(t, clitest.Fine).URL)
 	cmd.Stderr = stderr
 	if err := cmd.Run(); err != nil {
 		t.Error(err)
@@ -97,125 +80,5 @@ func TestOutputWithClosedStandardError(t *testing.T) {
 	files, _ := os.ReadDir(folder)
 	if len(files) != 1 || files[0].Name() != "out" {
 		t.Errorf("the folder has %v, want out", files)
-	}
-}
-
-// start starts a process with pipes for its output.
-func start(t *testing.T, cmd *exec.Cmd) (stdout, stderr io.ReadCloser) {
-	t.Helper()
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if stderr, err = cmd.StderrPipe(); err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	return stdout, stderr
-}
-
-// deadLetters returns a folder of n dead letters for a server that calls first in
-// the middle of the first delivery.
-func deadLetters(t *testing.T, n int, first func()) (dir string, delivered *atomic.Int32) {
-	t.Helper()
-	dir, delivered = t.TempDir(), new(atomic.Int32)
-	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		io.Copy(io.Discard, r.Body)
-		if delivered.Add(1) == 1 {
-			first()
-		}
-	}))
-	t.Cleanup(s.Close)
-	for range n {
-		req, err := http.NewRequest("POST", s.URL, strings.NewReader("1"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		dead := delivery.DeadLetter{Request: req, Attempts: 4}
-		if err := (&letters.Dir{Path: dir}).Put(context.Background(), dead); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return dir, delivered
-}
-
-func lettersLeft(t *testing.T, dir string) int {
-	t.Helper()
-	files, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return len(files)
-}
-
-// As in awsretry deadletter redrive DIR | head: no letter is both delivered and
-// kept.
-func TestRedriveIntoClosedPipe(t *testing.T) {
-	sending, closed := make(chan struct{}), make(chan struct{})
-	dir, delivered := deadLetters(t, 5, func() {
-		close(sending)
-		<-closed
-	})
-	cmd := process(t, "deadletter", "redrive", dir)
-	stdout, stderr := start(t, cmd)
-	<-sending
-	stdout.Close()
-	close(closed)
-	text, err := io.ReadAll(stderr)
-	cmd.Wait()
-	const want = "awsretry deadletter redrive: standard output was closed: interrupted: 1 delivered, 4 not sent\n"
-	if string(text) != want || err != nil || cmd.ProcessState.ExitCode() != exit.Failure {
-		t.Errorf("%v, %q, %v; want %q", cmd.ProcessState, text, err, want)
-	}
-	if left := lettersLeft(t, dir); left != 4 || delivered.Load() != 1 {
-		t.Errorf("%d delivered and %d left, want 1 and 4", delivered.Load(), left)
-	}
-}
-
-// The end of the terminal is like Ctrl-C, except under nohup.
-func TestRedriveHangup(t *testing.T) {
-	own := make(chan os.Signal, 1)
-	signal.Notify(own, syscall.SIGHUP) // so that no process inherits that it is ignored
-	defer signal.Stop(own)
-	for _, c := range []struct {
-		nohup   bool
-		left    int
-		status  int
-		verdict string
-	}{
-		{false, 1, exit.Failure, "✗ interrupted: 1 delivered, 1 not sent\n"},
-		{true, 0, 0, "✓ 2 delivered\n"},
-	} {
-		t.Run(fmt.Sprintf("nohup %t", c.nohup), func(t *testing.T) {
-			sending, proceed := make(chan struct{}), make(chan struct{})
-			dir, _ := deadLetters(t, 2, func() {
-				close(sending)
-				<-proceed
-			})
-			cmd := process(t, "deadletter", "redrive", dir)
-			if c.nohup {
-				cmd = underNohup(t, "deadletter", "redrive", dir)
-			}
-			stdout, stderr := start(t, cmd)
-			<-sending
-			cmd.Process.Signal(syscall.SIGHUP)
-			if !c.nohup {
-				if line, err := bufio.NewReader(stderr).ReadString('\n'); err != nil ||
-					!strings.Contains(line, "ends on its own") {
-					t.Errorf("standard error has %q, %v", line, err)
-				}
-			}
-			close(proceed)
-			text, err := io.ReadAll(stdout)
-			cmd.Wait()
-			if err != nil || !strings.HasSuffix(string(text), c.verdict) || cmd.ProcessState.ExitCode() != c.status {
-				t.Errorf("%v, %v, want status %d and %q:\n%s", cmd.ProcessState, err, c.status, c.verdict, text)
-			}
-			if left := lettersLeft(t, dir); left != c.left {
-				t.Errorf("%d letters are left, want %d", left, c.left)
-			}
-		})
 	}
 }

@@ -12,23 +12,23 @@ import (
 	"github.com/spf13/pflag"
 
 	"example.com/awsretry"
-	"example.com/awsretry/cmd/awsretry/internal/flags"
+	"example.com/awsretry/cmd/internal/cli"
 )
 
 // Flags say how requests are retried. The environment and the shared config
 // file decide what they leave open.
 type Flags struct {
-	profile        flags.Word
+	profile        cli.Word
 	mode           choice
 	revision       choice
-	maxAttempts    flags.Number
-	attemptTimeout flags.Period
-	baseDelay      flags.Period
-	maxDelay       flags.Period
+	maxAttempts    cli.Number
+	attemptTimeout cli.Period
+	baseDelay      cli.Period
+	maxDelay       cli.Period
 	jitter         choice
 	maxRetryAfter  retryAfter
-	quota          flags.Number
-	partition      flags.Word
+	quota          cli.Number
+	partition      cli.Word
 	idempotentOnly bool
 	failFast       bool
 	pacing         choice
@@ -36,24 +36,21 @@ type Flags struct {
 }
 
 const (
-	// ProfileUsage is the help of the flag --profile.
-	ProfileUsage = "the profile of the shared config file, in place of AWS_PROFILE"
-
 	noQuota         = -1
 	defaultMaxDelay = 20 * time.Second // of awsretry.Exponential
 )
 
 // Register adds the flags to set.
-func (f *Flags) Register(set *pflag.FlagSet) {
+func (f *Flags) Register(set *pflag.FlagSet, getenv func(string) string) {
 	f.mode.allowed = []string{"standard", "adaptive", "legacy"}
 	f.revision.allowed = []string{"classic", "2026"}
 	f.pacing.allowed = []string{awsretry.CubicPacing.String(), awsretry.ScaledPacing.String()}
 	f.jitter.allowed = []string{"full", "equal", "none"}
-	f.maxAttempts = flags.Number{Least: 1, Note: " (1: never retry)"}
-	f.quota = flags.Number{Least: 1, Off: noQuota, Note: ", or -1 for no bucket"}
+	f.maxAttempts = cli.Number{Least: 1, Note: " (1: never retry)"}
+	f.quota = cli.Number{Least: 1, Off: noQuota, Note: ", or -1 for no bucket"}
 
-	f.profile.Kind, f.partition.Kind = "PROFILE", "NAME"
-	set.Var(&f.profile, "profile", ProfileUsage)
+	f.partition.Kind = "NAME"
+	RegisterProfile(set, &f.profile, getenv)
 	set.Var(&f.mode, "mode", "retry mode, in place of AWS_RETRY_MODE")
 	set.Var(&f.maxAttempts, "max-attempts", "attempts in all, in place of AWS_MAX_ATTEMPTS (1: never retry)")
 	set.Var(&f.revision, "revision", "the documented rules, or those that the AWS SDKs announced for 2026")
@@ -74,19 +71,20 @@ func (f *Flags) Register(set *pflag.FlagSet) {
 }
 
 // Transport returns the Transport of the settings, and where they come from.
-// Its errors are usage errors.
+// Its errors are usage errors, unless they are those of the environment or of a
+// file.
 func (f *Flags) Transport(getenv func(string) string) (*awsretry.Transport, awsretry.Settings, error) {
 	source := f.source(getenv)
 	settings, err := source.Resolve()
 	if err != nil {
-		return nil, settings, err
+		return nil, settings, cli.Failed(err)
 	}
 	if err := f.checkMode(settings); err != nil {
 		return nil, settings, err
 	}
 	t, err := awsretry.Load(source)
 	if err != nil {
-		return nil, settings, err
+		return nil, settings, cli.Failed(err)
 	}
 	if t.Backoff, err = f.backoff(); err != nil {
 		return nil, settings, err

@@ -18,7 +18,7 @@ func parse(t *testing.T, env map[string]string, args ...string) (*awsretry.Trans
 	t.Helper()
 	var f Flags
 	set := pflag.NewFlagSet("", pflag.ContinueOnError)
-	f.Register(set)
+	f.Register(set, func(string) string { return "" })
 	if err := set.Parse(args); err != nil {
 		return nil, awsretry.Settings{}, err
 	}

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"example.com/awsretry/cmd/awsretry/internal/flags"
+	"example.com/awsretry/cmd/internal/cli"
 )
 
 // A choice is one of several words. It is "" if the flag is not given.
@@ -17,6 +17,8 @@ type choice struct {
 
 func (c *choice) String() string { return c.value }
 func (c *choice) Type() string   { return strings.Join(c.allowed, "|") }
+
+func (c *choice) Complete(string) []string { return c.allowed }
 
 func (c *choice) Set(s string) error {
 	s = strings.ToLower(s)
@@ -48,7 +50,7 @@ func (r *retryAfter) Set(s string) error {
 		*r = -1
 		return nil
 	}
-	var p flags.Period
+	var p cli.Period
 	if err := p.Set(s); err != nil {
 		return fmt.Errorf("%w, or ignore", err)
 	}

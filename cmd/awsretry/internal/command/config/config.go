@@ -12,20 +12,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"example.com/awsretry"
-	"example.com/awsretry/cmd/awsretry/internal/errwriter"
-	"example.com/awsretry/cmd/awsretry/internal/exit"
-	"example.com/awsretry/cmd/awsretry/internal/flags"
-	"example.com/awsretry/cmd/awsretry/internal/iostreams"
-	"example.com/awsretry/cmd/awsretry/internal/screen"
 	"example.com/awsretry/cmd/awsretry/internal/settings"
-	"example.com/awsretry/cmd/awsretry/internal/style"
-	"example.com/awsretry/cmd/awsretry/internal/table"
+	"example.com/awsretry/cmd/internal/cli"
+	"example.com/awsretry/cmd/internal/term"
 )
 
 // New returns the command.
-func New(s iostreams.Streams) *cobra.Command {
+func New(s term.Streams) *cobra.Command {
 	var (
-		profile = flags.Word{Kind: "PROFILE"}
+		profile cli.Word
 		asJSON  bool
 	)
 	cmd := &cobra.Command{
@@ -41,23 +36,23 @@ leads to a warning.`,
 		Example: `  awsretry config
   awsretry config --profile production
   AWS_RETRY_MODE=adaptive awsretry config --json`,
-		Args: flags.Exactly(),
+		Args: cli.Exactly(),
 		RunE: func(*cobra.Command, []string) error {
 			for _, warning := range settings.MissingFiles(s.Getenv) {
-				s.Warn("config", warning)
+				s.Warn("awsretry config", warning)
 			}
 			resolved, err := awsretry.Source{Profile: profile.Value, Getenv: s.Getenv}.Resolve()
 			if err != nil {
-				return err
+				return cli.Failed(err)
 			}
 			rows := rowsOf(resolved, profile.Value, s.Getenv)
 			if asJSON {
-				return exit.Failed(writeJSON(s.Out, rows))
+				return cli.Failed(writeJSON(s.Out, rows))
 			}
-			return exit.Failed(writeTable(s, rows))
+			return cli.Failed(writeTable(s, rows))
 		},
 	}
-	cmd.Flags().Var(&profile, "profile", settings.ProfileUsage)
+	settings.RegisterProfile(cmd.Flags(), &profile, s.Getenv)
 	cmd.Flags().BoolVar(&asJSON, "json", false,
 		"print a JSON object: for each setting its value and where it came from")
 	return cmd
@@ -97,19 +92,19 @@ func revisionName(r awsretry.Revision) string {
 	return strconv.Itoa(int(r))
 }
 
-func writeTable(s iostreams.Streams, rows []row) error {
+func writeTable(s term.Streams, rows []row) error {
 	valueWidth := len("VALUE")
 	for _, r := range rows {
 		valueWidth = max(valueWidth, text.StringWidth(r.text()))
 	}
-	palette := style.New(s, s.Out)
-	out := &errwriter.Writer{Writer: s.Out}
-	t := table.Table{W: out, Width: s.TableWidth(s.Out), Columns: []table.Column{
+	palette := term.NewPalette(s, s.Out)
+	out := &term.ErrWriter{Writer: s.Out}
+	t := term.Table{W: out, Width: s.TableWidth(s.Out), Columns: []term.Column{
 		{Title: "SETTING", Width: len("max_attempts")}, {Title: "VALUE", Width: valueWidth}, {Title: "FROM"},
 	}}
 	t.Header(palette.Faint)
 	for _, r := range rows {
-		from := screen.OneLine(r.from)
+		from := term.OneLine(r.from)
 		if from == "default" {
 			from = palette.Faint(from)
 		}
@@ -118,7 +113,7 @@ func writeTable(s iostreams.Streams, rows []row) error {
 	return out.Err
 }
 
-func (r row) text() string { return screen.OneLine(fmt.Sprint(r.value)) }
+func (r row) text() string { return term.OneLine(fmt.Sprint(r.value)) }
 
 func writeJSON(w io.Writer, rows []row) error {
 	type value struct {
@@ -129,7 +124,7 @@ func writeJSON(w io.Writer, rows []row) error {
 	for _, r := range rows {
 		object[r.name] = value{r.value, r.from}
 	}
-	encoder := screen.NewEncoder(w)
+	encoder := term.NewEncoder(w)
 	encoder.SetIndent("", "  ")
 	return encoder.Encode(object)
 }

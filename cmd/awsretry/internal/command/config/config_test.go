@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"example.com/awsretry/cmd/awsretry/internal/clitest"
-	"example.com/awsretry/cmd/awsretry/internal/exit"
+	"example.com/awsretry/cmd/internal/cli"
+	"example.com/awsretry/cmd/internal/clitest"
 )
 
 const configFile = `[default]
@@ -126,23 +126,28 @@ func TestErrors(t *testing.T) {
 		env  map[string]string
 		args []string
 		want string
+		fail bool // a file or the environment is at fault, not the usage
 	}{
 		{"unclosed section", write("[default\nretry_mode = legacy\n"), nil,
-			"line 1, in [default], cannot be read: it has no ]"},
-		{"binary file", write("\x7fELF\x00\x01"), nil, "has no [SECTION]"},
-		{"no section", write("retry_mode = legacy\n"), nil, "has no [SECTION]"},
-		{"mode variable", map[string]string{"AWS_RETRY_MODE": "eager"}, nil, `environment AWS_RETRY_MODE is "eager"`},
-		{"profile", nil, []string{"--profile", "none"}, `awsretry config: profile is "none"; it must be a profile`},
+			"line 1, in [default], cannot be read: it has no ]", true},
+		{"binary file", write("\x7fELF\x00\x01"), nil, "has no [SECTION]", true},
+		{"no section", write("retry_mode = legacy\n"), nil, "has no [SECTION]", true},
+		{"mode variable", map[string]string{"AWS_RETRY_MODE": "eager"}, nil, `environment AWS_RETRY_MODE is "eager"`, true},
+		{"profile", nil, []string{"--profile", "none"}, `awsretry config: profile is "none"; it must be a profile`, true},
 		{"profile variable", map[string]string{"AWS_PROFILE": "none"}, nil,
-			`environment AWS_PROFILE is "none"; it must be a profile`},
-		{"empty profile", nil, []string{"--profile", ""}, `--profile is ""; it must not be empty`},
-		{"argument", nil, []string{"x"}, `"x" is one too many`},
+			`environment AWS_PROFILE is "none"; it must be a profile`, true},
+		{"empty profile", nil, []string{"--profile", ""}, `--profile is ""; it must not be empty`, false},
+		{"argument", nil, []string{"x"}, `"x" is one too many`, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := clitest.Shell{Env: c.env}.Run(t, New, append([]string{"config"}, c.args...)...)
-			if got.Status != exit.Usage || got.Out != "" || !strings.Contains(got.Err, c.want) ||
+			status := cli.Usage
+			if c.fail {
+				status = cli.Failure
+			}
+			if got.Status != status || got.Out != "" || !strings.Contains(got.Err, c.want) ||
 				!strings.Contains(got.Err, c.env["AWS_CONFIG_FILE"]) {
-				t.Errorf("%+v, want a usage error with %q", got, c.want)
+				t.Errorf("%+v, want status %d and %q", got, status, c.want)
 			}
 		})
 	}
@@ -151,7 +156,7 @@ func TestErrors(t *testing.T) {
 func TestOutputFails(t *testing.T) {
 	for _, args := range [][]string{{"config"}, {"config", "--json"}} {
 		got := clitest.Shell{Out: clitest.FullDisk{}}.Run(t, New, args...)
-		if got.Status != exit.Failure || !strings.Contains(got.Err, "no space left") {
+		if got.Status != cli.Failure || !strings.Contains(got.Err, "no space left") {
 			t.Errorf("%q: %+v, want status 1 and the reason", args, got)
 		}
 	}

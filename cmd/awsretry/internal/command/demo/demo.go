@@ -13,18 +13,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"example.com/awsretry"
-	"example.com/awsretry/cmd/awsretry/internal/errwriter"
-	"example.com/awsretry/cmd/awsretry/internal/exit"
-	"example.com/awsretry/cmd/awsretry/internal/flags"
-	"example.com/awsretry/cmd/awsretry/internal/format"
-	"example.com/awsretry/cmd/awsretry/internal/iostreams"
-	"example.com/awsretry/cmd/awsretry/internal/style"
-	"example.com/awsretry/cmd/awsretry/internal/table"
+	"example.com/awsretry/cmd/internal/cli"
+	"example.com/awsretry/cmd/internal/term"
 )
 
 // New returns the command.
-func New(s iostreams.Streams) *cobra.Command {
-	c := serveCommand{Streams: s, port: flags.Number{Least: 1, Most: 65535}, duration: flags.Period(10 * time.Minute)}
+func New(s term.Streams) *cobra.Command {
+	c := serveCommand{Streams: s, port: cli.Number{Least: 1, Most: 65535}, duration: cli.Period(10 * time.Minute)}
 	serve := false
 	cmd := &cobra.Command{
 		Use:   "demo",
@@ -39,17 +34,17 @@ serves them until Ctrl-C, but not longer than --for. Other machines cannot reach
   awsretry demo --serve --port 8080               and in another terminal:
   awsretry get http://127.0.0.1:8080/flaky
   awsretry get --resume -o copy http://127.0.0.1:8080/broken`,
-		Args: flags.Exactly(),
+		Args: cli.Exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if serve {
-				return exit.Failed(c.run(cmd.Context()))
+				return cli.Failed(c.run(cmd.Context()))
 			}
 			for _, name := range []string{"port", "for"} {
 				if cmd.Flags().Changed(name) {
 					return fmt.Errorf("--%s is for --serve, which is missing", name)
 				}
 			}
-			return exit.Failed(run(cmd.Context(), s))
+			return cli.Failed(run(cmd.Context(), s))
 		},
 	}
 	set := cmd.Flags()
@@ -61,7 +56,7 @@ serves them until Ctrl-C, but not longer than --for. Other machines cannot reach
 }
 
 // run shows the demo on loopback.
-func run(ctx context.Context, s iostreams.Streams) error {
+func run(ctx context.Context, s term.Streams) error {
 	listener, err := listen(ctx, 0)
 	if err != nil {
 		return fmt.Errorf("the server cannot be started: %w", err)
@@ -77,8 +72,8 @@ func run(ctx context.Context, s iostreams.Streams) error {
 type demo struct {
 	ctx     context.Context
 	w       io.Writer
-	width   int // as of table.Table
-	palette style.Palette
+	width   int // as of term.Table
+	palette term.Palette
 	server  *server
 	base    http.RoundTripper
 	backoff awsretry.Backoff // short, so that the demo ends soon
@@ -88,16 +83,16 @@ type demo struct {
 }
 
 // show shows every scene with requests that base sends to the server.
-func show(ctx context.Context, s iostreams.Streams, server *server, base http.RoundTripper) error {
+func show(ctx context.Context, s term.Streams, server *server, base http.RoundTripper) error {
 	interrupted := ctx
 	ctx, cancel := context.WithTimeout(ctx, time.Minute) // far more than it takes
 	defer cancel()
-	out := &errwriter.Writer{Writer: s.Out}
+	out := &term.ErrWriter{Writer: s.Out}
 	d := &demo{
 		ctx:     ctx,
 		w:       out,
 		width:   s.TableWidth(s.Out),
-		palette: style.New(s, s.Out),
+		palette: term.NewPalette(s, s.Out),
 		server:  server,
 		base:    base,
 		backoff: awsretry.Exponential{Initial: 200 * time.Millisecond, Max: 4 * time.Second},
@@ -110,7 +105,7 @@ func show(ctx context.Context, s iostreams.Streams, server *server, base http.Ro
 	} {
 		if err := scene(d); err != nil {
 			if interrupted.Err() != nil {
-				return exit.ErrInterrupted
+				return cli.ErrInterrupted
 			}
 			return err
 		}
@@ -122,7 +117,7 @@ func show(ctx context.Context, s iostreams.Streams, server *server, base http.Ro
 	if d.failed > 0 {
 		return fmt.Errorf("%d of %d checks did not hold", d.failed, d.checks)
 	}
-	verdict := fmt.Sprintf("All %d checks hold, after %s.", d.checks, format.Duration(time.Since(start)))
+	verdict := fmt.Sprintf("All %d checks hold, after %s.", d.checks, term.Duration(time.Since(start)))
 	d.say("%s", d.palette.Bold(verdict))
 	return nil
 }
@@ -133,7 +128,7 @@ func (d *demo) say(format string, args ...any) {
 
 // row prints a line of a table, which ends at the terminal's edge.
 func (d *demo) row(format string, args ...any) {
-	(&table.Table{W: d.w, Width: d.width}).Line(fmt.Sprintf(format, args...))
+	(&term.Table{W: d.w, Width: d.width}).Line(fmt.Sprintf(format, args...))
 }
 
 // scene begins a scene. The text after its title says what is going to happen,

@@ -14,10 +14,9 @@ import (
 	"time"
 
 	"example.com/awsretry"
-	"example.com/awsretry/cmd/awsretry/internal/clitest"
-	"example.com/awsretry/cmd/awsretry/internal/exit"
-	"example.com/awsretry/cmd/awsretry/internal/iostreams"
-	"example.com/awsretry/cmd/awsretry/internal/style"
+	"example.com/awsretry/cmd/internal/cli"
+	"example.com/awsretry/cmd/internal/clitest"
+	"example.com/awsretry/cmd/internal/term"
 )
 
 // A pipeListener accepts connections in memory, which work in virtual time.
@@ -57,7 +56,7 @@ func inPipes(t *testing.T) (shown string, elapsed time.Duration, err error) {
 		base := &http.Transport{DialContext: listener.dial, MaxIdleConnsPerHost: 100}
 		defer base.CloseIdleConnections()
 		var out bytes.Buffer
-		streams := iostreams.Streams{
+		streams := term.Streams{
 			Out:        &out,
 			Getenv:     func(string) string { return "" },
 			IsTerminal: func(io.Writer) bool { return false },
@@ -109,7 +108,7 @@ func onLoopback(t *testing.T, out io.Writer) *demo {
 		ctx:     t.Context(),
 		w:       out,
 		width:   math.MaxInt,
-		palette: style.New(iostreams.Streams{IsTerminal: func(io.Writer) bool { return false }}, out),
+		palette: term.NewPalette(term.Streams{IsTerminal: func(io.Writer) bool { return false }}, out),
 		server:  server,
 		base:    base,
 		backoff: awsretry.Exponential{Initial: time.Millisecond, Max: time.Millisecond},
@@ -164,14 +163,14 @@ func (w cancelingWriter) Write(p []byte) (int, error) {
 func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	got := clitest.Shell{Out: cancelingWriter{cancel}}.RunContext(ctx, t, New, "demo")
-	if got.Status != exit.Failure || got.Err != "awsretry demo: interrupted\n" {
+	if got.Status != cli.Interrupted || got.Err != "awsretry demo: interrupted\n" {
 		t.Errorf("%+v, want status 1 and the interruption", got)
 	}
 }
 
 func TestOutputFails(t *testing.T) {
 	got := clitest.Shell{Out: clitest.FullDisk{}}.Run(t, New, "demo")
-	if got.Status != exit.Failure || !strings.Contains(got.Err, "no space left") {
+	if got.Status != cli.Failure || !strings.Contains(got.Err, "no space left") {
 		t.Errorf("%+v, want status 1 and the reason", got)
 	}
 }
@@ -190,7 +189,7 @@ func TestUsageErrors(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := clitest.Shell{}.Run(t, New, append([]string{"demo"}, c.args...)...)
-			if got.Status != exit.Usage || got.Out != "" || !strings.HasPrefix(got.Err, "awsretry demo: ") ||
+			if got.Status != cli.Usage || got.Out != "" || !strings.HasPrefix(got.Err, "awsretry demo: ") ||
 				!strings.Contains(got.Err, c.want) {
 				t.Errorf("%+v, want a usage error with %q", got, c.want)
 			}

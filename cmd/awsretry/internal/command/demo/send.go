@@ -10,8 +10,8 @@ import (
 	"github.com/dustin/go-humanize/english"
 
 	"example.com/awsretry"
-	"example.com/awsretry/cmd/awsretry/internal/attempts"
-	"example.com/awsretry/cmd/awsretry/internal/format"
+	"example.com/awsretry/cmd/internal/attempts"
+	"example.com/awsretry/cmd/internal/term"
 )
 
 // A request of a scene.
@@ -34,7 +34,7 @@ func (o outcome) String() string {
 	if o.status != 0 {
 		status = fmt.Sprintf("%d %s", o.status, http.StatusText(o.status))
 	}
-	return fmt.Sprintf("%s after %s, %s", status, english.Plural(o.attempts, "attempt", ""), format.Duration(o.elapsed))
+	return fmt.Sprintf("%s after %s, %s", status, english.Plural(o.attempts, "attempt", ""), term.Duration(o.elapsed))
 }
 
 // get sends a GET and shows its attempts.

@@ -5,17 +5,15 @@ import (
 	"fmt"
 	"time"
 
-	"example.com/awsretry/cmd/awsretry/internal/errwriter"
-	"example.com/awsretry/cmd/awsretry/internal/flags"
-	"example.com/awsretry/cmd/awsretry/internal/iostreams"
-	"example.com/awsretry/cmd/awsretry/internal/table"
+	"example.com/awsretry/cmd/internal/cli"
+	"example.com/awsretry/cmd/internal/term"
 )
 
 // A serveCommand serves the failing server without the demo.
 type serveCommand struct {
-	iostreams.Streams
-	port     flags.Number
-	duration flags.Period
+	term.Streams
+	port     cli.Number
+	duration cli.Period
 }
 
 // run serves until ctx or the time ends.
@@ -26,9 +24,9 @@ func (c *serveCommand) run(ctx context.Context) error {
 	}
 	server := startServer(listener)
 	defer server.stop()
-	out := &errwriter.Writer{Writer: c.Out}
+	out := &term.ErrWriter{Writer: c.Out}
 	fmt.Fprintf(out, "Serving for %v, or until Ctrl-C:\n\n", time.Duration(c.duration))
-	t := table.Table{W: out, Width: c.TableWidth(c.Out), Columns: []table.Column{
+	t := term.Table{W: out, Width: c.TableWidth(c.Out), Columns: []term.Column{
 		{Width: len("http://127.0.0.1:65535/invalid")}, {},
 	}}
 	for _, path := range paths {

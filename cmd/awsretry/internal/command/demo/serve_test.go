@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"example.com/awsretry/cmd/awsretry/internal/clitest"
 	"example.com/awsretry/cmd/awsretry/internal/command/get"
-	"example.com/awsretry/cmd/awsretry/internal/exit"
+	"example.com/awsretry/cmd/internal/cli"
+	"example.com/awsretry/cmd/internal/clitest"
 )
 
 // The example of the README: the server of the demo, and requests to it.
@@ -37,13 +37,13 @@ func TestServe(t *testing.T) {
 		want   []string
 		args   []string
 	}{
-		{"/broken", exit.Failure, []string{"the body was cut off after 1,200,000 bytes: unexpected EOF"},
+		{"/broken", cli.Failure, []string{"the body was cut off after 1,200,000 bytes: unexpected EOF"},
 			[]string{"-o", os.DevNull}},
 		{"/broken", 0, []string{"✓ 200 OK after 3 attempts", "3,000,000 bytes written to " + os.DevNull + ", 2 breaks"},
 			[]string{"--resume", "-o", os.DevNull}},
 		{"/flaky", 0, []string{"reset ", "ServiceUnavailable", "✓ 200 OK after 3 attempts"}, nil},
 		{"/busy", 0, []string{"ThrottlingException", "✓ 200 OK after 2 attempts"}, nil},
-		{"/invalid", exit.HTTPError, []string{"✗ 400 Bad Request (ValidationException) after 1 attempt"}, nil},
+		{"/invalid", cli.HTTPError, []string{"✗ 400 Bad Request (ValidationException) after 1 attempt"}, nil},
 		{"/table", 0, []string{"✓ 200 OK after 1 attempt"}, nil},
 	} {
 		for _, time := range []string{"first", "second"} {
@@ -82,7 +82,7 @@ func TestServeOnTakenPort(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := clitest.Shell{}.Run(t, New, "demo", "--serve", "--port", port)
-	if got.Status != exit.Failure || !strings.Contains(got.Err, "--port: ") || !strings.Contains(got.Err, port) {
+	if got.Status != cli.Failure || !strings.Contains(got.Err, "--port: ") || !strings.Contains(got.Err, port) {
 		t.Errorf("%+v, want status 1 and the port", got)
 	}
 }

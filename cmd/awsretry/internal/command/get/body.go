@@ -10,16 +10,15 @@ import (
 	"github.com/dustin/go-humanize/english"
 
 	"example.com/awsretry"
-	"example.com/awsretry/cmd/awsretry/internal/exit"
-	"example.com/awsretry/cmd/awsretry/internal/interrupt"
-	"example.com/awsretry/cmd/awsretry/internal/outfile"
-	"example.com/awsretry/cmd/awsretry/internal/screen"
+	"example.com/awsretry/cmd/internal/cli"
+	"example.com/awsretry/cmd/internal/files"
+	"example.com/awsretry/cmd/internal/term"
 )
 
 // writeBody writes the body of the response, and returns the error with the
 // exit status of the request. With a download, the report on a good response
 // comes after its body.
-func (c *command) writeBody(ctx context.Context, resp *http.Response, out *outfile.File, report *report,
+func (c *command) writeBody(ctx context.Context, resp *http.Response, out *files.Output, report *report,
 	d *download, parts *partials, ended ending) error {
 	success := report.last.Class == awsretry.Success
 	good := success && resp.StatusCode/100 == 2
@@ -33,7 +32,7 @@ func (c *command) writeBody(ctx context.Context, resp *http.Response, out *outfi
 	}
 	if !good && out.IsReplaced() {
 		out.Abandon()
-		out = outfile.Stdout(c.Out)
+		out = files.Stdout(c.Out)
 		report.notSaved(c.output.Value)
 	}
 	if !good {
@@ -60,7 +59,7 @@ func (c *command) writeBody(ctx context.Context, resp *http.Response, out *outfi
 	} else if err = out.Keep(); err == nil {
 		parts.remove("")
 	}
-	var left *outfile.LeftError
+	var left *files.LeftError
 	switch {
 	case errors.As(err, &cut):
 		why, cause := report.brokenBody(ended.explain(cut.error))
@@ -72,7 +71,7 @@ func (c *command) writeBody(ctx context.Context, resp *http.Response, out *outfi
 		return report.bodyFault("", "the body could not be written%s: %v", without, ended.explain(err))
 	}
 	if !success {
-		return exit.Reported(exit.HTTPError)
+		return cli.Reported(cli.HTTPError)
 	}
 	if d != nil {
 		report.response(resp)
@@ -87,11 +86,11 @@ func (c *command) writeBody(ctx context.Context, resp *http.Response, out *outfi
 
 // copyBody copies the body and returns its length. On a terminal, empty lines
 // separate it from the report.
-func (c *command) copyBody(ctx context.Context, resp *http.Response, out *outfile.File, d *download) (int64, error) {
+func (c *command) copyBody(ctx context.Context, resp *http.Response, out *files.Output, d *download) (int64, error) {
 	body := bodyReader{d.body(resp, !out.IsStdout() && !c.IsTerminal(out.Writer))}
 	var w io.Writer = out
 	if !out.IsReplaced() { // the write may wait for the reader of a pipe
-		w = interrupt.NewWriter(ctx, w)
+		w = files.NewWriter(ctx, w)
 	}
 	if !c.IsTerminal(out.Writer) {
 		return io.Copy(w, body)
@@ -101,7 +100,7 @@ func (c *command) copyBody(ctx context.Context, resp *http.Response, out *outfil
 		fmt.Fprintln(c.Err)
 	}
 	last := &lastByte{Writer: w, last: '\n'}
-	screen := screen.NewWriter(last)
+	screen := term.NewWriter(last)
 	size, err := io.Copy(screen, body)
 	err = errors.Join(err, screen.Close())
 	if separated && last.last != '\n' {

@@ -11,18 +11,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"example.com/awsretry"
-	"example.com/awsretry/cmd/awsretry/internal/exit"
-	"example.com/awsretry/cmd/awsretry/internal/flags"
-	"example.com/awsretry/cmd/awsretry/internal/iostreams"
-	"example.com/awsretry/cmd/awsretry/internal/outfile"
-	"example.com/awsretry/cmd/awsretry/internal/request"
-	"example.com/awsretry/cmd/awsretry/internal/screen"
 	"example.com/awsretry/cmd/awsretry/internal/settings"
-	"example.com/awsretry/cmd/awsretry/internal/signals"
+	"example.com/awsretry/cmd/internal/cli"
+	"example.com/awsretry/cmd/internal/files"
+	"example.com/awsretry/cmd/internal/term"
 )
 
 // New returns the command.
-func New(s iostreams.Streams) *cobra.Command {
+func New(s term.Streams) *cobra.Command {
 	c := command{Streams: s}
 	cmd := &cobra.Command{
 		Use:   "get [flags] URL",
@@ -46,23 +42,20 @@ With --resume and --output, a download that fails, or that you interrupt, leaves
 FILE.<hash of the URL>.<ETag>.part. The next get of the same URL with --resume and the same FILE continues it if the
 object still has that ETag, else it starts again. When a download is complete, these files are removed.
 
-The settings come from the flags, else from the environment and the shared AWS config file (see awsretry config).
-
-Exit status: 0 success; 22 an HTTP error after the last retry; 2 wrong usage, and nothing was sent; 1 anything else.`,
-		Example: `  awsretry get http://127.0.0.1:8080/flaky                   with awsretry demo --serve --port 8080
-  awsretry get https://api.example.com/orders
-  awsretry get --mode adaptive --max-attempts 8 --attempt-timeout 2s --timeout 1m https://api.example.com/orders
-  awsretry get -X PUT -H 'Content-Type: application/json' -d @order.json https://api.example.com/orders/17
-  awsretry get --base-delay 200ms --max-delay 5s -o orders.json https://api.example.com/orders
+The settings come from the flags, else from the environment and the shared AWS config file (see awsretry config).`,
+		Example: `  awsretry get https://api.example.com/orders
+  awsretry get --mode adaptive --max-attempts 8 https://api.example.com/orders
+  awsretry get -H 'X-Token: 1' -d @order.json https://api.example.com/orders
+  awsretry get --base-delay 200ms -o orders.json https://api.example.com/orders
   awsretry get --resume -o backup.tar https://files.example.com/backup.tar
   awsretry get --json https://api.example.com/orders 2>attempts.jsonl`,
-		Args: flags.Exactly("URL"),
+		Args: cli.Exactly("URL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c.request.Parsed(cmd.Flags())
 			return c.run(cmd.Context(), args[0])
 		},
 	}
-	set, retries := flags.NewSet(), flags.NewSet()
+	set, retries := cli.NewFlags(), cli.NewFlags()
 	c.output.Kind = "FILE"
 	c.request.Register(set, "default GET, with --data POST")
 	set.VarP(&c.output, "output", "o",
@@ -70,23 +63,24 @@ Exit status: 0 success; 22 an HTTP error after the last retry; 2 wrong usage, an
 	set.BoolVar(&c.request.resume, "resume", false, "continue a body that breaks off, for a GET")
 	set.BoolVar(&c.json, "json", false, "print a JSON object for each attempt, on a line of its own")
 	set.Var(&c.timeout, "timeout", "give up after this time, delays and body included (default none)")
-	c.settings.Register(retries)
-	flags.AddGroups(cmd, flags.Group{Title: "Request", Flags: set}, flags.Group{Title: "Retries", Flags: retries})
+	c.settings.Register(retries, s.Getenv)
+	cli.AddGroups(cmd, cli.Group{Title: "Request", Flags: set}, cli.Group{Title: "Retries", Flags: retries})
+	cli.DescribeExit(cmd, cli.HTTPError, "the response is an HTTP error, after the last retry")
 	return cmd
 }
 
 type command struct {
-	iostreams.Streams
+	term.Streams
 	request  requestFlags
-	output   flags.Word
+	output   cli.Word
 	json     bool
-	timeout  flags.Period
+	timeout  cli.Period
 	settings settings.Flags
 }
 
 // run's errors are usage errors until something is sent.
 func (c *command) run(ctx context.Context, address string) error {
-	u, err := request.ParseURL(address)
+	u, err := cli.ParseURL(address)
 	if err != nil {
 		return err
 	}
@@ -103,14 +97,14 @@ func (c *command) run(ctx context.Context, address string) error {
 	}
 	if c.output.Value != "" {
 		// SIGPIPE from a closed standard error would leave a part of the file.
-		defer signals.IgnorePipe()()
+		defer cli.IgnorePipe()()
 	}
-	out, err := outfile.Open(ctx, c.output.Value, c.Out)
+	out, err := files.Create(ctx, c.output.Value, c.Out)
 	if err != nil {
 		if req.Body != nil {
 			req.Body.Close()
 		}
-		return unsent(ctx, ended.explain(fmt.Errorf("--output: %w", err)))
+		return cli.Failed(ended.explain(fmt.Errorf("--output: %w", err)))
 	}
 	c.warnMissingFiles()
 
@@ -169,10 +163,10 @@ func (c *command) warnMissingFiles() {
 
 func (c *command) warn(warning string) {
 	if !c.json {
-		c.Warn("get", warning)
+		c.Warn("awsretry get", warning)
 		return
 	}
-	screen.NewEncoder(c.Err).Encode(struct {
+	term.NewEncoder(c.Err).Encode(struct {
 		Warning string `json:"warning"`
 	}{warning})
 }
@@ -181,7 +175,7 @@ func (c *command) warn(warning string) {
 // ended.
 func unsent(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
-		return exit.Failed(err)
+		return cli.Failed(err)
 	}
 	return err
 }
@@ -207,7 +201,7 @@ func (c *command) withTimeout(ctx context.Context) (context.Context, ending, con
 func (e ending) explain(err error) error {
 	switch {
 	case e.interrupted.Err() != nil:
-		return &endedError{exit.ErrInterrupted, err}
+		return &endedError{cli.ErrInterrupted, err}
 	case e.timeout.Err() != nil:
 		return &endedError{context.Cause(e.timeout), err}
 	}

@@ -13,13 +13,13 @@ import (
 	"time"
 	"unicode"
 
-	"example.com/awsretry/cmd/awsretry/internal/clitest"
-	"example.com/awsretry/cmd/awsretry/internal/exit"
-	"example.com/awsretry/cmd/awsretry/internal/fake"
 	"github.com/google/go-cmp/cmp"
+
+	"example.com/awsretry/cmd/internal/cli"
+	"example.com/awsretry/cmd/internal/clitest"
 )
 
-type replies []fake.Reply
+type replies []clitest.Reply
 
 // quick returns a command line with short delays.
 func quick(args ...string) []string {
@@ -36,40 +36,40 @@ func TestExitStatus(t *testing.T) {
 		stdout   string
 		stderr   []string
 	}{
-		{"success", replies{fake.Fine}, nil, 0, 1, "hello", []string{"✓ 200 OK after 1 attempt"}},
-		{"saved by retries", replies{fake.Closed, fake.Unavailable, fake.Fine}, nil, 0, 3, "hello",
+		{"success", replies{clitest.Fine}, nil, 0, 1, "hello", []string{"✓ 200 OK after 1 attempt"}},
+		{"saved by retries", replies{clitest.Closed, clitest.Unavailable, clitest.Fine}, nil, 0, 3, "hello",
 			[]string{"retry in", "ServiceUnavailable", "✓ 200 OK after 3 attempts"}},
-		{"error is left", replies{fake.Unavailable}, nil, 22, 3, fake.Unavailable.Body,
+		{"error is left", replies{clitest.Unavailable}, nil, 22, 3, clitest.Unavailable.Body,
 			[]string{"stop: attempts used up", "✗ 503 Service Unavailable (ServiceUnavailable) after 3",
 				"--max-attempts"}},
-		{"throttled", replies{fake.Throttling}, []string{"--max-attempts", "2"}, 22, 2, fake.Throttling.Body,
+		{"throttled", replies{clitest.Throttling}, []string{"--max-attempts", "2"}, 22, 2, clitest.Throttling.Body,
 			[]string{"throttled", "ThrottlingException", "request id id-17"}},
-		{"bad request", replies{fake.Invalid}, nil, 22, 1, fake.Invalid.Body,
+		{"bad request", replies{clitest.Invalid}, nil, 22, 1, clitest.Invalid.Body,
 			[]string{"stop: not retryable", "ValidationException", "request id id-18", "has to change"}},
-		{"no retries", replies{fake.Unavailable}, []string{"--max-attempts", "1"}, 22, 1, fake.Unavailable.Body,
+		{"no retries", replies{clitest.Unavailable}, []string{"--max-attempts", "1"}, 22, 1, clitest.Unavailable.Body,
 			[]string{"no retries\n", "no retry is allowed (--max-attempts 1)"}},
 		{"redirect", replies{{Status: 302, Header: map[string]string{"Location": "/there?key=secret"}}}, nil, 0, 1, "",
 			[]string{"302", "/there\n", "✓ 302 Found"}},
 		{"long Retry-After", replies{{Status: 429, Header: map[string]string{"Retry-After": "90"}}}, nil, 22, 1, "",
 			[]string{"Retry-After: 90", "stop: delay too long", "--max-retry-after"}},
-		{"ignored Retry-After", replies{{Status: 429, Header: map[string]string{"Retry-After": "90"}}, fake.Fine},
+		{"ignored Retry-After", replies{{Status: 429, Header: map[string]string{"Retry-After": "90"}}, clitest.Fine},
 			[]string{"--max-retry-after", "ignore"}, 0, 2, "hello", nil},
-		{"small bucket", replies{fake.Unavailable}, []string{"--quota", "7", "--max-attempts", "5"}, 22, 2,
-			fake.Unavailable.Body,
+		{"small bucket", replies{clitest.Unavailable}, []string{"--quota", "7", "--max-attempts", "5"}, 22, 2,
+			clitest.Unavailable.Body,
 			[]string{"stop: too few tokens", "--quota"}},
-		{"no bucket", replies{fake.Throttling}, []string{"--quota", "-1", "--max-attempts", "60"}, 22, 60,
-			fake.Throttling.Body, nil},
+		{"no bucket", replies{clitest.Throttling}, []string{"--quota", "-1", "--max-attempts", "60"}, 22, 60,
+			clitest.Throttling.Body, nil},
 		{"pause after the deadline", replies{{Status: 429, Header: map[string]string{"Retry-After": "50"}}},
 			[]string{"--timeout", "20"}, 22, 1, "", []string{"stop: deadline is near", "outlast --timeout"}},
-		{"fail fast", replies{fake.Throttling}, []string{"--mode", "adaptive", "--fail-fast"}, 22, 1,
-			fake.Throttling.Body,
+		{"fail fast", replies{clitest.Throttling}, []string{"--mode", "adaptive", "--fail-fast"}, 22, 1,
+			clitest.Throttling.Body,
 			[]string{"stop: rate limited", "--fail-fast"}},
-		{"outer loop", replies{fake.Unavailable}, []string{"-H", "amz-sdk-request: attempt=1; max=3"}, 22, 1,
-			fake.Unavailable.Body,
+		{"outer loop", replies{clitest.Unavailable}, []string{"-H", "amz-sdk-request: attempt=1; max=3"}, 22, 1,
+			clitest.Unavailable.Body,
 			[]string{"stop: caller retries", "Amz-Sdk-Request"}},
-		{"idempotent only", replies{fake.Unavailable}, []string{"--idempotent-only", "-X", "POST"}, 22, 1,
-			fake.Unavailable.Body, nil},
-		{"idempotent only, throttled", replies{fake.Throttling, fake.Fine},
+		{"idempotent only", replies{clitest.Unavailable}, []string{"--idempotent-only", "-X", "POST"}, 22, 1,
+			clitest.Unavailable.Body, nil},
+		{"idempotent only, throttled", replies{clitest.Throttling, clitest.Fine},
 			[]string{"--idempotent-only", "-X", "POST"}, 0,
 			2, "hello", nil},
 		{"error in a 200", replies{{Status: 200, Body: `<Error><Code>AccessDenied</Code></Error>`}},
@@ -81,7 +81,7 @@ func TestExitStatus(t *testing.T) {
 			[]string{"request id a\uFFFD31mb"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := fake.Start(t, c.replies...)
+			s := clitest.Start(t, c.replies...)
 			got := clitest.Shell{}.Run(t, New, quick(append(c.args, s.URL+"/orders?key=secret")...)...)
 			if got.Status != c.status || got.Out != c.stdout {
 				t.Errorf("status %d, standard output %q; want %d, %q", got.Status, got.Out, c.status, c.stdout)
@@ -132,7 +132,7 @@ func TestNoResponse(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := clitest.Shell{}.Run(t, New, quick(c.args...)...)
-			if got.Status != exit.Failure || got.Out != "" || strings.Contains(got.Err, "secret") {
+			if got.Status != cli.Failure || got.Out != "" || strings.Contains(got.Err, "secret") {
 				t.Errorf("status %d, standard output %q, standard error:\n%s", got.Status, got.Out, got.Err)
 			}
 			for _, want := range c.stderr {
@@ -145,7 +145,7 @@ func TestNoResponse(t *testing.T) {
 }
 
 func TestTable(t *testing.T) {
-	s := fake.Start(t, fake.Throttling, fake.Unavailable, fake.Fine)
+	s := clitest.Start(t, clitest.Throttling, clitest.Unavailable, clitest.Fine)
 	got := clitest.Shell{}.Run(t, New, quick("--jitter", "none", s.URL+"/orders")...)
 	masked := strings.ReplaceAll(got.Err, s.URL, "http://HOST")
 	// The column keeps its width.
@@ -171,7 +171,7 @@ func TestColors(t *testing.T) {
 		{"JSON", clitest.Shell{Terminals: terminal}, []string{"--json"}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := fake.Start(t, fake.Unavailable, fake.Fine)
+			s := clitest.Start(t, clitest.Unavailable, clitest.Fine)
 			got := c.shell.Run(t, New, quick(append(c.args, s.URL)...)...)
 			if colors := strings.Contains(got.Err, "\x1b["); colors != c.colors {
 				t.Errorf("colors: %t, want %t: %q", colors, c.colors, got.Err)
@@ -184,7 +184,7 @@ func TestColors(t *testing.T) {
 }
 
 func TestPalette(t *testing.T) {
-	s := fake.Start(t, fake.Unavailable, fake.Throttling)
+	s := clitest.Start(t, clitest.Unavailable, clitest.Throttling)
 	got := clitest.Shell{Terminals: []string{"stderr"}}.Run(t, New, quick("--max-attempts", "2", s.URL)...)
 	for what, want := range map[string]string{
 		"a transient failure": "\x1b[33m503\x1b[0m",
@@ -199,7 +199,7 @@ func TestPalette(t *testing.T) {
 
 // On a terminal, empty lines separate the body from the report.
 func TestTerminal(t *testing.T) {
-	s := fake.Start(t, fake.Fine)
+	s := clitest.Start(t, clitest.Fine)
 	var screen bytes.Buffer
 	shell := clitest.Shell{
 		Out:       &screen,
@@ -214,7 +214,7 @@ func TestTerminal(t *testing.T) {
 }
 
 func TestJSON(t *testing.T) {
-	s := fake.Start(t, fake.Closed, fake.Throttling, fake.Fine)
+	s := clitest.Start(t, clitest.Closed, clitest.Throttling, clitest.Fine)
 	got := clitest.Shell{}.Run(t, New, quick("--json", s.URL+"/orders?key=secret")...)
 	if got.Status != 0 || got.Out != "hello" {
 		t.Errorf("status %d, standard output %q", got.Status, got.Out)
@@ -260,7 +260,7 @@ func TestJSON(t *testing.T) {
 func TestJSONFailure(t *testing.T) {
 	got := clitest.Shell{}.Run(t, New, quick("--json", "--max-attempts", "2", "http://127.0.0.1:1/")...)
 	lines := strings.Split(strings.TrimSuffix(got.Err, "\n"), "\n")
-	if got.Status != exit.Failure || len(lines) != 2 || !strings.Contains(lines[1], `"stop":"max_attempts"`) {
+	if got.Status != cli.Failure || len(lines) != 2 || !strings.Contains(lines[1], `"stop":"max_attempts"`) {
 		t.Errorf("status %d, standard error:\n%s\nwant the two attempts and nothing else", got.Status, got.Err)
 	}
 }
@@ -276,11 +276,11 @@ const (
 // in a header. A pipe gets the body unchanged.
 func TestHostileServer(t *testing.T) {
 	const c1 = "\u009b31m" // in a header net/http lets no C0 through
-	s := fake.Start(t, fake.Reply{Status: 400, Body: hostile, Header: map[string]string{
+	s := clitest.Start(t, clitest.Reply{Status: 400, Body: hostile, Header: map[string]string{
 		"X-Amzn-Errortype": "Evil" + c1 + "Exception", "X-Amzn-Requestid": "id" + c1, "Retry-After": "1" + c1,
 		"Location": "/there" + c1, "Content-Type": "text/plain" + c1,
 	}})
-	redirect := fake.Start(t, fake.Reply{Status: 302, Header: map[string]string{"Location": "/there" + c1 + "?q"}})
+	redirect := clitest.Start(t, clitest.Reply{Status: 302, Header: map[string]string{"Location": "/there" + c1 + "?q"}})
 	terminals := []string{"stdout", "stderr"}
 	for _, c := range []struct {
 		name   string

@@ -7,9 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"example.com/awsretry/cmd/awsretry/internal/clitest"
-	"example.com/awsretry/cmd/awsretry/internal/exit"
-	"example.com/awsretry/cmd/awsretry/internal/fake"
+	"example.com/awsretry/cmd/internal/cli"
+	"example.com/awsretry/cmd/internal/clitest"
 )
 
 // Ctrl-C ends a get wherever it waits.
@@ -28,7 +27,7 @@ func TestInterrupted(t *testing.T) {
 	} {
 		for _, asJSON := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, JSON %t", c.name, asJSON), func(t *testing.T) {
-				s := fake.Start(t, fake.Reply{Status: 503, Header: map[string]string{"Retry-After": "30"}})
+				s := clitest.Start(t, clitest.Reply{Status: 503, Header: map[string]string{"Retry-After": "30"}})
 				ctx, cancel := context.WithCancelCause(t.Context())
 				shell := c.shell(func() { cancel(errors.New("interrupt signal received")) })
 				args := append([]string{"get", s.URL, fmt.Sprintf("--json=%t", asJSON)}, c.args...)
@@ -41,7 +40,7 @@ func TestInterrupted(t *testing.T) {
 				if asJSON {
 					want = `{"error":"interrupted"}`
 				}
-				if got.Status != exit.Failure || got.Out != "" || !strings.Contains(stderr, want) {
+				if got.Status != cli.Interrupted || got.Out != "" || !strings.Contains(stderr, want) {
 					t.Errorf("%+v, want status 1 and %q:\n%s", got, want, stderr)
 				}
 			})
@@ -50,19 +49,19 @@ func TestInterrupted(t *testing.T) {
 }
 
 func TestInterruptedWhileWriting(t *testing.T) {
-	s := fake.Start(t, fake.Fine)
+	s := clitest.Start(t, clitest.Fine)
 	ctx, cancel := context.WithCancel(t.Context())
 	got := clitest.Shell{Out: &clitest.Stuck{Began: cancel}}.RunContext(ctx, t, New, "get", s.URL)
-	if got.Status != exit.Failure || !strings.Contains(got.Err, "the body could not be written: interrupted") {
+	if got.Status != cli.Interrupted || !strings.Contains(got.Err, "the body could not be written: interrupted") {
 		t.Errorf("%+v, want status 1 and the interruption", got)
 	}
 }
 
 func TestTimeoutWhileReading(t *testing.T) {
-	s := fake.Start(t, fake.Fine)
+	s := clitest.Start(t, clitest.Fine)
 	shell := clitest.Shell{In: &clitest.Stuck{Began: func() {}}}
 	got := shell.Run(t, New, "get", "--timeout", "20ms", "-d", "@-", s.URL)
-	if got.Status != exit.Failure || !strings.Contains(got.Err, "the time of --timeout, 20ms, is over") {
+	if got.Status != cli.Failure || !strings.Contains(got.Err, "the time of --timeout, 20ms, is over") {
 		t.Errorf("%+v, want status 1 and the time-out", got)
 	}
 }

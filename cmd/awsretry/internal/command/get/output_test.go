@@ -8,8 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"example.com/awsretry/cmd/awsretry/internal/clitest"
-	"example.com/awsretry/cmd/awsretry/internal/fake"
+	"example.com/awsretry/cmd/internal/clitest"
 )
 
 // cutOff returns the URL of a service whose body is shorter than it announces.
@@ -41,10 +40,10 @@ func TestOutput(t *testing.T) {
 		{name: "cut off over another", make: write("old", 0o600), url: cutOff(t), status: 1,
 			content: "old", mode: 0o600,
 			stderr: "nothing was written to "},
-		{name: "failure", replies: replies{fake.Unavailable}, status: 22, stdout: fake.Unavailable.Body,
+		{name: "failure", replies: replies{clitest.Unavailable}, status: 22, stdout: clitest.Unavailable.Body,
 			stderr: "nothing is written to "},
-		{name: "failure over a good one", make: write("good", 0o600), replies: replies{fake.Unavailable}, status: 22,
-			stdout:  fake.Unavailable.Body,
+		{name: "failure over a good one", make: write("good", 0o600), replies: replies{clitest.Unavailable}, status: 22,
+			stdout:  clitest.Unavailable.Body,
 			content: "good", mode: 0o600,
 			stderr: "which only a successful 2xx replaces: the body goes to standard output"},
 		{name: "not modified", make: write("good", 0o600), replies: replies{{Status: 304}},
@@ -68,10 +67,10 @@ func TestOutput(t *testing.T) {
 			}
 			url := c.url
 			if c.replies == nil {
-				c.replies = replies{fake.Unavailable, fake.Fine}
+				c.replies = replies{clitest.Unavailable, clitest.Fine}
 			}
 			if url == "" {
-				url = fake.Start(t, c.replies...).URL
+				url = clitest.Start(t, c.replies...).URL
 			}
 			got := clitest.Shell{}.Run(t, New, quick("-o", path, url)...)
 			if got.Status != c.status || got.Out != c.stdout || !strings.Contains(got.Err, c.stderr) {
@@ -102,7 +101,7 @@ func write(content string, mode os.FileMode) func(string) error {
 }
 
 func TestOutputFails(t *testing.T) {
-	s := fake.Start(t, fake.Fine)
+	s := clitest.Start(t, clitest.Fine)
 	got := clitest.Shell{Out: clitest.FullDisk{}}.Run(t, New, "get", s.URL)
 	if got.Status != 1 || !strings.Contains(got.Err, "no space left") {
 		t.Errorf("%+v, want status 1 and the reason", got)

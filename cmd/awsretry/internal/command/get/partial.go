@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"example.com/awsretry/cmd/awsretry/internal/outfile"
+	"example.com/awsretry/cmd/internal/files"
 	"example.com/awsretry/internal/byterange"
 )
 
@@ -33,7 +33,7 @@ type partials struct {
 const partSuffix = ".part"
 
 // findPartials looks for a file that the request can continue.
-func findPartials(out *outfile.File, req *http.Request) partials {
+func findPartials(out *files.Output, req *http.Request) partials {
 	for _, name := range []string{
 		"Range", "If-Range", "If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since",
 	} {
@@ -124,7 +124,7 @@ func (p *partials) copyTo(w io.Writer) error {
 // leave leaves what out has of the body of resp, size bytes, for the next get,
 // unless an earlier get has left more of that version. It returns where that is,
 // "" if it is not possible.
-func (p *partials) leave(out *outfile.File, resp *http.Response, size int64) (path string) {
+func (p *partials) leave(out *files.Output, resp *http.Response, size int64) (path string) {
 	_, why := byterange.Resumable(resp.Request, resp)
 	if p.prefix == "" || why != "" || resp.Header.Get("Content-Encoding") != "" {
 		return ""

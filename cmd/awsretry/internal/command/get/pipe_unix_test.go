@@ -10,9 +10,8 @@ import (
 	"syscall"
 	"testing"
 
-	"example.com/awsretry/cmd/awsretry/internal/clitest"
-	"example.com/awsretry/cmd/awsretry/internal/exit"
-	"example.com/awsretry/cmd/awsretry/internal/fake"
+	"example.com/awsretry/cmd/internal/cli"
+	"example.com/awsretry/cmd/internal/clitest"
 )
 
 // newPipe makes a named pipe. At the end of the test, opens that wait for the
@@ -38,9 +37,9 @@ func TestInterruptedAtPipe(t *testing.T) {
 	cancel()
 	for _, flag := range []string{"--data=@", "--output="} {
 		t.Run(flag, func(t *testing.T) {
-			s := fake.Start(t, fake.Fine)
+			s := clitest.Start(t, clitest.Fine)
 			got := clitest.Shell{}.RunContext(ctx, t, New, "get", flag+newPipe(t), s.URL)
-			if got.Status != exit.Failure || !strings.Contains(got.Err, "interrupted") || len(s.Bodies()) > 0 {
+			if got.Status != cli.Interrupted || !strings.Contains(got.Err, "interrupted") || len(s.Bodies()) > 0 {
 				t.Errorf("%+v, want status 1 and the interruption, and nothing sent", got)
 			}
 		})
@@ -50,7 +49,7 @@ func TestInterruptedAtPipe(t *testing.T) {
 func TestBodyFromPipe(t *testing.T) {
 	pipe := newPipe(t)
 	go os.WriteFile(pipe, []byte("through a pipe"), 0)
-	s := fake.Start(t, fake.Unavailable, fake.Fine)
+	s := clitest.Start(t, clitest.Unavailable, clitest.Fine)
 	got := clitest.Shell{}.Run(t, New, quick("-d", "@"+pipe, s.URL)...)
 	if bodies := s.Bodies(); got.Status != 0 || len(bodies) != 2 || bodies[0] != "through a pipe" ||
 		bodies[1] != bodies[0] {
@@ -60,7 +59,7 @@ func TestBodyFromPipe(t *testing.T) {
 
 // A pipe gets the body of a failure too: there is no file to preserve.
 func TestOutputToPipe(t *testing.T) {
-	for name, reply := range map[string]fake.Reply{"success": fake.Fine, "failure": fake.Invalid} {
+	for name, reply := range map[string]clitest.Reply{"success": clitest.Fine, "failure": clitest.Invalid} {
 		t.Run(name, func(t *testing.T) {
 			pipe := newPipe(t)
 			read := make(chan string, 1)
@@ -68,7 +67,7 @@ func TestOutputToPipe(t *testing.T) {
 				text, _ := os.ReadFile(pipe)
 				read <- string(text)
 			}()
-			got := clitest.Shell{}.Run(t, New, quick("-o", pipe, fake.Start(t, reply).URL)...)
+			got := clitest.Shell{}.Run(t, New, quick("-o", pipe, clitest.Start(t, reply).URL)...)
 			if text := <-read; text != reply.Body || got.Out != "" {
 				t.Errorf("the pipe got %q, want %q: %+v", text, reply.Body, got)
 			}

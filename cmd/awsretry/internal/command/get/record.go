@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"example.com/awsretry"
-	"example.com/awsretry/cmd/awsretry/internal/attempts"
-	"example.com/awsretry/cmd/awsretry/internal/screen"
+	"example.com/awsretry/cmd/internal/attempts"
+	"example.com/awsretry/cmd/internal/term"
 	"example.com/awsretry/internal/redact"
 )
 
@@ -16,7 +16,7 @@ import (
 type record struct {
 	Attempt    int       `json:"attempt"`
 	Offset     int64     `json:"offset,omitempty"` // of the rest of a body that broke off
-	Start      time.Time `json:"start"`
+	Start      time.Time `json:"start,omitzero"`
 	Method     string    `json:"method"`
 	URL        string    `json:"url"`
 	Status     int       `json:"status,omitempty"`
@@ -39,7 +39,7 @@ func newRecord(a awsretry.Attempt, u *url.URL, state awsretry.State) record {
 		Offset:    a.Offset,
 		Start:     a.Start.UTC(),
 		Method:    a.Request.Method,
-		URL:       screen.URL(u),
+		URL:       term.URL(u),
 		Code:      a.Code,
 		Class:     a.Class.String(),
 		ElapsedMS: attempts.Milliseconds(a.Elapsed),
@@ -69,7 +69,7 @@ func newRecord(a awsretry.Attempt, u *url.URL, state awsretry.State) record {
 func requestID(resp *http.Response) string {
 	for _, name := range []string{"X-Amzn-Requestid", "X-Amz-Request-Id", "X-Request-Id"} {
 		if id := resp.Header.Get(name); id != "" {
-			return screen.OneLine(id)
+			return term.OneLine(id)
 		}
 	}
 	return ""

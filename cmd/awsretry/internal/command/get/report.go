@@ -12,25 +12,22 @@ import (
 	"github.com/dustin/go-humanize/english"
 
 	"example.com/awsretry"
-	"example.com/awsretry/cmd/awsretry/internal/attempts"
-	"example.com/awsretry/cmd/awsretry/internal/exit"
-	"example.com/awsretry/cmd/awsretry/internal/format"
-	"example.com/awsretry/cmd/awsretry/internal/iostreams"
-	"example.com/awsretry/cmd/awsretry/internal/screen"
-	"example.com/awsretry/cmd/awsretry/internal/style"
+	"example.com/awsretry/cmd/internal/attempts"
+	"example.com/awsretry/cmd/internal/cli"
+	"example.com/awsretry/cmd/internal/term"
 	"example.com/awsretry/internal/redact"
 )
 
 // A report prints on standard error what happens to one request: for people a
 // table and a verdict, else lines of JSON.
 type report struct {
-	iostreams.Streams
+	term.Streams
 	transport *awsretry.Transport
 	settings  awsretry.Settings
 	req       *http.Request
 	partition string
 	json      *json.Encoder // nil: for people
-	palette   style.Palette
+	palette   term.Palette
 	table     *attempts.Table // nil: JSON
 	judged    bool            // a verdict has been printed
 	start     time.Time
@@ -38,7 +35,7 @@ type report struct {
 	last      awsretry.Attempt
 }
 
-func newReport(s iostreams.Streams, t *awsretry.Transport, settings awsretry.Settings, req *http.Request,
+func newReport(s term.Streams, t *awsretry.Transport, settings awsretry.Settings, req *http.Request,
 	asJSON bool) *report {
 	r := &report{Streams: s, transport: t, settings: settings, req: req, partition: strings.ToLower(req.URL.Host),
 		start: time.Now()}
@@ -46,10 +43,10 @@ func newReport(s iostreams.Streams, t *awsretry.Transport, settings awsretry.Set
 		r.partition = t.Partition(req)
 	}
 	if asJSON {
-		r.json = screen.NewEncoder(s.Err)
+		r.json = term.NewEncoder(s.Err)
 		return r
 	}
-	r.palette = style.New(s, s.Err)
+	r.palette = term.NewPalette(s, s.Err)
 	r.table = &attempts.Table{
 		W:        s.Err,
 		Palette:  r.palette,
@@ -57,7 +54,7 @@ func newReport(s iostreams.Streams, t *awsretry.Transport, settings awsretry.Set
 		Adaptive: t.Mode == awsretry.Adaptive,
 		State:    func() (awsretry.State, bool) { return t.State(r.partition) },
 	}
-	fmt.Fprintf(s.Err, "%s\n%s\n\n", r.palette.Bold(req.Method+" "+screen.URL(req.URL)), r.palette.Faint(r.rules()))
+	fmt.Fprintf(s.Err, "%s\n%s\n\n", r.palette.Bold(req.Method+" "+term.URL(req.URL)), r.palette.Faint(r.rules()))
 	return r
 }
 
@@ -104,7 +101,7 @@ func (r *report) observe(a awsretry.Attempt) {
 // broke reports that the body broke off, at an offset of total bytes, or of
 // unknown many if that is -1.
 func (r *report) broke(offset, total int64, err error) {
-	why := screen.OneLine(redact.Error(err))
+	why := term.OneLine(redact.Error(err))
 	if r.json != nil {
 		r.json.Encode(struct {
 			Break  string `json:"break"`
@@ -140,7 +137,7 @@ func (r *report) response(resp *http.Response) {
 		text += " " + name
 	}
 	if r.last.Code != "" {
-		text += " (" + screen.OneLine(r.last.Code) + ")"
+		text += " (" + term.OneLine(r.last.Code) + ")"
 	}
 	text += r.after(r.made)
 	if r.last.Class == awsretry.Success {
@@ -161,7 +158,7 @@ func (r *report) noResponse(err error) error {
 	if errors.As(err, &e) {
 		number, cause, stop = e.Attempts, e.Err, e.Stop
 	}
-	why := screen.OneLine(screen.WithoutPackages(redact.Error(cause)))
+	why := term.OneLine(term.WithoutPackages(redact.Error(cause)))
 	ended, isEnded := asEnded(err)
 	if isEnded {
 		why = ended.Error()
@@ -171,7 +168,7 @@ func (r *report) noResponse(err error) error {
 		if isEnded || r.last.Err == nil || r.last.Stop != stop { // the record of the last attempt does not say it
 			r.jsonFault(why)
 		}
-	case errors.Is(err, exit.ErrInterrupted):
+	case errors.Is(err, cli.ErrInterrupted):
 		r.verdict(false, why+r.after(number), "")
 	case !isEnded && number > 0:
 		r.verdict(false, "no response"+r.after(number),
@@ -179,11 +176,11 @@ func (r *report) noResponse(err error) error {
 	default:
 		r.verdict(false, "no response"+r.after(number), why)
 	}
-	return exit.Reported(exit.Failure)
+	return cli.Reported(cli.Failure)
 }
 
 func (r *report) after(number int) string {
-	return fmt.Sprintf(" after %s, %s", english.Plural(number, "attempt", ""), format.Duration(time.Since(r.start)))
+	return fmt.Sprintf(" after %s, %s", english.Plural(number, "attempt", ""), term.Duration(time.Since(r.start)))
 }
 
 // brokenBody returns what broke a body off, and why no attempt continues it.
@@ -208,13 +205,13 @@ func (r *report) brokenBody(err error) (why string, cause error) {
 // bodyFault reports what went wrong with the response body, and why, if that is
 // known, no attempt continues it.
 func (r *report) bodyFault(why, format string, args ...any) error {
-	text := screen.OneLine(fmt.Sprintf(format, args...))
+	text := term.OneLine(fmt.Sprintf(format, args...))
 	if r.json != nil {
 		r.jsonFault(text)
 	} else {
 		r.verdict(false, text, why)
 	}
-	return exit.Reported(exit.Failure)
+	return cli.Reported(cli.Failure)
 }
 
 func (r *report) jsonFault(text string) {
@@ -228,7 +225,7 @@ func (r *report) notSaved(path string) {
 	if r.json == nil {
 		fmt.Fprintf(r.Err,
 			"  nothing is written to %s, which only a successful 2xx replaces: the body goes to standard output\n",
-			screen.OneLine(path))
+			term.OneLine(path))
 	}
 }
 
@@ -246,7 +243,7 @@ func (r *report) complete(path string, size int64, d *download) {
 	}
 	text := english.Plural(int(size), "byte", "")
 	if path != "" {
-		text += " written to " + screen.OneLine(path)
+		text += " written to " + term.OneLine(path)
 	}
 	if d != nil {
 		text += ", " + english.Plural(d.breaks, "break", "")

@@ -9,12 +9,12 @@ import (
 	"net/http"
 	"net/url"
 
-	"example.com/awsretry/cmd/awsretry/internal/request"
+	"example.com/awsretry/cmd/internal/cli"
 )
 
 // requestFlags describe the request.
 type requestFlags struct {
-	request.Flags
+	cli.RequestFlags
 	resume bool
 }
 

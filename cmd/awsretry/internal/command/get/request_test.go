@@ -7,10 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"example.com/awsretry/cmd/awsretry/internal/buildinfo"
-	"example.com/awsretry/cmd/awsretry/internal/clitest"
-	"example.com/awsretry/cmd/awsretry/internal/exit"
-	"example.com/awsretry/cmd/awsretry/internal/fake"
+	"example.com/awsretry/cmd/internal/cli"
+	"example.com/awsretry/cmd/internal/clitest"
 )
 
 func TestRequest(t *testing.T) {
@@ -21,7 +19,7 @@ func TestRequest(t *testing.T) {
 		header map[string]string
 		body   string
 	}{
-		{"default", nil, "GET", map[string]string{"User-Agent": "awsretry/" + buildinfo.Version()}, ""},
+		{"default", nil, "GET", map[string]string{"User-Agent": "awsretry/" + cli.Version()}, ""},
 		{"method", []string{"-X", "DELETE"}, "DELETE", nil, ""},
 		{"data", []string{"-d", "a=1"}, "POST", map[string]string{"Content-Length": "3"}, "a=1"},
 		{"empty data", []string{"-d", ""}, "POST", map[string]string{"Content-Length": "0"}, ""},
@@ -33,7 +31,7 @@ func TestRequest(t *testing.T) {
 			map[string]string{"Amz-Sdk-Request": "attempt=1; max=4"}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := fake.Start(t, fake.Fine)
+			s := clitest.Start(t, clitest.Fine)
 			if got := (clitest.Shell{}).Run(t, New, quick(append(c.args, s.URL)...)...); got.Status != 0 {
 				t.Fatalf("status %d, standard error:\n%s", got.Status, got.Err)
 			}
@@ -52,7 +50,7 @@ func TestRequest(t *testing.T) {
 }
 
 func TestUserOfURL(t *testing.T) {
-	s := fake.Start(t, fake.Fine)
+	s := clitest.Start(t, clitest.Fine)
 	got := clitest.Shell{}.Run(t, New, "get", strings.Replace(s.URL, "http://", "http://me:hidden@", 1))
 	user, password, _ := s.Requests()[0].BasicAuth()
 	if user != "me" || password != "hidden" || strings.Contains(got.Err, "hidden") {
@@ -102,7 +100,7 @@ func TestBody(t *testing.T) {
 		{"long standard input", "@-", struct{ io.Reader }{strings.NewReader(long)}, long, -1, 1, 22},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := fake.Start(t, fake.Unavailable, fake.Unavailable, fake.Fine)
+			s := clitest.Start(t, clitest.Unavailable, clitest.Unavailable, clitest.Fine)
 			got := clitest.Shell{In: c.stdin}.Run(t, New, quick("-d", c.data, s.URL)...)
 			if got.Status != c.status {
 				t.Errorf("status %d, want %d; standard error:\n%s", got.Status, c.status, got.Err)
@@ -133,37 +131,42 @@ func TestUsageErrors(t *testing.T) {
 		name string
 		args []string
 		want []string
+		file bool // a file is at fault, not the usage
 	}{
-		{"no URL", nil, []string{"URL is missing", "See awsretry get --help"}},
-		{"an empty URL", []string{""}, []string{"awsretry get: URL is empty\n"}},
-		{"two URLs", []string{url, url + "2"}, []string{`"http://127.0.0.1:1/x2" is one too many`}},
-		{"no scheme", []string{"example.com/x?key=secret"}, []string{`"example.com/x"`, "http:// or https://"}},
-		{"other scheme", []string{"ftp://example.com/"}, []string{"http:// or https://"}},
-		{"no host", []string{"http:///x"}, []string{"no host"}},
-		{"bad port", []string{"http://example.com:x/?key=secret"}, []string{`"http://example.com:x/"`, "invalid port"}},
-		{"unknown flag", []string{"--retries", "3", url}, []string{"unknown flag: --retries"}},
-		{"time-out", []string{"--timeout", "soon", url}, []string{`"soon"`, "--timeout", "500ms"}},
-		{"negative time-out", []string{"--timeout=-1s", url}, []string{"above 0"}},
+		{"no URL", nil, []string{"URL is missing", "See awsretry get --help"}, false},
+		{"an empty URL", []string{""}, []string{"awsretry get: URL is empty\n"}, false},
+		{"two URLs", []string{url, url + "2"}, []string{`"http://127.0.0.1:1/x2" is one too many`}, false},
+		{"no scheme", []string{"example.com/x?key=secret"}, []string{`"example.com/x"`, "http:// or https://"}, false},
+		{"other scheme", []string{"ftp://example.com/"}, []string{"http:// or https://"}, false},
+		{"no host", []string{"http:///x"}, []string{"no host"}, false},
+		{"bad port", []string{"http://example.com:x/?key=secret"}, []string{`"http://example.com:x/"`, "invalid port"}, false},
+		{"unknown flag", []string{"--retries", "3", url}, []string{"unknown flag: --retries"}, false},
+		{"time-out", []string{"--timeout", "soon", url}, []string{`"soon"`, "--timeout", "500ms"}, false},
+		{"negative time-out", []string{"--timeout=-1s", url}, []string{"above 0"}, false},
 		{"a setting", []string{"--mode", "eager", url},
-			[]string{`--mode is "eager"; it must be standard, adaptive or legacy`}},
-		{"empty output", []string{"-o", "", url}, []string{`--output is ""; it must not be empty`}},
-		{"empty method", []string{"-X", "", url}, []string{`--method is ""; it must not be empty`}},
-		{"method", []string{"-X", "GET IT", url}, []string{"--method", `"GET IT"`}},
-		{"header without colon", []string{"-H", "Accept", url}, []string{"--header", `"Accept"`, "Name: value"}},
-		{"header name", []string{"-H", "A b: c", url}, []string{"--header", `"A b"`}},
-		{"header value", []string{"-H", "A: b\nC: d", url}, []string{"--header A", "control character"}},
-		{"header length", []string{"-H", "content-length: 3", url}, []string{"--header content-length", "--data"}},
-		{"file without name", []string{"-d", "@", url}, []string{"--data: @ must be followed by the name of a file"}},
-		{"no such file", []string{"-d", "@" + filepath.Join(folder, "none"), url}, []string{"--data", "no such file"}},
-		{"folder as file", []string{"-d", "@" + folder, url}, []string{"--data", "is a directory"}},
-		{"folder as output", []string{"-o", folder, url}, []string{"--output", "is a directory"}},
+			[]string{`--mode is "eager"; it must be standard, adaptive or legacy`}, false},
+		{"empty output", []string{"-o", "", url}, []string{`--output is ""; it must not be empty`}, false},
+		{"empty method", []string{"-X", "", url}, []string{`--method is ""; it must not be empty`}, false},
+		{"method", []string{"-X", "GET IT", url}, []string{"--method", `"GET IT"`}, false},
+		{"header without colon", []string{"-H", "Accept", url}, []string{"--header", `"Accept"`, "Name: value"}, false},
+		{"header name", []string{"-H", "A b: c", url}, []string{"--header", `"A b"`}, false},
+		{"header value", []string{"-H", "A: b\nC: d", url}, []string{"--header A", "control character"}, false},
+		{"header length", []string{"-H", "content-length: 3", url}, []string{"--header content-length", "--data"}, false},
+		{"file without name", []string{"-d", "@", url}, []string{"--data: @ must be followed by the name of a file"}, false},
+		{"no such file", []string{"-d", "@" + filepath.Join(folder, "none"), url}, []string{"--data", "no such file"}, true},
+		{"folder as file", []string{"-d", "@" + folder, url}, []string{"--data", "is a directory"}, true},
+		{"folder as output", []string{"-o", folder, url}, []string{"--output", "is a directory"}, true},
 		{"no such folder", []string{"-o", filepath.Join(folder, "none", "x"), url},
-			[]string{"--output", "no such file"}},
+			[]string{"--output", "no such file"}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := clitest.Shell{}.Run(t, New, append([]string{"get"}, c.args...)...)
-			if got.Status != exit.Usage || got.Out != "" || strings.Contains(got.Err, "secret") {
-				t.Errorf("%+v, want a usage error without the query", got)
+			status := cli.Usage
+			if c.file {
+				status = cli.Failure
+			}
+			if got.Status != status || got.Out != "" || strings.Contains(got.Err, "secret") {
+				t.Errorf("%+v, want status %d without the query", got, status)
 			}
 			for _, want := range c.want {
 				if !strings.Contains(got.Err, want) {

@@ -19,9 +19,8 @@ import (
 	"testing"
 	"time"
 
-	"example.com/awsretry/cmd/awsretry/internal/clitest"
-	"example.com/awsretry/cmd/awsretry/internal/exit"
-	"example.com/awsretry/cmd/awsretry/internal/request"
+	"example.com/awsretry/cmd/internal/cli"
+	"example.com/awsretry/cmd/internal/clitest"
 )
 
 // object is what a fragile service has.
@@ -117,21 +116,21 @@ func TestResume(t *testing.T) {
 		{"unknown length", &fragile{unsized: true}, nil, 0, 3, 0, []string{
 			"broke off at 400 B: unexpected EOF\n", "broke off at 800 B: unexpected EOF\n", ", 2 breaks\n",
 		}},
-		{"another object", &fragile{changes: true}, nil, exit.Failure, 2, 400, []string{
+		{"another object", &fragile{changes: true}, nil, cli.Failure, 2, 400, []string{
 			"✗ the body was cut off after 400 bytes, and nothing was written to ", ": the object has changed",
 		}},
-		{"no strong ETag", &fragile{etag: `W/"v1"`}, nil, exit.Failure, 1, 0, []string{
+		{"no strong ETag", &fragile{etag: `W/"v1"`}, nil, cli.Failure, 1, 0, []string{
 			"warning: if the body breaks off, it is not continued: its ETag is weak\n",
 			"✗ the body was cut off after 400 bytes, and nothing was written to ",
 			": unexpected EOF; the body is not continued: its ETag is weak\n",
 		}},
-		{"ETag without quotes", &fragile{etag: "v1"}, nil, exit.Failure, 1, 0, []string{
+		{"ETag without quotes", &fragile{etag: "v1"}, nil, cli.Failure, 1, 0, []string{
 			"warning: if the body breaks off, it is not continued: its ETag is not in quotes\n",
 		}},
-		{"no retries", &fragile{}, []string{"--max-attempts", "1"}, exit.Failure, 1, 400, []string{
+		{"no retries", &fragile{}, []string{"--max-attempts", "1"}, cli.Failure, 1, 400, []string{
 			"it is not continued: no retry is allowed",
 		}},
-		{"the service fails", &fragile{fails: 503}, nil, exit.Failure, 3, 400, []string{
+		{"the service fails", &fragile{fails: 503}, nil, cli.Failure, 3, 400, []string{
 			"503", "from byte 400\n", "✗ the body was cut off after 400 bytes", "all attempts are used up",
 		}},
 	} {
@@ -250,7 +249,7 @@ func TestResumeInterrupted(t *testing.T) {
 				"-o", path, (&fragile{}).start(t)}, c.args...)
 			got := clitest.Shell{Err: watch}.RunContext(ctx, t, New, args...)
 			wantFile(t, path, "old", 400)
-			if text := watch.String(); got.Status != exit.Failure || !strings.Contains(text, c.want) ||
+			if text := watch.String(); got.Status != cli.Interrupted || !strings.Contains(text, c.want) ||
 				!strings.Contains(text, "interrupted") {
 				t.Errorf("status %d, want 1 and %q:\n%s", got.Status, c.want, text)
 			}
@@ -322,7 +321,7 @@ func TestResumeOfAnEarlierGet(t *testing.T) {
 			}
 			args := quick("--resume", "--max-attempts", "1", "-o", path)
 			got := clitest.Shell{}.Run(t, New, append(args, server.URL)...)
-			if wantFile(t, path, "old", 400); got.Status != exit.Failure {
+			if wantFile(t, path, "old", 400); got.Status != cli.Failure {
 				t.Fatalf("%+v", got)
 			}
 			cut, second = c.cut, true
@@ -357,7 +356,7 @@ func TestResumeUsage(t *testing.T) {
 		t.Run(strings.Join(c.args, " "), func(t *testing.T) {
 			var service fragile
 			got := clitest.Shell{}.Run(t, New, append([]string{"get", "--resume", service.start(t)}, c.args...)...)
-			if got.Status != exit.Usage || !strings.Contains(got.Err, c.want) || service.requests.Load() > 0 {
+			if got.Status != cli.Usage || !strings.Contains(got.Err, c.want) || service.requests.Load() > 0 {
 				t.Errorf("%+v, want a usage error with %q, and nothing sent", got, c.want)
 			}
 		})
@@ -387,7 +386,7 @@ func (g *goneTerminal) Write(p []byte) (int, error) {
 // partPath returns the path of what a get of url has left for the output file.
 func partPath(t *testing.T, path, url, etag string) string {
 	t.Helper()
-	u, err := request.ParseURL(url)
+	u, err := cli.ParseURL(url)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -437,8 +436,8 @@ func TestResumeKeepsTheLongerPart(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := clitest.Shell{}.Run(t, New, quick("--resume", "--max-attempts", "1", "-o", path, server.URL)...)
-	if content, err := os.ReadFile(part); got.Status != exit.Failure || err != nil || len(content) != 900 {
-		t.Errorf("status %d, %d bytes are left, %v; want %d and 900", got.Status, len(content), err, exit.Failure)
+	if content, err := os.ReadFile(part); got.Status != cli.Failure || err != nil || len(content) != 900 {
+		t.Errorf("status %d, %d bytes are left, %v; want %d and 900", got.Status, len(content), err, cli.Failure)
 	}
 }
 

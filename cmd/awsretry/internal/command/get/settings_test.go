@@ -7,9 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"example.com/awsretry/cmd/awsretry/internal/clitest"
-	"example.com/awsretry/cmd/awsretry/internal/exit"
-	"example.com/awsretry/cmd/awsretry/internal/fake"
+	"example.com/awsretry/cmd/internal/cli"
+	"example.com/awsretry/cmd/internal/clitest"
 )
 
 // The second line of the report is the settings, and they are in force.
@@ -35,9 +34,9 @@ func TestRules(t *testing.T) {
 			"standard mode, up to 3 attempts of 5s, partition \"orders\"\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := fake.Start(t, fake.Reply{Status: 500})
+			s := clitest.Start(t, clitest.Reply{Status: 500})
 			got := clitest.Shell{Env: c.env}.Run(t, New, quick(append(c.args, s.URL)...)...)
-			if n := len(s.Bodies()); got.Status != exit.HTTPError || n != c.requests {
+			if n := len(s.Bodies()); got.Status != cli.HTTPError || n != c.requests {
 				t.Errorf("status %d, %d requests; want 22, %d", got.Status, n, c.requests)
 			}
 			if !strings.Contains(got.Err, "\n"+c.rules) {
@@ -48,7 +47,7 @@ func TestRules(t *testing.T) {
 }
 
 func TestMissingConfigFile(t *testing.T) {
-	s := fake.Start(t, fake.Fine)
+	s := clitest.Start(t, clitest.Fine)
 	shell := clitest.Shell{Env: map[string]string{"AWS_CONFIG_FILE": filepath.Join(t.TempDir(), "none")}}
 	got := shell.Run(t, New, "get", s.URL)
 	if got.Status != 0 || !strings.HasPrefix(got.Err, "awsretry get: warning: environment AWS_CONFIG_FILE is ") {
@@ -69,7 +68,7 @@ func TestInvalidConfigFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := clitest.Shell{Env: map[string]string{"AWS_CONFIG_FILE": path}}.Run(t, New, "get", "http://127.0.0.1:1/")
-	if got.Status != exit.Usage || !strings.Contains(got.Err, path) || !strings.Contains(got.Err, "has no [SECTION]") {
-		t.Errorf("%+v, want a usage error that names the file", got)
+	if got.Status != cli.Failure || !strings.Contains(got.Err, path) || !strings.Contains(got.Err, "has no [SECTION]") {
+		t.Errorf("%+v, want status 1 and the name of the file", got)
 	}
 }

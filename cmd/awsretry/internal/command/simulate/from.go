@@ -9,10 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"example.com/awsretry/cmd/awsretry/internal/exit"
-	"example.com/awsretry/cmd/awsretry/internal/flags"
-	"example.com/awsretry/cmd/awsretry/internal/interrupt"
-	"example.com/awsretry/cmd/awsretry/internal/outfile"
+	"example.com/awsretry/cmd/internal/cli"
+	"example.com/awsretry/cmd/internal/files"
 	"example.com/awsretry/simulate/traffic"
 )
 
@@ -24,7 +22,7 @@ func (c *command) arguments(cmd *cobra.Command, args []string) error {
 				return fmt.Errorf("--%s is for --from only", flag)
 			}
 		}
-		return flags.Exactly("SCENARIO|FILE")(cmd, args)
+		return cli.Exactly("SCENARIO|FILE")(cmd, args)
 	}
 	if len(args) > 0 {
 		return fmt.Errorf("argument %q is one too many: --from makes the scenario", args[0])
@@ -34,23 +32,23 @@ func (c *command) arguments(cmd *cobra.Command, args []string) error {
 
 // runFrom simulates what a log shows. typed is the command as it was typed.
 func (c *command) runFrom(ctx context.Context, given func(flag string) bool, typed string) error {
-	file := outfile.Stdout(io.Discard)
+	file := files.Stdout(io.Discard)
 	if c.writeTo.Value != "" {
 		var err error
-		if file, err = outfile.Open(ctx, c.writeTo.Value, c.Out); err != nil { // before the log takes its time
-			return fmt.Errorf("--write: %w", err)
+		if file, err = files.Create(ctx, c.writeTo.Value, c.Out); err != nil { // before the log takes its time
+			return cli.Failed(fmt.Errorf("--write: %w", err))
 		}
 	}
 	fitted, err := c.fit(ctx)
 	if err != nil {
 		file.Abandon()
 		if ctx.Err() != nil {
-			return exit.Failed(exit.ErrInterrupted)
+			err = cli.ErrInterrupted
 		}
-		return err
+		return cli.Failed(err)
 	}
 	if err := c.write(fitted, file); err != nil {
-		return exit.Failed(err)
+		return cli.Failed(err)
 	}
 	if c.print {
 		return nil
@@ -71,7 +69,7 @@ func (c *command) runFrom(ctx context.Context, given func(flag string) bool, typ
 func (c *command) fit(ctx context.Context) (*traffic.Fitted, error) {
 	in, size := c.In, int64(-1)
 	if c.from.Value != "-" {
-		file, err := interrupt.Open(ctx, c.from.Value, os.O_RDONLY)
+		file, err := files.OpenContext(ctx, c.from.Value, os.O_RDONLY)
 		if err != nil {
 			return nil, fmt.Errorf("--from: %w", err)
 		}
@@ -89,7 +87,7 @@ func (c *command) fit(ctx context.Context) (*traffic.Fitted, error) {
 	}
 	progress, done := c.bar("reading", size)
 	defer done()
-	log, err := traffic.Read(ctx, interrupt.NewReader(ctx, in), traffic.Options{Host: c.host.Value, Progress: progress})
+	log, err := traffic.Read(ctx, files.NewReader(ctx, in), traffic.Options{Host: c.host.Value, Progress: progress})
 	if err != nil {
 		return nil, fmt.Errorf("--from %s: %w", c.from.Value, err)
 	}
@@ -97,7 +95,7 @@ func (c *command) fit(ctx context.Context) (*traffic.Fitted, error) {
 }
 
 // write writes the scenario into a file, and with --print to standard output.
-func (c *command) write(fitted *traffic.Fitted, file *outfile.File) error {
+func (c *command) write(fitted *traffic.Fitted, file *files.Output) error {
 	text, err := fitted.File()
 	if err == nil && c.print {
 		_, err = c.Out.Write(text)

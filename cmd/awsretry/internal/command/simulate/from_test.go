@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"example.com/awsretry/cmd/awsretry/internal/clitest"
-	"example.com/awsretry/cmd/awsretry/internal/exit"
+	"example.com/awsretry/cmd/internal/cli"
+	"example.com/awsretry/cmd/internal/clitest"
 	"example.com/awsretry/simulate/scenario"
 )
 
@@ -79,22 +79,23 @@ func TestFromErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct {
-		args string
-		want string
+		args   string
+		want   string
+		status int
 	}{
-		{"--from " + filepath.Join(folder, "none"), "no such file"},
-		{"--from " + folder, folder + " is a directory"},
-		{"--from " + empty, "none of 1 lines is of awsretry.LogAllTo"},
-		{"--from " + recordedLog + " outage", `argument "outage" is one too many`},
-		{"--from " + recordedLog + " --host b.test", `no attempt goes to the host "b.test"`},
-		{"--from " + recordedLog + " --settings eager", "--settings: "},
-		{"--from " + recordedLog + " --write " + filepath.Join(folder, "none", "x.yaml"), "--write: "},
-		{"outage --write x.yaml", "--write is for --from only"},
-		{"outage --host x", "--host is for --from only"},
+		{"--from " + filepath.Join(folder, "none"), "no such file", cli.Failure},
+		{"--from " + folder, folder + " is a directory", cli.Failure},
+		{"--from " + empty, "none of 1 lines is of awsretry.LogAllTo", cli.Failure},
+		{"--from " + recordedLog + " outage", `argument "outage" is one too many`, cli.Usage},
+		{"--from " + recordedLog + " --host b.test", `no attempt goes to the host "b.test"`, cli.Failure},
+		{"--from " + recordedLog + " --settings eager", "--settings: ", cli.Usage},
+		{"--from " + recordedLog + " --write " + filepath.Join(folder, "none", "x.yaml"), "--write: ", cli.Failure},
+		{"outage --write x.yaml", "--write is for --from only", cli.Usage},
+		{"outage --host x", "--host is for --from only", cli.Usage},
 	} {
 		t.Run(tt.args, func(t *testing.T) {
 			r := clitest.Shell{}.Run(t, New, append([]string{"simulate"}, strings.Fields(tt.args)...)...)
-			if r.Status != exit.Usage || r.Out != "" || !strings.Contains(r.Err, tt.want) {
+			if r.Status != tt.status || r.Out != "" || !strings.Contains(r.Err, tt.want) {
 				t.Errorf("%+v, want %q", r, tt.want)
 			}
 		})

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"example.com/awsretry/cmd/internal/cli"
 	"example.com/awsretry/simulate/chart"
 	"example.com/awsretry/simulate/scenario"
 )
@@ -27,7 +28,7 @@ func (c *command) scenario(name string, given func(flag string) bool) (scenario.
 			err, strings.Join(scenario.Names(), ", "))
 	}
 	if err != nil {
-		return s, err
+		return s, cli.Failed(err)
 	}
 	return c.changed(s, 0, given)
 }
@@ -49,7 +50,7 @@ func (c *command) changed(s scenario.Scenario, stay int, given func(flag string)
 		before := s.CallRate()
 		s = s.WithClients(c.clients.Value)
 		if now := s.CallRate(); math.Abs(now-before) > before/100 {
-			c.Warn("simulate", fmt.Sprintf("--clients %d changes the load: the clients make up to %.4g calls a second"+
+			c.Warn("awsretry simulate", fmt.Sprintf("--clients %d changes the load: the clients make up to %.4g calls a second"+
 				" together, instead of %.4g, because they cannot think for less than no time or more than 1h",
 				c.clients.Value, now, before))
 		}

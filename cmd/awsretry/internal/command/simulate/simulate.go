@@ -7,30 +7,27 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/spf13/cobra"
 
-	"example.com/awsretry/cmd/awsretry/internal/exit"
-	"example.com/awsretry/cmd/awsretry/internal/flags"
-	"example.com/awsretry/cmd/awsretry/internal/iostreams"
-	"example.com/awsretry/cmd/awsretry/internal/screen"
 	"example.com/awsretry/cmd/awsretry/internal/settings"
+	"example.com/awsretry/cmd/internal/cli"
+	"example.com/awsretry/cmd/internal/term"
 	engine "example.com/awsretry/simulate"
 	"example.com/awsretry/simulate/scenario"
 	"example.com/awsretry/simulate/traffic"
 )
 
 // New returns the command.
-func New(s iostreams.Streams) *cobra.Command {
+func New(s term.Streams) *cobra.Command {
 	c := command{
 		Streams: s,
-		clients: flags.Number{Least: 1, Most: scenario.MaxClients},
+		clients: cli.Number{Least: 1, Most: scenario.MaxClients},
 		rate:    rate{most: scenario.MaxRate},
-		picture: flags.Word{Kind: "FILE"},
-		report:  flags.Word{Kind: "FILE"},
-		from:    flags.Word{Kind: "LOG"},
-		writeTo: flags.Word{Kind: "FILE"},
-		host:    flags.Word{Kind: "HOST"},
+		picture: cli.Word{Kind: "FILE"},
+		report:  cli.Word{Kind: "FILE"},
+		from:    cli.Word{Kind: "LOG"},
+		writeTo: cli.Word{Kind: "FILE"},
+		host:    cli.Word{Kind: "HOST"},
 	}
 	cmd := &cobra.Command{
 		Use:   "simulate SCENARIO|FILE | --from LOG",
@@ -40,8 +37,7 @@ virtual time, once for each setting, and compares the outcomes in a table, in a
 picture and in a report to look into. It sends nothing anywhere. The same seed
 gives the same result.
 
-Scenarios are ready by name:
-` + text.WrapSoft(strings.Join(scenario.Names(), ", "), 79) + `.
+Scenarios are ready by name: ` + strings.Join(scenario.Names(), ", ") + `.
 --print prints one as a file, which explains every field and is a start for a
 file of your own, in YAML or JSON.
 
@@ -50,18 +46,13 @@ service and the present setting to them, and compares other settings on that.
 --write keeps the scenario as a file to change. A log of more than ten minutes
 is fitted where most attempts failed; --duration is for more or less of it.
 
-Settings:
-  none, naive                  no retries; a loop with a fixed delay
-  standard, adaptive, legacy   the AWS SDKs' modes
-  revision2026                 standard mode, with the AWS SDKs' rules of 2026
-  adaptive=scaled              scaled pacing in place of the AWS SDKs'
-  fleet, fleet=scaled          adaptive, shared by all clients through a store
-  delivery=FILE                an Amazon SNS delivery policy; also aws-managed
-                               and customer-managed
-  profile=NAME                 what ~/.aws/config has
-After standard, adaptive, fleet and revision2026, +resume, +share_retry_after,
-+no_spread, +long_poll and +quota=NAME (documents, sdk, 2026 or none) switch
-these on.`,
+Settings are none, naive (a loop with a fixed delay), standard, adaptive,
+adaptive=scaled (scaled pacing in place of the AWS SDKs'), fleet and
+fleet=scaled (adaptive, shared by all clients through a store), revision2026,
+legacy, delivery=FILE (an Amazon SNS delivery policy; also aws-managed and
+customer-managed) and profile=NAME (of ~/.aws/config). After standard, adaptive,
+fleet and revision2026, +resume, +share_retry_after, +no_spread, +long_poll and
++quota=NAME (documents, sdk, 2026 or none) switch these on.`,
 		Example: `  awsretry simulate outage --picture outage.svg --report outage.html
   awsretry simulate throttle --settings adaptive,adaptive=scaled,profile=prod
   awsretry simulate outage --clients 10000 --duration 10m
@@ -87,38 +78,36 @@ these on.`,
 	set := cmd.Flags()
 	set.SortFlags = false
 	set.Var(&c.settings, "settings", "settings to compare, in place of the scenario's")
-	set.Var(&c.clients, "clients", "number of clients, in place of the scenario's;\n"+
-		"the calls of all together stay the same")
-	set.Var(&c.rate, "rate", "calls per second of all clients together,\nin place of the scenario's")
+	set.Var(&c.clients, "clients",
+		"number of clients, in place of the scenario's; the calls of all together stay the same")
+	set.Var(&c.rate, "rate", "calls per second of all clients together, in place of the scenario's")
 	set.Var(&c.duration, "duration", "virtual time to simulate, in place of the scenario's")
-	set.Uint64Var(&c.seed, "seed", 0, "`NUMBER` that every random number is made from,\nin place of the scenario's")
-	set.Var(&c.picture, "picture", "draw a picture into this file,\nSVG or PNG by its ending")
-	set.Var(&c.report, "report", "write a report into this HTML file, with curves to\n"+
-		"zoom into; a browser shows it without a network")
-	set.Var(&c.from, "from", "make the scenario of this log, which may be\n"+
-		"compressed by gzip; - is standard input")
+	set.Uint64Var(&c.seed, "seed", 0, "`NUMBER` that every random number is made from, in place of the scenario's")
+	set.Var(&c.picture, "picture", "draw a picture into this file, SVG or PNG by its ending")
+	set.Var(&c.report, "report",
+		"write a report into this HTML file, with curves to zoom into; a browser shows it without a network")
+	set.Var(&c.from, "from", "make the scenario of this log, which may be compressed by gzip; - is standard input")
 	set.Var(&c.writeTo, "write", "with --from: also write the scenario into this file")
-	set.Var(&c.host, "host", "with --from: only requests to this host,\nwith its port")
-	set.BoolVar(&c.json, "json", false, "print a JSON object with every figure and every\n"+
-		"second in place of the table")
-	set.BoolVar(&c.print, "print", false, "print the scenario, a ready one or that of --from,\n"+
-		"as a file, and simulate nothing")
+	set.Var(&c.host, "host", "with --from: only requests to this host, with its port")
+	set.BoolVar(&c.json, "json", false, "print a JSON object with every figure and every second in place of the table")
+	set.BoolVar(&c.print, "print", false,
+		"print the scenario, a ready one or that of --from, as a file, and simulate nothing")
 	_ = cmd.RegisterFlagCompletionFunc("settings", completeSettings) // the flag is there
 	return cmd
 }
 
 type command struct {
-	iostreams.Streams
+	term.Streams
 	settings list
-	clients  flags.Number
+	clients  cli.Number
 	rate     rate
-	duration flags.Period
+	duration cli.Period
 	seed     uint64
-	picture  flags.Word
-	report   flags.Word
-	from     flags.Word
-	writeTo  flags.Word
-	host     flags.Word
+	picture  cli.Word
+	report   cli.Word
+	from     cli.Word
+	writeTo  cli.Word
+	host     cli.Word
 	fitted   *traffic.Fitted // with --from, unless what is simulated was not recorded
 	json     bool
 	print    bool
@@ -130,7 +119,7 @@ func (c *command) printScenario(name string) error {
 		return err
 	}
 	_, err = c.Out.Write(text)
-	return exit.Failed(err)
+	return cli.Failed(err)
 }
 
 // run simulates and writes what was asked for. typed is the command as it was
@@ -138,12 +127,12 @@ func (c *command) printScenario(name string) error {
 func (c *command) run(ctx context.Context, of scenario.Scenario, typed string) error {
 	if slices.ContainsFunc(of.Settings, func(s scenario.Setting) bool { return s.Use == scenario.UseProfile }) {
 		for _, warning := range settings.MissingFiles(c.Getenv) {
-			c.Warn("simulate", warning)
+			c.Warn("awsretry simulate", warning)
 		}
 	}
 	views := c.views(typed)
 	if err := views.open(ctx, c.Out); err != nil { // before the simulation takes its time
-		return err
+		return cli.Failed(err)
 	}
 	result, err := c.simulate(ctx, of)
 	if err == nil {
@@ -151,20 +140,20 @@ func (c *command) run(ctx context.Context, of scenario.Scenario, typed string) e
 	}
 	if err != nil {
 		views.abandon()
-		return exit.Failed(err)
+		return cli.Failed(err)
 	}
 	if err := views.keep(); err != nil {
-		return exit.Failed(err)
+		return cli.Failed(err)
 	}
 	if c.json {
-		return exit.Failed(screen.NewEncoder(c.Out).Encode(result))
+		return cli.Failed(term.NewEncoder(c.Out).Encode(result))
 	}
 	if c.fitted != nil {
 		if err := c.fitted.WriteComparison(c.Out, result.Outcomes[0]); err != nil {
-			return exit.Failed(err)
+			return cli.Failed(err)
 		}
 	}
-	return exit.Failed(result.WriteTable(c.Out, c.TableWidth(c.Out)))
+	return cli.Failed(result.WriteTable(c.Out, c.TableWidth(c.Out)))
 }
 
 func (c *command) simulate(ctx context.Context, of scenario.Scenario) (*engine.Result, error) {
@@ -173,7 +162,7 @@ func (c *command) simulate(ctx context.Context, of scenario.Scenario) (*engine.R
 	defer done()
 	result, err := engine.Run(ctx, of, engine.Options{Getenv: c.Getenv, Progress: progress})
 	if ctx.Err() != nil {
-		return nil, exit.ErrInterrupted
+		return nil, cli.ErrInterrupted
 	}
 	return result, err
 }

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"example.com/awsretry/cmd/awsretry/internal/clitest"
-	"example.com/awsretry/cmd/awsretry/internal/exit"
+	"example.com/awsretry/cmd/internal/cli"
+	"example.com/awsretry/cmd/internal/clitest"
 	engine "example.com/awsretry/simulate"
 )
 
@@ -112,46 +112,46 @@ func TestErrors(t *testing.T) {
 		status int
 		want   []string
 	}{
-		{[]string{"simulate"}, exit.Usage, []string{"SCENARIO|FILE is missing"}},
-		{[]string{"simulate", ""}, exit.Usage, []string{"awsretry simulate: SCENARIO|FILE is empty\n"}},
-		{[]string{"simulate", "flood"}, exit.Usage, []string{"no such file", "broken-bodies, brownout, fleet, herd"}},
-		{[]string{"simulate", "--print", "flood"}, exit.Usage, []string{`no ready scenario "flood"`}},
-		{[]string{"simulate", file}, exit.Usage, []string{"bad.yaml", `[2:1] unknown field "client"`}},
-		{[]string{"simulate", folder}, exit.Usage, []string{folder + " is not a regular file; it must be one"}},
-		{quick("--settings", "eager"), exit.Usage, []string{`"eager"`, "none, naive, standard"}},
-		{quick("--settings", ""), exit.Usage, []string{`--settings is ""; it must be a list such as none,standard`}},
-		{quick("--settings", "none,"), exit.Usage,
+		{[]string{"simulate"}, cli.Usage, []string{"SCENARIO|FILE is missing"}},
+		{[]string{"simulate", ""}, cli.Usage, []string{"awsretry simulate: SCENARIO|FILE is empty\n"}},
+		{[]string{"simulate", "flood"}, cli.Failure, []string{"no such file", "broken-bodies, brownout, fleet, herd"}},
+		{[]string{"simulate", "--print", "flood"}, cli.Usage, []string{`no ready scenario "flood"`}},
+		{[]string{"simulate", file}, cli.Failure, []string{"bad.yaml", `[2:1] unknown field "client"`}},
+		{[]string{"simulate", folder}, cli.Failure, []string{folder + " is not a regular file; it must be one"}},
+		{quick("--settings", "eager"), cli.Usage, []string{`"eager"`, "none, naive, standard"}},
+		{quick("--settings", ""), cli.Usage, []string{`--settings is ""; it must be a list such as none,standard`}},
+		{quick("--settings", "none,"), cli.Usage,
 			[]string{`--settings is "none,"; it must be a list such as none,standard`}},
-		{quick("--settings", `"none`), exit.Usage,
+		{quick("--settings", `"none`), cli.Usage,
 			[]string{"--settings is ", "it must be a list such as none,standard"}},
-		{quick("--clients", "0"), exit.Usage, []string{`--clients is "0"; it must be a whole number, 1 to 1000000`}},
-		{quick("--clients", "900000000"), exit.Usage,
+		{quick("--clients", "0"), cli.Usage, []string{`--clients is "0"; it must be a whole number, 1 to 1000000`}},
+		{quick("--clients", "900000000"), cli.Usage,
 			[]string{`--clients is "900000000"; it must be a whole number, 1 to 1000000`}},
-		{quick("--rate", "abc"), exit.Usage,
+		{quick("--rate", "abc"), cli.Usage,
 			[]string{`--rate is "abc"; it must be a number above 0 and at most 1000000`}},
-		{quick("--rate", "nan"), exit.Usage, []string{`--rate is "nan"; it must be`}},
-		{quick("--rate", "0"), exit.Usage, []string{`--rate is "0"; it must be`}},
-		{quick("--rate", "-5"), exit.Usage, []string{`--rate is "-5"; it must be`}},
-		{quick("--rate", "1e7"), exit.Usage, []string{`--rate is "1e7"; it must be`}},
-		{quick("--duration", "10s"), exit.Usage,
+		{quick("--rate", "nan"), cli.Usage, []string{`--rate is "nan"; it must be`}},
+		{quick("--rate", "0"), cli.Usage, []string{`--rate is "0"; it must be`}},
+		{quick("--rate", "-5"), cli.Usage, []string{`--rate is "-5"; it must be`}},
+		{quick("--rate", "1e7"), cli.Usage, []string{`--rate is "1e7"; it must be`}},
+		{quick("--duration", "10s"), cli.Usage,
 			[]string{"with --", "--duration 10s",
 				"events[0].from is 1m; it must be 0s or more, and before the end of the run, 10s"}},
-		{quick("--duration", "1.5"), exit.Usage, []string{"duration is 1.5s; it must be in whole seconds"}},
-		{quick("--seed", "-1"), exit.Usage,
+		{quick("--duration", "1.5"), cli.Usage, []string{"duration is 1.5s; it must be in whole seconds"}},
+		{quick("--seed", "-1"), cli.Usage,
 			[]string{`--seed is "-1"; it must be a whole number, 0 to 18446744073709551615`}},
-		{quick("--json=maybe"), exit.Usage, []string{`--json is "maybe"; it must be true or false`}},
-		{quick("--picture", ""), exit.Usage, []string{`--picture is ""; it must not be empty`}},
-		{quick("--picture", "x.gif"), exit.Usage, []string{`--picture is "x.gif"; it must end with .svg or .png`}},
-		{quick("--report", ""), exit.Usage, []string{`--report is ""; it must not be empty`}},
-		{quick("--report", "x.pdf"), exit.Usage, []string{`--report is "x.pdf"; it must end with .html`}},
-		{quick("--report", "-"), exit.Usage, []string{`--report is "-"; it must end with .html`}},
-		{quick("--report", filepath.Join(folder, "none", "x.html")), exit.Usage,
+		{quick("--json=maybe"), cli.Usage, []string{`--json is "maybe"; it must be true or false`}},
+		{quick("--picture", ""), cli.Usage, []string{`--picture is ""; it must not be empty`}},
+		{quick("--picture", "x.gif"), cli.Usage, []string{`--picture is "x.gif"; it must end with .svg or .png`}},
+		{quick("--report", ""), cli.Usage, []string{`--report is ""; it must not be empty`}},
+		{quick("--report", "x.pdf"), cli.Usage, []string{`--report is "x.pdf"; it must end with .html`}},
+		{quick("--report", "-"), cli.Usage, []string{`--report is "-"; it must end with .html`}},
+		{quick("--report", filepath.Join(folder, "none", "x.html")), cli.Failure,
 			[]string{"--report: ", "no such file"}},
-		{quick("--picture", filepath.Join(folder, "none", "x.svg")), exit.Usage,
+		{quick("--picture", filepath.Join(folder, "none", "x.svg")), cli.Failure,
 			[]string{"--picture: ", "no such file"}},
-		{quick("--settings", "profile=missing"), exit.Failure,
+		{quick("--settings", "profile=missing"), cli.Failure,
 			[]string{`setting "profile=missing": profile is "missing"; it must be a profile`}},
-		{quick("--settings", "delivery="+filepath.Join(folder, "none.json")), exit.Failure, []string{"no such file"}},
+		{quick("--settings", "delivery="+filepath.Join(folder, "none.json")), cli.Failure, []string{"no such file"}},
 	} {
 		t.Run(strings.Join(c.args, " "), func(t *testing.T) {
 			r := clitest.Shell{}.Run(t, New, c.args...)
@@ -171,7 +171,7 @@ func TestInterrupted(t *testing.T) {
 	folder := t.TempDir()
 	picture, report := filepath.Join(folder, "x.png"), filepath.Join(folder, "x.html")
 	r := clitest.Shell{}.RunContext(ctx, t, New, quick("--picture", picture, "--report", report)...)
-	if r.Status != exit.Failure || !strings.Contains(r.Err, "interrupted") {
+	if r.Status != cli.Interrupted || !strings.Contains(r.Err, "interrupted") {
 		t.Errorf("%+v", r)
 	}
 	if left, err := os.ReadDir(folder); err != nil || len(left) > 0 {

@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"example.com/awsretry/cmd/awsretry/internal/buildinfo"
-	"example.com/awsretry/cmd/awsretry/internal/outfile"
+	"example.com/awsretry/cmd/internal/cli"
+	"example.com/awsretry/cmd/internal/files"
 	engine "example.com/awsretry/simulate"
 	"example.com/awsretry/simulate/chart"
 	"example.com/awsretry/simulate/report"
@@ -22,7 +22,7 @@ import (
 type view struct {
 	flag, path string
 	draw       func(io.Writer, *engine.Result) error
-	file       *outfile.File // nil until it is open
+	file       *files.Output // nil until it is open
 }
 
 type views []*view
@@ -35,7 +35,7 @@ func (c *command) views(typed string) views {
 			draw: func(w io.Writer, r *engine.Result) error { return chart.Draw(w, r, format) }})
 	}
 	if c.report.Value != "" {
-		origin := report.Origin{Command: typed, Version: buildinfo.Version()}
+		origin := report.Origin{Command: typed, Version: cli.Version()}
 		all = append(all, &view{flag: "--report", path: c.report.Value,
 			draw: func(w io.Writer, r *engine.Result) error {
 				if c.fitted != nil {
@@ -66,7 +66,7 @@ func (c *command) checkReport() error {
 func (all views) open(ctx context.Context, stdout io.Writer) error {
 	for _, v := range all {
 		var err error
-		if v.file, err = outfile.Open(ctx, v.path, stdout); err != nil {
+		if v.file, err = files.Create(ctx, v.path, stdout); err != nil {
 			all.abandon()
 			return fmt.Errorf("%s: %w", v.flag, err)
 		}

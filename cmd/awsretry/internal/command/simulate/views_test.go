@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"example.com/awsretry/cmd/awsretry/internal/clitest"
-	"example.com/awsretry/cmd/awsretry/internal/exit"
-	"example.com/awsretry/cmd/awsretry/internal/iostreams"
+	"example.com/awsretry/cmd/internal/cli"
+	"example.com/awsretry/cmd/internal/clitest"
+	"example.com/awsretry/cmd/internal/term"
 )
 
 // The report has the table's figures and the command, and replaces an old file
@@ -22,7 +22,7 @@ func TestReport(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := clitest.Shell{}.Run(t, New, quick("--settings", "profile=missing", "--report", file)...)
-	if text, err := os.ReadFile(file); r.Status != exit.Failure || err != nil || string(text) != "old" {
+	if text, err := os.ReadFile(file); r.Status != cli.Failure || err != nil || string(text) != "old" {
 		t.Fatalf("%+v, and the report is %.40q, %v", r, text, err)
 	}
 	r = clitest.Shell{}.Run(t, New, quick("--report", file)...)
@@ -73,7 +73,7 @@ func TestTyped(t *testing.T) {
 		{"a rate", []string{"outage", "--rate", "12.5"}, "awsretry simulate outage --rate 12.5"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			cmd := New(iostreams.Streams{})
+			cmd := New(term.Streams{})
 			if err := cmd.ParseFlags(c.args); err != nil {
 				t.Fatal(err)
 			}

@@ -1,0 +1,92 @@
+package queue
+
+import (
+	"fmt"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"example.com/awsretry/cmd/internal/cli"
+	"example.com/awsretry/deliveryqueue"
+)
+
+// filterFlags select deliveries.
+type filterFlags struct {
+	state     cli.Word
+	endpoint  cli.Word
+	olderThan cli.Period
+	limit     cli.Number
+}
+
+var states = []deliveryqueue.State{
+	deliveryqueue.Waiting, deliveryqueue.Running, deliveryqueue.Delivered, deliveryqueue.Dead, deliveryqueue.Canceled,
+}
+
+// register adds the flags of every command that selects deliveries.
+func (f *filterFlags) register(set *pflag.FlagSet) {
+	f.endpoint, f.limit = cli.Word{Kind: "URL"}, cli.Number{Least: 1}
+	set.Var(&f.endpoint, "endpoint", "those to this scheme and host, as https://example.com")
+	set.Var(&f.olderThan, "older-than", "those that were stored this long ago or longer")
+	set.Var(&f.limit, "limit", "this many at most, the oldest first (default all)")
+}
+
+func (f *filterFlags) registerState(set *pflag.FlagSet) {
+	f.state = cli.Word{Kind: "STATE", Among: stateNames}
+	set.Var(&f.state, "state", "those in this state: waiting, running, delivered, dead or canceled")
+}
+
+func stateNames() []string {
+	var names []string
+	for _, state := range states {
+		names = append(names, string(state))
+	}
+	return names
+}
+
+// filter returns the filter of the flags and the numbers.
+func (f *filterFlags) filter(ids []string, now time.Time) (deliveryqueue.Filter, error) {
+	filter := deliveryqueue.Filter{Limit: f.limit.Value}
+	var err error
+	if filter.IDs, err = parseIDs(ids); err != nil {
+		return filter, err
+	}
+	for _, state := range states {
+		if f.state.Value == string(state) {
+			filter.State = state
+		}
+	}
+	if f.state.Value != "" && filter.State == "" {
+		return filter, fmt.Errorf(
+			"--state is %.40q; it must be waiting, running, delivered, dead or canceled",
+			f.state.Value,
+		)
+	}
+	if f.endpoint.Value != "" {
+		u, err := url.Parse(f.endpoint.Value)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" ||
+			*u != (url.URL{Scheme: u.Scheme, Host: u.Host}) {
+			return filter, fmt.Errorf(
+				"--endpoint must be a scheme and a host, as https://example.com or http://127.0.0.1:8080",
+			)
+		}
+		filter.Endpoint = f.endpoint.Value
+	}
+	if f.olderThan != 0 {
+		filter.Before = now.Add(-time.Duration(f.olderThan))
+	}
+	return filter, nil
+}
+
+func parseIDs(args []string) ([]int64, error) {
+	var ids []int64
+	for _, arg := range args {
+		id, err := strconv.ParseInt(arg, 10, 64)
+		if err != nil || id < 1 {
+			return nil, fmt.Errorf("ID is %.40q; it must be the number of a delivery, 1 or more", arg)
+		}
+		ids = append(ids, id)
+	}
+	return ids, nil
+}

@@ -1,0 +1,232 @@
+package queue
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/dustin/go-humanize/english"
+
+	"example.com/awsretry/cmd/internal/cli"
+	"example.com/awsretry/cmd/internal/files"
+	"example.com/awsretry/cmd/internal/term"
+	"example.com/awsretry/deliveryqueue"
+)
+
+// list prints the deliveries that the flags select.
+func (c *command) list(ctx context.Context, args []string) error {
+	filter, err := c.filter.filter(args, time.Now())
+	if err != nil {
+		return err
+	}
+	q, err := c.open(ctx, false, deliveryqueue.Config{})
+	if err != nil {
+		return err
+	}
+	defer q.Close()
+	l := c.newListing(ctx)
+	if err := l.printAll(ctx, q, filter); err != nil {
+		return c.listError(ctx, err)
+	}
+	text := "No such deliveries in " + c.storeName()
+	if l.printed > 0 {
+		text = "\n" + plural(l.printed, "delivery", "deliveries")
+	}
+	return l.end(text)
+}
+
+// A listing prints deliveries, without their headers and bodies.
+type listing struct {
+	palette term.Palette
+	out     *term.ErrWriter
+	json    *json.Encoder // nil: for people
+	table   term.Table
+	now     time.Time
+	printed int
+}
+
+// listColumns are wide enough for any delivery: a store may have any number of
+// them.
+var listColumns = []term.Column{
+	{Title: "ID", Width: 6, Right: true},
+	{Title: "STATE", Width: len("delivered")},
+	{Title: "ENQUEUED (UTC)", Width: len(time.DateTime), Spare: 4},
+	{Title: "ATTEMPTS", Width: 8, Right: true, Spare: 2},
+	{Title: "STATUS", Width: 6, Spare: 1},
+	{Title: "NEXT", Width: len("in 59 minutes"), Spare: 3},
+	{Title: "REASON", Width: 12, Spare: 5},
+	{Title: "METHOD", Width: 6, Spare: 6},
+	{Title: "URL"},
+}
+
+func (c *command) newListing(ctx context.Context) *listing {
+	l := &listing{palette: term.NewPalette(c.Streams, c.Out), now: time.Now()}
+	l.out = &term.ErrWriter{Writer: files.NewWriter(ctx, c.Out)}
+	l.table = term.Table{W: l.out, Width: c.TableWidth(c.Out), Columns: listColumns}
+	if c.json {
+		l.json = term.NewEncoder(l.out)
+	}
+	return l
+}
+
+// printAll prints what filter selects. It returns the error of the store, or of
+// writing.
+func (l *listing) printAll(ctx context.Context, q *deliveryqueue.Queue, filter deliveryqueue.Filter) error {
+	for d, err := range q.List(ctx, filter) {
+		if err != nil {
+			return err
+		}
+		if l.print(d); l.out.Err != nil {
+			return cli.Failed(l.out.Err)
+		}
+	}
+	return nil
+}
+
+func (l *listing) print(d deliveryqueue.Delivery) {
+	l.printed++
+	if l.json != nil {
+		l.json.Encode(newEntry(d))
+		return
+	}
+	if l.printed == 1 {
+		l.table.Header(l.palette.Faint)
+	}
+	status, next, address := "-", "-", term.OneLine(d.URL)
+	if d.Status != 0 {
+		status = strconv.Itoa(d.Status)
+	}
+	if !d.Next.IsZero() {
+		next = until(d.Next, l.now)
+	}
+	if d.Err != "" && d.State != deliveryqueue.Delivered {
+		address += "  " + term.OneLine(d.Err)
+	}
+	l.table.Row(
+		strconv.FormatInt(d.ID, 10),
+		colorOf(l.palette, d.State)(string(d.State)),
+		d.Enqueued.UTC().Format(time.DateTime),
+		humanize.Comma(int64(d.Attempts)),
+		status,
+		next,
+		term.OneLine(d.Reason),
+		term.OneLine(d.Method),
+		address,
+	)
+}
+
+// until returns how far away the next attempt is.
+func until(next, now time.Time) string {
+	if !next.After(now) {
+		return "now"
+	}
+	return "in " + humanize.RelTime(now, next, "", "")
+}
+
+func colorOf(p term.Palette, state deliveryqueue.State) term.Color {
+	switch state {
+	case deliveryqueue.Delivered:
+		return p.Good
+	case deliveryqueue.Dead:
+		return p.Bad
+	}
+	return p.Warn
+}
+
+// end prints the last line.
+func (l *listing) end(text string) error {
+	if l.json == nil {
+		fmt.Fprintln(l.out, text)
+	}
+	return cli.Failed(l.out.Err)
+}
+
+// An entry is a delivery as JSON.
+type entry struct {
+	ID             int64      `json:"id"`
+	State          string     `json:"state"`
+	Method         string     `json:"method"`
+	URL            string     `json:"url"`
+	IdempotencyKey string     `json:"idempotency_key"`
+	Enqueued       time.Time  `json:"enqueued"`
+	Next           *time.Time `json:"next,omitempty"`
+	Ended          *time.Time `json:"ended,omitempty"`
+	Attempts       int        `json:"attempts"`
+	Status         int        `json:"status,omitempty"`
+	Error          string     `json:"error,omitempty"`
+	Reason         string     `json:"reason,omitempty"`
+}
+
+func newEntry(d deliveryqueue.Delivery) entry {
+	return entry{
+		d.ID, string(d.State), d.Method, d.URL, d.IdempotencyKey, d.Enqueued.UTC(), utc(d.Next), utc(d.Ended),
+		d.Attempts, d.Status, d.Err, d.Reason,
+	}
+}
+
+// utc returns nil for the zero time.
+func utc(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	t = t.UTC()
+	return &t
+}
+
+// listError returns an error of reading the store with its exit status.
+func (c *command) listError(ctx context.Context, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return cli.Failed(context.Cause(ctx))
+	case errors.As(err, new(*cli.Error)):
+		return err
+	}
+	return c.storeError(err)
+}
+
+func plural(n int, one, many string) string { return english.Plural(n, one, many) }
+
+// stats prints how many deliveries there are in each state.
+func (c *command) stats(ctx context.Context) error {
+	q, err := c.open(ctx, false, deliveryqueue.Config{})
+	if err != nil {
+		return err
+	}
+	defer q.Close()
+	s, err := q.Stats(ctx)
+	if err != nil {
+		return c.listError(ctx, err)
+	}
+	if c.json {
+		return cli.Failed(term.NewEncoder(c.Out).Encode(newCounts(s)))
+	}
+	_, err = fmt.Fprintf(
+		c.Out,
+		"waiting    %11s\nrunning    %11s\ndelivered  %11s\ndead       %11s\ncanceled   %11s\n",
+		grouped(s.Waiting),
+		grouped(s.Running),
+		grouped(s.Delivered),
+		grouped(s.Dead),
+		grouped(s.Canceled),
+	)
+	return cli.Failed(err)
+}
+
+// counts are the deliveries in each state as JSON.
+type counts struct {
+	Waiting   int `json:"waiting"`
+	Running   int `json:"running"`
+	Delivered int `json:"delivered"`
+	Dead      int `json:"dead"`
+	Canceled  int `json:"canceled"`
+}
+
+func newCounts(s deliveryqueue.Stats) counts {
+	return counts{s.Waiting, s.Running, s.Delivered, s.Dead, s.Canceled}
+}
+
+func grouped(n int) string { return humanize.Comma(int64(n)) }

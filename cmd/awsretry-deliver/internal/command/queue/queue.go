@@ -1,0 +1,193 @@
+// Package queue is the commands of awsretry-deliver that keep deliveries in a
+// store and make their attempts.
+package queue
+
+import (
+	"errors"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"example.com/awsretry/cmd/internal/cli"
+	"example.com/awsretry/cmd/internal/term"
+)
+
+// Commands are in the order in which a delivery meets them.
+var Commands = []cli.Command{newEnqueue, newWork, newList, newStats, newRedrive, newCancel}
+
+// A command has the flags of all commands; each has its own part of them.
+type command struct {
+	term.Streams
+	name    string // with that of the program
+	db      cli.Word
+	json    bool
+	policy  cli.Word
+	key     cli.Word
+	request cli.RequestFlags
+	work    workFlags
+	filter  filterFlags
+	dryRun  bool
+}
+
+// about is in the help of the commands that most begin with.
+const about = `The store is an SQLite file, which the first delivery makes, or a PostgreSQL database
+(postgres://…). A password of PostgreSQL is better in PGPASSWORD or ~/.pgpass than in a command line, which all users of
+the machine see.`
+
+// register adds the flags to cmd, and --db, which every command has.
+func (c *command) register(cmd *cobra.Command, title string, set *pflag.FlagSet) {
+	c.name = "awsretry-deliver " + cmd.Name()
+	c.db = cli.Word{Kind: "STORE", Required: true}
+	store := cli.NewFlags()
+	store.Var(&c.db, "db", "the store: an SQLite file, or the URL of a PostgreSQL database")
+	groups := []cli.Group{{Title: "Store", Flags: store}}
+	if set != nil {
+		groups = append(groups, cli.Group{Title: title, Flags: set})
+	}
+	cli.AddGroups(cmd, groups...)
+	args := cmd.Args
+	cmd.Args = func(cmd *cobra.Command, a []string) error {
+		if !cmd.Flags().Changed("db") {
+			return errors.New("--db is missing; it must be an SQLite file, or the URL of a PostgreSQL database")
+		}
+		return args(cmd, a)
+	}
+}
+
+func (c *command) jsonFlag(set *pflag.FlagSet) {
+	set.BoolVar(&c.json, "json", false, "print JSON objects, each on a line of its own")
+}
+
+func newEnqueue(s term.Streams) *cobra.Command {
+	c := command{Streams: s, policy: cli.Word{Kind: "FILE"}, key: cli.Word{Kind: "KEY"}}
+	cmd := &cobra.Command{
+		Use:   "enqueue --db STORE [flags] URL",
+		Short: "Store a request that is to be delivered, and print its number",
+		Long: `Stores a request with all its headers, credentials among them, and prints its number when that is durable.
+awsretry-deliver work makes its attempts. A body has 256 KiB at most. All attempts of a delivery have the same
+Idempotency-Key: an endpoint that knows it sees a delivery once, any other at least once.
+
+` + about + ` An SQLite file is made readable by its owner only.`,
+		Example: `  awsretry-deliver enqueue --db deliveries.db -d @body.json https://example.com/
+  awsretry-deliver enqueue --db deliveries.db --key order17 https://example.com/`,
+		Args: cli.Exactly("URL"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c.request.Parsed(cmd.Flags())
+			return c.enqueue(cmd.Context(), args[0])
+		},
+	}
+	set := cli.NewFlags()
+	set.Var(&c.policy, "policy",
+		"deliver by this policy, of a subscription or a topic (-: standard input; default: 3 retries, 20s apart)")
+	set.Var(&c.key, "key", "the Idempotency-Key of all attempts (default that of --header, or a random one)")
+	c.request.Register(set, "default POST")
+	c.register(cmd, "Request", set)
+	return cmd
+}
+
+func newWork(s term.Streams) *cobra.Command {
+	c := command{Streams: s, work: workFlags{workers: cli.Number{Least: 1, Most: 10_000}}}
+	cmd := &cobra.Command{
+		Use:   "work --db STORE [flags]",
+		Short: "Make the attempts of the deliveries, until Ctrl-C",
+		Long: `Makes the attempts, and prints each. Any number of processes may work a store. After Ctrl-C, SIGTERM or
+the end of the terminal, it takes no more deliveries, and the attempts in progress end on their own, within
+--stop-timeout. Those that do not are cut off within 5 more seconds, and are made again by the next work. A second
+Ctrl-C stops it at once, and what was in progress is made again, after --attempt-timeout and 49 seconds at most.
+
+` + about + ``,
+		Example: `  awsretry-deliver work --db deliveries.db --workers 20
+  awsretry-deliver work --db postgres://queue@db.example.com/hooks --until-empty`,
+		Args: cli.Exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error { return c.runWork(cmd.Context()) },
+	}
+	set := cli.NewFlags()
+	set.Var(&c.work.workers, "workers", "make this many attempts at the same time (default 10)")
+	set.Var(&c.work.attemptTimeout, "attempt-timeout", "give up an attempt after this time (default 15s)")
+	set.Var(&c.work.stopTimeout, "stop-timeout",
+		"when stopping, wait this long for attempts in progress (default --attempt-timeout and 5s)")
+	set.BoolVar(&c.work.untilEmpty, "until-empty", false, "stop when no delivery waits, not even for a retry")
+	c.jsonFlag(set)
+	c.register(cmd, "Work", set)
+	cli.DescribeExit(cmd, 0, "success, also after a signal, unless attempts were cut off")
+	cli.DescribeExit(cmd, cli.Failure, "an error")
+	cli.DescribeExit(cmd, cli.HTTPError, "with --until-empty: there are new dead letters")
+	return cmd
+}
+
+func newList(s term.Streams) *cobra.Command {
+	c := command{Streams: s}
+	cmd := &cobra.Command{
+		Use:   "list --db STORE [flags] [ID...]",
+		Short: "List deliveries, the oldest first",
+		Long: `Lists the deliveries with the given numbers or, without numbers, all that the flags select. URLs are shown
+without their queries, which may be secret.`,
+		Example: `  awsretry-deliver list --db deliveries.db --state dead
+  awsretry-deliver list --db deliveries.db --json 17 18`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error { return c.list(cmd.Context(), args) },
+	}
+	set := cli.NewFlags()
+	c.filter.registerState(set)
+	c.filter.register(set)
+	c.jsonFlag(set)
+	c.register(cmd, "Which, and how", set)
+	return cmd
+}
+
+func newStats(s term.Streams) *cobra.Command {
+	c := command{Streams: s}
+	cmd := &cobra.Command{
+		Use:     "stats --db STORE [flags]",
+		Short:   "Count the deliveries in each state",
+		Long:    `Counts the deliveries in each state.`,
+		Example: `  awsretry-deliver stats --db deliveries.db`,
+		Args:    cli.Exactly(),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return c.stats(cmd.Context()) },
+	}
+	set := cli.NewFlags()
+	c.jsonFlag(set)
+	c.register(cmd, "Output", set)
+	return cmd
+}
+
+func newRedrive(s term.Streams) *cobra.Command {
+	c := command{Streams: s}
+	cmd := &cobra.Command{
+		Use:   "redrive --db STORE [flags] [ID...]",
+		Short: "Have dead letters delivered again, from the beginning of their policies",
+		Long: `Has the dead letters with the given numbers delivered again or, without numbers, all that the flags select.
+Their policies begin again.`,
+		Example: `  awsretry-deliver redrive --db deliveries.db --endpoint https://example.com
+  awsretry-deliver redrive --db deliveries.db 17`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error { return c.redrive(cmd.Context(), args) },
+	}
+	set := cli.NewFlags()
+	c.filter.register(set)
+	set.BoolVar(&c.dryRun, "dry-run", false, "list what would be delivered again, and change nothing")
+	c.jsonFlag(set)
+	c.register(cmd, "Which, and how", set)
+	cli.DescribeExit(cmd, cli.Failure, "an error, or a number that is not of a dead letter")
+	return cmd
+}
+
+func newCancel(s term.Streams) *cobra.Command {
+	c := command{Streams: s}
+	cmd := &cobra.Command{
+		Use:     "cancel --db STORE ID...",
+		Short:   "Cancel deliveries",
+		Long:    `Cancels the deliveries with the given numbers.`,
+		Example: `  awsretry-deliver cancel --db deliveries.db 17`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return errors.New("ID is missing; it must be the number of a delivery")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return c.cancel(cmd.Context(), args) },
+	}
+	c.register(cmd, "", nil)
+	cli.DescribeExit(cmd, cli.Failure, "an error, or a number of no delivery that can be canceled")
+	return cmd
+}

@@ -1,0 +1,138 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"example.com/awsretry/cmd/internal/cli"
+	"example.com/awsretry/cmd/internal/term"
+	"example.com/awsretry/deliveryqueue"
+)
+
+// redrive has the dead letters that the flags select delivered again.
+func (c *command) redrive(ctx context.Context, args []string) error {
+	filter, err := c.filter.filter(args, time.Now())
+	if err != nil {
+		return err
+	}
+	q, err := c.open(ctx, false, deliveryqueue.Config{})
+	if err != nil {
+		return err
+	}
+	defer q.Close()
+	faults, err := c.checkDead(ctx, q, filter.IDs)
+	if err != nil {
+		return err
+	}
+	filter.State = deliveryqueue.Dead
+	if c.dryRun {
+		l := c.newListing(ctx)
+		if err := l.printAll(ctx, q, filter); err != nil {
+			return c.listError(ctx, err)
+		}
+		text := "dry run: none would be delivered again"
+		if l.printed > 0 {
+			text = "\ndry run: " + grouped(l.printed) + " would be delivered again"
+		}
+		return unlessFaults(l.end(text), faults)
+	}
+	n, err := q.Redrive(ctx, filter)
+	if err != nil {
+		return c.listError(ctx, err)
+	}
+	if c.json {
+		err = term.NewEncoder(c.Out).Encode(struct {
+			Redriven int `json:"redriven"`
+		}{n})
+	} else {
+		text := plural(n, "dead letter", "") + " will be delivered again"
+		_, err = fmt.Fprintf(c.Out, "%s %s\n", term.NewPalette(c.Streams, c.Out).Good("✓"), text)
+	}
+	if err != nil {
+		err = fmt.Errorf("%s will be delivered again, but that could not be printed: %w",
+			plural(n, "dead letter", ""), err)
+	}
+	return unlessFaults(cli.Failed(err), faults)
+}
+
+// unlessFaults returns err or, if it is nil, an error if there were faults, which
+// have been reported.
+func unlessFaults(err error, faults int) error {
+	if err == nil && faults > 0 {
+		return cli.Reported(cli.Failure)
+	}
+	return err
+}
+
+// checkDead reports the numbers that are not of dead letters.
+func (c *command) checkDead(ctx context.Context, q *deliveryqueue.Queue, ids []int64) (faults int, err error) {
+	if len(ids) == 0 {
+		return 0, nil
+	}
+	found := make(map[int64]deliveryqueue.State)
+	for d, err := range q.List(ctx, deliveryqueue.Filter{IDs: ids}) {
+		if err != nil {
+			return 0, c.listError(ctx, err)
+		}
+		found[d.ID] = d.State
+	}
+	for _, id := range ids {
+		switch state := found[id]; state {
+		case deliveryqueue.Dead:
+			continue
+		case "":
+			c.fault(id, "there is no such delivery")
+		default:
+			c.fault(id, "it is "+string(state)+", not dead")
+		}
+		faults++
+	}
+	return faults, nil
+}
+
+// fault reports what is wrong with a delivery.
+func (c *command) fault(id int64, text string) {
+	fmt.Fprintf(c.Err, "%s %d: %s\n", term.NewPalette(c.Streams, c.Err).Bad("✗"), id, text)
+}
+
+// cancel cancels deliveries, and reports each.
+func (c *command) cancel(ctx context.Context, args []string) error {
+	ids, err := parseIDs(args)
+	if err != nil {
+		return err
+	}
+	q, err := c.open(ctx, false, deliveryqueue.Config{})
+	if err != nil {
+		return err
+	}
+	defer q.Close()
+	faults := 0
+	palette := term.NewPalette(c.Streams, c.Out)
+	for _, id := range ids {
+		switch err := q.Cancel(ctx, id); {
+		case ctx.Err() != nil:
+			return cli.Failed(context.Cause(ctx))
+		case errors.Is(err, deliveryqueue.ErrNotFound):
+			c.fault(id, "there is no such delivery")
+			faults++
+			continue
+		case err != nil:
+			c.fault(id, strings.Replace(storeText(err), fmt.Sprintf("delivery %d is", id), "it is", 1))
+			faults++
+			continue
+		}
+		text := "canceled"
+		for d, err := range q.List(ctx, deliveryqueue.Filter{IDs: []int64{id}}) {
+			if err == nil && d.State == deliveryqueue.Running {
+				text = "canceled, unless the attempt in progress succeeds or is the last"
+			}
+		}
+		if _, err := fmt.Fprintf(c.Out, "%s %d: %s\n", palette.Good("✓"), id, text); err != nil {
+			return cli.Failed(fmt.Errorf("%d: %s, but that could not be printed: %w", id, text, err))
+		}
+	}
+	return unlessFaults(nil, faults)
+}

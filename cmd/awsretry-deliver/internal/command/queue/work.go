@@ -1,0 +1,138 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"example.com/awsretry/cmd/internal/cli"
+	"example.com/awsretry/deliveryqueue"
+)
+
+// workFlags are those of the command work.
+type workFlags struct {
+	workers        cli.Number
+	attemptTimeout cli.Period
+	stopTimeout    cli.Period
+	untilEmpty     bool
+}
+
+// The defaults of package deliveryqueue, which the report names.
+const (
+	defaultWorkers        = 10
+	defaultAttemptTimeout = 15 * time.Second
+	defaultStop           = 5 * time.Second // in addition to the time of an attempt
+)
+
+// config returns the configuration with every default that is reported filled
+// in.
+func (f *workFlags) config() deliveryqueue.Config {
+	config := deliveryqueue.Config{
+		Workers:        f.workers.Value,
+		AttemptTimeout: time.Duration(f.attemptTimeout),
+		StopTimeout:    time.Duration(f.stopTimeout),
+	}
+	if config.Workers == 0 {
+		config.Workers = defaultWorkers
+	}
+	if config.AttemptTimeout == 0 {
+		config.AttemptTimeout = defaultAttemptTimeout
+	}
+	if config.StopTimeout == 0 {
+		config.StopTimeout = config.AttemptTimeout + defaultStop
+	}
+	return config
+}
+
+// Why the work ends besides a signal.
+var (
+	errEmpty        = errors.New("no delivery waits")
+	errEnded        = errors.New("the work ended on its own")
+	errOutputClosed = errors.New("standard output was closed")
+)
+
+// countInterval is how often the deliveries are counted, for --until-empty and
+// for the progress bar.
+const countInterval = 500 * time.Millisecond
+
+// countTimeout is how long counting what is left may take.
+const countTimeout = 5 * time.Second
+
+func (c *command) runWork(ctx context.Context) error {
+	// SIGPIPE or SIGHUP would end the process in the middle of attempts, which
+	// would then be made again. SIGPIPE cannot end ctx, because connections
+	// raise it too.
+	defer cli.IgnorePipe()()
+	ctx, stopHangup := cli.NotifyHangup(ctx)
+	defer stopHangup()
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+
+	config := c.work.config()
+	report := newReport(c, config, stop)
+	config.Observe, config.Logger = report.attempt, report.logger()
+	q, err := c.open(ctx, false, config)
+	if err != nil {
+		return err
+	}
+	defer q.Close()
+	before, err := q.Stats(ctx)
+	if err != nil {
+		return c.listError(ctx, err)
+	}
+	report.begin(before)
+	var others sync.WaitGroup
+	others.Go(func() { c.count(ctx, q, report, stop) })
+	others.Go(func() {
+		<-ctx.Done()
+		report.stopping(context.Cause(ctx))
+	})
+	err = q.Run(ctx)
+	stop(errEnded) // unless something else has
+	others.Wait()
+	after, countErr := c.left(ctx, q)
+	return report.end(context.Cause(ctx), before, after, errors.Join(err, countErr))
+}
+
+// left counts the deliveries after the work. It returns nil if that fails.
+func (c *command) left(ctx context.Context, q *deliveryqueue.Queue) (*deliveryqueue.Stats, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), countTimeout)
+	defer cancel()
+	s, err := q.Stats(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &s, nil
+}
+
+// count counts the deliveries until ctx ends, for the bar, and for
+// --until-empty, which it stops.
+func (c *command) count(
+	ctx context.Context, q *deliveryqueue.Queue, report *report, stop context.CancelCauseFunc,
+) {
+	if !c.work.untilEmpty && !report.hasBar() {
+		return
+	}
+	ticker := time.NewTicker(countInterval)
+	defer ticker.Stop()
+	for {
+		s, err := q.Stats(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			report.warn(storeText(err))
+		case c.work.untilEmpty && s.Waiting+s.Running == 0:
+			stop(errEmpty)
+			return
+		default:
+			report.progress(s)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}

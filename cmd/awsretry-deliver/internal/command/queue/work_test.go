@@ -1,0 +1,166 @@
+package queue
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"testing"
+
+	"example.com/awsretry/cmd/internal/cli"
+	"example.com/awsretry/cmd/internal/clitest"
+)
+
+// One of each kind goes all the ways: delivered, retried, dead, listed,
+// redriven, canceled.
+func TestWork(t *testing.T) {
+	t.Parallel()
+	h, db, policy := newHook(t), newDB(t), write(t, "policy.json", atOnce)
+	for _, path := range []string{"/ok?key=secret", "/flaky", "/gone", "/broken"} {
+		succeed(t, db, "enqueue", "--policy", policy, "--key", "key"+path[:3], "-H", "Authorization: secret", h.URL+path)
+	}
+	mask := func(text string) string {
+		masked := strings.NewReplacer(db, "DB", strings.TrimPrefix(h.URL, "http://"), "HOST").Replace(text)
+		for pattern, with := range map[string]string{
+			`\d{4}-\d\d-\d\d \d\d:\d\d:\d\d`:                     "2000-01-01 00:00:00",
+			` +[\d.]+[mµn]?s  (delivered|dead|retry)`:            "      TIME  $1",
+			`"(start|enqueued|ended)":"2\d{3}-\d\d-\d\dT[^"]+Z"`: `"$1":"2000-01-01T00:00:00Z"`,
+		} {
+			masked = regexp.MustCompile(pattern).ReplaceAllString(masked, with)
+		}
+		return masked
+	}
+	clitest.Golden(t, "waiting.txt", mask(succeed(t, db, "list")))
+
+	got := run(t, clitest.Shell{}, db, "work", "--workers", "1", "--until-empty")
+	if got.Status != cli.HTTPError || got.Err != "" {
+		t.Errorf("status %d, want 22; standard error:\n%s", got.Status, got.Err)
+	}
+	for _, want := range []string{
+		"DB: 4 waiting, 0 dead letters\n1 attempt at a time, of 15s at most; a stop takes 20s at most",
+		"  POST    200            1      TIME  delivered           http://HOST/ok\n",
+		"  POST    503            1      TIME  retry in 0s         http://HOST/flaky\n",
+		"  POST    200            2      TIME  delivered           http://HOST/flaky\n",
+		"  POST    404            1      TIME  dead: permanent     http://HOST/gone\n",
+		"  POST    503            3      TIME  dead: max_attempts  http://HOST/broken\n",
+		"\n✗ 2 delivered, 2 new dead letters, 3 retries; in the store: 0 waiting, 2 dead letters\n",
+	} {
+		if !strings.Contains(mask(got.Out), want) {
+			t.Errorf("%q is not in\n%s", want, mask(got.Out))
+		}
+	}
+	clitest.Golden(t, "ended.txt", mask(succeed(t, db, "list")))
+	clitest.Golden(t, "dead.json", mask(succeed(t, db, "list", "--json", "--state", "dead")))
+	clitest.Golden(t, "stats.txt", succeed(t, db, "stats"))
+
+	const none, dry = "No such deliveries in DB\n", "dry run: none would be delivered again\n"
+	for _, c := range []struct {
+		args   []string
+		status int
+		out    string // the end
+		err    string
+	}{
+		{[]string{"list", "--older-than", "1h"}, 0, none, ""},
+		{[]string{"list", "--endpoint", "https://example.com"}, 0, none, ""},
+		{[]string{"list", "--endpoint", h.URL, "--limit", "3"}, 0, "\n3 deliveries\n", ""},
+		{[]string{"redrive", "--older-than", "1h", "--dry-run"}, 0, dry, ""},
+		{[]string{"redrive", "--dry-run"}, 0, "\ndry run: 2 would be delivered again\n", ""},
+		{[]string{"redrive", "--older-than", "1h"}, 0, "✓ 0 dead letters will be delivered again\n", ""},
+		{[]string{"redrive", "1", "3", "99"}, 1, "✓ 1 dead letter will be delivered again\n",
+			"✗ 1: it is delivered, not dead\n✗ 99: there is no such delivery\n"},
+		{[]string{"cancel", "1", "3", "99"}, 1, "✓ 3: canceled\n",
+			"✗ 1: it is delivered already\n✗ 99: there is no such delivery\n"},
+		{[]string{"redrive", "--json"}, 0, `{"redriven":1}` + "\n", ""},
+	} {
+		got := run(t, clitest.Shell{}, db, c.args...)
+		if got.Status != c.status || !strings.HasSuffix(mask(got.Out), c.out) || got.Err != c.err {
+			t.Errorf("%q: %+v, want status %d, %q and %q", c.args, got, c.status, c.out, c.err)
+		}
+	}
+	if left := entries(t, db, "--state", "waiting"); len(left) != 1 || left[0].ID != 4 || left[0].Next == nil {
+		t.Errorf("%+v waits, want 4", left)
+	}
+
+	got = run(
+		t,
+		clitest.Shell{Terminals: []string{"stdout", "stderr"}, Width: 60},
+		db,
+		"work",
+		"--json",
+		"--until-empty",
+	)
+	lines := strings.Split(strings.TrimSpace(got.Out), "\n")
+	var first record
+	if err := json.Unmarshal([]byte(lines[0]), &first); err != nil || len(lines) != 4 || got.Err != "" ||
+		first.IdempotencyKey != "key/br" || first.Status != 503 || first.DelayMS == nil {
+		t.Errorf("%v, %+v:\n%s%s", err, first, got.Out, got.Err)
+	}
+	const sum = `{"delivered":0,"new_dead":1,"retries":2,` +
+		`"store":{"waiting":0,"running":0,"delivered":2,"dead":1,"canceled":1},"interrupted":false}`
+	if got.Status != cli.HTTPError || lines[len(lines)-1] != sum {
+		t.Errorf("status %d, %s, want 22 and %s", got.Status, lines[len(lines)-1], sum)
+	}
+	if strings.Contains(got.Out, "secret") {
+		t.Errorf("a secret is shown:\n%s", got.Out)
+	}
+}
+
+// Ctrl-C lets an attempt end on its own, within --stop-timeout.
+func TestWorkIsInterrupted(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name   string
+		args   []string
+		hangs  bool
+		status int
+		state  string
+		out    string
+	}{
+		{"graceful", nil, false, 0, "delivered", "\n✓ 1 delivered, 0 new dead letters, 0 retries; in the store: 0 waiting, "},
+		{"before it is empty", []string{"--until-empty"}, false, cli.Interrupted, "delivered", "\n✗ interrupted: 1 delivered, "},
+		{"cut off", []string{"--stop-timeout", "100ms"}, true, cli.Interrupted, "waiting",
+			"; attempts were not finished within --stop-timeout, 100ms, and were cut off\n"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithCancel(t.Context())
+			stopping := make(chan struct{})
+			stderr := clitest.NewWatch("end on their own, within", func() { close(stopping) })
+			s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				cancel()
+				<-stopping
+				if c.hangs {
+					<-r.Context().Done()
+				}
+			}))
+			defer s.Close()
+			db := newDB(t)
+			succeed(t, db, "enqueue", s.URL)
+			shell := clitest.Shell{Err: stderr, Terminals: []string{"stderr"}}
+			got := shell.RunProgram(ctx, t, program, append([]string{"work", "--db", db}, c.args...)...)
+			if got.Status != c.status || !strings.Contains(got.Out, c.out) {
+				t.Errorf("%+v, want status %d and %q", got, c.status, c.out)
+			}
+			if e := entries(t, db); e[0].State != c.state {
+				t.Errorf("%+v, want %s", e[0], c.state)
+			}
+			if text := stderr.String(); !strings.HasSuffix(text, "\x1b[2K\r") {
+				t.Errorf("the bar is not removed: %q", text)
+			}
+		})
+	}
+}
+
+// An empty store is no work.
+func TestNothingToDo(t *testing.T) {
+	t.Parallel()
+	db := write(t, "empty.db", "")
+	if out := succeed(t, db, "work", "--until-empty"); !strings.HasSuffix(
+		out,
+		"; in the store: 0 waiting, 0 dead letters\n",
+	) {
+		t.Error(out)
+	}
+}

@@ -1,0 +1,128 @@
+package attempts
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+
+	"example.com/awsretry"
+	"example.com/awsretry/cmd/internal/term"
+	"example.com/awsretry/internal/redact"
+)
+
+// Status returns the outcome of an attempt in a word: the status code of the
+// response, or the kind of the error.
+func Status(a awsretry.Attempt) string {
+	if a.Response != nil {
+		return strconv.Itoa(a.Response.StatusCode)
+	}
+	var (
+		dns         *net.DNSError
+		certificate *tls.CertificateVerificationError
+		authority   x509.UnknownAuthorityError
+		hostname    x509.HostnameError
+		record      tls.RecordHeaderError
+	)
+	switch {
+	case a.Stop == awsretry.StopCanceled:
+		return "ended"
+	case a.Class == awsretry.Timeout:
+		return "timeout"
+	case errors.As(a.Err, &dns):
+		return "dns"
+	case isRefused(a.Err):
+		return "refused"
+	case isReset(a.Err):
+		return "reset"
+	case errors.As(a.Err, &certificate), errors.As(a.Err, &authority),
+		errors.As(a.Err, &hostname), errors.As(a.Err, &record):
+		return "tls"
+	case errors.Is(a.Err, io.EOF), errors.Is(a.Err, io.ErrUnexpectedEOF):
+		return "closed"
+	}
+	return "error"
+}
+
+// Details returns where an attempt continues a body, and the AWS error code of
+// the response with the header fields that decide on the delay, or the error.
+func Details(a awsretry.Attempt) string {
+	var parts []string
+	if a.Offset > 0 {
+		parts = append(parts, "from byte "+humanize.Comma(a.Offset))
+	}
+	if a.Response == nil {
+		return strings.Join(append(parts, redact.Error(withoutAddresses(a.Err))), ", ")
+	}
+	if a.Code != "" {
+		parts = append(parts, a.Code)
+	}
+	for _, name := range []string{"Retry-After", "X-Amz-Retry-After"} {
+		if value := a.Response.Header.Get(name); value != "" && a.Class.Retryable() {
+			parts = append(parts, name+": "+value)
+		}
+	}
+	if to, err := a.Response.Location(); err == nil && a.Response.StatusCode/100 == 3 {
+		parts = append(parts, "to "+term.URL(to))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// withoutAddresses returns the cause of an error on an open connection, without
+// its addresses: the local port says nothing, and the address of the server is
+// the same in every row.
+func withoutAddresses(err error) error {
+	var outer, op *net.OpError
+	if !errors.As(err, &outer) || outer.Op == "dial" || outer.Op == "proxyconnect" {
+		return err
+	}
+	op = outer
+	for errors.As(op.Err, &op) {
+	}
+	if op.Err == nil {
+		return err
+	}
+	return op.Err
+}
+
+// nextStep returns what follows an attempt, in a few words.
+func nextStep(a awsretry.Attempt) string {
+	switch a.Stop {
+	case "":
+		return "retry in " + term.Duration(a.Delay)
+	case awsretry.StopSuccess:
+		return "done"
+	case awsretry.StopPermanent:
+		return "stop: not retryable"
+	case awsretry.StopMaxAttempts:
+		return "stop: attempts used up"
+	case awsretry.StopQuota:
+		return "stop: too few tokens"
+	case awsretry.StopDeadline:
+		return "stop: deadline is near"
+	case awsretry.StopCanceled:
+		return "stop: canceled"
+	case awsretry.StopBody:
+		return "stop: body is gone"
+	case awsretry.StopRetryAfter:
+		return "stop: delay too long"
+	case awsretry.StopRateLimit:
+		return "stop: rate limited"
+	case awsretry.StopOuterRetry:
+		return "stop: caller retries"
+	case awsretry.StopDisabled:
+		return "stop: retries are off"
+	}
+	return "stop: " + string(a.Stop)
+}
+
+// Milliseconds returns d for a JSON record.
+func Milliseconds(d time.Duration) float64 {
+	return float64(d.Round(time.Microsecond)) / float64(time.Millisecond)
+}

@@ -1,0 +1,67 @@
+package files
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+var errInterrupted = errors.New("interrupted")
+
+// stuck interrupts at each Read and Write, and never returns.
+type stuck struct{ interrupt func() }
+
+func (s stuck) Read([]byte) (int, error) {
+	s.interrupt()
+	select {}
+}
+
+func (s stuck) Write([]byte) (int, error) {
+	s.interrupt()
+	select {}
+}
+
+func TestReadAndWriteEnd(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		call func(context.Context, stuck) (int, error)
+	}{
+		{"read", func(ctx context.Context, s stuck) (int, error) { return NewReader(ctx, s).Read(make([]byte, 9)) }},
+		{"read with an inner context", func(ctx context.Context, s stuck) (int, error) {
+			return NewReader(ctx, NewReader(context.Background(), s)).Read(make([]byte, 9))
+		}},
+		{"write", func(ctx context.Context, s stuck) (int, error) { return NewWriter(ctx, s).Write([]byte("text")) }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			n, err := c.call(ctx, stuck{func() { cancel(errInterrupted) }})
+			if n != 0 || err != errInterrupted {
+				t.Errorf("got %d, %v; want 0 and the cause", n, err)
+			}
+		})
+	}
+}
+
+func TestReadAndWrite(t *testing.T) {
+	var b strings.Builder
+	n, err := io.Copy(NewWriter(t.Context(), &b),
+		NewReader(t.Context(), struct{ io.Reader }{strings.NewReader("text")}))
+	if n != 4 || err != nil || b.String() != "text" {
+		t.Errorf("got %d, %v, %q", n, err, b.String())
+	}
+}
+
+func TestRegularFileIsReturned(t *testing.T) {
+	f, err := os.Create(filepath.Join(t.TempDir(), "file"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if got := NewReader(t.Context(), f); got != io.Reader(f) {
+		t.Errorf("got a %T of a regular file", got)
+	}
+}

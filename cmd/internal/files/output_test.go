@@ -1,0 +1,239 @@
+package files
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// write opens the file at path, writes text and keeps or abandons it.
+func write(t *testing.T, path, text string, end func(*Output) error) error {
+	t.Helper()
+	f, err := Create(t.Context(), path, nil)
+	if err != nil {
+		return err
+	}
+	if _, err := io.WriteString(f, text); err != nil {
+		t.Fatal(err)
+	}
+	return end(f)
+}
+
+func abandon(f *Output) error {
+	f.Abandon()
+	return nil
+}
+
+// checkFolder checks that a folder has these files, and no others.
+func checkFolder(t *testing.T, folder string, want map[string]string) {
+	t.Helper()
+	files, err := os.ReadDir(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) != len(want) {
+		t.Errorf("the folder has %v, want %v", files, want)
+	}
+	for name, text := range want {
+		if got, err := os.ReadFile(filepath.Join(folder, name)); err != nil || string(got) != text {
+			t.Errorf("%s has %q, %v; want %q", name, got, err, text)
+		}
+	}
+}
+
+func TestFile(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		old  string // "": no file
+		mode os.FileMode
+		end  func(*Output) error
+		want string // "": no file
+	}{
+		{"new", "", 0, (*Output).Keep, "new"},
+		{"replaced", "old and longer", 0o640, (*Output).Keep, "new"},
+		{"replaced, executable", "old and longer", 0o755, (*Output).Keep, "new"},
+		{"abandoned", "", 0, abandon, ""},
+		{"abandoned over another", "old", 0o600, abandon, "old"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			folder := t.TempDir()
+			path := filepath.Join(folder, "out")
+			if c.old != "" {
+				if err := errors.Join(os.WriteFile(path, []byte(c.old), c.mode), os.Chmod(path, c.mode)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := write(t, path, "new", c.end); err != nil {
+				t.Fatal(err)
+			}
+			want := map[string]string{}
+			if c.want != "" {
+				want["out"] = c.want
+			}
+			checkFolder(t, folder, want)
+			if info, err := os.Stat(path); c.mode != 0 && (err != nil || info.Mode() != c.mode) {
+				t.Errorf("the mode is %v, %v; want %v", info.Mode(), err, c.mode)
+			}
+		})
+	}
+}
+
+func TestStandardOutput(t *testing.T) {
+	for _, path := range []string{"", "-"} {
+		var stdout bytes.Buffer
+		f, err := Create(t.Context(), path, &stdout)
+		if err != nil {
+			t.Fatal(err)
+		}
+		io.WriteString(f, "text")
+		if err := f.Keep(); err != nil || stdout.String() != "text" || !f.IsStdout() || f.IsReplaced() {
+			t.Errorf("%q: standard output has %q, %v", path, stdout.String(), err)
+		}
+	}
+}
+
+func TestOpenErrors(t *testing.T) {
+	folder := t.TempDir()
+	for _, c := range []struct{ name, path, want string }{
+		{"folder", folder, "is a directory"},
+		{"no such folder", filepath.Join(folder, "none", "out"), "no such file"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if _, err := Create(t.Context(), c.path, nil); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got error %v, want %q", err, c.want)
+			}
+			checkFolder(t, folder, nil)
+		})
+	}
+}
+
+// A link stays a link, whether its target exists or not.
+func TestLink(t *testing.T) {
+	for _, c := range []struct {
+		name, link, target string
+		old                bool   // the target exists
+		file               string // that is written; "": none
+	}{
+		{"to a file", "link", "store/today", true, "store/today"},
+		{"absolute", "link", "/store/today", false, "store/today"}, // within the folder
+		{"relative", "link", "store/today", false, "store/today"},
+		{"out of a link", "latest/link", "../today", false, "store/today"}, // latest leads to store/new
+		{"to another link", "link", "other", false, "store/today"},         // other leads to store/today
+		{"to no folder", "link", "none/today", false, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			folder, err := os.Getwd()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if filepath.IsAbs(c.target) {
+				c.target = filepath.Join(folder, c.target)
+			}
+			err = errors.Join(os.MkdirAll("store/new", 0o700), os.Symlink("store/new", "latest"),
+				os.Symlink("store/today", "other"), os.Symlink(c.target, c.link))
+			if err != nil {
+				t.Skip(err)
+			}
+			if c.old {
+				if err := os.WriteFile(c.file, []byte("old"), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := write(t, c.link, "new", (*Output).Keep); (err != nil) != (c.file == "") {
+				t.Errorf("got error %v", err)
+			}
+			if info, err := os.Lstat(c.link); err != nil || info.Mode()&os.ModeSymlink == 0 {
+				t.Errorf("the link is %v, %v", info, err)
+			}
+			if text, err := os.ReadFile(c.file); c.file != "" && string(text) != "new" {
+				t.Errorf("%s has %q, %v", c.file, text, err)
+			}
+		})
+	}
+}
+
+func TestDevice(t *testing.T) {
+	if _, err := os.Stat(os.DevNull); err != nil {
+		t.Skip(err)
+	}
+	err := write(t, os.DevNull, "text", (*Output).Keep)
+	if info, statErr := os.Stat(os.DevNull); err != nil || statErr != nil || info.Mode().IsRegular() {
+		t.Errorf("got error %v, and %s is %v, %v", err, os.DevNull, info, statErr)
+	}
+}
+
+// failing is a pending file that cannot take its place.
+type failing struct {
+	pending
+	err error
+}
+
+func (f failing) CloseAtomicallyReplace() error { return f.err }
+
+func TestKeepFails(t *testing.T) {
+	busy := &os.LinkError{Op: "rename", Err: syscall.EBUSY} // as of a mount point
+	open := func(t *testing.T, path string, err error) *Output {
+		if err := os.WriteFile(path, []byte("old and longer"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		f, openErr := Create(t.Context(), path, nil)
+		if openErr != nil {
+			t.Fatal(openErr)
+		}
+		f.pending = failing{f.pending, err}
+		io.WriteString(f, "new")
+		return f
+	}
+	t.Run("the file is overwritten", func(t *testing.T) {
+		folder := t.TempDir()
+		if err := open(t, filepath.Join(folder, "out"), busy).Keep(); err != nil {
+			t.Error(err)
+		}
+		checkFolder(t, folder, map[string]string{"out": "new"})
+	})
+	t.Run("the file cannot be overwritten", func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "out")
+		f := open(t, path, busy)
+		if err := errors.Join(os.Remove(path), os.Mkdir(path, 0o700)); err != nil {
+			t.Fatal(err)
+		}
+		err := f.Keep()
+		var left *LeftError
+		if !errors.As(err, &left) {
+			t.Fatalf("got error %v", err)
+		}
+		text, readErr := os.ReadFile(left.Path)
+		if string(text) != "new" || !strings.Contains(err.Error(), "the new content is in "+left.Path) {
+			t.Errorf("%s has %q, %v: %v", left.Path, text, readErr, err)
+		}
+	})
+	t.Run("the new content is not complete", func(t *testing.T) {
+		folder, full := t.TempDir(), errors.New("no space left on device")
+		if err := open(t, filepath.Join(folder, "out"), full).Keep(); err != full {
+			t.Errorf("got error %v, want %v", err, full)
+		}
+		checkFolder(t, folder, map[string]string{"out": "old and longer"})
+	})
+}
+
+func TestReadOnlyFolder(t *testing.T) {
+	if os.Getuid() <= 0 {
+		t.Skip("the folder is not read-only for this user, or on this system")
+	}
+	folder := t.TempDir()
+	path := filepath.Join(folder, "out")
+	if err := errors.Join(os.WriteFile(path, []byte("old and longer"), 0o600), os.Chmod(folder, 0o500)); err != nil {
+		t.Fatal(err)
+	}
+	defer os.Chmod(folder, 0o700)
+	if err := write(t, path, "new", (*Output).Keep); err != nil {
+		t.Error(err)
+	}
+	checkFolder(t, folder, map[string]string{"out": "new"})
+}

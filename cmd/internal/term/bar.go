@@ -1,0 +1,22 @@
+package term
+
+import (
+	"io"
+
+	"github.com/schollz/progressbar/v3"
+)
+
+// NewBar returns a bar of total steps, without colors.
+func NewBar(w io.Writer, total int) *progressbar.ProgressBar {
+	return progressbar.NewOptions(total,
+		progressbar.OptionSetWriter(w),
+		progressbar.OptionUseANSICodes(true),
+		progressbar.OptionSetWidth(25),
+		progressbar.OptionSetTheme(progressbar.Theme{Saucer: "█", SaucerPadding: "░"}),
+		progressbar.OptionShowCount(),
+		progressbar.OptionSetPredictTime(false),
+		progressbar.OptionSetElapsedTime(false),
+		progressbar.OptionShowDescriptionAtLineEnd(),
+		progressbar.OptionClearOnFinish(),
+	)
+}

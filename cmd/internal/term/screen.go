@@ -1,0 +1,108 @@
+package term
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/url"
+	"strings"
+	"unicode"
+
+	"golang.org/x/text/runes"
+	"golang.org/x/text/transform"
+
+	"example.com/awsretry/internal/redact"
+)
+
+// Printable returns s with U+FFFD for every character that is not printable,
+// except line feeds.
+func Printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) || r == '\n' {
+			return r
+		}
+		return unicode.ReplacementChar
+	}, s)
+}
+
+// OneLine returns s as Printable does, without line breaks, and shortened to a
+// length that people read.
+func OneLine(s string) string {
+	const limit = 300
+	s = strings.Join(strings.Fields(Printable(s)), " ")
+	if runes := []rune(s); len(runes) > limit {
+		s = string(runes[:limit]) + "…"
+	}
+	return s
+}
+
+// URL returns u on one line, without user, query and fragment.
+func URL(u *url.URL) string { return OneLine(redact.URL(u)) }
+
+// prefixes are those of the errors of this project's packages.
+var prefixes = strings.NewReplacer(
+	"awsretry: Source.Profile is", "profile is",
+	"letters: Redrive: ", "",
+	"letters: List: ", "",
+	"letters: Read: ", "",
+	"letters: Write: ", "",
+	"letters: too many failures", "too many failures",
+	"deliveryqueue: Open: ", "",
+	"deliveryqueue: Enqueue: ", "",
+	"deliveryqueue: Run: ", "",
+	"deliveryqueue: List: ", "",
+	"deliveryqueue: Stats: ", "",
+	"deliveryqueue: Cancel: ", "",
+	"deliveryqueue: Redrive: ", "",
+	"awsretry: ", "",
+	"delivery: ", "",
+	"deliveryqueue: ", "",
+	"simulate: ", "",
+)
+
+// WithoutPackages returns the text of an error in the words of the command
+// line: a user who has never seen the Go packages does not need their names.
+func WithoutPackages(text string) string { return prefixes.Replace(text) }
+
+// NewWriter returns a writer for a terminal. It replaces control characters
+// other than tab and line feed, and bytes that are not UTF-8, with U+FFFD, and
+// drops carriage returns. Close flushes an incomplete last character; it does
+// not close w.
+func NewWriter(w io.Writer) io.WriteCloser {
+	return transform.NewWriter(w, transform.Chain(
+		runes.Remove(runes.Predicate(func(r rune) bool { return r == '\r' })),
+		runes.Map(func(r rune) rune {
+			if unicode.IsControl(r) && r != '\t' && r != '\n' {
+				return unicode.ReplacementChar
+			}
+			return r
+		}),
+	))
+}
+
+// NewEncoder returns a JSON encoder that escapes every control character.
+// Package encoding/json does not escape DEL and U+0080 to U+009F.
+func NewEncoder(w io.Writer) *json.Encoder {
+	encoder := json.NewEncoder(controlEscaper{w})
+	encoder.SetEscapeHTML(false)
+	return encoder
+}
+
+// A controlEscaper expects one whole JSON value in each Write. The only control
+// character outside of its strings is the line feed.
+type controlEscaper struct{ io.Writer }
+
+func (e controlEscaper) Write(p []byte) (int, error) {
+	var b strings.Builder
+	for _, r := range string(p) {
+		if unicode.IsControl(r) && r != '\n' {
+			fmt.Fprintf(&b, `\u%04x`, r)
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	if _, err := io.WriteString(e.Writer, b.String()); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
