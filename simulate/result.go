@@ -2,6 +2,8 @@ package simulate
 
 import (
 	"encoding/json"
+	"math"
+	"strconv"
 	"time"
 
 	"example.com/awsretry/simulate/scenario"
@@ -27,6 +29,13 @@ func (s Span) String() string { return scenario.Duration(s).String() }
 // MarshalJSON implements json.Marshaler.
 func (s Span) MarshalJSON() ([]byte, error) {
 	return json.Marshal(float64(s) / float64(time.Millisecond))
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (s *Span) UnmarshalJSON(text []byte) error {
+	ms, err := strconv.ParseFloat(string(text), 64)
+	*s = Span(math.Round(ms * float64(time.Millisecond)))
+	return err
 }
 
 // An Outcome is what one setting did.

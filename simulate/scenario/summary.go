@@ -21,10 +21,10 @@ func (s Scenario) Summary() Summary {
 	c := s.Clients
 	calling := fmt.Sprintf("%s calls/s in all", format.Number(c.Rate))
 	if c.Callers > 0 {
-		calling = fmt.Sprintf("%d callers each, thinking %v", c.Callers, c.Think)
+		calling = fmt.Sprintf("%s each, thinking %v", format.Plural(int64(c.Callers), "caller"), c.Think)
 	}
-	what.Size = fmt.Sprintf("%v, seed %d; %s clients, %s; service of %s requests/s, queue of %s",
-		s.Duration, s.Seed, format.Count(int64(c.Count)), calling,
+	what.Size = fmt.Sprintf("%v, seed %d; %s, %s; service of %s requests/s, queue of %s",
+		s.Duration, s.Seed, format.Plural(int64(c.Count), "client"), calling,
 		format.Number(s.Service.Capacity), format.Count(int64(s.Service.Queue)))
 	if t := s.Service.Throttle; t != nil {
 		what.Size += ", " + t.effect()
@@ -62,7 +62,13 @@ func (e Event) effect() string {
 	case SlowLatency:
 		return fmt.Sprintf("latency x%s", format.Number(e.Factor))
 	case Join:
-		return format.Count(int64(e.Clients)) + " clients join"
+		if e.Clients == 1 {
+			return "1 client joins"
+		}
+		return format.Plural(int64(e.Clients), "client") + " join"
+	}
+	if e.Calls == 1 {
+		return "herd of 1 call each"
 	}
 	return fmt.Sprintf("herd of %s calls each", format.Number(e.Calls))
 }

@@ -12,6 +12,14 @@ import (
 // Count returns n with commas between the thousands.
 func Count(n int64) string { return humanize.Comma(n) }
 
+// Plural returns n with a noun, as in "1 client" and "1,234 clients".
+func Plural(n int64, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return Count(n) + " " + noun + "s"
+}
+
 // Number returns a whole number as Count does, and any other with four
 // significant digits.
 func Number(v float64) string {

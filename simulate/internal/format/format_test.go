@@ -8,6 +8,9 @@ import (
 func TestNumbers(t *testing.T) {
 	for _, c := range []struct{ got, want string }{
 		{Count(1234567), "1,234,567"},
+		{Plural(1, "client"), "1 client"},
+		{Plural(0, "client"), "0 clients"},
+		{Plural(1234, "client"), "1,234 clients"},
 		{Number(1234), "1,234"},
 		{Number(0.12345), "0.1235"},
 		{Percent(0.1234), "12.3%"},

@@ -1,5 +1,5 @@
 // Package simulate is the command awsretry simulate. The simulation itself is
-// package cmd/awsretry/simulate.
+// package example.com/awsretry/simulate.
 package simulate
 
 import (
@@ -32,32 +32,35 @@ func New(s term.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "simulate SCENARIO|FILE | --from LOG",
 		Short: "See what settings do to a service and its callers before they are deployed",
-		Long: `Lets a fleet of clients call a modeled service through the real library, in virtual time, once for each
-setting, and compares the outcomes in a table, in a picture and in a report to look into. It sends nothing anywhere.
-The same seed gives the same result.
+		Long: `Lets a fleet of clients call a modeled service through the real library, in
+virtual time, once for each setting, and compares the outcomes in a table, in a
+picture and in a report to look into. It sends nothing anywhere. The same seed
+gives the same result.
 
-Scenarios are ready by name: ` + strings.Join(scenario.Names(), ", ") + `. --print prints one as a file, which
-explains every field and is a start for a file of your own, in YAML or JSON.
+Scenarios are ready by name: ` + strings.Join(scenario.Names(), ", ") + `.
+--print prints one as a file, which explains every field and is a start for a
+file of your own, in YAML or JSON.
 
---from reads the JSON lines that awsretry.LogAllTo wrote, fits the clients, the service and the present setting to
-them, and compares other settings on that. --write keeps the scenario as a file to change. A log of more than ten
-minutes is fitted where most attempts failed; --duration is for more or less of it.
+--from reads the JSON lines that awsretry.LogAllTo wrote, fits the clients, the
+service and the present setting to them, and compares other settings on that.
+--write keeps the scenario as a file to change. A log of more than ten minutes
+is fitted where most attempts failed; --duration is for more or less of it.
 
-Settings are none, naive (a loop with a fixed delay), standard, adaptive, adaptive=scaled (scaled pacing in place of
-the AWS SDKs'), fleet and fleet=scaled (adaptive, shared by all clients through a store), revision2026, legacy,
-delivery=FILE (an Amazon SNS delivery policy; also aws-managed and customer-managed) and profile=NAME (of
-~/.aws/config). After standard, adaptive, fleet and revision2026, +resume, +share_retry_after, +no_spread,
-+long_poll and +quota=NAME (documents, sdk, 2026 or none) switch these on.`,
-		Example: `  awsretry simulate outage --picture outage.svg
-  awsretry simulate outage --report outage.html
-  awsretry simulate throttle --settings adaptive,profile=production
+Settings are none, naive (a loop with a fixed delay), standard, adaptive,
+adaptive=scaled (scaled pacing in place of the AWS SDKs'), fleet and
+fleet=scaled (adaptive, shared by all clients through a store), revision2026,
+legacy, delivery=FILE (an Amazon SNS delivery policy; also aws-managed and
+customer-managed) and profile=NAME (of ~/.aws/config). After standard, adaptive,
+fleet and revision2026, +resume, +share_retry_after, +no_spread, +long_poll and
++quota=NAME (documents, sdk, 2026 or none) switch these on.`,
+		Example: `  awsretry simulate outage --picture outage.svg --report outage.html
+  awsretry simulate throttle --settings adaptive,adaptive=scaled,profile=prod
   awsretry simulate outage --clients 10000 --duration 10m
-  awsretry simulate --print brownout > mine.yaml && awsretry simulate mine.yaml
-  awsretry simulate --from service.log.gz --settings adaptive,revision2026`,
-		Args: c.arguments,
-		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return scenario.Names(), cobra.ShellCompDirectiveDefault // or a file
-		},
+  awsretry simulate --print brownout > mine.yaml
+  awsretry simulate mine.yaml
+  awsretry simulate --from service.log.gz --write traffic.yaml`,
+		ValidArgsFunction: completeScenario,
+		Args:              c.arguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if c.from.Value != "" {
 				return c.runFrom(cmd.Context(), cmd.Flags().Changed, typed(cmd, args))
@@ -77,7 +80,7 @@ delivery=FILE (an Amazon SNS delivery policy; also aws-managed and customer-mana
 	set.Var(&c.settings, "settings", "settings to compare, in place of the scenario's")
 	set.Var(&c.clients, "clients",
 		"number of clients, in place of the scenario's; the calls of all together stay the same")
-	set.Var(&c.rate, "rate", "calls a second of all clients together, in place of the scenario's")
+	set.Var(&c.rate, "rate", "calls per second of all clients together, in place of the scenario's")
 	set.Var(&c.duration, "duration", "virtual time to simulate, in place of the scenario's")
 	set.Uint64Var(&c.seed, "seed", 0, "`NUMBER` that every random number is made from, in place of the scenario's")
 	set.Var(&c.picture, "picture", "draw a picture into this file, SVG or PNG by its ending")
@@ -89,6 +92,7 @@ delivery=FILE (an Amazon SNS delivery policy; also aws-managed and customer-mana
 	set.BoolVar(&c.json, "json", false, "print a JSON object with every figure and every second in place of the table")
 	set.BoolVar(&c.print, "print", false,
 		"print the scenario, a ready one or that of --from, as a file, and simulate nothing")
+	_ = cmd.RegisterFlagCompletionFunc("settings", completeSettings) // the flag is there
 	return cmd
 }
 
