@@ -70,22 +70,18 @@ func newRequest(tb testing.TB, method string, body io.Reader) *http.Request {
 }
 
 func BenchmarkGet(b *testing.B) {
-	b.Run("stub alone", func(b *testing.B) {
-		benchmark(b, answering(200), newRequest(b, "GET", nil), nil)
-	})
-	b.Run("awsretry", func(b *testing.B) {
-		benchmark(b, &awsretry.Transport{Base: answering(200)}, newRequest(b, "GET", nil), nil)
-	})
-	b.Run("adaptive", func(b *testing.B) {
-		benchmark(b, &awsretry.Transport{Base: answering(200), Mode: awsretry.Adaptive}, newRequest(b, "GET", nil), nil)
-	})
-	b.Run("adaptive, scaled", func(b *testing.B) {
-		benchmark(b, &awsretry.Transport{Base: answering(200), Mode: awsretry.Adaptive, RateLimit: scaled},
-			newRequest(b, "GET", nil), nil)
-	})
-	b.Run("adaptive, scaled, limiting", func(b *testing.B) {
-		benchmark(b, limiting(b, awsretry.ScaledPacing), newRequest(b, "GET", nil), nil)
-	})
+	for _, c := range []struct {
+		name string
+		rt   http.RoundTripper
+	}{
+		{"stub alone", answering(200)},
+		{"awsretry", &awsretry.Transport{Base: answering(200)}},
+		{"adaptive", &awsretry.Transport{Base: answering(200), Mode: awsretry.Adaptive}},
+		{"adaptive, scaled", &awsretry.Transport{Base: answering(200), Mode: awsretry.Adaptive, RateLimit: scaled}},
+		{"adaptive, scaled, limiting", limiting(b, awsretry.ScaledPacing)},
+	} {
+		b.Run(c.name, func(b *testing.B) { benchmark(b, c.rt, newRequest(b, "GET", nil), nil) })
+	}
 }
 
 // BenchmarkClientTimeout sends what an http.Client with a Timeout sends: it sets
