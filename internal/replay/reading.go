@@ -1,0 +1,117 @@
+package replay
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"time"
+)
+
+// maxRead is the size of the largest Read of the caller's reader.
+const maxRead = 64 << 10
+
+// A reading is a Read of the caller's reader, or a call of GetBody.
+type reading struct {
+	ended chan struct{} // closed when it has ended
+}
+
+func newReading() *reading { return &reading{make(chan struct{})} }
+
+// endReading marks the end of the Read in progress. It requires that mu is held.
+func (s *stream) endReading() {
+	close(s.reading.ended)
+	s.reading = nil
+}
+
+// waitFor waits for the end of r, which may be nil.
+func waitFor(ctx context.Context, r *reading, timeout time.Duration) (waited time.Duration) {
+	if r == nil {
+		return 0
+	}
+	start := time.Now()
+	timer := time.NewTimer(timeout)
+	defer timer.Stop()
+	select {
+	case <-r.ended:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return time.Since(start)
+}
+
+// read begins a Read of up to n bytes of the caller's reader for c. It requires
+// that s.mu is held and that no Read is in progress.
+func (s *stream) read(c *copied, n int) {
+	n = min(n, maxRead)
+	switch free := s.limit - int64(len(s.kept)); {
+	case !s.keeps():
+	case free <= 0:
+		c.exceeded = true
+	default: // only a Read that begins with a full buffer may exceed the limit
+		n = int(min(int64(n), free))
+	}
+	s.grow(n)
+	buf := s.kept[len(s.kept) : len(s.kept)+n]
+	s.reading = newReading()
+	s.enter()
+	go s.readInto(buf, s.ReadCloser)
+}
+
+// readInto reads once from src into the free part of kept.
+func (s *stream) readInto(buf []byte, src io.Reader) {
+	n, panicked, err := readOnce(src, buf)
+	if toClose := s.record(n, err, panicked); toClose != nil {
+		defer func() { _ = recover() }() // a panic here would end the process
+		defer s.endRead()
+		toClose.Close()
+		return
+	}
+	s.endRead()
+}
+
+// record records the result of a Read. It returns what has to be closed, or nil.
+func (s *stream) record(n int, err error, panicked any) (toClose io.Closer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.kept = s.kept[:len(s.kept)+n]
+	s.end, s.panic, s.cut = err, panicked, s.closed && err != io.EOF
+	toClose = s.leave()
+	if toClose == nil && s.over && err != nil {
+		toClose = s.claimClose()
+	}
+	return toClose
+}
+
+// endRead is endReading with mu locked.
+func (s *stream) endRead() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.endReading()
+}
+
+// readOnce returns a panic of the caller's reader as a value, so that the Read
+// of a copy can panic in place of the goroutine.
+func readOnce(r io.Reader, p []byte) (n int, panicked any, err error) {
+	defer func() {
+		if panicked = recover(); panicked != nil {
+			n, err = 0, fmt.Errorf("awsretry: the request body's Read panicked: %v", panicked)
+		}
+	}()
+	n, err = r.Read(p)
+	if n < 0 || n > len(p) {
+		return 0, nil, fmt.Errorf("awsretry: the request body's Read returned %d bytes for a buffer of %d", n, len(p))
+	}
+	return n, nil, err
+}
+
+// grow makes room in kept for n more bytes. Its capacity exceeds the limit only
+// if n does. It requires that s.mu is held and that no Read is in progress.
+func (s *stream) grow(n int) {
+	need := len(s.kept) + n
+	if need <= cap(s.kept) {
+		return
+	}
+	size := max(need, min(2*cap(s.kept), int(min(s.limit, math.MaxInt))))
+	s.kept = append(make([]byte, 0, size), s.kept...)
+}
