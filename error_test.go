@@ -74,9 +74,11 @@ func TestErrorTextOfRoundTrip(t *testing.T) {
 		}, context.Canceled, "awsretry: not sent (canceled): context canceled"},
 		{"a wrong option", &awsretry.Transport{Base: httpfake.Statuses(200)}, func(ctx context.Context) context.Context {
 			return awsretry.WithMaxAttempts(ctx, -1)
-		}, nil, "awsretry: not sent (permanent): WithMaxAttempts has -1 attempts; it must be above 0, where 1 means no retry"},
-		{"timeouts",
-			&awsretry.Transport{Base: hanging, MaxAttempts: 2, AttemptTimeout: time.Second, Backoff: contract.Delay(0)}, nil, nil,
+		}, nil, "awsretry: not sent (permanent): WithMaxAttempts has -1 attempts; " +
+			"it must be above 0, where 1 means no retry"},
+		{"timeouts", &awsretry.Transport{
+			Base: hanging, MaxAttempts: 2, AttemptTimeout: time.Second, Backoff: contract.Delay(0),
+		}, nil, nil,
 			"awsretry: gave up after 2 attempts (max_attempts): the attempt took longer than AttemptTimeout, 1s"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
