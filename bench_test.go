@@ -71,22 +71,18 @@ func newRequest(tb testing.TB, method string, body io.Reader) *http.Request {
 }
 
 func BenchmarkGet(b *testing.B) {
-	b.Run("stub alone", func(b *testing.B) {
-		benchmark(b, answering(200), newRequest(b, "GET", nil), nil)
-	})
-	b.Run("awsretry", func(b *testing.B) {
-		benchmark(b, &awsretry.Transport{Base: answering(200)}, newRequest(b, "GET", nil), nil)
-	})
-	b.Run("adaptive", func(b *testing.B) {
-		benchmark(b, &awsretry.Transport{Base: answering(200), Mode: awsretry.Adaptive}, newRequest(b, "GET", nil), nil)
-	})
-	b.Run("adaptive, scaled", func(b *testing.B) {
-		benchmark(b, &awsretry.Transport{Base: answering(200), Mode: awsretry.Adaptive, RateLimit: scaled},
-			newRequest(b, "GET", nil), nil)
-	})
-	b.Run("adaptive, scaled, limiting", func(b *testing.B) {
-		benchmark(b, limiting(b, awsretry.ScaledPacing), newRequest(b, "GET", nil), nil)
-	})
+	for _, c := range []struct {
+		name string
+		rt   http.RoundTripper
+	}{
+		{"stub alone", answering(200)},
+		{"awsretry", &transport{Base: answering(200)}},
+		{"adaptive", &transport{Base: answering(200), Mode: awsretry.Adaptive}},
+		{"adaptive, scaled", &transport{Base: answering(200), Mode: awsretry.Adaptive, RateLimit: scaled}},
+		{"adaptive, scaled, limiting", limiting(b, awsretry.ScaledPacing)},
+	} {
+		b.Run(c.name, func(b *testing.B) { benchmark(b, c.rt, newRequest(b, "GET", nil), nil) })
+	}
 }
 
 // BenchmarkClientTimeout sends what an http.Client with a Timeout sends: it sets
@@ -94,22 +90,7 @@ func BenchmarkGet(b *testing.B) {
 func BenchmarkClientTimeout(b *testing.B) {
 	for _, mode := range []awsretry.Mode{awsretry.Standard, awsretry.Adaptive} {
 		b.Run(string(mode), func(b *testing.B) {
-			benchmark(b, &awsretry.Transport{Base: answering(200), Mode: mode}, fromClient(b), nil)
-		})
-	}
-	for name, rt := range map[string]http.RoundTripper{
-		"whole client, stub alone": answering(200), "whole client, awsretry": &awsretry.Transport{Base: answering(200)},
-	} {
-		b.Run(name, func(b *testing.B) {
-			client, req := &http.Client{Transport: rt, Timeout: time.Hour}, newRequest(b, "GET", nil)
-			b.ReportAllocs()
-			for b.Loop() {
-				resp, err := client.Do(req)
-				if err != nil {
-					b.Fatal(err)
-				}
-				resp.Body.Close()
-			}
+			benchmark(b, &transport{Base: answering(200), Mode: mode}, fromClient(b), nil)
 		})
 	}
 }
@@ -128,12 +109,12 @@ var scaled = awsretry.RateLimitConfig{Pacing: awsretry.ScaledPacing}
 
 // limiting returns a Transport whose rate limiter limits, and never runs out of
 // send tokens.
-func limiting(tb testing.TB, pacing awsretry.Pacing) *awsretry.Transport {
+func limiting(tb testing.TB, pacing awsretry.Pacing) *transport {
 	tb.Helper()
 	plenty := awsretry.RateLimitConfig{Pacing: pacing}
 	plenty.MinFillRate, plenty.MinCapacity = 1e15, 1e9
 	base := answering(429)
-	tr := &awsretry.Transport{Base: base, Mode: awsretry.Adaptive, MaxAttempts: 1, RateLimit: plenty}
+	tr := &transport{Base: base, Mode: awsretry.Adaptive, MaxAttempts: 1, RateLimit: plenty}
 	if _, err := tr.RoundTrip(newRequest(tb, "GET", nil)); err != nil {
 		tb.Fatal(err)
 	}
@@ -169,14 +150,14 @@ func BenchmarkShared(b *testing.B) {
 		name    string
 		limited bool
 		bases   []int // statuses
-		tr      func() *awsretry.Transport
+		tr      func() *transport
 	}{
 		{"cubic", false, []int{200}, adaptive(awsretry.CubicPacing)},
 		{"cubic,limited", true, []int{200}, adaptive(awsretry.CubicPacing)},
 		{"scaled", false, []int{200}, adaptive(awsretry.ScaledPacing)},
 		{"scaled,limited", true, []int{200}, adaptive(awsretry.ScaledPacing)},
-		{"retry", false, []int{503, 200}, func() *awsretry.Transport {
-			return &awsretry.Transport{Backoff: awsretry.BackoffFunc(noPause)}
+		{"retry", false, []int{503, 200}, func() *transport {
+			return &transport{Backoff: awsretry.BackoffFunc(noPause)}
 		}},
 	} {
 		b.Run("case="+c.name+"/shared=no", func(b *testing.B) {
@@ -199,9 +180,9 @@ func BenchmarkShared(b *testing.B) {
 	}
 }
 
-func adaptive(pacing awsretry.Pacing) func() *awsretry.Transport {
-	return func() *awsretry.Transport {
-		return &awsretry.Transport{Mode: awsretry.Adaptive, RateLimit: awsretry.RateLimitConfig{Pacing: pacing}}
+func adaptive(pacing awsretry.Pacing) func() *transport {
+	return func() *transport {
+		return &transport{Mode: awsretry.Adaptive, RateLimit: awsretry.RateLimitConfig{Pacing: pacing}}
 	}
 }
 
@@ -212,7 +193,7 @@ func adaptive(pacing awsretry.Pacing) func() *awsretry.Transport {
 func BenchmarkForeignBase(b *testing.B) {
 	for _, body := range []io.ReadCloser{http.NoBody, io.NopCloser(strings.NewReader(""))} {
 		base := answering(200)
-		tr := &awsretry.Transport{Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
+		tr := &transport{Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
 			resp, err := base.RoundTrip(req)
 			resp.Body = body
 			return resp, err
@@ -238,7 +219,7 @@ func BenchmarkForeignBase(b *testing.B) {
 // Requests of many goroutines write nothing that they share.
 func BenchmarkGetParallel(b *testing.B) {
 	resp := &http.Response{StatusCode: 200, Header: http.Header{}, Body: http.NoBody}
-	tr := &awsretry.Transport{Base: httpfake.Base(func(*http.Request) (*http.Response, error) { return resp, nil })}
+	tr := &transport{Base: httpfake.Base(func(*http.Request) (*http.Response, error) { return resp, nil })}
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
 		req := newRequest(b, "GET", nil)
@@ -256,12 +237,12 @@ func BenchmarkPost(b *testing.B) {
 	req := newRequest(b, "POST", payload)
 	rewind := func() { payload.Reset(content) }
 	b.Run("stub alone", func(b *testing.B) { benchmark(b, answering(200), req, rewind) })
-	b.Run("awsretry", func(b *testing.B) { benchmark(b, &awsretry.Transport{Base: answering(200)}, req, rewind) })
+	b.Run("awsretry", func(b *testing.B) { benchmark(b, &transport{Base: answering(200)}, req, rewind) })
 }
 
 func BenchmarkRetry(b *testing.B) {
 	b.Run("awsretry", func(b *testing.B) {
-		tr := &awsretry.Transport{Base: answering(503, 200), Backoff: awsretry.BackoffFunc(noPause)}
+		tr := &transport{Base: answering(503, 200), Backoff: awsretry.BackoffFunc(noPause)}
 		benchmark(b, tr, newRequest(b, "GET", nil), nil)
 	})
 }
@@ -273,40 +254,35 @@ func TestNoAllocations(t *testing.T) {
 		req.URL.Host = host
 		return req
 	}
-	get := newRequest(t, "GET", nil)
 	pooled := new(http.Transport)
 	pooled.RegisterProtocol("http", answering(200))
+	get, client := newRequest(t, "GET", nil), fromClient(t)
+	endless := get.WithContext(context.Background())
+	optional := get.WithContext(awsretry.WithPartition(get.Context(), "p"))
+	const adaptive = awsretry.Adaptive
 	for _, tt := range []struct {
 		name string
-		tr   *awsretry.Transport
+		tr   *transport
 		reqs []*http.Request
 	}{
-		{"GET", &awsretry.Transport{}, []*http.Request{get}},
-		{"http.Client with a Timeout", &awsretry.Transport{}, []*http.Request{fromClient(t)}},
-		{
-			"adaptive, http.Client with a Timeout", &awsretry.Transport{Mode: awsretry.Adaptive},
-			[]*http.Request{fromClient(t)},
-		},
-		{"POST", &awsretry.Transport{}, []*http.Request{newRequest(t, "POST", strings.NewReader("x"))}},
-		{"adaptive", &awsretry.Transport{Mode: awsretry.Adaptive}, []*http.Request{get}},
-		{"scaled", &awsretry.Transport{Mode: awsretry.Adaptive, RateLimit: scaled}, []*http.Request{get}},
+		{"GET", &transport{}, []*http.Request{get}},
+		{"http.Client with a Timeout", &transport{}, []*http.Request{client}},
+		{"adaptive, http.Client with a Timeout", &transport{Mode: adaptive}, []*http.Request{client}},
+		{"POST", &transport{}, []*http.Request{newRequest(t, "POST", strings.NewReader("x"))}},
+		{"adaptive", &transport{Mode: adaptive}, []*http.Request{get}},
+		{"scaled", &transport{Mode: adaptive, RateLimit: scaled}, []*http.Request{get}},
 		{"limiting", limiting(t, awsretry.CubicPacing), []*http.Request{get}},
 		{"scaled and limiting", limiting(t, awsretry.ScaledPacing), []*http.Request{get}},
-		{"shared", &awsretry.Transport{Mode: awsretry.Adaptive, Shared: enough(false)}, []*http.Request{get}},
-		{"shared and limiting", &awsretry.Transport{Mode: awsretry.Adaptive, Shared: enough(true)}, []*http.Request{get}},
-		{
-			"shared, scaled and limiting",
-			&awsretry.Transport{Mode: awsretry.Adaptive, RateLimit: scaled, Shared: enough(true)}, []*http.Request{get},
-		},
-		{"options", &awsretry.Transport{}, []*http.Request{get.WithContext(awsretry.WithPartition(get.Context(), "p"))}},
-		{"observed", &awsretry.Transport{Observe: func(awsretry.Attempt) {}}, []*http.Request{get}},
-		{"two hosts", &awsretry.Transport{}, []*http.Request{get, to("other.example")}},
-		{
-			"http.Transport, no deadline", &awsretry.Transport{Base: pooled},
-			[]*http.Request{get.WithContext(context.Background())},
-		},
-		{"no retry, no deadline", &awsretry.Transport{MaxAttempts: 1}, []*http.Request{get.WithContext(context.Background())}},
-		{"host in capitals", &awsretry.Transport{}, []*http.Request{to("SERVICE.example")}},
+		{"shared", &transport{Mode: adaptive, Shared: enough(false)}, []*http.Request{get}},
+		{"shared and limiting", &transport{Mode: adaptive, Shared: enough(true)}, []*http.Request{get}},
+		{"shared, scaled and limiting", &transport{Mode: adaptive, RateLimit: scaled, Shared: enough(true)},
+			[]*http.Request{get}},
+		{"options", &transport{}, []*http.Request{optional}},
+		{"observed", &transport{Observe: func(awsretry.Attempt) {}}, []*http.Request{get}},
+		{"two hosts", &transport{}, []*http.Request{get, to("other.example")}},
+		{"http.Transport, no deadline", &transport{Base: pooled}, []*http.Request{endless}},
+		{"no retry, no deadline", &transport{MaxAttempts: 1}, []*http.Request{endless}},
+		{"host in capitals", &transport{}, []*http.Request{to("SERVICE.example")}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if tt.tr.Base == nil {
@@ -329,7 +305,7 @@ func TestNoAllocations(t *testing.T) {
 // A retry that a shared bucket pays for allocates what any other one does.
 func TestAllocationsOfASharedRetry(t *testing.T) {
 	allocations := func(shared awsretry.Shared) float64 {
-		tr := &awsretry.Transport{Base: answering(503, 200), Backoff: awsretry.BackoffFunc(noPause), Shared: shared}
+		tr := &transport{Base: answering(503, 200), Backoff: awsretry.BackoffFunc(noPause), Shared: shared}
 		req := newRequest(t, "GET", nil)
 		return testing.AllocsPerRun(1000, func() {
 			if resp, err := tr.RoundTrip(req); err != nil || resp.StatusCode != 200 {
@@ -349,7 +325,7 @@ func TestAllocationsOfResume(t *testing.T) {
 		base := answering(200)
 		base.responses[0].Header.Set("ETag", etag)
 		body := io.NopCloser(strings.NewReader(""))
-		tr := &awsretry.Transport{Resume: true, Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
+		tr := &transport{Resume: true, Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
 			resp, err := base.RoundTrip(req)
 			resp.Body, resp.ContentLength = body, -1
 			return resp, err
@@ -369,7 +345,7 @@ func TestAllocationsOfResume(t *testing.T) {
 // A first attempt that no one observes is not timed. A reading of the clock
 // cannot be seen in virtual time, but the record without a Start can.
 func TestFirstAttemptIsNotTimed(t *testing.T) {
-	tr := &awsretry.Transport{Base: answering(503), MaxAttempts: 1}
+	tr := &transport{Base: answering(503), MaxAttempts: 1}
 	resp, err := tr.RoundTrip(newRequest(t, "GET", nil))
 	if err != nil {
 		t.Fatal(err)
@@ -399,7 +375,7 @@ func TestOneContextLookUp(t *testing.T) {
 		} {
 			t.Run(string(mode)+", "+name, func(t *testing.T) {
 				lookups := 0
-				tr := &awsretry.Transport{Mode: mode, Base: answering(200)}
+				tr := &transport{Mode: mode, Base: answering(200)}
 				// The first request starts the Transport.
 				for _, ctx := range []context.Context{ctx, countingContext{ctx, &lookups}} {
 					if _, err := tr.RoundTrip(newRequest(t, "GET", nil).WithContext(ctx)); err != nil {

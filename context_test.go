@@ -25,77 +25,54 @@ func TestOptionsOfOneRequest(t *testing.T) {
 			return nil, req.Context().Err()
 		}
 	})
-	for _, tt := range []*struct {
-		name  string
-		tr    awsretry.Transport
-		ctx   func(context.Context) context.Context
-		sends int
-		took  time.Duration
-		class awsretry.Class
+	maxAttempts := func(n int) option {
+		return func(ctx context.Context) context.Context { return awsretry.WithMaxAttempts(ctx, n) }
+	}
+	timeout := func(d time.Duration) option {
+		return func(ctx context.Context) context.Context { return awsretry.WithAttemptTimeout(ctx, d) }
+	}
+	policy := func(p awsretry.Policy) option {
+		return func(ctx context.Context) context.Context { return awsretry.WithPolicy(ctx, p) }
+	}
+	backoff := func(b awsretry.Backoff) option {
+		return func(ctx context.Context) context.Context { return awsretry.WithBackoff(ctx, b) }
+	}
+	timedOut := func(*awsretry.Attempt) awsretry.Class { return awsretry.Timeout }
+	for _, tt := range []struct {
+		name    string
+		tr      *transport
+		options []option
+		sends   int
+		took    time.Duration
+		class   awsretry.Class
 	}{
-		{
-			name: "WithMaxAttempts", sends: 5, took: 50*time.Second + 4*time.Second, class: awsretry.Transient,
-			ctx: func(ctx context.Context) context.Context { return awsretry.WithMaxAttempts(ctx, 5) },
-		},
-		{
-			name: "WithMaxAttempts of one", sends: 1, took: 10 * time.Second, class: awsretry.Transient,
-			ctx: func(ctx context.Context) context.Context { return awsretry.WithMaxAttempts(ctx, 1) },
-		},
-		{
-			name: "WithAttemptTimeout", sends: 3, took: 3*2*time.Second + 2*time.Second, class: awsretry.Timeout,
-			ctx: func(ctx context.Context) context.Context { return awsretry.WithAttemptTimeout(ctx, 2*time.Second) },
-		},
-		{
-			name: "WithAttemptTimeout of none", tr: awsretry.Transport{AttemptTimeout: time.Second},
-			sends: 3, took: 32 * time.Second, class: awsretry.Transient,
-			ctx: func(ctx context.Context) context.Context { return awsretry.WithAttemptTimeout(ctx, 0) },
-		},
-		{
-			name: "WithPolicy", sends: 1, took: 10 * time.Second, class: awsretry.Permanent,
-			ctx: func(ctx context.Context) context.Context { return awsretry.WithPolicy(ctx, never) },
-		},
-		{
-			name: "WithPolicy of nil", tr: awsretry.Transport{Policy: never},
-			sends: 3, took: 32 * time.Second, class: awsretry.Transient,
-			ctx: func(ctx context.Context) context.Context { return awsretry.WithPolicy(ctx, nil) },
-		},
-		{
-			name: "WithBackoff", sends: 3, took: 36 * time.Second, class: awsretry.Transient,
-			ctx: func(ctx context.Context) context.Context {
-				return awsretry.WithBackoff(ctx, contract.Delay(3*time.Second))
-			},
-		},
-		{
-			name: "WithBackoff of nil", sends: 3, took: 32 * time.Second, class: awsretry.Transient,
-			ctx: func(ctx context.Context) context.Context { return awsretry.WithBackoff(ctx, nil) },
-		},
-		{
-			name: "WithBackoff completed by the revision", tr: awsretry.Transport{Revision: awsretry.Revision2026},
-			sends: 3, took: 30*time.Second + 150*time.Millisecond, class: awsretry.Transient,
-			ctx: func(ctx context.Context) context.Context {
-				return awsretry.WithBackoff(ctx, awsretry.Exponential{Jitter: awsretry.NoJitter})
-			},
-		},
-		{
-			name: "all", sends: 2, took: 2*time.Second + 7*time.Second, class: awsretry.Timeout,
-			ctx: func(ctx context.Context) context.Context {
-				ctx = awsretry.WithMaxAttempts(ctx, 2)
-				ctx = awsretry.WithAttemptTimeout(ctx, time.Second)
-				ctx = awsretry.WithPolicy(ctx, func(*awsretry.Attempt) awsretry.Class { return awsretry.Timeout })
-				return awsretry.WithBackoff(ctx, contract.Delay(7*time.Second))
-			},
-		},
+		{"attempts", &transport{}, []option{maxAttempts(5)}, 5, 54 * time.Second, awsretry.Transient},
+		{"one attempt", &transport{}, []option{maxAttempts(1)}, 1, 10 * time.Second, awsretry.Transient},
+		{"timeout", &transport{}, []option{timeout(2 * time.Second)}, 3, 8 * time.Second, awsretry.Timeout},
+		{"no timeout", &transport{AttemptTimeout: time.Second}, []option{timeout(0)}, 3, 32 * time.Second,
+			awsretry.Transient},
+		{"policy", &transport{}, []option{policy(never)}, 1, 10 * time.Second, awsretry.Permanent},
+		{"default policy", &transport{Policy: never}, []option{policy(nil)}, 3, 32 * time.Second, awsretry.Transient},
+		{"backoff", &transport{}, []option{backoff(contract.Delay(3 * time.Second))}, 3, 36 * time.Second,
+			awsretry.Transient},
+		{"no backoff", &transport{}, []option{backoff(nil)}, 3, 32 * time.Second, awsretry.Transient},
+		{"backoff completed by the revision", &transport{Revision: awsretry.Revision2026}, []option{backoff(noJitter)},
+			3, 30*time.Second + 150*time.Millisecond, awsretry.Transient},
+		{"all", &transport{}, []option{
+			maxAttempts(2), timeout(time.Second), policy(timedOut), backoff(contract.Delay(7 * time.Second)),
+		}, 2, 9 * time.Second, awsretry.Timeout},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var seen []awsretry.Attempt
-				tr := &awsretry.Transport{
-					Base: slow, AttemptTimeout: tt.tr.AttemptTimeout, Policy: tt.tr.Policy, Revision: tt.tr.Revision,
-					Backoff: contract.Delay(time.Second),
-					Observe: func(a awsretry.Attempt) { seen = append(seen, a) },
+				tt.tr.Base, tt.tr.Backoff = slow, contract.Delay(time.Second)
+				tt.tr.Observe = func(a awsretry.Attempt) { seen = append(seen, a) }
+				ctx := t.Context()
+				for _, with := range tt.options {
+					ctx = with(ctx)
 				}
 				start := time.Now()
-				tr.RoundTrip(httpfake.Request(t, tt.ctx(t.Context()), "GET", nil))
+				tt.tr.RoundTrip(httpfake.Request(t, ctx, "GET", nil))
 				if took := time.Since(start); took != tt.took || len(seen) != tt.sends || seen[0].Class != tt.class {
 					t.Errorf("%d attempts, the first %v, in %v; want %d, %v, %v",
 						len(seen), seen[0].Class, took, tt.sends, tt.class, tt.took)
@@ -104,6 +81,9 @@ func TestOptionsOfOneRequest(t *testing.T) {
 		})
 	}
 }
+
+// An option is one of the With functions with its argument.
+type option = func(context.Context) context.Context
 
 // An option that makes no sense is an error that names it, and nothing is sent.
 func TestOptionsThatMakeNoSense(t *testing.T) {

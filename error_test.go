@@ -47,7 +47,6 @@ func TestErrorText(t *testing.T) {
 // The texts of errors that end a call between two attempts, or
 // before the first.
 func TestErrorTextOfRoundTrip(t *testing.T) {
-	enough := errors.New("enough")
 	slowDown := httpfake.Base(func(req *http.Request) (*http.Response, error) {
 		return httpfake.Response(req, 400, http.NoBody, "X-Amzn-ErrorType", "SlowDown"), nil
 	})
@@ -55,54 +54,45 @@ func TestErrorTextOfRoundTrip(t *testing.T) {
 		<-req.Context().Done()
 		return nil, fmt.Errorf("base: %w", req.Context().Err())
 	})
-	tests := []struct {
-		name   string
-		tr     *awsretry.Transport
-		change func(ctx context.Context, cancel context.CancelCauseFunc) context.Context
-		want   string
+	slow := contract.Delay(time.Minute)
+	for _, tt := range []struct {
+		name    string
+		tr      *awsretry.Transport
+		options func(context.Context) context.Context
+		cause   error // of the end of the context after a second; nil means none
+		want    string
 	}{
-		{"a response before",
-			&awsretry.Transport{Base: httpfake.Statuses(503), Backoff: contract.Delay(time.Minute)},
-			func(ctx context.Context, cancel context.CancelCauseFunc) context.Context {
-				time.AfterFunc(time.Second, func() { cancel(enough) })
-				return ctx
-			},
+		{"a response before", &awsretry.Transport{Base: httpfake.Statuses(503), Backoff: slow}, nil, errors.New("enough"),
 			"awsretry: canceled after 1 attempt: context canceled: enough; " +
 				"before that: the last response was 503 Service Unavailable"},
-		{"a code before",
-			&awsretry.Transport{Base: slowDown, Backoff: contract.Delay(time.Minute)},
-			func(ctx context.Context, cancel context.CancelCauseFunc) context.Context {
-				time.AfterFunc(time.Second, func() { cancel(nil) })
-				return ctx
-			},
+		{"a code before", &awsretry.Transport{Base: slowDown, Backoff: slow}, nil, context.Canceled,
 			"awsretry: canceled after 1 attempt: context canceled; " +
 				"before that: the last response was 400 Bad Request (SlowDown)"},
-		{"ended before",
-			&awsretry.Transport{Base: httpfake.Statuses(200)},
-			func(ctx context.Context, cancel context.CancelCauseFunc) context.Context { cancel(nil); return ctx },
-			"awsretry: not sent (canceled): context canceled"},
-		{"a wrong option",
-			&awsretry.Transport{Base: httpfake.Statuses(200)},
-			func(ctx context.Context, _ context.CancelCauseFunc) context.Context {
-				return awsretry.WithMaxAttempts(ctx, -1)
-			},
-			"awsretry: not sent (permanent): WithMaxAttempts has -1 attempts; " +
-				"it must be above 0, where 1 means no retry"},
-		{"timeouts",
-			&awsretry.Transport{Base: hanging, MaxAttempts: 2, AttemptTimeout: time.Second, Backoff: contract.Delay(0)},
-			func(ctx context.Context, _ context.CancelCauseFunc) context.Context { return ctx },
+		{"ended before", &awsretry.Transport{Base: httpfake.Statuses(200)}, func(ctx context.Context) context.Context {
+			time.Sleep(time.Minute)
+			return ctx
+		}, context.Canceled, "awsretry: not sent (canceled): context canceled"},
+		{"a wrong option", &awsretry.Transport{Base: httpfake.Statuses(200)}, func(ctx context.Context) context.Context {
+			return awsretry.WithMaxAttempts(ctx, -1)
+		}, nil, "awsretry: not sent (permanent): WithMaxAttempts has -1 attempts; " +
+			"it must be above 0, where 1 means no retry"},
+		{"timeouts", &awsretry.Transport{
+			Base: hanging, MaxAttempts: 2, AttemptTimeout: time.Second, Backoff: contract.Delay(0),
+		}, nil, nil,
 			"awsretry: gave up after 2 attempts (max_attempts): the attempt took longer than AttemptTimeout, 1s"},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithCancelCause(t.Context())
 				defer cancel(nil)
-				resp, err := tt.tr.RoundTrip(httpfake.Request(t, tt.change(ctx, cancel), "GET", nil))
-				if err == nil {
-					t.Fatal(resp.Status)
+				if tt.cause != nil {
+					time.AfterFunc(time.Second, func() { cancel(tt.cause) })
 				}
-				if err.Error() != tt.want {
+				if tt.options != nil {
+					ctx = tt.options(ctx)
+				}
+				_, err := tt.tr.RoundTrip(httpfake.Request(t, ctx, "GET", nil))
+				if fmt.Sprint(err) != tt.want {
 					t.Errorf("got  %v\nwant %s", err, tt.want)
 				}
 			})

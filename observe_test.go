@@ -18,30 +18,28 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// logged returns the lines that LogTo writes about one request.
-func logged(level slog.Level, tr *awsretry.Transport, req *http.Request) []string {
+// logged returns the lines that an observer writes about one request each.
+func logged(level slog.Level, observer func(*slog.Logger) func(awsretry.Attempt), omit string, rts []*transport,
+	req *http.Request) []string {
 	var out bytes.Buffer
-	tr.Observe = awsretry.LogTo(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{
+	log := slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{
 		Level: level,
 		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-			if a.Key == slog.TimeKey {
+			if strings.Contains(omit, a.Key) {
 				return slog.Attr{}
 			}
 			return a
 		},
-	})))
-	tr.Backoff = noJitter
-	tr.RoundTrip(req)
+	}))
+	for _, tr := range rts {
+		tr.Observe, tr.Backoff = observer(log), noJitter
+		tr.RoundTrip(req.Clone(req.Context()))
+	}
 	return strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
 }
 
 // Each attempt is one line, which has no secret of the URL in it.
 func TestLogTo(t *testing.T) {
-	secret := func(t *testing.T) *http.Request {
-		req := httpfake.Request(t, t.Context(), "PUT", nil)
-		req.URL.RawQuery, req.URL.User, req.URL.Fragment = "sig=secret", url.UserPassword("me", "secret"), "secret"
-		return req
-	}
 	throttled := httpfake.Base(func(req *http.Request) (*http.Response, error) {
 		return httpfake.Response(req, 400, http.NoBody, "X-Amzn-ErrorType", "ThrottlingException"), nil
 	})
@@ -50,34 +48,36 @@ func TestLogTo(t *testing.T) {
 		return &awsretry.Error{Stop: awsretry.StopQuota, Err: errors.New("no token")}
 	}
 	const request = "method=PUT url=http://service.example/path"
-	tests := []struct {
+	for _, tt := range []struct {
 		name  string
 		level slog.Level
-		tr    *awsretry.Transport
+		tr    *transport
 		want  []string
 	}{
-		{"retries", slog.LevelDebug, &awsretry.Transport{Base: httpfake.Statuses(500, 503, 200)}, []string{
-			"level=DEBUG msg=retrying " + request + " attempt=1 class=transient status=500 maybe_executed=true elapsed=0s delay=1s",
-			"level=DEBUG msg=retrying " + request + " attempt=2 class=transient status=503 maybe_executed=true elapsed=0s delay=2s",
+		{"retries", slog.LevelDebug, &transport{Base: httpfake.Statuses(500, 503, 200)}, []string{
+			"level=DEBUG msg=retrying " + request + " attempt=1 class=transient status=500 maybe_executed=true" +
+				" elapsed=0s delay=1s",
+			"level=DEBUG msg=retrying " + request + " attempt=2 class=transient status=503 maybe_executed=true" +
+				" elapsed=0s delay=2s",
 		}},
-		{"giving up", slog.LevelInfo, &awsretry.Transport{Base: throttled, MaxAttempts: 2}, []string{
+		{"giving up", slog.LevelInfo, &transport{Base: throttled, MaxAttempts: 2}, []string{
 			`level=WARN msg="gave up" ` + request + " attempt=2 class=throttled status=400 code=ThrottlingException" +
 				" elapsed=0s stop=max_attempts",
 		}},
-		{"an error", slog.LevelInfo, &awsretry.Transport{Base: failing(broken), MaxAttempts: 1}, []string{
+		{"an error", slog.LevelInfo, &transport{Base: failing(broken), MaxAttempts: 1}, []string{
 			`level=WARN msg="gave up" ` + request + ` attempt=1 class=transient` +
 				` error="Put \"http://service.example/path?…\": EOF" maybe_executed=true elapsed=0s stop=max_attempts`,
 		}},
-		{"refused before its first attempt", slog.LevelInfo, &awsretry.Transport{Prepare: outOfTokens}, []string{
+		{"refused before its first attempt", slog.LevelInfo, &transport{Prepare: outOfTokens}, []string{
 			"level=WARN msg=refused " + request + ` attempt=0 class=throttled error="error from Prepare: no token" stop=quota`,
 		}},
-		{"permanent, which is not logged", slog.LevelDebug,
-			&awsretry.Transport{Base: httpfake.Statuses(404)}, []string{""}},
-	}
-	for _, tt := range tests {
+		{"permanent, which is not logged", slog.LevelDebug, &transport{Base: httpfake.Statuses(404)}, []string{""}},
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				got := logged(tt.level, tt.tr, secret(t))
+				req := httpfake.Request(t, t.Context(), "PUT", nil)
+				req.URL.RawQuery, req.URL.User, req.URL.Fragment = "sig=secret", url.UserPassword("me", "secret"), "secret"
+				got := logged(tt.level, awsretry.LogTo, "time", []*transport{tt.tr}, req)
 				if diff := cmp.Diff(tt.want, got); diff != "" {
 					t.Errorf("(-want +got):\n%s", diff)
 				}
@@ -90,30 +90,13 @@ func TestLogTo(t *testing.T) {
 // call have its attribute call in common.
 func TestLogAllTo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var out strings.Builder
-		logger := slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{
-			Level: slog.LevelDebug,
-			ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-				switch a.Key {
-				case slog.TimeKey, "method", "url", "elapsed":
-					return slog.Attr{}
-				}
-				return a
-			},
-		}))
-		for _, tr := range []*awsretry.Transport{
+		var lines, calls []string
+		for _, line := range logged(slog.LevelDebug, awsretry.LogAllTo, "time method url elapsed", []*transport{
 			{Base: httpfake.Statuses(503, 200)},
 			{Base: httpfake.Statuses(404)},
 			{Base: httpfake.Statuses(500), MaxAttempts: 1},
-		} {
-			tr.Backoff, tr.Observe = noJitter, awsretry.LogAllTo(logger)
-			if _, err := tr.RoundTrip(httpfake.Request(t, t.Context(), "GET", nil)); err != nil {
-				t.Fatal(err)
-			}
-		}
-		var lines, calls []string
-		for line := range strings.Lines(out.String()) {
-			line, call, _ := strings.Cut(strings.TrimSpace(line), " call=")
+		}, httpfake.Request(t, t.Context(), "GET", nil)) {
+			line, call, _ := strings.Cut(line, " call=")
 			lines, calls = append(lines, line), append(calls, call)
 		}
 		want := []string{

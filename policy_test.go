@@ -16,67 +16,39 @@ import (
 )
 
 func TestDefaultPolicy(t *testing.T) {
-	tests := []struct {
-		status int
-		code   string
-		want   awsretry.Class
+	for _, tt := range []struct {
+		want     awsretry.Class
+		statuses []int
+		codes    []string
 	}{
-		{200, "", awsretry.Success}, {204, "", awsretry.Success},
-		{304, "", awsretry.Success}, {101, "", awsretry.Success},
-		{400, "", awsretry.Permanent}, {403, "", awsretry.Permanent},
-		{404, "", awsretry.Permanent}, {409, "", awsretry.Permanent},
-		{408, "", awsretry.Transient},
-		{429, "", awsretry.Throttled}, {509, "", awsretry.Throttled}, {529, "", awsretry.Throttled},
-		{500, "", awsretry.Transient}, {502, "", awsretry.Transient}, {503, "", awsretry.Transient},
-		{504, "", awsretry.Transient}, {520, "", awsretry.Transient}, {599, "", awsretry.Transient},
-		{501, "", awsretry.Permanent}, {505, "", awsretry.Permanent}, {506, "", awsretry.Permanent},
-		{507, "", awsretry.Permanent}, {508, "", awsretry.Permanent}, {510, "", awsretry.Permanent},
-		{511, "", awsretry.Permanent}, {600, "", awsretry.Permanent},
-		{400, "ThrottlingException", awsretry.Throttled},
-		{503, "SlowDown", awsretry.Throttled},
-		{500, "ThrottlingException", awsretry.Throttled},
-		{403, "RequestTimeout", awsretry.Transient},
-		{400, "IDPCommunicationError", awsretry.Transient},
-		{429, "InternalError", awsretry.Transient},
-		{400, "ValidationException", awsretry.Permanent},
-		{500, "ValidationException", awsretry.Transient},
-		{400, "throttlingexception", awsretry.Permanent},   // codes are case-sensitive
-		{400, "MyThrottlingException", awsretry.Permanent}, // and matched whole
-		{400, "Throttling.User", awsretry.Permanent},
-		{500, "Server.InternalError", awsretry.Transient},
-		{400, "Server.ServiceUnavailable", awsretry.Transient},
-		{500, "Client.InvalidParameterValue", awsretry.Permanent},
-		{500, "Client", awsretry.Permanent}, {500, "Sender", awsretry.Permanent},
-		{500, "Server", awsretry.Transient}, {500, "Receiver", awsretry.Transient},
-		{200, "SlowDown", awsretry.Throttled}, {200, "InternalError", awsretry.Transient},
-		{200, "AccessDenied", awsretry.Permanent},
-	}
-	for _, code := range []string{
-		"BandwidthLimitExceeded", "EC2ThrottledException", "LimitExceededException", "PriorRequestNotComplete",
-		"ProvisionedThroughputExceededException", "RequestLimitExceeded", "RequestThrottled",
-		"RequestThrottledException", "SlowDown", "ThrottledException", "Throttling", "ThrottlingException",
-		"TooManyRequestsException", "TransactionInProgressException",
+		{awsretry.Success, []int{101, 200, 204, 304}, []string{""}},
+		{awsretry.Permanent, []int{400, 403, 404, 409, 501, 505, 506, 507, 508, 510, 511, 600}, []string{""}},
+		{awsretry.Transient, []int{408, 500, 502, 503, 504, 520, 599}, []string{""}},
+		{awsretry.Throttled, []int{429, 509, 529}, []string{""}},
+		{awsretry.Throttled, []int{200, 400, 500, 503}, []string{
+			"BandwidthLimitExceeded", "EC2ThrottledException", "LimitExceededException", "PriorRequestNotComplete",
+			"ProvisionedThroughputExceededException", "RequestLimitExceeded", "RequestThrottled",
+			"RequestThrottledException", "SlowDown", "ThrottledException", "Throttling", "ThrottlingException",
+			"TooManyRequestsException", "TransactionInProgressException",
+		}},
+		{awsretry.Transient, []int{200, 400, 403, 429, 500}, []string{
+			"RequestTimeout", "RequestTimeoutException", "IDPCommunicationError", "InternalError", "InternalServerError",
+			"InternalFailure", "ServiceUnavailable", "RetryableConflictException", "Server", "Receiver",
+			"Server.InternalError", "Server.ServiceUnavailable",
+		}},
+		{awsretry.Permanent, []int{400, 500}, []string{"Client", "Sender", "Client.InvalidParameterValue"}},
+		{awsretry.Permanent, []int{200, 400}, []string{"AccessDenied", "ValidationException"}},
+		{awsretry.Transient, []int{500}, []string{"ValidationException"}},
+		// Codes are case-sensitive and matched whole.
+		{awsretry.Permanent, []int{400}, []string{"throttlingexception", "MyThrottlingException", "Throttling.User"}},
 	} {
-		tests = append(tests, struct {
-			status int
-			code   string
-			want   awsretry.Class
-		}{400, code, awsretry.Throttled})
-	}
-	for _, code := range []string{
-		"RequestTimeout", "RequestTimeoutException", "IDPCommunicationError", "InternalError", "InternalServerError",
-		"InternalFailure", "ServiceUnavailable", "RetryableConflictException",
-	} {
-		tests = append(tests, struct {
-			status int
-			code   string
-			want   awsretry.Class
-		}{400, code, awsretry.Transient})
-	}
-	for _, tt := range tests {
-		a := &awsretry.Attempt{Response: &http.Response{StatusCode: tt.status}, Code: tt.code}
-		if got := awsretry.DefaultPolicy(a); got != tt.want {
-			t.Errorf("status %d, code %q: %v, want %v", tt.status, tt.code, got, tt.want)
+		for _, status := range tt.statuses {
+			for _, code := range tt.codes {
+				a := &awsretry.Attempt{Response: &http.Response{StatusCode: status}, Code: code}
+				if got := awsretry.DefaultPolicy(a); got != tt.want {
+					t.Errorf("status %d, code %q: %v, want %v", status, code, got, tt.want)
+				}
+			}
 		}
 	}
 	if got := awsretry.DefaultPolicy(&awsretry.Attempt{}); got != awsretry.Permanent {
@@ -101,6 +73,12 @@ func TestDefaultPolicyOfErrors(t *testing.T) {
 	} {
 		if got := awsretry.DefaultPolicy(&awsretry.Attempt{Err: tt.err}); got != tt.want {
 			t.Errorf("%v: %v, want %v", tt.err, got, tt.want)
+		}
+		ended, end := context.WithCancel(t.Context())
+		end()
+		req := newRequest(t, "GET", nil).WithContext(ended)
+		if got := awsretry.DefaultPolicy(&awsretry.Attempt{Request: req, Err: tt.err}); got != awsretry.Permanent {
+			t.Errorf("%v after the end of the caller's context: %v", tt.err, got)
 		}
 	}
 }
@@ -156,17 +134,6 @@ func TestDefaultPolicyOfNetHTTP(t *testing.T) {
 	}
 }
 
-func TestDefaultPolicyOfAnEndedContext(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	req := newRequest(t, "GET", nil).WithContext(ctx)
-	for _, err := range []error{context.Canceled, context.DeadlineExceeded, io.EOF} {
-		if got := awsretry.DefaultPolicy(&awsretry.Attempt{Request: req, Err: err}); got != awsretry.Permanent {
-			t.Errorf("%v: %v", err, got)
-		}
-	}
-}
-
 func TestIdempotentOnly(t *testing.T) {
 	plain := func(method string) *http.Request { return newRequest(t, method, nil) }
 	keyed := func(name string) *http.Request {
@@ -175,51 +142,50 @@ func TestIdempotentOnly(t *testing.T) {
 		return req
 	}
 	dial := &net.OpError{Op: "dial", Err: errors.New("connection refused")}
-	status := func(s int) *http.Response { return &http.Response{StatusCode: s} }
 	// The error of net/http's HTTP/2 for a stream that the server reset.
 	notRetried := func(code string) error {
 		return errors.New("http2: Transport: cannot retry err [stream error: stream ID 1; " + code +
 			"; received from peer] after Request.Body was written; define Request.GetBody to avoid this error")
 	}
-	tests := []struct {
-		name string
-		a    awsretry.Attempt
-		want awsretry.Class
+	for _, tt := range []struct {
+		name   string
+		req    *http.Request
+		status int
+		code   string
+		err    error
+		want   awsretry.Class
 	}{
-		{"GET", awsretry.Attempt{Request: plain("GET"), Response: status(503)}, awsretry.Transient},
-		{"no method", awsretry.Attempt{Request: &http.Request{}, Response: status(503)}, awsretry.Transient},
-		{"PUT", awsretry.Attempt{Request: plain("PUT"), Response: status(503)}, awsretry.Transient},
-		{"DELETE", awsretry.Attempt{Request: plain("DELETE"), Err: io.EOF}, awsretry.Transient},
-		{"POST", awsretry.Attempt{Request: plain("POST"), Response: status(503)}, awsretry.Permanent},
-		{"PATCH", awsretry.Attempt{Request: plain("PATCH"), Response: status(503)}, awsretry.Permanent},
-		{"POST, reset", awsretry.Attempt{Request: plain("POST"), Err: io.ErrUnexpectedEOF}, awsretry.Permanent},
-		{"POST, timeout", awsretry.Attempt{Request: plain("POST"), Err: &net.DNSError{IsTimeout: true}},
-			awsretry.Timeout},
-		{"POST, key", awsretry.Attempt{Request: keyed("Idempotency-Key"), Response: status(503)}, awsretry.Transient},
-		{"POST, X- key", awsretry.Attempt{Request: keyed("X-Idempotency-Key"), Err: io.EOF}, awsretry.Transient},
-		{"POST, dial", awsretry.Attempt{Request: plain("POST"), Err: dial}, awsretry.Transient},
-		{"POST, dial twice", awsretry.Attempt{Request: plain("POST"), Err: errors.Join(dial, dial)}, awsretry.Transient},
-		{"POST, dial after a reset", awsretry.Attempt{Request: plain("POST"), Err: errors.Join(io.ErrUnexpectedEOF, dial)},
-			awsretry.Permanent},
-		{"POST, refused", awsretry.Attempt{Request: plain("POST"), Err: notRetried("REFUSED_STREAM")},
-			awsretry.Transient},
-		{"POST, broken", awsretry.Attempt{Request: plain("POST"), Err: notRetried("PROTOCOL_ERROR")},
-			awsretry.Permanent},
-		{"POST, throttled", awsretry.Attempt{Request: plain("POST"), Response: status(429)}, awsretry.Throttled},
-		{"POST, throttled by code", awsretry.Attempt{Request: plain("POST"), Response: status(503), Code: "SlowDown"},
-			awsretry.Throttled},
-		{"POST, success", awsretry.Attempt{Request: plain("POST"), Response: status(200)}, awsretry.Success},
-		{"no request", awsretry.Attempt{Response: status(503)}, awsretry.Permanent},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			if got := awsretry.IdempotentOnly(nil)(&tt.a); got != tt.want {
-				t.Errorf("%v, want %v", got, tt.want)
-			}
-		})
+		{"GET", plain("GET"), 503, "", nil, awsretry.Transient},
+		{"no method", &http.Request{}, 503, "", nil, awsretry.Transient},
+		{"PUT", plain("PUT"), 503, "", nil, awsretry.Transient},
+		{"DELETE", plain("DELETE"), 0, "", io.EOF, awsretry.Transient},
+		{"POST", plain("POST"), 503, "", nil, awsretry.Permanent},
+		{"PATCH", plain("PATCH"), 503, "", nil, awsretry.Permanent},
+		{"reset", plain("POST"), 0, "", io.ErrUnexpectedEOF, awsretry.Permanent},
+		{"timeout", plain("POST"), 0, "", &net.DNSError{IsTimeout: true}, awsretry.Timeout},
+		{"key", keyed("Idempotency-Key"), 503, "", nil, awsretry.Transient},
+		{"X- key", keyed("X-Idempotency-Key"), 0, "", io.EOF, awsretry.Transient},
+		{"dial", plain("POST"), 0, "", dial, awsretry.Transient},
+		{"dial twice", plain("POST"), 0, "", errors.Join(dial, dial), awsretry.Transient},
+		{"dial after a reset", plain("POST"), 0, "", errors.Join(io.ErrUnexpectedEOF, dial), awsretry.Permanent},
+		{"refused", plain("POST"), 0, "", notRetried("REFUSED_STREAM"), awsretry.Transient},
+		{"broken", plain("POST"), 0, "", notRetried("PROTOCOL_ERROR"), awsretry.Permanent},
+		{"throttled", plain("POST"), 429, "", nil, awsretry.Throttled},
+		{"throttled by code", plain("POST"), 503, "SlowDown", nil, awsretry.Throttled},
+		{"success", plain("POST"), 200, "", nil, awsretry.Success},
+		{"no request", nil, 503, "", nil, awsretry.Permanent},
+	} {
+		a := awsretry.Attempt{Request: tt.req, Code: tt.code, Err: tt.err}
+		if tt.status > 0 {
+			a.Response = &http.Response{StatusCode: tt.status}
+		}
+		if got := awsretry.IdempotentOnly(nil)(&a); got != tt.want {
+			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
+		}
 	}
 	over := awsretry.IdempotentOnly(func(*awsretry.Attempt) awsretry.Class { return awsretry.Timeout })
-	if got := over(&awsretry.Attempt{Request: plain("POST"), Response: status(200)}); got != awsretry.Permanent {
+	ok := &http.Response{StatusCode: 200}
+	if got := over(&awsretry.Attempt{Request: plain("POST"), Response: ok}); got != awsretry.Permanent {
 		t.Errorf("over a policy of one's own: %v", got)
 	}
 }

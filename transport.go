@@ -286,7 +286,7 @@ func (t *Transport) begin(c *call, req *http.Request, options *callOptions) erro
 // run makes the attempt and those that follow it. Afterwards a is the last.
 func (a *attempt) run(c *call) (*http.Response, error) {
 	for {
-		if !a.sent() { // by the fast path
+		if !a.sent() { // the fast path may have sent the first one
 			if err := a.waitTurn(c); err != nil {
 				return nil, err
 			}

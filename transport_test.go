@@ -112,53 +112,45 @@ func TestTransportError(t *testing.T) {
 
 // What keeps a 503 from being retried, and what does not.
 func TestStops(t *testing.T) {
-	sdkRequest := func(value string) func(*awsretry.Transport, *http.Request) *http.Request {
-		return func(_ *awsretry.Transport, req *http.Request) *http.Request {
-			req.Header.Set("Amz-Sdk-Request", value)
-			return req
+	permanent := func(a *awsretry.Attempt) awsretry.Class {
+		if a.Request == nil || a.Response == nil || a.Number < 1 {
+			t.Errorf("the policy sees %+v", a)
 		}
+		return awsretry.Permanent
 	}
+	const inLoop = "attempt=1; max=3"
 	for _, tt := range []struct {
-		name    string
-		change  func(*awsretry.Transport, *http.Request) *http.Request
-		want    awsretry.Stop
-		retried bool
+		name   string
+		tr     *transport
+		with   func(context.Context) context.Context
+		header string // of an AWS SDK
+		want   awsretry.Stop
 	}{
-		{"max attempts 1", func(tr *awsretry.Transport, req *http.Request) *http.Request {
-			tr.MaxAttempts = 1
-			return req
-		}, awsretry.StopMaxAttempts, false},
-		{"WithoutRetry", func(_ *awsretry.Transport, req *http.Request) *http.Request {
-			return req.WithContext(awsretry.WithoutRetry(req.Context()))
-		}, awsretry.StopDisabled, false},
-		{"an outer loop", sdkRequest("attempt=1; max=3"), awsretry.StopOuterRetry, false},
-		{"an outer loop with ttl", sdkRequest("ttl=20260101T000000Z; attempt=3; max=3"),
-			awsretry.StopOuterRetry, false},
-		{"an outer loop of one", sdkRequest("attempt=1; max=1"), awsretry.StopSuccess, true},
-		{"an unreadable outer loop", sdkRequest("attempt=1; max=many"), awsretry.StopSuccess, true},
-		{"an outer loop and NestedRetries", func(tr *awsretry.Transport, req *http.Request) *http.Request {
-			tr.NestedRetries = true
-			return sdkRequest("attempt=1; max=3")(tr, req)
-		}, awsretry.StopSuccess, true},
-		{"a policy", func(tr *awsretry.Transport, req *http.Request) *http.Request {
-			tr.Policy = func(a *awsretry.Attempt) awsretry.Class {
-				if a.Request != req || a.Response == nil || a.Number < 1 {
-					t.Errorf("the policy sees %+v", a)
-				}
-				return awsretry.Permanent
-			}
-			return req
-		}, awsretry.StopPermanent, false},
+		{"max attempts 1", &transport{MaxAttempts: 1}, nil, "", awsretry.StopMaxAttempts},
+		{"WithoutRetry", &transport{}, awsretry.WithoutRetry, "", awsretry.StopDisabled},
+		{"an outer loop", &transport{}, nil, inLoop, awsretry.StopOuterRetry},
+		{"an outer loop with ttl", &transport{}, nil, "ttl=20260101T000000Z; attempt=3; max=3", awsretry.StopOuterRetry},
+		{"an outer loop of one", &transport{}, nil, "attempt=1; max=1", awsretry.StopSuccess},
+		{"an unreadable outer loop", &transport{}, nil, "attempt=1; max=many", awsretry.StopSuccess},
+		{"an outer loop and NestedRetries", &transport{NestedRetries: true}, nil, inLoop, awsretry.StopSuccess},
+		{"a policy", &transport{Policy: permanent}, nil, "", awsretry.StopPermanent},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			tr := &awsretry.Transport{Base: httpfake.Statuses(503, 200), Backoff: contract.Delay(0)}
 			var last awsretry.Attempt
-			tr.Observe = func(a awsretry.Attempt) { last = a }
-			resp, err := tr.RoundTrip(tt.change(tr, httpfake.Request(t, t.Context(), "GET", nil)))
+			tt.tr.Base, tt.tr.Backoff = httpfake.Statuses(503, 200), contract.Delay(0)
+			tt.tr.Observe = func(a awsretry.Attempt) { last = a }
+			ctx := t.Context()
+			if tt.with != nil {
+				ctx = tt.with(ctx)
+			}
+			req := httpfake.Request(t, ctx, "GET", nil)
+			req.Header.Set("Amz-Sdk-Request", tt.header)
+			resp, err := tt.tr.RoundTrip(req)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if last.Stop != tt.want || (last.Number > 1) != tt.retried || (resp.StatusCode == 200) != tt.retried {
+			retried := tt.want == awsretry.StopSuccess
+			if last.Stop != tt.want || (last.Number > 1) != retried || (resp.StatusCode == 200) != retried {
 				t.Errorf("stopped by %q after %d attempts with %d, want %q",
 					last.Stop, last.Number, resp.StatusCode, tt.want)
 			}
@@ -220,7 +212,8 @@ func TestLongPoll(t *testing.T) {
 				resp, err := tr.RoundTrip(req)
 				if contract.StopOf(resp, err) != tt.stop || last.Number != 1 || last.Delay != tt.delay ||
 					time.Since(start) != tt.delay {
-					t.Errorf("%v, %v, %+v after %v; want %q after %v", resp, err, last, time.Since(start), tt.stop, tt.delay)
+					t.Errorf("%v, %v, %+v after %v; want %q after %v",
+						resp, err, last, time.Since(start), tt.stop, tt.delay)
 				}
 			})
 		})

@@ -24,7 +24,6 @@ type step struct {
 	code   string
 	header map[string]string
 	err    error
-	takes  time.Duration
 }
 
 // An apiError is an error as the SDK's clients make of a response.
@@ -161,7 +160,6 @@ func (c *client) handle(ctx context.Context, input any) (out any, metadata middl
 	}
 	s := c.steps[0]
 	c.steps = c.steps[1:]
-	time.Sleep(s.takes)
 	return nil, metadata, s.failure(req.Request)
 }
 

@@ -12,8 +12,8 @@ import (
 // A Span is a part of an object, maybe all of it.
 type Span struct {
 	First int64
-	Last  int64 // below 0: unknown, or Total is 0
-	Total int64 // of the object; below 0: unknown
+	Last  int64 // negative if it is unknown, or if Total is 0
+	Total int64 // of the object; negative if it is unknown
 	Open  bool  // it goes on to the end of the object
 }
 

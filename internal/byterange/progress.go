@@ -26,7 +26,7 @@ type Progress struct {
 
 	// The response that is read.
 	skip int64 // bytes of it that were read before
-	end  int64 // the offset at its end; below 0: unknown
+	end  int64 // the offset at its end; negative if it is unknown
 }
 
 // A ContentError reports bytes that are not those of the body.

@@ -81,7 +81,8 @@ type loopCase struct {
 	Configure func(*transport)
 	Steps     []int // of loopSteps, one for each attempt; the last one repeats
 	Calls     int
-	Context   func(context.Context) (context.Context, context.CancelFunc)
+	Context   func(context.Context) context.Context
+	Deadline  time.Duration // of each call; 0 means none
 	Target    string
 }
 
@@ -126,8 +127,11 @@ func (c loopCase) play(t *testing.T, send func(*transport, httpfake.Base) http.R
 	rt := send(tr, base)
 	for range c.Calls {
 		ctx, cancel := t.Context(), context.CancelFunc(func() {})
+		if c.Deadline > 0 {
+			ctx, cancel = context.WithTimeout(ctx, c.Deadline)
+		}
 		if c.Context != nil {
-			ctx, cancel = c.Context(ctx)
+			ctx = c.Context(ctx)
 		}
 		req := httpfake.Request(t, ctx, "GET", nil)
 		if c.Target != "" {
@@ -159,22 +163,17 @@ func outcomeOf(resp *http.Response, err error) string {
 // A Loop decides as RoundTrip does: the same attempts, at the same times, with
 // the same records, and the same buckets afterwards.
 func TestLoopDecidesAsRoundTrip(t *testing.T) {
-	deadline := func(d time.Duration) func(context.Context) (context.Context, context.CancelFunc) {
-		return func(ctx context.Context) (context.Context, context.CancelFunc) { return context.WithTimeout(ctx, d) }
-	}
-	option := func(with func(context.Context) context.Context) func(context.Context) (context.Context, context.CancelFunc) {
-		return func(ctx context.Context) (context.Context, context.CancelFunc) { return with(ctx), func() {} }
-	}
-	contexts := []func(context.Context) (context.Context, context.CancelFunc){
-		deadline(1497 * time.Millisecond), deadline(9997 * time.Millisecond), nil, nil, option(awsretry.WithoutRetry),
-		option(func(ctx context.Context) context.Context { return awsretry.WithMaxAttempts(ctx, 5) }),
-		option(func(ctx context.Context) context.Context {
+	contexts := []func(context.Context) context.Context{
+		nil, nil, nil, nil, awsretry.WithoutRetry,
+		func(ctx context.Context) context.Context { return awsretry.WithMaxAttempts(ctx, 5) },
+		func(ctx context.Context) context.Context {
 			return awsretry.WithPolicy(ctx, awsretry.IdempotentOnly(nil))
-		}),
-		option(func(ctx context.Context) context.Context {
+		},
+		func(ctx context.Context) context.Context {
 			return awsretry.WithBackoff(ctx, contract.Delay(time.Second))
-		}),
+		},
 	}
+	deadlines := []time.Duration{1497 * time.Millisecond, 9997 * time.Millisecond}
 	settings := []func(*transport){
 		func(tr *transport) { tr.Mode = awsretry.Adaptive },
 		func(tr *transport) { tr.Mode, tr.RateLimit.Pacing = awsretry.Adaptive, awsretry.ScaledPacing },
@@ -205,7 +204,9 @@ func TestLoopDecidesAsRoundTrip(t *testing.T) {
 			// up to the deadline. A Loop is not asked again.
 			context = max(context, 2)
 		}
-		c.Context = contexts[context]
+		if c.Context = contexts[context]; context < len(deadlines) {
+			c.Deadline = deadlines[context]
+		}
 		for range 1 + random.IntN(8) {
 			c.Steps = append(c.Steps, random.IntN(len(loopSteps)))
 		}
@@ -227,6 +228,19 @@ func (c loopCase) test(t *testing.T) {
 	}
 }
 
+// begin begins a call and waits for the turn of its first attempt.
+func begin(t *testing.T, tr *transport) decider {
+	t.Helper()
+	loop, err := newLoop(tr, httpfake.Request(t, t.Context(), "GET", nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := loop.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	return loop
+}
+
 // Another library may end a call before it has the outcome of the attempt.
 func TestLoopSettlesAfterEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -234,13 +248,7 @@ func TestLoopSettlesAfterEnd(t *testing.T) {
 			Mode: awsretry.Adaptive, RateLimit: awsretry.RateLimitConfig{Pacing: awsretry.ScaledPacing},
 		}
 		rateAfter := func(status int) float64 {
-			loop, err := newLoop(tr, httpfake.Request(t, t.Context(), "GET", nil))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := loop.Wait(); err != nil {
-				t.Fatal(err)
-			}
+			loop := begin(t, tr)
 			loop.End()
 			time.Sleep(10 * time.Millisecond)
 			loop.Classify(&http.Response{StatusCode: status}, "", nil)
@@ -268,13 +276,7 @@ func TestLoopUnsentAttempt(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				tr := &transport{Mode: awsretry.Adaptive, Quota: quota{InitialCost: 7}}
 				loop := func(do func(decider)) awsretry.State {
-					loop, err := newLoop(tr, httpfake.Request(t, t.Context(), "GET", nil))
-					if err != nil {
-						t.Fatal(err)
-					}
-					if err := loop.Wait(); err != nil {
-						t.Fatal(err)
-					}
+					loop := begin(t, tr)
 					do(loop)
 					loop.End()
 					state, _ := tr.State("service.example")
