@@ -129,43 +129,6 @@ func TestConnectionOfLaterRequests(t *testing.T) {
 	}
 }
 
-// If Base limits the connections of a host, a retry makes no connection of its
-// own.
-func TestMaxConnsPerHost(t *testing.T) {
-	var open, most, sends atomic.Int32
-	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		sends.Add(1)
-		w.WriteHeader(503)
-	}))
-	srv.Config.ConnState = func(_ net.Conn, state http.ConnState) {
-		switch state {
-		case http.StateNew:
-			if n := open.Add(1); n > most.Load() {
-				most.Store(n)
-			}
-		case http.StateClosed:
-			open.Add(-1)
-		}
-	}
-	srv.Start()
-	defer srv.Close()
-	base := srv.Client().Transport.(*http.Transport)
-	base.MaxConnsPerHost = 2
-	tr := &transport{Base: base, MaxAttempts: 4, Backoff: contract.Delay(time.Millisecond)}
-	var all sync.WaitGroup
-	for range 6 {
-		all.Go(func() {
-			for range 3 {
-				send(tr, httptest.NewRequestWithContext(t.Context(), "GET", srv.URL, nil)).wantBody(t, "")
-			}
-		})
-	}
-	all.Wait()
-	if most.Load() > 2 || sends.Load() != 6*3*4 {
-		t.Errorf("%d connections at a time, %d attempts", most.Load(), sends.Load())
-	}
-}
-
 // Retries of a scheme of RegisterProtocol go its way, and so does a request
 // that Prepare sends there.
 func TestRegisteredScheme(t *testing.T) {
