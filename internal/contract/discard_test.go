@@ -66,24 +66,6 @@ func TestHangingErrorBody(t *testing.T) {
 	}
 }
 
-// A body that may be closed during a Read is closed at once.
-func TestHangingPipe(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		written := make(chan error, 1)
-		sendGet(t, retrying(firstThen(func(req *http.Request) *http.Response {
-			pr, pw := io.Pipe()
-			time.AfterFunc(3*time.Second, func() {
-				_, err := pw.Write([]byte("late"))
-				written <- err
-			})
-			return httpfake.Response(req, 503, pr)
-		}))).want(t, 200, awsretry.StopSuccess, time.Second)
-		if err := <-written; err != io.ErrClosedPipe {
-			t.Errorf("the pipe's writer got %v", err)
-		}
-	})
-}
-
 // hangOnce returns a handler whose first response has an error body that hangs,
 // after some of it if begins is set. It sends when the client leaves.
 func hangOnce(packs, begins bool, left chan<- time.Time) http.HandlerFunc {

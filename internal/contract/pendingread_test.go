@@ -158,31 +158,6 @@ func TestCloseDuringRead(t *testing.T) {
 	}
 }
 
-// A caller may write the body only after RoundTrip has returned, so RoundTrip
-// must not wait for it.
-func TestBodyThatWaitsForTheResponse(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		pr, pw := io.Pipe()
-		source := httpfake.NewBody(pr)
-		var sent string
-		tr := retrying(func(req *http.Request) (*http.Response, error) {
-			go func() { sent, _ = httpfake.Receive(req) }()
-			synctest.Wait() // until it reads
-			return httpfake.Response(req, 503, httpfake.NewBody(strings.NewReader("busy"))), nil
-		})
-		r := send(tr, httpfake.Request(t, t.Context(), "POST", source))
-		if wantTokens(t, tr, 500); r.took > 2*time.Second || r.stop != awsretry.StopBody {
-			t.Errorf("%v", r)
-		}
-		io.WriteString(pw, "at last")
-		pw.Close()
-		synctest.Wait()
-		if r.wantBody(t, "busy"); sent != "at last" || source.Closes() != 1 {
-			t.Errorf("sent %q; closed %d times", sent, source.Closes())
-		}
-	})
-}
-
 // The error of a Read that Base cut short by closing the body is not a failure
 // of the caller's reader.
 func TestReadThatCloseCuts(t *testing.T) {
@@ -345,29 +320,5 @@ func TestBodyThatHangsOverAConnection(t *testing.T) {
 				}
 			})
 		}
-	}
-}
-
-// A caller who writes one message and waits for the response gets the error of
-// a connection that breaks. Over HTTP/1, net/http waits for the caller's next
-// message.
-func TestBrokenConnectionWhileTheCallerWaits(t *testing.T) {
-	for _, protocol := range []string{"HTTP/2", "h2c"} {
-		inBubble(t, protocol, func(t *testing.T) {
-			var srv *httpfake.Server
-			srv = httpfake.Serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
-				io.ReadFull(r.Body, make([]byte, len("message")))
-				srv.Cut()
-				<-r.Context().Done()
-			})
-			pr, pw := io.Pipe()
-			defer pw.Close()
-			go io.WriteString(pw, "message")
-			tr := retryingOver(srv)
-			defer tr.CloseIdleConnections()
-			if r := send(tr, srv.Request(t, "POST", pr)); r.err == nil || r.stop != awsretry.StopBody || r.took > time.Second {
-				t.Errorf("%v", r)
-			}
-		})
 	}
 }
