@@ -276,7 +276,7 @@ func TestClientTimeout(t *testing.T) {
 			}
 			var timeout interface{ Timeout() bool }
 			if err != nil && (!errors.As(err, &timeout) || !timeout.Timeout() || !errors.Is(err, context.DeadlineExceeded)) {
-				t.Errorf("%v is not a time-out", err)
+				t.Errorf("%v is not a timeout", err)
 			}
 			if resp != nil {
 				resp.Body.Close()

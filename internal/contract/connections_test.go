@@ -72,11 +72,11 @@ func TestConnectionOfARetry(t *testing.T) {
 		{"standard", nil, 429, small, true},
 		{"standard", nil, 429, large, false}, // reading it all would cost more than a connection
 		{"legacy", legacy, 400, code, true},
-		{"time-out", timeout, 400, code, true},
+		{"timeout", timeout, 400, code, true},
 		{"standard", nil, 503, "", false},
 		{"standard", nil, 500, small, false},
 		{"legacy", legacy, 500, large, false},
-		{"time-out", timeout, 408, "broken", false},
+		{"timeout", timeout, 408, "broken", false},
 		{"2026", revision2026, 503, "", true},
 		{"2026", revision2026, 500, small, true},
 	} {
@@ -317,7 +317,7 @@ func TestDeadConnection(t *testing.T) {
 }
 
 // Later requests use another connection too if the attempt that found it dead
-// was not retried, or was not classified as a time-out.
+// was not retried, or was not classified as a timeout.
 func TestDeadConnectionWithoutRetry(t *testing.T) {
 	transient := func(a *awsretry.Attempt) awsretry.Class {
 		if a.Err != nil {
@@ -357,8 +357,8 @@ func TestDeadConnectionWithoutRetry(t *testing.T) {
 	}
 }
 
-// A time-out over HTTP/1 closes its own connection, and the others stay in use:
-// the response after the first time-out shows that they need not be left.
+// A timeout over HTTP/1 closes its own connection, and the others stay in use:
+// the response after the first timeout shows that they need not be left.
 func TestTimeoutsKeepThePoolOfHTTP1(t *testing.T) {
 	const parallel = 4
 	for name, tr := range map[string]*transport{
@@ -393,11 +393,11 @@ func TestTimeoutsKeepThePoolOfHTTP1(t *testing.T) {
 				requests.Wait()
 				got = append(got, dials.Load())
 				if _, err := tr.RoundTrip(srv.Request(t, "DELETE", nil)); err == nil {
-					t.Error("no time-out")
+					t.Error("no timeout")
 				}
 			}
 			if got[0] != parallel || got[1] != parallel || got[2]+got[3]+got[4] > 4 {
-				t.Errorf("dialed %v connections for rounds of %d requests, each with a time-out after it", got, parallel)
+				t.Errorf("dialed %v connections for rounds of %d requests, each with a timeout after it", got, parallel)
 			}
 		})
 	}

@@ -60,7 +60,7 @@ var endings = []ending{
 		stop: awsretry.StopOuterRetry},
 	{name: "WithoutRetry", outcomes: []outcome{busy}, sends: 1, stop: awsretry.StopDisabled,
 		ctx: option(awsretry.WithoutRetry)},
-	{name: "attempt time-out", change: func(tr *transport) { tr.AttemptTimeout = time.Minute },
+	{name: "attempt timeout", change: func(tr *transport) { tr.AttemptTimeout = time.Minute },
 		outcomes: []outcome{hangs, ok}, sends: 2, stop: awsretry.StopSuccess},
 	{name: "FailFast", change: failFast, before: []outcome{throttled}, stop: awsretry.StopRateLimit},
 	{name: "FailFast at a retry", change: failFast, outcomes: []outcome{throttled}, sends: 1, stop: awsretry.StopRateLimit},

@@ -47,7 +47,7 @@ func receiving(first outcome) httpfake.Base {
 }
 
 // If Base still reads the body when its response is there, the retry waits for
-// the Read that is under way, and for nothing else.
+// the Read that is in progress, and for nothing else.
 func TestRetryWaitsForARead(t *testing.T) {
 	const never = -1
 	for _, canceled := range []bool{false, true} {
@@ -70,7 +70,7 @@ func TestRetryWaitsForARead(t *testing.T) {
 					}
 					io.ReadFull(req.Body, make([]byte, 3))
 					go func() {
-						io.Copy(io.Discard, req.Body) // ends with the Read that is under way
+						io.Copy(io.Discard, req.Body) // ends with the Read that is in progress
 						if n, err := req.Body.Read(make([]byte, 1)); n > 0 || err == nil || err == io.EOF {
 							t.Error("the first attempt could read on")
 						}
@@ -82,7 +82,7 @@ func TestRetryWaitsForARead(t *testing.T) {
 					time.Sleep(time.Second / 2)
 					return httpfake.Response(req, 503, http.NoBody), nil
 				})
-				tr.MaxBodyBuffer = 3 // it is full when the response comes; the Read under way is kept all the same
+				tr.MaxBodyBuffer = 3 // it is full when the response comes; the Read in progress is kept all the same
 				ctx, cancel := context.WithCancelCause(t.Context())
 				defer cancel(nil)
 				if canceled {
@@ -253,7 +253,7 @@ func TestTimeoutStandsStillDuringARead(t *testing.T) {
 		name   string
 		tr     *transport
 		header []string
-		source io.Reader // which hangs longer than the time-out
+		source io.Reader // which hangs longer than the timeout
 	}{
 		{"Read", &transport{AttemptTimeout: time.Second, Backoff: contract.Delay(0)}, nil, everyNow(time.Hour)},
 		{"delay, then Read", keepsTwice, []string{"Content-Type", "image/png"},
@@ -294,9 +294,9 @@ func TestBodyThatHangsOverAConnection(t *testing.T) {
 		}{
 			{"canceled", nil, nil, awsretry.StopCanceled, time.Second},
 			{"canceled, GetBody", getBodyOf("body"), nil, awsretry.StopCanceled, time.Second},
-			{"time-out", nil, func(tr *transport) { tr.AttemptTimeout, tr.MaxAttempts = time.Second, 1 },
+			{"timeout", nil, func(tr *transport) { tr.AttemptTimeout, tr.MaxAttempts = time.Second, 1 },
 				awsretry.StopMaxAttempts, time.Second},
-			{"time-out, GetBody", getBodyOf("body"), func(tr *transport) { tr.AttemptTimeout = time.Second },
+			{"timeout, GetBody", getBodyOf("body"), func(tr *transport) { tr.AttemptTimeout = time.Second },
 				awsretry.StopBody, 2 * time.Second},
 		} {
 			inBubble(t, protocol+", "+tt.name, func(t *testing.T) {

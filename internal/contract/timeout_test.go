@@ -291,7 +291,7 @@ func TestStalledErrorBody(t *testing.T) {
 }
 
 // A body that is continued is continued after a stall, which costs what a
-// time-out does.
+// timeout does.
 func TestResumeAfterAStall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var classes []awsretry.Class

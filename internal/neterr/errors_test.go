@@ -22,7 +22,7 @@ import (
 
 const (
 	permanent = "permanent"
-	timeout   = "time-out"
+	timeout   = "timeout"
 	transient = "neither"
 )
 
