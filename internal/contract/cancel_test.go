@@ -66,7 +66,9 @@ func TestCancelBeforeTheFirstAttempt(t *testing.T) {
 // the failure before it.
 func TestCancelInTheDelay(t *testing.T) {
 	for says, failure := range map[string]outcome{
-		"Service Unavailable": busy, "Too Many Requests": responds(429, "Retry-After", "30"), errReset.Error(): fails(errReset),
+		"Service Unavailable": busy,
+		"Too Many Requests":   responds(429, "Retry-After", "30"),
+		errReset.Error():      fails(errReset),
 	} {
 		for _, by := range []string{"context", "Request.Cancel", "Request.Cancel of an http.Client with a Timeout"} {
 			inBubble(t, says+", "+by, func(t *testing.T) {
@@ -268,7 +270,8 @@ func TestClientTimeout(t *testing.T) {
 		{"not", httpfake.Statuses(503, 503, 200), 2 * time.Second, 4 * time.Second, false},
 	} {
 		inBubble(t, tt.name, func(t *testing.T) {
-			client := http.Client{Timeout: 5 * time.Second, Transport: &transport{Base: tt.base, Backoff: contract.Delay(tt.delay)}}
+			tr := &transport{Base: tt.base, Backoff: contract.Delay(tt.delay)}
+			client := http.Client{Timeout: 5 * time.Second, Transport: tr}
 			start := time.Now()
 			resp, err := client.Get("http://service.example/")
 			if took := time.Since(start); took != tt.want || (err != nil) != tt.fails {

@@ -231,7 +231,8 @@ func TestCloseIdleConnectionsOfBase(t *testing.T) {
 // it, even if the next node of the same name could speak HTTP/2.
 func TestRetryKeepsTheProtocol(t *testing.T) {
 	var conns atomic.Int32
-	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(503) }))
+	fail := func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(503) }
+	srv := httptest.NewUnstartedServer(http.HandlerFunc(fail))
 	srv.EnableHTTP2, srv.TLS, srv.Config.ErrorLog = true, &tls.Config{}, log.New(io.Discard, "", 0)
 	srv.TLS.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
 		c := srv.TLS.Clone()

@@ -56,8 +56,8 @@ var endings = []ending{
 		ctx: func(ctx context.Context) (context.Context, context.CancelFunc) {
 			return context.WithTimeout(ctx, time.Minute)
 		}},
-	{name: "outer loop", header: http.Header{"Amz-Sdk-Request": {"attempt=1; max=3"}}, outcomes: []outcome{busy}, sends: 1,
-		stop: awsretry.StopOuterRetry},
+	{name: "outer loop", header: http.Header{"Amz-Sdk-Request": {"attempt=1; max=3"}}, outcomes: []outcome{busy},
+		sends: 1, stop: awsretry.StopOuterRetry},
 	{name: "WithoutRetry", outcomes: []outcome{busy}, sends: 1, stop: awsretry.StopDisabled,
 		ctx: option(awsretry.WithoutRetry)},
 	{name: "attempt timeout", change: func(tr *transport) { tr.AttemptTimeout = time.Minute },

@@ -219,10 +219,12 @@ func TestRefusedCallOfALoop(t *testing.T) {
 func TestTypedNilErrors(t *testing.T) {
 	var none *awsretry.Error
 	for name, base := range map[string]httpfake.Base{
-		"*Error":          failsWith(none),
-		"*url.Error":      failsWith((*url.Error)(nil)),
-		"wrapped":         failsWith(&url.Error{Op: "Get", URL: "http://service.example/", Err: none}),
-		"with a response": func(req *http.Request) (*http.Response, error) { return httpfake.Response(req, 200, http.NoBody), none },
+		"*Error":     failsWith(none),
+		"*url.Error": failsWith((*url.Error)(nil)),
+		"wrapped":    failsWith(&url.Error{Op: "Get", URL: "http://service.example/", Err: none}),
+		"with a response": func(req *http.Request) (*http.Response, error) {
+			return httpfake.Response(req, 200, http.NoBody), none
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			resp, err := get(t, once(base))

@@ -183,26 +183,6 @@ func TestGetBodyThatRewinds(t *testing.T) {
 	}
 }
 
-// What Base gets as GetBody waits for a Read too.
-func TestGetBodyOfAnAttemptThatRewinds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		body := newRewound("hello, world")
-		body.hang = func() { time.Sleep(time.Second / 2) }
-		tr := retrying(func(req *http.Request) (*http.Response, error) {
-			go io.Copy(io.Discard, req.Body)
-			synctest.Wait()
-			req.Body.Close()
-			again, err := req.GetBody()
-			if err != nil {
-				return nil, err
-			}
-			return httpfake.Response(req, 200, again), nil
-		})
-		send(tr, body.attachTo(httpfake.Request(t, t.Context(), "PUT", nil))).wantBody(t, body.data)
-		body.check(t)
-	})
-}
-
 // A reader in memory is sent again from a copy. GetBody, which may rewind it, is
 // not called. The first attempt reads it on.
 func TestRewindingInMemory(t *testing.T) {

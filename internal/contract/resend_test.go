@@ -154,26 +154,6 @@ func TestBaseThatNeverCloses(t *testing.T) {
 	}
 }
 
-// The HTTP/2 of net/http closes a body before it reads it, and then sends
-// the request over another connection.
-func TestBaseThatSendsAgain(t *testing.T) {
-	for _, attempts := range []int{1, 3} {
-		inBubble(t, fmt.Sprintf("MaxAttempts %d", attempts), func(t *testing.T) {
-			srv := httpfake.Serve(t, "HTTP/1.1", echo)
-			made := 0
-			tr := &transport{MaxAttempts: attempts, Observe: func(awsretry.Attempt) { made++ }}
-			tr.Base = httpfake.Base(func(req *http.Request) (*http.Response, error) {
-				req.Body.Close()
-				return srv.Base.RoundTrip(req)
-			})
-			r := send(tr, srv.Request(t, "PUT", struct{ io.Reader }{strings.NewReader("a stream")}))
-			if r.wantBody(t, "a stream"); made != 1 {
-				t.Errorf("%d attempts", made)
-			}
-		})
-	}
-}
-
 var errDisk = errors.New("disk on fire")
 
 // An unreadable body has a size, but its ReadAt fails.
