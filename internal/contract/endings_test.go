@@ -63,7 +63,8 @@ var endings = []ending{
 	{name: "attempt timeout", change: func(tr *transport) { tr.AttemptTimeout = time.Minute },
 		outcomes: []outcome{hangs, ok}, sends: 2, stop: awsretry.StopSuccess},
 	{name: "FailFast", change: failFast, before: []outcome{throttled}, stop: awsretry.StopRateLimit},
-	{name: "FailFast at a retry", change: failFast, outcomes: []outcome{throttled}, sends: 1, stop: awsretry.StopRateLimit},
+	{name: "FailFast at a retry", change: failFast, outcomes: []outcome{throttled}, sends: 1,
+		stop: awsretry.StopRateLimit},
 
 	{name: "Base panics", outcomes: []outcome{panics}, sends: 1, panics: true},
 	{name: "Base panics later", outcomes: []outcome{busy, panics}, sends: 2, panics: true},
