@@ -12,8 +12,8 @@ import (
 // A Span is a part of an object, maybe all of it.
 type Span struct {
 	First int64
-	Last  int64 // below 0: unknown, or Total is 0
-	Total int64 // of the object; below 0: unknown
+	Last  int64 // negative if it is unknown, or if Total is 0
+	Total int64 // of the object; negative if it is unknown
 	Open  bool  // it goes on to the end of the object
 }
 
@@ -28,8 +28,8 @@ func (s Span) Contains(last, total int64) bool {
 	return (s.Last < 0 || last <= s.Last) && (s.Total < 0 || total < 0 || total == s.Total)
 }
 
-// Field returns the values of a header field joined with commas (RFC 9110,
-// section 5.3), so that several values are not mistaken for one.
+// Field returns the lines of a header field as one line (RFC 9110, section
+// 5.3). Several lines do not look like the one line that is expected.
 func Field(header http.Header, name string) string { return strings.Join(header.Values(name), ", ") }
 
 // HasContent reports whether req is a GET and the response to it has an object or

@@ -191,29 +191,6 @@ func TestRefusedRetryIsObservedOnce(t *testing.T) {
 	}
 }
 
-// A Loop reports a refusal as RoundTrip does.
-func TestRefusedCallOfALoop(t *testing.T) {
-	var seen []awsretry.Attempt
-	tr := &transport{
-		Quota:   awsretry.QuotaConfig{Capacity: 5, InitialCost: 5},
-		Observe: func(a awsretry.Attempt) { seen = append(seen, a) },
-	}
-	for range 2 {
-		loop, err := tr.NewLoop(httpfake.Request(t, t.Context(), "GET", nil))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if loop.Wait() == nil {
-			loop.Classify(nil, "", errReset)
-			loop.Stop(awsretry.StopDisabled)
-		}
-		loop.End()
-	}
-	if len(seen) != 2 || seen[1].Number != 0 || seen[1].Stop != awsretry.StopQuota {
-		t.Errorf("%+v", seen)
-	}
-}
-
 // A typed nil is the error that it was meant to be no error for: its methods may
 // panic, so nobody calls them.
 func TestTypedNilErrors(t *testing.T) {
