@@ -34,7 +34,7 @@ const (
 	protocolHeader   = "Smithy-Protocol"
 )
 
-// HeaderCode returns the AWS error code in the headers of a response, "" if
+// HeaderCode returns the AWS error code in the headers of a response, or "" if
 // there is none. X-Amzn-Query-Error, which reads CODE;TYPE, takes precedence
 // over X-Amzn-ErrorType: a service that once used the query protocol sends it
 // for clients that know its old codes. Of a repeated header the first value
@@ -61,8 +61,9 @@ func headerValueCode(v string) string {
 }
 
 // MayHoldCode reports whether a body with these headers is worth reading for a
-// code. A stream is not: reading it could take as long as the stream is open. A
-// media file or a compressed body is not either: BodyCode cannot parse it.
+// code. A stream is not, because reading it could take as long as the stream is
+// open. A media file or a compressed body is not, because BodyCode cannot parse
+// it.
 func MayHoldCode(h http.Header) bool {
 	for _, v := range h["Content-Encoding"] {
 		for coding := range strings.SplitSeq(v, ",") {
@@ -89,7 +90,7 @@ func mediaType(h http.Header) string {
 	return strings.ToLower(strings.TrimSpace(t))
 }
 
-// BodyCode returns the AWS error code at the beginning of a response body, ""
+// BodyCode returns the AWS error code at the beginning of a response body, or ""
 // if there is none. The body may be cut off or broken after the code. CBOR is
 // recognized by the headers. JSON and XML are recognized by their first byte,
 // because services, and proxies between, mislabel their errors. The result
@@ -320,7 +321,7 @@ func cborCode(body []byte) string {
 	return ""
 }
 
-// cborString returns the text of a text item, "" for any other item.
+// cborString returns the text of a text item, or "" for any other item.
 func cborString(item cbor.RawMessage) string {
 	var s string
 	if err := cborMode.Unmarshal(item, &s); err != nil {
@@ -367,7 +368,7 @@ func shapeCode(s string) string {
 	return plainCode(s[strings.LastIndexByte(s, '#')+1:])
 }
 
-// plainCode returns s without surrounding white space, "" if that cannot be a
+// plainCode returns s without surrounding white space, or "" if that cannot be a
 // code.
 func plainCode(s string) string {
 	s = strings.TrimSpace(s)

@@ -14,8 +14,8 @@ func DynamoDB(req *http.Request) bool {
 	return strings.HasPrefix(target, "DynamoDB_20120810.") || strings.HasPrefix(target, "DynamoDBStreams_20120810.")
 }
 
-// LongPolls reports whether the request is for one of the AWS operations that
-// wait for work.
+// LongPolls reports whether the request is for an AWS operation that waits for
+// work.
 func LongPolls(req *http.Request) bool {
 	switch req.Header.Get("X-Amz-Target") {
 	case "AmazonSQS.ReceiveMessage", "AWSStepFunctions.GetActivityTask",

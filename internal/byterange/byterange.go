@@ -22,8 +22,8 @@ func (s Span) Length() (n int64, known bool) {
 	return s.Last - s.First + 1, s.Last >= 0 || s.Total == 0
 }
 
-// Contains reports whether a part of s may end with the byte last of an object
-// of total bytes, of which the latter may be unknown.
+// Contains reports whether s may contain a part that ends with the byte last of
+// an object of total bytes. A total below 0 is unknown.
 func (s Span) Contains(last, total int64) bool {
 	return (s.Last < 0 || last <= s.Last) && (s.Total < 0 || total < 0 || total == s.Total)
 }
@@ -32,15 +32,15 @@ func (s Span) Contains(last, total int64) bool {
 // 5.3). Several lines do not look like the one line that is expected.
 func Field(header http.Header, name string) string { return strings.Join(header.Values(name), ", ") }
 
-// HasContent reports whether the response to req has content of the kind that
-// Resumable is about: a GET's, all of it or a part.
+// HasContent reports whether req is a GET and the response to it has an object or
+// a part of one.
 func HasContent(req *http.Request, resp *http.Response) bool {
 	return (req.Method == "" || req.Method == http.MethodGet) && resp.ContentLength != 0 && resp.Body != http.NoBody &&
 		(resp.StatusCode == http.StatusOK || resp.StatusCode == http.StatusPartialContent)
 }
 
-// Resumable returns what part of the object the response to req has. If the
-// rest of it cannot be requested, why says so, as the end of the sentence "the
+// Resumable returns which part of the object the response to req has. If the rest
+// of it cannot be requested, why is the reason. It completes the sentence "the
 // body is not continued: ".
 func Resumable(req *http.Request, resp *http.Response) (part Span, why string) {
 	etag := Field(resp.Header, "Etag")
@@ -74,7 +74,7 @@ func Resumable(req *http.Request, resp *http.Response) (part Span, why string) {
 	return part, ""
 }
 
-// Of returns what part of the object the response to req has.
+// Of returns which part of the object the response to req has.
 func Of(req *http.Request, resp *http.Response) (part Span, ok bool) {
 	switch resp.StatusCode {
 	case http.StatusOK:

@@ -3,10 +3,10 @@ package contract_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -66,7 +66,9 @@ func TestCancelBeforeTheFirstAttempt(t *testing.T) {
 // the failure before it.
 func TestCancelInTheDelay(t *testing.T) {
 	for says, failure := range map[string]outcome{
-		"Service Unavailable": busy, "Too Many Requests": responds(429, "Retry-After", "30"), errReset.Error(): fails(errReset),
+		"Service Unavailable": busy,
+		"Too Many Requests":   responds(429, "Retry-After", "30"),
+		errReset.Error():      fails(errReset),
 	} {
 		for _, by := range []string{"context", "Request.Cancel", "Request.Cancel of an http.Client with a Timeout"} {
 			inBubble(t, says+", "+by, func(t *testing.T) {
@@ -268,7 +270,8 @@ func TestClientTimeout(t *testing.T) {
 		{"not", httpfake.Statuses(503, 503, 200), 2 * time.Second, 4 * time.Second, false},
 	} {
 		inBubble(t, tt.name, func(t *testing.T) {
-			client := http.Client{Timeout: 5 * time.Second, Transport: &transport{Base: tt.base, Backoff: contract.Delay(tt.delay)}}
+			tr := &transport{Base: tt.base, Backoff: contract.Delay(tt.delay)}
+			client := http.Client{Timeout: 5 * time.Second, Transport: tr}
 			start := time.Now()
 			resp, err := client.Get("http://service.example/")
 			if took := time.Since(start); took != tt.want || (err != nil) != tt.fails {
@@ -276,35 +279,10 @@ func TestClientTimeout(t *testing.T) {
 			}
 			var timeout interface{ Timeout() bool }
 			if err != nil && (!errors.As(err, &timeout) || !timeout.Timeout() || !errors.Is(err, context.DeadlineExceeded)) {
-				t.Errorf("%v is not a time-out", err)
+				t.Errorf("%v is not a timeout", err)
 			}
 			if resp != nil {
 				resp.Body.Close()
-			}
-		})
-	}
-}
-
-// A request that the deprecated CancelRequest ends is not retried. It works for
-// HTTP/1 alone.
-func TestCancelRequest(t *testing.T) {
-	for _, protocol := range []string{"HTTP/1.1", "HTTP/1.1 over TLS"} {
-		inBubble(t, protocol, func(t *testing.T) {
-			var sends atomic.Int32
-			arrived := make(chan bool, 9)
-			srv := httpfake.Serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
-				sends.Add(1)
-				arrived <- true
-				<-r.Context().Done()
-				panic(http.ErrAbortHandler) // a response could come before the cancel is noticed
-			})
-			req := srv.Request(t, "GET", nil)
-			go func() {
-				<-arrived
-				srv.Base.CancelRequest(req)
-			}()
-			if r := send(retryingOver(srv), req); r.err == nil || r.stop != awsretry.StopPermanent || sends.Load() != 1 {
-				t.Errorf("%v, after %d attempts", r, sends.Load())
 			}
 		})
 	}
@@ -325,52 +303,39 @@ func TestRequestCancelLeavesNoGoroutine(t *testing.T) {
 // A delay that would not end before the deadline is not begun: the outcome is
 // returned at once.
 func TestDelayThatWouldPassTheDeadline(t *testing.T) {
-	for name, failure := range map[string]outcome{
-		"503": busy, "Retry-After": responds(429, "Retry-After", "10"), "error": fails(errReset),
-	} {
-		inBubble(t, name, func(t *testing.T) {
-			sends := 0
-			tr := &transport{Backoff: contract.Delay(10 * time.Second), RetryAfterSpread: -1, MaxAttempts: 9}
-			tr.Base = httpfake.Base(func(req *http.Request) (*http.Response, error) {
-				sends++
-				return failure(req, httpfake.NewBody(strings.NewReader("busy")))
-			})
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-			defer cancel()
-			r := send(tr, httpfake.Request(t, ctx, "GET", nil))
-			if sends != 2 || r.stop != awsretry.StopDeadline || r.took != 10*time.Second {
-				t.Errorf("%v and %d attempts", r, sends)
-			}
-			if name != "error" {
-				r.wantBody(t, "busy")
-			} else if r.wantIs(t, errReset); errors.Is(r.err, context.DeadlineExceeded) {
-				t.Error(r.err)
-			}
-		})
-	}
-}
-
-func TestAttemptsBeforeTheDeadline(t *testing.T) {
 	for _, tt := range []struct {
-		deadline time.Duration // with delays of 1 s and 2 s
+		failure  outcome // with delays of 1 s and 2 s, or as Retry-After says
+		status   int
+		deadline time.Duration
 		attempts int
 		took     time.Duration
 		stop     awsretry.Stop
 	}{
-		{500 * time.Millisecond, 1, 0, awsretry.StopDeadline},
-		{time.Second, 1, 0, awsretry.StopDeadline}, // nothing could be sent after the delay
-		{1001 * time.Millisecond, 2, time.Second, awsretry.StopDeadline},
-		{3 * time.Second, 2, time.Second, awsretry.StopDeadline},
-		{4 * time.Second, 3, 3 * time.Second, awsretry.StopMaxAttempts},
+		{busy, 503, 500 * time.Millisecond, 1, 0, awsretry.StopDeadline},
+		{busy, 503, time.Second, 1, 0, awsretry.StopDeadline}, // nothing could be sent after the delay
+		{busy, 503, 1001 * time.Millisecond, 2, time.Second, awsretry.StopDeadline},
+		{busy, 503, 3 * time.Second, 2, time.Second, awsretry.StopDeadline},
+		{busy, 503, 4 * time.Second, 3, 3 * time.Second, awsretry.StopMaxAttempts},
+		{responds(429, "Retry-After", "10"), 429, 20 * time.Second, 2, 10 * time.Second, awsretry.StopDeadline},
+		{fails(errReset), 0, 3 * time.Second, 2, time.Second, awsretry.StopDeadline},
 	} {
-		inBubble(t, tt.deadline.String(), func(t *testing.T) {
+		inBubble(t, fmt.Sprint(tt.status, " before ", tt.deadline), func(t *testing.T) {
+			sends := 0
+			tr := &transport{Backoff: noJitter, RetryAfterSpread: -1}
+			tr.Base = httpfake.Base(func(req *http.Request) (*http.Response, error) {
+				sends++
+				return tt.failure(req, httpfake.NewBody(strings.NewReader("busy")))
+			})
 			ctx, cancel := context.WithTimeout(t.Context(), tt.deadline)
 			defer cancel()
-			tr := &transport{Base: httpfake.Statuses(503), Backoff: noJitter}
 			r := send(tr, httpfake.Request(t, ctx, "GET", nil))
-			r.want(t, 503, tt.stop, tt.took)
-			if last, _ := awsretry.Outcome(r.Response); last.Number != tt.attempts {
-				t.Errorf("%d attempts", last.Number)
+			if r.want(t, tt.status, tt.stop, tt.took); sends != tt.attempts {
+				t.Errorf("%d attempts, want %d", sends, tt.attempts)
+			}
+			if tt.status > 0 {
+				r.wantBody(t, "busy")
+			} else if r.wantIs(t, errReset); errors.Is(r.err, context.DeadlineExceeded) {
+				t.Error(r.err)
 			}
 		})
 	}

@@ -72,11 +72,11 @@ func TestConnectionOfARetry(t *testing.T) {
 		{"standard", nil, 429, small, true},
 		{"standard", nil, 429, large, false}, // reading it all would cost more than a connection
 		{"legacy", legacy, 400, code, true},
-		{"time-out", timeout, 400, code, true},
+		{"timeout", timeout, 400, code, true},
 		{"standard", nil, 503, "", false},
 		{"standard", nil, 500, small, false},
 		{"legacy", legacy, 500, large, false},
-		{"time-out", timeout, 408, "broken", false},
+		{"timeout", timeout, 408, "broken", false},
 		{"2026", revision2026, 503, "", true},
 		{"2026", revision2026, 500, small, true},
 	} {
@@ -126,43 +126,6 @@ func TestConnectionOfLaterRequests(t *testing.T) {
 				t.Errorf("the attempts came from %v", got)
 			}
 		})
-	}
-}
-
-// If Base limits the connections of a host, a retry makes no connection of its
-// own.
-func TestMaxConnsPerHost(t *testing.T) {
-	var open, most, sends atomic.Int32
-	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		sends.Add(1)
-		w.WriteHeader(503)
-	}))
-	srv.Config.ConnState = func(_ net.Conn, state http.ConnState) {
-		switch state {
-		case http.StateNew:
-			if n := open.Add(1); n > most.Load() {
-				most.Store(n)
-			}
-		case http.StateClosed:
-			open.Add(-1)
-		}
-	}
-	srv.Start()
-	defer srv.Close()
-	base := srv.Client().Transport.(*http.Transport)
-	base.MaxConnsPerHost = 2
-	tr := &transport{Base: base, MaxAttempts: 4, Backoff: contract.Delay(time.Millisecond)}
-	var all sync.WaitGroup
-	for range 6 {
-		all.Go(func() {
-			for range 3 {
-				send(tr, httptest.NewRequestWithContext(t.Context(), "GET", srv.URL, nil)).wantBody(t, "")
-			}
-		})
-	}
-	all.Wait()
-	if most.Load() > 2 || sends.Load() != 6*3*4 {
-		t.Errorf("%d connections at a time, %d attempts", most.Load(), sends.Load())
 	}
 }
 
@@ -268,7 +231,8 @@ func TestCloseIdleConnectionsOfBase(t *testing.T) {
 // it, even if the next node of the same name could speak HTTP/2.
 func TestRetryKeepsTheProtocol(t *testing.T) {
 	var conns atomic.Int32
-	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(503) }))
+	fail := func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(503) }
+	srv := httptest.NewUnstartedServer(http.HandlerFunc(fail))
 	srv.EnableHTTP2, srv.TLS, srv.Config.ErrorLog = true, &tls.Config{}, log.New(io.Discard, "", 0)
 	srv.TLS.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
 		c := srv.TLS.Clone()
@@ -354,7 +318,7 @@ func TestDeadConnection(t *testing.T) {
 }
 
 // Later requests use another connection too if the attempt that found it dead
-// was not retried, or was not classified as a time-out.
+// was not retried, or was not classified as a timeout.
 func TestDeadConnectionWithoutRetry(t *testing.T) {
 	transient := func(a *awsretry.Attempt) awsretry.Class {
 		if a.Err != nil {
@@ -394,8 +358,8 @@ func TestDeadConnectionWithoutRetry(t *testing.T) {
 	}
 }
 
-// A time-out over HTTP/1 closes its own connection, and the others stay in use:
-// the response after the first time-out shows that they need not be left.
+// A timeout over HTTP/1 closes its own connection, and the others stay in use:
+// the response after the first timeout shows that they need not be left.
 func TestTimeoutsKeepThePoolOfHTTP1(t *testing.T) {
 	const parallel = 4
 	for name, tr := range map[string]*transport{
@@ -430,11 +394,11 @@ func TestTimeoutsKeepThePoolOfHTTP1(t *testing.T) {
 				requests.Wait()
 				got = append(got, dials.Load())
 				if _, err := tr.RoundTrip(srv.Request(t, "DELETE", nil)); err == nil {
-					t.Error("no time-out")
+					t.Error("no timeout")
 				}
 			}
 			if got[0] != parallel || got[1] != parallel || got[2]+got[3]+got[4] > 4 {
-				t.Errorf("dialed %v connections for rounds of %d requests, each with a time-out after it", got, parallel)
+				t.Errorf("dialed %v connections for rounds of %d requests, each with a timeout after it", got, parallel)
 			}
 		})
 	}

@@ -56,14 +56,15 @@ var endings = []ending{
 		ctx: func(ctx context.Context) (context.Context, context.CancelFunc) {
 			return context.WithTimeout(ctx, time.Minute)
 		}},
-	{name: "outer loop", header: http.Header{"Amz-Sdk-Request": {"attempt=1; max=3"}}, outcomes: []outcome{busy}, sends: 1,
-		stop: awsretry.StopOuterRetry},
+	{name: "outer loop", header: http.Header{"Amz-Sdk-Request": {"attempt=1; max=3"}}, outcomes: []outcome{busy},
+		sends: 1, stop: awsretry.StopOuterRetry},
 	{name: "WithoutRetry", outcomes: []outcome{busy}, sends: 1, stop: awsretry.StopDisabled,
 		ctx: option(awsretry.WithoutRetry)},
-	{name: "attempt time-out", change: func(tr *transport) { tr.AttemptTimeout = time.Minute },
+	{name: "attempt timeout", change: func(tr *transport) { tr.AttemptTimeout = time.Minute },
 		outcomes: []outcome{hangs, ok}, sends: 2, stop: awsretry.StopSuccess},
 	{name: "FailFast", change: failFast, before: []outcome{throttled}, stop: awsretry.StopRateLimit},
-	{name: "FailFast at a retry", change: failFast, outcomes: []outcome{throttled}, sends: 1, stop: awsretry.StopRateLimit},
+	{name: "FailFast at a retry", change: failFast, outcomes: []outcome{throttled}, sends: 1,
+		stop: awsretry.StopRateLimit},
 
 	{name: "Base panics", outcomes: []outcome{panics}, sends: 1, panics: true},
 	{name: "Base panics later", outcomes: []outcome{busy, panics}, sends: 2, panics: true},

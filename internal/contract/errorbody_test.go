@@ -197,11 +197,11 @@ func wantWritable(t *testing.T, b *writableBody, body io.ReadCloser) {
 }
 
 // An error body that is also an io.Writer is read for its code and stays one.
-// That of a 101 is a connection, which its attempt's time-out does not end.
+// That of a 101 is a connection, which its attempt's timeout does not end.
 func TestWritableErrorBody(t *testing.T) {
 	for _, timeout := range timeouts {
 		for _, status := range []int{400, 101} {
-			inBubble(t, fmt.Sprintf("%d, time-out %v", status, timeout), func(t *testing.T) {
+			inBubble(t, fmt.Sprintf("%d, timeout %v", status, timeout), func(t *testing.T) {
 				body := &writableBody{Body: httpfake.NewBody(strings.NewReader(throttledJSON))}
 				attempt := t.Context()
 				tr := unpaid(func(req *http.Request) (*http.Response, error) {
@@ -227,7 +227,7 @@ func TestWritableErrorBody(t *testing.T) {
 }
 
 // The part of an error body that has not arrived after a second does not count
-// for its code. It is not lost, and the Read that was under way has ended when
+// for its code. It is not lost, and the Read that was in progress has ended when
 // the caller gets the body.
 func TestSlowErrorBody(t *testing.T) {
 	for _, tt := range []struct {
@@ -299,9 +299,9 @@ func TestHiddenError(t *testing.T) {
 		stop        awsretry.Stop
 	}{
 		{"waited for", "<?xml version='1.0'?>", slowDown, 0, forever, 30 * time.Second, awsretry.StopQuota},
-		{"waited for within the time-out", "<?xml version='1.0'?>", slowDown, time.Minute, forever, 30 * time.Second,
+		{"waited for within the timeout", "<?xml version='1.0'?>", slowDown, time.Minute, forever, 30 * time.Second,
 			awsretry.StopQuota},
-		{"until the time-out", "<?xml version='1.0'?>", slowDown, 10 * time.Second, forever, 10 * time.Second, ""},
+		{"until the timeout", "<?xml version='1.0'?>", slowDown, 10 * time.Second, forever, 10 * time.Second, ""},
 		{"until the deadline", "<?xml version='1.0'?>", slowDown, 0, 5 * time.Second, 5 * time.Second,
 			awsretry.StopCanceled},
 		{"JSON", `{"progress":1}`, "", 0, forever, 0, ""},
@@ -310,7 +310,7 @@ func TestHiddenError(t *testing.T) {
 		{"a comment", "<?xml version=\"1.0\"?>\n<!-- wait -->", "", 0, forever, forever, awsretry.StopCanceled},
 		{"white space", " \n ", "", 0, forever, forever, awsretry.StopCanceled},
 		{"a part of a tag", "<Err", "", 0, forever, forever, awsretry.StopCanceled},
-		// No Read may be under way when the response is returned.
+		// No Read may be in progress when the response is returned.
 		{"nothing", "", "", 0, forever, forever, awsretry.StopCanceled},
 	} {
 		inBubble(t, tt.name, func(t *testing.T) {

@@ -18,15 +18,15 @@ import (
 	"example.com/awsretry/internal/httpfake"
 )
 
-// The zero Error can be used, and a cancel is not a time-out, whatever failed
+// The zero Error can be used, and a cancel is not a timeout, whatever failed
 // before it.
 func TestErrorsOfNoTimeout(t *testing.T) {
 	for name, e := range map[string]*awsretry.Error{
-		"zero":                      {},
-		"canceled after a time-out": {Stop: awsretry.StopCanceled, Err: errors.Join(context.Canceled, timeoutError{})},
+		"zero":                     {},
+		"canceled after a timeout": {Stop: awsretry.StopCanceled, Err: errors.Join(context.Canceled, timeoutError{})},
 	} {
 		if e.Error() == "" || e.Timeout() || e.Temporary() || e.Unwrap() != e.Err {
-			t.Errorf("%s: %v, time-out %v, temporary %v", name, e, e.Timeout(), e.Temporary())
+			t.Errorf("%s: %v, timeout %v, temporary %v", name, e, e.Timeout(), e.Temporary())
 		}
 	}
 }
@@ -34,7 +34,7 @@ func TestErrorsOfNoTimeout(t *testing.T) {
 // A timeoutError is an error whose Timeout method returns true.
 type timeoutError struct{}
 
-func (timeoutError) Error() string { return "time-out" }
+func (timeoutError) Error() string { return "timeout" }
 func (timeoutError) Timeout() bool { return true }
 
 // An Error matches what refused the attempt, as well as the failure before it.
@@ -191,38 +191,17 @@ func TestRefusedRetryIsObservedOnce(t *testing.T) {
 	}
 }
 
-// A Loop reports a refusal as RoundTrip does.
-func TestRefusedCallOfALoop(t *testing.T) {
-	var seen []awsretry.Attempt
-	tr := &transport{
-		Quota:   awsretry.QuotaConfig{Capacity: 5, InitialCost: 5},
-		Observe: func(a awsretry.Attempt) { seen = append(seen, a) },
-	}
-	for range 2 {
-		loop, err := newLoop(tr, httpfake.Request(t, t.Context(), "GET", nil))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if loop.Wait() == nil {
-			loop.Classify(nil, "", errReset)
-			loop.Decide(awsretry.StopDisabled)
-		}
-		loop.End()
-	}
-	if len(seen) != 2 || seen[1].Number != 0 || seen[1].Stop != awsretry.StopQuota {
-		t.Errorf("%+v", seen)
-	}
-}
-
 // A typed nil is the error that it was meant to be no error for: its methods may
 // panic, so nobody calls them.
 func TestTypedNilErrors(t *testing.T) {
 	var none *awsretry.Error
 	for name, base := range map[string]httpfake.Base{
-		"*Error":          failsWith(none),
-		"*url.Error":      failsWith((*url.Error)(nil)),
-		"wrapped":         failsWith(&url.Error{Op: "Get", URL: "http://service.example/", Err: none}),
-		"with a response": func(req *http.Request) (*http.Response, error) { return httpfake.Response(req, 200, http.NoBody), none },
+		"*Error":     failsWith(none),
+		"*url.Error": failsWith((*url.Error)(nil)),
+		"wrapped":    failsWith(&url.Error{Op: "Get", URL: "http://service.example/", Err: none}),
+		"with a response": func(req *http.Request) (*http.Response, error) {
+			return httpfake.Response(req, 200, http.NoBody), none
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			resp, err := get(t, once(base))
@@ -232,7 +211,7 @@ func TestTypedNilErrors(t *testing.T) {
 			}
 			if text := err.Error(); !strings.Contains(text, "nil *") || failed.Timeout() ||
 				errors.Is(err, awsretry.ErrQuotaExceeded) {
-				t.Errorf("%s does not name the fault, or is a time-out, or the quota", text)
+				t.Errorf("%s does not name the fault, or is a timeout, or the quota", text)
 			}
 		})
 	}
@@ -242,7 +221,7 @@ func TestTypedNilErrors(t *testing.T) {
 	wantNotSent(t, err, awsretry.StopPermanent)
 }
 
-// The time-out of an http.Client below is a time-out, although its text begins
+// The timeout of an http.Client below is a timeout, although its text begins
 // like that of a request that the caller canceled.
 func TestClientBelowTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -285,13 +264,13 @@ func TestMaybeExecuted(t *testing.T) {
 		{"a bad gateway and a hidden success", []outcome{responds(502), gone}, nil, []bool{true, true}},
 		{"twice", []outcome{lost, ok}, nil, []bool{true, true}},
 		{"lost later", []outcome{refused, throttled, lost}, nil, []bool{false, false, true}},
-		{"request time-out", []outcome{responds(408), ok}, nil, []bool{false, false}},
+		{"request timeout", []outcome{responds(408), ok}, nil, []bool{false, false}},
 		{"not implemented", []outcome{responds(501)}, nil, []bool{false}},
 		{"not idempotent", []outcome{lost}, onlyOnce, []bool{true}},
 		{"not idempotent, 500", []outcome{responds(500)}, onlyOnce, []bool{true}},
 		{"not idempotent, not connected", []outcome{refused, lost}, onlyOnce, []bool{false, true}},
 		{"wrong scheme", []outcome{fails(http.ErrSchemeMismatch)}, nil, []bool{false}},
-		{"time-out of an attempt", []outcome{hangs, gone},
+		{"timeout of an attempt", []outcome{hangs, gone},
 			func(tr *transport) { tr.AttemptTimeout = time.Second }, []bool{true, true}},
 		{"Policy fails", []outcome{ok},
 			func(tr *transport) { tr.Policy = func(*awsretry.Attempt) awsretry.Class { return -1 } }, []bool{true}},

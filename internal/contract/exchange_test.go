@@ -28,7 +28,7 @@ var timeouts = []time.Duration{0, time.Minute} // AttemptTimeout
 func TestFullDuplex(t *testing.T) {
 	for _, protocol := range httpfake.Protocols {
 		for _, timeout := range timeouts {
-			inBubble(t, fmt.Sprintf("%s, time-out %v", protocol, timeout), func(t *testing.T) {
+			inBubble(t, fmt.Sprintf("%s, timeout %v", protocol, timeout), func(t *testing.T) {
 				srv := httpfake.Serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
 					control := http.NewResponseController(w)
 					if err := control.EnableFullDuplex(); err != nil && r.ProtoMajor == 1 {
@@ -114,7 +114,7 @@ func TestTrailers(t *testing.T) {
 	for _, protocol := range httpfake.Protocols {
 		for _, timeout := range timeouts {
 			for status, size := range map[int]int{200: 10, 201: 200_000, 503: 10, 500: 200_000} {
-				name := fmt.Sprintf("%s, time-out %v, %d with %d bytes", protocol, timeout, status, size)
+				name := fmt.Sprintf("%s, timeout %v, %d with %d bytes", protocol, timeout, status, size)
 				inBubble(t, name, func(t *testing.T) {
 					srv := httpfake.Serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
 						io.Copy(io.Discard, r.Body)
@@ -159,7 +159,7 @@ func serveUpgrade(t *testing.T, w http.ResponseWriter) {
 // caller's.
 func TestUpgrade(t *testing.T) {
 	for _, timeout := range timeouts {
-		inBubble(t, fmt.Sprintf("time-out %v", timeout), func(t *testing.T) {
+		inBubble(t, fmt.Sprintf("timeout %v", timeout), func(t *testing.T) {
 			var sends atomic.Int32
 			srv := httpfake.Serve(t, "HTTP/1.1", func(w http.ResponseWriter, r *http.Request) {
 				if sends.Add(1) == 1 {

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -184,26 +183,6 @@ func TestGetBodyThatRewinds(t *testing.T) {
 	}
 }
 
-// What Base gets as GetBody waits for a Read too.
-func TestGetBodyOfAnAttemptThatRewinds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		body := newRewound("hello, world")
-		body.hang = func() { time.Sleep(time.Second / 2) }
-		tr := retrying(func(req *http.Request) (*http.Response, error) {
-			go io.Copy(io.Discard, req.Body)
-			synctest.Wait()
-			req.Body.Close()
-			again, err := req.GetBody()
-			if err != nil {
-				return nil, err
-			}
-			return httpfake.Response(req, 200, again), nil
-		})
-		send(tr, body.attachTo(httpfake.Request(t, t.Context(), "PUT", nil))).wantBody(t, body.data)
-		body.check(t)
-	})
-}
-
 // A reader in memory is sent again from a copy. GetBody, which may rewind it, is
 // not called. The first attempt reads it on.
 func TestRewindingInMemory(t *testing.T) {
@@ -303,62 +282,4 @@ func echo(w http.ResponseWriter, r *http.Request) {
 	if _, err := io.Copy(w, r.Body); err != nil {
 		panic(http.ErrAbortHandler)
 	}
-}
-
-// GetBody may rewind the one reader that there is. So a retry waits for a Read
-// of it, whether the server responds early or the connection breaks, and is not
-// made if that takes too long.
-func TestRetryWhileTheFirstBodyHangs(t *testing.T) {
-	for _, protocol := range httpfake.Protocols {
-		for _, cut := range []bool{false, true} {
-			for _, hangs := range []time.Duration{time.Second, 10 * time.Second} {
-				inBubble(t, fmt.Sprintf("%s, cut %v, for %v", protocol, cut, hangs), func(t *testing.T) {
-					retryWhileTheFirstBodyHangs(t, protocol, cut, hangs)
-				})
-			}
-		}
-	}
-}
-
-func retryWhileTheFirstBodyHangs(t *testing.T, protocol string, cut bool, hangs time.Duration) {
-	var srv *httpfake.Server
-	var sends atomic.Int32
-	srv = httpfake.Serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
-		if sends.Add(1) > 1 {
-			echo(w, r)
-			return
-		}
-		io.ReadFull(r.Body, make([]byte, 2))
-		time.Sleep(500 * time.Millisecond) // until the body hangs
-		if cut {
-			srv.Cut()
-			io.Copy(io.Discard, r.Body)
-			return
-		}
-		if r.ProtoMajor == 1 {
-			w.Header().Set("Connection", "close") // or the server would read the body first
-		}
-		w.WriteHeader(503)
-		io.WriteString(w, "busy")
-	})
-	tr := retryingOver(srv)
-	defer tr.CloseIdleConnections()
-	if protocol != "HTTP/2" && cut {
-		tr.AttemptTimeout = 500 * time.Millisecond // nothing else ends an attempt over HTTP/1
-	}
-	body := newRewound("body")
-	body.hang = func() { time.Sleep(hangs) }
-	r := send(tr, body.attachTo(srv.Request(t, "PUT", nil)))
-	switch long := hangs > 2*time.Second; {
-	case long && cut:
-		r.want(t, 0, awsretry.StopBody, 1500*time.Millisecond)
-	case long:
-		r.want(t, 503, awsretry.StopBody, 1500*time.Millisecond)
-		r.wantBody(t, "busy")
-	default:
-		r.want(t, 200, awsretry.StopSuccess, time.Second)
-		r.wantBody(t, "body")
-	}
-	time.Sleep(hangs)
-	body.check(t)
 }

@@ -2,7 +2,6 @@ package contract_test
 
 import (
 	"context"
-	"io"
 	"net/http"
 	"slices"
 	"testing"
@@ -91,33 +90,5 @@ func TestObservedTimes(t *testing.T) {
 		if want := []string{"0s 100ms", "1.1s 200ms", "3.3s 300ms"}; !slices.Equal(got, want) {
 			t.Errorf("%q, want %q", got, want)
 		}
-	})
-}
-
-// A response does not change while an observer looks at it, even if its body is
-// still being read ahead and ends with a trailer meanwhile.
-func TestObservedTrailerStaysAsItIs(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		sends := 0
-		srv := httpfake.Serve(t, "HTTP/1.1", func(w http.ResponseWriter, r *http.Request) {
-			if sends++; sends > 1 {
-				return
-			}
-			w.Header().Set("Trailer", "X-Sum")
-			w.Header().Set("Content-Type", "application/json")
-			w.WriteHeader(503)
-			io.WriteString(w, "{")
-			http.NewResponseController(w).Flush()
-			time.Sleep(1100 * time.Millisecond) // the body is waited for a second
-			w.Header().Set("X-Sum", "1")
-		})
-		tr := retryingOver(srv)
-		tr.Observe = func(a awsretry.Attempt) {
-			if time.Sleep(300 * time.Millisecond); a.Stop == "" && a.Response.Trailer.Get("X-Sum") != "" {
-				t.Error("the trailer was written while the observer looked at it")
-			}
-		}
-		defer tr.CloseIdleConnections()
-		send(tr, srv.Request(t, "GET", nil)).wantBody(t, "")
 	})
 }

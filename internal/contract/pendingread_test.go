@@ -47,7 +47,7 @@ func receiving(first outcome) httpfake.Base {
 }
 
 // If Base still reads the body when its response is there, the retry waits for
-// the Read that is under way, and for nothing else.
+// the Read that is in progress, and for nothing else.
 func TestRetryWaitsForARead(t *testing.T) {
 	const never = -1
 	for _, canceled := range []bool{false, true} {
@@ -70,7 +70,7 @@ func TestRetryWaitsForARead(t *testing.T) {
 					}
 					io.ReadFull(req.Body, make([]byte, 3))
 					go func() {
-						io.Copy(io.Discard, req.Body) // ends with the Read that is under way
+						io.Copy(io.Discard, req.Body) // ends with the Read that is in progress
 						if n, err := req.Body.Read(make([]byte, 1)); n > 0 || err == nil || err == io.EOF {
 							t.Error("the first attempt could read on")
 						}
@@ -82,7 +82,7 @@ func TestRetryWaitsForARead(t *testing.T) {
 					time.Sleep(time.Second / 2)
 					return httpfake.Response(req, 503, http.NoBody), nil
 				})
-				tr.MaxBodyBuffer = 3 // it is full when the response comes; the Read under way is kept all the same
+				tr.MaxBodyBuffer = 3 // it is full when the response comes; the Read in progress is kept all the same
 				ctx, cancel := context.WithCancelCause(t.Context())
 				defer cancel(nil)
 				if canceled {
@@ -156,31 +156,6 @@ func TestCloseDuringRead(t *testing.T) {
 			}
 		})
 	}
-}
-
-// A caller may write the body only after RoundTrip has returned, so RoundTrip
-// must not wait for it.
-func TestBodyThatWaitsForTheResponse(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		pr, pw := io.Pipe()
-		source := httpfake.NewBody(pr)
-		var sent string
-		tr := retrying(func(req *http.Request) (*http.Response, error) {
-			go func() { sent, _ = httpfake.Receive(req) }()
-			synctest.Wait() // until it reads
-			return httpfake.Response(req, 503, httpfake.NewBody(strings.NewReader("busy"))), nil
-		})
-		r := send(tr, httpfake.Request(t, t.Context(), "POST", source))
-		if wantTokens(t, tr, 500); r.took > 2*time.Second || r.stop != awsretry.StopBody {
-			t.Errorf("%v", r)
-		}
-		io.WriteString(pw, "at last")
-		pw.Close()
-		synctest.Wait()
-		if r.wantBody(t, "busy"); sent != "at last" || source.Closes() != 1 {
-			t.Errorf("sent %q; closed %d times", sent, source.Closes())
-		}
-	})
 }
 
 // The error of a Read that Base cut short by closing the body is not a failure
@@ -278,7 +253,7 @@ func TestTimeoutStandsStillDuringARead(t *testing.T) {
 		name   string
 		tr     *transport
 		header []string
-		source io.Reader // which hangs longer than the time-out
+		source io.Reader // which hangs longer than the timeout
 	}{
 		{"Read", &transport{AttemptTimeout: time.Second, Backoff: contract.Delay(0)}, nil, everyNow(time.Hour)},
 		{"delay, then Read", keepsTwice, []string{"Content-Type", "image/png"},
@@ -319,9 +294,9 @@ func TestBodyThatHangsOverAConnection(t *testing.T) {
 		}{
 			{"canceled", nil, nil, awsretry.StopCanceled, time.Second},
 			{"canceled, GetBody", getBodyOf("body"), nil, awsretry.StopCanceled, time.Second},
-			{"time-out", nil, func(tr *transport) { tr.AttemptTimeout, tr.MaxAttempts = time.Second, 1 },
+			{"timeout", nil, func(tr *transport) { tr.AttemptTimeout, tr.MaxAttempts = time.Second, 1 },
 				awsretry.StopMaxAttempts, time.Second},
-			{"time-out, GetBody", getBodyOf("body"), func(tr *transport) { tr.AttemptTimeout = time.Second },
+			{"timeout, GetBody", getBodyOf("body"), func(tr *transport) { tr.AttemptTimeout = time.Second },
 				awsretry.StopBody, 2 * time.Second},
 		} {
 			inBubble(t, protocol+", "+tt.name, func(t *testing.T) {
@@ -345,29 +320,5 @@ func TestBodyThatHangsOverAConnection(t *testing.T) {
 				}
 			})
 		}
-	}
-}
-
-// A caller who writes one message and waits for the response gets the error of
-// a connection that breaks. Over HTTP/1, net/http waits for the caller's next
-// message.
-func TestBrokenConnectionWhileTheCallerWaits(t *testing.T) {
-	for _, protocol := range []string{"HTTP/2", "h2c"} {
-		inBubble(t, protocol, func(t *testing.T) {
-			var srv *httpfake.Server
-			srv = httpfake.Serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
-				io.ReadFull(r.Body, make([]byte, len("message")))
-				srv.Cut()
-				<-r.Context().Done()
-			})
-			pr, pw := io.Pipe()
-			defer pw.Close()
-			go io.WriteString(pw, "message")
-			tr := retryingOver(srv)
-			defer tr.CloseIdleConnections()
-			if r := send(tr, srv.Request(t, "POST", pr)); r.err == nil || r.stop != awsretry.StopBody || r.took > time.Second {
-				t.Errorf("%v", r)
-			}
-		})
 	}
 }

@@ -144,7 +144,7 @@ func TestLentBodyIsClosedWherePrepareEndsTheAttempt(t *testing.T) {
 	})
 }
 
-// Prepare sees the caller's deadline: the time-out of the attempt has not
+// Prepare sees the caller's deadline: the timeout of the attempt has not
 // begun. What it adds to the request's context, such as an
 // httptrace.ClientTrace, Base sees too. Base's context does not end with
 // Prepare.
@@ -226,7 +226,7 @@ func TestCancelInPrepare(t *testing.T) {
 }
 
 // What Prepare starts may go on asking for the deadline of the attempt's
-// context, which the time-out brings forward when the attempt is sent.
+// context, which the timeout brings forward when the attempt is sent.
 func TestDeadlineDuringTheSend(t *testing.T) {
 	var asking sync.WaitGroup
 	done := make(chan struct{})

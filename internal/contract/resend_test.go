@@ -154,26 +154,6 @@ func TestBaseThatNeverCloses(t *testing.T) {
 	}
 }
 
-// The HTTP/2 of net/http closes a body before it reads it, and then sends
-// the request over another connection.
-func TestBaseThatSendsAgain(t *testing.T) {
-	for _, attempts := range []int{1, 3} {
-		inBubble(t, fmt.Sprintf("MaxAttempts %d", attempts), func(t *testing.T) {
-			srv := httpfake.Serve(t, "HTTP/1.1", echo)
-			made := 0
-			tr := &transport{MaxAttempts: attempts, Observe: func(awsretry.Attempt) { made++ }}
-			tr.Base = httpfake.Base(func(req *http.Request) (*http.Response, error) {
-				req.Body.Close()
-				return srv.Base.RoundTrip(req)
-			})
-			r := send(tr, srv.Request(t, "PUT", struct{ io.Reader }{strings.NewReader("a stream")}))
-			if r.wantBody(t, "a stream"); made != 1 {
-				t.Errorf("%d attempts", made)
-			}
-		})
-	}
-}
-
 var errDisk = errors.New("disk on fire")
 
 // An unreadable body has a size, but its ReadAt fails.
@@ -291,52 +271,5 @@ func TestFileIsReadInPlace(t *testing.T) {
 		if closed := errors.Is(file.Close(), os.ErrClosed); closed == wrapped {
 			t.Errorf("closed: %v", closed)
 		}
-	}
-}
-
-// A file whose size does not say how much can be read of it is recorded, like
-// any other reader.
-func TestFileWithoutASize(t *testing.T) {
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	go func() { io.WriteString(w, "from a pipe"); w.Close() }()
-	files := map[string]*os.File{"from a pipe": r}
-	const proc = "/proc/self/cmdline" // a regular file of size 0 that has content
-	if content, err := os.ReadFile(proc); err == nil && len(content) > 0 {
-		if files[string(content)], err = os.Open(proc); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for want, f := range files {
-		var got []string
-		tr := retrying(func(req *http.Request) (*http.Response, error) {
-			b, err := httpfake.Receive(req)
-			got = append(got, b)
-			return httpfake.Response(req, 503, http.NoBody), err
-		})
-		if send(tr, httpfake.Request(t, t.Context(), "PUT", f)).wantBody(t, ""); !slices.Equal(got, slices.Repeat([]string{want}, 3)) {
-			t.Errorf("sent %q", got)
-		}
-		if !errors.Is(f.Close(), os.ErrClosed) {
-			t.Errorf("the file of %q is open", want)
-		}
-	}
-}
-
-// A file that has become too short is an error, never a short request.
-func TestFileThatShrinks(t *testing.T) {
-	f := fileAt(t, "hello, world", 0)
-	sends := 0
-	tr := retrying(func(req *http.Request) (*http.Response, error) {
-		sends++
-		if _, err := httpfake.Receive(req); err != nil {
-			return nil, err
-		}
-		return httpfake.Response(req, 503, http.NoBody), os.Truncate(f.Name(), 5)
-	})
-	if r := send(tr, httpfake.Request(t, t.Context(), "PUT", f)); r.stop != awsretry.StopBody || sends != 1 {
-		t.Errorf("%v after %d attempts", r, sends)
 	}
 }

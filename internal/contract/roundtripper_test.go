@@ -32,7 +32,7 @@ var bodyUses = []bodyUse{
 	{name: "read whole and closed twice", read: -1, twice: true},
 	{name: "unread and closed late", late: 50 * time.Millisecond},
 	{name: "read in part and closed late", read: 4, late: 50 * time.Millisecond},
-	{name: "read in part under a time-out", read: 4, timeout: true},
+	{name: "read in part under a timeout", read: 4, timeout: true},
 }
 
 // Whatever ends RoundTrip, it returns either a response or an error, the

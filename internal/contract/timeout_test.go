@@ -274,25 +274,6 @@ func TestStallTimeout(t *testing.T) {
 	})
 }
 
-// Over a connection, the stall ends the request.
-func TestStallOverAConnection(t *testing.T) {
-	for _, protocol := range httpfake.Protocols {
-		inBubble(t, protocol, func(t *testing.T) {
-			srv := httpfake.Serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
-				io.WriteString(w, "begun")
-				http.NewResponseController(w).Flush()
-				<-r.Context().Done()
-			})
-			start := time.Now()
-			r := send(&transport{Base: srv.Base, StallTimeout: time.Minute}, srv.Request(t, "GET", nil))
-			got, err := readToEnd(r.Response)
-			if wantStall(t, err); got != "begun" || time.Since(start) != time.Minute {
-				t.Errorf("%q after %v", got, time.Since(start))
-			}
-		})
-	}
-}
-
 // A stall of an error body that is read for its code ends that Read too.
 func TestStalledErrorBody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -310,7 +291,7 @@ func TestStalledErrorBody(t *testing.T) {
 }
 
 // A body that is continued is continued after a stall, which costs what a
-// time-out does.
+// timeout does.
 func TestResumeAfterAStall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var classes []awsretry.Class

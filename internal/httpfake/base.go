@@ -18,8 +18,7 @@ type Base func(*http.Request) (*http.Response, error)
 func (b Base) RoundTrip(req *http.Request) (*http.Response, error) { return b(req) }
 
 // Statuses returns a Base that reads the request and responds with one status
-// after another, and with the last one from then on. The responses have no
-// body.
+// after another. It repeats the last one. The responses have no body.
 func Statuses(statuses ...int) Base {
 	var sent atomic.Int32
 	return func(req *http.Request) (*http.Response, error) {
@@ -41,8 +40,7 @@ func Receive(req *http.Request) (string, error) {
 	return string(b), err
 }
 
-// Response returns a response to req. Its header is given as names and values
-// in turn.
+// Response returns a response to req. header has alternating names and values.
 func Response(req *http.Request, status int, body io.ReadCloser, header ...string) *http.Response {
 	resp := &http.Response{
 		StatusCode: status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,

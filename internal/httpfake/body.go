@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// A Body is a request or response body that counts what happens to it. It is
-// safe for concurrent use, which it counts too.
+// A Body is a request or response body that counts what is done to it. It is
+// safe for concurrent use, which it also counts.
 type Body struct {
 	r                                   io.Reader
 	reading                             atomic.Bool
@@ -48,7 +48,7 @@ func (b *Body) Close() error {
 	return nil
 }
 
-// Reading reports whether a Read is under way.
+// Reading reports whether a Read is in progress.
 func (b *Body) Reading() bool { return b.reading.Load() }
 
 // Reads returns how often Read was called.
@@ -57,13 +57,14 @@ func (b *Body) Reads() int { return int(b.reads.Load()) }
 // Closes returns how often Close was called.
 func (b *Body) Closes() int { return int(b.closes.Load()) }
 
-// Overlaps returns how many Reads began while another was under way.
+// Overlaps returns how many Reads began while another was in progress.
 func (b *Body) Overlaps() int { return int(b.overlaps.Load()) }
 
 // ReadsAfterClose returns how many Reads began after Close.
 func (b *Body) ReadsAfterClose() int { return int(b.afterClose.Load()) }
 
-// ClosesDuringRead returns how many Closes came while a Read was under way.
+// ClosesDuringRead returns how often Close was called while a Read was in
+// progress.
 func (b *Body) ClosesDuringRead() int { return int(b.closedReading.Load()) }
 
 // A ReadFunc is an io.Reader made of a function.
@@ -72,8 +73,8 @@ type ReadFunc func([]byte) (int, error)
 // Read calls f.
 func (f ReadFunc) Read(p []byte) (int, error) { return f(p) }
 
-// SlowReader returns a reader whose every Read takes d and fails when ctx ends,
-// as the body of a response ends with its request.
+// SlowReader returns a reader each of whose Reads takes d. A Read fails when ctx
+// ends, as that of a response body does when its request ends.
 func SlowReader(ctx context.Context, d time.Duration, r io.Reader) io.Reader {
 	return ReadFunc(func(p []byte) (int, error) {
 		select {

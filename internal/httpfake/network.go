@@ -7,11 +7,9 @@ import (
 	"sync"
 )
 
-// A network connects clients to one server. Every connection is a pair of pipes
-// with a copying goroutine in each direction, so that the network can lose what
-// is sent.
-//
-// It has no real sockets, so that a synctest bubble sees when all of its
+// A network connects clients to one server. Each connection is a pair of pipes
+// with a goroutine that copies in each direction, so that the network can lose
+// what is sent. There are no real sockets, so a synctest bubble sees when all
 // connections are idle.
 type network struct {
 	accepted chan net.Conn

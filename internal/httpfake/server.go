@@ -57,7 +57,7 @@ func ServeTCP(t *testing.T, protocol string, handle http.HandlerFunc) *Server {
 	return s
 }
 
-// wantGoroutines fails unless only so many goroutines are left after a while.
+// wantGoroutines fails if more than want goroutines are left after a while.
 func wantGoroutines(t *testing.T, want int) {
 	ticker := time.NewTicker(time.Millisecond)
 	defer ticker.Stop()
@@ -116,9 +116,9 @@ func (s *Server) Request(t testing.TB, method string, body io.Reader) *http.Requ
 }
 
 // Freeze makes the open connections lose everything that is sent over them, as
-// if a firewall had forgotten them. New ones work. The server must be one of
-// Serve's.
+// if a firewall had forgotten them. New connections work. The server must come
+// from Serve.
 func (s *Server) Freeze() { s.network.freeze() }
 
-// Cut closes the open connections. The server must be one of Serve's.
+// Cut closes the open connections. The server must come from Serve.
 func (s *Server) Cut() { s.network.cut() }

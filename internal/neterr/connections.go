@@ -30,20 +30,19 @@ type Connections struct {
 	// Connection header to HTTP/1 requests; single1 does without.
 	single1, single2 atomic.Pointer[http.Transport]
 
-	// detours are the pools that hosts use in place of base's, nil while there
-	// are none. The map is never changed, only replaced, under mu.
+	// detours are the pools that hosts use instead of base's, nil while there
+	// are none. The map is never changed, only replaced, with mu held.
 	detours atomic.Pointer[map[hostKey]*http.Transport]
 	mu      sync.Mutex
 	http1   map[hostKey]bool               // hosts that had a detour and turned out to have no HTTP/2
 	retired []weak.Pointer[http.Transport] // detours that were replaced, but may still have connections
 }
 
-// maxHosts limits how many hosts are remembered. One more, and all are
-// forgotten.
+// maxHosts limits how many hosts are remembered. When there would be more, all
+// are forgotten.
 const maxHosts = 1024
 
-// idleTimeout is the IdleConnTimeout of the copies of a transport that has
-// none.
+// idleTimeout is the IdleConnTimeout of copies whose original has none.
 const idleTimeout = 90 * time.Second
 
 // NewConnections returns the connections of t, or nil if t limits the
@@ -60,7 +59,7 @@ func NewConnections(t *http.Transport) *Connections {
 	return c
 }
 
-// clone returns a copy of base with connections of its own.
+// clone returns a copy of base that shares no connections with it.
 func (c *Connections) clone() *http.Transport {
 	t := c.base.Clone()
 	if t.TLSNextProto["h2"] != nil {
@@ -144,7 +143,7 @@ func (c *Connections) Abandon(u *url.URL, used http.RoundTripper) bool {
 }
 
 // Saw is called with the protocol of each response. A host that responds over
-// HTTP/1 uses its pool in base again and for good. Otherwise each time-out
+// HTTP/1 goes back to its pool in base for good. Otherwise each timeout
 // would move it to an empty pool, although only one of its many connections
 // failed. Saw costs one atomic load while no host has a detour.
 func (c *Connections) Saw(req *http.Request, protoMajor int) {

@@ -22,7 +22,7 @@ func Permanent(err error) bool {
 	return errors.Is(err, context.Canceled) || tlsFailed(err) || requestFaulty(err) || nameMissing(err)
 }
 
-// TimedOut reports whether err is a time-out.
+// TimedOut reports whether err is a timeout.
 func TimedOut(err error) bool {
 	var t interface{ Timeout() bool }
 	return errors.As(err, &t) && t.Timeout()
@@ -36,8 +36,8 @@ func DialFailed(err error) bool {
 	})
 }
 
-// StreamFailed reports whether err is of one HTTP/2 stream. It came over the
-// connection, which lives.
+// StreamFailed reports whether err is an error of one HTTP/2 stream. Since it
+// was received over the connection, the connection still works.
 func StreamFailed(err error) bool {
 	var stream streamError
 	return errors.As(err, &stream)
@@ -76,9 +76,9 @@ func ProxyStatus(err error) (status int, ok bool) {
 	return 0, false
 }
 
-// SchemeMismatch returns err such that errors.Is finds http.ErrSchemeMismatch
-// in it if an HTTP server responded to HTTPS. http.Client does the same to the
-// error of a Transport, but only if nothing wraps it.
+// SchemeMismatch makes err match http.ErrSchemeMismatch if an HTTP server
+// responded to HTTPS. http.Client does the same to the error of a Transport, but
+// only if nothing wraps it.
 func SchemeMismatch(err error) error {
 	var record tls.RecordHeaderError
 	if errors.As(err, &record) && string(record.RecordHeader[:]) == "HTTP/" {
@@ -172,7 +172,7 @@ var requestFaults = [...]string{
 }
 
 // neverSentText recognizes two errors for which net/http has no exported type:
-// the time-out of the TLS handshake; and, of a request whose body HTTP/2 cannot
+// the timeout of the TLS handshake; and, of a request whose body HTTP/2 cannot
 // read again, that its stream was refused or came after the last one of a
 // GOAWAY.
 func neverSentText(text string) bool {
@@ -195,7 +195,7 @@ func (streamError) Error() string { return "http2: stream error" }
 
 const refusedStream = 0x7 // RFC 9113, section 7
 
-// anyOf reports whether fits is true of an error in err's tree.
+// anyOf reports whether fits is true of any error in err's tree.
 func anyOf(err error, fits func(error) bool) bool {
 	for err != nil {
 		if fits(err) {
@@ -218,8 +218,8 @@ func anyOf(err error, fits func(error) bool) bool {
 	return false
 }
 
-// allOf reports whether fits is true of an error in err's tree. If errors are
-// joined there, it must be true in the tree of each.
+// allOf reports whether fits is true of an error in err's tree and, where errors
+// are joined, of one in the tree of each.
 func allOf(err error, fits func(error) bool) bool {
 	for err != nil {
 		if joined, ok := err.(interface{ Unwrap() []error }); ok {

@@ -22,7 +22,7 @@ import (
 
 const (
 	permanent = "permanent"
-	timeout   = "time-out"
+	timeout   = "timeout"
 	transient = "neither"
 )
 
@@ -56,6 +56,7 @@ func TestKindsByType(t *testing.T) {
 		{context.DeadlineExceeded, timeout},
 		{errors.New("http2: Transport received Server's graceful shutdown GOAWAY"), transient},
 		{errors.New("something else"), transient},
+		{errors.New("net/http: request canceled"), permanent}, // by the deprecated CancelRequest
 		{x509.UnknownAuthorityError{}, permanent},
 		{x509.HostnameError{Certificate: &x509.Certificate{}}, permanent},
 		{&tls.CertificateVerificationError{Err: errors.New("x")}, permanent},

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/http"
@@ -13,6 +12,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"example.com/awsretry/internal/httpfake"
 )
 
 // A fickle source returns its text in pieces of random sizes, after random
@@ -21,28 +22,28 @@ type fickle struct {
 	text   []byte
 	finale string // "": io.EOF; or "fails", "panics", "hangs"
 
-	mu     sync.Mutex // guards the fields below
-	rand   *rand.Rand
-	pos    int
-	opens  int // by GetBody, after the first one
-	closes int
-	faults []string
-
+	t       *testing.T
 	reads   atomic.Int32 // in progress
+	opens   atomic.Int32 // and not closed
+	closes  atomic.Int32
 	hanging chan struct{}
+
+	mu   sync.Mutex // guards the fields below
+	rand *rand.Rand
+	pos  int
 }
 
 var errFickle = errors.New("fickle")
 
 func (f *fickle) Read(p []byte) (int, error) {
 	if f.reads.Add(1) > 1 {
-		f.fault("two Reads at the same time")
+		f.t.Error("two Reads at the same time")
 	}
 	defer f.reads.Add(-1)
 	n, delay, ends := f.step(p)
 	time.Sleep(delay)
-	if f.open() != 1 {
-		f.fault("closed during a Read, or before it")
+	if f.opens.Load() != 1 {
+		f.t.Error("closed during a Read, or before it")
 	}
 	if !ends {
 		return n, nil
@@ -75,21 +76,17 @@ func (f *fickle) step(p []byte) (n int, delay time.Duration, ends bool) {
 
 func (f *fickle) Close() error {
 	if f.reads.Load() > 0 {
-		f.fault("closed during a Read")
+		f.t.Error("closed during a Read")
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.closes++
+	f.opens.Add(-1)
+	f.closes.Add(1)
 	return nil
 }
 
 // GetBody is that of a request with f as its body.
 func (f *fickle) GetBody() (io.ReadCloser, error) {
-	if f.reads.Load() > 0 {
-		f.fault("GetBody during a Read")
-	}
-	if f.open() != 0 {
-		f.fault("GetBody before Close")
+	if f.reads.Load() > 0 || f.opens.Load() != 0 {
+		f.t.Error("GetBody during a Read, or before Close")
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -97,27 +94,8 @@ func (f *fickle) GetBody() (io.ReadCloser, error) {
 		return nil, errFickle
 	}
 	f.pos = 0
-	f.opens++
+	f.opens.Add(1)
 	return f, nil
-}
-
-func (f *fickle) closed() int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.closes
-}
-
-// open returns how often f was opened and not closed.
-func (f *fickle) open() int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return 1 + f.opens - f.closes
-}
-
-func (f *fickle) fault(format string, args ...any) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.faults = append(f.faults, fmt.Sprintf(format, args...))
 }
 
 // send reads req's body as a Base may: a part of it or more, with a Close before
@@ -168,7 +146,7 @@ func (f *fickle) verify(body io.Reader, r *rand.Rand, limit int) (err error) {
 		n, err = body.Read(p)
 		got = append(got, p[:n]...)
 		if !bytes.HasPrefix(f.text, got) || err == io.EOF && (len(got) < len(f.text) || f.finale != "") {
-			f.fault("read %q, %v of %q, which %s", got, err, f.text, f.finale)
+			f.t.Errorf("read %q, %v of %q, which %s", got, err, f.text, f.finale)
 		}
 	}
 	return err
@@ -195,15 +173,14 @@ func lendAtRandom(t *testing.T, seed uint64, getBody bool) {
 	f := &fickle{
 		text:    []byte("0123456789abcdefghijklmnopqrstuvwxyz")[:r.IntN(37)],
 		finale:  []string{"", "", "", "fails", "panics", "hangs"}[r.IntN(6)],
+		t:       t,
 		rand:    rand.New(rand.NewPCG(seed, 2)),
 		hanging: make(chan struct{}),
 	}
+	f.opens.Store(1)
 	ctx, cancel := context.WithCancel(t.Context())
 	stop := make(chan struct{})
-	req, err := http.NewRequestWithContext(ctx, "PUT", "http://service.example", f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	req := httpfake.Request(t, ctx, "PUT", f)
 	if getBody {
 		req.GetBody = f.GetBody
 	}
@@ -213,7 +190,7 @@ func lendAtRandom(t *testing.T, seed uint64, getBody bool) {
 	out := req.WithContext(ctx)
 	lender.Lend(out)
 	f.attempt(ctx, out, r, stop)
-	if closed := f.closed(); !getBody && closed > 0 && !lender.stream.lost {
+	if closed := f.closes.Load(); !getBody && closed > 0 && !lender.stream.lost {
 		t.Errorf("the borrower closed the caller's reader %d times", closed)
 	}
 
@@ -237,11 +214,8 @@ func lendAtRandom(t *testing.T, seed uint64, getBody bool) {
 	close(stop)
 	close(f.hanging)
 	time.Sleep(time.Minute)
-	if open, reads := f.open(), f.reads.Load(); open != 0 || reads != 0 {
+	if open, reads := f.opens.Load(), f.reads.Load(); open != 0 || reads != 0 {
 		t.Errorf("%d times open, with %d Reads in progress", open, reads)
-	}
-	for _, fault := range f.faults {
-		t.Error(fault)
 	}
 }
 

@@ -1,7 +1,6 @@
 package replay
 
 import (
-	"context"
 	"io"
 	"net/http"
 	"strings"
@@ -166,20 +165,4 @@ func TestPanickingReader(t *testing.T) {
 	if n, err := out.Body.Read(make([]byte, 1)); n != 0 || err == nil || !strings.Contains(err.Error(), "panicked") {
 		t.Errorf("%d, %v", n, err)
 	}
-}
-
-// A wait for a Read ends with the context.
-func TestFreezeEndsWithTheContext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		pr, pw := io.Pipe()
-		b, out, _ := streamed(t, pr, 100)
-		go io.Copy(io.Discard, out.Body)
-		synctest.Wait()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		if waited, ok := b.Freeze(ctx, time.Hour); waited != time.Second || ok {
-			t.Errorf("%v, %v", waited, ok)
-		}
-		pw.Close()
-	})
 }

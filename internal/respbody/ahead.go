@@ -21,17 +21,18 @@ import (
 // that beginning first.
 //
 // A goroutine reads ahead, so that nobody has to wait for a Read that hangs. It
-// ends at the limit, at the end of the body, or after Stop when its current
-// Read returns. Read must not be called before that (see Settle). Close may be.
+// exits at the limit, at the end of the body, or, after Stop, when its current
+// Read returns. Read must not be called before it has exited (see Settle). Close
+// may be called at any time.
 //
-// The caller sees the trailers when its own Read meets the end of the body, as
+// The caller sees the trailers when its own Read reaches the end of the body, as
 // with net/http.
 type Ahead struct {
 	resp *http.Response
 	src  io.ReadCloser // read by the goroutine until idle is closed, by the caller after that
-	idle chan struct{} // closed when the goroutine has ended
+	idle chan struct{} // closed when the goroutine has exited
 
-	shown *http.Response // what the caller has in place of resp
+	shown *http.Response // the copy of resp that the caller sees
 
 	mu      sync.Mutex // guards the fields below
 	buf     []byte     // what was read ahead
@@ -41,10 +42,10 @@ type Ahead struct {
 	closed  bool
 }
 
-// Read starts to read ahead up to limit bytes of the body of resp. If enough is
-// not nil, it is called with the bytes so far and ends the reading by returning
-// true. Read returns a copy of resp whose Body is the Ahead: net/http writes
-// the trailer to resp during the reading, and nothing writes to the copy.
+// Read starts to read up to limit bytes of resp's body ahead. If enough is not
+// nil, it is called with the bytes read so far, and ends the reading when it
+// returns true. Read returns a copy of resp whose Body is the Ahead. net/http may
+// write trailers to resp during the reading. Nothing writes to the copy.
 func Read(resp *http.Response, limit int, enough func([]byte) bool) (*http.Response, *Ahead) {
 	size := 512
 	if length := resp.ContentLength; 0 < length && length < int64(limit) {
@@ -147,7 +148,7 @@ func (b *Ahead) AtEnd() bool { return b.end != nil }
 func (b *Ahead) Broken() bool { return b.end != nil && b.end != io.EOF }
 
 // Stop prevents further Reads by the goroutine, and returns what was read so
-// far. The bytes must not be changed.
+// far. The caller must not modify the bytes.
 func (b *Ahead) Stop() []byte {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -222,7 +223,7 @@ func CloseWrite(w io.Writer) error {
 	return fmt.Errorf("awsretry: CloseWrite: %w", http.ErrNotSupported)
 }
 
-// Of returns the Ahead that is a response's body, nil if the body is another.
+// Of returns body as an Ahead, or nil if it is not one.
 func Of(body io.Reader) *Ahead {
 	switch b := body.(type) {
 	case *Ahead:
@@ -236,11 +237,11 @@ func Of(body io.Reader) *Ahead {
 // A Wrapper is a body that only does bookkeeping for another body.
 type Wrapper interface{ Bookkeeping() io.ReadCloser }
 
-// closeEndsRead reports whether a Close of body may be called during a Read,
-// which it ends. That is known of a few bodies only: others of net/http wait in
-// Close for their Read, and then read on to their end, as those of
-// http.ReadResponse do, or wrap the body of a Base. Close of any other body may
-// return a decompressor to a pool that the Read still uses.
+// closeEndsRead reports whether body's Close may be called during a Read and ends
+// it. That is known only of a few types. Other bodies of net/http wrap the body
+// of a Base, or their Close waits for the Read and then reads the rest, like that
+// of http.ReadResponse. The Close of any other body may release what the Read
+// still uses, such as a pooled decompressor.
 func closeEndsRead(body io.ReadCloser) bool {
 	if w, ok := body.(Wrapper); ok {
 		return closeEndsRead(w.Bookkeeping())

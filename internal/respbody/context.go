@@ -26,45 +26,44 @@ func (e *TimeoutError) Error() string {
 	return fmt.Sprintf("awsretry: the attempt took longer than AttemptTimeout, %v", e.After)
 }
 
-// Timeout returns true, as net.Error does for a time-out.
+// Timeout returns true, as net.Error does for a timeout.
 func (*TimeoutError) Timeout() bool { return true }
 
-// Temporary returns true, as net.Error does for a time-out.
+// Temporary returns true, as net.Error does for a timeout.
 func (*TimeoutError) Temporary() bool { return true }
 
-// A Context is the context of one attempt. It ends with a time-out, with its
+// A Context is the context of one attempt. It ends with a timeout, with its
 // parent, or with the response body.
 //
-// It is not context.WithTimeout because the headers of a 101 end the time-out
-// and not the context. A nil Context is that of an attempt without one of its
-// own: Ender, Left and Hold work on it.
+// It is not a context.WithTimeout because the headers of a 101 stop the timeout
+// but do not end the context. An attempt that uses the caller's context has a nil
+// Context. Ender, Left and Hold may be called on it.
 type Context struct {
 	context.Context
 	Parent   context.Context
 	cancel   context.CancelCauseFunc
 	timeout  time.Duration // 0: none
-	deadline time.Time     // expires, or the parent's where that is earlier
-	expires  time.Time     // when the time-out ends the context, unless it is held; the attempt's goroutine alone uses it
+	deadline time.Time     // expires, or the parent's deadline if that is earlier
+	expires  time.Time     // when the timeout ends the context, unless Hold stops it; for the attempt's goroutine alone
 
-	// timer is that of the time-out, nil until Start, and if there is none. What
-	// Prepare started may have the context before Start.
+	// timer is nil before Start, and without a timeout. It is atomic because
+	// goroutines that Prepare started may use the context before Start.
 	timer atomic.Pointer[time.Timer]
 
 	stall      time.Duration // 0: none
-	stallTimer *time.Timer   // runs during a Read of the body; nil until Bind, and if there is none
+	stallTimer *time.Timer   // runs during a Read of the body; nil before Bind, and without a stall
 
 	body boundBody // after Bind
 }
 
-// NewContext returns a context with a time-out, which begins with Start, and
-// with a limit to the time that a Read of the response body takes. 0 means
-// none.
+// NewContext returns a context with a timeout, which begins with Start. stall
+// limits how long a Read of the response body may take. 0 means no limit.
 func NewContext(parent context.Context, timeout, stall time.Duration) *Context {
 	ctx, cancel := context.WithCancelCause(parent)
 	return &Context{Context: ctx, Parent: parent, cancel: cancel, timeout: timeout, stall: stall}
 }
 
-// Start begins the time-out. It is called once.
+// Start begins the timeout. It is called once.
 func (c *Context) Start() {
 	if c.timeout == 0 {
 		return
@@ -77,7 +76,7 @@ func (c *Context) Start() {
 	c.timer.Store(time.AfterFunc(c.timeout, func() { c.cancel(&TimeoutError{After: c.timeout}) }))
 }
 
-// Deadline implements context.Context. Until Start, and without a time-out, it
+// Deadline implements context.Context. Until Start, and without a timeout, it
 // is the parent's.
 func (c *Context) Deadline() (time.Time, bool) {
 	if c.timer.Load() == nil {
@@ -95,7 +94,7 @@ func (c *Context) End() {
 	}
 }
 
-// Ender returns End, and nil for an attempt without a context of its own.
+// Ender returns End, or nil for a nil Context.
 func (c *Context) Ender() func() {
 	if c == nil {
 		return nil
@@ -103,8 +102,8 @@ func (c *Context) Ender() func() {
 	return c.End
 }
 
-// Left returns how much of the time-out is left, at least a nanosecond. It
-// reports false for an attempt without a time-out.
+// Left returns how much of the timeout is left, at least a nanosecond. It
+// returns false if there is no timeout.
 func (c *Context) Left() (left time.Duration, ok bool) {
 	if c == nil || c.timer.Load() == nil {
 		return 0, false
@@ -112,7 +111,7 @@ func (c *Context) Left() (left time.Duration, ok bool) {
 	return max(time.Until(c.expires), 1), true
 }
 
-// Hold stops the time-out of an attempt whose response is kept for a while,
+// Hold stops the timeout of an attempt whose response is kept for a while,
 // until resume is called.
 func (c *Context) Hold() (resume func()) {
 	if c == nil {
@@ -132,7 +131,8 @@ func (c *Context) Hold() (resume func()) {
 	}
 }
 
-// Explain returns the time-out in place of err if it is what ended the attempt.
+// Explain returns the TimeoutError if a timeout ended the attempt, and err
+// otherwise.
 func (c *Context) Explain(err error) error {
 	var timeout *TimeoutError
 	if errors.As(context.Cause(c.Context), &timeout) {
@@ -141,9 +141,9 @@ func (c *Context) Explain(err error) error {
 	return err
 }
 
-// Bind makes the response's body end the context. The end of what is read of a
-// body that can be written to, such as a 101's, is not the end of that body:
-// only Close is.
+// Bind makes the end or the Close of the response's body end the context. For a
+// body that can be written to, such as a 101's, only Close does: the peer may
+// have sent everything while the caller has not.
 func (c *Context) Bind(resp *http.Response) {
 	body := resp.Body
 	if body == nil || body == http.NoBody {
@@ -165,7 +165,7 @@ func (c *Context) Bind(resp *http.Response) {
 	resp.Body = &c.body
 }
 
-// A boundBody is the body of a response whose attempt has a context of its own.
+// A boundBody is a response body that ends the context of its attempt.
 type boundBody struct {
 	src io.ReadCloser
 	ctx *Context

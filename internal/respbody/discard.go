@@ -23,14 +23,14 @@ type Discarded struct {
 	close func() error
 	end   func()        // ends the attempt's context; may be nil
 	done  chan struct{} // closed when the body is closed
-	hurry chan struct{} // closed when there is no time left to read the rest
+	hurry chan struct{} // closed when the rest must no longer be read
 	busy  bool          // a Read is in progress that Close does not end
 }
 
-// Discard closes the body of a response that nobody reads. If reuse is set, it
-// first reads up to 64 KiB of the body, so that the connection can be used
-// again. If not, it first calls end, which ends the attempt's context, unless
-// end is nil.
+// Discard closes the body of a response that nobody reads. If reuse is true, it
+// first reads up to 64 KiB of the body, so that the connection can be reused.
+// Otherwise it first calls end, unless that is nil, which ends the attempt's
+// context.
 //
 // Discard returns nil if the body is closed. Otherwise it continues in the
 // background, and waits there for a Read in progress, for the rest of the body
@@ -71,15 +71,15 @@ func Discard(resp *http.Response, reuse bool, end func()) *Discarded {
 	return d
 }
 
-// Close discards the body of a response that no retry replaces. It waits for
-// the Close of the body for a short time only.
+// Close discards the body of a response that the caller never sees. It waits
+// only a short time for the Close of the body.
 func Close(resp *http.Response, end func()) {
 	if d := Discard(resp, false, end); d != nil && !d.busy {
 		d.wait(context.Background(), closeWait)
 	}
 }
 
-// source returns what was not read ahead of the body.
+// source returns the reader of what was not read ahead.
 func (d *Discarded) source() io.ReadCloser {
 	if ahead := Of(d.body); ahead != nil {
 		return ahead.src
