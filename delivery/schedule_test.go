@@ -187,45 +187,6 @@ func TestJitterKeepsTheLength(t *testing.T) {
 	}
 }
 
-// The limits of a policy are those of its delays with jitter too.
-func TestJitterKeepsTheLimits(t *testing.T) {
-	for name, tt := range map[string]struct {
-		policy string
-		spread bool
-	}{
-		"3,600 s":              {`"minDelayTarget":20,"maxDelayTarget":52,"numRetries":100,"backoffFunction":"linear"`, true},
-		"nearly 3,600 s":       {`"minDelayTarget":10,"maxDelayTarget":60,"numRetries":100`, true},
-		"minDelayTarget alone": {`"minDelayTarget":36,"maxDelayTarget":60,"numRetries":100,"numMinDelayRetries":100`, false},
-		"an hour at once":      {`"minDelayTarget":1,"maxDelayTarget":3600,"numRetries":1,"numMaxDelayRetries":1`, true},
-		"short": {`"minDelayTarget":1,"maxDelayTarget":60,"numRetries":50,"numNoDelayRetries":3,` +
-			`"numMaxDelayRetries":30`, true},
-		"geometric":            {`"minDelayTarget":1,"maxDelayTarget":300,"numRetries":60,"backoffFunction":"geometric"`, true},
-		"targets that are one": {`"minDelayTarget":20,"maxDelayTarget":20,"numRetries":3`, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := parse(t, `{"healthyRetryPolicy":{`+tt.policy+`}}`).schedule()
-			spread := false
-			for _, random := range []float64{0, 0.5, math.Nextafter(1, 0)} {
-				var sum time.Duration
-				for n := range s.retries() {
-					delay, got := s.delay(n), s.jittered(n, random)
-					if delay > 0 && (got < s.lo || got > s.hi) || (got-delay).Abs() > delay/10+1 {
-						t.Errorf("a delay of %v became %v, want a tenth at most and %v to %v", delay, got, s.lo, s.hi)
-					}
-					spread = spread || got != delay
-					sum += got
-				}
-				if sum > maxTotal {
-					t.Errorf("all delays are %v without jitter and %v with %v of it", s.total(), sum, random)
-				}
-			}
-			if spread != tt.spread {
-				t.Errorf("there is jitter: %v, want %v", spread, tt.spread)
-			}
-		})
-	}
-}
-
 // The limits hold for any policy that is valid, to the nanosecond.
 func TestJitterKeepsTheLimitsOfAnyPolicy(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
@@ -268,15 +229,6 @@ func TestJittered(t *testing.T) {
 	} {
 		if got := s.jittered(49, random); (got - want).Abs() > time.Microsecond {
 			t.Errorf("600 s became %v at %v, want %v", got, random, want)
-		}
-	}
-}
-
-func BenchmarkDelays(b *testing.B) {
-	p := AWSManaged()
-	b.ReportAllocs()
-	for b.Loop() {
-		for range p.Delays() {
 		}
 	}
 }

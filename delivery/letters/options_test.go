@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"example.com/awsretry/internal/httpfake"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -21,8 +22,8 @@ func TestRedriveRefusals(t *testing.T) {
 		want    string
 	}{
 		{"no RoundTripper", nil, RedriveOptions{}, "letters: Redrive: rt is nil"},
-		{"a negative Limit", roundTripper(nil), RedriveOptions{Limit: -1}, "letters: RedriveOptions.Limit is -1"},
-		{"a negative MaxFailures", roundTripper(nil), RedriveOptions{MaxFailures: -1},
+		{"a negative Limit", httpfake.Base(nil), RedriveOptions{Limit: -1}, "letters: RedriveOptions.Limit is -1"},
+		{"a negative MaxFailures", httpfake.Base(nil), RedriveOptions{MaxFailures: -1},
 			"letters: RedriveOptions.MaxFailures is -1"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -34,7 +35,7 @@ func TestRedriveRefusals(t *testing.T) {
 	}
 	t.Run("a missing folder", func(t *testing.T) {
 		missing := filepath.Join(t.TempDir(), "missing")
-		done, err := (&Dir{Path: missing}).Redrive(t.Context(), roundTripper(nil), RedriveOptions{})
+		done, err := (&Dir{Path: missing}).Redrive(t.Context(), httpfake.Base(nil), RedriveOptions{})
 		if done != (Counts{}) || err != nil {
 			t.Errorf("got %+v, %v", done, err)
 		}
@@ -46,7 +47,7 @@ func TestRedriveRefusals(t *testing.T) {
 		dir := t.TempDir()
 		write(t, dir, "file", "hello")
 		folder := &Dir{Path: filepath.Join(dir, "file")}
-		if _, err := folder.Redrive(t.Context(), roundTripper(nil), RedriveOptions{}); err == nil {
+		if _, err := folder.Redrive(t.Context(), httpfake.Base(nil), RedriveOptions{}); err == nil {
 			t.Error("no error")
 		}
 	})
@@ -54,7 +55,7 @@ func TestRedriveRefusals(t *testing.T) {
 		dir := t.TempDir()
 		fill(t, dir, "1")
 		t.Chdir(dir) // the current folder is not meant
-		done, err := new(Dir).Redrive(t.Context(), roundTripper(nil), RedriveOptions{})
+		done, err := new(Dir).Redrive(t.Context(), httpfake.Base(nil), RedriveOptions{})
 		if err == nil || err.Error() != `letters: Dir.Path is ""; it must be the path of a folder` {
 			t.Errorf("got %v", err)
 		}
@@ -63,7 +64,7 @@ func TestRedriveRefusals(t *testing.T) {
 		}
 	})
 	t.Run("an empty folder", func(t *testing.T) {
-		done, err := (&Dir{Path: t.TempDir()}).Redrive(t.Context(), roundTripper(nil), RedriveOptions{})
+		done, err := (&Dir{Path: t.TempDir()}).Redrive(t.Context(), httpfake.Base(nil), RedriveOptions{})
 		if done != (Counts{}) || err != nil {
 			t.Errorf("got %+v, %v", done, err)
 		}
@@ -74,7 +75,7 @@ func TestRedriveRefusals(t *testing.T) {
 // letter has the status that is its body.
 func seen(t *testing.T, dir string, options RedriveOptions) (results []string, done Counts, err error) {
 	t.Helper()
-	rt := roundTripper(func(req *http.Request) (*http.Response, error) {
+	rt := httpfake.Base(func(req *http.Request) (*http.Response, error) {
 		s, err := receive(req)
 		if err != nil {
 			return nil, err
@@ -164,7 +165,7 @@ func TestDryRunChangesNothing(t *testing.T) {
 	old := time.Now().Add(-2 * tempAge)
 	os.Chtimes(filepath.Join(dir, "old.letter.tmp"), old, old)
 	var dry Counts
-	outer, err := (&Dir{Path: dir}).Redrive(t.Context(), roundTripper(func(req *http.Request) (*http.Response, error) {
+	outer, err := (&Dir{Path: dir}).Redrive(t.Context(), httpfake.Base(func(req *http.Request) (*http.Response, error) {
 		var err error
 		if dry, err = (&Dir{Path: dir}).Redrive(t.Context(), nil, RedriveOptions{DryRun: true}); err != nil {
 			t.Error(err)
