@@ -118,14 +118,15 @@ func halfRead(req *http.Request) (*http.Response, error) {
 func collect(t *testing.T, dir string) map[string]int {
 	t.Helper()
 	got := map[string]int{}
-	_, err := (&letters.Dir{Path: dir}).Redrive(t.Context(), httpfake.Base(func(req *http.Request) (*http.Response, error) {
+	count := httpfake.Base(func(req *http.Request) (*http.Response, error) {
 		s, err := receive(req)
 		if err != nil {
 			return nil, err
 		}
 		got[s.Body]++
 		return respond(200, req), nil
-	}), letters.RedriveOptions{})
+	})
+	_, err := (&letters.Dir{Path: dir}).Redrive(t.Context(), count, letters.RedriveOptions{})
 	if err != nil {
 		t.Error(err)
 	}

@@ -95,42 +95,29 @@ func TestDelaysTakeNoMemory(t *testing.T) {
 }
 
 // An invalid policy does not lead to an overflow, a NaN or a negative delay
-// either.
+// either, with the other phases and without.
 func TestInvalidPoliciesYieldSaneDelays(t *testing.T) {
 	numbers := []int{math.MinInt, -1, 0, 1, 2, 3, 2000, math.MaxInt}
-	for _, function := range []BackoffFunction{Arithmetic, Exponential, Geometric, Linear, "other"} {
-		t.Run(string(function), func(t *testing.T) {
-			for _, n := range numbers {
-				for _, lo := range numbers {
-					for _, hi := range numbers {
-						checkDelays(t, function, n, lo, hi)
-					}
-				}
-			}
-		})
-	}
-}
-
-// checkDelays checks n retries from lo to hi, with the other phases and
-// without.
-func checkDelays(t *testing.T, function BackoffFunction, n, lo, hi int) {
-	t.Helper()
-	p := &Policy{HealthyRetryPolicy: &RetryPolicy{
-		NumRetries: &n, MinDelayTarget: &lo, MaxDelayTarget: &hi,
-		NumNoDelayRetries: &lo, NumMaxDelayRetries: &hi, BackoffFunction: function,
-	}}
-	s := p.schedule()
-	if s.retries() != max(n, 0) {
-		t.Fatalf("%d retries of %d", s.retries(), n)
-	}
-	delays := first(p, 10)
-	if n > 0 {
-		backoff := schedule{backoff: n, lo: seconds(lo), hi: seconds(hi), function: function}
-		delays = append(delays, s.delay(n/2), s.delay(n-1), backoff.delay(0), backoff.delay(n/2), backoff.delay(n-1))
-	}
-	for _, d := range delays {
-		if d < 0 {
-			t.Fatalf("%d retries from %d to %d s: a delay of %v", n, lo, hi, d)
+	random := rand.New(rand.NewPCG(1, 2))
+	any := func() int { return numbers[random.IntN(len(numbers))] }
+	for range 5000 {
+		n, lo, hi := any(), any(), any()
+		function := []BackoffFunction{Arithmetic, Exponential, Geometric, Linear, "other"}[random.IntN(5)]
+		p := &Policy{HealthyRetryPolicy: &RetryPolicy{
+			NumRetries: &n, MinDelayTarget: &lo, MaxDelayTarget: &hi,
+			NumNoDelayRetries: &lo, NumMaxDelayRetries: &hi, BackoffFunction: function,
+		}}
+		s := p.schedule()
+		if s.retries() != max(n, 0) {
+			t.Fatalf("%d retries of %d", s.retries(), n)
+		}
+		delays := first(p, 10)
+		if n > 0 {
+			backoff := schedule{backoff: n, lo: seconds(lo), hi: seconds(hi), function: function}
+			delays = append(delays, s.delay(n/2), s.delay(n-1), backoff.delay(0), backoff.delay(n/2), backoff.delay(n-1))
+		}
+		if slices.Min(append(delays, 0)) < 0 {
+			t.Fatalf("%s: %d retries from %d to %d s: delays of %v", function, n, lo, hi, delays)
 		}
 	}
 }

@@ -15,60 +15,38 @@ import (
 )
 
 func TestRedriveRefusals(t *testing.T) {
+	dir := t.TempDir()
+	file, empty, missing := filepath.Join(dir, "file"), filepath.Join(dir, "empty"), filepath.Join(dir, "missing")
+	write(t, dir, "file", "hello")
+	if err := os.Mkdir(empty, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(dir) // which is not meant by a folder without a name
+	none := httpfake.Base(nil)
 	for _, tt := range []struct {
-		name    string
-		rt      http.RoundTripper
-		options RedriveOptions
-		want    string
+		name, dir string
+		rt        http.RoundTripper
+		options   RedriveOptions
+		want      string // "": nothing to do
 	}{
-		{"no RoundTripper", nil, RedriveOptions{}, "letters: Redrive: rt is nil"},
-		{"a negative Limit", httpfake.Base(nil), RedriveOptions{Limit: -1}, "letters: RedriveOptions.Limit is -1"},
-		{"a negative MaxFailures", httpfake.Base(nil), RedriveOptions{MaxFailures: -1},
-			"letters: RedriveOptions.MaxFailures is -1"},
+		{"no RoundTripper", empty, nil, RedriveOptions{}, "letters: Redrive: rt is nil"},
+		{"a negative Limit", empty, none, RedriveOptions{Limit: -1}, "letters: RedriveOptions.Limit is -1"},
+		{"a negative MaxFailures", empty, none, RedriveOptions{MaxFailures: -1}, "letters: RedriveOptions.MaxFailures is -1"},
+		{"a folder without a name", "", none, RedriveOptions{}, `letters: Dir.Path is ""; it must be the path of a folder`},
+		{"a folder that is a file", file, none, RedriveOptions{}, "letters: Redrive: "},
+		{"a missing folder", missing, none, RedriveOptions{}, ""},
+		{"an empty folder", empty, none, RedriveOptions{}, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := (&Dir{Path: t.TempDir()}).Redrive(t.Context(), tt.rt, tt.options)
-			if err == nil || !strings.HasPrefix(err.Error(), tt.want) {
-				t.Errorf("got %v", err)
+			done, err := (&Dir{Path: tt.dir}).Redrive(t.Context(), tt.rt, tt.options)
+			if done != (Counts{}) || (err == nil) != (tt.want == "") || err != nil && !strings.HasPrefix(err.Error(), tt.want) {
+				t.Errorf("got %+v, %v", done, err)
+			}
+			if left := entries(t, dir); len(left) != 2 {
+				t.Errorf("%q is there", left)
 			}
 		})
 	}
-	t.Run("a missing folder", func(t *testing.T) {
-		missing := filepath.Join(t.TempDir(), "missing")
-		done, err := (&Dir{Path: missing}).Redrive(t.Context(), httpfake.Base(nil), RedriveOptions{})
-		if done != (Counts{}) || err != nil {
-			t.Errorf("got %+v, %v", done, err)
-		}
-		if _, err := os.Stat(missing); !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("it is there: %v", err)
-		}
-	})
-	t.Run("a folder that is a file", func(t *testing.T) {
-		dir := t.TempDir()
-		write(t, dir, "file", "hello")
-		folder := &Dir{Path: filepath.Join(dir, "file")}
-		if _, err := folder.Redrive(t.Context(), httpfake.Base(nil), RedriveOptions{}); err == nil {
-			t.Error("no error")
-		}
-	})
-	t.Run("a folder without a name", func(t *testing.T) {
-		dir := t.TempDir()
-		fill(t, dir, "1")
-		t.Chdir(dir) // the current folder is not meant
-		done, err := new(Dir).Redrive(t.Context(), httpfake.Base(nil), RedriveOptions{})
-		if err == nil || err.Error() != `letters: Dir.Path is ""; it must be the path of a folder` {
-			t.Errorf("got %v", err)
-		}
-		if done != (Counts{}) || len(entries(t, dir)) != 1 {
-			t.Errorf("got %+v, and %d letters are left", done, len(entries(t, dir)))
-		}
-	})
-	t.Run("an empty folder", func(t *testing.T) {
-		done, err := (&Dir{Path: t.TempDir()}).Redrive(t.Context(), httpfake.Base(nil), RedriveOptions{})
-		if done != (Counts{}) || err != nil {
-			t.Errorf("got %+v, %v", done, err)
-		}
-	})
 }
 
 // seen redrives dir and returns what Observe was called with. The response to a
