@@ -117,7 +117,7 @@ func TestInvalidTopicPolicies(t *testing.T) {
 		`{"http":{"disableSubscriptionOverrides":"true"}}`: {`disableSubscriptionOverrides is "true"`, "true or false"},
 		`{"http":{"disableSubscriptionOverrides":null}}`:   {`disableSubscriptionOverrides is null`, "true or false"},
 
-		inTopic("HealthyRetry", `"numRetries":101`):           {"http.defaultHealthyRetryPolicy.numRetries is 101", "0 to 100"},
+		inTopic("HealthyRetry", `"numRetries":101`):           {"http.defaultHealthyRetryPolicy.numRetries is 101"},
 		inTopic("Throttle", `"maxReceivesPerSecond":0`):       {"http.defaultThrottlePolicy.maxReceivesPerSecond is 0"},
 		inTopic("Request", `"headerContentType":["a","b"]`):   {"http.defaultRequestPolicy.headerContentType is an array"},
 		inTopic("Request", `"headerContentType":"image/png"`): {`is "image/png"`, "application/json, text/plain"},
