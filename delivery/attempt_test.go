@@ -11,20 +11,12 @@ import (
 	"time"
 
 	"example.com/awsretry"
+	"example.com/awsretry/internal/httpfake"
 )
 
 // fourPhases has a retry in each phase.
 const fourPhases = `{"healthyRetryPolicy": {"numRetries": 4, "numNoDelayRetries": 1, "numMinDelayRetries": 1,
 	"numMaxDelayRetries": 1, "minDelayTarget": 2, "maxDelayTarget": 8}}`
-
-func mustParse(t *testing.T, text string) *Policy {
-	t.Helper()
-	policy, err := Parse([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return policy
-}
 
 func TestAttempt(t *testing.T) {
 	for _, tt := range []struct {
@@ -49,7 +41,7 @@ func TestAttempt(t *testing.T) {
 			end := responding(tt.status)
 			var seen []awsretry.Attempt
 			tr := &Transport{
-				Policy: mustParse(t, fourPhases), Base: end, Jitter: awsretry.NoJitter,
+				Policy: parse(t, fourPhases), Base: end, Jitter: awsretry.NoJitter,
 				Observe: func(a awsretry.Attempt) { seen = append(seen, a) },
 				DeadLetter: func(context.Context, DeadLetter) error {
 					t.Error("DeadLetter was called")
@@ -79,7 +71,7 @@ func TestAttempt(t *testing.T) {
 // The attempts of a job queue come at the times at which RoundTrip makes them.
 func TestAttemptsAreThoseOfRoundTrip(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		policy := mustParse(t, fourPhases)
+		policy := parse(t, fourPhases)
 		whole := responding(503)
 		tr := &Transport{Policy: policy, Base: whole, Jitter: awsretry.NoJitter}
 		if _, err := send(t, tr, post(t, "http://endpoint.test/", "hello")); err != nil {
@@ -102,25 +94,6 @@ func TestAttemptsAreThoseOfRoundTrip(t *testing.T) {
 			t.Errorf("header %v, RoundTrip's %v", a, b)
 		}
 	})
-}
-
-func TestAttemptOfFixedPolicies(t *testing.T) {
-	for _, tt := range []struct {
-		name    string
-		policy  *Policy
-		retries int
-	}{{"AWSManaged", AWSManaged(), 100_015}, {"CustomerManaged", CustomerManaged(), 50}} {
-		run(t, tt.name, func(t *testing.T) {
-			tr := &Transport{Policy: tt.policy, Base: responding(503)}
-			for number, stop := range map[int]awsretry.Stop{tt.retries: "", tt.retries + 1: awsretry.StopMaxAttempts} {
-				got := tr.Attempt(post(t, "http://endpoint.test/", "hello"), number)
-				got.Response.Body.Close()
-				if got.Stop != stop {
-					t.Errorf("attempt %d: stop %q, want %q", number, got.Stop, stop)
-				}
-			}
-		})
-	}
 }
 
 func TestAttemptThatIsNotMade(t *testing.T) {
@@ -150,7 +123,7 @@ func TestAttemptThatIsNotMade(t *testing.T) {
 			end := responding(200)
 			tr := &Transport{Base: end}
 			req := post(t, "http://endpoint.test/", "hello")
-			body := &countedBody{Reader: strings.NewReader("hello")}
+			body := httpfake.NewBody(strings.NewReader("hello"))
 			req.Body = body
 			if tt.change != nil {
 				req = tt.change(tr, req)
@@ -159,23 +132,9 @@ func TestAttemptThatIsNotMade(t *testing.T) {
 			if got.Stop != tt.stop || got.Err == nil || !strings.Contains(got.Err.Error(), tt.text) {
 				t.Errorf("stop %q, error %v", got.Stop, got.Err)
 			}
-			if len(end.got) != 0 || body.closed.Load() != 1 {
-				t.Errorf("%d requests were sent, the body was closed %d times", len(end.got), body.closed.Load())
+			if len(end.got) != 0 || body.Closes() != 1 {
+				t.Errorf("%d requests were sent, the body was closed %d times", len(end.got), body.Closes())
 			}
 		})
 	}
-}
-
-func TestAttemptTimesOut(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		tr := &Transport{Base: roundTripper(func(req *http.Request) (*http.Response, error) {
-			<-req.Context().Done()
-			return nil, context.Cause(req.Context())
-		})}
-		start := time.Now()
-		got := tr.Attempt(post(t, "http://endpoint.test/", "hello"), 1)
-		if took := time.Since(start); took != 15*time.Second || got.Class != awsretry.Timeout || got.Stop != "" {
-			t.Errorf("after %v: class %v, stop %q, error %v", took, got.Class, got.Stop, got.Err)
-		}
-	})
 }

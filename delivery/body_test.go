@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"example.com/awsretry/delivery/letters"
+	"example.com/awsretry/internal/httpfake"
 )
 
 // A countedFile is a file that counts how often it is closed.
@@ -35,21 +36,21 @@ func (f *countedFile) Close() error {
 var bodyKinds = map[string]func(t *testing.T, text string) (req *http.Request, closed func() int){
 	"GetBody": func(t *testing.T, text string) (*http.Request, func() int) {
 		req := post(t, "http://a.example/", text)
-		body := &countedBody{Reader: req.Body}
+		body := httpfake.NewBody(req.Body)
 		req.Body = body
-		return req, func() int { return int(body.closed.Load()) }
+		return req, func() int { return int(body.Closes()) }
 	},
 	"stream": func(t *testing.T, text string) (*http.Request, func() int) {
 		req := post(t, "http://a.example/", "")
-		body := &countedBody{Reader: iotest.HalfReader(strings.NewReader(text))}
+		body := httpfake.NewBody(iotest.HalfReader(strings.NewReader(text)))
 		req.Body, req.GetBody, req.ContentLength = body, nil, -1
-		return req, func() int { return int(body.closed.Load()) }
+		return req, func() int { return int(body.Closes()) }
 	},
 	"stream with a length": func(t *testing.T, text string) (*http.Request, func() int) {
 		req := post(t, "http://a.example/", text)
-		body := &countedBody{Reader: iotest.DataErrReader(strings.NewReader(text))}
+		body := httpfake.NewBody(iotest.DataErrReader(strings.NewReader(text)))
 		req.Body, req.GetBody = body, nil
-		return req, func() int { return int(body.closed.Load()) }
+		return req, func() int { return int(body.Closes()) }
 	},
 	"file": func(t *testing.T, text string) (*http.Request, func() int) {
 		name := filepath.Join(t.TempDir(), "body")
@@ -78,11 +79,11 @@ var bodyKinds = map[string]func(t *testing.T, text string) (req *http.Request, c
 func TestBodyFromGetBodyIsClosed(t *testing.T) {
 	for name, closes := range map[string]bool{"left open": false, "closed": true} {
 		run(t, name, func(t *testing.T) {
-			var bodies []*countedBody
+			var bodies []*httpfake.Body
 			req := post(t, "http://a.example/", "")
 			req.Body, req.ContentLength = io.NopCloser(oneWay("x")), 1
 			req.GetBody = func() (io.ReadCloser, error) {
-				bodies = append(bodies, &countedBody{Reader: strings.NewReader("x")})
+				bodies = append(bodies, httpfake.NewBody(strings.NewReader("x")))
 				return bodies[len(bodies)-1], nil
 			}
 			send(t, &Transport{Base: responding(404), DeadLetter: func(_ context.Context, dead DeadLetter) error {
@@ -91,8 +92,8 @@ func TestBodyFromGetBodyIsClosed(t *testing.T) {
 				}
 				return nil
 			}}, req)
-			if len(bodies) != 1 || bodies[0].closed.Load() != 1 {
-				t.Errorf("%d bodies, the first closed %d times", len(bodies), bodies[0].closed.Load())
+			if len(bodies) != 1 || bodies[0].Closes() != 1 {
+				t.Errorf("%d bodies, the first closed %d times", len(bodies), bodies[0].Closes())
 			}
 		})
 	}
@@ -149,10 +150,10 @@ func TestLostBodies(t *testing.T) {
 		{"too long, as its length says", fixed(halfRead), func(req *http.Request) {
 			req.Body, req.ContentLength = io.NopCloser(oneWay(strings.Repeat("x", maxKept+1))), maxKept+1
 		}, nil},
-		{"its reader failed", always(503), body(oneWay("he"), failing{broken}), broken},
+		{"its reader failed", always(503), body(oneWay("he"), iotest.ErrReader(broken)), broken},
 		{"its reader failed once", fixed(failsWithBody),
 			body(oneWay("he"), &failingOnce{err: broken}, oneWay("llo")), broken},
-		{"its reader fails in the rest", fixed(halfRead), body(oneWay("he"), failing{broken}), broken},
+		{"its reader fails in the rest", fixed(halfRead), body(oneWay("he"), iotest.ErrReader(broken)), broken},
 		{"its GetBody fails", always(404), getBody(nil, broken), broken},
 		{"its GetBody returns nothing", always(404), getBody(nil, nil), nil},
 		{"its reader hangs", fixed(hangingUp), hangs, nil},
@@ -200,18 +201,18 @@ func TestUnreadStreamsAreHandedOverWhole(t *testing.T) {
 	for name, length := range map[string]int64{"of unknown length": -1, "of known length": size} {
 		run(t, name, func(t *testing.T) {
 			req := post(t, "http://a.example/", "")
-			body := &countedBody{Reader: io.LimitReader(zeros{}, size)}
+			body := httpfake.NewBody(io.LimitReader(httpfake.Zeros, size))
 			req.Body, req.GetBody, req.ContentLength = body, nil, length
 			var got int64
 			tr := &Transport{
-				Base: roundTripper(unread),
+				Base: httpfake.Base(unread),
 				DeadLetter: func(_ context.Context, dead DeadLetter) (err error) {
 					got, err = io.Copy(io.Discard, dead.Request.Body)
 					return err
 				},
 			}
-			if _, err := tr.RoundTrip(req); !errors.Is(err, errRefused) || got != size || body.closed.Load() != 1 {
-				t.Errorf("%d bytes, %v, closed %d times", got, err, body.closed.Load())
+			if _, err := tr.RoundTrip(req); !errors.Is(err, errRefused) || got != size || body.Closes() != 1 {
+				t.Errorf("%d bytes, %v, closed %d times", got, err, body.Closes())
 			}
 		})
 	}
@@ -235,8 +236,8 @@ func TestWhoHasTheRestOfAStream(t *testing.T) {
 	} {
 		run(t, tt.name, func(t *testing.T) {
 			upload := make(chan error, 1)
-			response := &countedBody{Reader: strings.NewReader(strings.Repeat("x", tt.response))}
-			tr := &Transport{Base: roundTripper(func(req *http.Request) (*http.Response, error) {
+			response := httpfake.NewBody(strings.NewReader(strings.Repeat("x", tt.response)))
+			tr := &Transport{Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
 				io.CopyN(io.Discard, req.Body, 2)
 				if tt.closes {
 					req.Body.Close()
@@ -267,9 +268,9 @@ func TestWhoHasTheRestOfAStream(t *testing.T) {
 			if resp != nil {
 				resp.Body.Close()
 			}
-			if (err == nil) != tt.ours || response.closed.Load() != 1 || closed() != 1 {
+			if (err == nil) != tt.ours || response.Closes() != 1 || closed() != 1 {
 				t.Errorf("got %v; the response was closed %d times, the body %d times",
-					err, response.closed.Load(), closed())
+					err, response.Closes(), closed())
 			}
 		})
 	}
@@ -280,7 +281,7 @@ func TestDeliveredStreamIsSentToItsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const text = "the request's body"
 		upload := make(chan string, 1)
-		tr := &Transport{DeadLetter: readIt, Base: roundTripper(func(req *http.Request) (*http.Response, error) {
+		tr := &Transport{DeadLetter: readIt, Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
 			go func() {
 				time.Sleep(time.Second)
 				got, _ := receive(req)
@@ -319,11 +320,11 @@ func TestStreamIsKeptOnce(t *testing.T) {
 	} {
 		run(t, tt.name, func(t *testing.T) {
 			req := post(t, "http://a.example/", "")
-			req.Body, req.GetBody, req.ContentLength = io.NopCloser(io.LimitReader(zeros{}, tt.size)), nil, -1
+			req.Body, req.GetBody, req.ContentLength = io.NopCloser(io.LimitReader(httpfake.Zeros, tt.size)), nil, -1
 			before, kept := heap(), int64(0)
 			measure := func() { kept = max(kept, heap()-before) }
 			tr := &Transport{
-				Base: roundTripper(func(req *http.Request) (*http.Response, error) {
+				Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
 					io.CopyN(io.Discard, req.Body, maxKept)
 					measure()
 					io.Copy(io.Discard, req.Body)
@@ -388,7 +389,7 @@ func TestDeadLetterOfABodyThatRewinds(t *testing.T) {
 			req.Body, req.GetBody, req.ContentLength = body, body.getBody, int64(len(text))
 			tr := &Transport{
 				Policy: testPolicy(t, `"numRetries":1,"minDelayTarget":1,"maxDelayTarget":1`),
-				Base: roundTripper(func(req *http.Request) (*http.Response, error) {
+				Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
 					go receive(req)
 					time.Sleep(2500 * time.Millisecond)
 					if closes {

@@ -12,6 +12,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/iotest"
+
+	"example.com/awsretry/internal/httpfake"
 )
 
 func TestStatusesThatAreRetried(t *testing.T) {
@@ -57,7 +60,7 @@ func TestErrorsThatAreRetried(t *testing.T) {
 	} {
 		run(t, tt.name, func(t *testing.T) {
 			attempts := 0
-			tr := &Transport{Base: roundTripper(func(req *http.Request) (*http.Response, error) {
+			tr := &Transport{Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
 				attempts++
 				receive(req)
 				return nil, tt.err
@@ -71,7 +74,7 @@ func TestErrorsThatAreRetried(t *testing.T) {
 	run(t, "the body's own reader", func(t *testing.T) {
 		end, broken := responding(200), errors.New("disk error")
 		req := post(t, "http://a.example/", "x")
-		req.Body, req.GetBody = io.NopCloser(io.MultiReader(strings.NewReader("x"), failing{broken})), nil
+		req.Body, req.GetBody = io.NopCloser(io.MultiReader(strings.NewReader("x"), iotest.ErrReader(broken))), nil
 		if _, err := (&Transport{Base: end}).RoundTrip(req); !errors.Is(err, broken) || len(end.asked) != 1 {
 			t.Errorf("%d attempts, got %v", len(end.asked), err)
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"example.com/awsretry"
+	"example.com/awsretry/internal/httpfake"
 )
 
 var errWentHome = errors.New("the user went home")
@@ -115,7 +116,7 @@ func always(statuses ...int) func() http.RoundTripper {
 	return func() http.RoundTripper { return responding(statuses...) }
 }
 
-func fixed(base roundTripper) func() http.RoundTripper {
+func fixed(base httpfake.Base) func() http.RoundTripper {
 	return func() http.RoundTripper { return base }
 }
 
@@ -172,9 +173,9 @@ func TestWhatComesAfterA2xxIsNotADeadLetter(t *testing.T) {
 	for name, tr := range map[string]*Transport{
 		"Observe panics": {Base: responding(200), Observe: func(awsretry.Attempt) { panic("boom") }},
 		"the caller gives up while the response is read": {
-			Base: roundTripper(func(req *http.Request) (*http.Response, error) {
+			Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
 				resp := respond(200, req)
-				resp.Body, resp.ContentLength = io.NopCloser(untilDone{req.Context()}), -1
+				resp.Body, resp.ContentLength = io.NopCloser(httpfake.UntilDone(req.Context())), -1
 				return resp, nil
 			}),
 		},
@@ -204,7 +205,7 @@ func TestOtherDeliveriesOfBaseDoNotCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		journal, letters := &Transport{Base: responding(200)}, 0
 		tr := &Transport{
-			Base: roundTripper(func(req *http.Request) (*http.Response, error) {
+			Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
 				send(t, journal, post(t, "http://journal.example/", "x").WithContext(req.Context()))
 				return respond(404, req), nil
 			}),
@@ -259,8 +260,8 @@ func TestDeadLetterThatFails(t *testing.T) {
 				t.Errorf("got %v", err)
 			}
 			for n, body := range end.bodies {
-				if body.closed.Load() != 1 {
-					t.Errorf("response %d was closed %d times", n, body.closed.Load())
+				if body.Closes() != 1 {
+					t.Errorf("response %d was closed %d times", n, body.Closes())
 				}
 			}
 		})

@@ -7,37 +7,25 @@ import (
 	"net/http"
 	"runtime"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"example.com/awsretry"
 	"example.com/awsretry/delivery/letters"
+	"example.com/awsretry/internal/httpfake"
 )
-
-// recovered calls f on a goroutine of its own and returns what it panics with,
-// nil also if f ends the goroutine.
-func recovered(f func()) (value any) {
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		defer func() { value = recover() }()
-		f()
-	})
-	wg.Wait()
-	return value
-}
 
 func TestDeadLetterThatPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		end := responding(404)
 		tr := &Transport{Base: end, DeadLetter: func(context.Context, DeadLetter) error { panic("boom") }}
 		req, closed := bodyKinds["stream"](t, "x")
-		if p := recovered(func() { tr.RoundTrip(req) }); p != "boom" {
+		if p := httpfake.Recovered(func() { tr.RoundTrip(req) }); p != "boom" {
 			t.Errorf("recovered %v", p)
 		}
-		if end.bodies[0].closed.Load() != 1 || closed() != 1 {
-			t.Errorf("the response was closed %d times, the body %d times", end.bodies[0].closed.Load(), closed())
+		if end.bodies[0].Closes() != 1 || closed() != 1 {
+			t.Errorf("the response was closed %d times, the body %d times", end.bodies[0].Closes(), closed())
 		}
 	})
 }
@@ -97,7 +85,7 @@ func TestPanicsLeaveDeadLetters(t *testing.T) {
 					tt.hook(tr)
 				}
 				req, closed := newRequest(t, text)
-				if p := recovered(func() { tr.RoundTrip(req) }); p != tt.value {
+				if p := httpfake.Recovered(func() { tr.RoundTrip(req) }); p != tt.value {
 					t.Errorf("recovered %v", p)
 				}
 				if letters != 1 {
@@ -110,8 +98,8 @@ func TestPanicsLeaveDeadLetters(t *testing.T) {
 				}
 				if end, ok := tr.Base.(*endpoint); ok {
 					for n, body := range end.bodies {
-						if body.closed.Load() != 1 {
-							t.Errorf("response %d was closed %d times", n, body.closed.Load())
+						if body.Closes() != 1 {
+							t.Errorf("response %d was closed %d times", n, body.Closes())
 						}
 					}
 				}
@@ -141,16 +129,16 @@ func TestPanicOfTheBody(t *testing.T) {
 			responding(200),
 			io.MultiReader(strings.NewReader("hel"), &panickingReader{once: true}, strings.NewReader("lo")),
 		},
-		"DeadLetter reads it": {roundTripper(unread), &panickingReader{}},
+		"DeadLetter reads it": {httpfake.Base(unread), &panickingReader{}},
 	} {
 		run(t, name, func(t *testing.T) {
 			dir := t.TempDir()
-			body := &countedBody{Reader: tt.body}
+			body := httpfake.NewBody(tt.body)
 			req := post(t, "http://a.example/", "")
 			req.Body, req.GetBody, req.ContentLength = body, nil, -1
 			tr := &Transport{Base: tt.base, DeadLetter: (&letters.Dir{Path: dir}).Put}
-			if p := recovered(func() { tr.RoundTrip(req) }); p != "boom" || body.closed.Load() != 1 {
-				t.Errorf("recovered %v; the body was closed %d times", p, body.closed.Load())
+			if p := httpfake.Recovered(func() { tr.RoundTrip(req) }); p != "boom" || body.Closes() != 1 {
+				t.Errorf("recovered %v; the body was closed %d times", p, body.Closes())
 			}
 			if left := entries(t, dir); len(left) > 0 {
 				t.Errorf("%q is left", left)
@@ -161,17 +149,18 @@ func TestPanicOfTheBody(t *testing.T) {
 
 // A body that panics when it is asked for its size is closed all the same.
 func TestPanicOfTheBodysSize(t *testing.T) {
-	body := &unknowable{countedBody{Reader: strings.NewReader("x")}}
+	body := &unknowable{httpfake.NewBody(strings.NewReader("x"))}
 	req := post(t, "http://a.example/", "x")
 	req.Body, req.GetBody = body, nil
 	tr := &Transport{Base: responding(404), DeadLetter: func(context.Context, DeadLetter) error { return nil }}
-	if p := recovered(func() { tr.RoundTrip(req) }); p != "boom" || body.closed.Load() != 1 {
-		t.Errorf("recovered %v; the body was closed %d times", p, body.closed.Load())
+	if p := httpfake.Recovered(func() { tr.RoundTrip(req) }); p != "boom" || body.Closes() != 1 {
+		t.Errorf("recovered %v; the body was closed %d times", p, body.Closes())
 	}
 }
 
 // An unknowable body panics when it is asked for its size.
-type unknowable struct{ countedBody }
+type unknowable struct{ *httpfake.Body }
 
 func (*unknowable) ReadAt([]byte, int64) (int, error) { return 0, io.EOF }
-func (*unknowable) Size() int64                       { panic("boom") }
+
+func (*unknowable) Size() int64 { panic("boom") }

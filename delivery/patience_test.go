@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"example.com/awsretry/delivery/letters"
+	"example.com/awsretry/internal/httpfake"
 )
 
 // A slowBody gives one byte of text after each delay. At its end it may hang
@@ -61,7 +62,7 @@ func TestSlowBodiesOfDeadLetters(t *testing.T) {
 		{"nearly too slow", &slowBody{delay: patience - 1}, true, 6 * (patience - 1)},
 		{"too slow", &slowBody{delay: patience + 1}, false, patience},
 		{"hangs", &slowBody{delay: time.Second, hangs: true}, false, 5*time.Second + patience},
-		{"endless", &slowBody{delay: 10 * time.Second, text: zeros{}}, false, maxReading},
+		{"endless", &slowBody{delay: 10 * time.Second, text: httpfake.Zeros}, false, maxReading},
 	} {
 		for _, kind := range []string{"stream", "GetBody"} {
 			run(t, tt.name+"/"+kind, func(t *testing.T) {
@@ -77,7 +78,7 @@ func TestSlowBodiesOfDeadLetters(t *testing.T) {
 					req.GetBody = func() (io.ReadCloser, error) { return body, nil }
 				}
 				dir := t.TempDir()
-				tr := &Transport{Policy: testPolicy(t, `"numRetries":0`), Base: roundTripper(unread),
+				tr := &Transport{Policy: testPolicy(t, `"numRetries":0`), Base: httpfake.Base(unread),
 					DeadLetter: (&letters.Dir{Path: dir}).Put}
 				start := time.Now()
 				_, err := tr.RoundTrip(req)
@@ -111,10 +112,10 @@ func TestSlowBodiesOfDeadLetters(t *testing.T) {
 // A body that was given up stays lost, although its source goes on.
 func TestGivenUpBodyStaysLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		body := &slowBody{delay: time.Minute, text: zeros{}, closed: make(chan struct{})}
+		body := &slowBody{delay: time.Minute, text: httpfake.Zeros, closed: make(chan struct{})}
 		req := post(t, "http://a.example/", "")
 		req.Body, req.GetBody, req.ContentLength = body, nil, -1
-		tr := &Transport{Base: roundTripper(unread), DeadLetter: func(_ context.Context, dead DeadLetter) error {
+		tr := &Transport{Base: httpfake.Base(unread), DeadLetter: func(_ context.Context, dead DeadLetter) error {
 			_, first := dead.Request.Body.Read(make([]byte, 1))
 			time.Sleep(time.Hour)
 			if n, err := dead.Request.Body.Read(make([]byte, 1)); n != 0 || err != first || !errors.Is(err, ErrBody) {
@@ -162,7 +163,7 @@ func TestCloseThatWaitsForARead(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		name   string
-		base   roundTripper
+		base   httpfake.Base
 		change func(*http.Request)
 		took   time.Duration
 	}{

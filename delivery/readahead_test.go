@@ -8,8 +8,11 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
+
+	"example.com/awsretry/internal/httpfake"
 )
 
 func takeAnything(context.Context, DeadLetter) error { return nil }
@@ -46,11 +49,11 @@ func TestSlowDeadLetterKeepsTheResponseWhole(t *testing.T) {
 	} {
 		run(t, tt.name, func(t *testing.T) {
 			trailer := http.Header{}
-			var response *countedBody
+			var response *httpfake.Body
 			tr := &Transport{
-				Base: roundTripper(func(req *http.Request) (*http.Response, error) {
+				Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
 					text := strings.NewReader(strings.Repeat("x", tt.size))
-					response = &countedBody{Reader: &timedReader{text, func() { trailer.Set("X", "y") }, req.Context()}}
+					response = httpfake.NewBody(&timedReader{text, func() { trailer.Set("X", "y") }, req.Context()})
 					resp := respond(404, req)
 					resp.Body, resp.Trailer = response, trailer
 					return resp, nil
@@ -65,8 +68,8 @@ func TestSlowDeadLetterKeepsTheResponseWhole(t *testing.T) {
 			if err != nil || len(body) != tt.size || resp.Trailer.Get("X") != "y" {
 				t.Errorf("%d bytes of %d, trailer %v, %v", len(body), tt.size, resp.Trailer, err)
 			}
-			if resp.Body.Close(); response.closed.Load() != 1 {
-				t.Errorf("the response was closed %d times", response.closed.Load())
+			if resp.Body.Close(); response.Closes() != 1 {
+				t.Errorf("the response was closed %d times", response.Closes())
 			}
 		})
 	}
@@ -76,9 +79,9 @@ func TestSlowDeadLetterKeepsTheResponseWhole(t *testing.T) {
 func TestBrokenResponse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken := errors.New("connection reset")
-		tr := &Transport{DeadLetter: takeAnything, Base: roundTripper(func(req *http.Request) (*http.Response, error) {
+		tr := &Transport{DeadLetter: takeAnything, Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
 			resp := respond(404, req)
-			resp.Body = io.NopCloser(io.MultiReader(strings.NewReader("the beginning"), failing{broken}))
+			resp.Body = io.NopCloser(io.MultiReader(strings.NewReader("the beginning"), iotest.ErrReader(broken)))
 			return resp, nil
 		})}
 		resp, err := tr.RoundTrip(post(t, "http://a.example/", "x"))
@@ -96,12 +99,12 @@ func TestBrokenResponse(t *testing.T) {
 func TestUpgradeIsNotReadAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		read := errors.New("read")
-		tr := &Transport{DeadLetter: takeAnything, Base: roundTripper(func(req *http.Request) (*http.Response, error) {
+		tr := &Transport{DeadLetter: takeAnything, Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
 			resp := respond(101, req)
 			resp.Body = struct {
 				io.ReadCloser
 				io.Writer
-			}{io.NopCloser(io.MultiReader(strings.NewReader("hello"), failing{read})), &bytes.Buffer{}}
+			}{io.NopCloser(io.MultiReader(strings.NewReader("hello"), iotest.ErrReader(read))), &bytes.Buffer{}}
 			return resp, nil
 		})}
 		resp, err := tr.RoundTrip(post(t, "http://a.example/", "x"))

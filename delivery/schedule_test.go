@@ -95,42 +95,29 @@ func TestDelaysTakeNoMemory(t *testing.T) {
 }
 
 // An invalid policy does not lead to an overflow, a NaN or a negative delay
-// either.
+// either, with the other phases and without.
 func TestInvalidPoliciesYieldSaneDelays(t *testing.T) {
 	numbers := []int{math.MinInt, -1, 0, 1, 2, 3, 2000, math.MaxInt}
-	for _, function := range []BackoffFunction{Arithmetic, Exponential, Geometric, Linear, "other"} {
-		t.Run(string(function), func(t *testing.T) {
-			for _, n := range numbers {
-				for _, lo := range numbers {
-					for _, hi := range numbers {
-						checkDelays(t, function, n, lo, hi)
-					}
-				}
-			}
-		})
-	}
-}
-
-// checkDelays checks n retries from lo to hi, with the other phases and
-// without.
-func checkDelays(t *testing.T, function BackoffFunction, n, lo, hi int) {
-	t.Helper()
-	p := &Policy{HealthyRetryPolicy: &RetryPolicy{
-		NumRetries: &n, MinDelayTarget: &lo, MaxDelayTarget: &hi,
-		NumNoDelayRetries: &lo, NumMaxDelayRetries: &hi, BackoffFunction: function,
-	}}
-	s := p.schedule()
-	if s.retries() != max(n, 0) {
-		t.Fatalf("%d retries of %d", s.retries(), n)
-	}
-	delays := first(p, 10)
-	if n > 0 {
-		backoff := schedule{backoff: n, lo: seconds(lo), hi: seconds(hi), function: function}
-		delays = append(delays, s.delay(n/2), s.delay(n-1), backoff.delay(0), backoff.delay(n/2), backoff.delay(n-1))
-	}
-	for _, d := range delays {
-		if d < 0 {
-			t.Fatalf("%d retries from %d to %d s: a delay of %v", n, lo, hi, d)
+	random := rand.New(rand.NewPCG(1, 2))
+	any := func() int { return numbers[random.IntN(len(numbers))] }
+	for range 5000 {
+		n, lo, hi := any(), any(), any()
+		function := []BackoffFunction{Arithmetic, Exponential, Geometric, Linear, "other"}[random.IntN(5)]
+		p := &Policy{HealthyRetryPolicy: &RetryPolicy{
+			NumRetries: &n, MinDelayTarget: &lo, MaxDelayTarget: &hi,
+			NumNoDelayRetries: &lo, NumMaxDelayRetries: &hi, BackoffFunction: function,
+		}}
+		s := p.schedule()
+		if s.retries() != max(n, 0) {
+			t.Fatalf("%d retries of %d", s.retries(), n)
+		}
+		delays := first(p, 10)
+		if n > 0 {
+			backoff := schedule{backoff: n, lo: seconds(lo), hi: seconds(hi), function: function}
+			delays = append(delays, s.delay(n/2), s.delay(n-1), backoff.delay(0), backoff.delay(n/2), backoff.delay(n-1))
+		}
+		if slices.Min(append(delays, 0)) < 0 {
+			t.Fatalf("%s: %d retries from %d to %d s: delays of %v", function, n, lo, hi, delays)
 		}
 	}
 }
@@ -187,47 +174,9 @@ func TestJitterKeepsTheLength(t *testing.T) {
 	}
 }
 
-// The limits of a policy are those of its delays with jitter too.
+// The limits of a policy are those of its delays with jitter too, to the
+// nanosecond, for any policy that is valid.
 func TestJitterKeepsTheLimits(t *testing.T) {
-	for name, tt := range map[string]struct {
-		policy string
-		spread bool
-	}{
-		"3,600 s":              {`"minDelayTarget":20,"maxDelayTarget":52,"numRetries":100,"backoffFunction":"linear"`, true},
-		"nearly 3,600 s":       {`"minDelayTarget":10,"maxDelayTarget":60,"numRetries":100`, true},
-		"minDelayTarget alone": {`"minDelayTarget":36,"maxDelayTarget":60,"numRetries":100,"numMinDelayRetries":100`, false},
-		"an hour at once":      {`"minDelayTarget":1,"maxDelayTarget":3600,"numRetries":1,"numMaxDelayRetries":1`, true},
-		"short": {`"minDelayTarget":1,"maxDelayTarget":60,"numRetries":50,"numNoDelayRetries":3,` +
-			`"numMaxDelayRetries":30`, true},
-		"geometric":            {`"minDelayTarget":1,"maxDelayTarget":300,"numRetries":60,"backoffFunction":"geometric"`, true},
-		"targets that are one": {`"minDelayTarget":20,"maxDelayTarget":20,"numRetries":3`, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := parse(t, `{"healthyRetryPolicy":{`+tt.policy+`}}`).schedule()
-			spread := false
-			for _, random := range []float64{0, 0.5, math.Nextafter(1, 0)} {
-				var sum time.Duration
-				for n := range s.retries() {
-					delay, got := s.delay(n), s.jittered(n, random)
-					if delay > 0 && (got < s.lo || got > s.hi) || (got-delay).Abs() > delay/10+1 {
-						t.Errorf("a delay of %v became %v, want a tenth at most and %v to %v", delay, got, s.lo, s.hi)
-					}
-					spread = spread || got != delay
-					sum += got
-				}
-				if sum > maxTotal {
-					t.Errorf("all delays are %v without jitter and %v with %v of it", s.total(), sum, random)
-				}
-			}
-			if spread != tt.spread {
-				t.Errorf("there is jitter: %v, want %v", spread, tt.spread)
-			}
-		})
-	}
-}
-
-// The limits hold for any policy that is valid, to the nanosecond.
-func TestJitterKeepsTheLimitsOfAnyPolicy(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	functions := []BackoffFunction{Arithmetic, Exponential, Geometric, Linear}
 	for valid := 0; valid < 5000; {
@@ -245,16 +194,18 @@ func TestJitterKeepsTheLimitsOfAnyPolicy(t *testing.T) {
 		}
 		valid++
 		s := p.schedule()
-		var sum time.Duration
-		for n := range s.retries() {
-			delay := s.jittered(n, math.Nextafter(1, 0))
-			if s.delay(n) > 0 && (delay < s.lo || delay > s.hi) {
-				t.Fatalf("%+v: retry %d has a delay of %v", s, n, delay)
+		for _, most := range []float64{0, math.Nextafter(1, 0)} {
+			var sum time.Duration
+			for n := range s.retries() {
+				delay, got := s.delay(n), s.jittered(n, most)
+				if delay > 0 && (got < s.lo || got > s.hi) || (got-delay).Abs() > delay/10+1 {
+					t.Fatalf("%+v: retry %d has a delay of %v in place of %v", s, n, got, delay)
+				}
+				sum += got
 			}
-			sum += delay
-		}
-		if sum > maxTotal {
-			t.Fatalf("%+v: all delays are %v", s, sum)
+			if sum > maxTotal {
+				t.Fatalf("%+v: all delays are %v", s, sum)
+			}
 		}
 	}
 }
@@ -268,15 +219,6 @@ func TestJittered(t *testing.T) {
 	} {
 		if got := s.jittered(49, random); (got - want).Abs() > time.Microsecond {
 			t.Errorf("600 s became %v at %v, want %v", got, random, want)
-		}
-	}
-}
-
-func BenchmarkDelays(b *testing.B) {
-	p := AWSManaged()
-	b.ReportAllocs()
-	for b.Loop() {
-		for range p.Delays() {
 		}
 	}
 }

@@ -3,7 +3,9 @@ package delivery
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
+	"net/http"
 	"slices"
 	"strconv"
 	"sync"
@@ -39,88 +41,119 @@ func TestThrottleCountsEveryAttempt(t *testing.T) {
 	})
 }
 
-func TestThrottleEndsWithTheContext(t *testing.T) {
-	policy := parse(t, `{"throttlePolicy":{"maxReceivesPerSecond":1}}`)
-	why := errors.New("why")
-	for name, test := range map[string]struct {
-		context func(context.Context) (context.Context, context.CancelFunc)
-		took    time.Duration
-		reason  string
-		is      []error
+const onePerSecond = `{"throttlePolicy":{"maxReceivesPerSecond":1}}`
+
+// The wait for an attempt ends with the request's context or its deprecated
+// Cancel. One that would end after the deadline is refused at once; those that
+// wait already count. The error, the dead letter and the observer say the same.
+func TestThrottleEndsAWait(t *testing.T) {
+	errWhy := errors.New("why")
+	deadline := func(d time.Duration) func(*http.Request) (*http.Request, func()) {
+		return func(req *http.Request) (*http.Request, func()) {
+			ctx, cancel := context.WithTimeout(req.Context(), d)
+			return req.WithContext(ctx), cancel
+		}
+	}
+	canceled := func(req *http.Request) (*http.Request, func()) {
+		ctx, cancel := context.WithCancelCause(req.Context())
+		time.AfterFunc(300*time.Millisecond, func() { cancel(errWhy) })
+		return req.WithContext(ctx), func() { cancel(nil) }
+	}
+	cancelField := func(req *http.Request) (*http.Request, func()) {
+		cancel := make(chan struct{})
+		time.AfterFunc(300*time.Millisecond, func() { close(cancel) })
+		req.Cancel = cancel
+		return req, func() {}
+	}
+	const late, early = 300 * time.Millisecond, time.Duration(0)
+	for _, tt := range []struct {
+		name  string
+		ahead int // deliveries that wait already
+		end   func(*http.Request) (*http.Request, func())
+		took  time.Duration
+		stop  awsretry.Stop
+		is    []error
 	}{
-		"a deadline before its turn": {func(ctx context.Context) (context.Context, context.CancelFunc) {
-			return context.WithTimeout(ctx, 500*time.Millisecond)
-		}, 0, "deadline", []error{context.DeadlineExceeded}},
-		"canceled before its turn": {func(ctx context.Context) (context.Context, context.CancelFunc) {
-			ctx, cancel := context.WithCancelCause(ctx)
-			time.AfterFunc(300*time.Millisecond, func() { cancel(why) })
-			return ctx, func() { cancel(nil) }
-		}, 300 * time.Millisecond, "canceled", []error{why, context.Canceled}},
+		{"a deadline before its turn", 0, deadline(time.Second / 2), early, awsretry.StopDeadline,
+			[]error{context.DeadlineExceeded}},
+		{"a deadline before its turn in line", 1, deadline(1500 * time.Millisecond), early, awsretry.StopDeadline, nil},
+		{"canceled", 0, canceled, late, awsretry.StopCanceled, []error{errWhy, context.Canceled}},
+		{"Request.Cancel", 0, cancelField, late, awsretry.StopCanceled, nil},
+		{"a deadline after its turn in line", 1, deadline(2500 * time.Millisecond), 2 * time.Second, "", nil},
 	} {
-		run(t, name, func(t *testing.T) {
-			end := responding(200)
-			var dead DeadLetter
-			tr := &Transport{Policy: policy, Base: end}
-			tr.DeadLetter = func(_ context.Context, d DeadLetter) error { dead = d; return nil }
-			send(t, tr, post(t, "http://a.example/", "x"))
-			ctx, cancel := test.context(t.Context())
-			defer cancel()
-			start := time.Now()
-			_, err := tr.RoundTrip(post(t, "http://a.example/", "x").WithContext(ctx))
-			for _, want := range test.is {
-				if !errors.Is(err, want) {
-					t.Errorf("got %v, want %v in it", err, want)
+		for _, buried := range []bool{false, true} {
+			run(t, fmt.Sprintf("%s, DeadLetter %v", tt.name, buried), func(t *testing.T) {
+				end := responding(200)
+				var observed []awsretry.Attempt
+				tr := &Transport{Policy: parse(t, onePerSecond), Base: end}
+				tr.Observe = func(a awsretry.Attempt) { observed = append(observed, a) }
+				var dead DeadLetter
+				if buried {
+					tr.DeadLetter = func(_ context.Context, d DeadLetter) error { dead = d; return nil }
 				}
-			}
-			if took := time.Since(start); took != test.took || len(end.asked) != 1 {
-				t.Errorf("took %v, %d attempts", took, len(end.asked))
-			}
-			if dead.Reason != test.reason || dead.Attempts != 0 {
-				t.Errorf("the dead letter says %q after %d attempts", dead.Reason, dead.Attempts)
-			}
-		})
+				var line sync.WaitGroup
+				for range 1 + tt.ahead { // the first one does not wait
+					line.Go(func() { send(t, tr, post(t, "http://a.example/", "x")) })
+					synctest.Wait()
+				}
+				req, cancel := tt.end(post(t, "http://a.example/", "x"))
+				defer cancel()
+				start := time.Now()
+				_, err := tr.RoundTrip(req)
+				took := time.Since(start).Round(time.Millisecond)
+				line.Wait()
+				var gaveUp *awsretry.Error
+				if took != tt.took || errors.As(err, &gaveUp) != (tt.stop != "") {
+					t.Fatalf("%v after %v, want %q after %v", err, took, tt.stop, tt.took)
+				}
+				if tt.stop == "" {
+					return
+				}
+				for _, want := range tt.is {
+					if !errors.Is(err, want) {
+						t.Errorf("got %v, want %v in it", err, want)
+					}
+				}
+				unsent := slices.DeleteFunc(observed, func(a awsretry.Attempt) bool { return a.Number > 0 })
+				refused := tt.stop == awsretry.StopDeadline // others are not observed
+				if (len(unsent) == 1) != refused || refused && unsent[0].Stop != tt.stop ||
+					gaveUp.Stop != tt.stop || len(end.asked) != 1+tt.ahead {
+					t.Errorf("%v after %d attempts; observed %+v", err, len(end.asked), unsent)
+				}
+				if buried && (dead.Reason != string(tt.stop) || dead.Attempts != 0) {
+					t.Errorf("the dead letter says %q after %d attempts", dead.Reason, dead.Attempts)
+				}
+			})
+		}
 	}
 }
 
-// The error of a delivery that the throttle ended has the Stop that its dead
-// letter has.
-func TestThrottleSaysWhyItStopped(t *testing.T) {
-	for name, buried := range map[string]bool{"without DeadLetter": false, "with DeadLetter": true} {
-		run(t, name, func(t *testing.T) {
-			reason := ""
-			tr := &Transport{
-				Policy: parse(t, `{
-					"healthyRetryPolicy": {"numRetries": 3, "numNoDelayRetries": 3},
-					"throttlePolicy": {"maxReceivesPerSecond": 1}
-				}`),
-				Base:   responding(503),
-				Jitter: func(d time.Duration) time.Duration { t.Error("a delay of 0 is jittered"); return d },
-			}
-			if buried {
-				tr.DeadLetter = func(_ context.Context, dead DeadLetter) error {
-					reason = dead.Reason
-					return nil
-				}
-			}
-			ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
-			defer cancel()
-			_, err := tr.RoundTrip(post(t, "http://a.example/", "x").WithContext(ctx))
-			var gaveUp *awsretry.Error
-			if !errors.As(err, &gaveUp) || gaveUp.Stop != awsretry.StopDeadline || gaveUp.Attempts != 2 {
-				t.Errorf("got %v", err)
-			}
-			if buried != (reason == "deadline") {
-				t.Errorf("the dead letter's reason is %q", reason)
-			}
-		})
-	}
+// The wait for a retry is one for the throttle, too.
+func TestThrottleEndsADelivery(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr := &Transport{
+			Policy: parse(t, `{
+				"healthyRetryPolicy": {"numRetries": 3, "numNoDelayRetries": 3},
+				"throttlePolicy": {"maxReceivesPerSecond": 1}
+			}`),
+			Base:   responding(503),
+			Jitter: func(d time.Duration) time.Duration { t.Error("a delay of 0 is jittered"); return d },
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+		defer cancel()
+		_, err := tr.RoundTrip(post(t, "http://a.example/", "x").WithContext(ctx))
+		var gaveUp *awsretry.Error
+		if !errors.As(err, &gaveUp) || gaveUp.Stop != awsretry.StopDeadline || gaveUp.Attempts != 2 {
+			t.Errorf("got %v", err)
+		}
+	})
 }
 
 // A caller that gives up its place does not delay those after it.
 func TestThrottleForgetsThoseWhoGaveUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		end := responding(200)
-		tr := &Transport{Policy: parse(t, `{"throttlePolicy":{"maxReceivesPerSecond":1}}`), Base: end}
+		tr := &Transport{Policy: parse(t, onePerSecond), Base: end}
 		send(t, tr, post(t, "http://a.example/", "x"))
 		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
@@ -141,74 +174,6 @@ func TestThrottleForgetsThoseWhoGaveUp(t *testing.T) {
 			t.Errorf("asked at %v, want %v", end.asked, want)
 		}
 
-	})
-}
-
-// A wait that would end after the deadline is refused at once. Those that wait
-// already count.
-func TestThrottleRefusesWhatComesTooLate(t *testing.T) {
-	for _, tt := range []struct {
-		name string
-		left time.Duration
-		ok   bool
-		took time.Duration
-	}{
-		{"too late", 1500 * time.Millisecond, false, 0},
-		{"in time", 2500 * time.Millisecond, true, 2 * time.Second},
-	} {
-		run(t, tt.name, func(t *testing.T) {
-			tr := &Transport{Policy: parse(t, `{"throttlePolicy":{"maxReceivesPerSecond":1}}`), Base: responding(200)}
-			send(t, tr, post(t, "http://a.example/", "x"))
-			var wg sync.WaitGroup
-			wg.Go(func() { send(t, tr, post(t, "http://a.example/", "x")) })
-			synctest.Wait()
-			ctx, cancel := context.WithTimeout(t.Context(), tt.left)
-			defer cancel()
-			start := time.Now()
-			_, err := tr.RoundTrip(post(t, "http://a.example/", "x").WithContext(ctx))
-			if took := time.Since(start).Round(time.Millisecond); (err == nil) != tt.ok || took != tt.took {
-				t.Errorf("got %v after %v", err, took)
-			}
-			wg.Wait()
-		})
-	}
-}
-
-// A delivery that is refused before its first attempt is observed once.
-func TestThrottledDeliveryIsObserved(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var observed []awsretry.Attempt
-		tr := &Transport{Policy: parse(t, `{"throttlePolicy":{"maxReceivesPerSecond":1}}`), Base: responding(200)}
-		tr.Observe = func(a awsretry.Attempt) { observed = append(observed, a) }
-		send(t, tr, post(t, "http://a.example/", "x"))
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second/2)
-		defer cancel()
-		_, err := tr.RoundTrip(post(t, "http://a.example/", "x").WithContext(ctx))
-		if err == nil || len(observed) != 2 || observed[1].Number != 0 || observed[1].Stop == "" {
-			t.Errorf("%v; observed %+v", err, observed)
-		}
-	})
-}
-
-// The deprecated Request.Cancel ends the wait too.
-func TestThrottleEndsWithCancel(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		end := responding(200)
-		tr := &Transport{Policy: parse(t, `{"throttlePolicy":{"maxReceivesPerSecond":1}}`), Base: end}
-		send(t, tr, post(t, "http://a.example/", "x"))
-		cancel := make(chan struct{})
-		time.AfterFunc(300*time.Millisecond, func() { close(cancel) })
-		req := post(t, "http://a.example/", "x")
-		req.Cancel = cancel
-		start := time.Now()
-		_, err := tr.RoundTrip(req)
-		var gaveUp *awsretry.Error
-		if !errors.As(err, &gaveUp) || gaveUp.Stop != awsretry.StopCanceled {
-			t.Errorf("got %v", err)
-		}
-		if took := time.Since(start); took != 300*time.Millisecond || len(end.asked) != 1 {
-			t.Errorf("took %v, %d attempts", took, len(end.asked))
-		}
 	})
 }
 

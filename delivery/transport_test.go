@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"example.com/awsretry"
+	"example.com/awsretry/internal/httpfake"
 )
 
 func TestDeliveriesFollowThePolicy(t *testing.T) {
@@ -58,8 +59,8 @@ func TestDeliveriesFollowThePolicy(t *testing.T) {
 				}
 			}
 			for n, body := range end.bodies {
-				if body.closed.Load() != 1 {
-					t.Fatalf("response %d was closed %d times", n, body.closed.Load())
+				if body.Closes() != 1 {
+					t.Fatalf("response %d was closed %d times", n, body.Closes())
 				}
 			}
 		})
@@ -76,7 +77,7 @@ func TestAttemptsTimeOut(t *testing.T) {
 	} {
 		run(t, test.name, func(t *testing.T) {
 			start := time.Now()
-			hangs := roundTripper(func(req *http.Request) (*http.Response, error) {
+			hangs := httpfake.Base(func(req *http.Request) (*http.Response, error) {
 				<-req.Context().Done()
 				return nil, context.Cause(req.Context())
 			})
@@ -254,12 +255,12 @@ func TestValidateTransport(t *testing.T) {
 					t.Errorf("got %v, want %q in it", err, want)
 				}
 			}
-			body := &countedBody{Reader: strings.NewReader("x")}
+			body := httpfake.NewBody(strings.NewReader("x"))
 			req := post(t, "http://a.example/", "x")
 			req.Body = body
 			resp, same := tt.tr.RoundTrip(req)
-			if resp != nil || same == nil || same.Error() != err.Error() || body.closed.Load() != 1 {
-				t.Errorf("RoundTrip: got %v, %v; the body was closed %d times", resp, same, body.closed.Load())
+			if resp != nil || same == nil || same.Error() != err.Error() || body.Closes() != 1 {
+				t.Errorf("RoundTrip: got %v, %v; the body was closed %d times", resp, same, body.Closes())
 			}
 		})
 	}

@@ -104,39 +104,26 @@ func TestInvalidPolicies(t *testing.T) {
 	}
 }
 
+// inTopic returns a topic's policy with one default.
+func inTopic(name, text string) string {
+	return `{"http":{"default` + name + `Policy":{` + text + `}}}`
+}
+
 func TestInvalidTopicPolicies(t *testing.T) {
 	for text, want := range map[string][]string{
-		`{"healthyRetryPolicy":{}}`: {
-			`"healthyRetryPolicy" is not an attribute`, "http",
-		},
-		`{"http":{},"http":{}}`: {"http appears twice"},
-		`{"http":{"healthyRetryPolicy":{}}}`: {
-			`"http.healthyRetryPolicy" is not`, "defaultHealthyRetryPolicy",
-		},
-		`{"http":{"disableSubscriptionOverrides":"true"}}`: {
-			`http.disableSubscriptionOverrides is "true"`, "true or false",
-		},
-		`{"http":{"disableSubscriptionOverrides":null}}`: {
-			`http.disableSubscriptionOverrides is null`, "true or false",
-		},
-		`{"http":{"defaultHealthyRetryPolicy":{"numRetries":101}}}`: {
-			"http.defaultHealthyRetryPolicy.numRetries is 101", "0 to 100",
-		},
-		`{"http":{"defaultThrottlePolicy":{"maxReceivesPerSecond":0}}}`: {
-			"http.defaultThrottlePolicy.maxReceivesPerSecond is 0", "1 or more",
-		},
-		`{"http":{"defaultRequestPolicy":{"headerContentType":["a","b"]}}} `: {
-			"http.defaultRequestPolicy.headerContentType is an array",
-		},
-		`{"http":{"defaultRequestPolicy":{"headerContentType":"image/png"}}}`: {
-			`http.defaultRequestPolicy.headerContentType is "image/png"`, "application/json, text/plain",
-		},
-		`{"http":{"defaultRequestPolicy":{"headerContentType":"text/css"}}}`: {
-			`headerContentType is "text/css"`, "where raw message delivery is off",
-		},
-		`{"http":{"defaultRequestPolicy":{"headerContentType":"text/plain;\r\nX: y"}}}`: {
-			`headerContentType is "text/plain;\r\nX: y"`, "control characters",
-		},
+		`{"healthyRetryPolicy":{}}`:                        {`"healthyRetryPolicy" is not an attribute`, "http"},
+		`{"http":{},"http":{}}`:                            {"http appears twice"},
+		`{"http":{"healthyRetryPolicy":{}}}`:               {`"http.healthyRetryPolicy" is not`, "defaultHealthyRetryPolicy"},
+		`{"http":{"disableSubscriptionOverrides":"true"}}`: {`disableSubscriptionOverrides is "true"`, "true or false"},
+		`{"http":{"disableSubscriptionOverrides":null}}`:   {`disableSubscriptionOverrides is null`, "true or false"},
+
+		inTopic("HealthyRetry", `"numRetries":101`):           {"http.defaultHealthyRetryPolicy.numRetries is 101"},
+		inTopic("Throttle", `"maxReceivesPerSecond":0`):       {"http.defaultThrottlePolicy.maxReceivesPerSecond is 0"},
+		inTopic("Request", `"headerContentType":["a","b"]`):   {"http.defaultRequestPolicy.headerContentType is an array"},
+		inTopic("Request", `"headerContentType":"image/png"`): {`is "image/png"`, "application/json, text/plain"},
+		inTopic("Request", `"headerContentType":"text/css"`):  {`is "text/css"`, "where raw message delivery is off"},
+
+		inTopic("Request", `"headerContentType":"text/plain;\r\nX: y"`): {`is "text/plain;\r\nX: y"`, "control characters"},
 	} {
 		t.Run(text, func(t *testing.T) {
 			p, err := ParseTopic([]byte(text))

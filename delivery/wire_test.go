@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"example.com/awsretry/delivery/letters"
+	"example.com/awsretry/internal/httpfake"
 )
 
 // The server responds before it has read the body, which is longer than the
@@ -19,7 +20,7 @@ func TestFromStreamToDiskToServer(t *testing.T) {
 	for name, kind := range bodyKinds {
 		t.Run(name, func(t *testing.T) {
 			healthy := false
-			var got []sent
+			var got []httpfake.Sent
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 				if !healthy {
 					http.Error(w, "not now", http.StatusServiceUnavailable)

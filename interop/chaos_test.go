@@ -20,8 +20,11 @@ import (
 )
 
 const (
-	chaosWorkers = 64
-	chaosHeap    = 96 << 20 // bytes that the heap may grow meanwhile
+	chaosWorkers  = 64
+	chaosAttempts = 4
+	chaosHeap     = 96 << 20         // bytes that the heap may grow meanwhile
+	chaosPatience = time.Second      // the longest deadline of a call, and about how long a proxy lives
+	chaosGrace    = 10 * time.Second // after a deadline, on a machine that is busy with other things
 )
 
 // chaosTransports returns Transports with different settings over one Base.
@@ -70,7 +73,6 @@ func TestChaos(t *testing.T) {
 
 	ctx, cancel := context.WithTimeout(t.Context(), *chaosDuration)
 	defer cancel()
-	start := time.Now()
 	var next atomic.Int64
 	var workers sync.WaitGroup
 	for i := range chaosWorkers {
@@ -87,7 +89,7 @@ func TestChaos(t *testing.T) {
 	}
 	peak := make(chan uint64, 1)
 	go func() { peak <- watchHeap(ctx) }()
-	sets := network.rotate(ctx, proxies, addr)
+	network.rotate(ctx, proxies, addr)
 	ended := make(chan struct{})
 	go func() { workers.Wait(); close(ended) }()
 	select {
@@ -95,7 +97,6 @@ func TestChaos(t *testing.T) {
 	case <-time.After(chaosAttempts*chaosPatience + 3*chaosGrace):
 		t.Fatalf("requests do not end:\n%s", goroutineStacks(1))
 	}
-	t.Logf("%v, %d sets of toxics, %d goroutines", time.Since(start).Round(time.Millisecond), sets, chaosWorkers)
 
 	for _, tr := range transports {
 		tr.CloseIdleConnections()
@@ -103,25 +104,16 @@ func TestChaos(t *testing.T) {
 	if !eventually(func() bool { return network.open.Load() == 0 }) {
 		t.Errorf("%d of %d connections are open", network.open.Load(), network.opened.Load())
 	}
-	if !eventually(func() bool { return tally.bodies.Load() == tally.bodiesClosed.Load() }) {
-		t.Errorf("of %d request bodies %d are closed", tally.bodies.Load(), tally.bodiesClosed.Load())
+	if !eventually(func() bool { return tally.of("body") == tally.of("body closed") }) {
+		t.Errorf("of %d request bodies %d are closed", tally.of("body"), tally.of("body closed"))
 	}
 	if !eventually(func() bool { return server.conns.Load() == 0 }) {
 		t.Errorf("the server has %d open connections", server.conns.Load())
 	}
 	server.Close()
 	before.check(t, <-peak)
-	mostGet, most := tally.checkCounts(t, server, int(next.Load()))
-	tally.check(t, server)
-	t.Logf("%d calls, %d requests reached the server over %d connections, %d for a GET, %d for another call",
-		tally.calls.Load(), server.requests.Load(), network.opened.Load(), mostGet, most)
-	t.Logf("%d whole, %d cut off, %d not read, %d failed, %d refused by the rate limiter, %d given up",
-		tally.whole.Load(), tally.cut.Load(), tally.unread.Load(), tally.failed.Load(), tally.held.Load(),
-		tally.gaveUp.Load())
-	t.Logf("2xx %d, 4xx %d, 5xx %d; observed %d attempts, %d retries; slowest %v after its deadline, %v without one",
-		tally.statuses[2].Load(), tally.statuses[4].Load(), tally.statuses[5].Load(), tally.attempts.Load(),
-		tally.retries.Load(), time.Duration(tally.slowest.Load()).Round(time.Millisecond),
-		time.Duration(tally.longest.Load()).Round(time.Millisecond))
+	tally.check(t, server, int(next.Load()))
+	t.Logf("%d requests over %d connections: %v", server.requests.Load(), network.opened.Load(), tally.counts)
 }
 
 // A stock is what a process has.
@@ -150,14 +142,10 @@ func (before stock) check(t *testing.T, peak uint64) {
 		t.Errorf("%d goroutines and %d open files, want %d and %d as before:\n%s",
 			after.goroutines, after.files, before.goroutines, before.files, goroutineStacks(1))
 	}
-	if peak > before.heap+chaosHeap {
-		t.Errorf("the heap grew from %d to %d KiB, by more than %d", before.heap>>10, peak>>10, chaosHeap>>10)
+	// chaosServer.sent is new.
+	if peak > before.heap+chaosHeap || after.heap > before.heap+(8<<20)+4*chaosMaxCalls {
+		t.Errorf("the heap grew from %d KiB to at most %d and has %d now", before.heap>>10, peak>>10, after.heap>>10)
 	}
-	if after.heap > before.heap+(8<<20)+4*chaosMaxCalls { // chaosServer.sent is new
-		t.Errorf("the heap had %d KiB before and has %d now", before.heap>>10, after.heap>>10)
-	}
-	t.Logf("goroutines %d -> %d, open files %d -> %d, heap %d KiB -> at most %d -> %d", before.goroutines,
-		after.goroutines, before.files, after.files, before.heap>>10, peak>>10, after.heap>>10)
 }
 
 // watchHeap returns the most that the heap had until ctx ended, garbage
@@ -172,35 +160,37 @@ func watchHeap(ctx context.Context) (most uint64) {
 	return most
 }
 
-const (
-	chaosAttempts = 4
-	chaosPatience = time.Second      // the longest deadline of a call, and about how long a proxy lives
-	chaosGrace    = 10 * time.Second // after a deadline, on a machine that is busy with other things
-)
-
 // A chaosTally counts what happened to the calls.
 type chaosTally struct {
-	calls, whole, cut, unread, failed, held, gaveUp atomic.Int64 // ends of calls
-	corrupt                                         atomic.Int64 // whole responses that are not what was sent
-	strange                                         atomic.Int64 // results that the contract does not allow
-	late                                            atomic.Int64
-	slowest                                         atomic.Int64 // nanoseconds after the deadline or the cancel
-	longest                                         atomic.Int64 // nanoseconds of a call without either
-	attempts, retries                               atomic.Int64 // that Observe saw
-	bodies, bodiesClosed                            atomic.Int64 // request bodies
-	statuses                                        [6]atomic.Int64
-	gets                                            []atomic.Bool  // calls that net/http may repeat itself
-	observed                                        []atomic.Int32 // attempts of each call; 0 without Observe
+	mu     sync.Mutex
+	counts map[string]int // guarded by mu
+
+	gets     []atomic.Bool  // calls that net/http may repeat itself
+	observed []atomic.Int32 // attempts of each call; 0 without Observe
 }
 
 func newChaosTally() *chaosTally {
-	return &chaosTally{gets: make([]atomic.Bool, chaosMaxCalls), observed: make([]atomic.Int32, chaosMaxCalls)}
+	return &chaosTally{
+		counts: make(map[string]int),
+		gets:   make([]atomic.Bool, chaosMaxCalls), observed: make([]atomic.Int32, chaosMaxCalls),
+	}
+}
+
+func (c *chaosTally) count(what string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.counts[what]++
+}
+
+func (c *chaosTally) of(what string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.counts[what]
 }
 
 func (c *chaosTally) observe(a awsretry.Attempt) {
-	c.attempts.Add(1)
 	if a.Number > 1 {
-		c.retries.Add(1)
+		c.count("retry")
 	}
 	if call, err := strconv.Atoi(a.Request.Header.Get("X-Call")); err == nil {
 		c.observed[call].Add(1)
@@ -215,15 +205,15 @@ type chaosBody struct {
 }
 
 func (c *chaosTally) body(r io.Reader) *chaosBody {
-	c.bodies.Add(1)
+	c.count("body")
 	return &chaosBody{Reader: r, tally: c}
 }
 
 func (b *chaosBody) Close() error {
 	if b.closed.Swap(true) {
-		b.tally.strange.Add(1)
+		b.tally.count("body closed twice")
 	}
-	b.tally.bodiesClosed.Add(1)
+	b.tally.count("body closed")
 	return nil
 }
 
@@ -243,23 +233,21 @@ func (c *chaosTally) request(ctx context.Context, call int) *http.Request {
 	if err != nil {
 		panic(err)
 	}
-	switch kind := rand.IntN(5); kind {
+	req.ContentLength = int64(len(data))
+	switch rand.IntN(5) {
 	case 0:
-		data, req.Method = nil, http.MethodGet
+		data, req.Method, req.ContentLength = nil, http.MethodGet, 0
 		c.gets[call].Store(true)
 	case 1:
 		req.GetBody = func() (io.ReadCloser, error) { return c.body(bytes.NewReader(data)), nil }
 		req.Body, _ = req.GetBody()
-		req.ContentLength = int64(len(data))
 	case 2:
 		reader := bytes.NewReader(data)
 		req.Body = chaosFile{reader, c.body(reader)}
-		req.ContentLength = int64(len(data))
-	default:
+	case 3:
 		req.Body = c.body(bytes.NewReader(data))
-		if req.ContentLength = -1; kind == 3 {
-			req.ContentLength = int64(len(data))
-		}
+	default:
+		req.Body, req.ContentLength = c.body(bytes.NewReader(data)), -1
 	}
 	if req.Body != nil && req.ContentLength == 0 {
 		req.ContentLength = -1 // to net/http, 0 means unknown if there is a body
@@ -271,24 +259,22 @@ func (c *chaosTally) request(ctx context.Context, call int) *http.Request {
 
 // call makes one call, with a deadline, a cancel, or neither.
 func (c *chaosTally) call(client *http.Client, call int) {
-	ctx, wait, endless := context.Background(), chaosPatience, false
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	wait := chaosPatience
 	switch dice := rand.IntN(10); {
 	case dice < 3:
 		// No end of a context cleans up what leaks. An attempt that hangs ends
 		// with its proxy.
-		endless, wait = true, 0
+		wait = time.Hour
 	case dice == 3:
 		wait = rand.N(50 * time.Millisecond)
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithCancel(ctx)
-		defer cancel()
 		timer := time.AfterFunc(wait, cancel)
 		defer timer.Stop()
-	case dice < 6:
-		wait = rand.N(100 * time.Millisecond)
-		fallthrough
 	default:
-		var cancel context.CancelFunc
+		if dice < 6 {
+			wait = rand.N(100 * time.Millisecond)
+		}
 		ctx, cancel = context.WithTimeout(ctx, wait)
 		defer cancel()
 	}
@@ -296,98 +282,63 @@ func (c *chaosTally) call(client *http.Client, call int) {
 		ctx = awsretry.WithPartition(ctx, fmt.Sprint("partition ", call%8))
 	}
 	start := time.Now()
-	c.send(ctx, client, c.request(ctx, call))
-	over, slowest := time.Since(start)-wait, &c.slowest
-	if endless {
-		slowest = &c.longest
-	} else if over > chaosGrace {
-		c.late.Add(1)
+	c.count(c.send(ctx, client, c.request(ctx, call)))
+	if time.Since(start) > wait+chaosGrace {
+		c.count("late")
 	}
-	for most := slowest.Load(); int64(over) > most && !slowest.CompareAndSwap(most, int64(over)); {
-		most = slowest.Load()
-	}
-	c.calls.Add(1)
 }
 
-// send sends a request and classifies how the call ends.
-func (c *chaosTally) send(ctx context.Context, client *http.Client, req *http.Request) {
+// send sends a request and says how the call ends.
+func (c *chaosTally) send(ctx context.Context, client *http.Client, req *http.Request) string {
 	resp, err := client.Do(req)
-	if err != nil {
-		if resp != nil {
-			c.strange.Add(1)
-		}
-		switch {
-		case errors.Is(err, awsretry.ErrRateLimited):
-			c.held.Add(1)
-			pause(ctx, 5*time.Millisecond)
-		case ctx.Err() != nil && errors.Is(err, ctx.Err()):
-			c.gaveUp.Add(1)
-		default:
-			c.failed.Add(1)
-		}
-		return
+	switch {
+	case err != nil && resp != nil:
+		return "response and error"
+	case errors.Is(err, awsretry.ErrRateLimited):
+		pause(ctx, 5*time.Millisecond)
+		return "held"
+	case err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()):
+		return "given up"
+	case err != nil:
+		return "failed"
 	}
 	defer resp.Body.Close()
-	c.statuses[resp.StatusCode/100].Add(1)
 	if rand.IntN(20) == 0 {
-		c.unread.Add(1)
-		return
+		return "unread"
 	}
 	body, err := io.ReadAll(resp.Body)
 	switch {
 	case err != nil:
-		c.cut.Add(1)
-	case chaosSumOf(body) == resp.Header.Get(chaosSum):
-		c.whole.Add(1)
-	default:
-		c.corrupt.Add(1)
+		return "cut off"
+	case chaosSumOf(body) != resp.Header.Get(chaosSum):
+		return "corrupt"
 	}
+	return "whole"
 }
 
-// checkCounts compares what the server and Observe counted with what is
-// allowed. It returns the most requests of a call that net/http itself may
-// repeat, and of any other.
-func (c *chaosTally) checkCounts(t *testing.T, server *chaosServer, calls int) (mostGet, most int) {
+// check fails if a call ended in a way that is not allowed, was sent too often,
+// or if a way to end did not occur.
+func (c *chaosTally) check(t *testing.T, server *chaosServer, calls int) {
 	t.Helper()
-	for call := range min(calls, chaosMaxCalls) {
-		sent, observed := int(server.sent[call].Load()), int(c.observed[call].Load())
-		if c.gets[call].Load() {
-			mostGet = max(mostGet, sent)
-		} else {
-			most = max(most, sent)
-			if sent > chaosAttempts || observed > 0 && sent > observed {
-				t.Errorf("call %d was sent %d times; %d attempts were observed, %d are allowed",
-					call, sent, observed, chaosAttempts)
-			}
-		}
-		if observed > chaosAttempts {
-			t.Errorf("call %d had %d attempts, %d are allowed", call, observed, chaosAttempts)
+	for _, never := range []string{"corrupt", "response and error", "body closed twice", "late"} {
+		if n := c.of(never); n > 0 {
+			t.Errorf("%d calls: %s", n, never)
 		}
 	}
-	return mostGet, most
-}
-
-// check fails if a call ended in a way that is not allowed, or if a way to end
-// did not occur.
-func (c *chaosTally) check(t *testing.T, server *chaosServer) {
-	t.Helper()
-	if n := c.corrupt.Load(); n > 0 {
-		t.Errorf("%d whole responses are not what was sent", n)
+	for _, always := range []string{"retry", "whole", "cut off", "failed", "given up"} {
+		if c.of(always) == 0 {
+			t.Errorf("no call: %s, so not everything was tested", always)
+		}
 	}
 	if n := server.corrupt.Load(); n > 0 {
 		t.Errorf("%d whole requests are not what was sent", n)
 	}
-	if n := c.strange.Load(); n > 0 {
-		t.Errorf("%d results break the contract: a response with an error, or a body closed twice", n)
-	}
-	if n := c.late.Load(); n > 0 {
-		t.Errorf("%d calls ended more than %v after their deadline", n, chaosGrace)
-	}
-	for name, n := range map[string]*atomic.Int64{
-		"retried": &c.retries, "whole": &c.whole, "cut off": &c.cut, "failed": &c.failed, "given up": &c.gaveUp,
-	} {
-		if n.Load() == 0 {
-			t.Errorf("no call was %s, so not everything was tested", name)
+	for call := range min(calls, chaosMaxCalls) {
+		sent, observed := int(server.sent[call].Load()), int(c.observed[call].Load())
+		if observed > chaosAttempts ||
+			!c.gets[call].Load() && (sent > chaosAttempts || observed > 0 && sent > observed) {
+			t.Errorf("call %d was sent %d times; %d attempts were observed, %d are allowed",
+				call, sent, observed, chaosAttempts)
 		}
 	}
 }

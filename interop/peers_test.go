@@ -24,6 +24,7 @@ import (
 // A peer is a library for retries, with what it promises.
 type peer struct {
 	name, module string
+	wrap         wrapper // its default settings
 	promises     []promise
 }
 
@@ -33,12 +34,13 @@ type promise struct {
 	says   string // in our words
 	where  string // the peer's document
 	scene  scene
-	theirs wrapper
-	ours   wrapper
-	by     string // the fields of the Transport that ours sets; "": none
-	it     string // the result with the peer
-	we     string // the result with awsretry; "": the same
-	why    string // the results differ
+	theirs wrapper   // nil: the peer's wrap
+	with   []setting // of the Transport
+	ours   wrapper   // nil: a Transport with these settings
+	by     string    // what else ours sets
+	it     string    // the result with the peer
+	we     string    // the result with awsretry; "": the same
+	why    string    // the results differ
 }
 
 // A wrapper puts a library around a service. It may add notes to what is
@@ -54,11 +56,18 @@ func TestPeers(t *testing.T) {
 			"|---|---|---|---|---|\n", peer.name, moduleVersion(t, peer.module))
 		for i, p := range peer.promises {
 			t.Run(fmt.Sprint(peer.name, "/", i+1, " ", p.says), func(t *testing.T) {
-				p.check(t, peer.name)
+				p.check(t, peer)
 			})
 			we := cmp.Or(p.we, "the same")
+			var by []string
 			if p.by != "" {
-				we += ", with `" + p.by + "`"
+				by = append(by, p.by)
+			}
+			for _, s := range p.with {
+				by = append(by, s.by)
+			}
+			if by != nil {
+				we += ", with `" + strings.Join(by, ", ") + "`"
 			}
 			fmt.Fprintf(&tables, "| %s | %s | %s | %s | %s |\n", p.says, p.where, p.it, we, p.why)
 		}
@@ -66,12 +75,22 @@ func TestPeers(t *testing.T) {
 	checkDocument(t, "TestPeers$", "promises.md", "What the peers promise", tables.String())
 }
 
-func (p promise) check(t *testing.T, name string) {
+func (p promise) check(t *testing.T, peer peer) {
+	if p.theirs == nil {
+		p.theirs = peer.wrap
+	}
+	if p.ours == nil {
+		var set []func(*awsretry.Transport)
+		for _, s := range p.with {
+			set = append(set, s.set)
+		}
+		p.ours = awsretryOf(set...)
+	}
 	if (p.we != "") != (p.why != "") {
 		t.Error("a difference needs a reason, and a reason needs a difference")
 	}
 	if got := p.scene.play(t, p.theirs); got != p.it {
-		t.Errorf("%s does\n%s, the table says\n%s", name, got, p.it)
+		t.Errorf("%s does\n%s, the table says\n%s", peer.name, got, p.it)
 	}
 	if got, want := p.scene.play(t, p.ours), cmp.Or(p.we, p.it); got != want {
 		t.Errorf("awsretry does\n%s, the table says\n%s", got, want)
@@ -133,16 +152,6 @@ func writeDocument(t *testing.T, page, text string) {
 	}
 }
 
-// Settings of awsretry, and their names in the tables.
-const (
-	byNoSpread     = "RetryAfterSpread: -1"
-	byNoJitter     = "Exponential{Jitter: NoJitter}"
-	byEverySecond  = "Exponential{Max: 1 s, Jitter: NoJitter}"
-	byFiveAttempts = "MaxAttempts: 5"
-	byManyAttempts = "MaxAttempts: 1000, " + byEverySecond
-	byTimeout      = "AttemptTimeout: 2 s"
-)
-
 // awsretryOf returns a wrapper with a Transport of some settings.
 func awsretryOf(set ...func(*awsretry.Transport)) wrapper {
 	return func(b http.RoundTripper, _ *played) http.RoundTripper {
@@ -163,33 +172,43 @@ func observing(observe func(*played, awsretry.Attempt), set ...func(*awsretry.Tr
 	}
 }
 
-func unjittered(tr *awsretry.Transport) { tr.Backoff = awsretry.Exponential{Jitter: awsretry.NoJitter} }
+// A setting of awsretry has a name in the tables.
+type setting struct {
+	by  string
+	set func(*awsretry.Transport)
+}
 
-func unspread(tr *awsretry.Transport) { tr.RetryAfterSpread = -1 }
+type settings = []setting
 
-func fiveAttempts(tr *awsretry.Transport) { tr.MaxAttempts = 5 }
+var (
+	unspread     = setting{"RetryAfterSpread: -1", func(tr *awsretry.Transport) { tr.RetryAfterSpread = -1 }}
+	fiveAttempts = setting{"MaxAttempts: 5", func(tr *awsretry.Transport) { tr.MaxAttempts = 5 }}
+	manyAttempts = setting{"MaxAttempts: 1000", func(tr *awsretry.Transport) { tr.MaxAttempts = 1000 }}
+	unbuffered   = setting{"MaxBodyBuffer: -1", func(tr *awsretry.Transport) { tr.MaxBodyBuffer = -1 }}
+	twoSeconds   = setting{"AttemptTimeout: 2 s", func(tr *awsretry.Transport) { tr.AttemptTimeout = 2 * time.Second }}
+	unjittered   = backoff("Exponential{Jitter: NoJitter}", awsretry.Exponential{Jitter: awsretry.NoJitter})
+	// What rehttp calls ConstDelay(time.Second).
+	everySecond = backoff("Exponential{Max: 1 s, Jitter: NoJitter}",
+		awsretry.Exponential{Max: time.Second, Jitter: awsretry.NoJitter})
+	idempotentOnly = setting{"IdempotentOnly", func(tr *awsretry.Transport) { tr.Policy = awsretry.IdempotentOnly(nil) }}
+)
 
-func manyAttempts(tr *awsretry.Transport) { tr.MaxAttempts = 1000 }
+func backoff(by string, b awsretry.Backoff) setting {
+	return setting{by, func(tr *awsretry.Transport) { tr.Backoff = b }}
+}
 
-func unbuffered(tr *awsretry.Transport) { tr.MaxBodyBuffer = -1 }
-
-func twoSeconds(tr *awsretry.Transport) { tr.AttemptTimeout = 2 * time.Second }
-
-// everySecond sets what rehttp calls ConstDelay(time.Second).
-func everySecond(tr *awsretry.Transport) {
-	tr.Backoff = awsretry.Exponential{Max: time.Second, Jitter: awsretry.NoJitter}
+func withPolicy(policy awsretry.Policy) setting {
+	return setting{"Policy", func(tr *awsretry.Transport) { tr.Policy = policy }}
 }
 
 // retryStatus makes one more status transient.
-func retryStatus(status int) func(*awsretry.Transport) {
-	return func(tr *awsretry.Transport) {
-		tr.Policy = func(a *awsretry.Attempt) awsretry.Class {
-			if a.Response != nil && a.Response.StatusCode == status {
-				return awsretry.Transient
-			}
-			return awsretry.DefaultPolicy(a)
+func retryStatus(status int) setting {
+	return withPolicy(func(a *awsretry.Attempt) awsretry.Class {
+		if a.Response != nil && a.Response.StatusCode == status {
+			return awsretry.Transient
 		}
-	}
+		return awsretry.DefaultPolicy(a)
+	})
 }
 
 var errConnReset = &net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET}

@@ -2,7 +2,10 @@ package interop
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"testing"
@@ -189,42 +192,29 @@ func sqsSend(t *testing.T, client *sqs.Client) error {
 // sqsSent is the response to sqsSend.
 var sqsSent = sdkStep{body: `{"MessageId":"1","MD5OfMessageBody":"5d41402abc4b2a76b9719d911017c592"}`}
 
-// The delay before the retry is what the response asks for, if the revision
-// knows its header.
-func TestRetryerSQSDelay(t *testing.T) {
-	short := awsretry.Exponential{
-		Initial: 50 * time.Millisecond, ThrottlingInitial: time.Second, Jitter: awsretry.NoJitter,
-	}
-	after := func(status int, name, value string) sdkStep {
-		return sdkStep{status: status, header: map[string]string{name: value}}
-	}
-	amz, plain := after(500, "X-Amz-Retry-After", "1500"), after(503, "Retry-After", "1")
-	const second, unknown = time.Second, "UnknownError"
+// The headers of a response of Amazon SQS count: the throttling code of its older
+// protocol, and for how long to wait.
+func TestRetryerSQSHeaders(t *testing.T) {
 	for _, tt := range []struct {
-		name     string
-		revision awsretry.Revision
-		step     sdkStep
-		class    awsretry.Class
-		code     string
-		delay    time.Duration
-		cost     int
+		header, value string
+		revision      awsretry.Revision
+		class         awsretry.Class
+		code          string
+		delay         time.Duration
+		cost          int
 	}{
-		{
-			"a throttling code in X-Amzn-Query-Error", awsretry.Classic,
-			after(403, "X-Amzn-Query-Error", "RequestThrottled;Sender"), awsretry.Throttled, "RequestThrottled", second, 10,
-		},
-		{"X-Amz-Retry-After in 2026", awsretry.Revision2026, amz, awsretry.Transient, unknown, 1500 * time.Millisecond, 14},
-		{"X-Amz-Retry-After in Classic", awsretry.Classic, amz, awsretry.Transient, unknown, 50 * time.Millisecond, 5},
-		{"Retry-After in Classic", awsretry.Classic, plain, awsretry.Transient, unknown, second, 5},
-		{"Retry-After in 2026", awsretry.Revision2026, plain, awsretry.Transient, unknown, second, 14},
+		{"X-Amzn-Query-Error", "RequestThrottled;Sender", awsretry.Revision2026, awsretry.Throttled, "RequestThrottled",
+			time.Second, 5},
+		{"X-Amz-Retry-After", "1500", awsretry.Revision2026, awsretry.Transient, failed.code, 1500 * time.Millisecond, 14},
+		{"Retry-After", "2", awsretry.Classic, awsretry.Transient, failed.code, 2 * time.Second, 5},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(tt.header, func(t *testing.T) {
 			inVirtualTime(t, func(t *testing.T, u retryerUse) {
-				stub := &sdkStub{steps: []sdkStep{tt.step, sqsSent, tt.step, tt.step}}
+				step := failed
+				step.header = map[string]string{tt.header: tt.value}
+				stub := &sdkStub{steps: []sdkStep{step, sqsSent, step, step}}
 				var seen recorder
-				r := newRetryer(t, awssdk.Config{
-					Revision: tt.revision, MaxAttempts: 2, Backoff: short, Observe: seen.observe,
-				})
+				r := newRetryer(t, awssdk.Config{Revision: tt.revision, MaxAttempts: 2, Observe: seen.observe})
 				client := sqs.NewFromConfig(u.config(r, "sqs.example", stub))
 				if err := sqsSend(t, client); err != nil {
 					t.Fatal(err)
@@ -233,7 +223,6 @@ func TestRetryerSQSDelay(t *testing.T) {
 					t.Errorf("delays %v, want %v", got, tt.delay)
 				}
 				seen.check(t, u, recordsOf(sqsPartition, retried(tt.class, tt.code, tt.delay), succeeded))
-				wantTokens(t, r, sqsPartition, 500)
 				if err := sqsSend(t, client); stopOf(err) != awsretry.StopMaxAttempts {
 					t.Errorf("after two failures: %v", err)
 				}
@@ -302,6 +291,78 @@ func TestRetryerClockSkew(t *testing.T) {
 						len(stub.sent), ok, len(own.sent), wantOK)
 				}
 				seen.check(t, u, tt.records)
+			})
+		})
+	}
+}
+
+// A call ends with the reason that its error says: where it has no time, no
+// tokens or no caller. The interface of a plain Retryer says less, and its call
+// fails too.
+func TestRetryerEndings(t *testing.T) {
+	const slowest = 0.01 // a send token each 100 s
+	adaptive := awssdk.Config{Mode: awsretry.Adaptive, RateLimit: awsretry.RateLimitConfig{MinFillRate: slowest}}
+	capacity := func(n, initial int) awssdk.Config {
+		return awssdk.Config{Quota: awsretry.QuotaConfig{Capacity: n, InitialCost: initial}}
+	}
+	longPoll := capacity(4, 0)
+	longPoll.Revision, longPoll.LongPoll = awsretry.Revision2026, func(context.Context) bool { return true }
+	first, none := []sdkStep{failed, failed}, []sdkStep(nil)
+	for _, tt := range []struct {
+		name             string
+		config           awssdk.Config
+		before, steps    []sdkStep     // of another call, and of this one
+		deadline, cancel time.Duration // 0: never
+		stop             awsretry.Stop
+		took             time.Duration
+		sent             int
+	}{
+		{"a delay beyond the deadline", awssdk.Config{}, none, first, 2500 * time.Millisecond, 0,
+			awsretry.StopDeadline, time.Second, 2},
+		{"canceled in the delay", awssdk.Config{}, none, first, 0, time.Second / 2,
+			awsretry.StopPermanent, time.Second / 2, 1},
+		{"canceled in line", adaptive, []sdkStep{busy}, none, 0, time.Second, awsretry.StopCanceled, time.Second, 0},
+		{"a line beyond the deadline", adaptive, []sdkStep{busy}, none, time.Second, 0, awsretry.StopRateLimit, 0, 0},
+		{"an empty bucket", capacity(4, 0), none, first, 0, 0, awsretry.StopQuota, 0, 1},
+		{"a long poll with an empty bucket", longPoll, none, first, 0, 0, awsretry.StopQuota, 25 * time.Millisecond, 1},
+		{"an empty bucket before the call", capacity(5, 5), first[:1], none, 0, 0, awsretry.StopQuota, 0, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inVirtualTime(t, func(t *testing.T, u retryerUse) {
+				stub := &sdkStub{steps: slices.Concat(tt.before, tt.steps)}
+				var seen recorder
+				tt.config.Observe = seen.observe
+				r := newRetryer(t, tt.config)
+				client := dynamodb.NewFromConfig(u.config(r, "ddb.example", stub))
+				ctx, cancel := context.WithCancel(awsretry.WithPartition(t.Context(), "tenant"))
+				defer cancel()
+				for range tt.before {
+					client.ListTables(awsretry.WithoutRetry(ctx), nil)
+				}
+				before := len(stub.sent)
+				if tt.deadline > 0 {
+					ctx, cancel = context.WithTimeout(ctx, tt.deadline)
+					defer cancel()
+				}
+				if tt.cancel > 0 {
+					time.AfterFunc(tt.cancel, cancel)
+				}
+				start := time.Now()
+				_, err := client.ListTables(ctx, nil)
+				took := time.Since(start)
+				if err == nil || tt.cancel > 0 && !errors.Is(err, context.Canceled) {
+					t.Errorf("the error is %v", err)
+				}
+				if sent := len(stub.sent) - before; sent != tt.sent {
+					t.Errorf("%d requests, want %d", sent, tt.sent)
+				}
+				if u.apply && (stopOf(err) != tt.stop || took != tt.took) {
+					t.Errorf("ended as %q after %v, want %q after %v: %v", stopOf(err), took, tt.stop, tt.took, err)
+				}
+				partitions := maps.Collect(r.Partitions())
+				if _, ok := partitions["tenant"]; u.apply && (!ok || len(partitions) != 1) {
+					t.Errorf("the partitions are %v", partitions)
+				}
 			})
 		})
 	}

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"example.com/awsretry/internal/httpfake"
 )
 
 // A watchedDisk is the real one, whose steps can be watched and made to fail.
@@ -200,7 +202,7 @@ func TestCrashesOfRedriveLoseNothingAndDuplicateOne(t *testing.T) {
 			t.Errorf("after %s: %d duplicates", op, duplicates)
 		}
 	})
-	base := roundTripper(func(req *http.Request) (*http.Response, error) {
+	base := httpfake.Base(func(req *http.Request) (*http.Response, error) {
 		disk.after("the deletion of the letter before")
 		s, err := receive(req)
 		delivered[s.Body]++
@@ -266,7 +268,7 @@ func TestRedriveStopsIfItCannotDelete(t *testing.T) {
 			oldest := entries(t, dir)[0]
 			disk, readOnly, sent := watch(dir), errors.New("read-only"), 0
 			disk.failAt(tt.op, readOnly)
-			base := roundTripper(func(req *http.Request) (*http.Response, error) {
+			base := httpfake.Base(func(req *http.Request) (*http.Response, error) {
 				sent++
 				return respond(200, req), nil
 			})

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"example.com/awsretry/internal/httpfake"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -33,7 +34,7 @@ func TestNamesSortByTime(t *testing.T) {
 			}
 		}
 	})
-	(&Dir{Path: dir}).Redrive(t.Context(), roundTripper(func(req *http.Request) (*http.Response, error) {
+	(&Dir{Path: dir}).Redrive(t.Context(), httpfake.Base(func(req *http.Request) (*http.Response, error) {
 		s, err := receive(req)
 		got = append(got, s.Body)
 		return respond(500, req), err
@@ -92,14 +93,14 @@ func TestLettersAreStreamed(t *testing.T) {
 	const size = 64 << 20
 	dir := t.TempDir()
 	req := post(t, "https://a.example/", "")
-	req.Body, req.GetBody, req.ContentLength = io.NopCloser(io.LimitReader(zeros{}, size)), nil, -1
+	req.Body, req.GetBody, req.ContentLength = io.NopCloser(io.LimitReader(httpfake.Zeros, size)), nil, -1
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	if err := (&Dir{Path: dir}).Put(t.Context(), DeadLetter{Request: req}); err != nil {
 		t.Fatal(err)
 	}
 	var got int64
-	_, err := (&Dir{Path: dir}).Redrive(t.Context(), roundTripper(func(req *http.Request) (*http.Response, error) {
+	_, err := (&Dir{Path: dir}).Redrive(t.Context(), httpfake.Base(func(req *http.Request) (*http.Response, error) {
 		got, _ = io.Copy(io.Discard, req.Body)
 		return respond(204, req), nil
 	}), RedriveOptions{})

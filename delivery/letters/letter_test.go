@@ -10,6 +10,7 @@ import (
 	"testing/iotest"
 	"time"
 
+	"example.com/awsretry/internal/httpfake"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -21,7 +22,7 @@ func TestLettersKeepTheRequestExactly(t *testing.T) {
 	tests := []struct {
 		name   string
 		change func(*http.Request)
-		want   func(*sent)
+		want   func(*httpfake.Sent)
 	}{
 		{"as it is", func(*http.Request) {}, nil},
 		{"no body", func(r *http.Request) { r.Body, r.GetBody, r.ContentLength = nil, nil, 0 }, nil},
@@ -30,7 +31,7 @@ func TestLettersKeepTheRequestExactly(t *testing.T) {
 		{"a body of unknown length", func(r *http.Request) { unknownLength(r, "one\r\n0\r\n\r\ntwo") }, nil},
 		{"a body of length 0, which means unknown",
 			func(r *http.Request) { unknownLength(r, "three"); r.ContentLength = 0 },
-			func(s *sent) { s.Length = -1 }},
+			func(s *httpfake.Sent) { s.Length = -1 }},
 		{"a large body", func(r *http.Request) {
 			r.Body, r.ContentLength = io.NopCloser(strings.NewReader(big)), int64(len(big))
 		}, nil},
@@ -48,9 +49,9 @@ func TestLettersKeepTheRequestExactly(t *testing.T) {
 				"Content-Length": {"999"}, "Transfer-Encoding": {"chunked"}, "Host": {"evil"},
 				"Trailer": {"x"}, "X": {"y"},
 			}
-		}, func(s *sent) { s.Header = http.Header{"X": {"y"}} }},
+		}, func(s *httpfake.Sent) { s.Header = http.Header{"X": {"y"}} }},
 		{"no User-Agent", func(r *http.Request) { r.Header["User-Agent"] = nil },
-			func(s *sent) { s.Header = http.Header{"User-Agent": {""}} }},
+			func(s *httpfake.Sent) { s.Header = http.Header{"User-Agent": {""}} }},
 		{"trailers", func(r *http.Request) {
 			unknownLength(r, "body")
 			r.Trailer = http.Header{"X-Sum": {"1234"}, "x-odd": {"a", "b"}}
@@ -60,13 +61,13 @@ func TestLettersKeepTheRequestExactly(t *testing.T) {
 			r.Trailer = http.Header{"X": {longestTrailer}}
 		}, nil},
 		{"trailers and a length", func(r *http.Request) { r.Trailer = http.Header{"X-Sum": {"1"}} },
-			func(s *sent) { s.Length = -1 }},
+			func(s *httpfake.Sent) { s.Length = -1 }},
 		{"another host", func(r *http.Request) { r.Host = "virtual.example" }, nil},
-		{"no method", func(r *http.Request) { r.Method = "" }, func(s *sent) { s.Method = "GET" }},
+		{"no method", func(r *http.Request) { r.Method = "" }, func(s *httpfake.Sent) { s.Method = "GET" }},
 		{"a method that is not standard", func(r *http.Request) { r.Method = "pUrGe" }, nil},
 		{"an odd URL", func(r *http.Request) {
 			r.URL, _ = url.Parse("https://user:pass%20word@[::1]:8443/a%2Fb/%20c;d?q=%zz&r=a b&s=ü\xff&u#frag")
-		}, func(s *sent) { s.URL = strings.TrimSuffix(s.URL, "#frag") }},
+		}, func(s *httpfake.Sent) { s.URL = strings.TrimSuffix(s.URL, "#frag") }},
 		{"an opaque URL", func(r *http.Request) {
 			r.URL = &url.URL{Scheme: "http", Host: "a.example", Opaque: "//a.example/%2f%2F/x", RawQuery: "y"}
 		}, nil},
@@ -80,7 +81,7 @@ func TestLettersKeepTheRequestExactly(t *testing.T) {
 			r.URL = &url.URL{Scheme: "http", Opaque: "//a.example/x"}
 		}, nil},
 		{"to be closed", func(r *http.Request) { r.Close = true },
-			func(s *sent) { s.Header = http.Header{"Connection": {"close"}} }},
+			func(s *httpfake.Sent) { s.Header = http.Header{"Connection": {"close"}} }},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -104,8 +105,8 @@ func TestLettersKeepTheRequestExactly(t *testing.T) {
 			if err := (&Dir{Path: dir}).Put(t.Context(), DeadLetter{Request: request()}); err != nil {
 				t.Fatal(err)
 			}
-			var got []sent
-			done, err := (&Dir{Path: dir}).Redrive(t.Context(), roundTripper(func(req *http.Request) (*http.Response, error) {
+			var got []httpfake.Sent
+			done, err := (&Dir{Path: dir}).Redrive(t.Context(), httpfake.Base(func(req *http.Request) (*http.Response, error) {
 				for range 2 { // the second time as in a retry
 					s, err := receive(req)
 					if err != nil {

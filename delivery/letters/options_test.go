@@ -10,71 +10,50 @@ import (
 	"testing"
 	"time"
 
+	"example.com/awsretry/internal/httpfake"
 	"github.com/google/go-cmp/cmp"
 )
 
 func TestRedriveRefusals(t *testing.T) {
+	dir := t.TempDir()
+	file, empty, missing := filepath.Join(dir, "file"), filepath.Join(dir, "empty"), filepath.Join(dir, "missing")
+	write(t, dir, "file", "hello")
+	if err := os.Mkdir(empty, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(dir) // which is not meant by a folder without a name
+	none := httpfake.Base(nil)
 	for _, tt := range []struct {
-		name    string
-		rt      http.RoundTripper
-		options RedriveOptions
-		want    string
+		name, dir string
+		rt        http.RoundTripper
+		options   RedriveOptions
+		want      string // "": nothing to do
 	}{
-		{"no RoundTripper", nil, RedriveOptions{}, "letters: Redrive: rt is nil"},
-		{"a negative Limit", roundTripper(nil), RedriveOptions{Limit: -1}, "letters: RedriveOptions.Limit is -1"},
-		{"a negative MaxFailures", roundTripper(nil), RedriveOptions{MaxFailures: -1},
-			"letters: RedriveOptions.MaxFailures is -1"},
+		{"no RoundTripper", empty, nil, RedriveOptions{}, "letters: Redrive: rt is nil"},
+		{"a negative Limit", empty, none, RedriveOptions{Limit: -1}, "letters: RedriveOptions.Limit is -1"},
+		{"a negative MaxFailures", empty, none, RedriveOptions{MaxFailures: -1}, "letters: RedriveOptions.MaxFailures is -1"},
+		{"a folder without a name", "", none, RedriveOptions{}, `letters: Dir.Path is ""; it must be the path of a folder`},
+		{"a folder that is a file", file, none, RedriveOptions{}, "letters: Redrive: "},
+		{"a missing folder", missing, none, RedriveOptions{}, ""},
+		{"an empty folder", empty, none, RedriveOptions{}, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := (&Dir{Path: t.TempDir()}).Redrive(t.Context(), tt.rt, tt.options)
-			if err == nil || !strings.HasPrefix(err.Error(), tt.want) {
-				t.Errorf("got %v", err)
+			done, err := (&Dir{Path: tt.dir}).Redrive(t.Context(), tt.rt, tt.options)
+			if done != (Counts{}) || (err == nil) != (tt.want == "") || err != nil && !strings.HasPrefix(err.Error(), tt.want) {
+				t.Errorf("got %+v, %v", done, err)
+			}
+			if left := entries(t, dir); len(left) != 2 {
+				t.Errorf("%q is there", left)
 			}
 		})
 	}
-	t.Run("a missing folder", func(t *testing.T) {
-		missing := filepath.Join(t.TempDir(), "missing")
-		done, err := (&Dir{Path: missing}).Redrive(t.Context(), roundTripper(nil), RedriveOptions{})
-		if done != (Counts{}) || err != nil {
-			t.Errorf("got %+v, %v", done, err)
-		}
-		if _, err := os.Stat(missing); !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("it is there: %v", err)
-		}
-	})
-	t.Run("a folder that is a file", func(t *testing.T) {
-		dir := t.TempDir()
-		write(t, dir, "file", "hello")
-		folder := &Dir{Path: filepath.Join(dir, "file")}
-		if _, err := folder.Redrive(t.Context(), roundTripper(nil), RedriveOptions{}); err == nil {
-			t.Error("no error")
-		}
-	})
-	t.Run("a folder without a name", func(t *testing.T) {
-		dir := t.TempDir()
-		fill(t, dir, "1")
-		t.Chdir(dir) // the current folder is not meant
-		done, err := new(Dir).Redrive(t.Context(), roundTripper(nil), RedriveOptions{})
-		if err == nil || err.Error() != `letters: Dir.Path is ""; it must be the path of a folder` {
-			t.Errorf("got %v", err)
-		}
-		if done != (Counts{}) || len(entries(t, dir)) != 1 {
-			t.Errorf("got %+v, and %d letters are left", done, len(entries(t, dir)))
-		}
-	})
-	t.Run("an empty folder", func(t *testing.T) {
-		done, err := (&Dir{Path: t.TempDir()}).Redrive(t.Context(), roundTripper(nil), RedriveOptions{})
-		if done != (Counts{}) || err != nil {
-			t.Errorf("got %+v, %v", done, err)
-		}
-	})
 }
 
 // seen redrives dir and returns what Observe was called with. The response to a
 // letter has the status that is its body.
 func seen(t *testing.T, dir string, options RedriveOptions) (results []string, done Counts, err error) {
 	t.Helper()
-	rt := roundTripper(func(req *http.Request) (*http.Response, error) {
+	rt := httpfake.Base(func(req *http.Request) (*http.Response, error) {
 		s, err := receive(req)
 		if err != nil {
 			return nil, err
@@ -164,7 +143,7 @@ func TestDryRunChangesNothing(t *testing.T) {
 	old := time.Now().Add(-2 * tempAge)
 	os.Chtimes(filepath.Join(dir, "old.letter.tmp"), old, old)
 	var dry Counts
-	outer, err := (&Dir{Path: dir}).Redrive(t.Context(), roundTripper(func(req *http.Request) (*http.Response, error) {
+	outer, err := (&Dir{Path: dir}).Redrive(t.Context(), httpfake.Base(func(req *http.Request) (*http.Response, error) {
 		var err error
 		if dry, err = (&Dir{Path: dir}).Redrive(t.Context(), nil, RedriveOptions{DryRun: true}); err != nil {
 			t.Error(err)

@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"example.com/awsretry/internal/httpfake"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -29,8 +30,9 @@ func TestRedrive(t *testing.T) {
 
 	refused := errors.New("connection refused")
 	var got []string
-	var bodies []*countedBody
-	done, err := (&Dir{Path: dir}).Redrive(t.Context(), roundTripper(func(req *http.Request) (*http.Response, error) {
+	var bodies []*httpfake.Body
+	var texts []*strings.Reader // of the bodies
+	done, err := (&Dir{Path: dir}).Redrive(t.Context(), httpfake.Base(func(req *http.Request) (*http.Response, error) {
 		s, err := receive(req)
 		if err != nil {
 			return nil, err
@@ -43,8 +45,9 @@ func TestRedrive(t *testing.T) {
 			}
 			return nil, nil
 		}
-		body := &countedBody{Reader: strings.NewReader("the response")}
-		bodies = append(bodies, body)
+		text := strings.NewReader("the response")
+		body := httpfake.NewBody(text)
+		bodies, texts = append(bodies, body), append(texts, text)
 		resp := respond(status, req)
 		resp.Body = body
 		return resp, nil
@@ -56,8 +59,8 @@ func TestRedrive(t *testing.T) {
 		t.Errorf("got %+v, want %+v", done, want)
 	}
 	for n, body := range bodies {
-		if rest, _ := io.ReadAll(body); len(rest) > 0 || body.closed.Load() != 1 {
-			t.Errorf("response %d: %d bytes not read, closed %d times", n, len(rest), body.closed.Load())
+		if rest := texts[n].Len(); rest > 0 || body.Closes() != 1 {
+			t.Errorf("response %d: %d bytes not read, closed %d times", n, rest, body.Closes())
 		}
 	}
 	if !errors.Is(err, refused) {
@@ -96,7 +99,7 @@ func TestRedrive(t *testing.T) {
 func TestRedriveEndsWithItsContext(t *testing.T) {
 	for _, tt := range []struct {
 		name string
-		base roundTripper
+		base httpfake.Base
 		want Counts
 		left int
 	}{
@@ -115,7 +118,7 @@ func TestRedriveEndsWithItsContext(t *testing.T) {
 			if tt.base == nil {
 				cancel(errWentHome)
 			}
-			done, err := (&Dir{Path: dir}).Redrive(ctx, roundTripper(func(req *http.Request) (*http.Response, error) {
+			done, err := (&Dir{Path: dir}).Redrive(ctx, httpfake.Base(func(req *http.Request) (*http.Response, error) {
 				cancel(errWentHome)
 				return tt.base(req)
 			}), RedriveOptions{})
@@ -147,7 +150,7 @@ func TestRedrivesAtOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	for range runs {
 		wg.Go(func() {
-			done, err := (&Dir{Path: dir}).Redrive(t.Context(), roundTripper(func(req *http.Request) (*http.Response, error) {
+			done, err := (&Dir{Path: dir}).Redrive(t.Context(), httpfake.Base(func(req *http.Request) (*http.Response, error) {
 				s, err := receive(req)
 				mu.Lock()
 				got[s.Body]++
@@ -178,9 +181,9 @@ func TestBusyLettersAreLeftToTheirRedrive(t *testing.T) {
 	dir := t.TempDir()
 	fill(t, dir, "1", "2")
 	ok := func(req *http.Request) (*http.Response, error) { return respond(200, req), nil }
-	outer, err := (&Dir{Path: dir}).Redrive(t.Context(), roundTripper(func(req *http.Request) (*http.Response, error) {
+	outer, err := (&Dir{Path: dir}).Redrive(t.Context(), httpfake.Base(func(req *http.Request) (*http.Response, error) {
 		if s, _ := receive(req); s.Body == "1" {
-			inner, err := (&Dir{Path: dir}).Redrive(t.Context(), roundTripper(ok), RedriveOptions{})
+			inner, err := (&Dir{Path: dir}).Redrive(t.Context(), httpfake.Base(ok), RedriveOptions{})
 			if err != nil || inner != (Counts{Delivered: 1, Busy: 1}) {
 				t.Errorf("the second: got %+v, %v", inner, err)
 			}
@@ -225,8 +228,8 @@ func TestStillAt(t *testing.T) {
 func TestRedrivePanics(t *testing.T) {
 	dir := t.TempDir()
 	fill(t, dir, "1")
-	base := roundTripper(func(*http.Request) (*http.Response, error) { panic("boom") })
-	if p := recovered(func() { (&Dir{Path: dir}).Redrive(t.Context(), base, RedriveOptions{}) }); p != "boom" {
+	base := httpfake.Base(func(*http.Request) (*http.Response, error) { panic("boom") })
+	if p := httpfake.Recovered(func() { (&Dir{Path: dir}).Redrive(t.Context(), base, RedriveOptions{}) }); p != "boom" {
 		t.Errorf("recovered %v", p)
 	}
 	if got := collect(t, dir); got["1"] != 1 {
@@ -254,7 +257,7 @@ func TestHalfWrittenFilesAreSwept(t *testing.T) {
 	if ok, err := lock(locked); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
-	done, err := (&Dir{Path: dir}).Redrive(t.Context(), roundTripper(nil), RedriveOptions{})
+	done, err := (&Dir{Path: dir}).Redrive(t.Context(), httpfake.Base(nil), RedriveOptions{})
 	if done != (Counts{Broken: 1}) || err == nil || !strings.Contains(err.Error(), "foreign.tmp") {
 		t.Errorf("got %+v, %v", done, err)
 	}
@@ -269,9 +272,9 @@ func TestRedriveDoesNotWaitForAnEndlessResponse(t *testing.T) {
 	fill(t, dir, "1", "2")
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
-		done, err := (&Dir{Path: dir}).Redrive(t.Context(), roundTripper(func(req *http.Request) (*http.Response, error) {
+		done, err := (&Dir{Path: dir}).Redrive(t.Context(), httpfake.Base(func(req *http.Request) (*http.Response, error) {
 			resp := respond(200, req)
-			resp.Body = io.NopCloser(untilDone{req.Context()})
+			resp.Body = io.NopCloser(httpfake.UntilDone(req.Context()))
 			return resp, nil
 		}), RedriveOptions{})
 		if took := time.Since(start); err != nil || done.Delivered != 2 || took != 2*drainWait {
