@@ -23,7 +23,7 @@ type member struct {
 
 	capacity, float int  // of the retry tokens; float is what the process keeps for its next retries
 	quota           bool // there are retry tokens
-	paid            bool // the process has returned the tokens from before it joined
+	paid            bool // the tokens of this process are those of the fleet
 	had             int  // after the last renewal
 	counted         counted
 	adaptive        bool
@@ -118,8 +118,8 @@ func (m *member) run() {
 // seldom renews it, until the share wakes it.
 func (m *member) idle() bool { return m.quiet >= 10 }
 
-// idlePause returns the time between the renewals of an idle process. After a
-// longer time the store would drop the process.
+// idlePause returns the time between the renewals of an idle process. It is below
+// ten leases, the longest step of the script's clock.
 func (m *member) idlePause() time.Duration {
 	return min(m.fleet.config.Lease*19/2, m.fleet.config.Expiry/2)
 }
