@@ -10,7 +10,7 @@ import (
 )
 
 func TestValidate(t *testing.T) {
-	client := clientFunc(func(context.Context, []string) ([]string, error) { return reply(nil), nil })
+	client := clientFunc(func(context.Context, string, []string) ([]string, error) { return reply(nil), nil })
 	for name, test := range map[string]struct {
 		client fleet.Client
 		config fleet.Config

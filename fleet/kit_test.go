@@ -1,72 +1,195 @@
-package fleet
+package fleet_test
 
 import (
 	"context"
-	"fmt"
-	"math/rand/v2"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
 	"time"
+
+	"example.com/awsretry"
+	"example.com/awsretry/fleet"
+	"github.com/valkey-io/valkey-go"
 )
 
-// RandomRenewals makes n renewals by several processes in several partitions,
-// with random usage and random times in between.
-func RandomRenewals(ctx context.Context, client Client, seed uint64, n int) error {
-	random := rand.New(rand.NewPCG(seed, 0))
-	f := New(client, Config{})
-	defer f.Close()
-	last := make(map[string]reply)
-	for range n {
-		time.Sleep(pick(random, 0, time.Duration(random.IntN(int(time.Second))), 30*time.Second))
-		id := fmt.Sprintf("process%d", random.IntN(8))
-		key := fmt.Sprintf("awsretry:{host%d}", random.IntN(2))
-		had := last[key+id]
-		r := request{
-			id: id, lease: defaultLease, capacity: 500, seedRate: pick(random, 0, 50, 1e9), seedTokens: random.IntN(600),
-			sums: sums{
-				accepted: float64(random.IntN(100)), throttled: float64(random.IntN(10)),
-				acceptedBefore: pick(random, 0, 0, 3.0), throttledBefore: pick(random, 0, 0, 5.0),
-				trips: 1000 * random.Float64(), tripsOf: float64(random.IntN(100)),
-			},
-			rate: pick(random, -1, -1, 200*random.Float64()), cut: random.IntN(4) == 0,
-			wanted: pick(random, 0, random.Float64(), 100*random.Float64()), last: had,
-			returned: random.IntN(20), asked: random.IntN(40), held: random.IntN(30),
-			leaving: random.IntN(20) == 0, gate: pick(random, 0, 0, time.Duration(random.IntN(int(time.Minute)))),
-			expiry: time.Hour, cutSeen: pick(random, had.cut, had.cut, 0),
-		}
-		got, err := f.renew(ctx, key, &r)
-		if err != nil {
-			return err
-		}
-		last[key+id] = got
+const (
+	host  = "service.test" // and the partition of most requests
+	key   = "awsretry:{" + host + "}"
+	delay = 10 * time.Millisecond // of a response
+)
+
+// The places of the script's values.
+const (
+	replyWindow  = 2
+	replyRate    = 3
+	replyShare   = 4
+	replyMembers = 5
+	replyLeader  = 6
+	replyTokens  = 8
+	replyLeft    = 9
+	replyGate    = 10
+	replySum     = 11
+	replyPart    = 17
+
+	argID       = 0
+	argSeedRate = 3
+	argAccepted = 5
+	argRate     = 11
+	argWanted   = 13
+	argWindow   = 14
+	argShare    = 15
+	argAsked    = 17
+	argLeaving  = 19
+	argGate     = 20
+	argPart     = 25
+	argEpoch    = 28
+)
+
+// reply returns what the script returns, where nothing is limited, with some
+// values changed.
+func reply(values map[int]string) []string {
+	r := strings.Fields("epoch 0 1 0 0 1 0 0 0 100 0 0 0 0 0 0 0 1 0 2 1")
+	for i, value := range values {
+		r[i] = value
 	}
-	return nil
+	return r
 }
 
-// pick returns one of three values, the last one seldom.
-func pick[T any](random *rand.Rand, often, sometimes, seldom T) T {
-	switch n := random.IntN(20); {
-	case n < 10:
-		return often
-	case n < 19:
-		return sometimes
+// renewal returns the arguments of a renewal by a process that wants many send
+// tokens, with some changed.
+func renewal(values map[int]string) []string {
+	a := strings.Fields(
+		"id 400 500 100 490 0 0 0 0 0 0 -1 0 1000 0 0 0 0 10 0 0 60000 0 settings scaled 0 0 0 EPOCH 0 0",
+	)
+	a[argEpoch] = ""
+	for i, value := range values {
+		a[i] = value
 	}
-	return seldom
+	return a
 }
 
-// Renewal returns a function that renews the lease of one process in one
-// partition. The process sends a little.
-func Renewal(f *Fleet, partition, process string) func(context.Context) error {
-	key := f.config.Prefix + ":{" + partition + "}"
-	r := request{
-		id: process, lease: f.config.Lease, capacity: 500, seedTokens: 500, sums: sums{accepted: 2, trips: 20, tripsOf: 2},
-		rate: -1, wanted: 3, held: 10, expiry: f.config.Expiry,
-		settings: "Lease 400ms and 500 retry tokens", pacing: "scaled",
+// A clientFunc is a Client whose script is Go.
+type clientFunc func(ctx context.Context, key string, args []string) ([]string, error)
+
+func (f clientFunc) Eval(ctx context.Context, _ string, keys, args []string) ([]string, error) {
+	return f(ctx, keys[0], args)
+}
+
+// A link is one process's way to a store. It fails as its mode says.
+type link struct {
+	fleet.Client
+	mode  atomic.Int64
+	evals atomic.Int64
+}
+
+const (
+	works      = iota
+	refuses    // nothing arrives
+	loses      // no reply arrives
+	losesEvery // every second reply does not arrive
+)
+
+func (l *link) Eval(ctx context.Context, script string, keys, args []string) ([]string, error) {
+	mode := l.mode.Load()
+	if mode == refuses {
+		return nil, errors.New("refused")
 	}
-	return func(ctx context.Context) error {
-		got, err := f.renew(ctx, key, &r)
-		r.last, r.cutSeen = got, got.cut
-		if r.rate = -1; got.leader {
-			r.rate = 100
+	reply, err := l.Client.Eval(ctx, script, keys, args)
+	if mode == loses || mode == losesEvery && l.evals.Add(1)%2 == 0 {
+		return nil, errors.New("the reply is lost")
+	}
+	return reply, err
+}
+
+// dial returns a Client of the store at addr.
+func dial(t testing.TB, addr string) *fleet.Connection {
+	c := fleet.Dial(valkey.ClientOption{InitAddress: []string{addr}, ForceSingleClient: true})
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
+
+// A responder is a Base whose responses have a status, which can be changed, and
+// come after a delay.
+type responder struct {
+	status   atomic.Int64
+	delay    time.Duration
+	attempts atomic.Int64
+}
+
+func respond(status int, delay time.Duration) *responder {
+	r := &responder{delay: delay}
+	r.status.Store(int64(status))
+	return r
+}
+
+func (r *responder) RoundTrip(req *http.Request) (*http.Response, error) {
+	r.attempts.Add(1)
+	time.Sleep(r.delay)
+	return &http.Response{
+		StatusCode: int(r.status.Load()), Header: make(http.Header), Body: io.NopCloser(strings.NewReader("")), Request: req,
+	}, nil
+}
+
+// send makes one request, to a host if it is given, and returns how long it
+// took.
+func send(t testing.TB, tr *awsretry.Transport, hosts ...string) time.Duration {
+	t.Helper()
+	start := time.Now()
+	if err := call(t.Context(), tr, append(hosts, host)[0]); err != nil {
+		t.Fatal(err)
+	}
+	return time.Since(start)
+}
+
+func call(ctx context.Context, tr *awsretry.Transport, host string) error {
+	req, _ := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+host+"/", nil)
+	resp, err := tr.RoundTrip(req)
+	if err == nil {
+		resp.Body.Close()
+	}
+	return err
+}
+
+func stateOf(tr *awsretry.Transport) awsretry.State {
+	s, _ := tr.State(host)
+	return s
+}
+
+// atOnce is a Backoff that hardly waits.
+var atOnce = awsretry.Decorrelated{Initial: time.Millisecond, Max: time.Millisecond}
+
+// faultLog collects the errors that OnError is called with.
+type faultLog struct {
+	mu     sync.Mutex
+	faults []string
+}
+
+func (l *faultLog) add(_ string, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.faults = append(l.faults, err.Error())
+}
+
+func (l *faultLog) all() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return append([]string(nil), l.faults...)
+}
+
+// eventually fails the test if the condition does not hold within a minute.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !holds(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("not within a minute: " + what)
 		}
-		return err
 	}
 }

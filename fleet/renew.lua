@@ -68,7 +68,7 @@ end
 local settings, pacing = a[24], a[25] -- pacing is '' for a process that cannot lead
 local silence = math.max(60000, 20 * lease) -- after it, they are gone; most outages of a store are shorter
 local function other(name, theirs, ours)
-  local text = 'awsretry: the processes that share the key have %s%.100s; this one has %.100s'
+  local text = 'awsretry: the processes that share the key have %s%.99s; this one has %.99s'
   return redis.error_reply(string.format(text, name, theirs, ours))
 end
 if s.settings and s.settings ~= settings and server - get('server') < silence then

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -50,8 +49,7 @@ type sharedStore struct {
 // tokens returns how many retry tokens the store has, which is full before
 // anybody uses it.
 func (s *sharedStore) tokens(capacity int) float64 {
-	text, _ := s.HGet("awsretry:{"+host+"}", "tokens")
-	if tokens, err := strconv.ParseFloat(text, 64); err == nil {
+	if tokens, ok := s.Tokens("awsretry:{" + host + "}"); ok {
 		return tokens
 	}
 	return float64(capacity)
@@ -61,7 +59,7 @@ func (s *sharedStore) tokens(capacity int) float64 {
 //
 // A client renews its lease at instants of its own, like a caller: those for the
 // deadlines of the owner that starts its arriving calls, which has no deadlines.
-// The lease and half the latency are whole ticks, so that the script runs at
+// The lease and half the latency are whole ticks, so that the store renews at
 // such an instant, and so does what follows it. The bucket of send tokens may also change at any
 // of these instants; that comes first.
 type member struct {
