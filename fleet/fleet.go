@@ -4,7 +4,10 @@
 //
 //	connection := fleet.Dial(valkey.ClientOption{InitAddress: []string{"127.0.0.1:6379"}, ForceSingleClient: true})
 //	defer connection.Close()
-//	shared := fleet.New(connection, fleet.Config{})
+//	shared, err := fleet.New(connection, fleet.Config{})
+//	if err != nil {
+//		return err
+//	}
 //	defer shared.Close()
 //	transport := &awsretry.Transport{Mode: awsretry.Adaptive, Shared: shared}
 //
@@ -15,6 +18,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -88,7 +92,6 @@ type Fleet struct {
 
 	ctx    context.Context
 	cancel context.CancelFunc
-	err    error // of an invalid configuration
 
 	mu      sync.Mutex // guards closed, joined, and the Add of members
 	closed  bool
@@ -97,41 +100,35 @@ type Fleet struct {
 }
 
 // New returns a Fleet. It does not connect: without a store the processes work
-// alone until there is one. An invalid configuration is the error of
-// [Fleet.Validate], and so of Transport.Validate and RoundTrip.
-func New(client Client, c Config) *Fleet {
+// alone until there is one. It returns an error if the configuration is not
+// valid, which names each such field, its value and what is allowed.
+func New(client Client, c Config) (*Fleet, error) {
+	if client == nil {
+		return nil, errors.New("fleet: the client is nil; it must be a Client, such as that of Valkey")
+	}
+	if err := c.validate(); err != nil {
+		return nil, err
+	}
+	c.Prefix = cmp.Or(c.Prefix, defaultPrefix)
+	c.Lease = cmp.Or(c.Lease, defaultLease)
+	c.Expiry = cmp.Or(c.Expiry, max(defaultExpiry, 10*c.Lease))
 	f := &Fleet{client: client, config: c, schedule: scheduleOf(client), id: rand.Text()}
-	f.err = f.validate()
-	if f.config.Prefix == "" {
-		f.config.Prefix = defaultPrefix
-	}
-	if f.config.Lease == 0 {
-		f.config.Lease = defaultLease
-	}
-	if f.config.Expiry == 0 {
-		f.config.Expiry = max(defaultExpiry, 10*f.config.Lease)
-	}
 	f.ctx, f.cancel = context.WithCancel(context.Background())
-	return f
+	return f, nil
 }
 
 var _ awsretry.Shared = (*Fleet)(nil)
 
-// Validate returns an error if the configuration is not valid. It names each
-// such field, its value and what is allowed.
+// Validate returns an error if f is not from [New].
 func (f *Fleet) Validate() error {
-	if f.cancel == nil {
-		return errors.New("fleet: the Fleet is a zero one; New must make it")
+	if f == nil || f.cancel == nil {
+		return errors.New("fleet: the Fleet is nil or a zero one; New must make it")
 	}
-	return f.err
+	return nil
 }
 
-func (f *Fleet) validate() error {
+func (c Config) validate() error {
 	var faults []error
-	c := f.config
-	if f.client == nil {
-		faults = append(faults, errors.New("fleet: the client is nil; it must be a Client, such as that of Valkey"))
-	}
 	if c.Lease != 0 && (c.Lease < leastLease || c.Lease > longestLease) {
 		faults = append(faults, fmt.Errorf("fleet: Config.Lease is %v; it must be from %v to %v, or 0 for %v",
 			c.Lease, leastLease, longestLease, defaultLease))
@@ -183,7 +180,7 @@ func (f *Fleet) Close() error {
 	f.mu.Lock()
 	f.closed = true
 	f.mu.Unlock()
-	if f.cancel == nil {
+	if f.cancel == nil { // a zero Fleet
 		return nil
 	}
 	f.cancel()
