@@ -19,7 +19,7 @@ type Connection struct {
 	closed  bool
 }
 
-// A connecting is one try to connect.
+// A connecting is one attempt to connect.
 type connecting struct {
 	done   chan struct{} // closed at the end; the fields below are written before
 	client valkey.Client
@@ -27,7 +27,7 @@ type connecting struct {
 	err    error
 }
 
-// The defaults of Dial. A renewal does not wait longer than a lease anyway.
+// The defaults of Dial. A renewal waits at most for a lease.
 const (
 	dialTimeout  = time.Second
 	writeTimeout = 2 * time.Second
@@ -36,9 +36,9 @@ const (
 var errClosed = errors.New("fleet: the connection is closed")
 
 // Dial returns a Client for a single server, servers that Sentinel watches or a
-// cluster, as valkey.NewClient does. The store need not be there: Dial connects
-// in the background when the Client is first used, and tries again when it is
-// used after a failure.
+// cluster, as valkey.NewClient does. It does not connect: the Client connects in
+// the background when it is first used, and again when it is used after a
+// failure, which Config.OnError reports.
 //
 // A user of the store needs the commands eval, evalsha, time, hmget, hset
 // and pexpire, and the keys that begin with Config.Prefix; with Sentinel also
@@ -74,7 +74,7 @@ func (c *Connection) Eval(ctx context.Context, script string, keys, args []strin
 	return try.script.Eval(ctx, script, keys, args)
 }
 
-// connect returns the last try to connect, or a new one if that failed.
+// connect returns the last attempt to connect, or a new one if that failed.
 func (c *Connection) connect() (*connecting, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -117,7 +117,7 @@ func (c *Connection) Close() error {
 	if closed || last == nil {
 		return nil
 	}
-	go func() { // it may not have ended yet
+	go func() { // connecting may take longer
 		<-last.done
 		if last.err == nil {
 			last.client.Close()

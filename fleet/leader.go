@@ -15,8 +15,8 @@ type leader struct {
 	oneCut bool          // give the law at most one throttled outcome in a step
 	fed    sums          // the totals that the law has
 	now    time.Duration // on the law's clock, which is the store's
-	rate   float64       // 0 where nothing was throttled yet
-	least  float64       // the rate is not lower
+	rate   float64       // 0 until something is throttled
+	least  float64       // the lowest rate
 
 	cutAt     time.Duration // when the rate was cut last
 	beginning bool          // cutAt is when the first rate was guessed
@@ -24,7 +24,7 @@ type leader struct {
 	throttled float64       // since then
 }
 
-// newLeader returns a leader that goes on where another one left off.
+// newLeader returns a leader that continues where another one stopped.
 func newLeader(law pacing.Adopter, lease time.Duration, got reply) *leader {
 	l := &leader{law: law, lease: lease, fed: got.totals, now: got.now, rate: got.rate, cutAt: got.cut}
 	_, l.oneCut = law.(*pacing.Cubic)
@@ -36,8 +36,8 @@ func newLeader(law pacing.Adopter, lease time.Duration, got reply) *leader {
 	return l
 }
 
-// step gives the outcomes since the last step to the law. It returns the rate,
-// which is negative where there is none, and whether it was cut.
+// step passes the outcomes since the last step to the law. It returns the rate,
+// or a negative one if there is none, and whether it was cut.
 func (l *leader) step(got reply) (rate float64, cut bool) {
 	limited := l.rate > 0
 	rate, cut = l.find(got)
@@ -63,7 +63,7 @@ func (l *leader) find(got reply) (rate float64, cut bool) {
 	if news.tripsOf > 0 {
 		trip = time.Duration(min(news.trips/news.tripsOf, longestTrip.Seconds()*1000) * float64(time.Millisecond))
 	}
-	heard := l.now >= l.cutAt+l.lease+l.lease/8+trip // by all processes, of the last cut
+	heard := l.now >= l.cutAt+l.lease+l.lease/8+trip // all processes know of the last cut
 	switch {
 	case l.beginning && !l.begin():
 		return l.rate, false
@@ -95,8 +95,9 @@ func (l *leader) farTooHigh() bool {
 	return l.now-l.cutAt < 4*l.lease && l.throttled > 0.3*(l.accepted+l.throttled)
 }
 
-// guess returns a rate when something is throttled for the first time: what was
-// accepted since the last step. Others have not said yet what they sent.
+// guess returns a rate when something is throttled for the first time: that of
+// the requests that were accepted since the last step. Other processes may not
+// have reported theirs.
 func (l *leader) guess(news sums) (rate float64, cut bool) {
 	if news.throttled+news.throttledBefore == 0 {
 		return -1, false
@@ -107,8 +108,8 @@ func (l *leader) guess(news sums) (rate float64, cut bool) {
 	return l.rate, true
 }
 
-// begin begins at what the service accepted while the processes heard of the
-// guess. It reports false before they all have.
+// begin begins at the rate that the service accepted until all processes knew of
+// the guess. It reports false before that.
 func (l *leader) begin() bool {
 	since := l.now - l.cutAt
 	if since < l.lease {
@@ -120,8 +121,8 @@ func (l *leader) begin() bool {
 	return true
 }
 
-// feed gives outcomes to the law, evenly over the time since before, as they
-// came, so that the law measures a steady rate.
+// feed passes outcomes to the law, spread evenly over the time since before, so
+// that the law measures a steady rate.
 func (l *leader) feed(news sums, before, trip time.Duration) {
 	if l.oneCut { // the law would cut for each of them
 		news.accepted += news.throttledBefore + max(news.throttled-1, 0)
@@ -153,15 +154,15 @@ func (l *leader) feed(news sums, before, trip time.Duration) {
 	}
 }
 
-// longestTrip is what a leader waits for the outcomes of requests that were sent
-// before a cut.
+// longestTrip is how long a leader waits for the outcomes of requests that were
+// sent before a cut.
 const longestTrip = time.Minute
 
-// What a step gives to the law at most.
+// mostFed is how many outcomes a step passes to the law.
 const mostFed = 100_000
 
-// check returns an error if a reply has so many outcomes since the last step, a
-// time ago, that the store does not keep to the script.
+// check returns an error if a reply has more outcomes since the last step than
+// the time that has passed allows: the store does not run the script.
 func (l *leader) check(got reply, passed time.Duration) error {
 	const mostPerSecond = 1e6
 	news := got.totals.since(l.fed)

@@ -11,8 +11,8 @@ import (
 	"example.com/awsretry/internal/sharing"
 )
 
-// A member is one Transport of this process in one partition. All but the share
-// belongs to the goroutine that runs it.
+// A member is one Transport of this process in one partition. Only the share may
+// be used outside of the goroutine that runs it.
 type member struct {
 	fleet *Fleet
 	share sharing.Share
@@ -23,7 +23,7 @@ type member struct {
 
 	capacity, float int  // of the retry tokens; float is what the process keeps for its next retries
 	quota           bool // there are retry tokens
-	paid            bool // the fleet paid for those that this process has
+	paid            bool // the tokens of this process are those of the fleet
 	had             int  // after the last renewal
 	counted         counted
 	adaptive        bool
@@ -31,7 +31,7 @@ type member struct {
 	unsent   sums // outcomes of renewals that failed
 	epoch    string
 	last     reply
-	joined   bool // last is of a renewal
+	joined   bool // a renewal has succeeded
 	failing  bool // the last renewal failed
 	cutAt    time.Time
 	cutSeen  time.Duration // last.cut at cutAt
@@ -41,7 +41,7 @@ type member struct {
 	proposed float64       // the leader's rate for the next renewal; negative for none
 	cut      bool          // proposed is a cut
 	sent     float64       // requests in half a lease, with those that were refused; smoothed
-	quiet    int           // renewals in turn for which there was no need
+	quiet    int           // renewals in a row that were not needed
 }
 
 func newMember(f *Fleet, share sharing.Share, id string) *member {
@@ -79,7 +79,7 @@ func (m *member) run() {
 	for {
 		select {
 		case <-m.fleet.ctx.Done():
-			m.leave(m.float) // the Transport goes on alone
+			m.leave(m.float) // the Transport continues alone
 			return
 		case <-timer.C:
 		case <-m.share.Wake():
@@ -114,12 +114,12 @@ func (m *member) run() {
 	}
 }
 
-// idle reports whether the process has had no need of a lease for a while. Then
-// it renews seldom, until the share wakes it.
+// idle reports whether the process has not needed a lease for a while. Then it
+// seldom renews it, until the share wakes it.
 func (m *member) idle() bool { return m.quiet >= 10 }
 
-// idlePause returns the time between the renewals of an idle process. The
-// store's clock does not follow a longer one.
+// idlePause returns the time between the renewals of an idle process. It is below
+// ten leases, the longest step of the script's clock.
 func (m *member) idlePause() time.Duration {
 	return min(m.fleet.config.Lease*19/2, m.fleet.config.Expiry/2)
 }
@@ -131,13 +131,13 @@ func (m *member) used(usage sharing.Usage, r *request) bool {
 		r.returned > 0 || m.quota && usage.Tokens != m.had
 }
 
-// changed reports whether a renewal brought something, or something to those that
-// the process leads.
+// changed reports whether a renewal changed the lease, or the outcomes that the
+// leader counts.
 func (m *member) changed(got reply) bool {
 	return got.tokens > 0 || got.gate > 0 || got.epoch != m.epoch || m.leader != nil && got.totals != m.last.totals
 }
 
-// renew renews the lease, and gives the share what was granted.
+// renew renews the lease, and passes the grant to the share.
 func (m *member) renew() {
 	usage := m.share.Usage()
 	r := m.request(usage)
@@ -184,7 +184,7 @@ func (m *member) renew() {
 	}
 	until := asked.Add(m.fleet.config.Lease)
 	if m.idle() && !m.adaptive {
-		until = until.Add(m.idlePause()) // there is no rate to give back
+		until = until.Add(m.idlePause()) // without a rate, nobody waits for the lease
 	}
 	m.share.Grant(sharing.Grant{
 		Until: until, Limited: got.rate > 0,
@@ -219,7 +219,7 @@ func (m *member) request(usage sharing.Usage) request {
 		expiry: m.fleet.config.Expiry, cutSeen: m.cutSeen,
 		settings: m.settings, pacing: m.pacing, epoch: m.epoch, counted: m.counted,
 	}
-	if usage.RetryAfter > time.Until(m.gateEnd) { // that of a reply would come back later than it was
+	if usage.RetryAfter > time.Until(m.gateEnd) { // do not send back what came from a reply
 		r.gate = usage.RetryAfter
 	}
 	if m.joined {
@@ -232,15 +232,15 @@ func (m *member) request(usage sharing.Usage) request {
 }
 
 // wanted returns how many send tokens the process needs until the next renewal:
-// those for what it usually sends, with a reserve, or for one request if that is
-// more, and for those in line or refused.
+// for the requests that it usually sends, with a reserve, but at least one, and
+// for the requests in line or refused.
 func (m *member) wanted(usage sharing.Usage) float64 {
 	const reserve = 1.25
 	return max(max(reserve*m.sent, 1)+float64(usage.Waiting+usage.NotSent)-usage.SendTokens, 0)
 }
 
-// unused returns how many send tokens of the last grant were lost because there
-// was no request for them.
+// unused returns how many send tokens of the last grant were lost because no
+// request needed them.
 func (m *member) unused(usage sharing.Usage) float64 {
 	if !m.joined || m.failing || m.last.rate == 0 {
 		return 0
@@ -248,13 +248,13 @@ func (m *member) unused(usage sharing.Usage) float64 {
 	return min(usage.Unused, m.last.share*m.fleet.config.Lease.Seconds())
 }
 
-// sentMemory is over how many renewals the requests are smoothed. Those in line
-// are added as they are, so that a process does not wait for it to get more.
+// sentMemory is over how many renewals the number of requests is smoothed.
+// Requests in line are not smoothed, so that they get tokens at once.
 const sentMemory = 5
 
-// balance asks for the retry tokens that this process lacks, or returns those
-// that it has too many of. It moves none after a renewal that failed, because the
-// store may have moved them then.
+// balance asks for the retry tokens that this process lacks, or returns the
+// surplus. It moves none after a renewal that failed, because the store may have
+// moved them then.
 func (m *member) balance(r *request, usage sharing.Usage) {
 	if !m.paid {
 		if r.joining = !m.failing; r.joining {
@@ -289,12 +289,12 @@ func (m *member) fail(err error) {
 	m.fleet.report(m.share.Partition(), err)
 }
 
-// leave gives the lease back, and the retry tokens above keep.
+// leave returns the lease, and the retry tokens above keep.
 func (m *member) leave(keep int) {
 	if !m.joined || m.failing {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), closeTime/2)
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout/2)
 	defer cancel()
 	usage := m.share.Usage()
 	r := m.request(usage)
@@ -304,7 +304,7 @@ func (m *member) leave(keep int) {
 		r.returned += more
 		r.held -= more
 	}
-	_, _ = m.fleet.renew(ctx, m.key, &r) // the Fleet ends, and nobody waits for an error
+	_, _ = m.fleet.renew(ctx, m.key, &r) // the Fleet ends: nobody could handle the error
 }
 
 // lead finds the rate of the fleet, if this process leads.

@@ -34,7 +34,7 @@ func (m *metronome) FirstToken() float64 { return 0 }
 func TestSchedule(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &metronome{start: time.Now()}
-		shared := fleet.New(m, fleet.Config{Lease: 600 * time.Millisecond})
+		shared := newFleet(t, m, fleet.Config{Lease: 600 * time.Millisecond})
 		tr := &awsretry.Transport{Base: respond(200, 0), Shared: shared}
 		send(t, tr)
 		time.Sleep(time.Second)

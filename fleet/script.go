@@ -18,7 +18,7 @@ type request struct {
 	lease      time.Duration
 	capacity   int     // of the retry token bucket
 	seedRate   float64 // if the key is new
-	seedTokens int     // the same
+	seedTokens int     // if the key is new
 
 	sums sums // since the last renewal that succeeded
 
@@ -42,14 +42,14 @@ type request struct {
 	epoch            string // of the last renewal; "" for none
 }
 
-// Counted is how many retry tokens of a process the store has counted as used by
-// it, and in which of its windows.
+// A counted is how many retry tokens the store has counted as held by a process,
+// and in which of its windows.
 type counted struct {
 	tokens int
 	window float64
 }
 
-// The outcomes of a process, or of all of them.
+// A sums is the outcomes of a process, or of all of them.
 type sums struct {
 	accepted, throttled             float64
 	acceptedBefore, throttledBefore float64
@@ -65,7 +65,7 @@ func (s *sums) add(t sums) {
 	s.tripsOf += t.tripsOf
 }
 
-// since returns what was added to t. It is nothing if the store has lost it.
+// since returns what was added to t, and 0 for what the store has lost.
 func (s sums) since(t sums) sums {
 	return sums{
 		max(s.accepted-t.accepted, 0), max(s.throttled-t.throttled, 0),
@@ -120,8 +120,7 @@ type reply struct {
 
 const noLevel = 2
 
-// What a store may say at most. More is a store that does not keep to the
-// script.
+// The limits of a reply. A store that exceeds them does not run the script.
 const (
 	mostRate    = 1e9
 	mostTokens  = math.MaxInt32
@@ -190,7 +189,8 @@ func (f *Fleet) renew(ctx context.Context, key string, r *request) (reply, error
 	return got, nil
 }
 
-// eval makes a panic of the client an error: requests go on without the store.
+// eval calls the client and returns its panic as an error, so that requests
+// continue without the store.
 func (f *Fleet) eval(ctx context.Context, key string, args []string) (values []string, err error) {
 	defer func() {
 		if p := recover(); p != nil {

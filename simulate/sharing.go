@@ -24,7 +24,10 @@ func sharingMaker(s scenario.Setting) maker {
 	m.make = func(l link) http.RoundTripper {
 		half := max(l.grid.delay(cmp.Or(time.Duration(s.StoreLatency), defaultStoreLatency)/2), l.grid.tick)
 		lease := l.grid.delay(time.Duration(s.Lease) + l.grid.tick - 1) // 0 if it is 0
-		f := sharing.New(&member{l, store, half}, sharing.Config{Lease: lease})
+		f, err := sharing.New(&member{l, store, half}, sharing.Config{Lease: lease})
+		if err != nil {
+			panic(err) // package scenario has checked the lease
+		}
 		fleets = append(fleets, f)
 		transport := alone(l).(*awsretry.Transport)
 		transport.Shared = f

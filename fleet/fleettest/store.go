@@ -2,7 +2,7 @@
 // package fleet.
 //
 //	store := &fleettest.Store{Latency: time.Millisecond}
-//	shared := fleet.New(store, fleet.Config{})
+//	shared, err := fleet.New(store, fleet.Config{})
 //
 // The store renews leases as Valkey and Redis do, but in Go: it runs no scripts.
 // It takes the time from [time.Now].
