@@ -1,6 +1,8 @@
--- Renews one process's lease of a partition. All of the partition is in one
--- hash. Times are milliseconds of a clock that follows the server's, but never
--- jumps.
+-- Renews one process's lease of a partition, which is one hash. Times are
+-- milliseconds of a clock that follows the server's, but never jumps.
+--
+-- fleettest/law.go does the same in Go, for tests and simulations. Change both:
+-- its tests compare them.
 --
 -- KEYS[1]  the partition
 -- ARGV     see request in script.go; the reply is an array, see reply there
