@@ -21,13 +21,13 @@ type Connection struct {
 
 // A connecting is one attempt to connect.
 type connecting struct {
-	done   chan struct{} // closed at the end; the fields below are written before
+	done   chan struct{} // closed when the fields below are set
 	client valkey.Client
 	script *valkeyClient
 	err    error
 }
 
-// The defaults of Dial. A renewal waits at most for a lease.
+// The defaults of Dial. A renewal waits at most one lease in any case.
 const (
 	dialTimeout  = time.Second
 	writeTimeout = 2 * time.Second
@@ -35,20 +35,20 @@ const (
 
 var errClosed = errors.New("fleet: the connection is closed")
 
-// Dial returns a Client for a single server, servers that Sentinel watches or a
-// cluster, as valkey.NewClient does. It does not connect: the Client connects in
-// the background when it is first used, and again when it is used after a
-// failure, which Config.OnError reports.
+// Dial returns a Client for a single server, a Sentinel deployment or a cluster,
+// with the options of valkey.NewClient. The store may be unavailable: the Client
+// connects in the background when it is first used, and again when it is used
+// after a failure.
 //
-// A user of the store needs the commands eval, evalsha, time, hmget, hset
-// and pexpire, and the keys that begin with Config.Prefix; with Sentinel also
-// role, and in a cluster cluster|slots and cluster|shards. A user of the sentinels
-// needs sentinel|sentinels, sentinel|get-master-addr-by-name and, to hear of a
-// failover at once, subscribe. For TLS, set option.TLSConfig.
+// The store's user needs the commands eval, evalsha, time, hmget, hset and
+// pexpire, and access to the keys that begin with Config.Prefix. With Sentinel it
+// also needs role, and in a cluster cluster|slots and cluster|shards. The
+// sentinels' user needs sentinel|sentinels, sentinel|get-master-addr-by-name and,
+// to learn of a failover at once, subscribe. For TLS, set option.TLSConfig.
 //
-// Dial replaces some defaults of option: Dialer.Timeout is a second,
-// ConnWriteTimeout two, there is one connection to a server, no command is sent
-// twice and nothing is cached.
+// Some defaults differ from those of valkey.NewClient: Dialer.Timeout is 1 s,
+// ConnWriteTimeout is 2 s, and each server gets one connection. Retries and
+// client-side caching are disabled.
 func Dial(option valkey.ClientOption) *Connection {
 	option.Dialer.Timeout = cmp.Or(option.Dialer.Timeout, dialTimeout)
 	option.ConnWriteTimeout = cmp.Or(option.ConnWriteTimeout, writeTimeout)
@@ -108,7 +108,7 @@ func (t *connecting) run(option valkey.ClientOption) {
 	t.script = &valkeyClient{client: t.client}
 }
 
-// Close closes the connections. Close the Fleet before.
+// Close closes the connections. Close the Fleet first.
 func (c *Connection) Close() error {
 	c.mu.Lock()
 	closed, last := c.closed, c.current
@@ -117,7 +117,7 @@ func (c *Connection) Close() error {
 	if closed || last == nil {
 		return nil
 	}
-	go func() { // connecting may take longer
+	go func() { // the attempt may still be running
 		<-last.done
 		if last.err == nil {
 			last.client.Close()

@@ -12,9 +12,9 @@
 //	transport := &awsretry.Transport{Mode: awsretry.Adaptive, Shared: shared}
 //
 // No request waits for the store. Each process has a lease for each partition:
-// retry tokens, and a part of the rate of all processes. It renews the lease in
-// the background. If the store is gone, a process continues alone, at its part
-// of the last rate.
+// retry tokens, and a share of the common rate. It renews the lease in the
+// background. While the store is unavailable, each process continues alone, at
+// its share of the last rate.
 package fleet
 
 import (
@@ -40,50 +40,52 @@ const (
 	longestLease = time.Minute
 
 	longestExpiry = 7 * 24 * time.Hour
-	mostCapacity  = 1_000_000_000 // of the retry token bucket
+	mostCapacity  = 1_000_000_000 // retry tokens
 
-	closeTimeout = time.Second // a longer Close returns an error
+	closeTimeout = time.Second // limit for Close
 )
 
-// A Client runs a script in a store. It must be safe for concurrent use.
+// A Client runs scripts in a store. It must be safe for concurrent use.
 type Client interface {
-	// Eval runs a Lua script, as the commands EVAL and EVALSHA do, and returns
-	// the strings of the array that the script returns. It must return when ctx
-	// ends: until then the process does not renew its lease.
+	// Eval runs a Lua script, as the commands EVAL and EVALSHA do. The script
+	// returns an array of strings. Eval must return when ctx is done: the lease
+	// is not renewed before that.
 	Eval(ctx context.Context, script string, keys, args []string) ([]string, error)
 }
 
 // A Config configures a [Fleet]. The zero value is ready to use.
 type Config struct {
-	// Prefix is the beginning of the keys, PREFIX:{PARTITION}. Processes with the
-	// same prefix share their partitions. It must not contain { or }. "" means
+	// Prefix begins the name of every key, which is PREFIX:{PARTITION}. Processes
+	// with different prefixes share nothing. It must not contain { or }. "" means
 	// "awsretry".
 	Prefix string
 
-	// Lease is how long a process may use its part of the rate without renewing
-	// it. It renews it about twice as often. Lease must be from 50 ms to a
-	// minute, and more than twice the time that the store takes to reply:
-	// otherwise the process is alone between two leases. 0 means 400 ms.
+	// Lease is how long a process may use its share of the rate without
+	// renewing it. Processes renew about twice per lease. It must be from 50 ms
+	// to a minute, and more than twice the store's response time: otherwise a
+	// process is alone between two leases. 0 means 400 ms.
 	//
-	// Lease, the capacity of the retry token bucket and RateLimit.Pacing must be
-	// the same for all processes that share a partition. A process that differs
-	// gets an error and works alone, until a minute (or 20 leases, if that is
-	// longer) after the last renewal of the others.
+	// Use the same Lease, capacity of the retry token bucket and
+	// RateLimit.Pacing in every process. A process that differs gets an error
+	// and works alone, until a minute (or 20 leases, if that is longer) after the
+	// last renewal of the others.
 	Lease time.Duration
 
-	// Expiry is when the store drops a partition that no process uses. It must
-	// be above Lease and a second, and at most seven days. 0 means an hour.
+	// Expiry is how long the store keeps a partition that no process uses. It
+	// must be longer than Lease and than a second, and at most seven days. 0
+	// means an hour, or 10 leases if that is longer.
 	Expiry time.Duration
 
-	// OnError is called when a renewal fails after one that succeeded. Nil drops
-	// the error; Transport.State shows that there is no lease. It is called
-	// concurrently for different partitions, and the partition's lease is not
-	// renewed before it returns. A panic in it is recovered.
+	// OnError is called when a renewal fails and the one before it did not. Nil
+	// ignores the error; Transport.State shows whether there is a lease. Calls
+	// for different partitions are concurrent, and a partition's lease is not
+	// renewed until OnError returns. A panic in OnError is recovered.
 	OnError func(partition string, err error)
 }
 
-// A Fleet is an awsretry.Shared on a store. Close ends it. If several Transports
-// have one Fleet, each of them has a lease of its own and counts as a member.
+// A Fleet is an awsretry.Shared that keeps the buckets in a store. If several
+// Transports use one Fleet, each of them has a lease of its own and counts as a
+// member. Close the Fleet when it is no longer used.
 type Fleet struct {
 	client   Client
 	config   Config
@@ -93,15 +95,15 @@ type Fleet struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 
-	mu      sync.Mutex // guards closed, joined, and the Add of members
+	mu      sync.Mutex // guards closed and joined, and starting members
 	closed  bool
-	joined  int // how many members there have been
+	joined  int // number of members so far
 	members sync.WaitGroup
 }
 
-// New returns a Fleet. It does not connect: without a store the processes work
-// alone until there is one. It returns an error if the configuration is not
-// valid, which names each such field, its value and what is allowed.
+// New returns a Fleet. It does not connect to the store: processes work alone
+// until the store is available. If the configuration is not valid, New returns
+// an error that names each invalid field, its value and what is allowed.
 func New(client Client, c Config) (*Fleet, error) {
 	if client == nil {
 		return nil, errors.New("fleet: the client is nil; it must be a Client, such as that of Valkey")
@@ -163,7 +165,8 @@ func (f *Fleet) Join(share sharing.Share) {
 	f.members.Go(m.run)
 }
 
-// report calls OnError, and recovers its panic: it must not end the process.
+// report calls OnError, and recovers its panic, which would otherwise end the
+// process.
 func (f *Fleet) report(partition string, err error) {
 	if f.config.OnError == nil {
 		return
@@ -172,10 +175,10 @@ func (f *Fleet) report(partition string, err error) {
 	f.config.OnError(partition, shown(err))
 }
 
-// Close returns the leases if the store replies within half a second. The
-// Transports continue alone, with the retry tokens of one retry for each
-// partition. Close returns an error after a second if a call of Eval, whose
-// context has ended, or of OnError has not returned.
+// Close returns the leases, as far as the store replies within half a second.
+// The Transports continue alone, with the retry tokens of one retry for each
+// partition. If Eval or OnError has not returned after a second, Close returns
+// an error.
 func (f *Fleet) Close() error {
 	f.mu.Lock()
 	f.closed = true

@@ -7,24 +7,24 @@ import (
 	"example.com/awsretry/internal/pacing"
 )
 
-// A leader finds the rate of a fleet from the outcomes of all its processes, by
-// the law that a single process would use.
+// A leader finds the rate of a fleet from the outcomes of all processes, with the
+// pacing law that a single process would use.
 type leader struct {
 	law    pacing.Adopter
 	lease  time.Duration
-	oneCut bool          // give the law at most one throttled outcome in a step
-	fed    sums          // the totals that the law has
+	oneCut bool          // feed the law at most one throttled outcome in a step
+	fed    sums          // the totals that the law has been fed
 	now    time.Duration // on the law's clock, which is the store's
 	rate   float64       // 0 until something is throttled
 	least  float64       // the lowest rate
 
-	cutAt     time.Duration // when the rate was cut last
+	cutAt     time.Duration // when the rate was last cut
 	beginning bool          // cutAt is when the first rate was guessed
-	accepted  float64       // since then
-	throttled float64       // since then
+	accepted  float64       // since cutAt
+	throttled float64       // since cutAt
 }
 
-// newLeader returns a leader that continues where another one stopped.
+// newLeader returns a leader that continues from where another one stopped.
 func newLeader(law pacing.Adopter, lease time.Duration, got reply) *leader {
 	l := &leader{law: law, lease: lease, fed: got.totals, now: got.now, rate: got.rate, cutAt: got.cut}
 	_, l.oneCut = law.(*pacing.Cubic)
@@ -36,8 +36,8 @@ func newLeader(law pacing.Adopter, lease time.Duration, got reply) *leader {
 	return l
 }
 
-// step passes the outcomes since the last step to the law. It returns the rate,
-// or a negative one if there is none, and whether it was cut.
+// step feeds the outcomes since the last step to the law. It returns the rate,
+// or a negative number if there is none yet, and whether the rate was cut.
 func (l *leader) step(got reply) (rate float64, cut bool) {
 	limited := l.rate > 0
 	rate, cut = l.find(got)
@@ -48,7 +48,7 @@ func (l *leader) step(got reply) (rate float64, cut bool) {
 	return l.rate, cut
 }
 
-// find is step without a lowest rate.
+// find is step without the lowest rate.
 func (l *leader) find(got reply) (rate float64, cut bool) {
 	before := l.now
 	l.now = max(l.now, got.now)
@@ -67,7 +67,7 @@ func (l *leader) find(got reply) (rate float64, cut bool) {
 	switch {
 	case l.beginning && !l.begin():
 		return l.rate, false
-	case !heard: // some processes sent these at their old rate
+	case !heard: // some of these were sent at the old rate
 		news.acceptedBefore += news.accepted
 		news.throttledBefore += news.throttled
 		news.accepted, news.throttled = 0, 0
@@ -88,16 +88,15 @@ func (l *leader) find(got reply) (rate float64, cut bool) {
 
 func (l *leader) cutNow() { l.cutAt, l.accepted, l.throttled = l.now, 0, 0 }
 
-// farTooHigh reports whether so much was throttled since the last cut, a short
-// time ago, that the service accepts much less than the rate. A single process
-// would have cut its rate again and again in this time.
+// farTooHigh reports whether so much was throttled shortly after the last cut
+// that the service accepts far less than the rate. A single process would have
+// cut its rate several times by then.
 func (l *leader) farTooHigh() bool {
 	return l.now-l.cutAt < 4*l.lease && l.throttled > 0.3*(l.accepted+l.throttled)
 }
 
-// guess returns a rate when something is throttled for the first time: that of
-// the requests that were accepted since the last step. Other processes may not
-// have reported theirs.
+// guess returns a rate when something is throttled for the first time: what was
+// accepted since the last step. Other processes have yet to report.
 func (l *leader) guess(news sums) (rate float64, cut bool) {
 	if news.throttled+news.throttledBefore == 0 {
 		return -1, false
@@ -108,8 +107,8 @@ func (l *leader) guess(news sums) (rate float64, cut bool) {
 	return l.rate, true
 }
 
-// begin begins at the rate that the service accepted until all processes knew of
-// the guess. It reports false before that.
+// begin starts the law at the rate that the service accepted since the guess. It
+// reports false while some processes may not know of the guess.
 func (l *leader) begin() bool {
 	since := l.now - l.cutAt
 	if since < l.lease {
@@ -121,15 +120,15 @@ func (l *leader) begin() bool {
 	return true
 }
 
-// feed passes outcomes to the law, spread evenly over the time since before, so
+// feed feeds outcomes to the law, spread evenly over the time since before, so
 // that the law measures a steady rate.
 func (l *leader) feed(news sums, before, trip time.Duration) {
-	if l.oneCut { // the law would cut for each of them
+	if l.oneCut { // otherwise each of them would be a cut
 		news.accepted += news.throttledBefore + max(news.throttled-1, 0)
 		news.throttled, news.throttledBefore = min(news.throttled, 1), 0
 	}
 	const beforeCut = 0         // a time of sending before the last cut
-	sent := max(before-trip, 1) // so that what this step has cuts once
+	sent := max(before-trip, 1) // so that one step makes one cut
 	kinds := [...]struct {
 		n, given  float64
 		throttled bool
@@ -154,15 +153,15 @@ func (l *leader) feed(news sums, before, trip time.Duration) {
 	}
 }
 
-// longestTrip is how long a leader waits for the outcomes of requests that were
-// sent before a cut.
+// longestTrip limits how long a leader waits for the outcomes of requests that
+// were sent before a cut.
 const longestTrip = time.Minute
 
-// mostFed is how many outcomes a step passes to the law.
+// mostFed limits the outcomes that one step feeds to the law.
 const mostFed = 100_000
 
-// check returns an error if a reply has more outcomes since the last step than
-// the time that has passed allows: the store does not run the script.
+// check returns an error if a reply has more new outcomes than all processes can
+// have had in the time that passed since the last step.
 func (l *leader) check(got reply, passed time.Duration) error {
 	const mostPerSecond = 1e6
 	news := got.totals.since(l.fed)

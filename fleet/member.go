@@ -11,37 +11,37 @@ import (
 	"example.com/awsretry/internal/sharing"
 )
 
-// A member is one Transport of this process in one partition. Only the share may
-// be used outside of the goroutine that runs it.
+// A member is one Transport of this process in one partition. The goroutine in
+// run owns all fields; share is safe for concurrent use.
 type member struct {
 	fleet *Fleet
 	share sharing.Share
 	key   string
-	id    string // differs from those of all other members, also of the same Fleet
+	id    string // unique, also among the members of one Fleet
 
-	settings, pacing string // these must be the same for all processes; pacing is "" except in adaptive mode
+	settings, pacing string // must be the same in all processes; pacing is "" except in adaptive mode
 
-	capacity, float int  // of the retry tokens; float is what the process keeps for its next retries
+	capacity, float int  // of retry tokens; float is what the process keeps for its next retries
 	quota           bool // there are retry tokens
-	paid            bool // the tokens of this process are those of the fleet
-	had             int  // after the last renewal
+	paid            bool // the process's retry tokens are the fleet's, not its own
+	had             int  // retry tokens after the last renewal
 	counted         counted
 	adaptive        bool
 
-	unsent   sums // outcomes of renewals that failed
+	unsent   sums // outcomes that the store may not have
 	epoch    string
 	last     reply
 	joined   bool // a renewal has succeeded
 	failing  bool // the last renewal failed
 	cutAt    time.Time
 	cutSeen  time.Duration // last.cut at cutAt
-	gateEnd  time.Time     // of the Retry-After of the last reply
+	gateEnd  time.Time     // of the last reply's Retry-After
 	leader   *leader       // nil while another process leads
-	ledAt    time.Time     // when it had a reply last
-	proposed float64       // the leader's rate for the next renewal; negative for none
+	ledAt    time.Time     // when the leader last got a reply
+	proposed float64       // the leader's rate for the next renewal; negative means none
 	cut      bool          // proposed is a cut
-	sent     float64       // requests in half a lease, with those that were refused; smoothed
-	quiet    int           // renewals in a row that were not needed
+	sent     float64       // requests in half a lease, including refused ones; smoothed
+	quiet    int           // consecutive renewals that were not needed
 }
 
 func newMember(f *Fleet, share sharing.Share, id string) *member {
@@ -95,18 +95,18 @@ func (m *member) run() {
 		schedule.BeginRenewal()
 		began, soonest := time.Now(), period/2
 		m.renew()
-		if m.proposed >= 0 && m.cut { // others should not wait for it
+		if m.proposed >= 0 && m.cut { // tell the others at once
 			m.renew()
 			soonest = period
 		}
-		pause := max(period-time.Since(began), period/20) // the lease began then
+		pause := max(period-time.Since(began), period/20) // the lease starts at began
 		switch {
 		case m.idle():
 			pause = m.idlePause()
 		case m.failing:
 			pause = 2 * period
 		}
-		if m.failing { // and no earlier: a store that fails is left alone
+		if m.failing { // not even early: spare a failing store
 			soonest = 2 * period
 		}
 		earliest = time.Now().Add(min(pause, soonest))
@@ -114,30 +114,30 @@ func (m *member) run() {
 	}
 }
 
-// idle reports whether the process has not needed a lease for a while. Then it
-// seldom renews it, until the share wakes it.
+// idle reports whether the process has not needed its lease for a while. It then
+// renews rarely, until the share wakes it.
 func (m *member) idle() bool { return m.quiet >= 10 }
 
-// idlePause returns the time between the renewals of an idle process. It is below
-// ten leases, the longest step of the script's clock.
+// idlePause returns the time between renewals of an idle process. The script
+// limits how far its clock moves in one renewal, so the pause must not be longer.
 func (m *member) idlePause() time.Duration {
 	return min(m.fleet.config.Lease*19/2, m.fleet.config.Expiry/2)
 }
 
-// used reports whether the process used something since the last renewal, or
-// needs something.
+// used reports whether the process has used anything since the last renewal, or
+// needs anything.
 func (m *member) used(usage sharing.Usage, r *request) bool {
 	return r.sums != sums{} || usage.Waiting > 0 || usage.NotSent > 0 || usage.Refused > 0 || usage.RetryAfter > 0 ||
 		r.returned > 0 || m.quota && usage.Tokens != m.had
 }
 
-// changed reports whether a renewal changed the lease, or the outcomes that the
-// leader counts.
+// changed reports whether a reply has something new for this process, or for the
+// leader in it.
 func (m *member) changed(got reply) bool {
 	return got.tokens > 0 || got.gate > 0 || got.epoch != m.epoch || m.leader != nil && got.totals != m.last.totals
 }
 
-// renew renews the lease, and passes the grant to the share.
+// renew renews the lease, and grants the share what the store granted.
 func (m *member) renew() {
 	usage := m.share.Usage()
 	r := m.request(usage)
@@ -170,21 +170,21 @@ func (m *member) renew() {
 	if m.paid || r.joining {
 		m.counted = counted{r.held + got.tokens, got.heldWindow}
 	}
-	if r.joining { // what it had while it was alone is not the fleet's
+	if r.joining { // drop the tokens from when it was alone
 		m.share.TakeTokens(math.MaxInt32)
 		m.paid, m.had = true, 0
 	}
 	m.had += got.tokens
 	m.last, m.joined = got, true
 	m.share.AddTokens(got.tokens)
-	var due time.Time // of a send token, by the level that the process should have had when the script ran
+	var due time.Time // of the next send token, from the level when the script ran
 	if got.level < 1 && got.share > 0 {
 		replied := time.Now()
 		due = asked.Add(replied.Sub(asked)/2 + time.Duration((1-got.level)/got.share*float64(time.Second)))
 	}
 	until := asked.Add(m.fleet.config.Lease)
 	if m.idle() && !m.adaptive {
-		until = until.Add(m.idlePause()) // without a rate, nobody waits for the lease
+		until = until.Add(m.idlePause()) // others do not miss its share of a rate
 	}
 	m.share.Grant(sharing.Grant{
 		Until: until, Limited: got.rate > 0,
@@ -198,7 +198,7 @@ func (m *member) renew() {
 	m.lead(got)
 }
 
-// request returns the next renewal.
+// request returns the request of the next renewal.
 func (m *member) request(usage sharing.Usage) request {
 	m.unsent.add(sums{
 		accepted: float64(usage.Accepted), throttled: float64(usage.Throttled),
@@ -219,7 +219,7 @@ func (m *member) request(usage sharing.Usage) request {
 		expiry: m.fleet.config.Expiry, cutSeen: m.cutSeen,
 		settings: m.settings, pacing: m.pacing, epoch: m.epoch, counted: m.counted,
 	}
-	if usage.RetryAfter > time.Until(m.gateEnd) { // do not send back what came from a reply
+	if usage.RetryAfter > time.Until(m.gateEnd) { // sending back a reply's own would extend it
 		r.gate = usage.RetryAfter
 	}
 	if m.joined {
@@ -232,15 +232,15 @@ func (m *member) request(usage sharing.Usage) request {
 }
 
 // wanted returns how many send tokens the process needs until the next renewal:
-// for the requests that it usually sends, with a reserve, but at least one, and
-// for the requests in line or refused.
+// for what it usually sends plus a reserve, but at least for one request, and for
+// the requests that wait or were refused.
 func (m *member) wanted(usage sharing.Usage) float64 {
 	const reserve = 1.25
 	return max(max(reserve*m.sent, 1)+float64(usage.Waiting+usage.NotSent)-usage.SendTokens, 0)
 }
 
-// unused returns how many send tokens of the last grant were lost because no
-// request needed them.
+// unused returns how many send tokens of the last grant expired without a
+// request.
 func (m *member) unused(usage sharing.Usage) float64 {
 	if !m.joined || m.failing || m.last.rate == 0 {
 		return 0
@@ -248,13 +248,12 @@ func (m *member) unused(usage sharing.Usage) float64 {
 	return min(usage.Unused, m.last.share*m.fleet.config.Lease.Seconds())
 }
 
-// sentMemory is over how many renewals the number of requests is smoothed.
-// Requests in line are not smoothed, so that they get tokens at once.
+// sentMemory is the number of renewals over which sent is smoothed. Waiting
+// requests are added unsmoothed, so that a process that needs more gets it soon.
 const sentMemory = 5
 
-// balance asks for the retry tokens that this process lacks, or returns the
-// surplus. It moves none after a renewal that failed, because the store may have
-// moved them then.
+// balance asks for missing retry tokens, or returns surplus ones. It moves none
+// after a failed renewal, which may have moved them already.
 func (m *member) balance(r *request, usage sharing.Usage) {
 	if !m.paid {
 		if r.joining = !m.failing; r.joining {
@@ -274,9 +273,9 @@ func (m *member) balance(r *request, usage sharing.Usage) {
 	}
 }
 
-// fail keeps the outcomes of the renewal for the next one, but not longer: then
-// they are out of date, and the store may have them already. Retry tokens that
-// were returned are lost, because the store may have them.
+// fail handles a failed renewal. The outcomes are kept for the next renewal
+// only: later they are out of date, and the store may have them already. Returned
+// retry tokens are lost, because the store may have them.
 func (m *member) fail(err error) {
 	if m.fleet.ctx.Err() != nil {
 		return
@@ -289,7 +288,7 @@ func (m *member) fail(err error) {
 	m.fleet.report(m.share.Partition(), err)
 }
 
-// leave returns the lease, and the retry tokens above keep.
+// leave returns the lease, and all retry tokens but keep.
 func (m *member) leave(keep int) {
 	if !m.joined || m.failing {
 		return
@@ -304,10 +303,10 @@ func (m *member) leave(keep int) {
 		r.returned += more
 		r.held -= more
 	}
-	_, _ = m.fleet.renew(ctx, m.key, &r) // the Fleet ends: nobody could handle the error
+	_, _ = m.fleet.renew(ctx, m.key, &r) // best effort: the lease ends by itself
 }
 
-// lead finds the rate of the fleet, if this process leads.
+// lead finds the rate of the fleet if this process leads.
 func (m *member) lead(got reply) {
 	if !m.adaptive || !got.leader {
 		m.leader = nil
@@ -319,7 +318,7 @@ func (m *member) lead(got reply) {
 	}
 	m.ledAt = time.Now()
 	m.proposed, m.cut = m.leader.step(got)
-	if !(m.proposed < mostRate) { // it would not find a better one
+	if !(m.proposed < mostRate) { // start over rather than exceed the bound
 		m.leader, m.proposed, m.cut = nil, -1, false
 	}
 }

@@ -229,6 +229,16 @@ func TestCloseWhileTheStoreHangs(t *testing.T) {
 	eventually(t, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= before })
 }
 
+// promoted waits until a replica is a primary. A server that is promoted breaks
+// off its connections.
+func promoted(t *testing.T, replica *storetest.Server) {
+	t.Helper()
+	eventually(t, "promotion", func() bool {
+		role, err := replica.Try("ROLE")
+		return err == nil && strings.Contains(role, "master")
+	})
+}
+
 // With Sentinel a user of the data server also needs role. When a replica is
 // promoted, there is a lease again.
 func TestSentinel(t *testing.T) {
@@ -263,7 +273,7 @@ func TestSentinel(t *testing.T) {
 	m.until(t, true)
 	primary.Stop()
 	m.until(t, false)
-	eventually(t, "promotion", func() bool { return strings.Contains(replica.Do("ROLE"), "master") })
+	promoted(t, replica)
 	m.until(t, true)
 }
 
@@ -303,7 +313,7 @@ func TestCluster(t *testing.T) {
 	m.until(t, true)
 	primary.Stop()
 	m.until(t, false)
-	eventually(t, "promotion", func() bool { return strings.Contains(replica.Do("ROLE"), "master") })
+	promoted(t, replica)
 	m.until(t, true)
 }
 
