@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -68,10 +69,20 @@ func Details(a awsretry.Attempt) string {
 			parts = append(parts, name+": "+value)
 		}
 	}
-	if to, err := a.Response.Location(); err == nil && a.Response.StatusCode/100 == 3 {
-		parts = append(parts, "to "+term.URL(to))
+	if to := Location(a.Response); to != "" {
+		parts = append(parts, "to "+to)
 	}
 	return strings.Join(parts, ", ")
+}
+
+// Location returns where a redirect leads, without what may be secret, or "" if
+// the response is none.
+func Location(resp *http.Response) string {
+	to, err := resp.Location()
+	if err != nil || resp.StatusCode/100 != 3 {
+		return ""
+	}
+	return term.URL(to)
 }
 
 // withoutAddresses returns the cause of an error on an open connection, without

@@ -49,7 +49,7 @@ func TestExitStatus(t *testing.T) {
 		{"no retries", replies{clitest.Unavailable}, []string{"--max-attempts", "1"}, 22, 1, clitest.Unavailable.Body,
 			[]string{"no retries\n", "no retry is allowed (--max-attempts 1)"}},
 		{"redirect", replies{{Status: 302, Header: map[string]string{"Location": "/there?key=secret"}}}, nil, 0, 1, "",
-			[]string{"302", "/there\n", "✓ 302 Found"}},
+			[]string{"302", "/there\n", "✓ 302 Found", "\n  a redirect to http://", "/there, which get does not follow\n"}},
 		{"long Retry-After", replies{{Status: 429, Header: map[string]string{"Retry-After": "90"}}}, nil, 22, 1, "",
 			[]string{"Retry-After: 90", "stop: delay too long", "--max-retry-after"}},
 		{"ignored Retry-After", replies{{Status: 429, Header: map[string]string{"Retry-After": "90"}}, clitest.Fine},

@@ -15,7 +15,7 @@ import (
 // A record is an attempt as JSON.
 type record struct {
 	Attempt    int       `json:"attempt"`
-	Offset     int64     `json:"offset,omitempty"` // of the rest of a body that broke off
+	Offset     int64     `json:"offset_bytes,omitempty"` // of the rest of a body that broke off
 	Start      time.Time `json:"start,omitzero"`
 	Method     string    `json:"method"`
 	URL        string    `json:"url"`
@@ -23,12 +23,13 @@ type record struct {
 	Error      string    `json:"error,omitempty"`
 	Code       string    `json:"code,omitempty"`
 	Class      string    `json:"class"`
+	Location   string    `json:"location,omitempty"` // of a redirect
 	RequestID  string    `json:"request_id,omitempty"`
 	RetryAfter string    `json:"retry_after,omitempty"`
 	ElapsedMS  float64   `json:"elapsed_ms"`
 	WaitedMS   float64   `json:"waited_ms,omitempty"`
 	Tokens     *int      `json:"tokens,omitempty"`
-	SendRate   *float64  `json:"send_rate,omitempty"`
+	SendRate   *float64  `json:"send_rate_per_second,omitempty"`
 	DelayMS    *float64  `json:"delay_ms,omitempty"`
 	Stop       string    `json:"stop,omitempty"`
 }
@@ -49,6 +50,7 @@ func newRecord(a awsretry.Attempt, u *url.URL, state awsretry.State) record {
 	if a.Response != nil {
 		r.Status, r.RequestID = a.Response.StatusCode, requestID(a.Response)
 		r.RetryAfter = a.Response.Header.Get("Retry-After")
+		r.Location = attempts.Location(a.Response)
 	} else {
 		r.Error = redact.Error(a.Err)
 	}

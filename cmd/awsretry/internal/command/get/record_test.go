@@ -29,7 +29,7 @@ func TestRecord(t *testing.T) {
 		}, awsretry.State{Tokens: 480, Limited: true, SendRate: 0.5},
 			`{"attempt":2,"start":"2026-01-02T02:04:05Z","method":"PUT","url":"https://example.com/orders",` +
 				`"status":400,"code":"SlowDown","class":"throttled","request_id":"id-1","retry_after":"3",` +
-				`"elapsed_ms":1.235,"waited_ms":20,"tokens":480,"send_rate":0.5,"delay_ms":3000}`},
+				`"elapsed_ms":1.235,"waited_ms":20,"tokens":480,"send_rate_per_second":0.5,"delay_ms":3000}`},
 		{"error without a bucket", awsretry.Attempt{
 			Number: 1, Err: &url.Error{Op: "Put", URL: u.String(), Err: http.ErrServerClosed},
 			Class: awsretry.Permanent, Stop: awsretry.StopPermanent,

@@ -105,7 +105,7 @@ func (r *report) broke(offset, total int64, err error) {
 	if r.json != nil {
 		r.json.Encode(struct {
 			Break  string `json:"break"`
-			Offset int64  `json:"offset"`
+			Offset int64  `json:"offset_bytes"`
 		}{why, offset})
 		return
 	}
@@ -120,7 +120,7 @@ func (r *report) broke(offset, total int64, err error) {
 func (r *report) continues(offset int64) {
 	if r.json != nil {
 		r.json.Encode(struct {
-			Continues int64 `json:"continues"`
+			Continues int64 `json:"continues_at_bytes"`
 		}{offset})
 		return
 	}
@@ -141,7 +141,11 @@ func (r *report) response(resp *http.Response) {
 	}
 	text += r.after(r.made)
 	if r.last.Class == awsretry.Success {
-		r.verdict(true, text, "")
+		why := ""
+		if to := attempts.Location(resp); to != "" {
+			why = "a redirect to " + to + ", which get does not follow"
+		}
+		r.verdict(true, text, why)
 		return
 	}
 	why := r.reason(r.last)

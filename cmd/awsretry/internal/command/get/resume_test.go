@@ -272,7 +272,7 @@ func TestResumeOfAnEarlierGet(t *testing.T) {
 		stderr string
 	}{
 		{"the same version", "", 0, false, "", nil, []string{"bytes=400-"}, object, "continues at 400 B"},
-		{"JSON", "", 0, false, "", []string{"--json"}, []string{"bytes=400-"}, object, `{"continues":400}`},
+		{"JSON", "", 0, false, "", []string{"--json"}, []string{"bytes=400-"}, object, `{"continues_at_bytes":400}`},
 		{"cut off again", "", 0, true, "", nil, []string{"bytes=400-"}, nil, "cut off after 800 bytes"},
 		{"another version", `"v2"`, 0, false, "", nil, []string{"bytes=400-"}, other, "the service sent another version"},
 		{"a part of another version", `"v2"`, 206, false, "", nil, []string{"bytes=400-", ""}, other, "not continued"},
