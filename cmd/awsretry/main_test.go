@@ -32,7 +32,7 @@ func TestHelp(t *testing.T) {
 			[]string{"\n  22   the response is an HTTP error", "\nRequest:\n", "\nRetries:\n", "--max-attempts N",
 				"\nExamples:\n"}},
 		{"config --help", []string{"AWS_CONFIG_FILE", "--profile PROFILE"}},
-		{"demo -h", []string{"loopback", "--for TIME"}},
+		{"demo -h", []string{"loopback", "--duration TIME"}},
 		{"simulate --help", []string{"--seed NUMBER", "--clients N", "broken-bodies, brownout, fleet, herd"}},
 		{"version", []string{"awsretry " + cli.Version() + " go1."}},
 		{"--version", []string{"awsretry " + cli.Version() + "\n"}},

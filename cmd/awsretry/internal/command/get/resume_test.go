@@ -13,7 +13,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -176,23 +175,6 @@ func wantFile(t *testing.T, path, want string, left int) {
 		if content, err := os.ReadFile(part); err != nil || !bytes.Equal(content, object[:left]) {
 			t.Errorf("%s has %d bytes, %v; want %d", part, len(content), err, left)
 		}
-	}
-}
-
-func TestResumeOutput(t *testing.T) {
-	for name, args := range map[string][]string{"resume.txt": nil, "resume.jsonl": {"--json"}} {
-		t.Run(name, func(t *testing.T) {
-			url := (&fragile{}).start(t)
-			got := clitest.Shell{}.Run(t, New, quick(append(args, "--resume", "--jitter", "none", url)...)...)
-			if got.Status != 0 || got.Out != string(object) {
-				t.Errorf("status %d, standard output %q", got.Status, got.Out)
-			}
-			masked := strings.ReplaceAll(got.Err, url, "http://HOST")
-			masked = regexp.MustCompile(`(?m)^(  \d.{22}).{7}`).ReplaceAllString(masked, "$1   TIME")
-			masked = regexp.MustCompile(`, [\d.]+[mµ]?s\n`).ReplaceAllString(masked, ", TIME\n")
-			masked = regexp.MustCompile(`("start":|"elapsed_ms":)[^,]*`).ReplaceAllString(masked, `${1}"TIME"`)
-			clitest.Golden(t, name, masked)
-		})
 	}
 }
 
