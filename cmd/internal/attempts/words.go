@@ -1,6 +1,7 @@
 package attempts
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -104,33 +105,24 @@ func withoutAddresses(err error) error {
 
 // nextStep returns what follows an attempt, in a few words.
 func nextStep(a awsretry.Attempt) string {
-	switch a.Stop {
-	case "":
+	if a.Stop == "" {
 		return "retry in " + term.Duration(a.Delay)
-	case awsretry.StopSuccess:
-		return "done"
-	case awsretry.StopPermanent:
-		return "stop: not retryable"
-	case awsretry.StopMaxAttempts:
-		return "stop: attempts used up"
-	case awsretry.StopQuota:
-		return "stop: too few tokens"
-	case awsretry.StopDeadline:
-		return "stop: deadline is near"
-	case awsretry.StopCanceled:
-		return "stop: canceled"
-	case awsretry.StopBody:
-		return "stop: body is gone"
-	case awsretry.StopRetryAfter:
-		return "stop: delay too long"
-	case awsretry.StopRateLimit:
-		return "stop: rate limited"
-	case awsretry.StopOuterRetry:
-		return "stop: caller retries"
-	case awsretry.StopDisabled:
-		return "stop: retries are off"
 	}
-	return "stop: " + string(a.Stop)
+	return cmp.Or(stops[a.Stop], "stop: "+string(a.Stop))
+}
+
+var stops = map[awsretry.Stop]string{
+	awsretry.StopSuccess:     "done",
+	awsretry.StopPermanent:   "stop: not retryable",
+	awsretry.StopMaxAttempts: "stop: attempts used up",
+	awsretry.StopQuota:       "stop: too few tokens",
+	awsretry.StopDeadline:    "stop: deadline is near",
+	awsretry.StopCanceled:    "stop: canceled",
+	awsretry.StopBody:        "stop: body is gone",
+	awsretry.StopRetryAfter:  "stop: delay too long",
+	awsretry.StopRateLimit:   "stop: rate limited",
+	awsretry.StopOuterRetry:  "stop: caller retries",
+	awsretry.StopDisabled:    "stop: retries are off",
 }
 
 // Milliseconds returns d for a JSON record.

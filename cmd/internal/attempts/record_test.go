@@ -1,4 +1,4 @@
-package get
+package attempts
 
 import (
 	"encoding/json"
@@ -39,8 +39,8 @@ func TestRecord(t *testing.T) {
 				`"elapsed_ms":0,"stop":"permanent"}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			c.attempt.Start, c.attempt.Request = start, &http.Request{Method: "PUT"}
-			got, err := json.Marshal(newRecord(c.attempt, u, c.state))
+			c.attempt.Start, c.attempt.Request = start, &http.Request{Method: "PUT", URL: u}
+			got, err := json.Marshal(NewRecord(c.attempt).WithState(c.state))
 			if diff := cmp.Diff(c.want, string(got)); diff != "" || err != nil {
 				t.Errorf("%v, want to got:\n%s", err, diff)
 			}
