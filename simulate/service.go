@@ -3,6 +3,7 @@ package simulate
 import (
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"net/http"
 	"sync"
@@ -90,7 +91,7 @@ func callOf(req *http.Request) (*call, error) {
 }
 
 var (
-	errBroken  = fmt.Errorf("simulate: connection reset: %w", errReset)
+	errBroken  = fmt.Errorf("simulate: the connection breaks: %w", io.ErrUnexpectedEOF)
 	errContext = errors.New("simulate: the request's context is not that of a call; a RoundTripper must pass it on")
 )
 

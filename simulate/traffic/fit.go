@@ -347,17 +347,6 @@ func (f *fitting) record() {
 	}
 }
 
-// add is merge that leaves from as it is.
-func add(into **hdrhistogram.Histogram, from *hdrhistogram.Histogram) {
-	if from == nil {
-		return
-	}
-	if *into == nil {
-		*into = newHistogram()
-	}
-	(*into).Merge(from)
-}
-
 func count64(h *hdrhistogram.Histogram) int64 {
 	if h == nil {
 		return 0

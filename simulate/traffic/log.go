@@ -112,19 +112,19 @@ func (c *count) add(d count) {
 }
 
 func (t *times) add(from times) {
-	merge(&t.served, from.served)
-	merge(&t.calls, from.calls)
+	add(&t.served, from.served)
+	add(&t.calls, from.calls)
 }
 
-// merge adds what from has, which is not used afterwards.
-func merge(into **hdrhistogram.Histogram, from *hdrhistogram.Histogram) {
-	switch {
-	case from == nil:
-	case *into == nil:
-		*into = from
-	default:
-		(*into).Merge(from)
+// add adds what from has, which may be nothing.
+func add(into **hdrhistogram.Histogram, from *hdrhistogram.Histogram) {
+	if from == nil {
+		return
 	}
+	if *into == nil {
+		*into = newHistogram()
+	}
+	(*into).Merge(from)
 }
 
 // add takes an attempt.
@@ -187,7 +187,7 @@ func (l *Log) astray(end time.Time) bool {
 }
 
 // tally counts a name, up to a number of names.
-func tally(names map[string]int, name string, most int) {
+func tally[N int | int64](names map[string]N, name string, most int) {
 	if _, ok := names[name]; !ok && len(names) >= most {
 		name = "others"
 	}
@@ -265,7 +265,7 @@ func cause(a attempt) string {
 
 // call takes the last attempt of a call.
 func (l *Log) call(a attempt) {
-	tally64(l.stops, clip(a.stop))
+	tally(l.stops, clip(a.stop), mostCodes)
 	c := l.counts.at(a.end)
 	c.ended++
 	took, known := a.waited+a.elapsed, true
@@ -294,13 +294,6 @@ func (l *Log) call(a attempt) {
 	case (a.stop == "deadline" || a.stop == "canceled") && known && a.number > 0:
 		record(&l.deadlines, took)
 	}
-}
-
-func tally64(names map[string]int64, name string) {
-	if _, ok := names[name]; !ok && len(names) >= mostCodes {
-		name = "others"
-	}
-	names[name]++
 }
 
 // common returns the most frequent name.
