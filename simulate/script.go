@@ -103,7 +103,7 @@ func (g segment) workedAt(t time.Duration) float64 {
 }
 
 // passes returns the instant, in segment i or later, at which the queue has
-// passed so many requests, or never.
+// passed that many requests, or never.
 func (s script) passes(i int, worked float64) time.Duration {
 	for ; i < len(s); i++ {
 		last := i == len(s)-1

@@ -130,7 +130,7 @@ func stepFor(seconds float64, calls int64) time.Duration {
 	return 2 * time.Hour
 }
 
-// clients fits who calls.
+// clients fits the clients.
 func (f *fitting) clients(s *scenario.Scenario) {
 	c := &s.Clients
 	c.Count = 1

@@ -64,7 +64,7 @@ type times struct {
 const (
 	mostCounts = 1 << 16
 	mostTimes  = 1024 // two minutes each, if the log is of a day
-	mostHosts  = 1000 // that are told apart
+	mostHosts  = 1000 // that are counted separately
 	mostCodes  = 100
 
 	mostOpen    = 100_000 // calls that go on
@@ -127,7 +127,7 @@ func add(into **hdrhistogram.Histogram, from *hdrhistogram.Histogram) {
 	(*into).Merge(from)
 }
 
-// add takes an attempt.
+// add adds an attempt.
 func (l *Log) add(a attempt) {
 	if l.astray(a.end) {
 		l.Lines.Astray++
@@ -241,8 +241,8 @@ func (l *Log) attempt(a attempt) {
 	}
 }
 
-// begun remembers when a call began that goes on. Of calls that end in a delay,
-// which is not logged, the oldest are forgotten.
+// begun remembers when a call that goes on began. It forgets the oldest of many:
+// a call that ends in a delay logs nothing.
 func (l *Log) begun(a attempt) {
 	if a.id == "" {
 		return
@@ -263,7 +263,7 @@ func cause(a attempt) string {
 	return fmt.Sprint("status ", a.status)
 }
 
-// call takes the last attempt of a call.
+// call counts a call by its last attempt.
 func (l *Log) call(a attempt) {
 	tally(l.stops, clip(a.stop), mostCodes)
 	c := l.counts.at(a.end)
