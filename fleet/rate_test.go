@@ -111,8 +111,6 @@ func (f fixedRate) Eval(ctx context.Context, script string, keys, args []string)
 	return f.Client.Eval(ctx, script, keys, args)
 }
 
-const count, few = 20, 5 // processes
-
 // A run is a fleet of processes on a service, in virtual time.
 type run struct {
 	*testing.T
@@ -247,6 +245,7 @@ func heals(fault func(*run)) func(*run) {
 }
 
 func TestRate(t *testing.T) {
+	const few = 5
 	errGone := errors.New("the store is gone")
 	steady := func(r *run) {
 		r.join(count, 4)

@@ -311,7 +311,7 @@ func TestTokensOfMadeUpPartitions(t *testing.T) {
 
 // In an outage, many processes that share a bucket hardly add to the load.
 func TestOutage(t *testing.T) {
-	const clients, perSecond = 200, 5
+	const clients, perSecond = 10 * count, 5
 	load := func(t *testing.T, sharing bool) float64 {
 		store, service := &fleettest.Store{Latency: time.Millisecond}, respond(http.StatusServiceUnavailable, 0)
 		var made atomic.Int64
