@@ -35,7 +35,7 @@ $(TESTS): test/%: needs
 	@echo "== go test -race $*"; cd $* && $(FAST) go list -race -export -deps -test ./... >/dev/null && go test -race -vet=off ./...
 
 test/pacing: needs
-	@echo "== go test the pacing"; cd cmd/awsretry && go test -vet=off -run 'TestScaledPacing|TestReadyScenarios' ./simulate
+	@echo "== go test the pacing"; cd simulate && go test -vet=off -run 'TestScaledPacing|TestReadyScenarios' .
 
 needs: # Says before the work begins what is missing and what will be downloaded
 	@command -v "$$(go env CC)" >/dev/null || { echo "make test needs a C compiler for the race detector, and $$(go env CC) is not in PATH: install gcc or clang, or run go test ./... without the race detector"; exit 1; }

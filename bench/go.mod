@@ -6,15 +6,15 @@ replace example.com/awsretry => ..
 
 replace example.com/awsretry/awssdk => ../awssdk
 
-replace example.com/awsretry/cmd/awsretry => ../cmd/awsretry
+replace example.com/awsretry/simulate => ../simulate
 
 replace example.com/awsretry/deliveryqueue => ../deliveryqueue
 
 require (
 	example.com/awsretry v0.0.0
 	example.com/awsretry/awssdk v0.0.0
-	example.com/awsretry/cmd/awsretry v0.0.0
 	example.com/awsretry/fleet v0.0.0
+	example.com/awsretry/simulate v0.0.0
 	github.com/PuerkitoBio/rehttp v1.4.0
 	github.com/aws/aws-sdk-go-v2 v1.47.5
 	github.com/aws/smithy-go v1.28.8

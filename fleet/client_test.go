@@ -35,7 +35,7 @@ func alone(t *testing.T, eval func(args []string) ([]string, error), test func(o
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		o := &only{T: t, base: respond(http.StatusOK, delay)}
-		o.shared = fleet.New(clientFunc(func(_ context.Context, _ string, args []string) ([]string, error) {
+		o.shared = newFleet(t, clientFunc(func(_ context.Context, _ string, args []string) ([]string, error) {
 			o.evals.Add(1)
 			return eval(args)
 		}), fleet.Config{OnError: o.faults.add})
@@ -170,7 +170,7 @@ func TestOnErrorPanics(t *testing.T) {
 		var failing atomic.Bool
 		failing.Store(true)
 		calls := 0
-		shared := fleet.New(clientFunc(func(context.Context, string, []string) ([]string, error) {
+		shared := newFleet(t, clientFunc(func(context.Context, string, []string) ([]string, error) {
 			if failing.Load() {
 				return nil, errBoom
 			}
@@ -196,7 +196,7 @@ func TestErrorsAreShown(t *testing.T) {
 	var got error
 	evil := errors.New("boom \x1b[31m\n\x00\xff" + strings.Repeat("é", 1000))
 	synctest.Test(t, func(t *testing.T) {
-		shared := fleet.New(clientFunc(func(context.Context, string, []string) ([]string, error) {
+		shared := newFleet(t, clientFunc(func(context.Context, string, []string) ([]string, error) {
 			return nil, evil
 		}), fleet.Config{OnError: func(_ string, err error) { got = err }})
 		send(t, &awsretry.Transport{Base: respond(200, time.Second), Shared: shared})
@@ -253,7 +253,7 @@ func TestEvalHangs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var calls, running, most, longest atomic.Int64
-				shared := fleet.New(clientFunc(func(ctx context.Context, _ string, _ []string) ([]string, error) {
+				shared := newFleet(t, clientFunc(func(ctx context.Context, _ string, _ []string) ([]string, error) {
 					calls.Add(1)
 					most.Store(max(most.Load(), running.Add(1)))
 					defer running.Add(-1)

@@ -29,9 +29,12 @@ func TestValidate(t *testing.T) {
 		"end of a tag":   {client, fleet.Config{Prefix: "}"}, "Config.Prefix is"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := fleet.New(test.client, test.config).Validate()
+			shared, err := fleet.New(test.client, test.config)
 			if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
-				t.Errorf("Validate returned %v, want %q", err, test.want)
+				t.Errorf("New returned %v, want %q", err, test.want)
+			}
+			if (shared == nil) != (err != nil) || (shared.Validate() == nil) != (err == nil) {
+				t.Errorf("New returned %v with the error %v; Validate returned %v", shared, err, shared.Validate())
 			}
 		})
 	}

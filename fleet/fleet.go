@@ -4,17 +4,21 @@
 //
 //	connection := fleet.Dial(valkey.ClientOption{InitAddress: []string{"127.0.0.1:6379"}, ForceSingleClient: true})
 //	defer connection.Close()
-//	shared := fleet.New(connection, fleet.Config{})
+//	shared, err := fleet.New(connection, fleet.Config{})
+//	if err != nil {
+//		return err
+//	}
 //	defer shared.Close()
 //	transport := &awsretry.Transport{Mode: awsretry.Adaptive, Shared: shared}
 //
 // No request waits for the store. Each process has a lease for each partition:
-// retry tokens, and a share of the common rate. It renews the lease in the
-// background. While the store is unavailable, each process continues alone, at
-// its share of the last rate.
+// retry tokens, and a part of the rate of all processes. It renews the lease in
+// the background. If the store is gone, a process continues alone, at its part
+// of the last rate.
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -24,7 +28,6 @@ import (
 	"time"
 
 	"example.com/awsretry"
-	"example.com/awsretry/internal/renewal"
 	"example.com/awsretry/internal/sharing"
 )
 
@@ -39,33 +42,33 @@ const (
 	longestExpiry = 7 * 24 * time.Hour
 	mostCapacity  = 1_000_000_000 // retry tokens
 
-	closeTime = time.Second // limit for Close
+	closeTimeout = time.Second // a longer Close returns an error
 )
 
 // A Client runs scripts in a store. It must be safe for concurrent use.
 type Client interface {
-	// Eval runs a Lua script, as the commands EVAL and EVALSHA do. The script
-	// returns an array of strings. Eval must return when ctx is done: the lease
-	// is not renewed before that.
+	// Eval runs a Lua script, as the commands EVAL and EVALSHA do, and returns
+	// the strings of the array that the script returns. It must return when ctx
+	// ends: until then the process does not renew its lease.
 	Eval(ctx context.Context, script string, keys, args []string) ([]string, error)
 }
 
 // A Config configures a [Fleet]. The zero value is ready to use.
 type Config struct {
-	// Prefix begins the name of every key, which is PREFIX:{PARTITION}. Processes
-	// with different prefixes share nothing. It must not contain { or }. "" means
+	// Prefix is the beginning of the keys, PREFIX:{PARTITION}. Processes with the
+	// same prefix share their partitions. It must not contain { or }. "" means
 	// "awsretry".
 	Prefix string
 
-	// Lease is how long a process may use its share of the rate without
-	// renewing it. Processes renew about twice per lease. It must be from 50 ms
-	// to a minute, and more than twice the store's response time: otherwise a
-	// process is alone between two leases. 0 means 400 ms.
+	// Lease is how long a process may use its part of the rate without renewing
+	// it. It renews it about twice as often. Lease must be from 50 ms to a
+	// minute, and more than twice the time that the store takes to reply:
+	// otherwise the process is alone between two leases. 0 means 400 ms.
 	//
-	// Use the same Lease, capacity of the retry token bucket and
-	// RateLimit.Pacing in every process. A process that differs gets an error
-	// and works alone, until a minute (or 20 leases, if that is longer) after the
-	// last renewal of the others.
+	// Lease, the capacity of the retry token bucket and RateLimit.Pacing must be
+	// the same for all processes that share a partition. A process that differs
+	// gets an error and works alone, until a minute (or 20 leases, if that is
+	// longer) after the last renewal of the others.
 	Lease time.Duration
 
 	// Expiry is how long the store keeps a partition that no process uses. It
@@ -73,10 +76,10 @@ type Config struct {
 	// means an hour, or 10 leases if that is longer.
 	Expiry time.Duration
 
-	// OnError is called when a renewal fails and the one before it did not. Nil
-	// ignores the error; Transport.State shows whether there is a lease. Calls
-	// for different partitions are concurrent, and a partition's lease is not
-	// renewed until OnError returns. A panic in OnError is recovered.
+	// OnError is called when a renewal fails after one that succeeded. Nil drops
+	// the error; Transport.State shows that there is no lease. It is called
+	// concurrently for different partitions, and the partition's lease is not
+	// renewed before it returns. A panic in it is recovered.
 	OnError func(partition string, err error)
 }
 
@@ -86,12 +89,11 @@ type Config struct {
 type Fleet struct {
 	client   Client
 	config   Config
-	schedule renewal.Schedule
+	schedule schedule
 	id       string
 
 	ctx    context.Context
 	cancel context.CancelFunc
-	err    error // why the configuration is not valid, or nil
 
 	mu      sync.Mutex // guards closed and joined, and starting members
 	closed  bool
@@ -99,42 +101,36 @@ type Fleet struct {
 	members sync.WaitGroup
 }
 
-// New returns a Fleet. It does not connect to the store: processes work alone
-// until the store is available. If the configuration is not valid,
-// [Fleet.Validate] returns an error, and so do Transport.Validate and RoundTrip.
-func New(client Client, c Config) *Fleet {
-	f := &Fleet{client: client, config: c, schedule: renewal.Of(client), id: rand.Text()}
-	f.err = f.validate()
-	if f.config.Prefix == "" {
-		f.config.Prefix = defaultPrefix
+// New returns a Fleet. It does not connect: without a store the processes work
+// alone until there is one. It returns an error if the configuration is not
+// valid, which names each such field, its value and what is allowed.
+func New(client Client, c Config) (*Fleet, error) {
+	if client == nil {
+		return nil, errors.New("fleet: the client is nil; it must be a Client, such as that of Valkey")
 	}
-	if f.config.Lease == 0 {
-		f.config.Lease = defaultLease
+	if err := c.validate(); err != nil {
+		return nil, err
 	}
-	if f.config.Expiry == 0 {
-		f.config.Expiry = max(defaultExpiry, 10*f.config.Lease)
-	}
+	c.Prefix = cmp.Or(c.Prefix, defaultPrefix)
+	c.Lease = cmp.Or(c.Lease, defaultLease)
+	c.Expiry = cmp.Or(c.Expiry, max(defaultExpiry, 10*c.Lease))
+	f := &Fleet{client: client, config: c, schedule: scheduleOf(client), id: rand.Text()}
 	f.ctx, f.cancel = context.WithCancel(context.Background())
-	return f
+	return f, nil
 }
 
 var _ awsretry.Shared = (*Fleet)(nil)
 
-// Validate returns an error if the configuration is not valid. The error names
-// each invalid field, its value and what is allowed.
+// Validate returns an error if f is not from [New].
 func (f *Fleet) Validate() error {
-	if f.cancel == nil {
-		return errors.New("fleet: the Fleet is a zero one; New must make it")
+	if f == nil || f.cancel == nil {
+		return errors.New("fleet: the Fleet is nil or a zero one; New must make it")
 	}
-	return f.err
+	return nil
 }
 
-func (f *Fleet) validate() error {
+func (c Config) validate() error {
 	var faults []error
-	c := f.config
-	if f.client == nil {
-		faults = append(faults, errors.New("fleet: the client is nil; it must be a Client, such as that of Valkey"))
-	}
 	if c.Lease != 0 && (c.Lease < leastLease || c.Lease > longestLease) {
 		faults = append(faults, fmt.Errorf("fleet: Config.Lease is %v; it must be from %v to %v, or 0 for %v",
 			c.Lease, leastLease, longestLease, defaultLease))
@@ -169,8 +165,7 @@ func (f *Fleet) Join(share sharing.Share) {
 	f.members.Go(m.run)
 }
 
-// report calls OnError, and recovers its panic, which would otherwise end the
-// process.
+// report calls OnError, and recovers its panic: it must not end the process.
 func (f *Fleet) report(partition string, err error) {
 	if f.config.OnError == nil {
 		return
@@ -179,15 +174,15 @@ func (f *Fleet) report(partition string, err error) {
 	f.config.OnError(partition, shown(err))
 }
 
-// Close returns the leases, as far as the store replies within half a second.
-// The Transports continue alone, with the retry tokens of one retry for each
-// partition. If Eval or OnError has not returned after a second, Close returns
-// an error.
+// Close returns the leases if the store replies within half a second. The
+// Transports continue alone, with the retry tokens of one retry for each
+// partition. Close returns an error after a second if a call of Eval, whose
+// context has ended, or of OnError has not returned.
 func (f *Fleet) Close() error {
 	f.mu.Lock()
 	f.closed = true
 	f.mu.Unlock()
-	if f.cancel == nil {
+	if f.cancel == nil { // a zero Fleet
 		return nil
 	}
 	f.cancel()
@@ -199,7 +194,7 @@ func (f *Fleet) Close() error {
 	select {
 	case <-ended:
 		return nil
-	case <-time.After(closeTime):
-		return fmt.Errorf("fleet: a call of Eval or Config.OnError has not returned %v after Close", closeTime)
+	case <-time.After(closeTimeout):
+		return fmt.Errorf("fleet: a call of Eval or Config.OnError has not returned %v after Close", closeTimeout)
 	}
 }

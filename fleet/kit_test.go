@@ -193,3 +193,13 @@ func eventually(t *testing.T, what string, holds func() bool) {
 		}
 	}
 }
+
+// newFleet returns a Fleet with a valid configuration.
+func newFleet(t testing.TB, client fleet.Client, c fleet.Config) *fleet.Fleet {
+	t.Helper()
+	f, err := fleet.New(client, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}

@@ -24,7 +24,7 @@ func TestRetryAfterIsShared(t *testing.T) {
 		var transports [3]*awsretry.Transport
 		var throttled atomic.Bool
 		for i := range transports {
-			shared := fleet.New(store, fleet.Config{Lease: time.Second})
+			shared := newFleet(t, store, fleet.Config{Lease: time.Second})
 			defer shared.Close()
 			transports[i] = &awsretry.Transport{
 				Base: roundTripper(func(req *http.Request) (*http.Response, error) {
@@ -61,7 +61,7 @@ func TestPartitionsAreDropped(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var left atomic.Int64
 				var renewed sync.Map
-				shared := fleet.New(clientFunc(func(_ context.Context, key string, args []string) ([]string, error) {
+				shared := newFleet(t, clientFunc(func(_ context.Context, key string, args []string) ([]string, error) {
 					time.Sleep(50 * time.Millisecond)
 					if args[argLeaving] == "1" {
 						left.Add(1)
@@ -99,7 +99,7 @@ func TestPartitionsAreDropped(t *testing.T) {
 // The members of a Transport that nobody has any more end.
 func TestTransportIsDropped(t *testing.T) {
 	var left atomic.Bool
-	shared := fleet.New(clientFunc(func(_ context.Context, _ string, args []string) ([]string, error) {
+	shared := newFleet(t, clientFunc(func(_ context.Context, _ string, args []string) ([]string, error) {
 		if args[argLeaving] == "1" {
 			left.Store(true)
 		}
@@ -125,7 +125,7 @@ func TestUnusedPartitions(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var renewals atomic.Int64
 				var fails atomic.Bool
-				shared := fleet.New(clientFunc(func(_ context.Context, _ string, args []string) ([]string, error) {
+				shared := newFleet(t, clientFunc(func(_ context.Context, _ string, args []string) ([]string, error) {
 					renewals.Add(1)
 					if fails.Load() {
 						return nil, context.DeadlineExceeded
@@ -157,7 +157,7 @@ func TestUnusedPartitions(t *testing.T) {
 func TestIdleProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, service := &fleettest.Store{Latency: time.Millisecond}, &service{rate: 100, burst: 20}
-		shared := fleet.New(store, fleet.Config{})
+		shared := newFleet(t, store, fleet.Config{})
 		defer shared.Close()
 		idle := &awsretry.Transport{Base: service, Mode: awsretry.Adaptive, Shared: shared}
 		rate := func(what string, least, most float64) {
@@ -186,7 +186,7 @@ func TestIdleProcess(t *testing.T) {
 
 		send(t, idle) // so that it leads
 		time.Sleep(500 * time.Millisecond)
-		busy := startProcess(store, service, awsretry.CubicPacing, 1)
+		busy := startProcess(t, store, service, awsretry.CubicPacing, 1)
 		time.Sleep(5 * time.Second)
 		rate("one leads, another one sends", 9, 12)
 		busy.leave()
@@ -200,7 +200,7 @@ func TestIdleProcess(t *testing.T) {
 func TestIdleProcessWithoutARate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &fleettest.Store{Latency: time.Millisecond}
-		shared := fleet.New(store, fleet.Config{})
+		shared := newFleet(t, store, fleet.Config{})
 		defer shared.Close()
 		tr := &awsretry.Transport{Base: respond(200, 0), Shared: shared}
 		send(t, tr)

@@ -70,9 +70,12 @@ type process struct {
 
 // startProcess starts a process in adaptive mode, with several callers, or else
 // with two calls per second.
-func startProcess(store fleet.Client, base http.RoundTripper, pacing awsretry.Pacing, callers int) *process {
+func startProcess(
+	t testing.TB, store fleet.Client, base http.RoundTripper, pacing awsretry.Pacing, callers int,
+) *process {
+	t.Helper()
 	p := &process{link: &link{Client: store}}
-	p.shared = fleet.New(p.link, fleet.Config{OnError: func(string, error) { p.failures.Add(1) }})
+	p.shared = newFleet(t, p.link, fleet.Config{OnError: func(string, error) { p.failures.Add(1) }})
 	p.transport = &awsretry.Transport{
 		Base: base, Mode: awsretry.Adaptive, Shared: p.shared, RateLimit: awsretry.RateLimitConfig{Pacing: pacing},
 	}
@@ -128,7 +131,7 @@ func (r *run) join(n, callers int) {
 		if r.fixed {
 			store = fixedRate{store}
 		}
-		r.processes = append(r.processes, startProcess(store, r.service, r.pacing, callers))
+		r.processes = append(r.processes, startProcess(r, store, r.service, r.pacing, callers))
 	}
 }
 

@@ -134,7 +134,7 @@ type member struct {
 func join(t *testing.T, client fleet.Client) *member {
 	t.Helper()
 	m := new(member)
-	m.shared = fleet.New(client, fleet.Config{OnError: m.faults.add})
+	m.shared = newFleet(t, client, fleet.Config{OnError: m.faults.add})
 	t.Cleanup(func() { m.shared.Close() })
 	m.transport = &awsretry.Transport{Base: respond(200, 0), Mode: awsretry.Adaptive, Shared: m.shared}
 	send(t, m.transport)

@@ -49,7 +49,7 @@ func TestOtherSettings(t *testing.T) {
 				store := &fleettest.Store{Latency: time.Millisecond}
 				var faults faultLog
 				start := func(tr *awsretry.Transport, c fleet.Config) *fleet.Fleet {
-					shared := fleet.New(store, c)
+					shared := newFleet(t, store, c)
 					tr.Base, tr.Shared = respond(200, 0), shared
 					send(t, tr)
 					time.Sleep(time.Second)
@@ -109,7 +109,7 @@ func TestTransportsOfOneFleet(t *testing.T) {
 				var mu sync.Mutex
 				leaders := make(map[string]bool)
 				store := &fleettest.Store{Latency: time.Millisecond}
-				shared := fleet.New(spy{store, func(args, reply []string) {
+				shared := newFleet(t, spy{store, func(args, reply []string) {
 					mu.Lock()
 					defer mu.Unlock()
 					if reply[replyLeader] == "1" {

@@ -53,7 +53,7 @@ func inPool(t *testing.T, n, status, increment int, test func(p *pool)) {
 func (p *pool) start() *process {
 	p.Helper()
 	one := &process{link: &link{Client: p.store}}
-	one.shared = fleet.New(one.link, fleet.Config{})
+	one.shared = newFleet(p, one.link, fleet.Config{})
 	one.transport = &awsretry.Transport{
 		Base: p.base, Shared: one.shared, Quota: awsretry.QuotaConfig{SuccessIncrement: p.increment}, Backoff: atOnce,
 	}
@@ -294,7 +294,7 @@ func TestTokensAfterClose(t *testing.T) {
 // one in the table begins with what that one's fleet had left.
 func TestTokensOfMadeUpPartitions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		shared := fleet.New(&fleettest.Store{Latency: time.Millisecond}, fleet.Config{})
+		shared := newFleet(t, &fleettest.Store{Latency: time.Millisecond}, fleet.Config{})
 		defer shared.Close()
 		base := respond(http.StatusServiceUnavailable, 0)
 		tr := &awsretry.Transport{Base: base, Shared: shared, MaxPartitions: 1, Backoff: atOnce}
@@ -320,7 +320,7 @@ func TestOutage(t *testing.T) {
 		for i := range clients {
 			tr := &awsretry.Transport{Base: service, Backoff: awsretry.Exponential{Initial: 50 * time.Millisecond}}
 			if sharing {
-				shared := fleet.New(store, fleet.Config{})
+				shared := newFleet(t, store, fleet.Config{})
 				defer shared.Close()
 				tr.Shared = shared
 			}

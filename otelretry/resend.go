@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"example.com/awsretry"
+	"example.com/awsretry/internal/retrier"
 	semconv "go.opentelemetry.io/otel/semconv/v1.40.0"
 	"go.opentelemetry.io/otel/trace"
 )
@@ -38,6 +39,10 @@ func (r *ResendCount) CloseIdleConnections() {
 		base.CloseIdleConnections()
 	}
 }
+
+// Retries reports whether Base retries. The packages of this repository call it,
+// so that retries are not retried.
+func (r *ResendCount) Retries(retrier.Seal) bool { return retrier.Retries(r.Base) }
 
 func (r *ResendCount) base() http.RoundTripper {
 	if r.Base != nil {

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"example.com/awsretry/cmd/awsretry/simulate/scenario"
+	"example.com/awsretry/simulate/scenario"
 )
 
 // cases are what every library goes through.

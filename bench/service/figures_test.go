@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"example.com/awsretry/cmd/awsretry/simulate"
-	"example.com/awsretry/cmd/awsretry/simulate/scenario"
+	"example.com/awsretry/simulate"
+	"example.com/awsretry/simulate/scenario"
 )
 
 func TestThrottlingFigures(t *testing.T) {

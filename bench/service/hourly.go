@@ -8,8 +8,8 @@ import (
 	"slices"
 	"time"
 
-	"example.com/awsretry/cmd/awsretry/simulate"
-	"example.com/awsretry/cmd/awsretry/simulate/scenario"
+	"example.com/awsretry/simulate"
+	"example.com/awsretry/simulate/scenario"
 )
 
 // An hourly is a service with a bucket for the requests of an hour, which

@@ -14,8 +14,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
 
 	"example.com/awsretry"
-	"example.com/awsretry/cmd/awsretry/simulate"
-	"example.com/awsretry/cmd/awsretry/simulate/scenario"
+	"example.com/awsretry/simulate"
+	"example.com/awsretry/simulate/scenario"
 )
 
 // A loop is callers that never rest, and a service that gives them a reason to.

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"example.com/awsretry"
-	"example.com/awsretry/cmd/awsretry/simulate/scenario"
+	"example.com/awsretry/simulate/scenario"
 )
 
 const scaledName = "awsretry adaptive, ScaledPacing"

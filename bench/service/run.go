@@ -7,8 +7,8 @@ import (
 	"io"
 	"sync"
 
-	"example.com/awsretry/cmd/awsretry/simulate"
-	"example.com/awsretry/cmd/awsretry/simulate/scenario"
+	"example.com/awsretry/simulate"
+	"example.com/awsretry/simulate/scenario"
 )
 
 // A comparison is the figures of a case, by library.

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"example.com/awsretry/cmd/awsretry/simulate"
-	"example.com/awsretry/cmd/awsretry/simulate/scenario"
+	"example.com/awsretry/simulate"
+	"example.com/awsretry/simulate/scenario"
 )
 
 // A storm is an outage of a service that callers call at a rate that does not

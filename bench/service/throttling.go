@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"example.com/awsretry/cmd/awsretry/simulate"
-	"example.com/awsretry/cmd/awsretry/simulate/scenario"
+	"example.com/awsretry/simulate"
+	"example.com/awsretry/simulate/scenario"
 )
 
 // A throttling is a service that throttles, in virtual time and on the wall

@@ -1,4 +1,4 @@
-// Package format rounds durations and numbers to what people read.
+// Package format rounds durations to what people read.
 package format
 
 import (

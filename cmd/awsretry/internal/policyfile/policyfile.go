@@ -10,8 +10,8 @@ import (
 	"io"
 	"strings"
 
-	"example.com/awsretry/cmd/awsretry/internal/regular"
 	"example.com/awsretry/delivery"
+	"example.com/awsretry/internal/regularfile"
 )
 
 // A File is a delivery policy and its name.
@@ -40,10 +40,10 @@ func Read(path string, topic bool, stdin io.Reader) (File, error) {
 func (f *File) read(path string, stdin io.Reader) ([]byte, error) {
 	if path == "-" {
 		f.Name = "standard input"
-		return regular.ReadFrom(stdin, f.Name)
+		return regularfile.ReadFrom(stdin, f.Name)
 	}
-	data, err := regular.Read(path)
-	if errors.Is(err, regular.ErrNotRegular) {
+	data, err := regularfile.Read(path)
+	if errors.Is(err, regularfile.ErrNotRegular) {
 		err = fmt.Errorf("%w, or - for standard input", err)
 	}
 	return data, err

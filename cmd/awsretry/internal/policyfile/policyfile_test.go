@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"example.com/awsretry/cmd/awsretry/internal/regular"
+	"example.com/awsretry/internal/regularfile"
 )
 
 func TestRead(t *testing.T) {
@@ -50,7 +50,7 @@ func TestRead(t *testing.T) {
 func TestErrors(t *testing.T) {
 	folder := t.TempDir()
 	long := filepath.Join(folder, "long.json")
-	if err := os.WriteFile(long, bytes.Repeat([]byte(" "), regular.MaxSize+1), 0o600); err != nil {
+	if err := os.WriteFile(long, bytes.Repeat([]byte(" "), regularfile.MaxSize+1), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {

@@ -16,8 +16,8 @@ import (
 	"gonum.org/v1/plot/vg/vgimg"
 	"gonum.org/v1/plot/vg/vgsvg"
 
-	"example.com/awsretry/cmd/awsretry/internal/svgfile"
 	"example.com/awsretry/delivery"
+	"example.com/awsretry/simulate/svgfile"
 )
 
 const (

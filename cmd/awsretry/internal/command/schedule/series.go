@@ -3,7 +3,7 @@ package schedule
 import (
 	"image/color"
 
-	"example.com/awsretry/cmd/awsretry/internal/svgfile"
+	"example.com/awsretry/simulate/svgfile"
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"

@@ -13,7 +13,7 @@ import (
 	"example.com/awsretry/cmd/awsretry/internal/flags"
 	"example.com/awsretry/cmd/awsretry/internal/interrupt"
 	"example.com/awsretry/cmd/awsretry/internal/outfile"
-	"example.com/awsretry/cmd/awsretry/simulate/traffic"
+	"example.com/awsretry/simulate/traffic"
 )
 
 // arguments requires a scenario, unless there is a log.

@@ -8,11 +8,11 @@ import (
 
 	"example.com/awsretry/cmd/awsretry/internal/clitest"
 	"example.com/awsretry/cmd/awsretry/internal/exit"
-	"example.com/awsretry/cmd/awsretry/simulate/scenario"
+	"example.com/awsretry/simulate/scenario"
 )
 
 // recordedLog is of a throttling nginx, for 40 s.
-const recordedLog = "../../../simulate/traffic/testdata/nginx.jsonl.gz"
+const recordedLog = "../../../../../simulate/traffic/testdata/nginx.jsonl.gz"
 
 func TestFrom(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "traffic.yaml")

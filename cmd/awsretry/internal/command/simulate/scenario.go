@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"example.com/awsretry/cmd/awsretry/simulate/picture"
-	"example.com/awsretry/cmd/awsretry/simulate/scenario"
+	"example.com/awsretry/simulate/chart"
+	"example.com/awsretry/simulate/scenario"
 )
 
 // scenario returns the scenario of a name or a file, as the given flags change
@@ -116,9 +116,9 @@ func (c *command) pictureFormat() (string, error) {
 	}
 	switch ending := strings.ToLower(filepath.Ext(c.picture.Value)); ending {
 	case ".svg":
-		return picture.SVG, nil
+		return chart.SVG, nil
 	case ".png":
-		return picture.PNG, nil
+		return chart.PNG, nil
 	}
 	return "", fmt.Errorf("--picture is %q; it must end with .svg or .png", c.picture.Value)
 }

@@ -14,9 +14,9 @@ import (
 	"example.com/awsretry/cmd/awsretry/internal/iostreams"
 	"example.com/awsretry/cmd/awsretry/internal/screen"
 	"example.com/awsretry/cmd/awsretry/internal/settings"
-	engine "example.com/awsretry/cmd/awsretry/simulate"
-	"example.com/awsretry/cmd/awsretry/simulate/scenario"
-	"example.com/awsretry/cmd/awsretry/simulate/traffic"
+	engine "example.com/awsretry/simulate"
+	"example.com/awsretry/simulate/scenario"
+	"example.com/awsretry/simulate/traffic"
 )
 
 // New returns the command.

@@ -10,7 +10,7 @@ import (
 
 	"example.com/awsretry/cmd/awsretry/internal/clitest"
 	"example.com/awsretry/cmd/awsretry/internal/exit"
-	engine "example.com/awsretry/cmd/awsretry/simulate"
+	engine "example.com/awsretry/simulate"
 )
 
 // quick returns a command line that simulates little.

@@ -13,9 +13,9 @@ import (
 
 	"example.com/awsretry/cmd/awsretry/internal/buildinfo"
 	"example.com/awsretry/cmd/awsretry/internal/outfile"
-	engine "example.com/awsretry/cmd/awsretry/simulate"
-	"example.com/awsretry/cmd/awsretry/simulate/picture"
-	"example.com/awsretry/cmd/awsretry/simulate/report"
+	engine "example.com/awsretry/simulate"
+	"example.com/awsretry/simulate/chart"
+	"example.com/awsretry/simulate/report"
 )
 
 // A view is a file that shows the result.
@@ -32,7 +32,7 @@ func (c *command) views(typed string) views {
 	var all views
 	if format, _ := c.pictureFormat(); format != "" {
 		all = append(all, &view{flag: "--picture", path: c.picture.Value,
-			draw: func(w io.Writer, r *engine.Result) error { return picture.Draw(w, r, format) }})
+			draw: func(w io.Writer, r *engine.Result) error { return chart.Draw(w, r, format) }})
 	}
 	if c.report.Value != "" {
 		origin := report.Origin{Command: typed, Version: buildinfo.Version()}

@@ -1,0 +1,210 @@
+package chart
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+
+	"example.com/awsretry/simulate"
+	"example.com/awsretry/simulate/scenario"
+)
+
+// A column is one quantity, drawn for every setting with the same scale.
+type column struct {
+	title string
+	width vg.Length
+	max   float64
+	none  string                          // for the panel of a setting that has no such quantity
+	blank string                          // for the panel of a setting that has no curve
+	lines func(o simulate.Outcome) []line // nil: the setting has no such quantity
+}
+
+// A line is a curve, possibly with gaps.
+type line struct {
+	name   string
+	points []plotter.XYs
+	style  draw.LineStyle
+}
+
+// shown returns what the picture shows.
+func (p *picture) shown() []column {
+	serves := simulate.ServesOverTime(p.Scenario)
+	joins := joins(p.Scenario)
+	load := column{title: p.mean("offered load and goodput (1/s)"), width: loadWidth, blank: "no calls"}
+	load.lines = func(o simulate.Outcome) []line {
+		if o.Calls == 0 {
+			return []line{}
+		}
+		lines := []line{
+			{"capacity", []plotter.XYs{p.steps(serves)}, capacityStyle},
+			{"attempts", []plotter.XYs{p.perSecond(o.Series.Attempts)}, stroke(inkAttempts, 1.1)},
+			{"goodput", []plotter.XYs{p.perSecond(o.Series.Good)}, stroke(inkGood, 1.7)},
+		}
+		if joins {
+			lines = append(lines, line{"send rate", limitedParts(ofAll(o.Series.SendRate)), sendRateStyle})
+		}
+		return lines
+	}
+	tokens := column{title: "retry tokens (mean of the clients)", width: bucketWidth}
+	tokens.none, tokens.blank = "no retry token bucket", "no sample"
+	tokens.lines = func(o simulate.Outcome) []line {
+		if o.Series.Tokens == nil {
+			return nil
+		}
+		return []line{{"tokens", []plotter.XYs{samples(o.Series.Tokens)}, stroke(inkTokens, 1.6)}}
+	}
+	rate := column{title: "send rate (1/s, mean of limited clients)", width: bucketWidth}
+	rate.none, rate.blank = "no rate limiter", "never limited"
+	rate.lines = func(o simulate.Outcome) []line {
+		if o.Series.SendRate == nil {
+			return nil
+		}
+		return []line{{"send rate", limitedParts(o.Series.SendRate), sendRateStyle}}
+	}
+	load = load.scaled(p.Outcomes)
+	// A peak far above what the service can serve would flatten everything
+	// else. It is cut off and labeled.
+	most := 0.0
+	for _, level := range serves {
+		most = max(most, level.Value)
+	}
+	if most > 0 {
+		load.max = min(load.max, 4*most)
+	}
+	columns := []column{load}
+	bucket := tokens
+	if joins {
+		bucket = p.joinColumn()
+	}
+	for _, c := range []column{bucket, rate} {
+		if c = c.scaled(p.Outcomes); c.max > 0 {
+			columns = append(columns, c)
+		}
+	}
+	return columns
+}
+
+// joinColumn shows, in place of the tokens, how many clients there are and what
+// is throttled while they join.
+func (p *picture) joinColumn() column {
+	c := column{title: p.mean("clients, and throttled attempts (1/s)"), width: bucketWidth}
+	c.lines = func(o simulate.Outcome) []line {
+		return []line{
+			{"clients", []plotter.XYs{p.steps(p.Scenario.ClientsOverTime())}, stroke(inkFaint, 1.1)},
+			{"leases", []plotter.XYs{samples(o.Series.Members)}, stroke(inkTokens, 1.6)},
+			{"throttled", []plotter.XYs{p.perSecond(o.Series.Throttled)}, stroke(inkAttempts, 1.1)},
+		}
+	}
+	return c
+}
+
+// steps returns the curve of levels, up to the end of the run.
+func (p *picture) steps(levels []scenario.Level) plotter.XYs {
+	var points plotter.XYs
+	for i, level := range levels {
+		until := time.Duration(p.Scenario.Duration)
+		if i+1 < len(levels) {
+			until = levels[i+1].From
+		}
+		points = append(points,
+			plotter.XY{X: level.From.Seconds(), Y: level.Value}, plotter.XY{X: until.Seconds(), Y: level.Value})
+	}
+	return points
+}
+
+// joins reports whether clients join.
+func joins(s scenario.Scenario) bool { return len(s.ClientsOverTime()) > 1 }
+
+// scaled returns the column with the scale for the outcomes, or 0 if none has
+// anything to draw in it.
+func (c column) scaled(outcomes []simulate.Outcome) column {
+	for _, o := range outcomes {
+		for _, l := range c.lines(o) {
+			_, peak := l.peak()
+			c.max = max(c.max, peak)
+		}
+	}
+	return c
+}
+
+// peak returns the highest point of the line.
+func (l line) peak() (x, y float64) {
+	for _, part := range l.points {
+		for _, p := range part {
+			if p.Y > y {
+				x, y = p.X, p.Y
+			}
+		}
+	}
+	return x, y
+}
+
+// visible reports whether the line has anything to draw.
+func (l line) visible() bool {
+	return slices.ContainsFunc(l.points, func(part plotter.XYs) bool { return len(part) > 0 })
+}
+
+// perSecond puts each second's value at the middle of the second, or the mean
+// of some seconds at their middle.
+func (p *picture) perSecond(values []float64) plotter.XYs {
+	values = simulate.Means(values, p.every)
+	points := make(plotter.XYs, len(values))
+	for i, v := range values {
+		points[i] = plotter.XY{X: (float64(i) + 0.5) * float64(p.every), Y: v}
+	}
+	return drawable(points)
+}
+
+// mean adds to a title what a point is.
+func (p *picture) mean(title string) string {
+	if p.every == 1 {
+		return title
+	}
+	return fmt.Sprintf("%s, means of %ds", title, p.every)
+}
+
+// drawable returns points that make a line. A single one becomes a line of a
+// second.
+func drawable(points plotter.XYs) plotter.XYs {
+	if len(points) != 1 {
+		return points
+	}
+	at := points[0]
+	return plotter.XYs{{X: at.X - 0.5, Y: at.Y}, {X: at.X + 0.5, Y: at.Y}}
+}
+
+func samples(values []simulate.Sample) plotter.XYs {
+	points := make(plotter.XYs, len(values))
+	for i, v := range values {
+		points[i] = plotter.XY{X: time.Duration(v.At).Seconds(), Y: v.Value}
+	}
+	return drawable(points)
+}
+
+// ofAll returns the sum over the limited clients for their mean.
+func ofAll(means []simulate.Sample) []simulate.Sample {
+	sums := slices.Clone(means)
+	for i := range sums {
+		sums[i].Value *= float64(sums[i].Limited)
+	}
+	return sums
+}
+
+// limitedParts returns the samples without those that have no limited client.
+func limitedParts(values []simulate.Sample) []plotter.XYs {
+	var parts []plotter.XYs
+	for i := 0; i < len(values); i++ {
+		from := i
+		for i < len(values) && values[i].Limited > 0 {
+			i++
+		}
+		if i > from {
+			parts = append(parts, samples(values[from:i]))
+		}
+	}
+	return parts
+}

@@ -1,0 +1,84 @@
+package chart
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"example.com/awsretry/simulate"
+	"example.com/awsretry/simulate/scenario"
+)
+
+func seconds(s float64) scenario.Duration { return scenario.Duration(s * float64(time.Second)) }
+
+func ms(n float64) scenario.Duration { return seconds(n / 1000) }
+
+func mustRun(t *testing.T, s scenario.Scenario) *simulate.Result {
+	t.Helper()
+	r, err := simulate.Run(t.Context(), s, simulate.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+var errBrokenWriter = errors.New("full")
+
+type brokenWriter struct{}
+
+func (brokenWriter) Write([]byte) (int, error) { return 0, errBrokenWriter }
+
+// tiny is one caller whose calls take 100 ms.
+func tiny(settings ...scenario.Setting) scenario.Scenario {
+	return scenario.Scenario{
+		Name: "tiny", Duration: seconds(10), Seed: 1,
+		Clients:  scenario.Clients{Count: 1, Callers: 1},
+		Service:  scenario.Service{Capacity: 1000, Queue: 10, Latency: scenario.Latency{Median: ms(97)}},
+		Settings: settings,
+	}
+}
+
+// restless is a small scenario in which much happens.
+func restless() scenario.Scenario {
+	return scenario.Scenario{
+		Name: "restless", Duration: seconds(12), Seed: 7,
+		Clients: scenario.Clients{Count: 5, Rate: 40, Timeout: seconds(5), AttemptTimeout: ms(700)},
+		Service: scenario.Service{
+			Capacity: 50, Queue: 50, QueueFull: 429, Latency: scenario.Latency{Median: ms(20), P99: ms(400)},
+		},
+		Events: []scenario.Event{
+			{Kind: scenario.Outage, How: "hang", From: seconds(2), To: seconds(4)},
+			{Kind: scenario.Throttling, From: seconds(5), To: seconds(10),
+				Throttle: &scenario.Throttle{Rate: 20, Share: 0.05, RetryAfter: seconds(1)}},
+			{Kind: scenario.Herd, From: seconds(7), To: seconds(7.1), Calls: 10},
+			{Kind: scenario.Errors, From: seconds(9), Share: 0.2},
+		},
+	}
+}
+
+// made returns a result of a scenario that was not run. Its curves are flat.
+func made(s scenario.Scenario, load float64) *simulate.Result {
+	if len(s.Settings) == 0 {
+		s.Settings = scenario.DefaultSettings()
+	}
+	r := &simulate.Result{Scenario: s}
+	seconds := int(time.Duration(s.Duration) / time.Second)
+	for _, setting := range s.Settings {
+		o := simulate.Outcome{
+			Setting: setting.Label(), Calls: 1, Good: 1,
+			Amplification: 1234.56, FailedShare: 1, P99: scenario.Duration(time.Hour),
+		}
+		o.Series.Attempts, o.Series.Good = slices.Repeat([]float64{load}, seconds), make([]float64, seconds)
+		o.Series.Attempts[seconds-1] = 1e6
+		bucket := []simulate.Sample{{At: 0, Value: 500, Limited: 1}, {At: s.Duration, Value: 500, Limited: 10_000}}
+		switch setting.Use {
+		case scenario.UseAdaptive:
+			o.Series.Tokens, o.Series.SendRate = bucket, bucket
+		case scenario.UseStandard:
+			o.Series.Tokens = bucket
+		}
+		r.Outcomes = append(r.Outcomes, o)
+	}
+	return r
+}

@@ -1,0 +1,213 @@
+package chart
+
+import (
+	"bytes"
+	"encoding/xml"
+	"image/png"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"example.com/awsretry/simulate/scenario"
+	"example.com/awsretry/simulate/svgfile"
+)
+
+func TestPictures(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		settings []scenario.Setting
+		drawn    int // panels with curves
+		empty    int
+	}{
+		{"load alone", []scenario.Setting{{Use: scenario.UseNone}, {Use: scenario.UseLegacy}}, 2, 0},
+		{"tokens too", []scenario.Setting{{Use: scenario.UseNone}, {Use: scenario.UseStandard}}, 3, 1},
+		{"send rates too", []scenario.Setting{
+			{Use: scenario.UseNaive}, {Use: scenario.UseStandard}, {Use: scenario.UseAdaptive},
+		}, 6, 3},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := restless()
+			s.Settings = tt.settings
+			var svg bytes.Buffer
+			if err := Draw(&svg, mustRun(t, s), SVG); err != nil {
+				t.Fatal(err)
+			}
+			texts := svgTexts(t, svg.Bytes())
+			for _, setting := range tt.settings {
+				if texts[setting.Label()] != 1 {
+					t.Errorf("setting %s is %d times in the picture", setting.Label(), texts[setting.Label()])
+				}
+			}
+			if got := texts["no retry token bucket"] + texts["no rate limiter"]; got != tt.empty {
+				t.Errorf("%d empty panels, want %d", got, tt.empty)
+			}
+			// Each panel shades each event, and the legend has a sample.
+			want := tt.drawn*len(s.Events) + 1
+			if got := strings.Count(svg.String(), `style="fill:#F1ECDF"`); got != want {
+				t.Errorf("%d shaded events, want %d in %d panels", got, want, tt.drawn)
+			}
+			if texts["virtual time (s)"] == 0 || texts["10"] == 0 || texts["offered load and goodput (1/s)"] != 1 {
+				t.Errorf("the axes have no units: %v", texts)
+			}
+			if strings.Count(
+				svg.String(),
+				"font-family",
+			) != strings.Count(
+				svg.String(),
+				"font-family:"+svgfile.Families,
+			) {
+				t.Error("a text has no other font to fall back to")
+			}
+		})
+	}
+}
+
+func TestPictureFormats(t *testing.T) {
+	s := tiny(scenario.Setting{Use: scenario.UseNone})
+	r := mustRun(t, s)
+	draw := func(format string) []byte {
+		var b bytes.Buffer
+		if err := Draw(&b, r, format); err != nil {
+			t.Fatal(err)
+		}
+		return b.Bytes()
+	}
+	bitmap := draw(PNG)
+	image, err := png.Decode(bytes.NewReader(bitmap))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if size := image.Bounds().Size(); size.X < 800 || size.Y < 400 {
+		t.Errorf("a picture of %v pixels", size)
+	}
+	if !bytes.Equal(draw(SVG), draw(SVG)) {
+		t.Error("drawn again, the picture differs")
+	}
+	if err := Draw(io.Discard, r, "gif"); err == nil || !strings.Contains(err.Error(), "svg or png") {
+		t.Errorf("error %v, want one with the formats", err)
+	}
+	if err := Draw(brokenWriter{}, r, SVG); err != errBrokenWriter {
+		t.Errorf("error %v, want the writer's", err)
+	}
+}
+
+// svgTexts parses the picture and counts its texts.
+func svgTexts(t *testing.T, text []byte) map[string]int {
+	t.Helper()
+	texts := map[string]int{}
+	decoder := xml.NewDecoder(bytes.NewReader(text))
+	inText := false
+	for {
+		token, err := decoder.Token()
+		if err == io.EOF {
+			return texts
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch token := token.(type) {
+		case xml.StartElement:
+			inText = token.Name.Local == "text"
+		case xml.CharData:
+			if inText {
+				texts[strings.TrimSpace(string(token))]++
+			}
+		case xml.EndElement:
+			inText = false
+		}
+	}
+}
+
+// Pictures of hardly anything.
+func TestPicturesOfLittle(t *testing.T) {
+	silent := tiny(scenario.Setting{Use: scenario.UseAdaptive})
+	silent.Clients = scenario.Clients{Count: 1, Rate: 1e-9}
+	silent.Events = []scenario.Event{{Kind: scenario.Outage}}
+	nameless := tiny(scenario.Setting{Use: scenario.UseNone})
+	nameless.Name = ""
+	for name, s := range map[string]scenario.Scenario{"silent": silent, "nameless": nameless} {
+		t.Run(name, func(t *testing.T) {
+			var svg bytes.Buffer
+			if err := Draw(&svg, mustRun(t, s), SVG); err != nil {
+				t.Fatal(err)
+			}
+			svgTexts(t, svg.Bytes())
+		})
+	}
+}
+
+// The picture of clients that join shows them in place of the tokens.
+func TestPictureOfClientsThatJoin(t *testing.T) {
+	s := tiny(scenario.Setting{Use: scenario.UseAdaptive}, scenario.Setting{Use: scenario.UseFleet})
+	s.Clients = scenario.Clients{Count: 4, Callers: 2}
+	s.Service.Throttle = &scenario.Throttle{Rate: 10, Burst: 1}
+	s.Events = []scenario.Event{{Kind: scenario.Join, From: seconds(4), To: seconds(8), Clients: 2}}
+	result := mustRun(t, s)
+	for _, want := range []int{1, 0} {
+		if want == 0 {
+			result.Scenario.Events = nil
+		}
+		var svg bytes.Buffer
+		if err := Draw(&svg, result, SVG); err != nil {
+			t.Fatal(err)
+		}
+		texts := svgTexts(t, svg.Bytes())
+		for text, times := range map[string]int{
+			"clients, and throttled attempts (1/s)": want,
+			"clients":                               want,
+			"clients with a lease":                  want,
+			"send rate of all clients":              want,
+			"retry tokens (mean of the clients)":    1 - want,
+		} {
+			if texts[text] != times {
+				t.Errorf("%d events: %q is %d times in the picture, want %d",
+					len(result.Scenario.Events), text, texts[text], times)
+			}
+		}
+	}
+}
+
+// A panel without a curve says why.
+func TestPanelsWithoutCurves(t *testing.T) {
+	s := busy(2, 0)
+	s.Settings[0].Use, s.Settings[1].Use = scenario.UseAdaptive, scenario.UseAdaptive
+	r := made(s, 300)
+	r.Outcomes[0].Calls = 0
+	for i := range r.Outcomes[1].Series.SendRate {
+		r.Outcomes[1].Series.SendRate[i].Limited = 0
+	}
+	var svg bytes.Buffer
+	if err := Draw(&svg, r, SVG); err != nil {
+		t.Fatal(err)
+	}
+	texts := svgTexts(t, svg.Bytes())
+	if texts["no calls"] != 1 || texts["never limited"] != 1 {
+		t.Errorf("the texts are %v", texts)
+	}
+}
+
+// In a run of a second, a curve is a short line.
+func TestSinglePoint(t *testing.T) {
+	s := busy(1, 0)
+	s.Duration = seconds(1)
+	r := made(s, 10)
+	r.Outcomes[0].Series.Attempts[0] = 10
+	p := newPicture(r)
+	for _, l := range p.columns[0].lines(r.Outcomes[0]) {
+		if got := l.points[0]; len(got) != 2 || got[0].X != 0 || got[1].X != 1 {
+			t.Errorf("%s: %v, want a line from 0 to 1", l.name, got)
+		}
+	}
+}
+
+// A long run has fewer points than seconds, and the title says so.
+func TestMeansOfLongRuns(t *testing.T) {
+	s := busy(1, 0)
+	s.Duration = scenario.Duration(24 * time.Hour)
+	p := newPicture(made(s, 10))
+	points := p.perSecond(p.Outcomes[0].Series.Good)
+	if p.every != 44 || len(points) > 2000 || p.columns[0].title != "offered load and goodput (1/s), means of 44s" {
+		t.Errorf("%d points, of %d seconds each, %q", len(points), p.every, p.columns[0].title)
+	}
+}

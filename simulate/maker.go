@@ -1,0 +1,156 @@
+package simulate
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"time"
+
+	"example.com/awsretry"
+	"example.com/awsretry/delivery"
+	"example.com/awsretry/internal/regularfile"
+	"example.com/awsretry/simulate/scenario"
+)
+
+const (
+	defaultNaiveAttempts = 3
+	defaultNaivePause    = 100 * time.Millisecond
+	defaultStoreLatency  = time.Millisecond
+)
+
+// A maker makes the RoundTrippers of one setting.
+type maker struct {
+	capacity int  // of the retry token bucket; 0: the setting has none
+	limits   bool // the setting has a rate limiter
+	make     func(link) http.RoundTripper
+	shared   *sharedStore // of all clients; nil: they do not share
+	end      func()       // ends what the RoundTrippers run, in virtual time; nil: nothing
+}
+
+// A link is what a maker puts one client's RoundTripper on.
+type link struct {
+	base           http.RoundTripper
+	attemptTimeout time.Duration
+	grid           grid
+	seed           uint64 // the client's own
+	owner          int    // of the client's arrivals
+}
+
+// newMaker reads what the setting names. It must be called outside virtual time.
+func newMaker(s scenario.Setting, getenv func(string) string) (maker, error) {
+	switch {
+	case s.New != nil:
+		return maker{make: func(l link) http.RoundTripper { return s.New(newImpatient(l)) }}, nil
+	case s.Use == scenario.UseDelivery:
+		return deliveries(s)
+	case s.Use == scenario.UseProfile:
+		loaded, err := awsretry.Load(awsretry.Source{Profile: s.Profile, Getenv: getenv})
+		if err != nil {
+			return maker{}, err
+		}
+		if s.Pacing != "" && loaded.Mode != awsretry.Adaptive {
+			return maker{}, fmt.Errorf("pacing is %s; it is for adaptive mode only, and the profile's mode is %s",
+				s.Pacing, loaded.Mode)
+		}
+		return transports(s, loaded.Mode, loaded.Revision, loaded.MaxAttempts), nil
+	case s.Use == scenario.UseLegacy:
+		return transports(s, awsretry.Legacy, awsretry.Classic, 0), nil
+	case s.Use == scenario.UseFleet:
+		return sharingMaker(s), nil
+	case s.Use == scenario.UseAdaptive:
+		return transports(s, awsretry.Adaptive, awsretry.Classic, 0), nil
+	case s.Use == scenario.UseRevision2026:
+		return transports(s, awsretry.Standard, awsretry.Revision2026, 0), nil
+	case s.Use == scenario.UseStandard:
+		return transports(s, awsretry.Standard, awsretry.Classic, 0), nil
+	case s.Use == scenario.UseNone:
+		return loops(s, 1), nil
+	}
+	return loops(s, cmp.Or(s.MaxAttempts, defaultNaiveAttempts)), nil
+}
+
+// loops makes clients that retry after a fixed delay whenever the class allows
+// it. They have no token bucket and ignore Retry-After.
+func loops(s scenario.Setting, attempts int) maker {
+	delay := cmp.Or(time.Duration(s.Pause), defaultNaivePause)
+	return maker{make: func(l link) http.RoundTripper {
+		fixed := l.grid.rounded(delay)
+		return &awsretry.Transport{
+			Base: l.base, MaxAttempts: attempts, AttemptTimeout: l.attemptTimeout, MaxRetryAfter: -1,
+			Quota:   awsretry.QuotaConfig{Capacity: -1},
+			Backoff: awsretry.BackoffFunc(func(int, awsretry.Class, time.Duration) time.Duration { return fixed }),
+		}
+	}}
+}
+
+// transports makes clients that follow the AWS SDKs' rules.
+func transports(s scenario.Setting, mode awsretry.Mode, revision awsretry.Revision, attempts int) maker {
+	if s.MaxAttempts > 0 {
+		attempts = s.MaxAttempts
+	}
+	const defaultCapacity = 500 // awsretry.QuotaConfig's
+	capacity := cmp.Or(s.Capacity, defaultCapacity)
+	if mode == awsretry.Legacy || s.Quota == scenario.QuotaNone {
+		capacity = 0
+	}
+	spread := time.Duration(0)
+	if s.NoSpread {
+		spread = -1
+	}
+	pacing := awsretry.CubicPacing
+	if s.Pacing == awsretry.ScaledPacing.String() {
+		pacing = awsretry.ScaledPacing
+	}
+	return maker{
+		capacity: capacity,
+		limits:   mode == awsretry.Adaptive,
+		make: func(l link) http.RoundTripper {
+			return &awsretry.Transport{
+				Base: l.base, Mode: mode, Revision: revision, MaxAttempts: attempts, AttemptTimeout: l.attemptTimeout,
+				Quota:            quotas[s.Quota].with(s.Capacity),
+				RateLimit:        awsretry.RateLimitConfig{Pacing: pacing},
+				LongPoll:         func(*http.Request) bool { return s.LongPoll },
+				RetryAfterSpread: spread,
+				ShareRetryAfter:  s.ShareRetryAfter,
+				Resume:           s.Resume,
+				Backoff:          delays{seededBackoff(mode, revision, seededJitter(l.seed)), l.grid},
+			}
+		},
+	}
+}
+
+// deliveries makes clients with the setting's delivery policy.
+func deliveries(s scenario.Setting) (maker, error) {
+	policy, err := deliveryPolicy(s)
+	if err != nil {
+		return maker{}, err
+	}
+	return maker{make: func(l link) http.RoundTripper {
+		full := seededJitter(l.seed)
+		return &delivery.Transport{
+			Policy: policy, Base: l.base, AttemptTimeout: l.attemptTimeout,
+			Jitter: func(d time.Duration) time.Duration { return l.grid.rounded(full(d)) },
+		}
+	}}, nil
+}
+
+// deliveryPolicy returns nil for the default policy.
+func deliveryPolicy(s scenario.Setting) (*delivery.Policy, error) {
+	switch s.Policy {
+	case "":
+		return nil, nil
+	case scenario.AWSManaged:
+		return delivery.AWSManaged(), nil
+	case scenario.CustomerManaged:
+		return delivery.CustomerManaged(), nil
+	}
+	text, err := regularfile.Read(s.Policy)
+	if err != nil {
+		return nil, err
+	}
+	policy, err := delivery.Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", s.Policy, err)
+	}
+	return policy, nil
+}

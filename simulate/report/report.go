@@ -1,0 +1,125 @@
+// Package report writes the result of a simulation as one HTML file that is read
+// in a browser, without a network: curves to zoom into, the table and the
+// scenario.
+package report
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"embed"
+	"encoding/base64"
+	"fmt"
+	"html/template"
+	"io"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+
+	"example.com/awsretry/simulate"
+	"example.com/awsretry/simulate/scenario"
+)
+
+// The charts are drawn with uPlot, version 1.6.32, whose license is beside it.
+//
+//go:embed report.html report.css report.js uplot
+var files embed.FS
+
+// An Origin says how a result was made.
+type Origin struct {
+	Command string // as it is typed in a shell
+	Version string // of awsretry
+	Record  string // what a log has, beside what the simulation makes of it; "": there was no log
+}
+
+// Write writes the report.
+func Write(w io.Writer, r *simulate.Result, o Origin) error {
+	file, err := yaml.Marshal(r.Scenario)
+	if err != nil {
+		return err
+	}
+	what := r.Scenario.Summary()
+	p := page{
+		Origin: o, Name: orUnnamed(what.Title), Summary: what, Seed: r.Scenario.Seed, Scenario: string(file),
+		Rounding: r.Rounding(), Data: newData(r), License: text("uplot/LICENSE"),
+		Styles:  []template.CSS{template.CSS(text("uplot/uPlot.min.css")), template.CSS(text("report.css"))},
+		Scripts: []template.JS{template.JS(text("uplot/uPlot.iife.min.js")), template.JS(text("report.js"))},
+	}
+	for _, c := range simulate.Columns() {
+		p.Heads = append(p.Heads, c.Name)
+	}
+	for _, outcome := range r.Outcomes {
+		var row []string
+		for _, c := range simulate.Columns() {
+			row = append(row, c.Cell(outcome))
+		}
+		p.Rows = append(p.Rows, row)
+	}
+	p.Policy = policy(p.Styles, p.Scripts)
+	html, err := template.New("report.html").ParseFS(files, "report.html")
+	if err != nil {
+		return err
+	}
+	var all bytes.Buffer
+	if err := html.Execute(&all, p); err != nil {
+		return err
+	}
+	_, err = all.WriteTo(w)
+	return err
+}
+
+// A page is what report.html shows.
+type page struct {
+	Origin
+	Policy   template.HTMLAttr
+	Styles   []template.CSS
+	Scripts  []template.JS
+	Name     string
+	Summary  scenario.Summary
+	Rounding string
+	Heads    []string
+	Rows     [][]string
+	Data     data
+	Scenario string // YAML
+	Seed     uint64
+	License  string // of uPlot
+}
+
+// policy returns the attribute with a Content-Security-Policy that allows
+// nothing but these styles and scripts. A browser then fetches nothing.
+func policy(styles []template.CSS, scripts []template.JS) template.HTMLAttr {
+	var style, script strings.Builder
+	for _, s := range styles {
+		style.WriteString(hash(string(s)))
+	}
+	for _, s := range scripts {
+		script.WriteString(hash(string(s)))
+	}
+	return template.HTMLAttr(fmt.Sprintf(
+		`content="default-src 'none'; style-src%s; script-src%s; base-uri 'none'; form-action 'none'"`,
+		&style,
+		&script,
+	))
+}
+
+// hash returns a source of a Content-Security-Policy for an element with this
+// text, after a space.
+func hash(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return " 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+}
+
+func orUnnamed(title string) string {
+	if title == "" {
+		return "A simulation"
+	}
+	return title
+}
+
+// text returns an embedded file.
+func text(name string) string {
+	b, err := files.ReadFile(name)
+	if err != nil {
+		panic(err) // the file is not in the binary
+	}
+	return string(b)
+}

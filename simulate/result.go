@@ -1,0 +1,202 @@
+package simulate
+
+import (
+	"encoding/json"
+	"time"
+
+	"example.com/awsretry/simulate/scenario"
+)
+
+// A Result is the outcome of a scenario, setting by setting.
+type Result struct {
+	// Scenario has its defaults filled in. In JSON it is a scenario file.
+	Scenario scenario.Scenario `json:"scenario"`
+	Outcomes []Outcome         `json:"outcomes"` // in the order of Scenario.Settings
+
+	// Resolution is the time between two instants at which a caller can act. The
+	// more calls there may be at the same time, the longer it is, up to 1 ms. In
+	// JSON it is in seconds.
+	Resolution scenario.Duration `json:"resolution"`
+}
+
+// MarshalJSON writes Resolution in seconds.
+func (r *Result) MarshalJSON() ([]byte, error) {
+	type fields Result
+	return json.Marshal(struct {
+		fields
+		Resolution float64 `json:"resolution"`
+	}{fields(*r), inSeconds(r.Resolution)})
+}
+
+// An Outcome is what one setting did. In JSON, durations are in seconds.
+type Outcome struct {
+	Setting string `json:"setting"` // its label
+
+	Calls      int64 `json:"calls"`      // that began in the run
+	Good       int64 `json:"good"`       // that ended with a success
+	Failed     int64 `json:"failed"`     // that ended otherwise, including those that were never sent
+	Unfinished int64 `json:"unfinished"` // at the end of the run
+
+	Attempts  int64 `json:"attempts"`
+	Throttled int64 `json:"throttled"`          // attempts with a 429 response
+	Refused   int64 `json:"refused"`            // attempts that found the queue full
+	Renewals  int64 `json:"renewals,omitempty"` // commands to the store of fleet
+
+	Amplification  float64 `json:"amplification"`   // attempts per call
+	Goodput        float64 `json:"goodput"`         // successful calls per second, over the whole run
+	FailedShare    float64 `json:"failed_share"`    // of the calls that ended
+	ThrottledShare float64 `json:"throttled_share"` // of the attempts
+
+	// P50 and P99 are of successful calls, including delays and waits for a
+	// send token. They are 0 if there are none.
+	P50 scenario.Duration `json:"p50"`
+	P99 scenario.Duration `json:"p99"`
+
+	// Recovery is the time from the end of the last event until goodput is
+	// back. An event that lasts to the end of the run counts with its
+	// beginning. Goodput is back when its mean over five seconds is at least
+	// nine tenths of the mean before the first event, or of what the service can
+	// still serve if that is less, and it stays there to the end of the run. It
+	// stays as long as chance explains that it is less.
+	Recovery  scenario.Duration `json:"recovery"`
+	Recovered Recovery          `json:"recovered"`
+
+	// Fairness is Jain's index of what each client got: 1 if all got the same,
+	// 1/n if one of n got everything, and 0 if nobody got anything. In a closed
+	// loop a client gets its successful calls in the time that it was there, else
+	// the share of its calls that succeeded.
+	Fairness float64 `json:"fairness"`
+
+	// Backlog is the most work that the service had at one time, in requests. If
+	// refusing a request takes capacity, it may be more than the queue holds.
+	Backlog float64 `json:"backlog"`
+
+	Series Series `json:"series"`
+}
+
+// MarshalJSON writes durations in seconds.
+func (o Outcome) MarshalJSON() ([]byte, error) {
+	type fields Outcome
+	return json.Marshal(struct {
+		fields
+		P50      float64 `json:"p50"`
+		P99      float64 `json:"p99"`
+		Recovery float64 `json:"recovery"`
+	}{fields(o), inSeconds(o.P50), inSeconds(o.P99), inSeconds(o.Recovery)})
+}
+
+// A Series is an Outcome over time, with one value for each second of the run.
+type Series struct {
+	Started   []float64 `json:"started"`   // calls that began
+	Attempts  []float64 `json:"attempts"`  // that were sent: the offered load
+	Good      []float64 `json:"good"`      // calls that succeeded: the goodput
+	Bad       []float64 `json:"bad"`       // calls that failed
+	Throttled []float64 `json:"throttled"` // 429 responses
+	Errors    []float64 `json:"errors"`    // responses that are other failures
+	Lost      []float64 `json:"lost"`      // attempts whose caller gave up
+	Backlog   []float64 `json:"backlog"`   // work that the service has at the end of the second, in requests
+
+	// Samples of the clients' buckets, in a long run not for every second. nil
+	// if the setting has no such bucket. Tokens is in the retry bucket, mean
+	// over the clients; for fleet it is what the store and all clients have
+	// together. SendRate is the attempts per second that the rate limiter
+	// allows, mean over the clients that are limited. Members is how many
+	// clients share, for fleet.
+	Tokens   []Sample `json:"tokens,omitempty"`
+	SendRate []Sample `json:"send_rate,omitempty"`
+	Members  []Sample `json:"members,omitempty"`
+}
+
+// A Sample is a value at an instant.
+type Sample struct {
+	At      scenario.Duration `json:"at"`
+	Value   float64           `json:"value"`
+	Limited int               `json:"limited,omitempty"` // clients that are limited
+}
+
+// MarshalJSON writes At in seconds.
+func (s Sample) MarshalJSON() ([]byte, error) {
+	type fields Sample
+	return json.Marshal(struct {
+		At float64 `json:"at"`
+		fields
+	}{inSeconds(s.At), fields(s)})
+}
+
+func inSeconds(d scenario.Duration) float64 { return time.Duration(d).Seconds() }
+
+// outcome summarizes what was recorded.
+func outcome(s scenario.Scenario, setting scenario.Setting, m maker, r *recorder) Outcome {
+	o := Outcome{Setting: setting.Label(), Series: r.series(m)}
+	for i := range r.slots {
+		c := &r.slots[i]
+		o.Calls += c.started.Load()
+		o.Good += c.good.Load()
+		o.Failed += c.bad.Load()
+		o.Attempts += c.sent.Load()
+		o.Throttled += c.throttle.Load()
+	}
+	o.Refused, o.Backlog = r.refused, r.backlog
+	if m.shared != nil {
+		o.Renewals = int64(m.shared.Evals())
+	}
+	o.Unfinished = o.Calls - o.Good - o.Failed
+	o.Amplification = share(o.Attempts, o.Calls)
+	o.Goodput = float64(o.Good) / time.Duration(s.Duration).Seconds()
+	o.FailedShare = share(o.Failed, o.Good+o.Failed)
+	o.ThrottledShare = share(o.Throttled, o.Attempts)
+	took := func(p float64) scenario.Duration {
+		return scenario.Duration(time.Duration(Percentile(r.latencies, p)) * time.Microsecond)
+	}
+	o.P50, o.P99 = took(0.5), took(0.99)
+	o.Recovery, o.Recovered = recovery(s, o.Series.Good)
+	o.Fairness = fairness(s, r)
+	return o
+}
+
+func (r *recorder) series(m maker) Series {
+	var s Series
+	for i := range r.slots {
+		c := &r.slots[i]
+		s.Started = append(s.Started, float64(c.started.Load()))
+		s.Attempts = append(s.Attempts, float64(c.sent.Load()))
+		s.Good = append(s.Good, float64(c.good.Load()))
+		s.Bad = append(s.Bad, float64(c.bad.Load()))
+		s.Throttled = append(s.Throttled, float64(c.throttle.Load()))
+		s.Errors = append(s.Errors, float64(c.failed.Load()))
+		s.Lost = append(s.Lost, float64(c.lost.Load()))
+		s.Backlog = append(s.Backlog, c.backlog)
+		if !c.sampled {
+			continue
+		}
+		at := scenario.Duration(time.Duration(i+1) * slot)
+		if m.capacity > 0 {
+			s.Tokens = append(s.Tokens, Sample{At: at, Value: c.tokens})
+		}
+		if m.limits {
+			s.SendRate = append(s.SendRate, Sample{At: at, Value: c.sendRate, Limited: c.limited})
+		}
+		if m.shared != nil {
+			s.Members = append(s.Members, Sample{At: at, Value: c.members})
+		}
+	}
+	return s
+}
+
+// fairness returns [Outcome].Fairness.
+func fairness(s scenario.Scenario, r *recorder) float64 {
+	var got []float64
+	begins := s.Begins()
+	for i := range r.perClient {
+		c := &r.perClient[i]
+		started, good := c.started.Load(), c.good.Load()
+		switch {
+		case s.Clients.Callers > 0:
+			there := time.Duration(s.Duration) - begins[i]
+			got = append(got, float64(good)*(float64(s.Duration)/float64(there)))
+		case started > 0: // any other client asked for nothing
+			got = append(got, share(good, started))
+		}
+	}
+	return Jain(got)
+}

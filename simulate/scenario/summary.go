@@ -1,0 +1,83 @@
+package scenario
+
+import (
+	"fmt"
+	"strings"
+
+	"example.com/awsretry/simulate/internal/format"
+)
+
+// A Summary says in words what is simulated. The title may be empty. Each event
+// has a line.
+type Summary struct {
+	Title, Size string
+	Events      []string
+}
+
+// Summary returns the summary of a scenario whose defaults are filled in.
+func (s Scenario) Summary() Summary {
+	var what Summary
+	what.Title = strings.Trim(s.Name+": "+s.About, ": ")
+	c := s.Clients
+	calling := fmt.Sprintf("%s calls/s in all", format.Number(c.Rate))
+	if c.Callers > 0 {
+		calling = fmt.Sprintf("%d callers each, thinking %v", c.Callers, c.Think)
+	}
+	what.Size = fmt.Sprintf("%v, seed %d; %s clients, %s; service of %s requests/s, queue of %s",
+		s.Duration, s.Seed, format.Count(int64(c.Count)), calling,
+		format.Number(s.Service.Capacity), format.Count(int64(s.Service.Queue)))
+	if t := s.Service.Throttle; t != nil {
+		what.Size += ", " + t.effect()
+	}
+	if b := s.Service.Body; b != nil {
+		what.Size += fmt.Sprintf(", bodies of %v", b.Time)
+		if b.Broken > 0 {
+			what.Size += ", of which " + format.Percent(b.Broken) + " break off"
+		}
+	}
+	if o := s.OverTime; o != nil {
+		what.Size += fmt.Sprintf("; changing every %v", o.Every)
+	}
+	for _, e := range s.Events {
+		to := fmt.Sprintf("to %v", e.To)
+		if e.To == s.Duration {
+			to = "on"
+		}
+		what.Events = append(what.Events, fmt.Sprintf("from %v %s: %s", e.From, to, e.effect()))
+	}
+	return what
+}
+
+// effect says what the event does.
+func (e Event) effect() string {
+	switch e.Kind {
+	case Outage:
+		return "outage (" + e.How + ")"
+	case CapacityStep:
+		return fmt.Sprintf("capacity %s/s", format.Number(e.Capacity))
+	case Errors:
+		return format.Percent(e.Share) + " errors"
+	case Throttling:
+		return e.Throttle.effect()
+	case SlowLatency:
+		return fmt.Sprintf("latency x%s", format.Number(e.Factor))
+	case Join:
+		return format.Count(int64(e.Clients)) + " clients join"
+	}
+	return fmt.Sprintf("herd of %s calls each", format.Number(e.Calls))
+}
+
+// effect says what the throttle does.
+func (t *Throttle) effect() string {
+	var parts []string
+	if t.Rate > 0 {
+		parts = append(parts, fmt.Sprintf("throttled at %s/s", format.Number(t.Rate)))
+	}
+	if t.PerClient {
+		parts[0] += " each client"
+	}
+	if t.Share > 0 {
+		parts = append(parts, format.Percent(t.Share)+" throttled at random")
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,259 @@
+package simulate
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"sync"
+	"time"
+
+	"example.com/awsretry/simulate/scenario"
+)
+
+// A service is the RoundTripper below every client: the modeled service and the
+// network in front of it. The script is known and the queue serves in order, so
+// a request's fate is known when it arrives, and a request costs one sleep.
+type service struct {
+	grid   grid
+	script script
+	record *recorder
+
+	queue      float64
+	queueFull  int // status
+	refuseCost float64
+	network    time.Duration
+	end        time.Duration // of the run; what happens later is not counted
+	latency    scenario.Latency
+	spread     float64 // of a lognormal latency: the standard deviation of its logarithm
+	refusals   map[*scenario.Throttle]refusal
+	bodies     *bodies // nil: responses have none
+
+	// mu guards the fields below. In virtual time there is no contention,
+	// because requests arrive at different instants.
+	mu sync.Mutex
+	at int // index of the current segment
+	// passed is the work that the queue will have passed, in requests since the
+	// run's start, when it is empty.
+	passed  float64
+	most    float64 // of backlog
+	refused int     // requests that found the queue full
+	buckets map[throttleOf]*throttleBucket
+}
+
+// A throttleOf names a bucket of a throttle.
+type throttleOf struct {
+	throttle *scenario.Throttle
+	client   int // -1: all
+}
+
+// newService returns the service of s, which must be valid and have
+// its defaults.
+func newService(s scenario.Scenario, g grid, record *recorder) *service {
+	v := &service{
+		grid: g, script: newScript(s), record: record,
+		queue:      float64(s.Service.Queue),
+		queueFull:  s.Service.QueueFull,
+		refuseCost: s.Service.RefuseCost,
+		network:    time.Duration(s.Service.Network),
+		end:        time.Duration(s.Duration),
+		latency:    s.Service.Latency,
+		refusals:   map[*scenario.Throttle]refusal{},
+		bodies:     newBodies(s.Service.Body),
+		buckets:    map[throttleOf]*throttleBucket{},
+	}
+	if v.latency.Distribution == scenario.Lognormal {
+		v.spread = v.latency.Deviation()
+	}
+	for _, segment := range v.script {
+		if t := segment.throttle; t != nil {
+			v.refusals[t] = newRefusal(t, g.start)
+		}
+	}
+	return v
+}
+
+// A fate is what becomes of a request.
+type fate struct {
+	at     time.Duration // of the response; never: it has none
+	status int           // 0: the connection breaks
+	refusal
+}
+
+// callOf returns the call that a request is part of.
+func callOf(req *http.Request) (*call, error) {
+	c, ok := req.Context().Value(callKey{}).(*call)
+	if !ok {
+		return nil, errContext
+	}
+	return c, nil
+}
+
+var (
+	errBroken  = fmt.Errorf("simulate: connection reset: %w", errReset)
+	errContext = errors.New("simulate: the request's context is not that of a call; a RoundTripper must pass it on")
+)
+
+// RoundTrip implements http.RoundTripper. It runs on the goroutine of the call.
+func (v *service) RoundTrip(req *http.Request) (*http.Response, error) {
+	ctx := req.Context()
+	c, err := callOf(req)
+	if err != nil {
+		return nil, err
+	}
+	now, ok := v.grid.align(ctx, c)
+	if !ok {
+		return nil, ctx.Err()
+	}
+	c.attempts++
+	v.record.sent(now)
+	f := v.arrive(now, c)
+	if f.at != never {
+		f.at = v.grid.near(c.owner, f.at)
+	}
+	if !v.grid.wait(ctx, c.owner, f.at) {
+		v.record.abandoned(v.grid.now())
+		return nil, ctx.Err()
+	}
+	v.record.responded(f.at, f.status)
+	if f.status == 0 {
+		return nil, errBroken
+	}
+	if f.status == http.StatusOK && v.bodies != nil {
+		return v.response(req, c, f.at), nil
+	}
+	return f.response(f.status, req), nil
+}
+
+// arrive decides the fate of a request that arrives now.
+func (v *service) arrive(now time.Duration, c *call) fate {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for v.at+1 < len(v.script) && v.script[v.at+1].from <= now {
+		v.at++
+		if v.script[v.at].how != "" {
+			v.passed = 0 // an outage empties the queue
+		}
+	}
+	g := v.script[v.at]
+	refused := now + v.network
+	switch {
+	case g.how != "":
+		return failure(g.how, refused)
+	case g.throttle != nil && !v.admits(g, c, now):
+		v.work(now, g, v.refuseCost)
+		return fate{refused, http.StatusTooManyRequests, v.refusals[g.throttle]}
+	case math.Ceil(v.passed-g.workedAt(now)-workSlack) > v.queue: // one is served, the others wait
+		v.work(now, g, v.refuseCost)
+		if now < v.end {
+			v.refused++
+		}
+		return fate{refused, v.queueFull, plain}
+	}
+	v.work(now, g, 1)
+	done := v.script.passes(v.at, v.passed)
+	if done != never {
+		done += span(float64(v.sample(c)) * g.factor)
+	}
+	if from, how := v.script.outageAfter(v.at); done > from {
+		return failure(how, from+v.network)
+	}
+	status := http.StatusOK
+	if g.share > 0 && unit(random(c.id, uint64(c.attempts), forError)) < g.share {
+		status = http.StatusInternalServerError
+	}
+	return fate{done + v.network, status, plain}
+}
+
+// workSlack absorbs the rounding of sums of fractions: ten tenths of a request
+// are a whole one.
+const workSlack = 1e-9
+
+// failure returns the fate of a request in an outage, at the given instant.
+func failure(how string, at time.Duration) fate {
+	switch how {
+	case scenario.OutageHang:
+		return fate{at: never}
+	case scenario.OutageReset:
+		return fate{at: at}
+	}
+	return fate{at, http.StatusServiceUnavailable, plain}
+}
+
+// work adds to the queue, in requests. v.mu must be held.
+func (v *service) work(now time.Duration, g segment, amount float64) {
+	v.passed = max(v.passed, g.workedAt(now)) + amount
+	if now < v.end {
+		v.most = max(v.most, v.passed-g.workedAt(now))
+	}
+}
+
+// backlog returns the work that the service has at an instant, in requests:
+// those in the queue, the one that is served, and what is left of refusing
+// others.
+func (v *service) backlog(now time.Duration) float64 {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	g := v.script.segmentAt(now)
+	if g.how != "" {
+		return 0
+	}
+	return max(v.passed-g.workedAt(now), 0)
+}
+
+// sample draws a latency for the call's attempt.
+func (v *service) sample(c *call) time.Duration {
+	attempt := uint64(c.attempts)
+	median := time.Duration(v.latency.Median)
+	switch v.latency.Distribution {
+	case scenario.Exponential:
+		return exponential(random(c.id, attempt, forLatency), float64(median)/math.Ln2)
+	case scenario.Tabulated:
+		return quantile(v.latency.Table, unit(random(c.id, attempt, forLatency)))
+	case scenario.Lognormal:
+		z := normal(random(c.id, attempt, forLatency), random(c.id, attempt, forSpread))
+		return span(float64(median) * math.Exp(v.spread*z))
+	}
+	return median
+}
+
+// admits reports whether the segment's throttle lets the call's attempt pass.
+// It takes the attempt's token. v.mu must be held.
+func (v *service) admits(g segment, c *call, now time.Duration) bool {
+	if g.throttled > 0 && unit(random(c.id, uint64(c.attempts), forThrottle)) < g.throttled {
+		return false
+	}
+	t := g.throttle
+	return t.Rate == 0 || v.bucket(t, c).take(now)
+}
+
+// bucket returns the throttle's bucket for the call. v.mu must be held.
+func (v *service) bucket(t *scenario.Throttle, c *call) *throttleBucket {
+	key := throttleOf{t, -1}
+	if t.PerClient {
+		key.client = c.client
+	}
+	b := v.buckets[key]
+	if b == nil {
+		b = &throttleBucket{rate: t.Rate, burst: t.Burst, tokens: t.Burst}
+		v.buckets[key] = b
+	}
+	return b
+}
+
+// A throttleBucket is a token bucket. It is full at first.
+type throttleBucket struct {
+	rate, burst, tokens float64
+	at                  time.Duration
+}
+
+func (b *throttleBucket) take(now time.Duration) bool {
+	now = max(now, b.at) // a wall clock may have been read before another caller's
+	b.tokens = min(b.tokens+b.rate*(now-b.at).Seconds(), b.burst)
+	b.at = now
+	if b.tokens < 1 {
+		return false
+	}
+	b.tokens--
+	return true
+}

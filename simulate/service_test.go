@@ -1,0 +1,266 @@
+package simulate
+
+import (
+	"io"
+	"math"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"example.com/awsretry/simulate/scenario"
+)
+
+// served returns when requests that arrive at the given seconds get their
+// response, in seconds, and its status: 0 if the connection breaks, and an
+// infinite time if there is no response.
+func served(s scenario.Scenario, arrivals ...float64) (at []float64, status []int) {
+	v := newService(s.WithDefaults(), grid{}, nil)
+	for i, arrival := range arrivals {
+		f := v.arrive(time.Duration(seconds(arrival)), &call{id: uint64(i), client: i % 2, attempts: 1})
+		end := math.Round(f.at.Seconds()*1e4) / 1e4
+		if f.at == never {
+			end = math.Inf(1)
+		}
+		at, status = append(at, end), append(status, f.status)
+	}
+	return at, status
+}
+
+func TestService(t *testing.T) {
+	// Ten requests per second, two may wait, 0.5 s after the queue, and a
+	// network that is too fast to count.
+	base := scenario.Scenario{
+		Duration: seconds(60), Clients: scenario.Clients{Count: 2, Rate: 1},
+		Service: scenario.Service{
+			Capacity: 10,
+			Queue:    2,
+			Latency:  scenario.Latency{Median: ms(500)},
+			Network:  scenario.Duration(time.Nanosecond),
+		},
+	}
+	with := func(events ...scenario.Event) scenario.Scenario {
+		s := base
+		s.Events = events
+		return s
+	}
+	costly := base
+	costly.Service.Queue, costly.Service.RefuseCost, costly.Service.Latency = 0, 0.5, scenario.Latency{}
+	for _, tt := range []struct {
+		name     string
+		scenario scenario.Scenario
+		arrivals []float64
+		at       []float64
+		status   []int
+	}{
+		{
+			"one after the other through the queue", base, []float64{0, 0, 0}, []float64{0.6, 0.7, 0.8},
+			[]int{200, 200, 200},
+		},
+		{
+			"a full queue refuses until a request has passed", base,
+			[]float64{0, 0, 0, 0, 0.101}, []float64{0.6, 0.7, 0.8, 0, 0.9}, []int{200, 200, 200, 503, 200},
+		},
+		{
+			"less capacity slows waiting requests",
+			with(scenario.Event{Kind: scenario.CapacityStep, Capacity: 1, From: seconds(0.15)}),
+			[]float64{0, 0, 0}, []float64{0.6, 1.15, 2.15}, []int{200, 200, 200},
+		},
+		{
+			"more capacity speeds them up",
+			with(scenario.Event{Kind: scenario.CapacityStep, Capacity: 1, From: 0, To: seconds(0.5)}),
+			[]float64{0, 0}, []float64{1.05, 1.15}, []int{200, 200},
+		},
+		{
+			"hardly any capacity keeps them waiting",
+			with(scenario.Event{Kind: scenario.CapacityStep, Capacity: 1e-9, From: seconds(1), To: seconds(2)}),
+			[]float64{1, 1.5, 1.9, 1.95, 2.101}, []float64{2.6, 2.7, 2.8, 1.95, 2.9}, []int{200, 200, 200, 503, 200},
+		},
+		{
+			"an outage refuses, and ends what is under way",
+			with(scenario.Event{Kind: scenario.Outage, From: seconds(1), To: seconds(2)}),
+			[]float64{0, 0.95, 1, 1.5, 2}, []float64{0.6, 1, 1, 1.5, 2.6}, []int{200, 503, 503, 503, 200},
+		},
+		{
+			"connections break",
+			with(scenario.Event{Kind: scenario.Outage, How: scenario.OutageReset, From: seconds(1), To: seconds(2)}),
+			[]float64{0.95, 1.5}, []float64{1, 1.5}, []int{0, 0},
+		},
+		{
+			"no response",
+			with(scenario.Event{Kind: scenario.Outage, How: scenario.OutageHang, From: seconds(1), To: seconds(2)}),
+			[]float64{0.95, 1.5, 2}, []float64{math.Inf(1), math.Inf(1), 2.6}, []int{0, 0, 200},
+		},
+		{
+			"every response an error", with(scenario.Event{Kind: scenario.Errors, Share: 1, From: seconds(1), To: seconds(2)}),
+			[]float64{0, 1, 2}, []float64{0.6, 1.6, 2.6}, []int{200, 500, 200},
+		},
+		{
+			"slow", with(scenario.Event{Kind: scenario.SlowLatency, Factor: 3, From: seconds(1), To: seconds(2)}),
+			[]float64{0, 1, 2}, []float64{0.6, 2.6, 2.6}, []int{200, 200, 200},
+		},
+		{
+			"one throttle for all",
+			with(scenario.Event{Kind: scenario.Throttling, Throttle: &scenario.Throttle{Rate: 1, Burst: 2}, From: seconds(1)}),
+			[]float64{0.5, 1, 1.1, 1.2, 2.25}, []float64{1.1, 1.6, 1.7, 1.2, 2.85}, []int{200, 200, 200, 429, 200},
+		},
+		{
+			"a throttle for each client",
+			with(scenario.Event{
+				Kind: scenario.Throttling, Throttle: &scenario.Throttle{Rate: 1, PerClient: true}, From: seconds(1),
+			}),
+			[]float64{1, 1.1, 1.2, 1.3, 2.05}, []float64{1.6, 1.7, 1.2, 1.3, 2.65}, []int{200, 200, 429, 429, 200},
+		},
+		{ // busy to 0.1, with the first two refusals to 0.2, with the third to 0.25
+			"refusing takes capacity", costly,
+			[]float64{0, 0.05, 0.09, 0.12, 0.3}, []float64{0.1, 0.05, 0.09, 0.12, 0.4}, []int{200, 503, 503, 503, 200},
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			at, status := served(tt.scenario, tt.arrivals...)
+			if diff := cmp.Diff(tt.status, status); diff != "" {
+				t.Error("status", diff)
+			}
+			if diff := cmp.Diff(tt.at, at); diff != "" {
+				t.Error("seconds", diff)
+			}
+		})
+	}
+}
+
+func TestThrottleResponse(t *testing.T) {
+	for _, tt := range []struct {
+		name             string
+		throttle         scenario.Throttle
+		retryAfter, body string
+	}{
+		{"bare", scenario.Throttle{Rate: 1}, "", ""},
+		{"Retry-After", scenario.Throttle{Rate: 1, RetryAfter: seconds(3)}, "3", ""},
+		{"code", scenario.Throttle{Rate: 1, Code: "SlowDown"}, "", `{"__type":"SlowDown","message":"Rate exceeded"}`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			v := newService(
+				scenario.Scenario{Service: scenario.Service{Capacity: 10, Throttle: &tt.throttle}}.WithDefaults(),
+				grid{},
+				nil,
+			)
+			v.arrive(0, &call{})
+			f := v.arrive(1, &call{})
+			resp := f.response(f.status, newRequest())
+			body, err := io.ReadAll(resp.Body)
+			if err != nil || f.status != http.StatusTooManyRequests || resp.StatusCode != f.status ||
+				resp.Header.Get("Retry-After") != tt.retryAfter ||
+				string(body) != tt.body || resp.ContentLength != int64(len(tt.body)) {
+				t.Errorf("got %+v with body %q, %v", resp, body, err)
+			}
+		})
+	}
+}
+
+func TestLatencies(t *testing.T) {
+	for i, tt := range []struct {
+		latency     scenario.Latency
+		median, p99 scenario.Duration
+	}{
+		{scenario.Latency{Median: ms(20)}, ms(20), ms(20)},
+		{scenario.Latency{Median: ms(20), P99: ms(200)}, ms(20), ms(200)},
+		{scenario.Latency{Distribution: scenario.Exponential, Median: ms(20)}, ms(20), ms(20 * math.Log2(100))},
+	} {
+		t.Run(strconv.Itoa(i)+tt.latency.Distribution, func(t *testing.T) {
+			v := newService(
+				scenario.Scenario{Service: scenario.Service{Capacity: 10, Latency: tt.latency}}.WithDefaults(),
+				grid{},
+				nil,
+			)
+			var drawn []time.Duration
+			for i := range uint64(20_000) {
+				drawn = append(drawn, v.sample(&call{id: random(i)}))
+			}
+			slices.Sort(drawn)
+			near := func(p float64, want scenario.Duration) {
+				if got := scenario.Duration(Percentile(drawn, p)); math.Abs(float64(got-want)) > 0.08*float64(want) {
+					t.Errorf("percentile %v: got %v, want %v", p, got, want)
+				}
+			}
+			near(0.5, tt.median)
+			near(0.99, tt.p99)
+		})
+	}
+}
+
+func TestServes(t *testing.T) {
+	s := scenario.Scenario{
+		Duration: seconds(240), Clients: scenario.Clients{Count: 1, Callers: 1},
+		Service: scenario.Service{Capacity: 1000, Throttle: &scenario.Throttle{Rate: 100}},
+		Events: []scenario.Event{
+			{Kind: scenario.Throttling, From: seconds(60), To: seconds(120), Throttle: &scenario.Throttle{Rate: 20}},
+			{Kind: scenario.Errors, From: seconds(120), To: seconds(180), Share: 0.25},
+			{Kind: scenario.Outage, From: seconds(180)},
+		},
+	}
+	for _, tt := range []struct{ from, to, want float64 }{
+		{0, 60, 6000}, {30, 90, 3600}, {110, 130, 950}, {0, 240, 6000 + 1200 + 4500}, {50, 50, 0},
+	} {
+		if got := Serves(s, seconds(tt.from), seconds(tt.to)); math.Abs(got-tt.want) > 1e-6 {
+			t.Errorf("from %v s to %v s: got %v, want %v", tt.from, tt.to, got, tt.want)
+		}
+	}
+	s.Service.Throttle = &scenario.Throttle{Share: 0.5} // callers may ask again
+	if got := Serves(s, 0, seconds(10)); math.Abs(got-10_000) > 1e-6 {
+		t.Errorf("a throttle without a rate: got %v, want 10000", got)
+	}
+}
+
+// Refusing requests takes capacity, and the work that it makes is counted.
+func TestBacklog(t *testing.T) {
+	of := func(refuseCost float64, events ...scenario.Event) Outcome {
+		s := tiny(scenario.Setting{Use: scenario.UseNone})
+		s.Events = events
+		s.Clients = scenario.Clients{Count: 10, Rate: 400}
+		s.Service = scenario.Service{
+			Capacity: 100, Queue: 20, RefuseCost: refuseCost, Latency: scenario.Latency{Median: ms(5)}, Network: ms(2),
+		}
+		return mustRun(t, s).Outcomes[0]
+	}
+	free, costly := of(0), of(0.5)
+	if free.Backlog < 20 || free.Backlog > 21 || free.Series.Backlog[9] > 21 {
+		t.Errorf("the backlog is %v, at the end %v, want 21", free.Backlog, free.Series.Backlog[9])
+	}
+	// The work is 400/s times 0.5, of which the service does 100/s.
+	if last := costly.Series.Backlog[9]; costly.Backlog < 900 || last < 900 || last > costly.Backlog {
+		t.Errorf("with a cost the backlog is %v, at the end %v, want about 1000", costly.Backlog, last)
+	}
+	if free.Refused < 2800 || free.Refused > 3200 || costly.Refused < 3800 {
+		t.Errorf("%d are refused, and %d with a cost, want about 3000 and 4000", free.Refused, costly.Refused)
+	}
+	gone := of(0.5, scenario.Event{Kind: scenario.Outage, From: seconds(5)})
+	if gone.Series.Backlog[3] < 300 || gone.Series.Backlog[9] != 0 {
+		t.Errorf("an outage leaves a backlog: %v", gone.Series.Backlog)
+	}
+}
+
+func TestResolution(t *testing.T) {
+	s := tiny(scenario.Setting{Use: scenario.UseNone})
+	for _, tt := range []struct {
+		inFlight int
+		want     time.Duration
+		coarse   bool
+	}{{10, 25, false}, {200_000, 500 * time.Microsecond, false}, {240_000, 500 * time.Microsecond, true}} {
+		s.Clients = scenario.Clients{Count: 1, Rate: 1, MaxInFlight: tt.inFlight}
+		if tt.coarse {
+			s.Service.Latency.Median = ms(10)
+		}
+		r := mustRun(t, s)
+		var table strings.Builder
+		if err := r.WriteTable(&table, 0); err != nil {
+			t.Fatal(err)
+		}
+		if time.Duration(r.Resolution) != tt.want || strings.Contains(table.String(), "rounded to 500µs") != tt.coarse {
+			t.Errorf("%d calls at once: resolution %v\n%s", tt.inFlight, r.Resolution, table.String())
+		}
+	}
+}

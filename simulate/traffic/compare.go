@@ -1,0 +1,79 @@
+package traffic
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"math"
+	"text/tabwriter"
+	"time"
+
+	"github.com/dustin/go-humanize"
+
+	"example.com/awsretry/simulate"
+)
+
+// WriteComparison writes what was recorded above what the simulation makes of
+// the present setting, and what the log does not show.
+func (f *Fitted) WriteComparison(w io.Writer, present simulate.Outcome) error {
+	b := bufio.NewWriter(w)
+	r := f.Recorded
+	fmt.Fprintf(b, "%s lines of LogAllTo, %s others; fitted from %s to %s",
+		humanize.Comma(f.lines.Used), humanize.Comma(f.lines.unused()), stamp(r.From), stamp(r.To))
+	if length := r.To.Sub(r.From); r.Whole > length+time.Second {
+		fmt.Fprintf(b, ",\nwhere most attempts fail, of %v in all", r.Whole.Round(time.Second))
+	}
+	fmt.Fprint(b, "\n\n")
+	table := tabwriter.NewWriter(b, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(table, "\tcalls\tattempts\tgoodput/s\tfailed\tp50\tp99\tthrottled\t")
+	row := func(
+		name string, calls, attempts int64, goodput float64, failed int64, p50, p99 time.Duration, throttled int64,
+	) {
+		fmt.Fprintf(table, "%s\t%s\t%s\t%.1f\t%s\t%v\t%v\t%s\t\n", name, humanize.Comma(calls), humanize.Comma(attempts),
+			goodput, humanize.Comma(failed), rounded(p50), rounded(p99), humanize.Comma(throttled))
+	}
+	p := present
+	row("recorded", r.Calls, r.Attempts, r.Goodput, r.Failed, r.P50, r.P99, r.Throttled)
+	row("simulated", p.Calls, p.Attempts, p.Goodput, p.Failed, time.Duration(p.P50), time.Duration(p.P99), p.Throttled)
+	fmt.Fprint(table, "difference\t")
+	for _, pair := range [][2]float64{
+		{float64(p.Calls), float64(r.Calls)}, {float64(p.Attempts), float64(r.Attempts)}, {p.Goodput, r.Goodput},
+		{float64(p.Failed), float64(r.Failed)}, {float64(p.P50), float64(r.P50)}, {float64(p.P99), float64(r.P99)},
+		{float64(p.Throttled), float64(r.Throttled)},
+	} {
+		fmt.Fprintf(table, "%s\t", difference(pair[0], pair[1]))
+	}
+	fmt.Fprintln(table)
+	table.Flush()
+	fmt.Fprintln(b, "\nThe log does not show:")
+	f.writeUnseen(b, "")
+	fmt.Fprintln(b)
+	return b.Flush()
+}
+
+// difference returns how much a number differs from what was recorded.
+func difference(is, was float64) string {
+	switch {
+	case is == was:
+		return "0%"
+	case was == 0:
+		return "-"
+	}
+	percent := 100 * (is - was) / was
+	if math.Abs(percent) < 9.95 {
+		return fmt.Sprintf("%+.1f%%", percent)
+	}
+	return fmt.Sprintf("%+.0f%%", percent)
+}
+
+// writeUnseen writes a list of what the log does not show, each line after a
+// prefix.
+func (f *Fitted) writeUnseen(w io.Writer, prefix string) {
+	for _, text := range f.Unseen {
+		mark := " -"
+		for _, line := range wrap(text) {
+			fmt.Fprintf(w, "%s%s%s\n", prefix, mark, line)
+			mark = "  "
+		}
+	}
+}

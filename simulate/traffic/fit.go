@@ -1,0 +1,366 @@
+package traffic
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"example.com/awsretry/simulate/scenario"
+)
+
+// Fitted is a scenario that does what a log shows.
+type Fitted struct {
+	// Scenario has the present setting first, and the usual ones after it.
+	Scenario scenario.Scenario
+
+	// Comments say what was fitted from what, for each path in the scenario's
+	// file, such as $.clients.rate.
+	Comments map[string]string
+
+	Unseen   []string // what the log does not show, a sentence each
+	Recorded Recorded
+
+	lines Lines
+}
+
+// Recorded is what the log says of the part that was fitted.
+type Recorded struct {
+	From, To        time.Time
+	Calls, Attempts int64
+	Good, Failed    int64   // calls that ended
+	Throttled       int64   // attempts
+	Goodput         float64 // successful calls per second
+	P50, P99        time.Duration
+	Whole           time.Duration // of the log
+}
+
+// DefaultWindow is how much of a log is fitted: long enough for most incidents,
+// and short enough for a simulation of seconds.
+const DefaultWindow = 10 * time.Minute
+
+var errNoSuccess = errors.New("traffic: the log has no attempt that succeeded; awsretry.LogAllTo logs those, " +
+	"at the level slog.LevelDebug: set it in the slog.HandlerOptions of the handler")
+
+// Fit makes a scenario of a log: of its part of that length that has most
+// failures, or of all of it if it is shorter. 0 means DefaultWindow.
+func (l *Log) Fit(length time.Duration) (*Fitted, error) {
+	if l.successes == 0 {
+		return nil, errNoSuccess
+	}
+	f := &fitting{Log: l, window: l.window(cmp.Or(length, DefaultWindow))}
+	from, to := l.counts.within(f.window)
+	f.bins = l.counts.list[from:to]
+	for _, c := range f.bins {
+		f.sum.add(c)
+	}
+	if f.sum.sent == 0 || f.sum.started == 0 {
+		return nil, errors.New("traffic: no call begins in the part of the log that is fitted")
+	}
+	f.fit()
+	if err := f.out.Scenario.Validate(); err != nil {
+		return nil, fmt.Errorf("traffic: what the log shows cannot be simulated: %w", err)
+	}
+	return &f.out, nil
+}
+
+// A fitting is the work on one window of a log.
+type fitting struct {
+	*Log
+	window window
+	bins   []count
+	sum    count // of the bins
+	every  time.Duration
+	steps  []count
+	served *hdrhistogram.Histogram // attempts that the service worked on
+	factor []float64               // of the latency in each step; nil: it does not change
+
+	arriving bool // calls arrive by themselves: their callers do not wait for each other
+	out      Fitted
+}
+
+func (f *fitting) fit() {
+	f.out.Comments, f.out.lines = map[string]string{}, f.Lines
+	s := &f.out.Scenario
+	s.Name, s.Seed = "traffic", 1
+	s.About = fmt.Sprintf("Fitted to %d attempts of a log.", f.sum.sent)
+	seconds := max(math.Round(f.window.length().Seconds()), 1)
+	s.Duration = scenario.Duration(seconds * float64(time.Second))
+	f.every = stepFor(seconds, f.sum.started)
+	f.steps = f.Log.steps(f.window, f.every)
+	if most := int(math.Ceil(seconds / f.every.Seconds())); len(f.steps) > most { // a fraction of a second
+		f.steps[most-1].add(f.steps[most])
+		f.steps = f.steps[:most]
+	}
+	s.OverTime = &scenario.OverTime{Every: scenario.Duration(f.every)}
+	f.comment("$.over_time", "the steps in which the log was counted")
+	f.record()
+	f.latency(s)
+	f.clients(s)
+	retryAfter := f.throttle(s)
+	f.errors(s)
+	if o := s.OverTime; len(o.Rate)+len(o.Throttled)+len(o.Errors)+len(o.Latency) == 0 {
+		s.OverTime = nil
+		delete(f.out.Comments, "$.over_time")
+	}
+	f.settings(s, retryAfter)
+	f.unseen()
+}
+
+func (f *fitting) comment(path, format string, args ...any) {
+	f.out.Comments[path] = fmt.Sprintf(format, args...)
+}
+
+// stepFor returns how long the steps are: about a hundred in the run, with
+// twenty calls each.
+func stepFor(seconds float64, calls int64) time.Duration {
+	const steps, enough = 100, 20
+	least := max(seconds/steps, enough*seconds/float64(calls))
+	for _, nice := range []float64{1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600} {
+		if nice >= least {
+			return time.Duration(nice) * time.Second
+		}
+	}
+	return 2 * time.Hour
+}
+
+// clients fits who calls.
+func (f *fitting) clients(s *scenario.Scenario) {
+	c := &s.Clients
+	c.Count = 1
+	f.comment("$.clients.count", "the log is taken for that of one process, whose calls share their token buckets")
+	calls, length := float64(f.sum.started), f.window.length()
+	flight := f.inFlight(f.window)
+	if flight.closed(f.bins, calls) {
+		c.Callers = flight.callers()
+		c.Think = duration(flight.think(calls, length))
+		f.comment("$.clients.callers", "%v: their number varies too little, or is at its greatest too often, for calls "+
+			"that arrive by themselves; so these are callers that wait for each call. For the others: rate: %s",
+			flight, figure(calls/length.Seconds()))
+	} else {
+		c.Rate = round(calls / length.Seconds())
+		f.comment("$.clients.rate", "%d calls in %v; %s", f.sum.started, rounded(length), flight)
+		f.rates(s)
+		c.MaxInFlight = f.unlimited(flight, c.Rate)
+		f.comment("$.clients.max_in_flight", "the log does not show a limit; this one is meant not to be reached")
+		f.arriving = true
+	}
+	if f.timeouts != nil {
+		c.AttemptTimeout = duration(time.Duration(f.timeouts.ValueAtQuantile(50)) * time.Microsecond)
+		c.AttemptTimeout = max(c.AttemptTimeout, scenario.Duration(time.Millisecond))
+		f.comment("$.clients.attempt_timeout", "the median of %d attempts that timed out", f.timeouts.TotalCount())
+	}
+	f.timeout(c)
+}
+
+// timeout guesses how long callers wait for a call. A few calls whose context
+// ended say nothing: the program may have been stopped.
+func (f *fitting) timeout(c *scenario.Clients) {
+	n := count64(f.deadlines)
+	if n == 0 {
+		return
+	}
+	longest := time.Duration(f.deadlines.ValueAtQuantile(99)) * time.Microsecond
+	if n < fewDelays || n < f.sum.started/1000 || longest < f.out.Recorded.P99 {
+		f.cannotSee("why the context of %d calls ended: no timeout of calls is simulated", n)
+		return
+	}
+	c.Timeout = max(duration(longest), scenario.Duration(time.Millisecond))
+	f.comment("$.clients.timeout", "a guess: the longest of %d calls that their context ended", n)
+}
+
+// unlimited returns a limit of calls under way that is high enough for a minute
+// of them, as settings that delay first attempts need. It is low enough for the
+// simulator, whose instants are the coarser the more calls there may be, to
+// keep a hundredth of the usual latency.
+func (f *fitting) unlimited(flight load, rate float64) int {
+	const most = 50_000
+	precise := f.served.ValueAtQuantile(50) * int64(time.Microsecond) / 100 / 2
+	return int(max(min(10*flight.most+60*rate, float64(precise), most), 100))
+}
+
+func (f load) String() string {
+	if !f.known {
+		return "how many are under way is not clear from the log"
+	}
+	return fmt.Sprintf("%.1f under way on average, %.0f at most", f.mean, f.most)
+}
+
+// rates fits how the rate changes, if it does so more than by chance.
+func (f *fitting) rates(s *scenario.Scenario) {
+	rates := make([]float64, len(f.steps))
+	mean := float64(f.sum.started) / f.window.length().Seconds()
+	surprise := 0.0
+	for i, c := range f.steps {
+		length := f.lengthOf(i).Seconds()
+		rates[i] = round(float64(c.started) / length)
+		surprise += square(float64(c.started)-mean*length) / (mean * length)
+	}
+	if unlikely(surprise, len(rates)-1) {
+		s.OverTime.Rate = rates
+		f.comment("$.over_time.rate", "calls per second")
+	}
+}
+
+// lengthOf returns the length of a step. The last one may be shorter.
+func (f *fitting) lengthOf(step int) time.Duration {
+	return min(f.every, max(f.window.length()-time.Duration(step)*f.every, f.every/20))
+}
+
+// unlikely reports whether a sum of squares, of which 1 each is expected, is
+// more than chance makes it.
+func unlikely(surprise float64, degrees int) bool {
+	return degrees > 0 && surprise > float64(degrees)+4*math.Sqrt(2*float64(degrees))
+}
+
+// throttle fits what the service refuses, and reports whether it says when to
+// come back.
+func (f *fitting) throttle(s *scenario.Scenario) (retryAfter bool) {
+	if f.sum.throttled == 0 {
+		return false
+	}
+	t := new(scenario.Throttle)
+	s.Service.Throttle = t
+	t.Code = codeOf(common(f.codes))
+	fit := fitThrottling(f.bins, f.counts.width)
+	if fit.rate > 0 {
+		t.Rate, t.Burst = round(fit.rate), max(round(fit.burst), 1)
+		f.comment("$.service.throttle", "%d of %d attempts; a token bucket explains when, %s times better than chance",
+			f.sum.throttled, f.sum.sent, figure(min(fit.better, 1000)))
+	} else {
+		t.Share = min(round(fit.share), 0.999)
+		f.comment("$.service.throttle",
+			"%d of %d attempts; chance explains when as well as the best token bucket does, or better",
+			f.sum.throttled, f.sum.sent)
+		shares := f.shares(func(c count) int64 { return c.throttled })
+		if shares != nil {
+			s.OverTime.Throttled = shares
+			f.comment("$.over_time.throttled", "the share of the attempts")
+		}
+	}
+	// Without Retry-After, the first delay is below a second most of the time.
+	if count64(f.delays[1]) >= fewDelays {
+		if least := time.Duration(f.delays[1].ValueAtQuantile(5)) * time.Microsecond; least >= 995*time.Millisecond {
+			t.RetryAfter = scenario.Duration((least + 5*time.Millisecond).Truncate(time.Second))
+			f.comment("$.service.throttle.retry_after", "the shortest delays after throttling; the log does not have the header")
+			return true
+		}
+	}
+	return false
+}
+
+// codeOf returns a code that a scenario can have.
+func codeOf(code string) string {
+	word := func(r rune) bool { return r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' || r >= '0' && r <= '9' }
+	if strings.ContainsFunc(code, func(r rune) bool { return !word(r) }) {
+		return ""
+	}
+	return code
+}
+
+// shares returns the share of the attempts in each step that part counts, or
+// nil if it varies no more than by chance.
+func (f *fitting) shares(part func(count) int64) []float64 {
+	all := make([]float64, len(f.steps))
+	mean := float64(part(f.sum)) / float64(f.sum.sent)
+	surprise, degrees := 0.0, -1
+	for i, c := range f.steps {
+		if c.sent == 0 {
+			continue
+		}
+		all[i] = round(float64(part(c)) / float64(c.sent))
+		degrees++
+		surprise += square(float64(part(c))-mean*float64(c.sent)) / max(mean*(1-mean)*float64(c.sent), 1e-9)
+	}
+	if !unlikely(surprise, degrees) {
+		return nil
+	}
+	return all
+}
+
+// errors fits the failures that are neither throttling nor time-outs. The
+// service has them after its latency, and has refused what it throttles before.
+func (f *fitting) errors(s *scenario.Scenario) {
+	if f.sum.errored == 0 {
+		return
+	}
+	share := func(c count) int64 { return c.errored }
+	var kinds []string
+	for _, cause := range slices.Sorted(maps.Keys(f.causes)) {
+		kinds = append(kinds, fmt.Sprintf("%d with %s", f.causes[cause], cause))
+	}
+	text := fmt.Sprintf("%d of %d attempts, in all of the log %s; the simulation's are 500 after the service's latency",
+		f.sum.errored, f.sum.sent, strings.Join(kinds, ", "))
+	accepted := func(sum, throttled int64) float64 { return float64(sum) / float64(max(sum-throttled, 1)) }
+	if shares := f.shares(share); shares != nil {
+		for i, c := range f.steps {
+			shares[i] = min(round(shares[i]*accepted(c.sent, c.throttled)), 1)
+		}
+		s.OverTime.Errors = shares
+		f.comment("$.over_time.errors", "%s", text)
+		return
+	}
+	all := float64(f.sum.errored) / float64(f.sum.sent) * accepted(f.sum.sent, f.sum.throttled)
+	s.Events = []scenario.Event{{Kind: scenario.Errors, Share: min(max(round(all), 1e-6), 1)}}
+	f.comment("$.events[0]", "%s", text)
+}
+
+// settings puts the present setting before the usual ones.
+func (f *fitting) settings(s *scenario.Scenario, retryAfter bool) {
+	present, why := f.present(retryAfter)
+	s.Settings = []scenario.Setting{present}
+	f.comment("$.settings[0]", "a guess: %s", why)
+	scaled := scenario.Setting{Use: scenario.UseAdaptive, Pacing: "scaled"}
+	for _, usual := range append(scenario.DefaultSettings(), scaled) {
+		same := usual
+		same.Name, same.MaxAttempts = present.Name, present.MaxAttempts
+		if present.MaxAttempts != 0 || fmt.Sprint(same) != fmt.Sprint(present) {
+			s.Settings = append(s.Settings, usual)
+		}
+	}
+}
+
+// record notes what the log says, to be compared with the simulation.
+func (f *fitting) record() {
+	r := &f.out.Recorded
+	*r = Recorded{
+		From: f.window.from, To: f.window.to, Calls: f.sum.started, Attempts: f.sum.sent,
+		Good: f.sum.good + f.sum.permanent, Failed: f.sum.bad - f.sum.permanent, Throttled: f.sum.throttled,
+		Whole: f.last.Sub(f.begin),
+	}
+	r.Failed = max(r.Failed, 0)
+	r.Goodput = float64(r.Good) / f.window.length().Seconds()
+	var calls *hdrhistogram.Histogram
+	from, to := f.spans.within(f.window)
+	for _, t := range f.spans.list[from:to] {
+		add(&calls, t.calls)
+	}
+	if calls != nil {
+		r.P50 = time.Duration(calls.ValueAtQuantile(50)) * time.Microsecond
+		r.P99 = time.Duration(calls.ValueAtQuantile(99)) * time.Microsecond
+	}
+}
+
+// add is merge that leaves from as it is.
+func add(into **hdrhistogram.Histogram, from *hdrhistogram.Histogram) {
+	if from == nil {
+		return
+	}
+	if *into == nil {
+		*into = newHistogram()
+	}
+	(*into).Merge(from)
+}
+
+func count64(h *hdrhistogram.Histogram) int64 {
+	if h == nil {
+		return 0
+	}
+	return h.TotalCount()
+}

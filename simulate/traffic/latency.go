@@ -1,0 +1,232 @@
+package traffic
+
+import (
+	"math"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"example.com/awsretry/simulate/scenario"
+)
+
+// leastNetwork is the shortest round trip that a scenario can have.
+const leastNetwork = 100 * time.Microsecond
+
+// latency fits how long the service takes, and how that changes.
+func (f *fitting) latency(s *scenario.Scenario) {
+	from, to := f.spans.within(f.window)
+	for _, t := range f.spans.list[from:to] {
+		add(&f.served, t.served)
+	}
+	if f.served == nil { // every success was a response
+		f.served = newHistogram()
+		recordTimes(f.served, leastNetwork.Microseconds(), 1)
+	}
+	f.changes(s, from, to)
+	network := time.Duration(f.served.ValueAtQuantile(10)) * time.Microsecond
+	from0 := "the shortest responses"
+	if f.throttles != nil {
+		network = min(network, time.Duration(f.throttles.ValueAtQuantile(50))*time.Microsecond)
+		from0 = "the responses that throttle, or the shortest ones"
+	} else {
+		network = min(network, leastNetwork)
+	}
+	s.Service.Network = duration(max(network, leastNetwork))
+	f.comment("$.service.network", "%s", from0)
+	s.Service.Capacity, s.Service.Queue = scenario.MaxRate, scenario.MaxClients
+	f.comment("$.service.capacity", "the log does not show it: as good as unlimited")
+	s.Service.Latency = scenario.Latency{Distribution: "table", Table: f.table(time.Duration(s.Service.Network))}
+	text := "quantiles of %d responses, without the network's time"
+	if f.factor != nil {
+		text += ", and as if they did not change over time"
+	}
+	if f.sum.timeouts > 0 {
+		text += "; the end is that of attempts that timed out, which no one saw"
+	}
+	f.comment("$.service.latency", text, f.served.TotalCount())
+}
+
+// latencyWindow returns the length of the part of the log whose latencies are
+// fitted. In a long log, a histogram is of more than the window.
+func (f *fitting) latencyWindow() time.Duration {
+	from, to := f.spans.within(f.window)
+	if from == to {
+		return 0
+	}
+	start, end := f.spans.start(from), f.spans.start(to)
+	if start.Before(f.begin) {
+		start = f.begin
+	}
+	if end.After(f.last) {
+		end = f.last
+	}
+	return end.Sub(start).Round(time.Second)
+}
+
+// shares are the points of a table of latencies.
+var shares = []float64{
+	0, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999, 1,
+}
+
+// table returns the quantiles of what the service takes on top of the network.
+// Attempts that timed out would have taken longer than any other.
+func (f *fitting) table(network time.Duration) []scenario.Quantile {
+	inTime := 1.0
+	if f.sum.timeouts > 0 {
+		worked := float64(f.sum.sent - f.sum.throttled)
+		inTime = max(1-float64(f.sum.timeouts)/worked, 0.001)
+	}
+	const longest = time.Hour // that a scenario can have
+	var table []scenario.Quantile
+	last := time.Duration(0)
+	for _, share := range shares {
+		took := f.served.ValueAtQuantile(100 * share)
+		if share == 0 {
+			took = f.served.Min()
+		}
+		last = min(max(last, time.Duration(took)*time.Microsecond-network), longest)
+		at := math.Round(share*inTime*1e6) / 1e6
+		if len(table) > 0 && at <= table[len(table)-1].Share {
+			continue
+		}
+		table = append(table, scenario.Quantile{Share: at, Within: duration(last)})
+	}
+	if inTime < 1 {
+		timeout := time.Duration(f.timeouts.ValueAtQuantile(50)) * time.Microsecond
+		jump := scenario.Quantile{
+			Share: math.Round((inTime+1e-6)*1e6) / 1e6, Within: duration(min(2*timeout, longest)),
+		}
+		if jump.Share < 1 {
+			table = append(table, jump)
+		}
+		table = append(table, scenario.Quantile{Share: 1, Within: duration(min(3*timeout, longest))})
+	}
+	table[len(table)-1].Share = 1
+	return table
+}
+
+// A phase is a time of at least a step, with enough attempts to know their
+// latency.
+type phase struct {
+	from   time.Time
+	served *hdrhistogram.Histogram
+	factor float64 // of the latency
+}
+
+// phases divides the window.
+func (f *fitting) phases(from, to int) []phase {
+	const enough = 200 // attempts
+	var all []phase
+	fresh := true
+	for i, t := range f.spans.list[from:to] {
+		if t.served == nil {
+			continue
+		}
+		if fresh {
+			all = append(all, phase{from: f.spans.start(from + i)})
+		}
+		last := &all[len(all)-1]
+		add(&last.served, t.served)
+		fresh = last.served.TotalCount() >= enough && f.spans.start(from+i+1).Sub(last.from) >= f.every
+	}
+	if n := len(all); n > 1 && !fresh { // the rest is part of the last one
+		add(&all[n-2].served, all[n-1].served)
+		all = all[:n-1]
+	}
+	return all
+}
+
+// changes finds how the latency changes over time, if it does by more than a
+// half and more than by chance, and if that explains a part of how much it
+// varies. A service that hangs now and then is not one that becomes slower. It
+// then replaces f.served by what it would have been without the changes.
+func (f *fitting) changes(s *scenario.Scenario, from, to int) {
+	const little, explained = 1.5, 0.15
+	median := func(h *hdrhistogram.Histogram) float64 { return float64(max(h.ValueAtQuantile(50), 1)) }
+	quartile := func(p float64) float64 { return math.Log(float64(max(f.served.ValueAtQuantile(p), 1))) }
+	deviation := max((quartile(75)-quartile(25))/1.349, 0.02) // of the logarithm, as if it were normal
+	all := f.phases(from, to)
+	surprise, least, most := 0.0, math.Inf(1), 0.0
+	for i := range all {
+		p := &all[i]
+		p.factor = median(p.served) / median(f.served)
+		least, most = min(least, p.factor), max(most, p.factor)
+		chance := 1.2533 * deviation / math.Sqrt(float64(p.served.TotalCount())) // of a median
+		surprise += square(math.Log(p.factor) / chance)
+	}
+	if most < little*least || !unlikely(surprise, len(all)-1) {
+		return
+	}
+	steady := newHistogram()
+	for _, p := range all {
+		for _, bar := range p.served.Distribution() {
+			if bar.Count > 0 {
+				value := (float64(bar.From) + float64(bar.To)) / 2 / p.factor
+				recordTimes(steady, max(int64(value), 1), bar.Count)
+			}
+		}
+	}
+	if logVariance(steady) > (1-explained)*logVariance(f.served) {
+		return
+	}
+	f.served = steady
+	f.factor = make([]float64, len(f.steps))
+	for i, now := range f.factor {
+		middle := f.window.from.Add(time.Duration(i)*f.every + f.every/2)
+		for _, p := range all {
+			if now == 0 || !p.from.After(middle) {
+				now = p.factor
+			}
+		}
+		f.factor[i] = round(now)
+	}
+	s.OverTime.Latency = f.factor
+	f.comment("$.over_time.latency", "the median of a time with at least 200 attempts, in medians of all")
+}
+
+// logVariance returns the variance of the logarithms.
+func logVariance(h *hdrhistogram.Histogram) float64 {
+	var n, sum, squares float64
+	for _, bar := range h.Distribution() {
+		if bar.Count > 0 {
+			v := math.Log(max(float64(bar.To), 1))
+			n += float64(bar.Count)
+			sum += v * float64(bar.Count)
+			squares += v * v * float64(bar.Count)
+		}
+	}
+	return squares/n - square(sum/n)
+}
+
+// correlation returns how much the mean time of attempts follows their rate.
+func (f *fitting) correlation() float64 {
+	var x, y []float64
+	for i, c := range f.steps {
+		if n := c.sent - c.throttled; n >= 20 {
+			x = append(x, float64(n)/f.lengthOf(i).Seconds())
+			y = append(y, float64(c.inFlight)/float64(c.sent))
+		}
+	}
+	if len(x) < 10 {
+		return 0
+	}
+	mx, my := mean(x), mean(y)
+	var xy, xx, yy float64
+	for i := range x {
+		xy += (x[i] - mx) * (y[i] - my)
+		xx += square(x[i] - mx)
+		yy += square(y[i] - my)
+	}
+	if xx*yy == 0 || math.Sqrt(yy/float64(len(y))) < 0.1*my {
+		return 0
+	}
+	return xy / math.Sqrt(xx*yy)
+}
+
+func mean(values []float64) float64 {
+	sum := 0.0
+	for _, v := range values {
+		sum += v
+	}
+	return sum / float64(len(values))
+}
