@@ -15,12 +15,13 @@ import (
 )
 
 // ErrRateLimited is returned by [RateLimiter.Wait] when there is no send token
-// and RateLimitConfig.FailFast is set. The error of a wait that would be longer
-// than RateLimitConfig.MaxWait or the context's deadline allow wraps it. So
-// does RoundTrip's error where a shared Retry-After ends after the deadline.
+// and RateLimitConfig.FailFast is set. The error for a wait that would be longer
+// than RateLimitConfig.MaxWait or the context's deadline allows wraps it, as does
+// RoundTrip's error if a shared Retry-After ends after the deadline.
 var ErrRateLimited = errors.New("awsretry: send rate limited")
 
-// errTooLate is in the error of a wait that would end too late for the caller.
+// errTooLate is wrapped by the error of a wait that would end after the context's
+// deadline.
 var errTooLate = errors.New("would not end before the context's deadline")
 
 // The defaults for the adaptive strategy's rate limiter (AWS SDK for Kotlin,
@@ -167,12 +168,12 @@ type RateLimiter struct {
 	config   RateLimitConfig // with the defaults; written once
 	start    time.Time       // zero of the bucket's clock; written once
 	limiting atomic.Bool     // true from the first throttling response on; written with mu held
-	bucket   *bucket.Bucket  // of send tokens; nil where err is set, and in the zero RateLimiter
+	bucket   *bucket.Bucket  // of send tokens; nil if err is set, and in the zero RateLimiter
 
 	mu             sync.Mutex    // guards the fields below; locked before the bucket's
 	updated        time.Duration // when update was last called, on the bucket's clock
 	law            pacing.Law
-	leased         *pacing.Leased // the law, where many processes share the limiter; nil otherwise
+	leased         *pacing.Leased // the law if many processes share the limiter, or nil
 	lapsing        *time.Timer    // calls lapse at the end of the lease; nil before the first one
 	lapsed         func()         // see onLapsed; may be nil
 	rate, capacity float64        // of the bucket
@@ -239,9 +240,8 @@ func (l *RateLimiter) wait(ctx context.Context) (taken bool, err error) {
 	return err == nil, err
 }
 
-// take takes the token that one attempt needs if it is there, in a limiter that
-// limits. It returns the time of sending for an attempt that is sent with it,
-// and reads the clock once.
+// take takes the token of one attempt if it is there. The limiter must limit. It
+// returns the send time for the attempt, and reads the clock once.
 func (l *RateLimiter) take() (sent time.Duration, ok bool) {
 	now, ok := l.bucket.TakeNow(1)
 	if !l.needsSendTime() {
@@ -273,20 +273,20 @@ func (l *RateLimiter) waitInLine(ctx context.Context) error {
 	return fmt.Errorf("%w: the expected wait of %v %w", ErrRateLimited, tooLong.Expected, errTooLate)
 }
 
-// maxWait returns the longest expected wait that is begun. ok is false where
-// only the context limits it.
+// maxWait returns the longest wait that waitInLine begins. ok is false if only
+// the context limits it.
 func (l *RateLimiter) maxWait() (d time.Duration, ok bool) {
 	return l.config.MaxWait, l.config.MaxWait > 0
 }
 
-// putBack returns a token that nothing was sent with.
+// putBack returns a token that was not used.
 func (l *RateLimiter) putBack() { l.bucket.Put(1) }
 
 // limits reports whether Wait takes tokens.
 func (l *RateLimiter) limits() bool { return l.limiting.Load() }
 
-// line returns how many wait for a send token, and how long another one would
-// wait at the present send rate.
+// line returns how many callers wait for a send token, and how long a new caller
+// would wait at the present send rate.
 func (l *RateLimiter) line() (waiting int, expected time.Duration) {
 	if !l.limits() {
 		return 0, 0
@@ -294,8 +294,8 @@ func (l *RateLimiter) line() (waiting int, expected time.Duration) {
 	return l.bucket.Line(1)
 }
 
-// expectedWait returns how long one who called Wait now would wait at the
-// present send rate.
+// expectedWait returns how long a new caller of Wait would wait at the present
+// send rate.
 func (l *RateLimiter) expectedWait() time.Duration {
 	_, expected := l.line()
 	return expected
@@ -317,11 +317,11 @@ func (l *RateLimiter) UpdateSent(sent time.Time, throttled bool) {
 	l.updateAt(sent.Sub(l.start), throttled)
 }
 
-// notLimited is the time of sending of an attempt that took no send token.
+// notLimited is the send time of an attempt that took no send token.
 const notLimited time.Duration = 0
 
-// sendTime returns the time on the bucket's clock for an attempt that took a
-// token just now, if it matters.
+// sendTime returns the time on the bucket's clock if the limiter uses the send
+// time of an attempt that took a token, or notLimited.
 func (l *RateLimiter) sendTime() time.Duration {
 	if !l.needsSendTime() {
 		return notLimited
@@ -329,9 +329,11 @@ func (l *RateLimiter) sendTime() time.Duration {
 	return l.bucket.Now()
 }
 
+// needsSendTime reports whether the outcome of an attempt depends on when it was
+// sent.
 func (l *RateLimiter) needsSendTime() bool { return l.config.Pacing != CubicPacing || l.leased != nil }
 
-// updateAt counts the outcome of an attempt that was sent at sent, on the
+// updateAt counts the outcome of an attempt. sent is its send time on the
 // bucket's clock.
 func (l *RateLimiter) updateAt(sent time.Duration, throttled bool) {
 	if l.bucket == nil { // not from NewRateLimiter, or from an invalid configuration
@@ -356,8 +358,8 @@ func (l *RateLimiter) update(now, sent time.Duration, throttled bool) {
 	}
 }
 
-// setRate gives the bucket the law's rate. It does not lock the bucket where
-// that stays, as it mostly does before the first throttling.
+// setRate gives the bucket the law's rate. It does not lock the bucket if the
+// rate is the same, as it mostly is before the first throttling response.
 // It requires that l.mu is held.
 func (l *RateLimiter) setRate(now time.Duration) {
 	if rate, capacity := l.law.Pace(); rate != l.rate || capacity != l.capacity {

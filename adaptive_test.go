@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"net/http"
-	"net/http/httptest"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -92,51 +91,6 @@ func TestCapacityBelowTheLowestRate(t *testing.T) {
 	})
 }
 
-func TestWaitWaitsForAToken(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := NewRateLimiter(RateLimitConfig{})
-		l.Update(true) // nothing is measured yet: no token, and one every 2 s
-		start := time.Now()
-		for i := range 3 {
-			if err := l.Wait(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			if got, want := time.Since(start), time.Duration(i+1)*2*time.Second; got != want {
-				t.Errorf("token %d after %v, want %v", i, got, want)
-			}
-		}
-		wantNoLine(t, l.bucket)
-	})
-}
-
-func TestFailFast(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := NewRateLimiter(RateLimitConfig{FailFast: true})
-		l.Update(true)
-		start := time.Now()
-		if err := l.Wait(t.Context()); err != ErrRateLimited {
-			t.Errorf("without a token: %v", err)
-		}
-		if took := time.Since(start); took != 0 {
-			t.Errorf("waited %v", took)
-		}
-		for range 20 { // a tenth of 2 s at a time, and a call after each
-			time.Sleep(time.Second / 10)
-			if time.Since(start) < 2*time.Second {
-				if err := l.Wait(t.Context()); err != ErrRateLimited {
-					t.Errorf("after %v: %v", time.Since(start), err)
-				}
-			}
-		}
-		if err := l.Wait(t.Context()); err != nil {
-			t.Errorf("with a token: %v", err)
-		}
-		if err := l.Wait(t.Context()); err != ErrRateLimited {
-			t.Errorf("after the token was taken: %v", err)
-		}
-	})
-}
-
 func TestUpdateWakesTheFirstEarly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewRateLimiter(RateLimitConfig{})
@@ -164,61 +118,23 @@ func TestUpdateWakesTheFirstEarly(t *testing.T) {
 	})
 }
 
-func TestCallersOfLimiterAreServedInOrder(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := NewRateLimiter(RateLimitConfig{})
-		l.Update(true)
-		q := waittest.NewQueue()
-		for i := range 100 {
-			q.Join(i, func() error {
-				err := l.Wait(t.Context())
-				l.Update(i%7 == 3)
-				return err
-			})
-		}
-		for i, got := range q.Wait() {
-			if got.ID != i || got.Err != nil {
-				t.Errorf("%d: caller %d was served, with the error %v", i, got.ID, got.Err)
-			}
-		}
-		wantNoLine(t, l.bucket)
-	})
-}
-
 func TestWaitAndEndedContexts(t *testing.T) {
 	cause := errors.New("the caller left")
-	for _, throttled := range []bool{false, true} {
-		for _, failFast := range []bool{false, true} {
-			t.Run(fmt.Sprintf("throttled=%v,failFast=%v", throttled, failFast), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					l := NewRateLimiter(RateLimitConfig{FailFast: failFast})
-					l.Update(throttled)
-					time.Sleep(2 * time.Second) // until there is a token
-					ctx, cancel := context.WithCancelCause(t.Context())
-					cancel(cause)
-					if err := l.Wait(ctx); err != cause {
-						t.Errorf("got %v, want %v", err, cause)
-					}
-					if l.bucket.Tokens() < 1 {
-						t.Error("a token was taken")
-					}
-				})
-			})
-		}
-	}
-	t.Run("during the wait", func(t *testing.T) {
+	for _, failFast := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			l := NewRateLimiter(RateLimitConfig{})
-			l.Update(true)
-			ctx, cancel := waittest.CancelAfter(t.Context(), time.Second, cause)
-			defer cancel()
-			start := time.Now()
-			if err := l.Wait(ctx); err != cause || time.Since(start) != time.Second {
-				t.Errorf("after %v: %v, want %v after 1s", time.Since(start), err, cause)
+			l := NewRateLimiter(RateLimitConfig{FailFast: failFast})
+			ctx, cancel := context.WithCancelCause(t.Context())
+			cancel(cause)
+			if err := l.Wait(ctx); err != cause {
+				t.Errorf("before the first throttling: got %v, want %v", err, cause)
 			}
-			wantNoLine(t, l.bucket)
+			l.Update(true)
+			time.Sleep(2 * time.Second) // until there is a token
+			if err := l.Wait(ctx); err != cause || l.bucket.Tokens() < 1 {
+				t.Errorf("got %v, want %v; %v tokens are left", err, cause, l.bucket.Tokens())
+			}
 		})
-	})
+	}
 }
 
 func TestPutBack(t *testing.T) {
@@ -307,17 +223,6 @@ func TestRateLimitConfigValidate(t *testing.T) {
 	}
 }
 
-func TestZeroRateLimiterNeverLimits(t *testing.T) {
-	var l RateLimiter
-	l.Update(true)
-	if err := l.Wait(t.Context()); err != nil {
-		t.Error(err)
-	}
-	if measured, send, limited := l.Rates(); measured != 0 || send != 0 || limited {
-		t.Errorf("%v, %v, %v", measured, send, limited)
-	}
-}
-
 func TestLimiterConcurrently(t *testing.T) {
 	l := NewRateLimiter(RateLimitConfig{MinFillRate: 1e5, MinCapacity: 10})
 	var sent, left atomic.Int64
@@ -373,55 +278,6 @@ func TestLimiterAllocations(t *testing.T) {
 	}
 }
 
-func BenchmarkWaitUpdate(b *testing.B) {
-	ctx, cancel := context.WithCancel(b.Context())
-	defer cancel()
-	for _, limited := range []bool{false, true} {
-		name := map[bool]string{false: "off", true: "limiting"}[limited]
-		l := NewRateLimiter(RateLimitConfig{MinFillRate: 1e15, MinCapacity: 1e9}) // never without a token
-		l.Update(limited)
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				if err := l.Wait(ctx); err != nil {
-					b.Fatal(err)
-				}
-				l.Update(false)
-			}
-		})
-		b.Run(name+"/parallel", func(b *testing.B) {
-			b.ReportAllocs()
-			b.RunParallel(func(pb *testing.PB) {
-				for pb.Next() {
-					if err := l.Wait(ctx); err != nil {
-						b.Error(err)
-					}
-					l.Update(false)
-				}
-			})
-		})
-		b.Run(name+"/wait", func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				if err := l.Wait(ctx); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}
-
-func TestExpectedWaitInBounds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		if got := NewRateLimiter(RateLimitConfig{}).expectedWait(); got != 0 {
-			t.Errorf("not limited: %v", got)
-		}
-		if got := new(RateLimiter).expectedWait(); got != 0 {
-			t.Errorf("the zero limiter: %v", got)
-		}
-	})
-}
-
 // The Transport says when a request was sent: with ScaledPacing a burst of
 // requests that are all throttled cuts the rate once.
 func TestScaledPacingCutsOnceForABurst(t *testing.T) {
@@ -432,49 +288,41 @@ func TestScaledPacingCutsOnceForABurst(t *testing.T) {
 		{ScaledPacing, 0.85, 0.95},
 		{CubicPacing, 0, 0.6},
 	} {
-		t.Run(tt.pacing.String(), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				status := http.StatusTooManyRequests
-				tr := &Transport{
-					Mode: Adaptive, MaxAttempts: 1,
-					RateLimit: RateLimitConfig{Pacing: tt.pacing, MinFillRate: 1, MinCapacity: 100},
-					Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
-						now := status
-						time.Sleep(50 * time.Millisecond)
-						return httpfake.Response(req, now, http.NoBody), nil
-					}),
+		synctest.Test(t, func(t *testing.T) {
+			status := http.StatusTooManyRequests
+			tr := &Transport{
+				Mode: Adaptive, MaxAttempts: 1,
+				RateLimit: RateLimitConfig{Pacing: tt.pacing, MinFillRate: 1, MinCapacity: 100},
+				Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
+					now := status
+					time.Sleep(50 * time.Millisecond)
+					return httpfake.Response(req, now, http.NoBody), nil
+				}),
+			}
+			get := func() {
+				if _, err := tr.RoundTrip(httpfake.Request(t, t.Context(), "GET", nil)); err != nil {
+					t.Error(err)
 				}
-				get := func() {
-					req := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://service.example", nil)
-					resp, err := tr.RoundTrip(req)
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					resp.Body.Close()
-				}
+			}
+			get()
+			status = http.StatusOK
+			for range 100 {
 				get()
-				status = http.StatusOK
-				for range 100 {
-					get()
-				}
-				time.Sleep(10 * time.Second) // tokens for the burst
-				before, _ := tr.State("service.example")
-				status = http.StatusTooManyRequests
-				var burst sync.WaitGroup
-				for range 20 {
-					burst.Go(func() {
-						get()
-					})
-					time.Sleep(time.Millisecond)
-				}
-				burst.Wait()
-				after, _ := tr.State("service.example")
-				if left := after.SendRate / before.SendRate; left < tt.least || left > tt.most {
-					t.Errorf("the send rate went from %.2f to %.2f, %.2f of it; want %v to %v",
-						before.SendRate, after.SendRate, left, tt.least, tt.most)
-				}
-			})
+			}
+			time.Sleep(10 * time.Second) // tokens for the burst
+			before, _ := tr.State("service.example")
+			status = http.StatusTooManyRequests
+			var burst sync.WaitGroup
+			for range 20 {
+				burst.Go(get)
+				time.Sleep(time.Millisecond)
+			}
+			burst.Wait()
+			after, _ := tr.State("service.example")
+			if left := after.SendRate / before.SendRate; left < tt.least || left > tt.most {
+				t.Errorf("%v: the send rate went from %.2f to %.2f, %.2f of it; want %v to %v",
+					tt.pacing, before.SendRate, after.SendRate, left, tt.least, tt.most)
+			}
 		})
 	}
 }
@@ -519,5 +367,33 @@ func TestPacingString(t *testing.T) {
 		if got := pacing.String(); got != want {
 			t.Errorf("%d: %q, want %q", int(pacing), got, want)
 		}
+	}
+}
+
+func BenchmarkWaitUpdate(b *testing.B) {
+	for _, limited := range []bool{false, true} {
+		name := map[bool]string{false: "off", true: "limiting"}[limited]
+		l := NewRateLimiter(RateLimitConfig{MinFillRate: 1e15, MinCapacity: 1e9}) // never without a token
+		l.Update(limited)
+		waitUpdate := func() {
+			if err := l.Wait(b.Context()); err != nil {
+				b.Error(err)
+			}
+			l.Update(false)
+		}
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				waitUpdate()
+			}
+		})
+		b.Run(name+"/parallel", func(b *testing.B) {
+			b.ReportAllocs()
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					waitUpdate()
+				}
+			})
+		})
 	}
 }

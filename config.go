@@ -9,6 +9,7 @@ import (
 	"time"
 	"weak"
 
+	"example.com/awsretry/internal/gate"
 	"example.com/awsretry/internal/neterr"
 	"example.com/awsretry/internal/retrier"
 	"github.com/hashicorp/go-cleanhttp"
@@ -240,12 +241,13 @@ func (c *config) setBuckets(t *Transport) {
 			return l
 		}
 	}
+	spreader, _ := t.Backoff.(gate.Spreader)
 	c.partitions = &partitionTable{
 		size:       cmp.Or(t.MaxPartitions, defaultMaxPartitions),
 		newQuota:   func() *Quota { return NewQuota(quota) },
 		newLimiter: newLimiter,
+		spreader:   spreader,
 		hasLines:   c.mode == Adaptive || c.waitTokens || c.shareRetryAfter,
-		byName:     make(map[string]*partition),
 	}
 	if shares {
 		c.partitions.joined = t.Shared.Join

@@ -5,7 +5,6 @@ import (
 	"math"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -89,7 +88,6 @@ func TestValidateErrors(t *testing.T) {
 		{&transport{Backoff: (*exponential)(nil)}, []string{"Backoff", "nil"}},
 		{&transport{Base: (*http.Transport)(nil)}, []string{"Base", "nil", "*http.Transport"}},
 		{&transport{Base: &transport{}}, []string{"Base", "another awsretry.Transport"}},
-		{&transport{Base: &wrapper{Base: &transport{}}}, []string{"Base", "another awsretry.Transport"}},
 		{&transport{MaxAttempts: -1, MaxPartitions: -2}, []string{"MaxAttempts", "-1", "MaxPartitions", "-2"}},
 	} {
 		t.Run(strings.Join(tt.want, " "), func(t *testing.T) {
@@ -109,11 +107,6 @@ func TestValidateErrors(t *testing.T) {
 	}
 }
 
-// A wrapper is middleware that shows what it wraps.
-type wrapper struct{ Base http.RoundTripper }
-
-func (w wrapper) RoundTrip(r *http.Request) (*http.Response, error) { return w.Base.RoundTrip(r) }
-
 // A fault can be fixed after Validate has found it.
 func TestValidateAgain(t *testing.T) {
 	tr := &transport{MaxAttempts: -1, Base: httpfake.Statuses(200)}
@@ -127,35 +120,6 @@ func TestValidateAgain(t *testing.T) {
 	if _, err := get(t, tr); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// A countingBase changes a field while it is in use.
-type countingBase struct{ Calls atomic.Int64 }
-
-func (c *countingBase) RoundTrip(req *http.Request) (*http.Response, error) {
-	c.Calls.Add(1)
-	return httpfake.Response(req, 200, http.NoBody), nil
-}
-
-// Validate reads nothing that Base changes. The race detector would see it.
-func TestValidateWhileBaseIsInUse(t *testing.T) {
-	base := &countingBase{}
-	one, other := &transport{Base: base}, &transport{Base: base}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for range 1000 {
-			if _, err := one.RoundTrip(httpfake.Request(t, t.Context(), "GET", nil)); err != nil {
-				t.Error(err)
-			}
-		}
-	}()
-	for range 100 {
-		if err := other.Validate(); err != nil {
-			t.Error(err)
-		}
-	}
-	<-done
 }
 
 // The default Base is one for all Transports. It pings silent HTTP/2

@@ -21,8 +21,8 @@ const (
 // A Backoff computes the delay before a retry.
 //
 // Delay gets the number n of the retry, from 0, the class of the outcome that
-// is retried, and the last delay, 0 before the first retry. A negative result
-// counts as 0. Delay must be safe for concurrent use.
+// is retried, and the last delay, which is 0 before the first retry. A negative
+// result counts as 0. Delay must be safe for concurrent use.
 type Backoff interface {
 	Delay(n int, class Class, last time.Duration) time.Duration
 }
@@ -41,9 +41,9 @@ func (f BackoffFunc) Delay(n int, class Class, last time.Duration) time.Duration
 // jitter.
 //
 // In Transport.Backoff, as a value or a pointer, an Initial or
-// ThrottlingInitial of 0 means that of the revision. In [Revision2026] these
-// are 50 ms, or 25 ms for Amazon DynamoDB, and 1 s after throttling. In
-// [Classic] and in Legacy mode they are those of the zero value.
+// ThrottlingInitial of 0 means the revision's: in [Revision2026] 50 ms, or 25 ms
+// for Amazon DynamoDB, and 1 s after throttling; in [Classic] and in Legacy mode
+// those of the zero value.
 //
 // Max applies before the jitter, as in the AWS SDK for Kotlin, "Retries", so
 // that delays of that length are spread too.
@@ -51,11 +51,11 @@ func (f BackoffFunc) Delay(n int, class Class, last time.Duration) time.Duration
 // Transport.Validate rejects negative fields, an Initial above Max, and a
 // Factor below 1.
 type Exponential struct {
-	Initial           time.Duration // before the first retry; 0: 1 s, or Max if that is shorter
-	ThrottlingInitial time.Duration // in place of Initial after throttling, at most Max; 0: Initial
-	Max               time.Duration // the longest delay; 0: 20 s
-	Factor            float64       // the ratio of each delay to the one before; 0: 2
-	Jitter            Jitter        // nil: FullJitter
+	Initial           time.Duration // before the first retry; 0 means 1 s, or Max if that is shorter
+	ThrottlingInitial time.Duration // in place of Initial after throttling, at most Max; 0 means Initial
+	Max               time.Duration // the longest delay; 0 means 20 s
+	Factor            float64       // the ratio of each delay to the one before; 0 means 2
+	Jitter            Jitter        // nil means FullJitter
 }
 
 // Delay implements [Backoff].
@@ -109,6 +109,7 @@ func (e Exponential) validate() error {
 	return nil
 }
 
+// prefixed returns err with the package's prefix.
 func prefixed(err error) error {
 	if err == nil {
 		return nil
@@ -116,6 +117,8 @@ func prefixed(err error) error {
 	return fmt.Errorf("awsretry: %w", err)
 }
 
+// validDelays returns an error if a backoff's first delay or its limit is not
+// valid.
 func validDelays(initial, limit time.Duration) error {
 	switch {
 	case limit < 0:
@@ -130,8 +133,8 @@ func validDelays(initial, limit time.Duration) error {
 // "Exponential Backoff And Jitter". The delay is min(Max, rand(Initial,
 // 3*last)), where last is Initial before the first retry.
 type Decorrelated struct {
-	Initial time.Duration // the shortest delay; 0: 1 s, or Max if that is shorter
-	Max     time.Duration // the longest delay; 0: 20 s
+	Initial time.Duration // the shortest delay; 0 means 1 s, or Max if that is shorter
+	Max     time.Duration // the longest delay; 0 means 20 s
 }
 
 // Delay implements [Backoff].
@@ -180,12 +183,12 @@ func NoJitter(d time.Duration) time.Duration { return max(d, 0) }
 
 // PartialJitter returns a Jitter that makes that fraction of the delay random,
 // as in the AWS SDK for Kotlin, "Retries": 1 is FullJitter, 0.5 is EqualJitter,
-// 0 is NoJitter. A fraction below 0, or NaN, counts as 0, and one above 1 as 1.
+// 0 is NoJitter. PartialJitter panics if the fraction is not in [0, 1].
 func PartialJitter(fraction float64) Jitter {
-	switch {
-	case !(fraction > 0):
-		return NoJitter
-	case fraction >= 1:
+	if !(fraction >= 0 && fraction <= 1) {
+		panic(fmt.Sprintf("awsretry: the fraction of PartialJitter is %v; it must be in [0, 1]", fraction))
+	}
+	if fraction == 1 {
 		return FullJitter
 	}
 	return func(d time.Duration) time.Duration {
@@ -195,7 +198,7 @@ func PartialJitter(fraction float64) Jitter {
 	}
 }
 
-// legacyBackoff is that of DefaultRetryer in the AWS SDK for Go v1:
+// legacyBackoff is the backoff of DefaultRetryer in the AWS SDK for Go v1:
 // (rand[0,d) + d) * 2^n.
 type legacyBackoff struct{}
 

@@ -78,8 +78,7 @@ func (c QuotaConfig) validate() error {
 	return nil
 }
 
-// capacity returns Capacity or its default. It is negative if there
-// is no quota.
+// capacity returns Capacity or its default. It is negative if there is no quota.
 func (c QuotaConfig) capacity() int { return cmp.Or(c.Capacity, defaultQuotaCapacity) }
 
 // A Quota is a retry token bucket. [NewQuota] makes one; the zero Quota has no
@@ -93,7 +92,7 @@ type Quota struct {
 	tokens    atomic.Int64   // from 0 to capacity; unused where refill is set
 	refill    *bucket.Bucket // nil if tokens do not come back with time; then no lock and no clock is needed
 
-	lent atomic.Int64              // retries that may put tokens back
+	lent atomic.Int64              // retries that may return their tokens
 	line atomic.Pointer[tokenLine] // of await; nil before its first use
 }
 
@@ -225,8 +224,8 @@ func (q *Quota) Tokens() int {
 // full reports whether no tokens are drawn.
 func (q *Quota) full() bool { return q.Tokens() >= q.capacity }
 
-// soonest returns how long Acquire would wait for n tokens, after those who are
-// in line, if tokens came back with time only.
+// soonest returns how long Acquire would wait in line for n tokens if tokens
+// came back with time only.
 func (q *Quota) soonest(n int) time.Duration {
 	if q.refill == nil || n <= 0 {
 		return 0
@@ -235,8 +234,8 @@ func (q *Quota) soonest(n int) time.Duration {
 	return expected
 }
 
-// lend draws n tokens for a retry. They count as tokens that may come back
-// until settle.
+// lend draws n tokens for a retry. Until settle, await expects that they may come
+// back.
 func (q *Quota) lend(ctx context.Context, n int) error {
 	err := q.Acquire(ctx, n)
 	if err == nil && n > 0 {
@@ -245,7 +244,7 @@ func (q *Quota) lend(ctx context.Context, n int) error {
 	return err
 }
 
-// settle puts back the n tokens that lend drew, or gives them up.
+// settle returns the n tokens that lend drew if back is true, and ends the loan.
 func (q *Quota) settle(n int, back bool) {
 	if n <= 0 {
 		return
@@ -258,19 +257,19 @@ func (q *Quota) settle(n int, back bool) {
 	}
 }
 
-// tokenPatience is how long await waits while nobody in line gets tokens.
+// tokenPatience is how long await waits while no caller in line gets tokens.
 const tokenPatience = time.Minute
 
 // A tokenLine is where retries wait for the tokens of others, first come first
 // served.
 type tokenLine struct {
-	turn    chan struct{} // has a value while the first in line watches the bucket
-	changed chan struct{} // has a value after tokens came back, or the last that were lent did not
+	turn    chan struct{} // full while the first in line watches the bucket
+	changed chan struct{} // signaled when tokens came back or none are lent any more
 	waiting atomic.Int64
-	moved   time.Time // when one got tokens; of the first in line
+	moved   time.Time // when a caller got tokens; guarded by turn
 }
 
-// wake makes the first in line look at the bucket.
+// wake makes the first in line check the bucket.
 func (q *Quota) wake() {
 	if l := q.line.Load(); l != nil && l.waiting.Load() > 0 {
 		select {
@@ -281,9 +280,8 @@ func (q *Quota) wake() {
 }
 
 // await is lend, but waits in line for tokens that may come back: with time, or
-// from other retries that have drawn some and did not fail yet. It returns
-// ErrQuotaExceeded when there are none of these, and when nobody in line got
-// tokens for tokenPatience.
+// from retries that are in progress. It returns ErrQuotaExceeded if neither can
+// bring any, and when no caller in line got tokens for tokenPatience.
 func (q *Quota) await(ctx context.Context, n int) error {
 	start, l := time.Now(), q.line.Load()
 	if l == nil {
@@ -302,7 +300,7 @@ func (q *Quota) await(ctx context.Context, n int) error {
 		l.moved = start
 	}
 	for {
-		lent := q.lent.Load() > 0 // before the look at the bucket: settle changes that first
+		lent := q.lent.Load() > 0 // before lend, because settle changes the bucket first
 		err := q.lend(ctx, n)
 		if err == nil {
 			l.moved = time.Now()

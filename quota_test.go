@@ -82,41 +82,6 @@ func TestQuotaVectors(t *testing.T) {
 	}
 }
 
-func TestQuotaRefill(t *testing.T) {
-	for _, calls := range []int{1, 10, 1000} { // of Tokens, while a token comes back
-		t.Run(fmt.Sprint(calls), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				q := NewQuota(QuotaConfig{Capacity: 10, RefillPerSecond: 0.1})
-				if err := q.Acquire(t.Context(), 9); err != nil {
-					t.Fatal(err)
-				}
-				for want := 1; want <= 10; want++ {
-					if got := q.Tokens(); got != want {
-						t.Errorf("%d tokens, want %d", got, want)
-					}
-					for range calls {
-						time.Sleep(10 * time.Second / time.Duration(calls))
-						q.Tokens()
-					}
-				}
-				if got := q.Tokens(); got != 10 {
-					t.Errorf("%d tokens, want 10, the capacity", got)
-				}
-				if err := q.Acquire(t.Context(), 10); err != nil {
-					t.Error(err)
-				}
-				time.Sleep(9900 * time.Millisecond)
-				if err := q.Acquire(t.Context(), 1); err != ErrQuotaExceeded {
-					t.Errorf("with 0.99 tokens: %v", err)
-				}
-				if got := q.Tokens(); got != 0 {
-					t.Errorf("%d tokens of 0.99", got)
-				}
-			})
-		})
-	}
-}
-
 // Ten tenths of a token are a whole one, also when they are added one by one,
 // and drawing it leaves no debt.
 func TestQuotaOfTenths(t *testing.T) {
@@ -176,90 +141,31 @@ func TestQuotaWait(t *testing.T) {
 	})
 }
 
-func TestQuotaWaitIsServedByRelease(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := NewQuota(QuotaConfig{Capacity: 5, RefillPerSecond: 1e-9, Wait: true})
-		if err := q.Acquire(t.Context(), 5); err != nil {
-			t.Fatal(err)
-		}
-		line := waittest.NewQueue()
-		line.Join(0, func() error { return q.Acquire(t.Context(), 5) })
-		q.Release(4)
-		synctest.Wait()
-		if ended := line.Ended(); len(ended) > 0 {
-			t.Fatalf("served with 4 of 5 tokens: %v", ended)
-		}
-		q.Release(3)
-		if got := line.Wait(); got[0].Err != nil || got[0].At != 0 {
-			t.Errorf("got %v", got)
-		}
-		if got := q.Tokens(); got != 0 { // a bucket of 5 had no room for 7
-			t.Errorf("%d tokens, want 0", got)
-		}
-		wantNoLine(t, q.refill)
-	})
-}
-
-func TestQuotaMoreThanCapacity(t *testing.T) {
-	for _, kind := range quotaKinds {
-		t.Run(kind.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				kind.config.Capacity = 5
-				q := NewQuota(kind.config)
-				start := time.Now()
-				for _, n := range []int{6, math.MaxInt} {
-					if err := q.Acquire(t.Context(), n); err != ErrQuotaExceeded {
-						t.Errorf("Acquire(%d) returned %v", n, err)
-					}
-				}
-				if took := time.Since(start); took != 0 || q.Tokens() != 5 {
-					t.Errorf("waited %v, %d tokens left", took, q.Tokens())
-				}
-			})
-		})
-	}
-}
-
-func TestQuotaAndEndedContexts(t *testing.T) {
+// Acquire of more than the bucket holds does not wait, and one whose context has
+// ended draws nothing.
+func TestQuotaRefuses(t *testing.T) {
 	cause := errors.New("the caller left")
 	for _, kind := range quotaKinds {
-		t.Run(kind.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				ended, cancel := context.WithCancelCause(t.Context())
-				cancel(cause)
-				kind.config.Capacity = 5
-				q := NewQuota(kind.config)
-				for _, n := range []int{1, 5, 6} {
-					if err := q.Acquire(ended, n); err != cause {
-						t.Errorf("Acquire(%d) returned %v, want %v", n, err, cause)
-					}
+		synctest.Test(t, func(t *testing.T) {
+			ended, cancel := context.WithCancelCause(t.Context())
+			cancel(cause)
+			kind.config.Capacity = 5
+			q, start := NewQuota(kind.config), time.Now()
+			for _, tt := range []struct {
+				ctx  context.Context
+				n    int
+				want error
+			}{
+				{t.Context(), 6, ErrQuotaExceeded}, {t.Context(), math.MaxInt, ErrQuotaExceeded},
+				{ended, 6, cause}, {ended, 1, cause}, {ended, 0, nil}, {ended, -1, nil},
+			} {
+				if err := q.Acquire(tt.ctx, tt.n); err != tt.want || q.Tokens() != 5 || time.Since(start) != 0 {
+					t.Errorf("%s: Acquire(%d) returned %v after %v, want %v; %d tokens are left",
+						kind.name, tt.n, err, time.Since(start), tt.want, q.Tokens())
 				}
-				if got := q.Tokens(); got != 5 {
-					t.Errorf("%d tokens, want 5", got)
-				}
-				for _, n := range []int{0, -1} {
-					if err := q.Acquire(ended, n); err != nil {
-						t.Errorf("Acquire(%d) returned %v, want nil", n, err)
-					}
-				}
-			})
+			}
 		})
 	}
-	t.Run("during the wait", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			q := NewQuota(QuotaConfig{Capacity: 5, RefillPerSecond: 1, Wait: true})
-			_ = q.Acquire(t.Context(), 5)
-			ctx, stop := waittest.CancelAfter(t.Context(), 3*time.Second, cause)
-			defer stop()
-			if err := q.Acquire(ctx, 5); err != cause {
-				t.Errorf("got %v, want %v", err, cause)
-			}
-			if got := q.Tokens(); got != 3 {
-				t.Errorf("%d tokens, want 3", got)
-			}
-			wantNoLine(t, q.refill)
-		})
-	})
 }
 
 func TestQuotaOfTheGreatestCapacity(t *testing.T) {

@@ -73,7 +73,7 @@ func (a *attempt) delay(c *call) time.Duration {
 	if a.asked == 0 {
 		return d
 	}
-	asked := gate.Spread(c.caller.Context, a.asked, c.spread.of(a.asked))
+	asked := gate.Spread(c.caller.Context, c.partitions.spreader, a.asked, c.spread.of(a.asked))
 	status := a.Response.StatusCode
 	if c.mode == Legacy && (status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable) {
 		return addSaturating(d, asked)

@@ -13,10 +13,10 @@ import (
 // Redis. Its methods must be safe for concurrent use and must not wait for a
 // network.
 type Shared interface {
-	// Join begins to share a partition. The first request that uses the
-	// partition calls it. If it panics, the next one calls it again. It is not
-	// called for a Transport that has no quota, is not in adaptive mode and does
-	// not share a Retry-After.
+	// Join begins to share a partition. The first request of the partition calls
+	// it. If it panics, the next request calls it again. It is not called for a
+	// Transport that has no quota, is not in adaptive mode and does not share a
+	// Retry-After.
 	Join(sharing.Share)
 
 	// Validate returns an error if the configuration is not valid. It is part
@@ -62,7 +62,7 @@ func (s *localShare) NewLaw(start time.Time) (law pacing.Adopter, ok bool) {
 
 func (s *localShare) Wake() <-chan struct{} { return s.wake }
 
-// signal fills the channel of Wake.
+// signal makes the fleet renew the lease early.
 func (s *localShare) signal() {
 	if s == nil {
 		return
@@ -88,7 +88,7 @@ func (s *localShare) awaitSendToken() {
 	}
 	waiting, expected := s.limiter.line()
 	if waiting > 0 {
-		return // the first in line was known
+		return // the first in line has signaled
 	}
 	if grant := s.grant.Load(); grant == nil || expected > time.Until(grant.Until) {
 		s.signal()
@@ -106,7 +106,7 @@ func (s *localShare) refuseSendToken() {
 
 func (s *localShare) Dropped() bool { return s.dropped.Load() || !s.inUse() }
 
-// drop makes Dropped true.
+// drop makes Dropped return true.
 func (s *localShare) drop() {
 	if s != nil {
 		s.dropped.Store(true)
@@ -114,7 +114,7 @@ func (s *localShare) drop() {
 	}
 }
 
-// left returns how many tokens the fleet has, as far as this process knows.
+// left returns how many tokens the fleet has left, as far as this process knows.
 func (s *localShare) left() int {
 	own := s.quota.Tokens()
 	if grant := s.grant.Load(); grant != nil {
@@ -168,8 +168,7 @@ func (s *localShare) granted() *sharing.Grant {
 	return s.grant.Load()
 }
 
-// share makes l the limiter of one of many processes. It must be called before
-// l is used.
+// share makes l follow the leases of a fleet. It must be called before l is used.
 func (l *RateLimiter) share() {
 	if alone, ok := l.law.(pacing.Adopter); ok {
 		l.leased = pacing.NewLeased(alone)
@@ -185,9 +184,9 @@ func (l *RateLimiter) onLapsed(f func()) {
 	l.lapsed = f
 }
 
-// lease gives l a rate until the time. cut is when the rate of all processes was
-// cut last, the zero time if never. first is the part of a token that l begins
-// with if it had no rate.
+// lease sets the rate of l until a time. cut is when the rate of all processes
+// was cut last, or the zero time. due is when a token comes back, or the zero
+// time. first is the part of a token that l begins with if it had no rate.
 func (l *RateLimiter) lease(until, cut, due time.Time, first float64, lease pacing.Lease) {
 	if l.leased == nil {
 		return
@@ -219,8 +218,8 @@ func (l *RateLimiter) lease(until, cut, due time.Time, first float64, lease paci
 	}
 }
 
-// lapse makes those who wait at the rate of a lease that has ended wait at the
-// rate of this process alone. An outcome may not come before that.
+// lapse sets the rate that l has without a lease. It is called at the end of the
+// lease for callers who wait in line: no outcome may come before they are served.
 func (l *RateLimiter) lapse() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -32,29 +32,29 @@ const (
 // environment of this process and the files in the user's home directory. A
 // Source is a plain value and safe for concurrent use.
 //
-// A setting comes from the environment, else from the credentials file, else
-// from the config file, else it is the default. Each call of Resolve or Load
-// reads the two files; nothing else does. A file that does not exist is read as
-// an empty file, even if a field or a variable names it.
+// The environment takes precedence over the credentials file, and that over the
+// config file. Only Resolve and Load read the files, in each call. A file that
+// does not exist is read as an empty file, even if a field or a variable names
+// it.
 type Source struct {
-	// Profile is the name of the profile; "": that of AWS_PROFILE, else
-	// "default". A profile other than "default" must be in at least one of
-	// the files.
+	// Profile is the name of the profile. "" means the value of AWS_PROFILE, or
+	// "default". A profile other than "default" must be in at least one of the
+	// files.
 	Profile string
 
-	// ConfigFile is the path of the config file; "": that of
-	// AWS_CONFIG_FILE, else ~/.aws/config.
+	// ConfigFile is the path of the config file. "" means the value of
+	// AWS_CONFIG_FILE, or ~/.aws/config.
 	ConfigFile string
 
-	// CredentialsFile is the path of the credentials file; "": that of
-	// AWS_SHARED_CREDENTIALS_FILE, else ~/.aws/credentials.
+	// CredentialsFile is the path of the credentials file. "" means the value of
+	// AWS_SHARED_CREDENTIALS_FILE, or ~/.aws/credentials.
 	CredentialsFile string
 
-	// Getenv returns the value of an environment variable, or "" for one
-	// that is not set; nil: os.Getenv. It must be safe for concurrent use if
-	// the Source is used concurrently. The home directory is HOME if Getenv
-	// has it, else that of os.UserHomeDir. A path that Getenv returns may
-	// begin with ~/ for the home directory.
+	// Getenv returns the value of an environment variable, or "" if it is not
+	// set. Nil means os.Getenv. It must be safe for concurrent use if the Source
+	// is used concurrently. The home directory is HOME, or that of
+	// os.UserHomeDir if HOME is not set. A path that Getenv returns may begin
+	// with ~/ for the home directory.
 	Getenv func(string) string
 }
 
@@ -91,7 +91,7 @@ func Load(src Source) (*Transport, error) {
 // It returns an error in these cases:
 //
 //   - The value of a setting is not valid, and no stronger source overrides it.
-//   - A profile other than "default" is asked for, and is in neither file.
+//   - The profile is not "default" and is in neither file.
 //   - The profile has a line that cannot be read, its header included, or more
 //     than 64 different keys that begin with retry_mode or max_attempts.
 //   - A file exists but cannot be read, is not a regular file, is UTF-16 text,
@@ -132,6 +132,7 @@ func (src Source) Files() (config, credentials string) {
 	return configFile.Path, credentialsFile.Path
 }
 
+// files is Files, for an environment.
 func (src Source) files(env environment) (config, credentials awsconfig.File) {
 	config = awsconfig.File{Path: src.ConfigFile, Config: true}
 	if config.Path == "" {
@@ -151,7 +152,7 @@ func (src Source) environment() environment {
 	return environment{src.Getenv}
 }
 
-// readProfile returns what each of the two files says about the profile.
+// readProfile returns the profile of each of the two files.
 func (src Source) readProfile(env environment) (config, credentials awsconfig.Profile, err error) {
 	name, from := src.Profile, "Source.Profile"
 	if name == "" {
@@ -182,8 +183,8 @@ func (e environment) value(variable string) setting {
 	return setting{Text: strings.TrimSpace(e.getenv(variable)), From: "environment " + variable}
 }
 
-// path returns the path that the variable has, else that of the named file in
-// ~/.aws, or "" if the home directory is not known.
+// path returns the path in the variable, or that of the named file in ~/.aws if
+// the variable is not set. It returns "" if the home directory is not known.
 func (e environment) path(variable, name string) string {
 	path := e.getenv(variable)
 	switch {
@@ -201,7 +202,7 @@ func (e environment) path(variable, name string) string {
 	return path
 }
 
-// home returns the home directory, "" if it is not known.
+// home returns the home directory, or "" if it is not known.
 func (e environment) home() string {
 	if home := e.getenv("HOME"); home != "" {
 		return home
@@ -217,6 +218,7 @@ func (e environment) home() string {
 // Text is "".
 type setting awsconfig.Value
 
+// firstSet returns the first of the settings that is set, or one that is not.
 func firstSet(settings ...setting) setting {
 	for _, s := range settings {
 		if s.Text != "" {
@@ -265,8 +267,10 @@ func (s setting) revision() (Revision, string, error) {
 	return Classic, "", s.mustBe("true or false")
 }
 
+// is reports whether the setting is the word, in any case of its letters.
 func (s setting) is(word string) bool { return s.ContinuedAt == 0 && sameWord(s.Text, word) }
 
+// mustBe returns the error of a setting whose value is not allowed.
 func (s setting) mustBe(allowed string) error {
 	continued := ""
 	if s.ContinuedAt != 0 {

@@ -96,11 +96,11 @@ type Transport struct {
 	Partition func(*http.Request) string
 
 	// MaxPartitions limits how many partitions are kept. 0 means 1024. A new
-	// partition beyond that replaces the least recently used one whose retry
-	// token bucket is full and whose rate limiter does not limit, or if there
-	// is none, the least recently used one; it takes over that one's retry
-	// token bucket. In Adaptive mode, with Quota.Wait and with ShareRetryAfter,
-	// a partition is not replaced while it has requests.
+	// partition beyond that replaces one of the 128 least recently used and
+	// takes over its retry token bucket: the first whose bucket is full and
+	// whose rate limiter does not limit, or if there is none, the first. In
+	// Adaptive mode, with Quota.Wait and with ShareRetryAfter, a partition is
+	// not replaced while it has requests.
 	MaxPartitions int
 
 	// MaxBodyBuffer limits how much of a one-shot request body is buffered for
@@ -234,15 +234,13 @@ type Transport struct {
 	// the Response's body. Nil means no observer.
 	Observe func(Attempt)
 
-	mark
 	config    atomic.Pointer[config] // nil until the first request
 	resolving sync.Mutex             // guards the making of config
 }
 
-// mark is an alias so that the embedded field is not exported.
-type mark = retrier.Mark
-
-var _ retrier.Retrier = new(Transport).mark
+// Retries returns true. The packages of this repository call it, so that retries
+// are not retried.
+func (t *Transport) Retries(retrier.Seal) bool { return true }
 
 // RoundTrip implements http.RoundTripper.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {

@@ -79,15 +79,13 @@ type Transport struct {
 	// caller's. nil: not called.
 	Observe func(awsretry.Attempt)
 
-	mark
 	starting sync.Mutex
 	running  atomic.Pointer[awsretry.Transport] // makes the attempts; nil before the first request
 }
 
-// mark is an alias so that the embedded field is not exported.
-type mark = retrier.Mark
-
-var _ retrier.Retrier = new(Transport).mark
+// Retries returns true. The packages of this repository call it, so that retries
+// are not retried.
+func (t *Transport) Retries(retrier.Seal) bool { return true }
 
 // defaultAttemptTimeout is how long Amazon SNS waits for an endpoint's
 // response.

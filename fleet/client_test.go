@@ -4,240 +4,244 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"math"
 	"net/http"
 	"runtime"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"example.com/awsretry"
 	"example.com/awsretry/fleet"
 )
 
-// A clientFunc is a Client whose script is Go.
-type clientFunc func(ctx context.Context, args []string) ([]string, error)
-
-func (f clientFunc) Eval(ctx context.Context, _ string, _, args []string) ([]string, error) {
-	return f(ctx, args)
+// An only is the one process of a fleet whose store is a function.
+type only struct {
+	*testing.T
+	transport *awsretry.Transport
+	base      *responder
+	shared    *fleet.Fleet
+	faults    faultLog
+	evals     atomic.Int64
 }
 
-// The places of the script's values.
-const (
-	replyRate    = 3
-	replyShare   = 4
-	replyMembers = 5
-	replyLeader  = 6
-	replyTokens  = 8
-	replyLeft    = 9
-	replyGate    = 10
-
-	replyAccepted = 11
-
-	argID       = 0
-	argSeedRate = 3
-	argRate     = 11
-	argWanted   = 13
-	argReturned = 16
-	argAsked    = 17
-	argLeaving  = 19
-	argGate     = 20
-	argEpoch    = 28
-)
-
-// reply returns what the script returns, where nothing is limited, with some
-// values changed.
-func reply(values map[int]string) []string {
-	r := strings.Fields("epoch 0 1 0 0 1 0 0 0 100 0 0 0 0 0 0 0 1 0 2 1")
-	for i, value := range values {
-		r[i] = value
-	}
-	return r
-}
-
-// respond is a Base whose responses have a status and come after a delay.
-func respond(status int, delay time.Duration) http.RoundTripper {
-	return roundTripper(func(req *http.Request) (*http.Response, error) {
-		time.Sleep(delay)
-		return &http.Response{
-			StatusCode: status, Header: make(http.Header), Body: io.NopCloser(strings.NewReader("")), Request: req,
-		}, nil
+// alone tests a process in adaptive mode, in virtual time.
+func alone(t *testing.T, eval func(args []string) ([]string, error), test func(o *only)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		o := &only{T: t, base: respond(http.StatusOK, delay)}
+		o.shared = newFleet(t, clientFunc(func(_ context.Context, _ string, args []string) ([]string, error) {
+			o.evals.Add(1)
+			return eval(args)
+		}), fleet.Config{OnError: o.faults.add})
+		o.transport = &awsretry.Transport{
+			Base: o.base, Mode: awsretry.Adaptive, Shared: o.shared, Backoff: atOnce, ShareRetryAfter: true,
+		}
+		test(o)
+		runtime.KeepAlive(o.transport)
+		if err := o.shared.Close(); err != nil {
+			t.Error(err)
+		}
 	})
 }
 
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
-
-// send makes one request and returns how long it took.
-func send(t testing.TB, tr *awsretry.Transport) time.Duration {
-	t.Helper()
-	req, _ := http.NewRequestWithContext(t.Context(), "GET", "http://service.test/", nil)
-	start := time.Now()
-	resp, err := tr.RoundTrip(req)
-	if err != nil {
-		t.Fatal(err)
+// sendFor makes one request after the other for a time.
+func (o *only) sendFor(length time.Duration) {
+	for start := time.Now(); time.Since(start) < length; {
+		send(o, o.transport)
 	}
-	resp.Body.Close()
-	return time.Since(start)
 }
 
-// faultLog collects the errors that OnError is called with.
-type faultLog struct {
-	mu     sync.Mutex
-	faults []string
-}
-
-func (l *faultLog) add(_ string, err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.faults = append(l.faults, err.Error())
-}
-
-func (l *faultLog) all() []string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return append([]string(nil), l.faults...)
-}
-
-const delay = 10 * time.Millisecond // of a response
+var errBoom = errors.New("boom")
 
 // Whatever the store says, requests go on, at local limits if it is not valid,
 // and OnError is called once.
 func TestBadReplies(t *testing.T) {
-	set := func(i int, value string) func(args []string) ([]string, error) {
-		return func([]string) ([]string, error) { return reply(map[int]string{i: value}), nil }
+	set := func(values map[int]string) func([]string) ([]string, error) {
+		return func([]string) ([]string, error) { return reply(values), nil }
 	}
 	for name, test := range map[string]struct {
 		eval func(args []string) ([]string, error)
 		want string // of the error
 	}{
-		"nothing":    {func([]string) ([]string, error) { return nil, nil }, "0 values"},
-		"too few":    {func([]string) ([]string, error) { return reply(nil)[1:], nil }, "20 values"},
-		"too many":   {func([]string) ([]string, error) { return append(reply(nil), "1"), nil }, "22 values"},
-		"very many":  {func([]string) ([]string, error) { return make([]string, 1<<20), nil }, "1048576 values"},
-		"error":      {func([]string) ([]string, error) { return nil, errors.New("boom") }, "boom"},
-		"panic":      {func([]string) ([]string, error) { panic("boom") }, "panicked: boom"},
-		"empty":      {set(replyRate, ""), `"" for rate`},
-		"text":       {set(replyRate, "abc"), `"abc" for rate`},
-		"long text":  {set(replyRate, strings.Repeat("9", 1<<20)), "for rate"},
-		"NaN":        {set(replyRate, "nan"), "for rate"},
-		"infinite":   {set(replyRate, "inf"), "for rate"},
-		"huge":       {set(replyRate, "1e308"), "for rate"},
-		"negative":   {set(replyRate, "-1"), "for rate"},
-		"huge grant": {set(replyShare, "1e8"), "granted a rate of 1e+08"},
-		"no share":   {set(replyRate, "100"), "granted a rate of 0; that of 1 processes is 100"},
-		"tiny share": {func([]string) ([]string, error) {
-			return reply(map[int]string{replyRate: "100", replyShare: "1e-300"}), nil
-		}, "granted a rate of 1e-300"},
-		"huge tokens":  {set(replyTokens, "1000000"), "granted 1000000 retry tokens"},
-		"huge members": {set(replyMembers, "1e18"), "for members"},
-		"long gate":    {set(replyGate, "1e15"), "for Retry-After"},
-		"huge epoch":   {set(0, strings.Repeat("e", 1000)), "an epoch of 1000 bytes"},
-		"huge clock":   {set(1, "1e300"), "for now"},
-		"huge sum":     {set(11, "1e16"), "for sum"},
+		"nothing":      {func([]string) ([]string, error) { return nil, nil }, "0 values"},
+		"too few":      {func([]string) ([]string, error) { return reply(nil)[1:], nil }, "20 values"},
+		"too many":     {func([]string) ([]string, error) { return append(reply(nil), "1"), nil }, "22 values"},
+		"very many":    {func([]string) ([]string, error) { return make([]string, 1<<20), nil }, "1048576 values"},
+		"error":        {func([]string) ([]string, error) { return nil, errBoom }, "boom"},
+		"panic":        {func([]string) ([]string, error) { panic("boom") }, "panicked: boom"},
+		"empty":        {set(map[int]string{replyRate: ""}), `"" for rate`},
+		"text":         {set(map[int]string{replyRate: "abc"}), `"abc" for rate`},
+		"long text":    {set(map[int]string{replyRate: strings.Repeat("9", 1<<20)}), "for rate"},
+		"NaN":          {set(map[int]string{replyRate: "nan"}), "for rate"},
+		"infinite":     {set(map[int]string{replyRate: "inf"}), "for rate"},
+		"huge":         {set(map[int]string{replyRate: "1e308"}), "for rate"},
+		"negative":     {set(map[int]string{replyRate: "-1"}), "for rate"},
+		"huge grant":   {set(map[int]string{replyShare: "1e8"}), "granted a rate of 1e+08"},
+		"no share":     {set(map[int]string{replyRate: "100"}), "granted a rate of 0; that of 1 processes is 100"},
+		"tiny share":   {set(map[int]string{replyRate: "100", replyShare: "1e-300"}), "granted a rate of 1e-300"},
+		"huge tokens":  {set(map[int]string{replyTokens: "1000000"}), "granted 1000000 retry tokens"},
+		"huge members": {set(map[int]string{replyMembers: "1e18"}), "for members"},
+		"long gate":    {set(map[int]string{replyGate: "1e15"}), "for Retry-After"},
+		"huge epoch":   {set(map[int]string{0: strings.Repeat("e", 1000)}), "an epoch of 1000 bytes"},
+		"huge clock":   {set(map[int]string{1: "1e300"}), "for now"},
+		"huge sum":     {set(map[int]string{replySum: "1e16"}), "for sum"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var faults faultLog
-				shared := fleet.New(clientFunc(func(_ context.Context, args []string) ([]string, error) {
-					return test.eval(args)
-				}), fleet.Config{OnError: faults.add})
-				tr := &awsretry.Transport{
-					Base:            respond(200, delay),
-					Mode:            awsretry.Adaptive,
-					Shared:          shared,
-					ShareRetryAfter: true,
-				}
+			alone(t, test.eval, func(o *only) {
 				for range 200 {
-					if took := send(t, tr); took != delay {
-						t.Fatalf("a request took %v", took)
+					if took := send(o, o.transport); took != delay {
+						o.Fatalf("a request took %v", took)
 					}
 				}
-				if got := faults.all(); len(got) != 1 || !strings.Contains(got[0], test.want) || len(got[0]) > 500 {
-					t.Errorf("OnError was called with %.1000q; want one error with %q", got, test.want)
+				if got := o.faults.all(); len(got) != 1 || !strings.Contains(got[0], test.want) || len(got[0]) > 500 {
+					o.Errorf("OnError was called with %.1000q; want one error with %q", got, test.want)
 				}
-				if state, _ := tr.State("service.test"); state.Leased || state.Tokens != 500 || state.Limited {
-					t.Errorf("the state is %+v", state)
-				}
-				if err := shared.Close(); err != nil {
-					t.Error(err)
+				if state := stateOf(o.transport); state.Leased || state.Tokens != 500 || state.Limited {
+					o.Errorf("the state is %+v", state)
 				}
 			})
 		})
 	}
 }
 
+// A share that is above the rate by rounding is a share.
+func TestShareIsRounded(t *testing.T) {
+	share := strconv.FormatFloat(math.Nextafter(100, 101), 'g', -1, 64)
+	alone(t, func([]string) ([]string, error) {
+		return reply(map[int]string{replyRate: "100", replyShare: share}), nil
+	}, func(o *only) {
+		o.sendFor(time.Second)
+		if state := stateOf(o.transport); !state.Leased || len(o.faults.all()) > 0 {
+			o.Errorf("the state is %+v and the errors are %q", state, o.faults.all())
+		}
+	})
+}
+
 // A store that has far more outcomes than there can be is an error for the
 // process that leads.
 func TestOutcomesThatCannotBe(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		total, highest := 0.0, 0.0
-		var faults faultLog
-		shared := fleet.New(clientFunc(func(_ context.Context, args []string) ([]string, error) {
-			rate, _ := strconv.ParseFloat(args[argRate], 64)
-			highest = max(highest, rate)
-			total += 1e9
-			return reply(map[int]string{
-				replyRate: "100", replyShare: "100", replyLeader: "1", replyAccepted: fmt.Sprint(total),
-			}), nil
-		}), fleet.Config{OnError: faults.add})
-		defer shared.Close()
-		tr := &awsretry.Transport{Base: respond(200, delay), Mode: awsretry.Adaptive, Shared: shared}
-		send(t, tr)
+	total, highest := 0.0, 0.0
+	alone(t, func(args []string) ([]string, error) {
+		rate, _ := strconv.ParseFloat(args[argRate], 64)
+		highest = max(highest, rate)
+		total += 1e9
+		return reply(map[int]string{
+			replyRate: "100", replyShare: "100", replyLeader: "1", replySum: fmt.Sprint(total),
+		}), nil
+	}, func(o *only) {
+		send(o, o.transport)
 		time.Sleep(10 * time.Second)
-		runtime.KeepAlive(tr)
-		if got := faults.all(); len(got) == 0 || !strings.Contains(got[0], "1e+09 new outcomes") || highest > 1e6 {
-			t.Errorf("the errors are %q, and the highest rate %g", got, highest)
+		if got := o.faults.all(); len(got) == 0 || !strings.Contains(got[0], "1e+09 new outcomes") || highest > 1e6 {
+			o.Errorf("the errors are %q, and the highest rate %g", got, highest)
 		}
 	})
 }
 
 // OnError is called once for each change from success to failure.
 func TestOnErrorOncePerChange(t *testing.T) {
+	var failing atomic.Bool
+	alone(t, func([]string) ([]string, error) {
+		if failing.Load() {
+			return nil, errBoom
+		}
+		return reply(nil), nil
+	}, func(o *only) {
+		for range 5 {
+			failing.Store(false)
+			o.sendFor(2 * time.Second)
+			failing.Store(true)
+			o.sendFor(2 * time.Second)
+		}
+		if n := len(o.faults.all()); n != 5 {
+			o.Errorf("OnError was called %d times; the store failed 5 times", n)
+		}
+	})
+}
+
+// A panic in OnError ends neither the process nor the renewals.
+func TestOnErrorPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var faults faultLog
-		start := time.Now()
-		shared := fleet.New(clientFunc(func(context.Context, []string) ([]string, error) {
-			if int(time.Since(start)/(2*time.Second))%2 == 1 {
-				return nil, errors.New("boom")
+		var failing atomic.Bool
+		failing.Store(true)
+		calls := 0
+		shared := newFleet(t, clientFunc(func(context.Context, string, []string) ([]string, error) {
+			if failing.Load() {
+				return nil, errBoom
 			}
 			return reply(nil), nil
-		}), fleet.Config{OnError: faults.add})
-		tr := &awsretry.Transport{Base: respond(200, delay), Shared: shared}
-		for time.Since(start) < 19*time.Second {
-			send(t, tr) // it does not become idle
-			time.Sleep(100 * time.Millisecond)
+		}), fleet.Config{OnError: func(string, error) {
+			calls++
+			panic("OnError")
+		}})
+		defer shared.Close()
+		tr := &awsretry.Transport{Base: respond(200, 0), Shared: shared}
+		send(t, tr)
+		time.Sleep(time.Second)
+		failing.Store(false)
+		time.Sleep(time.Second)
+		if !stateOf(tr).Leased || calls != 1 {
+			t.Errorf("leased is %v after %d errors", stateOf(tr).Leased, calls)
 		}
-		if n := len(faults.all()); n != 5 {
-			t.Errorf("OnError was called %d times; the store failed 5 times", n)
-		}
+	})
+}
+
+// What the store says does not come raw into an error.
+func TestErrorsAreShown(t *testing.T) {
+	var got error
+	evil := errors.New("boom \x1b[31m\n\x00\xff" + strings.Repeat("é", 1000))
+	synctest.Test(t, func(t *testing.T) {
+		shared := newFleet(t, clientFunc(func(context.Context, string, []string) ([]string, error) {
+			return nil, evil
+		}), fleet.Config{OnError: func(_ string, err error) { got = err }})
+		send(t, &awsretry.Transport{Base: respond(200, time.Second), Shared: shared})
 		shared.Close()
 	})
+	if text := fmt.Sprint(got); !strings.Contains(text, "boom \ufffd[31m \ufffd\ufffdééé") || len(text) > 410 ||
+		strings.ContainsFunc(text, unicode.IsControl) || !utf8.ValidString(text) || !errors.Is(got, evil) {
+		t.Errorf("the error is %q", text)
+	}
+}
+
+// A capacity that the store cannot count is an error, and the Transport works
+// alone.
+func TestHugeCapacity(t *testing.T) {
+	alone(t, func([]string) ([]string, error) { return reply(nil), nil }, func(o *only) {
+		o.transport.Quota.Capacity = 1e9 + 1
+		o.sendFor(time.Second)
+		got := strings.Join(o.faults.all(), "\n")
+		if !strings.Contains(got, "Quota.Capacity is 1000000001") || o.evals.Load() > 0 {
+			o.Errorf("the errors are %q after %d renewals", got, o.evals.Load())
+		}
+	})
+}
+
+// A Fleet that New did not make is an error, and does nothing.
+func TestZeroFleet(t *testing.T) {
+	shared := new(fleet.Fleet)
+	tr := &awsretry.Transport{Base: respond(200, 0), Shared: shared}
+	if err := tr.Validate(); err == nil || !strings.Contains(err.Error(), "New must make it") {
+		t.Errorf("Validate returned %v", err)
+	}
+	shared.Join(nil)
+	if err := shared.Close(); err != nil {
+		t.Errorf("Close returned %v", err)
+	}
 }
 
 // A store that fails is asked once a lease, also while retries are refused.
 func TestFailingStoreIsLeftAlone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var calls atomic.Int64
-		shared := fleet.New(clientFunc(func(context.Context, []string) ([]string, error) {
-			calls.Add(1)
-			return nil, errors.New("boom")
-		}), fleet.Config{})
-		defer shared.Close()
-		tr := &awsretry.Transport{
-			Base: respond(503, delay), Shared: shared, Quota: awsretry.QuotaConfig{Capacity: 5},
-			Backoff: awsretry.Decorrelated{Initial: time.Millisecond, Max: time.Millisecond},
-		}
-		for start := time.Now(); time.Since(start) < 10*time.Second; {
-			send(t, tr)
-		}
-		if n := calls.Load(); n < 20 || n > 30 {
-			t.Errorf("the store was asked %d times in 25 leases", n)
+	alone(t, func([]string) ([]string, error) { return nil, errBoom }, func(o *only) {
+		o.base.status.Store(http.StatusServiceUnavailable)
+		o.transport.Quota.Capacity = 5
+		o.sendFor(10 * time.Second)
+		if n := o.evals.Load(); n < 20 || n > 30 {
+			o.Errorf("the store was asked %d times in 25 leases", n)
 		}
 	})
 }
@@ -249,7 +253,7 @@ func TestEvalHangs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var calls, running, most, longest atomic.Int64
-				shared := fleet.New(clientFunc(func(ctx context.Context, _ []string) ([]string, error) {
+				shared := newFleet(t, clientFunc(func(ctx context.Context, _ string, _ []string) ([]string, error) {
 					calls.Add(1)
 					most.Store(max(most.Load(), running.Add(1)))
 					defer running.Add(-1)
@@ -271,12 +275,8 @@ func TestEvalHangs(t *testing.T) {
 					t.Errorf("Close returned %v after %v", err, took)
 				}
 				if most.Load() != 1 || longest.Load() > int64(500*time.Millisecond) || calls.Load() > 10*10 {
-					t.Errorf(
-						"%d calls, %d at once, the longest context %v",
-						calls.Load(),
-						most.Load(),
-						time.Duration(longest.Load()),
-					)
+					t.Errorf("%d calls, %d at once, the longest context %v",
+						calls.Load(), most.Load(), time.Duration(longest.Load()))
 				}
 				time.Sleep(late) // and all goroutines end
 			})
@@ -287,132 +287,67 @@ func TestEvalHangs(t *testing.T) {
 // A process with a small part of the rate does not wait at that rate when the
 // store has gone.
 func TestLeaseEndsWithoutOutcome(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var gone atomic.Bool
-		shared := fleet.New(clientFunc(func(context.Context, []string) ([]string, error) {
-			if gone.Load() {
-				return nil, errors.New("boom")
-			}
-			return reply(map[int]string{replyRate: "100", replyShare: "0.1", replyMembers: "5"}), nil
-		}), fleet.Config{})
-		defer shared.Close()
-		tr := &awsretry.Transport{Base: respond(200, delay), Mode: awsretry.Adaptive, Shared: shared}
-		send(t, tr)
+	var gone atomic.Bool
+	alone(t, func([]string) ([]string, error) {
+		if gone.Load() {
+			return nil, errBoom
+		}
+		return reply(map[int]string{replyRate: "100", replyShare: "0.1", replyMembers: "5"}), nil
+	}, func(o *only) {
+		send(o, o.transport)
 		time.Sleep(time.Second)
-		send(t, tr) // what a pause saved up
+		send(o, o.transport) // what a pause saved up
 		gone.Store(true)
 		// The rate is 20/s from the end of the lease on.
-		if took := send(t, tr); took > 400*time.Millisecond+50*time.Millisecond+delay {
-			t.Errorf("a request took %v", took)
+		if took := send(o, o.transport); took > 400*time.Millisecond+50*time.Millisecond+delay {
+			o.Errorf("a request took %v", took)
 		}
 	})
 }
 
 // Outcomes of a long failure are not the present's.
 func TestOldOutcomesAreDropped(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var failing atomic.Bool
-		var most atomic.Int64
-		shared := fleet.New(clientFunc(func(_ context.Context, args []string) ([]string, error) {
-			if failing.Load() {
-				return nil, errors.New("boom")
-			}
-			accepted, _ := strconv.ParseInt(args[5], 10, 64)
-			most.Store(max(most.Load(), accepted))
-			return reply(nil), nil
-		}), fleet.Config{})
-		defer shared.Close()
-		tr := &awsretry.Transport{Base: respond(200, delay), Mode: awsretry.Adaptive, Shared: shared}
-		for i := range 3000 { // 100 a second
-			failing.Store(i > 500 && i < 2500)
-			send(t, tr)
+	var failing atomic.Bool
+	var most atomic.Int64
+	alone(t, func(args []string) ([]string, error) {
+		if failing.Load() {
+			return nil, errBoom
 		}
-		if n := most.Load(); n > 100 || n == 0 {
-			t.Errorf("a renewal tells of %d outcomes, more than of half a second", n)
-		}
-	})
-}
-
-// The members of a Transport that nobody has any more end.
-func TestTransportIsDropped(t *testing.T) {
-	var left atomic.Bool
-	shared := fleet.New(clientFunc(func(_ context.Context, args []string) ([]string, error) {
-		if args[argLeaving] == "1" {
-			left.Store(true)
-		}
+		accepted, _ := strconv.ParseInt(args[argAccepted], 10, 64)
+		most.Store(max(most.Load(), accepted))
 		return reply(nil), nil
-	}), fleet.Config{Lease: 50 * time.Millisecond})
-	defer shared.Close()
-	tr := &awsretry.Transport{Base: respond(200, 0), Shared: shared}
-	send(t, tr)
-	time.Sleep(100 * time.Millisecond)
-	runtime.KeepAlive(tr)
-	eventually(t, "the member leaves", func() bool {
-		runtime.GC()
-		return left.Load()
+	}, func(o *only) {
+		o.sendFor(5 * time.Second) // 100 requests a second
+		failing.Store(true)
+		o.sendFor(20 * time.Second)
+		failing.Store(false)
+		o.sendFor(5 * time.Second)
+		if n := most.Load(); n > 100 || n == 0 {
+			o.Errorf("a renewal tells of %d outcomes, more than of half a second", n)
+		}
 	})
 }
 
 // A process cannot spend more retry tokens than it asked for, whatever the
 // store has.
 func TestGrantsAreBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var renewals, asked atomic.Int64 // a renewal may be under way at the end
-		shared := fleet.New(clientFunc(func(_ context.Context, args []string) ([]string, error) {
-			n, _ := strconv.ParseInt(args[argAsked], 10, 64)
-			asked.Store(max(asked.Load(), n))
-			renewals.Add(1)
-			return reply(map[int]string{
-				replyRate: "1e9", replyShare: "1e9", replyTokens: args[argAsked], replyLeft: "2147483647",
-			}), nil
-		}), fleet.Config{})
-		attempts := int64(0)
-		base := respond(503, delay)
-		tr := &awsretry.Transport{
-			Base: roundTripper(func(req *http.Request) (*http.Response, error) {
-				attempts++
-				return base.RoundTrip(req)
-			}),
-			Mode: awsretry.Adaptive, Shared: shared, MaxAttempts: 10,
-			Backoff: awsretry.Decorrelated{Initial: time.Millisecond, Max: time.Millisecond},
-		}
+	var most atomic.Int64
+	alone(t, func(args []string) ([]string, error) {
+		asked, _ := strconv.ParseInt(args[argAsked], 10, 64)
+		most.Store(max(most.Load(), asked))
+		return reply(map[int]string{
+			replyRate: "1e9", replyShare: "1e9", replyTokens: args[argAsked], replyLeft: "2147483647",
+		}), nil
+	}, func(o *only) {
+		o.base.status.Store(http.StatusServiceUnavailable)
+		o.transport.MaxAttempts = 10
 		const requests = 500
 		for range requests {
-			send(t, tr)
+			send(o, o.transport)
 		}
-		const cost = 5
-		retries, n, most := attempts-requests, renewals.Load(), asked.Load()
-		if retries > (500+50*n)/cost || most > 50 || n == 0 {
-			t.Errorf("%d retries in %d renewals, which asked for at most %d tokens", retries, n, most)
-		}
-		shared.Close()
-	})
-}
-
-// The member of a partition that is dropped leaves at once, however long the
-// lease is.
-func TestDroppedPartitionLeaves(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var left atomic.Bool
-		shared := fleet.New(clientFunc(func(_ context.Context, args []string) ([]string, error) {
-			if args[argLeaving] == "1" {
-				left.Store(true)
-			}
-			return reply(nil), nil
-		}), fleet.Config{Lease: time.Minute})
-		defer shared.Close()
-		tr := &awsretry.Transport{Base: respond(200, 0), Shared: shared, MaxPartitions: 1}
-		send(t, tr)
-		time.Sleep(time.Second)
-		req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://another.test/", nil)
-		resp, err := tr.RoundTrip(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		resp.Body.Close()
-		synctest.Wait()
-		if !left.Load() {
-			t.Error("the member has not left")
+		retries, renewals := o.base.attempts.Load()-requests, o.evals.Load()
+		if retries > (capacity+50*renewals)/cost || most.Load() > 50 || renewals == 0 {
+			o.Errorf("%d retries in %d renewals, which asked for at most %d tokens", retries, renewals, most.Load())
 		}
 	})
 }

@@ -10,7 +10,7 @@ import (
 )
 
 func TestValidate(t *testing.T) {
-	client := clientFunc(func(context.Context, []string) ([]string, error) { return reply(nil), nil })
+	client := clientFunc(func(context.Context, string, []string) ([]string, error) { return reply(nil), nil })
 	for name, test := range map[string]struct {
 		client fleet.Client
 		config fleet.Config
@@ -29,9 +29,12 @@ func TestValidate(t *testing.T) {
 		"end of a tag":   {client, fleet.Config{Prefix: "}"}, "Config.Prefix is"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := fleet.New(test.client, test.config).Validate()
+			shared, err := fleet.New(test.client, test.config)
 			if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
-				t.Errorf("Validate returned %v, want %q", err, test.want)
+				t.Errorf("New returned %v, want %q", err, test.want)
+			}
+			if (shared == nil) != (err != nil) || (shared.Validate() == nil) != (err == nil) {
+				t.Errorf("New returned %v with the error %v; Validate returned %v", shared, err, shared.Validate())
 			}
 		})
 	}

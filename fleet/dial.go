@@ -19,15 +19,15 @@ type Connection struct {
 	closed  bool
 }
 
-// A connecting is one try to connect.
+// A connecting is one attempt to connect.
 type connecting struct {
-	done   chan struct{} // closed at the end; the fields below are written before
+	done   chan struct{} // closed when the fields below are set
 	client valkey.Client
 	script *valkeyClient
 	err    error
 }
 
-// The defaults of Dial. A renewal does not wait longer than a lease anyway.
+// The defaults of Dial. A renewal waits at most for a lease.
 const (
 	dialTimeout  = time.Second
 	writeTimeout = 2 * time.Second
@@ -36,19 +36,19 @@ const (
 var errClosed = errors.New("fleet: the connection is closed")
 
 // Dial returns a Client for a single server, servers that Sentinel watches or a
-// cluster, as valkey.NewClient does. The store need not be there: Dial connects
-// in the background when the Client is first used, and tries again when it is
-// used after a failure.
+// cluster, as valkey.NewClient does. It does not connect: the Client connects in
+// the background when it is first used, and again when it is used after a
+// failure, which Config.OnError reports.
 //
-// A user of the store needs the commands eval, evalsha, time, hmget, hset
-// and pexpire, and the keys that begin with Config.Prefix; with Sentinel also
-// role, and in a cluster cluster|slots and cluster|shards. A user of the sentinels
-// needs sentinel|sentinels, sentinel|get-master-addr-by-name and, to hear of a
-// failover at once, subscribe. For TLS, set option.TLSConfig.
+// The store's user needs the commands eval, evalsha, time, hmget, hset and
+// pexpire, and access to the keys that begin with Config.Prefix. With Sentinel it
+// also needs role, and in a cluster cluster|slots and cluster|shards. The
+// sentinels' user needs sentinel|sentinels, sentinel|get-master-addr-by-name and,
+// to learn of a failover at once, subscribe. For TLS, set option.TLSConfig.
 //
-// Dial replaces some defaults of option: Dialer.Timeout is a second,
-// ConnWriteTimeout two, there is one connection to a server, no command is sent
-// twice and nothing is cached.
+// Some defaults differ from those of valkey.NewClient: Dialer.Timeout is 1 s,
+// ConnWriteTimeout is 2 s, and each server gets one connection. Retries and
+// client-side caching are disabled.
 func Dial(option valkey.ClientOption) *Connection {
 	option.Dialer.Timeout = cmp.Or(option.Dialer.Timeout, dialTimeout)
 	option.ConnWriteTimeout = cmp.Or(option.ConnWriteTimeout, writeTimeout)
@@ -74,7 +74,7 @@ func (c *Connection) Eval(ctx context.Context, script string, keys, args []strin
 	return try.script.Eval(ctx, script, keys, args)
 }
 
-// connect returns the last try to connect, or a new one if that failed.
+// connect returns the last attempt to connect, or a new one if that failed.
 func (c *Connection) connect() (*connecting, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -108,7 +108,7 @@ func (t *connecting) run(option valkey.ClientOption) {
 	t.script = &valkeyClient{client: t.client}
 }
 
-// Close closes the connections. Close the Fleet before.
+// Close closes the connections. Close the Fleet first.
 func (c *Connection) Close() error {
 	c.mu.Lock()
 	closed, last := c.closed, c.current
@@ -117,7 +117,7 @@ func (c *Connection) Close() error {
 	if closed || last == nil {
 		return nil
 	}
-	go func() { // it may not have ended yet
+	go func() { // connecting may take longer
 		<-last.done
 		if last.err == nil {
 			last.client.Close()

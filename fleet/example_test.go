@@ -2,6 +2,7 @@ package fleet_test
 
 import (
 	"crypto/tls"
+	"log"
 	"net/http"
 	"os"
 
@@ -14,7 +15,10 @@ import (
 func Example() {
 	client := fleet.Dial(valkey.ClientOption{InitAddress: []string{"127.0.0.1:6379"}})
 	defer client.Close()
-	shared := fleet.New(client, fleet.Config{})
+	shared, err := fleet.New(client, fleet.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
 	defer shared.Close()
 	transport := &awsretry.Transport{Mode: awsretry.Adaptive, Shared: shared}
 

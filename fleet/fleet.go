@@ -4,17 +4,21 @@
 //
 //	connection := fleet.Dial(valkey.ClientOption{InitAddress: []string{"127.0.0.1:6379"}, ForceSingleClient: true})
 //	defer connection.Close()
-//	shared := fleet.New(connection, fleet.Config{})
+//	shared, err := fleet.New(connection, fleet.Config{})
+//	if err != nil {
+//		return err
+//	}
 //	defer shared.Close()
 //	transport := &awsretry.Transport{Mode: awsretry.Adaptive, Shared: shared}
 //
 // No request waits for the store. Each process has a lease for each partition:
 // retry tokens, and a part of the rate of all processes. It renews the lease in
-// the background. If the store is gone, a process goes on alone, at its part of
-// the last rate.
+// the background. If the store is gone, a process continues alone, at its part
+// of the last rate.
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -24,7 +28,6 @@ import (
 	"time"
 
 	"example.com/awsretry"
-	"example.com/awsretry/internal/renewal"
 	"example.com/awsretry/internal/sharing"
 )
 
@@ -37,102 +40,97 @@ const (
 	longestLease = time.Minute
 
 	longestExpiry = 7 * 24 * time.Hour
-	mostCapacity  = 1_000_000_000 // of the retry token bucket
+	mostCapacity  = 1_000_000_000 // retry tokens
 
-	closeTime = time.Second // that Close may take
+	closeTimeout = time.Second // a longer Close returns an error
 )
 
-// A Client runs a script in a store. It must be safe for concurrent use.
+// A Client runs scripts in a store. It must be safe for concurrent use.
 type Client interface {
 	// Eval runs a Lua script, as the commands EVAL and EVALSHA do, and returns
-	// the strings of the array that it returns. It must return when ctx ends: the
-	// process does not renew its lease before it has.
+	// the strings of the array that the script returns. It must return when ctx
+	// ends: until then the process does not renew its lease.
 	Eval(ctx context.Context, script string, keys, args []string) ([]string, error)
 }
 
 // A Config configures a [Fleet]. The zero value is ready to use.
 type Config struct {
-	// Prefix is what the keys begin with: PREFIX:{PARTITION}. Processes share
-	// what they have under one prefix. It must not contain { or }. "" means
+	// Prefix is the beginning of the keys, PREFIX:{PARTITION}. Processes with the
+	// same prefix share their partitions. It must not contain { or }. "" means
 	// "awsretry".
 	Prefix string
 
-	// Lease is how long a process may use its part of the rate without
-	// renewing it, which it does about twice as often. It must be from 50 ms to
-	// a minute. 0 means 400 ms. It must be above twice the time that the store
-	// takes to reply: otherwise the process is alone between two leases.
+	// Lease is how long a process may use its part of the rate without renewing
+	// it. It renews it about twice as often. Lease must be from 50 ms to a
+	// minute, and more than twice the time that the store takes to reply:
+	// otherwise the process is alone between two leases. 0 means 400 ms.
 	//
 	// Lease, the capacity of the retry token bucket and RateLimit.Pacing must be
-	// the same for all processes that share a partition. One that differs gets
-	// an error and works alone, until a minute (or 20 leases, if that is longer)
-	// after the last renewal of the others.
+	// the same for all processes that share a partition. A process that differs
+	// gets an error and works alone, until a minute (or 20 leases, if that is
+	// longer) after the last renewal of the others.
 	Lease time.Duration
 
-	// Expiry is when the store drops a partition that no process uses. It must
-	// be above Lease and a second, and at most seven days. 0 means an hour.
+	// Expiry is how long the store keeps a partition that no process uses. It
+	// must be longer than Lease and than a second, and at most seven days. 0
+	// means an hour, or 10 leases if that is longer.
 	Expiry time.Duration
 
-	// OnError is called when a renewal fails and the one before did not. Nil
-	// drops the error; Transport.State shows that there is no lease. It is
-	// called concurrently, by each partition, and the partition's lease is not
+	// OnError is called when a renewal fails after one that succeeded. Nil drops
+	// the error; Transport.State shows that there is no lease. It is called
+	// concurrently for different partitions, and the partition's lease is not
 	// renewed before it returns. A panic in it is recovered.
 	OnError func(partition string, err error)
 }
 
-// A Fleet is an awsretry.Shared on a store. Close ends it. If several Transports
-// have one Fleet, each of them has a lease of its own and counts as a member.
+// A Fleet is an awsretry.Shared that keeps the buckets in a store. If several
+// Transports use one Fleet, each of them has a lease of its own and counts as a
+// member. Close the Fleet when it is no longer used.
 type Fleet struct {
 	client   Client
 	config   Config
-	schedule renewal.Schedule
+	schedule schedule
 	id       string
 
 	ctx    context.Context
 	cancel context.CancelFunc
-	err    error // of an invalid configuration
 
-	mu      sync.Mutex // guards closed, joined, and the Add of members
+	mu      sync.Mutex // guards closed and joined, and starting members
 	closed  bool
-	joined  int // how many members there have been
+	joined  int // number of members so far
 	members sync.WaitGroup
 }
 
 // New returns a Fleet. It does not connect: without a store the processes work
-// alone until there is one. An invalid configuration is the error of
-// [Fleet.Validate], and so of Transport.Validate and RoundTrip.
-func New(client Client, c Config) *Fleet {
-	f := &Fleet{client: client, config: c, schedule: renewal.Of(client), id: rand.Text()}
-	f.err = f.validate()
-	if f.config.Prefix == "" {
-		f.config.Prefix = defaultPrefix
+// alone until there is one. It returns an error if the configuration is not
+// valid, which names each such field, its value and what is allowed.
+func New(client Client, c Config) (*Fleet, error) {
+	if client == nil {
+		return nil, errors.New("fleet: the client is nil; it must be a Client, such as that of Valkey")
 	}
-	if f.config.Lease == 0 {
-		f.config.Lease = defaultLease
+	if err := c.validate(); err != nil {
+		return nil, err
 	}
-	if f.config.Expiry == 0 {
-		f.config.Expiry = max(defaultExpiry, 10*f.config.Lease)
-	}
+	c.Prefix = cmp.Or(c.Prefix, defaultPrefix)
+	c.Lease = cmp.Or(c.Lease, defaultLease)
+	c.Expiry = cmp.Or(c.Expiry, max(defaultExpiry, 10*c.Lease))
+	f := &Fleet{client: client, config: c, schedule: scheduleOf(client), id: rand.Text()}
 	f.ctx, f.cancel = context.WithCancel(context.Background())
-	return f
+	return f, nil
 }
 
 var _ awsretry.Shared = (*Fleet)(nil)
 
-// Validate returns an error if the configuration is not valid. It names each
-// such field, its value and what is allowed.
+// Validate returns an error if f is not from [New].
 func (f *Fleet) Validate() error {
-	if f.cancel == nil {
-		return errors.New("fleet: the Fleet is a zero one; New must make it")
+	if f == nil || f.cancel == nil {
+		return errors.New("fleet: the Fleet is nil or a zero one; New must make it")
 	}
-	return f.err
+	return nil
 }
 
-func (f *Fleet) validate() error {
+func (c Config) validate() error {
 	var faults []error
-	c := f.config
-	if f.client == nil {
-		faults = append(faults, errors.New("fleet: the client is nil; it must be a Client, such as that of Valkey"))
-	}
 	if c.Lease != 0 && (c.Lease < leastLease || c.Lease > longestLease) {
 		faults = append(faults, fmt.Errorf("fleet: Config.Lease is %v; it must be from %v to %v, or 0 for %v",
 			c.Lease, leastLease, longestLease, defaultLease))
@@ -167,8 +165,7 @@ func (f *Fleet) Join(share sharing.Share) {
 	f.members.Go(m.run)
 }
 
-// report calls OnError. Its panic must not end the process, which has no part in
-// a renewal.
+// report calls OnError, and recovers its panic: it must not end the process.
 func (f *Fleet) report(partition string, err error) {
 	if f.config.OnError == nil {
 		return
@@ -177,15 +174,15 @@ func (f *Fleet) report(partition string, err error) {
 	f.config.OnError(partition, shown(err))
 }
 
-// Close gives the leases back, as far as the store answers within half a second.
-// The Transports go on alone, with the retry tokens of one retry for each
-// partition. Close returns an error after a second if Eval,
-// whose context has ended, or OnError does not return.
+// Close returns the leases if the store replies within half a second. The
+// Transports continue alone, with the retry tokens of one retry for each
+// partition. Close returns an error after a second if a call of Eval, whose
+// context has ended, or of OnError has not returned.
 func (f *Fleet) Close() error {
 	f.mu.Lock()
 	f.closed = true
 	f.mu.Unlock()
-	if f.cancel == nil {
+	if f.cancel == nil { // a zero Fleet
 		return nil
 	}
 	f.cancel()
@@ -197,7 +194,7 @@ func (f *Fleet) Close() error {
 	select {
 	case <-ended:
 		return nil
-	case <-time.After(closeTime):
-		return fmt.Errorf("fleet: a call of Eval or Config.OnError has not returned %v after Close", closeTime)
+	case <-time.After(closeTimeout):
+		return fmt.Errorf("fleet: a call of Eval or Config.OnError has not returned %v after Close", closeTimeout)
 	}
 }

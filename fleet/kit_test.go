@@ -1,22 +1,205 @@
-package fleet
+package fleet_test
 
-import "context"
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
 
-// Renewal returns a function that renews the lease of one process in one
-// partition. The process sends a little.
-func Renewal(f *Fleet, partition, process string) func(context.Context) error {
-	key := f.config.Prefix + ":{" + partition + "}"
-	r := request{
-		id: process, lease: f.config.Lease, capacity: 500, seedTokens: 500, sums: sums{accepted: 2, trips: 20, tripsOf: 2},
-		rate: -1, wanted: 3, held: 10, expiry: f.config.Expiry,
-		settings: "Lease 400ms and 500 retry tokens", pacing: "scaled",
+	"example.com/awsretry"
+	"example.com/awsretry/fleet"
+	"github.com/valkey-io/valkey-go"
+)
+
+const (
+	host  = "service.test" // and the partition of most requests
+	key   = "awsretry:{" + host + "}"
+	delay = 10 * time.Millisecond // of a response
+)
+
+// The places of the script's values.
+const (
+	replyWindow  = 2
+	replyRate    = 3
+	replyShare   = 4
+	replyMembers = 5
+	replyLeader  = 6
+	replyTokens  = 8
+	replyLeft    = 9
+	replyGate    = 10
+	replySum     = 11
+	replyPart    = 17
+
+	argID       = 0
+	argSeedRate = 3
+	argAccepted = 5
+	argRate     = 11
+	argWanted   = 13
+	argWindow   = 14
+	argShare    = 15
+	argAsked    = 17
+	argLeaving  = 19
+	argGate     = 20
+	argPart     = 25
+	argEpoch    = 28
+)
+
+// reply returns what the script returns, where nothing is limited, with some
+// values changed.
+func reply(values map[int]string) []string {
+	r := strings.Fields("epoch 0 1 0 0 1 0 0 0 100 0 0 0 0 0 0 0 1 0 2 1")
+	for i, value := range values {
+		r[i] = value
 	}
-	return func(ctx context.Context) error {
-		got, err := f.renew(ctx, key, &r)
-		r.last, r.cutSeen = got, got.cut
-		if r.rate = -1; got.leader {
-			r.rate = 100
+	return r
+}
+
+// renewal returns the arguments of a renewal by a process that wants many send
+// tokens, with some changed.
+func renewal(values map[int]string) []string {
+	a := strings.Fields(
+		"id 400 500 100 490 0 0 0 0 0 0 -1 0 1000 0 0 0 0 10 0 0 60000 0 settings scaled 0 0 0 EPOCH 0 0",
+	)
+	a[argEpoch] = ""
+	for i, value := range values {
+		a[i] = value
+	}
+	return a
+}
+
+// A clientFunc is a Client whose script is Go.
+type clientFunc func(ctx context.Context, key string, args []string) ([]string, error)
+
+func (f clientFunc) Eval(ctx context.Context, _ string, keys, args []string) ([]string, error) {
+	return f(ctx, keys[0], args)
+}
+
+// A link is one process's way to a store. It fails as its mode says.
+type link struct {
+	fleet.Client
+	mode  atomic.Int64
+	evals atomic.Int64
+}
+
+const (
+	works      = iota
+	refuses    // nothing arrives
+	loses      // no reply arrives
+	losesEvery // every second reply does not arrive
+)
+
+func (l *link) Eval(ctx context.Context, script string, keys, args []string) ([]string, error) {
+	mode := l.mode.Load()
+	if mode == refuses {
+		return nil, errors.New("refused")
+	}
+	reply, err := l.Client.Eval(ctx, script, keys, args)
+	if mode == loses || mode == losesEvery && l.evals.Add(1)%2 == 0 {
+		return nil, errors.New("the reply is lost")
+	}
+	return reply, err
+}
+
+// dial returns a Client of the store at addr.
+func dial(t testing.TB, addr string) *fleet.Connection {
+	c := fleet.Dial(valkey.ClientOption{InitAddress: []string{addr}, ForceSingleClient: true})
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
+
+// A responder is a Base whose responses have a status, which can be changed, and
+// come after a delay.
+type responder struct {
+	status   atomic.Int64
+	delay    time.Duration
+	attempts atomic.Int64
+}
+
+func respond(status int, delay time.Duration) *responder {
+	r := &responder{delay: delay}
+	r.status.Store(int64(status))
+	return r
+}
+
+func (r *responder) RoundTrip(req *http.Request) (*http.Response, error) {
+	r.attempts.Add(1)
+	time.Sleep(r.delay)
+	return &http.Response{
+		StatusCode: int(r.status.Load()), Header: make(http.Header), Body: io.NopCloser(strings.NewReader("")), Request: req,
+	}, nil
+}
+
+// send makes one request, to a host if it is given, and returns how long it
+// took.
+func send(t testing.TB, tr *awsretry.Transport, hosts ...string) time.Duration {
+	t.Helper()
+	start := time.Now()
+	if err := call(t.Context(), tr, append(hosts, host)[0]); err != nil {
+		t.Fatal(err)
+	}
+	return time.Since(start)
+}
+
+func call(ctx context.Context, tr *awsretry.Transport, host string) error {
+	req, _ := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+host+"/", nil)
+	resp, err := tr.RoundTrip(req)
+	if err == nil {
+		resp.Body.Close()
+	}
+	return err
+}
+
+func stateOf(tr *awsretry.Transport) awsretry.State {
+	s, _ := tr.State(host)
+	return s
+}
+
+// atOnce is a Backoff that hardly waits.
+var atOnce = awsretry.Decorrelated{Initial: time.Millisecond, Max: time.Millisecond}
+
+// faultLog collects the errors that OnError is called with.
+type faultLog struct {
+	mu     sync.Mutex
+	faults []string
+}
+
+func (l *faultLog) add(_ string, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.faults = append(l.faults, err.Error())
+}
+
+func (l *faultLog) all() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return append([]string(nil), l.faults...)
+}
+
+// eventually fails the test if the condition does not hold within a minute.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !holds(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("not within a minute: " + what)
 		}
-		return err
 	}
+}
+
+// newFleet returns a Fleet with a valid configuration.
+func newFleet(t testing.TB, client fleet.Client, c fleet.Config) *fleet.Fleet {
+	t.Helper()
+	f, err := fleet.New(client, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
 }

@@ -7,24 +7,24 @@ import (
 	"example.com/awsretry/internal/pacing"
 )
 
-// A leader finds the rate of a fleet from the outcomes of all its processes, by
-// the law that a single process would use.
+// A leader finds the rate of a fleet from the outcomes of all processes, with the
+// pacing law that a single process would use.
 type leader struct {
 	law    pacing.Adopter
 	lease  time.Duration
-	oneCut bool          // give the law at most one throttled outcome in a step
-	fed    sums          // the totals that the law has
+	oneCut bool          // feed the law at most one throttled outcome in a step
+	fed    sums          // the totals that the law has been fed
 	now    time.Duration // on the law's clock, which is the store's
-	rate   float64       // 0 where nothing was throttled yet
-	least  float64       // the rate is not lower
+	rate   float64       // 0 until something is throttled
+	least  float64       // the lowest rate
 
-	cutAt     time.Duration // when the rate was cut last
+	cutAt     time.Duration // when the rate was last cut
 	beginning bool          // cutAt is when the first rate was guessed
-	accepted  float64       // since then
-	throttled float64       // since then
+	accepted  float64       // since cutAt
+	throttled float64       // since cutAt
 }
 
-// newLeader returns a leader that goes on where another one left off.
+// newLeader returns a leader that continues where another one stopped.
 func newLeader(law pacing.Adopter, lease time.Duration, got reply) *leader {
 	l := &leader{law: law, lease: lease, fed: got.totals, now: got.now, rate: got.rate, cutAt: got.cut}
 	_, l.oneCut = law.(*pacing.Cubic)
@@ -36,8 +36,8 @@ func newLeader(law pacing.Adopter, lease time.Duration, got reply) *leader {
 	return l
 }
 
-// step gives the outcomes since the last step to the law. It returns the rate,
-// which is negative where there is none, and whether it was cut.
+// step passes the outcomes since the last step to the law. It returns the rate,
+// or a negative one if there is none, and whether it was cut.
 func (l *leader) step(got reply) (rate float64, cut bool) {
 	limited := l.rate > 0
 	rate, cut = l.find(got)
@@ -48,7 +48,7 @@ func (l *leader) step(got reply) (rate float64, cut bool) {
 	return l.rate, cut
 }
 
-// find is step without a lowest rate.
+// find is step without the lowest rate.
 func (l *leader) find(got reply) (rate float64, cut bool) {
 	before := l.now
 	l.now = max(l.now, got.now)
@@ -63,11 +63,11 @@ func (l *leader) find(got reply) (rate float64, cut bool) {
 	if news.tripsOf > 0 {
 		trip = time.Duration(min(news.trips/news.tripsOf, longestTrip.Seconds()*1000) * float64(time.Millisecond))
 	}
-	heard := l.now >= l.cutAt+l.lease+l.lease/8+trip // by all processes, of the last cut
+	heard := l.now >= l.cutAt+l.lease+l.lease/8+trip // all processes know of the last cut
 	switch {
 	case l.beginning && !l.begin():
 		return l.rate, false
-	case !heard: // some processes sent these at their old rate
+	case !heard: // some of these were sent at the old rate
 		news.acceptedBefore += news.accepted
 		news.throttledBefore += news.throttled
 		news.accepted, news.throttled = 0, 0
@@ -88,15 +88,16 @@ func (l *leader) find(got reply) (rate float64, cut bool) {
 
 func (l *leader) cutNow() { l.cutAt, l.accepted, l.throttled = l.now, 0, 0 }
 
-// farTooHigh reports whether so much was throttled since the last cut, a short
-// time ago, that the service accepts much less than the rate. A single process
-// would have cut its rate again and again in this time.
+// farTooHigh reports whether so much was throttled shortly after the last cut
+// that the service accepts far less than the rate. A single process would have
+// cut its rate several times by then.
 func (l *leader) farTooHigh() bool {
 	return l.now-l.cutAt < 4*l.lease && l.throttled > 0.3*(l.accepted+l.throttled)
 }
 
-// guess returns a rate when something is throttled for the first time: what was
-// accepted since the last step. Others have not said yet what they sent.
+// guess returns a rate when something is throttled for the first time: that of
+// the requests that were accepted since the last step. Other processes may not
+// have reported theirs.
 func (l *leader) guess(news sums) (rate float64, cut bool) {
 	if news.throttled+news.throttledBefore == 0 {
 		return -1, false
@@ -107,8 +108,8 @@ func (l *leader) guess(news sums) (rate float64, cut bool) {
 	return l.rate, true
 }
 
-// begin begins at what the service accepted while the processes heard of the
-// guess. It reports false before they all have.
+// begin begins at the rate that the service accepted until all processes knew of
+// the guess. It reports false before that.
 func (l *leader) begin() bool {
 	since := l.now - l.cutAt
 	if since < l.lease {
@@ -120,15 +121,15 @@ func (l *leader) begin() bool {
 	return true
 }
 
-// feed gives outcomes to the law, evenly over the time since before, as they
-// came, so that the law measures a steady rate.
+// feed passes outcomes to the law, spread evenly over the time since before, so
+// that the law measures a steady rate.
 func (l *leader) feed(news sums, before, trip time.Duration) {
-	if l.oneCut { // the law would cut for each of them
+	if l.oneCut { // otherwise each of them would be a cut
 		news.accepted += news.throttledBefore + max(news.throttled-1, 0)
 		news.throttled, news.throttledBefore = min(news.throttled, 1), 0
 	}
 	const beforeCut = 0         // a time of sending before the last cut
-	sent := max(before-trip, 1) // so that what this step has cuts once
+	sent := max(before-trip, 1) // so that one step makes one cut
 	kinds := [...]struct {
 		n, given  float64
 		throttled bool
@@ -153,15 +154,15 @@ func (l *leader) feed(news sums, before, trip time.Duration) {
 	}
 }
 
-// longestTrip is what a leader waits for the outcomes of requests that were sent
-// before a cut.
+// longestTrip is how long a leader waits for the outcomes of requests that were
+// sent before a cut.
 const longestTrip = time.Minute
 
-// What a step gives to the law at most.
+// mostFed is how many outcomes a step passes to the law.
 const mostFed = 100_000
 
-// check returns an error if a reply has so many outcomes since the last step, a
-// time ago, that the store does not keep to the script.
+// check returns an error if a reply has more outcomes since the last step than
+// the time that has passed allows: the store does not run the script.
 func (l *leader) check(got reply, passed time.Duration) error {
 	const mostPerSecond = 1e6
 	news := got.totals.since(l.fed)

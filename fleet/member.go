@@ -11,37 +11,37 @@ import (
 	"example.com/awsretry/internal/sharing"
 )
 
-// A member is one Transport of this process in one partition. All but the share
-// belongs to the goroutine that runs it.
+// A member is one Transport of this process in one partition. Only the share may
+// be used outside of the goroutine that runs it.
 type member struct {
 	fleet *Fleet
 	share sharing.Share
 	key   string
-	id    string // differs from those of all other members, also of the same Fleet
+	id    string // unique, also among the members of one Fleet
 
-	settings, pacing string // these must be the same for all processes; pacing is "" except in adaptive mode
+	settings, pacing string // must be the same in all processes; pacing is "" except in adaptive mode
 
-	capacity, float int  // of the retry tokens; float is what the process keeps for its next retries
+	capacity, float int  // of retry tokens; float is what the process keeps for its next retries
 	quota           bool // there are retry tokens
-	paid            bool // the fleet paid for those that this process has
+	paid            bool // the tokens of this process are those of the fleet
 	had             int  // after the last renewal
 	counted         counted
 	adaptive        bool
 
-	unsent   sums // outcomes of renewals that failed
+	unsent   sums // outcomes that the store may not have
 	epoch    string
 	last     reply
-	joined   bool // last is of a renewal
+	joined   bool // a renewal has succeeded
 	failing  bool // the last renewal failed
 	cutAt    time.Time
 	cutSeen  time.Duration // last.cut at cutAt
-	gateEnd  time.Time     // of the Retry-After of the last reply
+	gateEnd  time.Time     // of the last reply's Retry-After
 	leader   *leader       // nil while another process leads
-	ledAt    time.Time     // when it had a reply last
-	proposed float64       // the leader's rate for the next renewal; negative for none
+	ledAt    time.Time     // when the leader last got a reply
+	proposed float64       // the leader's rate for the next renewal; negative means none
 	cut      bool          // proposed is a cut
 	sent     float64       // requests in half a lease, with those that were refused; smoothed
-	quiet    int           // renewals in turn for which there was no need
+	quiet    int           // renewals in a row that were not needed
 }
 
 func newMember(f *Fleet, share sharing.Share, id string) *member {
@@ -73,18 +73,18 @@ func pacingOf(law pacing.Adopter) string {
 // run renews the lease until the fleet or the partition ends.
 func (m *member) run() {
 	period, schedule := m.fleet.config.Lease/2, m.fleet.schedule
-	timer := time.NewTimer(schedule.In(0))
+	timer := time.NewTimer(schedule.RenewIn(0))
 	defer timer.Stop()
 	var earliest time.Time // of the next renewal
 	for {
 		select {
 		case <-m.fleet.ctx.Done():
-			m.leave(m.float) // the Transport goes on alone
+			m.leave(m.float) // the Transport continues alone
 			return
 		case <-timer.C:
 		case <-m.share.Wake():
 			if !m.share.Dropped() {
-				timer.Reset(schedule.In(max(time.Until(earliest), 0)))
+				timer.Reset(schedule.RenewIn(max(time.Until(earliest), 0)))
 				continue
 			}
 		}
@@ -92,52 +92,52 @@ func (m *member) run() {
 			m.leave(0)
 			return
 		}
-		schedule.Begin()
+		schedule.BeginRenewal()
 		began, soonest := time.Now(), period/2
 		m.renew()
-		if m.proposed >= 0 && m.cut { // others should not wait for it
+		if m.proposed >= 0 && m.cut { // tell the others at once
 			m.renew()
 			soonest = period
 		}
-		pause := max(period-time.Since(began), period/20) // the lease began then
+		pause := max(period-time.Since(began), period/20) // the lease starts at began
 		switch {
 		case m.idle():
 			pause = m.idlePause()
 		case m.failing:
 			pause = 2 * period
 		}
-		if m.failing { // and no earlier: a store that fails is left alone
+		if m.failing { // not even early: spare a failing store
 			soonest = 2 * period
 		}
 		earliest = time.Now().Add(min(pause, soonest))
-		timer.Reset(schedule.In(pause))
+		timer.Reset(schedule.RenewIn(pause))
 	}
 }
 
-// idle reports whether the process has had no need of a lease for a while. Then
-// it renews seldom, until the share wakes it.
+// idle reports whether the process has not needed a lease for a while. Then it
+// seldom renews it, until the share wakes it.
 func (m *member) idle() bool { return m.quiet >= 10 }
 
-// idlePause returns the time between the renewals of an idle process. The
-// store's clock does not follow a longer one.
+// idlePause returns the time between the renewals of an idle process. It is below
+// ten leases, the longest step of the script's clock.
 func (m *member) idlePause() time.Duration {
 	return min(m.fleet.config.Lease*19/2, m.fleet.config.Expiry/2)
 }
 
-// used reports whether the process used something since the last renewal, or
-// needs something.
+// used reports whether the process has used anything since the last renewal, or
+// needs anything.
 func (m *member) used(usage sharing.Usage, r *request) bool {
 	return r.sums != sums{} || usage.Waiting > 0 || usage.NotSent > 0 || usage.Refused > 0 || usage.RetryAfter > 0 ||
 		r.returned > 0 || m.quota && usage.Tokens != m.had
 }
 
-// changed reports whether a renewal brought something, or something to those that
-// the process leads.
+// changed reports whether a renewal changed the lease, or the outcomes that the
+// leader counts.
 func (m *member) changed(got reply) bool {
 	return got.tokens > 0 || got.gate > 0 || got.epoch != m.epoch || m.leader != nil && got.totals != m.last.totals
 }
 
-// renew renews the lease, and gives the share what was granted.
+// renew renews the lease, and passes the grant to the share.
 func (m *member) renew() {
 	usage := m.share.Usage()
 	r := m.request(usage)
@@ -170,26 +170,26 @@ func (m *member) renew() {
 	if m.paid || r.joining {
 		m.counted = counted{r.held + got.tokens, got.heldWindow}
 	}
-	if r.joining { // what it had while it was alone is not the fleet's
+	if r.joining { // drop the tokens from when it was alone
 		m.share.TakeTokens(math.MaxInt32)
 		m.paid, m.had = true, 0
 	}
 	m.had += got.tokens
 	m.last, m.joined = got, true
 	m.share.AddTokens(got.tokens)
-	var due time.Time // of a send token, by the level that the process should have had when the script ran
+	var due time.Time // of the next send token, from the level when the script ran
 	if got.level < 1 && got.share > 0 {
 		replied := time.Now()
 		due = asked.Add(replied.Sub(asked)/2 + time.Duration((1-got.level)/got.share*float64(time.Second)))
 	}
 	until := asked.Add(m.fleet.config.Lease)
 	if m.idle() && !m.adaptive {
-		until = until.Add(m.idlePause()) // there is no rate to give back
+		until = until.Add(m.idlePause()) // without a rate, nobody waits for the lease
 	}
 	m.share.Grant(sharing.Grant{
 		Until: until, Limited: got.rate > 0,
 		Rate: got.share, Burst: m.fleet.config.Lease / 40, Due: due,
-		FirstToken: m.fleet.schedule.Token(), Cut: m.cutAt, RetryAfter: got.gate, FleetRate: got.rate, Members: got.members,
+		FirstToken: m.fleet.schedule.FirstToken(), Cut: m.cutAt, RetryAfter: got.gate, FleetRate: got.rate, Members: got.members,
 		FleetTokens: got.left,
 	})
 	if end := time.Now().Add(got.gate); end.After(m.gateEnd) { // replies are in whole milliseconds
@@ -198,7 +198,7 @@ func (m *member) renew() {
 	m.lead(got)
 }
 
-// request returns the next renewal.
+// request returns the request of the next renewal.
 func (m *member) request(usage sharing.Usage) request {
 	m.unsent.add(sums{
 		accepted: float64(usage.Accepted), throttled: float64(usage.Throttled),
@@ -219,7 +219,7 @@ func (m *member) request(usage sharing.Usage) request {
 		expiry: m.fleet.config.Expiry, cutSeen: m.cutSeen,
 		settings: m.settings, pacing: m.pacing, epoch: m.epoch, counted: m.counted,
 	}
-	if usage.RetryAfter > time.Until(m.gateEnd) { // that of a reply would come back later than it was
+	if usage.RetryAfter > time.Until(m.gateEnd) { // do not send back what came from a reply
 		r.gate = usage.RetryAfter
 	}
 	if m.joined {
@@ -232,15 +232,15 @@ func (m *member) request(usage sharing.Usage) request {
 }
 
 // wanted returns how many send tokens the process needs until the next renewal:
-// those for what it usually sends, with a reserve, or for one request if that is
-// more, and for those in line or refused.
+// for the requests that it usually sends, with a reserve, but at least one, and
+// for the requests in line or refused.
 func (m *member) wanted(usage sharing.Usage) float64 {
 	const reserve = 1.25
 	return max(max(reserve*m.sent, 1)+float64(usage.Waiting+usage.NotSent)-usage.SendTokens, 0)
 }
 
-// unused returns how many send tokens of the last grant were lost because there
-// was no request for them.
+// unused returns how many send tokens of the last grant were lost because no
+// request needed them.
 func (m *member) unused(usage sharing.Usage) float64 {
 	if !m.joined || m.failing || m.last.rate == 0 {
 		return 0
@@ -248,13 +248,13 @@ func (m *member) unused(usage sharing.Usage) float64 {
 	return min(usage.Unused, m.last.share*m.fleet.config.Lease.Seconds())
 }
 
-// sentMemory is over how many renewals the requests are smoothed. Those in line
-// are added as they are, so that a process does not wait for it to get more.
+// sentMemory is over how many renewals the number of requests is smoothed.
+// Requests in line are not smoothed, so that they get tokens at once.
 const sentMemory = 5
 
-// balance asks for the retry tokens that this process lacks, or returns those
-// that it has too many of. It moves none after a renewal that failed, because the
-// store may have moved them then.
+// balance asks for the retry tokens that this process lacks, or returns the
+// surplus. It moves none after a renewal that failed, because the store may have
+// moved them then.
 func (m *member) balance(r *request, usage sharing.Usage) {
 	if !m.paid {
 		if r.joining = !m.failing; r.joining {
@@ -274,9 +274,9 @@ func (m *member) balance(r *request, usage sharing.Usage) {
 	}
 }
 
-// fail keeps the outcomes of the renewal for the next one, but not longer: then
-// they are out of date, and the store may have them already. Retry tokens that
-// were returned are lost, because the store may have them.
+// fail handles a failed renewal. The outcomes are kept for the next renewal
+// only: later they are out of date, and the store may have them already. Returned
+// retry tokens are lost, because the store may have them.
 func (m *member) fail(err error) {
 	if m.fleet.ctx.Err() != nil {
 		return
@@ -289,12 +289,12 @@ func (m *member) fail(err error) {
 	m.fleet.report(m.share.Partition(), err)
 }
 
-// leave gives the lease back, and the retry tokens above keep.
+// leave returns the lease, and the retry tokens above keep.
 func (m *member) leave(keep int) {
 	if !m.joined || m.failing {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), closeTime/2)
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout/2)
 	defer cancel()
 	usage := m.share.Usage()
 	r := m.request(usage)
@@ -304,10 +304,10 @@ func (m *member) leave(keep int) {
 		r.returned += more
 		r.held -= more
 	}
-	_, _ = m.fleet.renew(ctx, m.key, &r) // the Fleet ends, and nobody waits for an error
+	_, _ = m.fleet.renew(ctx, m.key, &r) // the Fleet ends: nobody could handle the error
 }
 
-// lead finds the rate of the fleet, if this process leads.
+// lead finds the rate of the fleet if this process leads.
 func (m *member) lead(got reply) {
 	if !m.adaptive || !got.leader {
 		m.leader = nil
@@ -319,7 +319,7 @@ func (m *member) lead(got reply) {
 	}
 	m.ledAt = time.Now()
 	m.proposed, m.cut = m.leader.step(got)
-	if !(m.proposed < mostRate) { // it would not find a better one
+	if !(m.proposed < mostRate) { // start over rather than exceed the bound
 		m.leader, m.proposed, m.cut = nil, -1, false
 	}
 }

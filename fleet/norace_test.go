@@ -2,4 +2,4 @@
 
 package fleet_test
 
-const raceEnabled = false
+const count = 20

@@ -13,30 +13,18 @@ import (
 
 	"example.com/awsretry"
 	"example.com/awsretry/fleet"
+	"example.com/awsretry/fleet/fleettest"
 )
 
-// A Retry-After does not last longer because processes with a slow store report
-// it to each other.
-func TestRetryAfterIsNotProlonged(t *testing.T) {
+// A Retry-After holds back the other processes too, and does not last longer
+// because processes with a slow store report it to each other.
+func TestRetryAfterIsShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var mu sync.Mutex
-		var end time.Time
-		store := clientFunc(func(_ context.Context, args []string) ([]string, error) {
-			time.Sleep(150 * time.Millisecond)
-			mu.Lock()
-			if left, _ := strconv.Atoi(args[argGate]); left > 0 &&
-				time.Now().Add(time.Duration(left)*time.Millisecond).After(end) {
-				end = time.Now().Add(time.Duration(left) * time.Millisecond)
-			}
-			left := max(time.Until(end), 0)
-			mu.Unlock()
-			time.Sleep(150 * time.Millisecond)
-			return reply(map[int]string{replyGate: strconv.FormatInt(left.Milliseconds(), 10)}), nil
-		})
+		store := &fleettest.Store{Latency: 300 * time.Millisecond}
 		var transports [3]*awsretry.Transport
 		var throttled atomic.Bool
 		for i := range transports {
-			shared := fleet.New(store, fleet.Config{})
+			shared := newFleet(t, store, fleet.Config{Lease: time.Second})
 			defer shared.Close()
 			transports[i] = &awsretry.Transport{
 				Base: roundTripper(func(req *http.Request) (*http.Response, error) {
@@ -55,65 +43,175 @@ func TestRetryAfterIsNotProlonged(t *testing.T) {
 		throttled.Store(true)
 		send(t, transports[0])
 		time.Sleep(time.Second) // all have heard of it
+		end := time.Now().Add(2 * time.Second)
 		for i, tr := range transports {
-			if took, most := send(t, tr), 2*time.Second+400*time.Millisecond; took > most ||
-				i == 0 && took < 1900*time.Millisecond {
-				t.Errorf("process %d waits for another %v", i, took)
+			send(t, tr)
+			if late := time.Since(end); late < -100*time.Millisecond || late > 600*time.Millisecond {
+				t.Errorf("process %d sends %v after the Retry-After", i, late)
 			}
 		}
 	})
 }
 
-// The members of partitions that a Transport drops end, also while they renew,
-// and give their retry tokens back.
+// The members of partitions that a Transport drops end at once, also while they
+// renew and however long the lease is, and give their retry tokens back.
 func TestPartitionsAreDropped(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var mu sync.Mutex
-		leaving, last := 0, make(map[string]time.Time)
-		store := keyedFunc(func(key string, args []string) []string {
-			time.Sleep(50 * time.Millisecond)
-			mu.Lock()
-			defer mu.Unlock()
-			if args[argLeaving] == "1" {
-				leaving++
-			}
-			last[key] = time.Now()
-			return reply(nil)
+	for _, lease := range []time.Duration{400 * time.Millisecond, time.Minute} {
+		t.Run(lease.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var left atomic.Int64
+				var renewed sync.Map
+				shared := newFleet(t, clientFunc(func(_ context.Context, key string, args []string) ([]string, error) {
+					time.Sleep(50 * time.Millisecond)
+					if args[argLeaving] == "1" {
+						left.Add(1)
+					}
+					renewed.Store(key, time.Now())
+					return reply(nil), nil
+				}), fleet.Config{Lease: lease})
+				tr := &awsretry.Transport{Base: respond(200, 0), Shared: shared, MaxPartitions: 3}
+				for i := range 100 {
+					send(t, tr, "host"+strconv.Itoa(i)+".test")
+					time.Sleep(100 * time.Millisecond)
+				}
+				if n := left.Load(); n != 97 {
+					t.Errorf("%d members have left, want 97", n)
+				}
+				dropped := time.Now()
+				time.Sleep(10 * lease)
+				runtime.KeepAlive(tr)
+				running := 0
+				renewed.Range(func(_, at any) bool {
+					if at.(time.Time).After(dropped) {
+						running++
+					}
+					return true
+				})
+				shared.Close()
+				if running != 3 || left.Load() != 100 {
+					t.Errorf("%d partitions are renewed, want 3; %d were left at the end", running, left.Load())
+				}
+			})
 		})
-		shared := fleet.New(store, fleet.Config{})
-		tr := &awsretry.Transport{
-			Base: respond(200, 0), Shared: shared, MaxPartitions: 3,
-			Partition: func(req *http.Request) string { return req.URL.Host },
+	}
+}
+
+// The members of a Transport that nobody has any more end.
+func TestTransportIsDropped(t *testing.T) {
+	var left atomic.Bool
+	shared := newFleet(t, clientFunc(func(_ context.Context, _ string, args []string) ([]string, error) {
+		if args[argLeaving] == "1" {
+			left.Store(true)
 		}
-		for i := range 100 {
-			req, _ := http.NewRequestWithContext(t.Context(), "GET", "http://host"+strconv.Itoa(i)+".test/", nil)
-			if resp, err := tr.RoundTrip(req); err == nil {
-				resp.Body.Close()
-			}
-			time.Sleep(20 * time.Millisecond)
-		}
-		time.Sleep(10 * time.Second)
-		runtime.KeepAlive(tr)
-		mu.Lock()
-		running := 0
-		for _, at := range last {
-			if time.Since(at) < 5*time.Second {
-				running++
-			}
-		}
-		if running != 3 || leaving != 97 {
-			t.Errorf("%d partitions are renewed, %d were left; want 3 and 97", running, leaving)
-		}
-		mu.Unlock()
-		shared.Close()
-		if leaving != 100 {
-			t.Errorf("%d partitions were left at the end", leaving)
-		}
+		return reply(nil), nil
+	}), fleet.Config{Lease: 50 * time.Millisecond})
+	defer shared.Close()
+	tr := &awsretry.Transport{Base: respond(200, 0), Shared: shared}
+	send(t, tr)
+	time.Sleep(100 * time.Millisecond)
+	runtime.KeepAlive(tr)
+	eventually(t, "the member leaves", func() bool {
+		runtime.GC()
+		return left.Load()
 	})
 }
 
-type keyedFunc func(key string, args []string) []string
+// Partitions that are not used are renewed once in ten leases, also while the
+// store fails.
+func TestUnusedPartitions(t *testing.T) {
+	const partitions, length = 200, 40 * time.Second
+	for name, failing := range map[string]bool{"the store works": false, "the store fails": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var renewals atomic.Int64
+				var fails atomic.Bool
+				shared := newFleet(t, clientFunc(func(_ context.Context, _ string, args []string) ([]string, error) {
+					renewals.Add(1)
+					if fails.Load() {
+						return nil, context.DeadlineExceeded
+					}
+					return reply(map[int]string{replyTokens: args[argAsked]}), nil
+				}), fleet.Config{})
+				defer shared.Close()
+				tr := &awsretry.Transport{Base: respond(200, 0), Mode: awsretry.Adaptive, Shared: shared}
+				for i := range partitions {
+					send(t, tr, "host"+strconv.Itoa(i)+".test")
+				}
+				time.Sleep(10 * time.Second)
+				fails.Store(failing)
+				time.Sleep(10 * time.Second)
+				before := renewals.Load()
+				time.Sleep(length)
+				runtime.KeepAlive(tr)
+				perSecond := float64(renewals.Load()-before) / length.Seconds()
+				if least, most := partitions/4.5, partitions/3.5; perSecond < least || perSecond > most {
+					t.Errorf("%.1f renewals a second, want %.1f to %.1f", perSecond, least, most)
+				}
+			})
+		})
+	}
+}
 
-func (f keyedFunc) Eval(_ context.Context, _ string, keys, args []string) ([]string, error) {
-	return f(keys[0], args), nil
+// An idle process renews at once when it is used again, and one that leads does
+// not become idle while others send.
+func TestIdleProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, service := &fleettest.Store{Latency: time.Millisecond}, &service{rate: 100, burst: 20}
+		shared := newFleet(t, store, fleet.Config{})
+		defer shared.Close()
+		idle := &awsretry.Transport{Base: service, Mode: awsretry.Adaptive, Shared: shared}
+		rate := func(what string, least, most float64) {
+			t.Helper()
+			before := store.Evals()
+			time.Sleep(20 * time.Second)
+			if n := float64(store.Evals()-before) / 20; n < least || n > most {
+				t.Errorf("%s: %.1f renewals a second, want %.1f to %.1f", what, n, least, most)
+			}
+		}
+		send(t, idle)
+		time.Sleep(5 * time.Second)
+		rate("idle", 0.2, 0.4)
+		for waited := time.Duration(0); stateOf(idle).Leased; waited += 100 * time.Millisecond {
+			if waited > time.Second {
+				t.Fatal("an idle process keeps its lease")
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		send(t, idle)
+		time.Sleep(delay)
+		if !stateOf(idle).Leased {
+			t.Error("after an outcome the process has no lease")
+		}
+		rate("idle again", 0.2, 0.9)
+
+		send(t, idle) // so that it leads
+		time.Sleep(500 * time.Millisecond)
+		busy := startProcess(t, store, service, awsretry.CubicPacing, 1)
+		time.Sleep(5 * time.Second)
+		rate("one leads, another one sends", 9, 12)
+		busy.leave()
+		time.Sleep(5 * time.Second)
+		rate("idle at the end", 0.2, 0.4)
+		runtime.KeepAlive(idle)
+	})
+}
+
+// A process that shares no rate has a lease while it is idle.
+func TestIdleProcessWithoutARate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &fleettest.Store{Latency: time.Millisecond}
+		shared := newFleet(t, store, fleet.Config{})
+		defer shared.Close()
+		tr := &awsretry.Transport{Base: respond(200, 0), Shared: shared}
+		send(t, tr)
+		for range 300 {
+			time.Sleep(100 * time.Millisecond)
+			if !stateOf(tr).Leased {
+				t.Fatal("an idle process has no lease")
+			}
+		}
+		if n := store.Evals(); n > 25 {
+			t.Errorf("an idle process renewed %d times in 30 s", n)
+		}
+	})
 }

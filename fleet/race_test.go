@@ -2,5 +2,5 @@
 
 package fleet_test
 
-// raceEnabled says whether the race detector runs.
-const raceEnabled = true
+// count is how many processes a fleet has. The race detector makes them slow.
+const count = 4

@@ -1,6 +1,8 @@
--- Renews one process's lease of a partition. All of the partition is in one
--- hash. Times are milliseconds of a clock that follows the server's, but never
--- jumps.
+-- Renews one process's lease of a partition, which is one hash. Times are
+-- milliseconds of a clock that follows the server's, but never jumps.
+--
+-- fleettest/law.go does the same in Go, for tests and simulations. Change both:
+-- its tests compare them.
 --
 -- KEYS[1]  the partition
 -- ARGV     see request in script.go; the reply is an array, see reply there
@@ -48,9 +50,8 @@ local function get(name)
   return n
 end
 
--- A process that knows the partition from before the store lost it knows better
--- than the process that made it again.
--- So does one that knows more than a store which went back to an older copy.
+-- The store may have lost the partition, or be back at an older copy. A process
+-- that has newer values corrects it.
 local known = a[29]
 if known ~= '' and (known ~= s.epoch or number(15, 0, 1e15) > get('window')) then
   s.tokens = math.min(get('tokens'), seedTokens)
@@ -64,7 +65,7 @@ for name, limit in pairs({ gate = now + 86400000, cut = now, leaderUntil = now +
   if get(name) > limit then s[name] = limit end -- something else wrote it
 end
 
--- Settings. Those of the processes that are there stay.
+-- Settings. The first ones stay as long as processes use them.
 local settings, pacing = a[24], a[25] -- pacing is '' for a process that cannot lead
 local silence = math.max(60000, 20 * lease) -- after it, they are gone; most outages of a store are shorter
 local function other(name, theirs, ours)
@@ -84,7 +85,7 @@ end
 
 -- Sums.
 local sums = { 'accepted', 'throttled', 'acceptedBefore', 'throttledBefore', 'trips', 'tripsOf' }
-local stale = get('cut') > number(23, 0, 1e15) -- the process has not heard of the last cut
+local stale = get('cut') > number(23, 0, 1e15) -- the process does not know of the last cut
 for i, name in ipairs(sums) do
   if stale and i <= 2 then name = sums[i + 2] end
   s[name] = get(name) + number(5 + i, 0, 1e9)
@@ -105,12 +106,12 @@ elseif pacing ~= '' and (not s.leader or s.leader == '' or s.leader == id or get
   s.leaderUntil = now + lease
 end
 
--- What the processes have is summed over this window and the one before: a
--- process that has renewed in neither is gone, and what it had with it.
+-- What the processes have is summed over this window and the one before. A
+-- process that renewed in neither no longer counts.
 if not s.began or now - get('began') >= lease then
-  -- The places are not 1, 2, 3 and so on, which the sum of their squares shows,
-  -- if a process ended without giving its place up. If they stay so, all get new
-  -- ones.
+  -- If a process ends without giving up its place, the places are not 1, 2, 3
+  -- and so on, which the sum of their squares shows. If that lasts, all get new
+  -- places.
   local placed = get('placed') + get('placedBefore')
   local mixed = get('places') + get('placesBefore') ~= placed * (placed + 1) * (2 * placed + 1) / 6
   s.mixed = mixed and get('mixed') + 1 or 0
@@ -142,8 +143,8 @@ end
 -- The rounds. In each the processes that want more than their fair share send
 -- one request, each at its place, so that all of them together send evenly.
 local most = get('rate') / 1000 -- tokens in a millisecond
--- left is what was not granted, or granted and not used, less what was granted
--- too much while the shares changed: at most the tokens of an eighth of a lease.
+-- left is what was not granted, or granted and not used, minus what was granted
+-- in excess while the shares changed: at most the tokens of an eighth of a lease.
 -- It raises or lowers the rate until it is used up, in about a lease.
 local saved = lease / 8 * most
 local left = tonumber(s.left)
@@ -169,7 +170,7 @@ if not leaving then
   -- share grows only as far as the shares of all do not exceed the rate.
   local asking = total('asking')
   local fair = rate / (asking + 1)
-  local least = rate / (10 * members) -- so that a process which wants nothing may begin
+  local least = rate / (10 * members) -- for a process that wants nothing yet
   local want = math.max(number(14, 0, 1e9) / half, least)
   share = math.max(math.min(want, fair, math.max(had, rate - total('granted')), most), least)
   part = 1
@@ -179,7 +180,7 @@ if not leaving then
   s.granted = get('granted') + share
 end
 
--- The place in the round. One that is given up goes to the next who needs one.
+-- The place in the round. A place that is given up is reused.
 local holes = s.holes or ''
 if part == 1 then
   s.placed = get('placed') + 1
@@ -207,8 +208,8 @@ elseif place > 0 then
 end
 s.holes = holes
 
--- Retry tokens. Those that the processes have are summed over two windows. These
--- are so long that a process which renews seldom is in one of them.
+-- Retry tokens. Those that the processes have are summed over two windows, which
+-- are so long that a process that renews rarely is in one of them.
 local held = number(19, 0, 1e9)
 if now - get('heldBegan') >= 12 * lease or get('heldWindow') == 0 then
   s.heldBefore = now - get('heldBegan') >= 24 * lease and 0 or get('held')

@@ -19,7 +19,10 @@ func FuzzReply(f *testing.F) {
 	f.Add("\n1e15\n1e15\n1e9\n0\n1e6\n1\n9e12\n0\n2147483647\n86400000\n1e308\n0\n0\n0\n0\n0x1p-2\n0\n0\n2\n1")
 	f.Add("epoch\nnan\ninf\n-1\n-0\n1e309\n2\n\n1.5\n1_0\n+1\n0\n0\n0\n0\n0\n0\n2\n-1\n3\n1")
 	f.Fuzz(func(t *testing.T, text string) {
-		fl := New(fixedReply(strings.Split(text, "\n")), Config{})
+		fl, err := New(fixedReply(strings.Split(text, "\n")), Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
 		r := &request{wanted: 30, asked: 50}
 		got, err := fl.renew(t.Context(), "key", r)
 		if err != nil {

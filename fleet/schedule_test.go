@@ -10,7 +10,6 @@ import (
 	"example.com/awsretry"
 	"example.com/awsretry/fleet"
 	"example.com/awsretry/fleet/fleettest"
-	schedules "example.com/awsretry/internal/renewal"
 )
 
 // A metronome is a store whose member renews late, after a third more of the
@@ -22,22 +21,20 @@ type metronome struct {
 	begins []time.Duration
 }
 
-func (m *metronome) Schedule() schedules.Schedule { return m }
+func (m *metronome) RenewIn(d time.Duration) time.Duration { return d + d/3 }
 
-func (m *metronome) In(d time.Duration) time.Duration { return d + d/3 }
-
-func (m *metronome) Begin() {
+func (m *metronome) BeginRenewal() {
 	time.Sleep(time.Millisecond)
 	m.begins = append(m.begins, time.Since(m.start))
 }
 
-func (m *metronome) Token() float64 { return 0 }
+func (m *metronome) FirstToken() float64 { return 0 }
 
 // A client may decide when a process renews its lease.
 func TestSchedule(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &metronome{start: time.Now()}
-		shared := fleet.New(m, fleet.Config{Lease: 600 * time.Millisecond})
+		shared := newFleet(t, m, fleet.Config{Lease: 600 * time.Millisecond})
 		tr := &awsretry.Transport{Base: respond(200, 0), Shared: shared}
 		send(t, tr)
 		time.Sleep(time.Second)

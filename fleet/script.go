@@ -12,17 +12,18 @@ import (
 //go:embed renew.lua
 var script string
 
-// A request is the arguments of the script, in its order.
+// A request is the arguments of the script, in its order. Rates are in requests
+// per second.
 type request struct {
 	id         string
 	lease      time.Duration
 	capacity   int     // of the retry token bucket
 	seedRate   float64 // if the key is new
-	seedTokens int     // the same
+	seedTokens int     // if the key is new
 
 	sums sums // since the last renewal that succeeded
 
-	rate float64 // the leader's; negative for none
+	rate float64 // that the leader found; negative means none
 	cut  bool    // the leader cut the rate
 
 	wanted float64 // send tokens in half a lease
@@ -31,29 +32,29 @@ type request struct {
 
 	returned, asked, held int // retry tokens
 	counted               counted
-	joining               bool // asked is what the process begins with
+	joining               bool // asked is all that the process begins with
 
 	leaving bool
-	gate    time.Duration // how long a Retry-After is in force
+	gate    time.Duration // until the end of a Retry-After
 	expiry  time.Duration
-	cutSeen time.Duration // the last cut that this process has heard of
+	cutSeen time.Duration // the last cut that this process knows of
 
 	settings, pacing string // see member
-	epoch            string // of the last renewal; "" for none
+	epoch            string // of the last renewal; "" means none
 }
 
-// Counted is how many retry tokens of a process the store has counted as used by
-// it, and in which of its windows.
+// A counted is how many retry tokens the store has counted as held by a process,
+// and in which of its windows.
 type counted struct {
 	tokens int
 	window float64
 }
 
-// The outcomes of a process, or of all of them.
+// A sums is the outcomes of a process, or of all of them.
 type sums struct {
 	accepted, throttled             float64
 	acceptedBefore, throttledBefore float64
-	trips, tripsOf                  float64 // milliseconds, and of how many attempts
+	trips, tripsOf                  float64 // round trips: milliseconds, and number of attempts
 }
 
 func (s *sums) add(t sums) {
@@ -65,7 +66,7 @@ func (s *sums) add(t sums) {
 	s.tripsOf += t.tripsOf
 }
 
-// since returns what was added to t. It is nothing if the store has lost it.
+// since returns what was added to t, and 0 for what the store has lost.
 func (s sums) since(t sums) sums {
 	return sums{
 		max(s.accepted-t.accepted, 0), max(s.throttled-t.throttled, 0),
@@ -102,26 +103,25 @@ type reply struct {
 	epoch   string        // changes when the key is made again
 	now     time.Duration // of the store's clock
 	window  float64
-	rate    float64 // of all processes, in requests per second; 0 if it is not limited
-	share   float64 // of the rate, for this process
+	rate    float64 // of all processes; 0 means not limited
+	share   float64 // this process's part of rate
 	members int
 	leader  bool
-	cut     time.Duration // when the rate was cut last
-	tokens  int           // retry tokens for this process
+	cut     time.Duration // when the rate was last cut
+	tokens  int           // retry tokens that are granted to this process
 	left    int           // retry tokens in the store
-	gate    time.Duration // how long a Retry-After is in force
+	gate    time.Duration // until the end of a Retry-After
 	totals  sums
 	part    float64 // of a fair share that this process wants, at most 1
-	place   int     // in the round of those who want more than their fair share, with its order; 0 for none
-	level   float64 // how much of its next send token it should have; noLevel where that does not matter
+	place   int     // and order, in the round of those that want more than a fair share; 0 means none
+	level   float64 // how much of its next send token the process should have; noLevel means any
 
 	heldWindow float64 // see counted
 }
 
 const noLevel = 2
 
-// What a store may say at most. More is a store that does not keep to the
-// script.
+// The limits of a reply. A store that exceeds them does not run the script.
 const (
 	mostRate    = 1e9
 	mostTokens  = math.MaxInt32
@@ -134,11 +134,11 @@ const (
 )
 
 const (
-	leastShare = 100  // a process is granted at least this part of an equal share
-	rounding   = 1e-9 // relative, of a rate
+	leastShare = 100  // a process is granted at least an equal share divided by this
+	rounding   = 1e-9 // relative error of a rate
 )
 
-// renew runs the script.
+// renew runs the script and checks its reply.
 func (f *Fleet) renew(ctx context.Context, key string, r *request) (reply, error) {
 	values, err := f.eval(ctx, key, r.args())
 	if err != nil {
@@ -190,7 +190,8 @@ func (f *Fleet) renew(ctx context.Context, key string, r *request) (reply, error
 	return got, nil
 }
 
-// eval makes a panic of the client an error: requests go on without the store.
+// eval calls the client and returns its panic as an error, so that requests
+// continue without the store.
 func (f *Fleet) eval(ctx context.Context, key string, args []string) (values []string, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -200,14 +201,13 @@ func (f *Fleet) eval(ctx context.Context, key string, args []string) (values []s
 	return f.client.Eval(ctx, script, []string{key}, args)
 }
 
-// A parser reads the numbers of a reply one after the other, up to the first
-// error.
+// A parser reads the numbers of a reply in order, and keeps the first error.
 type parser struct {
 	values []string
 	err    error
 }
 
-// number returns the next number, which is from 0 to most.
+// number returns the next number, which must be from 0 to most.
 func (p *parser) number(name string, most float64) float64 {
 	text := p.values[0]
 	p.values = p.values[1:]

@@ -7,10 +7,10 @@ import (
 	"example.com/awsretry/internal/redact"
 )
 
-// longestText is how much of an error's text is shown.
+// longestText limits the text of an error, in bytes.
 const longestText = 400
 
-// A shownError is an error whose text a log or a terminal can show.
+// A shownError is an error whose text is safe for a log or a terminal.
 type shownError struct {
 	text string
 	err  error
@@ -19,8 +19,8 @@ type shownError struct {
 func (e *shownError) Error() string { return e.text }
 func (e *shownError) Unwrap() error { return e.err }
 
-// shown returns err with a short text of one line without control characters.
-// Such texts come from the store.
+// shown returns err with a text of one short line without control characters.
+// Parts of it may come from the store.
 func shown(err error) error {
 	text := strings.ToValidUTF8(err.Error(), string(utf8.RuneError))
 	if len(text) > longestText {

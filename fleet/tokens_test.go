@@ -1,11 +1,11 @@
 package fleet_test
 
 import (
-	"context"
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -14,180 +14,335 @@ import (
 
 	"example.com/awsretry"
 	"example.com/awsretry/fleet"
-	"example.com/awsretry/fleet/internal/storetest"
+	"example.com/awsretry/fleet/fleettest"
 )
 
-// A store that comes back empty gets the retry tokens that its fleet had left:
-// at most a lease's worth for each process is there twice.
-func TestTokensAfterRestart(t *testing.T) {
-	store := storetest.Start(t)
-	const processes, capacity, float, lease = 6, 300, 10, 200 * time.Millisecond
-	down := true
-	var mu sync.Mutex
-	var transports []*awsretry.Transport
-	for range processes {
-		shared := fleet.New(dial(t, store.Addr), fleet.Config{Lease: lease})
-		t.Cleanup(func() { shared.Close() })
-		tr := &awsretry.Transport{
-			Base: roundTripper(func(r *http.Request) (*http.Response, error) {
-				mu.Lock()
-				status := 200
-				if down {
-					status = 503
-				}
-				mu.Unlock()
-				return respond(status, 0).RoundTrip(r)
-			}),
-			Shared: shared, Quota: awsretry.QuotaConfig{Capacity: capacity, SuccessIncrement: -1},
-			Backoff: awsretry.Decorrelated{Initial: time.Millisecond, Max: time.Millisecond},
+const (
+	capacity = 500 // of retry tokens
+	cost     = 5   // of a retry
+	float    = 10  // what a process keeps for its next retries
+)
+
+// A pool is processes with one bucket of retry tokens, in virtual time.
+type pool struct {
+	*testing.T
+	store     *fleettest.Store
+	increment int // for a success; 0 means 1
+	base      *responder
+	processes []*process
+	ended     []*process
+}
+
+// inPool tests a pool of n processes, whose service responds with a status.
+func inPool(t *testing.T, n, status, increment int, test func(p *pool)) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &pool{
+			T: t, store: &fleettest.Store{Latency: time.Millisecond}, base: respond(status, 0), increment: increment,
 		}
-		transports = append(transports, tr)
-	}
-	held := func() int {
-		n := 0
-		for _, tr := range transports {
-			state, _ := tr.State("service.test")
-			n += state.Tokens
+		for range n {
+			p.start()
 		}
-		return n
-	}
-	allLeased := func() bool {
-		return !slices.ContainsFunc(transports, func(tr *awsretry.Transport) bool { return !leased(tr) })
-	}
-	stored := func() int {
-		n, _ := strconv.ParseFloat(store.Do("HGET", "awsretry:{service.test}", "tokens"), 64)
-		return int(n)
-	}
-	// total returns all tokens when renewals move none any more.
-	total := func() (n int) {
-		t.Helper()
-		same, last := 0, -1
-		eventually(t, "the tokens are settled", func() bool {
-			time.Sleep(lease / 2)
-			in, out := stored(), held()
-			if n = in + out; n == last {
-				same++
-			} else {
-				same, last = 0, n
-			}
-			return same == 5
-		})
-		return n
-	}
-	mu.Lock()
-	down = false
-	mu.Unlock()
-	for _, tr := range transports {
-		send(t, tr)
-	}
-	eventually(t, "all have leases", allLeased)
-	if all := total(); all > capacity {
-		t.Errorf("%d tokens of %d at the start", all, capacity)
-	}
-	mu.Lock()
-	down = true
-	mu.Unlock()
-	for range 3 { // requests that spend some
-		for _, tr := range transports {
-			send(t, tr)
+		test(p)
+		for _, one := range append(p.processes, p.ended...) {
+			one.shared.Close()
 		}
-		time.Sleep(20 * time.Millisecond)
+	})
+}
+
+// start starts a process that has a lease.
+func (p *pool) start() *process {
+	p.Helper()
+	one := &process{link: &link{Client: p.store}}
+	one.shared = newFleet(p, one.link, fleet.Config{})
+	one.transport = &awsretry.Transport{
+		Base: p.base, Shared: one.shared, Quota: awsretry.QuotaConfig{SuccessIncrement: p.increment}, Backoff: atOnce,
 	}
-	before := total()
-	store.Stop()
-	eventually(t, "the leases end", func() bool { return !slices.ContainsFunc(transports, leased) })
-	store.Restart()
-	eventually(t, "all have leases again", allLeased)
-	after := total()
-	t.Logf("%d of %d tokens before, %d after", before, capacity, after)
-	if after > min(before+processes*float, capacity) || before < 10 || before > capacity-30 {
-		t.Errorf("%d of %d tokens before, %d after", before, capacity, after)
+	status := p.base.status.Swap(http.StatusNotFound) // neither a success nor retried
+	send(p, one.transport)
+	p.base.status.Store(status)
+	time.Sleep(time.Second)
+	if s := stateOf(one.transport); !s.Leased || s.Tokens > 2*float {
+		p.Fatalf("a process that joined a second ago has the state %+v", s)
 	}
+	p.processes = append(p.processes, one)
+	return one
 }
 
-// A ledger is a store of retry tokens whose replies may be lost.
-type ledger struct {
-	mu             sync.Mutex
-	tokens, moved  int // moved is the most that one renewal moved
-	applied, reply bool
+// remove forgets a process.
+func (p *pool) remove(one *process) {
+	p.processes = slices.DeleteFunc(p.processes, func(other *process) bool { return other == one })
+	p.ended = append(p.ended, one)
 }
 
-func (l *ledger) Eval(_ context.Context, _ string, _, args []string) ([]string, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	asked, _ := strconv.Atoi(args[argAsked])
-	returned, _ := strconv.Atoi(args[argReturned])
-	granted := 0
-	if l.applied {
-		l.tokens += returned
-		granted = min(asked, l.tokens)
-		l.tokens -= granted
-		l.moved = max(l.moved, returned, granted)
+func (p *pool) stored() int {
+	n, _ := p.store.Tokens(key)
+	return int(n)
+}
+
+// sum returns all retry tokens that there are.
+func (p *pool) sum() int {
+	n := p.stored()
+	for _, one := range p.processes {
+		n += stateOf(one.transport).Tokens
 	}
-	if !l.reply {
-		return nil, errors.New("boom")
+	return n
+}
+
+// calls makes calls by a process, with pauses, and returns how many retries
+// there were.
+func (p *pool) calls(one *process, n int, pause time.Duration) (retries int) {
+	before := int(p.base.attempts.Load())
+	for range n {
+		send(p, one.transport)
+		time.Sleep(pause)
 	}
-	return reply(map[int]string{replyTokens: strconv.Itoa(granted), replyLeft: strconv.Itoa(l.tokens)}), nil
+	return int(p.base.attempts.Load()) - before - n
 }
 
-// set says what the store does with a renewal. It returns the tokens that are
-// in the store.
-func (l *ledger) set(applied, reply bool) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.applied, l.reply = applied, reply
-	return l.tokens
-}
-
-func (l *ledger) most() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.moved
-}
-
-// While renewals fail, at most one of them moves retry tokens, whatever the
-// store did with it.
-func TestTokensOfFailedRenewals(t *testing.T) {
-	for name, applied := range map[string]bool{"the store did nothing": false, "the reply is lost": true} {
+// Whatever processes do, and whatever happens to the store and the way to it,
+// there are never more retry tokens than the bucket of all processes may have.
+// Without successes, and while the store keeps what it has, they never become
+// more.
+func TestTokensAreNotMinted(t *testing.T) {
+	for name, test := range map[string]struct {
+		increment int
+		restarts  bool
+	}{
+		"no successes":           {-1, false},
+		"no successes, restarts": {-1, true},
+		"successes":              {1, false},
+		"successes, restarts":    {1, true},
+	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				l := &ledger{tokens: 490, applied: true, reply: true}
-				shared := fleet.New(l, fleet.Config{})
-				var status atomic.Int64
-				tr := &awsretry.Transport{
-					Base: roundTripper(func(req *http.Request) (*http.Response, error) {
-						return respond(int(status.Load()), 0).RoundTrip(req)
-					}),
-					Quota: awsretry.QuotaConfig{
-						SuccessIncrement: -1,
-					}, Backoff: awsretry.Decorrelated{Initial: time.Millisecond, Max: time.Millisecond},
-					Shared: shared,
+			for seed := range uint64(3) {
+				inPool(t, 1, http.StatusServiceUnavailable, test.increment, func(p *pool) {
+					random, before := rand.New(rand.NewPCG(seed, 0)), p.sum()
+					for range 120 {
+						p.step(random, test.restarts)
+						settled := random.IntN(5) == 0
+						if settled { // and all have renewed
+							for _, one := range p.processes {
+								one.link.mode.Store(works)
+							}
+							time.Sleep(5 * time.Second)
+						}
+						now := p.sum()
+						if test.increment < 0 && !test.restarts && now > before {
+							p.Fatalf("%d retry tokens, %d before", now, before)
+						}
+						if settled && now > capacity {
+							p.Fatalf("%d retry tokens of %d", now, capacity)
+						}
+						before = now
+					}
+				})
+			}
+		})
+	}
+}
+
+// step lets something happen.
+func (p *pool) step(random *rand.Rand, restarts bool) {
+	one := p.processes[random.IntN(len(p.processes))]
+	switch what := random.IntN(10); {
+	case what == 0 && len(p.processes) < 12:
+		p.start()
+	case what == 1 && len(p.processes) > 1: // it leaves
+		one.shared.Close()
+		p.remove(one)
+	case what == 2 && len(p.processes) > 1: // it dies
+		one.link.mode.Store(refuses)
+		p.remove(one)
+	case what == 3 && restarts:
+		p.store.Flush()
+	case what < 7: // its way to the store fails, or works again
+		one.link.mode.Store(random.Int64N(losesEvery + 1))
+	default:
+		if p.increment > 0 && random.IntN(2) == 0 {
+			p.base.status.Store(http.StatusOK)
+		}
+		p.calls(one, 30, 20*time.Millisecond)
+		p.base.status.Store(http.StatusServiceUnavailable)
+	}
+	time.Sleep(500 * time.Millisecond)
+}
+
+// A fault of the store, or of the way to it, takes few tokens away and brings
+// few back: those of one renewal of each process at most.
+func TestTokensAfterAFault(t *testing.T) {
+	const mostInARenewal = 5 * float // for a retry, and four that were refused
+	for name, test := range map[string]struct {
+		processes int
+		status    int
+		fault     func(p *pool, meanwhile func(calls int))
+		lost      int // at most, without what was spent
+		more      int // at most
+	}{
+		"the store refuses": {12, http.StatusNotFound, func(p *pool, meanwhile func(calls int)) {
+			p.store.Refuse(errors.New("refused"))
+			meanwhile(20)
+			p.store.Refuse(nil)
+		}, 0, 0},
+		"one process is refused": {1, http.StatusServiceUnavailable, func(p *pool, meanwhile func(calls int)) {
+			p.processes[0].link.mode.Store(refuses)
+			meanwhile(20)
+			p.processes[0].link.mode.Store(works)
+		}, mostInARenewal, 0},
+		"replies are lost": {1, http.StatusServiceUnavailable, func(p *pool, meanwhile func(calls int)) {
+			p.processes[0].link.mode.Store(loses)
+			meanwhile(20)
+			p.processes[0].link.mode.Store(works)
+		}, mostInARenewal, 0},
+		"the store comes back empty": {6, http.StatusServiceUnavailable, func(p *pool, meanwhile func(calls int)) {
+			meanwhile(2)
+			p.store.Refuse(errors.New("restarting"))
+			time.Sleep(time.Second)
+			p.store.Flush()
+			p.store.Refuse(nil)
+		}, capacity, 6 * float},
+		"it comes back with an older copy": {6, http.StatusServiceUnavailable, func(p *pool, meanwhile func(calls int)) {
+			restore := p.store.Copy()
+			meanwhile(5)
+			time.Sleep(time.Second)
+			restore()
+		}, capacity, 6 * float},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inPool(t, test.processes, test.status, -1, func(p *pool) {
+				time.Sleep(20 * time.Second)
+				before, retries := p.sum(), 0
+				test.fault(p, func(calls int) {
+					for range calls {
+						for _, one := range p.processes {
+							retries += p.calls(one, 1, 20*time.Millisecond)
+						}
+					}
+				})
+				p.base.status.Store(http.StatusNotFound)
+				time.Sleep(20 * time.Second)
+				spent := retries * cost
+				if after := p.sum(); after > before-spent+test.more || after < before-spent-test.lost {
+					p.Errorf("%d tokens before, %d were spent, %d after", before, spent, after)
 				}
-				status.Store(200)
-				send(t, tr)
-				time.Sleep(time.Second)
-				held := func() int {
-					state, _ := tr.State("service.test")
-					return state.Tokens
+				for _, one := range p.processes {
+					if s := stateOf(one.transport); !s.Leased || s.Tokens < float && p.stored() > float {
+						p.Errorf("a process has the state %+v at the end", s)
+					}
 				}
-				before := l.set(applied, false) + held()
-				status.Store(503)
-				for range 50 { // retries that cannot be paid ask for tokens
-					send(t, tr)
-					time.Sleep(100 * time.Millisecond)
-				}
-				spent := 10 // the bucket of this process, and no retry more
-				after := l.set(true, true) + held()
-				if moved := l.most(); before-after > spent+moved || after > before {
-					t.Errorf("%d tokens before, %d after; one renewal moved at most %d", before, after, moved)
-				}
-				status.Store(200)
-				time.Sleep(time.Second)
-				if held() < 10 {
-					t.Errorf("%d tokens after the store came back", held())
-				}
-				shared.Close()
 			})
 		})
 	}
+}
+
+// Processes that start and stop without a success bring no retry tokens.
+func TestDeployInAnOutage(t *testing.T) {
+	inPool(t, 1, http.StatusServiceUnavailable, 0, func(p *pool) {
+		p.calls(p.processes[0], 150, 50*time.Millisecond)
+		if before := p.sum(); before > 2*float {
+			t.Fatalf("%d retry tokens in an outage", before)
+		}
+		retries := 0
+		for range 20 {
+			one := p.start()
+			retries += p.calls(one, 1, 0)
+			one.shared.Close()
+		}
+		if retries > 4 {
+			t.Errorf("20 processes that start and stop make %d retries", retries)
+		}
+	})
+}
+
+// A store that comes back empty gets the retry tokens that its fleet had left,
+// also if a new process is the first to find it.
+func TestNewProcessFindsAnEmptyStore(t *testing.T) {
+	inPool(t, 1, http.StatusServiceUnavailable, 0, func(p *pool) {
+		old := p.processes[0]
+		if n := p.calls(old, 150, 50*time.Millisecond); n < 90 || n > capacity/cost {
+			t.Errorf("a bucket of 500 tokens pays for %d retries, want 100", n)
+		}
+		old.link.mode.Store(refuses)
+		time.Sleep(5 * time.Second)
+		p.store.Flush()
+		p.start()
+		old.link.mode.Store(works)
+		time.Sleep(time.Second)
+		if n := p.calls(old, 150, 50*time.Millisecond); n > 4 {
+			t.Errorf("a new process that made the key again brought %d retries", n)
+		}
+	})
+}
+
+// Close leaves a Transport the retry tokens of one retry, and gives the others
+// back.
+func TestTokensAfterClose(t *testing.T) {
+	inPool(t, 1, http.StatusOK, 0, func(p *pool) {
+		one := p.processes[0]
+		p.calls(one, 5, 0)
+		time.Sleep(time.Second)
+		if stored, known := p.stored(), stateOf(one.transport).FleetTokens; known != stored {
+			t.Errorf("the process knows of %d retry tokens in the store, which has %d", known, stored)
+		}
+		one.shared.Close()
+		if has, stored := stateOf(one.transport).Tokens, p.stored(); has != float || stored != capacity-float {
+			t.Errorf("after Close the process has %d retry tokens and the store %d, want 10 and 490", has, stored)
+		}
+	})
+}
+
+// Made-up names of partitions bring no retries: a partition that replaces another
+// one in the table begins with what that one's fleet had left.
+func TestTokensOfMadeUpPartitions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared := newFleet(t, &fleettest.Store{Latency: time.Millisecond}, fleet.Config{})
+		defer shared.Close()
+		base := respond(http.StatusServiceUnavailable, 0)
+		tr := &awsretry.Transport{Base: base, Shared: shared, MaxPartitions: 1, Backoff: atOnce}
+		const requests = 500
+		for i := range requests {
+			send(t, tr, fmt.Sprintf("host%d.test", i/10))
+			time.Sleep(50 * time.Millisecond)
+		}
+		if retries := base.attempts.Load() - requests; retries > 130 {
+			t.Errorf("%d made-up partitions brought %d retries; a bucket pays for 100", requests/10, retries)
+		}
+	})
+}
+
+// In an outage, many processes that share a bucket hardly add to the load.
+func TestOutage(t *testing.T) {
+	const clients, perSecond = 10 * count, 5
+	load := func(t *testing.T, sharing bool) float64 {
+		store, service := &fleettest.Store{Latency: time.Millisecond}, respond(http.StatusServiceUnavailable, 0)
+		var made atomic.Int64
+		var arrivals, calls sync.WaitGroup
+		end := time.Now().Add(15 * time.Second)
+		for i := range clients {
+			tr := &awsretry.Transport{Base: service, Backoff: awsretry.Exponential{Initial: 50 * time.Millisecond}}
+			if sharing {
+				shared := newFleet(t, store, fleet.Config{})
+				defer shared.Close()
+				tr.Shared = shared
+			}
+			random := rand.New(rand.NewPCG(uint64(i), 0))
+			arrivals.Go(func() {
+				for time.Now().Before(end) {
+					time.Sleep(time.Duration(random.ExpFloat64() / perSecond * float64(time.Second)))
+					made.Add(1)
+					calls.Go(func() { send(t, tr) })
+				}
+			})
+		}
+		arrivals.Wait()
+		calls.Wait()
+		return float64(service.attempts.Load()) / float64(made.Load())
+	}
+	synctest.Test(t, func(t *testing.T) {
+		if got := load(t, true); got > 1.1 {
+			t.Errorf("the service has %.3f of the load of the calls, want at most 1.1", got)
+		}
+		if got := load(t, false); got < 1.5 {
+			t.Errorf("without sharing the service has %.3f of the load of the calls; the test shows nothing", got)
+		}
+	})
 }

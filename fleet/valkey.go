@@ -7,12 +7,13 @@ import (
 	"github.com/valkey-io/valkey-go"
 )
 
-// Valkey returns the Client of a client of Valkey or Redis.
+// Valkey returns a Client that uses an existing client of Valkey or Redis.
+// Most programs use [Dial].
 func Valkey(client valkey.Client) Client { return &valkeyClient{client: client} }
 
 type valkeyClient struct {
 	client  valkey.Client
-	scripts sync.Map // from the text to *valkey.Lua
+	scripts sync.Map // from text to *valkey.Lua
 }
 
 func (c *valkeyClient) Eval(ctx context.Context, script string, keys, args []string) ([]string, error) {

@@ -1,18 +1,15 @@
 package otelretry_test
 
 import (
-	"bufio"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"sync/atomic"
 	"time"
 
 	"example.com/awsretry"
 	"example.com/awsretry/otelretry"
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
 	"go.opentelemetry.io/otel"
 	otelprom "go.opentelemetry.io/otel/exporters/prometheus"
@@ -24,12 +21,12 @@ import (
 // quick keeps the examples short. A program does not need it.
 var quick = awsretry.Exponential{Initial: time.Millisecond}
 
-// busyOnce starts a service on loopback that responds to its first request with
-// 503.
-func busyOnce() *httptest.Server {
+// busyTwice starts a service on loopback that responds to its first two requests
+// with 503.
+func busyTwice() *httptest.Server {
 	var n atomic.Int64
 	return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if n.Add(1) == 1 {
+		if n.Add(1) <= 2 {
 			http.Error(w, "busy", http.StatusServiceUnavailable)
 		}
 	}))
@@ -37,35 +34,28 @@ func busyOnce() *httptest.Server {
 
 // Metrics for Prometheus, through OpenTelemetry's exporter.
 func ExampleNewTransport_prometheus() {
-	service := busyOnce()
+	service := busyTwice()
 	defer service.Close()
-	metrics, err := meteredForPrometheus(service.URL)
+	registry, err := meteredForPrometheus(service.URL)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	server := httptest.NewServer(metrics)
-	defer server.Close()
-
-	resp, err := http.Get(server.URL + "/metrics")
+	metrics, err := registry.Gather() // promhttp.HandlerFor serves them
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	defer resp.Body.Close()
-	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
-		name, rest, _ := strings.Cut(lines.Text(), "{")
-		_, value, _ := strings.Cut(rest, "} ")
-		if name == "awsretry_tokens" || name == "client_call_errors_total" {
-			fmt.Println(name, value)
+	for _, m := range metrics {
+		if m.GetName() == "awsretry_tokens" {
+			fmt.Println(m.GetName(), m.Metric[0].Gauge.GetValue())
 		}
 	}
 	// Output:
-	// awsretry_tokens 500
-	// client_call_errors_total 1
+	// awsretry_tokens 495
 }
 
-func meteredForPrometheus(url string) (http.Handler, error) {
+func meteredForPrometheus(url string) (prometheus.Gatherer, error) {
 	registry := prometheus.NewRegistry()
 	exporter, err := otelprom.New(otelprom.WithRegisterer(registry), otelprom.WithoutScopeInfo())
 	if err != nil {
@@ -77,18 +67,17 @@ func meteredForPrometheus(url string) (http.Handler, error) {
 		return nil, err
 	}
 	client := &http.Client{Transport: transport}
-	metrics := promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
 
 	resp, err := client.Get(url)
 	if err != nil {
 		return nil, err
 	}
-	return metrics, resp.Body.Close()
+	return registry, resp.Body.Close()
 }
 
 // A span for each attempt, by otelhttp, with its count of resends.
 func ExampleResendCount() {
-	service := busyOnce()
+	service := busyTwice()
 	defer service.Close()
 	spans := tracetest.NewInMemoryExporter()
 	defer otel.SetTracerProvider(otel.GetTracerProvider())
@@ -114,5 +103,6 @@ func ExampleResendCount() {
 	}
 	// Output:
 	// HTTP GET http.response.status_code=503
-	// HTTP GET http.request.resend_count=1 http.response.status_code=200
+	// HTTP GET http.request.resend_count=1 http.response.status_code=503
+	// HTTP GET http.request.resend_count=2 http.response.status_code=200
 }

@@ -6,7 +6,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// instruments are those of the table in the README.
+// instruments are the instruments in the README's table.
 type instruments struct {
 	attempts, errors, refusals                      metric.Int64Counter
 	duration                                        metric.Float64Histogram
@@ -14,11 +14,11 @@ type instruments struct {
 	sendRate, measuredRate, expectedWait, fleetRate metric.Float64ObservableGauge
 }
 
-// seconds are the bounds of OpenTelemetry's HTTP metrics.
+// seconds are the bucket boundaries of OpenTelemetry's HTTP metrics.
 var seconds = []float64{0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10}
 
-// newInstruments returns the instruments. Those of attempts have the names and
-// units of the AWS SDK for Go v2, package aws/retry.
+// newInstruments makes the instruments. Those of attempts have the names and units
+// of package aws/retry of the AWS SDK for Go v2.
 func newInstruments(meter metric.Meter) (in instruments, err error) {
 	faults := make([]error, 13)
 	in.attempts, faults[0] = meter.Int64Counter("client.call.attempts", metric.WithUnit("{attempt}"),

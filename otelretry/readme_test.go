@@ -4,11 +4,18 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"example.com/awsretry"
 	"example.com/awsretry/internal/httpfake"
+	"example.com/awsretry/internal/sharing"
+	"example.com/awsretry/otelretry"
+	"github.com/prometheus/client_golang/prometheus"
+	otelprom "go.opentelemetry.io/otel/exporters/prometheus"
+	"go.opentelemetry.io/otel/sdk/metric"
 )
 
 // Every block of Go in the README is in an example. Only the examples set
@@ -41,24 +48,42 @@ func words(t *testing.T, file string) string {
 	return strings.Join(strings.Fields(string(text)), " ")
 }
 
-// The README's table has every instrument and its unit.
+// The README's table has every instrument and its unit, and each can be
+// scraped, even if the name of a host or a partition has invalid bytes.
 func TestReadmeTable(t *testing.T) {
-	readme := words(t, "README.md")
-	rt, reader := instrumented(t, &awsretry.Transport{
-		Base: httpfake.Statuses(429), Mode: awsretry.Adaptive, MaxAttempts: 1,
-	})
-	get(t, t.Context(), rt)
-	metrics := collected(t, reader, "")
-	if len(metrics) != 9 {
-		t.Errorf("%d metrics, want 9: %q", len(metrics), metrics)
+	registry := prometheus.NewRegistry()
+	exporter, err := otelprom.New(otelprom.WithRegisterer(registry), otelprom.WithoutTargetInfo())
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, m := range metrics {
-		name, rest, _ := strings.Cut(m, "[")
-		unit, _, _ := strings.Cut(rest, "]")
-		row := regexp.MustCompile(fmt.Sprintf("\\| `%s` \\| (counter|histogram|gauge) \\| `%s` \\|",
-			regexp.QuoteMeta(name), regexp.QuoteMeta(unit)))
-		if !row.MatchString(readme) {
-			t.Errorf("no row has %s", row)
+	reader := metric.NewManualReader()
+	meters := metric.NewMeterProvider(metric.WithReader(exporter), metric.WithReader(reader))
+	shared := new(store)
+	rt, err := otelretry.NewTransport(&awsretry.Transport{
+		Base: httpfake.Statuses(429), Mode: awsretry.Adaptive, MaxAttempts: 1, Shared: shared,
+	}, meters)
+	if err != nil {
+		t.Fatal(err)
+	}
+	get(t, awsretry.WithPartition(t.Context(), "table \xff"), rt)
+	shared.share.Grant(sharing.Grant{Until: time.Now().Add(time.Hour), Limited: true, Rate: 2, FleetRate: 12, Members: 5})
+	send(rt, request(t, t.Context(), "GET", "http://%ff.example/"))
+	rows := regexp.MustCompile("\\| `([^`]+)` \\| (counter|histogram|gauge) \\| `([^`]+)` \\|").
+		FindAllStringSubmatch(words(t, "README.md"), -1)
+	metrics := collected(t, reader, "")
+	for _, row := range rows {
+		if !slices.ContainsFunc(metrics, func(m string) bool { return strings.HasPrefix(m, row[1]+"["+row[3]+"] ") }) {
+			t.Errorf("there is no %s with the unit %s", row[1], row[3])
+		}
+	}
+	families, err := registry.Gather()
+	if err != nil || len(families) != len(rows) || len(rows) != 13 {
+		t.Errorf("%d metrics can be scraped (%v); the README has %d", len(families), err, len(rows))
+	}
+	page := fmt.Sprint(families)
+	for _, want := range []string{"table \uFFFD", "\uFFFD.example", "awsretry_measured_rate_per_second"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("no %q in\n%s", want, page)
 		}
 	}
 }

@@ -25,27 +25,25 @@ const (
 	partitionKey = attribute.Key("awsretry.partition") // whose buckets an attempt used or a gauge shows
 )
 
-// How many sets of attributes a Transport makes. Strangers may choose hosts,
-// methods and statuses, so there must be a limit.
+// Limits of the sets of attributes that a Transport makes. Hosts, methods and
+// statuses may come from untrusted input.
 const (
 	// maxSeries is the limit for a metric in OpenTelemetry's Metrics SDK
 	// specification, "Cardinality limits". It includes the overflow.
 	maxSeries = 2000
 
-	// maxServerSeries is the number of sets that name a server and partition.
-	// A new set beyond it has "_OTHER" in their place.
+	// maxServerSeries limits the sets that name a server and partition. Later
+	// sets have "_OTHER" instead.
 	maxServerSeries = 1500
 )
 
-// maxHost is longer than any name of DNS.
+// maxHost is longer than any DNS name.
 const maxHost = 260
 
-// other replaces a value that is one of too many, as the semantic conventions
-// have it.
+// other replaces values beyond a limit, as in the semantic conventions.
 const other = "_OTHER"
 
-// A key is what the measurements of one series have in common, in a form that
-// is cheap to find out.
+// A key identifies a series. Unlike its attributes, it is cheap to make.
 type key struct {
 	scheme, host, method string
 
@@ -53,10 +51,10 @@ type key struct {
 	partition string
 	class     awsretry.Class
 	retry     bool
-	status    int    // 0: no response
-	errorType string // "": a response
+	status    int    // 0 means no response
+	errorType string // "" means a response
 
-	stop awsretry.Stop // of a refusal; "": an attempt
+	stop awsretry.Stop // of a refusal; "" means an attempt
 }
 
 func requestKey(req *http.Request) key {
@@ -145,11 +143,11 @@ func (k *key) attributes() []attribute.KeyValue {
 	return attrs
 }
 
-// utf8 replaces invalid bytes, which a URL's host may have. They would make the
-// export of all metrics fail.
+// utf8 replaces invalid bytes, which would make the export of all metrics fail. A
+// URL's host may contain some.
 func utf8(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
-// portOf returns 0 if the port is unknown.
+// portOf returns the port of a server, or 0 if it is unknown.
 func portOf(server *url.URL, scheme string) int {
 	port, err := strconv.ParseUint(server.Port(), 10, 16)
 	switch {
@@ -163,8 +161,8 @@ func portOf(server *url.URL, scheme string) int {
 	return 0
 }
 
-// A series is one set of attributes, as the options of a measurement. It is
-// made once, because that costs more than the measurement.
+// A series is a set of attributes as options of a measurement. It is made once,
+// because making it costs more than the measurement.
 type series struct {
 	add    []metric.AddOption
 	record []metric.RecordOption
@@ -175,10 +173,10 @@ func newSeries(attrs ...attribute.KeyValue) *series {
 	return &series{[]metric.AddOption{set}, []metric.RecordOption{set}}
 }
 
-// A seriesTable has every series that was measured, up to maxSeries.
+// A seriesTable holds the series of all measurements so far, up to maxSeries.
 type seriesTable struct {
 	always   []attribute.KeyValue // the user's
-	overflow *series              // of what there is no room for
+	overflow *series              // for measurements beyond maxSeries
 
 	mu    sync.RWMutex // guards known
 	known map[key]*series
@@ -203,7 +201,7 @@ func (t *seriesTable) of(k key) *series {
 	return t.add(k)
 }
 
-// add makes the series of k, or returns the one in its place.
+// add makes the series of k, or returns the one to use instead.
 func (t *seriesTable) add(k key) *series {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -222,7 +220,7 @@ func (t *seriesTable) add(k key) *series {
 	if len(t.known) >= maxSeries-1 {
 		return t.overflow
 	}
-	k.scheme, k.host = strings.Clone(k.scheme), strings.Clone(k.host) // which keep the URL's text in memory
+	k.scheme, k.host = strings.Clone(k.scheme), strings.Clone(k.host) // so that the URL is not kept in memory
 	s := newSeries(append(k.attributes(), t.always...)...)
 	t.known[k] = s
 	return s

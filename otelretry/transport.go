@@ -22,8 +22,8 @@ import (
 
 const scope = "example.com/awsretry/otelretry"
 
-// A Transport is an awsretry.Transport that records metrics. [NewTransport]
-// makes one; the zero Transport is not usable. It is safe for concurrent use.
+// A Transport is an awsretry.Transport that records metrics. It is safe for
+// concurrent use. The zero value is not usable; call [NewTransport].
 //
 // It records the attempts and buckets of every request that the inner Transport
 // sends, and those that it refuses before their first attempt. Other refusals
@@ -35,23 +35,23 @@ type Transport struct {
 	series *seriesTable
 	gauges metric.Registration
 
-	first    sync.Once    // the first request
-	observer uintptr      // the code of the Observe that install made last
-	turn     atomic.Int32 // how often install made one
+	first    sync.Once    // runs reinstall
+	observer uintptr      // identifies the Observe that install set
+	turn     atomic.Int32 // number of calls of install
 }
 
 // NewTransport makes t record its metrics with meters, or with the global
 // MeterProvider if meters is nil. It returns the http.RoundTripper to use in
-// place of t. The Observe that t has, or gets before the first request, is
-// called after the recording.
+// place of t. An Observe that is set before the first request is called after
+// each attempt is recorded.
 //
 // The attributes, such as the name of the service, are set on every measurement
-// and take precedence over those of this package. Give some if a MeterProvider
-// has more than one Transport. Otherwise the gauges of partitions with the same
-// name are one.
+// and take precedence over those of this package. If a MeterProvider has more
+// than one Transport, pass attributes that tell them apart: otherwise partitions
+// with the same name share their gauges.
 //
-// NewTransport returns an error, and leaves t as it is, if t is nil or has sent
-// a request, or if an instrument cannot be made.
+// NewTransport returns an error and does not change t if t is nil or has sent a
+// request, or if an instrument cannot be made.
 func NewTransport(
 	t *awsretry.Transport, meters metric.MeterProvider, attributes ...attribute.KeyValue,
 ) (*Transport, error) {
@@ -81,12 +81,12 @@ func NewTransport(
 	return rt, nil
 }
 
-// install makes the inner Transport record its attempts before it calls the
-// Observe that it has now.
+// install sets an Observe on the inner Transport that records each attempt, then
+// calls the current Observe.
 func (t *Transport) install() {
 	next, turn := t.Observe, t.turn.Add(1)
 	t.Observe = func(a awsretry.Attempt) {
-		if t.turn.Load() == turn { // otherwise one that was installed later has recorded it
+		if t.turn.Load() == turn { // otherwise a later Observe of ours has recorded it
 			t.recordAttempt(a)
 		}
 		if next != nil {
@@ -96,14 +96,14 @@ func (t *Transport) install() {
 	t.observer = reflect.ValueOf(t.Observe).Pointer()
 }
 
-// reinstall runs before the first request, which reads Observe. Somebody may
-// have set Observe since NewTransport.
+// reinstall runs before the first request, which reads Observe, in case Observe
+// was set after NewTransport.
 func (t *Transport) reinstall() {
 	if reflect.ValueOf(t.Observe).Pointer() == t.observer {
 		return
 	}
 	for range t.Partitions() {
-		return // the inner Transport has had a request, and does not read Observe again
+		return // too late: the inner Transport has sent a request, and has read Observe
 	}
 	t.install()
 }
@@ -124,8 +124,8 @@ func (t *Transport) recordRefusal(req *http.Request, stop awsretry.Stop) {
 	t.refusals.Add(req.Context(), 1, t.series.of(refusalKey(req, stop)).add...)
 }
 
-// stopOf returns why no further attempt was made, or "" if the response or
-// error does not say it, or Observe has.
+// stopOf returns why no further attempt was made, or "" if the response or error
+// does not tell, or if Observe records the refusal.
 func stopOf(resp *http.Response, err error) awsretry.Stop {
 	if err == nil {
 		record, _ := awsretry.Outcome(resp)
@@ -138,7 +138,7 @@ func stopOf(resp *http.Response, err error) awsretry.Stop {
 	return failure.Stop
 }
 
-// Unregister ends the gauges. Until then, the MeterProvider keeps the Transport
+// Unregister removes the gauges, for which the MeterProvider keeps the Transport
 // in memory. The other metrics continue.
 func (t *Transport) Unregister() error { return t.gauges.Unregister() }
 
@@ -159,8 +159,8 @@ func (t *Transport) recordAttempt(a awsretry.Attempt) {
 	}
 }
 
-// observeState is the callback of the gauges. It omits what a mode does not
-// have: a 0 would look like an empty bucket, or a rate that lets nothing pass.
+// observeState is the callback of the gauges. It omits those that do not apply to
+// the mode: a 0 would look like an empty bucket or a rate of zero.
 func (t *Transport) observeState(_ context.Context, o metric.Observer) error {
 	for name, state := range t.Partitions() {
 		partition := partitionKey.String(utf8(name))
@@ -185,7 +185,7 @@ func (t *Transport) observeState(_ context.Context, o metric.Observer) error {
 	return nil
 }
 
-// observeFleet is observeState for what other processes share.
+// observeFleet observes the buckets that processes share.
 func (t *Transport) observeFleet(o metric.Observer, state awsretry.State, set metric.ObserveOption) {
 	leased := int64(0)
 	if state.Leased {

@@ -1,10 +1,12 @@
 package simulate
 
 import (
+	"context"
 	"sync/atomic"
 	"time"
 
 	"example.com/awsretry"
+	"example.com/awsretry/internal/gate"
 )
 
 // seededBackoff builds the default backoff of a Transport in that mode and
@@ -26,6 +28,27 @@ func seededBackoff(mode awsretry.Mode, revision awsretry.Revision, full awsretry
 		return awsretry.Exponential{Initial: 50 * time.Millisecond, ThrottlingInitial: time.Second, Jitter: full}
 	}
 	return awsretry.Exponential{Jitter: full}
+}
+
+// delays are those of a client, until instants of its callers.
+type delays struct {
+	backoff awsretry.Backoff
+	grid    grid
+}
+
+var _ gate.Spreader = delays{}
+
+// Delay implements awsretry.Backoff.
+func (d delays) Delay(n int, class awsretry.Class, last time.Duration) time.Duration {
+	return d.grid.rounded(d.backoff.Delay(n, class, last))
+}
+
+// Spread implements gate.Spreader. What it returns depends on the call and the
+// time only.
+func (d delays) Spread(ctx context.Context, delay, spread time.Duration) time.Duration {
+	of, now := ctx.Value(callKey{}).(*call), d.grid.now()
+	part := unit(random(of.id, uint64(now), forRetryAfter))
+	return d.grid.next(of.owner, now+delay+span(part*float64(spread))) - now
 }
 
 // seededJitter is awsretry.FullJitter with a seed.

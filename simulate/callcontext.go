@@ -5,8 +5,6 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"example.com/awsretry/internal/gate"
 )
 
 type callKey struct{}
@@ -16,7 +14,6 @@ type callKey struct{}
 // timeout, and another one for all calls of the run.
 type callContext struct {
 	call     call
-	grid     grid
 	deadline time.Time   // the zero time: none
 	timer    *time.Timer // nil without a deadline
 
@@ -53,21 +50,10 @@ func (c *callContext) Err() error {
 
 // Value implements context.Context.
 func (c *callContext) Value(key any) any {
-	switch key {
-	case callKey{}:
+	if key == (callKey{}) {
 		return &c.call
-	case gate.SpreaderKey{}:
-		return c
 	}
 	return nil
-}
-
-// Spread implements gate.Spreader. It returns a delay until an instant of the
-// caller's. What it returns depends on the time only.
-func (c *callContext) Spread(delay, spread time.Duration) time.Duration {
-	now := c.grid.now()
-	part := unit(random(c.call.id, uint64(now), forRetryAfter))
-	return c.grid.next(c.call.owner, now+delay+span(part*float64(spread))) - now
 }
 
 // AfterFunc is what package context calls for the contexts that are made of this

@@ -156,7 +156,7 @@ func (f *fleet) closedLoop(c *client, caller int) {
 func (f *fleet) call(c *client, of call) {
 	of.client = c.number
 	f.record.started(of.start, c.number)
-	own := &callContext{call: of, grid: f.grid}
+	own := &callContext{call: of}
 	if patience := time.Duration(f.scenario.Clients.Timeout); patience > 0 {
 		own.deadline = f.grid.start.Add(f.grid.deadline(of.owner, of.start+patience))
 	}

@@ -124,8 +124,6 @@ func transports(s scenario.Setting, mode awsretry.Mode, revision awsretry.Revisi
 		capacity: capacity,
 		limits:   mode == awsretry.Adaptive,
 		make: func(l link) http.RoundTripper {
-			full := seededJitter(l.seed)
-			backoff := seededBackoff(mode, revision, full)
 			return &awsretry.Transport{
 				Base: l.base, Mode: mode, Revision: revision, MaxAttempts: attempts, AttemptTimeout: l.attemptTimeout,
 				Quota:            quota,
@@ -134,9 +132,7 @@ func transports(s scenario.Setting, mode awsretry.Mode, revision awsretry.Revisi
 				RetryAfterSpread: spread,
 				ShareRetryAfter:  s.ShareRetryAfter,
 				Resume:           s.Resume,
-				Backoff: awsretry.BackoffFunc(func(n int, class awsretry.Class, last time.Duration) time.Duration {
-					return l.grid.rounded(backoff.Delay(n, class, last))
-				}),
+				Backoff:          delays{seededBackoff(mode, revision, seededJitter(l.seed)), l.grid},
 			}
 		},
 	}

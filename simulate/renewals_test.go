@@ -14,11 +14,11 @@ func TestInstantsOfRenewals(t *testing.T) {
 		time.Sleep(1234567 * time.Nanosecond)
 		for range 1000 {
 			for _, due := range []time.Duration{0, 1, 200 * time.Millisecond} {
-				delay := l.In(due)
+				delay := l.RenewIn(due)
 				if low, high := due-due/20, due+due/20+2*l.grid.tick; delay < low || delay > high {
 					t.Fatalf("a renewal that is due in %v is in %v, want from %v to %v", due, delay, low, high)
 				}
-				if again := l.In(due); again != delay {
+				if again := l.RenewIn(due); again != delay {
 					t.Fatalf("a renewal that is due in %v is in %v and in %v", due, delay, again)
 				}
 				time.Sleep(delay)

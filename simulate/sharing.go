@@ -11,7 +11,6 @@ import (
 	"example.com/awsretry"
 	sharing "example.com/awsretry/fleet"
 	"example.com/awsretry/fleet/fleettest"
-	"example.com/awsretry/internal/renewal"
 	"example.com/awsretry/simulate/scenario"
 )
 
@@ -25,7 +24,10 @@ func sharingMaker(s scenario.Setting) maker {
 	m.make = func(l link) http.RoundTripper {
 		half := max(l.grid.delay(cmp.Or(time.Duration(s.StoreLatency), defaultStoreLatency)/2), l.grid.tick)
 		lease := l.grid.delay(time.Duration(s.Lease) + l.grid.tick - 1) // 0 if it is 0
-		f := sharing.New(&member{l, store, half}, sharing.Config{Lease: lease})
+		f, err := sharing.New(&member{l, store, half}, sharing.Config{Lease: lease})
+		if err != nil {
+			panic(err) // package scenario has checked the lease
+		}
 		fleets = append(fleets, f)
 		transport := alone(l).(*awsretry.Transport)
 		transport.Shared = f
@@ -104,26 +106,23 @@ func (m *member) sleep(ctx context.Context) error {
 	}
 }
 
-// Schedule implements renewal.Scheduler.
-func (m *member) Schedule() renewal.Schedule { return m }
-
-// In implements renewal.Schedule: from 5 % before it is due to 5 % after that.
-// What it returns depends on the time only, because two signals at one instant
-// may be one.
-func (m *member) In(d time.Duration) time.Duration {
+// RenewIn is called by package fleet. It returns a time from 5 % before the
+// renewal is due to 5 % after that. What it returns depends on the time only,
+// because two signals at one instant may be one.
+func (m *member) RenewIn(d time.Duration) time.Duration {
 	now := m.grid.now()
 	part := unit(random(m.seed, forRenewal, uint64(now+d)))
 	return m.grid.deadline(m.owner, now+d+time.Duration((part-0.5)/10*float64(d))) - now
 }
 
-// Begin implements renewal.Schedule.
-func (m *member) Begin() {
+// BeginRenewal is called by package fleet.
+func (m *member) BeginRenewal() {
 	if !m.store.ended.Load() {
 		m.grid.settle()
 	}
 }
 
-// Token implements renewal.Schedule.
-func (m *member) Token() float64 {
+// FirstToken is called by package fleet.
+func (m *member) FirstToken() float64 {
 	return unit(random(m.seed, forFirstToken, uint64(m.grid.now())))
 }

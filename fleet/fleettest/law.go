@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// A partition is the hash of a partition in the store. Its fields have the names
-// that renew.lua gives them, and times are in milliseconds.
+// A partition is what renew.lua stores of a partition. The fields have the same
+// names there. Times are in milliseconds.
 type partition struct {
 	epoch, settings, pacing, leader, holes string
 
@@ -23,8 +23,8 @@ type partition struct {
 	expires time.Time
 }
 
-// A sum is over the members that have renewed in this window or in the one
-// before.
+// A sum is the sum over the members that renewed in this window, and over those
+// that renewed in the one before.
 type sum struct{ this, before float64 }
 
 func (s *sum) total() float64 { return s.this + s.before }
@@ -68,10 +68,9 @@ const (
 	mostPlaces = 1e5
 )
 
-// renew does what renew.lua does, step by step in its order. Explicit
-// conversions keep products from being fused into additions, so that every
-// platform computes the same numbers. If renew returns an error, nothing is to
-// be stored.
+// renew does what renew.lua does, in the same order. If it returns an error, p
+// must not be stored. Explicit conversions keep products from being fused into
+// additions, so that every platform computes the same numbers.
 func (p *partition) renew(args []string, at time.Time) ([]string, error) {
 	if len(args) != arguments {
 		return nil, fmt.Errorf("fleettest: %d arguments; the Store runs renewals only, which have %d", len(args), arguments)

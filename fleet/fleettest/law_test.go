@@ -122,7 +122,9 @@ func (r *renewals) next() []string {
 	flag := func(oneIn int) string { return pick(r, oneIn, "1", "0") }
 	switch {
 	case r.one(100): // all are silent
-		r.at = r.at.Add(2 * time.Minute)
+		r.at = r.at.Add(time.Duration(r.IntN(300)) * time.Second)
+	case r.one(50): // some are
+		r.at = r.at.Add(time.Duration(r.IntN(30)) * 400 * time.Millisecond)
 	case r.one(50): // the clock jumps
 		r.at = r.at.Add(time.Duration(r.IntN(20)-10) * time.Second)
 	case r.one(2): // in between each member renews about once
@@ -139,10 +141,10 @@ func (r *renewals) next() []string {
 	}
 	settings, lease, capacity := "Lease 400ms and 500 retry tokens", "400", "500"
 	if r.one(20) {
-		settings, lease, capacity = "others "+strings.Repeat("x", r.IntN(200)), "50", "300"
+		settings, lease, capacity = "others "+strings.Repeat("x", r.IntN(200)), pick(r, 2, "50", "10000"), "300"
 	}
 	args := []string{
-		id, lease, capacity, pick(r, 3, "50", "0"), whole(600),
+		id, lease, capacity, pick(r, 3, pick(r, 4, "1000000000", "50"), "0"), whole(600),
 		whole(100), whole(10), whole(5), whole(5), number(1000 * r.Float64()), whole(100),
 		pick(r, 3, number(200*r.Float64()), "-1"), flag(4), number(r.wanted * r.Float64()),
 		pick(r, 50, "1000000", had[2]), had[4],

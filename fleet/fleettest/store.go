@@ -2,10 +2,10 @@
 // package fleet.
 //
 //	store := &fleettest.Store{Latency: time.Millisecond}
-//	shared := fleet.New(store, fleet.Config{})
+//	shared, err := fleet.New(store, fleet.Config{})
 //
-// The store renews leases as Valkey and Redis do, but in Go: it runs no scripts.
-// It takes the time from [time.Now].
+// The store renews leases as the script does in Valkey and Redis, but in Go. It
+// takes the time from [time.Now].
 package fleettest
 
 import (
@@ -20,8 +20,8 @@ import (
 // bubble of testing/synctest it follows the time of the bubble. The zero value
 // is ready to use; it must not be copied after first use.
 type Store struct {
-	// Latency is how long an Eval takes: half of it before the renewal, and half
-	// of it after that. It must not be changed after the first Eval.
+	// Latency is how long Eval takes: half of it before the renewal, half after.
+	// It must not be changed after the first Eval.
 	Latency time.Duration
 
 	refusal, loss atomic.Pointer[error]
@@ -31,8 +31,8 @@ type Store struct {
 	partitions map[string]partition
 }
 
-// Eval implements fleet.Client. It does what the script of package fleet does,
-// and does not read the one that it is given.
+// Eval implements fleet.Client. It ignores the script, and does what that of
+// package fleet does.
 func (s *Store) Eval(ctx context.Context, _ string, keys, args []string) ([]string, error) {
 	s.evals.Add(1)
 	if err := sleep(ctx, s.Latency/2); err != nil {
@@ -67,7 +67,8 @@ func (s *Store) renew(key string, args []string) ([]string, error) {
 	return reply, nil
 }
 
-// get requires that s.mu is held. The partition of an unused key is a zero one.
+// get returns the partition of a key, or a zero partition if there is none. It
+// requires that s.mu is held.
 func (s *Store) get(key string, now time.Time) (p partition, ok bool) {
 	if p, ok = s.partitions[key]; !ok || !now.Before(p.expires) {
 		return partition{}, false
@@ -75,10 +76,11 @@ func (s *Store) get(key string, now time.Time) (p partition, ok bool) {
 	return p, true
 }
 
-// Refuse makes every Eval fail with err before the renewal. Nil ends that.
+// Refuse makes every Eval fail with err before the renewal, until Refuse(nil).
 func (s *Store) Refuse(err error) { set(&s.refusal, err) }
 
-// LoseReplies makes every Eval fail with err after the renewal. Nil ends that.
+// LoseReplies makes every Eval fail with err after the renewal, until
+// LoseReplies(nil).
 func (s *Store) LoseReplies(err error) { set(&s.loss, err) }
 
 func set(to *atomic.Pointer[error], err error) {
@@ -89,8 +91,8 @@ func set(to *atomic.Pointer[error], err error) {
 	to.Store(&err)
 }
 
-// Tokens returns how many retry tokens the store has for a key. ok is false if
-// the key is not used.
+// Tokens returns the number of retry tokens under a key. ok is false if there is
+// no such key.
 func (s *Store) Tokens(key string) (n float64, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,8 +107,8 @@ func (s *Store) Flush() {
 	clear(s.partitions)
 }
 
-// Copy copies all keys. The function that it returns puts the copy in place of
-// what the store has by then, as a restart from a backup does.
+// Copy copies all keys. Calling restore replaces the store's keys by the copy, as
+// a restart from a backup does.
 func (s *Store) Copy() (restore func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -118,10 +120,10 @@ func (s *Store) Copy() (restore func()) {
 	}
 }
 
-// Evals returns how many calls of Eval there were.
+// Evals returns the number of calls of Eval so far.
 func (s *Store) Evals() int { return int(s.evals.Load()) }
 
-// sleep returns the error of ctx if that ends first.
+// sleep sleeps for d, or until ctx is done, and then returns its error.
 func sleep(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return ctx.Err()

@@ -24,25 +24,25 @@ const (
 
 // A File is a config file or a credentials file.
 type File struct {
-	Path   string // "": there is no such file
+	Path   string // "" means that there is no such file
 	Config bool   // a config file: profiles are [profile NAME], and in a credentials file [NAME]
 }
 
-// A Profile is what a file says about a profile.
+// A Profile is the settings of a profile in one file.
 type Profile struct {
 	Found                  bool // the profile has a section, which may be empty
 	RetryMode, MaxAttempts Value
 }
 
-// A Value is the value of a setting. The zero Value is that of a setting that
-// the profile does not have.
+// A Value is the value of a setting. It is zero if the profile does not have the
+// setting.
 type Value struct {
-	Text        string // without white space at its ends; "": the setting is not set
+	Text        string // without white space at its ends; "" means not set
 	From        string // such as "/home/me/.aws/config [profile p] retry_mode"
-	ContinuedAt int    // the number of the line that continues Text, which no setting allows; 0: no line does
+	ContinuedAt int    // the number of the line that continues Text, which no setting allows; 0 means none
 }
 
-// String returns the path, or for a file without one its usual path.
+// String returns the path, or the usual path of a file without one.
 func (f File) String() string {
 	switch {
 	case f.Path != "":
@@ -53,8 +53,8 @@ func (f File) String() string {
 	return "~/.aws/credentials"
 }
 
-// Profile reads the file and returns what it says about the named profile. A
-// file that does not exist says nothing, nor does the null device.
+// Profile reads the file and returns the named profile. A file that does not
+// exist has no profiles, nor does the null device.
 //
 // It is an error if the file exists but cannot be read, is not a regular file,
 // is larger than 16 MiB, is UTF-16 text, or has lines but no section; and if a
@@ -75,8 +75,7 @@ func (f File) Profile(name string) (Profile, error) {
 	return p, nil
 }
 
-// parse returns what the file says about the named profile if text is its
-// content.
+// parse is Profile for a file with that text.
 func (f File) parse(text, name string) (Profile, error) {
 	text = strings.TrimPrefix(text, "\ufeff")
 	if isUTF16(text) {

@@ -59,7 +59,7 @@ type bridge struct {
 
 const noProperty = math.MaxInt
 
-// A section is what the bridge knows of the sections that have one header.
+// A section is the state of all sections with one header.
 // Their keys and values are for ini.v1 to merge.
 type section struct {
 	// header is the section's name for ini.v1. It includes the brackets: ini.v1
@@ -124,8 +124,8 @@ func (b *bridge) add(number int, line string) {
 	b.addProperty(number, key, value)
 }
 
-// section returns the section of the profile that a header begins, nil if it is
-// another profile's or none's.
+// section returns the section of the profile that a header begins, or nil if it
+// begins another one.
 func (b *bridge) section(header string) *section {
 	switch name, word := parseHeader(header); {
 	case name == "" || name != b.profile:
@@ -186,7 +186,7 @@ func (b *bridge) addContinuation(number int, line string) {
 	}
 }
 
-// addUnreadable notes a line that cannot be read. If it is a header but for a
+// addUnreadable records a line that cannot be read. If it is a header but for a
 // bracket, it begins that section: the settings below it are not those of the
 // section above.
 func (b *bridge) addUnreadable(number int, line, reason string) {
@@ -200,7 +200,7 @@ func (b *bridge) addUnreadable(number int, line, reason string) {
 	}
 }
 
-// blame notes why a line of the section cannot be read.
+// blame records why a line of the section cannot be read.
 func (s *section) blame(number int, reason string) {
 	if s.fault == nil {
 		s.fault = &fault{number, reason, "NAME = VALUE, NAME: VALUE, [SECTION], a line that begins with # or ;, " +
@@ -208,8 +208,7 @@ func (s *section) blame(number int, reason string) {
 	}
 }
 
-// addKey adds a key as it is written, and reports whether the section may have
-// it.
+// addKey adds a key, and reports whether the section has room for it.
 func (s *section) addKey(key string) bool {
 	if s.keys == nil {
 		s.keys = make(map[string]struct{})

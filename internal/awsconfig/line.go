@@ -71,8 +71,8 @@ func brokenHeader(line string) (header string, ok bool) {
 	return header, header != line
 }
 
-// parseHeader returns the profile that a header names, "" if it names none, and
-// whether the word profile precedes the name.
+// parseHeader returns the profile that a header names, or "" if it names none,
+// and whether the word profile precedes the name.
 func parseHeader(header string) (name string, word bool) {
 	name = strings.TrimSpace(header)
 	if rest, ok := strings.CutPrefix(name, "profile"); ok && rest != "" {

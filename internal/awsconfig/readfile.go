@@ -15,7 +15,7 @@ import (
 // maxSize limits the memory that a file can take.
 const maxSize = 16 << 20
 
-// readFile returns the file's text, "" if there is no such file or if it is the
+// readFile returns the file's text, or "" if there is no such file or it is the
 // null device.
 func readFile(path string) (string, error) {
 	file, info, err := regularfile.Open(path)
@@ -43,8 +43,8 @@ func readFile(path string) (string, error) {
 	return text.String(), nil
 }
 
-// notRegular returns the error for a path that does not name a regular file,
-// nil for the null device.
+// notRegular returns the error for a path that is not a regular file, or nil for
+// the null device.
 func notRegular(path string, info fs.FileInfo) error {
 	if null, err := os.Stat(os.DevNull); err == nil && os.SameFile(info, null) {
 		return nil

@@ -1,5 +1,5 @@
 // Package bucket is a token bucket: tokens that come back with time, and the
-// line of those who wait for them.
+// line of callers who wait for them.
 package bucket
 
 import (
@@ -27,19 +27,18 @@ type Bucket struct {
 	queued float64       // tokens that the line waits for, all together
 	timer  *time.Timer   // set for the first in line; nil while the line is empty
 	due    time.Duration // when the timer is expected to run; unused while the line is empty
-	fired  int           // how often the timer ran, for tests
 }
 
 const (
-	// slack makes up for rounding: ten times a tenth of a token is a whole one.
+	// slack compensates rounding: ten times a tenth of a token is a whole one.
 	slack = 1e-9
 
 	// clockEnd is where the clock stops, after 146 years. The sum of two times
 	// up to then does not overflow.
 	clockEnd time.Duration = 1<<62 - 1
 
-	// maxLate limits how much of a timer's lateness is made up for. Without it,
-	// a process that was stopped would serve the whole line at once when it
+	// maxLate limits how much of a timer's lateness is compensated. Without it, a
+	// process that was stopped would serve the whole line at once when it
 	// resumes.
 	maxLate = 100 * time.Millisecond
 
@@ -120,8 +119,8 @@ func (b *Bucket) Tokens() float64 {
 	return min(b.tokensAt(b.Now())+slack, b.capacity)
 }
 
-// Line returns how many callers wait, and how long one who came now for n
-// tokens would wait at the present rate, at most 146 years.
+// Line returns how many callers wait, and how long a new caller would wait for n
+// tokens at the present rate, at most 146 years.
 func (b *Bucket) Line(n float64) (waiting int, expected time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -165,7 +164,7 @@ func (b *Bucket) advance(now time.Duration) {
 	b.tokens, b.at = tokens, max(b.at, now)
 }
 
-// lose counts the tokens that were lost up to now, where tokens are left.
+// lose counts the tokens that were lost up to now, when tokens are left.
 // lose requires that b.mu is held.
 func (b *Bucket) lose(now time.Duration, tokens float64) {
 	if now > b.at {
@@ -177,7 +176,7 @@ func (b *Bucket) lose(now time.Duration, tokens float64) {
 // credits nothing. tokensAt does not mutate b, so that rounding does not add up
 // however often it is called. It requires that b.mu is held.
 //
-// While someone waits, the tokens may exceed the capacity by those of maxLate:
+// While a caller waits, the tokens may exceed the capacity by those of maxLate:
 // they came because the timer is late, and belong to the line. Otherwise, with
 // a capacity of 1, every wait would be longer by the timer's lateness.
 func (b *Bucket) tokensAt(now time.Duration) float64 {
@@ -191,8 +190,8 @@ func (b *Bucket) tokensAt(now time.Duration) float64 {
 	return min(b.tokens+(now-b.at).Seconds()*b.rate, limit)
 }
 
-// expectedWait returns how long one who comes at now for n tokens waits for
-// those of the line and its own, at the present rate.
+// expectedWait returns how long a caller who comes at now would wait for n
+// tokens, after the line, at the present rate.
 // expectedWait requires that b.mu is held and does not mutate b.
 func (b *Bucket) expectedWait(now time.Duration, n float64) time.Duration {
 	missing := b.queued + n - b.tokensAt(now)
@@ -202,7 +201,7 @@ func (b *Bucket) expectedWait(now time.Duration, n float64) time.Duration {
 	return b.durationFor(missing)
 }
 
-// durationFor returns how long so many tokens take to come back, at most
+// durationFor returns how long that many tokens take to come back, at most
 // clockEnd. It requires that b.mu is held and does not mutate b.
 func (b *Bucket) durationFor(tokens float64) time.Duration {
 	// Less than a thousandth of a nanosecond is rounding.

@@ -179,38 +179,8 @@ func TestWaitsAreExact(t *testing.T) {
 				if got := q.Wait()[0].At; got != test.want {
 					t.Errorf("waited %v, want %v", got, test.want)
 				}
-				if b.fired != 1 {
-					t.Errorf("the timer fired %d times, want once", b.fired)
-				}
 				if b.tokens < 0 || b.tokens > b.capacity {
 					t.Errorf("%v tokens are left", b.tokens)
-				}
-			})
-		})
-	}
-}
-
-func TestExpectedWaitComesTrue(t *testing.T) {
-	for _, amounts := range [][]float64{{1, 1, 1, 1, 1}, {3, 1, 7, 2, 10}, {0.5, 10, 10}} {
-		t.Run(fmt.Sprint(amounts), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				b := newEmpty(3, 10)
-				q := waittest.NewQueue()
-				start := time.Now()
-				var want ends
-				for i, n := range amounts {
-					time.Sleep(10 * time.Millisecond)
-					waiting, expected := b.Line(n)
-					if waiting != i {
-						t.Errorf("%d are in line, want %d", waiting, i)
-					}
-					want = append(want, end(i, time.Since(start)+expected, nil))
-					join(t.Context(), q, b, i, n)
-				}
-				for i, got := range q.Wait() {
-					if got.ID != i || (got.At-want[i].At).Abs() > 10*time.Nanosecond || got.Err != nil {
-						t.Errorf("got %v, want %v", got, want[i])
-					}
 				}
 			})
 		})

@@ -118,7 +118,7 @@ func (b *Bucket) leave(w *waiter) {
 	b.tokens = min(b.tokens, b.capacity)
 }
 
-// first returns the first in line, nil if nobody waits.
+// first returns the first in line, or nil if nobody waits.
 // first requires that b.mu is held.
 func (b *Bucket) first() *waiter {
 	if e := b.line.Front(); e != nil {
@@ -133,14 +133,13 @@ func (b *Bucket) remove(w *waiter) {
 	b.line.Remove(w.place)
 	b.queued -= w.n
 	if b.line.Len() == 0 {
-		b.queued = 0 // without what rounding left of large and small numbers
+		b.queued = 0 // drops what rounding left
 		b.tokens = min(b.tokens, b.capacity)
 	}
 }
 
-// serve gives the tokens to the first in line, wakes it, and goes on with the
-// next as far as the tokens go. A token costs the same however long the line
-// is: nobody else wakes.
+// serve wakes the callers at the front of the line whose tokens are there. It
+// wakes nobody else, so that a token costs the same however long the line is.
 // serve requires that b.mu is held and the time up to now is credited.
 func (b *Bucket) serve(now time.Duration) {
 	for w := b.first(); w != nil && b.tokens >= w.n-slack; w = b.first() {
@@ -173,7 +172,6 @@ func (b *Bucket) setTimer(now time.Duration) {
 func (b *Bucket) fire() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.fired++
 	w := b.first()
 	if w == nil {
 		return

@@ -22,6 +22,10 @@ func TestLineIsFirstComeFirstServed(t *testing.T) {
 			join(t.Context(), q, b, i, 1)
 			want = append(want, end(i, time.Duration(i+1)*100*time.Millisecond, nil))
 		}
+		refused := b.WaitAtMost(t.Context(), 1, 10*time.Second)
+		if refused == nil || refused.Error() != "bucket: the expected wait of 10.1s is too long" {
+			t.Errorf("one who waits 10 s at most got %v", refused)
+		}
 		wantEnds(t, q, want...)
 		wantIdle(t, b)
 	})
@@ -54,88 +58,6 @@ func TestTakeDoesNotOvertakeTheLine(t *testing.T) {
 	})
 }
 
-// A wait that would not end in time is refused at once, and takes no place in
-// line.
-func TestWaitThatIsTooLongIsNotBegun(t *testing.T) {
-	const none = -1
-	tests := []struct {
-		name            string
-		inLine          int           // each for one of the tokens that come back every 2 s
-		limit, deadline time.Duration // or none
-		want            time.Duration // of the wait
-		refused         time.Duration // the expected wait of a refusal; 0: it is not refused
-	}{
-		{"no limit", 3, none, none, 8 * time.Second, 0},
-		{"limit exactly", 0, 2 * time.Second, none, 2 * time.Second, 0},
-		{"limit too short", 0, 2*time.Second - 1, none, 0, 2 * time.Second},
-		{"no wait allowed", 0, 0, none, 0, 2 * time.Second},
-		{"limit after others", 2, 6 * time.Second, none, 6 * time.Second, 0},
-		{"limit after others, too short", 2, 5 * time.Second, none, 0, 6 * time.Second},
-		{"deadline exactly", 0, none, 2 * time.Second, 0, 2 * time.Second},
-		{"deadline later", 0, none, 2*time.Second + 1, 2 * time.Second, 0},
-		{"deadline after others", 4, none, 11 * time.Second, 10 * time.Second, 0},
-		{"deadline after others, too soon", 4, none, 9 * time.Second, 0, 10 * time.Second},
-		{"both, the limit shorter", 0, time.Second, time.Minute, 0, 2 * time.Second},
-		{"both, the deadline sooner", 0, time.Minute, time.Second, 0, 2 * time.Second},
-		{"both long enough", 0, time.Minute, time.Minute, 2 * time.Second, 0},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				b := newEmpty(0.5, 1)
-				q := waittest.NewQueue()
-				for i := range test.inLine {
-					join(t.Context(), q, b, i, 1)
-				}
-				ctx := t.Context()
-				if test.deadline != none {
-					var cancel func()
-					ctx, cancel = context.WithTimeout(ctx, test.deadline)
-					defer cancel()
-				}
-				wait := func() error { return b.Wait(ctx, 1) }
-				if test.limit != none {
-					wait = func() error { return b.WaitAtMost(ctx, 1, test.limit) }
-				}
-				start := time.Now()
-				err := wait()
-				if took := time.Since(start); took != test.want {
-					t.Errorf("took %v, want %v", took, test.want)
-				}
-				var refused time.Duration
-				if tooLong := new(TooLongError); errors.As(err, &tooLong) {
-					refused = tooLong.Expected
-					want := "bucket: the expected wait of " + refused.String() + " is too long"
-					if err.Error() != want {
-						t.Errorf("got %q, want %q", err, want)
-					}
-				} else if err != nil {
-					t.Error(err)
-				}
-				if refused != test.refused {
-					t.Errorf("the refused wait is %v, want %v", refused, test.refused)
-				}
-				if waiting, _ := b.Line(1); refused > 0 && waiting != test.inLine {
-					t.Errorf("%d are in line, want %d", waiting, test.inLine)
-				}
-				q.Wait()
-				wantIdle(t, b)
-			})
-		})
-	}
-}
-
-// Tokens that are there are taken, however little time is left.
-func TestLimitsNeedAWait(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(t.Context(), 1)
-		defer cancel()
-		if err := New(time.Now(), 1, 1).WaitAtMost(ctx, 1, 0); err != nil {
-			t.Error(err)
-		}
-	})
-}
-
 // The first in line is about to be served by a timer that is late. There is
 // nothing to wait for, and yet no token for another.
 func TestLateTimerGivesNoTokenToANewcomer(t *testing.T) {
@@ -151,45 +73,6 @@ func TestLateTimerGivesNoTokenToANewcomer(t *testing.T) {
 			t.Errorf("%v tokens, want 5", b.tokens)
 		}
 		wantIdle(t, b)
-	})
-}
-
-// An endingContext ends while it is asked for its deadline, which has passed.
-type endingContext struct {
-	context.Context
-	end func()
-}
-
-func (c endingContext) Deadline() (time.Time, bool) { c.end(); return time.Time{}, true }
-
-func TestContextThatEndsBeforeTheLine(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		gone := errors.New("the caller left")
-		ctx, cancel := context.WithCancelCause(t.Context())
-		b := newEmpty(1, 1)
-		if err := b.Wait(endingContext{ctx, func() { cancel(gone) }}, 1); err != gone {
-			t.Errorf("got %v, want %v", err, gone)
-		}
-		wantIdle(t, b)
-	})
-}
-
-// A lateContext has a deadline in the past, and has not ended yet: its timer is
-// late.
-type lateContext struct{ context.Context }
-
-func (lateContext) Deadline() (time.Time, bool) { return time.Time{}, true }
-
-func TestDeadlineInThePast(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newEmpty(1, 1)
-		if err := b.Wait(lateContext{t.Context()}, 1); !errors.As(err, new(*TooLongError)) {
-			t.Errorf("without a token: %v", err)
-		}
-		time.Sleep(time.Second)
-		if err := b.Wait(lateContext{t.Context()}, 1); err != nil {
-			t.Errorf("with a token: %v", err)
-		}
 	})
 }
 
@@ -355,32 +238,6 @@ func TestCancelsAndGrantsTogether(t *testing.T) {
 		}
 		wantIdle(t, b)
 	})
-}
-
-func TestTimerRunsOncePerToken(t *testing.T) {
-	for _, waiters := range []int{1, 100, 10_000} {
-		t.Run(fmt.Sprint(waiters), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				b := newEmpty(100, 1)
-				var wg sync.WaitGroup
-				for range waiters {
-					wg.Go(func() {
-						if err := b.Wait(t.Context(), 1); err != nil {
-							t.Error(err)
-						}
-					})
-				}
-				wg.Wait()
-				if b.fired != waiters {
-					t.Errorf("the timer ran %d times for %d waiters", b.fired, waiters)
-				}
-				if got, want := b.Now(), time.Duration(waiters)*10*time.Millisecond; got != want {
-					t.Errorf("served within %v, want %v", got, want)
-				}
-				wantIdle(t, b)
-			})
-		})
-	}
 }
 
 // A late timer delays nobody for longer than it is late: the tokens that came

@@ -258,49 +258,38 @@ func TestLineOfAnotherPartition(t *testing.T) {
 // place in it.
 func TestLineThatIsTooLong(t *testing.T) {
 	for _, limit := range []string{"deadline", "MaxWait"} {
-		t.Run(limit, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				tr := &transport{Mode: awsretry.Adaptive, MaxAttempts: 1, Base: httpfake.Statuses(429, 200)}
-				ctx := t.Context()
-				if limit == "MaxWait" {
-					tr.RateLimit.MaxWait = 7 * time.Second
-				} else {
-					var cancel func()
-					ctx, cancel = context.WithTimeout(ctx, 8*time.Second)
-					defer cancel()
-				}
-				wantLine := func(waiting int) {
-					t.Helper()
-					state, _ := tr.State("service.example")
-					if want := time.Duration(waiting+1) * 2 * time.Second; state.Waiting != waiting ||
-						state.ExpectedWait != want {
-						t.Errorf("%d are in line, and another would wait %v; want %d, %v",
-							state.Waiting, state.ExpectedWait, waiting, want)
+		synctest.Test(t, func(t *testing.T) {
+			tr := &transport{Mode: awsretry.Adaptive, MaxAttempts: 1, Base: httpfake.Statuses(429, 200)}
+			ctx := t.Context()
+			if limit == "MaxWait" {
+				tr.RateLimit.MaxWait = 7 * time.Second
+			} else {
+				var cancel func()
+				ctx, cancel = context.WithTimeout(ctx, 8*time.Second)
+				defer cancel()
+			}
+			if _, err := get(t, tr); err != nil { // from now on a token every 2 s
+				t.Fatal(err)
+			}
+			var line sync.WaitGroup
+			for range 3 {
+				line.Go(func() {
+					if _, err := get(t, tr); err != nil {
+						t.Error(err)
 					}
-				}
-				if _, err := get(t, tr); err != nil { // from now on a token every 2 s
-					t.Fatal(err)
-				}
-				wantLine(0)
-				var line sync.WaitGroup
-				for range 3 {
-					line.Go(func() {
-						if _, err := get(t, tr); err != nil {
-							t.Error(err)
-						}
-					})
-				}
-				synctest.Wait()
-				wantLine(3)
-				start := time.Now()
-				_, err := tr.RoundTrip(httpfake.Request(t, ctx, "GET", nil))
-				wantNotSent(t, err, awsretry.StopRateLimit, awsretry.ErrRateLimited)
-				if !strings.Contains(err.Error(), limit) || time.Since(start) != 0 {
-					t.Errorf("%v after %v, want it refused at once because of the %s", err, time.Since(start), limit)
-				}
-				wantLine(3)
-				line.Wait()
-			})
+				})
+			}
+			synctest.Wait()
+			start := time.Now()
+			_, err := tr.RoundTrip(httpfake.Request(t, ctx, "GET", nil))
+			wantNotSent(t, err, awsretry.StopRateLimit, awsretry.ErrRateLimited)
+			if !strings.Contains(err.Error(), limit) || time.Since(start) != 0 {
+				t.Errorf("%v after %v, want it refused at once because of the %s", err, time.Since(start), limit)
+			}
+			if state, _ := tr.State("service.example"); state.Waiting != 3 || state.ExpectedWait != 8*time.Second {
+				t.Errorf("%s: %+v, want 3 in line and 8 s", limit, state)
+			}
+			line.Wait()
 		})
 	}
 }

@@ -1,6 +1,7 @@
 package contract_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"slices"
@@ -236,33 +237,31 @@ func TestPastRetryAfterKeepsNoPartition(t *testing.T) {
 // The record of every attempt names its partition.
 func TestAttemptsNameTheirPartition(t *testing.T) {
 	for _, statuses := range [][]int{{503, 200}, {503, 503}, {503, 404}} {
-		for _, observed := range []bool{false, true} {
-			for _, want := range []string{"service.example", "Table"} {
-				t.Run(fmt.Sprintf("%v in %s, observed %v", statuses, want, observed), func(t *testing.T) {
-					ctx := t.Context()
-					if want == "Table" {
-						ctx = awsretry.WithPartition(ctx, want)
-					}
-					tr := &transport{Base: httpfake.Statuses(statuses...), Backoff: contract.Delay(0), MaxAttempts: 2}
-					var seen []string
-					if observed {
-						tr.Observe = func(a awsretry.Attempt) { seen = append(seen, a.Partition) }
-						tr.Policy = func(a *awsretry.Attempt) awsretry.Class {
-							seen = append(seen, a.Partition)
-							return awsretry.DefaultPolicy(a)
-						}
-					}
-					resp, err := tr.RoundTrip(httpfake.Request(t, ctx, "GET", nil))
-					if err != nil {
-						t.Fatal(err)
-					}
-					if last, ok := awsretry.Outcome(resp); !ok || last.Partition != want {
-						t.Errorf("Outcome says %q, %v; want %q", last.Partition, ok, want)
-					}
-					if observed && !slices.Equal(seen, slices.Repeat([]string{want}, 4)) {
-						t.Errorf("the policy and the observer saw %q, want %q", seen, want)
-					}
-				})
+		for want, ctx := range map[string]context.Context{
+			"service.example": t.Context(),
+			"Table":           awsretry.WithPartition(t.Context(), "Table"),
+		} {
+			var seen []string
+			plain := transport{Base: httpfake.Statuses(statuses...), Backoff: contract.Delay(0), MaxAttempts: 2}
+			observed := transport{
+				Base: httpfake.Statuses(statuses...), Backoff: contract.Delay(0), MaxAttempts: 2,
+				Observe: func(a awsretry.Attempt) { seen = append(seen, a.Partition) },
+				Policy: func(a *awsretry.Attempt) awsretry.Class {
+					seen = append(seen, a.Partition)
+					return awsretry.DefaultPolicy(a)
+				},
+			}
+			for _, tr := range []*transport{&plain, &observed} {
+				resp, err := tr.RoundTrip(httpfake.Request(t, ctx, "GET", nil))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if last, ok := awsretry.Outcome(resp); !ok || last.Partition != want {
+					t.Errorf("%v: Outcome says %q, %v; want %q", statuses, last.Partition, ok, want)
+				}
+			}
+			if !slices.Equal(seen, slices.Repeat([]string{want}, 4)) {
+				t.Errorf("%v: the policy and the observer saw %q, want %q", statuses, seen, want)
 			}
 		}
 	}

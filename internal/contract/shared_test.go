@@ -62,22 +62,6 @@ func TestSharedJoin(t *testing.T) {
 	}
 }
 
-// A share whose partition is replaced is dropped, and the new one joins.
-func TestSharedDropped(t *testing.T) {
-	s := &store{}
-	tr := retrying(always(ok))
-	tr.Shared, tr.MaxPartitions = s, 1
-	for _, name := range []string{"a", "b"} {
-		ctx := awsretry.WithPartition(t.Context(), name)
-		if _, err := tr.RoundTrip(httpfake.Request(t, ctx, "GET", nil)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if len(s.shares) != 2 || !s.shares[0].Dropped() || s.shares[1].Dropped() {
-		t.Errorf("%d shares", len(s.shares))
-	}
-}
-
 func TestSharedInvalid(t *testing.T) {
 	bad := errors.New("store: the prefix is empty")
 	tr := retrying(always(ok))
@@ -218,9 +202,7 @@ func TestSharedTokens(t *testing.T) {
 	if resp, err := get(t, tr); contract.StopOf(resp, err) != awsretry.StopQuota {
 		t.Errorf("%v", err)
 	}
-	select {
-	case <-share.Wake():
-	default:
+	if !awake(share) {
 		t.Error("the store was not woken")
 	}
 	if usage := share.Usage(); usage.Refused != 1 || usage.Tokens != 0 {
@@ -341,9 +323,7 @@ func TestSharedRetryAfter(t *testing.T) {
 		if u := share.Usage(); u.RetryAfter != 30*time.Second {
 			t.Errorf("%+v", u)
 		}
-		select {
-		case <-share.Wake():
-		default:
+		if !awake(share) {
 			t.Error("the store was not woken")
 		}
 		start := time.Now()

@@ -1,5 +1,5 @@
-// Package gate holds back all who come while a delay that one of them was told
-// is in force.
+// Package gate delays all callers while a delay that one of them received is in
+// force.
 package gate
 
 import (
@@ -11,13 +11,15 @@ import (
 // A Gate is closed for a time. The zero Gate is open. A Gate is safe for
 // concurrent use.
 type Gate struct {
+	Spreader Spreader // nil: the waits are uniformly random
+
 	current atomic.Pointer[Closing] // nil from some time after its end on
 }
 
 // A Closing is the time for which a gate is closed. It does not change.
 type Closing struct {
 	until  time.Time
-	spread time.Duration // after until, in which the waiters go on
+	spread time.Duration // after until, in which the waiters continue
 }
 
 // Load returns nil if the gate is open. It does not read the clock, and may
@@ -27,8 +29,8 @@ func (g *Gate) Load() *Closing { return g.current.Load() }
 // Store makes c the closing, or opens the gate if c is nil.
 func (g *Gate) Store(c *Closing) { g.current.Store(c) }
 
-// Close closes the gate for the delay, unless it is closed for longer. Those who
-// wait go on at random times of the spread that follows.
+// Close closes the gate for the delay, unless it is closed for longer. Callers
+// who wait continue at random times of the spread that follows.
 func (g *Gate) Close(now time.Time, delay, spread time.Duration) {
 	next := &Closing{now.Add(delay), spread}
 	for {
@@ -42,9 +44,9 @@ func (g *Gate) Close(now time.Time, delay, spread time.Duration) {
 	}
 }
 
-// Left returns how long one who comes at now has to wait, if the gate is closed.
-// The wait is a different one for each, so that they do not all go on at once. A
-// gate whose time is over is opened.
+// Left returns how long a caller who comes at now has to wait, if the gate is
+// closed. The wait differs for each caller, so that they do not all continue at
+// once. A gate whose time is over is opened.
 func (g *Gate) Left(ctx context.Context, now time.Time) (wait time.Duration, closed bool) {
 	c := g.current.Load()
 	if c == nil {
@@ -54,7 +56,7 @@ func (g *Gate) Left(ctx context.Context, now time.Time) (wait time.Duration, clo
 		g.current.CompareAndSwap(c, nil)
 		return 0, false
 	}
-	return Spread(ctx, c.until.Sub(now), c.spread), true
+	return Spread(ctx, g.Spreader, c.until.Sub(now), c.spread), true
 }
 
 // ClosedFor returns how long the gate stays closed, 0 if it is open.

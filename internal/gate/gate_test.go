@@ -1,6 +1,7 @@
 package gate_test
 
 import (
+	"context"
 	"math"
 	"sync"
 	"testing"
@@ -11,7 +12,7 @@ import (
 
 func TestLongestClosingHolds(t *testing.T) {
 	now := time.Now()
-	tests := []struct {
+	for _, tt := range []struct {
 		name   string
 		delays []time.Duration
 		after  time.Duration
@@ -23,68 +24,65 @@ func TestLongestClosingHolds(t *testing.T) {
 		{"over", []time.Duration{time.Second}, time.Second, 0},
 		{"closed for longer", []time.Duration{time.Second, time.Minute}, 0, time.Minute},
 		{"not shortened", []time.Duration{time.Minute, time.Second}, 0, time.Minute},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			var g gate.Gate
-			for _, d := range test.delays {
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var g, other gate.Gate
+			for _, d := range tt.delays {
 				g.Close(now, d, 0)
 			}
-			at := now.Add(test.after)
-			if got := g.ClosedFor(at); got != test.want {
-				t.Errorf("closed for %v, want %v", got, test.want)
+			other.Store(g.Load())
+			at := now.Add(tt.after)
+			if g.ClosedFor(at) != tt.want || other.ClosedFor(at) != tt.want {
+				t.Errorf("closed for %v, and a copy for %v, want %v", g.ClosedFor(at), other.ClosedFor(at), tt.want)
 			}
 			wait, closed := g.Left(t.Context(), at)
-			if wait != test.want || closed != (test.want > 0) {
-				t.Errorf("left is %v, %v; want %v", wait, closed, test.want)
+			if wait != tt.want || closed != (tt.want > 0) {
+				t.Errorf("left is %v, %v; want %v", wait, closed, tt.want)
 			}
-			if open := g.Load() == nil; open != (test.want == 0) {
-				t.Errorf("open is %v after %v", open, test.after)
+			if opened := g.Load() == nil; opened != (tt.want == 0) {
+				t.Errorf("opened is %v", opened)
 			}
 		})
 	}
 }
 
-func TestWaitersAreSpread(t *testing.T) {
-	const delay, spread = time.Second, time.Minute
-	now := time.Now()
-	var g gate.Gate
-	g.Close(now, delay, spread)
-	least, most := time.Duration(math.MaxInt64), time.Duration(0)
-	for range 1000 {
-		wait, _ := g.Left(t.Context(), now)
-		least, most = min(least, wait), max(most, wait)
-	}
-	if least < delay || most > delay+spread || most-least < spread/2 {
-		t.Errorf("waits of %v to %v, want them all over %v to %v", least, most, delay, delay+spread)
-	}
-	if got := g.ClosedFor(now); got != delay {
-		t.Errorf("closed for %v, want %v", got, delay)
-	}
+// longest spreads by as much as possible.
+type longest struct{}
+
+func (longest) Spread(_ context.Context, delay, spread time.Duration) time.Duration {
+	return delay + spread
 }
 
-func TestLongestWait(t *testing.T) {
-	now := time.Now()
-	var g gate.Gate
-	g.Close(now, math.MaxInt64, math.MaxInt64)
-	for range 100 {
-		if wait, closed := g.Left(t.Context(), now); wait <= 0 || !closed {
-			t.Fatalf("left is %v, %v", wait, closed)
-		}
-	}
-}
-
-func TestStore(t *testing.T) {
-	now := time.Now()
-	var from, to gate.Gate
-	from.Close(now, time.Second, 0)
-	to.Store(from.Load())
-	if got := to.ClosedFor(now); got != time.Second {
-		t.Errorf("closed for %v, want 1s", got)
-	}
-	to.Store(nil)
-	if to.Load() != nil || from.Load() == nil {
-		t.Error("one gate opened the other")
+// Callers wait at random times of the spread, unless the gate has a Spreader.
+func TestSpread(t *testing.T) {
+	const long = math.MaxInt64
+	for _, tt := range []struct {
+		name          string
+		spreader      gate.Spreader
+		delay, spread time.Duration
+		least, most   time.Duration // they are at these, within a fifth of the spread
+	}{
+		{"none", nil, time.Second, 0, time.Second, time.Second},
+		{"random", nil, time.Second, time.Minute, time.Second, time.Second + time.Minute},
+		{"too long", nil, long, long, long, long},
+		{"decided", longest{}, time.Second, time.Minute, time.Second + time.Minute, time.Second + time.Minute},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			now := time.Now()
+			g := gate.Gate{Spreader: tt.spreader}
+			g.Close(now, tt.delay, tt.spread)
+			least, most := time.Duration(math.MaxInt64), time.Duration(0)
+			for range 1000 {
+				wait, closed := g.Left(t.Context(), now)
+				if !closed {
+					t.Fatal("not closed")
+				}
+				least, most = min(least, wait), max(most, wait)
+			}
+			if least < tt.least || least-tt.least > tt.spread/5 || most > tt.most || tt.most-most > tt.spread/5 {
+				t.Errorf("waits of %v to %v, want %v to %v", least, most, tt.least, tt.most)
+			}
+		})
 	}
 }
 

@@ -7,20 +7,19 @@ import (
 	"time"
 )
 
-// A Spreader decides how delays are spread, in place of chance. The contexts of
-// a simulation that repeats itself have one.
+// A Spreader adds the random part of a delay. A simulation that repeats itself
+// has one of its own, which is also the Backoff of its Transport.
 type Spreader interface {
-	// Spread returns a delay that is up to spread longer.
-	Spread(delay, spread time.Duration) time.Duration
+	// Spread returns a delay that is up to spread longer, for a caller with the
+	// context.
+	Spread(ctx context.Context, delay, spread time.Duration) time.Duration
 }
 
-// SpreaderKey is the key of a context's [Spreader].
-type SpreaderKey struct{}
-
-// Spread returns the delay with a random part, from 0 to spread.
-func Spread(ctx context.Context, delay, spread time.Duration) time.Duration {
-	if s, ok := ctx.Value(SpreaderKey{}).(Spreader); ok {
-		return s.Spread(delay, spread)
+// Spread returns the delay with a part, from 0 to spread, that s chooses. If s is
+// nil, that part is uniformly random.
+func Spread(ctx context.Context, s Spreader, delay, spread time.Duration) time.Duration {
+	if s != nil {
+		return s.Spread(ctx, delay, spread)
 	}
 	if spread > 0 {
 		delay += time.Duration(rand.Uint64N(uint64(spread) + 1))

@@ -25,7 +25,7 @@ func NewCubic(limits Limits, meter Meter, beta, scale float64) *Cubic {
 	return &Cubic{limits: limits, meter: meter, curve: curve{beta: beta, scale: scale}}
 }
 
-// Update implements [Law]. The time of sending does not matter.
+// Update implements [Law]. It ignores the send time.
 func (c *Cubic) Update(now, _ time.Duration, throttled bool) {
 	c.meter.Count(now, 1)
 	measured := c.meter.Rate()

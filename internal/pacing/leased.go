@@ -2,12 +2,12 @@ package pacing
 
 import "time"
 
-// Leased is a law of many processes: while it has a lease, the rate is the one
-// that was granted, and the outcomes are counted for the process that finds the
-// rate of all of them. Without a lease it is a law of this process alone, which
-// begins at the part of the rate that falls to each process. Before the first
-// rate of all processes it is that law too, so that a process which was
-// throttled slows down before the others know.
+// Leased is the law of one of many processes. While it has a lease, the rate is
+// the one that was granted, and the outcomes are counted for the process that
+// finds the rate of all of them. Without a lease it is a law of this process
+// alone, which begins at the process's part of the rate. Before the first lease
+// with a rate it is that law too, so that a process that is throttled slows down
+// at once.
 type Leased struct {
 	alone  Adopter
 	lease  Lease // zero before the first one
@@ -19,16 +19,16 @@ type Leased struct {
 type Lease struct {
 	Until          time.Duration // the end
 	Limited        bool          // there is a rate
-	Rate, Capacity float64       // in tokens per second, and the most that a pause saves up
+	Rate, Capacity float64       // in tokens per second, and the most tokens saved up
 	Alone          float64       // the rate that this process begins with when the lease has ended
-	Cut            time.Duration // when the rate of all processes was cut last, 0 if never
+	Cut            time.Duration // when the rate of all processes was cut last; 0 means never
 }
 
 // An Adopter is a law that can begin at a rate.
 type Adopter interface {
 	Law
 
-	// Adopt begins at rate, as if it were what is left after a cut.
+	// Adopt begins at rate, as after a cut to it.
 	Adopt(now time.Duration, rate float64)
 
 	// Begin begins at rate, as after the first throttling response.
@@ -47,11 +47,11 @@ type Counts struct {
 	TripsOf             int           // how many these were
 }
 
-// NewLeased returns the law that is alone until the first lease.
+// NewLeased returns a law that is alone until the first lease.
 func NewLeased(alone Adopter) *Leased { return &Leased{alone: alone} }
 
-// Lease replaces the lease, at now. It reports whether the rate was not that of
-// a lease before, and is now.
+// Lease replaces the lease, at now. It reports whether it is the first one with a
+// rate, or the one before had ended.
 func (l *Leased) Lease(now time.Duration, lease Lease) (begins bool) {
 	if !lease.Limited {
 		l.end(now)
@@ -61,7 +61,7 @@ func (l *Leased) Lease(now time.Duration, lease Lease) (begins bool) {
 	return begins
 }
 
-// end goes on without a lease.
+// end continues without a lease.
 func (l *Leased) end(now time.Duration) {
 	if l.leased {
 		l.alone.Adopt(now, l.lease.Alone)
@@ -69,7 +69,7 @@ func (l *Leased) end(now time.Duration) {
 	l.leased = false
 }
 
-// Take returns the counts and begins them again.
+// Take returns the counts and resets them.
 func (l *Leased) Take() Counts {
 	c := l.counts
 	l.counts = Counts{}
@@ -90,7 +90,7 @@ func (l *Leased) Update(now, sent time.Duration, throttled bool) {
 // InForce reports whether the lease has not ended.
 func (l *Leased) InForce(now time.Duration) bool { return now < l.lease.Until }
 
-// Lapse goes on without a lease if it has ended.
+// Lapse continues without a lease if it has ended.
 func (l *Leased) Lapse(now time.Duration) {
 	if now >= l.lease.Until {
 		l.end(now)
@@ -122,5 +122,5 @@ func (l *Leased) Pace() (rate, capacity float64) {
 	return l.alone.Pace()
 }
 
-// Measured implements [Law]. It is of this process.
+// Measured implements [Law]. It measures this process alone.
 func (l *Leased) Measured() float64 { return l.alone.Measured() }

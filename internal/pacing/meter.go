@@ -26,8 +26,8 @@ func NewMeter(start time.Time, interval time.Duration, smoothing float64) Meter 
 	return Meter{interval: interval, smoothing: smoothing, phase: phase, last: -time.Duration(start.Nanosecond())}
 }
 
-// Count counts n outcomes, 0 or 1. The first call in an interval updates
-// the rate.
+// Count counts n outcomes, 0 or 1. The first call in an interval updates the
+// rate.
 func (m *Meter) Count(now time.Duration, n int) {
 	m.outcomes += n
 	if now < m.next {

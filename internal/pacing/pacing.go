@@ -7,19 +7,19 @@ import "time"
 // A Law turns outcomes into a send rate. Times are on one clock of the caller's
 // and never decrease. A Law is not safe for concurrent use.
 type Law interface {
-	// Update takes the outcome, at now, of a request that was sent at sent. One
-	// that took no send token may be sent at 0.
+	// Update takes the outcome, at now, of a request that was sent at sent. For a
+	// request that took no send token, sent may be 0.
 	Update(now, sent time.Duration, throttled bool)
 
-	// Pace returns the present send rate in tokens per second and the most
-	// tokens that a pause saves up.
+	// Pace returns the present send rate in tokens per second and the most tokens
+	// that a quiet time saves up.
 	Pace() (rate, capacity float64)
 
 	// Measured returns the rate of outcomes that the law measures, per second.
 	Measured() float64
 }
 
-// Limits are what a law keeps to whatever it measures.
+// Limits are the lower limits of what a law computes.
 type Limits struct {
 	MinRate     float64 // per second, above 0
 	MinCapacity float64 // tokens, at least 1

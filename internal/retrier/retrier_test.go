@@ -7,52 +7,22 @@ import (
 	"testing"
 )
 
-// marked is a RoundTripper that retries.
-type marked struct{ Mark }
-
-func (*marked) RoundTrip(*http.Request) (*http.Response, error) { return nil, nil }
-
-// plain is a RoundTripper that sends.
 type plain struct{}
 
 func (plain) RoundTrip(*http.Request) (*http.Response, error) { return nil, nil }
 
-// wrapper is middleware that shows what it wraps.
-type wrapper struct{ Base http.RoundTripper }
-
-func (wrapper) RoundTrip(*http.Request) (*http.Response, error) { return nil, nil }
-
-// twoWays is middleware that sends requests of its own too.
-type twoWays struct{ Tokens, Base http.RoundTripper }
-
-func (twoWays) RoundTrip(*http.Request) (*http.Response, error) { return nil, nil }
-
-// unnamed is middleware that does not show which field it sends through.
-type unnamed struct{ First, Second http.RoundTripper }
-
-func (unnamed) RoundTrip(*http.Request) (*http.Response, error) { return nil, nil }
-
-// hidden is middleware that does not show what it wraps.
-type hidden struct{ base http.RoundTripper }
-
-func (hidden) RoundTrip(*http.Request) (*http.Response, error) { return nil, nil }
-
-// reporter has a field that is not a RoundTripper by its type.
-type reporter struct {
-	Out    plain
-	Report any
+type retrying struct {
+	plain
+	retries bool
 }
 
-func (reporter) RoundTrip(*http.Request) (*http.Response, error) { return nil, nil }
+func (r retrying) Retries(Seal) bool { return r.retries }
 
 type function func(*http.Request) (*http.Response, error)
 
 func (function) RoundTrip(*http.Request) (*http.Response, error) { return nil, nil }
 
 func TestCheckBase(t *testing.T) {
-	const another = "Base is, or sends through, another awsretry.Transport or a delivery.Transport"
-	cycle := &wrapper{}
-	cycle.Base = cycle
 	for _, tt := range []struct {
 		name string
 		base http.RoundTripper
@@ -61,19 +31,10 @@ func TestCheckBase(t *testing.T) {
 		{"nil", nil, ""},
 		{"net/http's", http.DefaultTransport, ""},
 		{"a function", function(nil), "Base is a nil retrier.function"},
-		{"a nil pointer", (*http.Transport)(nil), "Base is a nil *http.Transport"},
-		{"one that retries", &marked{}, another},
-		{"around one that retries", &wrapper{&marked{}}, another},
-		{"around two", wrapper{&wrapper{&marked{}}}, another},
-		{"embedding one that retries", struct{ http.RoundTripper }{&marked{}}, another},
-		{"around nothing", &wrapper{}, ""},
-		{"around a nil pointer", &wrapper{(*wrapper)(nil)}, ""},
-		{"around itself", cycle, ""},
-		{"Base of two fields", twoWays{Base: &marked{}}, another},
-		{"not Base of two fields", twoWays{Base: plain{}, Tokens: &marked{}}, ""},
-		{"one of two fields with other names", unnamed{First: &marked{}}, ""},
-		{"an unexported field", hidden{&marked{}}, ""},
-		{"a field of another type", reporter{Report: &marked{}}, ""},
+		{"a nil pointer", (*retrying)(nil), "Base is a nil *retrier.retrying"},
+		{"one that retries", retrying{retries: true}, "Base is, or sends through, another awsretry.Transport"},
+		{"one that may retry and does not", &retrying{}, ""},
+		{"embedding one that retries", struct{ retrying }{retrying{retries: true}}, "Base is, or sends through, another"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			err := CheckBase("Base", tt.base)

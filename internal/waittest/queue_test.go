@@ -1,7 +1,6 @@
 package waittest
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"testing"
@@ -28,20 +27,6 @@ func TestQueueRecordsEnds(t *testing.T) {
 	})
 }
 
-// Callers whose waits end at one instant may run in any order then.
-func TestEndsOfOneInstantAreSorted(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := NewQueue()
-		for _, id := range []int{2, 0, 3, 1} {
-			q.Join(id, func() error { return nil })
-		}
-		want := []End{{ID: 0}, {ID: 1}, {ID: 2}, {ID: 3}}
-		if got := q.Wait(); !slices.Equal(got, want) {
-			t.Errorf("got %v, want %v", got, want)
-		}
-	})
-}
-
 func TestInOrder(t *testing.T) {
 	gone := errors.New("gone")
 	tests := []struct {
@@ -60,20 +45,4 @@ func TestInOrder(t *testing.T) {
 			t.Errorf("%s: got %v, want %v", test.name, got, test.want)
 		}
 	}
-}
-
-func TestCancelAfter(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		gone := errors.New("gone")
-		ctx, stop := CancelAfter(t.Context(), time.Second, gone)
-		defer stop()
-		if deadline, ok := ctx.Deadline(); ok {
-			t.Errorf("the deadline is %v, want none", deadline)
-		}
-		start := time.Now()
-		<-ctx.Done()
-		if took := time.Since(start); took != time.Second || context.Cause(ctx) != gone {
-			t.Errorf("ended after %v because of %v, want 1s and %v", took, context.Cause(ctx), gone)
-		}
-	})
 }

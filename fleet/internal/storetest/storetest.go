@@ -14,7 +14,7 @@ import (
 	"github.com/valkey-io/valkey-go"
 )
 
-// A Server is a process that a test may stop, start and suspend.
+// A Server is a server process that a test may stop, restart and suspend.
 type Server struct {
 	Addr string // on loopback
 
@@ -23,9 +23,9 @@ type Server struct {
 	cmd  *exec.Cmd // nil while it is stopped
 }
 
-// Start starts valkey-server, or else redis-server, with more arguments, on a
-// free port and in a folder of its own, until the end of the test. The test is
-// skipped if neither is installed.
+// Start starts valkey-server, or else redis-server, on a free port and in a
+// folder of its own. It stops at the end of the test. If neither is installed,
+// the test is skipped.
 func Start(t testing.TB, args ...string) *Server {
 	t.Helper()
 	path, err := exec.LookPath("valkey-server")
@@ -50,10 +50,9 @@ func Start(t testing.TB, args ...string) *Server {
 	return s
 }
 
-// FreeAddr returns a loopback address where nothing listens. The port, and a
-// cluster's second one, which is 10000 higher, are below those that the system
-// gives to outgoing connections, which could take it while the server is
-// stopped. This process does not get it twice.
+// FreeAddr returns an unused loopback address, a different one in each call. Its
+// port, and a cluster's second port, which is 10000 higher, are below those of
+// outgoing connections, which could take it while the server is stopped.
 func FreeAddr(t testing.TB) string {
 	t.Helper()
 	for range 100 {
@@ -70,10 +69,10 @@ func FreeAddr(t testing.TB) string {
 
 var (
 	firstPort = rand.Int64N(12000)
-	ports     atomic.Int64 // that were tried
+	ports     atomic.Int64 // number of ports that were tried
 )
 
-// Restart starts the server, which is stopped.
+// Restart starts the server after Stop.
 func (s *Server) Restart() {
 	s.t.Helper()
 	s.cmd = exec.Command(s.args[0], s.args[1:]...)
@@ -107,19 +106,25 @@ func (s *Server) Signal(signal os.Signal) {
 	}
 }
 
-// Do runs a command in the store, and returns what it returned as text.
+// Do runs a command in the store, and returns the reply as text.
 func (s *Server) Do(command ...string) string {
 	s.t.Helper()
-	client, err := valkey.NewClient(Options(s.Addr))
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	defer client.Close()
-	reply, err := client.Do(s.t.Context(), client.B().Arbitrary(command...).Build()).ToAny()
+	reply, err := s.Try(command...)
 	if err != nil {
 		s.t.Fatalf("%q: %v", command, err)
 	}
-	return fmt.Sprint(reply)
+	return reply
+}
+
+// Try is Do for a server that may break off the connection.
+func (s *Server) Try(command ...string) (string, error) {
+	client, err := valkey.NewClient(Options(s.Addr))
+	if err != nil {
+		return "", err
+	}
+	defer client.Close()
+	reply, err := client.Do(s.t.Context(), client.B().Arbitrary(command...).Build()).ToAny()
+	return fmt.Sprint(reply), err
 }
 
 // Port returns the port of the server.
@@ -128,7 +133,8 @@ func (s *Server) Port() string {
 	return port
 }
 
-// Connect returns a client of the server at addr, until the end of the test.
+// Connect returns a client of the server at addr. It is closed at the end of the
+// test.
 func Connect(t testing.TB, addr string) valkey.Client {
 	t.Helper()
 	client, err := valkey.NewClient(Options(addr))
@@ -139,7 +145,7 @@ func Connect(t testing.TB, addr string) valkey.Client {
 	return client
 }
 
-// Options are what Connect uses.
+// Options returns the options of Connect.
 func Options(addr string) valkey.ClientOption {
 	return valkey.ClientOption{InitAddress: []string{addr}, ForceSingleClient: true, DisableCache: true}
 }

@@ -1,33 +1,18 @@
 package fleet_test
 
 import (
-	"io"
-	"math/rand/v2"
 	"net"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"example.com/awsretry/fleet"
-	"github.com/valkey-io/valkey-go"
 )
-
-// dial returns a Client of the store at addr.
-func dial(t testing.TB, addr string) *fleet.Connection {
-	c := fleet.Dial(valkey.ClientOption{InitAddress: []string{addr}, ForceSingleClient: true})
-	t.Cleanup(func() { c.Close() })
-	return c
-}
 
 // A proxy is between processes and a store.
 type proxy struct {
 	upstream string
 	listener net.Listener
-
-	delay    atomic.Int64 // of each direction
-	silent   atomic.Bool  // nothing passes
-	cutAfter atomic.Int64 // connections end after at most so many bytes; 0 for never
+	silent   atomic.Bool // nothing passes
 
 	mu    sync.Mutex
 	conns map[net.Conn]bool
@@ -92,18 +77,9 @@ func (p *proxy) serve(down net.Conn) {
 func (p *proxy) copy(to, from net.Conn) {
 	defer to.Close()
 	defer from.Close()
-	left := int64(-1)
 	buffer := make([]byte, 64<<10)
 	for {
 		n, err := from.Read(buffer)
-		if most := p.cutAfter.Load(); most > 0 && left < 0 {
-			left = rand.N(most)
-		}
-		if left >= 0 && int64(n) > left {
-			n, err = int(left), io.EOF
-		}
-		left = max(left-int64(n), min(left, 0))
-		time.Sleep(time.Duration(p.delay.Load()))
 		for p.silent.Load() && err == nil {
 			time.Sleep(time.Millisecond)
 			p.mu.Lock()

@@ -1,0 +1,341 @@
+package fleet_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"example.com/awsretry"
+	"example.com/awsretry/fleet"
+	"example.com/awsretry/fleet/fleettest"
+)
+
+// A service allows rate requests per second, with a burst.
+type service struct {
+	rate, burst float64
+
+	mu     sync.Mutex
+	tokens float64
+	at     time.Time
+	sent   []sending
+}
+
+// A sending is a request that came to a service.
+type sending struct {
+	at       time.Time
+	accepted bool
+}
+
+func (s *service) RoundTrip(req *http.Request) (*http.Response, error) {
+	time.Sleep(delay)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	if s.at.IsZero() {
+		s.tokens = s.burst
+	}
+	s.tokens = min(s.tokens+min(now.Sub(s.at).Seconds(), 60)*s.rate, s.burst)
+	s.at = now
+	status := http.StatusTooManyRequests
+	if s.tokens >= 1 {
+		s.tokens--
+		status = http.StatusOK
+	}
+	s.sent = append(s.sent, sending{now, status == http.StatusOK})
+	return respond(status, 0).RoundTrip(req)
+}
+
+func (s *service) setRate(rate float64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.rate = rate
+}
+
+// A process is a Transport that shares, with callers that call without a pause.
+type process struct {
+	transport *awsretry.Transport
+	shared    *fleet.Fleet
+	link      *link
+	good      atomic.Int64
+	failures  atomic.Int64 // what OnError was called with
+	stop      context.CancelFunc
+	callers   sync.WaitGroup
+}
+
+// startProcess starts a process in adaptive mode, with several callers, or else
+// with two calls per second.
+func startProcess(
+	t testing.TB, store fleet.Client, base http.RoundTripper, pacing awsretry.Pacing, callers int,
+) *process {
+	t.Helper()
+	p := &process{link: &link{Client: store}}
+	p.shared = newFleet(t, p.link, fleet.Config{OnError: func(string, error) { p.failures.Add(1) }})
+	p.transport = &awsretry.Transport{
+		Base: base, Mode: awsretry.Adaptive, Shared: p.shared, RateLimit: awsretry.RateLimitConfig{Pacing: pacing},
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	p.stop = cancel
+	for range max(callers, 1) {
+		p.callers.Go(func() {
+			for ctx.Err() == nil {
+				if callers == 0 {
+					time.Sleep(time.Duration(rand.ExpFloat64() / 2 * float64(time.Second)))
+				}
+				if call(ctx, p.transport, host) == nil {
+					p.good.Add(1)
+				} else {
+					time.Sleep(time.Millisecond)
+				}
+			}
+		})
+	}
+	return p
+}
+
+// leave ends the callers, then the lease.
+func (p *process) leave() {
+	p.stop()
+	p.callers.Wait()
+	p.shared.Close()
+}
+
+// fixedRate is a store whose fleet has a rate of 100 requests per second: no
+// leader sets another one.
+type fixedRate struct{ fleet.Client }
+
+func (f fixedRate) Eval(ctx context.Context, script string, keys, args []string) ([]string, error) {
+	args[argSeedRate], args[argRate] = "100", "-1"
+	return f.Client.Eval(ctx, script, keys, args)
+}
+
+// A run is a fleet of processes on a service, in virtual time.
+type run struct {
+	*testing.T
+	pacing    awsretry.Pacing
+	store     *fleettest.Store
+	fixed     bool // the rate of the fleet
+	service   *service
+	processes []*process
+}
+
+// join starts processes until there are n.
+func (r *run) join(n, callers int) {
+	for len(r.processes) < n {
+		store := fleet.Client(r.store)
+		if r.fixed {
+			store = fixedRate{store}
+		}
+		r.processes = append(r.processes, startProcess(r, store, r.service, r.pacing, callers))
+	}
+}
+
+// end ends processes until there are n.
+func (r *run) end(n int) {
+	for _, p := range r.processes[n:] {
+		p.leave()
+	}
+	r.processes = r.processes[:n]
+}
+
+// A figures is what a phase of a run has, or the bounds of that.
+type figures struct {
+	goodput   float64 // of the limit; at least
+	throttled float64 // of what was sent; at most
+	most      float64 // that was sent in any second, of the limit
+	fairness  float64 // Jain's index: 1 if all have the same, 1/n if one has everything; at least
+}
+
+// phase lets time pass, and checks what happens in it.
+func (r *run) phase(name string, seconds int, want figures) {
+	r.Helper()
+	r.service.mu.Lock()
+	r.service.sent = nil
+	r.service.mu.Unlock()
+	before, evals := make(map[*process]int64), r.store.Evals()
+	for _, p := range r.processes {
+		before[p] = p.good.Load()
+	}
+	time.Sleep(time.Duration(seconds) * time.Second)
+	r.service.mu.Lock()
+	sent := r.service.sent
+	r.service.mu.Unlock()
+	var got figures
+	first, accepted := 0, 0.0
+	for i, s := range sent {
+		if s.accepted {
+			accepted++
+		}
+		for s.at.Sub(sent[first].at) >= time.Second {
+			first++
+		}
+		got.most = max(got.most, float64(i-first+1)/r.service.rate)
+	}
+	got.goodput = accepted / r.service.rate / float64(seconds)
+	got.throttled = 1 - accepted/float64(len(sent))
+	var sum, squares float64
+	for p, n := range before {
+		n := float64(p.good.Load() - n)
+		sum += n
+		squares += n * n
+	}
+	got.fairness = sum * sum / (float64(len(before)) * squares)
+	renewals := float64(r.store.Evals()-evals) / float64(len(before)*seconds)
+	r.Logf("%s: %+.3v, %.1f renewals a second and process", name, got, renewals)
+	if got.goodput < want.goodput || got.throttled > want.throttled || got.most > want.most || got.fairness < want.fairness {
+		r.Errorf("%s: %+.3v, want %+v", name, got, want)
+	}
+	if renewals > 10 {
+		r.Errorf("%s: a process renews %.1f times a second, want at most 10", name, renewals)
+	}
+	for _, p := range r.processes {
+		if s := stateOf(p.transport); s.Leased && (s.Members < len(r.processes)-2 || s.Members > len(r.processes)) {
+			r.Errorf("%s: a process knows of %d members, want about %d", name, s.Members, len(r.processes))
+		}
+	}
+}
+
+func (r *run) leased() (n int) {
+	for _, p := range r.processes {
+		if stateOf(p.transport).Leased {
+			n++
+		}
+	}
+	return n
+}
+
+// fault returns a run with a fault of the store. A lease and a second after it
+// all processes have a lease again.
+func fault(keepsLeases bool, begin, end func(*fleettest.Store)) func(*run) {
+	return func(r *run) {
+		r.join(count, 4)
+		time.Sleep(30 * time.Second)
+		begin(r.store)
+		r.phase("during the fault", 10, figures{0.7, 0.1, 1.6, 0})
+		if n := r.leased(); (n == count) != keepsLeases || !keepsLeases && n > 0 {
+			r.Errorf("%d processes of %d have a lease during the fault", n, count)
+		}
+		end(r.store)
+		time.Sleep(1400 * time.Millisecond)
+		if n := r.leased(); n != count {
+			r.Errorf("a lease and a second after the fault %d processes of %d have a lease", n, count)
+		}
+		for _, p := range r.processes {
+			if n := p.failures.Load(); n > 1 || n == 0 && !keepsLeases {
+				r.Errorf("OnError was called %d times by one process in one fault", n)
+			}
+		}
+		r.phase("after it", 9, figures{0.7, 0.12, 1.7, 0.9})
+	}
+}
+
+// heals returns a run of processes that send one after the other again when a
+// fault is over. Their service throttles two requests that come together.
+func heals(fault func(*run)) func(*run) {
+	return func(r *run) {
+		r.service.rate, r.service.burst = 103, 2
+		r.join(count, 20)
+		time.Sleep(10 * time.Second)
+		fault(r)
+		time.Sleep(10 * time.Second)
+		r.phase("after the fault", 10, figures{0.9, 0.01, 1.1, 0})
+	}
+}
+
+func TestRate(t *testing.T) {
+	const few = 5
+	errGone := errors.New("the store is gone")
+	steady := func(r *run) {
+		r.join(count, 4)
+		time.Sleep(15 * time.Second)
+		r.phase("steady", 45, figures{0.92, 0.04, 1.4, 0.95})
+	}
+	equal := func(r *run) {
+		r.join(count, 4)
+		time.Sleep(3 * time.Second)
+		r.phase("equal", 10, figures{0.995, 0, 1.02, 0.95})
+	}
+	for name, test := range map[string]struct {
+		fixed   bool          // the rate is 100/s, and the service allows bursts
+		cubic   bool          // the pacing; else it is scaled
+		latency time.Duration // 0 means 1 ms
+		run     func(r *run)
+	}{
+		"cubic":  {cubic: true, run: steady},
+		"scaled": {run: steady},
+		"join and leave": {run: func(r *run) {
+			bounds := figures{0.8, 0.12, 1.7, 0.95}
+			r.join(few, 4)
+			time.Sleep(15 * time.Second)
+			r.phase("few", 15, bounds)
+			r.join(few+count, 4)
+			time.Sleep(2 * time.Second)
+			r.phase("all", 18, bounds)
+			r.end(few)
+			time.Sleep(3 * time.Second)
+			r.phase("few again", 17, bounds)
+		}},
+		"the limit changes": {run: func(r *run) {
+			r.join(count, 4)
+			time.Sleep(10 * time.Second)
+			r.service.setRate(20)
+			r.phase("a drop", 5, figures{0.8, 0.6, 5, 0})
+			r.phase("a fifth", 10, figures{0.8, 0.1, 1.5, 0.9})
+			r.service.setRate(200)
+			r.phase("ten times that", 10, figures{0.08, 0.2, 1.6, 0})
+			time.Sleep(10 * time.Second)
+			r.phase("later", 10, figures{0.8, 0.1, 1.4, 0.9})
+		}},
+
+		"the store refuses": {run: fault(false,
+			func(s *fleettest.Store) { s.Refuse(errGone) }, func(s *fleettest.Store) { s.Refuse(nil) })},
+		"replies are lost": {run: fault(false,
+			func(s *fleettest.Store) { s.LoseReplies(errGone) }, func(s *fleettest.Store) { s.LoseReplies(nil) })},
+		"the store loses its keys": {run: fault(true, (*fleettest.Store).Flush, func(*fleettest.Store) {})},
+
+		// Processes that want more than their share send one after the other, each
+		// at its place, and get what others do not want.
+		"places":               {fixed: true, run: equal},
+		"places, a slow store": {fixed: true, latency: 20 * time.Millisecond, run: equal},
+		"places, unequal": {fixed: true, run: func(r *run) {
+			r.join(count/4, 4)
+			r.join(count, 0)
+			time.Sleep(3 * time.Second)
+			r.phase("unequal", 10, figures{0.97, 0, 1.15, 0})
+		}},
+		"places after an empty store": {fixed: true, run: heals(func(r *run) { r.store.Flush() })},
+		"places after an outage": {fixed: true, run: heals(func(r *run) {
+			r.store.Refuse(errGone)
+			time.Sleep(3 * time.Second)
+			r.store.Refuse(nil)
+		})},
+		"places after deaths": {fixed: true, run: heals(func(r *run) {
+			for _, p := range r.processes[count-count/3:] {
+				p.link.mode.Store(refuses)
+			}
+			r.end(count - count/3)
+		})},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := &run{
+					T: t, pacing: awsretry.ScaledPacing, fixed: test.fixed, service: &service{rate: 100, burst: 20},
+					store: &fleettest.Store{Latency: max(test.latency, time.Millisecond)},
+				}
+				if test.fixed {
+					r.service.burst = 1000
+				}
+				if test.cubic {
+					r.pacing = awsretry.CubicPacing
+				}
+				test.run(r)
+				r.end(0)
+			})
+		})
+	}
+}

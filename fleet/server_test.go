@@ -1,0 +1,401 @@
+package fleet_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"math"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"example.com/awsretry"
+	"example.com/awsretry/fleet"
+	"example.com/awsretry/fleet/internal/storetest"
+	"github.com/valkey-io/valkey-go"
+)
+
+// The tests of this file use real servers, for what these and their clients do.
+// What the script does is compared with fleettest there, which the other tests
+// use in virtual time.
+
+// rights are what the script needs. The connection itself needs HELLO, which
+// every user may call.
+var rights = []string{"+eval", "+evalsha", "+time", "+hmget", "+hset", "+pexpire"}
+
+// allow makes a user of a server who may use the keys of a fleet and nothing
+// else but the rights.
+func allow(s *storetest.Server, name string, rights ...string) {
+	s.Do(append([]string{"ACL", "SETUSER", name, "reset", "on", ">secret", "~awsretry:*"}, rights...)...)
+}
+
+// evaluate makes a renewal as a user.
+func evaluate(t *testing.T, option valkey.ClientOption, key string) error {
+	t.Helper()
+	option.Username, option.Password = "fleet", "secret"
+	c := fleet.Dial(option)
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	_, err := c.Eval(ctx, fleet.Script, []string{key}, renewal(nil))
+	return err
+}
+
+// A user needs these rights, and no others.
+func TestLeastRights(t *testing.T) {
+	store := storetest.Start(t)
+	option := valkey.ClientOption{InitAddress: []string{store.Addr}, ForceSingleClient: true}
+	for _, without := range append([]string{""}, rights...) {
+		store.Do("SCRIPT", "FLUSH")
+		allow(store, "fleet", slices.DeleteFunc(slices.Clone(rights), func(right string) bool { return right == without })...)
+		err := evaluate(t, option, key)
+		if allowed := without == ""; (err == nil) != allowed {
+			t.Errorf("without %q: %v", without, err)
+		}
+	}
+	allow(store, "fleet", rights...)
+	if err := evaluate(t, option, "another:key"); err == nil {
+		t.Error("a user may use a key that is not the fleet's")
+	}
+}
+
+// Dial speaks TLS if it is asked to, and does not trust a certificate of an
+// unknown authority.
+func TestTLS(t *testing.T) {
+	certificate, key, known := selfSigned(t)
+	addr := storetest.FreeAddr(t)
+	_, port, _ := net.SplitHostPort(addr)
+	store := storetest.Start(t, "--tls-port", port, "--tls-auth-clients", "no",
+		"--tls-cert-file", certificate, "--tls-key-file", key)
+	allow(store, "fleet", rights...)
+	for _, roots := range []*x509.CertPool{known, nil} {
+		err := evaluate(t, valkey.ClientOption{
+			InitAddress: []string{addr}, ForceSingleClient: true,
+			TLSConfig: &tls.Config{ServerName: "store.example", RootCAs: roots},
+		}, "awsretry:{tls}")
+		if roots != nil && err != nil || roots == nil && (err == nil || !strings.Contains(err.Error(), "certificate")) {
+			t.Errorf("the authority is known: %v; %v", roots != nil, err)
+		}
+	}
+}
+
+// selfSigned returns the files of a certificate of store.example and of its key,
+// and the certificate as an authority.
+func selfSigned(t *testing.T) (certificate, key string, known *x509.CertPool) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), DNSNames: []string{"store.example"}, NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true,
+	}
+	public, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder, known := t.TempDir(), x509.NewCertPool()
+	write := func(name, kind string, content []byte) string {
+		path, text := filepath.Join(folder, name), pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: content})
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		known.AppendCertsFromPEM(text)
+		return path
+	}
+	return write("certificate.pem", "CERTIFICATE", public), write("key.pem", "PRIVATE KEY", secret), known
+}
+
+// A member is a Transport that shares through a real server.
+type member struct {
+	transport *awsretry.Transport
+	shared    *fleet.Fleet
+	faults    faultLog
+}
+
+func join(t *testing.T, client fleet.Client) *member {
+	t.Helper()
+	m := new(member)
+	m.shared = newFleet(t, client, fleet.Config{OnError: m.faults.add})
+	t.Cleanup(func() { m.shared.Close() })
+	m.transport = &awsretry.Transport{Base: respond(200, 0), Mode: awsretry.Adaptive, Shared: m.shared}
+	send(t, m.transport)
+	return m
+}
+
+// until makes requests until the member has a lease, or has none, and logs how
+// long that takes.
+func (m *member) until(t *testing.T, leased bool) {
+	t.Helper()
+	start := time.Now()
+	defer func() { t.Logf("leased is %v after %v", leased, time.Since(start).Round(10*time.Millisecond)) }()
+	eventually(t, fmt.Sprintf("leased: %v; %q", leased, m.faults.all()), func() bool {
+		send(t, m.transport)
+		return stateOf(m.transport).Leased == leased
+	})
+}
+
+// Whatever happens to a server, no request fails or waits for it, and there is
+// a lease again when it is over.
+func TestFaults(t *testing.T) {
+	s := storetest.Start(t)
+	for _, fault := range []struct {
+		name       string
+		begin, end func(p *proxy)
+		kept       bool // the lease
+	}{
+		{"stopped", func(*proxy) { s.Stop() }, func(*proxy) { s.Restart() }, false},
+		{"suspended", func(*proxy) { s.Signal(syscall.SIGSTOP) }, func(*proxy) { s.Signal(syscall.SIGCONT) }, false},
+		{"out of reach", func(p *proxy) { p.silent.Store(true) }, func(p *proxy) {
+			p.silent.Store(false)
+			p.cut()
+		}, false},
+		{"out of memory", func(*proxy) {
+			s.Do("CONFIG", "SET", "maxmemory-policy", "noeviction", "maxmemory", "1mb")
+		}, func(*proxy) { s.Do("CONFIG", "SET", "maxmemory", "0") }, false},
+		{"a read-only replica", func(*proxy) { s.Do("REPLICAOF", "127.0.0.1", "1") },
+			func(*proxy) { s.Do("REPLICAOF", "NO", "ONE") }, false},
+		{"a key of another format", func(*proxy) { s.Do("HSET", key, "format", "2") },
+			func(*proxy) { s.Do("DEL", key) }, false},
+		{"a key of another type", func(*proxy) {
+			s.Do("DEL", key)
+			s.Do("SET", key, "text")
+		}, func(*proxy) { s.Do("DEL", key) }, false},
+		{"flushed", func(*proxy) { s.Do("FLUSHALL") }, func(*proxy) {}, true},
+		{"scripts flushed", func(*proxy) { s.Do("SCRIPT", "FLUSH") }, func(*proxy) {}, true},
+		{"connections cut", (*proxy).cut, func(*proxy) {}, true},
+	} {
+		t.Run(fault.name, func(t *testing.T) {
+			p := startProxy(t, s.Addr)
+			m := join(t, dial(t, p.addr()))
+			m.until(t, true)
+			fault.begin(p)
+			if fault.kept {
+				time.Sleep(100 * time.Millisecond)
+			} else {
+				m.until(t, false)
+			}
+			fault.end(p)
+			m.until(t, true)
+		})
+	}
+}
+
+// Dial returns a Client although there is no store yet.
+func TestDialBeforeTheStore(t *testing.T) {
+	store := storetest.Start(t)
+	store.Stop()
+	m := join(t, dial(t, store.Addr))
+	eventually(t, "a renewal fails", func() bool { return len(m.faults.all()) > 0 })
+	if got := m.faults.all(); len(got) != 1 {
+		t.Fatalf("the errors are %q", got)
+	}
+	store.Restart()
+	m.until(t, true)
+}
+
+// Close returns while the store hangs, and nothing is left running.
+func TestCloseWhileTheStoreHangs(t *testing.T) {
+	store := storetest.Start(t)
+	before := runtime.NumGoroutine()
+	connection := dial(t, store.Addr)
+	m := join(t, connection)
+	m.until(t, true)
+	store.Signal(syscall.SIGSTOP)
+	defer store.Signal(syscall.SIGCONT)
+	m.until(t, false)
+	_ = m.shared.Close() // TestEvalHangs knows what it returns, and when
+	if err := connection.Close(); err != nil {
+		t.Errorf("the connection's Close returned %v", err)
+	}
+	eventually(t, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= before })
+}
+
+// promoted waits until a replica is a primary. A server that is promoted breaks
+// off its connections.
+func promoted(t *testing.T, replica *storetest.Server) {
+	t.Helper()
+	eventually(t, "promotion", func() bool {
+		role, err := replica.Try("ROLE")
+		return err == nil && strings.Contains(role, "master")
+	})
+}
+
+// With Sentinel a user of the data server also needs role. When a replica is
+// promoted, there is a lease again.
+func TestSentinel(t *testing.T) {
+	primary := storetest.Start(t, "--repl-diskless-sync-delay", "0")
+	replica := storetest.Start(t, "--replicaof", "127.0.0.1", primary.Port(), "--repl-diskless-sync-delay", "0")
+	config := filepath.Join(t.TempDir(), "sentinel.conf")
+	text := fmt.Sprintf("sentinel monitor fleet 127.0.0.1 %s 1\nsentinel down-after-milliseconds fleet 300\n"+
+		"sentinel failover-timeout fleet 3000\n", primary.Port())
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	sentinel := storetest.Start(t, config, "--sentinel")
+	sentinel.Do("ACL", "SETUSER", "watcher", "on", ">secret", "&*", "resetkeys",
+		"+subscribe", "+sentinel|sentinels", "+sentinel|get-master-addr-by-name")
+	option := valkey.ClientOption{
+		InitAddress: []string{sentinel.Addr}, Username: "fleet", Password: "secret",
+		Sentinel: valkey.SentinelOption{MasterSet: "fleet", Username: "watcher", Password: "secret"},
+	}
+	allow(primary, "fleet", rights...)
+	if err := evaluate(t, option, key); err == nil || !strings.Contains(err.Error(), "'role' command") {
+		t.Errorf("without role: %v", err)
+	}
+	for _, s := range []*storetest.Server{primary, replica} {
+		allow(s, "fleet", append(rights, "+role")...)
+	}
+	eventually(t, "the sentinel knows the replica", func() bool {
+		return strings.Contains(sentinel.Do("SENTINEL", "REPLICAS", "fleet"), "master-link-status:ok")
+	})
+	c := fleet.Dial(option)
+	defer c.Close()
+	m := join(t, c)
+	m.until(t, true)
+	primary.Stop()
+	m.until(t, false)
+	promoted(t, replica)
+	m.until(t, true)
+}
+
+// In a cluster a user also needs cluster|slots and cluster|shards. When a
+// replica is promoted, there is a lease again.
+func TestCluster(t *testing.T) {
+	const primaries = 3
+	var servers []*storetest.Server
+	var addrs []string
+	for i := range primaries + 1 {
+		s := storetest.Start(t, "--cluster-enabled", "yes", "--cluster-node-timeout", "500",
+			"--cluster-require-full-coverage", "no", "--repl-diskless-sync-delay", "0")
+		servers, addrs = append(servers, s), append(addrs, s.Addr)
+		allow(s, "fleet", append(rights, "+cluster|slots", "+cluster|shards")...)
+		if i < primaries {
+			s.Do("CLUSTER", "ADDSLOTSRANGE", fmt.Sprint(16384*i/primaries), fmt.Sprint(16384*(i+1)/primaries-1))
+		}
+		if i > 0 {
+			s.Do("CLUSTER", "MEET", "127.0.0.1", servers[0].Port())
+		}
+	}
+	for _, s := range servers {
+		eventually(t, "cluster", func() bool {
+			info := s.Do("CLUSTER", "INFO")
+			return strings.Contains(info, "cluster_state:ok") && strings.Contains(info, "cluster_known_nodes:4")
+		})
+	}
+	slot, _ := strconv.Atoi(servers[0].Do("CLUSTER", "KEYSLOT", key))
+	primary, replica := servers[slot*primaries/16384], servers[primaries]
+	replica.Do("CLUSTER", "REPLICATE", primary.Do("CLUSTER", "MYID"))
+	eventually(t, "replica", func() bool {
+		return strings.Contains(replica.Do("INFO", "replication"), "master_link_status:up")
+	})
+	c := fleet.Dial(valkey.ClientOption{InitAddress: addrs, Username: "fleet", Password: "secret"})
+	defer c.Close()
+	m := join(t, c)
+	m.until(t, true)
+	primary.Stop()
+	m.until(t, false)
+	promoted(t, replica)
+	m.until(t, true)
+}
+
+// Numbers in the key that the script did not write there do no lasting harm:
+// the script returns numbers, and grants what the rate allows.
+func TestDamagedKey(t *testing.T) {
+	store := dial(t, storetest.Start(t).Addr)
+	const clock = "redis.call('TIME')"
+	script := strings.Replace(fleet.Script, clock, "{ ARGV[#ARGV], 0 }", 1)
+	damage := func(field, value string) {
+		name, now := []string{fmt.Sprintf("%s%.20q", field, value)}, time.Now().Unix()
+		last := reply(nil)
+		renew := func() (share, tokens float64) {
+			now++
+			args := renewal(map[int]string{
+				1: "2000", argAsked: "600", argWindow: last[replyWindow], argShare: last[replyShare], argPart: last[replyPart],
+			})
+			got, err := store.Eval(t.Context(), script, name, append(args, fmt.Sprint(now)))
+			if err != nil {
+				t.Fatalf("%s is %.20q: %v", field, value, err)
+			}
+			for _, text := range got[1:] {
+				if x, err := strconv.ParseFloat(text, 64); err != nil || !(x >= 0 && x < math.Inf(1)) {
+					t.Fatalf("%s is %.20q: the script returned %q", field, value, got)
+				}
+			}
+			last = got
+			share, _ = strconv.ParseFloat(got[replyShare], 64)
+			tokens, _ = strconv.ParseFloat(got[replyTokens], 64)
+			return share, tokens
+		}
+		renew()
+		if _, err := store.Eval(t.Context(), "redis.call('HSET', KEYS[1], ARGV[1], ARGV[2]) return {}",
+			name, []string{field, value}); err != nil {
+			t.Fatal(err)
+		}
+		share := 0.0
+		for range 5 {
+			var tokens float64
+			if share, tokens = renew(); share > 200 || tokens > capacity {
+				t.Errorf("%s is %.20q: a rate of %g and %g retry tokens", field, value, share, tokens)
+			}
+		}
+		if share < 50 && field != "rate" {
+			t.Errorf("%s is %.20q: a rate of %g two leases later", field, value, share)
+		}
+	}
+	for _, field := range []string{
+		"now", "server", "rate", "left", "turn", "began", "asking", "askingBefore", "granted", "grantedBefore",
+		"placed", "placedBefore", "holes", "members", "membersBefore", "window", "tokens", "held", "heldBefore",
+		"heldBegan", "heldWindow", "pacingAt", "gate", "cut", "leaderUntil", "accepted", "trips",
+	} {
+		for _, value := range []string{
+			"nan", "-nan", "inf", "-inf", "1e308", "-1", "", "text", strings.Repeat("9", 10000), "\x00",
+		} {
+			damage(field, value)
+		}
+	}
+}
+
+// A key without an epoch, and one with many fields of somebody else, do no
+// harm, and the fields stay. A key of another format is an error.
+func TestForeignFields(t *testing.T) {
+	server := storetest.Start(t)
+	store := dial(t, server.Addr)
+	server.Do("HSET", key, "format", "1")
+	for i := range 50 {
+		command := []string{"HSET", key}
+		for j := range 100 {
+			command = append(command, fmt.Sprint("field", 100*i+j), fmt.Sprint(j))
+		}
+		server.Do(command...)
+	}
+	if got, err := store.Eval(t.Context(), fleet.Script, []string{key}, renewal(nil)); err != nil || got[0] == "" {
+		t.Fatalf("a renewal returned %q and %v", got, err)
+	}
+	if field, epoch := server.Do("HGET", key, "field4999"), server.Do("HGET", key, "epoch"); field != "99" || epoch == "" {
+		t.Errorf("a field and the epoch are %q and %q", field, epoch)
+	}
+	server.Do("HSET", key, "format", "3")
+	_, err := store.Eval(t.Context(), fleet.Script, []string{key}, renewal(nil))
+	if err == nil || !strings.Contains(err.Error(), "has the format 3, not 1") {
+		t.Errorf("a renewal of a key of another format returned %v", err)
+	}
+}

@@ -1,0 +1,57 @@
+package fleet_test
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"example.com/awsretry/fleet"
+	"example.com/awsretry/fleet/internal/storetest"
+)
+
+// BenchmarkRenewal prints what a renewal costs the store: the time of its
+// processor, and the memory of a partition.
+func BenchmarkRenewal(b *testing.B) {
+	const processes = 100
+	store := storetest.Start(b)
+	client := fleet.Valkey(storetest.Connect(b, store.Addr))
+	last := make([]atomic.Pointer[[]string], processes)
+	var next atomic.Int64
+	before := cpuSeconds(b, store)
+	b.ResetTimer()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			i := next.Add(1) % processes
+			args := renewal(map[int]string{argID: fmt.Sprint("process", i), argAccepted: "2", argWanted: "3"})
+			if had := last[i].Load(); had != nil {
+				args[argWindow], args[argShare], args[argPart] = (*had)[replyWindow], (*had)[replyShare], (*had)[replyPart]
+			}
+			got, err := client.Eval(context.Background(), fleet.Script, []string{key}, args)
+			if err != nil {
+				b.Error(err)
+				return
+			}
+			last[i].Store(&got)
+		}
+	})
+	b.StopTimer()
+	b.ReportMetric((cpuSeconds(b, store)-before)*1e6/float64(b.N), "µs-of-store/op")
+	bytes, _ := strconv.ParseFloat(store.Do("MEMORY", "USAGE", key), 64)
+	b.ReportMetric(bytes, "B/partition")
+}
+
+// cpuSeconds returns how much time of a processor a server has used.
+func cpuSeconds(b *testing.B, s *storetest.Server) (sum float64) {
+	b.Helper()
+	for line := range strings.Lines(s.Do("INFO", "cpu")) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		if name == "used_cpu_sys" || name == "used_cpu_user" {
+			x, _ := strconv.ParseFloat(value, 64)
+			sum += x
+		}
+	}
+	return sum
+}

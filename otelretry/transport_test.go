@@ -1,0 +1,285 @@
+package otelretry_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"example.com/awsretry"
+	"example.com/awsretry/internal/httpfake"
+	"example.com/awsretry/internal/sharing"
+	"example.com/awsretry/otelretry"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/metric/noop"
+	sdk "go.opentelemetry.io/otel/sdk/metric"
+)
+
+// What the gauges of a partition show, until Unregister.
+func TestGauges(t *testing.T) {
+	gauge := func(nameAndUnit string, value any) string {
+		return fmt.Sprintf("awsretry.%s awsretry.partition=service.example = %v", nameAndUnit, value)
+	}
+	idle := []string{gauge("measured_rate[{response}/s]", 0), gauge("waiting[{request}]", 0)}
+	gauges := []string{
+		"awsretry.tokens", "awsretry.send", "awsretry.measured", "awsretry.waiting", "awsretry.expected", "awsretry.leased",
+		"awsretry.members", "awsretry.fleet",
+	}
+	shared := new(store)
+	for name, tt := range map[string]struct {
+		tr      *awsretry.Transport
+		base    httpfake.Base // nil responds with 200
+		calls   int           // one after the other
+		waiting int           // in the line at the end
+		grant   *sharing.Grant
+		want    []string
+	}{
+		"no request": {tr: &awsretry.Transport{}},
+		"legacy":     {tr: &awsretry.Transport{Mode: awsretry.Legacy}, calls: 1},
+		"no quota":   {tr: &awsretry.Transport{Quota: awsretry.QuotaConfig{Capacity: -1}}, calls: 1},
+		"tokens after a retry": {
+			tr: &awsretry.Transport{}, base: httpfake.Statuses(500, 500, 500), calls: 1,
+			want: []string{gauge("tokens[{token}]", 490)},
+		},
+		"adaptive": {
+			tr: &awsretry.Transport{Mode: awsretry.Adaptive}, calls: 20,
+			want: []string{
+				gauge("tokens[{token}]", 500),
+				gauge("measured_rate[{response}/s]", 9.984), // not 10, because the smoothing began at 0
+				gauge("waiting[{request}]", 0), gauge("expected_wait[s]", 0),
+			},
+		},
+		"adaptive after throttling, with a line": {
+			tr:   &awsretry.Transport{Mode: awsretry.Adaptive, MaxAttempts: 1},
+			base: httpfake.Statuses(429, 200), calls: 1, waiting: 3,
+			want: []string{
+				gauge("tokens[{token}]", 500), gauge("send_rate[{request}/s]", 0.5), gauge("measured_rate[{response}/s]", 0),
+				gauge("waiting[{request}]", 3), gauge("expected_wait[s]", 8), // a token every two seconds
+			},
+		},
+		"a fleet without a lease": {
+			tr: &awsretry.Transport{Mode: awsretry.Adaptive, Shared: new(store)}, calls: 1,
+			want: append([]string{
+				gauge("tokens[{token}]", 500), gauge("leased[1]", 0), gauge("members[{process}]", 0),
+				gauge("expected_wait[s]", 0),
+			}, idle...),
+		},
+		"a fleet": {
+			tr: &awsretry.Transport{Mode: awsretry.Adaptive, Shared: shared}, calls: 1,
+			grant: &sharing.Grant{Limited: true, Rate: 2, FleetRate: 12.5, Members: 5, FleetTokens: 70},
+			want: append([]string{
+				gauge("tokens[{token}]", 500), gauge("leased[1]", 1), gauge("members[{process}]", 5),
+				gauge("fleet_rate[{request}/s]", 12.5), gauge("fleet_tokens[{token}]", 70), gauge("send_rate[{request}/s]", 2),
+				gauge("expected_wait[s]", 0.5),
+			}, idle...),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				if tt.base == nil {
+					tt.base = httpfake.Statuses(200)
+				}
+				tt.tr.Base = slow(tt.base)
+				rt, reader := instrumented(t, tt.tr)
+				for range tt.calls {
+					get(t, t.Context(), rt)
+				}
+				var line sync.WaitGroup
+				for range tt.waiting {
+					line.Go(func() { get(t, t.Context(), rt) })
+				}
+				synctest.Wait()
+				if tt.grant != nil {
+					tt.grant.Until = time.Now().Add(time.Second)
+					shared.share.Grant(*tt.grant)
+				}
+				wantMetrics(t, reader, tt.want, gauges...)
+				if err := rt.Unregister(); err != nil {
+					t.Error(err)
+				}
+				wantMetrics(t, reader, nil, gauges...)
+				if n := len(collected(t, reader, "client.call.attempts")); (n > 0) != (tt.calls > 0) {
+					t.Errorf("after Unregister there are %d counters of attempts", n)
+				}
+				line.Wait()
+			})
+		})
+	}
+}
+
+// A store grants what it is asked to.
+type store struct{ share sharing.Share }
+
+func (s *store) Validate() error          { return nil }
+func (s *store) Join(share sharing.Share) { s.share = share }
+
+// Observe may be set until the first request, which reads it. Every attempt is
+// recorded once, and the Observe that was set last is called.
+func TestObserve(t *testing.T) {
+	var before, seen int
+	count := func(awsretry.Attempt) { seen++ }
+	for name, tt := range map[string]struct {
+		set    func(*otelretry.Transport, *awsretry.Transport)
+		before int // calls of the Observe before NewTransport, of two attempts
+		want   int // calls of count
+	}{
+		"untouched":                  {func(*otelretry.Transport, *awsretry.Transport) {}, 2, 0},
+		"set on the outer Transport": {func(rt *otelretry.Transport, _ *awsretry.Transport) { rt.Observe = count }, 0, 2},
+		"set on the inner Transport": {func(_ *otelretry.Transport, tr *awsretry.Transport) { tr.Observe = count }, 0, 2},
+		"cleared":                    {func(rt *otelretry.Transport, _ *awsretry.Transport) { rt.Observe = nil }, 0, 0},
+		"wrapped": {func(rt *otelretry.Transport, _ *awsretry.Transport) {
+			next := rt.Observe
+			rt.Observe = func(a awsretry.Attempt) { count(a); next(a); count(a) }
+		}, 2, 4},
+		"used from inside, then set": {func(rt *otelretry.Transport, tr *awsretry.Transport) {
+			req, _ := http.NewRequest("GET", "http://service.example/", nil)
+			send(tr, req)
+			rt.Observe = count // too late, as for any Transport
+		}, 3, 0},
+	} {
+		for _, observe := range []func(awsretry.Attempt){nil, func(awsretry.Attempt) { before++ }} {
+			t.Run(name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					tr := &awsretry.Transport{Base: httpfake.Statuses(503, 200), Observe: observe}
+					rt, reader := instrumented(t, tr)
+					before, seen = 0, 0
+					tt.set(rt, tr)
+					get(t, t.Context(), rt)
+					if seen != tt.want || observe != nil && before != tt.before {
+						t.Errorf("Observe was called %d times, want %d, and the one before %d times, want %d",
+							seen, tt.want, before, tt.before)
+					}
+					got := collected(t, reader, "client.call.attempts")
+					if len(got) < 2 || !strings.HasSuffix(got[len(got)-1], " = 1") {
+						t.Errorf("recorded: %q", got)
+					}
+				})
+			})
+		}
+	}
+}
+
+// A broken is a MeterProvider that cannot make histograms, or cannot register
+// callbacks.
+type broken struct {
+	noop.MeterProvider
+	histograms bool
+}
+
+func (b broken) Meter(string, ...metric.MeterOption) metric.Meter { return brokenMeter{broken: b} }
+
+type brokenMeter struct {
+	noop.Meter
+	broken broken
+}
+
+func (m brokenMeter) Float64Histogram(string, ...metric.Float64HistogramOption) (metric.Float64Histogram, error) {
+	if m.broken.histograms {
+		return nil, errors.New("broken")
+	}
+	return noop.Float64Histogram{}, nil
+}
+
+func (m brokenMeter) RegisterCallback(metric.Callback, ...metric.Observable) (metric.Registration, error) {
+	return nil, errors.New("broken")
+}
+
+func TestNewTransportFails(t *testing.T) {
+	used := &awsretry.Transport{Base: httpfake.Statuses(200)}
+	get(t, t.Context(), used)
+	for name, tt := range map[string]struct {
+		tr     *awsretry.Transport
+		meters metric.MeterProvider
+		want   string
+	}{
+		"nil":          {nil, nil, "otelretry: the Transport is nil"},
+		"used":         {used, nil, `otelretry: the Transport has sent a request to "service.example"`},
+		"no histogram": {&awsretry.Transport{}, broken{histograms: true}, "otelretry: making the instruments: broken"},
+		"no callback":  {&awsretry.Transport{}, broken{}, "otelretry: registering the gauges: broken"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rt, err := otelretry.NewTransport(tt.tr, tt.meters)
+			if rt != nil || err == nil || !strings.HasPrefix(err.Error(), tt.want) {
+				t.Errorf("%v, %v; want an error that begins with %q", rt, err, tt.want)
+			}
+			if tt.tr != nil && tt.tr.Observe != nil {
+				t.Error("Observe is set")
+			}
+		})
+	}
+}
+
+func TestGlobalMeterProvider(t *testing.T) {
+	before := otel.GetMeterProvider()
+	defer otel.SetMeterProvider(before)
+	reader := sdk.NewManualReader()
+	otel.SetMeterProvider(sdk.NewMeterProvider(sdk.WithReader(reader)))
+	rt, err := otelretry.NewTransport(&awsretry.Transport{Base: httpfake.Statuses(200)}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	get(t, t.Context(), rt)
+	if got := collected(t, reader, "client.call.attempts", "awsretry.tokens"); len(got) != 2 {
+		t.Errorf("recorded: %q", got)
+	}
+}
+
+// A RoundTripper of this package around a Transport shows it: another Transport
+// cannot retry its retries. CloseIdleConnections reaches Base.
+func TestInnerTransportIsVisible(t *testing.T) {
+	base := new(idler)
+	metered, _ := instrumented(t, &awsretry.Transport{Base: base})
+	for name, rt := range map[string]http.RoundTripper{
+		"Transport": metered, "ResendCount": &otelretry.ResendCount{Base: &awsretry.Transport{Base: base}},
+	} {
+		base.closed = 0
+		(&http.Client{Transport: rt}).CloseIdleConnections()
+		if base.closed != 1 {
+			t.Errorf("%s: CloseIdleConnections reached Base %d times, want 1", name, base.closed)
+		}
+		if (&awsretry.Transport{Base: rt}).Validate() == nil {
+			t.Errorf("%s: a Transport that sends through it is valid", name)
+		}
+	}
+	(&otelretry.ResendCount{Base: httpfake.Statuses(200)}).CloseIdleConnections() // which has no such method
+}
+
+// An idler is a Base that counts the calls of CloseIdleConnections.
+type idler struct {
+	httpfake.Base
+	closed int
+}
+
+func (i *idler) CloseIdleConnections() { i.closed++ }
+
+func TestMetricsDoNotAllocate(t *testing.T) {
+	req := request(t, t.Context(), "GET", "http://service.example/")
+	bare := &awsretry.Transport{Base: httpfake.Statuses(200)}
+	metered, _ := instrumented(t, &awsretry.Transport{Base: httpfake.Statuses(200)})
+	count := func(rt http.RoundTripper) float64 { return testing.AllocsPerRun(200, func() { send(rt, req) }) }
+	if without, with := count(bare), count(metered); with > without {
+		t.Errorf("%v allocations for a request with metrics, %v without", with, without)
+	}
+}
+
+func BenchmarkRoundTrip(b *testing.B) {
+	req := request(b, b.Context(), "GET", "http://service.example/")
+	metered, _ := instrumented(b, &awsretry.Transport{Base: httpfake.Statuses(200)})
+	for name, rt := range map[string]http.RoundTripper{
+		"plain":    &awsretry.Transport{Base: httpfake.Statuses(200)},
+		"observed": &awsretry.Transport{Base: httpfake.Statuses(200), Observe: func(awsretry.Attempt) {}},
+		"metered":  metered,
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				send(rt, req)
+			}
+		})
+	}
+}
