@@ -27,7 +27,7 @@ type connecting struct {
 	err    error
 }
 
-// The defaults of Dial. A renewal waits at most one lease in any case.
+// The defaults of Dial. A renewal waits at most one lease.
 const (
 	dialTimeout  = time.Second
 	writeTimeout = 2 * time.Second
@@ -35,10 +35,10 @@ const (
 
 var errClosed = errors.New("fleet: the connection is closed")
 
-// Dial returns a Client for a single server, a Sentinel deployment or a cluster,
-// with the options of valkey.NewClient. The store may be unavailable: the Client
-// connects in the background when it is first used, and again when it is used
-// after a failure.
+// Dial returns a Client for a single server, servers that Sentinel watches or a
+// cluster, as valkey.NewClient does. It does not connect: the Client connects in
+// the background when it is first used, and again when it is used after a
+// failure, which Config.OnError reports.
 //
 // The store's user needs the commands eval, evalsha, time, hmget, hset and
 // pexpire, and access to the keys that begin with Config.Prefix. With Sentinel it
@@ -117,7 +117,7 @@ func (c *Connection) Close() error {
 	if closed || last == nil {
 		return nil
 	}
-	go func() { // the attempt may still be running
+	go func() { // connecting may take longer
 		<-last.done
 		if last.err == nil {
 			last.client.Close()

@@ -42,21 +42,21 @@ const (
 	longestExpiry = 7 * 24 * time.Hour
 	mostCapacity  = 1_000_000_000 // retry tokens
 
-	closeTimeout = time.Second // limit for Close
+	closeTimeout = time.Second // a longer Close returns an error
 )
 
 // A Client runs scripts in a store. It must be safe for concurrent use.
 type Client interface {
-	// Eval runs a Lua script, as the commands EVAL and EVALSHA do. The script
-	// returns an array of strings. Eval must return when ctx is done: the lease
-	// is not renewed before that.
+	// Eval runs a Lua script, as the commands EVAL and EVALSHA do, and returns
+	// the strings of the array that the script returns. It must return when ctx
+	// ends: until then the process does not renew its lease.
 	Eval(ctx context.Context, script string, keys, args []string) ([]string, error)
 }
 
 // A Config configures a [Fleet]. The zero value is ready to use.
 type Config struct {
-	// Prefix begins the name of every key, which is PREFIX:{PARTITION}. Processes
-	// with different prefixes share nothing. It must not contain { or }. "" means
+	// Prefix is the beginning of the keys, PREFIX:{PARTITION}. Processes with the
+	// same prefix share their partitions. It must not contain { or }. "" means
 	// "awsretry".
 	Prefix string
 
@@ -66,9 +66,9 @@ type Config struct {
 	// process is alone between two leases. 0 means 400 ms.
 	//
 	// Use the same Lease, capacity of the retry token bucket and
-	// RateLimit.Pacing in every process. A process that differs gets an error
-	// and works alone, until a minute (or 20 leases, if that is longer) after the
-	// last renewal of the others.
+	// RateLimit.Pacing in every process that shares a partition. A process that
+	// differs gets an error and works alone, until a minute (or 20 leases, if
+	// that is longer) after the last renewal of the others.
 	Lease time.Duration
 
 	// Expiry is how long the store keeps a partition that no process uses. It
@@ -101,9 +101,9 @@ type Fleet struct {
 	members sync.WaitGroup
 }
 
-// New returns a Fleet. It does not connect to the store: processes work alone
-// until the store is available. If the configuration is not valid, New returns
-// an error that names each invalid field, its value and what is allowed.
+// New returns a Fleet, or an error that names each invalid field of c, its value
+// and what is allowed. It does not connect to the store: processes work alone
+// until the store is available.
 func New(client Client, c Config) (*Fleet, error) {
 	if client == nil {
 		return nil, errors.New("fleet: the client is nil; it must be a Client, such as that of Valkey")
@@ -165,8 +165,7 @@ func (f *Fleet) Join(share sharing.Share) {
 	f.members.Go(m.run)
 }
 
-// report calls OnError, and recovers its panic, which would otherwise end the
-// process.
+// report calls OnError, and recovers its panic: it must not end the process.
 func (f *Fleet) report(partition string, err error) {
 	if f.config.OnError == nil {
 		return
@@ -175,10 +174,10 @@ func (f *Fleet) report(partition string, err error) {
 	f.config.OnError(partition, shown(err))
 }
 
-// Close returns the leases, as far as the store replies within half a second.
-// The Transports continue alone, with the retry tokens of one retry for each
-// partition. If Eval or OnError has not returned after a second, Close returns
-// an error.
+// Close returns the leases if the store replies within half a second. The
+// Transports continue alone, with the retry tokens of one retry for each
+// partition. Close returns an error after a second if a call of Eval, whose
+// context has ended, or of OnError has not returned.
 func (f *Fleet) Close() error {
 	f.mu.Lock()
 	f.closed = true

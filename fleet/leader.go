@@ -24,7 +24,7 @@ type leader struct {
 	throttled float64       // since cutAt
 }
 
-// newLeader returns a leader that continues from where another one stopped.
+// newLeader returns a leader that continues where another one stopped.
 func newLeader(law pacing.Adopter, lease time.Duration, got reply) *leader {
 	l := &leader{law: law, lease: lease, fed: got.totals, now: got.now, rate: got.rate, cutAt: got.cut}
 	_, l.oneCut = law.(*pacing.Cubic)
@@ -36,8 +36,8 @@ func newLeader(law pacing.Adopter, lease time.Duration, got reply) *leader {
 	return l
 }
 
-// step feeds the outcomes since the last step to the law. It returns the rate,
-// or a negative number if there is none yet, and whether the rate was cut.
+// step passes the outcomes since the last step to the law. It returns the rate,
+// or a negative one if there is none, and whether it was cut.
 func (l *leader) step(got reply) (rate float64, cut bool) {
 	limited := l.rate > 0
 	rate, cut = l.find(got)
@@ -95,8 +95,9 @@ func (l *leader) farTooHigh() bool {
 	return l.now-l.cutAt < 4*l.lease && l.throttled > 0.3*(l.accepted+l.throttled)
 }
 
-// guess returns a rate when something is throttled for the first time: what was
-// accepted since the last step. Other processes have yet to report.
+// guess returns a rate when something is throttled for the first time: that of
+// the requests that were accepted since the last step. Other processes may not
+// have reported theirs.
 func (l *leader) guess(news sums) (rate float64, cut bool) {
 	if news.throttled+news.throttledBefore == 0 {
 		return -1, false
@@ -107,8 +108,8 @@ func (l *leader) guess(news sums) (rate float64, cut bool) {
 	return l.rate, true
 }
 
-// begin starts the law at the rate that the service accepted since the guess. It
-// reports false while some processes may not know of the guess.
+// begin begins at the rate that the service accepted until all processes knew of
+// the guess. It reports false before that.
 func (l *leader) begin() bool {
 	since := l.now - l.cutAt
 	if since < l.lease {
@@ -120,7 +121,7 @@ func (l *leader) begin() bool {
 	return true
 }
 
-// feed feeds outcomes to the law, spread evenly over the time since before, so
+// feed passes outcomes to the law, spread evenly over the time since before, so
 // that the law measures a steady rate.
 func (l *leader) feed(news sums, before, trip time.Duration) {
 	if l.oneCut { // otherwise each of them would be a cut
@@ -153,15 +154,15 @@ func (l *leader) feed(news sums, before, trip time.Duration) {
 	}
 }
 
-// longestTrip limits how long a leader waits for the outcomes of requests that
-// were sent before a cut.
+// longestTrip is how long a leader waits for the outcomes of requests that were
+// sent before a cut.
 const longestTrip = time.Minute
 
-// mostFed limits the outcomes that one step feeds to the law.
+// mostFed is how many outcomes a step passes to the law.
 const mostFed = 100_000
 
-// check returns an error if a reply has more new outcomes than all processes can
-// have had in the time that passed since the last step.
+// check returns an error if a reply has more outcomes since the last step than
+// the time that has passed allows: the store does not run the script.
 func (l *leader) check(got reply, passed time.Duration) error {
 	const mostPerSecond = 1e6
 	news := got.totals.since(l.fed)

@@ -11,8 +11,8 @@ import (
 	"example.com/awsretry/internal/sharing"
 )
 
-// A member is one Transport of this process in one partition. The goroutine in
-// run owns all fields; share is safe for concurrent use.
+// A member is one Transport of this process in one partition. Only the share may
+// be used outside of the goroutine that runs it.
 type member struct {
 	fleet *Fleet
 	share sharing.Share
@@ -23,8 +23,8 @@ type member struct {
 
 	capacity, float int  // of retry tokens; float is what the process keeps for its next retries
 	quota           bool // there are retry tokens
-	paid            bool // the process's retry tokens are the fleet's, not its own
-	had             int  // retry tokens after the last renewal
+	paid            bool // the tokens of this process are those of the fleet
+	had             int  // after the last renewal
 	counted         counted
 	adaptive        bool
 
@@ -40,8 +40,8 @@ type member struct {
 	ledAt    time.Time     // when the leader last got a reply
 	proposed float64       // the leader's rate for the next renewal; negative means none
 	cut      bool          // proposed is a cut
-	sent     float64       // requests in half a lease, including refused ones; smoothed
-	quiet    int           // consecutive renewals that were not needed
+	sent     float64       // requests in half a lease, with those that were refused; smoothed
+	quiet    int           // renewals in a row that were not needed
 }
 
 func newMember(f *Fleet, share sharing.Share, id string) *member {
@@ -114,12 +114,12 @@ func (m *member) run() {
 	}
 }
 
-// idle reports whether the process has not needed its lease for a while. It then
-// renews rarely, until the share wakes it.
+// idle reports whether the process has not needed a lease for a while. Then it
+// seldom renews it, until the share wakes it.
 func (m *member) idle() bool { return m.quiet >= 10 }
 
-// idlePause returns the time between renewals of an idle process. The script
-// limits how far its clock moves in one renewal, so the pause must not be longer.
+// idlePause returns the time between the renewals of an idle process. It is below
+// ten leases, the longest step of the script's clock.
 func (m *member) idlePause() time.Duration {
 	return min(m.fleet.config.Lease*19/2, m.fleet.config.Expiry/2)
 }
@@ -131,13 +131,13 @@ func (m *member) used(usage sharing.Usage, r *request) bool {
 		r.returned > 0 || m.quota && usage.Tokens != m.had
 }
 
-// changed reports whether a reply has something new for this process, or for the
-// leader in it.
+// changed reports whether a renewal changed the lease, or the outcomes that the
+// leader counts.
 func (m *member) changed(got reply) bool {
 	return got.tokens > 0 || got.gate > 0 || got.epoch != m.epoch || m.leader != nil && got.totals != m.last.totals
 }
 
-// renew renews the lease, and grants the share what the store granted.
+// renew renews the lease, and passes the grant to the share.
 func (m *member) renew() {
 	usage := m.share.Usage()
 	r := m.request(usage)
@@ -184,13 +184,13 @@ func (m *member) renew() {
 	}
 	until := asked.Add(m.fleet.config.Lease)
 	if m.idle() && !m.adaptive {
-		until = until.Add(m.idlePause()) // others do not miss its share of a rate
+		until = until.Add(m.idlePause()) // without a rate, nobody waits for the lease
 	}
 	m.share.Grant(sharing.Grant{
 		Until: until, Limited: got.rate > 0,
 		Rate: got.share, Burst: m.fleet.config.Lease / 40, Due: due,
-		FirstToken: m.fleet.schedule.FirstToken(), Cut: m.cutAt, RetryAfter: got.gate, FleetRate: got.rate, Members: got.members,
-		FleetTokens: got.left,
+		FirstToken: m.fleet.schedule.FirstToken(), Cut: m.cutAt, RetryAfter: got.gate,
+		FleetRate: got.rate, Members: got.members, FleetTokens: got.left,
 	})
 	if end := time.Now().Add(got.gate); end.After(m.gateEnd) { // replies are in whole milliseconds
 		m.gateEnd = end
@@ -219,7 +219,7 @@ func (m *member) request(usage sharing.Usage) request {
 		expiry: m.fleet.config.Expiry, cutSeen: m.cutSeen,
 		settings: m.settings, pacing: m.pacing, epoch: m.epoch, counted: m.counted,
 	}
-	if usage.RetryAfter > time.Until(m.gateEnd) { // sending back a reply's own would extend it
+	if usage.RetryAfter > time.Until(m.gateEnd) { // do not send back what came from a reply
 		r.gate = usage.RetryAfter
 	}
 	if m.joined {
@@ -232,15 +232,15 @@ func (m *member) request(usage sharing.Usage) request {
 }
 
 // wanted returns how many send tokens the process needs until the next renewal:
-// for what it usually sends plus a reserve, but at least for one request, and for
-// the requests that wait or were refused.
+// for the requests that it usually sends, with a reserve, but at least one, and
+// for the requests in line or refused.
 func (m *member) wanted(usage sharing.Usage) float64 {
 	const reserve = 1.25
 	return max(max(reserve*m.sent, 1)+float64(usage.Waiting+usage.NotSent)-usage.SendTokens, 0)
 }
 
-// unused returns how many send tokens of the last grant expired without a
-// request.
+// unused returns how many send tokens of the last grant were lost because no
+// request needed them.
 func (m *member) unused(usage sharing.Usage) float64 {
 	if !m.joined || m.failing || m.last.rate == 0 {
 		return 0
@@ -248,12 +248,13 @@ func (m *member) unused(usage sharing.Usage) float64 {
 	return min(usage.Unused, m.last.share*m.fleet.config.Lease.Seconds())
 }
 
-// sentMemory is the number of renewals over which sent is smoothed. Waiting
-// requests are added unsmoothed, so that a process that needs more gets it soon.
+// sentMemory is over how many renewals the number of requests is smoothed.
+// Requests in line are not smoothed, so that they get tokens at once.
 const sentMemory = 5
 
-// balance asks for missing retry tokens, or returns surplus ones. It moves none
-// after a failed renewal, which may have moved them already.
+// balance asks for the retry tokens that this process lacks, or returns the
+// surplus. It moves none after a renewal that failed, because the store may have
+// moved them then.
 func (m *member) balance(r *request, usage sharing.Usage) {
 	if !m.paid {
 		if r.joining = !m.failing; r.joining {
@@ -288,7 +289,7 @@ func (m *member) fail(err error) {
 	m.fleet.report(m.share.Partition(), err)
 }
 
-// leave returns the lease, and all retry tokens but keep.
+// leave returns the lease, and the retry tokens above keep.
 func (m *member) leave(keep int) {
 	if !m.joined || m.failing {
 		return
@@ -303,7 +304,7 @@ func (m *member) leave(keep int) {
 		r.returned += more
 		r.held -= more
 	}
-	_, _ = m.fleet.renew(ctx, m.key, &r) // best effort: the lease ends by itself
+	_, _ = m.fleet.renew(ctx, m.key, &r) // the Fleet ends: nobody could handle the error
 }
 
 // lead finds the rate of the fleet if this process leads.

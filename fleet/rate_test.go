@@ -114,8 +114,6 @@ func (f fixedRate) Eval(ctx context.Context, script string, keys, args []string)
 	return f.Client.Eval(ctx, script, keys, args)
 }
 
-const count, few = 20, 5 // processes
-
 // A run is a fleet of processes on a service, in virtual time.
 type run struct {
 	*testing.T
@@ -145,7 +143,7 @@ func (r *run) end(n int) {
 	r.processes = r.processes[:n]
 }
 
-// A figures is what a phase of a run has, or the bounds of that.
+// A figures is the result of a phase of a run, or its bounds.
 type figures struct {
 	goodput   float64 // of the limit; at least
 	throttled float64 // of what was sent; at most
@@ -189,7 +187,8 @@ func (r *run) phase(name string, seconds int, want figures) {
 	got.fairness = sum * sum / (float64(len(before)) * squares)
 	renewals := float64(r.store.Evals()-evals) / float64(len(before)*seconds)
 	r.Logf("%s: %+.3v, %.1f renewals a second and process", name, got, renewals)
-	if got.goodput < want.goodput || got.throttled > want.throttled || got.most > want.most || got.fairness < want.fairness {
+	if got.goodput < want.goodput || got.throttled > want.throttled ||
+		got.most > want.most || got.fairness < want.fairness {
 		r.Errorf("%s: %+.3v, want %+v", name, got, want)
 	}
 	if renewals > 10 {
@@ -250,6 +249,7 @@ func heals(fault func(*run)) func(*run) {
 }
 
 func TestRate(t *testing.T) {
+	const few = 5
 	errGone := errors.New("the store is gone")
 	steady := func(r *run) {
 		r.join(count, 4)

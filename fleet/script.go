@@ -18,8 +18,8 @@ type request struct {
 	id         string
 	lease      time.Duration
 	capacity   int     // of the retry token bucket
-	seedRate   float64 // for a new key
-	seedTokens int     // for a new key
+	seedRate   float64 // if the key is new
+	seedTokens int     // if the key is new
 
 	sums sums // since the last renewal that succeeded
 
@@ -66,8 +66,7 @@ func (s *sums) add(t sums) {
 	s.tripsOf += t.tripsOf
 }
 
-// since returns the difference to t, an earlier value. A count that is lower
-// than before, because the store lost it, makes no difference.
+// since returns what was added to t, and 0 for what the store has lost.
 func (s sums) since(t sums) sums {
 	return sums{
 		max(s.accepted-t.accepted, 0), max(s.throttled-t.throttled, 0),
@@ -122,8 +121,7 @@ type reply struct {
 
 const noLevel = 2
 
-// Upper bounds of what the script returns. A store that returns more did not run
-// the script.
+// The limits of a reply. A store that exceeds them does not run the script.
 const (
 	mostRate    = 1e9
 	mostTokens  = math.MaxInt32
@@ -192,8 +190,8 @@ func (f *Fleet) renew(ctx context.Context, key string, r *request) (reply, error
 	return got, nil
 }
 
-// eval converts a panic of the client to an error, so that requests continue
-// without the store.
+// eval calls the client and returns its panic as an error, so that requests
+// continue without the store.
 func (f *Fleet) eval(ctx context.Context, key string, args []string) (values []string, err error) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -70,7 +70,7 @@ func rangeStart(req *http.Request) int {
 	return first
 }
 
-// A body arrives a byte after the other. One goroutine reads it.
+// A body arrives byte by byte. One goroutine reads it.
 type body struct {
 	service *service
 	ctx     context.Context
@@ -83,8 +83,8 @@ type body struct {
 	err              error
 }
 
-// untilDone makes a response's body last until ctx ends, whatever becomes of the
-// request's context.
+// untilDone makes a response's body last until ctx ends, even if the request's
+// context ends earlier.
 func untilDone(ctx context.Context, resp *http.Response) {
 	if b, ok := resp.Body.(*body); ok {
 		b.ctx = ctx

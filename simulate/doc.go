@@ -51,5 +51,5 @@
 // delays from the library's public types with a seeded jitter. What is added to
 // a Retry-After is decided by the context of the call. A RoundTripper of the
 // caller's ([scenario.Setting].New) may draw from a source of its own; its
-// result is then as reproducible as that source.
+// result is as reproducible as that source.
 package simulate

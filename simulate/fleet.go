@@ -45,8 +45,8 @@ type client struct {
 	sampled sampled
 }
 
-// A call is one call of a caller, with all its attempts. Only attempts changes;
-// it belongs to the calling goroutine.
+// A call is one call of a caller, with all its attempts. Only attempts changes,
+// and only the calling goroutine uses it.
 type call struct {
 	id       uint64 // of its random numbers
 	client   int

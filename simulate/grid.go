@@ -21,7 +21,7 @@ type grid struct {
 func newGrid(owners int) grid { return grid{start: time.Now(), tick: tickFor(owners)} }
 
 // tickFor returns the least divisor of a second, at most a second, that has
-// room for so many owners.
+// room for the owners.
 func tickFor(owners int) time.Duration {
 	best := time.Second
 	for two := time.Duration(1); two <= 512; two *= 2 { // a second is 2^9 * 5^9 ns

@@ -18,6 +18,23 @@ const (
 	defaultStoreLatency  = time.Millisecond
 )
 
+// quotas are the retry token buckets with a name.
+var quotas = map[string]awsretry.QuotaConfig{
+	"": {}, // the revision's
+
+	// AWS SDK for Kotlin, "Retries".
+	scenario.QuotaDocuments: {RetryCost: 5, TimeoutCost: 10, ThrottlingCost: 10},
+
+	// The AWS SDKs for Go and Python, whose retries after throttling are
+	// cheaper than the documents say.
+	scenario.QuotaSDK: {RetryCost: 5, TimeoutCost: 10, ThrottlingCost: 5},
+
+	// The AWS SDKs' rules of 2026.
+	scenario.Quota2026: {RetryCost: 14, TimeoutCost: 14, ThrottlingCost: 5},
+
+	scenario.QuotaNone: {Capacity: -1},
+}
+
 // A maker makes the RoundTrippers of one setting.
 type maker struct {
 	capacity int  // of the retry token bucket; 0: the setting has none
@@ -93,6 +110,8 @@ func transports(s scenario.Setting, mode awsretry.Mode, revision awsretry.Revisi
 	if mode == awsretry.Legacy || s.Quota == scenario.QuotaNone {
 		capacity = 0
 	}
+	quota := quotas[s.Quota]
+	quota.Capacity = cmp.Or(s.Capacity, quota.Capacity)
 	spread := time.Duration(0)
 	if s.NoSpread {
 		spread = -1
@@ -107,7 +126,7 @@ func transports(s scenario.Setting, mode awsretry.Mode, revision awsretry.Revisi
 		make: func(l link) http.RoundTripper {
 			return &awsretry.Transport{
 				Base: l.base, Mode: mode, Revision: revision, MaxAttempts: attempts, AttemptTimeout: l.attemptTimeout,
-				Quota:            quotas[s.Quota].with(s.Capacity),
+				Quota:            quota,
 				RateLimit:        awsretry.RateLimitConfig{Pacing: pacing},
 				LongPoll:         func(*http.Request) bool { return s.LongPoll },
 				RetryAfterSpread: spread,

@@ -29,7 +29,7 @@ func paceOf(s scenario.Scenario) pace {
 
 // next returns when the next call arrives after t, or never. In a Poisson
 // process, the number of calls that are expected until then is exponentially
-// distributed with the mean 1: x, a random number, stands for it.
+// distributed with the mean 1. x is the random number for it.
 func (p pace) next(t time.Duration, x uint64) time.Duration {
 	if p.every == 0 {
 		return t + exponential(x, float64(time.Second)/p.rates[0])

@@ -10,14 +10,14 @@ import (
 // large file.
 const mostPoints = 2000
 
-// SecondsPerPoint returns how many seconds of a run one point of a curve stands
-// for. It is 1 unless the run is long.
+// SecondsPerPoint returns how many seconds of a run one point of a curve
+// covers. It is 1 unless the run is long.
 func SecondsPerPoint(s scenario.Scenario) int {
 	seconds := int(time.Duration(s.Duration) / time.Second)
 	return max((seconds+mostPoints-1)/mostPoints, 1)
 }
 
-// Means returns the mean of each so many values, and of the rest.
+// Means returns the mean of each group of values. The last group may be smaller.
 func Means(values []float64, of int) []float64 {
 	if of <= 1 {
 		return values

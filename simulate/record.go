@@ -12,7 +12,7 @@ import (
 // slot is the width of the counts over time.
 const slot = time.Second
 
-// A Call is what became of one call.
+// A Call is the outcome of one call.
 type Call struct {
 	Client     int           // 0 to Clients.Count-1
 	Caller     int           // 0 to Clients.Callers-1; -1: the call arrived

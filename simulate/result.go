@@ -72,7 +72,7 @@ type Outcome struct {
 	Recovered Recovery `json:"recovered"`
 
 	// Fairness is Jain's index of what each client got: 1 if all got the same,
-	// 1/n if one of n got everything, and 0 if nobody got anything. In a closed
+	// 1/n if one of n got everything, and 0 if none got anything. In a closed
 	// loop a client gets its successful calls in the time that it was there, else
 	// the share of its calls that succeeded.
 	Fairness float64 `json:"fairness"`

@@ -103,7 +103,7 @@ func (g segment) workedAt(t time.Duration) float64 {
 }
 
 // passes returns the instant, in segment i or later, at which the queue has
-// passed so many requests, or never.
+// passed that many requests, or never.
 func (s script) passes(i int, worked float64) time.Duration {
 	for ; i < len(s); i++ {
 		last := i == len(s)-1
@@ -153,19 +153,30 @@ func (s script) segmentAt(t time.Duration) segment {
 	return g
 }
 
+// ServesOverTime returns how many requests per second the service can serve
+// successfully. The first level is from the start of the run, the last one lasts
+// to its end. The scenario must be valid.
+func ServesOverTime(s scenario.Scenario) []scenario.Level {
+	var levels []scenario.Level
+	for _, g := range newScript(s.WithDefaults()) {
+		if g.from < time.Duration(s.Duration) {
+			levels = append(levels, scenario.Level{From: g.from, Value: g.serves()})
+		}
+	}
+	return levels
+}
+
 // Serves returns how many requests the service can serve successfully between
 // two instants of the run. The scenario must be valid.
 func Serves(s scenario.Scenario, from, to scenario.Duration) float64 {
 	sum := 0.0
-	all := newScript(s.WithDefaults())
-	for i, g := range all {
-		begin, end := max(time.Duration(from), g.from), time.Duration(to)
-		if i+1 < len(all) {
-			end = min(end, all[i+1].from)
+	levels := ServesOverTime(s)
+	for i, level := range levels {
+		begin, end := max(time.Duration(from), level.From), time.Duration(to)
+		if i+1 < len(levels) {
+			end = min(end, levels[i+1].From)
 		}
-		if begin < end {
-			sum += g.serves() * (end - begin).Seconds()
-		}
+		sum += level.Value * max(end-begin, 0).Seconds()
 	}
 	return sum
 }

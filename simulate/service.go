@@ -3,6 +3,7 @@ package simulate
 import (
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"net/http"
 	"sync"
@@ -73,7 +74,7 @@ func newService(s scenario.Scenario, g grid, record *recorder) *service {
 	return v
 }
 
-// A fate is what becomes of a request.
+// A fate is the outcome of a request.
 type fate struct {
 	at     time.Duration // of the response; never: it has none
 	status int           // 0: the connection breaks
@@ -90,7 +91,7 @@ func callOf(req *http.Request) (*call, error) {
 }
 
 var (
-	errBroken  = fmt.Errorf("simulate: connection reset: %w", errReset)
+	errBroken  = fmt.Errorf("simulate: the connection breaks: %w", io.ErrUnexpectedEOF)
 	errContext = errors.New("simulate: the request's context is not that of a call; a RoundTripper must pass it on")
 )
 
@@ -180,7 +181,7 @@ func failure(how string, at time.Duration) fate {
 	return fate{at, http.StatusServiceUnavailable, plain}
 }
 
-// work adds to the queue, in requests. v.mu must be held.
+// work adds to the queue, in requests. It requires that v.mu is locked.
 func (v *service) work(now time.Duration, g segment, amount float64) {
 	v.passed = max(v.passed, g.workedAt(now)) + amount
 	if now < v.end {
@@ -188,9 +189,8 @@ func (v *service) work(now time.Duration, g segment, amount float64) {
 	}
 }
 
-// backlog returns the work that the service has at an instant, in requests:
-// those in the queue, the one that is served, and what is left of refusing
-// others.
+// backlog returns the remaining work of the service at an instant, in requests:
+// those in the queue, the one in service, and the cost of refusing others.
 func (v *service) backlog(now time.Duration) float64 {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -218,7 +218,7 @@ func (v *service) sample(c *call) time.Duration {
 }
 
 // admits reports whether the segment's throttle lets the call's attempt pass.
-// It takes the attempt's token. v.mu must be held.
+// It takes the attempt's token. It requires that v.mu is locked.
 func (v *service) admits(g segment, c *call, now time.Duration) bool {
 	if g.throttled > 0 && unit(random(c.id, uint64(c.attempts), forThrottle)) < g.throttled {
 		return false
@@ -227,7 +227,8 @@ func (v *service) admits(g segment, c *call, now time.Duration) bool {
 	return t.Rate == 0 || v.bucket(t, c).take(now)
 }
 
-// bucket returns the throttle's bucket for the call. v.mu must be held.
+// bucket returns the throttle's bucket for the call. It requires that v.mu is
+// locked.
 func (v *service) bucket(t *scenario.Throttle, c *call) *throttleBucket {
 	key := throttleOf{t, -1}
 	if t.PerClient {

@@ -49,8 +49,8 @@ type sharedStore struct {
 	ended atomic.Bool // the run is over
 }
 
-// tokens returns how many retry tokens the store has, which is full before
-// anybody uses it.
+// tokens returns how many retry tokens the store has. It is full before its
+// first use.
 func (s *sharedStore) tokens(capacity int) float64 {
 	if tokens, ok := s.Tokens("awsretry:{" + host + "}"); ok {
 		return tokens

@@ -18,7 +18,7 @@ type task struct {
 	call   call
 }
 
-// do makes a worker make the call now.
+// do hands the call to a worker, which makes it now.
 func (w *workers) do(t task) {
 	w.calls.Add(1)
 	w.mu.Lock()
@@ -44,7 +44,7 @@ func (w *workers) work(tasks chan task) {
 	}
 }
 
-// wait waits for the calls and ends the workers. do must not be called any more.
+// wait waits for the calls and ends the workers. do must not be called after it.
 func (w *workers) wait() {
 	w.calls.Wait()
 	for _, tasks := range w.idle {

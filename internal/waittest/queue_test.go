@@ -1,7 +1,6 @@
 package waittest
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"testing"

@@ -51,7 +51,7 @@ func newLegend(text draw.TextStyle, events, joins bool) legend {
 	return legend{text, keys}
 }
 
-// at returns the left edge and the row of each key in an area that is so wide.
+// at returns the left edge and the row of each key in an area of that width.
 func (l legend) at(width vg.Length) (left []vg.Length, row []int) {
 	em := l.text.Font.Size
 	x, y := vg.Length(0), 0

@@ -52,7 +52,7 @@ func (p *picture) drawPanel(c draw.Canvas, col column, o simulate.Outcome, last 
 	}
 }
 
-// newAxes returns a plot without curves over so many seconds. The last panel of
+// newAxes returns a plot without curves over that many seconds. The last panel of
 // a column has the numbers of the time.
 func newAxes(seconds float64, last bool) *plot.Plot {
 	p := plot.New()

@@ -17,7 +17,7 @@ import (
 	"example.com/awsretry/simulate/scenario"
 )
 
-// The charts are drawn with uPlot, version 1.6.32, whose license is beside it.
+// The charts are drawn with uPlot, version 1.6.32, whose license is next to it.
 //
 //go:embed report.html report.css report.js uplot
 var files embed.FS
@@ -26,7 +26,7 @@ var files embed.FS
 type Origin struct {
 	Command string // as it is typed in a shell
 	Version string // of awsretry
-	Record  string // what a log has, beside what the simulation makes of it; "": there was no log
+	Record  string // the comparison with a log; "": there was no log
 }
 
 // Write writes the report.

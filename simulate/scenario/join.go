@@ -2,7 +2,7 @@ package scenario
 
 import "time"
 
-// Joining returns how many of the clients are not there from the start.
+// Joining returns how many of the clients join after the start.
 func (s Scenario) Joining() int {
 	n := 0
 	for _, e := range s.Events {

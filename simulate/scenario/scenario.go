@@ -115,7 +115,7 @@ type Throttle struct {
 	RetryAfter Duration `yaml:"retry_after,omitempty" json:"retry_after,omitempty"`
 
 	// RetryAt is an instant of the run that is sent as Retry-After's date, in
-	// whole seconds. All callers are told the same second. 0 is not sent.
+	// whole seconds. All callers get the same date. 0 is not sent.
 	RetryAt Duration `yaml:"retry_at,omitempty" json:"retry_at,omitempty"`
 
 	// Code is the AWS error code in a JSON body. "" means no body.

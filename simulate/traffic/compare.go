@@ -26,22 +26,22 @@ func (f *Fitted) WriteComparison(w io.Writer, present simulate.Outcome) error {
 	fmt.Fprint(b, "\n\n")
 	table := tabwriter.NewWriter(b, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(table, "\tcalls\tattempts\tgoodput/s\tfailed\tp50\tp99\tthrottled\t")
-	row := func(
-		name string, calls, attempts int64, goodput float64, failed int64, p50, p99 time.Duration, throttled int64,
-	) {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%.1f\t%s\t%v\t%v\t%s\t\n", name, humanize.Comma(calls), humanize.Comma(attempts),
-			goodput, humanize.Comma(failed), rounded(p50), rounded(p99), humanize.Comma(throttled))
+	figures := func(calls, attempts int64, goodput float64, failed int64, p50, p99 time.Duration, n429 int64) []float64 {
+		return []float64{
+			float64(calls), float64(attempts), goodput, float64(failed), float64(p50), float64(p99), float64(n429),
+		}
 	}
 	p := present
-	row("recorded", r.Calls, r.Attempts, r.Goodput, r.Failed, r.P50, r.P99, r.Throttled)
-	row("simulated", p.Calls, p.Attempts, p.Goodput, p.Failed, time.Duration(p.P50), time.Duration(p.P99), p.Throttled)
+	was := figures(r.Calls, r.Attempts, r.Goodput, r.Failed, r.P50, r.P99, r.Throttled)
+	is := figures(p.Calls, p.Attempts, p.Goodput, p.Failed, time.Duration(p.P50), time.Duration(p.P99), p.Throttled)
+	for i, row := range [][]float64{was, is} {
+		fmt.Fprintf(table, "%s\t%s\t%s\t%.1f\t%s\t%v\t%v\t%s\t\n", []string{"recorded", "simulated"}[i],
+			humanize.Comma(int64(row[0])), humanize.Comma(int64(row[1])), row[2], humanize.Comma(int64(row[3])),
+			rounded(time.Duration(row[4])), rounded(time.Duration(row[5])), humanize.Comma(int64(row[6])))
+	}
 	fmt.Fprint(table, "difference\t")
-	for _, pair := range [][2]float64{
-		{float64(p.Calls), float64(r.Calls)}, {float64(p.Attempts), float64(r.Attempts)}, {p.Goodput, r.Goodput},
-		{float64(p.Failed), float64(r.Failed)}, {float64(p.P50), float64(r.P50)}, {float64(p.P99), float64(r.P99)},
-		{float64(p.Throttled), float64(r.Throttled)},
-	} {
-		fmt.Fprintf(table, "%s\t", difference(pair[0], pair[1]))
+	for i := range was {
+		fmt.Fprintf(table, "%s\t", difference(is[i], was[i]))
 	}
 	fmt.Fprintln(table)
 	table.Flush()

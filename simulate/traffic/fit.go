@@ -130,7 +130,7 @@ func stepFor(seconds float64, calls int64) time.Duration {
 	return 2 * time.Hour
 }
 
-// clients fits who calls.
+// clients fits the clients.
 func (f *fitting) clients(s *scenario.Scenario) {
 	c := &s.Clients
 	c.Count = 1
@@ -345,17 +345,6 @@ func (f *fitting) record() {
 		r.P50 = time.Duration(calls.ValueAtQuantile(50)) * time.Microsecond
 		r.P99 = time.Duration(calls.ValueAtQuantile(99)) * time.Microsecond
 	}
-}
-
-// add is merge that leaves from as it is.
-func add(into **hdrhistogram.Histogram, from *hdrhistogram.Histogram) {
-	if from == nil {
-		return
-	}
-	if *into == nil {
-		*into = newHistogram()
-	}
-	(*into).Merge(from)
 }
 
 func count64(h *hdrhistogram.Histogram) int64 {

@@ -64,7 +64,7 @@ type times struct {
 const (
 	mostCounts = 1 << 16
 	mostTimes  = 1024 // two minutes each, if the log is of a day
-	mostHosts  = 1000 // that are told apart
+	mostHosts  = 1000 // that are counted separately
 	mostCodes  = 100
 
 	mostOpen    = 100_000 // calls that go on
@@ -112,22 +112,22 @@ func (c *count) add(d count) {
 }
 
 func (t *times) add(from times) {
-	merge(&t.served, from.served)
-	merge(&t.calls, from.calls)
+	add(&t.served, from.served)
+	add(&t.calls, from.calls)
 }
 
-// merge adds what from has, which is not used afterwards.
-func merge(into **hdrhistogram.Histogram, from *hdrhistogram.Histogram) {
-	switch {
-	case from == nil:
-	case *into == nil:
-		*into = from
-	default:
-		(*into).Merge(from)
+// add adds what from has, which may be nothing.
+func add(into **hdrhistogram.Histogram, from *hdrhistogram.Histogram) {
+	if from == nil {
+		return
 	}
+	if *into == nil {
+		*into = newHistogram()
+	}
+	(*into).Merge(from)
 }
 
-// add takes an attempt.
+// add adds an attempt.
 func (l *Log) add(a attempt) {
 	if l.astray(a.end) {
 		l.Lines.Astray++
@@ -187,7 +187,7 @@ func (l *Log) astray(end time.Time) bool {
 }
 
 // tally counts a name, up to a number of names.
-func tally(names map[string]int, name string, most int) {
+func tally[N int | int64](names map[string]N, name string, most int) {
 	if _, ok := names[name]; !ok && len(names) >= most {
 		name = "others"
 	}
@@ -241,8 +241,8 @@ func (l *Log) attempt(a attempt) {
 	}
 }
 
-// begun remembers when a call began that goes on. Of calls that end in a delay,
-// which is not logged, the oldest are forgotten.
+// begun remembers when a call that goes on began. It forgets the oldest of many:
+// a call that ends in a delay logs nothing.
 func (l *Log) begun(a attempt) {
 	if a.id == "" {
 		return
@@ -263,9 +263,9 @@ func cause(a attempt) string {
 	return fmt.Sprint("status ", a.status)
 }
 
-// call takes the last attempt of a call.
+// call counts a call by its last attempt.
 func (l *Log) call(a attempt) {
-	tally64(l.stops, clip(a.stop))
+	tally(l.stops, clip(a.stop), mostCodes)
 	c := l.counts.at(a.end)
 	c.ended++
 	took, known := a.waited+a.elapsed, true
@@ -294,13 +294,6 @@ func (l *Log) call(a attempt) {
 	case (a.stop == "deadline" || a.stop == "canceled") && known && a.number > 0:
 		record(&l.deadlines, took)
 	}
-}
-
-func tally64(names map[string]int64, name string) {
-	if _, ok := names[name]; !ok && len(names) >= mostCodes {
-		name = "others"
-	}
-	names[name]++
 }
 
 // common returns the most frequent name.

@@ -87,7 +87,7 @@ func (l *Log) readFrom(in *bufio.Reader) error {
 	}
 }
 
-// line takes a line.
+// line counts a line, and adds its attempt to the log.
 func (l *Log) line(text []byte) {
 	a, kind := parse(text)
 	switch kind {
@@ -102,7 +102,7 @@ func (l *Log) line(text []byte) {
 	}
 }
 
-// empty returns why a log has nothing to fit.
+// empty returns the error of a log that has nothing to fit.
 func (l *Log) empty() error {
 	n := l.Lines
 	switch {

@@ -144,7 +144,7 @@ func busyBins(bins []count, group int) []busyBin {
 }
 
 // bucketErrors returns the squared errors of a token bucket that is full at
-// first and gains so many tokens in a bin, or a number above most.
+// first and gains that many tokens in a bin, or a number above most.
 func bucketErrors(bins []busyBin, gain, burst, most float64) float64 {
 	tokens, errors, excess := burst, 0.0, 0.0
 	for i := range bins {

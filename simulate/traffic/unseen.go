@@ -2,7 +2,7 @@ package traffic
 
 import "fmt"
 
-// unseen says what the log does not show.
+// unseen lists what the log does not show.
 func (f *fitting) unseen() {
 	f.cannotSee("how much the service can take: it is simulated without a queue, so that more load makes it no slower; " +
 		"if you know its capacity, set service.capacity and service.queue")
@@ -44,7 +44,7 @@ func (f *fitting) unseen() {
 	f.skipped()
 }
 
-// skipped says which lines were not used.
+// skipped lists the lines that were not used.
 func (f *fitting) skipped() {
 	n := f.Lines
 	for _, part := range []struct {
