@@ -27,9 +27,9 @@ type resumingBody struct {
 	err      error // what every later Read returns
 	rest     *rest // nil until the body breaks off; set with mu locked
 
-	mu     sync.Mutex
-	src    io.ReadCloser // nil between two responses; guarded by mu
-	closed bool          // guarded by mu
+	mu     sync.Mutex    // guards the fields below
+	src    io.ReadCloser // nil between two responses
+	closed bool
 }
 
 // A rest is what a body that broke off has of the requests for the rest.
@@ -44,7 +44,8 @@ type rest struct {
 	// breaks off before that. Guarded by mu.
 	permit permit
 
-	cancel context.CancelFunc // of the requests; guarded by mu
+	ctx    context.Context // of the requests
+	cancel context.CancelFunc
 }
 
 // realProgress is how many bytes a response with the rest must bring to count
@@ -167,12 +168,9 @@ func (b *resumingBody) advance(n int) {
 
 // breakOff makes the next Read request the rest.
 func (b *resumingBody) breakOff(err error) {
-	switch {
-	case b.rest == nil:
-		b.mu.Lock()
-		b.rest = new(rest)
-		b.mu.Unlock()
-	case err == io.EOF && b.progress.Exhausted():
+	if b.rest == nil {
+		b.beginRest()
+	} else if err == io.EOF && b.progress.Exhausted() {
 		err = errShort
 	}
 	if err == io.EOF {
@@ -180,6 +178,17 @@ func (b *resumingBody) breakOff(err error) {
 	}
 	b.rest.broken = &bodyError{err}
 	b.settle(false)
+}
+
+// beginRest sets rest.
+func (b *resumingBody) beginRest() {
+	ctx, cancel := context.WithCancel(b.req.Context())
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.rest = &rest{ctx: ctx, cancel: cancel}
+	if b.closed {
+		cancel()
+	}
 }
 
 // finish copies the trailers of the response that was read last.
@@ -208,12 +217,7 @@ func (b *resumingBody) release() {
 		return
 	}
 	b.settle(b.err == io.EOF || b.isClosed())
-	b.mu.Lock()
-	cancel := b.rest.cancel
-	b.mu.Unlock()
-	if cancel != nil {
-		cancel()
-	}
+	b.rest.cancel()
 }
 
 // source returns what is read now, nil after Close.
@@ -237,16 +241,10 @@ func (b *resumingBody) Close() error {
 	b.mu.Lock()
 	src, rest, closed := b.src, b.rest, b.closed
 	b.closed = true
-	var cancel context.CancelFunc
-	if rest != nil {
-		cancel = rest.cancel
-	}
 	b.mu.Unlock()
 	if rest != nil {
+		defer rest.cancel()
 		b.settle(true)
-	}
-	if cancel != nil {
-		defer cancel()
 	}
 	if src == nil || closed {
 		return nil
@@ -257,60 +255,45 @@ func (b *resumingBody) Close() error {
 // reopen replaces the body that broke off by that of a response with the rest.
 func (b *resumingBody) reopen() error {
 	b.rest.cause, b.rest.broken = b.rest.broken, nil
-	ctx, ok := b.drop()
-	if !ok {
+	if !b.replace(nil) {
 		return http.ErrBodyReadAfterClose
 	}
-	resp, err := b.request(ctx)
+	resp, err := b.request()
 	switch {
 	case err != nil && b.isClosed():
 		return http.ErrBodyReadAfterClose
 	case err != nil:
 		return err
-	case !b.install(resp):
-		resp.Body.Close()
+	case !b.replace(resp.Body):
 		b.settle(true)
 		return http.ErrBodyReadAfterClose
 	}
+	b.rest.resp, b.rest.received = resp, 0
 	return nil
 }
 
-// drop closes the body that broke off. It returns the context of the requests
-// for the rest, and false if the caller has closed b.
-func (b *resumingBody) drop() (context.Context, bool) {
-	ctx, cancel := context.WithCancel(b.req.Context())
+// replace makes b read from src, and closes what it read before. If the caller
+// has closed b, it closes src and returns false.
+func (b *resumingBody) replace(src io.ReadCloser) bool {
 	b.mu.Lock()
-	src, before, closed := b.src, b.rest.cancel, b.closed
-	b.src, b.rest.cancel = nil, cancel
-	b.mu.Unlock()
-	if src != nil && !closed {
-		src.Close()
-	}
-	if before != nil {
-		before()
-	}
+	toClose, closed := b.src, b.closed
 	if closed {
-		cancel()
+		toClose = src
+	} else {
+		b.src = src
 	}
-	return ctx, !closed
-}
-
-// install makes b read from resp. It returns false if the caller has closed b.
-func (b *resumingBody) install(resp *http.Response) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.closed {
-		return false
+	b.mu.Unlock()
+	if toClose != nil {
+		toClose.Close()
 	}
-	b.src, b.rest.resp, b.rest.received = resp.Body, resp, 0
-	return true
+	return !closed
 }
 
 // request requests the rest, as a retry of the attempt whose body broke off. It
 // returns a response that has the rest or begins with it, and io.EOF if there
 // is no rest.
-func (b *resumingBody) request(ctx context.Context) (*http.Response, error) {
-	cause := b.rest.cause
+func (b *resumingBody) request() (*http.Response, error) {
+	ctx, cause := b.rest.ctx, b.rest.cause
 	req := b.req.WithContext(ctx)
 	if req.Header = b.req.Header.Clone(); req.Header == nil {
 		req.Header = make(http.Header)
