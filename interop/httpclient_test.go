@@ -3,6 +3,7 @@ package interop
 import (
 	"bytes"
 	"compress/gzip"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"example.com/awsretry"
 	"example.com/awsretry/internal/httpfake"
 )
 
@@ -141,5 +143,18 @@ func TestConnectRefusals(t *testing.T) {
 				t.Errorf("%v after %d CONNECTs, want %d", err, asked.Load(), tt.sent)
 			}
 		})
+	}
+}
+
+// A request to a server whose certificate is not trusted is sent once.
+func TestUntrustedCertificate(t *testing.T) {
+	srv := httpfake.ServeTCP(t, "HTTP/1.1 over TLS", echo)
+	attempts := 0
+	tr := retrying(newPool(t))
+	tr.Observe = func(awsretry.Attempt) { attempts++ }
+	_, err := tr.RoundTrip(srv.Request(t, http.MethodGet, nil))
+	var failure *awsretry.Error
+	if !errors.As(err, &failure) || failure.Stop != awsretry.StopPermanent || attempts != 1 {
+		t.Errorf("%v after %d attempts", err, attempts)
 	}
 }

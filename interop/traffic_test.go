@@ -117,8 +117,8 @@ func TestRecordTraffic(t *testing.T) {
 	t.Run("dynalite", recordDynalite)
 }
 
-// recordNginx is 50 calls per second to an nginx that allows 40. The service
-// behind it is slow.
+// recordNginx is 50 calls per second to an nginx that allows 40, and passes them
+// on to a slow service.
 func recordNginx(t *testing.T) {
 	const rate, seconds = 50, 40
 	random := rand.New(rand.NewPCG(1, 2))
