@@ -41,9 +41,8 @@ var bodyKinds = map[string]func(t *testing.T, text string) (req *http.Request, c
 		return req, func() int { return int(body.Closes()) }
 	},
 	"stream": func(t *testing.T, text string) (*http.Request, func() int) {
-		req := post(t, "http://a.example/", "")
 		body := httpfake.NewBody(iotest.HalfReader(strings.NewReader(text)))
-		req.Body, req.GetBody, req.ContentLength = body, nil, -1
+		req := stream(t, body)
 		return req, func() int { return int(body.Closes()) }
 	},
 	"stream with a length": func(t *testing.T, text string) (*http.Request, func() int) {
@@ -68,8 +67,7 @@ var bodyKinds = map[string]func(t *testing.T, text string) (req *http.Request, c
 		return req, func() int { return file.closed }
 	},
 	"reader without Close": func(t *testing.T, text string) (*http.Request, func() int) {
-		req := post(t, "http://a.example/", "")
-		req.Body, req.GetBody, req.ContentLength = io.NopCloser(strings.NewReader(text)), nil, -1
+		req := stream(t, io.NopCloser(strings.NewReader(text)))
 		return req, func() int { return 1 }
 	},
 }
@@ -319,8 +317,7 @@ func TestStreamIsKeptOnce(t *testing.T) {
 		{"more than is kept", 4 * maxKept, true},
 	} {
 		run(t, tt.name, func(t *testing.T) {
-			req := post(t, "http://a.example/", "")
-			req.Body, req.GetBody, req.ContentLength = io.NopCloser(io.LimitReader(httpfake.Zeros, tt.size)), nil, -1
+			req := stream(t, io.NopCloser(io.LimitReader(httpfake.Zeros, tt.size)))
 			before, kept := heap(), int64(0)
 			measure := func() { kept = max(kept, heap()-before) }
 			tr := &Transport{

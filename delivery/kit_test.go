@@ -98,6 +98,15 @@ func parse(t *testing.T, text string) *Policy {
 	return p
 }
 
+// stream returns a request with a body of unknown length that cannot be read
+// twice.
+func stream(t testing.TB, body io.ReadCloser) *http.Request {
+	t.Helper()
+	req := post(t, "http://a.example/", "")
+	req.Body, req.GetBody, req.ContentLength = body, nil, -1
+	return req
+}
+
 // oneWay returns a reader that has no method but Read.
 func oneWay(s string) io.Reader { return struct{ io.Reader }{strings.NewReader(s)} }
 

@@ -134,8 +134,7 @@ func TestPanicOfTheBody(t *testing.T) {
 		run(t, name, func(t *testing.T) {
 			dir := t.TempDir()
 			body := httpfake.NewBody(tt.body)
-			req := post(t, "http://a.example/", "")
-			req.Body, req.GetBody, req.ContentLength = body, nil, -1
+			req := stream(t, body)
 			tr := &Transport{Base: tt.base, DeadLetter: (&letters.Dir{Path: dir}).Put}
 			if p := httpfake.Recovered(func() { tr.RoundTrip(req) }); p != "boom" || body.Closes() != 1 {
 				t.Errorf("recovered %v; the body was closed %d times", p, body.Closes())

@@ -71,8 +71,7 @@ func TestSlowBodiesOfDeadLetters(t *testing.T) {
 				if body.text == nil {
 					body.text = strings.NewReader("hello")
 				}
-				req := post(t, "http://a.example/", "")
-				req.Body, req.GetBody, req.ContentLength = body, nil, -1
+				req := stream(t, body)
 				if kind == "GetBody" {
 					req.Body = io.NopCloser(oneWay("unread"))
 					req.GetBody = func() (io.ReadCloser, error) { return body, nil }
@@ -113,8 +112,7 @@ func TestSlowBodiesOfDeadLetters(t *testing.T) {
 func TestGivenUpBodyStaysLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		body := &slowBody{delay: time.Minute, text: httpfake.Zeros, closed: make(chan struct{})}
-		req := post(t, "http://a.example/", "")
-		req.Body, req.GetBody, req.ContentLength = body, nil, -1
+		req := stream(t, body)
 		tr := &Transport{Base: httpfake.Base(unread), DeadLetter: func(_ context.Context, dead DeadLetter) error {
 			_, first := dead.Request.Body.Read(make([]byte, 1))
 			time.Sleep(time.Hour)
@@ -176,8 +174,7 @@ func TestCloseThatWaitsForARead(t *testing.T) {
 			free := sync.OnceFunc(func() { close(body.freed) })
 			time.AfterFunc(time.Hour, free) // so that a RoundTrip that waits returns
 			defer free()
-			req := post(t, "http://a.example/", "")
-			req.Body, req.GetBody, req.ContentLength = body, nil, -1
+			req := stream(t, body)
 			if tt.change != nil {
 				tt.change(req)
 			}

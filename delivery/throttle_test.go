@@ -84,9 +84,14 @@ func TestThrottleEndsAWait(t *testing.T) {
 		for _, buried := range []bool{false, true} {
 			run(t, fmt.Sprintf("%s, DeadLetter %v", tt.name, buried), func(t *testing.T) {
 				end := responding(200)
-				var observed []awsretry.Attempt
+				var mu sync.Mutex
+				var observed []awsretry.Attempt // guarded by mu
 				tr := &Transport{Policy: parse(t, onePerSecond), Base: end}
-				tr.Observe = func(a awsretry.Attempt) { observed = append(observed, a) }
+				tr.Observe = func(a awsretry.Attempt) {
+					mu.Lock()
+					defer mu.Unlock()
+					observed = append(observed, a)
+				}
 				var dead DeadLetter
 				if buried {
 					tr.DeadLetter = func(_ context.Context, d DeadLetter) error { dead = d; return nil }

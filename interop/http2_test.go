@@ -32,68 +32,40 @@ type h2Fault struct {
 	newConns int               // after the first connection
 }
 
-var h2Faults = []h2Fault{
-	{
-		name: "graceful GOAWAY before the request", attempts: 1, newConns: 1,
-		steps: []func(*h2Stream){(*h2Stream).goAwayBefore, (*h2Stream).echo},
-	},
-	{
-		name: "GOAWAY after the request, and closed", attempts: 2, newConns: 1,
-		steps: []func(*h2Stream){func(s *h2Stream) { s.goAway(s.id, http2.ErrCodeNo); s.hangUp() }, (*h2Stream).echo},
-	},
-	{
-		name: "GOAWAY after the request, and a response", attempts: 1,
-		steps: []func(*h2Stream){func(s *h2Stream) { s.goAway(s.id, http2.ErrCodeNo); s.echo() }},
-	},
-	{
-		name: "GOAWAY ENHANCE_YOUR_CALM", attempts: 2, newConns: 1,
-		steps: []func(*h2Stream){
-			func(s *h2Stream) { s.goAway(0, http2.ErrCodeEnhanceYourCalm); s.hangUp() }, (*h2Stream).echo,
-		},
-	},
-	{
-		name: "REFUSED_STREAM", attempts: 1,
-		steps: []func(*h2Stream){(*h2Stream).refuse, (*h2Stream).echo},
-	},
-	{
-		name: "REFUSED_STREAM before the body", early: true, attempts: 1,
-		steps: []func(*h2Stream){(*h2Stream).refuse, (*h2Stream).echo},
-	},
-	{
-		name: "REFUSED_STREAM of a POST that must not be made twice", once: true, attempts: 1,
-		steps: []func(*h2Stream){(*h2Stream).refuse, (*h2Stream).echo},
-	},
-	{
-		name: "GOAWAY before a POST that must not be made twice", once: true, attempts: 1, newConns: 1,
-		steps: []func(*h2Stream){(*h2Stream).goAwayBefore, (*h2Stream).echo},
-	},
-	{
-		name: "INTERNAL_ERROR", attempts: 3, // over the same connection
-		steps: []func(*h2Stream){resetInternal, resetInternal, (*h2Stream).echo},
-	},
-	{
-		name: "INTERNAL_ERROR of a POST that must not be made twice", once: true, attempts: 1, fails: "INTERNAL_ERROR",
-		steps: []func(*h2Stream){resetInternal},
-	},
-	{
-		name: "response before the body, and reset", early: true, attempts: 2, newConns: 1,
-		steps: []func(*h2Stream){
-			func(s *h2Stream) { s.respond(503, "busy"); s.reset(http2.ErrCodeNo) }, (*h2Stream).echo,
-		},
-	},
-	{
-		name: "closed in the middle of the response", attempts: 1, fails: "GOAWAY",
-		steps: []func(*h2Stream){
-			func(s *h2Stream) { s.begin(200, "the first ha"); s.goAway(s.id, http2.ErrCodeNo); s.hangUp() },
-		},
-	},
-	{
-		name: "reset in the middle of the response", attempts: 1, fails: "INTERNAL_ERROR",
-		steps: []func(*h2Stream){func(s *h2Stream) { s.begin(200, "the first ha"); resetInternal(s) }},
-	},
-}
+// The steps of an h2Fault.
+var (
+	echo2         = (*h2Stream).echo
+	refuse        = (*h2Stream).refuse
+	goAwayBefore  = (*h2Stream).goAwayBefore
+	resetInternal = func(s *h2Stream) { s.reset(http2.ErrCodeInternal) }
+	goAwayAfter   = func(s *h2Stream) { s.goAway(s.id, http2.ErrCodeNo); s.hangUp() }
+	goAwayEcho    = func(s *h2Stream) { s.goAway(s.id, http2.ErrCodeNo); s.echo() }
+	calmDown      = func(s *h2Stream) { s.goAway(0, http2.ErrCodeEnhanceYourCalm); s.hangUp() }
+	busyReset     = func(s *h2Stream) { s.respond(503, "busy"); s.reset(http2.ErrCodeNo) }
+	halfGoAway    = func(s *h2Stream) { s.begin(200, "the first ha"); goAwayAfter(s) }
+	halfReset     = func(s *h2Stream) { s.begin(200, "the first ha"); resetInternal(s) }
+)
 
-func resetInternal(s *h2Stream) { s.reset(http2.ErrCodeInternal) }
+type h2Steps = []func(*h2Stream)
+
+var h2Faults = []h2Fault{
+	{name: "graceful GOAWAY before the request", steps: h2Steps{goAwayBefore, echo2}, attempts: 1, newConns: 1},
+	{name: "GOAWAY after the request, and closed", steps: h2Steps{goAwayAfter, echo2}, attempts: 2, newConns: 1},
+	{name: "GOAWAY after the request, and a response", steps: h2Steps{goAwayEcho}, attempts: 1},
+	{name: "GOAWAY ENHANCE_YOUR_CALM", steps: h2Steps{calmDown, echo2}, attempts: 2, newConns: 1},
+	{name: "REFUSED_STREAM", steps: h2Steps{refuse, echo2}, attempts: 1},
+	{name: "REFUSED_STREAM before the body", early: true, steps: h2Steps{refuse, echo2}, attempts: 1},
+	{name: "REFUSED_STREAM of a POST that must not be made twice", once: true, steps: h2Steps{refuse, echo2}, attempts: 1},
+	{name: "GOAWAY before a POST that must not be made twice", once: true, steps: h2Steps{goAwayBefore, echo2},
+		attempts: 1, newConns: 1},
+	// Over the same connection.
+	{name: "INTERNAL_ERROR", steps: h2Steps{resetInternal, resetInternal, echo2}, attempts: 3},
+	{name: "INTERNAL_ERROR of a POST that must not be made twice", once: true, steps: h2Steps{resetInternal},
+		attempts: 1, fails: "INTERNAL_ERROR"},
+	{name: "response before the body, and reset", early: true, steps: h2Steps{busyReset, echo2}, attempts: 2, newConns: 1},
+	{name: "closed in the middle of the response", steps: h2Steps{halfGoAway}, attempts: 1, fails: "GOAWAY"},
+	{name: "reset in the middle of the response", steps: h2Steps{halfReset}, attempts: 1, fails: "INTERNAL_ERROR"},
+}
 
 // What a server does not process is sent again, and costs neither an attempt
 // nor tokens. Other failures are retried on another connection.
@@ -158,13 +130,13 @@ func (f h2Fault) run(t *testing.T, payload string, body io.Reader) {
 // A server refuses a stream, or goes away, while the caller is still writing
 // the body. No byte of the body is lost.
 func TestRefusedWhileWriting(t *testing.T) {
-	for name, refuse := range map[string]func(*h2Stream){
-		"REFUSED_STREAM": (*h2Stream).refuse,
-		"GOAWAY":         (*h2Stream).goAwayBefore,
+	for name, fault := range map[string]func(*h2Stream){
+		"REFUSED_STREAM": refuse,
+		"GOAWAY":         goAwayBefore,
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				server := startFrames(t, true, refuse, (*h2Stream).echo)
+				server := startFrames(t, true, fault, echo2)
 				pr, caller := io.Pipe()
 				body := httpfake.NewBody(pr)
 				go func() {
@@ -200,7 +172,7 @@ func TestRefusedUntilDeadline(t *testing.T) {
 	} {
 		t.Run(kind.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				server := startFrames(t, false, (*h2Stream).refuse)
+				server := startFrames(t, false, refuse)
 				ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 				defer cancel()
 				req, body := kind.request(t, ctx, framesURL)

@@ -228,7 +228,7 @@ func TestPeersResume(t *testing.T) {
 				server := httpfake.Serve(t, "HTTP/1.1", service.ServeHTTP)
 				got, err := client.get(t.Context(), server.Base, hostOf(t, server.URL))
 				synctest.Wait() // the service has counted
-				table.WriteString(" | " + service.told(got, err))
+				table.WriteString(" | " + service.summary(got, err))
 			})
 		}
 		table.WriteString(" |\n")
@@ -236,8 +236,8 @@ func TestPeersResume(t *testing.T) {
 	checkDocument(t, "TestPeersResume", "downloads.md", "When a download breaks off", table.String())
 }
 
-// told tells what a client received, and what it took.
-func (s *fragileService) told(got []byte, err error) string {
+// summary returns what a client received, and what it took.
+func (s *fragileService) summary(got []byte, err error) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	requests := "1 request"

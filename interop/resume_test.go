@@ -252,7 +252,7 @@ func TestResumeOfCompressors(t *testing.T) {
 						t.Fatal(wantErr)
 					}
 					if !strings.HasPrefix(want, got) || err == nil && got != want {
-						t.Errorf("%d bytes of %d and the error %v: not those of a response that does not break", len(got), len(want), err)
+						t.Errorf("%d bytes of %d, %v: not those of a response that does not break", len(got), len(want), err)
 					}
 					if cut > 16 && c.err == "" && err != nil || // else too little is there to compare
 						c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) && cut > 16 {
@@ -286,71 +286,70 @@ const (
 )
 
 var rangeServers = []rangeServer{
-	{name: "nginx", replaced: sentAgain, start: func(t *testing.T) rangeService { return startStaticNginx(t, "", "http") }},
-	{
-		name: "nginx over HTTP/2", replaced: sentAgain, http2: true,
-		start: func(t *testing.T) rangeService { return startStaticNginx(t, "ssl http2", "https") },
-	},
-	{name: "s3rver", replaced: anotherETag, start: func(t *testing.T) rangeService { return startRangeS3(t, startS3rver) }},
-	{name: "gofakes3", replaced: anotherETag, start: func(t *testing.T) rangeService {
-		return startRangeS3(t, startGofakes3)
-	}},
+	{name: "nginx", replaced: sentAgain, start: startStaticNginx("", "http")},
+	{name: "nginx over HTTP/2", replaced: sentAgain, http2: true, start: startStaticNginx("ssl http2", "https")},
+	{name: "s3rver", replaced: anotherETag, start: startRangeS3(startS3rver)},
+	{name: "gofakes3", replaced: anotherETag, start: startRangeS3(startGofakes3)},
 }
 
 // startRangeS3 starts an S3 server, whose object the AWS SDK reads and writes.
-func startRangeS3(t *testing.T, start func(testing.TB) string) rangeService {
-	addr := start(t)
-	return rangeService{
-		addr: addr,
-		put: func(content []byte) {
-			if err := s3Put(t.Context(), newS3(addr, newPool(t), aws.NopRetryer{}), "object", content); err != nil {
-				t.Fatal(err)
-			}
-		},
-		get: func(ctx context.Context, through string, rt http.RoundTripper) (io.ReadCloser, error) {
-			out, err := newS3(through, rt, nil).GetObject(ctx, &s3.GetObjectInput{
-				Bucket: aws.String(s3Bucket), Key: aws.String("object"),
-			})
-			if err != nil {
-				return nil, err
-			}
-			return out.Body, nil
-		},
+func startRangeS3(start func(testing.TB) string) func(*testing.T) rangeService {
+	return func(t *testing.T) rangeService {
+		addr := start(t)
+		return rangeService{
+			addr: addr,
+			put: func(content []byte) {
+				if err := s3Put(t.Context(), newS3(addr, newPool(t), aws.NopRetryer{}), "object", content); err != nil {
+					t.Fatal(err)
+				}
+			},
+			get: func(ctx context.Context, through string, rt http.RoundTripper) (io.ReadCloser, error) {
+				out, err := newS3(through, rt, nil).GetObject(ctx, &s3.GetObjectInput{
+					Bucket: aws.String(s3Bucket), Key: aws.String("object"),
+				})
+				if err != nil {
+					return nil, err
+				}
+				return out.Body, nil
+			},
+		}
 	}
 }
 
 // startStaticNginx starts an nginx that serves a file.
-func startStaticNginx(t *testing.T, protocol, scheme string) rangeService {
-	dir := t.TempDir()
-	addr, _ := startNginx(t, dir, fmt.Sprintf("server { listen ADDR %s; root %s; }", protocol, dir))
-	versions := 0
-	return rangeService{
-		addr: addr,
-		put: func(content []byte) {
-			file := filepath.Join(dir, "new")
-			writeFile(t, file, content)
-			// nginx makes the ETag of the length and the time, in seconds.
-			versions++
-			modified := time.Unix(int64(1_000_000_000+versions), 0)
-			if err := os.Chtimes(file, modified, modified); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.Rename(file, filepath.Join(dir, "object")); err != nil {
-				t.Fatal(err)
-			}
-		},
-		get: func(ctx context.Context, through string, rt http.RoundTripper) (io.ReadCloser, error) {
-			req := newRequest(t, ctx, http.MethodGet, scheme+"://"+through+"/object", nil)
-			resp, err := (&http.Client{Transport: rt}).Do(req)
-			if err != nil {
-				return nil, err
-			}
-			if resp.StatusCode != http.StatusOK {
-				resp.Body.Close()
-				return nil, fmt.Errorf("status %d", resp.StatusCode)
-			}
-			return resp.Body, nil
-		},
+func startStaticNginx(protocol, scheme string) func(*testing.T) rangeService {
+	return func(t *testing.T) rangeService {
+		dir := t.TempDir()
+		addr, _ := startNginx(t, dir, fmt.Sprintf("server { listen ADDR %s; root %s; }", protocol, dir))
+		versions := 0
+		return rangeService{
+			addr: addr,
+			put: func(content []byte) {
+				file := filepath.Join(dir, "new")
+				writeFile(t, file, content)
+				// nginx makes the ETag of the length and the time, in seconds.
+				versions++
+				modified := time.Unix(int64(1_000_000_000+versions), 0)
+				if err := os.Chtimes(file, modified, modified); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.Rename(file, filepath.Join(dir, "object")); err != nil {
+					t.Fatal(err)
+				}
+			},
+			get: func(ctx context.Context, through string, rt http.RoundTripper) (io.ReadCloser, error) {
+				req := newRequest(t, ctx, http.MethodGet, scheme+"://"+through+"/object", nil)
+				resp, err := (&http.Client{Transport: rt}).Do(req)
+				if err != nil {
+					return nil, err
+				}
+				if resp.StatusCode != http.StatusOK {
+					resp.Body.Close()
+					return nil, fmt.Errorf("status %d", resp.StatusCode)
+				}
+				return resp.Body, nil
+			},
+		}
 	}
 }
 

@@ -176,6 +176,8 @@ var upgradeWays = map[string]func(*testing.T, http.HandlerFunc) (http.RoundTripp
 	},
 }
 
+// A WebSocket is opened by the second attempt, and lasts longer than
+// AttemptTimeout.
 func TestWebSocket(t *testing.T) {
 	service := func(t *testing.T) http.HandlerFunc {
 		return failOnce(func(w http.ResponseWriter, r *http.Request) {

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
-	"testing/synctest"
 	"time"
 	"weak"
 
@@ -80,37 +79,26 @@ func TestRetryerAccepted(t *testing.T) {
 		for _, op := range sdkSends {
 			for _, cut := range cuts {
 				t.Run(protocol+"/"+op.name+"/"+cut.name, func(t *testing.T) {
-					requests := func(t *testing.T, configure func(*httpfake.Server) aws.Config) (n int) {
+					inVirtualTime(t, func(t *testing.T, u retryerUse) {
+						sent := 0
 						srv := httpfake.Serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
-							n++
+							sent++
 							io.Copy(io.Discard, r.Body)
 							w.Header().Set("Content-Type", r.Header.Get("Content-Type"))
 							cut.send(w, op.response)
 						})
-						cfg := configure(srv)
-						cfg.BaseEndpoint = aws.String(srv.URL)
-						if err := op.call(t.Context(), cfg); err == nil {
-							t.Error("no error")
-						}
-						return n
-					}
-					synctest.Test(t, func(t *testing.T) {
-						n := requests(t, func(srv *httpfake.Server) aws.Config {
-							return aws.Config{
-								Region: "us-east-1", Credentials: sdkCredentials, Retryer: sdkRetryer,
-								HTTPClient: &http.Client{Transport: srv.Base},
-							}
-						})
-						if n != 1 {
-							t.Errorf("the SDK's retryer sends %d requests", n)
-						}
-					})
-					inVirtualTime(t, func(t *testing.T, u retryerUse) {
 						var seen recorder
-						r := newRetryer(t, awssdk.Config{Observe: seen.observe})
-						n := requests(t, func(srv *httpfake.Server) aws.Config { return u.config(r, "", srv.Base) })
-						if n != 1 {
-							t.Errorf("%d requests, want 1", n)
+						own := u.config(newRetryer(t, awssdk.Config{Observe: seen.observe}), "", srv.Base)
+						theirs := own.Copy()
+						theirs.Retryer, theirs.APIOptions = sdkRetryer, nil
+						for _, cfg := range []aws.Config{own, theirs} {
+							cfg.BaseEndpoint = aws.String(srv.URL)
+							if err := op.call(t.Context(), cfg); err == nil {
+								t.Error("no error")
+							}
+						}
+						if sent != 2 {
+							t.Errorf("%d requests of the Retryer and the SDK's, want 1 each", sent)
 						}
 						if u.apply && (len(seen.records) != 1 || seen.records[0].Stop != awsretry.StopPermanent) {
 							t.Errorf("observed %+v", seen.records)

@@ -1,21 +1,16 @@
 package interop
 
 import (
-	"errors"
 	"fmt"
-	"io"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"example.com/awsretry"
 	"example.com/awsretry/awssdk"
 	"github.com/aws/aws-sdk-go-v2/aws"
-	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
-	"github.com/aws/smithy-go"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -237,51 +232,6 @@ func TestRetryerTransferManager(t *testing.T) {
 			}
 			const calls = 4 + 3 // two parts with a call before and after them, and three ranges
 			s.check(u, calls, faultServerError)
-		})
-	}
-}
-
-// A body that cannot be rewound is sent once. If the attempts are known, no
-// retry is decided on and the service's error is kept. Otherwise the SDK finds
-// out when it is about to retry.
-func TestRetryerUnseekableBody(t *testing.T) {
-	backend := startGofakes3(t)
-	for _, u := range retryerUses {
-		u.run(t, "", func(t *testing.T) {
-			service := &faultyService{fail: failS3}
-			base, addr := startFaulty(t, service, backend)
-			base.DisableKeepAlives = true
-			r := newRetryer(t, awssdk.Config{Backoff: awsretry.Exponential{Initial: time.Millisecond}})
-			client := s3.NewFromConfig(u.config(r, addr, base), pathStyle)
-			put := func() error {
-				_, err := client.PutObject(t.Context(), &s3.PutObjectInput{
-					Bucket: aws.String(s3Bucket), Key: aws.String("stream"), ContentLength: aws.Int64(4),
-					Body: io.MultiReader(strings.NewReader("data")),
-				}, s3.WithAPIOptions(v4.SwapComputePayloadSHA256ForUnsignedPayloadMiddleware))
-				return err
-			}
-			service.pick = failFirst(service, 0, faultNone)
-			if err := put(); err != nil {
-				t.Errorf("a first attempt that succeeds: %v", err)
-			}
-			if err := s3Get(t.Context(), client, "stream", []byte("data")); err != nil {
-				t.Error(err)
-			}
-			service.pick = failFirst(service, 1, faultServerError)
-			err := put()
-			var api smithy.APIError
-			if u.apply && (stopOf(err) != awsretry.StopBody || !errors.As(err, &api)) ||
-				!u.apply && (err == nil || !strings.Contains(err.Error(), "rewind")) {
-				t.Errorf("a first attempt that fails: %v, want that the body cannot be sent again", err)
-			}
-			if _, sent, most, _ := service.figures(); sent != 3 || most != 1 {
-				t.Errorf("%d requests, at most %d for one operation, want 3 and 1", sent, most)
-			}
-			tokens := 500
-			if !u.apply {
-				tokens -= 5
-			}
-			wantTokens(t, r, s3Partition, tokens)
 		})
 	}
 }

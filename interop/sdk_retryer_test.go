@@ -95,7 +95,7 @@ func newRetryer(t testing.TB, c awssdk.Config) *awssdk.Retryer {
 	return r
 }
 
-// A record is what an observer is told of an attempt.
+// A record is what an observer sees of an attempt.
 type record struct {
 	Number    int
 	Class     awsretry.Class

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"example.com/awsretry"
+	"example.com/awsretry/internal/httpfake"
 	"github.com/aws/aws-sdk-go-v2/aws"
 )
 
@@ -65,10 +66,6 @@ func (m *trafficMeter) attempt(req *http.Request) (*http.Response, error) {
 	return m.below.RoundTrip(req)
 }
 
-type roundTripFunc func(*http.Request) (*http.Response, error)
-
-func (f roundTripFunc) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
-
 // recordTraffic writes the log of a Transport and the figures of its callers
 // into files of that name.
 func recordTraffic(t *testing.T, name string, base http.RoundTripper, call func(http.RoundTripper)) {
@@ -80,7 +77,7 @@ func recordTraffic(t *testing.T, name string, base http.RoundTripper, call func(
 	zip, _ := gzip.NewWriterLevel(file, gzip.BestCompression) // a level that there is
 	logger := slog.New(slog.NewJSONHandler(anyPort{zip}, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	meter := &trafficMeter{below: base}
-	meter.around = &awsretry.Transport{Base: roundTripFunc(meter.attempt), Observe: awsretry.LogAllTo(logger)}
+	meter.around = &awsretry.Transport{Base: httpfake.Base(meter.attempt), Observe: awsretry.LogAllTo(logger)}
 	begin := time.Now()
 	call(meter)
 	f := meter.figures
@@ -120,8 +117,8 @@ func TestRecordTraffic(t *testing.T) {
 	t.Run("dynalite", recordDynalite)
 }
 
-// recordNginx is 50 calls per second to an nginx that allows 40. The service
-// behind it is slow.
+// recordNginx is 50 calls per second to an nginx that allows 40, and passes them
+// on to a slow service.
 func recordNginx(t *testing.T) {
 	const rate, seconds = 50, 40
 	random := rand.New(rand.NewPCG(1, 2))

@@ -119,7 +119,8 @@ func putWithMinio(ctx context.Context, c *http.Client, server string, data []byt
 	})
 	if err == nil {
 		body := struct{ io.Reader }{newSlowBody(data)}
-		_, err = client.PutObject(ctx, "bucket", "key", body, int64(len(data)), minio.PutObjectOptions{DisableMultipart: true})
+		_, err = client.PutObject(ctx, "bucket", "key", body, int64(len(data)),
+			minio.PutObjectOptions{DisableMultipart: true})
 	}
 	return err
 }
