@@ -27,7 +27,7 @@ type connecting struct {
 	err    error
 }
 
-// The defaults of Dial. A renewal waits at most for a lease.
+// The defaults of Dial. A renewal waits at most one lease.
 const (
 	dialTimeout  = time.Second
 	writeTimeout = 2 * time.Second

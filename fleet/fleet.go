@@ -12,9 +12,9 @@
 //	transport := &awsretry.Transport{Mode: awsretry.Adaptive, Shared: shared}
 //
 // No request waits for the store. Each process has a lease for each partition:
-// retry tokens, and a part of the rate of all processes. It renews the lease in
-// the background. If the store is gone, a process continues alone, at its part
-// of the last rate.
+// retry tokens, and a share of the common rate. It renews the lease in the
+// background. While the store is unavailable, each process continues alone, at
+// its share of the last rate.
 package fleet
 
 import (
@@ -60,15 +60,15 @@ type Config struct {
 	// "awsretry".
 	Prefix string
 
-	// Lease is how long a process may use its part of the rate without renewing
-	// it. It renews it about twice as often. Lease must be from 50 ms to a
-	// minute, and more than twice the time that the store takes to reply:
-	// otherwise the process is alone between two leases. 0 means 400 ms.
+	// Lease is how long a process may use its share of the rate without
+	// renewing it. Processes renew about twice per lease. It must be from 50 ms
+	// to a minute, and more than twice the store's response time: otherwise a
+	// process is alone between two leases. 0 means 400 ms.
 	//
-	// Lease, the capacity of the retry token bucket and RateLimit.Pacing must be
-	// the same for all processes that share a partition. A process that differs
-	// gets an error and works alone, until a minute (or 20 leases, if that is
-	// longer) after the last renewal of the others.
+	// Use the same Lease, capacity of the retry token bucket and
+	// RateLimit.Pacing in every process that shares a partition. A process that
+	// differs gets an error and works alone, until a minute (or 20 leases, if
+	// that is longer) after the last renewal of the others.
 	Lease time.Duration
 
 	// Expiry is how long the store keeps a partition that no process uses. It
@@ -76,10 +76,10 @@ type Config struct {
 	// means an hour, or 10 leases if that is longer.
 	Expiry time.Duration
 
-	// OnError is called when a renewal fails after one that succeeded. Nil drops
-	// the error; Transport.State shows that there is no lease. It is called
-	// concurrently for different partitions, and the partition's lease is not
-	// renewed before it returns. A panic in it is recovered.
+	// OnError is called when a renewal fails and the one before it did not. Nil
+	// ignores the error; Transport.State shows whether there is a lease. Calls
+	// for different partitions are concurrent, and a partition's lease is not
+	// renewed until OnError returns. A panic in OnError is recovered.
 	OnError func(partition string, err error)
 }
 
@@ -101,9 +101,9 @@ type Fleet struct {
 	members sync.WaitGroup
 }
 
-// New returns a Fleet. It does not connect: without a store the processes work
-// alone until there is one. It returns an error if the configuration is not
-// valid, which names each such field, its value and what is allowed.
+// New returns a Fleet, or an error that names each invalid field of c, its value
+// and what is allowed. It does not connect to the store: processes work alone
+// until the store is available.
 func New(client Client, c Config) (*Fleet, error) {
 	if client == nil {
 		return nil, errors.New("fleet: the client is nil; it must be a Client, such as that of Valkey")

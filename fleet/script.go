@@ -43,14 +43,14 @@ type request struct {
 	epoch            string // of the last renewal; "" means none
 }
 
-// A counted is how many retry tokens the store has counted as held by a process,
-// and in which of its windows.
+// A counted is how many retry tokens the store has recorded for a process, and
+// in which of the store's windows.
 type counted struct {
 	tokens int
 	window float64
 }
 
-// A sums is the outcomes of a process, or of all of them.
+// A sums counts the outcomes of one process, or of all processes.
 type sums struct {
 	accepted, throttled             float64
 	acceptedBefore, throttledBefore float64
