@@ -44,7 +44,6 @@ const (
 	argShare    = 15
 	argAsked    = 17
 	argLeaving  = 19
-	argGate     = 20
 	argPart     = 25
 	argEpoch    = 28
 )

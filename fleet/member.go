@@ -189,8 +189,8 @@ func (m *member) renew() {
 	m.share.Grant(sharing.Grant{
 		Until: until, Limited: got.rate > 0,
 		Rate: got.share, Burst: m.fleet.config.Lease / 40, Due: due,
-		FirstToken: m.fleet.schedule.FirstToken(), Cut: m.cutAt, RetryAfter: got.gate, FleetRate: got.rate, Members: got.members,
-		FleetTokens: got.left,
+		FirstToken: m.fleet.schedule.FirstToken(), Cut: m.cutAt, RetryAfter: got.gate,
+		FleetRate: got.rate, Members: got.members, FleetTokens: got.left,
 	})
 	if end := time.Now().Add(got.gate); end.After(m.gateEnd) { // replies are in whole milliseconds
 		m.gateEnd = end

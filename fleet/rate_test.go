@@ -143,7 +143,7 @@ func (r *run) end(n int) {
 	r.processes = r.processes[:n]
 }
 
-// A figures is what a phase of a run has, or the bounds of that.
+// A figures is the result of a phase of a run, or its bounds.
 type figures struct {
 	goodput   float64 // of the limit; at least
 	throttled float64 // of what was sent; at most
@@ -187,7 +187,8 @@ func (r *run) phase(name string, seconds int, want figures) {
 	got.fairness = sum * sum / (float64(len(before)) * squares)
 	renewals := float64(r.store.Evals()-evals) / float64(len(before)*seconds)
 	r.Logf("%s: %+.3v, %.1f renewals a second and process", name, got, renewals)
-	if got.goodput < want.goodput || got.throttled > want.throttled || got.most > want.most || got.fairness < want.fairness {
+	if got.goodput < want.goodput || got.throttled > want.throttled ||
+		got.most > want.most || got.fairness < want.fairness {
 		r.Errorf("%s: %+.3v, want %+v", name, got, want)
 	}
 	if renewals > 10 {
