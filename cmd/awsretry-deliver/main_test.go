@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,6 +14,44 @@ import (
 )
 
 func TestHelp(t *testing.T) { clitest.CheckHelp(t, program) }
+
+func TestJSON(t *testing.T) {
+	dir := t.TempDir()
+	db, policy, none := filepath.Join(dir, "db"), filepath.Join(dir, "policy.json"), filepath.Join(dir, "none")
+	document := `{"healthyRetryPolicy": {"numRetries": 1, "numNoDelayRetries": 1}}`
+	if err := os.WriteFile(policy, []byte(document), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run := func(args ...string) string {
+		return clitest.Shell{}.RunProgram(t.Context(), t, program, args...).Out
+	}
+	for _, reply := range []clitest.Reply{clitest.Closed, {Status: 403, Header: map[string]string{"X-Amzn-Errortype": "Denied"}}} {
+		run("enqueue", "--db", db, "--policy", policy, clitest.Start(t, reply).URL)
+	}
+	waiting := run("list", "--db", db, "--json")
+	clitest.CheckJSON(t, "awsretry-deliver work", run("work", "--db", db, "--json", "--until-empty"), `{"error": ""}`)
+	clitest.CheckJSON(t, "awsretry-deliver list", waiting, run("list", "--db", db, "--json"))
+	clitest.CheckJSON(t, "awsretry-deliver stats", run("stats", "--db", db, "--json"))
+	clitest.CheckJSON(t, "awsretry-deliver redrive", run("redrive", "--db", db, "--json"))
+
+	letter := filepath.Join(dir, "letters", "20060102T150405.000000000Z-0123456789abcdef.letter")
+	if err := errors.Join(os.Mkdir(filepath.Dir(letter), 0o700), os.WriteFile(letter, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	golden := func(name string) string {
+		text, err := os.ReadFile(filepath.Join("internal", "command", "letters", "testdata", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	clitest.CheckJSON(t, "awsretry-deliver letters list", golden("list.json"),
+		run("letters", "list", "--json", filepath.Dir(letter)))
+	clitest.CheckJSON(t, "awsretry-deliver letters redrive", golden("redrive.json"),
+		run("letters", "redrive", "--json", "--dry-run", filepath.Dir(letter)),
+		run("letters", "redrive", "--json", none), `{"unsent": 1, "too_many": true}`)
+	clitest.CheckJSON(t, "awsretry-deliver schedule", run("schedule", "--json", policy))
+}
 
 // Tables fit the terminal.
 func TestTablesFit(t *testing.T) {

@@ -32,7 +32,7 @@ func TestHelp(t *testing.T) {
 			[]string{"\n  22   the response is an HTTP error", "\nRequest:\n", "\nRetries:\n", "--max-attempts N",
 				"\nExamples:\n"}},
 		{"config --help", []string{"AWS_CONFIG_FILE", "--profile PROFILE"}},
-		{"demo -h", []string{"loopback", "--for TIME"}},
+		{"demo -h", []string{"loopback", "--duration TIME"}},
 		{"simulate --help", []string{"--seed NUMBER", "--clients N", "broken-bodies, brownout, fleet, herd"}},
 		{"version", []string{"awsretry " + cli.Version() + " go1."}},
 		{"--version", []string{"awsretry " + cli.Version() + "\n"}},
@@ -81,6 +81,7 @@ func TestCompletion(t *testing.T) {
 		"get --output ":               ":0",
 		"simulate b":                  "broken-bodies\nbrownout\nfleet\n",
 		"simulate --settings none,ad": "none,adaptive\nnone,adaptive=scaled\nnone,fleet\n",
+		"simulate --settings fleet+":  "fleet+long_poll\n",
 	} {
 		shell := clitest.Shell{Env: map[string]string{"AWS_CONFIG_FILE": config}}
 		got := run(t, shell, append([]string{cobra.ShellCompRequestCmd}, strings.Split(args, " ")...)...)
@@ -95,6 +96,31 @@ func TestVersionFails(t *testing.T) {
 	if got.Status != cli.Failure || !strings.Contains(got.Err, "no space left") {
 		t.Errorf("%+v, want status 1 and the reason", got)
 	}
+}
+
+func TestJSON(t *testing.T) {
+	replies := []clitest.Reply{
+		clitest.Closed, clitest.Throttling,
+		{Status: 503, Header: map[string]string{"Retry-After": "0"}},
+		{Status: 302, Header: map[string]string{"Location": "/there?key=secret"}},
+	}
+	quick := []string{"get", "--json", "--base-delay", "1ms", "--max-delay", "1ms", "--mode", "adaptive", "--max-attempts", "5"}
+	got := run(t, clitest.Shell{}, append(quick, clitest.Start(t, replies...).URL)...)
+	if got.Status != 0 || strings.Contains(got.Err, "secret") {
+		t.Errorf("%+v, want status 0 and no query", got)
+	}
+	resumed, err := os.ReadFile("internal/command/get/testdata/resume.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	missing := clitest.Shell{Env: map[string]string{"AWS_CONFIG_FILE": filepath.Join(t.TempDir(), "none")}}
+	failed := run(t, missing, "get", "--json", "--resume", "--timeout", "1ns", "http://127.0.0.1:1/")
+	// TestResumeOfAnEarlierGet prints the last.
+	clitest.CheckJSON(t, "awsretry get", got.Err, string(resumed), failed.Err, `{"continues_at_bytes": 1}`)
+	clitest.CheckJSON(t, "awsretry config", run(t, clitest.Shell{}, "config", "--json").Out)
+	simulated := run(t, clitest.Shell{}, strings.Fields(
+		"simulate outage --rate 20 --clients 4 --duration 1m40s --settings none,adaptive --json")...)
+	clitest.CheckJSON(t, "awsretry simulate", simulated.Out)
 }
 
 // Tables fit the terminal. If the output is not a terminal, nothing is cut.

@@ -1,11 +1,13 @@
 package attempts
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"io"
 	"net"
+	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -68,10 +70,20 @@ func Details(a awsretry.Attempt) string {
 			parts = append(parts, name+": "+value)
 		}
 	}
-	if to, err := a.Response.Location(); err == nil && a.Response.StatusCode/100 == 3 {
-		parts = append(parts, "to "+term.URL(to))
+	if to := Location(a.Response); to != "" {
+		parts = append(parts, "to "+to)
 	}
 	return strings.Join(parts, ", ")
+}
+
+// Location returns where a redirect leads, without what may be secret, or "" if
+// the response is none.
+func Location(resp *http.Response) string {
+	to, err := resp.Location()
+	if err != nil || resp.StatusCode/100 != 3 {
+		return ""
+	}
+	return term.URL(to)
 }
 
 // withoutAddresses returns the cause of an error on an open connection, without
@@ -93,33 +105,24 @@ func withoutAddresses(err error) error {
 
 // nextStep returns what follows an attempt, in a few words.
 func nextStep(a awsretry.Attempt) string {
-	switch a.Stop {
-	case "":
+	if a.Stop == "" {
 		return "retry in " + term.Duration(a.Delay)
-	case awsretry.StopSuccess:
-		return "done"
-	case awsretry.StopPermanent:
-		return "stop: not retryable"
-	case awsretry.StopMaxAttempts:
-		return "stop: attempts used up"
-	case awsretry.StopQuota:
-		return "stop: too few tokens"
-	case awsretry.StopDeadline:
-		return "stop: deadline is near"
-	case awsretry.StopCanceled:
-		return "stop: canceled"
-	case awsretry.StopBody:
-		return "stop: body is gone"
-	case awsretry.StopRetryAfter:
-		return "stop: delay too long"
-	case awsretry.StopRateLimit:
-		return "stop: rate limited"
-	case awsretry.StopOuterRetry:
-		return "stop: caller retries"
-	case awsretry.StopDisabled:
-		return "stop: retries are off"
 	}
-	return "stop: " + string(a.Stop)
+	return cmp.Or(stops[a.Stop], "stop: "+string(a.Stop))
+}
+
+var stops = map[awsretry.Stop]string{
+	awsretry.StopSuccess:     "done",
+	awsretry.StopPermanent:   "stop: not retryable",
+	awsretry.StopMaxAttempts: "stop: attempts used up",
+	awsretry.StopQuota:       "stop: too few tokens",
+	awsretry.StopDeadline:    "stop: deadline is near",
+	awsretry.StopCanceled:    "stop: canceled",
+	awsretry.StopBody:        "stop: body is gone",
+	awsretry.StopRetryAfter:  "stop: delay too long",
+	awsretry.StopRateLimit:   "stop: rate limited",
+	awsretry.StopOuterRetry:  "stop: caller retries",
+	awsretry.StopDisabled:    "stop: retries are off",
 }
 
 // Milliseconds returns d for a JSON record.

@@ -221,19 +221,3 @@ func TestKeepFails(t *testing.T) {
 		checkFolder(t, folder, map[string]string{"out": "old and longer"})
 	})
 }
-
-func TestReadOnlyFolder(t *testing.T) {
-	if os.Getuid() <= 0 {
-		t.Skip("the folder is not read-only for this user, or on this system")
-	}
-	folder := t.TempDir()
-	path := filepath.Join(folder, "out")
-	if err := errors.Join(os.WriteFile(path, []byte("old and longer"), 0o600), os.Chmod(folder, 0o500)); err != nil {
-		t.Fatal(err)
-	}
-	defer os.Chmod(folder, 0o700)
-	if err := write(t, path, "new", (*Output).Keep); err != nil {
-		t.Error(err)
-	}
-	checkFolder(t, folder, map[string]string{"out": "new"})
-}

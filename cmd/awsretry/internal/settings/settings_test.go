@@ -56,9 +56,7 @@ func TestPrecedence(t *testing.T) {
 		attempts int
 		revision awsretry.Revision
 	}{
-		{"default profile", nil, nil, awsretry.Legacy, 4, awsretry.Classic},
 		{"profile", nil, []string{"--profile", "busy"}, awsretry.Adaptive, 8, awsretry.Classic},
-		{"profile variable", map[string]string{"AWS_PROFILE": "busy"}, nil, awsretry.Adaptive, 8, awsretry.Classic},
 		{"variable over file", map[string]string{"AWS_MAX_ATTEMPTS": "2"}, nil, awsretry.Legacy, 2, awsretry.Classic},
 		{"flag over variable", map[string]string{"AWS_MAX_ATTEMPTS": "2"}, []string{"--max-attempts", "5"},
 			awsretry.Legacy, 5, awsretry.Classic},

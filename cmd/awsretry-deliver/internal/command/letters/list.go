@@ -135,7 +135,7 @@ func (l *list) printJSON(letter letters.Letter, broken error) error {
 	letter.URL = withoutSecrets(letter.URL)
 	return encoder.Encode(struct {
 		Name string `json:"name"`
-		Size int64  `json:"size"`
+		Size int64  `json:"size_bytes"`
 		letters.Letter
 	}{letter.Name, letter.Size, letter})
 }

@@ -54,7 +54,7 @@ func newReport(s term.Streams, asJSON bool, dir string, letters int, stop contex
 		return r
 	}
 	if letters > 0 && s.IsTerminal(s.Err) && s.Getenv("TERM") != "dumb" {
-		r.bar = term.NewBar(s.Err, letters)
+		r.bar = term.NewBar(s.Err, int64(letters))
 	}
 	return r
 }

@@ -163,7 +163,7 @@ func (r *report) attempt(a awsretry.Attempt) {
 		result = "dead: " + string(a.Stop)
 	}
 	if r.lines != nil {
-		r.lines.Encode(newRecord(a))
+		r.lines.Encode(attempts.NewRecord(a))
 		return
 	}
 	if r.bar != nil {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"example.com/awsretry/cmd/internal/attempts"
 	"example.com/awsretry/cmd/internal/cli"
 	"example.com/awsretry/cmd/internal/clitest"
 )
@@ -92,7 +93,7 @@ func TestWork(t *testing.T) {
 		"--until-empty",
 	)
 	lines := strings.Split(strings.TrimSpace(got.Out), "\n")
-	var first record
+	var first attempts.Record
 	if err := json.Unmarshal([]byte(lines[0]), &first); err != nil || len(lines) != 4 || got.Err != "" ||
 		first.IdempotencyKey != "key/br" || first.Status != 503 || first.DelayMS == nil {
 		t.Errorf("%v, %+v:\n%s%s", err, first, got.Out, got.Err)

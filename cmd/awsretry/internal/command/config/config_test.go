@@ -1,7 +1,6 @@
 package config
 
 import (
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -63,41 +62,6 @@ func TestGolden(t *testing.T) {
 			}
 			clitest.Golden(t, c.golden, masked)
 		})
-	}
-}
-
-func TestColors(t *testing.T) {
-	for _, c := range []struct {
-		name   string
-		shell  clitest.Shell
-		args   []string
-		colors bool
-	}{
-		{"terminal", clitest.Shell{Terminals: []string{"stdout"}}, nil, true},
-		{"other terminal", clitest.Shell{Terminals: []string{"stderr"}}, nil, false},
-		{"NO_COLOR", clitest.Shell{Terminals: []string{"stdout"}, Env: map[string]string{"NO_COLOR": "x"}}, nil, false},
-		{"JSON", clitest.Shell{Terminals: []string{"stdout"}}, []string{"--json"}, false},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			got := c.shell.Run(t, New, append([]string{"config"}, c.args...)...)
-			if colors := strings.Contains(got.Out, "\x1b["); colors != c.colors {
-				t.Errorf("colors: %t, want %t: %q", colors, c.colors, got.Out)
-			}
-		})
-	}
-}
-
-func TestJSON(t *testing.T) {
-	got := clitest.Shell{Env: withConfig(t, nil)}.Run(t, New, "config", "--json", "--profile", "busy")
-	var settings map[string]struct {
-		Value any
-		From  string
-	}
-	if err := json.Unmarshal([]byte(got.Out), &settings); err != nil {
-		t.Fatal(err)
-	}
-	if s := settings["max_attempts"]; s.Value != 8.0 || !strings.Contains(s.From, "[profile busy] max_attempts") {
-		t.Errorf("max_attempts is %v", s)
 	}
 }
 

@@ -29,7 +29,7 @@ to it, and prints what happens. It sends nothing anywhere else, takes about ten 
 anything did not go as it should.
 
 With --serve it sends nothing: it prints the URLs of the server, for awsretry get and for clients of your own, and
-serves them until Ctrl-C, but not longer than --for. Other machines cannot reach them.`,
+serves them until Ctrl-C, but not longer than --duration. Other machines cannot reach them.`,
 		Example: `  awsretry demo
   awsretry demo --serve --port 8080               and in another terminal:
   awsretry get http://127.0.0.1:8080/flaky
@@ -39,7 +39,7 @@ serves them until Ctrl-C, but not longer than --for. Other machines cannot reach
 			if serve {
 				return cli.Failed(c.run(cmd.Context()))
 			}
-			for _, name := range []string{"port", "for"} {
+			for _, name := range []string{"port", "duration"} {
 				if cmd.Flags().Changed(name) {
 					return fmt.Errorf("--%s is for --serve, which is missing", name)
 				}
@@ -51,7 +51,7 @@ serves them until Ctrl-C, but not longer than --for. Other machines cannot reach
 	set.SortFlags = false
 	set.BoolVar(&serve, "serve", false, "serve the failing server instead, and print its URLs")
 	set.Var(&c.port, "port", "port of 127.0.0.1 to serve on (default one that is free)")
-	set.Var(&c.duration, "for", "stop serving after this time")
+	set.Var(&c.duration, "duration", "stop serving after this time")
 	return cmd
 }
 

@@ -184,7 +184,7 @@ func TestUsageErrors(t *testing.T) {
 		{"port out of range", []string{"--serve", "--port", "70000"},
 			`--port is "70000"; it must be a whole number, 1 to 65535`},
 		{"port alone", []string{"--port", "8080"}, "--port is for --serve, which is missing"},
-		{"time alone", []string{"--for", "1m"}, "--for is for --serve, which is missing"},
+		{"time alone", []string{"--duration", "1m"}, "--duration is for --serve, which is missing"},
 		{"argument", []string{"x"}, `"x" is one too many`},
 	} {
 		t.Run(c.name, func(t *testing.T) {

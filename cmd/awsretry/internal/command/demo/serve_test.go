@@ -65,7 +65,7 @@ func TestServe(t *testing.T) {
 }
 
 func TestServeEnds(t *testing.T) {
-	got := clitest.Shell{}.Run(t, New, "demo", "--serve", "--for", "10ms")
+	got := clitest.Shell{}.Run(t, New, "demo", "--serve", "--duration", "10ms")
 	if got.Status != 0 || !strings.Contains(got.Out, "Serving for 10ms") {
 		t.Errorf("%+v, want status 0", got)
 	}

@@ -2,18 +2,13 @@ package get
 
 import (
 	"bytes"
-	"encoding/json"
-	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 	"unicode"
-
-	"github.com/google/go-cmp/cmp"
 
 	"example.com/awsretry/cmd/internal/cli"
 	"example.com/awsretry/cmd/internal/clitest"
@@ -49,7 +44,7 @@ func TestExitStatus(t *testing.T) {
 		{"no retries", replies{clitest.Unavailable}, []string{"--max-attempts", "1"}, 22, 1, clitest.Unavailable.Body,
 			[]string{"no retries\n", "no retry is allowed (--max-attempts 1)"}},
 		{"redirect", replies{{Status: 302, Header: map[string]string{"Location": "/there?key=secret"}}}, nil, 0, 1, "",
-			[]string{"302", "/there\n", "✓ 302 Found"}},
+			[]string{"302", "/there\n", "✓ 302 Found", "\n  a redirect to http://", "/there, which get does not follow\n"}},
 		{"long Retry-After", replies{{Status: 429, Header: map[string]string{"Retry-After": "90"}}}, nil, 22, 1, "",
 			[]string{"Retry-After: 90", "stop: delay too long", "--max-retry-after"}},
 		{"ignored Retry-After", replies{{Status: 429, Header: map[string]string{"Retry-After": "90"}}, clitest.Fine},
@@ -144,45 +139,46 @@ func TestNoResponse(t *testing.T) {
 	}
 }
 
-func TestTable(t *testing.T) {
-	s := clitest.Start(t, clitest.Throttling, clitest.Unavailable, clitest.Fine)
-	got := clitest.Shell{}.Run(t, New, quick("--jitter", "none", s.URL+"/orders")...)
-	masked := strings.ReplaceAll(got.Err, s.URL, "http://HOST")
-	// The column keeps its width.
-	masked = regexp.MustCompile(`(?m)^(  \d.{22}).{7}`).ReplaceAllString(masked, "$1   TIME")
-	masked = regexp.MustCompile(`, [\d.]+[mµ]?s\n`).ReplaceAllString(masked, ", TIME\n")
-	clitest.Golden(t, "get.txt", masked)
-}
-
-func TestColors(t *testing.T) {
-	terminal := []string{"stderr"}
+// What get prints, for people and as JSON.
+func TestReport(t *testing.T) {
 	for _, c := range []struct {
-		name   string
-		shell  clitest.Shell
+		golden string
+		url    func(*testing.T) string
 		args   []string
-		colors bool
 	}{
-		{"terminal", clitest.Shell{Terminals: terminal}, nil, true},
-		{"no terminal", clitest.Shell{}, nil, false},
-		{"other terminal", clitest.Shell{Terminals: []string{"stdout"}}, nil, false},
-		{"NO_COLOR", clitest.Shell{Terminals: terminal, Env: map[string]string{"NO_COLOR": "1"}}, nil, false},
-		{"empty NO_COLOR", clitest.Shell{Terminals: terminal, Env: map[string]string{"NO_COLOR": ""}}, nil, true},
-		{"dumb terminal", clitest.Shell{Terminals: terminal, Env: map[string]string{"TERM": "dumb"}}, nil, false},
-		{"JSON", clitest.Shell{Terminals: terminal}, []string{"--json"}, false},
+		{"get.txt", mended, nil},
+		{"get.jsonl", mended, []string{"--json"}},
+		{"resume.txt", (&fragile{}).start, []string{"--resume"}},
+		{"resume.jsonl", (&fragile{}).start, []string{"--resume", "--json"}},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			s := clitest.Start(t, clitest.Unavailable, clitest.Fine)
-			got := c.shell.Run(t, New, quick(append(c.args, s.URL)...)...)
-			if colors := strings.Contains(got.Err, "\x1b["); colors != c.colors {
-				t.Errorf("colors: %t, want %t: %q", colors, c.colors, got.Err)
+		t.Run(c.golden, func(t *testing.T) {
+			url := c.url(t)
+			got := clitest.Shell{}.Run(t, New, quick(append(c.args, "--jitter", "none", url+"/orders?key=secret")...)...)
+			if got.Status != 0 || got.Out != "hello" && got.Out != string(object) {
+				t.Errorf("status %d, standard output %q", got.Status, got.Out)
 			}
-			if got.Out != "hello" {
-				t.Errorf("standard output is %q", got.Out)
+			masked := strings.ReplaceAll(got.Err, url, "http://HOST")
+			for pattern, with := range map[string]string{
+				`(?m)^(  \d.{22}).{7}`:   "$1   TIME", // the column keeps its width
+				`, [\d.]+[mµ]?s\n`:       ", TIME\n",
+				`"start":"\d{4}-[^"]*Z"`: `"start":"TIME"`,
+				`"elapsed_ms":[\d.]+`:    `"elapsed_ms":"TIME"`,
+				`"delay_ms":[\d.]+`:      `"delay_ms":"TIME"`,
+			} {
+				masked = regexp.MustCompile(pattern).ReplaceAllString(masked, with)
 			}
+			clitest.Golden(t, c.golden, masked)
 		})
 	}
 }
 
+// mended returns the URL of a service that throttles, fails, and works.
+func mended(t *testing.T) string {
+	return clitest.Start(t, clitest.Throttling, clitest.Unavailable, clitest.Fine).URL
+}
+
+// TestExitStatus finds no colors where there is no terminal, and package term
+// tests what else decides.
 func TestPalette(t *testing.T) {
 	s := clitest.Start(t, clitest.Unavailable, clitest.Throttling)
 	got := clitest.Shell{Terminals: []string{"stderr"}}.Run(t, New, quick("--max-attempts", "2", s.URL)...)
@@ -213,50 +209,6 @@ func TestTerminal(t *testing.T) {
 	}
 }
 
-func TestJSON(t *testing.T) {
-	s := clitest.Start(t, clitest.Closed, clitest.Throttling, clitest.Fine)
-	got := clitest.Shell{}.Run(t, New, quick("--json", s.URL+"/orders?key=secret")...)
-	if got.Status != 0 || got.Out != "hello" {
-		t.Errorf("status %d, standard output %q", got.Status, got.Out)
-	}
-	var records []map[string]any
-	decoder := json.NewDecoder(strings.NewReader(got.Err))
-	for decoder.More() {
-		var r map[string]any
-		if err := decoder.Decode(&r); err != nil {
-			t.Fatal(err)
-		}
-		records = append(records, r)
-	}
-	if lines := strings.Count(got.Err, "\n"); lines != 3 || len(records) != 3 {
-		t.Fatalf("%d lines, %d objects; want 3 of each:\n%s", lines, len(records), got.Err)
-	}
-	for _, r := range records {
-		if start, err := time.Parse(time.RFC3339Nano, fmt.Sprint(r["start"])); err != nil ||
-			time.Since(start) > time.Minute {
-			t.Errorf("start is %v", r["start"])
-		}
-		delete(r, "start")
-		for _, name := range []string{"elapsed_ms", "delay_ms"} {
-			if number, ok := r[name].(float64); ok && number >= 0 {
-				r[name] = "number"
-			}
-		}
-	}
-	url := s.URL + "/orders"
-	want := []map[string]any{
-		{"attempt": 1.0, "method": "GET", "url": url, "error": "EOF", "class": "transient", "elapsed_ms": "number",
-			"delay_ms": "number", "tokens": 495.0},
-		{"attempt": 2.0, "method": "GET", "url": url, "status": 400.0, "code": "ThrottlingException",
-			"class": "throttled", "request_id": "id-17", "elapsed_ms": "number", "delay_ms": "number", "tokens": 485.0},
-		{"attempt": 3.0, "method": "GET", "url": url, "status": 200.0, "class": "success", "elapsed_ms": "number",
-			"tokens": 495.0, "stop": "success"},
-	}
-	if diff := cmp.Diff(want, records); diff != "" {
-		t.Errorf("want to got:\n%s", diff)
-	}
-}
-
 func TestJSONFailure(t *testing.T) {
 	got := clitest.Shell{}.Run(t, New, quick("--json", "--max-attempts", "2", "http://127.0.0.1:1/")...)
 	lines := strings.Split(strings.TrimSuffix(got.Err, "\n"), "\n")
@@ -265,12 +217,8 @@ func TestJSONFailure(t *testing.T) {
 	}
 }
 
-// hostile has escape sequences that begin with C0 and C1 characters, and bytes
-// that are not UTF-8; harmless is the same on a terminal.
-const (
-	hostile  = "\x1b[31mred\x07 \x9b2J \u009b2J \x00\x7f tab\there\r\nünï 四\n\rend \xe2\x82"
-	harmless = "\uFFFD[31mred\uFFFD \uFFFD2J \uFFFD2J \uFFFD\uFFFD tab\there\nünï 四\nend \uFFFD\uFFFD"
-)
+// On a terminal, hostile is shown as harmless. Package term tests more of it.
+const hostile, harmless = "\x1b[31mred\x07 \x9b2J tab\there\r\n", "\uFFFD[31mred\uFFFD \uFFFD2J tab\there\n"
 
 // No control character from a server reaches a terminal, whether in the body or
 // in a header. A pipe gets the body unchanged.

@@ -3,7 +3,7 @@ package get
 import (
 	"context"
 	"errors"
-	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,57 +11,44 @@ import (
 	"example.com/awsretry/cmd/internal/clitest"
 )
 
-// Ctrl-C ends a get wherever it waits.
+// Ctrl-C and --timeout end a get wherever it waits.
 func TestInterrupted(t *testing.T) {
+	watch := func(interrupt func()) clitest.Shell { return clitest.Shell{Err: clitest.NewWatch("503", interrupt)} }
+	stuckIn := func(interrupt func()) clitest.Shell { return clitest.Shell{In: &clitest.Stuck{Began: interrupt}} }
+	stuckOut := func(interrupt func()) clitest.Shell { return clitest.Shell{Out: &clitest.Stuck{Began: interrupt}} }
 	for _, c := range []struct {
 		name  string
 		shell func(interrupt func()) clitest.Shell
 		args  []string
+		want  string
 	}{
-		{"in a delay", func(interrupt func()) clitest.Shell {
-			return clitest.Shell{Err: clitest.NewWatch("503", interrupt)}
-		}, nil},
-		{"while reading the body", func(interrupt func()) clitest.Shell {
-			return clitest.Shell{In: &clitest.Stuck{Began: interrupt}}
-		}, []string{"-d", "@-"}},
+		{"in a delay", watch, nil, "✗ interrupted after 1 attempt"},
+		{"in a delay, JSON", watch, []string{"--json"}, `{"error":"interrupted"}`},
+		{"reading the body", stuckIn, []string{"-d", "@-"}, "✗ interrupted after 1 attempt"},
+		{"reading the body, JSON", stuckIn, []string{"-d", "@-", "--json"}, `{"error":"interrupted"}`},
+		{"writing the body", stuckOut, nil, "the body could not be written: interrupted"},
+		{"reading the body, time-out", stuckIn, []string{"-d", "@-", "--timeout", "20ms"},
+			"the time of --timeout, 20ms, is over"},
 	} {
-		for _, asJSON := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, JSON %t", c.name, asJSON), func(t *testing.T) {
-				s := clitest.Start(t, clitest.Reply{Status: 503, Header: map[string]string{"Retry-After": "30"}})
-				ctx, cancel := context.WithCancelCause(t.Context())
-				shell := c.shell(func() { cancel(errors.New("interrupt signal received")) })
-				args := append([]string{"get", s.URL, fmt.Sprintf("--json=%t", asJSON)}, c.args...)
-				got := shell.RunContext(ctx, t, New, args...)
-				stderr := got.Err
-				if watch, ok := shell.Err.(*clitest.Watch); ok {
-					stderr = watch.String()
-				}
-				want := "✗ interrupted after 1 attempt"
-				if asJSON {
-					want = `{"error":"interrupted"}`
-				}
-				if got.Status != cli.Interrupted || got.Out != "" || !strings.Contains(stderr, want) {
-					t.Errorf("%+v, want status 1 and %q:\n%s", got, want, stderr)
-				}
-			})
-		}
-	}
-}
-
-func TestInterruptedWhileWriting(t *testing.T) {
-	s := clitest.Start(t, clitest.Fine)
-	ctx, cancel := context.WithCancel(t.Context())
-	got := clitest.Shell{Out: &clitest.Stuck{Began: cancel}}.RunContext(ctx, t, New, "get", s.URL)
-	if got.Status != cli.Interrupted || !strings.Contains(got.Err, "the body could not be written: interrupted") {
-		t.Errorf("%+v, want status 1 and the interruption", got)
-	}
-}
-
-func TestTimeoutWhileReading(t *testing.T) {
-	s := clitest.Start(t, clitest.Fine)
-	shell := clitest.Shell{In: &clitest.Stuck{Began: func() {}}}
-	got := shell.Run(t, New, "get", "--timeout", "20ms", "-d", "@-", s.URL)
-	if got.Status != cli.Failure || !strings.Contains(got.Err, "the time of --timeout, 20ms, is over") {
-		t.Errorf("%+v, want status 1 and the time-out", got)
+		t.Run(c.name, func(t *testing.T) {
+			reply := clitest.Reply{Status: 503, Header: map[string]string{"Retry-After": "30"}, Body: "x"}
+			status := cli.Interrupted
+			ctx, cancel := context.WithCancelCause(t.Context())
+			interrupt := func() { cancel(errors.New("interrupt signal received")) }
+			if slices.Contains(c.args, "--timeout") {
+				status, interrupt = cli.Failure, func() {}
+			}
+			if strings.HasPrefix(c.name, "writing") {
+				reply = clitest.Fine
+			}
+			shell := c.shell(interrupt)
+			got := shell.RunContext(ctx, t, New, append([]string{"get", clitest.Start(t, reply).URL}, c.args...)...)
+			if watch, ok := shell.Err.(*clitest.Watch); ok {
+				got.Err = watch.String()
+			}
+			if got.Status != status || got.Out != "" || !strings.Contains(got.Err, c.want) {
+				t.Errorf("%+v, want status %d and %q", got, status, c.want)
+			}
+		})
 	}
 }

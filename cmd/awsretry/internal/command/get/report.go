@@ -1,6 +1,7 @@
 package get
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -95,7 +96,7 @@ func (r *report) observe(a awsretry.Attempt) {
 		return
 	}
 	state, _ := r.transport.State(r.partition)
-	r.json.Encode(newRecord(a, r.req.URL, state))
+	r.json.Encode(attempts.NewRecord(a).WithState(state))
 }
 
 // broke reports that the body broke off, at an offset of total bytes, or of
@@ -105,7 +106,7 @@ func (r *report) broke(offset, total int64, err error) {
 	if r.json != nil {
 		r.json.Encode(struct {
 			Break  string `json:"break"`
-			Offset int64  `json:"offset"`
+			Offset int64  `json:"offset_bytes"`
 		}{why, offset})
 		return
 	}
@@ -120,7 +121,7 @@ func (r *report) broke(offset, total int64, err error) {
 func (r *report) continues(offset int64) {
 	if r.json != nil {
 		r.json.Encode(struct {
-			Continues int64 `json:"continues"`
+			Continues int64 `json:"continues_at_bytes"`
 		}{offset})
 		return
 	}
@@ -141,11 +142,15 @@ func (r *report) response(resp *http.Response) {
 	}
 	text += r.after(r.made)
 	if r.last.Class == awsretry.Success {
-		r.verdict(true, text, "")
+		why := ""
+		if to := attempts.Location(resp); to != "" {
+			why = "a redirect to " + to + ", which get does not follow"
+		}
+		r.verdict(true, text, why)
 		return
 	}
 	why := r.reason(r.last)
-	if id := requestID(resp); id != "" {
+	if id := attempts.RequestID(resp); id != "" {
 		why += "\nrequest id " + id
 	}
 	r.verdict(false, text, why)
@@ -270,28 +275,20 @@ func (r *report) verdict(good bool, text, why string) {
 
 // reason returns why no attempt followed, and what the user can do about it.
 func (r *report) reason(a awsretry.Attempt) string {
-	switch a.Stop {
-	case awsretry.StopPermanent:
-		return "another attempt would fail as well: the request, or what it asks for, has to change"
-	case awsretry.StopMaxAttempts:
-		if a.Number == 1 {
-			return "no retry is allowed (--max-attempts 1)"
-		}
-		return "all attempts are used up (see --max-attempts)"
-	case awsretry.StopQuota:
-		return "the retry token bucket has too few tokens for another retry (see --quota)"
-	case awsretry.StopDeadline:
-		return "the next delay would outlast --timeout"
-	case awsretry.StopCanceled:
-		return "the request was canceled"
-	case awsretry.StopBody:
-		return "the body cannot be sent again: of standard input, 1 MiB is buffered; -d @FILE has no such limit"
-	case awsretry.StopRetryAfter:
-		return "the service asks for a longer delay than --max-retry-after allows"
-	case awsretry.StopRateLimit:
-		return "the rate limiter has no send token (--fail-fast)"
-	case awsretry.StopOuterRetry:
-		return "its Amz-Sdk-Request header says that an AWS SDK retries it"
+	if a.Stop == awsretry.StopMaxAttempts && a.Number == 1 {
+		return "no retry is allowed (--max-attempts 1)"
 	}
-	return string(a.Stop)
+	return cmp.Or(reasons[a.Stop], string(a.Stop))
+}
+
+var reasons = map[awsretry.Stop]string{
+	awsretry.StopPermanent:   "another attempt would fail as well: the request, or what it asks for, has to change",
+	awsretry.StopMaxAttempts: "all attempts are used up (see --max-attempts)",
+	awsretry.StopQuota:       "the retry token bucket has too few tokens for another retry (see --quota)",
+	awsretry.StopDeadline:    "the next delay would outlast --timeout",
+	awsretry.StopCanceled:    "the request was canceled",
+	awsretry.StopBody:        "the body cannot be sent again: of standard input, 1 MiB is buffered; -d @FILE has no such limit",
+	awsretry.StopRetryAfter:  "the service asks for a longer delay than --max-retry-after allows",
+	awsretry.StopRateLimit:   "the rate limiter has no send token (--fail-fast)",
+	awsretry.StopOuterRetry:  "its Amz-Sdk-Request header says that an AWS SDK retries it",
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 
 	"example.com/awsretry"
+	"example.com/awsretry/cmd/internal/term"
 	"example.com/awsretry/internal/byterange"
 )
 
@@ -67,16 +68,12 @@ func (d *download) body(resp *http.Response, toFile bool) io.Reader {
 	if !toFile || r.json != nil || resp.ContentLength == 0 || !r.IsTerminal(r.Err) || r.Getenv("TERM") == "dumb" {
 		return resp.Body
 	}
-	d.bar = progressbar.NewOptions64(resp.ContentLength,
-		progressbar.OptionSetWriter(r.Err),
-		progressbar.OptionUseANSICodes(true),
-		progressbar.OptionSetWidth(25),
-		progressbar.OptionSetTheme(progressbar.Theme{Saucer: "█", SaucerPadding: "░"}),
+	d.bar = term.NewBar(r.Err, resp.ContentLength,
 		progressbar.OptionShowBytes(true),
-		progressbar.OptionShowCount(),
+		progressbar.OptionSetPredictTime(true),
+		progressbar.OptionSetElapsedTime(true),
 		progressbar.OptionThrottle(100*time.Millisecond),
 		progressbar.OptionSetSpinnerChangeInterval(0), // otherwise a goroutine draws the bar of an unknown length
-		progressbar.OptionClearOnFinish(),
 	)
 	d.bar.RenderBlank()
 	return io.TeeReader(resp.Body, quiet{d.bar})

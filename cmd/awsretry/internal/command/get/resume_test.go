@@ -13,7 +13,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -179,23 +178,6 @@ func wantFile(t *testing.T, path, want string, left int) {
 	}
 }
 
-func TestResumeOutput(t *testing.T) {
-	for name, args := range map[string][]string{"resume.txt": nil, "resume.jsonl": {"--json"}} {
-		t.Run(name, func(t *testing.T) {
-			url := (&fragile{}).start(t)
-			got := clitest.Shell{}.Run(t, New, quick(append(args, "--resume", "--jitter", "none", url)...)...)
-			if got.Status != 0 || got.Out != string(object) {
-				t.Errorf("status %d, standard output %q", got.Status, got.Out)
-			}
-			masked := strings.ReplaceAll(got.Err, url, "http://HOST")
-			masked = regexp.MustCompile(`(?m)^(  \d.{22}).{7}`).ReplaceAllString(masked, "$1   TIME")
-			masked = regexp.MustCompile(`, [\d.]+[mµ]?s\n`).ReplaceAllString(masked, ", TIME\n")
-			masked = regexp.MustCompile(`("start":|"elapsed_ms":)[^,]*`).ReplaceAllString(masked, `${1}"TIME"`)
-			clitest.Golden(t, name, masked)
-		})
-	}
-}
-
 // A bar is drawn on a terminal, and for a file.
 func TestResumeBar(t *testing.T) {
 	terminal := clitest.Shell{Terminals: []string{"stderr"}}
@@ -272,7 +254,7 @@ func TestResumeOfAnEarlierGet(t *testing.T) {
 		stderr string
 	}{
 		{"the same version", "", 0, false, "", nil, []string{"bytes=400-"}, object, "continues at 400 B"},
-		{"JSON", "", 0, false, "", []string{"--json"}, []string{"bytes=400-"}, object, `{"continues":400}`},
+		{"JSON", "", 0, false, "", []string{"--json"}, []string{"bytes=400-"}, object, `{"continues_at_bytes":400}`},
 		{"cut off again", "", 0, true, "", nil, []string{"bytes=400-"}, nil, "cut off after 800 bytes"},
 		{"another version", `"v2"`, 0, false, "", nil, []string{"bytes=400-"}, other, "the service sent another version"},
 		{"a part of another version", `"v2"`, 206, false, "", nil, []string{"bytes=400-", ""}, other, "not continued"},

@@ -10,7 +10,7 @@ import (
 
 	"example.com/awsretry/cmd/internal/cli"
 	"example.com/awsretry/cmd/internal/clitest"
-	engine "example.com/awsretry/simulate"
+	"example.com/awsretry/simulate/scenario"
 )
 
 // quick returns a command line that simulates little.
@@ -30,7 +30,10 @@ func TestSimulate(t *testing.T) {
 
 	picture := filepath.Join(t.TempDir(), "outage.svg")
 	r := clitest.Shell{}.Run(t, New, quick("--json", "--seed", "5", "--picture", picture)...)
-	var result engine.Result
+	var result struct {
+		Scenario scenario.Scenario
+		Outcomes []json.RawMessage
+	}
 	if err := json.Unmarshal([]byte(r.Out), &result); err != nil || r.Status != 0 || r.Err != "" {
 		t.Fatalf("%+v: %v", r, err)
 	}

@@ -1,4 +1,4 @@
-package get
+package attempts
 
 import (
 	"encoding/json"
@@ -29,7 +29,7 @@ func TestRecord(t *testing.T) {
 		}, awsretry.State{Tokens: 480, Limited: true, SendRate: 0.5},
 			`{"attempt":2,"start":"2026-01-02T02:04:05Z","method":"PUT","url":"https://example.com/orders",` +
 				`"status":400,"code":"SlowDown","class":"throttled","request_id":"id-1","retry_after":"3",` +
-				`"elapsed_ms":1.235,"waited_ms":20,"tokens":480,"send_rate":0.5,"delay_ms":3000}`},
+				`"elapsed_ms":1.235,"waited_ms":20,"tokens":480,"send_rate_per_second":0.5,"delay_ms":3000}`},
 		{"error without a bucket", awsretry.Attempt{
 			Number: 1, Err: &url.Error{Op: "Put", URL: u.String(), Err: http.ErrServerClosed},
 			Class: awsretry.Permanent, Stop: awsretry.StopPermanent,
@@ -39,8 +39,8 @@ func TestRecord(t *testing.T) {
 				`"elapsed_ms":0,"stop":"permanent"}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			c.attempt.Start, c.attempt.Request = start, &http.Request{Method: "PUT"}
-			got, err := json.Marshal(newRecord(c.attempt, u, c.state))
+			c.attempt.Start, c.attempt.Request = start, &http.Request{Method: "PUT", URL: u}
+			got, err := json.Marshal(NewRecord(c.attempt).WithState(c.state))
 			if diff := cmp.Diff(c.want, string(got)); diff != "" || err != nil {
 				t.Errorf("%v, want to got:\n%s", err, diff)
 			}
