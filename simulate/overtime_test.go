@@ -87,7 +87,8 @@ func TestLatencyTable(t *testing.T) {
 	s.Duration = seconds(60)
 	s.Service.Latency = scenario.Latency{Distribution: scenario.Tabulated, Table: table}
 	o := mustRun(t, s).Outcomes[0]
-	if p50 := time.Duration(o.P50) - time.Duration(s.Service.Network); p50 < 19*time.Millisecond || p50 > 22*time.Millisecond {
+	p50 := time.Duration(o.P50) - time.Duration(s.Service.Network)
+	if p50 < 19*time.Millisecond || p50 > 22*time.Millisecond {
 		t.Errorf("p50 is %v, want 20 ms", p50)
 	}
 }

@@ -71,7 +71,9 @@ func made(s scenario.Scenario, load float64) *simulate.Result {
 		}
 		o.Series.Attempts, o.Series.Good = slices.Repeat([]float64{load}, seconds), make([]float64, seconds)
 		o.Series.Attempts[seconds-1] = 1e6
-		bucket := []simulate.Sample{{At: 0, Value: 500, Limited: 1}, {At: simulate.Span(s.Duration), Value: 500, Limited: 10_000}}
+		bucket := []simulate.Sample{
+			{At: 0, Value: 500, Limited: 1}, {At: simulate.Span(s.Duration), Value: 500, Limited: 10_000},
+		}
 		switch setting.Use {
 		case scenario.UseAdaptive:
 			o.Series.Tokens, o.Series.SendRate = bucket, bucket

@@ -92,7 +92,6 @@ fleet and revision2026, +resume, +share_retry_after, +no_spread, +long_poll and
 	set.BoolVar(&c.json, "json", false, "print a JSON object with every figure and every second in place of the table")
 	set.BoolVar(&c.print, "print", false,
 		"print the scenario, a ready one or that of --from, as a file, and simulate nothing")
-	_ = cmd.RegisterFlagCompletionFunc("settings", completeSettings) // the flag is there
 	return cmd
 }
 

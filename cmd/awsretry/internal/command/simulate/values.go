@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"example.com/awsretry/simulate/scenario"
 )
 
 // A rate is a number of calls a second. It is 0 if the flag is not given.
@@ -45,6 +47,19 @@ func (l *list) String() string {
 }
 
 func (l *list) Type() string { return "LIST" }
+
+// Complete implements cli.Completer: it completes the last setting, and after a
+// plus sign its options.
+func (l *list) Complete(typed string) []string {
+	before, endings := typed[:strings.LastIndex(typed, ",")+1], scenario.SettingNames()
+	if i := strings.LastIndex(typed, "+"); i >= len(before) {
+		before, endings = typed[:i], scenario.SettingOptions()
+	}
+	for i, ending := range endings {
+		endings[i] = before + ending
+	}
+	return endings
+}
 
 func (l *list) Set(s string) error {
 	items, err := csv.NewReader(strings.NewReader(s)).Read() // a file's name in quotes may have a comma
