@@ -1,13 +1,11 @@
 package main
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/spf13/cobra"
 
 	"example.com/awsretry/cmd/internal/cli"
@@ -140,25 +138,7 @@ func TestTablesFit(t *testing.T) {
 			strings.Fields("simulate outage --rate 20 --clients 4 --duration 1m40s --settings none,standard"),
 			func(line string) bool { return !strings.Contains(line, ":") && !strings.Contains(line, "seed") }},
 	} {
-		for _, width := range []int{30, 34, 40, 60, 80, 120, 200} {
-			t.Run(fmt.Sprintf("%s, width %d", c.name, width), func(t *testing.T) {
-				got := run(t, clitest.Shell{Env: env, Terminals: []string{"stdout", "stderr"}, Width: width}, c.args...)
-				lines := 0
-				for line := range strings.Lines(got.Out + got.Err) {
-					line = strings.TrimSuffix(line, "\n")
-					if !c.table(line) {
-						continue
-					}
-					lines++
-					if n := text.StringWidthWithoutEscSequences(line); n > width {
-						t.Errorf("a line of %d characters: %q", n, line)
-					}
-				}
-				if lines < 3 {
-					t.Errorf("%d lines of tables in\n%s%s", lines, got.Out, got.Err)
-				}
-			})
-		}
+		clitest.CheckWidths(t, program, env, c.table, c.args...)
 		t.Run(c.name+", no terminal", func(t *testing.T) {
 			unlimited := run(t, clitest.Shell{Env: env}, c.args...)
 			narrow := run(t, clitest.Shell{Env: env, Width: 30}, c.args...)

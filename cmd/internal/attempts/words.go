@@ -76,8 +76,8 @@ func Details(a awsretry.Attempt) string {
 	return strings.Join(parts, ", ")
 }
 
-// Location returns where a redirect leads, without what may be secret, or "" if
-// the response is none.
+// Location returns the URL that a redirect leads to, without user and query. It
+// returns "" if resp is not a redirect.
 func Location(resp *http.Response) string {
 	to, err := resp.Location()
 	if err != nil || resp.StatusCode/100 != 3 {

@@ -11,7 +11,7 @@ const (
 )
 
 // statuses are in the help of each command, unless it describes a status in
-// other words, and in docs/COMMANDS.md.
+// other words, and in docs/SCRIPTS.md.
 var statuses = []struct {
 	status int
 	when   string // "": only of commands that say when
@@ -49,6 +49,5 @@ func Failed(err error) error {
 // Reported returns an error whose reason the command has already reported.
 func Reported(status int) error { return &Error{Status: status} }
 
-// ErrInterrupted is reported in place of the error that an
-// interruption leads to.
+// ErrInterrupted is reported instead of the error that an interruption causes.
 var ErrInterrupted = errors.New("interrupted")

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -47,5 +49,19 @@ func TestExitStatus(t *testing.T) {
 				t.Errorf("status %d, %q; want %d, %q", status, stderr.String(), c.status, c.stderr)
 			}
 		})
+	}
+}
+
+// The page for scripts has the exit statuses of the help.
+func TestStatusesAreDocumented(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "SCRIPTS.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range statuses {
+		when, _, _ := strings.Cut(s.when, ", ")
+		if row := fmt.Sprintf("\n| %d | %s", s.status, when); !strings.Contains(string(page), row) {
+			t.Errorf("docs/SCRIPTS.md lacks %q", row)
+		}
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"path/filepath"
 )
 
-// An Output is where the content goes. It is standard output, a device or a pipe,
-// which is written as it is; or a regular file, which Keep replaces.
+// An Output is standard output, a device or a pipe, which is written directly, or
+// a regular file, which Keep replaces.
 type Output struct {
 	io.Writer
 	opened  *os.File // a device or a pipe; nil: none
@@ -92,6 +92,9 @@ func linkTarget(path, target string) (string, error) {
 // the folder tempDir until then.
 func replace(path, tempDir string) (*Output, error) {
 	p, err := newPending(path, tempDir)
+	if fault := (*fs.PathError)(nil); errors.As(err, &fault) {
+		fault.Path = path // not that of the temporary file
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -101,7 +101,7 @@ func TestOpenErrors(t *testing.T) {
 	folder := t.TempDir()
 	for _, c := range []struct{ name, path, want string }{
 		{"folder", folder, "is a directory"},
-		{"no such folder", filepath.Join(folder, "none", "out"), "no such file"},
+		{"no such folder", filepath.Join(folder, "none", "out"), filepath.Join("none", "out") + ": no such file"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if _, err := Create(t.Context(), c.path, nil); err == nil || !strings.Contains(err.Error(), c.want) {

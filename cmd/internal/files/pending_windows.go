@@ -2,8 +2,8 @@ package files
 
 import "os"
 
-// A pendingFile does on Windows, which package renameio leaves out because a
-// rename is not atomic there, what can be done.
+// A pendingFile replaces a file on Windows, where a rename is not atomic.
+// Package renameio does not support that.
 type pendingFile struct {
 	*os.File
 	path string

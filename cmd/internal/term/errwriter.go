@@ -2,8 +2,8 @@ package term
 
 import "io"
 
-// An ErrWriter writes to the Writer in it, and keeps the first error, so that a
-// report checks for one at its end.
+// An ErrWriter keeps the first error of its Writer, so that a report can check
+// for it once, at its end.
 type ErrWriter struct {
 	io.Writer
 	Err error // the first error

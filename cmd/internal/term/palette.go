@@ -17,8 +17,8 @@ type Palette struct {
 	Faint, Bold, Good, Bad, Warn, Throttle Color
 }
 
-// NewPalette returns the palette for w. It has colors if w is a terminal, unless the
-// environment has NO_COLOR (no-color.org) or a dumb terminal.
+// NewPalette returns the palette for w. It has colors if w is a terminal, unless
+// the environment has NO_COLOR (no-color.org) or a dumb terminal.
 func NewPalette(s Streams, w io.Writer) Palette {
 	return palette(s.IsTerminal(w) && s.Getenv("NO_COLOR") == "" && s.Getenv("TERM") != "dumb")
 }

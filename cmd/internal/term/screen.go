@@ -14,12 +14,15 @@ import (
 	"example.com/awsretry/internal/redact"
 )
 
-// Printable returns s with U+FFFD for every character that is not printable,
-// except line feeds.
+// Printable returns s with spaces for tabs, and U+FFFD for every other character
+// that is not printable, except line feeds.
 func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) || r == '\n' {
+		switch {
+		case unicode.IsPrint(r), r == '\n':
 			return r
+		case r == '\t':
+			return ' '
 		}
 		return unicode.ReplacementChar
 	}, s)

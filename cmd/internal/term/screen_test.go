@@ -85,7 +85,7 @@ func TestEncoderEscapesControlCharacters(t *testing.T) {
 func TestOneLine(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"lines", "a\n  b\n\n c ", "a b c"},
-		{"control characters", "a\x1b[2J\u009bb", "a\uFFFD[2J\uFFFDb"},
+		{"control characters", "a\x1b[2J\u009b\tb", "a\uFFFD[2J\uFFFD b"},
 		{"long", strings.Repeat("四", 301), strings.Repeat("四", 300) + "…"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

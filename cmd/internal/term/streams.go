@@ -11,7 +11,7 @@ import (
 	"golang.org/x/term"
 )
 
-// Streams is all of the process that a command uses.
+// Streams are the parts of the process that a command uses.
 type Streams struct {
 	In         io.Reader
 	Out, Err   io.Writer

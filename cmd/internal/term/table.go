@@ -122,8 +122,7 @@ func (t *Table) open(line, cell string) {
 	}
 }
 
-// Line prints a line that has no cells. It cuts the line at the
-// terminal's edge.
+// Line prints a line without cells, cut at the terminal's edge.
 func (t *Table) Line(line string) {
 	fmt.Fprintln(t.W, text.Snip(strings.TrimRight(line, " "), t.Width, "…"))
 }

@@ -7,7 +7,6 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -376,77 +375,61 @@ func partPath(t *testing.T, path, url, etag string) string {
 	return path + "." + hex.EncodeToString(hash[:12]) + "." + base64.RawURLEncoding.EncodeToString([]byte(etag)) + partSuffix
 }
 
-// A good response that is neither the rest nor a 200 is all there is.
-func TestResumeWithAnotherGoodStatus(t *testing.T) {
-	for _, status := range []int{201, 203, 204} {
-		t.Run(fmt.Sprint(status), func(t *testing.T) {
-			want := "other"
-			if status == http.StatusNoContent {
-				want = ""
-			}
-			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				w.Header().Set("Etag", `"v1"`)
-				w.WriteHeader(status)
-				io.WriteString(w, want)
-			}))
-			t.Cleanup(server.Close)
-			path := filepath.Join(t.TempDir(), "out")
-			if err := os.WriteFile(partPath(t, path, server.URL, "v1"), object[:400], 0o600); err != nil {
-				t.Fatal(err)
-			}
-			got := clitest.Shell{}.Run(t, New, quick("--resume", "-o", path, server.URL)...)
-			content, err := os.ReadFile(path)
-			if got.Status != 0 || err != nil || string(content) != want {
-				t.Errorf("status %d, the file has %q, %v; want %q:\n%s", got.Status, content, err, want, got.Err)
-			}
-		})
+// What is where an earlier get has left a part decides on the next one.
+func TestResumeFromAPart(t *testing.T) {
+	left := func(size int) func(string) error {
+		return func(path string) error { return os.WriteFile(path, object[:size], 0o600) }
 	}
-}
-
-// A get that brings less of a version than an earlier one leaves what that has
-// left.
-func TestResumeKeepsTheLongerPart(t *testing.T) {
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	other := func(status int, body string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Etag", `"v1"`)
+			w.WriteHeader(status)
+			io.WriteString(w, body)
+		}
+	}
+	shorter := func(w http.ResponseWriter, r *http.Request) {
 		r.Header.Del("Range")
 		w.Header().Set("Etag", `"v1"`)
 		http.ServeContent(&shortWriter{w, 400}, r, "", time.Time{}, bytes.NewReader(object))
-	}))
-	t.Cleanup(server.Close)
-	path := filepath.Join(t.TempDir(), "out")
-	part := partPath(t, path, server.URL, "v1")
-	if err := os.WriteFile(part, object[:900], 0o600); err != nil {
-		t.Fatal(err)
 	}
-	got := clitest.Shell{}.Run(t, New, quick("--resume", "--max-attempts", "1", "-o", path, server.URL)...)
-	if content, err := os.ReadFile(part); got.Status != cli.Failure || err != nil || len(content) != 900 {
-		t.Errorf("status %d, %d bytes are left, %v; want %d and 900", got.Status, len(content), err, cli.Failure)
-	}
-}
-
-// Nothing but a regular file of the user's is continued.
-func TestResumeOfAForeignFile(t *testing.T) {
 	secret := filepath.Join(t.TempDir(), "secret")
-	for name, plant := range map[string]func(path string) error{
-		"link": func(path string) error { return os.Symlink(secret, path) },
-		"another user": func(path string) error {
-			return errors.Join(os.WriteFile(path, []byte("planted"), 0o644), os.Chown(path, os.Geteuid()+1, -1))
-		},
-	} {
-		t.Run(name, func(t *testing.T) { testResumeOfAForeignFile(t, secret, plant) })
-	}
-}
-
-func testResumeOfAForeignFile(t *testing.T, secret string, plant func(path string) error) {
-	url := (&fragile{whole: true}).start(t)
-	path := filepath.Join(t.TempDir(), "out")
 	if err := os.WriteFile(secret, []byte("secret"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := plant(partPath(t, path, url, "v1")); err != nil {
-		t.Skip(err)
-	}
-	got := clitest.Shell{}.Run(t, New, quick("--resume", "-o", path, url)...)
-	if content, err := os.ReadFile(path); got.Status != 0 || err != nil || !bytes.Equal(content, object) {
-		t.Errorf("status %d, the file has %.20q, %v; want the object:\n%s", got.Status, content, err, got.Err)
+	for _, c := range []struct {
+		name   string
+		plant  func(path string) error
+		serve  http.HandlerFunc
+		status int
+		want   string // of the file
+		left   int64
+	}{
+		{"the response is another", left(400), other(201, "other"), 0, "other", 0},
+		{"the response has nothing", left(400), other(204, ""), 0, "", 0},
+		{"the service sends less", left(900), shorter, cli.Failure, "", 900},
+		{"a link", func(path string) error { return os.Symlink(secret, path) },
+			(&fragile{whole: true}).ServeHTTP, 0, string(object), 0},
+		{"a file of another user", func(path string) error {
+			return errors.Join(os.WriteFile(path, []byte("planted"), 0o644), os.Chown(path, os.Geteuid()+1, -1))
+		}, (&fragile{whole: true}).ServeHTTP, 0, string(object), 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			server := httptest.NewServer(c.serve)
+			t.Cleanup(server.Close)
+			path := filepath.Join(t.TempDir(), "out")
+			part := partPath(t, path, server.URL, "v1")
+			if err := c.plant(part); err != nil {
+				t.Skip(err)
+			}
+			got := clitest.Shell{}.Run(t, New, quick("--resume", "--max-attempts", "1", "-o", path, server.URL)...)
+			content, err := os.ReadFile(path)
+			if got.Status != c.status || string(content) != c.want || (err == nil) != (c.status == 0) {
+				t.Errorf("status %d, the file has %.20q, %v; want %d, %.20q:\n%s",
+					got.Status, content, err, c.status, c.want, got.Err)
+			}
+			if info, err := os.Lstat(part); c.left > 0 && (err != nil || info.Size() != c.left) {
+				t.Errorf("%v, %v is left, want %d bytes", info, err, c.left)
+			}
+		})
 	}
 }

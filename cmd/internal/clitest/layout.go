@@ -41,3 +41,29 @@ func CheckHelp(t *testing.T, program cli.Program) {
 	}
 	check(program.Root(term.Streams{}))
 }
+
+// CheckWidths checks that the tables that a command prints fit terminals of many
+// widths. isTable reports whether a line is of a table.
+func CheckWidths(
+	t *testing.T, program cli.Program, env map[string]string, isTable func(line string) bool, args ...string,
+) {
+	t.Helper()
+	for _, width := range []int{30, 34, 40, 60, 80, 120, 200} {
+		terminal := Shell{Env: env, Terminals: []string{"stdout", "stderr"}, Width: width}
+		got := terminal.RunProgram(t.Context(), t, program, args...)
+		lines := 0
+		for line := range strings.Lines(got.Out + got.Err) {
+			line = strings.TrimSuffix(line, "\n")
+			if !isTable(line) {
+				continue
+			}
+			lines++
+			if n := text.StringWidthWithoutEscSequences(line); n > width {
+				t.Errorf("%q, width %d: a line of %d columns: %q", args, width, n, line)
+			}
+		}
+		if lines < 3 {
+			t.Errorf("%q, width %d: %d lines of tables in\n%s%s", args, width, lines, got.Out, got.Err)
+		}
+	}
+}
