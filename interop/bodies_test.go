@@ -35,9 +35,6 @@ var bodyKinds = []bodyKind{
 	fileOf(content),
 }
 
-// oneShot are the kinds that net/http cannot send twice.
-var oneShot = bodyKinds[2:]
-
 func openStream(testing.TB) io.Reader { return streamOf(content) }
 
 // streamOf returns a reader whose content net/http cannot read twice.
