@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"testing"
 
+	"example.com/awsretry"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -167,5 +168,22 @@ func TestDynamoDB(t *testing.T) {
 		if f := fault(f); f != faultHidden && n == 0 {
 			t.Errorf("no request had the fault %q", f)
 		}
+	}
+}
+
+// The service throttles by a code of its own until the client slows down.
+func TestDynamoDBAdaptive(t *testing.T) {
+	backend := startDynalite(t)
+	createTable(t, backend)
+	service := &faultyService{pick: randomFaults(0.05, faultThrottling), fail: failDynamoDB}
+	base, addr := startFaulty(t, service, backend)
+	log := newAttemptLog()
+	tr := forFaultyService(base, log.observe)
+	tr.Mode, tr.RateLimit.MinFillRate = awsretry.Adaptive, 60 // a low rate would make the test long
+	client := newDynamoDB(addr, tr, aws.NopRetryer{})
+	ddbPutAndGet(t, client, 60)
+	log.check(t, service, tr)
+	if state, _ := tr.State(addr); !state.Limited {
+		t.Error("the rate limiter is off after throttling")
 	}
 }

@@ -2,6 +2,7 @@ package interop
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -24,6 +25,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"golang.org/x/oauth2"
+	"golang.org/x/oauth2/clientcredentials"
 )
 
 // With oauth2 below a Transport, every attempt asks for a token. With oauth2
@@ -69,6 +71,60 @@ type shortLived struct{ tokens atomic.Int32 }
 
 func (s *shortLived) Token() (*oauth2.Token, error) {
 	return &oauth2.Token{AccessToken: fmt.Sprint("token-", s.tokens.Add(1))}, nil
+}
+
+// A token endpoint that is busy is asked again, and one that refuses is not.
+// The request that needs the token keeps its body.
+func TestTokenEndpoint(t *testing.T) {
+	// A refusal is an error of oauth2's own type.
+	policy := func(a *awsretry.Attempt) awsretry.Class {
+		var refused *oauth2.RetrieveError
+		if errors.As(a.Err, &refused) && refused.Response.StatusCode < 500 {
+			return awsretry.Permanent
+		}
+		return awsretry.DefaultPolicy(a)
+	}
+	granted := respond(200, `{"access_token": "granted", "token_type": "Bearer", "expires_in": 3600}`)
+	for _, tt := range []struct {
+		name          string
+		endpoint      []http.HandlerFunc
+		asked, served int
+		ok            bool
+	}{
+		{"busy", []http.HandlerFunc{respond(503, "{}"), hangUp, granted}, 3, 1, true},
+		{"refuses", []http.HandlerFunc{respond(401, `{"error": "invalid_client"}`)}, 1, 0, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			endpoint := serveScript(t, tt.endpoint...)
+			srv := serveScript(t, respond(200, "{}"))
+			// The endpoint has a Transport of its own. The one of the request would
+			// retry each of its failures again.
+			ctx := context.WithValue(t.Context(), oauth2.HTTPClient, &http.Client{Transport: retrying(endpoint.Base)})
+			config := clientcredentials.Config{
+				ClientID: "id", ClientSecret: "secret", TokenURL: endpoint.URL, AuthStyle: oauth2.AuthStyleInHeader,
+			}
+			tr := retrying(&oauth2.Transport{Source: config.TokenSource(ctx), Base: srv.Base})
+			tr.Policy = policy
+
+			body := httpfake.NewBody(strings.NewReader("kept"))
+			resp, err := tr.RoundTrip(srv.Request(t, http.MethodPost, body))
+			if err == nil {
+				resp.Body.Close()
+			}
+			if asked := len(endpoint.requests()); (err == nil) != tt.ok || asked != tt.asked {
+				t.Errorf("%v; the endpoint was asked %d times, want %d", err, asked, tt.asked)
+			}
+			if served := len(srv.requests()); served != tt.served {
+				t.Errorf("the service saw %d requests, want %d", served, tt.served)
+			}
+			for _, r := range srv.requests() {
+				if r.body != "kept" || r.auth != "Bearer granted" {
+					t.Errorf("the service received %q with %q", r.body, r.auth)
+				}
+			}
+			wantClosedOnce(t, body)
+		})
+	}
 }
 
 // otelhttp over a Transport makes one span of all attempts, and below it one of
@@ -269,6 +325,77 @@ func TestCacheBelow(t *testing.T) {
 			}
 		})
 	}
+}
+
+// An HTTP cache sends through a Transport. It sees the attempts as one request.
+func TestCacheAbove(t *testing.T) {
+	const page = "a page"
+	busy := respond(503, "busy")
+	current := func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "no-cache, stale-if-error=60")
+		w.Header().Set("ETag", `"v1"`)
+		if r.Header.Get("If-None-Match") == `"v1"` {
+			w.WriteHeader(http.StatusNotModified)
+			return
+		}
+		io.WriteString(w, page)
+	}
+	for _, tt := range []struct {
+		name    string
+		service []http.HandlerFunc
+	}{
+		{"retried, then validated after a retry", []http.HandlerFunc{busy, current, busy, current}},
+		{"retried, then stale because of errors", []http.HandlerFunc{busy, current, hangUp, busy, busy}},
+		{"then stale without a response", []http.HandlerFunc{current, hangUp, hangUp, hangUp}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			srv := serveScript(t, tt.service...)
+			srv.Base.DisableKeepAlives = true // net/http repeats a GET if an idle connection breaks
+			cache := httpcache.NewMemoryCacheTransport()
+			cache.Transport = retrying(srv.Base)
+			for call := range 2 {
+				resp, err := cache.Client().Get(srv.URL)
+				if err != nil {
+					t.Fatal(err)
+				}
+				fromCache := resp.Header.Get(httpcache.XFromCache) != ""
+				body := httpfake.ReadAll(t, resp)
+				if body != page || resp.StatusCode != 200 || fromCache != (call == 1) {
+					t.Errorf("call %d: status %d with %q, header %v", call+1, resp.StatusCode, body, resp.Header)
+				}
+			}
+			if n := len(srv.requests()); n != len(tt.service) {
+				t.Errorf("%d requests reached the service, want %d", n, len(tt.service))
+			}
+		})
+	}
+}
+
+// Many requests at once share an HTTP cache below a Transport and one above it.
+func TestCachesAroundMany(t *testing.T) {
+	srv := httpfake.Serve(t, "HTTP/1.1", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Cache-Control", "max-age=60")
+		if strings.HasSuffix(r.URL.Path, "5") {
+			w.WriteHeader(http.StatusBadRequest)
+		}
+		fmt.Fprintf(w, `{"path": %q}`, r.URL.Path)
+	})
+	below, above := httpcache.NewMemoryCacheTransport(), httpcache.NewMemoryCacheTransport()
+	below.Transport = srv.Base
+	above.Transport = retrying(below)
+	client := above.Client()
+	inParallel(400, 8, func(n int) {
+		path := fmt.Sprintf("/%d", n%20)
+		resp, err := client.Get(srv.URL + path)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		if body, want := httpfake.ReadAll(t, resp), fmt.Sprintf(`{"path": %q}`, path); body != want {
+			t.Errorf("%s: %q", path, body)
+		}
+	})
 }
 
 // A server stalls in the middle of gzipped error bodies while other requests
