@@ -3,15 +3,13 @@ package letters
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/dustin/go-humanize"
-	"github.com/dustin/go-humanize/english"
 	"github.com/spf13/cobra"
 
+	"example.com/awsretry/cmd/awsretry-deliver/internal/printer"
 	"example.com/awsretry/cmd/internal/cli"
-	"example.com/awsretry/cmd/internal/files"
 	"example.com/awsretry/cmd/internal/term"
 	"example.com/awsretry/delivery/letters"
 )
@@ -38,9 +36,7 @@ letters: the first letter creates it.`,
 type list struct {
 	term.Streams
 	json    bool
-	palette term.Palette
-	out     *term.ErrWriter
-	table   term.Table
+	printer *printer.Printer
 	letters int
 	bytes   int64
 	broken  int
@@ -61,9 +57,7 @@ var listColumns = []term.Column{
 }
 
 func (l *list) run(ctx context.Context, dir string) error {
-	l.palette = term.NewPalette(l.Streams, l.Out)
-	l.out = &term.ErrWriter{Writer: files.NewWriter(ctx, l.Out)}
-	l.table = term.Table{W: l.out, Width: l.TableWidth(l.Out), Columns: listColumns}
+	l.printer = printer.NewListing(ctx, l.Streams, l.json, listColumns)
 	now := time.Now()
 	for letter, err := range (&letters.Dir{Path: dir}).List() {
 		if ctx.Err() != nil {
@@ -97,35 +91,31 @@ func (l *list) print(letter letters.Letter, broken error, now time.Time) error {
 	case l.json:
 		return l.printJSON(letter, broken)
 	case broken != nil:
-		_, err := fmt.Fprintf(l.Err, "%s %s\n", term.NewPalette(l.Streams, l.Err).Bad("✗"), errorText(broken))
-		return err
+		l.printer.Fault(errorText(broken))
+		return nil
 	case l.letters == 1:
-		l.table.Header(l.palette.Faint)
-	}
-	status := "-"
-	if letter.Status != 0 {
-		status = strconv.Itoa(letter.Status)
+		l.printer.Header()
 	}
 	address := withoutSecrets(letter.URL)
 	if letter.Err != "" {
 		address += "  " + term.OneLine(letter.Err)
 	}
-	l.table.Row(
+	l.printer.Table.Row(
 		letter.Time.UTC().Format(time.DateTime),
 		humanize.RelTime(letter.Time, now, "", ""),
 		term.OneLine(letter.Method),
-		status,
-		humanize.Comma(int64(letter.Attempts)),
+		printer.Status(letter.Status),
+		printer.Grouped(letter.Attempts),
 		term.OneLine(letter.Reason),
 		humanize.Bytes(uint64(letter.Size)),
 		term.OneLine(letter.Name),
 		address,
 	)
-	return l.out.Err
+	return l.printer.Out.Err
 }
 
 func (l *list) printJSON(letter letters.Letter, broken error) error {
-	encoder := term.NewEncoder(l.out)
+	encoder := l.printer.JSON
 	if broken != nil {
 		return encoder.Encode(struct {
 			Name   string `json:"name"`
@@ -147,12 +137,12 @@ func (l *list) printSum(dir string) error {
 	var text string
 	switch {
 	case l.letters > 0:
-		text = fmt.Sprintf("\n%s, %s", english.Plural(l.letters, "dead letter", ""), humanize.Bytes(uint64(l.bytes)))
+		text = fmt.Sprintf("\n%s, %s", printer.Plural(l.letters, "dead letter", ""), humanize.Bytes(uint64(l.bytes)))
 	case l.broken == 0:
 		text = noLetters(dir)
 	default:
-		text = "No dead letters, but " + english.Plural(l.broken, "other file", "") + " in " + term.OneLine(dir)
+		text = "No dead letters, but " + printer.Plural(l.broken, "other file", "") + " in " + term.OneLine(dir)
 	}
-	_, err := fmt.Fprintln(l.out, text)
+	_, err := fmt.Fprintln(l.printer.Out, text)
 	return err
 }

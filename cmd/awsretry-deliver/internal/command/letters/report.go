@@ -2,19 +2,13 @@ package letters
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
 	"strconv"
-	"sync"
-
-	"github.com/dustin/go-humanize"
-	"github.com/dustin/go-humanize/english"
-	"github.com/schollz/progressbar/v3"
 
 	"example.com/awsretry"
+	"example.com/awsretry/cmd/awsretry-deliver/internal/printer"
 	"example.com/awsretry/cmd/internal/attempts"
 	"example.com/awsretry/cmd/internal/cli"
 	"example.com/awsretry/cmd/internal/term"
@@ -24,37 +18,18 @@ import (
 // A report prints a line for each letter on standard output, and on a terminal
 // a progress bar below the lines.
 type report struct {
-	term.Streams
+	*printer.Printer
 	dir     string
-	letters int // to send
-	out     *term.ErrWriter
-	json    *json.Encoder // nil: for people
-	palette term.Palette
-	table   term.Table
+	letters int                     // to send
 	stop    context.CancelCauseFunc // ends the run
-
-	mu     sync.Mutex               // guards the fields below and the output: an interruption may come at any time
-	bar    *progressbar.ProgressBar // nil: none
-	number int                      // of the letter, from 1
-	faults int
+	number  int                     // of the letter, from 1
+	faults  int
 }
 
 func newReport(s term.Streams, asJSON bool, dir string, letters int, stop context.CancelCauseFunc) *report {
-	r := &report{
-		Streams: s,
-		dir:     dir,
-		letters: letters,
-		out:     &term.ErrWriter{Writer: s.Out},
-		palette: term.NewPalette(s, s.Out),
-		stop:    stop,
-	}
-	r.table = term.Table{W: r.out, Width: s.TableWidth(s.Out), Columns: reportColumns}
-	if asJSON {
-		r.json = term.NewEncoder(r.out)
-		return r
-	}
-	if letters > 0 && s.IsTerminal(s.Err) && s.Getenv("TERM") != "dumb" {
-		r.bar = term.NewBar(s.Err, int64(letters))
+	r := &report{Printer: printer.New(s, asJSON, reportColumns), dir: dir, letters: letters, stop: stop}
+	if letters > 0 {
+		r.AddBar(letters)
 	}
 	return r
 }
@@ -72,91 +47,56 @@ var reportColumns = []term.Column{
 	{Title: "URL"},
 }
 
-// errOutputClosed stops the run: the reader of the report has seen enough.
-var errOutputClosed = errors.New("standard output was closed")
-
-// checkReader stops the run if the report has no reader any more. r.mu must be
-// held.
-func (r *report) checkReader() {
-	if cli.IsBrokenPipe(r.out.Err) {
-		r.stop(errOutputClosed)
-	}
-}
-
 // begin prints what is going to be sent, and how.
 func (r *report) begin(how string) {
-	if r.json != nil || r.letters == 0 {
+	if r.JSON != nil || r.letters == 0 {
 		return
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	defer r.checkReader()
-	title := english.Plural(r.letters, "dead letter", "") + " in " + term.OneLine(r.dir)
-	fmt.Fprintf(r.out, "%s\n%s\n\n", r.palette.Bold(title), r.palette.Faint(how))
-	r.table.Header(r.palette.Faint)
-	if r.bar != nil {
-		r.bar.RenderBlank()
-	}
+	r.Lock()
+	defer r.Unlock()
+	defer r.CheckReader(r.stop)
+	r.Begin(printer.Plural(r.letters, "dead letter", "")+" in "+term.OneLine(r.dir), how)
 }
 
 // attempt shows in the bar what the report is waiting for.
 func (r *report) attempt(a awsretry.Attempt) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.bar != nil && a.Stop == "" {
-		r.bar.Describe(fmt.Sprintf("%s, attempt %d in %s", attempts.Status(a), a.Number+1, term.Duration(a.Delay)))
+	r.Lock()
+	defer r.Unlock()
+	if r.Bar != nil && a.Stop == "" {
+		r.Bar.Describe(fmt.Sprintf("%s, attempt %d in %s", attempts.Status(a), a.Number+1, term.Duration(a.Delay)))
 	}
 }
 
 // stopping prints why the run does not stop at once.
 func (r *report) stopping() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.json == nil {
-		r.printAbove(r.Err, "The attempt in progress ends on its own; Ctrl-C again stops at once.")
-		if r.bar != nil {
-			r.bar.Describe("stopping")
-		}
-	}
-}
-
-// printAbove prints a line in place of the bar, which continues below. r.mu
-// must be held.
-func (r *report) printAbove(w io.Writer, line string) {
-	if r.bar != nil {
-		r.bar.Clear()
-	}
-	fmt.Fprintln(w, line)
+	r.Stopping("The attempt in progress ends on its own; Ctrl-C again stops at once.")
 }
 
 // letter reports the outcome of a letter. sent is nil if it was not sent.
 func (r *report) letter(result letters.Record, sent *sending) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	defer r.checkReader()
+	r.Lock()
+	defer r.Unlock()
+	defer r.CheckReader(r.stop)
 	if isFault(result, sent) {
 		r.faults++
 	}
-	if r.json != nil {
-		r.json.Encode(newRecord(result, sent))
+	if r.JSON != nil {
+		r.JSON.Encode(newRecord(result, sent))
 		return
 	}
 	if isFault(result, sent) {
-		path := term.OneLine(filepath.Join(r.dir, result.Letter.Name))
-		r.printAbove(r.Err, term.NewPalette(r.Streams, r.Err).Bad("✗")+" "+path+": "+errorText(result.Err))
+		r.Fault(term.OneLine(filepath.Join(r.dir, result.Letter.Name)) + ": " + errorText(result.Err))
 	}
 	if result.Result == letters.Broken {
 		return
 	}
 	r.number++
-	if r.bar != nil {
-		r.bar.Clear()
-	}
+	r.ClearBar()
 	r.row(result, sent)
-	if r.bar != nil {
-		r.bar.Describe("")
+	if r.Bar != nil {
+		r.Bar.Describe("")
 		if r.number <= r.letters { // letters may have come after the count
-			r.bar.Add(1)
+			r.Bar.Add(1)
 		}
 	}
 }
@@ -175,14 +115,14 @@ func (r *report) row(result letters.Record, sent *sending) {
 	if detail != "" && result.Result != letters.Delivered {
 		address += "  " + term.OneLine(detail)
 	}
-	color := r.palette.Bad
+	color := r.Palette.Bad
 	switch result.Result {
 	case letters.Delivered:
-		color = r.palette.Good
+		color = r.Palette.Good
 	case letters.Unsent, letters.Busy:
-		color = r.palette.Warn
+		color = r.Palette.Warn
 	}
-	r.table.Row(
+	r.Table.Row(
 		strconv.Itoa(r.number),
 		term.OneLine(result.Letter.Method),
 		status,
@@ -197,22 +137,19 @@ func (r *report) row(result letters.Record, sent *sending) {
 // end reports the outcome of all letters, and returns the error with the exit
 // status.
 func (r *report) end(ctx context.Context, done letters.Counts, err error) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.bar != nil {
-		r.bar.Clear()
-		r.bar = nil
-	}
+	r.Lock()
+	defer r.Unlock()
+	r.RemoveBar()
 	interrupted := ctx.Err() != nil && errors.Is(err, context.Cause(ctx))
 	tooMany := errors.Is(err, letters.ErrMaxFailures)
 	if err != nil && !interrupted && !tooMany && done == (letters.Counts{}) {
 		// The error is of the folder; those of letters have been reported.
 		r.faults++
-		fmt.Fprintf(r.Err, "%s %s\n", term.NewPalette(r.Streams, r.Err).Bad("✗"), errorText(err))
+		r.Fault(errorText(err))
 	}
 	verdict := r.verdict(done, interrupted, tooMany)
-	if r.json != nil {
-		r.json.Encode(struct {
+	if r.JSON != nil {
+		r.JSON.Encode(struct {
 			Delivered   int  `json:"delivered"`
 			Kept        int  `json:"kept"`
 			Broken      int  `json:"broken"`
@@ -225,10 +162,8 @@ func (r *report) end(ctx context.Context, done letters.Counts, err error) error 
 		r.conclude(done, verdict, interrupted)
 	}
 	switch {
-	case cli.IsBrokenPipe(r.out.Err): // the verdict goes to standard error instead
-		return cli.Failed(fmt.Errorf("%w: %s", errOutputClosed, verdict))
-	case r.out.Err != nil:
-		return cli.Failed(r.out.Err)
+	case r.Out.Err != nil:
+		return r.Err(verdict)
 	case interrupted || r.faults > 0:
 		return cli.Reported(cli.Failure)
 	case done.Kept+done.Busy > 0:
@@ -239,9 +174,9 @@ func (r *report) end(ctx context.Context, done letters.Counts, err error) error 
 
 // verdict returns the outcome of all letters on a line.
 func (r *report) verdict(done letters.Counts, interrupted, tooMany bool) string {
-	text := grouped(done.Delivered) + " delivered"
+	text := printer.Grouped(done.Delivered) + " delivered"
 	if done.Unsent > 0 {
-		text = "dry run: " + grouped(done.Unsent) + " would be sent"
+		text = "dry run: " + printer.Grouped(done.Unsent) + " would be sent"
 	}
 	for _, part := range []struct {
 		n    int
@@ -252,7 +187,7 @@ func (r *report) verdict(done letters.Counts, interrupted, tooMany bool) string 
 		{done.Broken, "not a dead letter"},
 	} {
 		if part.n > 0 {
-			text += ", " + grouped(part.n) + " " + part.text
+			text += ", " + printer.Grouped(part.n) + " " + part.text
 		}
 	}
 	switch {
@@ -264,7 +199,7 @@ func (r *report) verdict(done letters.Counts, interrupted, tooMany bool) string 
 		return text
 	}
 	if rest := r.letters - done.Delivered - done.Kept - done.Busy - done.Unsent; rest > 0 {
-		text += ", " + grouped(rest) + " not sent"
+		text += ", " + printer.Grouped(rest) + " not sent"
 	}
 	return text
 }
@@ -272,16 +207,10 @@ func (r *report) verdict(done letters.Counts, interrupted, tooMany bool) string 
 // conclude prints the last line.
 func (r *report) conclude(done letters.Counts, verdict string, interrupted bool) {
 	if r.letters > 0 {
-		fmt.Fprintln(r.out)
+		fmt.Fprintln(r.Out)
 	} else if done == (letters.Counts{}) && r.faults == 0 {
-		fmt.Fprintln(r.out, noLetters(r.dir))
+		fmt.Fprintln(r.Out, noLetters(r.dir))
 		return
 	}
-	mark := r.palette.Good("✓")
-	if interrupted || r.faults > 0 || done.Kept+done.Busy > 0 {
-		mark = r.palette.Bad("✗")
-	}
-	fmt.Fprintf(r.out, "%s %s\n", mark, r.palette.Bold(verdict))
+	r.Conclude(!interrupted && r.faults == 0 && done.Kept+done.Busy == 0, verdict)
 }
-
-func grouped(n int) string { return humanize.Comma(int64(n)) }

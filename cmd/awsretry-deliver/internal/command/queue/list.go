@@ -2,17 +2,15 @@ package queue
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
 	"time"
 
 	"github.com/dustin/go-humanize"
-	"github.com/dustin/go-humanize/english"
 
+	"example.com/awsretry/cmd/awsretry-deliver/internal/printer"
 	"example.com/awsretry/cmd/internal/cli"
-	"example.com/awsretry/cmd/internal/files"
 	"example.com/awsretry/cmd/internal/term"
 	"example.com/awsretry/deliveryqueue"
 )
@@ -34,17 +32,14 @@ func (c *command) list(ctx context.Context, args []string) error {
 	}
 	text := "No such deliveries in " + c.storeName()
 	if l.printed > 0 {
-		text = "\n" + plural(l.printed, "delivery", "deliveries")
+		text = "\n" + printer.Plural(l.printed, "delivery", "deliveries")
 	}
 	return l.end(text)
 }
 
 // A listing prints deliveries, without their headers and bodies.
 type listing struct {
-	palette term.Palette
-	out     *term.ErrWriter
-	json    *json.Encoder // nil: for people
-	table   term.Table
+	*printer.Printer
 	now     time.Time
 	printed int
 }
@@ -64,13 +59,7 @@ var listColumns = []term.Column{
 }
 
 func (c *command) newListing(ctx context.Context) *listing {
-	l := &listing{palette: term.NewPalette(c.Streams, c.Out), now: time.Now()}
-	l.out = &term.ErrWriter{Writer: files.NewWriter(ctx, c.Out)}
-	l.table = term.Table{W: l.out, Width: c.TableWidth(c.Out), Columns: listColumns}
-	if c.json {
-		l.json = term.NewEncoder(l.out)
-	}
-	return l
+	return &listing{Printer: printer.NewListing(ctx, c.Streams, c.json, listColumns), now: time.Now()}
 }
 
 // printAll prints what filter selects. It returns the error of the store, or of
@@ -80,8 +69,8 @@ func (l *listing) printAll(ctx context.Context, q *deliveryqueue.Queue, filter d
 		if err != nil {
 			return err
 		}
-		if l.print(d); l.out.Err != nil {
-			return cli.Failed(l.out.Err)
+		if l.print(d); l.Out.Err != nil {
+			return cli.Failed(l.Out.Err)
 		}
 	}
 	return nil
@@ -89,29 +78,26 @@ func (l *listing) printAll(ctx context.Context, q *deliveryqueue.Queue, filter d
 
 func (l *listing) print(d deliveryqueue.Delivery) {
 	l.printed++
-	if l.json != nil {
-		l.json.Encode(newEntry(d))
+	if l.JSON != nil {
+		l.JSON.Encode(newEntry(d))
 		return
 	}
 	if l.printed == 1 {
-		l.table.Header(l.palette.Faint)
+		l.Header()
 	}
-	status, next, address := "-", "-", term.OneLine(d.URL)
-	if d.Status != 0 {
-		status = strconv.Itoa(d.Status)
-	}
+	next, address := "-", term.OneLine(d.URL)
 	if !d.Next.IsZero() {
 		next = until(d.Next, l.now)
 	}
 	if d.Err != "" && d.State != deliveryqueue.Delivered {
 		address += "  " + term.OneLine(d.Err)
 	}
-	l.table.Row(
+	l.Table.Row(
 		strconv.FormatInt(d.ID, 10),
-		colorOf(l.palette, d.State)(string(d.State)),
+		colorOf(l.Palette, d.State)(string(d.State)),
 		d.Enqueued.UTC().Format(time.DateTime),
-		humanize.Comma(int64(d.Attempts)),
-		status,
+		printer.Grouped(d.Attempts),
+		printer.Status(d.Status),
 		next,
 		term.OneLine(d.Reason),
 		term.OneLine(d.Method),
@@ -139,10 +125,10 @@ func colorOf(p term.Palette, state deliveryqueue.State) term.Color {
 
 // end prints the last line.
 func (l *listing) end(text string) error {
-	if l.json == nil {
-		fmt.Fprintln(l.out, text)
+	if l.JSON == nil {
+		fmt.Fprintln(l.Out, text)
 	}
-	return cli.Failed(l.out.Err)
+	return cli.Failed(l.Out.Err)
 }
 
 // An entry is a delivery as JSON.
@@ -188,8 +174,6 @@ func (c *command) listError(ctx context.Context, err error) error {
 	return c.storeError(err)
 }
 
-func plural(n int, one, many string) string { return english.Plural(n, one, many) }
-
 // stats prints how many deliveries there are in each state.
 func (c *command) stats(ctx context.Context) error {
 	q, err := c.open(ctx, false, deliveryqueue.Config{})
@@ -207,11 +191,11 @@ func (c *command) stats(ctx context.Context) error {
 	_, err = fmt.Fprintf(
 		c.Out,
 		"waiting    %11s\nrunning    %11s\ndelivered  %11s\ndead       %11s\ncanceled   %11s\n",
-		grouped(s.Waiting),
-		grouped(s.Running),
-		grouped(s.Delivered),
-		grouped(s.Dead),
-		grouped(s.Canceled),
+		printer.Grouped(s.Waiting),
+		printer.Grouped(s.Running),
+		printer.Grouped(s.Delivered),
+		printer.Grouped(s.Dead),
+		printer.Grouped(s.Canceled),
 	)
 	return cli.Failed(err)
 }
@@ -228,5 +212,3 @@ type counts struct {
 func newCounts(s deliveryqueue.Stats) counts {
 	return counts{s.Waiting, s.Running, s.Delivered, s.Dead, s.Canceled}
 }
-
-func grouped(n int) string { return humanize.Comma(int64(n)) }

@@ -50,13 +50,13 @@ func (w *warnings) WithGroup(string) slog.Handler { return w }
 
 // warn prints a warning of one line.
 func (r *report) warn(text string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.lines != nil {
-		term.NewEncoder(r.Err).Encode(struct {
+	r.Lock()
+	defer r.Unlock()
+	if r.JSON != nil {
+		term.NewEncoder(r.Streams.Err).Encode(struct {
 			Warning string `json:"warning"`
 		}{text})
 		return
 	}
-	r.printAbove(r.Err, r.name+": warning: "+text)
+	r.Above(r.command.name + ": warning: " + text)
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"example.com/awsretry/cmd/awsretry-deliver/internal/printer"
 	"example.com/awsretry/cmd/internal/cli"
 	"example.com/awsretry/cmd/internal/term"
 	"example.com/awsretry/deliveryqueue"
@@ -35,7 +36,7 @@ func (c *command) redrive(ctx context.Context, args []string) error {
 		}
 		text := "dry run: none would be delivered again"
 		if l.printed > 0 {
-			text = "\ndry run: " + grouped(l.printed) + " would be delivered again"
+			text = "\ndry run: " + printer.Grouped(l.printed) + " would be delivered again"
 		}
 		return unlessFaults(l.end(text), faults)
 	}
@@ -48,12 +49,12 @@ func (c *command) redrive(ctx context.Context, args []string) error {
 			Redriven int `json:"redriven"`
 		}{n})
 	} else {
-		text := plural(n, "dead letter", "") + " will be delivered again"
+		text := printer.Plural(n, "dead letter", "") + " will be delivered again"
 		_, err = fmt.Fprintf(c.Out, "%s %s\n", term.NewPalette(c.Streams, c.Out).Good("✓"), text)
 	}
 	if err != nil {
 		err = fmt.Errorf("%s will be delivered again, but that could not be printed: %w",
-			plural(n, "dead letter", ""), err)
+			printer.Plural(n, "dead letter", ""), err)
 	}
 	return unlessFaults(cli.Failed(err), faults)
 }

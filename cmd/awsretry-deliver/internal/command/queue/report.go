@@ -2,17 +2,13 @@ package queue
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strconv"
-	"sync"
 	"time"
 
-	"github.com/schollz/progressbar/v3"
-
 	"example.com/awsretry"
+	"example.com/awsretry/cmd/awsretry-deliver/internal/printer"
 	"example.com/awsretry/cmd/internal/attempts"
 	"example.com/awsretry/cmd/internal/cli"
 	"example.com/awsretry/cmd/internal/term"
@@ -22,16 +18,10 @@ import (
 // A report prints a line for each attempt on standard output, and on a terminal
 // a progress bar below the lines.
 type report struct {
-	*command
-	config  deliveryqueue.Config
-	palette term.Palette
-	stop    context.CancelCauseFunc // ends the work
-
-	mu        sync.Mutex // guards the fields below and the output
-	out       *term.ErrWriter
-	lines     *json.Encoder // nil: for people
-	table     term.Table
-	bar       *progressbar.ProgressBar // nil: none
+	*printer.Printer
+	command   *command
+	config    deliveryqueue.Config
+	stop      context.CancelCauseFunc // ends the work
 	delivered int
 	dead      int
 	retries   int
@@ -50,70 +40,51 @@ var reportColumns = []term.Column{
 }
 
 func newReport(c *command, config deliveryqueue.Config, stop context.CancelCauseFunc) *report {
-	r := &report{command: c, config: config, palette: term.NewPalette(c.Streams, c.Out), stop: stop}
-	r.out = &term.ErrWriter{Writer: c.Out}
-	r.table = term.Table{W: r.out, Width: c.TableWidth(c.Out), Columns: reportColumns}
-	if c.json {
-		r.lines = term.NewEncoder(r.out)
-	} else if c.IsTerminal(c.Err) && c.Getenv("TERM") != "dumb" {
-		r.bar = term.NewBar(c.Err, 1)
-	}
+	r := &report{Printer: printer.New(c.Streams, c.json, reportColumns), command: c, config: config, stop: stop}
+	r.AddBar(1)
 	return r
 }
 
 func (r *report) hasBar() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.bar != nil
-}
-
-// checkReader stops the work if the report has no reader any more. r.mu must be
-// held.
-func (r *report) checkReader() {
-	if cli.IsBrokenPipe(r.out.Err) {
-		r.stop(errOutputClosed)
-	}
+	r.Lock()
+	defer r.Unlock()
+	return r.Bar != nil
 }
 
 // begin prints what the store has, and how it is worked.
 func (r *report) begin(s deliveryqueue.Stats) {
-	if r.lines != nil {
+	if r.JSON != nil {
 		return
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	defer r.checkReader()
-	title := r.storeName() + ": " + summary(s)
-	how := fmt.Sprintf("%s at a time, of %v at most; a stop takes %v at most, and 5s for what is cut off then",
-		plural(r.config.Workers, "attempt", ""), r.config.AttemptTimeout, r.config.StopTimeout)
-	fmt.Fprintf(r.out, "%s\n%s\n\n", r.palette.Bold(title), r.palette.Faint(how))
-	r.table.Header(r.palette.Faint)
-	if r.bar != nil {
-		r.bar.RenderBlank()
-	}
+	r.Lock()
+	defer r.Unlock()
+	defer r.CheckReader(r.stop)
+	r.Begin(r.command.storeName()+": "+summary(s),
+		fmt.Sprintf("%s at a time, of %v at most; a stop takes %v at most, and 5s for what is cut off then",
+			printer.Plural(r.config.Workers, "attempt", ""), r.config.AttemptTimeout, r.config.StopTimeout))
 }
 
 // summary says how many deliveries there are that have not ended well.
 func summary(s deliveryqueue.Stats) string {
-	text := grouped(s.Waiting) + " waiting"
+	text := printer.Grouped(s.Waiting) + " waiting"
 	if s.Running > 0 {
-		text += ", " + grouped(s.Running) + " running"
+		text += ", " + printer.Grouped(s.Running) + " running"
 	}
-	return text + ", " + plural(s.Dead, "dead letter", "")
+	return text + ", " + printer.Plural(s.Dead, "dead letter", "")
 }
 
 // progress shows in the bar how many deliveries have ended, of those that have
 // and those that wait.
 func (r *report) progress(s deliveryqueue.Stats) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.bar == nil {
+	r.Lock()
+	defer r.Unlock()
+	if r.Bar == nil {
 		return
 	}
 	ended := r.delivered + r.dead
-	r.bar.ChangeMax(max(ended+s.Waiting+s.Running, 1))
-	r.bar.Describe(summary(s))
-	r.bar.Set(ended)
+	r.Bar.ChangeMax(max(ended+s.Waiting+s.Running, 1))
+	r.Bar.Describe(summary(s))
+	r.Bar.Set(ended)
 }
 
 // stopping prints why the work does not stop at once.
@@ -121,59 +92,40 @@ func (r *report) stopping(why error) {
 	if errors.Is(why, errEmpty) || errors.Is(why, errEnded) {
 		return
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.lines != nil {
-		return
-	}
-	r.printAbove(r.Err, fmt.Sprintf(
+	r.Stopping(fmt.Sprintf(
 		"The attempts in progress end on their own, within %v; Ctrl-C again stops at once.", r.config.StopTimeout))
-	if r.bar != nil {
-		r.bar.Describe("stopping")
-	}
-}
-
-// printAbove prints a line in place of the bar, which continues below. r.mu
-// must be held.
-func (r *report) printAbove(w io.Writer, line string) {
-	if r.bar != nil {
-		r.bar.Clear()
-	}
-	fmt.Fprintln(w, line)
 }
 
 // attempt reports an attempt. It is an observer.
 func (r *report) attempt(a awsretry.Attempt) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	defer r.checkReader()
+	r.Lock()
+	defer r.Unlock()
+	defer r.CheckReader(r.stop)
 	var result string
-	color := r.palette.Bad
+	color := r.Palette.Bad
 	switch {
 	case a.Class == awsretry.Success:
 		r.delivered++
-		result, color = "delivered", r.palette.Good
+		result, color = "delivered", r.Palette.Good
 	case a.Stop == "":
 		r.retries++
-		result, color = "retry in "+term.Duration(a.Delay), r.palette.Warn
+		result, color = "retry in "+term.Duration(a.Delay), r.Palette.Warn
 	case a.Stop == awsretry.StopCanceled:
-		result, color = "cut off", r.palette.Warn
+		result, color = "cut off", r.Palette.Warn
 	default:
 		r.dead++
 		result = "dead: " + string(a.Stop)
 	}
-	if r.lines != nil {
-		r.lines.Encode(attempts.NewRecord(a))
+	if r.JSON != nil {
+		r.JSON.Encode(attempts.NewRecord(a))
 		return
 	}
-	if r.bar != nil {
-		r.bar.Clear()
-	}
+	r.ClearBar()
 	address := term.URL(a.Request.URL)
 	if detail := attempts.Details(a); detail != "" && a.Class != awsretry.Success {
 		address += "  " + term.OneLine(detail)
 	}
-	r.table.Row(
+	r.Table.Row(
 		a.Start.UTC().Format(time.DateTime),
 		term.OneLine(a.Request.Method),
 		attempts.Status(a),
@@ -182,8 +134,8 @@ func (r *report) attempt(a awsretry.Attempt) {
 		color(result),
 		address,
 	)
-	if r.bar != nil {
-		r.bar.RenderBlank()
+	if r.Bar != nil {
+		r.Bar.RenderBlank()
 	}
 }
 
@@ -191,20 +143,16 @@ func (r *report) attempt(a awsretry.Attempt) {
 // exit status. why is why the work ended, and err that of Run and of counting
 // what is left: after is nil if that failed.
 func (r *report) end(why error, before deliveryqueue.Stats, after *deliveryqueue.Stats, err error) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.bar != nil {
-		r.bar.Clear()
-		r.bar = nil
-	}
-	empty, closed := errors.Is(why, errEmpty), errors.Is(why, errOutputClosed)
-	interrupted := r.work.untilEmpty && !empty
+	r.Lock()
+	defer r.Unlock()
+	r.RemoveBar()
+	interrupted := r.command.work.untilEmpty && !errors.Is(why, errEmpty)
 	newDead := r.dead
 	if after != nil {
 		newDead = max(newDead, after.Dead-before.Dead) // rows that cannot be read have no attempt
 	}
 	verdict := fmt.Sprintf("%s delivered, %s, %s",
-		grouped(r.delivered), plural(newDead, "new dead letter", ""), plural(r.retries, "retry", "retries"))
+		printer.Grouped(r.delivered), printer.Plural(newDead, "new dead letter", ""), printer.Plural(r.retries, "retry", "retries"))
 	if after != nil {
 		verdict += "; in the store: " + summary(*after)
 	}
@@ -213,21 +161,19 @@ func (r *report) end(why error, before deliveryqueue.Stats, after *deliveryqueue
 	}
 	r.conclude(verdict, after, newDead, interrupted, err)
 	switch {
-	case closed || cli.IsBrokenPipe(r.out.Err): // the verdict goes to standard error instead
-		return cli.Failed(fmt.Errorf("%w: %s", errOutputClosed, verdict))
-	case r.out.Err != nil:
-		return cli.Failed(r.out.Err)
+	case r.Out.Err != nil:
+		return r.Err(verdict)
 	case err != nil || interrupted:
 		return cli.Reported(cli.Failure)
-	case r.work.untilEmpty && newDead > 0:
+	case r.command.work.untilEmpty && newDead > 0:
 		return cli.Reported(cli.HTTPError)
 	}
 	return nil
 }
 
-// conclude prints the last line. r.mu must be held.
+// conclude prints the last line. The lock must be held.
 func (r *report) conclude(verdict string, after *deliveryqueue.Stats, newDead int, interrupted bool, err error) {
-	if r.lines != nil {
+	if r.JSON != nil {
 		text, left := "", (*counts)(nil)
 		if err != nil {
 			text = storeText(err)
@@ -236,7 +182,7 @@ func (r *report) conclude(verdict string, after *deliveryqueue.Stats, newDead in
 			c := newCounts(*after)
 			left = &c
 		}
-		r.lines.Encode(struct {
+		r.JSON.Encode(struct {
 			Delivered   int     `json:"delivered"`
 			NewDead     int     `json:"new_dead"`
 			Retries     int     `json:"retries"`
@@ -246,12 +192,9 @@ func (r *report) conclude(verdict string, after *deliveryqueue.Stats, newDead in
 		}{r.delivered, newDead, r.retries, left, interrupted, text})
 		return
 	}
-	mark := r.palette.Good("✓")
-	if err != nil || interrupted || r.work.untilEmpty && newDead > 0 {
-		mark = r.palette.Bad("✗")
-	}
 	if interrupted {
 		verdict = "interrupted: " + verdict
 	}
-	fmt.Fprintf(r.out, "\n%s %s\n", mark, r.palette.Bold(verdict))
+	fmt.Fprintln(r.Out)
+	r.Conclude(err == nil && !interrupted && (!r.command.work.untilEmpty || newDead == 0), verdict)
 }

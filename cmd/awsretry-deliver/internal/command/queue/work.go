@@ -47,9 +47,8 @@ func (f *workFlags) config() deliveryqueue.Config {
 
 // Why the work ends besides a signal.
 var (
-	errEmpty        = errors.New("no delivery waits")
-	errEnded        = errors.New("the work ended on its own")
-	errOutputClosed = errors.New("standard output was closed")
+	errEmpty = errors.New("no delivery waits")
+	errEnded = errors.New("the work ended on its own")
 )
 
 // countInterval is how often the deliveries are counted, for --until-empty and
