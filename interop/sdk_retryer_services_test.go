@@ -96,11 +96,11 @@ type s3Use struct {
 	data    []byte
 }
 
-func (u s3Use) putAndGet() error {
-	if err := s3Put(u.Context(), u.client, "new", u.data); err != nil {
+func (s s3Use) putAndGet() error {
+	if err := s3Put(s.Context(), s.client, "new", s.data); err != nil {
 		return err
 	}
-	return s3Get(u.Context(), u.client, "new", u.data)
+	return s3Get(s.Context(), s.client, "new", s.data)
 }
 
 var s3Key = aws.String("there")
