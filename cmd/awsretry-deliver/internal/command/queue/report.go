@@ -179,7 +179,7 @@ func (r *report) conclude(verdict string, after *deliveryqueue.Stats, newDead in
 			text = storeText(err)
 		}
 		if after != nil {
-			c := newCounts(*after)
+			c := counts(*after)
 			left = &c
 		}
 		r.JSON.Encode(struct {
