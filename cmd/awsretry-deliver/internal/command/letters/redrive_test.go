@@ -145,30 +145,19 @@ func TestRedriveGolden(t *testing.T) {
 }
 
 func TestRedriveSendsWhatWasKept(t *testing.T) {
-	s, dir := clitest.Start(t, clitest.Fine), t.TempDir()
-	for range 2 {
+	s, policy, first, second := clitest.Start(t, clitest.Fine), atOnce(t), t.TempDir(), t.TempDir()
+	for _, dir := range []string{first, second} {
 		bury(t, dir, s.URL+"/hook?key=1", "body", func(d *delivery.DeadLetter) {
 			d.Request.Header["x-Key"] = []string{"v"}
 			d.Request.Header.Set("Content-Type", "text/csv")
 		})
 	}
-	policy := atOnce(t)
+	if got := (clitest.Shell{}).Run(t, New, "letters", "redrive", first); got.Status != 0 {
+		t.Fatal(got.Out, got.Err)
+	}
 	data, err := os.ReadFile(policy)
 	if err != nil {
 		t.Fatal(err)
-	}
-	first, second := t.TempDir(), t.TempDir() // a letter each
-	files, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, to := range []string{first, second} {
-		if err := os.Rename(filepath.Join(dir, files[i].Name()), filepath.Join(to, files[i].Name())); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got := (clitest.Shell{}).Run(t, New, "letters", "redrive", first); got.Status != 0 {
-		t.Fatal(got.Out, got.Err)
 	}
 	byPolicy := clitest.Shell{In: bytes.NewReader(data)}
 	if got := byPolicy.Run(t, New, "letters", "redrive", "--policy", "-", second); got.Status != 0 {
