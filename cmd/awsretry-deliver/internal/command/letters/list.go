@@ -76,7 +76,7 @@ func (l *list) run(ctx context.Context, dir string) error {
 	return nil
 }
 
-// print prints a letter, or that a file is none.
+// print prints a letter, or an error if the file is not a letter.
 func (l *list) print(letter letters.Letter, broken error, now time.Time) error {
 	if broken != nil {
 		l.broken++

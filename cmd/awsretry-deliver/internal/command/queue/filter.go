@@ -32,11 +32,6 @@ func (f *filterFlags) register(set *pflag.FlagSet) {
 	set.Var(&f.limit, "limit", "this many at most, the oldest first (default all)")
 }
 
-func (f *filterFlags) registerState(set *pflag.FlagSet) {
-	f.state = cli.Word{Kind: "STATE", Among: func() []string { return states }}
-	set.Var(&f.state, "state", "those in this state: waiting, running, delivered, dead or canceled")
-}
-
 // filter returns the filter of the flags and the numbers.
 func (f *filterFlags) filter(ids []string, now time.Time) (deliveryqueue.Filter, error) {
 	filter := deliveryqueue.Filter{Limit: f.limit.Value}

@@ -113,7 +113,8 @@ without their queries, which may be secret.`,
 		RunE:    func(cmd *cobra.Command, args []string) error { return c.list(cmd.Context(), args) },
 	}
 	set := cli.NewFlags()
-	c.filter.registerState(set)
+	c.filter.state = cli.Word{Kind: "STATE", Among: func() []string { return states }}
+	set.Var(&c.filter.state, "state", "those in this state: waiting, running, delivered, dead or canceled")
 	c.filter.register(set)
 	c.jsonFlag(set)
 	c.register(cmd, "Which, and how", set)
