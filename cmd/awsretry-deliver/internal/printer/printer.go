@@ -22,8 +22,8 @@ import (
 // ErrOutputClosed stops a run whose report has no reader any more.
 var ErrOutputClosed = errors.New("standard output was closed")
 
-// A Printer prints for people, or JSON. Its user holds Mutex if it prints from
-// several goroutines.
+// A Printer prints for people, or JSON. Its user locks it if several goroutines
+// print.
 type Printer struct {
 	sync.Mutex
 	Streams term.Streams
@@ -125,7 +125,7 @@ func (p *Printer) Conclude(success bool, verdict string) {
 	fmt.Fprintf(p.Out, "%s %s\n", mark, p.Palette.Bold(verdict))
 }
 
-// Err returns the error of writing, with the verdict if nobody reads it.
+// Err returns the error of writing, with the verdict if the output was closed.
 func (p *Printer) Err(verdict string) error {
 	if cli.IsBrokenPipe(p.Out.Err) {
 		return cli.Failed(fmt.Errorf("%w: %s", ErrOutputClosed, verdict))

@@ -74,15 +74,11 @@ func (g *gentleStop) attempted(a awsretry.Attempt) {
 // base returns rt, which records when an attempt begins.
 func (g *gentleStop) base(rt http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(req *http.Request) (*http.Response, error) {
-		g.begin()
+		g.mu.Lock()
+		g.sending = true
+		g.mu.Unlock()
 		return rt.RoundTrip(req)
 	})
-}
-
-func (g *gentleStop) begin() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.sending = true
 }
 
 type roundTripper func(*http.Request) (*http.Response, error)

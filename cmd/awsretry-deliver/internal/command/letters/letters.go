@@ -20,10 +20,9 @@ func New(s term.Streams) *cobra.Command {
 	cmd := cli.Parent(&cobra.Command{
 		Use:   "letters",
 		Short: "List the deliveries that failed for good, or send them again",
-		Long: `A dead letter is a request that a delivery policy gave up. The package delivery keeps each as a file in a
-folder (see its package letters), ready to be sent again: with its body and all its headers, credentials among them.`,
-		Example: `  awsretry-deliver letters list /var/lib/hooks
-  awsretry-deliver letters redrive --policy policy.json /var/lib/hooks`,
+		Long: `A dead letter is a request that a delivery policy gave up: a file in a folder, with its body
+and all its headers, credentials among them.`,
+		Example: `  awsretry-deliver letters redrive --policy policy.json /var/lib/hooks`,
 	})
 	cmd.AddCommand(newList(s), newRedrive(s))
 	return cmd

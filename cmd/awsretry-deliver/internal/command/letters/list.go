@@ -17,15 +17,12 @@ import (
 func newList(s term.Streams) *cobra.Command {
 	l := list{Streams: s}
 	cmd := &cobra.Command{
-		Use:   "list [flags] DIR",
-		Short: "List the dead letters in a folder, the oldest first",
-		Long: `Lists the dead letters in DIR, the oldest first: when the delivery failed for good, the request, and why
-it was given up. URLs are listed without their queries, which may be secret. A DIR that does not exist has no dead
-letters: the first letter creates it.`,
-		Example: `  awsretry-deliver letters list /var/lib/hooks
-  awsretry-deliver letters list --json /var/lib/hooks | jq .name`,
-		Args: cli.Exactly("DIR"),
-		RunE: func(cmd *cobra.Command, args []string) error { return l.run(cmd.Context(), args[0]) },
+		Use:     "list [flags] DIR",
+		Short:   "List the dead letters in a folder, the oldest first",
+		Long:    `Lists the dead letters in DIR: when and why each was given up. A DIR that does not exist has no dead letters.`,
+		Example: `  awsretry-deliver letters list --json /var/lib/hooks | jq .name`,
+		Args:    cli.Exactly("DIR"),
+		RunE:    func(cmd *cobra.Command, args []string) error { return l.run(cmd.Context(), args[0]) },
 	}
 	cmd.Flags().BoolVar(&l.json, "json", false, "print a JSON object for each dead letter, on a line of its own")
 	cli.DescribeExit(cmd, cli.Failure, "an error, or something in DIR that is not a dead letter")
@@ -79,7 +76,7 @@ func (l *list) run(ctx context.Context, dir string) error {
 	return nil
 }
 
-// print prints a letter, or that a file is none.
+// print prints a letter, or an error if the file is not a letter.
 func (l *list) print(letter letters.Letter, broken error, now time.Time) error {
 	if broken != nil {
 		l.broken++

@@ -160,19 +160,6 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// An unset variable of the shell does not mean the current folder.
-func TestRedriveOfNoFolder(t *testing.T) {
-	s, dir := clitest.Start(t, clitest.Fine), t.TempDir()
-	bury(t, dir, s.URL, "1", nil)
-	t.Chdir(dir)
-	for _, args := range [][]string{{""}, {"--dry-run", ""}, {"--policy", "", "."}} {
-		got := clitest.Shell{}.Run(t, New, append([]string{"letters", "redrive"}, args...)...)
-		if got.Status != cli.Usage || got.Out != "" || len(s.Bodies()) > 0 || lettersIn(t, dir) != 1 {
-			t.Errorf("%q: %+v, want a usage error; %d letters were sent", args, got, len(s.Bodies()))
-		}
-	}
-}
-
 func TestNoLetters(t *testing.T) {
 	dir := t.TempDir()
 	got := clitest.Shell{}.Run(t, New, "letters", "list", dir)

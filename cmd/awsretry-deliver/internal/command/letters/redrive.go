@@ -22,19 +22,11 @@ func newRedrive(s term.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "redrive [flags] DIR",
 		Short: "Send the dead letters in a folder again, the oldest first",
-		Long: `Sends the dead letters in DIR again, one after the other, the oldest first, and deletes each whose
-response is a 2xx. A letter is sent once, or as often as the delivery policy of --policy says. It is reported when it is
-deleted, or stays. A DIR that does not exist has no dead letters: the first letter creates it.
-
-After Ctrl-C, the attempt in progress ends on its own, so that no letter is both delivered and kept, and then redrive
-stops. A second Ctrl-C stops it at once. If the terminal goes away, or the reader of standard output, redrive stops in
-the same way.`,
-		Example: `  awsretry-deliver letters redrive /var/lib/hooks
-  awsretry-deliver letters redrive --dry-run /var/lib/hooks
-  awsretry-deliver letters redrive --limit 1 --max-failures 3 /var/lib/hooks
-  awsretry-deliver letters redrive --policy policy.json /var/lib/hooks`,
-		Args: cli.Exactly("DIR"),
-		RunE: func(cmd *cobra.Command, args []string) error { return r.run(cmd.Context(), args[0]) },
+		Long: `Sends the dead letters in DIR again, and deletes each whose response is a 2xx.
+After Ctrl-C, the attempt in progress ends on its own; a second stops at once.`,
+		Example: `  awsretry-deliver letters redrive --policy policy.json /var/lib/hooks`,
+		Args:    cli.Exactly("DIR"),
+		RunE:    func(cmd *cobra.Command, args []string) error { return r.run(cmd.Context(), args[0]) },
 	}
 	r.policy.Kind = "FILE"
 	set := cmd.Flags()

@@ -1,8 +1,10 @@
 package queue
 
 import (
+	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 
@@ -20,9 +22,7 @@ type filterFlags struct {
 	limit     cli.Number
 }
 
-var states = []deliveryqueue.State{
-	deliveryqueue.Waiting, deliveryqueue.Running, deliveryqueue.Delivered, deliveryqueue.Dead, deliveryqueue.Canceled,
-}
+var states = []string{"waiting", "running", "delivered", "dead", "canceled"}
 
 // register adds the flags of every command that selects deliveries.
 func (f *filterFlags) register(set *pflag.FlagSet) {
@@ -32,19 +32,6 @@ func (f *filterFlags) register(set *pflag.FlagSet) {
 	set.Var(&f.limit, "limit", "this many at most, the oldest first (default all)")
 }
 
-func (f *filterFlags) registerState(set *pflag.FlagSet) {
-	f.state = cli.Word{Kind: "STATE", Among: stateNames}
-	set.Var(&f.state, "state", "those in this state: waiting, running, delivered, dead or canceled")
-}
-
-func stateNames() []string {
-	var names []string
-	for _, state := range states {
-		names = append(names, string(state))
-	}
-	return names
-}
-
 // filter returns the filter of the flags and the numbers.
 func (f *filterFlags) filter(ids []string, now time.Time) (deliveryqueue.Filter, error) {
 	filter := deliveryqueue.Filter{Limit: f.limit.Value}
@@ -52,24 +39,17 @@ func (f *filterFlags) filter(ids []string, now time.Time) (deliveryqueue.Filter,
 	if filter.IDs, err = parseIDs(ids); err != nil {
 		return filter, err
 	}
-	for _, state := range states {
-		if f.state.Value == string(state) {
-			filter.State = state
-		}
+	if f.state.Value != "" && !slices.Contains(states, f.state.Value) {
+		return filter, fmt.Errorf("--state is %.40q; it must be waiting, running, delivered, dead or canceled",
+			f.state.Value)
 	}
-	if f.state.Value != "" && filter.State == "" {
-		return filter, fmt.Errorf(
-			"--state is %.40q; it must be waiting, running, delivered, dead or canceled",
-			f.state.Value,
-		)
-	}
+	filter.State = deliveryqueue.State(f.state.Value)
 	if f.endpoint.Value != "" {
 		u, err := url.Parse(f.endpoint.Value)
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" ||
 			*u != (url.URL{Scheme: u.Scheme, Host: u.Host}) {
-			return filter, fmt.Errorf(
-				"--endpoint must be a scheme and a host, as https://example.com or http://127.0.0.1:8080",
-			)
+			return filter, errors.New(
+				"--endpoint must be a scheme and a host, as https://example.com or http://127.0.0.1:8080")
 		}
 		filter.Endpoint = f.endpoint.Value
 	}

@@ -186,18 +186,14 @@ func (c *command) stats(ctx context.Context) error {
 		return c.listError(ctx, err)
 	}
 	if c.json {
-		return cli.Failed(term.NewEncoder(c.Out).Encode(newCounts(s)))
+		return cli.Failed(term.NewEncoder(c.Out).Encode(counts(s)))
 	}
-	_, err = fmt.Fprintf(
-		c.Out,
-		"waiting    %11s\nrunning    %11s\ndelivered  %11s\ndead       %11s\ncanceled   %11s\n",
-		printer.Grouped(s.Waiting),
-		printer.Grouped(s.Running),
-		printer.Grouped(s.Delivered),
-		printer.Grouped(s.Dead),
-		printer.Grouped(s.Canceled),
-	)
-	return cli.Failed(err)
+	for i, n := range []int{s.Waiting, s.Running, s.Delivered, s.Dead, s.Canceled} {
+		if _, err := fmt.Fprintf(c.Out, "%-9s  %11s\n", states[i], printer.Grouped(n)); err != nil {
+			return cli.Failed(err)
+		}
+	}
+	return nil
 }
 
 // counts are the deliveries in each state as JSON.
@@ -207,8 +203,4 @@ type counts struct {
 	Delivered int `json:"delivered"`
 	Dead      int `json:"dead"`
 	Canceled  int `json:"canceled"`
-}
-
-func newCounts(s deliveryqueue.Stats) counts {
-	return counts{s.Waiting, s.Running, s.Delivered, s.Dead, s.Canceled}
 }

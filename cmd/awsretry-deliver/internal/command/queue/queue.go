@@ -29,17 +29,12 @@ type command struct {
 	dryRun  bool
 }
 
-// about is in the help of the commands that most begin with.
-const about = `The store is an SQLite file, which the first delivery makes, or a PostgreSQL database
-(postgres://…). A password of PostgreSQL is better in PGPASSWORD or ~/.pgpass than in a command line, which all users of
-the machine see.`
-
 // register adds the flags to cmd, and --db, which every command has.
 func (c *command) register(cmd *cobra.Command, title string, set *pflag.FlagSet) {
 	c.name = "awsretry-deliver " + cmd.Name()
 	c.db = cli.Word{Kind: "STORE", Required: true}
 	store := cli.NewFlags()
-	store.Var(&c.db, "db", "the store: an SQLite file, or the URL of a PostgreSQL database")
+	store.Var(&c.db, "db", "the store: an SQLite file, or the URL of a PostgreSQL database; its password is better in PGPASSWORD")
 	groups := []cli.Group{{Title: "Store", Flags: store}}
 	if set != nil {
 		groups = append(groups, cli.Group{Title: title, Flags: set})
@@ -63,14 +58,10 @@ func newEnqueue(s term.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "enqueue --db STORE [flags] URL",
 		Short: "Store a request that is to be delivered, and print its number",
-		Long: `Stores a request with all its headers, credentials among them, and prints its number when that is durable.
-awsretry-deliver work makes its attempts. A body has 256 KiB at most. All attempts of a delivery have the same
-Idempotency-Key: an endpoint that knows it sees a delivery once, any other at least once.
-
-` + about + ` An SQLite file is made readable by its owner only.`,
-		Example: `  awsretry-deliver enqueue --db deliveries.db -d @body.json https://example.com/
-  awsretry-deliver enqueue --db deliveries.db --key order17 https://example.com/`,
-		Args: cli.Exactly("URL"),
+		Long: `Stores a request with all its headers, credentials among them, and prints its number when
+that is durable. All its attempts have the same Idempotency-Key.`,
+		Example: `  awsretry-deliver enqueue --db deliveries.db -d @body.json https://example.com/`,
+		Args:    cli.Exactly("URL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c.request.Parsed(cmd.Flags())
 			return c.enqueue(cmd.Context(), args[0])
@@ -90,16 +81,11 @@ func newWork(s term.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "work --db STORE [flags]",
 		Short: "Make the attempts of the deliveries, until Ctrl-C",
-		Long: `Makes the attempts, and prints each. Any number of processes may work a store. After Ctrl-C, SIGTERM or
-the end of the terminal, it takes no more deliveries, and the attempts in progress end on their own, within
---stop-timeout. Those that do not are cut off within 5 more seconds, and are made again by the next work. A second
-Ctrl-C stops it at once, and what was in progress is made again, after --attempt-timeout and 49 seconds at most.
-
-` + about + ``,
-		Example: `  awsretry-deliver work --db deliveries.db --workers 20
-  awsretry-deliver work --db postgres://queue@db.example.com/hooks --until-empty`,
-		Args: cli.Exactly(),
-		RunE: func(cmd *cobra.Command, _ []string) error { return c.runWork(cmd.Context()) },
+		Long: `Makes the attempts, and prints each. Any number of processes may work a store. After
+Ctrl-C, attempts in progress end on their own; a second stops at once.`,
+		Example: `  awsretry-deliver work --db postgres://queue@db.example.com/hooks --until-empty`,
+		Args:    cli.Exactly(),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return c.runWork(cmd.Context()) },
 	}
 	set := cli.NewFlags()
 	set.Var(&c.work.workers, "workers", "make this many attempts at the same time (default 10)")
@@ -122,13 +108,13 @@ func newList(s term.Streams) *cobra.Command {
 		Short: "List deliveries, the oldest first",
 		Long: `Lists the deliveries with the given numbers or, without numbers, all that the flags select. URLs are shown
 without their queries, which may be secret.`,
-		Example: `  awsretry-deliver list --db deliveries.db --state dead
-  awsretry-deliver list --db deliveries.db --json 17 18`,
-		Args: cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error { return c.list(cmd.Context(), args) },
+		Example: `  awsretry-deliver list --db deliveries.db --state dead`,
+		Args:    cobra.ArbitraryArgs,
+		RunE:    func(cmd *cobra.Command, args []string) error { return c.list(cmd.Context(), args) },
 	}
 	set := cli.NewFlags()
-	c.filter.registerState(set)
+	c.filter.state = cli.Word{Kind: "STATE", Among: func() []string { return states }}
+	set.Var(&c.filter.state, "state", "those in this state: waiting, running, delivered, dead or canceled")
 	c.filter.register(set)
 	c.jsonFlag(set)
 	c.register(cmd, "Which, and how", set)
@@ -158,10 +144,9 @@ func newRedrive(s term.Streams) *cobra.Command {
 		Short: "Have dead letters delivered again, from the beginning of their policies",
 		Long: `Has the dead letters with the given numbers delivered again or, without numbers, all that the flags select.
 Their policies begin again.`,
-		Example: `  awsretry-deliver redrive --db deliveries.db --endpoint https://example.com
-  awsretry-deliver redrive --db deliveries.db 17`,
-		Args: cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error { return c.redrive(cmd.Context(), args) },
+		Example: `  awsretry-deliver redrive --db deliveries.db --endpoint https://example.com`,
+		Args:    cobra.ArbitraryArgs,
+		RunE:    func(cmd *cobra.Command, args []string) error { return c.redrive(cmd.Context(), args) },
 	}
 	set := cli.NewFlags()
 	c.filter.register(set)

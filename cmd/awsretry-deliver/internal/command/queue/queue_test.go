@@ -120,8 +120,8 @@ func TestEnqueue(t *testing.T) {
 	}
 }
 
-// A store that is none, and what a delivery cannot have, are errors before
-// anything is stored.
+// An unusable store or an invalid delivery is an error before anything is
+// stored.
 func TestErrors(t *testing.T) {
 	t.Parallel()
 	const url = "http://user:secret@127.0.0.1:1/?secret"

@@ -139,7 +139,7 @@ func (r *report) attempt(a awsretry.Attempt) {
 	}
 }
 
-// end reports what has become of the deliveries, and returns the error with the
+// end reports the results of the work, and returns the error with the
 // exit status. why is why the work ended, and err that of Run and of counting
 // what is left: after is nil if that failed.
 func (r *report) end(why error, before deliveryqueue.Stats, after *deliveryqueue.Stats, err error) error {
@@ -179,7 +179,7 @@ func (r *report) conclude(verdict string, after *deliveryqueue.Stats, newDead in
 			text = storeText(err)
 		}
 		if after != nil {
-			c := newCounts(*after)
+			c := counts(*after)
 			left = &c
 		}
 		r.JSON.Encode(struct {

@@ -67,16 +67,13 @@ func checkStore(name string, create bool) error {
 		return cli.Failed(fmt.Errorf("%s does not exist; the first delivery makes it", term.OneLine(name)))
 	case err != nil:
 		return cli.Failed(err)
-	case info.IsDir():
-		return cli.Failed(
-			fmt.Errorf("%s is a directory; --db must be an SQLite file, or the URL of a PostgreSQL database",
-				term.OneLine(name)),
-		)
 	case !info.Mode().IsRegular():
-		return cli.Failed(
-			fmt.Errorf("%s is not a regular file; --db must be an SQLite file, or the URL of a PostgreSQL database",
-				term.OneLine(name)),
-		)
+		kind := "not a regular file"
+		if info.IsDir() {
+			kind = "a directory"
+		}
+		return cli.Failed(fmt.Errorf("%s is %s; --db must be an SQLite file, or the URL of a PostgreSQL database",
+			term.OneLine(name), kind))
 	}
 	return nil
 }

@@ -28,7 +28,7 @@ func execute(t *testing.T, db, statement string) {
 }
 
 // A store that a newer program or another user has made is an error of one
-// line, whatever is to be done with it.
+// line for every command.
 func TestStoreCannotBeUsed(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -99,7 +99,7 @@ func TestStoreText(t *testing.T) {
 	}
 }
 
-// No control character of a store reaches the terminal, whoever wrote it.
+// No control character of a store reaches the terminal.
 func TestHostileStore(t *testing.T) {
 	t.Parallel()
 	db := newDB(t)

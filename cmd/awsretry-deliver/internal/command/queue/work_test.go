@@ -154,7 +154,7 @@ func TestWorkIsInterrupted(t *testing.T) {
 	}
 }
 
-// An empty store is no work.
+// With --until-empty, an empty store ends the work at once.
 func TestNothingToDo(t *testing.T) {
 	t.Parallel()
 	db := write(t, "empty.db", "")

@@ -68,22 +68,15 @@ func (pic *picture) single() {
 	path := &series{line: draw.LineStyle{Color: gray, Width: vg.Points(1)}}
 	pic.series = append(pic.series, path)
 	retry := pic.plan.file.Policy.HealthyRetryPolicy
-	phases := map[string]*series{}
+	phases := map[string]*series{
+		immediate:   newSeries(immediate, green, draw.PyramidGlyph{}),
+		preBackoff:  newSeries(preBackoff, vermillion, draw.BoxGlyph{}),
+		backoff:     newSeries(backoff+", "+string(retry.BackoffFunction), blue, draw.CircleGlyph{}),
+		postBackoff: newSeries(postBackoff, purple, diamond{}),
+	}
 	for _, phase := range pic.plan.phases {
-		var s *series
-		switch phase.name {
-		case immediate:
-			s = newSeries(immediate, green, draw.PyramidGlyph{})
-		case preBackoff:
-			s = newSeries(preBackoff, vermillion, draw.BoxGlyph{})
-		case backoff:
-			s = newSeries(backoff+", "+string(retry.BackoffFunction), blue, draw.CircleGlyph{})
-		case postBackoff:
-			s = newSeries(postBackoff, purple, diamond{})
-		}
-		s.line.Width = 0
-		phases[phase.name] = s
-		pic.series = append(pic.series, s)
+		phases[phase.name].line.Width = 0
+		pic.series = append(pic.series, phases[phase.name])
 	}
 	pic.each(func(x float64, r *run) {
 		at := plotter.XY{X: x, Y: r.pauses[0].Seconds()}

@@ -95,12 +95,6 @@ func TestPNG(t *testing.T) {
 	}
 }
 
-func TestSamePictureAgain(t *testing.T) {
-	if !bytes.Equal(pictureOf(t, "svg", "--compare", example), pictureOf(t, "svg", "--compare", example)) {
-		t.Error("two pictures of one policy differ")
-	}
-}
-
 // Every pause has its mark, in its place.
 func TestPictureMarks(t *testing.T) {
 	got := clitest.Shell{}.Run(t, New, "schedule", "--compare", "--svg", "-", example)

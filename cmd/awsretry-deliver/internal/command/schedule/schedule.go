@@ -24,14 +24,9 @@ func New(s term.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "schedule [flags] POLICY.json",
 		Short: "Print, and draw, when a delivery policy retries",
-		Long: `Prints the phases of an Amazon SNS delivery policy, every pause between its attempts, and the time that
-has passed after each pause. With --svg or --png, it draws the pauses too. The pauses are without jitter, which changes
-each by up to a tenth. POLICY.json is the policy of a subscription or of a topic, also as Amazon SNS returns it; - is
-standard input.`,
-		Example: `  awsretry-deliver schedule policy.json
-  awsretry-deliver schedule --compare --svg schedule.svg policy.json
-  awsretry-deliver schedule --aws-managed
-  awsretry-deliver schedule --json - <policy.json`,
+		Long: `Prints every pause of an Amazon SNS delivery policy, without its jitter of up to a tenth.
+POLICY.json is of a subscription or of a topic; - is standard input.`,
+		Example: `  awsretry-deliver schedule --compare --svg schedule.svg policy.json`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if c.awsManaged || c.customerManaged {
 				return cli.Exactly()(cmd, args)

@@ -216,28 +216,6 @@ func TestRefusedColors(t *testing.T) {
 	}
 }
 
-// A policy as Amazon SNS returns it, in a file that an editor on Windows saved.
-func TestPolicyFromAmazon(t *testing.T) {
-	for name, text := range map[string]string{
-		"subscription": `{
-			"healthyRetryPolicy": {"numRetries": 4}, "sicklyRetryPolicy": null,
-			"throttlePolicy": null, "guaranteed": false
-		}`,
-		"topic": `{"http": {
-			"defaultHealthyRetryPolicy": {"numRetries": 4},
-			"defaultThrottlePolicy": null,
-			"defaultRequestPolicy": {"headerContentType": "text/plain; charset=UTF-8"}
-		}}`,
-	} {
-		t.Run(name, func(t *testing.T) {
-			got := clitest.Shell{In: strings.NewReader("\ufeff" + text)}.Run(t, New, "schedule", "-")
-			if got.Status != 0 || !strings.Contains(got.Out, "4 retries") {
-				t.Errorf("%+v, want 4 retries", got)
-			}
-		})
-	}
-}
-
 // Ctrl-C ends the reading of a policy.
 func TestInterruptedWhileReading(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())

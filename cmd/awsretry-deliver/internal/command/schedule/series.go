@@ -39,19 +39,11 @@ func (diamond) DrawGlyph(c *draw.Canvas, style draw.GlyphStyle, at vg.Point) {
 
 // Plot implements plot.Plotter.
 func (s *series) Plot(c draw.Canvas, p *plot.Plot) {
-	x, y := p.Transforms(&c)
-	points := make([]vg.Point, len(s.points))
-	for i, at := range s.points {
-		points[i] = vg.Point{X: x(at.X), Y: y(at.Y)}
-	}
 	if s.line.Width > 0 {
-		c.StrokeLines(s.line, points)
+		(&plotter.Line{XYs: s.points, LineStyle: s.line}).Plot(c, p)
 	}
-	if s.glyph.Shape == nil {
-		return
-	}
-	for _, at := range points {
-		c.DrawGlyph(s.glyph, at)
+	if s.glyph.Shape != nil {
+		(&plotter.Scatter{XYs: s.points, GlyphStyle: s.glyph}).Plot(c, p)
 	}
 }
 
