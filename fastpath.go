@@ -12,7 +12,8 @@ import (
 // succeed there, without an allocation. If one fails, its call goes on with
 // what the fast path has.
 type fastPath struct {
-	config    *config // nil if nothing was sent
+	config    *config      // nil if nothing was sent
+	options   *callOptions // nil if the context has none, or was not asked
 	via       http.RoundTripper
 	partition *partition    // only in adaptive mode, which needs it before sending
 	sendTime  time.Duration // see permit
@@ -24,13 +25,16 @@ type fastPath struct {
 // send makes the first attempt if neither the settings nor the request ask for
 // more than sending it, and no send token has to be waited for. It is called
 // once.
-func (f *fastPath) send(c *config, req *http.Request, options *callOptions) {
-	if c == nil || !c.plain || options != nil || req.Trailer != nil ||
+func (f *fastPath) send(c *config, req *http.Request) {
+	if c == nil || !c.plain || req.Trailer != nil ||
 		req.Body != nil && req.Body != http.NoBody && (req.GetBody == nil || !f.memory.Remember(req.Body)) {
 		return
 	}
 	ctx := req.Context()
 	if ctx.Err() != nil || isClosed(cancelOf(req)) || c.attempts > 1 && c.mayHang(ctx) {
+		return
+	}
+	if f.options = optionsOf(ctx); f.options != nil {
 		return
 	}
 	via := c.base

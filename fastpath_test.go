@@ -52,7 +52,7 @@ func TestFastPath(t *testing.T) {
 					t.Fatal(err)
 				}
 				var fast fastPath
-				fast.send(tr.config.Load(), tt.req, optionsOf(tt.req.Context()))
+				fast.send(tr.config.Load(), tt.req)
 				if fast.sent() != tt.want {
 					t.Errorf("sent: %v, want %v", fast.sent(), tt.want)
 				}

@@ -49,7 +49,7 @@ func (t *Transport) newLoop(req *http.Request, alone bool) (*loop, error) {
 	l := &loop{alone: alone}
 	c := &l.call
 	c.kind = loopCall
-	if err := t.begin(c, described, optionsOf(described.Context())); err != nil {
+	if err := t.begin(c, described, nil); err != nil {
 		c.end()
 		return nil, err
 	}

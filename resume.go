@@ -127,13 +127,16 @@ func (b *resumingBody) read(src io.Reader, p []byte) (n int, err error) {
 	if n > 0 {
 		b.advance(n)
 	}
-	var wrong *byterange.ContentError
+	if wrong, ok := err.(*byterange.ContentError); ok { // never wrapped, and errors.As would allocate
+		if wrong.Differs {
+			err = b.before().after(err)
+		}
+		b.err = b.fail(b.attempts, StopPermanent, err)
+		return n, b.err
+	}
 	switch {
 	case err == nil:
 		return n, nil
-	case errors.As(err, &wrong):
-		b.err = b.fail(b.attempts, StopPermanent, b.before().after(err))
-		return n, b.err
 	case err == io.EOF && b.progress.AtEnd():
 		b.finish()
 		b.err = io.EOF

@@ -42,3 +42,54 @@ func TestUnsentRequestForTheRest(t *testing.T) {
 		t.Errorf("%d tokens, want 500", state.Tokens)
 	}
 }
+
+// A Read of a body that can be continued costs no allocation.
+func TestReadsOfAResumableBodyDoNotAllocate(t *testing.T) {
+	tr := &awsretry.Transport{Resume: true, Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
+		return httpfake.Response(req, 200, io.NopCloser(endless{}), "Etag", `"1"`), nil
+	})}
+	resp, err := tr.RoundTrip(newRequest(t, "GET", nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	p := make([]byte, 100)
+	if n := testing.AllocsPerRun(1000, func() { resp.Body.Read(p) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+// An endless reader has any number of zero bytes.
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) { return len(p), nil }
+
+// The error of a rest that is longer than announced is not that of the break
+// before it, which the rest has mended.
+func TestRestThatIsTooLong(t *testing.T) {
+	sent := 0
+	tr := &awsretry.Transport{
+		Resume:  true,
+		Backoff: awsretry.BackoffFunc(noPause),
+		Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
+			if sent++; sent == 1 {
+				resp := httpfake.Response(req, 200, io.NopCloser(strings.NewReader("abc")), "Etag", `"1"`)
+				resp.ContentLength = 6
+				return resp, nil
+			}
+			return httpfake.Response(req, 206, io.NopCloser(strings.NewReader("defgh")),
+				"Etag", `"1"`, "Content-Range", "bytes 3-5/6"), nil
+		}),
+	}
+	resp, err := tr.RoundTrip(httpfake.Request(t, t.Context(), "GET", nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	const want = "awsretry: gave up after 1 attempt (permanent): the response body broke off after 6 bytes: " +
+		"the body is longer than the 6 bytes that were announced"
+	body, err := io.ReadAll(resp.Body)
+	if string(body) != "abcdef" || err == nil || err.Error() != want || errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("%q, %v; want %q", body, err, want)
+	}
+}

@@ -244,24 +244,23 @@ func (t *Transport) Retries(retrier.Seal) bool { return true }
 
 // RoundTrip implements http.RoundTripper.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	options := optionsOf(req.Context())
 	var fast fastPath
-	if fast.send(t.config.Load(), req, options); fast.succeeded(req) {
+	if fast.send(t.config.Load(), req); fast.succeeded(req) {
 		fast.reward(req)
 		return fast.resp, nil // most requests end here
 	}
-	return t.roundTrip(req, options, &fast)
+	return t.roundTrip(req, &fast)
 }
 
 // roundTrip is RoundTrip for a request that needs more than the fast path.
-func (t *Transport) roundTrip(req *http.Request, options *callOptions, fast *fastPath) (*http.Response, error) {
+func (t *Transport) roundTrip(req *http.Request, fast *fastPath) (*http.Response, error) {
 	var c call
 	defer c.end()
 	var a attempt
 	defer a.end(&c)
 	if fast.sent() {
 		fast.handOver(&c, &a, req)
-	} else if err := t.begin(&c, req, options); err != nil {
+	} else if err := t.begin(&c, req, fast.options); err != nil {
 		return nil, err
 	} else {
 		a.begin(&c, 1)
@@ -273,12 +272,16 @@ func (t *Transport) roundTrip(req *http.Request, options *callOptions, fast *fas
 	return resp, err
 }
 
-// begin sets up the call of a request, whose body the call takes over.
+// begin sets up the call of a request, whose body the call takes over. If
+// options is nil, they are not known yet.
 func (t *Transport) begin(c *call, req *http.Request, options *callOptions) error {
 	c.own(req)
 	config, err := t.resolve()
 	if err != nil {
 		return err
+	}
+	if options == nil {
+		options = optionsOf(req.Context()) // Value may panic, so c has the body
 	}
 	return c.begin(config, options)
 }

@@ -30,7 +30,10 @@ type Progress struct {
 }
 
 // A ContentError reports bytes that are not those of the body.
-type ContentError struct{ text string }
+type ContentError struct {
+	text    string
+	Differs bool // bytes that were read again are not the same
+}
 
 func (e *ContentError) Error() string { return e.text }
 
@@ -86,7 +89,7 @@ func (p *Progress) Read(src io.Reader, buf []byte) (int, error) {
 	n, err := src.Read(buf)
 	if p.end >= 0 && p.offset+int64(n) > p.end {
 		n = int(p.end - p.offset)
-		err = &ContentError{fmt.Sprintf("the body is longer than the %d bytes that were announced", p.end)}
+		err = &ContentError{text: fmt.Sprintf("the body is longer than the %d bytes that were announced", p.end)}
 	}
 	p.advance(buf[:n])
 	return n, err
@@ -100,7 +103,7 @@ func (p *Progress) readAgain(src io.Reader, buf []byte) error {
 		for i, c := range buf[:n] {
 			if before := p.skip - int64(i); before <= overlap && c != p.tail[overlap-before] {
 				return &ContentError{"the service sent other bytes than before under the same ETag: " +
-					"it has replaced the object, or compresses each response by itself"}
+					"it has replaced the object, or compresses each response by itself", true}
 			}
 		}
 		p.skip -= int64(n)

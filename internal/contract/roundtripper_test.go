@@ -236,6 +236,29 @@ func TestBodyIsClosedAfterAPanicOfBase(t *testing.T) {
 	}
 }
 
+// A panickingContext panics when it is asked for the options of a call.
+type panickingContext struct{ context.Context }
+
+func (panickingContext) Value(any) any { panic("value") }
+
+func TestBodyIsClosedAfterAPanicOfTheContext(t *testing.T) {
+	for kind := range bodyKinds {
+		for _, warm := range []bool{false, true} {
+			tr := once(httpfake.Statuses(200))
+			if warm {
+				sendGet(t, tr)
+			}
+			sent := bodyKinds[kind](t, "the body")
+			req := httpfake.Request(t, panickingContext{t.Context()}, "PUT", nil)
+			sent.attachTo(req)
+			if _, _, panicked := tryRoundTrip(tr, req); !panicked {
+				t.Error("no panic")
+			}
+			sent.wantClosed(t)
+		}
+	}
+}
+
 type panickingCloser struct{ io.Reader }
 
 func (panickingCloser) Close() error { panic("close") }
