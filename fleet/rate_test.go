@@ -286,7 +286,7 @@ func TestRate(t *testing.T) {
 			time.Sleep(10 * time.Second)
 			r.service.setRate(20)
 			r.phase("a drop", 5, figures{0.8, 0.6, 5, 0})
-			r.phase("a fifth", 10, figures{0.8, 0.1, 1.5, 0.9})
+			r.phase("a fifth", 10, figures{0.8, 0.1, 2, 0.9})
 			r.service.setRate(200)
 			r.phase("ten times that", 10, figures{0.05, 0.2, 1.6, 0})
 			time.Sleep(20 * time.Second)
