@@ -24,7 +24,7 @@ type attempt struct {
 
 	// The request.
 	out    *http.Request     // what is sent
-	marked *recordContext    // the context of out; nil if it is another one
+	marked *recordContext    // the context of out; nil if out has no recordContext
 	own    *respbody.Context // the context of out; nil if it is not the attempt's own
 	unsent io.ReadCloser     // the body of out, until it is sent
 	via    http.RoundTripper // what sent out; nil before
@@ -138,7 +138,7 @@ func (a *attempt) prepare(c *call) error {
 		a.setRetryHeaders(c)
 	}
 	if c.config.prepare != nil {
-		return a.runHook(c)
+		return a.runPrepare(c)
 	}
 	return nil
 }
@@ -173,8 +173,8 @@ func (a *attempt) setRetryHeaders(c *call) {
 	a.out.Header = header
 }
 
-// runHook calls Prepare.
-func (a *attempt) runHook(c *call) error {
+// runPrepare calls Prepare.
+func (a *attempt) runPrepare(c *call) error {
 	body, length := a.out.Body, a.out.ContentLength
 	err := c.config.prepare(a.out, a.record.Number)
 	if err != nil && retrier.IsNil(err) {
@@ -188,7 +188,7 @@ func (a *attempt) runHook(c *call) error {
 		err = errors.New("it replaced the request's body or its length, which it must not")
 	}
 	if err != nil {
-		return a.hookError(c, err)
+		return a.prepareError(c, err)
 	}
 	if why := c.caller.ended(); why != nil { // Prepare may have taken long
 		return c.cancellation(why, a.before)
@@ -196,10 +196,10 @@ func (a *attempt) runHook(c *call) error {
 	return nil
 }
 
-// hookError returns the error of a call that an error of Prepare ends. If that
+// prepareError returns the error of a call that an error of Prepare ends. If that
 // is not an *Error with a Stop, and the caller's context has ended, Prepare
-// failed because of that. If nothing was sent, hookError calls the observers.
-func (a *attempt) hookError(c *call, err error) error {
+// failed because of that. If nothing was sent, prepareError calls the observers.
+func (a *attempt) prepareError(c *call, err error) error {
 	stop, chosen := StopPermanent, false
 	if own := (*Error)(nil); errors.As(err, &own) && own.Stop != "" && own.Err != nil {
 		stop, chosen, err = own.Stop, true, own.Err

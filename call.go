@@ -20,7 +20,7 @@ type call struct {
 	partition *partition
 	observed  bool // there are observers
 	patient   bool // it waits for retry tokens that other calls may put back
-	limit     int  // MaxAttempts in place of the config's; 0 means the config's
+	limit     int  // MaxAttempts instead of the config's; 0 means the config's
 
 	body       replay.Body
 	invocation string // for SDKHeaders; "" until the first attempt that has them

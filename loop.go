@@ -88,13 +88,13 @@ func (l *loop) Wait() error {
 		a.record.Start = time.Now()
 	}
 	if l.alone {
-		l.sent()
+		l.keepTokens()
 	}
 	return nil
 }
 
-// sent makes End keep what the attempt took: the attempt is sent.
-func (l *loop) sent() {
+// keepTokens makes End keep what the attempt took, because it is sent.
+func (l *loop) keepTokens() {
 	p := &l.attempt.permit
 	p.sendToken = false
 	if !p.lent {
@@ -108,7 +108,7 @@ func (l *loop) sent() {
 // error of an attempt without a response. Without resp and err the attempt
 // succeeded.
 func (l *loop) Classify(resp *http.Response, code string, err error) Class {
-	l.sent()
+	l.keepTokens()
 	a, c := &l.attempt, &l.call
 	a.record.Response, a.record.Code, a.record.Err = bodiless(resp), code, err
 	if resp != nil {

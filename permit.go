@@ -35,7 +35,7 @@ func (p *permit) release(putBack bool) {
 	p.retryTokens, p.lent, p.sendToken = 0, false, false
 }
 
-// move returns a permit that owns the tokens in place of p.
+// move returns a permit that owns the tokens instead of p.
 func (p *permit) move() permit {
 	moved := *p
 	p.retryTokens, p.lent, p.sendToken = 0, false, false

@@ -192,7 +192,7 @@ type Policy func(*Attempt) Class
 func DefaultPolicy(a *Attempt) Class {
 	switch {
 	case a.Err != nil && a.Request != nil && a.Request.Context().Err() != nil:
-		return Permanent // the caller has gone
+		return Permanent // the caller's context has ended
 	case a.Err != nil:
 		return errorClass(a.Err)
 	case a.Response == nil:

@@ -143,7 +143,7 @@ func (c *Connections) Abandon(u *url.URL, used http.RoundTripper) bool {
 }
 
 // Saw is called with the protocol of each response. A host that responds over
-// HTTP/1 goes back to its pool in base for good. Otherwise each timeout
+// HTTP/1 uses its pool in base from then on. Otherwise each timeout
 // would move it to an empty pool, although only one of its many connections
 // failed. Saw costs one atomic load while no host has a detour.
 func (c *Connections) Saw(req *http.Request, protoMajor int) {

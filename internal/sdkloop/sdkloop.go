@@ -16,7 +16,7 @@ var (
 	//
 	// If alone is set, the loop is for one attempt of a call whose other
 	// attempts are not known: the observers are not called, the number of
-	// attempts is not limited, and an attempt whose wait is over counts as sent.
+	// attempts is not limited, and an attempt whose wait is over is treated as sent.
 	//
 	// The error is that of Validate, or an *awsretry.Error if the call may not
 	// begin.
