@@ -90,7 +90,7 @@ func TestStandardModeDelaysNoFirstAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, mode := range []awsretry.Mode{"", awsretry.Standard, awsretry.Legacy} {
 			tr := once(httpfake.Statuses(429))
-			tr.Mode = mode
+			tr.Mode, tr.Observe = mode, func(awsretry.Attempt) {} // not the fast path, which asks no rate limiter
 			start := time.Now()
 			for range 200 {
 				if _, err := get(t, tr); err != nil {
