@@ -23,8 +23,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 )
 
-// trafficFolder has the logs that cmd/awsretry/simulate/traffic is tested with.
-const trafficFolder = "../cmd/awsretry/simulate/traffic/testdata"
+// trafficFolder has the logs that simulate/traffic is tested with.
+const trafficFolder = "../simulate/traffic/testdata"
 
 // trafficFigures are what the callers saw, whatever the log says.
 type trafficFigures struct {
