@@ -137,11 +137,11 @@ func TestCancelInTheAttempt(t *testing.T) {
 				sends++
 				cancelIn("Base")
 				time.AfterFunc(time.Second/10, func() { cancelIn("the body") })
-				var body io.Reader = strings.NewReader("busy")
+				body := io.NopCloser(strings.NewReader("busy"))
 				if tt.body != nil {
-					body = tt.body(ctx)
+					body = httpfake.NewBody(tt.body(ctx))
 				}
-				return httpfake.Response(req, 503, httpfake.NewBody(body)), nil
+				return httpfake.Response(req, 503, body), nil
 			})}
 			tr.Policy = func(a *awsretry.Attempt) awsretry.Class { // called when the body has been read
 				cancelIn("Policy")

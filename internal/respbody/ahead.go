@@ -57,13 +57,21 @@ func Read(resp *http.Response, limit int, enough func([]byte) bool) (*http.Respo
 	if w, ok := b.src.(io.Writer); ok {
 		shown.Body = &writer{b, w}
 	}
-	if replay.InMemory(b.src) {
+	if inMemory(b.src) {
 		b.fill(make([]byte, 0, size), limit, enough)
 	} else {
 		go b.fill(make([]byte, 0, size), limit, enough)
 		runtime.Gosched() // so that bytes that have arrived are read now, without a wait
 	}
 	return &shown, b
+}
+
+// inMemory reports whether no Read of the body can hang.
+func inMemory(body io.Reader) bool {
+	if bound, ok := body.(*boundBody); ok {
+		body = bound.src
+	}
+	return replay.InMemory(body)
 }
 
 // fill reads ahead, in a goroutine unless no Read can hang.
