@@ -64,9 +64,9 @@ func BenchmarkGet(b *testing.B) {
 	}{
 		{"stub alone", answering(200), get},
 		{"awsretry", &transport{Base: answering(200)}, get},
-		{"awsretry, http.Client with a Timeout", &transport{Base: answering(200)}, fromClient(b)},
+		{"awsretry, Timeout of http.Client", &transport{Base: answering(200)}, fromClient(b)},
 		{"adaptive", &transport{Base: answering(200), Mode: awsretry.Adaptive}, get},
-		{"adaptive, http.Client with a Timeout", &transport{Base: answering(200), Mode: awsretry.Adaptive}, fromClient(b)},
+		{"adaptive, Timeout", &transport{Base: answering(200), Mode: awsretry.Adaptive}, fromClient(b)},
 		{"adaptive, scaled", &transport{Base: answering(200), Mode: awsretry.Adaptive, RateLimit: scaled}, get},
 		{"adaptive, scaled, limiting", limiting(b, awsretry.ScaledPacing), get},
 		{"adaptive, shared", &transport{Base: answering(200), Mode: awsretry.Adaptive, Shared: plenty}, get},
@@ -200,6 +200,8 @@ func TestNoAllocations(t *testing.T) {
 		{"GET", &transport{}, []*http.Request{get}},
 		{"http.Client with a Timeout", &transport{}, []*http.Request{client}},
 		{"adaptive, http.Client with a Timeout", &transport{Mode: adaptive}, []*http.Request{client}},
+		{"quota with a refill", &transport{Quota: quota{RefillPerSecond: 1}}, []*http.Request{get}},
+		{"quota with a line", &transport{Quota: quota{RefillPerSecond: 1, Wait: true}}, []*http.Request{get}},
 		{"POST", &transport{}, []*http.Request{newRequest(t, "POST", strings.NewReader("x"))}},
 		{"adaptive", &transport{Mode: adaptive}, []*http.Request{get}},
 		{"scaled", &transport{Mode: adaptive, RateLimit: scaled}, []*http.Request{get}},
@@ -233,7 +235,8 @@ func TestAllocationsOfASharedRetry(t *testing.T) {
 		return &transport{Base: answering(503, 200), Backoff: awsretry.BackoffFunc(noPause), Shared: shared}
 	}
 	req := newRequest(t, "GET", nil)
-	if shared, alone := allocations(t, retries(enough(false)), req), allocations(t, retries(nil), req); shared != alone {
+	shared, alone := allocations(t, retries(enough(false)), req), allocations(t, retries(nil), req)
+	if shared != alone {
 		t.Errorf("%v allocations, and %v without sharing", shared, alone)
 	}
 }
