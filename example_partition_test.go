@@ -2,7 +2,6 @@ package awsretry_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -82,35 +81,4 @@ func ExampleWithPartition() {
 	// us-east-1/Orders is held back: false
 	// eu-west-1/Customers is held back: false
 	// eu-west-1/Orders is held back: true
-}
-
-// A partition can be derived from the request: the host's name has the region,
-// and the body has the table.
-func ExampleTransport_partition() {
-	regionAndTable := func(req *http.Request) string {
-		var item struct{ TableName string }
-		if req.GetBody != nil { // a copy, because the body can be read only once
-			if body, err := req.GetBody(); err == nil {
-				json.NewDecoder(body).Decode(&item) // requests without a table share one partition
-				body.Close()
-			}
-		}
-		return req.URL.Host + "/" + item.TableName
-	}
-	transport := &awsretry.Transport{Mode: awsretry.Adaptive, Partition: regionAndTable, Base: dynamoDB{}}
-	client := &http.Client{Transport: transport}
-	for _, table := range []string{"Customers", "Products"} {
-		resp, err := client.Do(getItem(context.Background(), "eu-west-1", table))
-		if err != nil {
-			fmt.Println(err)
-			return
-		}
-		resp.Body.Close()
-	}
-	for partition, state := range transport.Partitions() {
-		fmt.Println(partition, state.Tokens)
-	}
-	// Output:
-	// dynamodb.eu-west-1.amazonaws.com/Products 500
-	// dynamodb.eu-west-1.amazonaws.com/Customers 500
 }

@@ -98,6 +98,10 @@ func TestPartitionTableConcurrently(t *testing.T) {
 				p := table.get(fmt.Sprint(r.IntN(7)), "")
 				if r.IntN(8) == 0 {
 					_ = p.quota.Acquire(t.Context(), 1)
+					p.limiter.Update(r.IntN(4) == 0)
+				}
+				for _, listed := range table.all() {
+					stateOf(listed)
 				}
 				if got := table.find(p.name); got != p {
 					t.Errorf("partition %s was replaced during a call", p.name)

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -113,10 +112,9 @@ func TestLongPartitionNames(t *testing.T) {
 		}
 		seen[kept] = true
 	}
-
-	ctx, host := t.Context(), strings.Repeat("Long.", 1000)
+	host := strings.Repeat("Long.", 1000)
 	for range 2 {
-		req := httpfake.Request(t, ctx, "GET", nil)
+		req := httpfake.Request(t, t.Context(), "GET", nil)
 		req.URL.Host = host
 		if _, err := tr.RoundTrip(req); err != nil {
 			t.Fatal(err)
@@ -330,6 +328,9 @@ func TestExtraPartitionThatLimits(t *testing.T) {
 
 func TestPartitionsAreBounded(t *testing.T) {
 	tr := &awsretry.Transport{Base: httpfake.Statuses(200)}
+	if _, ok := tr.State("host0"); ok || len(names(tr)) != 0 {
+		t.Error("there are partitions before the first request")
+	}
 	for i := range 3000 {
 		req := httpfake.Request(t, t.Context(), "GET", nil)
 		req.URL.Host = fmt.Sprint("host", i)
@@ -339,39 +340,5 @@ func TestPartitionsAreBounded(t *testing.T) {
 	}
 	if got := len(names(tr)); got != 1024 {
 		t.Errorf("%d partitions, want 1024", got)
-	}
-}
-
-func TestNoPartitionsBeforeTheFirstRequest(t *testing.T) {
-	var tr awsretry.Transport
-	if _, ok := tr.State("x"); ok || len(names(&tr)) != 0 {
-		t.Error("there are some")
-	}
-}
-
-// Partitions are used, listed and dropped at the same time, for the race
-// detector.
-func TestPartitionsInParallel(t *testing.T) {
-	tr := &awsretry.Transport{Base: httpfake.Statuses(200), MaxPartitions: 8, Mode: awsretry.Adaptive}
-	var all sync.WaitGroup
-	for g := range 64 {
-		all.Go(func() {
-			for i := range 50 {
-				req := httpfake.Request(t, t.Context(), "GET", nil)
-				req.URL.Host = fmt.Sprint("host", (g+i)%16)
-				if _, err := tr.RoundTrip(req); err != nil {
-					t.Error(err)
-				}
-				for name, state := range tr.Partitions() {
-					if state.Tokens != 500 {
-						t.Errorf("%s: %+v", name, state)
-					}
-				}
-			}
-		})
-	}
-	all.Wait()
-	if got := len(names(tr)); got != 8 {
-		t.Errorf("%d partitions, want 8", got)
 	}
 }
