@@ -30,12 +30,7 @@ func ExamplePolicy_gitHub() {
 	} {
 		server := startServer(limited, status(200, "ok"))
 		resp, err := client.Get(server.URL)
-		if err != nil {
-			fmt.Println(err)
-			return
-		}
-		resp.Body.Close()
-		fmt.Println(resp.StatusCode)
+		printStatus(resp, err)
 		server.Close()
 	}
 	// Output:
@@ -72,12 +67,7 @@ func ExampleTransport_rateLimitReset() {
 	)
 	defer server.Close()
 	resp, err := client.Get(server.URL)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	resp.Body.Close()
-	fmt.Println(resp.StatusCode, time.Now().Unix() >= soon)
+	printStatus(resp, err, time.Now().Unix() >= soon)
 	// Output: 200 true
 }
 
@@ -116,12 +106,7 @@ func ExamplePolicy_openAI() {
 		server := startServer(first, status(200, "Hello!"))
 		prompt := strings.NewReader(`{"messages": []}`)
 		resp, err := client.Post(server.URL+"/v1/chat/completions", "application/json", prompt)
-		if err != nil {
-			fmt.Println(err)
-			return
-		}
-		resp.Body.Close()
-		fmt.Println(resp.StatusCode)
+		printStatus(resp, err)
 		server.Close()
 	}
 	// Output:
@@ -161,12 +146,7 @@ func ExamplePolicy_stripe() {
 			req.Header.Set("Idempotency-Key", key)
 		}
 		resp, err := client.Do(req)
-		if err != nil {
-			fmt.Println(err)
-			return
-		}
-		resp.Body.Close()
-		fmt.Println(resp.StatusCode)
+		printStatus(resp, err)
 	}
 	pay(statusWith(409), "7f4c1e")
 	pay(statusWith(500), "7f4c1e")
