@@ -118,45 +118,6 @@ func TestUpdateWakesTheFirstEarly(t *testing.T) {
 	})
 }
 
-func TestWaitAndEndedContexts(t *testing.T) {
-	cause := errors.New("the caller left")
-	for _, failFast := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			l := NewRateLimiter(RateLimitConfig{FailFast: failFast})
-			ctx, cancel := context.WithCancelCause(t.Context())
-			cancel(cause)
-			if err := l.Wait(ctx); err != cause {
-				t.Errorf("before the first throttling: got %v, want %v", err, cause)
-			}
-			l.Update(true)
-			time.Sleep(2 * time.Second) // until there is a token
-			if err := l.Wait(ctx); err != cause || l.bucket.Tokens() < 1 {
-				t.Errorf("got %v, want %v; %v tokens are left", err, cause, l.bucket.Tokens())
-			}
-		})
-	}
-}
-
-func TestPutBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := NewRateLimiter(RateLimitConfig{FailFast: true})
-		if taken, err := l.wait(t.Context()); taken || err != nil {
-			t.Errorf("before the first throttling: %v, %v", taken, err)
-		}
-		l.Update(true)
-		time.Sleep(2 * time.Second)
-		for range 2 {
-			if taken, err := l.wait(t.Context()); !taken || err != nil {
-				t.Errorf("with a token: %v, %v", taken, err)
-			}
-			if taken, err := l.wait(t.Context()); taken || err != ErrRateLimited {
-				t.Errorf("without a token: %v, %v", taken, err)
-			}
-			l.putBack()
-		}
-	})
-}
-
 func TestRateLimitConfigValidate(t *testing.T) {
 	nan, inf := math.NaN(), math.Inf(1)
 	const (
