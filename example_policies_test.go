@@ -208,38 +208,6 @@ func ExamplePolicy_s3() {
 	// 409 <Error><Code>ConditionalRequestConflict</Code></Error>
 }
 
-// Workers that take the next item at once spin when the retry token bucket is
-// empty, because every call then fails at once. With this LongPoll, a call whose
-// retry the bucket refuses fails after the delay.
-func ExampleTransport_closedLoop() {
-	server := startServer(status(503, "down"))
-	defer server.Close()
-	client := &http.Client{Transport: &awsretry.Transport{
-		LongPoll: func(*http.Request) bool { return true },
-
-		Quota:   awsretry.QuotaConfig{Capacity: 1}, // as empty as in a long outage
-		Backoff: awsretry.Exponential{Initial: 20 * time.Millisecond, Jitter: awsretry.NoJitter},
-	}}
-
-	start := time.Now()
-	for item := range 3 {
-		resp, err := client.Get(server.URL + "/item/" + strconv.Itoa(item))
-		if err != nil {
-			fmt.Println(err)
-			return
-		}
-		resp.Body.Close()
-		outcome, _ := awsretry.Outcome(resp)
-		fmt.Println(resp.StatusCode, outcome.Stop, outcome.Delay)
-	}
-	fmt.Println(time.Since(start) >= 60*time.Millisecond)
-	// Output:
-	// 503 quota 20ms
-	// 503 quota 20ms
-	// 503 quota 20ms
-	// true
-}
-
 // statusWith responds with a status and headers. header has names and values in
 // turn.
 func statusWith(code int, header ...string) http.HandlerFunc {

@@ -98,35 +98,6 @@ func ExampleIdempotentOnly() {
 	// 200 with a key
 }
 
-// Load reads the settings of the AWS SDKs and the AWS CLI: the environment,
-// then the files in ~/.aws. A field that is set in code overrides both.
-func ExampleLoad() {
-	environment := map[string]string{
-		"AWS_RETRY_MODE":              "adaptive",
-		"AWS_MAX_ATTEMPTS":            "5",
-		"AWS_CONFIG_FILE":             os.DevNull,
-		"AWS_SHARED_CREDENTIALS_FILE": os.DevNull,
-	}
-	// The zero Source reads the environment of the process.
-	source := awsretry.Source{Getenv: func(name string) string { return environment[name] }}
-
-	transport, err := awsretry.Load(source)
-	if err != nil {
-		fmt.Println(err) // names the setting, its value, where it is, and what is allowed
-		return
-	}
-	transport.AttemptTimeout = 10 * time.Second
-	client := &http.Client{Transport: transport}
-
-	settings, _ := source.Resolve()
-	fmt.Println(settings.Mode, "from", settings.ModeFrom)
-	fmt.Println(settings.MaxAttempts, "attempts from", settings.MaxAttemptsFrom)
-	_ = client
-	// Output:
-	// adaptive from environment AWS_RETRY_MODE
-	// 5 attempts from environment AWS_MAX_ATTEMPTS
-}
-
 // The last response comes back as it is. Outcome says why it was not retried.
 func ExampleOutcome() {
 	server := startServer(status(503, "down"))

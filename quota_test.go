@@ -259,7 +259,7 @@ func TestQuotaConcurrently(t *testing.T) {
 				rounds = 2000
 			}
 			c.Capacity = capacity
-			c.RefillPerSecond *= 1e-9 // of no account
+			c.RefillPerSecond *= 1e-9 // too slow to matter
 			q := NewQuota(c)
 			if err := q.Acquire(t.Context(), drawn); err != nil {
 				t.Fatal(err)
