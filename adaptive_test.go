@@ -290,11 +290,3 @@ func TestUpdateSent(t *testing.T) {
 		t.Errorf("the zero RateLimiter has %v, %v, %v", measured, send, limited)
 	}
 }
-
-func TestPacingString(t *testing.T) {
-	for pacing, want := range map[Pacing]string{CubicPacing: "cubic", ScaledPacing: "scaled", 7: "Pacing(7)"} {
-		if got := pacing.String(); got != want {
-			t.Errorf("%d: %q, want %q", int(pacing), got, want)
-		}
-	}
-}

@@ -2,6 +2,7 @@ package awsretry_test
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"net/http"
 	"strings"
@@ -128,12 +129,14 @@ func TestDefaultBase(t *testing.T) {
 	(&transport{}).CloseIdleConnections()
 }
 
-func TestRevisionString(t *testing.T) {
-	for r, want := range map[awsretry.Revision]string{
-		awsretry.Classic: "classic", awsretry.Revision2026: "2026", 2: "unknown revision", -1: "unknown revision",
+func TestStrings(t *testing.T) {
+	for value, want := range map[fmt.Stringer]string{
+		awsretry.Classic: "classic", awsretry.Revision2026: "2026",
+		awsretry.Revision(2): "unknown revision", awsretry.Revision(-1): "unknown revision",
+		awsretry.CubicPacing: "cubic", awsretry.ScaledPacing: "scaled", awsretry.Pacing(7): "Pacing(7)",
 	} {
-		if got := r.String(); got != want {
-			t.Errorf("%d is %q, want %q", int(r), got, want)
+		if got := value.String(); got != want {
+			t.Errorf("%T(%d) is %q, want %q", value, value, got, want)
 		}
 	}
 }

@@ -20,19 +20,12 @@ func (dynamoDB) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
+	resp := &http.Response{StatusCode: 200, Header: http.Header{}, Body: http.NoBody}
 	if strings.Contains(req.URL.Host, "eu-west-1") && strings.Contains(string(body), `"Orders"`) {
-		return dynamoDBResponse(400,
-			`{"__type":"com.amazonaws.dynamodb.v20120810#ProvisionedThroughputExceededException"}`), nil
+		resp.StatusCode = 400
+		resp.Header.Set("X-Amzn-ErrorType", "ProvisionedThroughputExceededException")
 	}
-	return dynamoDBResponse(200, `{"Item":{}}`), nil
-}
-
-func dynamoDBResponse(status int, body string) *http.Response {
-	return &http.Response{
-		StatusCode: status,
-		Header:     http.Header{"Content-Type": {"application/x-amz-json-1.0"}},
-		Body:       io.NopCloser(strings.NewReader(body)),
-	}
+	return resp, nil
 }
 
 func getItem(ctx context.Context, region, table string) *http.Request {
@@ -64,20 +57,15 @@ func ExampleWithPartition() {
 	} {
 		ctx := awsretry.WithPartition(context.Background(), item.region+"/"+item.table)
 		resp, err := client.Do(getItem(ctx, item.region, item.table))
-		if err != nil {
-			fmt.Println(err) // it is awsretry.ErrRateLimited while a table is held back
-			return
-		}
-		resp.Body.Close()
-		fmt.Println(item.region, item.table, resp.StatusCode)
+		printStatus(resp, err, item.region, item.table) // err is awsretry.ErrRateLimited while a table is held back
 	}
 	for partition, state := range transport.Partitions() { // the most recently used one comes first
 		fmt.Println(partition, "is held back:", state.Limited)
 	}
 	// Output:
-	// eu-west-1 Orders 400
-	// eu-west-1 Customers 200
-	// us-east-1 Orders 200
+	// 400 eu-west-1 Orders
+	// 200 eu-west-1 Customers
+	// 200 us-east-1 Orders
 	// us-east-1/Orders is held back: false
 	// eu-west-1/Customers is held back: false
 	// eu-west-1/Orders is held back: true

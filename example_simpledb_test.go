@@ -38,12 +38,7 @@ func ExampleExponential_simpleDB() {
 	defer server.Close()
 	client := &http.Client{Transport: &awsretry.Transport{Backoff: simpleDBBackoff, MaxAttempts: 4}}
 	resp, err := client.Get(server.URL + "/?Action=ListDomains")
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer resp.Body.Close()
-	fmt.Println(resp.StatusCode)
+	printStatus(resp, err)
 	// Output:
 	// 400ms
 	// 1.6s

@@ -200,7 +200,7 @@ func TestResolveOrder(t *testing.T) {
 		{"default attempts of another mode", "empty", map[string]string{"AWS_RETRY_MODE": "legacy"},
 			"legacy (environment AWS_RETRY_MODE), 4, classic"},
 		{"profile in neither file", "stray", map[string]string{"AWS_RETRY_MODE": "legacy", "AWS_MAX_ATTEMPTS": "1"},
-			`awsretry: environment AWS_PROFILE is "stray"; it must be a profile that stands in ` +
+			`awsretry: environment AWS_PROFILE is "stray"; it must be a profile that is in ` +
 				`CONFIG as [profile NAME] or in CREDENTIALS as [NAME], named with letters, digits and -/.%@_:+`},
 		{"line that cannot be read, all overridden", "line",
 			map[string]string{"AWS_RETRY_MODE": "legacy", "AWS_MAX_ATTEMPTS": "1"},
@@ -328,7 +328,7 @@ func TestUnknownHome(t *testing.T) {
 	if config, credentials := source.Files(); config != "" || credentials != "~/c" {
 		t.Errorf("got %q and %q", config, credentials)
 	}
-	want := `awsretry: Source.Profile is "p"; it must be a profile that stands in ~/.aws/config ` +
+	want := `awsretry: Source.Profile is "p"; it must be a profile that is in ~/.aws/config ` +
 		`as [profile NAME] or in ~/c as [NAME], `
 	if got := resolved(t, source); !strings.HasPrefix(got, want) {
 		t.Errorf("got  %s\nwant %s", got, want)
