@@ -3,7 +3,6 @@ package awsretry_test
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -43,20 +42,6 @@ func answering(statuses ...int) *stub {
 
 func noPause(int, awsretry.Class, time.Duration) time.Duration { return 0 }
 
-func benchmark(b *testing.B, rt http.RoundTripper, req *http.Request, rewind func()) {
-	b.Helper()
-	b.ReportAllocs()
-	for b.Loop() {
-		if rewind != nil {
-			rewind()
-		}
-		resp, err := rt.RoundTrip(req)
-		if err != nil || resp.StatusCode != http.StatusOK {
-			b.Fatal(resp, err)
-		}
-	}
-}
-
 // newRequest returns a request with a deadline. Without one, a request over a
 // Base that is not an http.Transport costs more, see BenchmarkForeignBase.
 func newRequest(tb testing.TB, method string, body io.Reader) *http.Request {
@@ -71,27 +56,22 @@ func newRequest(tb testing.TB, method string, body io.Reader) *http.Request {
 }
 
 func BenchmarkGet(b *testing.B) {
+	get, plenty := newRequest(b, "GET", nil), enough(false)
 	for _, c := range []struct {
 		name string
 		rt   http.RoundTripper
+		req  *http.Request
 	}{
-		{"stub alone", answering(200)},
-		{"awsretry", &transport{Base: answering(200)}},
-		{"adaptive", &transport{Base: answering(200), Mode: awsretry.Adaptive}},
-		{"adaptive, scaled", &transport{Base: answering(200), Mode: awsretry.Adaptive, RateLimit: scaled}},
-		{"adaptive, scaled, limiting", limiting(b, awsretry.ScaledPacing)},
+		{"stub alone", answering(200), get},
+		{"awsretry", &transport{Base: answering(200)}, get},
+		{"awsretry, Timeout of http.Client", &transport{Base: answering(200)}, fromClient(b)},
+		{"adaptive", &transport{Base: answering(200), Mode: awsretry.Adaptive}, get},
+		{"adaptive, Timeout", &transport{Base: answering(200), Mode: awsretry.Adaptive}, fromClient(b)},
+		{"adaptive, scaled", &transport{Base: answering(200), Mode: awsretry.Adaptive, RateLimit: scaled}, get},
+		{"adaptive, scaled, limiting", limiting(b, awsretry.ScaledPacing), get},
+		{"adaptive, shared", &transport{Base: answering(200), Mode: awsretry.Adaptive, Shared: plenty}, get},
 	} {
-		b.Run(c.name, func(b *testing.B) { benchmark(b, c.rt, newRequest(b, "GET", nil), nil) })
-	}
-}
-
-// BenchmarkClientTimeout sends what an http.Client with a Timeout sends: it sets
-// a deadline, and Request.Cancel for any Transport that is not net/http's own.
-func BenchmarkClientTimeout(b *testing.B) {
-	for _, mode := range []awsretry.Mode{awsretry.Standard, awsretry.Adaptive} {
-		b.Run(string(mode), func(b *testing.B) {
-			benchmark(b, &transport{Base: answering(200), Mode: mode}, fromClient(b), nil)
-		})
+		b.Run(c.name, func(b *testing.B) { benchmark(b, c.rt, c.req, nil) })
 	}
 }
 
@@ -141,94 +121,21 @@ type granting sharing.Grant
 func (g granting) Join(share sharing.Share) { share.Grant(sharing.Grant(g)) }
 func (granting) Validate() error            { return nil }
 
-// BenchmarkShared compares a Transport that shares its buckets with one that
-// does not:
-//
-//	go test -run - -bench Shared -count 10 . | benchstat -col /shared -
-func BenchmarkShared(b *testing.B) {
-	for _, c := range []struct {
-		name    string
-		limited bool
-		bases   []int // statuses
-		tr      func() *transport
-	}{
-		{"cubic", false, []int{200}, adaptive(awsretry.CubicPacing)},
-		{"cubic,limited", true, []int{200}, adaptive(awsretry.CubicPacing)},
-		{"scaled", false, []int{200}, adaptive(awsretry.ScaledPacing)},
-		{"scaled,limited", true, []int{200}, adaptive(awsretry.ScaledPacing)},
-		{"retry", false, []int{503, 200}, func() *transport {
-			return &transport{Backoff: awsretry.BackoffFunc(noPause)}
-		}},
-	} {
-		b.Run("case="+c.name+"/shared=no", func(b *testing.B) {
-			tr := c.tr()
-			if c.limited {
-				tr = limiting(b, tr.RateLimit.Pacing)
-			} else {
-				tr.Base = answering(c.bases...)
-			}
-			benchmark(b, tr, newRequest(b, "GET", nil), nil)
-		})
-		b.Run("case="+c.name+"/shared=yes", func(b *testing.B) {
-			tr := c.tr()
-			tr.Base, tr.Shared = answering(c.bases...), enough(c.limited)
-			benchmark(b, tr, newRequest(b, "GET", nil), nil)
-			if state, _ := tr.State("service.example"); !state.Leased || state.Limited != c.limited {
-				b.Errorf("%+v", state)
-			}
-		})
-	}
-}
-
-func adaptive(pacing awsretry.Pacing) func() *transport {
-	return func() *transport {
-		return &transport{Mode: awsretry.Adaptive, RateLimit: awsretry.RateLimitConfig{Pacing: pacing}}
-	}
-}
-
 // BenchmarkForeignBase measures what an attempt's own context costs, which it
 // has over a Base that is not an http.Transport if the caller has no deadline:
 //
 //	go test -run - -bench ForeignBase -count 10 . | benchstat -col /context -
 func BenchmarkForeignBase(b *testing.B) {
-	for _, body := range []io.ReadCloser{http.NoBody, io.NopCloser(strings.NewReader(""))} {
-		base := answering(200)
-		tr := &transport{Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
-			resp, err := base.RoundTrip(req)
-			resp.Body = body
-			return resp, err
-		})}
-		for context, req := range map[string]*http.Request{
-			"caller": newRequest(b, "GET", nil),
-			"own":    newRequest(b, "GET", nil).WithContext(context.Background()),
-		} {
-			b.Run(fmt.Sprintf("body=%v/context=%s", body != http.NoBody, context), func(b *testing.B) {
-				b.ReportAllocs()
-				for b.Loop() {
-					resp, err := tr.RoundTrip(req)
-					if err != nil {
-						b.Fatal(err)
-					}
-					resp.Body.Close()
-				}
-			})
-		}
-	}
-}
-
-// Requests of many goroutines write nothing that they share.
-func BenchmarkGetParallel(b *testing.B) {
-	resp := &http.Response{StatusCode: 200, Header: http.Header{}, Body: http.NoBody}
-	tr := &transport{Base: httpfake.Base(func(*http.Request) (*http.Response, error) { return resp, nil })}
-	b.ReportAllocs()
-	b.RunParallel(func(pb *testing.PB) {
-		req := newRequest(b, "GET", nil)
-		for pb.Next() {
-			if _, err := tr.RoundTrip(req); err != nil {
-				b.Error(err)
-			}
-		}
-	})
+	base := answering(200)
+	body := io.NopCloser(strings.NewReader(""))
+	tr := &transport{Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
+		resp, err := base.RoundTrip(req)
+		resp.Body = body
+		return resp, err
+	})}
+	req := newRequest(b, "GET", nil)
+	b.Run("context=caller", func(b *testing.B) { benchmark(b, tr, req, nil) })
+	b.Run("context=own", func(b *testing.B) { benchmark(b, tr, req.WithContext(context.Background()), nil) })
 }
 
 func BenchmarkPost(b *testing.B) {
@@ -241,9 +148,34 @@ func BenchmarkPost(b *testing.B) {
 }
 
 func BenchmarkRetry(b *testing.B) {
-	b.Run("awsretry", func(b *testing.B) {
-		tr := &transport{Base: answering(503, 200), Backoff: awsretry.BackoffFunc(noPause)}
-		benchmark(b, tr, newRequest(b, "GET", nil), nil)
+	tr := &transport{Base: answering(503, 200), Backoff: awsretry.BackoffFunc(noPause)}
+	b.Run("awsretry", func(b *testing.B) { benchmark(b, tr, newRequest(b, "GET", nil), nil) })
+}
+
+func benchmark(b *testing.B, rt http.RoundTripper, req *http.Request, rewind func()) {
+	b.Helper()
+	b.ReportAllocs()
+	for b.Loop() {
+		if rewind != nil {
+			rewind()
+		}
+		resp, err := rt.RoundTrip(req)
+		if err != nil || resp.StatusCode != http.StatusOK {
+			b.Fatal(resp, err)
+		}
+		resp.Body.Close()
+	}
+}
+
+// allocations returns how many allocations the requests cost together.
+func allocations(t *testing.T, tr *transport, reqs ...*http.Request) float64 {
+	t.Helper()
+	return testing.AllocsPerRun(1000, func() {
+		for _, req := range reqs {
+			if resp, err := tr.RoundTrip(req); err != nil || resp.StatusCode != 200 {
+				t.Fatal(resp, err)
+			}
+		}
 	})
 }
 
@@ -268,6 +200,8 @@ func TestNoAllocations(t *testing.T) {
 		{"GET", &transport{}, []*http.Request{get}},
 		{"http.Client with a Timeout", &transport{}, []*http.Request{client}},
 		{"adaptive, http.Client with a Timeout", &transport{Mode: adaptive}, []*http.Request{client}},
+		{"quota with a refill", &transport{Quota: quota{RefillPerSecond: 1}}, []*http.Request{get}},
+		{"quota with a line", &transport{Quota: quota{RefillPerSecond: 1, Wait: true}}, []*http.Request{get}},
 		{"POST", &transport{}, []*http.Request{newRequest(t, "POST", strings.NewReader("x"))}},
 		{"adaptive", &transport{Mode: adaptive}, []*http.Request{get}},
 		{"scaled", &transport{Mode: adaptive, RateLimit: scaled}, []*http.Request{get}},
@@ -288,14 +222,7 @@ func TestNoAllocations(t *testing.T) {
 			if tt.tr.Base == nil {
 				tt.tr.Base = answering(200)
 			}
-			got := testing.AllocsPerRun(1000, func() {
-				for _, req := range tt.reqs {
-					if _, err := tt.tr.RoundTrip(req); err != nil {
-						t.Fatal(err)
-					}
-				}
-			})
-			if got != 0 {
+			if got := allocations(t, tt.tr, tt.reqs...); got != 0 {
 				t.Errorf("%v allocations", got)
 			}
 		})
@@ -304,16 +231,12 @@ func TestNoAllocations(t *testing.T) {
 
 // A retry that a shared bucket pays for allocates what any other one does.
 func TestAllocationsOfASharedRetry(t *testing.T) {
-	allocations := func(shared awsretry.Shared) float64 {
-		tr := &transport{Base: answering(503, 200), Backoff: awsretry.BackoffFunc(noPause), Shared: shared}
-		req := newRequest(t, "GET", nil)
-		return testing.AllocsPerRun(1000, func() {
-			if resp, err := tr.RoundTrip(req); err != nil || resp.StatusCode != 200 {
-				t.Fatal(resp, err)
-			}
-		})
+	retries := func(shared awsretry.Shared) *transport {
+		return &transport{Base: answering(503, 200), Backoff: awsretry.BackoffFunc(noPause), Shared: shared}
 	}
-	if shared, alone := allocations(enough(false)), allocations(nil); shared != alone {
+	req := newRequest(t, "GET", nil)
+	shared, alone := allocations(t, retries(enough(false)), req), allocations(t, retries(nil), req)
+	if shared != alone {
 		t.Errorf("%v allocations, and %v without sharing", shared, alone)
 	}
 }
@@ -321,7 +244,7 @@ func TestAllocationsOfASharedRetry(t *testing.T) {
 // Resume costs one allocation for the body of a GET: the one that continues it,
 // or the one that says why it is not continued.
 func TestAllocationsOfResume(t *testing.T) {
-	for etag, want := range map[string]float64{"": 1, `W/"weak"`: 1, `"strong"`: 1} {
+	for _, etag := range []string{"", `W/"weak"`, `"strong"`} {
 		base := answering(200)
 		base.responses[0].Header.Set("ETag", etag)
 		body := io.NopCloser(strings.NewReader(""))
@@ -330,14 +253,8 @@ func TestAllocationsOfResume(t *testing.T) {
 			resp.Body, resp.ContentLength = body, -1
 			return resp, err
 		})}
-		req := newRequest(t, "GET", nil)
-		got := testing.AllocsPerRun(1000, func() {
-			if _, err := tr.RoundTrip(req); err != nil {
-				t.Fatal(err)
-			}
-		})
-		if got != want {
-			t.Errorf("ETag %s: %v allocations, want %v", etag, got, want)
+		if got := allocations(t, tr, newRequest(t, "GET", nil)); got != 1 {
+			t.Errorf("ETag %s: %v allocations, want 1", etag, got)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package awsretry_test
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"net/http"
 	"strings"
@@ -60,21 +61,8 @@ func TestValidateErrors(t *testing.T) {
 		{&transport{AttemptTimeout: -time.Second}, []string{"AttemptTimeout", "-1s"}},
 		{&transport{StallTimeout: -time.Second}, []string{"StallTimeout", "-1s"}},
 		{&transport{MaxPartitions: -1}, []string{"MaxPartitions", "-1", "1024"}},
-		{&transport{Quota: quota{RefillPerSecond: -1}}, []string{"Quota.RefillPerSecond", "-1"}},
-		{&transport{Quota: quota{RefillPerSecond: math.NaN()}}, []string{"Quota.RefillPerSecond", "NaN"}},
-		{&transport{Quota: quota{RefillPerSecond: math.Inf(1)}}, []string{"Quota.RefillPerSecond", "Inf"}},
-		{&transport{Quota: quota{InitialCost: -1}}, []string{"Quota.InitialCost", "-1"}},
 		{&transport{Quota: quota{InitialCost: 501}}, []string{"Quota.InitialCost", "501", "500"}},
-		{&transport{Quota: quota{Wait: true}}, []string{"Quota.Wait", "RefillPerSecond"}},
 		{&transport{RateLimit: rate{Beta: 1.1}}, []string{"RateLimit.Beta", "1.1"}},
-		{&transport{RateLimit: rate{Beta: -0.1}}, []string{"RateLimit.Beta", "-0.1"}},
-		{&transport{RateLimit: rate{Beta: math.NaN()}}, []string{"RateLimit.Beta", "NaN"}},
-		{&transport{RateLimit: rate{Smoothing: 2}}, []string{"RateLimit.Smoothing", "2"}},
-		{&transport{RateLimit: rate{ScaleConstant: -1}}, []string{"RateLimit.ScaleConstant", "-1"}},
-		{&transport{RateLimit: rate{MinFillRate: -1}}, []string{"RateLimit.MinFillRate", "-1"}},
-		{&transport{RateLimit: rate{MinCapacity: 0.5}}, []string{"RateLimit.MinCapacity", "0.5"}},
-		{&transport{RateLimit: rate{MeasureInterval: -1}}, []string{"RateLimit.MeasureInterval", "-1"}},
-		{&transport{RateLimit: rate{MaxWait: -1}}, []string{"RateLimit.MaxWait", "-1"}},
 		{&transport{Backoff: exponential{Initial: -1}}, []string{"Backoff.Initial", "-1ns", "Max"}},
 		{&transport{Backoff: exponential{Initial: time.Minute}}, []string{"Backoff.Initial", "1m0s", "20s"}},
 		{&transport{Backoff: exponential{ThrottlingInitial: -time.Minute}},
@@ -141,12 +129,14 @@ func TestDefaultBase(t *testing.T) {
 	(&transport{}).CloseIdleConnections()
 }
 
-func TestRevisionString(t *testing.T) {
-	for r, want := range map[awsretry.Revision]string{
-		awsretry.Classic: "classic", awsretry.Revision2026: "2026", 2: "unknown revision", -1: "unknown revision",
+func TestStrings(t *testing.T) {
+	for value, want := range map[fmt.Stringer]string{
+		awsretry.Classic: "classic", awsretry.Revision2026: "2026",
+		awsretry.Revision(2): "unknown revision", awsretry.Revision(-1): "unknown revision",
+		awsretry.CubicPacing: "cubic", awsretry.ScaledPacing: "scaled", awsretry.Pacing(7): "Pacing(7)",
 	} {
-		if got := r.String(); got != want {
-			t.Errorf("%d is %q, want %q", int(r), got, want)
+		if got := value.String(); got != want {
+			t.Errorf("%T(%d) is %q, want %q", value, value, got, want)
 		}
 	}
 }

@@ -25,54 +25,37 @@ func TestOptionsOfOneRequest(t *testing.T) {
 			return nil, req.Context().Err()
 		}
 	})
-	maxAttempts := func(n int) option {
-		return func(ctx context.Context) context.Context { return awsretry.WithMaxAttempts(ctx, n) }
-	}
-	timeout := func(d time.Duration) option {
-		return func(ctx context.Context) context.Context { return awsretry.WithAttemptTimeout(ctx, d) }
-	}
-	policy := func(p awsretry.Policy) option {
-		return func(ctx context.Context) context.Context { return awsretry.WithPolicy(ctx, p) }
-	}
-	backoff := func(b awsretry.Backoff) option {
-		return func(ctx context.Context) context.Context { return awsretry.WithBackoff(ctx, b) }
-	}
 	timedOut := func(*awsretry.Attempt) awsretry.Class { return awsretry.Timeout }
+	const s = time.Second
+	bg := context.Background() // without a channel from outside the bubble
 	for _, tt := range []struct {
-		name    string
-		tr      *transport
-		options []option
-		sends   int
-		took    time.Duration
-		class   awsretry.Class
+		name  string
+		tr    *transport
+		ctx   context.Context
+		sends int
+		took  time.Duration
+		class awsretry.Class
 	}{
-		{"attempts", &transport{}, []option{maxAttempts(5)}, 5, 54 * time.Second, awsretry.Transient},
-		{"one attempt", &transport{}, []option{maxAttempts(1)}, 1, 10 * time.Second, awsretry.Transient},
-		{"timeout", &transport{}, []option{timeout(2 * time.Second)}, 3, 8 * time.Second, awsretry.Timeout},
-		{"no timeout", &transport{AttemptTimeout: time.Second}, []option{timeout(0)}, 3, 32 * time.Second,
-			awsretry.Transient},
-		{"policy", &transport{}, []option{policy(never)}, 1, 10 * time.Second, awsretry.Permanent},
-		{"default policy", &transport{Policy: never}, []option{policy(nil)}, 3, 32 * time.Second, awsretry.Transient},
-		{"backoff", &transport{}, []option{backoff(contract.Delay(3 * time.Second))}, 3, 36 * time.Second,
-			awsretry.Transient},
-		{"no backoff", &transport{}, []option{backoff(nil)}, 3, 32 * time.Second, awsretry.Transient},
-		{"backoff completed by the revision", &transport{Revision: awsretry.Revision2026}, []option{backoff(noJitter)},
-			3, 30*time.Second + 150*time.Millisecond, awsretry.Transient},
-		{"all", &transport{}, []option{
-			maxAttempts(2), timeout(time.Second), policy(timedOut), backoff(contract.Delay(7 * time.Second)),
-		}, 2, 9 * time.Second, awsretry.Timeout},
+		{"attempts", &transport{}, awsretry.WithMaxAttempts(bg, 5), 5, 54 * s, awsretry.Transient},
+		{"one attempt", &transport{}, awsretry.WithMaxAttempts(bg, 1), 1, 10 * s, awsretry.Transient},
+		{"timeout", &transport{}, awsretry.WithAttemptTimeout(bg, 2*s), 3, 8 * s, awsretry.Timeout},
+		{"no timeout", &transport{AttemptTimeout: s}, awsretry.WithAttemptTimeout(bg, 0), 3, 32 * s, awsretry.Transient},
+		{"policy", &transport{}, awsretry.WithPolicy(bg, never), 1, 10 * s, awsretry.Permanent},
+		{"default policy", &transport{Policy: never}, awsretry.WithPolicy(bg, nil), 3, 32 * s, awsretry.Transient},
+		{"backoff", &transport{}, awsretry.WithBackoff(bg, contract.Delay(3*s)), 3, 36 * s, awsretry.Transient},
+		{"no backoff", &transport{}, awsretry.WithBackoff(bg, nil), 3, 32 * s, awsretry.Transient},
+		{"backoff completed by the revision", &transport{Revision: awsretry.Revision2026},
+			awsretry.WithBackoff(bg, noJitter), 3, 30*s + 150*time.Millisecond, awsretry.Transient},
+		{"all", &transport{}, awsretry.WithBackoff(awsretry.WithPolicy(awsretry.WithAttemptTimeout(
+			awsretry.WithMaxAttempts(bg, 2), s), timedOut), contract.Delay(7*s)), 2, 9 * s, awsretry.Timeout},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var seen []awsretry.Attempt
 				tt.tr.Base, tt.tr.Backoff = slow, contract.Delay(time.Second)
 				tt.tr.Observe = func(a awsretry.Attempt) { seen = append(seen, a) }
-				ctx := t.Context()
-				for _, with := range tt.options {
-					ctx = with(ctx)
-				}
 				start := time.Now()
-				tt.tr.RoundTrip(httpfake.Request(t, ctx, "GET", nil))
+				tt.tr.RoundTrip(httpfake.Request(t, tt.ctx, "GET", nil))
 				if took := time.Since(start); took != tt.took || len(seen) != tt.sends || seen[0].Class != tt.class {
 					t.Errorf("%d attempts, the first %v, in %v; want %d, %v, %v",
 						len(seen), seen[0].Class, took, tt.sends, tt.class, tt.took)
@@ -81,9 +64,6 @@ func TestOptionsOfOneRequest(t *testing.T) {
 		})
 	}
 }
-
-// An option is one of the With functions with its argument.
-type option = func(context.Context) context.Context
 
 // An option that makes no sense is an error that names it, and nothing is sent.
 func TestOptionsThatMakeNoSense(t *testing.T) {

@@ -44,8 +44,7 @@ func TestErrorText(t *testing.T) {
 	}
 }
 
-// The texts of errors that end a call between two attempts, or
-// before the first.
+// The texts of errors that end a call between two attempts.
 func TestErrorTextOfRoundTrip(t *testing.T) {
 	slowDown := httpfake.Base(func(req *http.Request) (*http.Response, error) {
 		return httpfake.Response(req, 400, http.NoBody, "X-Amzn-ErrorType", "SlowDown"), nil
@@ -56,29 +55,20 @@ func TestErrorTextOfRoundTrip(t *testing.T) {
 	})
 	slow := contract.Delay(time.Minute)
 	for _, tt := range []struct {
-		name    string
-		tr      *awsretry.Transport
-		options func(context.Context) context.Context
-		cause   error // of the end of the context after a second; nil means none
-		want    string
+		name  string
+		tr    *awsretry.Transport
+		cause error // of the end of the context after a second; nil means none
+		want  string
 	}{
-		{"a response before", &awsretry.Transport{Base: httpfake.Statuses(503), Backoff: slow}, nil, errors.New("enough"),
+		{"a response before", &awsretry.Transport{Base: httpfake.Statuses(503), Backoff: slow}, errors.New("enough"),
 			"awsretry: canceled after 1 attempt: context canceled: enough; " +
 				"before that: the last response was 503 Service Unavailable"},
-		{"a code before", &awsretry.Transport{Base: slowDown, Backoff: slow}, nil, context.Canceled,
+		{"a code before", &awsretry.Transport{Base: slowDown, Backoff: slow}, context.Canceled,
 			"awsretry: canceled after 1 attempt: context canceled; " +
 				"before that: the last response was 400 Bad Request (SlowDown)"},
-		{"ended before", &awsretry.Transport{Base: httpfake.Statuses(200)}, func(ctx context.Context) context.Context {
-			time.Sleep(time.Minute)
-			return ctx
-		}, context.Canceled, "awsretry: not sent (canceled): context canceled"},
-		{"a wrong option", &awsretry.Transport{Base: httpfake.Statuses(200)}, func(ctx context.Context) context.Context {
-			return awsretry.WithMaxAttempts(ctx, -1)
-		}, nil, "awsretry: not sent (permanent): WithMaxAttempts has -1 attempts; " +
-			"it must be above 0, where 1 means no retry"},
 		{"timeouts", &awsretry.Transport{
 			Base: hanging, MaxAttempts: 2, AttemptTimeout: time.Second, Backoff: contract.Delay(0),
-		}, nil, nil,
+		}, nil,
 			"awsretry: gave up after 2 attempts (max_attempts): the attempt took longer than AttemptTimeout, 1s"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -87,9 +77,6 @@ func TestErrorTextOfRoundTrip(t *testing.T) {
 				defer cancel(nil)
 				if tt.cause != nil {
 					time.AfterFunc(time.Second, func() { cancel(tt.cause) })
-				}
-				if tt.options != nil {
-					ctx = tt.options(ctx)
 				}
 				_, err := tt.tr.RoundTrip(httpfake.Request(t, ctx, "GET", nil))
 				if fmt.Sprint(err) != tt.want {

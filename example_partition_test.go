@@ -2,7 +2,6 @@ package awsretry_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -21,19 +20,12 @@ func (dynamoDB) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
+	resp := &http.Response{StatusCode: 200, Header: http.Header{}, Body: http.NoBody}
 	if strings.Contains(req.URL.Host, "eu-west-1") && strings.Contains(string(body), `"Orders"`) {
-		return dynamoDBResponse(400,
-			`{"__type":"com.amazonaws.dynamodb.v20120810#ProvisionedThroughputExceededException"}`), nil
+		resp.StatusCode = 400
+		resp.Header.Set("X-Amzn-ErrorType", "ProvisionedThroughputExceededException")
 	}
-	return dynamoDBResponse(200, `{"Item":{}}`), nil
-}
-
-func dynamoDBResponse(status int, body string) *http.Response {
-	return &http.Response{
-		StatusCode: status,
-		Header:     http.Header{"Content-Type": {"application/x-amz-json-1.0"}},
-		Body:       io.NopCloser(strings.NewReader(body)),
-	}
+	return resp, nil
 }
 
 func getItem(ctx context.Context, region, table string) *http.Request {
@@ -65,52 +57,16 @@ func ExampleWithPartition() {
 	} {
 		ctx := awsretry.WithPartition(context.Background(), item.region+"/"+item.table)
 		resp, err := client.Do(getItem(ctx, item.region, item.table))
-		if err != nil {
-			fmt.Println(err) // it is awsretry.ErrRateLimited while a table is held back
-			return
-		}
-		resp.Body.Close()
-		fmt.Println(item.region, item.table, resp.StatusCode)
+		printStatus(resp, err, item.region, item.table) // err is awsretry.ErrRateLimited while a table is held back
 	}
 	for partition, state := range transport.Partitions() { // the most recently used one comes first
 		fmt.Println(partition, "is held back:", state.Limited)
 	}
 	// Output:
-	// eu-west-1 Orders 400
-	// eu-west-1 Customers 200
-	// us-east-1 Orders 200
+	// 400 eu-west-1 Orders
+	// 200 eu-west-1 Customers
+	// 200 us-east-1 Orders
 	// us-east-1/Orders is held back: false
 	// eu-west-1/Customers is held back: false
 	// eu-west-1/Orders is held back: true
-}
-
-// A partition can be derived from the request: the host's name has the region,
-// and the body has the table.
-func ExampleTransport_partition() {
-	regionAndTable := func(req *http.Request) string {
-		var item struct{ TableName string }
-		if req.GetBody != nil { // a copy, because the body can be read only once
-			if body, err := req.GetBody(); err == nil {
-				json.NewDecoder(body).Decode(&item) // requests without a table share one partition
-				body.Close()
-			}
-		}
-		return req.URL.Host + "/" + item.TableName
-	}
-	transport := &awsretry.Transport{Mode: awsretry.Adaptive, Partition: regionAndTable, Base: dynamoDB{}}
-	client := &http.Client{Transport: transport}
-	for _, table := range []string{"Customers", "Products"} {
-		resp, err := client.Do(getItem(context.Background(), "eu-west-1", table))
-		if err != nil {
-			fmt.Println(err)
-			return
-		}
-		resp.Body.Close()
-	}
-	for partition, state := range transport.Partitions() {
-		fmt.Println(partition, state.Tokens)
-	}
-	// Output:
-	// dynamodb.eu-west-1.amazonaws.com/Products 500
-	// dynamodb.eu-west-1.amazonaws.com/Customers 500
 }

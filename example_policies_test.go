@@ -30,12 +30,7 @@ func ExamplePolicy_gitHub() {
 	} {
 		server := startServer(limited, status(200, "ok"))
 		resp, err := client.Get(server.URL)
-		if err != nil {
-			fmt.Println(err)
-			return
-		}
-		resp.Body.Close()
-		fmt.Println(resp.StatusCode)
+		printStatus(resp, err)
 		server.Close()
 	}
 	// Output:
@@ -72,12 +67,7 @@ func ExampleTransport_rateLimitReset() {
 	)
 	defer server.Close()
 	resp, err := client.Get(server.URL)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	resp.Body.Close()
-	fmt.Println(resp.StatusCode, time.Now().Unix() >= soon)
+	printStatus(resp, err, time.Now().Unix() >= soon)
 	// Output: 200 true
 }
 
@@ -116,12 +106,7 @@ func ExamplePolicy_openAI() {
 		server := startServer(first, status(200, "Hello!"))
 		prompt := strings.NewReader(`{"messages": []}`)
 		resp, err := client.Post(server.URL+"/v1/chat/completions", "application/json", prompt)
-		if err != nil {
-			fmt.Println(err)
-			return
-		}
-		resp.Body.Close()
-		fmt.Println(resp.StatusCode)
+		printStatus(resp, err)
 		server.Close()
 	}
 	// Output:
@@ -161,12 +146,7 @@ func ExamplePolicy_stripe() {
 			req.Header.Set("Idempotency-Key", key)
 		}
 		resp, err := client.Do(req)
-		if err != nil {
-			fmt.Println(err)
-			return
-		}
-		resp.Body.Close()
-		fmt.Println(resp.StatusCode)
+		printStatus(resp, err)
 	}
 	pay(statusWith(409), "7f4c1e")
 	pay(statusWith(500), "7f4c1e")
@@ -226,38 +206,6 @@ func ExamplePolicy_s3() {
 	// 200 ok
 	// 200 ok
 	// 409 <Error><Code>ConditionalRequestConflict</Code></Error>
-}
-
-// Workers that take the next item at once spin when the retry token bucket is
-// empty, because every call then fails at once. With this LongPoll, a call whose
-// retry the bucket refuses fails after the delay.
-func ExampleTransport_closedLoop() {
-	server := startServer(status(503, "down"))
-	defer server.Close()
-	client := &http.Client{Transport: &awsretry.Transport{
-		LongPoll: func(*http.Request) bool { return true },
-
-		Quota:   awsretry.QuotaConfig{Capacity: 1}, // as empty as in a long outage
-		Backoff: awsretry.Exponential{Initial: 20 * time.Millisecond, Jitter: awsretry.NoJitter},
-	}}
-
-	start := time.Now()
-	for item := range 3 {
-		resp, err := client.Get(server.URL + "/item/" + strconv.Itoa(item))
-		if err != nil {
-			fmt.Println(err)
-			return
-		}
-		resp.Body.Close()
-		outcome, _ := awsretry.Outcome(resp)
-		fmt.Println(resp.StatusCode, outcome.Stop, outcome.Delay)
-	}
-	fmt.Println(time.Since(start) >= 60*time.Millisecond)
-	// Output:
-	// 503 quota 20ms
-	// 503 quota 20ms
-	// 503 quota 20ms
-	// true
 }
 
 // statusWith responds with a status and headers. header has names and values in

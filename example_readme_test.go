@@ -63,16 +63,14 @@ func Example_tenants() {
 			return
 		}
 		resp, err := client.Do(req)
-		if err != nil {
-			fmt.Println(err)
-			return
-		}
-		resp.Body.Close()
+		printStatus(resp, err)
 	}
 	for partition, state := range transport.Partitions() {
 		fmt.Println(partition, state.Tokens)
 	}
 	// Output:
+	// 200
+	// 200
 	// bob 500
 	// alice 500
 }
@@ -90,19 +88,14 @@ func Example_log() {
 
 	client := &http.Client{Transport: &awsretry.Transport{Observe: awsretry.LogTo(slog.Default()), Backoff: quick}}
 	for _, call := range []string{"first", "second"} {
-		fmt.Println(call, "call")
 		resp, err := client.Get(server.URL)
-		if err != nil {
-			fmt.Println(err)
-			return
-		}
-		resp.Body.Close()
+		printStatus(resp, err, call, "call")
 		slog.SetLogLoggerLevel(slog.LevelDebug)
 	}
 	// Output:
-	// first call
-	// second call
+	// 200 first call
 	// DEBUG retrying method=GET
+	// 200 second call
 }
 
 // beginnings prints the part of each line that is the same in every run.

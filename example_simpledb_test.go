@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	"example.com/awsretry"
+	"example.com/awsretry/internal/httpfake"
 )
 
 // simpleDBBackoff has the delays of Amazon SimpleDB, "API error retries":
@@ -34,23 +34,11 @@ func ExampleExponential_simpleDB() {
 		fmt.Println(err)
 		return
 	}
-	busy := true
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if busy {
-			busy = false
-			w.WriteHeader(http.StatusServiceUnavailable)
-			w.Write(unavailable)
-		}
-	}))
+	server := startServer(status(503, string(unavailable)), status(200, "ok"))
 	defer server.Close()
 	client := &http.Client{Transport: &awsretry.Transport{Backoff: simpleDBBackoff, MaxAttempts: 4}}
 	resp, err := client.Get(server.URL + "/?Action=ListDomains")
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer resp.Body.Close()
-	fmt.Println(resp.StatusCode)
+	printStatus(resp, err)
 	// Output:
 	// 400ms
 	// 1.6s
@@ -90,43 +78,31 @@ func TestSimpleDB(t *testing.T) {
 				t.Fatal(err)
 			}
 			synctest.Test(t, func(t *testing.T) {
-				pauses := simpleDBBackoff
-				pauses.Jitter = awsretry.NoJitter
-				var got []awsretry.Attempt
-				tr := &awsretry.Transport{
-					Backoff:     pauses,
-					MaxAttempts: 4,
-					Observe:     func(a awsretry.Attempt) { got = append(got, a) },
-					Base: simpleDBBase(func(req *http.Request) (*http.Response, error) {
-						body := io.NopCloser(bytes.NewReader(want))
-						return &http.Response{StatusCode: test.status, Header: http.Header{}, Body: body,
-							Request: req}, nil
-					}),
-				}
-				req, err := http.NewRequest("GET", "http://simpledb.example/?Action=ListDomains", nil)
-				if err != nil {
-					t.Fatal(err)
-				}
-				resp, err := tr.RoundTrip(req)
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer resp.Body.Close()
-				if body, err := io.ReadAll(resp.Body); string(body) != string(want) || err != nil {
-					t.Errorf("the body is %q, %v", body, err)
-				}
-				var delays []time.Duration
-				for _, a := range got {
-					if a.Code != test.code || a.Class != test.class {
-						t.Errorf("attempt %d: got %q, %v; want %q, %v",
-							a.Number, a.Code, a.Class, test.code, test.class)
-					}
-					delays = append(delays, a.Delay)
-				}
+				backoff := simpleDBBackoff
+				backoff.Jitter = awsretry.NoJitter
 				wantDelays := []time.Duration{0}
 				if test.retried {
-					wantDelays = []time.Duration{400 * time.Millisecond, 1600 * time.Millisecond,
-						6400 * time.Millisecond, 0}
+					const ms = time.Millisecond
+					wantDelays = []time.Duration{400 * ms, 1600 * ms, 6400 * ms, 0}
+				}
+				var delays []time.Duration
+				resp, err := get(t, &awsretry.Transport{
+					Backoff: backoff, MaxAttempts: 4,
+					Observe: func(a awsretry.Attempt) {
+						delays = append(delays, a.Delay)
+						if a.Code != test.code || a.Class != test.class {
+							t.Errorf("attempt %d: got %q, %v; want %q, %v", a.Number, a.Code, a.Class, test.code, test.class)
+						}
+					},
+					Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
+						return httpfake.Response(req, test.status, io.NopCloser(bytes.NewReader(want))), nil
+					}),
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if body := httpfake.ReadAll(t, resp); body != string(want) {
+					t.Errorf("the body is %q", body)
 				}
 				if !slices.Equal(delays, wantDelays) {
 					t.Errorf("the pauses are %v, want %v", delays, wantDelays)
@@ -135,7 +111,3 @@ func TestSimpleDB(t *testing.T) {
 		})
 	}
 }
-
-type simpleDBBase func(*http.Request) (*http.Response, error)
-
-func (f simpleDBBase) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }

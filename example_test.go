@@ -1,7 +1,6 @@
 package awsretry_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -31,6 +30,16 @@ func status(code int, body string) http.HandlerFunc {
 }
 
 func echo(w http.ResponseWriter, r *http.Request) { io.Copy(w, r.Body) }
+
+// printStatus closes a response and prints its status, and what else is given.
+func printStatus(resp *http.Response, err error, more ...any) {
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	resp.Body.Close()
+	fmt.Println(append([]any{resp.StatusCode}, more...)...)
+}
 
 // quick keeps the examples short. A program does not need it.
 var quick = awsretry.Exponential{Initial: time.Millisecond}
@@ -78,53 +87,15 @@ func ExampleIdempotentOnly() {
 
 	client := &http.Client{Transport: &awsretry.Transport{Policy: awsretry.IdempotentOnly(nil), Backoff: quick}}
 	resp, err := client.Post(server.URL+"/payments", "application/json", strings.NewReader(`{"amount": 5}`))
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	resp.Body.Close()
-	fmt.Println("without a key:", resp.StatusCode)
+	printStatus(resp, err, "without a key")
 
 	req, _ := http.NewRequest("POST", server.URL+"/payments", strings.NewReader(`{"amount": 5}`))
 	req.Header.Set("Idempotency-Key", key)
-	if resp, err = client.Do(req); err != nil {
-		fmt.Println(err)
-		return
-	}
-	resp.Body.Close()
-	fmt.Println("with a key:", resp.StatusCode)
+	resp, err = client.Do(req)
+	printStatus(resp, err, "with a key")
 	// Output:
-	// without a key: 500
-	// with a key: 200
-}
-
-// Load reads the settings of the AWS SDKs and the AWS CLI: the environment,
-// then the files in ~/.aws. A field that is set in code overrides both.
-func ExampleLoad() {
-	environment := map[string]string{
-		"AWS_RETRY_MODE":              "adaptive",
-		"AWS_MAX_ATTEMPTS":            "5",
-		"AWS_CONFIG_FILE":             os.DevNull,
-		"AWS_SHARED_CREDENTIALS_FILE": os.DevNull,
-	}
-	// The zero Source reads the environment of the process.
-	source := awsretry.Source{Getenv: func(name string) string { return environment[name] }}
-
-	transport, err := awsretry.Load(source)
-	if err != nil {
-		fmt.Println(err) // names the setting, its value, where it is, and what is allowed
-		return
-	}
-	transport.AttemptTimeout = 10 * time.Second
-	client := &http.Client{Transport: transport}
-
-	settings, _ := source.Resolve()
-	fmt.Println(settings.Mode, "from", settings.ModeFrom)
-	fmt.Println(settings.MaxAttempts, "attempts from", settings.MaxAttemptsFrom)
-	_ = client
-	// Output:
-	// adaptive from environment AWS_RETRY_MODE
-	// 5 attempts from environment AWS_MAX_ATTEMPTS
+	// 500 without a key
+	// 200 with a key
 }
 
 // The last response comes back as it is. Outcome says why it was not retried.
@@ -209,32 +180,4 @@ func ExampleTransport_prepare() {
 	body, _ := io.ReadAll(resp.Body)
 	fmt.Printf("%s\n", body)
 	// Output: signature of attempt 2
-}
-
-// A file of any size is read in place. Each attempt reads it from the offset
-// that it had at the call.
-func ExampleTransport_upload() {
-	var received bytes.Buffer
-	server := startServer(status(503, "busy"), func(w http.ResponseWriter, r *http.Request) {
-		received.ReadFrom(r.Body)
-	})
-	defer server.Close()
-	file, err := os.Open("testdata/readme/config")
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	size, _ := file.Stat()
-
-	client := &http.Client{Transport: &awsretry.Transport{Backoff: quick}}
-	req, _ := http.NewRequest("PUT", server.URL+"/object", file)
-	req.ContentLength = size.Size()
-	resp, err := client.Do(req)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	resp.Body.Close()
-	fmt.Println(resp.StatusCode, received.Len() == int(size.Size()))
-	// Output: 200 true
 }

@@ -18,14 +18,13 @@ func TestFastPath(t *testing.T) {
 	defer end()
 	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
-	closed := make(chan struct{})
+	open, closed := make(chan struct{}), make(chan struct{})
 	close(closed)
-	fromClient := get(deadline)
-	fromClient.Cancel = make(chan struct{})
-	stopped := get(deadline)
-	stopped.Cancel = closed
-	legacy := get(t.Context())
-	legacy.Cancel = make(chan struct{})
+	canceledBy := func(ctx context.Context, cancel chan struct{}) *http.Request {
+		req := get(ctx)
+		req.Cancel = cancel
+		return req
+	}
 	pooled := new(http.Transport)
 	pooled.RegisterProtocol("http", httpfake.Statuses(200))
 	foreign := httpfake.Statuses(200)
@@ -37,9 +36,9 @@ func TestFastPath(t *testing.T) {
 	}{
 		{"GET", pooled, get(t.Context()), true},
 		{"body in memory", pooled, httpfake.Request(t, t.Context(), "POST", strings.NewReader("x")), true},
-		{"http.Client with a Timeout", pooled, fromClient, true},
-		{"Request.Cancel alone", pooled, legacy, true},
-		{"Request.Cancel is closed", pooled, stopped, false},
+		{"http.Client with a Timeout", pooled, canceledBy(deadline, open), true},
+		{"Request.Cancel alone", pooled, canceledBy(t.Context(), open), true},
+		{"Request.Cancel is closed", pooled, canceledBy(deadline, closed), false},
 		{"options", pooled, get(WithMaxAttempts(t.Context(), 1)), false},
 		{"canceled", pooled, get(canceled), false},
 		{"foreign Base", foreign, get(t.Context()), false},
@@ -71,7 +70,8 @@ func TestFastPathReleasesItsPartition(t *testing.T) {
 		"panic":   func(*http.Request) (*http.Response, error) { panic("base") },
 	} {
 		t.Run(name, func(t *testing.T) {
-			tr := &Transport{Base: base, Mode: Adaptive, Backoff: BackoffFunc(func(int, Class, time.Duration) time.Duration { return 0 })}
+			none := func(int, Class, time.Duration) time.Duration { return 0 }
+			tr := &Transport{Base: base, Mode: Adaptive, Backoff: BackoffFunc(none)}
 			config, err := tr.resolve()
 			if err != nil {
 				t.Fatal(err)

@@ -89,15 +89,19 @@ func TestPartitionTableAtRandom(t *testing.T) {
 // Calls that use partitions of one name at the same time use the same one, so
 // that nobody overtakes its line.
 func TestPartitionTableConcurrently(t *testing.T) {
-	table := newTestTable(3, true)
+	table := newTestTable(2, true)
 	var all sync.WaitGroup
 	for g := range 8 {
 		all.Go(func() {
 			r := rand.New(rand.NewPCG(uint64(g), 2))
-			for range 3000 {
-				p := table.get(fmt.Sprint(r.IntN(7)), "")
+			for range 10_000 {
+				p := table.get(fmt.Sprint(r.IntN(4)), "")
 				if r.IntN(8) == 0 {
 					_ = p.quota.Acquire(t.Context(), 1)
+					p.limiter.Update(r.IntN(4) == 0)
+				}
+				for _, listed := range table.all() {
+					stateOf(listed)
 				}
 				if got := table.find(p.name); got != p {
 					t.Errorf("partition %s was replaced during a call", p.name)

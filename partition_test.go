@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -26,6 +26,16 @@ func names(tr *awsretry.Transport) []string {
 	return all
 }
 
+// sendTo sends a request for /path to a host, with a password in its URL.
+func sendTo(t *testing.T, tr *awsretry.Transport, ctx context.Context, host string) {
+	t.Helper()
+	req := httpfake.Request(t, ctx, "GET", nil)
+	req.URL.Host, req.URL.User = host, url.UserPassword("me", "secret")
+	if _, err := tr.RoundTrip(req); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestPartitionNames(t *testing.T) {
 	byPath := func(r *http.Request) string { return strings.Trim(r.URL.Path, "/") }
 	with := func(name string) context.Context { return awsretry.WithPartition(t.Context(), name) }
@@ -33,28 +43,21 @@ func TestPartitionNames(t *testing.T) {
 		name      string
 		partition func(*http.Request) string
 		ctx       context.Context
-		url       string
+		host      string
 		want      string
 	}{
-		{"host", nil, t.Context(), "http://one.example/x", "one.example"},
-		{"host with port", nil, t.Context(), "http://one.example:8080/x", "one.example:8080"},
-		{"host in capitals", nil, t.Context(), "http://One.EXAMPLE/x", "one.example"},
-		{"user is left out", nil, t.Context(), "http://user:secret@one.example/x", "one.example"},
-		{"function", byPath, t.Context(), "http://one.example/table", "table"},
-		{"context", byPath, with("mine"), "http://one.example/table", "mine"},
-		{"context in capitals", nil, with("ONE.example"), "http://one.example/", "ONE.example"},
-		{"empty in the context", byPath, with(""), "http://one.example/table", ""},
-		{"inner context", nil, awsretry.WithPartition(with("outer"), "inner"), "http://one.example", "inner"},
+		{"host", nil, t.Context(), "one.example", "one.example"},
+		{"host with port", nil, t.Context(), "one.example:8080", "one.example:8080"},
+		{"host in capitals", nil, t.Context(), "One.EXAMPLE", "one.example"},
+		{"function", byPath, t.Context(), "one.example", "path"},
+		{"context", byPath, with("mine"), "one.example", "mine"},
+		{"context in capitals", nil, with("ONE.example"), "one.example", "ONE.example"},
+		{"empty in the context", byPath, with(""), "one.example", ""},
+		{"inner context", nil, awsretry.WithPartition(with("outer"), "inner"), "one.example", "inner"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			req, err := http.NewRequestWithContext(tt.ctx, "GET", tt.url, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
 			tr := &awsretry.Transport{Base: httpfake.Statuses(200), Partition: tt.partition}
-			if _, err := tr.RoundTrip(req); err != nil {
-				t.Fatal(err)
-			}
+			sendTo(t, tr, tt.ctx, tt.host)
 			if diff := cmp.Diff([]string{tt.want}, names(tr)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -69,16 +72,12 @@ func TestPartitionNames(t *testing.T) {
 // that looks like it is another.
 func TestPartitionOfAHostInCapitals(t *testing.T) {
 	tr := &awsretry.Transport{Base: httpfake.Statuses(200)}
-	for _, ctx := range []context.Context{t.Context(), awsretry.WithPartition(t.Context(), "SERVICE.example")} {
+	for _, ctx := range []context.Context{awsretry.WithPartition(t.Context(), "SERVICE.example"), t.Context()} {
 		for _, host := range []string{"SERVICE.example", "Service.Example", "service.example"} {
-			req := httpfake.Request(t, ctx, "GET", nil)
-			req.URL.Host = host
-			if _, err := tr.RoundTrip(req); err != nil {
-				t.Fatal(err)
-			}
+			sendTo(t, tr, ctx, host)
 		}
 	}
-	if got := names(tr); !slices.Equal(got, []string{"SERVICE.example", "service.example"}) {
+	if got := names(tr); !slices.Equal(got, []string{"service.example", "SERVICE.example"}) {
 		t.Errorf("%q", got)
 	}
 }
@@ -95,9 +94,7 @@ func TestLongPartitionNames(t *testing.T) {
 	} {
 		var recorded string
 		ctx := awsretry.WithObserver(t.Context(), func(a awsretry.Attempt) { recorded = a.Partition })
-		if _, err := tr.RoundTrip(httpfake.Request(t, awsretry.WithPartition(ctx, name), "GET", nil)); err != nil {
-			t.Fatal(err)
-		}
+		sendTo(t, tr, awsretry.WithPartition(ctx, name), "service.example")
 		kept := names(tr)[0]
 		if seen[kept] || len(kept) > 255 || utf8.ValidString(name) && !utf8.ValidString(kept) || recorded != kept {
 			t.Errorf("%.20q… is kept as %q, and recorded as %q", name, kept, recorded)
@@ -113,14 +110,9 @@ func TestLongPartitionNames(t *testing.T) {
 		}
 		seen[kept] = true
 	}
-
-	ctx, host := t.Context(), strings.Repeat("Long.", 1000)
+	host := strings.Repeat("Long.", 1000)
 	for range 2 {
-		req := httpfake.Request(t, ctx, "GET", nil)
-		req.URL.Host = host
-		if _, err := tr.RoundTrip(req); err != nil {
-			t.Fatal(err)
-		}
+		sendTo(t, tr, t.Context(), host)
 	}
 	if _, ok := tr.State(strings.ToLower(host)); !ok || len(names(tr)) != len(seen)+1 {
 		t.Error("a long host is not one partition")
@@ -330,48 +322,13 @@ func TestExtraPartitionThatLimits(t *testing.T) {
 
 func TestPartitionsAreBounded(t *testing.T) {
 	tr := &awsretry.Transport{Base: httpfake.Statuses(200)}
+	if _, ok := tr.State("host0"); ok || len(names(tr)) != 0 {
+		t.Error("there are partitions before the first request")
+	}
 	for i := range 3000 {
-		req := httpfake.Request(t, t.Context(), "GET", nil)
-		req.URL.Host = fmt.Sprint("host", i)
-		if _, err := tr.RoundTrip(req); err != nil {
-			t.Fatal(err)
-		}
+		sendTo(t, tr, t.Context(), fmt.Sprint("host", i))
 	}
 	if got := len(names(tr)); got != 1024 {
 		t.Errorf("%d partitions, want 1024", got)
-	}
-}
-
-func TestNoPartitionsBeforeTheFirstRequest(t *testing.T) {
-	var tr awsretry.Transport
-	if _, ok := tr.State("x"); ok || len(names(&tr)) != 0 {
-		t.Error("there are some")
-	}
-}
-
-// Partitions are used, listed and dropped at the same time, for the race
-// detector.
-func TestPartitionsInParallel(t *testing.T) {
-	tr := &awsretry.Transport{Base: httpfake.Statuses(200), MaxPartitions: 8, Mode: awsretry.Adaptive}
-	var all sync.WaitGroup
-	for g := range 64 {
-		all.Go(func() {
-			for i := range 50 {
-				req := httpfake.Request(t, t.Context(), "GET", nil)
-				req.URL.Host = fmt.Sprint("host", (g+i)%16)
-				if _, err := tr.RoundTrip(req); err != nil {
-					t.Error(err)
-				}
-				for name, state := range tr.Partitions() {
-					if state.Tokens != 500 {
-						t.Errorf("%s: %+v", name, state)
-					}
-				}
-			}
-		})
-	}
-	all.Wait()
-	if got := len(names(tr)); got != 8 {
-		t.Errorf("%d partitions, want 8", got)
 	}
 }

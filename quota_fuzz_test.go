@@ -1,8 +1,6 @@
 package awsretry
 
 import (
-	"context"
-	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -75,15 +73,6 @@ func FuzzQuota(f *testing.F) {
 
 func BenchmarkQuotaReleaseFull(b *testing.B) {
 	q := NewQuota(QuotaConfig{})
-	b.ReportAllocs()
-	for b.Loop() {
-		q.Release(1)
-	}
-}
-
-func BenchmarkQuotaReleaseFullParallel(b *testing.B) {
-	q := NewQuota(QuotaConfig{})
-	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
 			q.Release(1)
@@ -92,14 +81,12 @@ func BenchmarkQuotaReleaseFullParallel(b *testing.B) {
 }
 
 func BenchmarkQuotaAcquireRelease(b *testing.B) {
-	ctx, cancel := context.WithCancel(b.Context())
-	defer cancel()
-	for _, c := range []QuotaConfig{{}, {RefillPerSecond: 1}, {RefillPerSecond: 1, Wait: true}} {
-		b.Run(fmt.Sprintf("refill=%v,wait=%v", c.RefillPerSecond, c.Wait), func(b *testing.B) {
-			q := NewQuota(c)
+	for _, kind := range quotaKinds {
+		b.Run(kind.name, func(b *testing.B) {
+			q := NewQuota(kind.config)
 			b.ReportAllocs()
 			for b.Loop() {
-				if err := q.Acquire(ctx, 5); err != nil {
+				if err := q.Acquire(b.Context(), 5); err != nil {
 					b.Fatal(err)
 				}
 				q.Release(5)

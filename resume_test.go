@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
-	"time"
 
 	"example.com/awsretry"
 	"example.com/awsretry/internal/httpfake"
@@ -22,7 +21,7 @@ func TestUnsentRequestForTheRest(t *testing.T) {
 			body := io.MultiReader(strings.NewReader("abc"), iotest.ErrReader(errBroken))
 			return httpfake.Response(req, 200, io.NopCloser(body), "Etag", `"1"`), nil
 		}),
-		Backoff: awsretry.BackoffFunc(func(int, awsretry.Class, time.Duration) time.Duration { return 0 }),
+		Backoff: awsretry.BackoffFunc(noPause),
 		Prepare: func(_ *http.Request, attempt int) error {
 			if attempt > 1 {
 				return errNoKey
@@ -46,7 +45,7 @@ func TestUnsentRequestForTheRest(t *testing.T) {
 // A Read of a body that can be continued costs no allocation.
 func TestReadsOfAResumableBodyDoNotAllocate(t *testing.T) {
 	tr := &awsretry.Transport{Resume: true, Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
-		return httpfake.Response(req, 200, io.NopCloser(endless{}), "Etag", `"1"`), nil
+		return httpfake.Response(req, 200, io.NopCloser(httpfake.Zeros), "Etag", `"1"`), nil
 	})}
 	resp, err := tr.RoundTrip(newRequest(t, "GET", nil))
 	if err != nil {
@@ -58,11 +57,6 @@ func TestReadsOfAResumableBodyDoNotAllocate(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
-
-// An endless reader has any number of zero bytes.
-type endless struct{}
-
-func (endless) Read(p []byte) (int, error) { return len(p), nil }
 
 // The error of a rest that is longer than announced is not that of the break
 // before it, which the rest has mended.

@@ -169,7 +169,7 @@ func (src Source) readProfile(env environment) (config, credentials awsconfig.Pr
 		return config, credentials, err
 	}
 	if name != defaultProfile && !config.Found && !credentials.Found {
-		return config, credentials, fmt.Errorf("awsretry: %s is %s; it must be a profile that stands in %s "+
+		return config, credentials, fmt.Errorf("awsretry: %s is %s; it must be a profile that is in %s "+
 			"as [profile NAME] or in %s as [NAME], named with letters, digits and %s",
 			from, quoted(name), configFile, credentialsFile, awsconfig.NamePunctuation)
 	}
