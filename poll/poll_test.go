@@ -68,7 +68,7 @@ func TestUntil(t *testing.T) {
 		{name: "delays are capped at 20 s", config: poll.Config{MaxAttempts: 11}, outcomes: []outcome{notReady},
 			asked: []time.Duration{100, 300, 700, 1500, 3100, 6300, 12700, 25500, 45500, 65500, 85500},
 			is:    []error{poll.ErrMaxAttempts}, state: poll.NotReady},
-		{name: "an error with Done ends it, and is returned as it is",
+		{name: "an error with Done ends it",
 			outcomes: []outcome{{poll.NotReady, other}, {poll.Done, errBoom}},
 			asked:    []time.Duration{100, 300}, is: []error{errBoom}},
 		{name: "an error with another state does not end it, and is dropped when it is done",
@@ -80,7 +80,8 @@ func TestUntil(t *testing.T) {
 		{name: "one attempt", config: poll.Config{MaxAttempts: 1}, outcomes: []outcome{throttled},
 			asked: []time.Duration{100}, is: []error{poll.ErrMaxAttempts}, state: poll.Throttled},
 		{name: "the context ends in a delay", timeout: time.Second, outcomes: []outcome{{poll.ServerError, errBoom}},
-			asked: []time.Duration{100, 300, 700}, is: []error{context.DeadlineExceeded, errBoom}, state: poll.ServerError},
+			asked: []time.Duration{100, 300, 700}, is: []error{context.DeadlineExceeded, errBoom},
+			state: poll.ServerError},
 		{name: "the context ends in the first delay", timeout: 50 * ms, outcomes: []outcome{done},
 			is: []error{context.DeadlineExceeded}},
 		{name: "an undefined state", outcomes: []outcome{{poll.NotReady, errBoom}, {poll.State(42), nil}},
@@ -121,16 +122,21 @@ func TestUntil(t *testing.T) {
 					}
 				}
 				var e *poll.Error
-				if !errors.As(err, &e) {
-					if err != nil && err != errBoom {
-						t.Errorf("got %v, want %v itself", err, errBoom)
-					}
-				} else if e.State != tt.state || e.Attempts != len(asked) {
+				if errors.As(err, &e) && (e.State != tt.state || e.Attempts != len(asked)) {
 					t.Errorf("got %+v, want state %v and %d attempts", e, tt.state, len(asked))
 				}
 			})
 		})
 	}
+}
+
+func TestErrorWithDoneIsReturnedAsItIs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var asked []time.Duration
+		if err := poll.Until(t.Context(), poll.Config{}, script(&asked, outcome{poll.Done, errBoom})); err != errBoom {
+			t.Errorf("got %v, want %v itself", err, errBoom)
+		}
+	})
 }
 
 func TestErrorTexts(t *testing.T) {

@@ -320,11 +320,3 @@ func TestFrom(t *testing.T) {
 		})
 	}
 }
-
-// The text of a line that cannot be read may be a secret that lost its =.
-func TestErrorKeepsSecrets(t *testing.T) {
-	_, err := File{Path: "testdata/config/no_delimiter.ini", Config: true}.Profile("p")
-	if err == nil || strings.Contains(err.Error(), "wJalr") {
-		t.Errorf("got error %v, want one without the line's text", err)
-	}
-}
