@@ -178,7 +178,7 @@ func TestConfigFiles(t *testing.T) {
 }
 
 func TestConfigText(t *testing.T) {
-	tests := []struct{ name, text, profile, want string }{
+	for _, test := range []struct{ name, text, profile, want string }{
 		{"NUL in a value", "[profile p]\nretry_mode = legacy\x00\n", "p",
 			"FILE line 2, in [profile p], cannot be read: it has a NUL byte; allowed are"},
 		{"NUL in a key", "[profile p]\nretry_mode\x00 = legacy\n", "p",
@@ -262,15 +262,14 @@ func TestConfigText(t *testing.T) {
 		{"a setting's block", "[profile p]\nretry_mode =\n a = 1\n b = 2\nmax_attempts = 7\n x\n", "p", "a = 1@4 7@6"},
 		{"value like the guard", "[profile p]\nretry_mode = .legacy\n.max_attempts = 7\n", "p", ".legacy -"},
 		{"a letter that is a k in lower case", "[profile p]\nmax_attempts\u212a = 7\n", "p", "- -"},
-	}
-	for _, test := range tests {
+	} {
 		t.Run(test.name, func(t *testing.T) { check(t, test.text, test.profile, test.want) })
 	}
 }
 
 // In the credentials file, the word profile precedes no profile's name.
 func TestCredentialsText(t *testing.T) {
-	tests := []struct{ name, text, profile, want string }{
+	for _, test := range []struct{ name, text, profile, want string }{
 		{"name", "[p]\nretry_mode = legacy\n", "p", "legacy -"},
 		{"quoted name", "[\"p\"]\nretry_mode = legacy\n", "p", "legacy -"},
 		{"name with the word", "[profile p]\nretry_mode = legacy\n", "p", "not found"},
@@ -285,20 +284,17 @@ func TestCredentialsText(t *testing.T) {
 			"and under a value the lines indented deeper than it that continue it"},
 		{"no section", "secret\n", "p",
 			"FILE has no [SECTION]; every line but comments must follow one, such as [default] or [NAME]"},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			p, err := File{Path: "FILE"}.parse(test.text, test.profile)
-			if got := describe(p, err); got != test.want {
-				t.Errorf("got %q, want %q", got, test.want)
-			}
-		})
+	} {
+		p, err := File{Path: "FILE"}.parse(test.text, test.profile)
+		if got := describe(p, err); got != test.want {
+			t.Errorf("%s: got %q, want %q", test.name, got, test.want)
+		}
 	}
 }
 
 func TestFrom(t *testing.T) {
 	const text = "[profile p]\nRetry_Mode = legacy\n[ 'p' ]\nmax_attempts =\n 7\n 8\n"
-	tests := []struct {
+	for _, test := range []struct {
 		name string
 		file File
 		want Profile
@@ -307,8 +303,7 @@ func TestFrom(t *testing.T) {
 			Profile{Found: true, RetryMode: Value{Text: "legacy", From: "a/config [profile p] retry_mode"}}},
 		{"credentials", File{"b", false},
 			Profile{Found: true, MaxAttempts: Value{Text: "7", From: "b [p] max_attempts", ContinuedAt: 6}}},
-	}
-	for _, test := range tests {
+	} {
 		t.Run(test.name, func(t *testing.T) {
 			got, err := test.file.parse(text, "p")
 			if err != nil {

@@ -86,7 +86,7 @@ func TestBodyCodeHostile(t *testing.T) {
 		return []byte(head + strings.Repeat(unit, (MaxErrorBody-len(head)-len(tail))/len(unit)) + tail)
 	}
 	const n = MaxErrorBody / 16
-	tests := []struct {
+	for _, tt := range []struct {
 		name   string
 		header http.Header
 		body   []byte
@@ -123,8 +123,7 @@ func TestBodyCodeHostile(t *testing.T) {
 		{"CBOR map of equal keys in a value", cborHeader,
 			fill("\xbf\x61a\xbf", "\x01\x01", "\xff\x66__type\x68SlowDown"), "SlowDown"},
 		{"CBOR text in pieces", cborHeader, fill("\xbf\x61a\x7f", "\x60", "\xff\x66__type\x68SlowDown"), "SlowDown"},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if len(tt.body) > MaxErrorBody {
 				t.Fatalf("the body has %d bytes", len(tt.body))
