@@ -61,8 +61,7 @@ func TestUntil(t *testing.T) {
 		is       []error         // in the error; none: the error is nil
 		state    poll.State
 	}{
-		{name: "done at the first check, after the first delay",
-			outcomes: []outcome{done}, asked: []time.Duration{100}},
+		{name: "done at the first check, after the first delay", outcomes: []outcome{done}, asked: []time.Duration{100}},
 		{name: "the three states that do not end it",
 			outcomes: []outcome{notReady, throttled, serverError, done}, asked: []time.Duration{100, 300, 700, 1500}},
 		{name: "delays are capped at 20 s", config: poll.Config{MaxAttempts: 11}, outcomes: []outcome{notReady},
