@@ -35,115 +35,94 @@ func script(asked *[]time.Duration, outcomes ...outcome) func(context.Context) (
 
 const ms = time.Millisecond
 
+// The outcomes without an error.
+var (
+	done        = outcome{poll.Done, nil}
+	notReady    = outcome{poll.NotReady, nil}
+	throttled   = outcome{poll.Throttled, nil}
+	serverError = outcome{poll.ServerError, nil}
+)
+
+// backoff is a Backoff of seconds.
+func backoff(seconds func(n int) int) awsretry.Backoff {
+	return awsretry.BackoffFunc(func(n int, _ awsretry.Class, _ time.Duration) time.Duration {
+		return time.Duration(seconds(n)) * time.Second
+	})
+}
+
 func TestUntil(t *testing.T) {
 	other := errors.New("other")
-	tests := []struct {
+	for _, tt := range []struct {
 		name     string
 		config   poll.Config
 		timeout  time.Duration // of the context; 0: none
 		outcomes []outcome
-		asked    []time.Duration
-		took     time.Duration
-		is       []error // in the error; none: the error is nil
+		asked    []time.Duration // in milliseconds
+		is       []error         // in the error; none: the error is nil
 		state    poll.State
 	}{
-		{
-			name:     "done at the first check, after the first delay",
-			outcomes: []outcome{{poll.Done, nil}},
-			asked:    []time.Duration{100 * ms}, took: 100 * ms,
-		}, {
-			name:     "the three states that do not end it",
-			outcomes: []outcome{{poll.NotReady, nil}, {poll.Throttled, nil}, {poll.ServerError, nil}, {poll.Done, nil}},
-			asked:    []time.Duration{100 * ms, 300 * ms, 700 * ms, 1500 * ms}, took: 1500 * ms,
-		}, {
-			name:     "delays are capped at 20 s",
-			config:   poll.Config{MaxAttempts: 11},
-			outcomes: []outcome{{poll.NotReady, nil}},
-			asked: []time.Duration{100 * ms, 300 * ms, 700 * ms, 1500 * ms, 3100 * ms, 6300 * ms,
-				12700 * ms, 25500 * ms,
-				45500 * ms, 65500 * ms, 85500 * ms},
-			took: 85500 * ms, is: []error{poll.ErrMaxAttempts}, state: poll.NotReady,
-		}, {
-			name:     "an error with Done ends it",
+		{name: "done at the first check, after the first delay", outcomes: []outcome{done}, asked: []time.Duration{100}},
+		{name: "the three states that do not end it",
+			outcomes: []outcome{notReady, throttled, serverError, done}, asked: []time.Duration{100, 300, 700, 1500}},
+		{name: "delays are capped at 20 s", config: poll.Config{MaxAttempts: 11}, outcomes: []outcome{notReady},
+			asked: []time.Duration{100, 300, 700, 1500, 3100, 6300, 12700, 25500, 45500, 65500, 85500},
+			is:    []error{poll.ErrMaxAttempts}, state: poll.NotReady},
+		{name: "an error with Done ends it",
 			outcomes: []outcome{{poll.NotReady, other}, {poll.Done, errBoom}},
-			asked:    []time.Duration{100 * ms, 300 * ms}, took: 300 * ms, is: []error{errBoom},
-		}, {
-			name: "an error with another state does not end it, and is dropped when it is done",
-			outcomes: []outcome{
-				{poll.ServerError, errBoom}, {poll.Throttled, errBoom}, {poll.NotReady, errBoom}, {poll.Done, nil},
-			},
-			asked: []time.Duration{100 * ms, 300 * ms, 700 * ms, 1500 * ms}, took: 1500 * ms,
-		}, {
-			name:     "the last error is in the Error",
-			config:   poll.Config{MaxAttempts: 3},
-			outcomes: []outcome{{poll.ServerError, other}, {poll.Throttled, errBoom}, {poll.NotReady, nil}},
-			asked:    []time.Duration{100 * ms, 300 * ms, 700 * ms}, took: 700 * ms,
-			is: []error{poll.ErrMaxAttempts, errBoom}, state: poll.NotReady,
-		}, {
-			name:     "one attempt",
-			config:   poll.Config{MaxAttempts: 1},
-			outcomes: []outcome{{poll.Throttled, nil}},
-			asked:    []time.Duration{100 * ms}, took: 100 * ms, is: []error{poll.ErrMaxAttempts},
-			state: poll.Throttled,
-		}, {
-			name:     "the context ends in a delay",
-			timeout:  time.Second,
-			outcomes: []outcome{{poll.ServerError, errBoom}},
-			asked:    []time.Duration{100 * ms, 300 * ms, 700 * ms}, took: time.Second,
-			is: []error{context.DeadlineExceeded, errBoom}, state: poll.ServerError,
-		}, {
-			name:     "the context ends in the first delay",
-			timeout:  50 * ms,
-			outcomes: []outcome{{poll.Done, nil}},
-			took:     50 * ms, is: []error{context.DeadlineExceeded},
-		}, {
-			name:     "a state that is not defined",
-			outcomes: []outcome{{poll.NotReady, errBoom}, {poll.State(42), nil}},
-			asked:    []time.Duration{100 * ms, 300 * ms}, took: 300 * ms, is: []error{errBoom}, state: 42,
-		}, {
-			name:     "a negative state",
-			outcomes: []outcome{{poll.State(-1), errBoom}},
-			asked:    []time.Duration{100 * ms}, took: 100 * ms, is: []error{errBoom}, state: -1,
-		}, {
-			name: "another Backoff, of which a negative delay counts as 0",
-			config: poll.Config{
-				Backoff: awsretry.BackoffFunc(func(n int, _ awsretry.Class, _ time.Duration) time.Duration {
-					return time.Duration(n-1) * time.Second
-				}),
-			},
-			outcomes: []outcome{{poll.NotReady, nil}, {poll.NotReady, nil}, {poll.NotReady, nil}, {poll.Done, nil}},
-			asked:    []time.Duration{0, 0, time.Second, 3 * time.Second}, took: 3 * time.Second,
-		},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
+			asked:    []time.Duration{100, 300}, is: []error{errBoom}},
+		{name: "an error with another state does not end it, and is dropped when it is done",
+			outcomes: []outcome{{poll.ServerError, errBoom}, {poll.Throttled, errBoom}, {poll.NotReady, errBoom}, done},
+			asked:    []time.Duration{100, 300, 700, 1500}},
+		{name: "the last error is in the Error", config: poll.Config{MaxAttempts: 3},
+			outcomes: []outcome{{poll.ServerError, other}, {poll.Throttled, errBoom}, notReady},
+			asked:    []time.Duration{100, 300, 700}, is: []error{poll.ErrMaxAttempts, errBoom}, state: poll.NotReady},
+		{name: "one attempt", config: poll.Config{MaxAttempts: 1}, outcomes: []outcome{throttled},
+			asked: []time.Duration{100}, is: []error{poll.ErrMaxAttempts}, state: poll.Throttled},
+		{name: "the context ends in a delay", timeout: time.Second, outcomes: []outcome{{poll.ServerError, errBoom}},
+			asked: []time.Duration{100, 300, 700}, is: []error{context.DeadlineExceeded, errBoom},
+			state: poll.ServerError},
+		{name: "the context ends in the first delay", timeout: 50 * ms, outcomes: []outcome{done},
+			is: []error{context.DeadlineExceeded}},
+		{name: "an undefined state", outcomes: []outcome{{poll.NotReady, errBoom}, {poll.State(42), nil}},
+			asked: []time.Duration{100, 300}, is: []error{errBoom}, state: 42},
+		{name: "a negative state", outcomes: []outcome{{poll.State(-1), errBoom}},
+			asked: []time.Duration{100}, is: []error{errBoom}, state: -1},
+		{name: "another Backoff, of which a negative delay counts as 0",
+			config:   poll.Config{Backoff: backoff(func(n int) int { return n - 1 })},
+			outcomes: []outcome{notReady, notReady, notReady, done}, asked: []time.Duration{0, 0, 1000, 3000}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx := t.Context()
-				if test.timeout > 0 {
+				if tt.timeout > 0 {
 					var cancel context.CancelFunc
-					ctx, cancel = context.WithTimeout(ctx, test.timeout)
+					ctx, cancel = context.WithTimeout(ctx, tt.timeout)
 					defer cancel()
 				}
 				start := time.Now()
-				var asked []time.Duration
-				err := poll.Until(ctx, test.config, script(&asked, test.outcomes...))
-				if took := time.Since(start); took != test.took {
-					t.Errorf("took %v, want %v", took, test.took)
+				var want, asked []time.Duration
+				for _, at := range tt.asked {
+					want = append(want, at*ms)
 				}
-				if diff := cmp.Diff(test.asked, asked); diff != "" {
-					t.Errorf("asked (-want +got):\n%s", diff)
+				err := poll.Until(ctx, tt.config, script(&asked, tt.outcomes...))
+				took, ends := time.Since(start), tt.timeout
+				if ends == 0 {
+					ends = want[len(want)-1]
 				}
-				if (err != nil) != (len(test.is) > 0) {
-					t.Fatalf("got error %v, want %v", err, test.is)
+				if diff := cmp.Diff(want, asked); diff != "" || took != ends {
+					t.Errorf("took %v, want %v; asked (-want +got):\n%s", took, ends, diff)
 				}
-				for _, want := range test.is {
+				if (err != nil) != (len(tt.is) > 0) {
+					t.Fatalf("got error %v, want %v", err, tt.is)
+				}
+				for _, want := range tt.is {
 					if !errors.Is(err, want) {
 						t.Errorf("got %v, want %v in it", err, want)
 					}
 				}
 				var e *poll.Error
-				if errors.As(err, &e) && (e.State != test.state || e.Attempts != len(asked)) {
-					t.Errorf("got %+v, want state %v and %d attempts", e, test.state, len(asked))
+				if errors.As(err, &e) && (e.State != tt.state || e.Attempts != len(asked)) {
+					t.Errorf("got %+v, want state %v and %d attempts", e, tt.state, len(asked))
 				}
 			})
 		})
@@ -178,9 +157,8 @@ func TestContextEnds(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(why)
 		var asked []time.Duration
-		zero := poll.Config{Backoff: awsretry.BackoffFunc(
-			func(int, awsretry.Class, time.Duration) time.Duration { return 0 })}
-		err := poll.Until(ctx, zero, script(&asked, outcome{poll.Done, nil}))
+		zero := poll.Config{Backoff: backoff(func(int) int { return 0 })}
+		err := poll.Until(ctx, zero, script(&asked, done))
 		if len(asked) > 0 || !errors.Is(err, why) || !errors.Is(err, context.Canceled) {
 			t.Errorf("got %v after %d checks, want none, and the cause and context.Canceled", err, len(asked))
 		}
@@ -195,57 +173,36 @@ func TestContextEnds(t *testing.T) {
 			if took := time.Since(start); took != 250*ms || len(asked) != 1 {
 				t.Errorf("%d checks in %v", len(asked), took)
 			}
-			if !errors.Is(err, context.Cause(ctx)) || !errors.Is(err, context.Canceled) || !errors.Is(err, errBoom) {
+			if !errors.Is(err, why) || !errors.Is(err, context.Canceled) || !errors.Is(err, errBoom) {
 				t.Errorf("got %v, want the cause, context.Canceled and the last error", err)
 			}
 		})
 	})
-	t.Run("while a check ignores it", func(t *testing.T) {
-		for _, test := range []struct {
-			state poll.State
-			want  error
-		}{{poll.Done, nil}, {poll.NotReady, why}} {
-			t.Run(test.state.String(), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					ctx, cancel := context.WithCancelCause(t.Context())
-					running := false
-					start := time.Now()
-					err := poll.Until(ctx, poll.Config{MaxAttempts: 1}, func(context.Context) (poll.State, error) {
-						running = true
-						defer func() { running = false }()
-						cancel(why)
-						time.Sleep(time.Hour)
-						return test.state, nil
-					})
-					if running {
-						t.Error("Until did not wait for the check")
+	for state, want := range map[poll.State]error{poll.Done: nil, poll.NotReady: why} {
+		t.Run("while a check ignores it and returns "+state.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancelCause(t.Context())
+				running := false
+				start := time.Now()
+				err := poll.Until(ctx, poll.Config{MaxAttempts: 1}, func(ctx context.Context) (poll.State, error) {
+					running = true
+					defer func() { running = false }()
+					cancel(why)
+					if context.Cause(ctx) != why {
+						t.Error("the check has another context")
 					}
-					if !errors.Is(err, test.want) || (err == nil) != (test.want == nil) {
-						t.Errorf("got %v, want %v", err, test.want)
-					}
-					if took := time.Since(start); took != time.Hour+100*ms {
-						t.Errorf("took %v", took)
-					}
+					time.Sleep(time.Hour)
+					return state, nil
 				})
+				if took := time.Since(start); running || took != time.Hour+100*ms {
+					t.Errorf("returned after %v, while the check runs: %v", took, running)
+				}
+				if !errors.Is(err, want) || (err == nil) != (want == nil) {
+					t.Errorf("got %v, want %v", err, want)
+				}
 			})
-		}
-	})
-}
-
-func TestCheckGetsTheContext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		type key struct{}
-		ctx := context.WithValue(t.Context(), key{}, "here")
-		err := poll.Until(ctx, poll.Config{}, func(ctx context.Context) (poll.State, error) {
-			if ctx.Value(key{}) != "here" {
-				t.Error("another context")
-			}
-			return poll.Done, nil
 		})
-		if err != nil {
-			t.Error(err)
-		}
-	})
+	}
 }
 
 // A panic reaches the caller, and no goroutine goes on, or synctest.Test would
@@ -277,7 +234,7 @@ func TestPanics(t *testing.T) {
 func TestObserve(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var got []poll.Attempt
-		outcomes := []outcome{{poll.NotReady, nil}, {poll.Throttled, errBoom}, {poll.Done, nil}}
+		outcomes := []outcome{notReady, {poll.Throttled, errBoom}, done}
 		err := poll.Until(t.Context(), poll.Config{Observe: func(a poll.Attempt) { got = append(got, a) }},
 			func(context.Context) (poll.State, error) {
 				time.Sleep(7 * ms)
@@ -310,8 +267,7 @@ func TestBackoffGetsTheStates(t *testing.T) {
 		})
 		var asked []time.Duration
 		err := poll.Until(t.Context(), poll.Config{Backoff: backoff},
-			script(&asked, outcome{poll.NotReady, nil}, outcome{poll.Throttled, nil}, outcome{poll.ServerError, nil},
-				outcome{poll.Done, nil}))
+			script(&asked, notReady, throttled, serverError, done))
 		want := []call{
 			{0, awsretry.Success, 0},
 			{1, awsretry.Success, time.Second},
@@ -340,12 +296,10 @@ func TestInvalidConfig(t *testing.T) {
 			"poll: Config.Backoff.Initial is -1ns"},
 		{"a nil Backoff", poll.Config{Backoff: awsretry.BackoffFunc(nil)}, check, "poll: Config.Backoff is a nil "},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			err := poll.Until(t.Context(), test.config, test.check)
-			if err == nil || !strings.HasPrefix(err.Error(), test.want) {
-				t.Errorf("got %v, want %q", err, test.want)
-			}
-		})
+		err := poll.Until(t.Context(), test.config, test.check)
+		if err == nil || !strings.HasPrefix(err.Error(), test.want) {
+			t.Errorf("%s: got %v, want %q", test.name, err, test.want)
+		}
 	}
 }
 
@@ -354,10 +308,8 @@ func TestStateString(t *testing.T) {
 		poll.Done: "done", poll.NotReady: "not ready", poll.Throttled: "throttled", poll.ServerError: "server error",
 		7: "State(7)",
 	} {
-		t.Run(want, func(t *testing.T) {
-			if got := state.String(); got != want {
-				t.Errorf("State %d: got %q, want %q", int(state), got, want)
-			}
-		})
+		if got := state.String(); got != want {
+			t.Errorf("State %d: got %q, want %q", int(state), got, want)
+		}
 	}
 }

@@ -94,7 +94,7 @@ func TestMaxKeys(t *testing.T) {
 		return strings.Repeat(b.String(), 3)
 	}
 	const sound = "[profile default]\nmax_attempts = 7\n"
-	tests := []struct{ name, text, profile, want string }{
+	for _, test := range []struct{ name, text, profile, want string }{
 		{"as many as allowed", text("[profile p]", 64), "p", "legacy -"},
 		{"one too many", text("[profile p]", 65), "p", "FILE line 129, in [profile p], cannot be read: " +
 			"it is one key too many that begins with retry_mode or max_attempts; allowed are 64 different ones"},
@@ -105,8 +105,7 @@ func TestMaxKeys(t *testing.T) {
 			"p", "FILE line 2, in [profile p], cannot be read: it has no = or :"},
 		{"above a line that cannot be read", text("[profile p]", 65) + "x\n", "p",
 			"FILE line 129, in [profile p], cannot be read: it is one key too many"},
-	}
-	for _, test := range tests {
+	} {
 		t.Run(test.name, func(t *testing.T) { check(t, test.text, test.profile, test.want) })
 	}
 }

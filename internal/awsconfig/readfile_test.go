@@ -50,6 +50,8 @@ func TestProfileOfFile(t *testing.T) {
 			runtime.GOOS == "windows"},
 		{"device", "/dev/zero", "awsretry: open PATH: it is a device; " + mustBe, runtime.GOOS == "windows"},
 		{"largest", write("largest", largest), "legacy -", false},
+		{"no section", write("no section", "secret\n"), "awsretry: PATH has no [SECTION]; every line but " +
+			"comments must follow one, such as [default] or [profile NAME]", false},
 		{"too large", write("too large", largest+"x"), "awsretry: PATH is larger than 16777216 bytes, " +
 			"the most that is read of a config or credentials file", false},
 	} {

@@ -86,7 +86,7 @@ func TestBodyCodeHostile(t *testing.T) {
 		return []byte(head + strings.Repeat(unit, (MaxErrorBody-len(head)-len(tail))/len(unit)) + tail)
 	}
 	const n = MaxErrorBody / 16
-	tests := []struct {
+	for _, tt := range []struct {
 		name   string
 		header http.Header
 		body   []byte
@@ -110,8 +110,7 @@ func TestBodyCodeHostile(t *testing.T) {
 		{"XML many empty codes", xmlHeader, fill("<Error>", "<Code/>", "<Code>SlowDown</Code></Error>"), "SlowDown"},
 		{"XML attributes", xmlHeader, fill("<Error ", `xmlns:a="b" `, "><Code>SlowDown</Code></Error>"), "SlowDown"},
 		{"XML comments in a code", xmlHeader, fill("<Error><Code>Slow", "<!---->", "Down</Code></Error>"), "SlowDown"},
-		{"XML directive", xmlHeader,
-			fill("<!DOCTYPE ", "<!--a-->", "><Error><Code>SlowDown</Code></Error>"), "SlowDown"},
+		{"XML directive", xmlHeader, fill("<!DOCTYPE ", "<!--a-->", "><Error><Code>SlowDown</Code></Error>"), "SlowDown"},
 		{"CBOR arrays never closed", cborHeader, fill("\xa1\x61a", "\x81", ""), ""},
 		{"CBOR tags", cborHeader, fill("\xa1\x61a", "\xc1", ""), ""},
 		{"CBOR as deep as is read", cborHeader,
@@ -123,8 +122,7 @@ func TestBodyCodeHostile(t *testing.T) {
 		{"CBOR map of equal keys in a value", cborHeader,
 			fill("\xbf\x61a\xbf", "\x01\x01", "\xff\x66__type\x68SlowDown"), "SlowDown"},
 		{"CBOR text in pieces", cborHeader, fill("\xbf\x61a\x7f", "\x60", "\xff\x66__type\x68SlowDown"), "SlowDown"},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if len(tt.body) > MaxErrorBody {
 				t.Fatalf("the body has %d bytes", len(tt.body))

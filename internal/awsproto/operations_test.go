@@ -19,7 +19,7 @@ func newRequest(t *testing.T, method, url, header, value string) *http.Request {
 	return req
 }
 
-func TestOperationsByTarget(t *testing.T) {
+func TestOperations(t *testing.T) {
 	for target, want := range map[string]struct{ dynamoDB, longPolls bool }{
 		"":                                            {},
 		"DynamoDB_20120810.GetItem":                   {dynamoDB: true},
@@ -34,21 +34,13 @@ func TestOperationsByTarget(t *testing.T) {
 		"SimpleWorkflowService.PollForDecisionTasks2": {},
 	} {
 		req := newRequest(t, "POST", "https://h/", "X-Amz-Target", target)
-		if got := DynamoDB(req); got != want.dynamoDB {
-			t.Errorf("DynamoDB of %q: %v", target, got)
-		}
-		if got := LongPolls(req); got != want.longPolls {
-			t.Errorf("LongPolls of %q: %v", target, got)
+		if DynamoDB(req) != want.dynamoDB || LongPolls(req) != want.longPolls {
+			t.Errorf("%q: DynamoDB %v, LongPolls %v", target, DynamoDB(req), LongPolls(req))
 		}
 	}
-}
-
-func TestLongPollsByQuery(t *testing.T) {
 	for query, want := range map[string]bool{
-		"Action=ReceiveMessage&Version=2012-11-05": true,
-		"Action=SendMessage":                       false,
-		"SubAction=ReceiveMessage":                 false,
-		"x=Action":                                 false,
+		"Action=ReceiveMessage&Version=2012-11-05": true, "Action=SendMessage": false,
+		"SubAction=ReceiveMessage": false, "x=Action": false,
 	} {
 		if got := LongPolls(newRequest(t, "GET", "https://h/?"+query, "", "")); got != want {
 			t.Errorf("%s: %v, want %v", query, got, want)
@@ -76,12 +68,10 @@ func TestMayHideError(t *testing.T) {
 		{"no content", "POST", "uploadId=5", "", 204, false},
 		{"failed", "PUT", "", "bucket/key", 500, false},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			req := newRequest(t, tt.method, "https://h/key?"+tt.query, "X-Amz-Copy-Source", tt.copySource)
-			if got := MayHideError(&http.Response{StatusCode: tt.status}, req); got != tt.want {
-				t.Errorf("got %v, want %v", got, tt.want)
-			}
-		})
+		req := newRequest(t, tt.method, "https://h/key?"+tt.query, "X-Amz-Copy-Source", tt.copySource)
+		if got := MayHideError(&http.Response{StatusCode: tt.status}, req); got != tt.want {
+			t.Errorf("%s: got %v, want %v", tt.name, got, tt.want)
+		}
 	}
 	if MayHideError(&http.Response{StatusCode: 200}, &http.Request{Method: "POST"}) {
 		t.Error("true of a request without a URL")

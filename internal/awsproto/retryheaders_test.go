@@ -1,7 +1,6 @@
 package awsproto
 
 import (
-	"maps"
 	"math"
 	"net/http"
 	"regexp"
@@ -78,8 +77,7 @@ func TestAmzRetryAfter(t *testing.T) {
 func FuzzRetryAfter(f *testing.F) {
 	for _, seed := range []string{
 		"", "0", "1", "120", "-1", "+5", "1.5", "0.000", "0.0001", ".5", "5.", "1e9", "9223372036", "9223372037",
-		"18446744073709551617",
-		"99999999999999999999999999", " 7 ", "7, 8", "0x10", "1_000", "٣", "NaN", "Inf",
+		"18446744073709551617", "99999999999999999999999999", " 7 ", "7, 8", "0x10", "1_000", "٣", "NaN", "Inf",
 		"Sun, 01 Mar 2026 12:00:30 GMT", "Sunday, 01-Mar-26 12:00:30 GMT", "Sun Mar  1 12:00:30 2026",
 		"Sun, 01 Mar 2020 12:00:00 GMT", "Fri, 31 Dec 9999 23:59:59 GMT", "Mon, 01 Jan 0001 00:00:00 GMT",
 	} {
@@ -108,24 +106,16 @@ func FuzzRetryAfter(f *testing.F) {
 }
 
 func TestSetRetryHeaders(t *testing.T) {
-	for name, tt := range map[string]struct{ before, want http.Header }{
-		"new": {
-			before: http.Header{"Other": {"x"}},
-			want: http.Header{"Other": {"x"}, "Amz-Sdk-Invocation-Id": {"id"},
-				"Amz-Sdk-Request": {"attempt=2; max=3"}},
-		},
-		"the ID is kept": {
-			before: http.Header{"Amz-Sdk-Invocation-Id": {"own"}, "Amz-Sdk-Request": {"attempt=1; max=1"}},
-			want:   http.Header{"Amz-Sdk-Invocation-Id": {"own"}, "Amz-Sdk-Request": {"attempt=2; max=3"}},
-		},
+	for _, tt := range []struct{ headers, want http.Header }{
+		{http.Header{"Other": {"x"}},
+			http.Header{"Other": {"x"}, "Amz-Sdk-Invocation-Id": {"id"}, "Amz-Sdk-Request": {"attempt=2; max=3"}}},
+		{http.Header{"Amz-Sdk-Invocation-Id": {"own"}, "Amz-Sdk-Request": {"attempt=1; max=1"}}, // the ID is kept
+			http.Header{"Amz-Sdk-Invocation-Id": {"own"}, "Amz-Sdk-Request": {"attempt=2; max=3"}}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			got := maps.Clone(tt.before)
-			SetRetryHeaders(got, "id", 2, 3)
-			if diff := cmp.Diff(tt.want, got); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
-		})
+		SetRetryHeaders(tt.headers, "id", 2, 3)
+		if diff := cmp.Diff(tt.want, tt.headers); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
 	}
 }
 
@@ -144,12 +134,10 @@ func TestSignsRetryHeaders(t *testing.T) {
 		"presigned":        {query: "X-Amz-SignedHeaders=amz-sdk-request%3Bhost", want: true},
 		"presigned others": {query: "X-Amz-SignedHeaders=host&x=amz-sdk-request"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			req := newRequest(t, "GET", "https://h/?"+tt.query, "Authorization", tt.authorization)
-			if got := SignsRetryHeaders(req); got != tt.want {
-				t.Errorf("got %v, want %v", got, tt.want)
-			}
-		})
+		req := newRequest(t, "GET", "https://h/?"+tt.query, "Authorization", tt.authorization)
+		if got := SignsRetryHeaders(req); got != tt.want {
+			t.Errorf("%s: got %v, want %v", name, got, tt.want)
+		}
 	}
 	if SignsRetryHeaders(&http.Request{}) {
 		t.Error("true of an empty request")

@@ -41,8 +41,7 @@ func FuzzBucket(f *testing.F) {
 	f.Fuzz(func(t *testing.T, ops []byte) {
 		ops = ops[:min(len(ops), 500)]
 		synctest.Test(t, func(t *testing.T) {
-			b := newEmpty(1, 4)
-			q := waittest.NewQueue()
+			b, q := newEmpty(1, 4), waittest.NewQueue()
 			started := 0
 			for i, op := range ops {
 				switch arg := time.Duration(op >> 3); op & 7 {

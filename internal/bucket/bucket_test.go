@@ -12,7 +12,7 @@ import (
 )
 
 func TestTokensComeBackWithTime(t *testing.T) {
-	tests := []struct {
+	for _, test := range []struct {
 		name           string
 		rate, capacity float64
 		passes         time.Duration // after a full bucket was emptied
@@ -23,26 +23,19 @@ func TestTokensComeBackWithTime(t *testing.T) {
 		{"some", 2, 10, 3 * time.Second, 6},
 		{"the capacity", 2, 10, time.Hour, 10},
 		{"without a rate", 0, 10, time.Hour, 0},
-	}
-	for _, test := range tests {
+	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := New(time.Now(), test.rate, test.capacity)
-				if got := b.Tokens(); got != test.capacity {
+				if got := b.Tokens(); got != test.capacity || !b.Take(test.capacity) || b.Take(1) {
 					t.Errorf("%v tokens in a new bucket, want %v", got, test.capacity)
-				}
-				if !b.Take(test.capacity) || b.Take(1) {
-					t.Error("a full bucket was not emptied")
 				}
 				time.Sleep(test.passes)
 				if got := b.Tokens(); !near(got, test.want, 1e-8) {
 					t.Errorf("%v tokens, want %v", got, test.want)
 				}
-				if b.Take(test.want + 0.1) {
-					t.Errorf("took %v tokens of %v", test.want+0.1, test.want)
-				}
-				if !b.Take(test.want) {
-					t.Errorf("could not take %v tokens", test.want)
+				if b.Take(test.want+0.1) || !b.Take(test.want) {
+					t.Errorf("took more than %v tokens, or not so many", test.want)
 				}
 			})
 		})
@@ -54,7 +47,7 @@ func TestTokensComeBackWithTime(t *testing.T) {
 func TestPutAndSetRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newEmpty(1, 10)
-		steps := []struct {
+		for _, step := range []struct {
 			name string
 			do   func()
 			want float64
@@ -66,8 +59,7 @@ func TestPutAndSetRate(t *testing.T) {
 			{"higher rate after 5 s", func() { time.Sleep(5 * time.Second); b.SetRate(b.Now(), 3, 20) }, 8},
 			{"3 s at that rate", func() { time.Sleep(3 * time.Second) }, 17},
 			{"a time before the last one", func() { b.SetRate(time.Second, 3, 20) }, 17},
-		}
-		for _, step := range steps {
+		} {
 			step.do()
 			if got := b.Tokens(); !near(got, step.want, 1e-8) {
 				t.Fatalf("%s: %v tokens, want %v", step.name, got, step.want)
@@ -118,14 +110,6 @@ func TestTenthsAddUp(t *testing.T) {
 		}
 		wantIdle(t, b)
 	})
-}
-
-// What Take takes for rounding is not waited for.
-func TestNoWaitForRounding(t *testing.T) {
-	b := &Bucket{rate: 1, capacity: 1, tokens: 1 - slack/2}
-	if got := b.expectedWait(0, 1); got != 0 || !b.take(0, 1) {
-		t.Errorf("the expected wait is %v, want none", got)
-	}
 }
 
 func TestClockThatJumps(t *testing.T) {
@@ -188,8 +172,7 @@ func TestWaitsAreExact(t *testing.T) {
 }
 
 func TestExpectedWaitHasBounds(t *testing.T) {
-	rates := []float64{0, math.SmallestNonzeroFloat64, 1e-300, MinRate, 1e-9, 1, 1e9, math.MaxFloat64, math.Inf(1)}
-	for _, rate := range rates {
+	for _, rate := range []float64{0, math.SmallestNonzeroFloat64, MinRate, 1e-9, 1, 1e9, math.MaxFloat64, math.Inf(1)} {
 		for _, n := range []float64{1e-9, 1, 1 << 62, math.MaxFloat64, math.Inf(1)} {
 			for _, now := range []time.Duration{math.MinInt64, 0, time.Second, clockEnd} {
 				b := newEmpty(rate, n)
@@ -199,6 +182,9 @@ func TestExpectedWaitHasBounds(t *testing.T) {
 				}
 			}
 		}
+	}
+	if got := (&Bucket{rate: 1e-9, capacity: 1, tokens: 1 - slack/2}).expectedWait(0, 1); got != 0 {
+		t.Errorf("for what Take takes because of rounding: %v, want 0", got)
 	}
 	if got := newEmpty(1e-300, 1).expectedWait(0, 1); got != clockEnd {
 		t.Errorf("at 1e-300/s: %v, want %v", got, clockEnd)
@@ -220,7 +206,7 @@ func TestExpectedWaitAfterLargeNumbers(t *testing.T) {
 }
 
 func TestSetRateMovesTheTurn(t *testing.T) {
-	tests := []struct {
+	for _, test := range []struct {
 		name     string
 		rate     float64 // after 1 s at 0.1/s; 0.9 of a token is missing
 		capacity float64
@@ -229,12 +215,10 @@ func TestSetRateMovesTheTurn(t *testing.T) {
 		{"rises", 9, 10, 1100 * time.Millisecond},
 		{"falls", 0.05, 10, 19 * time.Second},
 		{"stays, with less capacity", 0.1, 1, 10 * time.Second},
-	}
-	for _, test := range tests {
+	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b := newEmpty(0.1, 10)
-				q := waittest.NewQueue()
+				b, q := newEmpty(0.1, 10), waittest.NewQueue()
 				join(t.Context(), q, b, 0, 1)
 				time.Sleep(time.Second)
 				b.SetRate(b.Now(), test.rate, test.capacity)
@@ -247,8 +231,7 @@ func TestSetRateMovesTheTurn(t *testing.T) {
 
 func TestPutServesTheLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newEmpty(0.001, 10)
-		q := waittest.NewQueue()
+		b, q := newEmpty(0.001, 10), waittest.NewQueue()
 		for i, n := range []float64{3, 1, 4, 6} {
 			join(t.Context(), q, b, i, n)
 		}
@@ -265,6 +248,54 @@ func TestPutServesTheLine(t *testing.T) {
 		q.Wait()
 		if !near(b.tokens, 4, 1e-9) {
 			t.Errorf("%v tokens are left, want 4", b.tokens)
+		}
+	})
+}
+
+// Align moves the next token by at most half of a token's time, and not a token
+// that is there.
+func TestAlign(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		passes time.Duration // after the bucket was emptied
+		at     time.Duration // from then on
+		want   float64
+	}{
+		{"later", 400 * time.Millisecond, 800 * time.Millisecond, 0.2},
+		{"earlier", 400 * time.Millisecond, 300 * time.Millisecond, 0.7},
+		{"tokens later", 400 * time.Millisecond, 3300 * time.Millisecond, 0.7},
+		{"in the past", 400 * time.Millisecond, -3200 * time.Millisecond, 0.2},
+		{"below zero", 100 * time.Millisecond, 1200 * time.Millisecond, -0.2},
+		{"a token is there", 1500 * time.Millisecond, 700 * time.Millisecond, 1.5},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newEmpty(1, 2)
+				time.Sleep(test.passes)
+				b.Align(b.Now() + test.at)
+				if !near(b.tokens, test.want, 1e-6) {
+					t.Errorf("%v tokens, want %v", b.tokens, test.want)
+				}
+			})
+		})
+	}
+}
+
+// What came back while the bucket was full is lost, once.
+func TestTakeLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newEmpty(2, 3)
+		time.Sleep(time.Second)
+		if got := b.TakeLost(); got != 0 {
+			t.Errorf("lost %v tokens of a bucket that is not full", got)
+		}
+		time.Sleep(4 * time.Second)
+		b.Take(1)
+		if got := b.TakeLost(); !near(got, 7, 1e-6) {
+			t.Errorf("lost %v tokens, want 7", got)
+		}
+		if got := b.TakeLost(); got != 0 {
+			t.Errorf("lost %v tokens twice", got)
 		}
 	})
 }

@@ -38,7 +38,7 @@ func kindOf(err error) string {
 }
 
 func TestKindsByType(t *testing.T) {
-	tests := []struct {
+	for _, tt := range []struct {
 		err  error
 		want string
 	}{
@@ -72,8 +72,7 @@ func TestKindsByType(t *testing.T) {
 		{http.ErrSchemeMismatch, permanent},
 		{&http.MaxBytesError{}, permanent},
 		{errors.New(""), transient},
-	}
-	for _, tt := range tests {
+	} {
 		for _, err := range wrapped(tt.err) {
 			if got := kindOf(err); got != tt.want {
 				t.Errorf("%T %v: %s, want %s", err, err, got, tt.want)
@@ -93,13 +92,12 @@ func wrapped(err error) []error {
 }
 
 func TestSent(t *testing.T) {
-	// The error of net/http's HTTP/2 for a request whose body it
-	// cannot send again.
+	// The error of net/http's HTTP/2 for a request whose body it cannot send again.
 	notRetried := func(cause string) error {
 		return errors.New("http2: Transport: cannot retry err [" + cause +
 			"] after Request.Body was written; define Request.GetBody to avoid this error")
 	}
-	tests := []struct {
+	for _, tt := range []struct {
 		err                   error
 		dialFailed, neverSent bool
 	}{
@@ -115,18 +113,12 @@ func TestSent(t *testing.T) {
 		{notRetried("stream error: stream ID 1; REFUSED_STREAM; received from peer"), false, true},
 		{notRetried("http2: Transport received Server's graceful shutdown GOAWAY"), false, true},
 		{notRetried("stream error: stream ID 1; PROTOCOL_ERROR; received from peer"), false, false},
-	}
-	for _, tt := range tests {
+	} {
 		joined := errors.Join(tt.err, fmt.Errorf("twice: %w", errors.Join(tt.err)))
 		for _, err := range []error{tt.err, &url.Error{Op: "Post", URL: "http://x", Err: tt.err}, joined} {
-			if got := DialFailed(err); got != tt.dialFailed {
-				t.Errorf("DialFailed(%v) is %v", err, got)
-			}
-			if got, want := StreamFailed(err), errors.As(tt.err, new(streamError)); got != want {
-				t.Errorf("StreamFailed(%v) is %v", err, got)
-			}
-			if got := NeverSent(err); got != tt.neverSent {
-				t.Errorf("NeverSent(%v) is %v", err, got)
+			dialed, sent, stream := DialFailed(err), NeverSent(err), StreamFailed(err)
+			if dialed != tt.dialFailed || sent != tt.neverSent || stream != errors.As(tt.err, new(streamError)) {
+				t.Errorf("%v: DialFailed %v, NeverSent %v, StreamFailed %v", err, dialed, sent, stream)
 			}
 		}
 		// The request may have been sent before, or after.
@@ -181,7 +173,7 @@ func TestKindsOfNetHTTP(t *testing.T) {
 	}))
 	defer proxy.Close()
 
-	tests := []struct {
+	for _, tt := range []struct {
 		name   string
 		base   func(*http.Transport)
 		url    string
@@ -213,8 +205,7 @@ func TestKindsOfNetHTTP(t *testing.T) {
 		{"proxy", func(tr *http.Transport) {
 			tr.Proxy = func(*http.Request) (*url.URL, error) { return url.Parse(proxy.URL) }
 		}, secure.URL, nil, "proxy"},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			base := mutual.Client().Transport.(*http.Transport).Clone()
 			defer base.CloseIdleConnections()
@@ -237,10 +228,8 @@ func TestKindsOfNetHTTP(t *testing.T) {
 				return err
 			}
 			err := send()
-			for range 100 { // now and then the error is that of the connection that net/http closes because of another
-				if !errors.Is(err, net.ErrClosed) {
-					break
-				}
+			// Now and then the error is that of the connection that net/http closes because of another.
+			for i := 0; i < 100 && errors.Is(err, net.ErrClosed); i++ {
 				err = send()
 			}
 			got := kindOf(err)

@@ -29,8 +29,7 @@ func TestCurveVectors(t *testing.T) {
 		t.Run(vector.Name, func(t *testing.T) {
 			c := curve{beta: 0.7, scale: 0.4}
 			c.cut(0, 99) // an earlier cut must not matter
-			got, want := c.cut(seconds(vector.ThrottledAt), vector.LastMax), 0.7*vector.LastMax
-			if !near(got, want) {
+			if got, want := c.cut(seconds(vector.ThrottledAt), vector.LastMax), 0.7*vector.LastMax; !near(got, want) {
 				t.Errorf("throttled: %v, want %v", got, want)
 			}
 			for _, step := range vector.Steps {

@@ -5,6 +5,8 @@ import (
 	"time"
 )
 
+const second = time.Second
+
 // laws returns both laws, on a clock that begins at 0.
 func laws() map[string]Adopter {
 	limits := Limits{MinRate: 0.5, MinCapacity: 1}
@@ -15,11 +17,35 @@ func laws() map[string]Adopter {
 	}
 }
 
+// After Begin the rate doubles until something is throttled.
+func TestBegin(t *testing.T) {
+	for name, law := range laws() {
+		t.Run(name, func(t *testing.T) {
+			now := time.Second
+			law.Begin(now, 20)
+			highest := 0.0
+			for end := now + 5*time.Second; now < end; {
+				rate, _ := law.Pace()
+				highest = max(highest, rate)
+				sent := now
+				now += time.Duration(float64(time.Second) / rate)
+				law.Update(now, sent, rate > 100)
+				if now < 2*time.Second && rate > 100 {
+					t.Fatalf("rate %v after %v", rate, now-time.Second)
+				}
+			}
+			rate, _ := law.Pace()
+			if highest < 100 || highest > 160 || rate < 40 || rate > 110 {
+				t.Errorf("the limit is 100: the rate was up to %v and is %v", highest, rate)
+			}
+		})
+	}
+}
+
 // A law that adopts a rate is at that rate, and raises it as after a cut.
 func TestAdopt(t *testing.T) {
 	for name, law := range laws() {
 		t.Run(name, func(t *testing.T) {
-			const second = time.Second
 			law.Adopt(10*second, 20)
 			if rate, _ := law.Pace(); rate < 19.9 || rate > 20.1 {
 				t.Errorf("rate %v, want 20", rate)
@@ -49,7 +75,6 @@ func TestLease(t *testing.T) {
 	for name, alone := range laws() {
 		t.Run(name, func(t *testing.T) {
 			l := NewLeased(alone)
-			const second = time.Second
 			l.Update(second, second, true) // alone from the first
 			if rate, _ := l.Pace(); rate < 0.5 || rate > 1 {
 				t.Errorf("alone: rate %v", rate)

@@ -8,7 +8,7 @@ import (
 )
 
 func TestMeterIsAlignedToTheEpoch(t *testing.T) {
-	tests := []struct {
+	for _, test := range []struct {
 		start    time.Time
 		interval time.Duration
 		want     []time.Duration // when outcomes every 10 ms are measured, on the clock
@@ -18,8 +18,7 @@ func TestMeterIsAlignedToTheEpoch(t *testing.T) {
 		{time.Unix(100, 0), 300 * time.Millisecond, []time.Duration{200e6, 500e6, 800e6, 1100e6}},
 		{time.Unix(-100, 300e6), 500 * time.Millisecond, []time.Duration{200e6, 700e6, 1200e6}},
 		{time.Unix(-101, 0), 1200 * time.Millisecond, []time.Duration{200e6}},
-	}
-	for _, test := range tests {
+	} {
 		t.Run(fmt.Sprint(test.start.UTC(), " ", test.interval), func(t *testing.T) {
 			m := NewMeter(test.start, test.interval, 0.8)
 			var got []time.Duration

@@ -99,10 +99,8 @@ func TestScaledFindsTheLimit(t *testing.T) {
 			w.until(2 * length)
 			accepted := float64(w.sent-w.throttled) / length.Seconds() / tt.limit
 			share := float64(w.throttled) / float64(w.sent)
-			t.Logf("%.1f %% of the limit, %.2f %% throttled", 100*accepted, 100*share)
 			if accepted < 0.94 || share > tt.share {
-				t.Errorf("%.3f of the limit and a share of %.4f throttled, want 0.94 and at most %v",
-					accepted, share, tt.share)
+				t.Errorf("%.3f of the limit and %.4f throttled, want 0.94 and at most %v", accepted, share, tt.share)
 			}
 		})
 	}
@@ -118,7 +116,7 @@ func TestScaledCutsOnce(t *testing.T) {
 		w.law.Update(w.now+time.Millisecond, w.now, true)
 	}
 	if got, want := w.rate(), 0.9*limit; math.Abs(got/want-1) > 0.01 {
-		t.Errorf("after 20 throttling responses to one burst the rate is %.2f, want %.2f", got, want)
+		t.Errorf("after 20 throttling responses to one burst: rate %.2f, want %.2f", got, want)
 	}
 	w.law.Update(w.now+3*time.Millisecond, w.now+2*time.Millisecond, true)
 	if got, most := w.rate(), 0.9*limit; got > most {
@@ -175,10 +173,8 @@ func TestScaledBackground(t *testing.T) {
 		w.sent, w.throttled = 0, 0
 		w.until(w.now + 90*time.Second)
 		accepted, throttled := float64(w.sent-w.throttled)/90, float64(w.throttled)/float64(w.sent)
-		t.Logf("%d %%: %.0f/s accepted, %.1f %% throttled", share, accepted, 100*throttled)
 		if accepted < 200 || throttled > 2*float64(share)/100 {
-			t.Errorf("with %d %% throttled at any rate, %.0f/s of 400/s are accepted and %.1f %% throttled",
-				share, accepted, 100*throttled)
+			t.Errorf("%d %%: %.0f/s of 400/s are accepted and %.1f %% throttled", share, accepted, 100*throttled)
 		}
 	}
 }

@@ -94,7 +94,7 @@ func TestGetBodyWaits(t *testing.T) {
 	}
 }
 
-// If the Read takes too long, the body is not sent again, and read on.
+// If the Read takes too long, the body is not sent again, and the Read goes on.
 func TestGetBodyIsNotCalledDuringARead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, b, out := rewinding(t, time.Minute)

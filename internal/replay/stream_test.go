@@ -23,8 +23,7 @@ func TestStreamForgets(t *testing.T) {
 			func(t *testing.T, b *Body, out *http.Request) { read(t, out.Body, 50); out.Body.Close() }, 50},
 		{"over when all that is kept was read",
 			func(t *testing.T, b *Body, out *http.Request) { read(t, out.Body, 50); b.Release(false) }, 0},
-		{"over, and read on",
-			func(t *testing.T, b *Body, out *http.Request) { b.Release(false); read(t, out.Body, 100) }, 0},
+		{"over, and read on", func(t *testing.T, b *Body, out *http.Request) { b.Release(false); read(t, out.Body, 100) }, 0},
 		{"the last attempt reads it after the call", func(t *testing.T, b *Body, out *http.Request) {
 			read(t, out.Body, 50)
 			last := retry(t, b)

@@ -36,12 +36,10 @@ func TestCheckBase(t *testing.T) {
 		{"one that may retry and does not", &retrying{}, ""},
 		{"embedding one that retries", struct{ retrying }{retrying{retries: true}}, "Base is, or sends through, another"},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			err := CheckBase("Base", tt.base)
-			if (err == nil) != (tt.want == "") || err != nil && !strings.HasPrefix(err.Error(), tt.want) {
-				t.Errorf("got %v, want %q", err, tt.want)
-			}
-		})
+		err := CheckBase("Base", tt.base)
+		if (err == nil) != (tt.want == "") || err != nil && !strings.HasPrefix(err.Error(), tt.want) {
+			t.Errorf("%s: got %v, want %q", tt.name, err, tt.want)
+		}
 	}
 }
 
@@ -59,11 +57,9 @@ func TestIsNil(t *testing.T) {
 		{"a nil map", map[int]int(nil), true},
 		{"a struct", plain{}, false},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			if got := IsNil(tt.v); got != tt.want {
-				t.Errorf("got %v", got)
-			}
-		})
+		if got := IsNil(tt.v); got != tt.want {
+			t.Errorf("%s: got %v", tt.name, got)
+		}
 	}
 }
 

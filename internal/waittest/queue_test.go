@@ -29,7 +29,7 @@ func TestQueueRecordsEnds(t *testing.T) {
 
 func TestInOrder(t *testing.T) {
 	gone := errors.New("gone")
-	tests := []struct {
+	for _, test := range []struct {
 		name string
 		ends []End
 		want bool
@@ -39,8 +39,7 @@ func TestInOrder(t *testing.T) {
 		{"one overtaken", []End{{0, 1, nil}, {5, 2, nil}, {3, 3, nil}}, false},
 		{"at the same time", []End{{3, 1, nil}, {0, 1, nil}}, true},
 		{"not served", []End{{5, 1, gone}, {0, 2, nil}, {3, 3, gone}}, true},
-	}
-	for _, test := range tests {
+	} {
 		if got := InOrder(test.ends); got != test.want {
 			t.Errorf("%s: got %v, want %v", test.name, got, test.want)
 		}
