@@ -63,9 +63,7 @@ func TestAdaptiveDelaysFirstAttempts(t *testing.T) {
 			Backoff: contract.Delay(0)}
 		var waited time.Duration
 		tr.Observe = func(a awsretry.Attempt) { waited += a.Waited }
-		if _, err := get(t, tr); err != nil {
-			t.Fatal(err)
-		}
+		sendGet(t, tr).response(t)
 		if state, _ := tr.State("service.example"); !state.Limited || state.SendRate != 0.5 || state.Tokens != 480 {
 			t.Errorf("%+v", state)
 		}
@@ -93,9 +91,7 @@ func TestStandardModeDelaysNoFirstAttempt(t *testing.T) {
 			tr.Mode, tr.Observe = mode, func(awsretry.Attempt) {} // not the fast path, which asks no rate limiter
 			start := time.Now()
 			for range 200 {
-				if _, err := get(t, tr); err != nil {
-					t.Fatal(err)
-				}
+				sendGet(t, tr).response(t)
 			}
 			if took := time.Since(start); took > 0 {
 				t.Errorf("%q: 200 first attempts took %v", mode, took)
@@ -118,22 +114,20 @@ func TestOutcomesUpdateTheRate(t *testing.T) {
 		{"broken connections", fails(errReset), 3},
 	} {
 		for way, with := range ways {
-			t.Run(tt.name+", "+way, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					ctx, cancel := with(t.Context())
-					defer cancel()
-					tr := &transport{
-						Mode: awsretry.Adaptive, Base: always(tt.outcome), Backoff: contract.Delay(0),
-						RateLimit: awsretry.RateLimitConfig{Smoothing: 1},
-					}
-					tr.RoundTrip(httpfake.Request(t, ctx, "GET", nil))
-					time.Sleep(10 * time.Second)
-					tr.RoundTrip(httpfake.Request(t, ctx, "GET", nil)) // its first outcome ends the interval
-					want := float64(tt.attempts+1) / 10
-					if state, _ := tr.State("service.example"); state.MeasuredRate != want {
-						t.Errorf("the measured rate is %v, want %v", state.MeasuredRate, want)
-					}
-				})
+			inBubble(t, tt.name+", "+way, func(t *testing.T) {
+				ctx, cancel := with(t.Context())
+				defer cancel()
+				tr := &transport{
+					Mode: awsretry.Adaptive, Base: always(tt.outcome), Backoff: contract.Delay(0),
+					RateLimit: awsretry.RateLimitConfig{Smoothing: 1},
+				}
+				tr.RoundTrip(httpfake.Request(t, ctx, "GET", nil))
+				time.Sleep(10 * time.Second)
+				tr.RoundTrip(httpfake.Request(t, ctx, "GET", nil)) // its first outcome ends the interval
+				want := float64(tt.attempts+1) / 10
+				if state, _ := tr.State("service.example"); state.MeasuredRate != want {
+					t.Errorf("the measured rate is %v, want %v", state.MeasuredRate, want)
+				}
 			})
 		}
 	}
@@ -190,9 +184,7 @@ func TestSendTokenIsGivenBack(t *testing.T) {
 		tr := once(httpfake.Statuses(429, 200))
 		tr.Prepare = func(*http.Request, int) error { return broken }
 		failFast(tr)
-		if _, err := get(t, tr); err != nil {
-			t.Fatal(err)
-		}
+		sendGet(t, tr).response(t)
 		time.Sleep(3 * time.Second) // for one token
 		broken = errors.New("no credentials")
 		if _, err := get(t, tr); !errors.Is(err, broken) {
@@ -298,40 +290,38 @@ func TestLineThatIsTooLong(t *testing.T) {
 // pays nothing.
 func TestRetryInALineThatIsTooLong(t *testing.T) {
 	for _, limit := range []string{"deadline", "MaxWait"} {
-		t.Run(limit, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				tr := &transport{Mode: awsretry.Adaptive, Backoff: contract.Delay(500 * time.Millisecond)}
-				tr.Base = httpfake.Statuses(429, 429, 200)
-				ctx, want := t.Context(), awsretry.StopRateLimit
-				if limit == "MaxWait" {
-					tr.RateLimit.MaxWait = 7 * time.Second
-				} else {
-					var cancel func()
-					ctx, cancel = context.WithTimeout(ctx, 7*time.Second)
-					defer cancel()
-					want = awsretry.StopDeadline
-				}
-				unrepeated := httpfake.Request(t, awsretry.WithoutRetry(t.Context()), "GET", nil)
-				if _, err := tr.RoundTrip(unrepeated); err != nil { // from now on a token every 2 s
-					t.Fatal(err)
-				}
-				var line sync.WaitGroup
-				for _, later := range []time.Duration{1, 2, 1500 * time.Millisecond} {
-					line.Go(func() {
-						time.Sleep(later)
-						if _, err := get(t, tr); err != nil {
-							t.Error(err)
-						}
-					})
-				}
-				start := time.Now()
-				resp, err := tr.RoundTrip(httpfake.Request(t, ctx, "GET", nil))
-				took, tokens := time.Since(start), contract.TokensOf(t, tr)
-				if stop := contract.StopOf(resp, err); stop != want || took > 2*time.Second || tokens != 500 {
-					t.Errorf("stopped by %q after %v, with %d tokens", stop, took, tokens)
-				}
-				line.Wait()
-			})
+		inBubble(t, limit, func(t *testing.T) {
+			tr := &transport{Mode: awsretry.Adaptive, Backoff: contract.Delay(500 * time.Millisecond)}
+			tr.Base = httpfake.Statuses(429, 429, 200)
+			ctx, want := t.Context(), awsretry.StopRateLimit
+			if limit == "MaxWait" {
+				tr.RateLimit.MaxWait = 7 * time.Second
+			} else {
+				var cancel func()
+				ctx, cancel = context.WithTimeout(ctx, 7*time.Second)
+				defer cancel()
+				want = awsretry.StopDeadline
+			}
+			unrepeated := httpfake.Request(t, awsretry.WithoutRetry(t.Context()), "GET", nil)
+			if _, err := tr.RoundTrip(unrepeated); err != nil { // from now on a token every 2 s
+				t.Fatal(err)
+			}
+			var line sync.WaitGroup
+			for _, later := range []time.Duration{1, 2, 1500 * time.Millisecond} {
+				line.Go(func() {
+					time.Sleep(later)
+					if _, err := get(t, tr); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			start := time.Now()
+			resp, err := tr.RoundTrip(httpfake.Request(t, ctx, "GET", nil))
+			took, tokens := time.Since(start), contract.TokensOf(t, tr)
+			if stop := contract.StopOf(resp, err); stop != want || took > 2*time.Second || tokens != 500 {
+				t.Errorf("stopped by %q after %v, with %d tokens", stop, took, tokens)
+			}
+			line.Wait()
 		})
 	}
 }
@@ -340,49 +330,47 @@ func TestRetryInALineThatIsTooLong(t *testing.T) {
 // that they turn nobody away who can wait.
 func TestThrottledCallersTurnNobodyAway(t *testing.T) {
 	for _, pacing := range []awsretry.Pacing{awsretry.CubicPacing, awsretry.ScaledPacing} {
-		t.Run(pacing.String(), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				// At a token every 2 s, 60 s are time for 30 calls.
-				const patient, hasty = 20, 100
-				tr := &transport{Mode: awsretry.Adaptive, Base: newThrottlingService(0)}
-				tr.RateLimit.Pacing, tr.Quota.Capacity = pacing, -1
-				call := func(timeout time.Duration, check func(*http.Response, error, time.Duration)) {
-					start := time.Now()
-					ctx, cancel := context.WithTimeout(t.Context(), timeout)
-					defer cancel()
-					resp, err := tr.RoundTrip(httpfake.Request(t, ctx, "GET", nil))
-					check(resp, err, time.Since(start))
-				}
-				var all sync.WaitGroup
-				var atOnce atomic.Int32
-				for range hasty {
-					all.Go(func() {
-						call(10*time.Second, func(resp *http.Response, err error, took time.Duration) {
-							if contract.StopOf(resp, err) == awsretry.StopDeadline && took <= 2*time.Second {
-								atOnce.Add(1)
-							}
-						})
+		inBubble(t, pacing.String(), func(t *testing.T) {
+			// At a token every 2 s, 60 s are time for 30 calls.
+			const patient, hasty = 20, 100
+			tr := &transport{Mode: awsretry.Adaptive, Base: newThrottlingService(0)}
+			tr.RateLimit.Pacing, tr.Quota.Capacity = pacing, -1
+			call := func(timeout time.Duration, check func(*http.Response, error, time.Duration)) {
+				start := time.Now()
+				ctx, cancel := context.WithTimeout(t.Context(), timeout)
+				defer cancel()
+				resp, err := tr.RoundTrip(httpfake.Request(t, ctx, "GET", nil))
+				check(resp, err, time.Since(start))
+			}
+			var all sync.WaitGroup
+			var atOnce atomic.Int32
+			for range hasty {
+				all.Go(func() {
+					call(10*time.Second, func(resp *http.Response, err error, took time.Duration) {
+						if contract.StopOf(resp, err) == awsretry.StopDeadline && took <= 2*time.Second {
+							atOnce.Add(1)
+						}
 					})
-				}
-				time.Sleep(2 * time.Second) // longer than their delays
-				synctest.Wait()
-				if state, _ := tr.State("service.example"); state.ExpectedWait > 12*time.Second {
-					t.Errorf("the line of those with 10 s is longer than that: %+v", state)
-				}
-				for range patient {
-					all.Go(func() {
-						call(time.Minute, func(_ *http.Response, err error, _ time.Duration) {
-							if errors.Is(err, awsretry.ErrRateLimited) {
-								t.Error(err)
-							}
-						})
+				})
+			}
+			time.Sleep(2 * time.Second) // longer than their delays
+			synctest.Wait()
+			if state, _ := tr.State("service.example"); state.ExpectedWait > 12*time.Second {
+				t.Errorf("the line of those with 10 s is longer than that: %+v", state)
+			}
+			for range patient {
+				all.Go(func() {
+					call(time.Minute, func(_ *http.Response, err error, _ time.Duration) {
+						if errors.Is(err, awsretry.ErrRateLimited) {
+							t.Error(err)
+						}
 					})
-				}
-				all.Wait()
-				if atOnce.Load() < 90 {
-					t.Errorf("%d of %d responses were returned at once", atOnce.Load(), hasty)
-				}
-			})
+				})
+			}
+			all.Wait()
+			if atOnce.Load() < 90 {
+				t.Errorf("%d of %d responses were returned at once", atOnce.Load(), hasty)
+			}
 		})
 	}
 }
@@ -403,39 +391,37 @@ func TestDeadlinesOfAdaptiveCallers(t *testing.T) {
 		{"100/s", 100, 100, 1, 14, 0},
 		{"100/s, five calls each", 100, 100, 5, 30, 380},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				tr := &transport{Mode: awsretry.Adaptive, Base: newThrottlingService(tt.rate)}
-				var mu sync.Mutex
-				results := map[string]int{}
-				var all sync.WaitGroup
-				for range tt.callers {
-					all.Go(func() {
-						for range tt.calls {
-							ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-							resp, err := tr.RoundTrip(httpfake.Request(t, ctx, "GET", nil))
-							cancel()
-							mu.Lock()
-							switch {
-							case err == nil && resp.StatusCode == 200:
-								results["ok"]++
-							case err == nil:
-								results["throttled"]++
-							case errors.Is(err, awsretry.ErrRateLimited):
-								results["refused"]++
-							default:
-								results["lost to the deadline"]++
-							}
-							mu.Unlock()
+		inBubble(t, tt.name, func(t *testing.T) {
+			tr := &transport{Mode: awsretry.Adaptive, Base: newThrottlingService(tt.rate)}
+			var mu sync.Mutex
+			results := map[string]int{}
+			var all sync.WaitGroup
+			for range tt.callers {
+				all.Go(func() {
+					for range tt.calls {
+						ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+						resp, err := tr.RoundTrip(httpfake.Request(t, ctx, "GET", nil))
+						cancel()
+						mu.Lock()
+						switch {
+						case err == nil && resp.StatusCode == 200:
+							results["ok"]++
+						case err == nil:
+							results["throttled"]++
+						case errors.Is(err, awsretry.ErrRateLimited):
+							results["refused"]++
+						default:
+							results["lost to the deadline"]++
 						}
-					})
-				}
-				all.Wait()
-				if results["lost to the deadline"] > 0 || results["ok"] < tt.leastOK ||
-					results["refused"] > tt.mostRefused {
-					t.Error(results)
-				}
-			})
+						mu.Unlock()
+					}
+				})
+			}
+			all.Wait()
+			if results["lost to the deadline"] > 0 || results["ok"] < tt.leastOK ||
+				results["refused"] > tt.mostRefused {
+				t.Error(results)
+			}
 		})
 	}
 }

@@ -230,9 +230,7 @@ func TestCancelOfAWait(t *testing.T) {
 			tr.MaxAttempts, tr.Backoff = 2, contract.Delay(0)
 			if tt.first != nil {
 				tr.MaxAttempts, tr.Base = 1, always(tt.first)
-				if _, err := get(t, tr); err != nil {
-					t.Fatal(err)
-				}
+				sendGet(t, tr).response(t)
 			}
 			tr.Base = httpfake.Base(func(req *http.Request) (*http.Response, error) {
 				sends++

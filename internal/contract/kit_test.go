@@ -186,6 +186,15 @@ func get(t testing.TB, rt http.RoundTripper) (*http.Response, error) {
 	return r.Response, r.err
 }
 
+// response returns the response. Without one it ends the test.
+func (r result) response(t testing.TB) *http.Response {
+	t.Helper()
+	if r.err != nil {
+		t.Fatal(r)
+	}
+	return r.Response
+}
+
 func (r result) String() string {
 	what := fmt.Sprint(r.err)
 	if r.Response != nil {

@@ -45,9 +45,7 @@ func TestSharedJoin(t *testing.T) {
 		for _, host := range []string{"a.example", "b.example"} {
 			req := httpfake.Request(t, t.Context(), "GET", nil)
 			req.URL.Host = host
-			if _, err := tr.RoundTrip(req); err != nil {
-				t.Fatal(err)
-			}
+			send(tr, req).response(t)
 		}
 	}
 	var names []string
@@ -188,9 +186,7 @@ func TestSharedTokens(t *testing.T) {
 	s := &store{}
 	tr := retrying(always(busy))
 	tr.Shared = s
-	if _, err := get(t, tr); err != nil {
-		t.Fatal(err)
-	}
+	sendGet(t, tr).response(t)
 	share := s.shares[0]
 	if capacity, cost, ok := share.RetryTokens(); capacity != 500 || cost != 10 || !ok {
 		t.Errorf("capacity %d, cost %d, %v", capacity, cost, ok)
@@ -227,15 +223,11 @@ func TestSharedRate(t *testing.T) {
 			return ok(req, http.NoBody)
 		})
 		tr.Mode, tr.Shared = awsretry.Adaptive, s
-		if _, err := get(t, tr); err != nil {
-			t.Fatal(err)
-		}
+		sendGet(t, tr).response(t)
 		send := func(n int) time.Duration {
 			start := time.Now()
 			for range n {
-				if _, err := get(t, tr); err != nil {
-					t.Fatal(err)
-				}
+				sendGet(t, tr).response(t)
 			}
 			return time.Since(start)
 		}
