@@ -59,27 +59,19 @@ func (s *throttlingService) admit() bool {
 // After a throttled response the limiter delays first attempts too.
 func TestAdaptiveDelaysFirstAttempts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tr := &transport{Mode: awsretry.Adaptive, Base: httpfake.Statuses(429, 429, 429, 200),
-			Backoff: contract.Delay(0)}
+		tr := retrying(httpfake.Statuses(429, 429, 429, 200))
+		tr.Mode = awsretry.Adaptive
 		var waited time.Duration
 		tr.Observe = func(a awsretry.Attempt) { waited += a.Waited }
 		sendGet(t, tr).response(t)
 		if state, _ := tr.State("service.example"); !state.Limited || state.SendRate != 0.5 || state.Tokens != 480 {
 			t.Errorf("%+v", state)
 		}
-		start := time.Now()
-		if resp, err := get(t, tr); err != nil || resp.StatusCode != 200 {
-			t.Fatal(resp, err)
-		}
-		if took := time.Since(start); took != 2*time.Second {
-			t.Errorf("the first attempt waited %v, want 2s", took)
-		}
+		sendGet(t, tr).want(t, 200, "", 2*time.Second)
 		if waited != 6*time.Second {
 			t.Errorf("observed waits add up to %v, want 6s", waited)
 		}
-		if got := contract.TokensOf(t, tr); got != 481 {
-			t.Errorf("%d tokens, want 481: a success gives one back in adaptive mode too", got)
-		}
+		wantTokens(t, tr, 481) // a success gives one back in adaptive mode too
 	})
 }
 
@@ -141,22 +133,14 @@ func TestFailFast(t *testing.T) {
 		failFast(tr)
 		var seen []awsretry.Attempt
 		tr.Observe = func(a awsretry.Attempt) { seen = append(seen, a) }
-		resp, err := get(t, tr)
-		if err != nil || resp.StatusCode != 429 {
-			t.Fatal(resp, err)
-		}
+		sendGet(t, tr).want(t, 429, awsretry.StopRateLimit, 0)
 		if len(seen) != 1 || seen[0].Stop != awsretry.StopRateLimit {
 			t.Errorf("observed %+v", seen)
 		}
-		if got := contract.TokensOf(t, tr); got != 500 {
-			t.Errorf("%d tokens, want 500: the retry was not made", got)
-		}
-		_, err = get(t, tr)
-		wantNotSent(t, err, awsretry.StopRateLimit, awsretry.ErrRateLimited)
+		wantTokens(t, tr, 500)
+		wantNotSent(t, sendGet(t, tr).err, awsretry.StopRateLimit, awsretry.ErrRateLimited)
 		time.Sleep(5 * time.Second)
-		if resp, err := get(t, tr); err != nil || resp.StatusCode != 200 {
-			t.Error(resp, err)
-		}
+		sendGet(t, tr).want(t, 200, "", 0)
 	})
 }
 
@@ -167,12 +151,10 @@ func TestFailFastAndACancel(t *testing.T) {
 		failFast(tr)
 		ctx, cancel := canceledAfter(time.Millisecond)(t.Context())
 		defer cancel()
-		resp, err := tr.RoundTrip(httpfake.Request(t, ctx, "GET", nil))
-		if !errors.Is(err, context.Canceled) || contract.StopOf(resp, err) != awsretry.StopCanceled {
-			t.Fatal(resp, err)
-		}
-		if !strings.Contains(err.Error(), "503") {
-			t.Errorf("%v does not name the failure before", err)
+		r := send(tr, httpfake.Request(t, ctx, "GET", nil))
+		r.want(t, 0, awsretry.StopCanceled, time.Millisecond)
+		if r.wantIs(t, context.Canceled); !strings.Contains(r.String(), "503") {
+			t.Errorf("%v does not name the failure before", r)
 		}
 	})
 }
@@ -187,13 +169,9 @@ func TestSendTokenIsGivenBack(t *testing.T) {
 		sendGet(t, tr).response(t)
 		time.Sleep(3 * time.Second) // for one token
 		broken = errors.New("no credentials")
-		if _, err := get(t, tr); !errors.Is(err, broken) {
-			t.Fatal(err)
-		}
+		sendGet(t, tr).wantIs(t, broken)
 		broken = nil
-		if _, err := get(t, tr); err != nil {
-			t.Error(err)
-		}
+		sendGet(t, tr).want(t, 200, "", 0)
 	})
 }
 
@@ -211,29 +189,23 @@ func TestLineOfAnotherPartition(t *testing.T) {
 		}
 		start := time.Now()
 		var all sync.WaitGroup
-		callers := func(table string, n int, check func(status int, took time.Duration)) {
+		callers := func(table string, n int, check func(result)) {
 			for range n {
 				all.Go(func() {
 					for time.Since(start) < length {
-						begin := time.Now()
 						req := httpfake.Request(t, t.Context(), "GET", nil)
 						req.Header.Set("Table", table)
-						resp, err := tr.RoundTrip(req)
-						if err != nil {
-							t.Error(err)
-							return
-						}
-						check(resp.StatusCode, time.Since(begin))
+						check(send(tr, req))
 					}
 				})
 			}
 		}
-		callers("hot", 64, func(int, time.Duration) {})
-		callers("cold", 4, func(status int, took time.Duration) {
-			if status != 200 || took != serviceLatency {
-				t.Errorf("a call to the cold table gave %d after %v", status, took)
+		callers("hot", 64, func(r result) {
+			if r.err != nil {
+				t.Error(r)
 			}
 		})
+		callers("cold", 4, func(r result) { r.want(t, 200, "", serviceLatency) })
 		all.Wait()
 		if state, _ := tr.State("hot"); !state.Limited || services["hot"].throttled == 0 {
 			t.Errorf("the hot table: %+v, %d attempts throttled", state, services["hot"].throttled)
@@ -260,23 +232,16 @@ func TestLineThatIsTooLong(t *testing.T) {
 				ctx, cancel = context.WithTimeout(ctx, 8*time.Second)
 				defer cancel()
 			}
-			if _, err := get(t, tr); err != nil { // from now on a token every 2 s
-				t.Fatal(err)
-			}
+			sendGet(t, tr).response(t) // from now on a token every 2 s
 			var line sync.WaitGroup
 			for range 3 {
-				line.Go(func() {
-					if _, err := get(t, tr); err != nil {
-						t.Error(err)
-					}
-				})
+				line.Go(func() { sendGet(t, tr).wantBody(t, "") })
 			}
 			synctest.Wait()
-			start := time.Now()
-			_, err := tr.RoundTrip(httpfake.Request(t, ctx, "GET", nil))
-			wantNotSent(t, err, awsretry.StopRateLimit, awsretry.ErrRateLimited)
-			if !strings.Contains(err.Error(), limit) || time.Since(start) != 0 {
-				t.Errorf("%v after %v, want it refused at once because of the %s", err, time.Since(start), limit)
+			r := send(tr, httpfake.Request(t, ctx, "GET", nil))
+			wantNotSent(t, r.err, awsretry.StopRateLimit, awsretry.ErrRateLimited)
+			if !strings.Contains(r.String(), limit) || r.took != 0 {
+				t.Errorf("%v, want it refused at once because of the %s", r, limit)
 			}
 			if state, _ := tr.State("service.example"); state.Waiting != 3 || state.ExpectedWait != 8*time.Second {
 				t.Errorf("%s: %+v, want 3 in line and 8 s", limit, state)
@@ -303,23 +268,17 @@ func TestRetryInALineThatIsTooLong(t *testing.T) {
 				want = awsretry.StopDeadline
 			}
 			unrepeated := httpfake.Request(t, awsretry.WithoutRetry(t.Context()), "GET", nil)
-			if _, err := tr.RoundTrip(unrepeated); err != nil { // from now on a token every 2 s
-				t.Fatal(err)
-			}
+			send(tr, unrepeated).response(t) // from now on a token every 2 s
 			var line sync.WaitGroup
 			for _, later := range []time.Duration{1, 2, 1500 * time.Millisecond} {
 				line.Go(func() {
 					time.Sleep(later)
-					if _, err := get(t, tr); err != nil {
-						t.Error(err)
-					}
+					sendGet(t, tr).wantBody(t, "")
 				})
 			}
-			start := time.Now()
-			resp, err := tr.RoundTrip(httpfake.Request(t, ctx, "GET", nil))
-			took, tokens := time.Since(start), contract.TokensOf(t, tr)
-			if stop := contract.StopOf(resp, err); stop != want || took > 2*time.Second || tokens != 500 {
-				t.Errorf("stopped by %q after %v, with %d tokens", stop, took, tokens)
+			r := send(tr, httpfake.Request(t, ctx, "GET", nil))
+			if wantTokens(t, tr, 500); r.stop != want || r.took > 2*time.Second {
+				t.Errorf("%v", r)
 			}
 			line.Wait()
 		})
@@ -335,22 +294,17 @@ func TestThrottledCallersTurnNobodyAway(t *testing.T) {
 			const patient, hasty = 20, 100
 			tr := &transport{Mode: awsretry.Adaptive, Base: newThrottlingService(0)}
 			tr.RateLimit.Pacing, tr.Quota.Capacity = pacing, -1
-			call := func(timeout time.Duration, check func(*http.Response, error, time.Duration)) {
-				start := time.Now()
-				ctx, cancel := context.WithTimeout(t.Context(), timeout)
-				defer cancel()
-				resp, err := tr.RoundTrip(httpfake.Request(t, ctx, "GET", nil))
-				check(resp, err, time.Since(start))
+			call := func(timeout time.Duration) result {
+				ctx := within(t, timeout)
+				return send(tr, httpfake.Request(t, ctx, "GET", nil))
 			}
 			var all sync.WaitGroup
 			var atOnce atomic.Int32
 			for range hasty {
 				all.Go(func() {
-					call(10*time.Second, func(resp *http.Response, err error, took time.Duration) {
-						if contract.StopOf(resp, err) == awsretry.StopDeadline && took <= 2*time.Second {
-							atOnce.Add(1)
-						}
-					})
+					if r := call(10 * time.Second); r.stop == awsretry.StopDeadline && r.took <= 2*time.Second {
+						atOnce.Add(1)
+					}
 				})
 			}
 			time.Sleep(2 * time.Second) // longer than their delays
@@ -360,11 +314,9 @@ func TestThrottledCallersTurnNobodyAway(t *testing.T) {
 			}
 			for range patient {
 				all.Go(func() {
-					call(time.Minute, func(_ *http.Response, err error, _ time.Duration) {
-						if errors.Is(err, awsretry.ErrRateLimited) {
-							t.Error(err)
-						}
-					})
+					if r := call(time.Minute); errors.Is(r.err, awsretry.ErrRateLimited) {
+						t.Error(r)
+					}
 				})
 			}
 			all.Wait()

@@ -299,6 +299,16 @@ func canceledAfter(d time.Duration) func(context.Context) (context.Context, cont
 	}
 }
 
+// within returns a context that ends after d, or with the test if d is 0.
+func within(t testing.TB, d time.Duration) context.Context {
+	if d == 0 {
+		return t.Context()
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
 // until returns a reader that fails once ctx has ended, as the body of a
 // response fails after its request.
 func until(ctx context.Context, r io.Reader) io.Reader {

@@ -150,8 +150,7 @@ func TestLentBodyIsClosedWherePrepareEndsTheAttempt(t *testing.T) {
 // Prepare.
 func TestContextOfPrepare(t *testing.T) {
 	type key struct{}
-	deadline, cancel := context.WithTimeout(t.Context(), time.Hour)
-	defer cancel()
+	deadline := within(t, time.Hour)
 	for name, ctx := range map[string]context.Context{"": t.Context(), "an hour": deadline} {
 		for _, legacy := range []chan struct{}{nil, make(chan struct{})} {
 			for _, timeout := range timeouts {

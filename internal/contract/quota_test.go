@@ -1,7 +1,6 @@
 package contract_test
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"os"
@@ -99,11 +98,9 @@ func TestFirstSuccessesRefillTheBucket(t *testing.T) {
 			ctx, cancel := with(t.Context())
 			defer cancel()
 			tr := retrying(httpfake.Statuses(500, 500, 500, 200, 404, 200, 200))
-			for i, want := range []int{490, 491, 491, 492, 493} {
+			for _, want := range []int{490, 491, 491, 492, 493} {
 				send(tr, httpfake.Request(t, ctx, "GET", nil)).response(t)
-				if got := contract.TokensOf(t, tr); got != want {
-					t.Errorf("after request %d: %d tokens, want %d", i+1, got, want)
-				}
+				wantTokens(t, tr, want)
 			}
 		})
 	}
@@ -122,8 +119,7 @@ func TestNoQuota(t *testing.T) {
 func TestInitialCostRefusesTheFirstAttempt(t *testing.T) {
 	tr := &transport{Quota: quota{Capacity: 5, InitialCost: 3}, Base: httpfake.Statuses(404)}
 	sendGet(t, tr).response(t)
-	_, err := get(t, tr)
-	wantNotSent(t, err, awsretry.StopQuota, awsretry.ErrQuotaExceeded)
+	wantNotSent(t, sendGet(t, tr).err, awsretry.StopQuota, awsretry.ErrQuotaExceeded)
 }
 
 // With Quota.Wait, a retry waits for its tokens, if the bucket can ever hold as
@@ -192,8 +188,7 @@ func TestQuotaAcquire(t *testing.T) {
 				})
 				synctest.Wait()
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), tt.deadline)
-			defer cancel()
+			ctx := within(t, tt.deadline)
 			start := time.Now()
 			err := q.Acquire(ctx, 5)
 			if took := time.Since(start); took != tt.want || (err == nil) != (tt.want > 0) {

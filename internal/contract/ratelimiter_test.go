@@ -60,12 +60,7 @@ func TestRateLimiterWait(t *testing.T) {
 				})
 				synctest.Wait()
 			}
-			ctx := t.Context()
-			if tt.deadline != 0 {
-				var cancel func()
-				ctx, cancel = context.WithTimeout(ctx, tt.deadline)
-				defer cancel()
-			}
+			ctx := within(t, tt.deadline)
 			err := l.Wait(ctx)
 			if took := time.Since(start); took != tt.want {
 				t.Errorf("took %v, want %v", took, tt.want)
@@ -86,8 +81,7 @@ func TestRateLimiterWait(t *testing.T) {
 // however little time is left.
 func TestRateLimiterWithoutAWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(t.Context(), 1)
-		defer cancel()
+		ctx := within(t, 1)
 		for _, l := range []*awsretry.RateLimiter{
 			awsretry.NewRateLimiter(rateLimit{MaxWait: 1}), new(awsretry.RateLimiter),
 		} {
@@ -97,8 +91,7 @@ func TestRateLimiterWithoutAWait(t *testing.T) {
 		}
 		l := throttledLimiter(rateLimit{MaxWait: 1})
 		time.Sleep(2 * time.Second)
-		ctx, cancel = context.WithTimeout(t.Context(), 1)
-		defer cancel()
+		ctx = within(t, 1)
 		if err := l.Wait(ctx); err != nil {
 			t.Errorf("with a token: %v", err)
 		}

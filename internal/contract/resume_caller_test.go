@@ -71,21 +71,15 @@ func TestResumeEndsWithItsCaller(t *testing.T) {
 				if took := time.Since(start); took != after || string(got) != want {
 					t.Errorf("%d bytes after %v", len(got), took)
 				}
-				for _, cause := range causes {
-					if !errors.Is(err, cause) {
-						t.Errorf("Read ended with %v, want %v", err, cause)
-					}
-				}
+				result{err: err}.wantIs(t, causes...)
 				if how != "Close" {
 					wantBrokenOff(t, err, awsretry.StopCanceled, len(want))
 				}
-				if n, err := resp.Body.Read(make([]byte, 1)); n != 0 || err == nil || err == io.EOF {
-					t.Errorf("another Read returned %d, %v", n, err)
-				}
+				wantEnded(t, resp)
 				resp.Body.Close()
-				for n, b := range o.bodies {
+				for _, b := range o.bodies { // Close may end a Read
 					if b.Closes() != 1 {
-						t.Errorf("body %d was closed %d times", n, b.Closes())
+						t.Errorf("closed %d times", b.Closes())
 					}
 				}
 			})
@@ -114,24 +108,34 @@ func TestResumeAfterTheContext(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := io.ReadFull(resp.Body, make([]byte, 100)); err != nil {
-				t.Fatal(err)
-			}
+			readBytes(t, resp, 100)
 			if body == nil {
 				cancel(errGone)
 			}
 			_, err = readToEnd(resp)
 			wantBrokenOff(t, err, awsretry.StopCanceled, 100)
-			for _, cause := range []error{errGone, context.Canceled, errBroken} {
-				if !errors.Is(err, cause) {
-					t.Errorf("%v does not match %v", err, cause)
-				}
-			}
+			result{err: err}.wantIs(t, errGone, context.Canceled, errBroken)
 			if !strings.Contains(err.Error(), says) || len(o.ranges) != requests {
 				t.Errorf("%v after %d requests", err, len(o.ranges))
 			}
 			o.wantClosed(t)
 		})
+	}
+}
+
+// readBytes reads n bytes of a body.
+func readBytes(t *testing.T, resp *http.Response, n int) {
+	t.Helper()
+	if _, err := io.ReadFull(resp.Body, make([]byte, n)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wantEnded fails unless a Read of the body fails.
+func wantEnded(t *testing.T, resp *http.Response) {
+	t.Helper()
+	if n, err := resp.Body.Read(make([]byte, 1)); n != 0 || err == nil || err == io.EOF {
+		t.Errorf("another Read returned %d, %v", n, err)
 	}
 }
 
@@ -141,9 +145,7 @@ func TestCloseInTheMiddleOfAResumedBody(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			o := &object{breaks: broken100}
 			resp := sendGet(t, continuing(o)).response(t)
-			if _, err := io.ReadFull(resp.Body, make([]byte, read)); err != nil {
-				t.Fatal(err)
-			}
+			readBytes(t, resp, read)
 			for range 2 {
 				if err := resp.Body.Close(); err != nil {
 					t.Error(err)
@@ -185,24 +187,13 @@ func TestPanicDuringResume(t *testing.T) {
 		tr := continuing(o)
 		preparePanics(2)(tr)
 		resp := sendGet(t, tr).response(t)
-		if _, err := io.ReadFull(resp.Body, make([]byte, 100)); err != nil {
-			t.Fatal(err)
+		readBytes(t, resp, 100)
+		if p := httpfake.Recovered(func() { resp.Body.Read(make([]byte, 1)) }); p != "prepare" {
+			t.Errorf("recovered %v", p)
 		}
-		func() {
-			defer func() {
-				if p := recover(); p != "prepare" {
-					t.Errorf("recovered %v", p)
-				}
-			}()
-			resp.Body.Read(make([]byte, 1))
-		}()
-		if n, err := resp.Body.Read(make([]byte, 1)); n != 0 || err == nil || err == io.EOF {
-			t.Errorf("Read after the panic returned %d, %v", n, err)
-		}
+		wantEnded(t, resp)
 		resp.Body.Close()
-		if tokens := contract.TokensOf(t, tr); tokens != 500 {
-			t.Errorf("%d tokens", tokens)
-		}
+		wantTokens(t, tr, 500)
 		o.wantClosed(t)
 	})
 }

@@ -2,7 +2,6 @@ package contract_test
 
 import (
 	"context"
-	"errors"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -153,9 +152,8 @@ func TestShareRetryAfter(t *testing.T) {
 					if i >= callers/2 { // whose first attempts wait too
 						time.Sleep(time.Duration(rand.N(4000)+100) * time.Millisecond)
 					}
-					resp, err := get(t, tr)
-					if err != nil || resp.StatusCode != 200 {
-						t.Errorf("%v, %v", resp, err)
+					if r := sendGet(t, tr); r.err != nil || r.StatusCode != 200 {
+						t.Errorf("%v", r)
 					}
 				})
 			}
@@ -187,41 +185,35 @@ func TestSharedRetryAfterIsBounded(t *testing.T) {
 			return httpfake.Response(req, 503, http.NoBody, "Retry-After", asked), nil
 		})
 		tr.ShareRetryAfter = true
-		send := func(ctx context.Context) (*http.Response, error) {
-			return tr.RoundTrip(httpfake.Request(t, ctx, "GET", nil))
+		get := func(ctx context.Context, attempts int) result {
+			t.Helper()
+			r := send(tr, httpfake.Request(t, ctx, "GET", nil))
+			if sends != attempts {
+				t.Errorf("%v after %d attempts, want %d", r, sends, attempts)
+			}
+			return r
 		}
 		start := time.Now()
-		if _, err := send(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		get(t.Context(), 1).response(t)
 
-		soon, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-		defer cancel()
-		resp, err := send(soon)
-		wantNotSent(t, err, awsretry.StopRateLimit, awsretry.ErrRateLimited)
-		if time.Since(start) != 0 || sends != 1 {
-			t.Errorf("a deadline before the end: %v, %v after %v and %d attempts", resp, err, time.Since(start), sends)
-		}
+		soon := within(t, 20*time.Second)
+		r := get(soon, 1)
+		r.want(t, 0, awsretry.StopRateLimit, 0)
+		wantNotSent(t, r.err, awsretry.StopRateLimit, awsretry.ErrRateLimited)
 
 		gone, leave := context.WithCancelCause(t.Context())
 		time.AfterFunc(time.Second, func() { leave(errGone) })
-		if resp, err := send(gone); !errors.Is(err, errGone) || time.Since(start) != time.Second || sends != 1 {
-			t.Errorf("canceled: %v, %v after %v and %d attempts", resp, err, time.Since(start), sends)
-		}
+		r = get(gone, 1)
+		r.want(t, 0, awsretry.StopCanceled, time.Second)
+		r.wantIs(t, errGone)
 
-		other := awsretry.WithPartition(t.Context(), "another")
-		if _, err := send(other); err != nil || time.Since(start) != time.Second || sends != 2 {
-			t.Errorf("another partition: %v after %v and %d attempts", err, time.Since(start), sends)
-		}
+		get(awsretry.WithPartition(t.Context(), "another"), 2).want(t, 503, awsretry.StopMaxAttempts, 0)
 
 		asked = "3600" // more than MaxRetryAfter: not shared
-		if _, err := send(t.Context()); err != nil || time.Since(start) < 30*time.Second || sends != 3 {
-			t.Errorf("%v after %v and %d attempts", err, time.Since(start), sends)
+		if get(t.Context(), 3).response(t); time.Since(start) < 30*time.Second {
+			t.Errorf("sent after %v", time.Since(start))
 		}
-		before := time.Now()
-		if _, err := send(t.Context()); err != nil || time.Since(before) != 0 || sends != 4 {
-			t.Errorf("after an hour was asked for: %v after %v and %d attempts", err, time.Since(before), sends)
-		}
+		get(t.Context(), 4).want(t, 503, awsretry.StopMaxAttempts, 0)
 	})
 }
 
@@ -274,17 +266,10 @@ func TestSharedRetryAfterAndADeadline(t *testing.T) {
 			time.AfterFunc(tt.other, func() {
 				tr.RoundTrip(httpfake.Request(t, awsretry.WithoutRetry(t.Context()), "POST", nil))
 			})
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-			defer cancel()
-			start := time.Now()
-			resp, err := tr.RoundTrip(httpfake.Request(t, ctx, "GET", nil))
-			if took := time.Since(start); err != nil ||
-				contract.StopOf(resp, err) != awsretry.StopDeadline || took != tt.want {
-				t.Fatalf("%v, %v after %v", resp, err, took)
-			}
-			if got := httpfake.ReadAll(t, resp); got != "busy" {
-				t.Errorf("read %q", got)
-			}
+			ctx := within(t, 10*time.Second)
+			r := send(tr, httpfake.Request(t, ctx, "GET", nil))
+			r.want(t, 503, awsretry.StopDeadline, tt.want)
+			r.wantBody(t, "busy")
 		})
 	}
 }
@@ -312,15 +297,10 @@ func TestSharedRetryAfterAndTheLine(t *testing.T) {
 		})
 		tr.Mode, tr.ShareRetryAfter, tr.RetryAfterSpread = awsretry.Adaptive, true, -1
 		tr.RateLimit.MinFillRate = 1
-		send := func() {
-			if _, err := get(t, tr); err != nil {
-				t.Error(err)
-			}
-		}
-		send()
+		sendGet(t, tr).response(t)
 		var all sync.WaitGroup
 		for range 6 {
-			all.Go(send)
+			all.Go(func() { sendGet(t, tr).wantBody(t, "") })
 		}
 		all.Wait()
 		if sends != 7 {
@@ -350,11 +330,7 @@ func TestSharedRetryAfterCostsNoSendToken(t *testing.T) {
 		tr.RateLimit.MinFillRate = 0.1
 		var all sync.WaitGroup
 		for range 3 {
-			all.Go(func() {
-				if _, err := get(t, tr); err != nil {
-					t.Error(err)
-				}
-			})
+			all.Go(func() { sendGet(t, tr).wantBody(t, "") })
 			synctest.Wait() // the last one is in line, for up to 10 s
 		}
 		all.Wait()

@@ -1,7 +1,6 @@
 package contract_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -283,11 +282,7 @@ func TestSharedWake(t *testing.T) {
 
 			time.Sleep(tt.after)
 			base = tt.base
-			ctx, cancel := context.WithCancel(t.Context())
-			if tt.timeout > 0 {
-				ctx, cancel = context.WithTimeout(t.Context(), tt.timeout)
-			}
-			defer cancel()
+			ctx := within(t, tt.timeout)
 			_, err := tr.RoundTrip(httpfake.Request(t, ctx, "GET", nil))
 			if refused := errors.Is(err, awsretry.ErrRateLimited); refused != (tt.notSent > 0) {
 				t.Errorf("%v", err)
