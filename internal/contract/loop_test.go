@@ -244,9 +244,7 @@ func begin(t *testing.T, tr *transport) decider {
 // Another library may end a call before it has the outcome of the attempt.
 func TestLoopSettlesAfterEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tr := &transport{
-			Mode: awsretry.Adaptive, RateLimit: awsretry.RateLimitConfig{Pacing: awsretry.ScaledPacing},
-		}
+		tr := &transport{Mode: awsretry.Adaptive, RateLimit: rateLimit{Pacing: awsretry.ScaledPacing}}
 		rateAfter := func(status int) float64 {
 			loop := begin(t, tr)
 			loop.End()

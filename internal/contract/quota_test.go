@@ -35,19 +35,11 @@ func TestCostOfARetry(t *testing.T) {
 		for revision, want := range []int{tt.classic, tt.next} {
 			tr := &transport{Revision: awsretry.Revision(revision), AttemptTimeout: time.Minute, Backoff: contract.Delay(0)}
 			inBubble(t, tt.name+", "+tr.Revision.String(), func(t *testing.T) {
-				sends := 0
-				tr.Base = httpfake.Base(func(req *http.Request) (*http.Response, error) {
-					if sends++; sends == 1 {
-						return tt.outcome(req, http.NoBody)
-					}
-					return invalid(req, http.NoBody)
-				})
-				if _, err := get(t, tr); err != nil || sends != 2 {
-					t.Fatal(err, sends)
+				tr.Base = inTurn(tt.outcome, invalid)
+				if r := sendGet(t, tr); r.response(t).StatusCode != 400 {
+					t.Errorf("%v", r)
 				}
-				if got := 500 - contract.TokensOf(t, tr); got != want {
-					t.Errorf("%d tokens, want %d", got, want)
-				}
+				wantTokens(t, tr, 500-want)
 			})
 		}
 	}
@@ -131,11 +123,12 @@ func TestQuotaWait(t *testing.T) {
 		failFast bool
 		statuses []int
 		status   int
+		stop     awsretry.Stop
 		want     time.Duration
 	}{
-		{"waits for the second retry", false, []int{500, 500, 200}, 200, 2 * time.Second},
-		{"with FailFast too", true, []int{500, 500, 200}, 200, 2 * time.Second},
-		{"more than fits", false, []int{429, 200}, 429, 0},
+		{"waits for the second retry", false, []int{500, 500, 200}, 200, awsretry.StopSuccess, 2 * time.Second},
+		{"with FailFast too", true, []int{500, 500, 200}, 200, awsretry.StopSuccess, 2 * time.Second},
+		{"more than fits", false, []int{429, 200}, 429, awsretry.StopQuota, 0},
 	} {
 		inBubble(t, tt.name, func(t *testing.T) {
 			tr := retrying(httpfake.Statuses(tt.statuses...))
@@ -143,14 +136,7 @@ func TestQuotaWait(t *testing.T) {
 			if tt.failFast {
 				failFast(tr)
 			}
-			start := time.Now()
-			resp, err := get(t, tr)
-			if err != nil || resp.StatusCode != tt.status || time.Since(start) != tt.want {
-				t.Fatalf("%v, %v after %v, want %v", resp, err, time.Since(start), tt.want)
-			}
-			if stop := contract.StopOf(resp, nil); tt.status == 429 && stop != awsretry.StopQuota {
-				t.Errorf("stopped by %q", stop)
-			}
+			sendGet(t, tr).want(t, tt.status, tt.stop, tt.want)
 		})
 	}
 }

@@ -285,7 +285,7 @@ func TestSharedRetryAfterAndTheLine(t *testing.T) {
 			defer mu.Unlock()
 			switch sends++; sends {
 			case 1:
-				return httpfake.Response(req, 429, http.NoBody), nil // the limiter limits from here on
+				return throttled(req, http.NoBody) // the limiter limits from here on
 			case 2:
 				asked = time.Now()
 				return httpfake.Response(req, 429, http.NoBody, "Retry-After", "5"), nil
