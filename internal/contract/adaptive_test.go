@@ -59,29 +59,19 @@ func (s *throttlingService) admit() bool {
 // After a throttled response the limiter delays first attempts too.
 func TestAdaptiveDelaysFirstAttempts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tr := &transport{Mode: awsretry.Adaptive, Base: httpfake.Statuses(429, 429, 429, 200),
-			Backoff: contract.Delay(0)}
+		tr := retrying(httpfake.Statuses(429, 429, 429, 200))
+		tr.Mode = awsretry.Adaptive
 		var waited time.Duration
 		tr.Observe = func(a awsretry.Attempt) { waited += a.Waited }
-		if _, err := get(t, tr); err != nil {
-			t.Fatal(err)
-		}
+		sendGet(t, tr).response(t)
 		if state, _ := tr.State("service.example"); !state.Limited || state.SendRate != 0.5 || state.Tokens != 480 {
 			t.Errorf("%+v", state)
 		}
-		start := time.Now()
-		if resp, err := get(t, tr); err != nil || resp.StatusCode != 200 {
-			t.Fatal(resp, err)
-		}
-		if took := time.Since(start); took != 2*time.Second {
-			t.Errorf("the first attempt waited %v, want 2s", took)
-		}
+		sendGet(t, tr).want(t, 200, "", 2*time.Second)
 		if waited != 6*time.Second {
 			t.Errorf("observed waits add up to %v, want 6s", waited)
 		}
-		if got := contract.TokensOf(t, tr); got != 481 {
-			t.Errorf("%d tokens, want 481: a success gives one back in adaptive mode too", got)
-		}
+		wantTokens(t, tr, 481) // a success gives one back in adaptive mode too
 	})
 }
 
@@ -91,14 +81,8 @@ func TestStandardModeDelaysNoFirstAttempt(t *testing.T) {
 		for _, mode := range []awsretry.Mode{"", awsretry.Standard, awsretry.Legacy} {
 			tr := once(httpfake.Statuses(429))
 			tr.Mode, tr.Observe = mode, func(awsretry.Attempt) {} // not the fast path, which asks no rate limiter
-			start := time.Now()
 			for range 200 {
-				if _, err := get(t, tr); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if took := time.Since(start); took > 0 {
-				t.Errorf("%q: 200 first attempts took %v", mode, took)
+				sendGet(t, tr).want(t, 429, awsretry.StopMaxAttempts, 0)
 			}
 		}
 	})
@@ -118,22 +102,20 @@ func TestOutcomesUpdateTheRate(t *testing.T) {
 		{"broken connections", fails(errReset), 3},
 	} {
 		for way, with := range ways {
-			t.Run(tt.name+", "+way, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					ctx, cancel := with(t.Context())
-					defer cancel()
-					tr := &transport{
-						Mode: awsretry.Adaptive, Base: always(tt.outcome), Backoff: contract.Delay(0),
-						RateLimit: awsretry.RateLimitConfig{Smoothing: 1},
-					}
-					tr.RoundTrip(httpfake.Request(t, ctx, "GET", nil))
-					time.Sleep(10 * time.Second)
-					tr.RoundTrip(httpfake.Request(t, ctx, "GET", nil)) // its first outcome ends the interval
-					want := float64(tt.attempts+1) / 10
-					if state, _ := tr.State("service.example"); state.MeasuredRate != want {
-						t.Errorf("the measured rate is %v, want %v", state.MeasuredRate, want)
-					}
-				})
+			inBubble(t, tt.name+", "+way, func(t *testing.T) {
+				ctx, cancel := with(t.Context())
+				defer cancel()
+				tr := &transport{
+					Mode: awsretry.Adaptive, Base: always(tt.outcome), Backoff: contract.Delay(0),
+					RateLimit: awsretry.RateLimitConfig{Smoothing: 1},
+				}
+				tr.RoundTrip(httpfake.Request(t, ctx, "GET", nil))
+				time.Sleep(10 * time.Second)
+				tr.RoundTrip(httpfake.Request(t, ctx, "GET", nil)) // its first outcome ends the interval
+				want := float64(tt.attempts+1) / 10
+				if state, _ := tr.State("service.example"); state.MeasuredRate != want {
+					t.Errorf("the measured rate is %v, want %v", state.MeasuredRate, want)
+				}
 			})
 		}
 	}
@@ -147,22 +129,14 @@ func TestFailFast(t *testing.T) {
 		failFast(tr)
 		var seen []awsretry.Attempt
 		tr.Observe = func(a awsretry.Attempt) { seen = append(seen, a) }
-		resp, err := get(t, tr)
-		if err != nil || resp.StatusCode != 429 {
-			t.Fatal(resp, err)
-		}
+		sendGet(t, tr).want(t, 429, awsretry.StopRateLimit, 0)
 		if len(seen) != 1 || seen[0].Stop != awsretry.StopRateLimit {
 			t.Errorf("observed %+v", seen)
 		}
-		if got := contract.TokensOf(t, tr); got != 500 {
-			t.Errorf("%d tokens, want 500: the retry was not made", got)
-		}
-		_, err = get(t, tr)
-		wantNotSent(t, err, awsretry.StopRateLimit, awsretry.ErrRateLimited)
+		wantTokens(t, tr, 500)
+		wantNotSent(t, sendGet(t, tr).err, awsretry.StopRateLimit, awsretry.ErrRateLimited)
 		time.Sleep(5 * time.Second)
-		if resp, err := get(t, tr); err != nil || resp.StatusCode != 200 {
-			t.Error(resp, err)
-		}
+		sendGet(t, tr).want(t, 200, "", 0)
 	})
 }
 
@@ -173,12 +147,10 @@ func TestFailFastAndACancel(t *testing.T) {
 		failFast(tr)
 		ctx, cancel := canceledAfter(time.Millisecond)(t.Context())
 		defer cancel()
-		resp, err := tr.RoundTrip(httpfake.Request(t, ctx, "GET", nil))
-		if !errors.Is(err, context.Canceled) || contract.StopOf(resp, err) != awsretry.StopCanceled {
-			t.Fatal(resp, err)
-		}
-		if !strings.Contains(err.Error(), "503") {
-			t.Errorf("%v does not name the failure before", err)
+		r := send(tr, httpfake.Request(t, ctx, "GET", nil))
+		r.want(t, 0, awsretry.StopCanceled, time.Millisecond)
+		if r.wantIs(t, context.Canceled); !strings.Contains(r.String(), "503") {
+			t.Errorf("%v does not name the failure before", r)
 		}
 	})
 }
@@ -190,18 +162,12 @@ func TestSendTokenIsGivenBack(t *testing.T) {
 		tr := once(httpfake.Statuses(429, 200))
 		tr.Prepare = func(*http.Request, int) error { return broken }
 		failFast(tr)
-		if _, err := get(t, tr); err != nil {
-			t.Fatal(err)
-		}
+		sendGet(t, tr).response(t)
 		time.Sleep(3 * time.Second) // for one token
 		broken = errors.New("no credentials")
-		if _, err := get(t, tr); !errors.Is(err, broken) {
-			t.Fatal(err)
-		}
+		sendGet(t, tr).wantIs(t, broken)
 		broken = nil
-		if _, err := get(t, tr); err != nil {
-			t.Error(err)
-		}
+		sendGet(t, tr).want(t, 200, "", 0)
 	})
 }
 
@@ -219,29 +185,23 @@ func TestLineOfAnotherPartition(t *testing.T) {
 		}
 		start := time.Now()
 		var all sync.WaitGroup
-		callers := func(table string, n int, check func(status int, took time.Duration)) {
+		callers := func(table string, n int, check func(result)) {
 			for range n {
 				all.Go(func() {
 					for time.Since(start) < length {
-						begin := time.Now()
 						req := httpfake.Request(t, t.Context(), "GET", nil)
 						req.Header.Set("Table", table)
-						resp, err := tr.RoundTrip(req)
-						if err != nil {
-							t.Error(err)
-							return
-						}
-						check(resp.StatusCode, time.Since(begin))
+						check(send(tr, req))
 					}
 				})
 			}
 		}
-		callers("hot", 64, func(int, time.Duration) {})
-		callers("cold", 4, func(status int, took time.Duration) {
-			if status != 200 || took != serviceLatency {
-				t.Errorf("a call to the cold table gave %d after %v", status, took)
+		callers("hot", 64, func(r result) {
+			if r.err != nil {
+				t.Error(r)
 			}
 		})
+		callers("cold", 4, func(r result) { r.want(t, 200, "", serviceLatency) })
 		all.Wait()
 		if state, _ := tr.State("hot"); !state.Limited || services["hot"].throttled == 0 {
 			t.Errorf("the hot table: %+v, %d attempts throttled", state, services["hot"].throttled)
@@ -268,23 +228,16 @@ func TestLineThatIsTooLong(t *testing.T) {
 				ctx, cancel = context.WithTimeout(ctx, 8*time.Second)
 				defer cancel()
 			}
-			if _, err := get(t, tr); err != nil { // from now on a token every 2 s
-				t.Fatal(err)
-			}
+			sendGet(t, tr).response(t) // from now on a token every 2 s
 			var line sync.WaitGroup
 			for range 3 {
-				line.Go(func() {
-					if _, err := get(t, tr); err != nil {
-						t.Error(err)
-					}
-				})
+				line.Go(func() { sendGet(t, tr).wantBody(t, "") })
 			}
 			synctest.Wait()
-			start := time.Now()
-			_, err := tr.RoundTrip(httpfake.Request(t, ctx, "GET", nil))
-			wantNotSent(t, err, awsretry.StopRateLimit, awsretry.ErrRateLimited)
-			if !strings.Contains(err.Error(), limit) || time.Since(start) != 0 {
-				t.Errorf("%v after %v, want it refused at once because of the %s", err, time.Since(start), limit)
+			r := send(tr, httpfake.Request(t, ctx, "GET", nil))
+			wantNotSent(t, r.err, awsretry.StopRateLimit, awsretry.ErrRateLimited)
+			if !strings.Contains(r.String(), limit) || r.took != 0 {
+				t.Errorf("%v, want it refused at once because of the %s", r, limit)
 			}
 			if state, _ := tr.State("service.example"); state.Waiting != 3 || state.ExpectedWait != 8*time.Second {
 				t.Errorf("%s: %+v, want 3 in line and 8 s", limit, state)
@@ -298,40 +251,32 @@ func TestLineThatIsTooLong(t *testing.T) {
 // pays nothing.
 func TestRetryInALineThatIsTooLong(t *testing.T) {
 	for _, limit := range []string{"deadline", "MaxWait"} {
-		t.Run(limit, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				tr := &transport{Mode: awsretry.Adaptive, Backoff: contract.Delay(500 * time.Millisecond)}
-				tr.Base = httpfake.Statuses(429, 429, 200)
-				ctx, want := t.Context(), awsretry.StopRateLimit
-				if limit == "MaxWait" {
-					tr.RateLimit.MaxWait = 7 * time.Second
-				} else {
-					var cancel func()
-					ctx, cancel = context.WithTimeout(ctx, 7*time.Second)
-					defer cancel()
-					want = awsretry.StopDeadline
-				}
-				unrepeated := httpfake.Request(t, awsretry.WithoutRetry(t.Context()), "GET", nil)
-				if _, err := tr.RoundTrip(unrepeated); err != nil { // from now on a token every 2 s
-					t.Fatal(err)
-				}
-				var line sync.WaitGroup
-				for _, later := range []time.Duration{1, 2, 1500 * time.Millisecond} {
-					line.Go(func() {
-						time.Sleep(later)
-						if _, err := get(t, tr); err != nil {
-							t.Error(err)
-						}
-					})
-				}
-				start := time.Now()
-				resp, err := tr.RoundTrip(httpfake.Request(t, ctx, "GET", nil))
-				took, tokens := time.Since(start), contract.TokensOf(t, tr)
-				if stop := contract.StopOf(resp, err); stop != want || took > 2*time.Second || tokens != 500 {
-					t.Errorf("stopped by %q after %v, with %d tokens", stop, took, tokens)
-				}
-				line.Wait()
-			})
+		inBubble(t, limit, func(t *testing.T) {
+			tr := &transport{Mode: awsretry.Adaptive, Backoff: contract.Delay(500 * time.Millisecond)}
+			tr.Base = httpfake.Statuses(429, 429, 200)
+			ctx, want := t.Context(), awsretry.StopRateLimit
+			if limit == "MaxWait" {
+				tr.RateLimit.MaxWait = 7 * time.Second
+			} else {
+				var cancel func()
+				ctx, cancel = context.WithTimeout(ctx, 7*time.Second)
+				defer cancel()
+				want = awsretry.StopDeadline
+			}
+			unrepeated := httpfake.Request(t, awsretry.WithoutRetry(t.Context()), "GET", nil)
+			send(tr, unrepeated).response(t) // from now on a token every 2 s
+			var line sync.WaitGroup
+			for _, later := range []time.Duration{1, 2, 1500 * time.Millisecond} {
+				line.Go(func() {
+					time.Sleep(later)
+					sendGet(t, tr).wantBody(t, "")
+				})
+			}
+			r := send(tr, httpfake.Request(t, ctx, "GET", nil))
+			if wantTokens(t, tr, 500); r.stop != want || r.took > 2*time.Second {
+				t.Errorf("%v", r)
+			}
+			line.Wait()
 		})
 	}
 }
@@ -340,49 +285,40 @@ func TestRetryInALineThatIsTooLong(t *testing.T) {
 // that they turn nobody away who can wait.
 func TestThrottledCallersTurnNobodyAway(t *testing.T) {
 	for _, pacing := range []awsretry.Pacing{awsretry.CubicPacing, awsretry.ScaledPacing} {
-		t.Run(pacing.String(), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				// At a token every 2 s, 60 s are time for 30 calls.
-				const patient, hasty = 20, 100
-				tr := &transport{Mode: awsretry.Adaptive, Base: newThrottlingService(0)}
-				tr.RateLimit.Pacing, tr.Quota.Capacity = pacing, -1
-				call := func(timeout time.Duration, check func(*http.Response, error, time.Duration)) {
-					start := time.Now()
-					ctx, cancel := context.WithTimeout(t.Context(), timeout)
-					defer cancel()
-					resp, err := tr.RoundTrip(httpfake.Request(t, ctx, "GET", nil))
-					check(resp, err, time.Since(start))
-				}
-				var all sync.WaitGroup
-				var atOnce atomic.Int32
-				for range hasty {
-					all.Go(func() {
-						call(10*time.Second, func(resp *http.Response, err error, took time.Duration) {
-							if contract.StopOf(resp, err) == awsretry.StopDeadline && took <= 2*time.Second {
-								atOnce.Add(1)
-							}
-						})
-					})
-				}
-				time.Sleep(2 * time.Second) // longer than their delays
-				synctest.Wait()
-				if state, _ := tr.State("service.example"); state.ExpectedWait > 12*time.Second {
-					t.Errorf("the line of those with 10 s is longer than that: %+v", state)
-				}
-				for range patient {
-					all.Go(func() {
-						call(time.Minute, func(_ *http.Response, err error, _ time.Duration) {
-							if errors.Is(err, awsretry.ErrRateLimited) {
-								t.Error(err)
-							}
-						})
-					})
-				}
-				all.Wait()
-				if atOnce.Load() < 90 {
-					t.Errorf("%d of %d responses were returned at once", atOnce.Load(), hasty)
-				}
-			})
+		inBubble(t, pacing.String(), func(t *testing.T) {
+			// At a token every 2 s, 60 s are time for 30 calls.
+			const patient, hasty = 20, 100
+			tr := &transport{Mode: awsretry.Adaptive, Base: newThrottlingService(0)}
+			tr.RateLimit.Pacing, tr.Quota.Capacity = pacing, -1
+			call := func(timeout time.Duration) result {
+				ctx := within(t, timeout)
+				return send(tr, httpfake.Request(t, ctx, "GET", nil))
+			}
+			var all sync.WaitGroup
+			var atOnce atomic.Int32
+			for range hasty {
+				all.Go(func() {
+					if r := call(10 * time.Second); r.stop == awsretry.StopDeadline && r.took <= 2*time.Second {
+						atOnce.Add(1)
+					}
+				})
+			}
+			time.Sleep(2 * time.Second) // longer than their delays
+			synctest.Wait()
+			if state, _ := tr.State("service.example"); state.ExpectedWait > 12*time.Second {
+				t.Errorf("the line of those with 10 s is longer than that: %+v", state)
+			}
+			for range patient {
+				all.Go(func() {
+					if r := call(time.Minute); errors.Is(r.err, awsretry.ErrRateLimited) {
+						t.Error(r)
+					}
+				})
+			}
+			all.Wait()
+			if atOnce.Load() < 90 {
+				t.Errorf("%d of %d responses were returned at once", atOnce.Load(), hasty)
+			}
 		})
 	}
 }
@@ -403,39 +339,37 @@ func TestDeadlinesOfAdaptiveCallers(t *testing.T) {
 		{"100/s", 100, 100, 1, 14, 0},
 		{"100/s, five calls each", 100, 100, 5, 30, 380},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				tr := &transport{Mode: awsretry.Adaptive, Base: newThrottlingService(tt.rate)}
-				var mu sync.Mutex
-				results := map[string]int{}
-				var all sync.WaitGroup
-				for range tt.callers {
-					all.Go(func() {
-						for range tt.calls {
-							ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-							resp, err := tr.RoundTrip(httpfake.Request(t, ctx, "GET", nil))
-							cancel()
-							mu.Lock()
-							switch {
-							case err == nil && resp.StatusCode == 200:
-								results["ok"]++
-							case err == nil:
-								results["throttled"]++
-							case errors.Is(err, awsretry.ErrRateLimited):
-								results["refused"]++
-							default:
-								results["lost to the deadline"]++
-							}
-							mu.Unlock()
+		inBubble(t, tt.name, func(t *testing.T) {
+			tr := &transport{Mode: awsretry.Adaptive, Base: newThrottlingService(tt.rate)}
+			var mu sync.Mutex
+			results := map[string]int{}
+			var all sync.WaitGroup
+			for range tt.callers {
+				all.Go(func() {
+					for range tt.calls {
+						ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+						resp, err := tr.RoundTrip(httpfake.Request(t, ctx, "GET", nil))
+						cancel()
+						mu.Lock()
+						switch {
+						case err == nil && resp.StatusCode == 200:
+							results["ok"]++
+						case err == nil:
+							results["throttled"]++
+						case errors.Is(err, awsretry.ErrRateLimited):
+							results["refused"]++
+						default:
+							results["lost to the deadline"]++
 						}
-					})
-				}
-				all.Wait()
-				if results["lost to the deadline"] > 0 || results["ok"] < tt.leastOK ||
-					results["refused"] > tt.mostRefused {
-					t.Error(results)
-				}
-			})
+						mu.Unlock()
+					}
+				})
+			}
+			all.Wait()
+			if results["lost to the deadline"] > 0 || results["ok"] < tt.leastOK ||
+				results["refused"] > tt.mostRefused {
+				t.Error(results)
+			}
 		})
 	}
 }

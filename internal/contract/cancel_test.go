@@ -20,8 +20,7 @@ import (
 func TestCanceledRequestIsNotSent(t *testing.T) {
 	canceled, cancel := context.WithCancelCause(t.Context())
 	cancel(errGone)
-	expired, end := context.WithTimeout(t.Context(), -time.Second)
-	defer end()
+	expired := within(t, -time.Second)
 	closed := make(chan struct{})
 	close(closed)
 	for _, mode := range []awsretry.Mode{awsretry.Standard, awsretry.Adaptive, awsretry.Legacy} {
@@ -42,8 +41,7 @@ func TestCanceledRequestIsNotSent(t *testing.T) {
 				}
 				req := httpfake.Request(t, tt.ctx, "PUT", strings.NewReader("x"))
 				req.Cancel = tt.cancel
-				_, err := tr.RoundTrip(req)
-				wantNotSent(t, err, awsretry.StopCanceled, tt.want...)
+				wantNotSent(t, send(tr, req).err, awsretry.StopCanceled, tt.want...)
 				for name, state := range tr.Partitions() {
 					if mode != awsretry.Legacy && state.Tokens != 500 {
 						t.Errorf("%d tokens in %s", state.Tokens, name)
@@ -230,9 +228,7 @@ func TestCancelOfAWait(t *testing.T) {
 			tr.MaxAttempts, tr.Backoff = 2, contract.Delay(0)
 			if tt.first != nil {
 				tr.MaxAttempts, tr.Base = 1, always(tt.first)
-				if _, err := get(t, tr); err != nil {
-					t.Fatal(err)
-				}
+				sendGet(t, tr).response(t)
 			}
 			tr.Base = httpfake.Base(func(req *http.Request) (*http.Response, error) {
 				sends++
@@ -326,8 +322,7 @@ func TestDelayThatWouldPassTheDeadline(t *testing.T) {
 				sends++
 				return tt.failure(req, httpfake.NewBody(strings.NewReader("busy")))
 			})
-			ctx, cancel := context.WithTimeout(t.Context(), tt.deadline)
-			defer cancel()
+			ctx := within(t, tt.deadline)
 			r := send(tr, httpfake.Request(t, ctx, "GET", nil))
 			if r.want(t, tt.status, tt.stop, tt.took); sends != tt.attempts {
 				t.Errorf("%d attempts, want %d", sends, tt.attempts)
@@ -344,8 +339,7 @@ func TestDelayThatWouldPassTheDeadline(t *testing.T) {
 // The error of a deadline in an attempt names the failure before it.
 func TestDeadlineNamesTheFailureBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
+		ctx := within(t, time.Second)
 		r := send(retrying(inTurn(busy, hangs)), httpfake.Request(t, ctx, "GET", nil))
 		if r.wantIs(t, context.DeadlineExceeded); !strings.Contains(r.err.Error(), "503") {
 			t.Error(r.err)
@@ -361,8 +355,7 @@ func TestQuotaWaitThatWouldPassTheDeadline(t *testing.T) {
 			Base: httpfake.Statuses(503), MaxAttempts: 10, Backoff: contract.Delay(4 * time.Second),
 			Quota: awsretry.QuotaConfig{Capacity: 5, RefillPerSecond: 0.5, Wait: true},
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 12*time.Second)
-		defer cancel()
+		ctx := within(t, 12*time.Second)
 		// After 4 s there are 2 tokens. The other 3 take 6 s, and then the
 		// delay 4 s.
 		send(tr, httpfake.Request(t, ctx, "GET", nil)).want(t, 503, awsretry.StopDeadline, 4*time.Second)
@@ -381,8 +374,7 @@ func TestQuotaLineThatWouldPassTheDeadline(t *testing.T) {
 		results := make(chan result, 3)
 		for range 3 { // the first finds 5 tokens, the second waits 10 s for 5 more, the third would wait 20 s
 			go func() {
-				ctx, cancel := context.WithTimeout(t.Context(), 20500*time.Millisecond)
-				defer cancel()
+				ctx := within(t, 20500*time.Millisecond)
 				results <- send(tr, httpfake.Request(t, ctx, "GET", nil))
 			}()
 		}

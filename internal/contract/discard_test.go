@@ -220,11 +220,7 @@ func TestDrainDuringTheDelay(t *testing.T) {
 					return httpfake.Response(req, 429, source, "X-Amzn-ErrorType", "SlowDown"), nil
 				}),
 			}
-			ctx, cancel := context.WithCancel(t.Context())
-			if tt.deadline > 0 {
-				ctx, cancel = context.WithTimeout(t.Context(), tt.deadline)
-			}
-			defer cancel()
+			ctx := within(t, tt.deadline)
 			req := httpfake.Request(t, ctx, "PUT", tt.request)
 			if tt.cancel > 0 {
 				req.Cancel = closeAfter(tt.cancel)
@@ -286,8 +282,7 @@ func TestBodiesOfReadResponse(t *testing.T) {
 			if tr.AttemptTimeout = tt.timeout; tt.deadline < quiet {
 				tr.Quota.Capacity = 1 // the first response is waited for
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), tt.deadline)
-			defer cancel()
+			ctx := within(t, tt.deadline)
 			r := send(tr, httpfake.Request(t, ctx, "GET", nil))
 			if r.took > tt.most || (r.err == nil) != (tt.deadline > quiet) {
 				t.Errorf("%v, want %v at most", r, tt.most)

@@ -217,8 +217,7 @@ func TestTypedNilErrors(t *testing.T) {
 	}
 	tr := once(httpfake.Statuses(200))
 	tr.Prepare = func(*http.Request, int) error { return none }
-	_, err := get(t, tr)
-	wantNotSent(t, err, awsretry.StopPermanent)
+	wantNotSent(t, sendGet(t, tr).err, awsretry.StopPermanent)
 }
 
 // The timeout of an http.Client below is a timeout, although its text begins

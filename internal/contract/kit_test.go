@@ -186,6 +186,15 @@ func get(t testing.TB, rt http.RoundTripper) (*http.Response, error) {
 	return r.Response, r.err
 }
 
+// response returns the response. Without one it ends the test.
+func (r result) response(t testing.TB) *http.Response {
+	t.Helper()
+	if r.err != nil {
+		t.Fatal(r)
+	}
+	return r.Response
+}
+
 func (r result) String() string {
 	what := fmt.Sprint(r.err)
 	if r.Response != nil {
@@ -288,6 +297,16 @@ func canceledAfter(d time.Duration) func(context.Context) (context.Context, cont
 		}
 		return ctx, cancel
 	}
+}
+
+// within returns a context that ends after d, or with the test if d is 0.
+func within(t testing.TB, d time.Duration) context.Context {
+	if d == 0 {
+		return t.Context()
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
 }
 
 // until returns a reader that fails once ctx has ended, as the body of a

@@ -244,9 +244,7 @@ func begin(t *testing.T, tr *transport) decider {
 // Another library may end a call before it has the outcome of the attempt.
 func TestLoopSettlesAfterEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tr := &transport{
-			Mode: awsretry.Adaptive, RateLimit: awsretry.RateLimitConfig{Pacing: awsretry.ScaledPacing},
-		}
+		tr := &transport{Mode: awsretry.Adaptive, RateLimit: rateLimit{Pacing: awsretry.ScaledPacing}}
 		rateAfter := func(status int) float64 {
 			loop := begin(t, tr)
 			loop.End()
@@ -272,34 +270,32 @@ func TestLoopSettlesAfterEnd(t *testing.T) {
 // An attempt that has waited for its turn and is not sent costs nothing.
 func TestLoopUnsentAttempt(t *testing.T) {
 	for _, sent := range []bool{false, true} {
-		t.Run(fmt.Sprint("sent ", sent), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				tr := &transport{Mode: awsretry.Adaptive, Quota: quota{InitialCost: 7}}
-				loop := func(do func(decider)) awsretry.State {
-					loop := begin(t, tr)
-					do(loop)
-					loop.End()
-					state, _ := tr.State("service.example")
-					return state
-				}
-				loop(func(l decider) { // so that the limiter limits
-					l.Classify(&http.Response{StatusCode: http.StatusTooManyRequests}, "", nil)
-					l.Settle()
-				})
-				time.Sleep(time.Minute)
-				tokens, wait := 0, time.Duration(0)
-				for range 3 {
-					state := loop(func(l decider) {
-						if sent {
-							l.Classify(nil, "", nil)
-						}
-					})
-					tokens, wait = state.Tokens, state.ExpectedWait
-				}
-				if lost := tokens != 500-7; lost != sent || wait > 0 != sent {
-					t.Errorf("there are %d tokens, and the next attempt waits for %v", tokens, wait)
-				}
+		inBubble(t, fmt.Sprint("sent ", sent), func(t *testing.T) {
+			tr := &transport{Mode: awsretry.Adaptive, Quota: quota{InitialCost: 7}}
+			loop := func(do func(decider)) awsretry.State {
+				loop := begin(t, tr)
+				do(loop)
+				loop.End()
+				state, _ := tr.State("service.example")
+				return state
+			}
+			loop(func(l decider) { // so that the limiter limits
+				l.Classify(&http.Response{StatusCode: http.StatusTooManyRequests}, "", nil)
+				l.Settle()
 			})
+			time.Sleep(time.Minute)
+			tokens, wait := 0, time.Duration(0)
+			for range 3 {
+				state := loop(func(l decider) {
+					if sent {
+						l.Classify(nil, "", nil)
+					}
+				})
+				tokens, wait = state.Tokens, state.ExpectedWait
+			}
+			if lost := tokens != 500-7; lost != sent || wait > 0 != sent {
+				t.Errorf("there are %d tokens, and the next attempt waits for %v", tokens, wait)
+			}
 		})
 	}
 }

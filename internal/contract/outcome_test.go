@@ -33,10 +33,7 @@ func TestOutcome(t *testing.T) {
 				client := &http.Client{Transport: rt, Timeout: time.Minute}
 				rt = httpfake.Base(client.Do)
 			}
-			resp, err := get(t, rt)
-			if err != nil {
-				t.Fatal(err)
-			}
+			resp := sendGet(t, rt).response(t)
 			record, ok := awsretry.Outcome(resp)
 			if ok != tt.want || record.Class != tt.class || ok && !byClient && record.Response != resp {
 				t.Errorf("%s: %+v, %v", name, record, ok)

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"example.com/awsretry"
-	"example.com/awsretry/internal/contract"
 	"example.com/awsretry/internal/httpfake"
 )
 
@@ -37,27 +36,22 @@ func TestPartitionsAreSeparate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tr := retrying(func(req *http.Request) (*http.Response, error) {
 			if req.URL.Host == "bad.example" {
-				return httpfake.Response(req, 429, http.NoBody), nil
+				return throttled(req, http.NoBody)
 			}
-			return httpfake.Response(req, 200, http.NoBody), nil
+			return ok(req, http.NoBody)
 		})
 		tr.Mode, tr.Quota.Capacity = awsretry.Adaptive, 20
 		for range 3 {
-			if _, err := tr.RoundTrip(to(t, "bad.example")); err != nil {
-				t.Fatal(err)
-			}
+			send(tr, to(t, "bad.example")).response(t)
 		}
 		if state, _ := tr.State("bad.example"); state.Tokens != 0 || !state.Limited {
 			t.Errorf("the throttled partition: %+v", state)
 		}
-		start := time.Now()
 		for range 1000 {
-			if resp, err := get(t, tr); err != nil || resp.StatusCode != 200 {
-				t.Fatal(resp, err)
-			}
+			sendGet(t, tr).want(t, 200, "", 0)
 		}
-		if state, _ := tr.State("service.example"); state.Tokens != 20 || state.Limited || time.Since(start) != 0 {
-			t.Errorf("the other partition: %+v after %v", state, time.Since(start))
+		if state, _ := tr.State("service.example"); state.Tokens != 20 || state.Limited {
+			t.Errorf("the other partition: %+v", state)
 		}
 	})
 }
@@ -86,40 +80,36 @@ func TestOutageOfMoreServicesThanFit(t *testing.T) {
 		{"adaptive, many callers", 4, adaptive, 50, 5400},
 		{"adaptive, a caller for each", 4, adaptive, hosts, 5400},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var attempts atomic.Int32
-				tr := &transport{
-					MaxPartitions: tt.fit,
-					Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
-						attempts.Add(1)
-						time.Sleep(10 * time.Millisecond)
-						return httpfake.Response(req, 503, http.NoBody), nil
-					}),
-				}
-				tt.change(tr)
-				var all sync.WaitGroup
-				for caller := range tt.callers {
-					all.Go(func() {
-						for i := range requests / tt.callers {
-							host := (caller + i) % hosts
-							if tt.callers == hosts {
-								host = caller
-							}
-							if _, err := tr.RoundTrip(to(t, fmt.Sprint("host", host))); err != nil {
-								t.Error(err)
-							}
+		inBubble(t, tt.name, func(t *testing.T) {
+			var attempts atomic.Int32
+			tr := &transport{
+				MaxPartitions: tt.fit,
+				Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
+					attempts.Add(1)
+					time.Sleep(10 * time.Millisecond)
+					return httpfake.Response(req, 503, http.NoBody), nil
+				}),
+			}
+			tt.change(tr)
+			var all sync.WaitGroup
+			for caller := range tt.callers {
+				all.Go(func() {
+					for i := range requests / tt.callers {
+						host := (caller + i) % hosts
+						if tt.callers == hosts {
+							host = caller
 						}
-					})
-				}
-				all.Wait()
-				if got := int(attempts.Load()); got < requests || got > tt.most {
-					t.Errorf("%d attempts, want %d at most", got, tt.most)
-				}
-				if got := countPartitions(tr); got != tt.fit {
-					t.Errorf("%d partitions, want %d", got, tt.fit)
-				}
-			})
+						send(tr, to(t, fmt.Sprint("host", host))).wantBody(t, "")
+					}
+				})
+			}
+			all.Wait()
+			if got := int(attempts.Load()); got < requests || got > tt.most {
+				t.Errorf("%d attempts, want %d at most", got, tt.most)
+			}
+			if got := countPartitions(tr); got != tt.fit {
+				t.Errorf("%d partitions, want %d", got, tt.fit)
+			}
 		})
 	}
 }
@@ -142,10 +132,7 @@ func TestOutageOfOneOfManyServices(t *testing.T) {
 	tr.MaxPartitions = 4
 	for i := range rounds {
 		for _, host := range []string{"down", "a", "b", "c", "d", "e", "f", fmt.Sprint("once", i)} {
-			resp, err := tr.RoundTrip(to(t, host))
-			if err != nil {
-				t.Fatal(err)
-			}
+			resp := send(tr, to(t, host)).response(t)
 			if failed := resp.StatusCode != 200; failed != (host == "down") {
 				t.Fatalf("round %d: %s got %d", i, host, resp.StatusCode)
 			}
@@ -164,50 +151,46 @@ func TestLineIsNotOvertakenThroughASuccessor(t *testing.T) {
 		"send tokens":  {Mode: awsretry.Adaptive, MaxPartitions: 2, MaxAttempts: 1},
 		"retry tokens": {Quota: slowQuota, MaxPartitions: 2, MaxAttempts: 1},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var mu sync.Mutex
-				var served []string
-				tr.Base = httpfake.Base(func(req *http.Request) (*http.Response, error) {
-					mu.Lock()
-					defer mu.Unlock()
-					status := 200
-					switch caller := req.Header.Get("Caller"); caller {
-					case "first":
-						status = 429
-					case "other":
-					default:
-						served = append(served, caller)
-					}
-					return httpfake.Response(req, status, http.NoBody), nil
-				})
-				var all sync.WaitGroup
-				call := func(host, caller string) {
-					all.Go(func() {
-						req := to(t, host)
-						req.Header.Set("Caller", caller)
-						if _, err := tr.RoundTrip(req); err != nil {
-							t.Error(err)
-						}
-					})
-					synctest.Wait()
+		inBubble(t, name, func(t *testing.T) {
+			var mu sync.Mutex
+			var served []string
+			tr.Base = httpfake.Base(func(req *http.Request) (*http.Response, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				status := 200
+				switch caller := req.Header.Get("Caller"); caller {
+				case "first":
+					status = 429
+				case "other":
+				default:
+					served = append(served, caller)
 				}
-				call("busy", "first")
-				var want []string
-				for i := range 5 {
-					call("busy", fmt.Sprint(i))
-					want = append(want, fmt.Sprint(i))
-					call(fmt.Sprint("one", i), "other")
-					call(fmt.Sprint("two", i), "other")
-				}
-				all.Wait()
-				if !slices.Equal(served, want) {
-					t.Errorf("served in the order %q", served)
-				}
-				if got := countPartitions(tr); got != 2 {
-					t.Errorf("%d partitions, want 2", got)
-				}
+				return httpfake.Response(req, status, http.NoBody), nil
 			})
+			var all sync.WaitGroup
+			call := func(host, caller string) {
+				all.Go(func() {
+					req := to(t, host)
+					req.Header.Set("Caller", caller)
+					send(tr, req).wantBody(t, "")
+				})
+				synctest.Wait()
+			}
+			call("busy", "first")
+			var want []string
+			for i := range 5 {
+				call("busy", fmt.Sprint(i))
+				want = append(want, fmt.Sprint(i))
+				call(fmt.Sprint("one", i), "other")
+				call(fmt.Sprint("two", i), "other")
+			}
+			all.Wait()
+			if !slices.Equal(served, want) {
+				t.Errorf("served in the order %q", served)
+			}
+			if got := countPartitions(tr); got != 2 {
+				t.Errorf("%d partitions, want 2", got)
+			}
 		})
 	}
 }
@@ -223,9 +206,7 @@ func TestPastRetryAfterKeepsNoPartition(t *testing.T) {
 		})
 		tr.ShareRetryAfter, tr.MaxPartitions = true, 2
 		for _, host := range []string{"a", "b", "c"} {
-			if _, err := tr.RoundTrip(to(t, host)); err != nil {
-				t.Fatal(err)
-			}
+			send(tr, to(t, host)).response(t)
 			time.Sleep(time.Minute)
 		}
 		if _, ok := tr.State("b"); !ok {
@@ -242,20 +223,15 @@ func TestAttemptsNameTheirPartition(t *testing.T) {
 			"Table":           awsretry.WithPartition(t.Context(), "Table"),
 		} {
 			var seen []string
-			plain := transport{Base: httpfake.Statuses(statuses...), Backoff: contract.Delay(0), MaxAttempts: 2}
-			observed := transport{
-				Base: httpfake.Statuses(statuses...), Backoff: contract.Delay(0), MaxAttempts: 2,
-				Observe: func(a awsretry.Attempt) { seen = append(seen, a.Partition) },
-				Policy: func(a *awsretry.Attempt) awsretry.Class {
-					seen = append(seen, a.Partition)
-					return awsretry.DefaultPolicy(a)
-				},
+			plain, observed := retrying(httpfake.Statuses(statuses...)), retrying(httpfake.Statuses(statuses...))
+			observed.Observe = func(a awsretry.Attempt) { seen = append(seen, a.Partition) }
+			observed.Policy = func(a *awsretry.Attempt) awsretry.Class {
+				seen = append(seen, a.Partition)
+				return awsretry.DefaultPolicy(a)
 			}
-			for _, tr := range []*transport{&plain, &observed} {
-				resp, err := tr.RoundTrip(httpfake.Request(t, ctx, "GET", nil))
-				if err != nil {
-					t.Fatal(err)
-				}
+			for _, tr := range []*transport{plain, observed} {
+				tr.MaxAttempts = 2
+				resp := send(tr, httpfake.Request(t, ctx, "GET", nil)).response(t)
 				if last, ok := awsretry.Outcome(resp); !ok || last.Partition != want {
 					t.Errorf("%v: Outcome says %q, %v; want %q", statuses, last.Partition, ok, want)
 				}

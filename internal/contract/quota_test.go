@@ -1,7 +1,6 @@
 package contract_test
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"os"
@@ -35,22 +34,12 @@ func TestCostOfARetry(t *testing.T) {
 	} {
 		for revision, want := range []int{tt.classic, tt.next} {
 			tr := &transport{Revision: awsretry.Revision(revision), AttemptTimeout: time.Minute, Backoff: contract.Delay(0)}
-			t.Run(tt.name+", "+tr.Revision.String(), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					sends := 0
-					tr.Base = httpfake.Base(func(req *http.Request) (*http.Response, error) {
-						if sends++; sends == 1 {
-							return tt.outcome(req, http.NoBody)
-						}
-						return invalid(req, http.NoBody)
-					})
-					if _, err := get(t, tr); err != nil || sends != 2 {
-						t.Fatal(err, sends)
-					}
-					if got := 500 - contract.TokensOf(t, tr); got != want {
-						t.Errorf("%d tokens, want %d", got, want)
-					}
-				})
+			inBubble(t, tt.name+", "+tr.Revision.String(), func(t *testing.T) {
+				tr.Base = inTurn(tt.outcome, invalid)
+				if r := sendGet(t, tr); r.response(t).StatusCode != 400 {
+					t.Errorf("%v", r)
+				}
+				wantTokens(t, tr, 500-want)
 			})
 		}
 	}
@@ -78,20 +67,18 @@ func TestQuota(t *testing.T) {
 		{"no success increment", quota{Capacity: 10, InitialCost: 3, SuccessIncrement: -1}, []outcome{ok}, 7},
 		{"refill with time", quota{Capacity: 20, RefillPerSecond: 1}, []outcome{busy, busy, invalid}, 13},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				left := tt.outcomes
-				tr := &transport{Quota: tt.config, Backoff: noJitter}
-				tr.Base = httpfake.Base(func(req *http.Request) (*http.Response, error) {
-					next := left[0]
-					left = left[1:]
-					return next(req, http.NoBody)
-				})
-				get(t, tr)
-				if got := contract.TokensOf(t, tr); got != tt.want || len(left) > 0 {
-					t.Errorf("%d tokens, want %d; %d attempts were not made", got, tt.want, len(left))
-				}
+		inBubble(t, tt.name, func(t *testing.T) {
+			left := tt.outcomes
+			tr := &transport{Quota: tt.config, Backoff: noJitter}
+			tr.Base = httpfake.Base(func(req *http.Request) (*http.Response, error) {
+				next := left[0]
+				left = left[1:]
+				return next(req, http.NoBody)
 			})
+			get(t, tr)
+			if got := contract.TokensOf(t, tr); got != tt.want || len(left) > 0 {
+				t.Errorf("%d tokens, want %d; %d attempts were not made", got, tt.want, len(left))
+			}
 		})
 	}
 }
@@ -103,13 +90,9 @@ func TestFirstSuccessesRefillTheBucket(t *testing.T) {
 			ctx, cancel := with(t.Context())
 			defer cancel()
 			tr := retrying(httpfake.Statuses(500, 500, 500, 200, 404, 200, 200))
-			for i, want := range []int{490, 491, 491, 492, 493} {
-				if _, err := tr.RoundTrip(httpfake.Request(t, ctx, "GET", nil)); err != nil {
-					t.Fatal(err)
-				}
-				if got := contract.TokensOf(t, tr); got != want {
-					t.Errorf("after request %d: %d tokens, want %d", i+1, got, want)
-				}
+			for _, want := range []int{490, 491, 491, 492, 493} {
+				send(tr, httpfake.Request(t, ctx, "GET", nil)).response(t)
+				wantTokens(t, tr, want)
 			}
 		})
 	}
@@ -118,10 +101,7 @@ func TestFirstSuccessesRefillTheBucket(t *testing.T) {
 func TestNoQuota(t *testing.T) {
 	tr := retrying(httpfake.Statuses(500))
 	tr.MaxAttempts, tr.Quota.Capacity = 200, -1
-	resp, err := get(t, tr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := sendGet(t, tr).response(t)
 	if last, _ := awsretry.Outcome(resp); last.Number != 200 {
 		t.Errorf("%d attempts, want 200", last.Number)
 	}
@@ -130,11 +110,8 @@ func TestNoQuota(t *testing.T) {
 // A first attempt without the tokens for its InitialCost is not sent.
 func TestInitialCostRefusesTheFirstAttempt(t *testing.T) {
 	tr := &transport{Quota: quota{Capacity: 5, InitialCost: 3}, Base: httpfake.Statuses(404)}
-	if _, err := get(t, tr); err != nil {
-		t.Fatal(err)
-	}
-	_, err := get(t, tr)
-	wantNotSent(t, err, awsretry.StopQuota, awsretry.ErrQuotaExceeded)
+	sendGet(t, tr).response(t)
+	wantNotSent(t, sendGet(t, tr).err, awsretry.StopQuota, awsretry.ErrQuotaExceeded)
 }
 
 // With Quota.Wait, a retry waits for its tokens, if the bucket can ever hold as
@@ -146,28 +123,20 @@ func TestQuotaWait(t *testing.T) {
 		failFast bool
 		statuses []int
 		status   int
+		stop     awsretry.Stop
 		want     time.Duration
 	}{
-		{"waits for the second retry", false, []int{500, 500, 200}, 200, 2 * time.Second},
-		{"with FailFast too", true, []int{500, 500, 200}, 200, 2 * time.Second},
-		{"more than fits", false, []int{429, 200}, 429, 0},
+		{"waits for the second retry", false, []int{500, 500, 200}, 200, awsretry.StopSuccess, 2 * time.Second},
+		{"with FailFast too", true, []int{500, 500, 200}, 200, awsretry.StopSuccess, 2 * time.Second},
+		{"more than fits", false, []int{429, 200}, 429, awsretry.StopQuota, 0},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				tr := retrying(httpfake.Statuses(tt.statuses...))
-				tr.Quota = quota{Capacity: size, RefillPerSecond: perSecond, Wait: true}
-				if tt.failFast {
-					failFast(tr)
-				}
-				start := time.Now()
-				resp, err := get(t, tr)
-				if err != nil || resp.StatusCode != tt.status || time.Since(start) != tt.want {
-					t.Fatalf("%v, %v after %v, want %v", resp, err, time.Since(start), tt.want)
-				}
-				if stop := contract.StopOf(resp, nil); tt.status == 429 && stop != awsretry.StopQuota {
-					t.Errorf("stopped by %q", stop)
-				}
-			})
+		inBubble(t, tt.name, func(t *testing.T) {
+			tr := retrying(httpfake.Statuses(tt.statuses...))
+			tr.Quota = quota{Capacity: size, RefillPerSecond: perSecond, Wait: true}
+			if tt.failFast {
+				failFast(tr)
+			}
+			sendGet(t, tr).want(t, tt.status, tt.stop, tt.want)
 		})
 	}
 }
@@ -186,42 +155,39 @@ func TestQuotaAcquire(t *testing.T) {
 		{"after others, at the deadline", []int{2, 3}, 10 * time.Second, 0},
 		{"after others, before the deadline", []int{2, 3}, 10*time.Second + 1, 10 * time.Second},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				q := awsretry.NewQuota(quota{Capacity: 5, RefillPerSecond: 1, Wait: true})
-				if err := q.Acquire(t.Context(), 5); err != nil {
-					t.Fatal(err)
-				}
-				var line sync.WaitGroup
-				var mu sync.Mutex // guards served: a later Acquire may return at the same instant
-				var served []int
-				for i, n := range tt.inLine {
-					line.Go(func() {
-						if err := q.Acquire(t.Context(), n); err != nil {
-							t.Error(err)
-						}
-						mu.Lock()
-						defer mu.Unlock()
-						served = append(served, i)
-					})
-					synctest.Wait()
-				}
-				ctx, cancel := context.WithTimeout(t.Context(), tt.deadline)
-				defer cancel()
-				start := time.Now()
-				err := q.Acquire(ctx, 5)
-				if took := time.Since(start); took != tt.want || (err == nil) != (tt.want > 0) {
-					t.Errorf("%v after %v, want it after %v", err, took, tt.want)
-				}
-				if err != nil &&
-					(!errors.Is(err, awsretry.ErrQuotaExceeded) || !strings.Contains(err.Error(), "deadline")) {
-					t.Error(err)
-				}
-				line.Wait()
-				if !slices.IsSorted(served) || len(served) != len(tt.inLine) {
-					t.Errorf("served %v", served)
-				}
-			})
+		inBubble(t, tt.name, func(t *testing.T) {
+			q := awsretry.NewQuota(quota{Capacity: 5, RefillPerSecond: 1, Wait: true})
+			if err := q.Acquire(t.Context(), 5); err != nil {
+				t.Fatal(err)
+			}
+			var line sync.WaitGroup
+			var mu sync.Mutex // guards served: a later Acquire may return at the same instant
+			var served []int
+			for i, n := range tt.inLine {
+				line.Go(func() {
+					if err := q.Acquire(t.Context(), n); err != nil {
+						t.Error(err)
+					}
+					mu.Lock()
+					defer mu.Unlock()
+					served = append(served, i)
+				})
+				synctest.Wait()
+			}
+			ctx := within(t, tt.deadline)
+			start := time.Now()
+			err := q.Acquire(ctx, 5)
+			if took := time.Since(start); took != tt.want || (err == nil) != (tt.want > 0) {
+				t.Errorf("%v after %v, want it after %v", err, took, tt.want)
+			}
+			if err != nil &&
+				(!errors.Is(err, awsretry.ErrQuotaExceeded) || !strings.Contains(err.Error(), "deadline")) {
+				t.Error(err)
+			}
+			line.Wait()
+			if !slices.IsSorted(served) || len(served) != len(tt.inLine) {
+				t.Errorf("served %v", served)
+			}
 		})
 	}
 }

@@ -47,39 +47,32 @@ func TestRateLimiterWait(t *testing.T) {
 		{"both", 1, 3 * s, 2 * s, 0, "longer than MaxWait, 3s"},
 		{"both, the deadline first", 1, 5 * s, 2 * s, 0, "before the context's deadline"},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				l := throttledLimiter(rateLimit{MaxWait: tt.maxWait})
-				start := time.Now()
-				var line sync.WaitGroup
-				for i := range tt.inLine {
-					line.Go(func() {
-						err := l.Wait(t.Context())
-						if took := time.Since(start); err != nil || took != time.Duration(i+1)*2*s {
-							t.Errorf("place %d: %v after %v", i+1, err, took)
-						}
-					})
-					synctest.Wait()
-				}
-				ctx := t.Context()
-				if tt.deadline != 0 {
-					var cancel func()
-					ctx, cancel = context.WithTimeout(ctx, tt.deadline)
-					defer cancel()
-				}
-				err := l.Wait(ctx)
-				if took := time.Since(start); took != tt.want {
-					t.Errorf("took %v, want %v", took, tt.want)
-				}
-				if tt.refusal == "" && err != nil {
-					t.Error(err)
-				}
-				if tt.refusal != "" &&
-					(!errors.Is(err, awsretry.ErrRateLimited) || !strings.Contains(err.Error(), tt.refusal)) {
-					t.Errorf("%v, want ErrRateLimited because of %q", err, tt.refusal)
-				}
-				line.Wait()
-			})
+		inBubble(t, tt.name, func(t *testing.T) {
+			l := throttledLimiter(rateLimit{MaxWait: tt.maxWait})
+			start := time.Now()
+			var line sync.WaitGroup
+			for i := range tt.inLine {
+				line.Go(func() {
+					err := l.Wait(t.Context())
+					if took := time.Since(start); err != nil || took != time.Duration(i+1)*2*s {
+						t.Errorf("place %d: %v after %v", i+1, err, took)
+					}
+				})
+				synctest.Wait()
+			}
+			ctx := within(t, tt.deadline)
+			err := l.Wait(ctx)
+			if took := time.Since(start); took != tt.want {
+				t.Errorf("took %v, want %v", took, tt.want)
+			}
+			if tt.refusal == "" && err != nil {
+				t.Error(err)
+			}
+			if tt.refusal != "" &&
+				(!errors.Is(err, awsretry.ErrRateLimited) || !strings.Contains(err.Error(), tt.refusal)) {
+				t.Errorf("%v, want ErrRateLimited because of %q", err, tt.refusal)
+			}
+			line.Wait()
 		})
 	}
 }
@@ -88,8 +81,7 @@ func TestRateLimiterWait(t *testing.T) {
 // however little time is left.
 func TestRateLimiterWithoutAWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(t.Context(), 1)
-		defer cancel()
+		ctx := within(t, 1)
 		for _, l := range []*awsretry.RateLimiter{
 			awsretry.NewRateLimiter(rateLimit{MaxWait: 1}), new(awsretry.RateLimiter),
 		} {
@@ -99,8 +91,7 @@ func TestRateLimiterWithoutAWait(t *testing.T) {
 		}
 		l := throttledLimiter(rateLimit{MaxWait: 1})
 		time.Sleep(2 * time.Second)
-		ctx, cancel = context.WithTimeout(t.Context(), 1)
-		defer cancel()
+		ctx = within(t, 1)
 		if err := l.Wait(ctx); err != nil {
 			t.Errorf("with a token: %v", err)
 		}
@@ -142,18 +133,16 @@ func TestRateLimiterAfterTheDeadline(t *testing.T) {
 			return endingContext{ctx, func() { cancel(errGone) }}
 		}, false, errGone},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				l := throttledLimiter(rateLimit{})
-				if tt.token {
-					time.Sleep(2 * time.Second)
-				}
-				ctx, cancel := context.WithCancelCause(t.Context())
-				defer cancel(nil)
-				if err := l.Wait(tt.ctx(ctx, cancel)); !errors.Is(err, tt.want) {
-					t.Errorf("%v, want %v", err, tt.want)
-				}
-			})
+		inBubble(t, tt.name, func(t *testing.T) {
+			l := throttledLimiter(rateLimit{})
+			if tt.token {
+				time.Sleep(2 * time.Second)
+			}
+			ctx, cancel := context.WithCancelCause(t.Context())
+			defer cancel(nil)
+			if err := l.Wait(tt.ctx(ctx, cancel)); !errors.Is(err, tt.want) {
+				t.Errorf("%v, want %v", err, tt.want)
+			}
 		})
 	}
 }
@@ -175,9 +164,7 @@ func TestStateOfALongLine(t *testing.T) {
 				t.Errorf("%s %d are in line, and another would wait %v", when, state.Waiting, state.ExpectedWait)
 			}
 		}
-		if _, err := get(t, tr); err != nil {
-			t.Fatal(err)
-		}
+		sendGet(t, tr).response(t)
 		wantLine("at first", 0)
 		canceled, cancel := context.WithCancel(t.Context())
 		var line sync.WaitGroup

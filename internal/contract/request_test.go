@@ -1,14 +1,23 @@
 package contract_test
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
 	"net/http"
 	"reflect"
 	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"example.com/awsretry"
 	"example.com/awsretry/internal/httpfake"
+	"example.com/awsretry/internal/replay"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -125,4 +134,237 @@ func wantSame(t *testing.T, before http.Request, req *http.Request) {
 	if req.Body != before.Body || req.Context() != before.Context() {
 		t.Error("the body or the context is another one")
 	}
+}
+
+// Prepare sees a request of its own before each attempt.
+func TestPrepare(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var got []string
+		tr := &transport{
+			Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
+				body, err := httpfake.Receive(req)
+				number := awsretry.AttemptNumber(req.Context())
+				got = append(got, fmt.Sprintf("%s %s %s %d", req.URL.Path, req.Header.Get("Date"), body, number))
+				return httpfake.Response(req, 503, http.NoBody), err
+			}),
+			Prepare: func(req *http.Request, attempt int) error {
+				req.Header.Set("Date", time.Now().Format(time.TimeOnly))
+				req.URL.Path = fmt.Sprint("/", attempt)
+				return nil
+			},
+			Backoff: noJitter, SDKHeaders: true,
+		}
+		req := httpfake.Request(t, t.Context(), "POST", strings.NewReader("data"))
+		req.Header = nil
+		send(tr, req).want(t, 503, awsretry.StopMaxAttempts, 3*time.Second)
+		want := []string{"/1 00:00:00 data 1", "/2 00:00:01 data 2", "/3 00:00:03 data 3"}
+		if !slices.Equal(got, want) {
+			t.Errorf("sent %q, want %q", got, want)
+		}
+		if req.Header != nil || req.URL.Path != "/path" {
+			t.Errorf("the caller's request was changed: %v %v", req.Header, req.URL)
+		}
+	})
+}
+
+// An error of Prepare ends the call, and an *Error chooses its Stop. Before a
+// retry the error names the failure before it, and the tokens are put back.
+func TestPrepareFails(t *testing.T) {
+	cause := errors.New("no turn before the deadline")
+	late := &awsretry.Error{Stop: awsretry.StopDeadline, Err: cause}
+	for _, tt := range []struct {
+		name string
+		err  error
+		stop awsretry.Stop
+	}{
+		{"a plain error", cause, awsretry.StopPermanent},
+		{"an Error", late, awsretry.StopDeadline},
+		{"a wrapped Error", fmt.Errorf("throttled: %w", late), awsretry.StopDeadline},
+		{"an Error without a Stop", &awsretry.Error{Err: cause}, awsretry.StopPermanent},
+	} {
+		for on := 1; on <= 2; on++ {
+			t.Run(fmt.Sprintf("%s, attempt %d", tt.name, on), func(t *testing.T) {
+				tr := retrying(inTurn(busy, ok))
+				prepares(on, func(*http.Request) error { return tt.err })(tr)
+				_, err := get(t, tr)
+				e := new(awsretry.Error)
+				if !errors.As(err, &e) || e.Stop != tt.stop || e.Attempts != on-1 || !errors.Is(err, cause) ||
+					strings.Contains(err.Error(), "503") != (on == 2) {
+					t.Errorf("%v; want Stop %s after %d attempts, around %v", err, tt.stop, on-1, cause)
+				}
+				wantTokens(t, tr, 500)
+			})
+		}
+	}
+}
+
+// Where Prepare fails, panics or chooses another body, nothing is sent. The
+// body of the attempt is closed, and its context ends, so that the caller's,
+// which may live for long, does not keep it.
+func TestAttemptThatPrepareEnds(t *testing.T) {
+	for name, prepare := range map[string]func(*http.Request) error{
+		"error": func(*http.Request) error { return errReset },
+		"panic": func(*http.Request) error { panic("prepare") },
+		"another body": func(req *http.Request) error {
+			req.Body = io.NopCloser(strings.NewReader("other"))
+			return nil
+		},
+		"no body":        func(req *http.Request) error { req.Body = nil; return nil },
+		"another length": func(req *http.Request) error { req.ContentLength = 3; return nil },
+	} {
+		for _, kind := range filledKinds {
+			for on := 1; on <= 2; on++ {
+				t.Run(fmt.Sprintf("%s, %s, attempt %d", name, kind, on), func(t *testing.T) {
+					sent := bodyKinds[kind](t, "the body")
+					var attempt context.Context
+					tr := retrying(func(req *http.Request) (*http.Response, error) {
+						req.Body.Close()
+						return httpfake.Response(req, 503, http.NoBody), nil
+					})
+					prepares(on, func(req *http.Request) error {
+						attempt = req.Context()
+						return prepare(req)
+					})(tr)
+					tr.AttemptTimeout = time.Minute
+					req := httpfake.Request(t, t.Context(), "PUT", nil)
+					sent.attachTo(req)
+					req.ContentLength = -1
+					resp, err, panicked := tryRoundTrip(tr, req)
+					if resp != nil || panicked != (name == "panic") || !panicked && !strings.Contains(err.Error(), "Prepare") {
+						t.Errorf("%v, %v, panicked: %v", resp, err, panicked)
+					}
+					if sent.wantClosed(t); attempt.Err() == nil {
+						t.Error("the attempt's context has not ended")
+					}
+				})
+			}
+		}
+	}
+}
+
+// The body of a call that makes attempts of its own, such as a delivery, which
+// takes its body back after that, is closed too.
+func TestLentBodyIsClosedWherePrepareEndsTheAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var lender replay.Body
+		req := httpfake.Request(t, t.Context(), "PUT", struct{ io.Reader }{strings.NewReader("hello")})
+		lender.Own(req)
+		lender.Share(10, false)
+		out := req.WithContext(t.Context())
+		lender.Lend(out)
+		tr := retrying(httpfake.Statuses(200))
+		prepareFails(1)(tr)
+		if _, err := tr.RoundTrip(out); err == nil || !lender.Idle() {
+			t.Errorf("%v, idle: %v", err, lender.Idle())
+		}
+		lender.Release(true)
+	})
+}
+
+// Prepare sees the caller's deadline: the timeout of the attempt has not
+// begun. What it adds to the request's context, such as an
+// httptrace.ClientTrace, Base sees too. Base's context does not end with
+// Prepare.
+func TestContextOfPrepare(t *testing.T) {
+	type key struct{}
+	deadline := within(t, time.Hour)
+	for name, ctx := range map[string]context.Context{"": t.Context(), "an hour": deadline} {
+		for _, legacy := range []chan struct{}{nil, make(chan struct{})} {
+			for _, timeout := range timeouts {
+				name := fmt.Sprintf("deadline %s, Request.Cancel %v, AttemptTimeout %v", name, legacy != nil, timeout)
+				t.Run(name, func(t *testing.T) {
+					var seen []string
+					tr := retrying(func(req *http.Request) (*http.Response, error) {
+						ctx := req.Context()
+						until, limited := ctx.Deadline()
+						if timeout > 0 && (!limited || time.Until(until) > timeout) {
+							t.Errorf("Base's deadline is %v, %v", until, limited)
+						}
+						seen = append(seen, fmt.Sprint(ctx.Value(key{}), awsretry.AttemptNumber(ctx), context.Cause(ctx)))
+						return httpfake.Response(req, 503, http.NoBody), nil
+					})
+					tr.AttemptTimeout, tr.MaxAttempts = timeout, 2
+					tr.Prepare = func(req *http.Request, n int) error {
+						got, ok := req.Context().Deadline()
+						if want, has := ctx.Deadline(); got != want || ok != has {
+							t.Errorf("the deadline is %v, %v; want %v, %v", got, ok, want, has)
+						}
+						*req = *req.WithContext(context.WithValue(req.Context(), key{}, fmt.Sprint("value ", n)))
+						return nil
+					}
+					req := httpfake.Request(t, ctx, "GET", nil)
+					req.Cancel = legacy
+					send(tr, req).wantBody(t, "")
+					want := []string{fmt.Sprint("value 1", 1, nil), fmt.Sprint("value 2", 2, nil)}
+					if !slices.Equal(seen, want) {
+						t.Errorf("Base sees %q, want %q", seen, want)
+					}
+				})
+			}
+		}
+	}
+}
+
+// If the caller cancels in Prepare, nothing is sent, whether it waits for that
+// or not. The error is that of the context then, with its cause, and not one of
+// Prepare.
+func TestCancelInPrepare(t *testing.T) {
+	for _, waits := range []bool{false, true} {
+		for _, cause := range []error{errGone, context.Canceled} {
+			for on := 1; on <= 2; on++ {
+				inBubble(t, fmt.Sprintf("waits %v, %v, attempt %d", waits, cause, on), func(t *testing.T) {
+					ctx, cancel := context.WithCancelCause(t.Context())
+					defer cancel(nil)
+					var sends atomic.Int32
+					tr := retrying(func(req *http.Request) (*http.Response, error) {
+						sends.Add(1)
+						return httpfake.Response(req, 503, http.NoBody), nil
+					})
+					prepares(on, func(req *http.Request) error {
+						if !waits {
+							cancel(cause)
+							return nil
+						}
+						time.AfterFunc(time.Second, func() { cancel(cause) })
+						<-req.Context().Done()
+						return req.Context().Err()
+					})(tr)
+					r := send(tr, httpfake.Request(t, ctx, "GET", nil))
+					r.want(t, 0, awsretry.StopCanceled, r.took.Truncate(time.Second))
+					r.wantIs(t, cause, context.Canceled)
+					if wantTokens(t, tr, 500); int(sends.Load()) != on-1 {
+						t.Errorf("%d attempts", sends.Load())
+					}
+				})
+			}
+		}
+	}
+}
+
+// What Prepare starts may go on asking for the deadline of the attempt's
+// context, which the timeout brings forward when the attempt is sent.
+func TestDeadlineDuringTheSend(t *testing.T) {
+	var asking sync.WaitGroup
+	done := make(chan struct{})
+	tr := retrying(httpfake.Statuses(503, 200))
+	tr.AttemptTimeout = time.Minute
+	tr.Prepare = func(req *http.Request, _ int) error {
+		ctx, started := req.Context(), make(chan struct{})
+		asking.Go(func() {
+			close(started)
+			for {
+				ctx.Deadline()
+				select {
+				case <-done:
+					return
+				default:
+				}
+			}
+		})
+		<-started
+		return nil
+	}
+	sendGet(t, tr).wantBody(t, "")
+	close(done)
+	asking.Wait()
 }

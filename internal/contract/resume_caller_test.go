@@ -39,60 +39,49 @@ func TestResumeEndsWithItsCaller(t *testing.T) {
 			if how == "deadline" && where == "the delay" {
 				continue // it is not begun
 			}
-			t.Run(how+" in "+where, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					o := newObject()
-					tr := continuing(o)
-					if tr.Backoff = contract.Delay(0); where == "the delay" {
-						tr.Backoff = contract.Delay(delay)
+			inBubble(t, how+" in "+where, func(t *testing.T) {
+				o := newObject()
+				tr := continuing(o)
+				if tr.Backoff = contract.Delay(0); where == "the delay" {
+					tr.Backoff = contract.Delay(delay)
+				}
+				ctx, cancel := context.WithCancelCause(t.Context())
+				defer cancel(nil)
+				if how == "deadline" {
+					var end context.CancelFunc
+					ctx, end = context.WithTimeoutCause(ctx, after, errGone)
+					defer end()
+				}
+				req := httpfake.Request(t, ctx, "GET", nil)
+				if how == "Request.Cancel" {
+					req.Cancel = closeAfter(after)
+				}
+				resp := send(tr, req).response(t)
+				start, want := time.Now(), letters[:100]
+				if where == "the rest" {
+					want = letters[:150]
+				}
+				switch how {
+				case "Close":
+					time.AfterFunc(after, func() { resp.Body.Close() })
+				case "cancel":
+					time.AfterFunc(after, func() { cancel(errGone) })
+				}
+				got, err := io.ReadAll(resp.Body)
+				if took := time.Since(start); took != after || string(got) != want {
+					t.Errorf("%d bytes after %v", len(got), took)
+				}
+				result{err: err}.wantIs(t, causes...)
+				if how != "Close" {
+					wantBrokenOff(t, err, awsretry.StopCanceled, len(want))
+				}
+				wantEnded(t, resp)
+				resp.Body.Close()
+				for _, b := range o.bodies { // Close may end a Read
+					if b.Closes() != 1 {
+						t.Errorf("closed %d times", b.Closes())
 					}
-					ctx, cancel := context.WithCancelCause(t.Context())
-					defer cancel(nil)
-					if how == "deadline" {
-						var end context.CancelFunc
-						ctx, end = context.WithTimeoutCause(ctx, after, errGone)
-						defer end()
-					}
-					req := httpfake.Request(t, ctx, "GET", nil)
-					if how == "Request.Cancel" {
-						req.Cancel = closeAfter(after)
-					}
-					resp, err := tr.RoundTrip(req)
-					if err != nil {
-						t.Fatal(err)
-					}
-					start, want := time.Now(), letters[:100]
-					if where == "the rest" {
-						want = letters[:150]
-					}
-					switch how {
-					case "Close":
-						time.AfterFunc(after, func() { resp.Body.Close() })
-					case "cancel":
-						time.AfterFunc(after, func() { cancel(errGone) })
-					}
-					got, err := io.ReadAll(resp.Body)
-					if took := time.Since(start); took != after || string(got) != want {
-						t.Errorf("%d bytes after %v", len(got), took)
-					}
-					for _, cause := range causes {
-						if !errors.Is(err, cause) {
-							t.Errorf("Read ended with %v, want %v", err, cause)
-						}
-					}
-					if how != "Close" {
-						wantBrokenOff(t, err, awsretry.StopCanceled, len(want))
-					}
-					if n, err := resp.Body.Read(make([]byte, 1)); n != 0 || err == nil || err == io.EOF {
-						t.Errorf("another Read returned %d, %v", n, err)
-					}
-					resp.Body.Close()
-					for n, b := range o.bodies {
-						if b.Closes() != 1 {
-							t.Errorf("body %d was closed %d times", n, b.Closes())
-						}
-					}
-				})
+				}
 			})
 		}
 	}
@@ -107,38 +96,46 @@ func TestResumeAfterTheContext(t *testing.T) {
 		"with a refusal":                func(r *http.Response) { r.Body = http.NoBody },
 		"in the body of such a refusal": func(r *http.Response) { r.Body = hanging(r.Request, "<Error>") },
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				ctx, cancel := context.WithCancelCause(t.Context())
-				defer cancel(nil)
-				o, says, requests := &object{breaks: broken100}, errBroken.Error(), 1
-				if body != nil {
-					o.second = edits{withStatus(503), body, func(*http.Response) { cancel(errGone) }}
-					says, requests = "was 503", 2
-				}
-				resp, err := continuing(o).RoundTrip(httpfake.Request(t, ctx, "GET", nil))
-				if err != nil {
-					t.Fatal(err)
-				}
-				if _, err := io.ReadFull(resp.Body, make([]byte, 100)); err != nil {
-					t.Fatal(err)
-				}
-				if body == nil {
-					cancel(errGone)
-				}
-				_, err = readToEnd(resp)
-				wantBrokenOff(t, err, awsretry.StopCanceled, 100)
-				for _, cause := range []error{errGone, context.Canceled, errBroken} {
-					if !errors.Is(err, cause) {
-						t.Errorf("%v does not match %v", err, cause)
-					}
-				}
-				if !strings.Contains(err.Error(), says) || len(o.ranges) != requests {
-					t.Errorf("%v after %d requests", err, len(o.ranges))
-				}
-				o.wantClosed(t)
-			})
+		inBubble(t, name, func(t *testing.T) {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			defer cancel(nil)
+			o, says, requests := &object{breaks: broken100}, errBroken.Error(), 1
+			if body != nil {
+				o.second = edits{withStatus(503), body, func(*http.Response) { cancel(errGone) }}
+				says, requests = "was 503", 2
+			}
+			resp, err := continuing(o).RoundTrip(httpfake.Request(t, ctx, "GET", nil))
+			if err != nil {
+				t.Fatal(err)
+			}
+			readBytes(t, resp, 100)
+			if body == nil {
+				cancel(errGone)
+			}
+			_, err = readToEnd(resp)
+			wantBrokenOff(t, err, awsretry.StopCanceled, 100)
+			result{err: err}.wantIs(t, errGone, context.Canceled, errBroken)
+			if !strings.Contains(err.Error(), says) || len(o.ranges) != requests {
+				t.Errorf("%v after %d requests", err, len(o.ranges))
+			}
+			o.wantClosed(t)
 		})
+	}
+}
+
+// readBytes reads n bytes of a body.
+func readBytes(t *testing.T, resp *http.Response, n int) {
+	t.Helper()
+	if _, err := io.ReadFull(resp.Body, make([]byte, n)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wantEnded fails unless a Read of the body fails.
+func wantEnded(t *testing.T, resp *http.Response) {
+	t.Helper()
+	if n, err := resp.Body.Read(make([]byte, 1)); n != 0 || err == nil || err == io.EOF {
+		t.Errorf("another Read returned %d, %v", n, err)
 	}
 }
 
@@ -147,13 +144,8 @@ func TestCloseInTheMiddleOfAResumedBody(t *testing.T) {
 	for read, requests := range map[int]int{0: 1, 50: 1, 100: 1, 101: 2, 259: 2, 260: 2} {
 		synctest.Test(t, func(t *testing.T) {
 			o := &object{breaks: broken100}
-			resp, err := get(t, continuing(o))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := io.ReadFull(resp.Body, make([]byte, read)); err != nil {
-				t.Fatal(err)
-			}
+			resp := sendGet(t, continuing(o)).response(t)
+			readBytes(t, resp, read)
 			for range 2 {
 				if err := resp.Body.Close(); err != nil {
 					t.Error(err)
@@ -194,28 +186,14 @@ func TestPanicDuringResume(t *testing.T) {
 		o := &object{breaks: broken100}
 		tr := continuing(o)
 		preparePanics(2)(tr)
-		resp, err := get(t, tr)
-		if err != nil {
-			t.Fatal(err)
+		resp := sendGet(t, tr).response(t)
+		readBytes(t, resp, 100)
+		if p := httpfake.Recovered(func() { resp.Body.Read(make([]byte, 1)) }); p != "prepare" {
+			t.Errorf("recovered %v", p)
 		}
-		if _, err := io.ReadFull(resp.Body, make([]byte, 100)); err != nil {
-			t.Fatal(err)
-		}
-		func() {
-			defer func() {
-				if p := recover(); p != "prepare" {
-					t.Errorf("recovered %v", p)
-				}
-			}()
-			resp.Body.Read(make([]byte, 1))
-		}()
-		if n, err := resp.Body.Read(make([]byte, 1)); n != 0 || err == nil || err == io.EOF {
-			t.Errorf("Read after the panic returned %d, %v", n, err)
-		}
+		wantEnded(t, resp)
 		resp.Body.Close()
-		if tokens := contract.TokensOf(t, tr); tokens != 500 {
-			t.Errorf("%d tokens", tokens)
-		}
+		wantTokens(t, tr, 500)
 		o.wantClosed(t)
 	})
 }

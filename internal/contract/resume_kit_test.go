@@ -240,10 +240,7 @@ func (d download) run(t *testing.T) {
 	req := httpfake.Request(t, ctx, d.method, nil)
 	req.Header = d.header
 	start := time.Now()
-	resp, err := tr.RoundTrip(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := send(tr, req).response(t)
 	got, err := io.ReadAll(resp.Body)
 	if n, again := resp.Body.Read(make([]byte, 1)); n != 0 || again == nil {
 		t.Errorf("Read after the end returned %d, %v", n, again)
@@ -283,6 +280,6 @@ func wantBrokenOff(t *testing.T, err error, stop awsretry.Stop, bytes int) {
 
 func runDownloads(t *testing.T, downloads []download) {
 	for _, d := range downloads {
-		t.Run(d.name, func(t *testing.T) { synctest.Test(t, d.run) })
+		inBubble(t, d.name, d.run)
 	}
 }

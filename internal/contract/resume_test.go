@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"example.com/awsretry"
@@ -328,28 +327,23 @@ func TestResumeIsObserved(t *testing.T) {
 			[]string{"1 success success 0", "2 success success 100", "2 success success 130"}, 495},
 		{"given up", awsretry.QuotaConfig{Capacity: 1}, []string{"1 success success 0", "1 transient quota 100"}, 1},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var got []string
-				var log strings.Builder
-				logTo := awsretry.LogTo(slog.New(slog.NewTextHandler(&log, nil)))
-				tr := continuing(&object{breaks: []int{100, 30}})
-				tr.Quota, tr.Observe = tt.quota, func(a awsretry.Attempt) {
-					got = append(got, fmt.Sprintf("%d %v %s %d", a.Number, a.Class, a.Stop, a.Offset))
-					logTo(a)
-				}
-				resp, err := get(t, tr)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if _, err := readToEnd(resp); (err != nil) != strings.Contains(log.String(), "offset=100") {
-					t.Errorf("%v; logged %s", err, log.String())
-				}
-				// The request whose response ended the body gives back what it drew.
-				if tokens := contract.TokensOf(t, tr); tokens != tt.tokens || !slices.Equal(got, tt.want) {
-					t.Errorf("%q, want %q; %d tokens, want %d", got, tt.want, tokens, tt.tokens)
-				}
-			})
+		inBubble(t, tt.name, func(t *testing.T) {
+			var got []string
+			var log strings.Builder
+			logTo := awsretry.LogTo(slog.New(slog.NewTextHandler(&log, nil)))
+			tr := continuing(&object{breaks: []int{100, 30}})
+			tr.Quota, tr.Observe = tt.quota, func(a awsretry.Attempt) {
+				got = append(got, fmt.Sprintf("%d %v %s %d", a.Number, a.Class, a.Stop, a.Offset))
+				logTo(a)
+			}
+			resp := sendGet(t, tr).response(t)
+			if _, err := readToEnd(resp); (err != nil) != strings.Contains(log.String(), "offset=100") {
+				t.Errorf("%v; logged %s", err, log.String())
+			}
+			// The request whose response ended the body gives back what it drew.
+			if tokens := contract.TokensOf(t, tr); tokens != tt.tokens || !slices.Equal(got, tt.want) {
+				t.Errorf("%q, want %q; %d tokens, want %d", got, tt.want, tokens, tt.tokens)
+			}
 		})
 	}
 }

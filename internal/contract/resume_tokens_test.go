@@ -63,32 +63,30 @@ func TestTokensLimitResumedBodies(t *testing.T) {
 		{downloads: 300, size: 100_000, each: 40_000, once: true, requests: 600, left: 500,
 			quota: awsretry.QuotaConfig{RefillPerSecond: 100, Wait: true}},
 	} {
-		t.Run(fmt.Sprintf("%d of %d bytes, %d each, %+v", tt.downloads, tt.size, tt.each, tt.quota), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var requests atomic.Int64
-				tr := continuing(breaking(tt.size, tt.each, tt.once, &requests))
-				tr.Quota = tt.quota
-				var all sync.WaitGroup
-				for range tt.downloads {
-					all.Go(func() {
-						resp, err := get(t, tr)
-						if err != nil {
-							t.Error(err)
-							return
-						}
-						got, err := readToEnd(resp)
-						if tt.stop != "" {
-							wantBrokenOff(t, err, tt.stop, len(got))
-						} else if err != nil || len(got) != tt.size {
-							t.Errorf("%d bytes, %v", len(got), err)
-						}
-					})
-				}
-				all.Wait()
-				if tokens := contract.TokensOf(t, tr); requests.Load() != tt.requests || tokens != tt.left {
-					t.Errorf("%d requests, %d tokens left", requests.Load(), tokens)
-				}
-			})
+		inBubble(t, fmt.Sprintf("%d of %d bytes, %d each, %+v", tt.downloads, tt.size, tt.each, tt.quota), func(t *testing.T) {
+			var requests atomic.Int64
+			tr := continuing(breaking(tt.size, tt.each, tt.once, &requests))
+			tr.Quota = tt.quota
+			var all sync.WaitGroup
+			for range tt.downloads {
+				all.Go(func() {
+					resp, err := get(t, tr)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					got, err := readToEnd(resp)
+					if tt.stop != "" {
+						wantBrokenOff(t, err, tt.stop, len(got))
+					} else if err != nil || len(got) != tt.size {
+						t.Errorf("%d bytes, %v", len(got), err)
+					}
+				})
+			}
+			all.Wait()
+			if tokens := contract.TokensOf(t, tr); requests.Load() != tt.requests || tokens != tt.left {
+				t.Errorf("%d requests, %d tokens left", requests.Load(), tokens)
+			}
 		})
 	}
 }
@@ -119,55 +117,50 @@ func TestResumeWaitsForTokens(t *testing.T) {
 		{name: "until Close", other: hangs, close: true, after: 20 * time.Second},
 		{name: "that nobody has", other: fails(errReset), stop: awsretry.StopQuota},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				o := &object{breaks: broken100}
-				tr := continuing(httpfake.Base(func(req *http.Request) (*http.Response, error) {
-					switch {
-					case req.Method == "GET":
-						return o.RoundTrip(req)
-					case awsretry.AttemptNumber(req.Context()) == 1:
-						return nil, errReset
-					}
-					return tt.other(req, http.NoBody)
-				}))
-				tr.MaxAttempts, tr.Backoff, tr.Quota.Capacity = 2, contract.Delay(0), 8
-				ctx, end := context.WithCancel(t.Context())
-				defer end()
-				if tt.ctx {
-					tr.Backoff = contract.Delay(time.Second) // the wait ends before it
-					ctx, end = context.WithTimeout(ctx, deadline)
-					defer end()
-				}
-				other, endOther := context.WithCancel(t.Context())
-				defer endOther()
-				go tr.RoundTrip(httpfake.Request(t, other, "DELETE", nil))
-				synctest.Wait()
-
-				start := time.Now()
-				resp, err := tr.RoundTrip(httpfake.Request(t, ctx, "GET", nil))
-				if err != nil {
-					t.Fatal(err)
-				}
-				if tt.close {
-					time.AfterFunc(tt.after, func() { resp.Body.Close() })
-				}
-				got, err := readToEnd(resp)
-				if took := time.Since(start).Round(time.Second); took != tt.after {
-					t.Errorf("after %v, want %v", took, tt.after)
-				}
+		inBubble(t, tt.name, func(t *testing.T) {
+			o := &object{breaks: broken100}
+			tr := continuing(httpfake.Base(func(req *http.Request) (*http.Response, error) {
 				switch {
-				case tt.close:
-					if !errors.Is(err, http.ErrBodyReadAfterClose) {
-						t.Error(err)
-					}
-				case tt.stop != "":
-					wantBrokenOff(t, err, tt.stop, 100)
-				case err != nil || got != letters:
-					t.Errorf("%d bytes, %v", len(got), err)
+				case req.Method == "GET":
+					return o.RoundTrip(req)
+				case awsretry.AttemptNumber(req.Context()) == 1:
+					return nil, errReset
 				}
-				o.wantClosed(t)
-			})
+				return tt.other(req, http.NoBody)
+			}))
+			tr.MaxAttempts, tr.Backoff, tr.Quota.Capacity = 2, contract.Delay(0), 8
+			ctx, end := context.WithCancel(t.Context())
+			defer end()
+			if tt.ctx {
+				tr.Backoff = contract.Delay(time.Second) // the wait ends before it
+				ctx, end = context.WithTimeout(ctx, deadline)
+				defer end()
+			}
+			other, endOther := context.WithCancel(t.Context())
+			defer endOther()
+			go tr.RoundTrip(httpfake.Request(t, other, "DELETE", nil))
+			synctest.Wait()
+
+			start := time.Now()
+			resp := send(tr, httpfake.Request(t, ctx, "GET", nil)).response(t)
+			if tt.close {
+				time.AfterFunc(tt.after, func() { resp.Body.Close() })
+			}
+			got, err := readToEnd(resp)
+			if took := time.Since(start).Round(time.Second); took != tt.after {
+				t.Errorf("after %v, want %v", took, tt.after)
+			}
+			switch {
+			case tt.close:
+				if !errors.Is(err, http.ErrBodyReadAfterClose) {
+					t.Error(err)
+				}
+			case tt.stop != "":
+				wantBrokenOff(t, err, tt.stop, 100)
+			case err != nil || got != letters:
+				t.Errorf("%d bytes, %v", len(got), err)
+			}
+			o.wantClosed(t)
 		})
 	}
 }
@@ -176,36 +169,28 @@ func TestResumeWaitsForTokens(t *testing.T) {
 // the body ends where there is none.
 func TestResumeTakesASendToken(t *testing.T) {
 	for _, fast := range []bool{false, true} {
-		t.Run(fmt.Sprint("FailFast ", fast), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				o := &object{breaks: []int{0, 100}, first: edits{withStatus(429)}}
-				tr := continuing(o)
-				tr.Mode, tr.RateLimit.FailFast, tr.Backoff = awsretry.Adaptive, fast, contract.Delay(0)
-				waited := make(map[int64]time.Duration)
-				tr.Observe = func(a awsretry.Attempt) { waited[a.Offset] = a.Waited }
-				throttled, err := tr.RoundTrip(httpfake.Request(t, awsretry.WithoutRetry(t.Context()), "GET", nil))
-				if err != nil {
-					t.Fatal(err)
+		inBubble(t, fmt.Sprint("FailFast ", fast), func(t *testing.T) {
+			o := &object{breaks: []int{0, 100}, first: edits{withStatus(429)}}
+			tr := continuing(o)
+			tr.Mode, tr.RateLimit.FailFast, tr.Backoff = awsretry.Adaptive, fast, contract.Delay(0)
+			waited := make(map[int64]time.Duration)
+			tr.Observe = func(a awsretry.Attempt) { waited[a.Offset] = a.Waited }
+			throttled := send(tr, httpfake.Request(t, awsretry.WithoutRetry(t.Context()), "GET", nil)).response(t)
+			throttled.Body.Close()
+			time.Sleep(2 * time.Second) // one token at the lowest rate
+			resp := sendGet(t, tr).response(t)
+			got, err := readToEnd(resp)
+			if !fast {
+				if err != nil || got != letters || waited[100] == 0 {
+					t.Errorf("%d bytes, %v; the request for the rest waited %v", len(got), err, waited[100])
 				}
-				throttled.Body.Close()
-				time.Sleep(2 * time.Second) // one token at the lowest rate
-				resp, err := get(t, tr)
-				if err != nil {
-					t.Fatal(err)
-				}
-				got, err := readToEnd(resp)
-				if !fast {
-					if err != nil || got != letters || waited[100] == 0 {
-						t.Errorf("%d bytes, %v; the request for the rest waited %v", len(got), err, waited[100])
-					}
-					return
-				}
-				wantBrokenOff(t, err, awsretry.StopRateLimit, 100)
-				if !errors.Is(err, awsretry.ErrRateLimited) || !errors.Is(err, errBroken) {
-					t.Error(err)
-				}
-				o.wantClosed(t)
-			})
+				return
+			}
+			wantBrokenOff(t, err, awsretry.StopRateLimit, 100)
+			if !errors.Is(err, awsretry.ErrRateLimited) || !errors.Is(err, errBroken) {
+				t.Error(err)
+			}
+			o.wantClosed(t)
 		})
 	}
 }
@@ -217,15 +202,10 @@ func TestResumeReleasesThePartition(t *testing.T) {
 			o := &object{breaks: breaks}
 			tr := continuing(o)
 			tr.MaxPartitions, tr.Quota = 1, awsretry.QuotaConfig{Wait: true, RefillPerSecond: 1}
-			resp, err := get(t, tr)
-			if err != nil {
-				t.Fatal(err)
-			}
+			resp := sendGet(t, tr).response(t)
 			io.Copy(io.Discard, resp.Body)
 			other := httpfake.Request(t, awsretry.WithPartition(t.Context(), "other"), "GET", nil)
-			if _, err := tr.RoundTrip(other); err != nil {
-				t.Fatal(err)
-			}
+			send(tr, other).response(t)
 			if _, kept := tr.State("service.example"); kept {
 				t.Errorf("after breaks %v the partition of the first request is in use", breaks)
 			}

@@ -64,37 +64,35 @@ func readAll(t *testing.T, client *http.Client, req *http.Request) (*http.Respon
 func TestResumeOverConnections(t *testing.T) {
 	const size, each = 100_000, 30_000
 	for _, protocol := range httpfake.Protocols {
-		t.Run(protocol, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var got []string
-				client, server := resumeOver(t, protocol, func(w http.ResponseWriter, r *http.Request) {
-					h := r.Header
-					got = append(got, strings.Join(
-						[]string{r.URL.Path, h.Get("Range"), h.Get("If-Range"), h.Get("Cookie"), h.Get("X-Own")}, " "))
-					if r.URL.Path == "/path" {
-						http.SetCookie(w, &http.Cookie{Name: "session", Value: "42"})
-						http.Redirect(w, r, "/object", http.StatusFound)
-						return
-					}
-					serveCut(w, r, httpfake.Text(size), each)
-				})
-				client.Jar, _ = cookiejar.New(nil)
-				req := server.Request(t, "GET", nil)
-				req.Header.Set("X-Own", "mine")
-				if _, body, err := readAll(t, client, req); body != httpfake.Text(size) || err != nil {
-					t.Errorf("%d bytes, or others; %v", len(body), err)
+		inBubble(t, protocol, func(t *testing.T) {
+			var got []string
+			client, server := resumeOver(t, protocol, func(w http.ResponseWriter, r *http.Request) {
+				h := r.Header
+				got = append(got, strings.Join(
+					[]string{r.URL.Path, h.Get("Range"), h.Get("If-Range"), h.Get("Cookie"), h.Get("X-Own")}, " "))
+				if r.URL.Path == "/path" {
+					http.SetCookie(w, &http.Cookie{Name: "session", Value: "42"})
+					http.Redirect(w, r, "/object", http.StatusFound)
+					return
 				}
-				want := []string{
-					"/path    mine",
-					"/object   session=42 mine",
-					`/object bytes=30000- "v1" session=42 mine`,
-					`/object bytes=60000- "v1" session=42 mine`,
-					`/object bytes=90000- "v1" session=42 mine`,
-				}
-				if !slices.Equal(got, want) {
-					t.Errorf("the requests were %q", got)
-				}
+				serveCut(w, r, httpfake.Text(size), each)
 			})
+			client.Jar, _ = cookiejar.New(nil)
+			req := server.Request(t, "GET", nil)
+			req.Header.Set("X-Own", "mine")
+			if _, body, err := readAll(t, client, req); body != httpfake.Text(size) || err != nil {
+				t.Errorf("%d bytes, or others; %v", len(body), err)
+			}
+			want := []string{
+				"/path    mine",
+				"/object   session=42 mine",
+				`/object bytes=30000- "v1" session=42 mine`,
+				`/object bytes=60000- "v1" session=42 mine`,
+				`/object bytes=90000- "v1" session=42 mine`,
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("the requests were %q", got)
+			}
 		})
 	}
 }
@@ -148,30 +146,28 @@ func TestTrailersOfAResumedBody(t *testing.T) {
 	content := httpfake.Text(50_000)
 	for _, protocol := range httpfake.Protocols {
 		for _, announced := range []bool{true, false} {
-			t.Run(fmt.Sprintf("%s, announced %v", protocol, announced), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					requests := 0
-					client, server := resumeOver(t, protocol, func(w http.ResponseWriter, r *http.Request) {
-						requests++
-						w.Header().Set("ETag", `"v1"`)
-						if announced {
-							w.Header().Set("Trailer", "Sum")
-						}
-						if requests == 1 {
-							w.WriteHeader(200)
-							io.WriteString(&cuttingWriter{w, 20_000}, content)
-						}
-						w.Header().Set("Content-Range", "bytes 20000-49999/50000")
-						w.WriteHeader(206)
-						http.NewResponseController(w).Flush()
-						io.WriteString(w, content[20_000:])
-						w.Header().Set(http.TrailerPrefix+"Sum", "42")
-					})
-					resp, got, err := readAll(t, client, server.Request(t, "GET", nil))
-					if err != nil || got != content || resp.Trailer.Get("Sum") != "42" {
-						t.Errorf("%d bytes, %v, trailers %v", len(got), err, resp.Trailer)
+			inBubble(t, fmt.Sprintf("%s, announced %v", protocol, announced), func(t *testing.T) {
+				requests := 0
+				client, server := resumeOver(t, protocol, func(w http.ResponseWriter, r *http.Request) {
+					requests++
+					w.Header().Set("ETag", `"v1"`)
+					if announced {
+						w.Header().Set("Trailer", "Sum")
 					}
+					if requests == 1 {
+						w.WriteHeader(200)
+						io.WriteString(&cuttingWriter{w, 20_000}, content)
+					}
+					w.Header().Set("Content-Range", "bytes 20000-49999/50000")
+					w.WriteHeader(206)
+					http.NewResponseController(w).Flush()
+					io.WriteString(w, content[20_000:])
+					w.Header().Set(http.TrailerPrefix+"Sum", "42")
 				})
+				resp, got, err := readAll(t, client, server.Request(t, "GET", nil))
+				if err != nil || got != content || resp.Trailer.Get("Sum") != "42" {
+					t.Errorf("%d bytes, %v, trailers %v", len(got), err, resp.Trailer)
+				}
 			})
 		}
 	}

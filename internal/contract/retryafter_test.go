@@ -1,10 +1,15 @@
 package contract_test
 
 import (
+	"context"
+	"math/rand/v2"
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"example.com/awsretry"
@@ -106,4 +111,231 @@ func TestRetryAfterHookIsCalledOnce(t *testing.T) {
 	if !slices.Equal(asked, []int{503, 429}) {
 		t.Errorf("asked about %v", asked)
 	}
+}
+
+// A pausingService asks every request of its first five seconds for five
+// seconds more. A request takes 10 ms.
+type pausingService struct {
+	mu    sync.Mutex
+	start time.Time
+	sent  []time.Duration // since start
+}
+
+func (s *pausingService) RoundTrip(req *http.Request) (*http.Response, error) {
+	s.mu.Lock()
+	since := time.Since(s.start)
+	s.sent = append(s.sent, since)
+	s.mu.Unlock()
+	time.Sleep(10 * time.Millisecond)
+	if since < 5*time.Second {
+		return httpfake.Response(req, 429, http.NoBody, "Retry-After", "5"), nil
+	}
+	return httpfake.Response(req, 200, http.NoBody), nil
+}
+
+// While a shared Retry-After is in force nothing is sent, apart from what was
+// under way. Then the callers go on one after another.
+func TestShareRetryAfter(t *testing.T) {
+	const callers, spread = 200, 5
+	for _, mode := range []awsretry.Mode{awsretry.Standard, awsretry.Adaptive} {
+		inBubble(t, string(mode), func(t *testing.T) {
+			service := &pausingService{start: time.Now()}
+			tr := &transport{
+				Base: service, Mode: mode, ShareRetryAfter: true, MaxAttempts: 5,
+				RetryAfterSpread: spread * time.Second,
+				RateLimit:        awsretry.RateLimitConfig{MinFillRate: 1000},
+				Quota:            awsretry.QuotaConfig{Capacity: -1},
+			}
+			var all sync.WaitGroup
+			for i := range callers {
+				all.Go(func() {
+					if i >= callers/2 { // whose first attempts wait too
+						time.Sleep(time.Duration(rand.N(4000)+100) * time.Millisecond)
+					}
+					if r := sendGet(t, tr); r.err != nil || r.StatusCode != 200 {
+						t.Errorf("%v", r)
+					}
+				})
+			}
+			all.Wait()
+			perSecond := make(map[time.Duration]int)
+			for _, at := range service.sent[callers/2:] {
+				if at < 5*time.Second {
+					t.Errorf("sent after %v", at)
+				}
+				perSecond[at/time.Second]++
+			}
+			for second, n := range perSecond {
+				if mean := callers / spread; n > 2*mean {
+					t.Errorf("%d sent in second %d, %d on average", n, second, mean)
+				}
+			}
+		})
+	}
+}
+
+// A shared Retry-After delays no other partition, and no caller longer than
+// the context, the deadline and MaxRetryAfter allow.
+func TestSharedRetryAfterIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := "30"
+		var sends int
+		tr := once(func(req *http.Request) (*http.Response, error) {
+			sends++
+			return httpfake.Response(req, 503, http.NoBody, "Retry-After", asked), nil
+		})
+		tr.ShareRetryAfter = true
+		get := func(ctx context.Context, attempts int) result {
+			t.Helper()
+			r := send(tr, httpfake.Request(t, ctx, "GET", nil))
+			if sends != attempts {
+				t.Errorf("%v after %d attempts, want %d", r, sends, attempts)
+			}
+			return r
+		}
+		start := time.Now()
+		get(t.Context(), 1).response(t)
+
+		soon := within(t, 20*time.Second)
+		r := get(soon, 1)
+		r.want(t, 0, awsretry.StopRateLimit, 0)
+		wantNotSent(t, r.err, awsretry.StopRateLimit, awsretry.ErrRateLimited)
+
+		gone, leave := context.WithCancelCause(t.Context())
+		time.AfterFunc(time.Second, func() { leave(errGone) })
+		r = get(gone, 1)
+		r.want(t, 0, awsretry.StopCanceled, time.Second)
+		r.wantIs(t, errGone)
+
+		get(awsretry.WithPartition(t.Context(), "another"), 2).want(t, 503, awsretry.StopMaxAttempts, 0)
+
+		asked = "3600" // more than MaxRetryAfter: not shared
+		if get(t.Context(), 3).response(t); time.Since(start) < 30*time.Second {
+			t.Errorf("sent after %v", time.Since(start))
+		}
+		get(t.Context(), 4).want(t, 503, awsretry.StopMaxAttempts, 0)
+	})
+}
+
+// Of several shared Retry-Afters, the longest counts.
+func TestSharedRetryAfterIsNotShortened(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		responses := []string{"30", "2", "0"}
+		var sent atomic.Int32
+		tr := once(func(req *http.Request) (*http.Response, error) {
+			asked := responses[sent.Add(1)-1]
+			if asked == "2" {
+				time.Sleep(time.Second) // it was sent before the response to the other
+			}
+			return httpfake.Response(req, 503, http.NoBody, "Retry-After", asked), nil
+		})
+		tr.ShareRetryAfter = true
+		start := time.Now()
+		var both sync.WaitGroup
+		for range 2 {
+			both.Go(func() { get(t, tr) })
+		}
+		both.Wait()
+		if _, err := get(t, tr); err != nil || time.Since(start) < 30*time.Second {
+			t.Errorf("%v after %v", err, time.Since(start))
+		}
+	})
+}
+
+// A retry that another request's Retry-After would delay beyond its deadline
+// returns the response that it has, as soon as that is known.
+func TestSharedRetryAfterAndADeadline(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		other   time.Duration // when the other request is sent
+		latency time.Duration
+		want    time.Duration
+	}{
+		{"during the delay", time.Second, 0, 2 * time.Second},
+		{"before the delay", time.Second / 2, time.Second, time.Second},
+	} {
+		inBubble(t, tt.name, func(t *testing.T) {
+			tr := &transport{ShareRetryAfter: true, Backoff: contract.Delay(2 * time.Second)}
+			tr.Base = httpfake.Base(func(req *http.Request) (*http.Response, error) {
+				if req.Method == "POST" {
+					return httpfake.Response(req, 503, http.NoBody, "Retry-After", "30"), nil
+				}
+				time.Sleep(tt.latency)
+				return httpfake.Response(req, 503, httpfake.NewBody(strings.NewReader("busy"))), nil
+			})
+			time.AfterFunc(tt.other, func() {
+				tr.RoundTrip(httpfake.Request(t, awsretry.WithoutRetry(t.Context()), "POST", nil))
+			})
+			ctx := within(t, 10*time.Second)
+			r := send(tr, httpfake.Request(t, ctx, "GET", nil))
+			r.want(t, 503, awsretry.StopDeadline, tt.want)
+			r.wantBody(t, "busy")
+		})
+	}
+}
+
+// Callers in the rate limiter's line wait for a shared Retry-After too.
+func TestSharedRetryAfterAndTheLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var asked time.Time
+		sends := 0
+		tr := once(func(req *http.Request) (*http.Response, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			switch sends++; sends {
+			case 1:
+				return throttled(req, http.NoBody) // the limiter limits from here on
+			case 2:
+				asked = time.Now()
+				return httpfake.Response(req, 429, http.NoBody, "Retry-After", "5"), nil
+			}
+			if since := time.Since(asked); since < 5*time.Second {
+				t.Errorf("attempt %d is sent %v after a Retry-After of 5 s", sends, since)
+			}
+			return httpfake.Response(req, 200, http.NoBody), nil
+		})
+		tr.Mode, tr.ShareRetryAfter, tr.RetryAfterSpread = awsretry.Adaptive, true, -1
+		tr.RateLimit.MinFillRate = 1
+		sendGet(t, tr).response(t)
+		var all sync.WaitGroup
+		for range 6 {
+			all.Go(func() { sendGet(t, tr).wantBody(t, "") })
+		}
+		all.Wait()
+		if sends != 7 {
+			t.Errorf("%d attempts", sends)
+		}
+	})
+}
+
+// A send token that comes while a Retry-After is in force is put back, so that
+// the caller has it at once afterwards.
+func TestSharedRetryAfterCostsNoSendToken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		var sent []time.Duration
+		tr := once(func(req *http.Request) (*http.Response, error) {
+			sent = append(sent, time.Since(start))
+			switch len(sent) {
+			case 1:
+				time.Sleep(9500 * time.Millisecond)
+				return httpfake.Response(req, 503, http.NoBody, "Retry-After", "1"), nil
+			case 2:
+				return httpfake.Response(req, 429, http.NoBody), nil // the limiter limits from here on
+			}
+			return httpfake.Response(req, 200, http.NoBody), nil
+		})
+		tr.Mode, tr.ShareRetryAfter, tr.RetryAfterSpread = awsretry.Adaptive, true, -1
+		tr.RateLimit.MinFillRate = 0.1
+		var all sync.WaitGroup
+		for range 3 {
+			all.Go(func() { sendGet(t, tr).wantBody(t, "") })
+			synctest.Wait() // the last one is in line, for up to 10 s
+		}
+		all.Wait()
+		if want := []time.Duration{0, 0, 10500 * time.Millisecond}; !slices.Equal(sent, want) {
+			t.Errorf("sent after %v, want %v", sent, want)
+		}
+	})
 }

@@ -45,9 +45,7 @@ func TestSharedJoin(t *testing.T) {
 		for _, host := range []string{"a.example", "b.example"} {
 			req := httpfake.Request(t, t.Context(), "GET", nil)
 			req.URL.Host = host
-			if _, err := tr.RoundTrip(req); err != nil {
-				t.Fatal(err)
-			}
+			send(tr, req).response(t)
 		}
 	}
 	var names []string
@@ -173,10 +171,7 @@ func TestSharedPanics(t *testing.T) {
 		t.Errorf("joined %d times, %v", joins, err)
 	}
 	first := share
-	other := awsretry.WithPartition(t.Context(), "another")
-	if _, err := tr.RoundTrip(httpfake.Request(t, other, "GET", nil)); err != nil {
-		t.Error(err)
-	}
+	getOf(t, tr, "another")
 	if !first.Dropped() {
 		t.Error("the partition is still there")
 	}
@@ -188,9 +183,7 @@ func TestSharedTokens(t *testing.T) {
 	s := &store{}
 	tr := retrying(always(busy))
 	tr.Shared = s
-	if _, err := get(t, tr); err != nil {
-		t.Fatal(err)
-	}
+	sendGet(t, tr).response(t)
 	share := s.shares[0]
 	if capacity, cost, ok := share.RetryTokens(); capacity != 500 || cost != 10 || !ok {
 		t.Errorf("capacity %d, cost %d, %v", capacity, cost, ok)
@@ -227,15 +220,11 @@ func TestSharedRate(t *testing.T) {
 			return ok(req, http.NoBody)
 		})
 		tr.Mode, tr.Shared = awsretry.Adaptive, s
-		if _, err := get(t, tr); err != nil {
-			t.Fatal(err)
-		}
+		sendGet(t, tr).response(t)
 		send := func(n int) time.Duration {
 			start := time.Now()
 			for range n {
-				if _, err := get(t, tr); err != nil {
-					t.Fatal(err)
-				}
+				sendGet(t, tr).response(t)
 			}
 			return time.Since(start)
 		}
@@ -326,11 +315,7 @@ func TestSharedRetryAfter(t *testing.T) {
 		if !awake(share) {
 			t.Error("the store was not woken")
 		}
-		start := time.Now()
 		share.Grant(sharing.Grant{RetryAfter: 40 * time.Second})
-		get(t, tr)
-		if took := time.Since(start); took != 40*time.Second {
-			t.Errorf("waited %v", took)
-		}
+		sendGet(t, tr).want(t, 503, awsretry.StopMaxAttempts, 40*time.Second)
 	})
 }

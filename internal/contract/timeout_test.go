@@ -126,8 +126,7 @@ func TestDeadlineOfAnAttempt(t *testing.T) {
 		{2 * time.Second, time.Second, time.Second},
 	} {
 		inBubble(t, tt.want.String(), func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), tt.callers)
-			defer cancel()
+			ctx := within(t, tt.callers)
 			tr := once(func(req *http.Request) (*http.Response, error) {
 				if deadline, ok := req.Context().Deadline(); !ok || time.Until(deadline) != tt.want {
 					t.Errorf("the deadline is in %v", time.Until(deadline))
