@@ -17,7 +17,6 @@ import (
 	"example.com/awsretry/internal/httpfake"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/config"
-	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	gocmp "github.com/google/go-cmp/cmp"
 )
 
@@ -145,7 +144,7 @@ func TestRetryerOfCredentials(t *testing.T) {
 				t.Fatal(err)
 			}
 			cfg.BaseEndpoint = aws.String(srv.URL)
-			if err := sqsSend(t, sqs.NewFromConfig(cfg)); err != nil {
+			if err := sqsSend(t.Context(), cfg); err != nil {
 				t.Fatal(err)
 			}
 			want := map[string][]string{"STS": tt.sts, "SQS": attempts[:tt.failures+1]}

@@ -22,7 +22,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/sfn"
-	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
@@ -34,11 +33,7 @@ type sdkSend struct {
 }
 
 var sdkSends = []sdkSend{
-	{"SQS", sqsSent.body, func(ctx context.Context, cfg aws.Config) error {
-		input := &sqs.SendMessageInput{QueueUrl: sqsQueue, MessageBody: aws.String("hello")}
-		_, err := sqs.NewFromConfig(cfg).SendMessage(ctx, input)
-		return err
-	}},
+	{"SQS", sqsSent.body, sqsSend},
 	// A version that decodes its responses with encoding/json.
 	{"Step Functions 1.41", `{"executionArn":"arn:1","startDate":1700000000}`,
 		func(ctx context.Context, cfg aws.Config) error {
