@@ -236,39 +236,3 @@ func sendTwice(t *testing.T, client *http.Client, url string, p protocol, kind b
 	}
 	wantClosedOnce(t, body)
 }
-
-// A retry uses another connection than the attempt before it after a transient
-// failure, and the same one after throttling. The contract tests have more cases;
-// here the HTTP/2 of golang.org/x/net is among the protocols.
-func TestConnectionOfARetry(t *testing.T) {
-	for _, p := range protocols {
-		for status, another := range map[int]bool{503: true, 429: false} {
-			t.Run(fmt.Sprint(p.name, "/", status), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					from := make(chan string, 9) // the addresses that the attempts came from
-					fails := failOnceWith(status, echo)
-					srv := p.serve(t, func(w http.ResponseWriter, r *http.Request) {
-						from <- r.RemoteAddr
-						fails(w, r)
-					})
-					tr := withTimeout(srv.Base)
-					resp, err := tr.RoundTrip(srv.Request(t, http.MethodGet, nil))
-					if err != nil {
-						t.Fatal(err)
-					}
-					httpfake.ReadAll(t, resp)
-					if first, second := <-from, <-from; (first != second) != another || resp.ProtoMajor != p.major {
-						t.Errorf("%s, the attempts came from %s and %s; want another connection: %t",
-							resp.Proto, first, second, another)
-					}
-					conns := len(srv.Closed)
-					tr.CloseIdleConnections()
-					synctest.Wait()
-					if len(srv.Closed) == conns {
-						t.Error("CloseIdleConnections closes nothing")
-					}
-				})
-			})
-		}
-	}
-}

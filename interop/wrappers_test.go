@@ -276,43 +276,24 @@ func TestHangingBodiesEndWithTheirAttempts(t *testing.T) {
 // may read the body while the response changes.
 func TestCacheBelow(t *testing.T) {
 	const page = `{"message": "from the service"}`
+	fresh := respond(200, page, "Cache-Control", "max-age=60")
 	for _, tt := range []struct {
-		path   string
-		status int
-		sent   int32 // requests for two calls
+		name    string
+		service []http.HandlerFunc // for the requests of two calls
+		status  int
 	}{
-		{"/fresh", 200, 1},
-		{"/busy", 200, 2},
-		{"/missing", 404, 1},
-		{"/validated", 200, 2},
+		{"fresh", []http.HandlerFunc{fresh}, 200},
+		{"busy", []http.HandlerFunc{respond(503, page), fresh}, 200},
+		{"missing", []http.HandlerFunc{respond(404, page, "Cache-Control", "max-age=60")}, 404},
+		{"validated", []http.HandlerFunc{respond(200, page, "Cache-Control", "no-cache", "ETag", `"v1"`), respond(304, "")}, 200},
 	} {
-		t.Run(tt.path, func(t *testing.T) {
-			var sent atomic.Int32
-			srv := httpfake.Serve(t, "HTTP/1.1", func(w http.ResponseWriter, r *http.Request) {
-				first := sent.Add(1) == 1
-				w.Header().Set("Content-Type", "application/json")
-				switch {
-				case r.URL.Path == "/busy" && first:
-					w.WriteHeader(http.StatusServiceUnavailable)
-				case r.URL.Path == "/missing":
-					w.Header().Set("Cache-Control", "max-age=60")
-					w.WriteHeader(http.StatusNotFound)
-				case r.Header.Get("If-None-Match") == `"v1"`:
-					w.WriteHeader(http.StatusNotModified)
-					return
-				case r.URL.Path == "/validated":
-					w.Header().Set("Cache-Control", "no-cache")
-					w.Header().Set("ETag", `"v1"`)
-				default:
-					w.Header().Set("Cache-Control", "max-age=60")
-				}
-				io.WriteString(w, page)
-			})
+		t.Run(tt.name, func(t *testing.T) {
+			srv := serveScript(t, tt.service...)
 			cache := httpcache.NewMemoryCacheTransport()
 			cache.Transport = srv.Base
 			client := &http.Client{Transport: retrying(cache)}
 			for range 2 {
-				resp, err := client.Get(srv.URL + tt.path)
+				resp, err := client.Get(srv.URL)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -320,8 +301,8 @@ func TestCacheBelow(t *testing.T) {
 					t.Errorf("status %d with %q", resp.StatusCode, body)
 				}
 			}
-			if sent.Load() != tt.sent {
-				t.Errorf("%d requests reached the service, want %d", sent.Load(), tt.sent)
+			if n := len(srv.requests()); n != len(tt.service) {
+				t.Errorf("%d requests reached the service, want %d", n, len(tt.service))
 			}
 		})
 	}
