@@ -266,6 +266,16 @@ func (s *faultyService) figures() (calls, sent, most int, faults string) {
 	return len(s.count), sent, most, faults
 }
 
+// wantFaults fails unless each kind of fault occurred.
+func (s *faultyService) wantFaults(t *testing.T, kinds ...fault) {
+	t.Helper()
+	for _, f := range kinds {
+		if s.faults[f] == 0 {
+			t.Errorf("no request had the fault %q", f)
+		}
+	}
+}
+
 // failFirst makes the first n requests of each operation fail.
 func failFirst(s *faultyService, n int, f fault) func(*http.Request) fault {
 	return func(r *http.Request) fault {
