@@ -352,7 +352,9 @@ func (e *elasticError) Error() string { return http.StatusText(e.status) }
 // with 429 what its queues have no room for. A bulk request of index actions
 // with IDs can be sent again.
 func elasticCases() []clientCase {
-	perform := func(path string, body func() io.Reader, options ...elastictransport.Option) func(*http.Client, string) error {
+	perform := func(
+		path string, body func() io.Reader, options ...elastictransport.Option,
+	) func(*http.Client, string) error {
 		return func(client *http.Client, server string) error {
 			node, err := url.Parse(server)
 			if err != nil {
@@ -390,7 +392,8 @@ func elasticCases() []clientCase {
 	compressed := respond(200, string(gzipped(indexed)), "Content-Encoding", "gzip")
 	return []clientCase{
 		{"full queue", perform("/_bulk", lines), script{rejected, rejected, respond(200, indexed)}, 3, nil},
-		{"full queue, all compressed", perform("/_bulk", lines, elastictransport.WithCompression()), script{rejected, compressed}, 2, nil},
+		{"full queue, all compressed", perform("/_bulk", lines, elastictransport.WithCompression()),
+			script{rejected, compressed}, 2, nil},
 		{"node that hangs up", perform("/_bulk", lines), script{hangUp, respond(200, indexed)}, 2, nil},
 		{"malformed query", search, script{respond(400, `{"status": 400}`)}, 1,
 			isError(func(e *elasticError) bool { return e.status == 400 })},

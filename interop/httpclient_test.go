@@ -77,7 +77,8 @@ func TestGzip(t *testing.T) {
 				}
 			}
 			text, err := io.ReadAll(body)
-			if got := fmt.Sprint(resp.StatusCode, " ", string(text), " after ", len(srv.requests())); err != nil || got != tt.want {
+			got := fmt.Sprintf("%d %s after %d", resp.StatusCode, text, len(srv.requests()))
+			if err != nil || got != tt.want {
 				t.Errorf("got %s, want %s (%v)", got, tt.want, err)
 			}
 		})

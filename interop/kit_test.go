@@ -60,14 +60,17 @@ func newRequest(t testing.TB, ctx context.Context, method, url string, body io.R
 	return req
 }
 
-// getText returns the body of a response whose status is 200. It closes any
-// other response unread.
+// getText returns the body of a response whose status is 200.
 func getText(ctx context.Context, client *http.Client, url string) (string, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return "", err
 	}
-	resp, err := client.Do(req)
+	return textOf(client.Do(req))
+}
+
+// textOf reads and closes a response, whose status must be 200.
+func textOf(resp *http.Response, err error) (string, error) {
 	if err != nil {
 		return "", err
 	}

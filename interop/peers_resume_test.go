@@ -103,12 +103,8 @@ func overHTTP(wrap wrapper) downloader {
 		if err != nil {
 			return nil, err
 		}
-		resp, err := (&http.Client{Transport: wrap(base, nil)}).Do(req)
-		if err != nil {
-			return nil, err
-		}
-		defer resp.Body.Close()
-		return io.ReadAll(resp.Body)
+		text, err := textOf((&http.Client{Transport: wrap(base, nil)}).Do(req))
+		return []byte(text), err
 	}
 }
 

@@ -146,7 +146,9 @@ func TestDynamoDB(t *testing.T) {
 	backend := startDynalite(t)
 	createTable(t, backend)
 	const items = 200
-	kinds := []fault{faultServerError, faultUnavailable, faultBare, faultThrottling, faultEarly, faultReset, faultLost, faultCut}
+	kinds := []fault{
+		faultServerError, faultUnavailable, faultBare, faultThrottling, faultEarly, faultReset, faultLost, faultCut,
+	}
 	service := &faultyService{pick: randomFaults(0.1, kinds...), fail: failDynamoDB}
 	base, addr := startFaulty(t, service, backend)
 	log := newAttemptLog()

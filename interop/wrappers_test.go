@@ -285,7 +285,8 @@ func TestCacheBelow(t *testing.T) {
 		{"fresh", []http.HandlerFunc{fresh}, 200},
 		{"busy", []http.HandlerFunc{respond(503, page), fresh}, 200},
 		{"missing", []http.HandlerFunc{respond(404, page, "Cache-Control", "max-age=60")}, 404},
-		{"validated", []http.HandlerFunc{respond(200, page, "Cache-Control", "no-cache", "ETag", `"v1"`), respond(304, "")}, 200},
+		{"validated",
+			[]http.HandlerFunc{respond(200, page, "Cache-Control", "no-cache", "ETag", `"v1"`), respond(304, "")}, 200},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			srv := serveScript(t, tt.service...)
