@@ -120,45 +120,31 @@ func moduleVersion(t *testing.T, module string) string {
 	return strings.Fields(version)[0]
 }
 
+const resultsFolder = "../docs/results"
+
 // checkDocument compares a page of docs/results with what the named test shows.
 // If UPDATE is set, it writes the page.
 func checkDocument(t *testing.T, test, page, title, tables string) {
 	t.Helper()
-	text := document(test, title, tables)
-	if os.Getenv("UPDATE") != "" {
-		writeDocument(t, page, text)
-		return
-	}
+	text := updateDocument(t, test, page, title, tables)
 	old, err := os.ReadFile(filepath.Join(resultsFolder, page))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if string(old) != text {
+	if diff := gocmp.Diff(strings.Split(string(old), "\n"), strings.Split(text, "\n")); diff != "" {
 		t.Errorf("%s is not what the test shows; UPDATE=1 go test -run %s writes it. Document to test:\n%s",
-			page, test, gocmp.Diff(strings.Split(string(old), "\n"), strings.Split(text, "\n")))
+			page, test, diff)
 	}
 }
 
-// updateDocument writes a page of docs/results if UPDATE is set. Its figures
-// differ from run to run.
-func updateDocument(t *testing.T, test, page, title, tables string) {
+// updateDocument writes a page of docs/results if UPDATE is set, and returns it.
+func updateDocument(t *testing.T, test, page, title, tables string) string {
 	t.Helper()
+	text := fmt.Sprintf("# %s\n\nWritten by `cd interop && UPDATE=1 go test -run %s`.\n%s", title, test, tables)
 	if os.Getenv("UPDATE") != "" {
-		writeDocument(t, page, document(test, title, tables))
+		writeFile(t, filepath.Join(resultsFolder, page), []byte(text))
 	}
-}
-
-const resultsFolder = "../docs/results"
-
-func document(test, title, tables string) string {
-	return fmt.Sprintf("# %s\n\nWritten by `cd interop && UPDATE=1 go test -run %s`.\n%s", title, test, tables)
-}
-
-func writeDocument(t *testing.T, page, text string) {
-	t.Helper()
-	if err := os.WriteFile(filepath.Join(resultsFolder, page), []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	return text
 }
 
 // awsretryOf returns a wrapper with a Transport of some settings.
