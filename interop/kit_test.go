@@ -142,14 +142,10 @@ func echo(w http.ResponseWriter, r *http.Request) {
 
 // failOnce responds to the first request with 503, without reading its body.
 func failOnce(next http.HandlerFunc) http.HandlerFunc {
-	return failOnceWith(http.StatusServiceUnavailable, next)
-}
-
-func failOnceWith(status int, next http.HandlerFunc) http.HandlerFunc {
 	var failed atomic.Bool
 	return func(w http.ResponseWriter, r *http.Request) {
 		if !failed.Swap(true) {
-			http.Error(w, `{"code": "busy"}`, status)
+			http.Error(w, `{"code": "busy"}`, http.StatusServiceUnavailable)
 			return
 		}
 		next(w, r)
