@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -175,27 +176,32 @@ func TestSpans(t *testing.T) {
 	}
 }
 
-// A hangingService responds to the first request for each path with an error
-// whose body begins and does not end before the client closes it.
-type hangingService struct {
-	status int
-	header []string
-	seen   sync.Map     // the paths
-	open   atomic.Int32 // responses that hang
+// A stallingService responds with the content for the number at the end of the
+// path. The first request for each path under /stalled/ gets a status and half of
+// it; the rest does not come before the client closes it.
+type stallingService struct {
+	status   int
+	header   []string
+	content  func(n int) []byte
+	begun    sync.Map // of the paths
+	stalling atomic.Int64
 }
 
-func (s *hangingService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if _, again := s.seen.LoadOrStore(r.URL.Path, true); again {
-		io.WriteString(w, "done")
-		return
-	}
-	s.open.Add(1)
-	defer s.open.Add(-1)
+func (s *stallingService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	n, _ := strconv.Atoi(path.Base(r.URL.Path))
+	content := s.content(n)
 	for i := 0; i < len(s.header); i += 2 {
 		w.Header().Set(s.header[i], s.header[i+1])
 	}
+	_, begun := s.begun.LoadOrStore(r.URL.Path, true)
+	if begun || !strings.HasPrefix(r.URL.Path, "/stalled/") {
+		w.Write(content)
+		return
+	}
+	s.stalling.Add(1)
+	defer s.stalling.Add(-1)
 	w.WriteHeader(s.status)
-	io.WriteString(w, "x")
+	w.Write(content[:len(content)/2])
 	http.NewResponseController(w).Flush()
 	<-r.Context().Done()
 }
@@ -205,20 +211,21 @@ func (s *hangingService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // callers have neither a deadline nor a time-out.
 func TestHangingBodiesEndWithTheirAttempts(t *testing.T) {
 	for _, protocol := range []string{"HTTP/1.1", "HTTP/2", "HTTP/3"} {
-		for _, service := range []*hangingService{
+		for _, service := range []*stallingService{
 			{status: 503},
 			{status: 429, header: []string{"X-Amzn-ErrorType", "ThrottlingException"}},
 		} {
+			service.content = func(int) []byte { return []byte("done") }
 			t.Run(protocol+" "+strconv.Itoa(service.status), func(t *testing.T) {
 				var base http.RoundTripper
 				var url string
 				if protocol == "HTTP/3" {
 					server, h3 := serveHTTP3(t, service.ServeHTTP)
 					h3.QUICConfig.KeepAlivePeriod = 100 * time.Millisecond // or an idle connection ends soon
-					base, url = h3, server.url()
+					base, url = h3, server.url()+"stalled/"
 				} else {
 					server := httpfake.Serve(t, protocol, service.ServeHTTP)
-					base, url = server.Base, server.URL+"/"
+					base, url = server.Base, server.URL+"/stalled/"
 				}
 				const calls = 20
 				tr := retrying(otelhttp.NewTransport(base))
@@ -233,8 +240,8 @@ func TestHangingBodiesEndWithTheirAttempts(t *testing.T) {
 					}
 				})
 				start := time.Now()
-				eventually(func() bool { return service.open.Load() == 0 || time.Since(start) > 5*time.Second })
-				if open := service.open.Load(); open > 0 {
+				eventually(func() bool { return service.stalling.Load() == 0 || time.Since(start) > 5*time.Second })
+				if open := service.stalling.Load(); open > 0 {
 					t.Errorf("%d of %d responses are open after the calls", open, calls)
 				}
 				wantNoGoroutines(t)
@@ -366,8 +373,11 @@ func TestStalledGzip(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				service := &stallingService{status: tt.status}
-				srv := httpfake.Serve(t, "HTTP/1.1", service.serve)
+				header := []string{"Content-Type", "application/json", "Content-Encoding", "gzip"}
+				service := &stallingService{status: tt.status, header: header, content: func(n int) []byte {
+					return gzippedTexts()[n%gzippedKinds]
+				}}
+				srv := httpfake.Serve(t, "HTTP/1.1", service.ServeHTTP)
 				srv.Base.MaxIdleConnsPerHost = 64
 				client := &http.Client{
 					Transport: retrying(gzhttp.Transport(srv.Base, gzhttp.TransportEnableZstd(false))),
@@ -409,39 +419,6 @@ func TestStalledGzip(t *testing.T) {
 			})
 		})
 	}
-}
-
-// A stallingService responds with gzipped text. The first request for each path
-// under /stalled/ gets a status and the beginning of a body.
-type stallingService struct {
-	status   int
-	begun    sync.Map // of the paths
-	stalling atomic.Int64
-}
-
-func (s *stallingService) serve(w http.ResponseWriter, r *http.Request) {
-	var n int
-	stall := false
-	if _, err := fmt.Sscanf(r.URL.Path, "/stalled/%d", &n); err == nil {
-		_, begun := s.begun.LoadOrStore(r.URL.Path, true)
-		stall = !begun
-	} else if _, err := fmt.Sscanf(r.URL.Path, "/%d", &n); err != nil {
-		http.NotFound(w, r)
-		return
-	}
-	compressed := gzippedTexts()[n%gzippedKinds]
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Content-Encoding", "gzip")
-	if !stall {
-		w.Write(compressed)
-		return
-	}
-	s.stalling.Add(1)
-	defer s.stalling.Add(-1)
-	w.WriteHeader(s.status)
-	w.Write(compressed[:len(compressed)/2])
-	http.NewResponseController(w).Flush()
-	<-r.Context().Done()
 }
 
 const gzippedKinds = 16
