@@ -113,11 +113,9 @@ func TestDeadConnection(t *testing.T) {
 			return tr
 		}, recovers, fails},
 		{"go-retryablehttp", func(b http.RoundTripper) http.RoundTripper {
-			client := retryablehttp.NewClient()
-			client.HTTPClient = &http.Client{Transport: b, Timeout: attemptTimeout}
-			client.Logger, client.RetryMax = nil, 3
-			client.RetryWaitMin, client.RetryWaitMax = time.Millisecond, time.Millisecond
-			return &retryablehttp.RoundTripper{Client: client}
+			return retryablehttpOf(func(c *retryablehttp.Client) {
+				c.HTTPClient.Timeout, c.RetryMax, c.RetryWaitMax = attemptTimeout, 3, time.Second
+			})(b, nil)
 		}, recovers, fails},
 		{"failsafe-go", func(b http.RoundTripper) http.RoundTripper {
 			retry := failsafeRetry(lastFailure, func(b retryBuilder) { b.WithMaxRetries(3) })
@@ -165,15 +163,14 @@ func tracedPut(client *http.Client, url string, p protocol) (string, error) {
 		return "", err
 	}
 	resp, err := client.Do(req)
+	text, err := textOf(resp, err)
 	if err != nil {
 		return count(attempts) + " → error", err
 	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	if err == nil && (resp.ProtoMajor != p.major || !bytes.Equal(body, sent)) {
-		err = fmt.Errorf("%s, %d bytes", resp.Proto, len(body))
+	if resp.ProtoMajor != p.major || text != string(sent) {
+		err = fmt.Errorf("%s, %d bytes", resp.Proto, len(text))
 	}
-	return fmt.Sprintf("%s → %d", count(attempts), resp.StatusCode), err
+	return count(attempts) + " → 200", err
 }
 
 // Many requests are under way, with bodies of every kind, when their connection
