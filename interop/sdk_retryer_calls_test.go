@@ -196,6 +196,34 @@ func TestRetryerClockSkew(t *testing.T) {
 	}
 }
 
+// A call that the bucket has no tokens for, whose turn would come after its
+// deadline, or that is canceled, sends nothing.
+func TestRetryerRefuses(t *testing.T) {
+	slow := awsretry.RateLimitConfig{MinFillRate: 0.01} // a send token each 100 s
+	for stop, config := range map[awsretry.Stop]awssdk.Config{
+		awsretry.StopQuota:     {Quota: awsretry.QuotaConfig{Capacity: 5, InitialCost: 5}},
+		awsretry.StopRateLimit: {Mode: awsretry.Adaptive, RateLimit: slow},
+		awsretry.StopCanceled:  {},
+	} {
+		t.Run(string(stop), func(t *testing.T) {
+			inVirtualTime(t, func(t *testing.T, u retryerUse) {
+				stub := &sdkStub{steps: []sdkStep{{status: 400, code: "ThrottlingException"}}}
+				client := dynamodb.NewFromConfig(u.config(newRetryer(t, config), "ddb.example", stub))
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				client.ListTables(awsretry.WithoutRetry(ctx), nil)
+				if stop == awsretry.StopCanceled {
+					cancel()
+				}
+				_, err := client.ListTables(ctx, nil)
+				if err == nil || len(stub.sent) != 1 || u.apply && stopOf(err) != stop {
+					t.Errorf("%d requests, ended as %q, want %q: %v", len(stub.sent), stopOf(err), stop, err)
+				}
+			})
+		})
+	}
+}
+
 // A client that has the Retryer of Apply without the rest of it makes the
 // attempts of most services.
 func TestRetryerHalfApplied(t *testing.T) {
