@@ -60,9 +60,8 @@ func newPool(t testing.TB) *http.Transport {
 var quiet = log.New(io.Discard, "", 0)
 
 // wholeResponses is a Base that reads responses to their end, up to its limit
-// in bytes. So if the connection breaks in the middle of the body, RoundTrip
-// returns an error, which can be retried. A Transport alone returns the
-// response before its body.
+// in bytes. If the connection breaks in the middle of the body, RoundTrip
+// returns an error, which can be retried.
 type wholeResponses struct {
 	base  http.RoundTripper
 	limit int64
