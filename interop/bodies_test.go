@@ -45,9 +45,7 @@ func streamOf[T string | []byte](content T) io.Reader {
 func fileOf(content []byte) bodyKind {
 	return bodyKind{name: "file", content: content, hasLength: true, open: func(t testing.TB) io.Reader {
 		path := filepath.Join(t.TempDir(), "body")
-		if err := os.WriteFile(path, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, path, content)
 		file, err := os.Open(path)
 		if err != nil {
 			t.Fatal(err)

@@ -118,6 +118,13 @@ func obey(header string) awsretry.Policy {
 	}
 }
 
+// failing returns what makes a service's errors, of which text is the form.
+func failing(text string) func(status int, code string, header ...string) http.HandlerFunc {
+	return func(status int, code string, header ...string) http.HandlerFunc {
+		return respond(status, fmt.Sprintf(text, code), header...)
+	}
+}
+
 // notWanted returns err, or an error if an SDK did not return what it must.
 func notWanted(err error, ok bool, what any) error {
 	if err == nil && !ok {
@@ -258,9 +265,7 @@ func openaiCases() []clientCase {
 		}
 		fmt.Fprint(w, "data: [DONE]\n\n")
 	}
-	fail := func(status int, code string, header ...string) http.HandlerFunc {
-		return respond(status, fmt.Sprintf(`{"error": {"message": "…", "code": %q}}`, code), header...)
-	}
+	fail := failing(`{"error": {"message": "…", "code": %q}}`)
 	isCode := func(code string) func(error) bool {
 		return isError(func(e *openai.Error) bool { return e.Code == code })
 	}
@@ -286,10 +291,7 @@ func anthropicCases() []clientCase {
 	}
 	said := respond(200, `{"id": "m", "type": "message", "role": "assistant", "content": [
 		{"type": "text", "text": "Hi."}]}`)
-	fail := func(status int, kind string, header ...string) http.HandlerFunc {
-		const text = `{"type": "error", "error": {"type": %q, "message": "…"}}`
-		return respond(status, fmt.Sprintf(text, kind), header...)
-	}
+	fail := failing(`{"type": "error", "error": {"type": %q, "message": "…"}}`)
 	isStatus := func(status int) func(error) bool {
 		return isError(func(e *anthropic.Error) bool { return e.StatusCode == status })
 	}
@@ -322,10 +324,7 @@ func stripeCases() []clientCase {
 		})}, server)
 	}
 	paid := respond(200, `{"id": "pi_1", "object": "payment_intent", "amount": 500}`)
-	fail := func(status int, code string, header ...string) http.HandlerFunc {
-		const text = `{"error": {"type": "api_error", "code": %q, "message": "…"}}`
-		return respond(status, fmt.Sprintf(text, code), header...)
-	}
+	fail := failing(`{"error": {"type": "api_error", "code": %q, "message": "…"}}`)
 	isCode := func(code stripe.ErrorCode) func(error) bool {
 		return isError(func(e *stripe.Error) bool { return e.Code == code })
 	}
@@ -353,51 +352,49 @@ func (e *elasticError) Error() string { return http.StatusText(e.status) }
 // with 429 what its queues have no room for. A bulk request of index actions
 // with IDs can be sent again.
 func elasticCases() []clientCase {
-	perform := func(client *http.Client, server, path string, body io.Reader, options ...elastictransport.Option) error {
-		node, err := url.Parse(server)
-		if err != nil {
-			return err
-		}
-		req, err := http.NewRequest(http.MethodPost, path, body)
-		if err != nil {
-			return err
-		}
-		req.Header.Set("Content-Type", "application/x-ndjson")
-		elastic, err := elastictransport.NewClient(append(options, elastictransport.WithURLs(node),
-			elastictransport.WithTransport(client.Transport), elastictransport.WithDisableRetry())...)
-		if err != nil {
-			return err
-		}
-		defer elastic.Close(context.Background())
-		resp, err := elastic.Perform(req)
-		if err != nil {
-			return err
-		}
-		defer resp.Body.Close()
-		if resp.StatusCode >= 400 {
-			return &elasticError{resp.StatusCode}
-		}
-		var result struct{ Took int }
-		err = json.NewDecoder(resp.Body).Decode(&result)
-		return notWanted(err, result.Took == 30, result)
-	}
-	lines := strings.Repeat("{\"index\": {\"_index\": \"log\", \"_id\": \"1\"}}\n{\"line\": 1}\n", 500)
-	bulk := func(options ...elastictransport.Option) func(client *http.Client, server string) error {
+	perform := func(
+		path string, body func() io.Reader, options ...elastictransport.Option,
+	) func(*http.Client, string) error {
 		return func(client *http.Client, server string) error {
-			return perform(client, server, "/_bulk", streamOf(lines), options...)
+			node, err := url.Parse(server)
+			if err != nil {
+				return err
+			}
+			req, err := http.NewRequest(http.MethodPost, path, body())
+			if err != nil {
+				return err
+			}
+			req.Header.Set("Content-Type", "application/x-ndjson")
+			elastic, err := elastictransport.NewClient(append(options, elastictransport.WithURLs(node),
+				elastictransport.WithTransport(client.Transport), elastictransport.WithDisableRetry())...)
+			if err != nil {
+				return err
+			}
+			defer elastic.Close(context.Background())
+			resp, err := elastic.Perform(req)
+			if err != nil {
+				return err
+			}
+			defer resp.Body.Close()
+			if resp.StatusCode >= 400 {
+				return &elasticError{resp.StatusCode}
+			}
+			var result struct{ Took int }
+			err = json.NewDecoder(resp.Body).Decode(&result)
+			return notWanted(err, result.Took == 30, result)
 		}
 	}
-	search := func(client *http.Client, server string) error {
-		return perform(client, server, "/log/_search", strings.NewReader(`{"query": {"match_all": }`))
-	}
+	lines := aStream(strings.Repeat("{\"index\": {\"_index\": \"log\", \"_id\": \"1\"}}\n{\"line\": 1}\n", 500))
+	search := perform("/log/_search", inMemory(`{"query": {"match_all": }`))
 	rejected := respond(429, `{"error": {"type": "es_rejected_execution_exception"}, "status": 429}`)
 	const indexed = `{"took": 30, "errors": false}`
 	// net/http asked for it, and decompresses it.
 	compressed := respond(200, string(gzipped(indexed)), "Content-Encoding", "gzip")
 	return []clientCase{
-		{"full queue", bulk(), script{rejected, rejected, respond(200, indexed)}, 3, nil},
-		{"full queue, all compressed", bulk(elastictransport.WithCompression()), script{rejected, compressed}, 2, nil},
-		{"node that hangs up", bulk(), script{hangUp, respond(200, indexed)}, 2, nil},
+		{"full queue", perform("/_bulk", lines), script{rejected, rejected, respond(200, indexed)}, 3, nil},
+		{"full queue, all compressed", perform("/_bulk", lines, elastictransport.WithCompression()),
+			script{rejected, compressed}, 2, nil},
+		{"node that hangs up", perform("/_bulk", lines), script{hangUp, respond(200, indexed)}, 2, nil},
 		{"malformed query", search, script{respond(400, `{"status": 400}`)}, 1,
 			isError(func(e *elasticError) bool { return e.status == 400 })},
 	}
@@ -431,9 +428,7 @@ func vaultCases() []clientCase {
 		_, err := logical.WriteWithContext(ctx, "kv/database", map[string]any{"password": "hunter2"})
 		return err
 	})
-	fail := func(status int, text string, header ...string) http.HandlerFunc {
-		return respond(status, fmt.Sprintf(`{"errors": [%q]}`, text), header...)
-	}
+	fail := failing(`{"errors": [%q]}`)
 	behind := fail(412, "required index state not present")
 	return []clientCase{
 		{"rate limit quota", write, script{fail(429, "quota exceeded", "Retry-After", "1"), respond(204, "")}, 2, nil},

@@ -113,11 +113,9 @@ func TestDeadConnection(t *testing.T) {
 			return tr
 		}, recovers, fails},
 		{"go-retryablehttp", func(b http.RoundTripper) http.RoundTripper {
-			client := retryablehttp.NewClient()
-			client.HTTPClient = &http.Client{Transport: b, Timeout: attemptTimeout}
-			client.Logger, client.RetryMax = nil, 3
-			client.RetryWaitMin, client.RetryWaitMax = time.Millisecond, time.Millisecond
-			return &retryablehttp.RoundTripper{Client: client}
+			return retryablehttpOf(func(c *retryablehttp.Client) {
+				c.HTTPClient.Timeout, c.RetryMax, c.RetryWaitMax = attemptTimeout, 3, time.Second
+			})(b, nil)
 		}, recovers, fails},
 		{"failsafe-go", func(b http.RoundTripper) http.RoundTripper {
 			retry := failsafeRetry(lastFailure, func(b retryBuilder) { b.WithMaxRetries(3) })
@@ -165,15 +163,14 @@ func tracedPut(client *http.Client, url string, p protocol) (string, error) {
 		return "", err
 	}
 	resp, err := client.Do(req)
+	text, err := textOf(resp, err)
 	if err != nil {
 		return count(attempts) + " → error", err
 	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	if err == nil && (resp.ProtoMajor != p.major || !bytes.Equal(body, sent)) {
-		err = fmt.Errorf("%s, %d bytes", resp.Proto, len(body))
+	if resp.ProtoMajor != p.major || text != string(sent) {
+		err = fmt.Errorf("%s, %d bytes", resp.Proto, len(text))
 	}
-	return fmt.Sprintf("%s → %d", count(attempts), resp.StatusCode), err
+	return count(attempts) + " → 200", err
 }
 
 // Many requests are under way, with bodies of every kind, when their connection
@@ -235,40 +232,4 @@ func sendTwice(t *testing.T, client *http.Client, url string, p protocol, kind b
 			kind.name, resp.Proto, resp.Status, last.Number, len(got), len(kind.content), err)
 	}
 	wantClosedOnce(t, body)
-}
-
-// A retry uses another connection than the attempt before it after a transient
-// failure, and the same one after throttling. The contract tests have more cases;
-// here the HTTP/2 of golang.org/x/net is among the protocols.
-func TestConnectionOfARetry(t *testing.T) {
-	for _, p := range protocols {
-		for status, another := range map[int]bool{503: true, 429: false} {
-			t.Run(fmt.Sprint(p.name, "/", status), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					from := make(chan string, 9) // the addresses that the attempts came from
-					fails := failOnceWith(status, echo)
-					srv := p.serve(t, func(w http.ResponseWriter, r *http.Request) {
-						from <- r.RemoteAddr
-						fails(w, r)
-					})
-					tr := withTimeout(srv.Base)
-					resp, err := tr.RoundTrip(srv.Request(t, http.MethodGet, nil))
-					if err != nil {
-						t.Fatal(err)
-					}
-					httpfake.ReadAll(t, resp)
-					if first, second := <-from, <-from; (first != second) != another || resp.ProtoMajor != p.major {
-						t.Errorf("%s, the attempts came from %s and %s; want another connection: %t",
-							resp.Proto, first, second, another)
-					}
-					conns := len(srv.Closed)
-					tr.CloseIdleConnections()
-					synctest.Wait()
-					if len(srv.Closed) == conns {
-						t.Error("CloseIdleConnections closes nothing")
-					}
-				})
-			})
-		}
-	}
 }

@@ -2,7 +2,6 @@ package interop
 
 import (
 	"bytes"
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"io"
@@ -87,14 +86,14 @@ func TestHTTP3Gone(t *testing.T) {
 // streams.
 type http3Server struct {
 	t       *testing.T
-	service http.Handler
+	service http.HandlerFunc
 	config  *tls.Config
 	addr    net.Addr
 	reject  atomic.Int64 // how many streams to reject
 
 	running sync.WaitGroup
 	conn    *deafConn
-	stop    func()
+	server  *http3.Server
 }
 
 // A deafConn loses everything in both directions when it is deaf.
@@ -161,61 +160,25 @@ func (s *http3Server) begin() {
 		s.t.Fatal(err)
 	}
 	s.addr, s.conn = packets.LocalAddr(), &deafConn{PacketConn: packets}
-	listener, err := quic.Listen(s.conn, s.config, nil)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	server := &http3.Server{Handler: s.service}
-	ctx, cancel := context.WithCancel(context.Background())
-	s.running.Go(func() {
-		for {
-			conn, err := listener.Accept(ctx)
-			if err != nil {
-				return
-			}
-			s.running.Go(func() { s.serve(ctx, server, conn) })
-		}
-	})
-	s.stop = func() {
-		cancel()
-		listener.Close()
-		server.Close()
-	}
+	s.server = &http3.Server{TLSConfig: s.config, Handler: s}
+	server, conn := s.server, s.conn
+	s.running.Go(func() { server.Serve(conn) })
 }
 
-func (s *http3Server) serve(ctx context.Context, server *http3.Server, conn *quic.Conn) {
-	h3, err := server.NewRawServerConn(conn)
-	if err != nil {
-		s.t.Error(err)
+func (s *http3Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if s.reject.Add(-1) < 0 {
+		s.service(w, r)
 		return
 	}
-	s.running.Go(func() {
-		for {
-			stream, err := conn.AcceptUniStream(ctx)
-			if err != nil {
-				return
-			}
-			s.running.Go(func() { h3.HandleUnidirectionalStream(stream) })
-		}
-	})
-	for {
-		stream, err := conn.AcceptStream(ctx)
-		if err != nil {
-			conn.CloseWithError(quic.ApplicationErrorCode(http3.ErrCodeNoError), "")
-			return
-		}
-		if s.reject.Add(-1) >= 0 {
-			stream.CancelRead(quic.StreamErrorCode(http3.ErrCodeRequestRejected))
-			stream.CancelWrite(quic.StreamErrorCode(http3.ErrCodeRequestRejected))
-			continue
-		}
-		s.running.Go(func() { h3.HandleRequestStream(stream) })
-	}
+	const code = quic.StreamErrorCode(http3.ErrCodeRequestRejected)
+	stream := w.(http3.HTTPStreamer).HTTPStream()
+	stream.CancelRead(code)
+	stream.CancelWrite(code)
 }
 
 // end closes the connections. The clients hear of it unless the server is deaf.
 func (s *http3Server) end() {
-	s.stop()
+	s.server.Close()
 	s.running.Wait()
 	s.conn.Close()
 }

@@ -1,9 +1,7 @@
 package interop
 
 import (
-	"bytes"
 	"compress/gzip"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -11,7 +9,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"example.com/awsretry"
 	"example.com/awsretry/internal/httpfake"
 )
 
@@ -20,39 +17,27 @@ import (
 // second hop: the caller gets the redirect.
 func TestRedirects(t *testing.T) {
 	for _, status := range []int{http.StatusTemporaryRedirect, http.StatusPermanentRedirect} {
-		for _, kind := range bodyKinds[1:3] {
+		for i, want := range []string{"200 [/from /from /to /to]", fmt.Sprint(status, " [/from /from]")} {
+			kind := bodyKinds[1+i] // bytes, and a stream
 			t.Run(fmt.Sprint(status, " ", kind.name), func(t *testing.T) {
-				seen := make(map[string]int)
-				srv := httpfake.Serve(t, "HTTP/1.1", func(w http.ResponseWriter, r *http.Request) {
-					body, err := io.ReadAll(r.Body)
-					if err != nil || !bytes.Equal(body, content) || r.Method != http.MethodPut {
-						t.Errorf("%s %s: %d bytes, %v", r.Method, r.URL, len(body), err)
-					}
-					seen[r.URL.Path]++
-					switch {
-					case seen[r.URL.Path] == 1:
-						w.WriteHeader(http.StatusServiceUnavailable)
-					case r.URL.Path == "/from":
-						http.Redirect(w, r, "/to", status)
-					default:
-						io.WriteString(w, "here")
-					}
-				})
-				client := &http.Client{Transport: retrying(srv.Base)}
+				busy := respond(503, "busy")
+				srv := serveScript(t, busy, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/to", status) },
+					busy, respond(200, "here"))
 				req, _ := kind.request(t, t.Context(), srv.URL+"/from")
-				resp, err := client.Do(req)
+				resp, err := (&http.Client{Transport: retrying(srv.Base)}).Do(req)
 				if err != nil {
 					t.Fatal(err)
 				}
-				text := httpfake.ReadAll(t, resp)
-				if kind.name == "stream" {
-					if resp.StatusCode != status || seen["/from"] != 2 || seen["/to"] != 0 {
-						t.Errorf("status %d, requests %v", resp.StatusCode, seen)
+				httpfake.ReadAll(t, resp)
+				var seen []string
+				for _, r := range srv.requests() {
+					seen = append(seen, r.uri)
+					if r.method != http.MethodPut || r.body != string(content) {
+						t.Errorf("%s %s with %d bytes", r.method, r.uri, len(r.body))
 					}
-					return
 				}
-				if resp.StatusCode != 200 || text != "here" || seen["/from"] != 2 || seen["/to"] != 2 {
-					t.Errorf("status %d %q, requests %v", resp.StatusCode, text, seen)
+				if got := fmt.Sprint(resp.StatusCode, " ", seen); got != want {
+					t.Errorf("got %s, want %s", got, want)
 				}
 			})
 		}
@@ -62,37 +47,20 @@ func TestRedirects(t *testing.T) {
 // Errors and responses are compressed because net/http asks for it, or the
 // caller. Only in the first case the error code is found.
 func TestGzip(t *testing.T) {
-	const (
-		throttling = `{"__type": "com.amazonaws.dynamodb.v20120810#ProvisionedThroughputExceededException", "message": "…"}`
-		item       = `{"Item": {}}`
-	)
+	const throttling = `{"__type": "com.amazonaws.dynamodb.v20120810#ProvisionedThroughputExceededException"}`
 	for _, tt := range []struct {
 		name   string
 		asked  bool // by the caller, who decompresses
 		status int  // of the failures; a 400 is retried only for its code
-		sent   int32
-		final  int
 		want   string
 	}{
-		{"a throttling code", false, 400, 3, 200, item},
-		{"a throttling code that the caller decompresses", true, 400, 1, 400, throttling},
-		{"a status", true, 503, 3, 200, item},
+		{"a throttling code", false, 400, "200 {} after 3"},
+		{"a throttling code that the caller decompresses", true, 400, "400 " + throttling + " after 1"},
+		{"a status", true, 503, "200 {} after 3"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			var sent atomic.Int32
-			srv := httpfake.Serve(t, "HTTP/1.1", func(w http.ResponseWriter, r *http.Request) {
-				if !strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
-					t.Error("the request does not accept gzip")
-				}
-				w.Header().Set("Content-Encoding", "gzip")
-				w.Header().Set("Content-Type", "application/x-amz-json-1.0")
-				if sent.Add(1) < 3 {
-					w.WriteHeader(tt.status)
-					w.Write(gzipped(throttling))
-					return
-				}
-				w.Write(gzipped(item))
-			})
+			failed := respond(tt.status, string(gzipped(throttling)), "Content-Encoding", "gzip")
+			srv := serveScript(t, failed, failed, respond(200, string(gzipped("{}")), "Content-Encoding", "gzip"))
 			req := srv.Request(t, http.MethodPost, strings.NewReader("{}"))
 			if tt.asked {
 				req.Header.Set("Accept-Encoding", "gzip")
@@ -108,10 +76,10 @@ func TestGzip(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			got, err := io.ReadAll(body)
-			if err != nil || resp.StatusCode != tt.final || string(got) != tt.want || sent.Load() != tt.sent {
-				t.Errorf("status %d, %q, %v after %d attempts; want %d, %q after %d",
-					resp.StatusCode, got, err, sent.Load(), tt.final, tt.want, tt.sent)
+			text, err := io.ReadAll(body)
+			got := fmt.Sprintf("%d %s after %d", resp.StatusCode, text, len(srv.requests()))
+			if err != nil || got != tt.want {
+				t.Errorf("got %s, want %s (%v)", got, tt.want, err)
 			}
 		})
 	}
@@ -143,18 +111,5 @@ func TestConnectRefusals(t *testing.T) {
 				t.Errorf("%v after %d CONNECTs, want %d", err, asked.Load(), tt.sent)
 			}
 		})
-	}
-}
-
-// A request to a server whose certificate is not trusted is sent once.
-func TestUntrustedCertificate(t *testing.T) {
-	srv := httpfake.ServeTCP(t, "HTTP/1.1 over TLS", echo)
-	attempts := 0
-	tr := retrying(newPool(t))
-	tr.Observe = func(awsretry.Attempt) { attempts++ }
-	_, err := tr.RoundTrip(srv.Request(t, http.MethodGet, nil))
-	var failure *awsretry.Error
-	if !errors.As(err, &failure) || failure.Stop != awsretry.StopPermanent || attempts != 1 {
-		t.Errorf("%v after %d attempts", err, attempts)
 	}
 }

@@ -60,14 +60,17 @@ func newRequest(t testing.TB, ctx context.Context, method, url string, body io.R
 	return req
 }
 
-// getText returns the body of a response whose status is 200. It closes any
-// other response unread.
+// getText returns the body of a response whose status is 200.
 func getText(ctx context.Context, client *http.Client, url string) (string, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return "", err
 	}
-	resp, err := client.Do(req)
+	return textOf(client.Do(req))
+}
+
+// textOf reads and closes a response, whose status must be 200.
+func textOf(resp *http.Response, err error) (string, error) {
 	if err != nil {
 		return "", err
 	}
@@ -139,14 +142,10 @@ func echo(w http.ResponseWriter, r *http.Request) {
 
 // failOnce responds to the first request with 503, without reading its body.
 func failOnce(next http.HandlerFunc) http.HandlerFunc {
-	return failOnceWith(http.StatusServiceUnavailable, next)
-}
-
-func failOnceWith(status int, next http.HandlerFunc) http.HandlerFunc {
 	var failed atomic.Bool
 	return func(w http.ResponseWriter, r *http.Request) {
 		if !failed.Swap(true) {
-			http.Error(w, `{"code": "busy"}`, status)
+			http.Error(w, `{"code": "busy"}`, http.StatusServiceUnavailable)
 			return
 		}
 		next(w, r)

@@ -44,7 +44,7 @@ type fragileService struct {
 }
 
 func (s *fragileService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	signature := &sigService{t: s.t, clock: &sigClock{now: time.Now()}, service: "s3"}
+	signature := &sigService{t: s.t, service: "s3"}
 	if code := signature.judge(r, nil); code != "" && r.Header.Get("Authorization") != "" {
 		w.WriteHeader(http.StatusForbidden)
 		fmt.Fprintf(w, "<Error><Code>%s</Code><Message>%s</Message></Error>", code, code)
@@ -103,12 +103,8 @@ func overHTTP(wrap wrapper) downloader {
 		if err != nil {
 			return nil, err
 		}
-		resp, err := (&http.Client{Transport: wrap(base, nil)}).Do(req)
-		if err != nil {
-			return nil, err
-		}
-		defer resp.Body.Close()
-		return io.ReadAll(resp.Body)
+		text, err := textOf((&http.Client{Transport: wrap(base, nil)}).Do(req))
+		return []byte(text), err
 	}
 }
 
@@ -170,7 +166,7 @@ func objectInput() *s3.GetObjectInput {
 func resume(tr *awsretry.Transport) { tr.Resume = true }
 
 // signed signs each attempt, with the Range that it has.
-func signed(tr *awsretry.Transport) { tr.Prepare = sign(&sigClock{now: time.Now()}, "s3") }
+func signed(tr *awsretry.Transport) { tr.Prepare = sign("s3", 0) }
 
 func bare(b http.RoundTripper, _ *played) http.RoundTripper { return b }
 

@@ -84,14 +84,12 @@ func startProcess(t testing.TB, cmd *exec.Cmd) *process {
 // line returns the next line of the process's standard output.
 func (p *process) line(t testing.TB) string {
 	t.Helper()
-	timer := time.NewTimer(time.Minute)
-	defer timer.Stop()
 	select {
 	case line := <-p.lines:
 		return line
 	case <-p.ended:
 		t.Fatalf("%s has ended: %s", p.cmd.Path, p.errors)
-	case <-timer.C:
+	case <-time.After(time.Minute):
 		t.Fatalf("%s writes nothing: %s", p.cmd.Path, p.errors)
 	}
 	return ""
@@ -106,10 +104,9 @@ func (p *process) end() {
 	<-p.ended
 }
 
-// listens waits until the process accepts connections, and reports whether it
-// does.
-func (p *process) listens(addr string) bool {
-	connected := false
+// listens waits until the process accepts connections or ends, and reports
+// whether it does.
+func (p *process) listens(addr string) (connected bool) {
 	eventually(func() bool {
 		select {
 		case <-p.ended:
@@ -119,8 +116,8 @@ func (p *process) listens(addr string) bool {
 		conn, err := net.Dial("tcp", addr)
 		if err == nil {
 			conn.Close()
-			connected = true
 		}
+		connected = err == nil
 		return connected
 	})
 	return connected
@@ -164,19 +161,20 @@ var nodePackages = sync.OnceValue(func() (missing string) {
 	if _, err := exec.LookPath("node"); err != nil {
 		return "node is not in PATH: install Node.js 18 or newer with npm (https://nodejs.org, or apt-get install nodejs npm)"
 	}
-	for _, name := range []string{"dynalite", "s3rver"} {
-		if _, err := os.Stat(filepath.Join("node_modules", name, "package.json")); err == nil {
-			continue
-		}
-		if _, err := exec.LookPath("npm"); err != nil {
-			return "npm is not in PATH: install it (it comes with Node.js), then run npm ci in interop/"
-		}
-		if out, err := exec.Command("npm", "ci", "--no-audit", "--no-fund").CombinedOutput(); err != nil {
-			out = bytes.TrimSpace(out)
-			last := out[bytes.LastIndexByte(out, '\n')+1:]
-			return fmt.Sprintf("npm ci in interop/ failed (%v: %s): run it where a registry can be reached", err, last)
-		}
-		break
+	there := func(name string) bool {
+		_, err := os.Stat(filepath.Join("node_modules", name, "package.json"))
+		return err == nil
+	}
+	if there("dynalite") && there("s3rver") {
+		return ""
+	}
+	if _, err := exec.LookPath("npm"); err != nil {
+		return "npm is not in PATH: install it (it comes with Node.js), then run npm ci in interop/"
+	}
+	if out, err := exec.Command("npm", "ci", "--no-audit", "--no-fund").CombinedOutput(); err != nil {
+		out = bytes.TrimSpace(out)
+		last := out[bytes.LastIndexByte(out, '\n')+1:]
+		return fmt.Sprintf("npm ci in interop/ failed (%v: %s): run it where a registry can be reached", err, last)
 	}
 	return ""
 })
@@ -258,7 +256,7 @@ http {
 
 func writeFile(t testing.TB, path string, text []byte) {
 	t.Helper()
-	if err := os.WriteFile(path, text, 0o600); err != nil {
+	if err := os.WriteFile(path, text, 0o644); err != nil {
 		t.Fatal(err)
 	}
 }

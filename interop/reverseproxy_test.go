@@ -10,7 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"example.com/awsretry"
 	"example.com/awsretry/internal/httpfake"
 	"github.com/coder/websocket"
 )
@@ -44,22 +43,18 @@ func fullDuplex(proxy http.Handler) http.HandlerFunc {
 	}
 }
 
-// serveProxied starts a service in memory, and a reverse proxy in front of it.
-// The proxy's Transport is changed by change.
-func serveProxied(
-	t *testing.T, protocol string, service http.HandlerFunc, change func(*awsretry.Transport),
-) *httpfake.Server {
+// serveProxied starts a service in memory, and a reverse proxy in front of it
+// whose Transport has the AttemptTimeout.
+func serveProxied(t *testing.T, protocol string, service http.HandlerFunc, timeout time.Duration) *httpfake.Server {
 	t.Helper()
 	backend := httpfake.Serve(t, protocol, service)
 	backend.Base.ExpectContinueTimeout = 10 * time.Second
 	tr := retrying(backend.Base)
-	change(tr)
+	tr.AttemptTimeout = timeout
 	proxy := httpfake.Serve(t, protocol, fullDuplex(reverseProxy(t, backend.URL, tr)))
 	proxy.Base.ExpectContinueTimeout = 10 * time.Second
 	return proxy
 }
-
-func unchanged(*awsretry.Transport) {}
 
 // inVirtualHTTP runs a test for HTTP/1 and HTTP/2, in virtual time.
 func inVirtualHTTP(t *testing.T, test func(t *testing.T, protocol string)) {
@@ -88,16 +83,20 @@ func TestReverseProxyTrailers(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		status  int
-		service func() http.HandlerFunc
+		retried bool
 	}{
-		{"success", 200, func() http.HandlerFunc { return withTrailers(200) }},
-		{"success of a retry", 200, func() http.HandlerFunc { return failOnce(withTrailers(200)) }},
-		{"permanent failure", 418, func() http.HandlerFunc { return withTrailers(418) }},
-		{"failure of every attempt", 503, func() http.HandlerFunc { return withTrailers(503) }},
+		{"success", 200, false},
+		{"success of a retry", 200, true},
+		{"permanent failure", 418, false},
+		{"failure of every attempt", 503, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			inVirtualHTTP(t, func(t *testing.T, protocol string) {
-				proxy := serveProxied(t, protocol, tt.service(), unchanged)
+				service := withTrailers(tt.status)
+				if tt.retried {
+					service = failOnce(service)
+				}
+				proxy := serveProxied(t, protocol, service, 0)
 				resp, err := proxy.Base.RoundTrip(proxy.Request(t, http.MethodGet, nil))
 				if err != nil {
 					t.Fatal(err)
@@ -156,28 +155,8 @@ func TestReverseProxyLateTrailer(t *testing.T) {
 	})
 }
 
-// Connections are upgraded after a failed attempt. AttemptTimeout ends with the
-// header of the 101, so a conversation may take longer.
-
-// upgradeWays are the ways to a service that upgrades. Each returns a client
-// and where it sends to.
-var upgradeWays = map[string]func(*testing.T, http.HandlerFunc) (http.RoundTripper, string){
-	"Transport": func(t *testing.T, service http.HandlerFunc) (http.RoundTripper, string) {
-		srv := httpfake.Serve(t, "HTTP/1.1", service)
-		return retrying(srv.Base), srv.URL
-	},
-	"Transport with AttemptTimeout": func(t *testing.T, service http.HandlerFunc) (http.RoundTripper, string) {
-		srv := httpfake.Serve(t, "HTTP/1.1", service)
-		return withTimeout(srv.Base), srv.URL
-	},
-	"reverse proxy": func(t *testing.T, service http.HandlerFunc) (http.RoundTripper, string) {
-		srv := serveProxied(t, "HTTP/1.1", service, func(tr *awsretry.Transport) { tr.AttemptTimeout = attemptTimeout })
-		return srv.Base, srv.URL
-	},
-}
-
-// A WebSocket is opened by the second attempt, and lasts longer than
-// AttemptTimeout.
+// A WebSocket is opened by the second attempt. AttemptTimeout ends with the
+// header of the 101, so it may last longer.
 func TestWebSocket(t *testing.T) {
 	service := func(t *testing.T) http.HandlerFunc {
 		return failOnce(func(w http.ResponseWriter, r *http.Request) {
@@ -187,21 +166,31 @@ func TestWebSocket(t *testing.T) {
 				return
 			}
 			defer conn.CloseNow()
-			for {
-				kind, message, err := conn.Read(r.Context())
-				if err != nil {
-					return
-				}
-				if err := conn.Write(r.Context(), kind, message); err != nil {
-					return
+			for err == nil {
+				var message []byte
+				if _, message, err = conn.Read(r.Context()); err == nil {
+					err = conn.Write(r.Context(), websocket.MessageText, message)
 				}
 			}
 		})
 	}
-	for name, start := range upgradeWays {
+	for name, start := range map[string]func(*testing.T) (http.RoundTripper, string){
+		"Transport": func(t *testing.T) (http.RoundTripper, string) {
+			srv := httpfake.Serve(t, "HTTP/1.1", service(t))
+			return retrying(srv.Base), srv.URL
+		},
+		"Transport with AttemptTimeout": func(t *testing.T) (http.RoundTripper, string) {
+			srv := httpfake.Serve(t, "HTTP/1.1", service(t))
+			return withTimeout(srv.Base), srv.URL
+		},
+		"reverse proxy": func(t *testing.T) (http.RoundTripper, string) {
+			srv := serveProxied(t, "HTTP/1.1", service(t), attemptTimeout)
+			return srv.Base, srv.URL
+		},
+	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				client, url := start(t, service(t))
+				client, url := start(t)
 				conn, _, err := websocket.Dial(t.Context(), url, &websocket.DialOptions{
 					HTTPClient: &http.Client{Transport: client},
 				})

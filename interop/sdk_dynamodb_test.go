@@ -89,33 +89,29 @@ func ddbGet(ctx context.Context, client *dynamodb.Client, i int) error {
 	return nil
 }
 
-// ddbPutAndGet writes and reads items with 16 goroutines.
+// ddbPutAndGet writes and reads items with 16 goroutines. The table then has no
+// others.
 func ddbPutAndGet(t *testing.T, client *dynamodb.Client, items int) {
 	t.Helper()
-	inParallel(items, 16, func(i int) {
-		if err := ddbPut(t.Context(), client, i); err != nil {
-			t.Errorf("put %d: %v", i, err)
-		}
-	})
-	inParallel(items, 16, func(i int) {
-		if err := ddbGet(t.Context(), client, i); err != nil {
-			t.Errorf("get %d: %v", i, err)
-		}
-	})
-}
-
-// ddbScan returns how many items the table has.
-func ddbScan(ctx context.Context, client *dynamodb.Client) (items int, err error) {
-	input := &dynamodb.ScanInput{TableName: aws.String(ddbTable), Limit: aws.Int32(50)}
-	pages := dynamodb.NewScanPaginator(client, input)
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
-		if err != nil {
-			return items, err
-		}
-		items += len(page.Items)
+	for _, do := range []func(context.Context, *dynamodb.Client, int) error{ddbPut, ddbGet} {
+		inParallel(items, 16, func(i int) {
+			if err := do(t.Context(), client, i); err != nil {
+				t.Errorf("item %d: %v", i, err)
+			}
+		})
 	}
-	return items, nil
+	input := &dynamodb.ScanInput{TableName: aws.String(ddbTable), Limit: aws.Int32(50)}
+	n := 0
+	for pages := dynamodb.NewScanPaginator(client, input); pages.HasMorePages(); {
+		page, err := pages.NextPage(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		n += len(page.Items)
+	}
+	if n != items {
+		t.Errorf("the table has %d items, want %d", n, items)
+	}
 }
 
 // failDynamoDB responds as DynamoDB does.
@@ -150,25 +146,17 @@ func TestDynamoDB(t *testing.T) {
 	backend := startDynalite(t)
 	createTable(t, backend)
 	const items = 200
-	service := &faultyService{
-		pick: randomFaults(0.1, faultServerError, faultUnavailable, faultBare, faultThrottling, faultEarly, faultReset,
-			faultLost, faultCut),
-		fail: failDynamoDB,
+	kinds := []fault{
+		faultServerError, faultUnavailable, faultBare, faultThrottling, faultEarly, faultReset, faultLost, faultCut,
 	}
+	service := &faultyService{pick: randomFaults(0.1, kinds...), fail: failDynamoDB}
 	base, addr := startFaulty(t, service, backend)
 	log := newAttemptLog()
 	tr := forFaultyService(base, log.observe)
 	client := newDynamoDB(addr, tr, aws.NopRetryer{})
 	ddbPutAndGet(t, client, items)
-	if n, err := ddbScan(t.Context(), client); err != nil || n != items {
-		t.Errorf("the table has %d items (%v), want %d", n, err, items)
-	}
 	log.check(t, service, tr)
-	for f, n := range service.faults {
-		if f := fault(f); f != faultHidden && n == 0 {
-			t.Errorf("no request had the fault %q", f)
-		}
-	}
+	service.wantFaults(t, kinds...)
 }
 
 // The service throttles by a code of its own until the client slows down.

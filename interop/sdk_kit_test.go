@@ -60,9 +60,8 @@ func newPool(t testing.TB) *http.Transport {
 var quiet = log.New(io.Discard, "", 0)
 
 // wholeResponses is a Base that reads responses to their end, up to its limit
-// in bytes. So if the connection breaks in the middle of the body, RoundTrip
-// returns an error, which can be retried. A Transport alone returns the
-// response before its body.
+// in bytes. If the connection breaks in the middle of the body, RoundTrip
+// returns an error, which can be retried.
 type wholeResponses struct {
 	base  http.RoundTripper
 	limit int64
@@ -264,6 +263,16 @@ func (s *faultyService) figures() (calls, sent, most int, faults string) {
 		}
 	}
 	return len(s.count), sent, most, faults
+}
+
+// wantFaults fails unless each kind of fault occurred.
+func (s *faultyService) wantFaults(t *testing.T, kinds ...fault) {
+	t.Helper()
+	for _, f := range kinds {
+		if s.faults[f] == 0 {
+			t.Errorf("no request had the fault %q", f)
+		}
+	}
 }
 
 // failFirst makes the first n requests of each operation fail.

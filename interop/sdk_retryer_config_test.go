@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -17,7 +16,6 @@ import (
 	"example.com/awsretry/internal/httpfake"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/config"
-	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	gocmp "github.com/google/go-cmp/cmp"
 )
 
@@ -27,36 +25,11 @@ const assumedRole = `<AssumeRoleResponse><AssumeRoleResult><Credentials>
 <Expiration>2099-01-01T00:00:00Z</Expiration>
 </Credentials></AssumeRoleResult></AssumeRoleResponse>`
 
-// A roleService is AWS STS and Amazon SQS. The first requests to each fail.
-type roleService struct {
-	failures int // of each
-
-	mu      sync.Mutex          // guards headers
-	headers map[string][]string // Amz-Sdk-Request, by service
-}
-
-func (s *roleService) serve(w http.ResponseWriter, r *http.Request) {
-	service, response := "STS", assumedRole
-	if r.Header.Get("X-Amz-Target") != "" {
-		service, response = "SQS", sqsSent.body
-		w.Header().Set("Content-Type", "application/x-amz-json-1.0")
-	}
-	s.mu.Lock()
-	s.headers[service] = append(s.headers[service], r.Header.Get("Amz-Sdk-Request"))
-	n := len(s.headers[service])
-	s.mu.Unlock()
-	if n <= s.failures {
-		w.WriteHeader(http.StatusInternalServerError)
-		return
-	}
-	io.WriteString(w, response)
-}
-
 // roleProfile writes a configuration file with a profile "batch", whose
 // credentials are those of a role, from AWS STS at url.
 func roleProfile(t *testing.T, url string) string {
 	file := filepath.Join(t.TempDir(), "config")
-	err := os.WriteFile(file, fmt.Appendf(nil, `
+	writeFile(t, file, fmt.Appendf(nil, `
 [profile batch]
 region = us-east-1
 role_arn = arn:aws:iam::123456789012:role/batch
@@ -68,10 +41,7 @@ aws_secret_access_key = secret
 [services here]
 sts =
   endpoint_url = %s
-`, url), 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
+`, url))
 	return file
 }
 
@@ -79,6 +49,14 @@ sts =
 // if it is given to it, as README and docs/MIGRATION.md say.
 func TestRetryerOfCredentials(t *testing.T) {
 	attempts := []string{"attempt=1; max=5", "attempt=2; max=5", "attempt=3; max=5", "attempt=4; max=5"}
+	// load loads a configuration with the options, and applies the Retryer to it.
+	load := func(ctx context.Context, r *awssdk.Retryer, options ...func(*config.LoadOptions) error) (aws.Config, error) {
+		cfg, err := config.LoadDefaultConfig(ctx, options...)
+		if err == nil {
+			r.Apply(&cfg)
+		}
+		return cfg, err
+	}
 	for _, tt := range []struct {
 		name     string
 		load     func(context.Context, *awssdk.Retryer, config.LoadOptionsFunc) (aws.Config, error)
@@ -99,29 +77,33 @@ func TestRetryerOfCredentials(t *testing.T) {
 		{
 			"WithRetryer, then Apply",
 			func(ctx context.Context, r *awssdk.Retryer, role config.LoadOptionsFunc) (aws.Config, error) {
-				cfg, err := config.LoadDefaultConfig(ctx, role, config.WithRetryer(func() aws.Retryer { return r }))
-				if err == nil {
-					r.Apply(&cfg)
-				}
-				return cfg, err
+				return load(ctx, r, role, config.WithRetryer(func() aws.Retryer { return r }))
 			},
 			3, attempts, map[string]int{sqsPartition: 4},
 		},
 		{
 			"Apply alone: not those for credentials",
 			func(ctx context.Context, r *awssdk.Retryer, role config.LoadOptionsFunc) (aws.Config, error) {
-				cfg, err := config.LoadDefaultConfig(ctx, role)
-				if err == nil {
-					r.Apply(&cfg)
-				}
-				return cfg, err
+				return load(ctx, r, role)
 			},
 			0, []string{"attempt=1; max=7"}, map[string]int{sqsPartition: 1},
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			service := &roleService{failures: tt.failures, headers: make(map[string][]string)}
-			srv := httpfake.ServeTCP(t, "HTTP/1.1", service.serve)
+			headers := make(map[string][]string) // Amz-Sdk-Request, by service
+			srv := httpfake.ServeTCP(t, "HTTP/1.1", func(w http.ResponseWriter, r *http.Request) {
+				service, response := "STS", assumedRole
+				if r.Header.Get("X-Amz-Target") != "" {
+					service, response = "SQS", sqsSent.body
+					w.Header().Set("Content-Type", "application/x-amz-json-1.0")
+				}
+				headers[service] = append(headers[service], r.Header.Get("Amz-Sdk-Request"))
+				if len(headers[service]) <= tt.failures {
+					w.WriteHeader(http.StatusInternalServerError)
+					return
+				}
+				io.WriteString(w, response)
+			})
 			for _, variable := range os.Environ() {
 				if name, _, _ := strings.Cut(variable, "="); strings.HasPrefix(name, "AWS_") {
 					t.Setenv(name, "")
@@ -145,11 +127,11 @@ func TestRetryerOfCredentials(t *testing.T) {
 				t.Fatal(err)
 			}
 			cfg.BaseEndpoint = aws.String(srv.URL)
-			if err := sqsSend(t, sqs.NewFromConfig(cfg)); err != nil {
+			if err := sqsSend(t.Context(), cfg); err != nil {
 				t.Fatal(err)
 			}
 			want := map[string][]string{"STS": tt.sts, "SQS": attempts[:tt.failures+1]}
-			if diff := gocmp.Diff(want, service.headers); diff != "" {
+			if diff := gocmp.Diff(want, headers); diff != "" {
 				t.Errorf("headers (-want +got):\n%s", diff)
 			}
 			if diff := gocmp.Diff(tt.observed, observed); diff != "" {

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
-	"time"
 	"weak"
 
 	"example.com/awsretry"
@@ -22,7 +21,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/sfn"
-	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
@@ -34,11 +32,7 @@ type sdkSend struct {
 }
 
 var sdkSends = []sdkSend{
-	{"SQS", sqsSent.body, func(ctx context.Context, cfg aws.Config) error {
-		input := &sqs.SendMessageInput{QueueUrl: sqsQueue, MessageBody: aws.String("hello")}
-		_, err := sqs.NewFromConfig(cfg).SendMessage(ctx, input)
-		return err
-	}},
+	{"SQS", sqsSent.body, sqsSend},
 	// A version that decodes its responses with encoding/json.
 	{"Step Functions 1.41", `{"executionArn":"arn:1","startDate":1700000000}`,
 		func(ctx context.Context, cfg aws.Config) error {
@@ -48,28 +42,18 @@ var sdkSends = []sdkSend{
 		}},
 }
 
-// cuts are the ways in which a response ends in the middle of its body.
+// cuts are the ways in which a response ends in the middle of its body: what is
+// sent of the body, and of which length.
 var cuts = []struct {
-	name string
-	send func(w http.ResponseWriter, body string)
+	name   string
+	length string // "": chunked
+	parts  int    // of the body, of which one is sent
+	aborts bool
 }{
-	{"fewer bytes than Content-Length", func(w http.ResponseWriter, body string) {
-		w.Header().Set("Content-Length", "1000")
-		io.WriteString(w, body[:len(body)/2])
-		w.(http.Flusher).Flush()
-		panic(http.ErrAbortHandler)
-	}},
-	{"chunked, without its end", func(w http.ResponseWriter, body string) {
-		io.WriteString(w, body[:len(body)/2])
-		w.(http.Flusher).Flush()
-		panic(http.ErrAbortHandler)
-	}},
-	{"nothing of the body", func(w http.ResponseWriter, _ string) {
-		w.Header().Set("Content-Length", "1000")
-		w.(http.Flusher).Flush()
-		panic(http.ErrAbortHandler)
-	}},
-	{"half of the JSON", func(w http.ResponseWriter, body string) { io.WriteString(w, body[:len(body)/2]) }},
+	{"fewer bytes than Content-Length", "1000", 2, true},
+	{"chunked, without its end", "", 2, true},
+	{"nothing of the body", "1000", 1000, true},
+	{"half of the JSON", "", 2, false},
 }
 
 // Where the service has accepted a call with a 2xx, and its response breaks off,
@@ -85,7 +69,14 @@ func TestRetryerAccepted(t *testing.T) {
 							sent++
 							io.Copy(io.Discard, r.Body)
 							w.Header().Set("Content-Type", r.Header.Get("Content-Type"))
-							cut.send(w, op.response)
+							if cut.length != "" {
+								w.Header().Set("Content-Length", cut.length)
+							}
+							io.WriteString(w, op.response[:len(op.response)/cut.parts])
+							w.(http.Flusher).Flush()
+							if cut.aborts {
+								panic(http.ErrAbortHandler)
+							}
 						})
 						var seen recorder
 						own := u.config(newRetryer(t, awssdk.Config{Observe: seen.observe}), "", srv.Base)
@@ -113,29 +104,22 @@ func TestRetryerAccepted(t *testing.T) {
 // A connection that is reset while the response is read is what the SDK's
 // retryer retries whatever the status is.
 func TestRetryerAcceptedAndReset(t *testing.T) {
-	sent := 0
-	reset := httpfake.Base(func(req *http.Request) (*http.Response, error) {
-		sent++
-		if _, err := httpfake.Receive(req); err != nil {
-			return nil, err
-		}
-		return httpfake.Response(req, http.StatusOK, io.NopCloser(iotest.ErrReader(errReset))), nil
-	})
 	for _, op := range sdkSends {
 		t.Run(op.name, func(t *testing.T) {
-			sent = 0
-			own := aws.Config{
-				Region: "us-east-1", Credentials: sdkCredentials, Retryer: sdkRetryer,
-				HTTPClient: &http.Client{Transport: reset}, BaseEndpoint: aws.String("http://service.example"),
-			}
-			if err := op.call(t.Context(), own); err == nil || sent != sdkAttempts {
-				t.Errorf("the SDK's retryer sends %d requests: %v", sent, err)
-			}
 			inVirtualTime(t, func(t *testing.T, u retryerUse) {
-				sent = 0
-				cfg := u.config(newRetryer(t, awssdk.Config{}), "service.example", reset)
+				sent := 0
+				cfg := u.config(newRetryer(t, awssdk.Config{}), "service.example", httpfake.Base(
+					func(req *http.Request) (*http.Response, error) {
+						sent++
+						_, err := httpfake.Receive(req)
+						return httpfake.Response(req, http.StatusOK, io.NopCloser(iotest.ErrReader(errReset))), err
+					}))
 				if err := op.call(t.Context(), cfg); stopOf(err) != awsretry.StopMaxAttempts || sent != 3 {
 					t.Errorf("%d requests, want 3: %v", sent, err)
+				}
+				cfg.Retryer, cfg.APIOptions = sdkRetryer, nil
+				if err := op.call(t.Context(), cfg); err == nil || sent != 3+sdkAttempts {
+					t.Errorf("the SDK's retryer sends %d requests: %v", sent-3, err)
 				}
 			})
 		})
@@ -149,19 +133,13 @@ func TestRetryerIsNotKeptByErrors(t *testing.T) {
 		u.run(t, "", func(t *testing.T) {
 			r := newRetryer(t, awssdk.Config{})
 			kept := weak.Make(r)
-			stub := &sdkStub{steps: []sdkStep{wrong}}
+			stub := &sdkStub{steps: []sdkStep{{status: 400, code: "ValidationException"}}}
 			_, err := s3.NewFromConfig(u.config(r, "s3.example", stub)).ListBuckets(t.Context(), nil)
 			var api *smithyhttp.ResponseError
 			if !errors.As(err, &api) {
 				t.Fatal(err)
 			}
-			for range 100 {
-				if runtime.GC(); kept.Value() == nil {
-					break
-				}
-				time.Sleep(time.Millisecond)
-			}
-			if kept.Value() != nil {
+			if !eventually(func() bool { runtime.GC(); return kept.Value() == nil }) {
 				t.Error("the error keeps the Retryer")
 			}
 			runtime.KeepAlive(err)

@@ -43,42 +43,25 @@ func testRetryerDynamoDB(t *testing.T, u retryerUse, config awssdk.Config, backe
 	config.Backoff = awsretry.Exponential{Initial: time.Millisecond, ThrottlingInitial: time.Millisecond}
 	config.RateLimit.MinFillRate = 200 // a low rate would make the test long
 	r := newRetryer(t, config)
-	client := dynamodb.NewFromConfig(u.config(r, addr, base))
-	const items = 15
-	ddbPutAndGet(t, client, items)
-	if n, err := ddbScan(t.Context(), client); err != nil || n != items {
-		t.Errorf("the table has %d items (%v), want %d", n, err, items)
-	}
+	ddbPutAndGet(t, dynamodb.NewFromConfig(u.config(r, addr, base)), 15)
 	calls, sent, most, faults := service.figures()
 	t.Logf("%d operations, %d requests, at most %d for one%s", calls, sent, most, faults)
 	if most > retryAttempts {
 		t.Errorf("%d requests for one operation, want at most %d", most, retryAttempts)
 	}
-	for _, f := range kinds {
-		if service.faults[f] == 0 {
-			t.Errorf("no request had the fault %q", f)
-		}
-	}
+	service.wantFaults(t, kinds...)
 	if state, ok := r.State(ddbPartition); !ok || state.Limited != (config.Mode == awsretry.Adaptive) {
 		t.Errorf("the state is %+v (%v)", state, ok)
 	}
-	log.checkObserved(t, u, sent, calls)
-}
-
-// checkObserved fails unless each of the requests sent was observed once if the
-// Retryer was applied, and none otherwise.
-func (l *attemptLog) checkObserved(t *testing.T, u retryerUse, sent, calls int) {
-	t.Helper()
-	if !u.apply {
+	if !u.apply { // then nothing is observed
 		sent, calls = 0, 0
 	}
 	observed := 0
-	for _, n := range l.stops {
+	for _, n := range log.stops {
 		observed += n
 	}
-	if observed != sent || l.stops[awsretry.StopSuccess] != calls || l.retries != sent-calls {
-		t.Errorf("%d requests of %d operations were sent; observed were %v and %d retries",
-			sent, calls, l.stops, l.retries)
+	if observed != sent || log.stops[awsretry.StopSuccess] != calls || log.retries != sent-calls {
+		t.Errorf("%d requests of %d operations; observed were %v and %d retries", sent, calls, log.stops, log.retries)
 	}
 }
 
@@ -90,17 +73,8 @@ func pathStyle(o *s3.Options) { o.UsePathStyle = true }
 // An s3Use is an S3 client in a test, with an object that the service has.
 type s3Use struct {
 	*testing.T
-	client  *s3.Client
-	service *faultyService
-	seen    *recorder
-	data    []byte
-}
-
-func (s s3Use) putAndGet() error {
-	if err := s3Put(s.Context(), s.client, "new", s.data); err != nil {
-		return err
-	}
-	return s3Get(s.Context(), s.client, "new", s.data)
+	client *s3.Client
+	data   []byte
 }
 
 var s3Key = aws.String("there")
@@ -112,8 +86,9 @@ var s3Uses = []struct {
 	calls int // operations, each of which takes two requests
 	use   func(s3Use) error
 }{
-	{"PutObject", faultServerError, 2, s3Use.putAndGet},
-	{"PutObject, reset", faultReset, 2, s3Use.putAndGet},
+	{"PutObject", faultServerError, 1, func(u s3Use) error { return s3Put(u.Context(), u.client, "new", u.data) }},
+	{"PutObject, reset", faultReset, 1, func(u s3Use) error { return s3Put(u.Context(), u.client, "new", u.data) }},
+	{"GetObject, reset", faultReset, 1, func(u s3Use) error { return s3Get(u.Context(), u.client, "new", u.data) }},
 	{"GetObject, SlowDown", faultThrottling, 1, func(u s3Use) error {
 		return s3Get(u.Context(), u.client, *s3Key, u.data)
 	}},
@@ -142,6 +117,14 @@ var s3Uses = []struct {
 		}
 		return nil
 	}},
+	// Two parts with a call before and after them, and three ranges.
+	{"manager", faultServerError, 4 + 3, func(u s3Use) error {
+		data := s3Data(s3PartSize + 1)
+		if err := s3PutParts(u.Context(), u.client, "parts", data); err != nil {
+			return err
+		}
+		return s3GetParts(u.Context(), u.client, "parts", data)
+	}},
 }
 
 // Everything that a client of S3 does goes on after a failure.
@@ -160,78 +143,39 @@ func TestRetryerS3(t *testing.T) {
 		for _, tt := range s3Uses {
 			u.run(t, "/"+tt.name, func(t *testing.T) {
 				backend := s3rver
-				if tt.name == "paginator" { // s3rver makes no continuation tokens with the OpenSSL of today
-					backend = gofakes3
+				if tt.name == "paginator" || tt.name == "manager" {
+					backend = gofakes3 // s3rver makes no continuation tokens with the OpenSSL of today
 				}
-				s := startS3Use(t, u, backend, tt.fault)
-				s.data = data
-				if err := tt.use(s); err != nil {
+				service := &faultyService{fail: failS3}
+				service.pick = failFirst(service, 1, tt.fault)
+				base, addr := startFaulty(t, service, backend)
+				base.DisableKeepAlives = true // net/http itself repeats a request if an idle connection breaks
+				var seen recorder
+				r := newRetryer(t, awssdk.Config{
+					Observe: seen.observe,
+					Backoff: awsretry.Exponential{Initial: time.Millisecond, Jitter: awsretry.NoJitter},
+				})
+				pathStyle := func(o *s3.Options) { o.UsePathStyle = true }
+				if err := tt.use(s3Use{t, s3.NewFromConfig(u.config(r, addr, base), pathStyle), data}); err != nil {
 					t.Fatal(err)
 				}
-				s.check(u, tt.calls, tt.fault)
+				if got, sent, most, _ := service.figures(); got != tt.calls || sent != 2*tt.calls || most != 2 {
+					t.Errorf("%d requests for %d operations, at most %d for one; want 2 for each of %d",
+						sent, got, most, tt.calls)
+				}
+				first := record{1, awsretry.Transient, "InternalError", time.Millisecond, "", s3Partition}
+				switch tt.fault {
+				case faultThrottling:
+					first.Class, first.Code = awsretry.Throttled, "SlowDown"
+				case faultReset:
+					first.Code = ""
+				}
+				second := record{2, awsretry.Success, "", 0, awsretry.StopSuccess, s3Partition}
+				byNumber := func(a, b record) int { return a.Number - b.Number } // parts are sent in parallel
+				slices.SortStableFunc(seen.records, byNumber)
+				seen.check(t, u, slices.Concat(slices.Repeat([]record{first}, tt.calls), slices.Repeat([]record{second}, tt.calls)))
+				wantTokens(t, r, s3Partition, 500)
 			})
 		}
-	}
-}
-
-// startS3Use starts a proxy in front of S3 that makes the first request of each
-// operation fail.
-func startS3Use(t *testing.T, u retryerUse, backend string, f fault) s3Use {
-	t.Helper()
-	s := s3Use{T: t, service: &faultyService{fail: failS3}, seen: new(recorder)}
-	s.service.pick = failFirst(s.service, 1, f)
-	base, addr := startFaulty(t, s.service, backend)
-	base.DisableKeepAlives = true // net/http itself repeats a request if an idle connection breaks
-	r := newRetryer(t, awssdk.Config{
-		Observe: s.seen.observe,
-		Backoff: awsretry.Exponential{Initial: time.Millisecond, Jitter: awsretry.NoJitter},
-	})
-	s.client = s3.NewFromConfig(u.config(r, addr, base), pathStyle)
-	t.Cleanup(func() {
-		if !t.Failed() {
-			wantTokens(t, r, s3Partition, 500)
-		}
-	})
-	return s
-}
-
-// check fails unless there were so many operations, each with two attempts, of
-// which the first one failed.
-func (s s3Use) check(u retryerUse, calls int, f fault) {
-	s.Helper()
-	if got, sent, most, _ := s.service.figures(); got != calls || sent != 2*calls || most != 2 {
-		s.Errorf("%d requests for %d operations, at most %d for one; want 2 for each of %d", sent, got, most, calls)
-	}
-	first := record{1, awsretry.Transient, "InternalError", time.Millisecond, "", s3Partition}
-	switch f {
-	case faultThrottling:
-		first.Class, first.Code = awsretry.Throttled, "SlowDown"
-	case faultReset:
-		first.Code = ""
-	}
-	second := record{2, awsretry.Success, "", 0, awsretry.StopSuccess, s3Partition}
-	want := slices.Repeat([]record{first, second}, calls)
-	byNumber := func(a, b record) int { return a.Number - b.Number } // parts are sent in parallel
-	slices.SortStableFunc(want, byNumber)
-	slices.SortStableFunc(s.seen.records, byNumber)
-	s.seen.check(s, u, want)
-}
-
-// The parts of an upload and a download are operations of their own.
-func TestRetryerTransferManager(t *testing.T) {
-	backend := startGofakes3(t)
-	data := s3Data(s3PartSize + 1)
-	for _, u := range []retryerUse{{apply: true}, {apply: false}} {
-		u.run(t, "", func(t *testing.T) {
-			s := startS3Use(t, u, backend, faultServerError)
-			if err := s3PutParts(t.Context(), s.client, "parts", data); err != nil {
-				t.Fatal(err)
-			}
-			if err := s3GetParts(t.Context(), s.client, "parts", data); err != nil {
-				t.Error(err)
-			}
-			const calls = 4 + 3 // two parts with a call before and after them, and three ranges
-			s.check(u, calls, faultServerError)
-		})
 	}
 }

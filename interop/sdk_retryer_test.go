@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/iotest"
 	"testing/synctest"
 
 	"time"
@@ -151,19 +150,14 @@ var (
 	errReset = errors.New("read tcp: connection reset by peer")
 
 	failed = sdkStep{status: 500, code: "InternalServerError"}
-	busy   = sdkStep{status: 400, code: "ThrottlingException"}
-	wrong  = sdkStep{status: 400, code: "ValidationException"}
 )
 
-// An sdkStep is what a stub makes of one request.
+// An sdkStep is what a stub responds to one request.
 type sdkStep struct {
-	status int
-	code   string            // of the service's error
-	header map[string]string // of the response
+	status int    // 0: 200
+	code   string // of the service's error
+	header map[string]string
 	body   string
-	cut    bool          // the body breaks off
-	err    error         // instead of a response
-	takes  time.Duration // before it responds
 }
 
 // An sdkStub is a service in memory, as the HTTP client of an SDK client. It
@@ -179,48 +173,28 @@ type sdkStub struct {
 type stubRequest struct {
 	at     time.Time
 	header http.Header
-	body   string
 }
 
 func (s *sdkStub) RoundTrip(req *http.Request) (*http.Response, error) {
-	body, err := httpfake.Receive(req)
-	if err != nil {
+	if _, err := httpfake.Receive(req); err != nil {
 		return nil, err
 	}
 	var step sdkStep
 	s.mu.Lock()
-	s.sent = append(s.sent, stubRequest{time.Now(), req.Header.Clone(), body})
+	s.sent = append(s.sent, stubRequest{time.Now(), req.Header.Clone()})
 	if n := len(s.sent); n <= len(s.steps) {
 		step = s.steps[n-1]
 	}
 	s.mu.Unlock()
-	return step.respond(req)
-}
-
-func (s sdkStep) respond(req *http.Request) (*http.Response, error) {
-	if s.takes > 0 {
-		pause(req.Context(), s.takes)
-		if err := req.Context().Err(); err != nil {
-			return nil, err
-		}
-	}
-	if s.err != nil {
-		return nil, s.err
-	}
-	text := s.body
-	if s.code != "" {
-		text = `{"__type":"com.amazonaws.service#` + s.code + `","message":"a fault of the test"}`
-	}
-	if text == "" && req.Header.Get("X-Amz-Target") != "" {
+	text := step.body
+	if step.code != "" {
+		text = `{"__type":"com.amazonaws.service#` + step.code + `","message":"a fault of the test"}`
+	} else if text == "" && req.Header.Get("X-Amz-Target") != "" {
 		text = "{}"
 	}
-	var body io.Reader = strings.NewReader(text)
-	if s.cut {
-		body = io.MultiReader(body, iotest.ErrReader(io.ErrUnexpectedEOF))
-	}
-	resp := httpfake.Response(req, cmp.Or(s.status, 200), io.NopCloser(body))
+	resp := httpfake.Response(req, cmp.Or(step.status, 200), io.NopCloser(strings.NewReader(text)))
 	resp.Header.Set("Content-Type", req.Header.Get("Content-Type"))
-	for name, value := range s.header {
+	for name, value := range step.header {
 		resp.Header.Set(name, value)
 	}
 	return resp, nil

@@ -2,6 +2,7 @@ package interop
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -9,8 +10,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"example.com/awsretry/internal/httpfake"
@@ -22,29 +23,23 @@ import (
 // Prepare signs each attempt.
 func TestSigV4(t *testing.T) {
 	payload := []byte(strings.Repeat("signed ", 1000))
-	type call func(t *testing.T, addr string, rt http.RoundTripper, clock *sigClock) error
+	type call func(t *testing.T, addr string, rt http.RoundTripper) error
 	// plain returns a call whose first signature has an age.
 	plain := func(age time.Duration) call {
-		return func(t *testing.T, addr string, rt http.RoundTripper, clock *sigClock) error {
+		return func(t *testing.T, addr string, rt http.RoundTripper) error {
 			url := "http://" + addr + "/a/path%20b?x=1&y=%2F"
 			req := newRequest(t, t.Context(), http.MethodPut, url, bytes.NewReader(payload))
-			if err := sign(&sigClock{now: clock.time().Add(-age)}, "execute-api")(req, 1); err != nil {
+			if err := sign("execute-api", age)(req, 1); err != nil {
 				t.Fatal(err)
 			}
-			resp, err := rt.RoundTrip(req)
-			if err == nil {
-				defer resp.Body.Close()
-				if resp.StatusCode != http.StatusOK {
-					err = fmt.Errorf("status %d", resp.StatusCode)
-				}
-			}
+			_, err := textOf(rt.RoundTrip(req))
 			return err
 		}
 	}
-	s3 := func(t *testing.T, addr string, rt http.RoundTripper, _ *sigClock) error {
+	s3 := func(t *testing.T, addr string, rt http.RoundTripper) error {
 		return s3Put(t.Context(), newS3(addr, rt, aws.NopRetryer{}), "a key/with spaces", payload)
 	}
-	dynamodb := func(t *testing.T, addr string, rt http.RoundTripper, _ *sigClock) error {
+	dynamodb := func(t *testing.T, addr string, rt http.RoundTripper) error {
 		return ddbPut(t.Context(), newDynamoDB(addr, rt, aws.NopRetryer{}), 7)
 	}
 	const slow, skewed, accepted = "SlowDown", "RequestTimeTooSkewed", "accepted"
@@ -68,24 +63,23 @@ func TestSigV4(t *testing.T) {
 		{"DynamoDB, without Prepare", "dynamodb", dynamodb, 1, false, false, []string{slow, skewed}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			clock := &sigClock{now: time.Now().UTC()}
-			service := &sigService{t: t, clock: clock, service: tt.service, throttles: tt.throttles}
-			srv := httpfake.Serve(t, "HTTP/1.1", service.serve)
-			tr := retrying(srv.Base)
-			tr.SDKHeaders = tt.sdkHeaders
-			if tt.prepare {
-				tr.Prepare = sign(clock, tt.service)
-			}
-			err := tt.do(t, hostOf(t, srv.URL), tr, clock)
-			if (err == nil) != (tt.want[len(tt.want)-1] == accepted) {
-				t.Errorf("the error is %v", err)
-			}
-			if !slices.Equal(service.responses, tt.want) {
-				t.Errorf("the service responded %q, want %q", service.responses, tt.want)
-			}
-			if err == nil && tt.service != "dynamodb" && !bytes.Equal(service.stored, payload) {
-				t.Errorf("%d bytes arrived, which differ from the %d that were sent", len(service.stored), len(payload))
-			}
+			synctest.Test(t, func(t *testing.T) {
+				service := &sigService{t: t, service: tt.service, throttles: tt.throttles}
+				srv := httpfake.Serve(t, "HTTP/1.1", service.serve)
+				tr := retrying(srv.Base)
+				tr.SDKHeaders = tt.sdkHeaders
+				if tt.prepare {
+					tr.Prepare = sign(tt.service, 0)
+				}
+				err := tt.do(t, hostOf(t, srv.URL), tr)
+				if (err == nil) != (tt.want[len(tt.want)-1] == accepted) || !slices.Equal(service.responses, tt.want) {
+					t.Errorf("the service responded %q, want %q: %v", service.responses, tt.want, err)
+				}
+				if err == nil && tt.service != "dynamodb" && !bytes.Equal(service.stored, payload) {
+					t.Errorf("%d bytes arrived, which differ from the %d that were sent", len(service.stored), len(payload))
+				}
+				srv.Base.CloseIdleConnections()
+			})
 		})
 	}
 }
@@ -96,33 +90,15 @@ const (
 	sigFormat   = "20060102T150405Z"
 )
 
-// A sigClock is the time of the service and the signer.
-type sigClock struct {
-	mu  sync.Mutex
-	now time.Time // guarded by mu
-}
-
-func (c *sigClock) time() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
-}
-
-func (c *sigClock) advance(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = c.now.Add(d)
-}
-
 // newSigner returns a signer for a service. Only for S3 it signs the path as it
 // is sent.
 func newSigner(service string) *v4.Signer {
 	return v4.NewSigner(func(o *v4.SignerOptions) { o.DisableURIPathEscaping = service == "s3" })
 }
 
-// sign returns a Prepare hook that replaces the signature. The hash of the body
-// is in a header, in the SDK's context, or computed with GetBody.
-func sign(clock *sigClock, service string) func(*http.Request, int) error {
+// sign returns a Prepare hook that replaces the signature by one of an age. The
+// hash of the body is in a header, in the SDK's context, or computed with GetBody.
+func sign(service string, age time.Duration) func(*http.Request, int) error {
 	signer := newSigner(service)
 	return func(req *http.Request, _ int) error {
 		hash := req.Header.Get("X-Amz-Content-Sha256")
@@ -146,7 +122,7 @@ func sign(clock *sigClock, service string) func(*http.Request, int) error {
 			return err
 		}
 		req.Header.Del("Authorization")
-		return signer.SignHTTP(req.Context(), credentials, req, hash, service, sigRegion, clock.time())
+		return signer.SignHTTP(req.Context(), credentials, req, hash, service, sigRegion, time.Now().Add(-age))
 	}
 }
 
@@ -154,13 +130,11 @@ func sign(clock *sigClock, service string) func(*http.Request, int) error {
 // throttles the first ones, and takes a quarter of an hour for each of these.
 type sigService struct {
 	t         *testing.T
-	clock     *sigClock
 	service   string
 	throttles int
 
-	mu        sync.Mutex
-	responses []string // guarded by mu
-	stored    []byte   // guarded by mu; the body of the accepted request
+	responses []string
+	stored    []byte // the body of the accepted request
 }
 
 func (s *sigService) serve(w http.ResponseWriter, r *http.Request) {
@@ -168,38 +142,30 @@ func (s *sigService) serve(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		s.t.Errorf("reading the request: %v", err)
 	}
-	code := s.judge(r, body)
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	code, status, form := s.judge(r, body), http.StatusForbidden, "<Error><Code>%s</Code></Error>"
 	if code == "" && len(s.responses) < s.throttles {
-		code = "SlowDown"
-		s.clock.advance(15 * time.Minute)
+		time.Sleep(15 * time.Minute)
+		code, status = "SlowDown", http.StatusServiceUnavailable
 	}
-	switch code {
-	case "":
-		s.stored = body
-		s.responses = append(s.responses, "accepted")
-		if s.service == "dynamodb" {
-			io.WriteString(w, "{}")
-		}
-		return
-	case "SlowDown":
-		w.WriteHeader(http.StatusServiceUnavailable)
-	default:
-		w.WriteHeader(http.StatusForbidden)
-	}
-	s.responses = append(s.responses, code)
 	if s.service == "dynamodb" {
-		fmt.Fprintf(w, `{"__type":"%s"}`, code)
-	} else {
-		fmt.Fprintf(w, "<Error><Code>%s</Code></Error>", code)
+		form = `{"__type":"%s"}`
+	}
+	s.responses = append(s.responses, cmp.Or(code, "accepted"))
+	if code != "" {
+		w.WriteHeader(status)
+		fmt.Fprintf(w, form, code)
+		return
+	}
+	s.stored = body
+	if s.service == "dynamodb" {
+		io.WriteString(w, "{}")
 	}
 }
 
 // judge returns the error code for a request, or "".
 func (s *sigService) judge(r *http.Request, body []byte) string {
 	date, err := time.Parse(sigFormat, r.Header.Get("X-Amz-Date"))
-	if err != nil || s.clock.time().Sub(date).Abs() > sigLifetime {
+	if err != nil || time.Since(date).Abs() > sigLifetime {
 		return "RequestTimeTooSkewed"
 	}
 	sum := sha256.Sum256(body)

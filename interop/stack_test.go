@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -27,31 +28,54 @@ import (
 // attempt, and come back whole.
 func TestStacks(t *testing.T) {
 	for name, s := range stacks() {
-		t.Run(name, func(t *testing.T) {
-			service := newFailsFirst()
-			client, url := s.start(t, service.serve)
-			for _, kind := range bodyKinds {
-				for _, early := range []bool{false, true} {
-					t.Run(fmt.Sprintf("%s/early response %v", kind.name, early), func(t *testing.T) {
-						s.send(t, client, url, service, kind, early)
-					})
-				}
+		for _, kind := range bodyKinds {
+			for _, early := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s/%s/early response %v", name, kind.name, early), func(t *testing.T) {
+					s.send(t, kind, early)
+				})
 			}
-		})
+		}
 	}
 }
 
-// send sends a body. If early is true, the service responds to the first
-// attempt before it reads the body.
-func (s stack) send(t *testing.T, client *http.Client, url string, service *failsFirst, kind bodyKind, early bool) {
+// send sends a body to a service that responds to the first attempt with 503,
+// after it has read the body or, if early is true, before, and then echoes it.
+func (s stack) send(t *testing.T, kind bodyKind, early bool) {
+	var mu sync.Mutex
+	var seen []string // what the service received; guarded by mu
+	note := func(received string) (first bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		seen = append(seen, received)
+		return len(seen) == 1
+	}
+	var requests atomic.Int32
+	client, url := s.start(t, func(w http.ResponseWriter, r *http.Request) {
+		if requests.Add(1) == 1 && early {
+			note("")
+			http.Error(w, "busy", http.StatusServiceUnavailable)
+			return
+		}
+		body, err := io.ReadAll(r.Body)
+		received := digestOf(body)
+		if r.Trailer.Get("X-Sent") == "all" {
+			received += sentTrailer
+		}
+		if err != nil {
+			received = err.Error()
+		}
+		if note(received) || err != nil {
+			http.Error(w, "busy", http.StatusServiceUnavailable)
+			return
+		}
+		w.Header().Set("Trailer", "X-Sum")
+		w.Write(body)
+		w.Header().Set("X-Sum", digestOf(body))
+	})
 	var attempts []string
 	ctx := awsretry.WithObserver(t.Context(), func(a awsretry.Attempt) { attempts = append(attempts, describe(a)) })
 	req, body := kind.request(t, ctx, url)
-	req.Header.Set("X-Call", t.Name())
 	req.Header.Set("Content-Type", "application/octet-stream")
-	if early {
-		req.Header.Set("X-Early", "1")
-	}
 
 	resp, err := client.Do(req)
 	if err != nil {
@@ -59,17 +83,15 @@ func (s stack) send(t *testing.T, client *http.Client, url string, service *fail
 	}
 	defer resp.Body.Close()
 	got, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatalf("reading the response: %v after %d bytes", err, len(got))
-	}
 	want := kind.content
-	if resp.StatusCode != 200 || resp.ProtoMajor != max(s.major, 1) || !bytes.Equal(got, want) {
-		t.Errorf("%s %s and %d bytes, want 200 and the %d that were sent", resp.Proto, resp.Status, len(got), len(want))
+	if err != nil || resp.StatusCode != 200 || resp.ProtoMajor != max(s.major, 1) || !bytes.Equal(got, want) {
+		t.Errorf("%s %s and %d bytes of %d, %v", resp.Proto, resp.Status, len(got), len(want), err)
 	}
 	if sum := resp.Trailer.Get("X-Sum"); sum != digestOf(want) {
 		t.Errorf("the response's trailer is %q, want %q", sum, digestOf(want))
 	}
-	seen := service.of(t.Name())
+	mu.Lock()
+	defer mu.Unlock()
 	wanted := digestOf(want)
 	if s.losesTrailers {
 		for i := range seen {
@@ -98,54 +120,6 @@ func describe(a awsretry.Attempt) string {
 		return a.Err.Error()
 	}
 	return a.Response.Status
-}
-
-// A failsFirst is a service that responds to the first attempt of each call
-// with 503, before it reads the body or after. It echoes the body of the
-// second.
-type failsFirst struct {
-	mu       sync.Mutex          // guards attempts
-	attempts map[string][]string // what was received, by call
-}
-
-func newFailsFirst() *failsFirst { return &failsFirst{attempts: make(map[string][]string)} }
-
-func (s *failsFirst) serve(w http.ResponseWriter, r *http.Request) {
-	call := r.Header.Get("X-Call")
-	first := len(s.of(call)) == 0
-	if first && r.Header.Get("X-Early") != "" {
-		s.note(call, "")
-		http.Error(w, "busy", http.StatusServiceUnavailable)
-		return
-	}
-	body, err := io.ReadAll(r.Body)
-	received := digestOf(body)
-	if r.Trailer.Get("X-Sent") == "all" {
-		received += sentTrailer
-	}
-	if err != nil {
-		received = err.Error()
-	}
-	s.note(call, received)
-	if first || err != nil {
-		http.Error(w, "busy", http.StatusServiceUnavailable)
-		return
-	}
-	w.Header().Set("Trailer", "X-Sum")
-	w.Write(body)
-	w.Header().Set("X-Sum", digestOf(body))
-}
-
-func (s *failsFirst) note(call, received string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.attempts[call] = append(s.attempts[call], received)
-}
-
-func (s *failsFirst) of(call string) []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Clone(s.attempts[call])
 }
 
 const sentTrailer = " and the trailer"

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -71,13 +72,9 @@ func putStream(ctx context.Context, client *http.Client, url string, n int) erro
 	}
 	req.Header.Set(chaosSum, chaosSumOf(body))
 	resp, err := client.Do(req)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err == nil && (resp.StatusCode != http.StatusOK || resp.ProtoMajor != 2) {
-		err = fmt.Errorf("%s %s: %.100q", resp.Proto, resp.Status, text)
+	_, err = textOf(resp, err)
+	if err == nil && resp.ProtoMajor != 2 {
+		err = errors.New(resp.Proto)
 	}
 	return err
 }
@@ -152,22 +149,12 @@ func puttingWith(wrap wrapper) newPutter {
 		client := &http.Client{Transport: wrap(base, nil)}
 		return func(ctx context.Context, key string) error {
 			url := "http://" + addr + "/" + s3Bucket + "/" + key
-			req, err := http.NewRequestWithContext(ctx, http.MethodPut, url, bytes.NewReader([]byte(putBody)))
+			req, err := http.NewRequestWithContext(ctx, http.MethodPut, url, strings.NewReader(putBody))
 			if err != nil {
 				return err
 			}
-			resp, err := client.Do(req)
-			if err != nil {
-				return err
-			}
-			defer resp.Body.Close()
-			if _, err := io.Copy(io.Discard, resp.Body); err != nil {
-				return err
-			}
-			if resp.StatusCode != http.StatusOK {
-				return fmt.Errorf("status %d", resp.StatusCode)
-			}
-			return nil
+			_, err = textOf(client.Do(req))
+			return err
 		}
 	}
 }
@@ -269,30 +256,22 @@ var putLibraries = []struct {
 	{"awsretry standard, `Revision2026`, `LongPoll` always", false, puttingWith(awsretryOf(revision2026, longPoll))},
 	{"awsretry legacy", false, puttingWith(awsretryOf(inMode(awsretry.Legacy)))},
 	{"awsretry adaptive", false, puttingWith(awsretryOf(inMode(awsretry.Adaptive)))},
-	{
-		"awsretry adaptive, `ScaledPacing`", false,
-		puttingWith(awsretryOf(inMode(awsretry.Adaptive), withPacing(awsretry.ScaledPacing))),
-	},
-	{
-		"awsretry adaptive, `ShareRetryAfter`", false,
-		puttingWith(awsretryOf(inMode(awsretry.Adaptive), shareRetryAfter)),
-	},
+	{"awsretry adaptive, `ScaledPacing`", false,
+		puttingWith(awsretryOf(inMode(awsretry.Adaptive), withPacing(awsretry.ScaledPacing)))},
+	{"awsretry adaptive, `ShareRetryAfter`", false,
+		puttingWith(awsretryOf(inMode(awsretry.Adaptive), func(tr *awsretry.Transport) { tr.ShareRetryAfter = true }))},
 	{"aws-sdk-go-v2 standard", false, puttingWithS3(func() aws.Retryer { return retry.NewStandard() })},
 	{"aws-sdk-go-v2 adaptive", false, puttingWithS3(func() aws.Retryer { return retry.NewAdaptiveMode() })},
 	{"go-retryablehttp", false, puttingWith(retryablehttpOf())},
-	{"rehttp", false, puttingWith(rehttpOfFour)},
+	// Four attempts, after what the other libraries retry, as in bench.
+	{"rehttp", false, puttingWith(func(b http.RoundTripper, _ *played) http.RoundTripper {
+		statuses := rehttp.RetryAny(rehttp.RetryStatuses(429, 503), rehttp.RetryTemporaryErr())
+		return rehttp.NewTransport(b, rehttp.RetryAll(rehttp.RetryMaxRetries(3), statuses),
+			rehttp.ExpJitterDelay(time.Second, 30*time.Second))
+	})},
 	{"failsafe-go", false, puttingWith(failsafeOf(func(b retryBuilder) {
 		b.WithBackoff(time.Second, 30*time.Second).WithMaxRetries(3)
 	}))},
-}
-
-// rehttpOfFour sets what bench sets: four attempts, after what the other
-// libraries retry.
-func rehttpOfFour(b http.RoundTripper, _ *played) http.RoundTripper {
-	return rehttp.NewTransport(b,
-		rehttp.RetryAll(rehttp.RetryMaxRetries(3),
-			rehttp.RetryAny(rehttp.RetryStatuses(429, 503), rehttp.RetryTemporaryErr())),
-		rehttp.ExpJitterDelay(time.Second, 30*time.Second))
 }
 
 func inMode(mode awsretry.Mode) func(*awsretry.Transport) {
@@ -303,13 +282,9 @@ func withPacing(pacing awsretry.Pacing) func(*awsretry.Transport) {
 	return func(tr *awsretry.Transport) { tr.RateLimit.Pacing = pacing }
 }
 
-func shareRetryAfter(tr *awsretry.Transport) { tr.ShareRetryAfter = true }
-
 func revision2026(tr *awsretry.Transport) { tr.Revision = awsretry.Revision2026 }
 
-func longPoll(tr *awsretry.Transport) {
-	tr.LongPoll = func(*http.Request) bool { return true }
-}
+func longPoll(tr *awsretry.Transport) { tr.LongPoll = func(*http.Request) bool { return true } }
 
 // throttlers are the servers that the tables are about.
 var throttlers = []struct {
@@ -321,15 +296,10 @@ var throttlers = []struct {
 	{"nginx, `burst=20 nodelay`", nginxLimiting(200, "burst=20 nodelay", "")},
 	{"nginx, `burst=20 nodelay`, `Retry-After: 1`", nginxLimiting(200, "burst=20 nodelay", retryAfterOneSecond)},
 	{"HAProxy, `http_req_rate(1s)` above 200", haproxyDenying("http_req_rate(1s)", "{ sc_http_req_rate(0) gt 200 }")},
-	{
-		"HAProxy, `http_req_rate(10s)` above 2000",
-		haproxyDenying("http_req_rate(10s)", "{ sc_http_req_rate(0) gt 2000 }"),
-	},
+	{"HAProxy, `http_req_rate(10s)` above 2000", haproxyDenying("http_req_rate(10s)", "{ sc_http_req_rate(0) gt 2000 }")},
 	{"HAProxy, 8 % at random", haproxyDenying("http_req_rate(1s)", "{ rand(100) lt 8 }")},
-	{
-		"HAProxy, 8 % at random, `http_req_rate(1s)` above 500",
-		haproxyDenying("http_req_rate(1s)", "{ rand(100) lt 8 } or { sc_http_req_rate(0) gt 500 }"),
-	},
+	{"HAProxy, 8 % at random, `http_req_rate(1s)` above 500",
+		haproxyDenying("http_req_rate(1s)", "{ rand(100) lt 8 } or { sc_http_req_rate(0) gt 500 }")},
 }
 
 // TestThrottleTable makes the tables in docs/results/nginx-haproxy.md. No row takes longer

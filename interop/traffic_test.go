@@ -1,6 +1,7 @@
 package interop
 
 import (
+	"bytes"
 	"compress/gzip"
 	"context"
 	"encoding/json"
@@ -36,65 +37,48 @@ type trafficFigures struct {
 	P99      float64 `json:"p99_seconds"`
 }
 
-// A trafficMeter is around a Transport, and below it, to measure both.
-type trafficMeter struct {
-	around, below http.RoundTripper
-	mu            sync.Mutex // guards the fields below
-	figures       trafficFigures
-	took          []float64
-}
-
-func (m *trafficMeter) RoundTrip(req *http.Request) (*http.Response, error) {
-	begin := time.Now()
-	resp, err := m.around.RoundTrip(req)
-	took := time.Since(begin).Seconds()
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.figures.Calls++
-	if err == nil && resp.StatusCode < 400 {
-		m.figures.Good++
-		m.took = append(m.took, took)
-	}
-	return resp, err
-}
-
-// attempt is the RoundTrip of what is below the Transport.
-func (m *trafficMeter) attempt(req *http.Request) (*http.Response, error) {
-	m.mu.Lock()
-	m.figures.Attempts++
-	m.mu.Unlock()
-	return m.below.RoundTrip(req)
-}
-
 // recordTraffic writes the log of a Transport and the figures of its callers
 // into files of that name.
 func recordTraffic(t *testing.T, name string, base http.RoundTripper, call func(http.RoundTripper)) {
-	file, err := os.Create(filepath.Join(trafficFolder, name+".jsonl.gz"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	zip, _ := gzip.NewWriterLevel(file, gzip.BestCompression) // a level that there is
+	var log bytes.Buffer
+	zip, _ := gzip.NewWriterLevel(&log, gzip.BestCompression) // a level that there is
 	logger := slog.New(slog.NewJSONHandler(anyPort{zip}, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	meter := &trafficMeter{below: base}
-	meter.around = &awsretry.Transport{Base: httpfake.Base(meter.attempt), Observe: awsretry.LogAllTo(logger)}
+	var mu sync.Mutex // guards the variables below
+	var f trafficFigures
+	var took []float64
+	attempt := func(req *http.Request) (*http.Response, error) {
+		mu.Lock()
+		f.Attempts++
+		mu.Unlock()
+		return base.RoundTrip(req)
+	}
+	tr := &awsretry.Transport{Base: httpfake.Base(attempt), Observe: awsretry.LogAllTo(logger)}
 	begin := time.Now()
-	call(meter)
-	f := meter.figures
+	call(httpfake.Base(func(req *http.Request) (*http.Response, error) {
+		called := time.Now()
+		resp, err := tr.RoundTrip(req)
+		mu.Lock()
+		defer mu.Unlock()
+		f.Calls++
+		if err == nil && resp.StatusCode < 400 {
+			f.Good++
+			took = append(took, time.Since(called).Seconds())
+		}
+		return resp, err
+	}))
 	f.Seconds = time.Since(begin).Seconds()
-	slices.Sort(meter.took)
-	f.P50, f.P99 = meter.took[len(meter.took)/2], meter.took[len(meter.took)*99/100]
+	slices.Sort(took)
+	f.P50, f.P99 = took[len(took)/2], took[len(took)*99/100]
 	t.Logf("%+v", f)
 	text, err := json.MarshalIndent(f, "", "\t")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(trafficFolder, name+".json"), append(text, '\n'), 0o644); err != nil {
-		t.Fatal(err)
-	}
 	if err := zip.Close(); err != nil {
 		t.Fatal(err)
 	}
+	writeFile(t, filepath.Join(trafficFolder, name+".json"), append(text, '\n'))
+	writeFile(t, filepath.Join(trafficFolder, name+".jsonl.gz"), log.Bytes())
 }
 
 // anyPort writes lines without the port of the server, which differs from run
@@ -144,8 +128,7 @@ func recordNginx(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				io.Copy(io.Discard, resp.Body)
-				resp.Body.Close()
+				httpfake.ReadAll(t, resp)
 			})
 		}
 		calls.Wait()
@@ -159,8 +142,7 @@ func recordDynalite(t *testing.T) {
 	const callers, seconds = 10, 40
 	backend := startDynalite(t)
 	createTable(t, backend)
-	kinds := []fault{faultThrottling, faultThrottling, faultServerError}
-	pick := randomFaults(0.09, kinds...)
+	pick := randomFaults(0.09, faultThrottling, faultThrottling, faultServerError)
 	far := func(req *http.Request) fault {
 		time.Sleep(time.Duration((15 + 10*rand.Float64()) * float64(time.Millisecond)))
 		return pick(req)

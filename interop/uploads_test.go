@@ -3,11 +3,9 @@ package interop
 import (
 	"bytes"
 	"context"
-	"errors"
 	"io"
 	"net/http"
 	"net/http/httputil"
-	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -207,38 +205,4 @@ func (s *slowBody) Seek(offset int64, whence int) (int64, error) {
 	at, err := s.Reader.Seek(offset, whence)
 	s.at = at
 	return at, err
-}
-
-// A file is uploaded from where it stands, over net/http's sendfile path. The
-// retry needs no buffer.
-func TestFileInPlace(t *testing.T) {
-	file := fileOf(append([]byte("skip"), content...)).open(t).(*os.File)
-	if _, err := file.Seek(4, io.SeekStart); err != nil {
-		t.Fatal(err)
-	}
-	var sent atomic.Int32
-	srv := httpfake.ServeTCP(t, "HTTP/1.1", func(w http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(r.Body)
-		if err != nil || !bytes.Equal(body, content) {
-			t.Errorf("%d bytes arrived of %d, %v", len(body), len(content), err)
-		}
-		if sent.Add(1) == 1 {
-			w.WriteHeader(http.StatusServiceUnavailable)
-		}
-	})
-	req := srv.Request(t, http.MethodPut, file)
-	req.ContentLength = int64(len(content))
-	tr := retrying(srv.Base)
-	tr.MaxBodyBuffer = -1
-	resp, err := tr.RoundTrip(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	httpfake.ReadAll(t, resp)
-	if resp.StatusCode != 200 || sent.Load() != 2 {
-		t.Errorf("status %d after %d attempts", resp.StatusCode, sent.Load())
-	}
-	if _, err := file.Stat(); !errors.Is(err, os.ErrClosed) {
-		t.Error("the file is open")
-	}
 }

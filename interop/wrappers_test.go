@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,7 +21,6 @@ import (
 	"github.com/gregjones/httpcache"
 	"github.com/klauspost/compress/gzhttp"
 	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
-	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/propagation"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
@@ -31,21 +31,16 @@ import (
 // With oauth2 below a Transport, every attempt asks for a token. With oauth2
 // over it, all attempts send the first one.
 func TestTokens(t *testing.T) {
-	for _, tt := range []struct {
-		name  string
-		build func(http.RoundTripper, oauth2.TokenSource) http.RoundTripper
-		want  []string
-	}{
-		{"over", func(b http.RoundTripper, s oauth2.TokenSource) http.RoundTripper {
-			return &oauth2.Transport{Source: s, Base: retrying(b)}
-		}, []string{"Bearer token-1", "Bearer token-1", "Bearer token-1"}},
-		{"below", func(b http.RoundTripper, s oauth2.TokenSource) http.RoundTripper {
-			return retrying(&oauth2.Transport{Source: s, Base: b})
-		}, []string{"Bearer token-1", "Bearer token-2", "Bearer token-3"}},
+	for name, want := range map[string][]string{
+		"over":  {"Bearer token-1", "Bearer token-1", "Bearer token-1"},
+		"below": {"Bearer token-1", "Bearer token-2", "Bearer token-3"},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			srv := serveScript(t, respond(503, "{}"), respond(503, "{}"), respond(200, "{}"))
-			rt := tt.build(srv.Base, &shortLived{})
+			var rt http.RoundTripper = &oauth2.Transport{Source: &shortLived{}, Base: retrying(srv.Base)}
+			if name == "below" {
+				rt = retrying(&oauth2.Transport{Source: &shortLived{}, Base: srv.Base})
+			}
 			resp, err := rt.RoundTrip(srv.Request(t, http.MethodPost, streamOf("a stream")))
 			if err != nil {
 				t.Fatal(err)
@@ -58,8 +53,8 @@ func TestTokens(t *testing.T) {
 					t.Errorf("an attempt sent %q", r.body)
 				}
 			}
-			if !slices.Equal(tokens, tt.want) {
-				t.Errorf("the attempts sent the tokens %q, want %q", tokens, tt.want)
+			if !slices.Equal(tokens, want) {
+				t.Errorf("the attempts sent the tokens %q, want %q", tokens, want)
 			}
 		})
 	}
@@ -130,100 +125,83 @@ func TestTokenEndpoint(t *testing.T) {
 // otelhttp over a Transport makes one span of all attempts, and below it one of
 // each. All spans end. Every attempt sends the trace's context.
 func TestSpans(t *testing.T) {
-	for _, tt := range []struct {
-		name     string
-		build    func(http.RoundTripper, ...otelhttp.Option) http.RoundTripper
-		spans    []string
-		statuses []int64 // of the spans, in the order of their ends
-		parents  int     // different ones that the service sees
-	}{
-		{
-			"over", func(b http.RoundTripper, o ...otelhttp.Option) http.RoundTripper {
-				return otelhttp.NewTransport(retrying(b), o...)
-			}, []string{"PUT attempt 1"}, []int64{200}, 1,
-		},
-		{
-			"below", func(b http.RoundTripper, o ...otelhttp.Option) http.RoundTripper {
-				return retrying(otelhttp.NewTransport(b, o...))
-			}, []string{"PUT attempt 1", "PUT attempt 2", "PUT attempt 3"}, []int64{503, 503, 200}, 3,
-		},
+	for name, want := range map[string][]string{
+		"over":  {"PUT attempt 1: 200"},
+		"below": {"PUT attempt 1: 503", "PUT attempt 2: 503", "PUT attempt 3: 200"},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			recorder := tracetest.NewSpanRecorder()
 			provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(recorder))
-			var mu sync.Mutex
-			var parents []string // guarded by mu
-			responses := []int{503, 503, 200}
-			srv := httpfake.Serve(t, "HTTP/1.1", func(w http.ResponseWriter, r *http.Request) {
-				mu.Lock()
-				defer mu.Unlock()
-				parents = append(parents, r.Header.Get("Traceparent"))
-				w.WriteHeader(responses[min(len(parents), len(responses))-1])
-			})
-			rt := tt.build(srv.Base,
+			srv := serveScript(t, respond(503, ""), respond(503, ""), respond(200, ""))
+			options := []otelhttp.Option{
 				otelhttp.WithTracerProvider(provider), otelhttp.WithPropagators(propagation.TraceContext{}),
 				otelhttp.WithSpanNameFormatter(func(_ string, r *http.Request) string {
 					return fmt.Sprint(r.Method, " attempt ", awsretry.AttemptNumber(r.Context()))
-				}))
+				}),
+			}
+			parents := make(map[string]bool) // that the service sees
+			base := httpfake.Base(func(req *http.Request) (*http.Response, error) {
+				parents[req.Header.Get("Traceparent")] = true
+				return srv.Base.RoundTrip(req)
+			})
+			var rt http.RoundTripper = otelhttp.NewTransport(retrying(base), options...)
+			if name == "below" {
+				rt = retrying(otelhttp.NewTransport(base, options...))
+			}
 			ctx, caller := provider.Tracer("test").Start(t.Context(), "the caller's")
 			resp, err := rt.RoundTrip(newRequest(t, ctx, http.MethodPut, srv.URL, strings.NewReader("traced")))
 			if err != nil {
 				t.Fatal(err)
 			}
 			httpfake.ReadAll(t, resp)
-			caller.End()
 
 			var spans []string
-			var statuses []int64
 			for _, span := range recorder.Ended() {
-				if span.Name() == "the caller's" {
-					continue
-				}
-				spans = append(spans, span.Name())
 				if span.Parent().SpanID() != caller.SpanContext().SpanID() {
 					t.Errorf("%s is not the caller's child", span.Name())
 				}
 				for _, a := range span.Attributes() {
-					if a.Key == "http.response.status_code" && a.Value.Type() == attribute.INT64 {
-						statuses = append(statuses, a.Value.AsInt64())
+					if a.Key == "http.response.status_code" {
+						spans = append(spans, fmt.Sprint(span.Name(), ": ", a.Value.AsInt64()))
 					}
 				}
 			}
-			if !slices.Equal(spans, tt.spans) || !slices.Equal(statuses, tt.statuses) {
-				t.Errorf("spans %q with statuses %v, want %q with %v", spans, statuses, tt.spans, tt.statuses)
+			if !slices.Equal(spans, want) || len(recorder.Started()) != 1+len(want) {
+				t.Errorf("of %d spans %q ended, want %q", len(recorder.Started()), spans, want)
 			}
-			if started, ended := len(recorder.Started()), len(recorder.Ended()); started != ended {
-				t.Errorf("%d spans started and %d ended", started, ended)
-			}
-			slices.Sort(parents)
-			if len(parents) != 3 || parents[0] == "" || len(slices.Compact(parents)) != tt.parents {
-				t.Errorf("the service saw %q, want %d different parents in 3 attempts", parents, tt.parents)
+			if len(srv.requests()) != 3 || parents[""] || len(parents) != len(want) {
+				t.Errorf("the service saw %v, want %d different parents in 3 attempts", parents, len(want))
 			}
 		})
 	}
 }
 
-// A hangingService responds to the first request for each path with an error
-// whose body begins and does not end before the client closes it.
-type hangingService struct {
-	status int
-	header []string
-	seen   sync.Map     // the paths
-	open   atomic.Int32 // responses that hang
+// A stallingService responds with the content for the number at the end of the
+// path. The first request for each path under /stalled/ gets a status and half of
+// it; the rest does not come before the client closes it.
+type stallingService struct {
+	status   int
+	header   []string
+	content  func(n int) []byte
+	begun    sync.Map // of the paths
+	stalling atomic.Int64
 }
 
-func (s *hangingService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if _, again := s.seen.LoadOrStore(r.URL.Path, true); again {
-		io.WriteString(w, "done")
-		return
-	}
-	s.open.Add(1)
-	defer s.open.Add(-1)
+func (s *stallingService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	n, _ := strconv.Atoi(path.Base(r.URL.Path))
+	content := s.content(n)
 	for i := 0; i < len(s.header); i += 2 {
 		w.Header().Set(s.header[i], s.header[i+1])
 	}
+	_, begun := s.begun.LoadOrStore(r.URL.Path, true)
+	if begun || !strings.HasPrefix(r.URL.Path, "/stalled/") {
+		w.Write(content)
+		return
+	}
+	s.stalling.Add(1)
+	defer s.stalling.Add(-1)
 	w.WriteHeader(s.status)
-	io.WriteString(w, "x")
+	w.Write(content[:len(content)/2])
 	http.NewResponseController(w).Flush()
 	<-r.Context().Done()
 }
@@ -233,20 +211,21 @@ func (s *hangingService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // callers have neither a deadline nor a time-out.
 func TestHangingBodiesEndWithTheirAttempts(t *testing.T) {
 	for _, protocol := range []string{"HTTP/1.1", "HTTP/2", "HTTP/3"} {
-		for _, service := range []*hangingService{
+		for _, service := range []*stallingService{
 			{status: 503},
 			{status: 429, header: []string{"X-Amzn-ErrorType", "ThrottlingException"}},
 		} {
+			service.content = func(int) []byte { return []byte("done") }
 			t.Run(protocol+" "+strconv.Itoa(service.status), func(t *testing.T) {
 				var base http.RoundTripper
 				var url string
 				if protocol == "HTTP/3" {
 					server, h3 := serveHTTP3(t, service.ServeHTTP)
 					h3.QUICConfig.KeepAlivePeriod = 100 * time.Millisecond // or an idle connection ends soon
-					base, url = h3, server.url()
+					base, url = h3, server.url()+"stalled/"
 				} else {
 					server := httpfake.Serve(t, protocol, service.ServeHTTP)
-					base, url = server.Base, server.URL+"/"
+					base, url = server.Base, server.URL+"/stalled/"
 				}
 				const calls = 20
 				tr := retrying(otelhttp.NewTransport(base))
@@ -261,8 +240,8 @@ func TestHangingBodiesEndWithTheirAttempts(t *testing.T) {
 					}
 				})
 				start := time.Now()
-				eventually(func() bool { return service.open.Load() == 0 || time.Since(start) > 5*time.Second })
-				if open := service.open.Load(); open > 0 {
+				eventually(func() bool { return service.stalling.Load() == 0 || time.Since(start) > 5*time.Second })
+				if open := service.stalling.Load(); open > 0 {
 					t.Errorf("%d of %d responses are open after the calls", open, calls)
 				}
 				wantNoGoroutines(t)
@@ -276,43 +255,25 @@ func TestHangingBodiesEndWithTheirAttempts(t *testing.T) {
 // may read the body while the response changes.
 func TestCacheBelow(t *testing.T) {
 	const page = `{"message": "from the service"}`
+	fresh := respond(200, page, "Cache-Control", "max-age=60")
 	for _, tt := range []struct {
-		path   string
-		status int
-		sent   int32 // requests for two calls
+		name    string
+		service []http.HandlerFunc // for the requests of two calls
+		status  int
 	}{
-		{"/fresh", 200, 1},
-		{"/busy", 200, 2},
-		{"/missing", 404, 1},
-		{"/validated", 200, 2},
+		{"fresh", []http.HandlerFunc{fresh}, 200},
+		{"busy", []http.HandlerFunc{respond(503, page), fresh}, 200},
+		{"missing", []http.HandlerFunc{respond(404, page, "Cache-Control", "max-age=60")}, 404},
+		{"validated",
+			[]http.HandlerFunc{respond(200, page, "Cache-Control", "no-cache", "ETag", `"v1"`), respond(304, "")}, 200},
 	} {
-		t.Run(tt.path, func(t *testing.T) {
-			var sent atomic.Int32
-			srv := httpfake.Serve(t, "HTTP/1.1", func(w http.ResponseWriter, r *http.Request) {
-				first := sent.Add(1) == 1
-				w.Header().Set("Content-Type", "application/json")
-				switch {
-				case r.URL.Path == "/busy" && first:
-					w.WriteHeader(http.StatusServiceUnavailable)
-				case r.URL.Path == "/missing":
-					w.Header().Set("Cache-Control", "max-age=60")
-					w.WriteHeader(http.StatusNotFound)
-				case r.Header.Get("If-None-Match") == `"v1"`:
-					w.WriteHeader(http.StatusNotModified)
-					return
-				case r.URL.Path == "/validated":
-					w.Header().Set("Cache-Control", "no-cache")
-					w.Header().Set("ETag", `"v1"`)
-				default:
-					w.Header().Set("Cache-Control", "max-age=60")
-				}
-				io.WriteString(w, page)
-			})
+		t.Run(tt.name, func(t *testing.T) {
+			srv := serveScript(t, tt.service...)
 			cache := httpcache.NewMemoryCacheTransport()
 			cache.Transport = srv.Base
 			client := &http.Client{Transport: retrying(cache)}
 			for range 2 {
-				resp, err := client.Get(srv.URL + tt.path)
+				resp, err := client.Get(srv.URL)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -320,8 +281,8 @@ func TestCacheBelow(t *testing.T) {
 					t.Errorf("status %d with %q", resp.StatusCode, body)
 				}
 			}
-			if sent.Load() != tt.sent {
-				t.Errorf("%d requests reached the service, want %d", sent.Load(), tt.sent)
+			if n := len(srv.requests()); n != len(tt.service) {
+				t.Errorf("%d requests reached the service, want %d", n, len(tt.service))
 			}
 		})
 	}
@@ -412,8 +373,11 @@ func TestStalledGzip(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				service := &stallingService{status: tt.status}
-				srv := httpfake.Serve(t, "HTTP/1.1", service.serve)
+				header := []string{"Content-Type", "application/json", "Content-Encoding", "gzip"}
+				service := &stallingService{status: tt.status, header: header, content: func(n int) []byte {
+					return gzippedTexts()[n%gzippedKinds]
+				}}
+				srv := httpfake.Serve(t, "HTTP/1.1", service.ServeHTTP)
 				srv.Base.MaxIdleConnsPerHost = 64
 				client := &http.Client{
 					Transport: retrying(gzhttp.Transport(srv.Base, gzhttp.TransportEnableZstd(false))),
@@ -455,39 +419,6 @@ func TestStalledGzip(t *testing.T) {
 			})
 		})
 	}
-}
-
-// A stallingService responds with gzipped text. The first request for each path
-// under /stalled/ gets a status and the beginning of a body.
-type stallingService struct {
-	status   int
-	begun    sync.Map // of the paths
-	stalling atomic.Int64
-}
-
-func (s *stallingService) serve(w http.ResponseWriter, r *http.Request) {
-	var n int
-	stall := false
-	if _, err := fmt.Sscanf(r.URL.Path, "/stalled/%d", &n); err == nil {
-		_, begun := s.begun.LoadOrStore(r.URL.Path, true)
-		stall = !begun
-	} else if _, err := fmt.Sscanf(r.URL.Path, "/%d", &n); err != nil {
-		http.NotFound(w, r)
-		return
-	}
-	compressed := gzippedTexts()[n%gzippedKinds]
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Content-Encoding", "gzip")
-	if !stall {
-		w.Write(compressed)
-		return
-	}
-	s.stalling.Add(1)
-	defer s.stalling.Add(-1)
-	w.WriteHeader(s.status)
-	w.Write(compressed[:len(compressed)/2])
-	http.NewResponseController(w).Flush()
-	<-r.Context().Done()
 }
 
 const gzippedKinds = 16
