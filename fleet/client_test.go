@@ -60,11 +60,12 @@ func (o *only) sendFor(length time.Duration) {
 var errBoom = errors.New("boom")
 
 // Whatever the store says, requests go on, at local limits if it is not valid,
-// and OnError is called once.
+// and OnError is called once, with printable text.
 func TestBadReplies(t *testing.T) {
 	set := func(values map[int]string) func([]string) ([]string, error) {
 		return func([]string) ([]string, error) { return reply(values), nil }
 	}
+	control := fmt.Errorf("%w \x1b[31m\n\x00\xff%s", errBoom, strings.Repeat("é", 1000))
 	for name, test := range map[string]struct {
 		eval func(args []string) ([]string, error)
 		want string // of the error
@@ -73,7 +74,7 @@ func TestBadReplies(t *testing.T) {
 		"too few":      {func([]string) ([]string, error) { return reply(nil)[1:], nil }, "20 values"},
 		"too many":     {func([]string) ([]string, error) { return append(reply(nil), "1"), nil }, "22 values"},
 		"very many":    {func([]string) ([]string, error) { return make([]string, 1<<20), nil }, "1048576 values"},
-		"error":        {func([]string) ([]string, error) { return nil, errBoom }, "boom"},
+		"error":        {func([]string) ([]string, error) { return nil, control }, "boom \ufffd[31m \ufffd\ufffdééé"},
 		"panic":        {func([]string) ([]string, error) { panic("boom") }, "panicked: boom"},
 		"empty":        {set(map[int]string{replyRate: ""}), `"" for rate`},
 		"text":         {set(map[int]string{replyRate: "abc"}), `"abc" for rate`},
@@ -99,8 +100,13 @@ func TestBadReplies(t *testing.T) {
 						o.Fatalf("a request took %v", took)
 					}
 				}
-				if got := o.faults.all(); len(got) != 1 || !strings.Contains(got[0], test.want) || len(got[0]) > 500 {
+				got := o.faults.all()
+				if len(got) != 1 || !strings.Contains(got[0], test.want) || len(got[0]) > 410 ||
+					strings.ContainsFunc(got[0], unicode.IsControl) || !utf8.ValidString(got[0]) {
 					o.Errorf("OnError was called with %.1000q; want one error with %q", got, test.want)
+				}
+				if errors.Is(o.faults.last, errBoom) != (name == "error") {
+					o.Errorf("got %v", o.faults.last)
 				}
 				if state := stateOf(o.transport); state.Leased || state.Tokens != 500 || state.Limited {
 					o.Errorf("the state is %+v", state)
@@ -189,23 +195,6 @@ func TestOnErrorPanics(t *testing.T) {
 			t.Errorf("leased is %v after %d errors", stateOf(tr).Leased, calls)
 		}
 	})
-}
-
-// What the store says does not come raw into an error.
-func TestErrorsAreShown(t *testing.T) {
-	var got error
-	evil := errors.New("boom \x1b[31m\n\x00\xff" + strings.Repeat("é", 1000))
-	synctest.Test(t, func(t *testing.T) {
-		shared := newFleet(t, clientFunc(func(context.Context, string, []string) ([]string, error) {
-			return nil, evil
-		}), fleet.Config{OnError: func(_ string, err error) { got = err }})
-		send(t, &awsretry.Transport{Base: respond(200, time.Second), Shared: shared})
-		shared.Close()
-	})
-	if text := fmt.Sprint(got); !strings.Contains(text, "boom \ufffd[31m \ufffd\ufffdééé") || len(text) > 410 ||
-		strings.ContainsFunc(text, unicode.IsControl) || !utf8.ValidString(text) || !errors.Is(got, evil) {
-		t.Errorf("the error is %q", text)
-	}
 }
 
 // A capacity that the store cannot count is an error, and the Transport works
