@@ -27,6 +27,7 @@ type only struct {
 	base      *responder
 	shared    *fleet.Fleet
 	faults    faultLog
+	panics    bool // OnError
 	evals     atomic.Int64
 }
 
@@ -38,7 +39,12 @@ func alone(t *testing.T, eval func(args []string) ([]string, error), test func(o
 		o.shared = newFleet(t, clientFunc(func(_ context.Context, _ string, args []string) ([]string, error) {
 			o.evals.Add(1)
 			return eval(args)
-		}), fleet.Config{OnError: o.faults.add})
+		}), fleet.Config{OnError: func(key string, err error) {
+			o.faults.add(key, err)
+			if o.panics {
+				panic("OnError")
+			}
+		}})
 		o.transport = &awsretry.Transport{
 			Base: o.base, Mode: awsretry.Adaptive, Shared: o.shared, Backoff: atOnce, ShareRetryAfter: true,
 		}
@@ -149,8 +155,9 @@ func TestOutcomesThatCannotBe(t *testing.T) {
 	})
 }
 
-// OnError is called once for each change from success to failure.
-func TestOnErrorOncePerChange(t *testing.T) {
+// OnError is called once for each change from success to failure. A panic in it
+// ends neither the process nor the renewals.
+func TestOnError(t *testing.T) {
 	var failing atomic.Bool
 	alone(t, func([]string) ([]string, error) {
 		if failing.Load() {
@@ -158,41 +165,18 @@ func TestOnErrorOncePerChange(t *testing.T) {
 		}
 		return reply(nil), nil
 	}, func(o *only) {
+		o.panics = true
 		for range 5 {
 			failing.Store(false)
 			o.sendFor(2 * time.Second)
+			if !stateOf(o.transport).Leased {
+				o.Error("no lease")
+			}
 			failing.Store(true)
 			o.sendFor(2 * time.Second)
 		}
 		if n := len(o.faults.all()); n != 5 {
 			o.Errorf("OnError was called %d times; the store failed 5 times", n)
-		}
-	})
-}
-
-// A panic in OnError ends neither the process nor the renewals.
-func TestOnErrorPanics(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var failing atomic.Bool
-		failing.Store(true)
-		calls := 0
-		shared := newFleet(t, clientFunc(func(context.Context, string, []string) ([]string, error) {
-			if failing.Load() {
-				return nil, errBoom
-			}
-			return reply(nil), nil
-		}), fleet.Config{OnError: func(string, error) {
-			calls++
-			panic("OnError")
-		}})
-		defer shared.Close()
-		tr := &awsretry.Transport{Base: respond(200, 0), Shared: shared}
-		send(t, tr)
-		time.Sleep(time.Second)
-		failing.Store(false)
-		time.Sleep(time.Second)
-		if !stateOf(tr).Leased || calls != 1 {
-			t.Errorf("leased is %v after %d errors", stateOf(tr).Leased, calls)
 		}
 	})
 }
