@@ -127,3 +127,22 @@ func TestErrorsOfRetryer(t *testing.T) {
 		}
 	})
 }
+
+// A client that ignores that a retry is refused does not get a delay for it.
+func TestIgnoredRefusal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newClient(true)
+		c.wrap = func(r aws.Retryer) aws.Retryer { return ignoring{r.(aws.RetryerV2)} }
+		err := c.call(t.Context(), mustRetryer(t, Config{Quota: awsretry.QuotaConfig{Capacity: 1}}), step{status: 500})
+		if len(c.sent) != 1 || err == nil || err.Error() != "awssdk: no attempt follows (quota)" {
+			t.Errorf("%d attempts: %v", len(c.sent), err)
+		}
+	})
+}
+
+type ignoring struct{ aws.RetryerV2 }
+
+func (r ignoring) GetRetryToken(ctx context.Context, opErr error) (func(error) error, error) {
+	put, _ := r.RetryerV2.GetRetryToken(ctx, opErr)
+	return put, nil
+}

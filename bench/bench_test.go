@@ -30,24 +30,30 @@ func TestEveryLibraryDoesTheSame(t *testing.T) {
 				continue
 			}
 			t.Run(c.name+"/"+lib.name, func(t *testing.T) {
-				s, err := newStub(c, 1)
-				if err != nil {
-					t.Fatal(err)
-				}
-				send, x := c.over(lib)(s), &s.exchanges[0]
-				for range 200 { // enough to empty a quota
-					x.rewind()
-					resp, err := send(x)
-					if err != nil || resp.StatusCode != 200 {
-						t.Fatal(resp, err)
-					}
-					if x.sent != len(c.statuses) || x.received != len(c.payload) {
-						t.Fatalf("%d attempts, the last with %d bytes; want %d with %d",
-							x.sent, x.received, len(c.statuses), len(c.payload))
-					}
-					resp.Body.Close()
-				}
+				testAttempts(t, c, func(s *stub) send { return c.over(lib)(s) })
 			})
+		}
+	}
+}
+
+// testAttempts fails if a client makes other attempts than those of the case.
+func testAttempts(t *testing.T, c benchCase, over func(*stub) send) {
+	t.Helper()
+	s, err := newStub(c, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	send, x := over(s), &s.exchanges[0]
+	for range 200 { // enough to empty a quota
+		x.rewind()
+		resp, err := send(x)
+		if err != nil || resp.StatusCode != 200 {
+			t.Fatal(resp, err)
+		}
+		resp.Body.Close()
+		if x.sent != len(c.statuses) || x.received != len(c.payload) {
+			t.Fatalf("%d attempts, the last with %d bytes; want %d with %d",
+				x.sent, x.received, len(c.statuses), len(c.payload))
 		}
 	}
 }

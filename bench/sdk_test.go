@@ -135,23 +135,10 @@ func TestEverySDKRetryerDoesTheSame(t *testing.T) {
 	for _, c := range sdkCases {
 		for _, r := range sdkRetryers {
 			t.Run(c.name+"/"+r.name, func(t *testing.T) {
-				s, err := newStub(c, 1)
-				if err != nil {
-					t.Fatal(err)
-				}
-				client, x := newSDKClient(r.configure, s), &s.exchanges[0]
-				for range 200 { // enough to empty a quota
-					x.rewind()
-					resp, err := client.call(t.Context(), x)
-					if err != nil {
-						t.Fatal(err)
-					}
-					resp.Body.Close()
-					if x.sent != len(c.statuses) || x.received != len(c.payload) {
-						t.Fatalf("%d attempts, the last with %d bytes; want %d with %d",
-							x.sent, x.received, len(c.statuses), len(c.payload))
-					}
-				}
+				testAttempts(t, c, func(s *stub) send {
+					client := newSDKClient(r.configure, s)
+					return func(x *exchange) (*http.Response, error) { return client.call(t.Context(), x) }
+				})
 			})
 		}
 	}

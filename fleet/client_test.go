@@ -27,6 +27,7 @@ type only struct {
 	base      *responder
 	shared    *fleet.Fleet
 	faults    faultLog
+	panics    bool // OnError
 	evals     atomic.Int64
 }
 
@@ -38,7 +39,12 @@ func alone(t *testing.T, eval func(args []string) ([]string, error), test func(o
 		o.shared = newFleet(t, clientFunc(func(_ context.Context, _ string, args []string) ([]string, error) {
 			o.evals.Add(1)
 			return eval(args)
-		}), fleet.Config{OnError: o.faults.add})
+		}), fleet.Config{OnError: func(key string, err error) {
+			o.faults.add(key, err)
+			if o.panics {
+				panic("OnError")
+			}
+		}})
 		o.transport = &awsretry.Transport{
 			Base: o.base, Mode: awsretry.Adaptive, Shared: o.shared, Backoff: atOnce, ShareRetryAfter: true,
 		}
@@ -60,11 +66,12 @@ func (o *only) sendFor(length time.Duration) {
 var errBoom = errors.New("boom")
 
 // Whatever the store says, requests go on, at local limits if it is not valid,
-// and OnError is called once.
+// and OnError is called once, with printable text.
 func TestBadReplies(t *testing.T) {
 	set := func(values map[int]string) func([]string) ([]string, error) {
 		return func([]string) ([]string, error) { return reply(values), nil }
 	}
+	control := fmt.Errorf("%w \x1b[31m\n\x00\xff%s", errBoom, strings.Repeat("é", 1000))
 	for name, test := range map[string]struct {
 		eval func(args []string) ([]string, error)
 		want string // of the error
@@ -73,7 +80,7 @@ func TestBadReplies(t *testing.T) {
 		"too few":      {func([]string) ([]string, error) { return reply(nil)[1:], nil }, "20 values"},
 		"too many":     {func([]string) ([]string, error) { return append(reply(nil), "1"), nil }, "22 values"},
 		"very many":    {func([]string) ([]string, error) { return make([]string, 1<<20), nil }, "1048576 values"},
-		"error":        {func([]string) ([]string, error) { return nil, errBoom }, "boom"},
+		"error":        {func([]string) ([]string, error) { return nil, control }, "boom \ufffd[31m \ufffd\ufffdééé"},
 		"panic":        {func([]string) ([]string, error) { panic("boom") }, "panicked: boom"},
 		"empty":        {set(map[int]string{replyRate: ""}), `"" for rate`},
 		"text":         {set(map[int]string{replyRate: "abc"}), `"abc" for rate`},
@@ -99,8 +106,13 @@ func TestBadReplies(t *testing.T) {
 						o.Fatalf("a request took %v", took)
 					}
 				}
-				if got := o.faults.all(); len(got) != 1 || !strings.Contains(got[0], test.want) || len(got[0]) > 500 {
+				got := o.faults.all()
+				if len(got) != 1 || !strings.Contains(got[0], test.want) || len(got[0]) > 410 ||
+					strings.ContainsFunc(got[0], unicode.IsControl) || !utf8.ValidString(got[0]) {
 					o.Errorf("OnError was called with %.1000q; want one error with %q", got, test.want)
+				}
+				if errors.Is(o.faults.last, errBoom) != (name == "error") {
+					o.Errorf("got %v", o.faults.last)
 				}
 				if state := stateOf(o.transport); state.Leased || state.Tokens != 500 || state.Limited {
 					o.Errorf("the state is %+v", state)
@@ -143,8 +155,9 @@ func TestOutcomesThatCannotBe(t *testing.T) {
 	})
 }
 
-// OnError is called once for each change from success to failure.
-func TestOnErrorOncePerChange(t *testing.T) {
+// OnError is called once for each change from success to failure. A panic in it
+// ends neither the process nor the renewals.
+func TestOnError(t *testing.T) {
 	var failing atomic.Bool
 	alone(t, func([]string) ([]string, error) {
 		if failing.Load() {
@@ -152,9 +165,13 @@ func TestOnErrorOncePerChange(t *testing.T) {
 		}
 		return reply(nil), nil
 	}, func(o *only) {
+		o.panics = true
 		for range 5 {
 			failing.Store(false)
 			o.sendFor(2 * time.Second)
+			if !stateOf(o.transport).Leased {
+				o.Error("no lease")
+			}
 			failing.Store(true)
 			o.sendFor(2 * time.Second)
 		}
@@ -162,50 +179,6 @@ func TestOnErrorOncePerChange(t *testing.T) {
 			o.Errorf("OnError was called %d times; the store failed 5 times", n)
 		}
 	})
-}
-
-// A panic in OnError ends neither the process nor the renewals.
-func TestOnErrorPanics(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var failing atomic.Bool
-		failing.Store(true)
-		calls := 0
-		shared := newFleet(t, clientFunc(func(context.Context, string, []string) ([]string, error) {
-			if failing.Load() {
-				return nil, errBoom
-			}
-			return reply(nil), nil
-		}), fleet.Config{OnError: func(string, error) {
-			calls++
-			panic("OnError")
-		}})
-		defer shared.Close()
-		tr := &awsretry.Transport{Base: respond(200, 0), Shared: shared}
-		send(t, tr)
-		time.Sleep(time.Second)
-		failing.Store(false)
-		time.Sleep(time.Second)
-		if !stateOf(tr).Leased || calls != 1 {
-			t.Errorf("leased is %v after %d errors", stateOf(tr).Leased, calls)
-		}
-	})
-}
-
-// What the store says does not come raw into an error.
-func TestErrorsAreShown(t *testing.T) {
-	var got error
-	evil := errors.New("boom \x1b[31m\n\x00\xff" + strings.Repeat("é", 1000))
-	synctest.Test(t, func(t *testing.T) {
-		shared := newFleet(t, clientFunc(func(context.Context, string, []string) ([]string, error) {
-			return nil, evil
-		}), fleet.Config{OnError: func(_ string, err error) { got = err }})
-		send(t, &awsretry.Transport{Base: respond(200, time.Second), Shared: shared})
-		shared.Close()
-	})
-	if text := fmt.Sprint(got); !strings.Contains(text, "boom \ufffd[31m \ufffd\ufffdééé") || len(text) > 410 ||
-		strings.ContainsFunc(text, unicode.IsControl) || !utf8.ValidString(text) || !errors.Is(got, evil) {
-		t.Errorf("the error is %q", text)
-	}
 }
 
 // A capacity that the store cannot count is an error, and the Transport works

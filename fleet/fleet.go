@@ -176,8 +176,8 @@ func (f *Fleet) report(partition string, err error) {
 
 // Close returns the leases if the store replies within half a second. The
 // Transports continue alone, with the retry tokens of one retry for each
-// partition. Close returns an error after a second if a call of Eval, whose
-// context has ended, or of OnError has not returned.
+// partition. Close cancels the context of Eval, and returns an error if a call
+// of Eval or OnError is still running a second later.
 func (f *Fleet) Close() error {
 	f.mu.Lock()
 	f.closed = true

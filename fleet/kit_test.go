@@ -169,12 +169,13 @@ var atOnce = awsretry.Decorrelated{Initial: time.Millisecond, Max: time.Millisec
 type faultLog struct {
 	mu     sync.Mutex
 	faults []string
+	last   error
 }
 
 func (l *faultLog) add(_ string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.faults = append(l.faults, err.Error())
+	l.faults, l.last = append(l.faults, err.Error()), err
 }
 
 func (l *faultLog) all() []string {

@@ -51,68 +51,66 @@ func laws() map[string]func() pacing.Adopter {
 	}
 }
 
+func eachLaw(t *testing.T, test func(t *testing.T, law func() pacing.Adopter)) {
+	for name, law := range laws() {
+		t.Run(name, func(t *testing.T) { test(t, law) })
+	}
+}
+
 // A new leader goes on at the rate of the one before.
 func TestLeaderTakesOver(t *testing.T) {
-	for name, law := range laws() {
-		t.Run(name, func(t *testing.T) {
-			l := lead(law(), 90)
-			for range 10 {
-				l.run(1000, ledLease/2)
-				if l.got.rate < 85 || l.got.rate > 135 {
-					t.Fatalf("rate %.1f, want about 90", l.got.rate)
-				}
+	eachLaw(t, func(t *testing.T, law func() pacing.Adopter) {
+		l := lead(law(), 90)
+		for range 10 {
+			l.run(1000, ledLease/2)
+			if l.got.rate < 85 || l.got.rate > 135 {
+				t.Fatalf("rate %.1f, want about 90", l.got.rate)
 			}
-		})
-	}
+		}
+	})
 }
 
 // What many processes report in one step cuts the rate once, and not again
 // before all of them have heard of it.
 func TestLeaderCutsOnce(t *testing.T) {
-	for name, law := range laws() {
-		t.Run(name, func(t *testing.T) {
-			l := lead(law(), 100)
-			l.run(1000, ledLease/2) // what was sent before it led does not cut
-			for range 2 {
-				l.run(60, ledLease/2)
-				if l.cuts != 1 || l.got.rate < 65 || l.got.rate > 95 {
-					t.Errorf("%d cuts to %.1f", l.cuts, l.got.rate)
-				}
+	eachLaw(t, func(t *testing.T, law func() pacing.Adopter) {
+		l := lead(law(), 100)
+		l.run(1000, ledLease/2) // what was sent before it led does not cut
+		for range 2 {
+			l.run(60, ledLease/2)
+			if l.cuts != 1 || l.got.rate < 65 || l.got.rate > 95 {
+				t.Errorf("%d cuts to %.1f", l.cuts, l.got.rate)
 			}
-		})
-	}
+		}
+	})
 }
 
 // A rate far above what is accepted falls there within a few leases.
 func TestLeaderFollowsALargeDrop(t *testing.T) {
-	for name, law := range laws() {
-		t.Run(name, func(t *testing.T) {
-			l := lead(law(), 200)
-			l.run(200, 4*time.Second)
-			l.run(20, 2*time.Second)
-			if l.got.rate > 30 || l.got.rate < 8 {
-				t.Errorf("after two seconds at a limit of 20/s the rate is %.1f", l.got.rate)
-			}
-		})
-	}
+	eachLaw(t, func(t *testing.T, law func() pacing.Adopter) {
+		l := lead(law(), 200)
+		l.run(200, 4*time.Second)
+		l.run(20, 2*time.Second)
+		if l.got.rate > 30 || l.got.rate < 8 {
+			t.Errorf("after two seconds at a limit of 20/s the rate is %.1f", l.got.rate)
+		}
+	})
 }
 
 // If nothing is accepted, the rate falls to the lowest one, and is still a limit.
 func TestLeaderWhereNothingIsAccepted(t *testing.T) {
-	for name, law := range laws() {
-		t.Run(name, func(t *testing.T) {
-			for _, limited := range []float64{0, 200} {
-				l := lead(law(), limited)
-				for i := range 30 {
-					l.got.now += ledLease / 2
-					l.got.totals.throttled += 20
-					if rate, _ := l.leader.step(l.got); rate < 0.5 || i > 20 && rate > 5 {
-						t.Fatalf("from %g: in step %d the rate is %g; it must fall to 0.5", limited, i, rate)
-					}
+	eachLaw(t, func(t *testing.T, law func() pacing.Adopter) {
+		for _, limited := range []float64{0, 200} {
+			l := lead(law(), limited)
+			for i := range 30 {
+				l.got.now += ledLease / 2
+				l.got.totals.throttled += 20
+				if rate, _ := l.leader.step(l.got); rate < 0.5 || i > 20 && rate > 5 {
+					t.Fatalf("from %g: in step %d the rate is %g; it must fall to 0.5", limited, i, rate)
 				}
 			}
-		})
-	}
+		}
+	})
 }
 
 // Whatever the totals are, the rate is a finite one, and not lower than the

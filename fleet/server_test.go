@@ -157,43 +157,40 @@ func (m *member) until(t *testing.T, leased bool) {
 // a lease again when it is over.
 func TestFaults(t *testing.T) {
 	s := storetest.Start(t)
+	suspend, resume := func() { s.Signal(syscall.SIGSTOP) }, func() { s.Signal(syscall.SIGCONT) }
+	cut := func() { s.Do("CLIENT", "KILL", "TYPE", "normal") }
+	deleteKey := func() { s.Do("DEL", key) }
 	for _, fault := range []struct {
 		name       string
-		begin, end func(p *proxy)
+		begin, end func()
 		kept       bool // the lease
 	}{
-		{"stopped", func(*proxy) { s.Stop() }, func(*proxy) { s.Restart() }, false},
-		{"suspended", func(*proxy) { s.Signal(syscall.SIGSTOP) }, func(*proxy) { s.Signal(syscall.SIGCONT) }, false},
-		{"out of reach", func(p *proxy) { p.silent.Store(true) }, func(p *proxy) {
-			p.silent.Store(false)
-			p.cut()
+		{"stopped", s.Stop, s.Restart, false},
+		{"suspended", suspend, resume, false},
+		{"suspended, connections cut", suspend, func() {
+			resume()
+			cut()
 		}, false},
-		{"out of memory", func(*proxy) {
-			s.Do("CONFIG", "SET", "maxmemory-policy", "noeviction", "maxmemory", "1mb")
-		}, func(*proxy) { s.Do("CONFIG", "SET", "maxmemory", "0") }, false},
-		{"a read-only replica", func(*proxy) { s.Do("REPLICAOF", "127.0.0.1", "1") },
-			func(*proxy) { s.Do("REPLICAOF", "NO", "ONE") }, false},
-		{"a key of another format", func(*proxy) { s.Do("HSET", key, "format", "2") },
-			func(*proxy) { s.Do("DEL", key) }, false},
-		{"a key of another type", func(*proxy) {
-			s.Do("DEL", key)
-			s.Do("SET", key, "text")
-		}, func(*proxy) { s.Do("DEL", key) }, false},
-		{"flushed", func(*proxy) { s.Do("FLUSHALL") }, func(*proxy) {}, true},
-		{"scripts flushed", func(*proxy) { s.Do("SCRIPT", "FLUSH") }, func(*proxy) {}, true},
-		{"connections cut", (*proxy).cut, func(*proxy) {}, true},
+		{"out of memory", func() { s.Do("CONFIG", "SET", "maxmemory-policy", "noeviction", "maxmemory", "1mb") },
+			func() { s.Do("CONFIG", "SET", "maxmemory", "0") }, false},
+		{"a read-only replica", func() { s.Do("REPLICAOF", "127.0.0.1", "1") },
+			func() { s.Do("REPLICAOF", "NO", "ONE") }, false},
+		{"a key of another format", func() { s.Do("HSET", key, "format", "2") }, deleteKey, false},
+		{"a key of another type", func() { s.Do("SET", key, "text") }, deleteKey, false},
+		{"flushed", func() { s.Do("FLUSHALL") }, func() {}, true},
+		{"scripts flushed", func() { s.Do("SCRIPT", "FLUSH") }, func() {}, true},
+		{"connections cut", cut, func() {}, true},
 	} {
 		t.Run(fault.name, func(t *testing.T) {
-			p := startProxy(t, s.Addr)
-			m := join(t, dial(t, p.addr()))
+			m := join(t, dial(t, s.Addr))
 			m.until(t, true)
-			fault.begin(p)
+			fault.begin()
 			if fault.kept {
 				time.Sleep(100 * time.Millisecond)
 			} else {
 				m.until(t, false)
 			}
-			fault.end(p)
+			fault.end()
 			m.until(t, true)
 		})
 	}

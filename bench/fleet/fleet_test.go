@@ -43,15 +43,7 @@ func TestShortRun(t *testing.T) {
 
 	var out strings.Builder
 	short.print(&out, among, [][][phases]figures{round})
-	tables, rows := 0, 0
-	for line := range strings.Lines(out.String()) {
-		if strings.HasPrefix(line, "## ") {
-			tables++
-		}
-		if strings.HasPrefix(line, "| ") {
-			rows++
-		}
-	}
+	tables, rows := strings.Count("\n"+out.String(), "\n## "), strings.Count(out.String(), "\n| ")
 	// Each table has a header and a separator, and one contender has no store.
 	if want := int(phases)*(2+len(among)) - (int(phases) - 1); tables != int(phases) || rows != want {
 		t.Errorf("%d tables with %d rows, want %d with %d:\n%s", tables, rows, phases, want, out.String())

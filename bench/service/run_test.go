@@ -112,15 +112,7 @@ func TestShortRun(t *testing.T) {
 		for _, p := range r.pages() {
 			p.print(&out)
 		}
-		tables, rows := 0, 0
-		for line := range strings.Lines(out.String()) {
-			if strings.HasPrefix(line, "## ") {
-				tables++
-			}
-			if strings.HasPrefix(line, "| ") {
-				rows++
-			}
-		}
+		tables, rows := strings.Count(out.String(), "\n## "), strings.Count(out.String(), "\n| ")
 		// Each table has a header and a separator. Three have rows of the wall
 		// clock: two, one and three.
 		want := 4*(2+len(libraries)) + 2 + 2*(2+len(pacers)) + 1 + 2*(2+len(inLoops())) + 2*(2+len(retryers)) + 3
