@@ -18,7 +18,7 @@ import (
 // redriven, canceled.
 func TestWork(t *testing.T) {
 	t.Parallel()
-	h, db, policy := newHook(t), newDB(t), write(t, "policy.json", atOnce)
+	h, db, policy := newHook(t), newDB(t), clitest.File(t, "policy.json", atOnce)
 	for _, path := range []string{"/ok?key=secret", "/flaky", "/gone", "/broken"} {
 		succeed(t, db, "enqueue", "--policy", policy, "--key", "key"+path[:3], "-H", "Authorization: secret", h.URL+path)
 	}
@@ -155,7 +155,7 @@ func TestWorkIsInterrupted(t *testing.T) {
 // With --until-empty, an empty store ends the work at once.
 func TestNothingToDo(t *testing.T) {
 	t.Parallel()
-	db := write(t, "empty.db", "")
+	db := clitest.File(t, "empty.db", "")
 	out := succeed(t, db, "work", "--until-empty")
 	if !strings.HasSuffix(out, "; in the store: 0 waiting, 0 dead letters\n") {
 		t.Error(out)

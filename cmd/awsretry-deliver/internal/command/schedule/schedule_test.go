@@ -167,14 +167,7 @@ func TestErrors(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := clitest.Shell{In: strings.NewReader(c.stdin)}.Run(t, New, append([]string{"schedule"}, c.args...)...)
-			if got.Status != c.status || got.Out != "" {
-				t.Errorf("status %d, standard output %q; want status %d and no output", got.Status, got.Out, c.status)
-			}
-			for _, want := range c.want {
-				if !strings.Contains(got.Err, want) {
-					t.Errorf("%q does not say %q", got.Err, want)
-				}
-			}
+			got.Check(t, c.status, "", c.want...)
 			if strings.Contains(got.Err, "delivery: ") {
 				t.Errorf("%q names a package", got.Err)
 			}
@@ -204,13 +197,9 @@ func TestColors(t *testing.T) {
 }
 
 func TestRefusedColors(t *testing.T) {
-	refused := clitest.Shell{
-		Terminals: []string{"stdout"},
-		In: strings.NewReader(
-			`{"healthyRetryPolicy": {"minDelayTarget": 1, "maxDelayTarget": 800, "numRetries": 9,` +
-				` "backoffFunction": "geometric"}}`,
-		),
-	}.Run(t, New, "schedule", "--compare", "-")
+	const policy = `{"healthyRetryPolicy": {"minDelayTarget": 1, "maxDelayTarget": 800, "numRetries": 9,
+		"backoffFunction": "geometric"}}`
+	refused := clitest.Shell{Terminals: []string{"stdout"}, In: strings.NewReader(policy)}.Run(t, New, "schedule", "--compare", "-")
 	if n := strings.Count(refused.Out, "\x1b[31m"); n != 2 || !strings.Contains(refused.Out, "\x1b[31m1h0m5s") {
 		t.Errorf("%d red cells in %q; want the total that is refused, and why", n, refused.Out)
 	}
