@@ -291,8 +291,7 @@ func TestRedriveBar(t *testing.T) {
 			s, dir := clitest.Start(t, clitest.Unavailable, clitest.Fine, clitest.Forbidden), t.TempDir()
 			bury(t, dir, s.URL, "1", nil)
 			bury(t, dir, s.URL, "2", nil)
-			got := c.shell.Run(t, New,
-				append([]string{"letters", "redrive", "--policy", atOnce(t), dir}, c.args...)...)
+			got := c.shell.Run(t, New, append([]string{"letters", "redrive", "--policy", atOnce(t), dir}, c.args...)...)
 			if got.Status != cli.HTTPError {
 				t.Fatalf("status %d, want 22", got.Status)
 			}

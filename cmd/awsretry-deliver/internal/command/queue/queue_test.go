@@ -105,8 +105,7 @@ func TestEnqueue(t *testing.T) {
 		seen[fmt.Sprintf("%s %s%s %s:%s %s %s %q", r.Method, host, r.URL,
 			user, password, r.Header.Get("Idempotency-Key"), r.Header.Get("X-A"), h.bodies[i])]++
 	}
-	if seen[`PUT /flaky?q=1 user:pass key-1 1 "from a file"`] != 2 ||
-		seen[`POST hooks.example.com/ok : own  ""`] != 1 {
+	if seen[`PUT /flaky?q=1 user:pass key-1 1 "from a file"`] != 2 || seen[`POST hooks.example.com/ok : own  ""`] != 1 {
 		t.Errorf("%v was sent", seen)
 	}
 }

@@ -150,8 +150,7 @@ func TestErrors(t *testing.T) {
 		{"two fixed policies", "", []string{"--aws-managed", "--customer-managed"}, cli.Usage,
 			[]string{"one is shown at a time"}},
 		{"topic that has no file", "", []string{"--aws-managed", "--topic"}, cli.Usage, []string{"--topic"}},
-		{"two pictures on one output", "", []string{"--svg=-", "--png=-", "-"}, cli.Usage,
-			[]string{"--svg and --png"}},
+		{"two pictures on one output", "", []string{"--svg=-", "--png=-", "-"}, cli.Usage, []string{"--svg and --png"}},
 		{"a picture and JSON on one output", "", []string{"--svg=-", "--json", "-"}, cli.Usage, []string{"--json"}},
 		{"an empty name", "", []string{""}, cli.Usage, []string{"awsretry-deliver schedule: POLICY.json is empty\n"}},
 		{"an empty picture", "", []string{"--aws-managed", "--svg", ""}, cli.Usage,
@@ -160,8 +159,6 @@ func TestErrors(t *testing.T) {
 		{"one fault", `{"healthyRetryPolicy": {"numRetries": 101}}`, []string{"-"}, 1,
 			[]string{"awsretry-deliver schedule: standard input: healthyRetryPolicy.numRetries is 101; " +
 				"it must be a whole number"}},
-		{"subscription said to be a topic", `{"healthyRetryPolicy": {}}`, []string{"--topic", "-"}, 1,
-			[]string{`"healthyRetryPolicy" is not an attribute of a delivery policy; allowed here: http`}},
 		{"no folder for the picture", "{}", []string{"--svg", filepath.Join(folder, "none", "x.svg"), "-"}, 1,
 			[]string{"no such file"}},
 	} {
