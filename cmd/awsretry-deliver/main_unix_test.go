@@ -18,37 +18,15 @@ import (
 	"testing"
 
 	"example.com/awsretry/cmd/internal/cli"
+	"example.com/awsretry/cmd/internal/clitest"
 	"example.com/awsretry/delivery"
 	"example.com/awsretry/delivery/letters"
 )
 
-const processVariable = "AWSRETRY_TEST_PROCESS"
+func TestMain(m *testing.M) { clitest.Main(m, "awsretry-deliver", main) }
 
-// TestMain is the command itself in the processes that process starts.
-func TestMain(m *testing.M) {
-	if args, ok := os.LookupEnv(processVariable); ok {
-		os.Args = append([]string{"awsretry-deliver"}, strings.Split(args, "\n")...)
-		main()
-	}
-	os.Exit(m.Run())
-}
-
-// process returns the command in a process of its own.
-func process(t *testing.T, args ...string) *exec.Cmd {
-	t.Helper()
-	return environment(t, exec.CommandContext(t.Context(), os.Args[0]), args)
-}
-
-// underNohup is process under nohup.
-func underNohup(t *testing.T, args ...string) *exec.Cmd {
-	t.Helper()
-	return environment(t, exec.CommandContext(t.Context(), "sh", "-c", `trap "" HUP; exec "$0"`, os.Args[0]), args)
-}
-
-func environment(t *testing.T, cmd *exec.Cmd, args []string) *exec.Cmd {
-	cmd.Env = append(os.Environ(), "HOME="+t.TempDir(), processVariable+"="+strings.Join(args, "\n"))
-	return cmd
-}
+// nohup starts a process that ignores the end of the terminal.
+var nohup = []string{"sh", "-c", `trap "" HUP; exec "$0"`}
 
 // start starts a process with pipes for its output.
 func start(t *testing.T, cmd *exec.Cmd) (stdout, stderr io.ReadCloser) {
@@ -108,7 +86,7 @@ func TestRedriveIntoClosedPipe(t *testing.T) {
 		close(sending)
 		<-closed
 	})
-	cmd := process(t, "letters", "redrive", dir)
+	cmd := clitest.Process(t, nil, "letters", "redrive", dir)
 	stdout, stderr := start(t, cmd)
 	<-sending
 	stdout.Close()
@@ -144,9 +122,9 @@ func TestRedriveHangup(t *testing.T) {
 				close(sending)
 				<-proceed
 			})
-			cmd := process(t, "letters", "redrive", dir)
+			cmd := clitest.Process(t, nil, "letters", "redrive", dir)
 			if c.nohup {
-				cmd = underNohup(t, "letters", "redrive", dir)
+				cmd = clitest.Process(t, nohup, "letters", "redrive", dir)
 			}
 			stdout, stderr := start(t, cmd)
 			<-sending

@@ -65,10 +65,7 @@ func TestUnknownCommand(t *testing.T) {
 }
 
 func TestCompletion(t *testing.T) {
-	config := filepath.Join(t.TempDir(), "config")
-	if err := os.WriteFile(config, []byte("[default]\n[profile busy]\nretry_mode = legacy\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	config := clitest.File(t, "config", "[default]\n[profile busy]\nretry_mode = legacy\n")
 	for args, want := range map[string]string{
 		"co":                          "completion\tGenerate the autocompletion script for the specified shell\nconfig\t",
 		"help co":                     "config\t",
@@ -89,10 +86,13 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-func TestVersionFails(t *testing.T) {
-	got := run(t, clitest.Shell{Out: clitest.FullDisk{}}, "version")
-	if got.Status != cli.Failure || !strings.Contains(got.Err, "no space left") {
-		t.Errorf("%+v, want status 1 and the reason", got)
+func TestFullDisk(t *testing.T) {
+	url := clitest.Start(t, clitest.Fine).URL
+	for _, args := range []string{"version", "config", "config --json", "demo", "get " + url} {
+		t.Run(args, func(t *testing.T) {
+			got := run(t, clitest.Shell{Out: clitest.FullDisk{}}, strings.Fields(args)...)
+			got.Check(t, cli.Failure, "", "no space left")
+		})
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -17,24 +16,7 @@ import (
 	"example.com/awsretry/cmd/internal/clitest"
 )
 
-const processVariable = "AWSRETRY_TEST_PROCESS"
-
-// TestMain is the command itself in the processes that process starts.
-func TestMain(m *testing.M) {
-	if args, ok := os.LookupEnv(processVariable); ok {
-		os.Args = append([]string{"awsretry"}, strings.Split(args, "\n")...)
-		main()
-	}
-	os.Exit(m.Run())
-}
-
-// process returns the command in a process of its own.
-func process(t *testing.T, args ...string) *exec.Cmd {
-	t.Helper()
-	cmd := exec.CommandContext(t.Context(), os.Args[0])
-	cmd.Env = append(os.Environ(), "HOME="+t.TempDir(), processVariable+"="+strings.Join(args, "\n"))
-	return cmd
-}
+func TestMain(m *testing.M) { clitest.Main(m, "awsretry", main) }
 
 func TestCtrlCWhileReading(t *testing.T) {
 	received := make(chan struct{})
@@ -43,7 +25,7 @@ func TestCtrlCWhileReading(t *testing.T) {
 		close(received)
 	}))
 	defer s.Close()
-	cmd := process(t, "get", "-d", "@-", s.URL)
+	cmd := clitest.Process(t, nil, "get", "-d", "@-", s.URL)
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -72,7 +54,7 @@ func TestOutputWithClosedStandardError(t *testing.T) {
 	}
 	closed.Close()
 	defer stderr.Close()
-	cmd := process(t, "get", "-o", filepath.Join(folder, "out"), clitest.Start(t, clitest.Fine).URL)
+	cmd := clitest.Process(t, nil, "get", "-o", filepath.Join(folder, "out"), clitest.Start(t, clitest.Fine).URL)
 	cmd.Stderr = stderr
 	if err := cmd.Run(); err != nil {
 		t.Error(err)

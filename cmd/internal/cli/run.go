@@ -1,4 +1,4 @@
-// Package cli is what the commands share besides their output: it runs a
+// Package cli is what the commands share apart from their output: it runs a
 // command line and turns its outcome into an exit status, and it has the flags
 // and arguments of several commands.
 package cli

@@ -26,8 +26,7 @@ func TestExitStatus(t *testing.T) {
 		{"success", nil, 0, ""},
 		{"usage", errors.New("awsretry: no"), Usage, "awsretry test: no\nSee awsretry test --help\n"},
 		{"failure", Failed(errors.New("delivery: no\x1b[2J")), Failure, "awsretry test: no\uFFFD[2J\n"},
-		{"failure with context", fmt.Errorf("file: %w", Failed(io.EOF)),
-			Failure, "awsretry test: file: EOF\n"},
+		{"failure with context", fmt.Errorf("file: %w", Failed(io.EOF)), Failure, "awsretry test: file: EOF\n"},
 		{"reported", Reported(HTTPError), HTTPError, ""},
 		{"interrupted", nil, Interrupted, "awsretry test: interrupted\n"},
 	} {

@@ -93,6 +93,30 @@ func (s Shell) run(ctx context.Context, t *testing.T, program cli.Program, args 
 	return Result{status, stdout.String(), stderr.String()}
 }
 
+// Check checks the exit status, the whole standard output, and texts that
+// standard error has.
+func (r Result) Check(t *testing.T, status int, out string, stderr ...string) {
+	t.Helper()
+	if r.Status != status || r.Out != out {
+		t.Errorf("got %+v, want status %d and %q", r, status, out)
+	}
+	for _, want := range stderr {
+		if !strings.Contains(r.Err, want) {
+			t.Errorf("standard error lacks %q:\n%s", want, r.Err)
+		}
+	}
+}
+
+// File writes a file into a folder of its own, and returns its path.
+func File(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
 var update = flag.Bool("update", false, "write the golden files instead of comparing with them")
 
 // Golden compares what a command printed with a file in testdata.

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// CheckJSON compares the names in what a command printed with --json with those that docs/SCRIPTS.md has for it.
+// CheckJSON compares the names in what a command printed with --json with those
+// that docs/SCRIPTS.md lists for it.
 func CheckJSON(t *testing.T, command string, printed ...string) {
 	t.Helper()
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "SCRIPTS.md"))
@@ -54,7 +55,7 @@ func CheckJSON(t *testing.T, command string, printed ...string) {
 	}
 }
 
-// visit calls f with the path of each value that is no object and no list.
+// visit calls f with the path of each value that is neither an object nor a list.
 func visit(value any, path string, f func(string)) {
 	switch value := value.(type) {
 	case map[string]any:

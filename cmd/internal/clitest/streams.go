@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// A Watch is a writer that calls a function once, when it has been
-// given a text.
+// A Watch is a writer that calls a function once, when what was written has a
+// text in it.
 type Watch struct {
 	text string
 	f    func()
@@ -16,7 +16,7 @@ type Watch struct {
 	once    sync.Once
 }
 
-// NewWatch returns a writer that calls f when it has been given text.
+// NewWatch returns a writer that calls f when text has been written.
 func NewWatch(text string, f func()) *Watch { return &Watch{text: text, f: f} }
 
 func (w *Watch) Write(p []byte) (int, error) {

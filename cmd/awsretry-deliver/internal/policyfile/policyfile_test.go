@@ -7,14 +7,12 @@ import (
 	"strings"
 	"testing"
 
+	"example.com/awsretry/cmd/internal/clitest"
 	"example.com/awsretry/internal/regularfile"
 )
 
 func TestRead(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "policy.json")
-	if err := os.WriteFile(file, []byte(`{"healthyRetryPolicy": {"numRetries": 4}}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file := clitest.File(t, "policy.json", `{"healthyRetryPolicy": {"numRetries": 4}}`)
 	for _, c := range []struct {
 		name    string
 		path    string

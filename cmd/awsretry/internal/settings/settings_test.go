@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"example.com/awsretry"
+	"example.com/awsretry/cmd/internal/clitest"
 )
 
 // parse returns the Transport of a command line and an environment.
@@ -34,15 +36,9 @@ func parse(t *testing.T, env map[string]string, args ...string) (*awsretry.Trans
 // withConfig returns an environment with a config file.
 func withConfig(t *testing.T, env map[string]string) map[string]string {
 	t.Helper()
-	name := filepath.Join(t.TempDir(), "config")
 	text := "[default]\nretry_mode = legacy\n\n[profile busy]\nretry_mode = adaptive\nmax_attempts = 8\n"
-	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	all := map[string]string{"AWS_CONFIG_FILE": name}
-	for k, v := range env {
-		all[k] = v
-	}
+	all := map[string]string{"AWS_CONFIG_FILE": clitest.File(t, "config", text)}
+	maps.Copy(all, env)
 	return all
 }
 

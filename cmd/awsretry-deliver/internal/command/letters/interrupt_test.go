@@ -44,12 +44,8 @@ func TestRedriveInterruptedWhileSending(t *testing.T) {
 			dir := t.TempDir()
 			bury(t, dir, s.URL, "1", nil)
 			bury(t, dir, s.URL, "2", nil)
-			got := clitest.Shell{
-				In: strings.NewReader(
-					`{"healthyRetryPolicy": {"minDelayTarget": 1000, "maxDelayTarget": 1000}}`),
-				Err:       stderr,
-				Terminals: []string{"stderr"},
-			}.RunContext(ctx, t, New, "letters", "redrive", "--policy", "-", dir)
+			policy := strings.NewReader(`{"healthyRetryPolicy": {"minDelayTarget": 1000, "maxDelayTarget": 1000}}`)
+			got := clitest.Shell{In: policy, Err: stderr, Terminals: []string{"stderr"}}.RunContext(ctx, t, New, "letters", "redrive", "--policy", "-", dir)
 			if got.Status != cli.Interrupted || requests.Load() != 1 || aborted.Load() {
 				t.Errorf("status %d, %d requests, aborted: %t; want 130, 1, false",
 					got.Status, requests.Load(), aborted.Load())

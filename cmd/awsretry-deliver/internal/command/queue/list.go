@@ -26,6 +26,10 @@ func (c *command) list(ctx context.Context, args []string) error {
 		return err
 	}
 	defer q.Close()
+	faults, err := c.checkIDs(ctx, q, filter.IDs, "")
+	if err != nil {
+		return err
+	}
 	l := c.newListing(ctx)
 	if err := l.printAll(ctx, q, filter); err != nil {
 		return c.listError(ctx, err)
@@ -34,7 +38,7 @@ func (c *command) list(ctx context.Context, args []string) error {
 	if l.printed > 0 {
 		text = "\n" + printer.Plural(l.printed, "delivery", "deliveries")
 	}
-	return l.end(text)
+	return unlessFaults(l.end(text), faults)
 }
 
 // A listing prints deliveries, without their headers and bodies.

@@ -16,8 +16,8 @@ func (r *report) logger() *slog.Logger {
 	return slog.New(&warnings{report: r, sometimes: &rate.Sometimes{First: 3, Interval: warningInterval}})
 }
 
-// warningInterval is how often a warning is printed at most: a store that is
-// down fails many times a second.
+// warningInterval is the least time between two warnings after the first three: a
+// store that is down fails many times a second.
 const warningInterval = 10 * time.Second
 
 // warnings is a slog.Handler. It prints the message and its error.

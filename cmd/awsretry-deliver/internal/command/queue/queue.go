@@ -118,6 +118,7 @@ without their queries, which may be secret.`,
 	c.filter.register(set)
 	c.jsonFlag(set)
 	c.register(cmd, "Which, and how", set)
+	cli.DescribeExit(cmd, cli.Failure, "an error, or a number that no delivery has")
 	return cmd
 }
 

@@ -42,15 +42,6 @@ func newDB(t *testing.T) string {
 // atOnce is a policy of two retries without pauses.
 const atOnce = `{"healthyRetryPolicy": {"numRetries": 2, "numNoDelayRetries": 2}}`
 
-func write(t *testing.T, name, text string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
 // A hook is an endpoint. Its responses depend on the path: /ok, /gone and
 // /broken always have the same, and the first to /flaky is a failure.
 type hook struct {
@@ -89,7 +80,7 @@ func (h *hook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func TestEnqueue(t *testing.T) {
 	t.Parallel()
 	h, db := newHook(t), newDB(t)
-	body, policy := write(t, "body", "from a file"), write(t, "policy.json", atOnce)
+	body, policy := clitest.File(t, "body", "from a file"), clitest.File(t, "policy.json", atOnce)
 	address := strings.Replace(h.URL, "http://", "http://user:pass@", 1) + "/flaky?q=1"
 	args := []string{"enqueue", "--policy", policy, "--key", "key-1", "-X", "PUT", "-H", "X-A: 1", "-d", "@" + body, address}
 	if out := succeed(t, db, args...); out != "1\n" {
@@ -114,8 +105,7 @@ func TestEnqueue(t *testing.T) {
 		seen[fmt.Sprintf("%s %s%s %s:%s %s %s %q", r.Method, host, r.URL,
 			user, password, r.Header.Get("Idempotency-Key"), r.Header.Get("X-A"), h.bodies[i])]++
 	}
-	if seen[`PUT /flaky?q=1 user:pass key-1 1 "from a file"`] != 2 ||
-		seen[`POST hooks.example.com/ok : own  ""`] != 1 {
+	if seen[`PUT /flaky?q=1 user:pass key-1 1 "from a file"`] != 2 || seen[`POST hooks.example.com/ok : own  ""`] != 1 {
 		t.Errorf("%v was sent", seen)
 	}
 }
@@ -126,9 +116,9 @@ func TestErrors(t *testing.T) {
 	t.Parallel()
 	const url = "http://user:secret@127.0.0.1:1/?secret"
 	dir := t.TempDir()
-	none, other := filepath.Join(dir, "none.db"), write(t, "other", strings.Repeat("no database ", 100))
+	none, other := filepath.Join(dir, "none.db"), clitest.File(t, "other", strings.Repeat("no database ", 100))
 	db := newDB(t)
-	large := write(t, "large", strings.Repeat("x", 300<<10))
+	large := clitest.File(t, "large", strings.Repeat("x", 300<<10))
 	for _, c := range []struct {
 		args   []string
 		status int
@@ -178,9 +168,7 @@ func TestErrors(t *testing.T) {
 	} {
 		t.Run(strings.Join(c.args, " "), func(t *testing.T) {
 			got := clitest.Shell{In: strings.NewReader("?")}.RunProgram(t.Context(), t, program, c.args...)
-			if got.Status != c.status || got.Out != "" || !strings.Contains(got.Err, c.want) {
-				t.Errorf("%+v, want status %d and %q", got, c.status, c.want)
-			}
+			got.Check(t, c.status, "", c.want)
 			lines := 1
 			if c.status == cli.Usage {
 				lines = 2 // See awsretry-deliver list --help
@@ -204,9 +192,7 @@ func TestErrors(t *testing.T) {
 func TestEnqueueIntoFullDisk(t *testing.T) {
 	t.Parallel()
 	got := run(t, clitest.Shell{Out: clitest.FullDisk{}}, newDB(t), "enqueue", "http://127.0.0.1:1/")
-	if got.Status != cli.Failure || !strings.Contains(got.Err, "delivery 1 is stored") {
-		t.Errorf("%+v", got)
-	}
+	got.Check(t, cli.Failure, "", "delivery 1 is stored")
 }
 
 // A body of the most bytes is stored.

@@ -24,7 +24,7 @@ func (c *command) redrive(ctx context.Context, args []string) error {
 		return err
 	}
 	defer q.Close()
-	faults, err := c.checkDead(ctx, q, filter.IDs)
+	faults, err := c.checkIDs(ctx, q, filter.IDs, deliveryqueue.Dead)
 	if err != nil {
 		return err
 	}
@@ -68,8 +68,11 @@ func unlessFaults(err error, faults int) error {
 	return err
 }
 
-// checkDead reports the numbers that are not of dead letters.
-func (c *command) checkDead(ctx context.Context, q *deliveryqueue.Queue, ids []int64) (faults int, err error) {
+// checkIDs reports the IDs that no delivery has and, unless want is "", those of
+// deliveries in another state. It returns how many it reported.
+func (c *command) checkIDs(
+	ctx context.Context, q *deliveryqueue.Queue, ids []int64, want deliveryqueue.State,
+) (faults int, err error) {
 	if len(ids) == 0 {
 		return 0, nil
 	}
@@ -81,13 +84,13 @@ func (c *command) checkDead(ctx context.Context, q *deliveryqueue.Queue, ids []i
 		found[d.ID] = d.State
 	}
 	for _, id := range ids {
-		switch state := found[id]; state {
-		case deliveryqueue.Dead:
-			continue
-		case "":
+		switch state := found[id]; {
+		case state == "":
 			c.fault(id, "there is no such delivery")
+		case want != "" && state != want:
+			c.fault(id, fmt.Sprintf("it is %s, not %s", state, want))
 		default:
-			c.fault(id, "it is "+string(state)+", not dead")
+			continue
 		}
 		faults++
 	}

@@ -73,8 +73,8 @@ func summary(s deliveryqueue.Stats) string {
 	return text + ", " + printer.Plural(s.Dead, "dead letter", "")
 }
 
-// progress shows in the bar how many deliveries have ended, of those that have
-// and those that wait.
+// progress shows in the bar how many deliveries have ended, and how many there
+// are.
 func (r *report) progress(s deliveryqueue.Stats) {
 	r.Lock()
 	defer r.Unlock()
@@ -171,7 +171,7 @@ func (r *report) end(why error, before deliveryqueue.Stats, after *deliveryqueue
 	return nil
 }
 
-// conclude prints the last line. The lock must be held.
+// conclude prints the last line. The caller must hold the lock.
 func (r *report) conclude(verdict string, after *deliveryqueue.Stats, newDead int, interrupted bool, err error) {
 	if r.JSON != nil {
 		text, left := "", (*counts)(nil)

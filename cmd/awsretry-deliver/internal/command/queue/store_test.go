@@ -103,7 +103,7 @@ func TestStoreText(t *testing.T) {
 func TestHostileStore(t *testing.T) {
 	t.Parallel()
 	db := newDB(t)
-	succeed(t, db, "enqueue", "--policy", write(t, "policy.json", atOnce), "http://127.0.0.1:1/")
+	succeed(t, db, "enqueue", "--policy", clitest.File(t, "policy.json", atOnce), "http://127.0.0.1:1/")
 	const hostile = "x\x1b[2J\u009b31m\x07\x7f"
 	execute(t, db, fmt.Sprintf(`UPDATE river_job SET state = 'discarded', finalized_at = scheduled_at, metadata = json_set(
 		json(metadata), '$.delivery', json_object('url', 'http://h/%[1]s', 'method', '%[1]s', 'key', '%[1]s'),

@@ -25,8 +25,8 @@ const (
 	defaultStop           = 5 * time.Second // in addition to the time of an attempt
 )
 
-// config returns the configuration with every default that is reported filled
-// in.
+// config returns the configuration. It fills in the defaults that the report
+// names.
 func (f *workFlags) config() deliveryqueue.Config {
 	config := deliveryqueue.Config{
 		Workers:        f.workers.Value,
@@ -45,7 +45,7 @@ func (f *workFlags) config() deliveryqueue.Config {
 	return config
 }
 
-// Why the work ends besides a signal.
+// Why the work ends, apart from a signal.
 var (
 	errEmpty = errors.New("no delivery waits")
 	errEnded = errors.New("the work ended on its own")

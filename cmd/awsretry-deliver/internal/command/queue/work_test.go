@@ -18,7 +18,7 @@ import (
 // redriven, canceled.
 func TestWork(t *testing.T) {
 	t.Parallel()
-	h, db, policy := newHook(t), newDB(t), write(t, "policy.json", atOnce)
+	h, db, policy := newHook(t), newDB(t), clitest.File(t, "policy.json", atOnce)
 	for _, path := range []string{"/ok?key=secret", "/flaky", "/gone", "/broken"} {
 		succeed(t, db, "enqueue", "--policy", policy, "--key", "key"+path[:3], "-H", "Authorization: secret", h.URL+path)
 	}
@@ -66,6 +66,10 @@ func TestWork(t *testing.T) {
 		{[]string{"list", "--older-than", "1h"}, 0, none, ""},
 		{[]string{"list", "--endpoint", "https://example.com"}, 0, none, ""},
 		{[]string{"list", "--endpoint", h.URL, "--limit", "3"}, 0, "\n3 deliveries\n", ""},
+		{[]string{"list", "--state", "dead", "1"}, 0, none, ""},
+		{[]string{"list", "77"}, 1, none, "✗ 77: there is no such delivery\n"},
+		{[]string{"list", "77", "--json"}, 1, "", "✗ 77: there is no such delivery\n"},
+		{[]string{"list", "1", "77"}, 1, "\n1 delivery\n", "✗ 77: there is no such delivery\n"},
 		{[]string{"redrive", "--older-than", "1h", "--dry-run"}, 0, dry, ""},
 		{[]string{"redrive", "--dry-run"}, 0, "\ndry run: 2 would be delivered again\n", ""},
 		{[]string{"redrive", "--older-than", "1h"}, 0, "✓ 0 dead letters will be delivered again\n", ""},
@@ -84,14 +88,8 @@ func TestWork(t *testing.T) {
 		t.Errorf("%+v waits, want 4", left)
 	}
 
-	got = run(
-		t,
-		clitest.Shell{Terminals: []string{"stdout", "stderr"}, Width: 60},
-		db,
-		"work",
-		"--json",
-		"--until-empty",
-	)
+	terminal := clitest.Shell{Terminals: []string{"stdout", "stderr"}, Width: 60}
+	got = run(t, terminal, db, "work", "--json", "--until-empty")
 	lines := strings.Split(strings.TrimSpace(got.Out), "\n")
 	var first attempts.Record
 	if err := json.Unmarshal([]byte(lines[0]), &first); err != nil || len(lines) != 4 || got.Err != "" ||
@@ -157,11 +155,9 @@ func TestWorkIsInterrupted(t *testing.T) {
 // With --until-empty, an empty store ends the work at once.
 func TestNothingToDo(t *testing.T) {
 	t.Parallel()
-	db := write(t, "empty.db", "")
-	if out := succeed(t, db, "work", "--until-empty"); !strings.HasSuffix(
-		out,
-		"; in the store: 0 waiting, 0 dead letters\n",
-	) {
+	db := clitest.File(t, "empty.db", "")
+	out := succeed(t, db, "work", "--until-empty")
+	if !strings.HasSuffix(out, "; in the store: 0 waiting, 0 dead letters\n") {
 		t.Error(out)
 	}
 }

@@ -48,10 +48,7 @@ func pictureOf(t *testing.T, format string, args ...string) []byte {
 }
 
 func TestSVG(t *testing.T) {
-	none := filepath.Join(t.TempDir(), "none.json")
-	if err := os.WriteFile(none, []byte(`{"healthyRetryPolicy": {"numRetries": 0}}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	none := clitest.File(t, "none.json", `{"healthyRetryPolicy": {"numRetries": 0}}`)
 	for _, args := range [][]string{
 		{example},
 		{"--compare", example},

@@ -56,7 +56,7 @@ func (pr *printer) print() {
 	pr.pauses()
 }
 
-// otherRules prints what the policy says of other things than retries.
+// otherRules prints the parts of the policy that are not about retries.
 func (pr *printer) otherRules() {
 	policy := pr.plan.file.Policy
 	if t := policy.ThrottlePolicy; t != nil && t.MaxReceivesPerSecond != nil {
@@ -177,8 +177,8 @@ func (pr *printer) totals() []string {
 	return row
 }
 
-// decimals returns how many decimals the pauses in seconds have: 3 if any pause
-// is not a whole number of them.
+// decimals returns how many decimals the pauses have: 3 if any pause is not a
+// whole number of seconds.
 func (p *plan) decimals() int {
 	for _, run := range p.runs {
 		for _, pause := range run.pauses {

@@ -7,7 +7,7 @@ import (
 	"gonum.org/v1/plot"
 )
 
-// evenTicks marks whole numbers in even steps, at most so many of them.
+// evenTicks is the largest number of whole numbers to mark, in even steps.
 type evenTicks int
 
 // Ticks implements plot.Ticker.

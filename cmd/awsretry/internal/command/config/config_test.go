@@ -1,7 +1,7 @@
 package config
 
 import (
-	"os"
+	"maps"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -21,14 +21,8 @@ max_attempts = 8
 // withConfig returns an environment whose config file is configFile.
 func withConfig(t *testing.T, env map[string]string) map[string]string {
 	t.Helper()
-	name := filepath.Join(t.TempDir(), "config")
-	if err := os.WriteFile(name, []byte(configFile), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	all := map[string]string{"AWS_CONFIG_FILE": name}
-	for k, v := range env {
-		all[k] = v
-	}
+	all := map[string]string{"AWS_CONFIG_FILE": clitest.File(t, "config", configFile)}
+	maps.Copy(all, env)
 	return all
 }
 
@@ -79,11 +73,7 @@ func TestMissingFiles(t *testing.T) {
 
 func TestErrors(t *testing.T) {
 	write := func(text string) map[string]string {
-		path := filepath.Join(t.TempDir(), "config")
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return map[string]string{"AWS_CONFIG_FILE": path}
+		return map[string]string{"AWS_CONFIG_FILE": clitest.File(t, "config", text)}
 	}
 	for _, c := range []struct {
 		name string
@@ -109,19 +99,7 @@ func TestErrors(t *testing.T) {
 			if c.fail {
 				status = cli.Failure
 			}
-			if got.Status != status || got.Out != "" || !strings.Contains(got.Err, c.want) ||
-				!strings.Contains(got.Err, c.env["AWS_CONFIG_FILE"]) {
-				t.Errorf("%+v, want status %d and %q", got, status, c.want)
-			}
+			got.Check(t, status, "", c.want, c.env["AWS_CONFIG_FILE"])
 		})
-	}
-}
-
-func TestOutputFails(t *testing.T) {
-	for _, args := range [][]string{{"config"}, {"config", "--json"}} {
-		got := clitest.Shell{Out: clitest.FullDisk{}}.Run(t, New, args...)
-		if got.Status != cli.Failure || !strings.Contains(got.Err, "no space left") {
-			t.Errorf("%q: %+v, want status 1 and the reason", args, got)
-		}
 	}
 }

@@ -93,57 +93,25 @@ func TestDemo(t *testing.T) {
 	}
 }
 
-// onLoopback returns a demo against a server on loopback, with short delays.
-func onLoopback(t *testing.T, out io.Writer) *demo {
-	t.Helper()
+func TestCheckFails(t *testing.T) {
 	listener, err := listen(t.Context(), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := startServer(listener)
-	t.Cleanup(server.stop)
-	base := &http.Transport{}
-	t.Cleanup(base.CloseIdleConnections)
-	return &demo{
+	server, base := startServer(listener), &http.Transport{}
+	defer server.stop()
+	defer base.CloseIdleConnections()
+	var out bytes.Buffer
+	d := &demo{
 		ctx:     t.Context(),
-		w:       out,
+		w:       &out,
 		width:   math.MaxInt,
-		palette: term.NewPalette(term.Streams{IsTerminal: func(io.Writer) bool { return false }}, out),
+		palette: term.NewPalette(term.Streams{IsTerminal: func(io.Writer) bool { return false }}, &out),
 		server:  server,
 		base:    base,
 		backoff: awsretry.Exponential{Initial: time.Millisecond, Max: time.Millisecond},
 	}
-}
-
-func TestScenesOnLoopback(t *testing.T) {
-	for name, c := range map[string]struct {
-		scene  func(*demo) error
-		checks int
-		want   string
-	}{
-		"saved request": {(*demo).savedRequest, 1, `1  reset +transient `},
-		"bad request":   {(*demo).badRequest, 2, `✓ 400 Bad Request after 1 attempt`},
-		"replayed body": {(*demo).replayedBody, 2, `attempt 1 brought +1,048,576 bytes .* then the reset\n`},
-		"outage":        {(*demo).outage, 3, `led to 100 retries`},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var out bytes.Buffer
-			d := onLoopback(t, &out)
-			if err := c.scene(d); err != nil {
-				t.Fatal(err)
-			}
-			if d.checks != c.checks || d.failed != 0 || !regexp.MustCompile(c.want).Match(out.Bytes()) {
-				t.Errorf("%d of %d checks failed, want none of %d, and %q:\n%s",
-					d.failed, d.checks, c.checks, c.want, &out)
-			}
-		})
-	}
-}
-
-func TestCheckFails(t *testing.T) {
-	var out bytes.Buffer
-	d := onLoopback(t, &out)
-	d.server.seen["/flaky"] = 1 // so the server resets no connection
+	server.seen["/flaky"] = 1 // so the server resets no connection
 	if err := d.savedRequest(); err != nil {
 		t.Fatal(err)
 	}
@@ -168,13 +136,6 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-func TestOutputFails(t *testing.T) {
-	got := clitest.Shell{Out: clitest.FullDisk{}}.Run(t, New, "demo")
-	if got.Status != cli.Failure || !strings.Contains(got.Err, "no space left") {
-		t.Errorf("%+v, want status 1 and the reason", got)
-	}
-}
-
 func TestUsageErrors(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -189,10 +150,7 @@ func TestUsageErrors(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := clitest.Shell{}.Run(t, New, append([]string{"demo"}, c.args...)...)
-			if got.Status != cli.Usage || got.Out != "" || !strings.HasPrefix(got.Err, "awsretry demo: ") ||
-				!strings.Contains(got.Err, c.want) {
-				t.Errorf("%+v, want a usage error with %q", got, c.want)
-			}
+			got.Check(t, cli.Usage, "", "awsretry demo: ", c.want)
 		})
 	}
 }

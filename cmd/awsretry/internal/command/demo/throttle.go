@@ -80,8 +80,8 @@ func (s seconds) rate() float64 {
 	return float64(admitted) / float64(len(s))
 }
 
-// load sends from so many callers at once until done, and prints a line for
-// every second. Each caller sends its next request after the last response.
+// load sends from the given number of callers until done returns true, and prints
+// a line for every second. Each caller sends its next request after the last response.
 func (d *demo) load(t *awsretry.Transport, callers int, done func(seconds) bool) (seconds, error) {
 	ctx, cancel := context.WithCancel(d.ctx) // before a deadline that is near, callers would not wait for a token
 	defer cancel()

@@ -38,7 +38,7 @@ With --resume, a body that breaks off is continued at the byte where it broke: t
 If-Range, as a retry. That needs a response with a strong ETag and a service that knows ranges. If the object has
 changed, the download fails.
 
-With --resume and --output, a download that fails, or that you interrupt, leaves what it has in a file beside FILE:
+With --resume and --output, a download that fails, or that you interrupt, leaves what it has in a file next to FILE:
 FILE.<hash of the URL>.<ETag>.part. The next get of the same URL with --resume and the same FILE continues it if the
 object still has that ETag, else it starts again. When a download is complete, these files are removed.
 

@@ -78,16 +78,9 @@ func TestExitStatus(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := clitest.Start(t, c.replies...)
 			got := clitest.Shell{}.Run(t, New, quick(append(c.args, s.URL+"/orders?key=secret")...)...)
-			if got.Status != c.status || got.Out != c.stdout {
-				t.Errorf("status %d, standard output %q; want %d, %q", got.Status, got.Out, c.status, c.stdout)
-			}
+			got.Check(t, c.status, c.stdout, append(c.stderr, " "+s.URL+"/orders\n")...)
 			if n := len(s.Bodies()); n != c.requests {
 				t.Errorf("got %d requests, want %d", n, c.requests)
-			}
-			for _, want := range append(c.stderr, " "+s.URL+"/orders\n") {
-				if !strings.Contains(got.Err, want) {
-					t.Errorf("standard error lacks %q:\n%s", want, got.Err)
-				}
 			}
 			if strings.ContainsAny(got.Err, "\x1b\u009b") || strings.Contains(got.Err, "secret") {
 				t.Errorf("standard error has colors or the query:\n%s", got.Err)
@@ -127,13 +120,9 @@ func TestNoResponse(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := clitest.Shell{}.Run(t, New, quick(c.args...)...)
-			if got.Status != cli.Failure || got.Out != "" || strings.Contains(got.Err, "secret") {
-				t.Errorf("status %d, standard output %q, standard error:\n%s", got.Status, got.Out, got.Err)
-			}
-			for _, want := range c.stderr {
-				if !strings.Contains(got.Err, want) {
-					t.Errorf("standard error lacks %q:\n%s", want, got.Err)
-				}
+			got.Check(t, cli.Failure, "", c.stderr...)
+			if strings.Contains(got.Err, "secret") {
+				t.Errorf("standard error has the query:\n%s", got.Err)
 			}
 		})
 	}
@@ -197,13 +186,8 @@ func TestPalette(t *testing.T) {
 func TestTerminal(t *testing.T) {
 	s := clitest.Start(t, clitest.Fine)
 	var screen bytes.Buffer
-	shell := clitest.Shell{
-		Out:       &screen,
-		Err:       &screen,
-		Terminals: []string{"stdout", "stderr"},
-		Env:       map[string]string{"NO_COLOR": "1"},
-	}
-	shell.Run(t, New, "get", s.URL)
+	terminals, env := []string{"stdout", "stderr"}, map[string]string{"NO_COLOR": "1"}
+	clitest.Shell{Out: &screen, Err: &screen, Terminals: terminals, Env: env}.Run(t, New, "get", s.URL)
 	if !regexp.MustCompile(`✓ 200 OK after 1 attempt, \S+s\n\nhello\n$`).MatchString(screen.String()) {
 		t.Errorf("the screen shows %q", screen.String())
 	}

@@ -73,10 +73,7 @@ func TestOutput(t *testing.T) {
 				url = clitest.Start(t, c.replies...).URL
 			}
 			got := clitest.Shell{}.Run(t, New, quick("-o", path, url)...)
-			if got.Status != c.status || got.Out != c.stdout || !strings.Contains(got.Err, c.stderr) {
-				t.Errorf("status %d, standard output %q, standard error\n%s\nwant %d, %q, and %q",
-					got.Status, got.Out, got.Err, c.status, c.stdout, c.stderr)
-			}
+			got.Check(t, c.status, c.stdout, c.stderr)
 			content, err := os.ReadFile(path)
 			if string(content) != c.content || os.IsNotExist(err) != (c.content == "") {
 				t.Errorf("the file has %q, %v; want %q", content, err, c.content)
@@ -98,12 +95,4 @@ func TestOutput(t *testing.T) {
 
 func write(content string, mode os.FileMode) func(string) error {
 	return func(path string) error { return os.WriteFile(path, []byte(content), mode) }
-}
-
-func TestOutputFails(t *testing.T) {
-	s := clitest.Start(t, clitest.Fine)
-	got := clitest.Shell{Out: clitest.FullDisk{}}.Run(t, New, "get", s.URL)
-	if got.Status != 1 || !strings.Contains(got.Err, "no space left") {
-		t.Errorf("%+v, want status 1 and the reason", got)
-	}
 }

@@ -4,5 +4,5 @@ package get
 
 import "io/fs"
 
-// ownedByUser reports true: the system does not tell whose the file is.
+// ownedByUser reports true: this system does not record the owner of a file.
 func ownedByUser(fs.FileInfo) bool { return true }

@@ -19,8 +19,8 @@ import (
 	"example.com/awsretry/internal/redact"
 )
 
-// A report prints on standard error what happens to one request: for people a
-// table and a verdict, else lines of JSON.
+// A report prints on standard error what happens to one request: a table and a
+// verdict, or lines of JSON.
 type report struct {
 	term.Streams
 	transport *awsretry.Transport
@@ -99,8 +99,8 @@ func (r *report) observe(a awsretry.Attempt) {
 	r.json.Encode(attempts.NewRecord(a).WithState(state))
 }
 
-// broke reports that the body broke off, at an offset of total bytes, or of
-// unknown many if that is -1.
+// broke reports that the body broke off at an offset. total is the length of the
+// body, or -1 if that is unknown.
 func (r *report) broke(offset, total int64, err error) {
 	why := term.OneLine(redact.Error(err))
 	if r.json != nil {

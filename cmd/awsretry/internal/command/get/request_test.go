@@ -62,13 +62,7 @@ func TestUserOfURL(t *testing.T) {
 func TestBody(t *testing.T) {
 	long := strings.Repeat("0123456789abcdef", 2<<20/16) // longer than what is buffered of a stream
 	short := long[:100_000]
-	write := func(content string) string {
-		name := filepath.Join(t.TempDir(), "body")
-		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return name
-	}
+	write := func(content string) string { return clitest.File(t, "body", content) }
 	openAt := func(name string, offset int64) io.Reader {
 		f, err := os.Open(name)
 		if err != nil {
@@ -165,13 +159,9 @@ func TestUsageErrors(t *testing.T) {
 			if c.file {
 				status = cli.Failure
 			}
-			if got.Status != status || got.Out != "" || strings.Contains(got.Err, "secret") {
-				t.Errorf("%+v, want status %d without the query", got, status)
-			}
-			for _, want := range c.want {
-				if !strings.Contains(got.Err, want) {
-					t.Errorf("%q does not say %q", got.Err, want)
-				}
+			got.Check(t, status, "", c.want...)
+			if strings.Contains(got.Err, "secret") {
+				t.Errorf("standard error has the query:\n%s", got.Err)
 			}
 		})
 	}

@@ -133,10 +133,7 @@ func TestResume(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "out")
-			if err := os.WriteFile(path, []byte("old"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			path := clitest.File(t, "out", "old")
 			url := c.service.start(t)
 			got := clitest.Shell{}.Run(t, New, quick(append(c.args, "--resume", "-o", path, url)...)...)
 			want := object
@@ -144,14 +141,9 @@ func TestResume(t *testing.T) {
 				want = []byte("old")
 			}
 			wantFile(t, path, string(want), c.left)
-			if n := c.service.requests.Load(); got.Status != c.status || n != c.requests || got.Out != "" {
-				t.Errorf("status %d, %d requests, standard output %q; want %d, %d and nothing",
-					got.Status, n, got.Out, c.status, c.requests)
-			}
-			for _, want := range c.stderr {
-				if !strings.Contains(got.Err, want) {
-					t.Errorf("standard error lacks %q:\n%s", want, got.Err)
-				}
+			got.Check(t, c.status, "", c.stderr...)
+			if n := c.service.requests.Load(); n != c.requests {
+				t.Errorf("got %d requests, want %d", n, c.requests)
 			}
 		})
 	}
@@ -220,10 +212,7 @@ func TestResumeInterrupted(t *testing.T) {
 		{"JSON", []string{"--json"}, `{"error":"the body was cut off after 400 bytes, and nothing was written to `},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "out")
-			if err := os.WriteFile(path, []byte("old"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			path := clitest.File(t, "out", "old")
 			ctx, cancel := context.WithCancelCause(t.Context())
 			watch := clitest.NewWatch("unexpected EOF", func() { cancel(errors.New("interrupt signal received")) })
 			args := append([]string{"get", "--resume", "--base-delay", "1m", "--max-delay", "1m", "--jitter", "none",
@@ -296,10 +285,7 @@ func TestResumeOfAnEarlierGet(t *testing.T) {
 				http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(content))
 			}))
 			t.Cleanup(server.Close)
-			path := filepath.Join(t.TempDir(), "out")
-			if err := os.WriteFile(path, []byte("old"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			path := clitest.File(t, "out", "old")
 			args := quick("--resume", "--max-attempts", "1", "-o", path)
 			got := clitest.Shell{}.Run(t, New, append(args, server.URL)...)
 			if wantFile(t, path, "old", 400); got.Status != cli.Failure {
@@ -392,10 +378,7 @@ func TestResumeFromAPart(t *testing.T) {
 		w.Header().Set("Etag", `"v1"`)
 		http.ServeContent(&shortWriter{w, 400}, r, "", time.Time{}, bytes.NewReader(object))
 	}
-	secret := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(secret, []byte("secret"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	secret := clitest.File(t, "secret", "secret")
 	for _, c := range []struct {
 		name   string
 		plant  func(path string) error

@@ -2,7 +2,6 @@ package get
 
 import (
 	"encoding/json"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -63,12 +62,7 @@ func TestMissingConfigFile(t *testing.T) {
 }
 
 func TestInvalidConfigFile(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "config")
-	if err := os.WriteFile(path, []byte("retry_mode = legacy\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	path := clitest.File(t, "config", "retry_mode = legacy\n")
 	got := clitest.Shell{Env: map[string]string{"AWS_CONFIG_FILE": path}}.Run(t, New, "get", "http://127.0.0.1:1/")
-	if got.Status != cli.Failure || !strings.Contains(got.Err, path) || !strings.Contains(got.Err, "has no [SECTION]") {
-		t.Errorf("%+v, want status 1 and the name of the file", got)
-	}
+	got.Check(t, cli.Failure, "", path, "has no [SECTION]")
 }

@@ -95,9 +95,7 @@ func TestFromErrors(t *testing.T) {
 	} {
 		t.Run(tt.args, func(t *testing.T) {
 			r := clitest.Shell{}.Run(t, New, append([]string{"simulate"}, strings.Fields(tt.args)...)...)
-			if r.Status != tt.status || r.Out != "" || !strings.Contains(r.Err, tt.want) {
-				t.Errorf("%+v, want %q", r, tt.want)
-			}
+			r.Check(t, tt.status, "", tt.want)
 		})
 	}
 }

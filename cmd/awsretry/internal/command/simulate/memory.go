@@ -38,9 +38,9 @@ func collectLess() (undo func()) {
 	}
 }
 
-// memoryLimit returns the limit for so much memory in use. A limit that the
-// memory in use comes close to would make the collector run all the time. Twice
-// the memory in use is what the collector allows by default.
+// memoryLimit returns the memory limit for a number of bytes in use. With a limit
+// close to that number, the collector would run all the time. Twice that number is
+// what the collector allows by default.
 func memoryLimit(inUse uint64) int64 { return int64(max(1<<30, 2*inUse)) }
 
 // memoryInUse returns what the last collection found in use, and what the

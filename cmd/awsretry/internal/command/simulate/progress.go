@@ -6,8 +6,8 @@ import (
 	"github.com/schollz/progressbar/v3"
 )
 
-// progress returns what draws a bar on standard error, or nil if that is not a
-// terminal, and what removes the bar.
+// progress returns a function that draws a bar on standard error, or nil if that
+// is not a terminal, and a function that removes the bar.
 func (c *command) progress() (draw func(part float64), done func()) {
 	const steps = 1000
 	set, done := c.bar("simulating", steps)
@@ -17,8 +17,9 @@ func (c *command) progress() (draw func(part float64), done func()) {
 	return func(part float64) { set(int64(part * steps)) }, done
 }
 
-// bar returns what draws a bar of that many steps on standard error, or nil if
-// that is not a terminal, and what removes the bar. -1 steps draw a spinner.
+// bar returns a function that draws a bar of the given number of steps on standard
+// error, or nil if that is not a terminal, and a function that removes the bar.
+// If steps is -1, a spinner is drawn.
 func (c *command) bar(description string, steps int64) (set func(step int64), done func()) {
 	if !c.IsTerminal(c.Err) {
 		return nil, func() {}

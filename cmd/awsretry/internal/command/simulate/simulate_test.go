@@ -49,10 +49,7 @@ func TestSimulate(t *testing.T) {
 
 func TestFile(t *testing.T) {
 	printed := clitest.Shell{}.Run(t, New, "simulate", "--print", "herd")
-	file := filepath.Join(t.TempDir(), "mine.yaml")
-	if err := os.WriteFile(file, []byte(printed.Out), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file := clitest.File(t, "mine.yaml", printed.Out)
 	flags := []string{"--settings", "none", "--clients", "50", "--rate", "50", "--duration", "40s"}
 	own := clitest.Shell{}.Run(t, New, append([]string{"simulate", file}, flags...)...)
 	ready := clitest.Shell{}.Run(t, New, append([]string{"simulate", "herd"}, flags...)...)
@@ -93,10 +90,7 @@ func TestFleet(t *testing.T) {
 }
 
 func TestProfile(t *testing.T) {
-	config := filepath.Join(t.TempDir(), "config")
-	if err := os.WriteFile(config, []byte("[profile ci]\nretry_mode = legacy\nmax_attempts = 1\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	config := clitest.File(t, "config", "[profile ci]\nretry_mode = legacy\nmax_attempts = 1\n")
 	r := clitest.Shell{Env: map[string]string{"AWS_CONFIG_FILE": config}}.Run(t, New,
 		quick("--settings", "profile=ci")...)
 	if r.Status != 0 || !strings.Contains(r.Out, "profile=ci") || !strings.Contains(r.Out, "1.00x") {
@@ -158,11 +152,9 @@ func TestErrors(t *testing.T) {
 	} {
 		t.Run(strings.Join(c.args, " "), func(t *testing.T) {
 			r := clitest.Shell{}.Run(t, New, c.args...)
-			for _, want := range c.want {
-				if r.Status != c.status || r.Out != "" || !strings.Contains(r.Err, want) ||
-					strings.Contains(r.Err, "simulate: simulate: ") {
-					t.Errorf("%+v, want status %d and %q", r, c.status, want)
-				}
+			r.Check(t, c.status, "", c.want...)
+			if strings.Contains(r.Err, "simulate: simulate: ") {
+				t.Error(r.Err)
 			}
 		})
 	}
