@@ -106,6 +106,7 @@ func TestFit(t *testing.T) {
 		scenario  scenario.Scenario
 		change    func(*scenario.Scenario)
 		check     func(t *testing.T, s scenario.Scenario)
+		use       string // of the present setting; "": whatever it is
 	}{
 		{
 			name: "nothing fails", scenario: base(60, 50),
@@ -188,9 +189,7 @@ func TestFit(t *testing.T) {
 			},
 		}, {
 			name: "callers that think", scenario: base(40, 0),
-			change: func(s *scenario.Scenario) {
-				s.Clients = scenario.Clients{Count: 1, Callers: 10, Think: ms(15)}
-			},
+			change: func(s *scenario.Scenario) { s.Clients = scenario.Clients{Count: 1, Callers: 10, Think: ms(15)} },
 			check: func(t *testing.T, s scenario.Scenario) {
 				if s.Clients.Callers != 10 {
 					t.Errorf("the clients are %+v", s.Clients)
@@ -216,14 +215,8 @@ func TestFit(t *testing.T) {
 		}, {
 			name: "revision 2026", scenario: base(60, 60),
 			transport: &awsretry.Transport{Revision: awsretry.Revision2026, Backoff: seeded(50 * time.Millisecond)},
-			change: func(s *scenario.Scenario) {
-				s.Events = []scenario.Event{{Kind: scenario.Errors, Share: 0.1}}
-			},
-			check: func(t *testing.T, s scenario.Scenario) {
-				if s.Settings[0].Use != scenario.UseRevision2026 {
-					t.Errorf("the present setting is %+v", s.Settings[0])
-				}
-			},
+			change:    func(s *scenario.Scenario) { s.Events = []scenario.Event{{Kind: scenario.Errors, Share: 0.1}} },
+			use:       scenario.UseRevision2026,
 		}, {
 			name: "adaptive", scenario: base(60, 0),
 			transport: &awsretry.Transport{Mode: awsretry.Adaptive},
@@ -231,11 +224,7 @@ func TestFit(t *testing.T) {
 				s.Clients = scenario.Clients{Count: 1, Callers: 30, Think: ms(100)}
 				s.Service.Throttle = &scenario.Throttle{Rate: 80, Burst: 80}
 			},
-			check: func(t *testing.T, s scenario.Scenario) {
-				if s.Settings[0].Use != scenario.UseAdaptive {
-					t.Errorf("the present setting is %+v", s.Settings[0])
-				}
-			},
+			use: scenario.UseAdaptive,
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -248,7 +237,12 @@ func TestFit(t *testing.T) {
 			}
 			log, was := recorded(t, tt.scenario, cmp.Or(tt.transport, &awsretry.Transport{}))
 			f := fitted(t, log)
-			tt.check(t, f.Scenario)
+			if tt.check != nil {
+				tt.check(t, f.Scenario)
+			}
+			if got := f.Scenario.Settings[0].Use; got != cmp.Or(tt.use, got) {
+				t.Errorf("the present setting is %v, want %v", got, tt.use)
+			}
 			text, err := f.File()
 			if err != nil {
 				t.Fatal(err)
