@@ -191,14 +191,14 @@ var judgedScenarios = []judged{
 	{name: "idle pauses", length: 300, throttle: limitedTo(50), events: herds(300), callers: -1,
 		from: time.Minute, goodput: 0.33, p99: 17 * time.Second, begun: 5, stepped: 5},
 
-	{name: "100/s, cubic", length: 120, cubic: true, throttle: limitedTo(100), goodput: 0.96, throttled: 0.005, failed: 1,
-		p99: time.Second},
+	{name: "100/s, cubic", length: 120, cubic: true, throttle: limitedTo(100),
+		goodput: 0.96, throttled: 0.005, failed: 1, p99: time.Second},
 	{name: "100/s, eight clients, cubic", length: 150, cubic: true, throttle: limitedTo(100), clients: 8, callers: 8,
 		goodput: 0.98, throttled: 1, failed: 1, p99: 3 * time.Second, fairness: 0.95},
 	{name: "5/s, cubic", length: 600, cubic: true, throttle: limitedTo(5), goodput: 0.72, throttled: 1, failed: 1,
 		p99: 55 * time.Second},
-	{name: "100, 20, then 200/s, cubic", length: 240, cubic: true, throttle: limitedTo(100), events: steps(60, 100, 20, 200),
-		goodput: 0.90, throttled: 1, failed: 1, p99: 4 * time.Second},
+	{name: "100, 20, then 200/s, cubic", length: 240, cubic: true, throttle: limitedTo(100),
+		events: steps(60, 100, 20, 200), goodput: 0.90, throttled: 1, failed: 1, p99: 4 * time.Second},
 }
 
 func TestPacing(t *testing.T) {
