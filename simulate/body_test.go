@@ -20,10 +20,8 @@ func TestCallsWithBodies(t *testing.T) {
 		good, failed   [2]int64 // at least and at most
 		attempts       float64  // per call
 	}{
+		{name: "whole", setting: scenario.Setting{Use: scenario.UseStandard}, good: [2]int64{19, 19}, attempts: 1},
 		{
-			name: "whole", setting: scenario.Setting{Use: scenario.UseStandard},
-			good: [2]int64{19, 19}, attempts: 1,
-		}, {
 			name: "broken", setting: scenario.Setting{Use: scenario.UseStandard}, broken: 0.5,
 			good: [2]int64{8, 16}, failed: [2]int64{6, 18}, attempts: 1,
 		}, {

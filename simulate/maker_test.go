@@ -78,10 +78,7 @@ func TestProfileAndPolicyFile(t *testing.T) {
 		`{"healthyRetryPolicy": {"numRetries": 2, "minDelayTarget": 1, "maxDelayTarget": 1}}`)
 
 	s := tiny(
-		scenario.Setting{
-			Use:     scenario.UseProfile,
-			Profile: "ci",
-		},
+		scenario.Setting{Use: scenario.UseProfile, Profile: "ci"},
 		scenario.Setting{Use: scenario.UseDelivery, Policy: policy},
 		scenario.Setting{Use: scenario.UseDelivery},
 	)
@@ -113,8 +110,7 @@ func TestProfileAndPolicyFile(t *testing.T) {
 				Use: scenario.UseDelivery, Policy: write("bad.json", `{"healthyRetryPolicy": {"numRetries": 1000}}`),
 			},
 			"numRetries",
-		},
-		{
+		}, {
 			scenario.Setting{Use: scenario.UseDelivery, Policy: write("big.json", strings.Repeat(" ", regularfile.MaxSize+1))},
 			"has more than 1048576 bytes",
 		},

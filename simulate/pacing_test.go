@@ -120,7 +120,7 @@ func herds(length float64) []scenario.Event {
 // 64 callers that call again at once.
 type judged struct {
 	name             string
-	pacing           string // "": cubic
+	cubic            bool // the default pacing, not the scaled one
 	throttle         scenario.Throttle
 	clients, callers int     // 0: 1, and 64
 	rate             float64 // of calls that do not wait; they and the events' are all if callers is -1
@@ -140,68 +140,65 @@ type judged struct {
 // Most runs of one client hardly depend on the seed. Where the seed matters, the
 // measure is the mean over some.
 var judgedScenarios = []judged{
-	{name: "100/s", length: 120, pacing: "scaled", throttle: limitedTo(100),
-		goodput: 0.99, p99: 800 * time.Millisecond, begun: 10},
+	{name: "100/s", length: 120, throttle: limitedTo(100), goodput: 0.99, p99: 800 * time.Millisecond, begun: 10},
 	// Single runs vary: a p99 of 1.8 to 3.6 s, and Jain's index of 0.91 to 1.
-	{name: "100/s, eight clients", length: 300, pacing: "scaled", throttle: limitedTo(100), clients: 8, callers: 8,
+	{name: "100/s, eight clients", length: 300, throttle: limitedTo(100), clients: 8, callers: 8,
 		seeds: 12, goodput: 0.99, p99: 2600 * time.Millisecond, fairness: 0.95, begun: 5},
-	{name: "5/s", length: 600, pacing: "scaled", throttle: limitedTo(5), goodput: 0.95, p99: 20 * time.Second, begun: 10},
-	{name: "100, 20, then 200/s", length: 240, pacing: "scaled", events: steps(60, 100, 20, 200),
+	{name: "5/s", length: 600, throttle: limitedTo(5), goodput: 0.95, p99: 20 * time.Second, begun: 10},
+	{name: "100, 20, then 200/s", length: 240, events: steps(60, 100, 20, 200),
 		throttle: limitedTo(100), goodput: 0.93, p99: 3300 * time.Millisecond, begun: 10, stepped: 15},
-	{name: "50/s, 300 ms away", length: 180, pacing: "scaled", throttle: limitedTo(50), network: 0.3,
-		goodput: 0.98, begun: 10},
-	{name: "1/s", length: 900, pacing: "scaled", throttle: limitedTo(1), from: time.Minute,
-		goodput: 0.9, failed: 0.01, begun: 30},
-	{name: "2/s, 5 s away", length: 900, pacing: "scaled", throttle: limitedTo(2), network: 5, seeds: 4,
+	{name: "50/s, 300 ms away", length: 180, throttle: limitedTo(50), network: 0.3, goodput: 0.98, begun: 10},
+	{name: "1/s", length: 900, throttle: limitedTo(1), from: time.Minute, goodput: 0.9, failed: 0.01, begun: 30},
+	{name: "2/s, 5 s away", length: 900, throttle: limitedTo(2), network: 5, seeds: 4,
 		from: time.Minute, goodput: 0.9, throttled: 0.045, failed: 0.05, begun: 90},
-	{name: "15/s, six clients", length: 300, pacing: "scaled", throttle: burstOf(15, 15), clients: 6, callers: 10,
+	{name: "15/s, six clients", length: 300, throttle: burstOf(15, 15), clients: 6, callers: 10,
 		seeds: 12, goodput: 0.9, throttled: 0.07, failed: 0.01, fairness: 0.8, begun: 5},
 	// The mean of runs: two of thirty remain near no goodput at all.
-	{name: "500/s, 8 % at random", length: 120, pacing: "scaled",
+	{name: "500/s, 8 % at random", length: 120,
 		throttle: scenario.Throttle{Rate: 500, Burst: 50, Share: 0.08}, seeds: 8,
 		goodput: 0.25, throttled: 0.12, failed: 0.01},
-	{name: "20/s", length: 300, pacing: "scaled", throttle: limitedTo(20), goodput: 0.97, p99: 4 * time.Second, begun: 10},
-	{name: "37/s, three clients", length: 300, pacing: "scaled", throttle: limitedTo(37), clients: 3, callers: 21,
+	{name: "20/s", length: 300, throttle: limitedTo(20), goodput: 0.97, p99: 4 * time.Second, begun: 10},
+	{name: "37/s, three clients", length: 300, throttle: limitedTo(37), clients: 3, callers: 21,
 		goodput: 0.99, p99: 5 * time.Second, fairness: 0.95, begun: 10},
-	{name: "1000/s, twenty clients", length: 60, pacing: "scaled", throttle: limitedTo(1000), clients: 20, callers: 20,
+	{name: "1000/s, twenty clients", length: 60, throttle: limitedTo(1000), clients: 20, callers: 20,
 		goodput: 0.99, p99: 3 * time.Second, fairness: 0.65, begun: 5},
-	{name: "a sine of 60 s", length: 240, pacing: "scaled", throttle: limitedTo(100), events: sine(60, 240),
+	{name: "a sine of 60 s", length: 240, throttle: limitedTo(100), events: sine(60, 240),
 		goodput: 0.85, p99: 4 * time.Second},
-	{name: "a sine of 120 s", length: 240, pacing: "scaled", throttle: limitedTo(100), events: sine(120, 240),
+	{name: "a sine of 120 s", length: 240, throttle: limitedTo(100), events: sine(120, 240),
 		goodput: 0.93, p99: 4 * time.Second},
-	{name: "100/s, bursts of 300", length: 180, pacing: "scaled", throttle: burstOf(300, 100),
+	{name: "100/s, bursts of 300", length: 180, throttle: burstOf(300, 100),
 		goodput: 0.99, p99: 800 * time.Millisecond, begun: 10},
-	{name: "10,000/s, 1000 callers", length: 20, pacing: "scaled", throttle: limitedTo(10_000), callers: 1000,
+	{name: "10,000/s, 1000 callers", length: 20, throttle: limitedTo(10_000), callers: 1000,
 		from: 10 * time.Second, goodput: 0.98, p99: 200 * time.Millisecond, begun: 5},
-	{name: "100/s, Retry-After", length: 120, pacing: "scaled",
+	{name: "100/s, Retry-After", length: 120,
 		throttle: scenario.Throttle{Rate: 100, Burst: 10, RetryAfter: seconds(1)},
 		goodput:  0.99, p99: 800 * time.Millisecond, begun: 10},
-	{name: "80 calls of 100/s", length: 180, pacing: "scaled", throttle: limitedTo(100), rate: 80, callers: -1, seeds: 4,
+	{name: "80 calls of 100/s", length: 180, throttle: limitedTo(100), rate: 80, callers: -1, seeds: 4,
 		goodput: 0.79, p99: time.Second}, // all that is asked for
-	{name: "2 callers", length: 120, pacing: "scaled", throttle: limitedTo(100), callers: 2,
+	{name: "2 callers", length: 120, throttle: limitedTo(100), callers: 2,
 		goodput: 0.99, p99: 50 * time.Millisecond, begun: 5},
-	{name: "8 callers", length: 120, pacing: "scaled", throttle: limitedTo(100), callers: 8,
+	{name: "8 callers", length: 120, throttle: limitedTo(100), callers: 8,
 		goodput: 0.99, p99: 100 * time.Millisecond, begun: 5},
-	{name: "32 callers", length: 120, pacing: "scaled", throttle: limitedTo(100), callers: 32,
+	{name: "32 callers", length: 120, throttle: limitedTo(100), callers: 32,
 		goodput: 0.99, p99: 400 * time.Millisecond, begun: 10},
-	{name: "2 clients", length: 180, pacing: "scaled", throttle: limitedTo(100), clients: 2, callers: 32,
+	{name: "2 clients", length: 180, throttle: limitedTo(100), clients: 2, callers: 32,
 		goodput: 0.99, p99: 1200 * time.Millisecond, fairness: 0.95, begun: 10},
 	// Some clients get most of the service for minutes: single runs vary, Jain's
 	// index is 0.15 to 0.87.
-	{name: "32 clients", length: 180, pacing: "scaled", throttle: limitedTo(100), clients: 32, callers: 2, seeds: 12,
+	{name: "32 clients", length: 180, throttle: limitedTo(100), clients: 32, callers: 2, seeds: 12,
 		goodput: 0.97, throttled: 0.08, failed: 0.01, fairness: 0.5, begun: 5},
 	// Five calls of six wait for the others of their herd.
-	{name: "idle pauses", length: 300, pacing: "scaled", throttle: limitedTo(50), events: herds(300), callers: -1,
+	{name: "idle pauses", length: 300, throttle: limitedTo(50), events: herds(300), callers: -1,
 		from: time.Minute, goodput: 0.33, p99: 17 * time.Second, begun: 5, stepped: 5},
 
-	{name: "100/s, cubic", length: 120, throttle: limitedTo(100), goodput: 0.96, throttled: 0.005, failed: 1,
-		p99: time.Second},
-	{name: "100/s, eight clients, cubic", length: 150, throttle: limitedTo(100), clients: 8, callers: 8,
+	{name: "100/s, cubic", length: 120, cubic: true, throttle: limitedTo(100),
+		goodput: 0.96, throttled: 0.005, failed: 1, p99: time.Second},
+	{name: "100/s, eight clients, cubic", length: 150, cubic: true, throttle: limitedTo(100), clients: 8, callers: 8,
 		goodput: 0.98, throttled: 1, failed: 1, p99: 3 * time.Second, fairness: 0.95},
-	{name: "5/s, cubic", length: 600, throttle: limitedTo(5), goodput: 0.72, throttled: 1, failed: 1,
+	{name: "5/s, cubic", length: 600, cubic: true, throttle: limitedTo(5), goodput: 0.72, throttled: 1, failed: 1,
 		p99: 55 * time.Second},
-	{name: "100, 20, then 200/s, cubic", length: 240, throttle: limitedTo(100), events: steps(60, 100, 20, 200),
-		goodput: 0.90, throttled: 1, failed: 1, p99: 4 * time.Second},
+	{name: "100, 20, then 200/s, cubic", length: 240, cubic: true, throttle: limitedTo(100),
+		events: steps(60, 100, 20, 200), goodput: 0.90, throttled: 1, failed: 1, p99: 4 * time.Second},
 }
 
 func TestPacing(t *testing.T) {
@@ -219,7 +216,10 @@ func TestPacing(t *testing.T) {
 					Network: seconds(cmp.Or(tt.network, 0.01)),
 				},
 				Events:   tt.events,
-				Settings: []scenario.Setting{{Use: scenario.UseAdaptive, Pacing: tt.pacing}},
+				Settings: []scenario.Setting{{Use: scenario.UseAdaptive, Pacing: "scaled"}},
+			}
+			if tt.cubic {
+				s.Settings[0].Pacing = ""
 			}
 			if tt.callers < 0 {
 				s.Clients = scenario.Clients{Count: 1, Rate: tt.rate, MaxInFlight: 1000}

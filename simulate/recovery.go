@@ -7,7 +7,7 @@ import (
 	"example.com/awsretry/simulate/scenario"
 )
 
-// A Recovery says what an Outcome's Recovery is.
+// A Recovery tells whether goodput recovered.
 type Recovery string
 
 // The values of a Recovery.

@@ -7,9 +7,21 @@ import (
 	"example.com/awsretry/simulate/scenario"
 )
 
+// curve returns a value for each second, from pairs of a number of seconds and
+// their value.
+func curve(pairs ...int) (values []float64) {
+	for pair := range slices.Chunk(pairs, 2) {
+		values = append(values, slices.Repeat([]float64{float64(pair[1])}, pair[0])...)
+	}
+	return values
+}
+
 func TestRecovery(t *testing.T) {
-	flat := func(n int, v float64) []float64 { return slices.Repeat([]float64{v}, n) }
 	outage := []scenario.Event{{Kind: scenario.Outage, From: seconds(10), To: seconds(20)}}
+	toTheEnd := func(e scenario.Event) []scenario.Event {
+		e.From, e.To = seconds(10), seconds(40)
+		return []scenario.Event{e}
+	}
 	for _, tt := range []struct {
 		name   string
 		events []scenario.Event
@@ -17,59 +29,35 @@ func TestRecovery(t *testing.T) {
 		want   scenario.Duration
 		how    Recovery
 	}{
-		{"at once", outage, slices.Concat(flat(10, 50), flat(10, 0), flat(20, 50)), 0, RecoveredInRun},
-		{
-			"after three seconds", outage, slices.Concat(flat(10, 50), flat(13, 0), flat(17, 50)), seconds(3),
-			RecoveredInRun,
-		},
-		{
-			"nine tenths are enough", outage, slices.Concat(flat(10, 50), flat(13, 44), flat(17, 45)), seconds(3),
-			RecoveredInRun,
-		},
-		{"never", outage, slices.Concat(flat(10, 50), flat(30, 40)), seconds(20), NotRecovered},
-		{
-			"not for a while only", outage, slices.Concat(flat(10, 50), flat(10, 0), flat(10, 50), flat(10, 0)),
-			seconds(20), NotRecovered,
-		},
-		{
-			"the second time it lasts", outage,
-			slices.Concat(flat(10, 50), flat(10, 0), flat(6, 50), flat(4, 0), flat(10, 50)), seconds(10),
-			RecoveredInRun,
-		},
-		{
-			"chance is no relapse", outage, slices.Concat(flat(10, 50), flat(10, 0), flat(10, 50), flat(5, 42), flat(5, 50)), 0,
-			RecoveredInRun,
-		},
-		{
-			"a few calls and then none", outage, slices.Concat(flat(10, 1), flat(10, 0), flat(6, 1), flat(14, 0)), seconds(20),
-			NotRecovered,
-		},
+		{"at once", outage, curve(10, 50, 10, 0, 20, 50), 0, RecoveredInRun},
+		{"after three seconds", outage, curve(10, 50, 13, 0, 17, 50), seconds(3), RecoveredInRun},
+		{"nine tenths are enough", outage, curve(10, 50, 13, 44, 17, 45), seconds(3), RecoveredInRun},
+		{"never", outage, curve(10, 50, 30, 40), seconds(20), NotRecovered},
+		{"not for a while only", outage, curve(10, 50, 10, 0, 10, 50, 10, 0), seconds(20), NotRecovered},
+		{"the second time it lasts", outage, curve(10, 50, 10, 0, 6, 50, 4, 0, 10, 50), seconds(10), RecoveredInRun},
+		{"chance is no relapse", outage, curve(10, 50, 10, 0, 10, 50, 5, 42, 5, 50), 0, RecoveredInRun},
+		{"a few calls and then none", outage, curve(10, 1, 10, 0, 6, 1, 14, 0), seconds(20), NotRecovered},
 		{
 			"down to the end",
-			[]scenario.Event{{Kind: scenario.Outage, How: scenario.OutageRefuse, From: seconds(10), To: seconds(40)}},
-			slices.Concat(flat(10, 50), flat(30, 0)), seconds(30), NotRecovered,
+			toTheEnd(scenario.Event{Kind: scenario.Outage, How: scenario.OutageRefuse}),
+			curve(10, 50, 30, 0), seconds(30), NotRecovered,
 		},
-		{"nobody called before", outage, slices.Concat(flat(20, 0), flat(20, 50)), 0, NoIncident},
-		{"no event", nil, flat(40, 50), 0, NoIncident},
+		{"nobody called before", outage, curve(20, 0, 20, 50), 0, NoIncident},
+		{"no event", nil, curve(40, 50), 0, NoIncident},
 		{
 			"nothing to compare with", []scenario.Event{{Kind: scenario.Outage, From: seconds(4), To: seconds(20)}},
-			flat(40, 50), 0, NoIncident,
-		},
-		{
+			curve(40, 50), 0, NoIncident,
+		}, {
 			"as much as the service can still serve",
-			[]scenario.Event{{Kind: scenario.CapacityStep, Capacity: 20, From: seconds(10), To: seconds(40)}},
-			slices.Concat(flat(10, 50), flat(12, 10), flat(18, 19)), seconds(12), RecoveredInRun,
-		},
-		{
+			toTheEnd(scenario.Event{Kind: scenario.CapacityStep, Capacity: 20}),
+			curve(10, 50, 12, 10, 18, 19), seconds(12), RecoveredInRun,
+		}, {
 			"throttled to the end",
-			[]scenario.Event{{
-				Kind: scenario.Throttling, Throttle: &scenario.Throttle{Rate: 10}, From: seconds(10), To: seconds(40),
-			}},
-			slices.Concat(flat(10, 50), flat(30, 10)), 0, RecoveredInRun,
-		},
-		{
+			toTheEnd(scenario.Event{Kind: scenario.Throttling, Throttle: &scenario.Throttle{Rate: 10}}),
+			curve(10, 50, 30, 10), 0, RecoveredInRun,
+		}, {
 			"between two seconds", []scenario.Event{{Kind: scenario.Herd, From: seconds(10), To: seconds(10.25)}},
-			slices.Concat(flat(10, 50), flat(1, 0), flat(29, 50)), ms(750), RecoveredInRun,
+			curve(10, 50, 1, 0, 29, 50), ms(750), RecoveredInRun,
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -82,7 +70,6 @@ func TestRecovery(t *testing.T) {
 }
 
 func TestSecondsToTheRate(t *testing.T) {
-	flat := func(n int, v float64) []float64 { return slices.Repeat([]float64{v}, n) }
 	const length = 60
 	for _, tt := range []struct {
 		name string
@@ -91,13 +78,13 @@ func TestSecondsToTheRate(t *testing.T) {
 		from int
 		want int
 	}{
-		{"at once", 50, flat(length, 45), 0, 0},
-		{"after ten seconds", 50, slices.Concat(flat(10, 10), flat(50, 50)), 0, 10},
-		{"the mean of five seconds", 50, slices.Concat(flat(10, 10), flat(50, 60)), 0, 9},
-		{"the time of twenty requests", 1, slices.Concat(flat(10, 0), flat(50, 1)), 0, 8},
-		{"from later on", 50, slices.Concat(flat(30, 50), flat(10, 10), flat(20, 50)), 30, 10},
-		{"never", 50, flat(length, 44), 0, -1},
-		{"not five seconds of it", 50, slices.Concat(flat(56, 0), flat(4, 50)), 0, -1},
+		{"at once", 50, curve(length, 45), 0, 0},
+		{"after ten seconds", 50, curve(10, 10, 50, 50), 0, 10},
+		{"the mean of five seconds", 50, curve(10, 10, 50, 60), 0, 9},
+		{"the time of twenty requests", 1, curve(10, 0, 50, 1), 0, 8},
+		{"from later on", 50, curve(30, 50, 10, 10, 20, 50), 30, 10},
+		{"never", 50, curve(length, 44), 0, -1},
+		{"not five seconds of it", 50, curve(56, 0, 4, 50), 0, -1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := tiny()

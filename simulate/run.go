@@ -21,8 +21,8 @@ type Options struct {
 	Parallel int                 // settings that run at the same time; 0: GOMAXPROCS
 	Getenv   func(string) string // looks up the variables for a profile; nil: os.Getenv
 
-	// Progress is called now and then, by one goroutine at a time, with the
-	// share of the work that is done. It may be nil.
+	// Progress is called from time to time, by one goroutine at a time, with
+	// the share of the work that is done. It may be nil.
 	Progress func(float64)
 
 	// Observe is called for every call when it ends or the run does, with the

@@ -91,8 +91,6 @@ func TestStandardRetriesUntilItsBucketIsEmpty(t *testing.T) {
 	}
 }
 
-// A bucket of ten tokens that gains two per second admits 10 + 2*10 requests in
-// ten seconds.
 // A share of the requests is refused at random. It takes nothing from the rate.
 func TestThrottleRefusesItsShare(t *testing.T) {
 	s := tiny(scenario.Setting{Use: scenario.UseNone})
@@ -127,6 +125,8 @@ func TestThrottleRefusesItsShare(t *testing.T) {
 	}
 }
 
+// A bucket of ten tokens that gains two per second admits 10 + 2*10 requests in
+// ten seconds.
 func TestThrottleAdmitsItsRate(t *testing.T) {
 	s := tiny(scenario.Setting{Use: scenario.UseNone})
 	s.Service.Throttle = &scenario.Throttle{Rate: 2, Burst: 10}
@@ -184,12 +184,8 @@ func TestSettingsDiffer(t *testing.T) {
 			{Use: scenario.UseAdaptive},
 		},
 		Events: []scenario.Event{
-			{
-				Kind:     scenario.Throttling,
-				From:     seconds(10),
-				To:       seconds(40),
-				Throttle: &scenario.Throttle{Rate: 100, Burst: 10},
-			},
+			{Kind: scenario.Throttling, From: seconds(10), To: seconds(40),
+				Throttle: &scenario.Throttle{Rate: 100, Burst: 10}},
 		},
 	}
 	outcomes := mustRun(t, s).Outcomes

@@ -7,12 +7,12 @@ import (
 	"example.com/awsretry"
 )
 
-// A sampled is the last sample of a client's buckets. It is used again while the
-// client does nothing, because most clients of a large fleet mostly do nothing.
+// A sampled is the last sample of a client's buckets. It is reused while the
+// client is idle, as most clients of a large fleet are most of the time.
 type sampled struct {
 	begun, ended atomic.Int64 // calls
 
-	// Of the run's first goroutine.
+	// Used only by the run's first goroutine.
 	state awsretry.State
 	ok    bool
 	calls int64 // that had begun, and ended; -1: the state may change without calls
@@ -74,8 +74,7 @@ func (f *fleet) sample(t time.Duration, m maker) {
 	}
 }
 
-// sendRate returns the rate of a client. That of a lease is for the time of the
-// lease only.
+// sendRate returns the rate of a client. The rate of a lease ends with it.
 func sendRate(s awsretry.State) float64 {
 	if s.Leased {
 		return s.FleetRate / float64(max(s.Members, 1))

@@ -25,13 +25,8 @@ func mustRun(t *testing.T, s scenario.Scenario) *Result {
 func tiny(settings ...scenario.Setting) scenario.Scenario {
 	return scenario.Scenario{
 		Name: "tiny", Duration: seconds(10), Seed: 1,
-		Clients: scenario.Clients{Count: 1, Callers: 1},
-		Service: scenario.Service{
-			Capacity: 1000,
-			Queue:    10,
-			Latency:  scenario.Latency{Median: ms(97)},
-			Network:  ms(2),
-		},
+		Clients:  scenario.Clients{Count: 1, Callers: 1},
+		Service:  scenario.Service{Capacity: 1000, Queue: 10, Latency: scenario.Latency{Median: ms(97)}, Network: ms(2)},
 		Settings: settings,
 	}
 }
@@ -41,10 +36,7 @@ func restless() []scenario.Scenario {
 	settings := append(
 		scenario.DefaultSettings(),
 		scenario.Setting{Use: scenario.UseDelivery, Policy: scenario.AWSManaged},
-		scenario.Setting{
-			Use:    scenario.UseFleet,
-			Pacing: "scaled",
-		},
+		scenario.Setting{Use: scenario.UseFleet, Pacing: "scaled"},
 		scenario.Setting{Use: scenario.UseFleet, StoreLatency: ms(200), Name: "slow store"},
 	)
 	service := scenario.Service{
@@ -65,12 +57,8 @@ func restless() []scenario.Scenario {
 		Name: "closed loop", Duration: seconds(12), Seed: 7,
 		Clients: scenario.Clients{Count: 3, Callers: 12, Think: ms(500), Timeout: seconds(5)}, Service: service,
 		Events: []scenario.Event{
-			{
-				Kind:     scenario.Throttling,
-				From:     seconds(3),
-				To:       seconds(10),
-				Throttle: &scenario.Throttle{Rate: 10, PerClient: true},
-			},
+			{Kind: scenario.Throttling, From: seconds(3), To: seconds(10),
+				Throttle: &scenario.Throttle{Rate: 10, PerClient: true}},
 			{Kind: scenario.SlowLatency, Factor: 4, From: seconds(5), To: seconds(12)},
 			{Kind: scenario.CapacityStep, Capacity: 30, From: seconds(8)},
 			{Kind: scenario.Herd, From: seconds(4), Calls: 5, To: seconds(6)},

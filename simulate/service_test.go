@@ -37,15 +37,13 @@ func TestService(t *testing.T) {
 	base := scenario.Scenario{
 		Duration: seconds(60), Clients: scenario.Clients{Count: 2, Rate: 1},
 		Service: scenario.Service{
-			Capacity: 10,
-			Queue:    2,
-			Latency:  scenario.Latency{Median: ms(500)},
-			Network:  scenario.Duration(time.Nanosecond),
+			Capacity: 10, Queue: 2, Latency: scenario.Latency{Median: ms(500)}, Network: scenario.Duration(time.Nanosecond),
 		},
 	}
-	with := func(events ...scenario.Event) scenario.Scenario {
+	with := func(from, to float64, e scenario.Event) scenario.Scenario {
 		s := base
-		s.Events = events
+		e.From, e.To = seconds(from), seconds(to)
+		s.Events = []scenario.Event{e}
 		return s
 	}
 	costly := base
@@ -60,59 +58,46 @@ func TestService(t *testing.T) {
 		{
 			"one after the other through the queue", base, []float64{0, 0, 0}, []float64{0.6, 0.7, 0.8},
 			[]int{200, 200, 200},
-		},
-		{
+		}, {
 			"a full queue refuses until a request has passed", base,
 			[]float64{0, 0, 0, 0, 0.101}, []float64{0.6, 0.7, 0.8, 0, 0.9}, []int{200, 200, 200, 503, 200},
-		},
-		{
+		}, {
 			"less capacity slows waiting requests",
-			with(scenario.Event{Kind: scenario.CapacityStep, Capacity: 1, From: seconds(0.15)}),
+			with(0.15, 0, scenario.Event{Kind: scenario.CapacityStep, Capacity: 1}),
 			[]float64{0, 0, 0}, []float64{0.6, 1.15, 2.15}, []int{200, 200, 200},
-		},
-		{
+		}, {
 			"more capacity speeds them up",
-			with(scenario.Event{Kind: scenario.CapacityStep, Capacity: 1, From: 0, To: seconds(0.5)}),
+			with(0, 0.5, scenario.Event{Kind: scenario.CapacityStep, Capacity: 1}),
 			[]float64{0, 0}, []float64{1.05, 1.15}, []int{200, 200},
-		},
-		{
+		}, {
 			"hardly any capacity keeps them waiting",
-			with(scenario.Event{Kind: scenario.CapacityStep, Capacity: 1e-9, From: seconds(1), To: seconds(2)}),
+			with(1, 2, scenario.Event{Kind: scenario.CapacityStep, Capacity: 1e-9}),
 			[]float64{1, 1.5, 1.9, 1.95, 2.101}, []float64{2.6, 2.7, 2.8, 1.95, 2.9}, []int{200, 200, 200, 503, 200},
-		},
-		{
+		}, {
 			"an outage refuses, and ends what is under way",
-			with(scenario.Event{Kind: scenario.Outage, From: seconds(1), To: seconds(2)}),
+			with(1, 2, scenario.Event{Kind: scenario.Outage}),
 			[]float64{0, 0.95, 1, 1.5, 2}, []float64{0.6, 1, 1, 1.5, 2.6}, []int{200, 503, 503, 503, 200},
-		},
-		{
+		}, {
 			"connections break",
-			with(scenario.Event{Kind: scenario.Outage, How: scenario.OutageReset, From: seconds(1), To: seconds(2)}),
+			with(1, 2, scenario.Event{Kind: scenario.Outage, How: scenario.OutageReset}),
 			[]float64{0.95, 1.5}, []float64{1, 1.5}, []int{0, 0},
-		},
-		{
+		}, {
 			"no response",
-			with(scenario.Event{Kind: scenario.Outage, How: scenario.OutageHang, From: seconds(1), To: seconds(2)}),
+			with(1, 2, scenario.Event{Kind: scenario.Outage, How: scenario.OutageHang}),
 			[]float64{0.95, 1.5, 2}, []float64{math.Inf(1), math.Inf(1), 2.6}, []int{0, 0, 200},
-		},
-		{
-			"every response an error", with(scenario.Event{Kind: scenario.Errors, Share: 1, From: seconds(1), To: seconds(2)}),
+		}, {
+			"every response an error", with(1, 2, scenario.Event{Kind: scenario.Errors, Share: 1}),
 			[]float64{0, 1, 2}, []float64{0.6, 1.6, 2.6}, []int{200, 500, 200},
-		},
-		{
-			"slow", with(scenario.Event{Kind: scenario.SlowLatency, Factor: 3, From: seconds(1), To: seconds(2)}),
+		}, {
+			"slow", with(1, 2, scenario.Event{Kind: scenario.SlowLatency, Factor: 3}),
 			[]float64{0, 1, 2}, []float64{0.6, 2.6, 2.6}, []int{200, 200, 200},
-		},
-		{
+		}, {
 			"one throttle for all",
-			with(scenario.Event{Kind: scenario.Throttling, Throttle: &scenario.Throttle{Rate: 1, Burst: 2}, From: seconds(1)}),
+			with(1, 0, scenario.Event{Kind: scenario.Throttling, Throttle: &scenario.Throttle{Rate: 1, Burst: 2}}),
 			[]float64{0.5, 1, 1.1, 1.2, 2.25}, []float64{1.1, 1.6, 1.7, 1.2, 2.85}, []int{200, 200, 200, 429, 200},
-		},
-		{
+		}, {
 			"a throttle for each client",
-			with(scenario.Event{
-				Kind: scenario.Throttling, Throttle: &scenario.Throttle{Rate: 1, PerClient: true}, From: seconds(1),
-			}),
+			with(1, 0, scenario.Event{Kind: scenario.Throttling, Throttle: &scenario.Throttle{Rate: 1, PerClient: true}}),
 			[]float64{1, 1.1, 1.2, 1.3, 2.05}, []float64{1.6, 1.7, 1.2, 1.3, 2.65}, []int{200, 200, 429, 429, 200},
 		},
 		{ // busy to 0.1, with the first two refusals to 0.2, with the third to 0.25

@@ -13,7 +13,7 @@ import (
 	"example.com/awsretry/simulate/internal/format"
 )
 
-// A Column is one of the table.
+// A Column is a column of the table.
 type Column struct {
 	Name         string
 	above, below string // its name in a terminal

@@ -2,8 +2,8 @@ package simulate
 
 import "sync"
 
-// workers make the calls that arrive. A goroutine makes many of them, because
-// the stack of a new one would have to grow for each call.
+// workers make the calls that arrive. They reuse goroutines, because the stack
+// of a new one would have to grow for each call.
 type workers struct {
 	mu    sync.Mutex
 	idle  []chan task // the last one was used last

@@ -29,8 +29,8 @@ func widthOf(style draw.TextStyle, text string) vg.Length {
 	return spare*style.Width(own) + vg.Length(others)*foreign*style.Font.Size
 }
 
-// harmless replaces what is not to be printed, and what changes the direction
-// or the height of a line.
+// harmless replaces characters that do not print or that change the direction
+// of a line, and drops marks that would change its height.
 func harmless(text string) string {
 	marks := 0
 	return strings.Map(func(r rune) rune {
@@ -46,8 +46,8 @@ func harmless(text string) string {
 	}, strings.Join(strings.Fields(strings.ToValidUTF8(text, string(unicode.ReplacementChar))), " "))
 }
 
-// wrapped breaks a text into lines that have room in a width, and shortens a
-// word that has none.
+// wrapped breaks a text into lines that fit into a width, and shortens a word
+// that does not fit.
 func wrapped(style draw.TextStyle, text string, width vg.Length) []string {
 	var lines []string
 	line := ""
@@ -65,8 +65,8 @@ func wrapped(style draw.TextStyle, text string, width vg.Length) []string {
 	return lines
 }
 
-// shortened returns a text, or its beginning and an ellipsis if it has no room
-// in a width.
+// shortened returns a text, or its beginning and an ellipsis if it does not fit
+// into a width.
 func shortened(style draw.TextStyle, text string, width vg.Length) string {
 	text = harmless(text)
 	if widthOf(style, text) <= width {

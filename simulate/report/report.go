@@ -94,9 +94,7 @@ func policy(styles []template.CSS, scripts []template.JS) template.HTMLAttr {
 	}
 	return template.HTMLAttr(fmt.Sprintf(
 		`content="default-src 'none'; style-src%s; script-src%s; base-uri 'none'; form-action 'none'"`,
-		&style,
-		&script,
-	))
+		&style, &script))
 }
 
 // hash returns a source of a Content-Security-Policy for an element with this

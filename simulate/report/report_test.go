@@ -317,10 +317,8 @@ func TestSizeIsBounded(t *testing.T) {
 	}
 	var samples []simulate.Sample
 	for i := range 300 {
-		samples = append(
-			samples,
-			simulate.Sample{At: simulate.Span(seconds(float64(288 * i))), Value: math.Sqrt(float64(i)), Limited: 1},
-		)
+		at := simulate.Span(seconds(float64(288 * i)))
+		samples = append(samples, simulate.Sample{At: at, Value: math.Sqrt(float64(i)), Limited: 1})
 	}
 	for range 20 {
 		r.Outcomes = append(r.Outcomes, simulate.Outcome{Setting: "x", Calls: 1, Series: simulate.Series{

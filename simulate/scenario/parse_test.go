@@ -117,7 +117,6 @@ settings: [&eager {use: naive, pause: 10ms}, {<<: *eager, name: lazy}]
 }
 
 func TestParseErrors(t *testing.T) {
-	replaced := func(old, by string) string { return strings.Replace(small, old, by, 1) }
 	for _, tt := range []struct{ name, text, want string }{
 		{"nothing", "", "the scenario is empty"},
 		{"only a comment", "# none", "the scenario is empty"},
@@ -128,119 +127,76 @@ func TestParseErrors(t *testing.T) {
 		{"no YAML", "[", "simulate: yaml: line 1: "},
 		{"deep", strings.Repeat("[", 60_000), "simulate: yaml: "},
 		{"long", strings.Repeat("#", maxTextSize+1), "it must have at most 65536"},
-
-		{"an unknown field", replaced("rate: 1.5", "rat: 1.5"), `[5:21] unknown field "rat"`},
-		{"an unknown field of a setting", replaced("pause: 10ms", "wait: 10ms"), `[17:49] unknown field "wait"`},
-
-		{
-			"a number that is text", replaced("rate: 1.5", "rate: fast"),
-			`[5:27] clients.rate is "fast"; it must be a finite number`,
-		},
-		{
-			"a number that is too large", replaced("rate: 1.5", "rate: 1e999"),
-			`[5:27] clients.rate is "1e999"; it must be a finite number`,
-		},
-		{
-			"a number that is a list", replaced("rate: 1.5", "rate: [1]"),
-			`[5:27] clients.rate is "[1]"; it must be a finite number`,
-		},
-		{"no number", replaced("rate: 1.5", "rate: .nan"), "[5:27] clients.rate is NaN; it must be"},
-		{"an infinite number", replaced("rate: 1.5", "rate: .inf"), "[5:27] clients.rate is +Inf; it must be"},
-		{"a fraction", replaced("count: 2", "count: 2.5"), `[5:18] clients.count is "2.5"; it must be a whole number`},
-		{
-			"a whole number that is too large", replaced("count: 2", "count: 99999999999999999999"),
-			`[5:18] clients.count is "99999999999999999999"; it must be a whole number`,
-		},
-		{
-			"a fraction in a setting", replaced("max_attempts: 10", "max_attempts: 10.5"),
-			`[17:45] settings[2].max_attempts is "10.5"; it must be a whole number`,
-		},
-		{"a fraction by an alias", "seed: &s 2.5\nclients: {count: *s}\n", `[1:7] seed is "2.5"; it must be a whole number`},
-		{
-			"below zero", replaced("seed: 18446744073709551615", "seed: -1"),
-			`[4:7] seed is "-1"; it must be a whole number, 0 to 18446744073709551615`,
-		},
-		{
-			"a fraction of a seed", replaced("seed: 18446744073709551615", "seed: 1.9"),
-			`[4:7] seed is "1.9"; it must be a whole number, 0 to 18446744073709551615`,
-		},
-		{
-			"a seed that is too large", replaced("seed: 18446744073709551615", "seed: 18446744073709551616"),
-			`[4:7] seed is "18446744073709551616"; it must be a whole number, 0 to 18446744073709551615`,
-		},
-		{
-			"a seed that is text", replaced("seed: 18446744073709551615", "seed: one"),
-			`[4:7] seed is "one"; it must be a whole number, 0 to 18446744073709551615`,
-		},
+		{"a fraction by an alias", "seed: &s 2.5\nclients: {count: *s}\n",
+			`[1:7] seed is "2.5"; it must be a whole number`},
 		{"an alias within its anchor", "&c {clients: *c}", `[1:5] unknown field "clients"`},
 		{"a merge with itself", "&s\n<<: *s\n", "aliases stand for too many values"},
 		{"anchors in anchors", "name: &a [1]\nabout: &b [*a, *a]\n", `[2:8] about is "&b [*a, *a]"; it must be text`},
-		{
-			"many merges", "settings:\n- &a {use: none}\n" + strings.Repeat("- &a {<<: *a, <<: *a}\n", 30),
-			"aliases stand for too many values",
-		},
+		{"many merges", "settings:\n- &a {use: none}\n" + strings.Repeat("- &a {<<: *a, <<: *a}\n", 30),
+			"aliases stand for too many values"},
 		{"a repeated field", "seed: 1\nseed: 2\n", `[2:1] repeated field "seed"`},
 		{"a merged field", small + "clients: {<<: 5}", `[18:1] repeated field "clients"`},
-		{
-			"no unit", replaced("1m30s", "90"),
-			`[3:11] duration is "90"; it must be a number with its unit, as in 90s, 1m30s or 250ms`,
-		},
-		{"no duration", replaced("1m30s", "soon"), `[3:11] duration is "soon"; it must be a number with its unit`},
-		{
-			"a list of durations", replaced("1m30s", "[1m, 30s]"),
-			`[3:11] duration is "[1m, 30s]"; it must be a number with its unit`,
-		},
-		{"a duration that is too long", replaced("1m30s", "9999999h"), `[3:11] duration is "9999999h"; it must be`},
-		{
-			"no unit in an event", replaced("retry_after: 2s", "retry_after: 2"),
-			`[13:38] events[0].throttle.retry_after is "2"; it must be a number with its unit`,
-		},
-		{
-			"a duration with an anchor", "duration: &d 90\nclients: {timeout: *d}\n",
-			`duration is "90"; it must be a number with its unit`,
-		},
-		{
-			"not a bool", replaced("rate: 1, retry", "per_client: perhaps, rate: 1, retry"),
-			`[13:28] events[0].throttle.per_client is "perhaps"; it must be true or false`,
-		},
-		{"text that is a list", replaced("name: small", "name: [small]"), `[2:7] name is "[small]"; it must be text`},
-		{
-			"fields that are text", replaced("latency: {median: 5ms}", "latency: 5ms"),
-			`[9:12] service.latency is "5ms"; it must be fields`,
-		},
-		{
-			"a list that is text", small[:strings.Index(small, "settings:")] + "settings: none\n",
-			`[14:11] settings is "none"; it must be a list`,
-		},
-
-		{
-			"a value of standard", replaced("delivery=aws-managed", "standard=5"),
-			`[16:5] settings[1]: setting "standard=5": only adaptive, fleet, delivery and profile take a value`,
-		},
-		{"no policy", replaced("delivery=aws-managed", "delivery="), `setting "delivery=": nothing follows the =`},
-		{"no profile", replaced("delivery=aws-managed", "profile="), `setting "profile=": nothing follows the =`},
-		{
-			"an unknown setting", replaced("delivery=aws-managed", "quickly"),
-			`[16:5] settings[1]: setting "quickly": use is "quickly"`,
-		},
-
-		{
-			"a value out of range", replaced("count: 2", "count: 0"),
-			"[5:18] clients.count is 0; it must be 1 to 1000000",
-		},
-		{"an event out of range", replaced("from: 10s", "from: 10m"), "[12:11] events[0].from is 10m; it must be"},
-		{"a missing field", replaced("capacity: 3", ""), "service.capacity is 0; it must be above 0"},
-		{"a setting's fault", replaced("use: naive", "use: none"), "settings[2]: max_attempts is for"},
+		{"a duration with an anchor", "duration: &d 90\nclients: {timeout: *d}\n",
+			`duration is "90"; it must be a number with its unit`},
+		{"a list that is text", small[:strings.Index(small, "settings:")] + "settings: none\n",
+			`[14:11] settings is "none"; it must be a list`},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			_, err := Parse([]byte(tt.text))
-			if err == nil || !strings.Contains(err.Error(), tt.want) {
-				t.Fatalf("error %v, want one with %q", err, tt.want)
-			}
-			if !strings.HasPrefix(err.Error(), "simulate: ") || strings.Contains(err.Error(), "simulate: simulate") {
-				t.Errorf("error %q does not begin with the package's name once", err)
-			}
-		})
+		t.Run(tt.name, func(t *testing.T) { wantParseError(t, tt.text, tt.want) })
+	}
+	// What is wrong with a part of the small scenario.
+	for _, tt := range []struct{ part, by, want string }{
+		{"rate: 1.5", "rat: 1.5", `[5:21] unknown field "rat"`},
+		{"pause: 10ms", "wait: 10ms", `[17:49] unknown field "wait"`},
+		{"rate: 1.5", "rate: fast", `[5:27] clients.rate is "fast"; it must be a finite number`},
+		{"rate: 1.5", "rate: 1e999", `[5:27] clients.rate is "1e999"; it must be a finite number`},
+		{"rate: 1.5", "rate: [1]", `[5:27] clients.rate is "[1]"; it must be a finite number`},
+		{"rate: 1.5", "rate: .nan", "[5:27] clients.rate is NaN; it must be"},
+		{"rate: 1.5", "rate: .inf", "[5:27] clients.rate is +Inf; it must be"},
+		{"count: 2", "count: 2.5", `[5:18] clients.count is "2.5"; it must be a whole number`},
+		{"count: 2", "count: 99999999999999999999",
+			`[5:18] clients.count is "99999999999999999999"; it must be a whole number`},
+		{"max_attempts: 10", "max_attempts: 10.5",
+			`[17:45] settings[2].max_attempts is "10.5"; it must be a whole number`},
+		{"seed: 18446744073709551615", "seed: -1",
+			`[4:7] seed is "-1"; it must be a whole number, 0 to 18446744073709551615`},
+		{"seed: 18446744073709551615", "seed: 1.9",
+			`[4:7] seed is "1.9"; it must be a whole number, 0 to 18446744073709551615`},
+		{"seed: 18446744073709551615", "seed: 18446744073709551616",
+			`[4:7] seed is "18446744073709551616"; it must be a whole number, 0 to 18446744073709551615`},
+		{"seed: 18446744073709551615", "seed: one",
+			`[4:7] seed is "one"; it must be a whole number, 0 to 18446744073709551615`},
+		{"1m30s", "90", `[3:11] duration is "90"; it must be a number with its unit, as in 90s, 1m30s or 250ms`},
+		{"1m30s", "soon", `[3:11] duration is "soon"; it must be a number with its unit`},
+		{"1m30s", "[1m, 30s]", `[3:11] duration is "[1m, 30s]"; it must be a number with its unit`},
+		{"1m30s", "9999999h", `[3:11] duration is "9999999h"; it must be`},
+		{"retry_after: 2s", "retry_after: 2",
+			`[13:38] events[0].throttle.retry_after is "2"; it must be a number with its unit`},
+		{"rate: 1, retry", "per_client: perhaps, rate: 1, retry",
+			`[13:28] events[0].throttle.per_client is "perhaps"; it must be true or false`},
+		{"name: small", "name: [small]", `[2:7] name is "[small]"; it must be text`},
+		{"latency: {median: 5ms}", "latency: 5ms", `[9:12] service.latency is "5ms"; it must be fields`},
+		{"delivery=aws-managed", "standard=5",
+			`[16:5] settings[1]: setting "standard=5": only adaptive, fleet, delivery and profile take a value`},
+		{"delivery=aws-managed", "delivery=", `setting "delivery=": nothing follows the =`},
+		{"delivery=aws-managed", "profile=", `setting "profile=": nothing follows the =`},
+		{"delivery=aws-managed", "quickly", `[16:5] settings[1]: setting "quickly": use is "quickly"`},
+		{"count: 2", "count: 0", "[5:18] clients.count is 0; it must be 1 to 1000000"},
+		{"from: 10s", "from: 10m", "[12:11] events[0].from is 10m; it must be"},
+		{"capacity: 3", "", "service.capacity is 0; it must be above 0"},
+		{"use: naive", "use: none", "settings[2]: max_attempts is for"},
+	} {
+		t.Run(tt.by, func(t *testing.T) { wantParseError(t, strings.Replace(small, tt.part, tt.by, 1), tt.want) })
+	}
+}
+
+func wantParseError(t *testing.T, text, want string) {
+	t.Helper()
+	_, err := Parse([]byte(text))
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Fatalf("got %v, want %q", err, want)
+	}
+	if !strings.HasPrefix(err.Error(), "simulate: ") || strings.Contains(err.Error(), "simulate: simulate") {
+		t.Errorf("error %q does not begin with the package's name once", err)
 	}
 }
 

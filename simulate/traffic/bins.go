@@ -2,7 +2,7 @@ package traffic
 
 import "time"
 
-// Bins are counts over time. When the log becomes longer than they can hold,
+// bins are counts over time. When the log becomes longer than they can hold,
 // pairs of them are merged, so that their number is limited.
 type bins[T any] struct {
 	most  int // bins
@@ -44,7 +44,7 @@ func floorDiv(a, b int64) int64 {
 }
 
 // extend adds empty bins on both sides. Before the first one it adds more than
-// it must, so that a log that runs backward does not copy the list for each bin.
+// it needs, so that a log that runs backward does not copy the list for each bin.
 func (b *bins[T]) extend(low, high int64) {
 	if low < b.first {
 		low = max(low-int64(len(b.list)), high-int64(b.most)+1)
@@ -72,8 +72,8 @@ func (b *bins[T]) coarsen() {
 // start returns when a bin begins.
 func (b *bins[T]) start(i int) time.Time { return time.Unix(0, (b.first+int64(i))*int64(b.width)) }
 
-// within returns the bins that have a part of the window, as the index of the
-// first and of the one after the last.
+// within returns the bins that overlap the window, as the index of the first
+// and of the one after the last.
 func (b *bins[T]) within(w window) (from, to int) {
 	n := int64(len(b.list))
 	low := min(max(b.number(w.from)-b.first, 0), n)

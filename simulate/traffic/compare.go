@@ -13,8 +13,9 @@ import (
 	"example.com/awsretry/simulate"
 )
 
-// WriteComparison writes what was recorded above what the simulation makes of
-// the present setting, and what the log does not show.
+// WriteComparison writes a table of what was recorded and of present, the
+// simulated outcome of the present setting, and a list of what the log does not
+// show.
 func (f *Fitted) WriteComparison(w io.Writer, present simulate.Outcome) error {
 	b := bufio.NewWriter(w)
 	r := f.Recorded

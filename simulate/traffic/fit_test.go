@@ -106,6 +106,7 @@ func TestFit(t *testing.T) {
 		scenario  scenario.Scenario
 		change    func(*scenario.Scenario)
 		check     func(t *testing.T, s scenario.Scenario)
+		use       string // of the present setting; "": whatever it is
 	}{
 		{
 			name: "nothing fails", scenario: base(60, 50),
@@ -115,8 +116,7 @@ func TestFit(t *testing.T) {
 					t.Errorf("there is more than was logged: %+v", s)
 				}
 			},
-		},
-		{
+		}, {
 			name: "a rate limit", scenario: base(80, 60),
 			change: func(s *scenario.Scenario) { s.Service.Throttle = &scenario.Throttle{Rate: 50, Burst: 20} },
 			check: func(t *testing.T, s scenario.Scenario) {
@@ -126,8 +126,7 @@ func TestFit(t *testing.T) {
 					t.Errorf("the present setting is %+v", s.Settings[0])
 				}
 			},
-		},
-		{
+		}, {
 			name: "throttling and errors at random", scenario: base(60, 60),
 			transport: &awsretry.Transport{MaxAttempts: 5},
 			change: func(s *scenario.Scenario) {
@@ -141,8 +140,7 @@ func TestFit(t *testing.T) {
 					t.Errorf("the throttle is %+v, the present setting %+v", s.Service.Throttle, s.Settings[0])
 				}
 			},
-		},
-		{
+		}, {
 			name: "errors for a while", scenario: base(90, 40),
 			transport: &awsretry.Transport{MaxAttempts: 2},
 			change: func(s *scenario.Scenario) {
@@ -157,8 +155,7 @@ func TestFit(t *testing.T) {
 					t.Errorf("the errors over time are %v, the setting %+v", errors, s.Settings[0])
 				}
 			},
-		},
-		{
+		}, {
 			name: "a rate that changes", scenario: base(100, 40),
 			change: func(s *scenario.Scenario) {
 				s.OverTime = &scenario.OverTime{Every: 25 * second, Rate: []float64{20, 80, 20, 40}}
@@ -169,8 +166,7 @@ func TestFit(t *testing.T) {
 					near(t, "rate", mean(rates[i*quarter:(i+1)*quarter]), want, 0.15)
 				}
 			},
-		},
-		{
+		}, {
 			name: "slow for a while", scenario: base(90, 100),
 			change: func(s *scenario.Scenario) {
 				s.Events = []scenario.Event{{Kind: scenario.SlowLatency, Factor: 5, From: 30 * second, To: 60 * second}}
@@ -179,8 +175,7 @@ func TestFit(t *testing.T) {
 				factor, third := s.OverTime.Latency, len(s.OverTime.Latency)/3
 				near(t, "factor", mean(factor[third+1:2*third-1])/mean(factor[:third-1]), 5, 0.2)
 			},
-		},
-		{
+		}, {
 			name: "callers that wait", scenario: base(15, 0),
 			change: func(s *scenario.Scenario) {
 				s.Clients = scenario.Clients{Count: 1, Callers: 20}
@@ -192,27 +187,22 @@ func TestFit(t *testing.T) {
 				}
 				near(t, "throttle.share", s.Service.Throttle.Share, 0.05, 0.1)
 			},
-		},
-		{
+		}, {
 			name: "callers that think", scenario: base(40, 0),
-			change: func(s *scenario.Scenario) {
-				s.Clients = scenario.Clients{Count: 1, Callers: 10, Think: ms(15)}
-			},
+			change: func(s *scenario.Scenario) { s.Clients = scenario.Clients{Count: 1, Callers: 10, Think: ms(15)} },
 			check: func(t *testing.T, s scenario.Scenario) {
 				if s.Clients.Callers != 10 {
 					t.Errorf("the clients are %+v", s.Clients)
 				}
 				near(t, "think", float64(s.Clients.Think), float64(ms(15)), 0.3)
 			},
-		},
-		{
+		}, {
 			name: "attempts that time out", scenario: base(60, 50),
 			change: func(s *scenario.Scenario) { s.Clients.AttemptTimeout = ms(100) },
 			check: func(t *testing.T, s scenario.Scenario) {
 				near(t, "attempt_timeout", float64(s.Clients.AttemptTimeout), float64(ms(100)), 0.03)
 			},
-		},
-		{
+		}, {
 			name: "Retry-After", scenario: base(90, 60),
 			change: func(s *scenario.Scenario) {
 				s.Service.Throttle = &scenario.Throttle{Rate: 55, Burst: 5, RetryAfter: 2 * second}
@@ -222,31 +212,19 @@ func TestFit(t *testing.T) {
 					t.Errorf("the throttle is %+v", s.Service.Throttle)
 				}
 			},
-		},
-		{
+		}, {
 			name: "revision 2026", scenario: base(60, 60),
 			transport: &awsretry.Transport{Revision: awsretry.Revision2026, Backoff: seeded(50 * time.Millisecond)},
-			change: func(s *scenario.Scenario) {
-				s.Events = []scenario.Event{{Kind: scenario.Errors, Share: 0.1}}
-			},
-			check: func(t *testing.T, s scenario.Scenario) {
-				if s.Settings[0].Use != scenario.UseRevision2026 {
-					t.Errorf("the present setting is %+v", s.Settings[0])
-				}
-			},
-		},
-		{
+			change:    func(s *scenario.Scenario) { s.Events = []scenario.Event{{Kind: scenario.Errors, Share: 0.1}} },
+			use:       scenario.UseRevision2026,
+		}, {
 			name: "adaptive", scenario: base(60, 0),
 			transport: &awsretry.Transport{Mode: awsretry.Adaptive},
 			change: func(s *scenario.Scenario) {
 				s.Clients = scenario.Clients{Count: 1, Callers: 30, Think: ms(100)}
 				s.Service.Throttle = &scenario.Throttle{Rate: 80, Burst: 80}
 			},
-			check: func(t *testing.T, s scenario.Scenario) {
-				if s.Settings[0].Use != scenario.UseAdaptive {
-					t.Errorf("the present setting is %+v", s.Settings[0])
-				}
-			},
+			use: scenario.UseAdaptive,
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -259,7 +237,12 @@ func TestFit(t *testing.T) {
 			}
 			log, was := recorded(t, tt.scenario, cmp.Or(tt.transport, &awsretry.Transport{}))
 			f := fitted(t, log)
-			tt.check(t, f.Scenario)
+			if tt.check != nil {
+				tt.check(t, f.Scenario)
+			}
+			if got := f.Scenario.Settings[0].Use; got != cmp.Or(tt.use, got) {
+				t.Errorf("the present setting is %v, want %v", got, tt.use)
+			}
 			text, err := f.File()
 			if err != nil {
 				t.Fatal(err)
