@@ -73,18 +73,21 @@ func TestSlowDeadLetterKeepsTheResponseWhole(t *testing.T) {
 	}
 }
 
-// What follows the beginning of a response is returned as it came: an error, or
-// in a 101 a connection that changed hands, which is not read.
-func TestResponsesThatAreNotReadAhead(t *testing.T) {
+// A response whose body breaks off is returned as it came. That of a 101, a
+// connection that changed hands, is not read.
+func TestBrokenResponseAndUpgrade(t *testing.T) {
 	broken := errors.New("connection reset")
 	for _, status := range []int{404, 101} {
 		run(t, strconv.Itoa(status), func(t *testing.T) {
 			base := httpfake.Base(func(req *http.Request) (*http.Response, error) {
 				resp := respond(status, req)
-				resp.Body = struct {
-					io.ReadCloser
-					io.Writer
-				}{io.NopCloser(io.MultiReader(strings.NewReader("hello"), iotest.ErrReader(broken))), &bytes.Buffer{}}
+				resp.Body = io.NopCloser(io.MultiReader(strings.NewReader("hello"), iotest.ErrReader(broken)))
+				if status == 101 {
+					resp.Body = struct {
+						io.ReadCloser
+						io.Writer
+					}{resp.Body, &bytes.Buffer{}}
+				}
 				return resp, nil
 			})
 			resp, err := (&Transport{DeadLetter: readIt, Base: base}).RoundTrip(post(t, "http://a.example/", "x"))

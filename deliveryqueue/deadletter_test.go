@@ -141,9 +141,7 @@ func TestPoison(t *testing.T) {
 				t.Errorf("%+v", d)
 			}
 		}
-		if n := len(end.requests()); n != 1 {
-			t.Errorf("%d requests", n)
-		}
+		end.check(t, 1)
 	})
 }
 

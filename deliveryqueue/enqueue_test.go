@@ -269,9 +269,7 @@ func TestLockedFile(t *testing.T) {
 		t.Errorf("Enqueue took %v", took)
 	}
 	waitFor(t, q, Stats{Delivered: 2})
-	if n := len(end.requests()); n != 2 {
-		t.Errorf("%d requests", n)
-	}
+	end.check(t, 2)
 }
 
 func TestCancel(t *testing.T) {
@@ -295,9 +293,7 @@ func TestCancel(t *testing.T) {
 			t.Error(err)
 		}
 		waitFor(t, q, Stats{Canceled: 2})
-		if n := len(end.requests()); n != 1 {
-			t.Errorf("%d requests", n)
-		}
+		end.check(t, 1)
 		dead := enqueue(t, q, post(t, end.URL, "hello"), Options{Policy: parse(t, noRetries)})
 		waitFor(t, q, Stats{Canceled: 2, Dead: 1})
 		if err := q.Cancel(t.Context(), dead); err != nil {

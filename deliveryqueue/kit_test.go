@@ -301,6 +301,14 @@ func (e *endpoint) wait(t testing.TB, n int) {
 	eventually(t, fmt.Sprintf("request %d", n), func() bool { return len(e.requests()) == n })
 }
 
+// check checks how many requests came.
+func (e *endpoint) check(t testing.TB, want int) {
+	t.Helper()
+	if n := len(e.requests()); n != want {
+		t.Errorf("%d requests, want %d", n, want)
+	}
+}
+
 // respond changes what comes next.
 func (e *endpoint) respond(status int) {
 	e.mu.Lock()

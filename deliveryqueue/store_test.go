@@ -48,9 +48,7 @@ func TestStoreGoesAway(t *testing.T) {
 			waitFor(t, q, Stats{Delivered: 1})
 			enqueue(t, q, post(t, end.URL, "hello"), Options{})
 			waitFor(t, q, Stats{Delivered: 2})
-			if n := len(end.requests()); n != 2 {
-				t.Errorf("%d requests", n)
-			}
+			end.check(t, 2)
 		})
 	}
 }
@@ -107,9 +105,7 @@ func TestFileTakesNoWrites(t *testing.T) {
 				t.Fatal(err)
 			}
 			waitFor(t, q, Stats{Delivered: 1})
-			if n := len(end.requests()); n != 1 {
-				t.Errorf("%d requests", n)
-			}
+			end.check(t, 1)
 		})
 	}
 }
