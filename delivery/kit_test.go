@@ -12,7 +12,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"example.com/awsretry/delivery/letters"
 	"example.com/awsretry/internal/httpfake"
 )
 
@@ -121,23 +120,4 @@ func halfRead(req *http.Request) (*http.Response, error) {
 	io.CopyN(io.Discard, req.Body, 2)
 	req.Body.Close()
 	return respond(503, req), nil
-}
-
-// collect redrives a folder, and counts how often each body arrives.
-func collect(t *testing.T, dir string) map[string]int {
-	t.Helper()
-	got := map[string]int{}
-	count := httpfake.Base(func(req *http.Request) (*http.Response, error) {
-		s, err := receive(req)
-		if err != nil {
-			return nil, err
-		}
-		got[s.Body]++
-		return respond(200, req), nil
-	})
-	_, err := (&letters.Dir{Path: dir}).Redrive(t.Context(), count, letters.RedriveOptions{})
-	if err != nil {
-		t.Error(err)
-	}
-	return got
 }

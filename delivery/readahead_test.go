@@ -6,16 +6,14 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/iotest"
-	"testing/synctest"
 	"time"
 
 	"example.com/awsretry/internal/httpfake"
 )
-
-func takeAnything(context.Context, DeadLetter) error { return nil }
 
 // A timedReader ends with its context, and calls end at its end.
 type timedReader struct {
@@ -75,48 +73,35 @@ func TestSlowDeadLetterKeepsTheResponseWhole(t *testing.T) {
 	}
 }
 
-// A response whose body breaks off is returned as it came.
-func TestBrokenResponse(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		broken := errors.New("connection reset")
-		tr := &Transport{DeadLetter: takeAnything, Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
-			resp := respond(404, req)
-			resp.Body = io.NopCloser(io.MultiReader(strings.NewReader("the beginning"), iotest.ErrReader(broken)))
-			return resp, nil
-		})}
-		resp, err := tr.RoundTrip(post(t, "http://a.example/", "x"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer resp.Body.Close()
-		if body, err := io.ReadAll(resp.Body); string(body) != "the beginning" || !errors.Is(err, broken) {
-			t.Errorf("got %q, %v", body, err)
-		}
-	})
-}
-
-// The body of a 101, a connection that changed hands, is not read.
-func TestUpgradeIsNotReadAhead(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		read := errors.New("read")
-		tr := &Transport{DeadLetter: takeAnything, Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
-			resp := respond(101, req)
-			resp.Body = struct {
-				io.ReadCloser
-				io.Writer
-			}{io.NopCloser(io.MultiReader(strings.NewReader("hello"), iotest.ErrReader(read))), &bytes.Buffer{}}
-			return resp, nil
-		})}
-		resp, err := tr.RoundTrip(post(t, "http://a.example/", "x"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer resp.Body.Close()
-		if _, ok := resp.Body.(io.Writer); !ok {
-			t.Errorf("the body is a %T", resp.Body)
-		}
-		if body, err := io.ReadAll(resp.Body); string(body) != "hello" || err != read {
-			t.Errorf("read %q, %v", body, err)
-		}
-	})
+// A response whose body breaks off is returned as it came. That of a 101, a
+// connection that changed hands, is not read.
+func TestBrokenResponseAndUpgrade(t *testing.T) {
+	broken := errors.New("connection reset")
+	for _, status := range []int{404, 101} {
+		run(t, strconv.Itoa(status), func(t *testing.T) {
+			body := httpfake.NewBody(io.MultiReader(strings.NewReader("hello"), iotest.ErrReader(broken)))
+			base := httpfake.Base(func(req *http.Request) (*http.Response, error) {
+				resp := respond(status, req)
+				resp.Body = body
+				if status == 101 {
+					resp.Body = struct {
+						io.ReadCloser
+						io.Writer
+					}{resp.Body, &bytes.Buffer{}}
+				}
+				return resp, nil
+			})
+			resp, err := (&Transport{DeadLetter: readIt, Base: base}).RoundTrip(post(t, "http://a.example/", "x"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			if _, ok := resp.Body.(io.Writer); status == 101 && (!ok || body.Reads() > 0) {
+				t.Errorf("the body is a %T, and was read %d times", resp.Body, body.Reads())
+			}
+			if body, err := io.ReadAll(resp.Body); string(body) != "hello" || err != broken {
+				t.Errorf("read %q, %v", body, err)
+			}
+		})
+	}
 }

@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"example.com/awsretry/delivery/letters"
-	"example.com/awsretry/internal/httpfake"
 )
 
 // An http.Client does not make a delivery of a redirect, whether or not its
@@ -67,17 +66,5 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 				}
 			})
 		}
-	}
-}
-
-// The body of the request that is refused is closed.
-func TestRefusedRedirectClosesTheBody(t *testing.T) {
-	body := httpfake.NewBody(strings.NewReader("x"))
-	req := post(t, "http://a.example/", "x")
-	req.Body, req.Response = body, &http.Response{StatusCode: 307}
-	end := responding(200)
-	resp, err := (&Transport{Base: end}).RoundTrip(req)
-	if resp != nil || !errors.Is(err, ErrRedirect) || body.Closes() != 1 || len(end.asked) > 0 {
-		t.Errorf("got %v, %v; the body was closed %d times, %d attempts", resp, err, body.Closes(), len(end.asked))
 	}
 }

@@ -290,14 +290,23 @@ type idler struct {
 
 func (i *idler) CloseIdleConnections() { i.closed++ }
 
+// CloseIdleConnections reaches Base before and after the first request, to which
+// it leaves it to fix the fields.
 func TestCloseIdleConnections(t *testing.T) {
-	base := &idler{}
-	(&Transport{Base: base}).CloseIdleConnections()
-	if base.closed != 1 {
-		t.Errorf("reached Base %d times", base.closed)
-	}
 	for _, tr := range []*Transport{{AttemptTimeout: -1}, {Base: (*http.Transport)(nil)}, {}} {
 		tr.CloseIdleConnections() // must not panic
+	}
+	first, end := &idler{}, responding(200)
+	second := &idler{RoundTripper: end}
+	tr := &Transport{Policy: testPolicy(t, `"numRetries":0`), Base: first}
+	tr.CloseIdleConnections()
+	tr.Base = second
+	status, err := send(t, tr, post(t, "http://127.0.0.1:1/", "x"))
+	if status != 200 || err != nil || len(end.asked) != 1 {
+		t.Errorf("got %d, %v; Base was asked %d times", status, err, len(end.asked))
+	}
+	if tr.CloseIdleConnections(); first.closed != 1 || second.closed != 1 {
+		t.Errorf("reached Base %d times before a request, and %d times after it", first.closed, second.closed)
 	}
 }
 
@@ -323,20 +332,6 @@ func TestCloseIdleConnectionsOfTheSharedBase(t *testing.T) {
 	case <-closed:
 	case <-time.After(time.Minute):
 		t.Error("the connection is still open")
-	}
-}
-
-// CloseIdleConnections leaves it to the first request to fix the fields.
-func TestCloseIdleConnectionsReadsNoFields(t *testing.T) {
-	tr, end, base := &Transport{Policy: testPolicy(t, `"numRetries":0`)}, responding(200), &idler{}
-	tr.CloseIdleConnections()
-	tr.Base, base.RoundTripper = base, end
-	status, err := send(t, tr, post(t, "http://127.0.0.1:1/", "x"))
-	if status != 200 || err != nil || len(end.asked) != 1 {
-		t.Errorf("got %d, %v; Base was asked %d times", status, err, len(end.asked))
-	}
-	if tr.CloseIdleConnections(); base.closed != 1 {
-		t.Errorf("reached Base %d times after a request", base.closed)
 	}
 }
 

@@ -18,8 +18,9 @@ import (
 var benchBody = strings.Repeat("x", 1<<10)
 
 func onEachStore(b *testing.B, f func(b *testing.B, store string)) {
-	b.Run("SQLite", func(b *testing.B) { f(b, newSQLite(b)) })
-	b.Run("PostgreSQL", func(b *testing.B) { f(b, newPostgres(b)) })
+	for name, store := range stores {
+		b.Run(name, func(b *testing.B) { f(b, store(b)) })
+	}
 }
 
 func bareArgs(b testing.TB, q *Queue) args {
@@ -60,9 +61,8 @@ func BenchmarkDeliver(b *testing.B) {
 	onEachStore(b, func(b *testing.B, store string) {
 		var done atomic.Int64
 		q := open(b, store, Config{Base: roundTripper(func(req *http.Request) (*http.Response, error) {
-			req.Body.Close()
 			done.Add(1)
-			return &http.Response{StatusCode: 204, Header: http.Header{}, Body: http.NoBody, Request: req}, nil
+			return noContent(req)
 		})})
 		for range b.N {
 			enqueue(b, q, post(b, "http://endpoint.test/hook", benchBody), Options{})

@@ -22,9 +22,7 @@ func withClock(t *testing.T, ahead time.Duration) string {
 		fmt.Sprintf(`CREATE FUNCTION shifted.clock_timestamp() RETURNS timestamptz LANGUAGE sql VOLATILE AS
 			$$SELECT pg_catalog.clock_timestamp() + interval '%d s'$$`, int(ahead.Seconds())),
 	} {
-		if _, err := q.store.db.Exec(statement); err != nil {
-			t.Fatal(err)
-		}
+		execute(t, q.store.db, statement)
 	}
 	return store + "&search_path=shifted,pg_catalog"
 }
@@ -75,9 +73,7 @@ func TestClockOfAJob(t *testing.T) {
 // setJob changes a job as the assignments say.
 func setJob(t *testing.T, q *Queue, id int64, assignments string) {
 	t.Helper()
-	if _, err := q.store.db.Exec(fmt.Sprintf(`UPDATE river_job SET %s WHERE id = %d`, assignments, id)); err != nil {
-		t.Fatal(err)
-	}
+	execute(t, q.store.db, fmt.Sprintf(`UPDATE river_job SET %s WHERE id = %d`, assignments, id))
 }
 
 // No process has to lead the others for what is due to be delivered.
@@ -87,10 +83,8 @@ func TestDueWithoutLeader(t *testing.T) {
 		end := newEndpoint(t, 200)
 		q := open(t, store, Config{})
 		q.timing.sweep = 20 * time.Millisecond
-		if _, err := q.store.db.Exec(fmt.Sprintf(`INSERT INTO river_leader (leader_id, elected_at, expires_at)
-			VALUES ('dead', %s, %s)`, q.store.after(`0`), q.store.after(`3600`))); err != nil {
-			t.Fatal(err)
-		}
+		execute(t, q.store.db, fmt.Sprintf(`INSERT INTO river_leader (leader_id, elected_at, expires_at)
+			VALUES ('dead', %s, %s)`, q.store.after(`0`), q.store.after(`3600`)))
 		for _, assignments := range []string{
 			`state = 'scheduled', scheduled_at = ` + q.store.after(`1`),
 			`state = 'retryable', scheduled_at = ` + q.store.after(`1`),

@@ -1,10 +1,10 @@
 package deliveryqueue
 
 import (
-	"context"
-	"net/http"
+	"errors"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 )
 
@@ -16,22 +16,20 @@ func TestEnqueueWhileClosing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var accepted sync.Map
+		var accepted atomic.Int64
 		var group sync.WaitGroup
 		closing := make(chan struct{})
+		begun := sync.OnceFunc(func() { close(closing) })
 		for range 4 {
 			group.Go(func() {
 				for i := 0; ; i++ {
-					id, err := q.Enqueue(t.Context(), post(t, "http://endpoint.test", "hello"), Options{})
+					_, err := q.Enqueue(t.Context(), post(t, "http://endpoint.test", "hello"), Options{})
 					if err != nil {
 						return
 					}
-					accepted.Store(id, true)
+					accepted.Add(1)
 					if i == 3 {
-						select {
-						case closing <- struct{}{}:
-						default:
-						}
+						begun()
 					}
 				}
 			})
@@ -41,11 +39,7 @@ func TestEnqueueWhileClosing(t *testing.T) {
 			t.Error(err)
 		}
 		group.Wait()
-		n := 0
-		accepted.Range(func(any, any) bool {
-			n++
-			return true
-		})
+		n := int(accepted.Load())
 		again := open(t, store, Config{})
 		if s := stats(t, again); s.Waiting < n || s.Waiting > n+4 {
 			t.Errorf("%d were accepted, %+v", n, s)
@@ -59,28 +53,19 @@ func TestEnqueueWhileClosing(t *testing.T) {
 // Run and Close leave no goroutine. This test does not run beside others, whose
 // goroutines it would count.
 func TestNothingGoesOn(t *testing.T) {
-	for name, store := range map[string]func(testing.TB) string{"SQLite": newSQLite, "PostgreSQL": newPostgres} {
+	for name, store := range stores {
 		t.Run(name, func(t *testing.T) {
 			at := store(t)
 			before := runtime.NumGoroutine()
 			for range 3 {
-				q, err := Open(t.Context(), at, Config{Base: roundTripper(func(req *http.Request) (*http.Response, error) {
-					req.Body.Close()
-					return &http.Response{StatusCode: 204, Header: http.Header{}, Body: http.NoBody, Request: req}, nil
-				})})
+				q, err := Open(t.Context(), at, Config{Base: roundTripper(noContent)})
 				if err != nil {
 					t.Fatal(err)
 				}
-				ctx, stop := context.WithCancel(t.Context())
-				done := make(chan error, 1)
-				go func() { done <- q.Run(ctx) }()
+				stop := run(q)
 				enqueue(t, q, post(t, "http://endpoint.test", "hello"), Options{})
-				eventually(t, "it is delivered", func() bool { return stats(t, q).Waiting+stats(t, q).Running == 0 })
-				stop()
-				if err := <-done; err != nil {
-					t.Error(err)
-				}
-				if err := q.Close(); err != nil {
+				eventually(t, "it is delivered", func() bool { return stats(t, q).open() == 0 })
+				if err := errors.Join(stop(), q.Close()); err != nil {
 					t.Error(err)
 				}
 			}

@@ -137,12 +137,12 @@ func TestCrash(t *testing.T) {
 		var s Stats
 		eventuallyIn(t, time.Minute+time.Duration(n)*time.Second/2, "all have ended", func() bool {
 			s = stats(t, q)
-			return s.Waiting == 0 && s.Running == 0
+			return s.open() == 0
 		})
 		stop()
 
 		stored := make(map[string]bool)
-		for d := range q.all(t) {
+		for _, d := range list(t, q, Filter{}) {
 			if stored[d.IdempotencyKey] {
 				t.Errorf("%s is there twice", d.IdempotencyKey)
 			}
@@ -179,17 +179,6 @@ func TestCrash(t *testing.T) {
 		t.Logf("%d kills: %d accepted, %d stored, then %+v, at last %+v, %d delivered twice",
 			n, len(accepted), len(stored), before, s, twice)
 	})
-}
-
-// all yields each delivery.
-func (q *Queue) all(t *testing.T) func(func(Delivery) bool) {
-	return func(yield func(Delivery) bool) {
-		for _, d := range list(t, q, Filter{}) {
-			if !yield(d) {
-				return
-			}
-		}
-	}
 }
 
 // workAndKill kills a process in the middle of its work, and returns the keys

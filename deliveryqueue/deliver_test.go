@@ -129,10 +129,8 @@ func TestManyAttempts(t *testing.T) {
 		for _, attempts := range []int{100_014, 100_015} {
 			id := enqueue(t, q, post(t, end.URL, "hello"), Options{Policy: delivery.AWSManaged()})
 			meta := fmt.Sprintf(`{"output": {"attempts": %d}}`, attempts)
-			if _, err := q.store.db.Exec(q.store.query(
-				`UPDATE river_job SET metadata = $1 WHERE id = $2`), meta, id); err != nil {
-				t.Fatal(err)
-			}
+			execute(t, q.store.db, q.store.query(
+				`UPDATE river_job SET metadata = $1 WHERE id = $2`), meta, id)
 		}
 		start(t, q)
 		waitFor(t, q, Stats{Waiting: 1, Dead: 1})

@@ -86,6 +86,18 @@ func TestEnqueueRefuses(t *testing.T) {
 	}
 }
 
+func encodeAndRead(t *testing.T, q *Queue, req *http.Request, o Options) (m unread, key string) {
+	t.Helper()
+	a, h, err := q.encode(req, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m, err = q.read(a.raw); err != nil {
+		t.Fatal(err)
+	}
+	return m, h.Key
+}
+
 func TestIdempotencyKey(t *testing.T) {
 	t.Parallel()
 	q := open(t, newSQLite(t), Config{})
@@ -98,21 +110,14 @@ func TestIdempotencyKey(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			req := post(t, "http://endpoint.test", "hello")
 			req.Header[tt.header] = []string{tt.value}
-			a, h, err := q.encode(req, Options{IdempotencyKey: tt.option})
-			if err != nil {
-				t.Fatal(err)
-			}
-			stored, err := q.read(a.raw)
-			if err != nil {
-				t.Fatal(err)
-			}
+			stored, key := encodeAndRead(t, q, req, Options{IdempotencyKey: tt.option})
 			again, err := stored.request(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
 			got := again.Header["Idempotency-Key"]
-			if len(got) != 1 || got[0] != h.Key || tt.want != "" && got[0] != tt.want || len(got[0]) == 0 {
-				t.Errorf("got %q, listed %q", got, h.Key)
+			if len(got) != 1 || got[0] != key || tt.want != "" && got[0] != tt.want || len(got[0]) == 0 {
+				t.Errorf("got %q, listed %q", got, key)
 			}
 			for name := range again.Header {
 				if name != "Idempotency-Key" && strings.EqualFold(name, "Idempotency-Key") {
@@ -130,74 +135,85 @@ type failing struct{}
 
 func (failing) Read([]byte) (int, error) { return 0, errors.New("boom") }
 
+// inTx calls f in a transaction on a connection of the test's own, and commits it or rolls it back.
+func inTx(t *testing.T, q *Queue, commit bool, f func(tx any)) {
+	t.Helper()
+	ctx := t.Context()
+	where := "SELECT current_database()"
+	if q.store.sqlite {
+		where = "SELECT file FROM pragma_database_list"
+	}
+	var name string
+	if err := q.store.db.QueryRow(where).Scan(&name); err != nil {
+		t.Fatal(err)
+	}
+	var tx any
+	var end func() error
+	if q.store.sqlite {
+		own, err := connect(t, "sqlite", name).BeginTx(ctx, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tx, end = own, own.Rollback
+		if commit {
+			end = own.Commit
+		}
+	} else {
+		conn, err := pgx.Connect(ctx, postgres.server.URL(name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close(context.Background())
+		own, err := conn.Begin(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tx, end = own, func() error { return own.Rollback(ctx) }
+		if commit {
+			end = func() error { return own.Commit(ctx) }
+		}
+	}
+	f(tx)
+	if err := end(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func enqueueTx(t *testing.T, q *Queue, tx any, req *http.Request) (err error) {
+	if own, ok := tx.(*sql.Tx); ok {
+		_, err = q.EnqueueTx(t.Context(), own, req, Options{})
+	} else {
+		own, _ := tx.(pgx.Tx)
+		_, err = q.EnqueuePgxTx(t.Context(), own, req, Options{})
+	}
+	return err
+}
+
 func TestEnqueueTx(t *testing.T) {
 	t.Parallel()
-	for _, commit := range []bool{true, false} {
-		name, want := "rollback", Stats{}
-		if commit {
-			name, want = "commit", Stats{Waiting: 1}
+	onEach(t, func(t *testing.T, store string) {
+		q := open(t, store, Config{})
+		for _, tt := range []struct {
+			commit bool
+			want   Stats
+		}{{false, Stats{}}, {true, Stats{Waiting: 1}}} {
+			inTx(t, q, tt.commit, func(tx any) {
+				if err := enqueueTx(t, q, tx, post(t, "http://endpoint.test", "hello")); err != nil {
+					t.Fatal(err)
+				}
+			})
+			if s := stats(t, q); s != tt.want {
+				t.Errorf("commit %v: %+v", tt.commit, s)
+			}
 		}
-		t.Run("SQLite "+name, func(t *testing.T) {
-			t.Parallel()
-			store := newSQLite(t)
-			q := open(t, store, Config{})
-			db, err := sql.Open("sqlite", store)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer db.Close()
-			tx, err := db.BeginTx(t.Context(), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := q.EnqueueTx(t.Context(), tx, post(t, "http://endpoint.test", "hello"), Options{}); err != nil {
-				t.Fatal(err)
-			}
-			end := tx.Rollback
-			if commit {
-				end = tx.Commit
-			}
-			if err := end(); err != nil {
-				t.Fatal(err)
-			}
-			if s := stats(t, q); s != want {
-				t.Errorf("%+v", s)
-			}
-			if _, err := q.EnqueuePgxTx(t.Context(), nil, post(t, "http://endpoint.test", ""), Options{}); err == nil {
-				t.Error("a transaction of PostgreSQL was accepted")
-			}
-		})
-		t.Run("PostgreSQL "+name, func(t *testing.T) {
-			t.Parallel()
-			store := newPostgres(t)
-			q := open(t, store, Config{})
-			conn, err := pgx.Connect(t.Context(), store)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer conn.Close(context.Background())
-			tx, err := conn.Begin(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := q.EnqueuePgxTx(t.Context(), tx, post(t, "http://endpoint.test", "hello"), Options{}); err != nil {
-				t.Fatal(err)
-			}
-			end := tx.Rollback
-			if commit {
-				end = tx.Commit
-			}
-			if err := end(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			if s := stats(t, q); s != want {
-				t.Errorf("%+v", s)
-			}
-			if _, err := q.EnqueueTx(t.Context(), new(sql.Tx), post(t, "http://endpoint.test", ""), Options{}); err == nil {
-				t.Error("a transaction of SQLite was accepted")
-			}
-		})
-	}
+		others := any(new(sql.Tx))
+		if q.store.sqlite {
+			others = nil
+		}
+		if err := enqueueTx(t, q, others, post(t, "http://endpoint.test", "")); err == nil {
+			t.Error("a transaction of the other kind of store was accepted")
+		}
+	})
 }
 
 // The retries of the fixed policies come back from the store.
@@ -210,17 +226,11 @@ func TestPolicyInTheStore(t *testing.T) {
 	for name, policy := range map[string]*delivery.Policy{
 		"default": nil, "AWSManaged": delivery.AWSManaged(), "CustomerManaged": delivery.CustomerManaged(),
 		"AWSManaged with a throttle": throttled,
-		"own":                        parse(t, `{"healthyRetryPolicy": {"numRetries": 7}, "requestPolicy": {"headerContentType": "text/csv"}}`),
+		"own": parse(t, `{"healthyRetryPolicy": {"numRetries": 7},
+			"requestPolicy": {"headerContentType": "text/csv"}}`),
 	} {
 		t.Run(name, func(t *testing.T) {
-			a, _, err := q.encode(post(t, "http://endpoint.test", "hello"), Options{Policy: policy})
-			if err != nil {
-				t.Fatal(err)
-			}
-			stored, err := q.read(a.raw)
-			if err != nil {
-				t.Fatal(err)
-			}
+			stored, _ := encodeAndRead(t, q, post(t, "http://endpoint.test", "hello"), Options{Policy: policy})
 			want, n := 0, 0
 			for range policy.Delays() {
 				want++
@@ -247,15 +257,8 @@ func TestLockedFile(t *testing.T) {
 	end := newEndpoint(t, 200)
 	end.delay = 100 * time.Millisecond
 	q := open(t, store, Config{})
-	enqueue(t, q, post(t, end.URL, "hello"), Options{})
-	start(t, q)
-	eventually(t, "the attempt is made", func() bool { return len(end.requests()) == 1 })
-	db, err := sql.Open("sqlite", store+"?_txlock=immediate&_busy_timeout=5000")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	tx, err := db.Begin()
+	startOne(t, q, end)
+	tx, err := connect(t, "sqlite", store+"?_txlock=immediate&_busy_timeout=5000").Begin()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -266,9 +269,7 @@ func TestLockedFile(t *testing.T) {
 		t.Errorf("Enqueue took %v", took)
 	}
 	waitFor(t, q, Stats{Delivered: 2})
-	if n := len(end.requests()); n != 2 {
-		t.Errorf("%d requests", n)
-	}
+	end.check(t, 2)
 }
 
 func TestCancel(t *testing.T) {
@@ -287,14 +288,12 @@ func TestCancel(t *testing.T) {
 		running := enqueue(t, q, post(t, end.URL, "hello"), Options{Policy: parse(t, `{"healthyRetryPolicy": {
 			"numRetries": 5, "numNoDelayRetries": 5}}`)})
 		start(t, q)
-		eventually(t, "the attempt is made", func() bool { return len(end.requests()) == 1 })
+		end.wait(t, 1)
 		if err := q.Cancel(t.Context(), running); err != nil {
 			t.Error(err)
 		}
 		waitFor(t, q, Stats{Canceled: 2})
-		if n := len(end.requests()); n != 1 {
-			t.Errorf("%d requests", n)
-		}
+		end.check(t, 1)
 		dead := enqueue(t, q, post(t, end.URL, "hello"), Options{Policy: parse(t, noRetries)})
 		waitFor(t, q, Stats{Canceled: 2, Dead: 1})
 		if err := q.Cancel(t.Context(), dead); err != nil {

@@ -67,9 +67,7 @@ func newPostgres(t testing.TB) string {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	if _, err := db.Exec("CREATE DATABASE " + name); err != nil {
-		t.Fatal(err)
-	}
+	execute(t, db, "CREATE DATABASE "+name)
 	return postgres.server.URL(name)
 }
 
@@ -78,10 +76,30 @@ func newSQLite(t testing.TB) string {
 	return filepath.Join(t.TempDir(), "deliveries.db")
 }
 
+func connect(t testing.TB, driver, name string) *sql.DB {
+	t.Helper()
+	db, err := sql.Open(driver, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	return db
+}
+
+func execute(t testing.TB, db *sql.DB, statement string, values ...any) {
+	t.Helper()
+	if _, err := db.Exec(statement, values...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// stores are the kinds of stores, with how a new one is made.
+var stores = map[string]func(testing.TB) string{"SQLite": newSQLite, "PostgreSQL": newPostgres}
+
 // onEach runs a test on each kind of store.
 func onEach(t *testing.T, f func(t *testing.T, store string)) {
 	t.Helper()
-	for name, new := range map[string]func(testing.TB) string{"SQLite": newSQLite, "PostgreSQL": newPostgres} {
+	for name, new := range stores {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f(t, new(t))
@@ -112,19 +130,34 @@ func open(t testing.TB, store string, config Config) *Queue {
 // start runs q until stop or the end of the test.
 func start(t testing.TB, q *Queue) (stop func()) {
 	t.Helper()
+	end := run(q)
+	stop = sync.OnceFunc(func() {
+		if err := end(); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(stop)
+	return stop
+}
+
+// run runs q until stop, which returns Run's error.
+func run(q *Queue) (stop func() error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- q.Run(ctx) }()
-	var once sync.Once
-	stop = func() {
-		once.Do(func() {
-			cancel()
-			if err := <-done; err != nil {
-				t.Error(err)
-			}
-		})
+	return func() error {
+		cancel()
+		return <-done
 	}
-	t.Cleanup(stop)
+}
+
+// startOne enqueues a delivery, and runs q until its attempt is made and then
+// until stop or the end of the test.
+func startOne(t testing.TB, q *Queue, end *endpoint) (stop func()) {
+	t.Helper()
+	enqueue(t, q, post(t, end.URL, "hello"), Options{})
+	stop = start(t, q)
+	end.wait(t, 1)
 	return stop
 }
 
@@ -182,6 +215,9 @@ func stats(t testing.TB, q *Queue) Stats {
 	return s
 }
 
+// open is how many deliveries have not ended.
+func (s Stats) open() int { return s.Waiting + s.Running }
+
 func waitFor(t testing.TB, q *Queue, want Stats) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("%+v", want), func() bool { return stats(t, q) == want })
@@ -199,13 +235,22 @@ func list(t testing.TB, q *Queue, f Filter) []Delivery {
 	return all
 }
 
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
+
+// noContent is a Base that responds with 204.
+func noContent(req *http.Request) (*http.Response, error) {
+	req.Body.Close()
+	return &http.Response{StatusCode: 204, Header: http.Header{}, Body: http.NoBody, Request: req}, nil
+}
+
 // got is a request as the endpoint sees it.
 type got struct {
 	at     time.Time
 	header http.Header
 	body   string
 	uri    string
-	from   string
 }
 
 // An endpoint responds with one status after the other, and then always with
@@ -231,7 +276,7 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	e.mu.Lock()
 	status, delay := e.statuses[min(len(e.got), len(e.statuses)-1)], e.delay
-	e.got = append(e.got, got{time.Now(), r.Header, string(body), r.URL.RequestURI(), r.RemoteAddr})
+	e.got = append(e.got, got{time.Now(), r.Header, string(body), r.URL.RequestURI()})
 	e.mu.Unlock()
 	if status == 1 {
 		<-r.Context().Done()
@@ -248,6 +293,20 @@ func (e *endpoint) requests() []got {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return append([]got(nil), e.got...)
+}
+
+// wait waits for the nth request.
+func (e *endpoint) wait(t testing.TB, n int) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("request %d", n), func() bool { return len(e.requests()) == n })
+}
+
+// check checks how many requests came.
+func (e *endpoint) check(t testing.TB, want int) {
+	t.Helper()
+	if n := len(e.requests()); n != want {
+		t.Errorf("%d requests, want %d", n, want)
+	}
 }
 
 // respond changes what comes next.

@@ -12,7 +12,7 @@ import (
 // List none. This test does not run beside others, whose memory it would count.
 func TestMemory(t *testing.T) {
 	const body, n, workers = 256 << 10, 16, 2
-	for name, store := range map[string]func(testing.TB) string{"SQLite": newSQLite, "PostgreSQL": newPostgres} {
+	for name, store := range stores {
 		t.Run(name, func(t *testing.T) {
 			var begun atomic.Int64
 			release := make(chan struct{})
@@ -23,8 +23,7 @@ func TestMemory(t *testing.T) {
 					case <-release:
 					case <-req.Context().Done():
 					}
-					req.Body.Close()
-					return &http.Response{StatusCode: 204, Header: http.Header{}, Body: http.NoBody, Request: req}, nil
+					return noContent(req)
 				})})
 			text := strings.Repeat("x", body)
 			for range n {

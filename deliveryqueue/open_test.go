@@ -52,17 +52,13 @@ func TestTablesOfANewerVersion(t *testing.T) {
 			{"deliveryqueue", `INSERT INTO deliveryqueue_schema (version) VALUES (99)`, ``},
 		} {
 			q := open(t, store, Config{})
-			if _, err := q.store.db.Exec(tt.insert); err != nil {
-				t.Fatal(err)
-			}
+			execute(t, q.store.db, tt.insert)
 			_, err := Open(t.Context(), store, Config{})
 			if err == nil || !strings.Contains(err.Error(), "the tables of "+tt.whose+" have version 99") {
 				t.Errorf("error %v", err)
 			}
 			if tt.remove != "" {
-				if _, err := q.store.db.Exec(tt.remove); err != nil {
-					t.Fatal(err)
-				}
+				execute(t, q.store.db, tt.remove)
 			}
 		}
 	})

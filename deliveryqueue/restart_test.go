@@ -1,7 +1,6 @@
 package deliveryqueue
 
 import (
-	"context"
 	"errors"
 	"math/rand/v2"
 	"strings"
@@ -67,9 +66,7 @@ func TestServerOfItsOwn(t *testing.T) {
 		return err == nil
 	})
 	end.delay = 50 * time.Millisecond
-	ctx, stop := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- q.Run(ctx) }()
+	stop := run(q)
 	eventually(t, "an attempt is made", func() bool { return len(end.requests()) > 0 })
 	for _, signal := range []string{"INT", "QUIT"} {
 		restart(signal, 0)
@@ -88,13 +85,12 @@ func TestServerOfItsOwn(t *testing.T) {
 	}
 	eventually(t, "all are delivered", func() bool {
 		s, err := q.Stats(t.Context())
-		return err == nil && s.Waiting+s.Running == 0 && s.Delivered >= accepted
+		return err == nil && s.open() == 0 && s.Delivered >= accepted
 	})
 	if n, s := len(end.requests()), stats(t, q); n != s.Delivered {
 		t.Errorf("%d requests for %d deliveries", n, s.Delivered)
 	}
-	stop()
-	if err := <-done; err != nil {
+	if err := stop(); err != nil {
 		t.Log(err) // River waits for connections that were cut
 	}
 }

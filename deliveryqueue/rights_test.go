@@ -17,9 +17,7 @@ func TestRights(t *testing.T) {
 		"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO " + user,
 		"GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO " + user,
 	} {
-		if _, err := owner.store.db.Exec(statement); err != nil {
-			t.Fatal(err)
-		}
+		execute(t, owner.store.db, statement)
 	}
 	end := newEndpoint(t, 200)
 	q := open(t, strings.Replace(store, "postgres@", user+"@", 1), Config{})

@@ -32,13 +32,13 @@ func TestRiverUI(t *testing.T) {
 			q := open(t, newSQLite(t), Config{})
 			id := enqueue(t, q, post(t, end.URL, "hello"), Options{Policy: parse(t, tt.policy), IdempotencyKey: "key 1"})
 			start(t, q)
-			eventually(t, "the attempt is made", func() bool { return len(end.requests()) == 1 })
+			end.wait(t, 1)
 			waitFor(t, q, tt.before) // so that no worker has it
 			client := q.store.jobs.(*riverJobs[*sql.Tx]).client
 			if err := tt.press(t, client, id); err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, "another attempt is made", func() bool { return len(end.requests()) == tt.attempts })
+			end.wait(t, tt.attempts)
 			waitFor(t, q, tt.after)
 			for _, seen := range end.requests() {
 				if seen.header.Get("Idempotency-Key") != "key 1" {

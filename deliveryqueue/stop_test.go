@@ -1,7 +1,6 @@
 package deliveryqueue
 
 import (
-	"context"
 	"log/slog"
 	"strings"
 	"testing"
@@ -16,9 +15,7 @@ func TestGracefulStop(t *testing.T) {
 		end := newEndpoint(t, 200)
 		end.delay = 300 * time.Millisecond
 		q := open(t, store, Config{})
-		enqueue(t, q, post(t, end.URL, "hello"), Options{})
-		stop := start(t, q)
-		eventually(t, "the attempt is made", func() bool { return len(end.requests()) == 1 })
+		stop := startOne(t, q, end)
 		begin := time.Now()
 		stop()
 		if took := time.Since(begin); took > time.Minute {
@@ -36,13 +33,10 @@ func TestStopCutsOff(t *testing.T) {
 		end := newEndpoint(t, 1, 200)
 		q := open(t, store, Config{StopTimeout: 200 * time.Millisecond})
 		enqueue(t, q, post(t, end.URL, "hello"), Options{})
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() { done <- q.Run(ctx) }()
-		eventually(t, "the attempt is made", func() bool { return len(end.requests()) == 1 })
+		stop := run(q)
+		end.wait(t, 1)
 		begin := time.Now()
-		cancel()
-		err := <-done
+		err := stop()
 		if took := time.Since(begin); took > time.Minute || err == nil || !strings.Contains(err.Error(), "cut off") {
 			t.Errorf("after %v: %v", took, err)
 		}

@@ -18,34 +18,24 @@ func TestStoreGoesAway(t *testing.T) {
 			t.Parallel()
 			store := newPostgres(t)
 			database := store[strings.LastIndex(store, "/")+1 : strings.Index(store, "?")]
-			admin, err := sql.Open("pgx", postgres.server.URL("postgres"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer admin.Close()
+			admin := connect(t, "pgx", postgres.server.URL("postgres"))
 			// Its own setting is not that of the connections, so they are cut. Each
 			// is waited for, or it might still refuse a write after that.
 			set := func(value bool) {
 				t.Helper()
-				if _, err := admin.Exec(fmt.Sprintf("ALTER DATABASE %s "+alter, database, value)); err != nil {
-					t.Fatal(err)
-				}
+				execute(t, admin, fmt.Sprintf("ALTER DATABASE %s "+alter, database, value))
 				const end = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = $1"
-				if _, err := admin.Exec(end, database); err != nil {
-					t.Fatal(err)
-				}
+				execute(t, admin, end, database)
 			}
 			readOnly := name == "read-only"
 			end := newEndpoint(t, 200)
 			end.delay = 300 * time.Millisecond
 			q := open(t, store, Config{})
-			enqueue(t, q, post(t, end.URL, "hello"), Options{})
-			start(t, q)
-			eventually(t, "the attempt is made", func() bool { return len(end.requests()) == 1 })
+			startOne(t, q, end)
 
 			set(readOnly)
 			time.Sleep(700 * time.Millisecond)
-			_, err = q.Enqueue(t.Context(), post(t, end.URL, "hello"), Options{})
+			_, err := q.Enqueue(t.Context(), post(t, end.URL, "hello"), Options{})
 			if err == nil || readOnly && !strings.Contains(err.Error(), "read-only") {
 				t.Errorf("Enqueue: %v", err)
 			}
@@ -58,9 +48,7 @@ func TestStoreGoesAway(t *testing.T) {
 			waitFor(t, q, Stats{Delivered: 1})
 			enqueue(t, q, post(t, end.URL, "hello"), Options{})
 			waitFor(t, q, Stats{Delivered: 2})
-			if n := len(end.requests()); n != 2 {
-				t.Errorf("%d requests", n)
-			}
+			end.check(t, 2)
 		})
 	}
 }
@@ -98,14 +86,8 @@ func TestFileTakesNoWrites(t *testing.T) {
 			end := newEndpoint(t, 200)
 			end.hold = make(chan struct{})
 			q := open(t, store, Config{})
-			other, err := sql.Open("sqlite", store+"?_txlock=immediate&_busy_timeout=5000")
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer other.Close()
-			enqueue(t, q, post(t, end.URL, "hello"), Options{})
-			start(t, q)
-			eventually(t, "the attempt is made", func() bool { return len(end.requests()) == 1 })
+			other := connect(t, "sqlite", store+"?_txlock=immediate&_busy_timeout=5000")
+			startOne(t, q, end)
 			release := tt.begin(t, other)
 			close(end.hold)
 			time.Sleep(500 * time.Millisecond)
@@ -114,7 +96,7 @@ func TestFileTakesNoWrites(t *testing.T) {
 				t.Errorf("%q, %v", state, err)
 			}
 			if tt.name == "read-only" {
-				_, err = q.Enqueue(t.Context(), post(t, end.URL, "hello"), Options{})
+				_, err := q.Enqueue(t.Context(), post(t, end.URL, "hello"), Options{})
 				if err == nil || !strings.Contains(err.Error(), "no writes") {
 					t.Errorf("Enqueue: %v", err)
 				}
@@ -123,9 +105,7 @@ func TestFileTakesNoWrites(t *testing.T) {
 				t.Fatal(err)
 			}
 			waitFor(t, q, Stats{Delivered: 1})
-			if n := len(end.requests()); n != 1 {
-				t.Errorf("%d requests", n)
-			}
+			end.check(t, 1)
 		})
 	}
 }
@@ -139,7 +119,6 @@ func TestRiverDoesNotWrite(t *testing.T) {
 		end := newEndpoint(t, 200)
 		q := open(t, store, Config{})
 		q.timing.settle = -1
-		enqueue(t, q, post(t, end.URL, "hello"), Options{})
 		written := func() (is bool) {
 			t.Helper()
 			if err := q.store.db.QueryRow("SELECT errors IS NOT NULL FROM river_job").Scan(&is); err != nil {
@@ -147,9 +126,7 @@ func TestRiverDoesNotWrite(t *testing.T) {
 			}
 			return is
 		}
-		stop := start(t, q)
-		eventually(t, "the attempt is made", func() bool { return len(end.requests()) == 1 })
-		stop()
+		startOne(t, q, end)()
 		if s := stats(t, q); s != (Stats{Running: 1}) || written() {
 			t.Errorf("after an outcome that was not taken: %+v, River wrote: %v", s, written())
 		}
@@ -158,7 +135,7 @@ func TestRiverDoesNotWrite(t *testing.T) {
 		execute(t, q.store.db, "DELETE FROM river_job")
 		execute(t, q.store.db, "DROP TABLE deliveryqueue_endpoint")
 		enqueue(t, q, post(t, end.URL, "hello"), Options{Policy: parse(t, `{"throttlePolicy": {"maxReceivesPerSecond": 1}}`)})
-		stop = start(t, q)
+		stop := start(t, q)
 		eventually(t, "it asks again later", func() bool {
 			d := list(t, q, Filter{})[0]
 			return d.State == Waiting && d.Next.Sub(d.Enqueued) > 500*time.Millisecond
@@ -168,13 +145,6 @@ func TestRiverDoesNotWrite(t *testing.T) {
 			t.Errorf("after a turn that was not taken: %+v, River wrote: %v", s, written())
 		}
 	})
-}
-
-func execute(t testing.TB, db *sql.DB, statement string) {
-	t.Helper()
-	if _, err := db.Exec(statement); err != nil {
-		t.Fatal(err)
-	}
 }
 
 func TestEndpointThatHangs(t *testing.T) {
@@ -195,17 +165,11 @@ func TestCleaning(t *testing.T) {
 	onEach(t, func(t *testing.T, store string) {
 		end := newEndpoint(t, 200, 404)
 		q := open(t, store, Config{KeepDelivered: time.Millisecond, Workers: 1})
-		work := func() {
-			stop := start(t, q)
-			defer stop()
-			eventually(t, "all have ended", func() bool {
-				s := stats(t, q)
-				return s.Waiting+s.Running == 0
-			})
-		}
 		enqueue(t, q, post(t, end.URL, "hello"), Options{})
 		enqueue(t, q, post(t, end.URL, "hello"), Options{})
-		work()
+		stop := start(t, q)
+		eventually(t, "all have ended", func() bool { return stats(t, q).open() == 0 })
+		stop()
 		start(t, q) // the cleaner runs once in the beginning, and then after each 30 s
 		waitFor(t, q, Stats{Dead: 1})
 	})
@@ -218,9 +182,7 @@ func TestFullStore(t *testing.T) {
 	q := open(t, newSQLite(t), Config{})
 	limit := func(pages int) {
 		t.Helper()
-		if _, err := q.store.db.Exec(fmt.Sprintf("PRAGMA max_page_count = %d", pages)); err != nil {
-			t.Fatal(err)
-		}
+		execute(t, q.store.db, fmt.Sprintf("PRAGMA max_page_count = %d", pages))
 	}
 	limit(100)
 	accepted := 0

@@ -96,7 +96,7 @@ func workInProcess(t *testing.T, store string) {
 func TestThrottleOfManyProcesses(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, store string) {
-		const rate, n = 20, 60
+		const rate, n = 20, 40
 		end, other := newEndpoint(t, 200), newEndpoint(t, 200)
 		policy := parse(t, fmt.Sprintf(`{"throttlePolicy": {"maxReceivesPerSecond": %d}}`, rate))
 		q := open(t, store, Config{})
@@ -133,12 +133,7 @@ func TestThrottleOfManyProcesses(t *testing.T) {
 		if os.Getenv("DELIVERYQUEUE_KILLS") != "" && most > allowed {
 			t.Errorf("%d requests in a second, and %d are allowed", most, allowed)
 		}
-		connections := make(map[string]bool)
-		for _, g := range all {
-			connections[g.from] = true
-		}
-		t.Logf("%d requests in %v, at most %d in a second, over %d connections",
-			n, all[n-1].at.Sub(all[0].at), most, len(connections))
+		t.Logf("%d requests in %v, at most %d in a second", n, all[n-1].at.Sub(all[0].at), most)
 	})
 }
 

@@ -3,7 +3,6 @@ package deliveryqueue
 import (
 	"bytes"
 	"context"
-	"database/sql"
 	"fmt"
 	"net/http"
 	"os"
@@ -17,7 +16,6 @@ import (
 
 	"example.com/awsretry/delivery"
 	"example.com/awsretry/delivery/letters"
-	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river"
 )
 
@@ -73,7 +71,7 @@ func TestManyWaiting(t *testing.T) {
 		t.Skip("DELIVERYQUEUE_WAITING is not set")
 	}
 	m := &table{cells: make(map[string]map[string]string)}
-	for name, store := range map[string]func(testing.TB) string{"SQLite": newSQLite, "PostgreSQL": newPostgres} {
+	for name, store := range stores {
 		m.deliveries(t, name, store(t), n)
 		m.bare(t, name+" bare", store(t), n)
 	}
@@ -99,7 +97,7 @@ func (m *table) fill(t *testing.T, column string, q *Queue, n int, one func() er
 	begin = time.Now()
 	left := measured(n)
 	for done := 0; done < left; done += 500 {
-		inTx(t, q, func(tx any) {
+		inTx(t, q, true, func(tx any) {
 			for range min(500, left-done) {
 				if err := within(tx); err != nil {
 					t.Fatal(err)
@@ -115,46 +113,6 @@ func (m *table) fill(t *testing.T, column string, q *Queue, n int, one func() er
 	if s := stats(t, q); s.Waiting != n {
 		t.Errorf("%+v", s)
 	}
-}
-
-// inTx calls f in a transaction of the store.
-func inTx(t *testing.T, q *Queue, f func(tx any)) {
-	t.Helper()
-	ctx := t.Context()
-	if q.store.sqlite {
-		tx, err := q.store.db.BeginTx(ctx, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		f(tx)
-		if err := tx.Commit(); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	conn, err := pgx.Connect(ctx, q.store.url(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(ctx)
-	tx, err := conn.Begin(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f(tx)
-	if err := tx.Commit(ctx); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// url returns the URL of a PostgreSQL store.
-func (s *store) url(t *testing.T) string {
-	t.Helper()
-	var name string
-	if err := s.db.QueryRow("SELECT current_database()").Scan(&name); err != nil {
-		t.Fatal(err)
-	}
-	return postgres.server.URL(name)
 }
 
 func (m *table) size(t *testing.T, column string, q *Queue) {
@@ -173,25 +131,16 @@ func (m *table) size(t *testing.T, column string, q *Queue) {
 func (m *table) deliveries(t *testing.T, column, store string, n int) {
 	t.Helper()
 	var done atomic.Int64
-	q := open(t, store, Config{PollInterval: defaultPollInterval, Base: roundTripper(func(req *http.Request) (*http.Response, error) {
-		req.Body.Close()
+	base := roundTripper(func(req *http.Request) (*http.Response, error) {
 		done.Add(1)
-		return &http.Response{StatusCode: 204, Header: http.Header{}, Body: http.NoBody, Request: req}, nil
-	})})
+		return noContent(req)
+	})
+	q := open(t, store, Config{PollInterval: defaultPollInterval, Base: base})
 	request := func() *http.Request { return post(t, "http://endpoint.test/hook", benchBody) }
 	m.fill(t, column, q, n, func() error {
 		_, err := q.Enqueue(t.Context(), request(), Options{})
 		return err
-	}, func(tx any) error {
-		var err error
-		switch tx := tx.(type) {
-		case *sql.Tx:
-			_, err = q.EnqueueTx(t.Context(), tx, request(), Options{})
-		case pgx.Tx:
-			_, err = q.EnqueuePgxTx(t.Context(), tx, request(), Options{})
-		}
-		return err
-	})
+	}, func(tx any) error { return enqueueTx(t, q, tx, request()) })
 	m.size(t, column, q)
 	if !q.store.sqlite {
 		execute(t, q.store.db, "ANALYZE river_job") // as its autovacuum does within a minute
@@ -272,7 +221,8 @@ func (m *table) dirQueue(t *testing.T, column string, n int) {
 	queue := &letters.Dir{Path: dir}
 	begin := time.Now()
 	for range n {
-		dead := delivery.DeadLetter{Request: post(t, "http://endpoint.test/hook", benchBody), Attempts: 1, Reason: "permanent"}
+		req := post(t, "http://endpoint.test/hook", benchBody)
+		dead := delivery.DeadLetter{Request: req, Attempts: 1, Reason: "permanent"}
 		if err := queue.Put(context.Background(), dead); err != nil {
 			t.Fatal(err)
 		}
@@ -291,10 +241,7 @@ func (m *table) dirQueue(t *testing.T, column string, n int) {
 	}
 	m.add(column, listTime, "%d (of %d)", time.Since(begin).Milliseconds(), n)
 	begin = time.Now()
-	done, err := queue.Redrive(t.Context(), roundTripper(func(req *http.Request) (*http.Response, error) {
-		req.Body.Close()
-		return &http.Response{StatusCode: 204, Header: http.Header{}, Body: http.NoBody, Request: req}, nil
-	}), letters.RedriveOptions{})
+	done, err := queue.Redrive(t.Context(), roundTripper(noContent), letters.RedriveOptions{})
 	if err != nil || done.Delivered != n {
 		t.Fatalf("%+v, %v", done, err)
 	}

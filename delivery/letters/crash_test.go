@@ -3,6 +3,7 @@ package letters
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -19,8 +20,10 @@ import (
 type watchedDisk struct {
 	osDisk
 	dir   string
-	after func(op string)       // nil: nothing
-	fail  func(op string) error // nil: nothing fails
+	after func(op string) // nil: nothing
+
+	failing string // the operation that returns err
+	err     error
 
 	synced  map[string][]byte // the files as of their last Sync
 	durable map[string][]byte // the folder after a power failure
@@ -31,10 +34,8 @@ func watch(dir string) *watchedDisk {
 }
 
 func (d *watchedDisk) step(op string, do func() error) error {
-	if d.fail != nil {
-		if err := d.fail(op); err != nil {
-			return err
-		}
+	if op == d.failing {
+		return d.err
 	}
 	if err := do(); err != nil {
 		return err
@@ -71,10 +72,7 @@ func (d *watchedDisk) remove(path string) error {
 
 func (d *watchedDisk) syncDir(dir string) error {
 	return d.step("syncDir", func() error {
-		d.durable = map[string][]byte{}
-		for name, text := range d.synced {
-			d.durable[name] = text
-		}
+		d.durable = maps.Clone(d.synced)
 		return d.osDisk.syncDir(dir)
 	})
 }
@@ -125,16 +123,6 @@ func (d *watchedDisk) lookAfterEach(t *testing.T, look func(op, folder string)) 
 	}
 }
 
-// failAt makes the disk fail at one operation.
-func (d *watchedDisk) failAt(op string, err error) {
-	d.fail = func(now string) error {
-		if now == op {
-			return err
-		}
-		return nil
-	}
-}
-
 func bigBody(n int) string { return fmt.Sprintf("letter %d %s", n, strings.Repeat("x", 100<<10)) }
 
 // Wherever the process ends while it writes letters, those that were taken
@@ -164,9 +152,7 @@ func TestCrashesOfTheQueueLoseNothing(t *testing.T) {
 		if n == 2 {
 			req.ContentLength = -1
 		}
-		if err := q.put(t.Context(), disk, DeadLetter{Request: req}); err != nil {
-			t.Fatal(err)
-		}
+		put(t, q, disk, req)
 		taken++
 	}
 	disk.after("everything")
@@ -183,9 +169,7 @@ func TestCrashesOfRedriveLoseNothingAndDuplicateOne(t *testing.T) {
 	const letters = 4
 	for n := range letters {
 		req := post(t, "http://a.example", fmt.Sprint(n))
-		if err := (&Dir{Path: dir}).put(t.Context(), disk, DeadLetter{Request: req}); err != nil {
-			t.Fatal(err)
-		}
+		put(t, &Dir{Path: dir}, disk, req)
 	}
 	delivered := map[string]int{}
 	disk.lookAfterEach(t, func(op, folder string) {
@@ -231,10 +215,8 @@ func TestDiskFailuresOfTheQueue(t *testing.T) {
 			dir := t.TempDir()
 			disk := watch(dir)
 			q := &Dir{Path: dir}
-			if err := q.put(t.Context(), disk, DeadLetter{Request: post(t, "http://a.example", "first")}); err != nil {
-				t.Fatal(err)
-			}
-			disk.failAt(op, full)
+			put(t, q, disk, post(t, "http://a.example", "first"))
+			disk.failing, disk.err = op, full
 			err := q.put(t.Context(), disk, DeadLetter{Request: post(t, "http://a.example", "second")})
 			if !errors.Is(err, full) || !strings.Contains(err.Error(), dir) {
 				t.Errorf("got %v, want the failure and the file's name", err)
@@ -267,10 +249,10 @@ func TestRedriveStopsIfItCannotDelete(t *testing.T) {
 			fill(t, dir, "1", "2", "3")
 			oldest := entries(t, dir)[0]
 			disk, readOnly, sent := watch(dir), errors.New("read-only"), 0
-			disk.failAt(tt.op, readOnly)
+			disk.failing, disk.err = tt.op, readOnly
 			base := httpfake.Base(func(req *http.Request) (*http.Response, error) {
 				sent++
-				return respond(200, req), nil
+				return ok(req)
 			})
 			done, err := (&Dir{Path: dir}).redrive(t.Context(), disk, base, RedriveOptions{})
 			if !errors.Is(err, readOnly) || !strings.Contains(err.Error(), oldest) ||

@@ -34,11 +34,11 @@ func TestNamesSortByTime(t *testing.T) {
 			}
 		}
 	})
-	(&Dir{Path: dir}).Redrive(t.Context(), httpfake.Base(func(req *http.Request) (*http.Response, error) {
+	send(t, dir, func(req *http.Request) (*http.Response, error) {
 		s, err := receive(req)
 		got = append(got, s.Body)
 		return respond(500, req), err
-	}), RedriveOptions{})
+	})
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("sent (-want +got):\n%s", diff)
 	}
@@ -96,14 +96,12 @@ func TestLettersAreStreamed(t *testing.T) {
 	req.Body, req.GetBody, req.ContentLength = io.NopCloser(io.LimitReader(httpfake.Zeros, size)), nil, -1
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	if err := (&Dir{Path: dir}).Put(t.Context(), DeadLetter{Request: req}); err != nil {
-		t.Fatal(err)
-	}
+	put(t, &Dir{Path: dir}, osDisk{}, req)
 	var got int64
-	_, err := (&Dir{Path: dir}).Redrive(t.Context(), httpfake.Base(func(req *http.Request) (*http.Response, error) {
+	_, err := send(t, dir, func(req *http.Request) (*http.Response, error) {
 		got, _ = io.Copy(io.Discard, req.Body)
 		return respond(204, req), nil
-	}), RedriveOptions{})
+	})
 	runtime.ReadMemStats(&after)
 	if err != nil || got != size {
 		t.Errorf("%d bytes of %d, %v", got, int64(size), err)

@@ -32,24 +32,38 @@ func fill(t *testing.T, dir string, bodies ...string) {
 	t.Helper()
 	queue := &Dir{Path: dir}
 	for _, body := range bodies {
-		if err := queue.Put(t.Context(), DeadLetter{Request: post(t, "http://a.example/?token=secret", body)}); err != nil {
-			t.Fatal(err)
-		}
+		put(t, queue, osDisk{}, post(t, "http://a.example/?token=secret", body))
 	}
 }
+
+func put(t *testing.T, q *Dir, d disk, req *http.Request) {
+	t.Helper()
+	if err := q.put(t.Context(), d, DeadLetter{Request: req}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// send redrives a folder.
+func send(t *testing.T, dir string, base httpfake.Base) (Counts, error) {
+	t.Helper()
+	return (&Dir{Path: dir}).Redrive(t.Context(), base, RedriveOptions{})
+}
+
+// ok responds with 200, and does not read the body.
+func ok(req *http.Request) (*http.Response, error) { return respond(200, req), nil }
 
 // collect redrives a folder, and counts how often each body arrives.
 func collect(t *testing.T, dir string) map[string]int {
 	t.Helper()
 	got := map[string]int{}
-	_, err := (&Dir{Path: dir}).Redrive(t.Context(), httpfake.Base(func(req *http.Request) (*http.Response, error) {
+	_, err := send(t, dir, func(req *http.Request) (*http.Response, error) {
 		s, err := receive(req)
 		if err != nil {
 			return nil, err
 		}
 		got[s.Body]++
 		return respond(200, req), nil
-	}), RedriveOptions{})
+	})
 	if err != nil {
 		t.Error(err)
 	}

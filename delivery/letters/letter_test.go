@@ -102,11 +102,9 @@ func TestLettersKeepTheRequestExactly(t *testing.T) {
 			if test.want != nil {
 				test.want(&want)
 			}
-			if err := (&Dir{Path: dir}).Put(t.Context(), DeadLetter{Request: request()}); err != nil {
-				t.Fatal(err)
-			}
+			put(t, &Dir{Path: dir}, osDisk{}, request())
 			var got []httpfake.Sent
-			done, err := (&Dir{Path: dir}).Redrive(t.Context(), httpfake.Base(func(req *http.Request) (*http.Response, error) {
+			done, err := send(t, dir, func(req *http.Request) (*http.Response, error) {
 				for range 2 { // the second time as in a retry
 					s, err := receive(req)
 					if err != nil {
@@ -120,7 +118,7 @@ func TestLettersKeepTheRequestExactly(t *testing.T) {
 					}
 				}
 				return respond(200, req), nil
-			}), RedriveOptions{})
+			})
 			if err != nil || done != (Counts{Delivered: 1}) {
 				t.Fatalf("got %+v, %v", done, err)
 			}

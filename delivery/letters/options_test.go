@@ -143,7 +143,7 @@ func TestDryRunChangesNothing(t *testing.T) {
 	old := time.Now().Add(-2 * tempAge)
 	os.Chtimes(filepath.Join(dir, "old.letter.tmp"), old, old)
 	var dry Counts
-	outer, err := (&Dir{Path: dir}).Redrive(t.Context(), httpfake.Base(func(req *http.Request) (*http.Response, error) {
+	outer, err := send(t, dir, func(req *http.Request) (*http.Response, error) {
 		var err error
 		if dry, err = (&Dir{Path: dir}).Redrive(t.Context(), nil, RedriveOptions{DryRun: true}); err != nil {
 			t.Error(err)
@@ -152,7 +152,7 @@ func TestDryRunChangesNothing(t *testing.T) {
 			t.Errorf("the dry run leaves %q", left)
 		}
 		return respond(503, req), nil
-	}), RedriveOptions{})
+	})
 	if outer != (Counts{Kept: 1}) || err == nil || dry != (Counts{Unsent: 1}) {
 		t.Errorf("got %+v, %v, and %+v in between", outer, err, dry)
 	}

@@ -32,7 +32,7 @@ func TestRedrive(t *testing.T) {
 	var got []string
 	var bodies []*httpfake.Body
 	var texts []*strings.Reader // of the bodies
-	done, err := (&Dir{Path: dir}).Redrive(t.Context(), httpfake.Base(func(req *http.Request) (*http.Response, error) {
+	done, err := send(t, dir, func(req *http.Request) (*http.Response, error) {
 		s, err := receive(req)
 		if err != nil {
 			return nil, err
@@ -51,7 +51,7 @@ func TestRedrive(t *testing.T) {
 		resp := respond(status, req)
 		resp.Body = body
 		return resp, nil
-	}), RedriveOptions{})
+	})
 	if diff := cmp.Diff([]string{"200", "503", "204", "refused", "302", "400", "nothing", "299"}, got); diff != "" {
 		t.Errorf("sent (-want +got):\n%s", diff)
 	}
@@ -107,9 +107,7 @@ func TestRedriveEndsWithItsContext(t *testing.T) {
 		{"in an attempt that fails", func(req *http.Request) (*http.Response, error) {
 			return nil, req.Context().Err()
 		}, Counts{Kept: 1}, 3},
-		{"in a delivery", func(req *http.Request) (*http.Response, error) {
-			return respond(200, req), nil
-		}, Counts{Delivered: 1}, 2},
+		{"in a delivery", ok, Counts{Delivered: 1}, 2},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -150,13 +148,13 @@ func TestRedrivesAtOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	for range runs {
 		wg.Go(func() {
-			done, err := (&Dir{Path: dir}).Redrive(t.Context(), httpfake.Base(func(req *http.Request) (*http.Response, error) {
+			done, err := send(t, dir, func(req *http.Request) (*http.Response, error) {
 				s, err := receive(req)
 				mu.Lock()
 				got[s.Body]++
 				mu.Unlock()
 				return respond(200, req), err
-			}), RedriveOptions{})
+			})
 			if err != nil || done.Kept+done.Broken > 0 {
 				t.Errorf("got %+v, %v", done, err)
 			}
@@ -180,16 +178,15 @@ func TestBusyLettersAreLeftToTheirRedrive(t *testing.T) {
 	}
 	dir := t.TempDir()
 	fill(t, dir, "1", "2")
-	ok := func(req *http.Request) (*http.Response, error) { return respond(200, req), nil }
-	outer, err := (&Dir{Path: dir}).Redrive(t.Context(), httpfake.Base(func(req *http.Request) (*http.Response, error) {
+	outer, err := send(t, dir, func(req *http.Request) (*http.Response, error) {
 		if s, _ := receive(req); s.Body == "1" {
-			inner, err := (&Dir{Path: dir}).Redrive(t.Context(), httpfake.Base(ok), RedriveOptions{})
+			inner, err := send(t, dir, ok)
 			if err != nil || inner != (Counts{Delivered: 1, Busy: 1}) {
 				t.Errorf("the second: got %+v, %v", inner, err)
 			}
 		}
 		return ok(req)
-	}), RedriveOptions{})
+	})
 	if err != nil || outer != (Counts{Delivered: 1}) {
 		t.Errorf("the first: got %+v, %v", outer, err)
 	}
@@ -257,7 +254,7 @@ func TestHalfWrittenFilesAreSwept(t *testing.T) {
 	if ok, err := lock(locked); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
-	done, err := (&Dir{Path: dir}).Redrive(t.Context(), httpfake.Base(nil), RedriveOptions{})
+	done, err := send(t, dir, nil)
 	if done != (Counts{Broken: 1}) || err == nil || !strings.Contains(err.Error(), "foreign.tmp") {
 		t.Errorf("got %+v, %v", done, err)
 	}
@@ -272,11 +269,11 @@ func TestRedriveDoesNotWaitForAnEndlessResponse(t *testing.T) {
 	fill(t, dir, "1", "2")
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
-		done, err := (&Dir{Path: dir}).Redrive(t.Context(), httpfake.Base(func(req *http.Request) (*http.Response, error) {
+		done, err := send(t, dir, func(req *http.Request) (*http.Response, error) {
 			resp := respond(200, req)
 			resp.Body = io.NopCloser(httpfake.UntilDone(req.Context()))
 			return resp, nil
-		}), RedriveOptions{})
+		})
 		if took := time.Since(start); err != nil || done.Delivered != 2 || took != 2*drainWait {
 			t.Errorf("got %+v, %v in %v", done, err, took)
 		}
