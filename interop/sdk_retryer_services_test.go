@@ -67,9 +67,6 @@ func testRetryerDynamoDB(t *testing.T, u retryerUse, config awssdk.Config, backe
 
 const s3Partition = "S3 us-east-1"
 
-// pathStyle is for servers whose buckets have no host of their own.
-func pathStyle(o *s3.Options) { o.UsePathStyle = true }
-
 // An s3Use is an S3 client in a test, with an object that the service has.
 type s3Use struct {
 	*testing.T
