@@ -12,6 +12,7 @@ type instruments struct {
 	duration                                        metric.Float64Histogram
 	tokens, waiting, leased, members, fleetTokens   metric.Int64ObservableGauge
 	sendRate, measuredRate, expectedWait, fleetRate metric.Float64ObservableGauge
+	limitRemaining, limitQuota                      metric.Float64ObservableGauge
 }
 
 // seconds are the bucket boundaries of OpenTelemetry's HTTP metrics.
@@ -20,7 +21,7 @@ var seconds = []float64{0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1
 // newInstruments makes the instruments. Those of attempts have the names and units
 // of package aws/retry of the AWS SDK for Go v2.
 func newInstruments(meter metric.Meter) (in instruments, err error) {
-	faults := make([]error, 13)
+	faults := make([]error, 15)
 	in.attempts, faults[0] = meter.Int64Counter("client.call.attempts", metric.WithUnit("{attempt}"),
 		metric.WithDescription("Attempts that were sent: the first of each request, and retries."))
 	in.errors, faults[1] = meter.Int64Counter("client.call.errors", metric.WithUnit("{error}"),
@@ -48,5 +49,9 @@ func newInstruments(meter metric.Meter) (in instruments, err error) {
 		metric.WithDescription("Tokens in the retry token bucket of all these processes."))
 	in.fleetRate, faults[11] = meter.Float64ObservableGauge("awsretry.fleet_rate", metric.WithUnit("{request}/s"),
 		metric.WithDescription("The rate to which adaptive mode limits the requests of all these processes."))
+	in.limitRemaining, faults[13] = meter.Float64ObservableGauge("awsretry.limit.remaining", metric.WithUnit("{unit}"),
+		metric.WithDescription("What is left of a limit that the service announces, without what is in flight."))
+	in.limitQuota, faults[14] = meter.Float64ObservableGauge("awsretry.limit.quota", metric.WithUnit("{unit}"),
+		metric.WithDescription("The quota of a limit that the service announces."))
 	return in, errors.Join(faults...)
 }

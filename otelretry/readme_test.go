@@ -2,6 +2,7 @@ package otelretry_test
 
 import (
 	"fmt"
+	"net/http"
 	"os"
 	"regexp"
 	"slices"
@@ -60,7 +61,11 @@ func TestReadmeTable(t *testing.T) {
 	meters := metric.NewMeterProvider(metric.WithReader(exporter), metric.WithReader(reader))
 	shared := new(store)
 	rt, err := otelretry.NewTransport(&awsretry.Transport{
-		Base: httpfake.Statuses(429), Mode: awsretry.Adaptive, MaxAttempts: 1, Shared: shared,
+		Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
+			return httpfake.Response(req, 429, http.NoBody, "RateLimit-Limit", "9", "RateLimit-Remaining", "5"), nil
+		}),
+		Mode: awsretry.Adaptive, MaxAttempts: 1, Shared: shared,
+		RateLimit: awsretry.RateLimitConfig{Limits: awsretry.ReadLimits},
 	}, meters)
 	if err != nil {
 		t.Fatal(err)
@@ -77,7 +82,7 @@ func TestReadmeTable(t *testing.T) {
 		}
 	}
 	families, err := registry.Gather()
-	if err != nil || len(families) != len(rows) || len(rows) != 13 {
+	if err != nil || len(families) != len(rows) || len(rows) != 15 {
 		t.Errorf("%d metrics can be scraped (%v); the README has %d", len(families), err, len(rows))
 	}
 	page := fmt.Sprint(families)

@@ -22,6 +22,7 @@ const (
 	classKey     = attribute.Key("awsretry.class")     // the String of an attempt's awsretry.Class
 	retryKey     = attribute.Key("awsretry.retry")     // bool: whether the attempt is a retry
 	stopKey      = attribute.Key("awsretry.stop")      // a refusal's awsretry.Stop
+	limitKey     = attribute.Key("awsretry.limit")     // the name of a limit that a service announces
 	partitionKey = attribute.Key("awsretry.partition") // whose buckets an attempt used or a gauge shows
 )
 
@@ -35,6 +36,11 @@ const (
 	// maxServerSeries limits the sets that name a server and partition. Later
 	// sets have "_OTHER" instead.
 	maxServerSeries = 1500
+
+	// maxLimitSeries limits the limits that a gauge shows at once, and
+	// maxLimitNames their names. The services choose these.
+	maxLimitSeries = maxServerSeries
+	maxLimitNames  = 50
 )
 
 // maxHost is longer than any DNS name.
@@ -178,8 +184,9 @@ type seriesTable struct {
 	always   []attribute.KeyValue // the user's
 	overflow *series              // for measurements beyond maxSeries
 
-	mu    sync.RWMutex // guards known
-	known map[key]*series
+	mu     sync.RWMutex // guards known and limits
+	known  map[key]*series
+	limits map[string]bool // the names of limits that gauges show
 }
 
 func newSeriesTable(always []attribute.KeyValue) *seriesTable {
@@ -188,6 +195,7 @@ func newSeriesTable(always []attribute.KeyValue) *seriesTable {
 		always:   always,
 		overflow: newSeries(append([]attribute.KeyValue{attribute.Bool("otel.metric.overflow", true)}, always...)...),
 		known:    make(map[key]*series),
+		limits:   make(map[string]bool),
 	}
 }
 
@@ -224,4 +232,15 @@ func (t *seriesTable) add(k key) *series {
 	s := newSeries(append(k.attributes(), t.always...)...)
 	t.known[k] = s
 	return s
+}
+
+// shows reports whether the gauges show limits of that name. They show the first
+// maxLimitNames.
+func (t *seriesTable) shows(limit string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.limits) < maxLimitNames {
+		t.limits[limit] = true
+	}
+	return t.limits[limit]
 }

@@ -73,7 +73,7 @@ func NewTransport(
 	rt := &Transport{Transport: t, instruments: in, series: newSeriesTable(attributes)}
 	rt.gauges, err = meter.RegisterCallback(rt.observeState,
 		in.tokens, in.sendRate, in.measuredRate, in.waiting, in.expectedWait, in.leased, in.members, in.fleetTokens,
-		in.fleetRate)
+		in.fleetRate, in.limitRemaining, in.limitQuota)
 	if err != nil {
 		return nil, fmt.Errorf("otelretry: registering the gauges: %w", err)
 	}
@@ -162,6 +162,7 @@ func (t *Transport) recordAttempt(a awsretry.Attempt) {
 // observeState is the callback of the gauges. It omits those that do not apply to
 // the mode: a 0 would look like an empty bucket or a rate of zero.
 func (t *Transport) observeState(_ context.Context, o metric.Observer) error {
+	limits := 0
 	for name, state := range t.Partitions() {
 		partition := partitionKey.String(utf8(name))
 		attrs := append([]attribute.KeyValue{partition}, t.series.always...)
@@ -181,8 +182,25 @@ func (t *Transport) observeState(_ context.Context, o metric.Observer) error {
 		if state.Limited {
 			o.ObserveFloat64(t.sendRate, state.SendRate, set)
 		}
+		for _, limit := range state.Limits {
+			if limits < maxLimitSeries && t.series.shows(limit.Name) {
+				limits++
+				t.observeLimit(o, limit, attrs)
+			}
+		}
 	}
 	return nil
+}
+
+// observeLimit observes a limit that the service announced. attrs are those of
+// its partition.
+func (t *Transport) observeLimit(o metric.Observer, limit awsretry.Limit, attrs []attribute.KeyValue) {
+	attrs = append([]attribute.KeyValue{limitKey.String(utf8(limit.Name))}, attrs...)
+	set := metric.WithAttributeSet(attribute.NewSet(attrs...))
+	o.ObserveFloat64(t.limitRemaining, limit.Remaining, set)
+	if limit.Quota > 0 {
+		o.ObserveFloat64(t.limitQuota, limit.Quota, set)
+	}
 }
 
 // observeFleet observes the buckets that processes share.

@@ -25,10 +25,18 @@ func TestGauges(t *testing.T) {
 	gauge := func(nameAndUnit string, value any) string {
 		return fmt.Sprintf("awsretry.%s awsretry.partition=service.example = %v", nameAndUnit, value)
 	}
+	limit := func(gauge, name string, value any) string {
+		return fmt.Sprintf("awsretry.limit.%s[{unit}] awsretry.limit=%s,awsretry.partition=service.example = %v", gauge, name, value)
+	}
 	idle := []string{gauge("measured_rate[{response}/s]", 0), gauge("waiting[{request}]", 0)}
 	gauges := []string{
 		"awsretry.tokens", "awsretry.send", "awsretry.measured", "awsretry.waiting", "awsretry.expected", "awsretry.leased",
-		"awsretry.members", "awsretry.fleet",
+		"awsretry.members", "awsretry.fleet", "awsretry.limit",
+	}
+	limited := func() *awsretry.Transport {
+		return &awsretry.Transport{
+			Mode: awsretry.Adaptive, RateLimit: awsretry.RateLimitConfig{Limits: awsretry.ReadLimits},
+		}
 	}
 	shared := new(store)
 	for name, tt := range map[string]struct {
@@ -60,6 +68,24 @@ func TestGauges(t *testing.T) {
 			want: []string{
 				gauge("tokens[{token}]", 500), gauge("send_rate[{request}/s]", 0.5), gauge("measured_rate[{response}/s]", 0),
 				gauge("waiting[{request}]", 3), gauge("expected_wait[s]", 8), // a token every two seconds
+			},
+		},
+		"limits": {
+			tr: limited(), calls: 1, base: announces("X-RateLimit-Limit-Requests", "100",
+				"X-RateLimit-Remaining-Requests", "99", "X-RateLimit-Remaining-Tokens", "7000", "RateLimit-Remaining", "3"),
+			want: append([]string{
+				gauge("tokens[{token}]", 500), gauge("expected_wait[s]", 0),
+				limit("quota", "requests", 100), limit("remaining", "requests", 99),
+				limit("remaining", "tokens", 7000), limit("remaining", "", 3),
+			}, idle...),
+		},
+		"a limit that is used up, with a line": {
+			tr: limited(), calls: 1, waiting: 3,
+			base: announces("RateLimit-Limit", "100", "RateLimit-Remaining", "0", "RateLimit-Reset", "30"),
+			want: []string{
+				gauge("tokens[{token}]", 500), gauge("measured_rate[{response}/s]", 0), gauge("waiting[{request}]", 3),
+				gauge("expected_wait[s]", 31.85), // 30 s and one for rounding, half a call ago, and 3 more of 100 in 30 s
+				limit("quota", "", 100), limit("remaining", "", 0),
 			},
 		},
 		"a fleet without a lease": {
@@ -108,6 +134,51 @@ func TestGauges(t *testing.T) {
 				}
 				line.Wait()
 			})
+		})
+	}
+}
+
+// announces responds with 200 and those headers.
+func announces(header ...string) httpfake.Base {
+	return func(req *http.Request) (*http.Response, error) {
+		return httpfake.Response(req, 200, http.NoBody, header...), nil
+	}
+}
+
+// The gauges show 1500 limits at once at most, those of the partitions that were
+// used last, and 50 names of limits, however many the services announce.
+func TestSeriesOfLimitsAreLimited(t *testing.T) {
+	for name, tt := range map[string]struct {
+		partitions int
+		announced  string // as RateLimit, with the number of the partition
+		want       int
+	}{
+		"new names": {partitions: 200, announced: `"policy-%d";r=5;t=60`, want: 50},
+		"many partitions": {
+			partitions: 600, announced: `"a";r=5;t=60, "b";r=5;t=60, "c";r=5;t=60;p=%d`, want: 1500,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			i := 0
+			rt, reader := instrumented(t, &awsretry.Transport{
+				Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
+					return httpfake.Response(req, 200, http.NoBody, "RateLimit", fmt.Sprintf(tt.announced, i)), nil
+				}),
+				Mode: awsretry.Adaptive, RateLimit: awsretry.RateLimitConfig{Limits: awsretry.ReadLimits},
+			})
+			for i = range tt.partitions {
+				get(t, awsretry.WithPartition(t.Context(), fmt.Sprint("tenant ", i)), rt)
+			}
+			for range 2 {
+				if got := collected(t, reader, "awsretry.limit.remaining"); len(got) != tt.want {
+					t.Errorf("%d limits, want %d", len(got), tt.want)
+				}
+			}
+			last := fmt.Sprintf("tenant %d ", tt.partitions-1)
+			if got := strings.Join(collected(t, reader, "awsretry.limit"), "\n"); tt.want == 1500 &&
+				!strings.Contains(got, last) {
+				t.Errorf("the limits of %sare not there", last)
+			}
 		})
 	}
 }
