@@ -117,6 +117,7 @@ pictures: ## The pictures of the README and of docs, drawn again
 	cd cmd/awsretry && go run . simulate throttle --settings standard,adaptive --picture $(PICTURES)/throttle.svg
 	cd cmd/awsretry && go run . simulate ../../docs/examples/pacing.yaml --picture $(PICTURES)/pacing.svg
 	cd cmd/awsretry && go run . simulate ../../docs/examples/fleet.yaml --picture $(PICTURES)/fleet.svg
+	cd cmd/awsretry && go run . simulate announced --settings adaptive=scaled,adaptive=scaled+limits --picture $(PICTURES)/limits.svg
 
 pictures-check: ## Draws the pictures into another folder, and fails if one differs, is missing or is not drawn
 	@drawn=$$(mktemp -d); trap 'rm -rf "$$drawn"' EXIT; $(MAKE) --no-print-directory pictures PICTURES="$$drawn" >/dev/null; \

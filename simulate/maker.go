@@ -69,6 +69,10 @@ func newMaker(s scenario.Setting, getenv func(string) string) (maker, error) {
 			return maker{}, fmt.Errorf("pacing is %s; it is for adaptive mode only, and the profile's mode is %s",
 				s.Pacing, loaded.Mode)
 		}
+		if s.Limits && loaded.Mode != awsretry.Adaptive {
+			return maker{}, fmt.Errorf("limits is true; it is for adaptive mode only, and the profile's mode is %s",
+				loaded.Mode)
+		}
 		return transports(s, loaded.Mode, loaded.Revision, loaded.MaxAttempts), nil
 	case s.Use == scenario.UseLegacy:
 		return transports(s, awsretry.Legacy, awsretry.Classic, 0), nil
@@ -116,9 +120,12 @@ func transports(s scenario.Setting, mode awsretry.Mode, revision awsretry.Revisi
 	if s.NoSpread {
 		spread = -1
 	}
-	pacing := awsretry.CubicPacing
+	var rateLimit awsretry.RateLimitConfig
 	if s.Pacing == awsretry.ScaledPacing.String() {
-		pacing = awsretry.ScaledPacing
+		rateLimit.Pacing = awsretry.ScaledPacing
+	}
+	if s.Limits {
+		rateLimit.Limits = awsretry.ReadLimits
 	}
 	return maker{
 		capacity: capacity,
@@ -127,7 +134,7 @@ func transports(s scenario.Setting, mode awsretry.Mode, revision awsretry.Revisi
 			return &awsretry.Transport{
 				Base: l.base, Mode: mode, Revision: revision, MaxAttempts: attempts, AttemptTimeout: l.attemptTimeout,
 				Quota:            quota,
-				RateLimit:        awsretry.RateLimitConfig{Pacing: pacing},
+				RateLimit:        rateLimit,
 				LongPoll:         func(*http.Request) bool { return s.LongPoll },
 				RetryAfterSpread: spread,
 				ShareRetryAfter:  s.ShareRetryAfter,

@@ -79,6 +79,7 @@ type fate struct {
 	at     time.Duration // of the response; never: it has none
 	status int           // 0: the connection breaks
 	refusal
+	limits http.Header // what is announced; nil: nothing
 }
 
 // callOf returns the call that a request is part of.
@@ -120,16 +121,31 @@ func (v *service) RoundTrip(req *http.Request) (*http.Response, error) {
 	if f.status == 0 {
 		return nil, errBroken
 	}
+	var resp *http.Response
 	if f.status == http.StatusOK && v.bodies != nil {
-		return v.response(req, c, f.at), nil
+		resp = v.response(req, c, f.at)
+	} else {
+		resp = f.response(f.status, req)
 	}
-	return f.response(f.status, req), nil
+	if f.limits != nil {
+		resp.Header = merged(resp.Header, f.limits)
+	}
+	return resp, nil
 }
 
 // arrive decides the fate of a request that arrives now.
 func (v *service) arrive(now time.Duration, c *call) fate {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	f := v.decide(now, c)
+	if t := v.script[v.at].throttle; t != nil && t.Announces != "" && f.status != 0 {
+		f.limits = v.bucket(t, c).announce(t, now, v.grid.start)
+	}
+	return f
+}
+
+// decide is arrive without what is announced. It requires that v.mu is locked.
+func (v *service) decide(now time.Duration, c *call) fate {
 	for v.at+1 < len(v.script) && v.script[v.at+1].from <= now {
 		v.at++
 		if v.script[v.at].how != "" {
@@ -143,13 +159,13 @@ func (v *service) arrive(now time.Duration, c *call) fate {
 		return failure(g.how, refused)
 	case g.throttle != nil && !v.admits(g, c, now):
 		v.work(now, g, v.refuseCost)
-		return fate{refused, http.StatusTooManyRequests, v.refusals[g.throttle]}
+		return fate{at: refused, status: http.StatusTooManyRequests, refusal: v.refusals[g.throttle]}
 	case math.Ceil(v.passed-g.workedAt(now)-workSlack) > v.queue: // one is served, the others wait
 		v.work(now, g, v.refuseCost)
 		if now < v.end {
 			v.refused++
 		}
-		return fate{refused, v.queueFull, plain}
+		return fate{at: refused, status: v.queueFull, refusal: plain}
 	}
 	v.work(now, g, 1)
 	done := v.script.passes(v.at, v.passed)
@@ -163,7 +179,7 @@ func (v *service) arrive(now time.Duration, c *call) fate {
 	if g.share > 0 && unit(random(c.id, uint64(c.attempts), forError)) < g.share {
 		status = http.StatusInternalServerError
 	}
-	return fate{done + v.network, status, plain}
+	return fate{at: done + v.network, status: status, refusal: plain}
 }
 
 // workSlack absorbs the rounding of sums of fractions: ten tenths of a request
@@ -178,7 +194,7 @@ func failure(how string, at time.Duration) fate {
 	case scenario.OutageReset:
 		return fate{at: at}
 	}
-	return fate{at, http.StatusServiceUnavailable, plain}
+	return fate{at: at, status: http.StatusServiceUnavailable, refusal: plain}
 }
 
 // work adds to the queue, in requests. It requires that v.mu is locked.
@@ -236,25 +252,8 @@ func (v *service) bucket(t *scenario.Throttle, c *call) *throttleBucket {
 	}
 	b := v.buckets[key]
 	if b == nil {
-		b = &throttleBucket{rate: t.Rate, burst: t.Burst, tokens: t.Burst}
+		b = &throttleBucket{rate: t.Rate, burst: t.Burst, window: time.Duration(t.Window), tokens: t.Burst}
 		v.buckets[key] = b
 	}
 	return b
-}
-
-// A throttleBucket is a token bucket. It is full at first.
-type throttleBucket struct {
-	rate, burst, tokens float64
-	at                  time.Duration
-}
-
-func (b *throttleBucket) take(now time.Duration) bool {
-	now = max(now, b.at) // a wall clock may have been read before another caller's
-	b.tokens = min(b.tokens+b.rate*(now-b.at).Seconds(), b.burst)
-	b.at = now
-	if b.tokens < 1 {
-		return false
-	}
-	b.tokens--
-	return true
 }

@@ -78,7 +78,7 @@ func (h hourly) measure(ctx context.Context, settings []scenario.Setting) ([]hou
 // scenario is the service, whose bucket is full at first.
 func (h hourly) scenario(settings []scenario.Setting, length time.Duration) scenario.Scenario {
 	s := throttled(h.clients, h.callers, 0, length, step{0, h.limit / time.Hour.Seconds()}).scenario
-	s.Service.Throttle.Burst = h.limit
+	s.Service.Throttle.Burst, s.Service.Throttle.Announces = h.limit, scenario.Heroku
 	s.Settings = settings
 	return s
 }
@@ -86,9 +86,9 @@ func (h hourly) scenario(settings []scenario.Setting, length time.Duration) scen
 // backlog is the service that admits little at first.
 func (h hourly) backlog(settings []scenario.Setting) scenario.Scenario {
 	s := h.scenario(settings, h.slowed+h.within)
-	s.Events = []scenario.Event{{
-		Kind: scenario.Throttling, To: scenario.Duration(h.slowed), Throttle: throttle(h.slow),
-	}}
+	slow := throttle(h.slow)
+	slow.Announces = scenario.Heroku
+	s.Events = []scenario.Event{{Kind: scenario.Throttling, To: scenario.Duration(h.slowed), Throttle: slow}}
 	return s
 }
 
@@ -143,7 +143,7 @@ func (s *hourlySample) figures() hourlyFigures {
 // print writes the table.
 func (h hourly) print(w io.Writer, rows []row[hourlyFigures]) {
 	fmt.Fprintf(w, "## %s\n\nThe bucket holds %.0f requests, is full at first and refills at %.2f per second. "+
-		"Measured for %v from %v on. The backlog: for %v the service admits %.0f requests per second, "+
+		"The service says in each response how many are left. Measured for %v from %v on. The backlog: for %v the service admits %.0f requests per second, "+
 		"then the bucket is full.\n\n", h.name, h.limit, h.limit/time.Hour.Seconds(), h.steady, h.settle, h.slowed, h.slow)
 	var cells [][]any
 	for _, row := range rows {

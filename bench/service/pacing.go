@@ -26,6 +26,16 @@ var pacers = slices.Concat(
 	named(sdkAdaptiveName, "go-retryablehttp", "rehttp, ExpJitterDelay"),
 )
 
+const limitsName = "awsretry adaptive, Limits"
+
+// hourlyPacers are compared where the service says what is left.
+var hourlyPacers = append(slices.Clip(pacers), library{name: limitsName, over: func(base http.RoundTripper) http.RoundTripper {
+	return &awsretry.Transport{
+		Base: base, Mode: awsretry.Adaptive,
+		RateLimit: awsretry.RateLimitConfig{Pacing: awsretry.ScaledPacing, Limits: awsretry.ReadLimits},
+	}
+}})
+
 // named returns libraries. Only the AWS SDK runs on the wall clock.
 func named(names ...string) []library {
 	var found []library

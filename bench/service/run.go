@@ -86,9 +86,9 @@ func (c cases) run(ctx context.Context, progress io.Writer) (results, error) {
 		return r, err
 	}
 	for i, h := range c.hourlies {
-		step(h.name, pacers)
+		step(h.name, hourlyPacers)
 		r.hourlies[i].of = h
-		if err := r.hourlies[i].add(pacers, virtualTime, func(s []scenario.Setting) ([]hourlyFigures, error) {
+		if err := r.hourlies[i].add(hourlyPacers, virtualTime, func(s []scenario.Setting) ([]hourlyFigures, error) {
 			return h.measure(ctx, s)
 		}); err != nil {
 			return r, err

@@ -52,6 +52,9 @@ func TestShortRun(t *testing.T) {
 		if f := hourlies[adaptiveName]; f.goodput < 0.8 || f.retries < 0.1 || f.retries > 0.9 {
 			t.Errorf("adaptive mode at an hourly limit: %+v", f)
 		}
+		if f := hourlies[limitsName]; f.goodput < 0.9 || f.retries > 0.02 {
+			t.Errorf("with the limits that the service announces: %+v", f)
+		}
 	})
 	t.Run("clients of the SDK", func(t *testing.T) {
 		for name, f := range byLibrary(r.sdkThrottlings[0].rows) {
@@ -115,7 +118,7 @@ func TestShortRun(t *testing.T) {
 		tables, rows := strings.Count(out.String(), "\n## "), strings.Count(out.String(), "\n| ")
 		// Each table has a header and a separator. Three have rows of the wall
 		// clock: two, one and three.
-		want := 4*(2+len(libraries)) + 2 + 2*(2+len(pacers)) + 1 + 2*(2+len(inLoops())) + 2*(2+len(retryers)) + 3
+		want := 4*(2+len(libraries)) + 2 + (2 + len(pacers)) + (2 + len(hourlyPacers)) + 1 + 2*(2+len(inLoops())) + 2*(2+len(retryers)) + 3
 		if tables != 10 || rows != want {
 			t.Errorf("%d tables with %d rows, want 10 with %d\n%s", tables, rows, want, out.String())
 		}

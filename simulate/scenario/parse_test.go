@@ -12,7 +12,7 @@ import (
 )
 
 func TestReadyScenarios(t *testing.T) {
-	const names = "broken-bodies, brownout, fleet, herd, outage, random-429, retry-after, slow, step, throttle, workers"
+	const names = "announced, broken-bodies, brownout, fleet, herd, outage, random-429, retry-after, slow, step, throttle, workers"
 	if got := strings.Join(Names(), ", "); got != names {
 		t.Errorf("ready scenarios %v, want %v", got, names)
 	}
@@ -259,7 +259,7 @@ func TestLabel(t *testing.T) {
 		}
 	}
 	for short, want := range map[string]string{
-		"standard+":          "the option is \"\"; it must be long_poll, share_retry_after, no_spread, resume",
+		"standard+":          "the option is \"\"; it must be limits, long_poll, share_retry_after, no_spread, resume",
 		"standard+fast":      "the option is \"fast\"",
 		"standard+use":       "the option is \"use\"",
 		"standard+quota=":    "nothing follows quota=",

@@ -73,6 +73,8 @@ func (c *checker) throttle(field string, t *Throttle) {
 	if t.Rate == 0 && t.Share != 0 {
 		c.check(t.Burst == 0, field+".burst", t.Burst, "0 if the rate is 0")
 		c.check(!t.PerClient, field+".per_client", t.PerClient, "false if the rate is 0")
+		c.check(t.Window == 0, field+".window", t.Window, "0 if the rate is 0")
+		c.check(t.Announces == "", field+".announces", clipped(t.Announces), "left out if the rate is 0")
 	} else {
 		c.check(t.Rate > 0 && t.Rate <= maxRate, field+".rate", t.Rate,
 			"above 0 and at most %v, or 0 with a share", float64(maxRate))
@@ -80,6 +82,15 @@ func (c *checker) throttle(field string, t *Throttle) {
 	c.number(field+".burst", t.Burst, maxRate)
 	c.check(t.Burst == 0 || !(t.Burst < 1), field+".burst", t.Burst,
 		"at least 1, or 0 for the requests of one second")
+	c.within(field+".window", t.Window, 0, Duration(maxDuration))
+	c.check(t.Window == 0 || t.Rate*time.Duration(t.Window).Seconds() >= 1, field+".window", t.Window,
+		"long enough for a request, or 0 for a token bucket")
+	c.check(t.Window == 0 || t.Burst == 0 || t.Burst == t.Rate*time.Duration(t.Window).Seconds(), field+".burst", t.Burst,
+		"0 if there is a window")
+	c.check(t.Announces == "" || slices.Contains(dialects, t.Announces), field+".announces", clipped(t.Announces),
+		"%s or %s", strings.Join(dialects[:len(dialects)-1], ", "), dialects[len(dialects)-1])
+	refills := t.Announces == OpenAI || t.Announces == Anthropic || t.Announces == Heroku
+	c.check(!refills || t.Window == 0, field+".window", t.Window, "0 if announces is %s, whose buckets refill", t.Announces)
 	c.within(field+".retry_after", t.RetryAfter, 0, Duration(maxTime))
 	c.check(time.Duration(t.RetryAfter)%time.Second == 0, field+".retry_after", t.RetryAfter,
 		"in whole seconds, like the header")

@@ -104,6 +104,14 @@ type Throttle struct {
 	Rate  float64 `yaml:"rate,omitempty" json:"rate,omitempty"`   // requests per second; 0: Share alone
 	Burst float64 `yaml:"burst,omitempty" json:"burst,omitempty"` // requests; 0: those of one second
 
+	// Window makes each window of that length, from the start of the run on,
+	// admit what Rate allows in it, at any time. 0: a token bucket.
+	Window Duration `yaml:"window,omitempty" json:"window,omitempty"`
+
+	// Announces is the dialect in which responses say what is left of the rate:
+	// github, draft6, draft8, openai, anthropic or heroku. "" says nothing.
+	Announces string `yaml:"announces,omitempty" json:"announces,omitempty"`
+
 	// Share of the requests is refused at random, from 0 to below 1. They take
 	// nothing from the rate.
 	Share float64 `yaml:"share,omitempty" json:"share,omitempty"`
@@ -121,6 +129,19 @@ type Throttle struct {
 	// Code is the AWS error code in a JSON body. "" means no body.
 	Code string `yaml:"code,omitempty" json:"code,omitempty"`
 }
+
+// How a service announces its limits: the values of Throttle.Announces. OpenAI
+// and Anthropic are buckets that refill, so they have no Window.
+const (
+	GitHub    = "github"    // X-RateLimit-Limit, -Remaining and -Reset, a Unix time
+	Draft6    = "draft6"    // RateLimit-Limit, -Remaining and -Reset, seconds
+	Draft8    = "draft8"    // RateLimit and RateLimit-Policy
+	OpenAI    = "openai"    // X-RateLimit-Limit-Requests and its kind
+	Anthropic = "anthropic" // Anthropic-RateLimit-Requests-Limit and its kind
+	Heroku    = "heroku"    // RateLimit-Remaining
+)
+
+var dialects = []string{GitHub, Draft6, Draft8, OpenAI, Anthropic, Heroku}
 
 // The kinds of an Event.
 const (
@@ -209,6 +230,9 @@ func (t *Throttle) withDefaults() *Throttle {
 	}
 	d := *t
 	d.Burst = max(d.Rate, 1)
+	if d.Window > 0 {
+		d.Burst = d.Rate * time.Duration(d.Window).Seconds()
+	}
 	return &d
 }
 

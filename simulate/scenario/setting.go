@@ -86,6 +86,10 @@ type Setting struct {
 	// limit. "" means the revision's.
 	Quota string `yaml:"quota,omitempty" json:"quota,omitempty" for:"TRANSPORTS"`
 
+	// Limits is RateLimit.Limits: awsretry.ReadLimits. It is an option of the
+	// short form.
+	Limits bool `yaml:"limits,omitempty" json:"limits,omitempty" for:"adaptive, fleet, profile"`
+
 	// LongPoll makes Transport.LongPoll report true for every request. NoSpread
 	// is a negative Transport.RetryAfterSpread. The others are the fields of
 	// those names. Each is an option of the short form.
@@ -146,7 +150,7 @@ func SettingNames() []string {
 // revision2026 in a short form.
 func SettingOptions() []string {
 	return []string{
-		"+long_poll", "+share_retry_after", "+no_spread", "+resume",
+		"+limits", "+long_poll", "+share_retry_after", "+no_spread", "+resume",
 		"+quota=" + QuotaDocuments, "+quota=" + QuotaSDK, "+quota=" + Quota2026, "+quota=" + QuotaNone,
 	}
 }
@@ -155,7 +159,8 @@ func SettingOptions() []string {
 // adaptive, fleet, delivery and profile, an equals sign and which one. Examples
 // are standard, adaptive=scaled, delivery=policy.json and profile=ci. For
 // standard, adaptive, fleet and revision2026, options may follow, each after a
-// plus sign: long_poll, share_retry_after, no_spread, resume and quota=NAME.
+// plus sign: limits, long_poll, share_retry_after, no_spread, resume and
+// quota=NAME.
 func ParseSetting(text string) (Setting, error) {
 	s, err := parseSetting(text)
 	if err != nil {
@@ -216,7 +221,7 @@ func (s *Setting) setOption(text string) error {
 		field.SetBool(true)
 		return nil
 	}
-	return fmt.Errorf("the option is %s; it must be long_poll, share_retry_after, no_spread, resume or quota=NAME",
+	return fmt.Errorf("the option is %s; it must be limits, long_poll, share_retry_after, no_spread, resume or quota=NAME",
 		clipped(text))
 }
 

@@ -82,6 +82,12 @@ func (t *Throttle) effect() string {
 	if t.PerClient {
 		parts[0] += " each client"
 	}
+	if t.Window > 0 {
+		parts[0] += fmt.Sprintf(" in windows of %v", t.Window)
+	}
+	if t.Announces != "" {
+		parts[0] += ", announced as " + t.Announces + " does"
+	}
 	if t.Share > 0 {
 		parts = append(parts, format.Percent(t.Share)+" throttled at random")
 	}

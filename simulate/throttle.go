@@ -1,0 +1,91 @@
+package simulate
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"net/http"
+	"time"
+
+	"example.com/awsretry/simulate/scenario"
+)
+
+// A throttleBucket is a token bucket, or a window. It is full at first.
+type throttleBucket struct {
+	rate, burst float64
+	window      time.Duration // 0: tokens come back one by one
+	tokens      float64
+	at          time.Duration
+}
+
+func (b *throttleBucket) take(now time.Duration) bool {
+	b.advance(now)
+	if b.tokens < 1 {
+		return false
+	}
+	b.tokens--
+	return true
+}
+
+// advance credits the tokens that came back up to now.
+func (b *throttleBucket) advance(now time.Duration) {
+	now = max(now, b.at) // a wall clock may have been read before another caller's
+	switch {
+	case b.window == 0:
+		b.tokens = min(b.tokens+b.rate*(now-b.at).Seconds(), b.burst)
+	case now/b.window > b.at/b.window:
+		b.tokens = b.burst
+	}
+	b.at = now
+}
+
+// reset returns how long it is until the bucket is full again.
+func (b *throttleBucket) reset() time.Duration {
+	if b.window > 0 {
+		return b.window - b.at%b.window
+	}
+	return span((b.burst - b.tokens) / b.rate * 1e9)
+}
+
+// announce returns the headers that say what is left at now, in a run that
+// starts at start.
+func (b *throttleBucket) announce(t *scenario.Throttle, now time.Duration, start time.Time) http.Header {
+	b.advance(now)
+	h := make(http.Header)
+	left, at := math.Floor(b.tokens), start.Add(b.at)
+	number := func(key string, n float64) { h.Set(key, fmt.Sprint(math.Floor(n))) }
+	seconds := math.Ceil(b.reset().Seconds())
+	switch t.Announces {
+	case scenario.GitHub:
+		number("X-RateLimit-Limit", b.burst)
+		number("X-RateLimit-Remaining", left)
+		h.Set("X-RateLimit-Reset", fmt.Sprint(at.Add(b.reset()).Unix()))
+		h.Set("Date", at.UTC().Format(http.TimeFormat))
+	case scenario.Draft6:
+		number("RateLimit-Limit", b.burst)
+		number("RateLimit-Remaining", left)
+		number("RateLimit-Reset", seconds)
+	case scenario.Draft8:
+		h.Set("RateLimit", fmt.Sprintf(`"default";r=%.0f;t=%.0f`, left, seconds))
+		h.Set("RateLimit-Policy", fmt.Sprintf(`"default";q=%.0f;w=%.0f`, math.Floor(b.burst), math.Ceil(b.burst/b.rate)))
+	case scenario.OpenAI:
+		number("X-RateLimit-Limit-Requests", b.burst)
+		number("X-RateLimit-Remaining-Requests", left)
+		h.Set("X-RateLimit-Reset-Requests", b.reset().Round(time.Millisecond).String())
+	case scenario.Anthropic:
+		number("Anthropic-RateLimit-Requests-Limit", b.burst)
+		number("Anthropic-RateLimit-Requests-Remaining", left)
+		h.Set("Anthropic-RateLimit-Requests-Reset", at.Add(b.reset()).UTC().Format(time.RFC3339))
+		h.Set("Date", at.UTC().Format(http.TimeFormat))
+	case scenario.Heroku:
+		number("RateLimit-Remaining", left)
+	}
+	return h
+}
+
+// merged returns the fields of both headers, which differ.
+func merged(a, b http.Header) http.Header {
+	all := maps.Clone(b)
+	maps.Copy(all, a)
+	return all
+}
