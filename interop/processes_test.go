@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -159,13 +160,16 @@ func cannotRun(t testing.TB, why string) {
 // returns why the packages cannot be used, or "".
 var nodePackages = sync.OnceValue(func() (missing string) {
 	if _, err := exec.LookPath("node"); err != nil {
-		return "node is not in PATH: install Node.js 18 or newer with npm (https://nodejs.org, or apt-get install nodejs npm)"
+		return "node is not in PATH: install Node.js 20 or newer with npm (https://nodejs.org, or apt-get install nodejs npm)"
 	}
 	there := func(name string) bool {
 		_, err := os.Stat(filepath.Join("node_modules", name, "package.json"))
 		return err == nil
 	}
-	if there("dynalite") && there("s3rver") {
+	packages := []string{
+		"dynalite", "s3rver", "express", "express-rate-limit", "fastify", "@fastify/rate-limit", "rate-limiter-flexible",
+	}
+	if !slices.ContainsFunc(packages, func(name string) bool { return !there(name) }) {
 		return ""
 	}
 	if _, err := exec.LookPath("npm"); err != nil {

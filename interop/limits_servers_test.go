@@ -1,0 +1,237 @@
+package interop
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"example.com/awsretry"
+	"example.com/awsretry/internal/httpfake"
+)
+
+// Each server allows limitQuota requests in limitWindow, and throttles the rest.
+const (
+	limitQuota    = 60
+	limitWindow   = 3 * time.Second
+	limitDuration = 3 * limitWindow
+	limitCallers  = 8
+)
+
+// Servers announce what is left of their limits, each in its own way. Callers
+// that never rest are hardly throttled, and use the quota.
+func TestAnnouncedLimits(t *testing.T) {
+	announcing := awsretry.RateLimitConfig{Limits: awsretry.ReadLimits}
+	node := startNodeLimiters(t)
+	var all sync.WaitGroup
+	defer all.Wait()
+	for _, tt := range []struct {
+		name   string
+		url    string
+		config awsretry.RateLimitConfig
+		least  float64 // share of the quota that must be used
+	}{
+		// They round the reset up to seconds, which costs a part of so short a
+		// window: a request that comes too early would be throttled.
+		{"express-rate-limit, legacy headers", node + "/legacy", announcing, .6},
+		{"express-rate-limit, draft 6", node + "/draft-6", announcing, .6},
+		{"express-rate-limit, draft 7", node + "/draft-7", announcing, .6},
+		{"express-rate-limit, draft 8", node + "/draft-8", announcing, .6},
+		{"@fastify/rate-limit", node + "/fastify", announcing, .6},
+		{"@fastify/rate-limit, draft", node + "/fastify-draft", announcing, .6},
+		{"rate-limiter-flexible", node + "/flexible", announcing, .6},
+		{"nginx limit_req", startNginxLimiter(t), announcing, .6},
+		// Its window slides, but nothing in the headers says so.
+		{"HAProxy, requests", startHAProxyLimiter(t, "http_req_rate"), announcing, .4},
+		{"HAProxy, accepted requests", startHAProxyLimiter(t, "gpc0_rate"), announcing, .4},
+		{"express-rate-limit, headers not read", node + "/unread", awsretry.RateLimitConfig{}, 0},
+	} {
+		all.Go(func() {
+			served, throttled := useLimit(t, tt.url, tt.config)
+			allowed := limitQuota * limitDuration.Seconds() / limitWindow.Seconds()
+			t.Logf("%s: %d served, %.0f %% of the quota; %d throttled, %.1f %%", tt.name,
+				served, 100*float64(served)/allowed, throttled, 100*float64(throttled)/float64(served+throttled))
+			const handful = 5
+			share := .02 * float64(served+throttled)
+			switch {
+			case tt.config.Limits == nil && float64(throttled) <= share:
+				t.Errorf("%s: %d throttled; nothing is tested if so few are", tt.name, throttled)
+			case tt.config.Limits != nil && float64(throttled) > share+handful:
+				t.Errorf("%s: %d throttled, want at most %.0f", tt.name, throttled, share+handful)
+			}
+			if float64(served) < tt.least*allowed {
+				t.Errorf("%s: %d served, want at least %.0f", tt.name, served, tt.least*allowed)
+			}
+		})
+	}
+}
+
+// useLimit sends requests for limitDuration, and returns how many attempts were
+// served and throttled.
+func useLimit(t *testing.T, url string, config awsretry.RateLimitConfig) (served, throttled int) {
+	pool := newPool(t)
+	var ok, denied, strange atomic.Int32
+	tr := &awsretry.Transport{
+		Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
+			resp, err := pool.RoundTrip(req)
+			switch {
+			case req.Context().Err() != nil:
+			case err != nil:
+				strange.Add(1)
+			case resp.StatusCode == http.StatusOK:
+				ok.Add(1)
+			case resp.StatusCode == http.StatusTooManyRequests:
+				denied.Add(1)
+			default:
+				strange.Add(1)
+			}
+			return resp, err
+		}),
+		Mode:      awsretry.Adaptive,
+		RateLimit: config,
+	}
+	defer tr.CloseIdleConnections()
+	client := &http.Client{Transport: tr}
+	ctx, cancel := context.WithCancel(t.Context())
+	timer := time.AfterFunc(limitDuration, cancel) // a deadline would be known to the Transport
+	defer timer.Stop()
+	var callers sync.WaitGroup
+	for range limitCallers {
+		callers.Go(func() {
+			for ctx.Err() == nil {
+				resp, err := client.Do(newRequest(t, ctx, http.MethodGet, url, nil))
+				if err != nil {
+					continue
+				}
+				io.Copy(io.Discard, resp.Body)
+				resp.Body.Close()
+			}
+		})
+	}
+	callers.Wait()
+	if n := strange.Load(); n > 0 {
+		t.Errorf("%d attempts had neither 200 nor 429", n)
+	}
+	return int(ok.Load()), int(denied.Load())
+}
+
+// startNodeLimiters starts middleware of npm, each on a path of its own.
+func startNodeLimiters(t *testing.T) (url string) {
+	t.Helper()
+	return "http://" + startNode(t, `
+		const [limit, windowMs] = process.argv.slice(1).map(Number);
+		const express = require('express');
+		const {rateLimit} = require('express-rate-limit');
+		const {RateLimiterMemory} = require('rate-limiter-flexible');
+		const app = express();
+		const served = (req, res) => res.send('served');
+		for (const path of ['draft-6', 'draft-7', 'draft-8', 'unread'])
+			app.get('/' + path, rateLimit({windowMs, limit, legacyHeaders: false,
+				standardHeaders: path == 'unread' ? 'draft-7' : path}), served);
+		app.get('/legacy', rateLimit({windowMs, limit, standardHeaders: false}), served);
+
+		// As the package's README shows.
+		const opts = {points: limit, duration: windowMs / 1000};
+		const flexible = new RateLimiterMemory(opts);
+		const headers = rateLimiterRes => ({
+			'Retry-After': rateLimiterRes.msBeforeNext / 1000,
+			'X-RateLimit-Limit': opts.points,
+			'X-RateLimit-Remaining': rateLimiterRes.remainingPoints,
+			'X-RateLimit-Reset': Math.ceil((Date.now() + rateLimiterRes.msBeforeNext) / 1000),
+		});
+		app.get('/flexible', (req, res, next) => flexible.consume(req.ip).
+			then(r => { res.set(headers(r)); next(); }).
+			catch(r => res.set(headers(r)).status(429).send('Too Many Requests')), served);
+
+		const fastify = require('fastify')();
+		(async () => {
+			for (const [path, enableDraftSpec] of [['fastify', false], ['fastify-draft', true]])
+				await fastify.register(async scope => {
+					await scope.register(require('@fastify/rate-limit'), {max: limit, timeWindow: windowMs, enableDraftSpec});
+					scope.get('/' + path, async () => 'served');
+				});
+			await fastify.ready();
+			const server = require('http').createServer((req, res) =>
+				req.url.startsWith('/fastify') ? fastify.routing(req, res) : app(req, res));
+			server.listen(0, '127.0.0.1', () => console.log(server.address().port));
+		})();`, fmt.Sprint(limitQuota), fmt.Sprint(limitWindow.Milliseconds()))
+}
+
+// startNginxLimiter starts an nginx whose limit_req cannot say how much is left,
+// but only whether a request had to wait. A request that did not wait leaves the
+// whole burst; one that did, part of it.
+func startNginxLimiter(t *testing.T) (url string) {
+	t.Helper()
+	addr, _ := startNginx(t, t.TempDir(), fmt.Sprintf(`
+	limit_req_zone $binary_remote_addr zone=service:1m rate=%dr/s;
+	map $limit_req_status $left { PASSED 4; DELAYED 2; default 0; }
+	server {
+		listen ADDR;
+		location / {
+			limit_req zone=service burst=4;
+			limit_req_status 429;
+			add_header RateLimit-Remaining $left always;
+			proxy_pass %s;
+		}
+	}`, int(limitQuota/limitWindow.Seconds()), startService(t)))
+	return "http://" + addr
+}
+
+// startHAProxyLimiter starts a HAProxy that says what its stick table has left.
+// The window slides, so its reset is always the whole window.
+func startHAProxyLimiter(t *testing.T, rate string) (url string) {
+	t.Helper()
+	path, err := exec.LookPath("haproxy")
+	if err != nil {
+		cannotRun(t, "haproxy is not in PATH: install it (https://www.haproxy.org, or apt-get install haproxy)")
+	}
+	service := hostOf(t, startService(t))
+	count := "http-request sc-inc-gpc0(0)"
+	if rate == "http_req_rate" {
+		count = "" // tracking counts it
+	}
+	dir := t.TempDir()
+	addr, _ := startOnPort(t, func(addr string) *exec.Cmd {
+		config := filepath.Join(dir, "haproxy.cfg")
+		writeFile(t, config, fmt.Appendf(nil, `global
+	maxconn 512
+	nbthread 1
+defaults
+	mode http
+	timeout connect 5s
+	timeout client 2m
+	timeout server 2m
+frontend limited
+	bind %[1]s
+	stick-table type ip size 1k expire 1m store gpc0,%[2]s(%[3]ds)
+	http-request track-sc0 src
+	http-request deny status 429 if { sc_%[2]s(0) gt %[4]d }
+	%[5]s
+	http-after-response set-header X-RateLimit-Limit %[4]d
+	http-after-response set-header X-RateLimit-Reset %[3]d
+	http-after-response set-header X-RateLimit-Remaining %%[sc_%[2]s(0),neg,add(%[4]d)]
+	http-after-response set-header X-RateLimit-Remaining 0 if { sc_%[2]s(0) gt %[4]d }
+	default_backend service
+backend service
+	server service %[6]s
+`, addr, rate, int(limitWindow.Seconds()), limitQuota, count, service))
+		return exec.Command(path, "-db", "-f", config)
+	})
+	return "http://" + addr
+}
+
+// startService starts a service that responds to everything.
+func startService(t *testing.T) (url string) {
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		io.WriteString(w, "served")
+	}))
+	t.Cleanup(service.Close)
+	return service.URL
+}
