@@ -14,7 +14,7 @@ import (
 // pagesOfCode are the pages whose Go is in examples.
 var pagesOfCode = []string{
 	"README.md", "awssdk/README.md", "docs/MODES.md", "docs/OBSERVE.md", "docs/BODIES.md", "docs/LOAD.md",
-	"docs/DELIVERY.md",
+	"docs/DELIVERY.md", "docs/LIMITS.md",
 }
 
 // TestReadmeCodeIsInTheExamples finds every block of Go of the README, and of
