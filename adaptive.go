@@ -5,11 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
+	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"example.com/awsretry/internal/announced"
 	"example.com/awsretry/internal/bucket"
 	"example.com/awsretry/internal/pacing"
 )
@@ -24,136 +25,6 @@ var ErrRateLimited = errors.New("awsretry: send rate limited")
 // deadline.
 var errTooLate = errors.New("would not end before the context's deadline")
 
-// The defaults for the adaptive strategy's rate limiter (AWS SDK for Kotlin,
-// "Retries").
-const (
-	defaultBeta            = 0.7
-	defaultScaleConstant   = 0.4
-	defaultSmoothing       = 0.8
-	defaultMinFillRate     = 0.5
-	defaultMinCapacity     = 1.0
-	defaultMeasureInterval = 500 * time.Millisecond
-)
-
-// defaultScaledBeta is the default Beta of ScaledPacing.
-const defaultScaledBeta = 0.9
-
-// Pacing is how a [RateLimiter] finds the send rate.
-type Pacing int
-
-const (
-	// CubicPacing is the arithmetic of the AWS SDKs (AWS SDKs and Tools
-	// Reference Guide, "Retry behavior"). It is the zero value.
-	CubicPacing Pacing = iota
-
-	// ScaledPacing is the library's own. Its steps are relative to the rate, so
-	// it fits services of one request per second as well as of thousands, and
-	// slow ones. It cuts the rate once for all requests that were sent before
-	// the cut, and it recognizes throttling that does not depend on the rate.
-	ScaledPacing
-)
-
-// String returns the lower-case name that the command line uses, such as
-// scaled.
-func (p Pacing) String() string {
-	switch p {
-	case CubicPacing:
-		return "cubic"
-	case ScaledPacing:
-		return "scaled"
-	}
-	return fmt.Sprintf("Pacing(%d)", int(p))
-}
-
-// A RateLimitConfig configures the send rate limiter of adaptive mode (AWS SDKs
-// and Tools Reference Guide, "Retry behavior"). The zero value is the limiter
-// of the AWS SDKs, with the defaults of the AWS SDK for Kotlin, "Retries".
-type RateLimitConfig struct {
-	// Pacing is how the limiter finds the send rate. The zero value is
-	// [CubicPacing], the arithmetic of the AWS SDKs.
-	Pacing Pacing
-
-	// Beta is the fraction of the send rate that is left after a throttling
-	// response, in (0, 1]. 0 means 0.7. For ScaledPacing it must be below 1, and
-	// 0 means 0.9.
-	Beta float64
-
-	// ScaleConstant is how steeply the rate grows again, in requests per second
-	// per second cubed. 0 means 0.4. It is not for ScaledPacing, whose growth
-	// is relative to the rate.
-	ScaleConstant float64
-
-	// Smoothing is the weight of the newest measurement in the measured rate,
-	// in (0, 1]. 0 means 0.8.
-	Smoothing float64
-
-	// MinFillRate is the lowest send rate, in requests per second. 0 means 0.5.
-	MinFillRate float64
-
-	// MinCapacity is the lowest number of tokens in a full bucket, and so of
-	// requests that may be sent at once after a quiet time. It must be 1 or
-	// more: a smaller bucket would never hold a whole token. 0 means 1. The
-	// bucket holds the tokens of one second, or of a tenth of a second with
-	// ScaledPacing, if these are more.
-	MinCapacity float64
-
-	// MeasureInterval is the width of the intervals in which outcomes are
-	// counted. 0 means 0.5 s. ScaledPacing notices changes late with more than
-	// a second.
-	MeasureInterval time.Duration
-
-	// FailFast makes Wait return [ErrRateLimited] instead of waiting for a
-	// token.
-	FailFast bool
-
-	// MaxWait makes Wait return an error that wraps [ErrRateLimited] at once,
-	// instead of waiting, when the token is expected after a longer time. 0
-	// means that only the context's deadline limits the wait. FailFast
-	// overrides it.
-	MaxWait time.Duration
-}
-
-// validate returns an error that names the first invalid field. The caller adds
-// the package's prefix.
-func (c RateLimitConfig) validate() error {
-	fraction := func(x float64) bool { return x >= 0 && x <= 1 } // 0 is the default
-	amount := func(x float64) bool { return x >= 0 && !math.IsInf(x, 1) }
-	beta := defaultBeta
-	if c.Pacing == ScaledPacing {
-		beta = defaultScaledBeta
-	}
-	const positive = "it must be a finite number above 0, or 0 for"
-	switch {
-	case c.Pacing != CubicPacing && c.Pacing != ScaledPacing:
-		return fmt.Errorf("RateLimit.Pacing is %d; it must be CubicPacing (0) or ScaledPacing (1)", int(c.Pacing))
-	case !fraction(c.Beta):
-		return fmt.Errorf("RateLimit.Beta is %v; it must be in (0, 1], or 0 for %v", c.Beta, beta)
-	case c.Pacing == ScaledPacing && c.Beta == 1:
-		return fmt.Errorf("RateLimit.Beta is 1; with ScaledPacing it must be in (0, 1), or 0 for %v", beta)
-	case c.Pacing == ScaledPacing && c.ScaleConstant != 0:
-		return fmt.Errorf("RateLimit.ScaleConstant is %v; it must be 0 with ScaledPacing, which does not use it",
-			c.ScaleConstant)
-	case !amount(c.ScaleConstant):
-		return fmt.Errorf("RateLimit.ScaleConstant is %v; %s %v", c.ScaleConstant, positive, defaultScaleConstant)
-	case !fraction(c.Smoothing):
-		return fmt.Errorf("RateLimit.Smoothing is %v; it must be in (0, 1], or 0 for %v", c.Smoothing, defaultSmoothing)
-	case !amount(c.MinFillRate) || c.MinFillRate > 0 && c.MinFillRate < bucket.MinRate:
-		return fmt.Errorf(
-			"RateLimit.MinFillRate is %v; it must be a finite number, %.2g (one in 146 years) or more, or 0 for %v",
-			c.MinFillRate, bucket.MinRate, defaultMinFillRate)
-	case !amount(c.MinCapacity) || c.MinCapacity > 0 && c.MinCapacity < 1:
-		return fmt.Errorf("RateLimit.MinCapacity is %v; it must be a finite number of tokens, 1 or more, or 0 for %v",
-			c.MinCapacity, defaultMinCapacity)
-	case c.MeasureInterval < 0:
-		return fmt.Errorf("RateLimit.MeasureInterval is %v; it must be above 0, or 0 for %v",
-			c.MeasureInterval, defaultMeasureInterval)
-	case c.MaxWait < 0:
-		return fmt.Errorf("RateLimit.MaxWait is %v; it must be above 0, or 0 for as long as the context lasts",
-			c.MaxWait)
-	}
-	return nil
-}
-
 // A RateLimiter limits the rate at which requests are sent to a service that
 // throttles. Throttling responses lower the rate; other outcomes raise it, as
 // the [Pacing] says. Before the first throttling response it does not limit.
@@ -164,11 +35,13 @@ func (c RateLimitConfig) validate() error {
 // [RateLimiter.Update] after each outcome. Callers who must wait are served
 // first come first served.
 type RateLimiter struct {
-	err      error           // of an invalid configuration
-	config   RateLimitConfig // with the defaults; written once
-	start    time.Time       // zero of the bucket's clock; written once
-	limiting atomic.Bool     // true from the first throttling response on; written with mu held
-	bucket   *bucket.Bucket  // of send tokens; nil if err is set, and in the zero RateLimiter
+	err        error                    // of an invalid configuration
+	config     RateLimitConfig          // with the defaults; written once
+	start      time.Time                // zero of the bucket's clock; written once
+	limiting   atomic.Bool              // true from the first throttling response on; written with mu held
+	announcing atomic.Bool              // the bucket has a ledger; written with mu held
+	limitNames atomic.Pointer[[]string] // of the ledger's limits; written with the bucket's mutex held
+	bucket     *bucket.Bucket           // of send tokens; nil if err is set, and in the zero RateLimiter
 
 	mu             sync.Mutex    // guards the fields below; locked before the bucket's
 	updated        time.Duration // when update was last called, on the bucket's clock
@@ -192,7 +65,11 @@ func NewRateLimiter(c RateLimitConfig) *RateLimiter {
 	c.MinCapacity = cmp.Or(c.MinCapacity, defaultMinCapacity)
 	c.MeasureInterval = cmp.Or(c.MeasureInterval, defaultMeasureInterval)
 	start := time.Now()
-	return &RateLimiter{config: c, start: start, bucket: bucket.New(start, 0, 0), law: newLaw(c, start)}
+	l := &RateLimiter{config: c, start: start, bucket: bucket.New(start, 0, 0), law: newLaw(c, start)}
+	if c.Limits != nil {
+		l.keepLedger()
+	}
+	return l
 }
 
 // newLaw returns the law of a configuration that has its defaults, on a clock
@@ -216,34 +93,34 @@ func newLaw(c RateLimitConfig, start time.Time) pacing.Adopter {
 // token, at the present send rate, is expected after more than MaxWait or not
 // before ctx's deadline.
 func (l *RateLimiter) Wait(ctx context.Context) error {
-	_, err := l.wait(ctx)
+	_, _, err := l.wait(ctx, nil)
 	return err
 }
 
-// wait is Wait, and reports whether it took a token.
-func (l *RateLimiter) wait(ctx context.Context) (taken bool, err error) {
+// wait is Wait for a request with those costs. It returns the send time, and
+// reports whether it took a token.
+func (l *RateLimiter) wait(ctx context.Context, costs *announced.Costs) (sent time.Duration, taken bool, err error) {
 	if l.err != nil {
-		return false, l.err
+		return 0, false, l.err
 	}
 	if ctx.Err() != nil {
-		return false, context.Cause(ctx)
+		return 0, false, context.Cause(ctx)
 	}
 	if !l.limits() {
-		return false, nil
+		return 0, false, nil
 	}
-	switch {
-	case !l.config.FailFast:
-		err = l.waitInLine(ctx)
-	case !l.bucket.Take(1):
+	if !l.config.FailFast {
+		sent, err = l.waitInLine(ctx, costs)
+	} else if sent, taken = l.bucket.TakeNow(1, costs); !taken {
 		err = ErrRateLimited
 	}
-	return err == nil, err
+	return sent, err == nil, err
 }
 
 // take takes the token of one attempt if it is there. The limiter must limit. It
 // returns the send time for the attempt, and reads the clock once.
-func (l *RateLimiter) take() (sent time.Duration, ok bool) {
-	now, ok := l.bucket.TakeNow(1)
+func (l *RateLimiter) take(costs *announced.Costs) (sent time.Duration, ok bool) {
+	now, ok := l.bucket.TakeNow(1, costs)
 	if !l.needsSendTime() {
 		now = notLimited
 	}
@@ -251,26 +128,21 @@ func (l *RateLimiter) take() (sent time.Duration, ok bool) {
 }
 
 // waitInLine takes a token, and waits in line for it.
-func (l *RateLimiter) waitInLine(ctx context.Context) error {
+func (l *RateLimiter) waitInLine(ctx context.Context, costs *announced.Costs) (sent time.Duration, err error) {
 	maxWait, limited := l.maxWait()
-	var err error
-	if limited {
-		err = l.bucket.WaitAtMost(ctx, 1, maxWait)
-	} else {
-		err = l.bucket.Wait(ctx, 1)
-	}
+	sent, err = l.bucket.WaitFor(ctx, 1, costs, maxWait, limited)
 	if err == nil {
-		return nil
+		return sent, nil
 	}
 	var tooLong *bucket.TooLongError
 	switch {
 	case !errors.As(err, &tooLong):
-		return err
+		return 0, err
 	case limited && tooLong.Expected > maxWait:
-		return fmt.Errorf("%w: the expected wait of %v is longer than MaxWait, %v",
+		return 0, fmt.Errorf("%w: the expected wait of %v is longer than MaxWait, %v",
 			ErrRateLimited, tooLong.Expected, maxWait)
 	}
-	return fmt.Errorf("%w: the expected wait of %v %w", ErrRateLimited, tooLong.Expected, errTooLate)
+	return 0, fmt.Errorf("%w: the expected wait of %v %w", ErrRateLimited, tooLong.Expected, errTooLate)
 }
 
 // maxWait returns the longest wait that waitInLine begins. ok is false if only
@@ -283,7 +155,15 @@ func (l *RateLimiter) maxWait() (d time.Duration, ok bool) {
 func (l *RateLimiter) putBack() { l.bucket.Put(1) }
 
 // limits reports whether Wait takes tokens.
-func (l *RateLimiter) limits() bool { return l.limiting.Load() }
+func (l *RateLimiter) limits() bool { return l.limiting.Load() || l.announcing.Load() }
+
+// begins makes Wait take tokens of the law's rate. It requires that l.mu is held.
+func (l *RateLimiter) begins() {
+	if !l.limiting.Load() {
+		l.limiting.Store(true)
+		l.bucket.Pace()
+	}
+}
 
 // line returns how many callers wait for a send token, and how long a new caller
 // would wait at the present send rate.
@@ -306,7 +186,7 @@ func (l *RateLimiter) expectedWait() time.Duration {
 // transport error.
 func (l *RateLimiter) Update(throttled bool) {
 	if l.bucket != nil {
-		l.updateAt(l.sendTime(), throttled)
+		l.updateLatest(l.sendTime(), throttled)
 	}
 }
 
@@ -314,7 +194,18 @@ func (l *RateLimiter) Update(throttled bool) {
 // [ScaledPacing] makes use of: requests that were sent before the rate was last
 // cut do not cut it again. A zero time means before that.
 func (l *RateLimiter) UpdateSent(sent time.Time, throttled bool) {
-	l.updateAt(sent.Sub(l.start), throttled)
+	if l.bucket != nil {
+		l.updateLatest(sent.Sub(l.start), throttled)
+	}
+}
+
+// updateLatest is updateAt for a caller who knows only about when the request
+// was sent.
+func (l *RateLimiter) updateLatest(sent time.Duration, throttled bool) {
+	if l.announcing.Load() {
+		l.settle(l.latest(sent), true)
+	}
+	l.count(sent, throttled)
 }
 
 // notLimited is the send time of an attempt that took no send token.
@@ -331,14 +222,19 @@ func (l *RateLimiter) sendTime() time.Duration {
 
 // needsSendTime reports whether the outcome of an attempt depends on when it was
 // sent.
-func (l *RateLimiter) needsSendTime() bool { return l.config.Pacing != CubicPacing || l.leased != nil }
+func (l *RateLimiter) needsSendTime() bool {
+	return l.config.Pacing != CubicPacing || l.leased != nil || l.announcing.Load()
+}
 
 // updateAt counts the outcome of an attempt. sent is its send time on the
 // bucket's clock.
 func (l *RateLimiter) updateAt(sent time.Duration, throttled bool) {
-	if l.bucket == nil { // not from NewRateLimiter, or from an invalid configuration
-		return
-	}
+	l.settle(sent, true)
+	l.count(sent, throttled)
+}
+
+// count is updateAt for a request that is settled.
+func (l *RateLimiter) count(sent time.Duration, throttled bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.update(l.bucket.Now(), sent, throttled)
@@ -354,7 +250,7 @@ func (l *RateLimiter) update(now, sent time.Duration, throttled bool) {
 	}
 	l.setRate(now)
 	if throttled { // not before there is a rate to wait at
-		l.limiting.Store(true)
+		l.begins()
 	}
 }
 
@@ -379,5 +275,118 @@ func (l *RateLimiter) Rates() (measured, send float64, limited bool) {
 	if l.law == nil {
 		return 0, 0, false
 	}
-	return l.law.Measured(), l.rate, l.limits()
+	return l.law.Measured(), l.rate, l.limiting.Load()
+}
+
+// Announce tells the limiter what a response announced whose request was sent at
+// that time. From then on Wait also waits until every limit has room for a
+// request. A response to whose request the service said no counts as one that
+// says that nothing remains. Call it before [RateLimiter.UpdateSent].
+//
+// Wait counts a request as in flight until Update or UpdateSent. A limit is
+// forgotten if a response after its reset does not announce it.
+func (l *RateLimiter) Announce(sent time.Time, limits []Limit) {
+	if l.bucket == nil {
+		return
+	}
+	throttled := false
+	for _, limit := range limits {
+		throttled = throttled || limit.Remaining < 1
+	}
+	if len(limits) > 0 {
+		l.keepLedger()
+	}
+	if l.announcing.Load() {
+		l.announce(l.latest(sent.Sub(l.start)), limits, throttled, false)
+	}
+}
+
+// latest returns the send time, on the bucket's clock, of the request in flight
+// that a caller of Wait most likely means by that time.
+func (l *RateLimiter) latest(sent time.Duration) time.Duration {
+	l.bucket.Ledger(func(ledger *announced.Ledger, now time.Duration) {
+		if sent < 0 || sent > now { // a zero time
+			sent = now
+		}
+		sent = ledger.Latest(sent)
+	})
+	return sent
+}
+
+// announce is Announce for the request with that send time. If settled, it is not
+// in flight any more. announce reports whether a limit explains a throttling
+// response.
+func (l *RateLimiter) announce(sent time.Duration, limits []Limit, throttled, settled bool) (explained bool) {
+	var known [8]announced.Limit
+	list := known[:0]
+	for _, limit := range limits {
+		list = append(list, announced.Limit(limit))
+	}
+	l.bucket.Ledger(func(ledger *announced.Ledger, now time.Duration) {
+		explained = ledger.Announce(now, sent, list, throttled)
+		if settled {
+			ledger.Settle(sent, true)
+		}
+		if old, names := l.limitNames.Load(), ledger.Names(); len(names) > 0 && (old == nil || &(*old)[0] != &names[0]) {
+			changed := names // which would be on the heap for each response
+			l.limitNames.Store(&changed)
+		}
+	})
+	return explained
+}
+
+// keepLedger begins to count requests in flight, and to wait for limits.
+func (l *RateLimiter) keepLedger() {
+	if l.announcing.Load() {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.announcing.Load() {
+		l.bucket.Announce(announced.New(l.config.Reserve), l.limiting.Load())
+		l.announcing.Store(true)
+	}
+}
+
+// settle ends the request in flight with that send time. used says whether the
+// service may have counted it.
+func (l *RateLimiter) settle(sent time.Duration, used bool) {
+	if l.announcing.Load() {
+		l.bucket.Ledger(func(ledger *announced.Ledger, _ time.Duration) { ledger.Settle(sent, used) })
+	}
+}
+
+// costs returns what a request takes of the limits by RateLimitConfig.Cost, or
+// nil.
+func (l *RateLimiter) costs(req *http.Request) *announced.Costs {
+	names := l.limitNames.Load()
+	if l.config.Cost == nil || names == nil {
+		return nil
+	}
+	costs := &announced.Costs{Names: *names}
+	for i, name := range *names {
+		costs.Values[i] = l.config.Cost(req, name)
+	}
+	return costs
+}
+
+// limitsNow returns the limits, with what is in flight taken off.
+func (l *RateLimiter) limitsNow() (limits []Limit) {
+	if l.announcing.Load() {
+		l.bucket.Ledger(func(ledger *announced.Ledger, now time.Duration) {
+			for _, limit := range ledger.State(now) {
+				limits = append(limits, Limit(limit))
+			}
+		})
+	}
+	return limits
+}
+
+// delays reports whether requests may have to wait.
+func (l *RateLimiter) delays() (delays bool) {
+	if l.limiting.Load() || !l.announcing.Load() {
+		return l.limiting.Load()
+	}
+	l.bucket.Ledger(func(ledger *announced.Ledger, now time.Duration) { delays = ledger.Limits(now) })
+	return delays
 }

@@ -290,3 +290,80 @@ func TestUpdateSent(t *testing.T) {
 		t.Errorf("the zero RateLimiter has %v, %v, %v", measured, send, limited)
 	}
 }
+
+// A limiter that is used without a Transport has nothing in flight once it knows
+// all outcomes, in whatever order and with whatever times it learns them.
+func TestAnnounceAlone(t *testing.T) {
+	limits := []Limit{{Quota: 100, Remaining: 50, Reset: time.Minute}}
+	for _, tt := range []struct {
+		name string
+		use  func(l *RateLimiter)
+	}{
+		{"in order", func(l *RateLimiter) {
+			for range 3 {
+				wantNil(t, l.Wait(t.Context()))
+				sent := time.Now()
+				time.Sleep(time.Millisecond)
+				l.Announce(sent, limits)
+				l.UpdateSent(sent, false)
+			}
+		}},
+		{"Update", func(l *RateLimiter) {
+			wantNil(t, l.Wait(t.Context()))
+			l.Announce(time.Now(), limits)
+			l.Update(false)
+		}},
+		{"zero times", func(l *RateLimiter) {
+			wantNil(t, l.Wait(t.Context()))
+			l.Announce(time.Time{}, limits)
+			l.UpdateSent(time.Time{}, false)
+		}},
+		{"times far ahead", func(l *RateLimiter) {
+			wantNil(t, l.Wait(t.Context()))
+			l.Announce(time.Now().AddDate(500, 0, 0), limits)
+			l.UpdateSent(time.Now().AddDate(500, 0, 0), false)
+		}},
+		{"outcome before the limits", func(l *RateLimiter) {
+			wantNil(t, l.Wait(t.Context()))
+			l.UpdateSent(time.Now(), false)
+			l.Announce(time.Now(), limits)
+		}},
+		{"without Wait", func(l *RateLimiter) {
+			l.Announce(time.Now(), limits)
+			l.UpdateSent(time.Now(), false)
+			l.Announce(time.Now(), limits)
+		}},
+	} {
+		for _, known := range []bool{false, true} { // that there may be limits
+			t.Run(fmt.Sprint(tt.name, ", from the start ", known), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					c := RateLimitConfig{}
+					if known {
+						c.Limits = ReadLimits
+					}
+					l := NewRateLimiter(c)
+					time.Sleep(time.Second)
+					tt.use(l)
+					got := l.limitsNow()
+					if len(got) != 1 || got[0].Remaining != 50 || (got[0].Reset-time.Minute).Abs() > time.Second {
+						t.Errorf("%+v", got)
+					}
+				})
+			})
+		}
+	}
+	for _, l := range []*RateLimiter{{}, NewRateLimiter(RateLimitConfig{Reserve: 1})} {
+		l.Announce(time.Now(), limits) // does nothing
+		l.UpdateSent(time.Now(), false)
+		if got := l.limitsNow(); got != nil {
+			t.Errorf("%+v", got)
+		}
+	}
+}
+
+func wantNil(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Error(err)
+	}
+}

@@ -70,6 +70,7 @@ func BenchmarkGet(b *testing.B) {
 		{"adaptive, scaled", &transport{Base: answering(200), Mode: awsretry.Adaptive, RateLimit: scaled}, get},
 		{"adaptive, scaled, limiting", limiting(b, awsretry.ScaledPacing), get},
 		{"adaptive, shared", &transport{Base: answering(200), Mode: awsretry.Adaptive, Shared: plenty}, get},
+		{"adaptive, limits", announcing(), get},
 	} {
 		b.Run(c.name, func(b *testing.B) { benchmark(b, c.rt, c.req, nil) })
 	}
@@ -103,6 +104,18 @@ func limiting(tb testing.TB, pacing awsretry.Pacing) *transport {
 	}
 	*base = *answering(200)
 	return tr
+}
+
+// announcing returns a Transport that reads limits, which are never used up.
+func announcing() *transport {
+	base := answering(200)
+	header := base.responses[0].Header
+	header.Set("Date", "Mon, 02 Jan 2006 15:04:05 GMT")
+	header.Set("X-RateLimit-Limit", "5000")
+	header.Set("X-RateLimit-Remaining", "4999")
+	header.Set("X-RateLimit-Reset", "60")
+	limits := awsretry.RateLimitConfig{Limits: awsretry.ReadLimits}
+	return &transport{Base: base, Mode: awsretry.Adaptive, RateLimit: limits}
 }
 
 // enough is a lease whose rate is never used up. A limited one began with a cut.
@@ -226,6 +239,20 @@ func TestNoAllocations(t *testing.T) {
 				t.Errorf("%v allocations", got)
 			}
 		})
+	}
+}
+
+// Limits that are read cost at most two allocations a response, and one more if
+// their cost is told.
+func TestAllocationsOfLimits(t *testing.T) {
+	read, told := announcing(), announcing()
+	told.RateLimit.Cost = func(*http.Request, string) float64 { return 1 }
+	req := newRequest(t, "GET", nil)
+	if got := allocations(t, read, req); got > 2 {
+		t.Errorf("%v allocations, want 2", got)
+	}
+	if got := allocations(t, told, req); got > 3 {
+		t.Errorf("told: %v allocations, want 3", got)
 	}
 }
 

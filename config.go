@@ -107,6 +107,7 @@ type config struct {
 	capacity    int
 	waitTokens  bool
 	failFast    bool
+	limits      func(*http.Response) []Limit // nil except in adaptive mode
 
 	partitionName func(*http.Request) string
 	partitions    *partitionTable
@@ -175,7 +176,7 @@ func (t *Transport) newConfig() *config {
 	c.setDelays(t)
 	c.setBuckets(t)
 	c.plain = !c.ownRequest && c.policy == nil && c.observe == nil && c.partitionName == nil && c.initialCost == 0 &&
-		!c.shareRetryAfter && !c.resume
+		!c.shareRetryAfter && !c.resume && c.limits == nil
 	return c
 }
 
@@ -263,7 +264,9 @@ func (c *config) setBuckets(t *Transport) {
 	costs.throttling = max(cmp.Or(quota.ThrottlingCost, costs.throttling), 0)
 	c.costs = costs
 
-	c.failFast = c.mode == Adaptive && limits.FailFast
+	if c.mode == Adaptive {
+		c.failFast, c.limits = limits.FailFast, limits.Limits
+	}
 	shares := t.Shared != nil && (c.capacity > 0 || c.mode == Adaptive || c.shareRetryAfter)
 	newLimiter := func() *RateLimiter { return nil }
 	if c.mode == Adaptive {
@@ -372,6 +375,19 @@ func (t *Transport) Validate() error {
 	}
 	if err := t.RateLimit.validate(); err != nil {
 		fault("%w", err)
+	}
+	where, limits := "with Limits", t.RateLimit
+	if t.Mode != Adaptive {
+		where = fmt.Sprintf("in Mode %q, and Mode is %q", Adaptive, cmp.Or(t.Mode, Standard))
+		if limits.Limits != nil {
+			fault("RateLimit.Limits is set; it must be nil except %s", where)
+		}
+	}
+	if limits.Cost != nil && (t.Mode != Adaptive || limits.Limits == nil) {
+		fault("RateLimit.Cost is set; it must be nil except %s", where)
+	}
+	if limits.Reserve != 0 && (t.Mode != Adaptive || limits.Limits == nil) {
+		fault("RateLimit.Reserve is %v; it must be 0 except %s", limits.Reserve, where)
 	}
 	if t.Shared != nil {
 		if err := t.Shared.Validate(); err != nil {

@@ -51,6 +51,7 @@ func TestValidate(t *testing.T) {
 // The error of a configuration that makes no sense names each field, its value
 // and what is allowed. RoundTrip returns the same.
 func TestValidateErrors(t *testing.T) {
+	cost := func(*http.Request, string) float64 { return 1 }
 	for _, tt := range []struct {
 		tr   *transport
 		want []string // each is in the error
@@ -63,6 +64,13 @@ func TestValidateErrors(t *testing.T) {
 		{&transport{MaxPartitions: -1}, []string{"MaxPartitions", "-1", "1024"}},
 		{&transport{Quota: quota{InitialCost: 501}}, []string{"Quota.InitialCost", "501", "500"}},
 		{&transport{RateLimit: rate{Beta: 1.1}}, []string{"RateLimit.Beta", "1.1"}},
+		{&transport{RateLimit: rate{Limits: awsretry.ReadLimits}},
+			[]string{"RateLimit.Limits is set", "nil", `Mode "adaptive"`, `Mode is "standard"`}},
+		{&transport{RateLimit: rate{Cost: cost}}, []string{"RateLimit.Cost is set", "nil", `Mode "adaptive"`}},
+		{&transport{RateLimit: rate{Reserve: .5}}, []string{"RateLimit.Reserve is 0.5", "0", `Mode "adaptive"`}},
+		{&transport{Mode: awsretry.Adaptive, RateLimit: rate{Cost: cost, Reserve: .5}},
+			[]string{"RateLimit.Cost is set", "RateLimit.Reserve is 0.5", "except with Limits"}},
+		{&transport{Mode: awsretry.Adaptive, RateLimit: rate{Reserve: 1}}, []string{"RateLimit.Reserve is 1", "[0, 1)"}},
 		{&transport{Backoff: exponential{Initial: -1}}, []string{"Backoff.Initial", "-1ns", "Max"}},
 		{&transport{Backoff: exponential{Initial: time.Minute}}, []string{"Backoff.Initial", "1m0s", "20s"}},
 		{&transport{Backoff: exponential{ThrottlingInitial: -time.Minute}},

@@ -60,7 +60,7 @@ func (f *fastPath) sendPaced(c *config, req *http.Request, via http.RoundTripper
 	}()
 	if p.limiter.limits() {
 		var ok bool
-		if f.sendTime, ok = p.limiter.take(); !ok {
+		if f.sendTime, ok = p.limiter.take(nil); !ok {
 			return
 		}
 	}

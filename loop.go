@@ -192,6 +192,11 @@ func (l *loop) End() {
 	a, c := &l.attempt, &l.call
 	defer c.end()
 	c.responded = true
+	if l.alone && !a.permit.sendToken { // Settle ends a request that was sent
+		inFlight := a.permit.inFlight
+		a.permit.inFlight = false
+		defer func() { a.permit.inFlight = inFlight }()
+	}
 	a.end(c)
 	if l.undecided {
 		l.Decide(cmp.Or(a.final(c), StopPermanent))

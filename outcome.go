@@ -173,6 +173,20 @@ func (a *attempt) findDelay(c *call) time.Duration {
 	return asked
 }
 
+// updateLimiter tells the rate limiter the outcome. Throttling that an announced
+// limit explains does not change the send rate.
+func (a *attempt) updateLimiter(c *call) {
+	limiter, sent, throttled := c.partition.limiter, a.permit.sendTime, a.record.Class == Throttled
+	if c.config.limits == nil || a.record.Response == nil {
+		limiter.updateAt(sent, throttled)
+	} else {
+		limits := c.config.limits(a.record.Response)
+		explained := limiter.announce(sent, limits, throttled, true)
+		limiter.count(sent, throttled && !explained)
+	}
+	a.permit.inFlight = false
+}
+
 // settle updates what later attempts and other calls use: the buckets, the gate
 // and the connections.
 func (a *attempt) settle(c *call) {
@@ -182,7 +196,7 @@ func (a *attempt) settle(c *call) {
 		a.abandoned = c.config.conns.Abandon(a.out.URL, a.via)
 	}
 	if c.partition.limiter != nil && !a.canceled {
-		c.partition.limiter.updateAt(a.permit.sendTime, a.record.Class == Throttled)
+		a.updateLimiter(c)
 	}
 	if a.record.Class == Success && a.record.Number == 1 {
 		c.partition.quota.Release(c.config.increment)

@@ -64,7 +64,7 @@ func (p *partition) fresh() bool {
 // limits reports whether a throttling response or a Retry-After delays the
 // requests of p.
 func (p *partition) limits() bool {
-	if p.limiter != nil && p.limiter.limits() {
+	if p.limiter != nil && p.limiter.delays() {
 		return true
 	}
 	if p.gate.Load() == nil {

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"example.com/awsretry/internal/announced"
 )
 
 // A permit is what an attempt needs before it is sent, apart from its request.
@@ -13,6 +15,7 @@ type permit struct {
 	retryTokens int
 	lent        bool // the retry tokens come back if the attempt succeeds
 	sendToken   bool
+	inFlight    bool // counted by the rate limiter until settled
 
 	sendTime  time.Duration // on the rate limiter's clock; notLimited if the limiter does not need it
 	admitted  bool          // neither the rate limiter nor a Retry-After delays the attempt
@@ -32,13 +35,24 @@ func (p *permit) release(putBack bool) {
 	if putBack && p.sendToken {
 		p.partition.limiter.putBack()
 	}
-	p.retryTokens, p.lent, p.sendToken = 0, false, false
+	if p.inFlight {
+		p.partition.limiter.settle(p.sendTime, !p.sendToken)
+	}
+	p.retryTokens, p.lent, p.sendToken, p.inFlight = 0, false, false, false
+}
+
+// returnSendToken puts the send token back.
+func (p *permit) returnSendToken() {
+	limiter := p.partition.limiter
+	limiter.putBack()
+	limiter.settle(p.sendTime, false)
+	p.sendToken, p.inFlight = false, false
 }
 
 // move returns a permit that owns the tokens instead of p.
 func (p *permit) move() permit {
 	moved := *p
-	p.retryTokens, p.lent, p.sendToken = 0, false, false
+	p.retryTokens, p.lent, p.sendToken, p.inFlight = 0, false, false, false
 	return moved
 }
 
@@ -95,8 +109,7 @@ func (c *call) admit(p *permit) error {
 			break
 		}
 		if p.sendToken { // the gate closed during the wait in line
-			limiter.putBack()
-			p.sendToken = false
+			p.returnSendToken()
 		}
 	}
 	p.admitted = true
@@ -109,22 +122,24 @@ func (c *call) admit(p *permit) error {
 // takeSendToken takes a token from the rate limiter, if it limits.
 func (c *call) takeSendToken(p *permit) error {
 	limiter, ctx := c.partition.limiter, c.caller.Context
+	var costs *announced.Costs
 	if limiter.limits() {
-		ctx = c.caller.waiting()
+		ctx, costs = c.caller.waiting(), limiter.costs(c.req)
 		if ctx.Err() == nil {
-			if p.sendTime, p.sendToken = limiter.take(); p.sendToken {
+			if p.sendTime, p.sendToken = limiter.take(costs); p.sendToken {
+				p.inFlight = true
 				return nil
 			}
 		}
 		c.partition.share.awaitSendToken()
 	}
-	taken, err := limiter.wait(ctx)
+	sent, taken, err := limiter.wait(ctx, costs)
 	if errors.Is(err, ErrRateLimited) {
 		c.partition.share.refuseSendToken()
 	}
-	p.sendToken = taken
-	if taken {
-		p.sendTime = limiter.sendTime()
+	p.sendToken, p.inFlight = taken, taken
+	if taken && limiter.needsSendTime() {
+		p.sendTime = sent
 	}
 	return err
 }

@@ -209,7 +209,7 @@ func (l *RateLimiter) lease(until, cut, due time.Time, first float64, lease paci
 		l.bucket.Align(due.Sub(l.start))
 	}
 	if lease.Limited {
-		l.limiting.Store(true)
+		l.begins()
 	}
 	if l.lapsing == nil {
 		l.lapsing = time.AfterFunc(time.Until(until), l.lapse)

@@ -323,12 +323,16 @@ func (t *Transport) CloseIdleConnections() {
 // The limiter's fields are zero except in adaptive mode.
 type State struct {
 	Tokens       int     // in the retry token bucket; math.MaxInt if there is no quota
-	Limited      bool    // the rate limiter limits
+	Limited      bool    // the send rate is limited
 	MeasuredRate float64 // outcomes per second; with ScaledPacing those that are not throttled
 	SendRate     float64 // of the rate limiter, in requests per second
 
 	Waiting      int           // requests in line for a send token
 	ExpectedWait time.Duration // for a send token, of a request that joins the line now
+
+	// Limits are what the service announced last, with what is in flight taken
+	// off, for RateLimit.Limits.
+	Limits []Limit
 
 	// With Transport.Shared, as of the last grant; zero before the first one.
 	Leased    bool    // the grant is in force: the store answers; in adaptive mode an idle process has none at times
@@ -378,6 +382,7 @@ func stateOf(p *partition) State {
 	if p.limiter != nil {
 		s.MeasuredRate, s.SendRate, s.Limited = p.limiter.Rates()
 		s.Waiting, s.ExpectedWait = p.limiter.line()
+		s.Limits = p.limiter.limitsNow()
 	}
 	if grant := p.share.granted(); grant != nil {
 		s.Leased, s.FleetTokens = time.Now().Before(grant.Until), grant.FleetTokens

@@ -7,6 +7,8 @@ import (
 	"math"
 	"sync"
 	"time"
+
+	"example.com/awsretry/internal/announced"
 )
 
 // A Bucket holds tokens that come back with time. Callers who find too few of
@@ -22,6 +24,9 @@ type Bucket struct {
 	tokens   float64       // at the time at
 	at       time.Duration // time up to which tokens are credited; never decreases
 	lost     float64       // tokens that came back while the bucket was full, since TakeLost
+
+	unpaced bool              // nobody waits for tokens
+	ledger  *announced.Ledger // what callers wait for too; nil: nothing
 
 	line   list.List     // of *waiter
 	queued float64       // tokens that the line waits for, all together
@@ -57,17 +62,44 @@ func (b *Bucket) Now() time.Duration { return min(time.Since(b.start), clockEnd)
 
 // Take takes n tokens and reports true if they are there and nobody waits.
 func (b *Bucket) Take(n float64) bool {
-	_, ok := b.TakeNow(n)
+	_, ok := b.TakeNow(n, nil)
 	return ok
 }
 
-// TakeNow is Take, and returns when it was, so that the caller need not read
-// the clock again.
-func (b *Bucket) TakeNow(n float64) (now time.Duration, ok bool) {
+// TakeNow is Take for a request with those costs, and returns its send time, so
+// that the caller need not read the clock again.
+func (b *Bucket) TakeNow(n float64, costs *announced.Costs) (sent time.Duration, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	now = b.Now()
-	return now, b.take(now, n)
+	return b.take(b.Now(), n, costs)
+}
+
+// Announce makes callers wait for what ledger has, too. Unless paced, they wait
+// for nothing else until Pace is called.
+func (b *Bucket) Announce(ledger *announced.Ledger, paced bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.ledger, b.unpaced = ledger, !paced
+}
+
+// Pace makes callers wait for tokens, as they do unless Announce was called.
+func (b *Bucket) Pace() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.unpaced = false
+	now := b.Now()
+	b.advance(now)
+	b.serve(now)
+}
+
+// Ledger calls f with the ledger, which there must be, and serves the line.
+func (b *Bucket) Ledger(f func(ledger *announced.Ledger, now time.Duration)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := b.Now()
+	f(b.ledger, now)
+	b.advance(now)
+	b.serve(now)
 }
 
 // Put adds n tokens, up to the capacity.
@@ -124,19 +156,24 @@ func (b *Bucket) Tokens() float64 {
 func (b *Bucket) Line(n float64) (waiting int, expected time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.line.Len(), b.expectedWait(b.Now(), n)
+	return b.line.Len(), b.expectedWait(b.Now(), n, nil)
 }
 
 // take takes n tokens and reports true if they are there and nobody waits.
 // take requires that b.mu is held.
-func (b *Bucket) take(now time.Duration, n float64) bool {
+func (b *Bucket) take(now time.Duration, n float64, costs *announced.Costs) (sent time.Duration, ok bool) {
 	tokens := b.tokensAt(now)
-	if b.line.Len() > 0 || tokens < n-slack {
-		return false
+	if b.line.Len() > 0 || !b.unpaced && tokens < n-slack {
+		return 0, false
+	}
+	if sent = now; b.ledger != nil {
+		if sent, ok = b.ledger.Take(now, costs); !ok {
+			return 0, false
+		}
 	}
 	b.lose(now, tokens)
 	b.tokens, b.at = max(tokens-n, 0), max(b.at, now)
-	return true
+	return sent, true
 }
 
 // put adds n tokens, up to the capacity, and serves the line.
@@ -193,12 +230,15 @@ func (b *Bucket) tokensAt(now time.Duration) float64 {
 // expectedWait returns how long a caller who comes at now would wait for n
 // tokens, after the line, at the present rate.
 // expectedWait requires that b.mu is held and does not mutate b.
-func (b *Bucket) expectedWait(now time.Duration, n float64) time.Duration {
-	missing := b.queued + n - b.tokensAt(now)
-	if missing <= slack {
-		return 0
+func (b *Bucket) expectedWait(now time.Duration, n float64, costs *announced.Costs) time.Duration {
+	expected := time.Duration(0)
+	if b.ledger != nil {
+		expected = b.ledger.Expected(now, b.line.Len(), costs)
 	}
-	return b.durationFor(missing)
+	if missing := b.queued + n - b.tokensAt(now); missing > slack && !b.unpaced {
+		expected = max(expected, b.durationFor(missing))
+	}
+	return expected
 }
 
 // durationFor returns how long that many tokens take to come back, at most

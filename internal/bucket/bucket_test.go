@@ -72,7 +72,7 @@ func TestAskingOftenAddsNoRounding(t *testing.T) {
 	for _, rate := range []float64{1e-6, 3e-5, 1e-4} { // a float64 near 500 has steps of 5.7e-14
 		b := &Bucket{rate: rate, capacity: 1000, tokens: 500}
 		for now := range 2_000_000 * time.Nanosecond {
-			b.take(now, 501)
+			b.take(now, 501, nil)
 		}
 		if got, want := b.tokensAt(2*time.Millisecond)-500, 2e-3*rate; math.Abs(got-want) > 1e-13 {
 			t.Errorf("at %v/s: %v credited, want %v", rate, got, want)
@@ -124,7 +124,7 @@ func TestClockThatJumps(t *testing.T) {
 		if got := b.tokensAt(step.now); got != step.want {
 			t.Fatalf("at %v: %v tokens before they are credited, want %v", step.now, got, step.want)
 		}
-		b.take(step.now, 0)
+		b.take(step.now, 0, nil)
 		b.advance(step.now)
 		if b.tokens != step.want {
 			t.Fatalf("at %v: %v tokens, want %v", step.now, b.tokens, step.want)
@@ -177,16 +177,16 @@ func TestExpectedWaitHasBounds(t *testing.T) {
 			for _, now := range []time.Duration{math.MinInt64, 0, time.Second, clockEnd} {
 				b := newEmpty(rate, n)
 				b.queued = n
-				if got := b.expectedWait(now, n); got < 0 || got > clockEnd {
+				if got := b.expectedWait(now, n, nil); got < 0 || got > clockEnd {
 					t.Errorf("%v tokens at %v/s, at %v: %v", n, rate, now, got)
 				}
 			}
 		}
 	}
-	if got := (&Bucket{rate: 1e-9, capacity: 1, tokens: 1 - slack/2}).expectedWait(0, 1); got != 0 {
+	if got := (&Bucket{rate: 1e-9, capacity: 1, tokens: 1 - slack/2}).expectedWait(0, 1, nil); got != 0 {
 		t.Errorf("for what Take takes because of rounding: %v, want 0", got)
 	}
-	if got := newEmpty(1e-300, 1).expectedWait(0, 1); got != clockEnd {
+	if got := newEmpty(1e-300, 1).expectedWait(0, 1, nil); got != clockEnd {
 		t.Errorf("at 1e-300/s: %v, want %v", got, clockEnd)
 	}
 }

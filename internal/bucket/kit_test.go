@@ -22,7 +22,7 @@ func newEmpty(rate, capacity float64) *Bucket {
 // not be there.
 func mustJoin(t testing.TB, b *Bucket, n float64) *waiter {
 	t.Helper()
-	w, _, ok := b.takeOrJoin(n, 0, false)
+	w, _, ok := b.takeOrJoin(n, nil, 0, false)
 	if !ok || w == nil {
 		t.Fatalf("no place in line for %v tokens", n)
 	}

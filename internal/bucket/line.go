@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"example.com/awsretry/internal/announced"
 )
 
 // A TooLongError is the error of a wait that was not begun.
@@ -23,18 +25,30 @@ func (e *TooLongError) Error() string {
 // returns a [*TooLongError] at once. If ctx ends first, Wait returns its cause
 // and takes nothing.
 func (b *Bucket) Wait(ctx context.Context, n float64) error {
-	return b.wait(ctx, n, 0, false)
+	_, err := b.wait(ctx, n, nil, 0, false)
+	return err
 }
 
 // WaitAtMost is Wait for callers who do not begin a wait that is expected to be
 // longer than limit either.
 func (b *Bucket) WaitAtMost(ctx context.Context, n float64, limit time.Duration) error {
-	return b.wait(ctx, n, limit, true)
+	_, err := b.wait(ctx, n, nil, limit, true)
+	return err
 }
 
-func (b *Bucket) wait(ctx context.Context, n float64, limit time.Duration, limited bool) error {
-	if b.Take(n) {
-		return nil
+// WaitFor is Wait, or WaitAtMost if limited, for a request with those costs. It
+// returns the request's send time.
+func (b *Bucket) WaitFor(
+	ctx context.Context, n float64, costs *announced.Costs, limit time.Duration, limited bool,
+) (sent time.Duration, err error) {
+	return b.wait(ctx, n, costs, limit, limited)
+}
+
+func (b *Bucket) wait(
+	ctx context.Context, n float64, costs *announced.Costs, limit time.Duration, limited bool,
+) (sent time.Duration, err error) {
+	if sent, ok := b.TakeNow(n, costs); ok {
+		return sent, nil
 	}
 
 	// Determine the limit. The context's methods may panic; they are called
@@ -48,51 +62,52 @@ func (b *Bucket) wait(ctx context.Context, n float64, limit time.Duration, limit
 	}
 
 	// Join the line.
-	w, expected, ok := b.takeOrJoin(n, limit, limited)
+	w, expected, ok := b.takeOrJoin(n, costs, limit, limited)
 	if !ok {
 		if ctx.Err() != nil {
-			return context.Cause(ctx)
+			return 0, context.Cause(ctx)
 		}
-		return &TooLongError{expected}
-	}
-	if w == nil {
-		return nil
+		return 0, &TooLongError{expected}
 	}
 
 	// Wait for the grant.
 	select {
 	case <-w.granted:
 		if ctx.Err() == nil {
-			return nil
+			return w.sent, nil
 		}
 	case <-done:
 	}
 	b.leave(w)
-	return context.Cause(ctx)
+	return 0, context.Cause(ctx)
 }
 
 // A waiter is a place in line.
 type waiter struct {
 	n       float64
+	costs   *announced.Costs
+	sent    time.Duration // send time; written before granted is closed
 	place   *list.Element // guarded by the bucket's mutex
 	granted chan struct{} // closed when the waiter has its tokens, with the bucket's mutex held
 }
 
-// takeOrJoin takes n tokens or takes the last place in line. It returns that
-// place, or nil if it took the tokens. If the expected wait exceeds the limit,
-// it does neither, and returns that wait and false.
-func (b *Bucket) takeOrJoin(n float64, limit time.Duration, limited bool) (w *waiter, expected time.Duration, ok bool) {
+// takeOrJoin takes n tokens or takes the last place in line. If the expected
+// wait exceeds the limit, it does neither, and returns that wait and false.
+func (b *Bucket) takeOrJoin(
+	n float64, costs *announced.Costs, limit time.Duration, limited bool,
+) (w *waiter, expected time.Duration, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := b.Now()
-	if b.take(now, n) {
-		return nil, 0, true
+	w = &waiter{n: n, costs: costs, granted: make(chan struct{})}
+	if w.sent, ok = b.take(now, n, costs); ok {
+		close(w.granted)
+		return w, 0, true
 	}
-	expected = b.expectedWait(now, n)
+	expected = b.expectedWait(now, n, costs)
 	if limited && expected > limit {
 		return nil, expected, false
 	}
-	w = &waiter{n: n, granted: make(chan struct{})}
 	w.place = b.line.PushBack(w)
 	b.queued += n
 	if b.first() == w {
@@ -111,6 +126,9 @@ func (b *Bucket) leave(w *waiter) {
 	select {
 	case <-w.granted:
 		b.tokens += w.n
+		if b.ledger != nil {
+			b.ledger.Settle(w.sent, false)
+		}
 	default:
 		b.remove(w)
 	}
@@ -142,7 +160,13 @@ func (b *Bucket) remove(w *waiter) {
 // wakes nobody else, so that a token costs the same however long the line is.
 // serve requires that b.mu is held and the time up to now is credited.
 func (b *Bucket) serve(now time.Duration) {
-	for w := b.first(); w != nil && b.tokens >= w.n-slack; w = b.first() {
+	for w := b.first(); w != nil && (b.unpaced || b.tokens >= w.n-slack); w = b.first() {
+		if w.sent = now; b.ledger != nil {
+			var ok bool
+			if w.sent, ok = b.ledger.Take(now, w.costs); !ok {
+				break
+			}
+		}
 		b.tokens = max(b.tokens-w.n, 0)
 		b.remove(w)
 		close(w.granted)
@@ -158,7 +182,13 @@ func (b *Bucket) serve(now time.Duration) {
 // setTimer sets the timer for the first in line, who must exist and lack
 // tokens. setTimer requires that b.mu is held.
 func (b *Bucket) setTimer(now time.Duration) {
-	d := max(b.durationFor(b.first().n-b.tokensAt(now)), 1)
+	w, d := b.first(), time.Duration(1)
+	if !b.unpaced {
+		d = max(d, b.durationFor(w.n-b.tokensAt(now)))
+	}
+	if b.ledger != nil {
+		d = max(d, b.ledger.Wait(now, w.costs))
+	}
 	b.due = now + d
 	if b.timer == nil {
 		b.timer = time.AfterFunc(d, b.fire)
@@ -178,7 +208,7 @@ func (b *Bucket) fire() {
 	}
 	now := b.Now()
 	b.advance(now)
-	if now >= b.due && b.tokens < w.n {
+	if now >= b.due && !b.unpaced && b.tokens < w.n {
 		b.tokens = w.n // the whole wait is over; what is missing was lost to rounding
 	}
 	b.serve(now)

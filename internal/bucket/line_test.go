@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"example.com/awsretry/internal/announced"
 	"example.com/awsretry/internal/waittest"
 )
 
@@ -50,7 +51,7 @@ func TestLateTimerGivesNoTokenToANewcomer(t *testing.T) {
 		b := newEmpty(1, 10)
 		first := mustJoin(t, b, 1)
 		b.tokens = 5
-		if w, expected, ok := b.takeOrJoin(1, -1, true); w != nil || expected != 0 || ok {
+		if w, expected, ok := b.takeOrJoin(1, nil, -1, true); w != nil || expected != 0 || ok {
 			t.Errorf("got %v, %v, %v; want a refusal", w, expected, ok)
 		}
 		b.leave(first)
@@ -338,4 +339,42 @@ func BenchmarkLine(b *testing.B) {
 			}
 		})
 	}
+}
+
+// A waiter who is granted its turn and leaves at the same instant gives back what
+// the ledger took.
+func TestLeaveGivesBackToTheLedger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := New(time.Now(), 0, 0)
+		b.Announce(announced.New(0), false)
+		says := func(remaining float64) {
+			b.Ledger(func(l *announced.Ledger, now time.Duration) {
+				l.Announce(now, now, []announced.Limit{{Quota: 100, Remaining: remaining, Reset: time.Minute}}, false)
+			})
+		}
+		left := func() (remaining float64) {
+			b.Ledger(func(l *announced.Ledger, now time.Duration) { remaining = l.State(now)[0].Remaining })
+			return remaining
+		}
+		says(0)
+		costs := &announced.Costs{Names: []string{""}}
+		costs.Values[0] = 1
+		w, _, ok := b.takeOrJoin(1, costs, 0, false)
+		if !ok || w.place == nil {
+			t.Fatal("it does not wait")
+		}
+		time.Sleep(time.Minute + time.Second) // the end of the window
+		synctest.Wait()
+		says(90)
+		if got := left(); got != 89 {
+			t.Fatalf("left %v, want 89: it is not granted", got)
+		}
+		b.leave(w)
+		if got := left(); got != 90 {
+			t.Errorf("left %v, want 90", got)
+		}
+		if n, _ := b.Line(1); n != 0 || b.timer != nil {
+			t.Errorf("%d wait; timer %v", n, b.timer)
+		}
+	})
 }

@@ -1,0 +1,453 @@
+package announced
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+const s = time.Second
+
+// A story is what happens to a Ledger. Its clock stands still but for at.
+type story struct {
+	*testing.T
+	*Ledger
+	now time.Duration
+}
+
+// at sets the clock.
+func (y *story) at(now time.Duration) { y.now = now }
+
+// send takes what a request costs, which must be there.
+func (y *story) send(costs ...float64) (sent time.Duration) {
+	y.Helper()
+	sent, ok := y.Take(y.now, y.costs(costs))
+	if wait := y.Wait(y.now, y.costs(costs)); !ok {
+		y.Fatalf("at %v: refused; wait %v", y.now, wait)
+	}
+	return sent
+}
+
+// waits checks how long a request has to wait.
+func (y *story) waits(want time.Duration, costs ...float64) {
+	y.Helper()
+	if got := y.Wait(y.now, y.costs(costs)); got.Round(10*time.Millisecond) != want {
+		y.Fatalf("at %v: wait %v, want %v", y.now, got, want)
+	}
+	if _, ok := y.Take(y.now, y.costs(costs)); ok != (want == 0) {
+		y.Fatalf("at %v: Take %v", y.now, ok)
+	}
+}
+
+// sendAt is send at a time.
+func (y *story) sendAt(now time.Duration) (sent time.Duration) {
+	y.Helper()
+	y.at(now)
+	return y.send()
+}
+
+// costs returns costs of 1 if there are no others.
+func (y *story) costs(values []float64) *Costs {
+	c := &Costs{Names: y.Names()}
+	if len(values) == 0 {
+		values = slices.Repeat([]float64{1}, len(c.Names))
+	}
+	copy(c.Values[:], values)
+	return c
+}
+
+// hear has a response come whose request was sent at that time.
+func (y *story) hear(sent time.Duration, limits ...Limit) {
+	y.Announce(y.now, sent, limits, false)
+	y.Settle(sent, true)
+}
+
+// throttle is hear for a throttling response.
+func (y *story) throttle(sent time.Duration, limits ...Limit) (explained bool) {
+	explained = y.Announce(y.now, sent, limits, true)
+	y.Settle(sent, false)
+	return explained
+}
+
+// left checks what remains of the limits, with what is in flight taken off.
+func (y *story) left(want ...float64) {
+	y.Helper()
+	var got []float64
+	for _, l := range y.State(y.now) {
+		got = append(got, math.Round(l.Remaining*100)/100)
+	}
+	if !slices.Equal(got, want) {
+		y.Fatalf("at %v: left %v, want %v", y.now, got, want)
+	}
+}
+
+func window(remaining float64, reset time.Duration) Limit {
+	return Limit{Quota: 100, Remaining: remaining, Reset: reset}
+}
+
+// refill is a limit to which one unit comes back each second.
+func refill(remaining float64) Limit {
+	return Limit{Quota: 100, Remaining: remaining, Reset: time.Duration(100-remaining) * s, Refills: true}
+}
+
+func called(name string, l Limit) Limit { l.Name = name; return l }
+
+func TestStories(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		reserve float64
+		tell    func(y *story)
+	}{
+		{"nothing is known", 0, func(y *story) {
+			for range 1000 {
+				y.send()
+			}
+			y.left()
+		}},
+		{"nothing is left", 0, func(y *story) {
+			y.hear(y.send(), window(0, 30*s))
+			y.waits(31 * s) // the reset may have been rounded
+			y.at(30 * s)
+			y.waits(s)
+			y.at(31 * s)
+			y.waits(0)
+		}},
+		{"nothing is left, and the quota is not said", 0, func(y *story) {
+			y.hear(y.send(), Limit{Reset: 30 * s})
+			y.waits(31 * s)
+			y.hear(y.sendAt(31*s), Limit{Remaining: 5, Reset: 30 * s})
+			y.left(5)
+		}},
+		{"only that nothing is left", 0, func(y *story) {
+			y.hear(y.send(), Limit{Reset: -1})
+			y.waits(s)
+			y.throttle(y.sendAt(s), Limit{Reset: -1})
+			y.waits(2 * s) // the pause doubles
+			y.hear(y.sendAt(3*s), Limit{Reset: -1})
+			y.waits(s) // and is halved
+		}},
+		{"a window is spread once a third is left", 0, func(y *story) {
+			y.hear(y.send(), window(50, 60*s))
+			for range 17 {
+				y.send()
+			}
+			y.waits(1760 * time.Millisecond) // one of 34 in 60 s
+		}},
+		{"a window after one that was used up is spread from the start", 0, func(y *story) {
+			y.hear(y.send(), window(1, 10*s))
+			y.hear(y.sendAt(11*s), window(99, 10*s))
+			y.waits(100 * time.Millisecond)
+		}},
+		{"what is in flight is not left", 0, func(y *story) {
+			first := y.send()
+			y.hear(first, window(3, 60*s))
+			y.left(3)
+			y.at(59*s - 1)
+			y.send()
+			y.left(2)
+		}},
+		{"a request that was not sent gives back what it took", 0, func(y *story) {
+			y.hear(y.send(), window(50, 60*s))
+			sent := y.send()
+			y.left(49)
+			y.Settle(sent, false)
+			y.left(50)
+			y.Settle(sent, false)
+			y.left(50)
+		}},
+		{"an outcome that says nothing may have been counted", 0, func(y *story) {
+			y.hear(y.send(), window(50, 60*s))
+			y.Settle(y.send(), true)
+			y.left(49)
+		}},
+		{"responses out of order", 0, func(y *story) {
+			a, b := y.send(), y.send()
+			y.at(s)
+			y.hear(b, window(48, 60*s))
+			y.hear(a, window(49, 60*s))
+			y.left(48)
+		}},
+		{"a response of the window before", 0, func(y *story) {
+			y.hear(y.send(), window(60, 10*s))
+			y.at(9 * s)
+			old := y.send()
+			y.at(12 * s)
+			y.hear(y.send(), window(99, 60*s))
+			y.at(13 * s)
+			y.hear(old, window(40, -1*s+s))
+			y.left(99)
+		}},
+		{"one request goes first after the end", 0, func(y *story) {
+			y.hear(y.send(), window(0, 10*s))
+			y.at(11 * s)
+			probe := y.send()
+			y.waits(probePatience)
+			y.at(12 * s)
+			y.hear(probe, window(99, 60*s))
+			y.waits(0)
+		}},
+		{"the one that goes first fails", 0, func(y *story) {
+			y.hear(y.send(), window(0, 10*s))
+			y.at(11 * s)
+			y.Settle(y.send(), true)
+			y.waits(0)
+		}},
+		{"the one that goes first hangs", 0, func(y *story) {
+			y.hear(y.send(), window(0, 10*s))
+			y.at(11 * s)
+			y.send()
+			y.at(20 * s)
+			y.waits(s)
+			y.at(21 * s)
+			y.waits(0)
+		}},
+		{"requests hang", 0, func(y *story) {
+			y.hear(y.send(), refill(10))
+			for range 10 {
+				y.at(y.now + 10*s)
+				y.send()
+			}
+			y.at(y.now + 2*hangTime)
+			y.waits(0)
+			if len(y.sent.list) > 2 {
+				y.Errorf("%d records", len(y.sent.list))
+			}
+		}},
+		{"a bucket that refills", 0, func(y *story) {
+			y.hear(y.send(), refill(0))
+			y.waits(s)
+			y.at(30 * s)
+			y.left(30)
+			y.at(500 * s)
+			y.left(100)
+		}},
+		{"a bucket without a rate waits for what is in flight", 0, func(y *story) {
+			y.hear(y.send(), Limit{Remaining: 1, Reset: -1})
+			y.at(30 * s)
+			a := y.send()
+			y.waits(probePatience)
+			y.at(31 * s)
+			y.hear(a, Limit{Remaining: 1, Reset: -1})
+			y.waits(0)
+		}},
+		{"a reserve is left to others", .2, func(y *story) {
+			y.hear(y.send(), window(21, 60*s))
+			y.at(59 * s)
+			y.send()
+			y.waits(2 * s)
+			y.at(61 * s)
+			y.waits(0)
+		}},
+		{"a cost of more than the quota", .1, func(y *story) {
+			y.hear(y.send(), refill(50))
+			y.at(49 * s)
+			if _, ok := y.Take(y.now, y.costs([]float64{1e300})); ok {
+				y.Error("the reserve is not left")
+			}
+			y.at(50 * s)
+			sent := y.send(math.Inf(1))
+			y.left(0)
+			y.waits(hangTime, 1)
+			y.Settle(sent, false)
+			y.left(100)
+			y.waits(0, 1)
+		}},
+		{"costs that are told", 0, func(y *story) {
+			y.hear(y.send(), called("requests", window(90, 60*s)), called("tokens", window(80, 60*s)))
+			sent := y.send(1, 30)
+			y.left(89, 50)
+			y.Settle(sent, false)
+			y.left(90, 80)
+			y.send(math.NaN(), -1) // learned, and one so far
+			y.left(89, 79)
+		}},
+		{"costs that are learned", 0, func(y *story) {
+			for i := range 10 {
+				y.at(time.Duration(i) * s)
+				y.hear(y.send(0), window(100-float64(5*i), 60*s-y.now))
+			}
+			y.left(55)
+			y.send(0)
+			y.left(50)
+		}},
+		{"the dearest of two limits", 0, func(y *story) {
+			y.hear(y.send(), called("minute", window(0, 10*s)), called("day", window(0, time.Hour)))
+			y.waits(time.Hour + s)
+		}},
+		{"a limit that one response says and another does not", 0, func(y *story) {
+			y.hear(y.send(), called("a", window(90, 60*s)), called("b", window(90, 60*s)))
+			y.hear(y.send(), called("a", window(89, 60*s)))
+			y.left(89, 89)
+			y.at(62 * s)
+			y.hear(y.send(), called("a", window(99, 60*s)))
+			y.left(99)
+		}},
+		{"a limit that is forgotten and comes back", 0, func(y *story) {
+			y.hear(y.send(), called("a", window(90, s)))
+			a := y.send(30)
+			y.at(5 * s)
+			y.hear(y.send(30))
+			y.left()
+			y.hear(y.send(), called("a", window(90, s)))
+			y.left(60)
+			y.Settle(a, false)
+			y.left(90)
+		}},
+		{"a limit that nobody hears of", 0, func(y *story) {
+			y.hear(y.send(), refill(0))
+			y.at(lieTimeout + 101*s + 300*s)
+			y.left()
+		}},
+		{"a bucket whose rate makes no sense", 0, func(y *story) {
+			y.hear(y.send(), Limit{Quota: 10, Remaining: 9.999, Reset: time.Hour, Refills: true})
+			y.Settle(y.send(9.999), true)
+			y.waits(time.Hour + s + lieTimeout)
+			y.at(time.Hour + s + lieTimeout)
+			y.waits(0)
+		}},
+		{"a window in which units come back", 0, func(y *story) {
+			y.hear(y.send(), window(40, 60*s))
+			for i := range 7 {
+				y.hear(y.sendAt(time.Duration(i)*s), window(40, time.Duration(56-8*i)*s))
+			}
+			if m := y.limits[0]; !m.flowing() {
+				y.Error("it is taken for a window that ends")
+			}
+		}},
+		{"lies: nothing is left, and requests succeed", 0, func(y *story) {
+			for i := range mostBarren + 1 {
+				y.hear(y.sendAt(time.Duration(i)*40*s), window(0, 30*s))
+			}
+			y.waits(0)
+			if y.throttle(y.send(), window(0, 30*s)) {
+				y.Error("what is not believed explains")
+			}
+		}},
+		{"lies: two limits under one name", 0, func(y *story) {
+			for i := range 8 {
+				y.at(time.Duration(i) * 100 * time.Millisecond)
+				sent, ok := y.Take(y.now, nil)
+				if !ok {
+					sent = y.now // as if it had been in flight for long
+				}
+				y.hear(sent, window(float64(90-80*(i%2)), 60*s))
+			}
+			y.waits(0)
+		}},
+		{"throttling that a limit explains", 0, func(y *story) {
+			a, b, c := y.send(), y.send(), y.send()
+			if y.throttle(a) {
+				y.Error("nothing explains")
+			}
+			y.hear(b, window(0, 30*s))
+			if !y.throttle(c, window(0, 30*s)) {
+				y.Error("not explained")
+			}
+		}},
+		{"what makes no sense", 0, func(y *story) {
+			for _, l := range []Limit{
+				{Remaining: -1}, {Remaining: math.NaN()}, {Remaining: math.Inf(1)}, {Remaining: 1, Quota: -1},
+				{Remaining: 1, Quota: math.NaN()}, {Reset: math.MaxInt64}, {Name: strings.Repeat("x", 256)},
+			} {
+				y.hear(y.send(), l)
+				y.left()
+			}
+			y.hear(y.send(), Limit{Remaining: 1, Reset: math.MaxInt64})
+			y.left(1)
+		}},
+		{"names without end", 0, func(y *story) {
+			for i := range 100 {
+				y.at(time.Duration(i))
+				other := called(strings.Repeat("x", i), window(90, time.Hour))
+				y.hear(y.send(), called("the one", window(90, 60*s)), other)
+			}
+			if n := y.Names(); len(n) != maxLimits || !slices.Contains(n, "the one") {
+				y.Errorf("%q", n)
+			}
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) { tt.tell(&story{T: t, Ledger: New(tt.reserve)}) })
+	}
+}
+
+// A Ledger stays sound whatever services announce and callers tell.
+func FuzzLedger(f *testing.F) {
+	f.Add([]byte("\x00\x01\x11\x22\x33\x44\x55\x66\x77\x88\x99\xaa\xbb\xcc\xdd\xee\xff"), 0.0)
+	f.Add([]byte("\x20\x03\x05\x60\x20\x20\x01\x60\x00\x40\x20\x03\x05\x60\x20\x20\x01\x60\x00\x40"), .5)
+	f.Fuzz(func(t *testing.T, script []byte, reserve float64) {
+		if !(reserve >= 0 && reserve < 1) {
+			return
+		}
+		next := func() (b byte) {
+			if len(script) > 0 {
+				b, script = script[0], script[1:]
+			}
+			return b
+		}
+		units := func() float64 {
+			return []float64{0, 1, .3, 5, 100, 599, 600, 1e15, math.MaxFloat64, math.Inf(1), math.NaN(), -1}[next()%12]
+		}
+		length := func() time.Duration {
+			return []time.Duration{0, 1, time.Millisecond, 100 * time.Millisecond, s, 7 * s, 60 * s, time.Hour,
+				longestReset, longestReset + 1, math.MaxInt64, -1, math.MinInt64}[next()%13]
+		}
+		y := &story{T: t, Ledger: New(reserve)}
+		var flying []time.Duration
+		for len(script) > 0 {
+			y.at(y.now + min(max(length(), 0), 2*longestReset))
+			switch next() % 4 {
+			case 0, 1:
+				costs := y.costs([]float64{units(), units()})
+				y.Expected(y.now, int(next()), costs)
+				wait := y.Wait(y.now, costs)
+				sent, ok := y.Take(y.now, costs)
+				if ok != (wait == 0) || wait < 0 || wait > longestReset+time.Minute {
+					t.Fatalf("Take %v, Wait %v", ok, wait)
+				}
+				if ok {
+					flying = append(flying, sent)
+				}
+			case 2:
+				sent := y.now - length()
+				if len(flying) > 0 {
+					sent = flying[int(next())%len(flying)]
+				}
+				sent = max(min(sent, y.now), 0)
+				limits := make([]Limit, next()%4)
+				for i := range limits {
+					limits[i] = Limit{string('a' + rune(next()%12)), units(), units(), length(), next()%2 == 0}
+				}
+				y.Announce(y.now, sent, limits, next()%2 == 0)
+			case 3:
+				if n := len(flying); n > 0 {
+					i := int(next()) % n
+					y.Settle(flying[i], next()%2 == 0)
+					flying = slices.Delete(flying, i, i+1)
+				}
+			}
+			for _, m := range y.limits {
+				if m.priced < 0 || m.unpriced < 0 || !(m.price >= 0) || math.IsNaN(m.room(y.now)) {
+					t.Fatalf("%+v", m)
+				}
+			}
+		}
+		for _, sent := range flying {
+			y.Settle(sent, true)
+		}
+		for _, m := range y.limits {
+			if !m.idle() || m.inFlight() != 0 {
+				t.Fatalf("in flight: %+v", m)
+			}
+		}
+		// One who waits is served, without looking all the time.
+		begun := y.now
+		for looks := 0; y.Wait(y.now, nil) > 0; looks++ {
+			if y.at(y.now + y.Wait(y.now, nil)); looks > 1000 || y.now-begun > 25*time.Hour {
+				t.Fatalf("%d looks in %v; State %+v", looks, y.now-begun, y.State(y.now))
+			}
+		}
+		y.send(0)
+	})
+}

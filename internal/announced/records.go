@@ -1,0 +1,89 @@
+package announced
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// A record is a request that was sent.
+type record struct {
+	number  int           // in the order of sending, from 1
+	at      time.Duration // which no other request has
+	settled bool
+	costs   *Costs
+}
+
+// records are the requests since the oldest that is in flight.
+type records struct {
+	last   int // number of the newest
+	newest time.Duration
+	list   []record
+	done   int // the first ones, which are settled
+}
+
+// add adds a request that is sent at now.
+func (s *records) add(now time.Duration, costs *Costs) record {
+	s.last++
+	s.newest = max(now, s.newest+1)
+	r := record{number: s.last, at: s.newest, costs: costs}
+	s.list = append(s.list, r)
+	return r
+}
+
+// search returns the place of the first request that was sent at that time or
+// later.
+func (s *records) search(sent time.Duration) (place int, found bool) {
+	return slices.BinarySearchFunc(s.list, sent, func(r record, sent time.Duration) int {
+		return cmp.Compare(r.at, sent)
+	})
+}
+
+// find returns the request in flight that was sent at that time, or nil.
+func (s *records) find(sent time.Duration) *record {
+	if i, ok := s.search(sent); ok && !s.list[i].settled {
+		return &s.list[i]
+	}
+	return nil
+}
+
+// latest returns the last request in flight that was sent at that time or
+// before, or nil.
+func (s *records) latest(sent time.Duration) *record {
+	i, _ := s.search(sent + 1)
+	for i--; i >= 0; i-- {
+		if !s.list[i].settled {
+			return &s.list[i]
+		}
+	}
+	return nil
+}
+
+// overdue returns a request that has been in flight for so long, or before so
+// many others, that its outcome is not waited for any more, or nil.
+func (s *records) overdue(now time.Duration) *record {
+	if len(s.list) == 0 || now-s.list[s.done].at < hangTime && len(s.list)-s.done < maxRecords {
+		return nil
+	}
+	return &s.list[s.done]
+}
+
+// trim drops settled requests before the first that is not.
+func (s *records) trim() {
+	for s.done < len(s.list) && s.list[s.done].settled {
+		s.done++
+	}
+	if s.done == len(s.list) || s.done > len(s.list)/2 {
+		s.list = slices.Delete(s.list, 0, s.done)
+		s.done = 0
+	}
+}
+
+// inFlight reports whether the request of that number is not settled.
+func (s *records) inFlight(number int) bool {
+	if len(s.list) == 0 {
+		return false
+	}
+	i := number - s.list[0].number
+	return i >= 0 && i < len(s.list) && !s.list[i].settled
+}

@@ -1,0 +1,261 @@
+package limits_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"example.com/awsretry/internal/httpfake"
+)
+
+// A service accepts a request if every quota has room for it, and announces what
+// is left.
+type service struct {
+	latency  time.Duration
+	quotas   []quota
+	announce func(*answer)
+
+	mu              sync.Mutex // guards the fields below, and the quotas
+	sent, throttled int
+	served          map[string]int // accepted requests of each process
+}
+
+// A quota is a limit of a service.
+type quota interface {
+	left(now time.Time) float64
+	take(now time.Time, units float64)
+	reset(now time.Time) time.Duration // after a call of left
+	size() float64
+}
+
+// An answer is one response of a service, while it is made.
+type answer struct {
+	*service
+	header    http.Header
+	now       time.Time
+	throttled bool
+}
+
+// RoundTrip serves a request half way through the latency. A request costs one
+// unit of the first quota, and of others what its header says.
+func (s *service) RoundTrip(req *http.Request) (*http.Response, error) {
+	if err := sleep(req.Context(), s.latency/2); err != nil {
+		return nil, err
+	}
+	resp := s.serve(req)
+	if err := sleep(req.Context(), s.latency/2); err != nil {
+		return nil, err
+	}
+	return resp, nil
+}
+
+func (s *service) serve(req *http.Request) *http.Response {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a := answer{s, make(http.Header), time.Now(), false}
+	for i, q := range s.quotas {
+		a.throttled = a.throttled || q.left(a.now) < units(req, i)
+	}
+	status := http.StatusTooManyRequests
+	if s.sent++; a.throttled {
+		s.throttled++
+	} else {
+		status = http.StatusOK
+		s.served[req.Header.Get("Process")]++
+		for i, q := range s.quotas {
+			q.take(a.now, units(req, i))
+		}
+	}
+	s.announce(&a)
+	resp := httpfake.Response(req, status, http.NoBody)
+	resp.Header = a.header
+	return resp
+}
+
+// takeOne takes a unit of the first quota for a stranger.
+func (s *service) takeOne() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now := time.Now(); s.quotas[0].left(now) >= 1 {
+		s.quotas[0].take(now, 1)
+	}
+}
+
+// figures returns the share of throttled requests, how many were accepted, and
+// Jain's index of the processes.
+func (s *service) figures() (throttled, accepted, fairness float64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	squares := 0.0
+	for _, n := range s.served {
+		accepted += float64(n)
+		squares += float64(n) * float64(n)
+	}
+	return float64(s.throttled) / float64(s.sent), accepted, accepted * accepted / squares / float64(len(s.served))
+}
+
+// units returns what a request costs of the quota with that number.
+func units(req *http.Request, quota int) float64 {
+	if quota == 0 {
+		return 1
+	}
+	n, err := strconv.ParseFloat(req.Header.Get("Tokens"), 64)
+	if err != nil {
+		return 1
+	}
+	return n
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// A window is a quota that is whole again at the end of each window.
+type window struct {
+	n      float64
+	length time.Duration
+	begun  time.Time
+	used   float64
+}
+
+// perWindow returns a quota whose first window began 23 s ago.
+func perWindow(n float64, length time.Duration) func() quota {
+	return func() quota { return &window{n: n, length: length, begun: time.Now().Add(-23 * time.Second)} }
+}
+
+func (w *window) left(now time.Time) float64 {
+	if since := now.Sub(w.begun); since >= w.length {
+		w.begun, w.used = now.Add(-(since % w.length)), 0
+	}
+	return w.n - w.used
+}
+func (w *window) take(_ time.Time, units float64)   { w.used += units }
+func (w *window) reset(now time.Time) time.Duration { return w.begun.Add(w.length).Sub(now) }
+func (w *window) size() float64                     { return w.n }
+
+// A bucket is a quota that refills steadily.
+type bucket struct {
+	n, rate, tokens float64
+	at              time.Time
+}
+
+func refilling(n, rate float64) func() quota {
+	return func() quota { return &bucket{n: n, rate: rate, tokens: n, at: time.Now()} }
+}
+
+func (b *bucket) left(now time.Time) float64 {
+	b.tokens, b.at = min(b.n, b.tokens+now.Sub(b.at).Seconds()*b.rate), now
+	return b.tokens
+}
+func (b *bucket) take(_ time.Time, units float64) { b.tokens -= units }
+func (b *bucket) reset(time.Time) time.Duration   { return seconds((b.n - b.tokens) / b.rate) }
+func (b *bucket) size() float64                   { return b.n }
+
+// A sliding quota is of the requests of the last minute.
+type sliding struct {
+	n        int
+	log      []time.Time
+	constant bool // the reset that it announces is a minute
+}
+
+func inAnyMinute(n int, constant bool) func() quota {
+	return func() quota { return &sliding{n: n, constant: constant} }
+}
+
+func (s *sliding) left(now time.Time) float64 {
+	for len(s.log) > 0 && now.Sub(s.log[0]) >= time.Minute {
+		s.log = s.log[1:]
+	}
+	return s.size() - float64(len(s.log))
+}
+func (s *sliding) take(now time.Time, _ float64) { s.log = append(s.log, now) }
+func (s *sliding) reset(now time.Time) time.Duration {
+	if s.constant || len(s.log) == 0 {
+		return time.Minute
+	}
+	return s.log[0].Add(time.Minute).Sub(now)
+}
+func (s *sliding) size() float64 { return float64(s.n) }
+
+// set sets a header field to an integer.
+func (a *answer) set(field string, value float64) {
+	a.header.Set(field, strconv.FormatFloat(value, 'f', 0, 64))
+}
+
+// gitHub returns what announces the first quota as GitHub does, on a clock that
+// is ahead by so much, with a reset that is later by so much.
+func gitHub(ahead, later time.Duration) func(*answer) {
+	return func(a *answer) {
+		q, clock := a.quotas[0], a.now.Add(ahead)
+		a.set("X-RateLimit-Limit", q.size())
+		a.set("X-RateLimit-Remaining", math.Floor(q.left(a.now)))
+		a.set("X-RateLimit-Reset", float64(clock.Add(q.reset(a.now)+later).Unix()))
+		a.header.Set("Date", clock.UTC().Format(http.TimeFormat))
+	}
+}
+
+func draft6(a *answer) {
+	q := a.quotas[0]
+	fixed(q.size(), math.Floor(q.left(a.now)), math.Ceil(q.reset(a.now).Seconds()))(a)
+}
+
+// fixed returns what announces these numbers.
+func fixed(quota, remaining, reset float64) func(*answer) {
+	return func(a *answer) {
+		a.set("RateLimit-Limit", quota)
+		a.set("RateLimit-Remaining", remaining)
+		a.set("RateLimit-Reset", reset)
+	}
+}
+
+func heroku(a *answer) { a.set("RateLimit-Remaining", math.Floor(a.quotas[0].left(a.now))) }
+
+func openAI(a *answer) {
+	for i, kind := range []string{"requests", "tokens"} {
+		q := a.quotas[i]
+		a.set("X-RateLimit-Limit-"+kind, q.size())
+		a.set("X-RateLimit-Remaining-"+kind, math.Floor(q.left(a.now)))
+		a.header.Set("X-RateLimit-Reset-"+kind, q.reset(a.now).Round(time.Millisecond).String())
+	}
+}
+
+func twoPolicies(a *answer) {
+	for i, name := range []string{"burst", "long"} {
+		q := a.quotas[i]
+		left, reset := math.Floor(q.left(a.now)), math.Ceil(q.reset(a.now).Seconds())
+		a.header.Add("RateLimit", fmt.Sprintf("%q;r=%v;t=%v", name, left, reset))
+		a.header.Add("RateLimit-Policy", fmt.Sprintf("%q;q=%v;w=60", name, q.size()))
+	}
+}
+
+// ifThrottled returns what announces only in throttling responses.
+func ifThrottled(announce func(*answer)) func(*answer) {
+	return func(a *answer) {
+		if a.throttled {
+			announce(a)
+		}
+	}
+}
+
+// everyThird returns what announces one thing in every third response, and
+// another in others.
+func everyThird(third, others func(*answer)) func(*answer) {
+	return func(a *answer) {
+		if a.sent%3 == 0 {
+			third(a)
+		} else {
+			others(a)
+		}
+	}
+}
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
