@@ -28,6 +28,7 @@ const (
 // Servers announce what is left of their limits, each in its own way. Callers
 // that never rest are hardly throttled, and use the quota.
 func TestAnnouncedLimits(t *testing.T) {
+	t.Parallel()
 	announcing := awsretry.RateLimitConfig{Limits: awsretry.ReadLimits}
 	node := startNodeLimiters(t)
 	var all sync.WaitGroup
