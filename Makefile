@@ -6,7 +6,8 @@ SHELL := bash
 # Every folder with a go.mod but tools, which has no tests: the root, interop, whose tests wait longest, and the others.
 MODULES := . interop $(filter-out interop tools,$(patsubst %/go.mod,%,$(wildcard */go.mod cmd/*/go.mod)))
 TESTS := $(MODULES:%=test/%)
-RACES := $(MODULES:%=race/%)
+# bench runs what the other modules race.
+RACES := $(patsubst %,race/%,$(filter-out bench,$(MODULES)))
 LINTS := $(MODULES:%=lint/%) lint/tools
 # The modules whose users would notice a change, and the packages of the root among them.
 API_MODULES := otelretry awssdk fleet deliveryqueue
