@@ -1,6 +1,7 @@
 package limits_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -25,6 +26,7 @@ type scenario struct {
 	processes, callers int     // callers of each process
 	stranger           float64 // requests per second of somebody who does not wait
 	tokens, told       bool    // a request costs 300 or so of the second quota; Cost tells how much
+	spread             float64 // of the costs, the standard deviation of the logarithm; 0 means 0.5
 	duration           time.Duration
 	perSecond          float64 // requests that the service can serve, for the callers
 	want               goals
@@ -67,6 +69,8 @@ var scenarios = []scenario{
 		processes: 2, callers: 5, perSecond: 1.25, want: goals{.005, .99, .95, 24 * second}},
 	{name: "tokens, learned", quotas: ofTokens, announce: openAI, latency: 2 * second, tokens: true,
 		processes: 1, callers: 64, perSecond: 500. / 300, want: goals{.03, .98, 0, 80 * second}},
+	{name: "tokens, heavy-tailed", quotas: ofTokens, announce: openAI, latency: 2 * second, tokens: true, spread: 1,
+		processes: 1, callers: 64, perSecond: 500. / 300, want: goals{.05, .9, 0, 100 * second}},
 	{name: "tokens, told", quotas: ofTokens, announce: openAI, latency: 2 * second, tokens: true, told: true,
 		processes: 1, callers: 64, perSecond: 500. / 300, want: goals{.005, .98, 0, 80 * second}},
 	{name: "three processes", quotas: []func() quota{perWindow(1000, minute)}, announce: gitHub(0, 0),
@@ -75,6 +79,8 @@ var scenarios = []scenario{
 		processes: 20, callers: 3, perSecond: 1000. / 60, want: goals{.03, .98, .9, 60 * second}},
 	{name: "six slow processes", quotas: []func() quota{perWindow(100, minute)}, announce: gitHub(0, 0),
 		latency: 3 * second, processes: 6, callers: 5, perSecond: 100. / 60, want: goals{.1, .98, .9, 90 * second}},
+	{name: "a quota that changes", quotas: []func() quota{halved(600, 5*minute)}, announce: gitHub(0, 0),
+		processes: 1, callers: 64, perSecond: 7.5, want: goals{.01, .98, 0, 60 * second}},
 	{name: "a stranger", quotas: perMinute600, announce: gitHub(0, 0), stranger: 5,
 		processes: 1, callers: 64, perSecond: 5, want: goals{.005, .99, 0, 60 * second}},
 	{name: "sliding", quotas: []func() quota{inAnyMinute(600, false)}, announce: draft6,
@@ -136,6 +142,7 @@ func (s scenario) run(t *testing.T) goals {
 			}
 		})
 	}
+	spread := cmp.Or(s.spread, .5)
 	var log record
 	for process := range s.processes {
 		client := s.client(service)
@@ -146,7 +153,7 @@ func (s scenario) run(t *testing.T) goals {
 					req := httpfake.Request(t, context.Background(), "GET", nil)
 					req.Header.Set("Process", fmt.Sprint(process))
 					if s.tokens {
-						req.Header.Set("Tokens", fmt.Sprint(300*math.Exp(.5*random.NormFloat64()-.125)))
+						req.Header.Set("Tokens", fmt.Sprint(300*math.Exp(spread*random.NormFloat64()-spread*spread/2)))
 					}
 					start := time.Now()
 					if _, err := client.RoundTrip(req); err != nil {

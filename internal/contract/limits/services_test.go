@@ -125,6 +125,7 @@ type window struct {
 	length time.Duration
 	begun  time.Time
 	used   float64
+	halves time.Time // when the quota is halved; zero: never
 }
 
 // perWindow returns a quota whose first window began 23 s ago.
@@ -132,9 +133,21 @@ func perWindow(n float64, length time.Duration) func() quota {
 	return func() quota { return &window{n: n, length: length, begun: time.Now().Add(-23 * time.Second)} }
 }
 
+// halved is perWindow, and from some time on half as much.
+func halved(n float64, after time.Duration) func() quota {
+	return func() quota {
+		w := perWindow(n, time.Minute)().(*window)
+		w.halves = time.Now().Add(after)
+		return w
+	}
+}
+
 func (w *window) left(now time.Time) float64 {
 	if since := now.Sub(w.begun); since >= w.length {
 		w.begun, w.used = now.Add(-(since % w.length)), 0
+	}
+	if !w.halves.IsZero() && !now.Before(w.halves) {
+		w.n, w.halves = w.n/2, time.Time{}
 	}
 	return w.n - w.used
 }
