@@ -24,7 +24,7 @@ const (
 	unknownRefill = 15 * time.Second
 
 	// firstPause is the pause before a request that goes first if nothing says
-	// when there is room. It is halved and doubled within the other two.
+	// when there is room. It is doubled, and slowly shortened, within the other two.
 	firstPause = time.Second
 	minPause   = 20 * time.Millisecond
 	maxPause   = 30 * time.Second
@@ -205,7 +205,11 @@ func (m *limit) wait(now time.Duration, told float64) (wait time.Duration, probe
 	case !m.idle() && now < m.lastTake+probePatience: // a response will tell
 		return m.lastTake + probePatience - now, false
 	}
-	return max(m.heard+m.pause-now, 0), true
+	pause := m.pause
+	if m.ends && m.window > 0 { // a unit comes back in that time on average
+		pause = max(pause, seconds(cost*m.window.Seconds()/m.size()))
+	}
+	return max(m.heard+pause-now, 0), true
 }
 
 // pairs reports whether the next request follows the last one at once, which
@@ -540,7 +544,7 @@ func (m *limit) adaptPause(throttled bool) {
 	case throttled:
 		m.pause = min(2*m.pause, maxPause)
 	case m.reserve == 0:
-		m.pause = max(m.pause/2, minPause)
+		m.pause = max(m.pause*9/10, minPause)
 	}
 }
 
