@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -61,6 +62,9 @@ func TestAnnouncedLimits(t *testing.T) {
 				served, 100*float64(served)/allowed, throttled, 100*float64(throttled)/float64(served+throttled))
 			const handful = 5
 			share := .02 * float64(served+throttled)
+			if strings.HasPrefix(tt.name, "HAProxy") { // whose rate is an estimate of two periods
+				share = .15 * float64(served+throttled)
+			}
 			switch {
 			case tt.config.Limits == nil && float64(throttled) <= share:
 				t.Errorf("%s: %d throttled; nothing is tested if so few are", tt.name, throttled)
