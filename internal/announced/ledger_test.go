@@ -126,7 +126,7 @@ func TestStories(t *testing.T) {
 			y.throttle(y.sendAt(s), Limit{Reset: -1})
 			y.waits(2 * s) // the pause doubles
 			y.hear(y.sendAt(3*s), Limit{Reset: -1})
-			y.waits(1800 * time.Millisecond) // and becomes shorter
+			y.waits(s) // and is halved
 		}},
 		{"a window is spread once a third is left", 0, func(y *story) {
 			y.hear(y.send(), window(50, 60*s))

@@ -24,7 +24,7 @@ const (
 	unknownRefill = 15 * time.Second
 
 	// firstPause is the pause before a request that goes first if nothing says
-	// when there is room. It is doubled, and slowly shortened, within the other two.
+	// when there is room. It is doubled and shortened within the other two.
 	firstPause = time.Second
 	minPause   = 20 * time.Millisecond
 	maxPause   = 30 * time.Second
@@ -543,8 +543,11 @@ func (m *limit) adaptPause(throttled bool) {
 		m.pause = firstPause
 	case throttled:
 		m.pause = min(2*m.pause, maxPause)
-	case m.reserve == 0:
+	case m.reserve > 0:
+	case m.ends:
 		m.pause = max(m.pause*9/10, minPause)
+	default: // nothing says how fast units come back
+		m.pause = max(m.pause/2, minPause)
 	}
 }
 
