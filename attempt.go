@@ -35,7 +35,6 @@ type attempt struct {
 	fault     error           // why the outcome cannot be classified
 	canceled  bool            // the caller's context ended the attempt
 	abandoned bool            // later requests do not use its connection
-	asked     time.Duration   // the delay that the response asks for
 	closed    bool            // the response is closed
 	reported  bool            // the observers were called
 
@@ -46,7 +45,8 @@ type attempt struct {
 
 // begin makes a the attempt of c with that number. a is the zero value.
 func (a *attempt) begin(c *call, number int) {
-	a.record.Request, a.record.Partition, a.record.Number = c.req, c.partition.name, number
+	a.record.Request, a.record.Partition = c.req, c.partition.name
+	a.record.Number, a.record.MaxAttempts = number, c.maxAttempts()
 }
 
 // advance replaces a by the attempt that follows it.
@@ -65,6 +65,7 @@ func (a *attempt) advance(c *call) {
 
 // end runs on every way out, also when a hook or Base panics.
 func (a *attempt) end(c *call) {
+	defer a.reportPanic(c)
 	a.permit.release(true)
 	a.next.release(true)
 	switch {
@@ -198,7 +199,7 @@ func (a *attempt) runPrepare(c *call) error {
 
 // prepareError returns the error of a call that an error of Prepare ends. If that
 // is not an *Error with a Stop, and the caller's context has ended, Prepare
-// failed because of that. If nothing was sent, prepareError calls the observers.
+// failed because of that. prepareError calls the observers.
 func (a *attempt) prepareError(c *call, err error) error {
 	stop, chosen := StopPermanent, false
 	if own := (*Error)(nil); errors.As(err, &own) && own.Stop != "" && own.Err != nil {
@@ -206,7 +207,7 @@ func (a *attempt) prepareError(c *call, err error) error {
 	}
 	err = a.before.failure.after(fmt.Errorf("error from Prepare: %w", err))
 	if why := c.caller.ended(); why != nil && !chosen {
-		stop, err = StopCanceled, interruption(c.caller.Context, why, err)
+		stop, err = c.caller.stop(why), interruption(c.caller.Context, why, err)
 	}
 	return c.reportUnsent(a.before.error(stop, err))
 }

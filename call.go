@@ -45,7 +45,7 @@ func (c *call) own(req *http.Request) {
 func (c *call) begin(config *config, options *callOptions) error {
 	c.config, c.options = config, options
 	if why := c.caller.ended(); why != nil {
-		return &Error{Stop: StopCanceled, Err: interruption(c.caller.Context, why, nil)}
+		return past{}.error(c.caller.stop(why), interruption(c.caller.Context, why, nil))
 	}
 	if options != nil && options.fault != nil {
 		return &Error{Stop: StopPermanent, Err: options.fault}
@@ -171,17 +171,20 @@ func (c *call) refuse(stop Stop, err error, before past) error {
 	return c.cancellation(why, before)
 }
 
-// reportUnsent calls the observers if e ends a call before its first attempt,
-// unless the caller's context has ended. It returns e.
+// reportUnsent calls the observers because e ends the call before an attempt
+// that no decision has ended, unless the caller canceled it. It returns e.
 func (c *call) reportUnsent(e *Error) error {
-	if !c.observed || e.Attempts > 0 || e.Stop == StopCanceled {
+	if !c.observed || e.Stop == StopCanceled {
 		return e
 	}
 	class := Throttled
-	if e.Stop == StopPermanent {
+	if e.Stop == StopPermanent || e.interrupted() {
 		class = Permanent
 	}
-	c.observe(Attempt{Request: c.req, Err: e.Err, Class: class, Stop: e.Stop, Partition: c.partition.name})
+	c.observe(Attempt{
+		Request: c.req, MaxAttempts: c.maxAttempts(), Err: e.Err, Class: class, Stop: e.Stop,
+		MaybeExecuted: e.MaybeExecuted, Partition: c.partition.name,
+	})
 	return e
 }
 
@@ -196,7 +199,8 @@ func (c *call) observe(a Attempt) {
 }
 
 // cancellation returns the error of a call whose context ended between two
-// attempts.
+// attempts, and calls the observers.
 func (c *call) cancellation(why error, before past) error {
-	return before.error(StopCanceled, interruption(c.caller.Context, why, before.failure.error()))
+	end := interruption(c.caller.Context, why, before.failure.error())
+	return c.reportUnsent(before.error(c.caller.stop(why), end))
 }

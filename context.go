@@ -2,6 +2,7 @@ package awsretry
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"sync/atomic"
@@ -231,15 +232,32 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// ended returns the cancellation cause, or nil.
+// ended returns the cancellation cause, or nil. An http.Client with a Timeout
+// closes Request.Cancel at the deadline, maybe before the context ends.
 func (c *callerContext) ended() error {
 	switch {
 	case c.Err() != nil:
 		return context.Cause(c.Context)
-	case isClosed(c.cancel):
-		return context.Canceled
+	case !isClosed(c.cancel):
+		return nil
+	case c.deadlinePassed():
+		return context.DeadlineExceeded
 	}
-	return nil
+	return context.Canceled
+}
+
+func (c *callerContext) deadlinePassed() bool {
+	deadline, ok := c.Deadline()
+	return ok && !time.Now().Before(deadline)
+}
+
+// stop returns the Stop of a call that ended because of why, which ended
+// returned.
+func (c *callerContext) stop(why error) Stop {
+	if errors.Is(c.Err(), context.DeadlineExceeded) || errors.Is(why, context.DeadlineExceeded) {
+		return StopDeadline
+	}
+	return StopCanceled
 }
 
 // onlyCancel reports whether nothing but Request.Cancel limits a wait.

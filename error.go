@@ -13,8 +13,8 @@ import (
 
 // An Error is the error of a request that ended without a response. Its Err is
 // the last error of the transport, or the reason why nothing was sent. After
-// StopCanceled it is the error of the context, with its cause and the last
-// failure. errors.Is and errors.As find all of these. errors.Is also finds
+// StopCanceled, and after StopDeadline if the deadline has passed, it is the
+// error of the context, with its cause and the last failure. errors.Is and errors.As find all of these. errors.Is also finds
 // [ErrQuotaExceeded] and [ErrRateLimited], by the Stop.
 //
 // The methods of a nil *Error, which a Base may return by mistake, do not
@@ -75,7 +75,7 @@ func (e *Error) Is(target error) bool {
 }
 
 // Timeout reports whether the last failure was a timeout, as net.Error does.
-// After StopCanceled it reports whether the context's deadline passed.
+// If the context ended the call, it reports whether the deadline passed.
 func (e *Error) Timeout() bool {
 	var end *interruptedError
 	switch {
@@ -87,6 +87,12 @@ func (e *Error) Timeout() bool {
 		return errors.Is(e.Err, context.DeadlineExceeded)
 	}
 	return neterr.TimedOut(e.Err)
+}
+
+// interrupted reports whether the end of the context ended the call.
+func (e *Error) interrupted() bool {
+	var end *interruptedError
+	return errors.As(e.Err, &end)
 }
 
 // Temporary reports whether the last failure was retryable.
@@ -161,10 +167,17 @@ func (e *interruptedError) Error() string {
 	if e.ctx != nil && !errors.Is(e.why, e.ctx) {
 		text = e.ctx.Error() + ": " + text
 	}
-	if e.last != nil {
-		text += "; before that: " + e.last.Error()
+	if e.last == nil {
+		return text
 	}
-	return text
+	const before = "; before that: "
+	last := before + e.last.Error()
+	if e.ctx != nil { // last may begin with the same event
+		if rest, ok := strings.CutPrefix(last, before+e.ctx.Error()); ok && (rest == "" || strings.HasPrefix(rest, before)) {
+			last = rest
+		}
+	}
+	return text + last
 }
 
 func (e *interruptedError) Unwrap() []error {

@@ -143,7 +143,7 @@ func ExampleLogTo() {
 	}
 	resp.Body.Close()
 	// Output:
-	// level=DEBUG msg=retrying method=GET url=http://127.0.0.1/things attempt=1 class=throttled status=429
+	// level=DEBUG msg=retrying method=GET url=http://127.0.0.1/things attempt=1 max_attempts=3 class=throttled status=429
 	// attempt 1 was throttled
 	// attempt 2 was success
 }
@@ -151,7 +151,7 @@ func ExampleLogTo() {
 // reproducible removes what differs from run to run.
 func reproducible(_ []string, a slog.Attr) slog.Attr {
 	switch a.Key {
-	case slog.TimeKey, "elapsed", "delay":
+	case slog.TimeKey, "partition", "call", "elapsed_ms", "delay_ms":
 		return slog.Attr{}
 	case "url":
 		return slog.String("url", "http://127.0.0.1"+a.Value.String()[strings.LastIndex(a.Value.String(), "/"):])

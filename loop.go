@@ -65,7 +65,8 @@ func (t *Transport) newLoop(req *http.Request, alone bool) (*loop, error) {
 // have lowered.
 func (l *loop) LimitAttempts(n int) int {
 	l.call.limit = cmp.Or(n, l.call.limit)
-	return l.call.maxAttempts()
+	l.attempt.record.MaxAttempts = l.call.maxAttempts()
+	return l.attempt.record.MaxAttempts
 }
 
 // Wait waits until the next attempt may be sent: until no shared Retry-After is
@@ -155,7 +156,7 @@ func (l *loop) Settle() { l.attempt.settle(&l.call) }
 // caller must sleep for delay before the call ends.
 func (l *loop) Decide(why Stop) (delay time.Duration, stop Stop) {
 	a, c := &l.attempt, &l.call
-	a.asked = a.findDelay(c) // Settle may have been left to another loop
+	a.record.Asked = a.findDelay(c) // Settle may have been left to another loop
 	if why != "" {
 		a.stopAt(why)
 	} else if a.decide(c) && a.unpaid > 0 {
@@ -218,6 +219,6 @@ func (t *Transport) delayAfter(record Attempt) (time.Duration, error) {
 	}
 	a := attempt{record: record}
 	a.record.Number = max(record.Number, 1)
-	a.asked = a.findDelay(&c)
+	a.record.Asked = a.findDelay(&c)
 	return a.nextDelay(&c), nil
 }

@@ -5,113 +5,227 @@ import (
 	"context"
 	"hash/maphash"
 	"log/slog"
+	"math"
+	"net/http"
 	"strconv"
+	"sync"
+	"time"
 
 	"example.com/awsretry/internal/redact"
 )
 
 // LogTo returns an observer for Transport.Observe or [WithObserver] that logs
-// to logger: an attempt that is retried at level debug, and at level warn a
-// retryable failure that is not retried and a call that is refused before its
-// first attempt, which has the attempt 0. It logs nothing else. In particular,
-// a call whose context ends during a delay is not logged but returns an error.
-// URLs are logged without user, query and fragment. A nil logger means
-// slog.Default().
+// to logger. It is that of a [LogConfig] with only the Logger.
+func LogTo(logger *slog.Logger) func(Attempt) { return LogConfig{Logger: logger}.Observer() }
+
+// LogAllTo is like [LogTo], and also logs every other attempt, successful ones
+// included, at level debug. awsretry simulate --from makes a scenario of such a
+// log, with slog's JSON handler.
+func LogAllTo(logger *slog.Logger) func(Attempt) {
+	return LogConfig{Logger: logger, All: true}.Observer()
+}
+
+// A LogConfig says how attempts are logged. Its [LogConfig.Observer] logs a call
+// that fails once at level warn:
 //
-// The handler of slog.Default drops level debug, so LogTo(slog.Default()) shows
-// no retries unless the program changes that level, for example with
-// slog.SetLogLoggerLevel(slog.LevelDebug).
-func LogTo(logger *slog.Logger) func(Attempt) {
-	logger = cmp.Or(logger, slog.Default())
+//   - "gave up": a retryable failure is not retried,
+//   - "refused": an attempt was not sent, which has the number 0,
+//   - "failed": there was no response, for example because the deadline passed,
+//     or a server error that must not be retried.
+//
+// It logs at level debug a failure that is retried ("retrying") and any other
+// response that is a failure ("failed"). It logs no call that its caller
+// canceled.
+//
+// The handler of slog.Default drops level debug unless the program changes its
+// level, for example with slog.SetLogLoggerLevel(slog.LevelDebug).
+//
+// URLs are logged without user, query and fragment. The attribute call is the
+// same for the attempts of one call, and another one for calls that are made at
+// the same time.
+type LogConfig struct {
+	// Logger is what is logged to. Nil means what slog.Default returns at the
+	// time.
+	Logger *slog.Logger
+
+	// All also logs successes and canceled calls, at level debug.
+	All bool
+
+	// EachSecond logs one warning for each partition and second. Its attribute
+	// failures counts the warnings that it stands for: itself, and those since
+	// the line before, which were left out. If none follows, the next attempt of
+	// the partition that is observed in another second logs their number.
+	EachSecond bool
+
+	// OmitPaths logs only the scheme and host of URLs, for services that take
+	// secrets in the path.
+	OmitPaths bool
+}
+
+// Observer returns the observer, which is safe for concurrent use.
+func (c LogConfig) Observer() func(Attempt) {
+	failures := tally{of: make(map[string]*tallied)}
 	return func(a Attempt) {
-		level, message, ok := retryEvent(a)
-		if !ok {
+		logger := c.Logger
+		if logger == nil {
+			logger = slog.Default()
+		}
+		level, message := logEvent(a)
+		ctx := context.Background()
+		if a.Request != nil {
+			ctx = a.Request.Context()
+		}
+		warns, count := level == slog.LevelWarn, 0
+		if c.EachSecond {
+			count = failures.take(a.Partition, time.Now().Unix(), warns)
+			switch {
+			case warns && count == 0:
+				return
+			case !warns && count > 0:
+				logger.LogAttrs(ctx, slog.LevelWarn, "failures before",
+					slog.String("partition", redact.Text(a.Partition)), slog.Int("failures", count))
+			}
+		}
+		if quiet := a.Class == Success || a.Stop == StopCanceled; quiet && !c.All || !logger.Enabled(ctx, level) {
 			return
 		}
-		if ctx, ok := logs(logger, level, a); ok {
-			logger.LogAttrs(ctx, level, message, attemptAttrs(a)...)
+		attrs := c.attrs(a)
+		if warns && count > 0 {
+			attrs = append(attrs, slog.Int("failures", count))
 		}
+		logger.LogAttrs(ctx, level, message, attrs...)
 	}
 }
 
-// LogAllTo is like [LogTo], and also logs every other attempt, successful ones
-// included, at level debug. Each line has the attribute call, which is the same
-// for the attempts of one call, and another one for the calls that are made at
-// the same time. awsretry simulate --from makes a scenario of such a log, with
-// slog's JSON handler.
-func LogAllTo(logger *slog.Logger) func(Attempt) {
-	logger = cmp.Or(logger, slog.Default())
-	return func(a Attempt) {
-		level, message, ok := retryEvent(a)
-		switch {
-		case ok:
-		case a.Class == Success:
-			level, message = slog.LevelDebug, "succeeded"
-		default:
-			level, message = slog.LevelDebug, "failed"
-		}
-		if ctx, ok := logs(logger, level, a); ok {
-			call := strconv.FormatUint(maphash.Comparable(callSeed, a.Request), 16)
-			logger.LogAttrs(ctx, level, message, append(attemptAttrs(a), slog.String("call", call))...)
-		}
+func logEvent(a Attempt) (slog.Level, string) {
+	switch {
+	case a.Class == Success:
+		return slog.LevelDebug, "succeeded"
+	case a.Stop == "":
+		return slog.LevelDebug, "retrying"
+	case a.Stop == StopCanceled:
+		return slog.LevelDebug, "canceled"
+	case a.Number == 0:
+		return slog.LevelWarn, "refused"
+	case a.Class.Retryable():
+		return slog.LevelWarn, "gave up"
+	case a.Response == nil || a.Response.StatusCode >= 500:
+		return slog.LevelWarn, "failed"
 	}
+	return slog.LevelDebug, "failed"
 }
 
 // callSeed keeps the addresses of requests out of the log.
 var callSeed = maphash.MakeSeed()
 
-// retryEvent returns how an attempt is logged that is retried, or that is a
-// retryable failure, and a call without one. ok is false for others.
-func retryEvent(a Attempt) (level slog.Level, message string, ok bool) {
-	switch {
-	case a.Number == 0:
-		return slog.LevelWarn, "refused", true
-	case a.Stop == "":
-		return slog.LevelDebug, "retrying", true
-	case a.Class.Retryable():
-		return slog.LevelWarn, "gave up", true
+func (c LogConfig) attrs(a Attempt) []slog.Attr {
+	attrs := make([]slog.Attr, 0, 20)
+	showURL, showError := redact.URL, redact.Error
+	if c.OmitPaths {
+		showURL, showError = redact.Origin, redact.ErrorOrigins
 	}
-	return 0, "", false
-}
-
-// logs returns the context to log with, if logger logs the level.
-func logs(logger *slog.Logger, level slog.Level, a Attempt) (context.Context, bool) {
-	ctx := context.Background()
-	if a.Request != nil {
-		ctx = a.Request.Context()
-	}
-	return ctx, logger.Enabled(ctx, level)
-}
-
-func attemptAttrs(a Attempt) []slog.Attr {
-	attrs := make([]slog.Attr, 0, 15)
 	if a.Request != nil && a.Request.URL != nil {
-		attrs = append(attrs, slog.String("method", a.Request.Method), slog.String("url", redact.URL(a.Request.URL)))
+		attrs = append(attrs, slog.String("method", a.Request.Method), slog.String("url", showURL(a.Request.URL)))
 	}
-	attrs = append(attrs, slog.Int("attempt", a.Number), slog.String("class", a.Class.String()))
+	if a.Partition != "" {
+		attrs = append(attrs, slog.String("partition", redact.Text(a.Partition)))
+	}
+	if a.Request != nil {
+		call := strconv.FormatUint(maphash.Comparable(callSeed, a.Request), 16)
+		attrs = append(attrs, slog.String("call", call))
+	}
+	attrs = append(attrs, slog.Int("attempt", a.Number))
+	if a.MaxAttempts > 0 {
+		attrs = append(attrs, slog.Int("max_attempts", a.MaxAttempts))
+	}
+	attrs = append(attrs, slog.String("class", a.Class.String()))
 	if a.Offset > 0 {
 		attrs = append(attrs, slog.Int64("offset", a.Offset))
 	}
 	if a.Response != nil {
 		attrs = append(attrs, slog.Int("status", a.Response.StatusCode))
+		if id := requestID(a.Response.Header); id != "" {
+			attrs = append(attrs, slog.String("request_id", id))
+		}
 	}
 	if a.Code != "" {
 		attrs = append(attrs, slog.String("code", redact.Text(a.Code)))
 	}
 	if a.Err != nil {
-		attrs = append(attrs, slog.String("error", redact.Error(a.Err)))
+		attrs = append(attrs, slog.String("error", showError(a.Err)))
 	}
 	if a.MaybeExecuted {
 		attrs = append(attrs, slog.Bool("maybe_executed", true))
 	}
 	if !a.Start.IsZero() {
-		attrs = append(attrs, slog.Duration("elapsed", a.Elapsed))
+		attrs = append(attrs, milliseconds("elapsed_ms", a.Elapsed))
 	}
 	if a.Waited > 0 {
-		attrs = append(attrs, slog.Duration("waited", a.Waited))
+		attrs = append(attrs, milliseconds("waited_ms", a.Waited))
+	}
+	if a.Asked > 0 {
+		attrs = append(attrs, milliseconds("retry_after_ms", a.Asked))
 	}
 	if a.Stop == "" {
-		return append(attrs, slog.Duration("delay", a.Delay))
+		return append(attrs, milliseconds("delay_ms", a.Delay))
 	}
 	return append(attrs, slog.String("stop", string(a.Stop)))
+}
+
+// milliseconds returns an attribute with three decimals.
+func milliseconds(name string, d time.Duration) slog.Attr {
+	return slog.Float64(name, math.Round(float64(d)/1e3)/1e3)
+}
+
+// longestID limits a request ID in the log.
+const longestID = 200
+
+// requestID returns the ID that the service gave the request, or "".
+func requestID(h http.Header) string {
+	id := cmp.Or(h.Get("X-Amzn-Requestid"), h.Get("X-Amz-Request-Id"), h.Get("X-Request-Id"))
+	return redact.Text(id[:min(len(id), longestID)])
+}
+
+// A tally counts the failures of each partition since their last line.
+type tally struct {
+	mu sync.Mutex // guards of and what it points to
+	of map[string]*tallied
+}
+
+type tallied struct {
+	second   int64 // of the last line
+	failures int   // since then
+}
+
+// mostTallied limits the partitions of a tally. Those beyond count as one.
+const mostTallied = 1024
+
+// take counts an attempt that was observed in a second, and returns how many
+// failures a line now stands for, or 0 if there is to be none.
+func (t *tally) take(partition string, second int64, failed bool) (failures int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e := t.of[partition]
+	if e == nil && len(t.of) >= mostTallied {
+		partition = ""
+		e = t.of[partition]
+	}
+	switch {
+	case e == nil && !failed:
+		return 0
+	case e == nil:
+		e = new(tallied)
+		t.of[partition] = e
+	}
+	if failed {
+		e.failures++
+	}
+	if e.second == second {
+		return 0
+	}
+	failures, e.failures, e.second = e.failures, 0, second
+	if failures == 0 {
+		delete(t.of, partition)
+	}
+	return failures
 }

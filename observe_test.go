@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -25,7 +26,7 @@ func logged(level slog.Level, observer func(*slog.Logger) func(awsretry.Attempt)
 	log := slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{
 		Level: level,
 		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-			if strings.Contains(omit, a.Key) {
+			if slices.Contains(strings.Fields(omit), a.Key) {
 				return slog.Attr{}
 			}
 			return a
@@ -47,7 +48,7 @@ func TestLogTo(t *testing.T) {
 	outOfTokens := func(*http.Request, int) error {
 		return &awsretry.Error{Stop: awsretry.StopQuota, Err: errors.New("no token")}
 	}
-	const request = "method=PUT url=http://service.example/path"
+	const request = "method=PUT url=http://service.example/path partition=service.example"
 	for _, tt := range []struct {
 		name  string
 		level slog.Level
@@ -55,29 +56,31 @@ func TestLogTo(t *testing.T) {
 		want  []string
 	}{
 		{"retries", slog.LevelDebug, &transport{Base: httpfake.Statuses(500, 503, 200)}, []string{
-			"level=DEBUG msg=retrying " + request + " attempt=1 class=transient status=500 maybe_executed=true" +
-				" elapsed=0s delay=1s",
-			"level=DEBUG msg=retrying " + request + " attempt=2 class=transient status=503 maybe_executed=true" +
-				" elapsed=0s delay=2s",
+			"level=DEBUG msg=retrying " + request + " attempt=1 max_attempts=3 class=transient status=500 maybe_executed=true" +
+				" elapsed_ms=0 delay_ms=1000",
+			"level=DEBUG msg=retrying " + request + " attempt=2 max_attempts=3 class=transient status=503 maybe_executed=true" +
+				" elapsed_ms=0 delay_ms=2000",
 		}},
 		{"giving up", slog.LevelInfo, &transport{Base: throttled, MaxAttempts: 2}, []string{
-			`level=WARN msg="gave up" ` + request + " attempt=2 class=throttled status=400 code=ThrottlingException" +
-				" elapsed=0s stop=max_attempts",
+			`level=WARN msg="gave up" ` + request + " attempt=2 max_attempts=2 class=throttled status=400 code=ThrottlingException" +
+				" elapsed_ms=0 stop=max_attempts",
 		}},
 		{"an error", slog.LevelInfo, &transport{Base: failing(broken), MaxAttempts: 1}, []string{
-			`level=WARN msg="gave up" ` + request + ` attempt=1 class=transient` +
-				` error="Put \"http://service.example/path?…\": EOF" maybe_executed=true elapsed=0s stop=max_attempts`,
+			`level=WARN msg="gave up" ` + request + ` attempt=1 max_attempts=1 class=transient` +
+				` error="Put \"http://service.example/path?…\": EOF" maybe_executed=true elapsed_ms=0 stop=max_attempts`,
 		}},
 		{"refused before its first attempt", slog.LevelInfo, &transport{Prepare: outOfTokens}, []string{
-			"level=WARN msg=refused " + request + ` attempt=0 class=throttled error="error from Prepare: no token" stop=quota`,
+			"level=WARN msg=refused " + request + ` attempt=0 max_attempts=3 class=throttled error="error from Prepare: no token" stop=quota`,
 		}},
-		{"permanent, which is not logged", slog.LevelDebug, &transport{Base: httpfake.Statuses(404)}, []string{""}},
+		{"not found", slog.LevelDebug, &transport{Base: httpfake.Statuses(404)}, []string{
+			"level=DEBUG msg=failed " + request + " attempt=1 max_attempts=3 class=permanent status=404 elapsed_ms=0 stop=permanent",
+		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				req := httpfake.Request(t, t.Context(), "PUT", nil)
 				req.URL.RawQuery, req.URL.User, req.URL.Fragment = "sig=secret", url.UserPassword("me", "secret"), "secret"
-				got := logged(tt.level, awsretry.LogTo, "time", []*transport{tt.tr}, req)
+				got := logged(tt.level, awsretry.LogTo, "time call", []*transport{tt.tr}, req)
 				if diff := cmp.Diff(tt.want, got); diff != "" {
 					t.Errorf("(-want +got):\n%s", diff)
 				}
@@ -91,16 +94,17 @@ func TestLogTo(t *testing.T) {
 func TestLogAllTo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var lines, calls []string
-		for _, line := range logged(slog.LevelDebug, awsretry.LogAllTo, "time method url elapsed", []*transport{
+		for _, line := range logged(slog.LevelDebug, awsretry.LogAllTo, "time method url partition elapsed_ms max_attempts", []*transport{
 			{Base: httpfake.Statuses(503, 200)},
 			{Base: httpfake.Statuses(404)},
 			{Base: httpfake.Statuses(500), MaxAttempts: 1},
 		}, httpfake.Request(t, t.Context(), "GET", nil)) {
-			line, call, _ := strings.Cut(line, " call=")
-			lines, calls = append(lines, line), append(calls, call)
+			level, rest, _ := strings.Cut(line, " call=")
+			call, rest, _ := strings.Cut(rest, " ")
+			lines, calls = append(lines, level+" "+rest), append(calls, call)
 		}
 		want := []string{
-			"level=DEBUG msg=retrying attempt=1 class=transient status=503 maybe_executed=true delay=1s",
+			"level=DEBUG msg=retrying attempt=1 class=transient status=503 maybe_executed=true delay_ms=1000",
 			"level=DEBUG msg=succeeded attempt=2 class=success status=200 maybe_executed=true stop=success",
 			"level=DEBUG msg=failed attempt=1 class=permanent status=404 stop=permanent",
 			`level=WARN msg="gave up" attempt=1 class=transient status=500 maybe_executed=true stop=max_attempts`,

@@ -27,6 +27,9 @@ func (a *attempt) classifyOutcome(c *call) {
 		a.record.Class = a.classOf(c)
 	case c.caller.ended() != nil:
 		a.record.Class, a.canceled = Permanent, true
+		if neterr.RequestCanceled(a.record.Err) {
+			a.record.Err = c.caller.ended() // which Request.Cancel does not tell
+		}
 	case c.body.Err() != nil:
 		a.record.Class = Permanent
 	default:
@@ -204,9 +207,9 @@ func (a *attempt) settle(c *call) {
 	if c.kind != restCall || a.record.Class.Retryable() { // or else the body releases them
 		a.permit.release(a.permit.lent && a.record.Class == Success)
 	}
-	a.asked = a.findDelay(c)
-	if c.config.shareRetryAfter && 0 < a.asked && a.asked <= c.config.maxRetryAfter {
-		c.partition.gate.Close(time.Now(), a.asked, c.config.spread.of(a.asked))
+	a.record.Asked = a.findDelay(c)
+	if c.config.shareRetryAfter && 0 < a.record.Asked && a.record.Asked <= c.config.maxRetryAfter {
+		c.partition.gate.Close(time.Now(), a.record.Asked, c.config.spread.of(a.record.Asked))
 		c.partition.share.signal()
 	}
 	if a.record.Class == Throttled {
@@ -228,7 +231,7 @@ func (a *attempt) report(c *call) {
 // finish returns the last response, or an error.
 func (a *attempt) finish(c *call) (*http.Response, error) {
 	if a.ahead != nil && !a.closed && a.fault == nil && !a.settleBody(c) {
-		a.giveUp()
+		a.giveUp(c)
 	}
 	kept := a.record.Err == nil && !a.closed && a.fault == nil
 	if kept && (a.record.Number > 1 || a.record.Class != Success) {
@@ -269,7 +272,7 @@ func (a *attempt) settleBody(c *call) bool {
 // lastError returns the error of a call that returns no response.
 func (a *attempt) lastError(c *call) error {
 	why := c.caller.ended()
-	if a.record.Stop != StopCanceled || why == nil {
+	if why == nil || a.record.Stop != c.caller.stop(why) {
 		return neterr.SchemeMismatch(a.record.Err)
 	}
 	err := a.record.Err
@@ -281,10 +284,26 @@ func (a *attempt) lastError(c *call) error {
 	return interruption(c.caller.Context, why, err)
 }
 
+// reportPanic calls the observers if a hook or Base panicked after the attempt
+// was sent.
+func (a *attempt) reportPanic(c *call) {
+	if !a.sent() || a.reported || !c.observed {
+		return
+	}
+	a.record.Class = Permanent
+	a.stopAt(StopPermanent)
+	if a.record.Response == nil && a.record.Err == nil {
+		a.record.Err = errPanicked
+	}
+	a.report(c)
+}
+
+var errPanicked = errors.New("awsretry: Base panicked")
+
 // giveUp stops and discards the response: the caller's context has ended, and
 // the body with it.
-func (a *attempt) giveUp() {
-	a.stopAt(StopCanceled)
+func (a *attempt) giveUp(c *call) {
+	a.stopAt(c.interrupted())
 	if a.record.Response != nil {
 		a.closed = true
 		respbody.Close(a.record.Response, a.own.Ender())

@@ -18,13 +18,14 @@ const defaultMaxPartitions = 1024
 
 // A partition is what the requests to one service, or to one part of it, share.
 type partition struct {
-	name    string
-	host    string // as the first request's URL spells it; "" if the name is not a host's
-	quota   *Quota
-	limiter *RateLimiter // nil except in adaptive mode
-	gate    gate.Gate    // for Transport.ShareRetryAfter
-	share   *localShare  // nil if no other process shares the buckets
-	extra   bool         // exceeds the table's size, and uses the quota of another partition
+	name     string
+	host     string // as the first request's URL spells it; "" if the name is not a host's
+	quota    *Quota
+	limiter  *RateLimiter // nil except in adaptive mode
+	gate     gate.Gate    // for Transport.ShareRetryAfter
+	heldBack atomic.Int64 // how many requests wait for the gate
+	share    *localShare  // nil if no other process shares the buckets
+	extra    bool         // exceeds the table's size, and uses the quota of another partition
 
 	calls atomic.Int64 // in progress, or dropped
 	joins bool         // the next request calls Shared.Join; guarded by the table's mutex

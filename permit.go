@@ -146,6 +146,8 @@ func (c *call) takeSendToken(p *permit) error {
 
 // waitForGate waits until no Retry-After is in force for the partition.
 func (c *call) waitForGate() error {
+	c.partition.heldBack.Add(1)
+	defer c.partition.heldBack.Add(-1)
 	for {
 		wait, closed := c.partition.gate.Left(c.caller.Context, time.Now())
 		if !closed {

@@ -87,8 +87,8 @@ const (
 	StopPermanent   Stop = "permanent"    // a retry would fail again
 	StopMaxAttempts Stop = "max_attempts" // MaxAttempts were sent
 	StopQuota       Stop = "quota"        // the retry token bucket has too few tokens
-	StopDeadline    Stop = "deadline"     // the delay, or the wait for a token, would end after the context's deadline
-	StopCanceled    Stop = "canceled"     // the context has ended
+	StopDeadline    Stop = "deadline"     // the context's deadline has passed, or would before the next attempt
+	StopCanceled    Stop = "canceled"     // the caller canceled the context or Request.Cancel
 	StopBody        Stop = "body"         // the request body cannot be sent again
 	StopRetryAfter  Stop = "retry_after"  // the service asks for a longer delay than MaxRetryAfter
 	StopOuterRetry  Stop = "outer_retry"  // the request's headers show that an AWS SDK retries it
@@ -109,14 +109,18 @@ type Attempt struct {
 	// be changed.
 	Request *http.Request
 
-	// Number is the number of the attempt, from 1. It is 0 if the call was
-	// refused before its first attempt: by the retry token bucket
+	// Number is the number of the attempt, from 1. It is 0 if the call ends
+	// because an attempt was refused, mostly its first: by the retry token bucket
 	// (Quota.InitialCost), because no send token would come in time, because of a
-	// shared Retry-After, or by an error of Prepare. Then Err is that of
-	// RoundTrip's [*Error], and Class is Throttled, or Permanent after
-	// StopPermanent. There is no record of a call whose context ends before its
-	// first attempt, or whose With options are not valid.
+	// shared Retry-After, by an error of Prepare, or because the deadline passed
+	// meanwhile. Then Err is that of RoundTrip's [*Error], and Class is Throttled,
+	// or Permanent after StopPermanent and if the deadline has passed. There is no record of a
+	// call that was canceled before its first attempt, that came after its
+	// deadline, or whose With options are not valid.
 	Number int
+
+	// MaxAttempts is how many attempts the call may make.
+	MaxAttempts int
 
 	// Offset is the first byte that the attempt asks for to continue a response
 	// body that broke off, as a position in the object. It is 0 if the attempt
@@ -129,7 +133,10 @@ type Attempt struct {
 	Response *http.Response
 
 	// Err is the unchanged error of the Transport's Base, or an error that says
-	// that the attempt took longer than AttemptTimeout.
+	// that the attempt took longer than AttemptTimeout. If Request.Cancel ended
+	// the attempt, it is context.DeadlineExceeded after the deadline, as of an
+	// http.Client with a Timeout, and context.Canceled before. If Base panicked,
+	// it says so.
 	Err error
 
 	// Code is the AWS error code in the response, or "". If no retry can follow,
@@ -151,6 +158,10 @@ type Attempt struct {
 	Start   time.Time
 	Elapsed time.Duration
 	Waited  time.Duration
+
+	// Asked is the delay that the response asks for, with Retry-After or as
+	// Transport.RetryAfter says, or 0.
+	Asked time.Duration
 
 	// Delay is the time before the next attempt, or the time that
 	// Transport.LongPoll adds before the response is returned. It is 0 if there

@@ -308,7 +308,7 @@ func (b *resumingBody) request() (*http.Response, error) {
 	c.own(req)
 	c.kind, c.patient = restCall, b.progress.Offset() > 0
 	if why := c.caller.ended(); why != nil {
-		return nil, b.fail(b.attempts, StopCanceled, interruption(ctx, why, cause))
+		return nil, b.fail(b.attempts, c.caller.stop(why), interruption(ctx, why, cause))
 	}
 	if err := c.begin(b.config, optionsOf(ctx)); err != nil {
 		return nil, b.explain(err)
@@ -349,8 +349,8 @@ func (b *resumingBody) request() (*http.Response, error) {
 func (b *resumingBody) accept(a *attempt, c *call, from int64) (Stop, error) {
 	resp := a.record.Response
 	switch {
-	case a.record.Stop == StopCanceled:
-		return StopCanceled, a.lastError(c)
+	case c.caller.ended() != nil && a.record.Stop == c.interrupted():
+		return a.record.Stop, a.lastError(c)
 	case b.progress.EndsWith(resp) && len(b.resp.Trailer) == 0:
 		return StopSuccess, io.EOF
 	case a.record.Class != Success:
@@ -372,7 +372,7 @@ func (b *resumingBody) before() failure {
 // has only the failure of its last attempt.
 func (b *resumingBody) interrupted(err error) error {
 	failed := new(Error)
-	if !errors.As(err, &failed) || failed.Stop != StopCanceled || errors.Is(err, b.rest.cause) {
+	if !errors.As(err, &failed) || !failed.interrupted() || errors.Is(err, b.rest.cause) {
 		return err
 	}
 	return &Error{Attempts: failed.Attempts, Stop: failed.Stop, Err: b.before().after(failed.Err)}

@@ -46,7 +46,7 @@ func (a *attempt) decide(c *call) bool {
 func (a *attempt) final(c *call) Stop {
 	switch {
 	case a.canceled:
-		return StopCanceled
+		return c.interrupted()
 	case a.record.Class == Success:
 		return StopSuccess
 	case !a.record.Class.Retryable():
@@ -56,14 +56,17 @@ func (a *attempt) final(c *call) Stop {
 	case c.outerRetries():
 		return StopOuterRetry
 	case c.caller.ended() != nil:
-		return StopCanceled
+		return c.interrupted()
 	case a.record.Number >= c.maxAttempts():
 		return StopMaxAttempts
-	case a.asked > c.config.maxRetryAfter:
+	case a.record.Asked > c.config.maxRetryAfter:
 		return StopRetryAfter
 	}
 	return ""
 }
+
+// interrupted returns the Stop of a call whose context has ended.
+func (c *call) interrupted() Stop { return c.caller.stop(c.caller.ended()) }
 
 // nextDelay returns the delay before the next attempt: that of the backoff, but
 // at least the one that the service asked for.
@@ -72,10 +75,10 @@ func (a *attempt) nextDelay(c *call) time.Duration {
 	if a.record.Response != nil && c.config.revision == Revision2026 {
 		d = awsproto.AmzRetryAfter(a.record.Response.Header, d)
 	}
-	if a.asked == 0 {
+	if a.record.Asked == 0 {
 		return d
 	}
-	asked := gate.Spread(c.caller.Context, c.config.partitions.spreader, a.asked, c.config.spread.of(a.asked))
+	asked := gate.Spread(c.caller.Context, c.config.partitions.spreader, a.record.Asked, c.config.spread.of(a.record.Asked))
 	status := a.record.Response.StatusCode
 	if c.config.mode == Legacy && (status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable) {
 		return addSaturating(d, asked)
@@ -209,7 +212,7 @@ func (a *attempt) pauseDiscarding(c *call) bool {
 	slept := c.sleep(left)
 	a.finishDiscarding(c, discarded, max(drainWait-left, 0))
 	if !slept || c.caller.ended() != nil {
-		a.stopAt(StopCanceled)
+		a.stopAt(c.interrupted())
 		return false
 	}
 	return true
@@ -276,7 +279,7 @@ func (a *attempt) acquireInTime(c *call) error {
 func (a *attempt) endWaiting(c *call, err error) {
 	switch {
 	case c.caller.ended() != nil:
-		a.giveUp()
+		a.giveUp(c)
 	case errors.Is(err, ErrQuotaExceeded) && !c.config.waitTokens:
 		a.stopAt(StopQuota)
 	case errors.Is(err, errTooLate), errors.Is(err, ErrQuotaExceeded): // the wait is longer than expected
@@ -284,7 +287,7 @@ func (a *attempt) endWaiting(c *call, err error) {
 	case errors.Is(err, ErrRateLimited):
 		a.stopAt(StopRateLimit)
 	default:
-		a.giveUp()
+		a.giveUp(c)
 	}
 }
 
@@ -301,7 +304,7 @@ func (a *attempt) takeBody(c *call, delay time.Duration) (left time.Duration, ok
 	case ok:
 		return max(delay-waited, 0), true
 	case c.caller.ended() != nil:
-		a.giveUp()
+		a.giveUp(c)
 	default:
 		a.stopAt(StopBody)
 	}

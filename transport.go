@@ -128,7 +128,7 @@ type Transport struct {
 	// length. To hash the body it may read what the request's GetBody returns, if
 	// there is one. If Prepare returns an error, the attempt is not
 	// sent and RoundTrip returns that error with StopPermanent, with
-	// StopCanceled if the caller's context has ended, or with the Stop of an
+	// StopCanceled or StopDeadline if the caller's context has ended, or with the Stop of an
 	// [*Error].
 	Prepare func(*http.Request, int) error
 
@@ -319,16 +319,18 @@ func (t *Transport) CloseIdleConnections() {
 	}
 }
 
-// State describes the retry token bucket and the rate limiter of a partition.
-// The limiter's fields are zero except in adaptive mode.
+// State describes the retry token bucket, the shared Retry-After and the rate
+// limiter of a partition. The limiter's fields are zero except in adaptive mode.
 type State struct {
 	Tokens       int     // in the retry token bucket; math.MaxInt if there is no quota
+	Capacity     int     // of that bucket; math.MaxInt if there is no quota
 	Limited      bool    // the send rate is limited
 	MeasuredRate float64 // outcomes per second; with ScaledPacing those that are not throttled
 	SendRate     float64 // of the rate limiter, in requests per second
 
-	Waiting      int           // requests in line for a send token
-	ExpectedWait time.Duration // for a send token, of a request that joins the line now
+	Waiting      int           // requests in line for a send token, or held back by a shared Retry-After
+	ExpectedWait time.Duration // of a request that comes now
+	RetryAfter   time.Duration // until the end of the shared Retry-After; 0 if none is in force
 
 	// Limits are what the service announced last, with what is in flight taken
 	// off, for RateLimit.Limits.
@@ -378,12 +380,14 @@ func (t *Transport) Partitions() iter.Seq2[string, State] {
 }
 
 func stateOf(p *partition) State {
-	s := State{Tokens: p.quota.Tokens()}
+	s := State{Tokens: p.quota.Tokens(), Capacity: p.quota.capacity, RetryAfter: p.gate.ClosedFor(time.Now())}
 	if p.limiter != nil {
 		s.MeasuredRate, s.SendRate, s.Limited = p.limiter.Rates()
 		s.Waiting, s.ExpectedWait = p.limiter.line()
 		s.Limits = p.limiter.limitsNow()
 	}
+	s.Waiting += int(p.heldBack.Load())
+	s.ExpectedWait = max(s.ExpectedWait, s.RetryAfter)
 	if grant := p.share.granted(); grant != nil {
 		s.Leased, s.FleetTokens = time.Now().Before(grant.Until), grant.FleetTokens
 		s.Members, s.FleetRate = grant.Members, grant.FleetRate

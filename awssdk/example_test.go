@@ -177,7 +177,7 @@ func ExampleConfig_observe() {
 	logger := slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{
 		Level: slog.LevelDebug,
 		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-			if slices.Contains([]string{slog.TimeKey, "elapsed", "method", "url"}, a.Key) {
+			if slices.Contains([]string{slog.TimeKey, "call", "elapsed_ms", "method", "url", "partition"}, a.Key) {
 				return slog.Attr{}
 			}
 			return a
@@ -194,5 +194,5 @@ func ExampleConfig_observe() {
 		fmt.Println(err)
 	}
 	// Output:
-	// level=DEBUG msg=retrying attempt=1 class=throttled status=400 code=ProvisionedThroughputExceededException delay=0s
+	// level=DEBUG msg=retrying attempt=1 max_attempts=3 class=throttled status=400 code=ProvisionedThroughputExceededException delay_ms=0
 }

@@ -27,11 +27,12 @@ func TestCanceledRequestIsNotSent(t *testing.T) {
 		for name, tt := range map[string]struct {
 			ctx    context.Context
 			cancel chan struct{}
+			stop   awsretry.Stop
 			want   []error
 		}{
-			"canceled":       {canceled, nil, []error{errGone, context.Canceled}},
-			"expired":        {expired, nil, []error{context.DeadlineExceeded}},
-			"Request.Cancel": {t.Context(), closed, []error{context.Canceled}},
+			"canceled":       {canceled, nil, awsretry.StopCanceled, []error{errGone, context.Canceled}},
+			"expired":        {expired, nil, awsretry.StopDeadline, []error{context.DeadlineExceeded}},
+			"Request.Cancel": {t.Context(), closed, awsretry.StopCanceled, []error{context.Canceled}},
 		} {
 			t.Run(name+", "+string(mode), func(t *testing.T) {
 				tr := &transport{
@@ -41,7 +42,7 @@ func TestCanceledRequestIsNotSent(t *testing.T) {
 				}
 				req := httpfake.Request(t, tt.ctx, "PUT", strings.NewReader("x"))
 				req.Cancel = tt.cancel
-				wantNotSent(t, send(tr, req).err, awsretry.StopCanceled, tt.want...)
+				wantNotSent(t, send(tr, req).err, tt.stop, tt.want...)
 				for name, state := range tr.Partitions() {
 					if mode != awsretry.Legacy && state.Tokens != 500 {
 						t.Errorf("%d tokens in %s", state.Tokens, name)

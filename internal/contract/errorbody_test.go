@@ -303,15 +303,15 @@ func TestHiddenError(t *testing.T) {
 			awsretry.StopQuota},
 		{"until the timeout", "<?xml version='1.0'?>", slowDown, 10 * time.Second, forever, 10 * time.Second, ""},
 		{"until the deadline", "<?xml version='1.0'?>", slowDown, 0, 5 * time.Second, 5 * time.Second,
-			awsretry.StopCanceled},
+			awsretry.StopDeadline},
 		{"JSON", `{"progress":1}`, "", 0, forever, 0, ""},
 		{"HTML", "<html>", "", 0, forever, 0, ""},
 		{"a result", "<?xml version=\"1.0\"?>\n<CopyObjectResult>", "", 0, forever, 0, ""},
-		{"a comment", "<?xml version=\"1.0\"?>\n<!-- wait -->", "", 0, forever, forever, awsretry.StopCanceled},
-		{"white space", " \n ", "", 0, forever, forever, awsretry.StopCanceled},
-		{"a part of a tag", "<Err", "", 0, forever, forever, awsretry.StopCanceled},
+		{"a comment", "<?xml version=\"1.0\"?>\n<!-- wait -->", "", 0, forever, forever, awsretry.StopDeadline},
+		{"white space", " \n ", "", 0, forever, forever, awsretry.StopDeadline},
+		{"a part of a tag", "<Err", "", 0, forever, forever, awsretry.StopDeadline},
 		// No Read may be in progress when the response is returned.
-		{"nothing", "", "", 0, forever, forever, awsretry.StopCanceled},
+		{"nothing", "", "", 0, forever, forever, awsretry.StopDeadline},
 	} {
 		inBubble(t, tt.name, func(t *testing.T) {
 			tr := unpaid(func(req *http.Request) (*http.Response, error) {

@@ -180,14 +180,15 @@ func TestRefusedCallIsObserved(t *testing.T) {
 	}
 }
 
-// A retry that is refused was reported with its failure before.
-func TestRefusedRetryIsObservedOnce(t *testing.T) {
+// A retry that is refused after it was announced has a record of its own.
+func TestRefusedRetryIsObserved(t *testing.T) {
 	tr := retrying(httpfake.Statuses(503))
 	prepareFails(2)(tr)
 	var seen []int
-	tr.Observe = func(a awsretry.Attempt) { seen = append(seen, a.Number) }
-	if _, err := get(t, tr); err == nil || !slices.Equal(seen, []int{1}) {
-		t.Errorf("%v, observed %v", err, seen)
+	var last awsretry.Stop
+	tr.Observe = func(a awsretry.Attempt) { seen, last = append(seen, a.Number), a.Stop }
+	if _, err := get(t, tr); err == nil || !slices.Equal(seen, []int{1, 0}) || last != awsretry.StopPermanent {
+		t.Errorf("%v, observed %v, the last one %v", err, seen, last)
 	}
 }
 

@@ -72,7 +72,11 @@ func TestResumeEndsWithItsCaller(t *testing.T) {
 					t.Errorf("%d bytes after %v", len(got), took)
 				}
 				result{err: err}.wantIs(t, causes...)
-				if how != "Close" {
+				switch how {
+				case "Close":
+				case "deadline":
+					wantBrokenOff(t, err, awsretry.StopDeadline, len(want))
+				default:
 					wantBrokenOff(t, err, awsretry.StopCanceled, len(want))
 				}
 				wantEnded(t, resp)

@@ -139,7 +139,7 @@ func TestDeadlineOfAnAttempt(t *testing.T) {
 				wantTimeoutError(t, r.err)
 				return
 			}
-			r.want(t, 0, awsretry.StopCanceled, tt.want)
+			r.want(t, 0, awsretry.StopDeadline, tt.want)
 			r.wantIs(t, context.DeadlineExceeded)
 			e := new(awsretry.Error)
 			if !errors.As(r.err, &e) || e.Attempts != 1 || !e.Timeout() || strings.Contains(r.err.Error(), "AttemptTimeout") {

@@ -22,6 +22,15 @@ func Permanent(err error) bool {
 	return errors.Is(err, context.Canceled) || tlsFailed(err) || requestFaulty(err) || nameMissing(err)
 }
 
+// RequestCanceled reports whether err is how net/http says that Request.Cancel
+// ended a request.
+func RequestCanceled(err error) bool {
+	return anyOf(err, func(err error) bool { return strings.HasPrefix(err.Error(), requestCanceled) })
+}
+
+// net/http exports no type for this error.
+const requestCanceled = "net/http: request canceled"
+
 // TimedOut reports whether err is a timeout.
 func TimedOut(err error) bool {
 	var t interface{ Timeout() bool }
@@ -168,7 +177,7 @@ var requestFaults = [...]string{
 	"http2: request body larger than specified content length",
 	"http2: invalid", // Upgrade, Transfer-Encoding or Connection header, header name or value
 	"http2: unsupported scheme",
-	"net/http: request canceled", // by the deprecated Transport.CancelRequest, or Request.Cancel
+	requestCanceled, // by the deprecated Transport.CancelRequest, or Request.Cancel
 }
 
 // neverSentText recognizes two errors for which net/http has no exported type:

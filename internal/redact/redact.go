@@ -17,18 +17,44 @@ func URL(u *url.URL) string {
 	return bare.String()
 }
 
+// Origin returns the scheme and host of u.
+func Origin(u *url.URL) string { return URL(&url.URL{Scheme: u.Scheme, Host: u.Host}) }
+
 // urls matches the URLs in a text: a quoted one up to the closing quote, any
 // other up to the next white space.
 var urls = regexp.MustCompile(`"[A-Za-z][A-Za-z0-9+.-]*://(?:\\.|[^"\\])*"|[A-Za-z][A-Za-z0-9+.-]*://\S+`)
 
 // Error returns the text of err with each URL as URL returns it, and ?… in
-// place of a query, and with control characters replaced as in Text. For nil it
-// returns "no error".
+// place of a query, and with control characters replaced as in Text. It is one
+// line: a space replaces a line feed, which may be a server's, in the name of a
+// certificate. For nil it returns "no error".
 func Error(err error) string {
+	return withURLs(err, func(u *url.URL) string {
+		if u.RawQuery != "" {
+			return URL(u) + "?…"
+		}
+		return URL(u)
+	})
+}
+
+// ErrorOrigins is like Error, with each URL as Origin returns it.
+func ErrorOrigins(err error) string { return withURLs(err, Origin) }
+
+// withURLs returns the text of err with each URL as show returns it. Of one that
+// cannot be parsed it has the scheme alone.
+func withURLs(err error, show func(*url.URL) string) string {
 	if err == nil {
 		return "no error"
 	}
-	return Text(urls.ReplaceAllStringFunc(err.Error(), func(text string) string {
+	redactURL := func(text string) string {
+		u, err := url.Parse(text)
+		if err != nil {
+			scheme, _, _ := strings.Cut(text, "://")
+			return scheme + "://…"
+		}
+		return show(u)
+	}
+	text := urls.ReplaceAllStringFunc(err.Error(), func(text string) string {
 		if text[0] != '"' {
 			return redactURL(text)
 		}
@@ -37,21 +63,8 @@ func Error(err error) string {
 			return `"…"`
 		}
 		return strconv.Quote(redactURL(plain))
-	}))
-}
-
-// redactURL returns a URL in a text without its secrets. Of one that cannot be
-// parsed it returns the scheme alone.
-func redactURL(text string) string {
-	u, err := url.Parse(text)
-	switch {
-	case err != nil:
-		scheme, _, _ := strings.Cut(text, "://")
-		return scheme + "://…"
-	case u.RawQuery != "":
-		return URL(u) + "?…"
-	}
-	return URL(u)
+	})
+	return strings.ReplaceAll(Text(text), "\n", " ")
 }
 
 // Text returns s with the Unicode replacement character in place of control

@@ -32,7 +32,7 @@ func TestError(t *testing.T) {
 		`Get "http://h/p?key=1": EOF`:        `Get "http://h/p?…": EOF`,
 		"dial http://u:p@h/p?key=1 failed":   "dial http://h/p?… failed",
 		`parse "http://h/%zz?key=1": broken`: `parse "http://…": broken`,
-		"a\x1b[31mred\u009b0m\x7f\tb\nc\r":   "a\ufffd[31mred\ufffd0m\ufffd\tb\nc\ufffd",
+		"a\x1b[31mred\u009b0m\x7f\tb\nc\r":   "a\ufffd[31mred\ufffd0m\ufffd\tb c\ufffd",
 		"not \xff UTF-8":                     "not \ufffd UTF-8",
 	} {
 		if got := Error(errors.New(given)); got != want {
