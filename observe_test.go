@@ -2,7 +2,9 @@ package awsretry_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log"
 	"log/slog"
@@ -12,6 +14,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 	"unicode"
 
 	"example.com/awsretry"
@@ -191,5 +194,112 @@ func TestLogOfAHostileServer(t *testing.T) {
 		if strings.Count(log, "\n") != 2 || strings.ContainsFunc(log, control) {
 			t.Errorf("%s: %q", name, log)
 		}
+	}
+}
+
+// A call that fails is one line, and none if its caller canceled it.
+func TestLogOfEnds(t *testing.T) {
+	hangs := httpfake.Base(func(req *http.Request) (*http.Response, error) {
+		<-req.Context().Done()
+		return nil, req.Context().Err()
+	})
+	const deadline = "level=WARN msg=failed attempt=1 class=permanent error=\"context deadline exceeded\" maybe_executed=true stop=deadline"
+	for _, tt := range []struct {
+		name  string
+		tr    *transport
+		cause error
+		want  string
+	}{
+		{"deadline", &transport{Base: hangs}, context.DeadlineExceeded, deadline},
+		{"canceled", &transport{Base: hangs}, context.Canceled, ""},
+		{"canceled after a failure", &transport{Base: httpfake.Statuses(503)}, context.Canceled,
+			"level=DEBUG msg=retrying attempt=1 class=transient status=503 maybe_executed=true delay_ms=1000"},
+		{"writes that are not repeated", &transport{Base: httpfake.Statuses(503), Policy: awsretry.IdempotentOnly(nil)},
+			context.Canceled, "level=WARN msg=failed attempt=1 class=permanent status=503 maybe_executed=true stop=permanent"},
+		{"refused in a retry", &transport{Base: httpfake.Statuses(503), Prepare: func(_ *http.Request, n int) error {
+			if n > 1 {
+				return errors.New("no key")
+			}
+			return nil
+		}}, nil, "level=DEBUG msg=retrying attempt=1 class=transient status=503 maybe_executed=true delay_ms=1000\n" +
+			"level=WARN msg=refused attempt=0 class=permanent " +
+			"error=\"error from Prepare: no key; before that: the last response was 503 Service Unavailable\" " +
+			"maybe_executed=true stop=permanent"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx := t.Context()
+				if tt.cause != nil {
+					var end context.CancelFunc
+					if ctx, end = context.WithTimeout(ctx, time.Second/2); tt.cause == context.Canceled {
+						ctx, end = context.WithCancel(t.Context())
+						time.AfterFunc(time.Second/2, end)
+					}
+					defer end()
+				}
+				got := logged(slog.LevelDebug, awsretry.LogTo, "time call method url partition max_attempts elapsed_ms",
+					[]*transport{tt.tr}, httpfake.Request(t, ctx, "POST", nil))
+				if diff := cmp.Diff(tt.want, strings.Join(got, "\n")); diff != "" {
+					t.Errorf("(-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+// With EachSecond, a partition has one warning a second, and none is lost.
+func TestLogEachSecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		c := awsretry.LogConfig{EachSecond: true, Logger: slog.New(slog.NewTextHandler(&out, nil))}
+		observe, lines, failures := c.Observer(), 0, 0
+		failed := awsretry.Attempt{Number: 3, Class: awsretry.Transient, Stop: awsretry.StopMaxAttempts}
+		for range 10 {
+			for range 1000 {
+				for _, failed.Partition = range []string{"a", "b"} {
+					observe(failed)
+				}
+			}
+			time.Sleep(time.Second)
+		}
+		observe(awsretry.Attempt{Number: 1, Class: awsretry.Success, Stop: awsretry.StopSuccess, Partition: "a"})
+		observe(awsretry.Attempt{Number: 1, Class: awsretry.Success, Stop: awsretry.StopSuccess, Partition: "a"})
+		for line := range strings.Lines(out.String()) {
+			if !strings.Contains(line, "partition=a") {
+				continue
+			}
+			var n int
+			_, counted, _ := strings.Cut(line, " failures=")
+			if _, err := fmt.Sscan(counted, &n); err != nil {
+				t.Fatalf("%v: %q", err, line)
+			}
+			lines, failures = lines+1, failures+n
+		}
+		if lines != 11 || failures != 10_000 || !strings.Contains(out.String(), "partition=b") {
+			t.Errorf("%d lines count %d failures:\n%s", lines, failures, &out)
+		}
+	})
+}
+
+// The lines say what the operator of the service asks for, and no path on
+// request.
+func TestLogOfARequest(t *testing.T) {
+	broken := &url.Error{Op: "Post", URL: "https://api.example/bot123:SECRET/send", Err: io.EOF}
+	req := httpfake.Request(t, t.Context(), "POST", nil)
+	req.URL, _ = url.Parse(broken.URL)
+	resp := httpfake.Response(req, 429, http.NoBody, "X-Request-Id", "r-1\n2")
+	var out bytes.Buffer
+	observe := awsretry.LogConfig{OmitPaths: true, Logger: slog.New(slog.NewJSONHandler(&out, nil))}.Observer()
+	observe(awsretry.Attempt{Request: req, Number: 3, MaxAttempts: 3, Class: awsretry.Throttled, Response: resp,
+		Asked: 90 * time.Second, Stop: awsretry.StopRetryAfter, Partition: "api.example"})
+	observe(awsretry.Attempt{Request: req, Number: 3, Class: awsretry.Transient, Err: broken, Stop: awsretry.StopMaxAttempts})
+	for _, part := range []string{`"url":"https://api.example"`, `"partition":"api.example"`, `"request_id":"r-1`,
+		`"attempt":3,"max_attempts":3`, `"retry_after_ms":90000`, `Post \"https://api.example\": EOF`} {
+		if !strings.Contains(out.String(), part) {
+			t.Errorf("without %s:\n%s", part, &out)
+		}
+	}
+	if strings.Contains(out.String(), "SECRET") || strings.Count(out.String(), "\n") != 2 {
+		t.Error(out.String())
 	}
 }

@@ -58,7 +58,8 @@ func (w *worker) Work(ctx context.Context, job *river.Job[args]) error {
 	switch {
 	case a.Class == awsretry.Success:
 		return q.deliver(ctx, job, rec.after(a))
-	case ctx.Err() != nil && (a.Stop == awsretry.StopCanceled || a.Stop == awsretry.StopDeadline): // Run stops, or the delivery was canceled
+	case ctx.Err() != nil && (a.Stop == awsretry.StopCanceled || a.Stop == awsretry.StopDeadline):
+		// Run stops, or the delivery was canceled.
 		return q.snooze(ctx, job, rec, 0)
 	case a.Stop == "":
 		return q.snooze(ctx, job, rec.after(a), a.Delay)

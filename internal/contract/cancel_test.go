@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -416,4 +419,47 @@ func TestQuotaLineThatGrows(t *testing.T) {
 			t.Errorf("%d attempts", last.Number)
 		}
 	})
+}
+
+// The Timeout of an http.Client closes Request.Cancel when the context's
+// deadline passes. Whichever net/http sees first, the call ends at its deadline.
+func TestClientTimeoutIsADeadline(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+	defer server.Close()
+	for _, tr := range []*transport{{}, {Base: httpfake.Base(http.DefaultTransport.RoundTrip)}} {
+		var mu sync.Mutex
+		var seen []awsretry.Attempt
+		tr.Observe = func(a awsretry.Attempt) {
+			mu.Lock()
+			defer mu.Unlock()
+			seen = append(seen, a)
+		}
+		const calls = 40
+		var wait sync.WaitGroup
+		for range calls {
+			wait.Go(func() {
+				client := http.Client{Transport: tr, Timeout: 20 * time.Millisecond}
+				_, err := client.Get(server.URL)
+				failed := new(awsretry.Error)
+				var timeout net.Error
+				if !errors.As(err, &timeout) || !timeout.Timeout() {
+					t.Errorf("%v is no timeout", err)
+				}
+				if errors.As(err, &failed) && failed.Stop != awsretry.StopDeadline ||
+					strings.Contains(fmt.Sprint(err), "request canceled") {
+					t.Error(err)
+				}
+			})
+		}
+		wait.Wait()
+		tr.CloseIdleConnections()
+		for _, a := range seen {
+			if a.Stop != awsretry.StopDeadline || !errors.Is(a.Err, context.DeadlineExceeded) {
+				t.Errorf("stopped by %q: %v", a.Stop, a.Err)
+			}
+		}
+		if len(seen) != calls {
+			t.Errorf("%d attempts were observed, want %d", len(seen), calls)
+		}
+	}
 }

@@ -15,7 +15,9 @@ import (
 	"time"
 
 	"example.com/awsretry"
+	"example.com/awsretry/internal/contract"
 	"example.com/awsretry/internal/httpfake"
+	"github.com/google/go-cmp/cmp"
 )
 
 // The zero Error can be used, and a cancel is not a timeout, whatever failed
@@ -322,6 +324,45 @@ func TestMaybeExecutedBeforeTheEnd(t *testing.T) {
 			_, err := tr.RoundTrip(httpfake.Request(t, ctx, "POST", nil))
 			if failed := new(awsretry.Error); !errors.As(err, &failed) || failed.MaybeExecuted != tt.want {
 				t.Errorf("%#v", err)
+			}
+		})
+	}
+}
+
+// An attempt that panics is observed, with its tokens put back before.
+func TestPanickingAttemptIsObserved(t *testing.T) {
+	policy := func(*awsretry.Attempt) awsretry.Class { panic("policy") }
+	for name, tt := range map[string]struct {
+		base   httpfake.Base
+		policy awsretry.Policy
+		want   []string
+	}{
+		"Base":        {always(panics), nil, []string{"1 permanent awsretry: Base panicked"}},
+		"Policy":      {always(busy), policy, []string{"1 permanent <nil>"}},
+		"in a retry":  {inTurn(busy, panics), nil, []string{"1 transient <nil>", "2 permanent awsretry: Base panicked"}},
+		"no observer": {always(panics), nil, nil},
+	} {
+		inBubble(t, name, func(t *testing.T) {
+			var got []string
+			tr := &transport{Base: tt.base, Policy: tt.policy, Backoff: contract.Delay(0)}
+			if tt.want != nil {
+				tr.Observe = func(a awsretry.Attempt) {
+					got = append(got, fmt.Sprintf("%d %v %v", a.Number, a.Class, a.Err))
+					if a.Stop != "" {
+						wantTokens(t, tr, 500)
+					}
+				}
+			}
+			func() {
+				defer func() {
+					if recover() == nil {
+						t.Error("the panic is lost")
+					}
+				}()
+				get(t, tr)
+			}()
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -15,6 +15,7 @@ import (
 	"example.com/awsretry"
 	"example.com/awsretry/internal/contract"
 	"example.com/awsretry/internal/httpfake"
+	"github.com/google/go-cmp/cmp"
 )
 
 // No caller retries before Retry-After is over, and they do not all retry in
@@ -337,5 +338,35 @@ func TestSharedRetryAfterCostsNoSendToken(t *testing.T) {
 		if want := []time.Duration{0, 0, 10500 * time.Millisecond}; !slices.Equal(sent, want) {
 			t.Errorf("sent after %v, want %v", sent, want)
 		}
+	})
+}
+
+// State shows whom a shared Retry-After holds back, and for how long.
+func TestSharedRetryAfterInState(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr := once(respondsWith(503, http.NoBody, "Retry-After", "30"))
+		tr.ShareRetryAfter, tr.RetryAfterSpread, tr.Quota.Capacity = true, -1, 40
+		send(tr, httpfake.Request(t, t.Context(), "GET", nil)).response(t)
+		want := awsretry.State{Tokens: 40, Capacity: 40, ExpectedWait: 30 * time.Second, RetryAfter: 30 * time.Second}
+		check := func(waiting int, left time.Duration) {
+			t.Helper()
+			want.Waiting, want.ExpectedWait, want.RetryAfter = waiting, left, left
+			got, _ := tr.State("service.example")
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		}
+		check(0, 30*time.Second)
+		ctx, leave := context.WithCancel(t.Context())
+		for range 3 {
+			go send(tr, httpfake.Request(t, ctx, "GET", nil))
+		}
+		time.Sleep(10 * time.Second)
+		check(3, 20*time.Second)
+		leave()
+		synctest.Wait()
+		check(0, 20*time.Second)
+		time.Sleep(20 * time.Second)
+		check(0, 0)
 	})
 }

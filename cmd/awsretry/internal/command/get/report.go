@@ -285,7 +285,7 @@ var reasons = map[awsretry.Stop]string{
 	awsretry.StopPermanent:   "another attempt would fail as well: the request, or what it asks for, has to change",
 	awsretry.StopMaxAttempts: "all attempts are used up (see --max-attempts)",
 	awsretry.StopQuota:       "the retry token bucket has too few tokens for another retry (see --quota)",
-	awsretry.StopDeadline:    "the next delay would outlast --timeout",
+	awsretry.StopDeadline:    "--timeout has passed, or would before the next attempt",
 	awsretry.StopCanceled:    "the request was canceled",
 	awsretry.StopBody:        "the body cannot be sent again: of standard input, 1 MiB is buffered; -d @FILE has no such limit",
 	awsretry.StopRetryAfter:  "the service asks for a longer delay than --max-retry-after allows",
