@@ -157,7 +157,7 @@ func TestObserversInOrder(t *testing.T) {
 	})
 }
 
-// LogTo(nil) logs to slog.Default.
+// LogTo(nil) logs to what slog.Default returns when it logs.
 func TestLogToNil(t *testing.T) {
 	before, output, flags := slog.Default(), log.Writer(), log.Flags()
 	defer func() {
@@ -166,8 +166,8 @@ func TestLogToNil(t *testing.T) {
 		log.SetFlags(flags)
 	}()
 	var out bytes.Buffer
-	slog.SetDefault(slog.New(slog.NewTextHandler(&out, nil)))
 	tr := &awsretry.Transport{Base: httpfake.Statuses(503), MaxAttempts: 1, Observe: awsretry.LogTo(nil)}
+	slog.SetDefault(slog.New(slog.NewTextHandler(&out, nil)))
 	if _, err := get(t, tr); err != nil || !strings.Contains(out.String(), "gave up") {
 		t.Errorf("%v; logged: %q", err, out.String())
 	}
