@@ -128,6 +128,10 @@ func collected(t testing.TB, reader *metric.ManualReader, prefixes ...string) []
 				for _, p := range data.DataPoints {
 					add(p.Attributes, fmt.Sprintf("%d of %.4g", p.Count, p.Sum))
 				}
+			case metricdata.Histogram[int64]:
+				for _, p := range data.DataPoints {
+					add(p.Attributes, fmt.Sprintf("%d of %d", p.Count, p.Sum))
+				}
 			default:
 				t.Errorf("%s is a %T", m.Name, m.Data)
 			}
@@ -173,6 +177,6 @@ func (r recorded) lines(method string) []string {
 
 // refusals returns the line of n refusals.
 func refusals(stop, method string, n int) string {
-	return fmt.Sprintf("awsretry.refusals[{refusal}] awsretry.stop=%s,http.request.method=%s,%s = %d",
-		stop, method, server, n)
+	return fmt.Sprintf("awsretry.refusals[{refusal}] awsretry.partition=service.example,awsretry.stop=%s,"+
+		"http.request.method=%s,%s = %d", stop, method, server, n)
 }

@@ -19,18 +19,18 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric"
 )
 
-// Every block of Go in the README is in an example. Only the examples set
-// quick.
+// Every block of Go in the README is in an example, or in a test of interop with
+// the AWS SDK. Only the examples set quick.
 func TestReadmeCodeIsInTheExamples(t *testing.T) {
-	examples := strings.ReplaceAll(words(t, "example_test.go"), ", Backoff: quick", "")
+	examples := strings.ReplaceAll(words(t, "example_test.go")+words(t, "../interop/otel_test.go"), ", Backoff: quick", "")
 	examples = strings.ReplaceAll(examples, "Backoff: quick", "")
 	readme, err := os.ReadFile("README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(string(readme), -1)
-	if len(blocks) != 3 {
-		t.Errorf("the README has %d blocks of Go, want 3", len(blocks))
+	if len(blocks) != 4 {
+		t.Errorf("the README has %d blocks of Go, want 4", len(blocks))
 	}
 	for _, block := range blocks {
 		if !strings.Contains(examples, strings.Join(strings.Fields(block[1]), " ")) {
@@ -64,7 +64,7 @@ func TestReadmeTable(t *testing.T) {
 		Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
 			return httpfake.Response(req, 429, http.NoBody, "RateLimit-Limit", "9", "RateLimit-Remaining", "5"), nil
 		}),
-		Mode: awsretry.Adaptive, MaxAttempts: 1, Shared: shared,
+		Mode: awsretry.Adaptive, MaxAttempts: 2, Shared: shared, ShareRetryAfter: true, Backoff: second,
 		RateLimit: awsretry.RateLimitConfig{Limits: awsretry.ReadLimits},
 	}, meters)
 	if err != nil {
@@ -82,7 +82,7 @@ func TestReadmeTable(t *testing.T) {
 		}
 	}
 	families, err := registry.Gather()
-	if err != nil || len(families) != len(rows) || len(rows) != 15 {
+	if err != nil || len(families) != len(rows) || len(rows) != 21 {
 		t.Errorf("%d metrics can be scraped (%v); the README has %d", len(families), err, len(rows))
 	}
 	page := fmt.Sprint(families)

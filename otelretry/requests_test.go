@@ -2,21 +2,30 @@ package otelretry_test
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 
 	"example.com/awsretry"
 	"example.com/awsretry/internal/httpfake"
+	"example.com/awsretry/otelretry"
+	"github.com/google/go-cmp/cmp"
 	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 )
 
 // What one request is recorded as: its attempts, and why no other one was made.
@@ -106,16 +115,20 @@ func TestRequests(t *testing.T) {
 			attempts: []recorded{{class: "timeout", errorType: "timeout"}},
 		},
 		"deadline in an attempt": { // which is recorded although its context has ended
-			base: hangs, change: within(took / 2), stop: "canceled",
+			base: hangs, change: within(took / 2),
 			attempts: []recorded{{class: "permanent", errorType: "timeout"}},
 		},
 		"canceled in an attempt": {
-			base: hangs, change: canceled(took / 2), stop: "canceled",
+			base: hangs, change: canceled(took / 2),
 			attempts: []recorded{{class: "permanent", errorType: "canceled"}},
 		},
-		"canceled in the delay": {change: canceled(5 * took), attempts: []recorded{unavailable}, stop: "canceled"},
-		"canceled before":       {change: within(-1), stop: "canceled"},
-		"deadline":              {change: within(5 * took), attempts: []recorded{unavailable}, stop: "deadline"},
+		"canceled in the delay": {change: canceled(5 * took), attempts: []recorded{unavailable}},
+		"canceled before": {change: func(req *http.Request) *http.Request {
+			ctx, cancel := context.WithCancel(req.Context())
+			cancel()
+			return req.WithContext(ctx)
+		}},
+		"deadline": {change: within(5 * took), attempts: []recorded{unavailable}, stop: "deadline"},
 		"quota": {
 			tr:       &awsretry.Transport{Quota: awsretry.QuotaConfig{Capacity: 5}},
 			attempts: []recorded{unavailable, {class: "transient", status: 503, retry: true}}, stop: "quota",
@@ -156,7 +169,7 @@ func TestRequests(t *testing.T) {
 				if tt.stop != "" {
 					want = append(want, refusals(tt.stop, "PUT", 1))
 				}
-				wantMetrics(t, reader, want, "client.", "awsretry.refusals")
+				wantMetrics(t, reader, want, "client.call.attempt", "client.call.errors", "awsretry.refusals")
 			})
 		})
 	}
@@ -181,7 +194,7 @@ func TestRefusedBeforeSending(t *testing.T) {
 				}
 				want := []string{refusals(stop, "GET", 4), refusals("max_attempts", "GET", 1)}
 				want = append(want, recorded{class: "throttled", status: 429}.lines("GET")...)
-				wantMetrics(t, reader, want, "client.", "awsretry.refusals")
+				wantMetrics(t, reader, want, "client.call.attempt", "client.call.errors", "awsretry.refusals")
 			})
 		})
 	}
@@ -201,8 +214,8 @@ func TestAttributesOfTheUser(t *testing.T) {
 		for i, line := range want {
 			want[i] = strings.Replace(line, "server.address=service.example", mine, 1)
 		}
-		want = append(want, "awsretry.tokens[{token}] awsretry.partition=service.example,"+mine+" = 500")
-		wantMetrics(t, reader, want, "client.", "awsretry.")
+		want = append(want, "awsretry.tokens[{token}] awsretry.partition=service.example,"+mine+",server.port=80 = 500")
+		wantMetrics(t, reader, want, "client.call.attempt", "client.call.errors", "awsretry.refusals", "awsretry.tokens")
 	})
 }
 
@@ -219,18 +232,19 @@ func TestServersAndMethods(t *testing.T) {
 	} {
 		t.Run(tt.url, func(t *testing.T) {
 			rt, reader := instrumented(t, &awsretry.Transport{Base: httpfake.Statuses(503), MaxAttempts: 1})
-			req := request(t, t.Context(), tt.method, tt.url)
+			req := request(t, awsretry.WithPartition(t.Context(), "one"), tt.method, tt.url)
 			req.Method = tt.method // NewRequest changes "" to GET
 			send(rt, req)
 			wantMetrics(t, reader, []string{
-				"awsretry.refusals[{refusal}] awsretry.stop=max_attempts,http.request.method=" + tt.want + " = 1",
+				"awsretry.refusals[{refusal}] awsretry.partition=one,awsretry.stop=max_attempts,http.request.method=" + tt.want + " = 1",
 			}, "awsretry.refusals")
 		})
 	}
 }
 
-// A metric has at most 2000 series, and its sum is right, however many servers
-// and statuses there are, and from several goroutines.
+// A metric has at most 2000 series, and its sum is right, however many servers,
+// partitions and statuses there are, and from several goroutines. A service that
+// fails after all that is seen under its name.
 func TestSeriesAreLimited(t *testing.T) {
 	const callers, hosts, statuses = 4, 3000, 900
 	rt, reader := instrumented(t, &awsretry.Transport{
@@ -239,26 +253,46 @@ func TestSeriesAreLimited(t *testing.T) {
 			return httpfake.Response(req, status, http.NoBody), err
 		}), MaxAttempts: 1,
 	})
-	sendFor := func(status int, method, url string) {
-		req := request(t, context.Background(), method, url)
+	sendFor := func(status int, method, url, partition string) {
+		req := request(t, awsretry.WithPartition(context.Background(), partition), method, url)
 		req.Header.Set("Status", strconv.Itoa(status))
 		send(rt, req)
+	}
+	of := func(metric, part string) (lines []string) {
+		for _, line := range collected(t, reader, metric) {
+			if strings.Contains(line, part) {
+				lines = append(lines, line)
+			}
+		}
+		return lines
+	}
+	for i := range 1500 {
+		sendFor(200, "GET", "http://db.example/", fmt.Sprint("tenant ", i))
+	}
+	for i := range 1500 {
+		sendFor(503, "GET", "http://db.example/", fmt.Sprint("tenant ", i))
+	}
+	for _, metric := range []string{"client.call.attempts", "client.call.errors", "awsretry.refusals"} {
+		if lines := of(metric, ""); len(of(metric, "server.address=db.example")) != len(lines) ||
+			len(of(metric, "partition=_OTHER")) == 0 {
+			t.Errorf("%s does not name the server: %d series", metric, len(lines))
+		}
 	}
 	var wg sync.WaitGroup
 	for range callers {
 		wg.Go(func() {
 			for i := range hosts {
-				sendFor(200, "GET", fmt.Sprintf("http://h%d.example/", i))
+				sendFor(200, "GET", fmt.Sprintf("http://h%d.example/", i), "")
 			}
 			collected(t, reader, "client.", "awsretry.")
 		})
 	}
 	wg.Wait()
 	for i := range statuses {
-		sendFor(100+i, "PUT", "http://last.example/")
-		sendFor(100+i, "POST", "http://last.example/")
+		sendFor(100+i, "PUT", "http://last.example/", "")
+		sendFor(100+i, "POST", "http://last.example/", "")
 	}
-	var sum, servers, others, overflow int
+	sum := 0
 	series := collected(t, reader, "client.call.attempts")
 	for _, line := range series {
 		var n int
@@ -266,21 +300,153 @@ func TestSeriesAreLimited(t *testing.T) {
 			t.Fatal(err)
 		}
 		sum += n
-		other := strings.Contains(line, "server.address=_OTHER")
-		if other != strings.Contains(line, "partition=_OTHER") {
-			t.Errorf("the server and the partition do not fit: %s", line)
+	}
+	if sum != 3000+callers*hosts+2*statuses || len(series) > 2000 {
+		t.Errorf("%d attempts in %d series", sum, len(series))
+	}
+	sendFor(500, "GET", "http://new.example/", "")
+	if lines := of("client.call.errors", "server.address=new.example"); len(lines) != 1 ||
+		!strings.Contains(lines[0], "error.type=") {
+		t.Errorf("the last failure is in %q", lines)
+	}
+}
+
+// A partition whose attempts went to several servers has gauges without one.
+func TestServerOfAPartition(t *testing.T) {
+	rt, reader := instrumented(t, &awsretry.Transport{Base: httpfake.Statuses(200)})
+	ctx := awsretry.WithPartition(t.Context(), "one")
+	for _, tt := range []struct{ url, want string }{
+		{"http://a.example/", "one,server.address=a.example,server.port=80"},
+		{"http://a.example/again", "one,server.address=a.example,server.port=80"},
+		{"https://b.example/", "one"},
+		{"http://a.example/", "one"},
+	} {
+		send(rt, request(t, ctx, "GET", tt.url))
+		wantMetrics(t, reader, []string{"awsretry.tokens[{token}] awsretry.partition=" + tt.want + " = 500"}, "awsretry.tokens")
+	}
+}
+
+// What a call with two retries is, in the instruments of calls and pauses, and in
+// the events of its caller's span.
+func TestCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rt, reader := instrumented(t, &awsretry.Transport{Base: slow(httpfake.Statuses(503, 429, 200))})
+		spans := tracetest.NewInMemoryExporter()
+		tracer := trace.NewTracerProvider(trace.WithSyncer(spans)).Tracer("test")
+		ctx, span := tracer.Start(t.Context(), "the caller's")
+		get(t, ctx, rt)
+		span.End()
+		var events []string
+		for _, e := range spans.GetSpans()[0].Events {
+			set := attribute.NewSet(e.Attributes...)
+			events = append(events, e.Name+" "+set.Encoded(attribute.DefaultEncoder()))
 		}
-		switch {
-		case strings.Contains(line, "otel.metric.overflow=true"):
-			overflow += n
-		case other:
-			others += n
-		default:
-			servers++
+		want := []string{
+			"retrying awsretry.attempt=1,awsretry.class=transient,awsretry.delay=1,http.response.status_code=503",
+			"retrying awsretry.attempt=2,awsretry.class=throttled,awsretry.delay=1,http.response.status_code=429",
+		}
+		if diff := cmp.Diff(want, events); diff != "" {
+			t.Errorf("events (-want +got):\n%s", diff)
+		}
+		wantMetrics(t, reader, []string{
+			"awsretry.call.attempts[{attempt}] awsretry.stop=success," + server + " = 1 of 3",
+			"awsretry.delay[s] awsretry.class=transient," + server + " = 1 of 1",
+			"awsretry.delay[s] awsretry.class=throttled," + server + " = 1 of 1",
+			"client.call.duration[s] awsretry.stop=success," + server + " = 1 of 2.3",
+		}, "awsretry.call", "awsretry.delay", "awsretry.wait", "client.call.duration")
+	})
+}
+
+// The wait of a call for the end of a shared Retry-After, which then gives up.
+func TestWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rt, reader := instrumented(t, &awsretry.Transport{
+			Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
+				return httpfake.Response(req, 503, http.NoBody, "Retry-After", "30"), nil
+			}),
+			MaxAttempts: 1, ShareRetryAfter: true, RetryAfterSpread: -1,
+		})
+		get(t, t.Context(), rt)
+		get(t, t.Context(), rt)
+		wantMetrics(t, reader, []string{
+			"awsretry.wait[s] " + server + " = 1 of 30",
+			"awsretry.waiting[{request}] awsretry.partition=service.example," + server + " = 0",
+			"client.call.duration[s] awsretry.stop=max_attempts," + server + " = 2 of 30",
+		}, "awsretry.wait", "client.call.duration")
+	})
+}
+
+// The words of error.type.
+func TestErrorTypes(t *testing.T) {
+	for want, err := range map[string]error{
+		"refused": &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)},
+		"reset":   &net.OpError{Op: "read", Err: os.NewSyscallError("read", syscall.ECONNRESET)},
+		"dns":     &net.DNSError{Err: "no such host", IsNotFound: true},
+		"tls":     x509.UnknownAuthorityError{},
+		"closed":  io.ErrUnexpectedEOF,
+		"timeout": os.ErrDeadlineExceeded,
+	} {
+		rt, reader := instrumented(t, &awsretry.Transport{Base: failsWith(err), MaxAttempts: 1})
+		get(t, t.Context(), rt)
+		if got := collected(t, reader, "client.call.errors"); len(got) != 1 || !strings.Contains(got[0], "error.type="+want+",") {
+			t.Errorf("%v is %q, want %s", err, got, want)
 		}
 	}
-	if sum != callers*hosts+2*statuses || len(series) != 2000 || servers != 1500 || others < hosts-1500 || overflow == 0 {
-		t.Errorf("%d attempts in %d series, %d with a server; %d attempts without one, %d in the overflow",
-			sum, len(series), servers, others, overflow)
-	}
+}
+
+// Attempts that panic are counted, and refusals of a body that is not continued.
+func TestPanicsAndBrokenBodies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rt, reader := instrumented(t, &awsretry.Transport{
+			Base: httpfake.Base(func(*http.Request) (*http.Response, error) { panic("base") }),
+		})
+		httpfake.Recovered(func() { get(t, t.Context(), rt) })
+		if got := collected(t, reader, "client.call.errors"); len(got) != 1 || !strings.HasSuffix(got[0], " = 1") {
+			t.Errorf("a panic is %q", got)
+		}
+		rt, reader = instrumented(t, &awsretry.Transport{
+			Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
+				if req.Header.Get("Range") != "" {
+					return httpfake.Response(req, 503, http.NoBody), nil
+				}
+				body := io.MultiReader(strings.NewReader("begun"), iotest.ErrReader(io.ErrUnexpectedEOF))
+				resp := httpfake.Response(req, 200, io.NopCloser(body), "ETag", `"1"`)
+				resp.ContentLength = 100
+				return resp, nil
+			}), Resume: true,
+		})
+		resp, err := rt.RoundTrip(httpfake.Request(t, t.Context(), "GET", nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		io.Copy(io.Discard, resp.Body)
+		wantMetrics(t, reader, []string{refusals("max_attempts", "GET", 1)}, "awsretry.refusals")
+	})
+}
+
+// A Recorder records and watches what no Transport of this package sends.
+func TestRecorder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reader := metric.NewManualReader()
+		recorder, err := otelretry.NewRecorder(metric.NewMeterProvider(metric.WithReader(reader)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		tr := &awsretry.Transport{Base: httpfake.Statuses(503), MaxAttempts: 1, Observe: recorder.Observe}
+		registration, err := recorder.Watch(tr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		get(t, t.Context(), tr)
+		recorder.Observe(awsretry.Attempt{}) // without a request
+		if got := collected(t, reader, "client.call.attempts", "awsretry.tokens", "awsretry.refusals"); len(got) != 3 {
+			t.Errorf("%q", got)
+		}
+		if registration.Unregister(); len(collected(t, reader, "awsretry.tokens")) > 0 {
+			t.Error("the gauges remain")
+		}
+		if _, err := recorder.Watch(nil); err == nil {
+			t.Error("nil is watched")
+		}
+	})
 }

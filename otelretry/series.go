@@ -1,7 +1,6 @@
 package otelretry
 
 import (
-	"errors"
 	"net/http"
 	"net/url"
 	"slices"
@@ -10,6 +9,7 @@ import (
 	"sync"
 
 	"example.com/awsretry"
+	"example.com/awsretry/internal/neterr"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 	semconv "go.opentelemetry.io/otel/semconv/v1.40.0"
@@ -21,50 +21,46 @@ import (
 const (
 	classKey     = attribute.Key("awsretry.class")     // the String of an attempt's awsretry.Class
 	retryKey     = attribute.Key("awsretry.retry")     // bool: whether the attempt is a retry
-	stopKey      = attribute.Key("awsretry.stop")      // a refusal's awsretry.Stop
+	stopKey      = attribute.Key("awsretry.stop")      // why a call ended: an awsretry.Stop
 	limitKey     = attribute.Key("awsretry.limit")     // the name of a limit that a service announces
 	partitionKey = attribute.Key("awsretry.partition") // whose buckets an attempt used or a gauge shows
 )
 
-// Limits of the sets of attributes that a Transport makes. Hosts, methods and
-// statuses may come from untrusted input.
-const (
-	// maxSeries is the limit for a metric in OpenTelemetry's Metrics SDK
-	// specification, "Cardinality limits". It includes the overflow.
-	maxSeries = 2000
-
-	// maxServerSeries limits the sets that name a server and partition. Later
-	// sets have "_OTHER" instead.
-	maxServerSeries = 1500
-
-	// maxLimitSeries limits the limits that a gauge shows at once, and
-	// maxLimitNames their names. The services choose these.
-	maxLimitSeries = maxServerSeries
-	maxLimitNames  = 50
-)
+// other replaces values beyond a limit, as in the semantic conventions.
+const other = "_OTHER"
 
 // maxHost is longer than any DNS name.
 const maxHost = 260
 
-// other replaces values beyond a limit, as in the semantic conventions.
-const other = "_OTHER"
+// A kind is what a series measures.
+type kind int
+
+const (
+	ofAttempts kind = iota
+	ofRefusals
+	ofCalls
+	ofDelays
+	ofWaits
+	kinds
+)
 
 // A key identifies a series. Unlike its attributes, it is cheap to make.
 type key struct {
+	kind                 kind
 	scheme, host, method string
 
+	partition string         // of an attempt or a refusal
+	class     awsretry.Class // of an attempt or a delay
+	stop      awsretry.Stop  // of a refusal or a call
+
 	// Of an attempt.
-	partition string
-	class     awsretry.Class
 	retry     bool
 	status    int    // 0 means no response
-	errorType string // "" means a response
-
-	stop awsretry.Stop // of a refusal; "" means an attempt
+	errorType string // "" means that of the status
 }
 
-func requestKey(req *http.Request) key {
-	k := key{method: method(req.Method)}
+func newKey(kind kind, req *http.Request) key {
+	k := key{kind: kind, method: method(req.Method)}
 	if req.URL == nil {
 		return k
 	}
@@ -77,7 +73,7 @@ func requestKey(req *http.Request) key {
 }
 
 func attemptKey(a *awsretry.Attempt) key {
-	k := requestKey(a.Request)
+	k := newKey(ofAttempts, a.Request)
 	k.partition, k.class, k.retry = a.Partition, a.Class, a.Number > 1
 	if a.Response != nil {
 		k.status = a.Response.StatusCode
@@ -87,9 +83,27 @@ func attemptKey(a *awsretry.Attempt) key {
 	return k
 }
 
-func refusalKey(req *http.Request, stop awsretry.Stop) key {
-	k := requestKey(req)
-	k.stop = stop
+func refusalKey(a *awsretry.Attempt) key {
+	k := newKey(ofRefusals, a.Request)
+	k.partition, k.stop = a.Partition, a.Stop
+	return k
+}
+
+func callKey(req *http.Request, stop awsretry.Stop) key {
+	k := newKey(ofCalls, req)
+	k.method, k.stop = "", stop
+	return k
+}
+
+func delayKey(a *awsretry.Attempt) key {
+	k := newKey(ofDelays, a.Request)
+	k.method, k.class = "", a.Class
+	return k
+}
+
+func waitKey(a *awsretry.Attempt) key {
+	k := newKey(ofWaits, a.Request)
+	k.method = ""
 	return k
 }
 
@@ -106,35 +120,37 @@ func method(m string) string {
 
 // errorType returns the error.type of an attempt without a response.
 func errorType(a *awsretry.Attempt) string {
-	var late interface{ Timeout() bool }
 	switch {
-	case a.Class == awsretry.Timeout, errors.As(a.Err, &late) && late.Timeout():
+	case a.Class == awsretry.Timeout, a.Stop == awsretry.StopDeadline && a.Class == awsretry.Permanent:
 		return "timeout"
 	case a.Stop == awsretry.StopCanceled:
 		return "canceled"
+	}
+	if kind := neterr.Kind(a.Err); kind != "" {
+		return kind
 	}
 	return semconv.ErrorType(a.Err).Value.AsString()
 }
 
 // attributes returns the attributes of the measurements of k.
 func (k *key) attributes() []attribute.KeyValue {
-	attrs := append(make([]attribute.KeyValue, 0, 9), semconv.HTTPRequestMethodKey.String(k.method))
-	server := url.URL{Host: k.host}
-	switch name := server.Hostname(); name {
-	case "":
-	case other:
-		attrs = append(attrs, semconv.ServerAddress(other))
-	default:
-		attrs = append(attrs, semconv.ServerAddress(strings.ToLower(utf8(name))))
+	attrs := k.server()
+	if k.method != "" {
+		attrs = append(attrs, semconv.HTTPRequestMethodKey.String(k.method))
 	}
-	if port := portOf(&server, k.scheme); port > 0 {
-		attrs = append(attrs, semconv.ServerPort(port))
+	if k.kind == ofAttempts || k.kind == ofRefusals {
+		attrs = append(attrs, partitionKey.String(utf8(k.partition)))
+	}
+	if k.kind == ofAttempts || k.kind == ofDelays {
+		attrs = append(attrs, classKey.String(k.class.String()))
 	}
 	if k.stop != "" {
-		return append(attrs, stopKey.String(string(k.stop)))
+		attrs = append(attrs, stopKey.String(string(k.stop)))
 	}
-	attrs = append(attrs,
-		partitionKey.String(utf8(k.partition)), classKey.String(k.class.String()), retryKey.Bool(k.retry))
+	if k.kind != ofAttempts {
+		return attrs
+	}
+	attrs = append(attrs, retryKey.Bool(k.retry))
 	errorType := k.errorType
 	if k.status != 0 {
 		attrs = append(attrs, semconv.HTTPResponseStatusCode(k.status))
@@ -145,6 +161,23 @@ func (k *key) attributes() []attribute.KeyValue {
 	}
 	if k.class != awsretry.Success {
 		attrs = append(attrs, semconv.ErrorTypeKey.String(utf8(errorType)))
+	}
+	return attrs
+}
+
+// server returns server.address and server.port, as far as they are known.
+func (k *key) server() []attribute.KeyValue {
+	attrs := make([]attribute.KeyValue, 0, 10)
+	server := url.URL{Host: k.host}
+	switch name := server.Hostname(); name {
+	case "":
+	case other:
+		attrs = append(attrs, semconv.ServerAddress(other))
+	default:
+		attrs = append(attrs, semconv.ServerAddress(strings.ToLower(utf8(name))))
+	}
+	if port := portOf(&server, k.scheme); port > 0 {
+		attrs = append(attrs, semconv.ServerPort(port))
 	}
 	return attrs
 }
@@ -167,6 +200,46 @@ func portOf(server *url.URL, scheme string) int {
 	return 0
 }
 
+// maxSeries is the limit for a metric in OpenTelemetry's Metrics SDK
+// specification, "Cardinality limits". It includes the overflow. Hosts, methods,
+// partitions and statuses may come from untrusted input.
+const maxSeries = 2000
+
+// rooms are how many sets of attributes a kind has as long as nothing is left
+// out, without the partition, without the method and status too, and without
+// the server: those of successes, and those of everything else. So an outage is
+// seen under the name of its server, however many sets there were before. With
+// the overflow they are at most maxSeries.
+var rooms = map[bool][4]int{
+	true:  {800, 1000, 1050, 1080},
+	false: {400, 700, 880, 910},
+}
+
+// without returns k as it is in one of the rooms.
+func (k key) without(room int) key {
+	if room > 0 && (k.kind == ofAttempts || k.kind == ofRefusals) {
+		k.partition = other
+	}
+	if room > 1 && k.method != "" {
+		k.method = other
+	}
+	if room > 1 && k.status != 0 {
+		k.status, k.errorType = 0, other
+	}
+	if room > 2 {
+		k.scheme, k.host = "", other
+	}
+	return k
+}
+
+// succeeded reports whether k counts what went well.
+func (k *key) succeeded() bool {
+	if k.kind == ofRefusals || k.kind == ofCalls {
+		return k.stop == awsretry.StopSuccess
+	}
+	return k.class == awsretry.Success
+}
+
 // A series is a set of attributes as options of a measurement. It is made once,
 // because making it costs more than the measurement.
 type series struct {
@@ -179,24 +252,32 @@ func newSeries(attrs ...attribute.KeyValue) *series {
 	return &series{[]metric.AddOption{set}, []metric.RecordOption{set}}
 }
 
-// A seriesTable holds the series of all measurements so far, up to maxSeries.
+// A seriesTable holds the series of all measurements so far, as many as there is
+// room for.
 type seriesTable struct {
 	always   []attribute.KeyValue // the user's
-	overflow *series              // for measurements beyond maxSeries
+	overflow *series              // for measurements beyond all rooms
 
-	mu     sync.RWMutex // guards known and limits
-	known  map[key]*series
-	limits map[string]bool // the names of limits that gauges show
+	mu      sync.RWMutex // guards the fields below
+	known   map[key]*series
+	used    [kinds]map[bool]int // sets in the rooms, by succeeded
+	servers map[string][]attribute.KeyValue
+	limits  map[string]bool // the names of limits that gauges show
 }
 
 func newSeriesTable(always []attribute.KeyValue) *seriesTable {
 	always = slices.Clone(always)
-	return &seriesTable{
+	t := &seriesTable{
 		always:   always,
 		overflow: newSeries(append([]attribute.KeyValue{attribute.Bool("otel.metric.overflow", true)}, always...)...),
 		known:    make(map[key]*series),
+		servers:  make(map[string][]attribute.KeyValue),
 		limits:   make(map[string]bool),
 	}
+	for kind := range t.used {
+		t.used[kind] = make(map[bool]int)
+	}
+	return t
 }
 
 func (t *seriesTable) of(k key) *series {
@@ -213,26 +294,58 @@ func (t *seriesTable) of(k key) *series {
 func (t *seriesTable) add(k key) *series {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if s := t.known[k]; s != nil {
-		return s // another goroutine was faster
+	if k.kind == ofAttempts {
+		t.meet(k)
 	}
-	if len(t.known) >= maxServerSeries {
-		k.scheme, k.host = "", other
-		if k.stop == "" {
-			k.partition = other
-		}
-		if s := t.known[k]; s != nil {
+	succeeded := k.succeeded()
+	for room, limit := range rooms[succeeded] {
+		folded := k.without(room)
+		if s := t.known[folded]; s != nil {
 			return s
 		}
+		if t.used[k.kind][succeeded] < limit {
+			return t.make(folded, succeeded)
+		}
 	}
-	if len(t.known) >= maxSeries-1 {
-		return t.overflow
-	}
-	k.scheme, k.host = strings.Clone(k.scheme), strings.Clone(k.host) // so that the URL is not kept in memory
+	return t.overflow
+}
+
+func (t *seriesTable) make(k key, succeeded bool) *series {
+	// So that the URL is not kept in memory.
+	k.scheme, k.host, k.partition = strings.Clone(k.scheme), strings.Clone(k.host), strings.Clone(k.partition)
 	s := newSeries(append(k.attributes(), t.always...)...)
 	t.known[k] = s
+	t.used[k.kind][succeeded]++
 	return s
 }
+
+// meet notes the server of a partition, for its gauges. A partition with two
+// servers has none.
+func (t *seriesTable) meet(k key) {
+	server := k.server()
+	known, met := t.servers[k.partition]
+	switch {
+	case met && !slices.Equal(known, server):
+		t.servers[k.partition] = nil
+	case !met && len(t.servers) < maxSeries:
+		t.servers[strings.Clone(k.partition)] = server
+	}
+}
+
+// ofPartition returns the attributes of a partition's gauges.
+func (t *seriesTable) ofPartition(name string) []attribute.KeyValue {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	attrs := append([]attribute.KeyValue{partitionKey.String(utf8(name))}, t.servers[name]...)
+	return append(attrs, t.always...)
+}
+
+// The limits that gauges show at once, and of their names, which the services
+// choose.
+const (
+	maxLimitSeries = 1500
+	maxLimitNames  = 50
+)
 
 // shows reports whether the gauges show limits of that name. They show the first
 // maxLimitNames.

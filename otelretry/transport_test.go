@@ -23,14 +23,15 @@ import (
 // What the gauges of a partition show, until Unregister.
 func TestGauges(t *testing.T) {
 	gauge := func(nameAndUnit string, value any) string {
-		return fmt.Sprintf("awsretry.%s awsretry.partition=service.example = %v", nameAndUnit, value)
+		return fmt.Sprintf("awsretry.%s awsretry.partition=service.example,%s = %v", nameAndUnit, server, value)
 	}
 	limit := func(gauge, name string, value any) string {
-		return fmt.Sprintf("awsretry.limit.%s[{unit}] awsretry.limit=%s,awsretry.partition=service.example = %v", gauge, name, value)
+		return fmt.Sprintf("awsretry.limit.%s[{unit}] awsretry.limit=%s,awsretry.partition=service.example,%s = %v",
+			gauge, name, server, value)
 	}
 	idle := []string{gauge("measured_rate[{response}/s]", 0), gauge("waiting[{request}]", 0)}
 	gauges := []string{
-		"awsretry.tokens", "awsretry.send", "awsretry.measured", "awsretry.waiting", "awsretry.expected", "awsretry.leased",
+		"awsretry.token", "awsretry.retry_after", "awsretry.send", "awsretry.measured", "awsretry.waiting", "awsretry.expected", "awsretry.leased",
 		"awsretry.members", "awsretry.fleet", "awsretry.limit",
 	}
 	limited := func() *awsretry.Transport {
@@ -52,12 +53,12 @@ func TestGauges(t *testing.T) {
 		"no quota":   {tr: &awsretry.Transport{Quota: awsretry.QuotaConfig{Capacity: -1}}, calls: 1},
 		"tokens after a retry": {
 			tr: &awsretry.Transport{}, base: httpfake.Statuses(500, 500, 500), calls: 1,
-			want: []string{gauge("tokens[{token}]", 490)},
+			want: []string{gauge("tokens[{token}]", 490), gauge("token_capacity[{token}]", 500)},
 		},
 		"adaptive": {
 			tr: &awsretry.Transport{Mode: awsretry.Adaptive}, calls: 20,
 			want: []string{
-				gauge("tokens[{token}]", 500),
+				gauge("tokens[{token}]", 500), gauge("token_capacity[{token}]", 500),
 				gauge("measured_rate[{response}/s]", 9.984), // not 10, because the smoothing began at 0
 				gauge("waiting[{request}]", 0), gauge("expected_wait[s]", 0),
 			},
@@ -66,15 +67,25 @@ func TestGauges(t *testing.T) {
 			tr:   &awsretry.Transport{Mode: awsretry.Adaptive, MaxAttempts: 1},
 			base: httpfake.Statuses(429, 200), calls: 1, waiting: 3,
 			want: []string{
-				gauge("tokens[{token}]", 500), gauge("send_rate[{request}/s]", 0.5), gauge("measured_rate[{response}/s]", 0),
+				gauge("tokens[{token}]", 500), gauge("token_capacity[{token}]", 500), gauge("send_rate[{request}/s]", 0.5), gauge("measured_rate[{response}/s]", 0),
 				gauge("waiting[{request}]", 3), gauge("expected_wait[s]", 8), // a token every two seconds
+			},
+		},
+		"a shared Retry-After": {
+			tr: &awsretry.Transport{ShareRetryAfter: true, MaxAttempts: 1, RetryAfterSpread: -1}, calls: 1, waiting: 2,
+			base: func(req *http.Request) (*http.Response, error) {
+				return httpfake.Response(req, 503, http.NoBody, "Retry-After", "30"), nil
+			},
+			want: []string{
+				gauge("tokens[{token}]", 500), gauge("token_capacity[{token}]", 500), gauge("waiting[{request}]", 2),
+				gauge("expected_wait[s]", 30), gauge("retry_after[s]", 30),
 			},
 		},
 		"limits": {
 			tr: limited(), calls: 1, base: announces("X-RateLimit-Limit-Requests", "100",
 				"X-RateLimit-Remaining-Requests", "99", "X-RateLimit-Remaining-Tokens", "7000", "RateLimit-Remaining", "3"),
 			want: append([]string{
-				gauge("tokens[{token}]", 500), gauge("expected_wait[s]", 0),
+				gauge("tokens[{token}]", 500), gauge("token_capacity[{token}]", 500), gauge("expected_wait[s]", 0),
 				limit("quota", "requests", 100), limit("remaining", "requests", 99),
 				limit("remaining", "tokens", 7000), limit("remaining", "", 3),
 			}, idle...),
@@ -83,7 +94,7 @@ func TestGauges(t *testing.T) {
 			tr: limited(), calls: 1, waiting: 3,
 			base: announces("RateLimit-Limit", "100", "RateLimit-Remaining", "0", "RateLimit-Reset", "30"),
 			want: []string{
-				gauge("tokens[{token}]", 500), gauge("measured_rate[{response}/s]", 0), gauge("waiting[{request}]", 3),
+				gauge("tokens[{token}]", 500), gauge("token_capacity[{token}]", 500), gauge("measured_rate[{response}/s]", 0), gauge("waiting[{request}]", 3),
 				gauge("expected_wait[s]", 31.85), // 30 s and one for rounding, half a call ago, and 3 more of 100 in 30 s
 				limit("quota", "", 100), limit("remaining", "", 0),
 			},
@@ -91,7 +102,7 @@ func TestGauges(t *testing.T) {
 		"a fleet without a lease": {
 			tr: &awsretry.Transport{Mode: awsretry.Adaptive, Shared: new(store)}, calls: 1,
 			want: append([]string{
-				gauge("tokens[{token}]", 500), gauge("leased[1]", 0), gauge("members[{process}]", 0),
+				gauge("tokens[{token}]", 500), gauge("token_capacity[{token}]", 500), gauge("leased[{lease}]", 0), gauge("members[{process}]", 0),
 				gauge("expected_wait[s]", 0),
 			}, idle...),
 		},
@@ -99,7 +110,7 @@ func TestGauges(t *testing.T) {
 			tr: &awsretry.Transport{Mode: awsretry.Adaptive, Shared: shared}, calls: 1,
 			grant: &sharing.Grant{Limited: true, Rate: 2, FleetRate: 12.5, Members: 5, FleetTokens: 70},
 			want: append([]string{
-				gauge("tokens[{token}]", 500), gauge("leased[1]", 1), gauge("members[{process}]", 5),
+				gauge("tokens[{token}]", 500), gauge("token_capacity[{token}]", 500), gauge("leased[{lease}]", 1), gauge("members[{process}]", 5),
 				gauge("fleet_rate[{request}/s]", 12.5), gauge("fleet_tokens[{token}]", 70), gauge("send_rate[{request}/s]", 2),
 				gauge("expected_wait[s]", 0.5),
 			}, idle...),
@@ -174,10 +185,10 @@ func TestSeriesOfLimitsAreLimited(t *testing.T) {
 					t.Errorf("%d limits, want %d", len(got), tt.want)
 				}
 			}
-			last := fmt.Sprintf("tenant %d ", tt.partitions-1)
+			last := fmt.Sprintf("tenant %d,", tt.partitions-1)
 			if got := strings.Join(collected(t, reader, "awsretry.limit"), "\n"); tt.want == 1500 &&
 				!strings.Contains(got, last) {
-				t.Errorf("the limits of %sare not there", last)
+				t.Errorf("the limits of %s are not there", last)
 			}
 		})
 	}
@@ -263,11 +274,16 @@ func (m brokenMeter) RegisterCallback(metric.Callback, ...metric.Observable) (me
 func TestNewTransportFails(t *testing.T) {
 	used := &awsretry.Transport{Base: httpfake.Statuses(200)}
 	get(t, t.Context(), used)
+	metered := new(awsretry.Transport)
+	if _, err := otelretry.NewTransport(metered, noop.NewMeterProvider()); err != nil {
+		t.Fatal(err)
+	}
 	for name, tt := range map[string]struct {
 		tr     *awsretry.Transport
 		meters metric.MeterProvider
 		want   string
 	}{
+		"metered":      {metered, nil, "otelretry: the Transport records its metrics already"},
 		"nil":          {nil, nil, "otelretry: the Transport is nil"},
 		"used":         {used, nil, `otelretry: the Transport has sent a request to "service.example"`},
 		"no histogram": {&awsretry.Transport{}, broken{histograms: true}, "otelretry: making the instruments: broken"},
@@ -278,7 +294,7 @@ func TestNewTransportFails(t *testing.T) {
 			if rt != nil || err == nil || !strings.HasPrefix(err.Error(), tt.want) {
 				t.Errorf("%v, %v; want an error that begins with %q", rt, err, tt.want)
 			}
-			if tt.tr != nil && tt.tr.Observe != nil {
+			if tt.tr != nil && tt.tr != metered && tt.tr.Observe != nil {
 				t.Error("Observe is set")
 			}
 		})

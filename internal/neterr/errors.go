@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -35,6 +36,32 @@ const requestCanceled = "net/http: request canceled"
 func TimedOut(err error) bool {
 	var t interface{ Timeout() bool }
 	return errors.As(err, &t) && t.Timeout()
+}
+
+// Kind returns what went wrong in a word: "canceled", "timeout", "dns",
+// "refused", "reset", "tls" or "closed", or "" for anything else.
+func Kind(err error) string {
+	var (
+		dns    *net.DNSError
+		record tls.RecordHeaderError
+	)
+	switch {
+	case errors.Is(err, context.Canceled), RequestCanceled(err):
+		return "canceled"
+	case TimedOut(err):
+		return "timeout"
+	case errors.As(err, &dns):
+		return "dns"
+	case isRefused(err):
+		return "refused"
+	case isReset(err):
+		return "reset"
+	case tlsFailed(err), errors.As(err, &record):
+		return "tls"
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed):
+		return "closed"
+	}
+	return ""
 }
 
 // DialFailed reports whether there was no connection to send the request over.

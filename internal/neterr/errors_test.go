@@ -307,3 +307,27 @@ func TestSchemeMismatch(t *testing.T) {
 		}
 	}
 }
+
+func TestKind(t *testing.T) {
+	for _, tt := range []struct {
+		err  error
+		want string
+	}{
+		{&net.OpError{Op: "dial", Err: errRefused}, "refused"},
+		{&net.OpError{Op: "read", Err: errReset}, "reset"},
+		{&net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", IsNotFound: true}}, "dns"},
+		{&net.OpError{Op: "dial", Err: &net.DNSError{Err: "i/o timeout", IsTimeout: true}}, "timeout"},
+		{x509.UnknownAuthorityError{}, "tls"},
+		{tls.RecordHeaderError{Msg: "damaged"}, "tls"},
+		{fmt.Errorf("reading: %w", io.ErrUnexpectedEOF), "closed"},
+		{net.ErrClosed, "closed"},
+		{context.DeadlineExceeded, "timeout"},
+		{context.Canceled, "canceled"},
+		{errors.New("net/http: request canceled while waiting for connection"), "canceled"},
+		{errors.New("anything else"), ""},
+	} {
+		if got := Kind(tt.err); got != tt.want {
+			t.Errorf("%v is %q, want %q", tt.err, got, tt.want)
+		}
+	}
+}

@@ -2,10 +2,7 @@ package attempts
 
 import (
 	"cmp"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
-	"io"
 	"net"
 	"net/http"
 	"strconv"
@@ -16,6 +13,7 @@ import (
 
 	"example.com/awsretry"
 	"example.com/awsretry/cmd/internal/term"
+	"example.com/awsretry/internal/neterr"
 	"example.com/awsretry/internal/redact"
 )
 
@@ -25,31 +23,13 @@ func Status(a awsretry.Attempt) string {
 	if a.Response != nil {
 		return strconv.Itoa(a.Response.StatusCode)
 	}
-	var (
-		dns         *net.DNSError
-		certificate *tls.CertificateVerificationError
-		authority   x509.UnknownAuthorityError
-		hostname    x509.HostnameError
-		record      tls.RecordHeaderError
-	)
 	switch {
 	case a.Stop == awsretry.StopCanceled:
 		return "ended"
 	case a.Class == awsretry.Timeout:
 		return "timeout"
-	case errors.As(a.Err, &dns):
-		return "dns"
-	case isRefused(a.Err):
-		return "refused"
-	case isReset(a.Err):
-		return "reset"
-	case errors.As(a.Err, &certificate), errors.As(a.Err, &authority),
-		errors.As(a.Err, &hostname), errors.As(a.Err, &record):
-		return "tls"
-	case errors.Is(a.Err, io.EOF), errors.Is(a.Err, io.ErrUnexpectedEOF):
-		return "closed"
 	}
-	return "error"
+	return cmp.Or(neterr.Kind(a.Err), "error")
 }
 
 // Details returns where an attempt continues a body, and the AWS error code of

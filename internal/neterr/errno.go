@@ -1,6 +1,6 @@
 //go:build !plan9
 
-package attempts
+package neterr
 
 import (
 	"errors"

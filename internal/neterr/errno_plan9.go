@@ -1,4 +1,4 @@
-package attempts
+package neterr
 
 // Plan 9 has no error numbers.
 

@@ -1,0 +1,224 @@
+package otelretry_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"example.com/awsretry"
+	"example.com/awsretry/internal/httpfake"
+	"example.com/awsretry/otelretry"
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+	otelprom "go.opentelemetry.io/otel/exporters/prometheus"
+	"go.opentelemetry.io/otel/sdk/metric"
+)
+
+const monitoring = "../docs/monitoring/"
+
+// promtool runs Prometheus's tool on a file of that content.
+func promtool(t *testing.T, content string, args ...string) {
+	t.Helper()
+	tool, err := exec.LookPath("promtool")
+	if err != nil {
+		t.Skip("promtool is not in PATH")
+	}
+	file := filepath.Join(t.TempDir(), "test.yaml")
+	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if output, err := exec.CommandContext(t.Context(), tool, append(args, file)...).CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s\n%s", err, output, content)
+	}
+}
+
+// Each alert fires in its incident, with the name of the service, and none while
+// all is well. The series are those that a Transport makes in ten minutes, of
+// which the last seven have the incident.
+func TestAlerts(t *testing.T) {
+	const server = "server_address: service.example, server_port: 80"
+	ok, unavailable := httpfake.Statuses(200), httpfake.Statuses(503)
+	for _, tt := range []struct {
+		name   string
+		tr     *awsretry.Transport
+		before httpfake.Base
+		after  func() httpfake.Base
+		fires  map[string]string // alerts with their labels
+	}{
+		{"all is well", &awsretry.Transport{}, ok, func() httpfake.Base { return ok }, nil},
+		{"a retry now and then", &awsretry.Transport{}, ok, everyNth(40, 503), nil},
+		{"the service is down", &awsretry.Transport{}, ok, func() httpfake.Base { return unavailable }, map[string]string{
+			"RequestsFail": server, "CallsRefused": "awsretry_stop: quota, " + server,
+		}},
+		{"every other attempt fails", &awsretry.Transport{}, ok, everyNth(2, 503), map[string]string{
+			"RequestsFail": server, "RetriesAmplify": server,
+		}},
+		{"it asks for 45 seconds", &awsretry.Transport{ShareRetryAfter: true}, ok, func() httpfake.Base {
+			return func(req *http.Request) (*http.Response, error) {
+				return httpfake.Response(req, 503, http.NoBody, "Retry-After", "45"), nil
+			}
+		}, map[string]string{
+			"RequestsFail": server, "CallsRefused": "awsretry_stop: rate_limit, " + server,
+			"CallsWait": "awsretry_partition: service.example",
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var series string
+			synctest.Test(t, func(t *testing.T) { series = minutes(t, tt.tr, tt.before, tt.after()) })
+			rules, err := filepath.Abs(monitoring + "alerts.yaml")
+			if err != nil {
+				t.Fatal(err)
+			}
+			test := fmt.Sprintf("rule_files: [%q]\ntests:\n- interval: 1m\n  input_series:\n%s  alert_rule_test:\n", rules, series)
+			for _, alert := range []string{"RequestsFail", "RetriesAmplify", "CallsRefused", "CallsWait"} {
+				test += fmt.Sprintf("  - {eval_time: 3m, alertname: %s}\n", alert)
+				if labels, fires := tt.fires[alert]; fires {
+					// Only that it fires is of interest, not the number in its summary.
+					test += fmt.Sprintf("  promql_expr_test:\n  - {expr: 'count(ALERTS{alertname=%q,alertstate=\"firing\"}) by (%s)', "+
+						"eval_time: 10m, exp_samples: [{labels: '{%s}', value: 1}]}\n  alert_rule_test:\n",
+						alert, names(labels), matchers(labels))
+				} else {
+					test += fmt.Sprintf("  - {eval_time: 10m, alertname: %s}\n", alert)
+				}
+			}
+			promtool(t, joinTests(test), "test", "rules")
+		})
+	}
+}
+
+// everyNth returns a Base whose every nth response has that status.
+func everyNth(n, status int) func() httpfake.Base {
+	return func() httpfake.Base {
+		sent := 0
+		return func(req *http.Request) (*http.Response, error) {
+			if sent++; sent%n == 0 {
+				return httpfake.Empty(status, req), nil
+			}
+			return httpfake.Empty(200, req), nil
+		}
+	}
+}
+
+func names(labels string) string { return regexp.MustCompile(`: [^,]+`).ReplaceAllString(labels, "") }
+func matchers(labels string) string {
+	return regexp.MustCompile(`: ([^,]+)`).ReplaceAllString(labels, `="$1"`)
+}
+
+// joinTests joins the sections of the same name.
+func joinTests(text string) string {
+	var alerts, expressions []string
+	head, rest, _ := strings.Cut(text, "  alert_rule_test:\n")
+	for line := range strings.Lines(rest) {
+		switch {
+		case strings.HasPrefix(line, "  - {eval_time"):
+			alerts = append(alerts, line)
+		case strings.HasPrefix(line, "  - {expr"):
+			expressions = append(expressions, line)
+		}
+	}
+	return head + "  alert_rule_test:\n" + strings.Join(alerts, "") + "  promql_expr_test:\n" + strings.Join(expressions, "")
+}
+
+// minutes sends ten calls a second for ten minutes, and returns what a scrape
+// each minute sees, as promtool's input_series.
+func minutes(t *testing.T, tr *awsretry.Transport, before, after httpfake.Base) string {
+	registry := prometheus.NewRegistry()
+	exporter, err := otelprom.New(otelprom.WithRegisterer(registry), otelprom.WithoutScopeInfo(), otelprom.WithoutTargetInfo())
+	if err != nil {
+		t.Fatal(err)
+	}
+	base := before
+	tr.Base = httpfake.Base(func(req *http.Request) (*http.Response, error) { return base(req) })
+	tr.Backoff = awsretry.BackoffFunc(func(int, awsretry.Class, time.Duration) time.Duration { return 50 * time.Millisecond })
+	rt, err := otelretry.NewTransport(tr, metric.NewMeterProvider(metric.WithReader(exporter)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := make(map[string][]string)
+	for minute := range 11 {
+		if minute == 3 {
+			base = after
+		}
+		for range 600 {
+			time.Sleep(100 * time.Millisecond)
+			go func() {
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+				defer cancel()
+				get(t, ctx, rt)
+			}()
+		}
+		families, err := registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range families {
+			for _, m := range f.GetMetric() {
+				if m.Histogram != nil {
+					continue
+				}
+				name := f.GetName() + labelsOf(m)
+				for len(values[name]) < minute {
+					values[name] = append(values[name], "_")
+				}
+				values[name] = append(values[name], fmt.Sprint(m.GetCounter().GetValue()+m.GetGauge().GetValue()))
+			}
+		}
+	}
+	var series []string
+	for name, v := range values {
+		series = append(series, fmt.Sprintf("  - series: '%s'\n    values: '%s'\n", name, strings.Join(v, " ")))
+	}
+	slices.Sort(series)
+	return strings.Join(series, "")
+}
+
+func labelsOf(m *dto.Metric) string {
+	var labels []string
+	for _, l := range m.GetLabel() {
+		labels = append(labels, fmt.Sprintf("%s=%q", l.GetName(), l.GetValue()))
+	}
+	return "{" + strings.Join(labels, ",") + "}"
+}
+
+// Every expression of the dashboard is valid, and names metrics that the README
+// has.
+func TestDashboard(t *testing.T) {
+	text, err := os.ReadFile(monitoring + "dashboard.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var dashboard struct {
+		Panels []struct {
+			Title   string
+			Targets []struct{ Expr string }
+		}
+	}
+	if err := json.Unmarshal(text, &dashboard); err != nil || len(dashboard.Panels) == 0 {
+		t.Fatalf("%d panels: %v", len(dashboard.Panels), err)
+	}
+	readme := strings.ReplaceAll(words(t, "README.md"), ".", "_")
+	rules := "groups:\n- name: dashboard\n  rules:\n"
+	for i, panel := range dashboard.Panels {
+		for j, target := range panel.Targets {
+			expr := strings.NewReplacer("$__rate_interval", "5m", "$server", ".*").Replace(target.Expr)
+			rules += fmt.Sprintf("  - {record: 'p%d_%d', expr: %q}\n", i, j, expr)
+			for _, name := range regexp.MustCompile(`(client_call|awsretry)_[a-z_]+`).FindAllString(expr, -1) {
+				bare := regexp.MustCompile(`(_total|_seconds_bucket|_seconds)$`).ReplaceAllString(name, "")
+				if !strings.Contains(readme, "`"+bare+"`") {
+					t.Errorf("%s: the README has no %s", panel.Title, name)
+				}
+			}
+		}
+	}
+	promtool(t, rules, "check", "rules")
+}
