@@ -148,6 +148,34 @@ func ExampleLogTo() {
 	// attempt 2 was success
 }
 
+// In an outage there is one warning for each partition and second, which counts
+// the failures since the one before.
+func ExampleLogConfig() {
+	server := startServer(status(503, ""))
+	defer server.Close()
+	logger := slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{
+		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			switch a.Key {
+			case slog.LevelKey, slog.MessageKey, "status", "failures":
+				return a
+			}
+			return slog.Attr{}
+		},
+	}))
+	defer slog.SetDefault(slog.Default())
+	slog.SetDefault(logger)
+
+	observe := awsretry.LogConfig{EachSecond: true, OmitPaths: true}.Observer()
+	client := &http.Client{Transport: &awsretry.Transport{Observe: observe, Backoff: quick}}
+	resp, err := client.Get(server.URL + "/bot123:SECRET/")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	resp.Body.Close()
+	// Output: level=WARN msg="gave up" status=503 failures=1
+}
+
 // reproducible removes what differs from run to run.
 func reproducible(_ []string, a slog.Attr) slog.Attr {
 	switch a.Key {
