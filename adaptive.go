@@ -13,6 +13,7 @@ import (
 	"example.com/awsretry/internal/announced"
 	"example.com/awsretry/internal/bucket"
 	"example.com/awsretry/internal/pacing"
+	"example.com/awsretry/internal/sharing"
 )
 
 // ErrRateLimited is returned by [RateLimiter.Wait] when there is no send token
@@ -333,6 +334,27 @@ func (l *RateLimiter) announce(sent time.Duration, limits []Limit, throttled, se
 		}
 	})
 	return explained
+}
+
+// said returns what a response announced last, or nil.
+func (l *RateLimiter) said() (said *sharing.Said) {
+	if l.announcing.Load() {
+		l.bucket.Ledger(func(ledger *announced.Ledger, now time.Duration) {
+			if limits, throttled, sent, heard := ledger.Said(); len(limits) > 0 {
+				said = &sharing.Said{Limits: limits, Throttled: throttled, Sent: now - sent, Heard: now - heard}
+			}
+		})
+	}
+	return said
+}
+
+// hear is what a response to another process announced.
+func (l *RateLimiter) hear(said *sharing.Said) {
+	if l.announcing.Load() {
+		l.bucket.Ledger(func(ledger *announced.Ledger, now time.Duration) {
+			ledger.Hear(now, now-said.Sent, now-said.Heard, said.Limits, said.Throttled)
+		})
+	}
 }
 
 // keepLedger begins to count requests in flight, and to wait for limits.

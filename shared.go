@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"example.com/awsretry/internal/announced"
 	"example.com/awsretry/internal/pacing"
 	"example.com/awsretry/internal/sharing"
 )
@@ -133,6 +134,7 @@ func (s *localShare) Usage() sharing.Usage {
 		if b := s.limiter.bucket; b != nil {
 			u.SendTokens, u.Unused = min(b.Tokens(), 1), b.TakeLost()
 		}
+		u.Said = s.limiter.said()
 		counts := s.limiter.takeCounts()
 		u.Accepted, u.Throttled = counts.Accepted, counts.Throttled
 		u.AcceptedBefore, u.ThrottledBefore = counts.AcceptedBefore, counts.ThrottledBefore
@@ -154,6 +156,9 @@ func (s *localShare) Grant(g sharing.Grant) {
 			Limited: g.Limited, Rate: g.Rate, Capacity: g.Rate * g.Burst.Seconds(),
 			Alone: g.FleetRate / float64(max(g.Members, 1)),
 		})
+		if g.Said != nil {
+			s.limiter.hear(g.Said)
+		}
 	}
 	if g.RetryAfter > 0 {
 		s.holdBack(g.RetryAfter)
@@ -173,6 +178,9 @@ func (l *RateLimiter) share() {
 	if alone, ok := l.law.(pacing.Adopter); ok {
 		l.leased = pacing.NewLeased(alone)
 		l.law = l.leased
+	}
+	if l.announcing.Load() {
+		l.bucket.Ledger(func(ledger *announced.Ledger, _ time.Duration) { ledger.Keep() })
 	}
 }
 

@@ -77,8 +77,8 @@ func TestBadReplies(t *testing.T) {
 		want string // of the error
 	}{
 		"nothing":      {func([]string) ([]string, error) { return nil, nil }, "0 values"},
-		"too few":      {func([]string) ([]string, error) { return reply(nil)[1:], nil }, "20 values"},
-		"too many":     {func([]string) ([]string, error) { return append(reply(nil), "1"), nil }, "22 values"},
+		"too few":      {func([]string) ([]string, error) { return reply(nil)[1:], nil }, "22 values"},
+		"too many":     {func([]string) ([]string, error) { return append(reply(nil), "1"), nil }, "24 values"},
 		"very many":    {func([]string) ([]string, error) { return make([]string, 1<<20), nil }, "1048576 values"},
 		"error":        {func([]string) ([]string, error) { return nil, control }, "boom \ufffd[31m \ufffd\ufffdééé"},
 		"panic":        {func([]string) ([]string, error) { panic("boom") }, "panicked: boom"},

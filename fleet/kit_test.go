@@ -34,6 +34,7 @@ const (
 	replyGate    = 10
 	replySum     = 11
 	replyPart    = 17
+	replySaid    = 21
 
 	argID       = 0
 	argSeedRate = 3
@@ -46,12 +47,13 @@ const (
 	argLeaving  = 19
 	argPart     = 25
 	argEpoch    = 28
+	argSaid     = 31
 )
 
 // reply returns what the script returns, where nothing is limited, with some
 // values changed.
 func reply(values map[int]string) []string {
-	r := strings.Fields("epoch 0 1 0 0 1 0 0 0 100 0 0 0 0 0 0 0 1 0 2 1")
+	r := append(strings.Fields("epoch 0 1 0 0 1 0 0 0 100 0 0 0 0 0 0 0 1 0 2 1"), "", "0")
 	for i, value := range values {
 		r[i] = value
 	}
@@ -62,9 +64,9 @@ func reply(values map[int]string) []string {
 // tokens, with some changed.
 func renewal(values map[int]string) []string {
 	a := strings.Fields(
-		"id 400 500 100 490 0 0 0 0 0 0 -1 0 1000 0 0 0 0 10 0 0 60000 0 settings scaled 0 0 0 EPOCH 0 0",
+		"id 400 500 100 490 0 0 0 0 0 0 -1 0 1000 0 0 0 0 10 0 0 60000 0 settings scaled 0 0 0 EPOCH 0 0 SAID 0",
 	)
-	a[argEpoch] = ""
+	a[argEpoch], a[argSaid] = "", ""
 	for i, value := range values {
 		a[i] = value
 	}

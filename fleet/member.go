@@ -42,6 +42,8 @@ type member struct {
 	cut      bool          // proposed is a cut
 	sent     float64       // requests in half a lease, with those that were refused; smoothed
 	quiet    int           // renewals in a row that were not needed
+	told     string        // the limits that this process said or heard last
+	heard    *sharing.Said // in the last reply; nil if there was nothing new
 }
 
 func newMember(f *Fleet, share sharing.Share, id string) *member {
@@ -186,16 +188,36 @@ func (m *member) renew() {
 	if m.idle() && !m.adaptive {
 		until = until.Add(m.idlePause()) // without a rate, nobody waits for the lease
 	}
+	m.hear(&got, asked)
 	m.share.Grant(sharing.Grant{
 		Until: until, Limited: got.rate > 0,
 		Rate: got.share, Burst: m.fleet.config.Lease / 40, Due: due,
 		FirstToken: m.fleet.schedule.FirstToken(), Cut: m.cutAt, RetryAfter: got.gate,
-		FleetRate: got.rate, Members: got.members, FleetTokens: got.left,
+		FleetRate: got.rate, Members: got.members, FleetTokens: got.left, Said: m.heard,
 	})
 	if end := time.Now().Add(got.gate); end.After(m.gateEnd) { // replies are in whole milliseconds
 		m.gateEnd = end
 	}
 	m.lead(got)
+}
+
+// hear sets heard to what another process said, unless it is known already.
+func (m *member) hear(got *reply, asked time.Time) {
+	m.heard = nil
+	if got.said.text == m.told {
+		return
+	}
+	m.told = got.said.text
+	heard, err := got.said.limits()
+	if err != nil {
+		m.fleet.report(m.share.Partition(), fmt.Errorf("fleet: %s: %w", m.key, err))
+		return
+	}
+	if heard != nil { // the reply took some time, too
+		late := time.Since(asked) / 2
+		heard.Sent, heard.Heard = heard.Sent+late, heard.Heard+late
+	}
+	m.heard = heard
 }
 
 // request returns the request of the next renewal.
@@ -218,6 +240,11 @@ func (m *member) request(usage sharing.Usage) request {
 		wanted: m.wanted(usage), unused: m.unused(usage),
 		expiry: m.fleet.config.Expiry, cutSeen: m.cutSeen,
 		settings: m.settings, pacing: m.pacing, epoch: m.epoch, counted: m.counted,
+	}
+	if r.said = sayLimits(usage.Said); r.said.text == m.told {
+		r.said = said{}
+	} else {
+		m.told = r.said.text
 	}
 	if usage.RetryAfter > time.Until(m.gateEnd) { // do not send back what came from a reply
 		r.gate = usage.RetryAfter

@@ -31,7 +31,7 @@ local names = {
   'accepted', 'throttled', 'acceptedBefore', 'throttledBefore', 'trips', 'tripsOf',
   'began', 'window', 'members', 'membersBefore', 'asking', 'askingBefore', 'granted', 'grantedBefore',
   'placed', 'placedBefore', 'places', 'placesBefore', 'holes', 'highest', 'mixed', 'order', 'left', 'turn',
-  'tokens', 'held', 'heldBefore', 'heldBegan', 'heldWindow',
+  'tokens', 'held', 'heldBefore', 'heldBegan', 'heldWindow', 'said', 'saidAt',
 }
 local s = {}
 for i, value in ipairs(redis.call('HMGET', key, unpack(names))) do
@@ -61,7 +61,7 @@ end
 -- The clock.
 local elapsed = math.max(0, math.min(server - get('server'), 10 * lease))
 local now = get('now') + elapsed
-for name, limit in pairs({ gate = now + 86400000, cut = now, leaderUntil = now + lease, rate = 1e9 - 1 }) do
+for name, limit in pairs({ gate = now + 86400000, cut = now, leaderUntil = now + lease, rate = 1e9 - 1, saidAt = now + 1e9 }) do
   if get(name) > limit then s[name] = limit end -- something else wrote it
 end
 
@@ -229,6 +229,12 @@ if not leaving then s.held = get('held') + held + tokens end
 -- A Retry-After.
 s.gate = math.max(get('gate'), now + number(21, 0, 86400000))
 
+-- What the service announced last of its limits, to any of the processes. The text
+-- means something to them only.
+if s.said and #s.said > 4096 then s.said = nil end
+local said, saidAt = a[32] or '', now + 1e9 - number(33, 0, 1e9) -- never negative
+if said ~= '' and #said <= 4096 and saidAt >= get('saidAt') then s.said, s.saidAt = said, saidAt end
+
 s.now, s.server = now, server
 local fields = {}
 for name, value in pairs(s) do
@@ -246,4 +252,5 @@ return {
   text(get('accepted')), text(get('throttled')), text(get('acceptedBefore')), text(get('throttledBefore')),
   text(get('trips')), text(get('tripsOf')),
   text(part), text(place > 0 and place + get('order') * mostPlaces or 0), text(level), text(get('heldWindow')),
+  s.said or '', text(s.said and math.max(0, now + 1e9 - get('saidAt')) or 0),
 }

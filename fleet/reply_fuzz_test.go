@@ -15,9 +15,9 @@ func (r fixedReply) Eval(context.Context, string, []string, []string) ([]string,
 // FuzzReply takes each line for a value of a reply. What is accepted is within
 // bounds.
 func FuzzReply(f *testing.F) {
-	f.Add("epoch\n1\n1\n100\n20\n2\n1\n0\n10\n490\n60000\n1\n1\n1\n1\n1\n1\n1\n3\n0.5\n1")
-	f.Add("\n1e15\n1e15\n1e9\n0\n1e6\n1\n9e12\n0\n2147483647\n86400000\n1e308\n0\n0\n0\n0\n0x1p-2\n0\n0\n2\n1")
-	f.Add("epoch\nnan\ninf\n-1\n-0\n1e309\n2\n\n1.5\n1_0\n+1\n0\n0\n0\n0\n0\n0\n2\n-1\n3\n1")
+	f.Add("epoch\n1\n1\n100\n20\n2\n1\n0\n10\n490\n60000\n1\n1\n1\n1\n1\n1\n1\n3\n0.5\n1\n{\"remaining\":3}\n10")
+	f.Add("\n1e15\n1e15\n1e9\n0\n1e6\n1\n9e12\n0\n2147483647\n86400000\n1e308\n0\n0\n0\n0\n0x1p-2\n0\n0\n2\n1\n\n0")
+	f.Add("epoch\nnan\ninf\n-1\n-0\n1e309\n2\n\n1.5\n1_0\n+1\n0\n0\n0\n0\n0\n0\n2\n-1\n3\n1\nx\n1")
 	f.Fuzz(func(t *testing.T, text string) {
 		fl, err := New(fixedReply(strings.Split(text, "\n")), Config{})
 		if err != nil {

@@ -41,6 +41,8 @@ type request struct {
 
 	settings, pacing string // see member
 	epoch            string // of the last renewal; "" means none
+
+	said said
 }
 
 // A counted is how many retry tokens the store has recorded for a process, and
@@ -95,6 +97,7 @@ func (r *request) args() []string {
 		r.settings, r.pacing,
 		number(r.last.part), strconv.Itoa(r.last.place), number(r.unused),
 		r.epoch, number(r.counted.window), strconv.Itoa(r.counted.tokens),
+		r.said.text, milliseconds(r.said.age),
 	}
 }
 
@@ -117,6 +120,8 @@ type reply struct {
 	level   float64 // how much of its next send token the process should have; noLevel means any
 
 	heldWindow float64 // see counted
+
+	said said
 }
 
 const noLevel = 2
@@ -144,7 +149,7 @@ func (f *Fleet) renew(ctx context.Context, key string, r *request) (reply, error
 	if err != nil {
 		return reply{}, err
 	}
-	const length = 21
+	const length = 23
 	if len(values) != length {
 		return reply{}, fmt.Errorf("fleet: %s: the store returned %d values; it must return %d", key, len(values), length)
 	}
@@ -172,6 +177,8 @@ func (f *Fleet) renew(ctx context.Context, key string, r *request) (reply, error
 	got.place = int(p.number("place", mostPlace))
 	got.level = p.number("level", noLevel)
 	got.heldWindow = p.number("window of held tokens", 1e15)
+	got.said.text, p.values = p.values[0], p.values[1:]
+	got.said.age = p.duration("age of limits", math.MaxInt64)
 	switch {
 	case p.err != nil:
 		return reply{}, fmt.Errorf("fleet: %s: %w", key, p.err)

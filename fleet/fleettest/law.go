@@ -11,13 +11,13 @@ import (
 // A partition is what renew.lua stores of a partition. The fields have the same
 // names there. Times are in milliseconds.
 type partition struct {
-	epoch, settings, pacing, leader, holes string
+	epoch, settings, pacing, leader, holes, said string
 
 	now, server, pacingAt, leaderUntil, rate, cut, gate                  float64
 	accepted, throttled, acceptedBefore, throttledBefore, trips, tripsOf float64
 	began, window, mixed, order, highest, left, turn                     float64
 	members, asking, granted, placed, places                             sum
-	tokens, heldBegan, heldWindow                                        float64
+	tokens, heldBegan, heldWindow, saidAt                                float64
 	held                                                                 sum
 
 	expires time.Time
@@ -64,7 +64,7 @@ type renewal struct {
 }
 
 const (
-	arguments  = 31
+	arguments  = 33
 	mostPlaces = 1e5
 )
 
@@ -89,6 +89,9 @@ func (p *partition) renew(args []string, at time.Time) ([]string, error) {
 	r.takePlace()
 	r.moveTokens()
 	p.gate = max(p.gate, p.now+r.number(21, 0, 86400000))
+	if said, at := r.args[31], p.now+1e9-r.number(33, 0, 1e9); said != "" && len(said) <= 4096 && at >= p.saidAt {
+		p.said, p.saidAt = said, at
+	}
 	p.server = r.server
 	p.expires = at.Add(time.Duration(r.number(22, 1000, 604800000)) * time.Millisecond)
 	return r.reply(), nil
@@ -119,7 +122,7 @@ func (r *renewal) open() {
 	r.elapsed = max(0, min(r.server-p.server, 10*r.lease))
 	p.now += r.elapsed
 	p.rate = min(p.rate, 1e9-1)
-	p.leaderUntil = min(p.leaderUntil, p.now+r.lease)
+	p.leaderUntil, p.saidAt = min(p.leaderUntil, p.now+r.lease), min(p.saidAt, p.now+1e9)
 }
 
 // checkSettings returns an error if other members have other settings.
@@ -312,12 +315,17 @@ func (r *renewal) reply() []string {
 	if r.place > 0 {
 		place = r.place + p.order*mostPlaces
 	}
+	age := 0.0
+	if p.said != "" {
+		age = max(0, p.now+1e9-p.saidAt)
+	}
 	return []string{
 		p.epoch, text(p.now), text(p.window), text(p.rate), text(min(r.share*1000, p.rate)), text(r.members),
 		leads, text(p.cut), text(r.tokens), text(p.tokens), text(max(0, p.gate-p.now)),
 		text(p.accepted), text(p.throttled), text(p.acceptedBefore), text(p.throttledBefore),
 		text(p.trips), text(p.tripsOf),
 		text(r.part), text(place), text(r.level), text(p.heldWindow),
+		p.said, text(age),
 	}
 }
 

@@ -136,7 +136,7 @@ func (r *renewals) next() []string {
 	id := "process" + whole(r.members)
 	had, ok := r.last[id]
 	if !ok || r.one(50) { // it has just started
-		had = strings.Fields("? 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0")
+		had = strings.Fields("? 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0")
 		had[0] = pick(r, 4, "an older epoch", "")
 	}
 	settings, lease, capacity := "Lease 400ms and 500 retry tokens", "400", "500"
@@ -153,9 +153,10 @@ func (r *renewals) next() []string {
 		settings, pick(r, 10, pick(r, 3, "cubic", ""), "scaled"),
 		had[17], had[18], number(pick(r, 2, 0, r.Float64())),
 		had[0], had[20], whole(40),
+		pick(r, 3, pick(r, 20, strings.Repeat("x", 5000), "said "+whole(100)), ""), whole(5000),
 	}
 	if r.one(20) { // some number makes no sense
-		i := [...]int{3, 4, 5, 8, 11, 13, 14, 15, 16, 18, 20, 25, 26, 27, 29, 30}[r.IntN(16)]
+		i := [...]int{3, 4, 5, 8, 11, 13, 14, 15, 16, 18, 20, 25, 26, 27, 29, 30, 32}[r.IntN(17)]
 		args[i] = [...]string{"", "nan", "-1", "1000000000000000000"}[r.IntN(4)]
 	}
 	return args

@@ -14,7 +14,7 @@ func TestStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &Store{Latency: 10 * time.Millisecond}
 		start, args := time.Now(), strings.Fields(
-			"id 400 500 0 490 0 0 0 0 0 0 -1 0 0 0 0 0 40 0 0 0 1000 0 settings scaled 0 0 0 EPOCH 0 0")
+			"id 400 500 0 490 0 0 0 0 0 0 -1 0 0 0 0 0 40 0 0 0 1000 0 settings scaled 0 0 0 EPOCH 0 0 SAID 0")
 		if _, err := store.Eval(t.Context(), "", []string{"key"}, args); err != nil || time.Since(start) != store.Latency {
 			t.Fatalf("Eval returned %v after %v", err, time.Since(start))
 		}
@@ -33,7 +33,7 @@ func TestStore(t *testing.T) {
 			}
 		}
 		_, err := store.Eval(t.Context(), "", []string{"key"}, args[1:])
-		if err == nil || !strings.Contains(err.Error(), "30 arguments") || store.Evals() != 2 {
+		if err == nil || !strings.Contains(err.Error(), "32 arguments") || store.Evals() != 2 {
 			t.Errorf("a call of Eval that is no renewal, the %dth, returned %v", store.Evals(), err)
 		}
 	})
@@ -42,8 +42,8 @@ func TestStore(t *testing.T) {
 // argsOf returns the arguments of a renewal by a member that wants many send
 // tokens, with some changed. last is the reply before, or nil.
 func argsOf(last []string, values map[int]string) []string {
-	args := strings.Fields("id 400 500 100 490 0 0 0 0 0 0 -1 0 1000 0 0 0 0 10 0 0 60000 0 s scaled 0 0 0 EPOCH 0 0")
-	args[28] = ""
+	args := strings.Fields("id 400 500 100 490 0 0 0 0 0 0 -1 0 1000 0 0 0 0 10 0 0 60000 0 s scaled 0 0 0 EPOCH 0 0 SAID 0")
+	args[28], args[31] = "", ""
 	if last != nil {
 		args[14], args[15], args[25] = last[2], last[4], last[17]
 	}

@@ -51,6 +51,14 @@ type Ledger struct {
 	probe   int           // number of the last request that went first; 0 once it has a response
 	probed  time.Duration // when it was sent
 	plain   bool          // a response that was not throttled announced nothing
+
+	// Of the last response that announced limits, if keep is set.
+	keep      bool
+	last      [maxLimits]Limit
+	lastCount int
+	lastSent  time.Duration
+	lastHeard time.Duration
+	throttled bool
 }
 
 // New returns a Ledger that leaves that part of each quota, in [0, 1), to
@@ -168,19 +176,15 @@ func (l *Ledger) Announce(now, sent time.Duration, limits []Limit, throttled boo
 	if number == l.probe {
 		l.probe = 0
 	}
+	if l.keep && len(limits) > 0 && sent >= l.lastSent {
+		l.lastCount = copy(l.last[:], limits)
+		l.lastSent, l.lastHeard, l.throttled = sent, now, throttled
+	}
 	for _, a := range limits {
-		if !a.valid() {
+		m := l.learn(now, now, sent, number, a, throttled)
+		if m == nil {
 			continue
 		}
-		a.Quota, a.Remaining = min(a.Quota, mostUnits), min(a.Remaining, mostUnits)
-		m := l.find(a.Name)
-		if m == nil {
-			if m = l.add(now, a.Name); m == nil {
-				continue
-			}
-		}
-		m.requests = max(l.sent.last, 1)
-		m.hear(now, sent, number, a, throttled)
 		if throttled && m.trusted() && m.remaining < m.cost.most && (m.onSuccess || !l.plain) {
 			explained = true
 		}
@@ -188,6 +192,45 @@ func (l *Ledger) Announce(now, sent time.Duration, limits []Limit, throttled boo
 	l.dropSilent(now, sent, limits)
 	l.plain = l.plain || !throttled && len(limits) == 0
 	return explained
+}
+
+// learn is what one limit of a response that came at heard says. It returns nil if
+// that is not to be believed.
+func (l *Ledger) learn(now, heard, sent time.Duration, number int, a Limit, throttled bool) *limit {
+	if !a.valid() {
+		return nil
+	}
+	a.Quota, a.Remaining = min(a.Quota, mostUnits), min(a.Remaining, mostUnits)
+	m := l.find(a.Name)
+	if m == nil {
+		if m = l.add(now, a.Name); m == nil {
+			return nil
+		}
+	}
+	m.requests = max(l.sent.last, 1)
+	m.hear(heard, sent, number, a, throttled)
+	return m
+}
+
+// Keep makes l keep what was announced last, for Said.
+func (l *Ledger) Keep() { l.keep = true }
+
+// Said returns the limits that a response to this process announced last, when
+// its request was sent and when it came. There are none without Keep.
+func (l *Ledger) Said() (limits []Limit, throttled bool, sent, heard time.Duration) {
+	return slices.Clone(l.last[:l.lastCount]), l.throttled, l.lastSent, l.lastHeard
+}
+
+// Hear is what a response to another process of the same client said, which came
+// at heard and whose request was sent at that time. It counts for a limit unless
+// a response to a request of this process that was sent later has said more.
+// Nothing is learned of costs.
+func (l *Ledger) Hear(now, sent, heard time.Duration, limits []Limit, throttled bool) {
+	for _, a := range limits {
+		if m := l.find(a.Name); m == nil || !m.known || sent > m.toldBy && heard > m.heard {
+			l.learn(now, heard, sent, 0, a, throttled)
+		}
+	}
 }
 
 // dropSilent forgets the limits that a response does not say any more,

@@ -5,6 +5,7 @@ package sharing
 import (
 	"time"
 
+	"example.com/awsretry/internal/announced"
 	"example.com/awsretry/internal/pacing"
 )
 
@@ -78,6 +79,17 @@ type Usage struct {
 	// RetryAfter is how long a Retry-After is in force, with
 	// Transport.ShareRetryAfter.
 	RetryAfter time.Duration
+
+	// Said is what a response announced last, nil if none did. Others have it
+	// only if they have announced limits of their own.
+	Said *Said
+}
+
+// A Said is the limits that a response announced.
+type Said struct {
+	Limits      []announced.Limit
+	Throttled   bool
+	Sent, Heard time.Duration // how long ago the request was sent and the response came
 }
 
 // A Grant is what a process may use.
@@ -95,6 +107,9 @@ type Grant struct {
 	// rate.
 	FleetRate float64 // of all processes, in requests per second
 	Members   int     // how many Transports share the partition, without those that are idle
+
+	// Said is what a response to another process announced last, nil if none did.
+	Said *Said
 
 	FleetTokens int // in the retry token bucket of all processes, without those that a process has
 }
