@@ -6,6 +6,9 @@ import (
 	"hash/maphash"
 	"log/slog"
 	"strconv"
+	"strings"
+	"time"
+	"unicode"
 
 	"example.com/awsretry/internal/redact"
 )
@@ -37,8 +40,11 @@ func LogTo(logger *slog.Logger) func(Attempt) {
 // LogAllTo is like [LogTo], and also logs every other attempt, successful ones
 // included, at level debug. Each line has the attribute call, which is the same
 // for the attempts of one call, and another one for the calls that are made at
-// the same time. awsretry simulate --from makes a scenario of such a log, with
-// slog's JSON handler.
+// the same time. If the response announces limits that [ReadLimits] knows, the
+// attribute limits has them as in "requests 59/60 1s refills, tokens 800/1000
+// 12s refills": the name, what remains of the quota, the reset, and refills if
+// units come back steadily. awsretry simulate --from makes a scenario of such a
+// log, with slog's JSON handler.
 func LogAllTo(logger *slog.Logger) func(Attempt) {
 	logger = cmp.Or(logger, slog.Default())
 	return func(a Attempt) {
@@ -51,14 +57,50 @@ func LogAllTo(logger *slog.Logger) func(Attempt) {
 			level, message = slog.LevelDebug, "failed"
 		}
 		if ctx, ok := logs(logger, level, a); ok {
+			attrs := attemptAttrs(a)
+			if limits := ReadLimits(a.Response); len(limits) > 0 {
+				attrs = append(attrs, slog.String("limits", limitsText(limits)))
+			}
 			call := strconv.FormatUint(maphash.Comparable(callSeed, a.Request), 16)
-			logger.LogAttrs(ctx, level, message, append(attemptAttrs(a), slog.String("call", call))...)
+			logger.LogAttrs(ctx, level, message, append(attrs, slog.String("call", call))...)
 		}
 	}
 }
 
 // callSeed keeps the addresses of requests out of the log.
 var callSeed = maphash.MakeSeed()
+
+// limitsText returns limits as LogAllTo logs them. Their names come from a
+// server: they are short, and have neither white space nor commas.
+func limitsText(limits []Limit) string {
+	const longest = 50 // bytes of a name
+	oneWord := func(r rune) rune {
+		if unicode.IsSpace(r) || r == ',' {
+			return '_'
+		}
+		return r
+	}
+	var text []byte
+	for i, l := range limits {
+		if i > 0 {
+			text = append(text, ", "...)
+		}
+		if name := l.Name[:min(len(l.Name), longest)]; name != "" {
+			text = append(append(text, strings.Map(oneWord, redact.Text(name))...), ' ')
+		}
+		text = strconv.AppendFloat(text, l.Remaining, 'g', 15, 64)
+		if l.Quota > 0 {
+			text = strconv.AppendFloat(append(text, '/'), l.Quota, 'g', 15, 64)
+		}
+		if l.Reset >= 0 {
+			text = append(append(text, ' '), l.Reset.Round(time.Millisecond).String()...)
+		}
+		if l.Refills {
+			text = append(text, " refills"...)
+		}
+	}
+	return string(text)
+}
 
 // retryEvent returns how an attempt is logged that is retried, or that is a
 // retryable failure, and a call without one. ok is false for others.
@@ -84,7 +126,7 @@ func logs(logger *slog.Logger, level slog.Level, a Attempt) (context.Context, bo
 }
 
 func attemptAttrs(a Attempt) []slog.Attr {
-	attrs := make([]slog.Attr, 0, 15)
+	attrs := make([]slog.Attr, 0, 16)
 	if a.Request != nil && a.Request.URL != nil {
 		attrs = append(attrs, slog.String("method", a.Request.Method), slog.String("url", redact.URL(a.Request.URL)))
 	}
