@@ -24,6 +24,7 @@ type attempt struct {
 	delay   time.Duration // before the next one
 	id      string        // of the call; "": not logged
 	stop    string        // "" if another one follows
+	said    announcement
 }
 
 func (a attempt) start() time.Time { return a.end.Add(-a.elapsed) }
@@ -70,17 +71,18 @@ const (
 // several of one name, which is LogTo's: attributes of the logger come before
 // it.
 type fields struct {
-	Time    time.Time `json:"time"`
-	Attempt int       `json:"attempt"`
-	Class   string    `json:"class"`
-	URL     string    `json:"url"`
-	Status  int       `json:"status"`
-	Code    string    `json:"code"`
-	Elapsed *span     `json:"elapsed"`
-	Waited  span      `json:"waited"`
-	Delay   *span     `json:"delay"`
-	Call    string    `json:"call"`
-	Stop    string    `json:"stop"`
+	Time    time.Time    `json:"time"`
+	Attempt int          `json:"attempt"`
+	Class   string       `json:"class"`
+	URL     string       `json:"url"`
+	Status  int          `json:"status"`
+	Code    string       `json:"code"`
+	Elapsed *span        `json:"elapsed"`
+	Waited  span         `json:"waited"`
+	Delay   *span        `json:"delay"`
+	Call    string       `json:"call"`
+	Stop    string       `json:"stop"`
+	Limits  announcement `json:"limits"`
 }
 
 // parse reads a line.
@@ -108,6 +110,7 @@ func parse(line []byte) (attempt, sort) {
 	a := attempt{
 		end: f.Time, number: f.Attempt, class: f.Class, status: f.Status, code: clip(f.Code), host: clip(hostOf(f.URL)),
 		waited: time.Duration(f.Waited), id: clip(f.Call), stop: f.Stop,
+		said: f.Limits,
 	}
 	if f.Elapsed != nil && f.Attempt > 0 {
 		a.elapsed = time.Duration(*f.Elapsed)
