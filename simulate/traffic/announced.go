@@ -240,6 +240,8 @@ func (h *history) ending(l *found) string {
 		l.window, rolls = usual(h.longest), true
 	case often(w.lies):
 		return fmt.Sprintf("%d requests were admitted after nothing was left", w.lies)
+	case often(w.rises):
+		return fmt.Sprintf("it rises within its windows in %d of %d lines, so these may be several limits", w.rises, h.resets)
 	default:
 		l.window = h.length(l)
 	}

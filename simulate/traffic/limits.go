@@ -191,7 +191,7 @@ func (h *history) hear(a attempt, said limit) {
 	}
 	if said.reset >= 0 {
 		h.hearReset(said)
-		switch h.windows.hear(s, said.reset, h.tolerance(a.elapsed), admitted == 1) {
+		switch h.windows.hear(s, said.reset, h.rounding(), max(said.quota, h.top), admitted == 1) {
 		case same:
 			h.ended.add(h.last, s, admitted)
 		case earlier:
@@ -216,13 +216,13 @@ func (h *history) hearReset(said limit) {
 	h.xx, h.xy, h.yy = h.xx+x*x, h.xy+x*y, h.yy+y*y
 }
 
-// tolerance returns how much the end of one window may differ from line to line.
-func (h *history) tolerance(elapsed time.Duration) time.Duration {
-	rounding := 1500 * time.Millisecond // of two times
+// rounding returns how much a reset may be off, because it and the service's
+// clock were rounded.
+func (h *history) rounding() time.Duration {
 	if h.fraction {
-		rounding = 50 * time.Millisecond
+		return min(50*time.Millisecond, h.longest/4)
 	}
-	return min(rounding+elapsed/2, h.longest/4)
+	return min(1500*time.Millisecond, h.longest/4)
 }
 
 // brief reports whether the windows are too short for the resets, which are
@@ -231,16 +231,22 @@ func (h *history) brief() bool { return !h.fraction && h.longest <= 5*time.Secon
 
 // ends are the ends of a limit's windows.
 type ends struct {
-	begun  time.Time     // the first line of the current one
-	end    time.Time     // of the current one, as its first line says
-	offset time.Duration // what the lines of it add to that, in sum
-	lines  int64         // of the current one
-	empty  time.Time     // when a line first said that nothing is left of it
+	begun time.Time // the first line of the current one
+	// The end of the current one is the mean of what the lines say whose requests
+	// took least: end, and what they add to it in sum.
+	end     time.Time
+	offset  time.Duration
+	lines   int64
+	elapsed time.Duration
+
+	empty time.Time // when a line first said that nothing is left of it
+	low   sighting  // the least that was left of it
 
 	between *hdrhistogram.Histogram // two ends
 	moved   int64                   // lines with a later end, before the window has ended
 	back    int64                   // lines with an earlier end than one before
 	lies    int64                   // requests that were admitted though nothing was left
+	rises   int64                   // lines with more than was left before, by a quarter of size
 }
 
 // Where a line is.
@@ -250,13 +256,14 @@ const (
 	earlier        // in one before
 )
 
-func (w *ends) hear(s sighting, reset, tolerance time.Duration, admitted bool) (where int) {
-	end := s.at.Add(reset)
+// hear adds a line, whose reset may be off by that much.
+func (w *ends) hear(s sighting, reset, rounding time.Duration, size float64, admitted bool) (where int) {
+	end, elapsed := s.at.Add(reset), s.told.Sub(s.start)
 	current := w.end
 	if w.lines > 0 {
 		current = current.Add(w.offset / time.Duration(w.lines))
 	}
-	off := end.Sub(current)
+	off, tolerance := end.Sub(current), rounding+(elapsed+w.elapsed)/2
 	switch {
 	case w.lines == 0:
 	case off < -tolerance && s.start.Before(w.begun): // of the window before
@@ -265,10 +272,21 @@ func (w *ends) hear(s sighting, reset, tolerance time.Duration, admitted bool) (
 		w.back++
 		return earlier
 	case off <= tolerance:
-		w.offset += end.Sub(w.end)
-		w.lines++
+		switch {
+		case elapsed < w.elapsed/2:
+			w.end, w.offset, w.lines, w.elapsed = end, 0, 1, elapsed
+		case elapsed <= 2*w.elapsed:
+			w.offset += end.Sub(w.end)
+			w.lines++
+		}
 		if admitted && !w.empty.IsZero() && s.start.After(w.empty) {
 			w.lies++
+		}
+		switch {
+		case s.remaining < w.low.remaining:
+			w.low = s
+		case s.remaining > w.low.remaining+size/4 && s.start.After(w.low.told):
+			w.rises++
 		}
 		if s.remaining < 1 && w.empty.IsZero() {
 			w.empty = s.told
@@ -279,6 +297,7 @@ func (w *ends) hear(s sighting, reset, tolerance time.Duration, admitted bool) (
 	default:
 		record(&w.between, off)
 	}
-	w.begun, w.end, w.offset, w.lines, w.empty = s.at, end, 0, 1, time.Time{}
+	w.begun, w.end, w.offset, w.lines, w.elapsed = s.at, end, 0, 1, elapsed
+	w.empty, w.low = time.Time{}, s
 	return next
 }
