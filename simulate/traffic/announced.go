@@ -253,7 +253,7 @@ func (h *history) ending(l *found) string {
 	l.is = fmt.Sprintf("%s in windows of %v", figure(l.quota), l.window)
 	why := ""
 	if !rolls {
-		why = l.costs(h.ended, 0)
+		why = l.costs(w.used, 0)
 	}
 	l.rate = l.quota / l.cost / l.window.Seconds()
 	return why

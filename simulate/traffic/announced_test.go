@@ -75,25 +75,46 @@ func TestAnnounced(t *testing.T) {
 	}
 }
 
+// announcing fits a log of a call every half second, of which say returns what
+// its response announces. Every tenth response is late.
+func announcing(t *testing.T, late time.Duration, say func(i int, at time.Duration) string) *Fitted {
+	var log strings.Builder
+	for i := range 1200 {
+		at, took := time.Duration(i)*apart, time.Millisecond
+		if i%10 == 0 {
+			took = max(took, late)
+		}
+		attributes := success + fmt.Sprintf(`,"elapsed":%d`, took)
+		if says := say(i, max(at-took, 0)); says != "" {
+			attributes += fmt.Sprintf(`,"limits":%q`, says)
+		}
+		log.WriteString(line(int(at.Milliseconds()), attributes))
+	}
+	return fitted(t, []byte(log.String()))
+}
+
+const apart = 500 * time.Millisecond
+
+// left returns what is left of a quota in the minute, and the reset.
+func left(at time.Duration, quota, cost int) string {
+	return fmt.Sprintf("%d/%d %v", max(quota-cost*int(at%time.Minute/apart+1), 0), quota, time.Minute-at%time.Minute)
+}
+
+var tenASecond = scenario.Throttle{Rate: 10, Window: 60 * second, Announces: scenario.GitHub}
+
 // What is announced counts as far as it agrees with what happens.
 func TestWhatIsAnnounced(t *testing.T) {
-	const calls, apart = 1200, 500 * time.Millisecond
-	// left returns what is left of a quota in the minute, and the reset.
-	left := func(at time.Duration, quota, cost int) string {
-		return fmt.Sprintf("%d/%d %v", max(quota-cost*int(at%time.Minute/apart+1), 0), quota, time.Minute-at%time.Minute)
-	}
-	minute := &scenario.Throttle{Rate: 10, Window: 60 * second, Announces: scenario.GitHub}
 	for _, tt := range []struct {
 		name string
 		say  func(i int, at time.Duration) string // "": nothing
 		want *scenario.Throttle
 		says string // is in File
 	}{
-		{"a window", func(_ int, at time.Duration) string { return left(at, 600, 1) }, minute,
+		{"a window", func(_ int, at time.Duration) string { return left(at, 600, 1) }, &tenASecond,
 			"1200 of 1200 responses announce 600 in windows of 1m0s"},
 		{"strangers", func(_ int, at time.Duration) string { return left(at, 600, 2) },
 			&scenario.Throttle{Rate: 5, Window: 60 * second, Announces: scenario.GitHub},
-			"costs 2 units of the announced limit or others take"},
+			"units of the announced limit or others take"},
 		{"two limits", func(_ int, at time.Duration) string {
 			return "minute " + left(at, 600, 1) + ", tokens " + left(at, 72_000, 300)
 		}, &scenario.Throttle{Rate: 4, Window: 60 * second, Announces: scenario.GitHub},
@@ -104,7 +125,7 @@ func TestWhatIsAnnounced(t *testing.T) {
 		{"a reset that is no countdown", func(_ int, at time.Duration) string {
 			n, _, _ := strings.Cut(left(at, 600, 1), " ")
 			return n + " 1m0s"
-		}, minute, "comes back within its 1m0s"},
+		}, &tenASecond, "comes back within its 1m0s"},
 
 		{"it never falls", func(_ int, at time.Duration) string { return left(at, 600, 0) }, nil, "falls by 0 for a request"},
 		{"nothing is left", func(_ int, at time.Duration) string { return left(at, 600, 10) }, nil,
@@ -122,16 +143,7 @@ func TestWhatIsAnnounced(t *testing.T) {
 			nil, "its reset does not follow from what is left"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			var log strings.Builder
-			for i := range calls {
-				at := time.Duration(i) * apart
-				attributes := success
-				if says := tt.say(i, at); says != "" {
-					attributes += fmt.Sprintf(`,"limits":%q`, says)
-				}
-				log.WriteString(line(int(at.Milliseconds()), attributes))
-			}
-			f := fitted(t, []byte(log.String()))
+			f := announcing(t, 0, tt.say)
 			file, err := f.File()
 			if err != nil {
 				t.Fatal(err)
@@ -142,6 +154,14 @@ func TestWhatIsAnnounced(t *testing.T) {
 				t.Errorf("the throttle is %+v, want %+v and %q in\n%s", got, tt.want, tt.says, file)
 			}
 		})
+	}
+}
+
+// Responses that come in the next window are of the one before.
+func TestLateResponses(t *testing.T) {
+	f := announcing(t, 40*time.Second, func(_ int, at time.Duration) string { return left(at, 600, 1) })
+	if got := f.Scenario.Service.Throttle; got == nil || *got != tenASecond {
+		t.Errorf("the throttle is %+v; unseen are %q", got, f.Unseen)
 	}
 }
 

@@ -150,20 +150,13 @@ type history struct {
 
 	windows ends
 	last    sighting
-	ended   usage // within windows
-	flowing usage // while much was missing
+	flowing usage // while a part was missing
 }
 
 // A usage is what became of the remaining units from line to line.
 type usage struct {
 	drop, seconds float64
 	admitted      int64 // requests
-}
-
-func (u *usage) add(from, to sighting, admitted int64) {
-	u.drop += from.remaining - to.remaining
-	u.seconds += to.at.Sub(from.at).Seconds()
-	u.admitted += admitted
 }
 
 // A sighting is what remained when a request was served.
@@ -191,16 +184,13 @@ func (h *history) hear(a attempt, said limit) {
 	}
 	if said.reset >= 0 {
 		h.hearReset(said)
-		switch h.windows.hear(s, said.reset, h.rounding(), max(said.quota, h.top), admitted == 1) {
-		case same:
-			h.ended.add(h.last, s, admitted)
-		case earlier:
-			return
-		}
+		h.windows.hear(s, said.reset, h.rounding(), max(said.quota, h.top), admitted)
 	}
 	const most = 0.9 // of the units; a bucket that is full gets no more
 	if size := most * max(said.quota, h.top); h.lines > 1 && h.last.remaining < size && s.remaining < size {
-		h.flowing.add(h.last, s, admitted)
+		h.flowing.drop += h.last.remaining - s.remaining
+		h.flowing.seconds += s.at.Sub(h.last.at).Seconds()
+		h.flowing.admitted += admitted
 	}
 	h.last = s
 }
@@ -232,12 +222,12 @@ func (h *history) brief() bool { return !h.fraction && h.longest <= 5*time.Secon
 // ends are the ends of a limit's windows.
 type ends struct {
 	begun time.Time // the first line of the current one
-	// The end of the current one is the mean of what the lines say whose requests
-	// took least: end, and what they add to it in sum.
+	// The end of the current one is the mean of what lines say: that of the first
+	// one, which took that long, and in sum what others add that took no longer.
 	end     time.Time
+	elapsed time.Duration
 	offset  time.Duration
 	lines   int64
-	elapsed time.Duration
 
 	empty time.Time // when a line first said that nothing is left of it
 	low   sighting  // the least that was left of it
@@ -246,18 +236,12 @@ type ends struct {
 	moved   int64                   // lines with a later end, before the window has ended
 	back    int64                   // lines with an earlier end than one before
 	lies    int64                   // requests that were admitted though nothing was left
-	rises   int64                   // lines with more than was left before, by a quarter of size
+	rises   int64                   // lines with more than was left before, by a quarter of all
+	used    usage                   // after the first lines of the windows
 }
 
-// Where a line is.
-const (
-	next    = iota // in a window that it begins
-	same           // in the window of the line before
-	earlier        // in one before
-)
-
-// hear adds a line, whose reset may be off by that much.
-func (w *ends) hear(s sighting, reset, rounding time.Duration, size float64, admitted bool) (where int) {
+// hear adds a line, whose reset may be off by rounding.
+func (w *ends) hear(s sighting, reset, rounding time.Duration, size float64, admitted int64) {
 	end, elapsed := s.at.Add(reset), s.told.Sub(s.start)
 	current := w.end
 	if w.lines > 0 {
@@ -267,23 +251,22 @@ func (w *ends) hear(s sighting, reset, rounding time.Duration, size float64, adm
 	switch {
 	case w.lines == 0:
 	case off < -tolerance && s.start.Before(w.begun): // of the window before
-		return earlier
+		return
 	case off < -tolerance:
 		w.back++
-		return earlier
+		return
 	case off <= tolerance:
-		switch {
-		case elapsed < w.elapsed/2:
-			w.end, w.offset, w.lines, w.elapsed = end, 0, 1, elapsed
-		case elapsed <= 2*w.elapsed:
+		if elapsed <= w.elapsed { // or else it says less exactly when
 			w.offset += end.Sub(w.end)
 			w.lines++
 		}
-		if admitted && !w.empty.IsZero() && s.start.After(w.empty) {
+		w.used.admitted += admitted
+		if admitted > 0 && !w.empty.IsZero() && s.start.After(w.empty) {
 			w.lies++
 		}
 		switch {
 		case s.remaining < w.low.remaining:
+			w.used.drop += w.low.remaining - s.remaining
 			w.low = s
 		case s.remaining > w.low.remaining+size/4 && s.start.After(w.low.told):
 			w.rises++
@@ -291,13 +274,12 @@ func (w *ends) hear(s sighting, reset, rounding time.Duration, size float64, adm
 		if s.remaining < 1 && w.empty.IsZero() {
 			w.empty = s.told
 		}
-		return same
+		return
 	case s.at.Before(current.Add(-tolerance)):
 		w.moved++
 	default:
 		record(&w.between, off)
 	}
-	w.begun, w.end, w.offset, w.lines, w.elapsed = s.at, end, 0, 1, elapsed
+	w.begun, w.end, w.elapsed, w.offset, w.lines = s.at, end, elapsed, 0, 1
 	w.empty, w.low = time.Time{}, s
-	return next
 }
