@@ -238,7 +238,7 @@ func (h *history) ending(l *found) string {
 		return fmt.Sprintf("its windows change to and fro in %d of %d lines, so these may be several limits", w.back, h.resets)
 	case moves:
 		l.window, rolls = usual(h.longest), true
-	case often(w.lies):
+	case 20*w.lies > w.used.admitted:
 		return fmt.Sprintf("%d requests were admitted after nothing was left", w.lies)
 	case often(w.rises):
 		return fmt.Sprintf("it rises within its windows in %d of %d lines, so these may be several limits", w.rises, h.resets)

@@ -76,12 +76,12 @@ func TestAnnounced(t *testing.T) {
 }
 
 // announcing fits a log of a call every half second, of which say returns what
-// its response announces. Every tenth response is late.
+// its response announces. Every fifth response is late.
 func announcing(t *testing.T, late time.Duration, say func(i int, at time.Duration) string) *Fitted {
 	var log strings.Builder
 	for i := range 1200 {
 		at, took := time.Duration(i)*apart, time.Millisecond
-		if i%10 == 0 {
+		if i%5 == 0 {
 			took = max(took, late)
 		}
 		attributes := success + fmt.Sprintf(`,"elapsed":%d`, took)
@@ -159,8 +159,8 @@ func TestWhatIsAnnounced(t *testing.T) {
 
 // Responses that come in the next window are of the one before.
 func TestLateResponses(t *testing.T) {
-	f := announcing(t, 40*time.Second, func(_ int, at time.Duration) string { return left(at, 600, 1) })
-	if got := f.Scenario.Service.Throttle; got == nil || *got != tenASecond {
+	f := announcing(t, 40*time.Second, func(_ int, at time.Duration) string { return left(at, 120, 1) })
+	if got := f.Scenario.Service.Throttle; got == nil || got.Rate != 2 || got.Window != 60*second {
 		t.Errorf("the throttle is %+v; unseen are %q", got, f.Unseen)
 	}
 }

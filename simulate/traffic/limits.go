@@ -229,8 +229,7 @@ type ends struct {
 	offset  time.Duration
 	lines   int64
 
-	empty time.Time // when a line first said that nothing is left of it
-	low   sighting  // the least that was left of it
+	low sighting // the first of the least that was left of it
 
 	between *hdrhistogram.Histogram // two ends
 	moved   int64                   // lines with a later end, before the window has ended
@@ -261,7 +260,7 @@ func (w *ends) hear(s sighting, reset, rounding time.Duration, size float64, adm
 			w.lines++
 		}
 		w.used.admitted += admitted
-		if admitted > 0 && !w.empty.IsZero() && s.start.After(w.empty) {
+		if admitted > 0 && w.low.remaining < 1 && s.start.After(w.low.told) {
 			w.lies++
 		}
 		switch {
@@ -271,15 +270,11 @@ func (w *ends) hear(s sighting, reset, rounding time.Duration, size float64, adm
 		case s.remaining > w.low.remaining+size/4 && s.start.After(w.low.told):
 			w.rises++
 		}
-		if s.remaining < 1 && w.empty.IsZero() {
-			w.empty = s.told
-		}
 		return
 	case s.at.Before(current.Add(-tolerance)):
 		w.moved++
 	default:
 		record(&w.between, off)
 	}
-	w.begun, w.end, w.elapsed, w.offset, w.lines = s.at, end, elapsed, 0, 1
-	w.empty, w.low = time.Time{}, s
+	w.begun, w.end, w.elapsed, w.offset, w.lines, w.low = s.at, end, elapsed, 0, 1, s
 }
