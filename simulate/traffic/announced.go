@@ -219,7 +219,7 @@ func (h *history) ending(l *found) string {
 	constant := h.longest > 0 && h.longest-h.shortest <= h.longest/50
 	often := func(n int64) bool { return 20*n > h.resets }
 	moves := w.moved > 2 && 4*w.moved > count64(w.between)
-	rolls := false
+	inWindows := true // and each of them has an end
 	switch {
 	case h.longest == 0:
 		return "its reset is always 0"
@@ -227,9 +227,9 @@ func (h *history) ending(l *found) string {
 		if h.least > l.quota*3/4 {
 			return "too little of it was used to see how fast it comes back"
 		}
-		l.window = h.longest
+		l.window, inWindows = h.longest, false
 	case constant && moves:
-		l.window, rolls = usual(h.longest), true
+		l.window, inWindows = usual(h.longest), false
 	case moves && square(h.xy) >= 0.9*h.xx*h.yy:
 		why := h.bucket(l)
 		l.as = scenario.GitHub
@@ -237,7 +237,7 @@ func (h *history) ending(l *found) string {
 	case often(w.back):
 		return fmt.Sprintf("its windows change to and fro in %d of %d lines, so these may be several limits", w.back, h.resets)
 	case moves:
-		l.window, rolls = usual(h.longest), true
+		l.window, inWindows = usual(h.longest), false
 	case 20*w.lies > w.used.admitted:
 		return fmt.Sprintf("%d requests were admitted after nothing was left", w.lies)
 	case often(w.rises):
@@ -245,14 +245,14 @@ func (h *history) ending(l *found) string {
 	default:
 		l.window = h.length(l)
 	}
-	if rolls {
+	if !inWindows {
 		l.unseen = append(l.unseen, fmt.Sprintf("how the announced limit comes back within its %v: "+
 			"it is simulated as if it did so at once, at their end", l.window))
 	}
 	l.as = scenario.GitHub
 	l.is = fmt.Sprintf("%s in windows of %v", figure(l.quota), l.window)
 	why := ""
-	if !rolls {
+	if inWindows {
 		why = l.costs(w.used, 0)
 	}
 	l.rate = l.quota / l.cost / l.window.Seconds()

@@ -23,6 +23,7 @@ func TestAnnounced(t *testing.T) {
 		{"a window", scenario.Throttle{Rate: 10, Window: minute, Announces: scenario.GitHub}, false, false},
 		{"a window, read", scenario.Throttle{Rate: 10, Window: minute, Announces: scenario.GitHub}, true, false},
 		{"a window of a slow service", scenario.Throttle{Rate: 10, Window: minute, Announces: scenario.GitHub}, false, true},
+		{"a window of two seconds", scenario.Throttle{Rate: 10, Window: 2 * second, Announces: scenario.GitHub}, false, false},
 		{"a window with a name", scenario.Throttle{Rate: 10, Window: minute, Announces: scenario.Draft8}, false, false},
 		{"a bucket", scenario.Throttle{Rate: 10, Burst: 200, Announces: scenario.OpenAI}, false, false},
 		{"a bucket, in whole seconds", scenario.Throttle{Rate: 10, Burst: 200, Announces: scenario.Anthropic}, false, false},

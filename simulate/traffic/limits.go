@@ -250,6 +250,7 @@ func (w *ends) hear(s sighting, reset, rounding time.Duration, size float64, adm
 	switch {
 	case w.lines == 0:
 	case off < -tolerance && s.start.Before(w.begun): // of the window before
+		w.used.admitted += admitted
 		return
 	case off < -tolerance:
 		w.back++
