@@ -40,7 +40,8 @@ func LogTo(logger *slog.Logger) func(Attempt) {
 // LogAllTo is like [LogTo], and also logs every other attempt, successful ones
 // included, at level debug. Each line has the attribute call, which is the same
 // for the attempts of one call, and another one for the calls that are made at
-// the same time. If the response announces limits that [ReadLimits] knows, the
+// the same time. A retry may wait for a send token before the line is written;
+// late says how long after the attempt that is. If the response announces limits that [ReadLimits] knows, the
 // attribute limits has them as in "requests 59/60 1s refills, tokens 800/1000
 // 12s refills": the name, what remains of the quota, the reset, and refills if
 // units come back steadily. awsretry simulate --from makes a scenario of such a
@@ -60,6 +61,9 @@ func LogAllTo(logger *slog.Logger) func(Attempt) {
 			attrs := attemptAttrs(a)
 			if limits := ReadLimits(a.Response); len(limits) > 0 {
 				attrs = append(attrs, slog.String("limits", limitsText(limits)))
+			}
+			if late := time.Since(a.Start) - a.Elapsed; late >= time.Millisecond && !a.Start.IsZero() {
+				attrs = append(attrs, slog.Duration("late", late))
 			}
 			call := strconv.FormatUint(maphash.Comparable(callSeed, a.Request), 16)
 			logger.LogAttrs(ctx, level, message, append(attrs, slog.String("call", call))...)
@@ -126,7 +130,7 @@ func logs(logger *slog.Logger, level slog.Level, a Attempt) (context.Context, bo
 }
 
 func attemptAttrs(a Attempt) []slog.Attr {
-	attrs := make([]slog.Attr, 0, 16)
+	attrs := make([]slog.Attr, 0, 17)
 	if a.Request != nil && a.Request.URL != nil {
 		attrs = append(attrs, slog.String("method", a.Request.Method), slog.String("url", redact.URL(a.Request.URL)))
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 	"unicode"
 
 	"example.com/awsretry"
@@ -110,6 +111,25 @@ func TestLogAllTo(t *testing.T) {
 		}
 		if len(calls) != 4 || calls[0] == "" || calls[0] != calls[1] || calls[1] == calls[2] || calls[2] == calls[3] {
 			t.Errorf("the calls are %q", calls)
+		}
+	})
+}
+
+// LogAllTo says how long a line waited for the send token of the next attempt.
+func TestLogAllToLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		log := slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug}))
+		observe := awsretry.LogAllTo(log)
+		a := awsretry.Attempt{Number: 1, Class: awsretry.Success, Start: time.Now(), Elapsed: time.Second}
+		for _, late := range []time.Duration{0, 5 * time.Second} {
+			out.Reset()
+			time.Sleep(a.Elapsed + late)
+			observe(a)
+			if got := strings.Contains(out.String(), " late=5s"); got != (late > 0) {
+				t.Errorf("%v late: %s", late, out.String())
+			}
+			a.Start = time.Now()
 		}
 	})
 }

@@ -17,31 +17,33 @@ func TestAnnounced(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
 		throttle scenario.Throttle
-		limits   bool // the log is of a client that reads them
-		slow     bool // responses come late, and in another order
+		log      string // of what: "" is standard mode
 	}{
-		{"a window", scenario.Throttle{Rate: 10, Window: minute, Announces: scenario.GitHub}, false, false},
-		{"a window, read", scenario.Throttle{Rate: 10, Window: minute, Announces: scenario.GitHub}, true, false},
-		{"a window of a slow service", scenario.Throttle{Rate: 10, Window: minute, Announces: scenario.GitHub}, false, true},
-		{"a window of two seconds", scenario.Throttle{Rate: 10, Window: 2 * second, Announces: scenario.GitHub}, false, false},
-		{"a window with a name", scenario.Throttle{Rate: 10, Window: minute, Announces: scenario.Draft8}, false, false},
-		{"a bucket", scenario.Throttle{Rate: 10, Burst: 200, Announces: scenario.OpenAI}, false, false},
-		{"a bucket, in whole seconds", scenario.Throttle{Rate: 10, Burst: 200, Announces: scenario.Anthropic}, false, false},
-		{"a bucket with GitHub's headers", scenario.Throttle{Rate: 10, Burst: 200, Announces: scenario.GitHub}, false, false},
-		{"a bucket without a reset", scenario.Throttle{Rate: 10, Burst: 200, Announces: scenario.Heroku}, false, false},
+		{"a window", scenario.Throttle{Rate: 10, Window: minute, Announces: scenario.GitHub}, ""},
+		{"a window, read", scenario.Throttle{Rate: 10, Window: minute, Announces: scenario.GitHub}, "limits"},
+		{"a window, learned", scenario.Throttle{Rate: 10, Window: minute, Announces: scenario.GitHub}, "adaptive"},
+		{"a window of a slow service", scenario.Throttle{Rate: 10, Window: minute, Announces: scenario.GitHub}, "slow"},
+		{"a window of two seconds", scenario.Throttle{Rate: 10, Window: 2 * second, Announces: scenario.GitHub}, ""},
+		{"a window with a name", scenario.Throttle{Rate: 10, Window: minute, Announces: scenario.Draft8}, ""},
+		{"a bucket", scenario.Throttle{Rate: 10, Burst: 200, Announces: scenario.OpenAI}, ""},
+		{"a bucket, in whole seconds", scenario.Throttle{Rate: 10, Burst: 200, Announces: scenario.Anthropic}, ""},
+		{"a bucket with GitHub's headers", scenario.Throttle{Rate: 10, Burst: 200, Announces: scenario.GitHub}, ""},
+		{"a bucket without a reset", scenario.Throttle{Rate: 10, Burst: 200, Announces: scenario.Heroku}, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			s := base(300, 0)
 			s.Clients = scenario.Clients{Count: 1, Callers: 20, Timeout: 2 * minute}
 			s.Service.Throttle, s.Service.Network = &tt.throttle, ms(200)
-			if tt.slow {
-				s.Clients.Callers, s.Service.Latency = 60, scenario.Latency{Median: second, P99: 10 * second}
-			}
 			tr := &awsretry.Transport{}
-			if tt.limits {
-				tr.Mode, tr.RateLimit.Pacing = awsretry.Adaptive, awsretry.ScaledPacing
-				tr.RateLimit.Limits = awsretry.ReadLimits
+			switch tt.log {
+			case "limits":
+				tr.RateLimit.Limits, tr.RateLimit.Pacing = awsretry.ReadLimits, awsretry.ScaledPacing
+				fallthrough
+			case "adaptive":
+				tr.Mode = awsretry.Adaptive
+			case "slow": // and so in another order
+				s.Clients.Callers, s.Service.Latency = 60, scenario.Latency{Median: second, P99: 10 * second}
 			}
 			log, was := recorded(t, s, tr)
 			f := fitted(t, log)
@@ -62,7 +64,7 @@ func TestAnnounced(t *testing.T) {
 			}
 			near(t, "rate", got.Rate, want.Rate, 0.03)
 			near(t, "burst", got.Burst, want.Burst, 0.03)
-			if use := f.Scenario.Settings[0]; use.Limits != tt.limits {
+			if use := f.Scenario.Settings[0]; use.Limits != (tt.log == "limits") {
 				t.Errorf("the present setting is %+v", use)
 			}
 			alike(t, present(t, f.Scenario), was)

@@ -13,7 +13,7 @@ import (
 // An attempt is a line of awsretry.LogAllTo, or of LogTo. With the number 0 it
 // is a call that was refused before its first attempt.
 type attempt struct {
-	end     time.Time // when it was logged: when its outcome was known
+	end     time.Time // when its outcome was known
 	number  int
 	class   string
 	status  int // 0: no response
@@ -79,6 +79,7 @@ type fields struct {
 	Code    string       `json:"code"`
 	Elapsed *span        `json:"elapsed"`
 	Waited  span         `json:"waited"`
+	Late    span         `json:"late"`
 	Delay   *span        `json:"delay"`
 	Call    string       `json:"call"`
 	Stop    string       `json:"stop"`
@@ -108,7 +109,7 @@ func parse(line []byte) (attempt, sort) {
 		return attempt{}, unreadable
 	}
 	a := attempt{
-		end: f.Time, number: f.Attempt, class: f.Class, status: f.Status, code: clip(f.Code), host: clip(hostOf(f.URL)),
+		end: f.Time.Add(-time.Duration(f.Late)), number: f.Attempt, class: f.Class, status: f.Status, code: clip(f.Code), host: clip(hostOf(f.URL)),
 		waited: time.Duration(f.Waited), id: clip(f.Call), stop: f.Stop,
 		said: f.Limits,
 	}
