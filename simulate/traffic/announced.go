@@ -12,7 +12,7 @@ import (
 	"example.com/awsretry/simulate/scenario"
 )
 
-// A found limit is what a history shows, in requests.
+// A found limit is what a history shows.
 type found struct {
 	name   string
 	quota  float64       // units
@@ -42,7 +42,8 @@ func (f *fitting) announcedThrottle() *scenario.Throttle {
 		return nil
 	}
 	var all []found
-	for _, key := range slices.SortedFunc(maps.Keys(n.limits), func(a, b limitKey) int { return cmp.Compare(a.name, b.name) }) {
+	byName := func(a, b limitKey) int { return cmp.Compare(a.name, b.name) }
+	for _, key := range slices.SortedFunc(maps.Keys(n.limits), byName) {
 		l, why := n.limits[key].find()
 		l.name = key.name
 		if why != "" {
@@ -65,8 +66,8 @@ func (f *fitting) announcedThrottle() *scenario.Throttle {
 		for _, o := range all[1:] {
 			others = append(others, fmt.Sprintf("%s%s", o.is, o.called()))
 		}
-		f.cannotSee("how the announced limits work together: a scenario has one, and the tightest is simulated%s, without %s",
-			l.called(), strings.Join(others, " and "))
+		f.cannotSee("how the announced limits work together: a scenario has one, and the tightest is simulated%s, "+
+			"without %s", l.called(), strings.Join(others, " and "))
 	}
 	text := "%d of %d attempts; in all of the log, %d of %d responses announce %s%s"
 	if l.cost != 1 {
@@ -138,7 +139,7 @@ func (h *history) find() (l found, why string) {
 	case h.lines < fewLines:
 		return l, fmt.Sprintf("only %d lines have it", h.lines)
 	case lines < 0.9*float64(h.lines):
-		return l, fmt.Sprintf("its quota varies; it is %s in %s of the lines", figure(quota), percent(lines/float64(h.lines)))
+		return l, fmt.Sprintf("its quota varies; it is %s in %s of %d lines", figure(quota), figure(lines), h.lines)
 	case l.quota < 1:
 		return l, "nothing was ever left of it"
 	case 2*h.resets < h.lines:
@@ -198,13 +199,15 @@ func (h *history) bucket(l *found) string {
 // costs finds what a request takes.
 func (l *found) costs(u usage, rate float64) string {
 	if u.admitted < fewLines {
-		l.unseen = append(l.unseen, "what a request costs of the announced limit, because little of it was used: one unit is simulated")
+		l.unseen = append(l.unseen, "what a request costs of the announced limit, because little of it was used: "+
+			"one unit is simulated")
 		return ""
 	}
 	cost := (u.drop + rate*u.seconds) / float64(u.admitted)
 	switch {
 	case cost < 0.5:
-		return fmt.Sprintf("what remains falls by %s for a request, so requests do not count, or count elsewhere", figure(max(cost, 0)))
+		return fmt.Sprintf("what remains falls by %s for a request, so requests do not count, or count elsewhere",
+			figure(max(cost, 0)))
 	case cost < 0.9 || cost > 1.1:
 		l.cost = cost
 		l.unseen = append(l.unseen, fmt.Sprintf("whether a request costs %s units of the announced limit or others take "+
@@ -235,13 +238,15 @@ func (h *history) ending(l *found) string {
 		l.as = scenario.GitHub
 		return why
 	case often(w.back):
-		return fmt.Sprintf("its windows change to and fro in %d of %d lines, so these may be several limits", w.back, h.resets)
+		return fmt.Sprintf("its windows change to and fro in %d of %d lines, so these may be several limits",
+			w.back, h.resets)
 	case moves:
 		l.window, inWindows = usual(h.longest), false
 	case 20*w.lies > w.used.admitted:
 		return fmt.Sprintf("%d requests were admitted after nothing was left", w.lies)
 	case often(w.rises):
-		return fmt.Sprintf("it rises within its windows in %d of %d lines, so these may be several limits", w.rises, h.resets)
+		return fmt.Sprintf("it rises within its windows in %d of %d lines, so these may be several limits",
+			w.rises, h.resets)
 	default:
 		l.window = h.length(l)
 	}
@@ -272,10 +277,13 @@ func (h *history) length(l *found) time.Duration {
 				return w
 			}
 		}
-	} else if d := time.Duration(h.windows.between.ValueAtQuantile(25)) * time.Microsecond; n < enough || d < h.longest*11/10 {
-		return usual(d)
+		return usual(h.longest)
 	}
-	return usual(h.longest)
+	between := time.Duration(h.windows.between.ValueAtQuantile(25)) * time.Microsecond
+	if n >= enough && between > h.longest*11/10 {
+		between = h.longest
+	}
+	return usual(between)
 }
 
 // usualLengths are those that windows have.
@@ -301,5 +309,3 @@ func usual(d time.Duration) time.Duration {
 	}
 	return max(rounded(d), time.Millisecond)
 }
-
-func percent(share float64) string { return figure(100*share) + " %" }

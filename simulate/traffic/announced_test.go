@@ -142,8 +142,9 @@ func TestWhatIsAnnounced(t *testing.T) {
 		{"another route", func(i int, at time.Duration) string { return map[bool]string{true: left(at, 600, 1)}[i%2 == 0] },
 			nil, "600 of 1200 responses announce none"},
 		{"nothing of it is used", func(int, time.Duration) string { return "60 refills" }, nil, "too few units came back"},
-		{"a reset that says nothing", func(i int, _ time.Duration) string { return fmt.Sprintf("%d/9 %ds refills", i%9, i*i%7) },
-			nil, "its reset does not follow from what is left"},
+		{"a reset that says nothing", func(i int, _ time.Duration) string {
+			return fmt.Sprintf("%d/9 %ds refills", i%9, i*i%7)
+		}, nil, "its reset does not follow from what is left"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := announcing(t, 0, tt.say)
@@ -199,8 +200,8 @@ func TestUnexplainedThrottling(t *testing.T) {
 func TestOddLimits(t *testing.T) {
 	ok := line(0, success)
 	for _, odd := range []string{
-		`{"requests":5}`, `7`, `null`, `""`, `"many"`, `"5/6/7"`, `"-1/5 1s"`, `"NaN/5"`, `"1e300/5 1s"`, `"5/5 -1s"`, `"5/5 1xs"`,
-		`"a b 5/5 1s"`, `"5/5 1s refills refills"`, `"` + strings.Repeat("1, ", 20_000) + `1"`,
+		`{"requests":5}`, `7`, `null`, `""`, `"many"`, `"5/6/7"`, `"-1/5 1s"`, `"NaN/5"`, `"1e300/5 1s"`, `"5/5 -1s"`,
+		`"5/5 1xs"`, `"a b 5/5 1s"`, `"5/5 1s refills refills"`, `"` + strings.Repeat("1, ", 20_000) + `1"`,
 	} {
 		l, err := read(t, ok+strings.Replace(ok, "}", `,"limits":`+odd+"}", 1), Options{})
 		if err != nil || l.Lines.Used != 2 || l.announced.odd != 1 || len(l.announced.limits) != 0 {
