@@ -8,8 +8,10 @@ import (
 	"math"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"example.com/awsretry/internal/redact"
 )
@@ -48,7 +50,12 @@ type LogConfig struct {
 	// time.
 	Logger *slog.Logger
 
-	// All also logs successes and canceled calls, at level debug.
+	// All also logs successes and canceled calls, at level debug. If the response
+	// announces limits that [ReadLimits] knows, the attribute limits has them, as
+	// in "requests 59/60 1s refills, tokens 800/1000 12s refills": the name, what
+	// remains of the quota, the reset, and refills if units come back steadily. A
+	// retry may wait for a send token before its line is written: late_ms says how
+	// long after the attempt's end that is.
 	All bool
 
 	// EachSecond logs one warning for each partition and second. Its attribute
@@ -119,7 +126,7 @@ func logEvent(a Attempt) (slog.Level, string) {
 var callSeed = maphash.MakeSeed()
 
 func (c LogConfig) attrs(a Attempt) []slog.Attr {
-	attrs := make([]slog.Attr, 0, 20)
+	attrs := make([]slog.Attr, 0, 22)
 	showURL, showError := redact.URL, redact.Error
 	if c.OmitPaths {
 		showURL, showError = redact.Origin, redact.ErrorOrigins
@@ -167,14 +174,57 @@ func (c LogConfig) attrs(a Attempt) []slog.Attr {
 		attrs = append(attrs, milliseconds("retry_after_ms", a.Asked))
 	}
 	if a.Stop == "" {
-		return append(attrs, milliseconds("delay_ms", a.Delay))
+		attrs = append(attrs, milliseconds("delay_ms", a.Delay))
+	} else {
+		attrs = append(attrs, slog.String("stop", string(a.Stop)))
 	}
-	return append(attrs, slog.String("stop", string(a.Stop)))
+	if !c.All {
+		return attrs
+	}
+	if late := time.Since(a.Start) - a.Elapsed; !a.Start.IsZero() && late >= time.Millisecond {
+		attrs = append(attrs, milliseconds("late_ms", late))
+	}
+	if limits := ReadLimits(a.Response); len(limits) > 0 {
+		attrs = append(attrs, slog.String("limits", limitsText(limits)))
+	}
+	return attrs
 }
 
 // milliseconds returns an attribute with three decimals.
 func milliseconds(name string, d time.Duration) slog.Attr {
 	return slog.Float64(name, math.Round(float64(d)/1e3)/1e3)
+}
+
+// limitsText returns limits as LogAllTo logs them. Their names come from a
+// server: they are short, and have neither white space nor commas.
+func limitsText(limits []Limit) string {
+	const longest = 50 // bytes of a name
+	oneWord := func(r rune) rune {
+		if unicode.IsSpace(r) || r == ',' {
+			return '_'
+		}
+		return r
+	}
+	var text []byte
+	for i, l := range limits {
+		if i > 0 {
+			text = append(text, ", "...)
+		}
+		if name := l.Name[:min(len(l.Name), longest)]; name != "" {
+			text = append(append(text, strings.Map(oneWord, redact.Text(name))...), ' ')
+		}
+		text = strconv.AppendFloat(text, l.Remaining, 'g', 15, 64)
+		if l.Quota > 0 {
+			text = strconv.AppendFloat(append(text, '/'), l.Quota, 'g', 15, 64)
+		}
+		if l.Reset >= 0 {
+			text = append(append(text, ' '), l.Reset.Round(time.Millisecond).String()...)
+		}
+		if l.Refills {
+			text = append(text, " refills"...)
+		}
+	}
+	return string(text)
 }
 
 // longestID limits a request ID in the log.

@@ -121,6 +121,65 @@ func TestLogAllTo(t *testing.T) {
 	})
 }
 
+// LogAllTo says how long a line waited for the send token of the next attempt.
+func TestLogAllToLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		log := slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug}))
+		observe := awsretry.LogAllTo(log)
+		a := awsretry.Attempt{Number: 1, Class: awsretry.Success, Start: time.Now(), Elapsed: time.Second}
+		for _, late := range []time.Duration{0, 5 * time.Second} {
+			out.Reset()
+			time.Sleep(a.Elapsed + late)
+			observe(a)
+			if got := strings.Contains(out.String(), " late_ms=5000"); got != (late > 0) {
+				t.Errorf("%v late: %s", late, out.String())
+			}
+			a.Start = time.Now()
+		}
+	})
+}
+
+// LogAllTo logs what responses announce, as text without anything that a server
+// could forge. LogTo does not.
+func TestLogAllToLimits(t *testing.T) {
+	for _, tt := range []struct {
+		headers []string
+		want    string
+	}{
+		{nil, ""},
+		{[]string{"X-Ratelimit-Limit", "60", "X-Ratelimit-Remaining", "59", "X-Ratelimit-Reset", "30"}, `"59/60 30s"`},
+		{[]string{"Ratelimit-Remaining", "4499"}, `"4499 refills"`},
+		{[]string{"X-Ratelimit-Limit-Requests", "60", "X-Ratelimit-Remaining-Requests", "59",
+			"X-Ratelimit-Reset-Requests", "1s", "X-Ratelimit-Limit-Tokens", "2000000", "X-Ratelimit-Remaining-Tokens",
+			"149984.5", "X-Ratelimit-Reset-Tokens", "6ms"}, `"requests 59/60 1s refills, tokens 149984.5/2000000 6ms refills"`},
+		{[]string{"Ratelimit", `"hourly, 9/9";r=5;t=60`}, `"hourly__9/9 5 1m0s"`},
+		{[]string{"X-Ratelimit-Remaining-" + strings.Repeat("n", 70), "1e300"},
+			`"` + strings.Repeat("n", 50) + ` 1e+300 refills"`},
+		{[]string{"X-Ratelimit-Remaining-A\x1b[31mb", "5"}, `"a�[31mb 5 refills"`},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			base := func() http.RoundTripper {
+				return httpfake.Base(func(req *http.Request) (*http.Response, error) {
+					return httpfake.Response(req, 503, http.NoBody, tt.headers...), nil
+				})
+			}
+			for _, of := range []struct {
+				observer func(*slog.Logger) func(awsretry.Attempt)
+				want     string
+			}{{awsretry.LogAllTo, tt.want}, {awsretry.LogTo, ""}} {
+				line := logged(slog.LevelDebug, of.observer, "time", []*transport{{Base: base(), MaxAttempts: 1}},
+					httpfake.Request(t, t.Context(), "GET", nil))[0]
+				_, got, _ := strings.Cut(line, " limits=")
+				got, _, _ = strings.Cut(got, " call=")
+				if got != of.want {
+					t.Errorf("%v: %s, want %s", tt.headers, got, of.want)
+				}
+			}
+		})
+	}
+}
+
 // A call whose lines are not logged costs nothing more.
 func TestLogAllToBelowItsLevel(t *testing.T) {
 	observe := awsretry.LogAllTo(slog.New(slog.NewTextHandler(io.Discard, nil)))

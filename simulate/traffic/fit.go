@@ -222,28 +222,16 @@ func unlikely(surprise float64, degrees int) bool {
 // throttle fits what the service refuses, and reports whether it says when to
 // come back.
 func (f *fitting) throttle(s *scenario.Scenario) (retryAfter bool) {
+	t := f.announcedThrottle()
 	if f.sum.throttled == 0 {
+		s.Service.Throttle = t
 		return false
 	}
-	t := new(scenario.Throttle)
+	if t == nil {
+		t = f.seenThrottle(s)
+	}
 	s.Service.Throttle = t
 	t.Code = codeOf(common(f.codes))
-	fit := fitThrottling(f.bins, f.counts.width)
-	if fit.rate > 0 {
-		t.Rate, t.Burst = round(fit.rate), max(round(fit.burst), 1)
-		f.comment("service.throttle", "%d of %d attempts; a token bucket explains when, %s times better than chance",
-			f.sum.throttled, f.sum.sent, figure(min(fit.better, 1000)))
-	} else {
-		t.Share = min(round(fit.share), 0.999)
-		f.comment("service.throttle",
-			"%d of %d attempts; chance explains when as well as the best token bucket does, or better",
-			f.sum.throttled, f.sum.sent)
-		shares := f.shares(func(c count) int64 { return c.throttled })
-		if shares != nil {
-			s.OverTime.Throttled = shares
-			f.comment("over_time.throttled", "the share of the attempts")
-		}
-	}
 	// Without Retry-After, the first delay is below a second most of the time.
 	if count64(f.delays[1]) >= fewDelays {
 		if least := time.Duration(f.delays[1].ValueAtQuantile(5)) * time.Microsecond; least >= 995*time.Millisecond {
@@ -253,6 +241,27 @@ func (f *fitting) throttle(s *scenario.Scenario) (retryAfter bool) {
 		}
 	}
 	return false
+}
+
+// seenThrottle fits the throttle that explains when attempts were throttled.
+func (f *fitting) seenThrottle(s *scenario.Scenario) *scenario.Throttle {
+	t := new(scenario.Throttle)
+	fit := fitThrottling(f.bins, f.counts.width)
+	if fit.rate > 0 {
+		t.Rate, t.Burst = round(fit.rate), max(round(fit.burst), 1)
+		f.comment("service.throttle", "%d of %d attempts; a token bucket explains when, %s times better than chance",
+			f.sum.throttled, f.sum.sent, figure(min(fit.better, 1000)))
+		return t
+	}
+	t.Share = min(round(fit.share), 0.999)
+	f.comment("service.throttle",
+		"%d of %d attempts; chance explains when as well as the best token bucket does, or better",
+		f.sum.throttled, f.sum.sent)
+	if shares := f.shares(func(c count) int64 { return c.throttled }); shares != nil {
+		s.OverTime.Throttled = shares
+		f.comment("over_time.throttled", "the share of the attempts")
+	}
+	return t
 }
 
 // codeOf returns a code that a scenario can have.
@@ -314,10 +323,19 @@ func (f *fitting) errors(s *scenario.Scenario) {
 // settings puts the present setting before the usual ones.
 func (f *fitting) settings(s *scenario.Scenario, retryAfter bool) {
 	present, why := f.present(retryAfter)
+	announced := s.Service.Throttle != nil && s.Service.Throttle.Announces != ""
+	if announced && present.Use == scenario.UseAdaptive && 20*f.sum.throttled < f.sum.sent {
+		present.Limits = true
+		present.Name += ", limits"
+		why += ", few are throttled, and limits are announced"
+	}
 	s.Settings = []scenario.Setting{present}
 	f.comment("settings[0]", "a guess: %s", why)
-	scaled := scenario.Setting{Use: scenario.UseAdaptive, Pacing: "scaled"}
-	for _, usual := range append(scenario.DefaultSettings(), scaled) {
+	others := append(scenario.DefaultSettings(), scenario.Setting{Use: scenario.UseAdaptive, Pacing: "scaled"})
+	if announced {
+		others = append(others, scenario.Setting{Use: scenario.UseAdaptive, Pacing: "scaled", Limits: true})
+	}
+	for _, usual := range others {
 		same := usual
 		same.Name, same.MaxAttempts = present.Name, present.MaxAttempts
 		if present.MaxAttempts != 0 || fmt.Sprint(same) != fmt.Sprint(present) {

@@ -82,6 +82,15 @@ func near(t testing.TB, what string, got, want, tolerance float64) {
 	}
 }
 
+// alike fails unless two outcomes differ as little as a prediction may.
+func alike(t testing.TB, got, want simulate.Outcome) {
+	t.Helper()
+	near(t, "attempts", float64(got.Attempts), float64(want.Attempts), 0.1)
+	near(t, "goodput", got.Goodput, want.Goodput, 0.1)
+	near(t, "p50", float64(got.P50), float64(want.P50), 0.1)
+	near(t, "p99", float64(got.P99), float64(want.P99), 0.25)
+}
+
 const second = scenario.Duration(time.Second)
 
 func ms(n float64) scenario.Duration { return scenario.Duration(n * float64(time.Millisecond)) }
@@ -251,11 +260,7 @@ func TestFit(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%v\n%s", err, text)
 			}
-			is := present(t, read)
-			near(t, "attempts", float64(is.Attempts), float64(was.Attempts), 0.1)
-			near(t, "goodput", is.Goodput, was.Goodput, 0.1)
-			near(t, "p50", float64(is.P50), float64(was.P50), 0.1)
-			near(t, "p99", float64(is.P99), float64(was.P99), 0.25)
+			alike(t, present(t, read), was)
 			near(t, "recorded goodput", f.Recorded.Goodput, was.Goodput, 0.02)
 			near(t, "recorded p99", float64(f.Recorded.P99), float64(was.P99), 0.05)
 			if t.Failed() {

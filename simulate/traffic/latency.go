@@ -24,12 +24,13 @@ func (f *fitting) latency(s *scenario.Scenario) {
 	}
 	f.changes(s, from, to)
 	network := time.Duration(f.served.ValueAtQuantile(10)) * time.Microsecond
-	from0 := "the shortest responses"
+	from0 := ""
 	if f.throttles != nil {
 		network = min(network, time.Duration(f.throttles.ValueAtQuantile(50))*time.Microsecond)
 		from0 = "the responses that throttle, or the shortest ones"
 	} else {
-		network = min(network, leastNetwork)
+		network = min(network, time.Duration(f.served.Min())*time.Microsecond/2)
+		from0 = "half of the shortest response: the log does not show it"
 	}
 	s.Service.Network = duration(max(network, leastNetwork))
 	f.comment("service.network", "%s", from0)

@@ -13,7 +13,7 @@ import (
 // An attempt is a line of awsretry.LogAllTo, or of LogTo. With the number 0 it
 // is a call that was refused before its first attempt.
 type attempt struct {
-	end     time.Time // when it was logged: when its outcome was known
+	end     time.Time // when its outcome was known
 	number  int
 	class   string
 	status  int // 0: no response
@@ -24,6 +24,7 @@ type attempt struct {
 	delay   time.Duration // before the next one
 	id      string        // of the call; "": not logged
 	stop    string        // "" if another one follows
+	said    announcement
 }
 
 func (a attempt) start() time.Time { return a.end.Add(-a.elapsed) }
@@ -66,21 +67,48 @@ const (
 	ofText     // of LogTo with slog's text handler
 )
 
-// fields are the attributes that LogTo writes. encoding/json takes the last of
+// fields are the attributes that LogTo writes, and durations as it wrote them
+// before their names had a unit. encoding/json takes the last of
 // several of one name, which is LogTo's: attributes of the logger come before
 // it.
 type fields struct {
-	Time    time.Time `json:"time"`
-	Attempt int       `json:"attempt"`
-	Class   string    `json:"class"`
-	URL     string    `json:"url"`
-	Status  int       `json:"status"`
-	Code    string    `json:"code"`
-	Elapsed *span     `json:"elapsed"`
-	Waited  span      `json:"waited"`
-	Delay   *span     `json:"delay"`
-	Call    string    `json:"call"`
-	Stop    string    `json:"stop"`
+	Time    time.Time    `json:"time"`
+	Attempt int          `json:"attempt"`
+	Class   string       `json:"class"`
+	URL     string       `json:"url"`
+	Status  int          `json:"status"`
+	Code    string       `json:"code"`
+	Elapsed *span        `json:"elapsed"`
+	Waited  span         `json:"waited"`
+	Late    span         `json:"late"`
+	Delay   *span        `json:"delay"`
+	Call    string       `json:"call"`
+	Stop    string       `json:"stop"`
+	Limits  announcement `json:"limits"`
+
+	ElapsedMS *float64 `json:"elapsed_ms"`
+	WaitedMS  *float64 `json:"waited_ms"`
+	LateMS    *float64 `json:"late_ms"`
+	DelayMS   *float64 `json:"delay_ms"`
+}
+
+// spans fills in the durations that a line has in milliseconds. It returns false
+// if one makes no sense.
+func (f *fields) spans() bool {
+	for _, d := range []struct {
+		to   *span
+		from *float64
+	}{{&f.Waited, f.WaitedMS}, {&f.Late, f.LateMS}, {f.Elapsed, f.ElapsedMS}, {f.Delay, f.DelayMS}} {
+		if d.from == nil {
+			continue
+		}
+		ns := *d.from * float64(time.Millisecond)
+		if !(ns >= 0 && ns <= float64(longestTime)) {
+			return false
+		}
+		*d.to = span(ns)
+	}
+	return true
 }
 
 // parse reads a line.
@@ -95,6 +123,15 @@ func parse(line []byte) (attempt, sort) {
 	if json.Unmarshal(line, &f) != nil {
 		return attempt{}, unreadable
 	}
+	if f.Elapsed == nil && f.ElapsedMS != nil {
+		f.Elapsed = new(span)
+	}
+	if f.Delay == nil && f.DelayMS != nil {
+		f.Delay = new(span)
+	}
+	if !f.spans() {
+		return attempt{}, unreadable
+	}
 	switch f.Class {
 	case classSuccess, classPermanent, classTransient, classTimeout, classThrottled:
 	default:
@@ -106,8 +143,9 @@ func parse(line []byte) (attempt, sort) {
 		return attempt{}, unreadable
 	}
 	a := attempt{
-		end: f.Time, number: f.Attempt, class: f.Class, status: f.Status, code: clip(f.Code), host: clip(hostOf(f.URL)),
-		waited: time.Duration(f.Waited), id: clip(f.Call), stop: f.Stop,
+		end: f.Time.Add(-time.Duration(f.Late)), number: f.Attempt, class: f.Class, status: f.Status,
+		code: clip(f.Code), host: clip(hostOf(f.URL)), waited: time.Duration(f.Waited), id: clip(f.Call), stop: f.Stop,
+		said: f.Limits,
 	}
 	if f.Elapsed != nil && f.Attempt > 0 {
 		a.elapsed = time.Duration(*f.Elapsed)

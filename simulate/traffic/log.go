@@ -28,6 +28,8 @@ type Log struct {
 	stops  map[string]int64
 	causes map[string]int64 // of errors: the status, or "no response"
 
+	announced announced
+
 	highest    int   // number of an attempt
 	limit      int   // of attempts: the number of one that stopped because of it
 	waits      int64 // attempts that waited for their turn
@@ -93,8 +95,9 @@ func newLog(host string) *Log {
 	return &Log{
 		host: strings.ToLower(host), hosts: map[string]int{}, codes: map[string]int{},
 		stops: map[string]int64{}, causes: map[string]int64{}, open: map[string]time.Time{},
-		counts: newBins(mostCounts, 10*time.Millisecond, (*count).add),
-		spans:  newBins(mostTimes, time.Second, (*times).add),
+		announced: announced{limits: map[limitKey]*history{}},
+		counts:    newBins(mostCounts, 10*time.Millisecond, (*count).add),
+		spans:     newBins(mostTimes, time.Second, (*times).add),
 	}
 }
 
@@ -195,6 +198,7 @@ func tally[N int | int64](names map[string]N, name string, most int) {
 }
 
 func (l *Log) attempt(a attempt) {
+	l.announced.hear(a)
 	l.highest = max(l.highest, a.number)
 	if a.waited > 0 {
 		l.waits++

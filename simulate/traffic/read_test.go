@@ -223,6 +223,7 @@ func FuzzRead(f *testing.F) {
 	f.Add([]byte(line(0, success) + line(3, retrying) + line(100, strings.Replace(success, `1`, `2`, 1))))
 	f.Add([]byte(line(0, success) + strings.Replace(line(0, success), "2026-01-02", "2026-01-01", 1)))
 	f.Add([]byte(line(9000, success) + line(0, strings.ReplaceAll(success, "success", "timeout")) + line(50, retrying)))
+	f.Add([]byte(strings.Repeat(line(0, success+`,"limits":"a 5/60 1s, 7/9 12ms refills"`), 25)))
 	f.Add([]byte("\x1f\x8b\x08\x00"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		l, err := Read(t.Context(), bytes.NewReader(text), Options{})
