@@ -26,7 +26,7 @@ func Status(a awsretry.Attempt) string {
 	switch {
 	case a.Stop == awsretry.StopCanceled:
 		return "ended"
-	case a.Class == awsretry.Timeout:
+	case a.Class == awsretry.Timeout, a.Class == awsretry.Permanent && a.Stop == awsretry.StopDeadline:
 		return "timeout"
 	}
 	return cmp.Or(neterr.Kind(a.Err), "error")
@@ -96,7 +96,7 @@ var stops = map[awsretry.Stop]string{
 	awsretry.StopPermanent:   "stop: not retryable",
 	awsretry.StopMaxAttempts: "stop: attempts used up",
 	awsretry.StopQuota:       "stop: too few tokens",
-	awsretry.StopDeadline:    "stop: deadline is near",
+	awsretry.StopDeadline:    "stop: deadline",
 	awsretry.StopCanceled:    "stop: canceled",
 	awsretry.StopBody:        "stop: body is gone",
 	awsretry.StopRetryAfter:  "stop: delay too long",

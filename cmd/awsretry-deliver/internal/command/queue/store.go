@@ -127,8 +127,9 @@ func storeText(err error) string {
 // one for each address, and for each way to connect to it.
 func oneLine(err error) string {
 	var lines []string
-	for line := range strings.Lines(flagNames.Replace(term.WithoutPackages(redact.Error(err)))) {
-		if line = strings.TrimSpace(line); !slices.Contains(lines, line) {
+	for line := range strings.Lines(err.Error()) {
+		line = flagNames.Replace(term.WithoutPackages(redact.Error(errors.New(strings.TrimSpace(line)))))
+		if !slices.Contains(lines, line) {
 			lines = append(lines, line)
 		}
 	}

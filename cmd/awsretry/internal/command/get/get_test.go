@@ -55,7 +55,7 @@ func TestExitStatus(t *testing.T) {
 		{"no bucket", replies{clitest.Throttling}, []string{"--quota", "-1", "--max-attempts", "60"}, 22, 60,
 			clitest.Throttling.Body, nil},
 		{"pause after the deadline", replies{{Status: 429, Header: map[string]string{"Retry-After": "50"}}},
-			[]string{"--timeout", "20"}, 22, 1, "", []string{"stop: deadline is near", "outlast --timeout"}},
+			[]string{"--timeout", "20"}, 22, 1, "", []string{"stop: deadline", "--timeout has passed, or would"}},
 		{"fail fast", replies{clitest.Throttling}, []string{"--mode", "adaptive", "--fail-fast"}, 22, 1,
 			clitest.Throttling.Body,
 			[]string{"stop: rate limited", "--fail-fast"}},
@@ -114,7 +114,7 @@ func TestNoResponse(t *testing.T) {
 		{"attempts time out", []string{"--attempt-timeout", "30ms", slow.URL},
 			[]string{"timeout  timeout", "✗ no response after 3 attempts", "AttemptTimeout"}},
 		{"time-out of all", []string{"--timeout", "50ms", slow.URL},
-			[]string{"ended", "stop: canceled", "✗ no response after 1 attempt", "--timeout, 50ms, is over"}},
+			[]string{"timeout", "stop: deadline", "✗ no response after 1 attempt", "--timeout, 50ms, is over"}},
 		{"another protocol", []string{"https" + strings.TrimPrefix(slow.URL, "http")},
 			[]string{"tls", "stop: not retryable", "✗ no response after 1 attempt"}},
 	} {
