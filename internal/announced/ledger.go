@@ -181,7 +181,7 @@ func (l *Ledger) Announce(now, sent time.Duration, limits []Limit, throttled boo
 		l.lastSent, l.lastHeard, l.throttled = sent, now, throttled
 	}
 	for _, a := range limits {
-		m := l.learn(now, now, sent, number, a, throttled)
+		m := l.learn(now, now, sent, number, max(l.sent.last, 1), a, throttled)
 		if m == nil {
 			continue
 		}
@@ -196,7 +196,7 @@ func (l *Ledger) Announce(now, sent time.Duration, limits []Limit, throttled boo
 
 // learn is what one limit of a response that came at heard says. It returns nil if
 // that is not to be believed.
-func (l *Ledger) learn(now, heard, sent time.Duration, number int, a Limit, throttled bool) *limit {
+func (l *Ledger) learn(now, heard, sent time.Duration, number, requests int, a Limit, throttled bool) *limit {
 	if !a.valid() {
 		return nil
 	}
@@ -207,7 +207,7 @@ func (l *Ledger) learn(now, heard, sent time.Duration, number int, a Limit, thro
 			return nil
 		}
 	}
-	m.requests = max(l.sent.last, 1)
+	m.requests = requests
 	m.hear(heard, sent, number, a, throttled)
 	return m
 }
@@ -228,7 +228,7 @@ func (l *Ledger) Said() (limits []Limit, throttled bool, sent, heard time.Durati
 func (l *Ledger) Hear(now, sent, heard time.Duration, limits []Limit, throttled bool) {
 	for _, a := range limits {
 		if m := l.find(a.Name); m == nil || !m.known || sent > m.toldBy && heard > m.heard {
-			l.learn(now, heard, sent, 0, a, throttled)
+			l.learn(now, heard, sent, 0, 0, a, throttled)
 		}
 	}
 }

@@ -4,10 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -290,4 +294,115 @@ func TestLoopAloneIsInFlight(t *testing.T) {
 			wantLeft(t, tr, 97)
 		}
 	})
+}
+
+// The request for the rest of a body is in flight until its response has come,
+// however the body ends.
+func TestRestOfABodyIsInFlight(t *testing.T) {
+	breaks := func(text string) io.ReadCloser {
+		return io.NopCloser(io.MultiReader(strings.NewReader(text), iotest.ErrReader(errReset)))
+	}
+	announced := []string{"ETag", `"1"`, "RateLimit-Limit", "100", "RateLimit-Reset", "10"}
+	rest := func(req *http.Request, body io.ReadCloser) *http.Response {
+		resp := httpfake.Response(req, 206, body, append(announced, "RateLimit-Remaining", "98", "Content-Range", "bytes 2-3/4")...)
+		resp.ContentLength = 2
+		return resp
+	}
+	for name, tt := range map[string]struct {
+		second func(*http.Request) (*http.Response, error)
+		left   float64
+	}{
+		"comes": {func(req *http.Request) (*http.Response, error) {
+			return rest(req, io.NopCloser(strings.NewReader("cd"))), nil
+		}, 98},
+		"breaks off": {func(req *http.Request) (*http.Response, error) { return rest(req, breaks("")), nil }, 98},
+		"fails":      {func(*http.Request) (*http.Response, error) { return nil, errReset }, 97},
+		"is refused": {func(req *http.Request) (*http.Response, error) { return httpfake.Empty(403, req), nil }, 98},
+		"panics":     {func(req *http.Request) (*http.Response, error) { panic("base") }, 98},
+	} {
+		inBubble(t, name, func(t *testing.T) {
+			sends := 0
+			tr := reading()
+			tr.Resume, tr.MaxAttempts, tr.Backoff = true, 3, contract.Delay(0)
+			tr.Base = httpfake.Base(func(req *http.Request) (*http.Response, error) {
+				if sends++; sends > 1 {
+					return tt.second(req)
+				}
+				resp := httpfake.Response(req, 200, breaks("ab"), append(announced, "RateLimit-Remaining", "99")...)
+				resp.ContentLength = 4
+				return resp, nil
+			})
+			resp := sendGet(t, tr).response(t)
+			httpfake.Recovered(func() { io.ReadAll(resp.Body) })
+			resp.Body.Close()
+			wantLeft(t, tr, tt.left)
+		})
+	}
+}
+
+// State and Partitions may be read, and a RateLimiter used, beside requests.
+func TestAnnouncedLimitsConcurrently(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var sends atomic.Int64
+		tr := reading()
+		tr.Base = httpfake.Base(func(req *http.Request) (*http.Response, error) {
+			if n := int(sends.Add(1)); n%20 != 0 {
+				return says(200, 100-n%20)(req, http.NoBody)
+			}
+			return says(429, 0)(req, http.NoBody)
+		})
+		limiter := awsretry.NewRateLimiter(awsretry.RateLimitConfig{Reserve: .1})
+		var all sync.WaitGroup
+		for range 8 {
+			all.Go(func() {
+				for range 50 {
+					get(t, tr)
+					tr.State("service.example")
+					for _, state := range tr.Partitions() {
+						_ = state.Limits
+					}
+				}
+			})
+			all.Go(func() {
+				for i := range 50 {
+					limiter.Wait(t.Context())
+					limiter.Announce(time.Now(), []awsretry.Limit{{Quota: 100, Remaining: float64(100 - i), Reset: time.Minute}})
+					limiter.UpdateSent(time.Now(), i%20 == 0)
+					limiter.Rates()
+				}
+			})
+		}
+		all.Wait()
+	})
+}
+
+// Throttling that an announced limit explains does not lower the send rate.
+func TestExplainedThrottling(t *testing.T) {
+	for name, tt := range map[string]struct {
+		refusal outcome
+		limited bool
+	}{
+		"explained": {says(429, 0), false},
+		"not said":  {throttled, true},
+	} {
+		inBubble(t, name, func(t *testing.T) {
+			var sends atomic.Int64
+			tr := reading()
+			tr.Base = httpfake.Base(func(req *http.Request) (*http.Response, error) {
+				time.Sleep(time.Second)
+				if sends.Add(1) == 4 {
+					return tt.refusal(req, http.NoBody)
+				}
+				return says(200, 0)(req, http.NoBody)
+			})
+			var all sync.WaitGroup
+			for range 4 {
+				all.Go(func() { get(t, tr) })
+			}
+			all.Wait()
+			if state, _ := tr.State("service.example"); state.Limited != tt.limited {
+				t.Errorf("limited %v", state.Limited)
+			}
+		})
+	}
 }
