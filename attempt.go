@@ -65,7 +65,6 @@ func (a *attempt) advance(c *call) {
 
 // end runs on every way out, also when a hook or Base panics.
 func (a *attempt) end(c *call) {
-	defer a.reportPanic(c)
 	a.permit.release(true)
 	a.next.release(true)
 	switch {

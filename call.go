@@ -132,6 +132,9 @@ func (c *call) sleep(d time.Duration) bool {
 	return false
 }
 
+// interrupted returns the Stop of a call whose context has ended.
+func (c *call) interrupted() Stop { return c.caller.stop(c.caller.ended()) }
+
 // outlivesDeadline reports whether a wait that starts now would not end before
 // the caller's deadline.
 func (c *call) outlivesDeadline(wait time.Duration) bool {

@@ -314,6 +314,7 @@ func (b *resumingBody) request() (*http.Response, error) {
 		return nil, b.explain(err)
 	}
 	var a attempt
+	defer a.reportPanic(&c)
 	defer a.end(&c)
 	a.begin(&c, b.attempts) // the attempt whose body broke off
 	a.record.Err, a.record.Offset = cause, b.progress.Position()

@@ -65,9 +65,6 @@ func (a *attempt) final(c *call) Stop {
 	return ""
 }
 
-// interrupted returns the Stop of a call whose context has ended.
-func (c *call) interrupted() Stop { return c.caller.stop(c.caller.ended()) }
-
 // nextDelay returns the delay before the next attempt: that of the backoff, but
 // at least the one that the service asked for.
 func (a *attempt) nextDelay(c *call) time.Duration {

@@ -257,6 +257,7 @@ func (t *Transport) roundTrip(req *http.Request, fast *fastPath) (*http.Response
 	var c call
 	defer c.end()
 	var a attempt
+	defer a.reportPanic(&c)
 	defer a.end(&c)
 	if fast.sent() {
 		fast.handOver(&c, &a, req)
