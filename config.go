@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"strings"
 	"sync"
@@ -54,6 +55,24 @@ const defaultSuccessIncrement = 1 // AWS SDK for Kotlin, "Retries"
 
 // costs are what retries cost in tokens.
 type costs struct{ transient, timeout, throttling int }
+
+// with returns c with the costs that q sets.
+func (c costs) with(q QuotaConfig) costs {
+	return costs{
+		transient:  max(cmp.Or(q.RetryCost, c.transient), 0),
+		timeout:    max(cmp.Or(q.TimeoutCost, c.timeout), 0),
+		throttling: max(cmp.Or(q.ThrottlingCost, c.throttling), 0),
+	}
+}
+
+// most returns the cost of the dearest retry.
+func (c costs) most() int { return max(c.transient, c.timeout, c.throttling) }
+
+// ofCall returns the most that the retries of a call with so many attempts cost.
+func (c costs) ofCall(attempts int) int {
+	cost := float64(c.most()) * float64(max(attempts-1, 1))
+	return int(min(cost, math.MaxInt32))
+}
 
 func (c costs) of(class Class) int {
 	switch class {
@@ -259,10 +278,7 @@ func (c *config) setBuckets(t *Transport) {
 	if c.revision == Revision2026 {
 		costs = costs2026
 	}
-	costs.transient = max(cmp.Or(quota.RetryCost, costs.transient), 0)
-	costs.timeout = max(cmp.Or(quota.TimeoutCost, costs.timeout), 0)
-	costs.throttling = max(cmp.Or(quota.ThrottlingCost, costs.throttling), 0)
-	c.costs = costs
+	c.costs = costs.with(quota)
 
 	if c.mode == Adaptive {
 		c.failFast, c.limits = limits.FailFast, limits.Limits
@@ -281,7 +297,7 @@ func (c *config) setBuckets(t *Transport) {
 	spreader, _ := t.Backoff.(gate.Spreader)
 	c.partitions = &partitionTable{
 		size:       cmp.Or(t.MaxPartitions, defaultMaxPartitions),
-		newQuota:   func() *Quota { return NewQuota(quota) },
+		newQuota:   func() *Quota { return newQuota(quota, c.costs.ofCall(c.attempts)) },
 		newLimiter: newLimiter,
 		spreader:   spreader,
 		hasLines:   c.mode == Adaptive || c.waitTokens || c.shareRetryAfter,
@@ -302,7 +318,7 @@ func (c *config) newShare(p *partition, t weak.Pointer[Transport]) *localShare {
 	}
 	s := &localShare{
 		name: p.name, quota: p.quota, limiter: p.limiter,
-		capacity: max(c.capacity, 0), cost: max(c.costs.transient, c.costs.timeout, c.costs.throttling),
+		capacity: max(c.capacity, 0), cost: c.costs.most(),
 		inUse: func() bool { return t.Value() != nil },
 		retryAfter: func() time.Duration {
 			if p := of.Value(); p != nil && longest > 0 {
@@ -392,6 +408,9 @@ func (t *Transport) Validate() error {
 	if t.Shared != nil {
 		if err := t.Shared.Validate(); err != nil {
 			fault("Shared: %w", err)
+		}
+		if t.Quota.Share > 0 {
+			fault("Quota.Share is %v; with Shared it must be 0: the bucket is that of all processes", t.Quota.Share)
 		}
 		if t.Quota.InitialCost > 0 {
 			fault("Quota.InitialCost is %d; with Shared it must be 0: each process has few of the tokens at a time, "+

@@ -179,7 +179,7 @@ func (l *loop) Detach() (putBack func()) {
 	if c.partition.limiter != nil {
 		a.permit.sendTime = c.partition.limiter.sendTime()
 	}
-	return func() { c.partition.quota.Release(max(tokens-c.config.increment, 0)) }
+	return func() { c.partition.quota.giveBack(max(tokens-c.config.increment, 0)) }
 }
 
 // End ends the call. It puts back the tokens of an attempt that was not sent,

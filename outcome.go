@@ -201,8 +201,12 @@ func (a *attempt) settle(c *call) {
 	if c.partition.limiter != nil && !a.canceled {
 		a.updateLimiter(c)
 	}
-	if a.record.Class == Success && a.record.Number == 1 {
+	switch {
+	case a.record.Number > 1:
+	case a.record.Class == Success:
 		c.partition.quota.Release(c.config.increment)
+	default:
+		c.partition.quota.sawCall()
 	}
 	if c.kind != restCall || a.record.Class.Retryable() { // or else the body releases them
 		a.permit.release(a.permit.lent && a.record.Class == Success)

@@ -30,7 +30,7 @@ func (p *permit) release(putBack bool) {
 	case p.lent:
 		p.partition.quota.settle(p.retryTokens, putBack)
 	case putBack && p.retryTokens > 0:
-		p.partition.quota.Release(p.retryTokens)
+		p.partition.quota.giveBack(p.retryTokens)
 	}
 	if putBack && p.sendToken {
 		p.partition.limiter.putBack()

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"example.com/awsretry/internal/bucket"
+	"example.com/awsretry/internal/recent"
 )
 
 // ErrQuotaExceeded is returned by [Quota.Acquire] when the retry token bucket
@@ -53,6 +54,19 @@ type QuotaConfig struct {
 	// with successes only. It must not be negative.
 	RefillPerSecond float64
 
+	// Share makes the capacity follow the traffic: it is what all retries of that
+	// share of the last minute's calls cost, 0.2 for every fifth call, but at most
+	// Capacity, and at least what the retries of one call cost. So the buckets of
+	// many small processes together allow no more retries than that of one busy
+	// process. A new bucket has the tokens of one call. It must be from 0 to 1. 0
+	// means that the capacity is always Capacity. A Share needs a quota, and cannot
+	// be combined with InitialCost, RefillPerSecond and Transport.Shared.
+	//
+	// A Transport counts every call. A [Quota] used by itself counts calls of
+	// Release, and takes a call to make up to two retries at the greatest of the
+	// costs.
+	Share float64
+
 	// Wait makes Acquire block, first come first served, instead of returning
 	// ErrQuotaExceeded. It needs a RefillPerSecond: without one the wait might
 	// never end. A wait that is not expected to end before the context's
@@ -64,6 +78,12 @@ type QuotaConfig struct {
 // the package's prefix.
 func (c QuotaConfig) validate() error {
 	switch {
+	case !(c.Share >= 0 && c.Share <= 1):
+		return fmt.Errorf("Quota.Share is %v; it must be from 0 to 1, where 0 means a capacity that does not change", c.Share)
+	case c.Share > 0 && (c.Capacity < 0 || c.InitialCost > 0 || c.RefillPerSecond > 0):
+		return fmt.Errorf("Quota.Share is %v, Quota.Capacity %d, Quota.InitialCost %d and Quota.RefillPerSecond %v; "+
+			"with a Share, Capacity must not be negative and the others must be 0",
+			c.Share, c.Capacity, c.InitialCost, c.RefillPerSecond)
 	case !(c.RefillPerSecond >= 0) || math.IsInf(c.RefillPerSecond, 1):
 		return fmt.Errorf("Quota.RefillPerSecond is %v; it must be a finite number of tokens, 0 or more",
 			c.RefillPerSecond)
@@ -88,9 +108,12 @@ type Quota struct {
 	err       error // of an invalid configuration
 	unlimited bool
 	wait      bool
-	capacity  int
-	tokens    atomic.Int64   // from 0 to capacity; unused where refill is set
-	refill    *bucket.Bucket // nil if tokens do not come back with time; then no lock and no clock is needed
+	capacity  int             // at most
+	share     float64         // of the calls that may be retried; 0 if the capacity does not change
+	perCall   int             // tokens that the retries of one call cost, for share
+	calls     *recent.Counter // nil without share
+	tokens    atomic.Int64    // from 0 to capacity; those above room do not count; unused where refill is set
+	refill    *bucket.Bucket  // nil if tokens do not come back with time; then no lock and no clock is needed
 
 	lent atomic.Int64              // retries that may return their tokens
 	line atomic.Pointer[tokenLine] // of await; nil before its first use
@@ -99,6 +122,11 @@ type Quota struct {
 // NewQuota returns a full bucket. If c is invalid, every [Quota.Acquire]
 // returns an error that names the field and what is allowed.
 func NewQuota(c QuotaConfig) *Quota {
+	return newQuota(c, classicCosts.with(c).ofCall(defaultAttempts(Standard)))
+}
+
+// newQuota is NewQuota for calls whose retries cost up to perCall tokens.
+func newQuota(c QuotaConfig, perCall int) *Quota {
 	if err := c.validate(); err != nil {
 		return &Quota{err: fmt.Errorf("awsretry: %w", err)}
 	}
@@ -109,8 +137,27 @@ func NewQuota(c QuotaConfig) *Quota {
 	if c.RefillPerSecond > 0 && !q.unlimited {
 		q.refill = bucket.New(time.Now(), c.RefillPerSecond, float64(q.capacity))
 	}
-	q.tokens.Store(int64(q.capacity))
+	if c.Share > 0 {
+		q.share, q.perCall, q.calls = c.Share, perCall, recent.New()
+	}
+	q.tokens.Store(int64(q.size()))
 	return q
+}
+
+// size returns the capacity.
+func (q *Quota) size() int {
+	if q.calls == nil {
+		return q.capacity
+	}
+	calls := max(q.share*float64(q.calls.Count()), 1)
+	return int(min(calls*float64(q.perCall), float64(q.capacity)))
+}
+
+// sawCall counts a call for Share.
+func (q *Quota) sawCall() {
+	if q.calls != nil {
+		q.calls.Add()
+	}
 }
 
 // Acquire draws n tokens. If there are fewer, it returns [ErrQuotaExceeded] or,
@@ -131,7 +178,7 @@ func (q *Quota) Acquire(ctx context.Context, n int) error {
 	case n > q.capacity:
 		return ErrQuotaExceeded
 	case q.refill == nil:
-		return q.draw(int64(n))
+		return q.draw(n)
 	case q.wait:
 		return q.drawInLine(ctx, n)
 	case !q.refill.Take(float64(n)):
@@ -141,13 +188,15 @@ func (q *Quota) Acquire(ctx context.Context, n int) error {
 }
 
 // draw takes n tokens of a bucket without a refill.
-func (q *Quota) draw(n int64) error {
+func (q *Quota) draw(n int) error {
+	size := int64(q.size())
 	for {
 		tokens := q.tokens.Load()
-		if tokens < n {
+		left := min(tokens, size) - int64(n)
+		if left < 0 {
 			return ErrQuotaExceeded
 		}
-		if q.tokens.CompareAndSwap(tokens, tokens-n) {
+		if q.tokens.CompareAndSwap(tokens, left) {
 			return nil
 		}
 	}
@@ -171,6 +220,12 @@ func (q *Quota) drawInLine(ctx context.Context, n int) error {
 // Release returns n tokens; those above the capacity are dropped. An n of 0 or
 // less changes nothing.
 func (q *Quota) Release(n int) {
+	q.sawCall()
+	q.giveBack(n)
+}
+
+// giveBack is Release where no call has ended.
+func (q *Quota) giveBack(n int) {
 	switch {
 	case q.refill == nil:
 		q.putBack(int64(n))
@@ -182,10 +237,11 @@ func (q *Quota) Release(n int) {
 
 // putBack returns n tokens to a bucket without a refill.
 func (q *Quota) putBack(n int64) {
+	size := int64(q.size())
 	for {
 		tokens := q.tokens.Load()
-		room := int64(q.capacity) - tokens
-		if room == 0 || n <= 0 { // full, as after most successes of a healthy service
+		room := size - tokens
+		if room <= 0 || n <= 0 { // full, as after most successes of a healthy service
 			return
 		}
 		if q.tokens.CompareAndSwap(tokens, tokens+min(n, room)) {
@@ -201,7 +257,7 @@ func (q *Quota) takeUpTo(n int) int {
 		return 0
 	}
 	for n = min(n, q.Tokens()); n > 0; n = min(n, q.Tokens()) {
-		if q.refill != nil && q.refill.Take(float64(n)) || q.refill == nil && q.draw(int64(n)) == nil {
+		if q.refill != nil && q.refill.Take(float64(n)) || q.refill == nil && q.draw(n) == nil {
 			return n
 		}
 	}
@@ -212,7 +268,7 @@ func (q *Quota) takeUpTo(n int) int {
 // there is no quota.
 func (q *Quota) Tokens() int {
 	if q.refill == nil {
-		return int(q.tokens.Load())
+		return min(int(q.tokens.Load()), q.size())
 	}
 	tokens := q.refill.Tokens()
 	if tokens >= float64(q.capacity) {
@@ -222,7 +278,7 @@ func (q *Quota) Tokens() int {
 }
 
 // full reports whether no tokens are drawn.
-func (q *Quota) full() bool { return q.Tokens() >= q.capacity }
+func (q *Quota) full() bool { return q.Tokens() >= q.size() }
 
 // soonest returns how long Acquire would wait in line for n tokens if tokens
 // came back with time only.
@@ -250,7 +306,7 @@ func (q *Quota) settle(n int, back bool) {
 		return
 	}
 	if back {
-		q.Release(n)
+		q.giveBack(n)
 	}
 	if q.lent.Add(-1) == 0 {
 		q.wake()

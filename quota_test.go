@@ -211,6 +211,11 @@ func TestQuotaConfigValidate(t *testing.T) {
 		{QuotaConfig{Wait: true}, fmt.Sprintf(tooSlow, 0)},
 		{QuotaConfig{RefillPerSecond: 1e-300, Wait: true}, fmt.Sprintf(tooSlow, 1e-300)},
 		{QuotaConfig{InitialCost: -1}, "Quota.InitialCost is -1; it must be 0 or more"},
+		{QuotaConfig{Share: 1, Wait: false}, ""},
+		{QuotaConfig{Share: -.1}, "Quota.Share is -0.1; it must be from 0 to 1, where 0 means a capacity that does not change"},
+		{QuotaConfig{Share: math.NaN()}, "Quota.Share is NaN; it must be from 0 to 1, where 0 means a capacity that does not change"},
+		{QuotaConfig{Share: .2, RefillPerSecond: 3}, "Quota.Share is 0.2, Quota.Capacity 0, Quota.InitialCost 0 and " +
+			"Quota.RefillPerSecond 3; with a Share, Capacity must not be negative and the others must be 0"},
 		{QuotaConfig{InitialCost: 501}, "Quota.InitialCost is 501; it must be at most Quota.Capacity, 500"},
 		{QuotaConfig{Capacity: 4, InitialCost: 5}, "Quota.InitialCost is 5; it must be at most Quota.Capacity, 4"},
 	}

@@ -147,7 +147,7 @@ func (s *localShare) Usage() sharing.Usage {
 
 func (s *localShare) TakeTokens(n int) int { return s.quota.takeUpTo(n) }
 
-func (s *localShare) AddTokens(n int) { s.quota.Release(n) }
+func (s *localShare) AddTokens(n int) { s.quota.giveBack(n) }
 
 func (s *localShare) Grant(g sharing.Grant) {
 	s.grant.Store(&g)

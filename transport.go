@@ -381,7 +381,7 @@ func (t *Transport) Partitions() iter.Seq2[string, State] {
 }
 
 func stateOf(p *partition) State {
-	s := State{Tokens: p.quota.Tokens(), Capacity: p.quota.capacity, RetryAfter: p.gate.ClosedFor(time.Now())}
+	s := State{Tokens: p.quota.Tokens(), Capacity: p.quota.size(), RetryAfter: p.gate.ClosedFor(time.Now())}
 	if p.limiter != nil {
 		s.MeasuredRate, s.SendRate, s.Limited = p.limiter.Rates()
 		s.Waiting, s.ExpectedWait = p.limiter.line()

@@ -16,6 +16,7 @@ const (
 	defaultNaiveAttempts = 3
 	defaultNaivePause    = 100 * time.Millisecond
 	defaultStoreLatency  = time.Millisecond
+	quotaShare           = 0.2 // of calls, as in GEP-3388 of the Kubernetes Gateway API
 )
 
 // quotas are the retry token buckets with a name.
@@ -116,6 +117,9 @@ func transports(s scenario.Setting, mode awsretry.Mode, revision awsretry.Revisi
 	}
 	quota := quotas[s.Quota]
 	quota.Capacity = cmp.Or(s.Capacity, quota.Capacity)
+	if s.Share {
+		quota.Share = quotaShare
+	}
 	spread := time.Duration(0)
 	if s.NoSpread {
 		spread = -1

@@ -2,6 +2,7 @@ package contract_test
 
 import (
 	"errors"
+	"io"
 	"net/http"
 	"os"
 	"slices"
@@ -187,6 +188,69 @@ func TestQuotaAcquire(t *testing.T) {
 			line.Wait()
 			if !slices.IsSorted(served) || len(served) != len(tt.inLine) {
 				t.Errorf("served %v", served)
+			}
+		})
+	}
+}
+
+// With a Share the capacity follows the calls of the last minute.
+func TestShare(t *testing.T) {
+	for _, tt := range []struct {
+		name      string
+		tr        *transport
+		perSecond int
+		first     int // capacity before the first call has ended
+		busy      int // capacity after two minutes
+	}{
+		{"a busy process", &transport{Quota: quota{Share: .2}}, 1000, 20, 500},
+		{"a call each second", &transport{Quota: quota{Share: .2}}, 1, 20, 240},
+		{"a small share", &transport{Quota: quota{Share: .01}}, 1, 20, 20},
+		{"2026", &transport{Quota: quota{Share: .1}, Revision: awsretry.Revision2026}, 1, 28, 168},
+		{"five attempts", &transport{Quota: quota{Share: .05}, MaxAttempts: 5}, 1, 40, 120},
+		{"costs", &transport{Quota: quota{Share: .1, RetryCost: 1, TimeoutCost: 2, ThrottlingCost: -1}}, 1, 4, 24},
+		{"a small bucket", &transport{Quota: quota{Share: .2, Capacity: 30}}, 10, 20, 30},
+	} {
+		inBubble(t, tt.name, func(t *testing.T) {
+			outcome := ok
+			tt.tr.Base = httpfake.Base(func(req *http.Request) (*http.Response, error) { return outcome(req, http.NoBody) })
+			tt.tr.Backoff = contract.Delay(0)
+			capacity := func() int {
+				state, _ := tt.tr.State("service.example")
+				if state.Tokens > state.Capacity {
+					t.Errorf("%d tokens, more than %d", state.Tokens, state.Capacity)
+				}
+				return state.Capacity
+			}
+			get(t, tt.tr)
+			if got := capacity(); got != tt.first {
+				t.Errorf("the capacity is %d after a call, want %d", got, tt.first)
+			}
+			for range 120 * tt.perSecond {
+				time.Sleep(time.Second / time.Duration(tt.perSecond))
+				get(t, tt.tr)
+			}
+			if got := capacity(); got < tt.busy || got > tt.busy+tt.busy/10 {
+				t.Errorf("the capacity is %d after two minutes, want %d", got, tt.busy)
+			}
+			time.Sleep(66 * time.Second)
+			if got := capacity(); got != tt.first {
+				t.Errorf("the capacity is %d after a minute without calls, want %d", got, tt.first)
+			}
+			wantTokens(t, tt.tr, tt.first)
+			attempts := 0
+			outcome = func(req *http.Request, body io.ReadCloser) (*http.Response, error) {
+				attempts++
+				return timeout(req, body)
+			}
+			get(t, tt.tr) // pays for all its retries
+			if most := max(tt.tr.MaxAttempts, 3); attempts != most {
+				t.Errorf("%d attempts, want %d", attempts, most)
+			}
+			if attempts = 0; tt.tr.Quota.Capacity == 0 {
+				get(t, tt.tr) // failing calls count too, but nothing has come back
+				if attempts != 1 {
+					t.Errorf("%d attempts of the next call", attempts)
+				}
 			}
 		})
 	}

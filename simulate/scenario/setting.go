@@ -86,6 +86,9 @@ type Setting struct {
 	// limit. "" means the revision's.
 	Quota string `yaml:"quota,omitempty" json:"quota,omitempty" for:"TRANSPORTS"`
 
+	// Share is a Quota.Share of 0.2. It is an option of the short form.
+	Share bool `yaml:"share,omitempty" json:"share,omitempty" for:"standard, adaptive, revision2026, profile"`
+
 	// Limits is RateLimit.Limits: awsretry.ReadLimits. It is an option of the
 	// short form.
 	Limits bool `yaml:"limits,omitempty" json:"limits,omitempty" for:"adaptive, fleet, profile"`
@@ -150,7 +153,7 @@ func SettingNames() []string {
 // revision2026 in a short form.
 func SettingOptions() []string {
 	return []string{
-		"+limits", "+long_poll", "+share_retry_after", "+no_spread", "+resume",
+		"+share", "+limits", "+long_poll", "+share_retry_after", "+no_spread", "+resume",
 		"+quota=" + QuotaDocuments, "+quota=" + QuotaSDK, "+quota=" + Quota2026, "+quota=" + QuotaNone,
 	}
 }
@@ -159,7 +162,7 @@ func SettingOptions() []string {
 // adaptive, fleet, delivery and profile, an equals sign and which one. Examples
 // are standard, adaptive=scaled, delivery=policy.json and profile=ci. For
 // standard, adaptive, fleet and revision2026, options may follow, each after a
-// plus sign: limits, long_poll, share_retry_after, no_spread, resume and
+// plus sign: share, limits, long_poll, share_retry_after, no_spread, resume and
 // quota=NAME.
 func ParseSetting(text string) (Setting, error) {
 	s, err := parseSetting(text)
@@ -221,7 +224,8 @@ func (s *Setting) setOption(text string) error {
 		field.SetBool(true)
 		return nil
 	}
-	return fmt.Errorf("the option is %s; it must be limits, long_poll, share_retry_after, no_spread, resume or quota=NAME",
+	return fmt.Errorf("the option is %s; it must be share, limits, long_poll, share_retry_after, no_spread, resume or "+
+		"quota=NAME",
 		clipped(text))
 }
 
@@ -284,6 +288,8 @@ func (s Setting) validate() error {
 		return fmt.Errorf("quota_capacity is %d; it must be 1 to %d, or 0 for 500", s.Capacity, maxCount)
 	case !slices.Contains([]string{"", QuotaDocuments, QuotaSDK, Quota2026, QuotaNone}, s.Quota):
 		return fmt.Errorf("quota is %s; it must be documents, sdk, 2026 or none", clipped(s.Quota))
+	case s.Quota == QuotaNone && s.Share:
+		return errors.New("share is true; it must be left out if quota is none")
 	case s.Quota == QuotaNone && s.Capacity != 0:
 		return fmt.Errorf("quota_capacity is %d; it must be left out if quota is none", s.Capacity)
 	}
