@@ -46,7 +46,7 @@ type attempt struct {
 // begin makes a the attempt of c with that number. a is the zero value.
 func (a *attempt) begin(c *call, number int) {
 	a.record.Request, a.record.Partition = c.req, c.partition.name
-	a.record.Number, a.record.MaxAttempts = number, c.maxAttempts()
+	a.record.Number, a.record.MaxAttempts, a.record.IdempotencyKey = number, c.maxAttempts(), c.key
 }
 
 // advance replaces a by the attempt that follows it.
@@ -112,7 +112,7 @@ func (a *attempt) prepare(c *call) error {
 	timeout, timed := c.attemptTimeout()
 	nested := c.options != nil && c.options.attempt > 0 // in an attempt of another Transport
 	ownContext := timed || c.config.stall > 0 || c.config.mayHang(c.caller.Context) && c.mayRetry(1)
-	if a.record.Number == 1 && !c.config.ownRequest && !nested && !c.body.Copied() && !ownContext {
+	if a.record.Number == 1 && !c.config.ownRequest && !nested && !c.body.Copied() && !ownContext && c.key == "" {
 		a.out = c.req
 		c.body.Take()
 		return nil
@@ -131,6 +131,9 @@ func (a *attempt) prepare(c *call) error {
 	}
 	a.out = c.copyRequest(ctx)
 	c.body.Attach(a.out)
+	if c.key != "" {
+		a.header(c).Set(keyHeader, c.key)
+	}
 	if a.out.Body != nil && a.out.Body != http.NoBody {
 		a.unsent = a.out.Body
 	}
@@ -159,18 +162,21 @@ func (c *call) copyRequest(ctx context.Context) *http.Request {
 
 // setRetryHeaders sets the retry headers of the AWS SDKs.
 func (a *attempt) setRetryHeaders(c *call) {
-	header := a.out.Header
-	if c.config.prepare == nil { // it is the caller's
-		header = header.Clone()
-	}
-	if header == nil {
-		header = make(http.Header)
-	}
 	if c.invocation == "" {
 		c.invocation = awsproto.NewInvocationID()
 	}
-	awsproto.SetRetryHeaders(header, c.invocation, a.record.Number, c.maxAttempts())
-	a.out.Header = header
+	awsproto.SetRetryHeaders(a.header(c), c.invocation, a.record.Number, c.maxAttempts())
+}
+
+// header returns the header of out, which may be changed.
+func (a *attempt) header(c *call) http.Header {
+	if c.config.prepare == nil { // it may be the caller's
+		a.out.Header = a.out.Header.Clone()
+	}
+	if a.out.Header == nil {
+		a.out.Header = make(http.Header)
+	}
+	return a.out.Header
 }
 
 // runPrepare calls Prepare.
@@ -297,7 +303,7 @@ func (a *attempt) shownRequest(c *call) *http.Request {
 	switch {
 	case a.own == nil:
 		return a.out
-	case a.marked == nil && c.config.prepare == nil && !c.config.sdkHeaders:
+	case a.marked == nil && c.config.prepare == nil && !c.config.sdkHeaders && c.key == "":
 		return c.req
 	}
 	return a.out.WithContext(a.own.Parent)

@@ -23,6 +23,7 @@ type call struct {
 	limit     int  // MaxAttempts instead of the config's; 0 means the config's
 
 	body       replay.Body
+	key        string // the Idempotency-Key that it sets, or ""
 	invocation string // for SDKHeaders; "" until the first attempt that has them
 	responded  bool   // RoundTrip returns a response
 }
@@ -53,6 +54,7 @@ func (c *call) begin(config *config, options *callOptions) error {
 	c.observed = config.observe != nil || options != nil && options.observe != nil
 	c.partition = config.partitionOf(c.req, options)
 	c.body.Share(config.maxBuffer, !c.mayRetry(1))
+	c.key = c.chooseKey()
 	return nil
 }
 

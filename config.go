@@ -140,6 +140,8 @@ type config struct {
 	sdkHeaders bool
 	nested     bool
 	observe    func(Attempt)
+	peek       func(*http.Response, []byte) bool
+	keyOf      func(*http.Request) string // the Idempotency-Key
 }
 
 // resolve returns the config. The first call makes it.
@@ -176,6 +178,8 @@ func (t *Transport) newConfig() *config {
 		sdkHeaders:    t.SDKHeaders,
 		nested:        t.NestedRetries,
 		observe:       t.Observe,
+		peek:          t.Peek,
+		keyOf:         t.IdempotencyKey,
 		resume:        t.Resume,
 
 		ignoreRetryAfter: t.MaxRetryAfter < 0,
@@ -195,7 +199,7 @@ func (t *Transport) newConfig() *config {
 	c.setDelays(t)
 	c.setBuckets(t)
 	c.plain = !c.ownRequest && c.policy == nil && c.observe == nil && c.partitionName == nil && c.initialCost == 0 &&
-		!c.shareRetryAfter && !c.resume && c.limits == nil
+		!c.shareRetryAfter && !c.resume && c.limits == nil && c.peek == nil && c.keyOf == nil
 	return c
 }
 

@@ -174,6 +174,7 @@ func (r *recordContext) set(a *Attempt) {
 		return
 	}
 	record := *a
+	record.Body = nil // it is valid during the call
 	r.record.Store(&record)
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"time"
 
@@ -95,32 +96,94 @@ const (
 )
 
 // findCode returns the AWS error code of the response, or "". It reads a body
-// ahead that may have one, and leaves it whole.
+// ahead that may have one or that Peek asks for, and leaves it whole.
 func (a *attempt) findCode(c *call) string {
 	resp := a.record.Response
 	hidden := awsproto.MayHideError(resp, c.req)
-	if resp.StatusCode < 400 && !hidden {
+	failed := resp.StatusCode >= 400
+	peek := c.peekAt(resp)
+	if !failed && !hidden && peek == nil {
 		return ""
 	}
 	code := awsproto.HeaderCode(resp.Header)
-	wanted := code == "" && awsproto.MayHoldCode(resp.Header) || c.config.retryAfter != nil
+	wanted := code == "" && awsproto.MayHoldCode(resp.Header) || c.config.retryAfter != nil || c.config.peek != nil
 	if !wanted || resp.Body == http.NoBody || !a.readsAhead(c) {
 		return code
 	}
-	var enough func([]byte) bool
+	limit, enough := awsproto.MaxErrorBody, (func([]byte) bool)(nil)
 	if hidden {
 		enough = new(awsproto.HiddenError).Impossible
 	}
-	a.record.Response, a.ahead = respbody.Read(resp, awsproto.MaxErrorBody, enough)
+	if peek != nil {
+		limit, enough = maxPeek, peek.until(enough)
+	}
+	a.record.Response, a.ahead = respbody.Read(resp, limit, enough)
 	if !a.ahead.Ended() {
-		a.waitForCode(c, hidden)
+		a.waitForCode(c, enough != nil)
 	}
 	a.hung = !a.ahead.Ended()
 	body := a.ahead.Stop()
-	if code == "" {
+	if c.config.peek != nil {
+		a.record.Body = body
+	}
+	switch {
+	case peek == nil:
+	case a.hung && c.caller.ended() == nil:
+		a.lose(a.own.Explain(context.DeadlineExceeded))
+		return ""
+	case a.hung:
+	case peek.panicked != nil:
+		panic(peek.panicked)
+	case a.ahead.Err() != nil:
+		a.lose(a.ahead.Err())
+		return ""
+	}
+	if code == "" && (failed || hidden) {
 		code = awsproto.BodyCode(resp.Header, body)
 	}
 	return code
+}
+
+// lose discards the response, whose body broke off.
+func (a *attempt) lose(err error) {
+	respbody.Close(a.record.Response, a.own.Ender())
+	a.record.Response, a.record.Body, a.ahead = nil, nil, nil
+	a.record.Err = &bodyError{err}
+}
+
+// maxPeek is how much of a body Peek may see.
+const maxPeek = 1 << 20
+
+// A peek calls Transport.Peek in the goroutine that reads ahead.
+type peek struct {
+	more     func(body []byte) bool
+	panicked any // what more panicked with; written before the reading ends
+}
+
+// peekAt returns nil if Policy needs nothing of the body. Of a response with the
+// rest of a body, the caller has the beginning already.
+func (c *call) peekAt(resp *http.Response) *peek {
+	hook := c.config.peek
+	if hook == nil || c.kind != wholeCall || resp.StatusCode/100 != 2 || resp.Body == http.NoBody {
+		return nil
+	}
+	if _, upgraded := resp.Body.(io.Writer); upgraded || !hook(resp, nil) {
+		return nil
+	}
+	return &peek{more: func(body []byte) bool { return hook(resp, body) }}
+}
+
+// until returns a function that reports whether the body read so far is enough
+// for p and for other, which may be nil.
+func (p *peek) until(other func([]byte) bool) func([]byte) bool {
+	return func(body []byte) (enough bool) {
+		defer func() {
+			if value := recover(); value != nil {
+				p.panicked, enough = value, true
+			}
+		}()
+		return (other == nil || other(body)) && !p.more(body)
+	}
 }
 
 // readsAhead reports whether the response body may be read before the caller
@@ -139,7 +202,7 @@ func (a *attempt) readsAhead(c *call) bool {
 	return c.body.Quiet(c.caller.waiting(), uploadWait) && (paced || c.body.Replayable())
 }
 
-// waitForCode waits until the body is read ahead. A hidden error has no limit:
+// waitForCode waits until the body is read ahead. What a 2xx hides has no limit:
 // for a large copy, Amazon S3 begins its document at once and ends it after
 // minutes.
 func (a *attempt) waitForCode(c *call, hidden bool) {
@@ -149,7 +212,9 @@ func (a *attempt) waitForCode(c *call, hidden bool) {
 		limit, ok = codeWait, true
 	}
 	if ok {
-		a.ahead.Wait(ctx, limit)
+		if !a.ahead.Wait(ctx, limit) && hidden {
+			a.ahead.Wait(ctx, codeWait) // the Read that AttemptTimeout has ended
+		}
 	} else {
 		a.ahead.Settle(ctx)
 	}
@@ -164,6 +229,7 @@ func (a *attempt) findDelay(c *call) time.Duration {
 		var body []byte
 		if a.ahead != nil {
 			body = a.ahead.Stop()
+			body = body[:min(len(body), awsproto.MaxErrorBody)]
 		}
 		if asked, ok := c.config.retryAfter(a.record.Response, body); ok {
 			return max(asked, 0)
@@ -270,7 +336,7 @@ func (a *attempt) settleBody(c *call) bool {
 	if !a.ahead.Ended() {
 		ctx = c.caller.waiting()
 	}
-	return a.ahead.Settle(ctx) && (!a.ahead.Broken() || c.caller.ended() == nil)
+	return a.ahead.Settle(ctx) && (a.ahead.Err() == nil || c.caller.ended() == nil)
 }
 
 // lastError returns the error of a call that returns no response.

@@ -139,6 +139,15 @@ type Attempt struct {
 	// it says so.
 	Err error
 
+	// IdempotencyKey is the Idempotency-Key that the Transport set, see
+	// Transport.IdempotencyKey, or "".
+	IdempotencyKey string
+
+	// Body is what Peek had read of the body of a 2xx, and of an error what was
+	// read of its first 64 KiB. It is nil without Transport.Peek. It is valid
+	// during the call of a Policy or an observer, and must not be changed.
+	Body []byte
+
 	// Code is the AWS error code in the response, or "". If no retry can follow,
 	// because of MaxAttempts 1, WithoutRetry, an outer loop or a one-shot request
 	// body of which too much was sent, only the headers are searched: the
@@ -185,7 +194,7 @@ type Attempt struct {
 }
 
 // A Policy classifies the outcome of an attempt. It sees the Request, Number,
-// Response, Err and Code; either Response or Err is set. It may read the status
+// Response, Err, Code and Body; either Response or Err is set. It may read the status
 // and the headers of the response, and must not read its body. It is not called
 // if the caller's context ended the attempt. A Policy must be safe for
 // concurrent use.
@@ -242,37 +251,6 @@ type bodyError struct{ err error }
 
 func (e *bodyError) Error() string { return e.err.Error() }
 func (e *bodyError) Unwrap() error { return e.err }
-
-// IdempotentOnly returns a policy that classifies as policy does, but makes
-// Transient and Timeout Permanent unless it is safe to send the request twice:
-// its method is idempotent (RFC 9110), it has an Idempotency-Key or
-// X-Idempotency-Key header, or nothing of it was sent. Throttled stays: the
-// service did not execute the request. A nil policy means DefaultPolicy.
-func IdempotentOnly(policy Policy) Policy {
-	if policy == nil {
-		policy = DefaultPolicy
-	}
-	return func(a *Attempt) Class {
-		class := policy(a)
-		if class != Transient && class != Timeout || idempotent(a.Request) || neterr.NeverSent(a.Err) {
-			return class
-		}
-		return Permanent
-	}
-}
-
-func idempotent(req *http.Request) bool {
-	if req == nil {
-		return false
-	}
-	switch req.Method {
-	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, http.MethodPut, http.MethodDelete:
-		return true
-	}
-	_, key := req.Header["Idempotency-Key"]
-	_, xKey := req.Header["X-Idempotency-Key"]
-	return key || xKey
-}
 
 // codeClass classifies the error codes of the AWS SDKs and Tools Reference
 // Guide, "Retry behavior", and of Amazon SimpleDB, "API error retries".

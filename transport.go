@@ -173,6 +173,29 @@ type Transport struct {
 	// nil, the Retry-After header is used.
 	RetryAfter func(resp *http.Response, body []byte) (delay time.Duration, ok bool)
 
+	// Peek reports whether Policy has to see more of the body of a 2xx than was
+	// read so far, for services that say failure inside a success. It is called
+	// with a nil body first, where false means that nothing is read, and then after
+	// each Read, until it returns false, the body ends or 1 MiB is read. Policy
+	// finds the bytes in [Attempt].Body. The response that RoundTrip returns has
+	// the whole body, and streams on as soon as Peek has returned false. A body
+	// that breaks off before that is a transient failure without a response.
+	// AttemptTimeout and the context limit how long it takes. As for
+	// [Attempt].Code, a body is not read if no retry can follow. Peek must not
+	// read resp.Body, nor change or keep body. Nil means that Policy sees the body
+	// of no 2xx.
+	Peek func(resp *http.Response, body []byte) (more bool)
+
+	// IdempotencyKey returns the Idempotency-Key header of a POST or PATCH that
+	// has neither that header nor X-Idempotency-Key, so that the service executes
+	// it once although it is sent again. It is called once for each call: retries
+	// and the redirects that http.Client follows have the same key. The header is
+	// set on a copy of the request, before Prepare. "" means no key. A request
+	// that is signed (by AWS, or as in RFC 9421) gets no key if there is no Prepare
+	// to sign it again. [IdempotentOnly] retries a request with a key. Nil means
+	// no keys; [RandomKey] makes random ones.
+	IdempotencyKey func(*http.Request) string
+
 	// KeepConnections lets a retry use the connection of the attempt that
 	// failed. By default a retry after a transient failure or a timeout uses a
 	// connection of a copy of Base, if Base is an *http.Transport without

@@ -90,6 +90,13 @@ func SignsRetryHeaders(req *http.Request) bool {
 		req.URL != nil && strings.Contains(strings.ToLower(req.URL.Query().Get("X-Amz-SignedHeaders")), "amz-sdk-")
 }
 
+// Signed reports whether the request has a signature: of AWS, in its header or its
+// URL, or of RFC 9421.
+func Signed(req *http.Request) bool {
+	return strings.HasPrefix(req.Header.Get("Authorization"), "AWS") || req.Header["Signature-Input"] != nil ||
+		req.URL != nil && (hasQuery(req.URL, "X-Amz-Signature") || hasQuery(req.URL, "Signature"))
+}
+
 // NewInvocationID returns a random UUID (RFC 9562, version 4).
 func NewInvocationID() string {
 	var u [16]byte

@@ -151,9 +151,14 @@ func (b *Ahead) Ended() bool {
 // has ended.
 func (b *Ahead) AtEnd() bool { return b.end != nil }
 
-// Broken reports whether the reading ahead ended with an error other than
-// io.EOF. It requires that the reading has ended.
-func (b *Ahead) Broken() bool { return b.end != nil && b.end != io.EOF }
+// Err returns the error that the reading ahead ended with, unless that is io.EOF.
+// It requires that the reading has ended.
+func (b *Ahead) Err() error {
+	if b.end == io.EOF {
+		return nil
+	}
+	return b.end
+}
 
 // Stop prevents further Reads by the goroutine, and returns what was read so
 // far. The caller must not modify the bytes.

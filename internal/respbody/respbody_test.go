@@ -98,7 +98,7 @@ func TestWaitAndSettleEnd(t *testing.T) {
 			t.Errorf("settled after %v", time.Since(start))
 		}
 		close(end)
-		if !ahead.Settle(t.Context()) || !ahead.Broken() {
+		if !ahead.Settle(t.Context()) || ahead.Err() == nil {
 			t.Error("not settled, or not broken")
 		}
 	})
