@@ -58,6 +58,22 @@ func (c *call) begin(config *config, options *callOptions) error {
 	return nil
 }
 
+// chooseKey returns the Idempotency-Key that the Transport sets, or "". A request
+// that http.Client makes of a redirect has that of the request before it.
+func (c *call) chooseKey() string {
+	req := c.req
+	if c.config.keyOf == nil || c.kind != wholeCall || req.Method != http.MethodPost && req.Method != http.MethodPatch || hasKey(req) ||
+		c.config.prepare == nil && awsproto.Signed(req) {
+		return ""
+	}
+	if redirect := req.Response; redirect != nil && redirect.Request != nil {
+		if key := redirect.Request.Header.Get(keyHeader); key != "" {
+			return key
+		}
+	}
+	return c.config.keyOf(req)
+}
+
 // end runs on every way out, also when a hook or Base panics.
 func (c *call) end() {
 	if c.partition != nil {

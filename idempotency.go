@@ -53,19 +53,3 @@ const keyHeader = "Idempotency-Key"
 // RandomKey returns a random UUID (RFC 9562, version 4), for
 // Transport.IdempotencyKey.
 func RandomKey(*http.Request) string { return awsproto.NewInvocationID() }
-
-// chooseKey returns the Idempotency-Key that the Transport sets, or "". A request
-// that http.Client makes of a redirect has that of the request before it.
-func (c *call) chooseKey() string {
-	req := c.req
-	if c.config.keyOf == nil || c.kind != wholeCall || req.Method != http.MethodPost && req.Method != http.MethodPatch || hasKey(req) ||
-		c.config.prepare == nil && awsproto.Signed(req) {
-		return ""
-	}
-	if redirect := req.Response; redirect != nil && redirect.Request != nil {
-		if key := redirect.Request.Header.Get(keyHeader); key != "" {
-			return key
-		}
-	}
-	return c.config.keyOf(req)
-}

@@ -122,7 +122,8 @@ type Quota struct {
 // NewQuota returns a full bucket. If c is invalid, every [Quota.Acquire]
 // returns an error that names the field and what is allowed.
 func NewQuota(c QuotaConfig) *Quota {
-	return newQuota(c, classicCosts.with(c).ofCall(defaultAttempts(Standard)))
+	const attempts = 3 // of standard mode
+	return newQuota(c, classicCosts.with(c).ofCall(attempts))
 }
 
 // newQuota is NewQuota for calls whose retries cost up to perCall tokens.
@@ -384,4 +385,42 @@ func (q *Quota) refillTime(n int) time.Duration {
 		return math.MaxInt64
 	}
 	return max(q.soonest(n), time.Millisecond)
+}
+
+// The cost of a retry in tokens (AWS SDK for Kotlin, "Retries", and the 2026
+// revision).
+var (
+	classicCosts = costs{transient: 5, timeout: 10, throttling: 10}
+	costs2026    = costs{transient: 14, timeout: 14, throttling: 5}
+)
+
+// costs are what retries cost in tokens.
+type costs struct{ transient, timeout, throttling int }
+
+// with returns c with the costs that q sets.
+func (c costs) with(q QuotaConfig) costs {
+	return costs{
+		transient:  max(cmp.Or(q.RetryCost, c.transient), 0),
+		timeout:    max(cmp.Or(q.TimeoutCost, c.timeout), 0),
+		throttling: max(cmp.Or(q.ThrottlingCost, c.throttling), 0),
+	}
+}
+
+// most returns the cost of the dearest retry.
+func (c costs) most() int { return max(c.transient, c.timeout, c.throttling) }
+
+// ofCall returns the most that the retries of a call with so many attempts cost.
+func (c costs) ofCall(attempts int) int {
+	cost := float64(c.most()) * float64(max(attempts-1, 1))
+	return int(min(cost, math.MaxInt32))
+}
+
+func (c costs) of(class Class) int {
+	switch class {
+	case Throttled:
+		return c.throttling
+	case Timeout:
+		return c.timeout
+	}
+	return c.transient
 }

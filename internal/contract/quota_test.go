@@ -255,3 +255,17 @@ func TestShare(t *testing.T) {
 		})
 	}
 }
+
+// Failing calls are calls: their share has its retries.
+func TestShareOfFailingCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr := &transport{Base: always(invalid), Quota: quota{Share: .1}}
+		for range 60 {
+			get(t, tr)
+			time.Sleep(time.Second)
+		}
+		if state, _ := tr.State("service.example"); state.Capacity != 120 {
+			t.Errorf("the capacity is %d", state.Capacity)
+		}
+	})
+}

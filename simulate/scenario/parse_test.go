@@ -259,7 +259,7 @@ func TestLabel(t *testing.T) {
 		}
 	}
 	for short, want := range map[string]string{
-		"standard+":          "the option is \"\"; it must be limits, long_poll, share_retry_after, no_spread, resume",
+		"standard+":          "the option is \"\"; it must be share, limits, long_poll, share_retry_after, no_spread, resume",
 		"standard+fast":      "the option is \"fast\"",
 		"standard+use":       "the option is \"use\"",
 		"standard+quota=":    "nothing follows quota=",
@@ -281,7 +281,11 @@ func TestSettingNames(t *testing.T) {
 		}
 	}
 	for _, option := range SettingOptions() {
-		if _, err := ParseSetting(UseFleet + option); err != nil {
+		use := UseFleet
+		if option == "+share" {
+			use = UseStandard
+		}
+		if _, err := ParseSetting(use + option); err != nil {
 			t.Error(err)
 		}
 	}
