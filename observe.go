@@ -60,8 +60,8 @@ type LogConfig struct {
 
 	// EachSecond logs one warning for each partition and second. Its attribute
 	// failures counts the warnings that it stands for: itself, and those since
-	// the line before, which were left out. If none follows, the next attempt of
-	// the partition that is observed in another second logs their number.
+	// the line before, which were left out. If none follows in the next second,
+	// an attempt of the partition that is observed later logs their number.
 	EachSecond bool
 
 	// OmitPaths logs only the scheme and host of URLs, for services that take
@@ -270,7 +270,7 @@ func (t *tally) take(partition string, second int64, failed bool) (failures int)
 	if failed {
 		e.failures++
 	}
-	if e.second == second {
+	if e.second == second || !failed && second < e.second+2 { // the next second's failure says more
 		return 0
 	}
 	failures, e.failures, e.second = e.failures, 0, second
