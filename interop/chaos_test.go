@@ -61,6 +61,7 @@ func chaosTransports(base http.RoundTripper, tally *chaosTally) []*awsretry.Tran
 // toxiproxy whose toxics change all the time, to a server that fails in every
 // way.
 func TestChaos(t *testing.T) {
+	takesLong(t)
 	proxies := startToxiproxy(t)
 	tally := newChaosTally()
 	before := takeStock()

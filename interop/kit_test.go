@@ -44,6 +44,15 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// takesLong skips a test that takes more than five seconds with -short, as make
+// test has it. make check runs it.
+func takesLong(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("takes long")
+	}
+}
+
 // briefly keeps the delays of tests in real time short.
 var briefly = awsretry.Exponential{Initial: time.Millisecond, Max: 10 * time.Millisecond}
 

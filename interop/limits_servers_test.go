@@ -29,6 +29,7 @@ const (
 // Servers announce what is left of their limits, each in its own way. Callers
 // that never rest are hardly throttled, and use the quota.
 func TestAnnouncedLimits(t *testing.T) {
+	takesLong(t)
 	t.Parallel()
 	announcing := awsretry.RateLimitConfig{Limits: awsretry.ReadLimits}
 	node := startNodeLimiters(t)

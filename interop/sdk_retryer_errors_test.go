@@ -150,9 +150,7 @@ func TestRetryerIsNotKeptByErrors(t *testing.T) {
 // The tests of awssdk pass with a version of the SDK that always runs its loop
 // of 2026, without the variable that selects it today.
 func TestRetryerWithoutLoopVariable(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds the SDK again")
-	}
+	takesLong(t) // builds the SDK again
 	const sdkModule = "github.com/aws/aws-sdk-go-v2"
 	workspace := "GOWORK="
 	run := func(args ...string) string {

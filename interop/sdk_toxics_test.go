@@ -70,6 +70,7 @@ var toxicBackends = []toxicBackend{{
 
 // toxiproxy spoils the connections of real clients to real servers.
 func TestToxics(t *testing.T) {
+	takesLong(t)
 	proxies := startToxiproxy(t)
 	for _, backend := range toxicBackends {
 		t.Run(backend.name, func(t *testing.T) {

@@ -82,6 +82,7 @@ func putStream(ctx context.Context, client *http.Client, url string, n int) erro
 // Servers throttle 50 workers each that never rest. They allow 200 requests per
 // second. In adaptive mode no PUT is lost, and few requests are throttled.
 func TestThrottled(t *testing.T) {
+	takesLong(t)
 	const puts = 400
 	nginx := nginxLimiting(200, "burst=20 nodelay", "")
 	nginxAfter := nginxLimiting(200, "burst=20 nodelay", retryAfterOneSecond)

@@ -126,6 +126,7 @@ func putWithMinio(ctx context.Context, c *http.Client, server string, data []byt
 // Every other request fails in the middle of its body. What is stored is what
 // was sent, and every upload that can be sent again succeeds.
 func TestUploads(t *testing.T) {
+	takesLong(t)
 	for _, u := range uploads {
 		for name, fault := range map[string]http.HandlerFunc{
 			"503": func(w http.ResponseWriter, r *http.Request) {
