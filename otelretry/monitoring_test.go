@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -99,9 +100,9 @@ func TestAlerts(t *testing.T) {
 // everyNth returns a Base whose every nth response has that status.
 func everyNth(n, status int) func() httpfake.Base {
 	return func() httpfake.Base {
-		sent := 0
+		var sent atomic.Int64
 		return func(req *http.Request) (*http.Response, error) {
-			if sent++; sent%n == 0 {
+			if sent.Add(1)%int64(n) == 0 {
 				return httpfake.Empty(status, req), nil
 			}
 			return httpfake.Empty(200, req), nil
@@ -137,8 +138,13 @@ func minutes(t *testing.T, tr *awsretry.Transport, before, after httpfake.Base) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	base := before
-	tr.Base = httpfake.Base(func(req *http.Request) (*http.Response, error) { return base(req) })
+	var incident atomic.Bool
+	tr.Base = httpfake.Base(func(req *http.Request) (*http.Response, error) {
+		if incident.Load() {
+			return after(req)
+		}
+		return before(req)
+	})
 	tr.Backoff = awsretry.BackoffFunc(func(int, awsretry.Class, time.Duration) time.Duration { return 50 * time.Millisecond })
 	rt, err := otelretry.NewTransport(tr, metric.NewMeterProvider(metric.WithReader(exporter)))
 	if err != nil {
@@ -146,9 +152,7 @@ func minutes(t *testing.T, tr *awsretry.Transport, before, after httpfake.Base) 
 	}
 	values := make(map[string][]string)
 	for minute := range 11 {
-		if minute == 3 {
-			base = after
-		}
+		incident.Store(minute >= 3)
 		for range 600 {
 			time.Sleep(100 * time.Millisecond)
 			go func() {
