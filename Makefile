@@ -6,8 +6,8 @@ SHELL := bash
 # Every folder with a go.mod but tools, which has no tests: the root, interop, whose tests wait longest, and the others.
 MODULES := . interop $(filter-out interop tools,$(patsubst %/go.mod,%,$(wildcard */go.mod cmd/*/go.mod)))
 TESTS := $(MODULES:%=test/%)
-# bench runs what the other modules race. interop runs whole, but without the race detector, for which its many
-# clients would be compiled again; make interop has it.
+# bench runs what the other modules race. interop and bench run whole, but without the race detector, for which their
+# many clients would be compiled again; make interop has it.
 RACES := $(patsubst %,race/%,$(filter-out bench interop,$(MODULES)))
 LINTS := $(MODULES:%=lint/%) lint/tools
 # The modules whose users would notice a change, and the packages of the root among them.
@@ -38,15 +38,15 @@ test: needs ## The tests of every module (4 minutes the first time), without the
 
 check: ## All else that CI runs: the race detector, linters, other platforms, API listing, layers, rules, pictures
 	@command -v "$$(go env CC)" >/dev/null || { echo "the race detector needs a C compiler, and $$(go env CC) is not in PATH: install gcc or clang"; exit 1; }
-	@$(PARALLEL) $(RACES) whole/interop lint crossvet pictures-check
+	@$(PARALLEL) $(RACES) whole/interop whole/bench lint crossvet pictures-check
 
 lint: format $(LINTS) api-check layers mutate-check ## Of these only formatting, linters, API listing, layers and rules
 
 $(TESTS): test/%: compile/%
-	@echo "== go test $*"; cd $* && go test -vet=off $(if $(filter interop,$*),-short) ./...
+	@echo "== go test $*"; cd $* && go test -vet=off $(if $(filter interop bench,$*),-short) ./...
 
-whole/interop: compile/interop
-	@echo "== go test interop, also what takes long"; cd interop && go test -vet=off ./...
+whole/interop whole/bench: whole/%: compile/%
+	@echo "== go test $*, also what takes long"; cd $* && go test -vet=off ./...
 
 # What -short leaves out takes long and starts nothing at a time that other tests do not; make test runs it.
 $(RACES): race/%: compile-race/%
@@ -144,4 +144,4 @@ fuzz: ## Every fuzz target of every module for FUZZTIME (10s) each
 		done); \
 	done
 
-.PHONY: help demo test check $(TESTS) $(RACES) whole/interop $(COMPILES) $(COMPILES_RACE) needs compat lint format $(LINTS) crossvet layers mutate mutate-check api api-check vuln cover bench interop pictures pictures-check fuzz
+.PHONY: help demo test check $(TESTS) $(RACES) whole/interop whole/bench $(COMPILES) $(COMPILES_RACE) needs compat lint format $(LINTS) crossvet layers mutate mutate-check api api-check vuln cover bench interop pictures pictures-check fuzz
