@@ -45,7 +45,7 @@ type attempt struct {
 
 // begin makes a the attempt of c with that number. a is the zero value.
 func (a *attempt) begin(c *call, number int) {
-	a.record.Request, a.record.Partition = c.req, c.partition.name
+	a.record.Request, a.record.Partition, a.record.Setting = c.req, c.partition.name, c.config.setting
 	a.record.Number, a.record.MaxAttempts, a.record.IdempotencyKey = number, c.maxAttempts(), c.key
 }
 

@@ -203,7 +203,7 @@ func (c *call) reportUnsent(e *Error) error {
 		class = Permanent
 	}
 	c.observe(Attempt{
-		Request: c.req, MaxAttempts: c.maxAttempts(), Err: e.Err, Class: class, Stop: e.Stop,
+		Request: c.req, MaxAttempts: c.maxAttempts(), Setting: c.config.setting, Err: e.Err, Class: class, Stop: e.Stop,
 		MaybeExecuted: e.MaybeExecuted, Partition: c.partition.name,
 	})
 	return e

@@ -100,6 +100,7 @@ type config struct {
 	longPoll   func(*http.Request) bool
 	sdkHeaders bool
 	nested     bool
+	setting    string // see Attempt
 	observe    func(Attempt)
 	peek       func(*http.Response, []byte) bool
 	keyOf      func(*http.Request) string // the Idempotency-Key
@@ -138,6 +139,7 @@ func (t *Transport) newConfig() *config {
 		longPoll:      t.LongPoll,
 		sdkHeaders:    t.SDKHeaders,
 		nested:        t.NestedRetries,
+		setting:       t.setting(),
 		observe:       t.Observe,
 		peek:          t.Peek,
 		keyOf:         t.IdempotencyKey,
@@ -162,6 +164,54 @@ func (t *Transport) newConfig() *config {
 	c.plain = !c.ownRequest && c.policy == nil && c.observe == nil && c.partitionName == nil && c.initialCost == 0 &&
 		!c.shareRetryAfter && !c.resume && c.limits == nil && c.peek == nil && c.keyOf == nil
 	return c
+}
+
+// setting returns Attempt.Setting.
+func (t *Transport) setting() string {
+	name := string(cmp.Or(t.Mode, Standard))
+	switch {
+	case t.Mode == Adaptive && t.Shared != nil:
+		name = "fleet"
+	case name == string(Standard) && t.Revision == Revision2026:
+		name = "revision2026"
+	}
+	if t.Mode == Adaptive && t.RateLimit.Pacing == ScaledPacing {
+		name += "=" + ScaledPacing.String()
+	}
+	quota, pacing := t.Quota, t.RateLimit
+	const simulated = 0.2 // of Quota.Share, in awsretry simulate
+	if quota.Share == simulated {
+		quota.Share = 0
+	}
+	pacing.Pacing, pacing.Limits, pacing.Cost = 0, nil, nil
+	for _, option := range []struct {
+		on   bool
+		name string
+	}{
+		{t.RateLimit.Limits != nil, "limits"}, {t.Quota.Share == simulated, "share"}, {t.ShareRetryAfter, "share_retry_after"},
+		{t.RetryAfterSpread < 0, "no_spread"}, {t.Resume, "resume"},
+	} {
+		if option.on {
+			name += "+" + option.name
+		}
+	}
+	var own []string
+	for _, field := range []struct {
+		set  bool
+		name string
+	}{
+		{t.Policy != nil, "Policy"}, {t.Backoff != nil, "Backoff"}, {t.MaxRetryAfter != 0, "MaxRetryAfter"},
+		{t.RetryAfterSpread > 0, "RetryAfterSpread"}, {t.RetryAfter != nil, "RetryAfter"}, {t.LongPoll != nil, "LongPoll"},
+		{quota != QuotaConfig{}, "Quota"}, {!pacing.zero(), "RateLimit"},
+	} {
+		if field.set {
+			own = append(own, field.name)
+		}
+	}
+	if len(own) > 0 {
+		name += " (" + strings.Join(own, ", ") + ")"
+	}
+	return name
 }
 
 // mayHang reports whether nothing but Close would end a response body that

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unicode"
 
@@ -55,7 +56,8 @@ type LogConfig struct {
 	// in "requests 59/60 1s refills, tokens 800/1000 12s refills": the name, what
 	// remains of the quota, the reset, and refills if units come back steadily. A
 	// retry may wait for a send token before its line is written: late_ms says how
-	// long after the attempt's end that is.
+	// long after the attempt's end that is. The first line has the Transport's
+	// setting, and the first with another one that.
 	All bool
 
 	// EachSecond logs one warning for each partition and second. Its attribute
@@ -72,6 +74,7 @@ type LogConfig struct {
 // Observer returns the observer, which is safe for concurrent use.
 func (c LogConfig) Observer() func(Attempt) {
 	failures := tally{of: make(map[string]*tallied)}
+	var setting atomic.Pointer[string] // that was logged last
 	return func(a Attempt) {
 		logger := c.Logger
 		if logger == nil {
@@ -99,6 +102,11 @@ func (c LogConfig) Observer() func(Attempt) {
 		attrs := c.attrs(a)
 		if warns && count > 0 {
 			attrs = append(attrs, slog.Int("failures", count))
+		}
+		if last := setting.Load(); c.All && a.Setting != "" && (last == nil || *last != a.Setting) {
+			now := a.Setting
+			setting.Store(&now)
+			attrs = append(attrs, slog.String("setting", now))
 		}
 		logger.LogAttrs(ctx, level, message, attrs...)
 	}

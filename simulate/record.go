@@ -35,9 +35,10 @@ type recorder struct {
 	backlog float64 // the most that the service had, in requests
 	refused int64   // attempts that found the queue full
 
-	mu        sync.Mutex
-	latencies []uint32   // of good calls, in microseconds
-	observe   func(Call) // may be nil
+	mu         sync.Mutex
+	latencies  []uint32   // of good calls, in microseconds
+	unfinished []uint32   // of calls that have not ended, until the end of the run
+	observe    func(Call) // may be nil
 }
 
 // slotCounts are what happened in one slot.
@@ -97,8 +98,12 @@ func (r *recorder) ended(c call, t time.Duration, good bool) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if s != nil && good {
-		r.latencies = append(r.latencies, uint32(min((t-c.start)/time.Microsecond, math.MaxUint32)))
+	took := uint32(min(max(t-c.start, 0)/time.Microsecond, math.MaxUint32))
+	switch {
+	case s == nil:
+		r.unfinished = append(r.unfinished, took)
+	case good:
+		r.latencies = append(r.latencies, took)
 	}
 	if r.observe != nil {
 		r.observe(Call{

@@ -3,6 +3,7 @@ package simulate
 import (
 	"encoding/json"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 
@@ -58,7 +59,9 @@ type Outcome struct {
 	ThrottledShare float64 `json:"throttled_share"`    // of the attempts
 
 	// P50 and P99 are of successful calls, including delays and waits for a
-	// send token. They are 0 if there are none.
+	// send token. They are 0 if there are none. If more than 1 % of the calls did
+	// not end, these count with the time that they had lasted, and the real
+	// figures are at least as long.
 	P50 Span `json:"p50_ms"`
 	P99 Span `json:"p99_ms"`
 
@@ -83,6 +86,13 @@ type Outcome struct {
 
 	Series Series `json:"series"`
 }
+
+// mostUnfinished is the share of calls above which those that did not end change
+// the figures.
+const mostUnfinished = 0.01
+
+// UnfinishedShare returns the share of the calls that did not end.
+func (o *Outcome) UnfinishedShare() float64 { return share(o.Unfinished, o.Calls) }
 
 // A Series is an Outcome over time, with one value for each second of the run.
 type Series struct {
@@ -133,6 +143,10 @@ func outcome(s scenario.Scenario, setting scenario.Setting, m maker, r *recorder
 	o.Goodput = float64(o.Good) / time.Duration(s.Duration).Seconds()
 	o.FailedShare = share(o.Failed, o.Good+o.Failed)
 	o.ThrottledShare = share(o.Throttled, o.Attempts)
+	if o.UnfinishedShare() > mostUnfinished {
+		r.latencies = append(r.latencies, r.unfinished...)
+		slices.Sort(r.latencies)
+	}
 	took := func(p float64) Span { return Span(time.Duration(Percentile(r.latencies, p)) * time.Microsecond) }
 	o.P50, o.P99 = took(0.5), took(0.99)
 	o.Recovery, o.Recovered = recovery(s, o.Series.Good)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -42,12 +43,43 @@ func Columns() []Column {
 	}
 }
 
+// unfinished is the column of calls that did not end, for outcomes that have
+// more of them than those that are always under way.
+var unfinished = Column{"unfinished calls", "unfin-", "ished", func(o Outcome) string { return format.Count(o.Unfinished) }}
+
+// unfinished reports whether a setting has so many calls that did not end that
+// its figures depend on them.
+func (r *Result) unfinished() bool {
+	return slices.ContainsFunc(r.Outcomes, func(o Outcome) bool { return o.UnfinishedShare() > mostUnfinished })
+}
+
+// Columns returns the columns of the table for r.
+func (r *Result) Columns() []Column {
+	if !r.unfinished() {
+		return Columns()
+	}
+	const after = 6 // failed calls and their share
+	return slices.Insert(Columns(), after+1, unfinished)
+}
+
+// Warnings say which settings' figures depend on calls that did not end.
+func (r *Result) Warnings() (warnings []string) {
+	for _, o := range r.Outcomes {
+		if o.UnfinishedShare() > mostUnfinished {
+			warnings = append(warnings, fmt.Sprintf("%s: %s of the calls had not ended when the run did; "+
+				"their times and outcomes are not known, and p50 and p99 are at least as long as shown",
+				o.Setting, format.Percent(o.UnfinishedShare())))
+		}
+	}
+	return warnings
+}
+
 // WriteTable writes what was simulated and the outcomes, one line for each
 // setting. If the columns do not fit into width characters, the rest of them
 // follows as another table. A width of 0 means no limit.
 func (r *Result) WriteTable(w io.Writer, width int) error {
 	rows := make([][]string, 2+len(r.Outcomes))
-	for _, c := range Columns() {
+	for _, c := range r.Columns() {
 		rows[0] = append(rows[0], c.above)
 		rows[1] = append(rows[1], c.below)
 		for i, o := range r.Outcomes {
@@ -68,6 +100,12 @@ func (r *Result) WriteTable(w io.Writer, width int) error {
 	}
 	fmt.Fprintln(b)
 	writeColumns(b, rows, width)
+	for i, warning := range r.Warnings() {
+		if i == 0 {
+			fmt.Fprintln(b)
+		}
+		fmt.Fprintf(b, "warning: %s\n", warning)
+	}
 	return b.Flush()
 }
 

@@ -42,12 +42,12 @@ func Write(w io.Writer, r *simulate.Result, o Origin) error {
 		Styles:  []template.CSS{template.CSS(text("uplot/uPlot.min.css")), template.CSS(text("report.css"))},
 		Scripts: []template.JS{template.JS(text("uplot/uPlot.iife.min.js")), template.JS(text("report.js"))},
 	}
-	for _, c := range simulate.Columns() {
+	for _, c := range r.Columns() {
 		p.Heads = append(p.Heads, c.Name)
 	}
 	for _, outcome := range r.Outcomes {
 		var row []string
-		for _, c := range simulate.Columns() {
+		for _, c := range r.Columns() {
 			row = append(row, c.Cell(outcome))
 		}
 		p.Rows = append(p.Rows, row)

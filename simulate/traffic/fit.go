@@ -137,13 +137,17 @@ func (f *fitting) clients(s *scenario.Scenario) {
 	f.comment("clients.count", "the log is taken for that of one process, whose calls share their token buckets")
 	calls, length := float64(f.sum.started), f.window.length()
 	flight := f.inFlight(f.window)
-	if flight.closed(f.bins, calls) {
+	switch callers := f.known.Callers; {
+	case callers > 0:
+		c.Callers, c.Think = callers, duration(flight.think(callers, calls, length))
+		f.comment("clients.callers", "as given")
+	case flight.closed(f.bins, calls):
 		c.Callers = flight.callers()
-		c.Think = duration(flight.think(calls, length))
+		c.Think = duration(flight.think(c.Callers, calls, length))
 		f.comment("clients.callers", "%v: their number varies too little, or is at its greatest too often, for calls "+
 			"that arrive by themselves; so these are callers that wait for each call. For the others: rate: %s",
 			flight, figure(calls/length.Seconds()))
-	} else {
+	default:
 		c.Rate = round(calls / length.Seconds())
 		f.comment("clients.rate", "%d calls in %v; %s", f.sum.started, rounded(length), flight)
 		f.rates(s)
@@ -162,6 +166,11 @@ func (f *fitting) clients(s *scenario.Scenario) {
 // timeout guesses how long callers wait for a call. A few calls whose context
 // ended say nothing: the program may have been stopped.
 func (f *fitting) timeout(c *scenario.Clients) {
+	if f.known.Timeout > 0 {
+		c.Timeout = scenario.Duration(f.known.Timeout)
+		f.comment("clients.timeout", "as given")
+		return
+	}
 	n := count64(f.deadlines)
 	if n == 0 {
 		return
@@ -322,15 +331,15 @@ func (f *fitting) errors(s *scenario.Scenario) {
 
 // settings puts the present setting before the usual ones.
 func (f *fitting) settings(s *scenario.Scenario, retryAfter bool) {
-	present, why := f.present(retryAfter)
+	present, why, guess := f.present(retryAfter)
 	announced := s.Service.Throttle != nil && s.Service.Throttle.Announces != ""
-	if announced && present.Use == scenario.UseAdaptive && 20*f.sum.throttled < f.sum.sent {
+	if guess && announced && present.Use == scenario.UseAdaptive && 20*f.sum.throttled < f.sum.sent {
 		present.Limits = true
 		present.Name += ", limits"
 		why += ", few are throttled, and limits are announced"
 	}
 	s.Settings = []scenario.Setting{present}
-	f.comment("settings[0]", "a guess: %s", why)
+	f.comment("settings[0]", "%s", why)
 	others := append(scenario.DefaultSettings(), scenario.Setting{Use: scenario.UseAdaptive, Pacing: "scaled"})
 	if announced {
 		others = append(others, scenario.Setting{Use: scenario.UseAdaptive, Pacing: "scaled", Limits: true})

@@ -97,8 +97,8 @@ func startDispersion(bins []count) float64 {
 }
 
 // think returns how long each of the callers rests between two calls.
-func (f load) think(calls float64, over time.Duration) time.Duration {
-	cycle := float64(f.callers()) * over.Seconds() / calls
+func (f load) think(callers int, calls float64, over time.Duration) time.Duration {
+	cycle := float64(callers) * over.Seconds() / calls
 	busy := f.mean * over.Seconds() / calls
 	if think := cycle - busy; think > 0.02*cycle {
 		return time.Duration(think * float64(time.Second))

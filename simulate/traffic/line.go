@@ -24,6 +24,8 @@ type attempt struct {
 	delay   time.Duration // before the next one
 	id      string        // of the call; "": not logged
 	stop    string        // "" if another one follows
+	most    int           // attempts of the call; 0: not logged
+	setting string        // the Transport's; "": as before
 	said    announcement
 }
 
@@ -85,6 +87,8 @@ type fields struct {
 	Call    string       `json:"call"`
 	Stop    string       `json:"stop"`
 	Limits  announcement `json:"limits"`
+	Most    int          `json:"max_attempts"`
+	Setting string       `json:"setting"`
 
 	ElapsedMS *float64 `json:"elapsed_ms"`
 	WaitedMS  *float64 `json:"waited_ms"`
@@ -145,7 +149,7 @@ func parse(line []byte) (attempt, sort) {
 	a := attempt{
 		end: f.Time.Add(-time.Duration(f.Late)), number: f.Attempt, class: f.Class, status: f.Status,
 		code: clip(f.Code), host: clip(hostOf(f.URL)), waited: time.Duration(f.Waited), id: clip(f.Call), stop: f.Stop,
-		said: f.Limits,
+		most: min(max(f.Most, 0), highestNumber), setting: clip(f.Setting), said: f.Limits,
 	}
 	if f.Elapsed != nil && f.Attempt > 0 {
 		a.elapsed = time.Duration(*f.Elapsed)

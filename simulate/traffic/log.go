@@ -30,8 +30,11 @@ type Log struct {
 
 	announced announced
 
-	highest    int   // number of an attempt
-	limit      int   // of attempts: the number of one that stopped because of it
+	highest    int // number of an attempt
+	limit      int // of attempts: the number of one that stopped because of it
+	most       int // attempts that a call may make, as the lines say
+	setting    string
+	known      Known
 	waits      int64 // attempts that waited for their turn
 	successes  int64
 	timeouts   *hdrhistogram.Histogram    // of attempts
@@ -151,9 +154,13 @@ func (l *Log) add(a attempt) {
 		l.begin = start
 	}
 	l.Lines.Used++
+	l.most = max(l.most, a.most)
+	if a.setting != "" {
+		l.setting = a.setting
+	}
 	if a.number > 0 {
 		l.attempt(a)
-	} else {
+	} else if _, retried := l.open[a.id]; !retried {
 		l.counts.at(a.end).started++
 	}
 	if a.stop != "" {
@@ -182,8 +189,9 @@ func (l *Log) astray(end time.Time) bool {
 	case l.Lines.Used < many:
 		lines := l.Lines
 		lines.Used, lines.Astray = 0, lines.Astray+lines.Used
+		known := l.known
 		*l = *newLog(l.host)
-		l.Lines = lines
+		l.Lines, l.known = lines, known
 		return false
 	}
 	return before > longest || after > longest

@@ -3,6 +3,7 @@ package traffic
 import (
 	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	"example.com/awsretry/simulate/scenario"
@@ -28,8 +29,37 @@ const impossible = 100
 // fewDelays are too few to tell settings apart.
 const fewDelays = 10
 
-// present guesses the setting that wrote the log, and says from what.
-func (l *Log) present(retryAfter bool) (s scenario.Setting, why string) {
+// present returns the setting that wrote the log, and how that is known. If the
+// log does not have it, it is a guess.
+func (l *Log) present(retryAfter bool) (s scenario.Setting, why string, guess bool) {
+	if l.known.Present != nil {
+		s, why = *l.known.Present, "as given"
+	} else if logged, own, ok := l.logged(); ok {
+		s, why = logged, "the log says it"
+		if own != "" {
+			why += ", and that the program has its own " + own + ", which are not simulated"
+		}
+	} else {
+		s, why = l.guessed(retryAfter)
+		return s, "a guess: " + why, true
+	}
+	if s.MaxAttempts == 0 && l.most > 0 {
+		s.MaxAttempts = l.most
+	}
+	s.Name = "present: " + s.Label()
+	return s, why, false
+}
+
+// logged returns the setting that the last line with one has, and the fields
+// that the simulator has no name for.
+func (l *Log) logged() (s scenario.Setting, own string, ok bool) {
+	short, own, _ := strings.Cut(l.setting, " (")
+	s, err := scenario.ParseSetting(short)
+	return s, strings.TrimSuffix(own, ")"), short != "" && err == nil
+}
+
+// guessed guesses the setting that wrote the log, and says from what.
+func (l *Log) guessed(retryAfter bool) (s scenario.Setting, why string) {
 	s = scenario.Setting{Use: scenario.UseStandard}
 	failed, throttled := l.delays[0], l.delays[1]
 	attempts := 3

@@ -8,6 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
+
+	"example.com/awsretry/simulate/scenario"
 )
 
 // longestLine is the longest line that is read. Those of LogTo are far shorter.
@@ -34,10 +37,23 @@ func (n Lines) unused() int64 {
 type Options struct {
 	Host string // only requests to this host, with its port; "": all
 
+	// Known is what the log does not show, or shows unclearly.
+	Known Known
+
 	// Progress is called now and then with how many bytes of r have been read.
 	// It may be nil.
 	Progress func(int64)
 }
+
+// Known is what somebody knows of a program. What is zero is fitted.
+type Known struct {
+	Callers int               // that each wait for a call before they make the next
+	Timeout time.Duration     // of a call, with its retries and delays
+	Present *scenario.Setting // that wrote the log
+}
+
+// byteOrderMark is how some editors begin a file.
+const byteOrderMark = "\xef\xbb\xbf"
 
 // Read reads the lines of awsretry.LogAllTo, or of LogTo, from r, which may be
 // compressed by gzip. It skips and counts every other line.
@@ -45,12 +61,16 @@ func Read(ctx context.Context, r io.Reader, o Options) (*Log, error) {
 	follow := &follower{ctx: ctx, r: r, progress: o.Progress}
 	in := bufio.NewReaderSize(follow, longestLine)
 	l := newLog(o.Host)
+	l.known = o.Known
 	if magic, _ := in.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
 		unzip, err := gzip.NewReader(in)
 		if err != nil {
 			return nil, fmt.Errorf("traffic: %w", err)
 		}
 		in = bufio.NewReaderSize(unzip, longestLine)
+	}
+	if mark, _ := in.Peek(len(byteOrderMark)); string(mark) == byteOrderMark {
+		in.Discard(len(byteOrderMark))
 	}
 	if err := l.readFrom(in); err != nil {
 		return nil, err
@@ -113,7 +133,8 @@ func (l *Log) empty() error {
 	case n.OtherHosts > 0:
 		return fmt.Errorf("traffic: no attempt goes to the host %q; the log has %s", l.host, l.hostList())
 	case n.Unreadable > 0:
-		return fmt.Errorf("traffic: %d lines look like those of awsretry.LogAllTo, but none can be read", n.Unreadable)
+		return fmt.Errorf("traffic: %d lines look like those of awsretry.LogAllTo, but none can be read; "+
+			"if each is in another object, such as Docker's or a group of slog, use jq -r .log or jq -c .GROUP", n.Unreadable)
 	}
 	return fmt.Errorf("traffic: none of %d lines is of awsretry.LogAllTo with slog's JSON handler",
 		n.Others+n.TooLong)

@@ -11,13 +11,14 @@ import (
 
 	"example.com/awsretry/cmd/internal/cli"
 	"example.com/awsretry/cmd/internal/files"
+	"example.com/awsretry/simulate/scenario"
 	"example.com/awsretry/simulate/traffic"
 )
 
 // arguments requires a scenario, unless there is a log.
 func (c *command) arguments(cmd *cobra.Command, args []string) error {
 	if c.from.Value == "" {
-		for _, flag := range []string{"write", "host"} {
+		for _, flag := range []string{"write", "host", "callers", "timeout", "present"} {
 			if cmd.Flags().Changed(flag) {
 				return fmt.Errorf("--%s is for --from only", flag)
 			}
@@ -34,6 +35,9 @@ func (c *command) arguments(cmd *cobra.Command, args []string) error {
 func (c *command) runFrom(ctx context.Context, given func(flag string) bool, typed string) error {
 	file := files.Stdout(io.Discard)
 	if c.writeTo.Value != "" {
+		if same(c.from.Value, c.writeTo.Value) {
+			return fmt.Errorf("--write is %s, which --from reads; it must be another file", c.writeTo.Value)
+		}
 		var err error
 		if file, err = files.Create(ctx, c.writeTo.Value, c.Out); err != nil { // before the log takes its time
 			return cli.Failed(fmt.Errorf("--write: %w", err))
@@ -65,8 +69,35 @@ func (c *command) runFrom(ctx context.Context, given func(flag string) bool, typ
 	return c.run(ctx, of, typed)
 }
 
+// same reports whether two names are of one file.
+func same(a, b string) bool {
+	first, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	second, err := os.Stat(b)
+	return err == nil && os.SameFile(first, second)
+}
+
+// known returns what the flags say of the log.
+func (c *command) known() (traffic.Known, error) {
+	known := traffic.Known{Callers: c.callers.Value, Timeout: time.Duration(c.timeout)}
+	if c.present.Value != "" {
+		present, err := scenario.ParseSetting(c.present.Value)
+		if err != nil {
+			return known, fmt.Errorf("--present: %w", err)
+		}
+		known.Present = &present
+	}
+	return known, nil
+}
+
 // fit reads the log.
 func (c *command) fit(ctx context.Context) (*traffic.Fitted, error) {
+	known, err := c.known()
+	if err != nil {
+		return nil, err
+	}
 	in, size := c.In, int64(-1)
 	if c.from.Value != "-" {
 		file, err := files.OpenContext(ctx, c.from.Value, os.O_RDONLY)
@@ -87,7 +118,9 @@ func (c *command) fit(ctx context.Context) (*traffic.Fitted, error) {
 	}
 	progress, done := c.bar("reading", size)
 	defer done()
-	log, err := traffic.Read(ctx, files.NewReader(ctx, in), traffic.Options{Host: c.host.Value, Progress: progress})
+	log, err := traffic.Read(ctx, files.NewReader(ctx, in), traffic.Options{
+		Host: c.host.Value, Progress: progress, Known: known,
+	})
 	if err != nil {
 		return nil, fmt.Errorf("--from %s: %w", c.from.Value, err)
 	}

@@ -59,10 +59,18 @@ func (c *command) changed(s scenario.Scenario, stay int, given func(flag string)
 		setRate(&s, c.rate.value)
 	}
 	if given("duration") {
-		s.Duration = scenario.Duration(c.duration)
+		s = s.WithDuration(scenario.Duration(c.duration))
 	}
 	if given("seed") {
 		s.Seed = c.seed
+	}
+	for _, change := range c.changesOf {
+		path, value, _ := strings.Cut(change, "=")
+		changed, err := scenario.Set(s, path, value)
+		if err != nil {
+			return s, fmt.Errorf("--set %s: %w", change, err)
+		}
+		s = changed
 	}
 	if _, err := c.pictureFormat(); err != nil {
 		return s, err

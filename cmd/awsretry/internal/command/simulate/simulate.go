@@ -22,6 +22,7 @@ func New(s term.Streams) *cobra.Command {
 	c := command{
 		Streams: s,
 		clients: cli.Number{Least: 1, Most: scenario.MaxClients},
+		callers: cli.Number{Least: 1, Most: scenario.MaxClients},
 		rate:    rate{most: scenario.MaxRate},
 		picture: cli.Word{Kind: "FILE"},
 		report:  cli.Word{Kind: "FILE"},
@@ -77,6 +78,7 @@ these on.`,
 			return c.run(cmd.Context(), s, typed(cmd, args))
 		},
 	}
+	cli.DescribeExit(cmd, cli.HTTPError, "with --from: the simulation does not reproduce the log")
 	set := cmd.Flags()
 	set.SortFlags = false
 	set.Var(&c.settings, "settings", "settings to compare, in place of the scenario's")
@@ -91,6 +93,11 @@ these on.`,
 	set.Var(&c.from, "from", "make the scenario of this log, which may be compressed by gzip; - is standard input")
 	set.Var(&c.writeTo, "write", "with --from: also write the scenario into this file")
 	set.Var(&c.host, "host", "with --from: only requests to this host, with its port")
+	set.Var(&c.callers, "callers", "with --from: how many callers there are, which each wait for a call before the next")
+	set.Var(&c.timeout, "timeout", "with --from: how long callers wait for a call, with its retries and delays")
+	set.Var(&c.present, "present", "with --from: the setting that wrote the log, such as adaptive=scaled+limits")
+	set.Var(&c.changesOf, "set", "change a line of the scenario's file, as in service.capacity=200 or events[0].from=30s; "+
+		"may be given again")
 	set.BoolVar(&c.json, "json", false, "print a JSON object with every figure and every second in place of the table")
 	set.BoolVar(&c.print, "print", false,
 		"print the scenario, a ready one or that of --from, as a file, and simulate nothing")
@@ -109,9 +116,14 @@ type command struct {
 	from     cli.Word
 	writeTo  cli.Word
 	host     cli.Word
+	callers  cli.Number
+	timeout  cli.Period
+	present  cli.Word
 	fitted   *traffic.Fitted // with --from, unless what is simulated was not recorded
-	json     bool
-	print    bool
+
+	changesOf assignments
+	json      bool
+	print     bool
 }
 
 func (c *command) printScenario(name string) error {
@@ -146,15 +158,31 @@ func (c *command) run(ctx context.Context, of scenario.Scenario, typed string) e
 	if err := views.keep(); err != nil {
 		return cli.Failed(err)
 	}
-	if c.json {
-		return cli.Failed(term.NewEncoder(c.Out).Encode(result))
+	if err := c.show(result); err != nil {
+		return cli.Failed(err)
 	}
-	if c.fitted != nil {
+	if c.fitted != nil && len(c.fitted.Off(result.Outcomes[0])) > 0 {
+		return cli.Reported(cli.HTTPError)
+	}
+	return nil
+}
+
+// show prints the result.
+func (c *command) show(result *engine.Result) error {
+	switch {
+	case c.json && c.fitted != nil:
+		return term.NewEncoder(c.Out).Encode(struct {
+			*engine.Result
+			From traffic.Verdict `json:"from"`
+		}{result, c.fitted.Verdict(result.Outcomes[0])})
+	case c.json:
+		return term.NewEncoder(c.Out).Encode(result)
+	case c.fitted != nil:
 		if err := c.fitted.WriteComparison(c.Out, result.Outcomes[0]); err != nil {
-			return cli.Failed(err)
+			return err
 		}
 	}
-	return cli.Failed(result.WriteTable(c.Out, c.TableWidth(c.Out)))
+	return result.WriteTable(c.Out, c.TableWidth(c.Out))
 }
 
 func (c *command) simulate(ctx context.Context, of scenario.Scenario) (*engine.Result, error) {

@@ -32,6 +32,20 @@ func (r *rate) Set(s string) error {
 	return nil
 }
 
+// assignments are of paths in a scenario's file.
+type assignments []string
+
+func (a *assignments) String() string { return strings.Join(*a, " ") }
+func (a *assignments) Type() string   { return "PATH=VALUE" }
+
+func (a *assignments) Set(s string) error {
+	if path, _, ok := strings.Cut(s, "="); !ok || path == "" {
+		return errors.New("it must be PATH=VALUE, as in service.capacity=200; an empty VALUE omits the line")
+	}
+	*a = append(*a, s)
+	return nil
+}
+
 // A list is separated by commas. A flag that is given again adds to it.
 type list []string
 
