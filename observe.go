@@ -99,14 +99,15 @@ func (c LogConfig) Observer() func(Attempt) {
 		if quiet := a.Class == Success || a.Stop == StopCanceled; quiet && !c.All || !logger.Enabled(ctx, level) {
 			return
 		}
-		attrs := c.attrs(a)
+		changed := "" // the setting
+		if last := setting.Load(); c.All && a.Setting != "" && (last == nil || *last != a.Setting) {
+			changed = a.Setting
+			now := changed
+			setting.Store(&now)
+		}
+		attrs := c.attrs(a, changed)
 		if warns && count > 0 {
 			attrs = append(attrs, slog.Int("failures", count))
-		}
-		if last := setting.Load(); c.All && a.Setting != "" && (last == nil || *last != a.Setting) {
-			now := a.Setting
-			setting.Store(&now)
-			attrs = append(attrs, slog.String("setting", now))
 		}
 		logger.LogAttrs(ctx, level, message, attrs...)
 	}
@@ -133,8 +134,9 @@ func logEvent(a Attempt) (slog.Level, string) {
 // callSeed keeps the addresses of requests out of the log.
 var callSeed = maphash.MakeSeed()
 
-func (c LogConfig) attrs(a Attempt) []slog.Attr {
-	attrs := make([]slog.Attr, 0, 22)
+// attrs returns the attributes of a line. setting is "" if it has not changed.
+func (c LogConfig) attrs(a Attempt, setting string) []slog.Attr {
+	attrs := make([]slog.Attr, 0, 23)
 	showURL, showError := redact.URL, redact.Error
 	if c.OmitPaths {
 		showURL, showError = redact.Origin, redact.ErrorOrigins
@@ -191,6 +193,9 @@ func (c LogConfig) attrs(a Attempt) []slog.Attr {
 	}
 	if late := time.Since(a.Start) - a.Elapsed; !a.Start.IsZero() && late >= time.Millisecond {
 		attrs = append(attrs, milliseconds("late_ms", late))
+	}
+	if setting != "" {
+		attrs = append(attrs, slog.String("setting", setting))
 	}
 	if limits := ReadLimits(a.Response); len(limits) > 0 {
 		attrs = append(attrs, slog.String("limits", limitsText(limits)))

@@ -97,7 +97,7 @@ func TestLogTo(t *testing.T) {
 func TestLogAllTo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var lines, calls []string
-		for _, line := range logged(slog.LevelDebug, awsretry.LogAllTo, "time method url partition elapsed_ms max_attempts", []*transport{
+		for _, line := range logged(slog.LevelDebug, awsretry.LogAllTo, "time method url partition elapsed_ms max_attempts setting", []*transport{
 			{Base: httpfake.Statuses(503, 200)},
 			{Base: httpfake.Statuses(404)},
 			{Base: httpfake.Statuses(500), MaxAttempts: 1},

@@ -136,4 +136,7 @@ func (r *recorder) abandoned(t time.Duration) {
 	}
 }
 
-func (r *recorder) sortLatencies() { slices.Sort(r.latencies) }
+func (r *recorder) sortLatencies() {
+	slices.Sort(r.latencies)
+	slices.Sort(r.unfinished)
+}

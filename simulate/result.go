@@ -3,7 +3,6 @@ package simulate
 import (
 	"encoding/json"
 	"math"
-	"slices"
 	"strconv"
 	"time"
 
@@ -60,8 +59,8 @@ type Outcome struct {
 
 	// P50 and P99 are of successful calls, including delays and waits for a
 	// send token. They are 0 if there are none. If more than 1 % of the calls did
-	// not end, these count with the time that they had lasted, and the real
-	// figures are at least as long.
+	// not end, these count as at least as long as they had lasted (Kaplan and
+	// Meier's estimate); it is a lower bound if most of them last.
 	P50 Span `json:"p50_ms"`
 	P99 Span `json:"p99_ms"`
 
@@ -143,11 +142,13 @@ func outcome(s scenario.Scenario, setting scenario.Setting, m maker, r *recorder
 	o.Goodput = float64(o.Good) / time.Duration(s.Duration).Seconds()
 	o.FailedShare = share(o.Failed, o.Good+o.Failed)
 	o.ThrottledShare = share(o.Throttled, o.Attempts)
-	if o.UnfinishedShare() > mostUnfinished {
-		r.latencies = append(r.latencies, r.unfinished...)
-		slices.Sort(r.latencies)
+	unfinished := r.unfinished
+	if o.UnfinishedShare() <= mostUnfinished {
+		unfinished = nil
 	}
-	took := func(p float64) Span { return Span(time.Duration(Percentile(r.latencies, p)) * time.Microsecond) }
+	took := func(p float64) Span {
+		return Span(time.Duration(percentileOf(r.latencies, unfinished, p)) * time.Microsecond)
+	}
 	o.P50, o.P99 = took(0.5), took(0.99)
 	o.Recovery, o.Recovered = recovery(s, o.Series.Good)
 	o.Fairness = fairness(s, r)

@@ -12,6 +12,30 @@ func Percentile[T ~int64 | ~uint32](sorted []T, p float64) T {
 	return sorted[min(max(rank, 0), len(sorted)-1)]
 }
 
+// percentileOf is Percentile where it is known of some values only that they are
+// greater: the estimate of Kaplan and Meier. If too many are unknown, it returns
+// the greatest value. Both slices must be sorted.
+func percentileOf(known, atLeast []uint32, p float64) uint32 {
+	if len(atLeast) == 0 {
+		return Percentile(known, p)
+	}
+	left, above := len(known)+len(atLeast), 1.0 // values from here on; the share of values above the last one
+	value := uint32(0)
+	for i, j := 0, 0; left > 0; left-- {
+		if j < len(atLeast) && (i == len(known) || atLeast[j] < known[i]) {
+			value = max(value, atLeast[j])
+			j++
+			continue
+		}
+		value = known[i]
+		i++
+		if above *= 1 - 1/float64(left); above <= 1-p {
+			return value
+		}
+	}
+	return value
+}
+
 // Jain returns Jain's fairness index: 1 if all values are equal, 1/n if one of
 // n has everything, and 0 if all are 0.
 func Jain(values []float64) float64 {

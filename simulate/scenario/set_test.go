@@ -13,19 +13,19 @@ func TestSet(t *testing.T) {
 		{"service.capacity", "200", "capacity: 200", ""},
 		{"clients.timeout", "45s", "timeout: 45s", ""},
 		{"events[0].from", "30s", "from: 30s", ""},
-		{"events[0]", "", "events: []", ""},
+		{"events[0]", "", "", ""},
 		{"settings", "[none, standard+share]", "share: true", ""},
 		{"settings[1]", "adaptive=scaled", "pacing: scaled", ""},
 		{"service.throttle.rate", "5", "rate: 5", ""},
 		{"clients.timeout", "", "", ""},
 		{"service.capacity", "-1", "", "service.capacity is -1"},
-		{"service.size", "1", "", "unknown field size"},
+		{"service.size", "1", "", `unknown field "size"`},
 		{"service..size", "1", "", "there is no such line"},
 		{"name.size", "1", "", "there is no such line"},
 		{"events[7].from", "1s", "", "is not in the list, which has 1 elements"},
 		{"events[x]", "1s", "", "is not in the list"},
 		{"duration", "[", "", "the value"},
-		{"duration", "90", "", "duration is 90"},
+		{"duration", "90", "", `duration is "90"`},
 	} {
 		s, err := Ready("outage")
 		if err != nil {

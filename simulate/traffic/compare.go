@@ -16,15 +16,19 @@ import (
 
 // Off returns which figures of the present setting, as it is simulated, are
 // further from what was recorded than a prediction of another setting may be
-// trusted: the share of failed calls by more than 3 points, attempts by more than
-// 5 %, p50 or p99 by more than 25 %, or more than 1 % of the calls did not end.
+// trusted: the share of failed calls by more than 3 points and what chance
+// explains, attempts by more than 5 %, p50 or p99 by more than 25 %, or 1 % more
+// of the calls did not end.
 func (f *Fitted) Off(present simulate.Outcome) (off []string) {
 	r, p := f.Recorded, present
-	was := float64(r.Failed) / float64(max(r.Good+r.Failed, 1))
-	if math.Abs(p.FailedShare-was) > 0.03 {
+	ended := float64(max(r.Good+r.Failed, 1))
+	was := float64(r.Failed) / ended
+	chance := 2 * math.Sqrt(was*(1-was)/ended)
+	if math.Abs(p.FailedShare-was) > 0.03+chance {
 		off = append(off, fmt.Sprintf("%.1f %% of the calls fail instead of %.1f %%", 100*p.FailedShare, 100*was))
 	}
-	if share := p.UnfinishedShare(); share > 0.01 {
+	lost := float64(max(r.Calls-r.Good-r.Failed, 0)) / float64(max(r.Calls, 1))
+	if share := p.UnfinishedShare(); share > lost+0.01 {
 		off = append(off, fmt.Sprintf("%.1f %% of the calls do not end", 100*share))
 	}
 	for _, figure := range []struct {

@@ -34,7 +34,15 @@ func seeded(initial time.Duration) awsretry.Backoff {
 func recorded(t testing.TB, s scenario.Scenario, tr *awsretry.Transport) ([]byte, simulate.Outcome) {
 	t.Helper()
 	var log bytes.Buffer
-	logger := slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	logger := slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{
+		Level: slog.LevelDebug,
+		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr { // which would be no guess
+			if a.Key == "setting" || a.Key == "max_attempts" {
+				return slog.Attr{}
+			}
+			return a
+		},
+	}))
 	s.Settings = []scenario.Setting{{Name: "recorded", New: func(base http.RoundTripper) http.RoundTripper {
 		tr.Base, tr.Observe = base, awsretry.LogAllTo(logger)
 		if tr.Backoff == nil {

@@ -33,7 +33,7 @@ func TestSettingOfALog(t *testing.T) {
 		{&awsretry.Transport{
 			Backoff: awsretry.Exponential{}, Quota: awsretry.QuotaConfig{Capacity: 50},
 			LongPoll: func(*http.Request) bool { return true },
-		}, "standard", "the program has its own Backoff, LongPoll, Quota"},
+		}, "standard", "not simulated: its Backoff, LongPoll, Quota"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var out bytes.Buffer
@@ -104,7 +104,7 @@ func TestOff(t *testing.T) {
 	}
 	for want, change := range map[string]func(*simulate.Outcome){
 		"":                       func(*simulate.Outcome) {},
-		"instead of 5.0 %":       func(o *simulate.Outcome) { o.FailedShare = .09 },
+		"instead of 5.0 %":       func(o *simulate.Outcome) { o.FailedShare = .1 },
 		"attempts +12%":          func(o *simulate.Outcome) { o.Attempts = 1232 },
 		"p50 -50%":               func(o *simulate.Outcome) { o.P50 = simulate.Span(50 * time.Millisecond) },
 		"p99 +100%":              func(o *simulate.Outcome) { o.P99 = simulate.Span(2 * time.Second) },

@@ -37,16 +37,21 @@ func (l *Log) present(retryAfter bool) (s scenario.Setting, why string, guess bo
 	} else if logged, own, ok := l.logged(); ok {
 		s, why = logged, "the log says it"
 		if own != "" {
-			why += ", and that the program has its own " + own + ", which are not simulated"
+			why += "; not simulated: its " + own
 		}
 	} else {
 		s, why = l.guessed(retryAfter)
 		return s, "a guess: " + why, true
 	}
-	if s.MaxAttempts == 0 && l.most > 0 {
-		s.MaxAttempts = l.most
+	attempts := 3
+	if s.Use == scenario.UseLegacy {
+		attempts = 4
 	}
 	s.Name = "present: " + s.Label()
+	if s.MaxAttempts == 0 && l.most > 0 && l.most != attempts {
+		s.MaxAttempts = l.most
+		s.Name += fmt.Sprintf(", %d attempts", l.most)
+	}
 	return s, why, false
 }
 

@@ -70,7 +70,7 @@ func Read(ctx context.Context, r io.Reader, o Options) (*Log, error) {
 		in = bufio.NewReaderSize(unzip, longestLine)
 	}
 	if mark, _ := in.Peek(len(byteOrderMark)); string(mark) == byteOrderMark {
-		in.Discard(len(byteOrderMark))
+		_, _ = in.Discard(len(byteOrderMark)) // it was peeked at
 	}
 	if err := l.readFrom(in); err != nil {
 		return nil, err

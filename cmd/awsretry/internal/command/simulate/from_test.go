@@ -59,6 +59,7 @@ func TestFromWithFlags(t *testing.T) {
 		{"--clients 5 --settings none", []string{"5 clients"}, "recorded"},
 		{"--json --settings none", []string{`"setting":"present: standard"`}, "The log does not show"},
 		{"--host 127.0.0.1 --settings none", []string{"recorded"}, ""},
+		{"--settings none --set clients.timeout=45s --print", []string{"a guess: the first delays"}, ""},
 	} {
 		t.Run(tt.args, func(t *testing.T) {
 			t.Parallel()
@@ -69,6 +70,34 @@ func TestFromWithFlags(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// What is known changes the scenario, and the exit status says if the simulation
+// does not reproduce the log.
+func TestFromKnown(t *testing.T) {
+	for args, want := range map[string]string{
+		"--present naive --settings none":                                 "The simulation DOES NOT REPRODUCE this log: ",
+		"--callers 30 --timeout 20s --settings none":                      "30 callers",
+		"--set service.capacity=10 --set service.queue=5 --settings none": "service of 10 requests/s, queue of 5",
+	} {
+		r := clitest.Shell{}.Run(t, New, append([]string{"simulate", "--from", recordedLog}, strings.Fields(args)...)...)
+		if !strings.Contains(r.Out, want) || r.Status != cli.HTTPError && r.Status != 0 ||
+			strings.Contains(r.Out, "DOES NOT") != (r.Status == cli.HTTPError) {
+			t.Errorf("%s: %+v, want %q", args, r, want)
+		}
+	}
+}
+
+// A log is not overwritten by the scenario that is made of it.
+func TestFromAndWriteOneFile(t *testing.T) {
+	log := filepath.Join(t.TempDir(), "service.log")
+	if err := os.WriteFile(log, []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := clitest.Shell{}.Run(t, New, "simulate", "--from", log, "--write", log)
+	if text, _ := os.ReadFile(log); r.Status != cli.Usage || string(text) != "{}" {
+		t.Errorf("%+v; the log is %q", r, text)
 	}
 }
 
