@@ -57,6 +57,9 @@ func refusal(ctx context.Context, attempts int, stop awsretry.Stop, opErr error)
 		why = &retry.MaxAttemptsError{Attempt: attempts, Err: opErr}
 	case awsretry.StopDeadline:
 		why = errors.New("the next attempt would come after the context's deadline")
+		if ctx.Err() != nil { // it has passed in an attempt
+			why = endOf(ctx)
+		}
 	case awsretry.StopRetryAfter:
 		why = errors.New("the service asks for a longer delay than MaxRetryAfter")
 	case awsretry.StopBody:

@@ -35,6 +35,9 @@ func (t *throttle) wait(ctx context.Context) error {
 		return nil
 	}
 	stop := awsretry.StopCanceled
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		stop = awsretry.StopDeadline
+	}
 	if errors.Is(err, awsretry.ErrQuotaExceeded) {
 		stop, err = awsretry.StopDeadline, context.DeadlineExceeded
 	} else if !errors.Is(err, ctx.Err()) {
