@@ -328,12 +328,18 @@ func (l *RateLimiter) announce(sent time.Duration, limits []Limit, throttled, se
 		if settled {
 			ledger.Settle(sent, true)
 		}
-		if old, names := l.limitNames.Load(), ledger.Names(); len(names) > 0 && (old == nil || &(*old)[0] != &names[0]) {
-			changed := names // which would be on the heap for each response
-			l.limitNames.Store(&changed)
-		}
+		l.noteNames(ledger)
 	})
 	return explained
+}
+
+// noteNames makes costs ask for the limits of the ledger. It requires that the
+// bucket is locked.
+func (l *RateLimiter) noteNames(ledger *announced.Ledger) {
+	if old, names := l.limitNames.Load(), ledger.Names(); len(names) > 0 && (old == nil || &(*old)[0] != &names[0]) {
+		changed := names // which would be on the heap for each response
+		l.limitNames.Store(&changed)
+	}
 }
 
 // said returns what a response announced last, or nil.
@@ -353,6 +359,7 @@ func (l *RateLimiter) hear(said *sharing.Said) {
 	if l.announcing.Load() {
 		l.bucket.Ledger(func(ledger *announced.Ledger, now time.Duration) {
 			ledger.Hear(now, now-said.Sent, now-said.Heard, said.Limits, said.Throttled)
+			l.noteNames(ledger)
 		})
 	}
 }

@@ -150,6 +150,7 @@ func TestHostileLimits(t *testing.T) {
 func TestWrongLimits(t *testing.T) {
 	for _, said := range []string{
 		`{"Limits":[{"name":"default","quota":600,"remaining":0,"reset_ms":31536000000}]}`,
+		`{"Limits":[{"name":"other","quota":600,"remaining":0,"reset_ms":86400000}]}`,
 		`{"Limits":[{"name":"default","remaining":1e308,"reset_ms":0}],"trip_ms":-9223372036854775808}`,
 		`{"Limits":[{"name":"` + strings.Repeat("n", 3000) + `","remaining":0,"reset_ms":-5}]}`,
 	} {

@@ -42,8 +42,9 @@ type member struct {
 	cut      bool          // proposed is a cut
 	sent     float64       // requests in half a lease, with those that were refused; smoothed
 	quiet    int           // renewals in a row that were not needed
-	told     string        // the limits that this process said or heard last
-	heard    *sharing.Said // in the last reply; nil if there was nothing new
+	heard    *sharing.Said // limits in the last reply; nil if there was nothing new
+
+	told, heardText string // the limits that this process said and heard last
 }
 
 func newMember(f *Fleet, share sharing.Share, id string) *member {
@@ -204,10 +205,10 @@ func (m *member) renew() {
 // hear sets heard to what another process said, unless it is known already.
 func (m *member) hear(got *reply, asked time.Time) {
 	m.heard = nil
-	if got.said.text == m.told {
+	if got.said.text == m.told || got.said.text == m.heardText {
 		return
 	}
-	m.told = got.said.text
+	m.heardText = got.said.text
 	heard, err := got.said.limits()
 	if err != nil {
 		m.fleet.report(m.share.Partition(), fmt.Errorf("fleet: %s: %w", m.key, err))

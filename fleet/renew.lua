@@ -61,7 +61,7 @@ end
 -- The clock.
 local elapsed = math.max(0, math.min(server - get('server'), 10 * lease))
 local now = get('now') + elapsed
-for name, limit in pairs({ gate = now + 86400000, cut = now, leaderUntil = now + lease, rate = 1e9 - 1, saidAt = now + 1e9 }) do
+for name, limit in pairs({ gate = now + 86400000, cut = now, leaderUntil = now + lease, rate = 1e9 - 1, saidAt = server }) do
   if get(name) > limit then s[name] = limit end -- something else wrote it
 end
 
@@ -232,7 +232,7 @@ s.gate = math.max(get('gate'), now + number(21, 0, 86400000))
 -- What the service announced last of its limits, to any of the processes. The text
 -- means something to them only.
 if s.said and #s.said > 4096 then s.said = nil end
-local said, saidAt = a[32] or '', now + 1e9 - number(33, 0, 1e9) -- never negative
+local said, saidAt = a[32] or '', math.max(0, server - number(33, 0, 1e9)) -- of the server's clock, also after a pause
 if said ~= '' and #said <= 4096 and saidAt >= get('saidAt') then s.said, s.saidAt = said, saidAt end
 
 s.now, s.server = now, server
@@ -252,5 +252,5 @@ return {
   text(get('accepted')), text(get('throttled')), text(get('acceptedBefore')), text(get('throttledBefore')),
   text(get('trips')), text(get('tripsOf')),
   text(part), text(place > 0 and place + get('order') * mostPlaces or 0), text(level), text(get('heldWindow')),
-  s.said or '', text(s.said and math.max(0, now + 1e9 - get('saidAt')) or 0),
+  s.said or '', text(s.said and math.max(0, server - get('saidAt')) or 0),
 }

@@ -20,6 +20,9 @@ type said struct {
 // longestSaid is the longest text that the store keeps.
 const longestSaid = 4096
 
+// longestPause is for how long a store can stop the requests at most.
+const longestPause = time.Hour
+
 // announcement is the JSON of a said.
 type announcement struct {
 	Trip      int64 `json:"trip_ms"` // from sending the request to the response
@@ -74,6 +77,9 @@ func (s said) limits() (*sharing.Said, error) {
 			return nil, fmt.Errorf("the store returned the limit %+.100v; its numbers must not be negative", l)
 		}
 		reset := time.Duration(max(l.Reset, -1)) * time.Millisecond
+		if l.Remaining < 1 && reset > longestPause {
+			continue
+		}
 		heard.Limits = append(heard.Limits, announced.Limit{
 			Name: l.Name, Quota: l.Quota, Remaining: l.Remaining, Reset: reset, Refills: l.Refills,
 		})

@@ -89,7 +89,7 @@ func (p *partition) renew(args []string, at time.Time) ([]string, error) {
 	r.takePlace()
 	r.moveTokens()
 	p.gate = max(p.gate, p.now+r.number(21, 0, 86400000))
-	if said, at := r.args[31], p.now+1e9-r.number(33, 0, 1e9); said != "" && len(said) <= 4096 && at >= p.saidAt {
+	if said, at := r.args[31], max(0, r.server-r.number(33, 0, 1e9)); said != "" && len(said) <= 4096 && at >= p.saidAt {
 		p.said, p.saidAt = said, at
 	}
 	p.server = r.server
@@ -122,7 +122,7 @@ func (r *renewal) open() {
 	r.elapsed = max(0, min(r.server-p.server, 10*r.lease))
 	p.now += r.elapsed
 	p.rate = min(p.rate, 1e9-1)
-	p.leaderUntil, p.saidAt = min(p.leaderUntil, p.now+r.lease), min(p.saidAt, p.now+1e9)
+	p.leaderUntil, p.saidAt = min(p.leaderUntil, p.now+r.lease), min(p.saidAt, r.server)
 }
 
 // checkSettings returns an error if other members have other settings.
@@ -317,7 +317,7 @@ func (r *renewal) reply() []string {
 	}
 	age := 0.0
 	if p.said != "" {
-		age = max(0, p.now+1e9-p.saidAt)
+		age = max(0, r.server-p.saidAt)
 	}
 	return []string{
 		p.epoch, text(p.now), text(p.window), text(p.rate), text(min(r.share*1000, p.rate)), text(r.members),

@@ -224,11 +224,21 @@ func (l *Ledger) Said() (limits []Limit, throttled bool, sent, heard time.Durati
 // Hear is what a response to another process of the same client said, which came
 // at heard and whose request was sent at that time. It counts for a limit unless
 // a response to a request of this process that was sent later has said more.
-// Nothing is learned of costs.
+// Nothing is learned of costs and of the kind of a limit: that takes each of its
+// responses.
 func (l *Ledger) Hear(now, sent, heard time.Duration, limits []Limit, throttled bool) {
 	for _, a := range limits {
-		if m := l.find(a.Name); m == nil || !m.known || sent > m.toldBy && heard > m.heard {
-			l.learn(now, heard, sent, 0, 0, a, throttled)
+		m := l.find(a.Name)
+		if m != nil && m.known && (sent <= m.toldBy || heard <= m.heard) {
+			continue
+		}
+		var before limit
+		if m != nil {
+			before = *m
+		}
+		if m = l.learn(now, heard, sent, 0, 0, a, throttled); m != nil && before.known {
+			m.evidence, m.flows, m.pause, m.from = before.evidence, before.flows, before.pause, before.from
+			m.lies, m.lied, m.barren, m.mistrusted = before.lies, before.lied, before.barren, before.mistrusted
 		}
 	}
 }

@@ -451,3 +451,40 @@ func FuzzLedger(f *testing.F) {
 		y.send(0)
 	})
 }
+
+// What others were told counts where it is newer, and teaches neither costs nor
+// mistrust.
+func TestHear(t *testing.T) {
+	y := &story{T: t, Ledger: New(0)}
+	said := func(left float64, reset time.Duration) []Limit {
+		return []Limit{{Quota: 600, Remaining: left, Reset: reset}}
+	}
+	y.at(10 * s)
+	y.Hear(y.now, 9*s, 9*s+100*time.Millisecond, said(300, 50*s), false)
+	y.left(300)
+	y.hear(y.sendAt(11*s), said(200, 49*s)...)
+	y.Hear(y.now, 10*s, 10*s, said(500, 50*s), false) // older
+	y.left(200)
+	for i := range 5 { // windows that begin with nothing left: others have used them up
+		y.at(time.Duration(i+2) * 60 * s)
+		y.Hear(y.now, y.now-s, y.now-s/2, said(0, 30*s), false)
+	}
+	m := y.limits[0]
+	if m.mistrusted != 0 || m.lies != 0 || m.cost.mean != 1 {
+		t.Errorf("mistrusted until %v after %d lies; a request costs %v", m.mistrusted, m.lies, m.cost.mean)
+	}
+}
+
+// Two requests far apart say nothing of the cost of one: others have taken their
+// part in between.
+func TestCostOfASlowProcess(t *testing.T) {
+	y := &story{T: t, Ledger: New(0)}
+	for i := range 5 { // windows of a minute, two requests in each
+		begin := time.Duration(i) * 60 * s
+		y.hear(y.sendAt(begin+s), Limit{Quota: 600, Remaining: 598, Reset: 59 * s})
+		y.hear(y.sendAt(begin+21*s), Limit{Quota: 600, Remaining: 310, Reset: 39 * s})
+	}
+	if mean := y.limits[0].cost.mean; mean > 1 {
+		t.Errorf("a request costs %v", mean)
+	}
+}

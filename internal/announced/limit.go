@@ -71,6 +71,7 @@ type limit struct {
 	ends   bool          // the end is known
 	end    time.Duration // of the window; or when the quota is whole
 	begun  time.Duration // send time of the first request of the window
+	again  bool          // it is not the first window
 	window time.Duration // the longest reset that was said
 	busy   bool          // the window before was used up, or nearly
 	rate   float64       // units that come back per second; 0: not known
@@ -407,6 +408,7 @@ func (m *limit) begin(now, sent time.Duration, a Limit, end time.Duration) {
 	if !m.known || sent-m.begun >= m.window/2 {
 		m.busy = m.known && m.remaining <= (1-m.reserve)*m.size()*ampleShare
 	}
+	m.again = m.known
 	m.known = true
 	m.ends = a.Reset >= 0
 	m.end, m.begun = end, sent
@@ -442,7 +444,7 @@ func (m *limit) follows(now, sent time.Duration) bool { return sent > m.toldBy+(
 
 // accept takes over what is left, and learns what the requests since cost.
 func (m *limit) accept(now, sent time.Duration, a Limit) {
-	if used := a.Quota - a.Remaining; used > 0 && m.requests >= fewestForGuess {
+	if used := a.Quota - a.Remaining; used > 0 && m.requests >= fewestForGuess && !m.again {
 		m.cost.guess(max(min(used/float64(m.requests), a.Remaining/2), 1))
 	}
 	m.remaining, m.changed = a.Remaining, now
@@ -464,6 +466,9 @@ func (m *limit) learn(now, sent time.Duration, number int, a Limit, throttled bo
 		m.from = this
 	}
 	requests, gap := second.number-first.number, second.sent-first.sent
+	if m.window > 0 && gap > m.window/12 { // others have taken too much in between
+		return
+	}
 	if first.number == 0 || requests <= 0 || gap <= 0 || first.begun != second.begun ||
 		requests > 1 && second.sent < first.heard {
 		return
