@@ -141,12 +141,11 @@ func (f *fitting) clients(s *scenario.Scenario) {
 	case callers > 0:
 		c.Callers, c.Think = callers, duration(flight.think(callers, calls, length))
 		f.comment("clients.callers", "as given")
-	case flight.closed(f.bins, calls):
+	case flight.closed(f.bins):
 		c.Callers = flight.callers()
 		c.Think = duration(flight.think(c.Callers, calls, length))
-		f.comment("clients.callers", "%v: their number varies too little, or is at its greatest too often, for calls "+
-			"that arrive by themselves; so these are callers that wait for each call. For the others: rate: %s",
-			flight, figure(calls/length.Seconds()))
+		f.comment("clients.callers", "%v: the fewer calls begin the more are under way, so these are callers that "+
+			"wait for each call. If they do not: rate: %s", flight, figure(calls/length.Seconds()))
 	default:
 		c.Rate = round(calls / length.Seconds())
 		f.comment("clients.rate", "%d calls in %v; %s", f.sum.started, rounded(length), flight)
@@ -187,11 +186,11 @@ func (f *fitting) timeout(c *scenario.Clients) {
 // unlimited returns a limit of calls under way that is high enough for a minute
 // of them, as settings that delay first attempts need. It is low enough for the
 // simulator, whose instants are the coarser the more calls there may be, to
-// keep a hundredth of the usual latency.
+// keep a hundredth of the usual latency, but above what the log has.
 func (f *fitting) unlimited(flight load, rate float64) int {
 	const most = 50_000
 	precise := f.served.ValueAtQuantile(50) * int64(time.Microsecond) / 100 / 2
-	return int(max(min(10*flight.most+60*rate, float64(precise), most), 100))
+	return int(max(min(10*flight.most+60*rate, float64(precise), most), 2*flight.most, 100))
 }
 
 func (f load) String() string {
