@@ -131,6 +131,9 @@ pictures-check: ## Draws the pictures into another folder, and fails if one diff
 	@drawn=$$(mktemp -d); trap 'rm -rf "$$drawn"' EXIT; $(MAKE) --no-print-directory pictures PICTURES="$$drawn" >/dev/null; \
 		diff -rq docs/pictures "$$drawn" || { echo "docs/pictures is not what make pictures draws: run it, and commit what it changes"; exit 1; }
 
+pairs: ## What simulate --from predicts of 25 pairs of settings, and what they then do (2 minutes)
+	cd interop && PAIRS=all go test -run '^TestPairs$$' -count 1 -v .
+
 interop: ## Real clients, real servers, real faults, and CHAOS (60s) of chaos; needs node, npm, nginx and haproxy
 	cd interop && CI=true CHAOS=$(CHAOS) go test -race -count=1 -timeout 15m ./...
 
@@ -144,4 +147,4 @@ fuzz: ## Every fuzz target of every module for FUZZTIME (10s) each
 		done); \
 	done
 
-.PHONY: help demo test check $(TESTS) $(RACES) whole/interop whole/bench $(COMPILES) $(COMPILES_RACE) needs compat lint format $(LINTS) crossvet layers mutate mutate-check api api-check vuln cover bench interop pictures pictures-check fuzz
+.PHONY: help demo test check $(TESTS) $(RACES) whole/interop whole/bench $(COMPILES) $(COMPILES_RACE) needs compat lint format $(LINTS) crossvet layers mutate mutate-check api api-check vuln cover bench interop pairs pictures pictures-check fuzz

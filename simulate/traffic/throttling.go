@@ -28,7 +28,8 @@ func fitThrottling(bins []count, width time.Duration) throttling {
 		random += square(float64(c.throttled) - t.share*float64(c.sent))
 	}
 	limit, errors := fitBucket(bins, width, group)
-	if errors < random {
+	overfit := 1 + 150/float64(sent) // a rate and a burst can be fitted to what chance does to a hundred requests
+	if overfit*errors < random {
 		limit.better = random / max(errors, 1)
 		return limit
 	}
