@@ -153,7 +153,8 @@ func (l *Log) empty() error {
 		return fmt.Errorf("traffic: no attempt goes to the host %q; the log has %s", l.host, l.hostList())
 	case n.Unreadable > 0:
 		return fmt.Errorf("traffic: %d lines look like those of awsretry.LogAllTo, but none can be read; "+
-			"if each is in another object, such as Docker's or a group of slog, use jq -r .log or jq -c .GROUP", n.Unreadable)
+			"if each is in another object, such as Docker's or a group of slog, use jq -r .log or jq -c .GROUP, "+
+			"and if each has a prefix, such as CRI's, cut -d' ' -f4-", n.Unreadable)
 	}
 	return fmt.Errorf("traffic: none of %d lines is of awsretry.LogAllTo with slog's JSON handler",
 		n.Others+n.TooLong)
