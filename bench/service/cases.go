@@ -14,13 +14,14 @@ type cases struct {
 	storms      []storm
 	pacings     []throttling // for the pacers
 	hourlies    []hourly     // for the pacers
+	fleets      []fleetSize  // for the budgets
 
 	sdkThrottlings []throttling // for the retryers
 	sdkStorms      []storm      // for the retryers
 }
 
-// only returns the cases of some tables: throttling, loops, storms, pacing or
-// sdk. "" means all.
+// only returns the cases of some tables: throttling, loops, storms, pacing,
+// budgets or sdk. "" means all.
 func (c cases) only(tables string) (cases, error) {
 	switch tables {
 	case "":
@@ -33,10 +34,12 @@ func (c cases) only(tables string) (cases, error) {
 		return cases{storms: c.storms}, nil
 	case "pacing":
 		return cases{pacings: c.pacings, hourlies: c.hourlies}, nil
+	case "budgets":
+		return cases{fleets: c.fleets}, nil
 	case "sdk":
 		return cases{sdkThrottlings: c.sdkThrottlings, sdkStorms: c.sdkStorms}, nil
 	}
-	return cases{}, fmt.Errorf("-only is %q; it must be throttling, loops, storms, pacing or sdk", tables)
+	return cases{}, fmt.Errorf("-only is %q; it must be throttling, loops, storms, pacing, budgets or sdk", tables)
 }
 
 var full = cases{
@@ -48,6 +51,7 @@ var full = cases{
 	}),
 	pacings:  pacings,
 	hourlies: []hourly{heroku},
+	fleets:   []fleetSize{{10_000, 10 * time.Minute}, {1000, 10 * time.Minute}, {100, 10 * time.Minute}, {1, 10 * time.Minute}},
 
 	sdkThrottlings: services,
 	sdkStorms:      []storm{relapsing(200, 30*time.Second, time.Minute)},
@@ -79,6 +83,7 @@ var short = cases{
 		name: "3600 requests per hour", limit: 3600, clients: 2, callers: 2,
 		settle: 15 * time.Second, steady: time.Minute, slow: 10, slowed: 10 * time.Second, within: 30 * time.Second,
 	}},
+	fleets: []fleetSize{{2000, 2 * time.Minute}},
 	sdkThrottlings: []throttling{{
 		name:    "50 requests per second, one client of 16 callers, for clients of the SDK",
 		virtual: throttled(1, 16, 10*time.Second, 20*time.Second, step{0, 50}),

@@ -17,7 +17,7 @@ import (
 
 func main() {
 	quick := flag.Bool("quick", false, "a short run, to see that it works; its figures say little")
-	only := flag.String("only", "", "the tables to make: `throttling, loops, storms, pacing or sdk` (default all)")
+	only := flag.String("only", "", "the tables to make: `throttling, loops, storms, pacing, budgets or sdk` (default all)")
 	flag.Parse()
 	if flag.NArg() > 0 {
 		fmt.Fprintln(os.Stderr, "service: there are no arguments")

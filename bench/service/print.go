@@ -44,6 +44,8 @@ func (r results) pages() []page {
 			t.of.print(w, t.rows)
 		}
 	}})
+	const sizes = "An outage, and retries of one process to 10,000"
+	add(len(r.fleets) > 0, page{"budgets.md", "budgets", sizes, func(w io.Writer) { printBudgets(w, r.fleets) }})
 	const sdk = "The retryers of the AWS SDK for Go and of awssdk"
 	add(len(r.sdkThrottlings)+len(r.sdkStorms) > 0, page{"awssdk.md", "sdk", sdk, func(w io.Writer) {
 		for _, t := range r.sdkThrottlings {

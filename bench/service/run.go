@@ -29,6 +29,7 @@ type results struct {
 	storms      []comparison[storm, stormFigures]
 	pacings     []comparison[throttling, throttlingFigures] // of the pacers
 	hourlies    []comparison[hourly, hourlyFigures]         // of the pacers
+	fleets      []comparison[fleetSize, simulate.Outcome]   // of the budgets
 
 	sdkThrottlings []comparison[throttling, throttlingFigures] // of the retryers
 	sdkStorms      []comparison[storm, stormFigures]           // of the retryers
@@ -44,6 +45,7 @@ func (c cases) run(ctx context.Context, progress io.Writer) (results, error) {
 		storms:      make([]comparison[storm, stormFigures], len(c.storms)),
 		pacings:     make([]comparison[throttling, throttlingFigures], len(c.pacings)),
 		hourlies:    make([]comparison[hourly, hourlyFigures], len(c.hourlies)),
+		fleets:      make([]comparison[fleetSize, simulate.Outcome], len(c.fleets)),
 
 		sdkThrottlings: make([]comparison[throttling, throttlingFigures], len(c.sdkThrottlings)),
 		sdkStorms:      make([]comparison[storm, stormFigures], len(c.sdkStorms)),
@@ -90,6 +92,15 @@ func (c cases) run(ctx context.Context, progress io.Writer) (results, error) {
 		r.hourlies[i].of = h
 		if err := r.hourlies[i].add(hourlyPacers, virtualTime, func(s []scenario.Setting) ([]hourlyFigures, error) {
 			return h.measure(ctx, s)
+		}); err != nil {
+			return r, err
+		}
+	}
+	for i, f := range c.fleets {
+		step(fmt.Sprintf("processes: %d", f.processes), budgets)
+		r.fleets[i].of = f
+		if err := r.fleets[i].add(budgets, virtualTime, func(s []scenario.Setting) ([]simulate.Outcome, error) {
+			return f.measure(ctx, s)
 		}); err != nil {
 			return r, err
 		}

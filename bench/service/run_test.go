@@ -56,6 +56,13 @@ func TestShortRun(t *testing.T) {
 			t.Errorf("with the limits that the service announces: %+v", f)
 		}
 	})
+	t.Run("budgets", func(t *testing.T) {
+		figures := byLibrary(r.fleets[0].rows)
+		standard, share := figures[standardName], figures[standardName+", Quota.Share 0.2"]
+		if standard.Amplification < 1.5 || share.Amplification > 1.2 || share.FailedShare > standard.FailedShare+0.01 {
+			t.Errorf("standard mode has a load of %.2f, and with a share of %.2f", standard.Amplification, share.Amplification)
+		}
+	})
 	t.Run("clients of the SDK", func(t *testing.T) {
 		for name, f := range byLibrary(r.sdkThrottlings[0].rows) {
 			paced := strings.Contains(name, "adaptive") || strings.Contains(name, "Scaled")
@@ -118,9 +125,9 @@ func TestShortRun(t *testing.T) {
 		tables, rows := strings.Count(out.String(), "\n## "), strings.Count(out.String(), "\n| ")
 		// Each table has a header and a separator. Three have rows of the wall
 		// clock: two, one and three.
-		want := 4*(2+len(libraries)) + 2 + (2 + len(pacers)) + (2 + len(hourlyPacers)) + 1 + 2*(2+len(inLoops())) + 2*(2+len(retryers)) + 3
-		if tables != 10 || rows != want {
-			t.Errorf("%d tables with %d rows, want 10 with %d\n%s", tables, rows, want, out.String())
+		want := 4*(2+len(libraries)) + 2 + (2 + len(pacers)) + (2 + len(hourlyPacers)) + 1 + 2*(2+len(inLoops())) + 2*(2+len(retryers)) + 3 + 2 + len(budgets)
+		if tables != 11 || rows != want {
+			t.Errorf("%d tables with %d rows, want 11 with %d\n%s", tables, rows, want, out.String())
 		}
 	})
 }

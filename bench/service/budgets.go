@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"example.com/awsretry"
+	"example.com/awsretry/bench/internal/output"
+	"example.com/awsretry/simulate"
+	"example.com/awsretry/simulate/scenario"
+)
+
+// A fleetSize is a number of processes that share the calls of the scenario
+// outage of awsretry simulate, each with retries of its own.
+type fleetSize struct {
+	processes int
+	lasts     time.Duration
+}
+
+// budgets are what limits the retries of a process.
+var budgets = []library{
+	{name: naiveName, over: func(base http.RoundTripper) http.RoundTripper { return naive{base} }},
+	{name: standardName, over: ours(awsretry.Standard, awsretry.Classic)},
+	{name: standardName + ", Quota.Share 0.2", over: sharing(awsretry.Classic)},
+	{name: "awsretry standard, Revision2026, Quota.Share 0.2", over: sharing(awsretry.Revision2026)},
+	{name: "20 % of the calls of 10 s, and 10 a second (Finagle)", over: windowed(0.2, 10)},
+	{name: "20 % of the calls of 10 s (GEP-3388), no minimum", over: windowed(0.2, 0)},
+}
+
+func sharing(revision awsretry.Revision) func(http.RoundTripper) http.RoundTripper {
+	return func(base http.RoundTripper) http.RoundTripper {
+		return &awsretry.Transport{Base: base, Revision: revision, Quota: awsretry.QuotaConfig{Share: 0.2}}
+	}
+}
+
+// windowed retries as awsretry's standard mode, but with another budget: retries
+// are at most a share of the calls of ten seconds, and a number in each second.
+// Finagle's default is a share of 0.2 and 10 a second ("Retry Budgets", Finagle's
+// blog, 2016); GEP-3388 of the Kubernetes Gateway API has such a share, too.
+func windowed(share, perSecond float64) func(http.RoundTripper) http.RoundTripper {
+	return func(base http.RoundTripper) http.RoundTripper {
+		b := &windowBudget{share: share, least: 10 * perSecond}
+		b.tr = awsretry.Transport{Base: base, Quota: awsretry.QuotaConfig{Capacity: -1}, Policy: b.classify}
+		return b
+	}
+}
+
+type windowBudget struct {
+	tr           awsretry.Transport
+	share, least float64
+
+	mu             sync.Mutex  // guards the fields below
+	calls, retries []time.Time // of the last ten seconds
+}
+
+func (b *windowBudget) RoundTrip(req *http.Request) (*http.Response, error) {
+	b.mu.Lock()
+	b.calls = append(recent(b.calls), time.Now())
+	b.mu.Unlock()
+	return b.tr.RoundTrip(req)
+}
+
+// classify makes a failure permanent if the budget has no retry left.
+func (b *windowBudget) classify(a *awsretry.Attempt) awsretry.Class {
+	class := awsretry.DefaultPolicy(a)
+	const attempts = 3
+	if !class.Retryable() || a.Number >= attempts {
+		return class
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.calls, b.retries = recent(b.calls), recent(b.retries)
+	if float64(len(b.retries)+1) > b.share*float64(len(b.calls))+b.least {
+		return awsretry.Permanent
+	}
+	b.retries = append(b.retries, time.Now())
+	return class
+}
+
+// recent returns the times of the last ten seconds.
+func recent(times []time.Time) []time.Time {
+	for len(times) > 0 && time.Since(times[0]) > 10*time.Second {
+		times = times[1:]
+	}
+	return times
+}
+
+// measure runs the budgets.
+func (f fleetSize) measure(ctx context.Context, settings []scenario.Setting) ([]simulate.Outcome, error) {
+	s, err := scenario.Ready("outage")
+	if err != nil {
+		return nil, err
+	}
+	s = s.WithClients(f.processes)
+	s.Duration, s.Settings = scenario.Duration(f.lasts), settings
+	r, err := simulate.Run(ctx, s, simulate.Options{})
+	if err != nil {
+		return nil, err
+	}
+	return r.Outcomes, nil
+}
+
+func printBudgets(w io.Writer, of []comparison[fleetSize, simulate.Outcome]) {
+	fmt.Fprint(w, "300 calls a second by so many processes, to a service of 360 requests a second that is gone for 30 s:\n"+
+		"the scenario outage of `awsretry simulate`. Each process has a budget of its own.\n\n")
+	for _, t := range of {
+		fmt.Fprintf(w, "## %d processes, %v\n\n", t.of.processes, t.of.lasts)
+		var cells [][]any
+		for _, row := range t.rows {
+			o := row.figures
+			back := "never"
+			if o.Recovered == simulate.RecoveredInRun {
+				back = time.Duration(o.Recovery).String()
+			}
+			cells = append(cells, []any{row.library, times(o.Amplification), percent(o.FailedShare), back})
+		}
+		output.Table(w, 1, []any{"retries", "load", "calls failed", "back to normal after"}, cells)
+	}
+}
