@@ -1,0 +1,48 @@
+package services
+
+import (
+	"encoding/json"
+
+	"example.com/awsretry"
+)
+
+// Anthropic is the API of Anthropic ("Errors", "Rate limits" and "Streaming
+// Messages", 2025-08). An event stream that fails before its first content is sent
+// again.
+var Anthropic = Service{
+	Policy: obeying("X-Should-Retry", anthropicPolicy),
+	Limits: awsretry.ReadLimits,
+	Peek:   peekAtStream(anthropicEvent),
+}
+
+func anthropicPolicy(a *awsretry.Attempt) awsretry.Class {
+	if a.Response != nil && a.Response.StatusCode < 400 {
+		if failed := firstFailure(a, anthropicEvent); failed != awsretry.Success {
+			return failed
+		}
+	}
+	return awsretry.DefaultPolicy(a) // 529 is throttling
+}
+
+func anthropicEvent(_ string, data []byte) event {
+	var said struct {
+		Type  string
+		Error struct{ Type string }
+	}
+	if json.Unmarshal(data, &said) != nil {
+		return content
+	}
+	switch said.Type {
+	case "message_start", "content_block_start", "ping":
+		return preamble
+	case "error":
+		switch said.Error.Type {
+		case "overloaded_error", "rate_limit_error":
+			return failure(awsretry.Throttled)
+		case "api_error", "timeout_error":
+			return failure(awsretry.Transient)
+		}
+		return failure(awsretry.Success)
+	}
+	return content
+}

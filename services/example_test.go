@@ -1,0 +1,40 @@
+package services_test
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"time"
+
+	"example.com/awsretry"
+	"example.com/awsretry/services"
+)
+
+// A payment is made once, although it may be sent three times.
+func Example() {
+	t := &awsretry.Transport{Policy: awsretry.IdempotentOnly(services.Stripe.Policy)}
+	services.Stripe.Apply(t)
+	client := &http.Client{Transport: t}
+	fmt.Println(client.Transport.(*awsretry.Transport).IdempotencyKey != nil)
+	// Output: true
+}
+
+// A service of your own that answers 200 with {"status":"busy"}, has a limit for
+// each tenant, and wants five seconds between two attempts.
+func ExampleService() {
+	warehouse := services.Service{
+		Policy: func(a *awsretry.Attempt) awsretry.Class {
+			if bytes.HasPrefix(a.Body, []byte(`{"status":"busy"`)) {
+				return awsretry.Throttled
+			}
+			return awsretry.DefaultPolicy(a)
+		},
+		RetryAfter: func(*http.Response, []byte) (time.Duration, bool) { return 5 * time.Second, true },
+		Partition:  func(req *http.Request) string { return req.URL.Host + " " + req.Header.Get("X-Tenant") },
+		Peek:       func(_ *http.Response, body []byte) (more bool) { return len(body) < len(`{"status":"busy"`) },
+	}
+	t := &awsretry.Transport{}
+	warehouse.Apply(t)
+	fmt.Println(t.Validate())
+	// Output: <nil>
+}
