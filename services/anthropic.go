@@ -24,7 +24,11 @@ func anthropicPolicy(a *awsretry.Attempt) awsretry.Class {
 	return awsretry.DefaultPolicy(a) // 529 is throttling
 }
 
-func anthropicEvent(_ string, data []byte) event {
+func anthropicEvent(name string, data []byte) event {
+	switch name {
+	case "message_start", "content_block_start", "ping":
+		return preamble
+	}
 	var said struct {
 		Type  string
 		Error struct{ Type string }

@@ -84,7 +84,11 @@ func openaiDelay(resp *http.Response, _ []byte) (time.Duration, bool) {
 }
 
 // openaiEvent reads an event of Chat Completions or of the Responses API.
-func openaiEvent(_ string, data []byte) event {
+func openaiEvent(name string, data []byte) event {
+	switch name {
+	case "response.created", "response.queued", "response.in_progress": // which may repeat a long request
+		return preamble
+	}
 	var said struct {
 		Type     string
 		Code     string

@@ -29,11 +29,15 @@ func failure(class awsretry.Class) event { return event{isFailure, class} }
 // A reader of events is given the name of an event and its data.
 type eventReader func(name string, data []byte) event
 
+// longestPreamble limits what is read of a stream before its first content: each
+// Read is followed by a look at all of it.
+const longestPreamble = 256 << 10
+
 // peekAtStream returns a Peek that reads an event stream until its first content
 // or failure.
 func peekAtStream(read eventReader) func(*http.Response, []byte) bool {
 	return func(resp *http.Response, body []byte) (more bool) {
-		return isStream(resp) && firstEvent(body, read).kind == isPreamble
+		return isStream(resp) && len(body) < longestPreamble && firstEvent(body, read).kind == isPreamble
 	}
 }
 

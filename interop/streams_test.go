@@ -1,0 +1,277 @@
+package interop
+
+import (
+	"compress/gzip"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/anthropics/anthropic-sdk-go"
+	anthropicoption "github.com/anthropics/anthropic-sdk-go/option"
+	"github.com/openai/openai-go/v3"
+	openaioption "github.com/openai/openai-go/v3/option"
+	"github.com/openai/openai-go/v3/responses"
+
+	"example.com/awsretry"
+	"example.com/awsretry/services"
+)
+
+// A stream is what a server sends, in pieces, each at once.
+type stream []string
+
+// breaks ends a stream without its end.
+const breaks = "breaks"
+
+// send writes the stream, with lines that end as end says.
+func (s stream) send(w http.ResponseWriter, r *http.Request, end string, zipped bool) {
+	w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
+	out, flush := io.Writer(w), func() {}
+	if zipped && strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		w.Header().Set("Content-Encoding", "gzip")
+		zip := gzip.NewWriter(w)
+		defer zip.Close()
+		out, flush = zip, func() { zip.Flush() }
+	}
+	for _, piece := range s {
+		if piece == breaks {
+			panic(http.ErrAbortHandler)
+		}
+		io.WriteString(out, strings.ReplaceAll(piece, "\n", end))
+		flush()
+		http.NewResponseController(w).Flush()
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// The text of each answer has a letter of two bytes, which come in two pieces.
+const answer = "Sch\u00f6n."
+
+func event(name, data string) string { return "event: " + name + "\ndata: " + data + "\n\n" }
+
+// halved returns a piece as two, cut within the letter.
+func halved(piece string) []string {
+	i := strings.Index(piece, "\u00f6") + 1
+	return []string{piece[:i], piece[i:]}
+}
+
+var (
+	messageStart = event("message_start", `{"type":"message_start","message":{"id":"m","type":"message","role":"assistant","content":[],"model":"x","stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":1,"output_tokens":1}}}`)
+	blockStart   = event("content_block_start", `{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}`)
+	ping         = event("ping", `{"type": "ping"}`)
+	blockDelta   = event("content_block_delta", `{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"`+answer+`"}}`)
+	blockEnd     = event("content_block_stop", `{"type":"content_block_stop","index":0}`) + event("message_stop", `{"type":"message_stop"}`)
+	overloaded   = event("error", `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`)
+
+	chunkStart = `data: {"object":"chat.completion.chunk","choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}` + "\n\n"
+	chunk      = `data: {"object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":"` + answer + `"},"finish_reason":null}]}` + "\n\n"
+	chunkEnd   = "data: [DONE]\n\n"
+	chunkError = `data: {"error":{"message":"overloaded","type":"server_error","code":null}}` + "\n\n"
+
+	created       = event("response.created", `{"type":"response.created","response":{"id":"r","object":"response","status":"in_progress","error":null,"output":[]},"sequence_number":0}`)
+	textDelta     = event("response.output_text.delta", `{"type":"response.output_text.delta","item_id":"i","output_index":0,"content_index":0,"delta":"`+answer+`","sequence_number":1}`)
+	responseEnd   = event("response.completed", `{"type":"response.completed","response":{"id":"r","object":"response","status":"completed","output":[]},"sequence_number":2}`)
+	responseError = event("error", `{"type":"error","code":"server_error","message":"no","param":null,"sequence_number":1}`)
+)
+
+func parts(all ...any) (s stream) {
+	for _, one := range all {
+		switch one := one.(type) {
+		case string:
+			s = append(s, one)
+		case []string:
+			s = append(s, one...)
+		}
+	}
+	return s
+}
+
+// An event stream that fails before its first content is sent again by the
+// transport, and never after; what the SDK reads is whole, and there once.
+func TestStreams(t *testing.T) {
+	messages := func(client *http.Client, server string) (text string, err error) {
+		ai := anthropic.NewClient(anthropicoption.WithBaseURL(server), anthropicoption.WithAPIKey("key"),
+			anthropicoption.WithHTTPClient(client), anthropicoption.WithMaxRetries(0))
+		events := ai.Messages.NewStreaming(context.Background(), anthropic.MessageNewParams{
+			Model: "x", MaxTokens: 16, Messages: []anthropic.MessageParam{anthropic.NewUserMessage(anthropic.NewTextBlock("Hello"))},
+		})
+		defer events.Close()
+		for events.Next() {
+			text += events.Current().Delta.Text
+		}
+		return text, events.Err()
+	}
+	newOpenAI := func(client *http.Client, server string) openai.Client {
+		return openai.NewClient(openaioption.WithBaseURL(server+"/v1/"), openaioption.WithAPIKey("key"),
+			openaioption.WithHTTPClient(client), openaioption.WithMaxRetries(0))
+	}
+	chat := func(client *http.Client, server string) (text string, err error) {
+		ai := newOpenAI(client, server)
+		events := ai.Chat.Completions.NewStreaming(context.Background(), openai.ChatCompletionNewParams{
+			Model: "x", Messages: []openai.ChatCompletionMessageParamUnion{openai.UserMessage("Hello")},
+		})
+		defer events.Close()
+		for events.Next() {
+			for _, choice := range events.Current().Choices {
+				text += choice.Delta.Content
+			}
+		}
+		return text, events.Err()
+	}
+	respond := func(client *http.Client, server string) (text string, err error) {
+		ai := newOpenAI(client, server)
+		events := ai.Responses.NewStreaming(context.Background(), responses.ResponseNewParams{Model: "x"})
+		defer events.Close()
+		for events.Next() {
+			if e := events.Current(); e.Type == "response.output_text.delta" {
+				text += e.Delta
+			}
+		}
+		return text, events.Err()
+	}
+	for _, tt := range []struct {
+		name    string
+		service services.Service
+		ask     func(*http.Client, string) (string, error)
+		streams []stream // of the attempts
+		fails   bool     // after the text
+	}{
+		{"messages, overloaded before content", services.Anthropic, messages, []stream{
+			parts(messageStart, ping, overloaded),
+			parts(messageStart, blockStart, ping, breaks),
+			parts(messageStart, blockStart, ping, halved(blockDelta), blockEnd),
+		}, false},
+		{"messages, overloaded after content", services.Anthropic, messages, []stream{
+			parts(messageStart, blockStart, halved(blockDelta), overloaded),
+		}, true},
+		{"messages, broken off after content", services.Anthropic, messages, []stream{
+			parts(messageStart, blockStart, halved(blockDelta), breaks),
+		}, true},
+		{"chat, an error before content", services.OpenAI, chat, []stream{
+			parts(chunkStart, chunkError), parts(breaks), parts(chunkStart, halved(chunk), chunkEnd),
+		}, false},
+		{"chat, an error after content", services.OpenAI, chat, []stream{parts(chunkStart, halved(chunk), chunkError)}, true},
+		{"responses, an error before content", services.OpenAI, respond, []stream{
+			parts(created, responseError), parts(created+textDelta, responseEnd),
+		}, false},
+	} {
+		for _, how := range []struct {
+			name, end     string
+			zipped, http2 bool
+		}{
+			{"plain", "\n", false, false}, {"CRLF", "\r\n", false, false}, {"gzip", "\n", true, false}, {"HTTP/2", "\n", false, true},
+		} {
+			t.Run(tt.name+", "+how.name, func(t *testing.T) {
+				var attempts atomic.Int64
+				server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					io.Copy(io.Discard, r.Body)
+					n := attempts.Add(1)
+					if int(n) > len(tt.streams) {
+						t.Errorf("attempt %d", n)
+						return
+					}
+					tt.streams[n-1].send(w, r, how.end, how.zipped)
+				}))
+				server.Config.ErrorLog = quiet
+				if server.EnableHTTP2 = how.http2; how.http2 {
+					server.StartTLS()
+				} else {
+					server.Start()
+				}
+				defer server.Close()
+				tr := retrying(server.Client().Transport)
+				tt.service.Apply(tr)
+				text, err := tt.ask(&http.Client{Transport: tr}, server.URL)
+				if text != answer || (err != nil) != tt.fails || int(attempts.Load()) != len(tt.streams) {
+					t.Errorf("%q after %d attempts, %v", text, attempts.Load(), err)
+				}
+			})
+		}
+	}
+}
+
+// A charge is made once although its response is lost, with a key or with
+// IdempotentOnly, and up to three times without.
+func TestDuplicates(t *testing.T) {
+	takesLong(t)
+	const calls = 10_000
+	for _, tt := range []struct {
+		name   string
+		change func(*awsretry.Transport)
+		most   int // duplicates
+		least  int
+	}{
+		{"key", func(tr *awsretry.Transport) { tr.IdempotencyKey = awsretry.RandomKey }, 0, 0},
+		{"IdempotentOnly", func(tr *awsretry.Transport) { tr.Policy = awsretry.IdempotentOnly(nil) }, 0, 0},
+		{"both", func(tr *awsretry.Transport) { services.Stripe.Apply(tr) }, 0, 0},
+		{"neither", func(*awsretry.Transport) {}, calls, 500},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			shop := &shop{charges: map[string]int{}, keys: map[string]bool{}}
+			server := httptest.NewServer(shop)
+			server.Config.ErrorLog = quiet
+			defer server.Close()
+			pool := newPool(t)
+			tr := retrying(pool)
+			tr.Quota.Capacity = -1
+			tt.change(tr)
+			client := &http.Client{Transport: tr}
+			inParallel(calls, 16, func(n int) {
+				resp, err := client.Post(server.URL+"/charge", "text/plain", strings.NewReader(fmt.Sprint(n)))
+				if err != nil {
+					return // which a caller would look into
+				}
+				io.Copy(io.Discard, resp.Body)
+				resp.Body.Close()
+			})
+			charged, twice := shop.duplicates()
+			t.Logf("%d of %d charges are made, %d of them more than once", charged, calls, twice)
+			if twice > tt.most || twice < tt.least || charged < calls*9/10 {
+				t.Errorf("%d of %d charges are duplicates", twice, charged)
+			}
+		})
+	}
+}
+
+// A shop charges, and loses one answer in ten after it has charged. It charges
+// once for each key.
+type shop struct {
+	mu      sync.Mutex // guards the fields
+	n       int
+	charges map[string]int // by what the request says
+	keys    map[string]bool
+}
+
+func (s *shop) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	order, _ := io.ReadAll(r.Body) // it has a length
+	s.mu.Lock()
+	key := r.Header.Get("Idempotency-Key")
+	if key == "" || !s.keys[key] {
+		s.charges[string(order)]++
+	}
+	s.keys[key] = key != ""
+	s.n++
+	lost := s.n%10 == 0
+	s.mu.Unlock()
+	if lost {
+		panic(http.ErrAbortHandler)
+	}
+}
+
+func (s *shop) duplicates() (charged, twice int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, times := range s.charges {
+		charged++
+		if times > 1 {
+			twice++
+		}
+	}
+	return charged, twice
+}
