@@ -12,7 +12,7 @@ RACES := $(patsubst %,race/%,$(filter-out bench interop,$(MODULES)))
 LINTS := $(MODULES:%=lint/%) lint/tools
 # The modules whose users would notice a change, and the packages of the root among them.
 API_MODULES := otelretry awssdk fleet deliveryqueue
-API_PACKAGES := . ./delivery ./delivery/letters ./poll
+API_PACKAGES := . ./delivery ./delivery/letters ./poll ./services
 # The compiler takes a tenth less time if it collects less garbage, and the linters a quarter. Tests run with Go's default.
 FAST := GOGC=400
 # Some targets compute and others wait, so three at a time keep two processors busy.

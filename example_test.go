@@ -44,13 +44,13 @@ func printStatus(resp *http.Response, err error, more ...any) {
 // quick keeps the examples short. A program does not need it.
 var quick = awsretry.Exponential{Initial: time.Millisecond}
 
-// A request is sent again when the service fails.
+// A request that is safe to repeat is sent again when the service fails.
 func Example() {
 	server := startServer(status(503, "busy"), status(200, "ok"))
 	defer server.Close()
 	url := server.URL
 
-	client := &http.Client{Transport: &awsretry.Transport{Backoff: quick}}
+	client := &http.Client{Transport: &awsretry.Transport{Policy: awsretry.IdempotentOnly(nil), Backoff: quick}}
 	resp, err := client.Get(url)
 	if err != nil {
 		fmt.Println(err)

@@ -136,7 +136,7 @@ var callSeed = maphash.MakeSeed()
 
 // attrs returns the attributes of a line. setting is "" if it has not changed.
 func (c LogConfig) attrs(a Attempt, setting string) []slog.Attr {
-	attrs := make([]slog.Attr, 0, 23)
+	attrs := make([]slog.Attr, 0, 24)
 	showURL, showError := redact.URL, redact.Error
 	if c.OmitPaths {
 		showURL, showError = redact.Origin, redact.ErrorOrigins
@@ -150,6 +150,9 @@ func (c LogConfig) attrs(a Attempt, setting string) []slog.Attr {
 	if a.Request != nil {
 		call := strconv.FormatUint(maphash.Comparable(callSeed, a.Request), 16)
 		attrs = append(attrs, slog.String("call", call))
+	}
+	if n := outerRetries(a.Request); n != "" {
+		attrs = append(attrs, slog.String("outer_retries", n))
 	}
 	attrs = append(attrs, slog.Int("attempt", a.Number))
 	if a.MaxAttempts > 0 {
@@ -239,6 +242,21 @@ func limitsText(limits []Limit) string {
 	}
 	return string(text)
 }
+
+// outerRetries returns which retry of the caller's own the request is, as the SDKs
+// of OpenAI, Anthropic and others say it, or "" if it is none.
+func outerRetries(req *http.Request) string {
+	if req == nil {
+		return ""
+	}
+	n := req.Header.Get("X-Stainless-Retry-Count")
+	if n == "0" {
+		return ""
+	}
+	return redact.Text(n[:min(len(n), longestCount)])
+}
+
+const longestCount = 10 // bytes
 
 // longestID limits a request ID in the log.
 const longestID = 200

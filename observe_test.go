@@ -348,6 +348,7 @@ func TestLogOfARequest(t *testing.T) {
 	broken := &url.Error{Op: "Post", URL: "https://api.example/bot123:SECRET/send", Err: io.EOF}
 	req := httpfake.Request(t, t.Context(), "POST", nil)
 	req.URL, _ = url.Parse(broken.URL)
+	req.Header.Set("X-Stainless-Retry-Count", "2")
 	resp := httpfake.Response(req, 429, http.NoBody, "X-Request-Id", "r-1\n2")
 	var out bytes.Buffer
 	observe := awsretry.LogConfig{OmitPaths: true, Logger: slog.New(slog.NewJSONHandler(&out, nil))}.Observer()
@@ -355,7 +356,7 @@ func TestLogOfARequest(t *testing.T) {
 		Asked: 90 * time.Second, Stop: awsretry.StopRetryAfter, Partition: "api.example"})
 	observe(awsretry.Attempt{Request: req, Number: 3, Class: awsretry.Transient, Err: broken, Stop: awsretry.StopMaxAttempts})
 	for _, part := range []string{`"url":"https://api.example"`, `"partition":"api.example"`, `"request_id":"r-1`,
-		`"attempt":3,"max_attempts":3`, `"retry_after_ms":90000`, `Post \"https://api.example\": EOF`} {
+		`"outer_retries":"2","attempt":3,"max_attempts":3`, `"retry_after_ms":90000`, `Post \"https://api.example\": EOF`} {
 		if !strings.Contains(out.String(), part) {
 			t.Errorf("without %s:\n%s", part, &out)
 		}

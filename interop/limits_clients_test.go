@@ -15,6 +15,7 @@ import (
 
 	"example.com/awsretry"
 	"example.com/awsretry/internal/httpfake"
+	"example.com/awsretry/services"
 	"github.com/anthropics/anthropic-sdk-go"
 	anthropicoption "github.com/anthropics/anthropic-sdk-go/option"
 	"github.com/google/go-github/v75/github"
@@ -152,7 +153,7 @@ func (m *meteredService) use(
 	t *testing.T, call newCaller, config awsretry.RateLimitConfig,
 ) (failed []error, took time.Duration) {
 	srv := httpfake.Serve(t, "HTTP/1.1", m.handle)
-	tr := &awsretry.Transport{Base: srv.Base, Policy: githubLimitPolicy}
+	tr := &awsretry.Transport{Base: srv.Base, Policy: services.GitHub.Policy}
 	if config.Limits != nil {
 		tr.Mode, tr.RateLimit = awsretry.Adaptive, config
 	} else {
@@ -170,14 +171,6 @@ func (m *meteredService) use(
 		}
 	})
 	return failed, time.Since(start)
-}
-
-// githubLimitPolicy knows that GitHub throttles with 403, with nothing left.
-func githubLimitPolicy(a *awsretry.Attempt) awsretry.Class {
-	if r := a.Response; r != nil && r.StatusCode == http.StatusForbidden && r.Header.Get("X-RateLimit-Remaining") == "0" {
-		return awsretry.Throttled
-	}
-	return githubPolicy(a)
 }
 
 func meteredGithub() *meteredService {

@@ -19,6 +19,15 @@ func Example() {
 	// Output: true
 }
 
+// What is not set says what GitHub says.
+func ExampleService_Apply() {
+	t := &awsretry.Transport{}
+	services.GitHub.Apply(t)
+	client := &http.Client{Transport: t}
+	fmt.Println(client.Transport.(*awsretry.Transport).MaxRetryAfter)
+	// Output: 1h1m0s
+}
+
 // A service of your own that answers 200 with {"status":"busy"}, has a limit for
 // each tenant, and wants five seconds between two attempts.
 func ExampleService() {

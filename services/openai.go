@@ -68,8 +68,6 @@ func openaiPolicy(a *awsretry.Attempt) awsretry.Class {
 		if failed := firstFailure(a, openaiEvent); failed != awsretry.Success {
 			return failed
 		}
-	case a.Response.StatusCode == http.StatusConflict:
-		return awsretry.Transient
 	case class == awsretry.Throttled:
 		var said struct{ Error openaiError }
 		if decode(a.Body, &said); said.Error.class() == awsretry.Permanent {

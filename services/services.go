@@ -90,7 +90,8 @@ func milliseconds(h http.Header, names ...string) (time.Duration, bool) {
 }
 
 // obeying returns a policy for services that say in a header whether a failure is
-// to be retried, and for the others policy.
+// to be retried. Where they do not, a 409, a lock that was not free, is transient,
+// and policy has the rest.
 func obeying(header string, policy awsretry.Policy) awsretry.Policy {
 	return func(a *awsretry.Attempt) awsretry.Class {
 		class := policy(a)
@@ -104,6 +105,10 @@ func obeying(header string, policy awsretry.Policy) awsretry.Policy {
 			}
 		case "false":
 			return awsretry.Permanent
+		default:
+			if a.Response.StatusCode == http.StatusConflict {
+				return awsretry.Transient
+			}
 		}
 		return class
 	}
