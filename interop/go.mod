@@ -1,6 +1,6 @@
 module example.com/awsretry/interop
 
-go 1.25.0
+go 1.26.0
 
 replace (
 	example.com/awsretry => ../
@@ -53,12 +53,20 @@ require (
 )
 
 require (
+	example.com/awsretry/fleet v0.0.0 // indirect
+	github.com/HdrHistogram/hdrhistogram-go v1.4.0 // indirect
+	github.com/jedib0t/go-pretty/v6 v6.8.3 // indirect
+	github.com/mattn/go-runewidth v0.0.16 // indirect
 	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
+	github.com/rivo/uniseg v0.4.7 // indirect
+	github.com/valkey-io/valkey-go v1.0.79 // indirect
 	go.yaml.in/yaml/v2 v2.4.4 // indirect
+	go.yaml.in/yaml/v3 v3.0.5 // indirect
 )
 
 require (
 	example.com/awsretry/otelretry v0.0.0
+	example.com/awsretry/simulate v0.0.0
 	github.com/Azure/azure-sdk-for-go/sdk/internal v1.11.2 // indirect
 	github.com/aws/aws-sdk-go-v2/aws/protocol/eventstream v1.7.25 // indirect
 	github.com/aws/aws-sdk-go-v2/credentials v1.20.13 // indirect
@@ -79,7 +87,7 @@ require (
 	github.com/bits-and-blooms/bitset v1.24.4 // indirect
 	github.com/cenkalti/backoff/v4 v4.3.0 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
-	github.com/dustin/go-humanize v1.0.1 // indirect
+	github.com/dustin/go-humanize v1.1.0 // indirect
 	github.com/felixge/httpsnoop v1.0.4 // indirect
 	github.com/fxamacker/cbor/v2 v2.9.6 // indirect
 	github.com/go-ini/ini v1.67.0 // indirect
@@ -138,3 +146,7 @@ require (
 )
 
 replace example.com/awsretry/otelretry => ../otelretry
+
+replace example.com/awsretry/simulate => ../simulate
+
+replace example.com/awsretry/fleet => ../fleet
