@@ -134,6 +134,9 @@ pictures-check: ## Draws the pictures into another folder, and fails if one diff
 interop: ## Real clients, real servers, real faults, and CHAOS (60s) of chaos; needs node, npm, nginx and haproxy
 	cd interop && CI=true CHAOS=$(CHAOS) go test -race -count=1 -timeout 15m ./...
 
+pairs: ## Predicts from logs what other settings would do, and then measures that: the pairs that go test has, and 20 more
+	cd interop && PAIRS=all go test -count=1 -v -run '^TestPairs$$' .
+
 fuzz: ## Every fuzz target of every module for FUZZTIME (10s) each
 	@for m in $(MODULES); do \
 		grep -qr --include='*_test.go' '^func Fuzz' $$m || continue; \
@@ -144,4 +147,4 @@ fuzz: ## Every fuzz target of every module for FUZZTIME (10s) each
 		done); \
 	done
 
-.PHONY: help demo test check $(TESTS) $(RACES) whole/interop whole/bench $(COMPILES) $(COMPILES_RACE) needs compat lint format $(LINTS) crossvet layers mutate mutate-check api api-check vuln cover bench interop pictures pictures-check fuzz
+.PHONY: help demo test check $(TESTS) $(RACES) whole/interop whole/bench $(COMPILES) $(COMPILES_RACE) needs compat lint format $(LINTS) crossvet layers mutate mutate-check api api-check vuln cover bench interop pairs pictures pictures-check fuzz

@@ -149,42 +149,42 @@ func quantile(all []figures, p float64) figures {
 }
 
 // add records the scenes of some pairs a number of times, as many at a time as
-// leave the machine idle most of the time. It returns how late a hundredth of
-// the timers was at least.
-func (r recordings) add(t *testing.T, pairs []*pair, times int) (late time.Duration) {
+// leave the machine idle most of the time. It returns the share of the time that
+// timers were late by more than 25 ms.
+func (r recordings) add(t *testing.T, pairs []*pair, times int) (stalled float64) {
 	atATime := make(chan struct{}, 40)
 	var all sync.WaitGroup
 	added := map[recordingOf]bool{}
 	for _, p := range pairs {
-		for _, setting := range []string{p.a, p.b} {
-			of := recordingOf{p.scene, setting}
+		for _, of := range []recordingOf{{p.scene, p.a}, {p.scene, p.b}} {
+			if added[of] {
+				continue
+			}
+			added[of] = true
 			for range times {
-				if added[of] {
-					break
-				}
 				one, seed := new(recording), uint64(len(r[of]))
 				r[of] = append(r[of], one)
 				all.Go(func() {
 					atATime <- struct{}{}
 					defer func() { <-atATime }()
-					one.record(t, pairScenes[of.scene], setting, seed)
+					one.record(t, pairScenes[of.scene], of.setting, seed)
 				})
 			}
-			added[of] = true
 		}
 	}
 	ended := make(chan struct{})
 	go func() { all.Wait(); close(ended) }()
-	const tick = 5 * time.Millisecond
-	var lates []time.Duration
+	const tick, most = 5 * time.Millisecond, 25 * time.Millisecond
+	begin := time.Now()
 	for {
-		begin := time.Now()
+		at := time.Now()
 		select {
 		case <-ended:
-			slices.Sort(lates)
-			return lates[len(lates)*99/100]
+			return stalled / time.Since(begin).Seconds()
 		case <-time.After(tick):
-			lates = append(lates, time.Since(begin)-tick)
+			if late := time.Since(at) - tick; late > most {
+				stalled += late.Seconds()
+			}
 		}
 	}
 }

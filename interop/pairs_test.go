@@ -111,9 +111,9 @@ func TestPairs(t *testing.T) {
 			chosen = append(chosen, &p)
 		}
 	}
-	recorded, late, open := recordings{}, time.Duration(0), chosen
+	recorded, stalled, open := recordings{}, 0.0, chosen
 	for _, times := range []int{1, 2} {
-		late = max(late, recorded.add(t, open, times))
+		stalled = max(stalled, recorded.add(t, open, times))
 		for _, p := range open {
 			p.predict(t, recorded)
 		}
@@ -124,7 +124,8 @@ func TestPairs(t *testing.T) {
 		faults[p.fault()]++
 	}
 	var report strings.Builder
-	fmt.Fprintf(&report, "%d right, %d not to be trusted, %d wrong; timers were %v late\n", faults[0], faults[1], faults[2], late)
+	fmt.Fprintf(&report, "%d right, %d not to be trusted, %d wrong; the machine stalled for %.1f %% of the time\n",
+		faults[0], faults[1], faults[2], 100*stalled)
 	table := tabwriter.NewWriter(&report, 0, 0, 1, ' ', 0)
 	fmt.Fprintln(table, "service and calls\tsettings\tfailed: predicted\treal\tattempts\treal\tp50\treal\tp99\treal\tmissed\tverdict")
 	for _, p := range chosen {
@@ -134,11 +135,10 @@ func TestPairs(t *testing.T) {
 			strings.Join(p.missed, ", "), cmp.Or(p.off, "reproduces"))
 	}
 	table.Flush()
-	const mostLate = 25 * time.Millisecond
 	switch {
 	case faults[2] == 0 && 3*faults[1] <= len(chosen):
 		t.Log(report.String())
-	case late > mostLate:
+	case stalled > 0.01: // p99 is that of the machine
 		t.Skip("the machine is too busy: ", report.String())
 	default:
 		t.Error(report.String())
@@ -186,7 +186,7 @@ func (p *pair) predict(t *testing.T, recorded recordings) {
 // simulate simulates a scenario that has the two settings, with several seeds,
 // and compares the medians with what happened.
 func (p *prediction) simulate(t *testing.T, fitted *traffic.Fitted) {
-	const seeds = 9
+	const seeds = 15
 	var a, b []figures
 	var off []string
 	s := fitted.Scenario
@@ -213,10 +213,11 @@ func simulated(o simulate.Outcome) figures {
 }
 
 // compare notes which figures are predicted wrongly: those that are off by more
-// than a goal allows, and by more than chance makes of the simulations.
+// than a goal allows, and are not in the range of the simulations either. If many
+// calls do not end, a warning says that the figures are not known.
 func (p *prediction) compare(a, b []figures) {
 	p.saidA, p.saidB = quantile(a, 0.5), quantile(b, 0.5)
-	least, most := quantile(b, 0.1), quantile(b, 0.9)
+	least, most := quantile(b, 0), quantile(b, 1)
 	change := p.isB.failed - p.isA.failed
 	if math.Abs(change) > 0.03 && change*(p.saidB.failed-p.saidA.failed) <= 0 {
 		p.missed = append(p.missed, "sign")
@@ -236,7 +237,7 @@ func (p *prediction) compare(a, b []figures) {
 			p.missed = append(p.missed, goal.name)
 		}
 	}
-	if len(p.missed) > 0 && p.saidB.unended > 0.1 && p.off == "" {
-		p.off = "a warning: the calls that had not ended"
+	if len(p.missed) > 0 && p.saidB.unended > 0.1 {
+		p.off = cmp.Or(p.off, "warning: calls had not ended")
 	}
 }
