@@ -119,13 +119,11 @@ func (f figures) failures() string {
 	return fmt.Sprintf("%.1f%%", 100*f.failed)
 }
 
-// figures returns the medians of the recordings of a scene with a setting.
-func (r recordings) figures(scene, setting string) figures {
-	var all []figures
+func (r recordings) figures(scene, setting string) (all []figures) {
 	for _, one := range r[recordingOf{scene, setting}] {
 		all = append(all, one.figures)
 	}
-	return quantile(all, 0.5)
+	return all
 }
 
 // quantile returns a quantile of each figure.
@@ -219,7 +217,9 @@ func pairTransport(t *testing.T, short string) *awsretry.Transport {
 // interrupts are unended, and the log does not have their end.
 func (r *recording) record(t *testing.T, scene pairScene, setting string, seed uint64) {
 	service := &pairService{pairScene: scene, begin: time.Now(), at: time.Now(), tokens: scene.burst}
-	server := httptest.NewServer(service)
+	server := httptest.NewUnstartedServer(service)
+	server.Config.ErrorLog = quiet
+	server.Start()
 	defer server.Close()
 	pool := &http.Transport{MaxIdleConnsPerHost: 1000}
 	defer pool.CloseIdleConnections()

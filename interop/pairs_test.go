@@ -138,7 +138,7 @@ func TestPairs(t *testing.T) {
 	switch {
 	case faults[2] == 0 && 3*faults[1] <= len(chosen):
 		t.Log(report.String())
-	case stalled > 0.01: // p99 is that of the machine
+	case stalled > 0.05: // the times are those of the machine
 		t.Skip("the machine is too busy: ", report.String())
 	default:
 		t.Error(report.String())
@@ -158,9 +158,10 @@ func (p *pair) predict(t *testing.T, recorded recordings) {
 	flags.DurationVar(&known.Timeout, "timeout", 0, "")
 	flags.Func("set", "", func(set string) error { sets = append(sets, set); return nil })
 	_ = flags.Parse(strings.Fields(p.flags)) // it panics
+	isA, isB := recorded.figures(p.scene, p.a), recorded.figures(p.scene, p.b)
 	var all []prediction
 	for _, r := range recorded[recordingOf{p.scene, p.a}] {
-		all = append(all, prediction{isA: recorded.figures(p.scene, p.a), isB: recorded.figures(p.scene, p.b)})
+		all = append(all, prediction{isA: quantile(isA, 0.5), isB: quantile(isB, 0.5)})
 		log, err := traffic.Read(t.Context(), bytes.NewReader(r.log.Bytes()), traffic.Options{Known: known})
 		if err != nil {
 			t.Fatal(err)
@@ -177,15 +178,15 @@ func (p *pair) predict(t *testing.T, recorded recordings) {
 			}
 		}
 		fitted.Scenario.Settings = []scenario.Setting{fitted.Scenario.Settings[0], b}
-		all[len(all)-1].simulate(t, fitted)
+		all[len(all)-1].simulate(t, fitted, isB)
 	}
 	slices.SortFunc(all, func(a, b prediction) int { return cmp.Compare(a.fault(), b.fault()) })
 	p.prediction = all[len(all)/2]
 }
 
 // simulate simulates a scenario that has the two settings, with several seeds,
-// and compares the medians with what happened.
-func (p *prediction) simulate(t *testing.T, fitted *traffic.Fitted) {
+// and compares b with what happened.
+func (p *prediction) simulate(t *testing.T, fitted *traffic.Fitted, isB []figures) {
 	const seeds = 15
 	var a, b []figures
 	var off []string
@@ -203,7 +204,8 @@ func (p *prediction) simulate(t *testing.T, fitted *traffic.Fitted) {
 	if 2*len(off) > seeds {
 		p.off = off[0]
 	}
-	p.compare(a, b)
+	p.saidA, p.saidB = quantile(a, 0.5), quantile(b, 0.5)
+	p.compare(b, isB)
 }
 
 // simulated returns the figures of an outcome.
@@ -212,12 +214,11 @@ func simulated(o simulate.Outcome) figures {
 	return figures{o.FailedShare, o.UnfinishedShare(), float64(o.Attempts), ms(o.P50), ms(o.P99)}
 }
 
-// compare notes which figures are predicted wrongly: those that are off by more
-// than a goal allows, and are not in the range of the simulations either. If many
-// calls do not end, a warning says that the figures are not known.
-func (p *prediction) compare(a, b []figures) {
-	p.saidA, p.saidB = quantile(a, 0.5), quantile(b, 0.5)
-	least, most := quantile(b, 0), quantile(b, 1)
+// compare notes which figures of b are predicted wrongly: those that are off by
+// more than a goal allows, though chance does not make the ranges of the
+// simulations and of what happened overlap. If many calls do not end, a warning
+// says that the figures are not known.
+func (p *prediction) compare(b, isB []figures) {
 	change := p.isB.failed - p.isA.failed
 	if math.Abs(change) > 0.03 && change*(p.saidB.failed-p.saidA.failed) <= 0 {
 		p.missed = append(p.missed, "sign")
@@ -233,7 +234,8 @@ func (p *prediction) compare(a, b []figures) {
 		{"p99", func(f figures) float64 { return f.p99 }, 0, 0.25},
 	} {
 		said, is := goal.of(p.saidB), goal.of(p.isB)
-		if math.Abs(said-is) > goal.points+goal.share*is && (is < goal.of(least) || is > goal.of(most)) {
+		apart := goal.of(quantile(b, 0)) > goal.of(quantile(isB, 1)) || goal.of(quantile(isB, 0)) > goal.of(quantile(b, 1))
+		if apart && math.Abs(said-is) > goal.points+goal.share*is {
 			p.missed = append(p.missed, goal.name)
 		}
 	}
