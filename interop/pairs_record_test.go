@@ -221,7 +221,7 @@ func (r *recording) record(t *testing.T, scene pairScene, setting string, seed u
 	server.Config.ErrorLog = quiet
 	server.Start()
 	defer server.Close()
-	pool := &http.Transport{MaxIdleConnsPerHost: 1000}
+	pool := &http.Transport{MaxIdleConnsPerHost: 100, MaxConnsPerHost: 100} // or a machine that stalls opens thousands
 	defer pool.CloseIdleConnections()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
