@@ -53,7 +53,6 @@ require (
 )
 
 require (
-	example.com/awsretry/fleet v0.0.0 // indirect
 	github.com/HdrHistogram/hdrhistogram-go v1.4.0 // indirect
 	github.com/jedib0t/go-pretty/v6 v6.8.3 // indirect
 	github.com/mattn/go-runewidth v0.0.16 // indirect
@@ -65,6 +64,7 @@ require (
 )
 
 require (
+	example.com/awsretry/fleet v0.0.0 // indirect
 	example.com/awsretry/otelretry v0.0.0
 	example.com/awsretry/simulate v0.0.0
 	github.com/Azure/azure-sdk-for-go/sdk/internal v1.11.2 // indirect

@@ -70,7 +70,7 @@ func (a *arriving) advance(f *fleet, last time.Duration) bool {
 		return false
 	}
 	a.at = f.grid.nextOf(a.client.arrivals, max(at, last+1))
-	return a.at < f.record.end
+	return a.at < time.Duration(f.scenario.Duration)
 }
 
 // allArrivals returns the clients at which calls arrive.

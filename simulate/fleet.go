@@ -139,7 +139,7 @@ func (f *fleet) closedLoop(c *client, caller int) {
 		if at = f.grid.near(owner, at); at < c.begins {
 			at = f.grid.next(owner, c.begins)
 		}
-		if at >= f.record.end {
+		if at >= time.Duration(f.scenario.Duration) {
 			return
 		}
 		f.grid.sleepUntil(at)

@@ -17,6 +17,15 @@ func SecondsPerPoint(s scenario.Scenario) int {
 	return max((seconds+mostPoints-1)/mostPoints, 1)
 }
 
+// Middles returns the middle of each group of so many seconds, in seconds. The
+// last group may be smaller.
+func Middles(seconds, of int) (all []float64) {
+	for from := 0; from < seconds; from += max(of, 1) {
+		all = append(all, float64(from+min(from+max(of, 1), seconds))/2)
+	}
+	return all
+}
+
 // Means returns the mean of each group of values. The last group may be smaller.
 func Means(values []float64, of int) []float64 {
 	if of <= 1 {

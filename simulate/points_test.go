@@ -32,3 +32,11 @@ func TestSecondsPerPoint(t *testing.T) {
 		}
 	}
 }
+
+func TestMiddles(t *testing.T) {
+	for of, want := range map[int][]float64{1: {0.5, 1.5, 2.5, 3.5, 4.5}, 2: {1, 3, 4.5}, 9: {2.5}} {
+		if got := Middles(5, of); !slices.Equal(got, want) {
+			t.Errorf("in groups of %d: %v, want %v", of, got, want)
+		}
+	}
+}

@@ -45,7 +45,7 @@ type Outcome struct {
 	Calls      int64 `json:"calls"`      // that began in the run
 	Good       int64 `json:"good"`       // that ended with a success
 	Failed     int64 `json:"failed"`     // that ended otherwise, including those that were never sent
-	Unfinished int64 `json:"unfinished"` // at the end of the run
+	Unfinished int64 `json:"unfinished"` // at the end of the run and its drain
 
 	Attempts  int64 `json:"attempts"`
 	Throttled int64 `json:"throttled"`          // attempts with a 429 response
@@ -53,7 +53,7 @@ type Outcome struct {
 	Renewals  int64 `json:"renewals,omitempty"` // commands to the store of fleet
 
 	Amplification  float64 `json:"amplification"`      // attempts per call
-	Goodput        float64 `json:"goodput_per_second"` // successful calls per second, over the whole run
+	Goodput        float64 `json:"goodput_per_second"` // successful calls per second, without those that end in the drain
 	FailedShare    float64 `json:"failed_share"`       // of the calls that ended
 	ThrottledShare float64 `json:"throttled_share"`    // of the attempts
 
@@ -124,7 +124,7 @@ type Sample struct {
 
 // outcome summarizes what was recorded.
 func outcome(s scenario.Scenario, setting scenario.Setting, m maker, r *recorder) Outcome {
-	o := Outcome{Setting: setting.Label(), Series: r.series(m)}
+	o := Outcome{Setting: setting.Label(), Series: r.series(m, time.Duration(s.Duration))}
 	for i := range r.slots {
 		c := &r.slots[i]
 		o.Calls += c.started.Load()
@@ -139,7 +139,7 @@ func outcome(s scenario.Scenario, setting scenario.Setting, m maker, r *recorder
 	}
 	o.Unfinished = o.Calls - o.Good - o.Failed
 	o.Amplification = share(o.Attempts, o.Calls)
-	o.Goodput = float64(o.Good) / time.Duration(s.Duration).Seconds()
+	o.Goodput = mean(o.Series.Good) / slot.Seconds()
 	o.FailedShare = share(o.Failed, o.Good+o.Failed)
 	o.ThrottledShare = share(o.Throttled, o.Attempts)
 	unfinished := r.unfinished
@@ -155,9 +155,9 @@ func outcome(s scenario.Scenario, setting scenario.Setting, m maker, r *recorder
 	return o
 }
 
-func (r *recorder) series(m maker) Series {
+func (r *recorder) series(m maker, duration time.Duration) Series {
 	var s Series
-	for i := range r.slots {
+	for i := range r.slots[:duration/slot] {
 		c := &r.slots[i]
 		s.Started = append(s.Started, float64(c.started.Load()))
 		s.Attempts = append(s.Attempts, float64(c.sent.Load()))

@@ -58,7 +58,7 @@ func Run(ctx context.Context, s scenario.Scenario, o Options) (*Result, error) {
 	}
 
 	var simulated atomic.Int64 // seconds, of all settings together
-	defer follow(&simulated, int64(time.Duration(s.Duration)/slot)*int64(len(makers)), o.Progress)()
+	defer follow(&simulated, int64(ends(s)/slot)*int64(len(makers)), o.Progress)()
 
 	result := &Result{
 		Scenario: s, Outcomes: make([]Outcome, len(makers)), Resolution: Span(tickFor(owners(s))),
@@ -69,7 +69,7 @@ func Run(ctx context.Context, s scenario.Scenario, o Options) (*Result, error) {
 		turn <- struct{}{}
 		runs.Go(func() {
 			defer func() { <-turn }()
-			record := newRecorder(time.Duration(s.Duration), s.Clients.Count, o.observer(i))
+			record := newRecorder(ends(s), s.Clients.Count, o.observer(i))
 			r := run{scenario: s, maker: m, record: record, simulated: &simulated, wall: o.WallClock}
 			if o.WallClock {
 				r.play(ctx)
@@ -130,6 +130,9 @@ func follow(done *atomic.Int64, all int64, progress func(float64)) (stop func())
 	return func() { close(end); following.Wait() }
 }
 
+// ends returns when the calls end that are under way.
+func ends(s scenario.Scenario) time.Duration { return time.Duration(s.Duration + s.Drain) }
+
 // A run is the run of one setting.
 type run struct {
 	scenario  scenario.Scenario
@@ -143,7 +146,7 @@ type run struct {
 // and the record is void. In virtual time it must not wait for anything
 // outside.
 func (r *run) play(ctx context.Context) {
-	duration := time.Duration(r.scenario.Duration)
+	duration := ends(r.scenario)
 	g := newGrid(owners(r.scenario))
 	g.wall = r.wall
 	service := newService(r.scenario, g, r.record)

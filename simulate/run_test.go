@@ -25,6 +25,7 @@ func TestRunAgainstHandCalculation(t *testing.T) {
 		attemptTimeout scenario.Duration
 		throttle       *scenario.Throttle
 		events         []scenario.Event
+		drain          scenario.Duration
 		want           figures
 	}{
 		{
@@ -64,10 +65,23 @@ func TestRunAgainstHandCalculation(t *testing.T) {
 			setting:  scenario.Setting{Use: scenario.UseNaive},
 			throttle: &scenario.Throttle{Rate: 0.001, Burst: 1, RetryAfter: seconds(5)},
 			want:     figures{Calls: 50, Good: 1, Failed: 48, Unfinished: 1, Attempts: 146, Throttled: 145},
+		}, {
+			name:    "the last call ends in the drain",
+			setting: scenario.Setting{Use: scenario.UseNone},
+			drain:   seconds(1),
+			want:    figures{Calls: 100, Good: 100, Attempts: 100},
+		}, {
+			// Five calls begin in the outage. The last attempt is at 10.03 s.
+			name:    "naive: an outage to the end is one in the drain",
+			setting: scenario.Setting{Use: scenario.UseNaive},
+			events:  []scenario.Event{outage(scenario.OutageReset, 9, 10)},
+			drain:   seconds(1),
+			want:    figures{Calls: 95, Good: 90, Failed: 5, Attempts: 105},
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := tiny(tt.setting)
+			s.Drain = tt.drain
 			s.Clients.AttemptTimeout, s.Service.Throttle, s.Events = tt.attemptTimeout, tt.throttle, tt.events
 			o := mustRun(t, s).Outcomes[0]
 			got := figures{o.Calls, o.Good, o.Failed, o.Unfinished, o.Attempts, o.Throttled}

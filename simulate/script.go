@@ -52,7 +52,7 @@ func segmentAt(s scenario.Scenario, from time.Duration) segment {
 	g.refuse(s.Service.Throttle)
 	g.change(s.OverTime)
 	for _, e := range s.Events {
-		if from < time.Duration(e.From) || from >= time.Duration(e.To) {
+		if from < time.Duration(e.From) || from >= time.Duration(e.To) && e.To < s.Duration {
 			continue
 		}
 		switch e.Kind {

@@ -57,7 +57,7 @@ func newService(s scenario.Scenario, g grid, record *recorder) *service {
 		queueFull:  s.Service.QueueFull,
 		refuseCost: s.Service.RefuseCost,
 		network:    time.Duration(s.Service.Network),
-		end:        time.Duration(s.Duration),
+		end:        ends(s),
 		latency:    s.Service.Latency,
 		refusals:   map[*scenario.Throttle]refusal{},
 		bodies:     newBodies(s.Service.Body),

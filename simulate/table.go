@@ -66,7 +66,7 @@ func (r *Result) Columns() []Column {
 func (r *Result) Warnings() (warnings []string) {
 	for _, o := range r.Outcomes {
 		if o.UnfinishedShare() > mostUnfinished {
-			warnings = append(warnings, fmt.Sprintf("%s: %s of the calls had not ended when the run did; "+
+			warnings = append(warnings, fmt.Sprintf("%s: %s of the calls had not ended when the run did (drain lets them); "+
 				"their times and outcomes are not known, and p50 and p99 are at least as long as shown",
 				o.Setting, format.Percent(o.UnfinishedShare())))
 		}

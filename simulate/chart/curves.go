@@ -13,14 +13,14 @@ import (
 	"example.com/awsretry/simulate/scenario"
 )
 
-// A column is one quantity, drawn for every setting with the same scale.
-type column struct {
-	title string
-	width vg.Length
-	max   float64
-	none  string                          // for the panel of a setting that has no such quantity
-	blank string                          // for the panel of a setting that has no curve
-	lines func(o simulate.Outcome) []line // nil: the setting has no such quantity
+// A group is the panels of one quantity, with the same scale.
+type group struct {
+	title  string
+	height vg.Length // of a panel
+	max    float64
+	blank  string                          // for the panel of a setting that has no curve
+	lines  func(o simulate.Outcome) []line // nil: the setting has no such quantity
+	of     []simulate.Outcome              // those that have it
 }
 
 // A line is a curve, possibly with gaps.
@@ -31,10 +31,10 @@ type line struct {
 }
 
 // shown returns what the picture shows.
-func (p *picture) shown() []column {
+func (p *picture) shown() []group {
 	serves := simulate.ServesOverTime(p.Scenario)
 	joins := joins(p.Scenario)
-	load := column{title: p.mean("offered load and goodput (1/s)"), width: loadWidth, blank: "no calls"}
+	load := group{title: p.mean("offered load and goodput (1/s)"), height: loadHeight, blank: "no calls"}
 	load.lines = func(o simulate.Outcome) []line {
 		if o.Calls == 0 {
 			return []line{}
@@ -49,16 +49,14 @@ func (p *picture) shown() []column {
 		}
 		return lines
 	}
-	tokens := column{title: "retry tokens (mean of the clients)", width: bucketWidth}
-	tokens.none, tokens.blank = "no retry token bucket", "no sample"
+	tokens := group{title: "retry tokens (mean of the clients)", height: bucketHeight, blank: "no sample"}
 	tokens.lines = func(o simulate.Outcome) []line {
 		if o.Series.Tokens == nil {
 			return nil
 		}
 		return []line{{"tokens", []plotter.XYs{samples(o.Series.Tokens)}, stroke(inkTokens, 1.6)}}
 	}
-	rate := column{title: "send rate (1/s, mean of limited clients)", width: bucketWidth}
-	rate.none, rate.blank = "no rate limiter", "never limited"
+	rate := group{title: "send rate (1/s, mean of limited clients)", height: bucketHeight, blank: "never limited"}
 	rate.lines = func(o simulate.Outcome) []line {
 		if o.Series.SendRate == nil {
 			return nil
@@ -75,31 +73,31 @@ func (p *picture) shown() []column {
 	if most > 0 {
 		load.max = min(load.max, 4*most)
 	}
-	columns := []column{load}
+	groups := []group{load}
 	bucket := tokens
 	if joins {
-		bucket = p.joinColumn()
+		bucket = p.joining()
 	}
-	for _, c := range []column{bucket, rate} {
-		if c = c.scaled(p.Outcomes); c.max > 0 {
-			columns = append(columns, c)
+	for _, g := range []group{bucket, rate} {
+		if g = g.scaled(p.Outcomes); g.max > 0 {
+			groups = append(groups, g)
 		}
 	}
-	return columns
+	return groups
 }
 
-// joinColumn shows, in place of the tokens, how many clients there are and what
+// joining shows, in place of the tokens, how many clients there are and what
 // is throttled while they join.
-func (p *picture) joinColumn() column {
-	c := column{title: p.mean("clients, and throttled attempts (1/s)"), width: bucketWidth}
-	c.lines = func(o simulate.Outcome) []line {
+func (p *picture) joining() group {
+	g := group{title: p.mean("clients, and throttled attempts (1/s)"), height: bucketHeight}
+	g.lines = func(o simulate.Outcome) []line {
 		return []line{
 			{"clients", []plotter.XYs{p.steps(p.Scenario.ClientsOverTime())}, stroke(inkFaint, 1.1)},
 			{"leases", []plotter.XYs{samples(o.Series.Members)}, stroke(inkTokens, 1.6)},
 			{"throttled", []plotter.XYs{p.perSecond(o.Series.Throttled)}, stroke(inkAttempts, 1.1)},
 		}
 	}
-	return c
+	return g
 }
 
 // steps returns the curve of levels, up to the end of the run.
@@ -119,16 +117,20 @@ func (p *picture) steps(levels []scenario.Level) plotter.XYs {
 // joins reports whether clients join.
 func joins(s scenario.Scenario) bool { return len(s.ClientsOverTime()) > 1 }
 
-// scaled returns the column with the scale for the outcomes, or 0 if none has
-// anything to draw in it.
-func (c column) scaled(outcomes []simulate.Outcome) column {
+// scaled returns the group with those of the outcomes that have its quantity and
+// the scale for them, or 0 if none has anything to draw in it.
+func (g group) scaled(outcomes []simulate.Outcome) group {
 	for _, o := range outcomes {
-		for _, l := range c.lines(o) {
+		lines := g.lines(o)
+		if lines != nil {
+			g.of = append(g.of, o)
+		}
+		for _, l := range lines {
 			_, peak := l.peak()
-			c.max = max(c.max, peak)
+			g.max = max(g.max, peak)
 		}
 	}
-	return c
+	return g
 }
 
 // peak returns the highest point of the line.
@@ -151,10 +153,10 @@ func (l line) visible() bool {
 // perSecond puts each second's value at the middle of the second, or the mean
 // of some seconds at their middle.
 func (p *picture) perSecond(values []float64) plotter.XYs {
-	values = simulate.Means(values, p.every)
-	points := make(plotter.XYs, len(values))
-	for i, v := range values {
-		points[i] = plotter.XY{X: (float64(i) + 0.5) * float64(p.every), Y: v}
+	points := make(plotter.XYs, 0, len(values))
+	middles := simulate.Middles(len(values), p.every)
+	for i, v := range simulate.Means(values, p.every) {
+		points = append(points, plotter.XY{X: middles[i], Y: v})
 	}
 	return drawable(points)
 }

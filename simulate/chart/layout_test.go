@@ -126,7 +126,7 @@ func TestLayout(t *testing.T) {
 			checkLabels(t, drawn.labels, area)
 			drawn.checkPaths(t, p, area)
 			for element := range drawn.elements {
-				if !slices.Contains([]string{"svg", "g", "path", "text", "style"}, element) {
+				if !slices.Contains([]string{"svg", "g", "path", "text", "style", "title", "desc"}, element) {
 					t.Errorf("the picture has an element %s", element)
 				}
 			}
@@ -135,7 +135,7 @@ func TestLayout(t *testing.T) {
 			}
 			panels := 0
 			for _, o := range p.Outcomes {
-				for _, col := range p.columns {
+				for _, col := range p.groups {
 					if slices.ContainsFunc(col.lines(o), line.visible) {
 						panels++
 					}

@@ -18,17 +18,12 @@ import (
 
 // drawPanel draws one quantity of one setting: the curves in c, and the axes'
 // numbers and titles around it.
-func (p *picture) drawPanel(c draw.Canvas, col column, o simulate.Outcome, last bool) {
-	lines := col.lines(o)
+func (p *picture) drawPanel(c draw.Canvas, g group, o simulate.Outcome, last bool) {
+	lines := g.lines(o)
 	if !slices.ContainsFunc(lines, line.visible) {
 		faint := textStyle(inkAside, 9, false)
 		faint.XAlign, faint.YAlign = text.XCenter, text.YCenter
-		words := col.blank
-		if lines == nil {
-			words = col.none
-		}
-		c.FillText(faint, c.Center(), words)
-		return
+		c.FillText(faint, c.Center(), g.blank)
 	}
 	axes := newAxes(time.Duration(p.Scenario.Duration).Seconds(), last)
 	axes.Add(eventBands{p.Scenario.Events})
@@ -42,7 +37,7 @@ func (p *picture) drawPanel(c draw.Canvas, col column, o simulate.Outcome, last 
 	}
 	// After Add, which would make room for everything.
 	axes.X.Min, axes.X.Max = 0, time.Duration(p.Scenario.Duration).Seconds()
-	axes.Y.Min, axes.Y.Max = 0, cmp.Or(col.max, 1)*1.06
+	axes.Y.Min, axes.Y.Max = 0, cmp.Or(g.max, 1)*1.06
 	axes.Draw(draw.Canvas{Canvas: c.Canvas, Rectangle: around(axes, c.Rectangle)})
 	for _, l := range lines {
 		if at, peak := l.peak(); peak > axes.Y.Max {
@@ -53,7 +48,7 @@ func (p *picture) drawPanel(c draw.Canvas, col column, o simulate.Outcome, last 
 }
 
 // newAxes returns a plot without curves over that many seconds. The last panel of
-// a column has the numbers of the time.
+// a group has the numbers of the time.
 func newAxes(seconds float64, last bool) *plot.Plot {
 	p := plot.New()
 	p.BackgroundColor = nil
@@ -77,7 +72,7 @@ func newAxes(seconds float64, last bool) *plot.Plot {
 }
 
 // around returns the rectangle in which p draws its curves exactly in data,
-// whatever room its numbers and titles take, so that the panels of a column are
+// whatever room its numbers and titles take, so that all panels are
 // aligned.
 func around(p *plot.Plot, data vg.Rectangle) vg.Rectangle {
 	outer := data

@@ -52,7 +52,7 @@ func drawnSVG(t *testing.T, p *picture) drawing {
 func parsed(t *testing.T, canvas *vgsvg.Canvas) drawing {
 	t.Helper()
 	var file bytes.Buffer
-	if err := svgfile.Write(&file, canvas, darkPage); err != nil {
+	if err := svgfile.Write(&file, canvas, darkPage, svgfile.Text{Title: "t", Description: "d"}); err != nil {
 		t.Fatal(err)
 	}
 	d := drawing{elements: map[string]int{}}
@@ -173,26 +173,19 @@ func number(t *testing.T, text string) float64 {
 // tick leaves the panels and is neither the page nor in the head.
 func (d drawing) checkPaths(t *testing.T, p *picture, page vg.Rectangle) {
 	t.Helper()
-	const rounding = 0.02
-	var left, right []vg.Length // of the columns
-	x := margin + axisWidth
-	for _, c := range p.columns {
-		left, right = append(left, x), append(right, x+c.width)
-		x += c.width + gap + axisWidth
-	}
-	head := page.Max.Y - margin - p.head.height(p.inner)
+	const rounding = 0.05
+	left, right := margin+axisWidth, margin+axisWidth+panelWidth // of the panels
+	head := page.Max.Y - margin - p.head.height(inner)
 	for _, path := range d.paths {
 		if path.Min.X < -rounding || path.Max.X > page.Max.X+rounding ||
 			path.Min.Y < -rounding || path.Max.Y > page.Max.Y+rounding {
 			t.Errorf("a path covers %v of a page of %v", path.Rectangle, page)
 		}
 		tick := path.fill != "#F1ECDF" && path.Max.X-path.Min.X <= 3+rounding
-		inside := path.Min.Y >= head || path.fill == "#FFFFFF" || tick
-		for i := range left {
-			inside = inside || path.Min.X >= left[i]-rounding && path.Max.X <= right[i]+rounding
-		}
+		inside := path.Min.Y >= head || path.fill == "#FFFFFF" || tick ||
+			path.Min.X >= left-rounding && path.Max.X <= right+rounding
 		if !inside {
-			t.Errorf("a path covers %v, the columns are %v to %v", path.Rectangle, left, right)
+			t.Errorf("a path covers %v, the panels are %v to %v", path.Rectangle, left, right)
 		}
 	}
 }

@@ -4,6 +4,7 @@ package chart
 import (
 	"fmt"
 	"io"
+	"strings"
 
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
@@ -22,27 +23,28 @@ const (
 
 // The lengths of a picture.
 const (
-	loadWidth    = 5.2 * vg.Inch
-	bucketWidth  = 3.3 * vg.Inch
-	panelHeight  = 1.25 * vg.Inch
-	columnHeight = 0.3 * vg.Inch // of the columns' titles
-	footHeight   = 0.2 * vg.Inch
+	panelWidth   = 7.2 * vg.Inch // a page of a repository shows all of it without making the text smaller
+	loadHeight   = 1.05 * vg.Inch
+	bucketHeight = 0.7 * vg.Inch
+	titleHeight  = 0.3 * vg.Inch // of a group's title
+	footHeight   = 0.35 * vg.Inch
 	margin       = 0.2 * vg.Inch
 	axisWidth    = 0.55 * vg.Inch // of the numbers on the left of a panel
-	gap          = 0.2 * vg.Inch  // between panels, and above each for its title
+	gap          = 0.27 * vg.Inch // above each panel, for its name
 	pngDPI       = 144
 )
 
-// Draw writes a picture of the outcomes over time, the settings one above the
-// other: the offered load and the goodput and, if some setting has them, the
-// tokens in the retry bucket and the send rate. The format is [SVG] or [PNG].
+// Draw writes a picture of the outcomes over time: the offered load and the
+// goodput of each setting, one above the other, and below them, of the settings
+// that have them, the tokens in the retry bucket and the send rate. The format is
+// [SVG] or [PNG].
 func Draw(w io.Writer, r *simulate.Result, kind string) error {
 	p := newPicture(r)
 	switch kind {
 	case SVG:
 		canvas := vgsvg.New(p.width, p.height)
 		p.draw(draw.New(canvas))
-		return svgfile.Write(w, canvas, darkPage)
+		return svgfile.Write(w, canvas, darkPage, p.text())
 	case PNG:
 		canvas := vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(p.width, p.height), vgimg.UseDPI(pngDPI))}
 		p.draw(draw.New(canvas))
@@ -56,23 +58,34 @@ func Draw(w io.Writer, r *simulate.Result, kind string) error {
 type picture struct {
 	*simulate.Result
 	every         int // seconds of a point
-	columns       []column
+	groups        []group
 	head          head
-	inner         vg.Length // the width without the margins
 	width, height vg.Length
 }
 
+// inner is the width without the margins.
+const inner = axisWidth + panelWidth + gap
+
 func newPicture(r *simulate.Result) *picture {
 	p := &picture{Result: r, every: simulate.SecondsPerPoint(r.Scenario)}
-	p.columns = p.shown()
-	for _, c := range p.columns {
-		p.inner += axisWidth + c.width + gap
+	p.groups = p.shown()
+	p.head = newHead(r.Scenario, inner)
+	p.width, p.height = inner+2*margin, 2*margin+p.head.height(inner)
+	for _, g := range p.groups {
+		p.height += titleHeight + vg.Length(len(g.of))*(gap+g.height) + footHeight
 	}
-	p.head = newHead(r.Scenario, p.inner)
-	p.width = p.inner + 2*margin
-	rows := vg.Length(len(r.Outcomes)) * (panelHeight + gap)
-	p.height = 2*margin + p.head.height(p.inner) + columnHeight + rows + footHeight
 	return p
+}
+
+// text describes the picture.
+func (p *picture) text() svgfile.Text {
+	what := p.Scenario.Summary()
+	text := svgfile.Text{Title: what.Title}
+	for _, o := range p.Outcomes {
+		text.Description += o.Setting + ": " + o.Figures() + ". "
+	}
+	text.Description += strings.Join(append([]string{what.Size}, what.Events...), "; ") + "."
+	return text
 }
 
 // draw draws on a canvas of the picture's size.
@@ -81,33 +94,34 @@ func (p *picture) draw(c draw.Canvas) {
 	c.Fill(c.Path())
 	c = draw.Crop(c, margin, -margin, margin, -margin)
 	p.head.draw(c)
-	top := c.Max.Y - p.head.height(p.inner) - columnHeight
-	title := textStyle(inkText, 9.5, false)
-	left := c.Min.X + axisWidth
-	for _, col := range p.columns {
-		c.FillText(title, vg.Point{X: left, Y: top + vg.Points(8)}, shortened(title, col.title, col.width))
-		left += col.width + gap + axisWidth
-	}
-	for i, o := range p.Outcomes {
-		p.drawRow(c, top-vg.Length(i)*(panelHeight+gap), o, i == len(p.Outcomes)-1)
+	y := c.Max.Y - p.head.height(inner)
+	for n, g := range p.groups {
+		y -= titleHeight
+		title := textStyle(inkText, 9.5, false)
+		c.FillText(title, vg.Point{X: c.Min.X + axisWidth, Y: y + vg.Points(4)}, shortened(title, g.title, panelWidth))
+		for i, o := range g.of {
+			y -= gap
+			figures := ""
+			if n == 0 {
+				figures = o.Figures()
+			}
+			drawName(c, y+vg.Points(4), o.Setting, figures)
+			area := vg.Rectangle{
+				Min: vg.Point{X: c.Min.X + axisWidth, Y: y - g.height},
+				Max: vg.Point{X: c.Min.X + axisWidth + panelWidth, Y: y},
+			}
+			p.drawPanel(draw.Canvas{Canvas: c.Canvas, Rectangle: area}, g, o, i == len(g.of)-1)
+			y -= g.height
+		}
+		y -= footHeight
 	}
 }
 
-// drawRow draws the panels of one setting below top.
-func (p *picture) drawRow(c draw.Canvas, top vg.Length, o simulate.Outcome, last bool) {
+// drawName draws the name of a setting and its figures.
+func drawName(c draw.Canvas, y vg.Length, setting, figures string) {
 	left := c.Min.X + axisWidth
 	name, aside := textStyle(inkText, 10, true), textStyle(inkAside, 9, false)
-	above := top - gap + vg.Points(4)
-	room := c.Max.X - left - widthOf(aside, o.Figures()) - vg.Points(10)
-	setting := shortened(name, o.Setting, room)
-	c.FillText(name, vg.Point{X: left, Y: above}, setting)
-	c.FillText(aside, vg.Point{X: left + widthOf(name, setting) + vg.Points(10), Y: above}, o.Figures())
-	for _, col := range p.columns {
-		area := vg.Rectangle{
-			Min: vg.Point{X: left, Y: top - panelHeight},
-			Max: vg.Point{X: left + col.width, Y: top - gap},
-		}
-		p.drawPanel(draw.Canvas{Canvas: c.Canvas, Rectangle: area}, col, o, last)
-		left += col.width + gap + axisWidth
-	}
+	setting = shortened(name, setting, panelWidth-widthOf(aside, figures)-vg.Points(10))
+	c.FillText(name, vg.Point{X: left, Y: y}, setting)
+	c.FillText(aside, vg.Point{X: left + widthOf(name, setting) + vg.Points(10), Y: y}, figures)
 }

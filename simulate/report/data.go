@@ -118,9 +118,7 @@ func newSetting(s scenario.Scenario, o simulate.Outcome, serves, clients []scena
 		return l
 	}
 	over := chart{Kind: load, Title: "Offered load and goodput (1/s)"}
-	for i := range simulate.Means(o.Series.Attempts, every) {
-		over.Times = append(over.Times, (float64(i)+0.5)*float64(every))
-	}
+	over.Times = simulate.Middles(len(o.Series.Attempts), every)
 	capacity := line{Name: "the service can serve", Ink: "serves", Width: 1.2, Dash: []int{5, 4}}
 	capacity.Values = at(over.Times, serves)
 	over.Lines = []line{

@@ -22,7 +22,7 @@
 	}
 
 	const figure = new Intl.NumberFormat("en-US", { maximumSignificantDigits: 4 });
-	const value = (v) => (v == null ? "–" : figure.format(v));
+	const value = (v) => (v == null ? "" : figure.format(v));
 
 	const topOf = (kind) => (tops[kind] || 1) * 1.06;
 
@@ -70,7 +70,7 @@
 				{ ...axis, size: 64, space: 32, values: (u, all) => all.map((v) => figure.format(v)) },
 			],
 			series: [
-				{ label: "time", value: (u, v) => (v == null ? "–" : clock(v)) },
+				{ label: "time", value: (u, v) => (v == null ? "" : clock(v)) },
 				...chart.lines.map((l) => ({
 					label: l.name, stroke: color(l.ink), width: l.width, dash: l.dash, show: !l.hidden,
 					value: (u, v) => value(v), points: { show: chart.times.length < 2 },
@@ -170,6 +170,9 @@
 		draw();
 	});
 	matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+
+	addEventListener("beforeprint", () => { document.documentElement.dataset.theme = "light"; draw(); });
+	addEventListener("afterprint", () => byId("theme").dispatchEvent(new Event("change")));
 
 	byId("copy").hidden = false;
 	byId("copy").addEventListener("click", async () => {

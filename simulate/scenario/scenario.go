@@ -18,6 +18,7 @@ type Scenario struct {
 	Name     string    `yaml:"name" json:"name"`
 	About    string    `yaml:"about,omitempty" json:"about,omitempty"` // one sentence for the reader
 	Duration Duration  `yaml:"duration" json:"duration"`               // in virtual time, 1s to 24h
+	Drain    Duration  `yaml:"drain,omitempty" json:"drain,omitempty"` // for so long after it calls still end, but none begins; 0s to 1h
 	Seed     uint64    `yaml:"seed,omitempty" json:"seed"`             // of all random numbers
 	Clients  Clients   `yaml:"clients" json:"clients"`
 	Service  Service   `yaml:"service" json:"service"`

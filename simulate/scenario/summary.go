@@ -23,8 +23,12 @@ func (s Scenario) Summary() Summary {
 	if c.Callers > 0 {
 		calling = fmt.Sprintf("%s each, thinking %v", format.Plural(int64(c.Callers), "caller"), c.Think)
 	}
-	what.Size = fmt.Sprintf("%v, seed %d; %s, %s; service of %s requests/s, queue of %s",
-		s.Duration, s.Seed, format.Plural(int64(c.Count), "client"), calling,
+	length := s.Duration.String()
+	if s.Drain > 0 {
+		length += fmt.Sprintf(" and %v to drain", s.Drain)
+	}
+	what.Size = fmt.Sprintf("%s, seed %d; %s, %s; service of %s requests/s, queue of %s",
+		length, s.Seed, format.Plural(int64(c.Count), "client"), calling,
 		format.Number(s.Service.Capacity), format.Count(int64(s.Service.Queue)))
 	if t := s.Service.Throttle; t != nil {
 		what.Size += ", " + t.effect()

@@ -61,6 +61,8 @@ func (s Scenario) faults() []fault {
 	var c checker
 	c.within("duration", s.Duration, Duration(time.Second), Duration(maxDuration))
 	c.check(time.Duration(s.Duration)%time.Second == 0, "duration", s.Duration, "in whole seconds")
+	c.within("drain", s.Drain, 0, Duration(maxTime))
+	c.check(time.Duration(s.Drain)%time.Second == 0, "drain", s.Drain, "in whole seconds")
 	for _, text := range []struct{ field, value string }{{"name", s.Name}, {"about", s.About}} {
 		c.check(len(text.value) <= maxTextBytes, text.field, clipped(text.value),
 			"of at most %d bytes", maxTextBytes)

@@ -4,6 +4,7 @@ package svgfile
 
 import (
 	"bytes"
+	"encoding/xml"
 	"fmt"
 	"image/color"
 	"io"
@@ -19,9 +20,12 @@ const Families = "'Liberation Sans',Arial,Helvetica,sans-serif"
 // An Ink is a color of a drawing, and what takes its place on a dark page.
 type Ink struct{ Light, Dark color.Color }
 
+// A Text is what a drawing shows, for those who do not see it.
+type Text struct{ Title, Description string }
+
 // Write writes the drawing. The page decides which colors are shown; those that
 // no ink names stay as they are.
-func Write(w io.Writer, drawing *vgsvg.Canvas, inks []Ink) error {
+func Write(w io.Writer, drawing *vgsvg.Canvas, inks []Ink, shows Text) error {
 	var text bytes.Buffer
 	if _, err := drawing.WriteTo(&text); err != nil {
 		return err
@@ -29,8 +33,18 @@ func Write(w io.Writer, drawing *vgsvg.Canvas, inks []Ink) error {
 	// In what a user wrote, quotes are escaped, so neither is found there.
 	const family = `style="font-family:`
 	all := bytes.ReplaceAll(text.Bytes(), []byte(family+"Liberation Sans;"), []byte(family+Families+";"))
-	_, err := w.Write(bytes.Replace(all, []byte("<g "), []byte(darkStyle(inks)+"<g "), 1))
+	_, err := w.Write(bytes.Replace(all, []byte("<g "), []byte(shows.elements()+darkStyle(inks)+"<g "), 1))
 	return err
+}
+
+// elements returns the elements title and desc.
+func (t Text) elements() string {
+	escaped := func(text string) string {
+		var b strings.Builder
+		_ = xml.EscapeText(&b, []byte(text)) // a Builder takes it
+		return b.String()
+	}
+	return "<title>" + escaped(t.Title) + "</title>\n<desc>" + escaped(t.Description) + "</desc>\n"
 }
 
 // darkStyle returns the style sheet for dark pages. It overrides the colors that

@@ -24,11 +24,12 @@ func TestWrite(t *testing.T) {
 	c := draw.New(canvas)
 	c.FillText(style, vg.Point{}, name)
 	var file bytes.Buffer
-	if err := Write(&file, canvas, []Ink{{Light: blue, Dark: color.White}}); err != nil {
+	if err := Write(&file, canvas, []Ink{{Light: blue, Dark: color.White}}, Text{"a<b", "c"}); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
 		`style="font-family:` + Families + `;`,
+		"<title>a&lt;b</title>\n<desc>c</desc>",
 		`>style=&#34;font-family:Liberation Sans;&#34;&lt;g </text>`,
 		"<style>\n@media (prefers-color-scheme: dark) {\n" + `[style*="fill:#0072B2"] { fill: #FFFFFF !important }`,
 		`fill:#0072B2">`,

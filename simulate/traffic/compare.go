@@ -2,6 +2,7 @@ package traffic
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"math"
@@ -12,39 +13,75 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"example.com/awsretry/simulate"
+	"example.com/awsretry/simulate/scenario"
 )
 
 // Off returns which figures of the present setting, as it is simulated, are
 // further from what was recorded than a prediction of another setting may be
-// trusted: the share of failed calls by more than 3 points and what chance
-// explains, attempts by more than 5 %, p50 or p99 by more than 25 %, or 1 % more
-// of the calls did not end.
-func (f *Fitted) Off(present simulate.Outcome) (off []string) {
-	r, p := f.Recorded, present
+// trusted: the share of failed calls by more than 3 points, attempts (of each
+// call, if calls arrive) by more than 5 %, or p50 or p99 by more than 25 %, or 1 %
+// more of the calls did not end. Each is so after what chance explains: the
+// outcomes are of several seeds, and what was recorded is a sample, too.
+func (f *Fitted) Off(present ...simulate.Outcome) (off []string) {
+	r, c := f.Recorded, f.Scenario.Clients
 	ended := float64(max(r.Good+r.Failed, 1))
 	was := float64(r.Failed) / ended
 	chance := 2 * math.Sqrt(was*(1-was)/ended)
-	if math.Abs(p.FailedShare-was) > 0.03+chance {
-		off = append(off, fmt.Sprintf("%.1f %% of the calls fail instead of %.1f %%", 100*p.FailedShare, 100*was))
+	first := present[0]
+	between := func(of func(simulate.Outcome) float64) (least, most float64) {
+		least = of(first)
+		for _, o := range present {
+			least, most = min(least, of(o)), max(most, of(o))
+		}
+		return least, most
+	}
+	least, most := between(func(o simulate.Outcome) float64 { return o.FailedShare })
+	if least > was+0.03+chance || most < was-0.03-chance {
+		off = append(off, fmt.Sprintf("%.1f %% of the calls fail instead of %.1f %%", 100*first.FailedShare, 100*was))
 	}
 	lost := float64(max(r.Calls-r.Good-r.Failed, 0)) / float64(max(r.Calls, 1))
-	if share := p.UnfinishedShare(); share > lost+0.01 {
-		off = append(off, fmt.Sprintf("%.1f %% of the calls do not end", 100*share))
+	least, _ = between(func(o simulate.Outcome) float64 { // all callers may have a call under way
+		return float64(o.Unfinished-int64(c.Count*c.Callers)) / float64(max(o.Calls, 1))
+	})
+	if least > lost+0.01 {
+		off = append(off, fmt.Sprintf("%.1f %% of the calls do not end", 100*first.UnfinishedShare()))
+	}
+	attempts := func(o simulate.Outcome) float64 {
+		if c.Rate > 0 {
+			return o.Amplification * float64(r.Calls)
+		}
+		return float64(o.Attempts)
 	}
 	for _, figure := range []struct {
-		name    string
-		is, was float64
-		most    float64
+		name          string
+		of            func(simulate.Outcome) float64
+		was, from, to float64
 	}{
-		{"attempts", float64(p.Attempts), float64(r.Attempts), 0.05},
-		{"p50", float64(p.P50), float64(r.P50), 0.25},
-		{"p99", float64(p.P99), float64(r.P99), 0.25},
+		{"attempts", attempts, float64(r.Attempts), 0.95 * float64(r.Attempts), 1.05 * float64(r.Attempts)},
+		{"p50", func(o simulate.Outcome) float64 { return float64(o.P50) }, float64(r.P50), 0.75 * float64(r.around50[0]), 1.25 * float64(r.around50[1])},
+		{"p99", func(o simulate.Outcome) float64 { return float64(o.P99) }, float64(r.P99), 0.75 * float64(r.around99[0]), 1.25 * float64(r.around99[1])},
 	} {
-		if figure.was > 0 && math.Abs(figure.is-figure.was) > figure.most*figure.was {
-			off = append(off, fmt.Sprintf("%s %s", figure.name, difference(figure.is, figure.was)))
+		if least, most := between(figure.of); figure.was > 0 && (most < figure.from || least > figure.to) {
+			off = append(off, fmt.Sprintf("%s %s", figure.name, difference(figure.of(first), figure.was)))
 		}
 	}
 	return off
+}
+
+// Again simulates the first setting of s with four other seeds, so that what it
+// does by chance is not taken for a difference.
+func Again(ctx context.Context, s scenario.Scenario, o simulate.Options) ([]simulate.Outcome, error) {
+	s.Settings = s.Settings[:1]
+	var all []simulate.Outcome
+	for range 4 {
+		s.Seed++
+		r, err := simulate.Run(ctx, s, o)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, r.Outcomes[0])
+	}
+	return all, nil
 }
 
 // A Verdict is what is known of a prediction from a log.
@@ -64,10 +101,10 @@ type Verdict struct {
 	P99       float64   `json:"p99_ms"`
 }
 
-// Verdict returns whether present, the simulated outcome of the present setting,
-// is what was recorded, and what that was.
-func (f *Fitted) Verdict(present simulate.Outcome) Verdict {
-	r, off := f.Recorded, f.Off(present)
+// Verdict returns whether the simulated outcomes of the present setting are what
+// was recorded, and what that was.
+func (f *Fitted) Verdict(present ...simulate.Outcome) Verdict {
+	r, off := f.Recorded, f.Off(present...)
 	ms := func(d time.Duration) float64 { return float64(d.Round(time.Microsecond)) / float64(time.Millisecond) }
 	return Verdict{
 		Reproduced: len(off) == 0, Off: off, Unseen: f.Unseen, From: r.From, To: r.To, Calls: r.Calls, Attempts: r.Attempts,
@@ -75,13 +112,13 @@ func (f *Fitted) Verdict(present simulate.Outcome) Verdict {
 	}
 }
 
-// WriteComparison writes whether present, the simulated outcome of the present
-// setting, is what was recorded, a table of both, and a list of what the log does
-// not show.
-func (f *Fitted) WriteComparison(w io.Writer, present simulate.Outcome) error {
+// WriteComparison writes whether the simulated outcomes of the present setting are
+// what was recorded, a table of the first one and that, and a list of what the log
+// does not show.
+func (f *Fitted) WriteComparison(w io.Writer, present ...simulate.Outcome) error {
 	b := bufio.NewWriter(w)
 	r := f.Recorded
-	if off := f.Off(present); len(off) > 0 {
+	if off := f.Off(present...); len(off) > 0 {
 		fmt.Fprintf(b, "The simulation DOES NOT REPRODUCE this log: %s.\nWhat it says of other settings is not to be trusted.\n\n",
 			strings.Join(off, ", "))
 	} else {
@@ -100,7 +137,7 @@ func (f *Fitted) WriteComparison(w io.Writer, present simulate.Outcome) error {
 			float64(calls), float64(attempts), goodput, float64(failed), float64(p50), float64(p99), float64(n429),
 		}
 	}
-	p := present
+	p := present[0]
 	was := figures(r.Calls, r.Attempts, r.Goodput, r.Failed, r.P50, r.P99, r.Throttled)
 	is := figures(p.Calls, p.Attempts, p.Goodput, p.Failed, time.Duration(p.P50), time.Duration(p.P99), p.Throttled)
 	for i, row := range [][]float64{was, is} {

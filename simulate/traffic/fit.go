@@ -39,6 +39,8 @@ type Recorded struct {
 	Goodput         float64 // successful calls per second
 	P50, P99        time.Duration
 	Whole           time.Duration // of the log
+
+	around50, around99 [2]time.Duration // between which P50 and P99 are by chance
 }
 
 // DefaultWindow is how much of a log is fitted: long enough for most incidents,
@@ -141,12 +143,11 @@ func (f *fitting) clients(s *scenario.Scenario) {
 	case callers > 0:
 		c.Callers, c.Think = callers, duration(flight.think(callers, calls, length))
 		f.comment("clients.callers", "as given")
-	case flight.closed(f.bins, calls):
+	case flight.closed(f.bins):
 		c.Callers = flight.callers()
 		c.Think = duration(flight.think(c.Callers, calls, length))
-		f.comment("clients.callers", "%v: their number varies too little, or is at its greatest too often, for calls "+
-			"that arrive by themselves; so these are callers that wait for each call. For the others: rate: %s",
-			flight, figure(calls/length.Seconds()))
+		f.comment("clients.callers", "%v: the fewer calls begin the more are under way, so these are callers that "+
+			"wait for each call. If they do not: rate: %s", flight, figure(calls/length.Seconds()))
 	default:
 		c.Rate = round(calls / length.Seconds())
 		f.comment("clients.rate", "%d calls in %v; %s", f.sum.started, rounded(length), flight)
@@ -187,11 +188,11 @@ func (f *fitting) timeout(c *scenario.Clients) {
 // unlimited returns a limit of calls under way that is high enough for a minute
 // of them, as settings that delay first attempts need. It is low enough for the
 // simulator, whose instants are the coarser the more calls there may be, to
-// keep a hundredth of the usual latency.
+// keep a hundredth of the usual latency, but above what the log has.
 func (f *fitting) unlimited(flight load, rate float64) int {
 	const most = 50_000
 	precise := f.served.ValueAtQuantile(50) * int64(time.Microsecond) / 100 / 2
-	return int(max(min(10*flight.most+60*rate, float64(precise), most), 100))
+	return int(max(min(10*flight.most+60*rate, float64(precise), most), 2*flight.most, 100))
 }
 
 func (f load) String() string {
@@ -264,7 +265,7 @@ func (f *fitting) seenThrottle(s *scenario.Scenario) *scenario.Throttle {
 	}
 	t.Share = min(round(fit.share), 0.999)
 	f.comment("service.throttle",
-		"%d of %d attempts; chance explains when as well as the best token bucket does, or better",
+		"%d of %d attempts; chance explains when about as well as the best token bucket does, or better",
 		f.sum.throttled, f.sum.sent)
 	if shares := f.shares(func(c count) int64 { return c.throttled }); shares != nil {
 		s.OverTime.Throttled = shares
@@ -369,9 +370,19 @@ func (f *fitting) record() {
 		add(&calls, t.calls)
 	}
 	if calls != nil {
-		r.P50 = time.Duration(calls.ValueAtQuantile(50)) * time.Microsecond
-		r.P99 = time.Duration(calls.ValueAtQuantile(99)) * time.Microsecond
+		r.P50, r.around50 = quantile(calls, 0.5)
+		r.P99, r.around99 = quantile(calls, 0.99)
 	}
+}
+
+// quantile returns a quantile, and two between which it is 19 times of 20 if the
+// times are a random sample.
+func quantile(h *hdrhistogram.Histogram, q float64) (at time.Duration, around [2]time.Duration) {
+	value := func(q float64) time.Duration {
+		return time.Duration(h.ValueAtQuantile(100*min(max(q, 0), 1))) * time.Microsecond
+	}
+	chance := 2 * math.Sqrt(q*(1-q)/float64(h.TotalCount()))
+	return value(q), [2]time.Duration{value(q - chance), value(q + chance)}
 }
 
 func count64(h *hdrhistogram.Histogram) int64 {

@@ -5,81 +5,132 @@ import (
 	"time"
 )
 
-// A load is how many calls are under way over time.
+// A load is how many calls are under way over time, and whether they wait for
+// each other.
 type load struct {
+	known      bool
 	mean, most float64
 	dispersion float64 // the variance over the mean: 1 for calls that arrive independently of each other
 	atMost     float64 // the share of the time with the greatest number
-	known      bool
+	exchange   float64 // how much the number changes, of what it would if starts and ends had nothing to do with each other
+	slope, t   float64 // of the calls that begin in a bin, by the number under way before it
+	starts     float64 // in a bin, on average
 }
 
-// inFlight follows the calls that are under way from bin to bin.
+// inFlight follows the calls that are under way from bin to bin. At the end of
+// the log there are calls that have waited for their first attempt, of which
+// nothing is known: it leaves that out.
 func (l *Log) inFlight(w window) load {
+	if seen := l.last.Add(1 - l.longestWait); seen.Before(w.to) {
+		w.to = seen
+	}
 	from, to := l.counts.within(w)
 	now, least := int64(0), int64(0)
-	var levels []int64
+	var levels []int64 // at the starts of the bins
 	for i := range to {
-		now += l.counts.list[i].started - l.counts.list[i].ended
-		least = min(least, now) // of calls that began before the log
 		if i >= from {
 			levels = append(levels, now)
 		}
+		now += l.counts.list[i].started - l.counts.list[i].ended
+		least = min(least, now) // of calls that began before the log
 	}
 	const ends = 20 // callers start one after the other, and stop
-	levels = levels[len(levels)/ends : len(levels)-len(levels)/ends]
+	bins := l.counts.list[from:to]
+	bins, levels = bins[len(bins)/ends:len(bins)-len(bins)/ends], levels[len(levels)/ends:len(levels)-len(levels)/ends]
 	lost := max(l.continuing-l.followed, 0) // calls that never end
 	if len(levels) < 50 || lost > now+l.Lines.Used/100 {
 		return load{}
 	}
-	var sum, squares, most, times float64
-	for _, n := range levels {
-		v := float64(n - least)
-		sum += v
-		squares += v * v
-		if v > most {
-			most, times = v, 0
-		}
-		if v == most {
-			times++
-		}
+	f := load{known: true}
+	under := make([]float64, len(levels))
+	for i, n := range levels {
+		under[i] = float64(n - least)
+		f.most = max(f.most, under[i])
 	}
-	n := float64(len(levels))
-	mean := sum / n
-	if mean == 0 {
+	f.mean = mean(under)
+	if f.mean == 0 {
 		return load{}
 	}
-	return load{
-		mean: mean, most: most, dispersion: max(squares/n-mean*mean, 0) / mean, atMost: times / n, known: true,
+	var squares, changes float64
+	for i, n := range under {
+		squares += square(n - f.mean)
+		if n == f.most {
+			f.atMost += 1 / float64(len(under))
+		}
+		f.starts += float64(bins[i].started) / float64(len(under))
+		changes += square(float64(bins[i].started - bins[i].ended))
 	}
+	f.dispersion = squares / float64(len(under)) / f.mean
+	f.exchange = changes / float64(len(under)) / (2 * min(f.mean, f.starts))
+	f.slope, f.t = feedback(bins, under)
+	return f
+}
+
+// feedback regresses the calls that begin in a bin on the number that is under
+// way before it. It does so within stretches of bins, as what changes over minutes
+// says nothing of who waits for what. t is the slope in standard errors.
+func feedback(bins []count, under []float64) (slope, t float64) {
+	const stretch = 200 // bins
+	var xx, xy, yy float64
+	for from := 0; from < len(bins); from += stretch {
+		to := min(from+stretch, len(bins))
+		x, y := mean(under[from:to]), 0.0
+		for _, c := range bins[from:to] {
+			y += float64(c.started) / float64(to-from)
+		}
+		for i := from; i < to; i++ {
+			dx, dy := under[i]-x, float64(bins[i].started)-y
+			xx, xy, yy = xx+dx*dx, xy+dx*dy, yy+dy*dy
+		}
+	}
+	if xx == 0 || yy == 0 {
+		return 0, 0
+	}
+	r := xy / math.Sqrt(xx*yy)
+	return xy / xx, r * math.Sqrt(float64(len(bins))/max(1-r*r, 1e-9))
 }
 
 // closed reports whether the calls come from callers that each wait for one
-// call before they make the next: their number then varies less than that of
-// independent calls, or is often at its greatest. So is that of calls which
-// begin at regular times, but those are as regular in every bin.
-func (f load) closed(bins []count, calls float64) bool {
+// call before they make the next: a call then begins when another one ends, or
+// the fewer begin the more are under way. So it is with calls that begin at
+// regular times, but those are as regular in every bin.
+func (f load) closed(bins []count) bool {
 	const regular, constant = 0.3, 0.1
-	return f.known && f.mean >= 0.5 && (f.steady(calls) || f.atMost > often && calls > 20/often) &&
-		(f.dispersion < constant || startDispersion(bins) > regular)
+	return f.known && (f.exchanged() || f.t < -3.5) && (f.dispersion < constant || startDispersion(bins) > regular)
 }
 
-// steady reports whether the number of calls varies less than by chance.
-func (f load) steady(calls float64) bool {
-	chance := math.Sqrt(2 * f.mean / calls) // of the dispersion, if calls do not wait for each other
-	return f.dispersion <= min(0.8, 1-4*chance)
-}
-
-// often is a share of the time with the greatest number of calls that tells a
-// limit from chance.
-const often = 0.02
+// exchanged reports whether each end of a call is the start of another one.
+func (f load) exchanged() bool { return f.mean >= 0.5 && f.exchange < 0.1 }
 
 // callers returns how many callers there are. If never all of them have a call
-// under way, their number follows from the binomial distribution.
+// under way, the others are those that think.
 func (f load) callers() int {
-	if f.atMost > often {
+	const often = 0.02
+	switch {
+	case f.exchanged():
+		return int(max(math.Round(f.mean), 1))
+	case f.atMost > often:
 		return int(f.most)
 	}
-	return int(max(f.most, math.Round(f.mean/(1-f.dispersion)), 1))
+	return int(max(f.most, math.Round(f.mean+f.thinking()), 1))
+}
+
+// thinking returns how many callers have no call under way on average: as many as
+// begin one in the time that they think. Of those that are missing under way, a
+// share has begun after a bin that follows from that time and from how long calls
+// take, as two states relax. It finds the time with which that is the slope.
+func (f load) thinking() float64 {
+	takes := f.mean / f.starts // in bins
+	low, high := 1e-3, 1e9
+	for high > 1.001*low {
+		thinks := math.Sqrt(low * high)
+		if takes/(takes+thinks)*(1-math.Exp(-1/takes-1/thinks)) > -f.slope {
+			low = thinks
+		} else {
+			high = thinks
+		}
+	}
+	return f.starts * low
 }
 
 // startDispersion returns the variance of the calls that begin in a bin over

@@ -97,6 +97,8 @@ func TestKnown(t *testing.T) {
 func TestOff(t *testing.T) {
 	f := &Fitted{Recorded: Recorded{
 		Calls: 1000, Attempts: 1100, Good: 950, Failed: 50, P50: 100 * time.Millisecond, P99: time.Second,
+		around50: [2]time.Duration{90 * time.Millisecond, 110 * time.Millisecond},
+		around99: [2]time.Duration{time.Second, time.Second},
 	}}
 	right := simulate.Outcome{
 		Calls: 1000, Attempts: 1120, Good: 960, Failed: 40, FailedShare: .04,

@@ -2,6 +2,7 @@ package traffic
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -64,9 +65,27 @@ func (f *fitting) latencyWindow() time.Duration {
 	return end.Sub(start).Round(time.Second)
 }
 
-// shares are the points of a table of latencies.
+// shares are the points of a table of latencies, at least.
 var shares = []float64{
 	0, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999, 1,
+}
+
+// sharesOf returns the points of a table, closer together where the latency jumps:
+// what lies between two of them nobody may have seen.
+func sharesOf(h *hdrhistogram.Histogram) []float64 {
+	const jump, most = 0.3, 100
+	least := 1 / float64(max(h.TotalCount(), 1000))
+	at := func(share float64) float64 { return max(float64(h.ValueAtQuantile(100*share)), 1) }
+	all := slices.Clone(shares)
+	for i := 1; i < len(all) && len(all) < most; {
+		low, high := all[i-1], all[i]
+		if high-low <= least || at(high)-at(low) <= jump*max(at(low), at(0.5)) {
+			i++
+			continue
+		}
+		all = slices.Insert(all, i, (low+high)/2)
+	}
+	return all
 }
 
 // table returns the quantiles of what the service takes on top of the network.
@@ -80,7 +99,7 @@ func (f *fitting) table(network time.Duration) []scenario.Quantile {
 	const longest = time.Hour // that a scenario can have
 	var table []scenario.Quantile
 	last := time.Duration(0)
-	for _, share := range shares {
+	for _, share := range sharesOf(f.served) {
 		took := f.served.ValueAtQuantile(100 * share)
 		if share == 0 {
 			took = f.served.Min()
@@ -199,13 +218,14 @@ func logVariance(h *hdrhistogram.Histogram) float64 {
 	return squares/n - square(sum/n)
 }
 
-// correlation returns how much the mean time of attempts follows their rate.
+// correlation returns how much the mean time of the attempts that are not throttled
+// follows their rate.
 func (f *fitting) correlation() float64 {
 	var x, y []float64
 	for i, c := range f.steps {
 		if n := c.sent - c.throttled; n >= 20 {
 			x = append(x, float64(n)/f.lengthOf(i).Seconds())
-			y = append(y, float64(c.inFlight)/float64(c.sent))
+			y = append(y, float64(c.worked)/float64(n))
 		}
 	}
 	if len(x) < 10 {

@@ -22,6 +22,7 @@ type Log struct {
 	codes       map[string]int // of throttled attempts
 	first, last time.Time      // of the lines: when attempts ended
 	begin       time.Time      // when the first attempt began
+	part        window         // that is counted; the zero value: all
 
 	counts *bins[count]
 	spans  *bins[times]
@@ -30,23 +31,24 @@ type Log struct {
 
 	announced announced
 
-	highest    int // number of an attempt
-	limit      int // of attempts: the number of one that stopped because of it
-	most       int // attempts that a call may make, as the lines say
-	setting    string
-	known      Known
-	waits      int64 // attempts that waited for their turn
-	successes  int64
-	timeouts   *hdrhistogram.Histogram    // of attempts
-	throttles  *hdrhistogram.Histogram    // elapsed of throttled attempts
-	failures   *hdrhistogram.Histogram    // elapsed of failed ones
-	deadlines  *hdrhistogram.Histogram    // of calls that their context ended
-	delays     [2]*hdrhistogram.Histogram // after the first attempt; [1]: after throttling
-	noTotal    int64                      // calls of several attempts whose first one is not known
-	open       map[string]time.Time       // when calls began that go on, by their id
-	swept      time.Time                  // when the old ones of these were forgotten
-	continuing int64                      // retries that must follow
-	followed   int64                      // retries
+	highest     int // number of an attempt
+	limit       int // of attempts: the number of one that stopped because of it
+	most        int // attempts that a call may make, as the lines say
+	setting     string
+	known       Known
+	waits       int64         // attempts that waited for their turn
+	longestWait time.Duration // of these
+	successes   int64
+	timeouts    *hdrhistogram.Histogram    // of attempts
+	throttles   *hdrhistogram.Histogram    // elapsed of throttled attempts
+	failures    *hdrhistogram.Histogram    // elapsed of failed ones
+	deadlines   *hdrhistogram.Histogram    // of calls that their context ended
+	delays      [2]*hdrhistogram.Histogram // after the first attempt; [1]: after throttling
+	noTotal     int64                      // calls of several attempts whose first one is not known
+	open        map[string]time.Time       // when calls began that go on, by their id
+	swept       time.Time                  // when the old ones of these were forgotten
+	continuing  int64                      // retries that must follow
+	followed    int64                      // retries
 }
 
 // A count is what happened in a bin. Attempts count where they began.
@@ -55,9 +57,9 @@ type count struct {
 	sent                         int64 // attempts
 	throttled, errored, timeouts int64 // attempts
 	permanent                    int64
-	good                         int64 // calls, where they ended
-	bad                          int64 // the same
-	inFlight                     time.Duration
+	good                         int64         // calls, where they ended
+	bad                          int64         // the same
+	worked                       time.Duration // on attempts that were not throttled
 }
 
 // times are the times in a bin, in microseconds.
@@ -114,7 +116,7 @@ func (c *count) add(d count) {
 	c.permanent += d.permanent
 	c.good += d.good
 	c.bad += d.bad
-	c.inFlight += d.inFlight
+	c.worked += d.worked
 }
 
 func (t *times) add(from times) {
@@ -135,6 +137,9 @@ func add(into **hdrhistogram.Histogram, from *hdrhistogram.Histogram) {
 
 // add adds an attempt.
 func (l *Log) add(a attempt) {
+	if l.part != (window{}) && !l.part.near(a) {
+		return
+	}
 	if l.astray(a.end) {
 		l.Lines.Astray++
 		return
@@ -210,6 +215,7 @@ func (l *Log) attempt(a attempt) {
 	l.highest = max(l.highest, a.number)
 	if a.waited > 0 {
 		l.waits++
+		l.longestWait = max(l.longestWait, a.waited)
 	}
 	if a.number == 1 {
 		l.counts.at(a.called()).started++
@@ -218,7 +224,9 @@ func (l *Log) attempt(a attempt) {
 	}
 	c := l.counts.at(a.start())
 	c.sent++
-	c.inFlight += a.elapsed
+	if !a.throttled() {
+		c.worked += a.elapsed
+	}
 	switch {
 	case a.throttled():
 		c.throttled++

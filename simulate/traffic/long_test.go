@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"example.com/awsretry"
+	"example.com/awsretry/simulate/scenario"
 )
 
 // took returns the attributes of a call of one attempt.
@@ -50,6 +53,40 @@ func TestLatencyOfLongLogs(t *testing.T) {
 	}
 }
 
+// A long log that is read again is counted as finely as a short one: a limit of
+// a week ago is still a limit, and not bad luck.
+func TestRefine(t *testing.T) {
+	s := base(80, 60)
+	s.Service.Throttle = &scenario.Throttle{Rate: 50, Burst: 20}
+	short, _ := recorded(t, s, &awsretry.Transport{})
+	var long strings.Builder
+	virtual := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) // when it begins
+	for i := range 28 {
+		at := virtual.Add(time.Duration(i-28) * 12 * time.Hour)
+		fmt.Fprintf(&long, "{\"time\":%q,%s}\n", at.Format(time.RFC3339Nano), success)
+	}
+	long.Write(short)
+	log, err := Read(t.Context(), strings.NewReader(long.String()), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := log.Refine(t.Context(), strings.NewReader(long.String()), 0, nil); err != nil {
+		t.Fatal(err)
+	}
+	f, err := log.Fit(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if throttle := f.Scenario.Service.Throttle; throttle == nil || throttle.Rate == 0 {
+		t.Fatalf("the throttle is %+v", throttle)
+	}
+	near(t, "throttle.rate", f.Scenario.Service.Throttle.Rate, 50, 0.03)
+	near(t, "goodput", f.Recorded.Goodput*f.Recorded.To.Sub(f.Recorded.From).Seconds()/80, 50, 0.1)
+	if f.Recorded.Whole < 13*24*time.Hour || unseen(f, "alone") {
+		t.Errorf("the log is of %v: %q", f.Recorded.Whole, f.Unseen)
+	}
+}
+
 // served50 returns the median latency of the scenario.
 func (f *Fitted) served50() float64 {
 	for _, q := range f.Scenario.Service.Latency.Table {
@@ -73,7 +110,39 @@ func TestShortLog(t *testing.T) {
 	f := fitted(t, []byte(strings.Repeat(line(0, success), 50)))
 	near(t, "the rate", f.Scenario.Clients.Rate, 50, 0.01)
 	near(t, "the goodput", f.Recorded.Goodput, 50, 0.01)
-	if !unseen(f, "whether callers wait") {
+	if !unseen(f, "callers that wait") {
 		t.Errorf("whether calls depend on each other is said to be known: %q", f.Unseen)
+	}
+}
+
+// Latencies that nobody saw are not invented between two that are far apart.
+func TestJumpOfLatencies(t *testing.T) {
+	h := newHistogram()
+	for i := range int64(10_000) {
+		took := 20_000 + i
+		if i%20 == 0 {
+			took = 2_500_000 + i
+		}
+		recordTimes(h, took, 1)
+	}
+	above := 1.0
+	for _, share := range sharesOf(h) {
+		if h.ValueAtQuantile(100*share) < 2_000_000 {
+			above = 1 - share
+		}
+	}
+	near(t, "the share of the slow ones", above, 0.05, 0.03)
+}
+
+// A throttled attempt says nothing of how long the service takes.
+func TestLatenciesAndLoad(t *testing.T) {
+	f := &fitting{every: time.Second}
+	for i := range 40 { // with more requests, fewer are throttled
+		n := int64(20 + i)
+		f.steps = append(f.steps, count{sent: 100, throttled: 100 - n, worked: time.Duration(n) * 50 * time.Millisecond})
+	}
+	f.window.to = f.window.from.Add(40 * time.Second)
+	if r := f.correlation(); r != 0 {
+		t.Errorf("the correlation is %v for latencies that are all alike", r)
 	}
 }

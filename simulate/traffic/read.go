@@ -3,6 +3,7 @@ package traffic
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"errors"
@@ -58,21 +59,9 @@ const byteOrderMark = "\xef\xbb\xbf"
 // Read reads the lines of awsretry.LogAllTo, or of LogTo, from r, which may be
 // compressed by gzip. It skips and counts every other line.
 func Read(ctx context.Context, r io.Reader, o Options) (*Log, error) {
-	follow := &follower{ctx: ctx, r: r, progress: o.Progress}
-	in := bufio.NewReaderSize(follow, longestLine)
 	l := newLog(o.Host)
 	l.known = o.Known
-	if magic, _ := in.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
-		unzip, err := gzip.NewReader(in)
-		if err != nil {
-			return nil, fmt.Errorf("traffic: %w", err)
-		}
-		in = bufio.NewReaderSize(unzip, longestLine)
-	}
-	if mark, _ := in.Peek(len(byteOrderMark)); string(mark) == byteOrderMark {
-		_, _ = in.Discard(len(byteOrderMark)) // it was peeked at
-	}
-	if err := l.readFrom(in); err != nil {
+	if err := l.readAll(ctx, r, o.Progress); err != nil {
 		return nil, err
 	}
 	if l.Lines.Used == 0 {
@@ -81,8 +70,38 @@ func Read(ctx context.Context, r io.Reader, o Options) (*Log, error) {
 	return l, nil
 }
 
-// readFrom reads all lines.
-func (l *Log) readFrom(in *bufio.Reader) error {
+// Refine reads a long log again, r being at its beginning, to count what
+// happened in the part that Fit chooses for the length as finely as in a short
+// one.
+func (l *Log) Refine(ctx context.Context, r io.Reader, length time.Duration, progress func(int64)) error {
+	part := l.window(cmp.Or(length, DefaultWindow))
+	fine := newLog(l.host)
+	if fine.counts.width == l.counts.width && fine.spans.width == l.spans.width {
+		return nil
+	}
+	fine.part = part
+	if err := fine.readAll(ctx, r, progress); err != nil {
+		return err
+	}
+	if fine.Lines.Used > 0 { // or else the log is another one now
+		l.part, l.counts, l.spans = part, fine.counts, fine.spans
+	}
+	return nil
+}
+
+// readAll reads the lines of r.
+func (l *Log) readAll(ctx context.Context, r io.Reader, progress func(int64)) error {
+	in := bufio.NewReaderSize(&follower{ctx: ctx, r: r, progress: progress}, longestLine)
+	if magic, _ := in.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
+		unzip, err := gzip.NewReader(in)
+		if err != nil {
+			return fmt.Errorf("traffic: %w", err)
+		}
+		in = bufio.NewReaderSize(unzip, longestLine)
+	}
+	if mark, _ := in.Peek(len(byteOrderMark)); string(mark) == byteOrderMark {
+		_, _ = in.Discard(len(byteOrderMark)) // it was peeked at
+	}
 	for {
 		line, err := in.ReadSlice('\n')
 		if errors.Is(err, bufio.ErrBufferFull) {
@@ -134,7 +153,8 @@ func (l *Log) empty() error {
 		return fmt.Errorf("traffic: no attempt goes to the host %q; the log has %s", l.host, l.hostList())
 	case n.Unreadable > 0:
 		return fmt.Errorf("traffic: %d lines look like those of awsretry.LogAllTo, but none can be read; "+
-			"if each is in another object, such as Docker's or a group of slog, use jq -r .log or jq -c .GROUP", n.Unreadable)
+			"if each is in another object, such as Docker's or a group of slog, use jq -r .log or jq -c .GROUP, "+
+			"and if each has a prefix, such as CRI's, cut -d' ' -f4-", n.Unreadable)
 	}
 	return fmt.Errorf("traffic: none of %d lines is of awsretry.LogAllTo with slog's JSON handler",
 		n.Others+n.TooLong)

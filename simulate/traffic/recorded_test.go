@@ -72,14 +72,14 @@ func TestRecorded(t *testing.T) {
 	}
 }
 
-// documented fails unless docs/TRAFFIC.md has the text.
+// documented fails unless docs/results/traffic.md has the text.
 func documented(t *testing.T, text string) {
 	t.Helper()
-	page, err := os.ReadFile("../../docs/TRAFFIC.md")
+	page, err := os.ReadFile("../../docs/results/traffic.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(string(page), text) {
-		t.Errorf("docs/TRAFFIC.md does not have:\n%s", text)
+		t.Errorf("docs/results/traffic.md does not have:\n%s", text)
 	}
 }

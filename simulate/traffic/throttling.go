@@ -28,7 +28,8 @@ func fitThrottling(bins []count, width time.Duration) throttling {
 		random += square(float64(c.throttled) - t.share*float64(c.sent))
 	}
 	limit, errors := fitBucket(bins, width, group)
-	if errors < random {
+	overfit := 1 + 150/float64(sent) // a rate and a burst can be fitted to what chance does to a hundred requests
+	if overfit*errors < random {
 		limit.better = random / max(errors, 1)
 		return limit
 	}
@@ -65,10 +66,13 @@ func widened(bins []count) []count {
 // fitBucket finds the token bucket with the least squared errors: on a grid of
 // rates around what was let through while the service throttled, and of bursts,
 // which becomes finer around the best. A log with few refusals may fit any rate
-// above what was let through: of the rates that are as good, it is the lowest.
+// above what was let through: of those that are as good, refuse no more than the
+// best does of what was let through, and can go on to let as much through, it is
+// the lowest.
 func fitBucket(bins []count, width time.Duration, group int) (best throttling, errors float64) {
-	passed, throttling := 0.0, 0.0
+	passed, throttling, all := 0.0, 0.0, 0.0
 	for _, c := range widened(bins) {
+		all += float64(c.sent - c.throttled)
 		if c.throttled > 0 {
 			passed += float64(c.sent - c.throttled)
 			throttling += width.Seconds() * float64(group)
@@ -78,20 +82,21 @@ func fitBucket(bins []count, width time.Duration, group int) (best throttling, e
 	if passed == 0 {
 		return best, errors
 	}
-	type candidate struct{ rate, burst, errors float64 }
+	type candidate struct{ rate, burst, errors, denied float64 }
 	var good []candidate
 	busy := busyBins(bins, group)
 	asGood := func() float64 { return 1.02*errors + 4 }
+	var denied float64 // by the best
 	try := func(rate, burst float64) {
 		if burst < 1 {
 			return
 		}
-		e := bucketErrors(busy, rate*width.Seconds(), burst, asGood())
+		e, wrong := bucketErrors(busy, rate*width.Seconds(), burst, asGood())
 		if e < asGood() {
-			good = append(good, candidate{rate, burst, e})
+			good = append(good, candidate{rate, burst, e, wrong})
 		}
 		if e < errors {
-			best.rate, best.burst, errors = rate, burst, e
+			best.rate, best.burst, errors, denied = rate, burst, e, wrong
 		}
 	}
 	guess := passed / throttling
@@ -108,9 +113,9 @@ func fitBucket(bins []count, width time.Duration, group int) (best throttling, e
 			}
 		}
 	}
-	most := asGood()
+	most, least := asGood(), all/(width.Seconds()*float64(len(bins)))
 	for _, c := range good {
-		if c.errors < most && c.rate < best.rate {
+		if c.errors < most && c.denied <= denied && c.rate < best.rate && c.rate >= least {
 			best.rate, best.burst, errors = c.rate, c.burst, c.errors
 		}
 	}
@@ -144,9 +149,10 @@ func busyBins(bins []count, group int) []busyBin {
 }
 
 // bucketErrors returns the squared errors of a token bucket that is full at
-// first and gains that many tokens in a bin, or a number above most.
-func bucketErrors(bins []busyBin, gain, burst, most float64) float64 {
-	tokens, errors, excess := burst, 0.0, 0.0
+// first and gains that many tokens in a bin, or a number above most, and how many
+// requests it refuses that were let through.
+func bucketErrors(bins []busyBin, gain, burst, most float64) (errors, denied float64) {
+	tokens, excess := burst, 0.0
 	for i := range bins {
 		b := &bins[i]
 		tokens = min(tokens+b.idle*gain, burst) + gain
@@ -155,12 +161,13 @@ func bucketErrors(bins []busyBin, gain, burst, most float64) float64 {
 		excess += b.throttled - b.sent + passes
 		if b.last {
 			errors += excess * excess
+			denied += max(-excess, 0)
 			if excess = 0; errors > most {
-				return errors
+				return errors, denied
 			}
 		}
 	}
-	return errors
+	return errors, denied
 }
 
 func square(x float64) float64 { return x * x }

@@ -7,8 +7,8 @@ func (f *fitting) unseen() {
 	f.cannotSee("how much the service can take: it is simulated without a queue, so that more load makes it no slower; " +
 		"if you know its capacity, set service.capacity and service.queue")
 	if f.arriving {
-		f.cannotSee("whether callers wait for a call before they make the next: calls are simulated as arriving " +
-			"by themselves, so that delays let them pile up")
+		f.cannotSee("callers that wait for a call before they make the next: calls are simulated as arriving " +
+			"by themselves, so that delays let them pile up; if they wait, say --callers")
 	}
 	if around := f.latencyWindow(); around > f.window.length()*5/4 {
 		f.cannotSee("the latencies of these %v alone: those of %v around them are fitted; a shorter part of "+

@@ -7,10 +7,20 @@ type window struct{ from, to time.Time }
 
 func (w window) length() time.Duration { return w.to.Sub(w.from) }
 
+// near reports whether an attempt may belong to a call that is under way in the
+// window.
+func (w window) near(a attempt) bool {
+	const margin = 20 * time.Second
+	return a.end.After(w.from.Add(-margin)) && a.called().Before(w.to.Add(margin))
+}
+
 // window returns the part of that length with most throttled and failed
 // attempts, or with most attempts if none failed. A shorter log is returned
-// whole.
+// whole, and the part that was refined always.
 func (l *Log) window(length time.Duration) window {
+	if l.part != (window{}) {
+		return l.part
+	}
 	whole := window{l.begin, l.last.Add(1)}
 	if whole.length() < time.Second { // the shortest simulation
 		whole.to = whole.from.Add(time.Second)

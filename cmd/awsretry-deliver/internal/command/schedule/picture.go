@@ -115,6 +115,18 @@ func (pic *picture) compare() {
 	}
 }
 
+// text describes the picture.
+func (pic *picture) text() svgfile.Text {
+	text := svgfile.Text{Title: pic.title(), Description: "Pauses in seconds by the number of the retry."}
+	for _, s := range pic.series {
+		if n := len(s.points); s.name != "" && n > 0 {
+			first, last := s.points[0], s.points[n-1]
+			text.Description += fmt.Sprintf(" %s: %v before retry %v to %v before retry %v.", s.name, first.Y, first.X, last.Y, last.X)
+		}
+	}
+	return text
+}
+
 func (pic *picture) title() string {
 	if pic.shown == 0 {
 		return "A delivery policy without retries"
@@ -218,8 +230,9 @@ func (pic *picture) legend(c draw.Canvas, style text.Style) {
 
 func writeSVG(w io.Writer, p *plan) error {
 	canvas := vgsvg.New(pictureWidth, pictureHeight)
-	newPicture(p).draw(canvas)
-	return svgfile.Write(w, canvas, darkPage)
+	pic := newPicture(p)
+	pic.draw(canvas)
+	return svgfile.Write(w, canvas, darkPage, pic.text())
 }
 
 func writePNG(w io.Writer, p *plan) error {

@@ -117,12 +117,22 @@ func (c *command) fit(ctx context.Context) (*traffic.Fitted, error) {
 		in = file
 	}
 	progress, done := c.bar("reading", size)
-	defer done()
+	defer func() { done() }()
 	log, err := traffic.Read(ctx, files.NewReader(ctx, in), traffic.Options{
 		Host: c.host.Value, Progress: progress, Known: known,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("--from %s: %w", c.from.Value, err)
+	}
+	if size >= 0 {
+		done()
+		progress, done = c.bar("reading again", size)
+		if _, err = in.(io.Seeker).Seek(0, io.SeekStart); err == nil {
+			err = log.Refine(ctx, in, time.Duration(c.duration), progress)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("--from %s: %w", c.from.Value, err)
+		}
 	}
 	return log.Fit(time.Duration(c.duration))
 }

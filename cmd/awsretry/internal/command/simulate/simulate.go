@@ -119,7 +119,8 @@ type command struct {
 	callers  cli.Number
 	timeout  cli.Period
 	present  cli.Word
-	fitted   *traffic.Fitted // with --from, unless what is simulated was not recorded
+	fitted   *traffic.Fitted  // with --from, unless what is simulated was not recorded
+	seeds    []engine.Outcome // of the present setting, with fitted
 
 	changesOf assignments
 	json      bool
@@ -161,7 +162,7 @@ func (c *command) run(ctx context.Context, of scenario.Scenario, typed string) e
 	if err := c.show(result); err != nil {
 		return cli.Failed(err)
 	}
-	if c.fitted != nil && len(c.fitted.Off(result.Outcomes[0])) > 0 {
+	if c.fitted != nil && len(c.fitted.Off(c.seeds...)) > 0 {
 		return cli.Reported(cli.HTTPError)
 	}
 	return nil
@@ -174,11 +175,11 @@ func (c *command) show(result *engine.Result) error {
 		return term.NewEncoder(c.Out).Encode(struct {
 			*engine.Result
 			From traffic.Verdict `json:"from"`
-		}{result, c.fitted.Verdict(result.Outcomes[0])})
+		}{result, c.fitted.Verdict(c.seeds...)})
 	case c.json:
 		return term.NewEncoder(c.Out).Encode(result)
 	case c.fitted != nil:
-		if err := c.fitted.WriteComparison(c.Out, result.Outcomes[0]); err != nil {
+		if err := c.fitted.WriteComparison(c.Out, c.seeds...); err != nil {
 			return err
 		}
 	}
@@ -190,6 +191,11 @@ func (c *command) simulate(ctx context.Context, of scenario.Scenario) (*engine.R
 	progress, done := c.progress()
 	defer done()
 	result, err := engine.Run(ctx, of, engine.Options{Getenv: c.Getenv, Progress: progress})
+	if err == nil && c.fitted != nil {
+		var more []engine.Outcome
+		more, err = traffic.Again(ctx, of, engine.Options{Getenv: c.Getenv})
+		c.seeds = append(result.Outcomes[:1:1], more...)
+	}
 	if ctx.Err() != nil {
 		return nil, cli.ErrInterrupted
 	}

@@ -40,7 +40,7 @@ func (c *command) views(typed string) views {
 			draw: func(w io.Writer, r *engine.Result) error {
 				if c.fitted != nil {
 					var record strings.Builder
-					if err := c.fitted.WriteComparison(&record, r.Outcomes[0]); err != nil {
+					if err := c.fitted.WriteComparison(&record, c.seeds...); err != nil {
 						return err
 					}
 					origin.Record = record.String()
