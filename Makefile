@@ -131,7 +131,7 @@ pictures-check: ## Draws the pictures into another folder, and fails if one diff
 	@drawn=$$(mktemp -d); trap 'rm -rf "$$drawn"' EXIT; $(MAKE) --no-print-directory pictures PICTURES="$$drawn" >/dev/null; \
 		diff -rq docs/pictures "$$drawn" || { echo "docs/pictures is not what make pictures draws: run it, and commit what it changes"; exit 1; }
 
-pairs: ## What simulate --from predicts of 25 pairs of settings, and what they then do (2 minutes)
+pairs: ## What simulate --from predicts of 33 pairs of settings, and what they then do (2 minutes)
 	cd interop && PAIRS=all go test -run '^TestPairs$$' -count 1 -v .
 
 interop: ## Real clients, real servers, real faults, and CHAOS (60s) of chaos; needs node, npm, nginx and haproxy
