@@ -26,6 +26,7 @@ func TestRunAgainstHandCalculation(t *testing.T) {
 		throttle       *scenario.Throttle
 		events         []scenario.Event
 		drain          scenario.Duration
+		atOnce         bool
 		want           figures
 	}{
 		{
@@ -66,6 +67,12 @@ func TestRunAgainstHandCalculation(t *testing.T) {
 			throttle: &scenario.Throttle{Rate: 0.001, Burst: 1, RetryAfter: seconds(5)},
 			want:     figures{Calls: 50, Good: 1, Failed: 48, Unfinished: 1, Attempts: 146, Throttled: 145},
 		}, {
+			name:    "errors at once: 50 in 100 ms, and 99 calls",
+			setting: scenario.Setting{Use: scenario.UseNone},
+			events:  []scenario.Event{{Kind: scenario.Errors, Share: 1, From: seconds(2), To: seconds(2.1)}},
+			atOnce:  true,
+			want:    figures{Calls: 149, Good: 98, Failed: 50, Unfinished: 1, Attempts: 149},
+		}, {
 			name:    "the last call ends in the drain",
 			setting: scenario.Setting{Use: scenario.UseNone},
 			drain:   seconds(1),
@@ -81,7 +88,7 @@ func TestRunAgainstHandCalculation(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := tiny(tt.setting)
-			s.Drain = tt.drain
+			s.Drain, s.Service.ErrorsAtOnce = tt.drain, tt.atOnce
 			s.Clients.AttemptTimeout, s.Service.Throttle, s.Events = tt.attemptTimeout, tt.throttle, tt.events
 			o := mustRun(t, s).Outcomes[0]
 			got := figures{o.Calls, o.Good, o.Failed, o.Unfinished, o.Attempts, o.Throttled}

@@ -23,6 +23,7 @@ type service struct {
 	queue      float64
 	queueFull  int // status
 	refuseCost float64
+	failsFast  bool
 	network    time.Duration
 	end        time.Duration // of the run; what happens later is not counted
 	latency    scenario.Latency
@@ -56,6 +57,7 @@ func newService(s scenario.Scenario, g grid, record *recorder) *service {
 		queue:      float64(s.Service.Queue),
 		queueFull:  s.Service.QueueFull,
 		refuseCost: s.Service.RefuseCost,
+		failsFast:  s.Service.ErrorsAtOnce,
 		network:    time.Duration(s.Service.Network),
 		end:        ends(s),
 		latency:    s.Service.Latency,
@@ -154,6 +156,7 @@ func (v *service) decide(now time.Duration, c *call) fate {
 	}
 	g := v.script[v.at]
 	refused := now + v.network
+	fails := g.share > 0 && unit(random(c.id, uint64(c.attempts), forError)) < g.share
 	switch {
 	case g.how != "":
 		return failure(g.how, refused)
@@ -167,6 +170,10 @@ func (v *service) decide(now time.Duration, c *call) fate {
 		}
 		return fate{at: refused, status: v.queueFull, refusal: plain}
 	}
+	if fails && v.failsFast {
+		v.work(now, g, v.refuseCost)
+		return fate{at: refused, status: http.StatusInternalServerError, refusal: plain}
+	}
 	v.work(now, g, 1)
 	done := v.script.passes(v.at, v.passed)
 	if done != never {
@@ -176,7 +183,7 @@ func (v *service) decide(now time.Duration, c *call) fate {
 		return failure(how, from+v.network)
 	}
 	status := http.StatusOK
-	if g.share > 0 && unit(random(c.id, uint64(c.attempts), forError)) < g.share {
+	if fails {
 		status = http.StatusInternalServerError
 	}
 	return fate{at: done + v.network, status: status, refusal: plain}

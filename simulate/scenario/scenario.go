@@ -70,6 +70,10 @@ type Service struct {
 	// to 1 request.
 	RefuseCost float64 `yaml:"refuse_cost,omitempty" json:"refuse_cost,omitempty"`
 
+	// ErrorsAtOnce makes the errors of events and over time come without the queue
+	// and the latency.
+	ErrorsAtOnce bool `yaml:"errors_at_once,omitempty" json:"errors_at_once,omitempty"`
+
 	Throttle *Throttle `yaml:"throttle,omitempty" json:"throttle,omitempty"` // at all times; nil: none
 
 	Body *Body `yaml:"body,omitempty" json:"body,omitempty"` // of a successful response; nil: empty

@@ -314,8 +314,14 @@ func (f *fitting) errors(s *scenario.Scenario) {
 	for _, cause := range slices.Sorted(maps.Keys(f.causes)) {
 		kinds = append(kinds, fmt.Sprintf("%d with %s", f.causes[cause], cause))
 	}
-	text := fmt.Sprintf("%d of %d attempts, in all of the log %s; the simulation's are 500 after the service's latency",
-		f.sum.errored, f.sum.sent, strings.Join(kinds, ", "))
+	after := "after the service's latency"
+	if f.failures.ValueAtQuantile(50) < f.served.ValueAtQuantile(50)/2 {
+		s.Service.ErrorsAtOnce = true
+		after = "at once"
+		f.comment("service.errors_at_once", "most failures took less than half of what others did")
+	}
+	text := fmt.Sprintf("%d of %d attempts, in all of the log %s; the simulation's are 500 %s",
+		f.sum.errored, f.sum.sent, strings.Join(kinds, ", "), after)
 	accepted := func(sum, throttled int64) float64 { return float64(sum) / float64(max(sum-throttled, 1)) }
 	if shares := f.shares(share); shares != nil {
 		for i, c := range f.steps {

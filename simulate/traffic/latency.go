@@ -114,12 +114,12 @@ func (f *fitting) table(network time.Duration) []scenario.Quantile {
 	if inTime < 1 {
 		timeout := time.Duration(f.timeouts.ValueAtQuantile(50)) * time.Microsecond
 		jump := scenario.Quantile{
-			Share: math.Round((inTime+1e-6)*1e6) / 1e6, Within: duration(min(2*timeout, longest)),
+			Share: math.Round((inTime+1e-6)*1e6) / 1e6, Within: max(duration(min(2*timeout, longest)), table[len(table)-1].Within),
 		}
 		if jump.Share < 1 {
 			table = append(table, jump)
 		}
-		table = append(table, scenario.Quantile{Share: 1, Within: duration(min(3*timeout, longest))})
+		table = append(table, scenario.Quantile{Share: 1, Within: max(duration(min(3*timeout, longest)), table[len(table)-1].Within)})
 	}
 	table[len(table)-1].Share = 1
 	return table
