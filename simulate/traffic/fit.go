@@ -315,10 +315,10 @@ func (f *fitting) errors(s *scenario.Scenario) {
 		kinds = append(kinds, fmt.Sprintf("%d with %s", f.causes[cause], cause))
 	}
 	after := "after the service's latency"
-	if f.failures.ValueAtQuantile(50) < f.served.ValueAtQuantile(50)/2 {
+	if f.failsAtOnce() {
 		s.Service.ErrorsAtOnce = true
 		after = "at once"
-		f.comment("service.errors_at_once", "most failures took less than half of what others did")
+		f.comment("service.errors_at_once", "most failures took less time than nine of ten other attempts")
 	}
 	text := fmt.Sprintf("%d of %d attempts, in all of the log %s; the simulation's are 500 %s",
 		f.sum.errored, f.sum.sent, strings.Join(kinds, ", "), after)

@@ -26,10 +26,14 @@ func (f *fitting) latency(s *scenario.Scenario) {
 	f.changes(s, from, to)
 	network := time.Duration(f.served.ValueAtQuantile(10)) * time.Microsecond
 	from0 := ""
-	if f.throttles != nil {
+	switch {
+	case f.throttles != nil:
 		network = min(network, time.Duration(f.throttles.ValueAtQuantile(50))*time.Microsecond)
 		from0 = "the responses that throttle, or the shortest ones"
-	} else {
+	case f.failsAtOnce():
+		network = time.Duration(f.failures.ValueAtQuantile(50)) * time.Microsecond
+		from0 = "the responses that fail at once"
+	default:
 		network = min(network, time.Duration(f.served.Min())*time.Microsecond/2)
 		from0 = "half of the shortest response: the log does not show it"
 	}
@@ -46,6 +50,11 @@ func (f *fitting) latency(s *scenario.Scenario) {
 		text += "; the end is that of attempts that timed out, which no one saw"
 	}
 	f.comment("service.latency", text, f.served.TotalCount())
+}
+
+// failsAtOnce reports whether the service does not work on what it fails.
+func (f *fitting) failsAtOnce() bool {
+	return f.failures != nil && f.failures.ValueAtQuantile(50) < f.served.ValueAtQuantile(10)
 }
 
 // latencyWindow returns the length of the part of the log whose latencies are
