@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"mime"
 	"net/http"
+	"slices"
 
 	"example.com/awsretry"
 )
@@ -89,9 +90,9 @@ func firstEvent(body []byte, read eventReader) event {
 			name = string(value)
 		case "data":
 			if has {
-				data = append(data, '\n')
+				value = slices.Concat(data, []byte{'\n'}, value)
 			}
-			data, has = append(data, value...), true
+			data, has = value, true
 		}
 	}
 }
