@@ -348,7 +348,13 @@ func (c *config) newShare(p *partition, t weak.Pointer[Transport]) *localShare {
 		},
 		wake: make(chan struct{}, 1),
 	}
-	s.firstTokens = s.capacity
+	s.quotaText = "no quota"
+	if s.firstTokens = s.capacity; s.capacity > 0 {
+		s.quotaText = fmt.Sprintf("%+v", QuotaConfig{
+			Capacity: s.capacity, RetryCost: c.costs.transient, TimeoutCost: c.costs.timeout,
+			ThrottlingCost: c.costs.throttling, SuccessIncrement: c.increment,
+		})
+	}
 	if p.limiter != nil {
 		p.limiter.onLapsed(s.signal)
 	}

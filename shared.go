@@ -1,6 +1,7 @@
 package awsretry
 
 import (
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -32,7 +33,8 @@ type localShare struct {
 	limiter        *RateLimiter // nil except in adaptive mode
 	capacity, cost int          // of the retry token bucket of all processes, and of a retry at most
 
-	firstTokens int // see FirstTokens
+	quotaText   string // see Settings
+	firstTokens int    // see FirstTokens
 
 	// These refer to the Transport and the partition weakly.
 	inUse      func() bool          // something refers to the Transport
@@ -50,6 +52,15 @@ func (s *localShare) Partition() string { return s.name }
 
 func (s *localShare) RetryTokens() (capacity, cost int, ok bool) {
 	return s.capacity, s.cost, s.capacity > 0
+}
+
+func (s *localShare) Settings() (quota, law string) {
+	if s.limiter == nil {
+		return s.quotaText, ""
+	}
+	own := s.limiter.config
+	own.Limits, own.Cost, own.FailFast, own.MaxWait = nil, nil, false, 0 // each process may have its own
+	return s.quotaText, fmt.Sprintf("%+v", own)
 }
 
 func (s *localShare) FirstTokens() int { return s.firstTokens }
@@ -152,7 +163,7 @@ func (s *localShare) AddTokens(n int) { s.quota.giveBack(n) }
 func (s *localShare) Grant(g sharing.Grant) {
 	s.grant.Store(&g)
 	if s.limiter != nil {
-		s.limiter.lease(g.Until, g.Cut, g.Due, g.FirstToken, pacing.Lease{
+		s.limiter.lease(g.Until, g.Cut, g.FirstToken, pacing.Lease{
 			Limited: g.Limited, Rate: g.Rate, Capacity: g.Rate * g.Burst.Seconds(),
 			Alone: g.FleetRate / float64(max(g.Members, 1)),
 		})
@@ -193,9 +204,9 @@ func (l *RateLimiter) onLapsed(f func()) {
 }
 
 // lease sets the rate of l until a time. cut is when the rate of all processes
-// was cut last, or the zero time. due is when a token comes back, or the zero
-// time. first is the part of a token that l begins with if it had no rate.
-func (l *RateLimiter) lease(until, cut, due time.Time, first float64, lease pacing.Lease) {
+// was cut last, or the zero time. first is the part of a token that l begins with
+// if it had no rate.
+func (l *RateLimiter) lease(until, cut time.Time, first float64, lease pacing.Lease) {
 	if l.leased == nil {
 		return
 	}
@@ -212,9 +223,6 @@ func (l *RateLimiter) lease(until, cut, due time.Time, first float64, lease paci
 	l.setRate(l.updated)
 	if begins {
 		l.bucket.Put(first)
-	}
-	if !due.IsZero() {
-		l.bucket.Align(due.Sub(l.start))
 	}
 	if lease.Limited {
 		l.begins()

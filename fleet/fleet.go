@@ -65,10 +65,10 @@ type Config struct {
 	// to a minute, and more than twice the store's response time: otherwise a
 	// process is alone between two leases. 0 means 400 ms.
 	//
-	// Use the same Lease, capacity of the retry token bucket and
-	// RateLimit.Pacing in every process that shares a partition. A process that
-	// differs gets an error and works alone, until a minute (or 20 leases, if
-	// that is longer) after the last renewal of the others.
+	// Use the same Lease, Transport.Quota and Transport.RateLimit in every
+	// process that shares a partition, but for FailFast, MaxWait, Limits and
+	// Cost. A process that differs gets an error and works alone, until a minute
+	// (or 20 leases, if that is longer) after the last renewal of the others.
 	Lease time.Duration
 
 	// Expiry is how long the store keeps a partition that no process uses. It

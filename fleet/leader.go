@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"example.com/awsretry/fleet/internal/protocol"
 	"example.com/awsretry/internal/pacing"
 )
 
@@ -13,7 +14,6 @@ type leader struct {
 	law    pacing.Adopter
 	lease  time.Duration
 	oneCut bool          // feed the law at most one throttled outcome in a step
-	fed    sums          // the totals that the law has been fed
 	now    time.Duration // on the law's clock, which is the store's
 	rate   float64       // 0 until something is throttled
 	least  float64       // the lowest rate
@@ -25,8 +25,9 @@ type leader struct {
 }
 
 // newLeader returns a leader that continues where another one stopped.
-func newLeader(law pacing.Adopter, lease time.Duration, got reply) *leader {
-	l := &leader{law: law, lease: lease, fed: got.totals, now: got.now, rate: got.rate, cutAt: got.cut}
+func newLeader(law pacing.Adopter, lease time.Duration, got *protocol.Reply) *leader {
+	now := duration(got.Now)
+	l := &leader{law: law, lease: lease, now: max(now-lease, 0), rate: got.Rate, cutAt: duration(got.Cut)}
 	_, l.oneCut = law.(*pacing.Cubic)
 	l.law.Adopt(0, 0)
 	l.least, _ = l.law.Pace()
@@ -38,7 +39,7 @@ func newLeader(law pacing.Adopter, lease time.Duration, got reply) *leader {
 
 // step passes the outcomes since the last step to the law. It returns the rate,
 // or a negative one if there is none, and whether it was cut.
-func (l *leader) step(got reply) (rate float64, cut bool) {
+func (l *leader) step(got *protocol.Reply) (rate float64, cut bool) {
 	limited := l.rate > 0
 	rate, cut = l.find(got)
 	if !limited && rate < 0 {
@@ -49,29 +50,28 @@ func (l *leader) step(got reply) (rate float64, cut bool) {
 }
 
 // find is step without the lowest rate.
-func (l *leader) find(got reply) (rate float64, cut bool) {
+func (l *leader) find(got *protocol.Reply) (rate float64, cut bool) {
 	before := l.now
-	l.now = max(l.now, got.now)
-	news := got.totals.since(l.fed)
-	l.fed = got.totals
+	l.now = max(l.now, duration(got.Now))
+	news := got.Sums
 	if l.rate == 0 {
 		return l.guess(news)
 	}
-	l.accepted += news.accepted + news.acceptedBefore
-	l.throttled += news.throttled + news.throttledBefore
+	l.accepted += news.Accepted + news.AcceptedBefore
+	l.throttled += news.Throttled + news.ThrottledBefore
 	trip := time.Duration(0)
-	if news.tripsOf > 0 {
-		trip = time.Duration(min(news.trips/news.tripsOf, longestTrip.Seconds()*1000) * float64(time.Millisecond))
+	if news.TripsOf > 0 {
+		trip = time.Duration(min(news.Trips/news.TripsOf, longestTrip.Seconds()*1000) * float64(time.Millisecond))
 	}
 	heard := l.now >= l.cutAt+l.lease+l.lease/8+trip // all processes know of the last cut
 	switch {
 	case l.beginning && !l.begin():
 		return l.rate, false
 	case !heard: // some of these were sent at the old rate
-		news.acceptedBefore += news.accepted
-		news.throttledBefore += news.throttled
-		news.accepted, news.throttled = 0, 0
-	case news.throttled > 0 && l.farTooHigh():
+		news.AcceptedBefore += news.Accepted
+		news.ThrottledBefore += news.Throttled
+		news.Accepted, news.Throttled = 0, 0
+	case news.Throttled > 0 && l.farTooHigh():
 		l.rate = max(l.accepted/(l.now-l.cutAt).Seconds(), l.least)
 		l.law.Adopt(l.now, l.rate)
 		l.cutNow()
@@ -98,13 +98,13 @@ func (l *leader) farTooHigh() bool {
 // guess returns a rate when something is throttled for the first time: that of
 // the requests that were accepted since the last step. Other processes may not
 // have reported theirs.
-func (l *leader) guess(news sums) (rate float64, cut bool) {
-	if news.throttled+news.throttledBefore == 0 {
+func (l *leader) guess(news protocol.Sums) (rate float64, cut bool) {
+	if news.Throttled+news.ThrottledBefore == 0 {
 		return -1, false
 	}
 	l.beginning = true
 	l.cutNow()
-	l.rate = max((news.accepted+news.acceptedBefore)/l.lease.Seconds(), l.least)
+	l.rate = max((news.Accepted+news.AcceptedBefore)/l.lease.Seconds(), l.least)
 	return l.rate, true
 }
 
@@ -123,10 +123,10 @@ func (l *leader) begin() bool {
 
 // feed passes outcomes to the law, spread evenly over the time since before, so
 // that the law measures a steady rate.
-func (l *leader) feed(news sums, before, trip time.Duration) {
+func (l *leader) feed(news protocol.Sums, before, trip time.Duration) {
 	if l.oneCut { // otherwise each of them would be a cut
-		news.accepted += news.throttledBefore + max(news.throttled-1, 0)
-		news.throttled, news.throttledBefore = min(news.throttled, 1), 0
+		news.Accepted += news.ThrottledBefore + max(news.Throttled-1, 0)
+		news.Throttled, news.ThrottledBefore = min(news.Throttled, 1), 0
 	}
 	const beforeCut = 0         // a time of sending before the last cut
 	sent := max(before-trip, 1) // so that one step makes one cut
@@ -135,12 +135,12 @@ func (l *leader) feed(news sums, before, trip time.Duration) {
 		throttled bool
 		sent      time.Duration
 	}{
-		{n: news.accepted, sent: sent},
-		{n: news.throttled, sent: sent, throttled: true},
-		{n: news.acceptedBefore, sent: beforeCut},
-		{n: news.throttledBefore, sent: beforeCut, throttled: true},
+		{n: news.Accepted, sent: sent},
+		{n: news.Throttled, sent: sent, throttled: true},
+		{n: news.AcceptedBefore, sent: beforeCut},
+		{n: news.ThrottledBefore, sent: beforeCut, throttled: true},
 	}
-	all := min(news.accepted+news.throttled+news.acceptedBefore+news.throttledBefore, mostFed)
+	all := min(news.Outcomes(), mostFed)
 	for i := 1.0; i <= all; i++ {
 		next := &kinds[0]
 		for k := range kinds {
@@ -161,13 +161,11 @@ const longestTrip = time.Minute
 // mostFed is how many outcomes a step passes to the law.
 const mostFed = 100_000
 
-// check returns an error if a reply has more outcomes since the last step than
+// checkSums returns an error if there are more outcomes since the last step than
 // the time that has passed allows: the store does not run the script.
-func (l *leader) check(got reply, passed time.Duration) error {
+func checkSums(news *protocol.Sums, passed time.Duration) error {
 	const mostPerSecond = 1e6
-	news := got.totals.since(l.fed)
-	n := news.accepted + news.throttled + news.acceptedBefore + news.throttledBefore
-	if most := mostFed + mostPerSecond*passed.Seconds(); n > most {
+	if n, most := news.Outcomes(), mostFed+mostPerSecond*passed.Seconds(); n > most {
 		return fmt.Errorf("the store has %g new outcomes; it can have %g", n, most)
 	}
 	return nil

@@ -14,6 +14,7 @@ import (
 	"example.com/awsretry"
 	"example.com/awsretry/fleet"
 	"example.com/awsretry/fleet/fleettest"
+	"example.com/awsretry/fleet/internal/protocol"
 )
 
 // A service allows rate requests per second, with a burst.
@@ -110,8 +111,9 @@ func (p *process) leave() {
 type fixedRate struct{ fleet.Client }
 
 func (f fixedRate) Eval(ctx context.Context, script string, keys, args []string) ([]string, error) {
-	args[argSeedRate], args[argRate] = "100", "-1"
-	return f.Client.Eval(ctx, script, keys, args)
+	r := read[protocol.Request](args)
+	r.SeedRate, r.Rate = 100, -1
+	return f.Client.Eval(ctx, script, keys, text(&r))
 }
 
 // A run is a fleet of processes on a service, in virtual time.
@@ -235,19 +237,6 @@ func fault(keepsLeases bool, begin, end func(*fleettest.Store)) func(*run) {
 	}
 }
 
-// heals returns a run of processes that send one after the other again when a
-// fault is over. Their service throttles two requests that come together.
-func heals(fault func(*run)) func(*run) {
-	return func(r *run) {
-		r.service.rate, r.service.burst = 103, 2
-		r.join(count, 20)
-		time.Sleep(10 * time.Second)
-		fault(r)
-		time.Sleep(10 * time.Second)
-		r.phase("after the fault", 10, figures{0.9, 0.01, 1.1, 0})
-	}
-}
-
 func TestRate(t *testing.T) {
 	const few = 5
 	errGone := errors.New("the store is gone")
@@ -299,28 +288,14 @@ func TestRate(t *testing.T) {
 			func(s *fleettest.Store) { s.LoseReplies(errGone) }, func(s *fleettest.Store) { s.LoseReplies(nil) })},
 		"the store loses its keys": {run: fault(true, (*fleettest.Store).Flush, func(*fleettest.Store) {})},
 
-		// Processes that want more than their share send one after the other, each
-		// at its place, and get what others do not want.
-		"places":               {fixed: true, run: equal},
-		"places, a slow store": {fixed: true, latency: 20 * time.Millisecond, run: equal},
-		"places, unequal": {fixed: true, run: func(r *run) {
+		"a fixed rate":               {fixed: true, run: equal},
+		"a fixed rate, a slow store": {fixed: true, latency: 20 * time.Millisecond, run: equal},
+		"a fixed rate, unequal wants": {fixed: true, run: func(r *run) {
 			r.join(count/4, 4)
 			r.join(count, 0)
 			time.Sleep(3 * time.Second)
 			r.phase("unequal", 10, figures{0.97, 0, 1.15, 0})
 		}},
-		"places after an empty store": {fixed: true, run: heals(func(r *run) { r.store.Flush() })},
-		"places after an outage": {fixed: true, run: heals(func(r *run) {
-			r.store.Refuse(errGone)
-			time.Sleep(3 * time.Second)
-			r.store.Refuse(nil)
-		})},
-		"places after deaths": {fixed: true, run: heals(func(r *run) {
-			for _, p := range r.processes[count-count/3:] {
-				p.link.mode.Store(refuses)
-			}
-			r.end(count - count/3)
-		})},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
