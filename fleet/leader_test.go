@@ -20,7 +20,7 @@ type led struct {
 
 const ledLease = 400 * time.Millisecond
 
-func lead(law pacing.Adopter, rate float64) *led {
+func lead(law func() pacing.Adopter, rate float64) *led {
 	l := &led{got: protocol.Reply{Last: protocol.Last{Now: 60000}, Rate: rate}}
 	l.leader = newLeader(law, ledLease, &l.got)
 	return l
@@ -59,7 +59,7 @@ func eachLaw(t *testing.T, test func(t *testing.T, law func() pacing.Adopter)) {
 // A new leader goes on at the rate of the one before.
 func TestLeaderTakesOver(t *testing.T) {
 	eachLaw(t, func(t *testing.T, law func() pacing.Adopter) {
-		l := lead(law(), 90)
+		l := lead(law, 90)
 		for range 10 {
 			l.run(1000, ledLease/2)
 			if l.got.Rate < 85 || l.got.Rate > 135 {
@@ -73,7 +73,7 @@ func TestLeaderTakesOver(t *testing.T) {
 // before all of them have heard of it.
 func TestLeaderCutsOnce(t *testing.T) {
 	eachLaw(t, func(t *testing.T, law func() pacing.Adopter) {
-		l := lead(law(), 100)
+		l := lead(law, 100)
 		l.run(1000, ledLease/2) // what was sent before it led does not cut
 		for range 2 {
 			l.run(60, ledLease/2)
@@ -87,7 +87,7 @@ func TestLeaderCutsOnce(t *testing.T) {
 // A rate far above what is accepted falls there within a few leases.
 func TestLeaderFollowsALargeDrop(t *testing.T) {
 	eachLaw(t, func(t *testing.T, law func() pacing.Adopter) {
-		l := lead(law(), 200)
+		l := lead(law, 200)
 		l.run(200, 4*time.Second)
 		l.run(20, 2*time.Second)
 		if l.got.Rate > 30 || l.got.Rate < 8 {
@@ -100,7 +100,7 @@ func TestLeaderFollowsALargeDrop(t *testing.T) {
 func TestLeaderWhereNothingIsAccepted(t *testing.T) {
 	eachLaw(t, func(t *testing.T, law func() pacing.Adopter) {
 		for _, limited := range []float64{0, 200} {
-			l := lead(law(), limited)
+			l := lead(law, limited)
 			for i := range 30 {
 				l.got.Now += milliseconds(ledLease / 2)
 				l.got.Sums = protocol.Sums{Throttled: 20}
@@ -134,7 +134,7 @@ func TestLeaderOfABadStore(t *testing.T) {
 					},
 				}
 				if l == nil {
-					l = newLeader(law(), ledLease, &got)
+					l = newLeader(law, ledLease, &got)
 				}
 				if checkSums(&got.Sums, ledLease) != nil {
 					continue

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"example.com/awsretry/fleet/internal/protocol"
+	"example.com/awsretry/internal/pacing"
 	"example.com/awsretry/internal/sharing"
 )
 
@@ -319,8 +320,11 @@ func (m *member) lead(got *protocol.Reply) {
 		return
 	}
 	if m.leader == nil {
-		law, _ := m.share.NewLaw(time.Unix(0, 0))
-		m.leader = newLeader(law, m.fleet.config.Lease, got)
+		newLaw := func() pacing.Adopter {
+			law, _ := m.share.NewLaw(time.Unix(0, 0))
+			return law
+		}
+		m.leader = newLeader(newLaw, m.fleet.config.Lease, got)
 	}
 	m.ledAt = time.Now()
 	m.proposed, m.cut = m.leader.step(got)

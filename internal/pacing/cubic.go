@@ -25,8 +25,8 @@ func NewCubic(limits Limits, meter Meter, beta, scale float64) *Cubic {
 	return &Cubic{limits: limits, meter: meter, curve: curve{beta: beta, scale: scale}}
 }
 
-// Update implements [Law]. It ignores the send time.
-func (c *Cubic) Update(now, _ time.Duration, throttled bool) {
+// Update implements [Law]. It ignores the send time, but after Begin.
+func (c *Cubic) Update(now, sent time.Duration, throttled bool) {
 	c.meter.Count(now, 1)
 	measured := c.meter.Rate()
 	if now < c.adoptedUntil { // there is no measurement at that rate yet
@@ -36,13 +36,19 @@ func (c *Cubic) Update(now, _ time.Duration, throttled bool) {
 	c.updated = now
 	var rate float64
 	switch {
-	case c.beginning && !throttled:
-		c.rate *= math.Exp2(min(elapsed.Seconds()/beginDoubling, 1))
-		c.capacity = max(c.rate, c.limits.MinCapacity)
-		return
-	case c.beginning: // the measurements lag far behind the rate
+	case c.beginning:
+		trip := 0.0
+		if sent > 0 {
+			trip = (now - sent).Seconds()
+		}
+		period := max(beginDoubling, 2*trip)
+		if !throttled {
+			c.rate *= math.Exp2(min(elapsed.Seconds()/period, 1))
+			c.capacity = max(c.rate, c.limits.MinCapacity)
+			return
+		}
 		c.beginning = false
-		rate = c.curve.cut(now, c.rate)
+		rate = c.curve.cut(now, c.rate/math.Exp2(trip/period)) // the measurements lag far behind the rate
 	case throttled && c.limiting:
 		rate = c.curve.cut(now, min(measured, c.rate))
 	case throttled:
@@ -72,7 +78,8 @@ func (c *Cubic) Begin(now time.Duration, rate float64) {
 	c.beginning = true
 }
 
-// beginDoubling is how many seconds the rate takes to double after Begin.
+// beginDoubling is how many seconds the rate takes to double after Begin, unless
+// two round trips take longer.
 const beginDoubling = 0.5
 
 // Pace implements [Law].
