@@ -21,7 +21,7 @@ type led struct {
 const ledLease = 400 * time.Millisecond
 
 func lead(law func() pacing.Adopter, rate float64) *led {
-	l := &led{got: protocol.Reply{Last: protocol.Last{Now: 60000}, Rate: rate}}
+	l := &led{got: protocol.Reply{Now: 60000, Rate: rate}}
 	l.leader = newLeader(law, ledLease, &l.got)
 	return l
 }
@@ -127,7 +127,7 @@ func TestLeaderOfABadStore(t *testing.T) {
 			var l *leader
 			for range 12 {
 				got := protocol.Reply{
-					Last: protocol.Last{Now: at()}, Cut: at(), Rate: math.Min(number(), mostRate),
+					Now: at(), Cut: at(), Rate: math.Min(number(), mostRate),
 					Sums: protocol.Sums{
 						Accepted: number(), Throttled: number(), AcceptedBefore: number(), ThrottledBefore: number(),
 						Trips: number(), TripsOf: number(),

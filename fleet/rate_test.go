@@ -287,6 +287,16 @@ func TestRate(t *testing.T) {
 		"replies are lost": {run: fault(false,
 			func(s *fleettest.Store) { s.LoseReplies(errGone) }, func(s *fleettest.Store) { s.LoseReplies(nil) })},
 		"the store loses its keys": {run: fault(true, (*fleettest.Store).Flush, func(*fleettest.Store) {})},
+		"the store is back at an older copy": {run: func(r *run) {
+			r.join(1, 20) // which leads again
+			time.Sleep(30 * time.Second)
+			restore := r.store.Copy()
+			time.Sleep(10 * time.Minute)
+			restore()
+			r.service.setRate(30)
+			time.Sleep(10 * time.Second)
+			r.phase("after it, at a lower limit", 20, figures{0.9, 0.04, 1.8, 0})
+		}},
 
 		"a fixed rate":               {fixed: true, run: equal},
 		"a fixed rate, a slow store": {fixed: true, latency: 20 * time.Millisecond, run: equal},

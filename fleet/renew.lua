@@ -41,7 +41,7 @@ end
 -- at a copy that is older than what the process knows.
 local elapsed = math.max(0, math.min(server - s.server, 10 * lease))
 local now = s.now + elapsed
-if not valid or s.format ~= format or s.epoch == '' or #s.epoch > 200 or s.epoch == a.epoch and now < a.now
+if not valid or s.format ~= format or s.epoch == '' or #s.epoch > 200 or s.epoch == a.epoch and s.window < a.window
     or now > 1e12 or math.max(s.cut, s.began, s.heldBegan) > now or s.leaderUntil > now + 60000
     or s.gate > now + 86400000 or s.rate >= 1e9 or s.tokens > 1e9 or s.members + s.membersBefore > 1e5 then
   for _, name in ipairs(numbers) do s[name] = 0 end

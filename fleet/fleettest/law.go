@@ -110,7 +110,7 @@ func (r *renewal) open() {
 	p := r.p
 	r.elapsed = max(0, min(r.server-p.server, 10*r.Lease))
 	p.now += r.elapsed
-	if p.epoch == "" || p.epoch == r.Epoch && p.now < r.Now {
+	if p.epoch == "" || p.epoch == r.Epoch && p.window < r.Window {
 		*p = partition{
 			format: format, epoch: fmt.Sprintf("%s %.0f", r.ID, r.server),
 			rate: r.SeedRate, tokens: float64(min(r.SeedTokens, r.Capacity)),

@@ -48,7 +48,10 @@ func compare(t *testing.T, addr string, seed uint64, n int) {
 	client := storetest.Connect(t, addr)
 	server := fleet.Valkey(client)
 	var memory partition
-	r := renewals{Rand: rand.New(rand.NewPCG(seed, 0)), at: time.Unix(1764000000, 0), last: make(map[string]protocol.Last)}
+	r := renewals{
+		Rand: rand.New(rand.NewPCG(seed, 0)), at: time.Unix(1764000000, 0),
+		last: make(map[string]protocol.Last), cuts: make(map[string]float64),
+	}
 	r.members = 1 + r.IntN(60)
 	for i := range n {
 		request := r.next()
@@ -67,7 +70,7 @@ func compare(t *testing.T, addr string, seed uint64, n int) {
 			t.Fatalf("seed %d, renewal %d: %s\nStore  %+v\nserver %s %v", seed, i, arg, got, texts[0], err)
 		}
 		if got.Differs == "" {
-			r.last[request.ID] = want.Last
+			r.last[request.ID], r.cuts[request.ID] = want.Last, want.Cut
 		}
 		stored, err := client.Do(t.Context(), client.B().Hgetall().Key(key).Build()).AsStrMap()
 		if err != nil || !equal(fields(memory), stored) {
@@ -117,6 +120,7 @@ type renewals struct {
 	wanted  float64 // send tokens
 	at      time.Time
 	last    map[string]protocol.Last
+	cuts    map[string]float64
 }
 
 // next returns the next renewal, and lets some time pass.
@@ -156,9 +160,9 @@ func (r *renewals) next() protocol.Request {
 	case r.one(100): // it knows what the store has lost
 		a.Epoch = "an older epoch"
 	case r.one(200): // the store has lost what came later
-		a.Now += 1e6
+		a.Window += 10
 	}
-	a.CutSeen = pick(r, 3, 0, a.Now)
+	a.CutSeen = pick(r, 3, 0, r.cuts[a.ID])
 	if r.one(20) {
 		a.Settings, a.Lease, a.Capacity = "others "+strings.Repeat("x", r.IntN(2000)), pick(r, 2, 50.0, 10000), 300
 	}

@@ -38,7 +38,6 @@ type Request struct {
 // A Last is the part of a reply that a process repeats in its next request.
 type Last struct {
 	Epoch      string  `json:"epoch"`  // changes when the key is made again; "" in a first request
-	Now        float64 `json:"now"`    // of the store's clock
 	Window     float64 `json:"window"` // in which the share and the part are counted
 	Share      float64 `json:"share"`  // this process's part of the rate
 	Part       float64 `json:"part"`   // of a fair share that this process wants, at most 1
@@ -79,6 +78,7 @@ type Reply struct {
 
 	Last
 
+	Now     float64 `json:"now"`  // of the store's clock
 	Rate    float64 `json:"rate"` // of all processes; 0 means not limited
 	Members float64 `json:"members"`
 	Cut     float64 `json:"cut"`    // when the rate was last cut
