@@ -39,7 +39,7 @@ func reply(change func(*protocol.Reply)) []string {
 func renewal(change func(*protocol.Request)) []string {
 	r := protocol.Request{
 		ID: "id", Settings: "settings", Pacing: "scaled", Lease: 400, Expiry: 60000, SeedRate: 100, SeedTokens: 490,
-		Rate: -1, Wanted: 1000, Capacity: capacity, Asked: 10,
+		Law: protocol.Law{Rate: -1}, Wanted: 1000, Capacity: capacity, Asked: 10,
 	}
 	if change != nil {
 		change(&r)
@@ -76,6 +76,7 @@ type link struct {
 	fleet.Client
 	mode  atomic.Int64
 	evals atomic.Int64
+	leads atomic.Bool // the last reply said so
 }
 
 const (
@@ -91,6 +92,7 @@ func (l *link) Eval(ctx context.Context, script string, keys, args []string) ([]
 		return nil, errors.New("refused")
 	}
 	reply, err := l.Client.Eval(ctx, script, keys, args)
+	l.leads.Store(err == nil && read[protocol.Reply](reply).Leader)
 	if mode == loses || mode == losesEvery && l.evals.Add(1)%2 == 0 {
 		return nil, errors.New("the reply is lost")
 	}

@@ -29,8 +29,9 @@ type leader struct {
 
 	cutAt     time.Duration // when something throttled cut the rate
 	beginning bool          // cutAt is when the first rate was guessed
-	accepted  float64       // since cutAt
-	fresh     protocol.Sums // of requests at the rate since cutAt
+	from      time.Duration // the last cut, or the beginning
+	accepted  float64       // since from
+	fresh     protocol.Sums // of requests at the rate since from
 }
 
 const (
@@ -46,13 +47,19 @@ const (
 
 // newLeader returns a leader that continues where another one stopped.
 func newLeader(newLaw func() pacing.Adopter, lease time.Duration, got *protocol.Reply) *leader {
-	l := &leader{newLaw: newLaw, lease: lease, now: max(duration(got.Now)-lease, 0), rate: got.Rate}
-	l.cutAt = duration(got.Cut)
+	l := &leader{
+		newLaw: newLaw, lease: lease, now: max(duration(got.Now)-lease, 0),
+		rate: got.Rate, trip: duration(min(got.Trip, milliseconds(longestTrip))), cutAt: duration(got.Cut),
+	}
 	l.adopt(0)
 	_, l.oneCut = l.law.(*pacing.Cubic)
 	l.least, _ = l.law.Pace()
+	l.from = l.now
 	if l.rate > 0 {
 		l.adopt(l.rate)
+	}
+	if got.Limit > 0 {
+		l.law.Resume(l.lawTime(l.now), l.rate*l.slower, got.Limit*l.slower)
 	}
 	return l
 }
@@ -66,9 +73,12 @@ func (l *leader) adopt(rate float64) {
 
 func (l *leader) lawTime(t time.Duration) time.Duration { return time.Duration(float64(t) / l.slower) }
 
+// noLaw is that of a leader that has not found a rate.
+var noLaw = protocol.Law{Rate: -1}
+
 // step passes the outcomes since the last step to the law. It returns the rate,
-// or a negative one if there is none, and whether it was cut.
-func (l *leader) step(got *protocol.Reply) (rate float64, cut bool) {
+// and whether it was cut.
+func (l *leader) step(got *protocol.Reply) (found protocol.Law, cut bool) {
 	before, was := l.now, l.rate
 	l.now = max(l.now, duration(got.Now))
 	news := got.Sums
@@ -76,7 +86,7 @@ func (l *leader) step(got *protocol.Reply) (rate float64, cut bool) {
 	switch {
 	case l.rate == 0:
 		if cut = news.Throttled+news.ThrottledBefore > 0; !cut {
-			return -1, false
+			return noLaw, false
 		}
 		// Other processes may not have reported what was accepted.
 		l.rate, l.beginning = (news.Accepted+news.AcceptedBefore)/l.lease.Seconds(), true
@@ -86,9 +96,13 @@ func (l *leader) step(got *protocol.Reply) (rate float64, cut bool) {
 		cut = l.follow(&news, before)
 	}
 	if l.rate = max(l.rate, l.least); cut {
-		l.cutAt, l.accepted, l.fresh = l.now, 0, protocol.Sums{}
+		l.cutAt, l.from, l.accepted, l.fresh = l.now, l.now, 0, protocol.Sums{}
 	}
-	return l.rate, cut && l.rate != was
+	found = protocol.Law{Rate: l.rate, Trip: milliseconds(l.trip)}
+	if !l.beginning {
+		found.Limit = l.law.Limit() / l.slower
+	}
+	return found, cut && l.rate != was
 }
 
 // measureTrip smooths the time that outcomes take.
@@ -133,7 +147,7 @@ func (l *leader) follow(news *protocol.Sums, before time.Duration) (cut bool) {
 	// than the rate. A single process would have cut its rate several times.
 	far := l.fresh.Throttled > 0.2*(l.fresh.Accepted+l.fresh.Throttled)
 	if news.Throttled > 0 && l.now < heardAt+3*l.lease && far {
-		l.rate = min(l.rate, l.accepted/(l.now-l.cutAt).Seconds())
+		l.rate = min(l.rate, l.accepted/(l.now-l.from).Seconds())
 		l.adopt(max(l.rate, l.least))
 		return true
 	}

@@ -21,7 +21,7 @@ type led struct {
 const ledLease = 400 * time.Millisecond
 
 func lead(law func() pacing.Adopter, rate float64) *led {
-	l := &led{got: protocol.Reply{Now: 60000, Rate: rate}}
+	l := &led{got: protocol.Reply{Now: 60000, Law: protocol.Law{Rate: rate}}}
 	l.leader = newLeader(law, ledLease, &l.got)
 	return l
 }
@@ -33,8 +33,8 @@ func (l *led) run(limit float64, length time.Duration) {
 		accepted := min(sent, limit*step.Seconds())
 		l.got.Now += milliseconds(step)
 		l.got.Sums = protocol.Sums{Accepted: accepted, Throttled: sent - accepted, Trips: 10 * sent, TripsOf: sent}
-		rate, cut := l.leader.step(&l.got)
-		if l.got.Rate = max(rate, 0); cut {
+		law, cut := l.leader.step(&l.got)
+		if l.got.Rate = max(law.Rate, 0); cut {
 			l.cuts++
 			l.got.Cut = l.got.Now
 		}
@@ -104,8 +104,8 @@ func TestLeaderWhereNothingIsAccepted(t *testing.T) {
 			for i := range 30 {
 				l.got.Now += milliseconds(ledLease / 2)
 				l.got.Sums = protocol.Sums{Throttled: 20}
-				if rate, _ := l.leader.step(&l.got); rate < 0.5 || i > 20 && rate > 5 {
-					t.Fatalf("from %g: in step %d the rate is %g; it must fall to 0.5", limited, i, rate)
+				if law, _ := l.leader.step(&l.got); law.Rate < 0.5 || i > 20 && law.Rate > 5 {
+					t.Fatalf("from %g: in step %d the rate is %g; it must fall to 0.5", limited, i, law.Rate)
 				}
 			}
 		}
@@ -127,7 +127,9 @@ func TestLeaderOfABadStore(t *testing.T) {
 			var l *leader
 			for range 12 {
 				got := protocol.Reply{
-					Now: at(), Cut: at(), Rate: math.Min(number(), mostRate),
+					Now: at(), Cut: at(), Law: protocol.Law{
+						Rate: math.Min(number(), mostRate), Limit: math.Min(number(), mostRate), Trip: at() / 1e8,
+					},
 					Sums: protocol.Sums{
 						Accepted: number(), Throttled: number(), AcceptedBefore: number(), ThrottledBefore: number(),
 						Trips: number(), TripsOf: number(),
@@ -139,8 +141,8 @@ func TestLeaderOfABadStore(t *testing.T) {
 				if checkSums(&got.Sums, ledLease) != nil {
 					continue
 				}
-				if rate, _ := l.step(&got); !(rate >= 0.5 && rate < math.Inf(1) || rate == -1) {
-					t.Fatalf("seed %d, %s: the rate is %g", seed, name, rate)
+				if law, _ := l.step(&got); !(law.Rate >= 0.5 && law.Rate < math.Inf(1) || law == noLaw) {
+					t.Fatalf("seed %d, %s: the law is %+v", seed, name, law)
 				}
 			}
 		}

@@ -35,7 +35,7 @@ type member struct {
 	gateEnd  time.Time      // of the last reply's Retry-After
 	leader   *leader        // nil while another process leads
 	ledAt    time.Time      // when the leader last got a reply
-	proposed float64        // the leader's rate for the next renewal; negative means none
+	proposed protocol.Law   // by the leader, for the next renewal
 	cut      bool           // proposed is a cut
 	sent     float64        // requests in half a lease, with those that were refused; smoothed
 	quiet    int            // renewals in a row that were not needed
@@ -45,7 +45,7 @@ type member struct {
 
 func newMember(f *Fleet, share sharing.Share, id string) *member {
 	m := &member{
-		fleet: f, share: share, id: id, proposed: -1,
+		fleet: f, share: share, id: id, proposed: noLaw,
 		key: f.config.Prefix + ":{" + share.Partition() + "}",
 	}
 	var cost int
@@ -81,7 +81,7 @@ func (m *member) run() {
 		schedule.BeginRenewal()
 		began, soonest := time.Now(), period/2
 		m.renew()
-		if m.proposed >= 0 && m.cut { // tell the others at once
+		if m.cut { // tell the others at once
 			m.renew()
 			soonest = period
 		}
@@ -147,7 +147,7 @@ func (m *member) renew() {
 	if m.changed(&got) {
 		m.quiet = 0
 	}
-	m.unsent, m.proposed, m.cut = protocol.Sums{}, -1, false
+	m.unsent, m.proposed, m.cut = protocol.Sums{}, noLaw, false
 	if m.last.Epoch != got.Epoch {
 		m.leader, m.cutSeen = nil, 0
 	}
@@ -211,7 +211,7 @@ func (m *member) request(usage sharing.Usage) protocol.Request {
 		ID: m.id, Last: m.last.Last, Settings: m.settings, Pacing: m.pacing,
 		Lease: milliseconds(m.fleet.config.Lease), Expiry: milliseconds(m.fleet.config.Expiry),
 		SeedRate: m.last.Rate, SeedTokens: m.share.FirstTokens(),
-		Sums: m.unsent, CutSeen: m.cutSeen, Rate: m.proposed, Cut: m.cut,
+		Sums: m.unsent, CutSeen: m.cutSeen, Law: m.proposed, Cut: m.cut,
 		Wanted: m.wanted(usage), Unused: m.unused(usage),
 		Capacity: m.capacity, Counted: m.counted,
 	}
@@ -288,7 +288,7 @@ func (m *member) fail(err error) {
 		return
 	}
 	if m.failing {
-		m.unsent, m.leader, m.proposed, m.cut = protocol.Sums{}, nil, -1, false
+		m.unsent, m.leader, m.proposed, m.cut = protocol.Sums{}, nil, noLaw, false
 		return
 	}
 	m.failing = true
@@ -328,7 +328,7 @@ func (m *member) lead(got *protocol.Reply) {
 	}
 	m.ledAt = time.Now()
 	m.proposed, m.cut = m.leader.step(got)
-	if !(m.proposed < mostRate) { // start over rather than exceed the bound
-		m.leader, m.proposed, m.cut = nil, -1, false
+	if !(m.proposed.Rate < mostRate && m.proposed.Limit < mostRate) { // start over rather than exceed the bound
+		m.leader, m.proposed, m.cut = nil, noLaw, false
 	}
 }

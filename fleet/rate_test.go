@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -124,6 +125,7 @@ type run struct {
 	fixed     bool // the rate of the fleet
 	service   *service
 	processes []*process
+	meanwhile func() // is called during each phase; may be nil
 }
 
 // join starts processes until there are n.
@@ -163,7 +165,11 @@ func (r *run) phase(name string, seconds int, want figures) {
 	for _, p := range r.processes {
 		before[p] = p.good.Load()
 	}
-	time.Sleep(time.Duration(seconds) * time.Second)
+	end := time.Now().Add(time.Duration(seconds) * time.Second)
+	if r.meanwhile != nil {
+		r.meanwhile()
+	}
+	time.Sleep(time.Until(end))
 	r.service.mu.Lock()
 	sent := r.service.sent
 	r.service.mu.Unlock()
@@ -245,6 +251,20 @@ func TestRate(t *testing.T) {
 		time.Sleep(15 * time.Second)
 		r.phase("steady", 45, figures{0.92, 0.04, 1.4, 0.95})
 	}
+	deploy := func(r *run) {
+		r.join(count, 4)
+		time.Sleep(30 * time.Second)
+		end := time.Now().Add(2 * count * time.Second)
+		r.meanwhile = func() {
+			for ; time.Until(end) > 2*time.Second; time.Sleep(2 * time.Second) {
+				i := max(slices.IndexFunc(r.processes, func(p *process) bool { return p.link.leads.Load() }), 0)
+				r.processes[i].leave()
+				r.processes = slices.Delete(r.processes, i, i+1)
+				r.join(count, 4)
+			}
+		}
+		r.phase("in a deploy", 2*count, figures{0.7, 0.017, 1.5, 0})
+	}
 	equal := func(r *run) {
 		r.join(count, 4)
 		time.Sleep(3 * time.Second)
@@ -297,6 +317,10 @@ func TestRate(t *testing.T) {
 			time.Sleep(10 * time.Second)
 			r.phase("after it, at a lower limit", 20, figures{0.9, 0.04, 1.8, 0})
 		}},
+
+		// Every two seconds another process leads.
+		"cubic, a deploy": {cubic: true, run: deploy},
+		"a deploy":        {run: deploy},
 
 		"a fixed rate":               {fixed: true, run: equal},
 		"a fixed rate, a slow store": {fixed: true, latency: 20 * time.Millisecond, run: equal},

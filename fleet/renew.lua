@@ -15,7 +15,7 @@ local server = t[1] * 1000 + t[2] / 1000
 -- Fields that the script does not know are left alone.
 local texts = { 'format', 'epoch', 'settings', 'pacing', 'leader', 'said' }
 local numbers = {
-  'now', 'server', 'pacingAt', 'leaderUntil', 'rate', 'cut', 'gate', 'saidAt',
+  'now', 'server', 'pacingAt', 'leaderUntil', 'rate', 'limit', 'trip', 'cut', 'gate', 'saidAt',
   'accepted', 'throttled', 'acceptedBefore', 'throttledBefore', 'trips', 'tripsOf',
   'began', 'window', 'members', 'membersBefore', 'asking', 'askingBefore', 'granted', 'grantedBefore', 'left',
   'tokens', 'held', 'heldBefore', 'heldBegan', 'heldWindow',
@@ -43,7 +43,7 @@ local elapsed = math.max(0, math.min(server - s.server, 10 * lease))
 local now = s.now + elapsed
 if not valid or s.format ~= format or s.epoch == '' or #s.epoch > 200 or s.epoch == a.epoch and s.window < a.window
     or now > 1e12 or math.max(s.cut, s.began, s.heldBegan) > now or s.leaderUntil > now + 60000
-    or s.gate > now + 86400000 or s.rate >= 1e9 or s.tokens > 1e9 or s.members + s.membersBefore > 1e5 then
+    or s.gate > now + 86400000 or math.max(s.rate, s.limit, s.tokens) > 1e9 or s.members + s.membersBefore > 1e5 then
   for _, name in ipairs(numbers) do s[name] = 0 end
   s.format, s.epoch, s.pacing, s.leader, s.said = format, string.format('%s %.0f', a.id, server), '', '', ''
   s.rate, s.tokens, elapsed, now = a.seedRate, math.min(a.seedTokens, a.capacity), 0, 0
@@ -68,7 +68,7 @@ end
 -- The leader finds the rate from the sums since its last renewal.
 if s.leader == a.id and a.rate >= 0 then
   if a.cut then s.cut = math.floor(now) end -- whole, so that a process can repeat it
-  s.rate = a.rate
+  s.rate, s.limit, s.trip = a.rate, a.limit, a.trip
 end
 if a.leaving then
   if s.leader == a.id then s.leader = '' end
@@ -159,7 +159,8 @@ redis.call('HSET', key, unpack(fields))
 redis.call('PEXPIRE', key, a.expiry)
 
 reply.epoch, reply.now, reply.window, reply.heldWindow = s.epoch, math.floor(now), s.window, s.heldWindow
-reply.rate, reply.share, reply.part = s.rate, math.min(share * 1000, s.rate), part
+reply.rate, reply.limit, reply.trip = s.rate, s.limit, s.trip
+reply.share, reply.part = math.min(share * 1000, s.rate), part
 reply.members, reply.cut = members, s.cut
 reply.tokens, reply.left, reply.gate = tokens, s.tokens, s.gate - now
 reply.said, reply.saidAge = s.said, s.said == '' and 0 or server - s.saidAt

@@ -76,6 +76,8 @@ func check(got *protocol.Reply, r *protocol.Request) error {
 		{"now", got.Now, mostTime},
 		{"window", got.Window, mostSum},
 		{"rate", got.Rate, mostRate},
+		{"limit", got.Limit, mostRate},
+		{"trip", got.Trip, mostSum},
 		{"share", got.Share, got.Rate * (1 + rounding)},
 		{"part", got.Part, 1},
 		{"members", got.Members, mostMembers},

@@ -89,7 +89,7 @@ func TestDamagedKey(t *testing.T) {
 			}
 		}
 		for _, field := range []string{
-			"now", "server", "rate", "left", "began", "asking", "askingBefore", "granted", "grantedBefore",
+			"now", "server", "rate", "limit", "trip", "left", "began", "asking", "askingBefore", "granted", "grantedBefore",
 			"members", "membersBefore", "window", "tokens", "held", "heldBefore", "heldBegan", "heldWindow",
 			"pacingAt", "gate", "cut", "leaderUntil", "accepted", "trips", "saidAt", "epoch", "leader", "said", "holes",
 		} {

@@ -16,7 +16,8 @@ const format = "2"
 type partition struct {
 	format, epoch, settings, pacing, leader, said string
 
-	now, server, pacingAt, leaderUntil, rate, cut, gate, saidAt          float64
+	now, server, pacingAt, leaderUntil, rate, limit, trip                float64
+	cut, gate, saidAt                                                    float64
 	accepted, throttled, acceptedBefore, throttledBefore, trips, tripsOf float64
 	began, window, left, tokens, heldBegan, heldWindow                   float64
 	members, asking, granted, held                                       sum
@@ -80,7 +81,8 @@ func (p *partition) renew(a *protocol.Request, at time.Time) protocol.Reply {
 
 	r.reply.Epoch, r.reply.Now = p.epoch, math.Floor(p.now)
 	r.reply.Window, r.reply.HeldWindow = p.window, p.heldWindow
-	r.reply.Rate, r.reply.Cut, r.reply.Left, r.reply.Gate = p.rate, p.cut, p.tokens, p.gate-p.now
+	r.reply.Law = protocol.Law{Rate: p.rate, Limit: p.limit, Trip: p.trip}
+	r.reply.Cut, r.reply.Left, r.reply.Gate = p.cut, p.tokens, p.gate-p.now
 	if r.reply.Said = p.said; p.said != "" {
 		r.reply.SaidAge = r.server - p.saidAt
 	}
@@ -153,7 +155,7 @@ func (r *renewal) lead() {
 		if r.Cut {
 			p.cut = math.Floor(p.now)
 		}
-		p.rate = r.Rate
+		p.rate, p.limit, p.trip = r.Rate, r.Limit, r.Trip
 	}
 	switch {
 	case r.Leaving && leads:

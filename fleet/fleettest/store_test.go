@@ -47,7 +47,7 @@ func TestStore(t *testing.T) {
 func some(last protocol.Last) protocol.Request {
 	return protocol.Request{
 		ID: "id", Last: last, Settings: "s", Pacing: "scaled", Lease: 400, Expiry: 60000,
-		SeedRate: 100, SeedTokens: 490, Rate: -1, Wanted: 1000, Capacity: 500, Asked: 10,
+		SeedRate: 100, SeedTokens: 490, Law: protocol.Law{Rate: -1}, Wanted: 1000, Capacity: 500, Asked: 10,
 	}
 }
 

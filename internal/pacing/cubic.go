@@ -62,11 +62,24 @@ func (c *Cubic) Update(now, sent time.Duration, throttled bool) {
 }
 
 // Adopt implements [Adopter].
-func (c *Cubic) Adopt(now time.Duration, rate float64) {
+func (c *Cubic) Adopt(now time.Duration, rate float64) { c.Resume(now, rate, rate/c.curve.beta) }
+
+// Resume implements [Adopter].
+func (c *Cubic) Resume(now time.Duration, rate, limit float64) {
 	c.limiting, c.beginning = true, false
 	c.updated, c.adoptedUntil = now, now+2*c.meter.interval
-	c.rate = max(c.curve.cut(now, rate/c.curve.beta), c.limits.MinRate)
+	c.meter.adopt(now, rate)
+	c.curve.resume(now, rate, limit)
+	c.rate = max(rate, c.limits.MinRate)
 	c.capacity = max(c.rate, c.limits.MinCapacity)
+}
+
+// Limit implements [Adopter].
+func (c *Cubic) Limit() float64 {
+	if c.beginning {
+		return 0
+	}
+	return c.curve.lastMax
 }
 
 // Measure implements [Adopter].
@@ -101,12 +114,14 @@ type curve struct {
 // cut starts the curve again below lastMax, the rate that was throttled at now,
 // and returns the rate there.
 func (c *curve) cut(now time.Duration, lastMax float64) float64 {
-	c.throttledAt = now
-	if c.lastMax != lastMax {
-		c.lastMax = lastMax
-		c.plateau = math.Cbrt(lastMax * (1 - c.beta) / c.scale)
-	}
+	c.resume(now, lastMax*c.beta, lastMax)
 	return lastMax * c.beta
+}
+
+// resume continues at a rate of the curve of lastMax.
+func (c *curve) resume(now time.Duration, rate, lastMax float64) {
+	c.throttledAt, c.lastMax = now, lastMax
+	c.plateau = math.Cbrt((lastMax - rate) / c.scale)
 }
 
 // grow returns the rate at now.

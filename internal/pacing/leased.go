@@ -31,6 +31,11 @@ type Adopter interface {
 	// Adopt begins at rate, as after a cut to it.
 	Adopt(now time.Duration, rate float64)
 
+	// Resume continues the curve of another law, which is at rate and returns to
+	// limit. Limit returns the limit of the curve, and 0 if there is none.
+	Resume(now time.Duration, rate, limit float64)
+	Limit() float64
+
 	// Begin begins at rate, as after the first throttling response.
 	Begin(now time.Duration, rate float64)
 

@@ -18,8 +18,8 @@ type Request struct {
 
 	Sums            // since the last renewal that succeeded
 	CutSeen float64 `json:"cutSeen"` // the last cut that the process knows of
-	Rate    float64 `json:"rate"`    // that the leader found; negative means none
-	Cut     bool    `json:"cut"`     // the leader cut the rate
+	Law             // that the leader found
+	Cut     bool    `json:"cut"` // the leader cut the rate
 
 	Wanted float64 `json:"wanted"` // send tokens in half a lease
 	Unused float64 `json:"unused"` // send tokens of the last grant
@@ -42,6 +42,14 @@ type Last struct {
 	Share      float64 `json:"share"`  // this process's part of the rate
 	Part       float64 `json:"part"`   // of a fair share that this process wants, at most 1
 	HeldWindow float64 `json:"heldWindow"`
+}
+
+// A Law is the rate of all processes, and what another leader needs to know of
+// how it was found.
+type Law struct {
+	Rate  float64 `json:"rate"`  // 0 means not limited; in a request negative means none
+	Limit float64 `json:"limit"` // the rate that was throttled; 0 if it is not known
+	Trip  float64 `json:"trip"`  // the time that outcomes take; 0 if it is not known
 }
 
 // A Sums counts the outcomes of one process, or of all processes.
@@ -78,8 +86,8 @@ type Reply struct {
 
 	Last
 
-	Now     float64 `json:"now"`  // of the store's clock
-	Rate    float64 `json:"rate"` // of all processes; 0 means not limited
+	Now float64 `json:"now"` // of the store's clock
+	Law
 	Members float64 `json:"members"`
 	Cut     float64 `json:"cut"`    // when the rate was last cut
 	Leader  bool    `json:"leader"` // this process finds the rate
