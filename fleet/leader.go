@@ -1,7 +1,9 @@
 package fleet
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"example.com/awsretry/fleet/internal/protocol"
@@ -41,7 +43,7 @@ const (
 	// were sent before a cut.
 	longestTrip = time.Minute
 
-	// mostFed is how many outcomes a step passes to the law.
+	// mostFed is how many outcomes of a kind a step passes to the law.
 	mostFed = 100_000
 )
 
@@ -173,29 +175,27 @@ func (l *leader) feed(news *protocol.Sums, before time.Duration) {
 		news.Accepted += news.ThrottledBefore + max(news.Throttled-1, 0)
 		news.Throttled, news.ThrottledBefore = min(news.Throttled, 1), 0
 	}
+	type outcome struct {
+		at, sent  time.Duration
+		throttled bool
+	}
+	var all []outcome
+	add := func(n float64, sent time.Duration, throttled bool) {
+		n = min(n, mostFed)
+		for i := 1.0; i <= n; i++ {
+			at := before + time.Duration(float64(l.now-before)*i/n)
+			all = append(all, outcome{at, min(sent, at), throttled})
+		}
+	}
 	const beforeCut = 0           // a time of sending before the last cut
 	sent := max(before-l.trip, 1) // so that one step makes one cut
-	kinds := [...]struct {
-		n, given  float64
-		throttled bool
-		sent      time.Duration
-	}{
-		{n: news.Accepted, sent: sent},
-		{n: news.Throttled, sent: sent, throttled: true},
-		{n: news.AcceptedBefore, sent: beforeCut},
-		{n: news.ThrottledBefore, sent: beforeCut, throttled: true},
-	}
-	all := min(news.Outcomes(), mostFed)
-	for i := 1.0; i <= all; i++ {
-		next := &kinds[0]
-		for k := range kinds {
-			if kind := &kinds[k]; kind.n*i/all-kind.given > next.n*i/all-next.given {
-				next = kind
-			}
-		}
-		next.given++
-		now := before + time.Duration(float64(l.now-before)*i/all)
-		l.law.Update(l.lawTime(now), l.lawTime(min(next.sent, now)), next.throttled)
+	add(news.Accepted, sent, false)
+	add(news.Throttled, sent, true)
+	add(news.AcceptedBefore, beforeCut, false)
+	add(news.ThrottledBefore, beforeCut, true)
+	slices.SortStableFunc(all, func(a, b outcome) int { return cmp.Compare(a.at, b.at) })
+	for _, o := range all {
+		l.law.Update(l.lawTime(o.at), l.lawTime(o.sent), o.throttled)
 	}
 }
 

@@ -118,7 +118,7 @@ func TestLeaderOfABadStore(t *testing.T) {
 	for seed := range uint64(150) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		number := func() float64 {
-			return [...]float64{mostSum * random.Float64(), 0, 1e11 * random.Float64(), 5e-324, 300, 300}[random.IntN(6)]
+			return [...]float64{mostNumber * random.Float64(), 0, 1e11 * random.Float64(), 5e-324, 300, 300}[random.IntN(6)]
 		}
 		at := func() float64 {
 			return [...]float64{mostTime * random.Float64(), 0, 1e4 * random.Float64(), 1e4}[random.IntN(4)]

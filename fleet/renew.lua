@@ -24,7 +24,7 @@ local s, valid = {}, true
 for i, text in ipairs(redis.call('HMGET', key, unpack(texts))) do s[texts[i]] = text or '' end
 for i, text in ipairs(redis.call('HMGET', key, unpack(numbers))) do
   local n = tonumber(text or 0)
-  if not n or not (n >= (numbers[i] == 'left' and -1e13 or 0) and n <= 1e13) then n, valid = 0, false end
+  if not n or not (n >= (numbers[i] == 'left' and -8e12 or 0) and n <= 8e12) then n, valid = 0, false end
   s[numbers[i]] = n
 end
 

@@ -36,8 +36,8 @@ func FuzzReply(f *testing.F) {
 		case !within(got.Tokens, 50), !within(got.Left, mostTokens), !within(got.Members, mostMembers),
 			duration(got.Gate) < 0 || duration(got.Gate) > longestGate, duration(got.Now) < 0, duration(got.Cut) < 0,
 			duration(got.SaidAge) < 0, !within(got.Share, got.Rate*(1+rounding)), !within(got.Rate, mostRate),
-			!within(got.Window, mostSum), !within(got.Part, 1),
-			!within(got.Accepted, mostSum), !within(got.TripsOf, mostSum):
+			!within(got.Window, mostNumber), !within(got.Part, 1),
+			!within(got.Accepted, mostNumber), !within(got.TripsOf, mostNumber):
 			t.Errorf("%q is accepted: %+v", text, got)
 		}
 	})

@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"strings"
 	"time"
 
@@ -20,7 +21,7 @@ const (
 	mostRate    = 1e9
 	mostTokens  = 1e9
 	mostMembers = 1e6
-	mostSum     = 1e14
+	mostNumber  = 9e12 // any other
 	longestGate = 24 * time.Hour
 
 	longestEpoch = 300 // bytes
@@ -69,33 +70,18 @@ func check(got *protocol.Reply, r *protocol.Request) error {
 		theirs, ours := different(got.Theirs, map[string]string{"settings": r.Settings, "pacing": r.Pacing}[got.Differs])
 		return fmt.Errorf("the processes that share the key have the %s %.150s; this one has %.150s", got.Differs, theirs, ours)
 	}
-	for _, v := range []struct {
-		name    string
-		x, most float64
-	}{
-		{"now", got.Now, mostTime},
-		{"window", got.Window, mostSum},
-		{"rate", got.Rate, mostRate},
-		{"limit", got.Limit, mostRate},
-		{"trip", got.Trip, mostSum},
-		{"share", got.Share, got.Rate * (1 + rounding)},
-		{"part", got.Part, 1},
-		{"members", got.Members, mostMembers},
-		{"cut", got.Cut, mostTime},
-		{"tokens", got.Tokens, float64(r.Asked)},
-		{"left", got.Left, mostTokens},
-		{"heldWindow", got.HeldWindow, mostSum},
-		{"gate", got.Gate, milliseconds(longestGate)},
-		{"saidAge", got.SaidAge, 9e12},
-		{"accepted", got.Accepted, mostSum},
-		{"throttled", got.Throttled, mostSum},
-		{"acceptedBefore", got.AcceptedBefore, mostSum},
-		{"throttledBefore", got.ThrottledBefore, mostSum},
-		{"trips", got.Trips, mostSum},
-		{"tripsOf", got.TripsOf, mostSum},
-	} {
-		if !(v.x >= 0 && v.x <= v.most) {
-			return fmt.Errorf("the store returned %g for %s; it must be from 0 to %g", v.x, v.name, v.most)
+	limits := map[string]float64{
+		"Rate": mostRate, "Limit": mostRate, "Share": max(got.Rate, 0) * (1 + rounding), "Part": 1, "Members": mostMembers,
+		"Tokens": float64(r.Asked), "Left": mostTokens, "Gate": milliseconds(longestGate), "Now": mostTime, "Cut": mostTime,
+	}
+	all := reflect.ValueOf(*got)
+	for _, field := range reflect.VisibleFields(all.Type()) {
+		most, ok := limits[field.Name]
+		if !ok {
+			most = mostNumber
+		}
+		if x := all.FieldByIndex(field.Index); x.CanFloat() && !(x.Float() >= 0 && x.Float() <= most) {
+			return fmt.Errorf("the store returned %g for %s; it must be from 0 to %g", x.Float(), field.Name, most)
 		}
 	}
 	least := got.Rate / (leastShare * max(got.Members, 1))
@@ -103,7 +89,7 @@ func check(got *protocol.Reply, r *protocol.Request) error {
 	case got.Epoch == "" || len(got.Epoch) > longestEpoch:
 		return fmt.Errorf("the store returned an epoch of %d bytes; it must be from 1 to %d", len(got.Epoch), longestEpoch)
 	case got.Share < least && !r.Leaving: // requests would wait for ever
-		return fmt.Errorf("the store returned %g for share; it must be at least %g", got.Share, least)
+		return fmt.Errorf("the store returned %g for Share; it must be at least %g", got.Share, least)
 	}
 	return nil
 }
