@@ -27,7 +27,6 @@ type only struct {
 	base      *responder
 	shared    *fleet.Fleet
 	faults    faultLog
-	panics    bool // OnError
 	evals     atomic.Int64
 }
 
@@ -41,9 +40,6 @@ func alone(t *testing.T, eval func(r protocol.Request) ([]string, error), test f
 			return eval(r)
 		}), fleet.Config{OnError: func(key string, err error) {
 			o.faults.add(key, err)
-			if o.panics {
-				panic("OnError")
-			}
 		}})
 		o.transport = &awsretry.Transport{
 			Base: o.base, Mode: awsretry.Adaptive, Shared: o.shared, Backoff: atOnce, ShareRetryAfter: true,
@@ -156,28 +152,52 @@ func TestOutcomesThatCannotBe(t *testing.T) {
 	})
 }
 
-// OnError is called once for each change from success to failure. A panic in it
-// ends neither the process nor the renewals.
+// However often the renewals of however many partitions fail, OnError is called
+// once a minute, and OnRecovered once when all succeed again. A panic in them ends
+// neither the process nor the renewals.
 func TestOnError(t *testing.T) {
-	var failing atomic.Bool
-	alone(t, func(protocol.Request) ([]string, error) {
-		if failing.Load() {
-			return nil, errBoom
-		}
-		return reply(nil), nil
-	}, func(o *only) {
-		o.panics = true
-		for range 5 {
-			failing.Store(false)
-			o.sendFor(2 * time.Second)
-			if !stateOf(o.transport).Leased {
-				o.Error("no lease")
+	synctest.Test(t, func(t *testing.T) {
+		var failing atomic.Bool
+		var faults, recoveries atomic.Int64
+		shared := newFleet(t, clientFunc(func(_ context.Context, key string, _ protocol.Request) ([]string, error) {
+			if failing.Load() {
+				return nil, fmt.Errorf("%w at port %d", errBoom, 4000+len(key))
 			}
-			failing.Store(true)
-			o.sendFor(2 * time.Second)
+			return reply(nil), nil
+		}), fleet.Config{
+			OnError:     func(string, error) { faults.Add(1); panic("OnError") },
+			OnRecovered: func() { recoveries.Add(1); panic("OnRecovered") },
+		})
+		defer shared.Close()
+		tr := &awsretry.Transport{Base: respond(http.StatusOK, 0), Mode: awsretry.Adaptive, Shared: shared}
+		sendFor := func(length time.Duration) {
+			for start := time.Now(); time.Since(start) < length; time.Sleep(100 * time.Millisecond) {
+				for i := range 30 {
+					send(t, tr, strings.Repeat("x", i)+host)
+				}
+			}
 		}
-		if n := len(o.faults.all()); n != 5 {
-			o.Errorf("OnError was called %d times; the store failed 5 times", n)
+		for _, step := range []struct {
+			failing            bool
+			length             time.Duration
+			faults, recoveries int64 // so far
+		}{
+			{false, 2 * time.Second, 0, 0},
+			{true, 2 * time.Second, 1, 0},
+			{false, 2 * time.Second, 1, 1},
+			{true, 2 * time.Second, 1, 1},
+			{false, 2 * time.Second, 1, 1},
+			{true, 2 * time.Minute, 3, 1},
+			{false, 2 * time.Second, 3, 2},
+		} {
+			failing.Store(step.failing)
+			sendFor(step.length)
+			if faults.Load() != step.faults || recoveries.Load() != step.recoveries {
+				t.Errorf("%+v: OnError was called %d times, OnRecovered %d times", step, faults.Load(), recoveries.Load())
+			}
+		}
+		if !stateOf(tr).Leased {
+			t.Error("no lease")
 		}
 	})
 }

@@ -16,8 +16,7 @@ import (
 type member struct {
 	fleet *Fleet
 	share sharing.Share
-	key   string
-	id    string // unique, also among the members of one Fleet
+	id    string        // unique, also among the members of one Fleet
 
 	settings, pacing string // must be the same in all processes; pacing is "" except in adaptive mode
 
@@ -46,7 +45,6 @@ type member struct {
 func newMember(f *Fleet, share sharing.Share, id string) *member {
 	m := &member{
 		fleet: f, share: share, id: id, proposed: noLaw,
-		key: f.config.Prefix + ":{" + share.Partition() + "}",
 	}
 	var cost int
 	m.capacity, cost, m.quota = share.RetryTokens()
@@ -77,6 +75,11 @@ func (m *member) run() {
 		if m.share.Dropped() {
 			m.leave(0)
 			return
+		}
+		if !m.joined() && !m.fleet.admits() {
+			earliest = time.Now().Add(period / 2)
+			timer.Reset(schedule.RenewIn(period / 2))
+			continue
 		}
 		schedule.BeginRenewal()
 		began, soonest := time.Now(), period/2
@@ -133,7 +136,7 @@ func (m *member) renew() {
 	m.had = usage.Tokens - r.Returned
 	ctx, cancel := context.WithTimeout(m.fleet.ctx, m.fleet.config.Lease)
 	asked := time.Now()
-	got, err := m.fleet.renew(ctx, m.key, &r)
+	got, err := m.fleet.renew(ctx, m.share.Partition(), &r)
 	cancel()
 	if err == nil && m.leader != nil {
 		err = checkSums(&got.Sums, asked.Sub(m.ledAt))
@@ -143,6 +146,7 @@ func (m *member) renew() {
 		return
 	}
 	joining := m.quota && !m.paid && !m.failing
+	m.fleet.succeeded(m.failing)
 	m.failing = false
 	if m.changed(&got) {
 		m.quiet = 0
@@ -191,7 +195,7 @@ func (m *member) hear(got *protocol.Reply, asked time.Time) *sharing.Said {
 	late := time.Since(asked) / 2 // the reply took some time, too
 	said, err := readLimits(got.Said, duration(got.SaidAge)+late)
 	if err != nil {
-		m.fleet.report(m.share.Partition(), fmt.Errorf("fleet: %s: %w", m.key, err))
+		m.fleet.report(m.share.Partition(), err)
 	}
 	return said
 }
@@ -289,15 +293,18 @@ func (m *member) fail(err error) {
 	}
 	if m.failing {
 		m.unsent, m.leader, m.proposed, m.cut = protocol.Sums{}, nil, noLaw, false
-		return
 	}
+	m.fleet.failed(m.share.Partition(), err, m.failing)
 	m.failing = true
-	m.fleet.report(m.share.Partition(), err)
 }
 
 // leave returns the lease, and the retry tokens above keep.
 func (m *member) leave(keep int) {
-	if !m.joined() || m.failing {
+	if m.failing {
+		m.fleet.left()
+		return
+	}
+	if !m.joined() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout/2)
@@ -310,7 +317,7 @@ func (m *member) leave(keep int) {
 		r.Returned += more
 		r.Held -= more
 	}
-	_, _ = m.fleet.renew(ctx, m.key, &r) // the Fleet ends: nobody could handle the error
+	_, _ = m.fleet.renew(ctx, m.share.Partition(), &r) // the Fleet ends: nobody could handle the error
 }
 
 // lead finds the rate of the fleet if this process leads.

@@ -97,6 +97,32 @@ func TestPartitionsAreDropped(t *testing.T) {
 	}
 }
 
+// Made-up names of partitions load the store with 100 new keys a second, after
+// the first 100.
+func TestManyNewPartitions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		keys := make(map[string]bool)
+		shared := newFleet(t, clientFunc(func(_ context.Context, key string, _ protocol.Request) ([]string, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			keys[key] = true
+			return reply(nil), nil
+		}), fleet.Config{})
+		defer shared.Close()
+		tr := &awsretry.Transport{Base: respond(200, 0), Shared: shared}
+		for i := range 5000 {
+			send(t, tr, "host"+strconv.Itoa(i)+".test")
+			time.Sleep(time.Millisecond)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if len(keys) < 500 || len(keys) > 601 {
+			t.Errorf("%d keys in five seconds, want 500 to 600", len(keys))
+		}
+	})
+}
+
 // The members of a Transport that nobody has any more end.
 func TestTransportIsDropped(t *testing.T) {
 	var left atomic.Bool

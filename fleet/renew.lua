@@ -156,7 +156,10 @@ for _, name in ipairs(numbers) do
   fields[#fields + 1], fields[#fields + 2] = name, string.format('%.17g', s[name])
 end
 redis.call('HSET', key, unpack(fields))
-redis.call('PEXPIRE', key, a.expiry)
+-- Nothing is known of a partition that was never throttled and whose retry tokens
+-- are all there, and there may be many.
+local known = s.rate > 0 or s.gate > now or s.said ~= '' or s.tokens + total('held') < a.capacity
+redis.call('PEXPIRE', key, known and a.expiry or math.min(a.expiry, silence))
 
 reply.epoch, reply.now, reply.window, reply.heldWindow = s.epoch, math.floor(now), s.window, s.heldWindow
 reply.rate, reply.limit, reply.trip = s.rate, s.limit, s.trip

@@ -36,20 +36,17 @@ func milliseconds(d time.Duration) float64 { return float64(d.Milliseconds()) }
 func duration(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
 
 // renew runs the script and checks its reply.
-func (f *Fleet) renew(ctx context.Context, key string, r *protocol.Request) (got protocol.Reply, err error) {
+func (f *Fleet) renew(ctx context.Context, partition string, r *protocol.Request) (got protocol.Reply, err error) {
 	defer func() {
 		if p := recover(); p != nil { // requests continue without the store
 			err = fmt.Errorf("the client panicked: %v", p)
-		}
-		if err != nil {
-			err = fmt.Errorf("fleet: %s: %w", key, err)
 		}
 	}()
 	arg, err := json.Marshal(r)
 	if err != nil {
 		return got, err
 	}
-	values, err := f.client.Eval(ctx, script, []string{key}, []string{string(arg)})
+	values, err := f.client.Eval(ctx, script, []string{f.key(partition)}, []string{string(arg)})
 	switch {
 	case err != nil:
 		return got, err

@@ -132,6 +132,32 @@ func TestLockedKey(t *testing.T) {
 	})
 }
 
+// A key of which nothing is known expires soon, and may be one of many.
+func TestExpiry(t *testing.T) {
+	eachStore(t, func(s *scripted) {
+		for name, test := range map[string]struct {
+			change func(*protocol.Request)
+			want   int64 // seconds
+		}{
+			"new":           {func(*protocol.Request) {}, 60},
+			"a long lease":  {func(r *protocol.Request) { r.Lease = 10_000 }, 200},
+			"a rate":        {func(r *protocol.Request) { r.SeedRate = 100 }, 3600},
+			"a retry":       {func(r *protocol.Request) { r.SeedTokens-- }, 3600},
+			"a Retry-After": {func(r *protocol.Request) { r.Gate = 1000 }, 3600},
+			"limits":        {func(r *protocol.Request) { r.Said = "{}" }, 3600},
+			"a short one":   {func(r *protocol.Request) { r.Expiry = 5000 }, 5},
+		} {
+			r := some(protocol.Last{})
+			r.Expiry, r.SeedRate, r.SeedTokens = 3_600_000, 0, capacity
+			test.change(&r)
+			s.renew(name, r)
+			if got, _ := s.do("PTTL", name).AsInt64(); got > 1000*test.want || got < 1000*test.want-3000 {
+				s.Errorf("%s: expires after %d ms, want %d s", name, got, test.want)
+			}
+		}
+	})
+}
+
 // A store that is back at an older copy makes the key again, with what the
 // process knows.
 func TestOlderCopyOfTheStore(t *testing.T) {

@@ -77,7 +77,12 @@ func (p *partition) renew(a *protocol.Request, at time.Time) protocol.Reply {
 	if at := max(0, r.server-a.SaidAge); a.Said != "" && at >= p.saidAt {
 		p.said, p.saidAt = a.Said, at
 	}
-	p.expires = at.Add(time.Duration(a.Expiry) * time.Millisecond)
+	expiry := a.Expiry
+	known := p.rate > 0 || p.gate > p.now || p.said != "" || p.tokens+p.held.total() < float64(a.Capacity)
+	if !known {
+		expiry = min(expiry, r.silence())
+	}
+	p.expires = at.Add(time.Duration(expiry) * time.Millisecond)
 
 	r.reply.Epoch, r.reply.Now = p.epoch, math.Floor(p.now)
 	r.reply.Window, r.reply.HeldWindow = p.window, p.heldWindow
@@ -99,13 +104,16 @@ func (r *renewal) differs() (name, theirs string) {
 		{"settings", r.p.settings, r.Settings, r.p.server},
 		{"pacing", r.p.pacing, r.Pacing, r.p.pacingAt},
 	} {
-		silent := math.Abs(r.server-s.at) >= max(60000, 20*r.Lease)
+		silent := math.Abs(r.server-s.at) >= r.silence()
 		if s.ours != "" && s.theirs != "" && s.theirs != s.ours && !silent {
 			return s.name, s.theirs
 		}
 	}
 	return "", ""
 }
+
+// silence is how long nobody must have renewed before others may use the key.
+func (r *renewal) silence() float64 { return max(60000, 20*r.Lease) }
 
 // open moves the clock, and makes the partition if it is new or an older copy.
 func (r *renewal) open() {

@@ -69,6 +69,10 @@ func compare(t *testing.T, addr string, seed uint64, n int) {
 		if err := json.Unmarshal([]byte(texts[0]), &want); err != nil || !equal(fields(got), fields(want)) {
 			t.Fatalf("seed %d, renewal %d: %s\nStore  %+v\nserver %s %v", seed, i, arg, got, texts[0], err)
 		}
+		left, err := client.Do(t.Context(), client.B().Pttl().Key(key).Build()).AsInt64()
+		if own := memory.expires.Sub(r.at).Milliseconds(); err != nil || got.Differs == "" && (left > own || left < own-10_000) {
+			t.Fatalf("seed %d, renewal %d: %s\nStore  expires after %d ms\nserver after %d (%v)", seed, i, arg, own, left, err)
+		}
 		if got.Differs == "" {
 			r.last[request.ID], r.cuts[request.ID] = want.Last, want.Cut
 		}
@@ -141,7 +145,7 @@ func (r *renewals) next() protocol.Request {
 	}
 	a := protocol.Request{
 		ID: "process" + strconv.Itoa(r.IntN(r.members)), Settings: "Lease:400ms Capacity:500",
-		Pacing: pick(r, 10, pick(r, 3, "cubic", ""), "scaled"), Lease: 400, Expiry: 60000,
+		Pacing: pick(r, 10, pick(r, 3, "cubic", ""), "scaled"), Lease: 400, Expiry: 3_600_000,
 		SeedRate: pick(r, 3, 50.0, 0), SeedTokens: r.IntN(600), Leaving: r.one(20),
 		Sums: protocol.Sums{
 			Accepted: below(100), Throttled: below(10), AcceptedBefore: below(5), ThrottledBefore: below(5),

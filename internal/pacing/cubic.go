@@ -69,7 +69,8 @@ func (c *Cubic) Resume(now time.Duration, rate, limit float64) {
 	c.limiting, c.beginning = true, false
 	c.updated, c.adoptedUntil = now, now+2*c.meter.interval
 	c.meter.adopt(now, rate)
-	c.curve.resume(now, rate, limit)
+	c.curve.throttledAt, c.curve.lastMax = now, limit
+	c.curve.plateau = math.Cbrt((limit - rate) / c.curve.scale)
 	c.rate = max(rate, c.limits.MinRate)
 	c.capacity = max(c.rate, c.limits.MinCapacity)
 }
@@ -114,14 +115,9 @@ type curve struct {
 // cut starts the curve again below lastMax, the rate that was throttled at now,
 // and returns the rate there.
 func (c *curve) cut(now time.Duration, lastMax float64) float64 {
-	c.resume(now, lastMax*c.beta, lastMax)
-	return lastMax * c.beta
-}
-
-// resume continues at a rate of the curve of lastMax.
-func (c *curve) resume(now time.Duration, rate, lastMax float64) {
 	c.throttledAt, c.lastMax = now, lastMax
-	c.plateau = math.Cbrt((lastMax - rate) / c.scale)
+	c.plateau = math.Cbrt(lastMax * (1 - c.beta) / c.scale)
+	return lastMax * c.beta
 }
 
 // grow returns the rate at now.
