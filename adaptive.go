@@ -222,6 +222,15 @@ func (l *RateLimiter) sendTime() time.Duration {
 	return l.bucket.Now()
 }
 
+// sharedSendTime returns the time on the bucket's clock if many processes share
+// the limiter, which measures round trips before it limits, or notLimited.
+func (l *RateLimiter) sharedSendTime() time.Duration {
+	if l == nil || l.leased == nil {
+		return notLimited
+	}
+	return l.bucket.Now()
+}
+
 // needsSendTime reports whether the outcome of an attempt depends on when it was
 // sent.
 func (l *RateLimiter) needsSendTime() bool {

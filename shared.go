@@ -149,9 +149,7 @@ func (s *localShare) Usage() sharing.Usage {
 		counts := s.limiter.takeCounts()
 		u.Accepted, u.Throttled = counts.Accepted, counts.Throttled
 		u.AcceptedBefore, u.ThrottledBefore = counts.AcceptedBefore, counts.ThrottledBefore
-		if counts.TripsOf > 0 {
-			u.Trip = counts.Trips / time.Duration(counts.TripsOf)
-		}
+		u.Trips, u.ThrottledTrips = counts.Trips, counts.ThrottledTrips
 	}
 	return u
 }

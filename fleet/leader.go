@@ -27,7 +27,10 @@ type leader struct {
 	now   time.Duration // on the store's clock
 	rate  float64       // 0 until something is throttled
 	least float64       // the lowest rate
-	trip  time.Duration // smoothed; 0 if it is not known
+
+	// How long outcomes take, smoothed; 0 if it is not known.
+	trip         time.Duration // of throttled requests
+	tripAccepted time.Duration // of the others
 
 	cutAt     time.Duration // when something throttled cut the rate
 	beginning bool          // cutAt is when the first rate was guessed
@@ -53,24 +56,35 @@ func newLeader(newLaw func() pacing.Adopter, lease time.Duration, got *protocol.
 		newLaw: newLaw, lease: lease, now: max(duration(got.Now)-lease, 0),
 		rate: got.Rate, trip: duration(min(got.Trip, milliseconds(longestTrip))), cutAt: duration(got.Cut),
 	}
-	l.adopt(0)
+	l.from = l.now
+	l.adopt(0, 0)
 	_, l.oneCut = l.law.(*pacing.Cubic)
 	l.least, _ = l.law.Pace()
-	l.from = l.now
 	if l.rate > 0 {
-		l.adopt(l.rate)
-	}
-	if got.Limit > 0 {
-		l.law.Resume(l.lawTime(l.now), l.rate*l.slower, got.Limit*l.slower)
+		l.adopt(l.rate, got.Limit)
 	}
 	return l
 }
 
-// adopt begins a new law at a rate, as after a cut to it.
-func (l *leader) adopt(rate float64) {
-	l.slower = max(l.trip.Seconds()/slowTrip.Seconds(), 1)
+// adopt begins a new law at a rate, as after a cut to it, or on the curve that
+// returns to a limit.
+func (l *leader) adopt(rate, limit float64) {
+	l.slower = max(l.answer().Seconds()/slowTrip.Seconds(), 1)
 	l.law = l.newLaw()
-	l.law.Adopt(l.lawTime(l.now), rate*l.slower)
+	if limit > 0 {
+		l.law.Resume(l.lawTime(l.now), rate*l.slower, limit*l.slower)
+	} else {
+		l.law.Adopt(l.lawTime(l.now), rate*l.slower)
+	}
+}
+
+// answer returns how long the outcomes take that the law goes by. The cubic law
+// needs the rate of all of them.
+func (l *leader) answer() time.Duration {
+	if l.oneCut {
+		return max(l.trip, l.tripAccepted)
+	}
+	return l.trip
 }
 
 func (l *leader) lawTime(t time.Duration) time.Duration { return time.Duration(float64(t) / l.slower) }
@@ -84,14 +98,16 @@ func (l *leader) step(got *protocol.Reply) (found protocol.Law, cut bool) {
 	before, was := l.now, l.rate
 	l.now = max(l.now, duration(got.Now))
 	news := got.Sums
-	l.measureTrip(&news)
+	l.measureTrips(&news)
 	switch {
 	case l.rate == 0:
 		if cut = news.Throttled+news.ThrottledBefore > 0; !cut {
 			return noLaw, false
 		}
-		// Other processes may not have reported what was accepted.
+		// Other processes may not have reported what was accepted, and answers may
+		// take long. Alone, each process would send at the lowest rate at least.
 		l.rate, l.beginning = (news.Accepted+news.AcceptedBefore)/l.lease.Seconds(), true
+		l.rate = max(l.rate, got.Members*l.least)
 	case l.beginning:
 		l.begin(&news)
 	default:
@@ -107,16 +123,20 @@ func (l *leader) step(got *protocol.Reply) (found protocol.Law, cut bool) {
 	return found, cut && l.rate != was
 }
 
-// measureTrip smooths the time that outcomes take.
-func (l *leader) measureTrip(news *protocol.Sums) {
-	if news.TripsOf == 0 {
-		return
+// measureTrips smooths the times that outcomes take.
+func (l *leader) measureTrips(news *protocol.Sums) {
+	smooth := func(trip *time.Duration, sum, of float64, memory time.Duration) {
+		if of <= 0 {
+			return
+		}
+		mean := duration(min(sum/of, milliseconds(longestTrip)))
+		if *trip == 0 {
+			*trip = mean
+		}
+		*trip += (mean - *trip) / memory
 	}
-	trip := duration(min(news.Trips/news.TripsOf, milliseconds(longestTrip)))
-	if l.trip == 0 {
-		l.trip = trip
-	}
-	l.trip += (trip - l.trip) / 8
+	smooth(&l.trip, news.ThrottledTrips, news.ThrottledTripsOf, 2)
+	smooth(&l.tripAccepted, max(news.Trips-news.ThrottledTrips, 0), news.TripsOf-news.ThrottledTripsOf, 8)
 }
 
 // begin begins at the rate that the service accepted until all processes knew of
@@ -124,12 +144,12 @@ func (l *leader) measureTrip(news *protocol.Sums) {
 func (l *leader) begin(news *protocol.Sums) {
 	l.accepted += news.Accepted + news.AcceptedBefore
 	since := l.now - l.cutAt
-	if since < l.lease || l.trip == 0 && since < longestTrip {
+	if since < l.lease || l.trip+l.tripAccepted == 0 && since < longestTrip {
 		return
 	}
 	l.beginning = false
 	l.rate = max(l.accepted/since.Seconds(), l.rate)
-	l.adopt(l.rate)
+	l.adopt(l.rate, 0)
 	l.law.Begin(l.lawTime(l.now), l.rate*l.slower)
 }
 
@@ -150,20 +170,23 @@ func (l *leader) follow(news *protocol.Sums, before time.Duration) (cut bool) {
 	far := l.fresh.Throttled > 0.2*(l.fresh.Accepted+l.fresh.Throttled)
 	if news.Throttled > 0 && l.now < heardAt+3*l.lease && far {
 		l.rate = min(l.rate, l.accepted/(l.now-l.from).Seconds())
-		l.adopt(max(l.rate, l.least))
+		l.adopt(max(l.rate, l.least), 0)
 		return true
 	}
 	l.feed(news, before)
 	rate, _ := l.law.Pace()
 	l.rate = rate / l.slower
 	cut = news.Throttled > 0 && l.rate < 0.97*was
-	answered, slower := l.law.Measured()/l.slower, l.trip.Seconds()/slowTrip.Seconds()
+	answered, slower := l.law.Measured()/l.slower, l.answer().Seconds()/slowTrip.Seconds()
 	switch {
-	case cut && l.slower > 1 && answered < l.rate: // since those were sent, the rate has risen
+	case cut && l.trip > slowTrip && answered < l.rate: // since those were sent, the rate has risen
 		l.rate = answered
-		l.adopt(max(l.rate, l.least))
+		l.adopt(max(l.rate, l.least), 0)
 	case slower > 1.5*l.slower || max(slower, 1) < l.slower/1.5:
-		l.adopt(l.rate)
+		limit := l.law.Limit() / l.slower
+		if l.adopt(l.rate, limit); limit == 0 {
+			l.law.Begin(l.lawTime(l.now), l.rate*l.slower)
+		}
 	}
 	return cut
 }

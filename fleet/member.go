@@ -16,7 +16,7 @@ import (
 type member struct {
 	fleet *Fleet
 	share sharing.Share
-	id    string        // unique, also among the members of one Fleet
+	id    string // unique, also among the members of one Fleet
 
 	settings, pacing string // must be the same in all processes; pacing is "" except in adaptive mode
 
@@ -205,11 +205,10 @@ func (m *member) request(usage sharing.Usage) protocol.Request {
 	news := protocol.Sums{
 		Accepted: float64(usage.Accepted), Throttled: float64(usage.Throttled),
 		AcceptedBefore: float64(usage.AcceptedBefore), ThrottledBefore: float64(usage.ThrottledBefore),
+		Trips: milliseconds(usage.Trips.Sum), TripsOf: float64(usage.Trips.Of),
+		ThrottledTrips: milliseconds(usage.ThrottledTrips.Sum), ThrottledTripsOf: float64(usage.ThrottledTrips.Of),
 	}
 	m.sent += (news.Outcomes() + float64(usage.NotSent) - m.sent) / sentMemory
-	if outcomes := news.Accepted + news.Throttled; usage.Trip > 0 {
-		news.Trips, news.TripsOf = outcomes*milliseconds(usage.Trip), outcomes
-	}
 	m.unsent.Add(news)
 	r := protocol.Request{
 		ID: m.id, Last: m.last.Last, Settings: m.settings, Pacing: m.pacing,

@@ -17,7 +17,7 @@ local texts = { 'format', 'epoch', 'settings', 'pacing', 'leader', 'said' }
 local numbers = {
   'now', 'server', 'pacingAt', 'leaderUntil', 'rate', 'limit', 'trip', 'cut', 'gate', 'saidAt',
   'accepted', 'throttled', 'acceptedBefore', 'throttledBefore', 'trips', 'tripsOf',
-  'began', 'window', 'members', 'membersBefore', 'asking', 'askingBefore', 'granted', 'grantedBefore', 'left',
+  'throttledTrips', 'throttledTripsOf', 'began', 'window', 'members', 'membersBefore', 'asking', 'askingBefore', 'granted', 'grantedBefore', 'left',
   'tokens', 'held', 'heldBefore', 'heldBegan', 'heldWindow',
 }
 local s, valid = {}, true
@@ -59,7 +59,9 @@ end
 
 -- Sums.
 local stale = s.cut > (same and a.cutSeen or 0) -- the process does not know of the last cut
-local sums = { 'accepted', 'throttled', 'acceptedBefore', 'throttledBefore', 'trips', 'tripsOf' }
+local sums = {
+  'accepted', 'throttled', 'acceptedBefore', 'throttledBefore', 'trips', 'tripsOf', 'throttledTrips', 'throttledTripsOf',
+}
 for i, name in ipairs(sums) do
   local to = stale and i <= 2 and name .. 'Before' or name
   s[to] = s[to] + a[name]

@@ -19,6 +19,7 @@ type partition struct {
 	now, server, pacingAt, leaderUntil, rate, limit, trip                float64
 	cut, gate, saidAt                                                    float64
 	accepted, throttled, acceptedBefore, throttledBefore, trips, tripsOf float64
+	throttledTrips, throttledTripsOf                                     float64
 	began, window, left, tokens, heldBegan, heldWindow                   float64
 	members, asking, granted, held                                       sum
 
@@ -154,6 +155,8 @@ func (r *renewal) addSums() {
 	p.throttledBefore += r.ThrottledBefore
 	p.trips += r.Trips
 	p.tripsOf += r.TripsOf
+	p.throttledTrips += r.ThrottledTrips
+	p.throttledTripsOf += r.ThrottledTripsOf
 }
 
 // lead takes the leader's rate, and finds a leader, who gets the sums.
@@ -176,8 +179,10 @@ func (r *renewal) lead() {
 			Accepted: p.accepted, Throttled: p.throttled,
 			AcceptedBefore: p.acceptedBefore, ThrottledBefore: p.throttledBefore,
 			Trips: p.trips, TripsOf: p.tripsOf,
+			ThrottledTrips: p.throttledTrips, ThrottledTripsOf: p.throttledTripsOf,
 		}
-		p.accepted, p.throttled, p.acceptedBefore, p.throttledBefore, p.trips, p.tripsOf = 0, 0, 0, 0, 0, 0
+		p.accepted, p.throttled, p.acceptedBefore, p.throttledBefore = 0, 0, 0, 0
+		p.trips, p.tripsOf, p.throttledTrips, p.throttledTripsOf = 0, 0, 0, 0
 	}
 }
 

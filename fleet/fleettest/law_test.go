@@ -149,7 +149,7 @@ func (r *renewals) next() protocol.Request {
 		SeedRate: pick(r, 3, 50.0, 0), SeedTokens: r.IntN(600), Leaving: r.one(20),
 		Sums: protocol.Sums{
 			Accepted: below(100), Throttled: below(10), AcceptedBefore: below(5), ThrottledBefore: below(5),
-			Trips: 1000 * r.Float64(), TripsOf: below(100),
+			Trips: 1000 * r.Float64(), TripsOf: below(100), ThrottledTrips: below(1000), ThrottledTripsOf: below(10),
 		},
 		Law:    protocol.Law{Rate: pick(r, 3, 200*r.Float64(), -1), Limit: below(300), Trip: below(1e4)},
 		Cut:    r.one(4),

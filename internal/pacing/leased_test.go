@@ -98,7 +98,10 @@ func TestLease(t *testing.T) {
 			if rate, capacity := l.Pace(); rate != 8 || capacity != 2 {
 				t.Errorf("within the lease: rate %v, capacity %v", rate, capacity)
 			}
-			want := Counts{Accepted: 2, Throttled: 2, AcceptedBefore: 1, ThrottledBefore: 1, Trips: 7 * second, TripsOf: 6}
+			want := Counts{
+				Accepted: 2, Throttled: 2, AcceptedBefore: 1, ThrottledBefore: 1,
+				Trips: Trips{7 * second, 6}, ThrottledTrips: Trips{3500 * time.Millisecond, 3},
+			}
 			if got := l.Take(); got != want {
 				t.Errorf("counted %+v, want %+v", got, want)
 			}

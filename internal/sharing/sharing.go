@@ -70,9 +70,9 @@ type Usage struct {
 	Accepted, Throttled             int
 	AcceptedBefore, ThrottledBefore int
 
-	// Trip is the mean time from sending an attempt to its outcome, 0 if it is
-	// not known.
-	Trip time.Duration
+	// Trips are the times from sending these attempts to their outcomes, as far
+	// as they are known, and ThrottledTrips those of the throttled ones.
+	Trips, ThrottledTrips pacing.Trips
 
 	Waiting    int     // requests in line for a send token
 	NotSent    int     // attempts since the last Usage that were refused, because a send token would come too late

@@ -49,7 +49,7 @@ type Last struct {
 type Law struct {
 	Rate  float64 `json:"rate"`  // 0 means not limited; in a request negative means none
 	Limit float64 `json:"limit"` // the rate that was throttled; 0 if it is not known
-	Trip  float64 `json:"trip"`  // the time that outcomes take; 0 if it is not known
+	Trip  float64 `json:"trip"`  // the time until a throttled request is known; 0 if it is not known
 }
 
 // A Sums counts the outcomes of one process, or of all processes.
@@ -60,6 +60,9 @@ type Sums struct {
 	ThrottledBefore float64 `json:"throttledBefore"`
 	Trips           float64 `json:"trips"` // the time of that many round trips
 	TripsOf         float64 `json:"tripsOf"`
+
+	ThrottledTrips   float64 `json:"throttledTrips"` // of throttled requests only
+	ThrottledTripsOf float64 `json:"throttledTripsOf"`
 }
 
 // Add adds t to s.
@@ -70,6 +73,8 @@ func (s *Sums) Add(t Sums) {
 	s.ThrottledBefore += t.ThrottledBefore
 	s.Trips += t.Trips
 	s.TripsOf += t.TripsOf
+	s.ThrottledTrips += t.ThrottledTrips
+	s.ThrottledTripsOf += t.ThrottledTripsOf
 }
 
 // Outcomes returns how many outcomes s counts.
