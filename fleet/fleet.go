@@ -199,61 +199,48 @@ func (f *Fleet) admits() bool {
 func (f *Fleet) key(partition string) string { return f.config.Prefix + ":{" + partition + "}" }
 
 // report calls OnError, unless it was called with such an error a short time ago.
-// It reports whether it has called it.
-func (f *Fleet) report(partition string, err error) (told bool) {
-	f.mu.Lock()
+func (f *Fleet) report(partition string, err error) {
+	if f.config.OnError == nil {
+		return
+	}
 	now, kind := time.Since(f.started), strings.Map(func(r rune) rune {
 		if unicode.IsDigit(r) { // such as those of a port
 			return -1
 		}
 		return r
 	}, err.Error())
+	f.mu.Lock()
 	maps.DeleteFunc(f.reported, func(_ string, at time.Duration) bool { return now-at >= errorInterval })
 	_, known := f.reported[kind]
-	if told = !known && len(f.reported) < mostErrors && f.config.OnError != nil; told {
-		f.reported[kind] = now
+	tell := !known && len(f.reported) < mostErrors
+	if tell {
+		f.reported[kind], f.told = now, true
 	}
 	f.mu.Unlock()
-	if told {
+	if tell {
 		defer func() { _ = recover() }() // it must not end the process
 		f.config.OnError(partition, shown(fmt.Errorf("fleet: %s: %w", f.key(partition), err)))
 	}
-	return told
 }
 
-// failed counts a member whose renewal failed, and reports the error.
-func (f *Fleet) failed(partition string, err error, before bool) {
-	told := f.report(partition, err)
+// settle counts the members whose last renewal failed, and calls OnRecovered when
+// there are none any more.
+func (f *Fleet) settle(m *member, failing bool) {
 	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.told = f.told || told; !before {
+	switch {
+	case failing && !m.failing:
 		f.failing++
-	}
-}
-
-// succeeded counts a member whose renewal succeeded, after one that failed or not.
-// It calls OnRecovered when all do.
-func (f *Fleet) succeeded(failed bool) {
-	f.mu.Lock()
-	if failed {
+	case !failing && m.failing:
 		f.failing--
 	}
-	tell := f.told && f.failing == 0
-	if tell {
-		f.told = false
-	}
+	m.failing = failing
+	tell := f.told && f.failing == 0 && !f.closed
+	f.told = f.told && !tell
 	f.mu.Unlock()
 	if tell && f.config.OnRecovered != nil {
 		defer func() { _ = recover() }()
 		f.config.OnRecovered()
 	}
-}
-
-// left counts a member that has left after a renewal that failed.
-func (f *Fleet) left() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.failing--
 }
 
 // Close returns the leases if the store replies within half a second. The

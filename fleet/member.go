@@ -28,7 +28,7 @@ type member struct {
 
 	unsent   protocol.Sums  // outcomes that the store may not have
 	last     protocol.Reply // zero before the first one
-	failing  bool           // the last renewal failed
+	failing  bool           // the last renewal failed; settle sets it
 	cutAt    time.Time      // when the process heard of the last cut
 	cutSeen  float64        // last.Cut at cutAt
 	gateEnd  time.Time      // of the last reply's Retry-After
@@ -146,8 +146,7 @@ func (m *member) renew() {
 		return
 	}
 	joining := m.quota && !m.paid && !m.failing
-	m.fleet.succeeded(m.failing)
-	m.failing = false
+	m.fleet.settle(m, false)
 	if m.changed(&got) {
 		m.quiet = 0
 	}
@@ -293,17 +292,14 @@ func (m *member) fail(err error) {
 	if m.failing {
 		m.unsent, m.leader, m.proposed, m.cut = protocol.Sums{}, nil, noLaw, false
 	}
-	m.fleet.failed(m.share.Partition(), err, m.failing)
-	m.failing = true
+	m.fleet.settle(m, true)
+	m.fleet.report(m.share.Partition(), err)
 }
 
 // leave returns the lease, and the retry tokens above keep.
 func (m *member) leave(keep int) {
-	if m.failing {
-		m.fleet.left()
-		return
-	}
-	if !m.joined() {
+	if !m.joined() || m.failing {
+		m.fleet.settle(m, false)
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout/2)
