@@ -350,10 +350,13 @@ func (c *config) newShare(p *partition, t weak.Pointer[Transport]) *localShare {
 	}
 	s.quotaText = "no quota"
 	if s.firstTokens = s.capacity; s.capacity > 0 {
-		s.quotaText = fmt.Sprintf("%+v", QuotaConfig{
-			Capacity: s.capacity, RetryCost: c.costs.transient, TimeoutCost: c.costs.timeout,
-			ThrottlingCost: c.costs.throttling, SuccessIncrement: c.increment,
-		})
+		quota := func(capacity, increment int, costs costs) QuotaConfig {
+			return QuotaConfig{
+				Capacity: capacity, SuccessIncrement: increment,
+				RetryCost: costs.transient, TimeoutCost: costs.timeout, ThrottlingCost: costs.throttling,
+			}
+		}
+		s.quotaText = unusual(quota(s.capacity, c.increment, c.costs), quota(0, defaultSuccessIncrement, classicCosts))
 	}
 	if p.limiter != nil {
 		p.limiter.onLapsed(s.signal)

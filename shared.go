@@ -2,6 +2,8 @@ package awsretry
 
 import (
 	"fmt"
+	"reflect"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -59,8 +61,22 @@ func (s *localShare) Settings() (quota, law string) {
 		return s.quotaText, ""
 	}
 	own := s.limiter.config
-	own.Limits, own.Cost, own.FailFast, own.MaxWait = nil, nil, false, 0 // each process may have its own
-	return s.quotaText, fmt.Sprintf("%+v", own)
+	own.FailFast, own.MaxWait = false, 0 // each process may have its own, and functions
+	usual := NewRateLimiter(RateLimitConfig{Pacing: own.Pacing}).config
+	return s.quotaText, strings.TrimSpace(own.Pacing.String() + " " + unusual(own, usual))
+}
+
+// unusual returns the names and values of the fields that are not the usual ones,
+// but for functions. A store takes more memory for long texts.
+func unusual(own, usual any) string {
+	var words []string
+	v, u := reflect.ValueOf(own), reflect.ValueOf(usual)
+	for i := range v.NumField() {
+		if field := v.Field(i); field.Comparable() && !field.Equal(u.Field(i)) {
+			words = append(words, fmt.Sprintf("%s:%v", v.Type().Field(i).Name, field))
+		}
+	}
+	return strings.Join(words, " ")
 }
 
 func (s *localShare) FirstTokens() int { return s.firstTokens }

@@ -99,6 +99,7 @@ func TestBadReplies(t *testing.T) {
 		"long gate":    {set(func(r *protocol.Reply) { r.Gate = 1e15 }), "for Gate"},
 		"huge epoch":   {set(func(r *protocol.Reply) { r.Epoch = strings.Repeat("e", 1000) }), "an epoch of 1000 bytes"},
 		"huge clock":   {set(func(r *protocol.Reply) { r.Now = 1e14 }), "for Now"},
+		"format":       {set(func(r *protocol.Reply) { r.Differs, r.Theirs = "format", "3" }), "have the format 3; this one has 2"},
 		"huge sum":     {set(func(r *protocol.Reply) { r.Accepted = 1e16 }), "for Accepted"},
 	} {
 		t.Run(name, func(t *testing.T) {

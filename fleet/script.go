@@ -15,6 +15,9 @@ import (
 //go:embed renew.lua
 var script string
 
+// format is that of the hash, in renew.lua.
+const format = "2"
+
 // The limits of a reply. A store that exceeds them does not run the script.
 const (
 	mostTime    = 1e12 // milliseconds
@@ -64,7 +67,8 @@ func (f *Fleet) renew(ctx context.Context, partition string, r *protocol.Request
 // check returns an error if a reply makes no sense.
 func check(got *protocol.Reply, r *protocol.Request) error {
 	if got.Differs != "" {
-		theirs, ours := different(got.Theirs, map[string]string{"settings": r.Settings, "pacing": r.Pacing}[got.Differs])
+		all := map[string]string{"format": format, "settings": r.Settings, "pacing": r.Pacing}
+		theirs, ours := different(got.Theirs, all[got.Differs])
 		return fmt.Errorf("the processes that share the key have the %s %.150s; this one has %.150s", got.Differs, theirs, ours)
 	}
 	limits := map[string]float64{

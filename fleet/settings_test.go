@@ -39,7 +39,7 @@ func TestOtherSettings(t *testing.T) {
 		},
 		"capacity": {
 			&awsretry.Transport{}, &awsretry.Transport{Quota: awsretry.QuotaConfig{Capacity: 7}}, 0,
-			"have the settings {Capacity:500; this one has {Capacity:7",
+			"have the settings Capacity:500; this one has Capacity:7",
 		},
 		"no quota": {
 			&awsretry.Transport{}, &awsretry.Transport{Quota: awsretry.QuotaConfig{Capacity: -1}, ShareRetryAfter: true}, 0,
@@ -47,15 +47,15 @@ func TestOtherSettings(t *testing.T) {
 		},
 		"pacing": {
 			adaptive(awsretry.CubicPacing), adaptive(awsretry.ScaledPacing), 0,
-			"have the pacing {Pacing:cubic Beta:0.7; this one has {Pacing:scaled Beta:0.9",
+			"have the pacing cubic; this one has scaled",
 		},
 		"lowest rate": {
-			adaptive(awsretry.CubicPacing), lowest(300), 0, "have the pacing MinFillRate:0.5; this one has MinFillRate:300",
+			adaptive(awsretry.CubicPacing), lowest(300), 0, "have the pacing cubic; this one has cubic MinFillRate:300",
 		},
 		"the same, by default": {adaptive(awsretry.CubicPacing), lowest(0.5), 0, ""},
 		"cost": {
 			&awsretry.Transport{}, &awsretry.Transport{Quota: awsretry.QuotaConfig{TimeoutCost: 1}}, 0,
-			"have the settings TimeoutCost:10; this one has TimeoutCost:1",
+			"have the settings Lease:400ms Capacity:500; this one has Lease:400ms Capacity:500 TimeoutCost:1",
 		},
 		"patience": {adaptive(awsretry.CubicPacing), patient, 0, ""},                // each process may have its own
 		"mode":     {&awsretry.Transport{}, adaptive(awsretry.ScaledPacing), 0, ""}, // they share the retry tokens
@@ -117,7 +117,7 @@ func TestTransportsOfOneFleet(t *testing.T) {
 		want    string // of the errors
 	}{
 		"same pacing":    {awsretry.ScaledPacing, 2, ""},
-		"another pacing": {awsretry.CubicPacing, 1, "have the pacing {Pacing:scaled"},
+		"another pacing": {awsretry.CubicPacing, 1, "have the pacing scaled; this one has cubic"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -22,7 +22,8 @@ type Share interface {
 
 	// Settings returns what all processes must have in common, as texts: the quota,
 	// and the law of the rate limiter, which is "" except in adaptive mode. Words
-	// that are separated by spaces name the settings and their values.
+	// that are separated by spaces name settings that are not the default, and
+	// their values.
 	Settings() (quota, law string)
 
 	// FirstTokens returns how many tokens the retry token bucket of all
