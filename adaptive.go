@@ -210,7 +210,8 @@ func (l *RateLimiter) updateLatest(sent time.Duration, throttled bool) {
 	l.count(sent, throttled)
 }
 
-// notLimited is the send time of an attempt that took no send token.
+// notLimited is the send time of an attempt that took no send token, unless many
+// processes share the limiter.
 const notLimited time.Duration = 0
 
 // sendTime returns the time on the bucket's clock if the limiter uses the send

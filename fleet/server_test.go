@@ -206,6 +206,10 @@ func TestDialBeforeTheStore(t *testing.T) {
 	}
 	store.Restart()
 	m.until(t, true)
+	// With a longer field it would be a hash table, which takes much more memory.
+	if got := store.Do("OBJECT", "ENCODING", key); got != "listpack" {
+		t.Errorf("the encoding of a partition is %s, want listpack", got)
+	}
 }
 
 // Close returns while the store hangs, and nothing is left running.
