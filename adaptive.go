@@ -60,6 +60,7 @@ func NewRateLimiter(c RateLimitConfig) *RateLimiter {
 	if err := c.validate(); err != nil {
 		return &RateLimiter{err: fmt.Errorf("awsretry: %w", err)}
 	}
+	c.Beta = cmp.Or(c.Beta, c.defaultBeta())
 	c.ScaleConstant = cmp.Or(c.ScaleConstant, defaultScaleConstant)
 	c.Smoothing = cmp.Or(c.Smoothing, defaultSmoothing)
 	c.MinFillRate = cmp.Or(c.MinFillRate, defaultMinFillRate)
@@ -79,9 +80,9 @@ func newLaw(c RateLimitConfig, start time.Time) pacing.Adopter {
 	limits := pacing.Limits{MinRate: c.MinFillRate, MinCapacity: c.MinCapacity}
 	meter := pacing.NewMeter(start, c.MeasureInterval, c.Smoothing)
 	if c.Pacing == ScaledPacing {
-		return pacing.NewScaled(limits, meter, cmp.Or(c.Beta, defaultScaledBeta))
+		return pacing.NewScaled(limits, meter, c.Beta)
 	}
-	return pacing.NewCubic(limits, meter, cmp.Or(c.Beta, defaultBeta), c.ScaleConstant)
+	return pacing.NewCubic(limits, meter, c.Beta, c.ScaleConstant)
 }
 
 // Wait takes the token that one attempt needs, and waits in line for it. Before
@@ -209,13 +210,23 @@ func (l *RateLimiter) updateLatest(sent time.Duration, throttled bool) {
 	l.count(sent, throttled)
 }
 
-// notLimited is the send time of an attempt that took no send token.
+// notLimited is the send time of an attempt that took no send token, unless many
+// processes share the limiter.
 const notLimited time.Duration = 0
 
 // sendTime returns the time on the bucket's clock if the limiter uses the send
 // time of an attempt that took a token, or notLimited.
 func (l *RateLimiter) sendTime() time.Duration {
 	if !l.needsSendTime() {
+		return notLimited
+	}
+	return l.bucket.Now()
+}
+
+// sharedSendTime returns the time on the bucket's clock if many processes share
+// the limiter, which measures round trips before it limits, or notLimited.
+func (l *RateLimiter) sharedSendTime() time.Duration {
+	if l == nil || l.leased == nil {
 		return notLimited
 	}
 	return l.bucket.Now()

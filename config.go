@@ -348,7 +348,16 @@ func (c *config) newShare(p *partition, t weak.Pointer[Transport]) *localShare {
 		},
 		wake: make(chan struct{}, 1),
 	}
-	s.firstTokens = s.capacity
+	s.quotaText = "no quota"
+	if s.firstTokens = s.capacity; s.capacity > 0 {
+		quota := func(capacity, increment int, costs costs) QuotaConfig {
+			return QuotaConfig{
+				Capacity: capacity, SuccessIncrement: increment,
+				RetryCost: costs.transient, TimeoutCost: costs.timeout, ThrottlingCost: costs.throttling,
+			}
+		}
+		s.quotaText = unusual(quota(s.capacity, c.increment, c.costs), quota(0, defaultSuccessIncrement, classicCosts))
+	}
 	if p.limiter != nil {
 		p.limiter.onLapsed(s.signal)
 	}

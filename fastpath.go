@@ -63,6 +63,8 @@ func (f *fastPath) sendPaced(c *config, req *http.Request, via http.RoundTripper
 		if f.sendTime, ok = p.limiter.take(nil); !ok {
 			return
 		}
+	} else {
+		f.sendTime = p.limiter.sharedSendTime()
 	}
 	resp, err := via.RoundTrip(req)
 	f.config, f.via, f.partition, f.resp, f.err = c, via, p, resp, err

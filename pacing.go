@@ -112,6 +112,13 @@ type RateLimitConfig struct {
 	Reserve float64
 }
 
+func (c RateLimitConfig) defaultBeta() float64 {
+	if c.Pacing == ScaledPacing {
+		return defaultScaledBeta
+	}
+	return defaultBeta
+}
+
 // zero reports whether no number is set.
 func (c RateLimitConfig) zero() bool {
 	return c.Beta == 0 && c.ScaleConstant == 0 && c.Smoothing == 0 && c.MinFillRate == 0 && c.MinCapacity == 0 &&
@@ -123,10 +130,7 @@ func (c RateLimitConfig) zero() bool {
 func (c RateLimitConfig) validate() error {
 	fraction := func(x float64) bool { return x >= 0 && x <= 1 } // 0 is the default
 	amount := func(x float64) bool { return x >= 0 && !math.IsInf(x, 1) }
-	beta := defaultBeta
-	if c.Pacing == ScaledPacing {
-		beta = defaultScaledBeta
-	}
+	beta := c.defaultBeta()
 	const positive = "it must be a finite number above 0, or 0 for"
 	switch {
 	case c.Pacing != CubicPacing && c.Pacing != ScaledPacing:

@@ -140,6 +140,8 @@ func (c *call) takeSendToken(p *permit) error {
 	p.sendToken, p.inFlight = taken, taken
 	if taken && limiter.needsSendTime() {
 		p.sendTime = sent
+	} else if !taken && err == nil {
+		p.sendTime = limiter.sharedSendTime()
 	}
 	return err
 }

@@ -1,6 +1,9 @@
 package awsretry
 
 import (
+	"fmt"
+	"reflect"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -32,7 +35,8 @@ type localShare struct {
 	limiter        *RateLimiter // nil except in adaptive mode
 	capacity, cost int          // of the retry token bucket of all processes, and of a retry at most
 
-	firstTokens int // see FirstTokens
+	quotaText   string // see Settings
+	firstTokens int    // see FirstTokens
 
 	// These refer to the Transport and the partition weakly.
 	inUse      func() bool          // something refers to the Transport
@@ -50,6 +54,29 @@ func (s *localShare) Partition() string { return s.name }
 
 func (s *localShare) RetryTokens() (capacity, cost int, ok bool) {
 	return s.capacity, s.cost, s.capacity > 0
+}
+
+func (s *localShare) Settings() (quota, law string) {
+	if s.limiter == nil {
+		return s.quotaText, ""
+	}
+	own := s.limiter.config
+	own.FailFast, own.MaxWait = false, 0 // each process may have its own, and functions
+	usual := NewRateLimiter(RateLimitConfig{Pacing: own.Pacing}).config
+	return s.quotaText, strings.TrimSpace(own.Pacing.String() + " " + unusual(own, usual))
+}
+
+// unusual returns the names and values of the fields that are not the usual ones,
+// but for functions. A store takes more memory for long texts.
+func unusual(own, usual any) string {
+	var words []string
+	v, u := reflect.ValueOf(own), reflect.ValueOf(usual)
+	for i := range v.NumField() {
+		if field := v.Field(i); field.Comparable() && !field.Equal(u.Field(i)) {
+			words = append(words, fmt.Sprintf("%s:%v", v.Type().Field(i).Name, field))
+		}
+	}
+	return strings.Join(words, " ")
 }
 
 func (s *localShare) FirstTokens() int { return s.firstTokens }
@@ -138,9 +165,7 @@ func (s *localShare) Usage() sharing.Usage {
 		counts := s.limiter.takeCounts()
 		u.Accepted, u.Throttled = counts.Accepted, counts.Throttled
 		u.AcceptedBefore, u.ThrottledBefore = counts.AcceptedBefore, counts.ThrottledBefore
-		if counts.TripsOf > 0 {
-			u.Trip = counts.Trips / time.Duration(counts.TripsOf)
-		}
+		u.Trips, u.ThrottledTrips = counts.Trips, counts.ThrottledTrips
 	}
 	return u
 }
@@ -152,7 +177,7 @@ func (s *localShare) AddTokens(n int) { s.quota.giveBack(n) }
 func (s *localShare) Grant(g sharing.Grant) {
 	s.grant.Store(&g)
 	if s.limiter != nil {
-		s.limiter.lease(g.Until, g.Cut, g.Due, g.FirstToken, pacing.Lease{
+		s.limiter.lease(g.Until, g.Cut, g.FirstToken, pacing.Lease{
 			Limited: g.Limited, Rate: g.Rate, Capacity: g.Rate * g.Burst.Seconds(),
 			Alone: g.FleetRate / float64(max(g.Members, 1)),
 		})
@@ -193,9 +218,9 @@ func (l *RateLimiter) onLapsed(f func()) {
 }
 
 // lease sets the rate of l until a time. cut is when the rate of all processes
-// was cut last, or the zero time. due is when a token comes back, or the zero
-// time. first is the part of a token that l begins with if it had no rate.
-func (l *RateLimiter) lease(until, cut, due time.Time, first float64, lease pacing.Lease) {
+// was cut last, or the zero time. first is the part of a token that l begins with
+// if it had no rate.
+func (l *RateLimiter) lease(until, cut time.Time, first float64, lease pacing.Lease) {
 	if l.leased == nil {
 		return
 	}
@@ -212,9 +237,6 @@ func (l *RateLimiter) lease(until, cut, due time.Time, first float64, lease paci
 	l.setRate(l.updated)
 	if begins {
 		l.bucket.Put(first)
-	}
-	if !due.IsZero() {
-		l.bucket.Align(due.Sub(l.start))
 	}
 	if lease.Limited {
 		l.begins()

@@ -7,7 +7,6 @@ import (
 	"math"
 	"net/http"
 	"runtime"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -18,6 +17,7 @@ import (
 
 	"example.com/awsretry"
 	"example.com/awsretry/fleet"
+	"example.com/awsretry/fleet/internal/protocol"
 )
 
 // An only is the one process of a fleet whose store is a function.
@@ -27,23 +27,19 @@ type only struct {
 	base      *responder
 	shared    *fleet.Fleet
 	faults    faultLog
-	panics    bool // OnError
 	evals     atomic.Int64
 }
 
 // alone tests a process in adaptive mode, in virtual time.
-func alone(t *testing.T, eval func(args []string) ([]string, error), test func(o *only)) {
+func alone(t *testing.T, eval func(r protocol.Request) ([]string, error), test func(o *only)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		o := &only{T: t, base: respond(http.StatusOK, delay)}
-		o.shared = newFleet(t, clientFunc(func(_ context.Context, _ string, args []string) ([]string, error) {
+		o.shared = newFleet(t, clientFunc(func(_ context.Context, _ string, r protocol.Request) ([]string, error) {
 			o.evals.Add(1)
-			return eval(args)
+			return eval(r)
 		}), fleet.Config{OnError: func(key string, err error) {
 			o.faults.add(key, err)
-			if o.panics {
-				panic("OnError")
-			}
 		}})
 		o.transport = &awsretry.Transport{
 			Base: o.base, Mode: awsretry.Adaptive, Shared: o.shared, Backoff: atOnce, ShareRetryAfter: true,
@@ -68,36 +64,43 @@ var errBoom = errors.New("boom")
 // Whatever the store says, requests go on, at local limits if it is not valid,
 // and OnError is called once, with printable text.
 func TestBadReplies(t *testing.T) {
-	set := func(values map[int]string) func([]string) ([]string, error) {
-		return func([]string) ([]string, error) { return reply(values), nil }
+	returns := func(texts ...string) func(protocol.Request) ([]string, error) {
+		return func(protocol.Request) ([]string, error) { return texts, nil }
+	}
+	set := func(change func(*protocol.Reply)) func(protocol.Request) ([]string, error) {
+		return returns(reply(change)...)
+	}
+	share := func(rate, share float64) func(protocol.Request) ([]string, error) {
+		return set(func(r *protocol.Reply) { r.Rate, r.Share = rate, share })
 	}
 	control := fmt.Errorf("%w \x1b[31m\n\x00\xff%s", errBoom, strings.Repeat("é", 1000))
 	for name, test := range map[string]struct {
-		eval func(args []string) ([]string, error)
+		eval func(protocol.Request) ([]string, error)
 		want string // of the error
 	}{
-		"nothing":      {func([]string) ([]string, error) { return nil, nil }, "0 values"},
-		"too few":      {func([]string) ([]string, error) { return reply(nil)[1:], nil }, "22 values"},
-		"too many":     {func([]string) ([]string, error) { return append(reply(nil), "1"), nil }, "24 values"},
-		"very many":    {func([]string) ([]string, error) { return make([]string, 1<<20), nil }, "1048576 values"},
-		"error":        {func([]string) ([]string, error) { return nil, control }, "boom \ufffd[31m \ufffd\ufffdééé"},
-		"panic":        {func([]string) ([]string, error) { panic("boom") }, "panicked: boom"},
-		"empty":        {set(map[int]string{replyRate: ""}), `"" for rate`},
-		"text":         {set(map[int]string{replyRate: "abc"}), `"abc" for rate`},
-		"long text":    {set(map[int]string{replyRate: strings.Repeat("9", 1<<20)}), "for rate"},
-		"NaN":          {set(map[int]string{replyRate: "nan"}), "for rate"},
-		"infinite":     {set(map[int]string{replyRate: "inf"}), "for rate"},
-		"huge":         {set(map[int]string{replyRate: "1e308"}), "for rate"},
-		"negative":     {set(map[int]string{replyRate: "-1"}), "for rate"},
-		"huge grant":   {set(map[int]string{replyShare: "1e8"}), "granted a rate of 1e+08"},
-		"no share":     {set(map[int]string{replyRate: "100"}), "granted a rate of 0; that of 1 processes is 100"},
-		"tiny share":   {set(map[int]string{replyRate: "100", replyShare: "1e-300"}), "granted a rate of 1e-300"},
-		"huge tokens":  {set(map[int]string{replyTokens: "1000000"}), "granted 1000000 retry tokens"},
-		"huge members": {set(map[int]string{replyMembers: "1e18"}), "for members"},
-		"long gate":    {set(map[int]string{replyGate: "1e15"}), "for Retry-After"},
-		"huge epoch":   {set(map[int]string{0: strings.Repeat("e", 1000)}), "an epoch of 1000 bytes"},
-		"huge clock":   {set(map[int]string{1: "1e300"}), "for now"},
-		"huge sum":     {set(map[int]string{replySum: "1e16"}), "for sum"},
+		"nothing":      {returns(), "0 values"},
+		"very many":    {returns(make([]string, 1<<20)...), "1048576 values"},
+		"error":        {func(protocol.Request) ([]string, error) { return nil, control }, "boom \ufffd[31m \ufffd\ufffdééé"},
+		"panic":        {func(protocol.Request) ([]string, error) { panic("boom") }, "panicked: boom"},
+		"empty":        {returns(""), `returned "":`},
+		"no object":    {returns("[]"), `returned "[]":`},
+		"no fields":    {returns("{}"), "an epoch of 0 bytes"},
+		"text":         {returns(`{"rate":"abc"}`), "rate"},
+		"long":         {returns(strings.Repeat("9", 1<<20)), "1048576 bytes"},
+		"NaN":          {returns(`{"rate":nan}`), "nan"},
+		"infinite":     {returns(`{"rate":1e400}`), "1e400"},
+		"huge":         {share(1e308, 1), "for Rate"},
+		"negative":     {share(-1, 0), "for Rate"},
+		"huge grant":   {share(0, 1e8), "returned 1e+08 for Share"},
+		"no share":     {share(100, 0), "returned 0 for Share"},
+		"tiny share":   {share(100, 1e-300), "returned 1e-300 for Share"},
+		"huge tokens":  {set(func(r *protocol.Reply) { r.Tokens = 1e6 }), "returned 1e+06 for Tokens"},
+		"huge members": {set(func(r *protocol.Reply) { r.Members = 1e18 }), "for Members"},
+		"long gate":    {set(func(r *protocol.Reply) { r.Gate = 1e15 }), "for Gate"},
+		"huge epoch":   {set(func(r *protocol.Reply) { r.Epoch = strings.Repeat("e", 1000) }), "an epoch of 1000 bytes"},
+		"huge clock":   {set(func(r *protocol.Reply) { r.Now = 1e14 }), "for Now"},
+		"format":       {set(func(r *protocol.Reply) { r.Differs, r.Theirs = "format", "3" }), "have the format 3; this one has 2"},
+		"huge sum":     {set(func(r *protocol.Reply) { r.Accepted = 1e16 }), "for Accepted"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			alone(t, test.eval, func(o *only) {
@@ -124,9 +127,8 @@ func TestBadReplies(t *testing.T) {
 
 // A share that is above the rate by rounding is a share.
 func TestShareIsRounded(t *testing.T) {
-	share := strconv.FormatFloat(math.Nextafter(100, 101), 'g', -1, 64)
-	alone(t, func([]string) ([]string, error) {
-		return reply(map[int]string{replyRate: "100", replyShare: share}), nil
+	alone(t, func(protocol.Request) ([]string, error) {
+		return reply(func(r *protocol.Reply) { r.Rate, r.Share = 100, math.Nextafter(100, 101) }), nil
 	}, func(o *only) {
 		o.sendFor(time.Second)
 		if state := stateOf(o.transport); !state.Leased || len(o.faults.all()) > 0 {
@@ -138,14 +140,10 @@ func TestShareIsRounded(t *testing.T) {
 // A store that has far more outcomes than there can be is an error for the
 // process that leads.
 func TestOutcomesThatCannotBe(t *testing.T) {
-	total, highest := 0.0, 0.0
-	alone(t, func(args []string) ([]string, error) {
-		rate, _ := strconv.ParseFloat(args[argRate], 64)
-		highest = max(highest, rate)
-		total += 1e9
-		return reply(map[int]string{
-			replyRate: "100", replyShare: "100", replyLeader: "1", replySum: fmt.Sprint(total),
-		}), nil
+	highest := 0.0
+	alone(t, func(r protocol.Request) ([]string, error) {
+		highest = max(highest, r.Rate)
+		return reply(func(r *protocol.Reply) { r.Rate, r.Share, r.Leader, r.Accepted = 100, 100, true, 1e9 }), nil
 	}, func(o *only) {
 		send(o, o.transport)
 		time.Sleep(10 * time.Second)
@@ -155,28 +153,52 @@ func TestOutcomesThatCannotBe(t *testing.T) {
 	})
 }
 
-// OnError is called once for each change from success to failure. A panic in it
-// ends neither the process nor the renewals.
+// However often the renewals of however many partitions fail, OnError is called
+// once a minute, and OnRecovered once when all succeed again. A panic in them ends
+// neither the process nor the renewals.
 func TestOnError(t *testing.T) {
-	var failing atomic.Bool
-	alone(t, func([]string) ([]string, error) {
-		if failing.Load() {
-			return nil, errBoom
-		}
-		return reply(nil), nil
-	}, func(o *only) {
-		o.panics = true
-		for range 5 {
-			failing.Store(false)
-			o.sendFor(2 * time.Second)
-			if !stateOf(o.transport).Leased {
-				o.Error("no lease")
+	synctest.Test(t, func(t *testing.T) {
+		var failing atomic.Bool
+		var faults, recoveries atomic.Int64
+		shared := newFleet(t, clientFunc(func(_ context.Context, key string, _ protocol.Request) ([]string, error) {
+			if failing.Load() {
+				return nil, fmt.Errorf("%w at port %d", errBoom, 4000+len(key))
 			}
-			failing.Store(true)
-			o.sendFor(2 * time.Second)
+			return reply(nil), nil
+		}), fleet.Config{
+			OnError:     func(string, error) { faults.Add(1); panic("OnError") },
+			OnRecovered: func() { recoveries.Add(1); panic("OnRecovered") },
+		})
+		defer shared.Close()
+		tr := &awsretry.Transport{Base: respond(http.StatusOK, 0), Mode: awsretry.Adaptive, Shared: shared}
+		sendFor := func(length time.Duration) {
+			for start := time.Now(); time.Since(start) < length; time.Sleep(100 * time.Millisecond) {
+				for i := range 30 {
+					send(t, tr, strings.Repeat("x", i)+host)
+				}
+			}
 		}
-		if n := len(o.faults.all()); n != 5 {
-			o.Errorf("OnError was called %d times; the store failed 5 times", n)
+		for _, step := range []struct {
+			failing            bool
+			length             time.Duration
+			faults, recoveries int64 // so far
+		}{
+			{false, 2 * time.Second, 0, 0},
+			{true, 2 * time.Second, 1, 0},
+			{false, 2 * time.Second, 1, 1},
+			{true, 2 * time.Second, 1, 1},
+			{false, 2 * time.Second, 1, 1},
+			{true, 2 * time.Minute, 3, 1},
+			{false, 2 * time.Second, 3, 2},
+		} {
+			failing.Store(step.failing)
+			sendFor(step.length)
+			if faults.Load() != step.faults || recoveries.Load() != step.recoveries {
+				t.Errorf("%+v: OnError was called %d times, OnRecovered %d times", step, faults.Load(), recoveries.Load())
+			}
+		}
+		if !stateOf(tr).Leased {
+			t.Error("no lease")
 		}
 	})
 }
@@ -184,7 +206,7 @@ func TestOnError(t *testing.T) {
 // A capacity that the store cannot count is an error, and the Transport works
 // alone.
 func TestHugeCapacity(t *testing.T) {
-	alone(t, func([]string) ([]string, error) { return reply(nil), nil }, func(o *only) {
+	alone(t, func(protocol.Request) ([]string, error) { return reply(nil), nil }, func(o *only) {
 		o.transport.Quota.Capacity = 1e9 + 1
 		o.sendFor(time.Second)
 		got := strings.Join(o.faults.all(), "\n")
@@ -209,7 +231,7 @@ func TestZeroFleet(t *testing.T) {
 
 // A store that fails is asked once a lease, also while retries are refused.
 func TestFailingStoreIsLeftAlone(t *testing.T) {
-	alone(t, func([]string) ([]string, error) { return nil, errBoom }, func(o *only) {
+	alone(t, func(protocol.Request) ([]string, error) { return nil, errBoom }, func(o *only) {
 		o.base.status.Store(http.StatusServiceUnavailable)
 		o.transport.Quota.Capacity = 5
 		o.sendFor(10 * time.Second)
@@ -226,7 +248,7 @@ func TestEvalHangs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var calls, running, most, longest atomic.Int64
-				shared := newFleet(t, clientFunc(func(ctx context.Context, _ string, _ []string) ([]string, error) {
+				shared := newFleet(t, clientFunc(func(ctx context.Context, _ string, _ protocol.Request) ([]string, error) {
 					calls.Add(1)
 					most.Store(max(most.Load(), running.Add(1)))
 					defer running.Add(-1)
@@ -261,11 +283,11 @@ func TestEvalHangs(t *testing.T) {
 // store has gone.
 func TestLeaseEndsWithoutOutcome(t *testing.T) {
 	var gone atomic.Bool
-	alone(t, func([]string) ([]string, error) {
+	alone(t, func(protocol.Request) ([]string, error) {
 		if gone.Load() {
 			return nil, errBoom
 		}
-		return reply(map[int]string{replyRate: "100", replyShare: "0.1", replyMembers: "5"}), nil
+		return reply(func(r *protocol.Reply) { r.Rate, r.Share, r.Members = 100, 0.1, 5 }), nil
 	}, func(o *only) {
 		send(o, o.transport)
 		time.Sleep(time.Second)
@@ -282,12 +304,11 @@ func TestLeaseEndsWithoutOutcome(t *testing.T) {
 func TestOldOutcomesAreDropped(t *testing.T) {
 	var failing atomic.Bool
 	var most atomic.Int64
-	alone(t, func(args []string) ([]string, error) {
+	alone(t, func(r protocol.Request) ([]string, error) {
 		if failing.Load() {
 			return nil, errBoom
 		}
-		accepted, _ := strconv.ParseInt(args[argAccepted], 10, 64)
-		most.Store(max(most.Load(), accepted))
+		most.Store(max(most.Load(), int64(r.Accepted)))
 		return reply(nil), nil
 	}, func(o *only) {
 		o.sendFor(5 * time.Second) // 100 requests a second
@@ -305,11 +326,10 @@ func TestOldOutcomesAreDropped(t *testing.T) {
 // store has.
 func TestGrantsAreBounded(t *testing.T) {
 	var most atomic.Int64
-	alone(t, func(args []string) ([]string, error) {
-		asked, _ := strconv.ParseInt(args[argAsked], 10, 64)
-		most.Store(max(most.Load(), asked))
-		return reply(map[int]string{
-			replyRate: "1e9", replyShare: "1e9", replyTokens: args[argAsked], replyLeft: "2147483647",
+	alone(t, func(r protocol.Request) ([]string, error) {
+		most.Store(max(most.Load(), int64(r.Asked)))
+		return reply(func(got *protocol.Reply) {
+			got.Rate, got.Share, got.Tokens, got.Left = 1e9, 1e9, float64(r.Asked), 1e9
 		}), nil
 	}, func(o *only) {
 		o.base.status.Store(http.StatusServiceUnavailable)

@@ -7,10 +7,11 @@ import (
 	"time"
 
 	"example.com/awsretry/fleet"
+	"example.com/awsretry/fleet/internal/protocol"
 )
 
 func TestValidate(t *testing.T) {
-	client := clientFunc(func(context.Context, string, []string) ([]string, error) { return reply(nil), nil })
+	client := clientFunc(func(context.Context, string, protocol.Request) ([]string, error) { return reply(nil), nil })
 	for name, test := range map[string]struct {
 		client fleet.Client
 		config fleet.Config

@@ -14,16 +14,15 @@ import (
 type Connection struct {
 	option valkey.ClientOption
 
-	mu      sync.Mutex // guards the fields below
-	current *connecting
-	closed  bool
+	mu     sync.Mutex // guards the fields below
+	last   *connecting
+	closed bool
 }
 
 // A connecting is one attempt to connect.
 type connecting struct {
 	done   chan struct{} // closed when the fields below are set
-	client valkey.Client
-	script *valkeyClient
+	client valkeyClient
 	err    error
 }
 
@@ -71,7 +70,7 @@ func (c *Connection) Eval(ctx context.Context, script string, keys, args []strin
 	if try.err != nil {
 		return nil, try.err
 	}
-	return try.script.Eval(ctx, script, keys, args)
+	return try.client.Eval(ctx, script, keys, args)
 }
 
 // connect returns the last attempt to connect, or a new one if that failed.
@@ -81,37 +80,34 @@ func (c *Connection) connect() (*connecting, error) {
 	if c.closed {
 		return nil, errClosed
 	}
-	if c.current != nil {
-		select {
-		case <-c.current.done:
-			if c.current.err == nil {
-				return c.current, nil
-			}
-		default:
-			return c.current, nil
-		}
+	if c.last == nil || c.last.failed() {
+		c.last = &connecting{done: make(chan struct{})}
+		go c.last.run(c.option)
 	}
-	c.current = &connecting{done: make(chan struct{})}
-	go c.current.run(c.option)
-	return c.current, nil
+	return c.last, nil
+}
+
+func (t *connecting) failed() bool {
+	select {
+	case <-t.done:
+		return t.err != nil
+	default:
+		return false
+	}
 }
 
 func (t *connecting) run(option valkey.ClientOption) {
 	defer close(t.done)
-	t.client, t.err = valkey.NewClient(option)
-	if t.err != nil {
-		if t.client != nil {
-			t.client.Close()
-		}
-		return
+	t.client.client, t.err = valkey.NewClient(option)
+	if t.err != nil && t.client.client != nil {
+		t.client.client.Close()
 	}
-	t.script = &valkeyClient{client: t.client}
 }
 
 // Close closes the connections. Close the Fleet first.
 func (c *Connection) Close() error {
 	c.mu.Lock()
-	closed, last := c.closed, c.current
+	closed, last := c.closed, c.last
 	c.closed = true
 	c.mu.Unlock()
 	if closed || last == nil {
@@ -120,7 +116,7 @@ func (c *Connection) Close() error {
 	go func() { // connecting may take longer
 		<-last.done
 		if last.err == nil {
-			last.client.Close()
+			last.client.client.Close()
 		}
 	}()
 	return nil

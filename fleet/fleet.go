@@ -23,9 +23,11 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"example.com/awsretry"
 	"example.com/awsretry/internal/sharing"
@@ -43,6 +45,11 @@ const (
 	mostCapacity  = 1_000_000_000 // retry tokens
 
 	closeTimeout = time.Second // a longer Close returns an error
+
+	joinInterval  = 10 * time.Millisecond // between the first renewals of many new members
+	joinBurst     = 100                   // of them at once
+	errorInterval = time.Minute           // between calls of OnError with the same text
+	mostErrors    = 20                    // texts in that time
 )
 
 // A Client runs scripts in a store. It must be safe for concurrent use.
@@ -65,22 +72,26 @@ type Config struct {
 	// to a minute, and more than twice the store's response time: otherwise a
 	// process is alone between two leases. 0 means 400 ms.
 	//
-	// Use the same Lease, capacity of the retry token bucket and
-	// RateLimit.Pacing in every process that shares a partition. A process that
-	// differs gets an error and works alone, until a minute (or 20 leases, if
-	// that is longer) after the last renewal of the others.
+	// Use the same Lease, Transport.Quota and Transport.RateLimit in every
+	// process that shares a partition, but for FailFast, MaxWait, Limits and
+	// Cost. A process that differs gets an error and works alone, until a minute
+	// (or 20 leases, if that is longer) after the last renewal of the others.
 	Lease time.Duration
 
-	// Expiry is how long the store keeps a partition that no process uses. It
-	// must be longer than Lease and than a second, and at most seven days. 0
-	// means an hour, or 10 leases if that is longer.
+	// Expiry is how long the store keeps a partition that no process uses, but at
+	// most a minute, or 20 leases if that is longer, if nothing was throttled and
+	// all retry tokens are there. It must be longer than Lease and than a second,
+	// and at most seven days. 0 means an hour, or 10 leases if that is longer.
 	Expiry time.Duration
 
-	// OnError is called when a renewal fails and the one before it did not. Nil
-	// ignores the error; Transport.State shows whether there is a lease. Calls
-	// for different partitions are concurrent, and a partition's lease is not
-	// renewed until OnError returns. A panic in OnError is recovered.
-	OnError func(partition string, err error)
+	// OnError is called when a renewal fails, but once a minute for errors with
+	// the same text but for numbers, whatever the partition. Nil ignores the error;
+	// Transport.State shows whether there is a lease. OnRecovered is called when
+	// no renewal fails any more after OnError was called. Calls may be
+	// concurrent, and a partition's lease is not renewed until they return. A
+	// panic in them is recovered.
+	OnError     func(partition string, err error)
+	OnRecovered func()
 }
 
 // A Fleet is an awsretry.Shared that keeps the buckets in a store. If several
@@ -91,14 +102,19 @@ type Fleet struct {
 	config   Config
 	schedule schedule
 	id       string
+	started  time.Time
 
 	ctx    context.Context
 	cancel context.CancelFunc
 
-	mu      sync.Mutex // guards closed and joined, and starting members
-	closed  bool
-	joined  int // number of members so far
-	members sync.WaitGroup
+	mu       sync.Mutex // guards the fields below, and starting members
+	closed   bool
+	joined   int                      // number of members so far
+	admitted time.Duration            // from started until the last member was admitted, or less
+	reported map[string]time.Duration // from started to the call of OnError with a text without digits
+	failing  int                      // members whose last renewal failed
+	told     bool                     // OnError was called since OnRecovered
+	members  sync.WaitGroup
 }
 
 // New returns a Fleet, or an error that names each invalid field of c, its value
@@ -114,7 +130,8 @@ func New(client Client, c Config) (*Fleet, error) {
 	c.Prefix = cmp.Or(c.Prefix, defaultPrefix)
 	c.Lease = cmp.Or(c.Lease, defaultLease)
 	c.Expiry = cmp.Or(c.Expiry, max(defaultExpiry, 10*c.Lease))
-	f := &Fleet{client: client, config: c, schedule: scheduleOf(client), id: rand.Text()}
+	f := &Fleet{client: client, config: c, schedule: scheduleOf(client), id: rand.Text(), started: time.Now()}
+	f.admitted, f.reported = -joinBurst*joinInterval, make(map[string]time.Duration)
 	f.ctx, f.cancel = context.WithCancel(context.Background())
 	return f, nil
 }
@@ -157,7 +174,7 @@ func (f *Fleet) Join(share sharing.Share) {
 	m := newMember(f, share, fmt.Sprintf("%s.%d", f.id, f.joined))
 	if m.capacity > mostCapacity {
 		f.members.Go(func() {
-			f.report(share.Partition(), fmt.Errorf("fleet: Quota.Capacity is %d; it must be at most %d to be shared",
+			f.report(share.Partition(), fmt.Errorf("Quota.Capacity is %d; it must be at most %d to be shared",
 				m.capacity, mostCapacity))
 		})
 		return
@@ -165,13 +182,65 @@ func (f *Fleet) Join(share sharing.Share) {
 	f.members.Go(m.run)
 }
 
-// report calls OnError, and recovers its panic: it must not end the process.
+// admits reports whether one more member may renew for the first time.
+func (f *Fleet) admits() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := time.Since(f.started)
+	next := max(f.admitted, now-joinBurst*joinInterval) + joinInterval
+	if next > now {
+		return false
+	}
+	f.admitted = next
+	return true
+}
+
+// key returns the key of a partition.
+func (f *Fleet) key(partition string) string { return f.config.Prefix + ":{" + partition + "}" }
+
+// report calls OnError, unless it was called with such an error a short time ago.
 func (f *Fleet) report(partition string, err error) {
 	if f.config.OnError == nil {
 		return
 	}
-	defer func() { _ = recover() }()
-	f.config.OnError(partition, shown(err))
+	now, kind := time.Since(f.started), strings.Map(func(r rune) rune {
+		if unicode.IsDigit(r) { // such as those of a port
+			return -1
+		}
+		return r
+	}, err.Error())
+	f.mu.Lock()
+	maps.DeleteFunc(f.reported, func(_ string, at time.Duration) bool { return now-at >= errorInterval })
+	_, known := f.reported[kind]
+	tell := !known && len(f.reported) < mostErrors
+	if tell {
+		f.reported[kind], f.told = now, true
+	}
+	f.mu.Unlock()
+	if tell {
+		defer func() { _ = recover() }() // it must not end the process
+		f.config.OnError(partition, shown(fmt.Errorf("fleet: %s: %w", f.key(partition), err)))
+	}
+}
+
+// settle counts the members whose last renewal failed, and calls OnRecovered when
+// there are none any more.
+func (f *Fleet) settle(m *member, failing bool) {
+	f.mu.Lock()
+	switch {
+	case failing && !m.failing:
+		f.failing++
+	case !failing && m.failing:
+		f.failing--
+	}
+	m.failing = failing
+	tell := f.told && f.failing == 0 && !f.closed
+	f.told = f.told && !tell
+	f.mu.Unlock()
+	if tell && f.config.OnRecovered != nil {
+		defer func() { _ = recover() }()
+		f.config.OnRecovered()
+	}
 }
 
 // Close returns the leases if the store replies within half a second. The

@@ -2,6 +2,7 @@ package fleet_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 
 	"example.com/awsretry"
 	"example.com/awsretry/fleet"
+	"example.com/awsretry/fleet/internal/protocol"
 	"github.com/valkey-io/valkey-go"
 )
 
@@ -22,62 +24,51 @@ const (
 	delay = 10 * time.Millisecond // of a response
 )
 
-// The places of the script's values.
-const (
-	replyWindow  = 2
-	replyRate    = 3
-	replyShare   = 4
-	replyMembers = 5
-	replyLeader  = 6
-	replyTokens  = 8
-	replyLeft    = 9
-	replyGate    = 10
-	replySum     = 11
-	replyPart    = 17
-	replySaid    = 21
-
-	argID       = 0
-	argSeedRate = 3
-	argAccepted = 5
-	argRate     = 11
-	argWanted   = 13
-	argWindow   = 14
-	argShare    = 15
-	argAsked    = 17
-	argLeaving  = 19
-	argPart     = 25
-	argEpoch    = 28
-	argSaid     = 31
-)
-
 // reply returns what the script returns, where nothing is limited, with some
 // values changed.
-func reply(values map[int]string) []string {
-	r := append(strings.Fields("epoch 0 1 0 0 1 0 0 0 100 0 0 0 0 0 0 0 1 0 2 1"), "", "0")
-	for i, value := range values {
-		r[i] = value
+func reply(change func(*protocol.Reply)) []string {
+	r := protocol.Reply{Last: protocol.Last{Epoch: "epoch", Window: 1, Part: 1}, Members: 1, Left: 100}
+	if change != nil {
+		change(&r)
 	}
-	return r
+	return text(&r)
 }
 
-// renewal returns the arguments of a renewal by a process that wants many send
-// tokens, with some changed.
-func renewal(values map[int]string) []string {
-	a := strings.Fields(
-		"id 400 500 100 490 0 0 0 0 0 0 -1 0 1000 0 0 0 0 10 0 0 60000 0 settings scaled 0 0 0 EPOCH 0 0 SAID 0",
-	)
-	a[argEpoch], a[argSaid] = "", ""
-	for i, value := range values {
-		a[i] = value
+// renewal returns a renewal by a process that wants many send tokens, with some
+// values changed.
+func renewal(change func(*protocol.Request)) []string {
+	r := protocol.Request{
+		ID: "id", Settings: "settings", Pacing: "scaled", Lease: 400, Expiry: 60000, SeedRate: 100, SeedTokens: 490,
+		Law: protocol.Law{Rate: -1}, Wanted: 1000, Capacity: capacity, Asked: 10,
 	}
-	return a
+	if change != nil {
+		change(&r)
+	}
+	return text(&r)
+}
+
+// text returns a request or a reply as the script has it.
+func text(v any) []string {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return []string{string(text)}
+}
+
+// read returns a request or a reply that the script has as a text.
+func read[T any](texts []string) (v T) {
+	if err := json.Unmarshal([]byte(texts[0]), &v); err != nil {
+		panic(err)
+	}
+	return v
 }
 
 // A clientFunc is a Client whose script is Go.
-type clientFunc func(ctx context.Context, key string, args []string) ([]string, error)
+type clientFunc func(ctx context.Context, key string, r protocol.Request) ([]string, error)
 
 func (f clientFunc) Eval(ctx context.Context, _ string, keys, args []string) ([]string, error) {
-	return f(ctx, keys[0], args)
+	return f(ctx, keys[0], read[protocol.Request](args))
 }
 
 // A link is one process's way to a store. It fails as its mode says.
@@ -85,6 +76,7 @@ type link struct {
 	fleet.Client
 	mode  atomic.Int64
 	evals atomic.Int64
+	leads atomic.Bool // the last reply said so
 }
 
 const (
@@ -100,6 +92,7 @@ func (l *link) Eval(ctx context.Context, script string, keys, args []string) ([]
 		return nil, errors.New("refused")
 	}
 	reply, err := l.Client.Eval(ctx, script, keys, args)
+	l.leads.Store(err == nil && read[protocol.Reply](reply).Leader)
 	if mode == loses || mode == losesEvery && l.evals.Add(1)%2 == 0 {
 		return nil, errors.New("the reply is lost")
 	}

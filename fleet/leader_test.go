@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"example.com/awsretry/fleet/internal/protocol"
 	"example.com/awsretry/internal/pacing"
 )
 
@@ -13,31 +14,29 @@ import (
 // half lease what was accepted and throttled at the rate that it set.
 type led struct {
 	leader *leader
-	got    reply
+	got    protocol.Reply
 	cuts   int
 }
 
 const ledLease = 400 * time.Millisecond
 
-func lead(law pacing.Adopter, rate float64) *led {
-	l := &led{got: reply{now: time.Minute, rate: rate}}
-	l.leader = newLeader(law, ledLease, l.got)
+func lead(law func() pacing.Adopter, rate float64) *led {
+	l := &led{got: protocol.Reply{Now: 60000, Law: protocol.Law{Rate: rate}}}
+	l.leader = newLeader(law, ledLease, &l.got)
 	return l
 }
 
 func (l *led) run(limit float64, length time.Duration) {
 	const step = ledLease / 2
 	for range int(length / step) {
-		sent := l.got.rate * step.Seconds()
+		sent := l.got.Rate * step.Seconds()
 		accepted := min(sent, limit*step.Seconds())
-		l.got.now += step
-		l.got.totals.add(sums{
-			accepted: accepted, throttled: sent - accepted, trips: 10 * sent, tripsOf: sent,
-		})
-		rate, cut := l.leader.step(l.got)
-		if l.got.rate = max(rate, 0); cut {
+		l.got.Now += milliseconds(step)
+		l.got.Sums = protocol.Sums{Accepted: accepted, Throttled: sent - accepted, Trips: 10 * sent, TripsOf: sent}
+		law, cut := l.leader.step(&l.got)
+		if l.got.Rate = max(law.Rate, 0); cut {
 			l.cuts++
-			l.got.cut = l.got.now
+			l.got.Cut = l.got.Now
 		}
 	}
 }
@@ -60,11 +59,11 @@ func eachLaw(t *testing.T, test func(t *testing.T, law func() pacing.Adopter)) {
 // A new leader goes on at the rate of the one before.
 func TestLeaderTakesOver(t *testing.T) {
 	eachLaw(t, func(t *testing.T, law func() pacing.Adopter) {
-		l := lead(law(), 90)
+		l := lead(law, 90)
 		for range 10 {
 			l.run(1000, ledLease/2)
-			if l.got.rate < 85 || l.got.rate > 135 {
-				t.Fatalf("rate %.1f, want about 90", l.got.rate)
+			if l.got.Rate < 85 || l.got.Rate > 135 {
+				t.Fatalf("rate %.1f, want about 90", l.got.Rate)
 			}
 		}
 	})
@@ -74,12 +73,12 @@ func TestLeaderTakesOver(t *testing.T) {
 // before all of them have heard of it.
 func TestLeaderCutsOnce(t *testing.T) {
 	eachLaw(t, func(t *testing.T, law func() pacing.Adopter) {
-		l := lead(law(), 100)
+		l := lead(law, 100)
 		l.run(1000, ledLease/2) // what was sent before it led does not cut
 		for range 2 {
 			l.run(60, ledLease/2)
-			if l.cuts != 1 || l.got.rate < 65 || l.got.rate > 95 {
-				t.Errorf("%d cuts to %.1f", l.cuts, l.got.rate)
+			if l.cuts != 1 || l.got.Rate < 65 || l.got.Rate > 95 {
+				t.Errorf("%d cuts to %.1f", l.cuts, l.got.Rate)
 			}
 		}
 	})
@@ -88,11 +87,11 @@ func TestLeaderCutsOnce(t *testing.T) {
 // A rate far above what is accepted falls there within a few leases.
 func TestLeaderFollowsALargeDrop(t *testing.T) {
 	eachLaw(t, func(t *testing.T, law func() pacing.Adopter) {
-		l := lead(law(), 200)
+		l := lead(law, 200)
 		l.run(200, 4*time.Second)
 		l.run(20, 2*time.Second)
-		if l.got.rate > 30 || l.got.rate < 8 {
-			t.Errorf("after two seconds at a limit of 20/s the rate is %.1f", l.got.rate)
+		if l.got.Rate > 30 || l.got.Rate < 8 {
+			t.Errorf("after two seconds at a limit of 20/s the rate is %.1f", l.got.Rate)
 		}
 	})
 }
@@ -101,12 +100,12 @@ func TestLeaderFollowsALargeDrop(t *testing.T) {
 func TestLeaderWhereNothingIsAccepted(t *testing.T) {
 	eachLaw(t, func(t *testing.T, law func() pacing.Adopter) {
 		for _, limited := range []float64{0, 200} {
-			l := lead(law(), limited)
+			l := lead(law, limited)
 			for i := range 30 {
-				l.got.now += ledLease / 2
-				l.got.totals.throttled += 20
-				if rate, _ := l.leader.step(l.got); rate < 0.5 || i > 20 && rate > 5 {
-					t.Fatalf("from %g: in step %d the rate is %g; it must fall to 0.5", limited, i, rate)
+				l.got.Now += milliseconds(ledLease / 2)
+				l.got.Sums = protocol.Sums{Throttled: 20}
+				if law, _ := l.leader.step(&l.got); law.Rate < 0.5 || i > 20 && law.Rate > 5 {
+					t.Fatalf("from %g: in step %d the rate is %g; it must fall to 0.5", limited, i, law.Rate)
 				}
 			}
 		}
@@ -119,28 +118,31 @@ func TestLeaderOfABadStore(t *testing.T) {
 	for seed := range uint64(150) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		number := func() float64 {
-			return [...]float64{mostTotal * random.Float64(), 0, 1e11 * random.Float64(), 5e-324, 300, 300}[random.IntN(6)]
+			return [...]float64{mostNumber * random.Float64(), 0, 1e11 * random.Float64(), 5e-324, 300, 300}[random.IntN(6)]
 		}
-		duration := func() time.Duration {
-			return time.Duration(
-				[...]float64{math.MaxInt64 * random.Float64(), 0, 1e10 * random.Float64(), 1e10}[random.IntN(4)],
-			)
+		at := func() float64 {
+			return [...]float64{mostTime * random.Float64(), 0, 1e4 * random.Float64(), 1e4}[random.IntN(4)]
 		}
 		for name, law := range laws() {
 			var l *leader
 			for range 12 {
-				got := reply{
-					now: duration(), cut: duration(), rate: math.Min(number(), mostRate),
-					totals: sums{number(), number(), number(), number(), number(), number()},
+				got := protocol.Reply{
+					Now: at(), Cut: at(), Law: protocol.Law{
+						Rate: math.Min(number(), mostRate), Limit: math.Min(number(), mostRate), Trip: at() / 1e8,
+					},
+					Sums: protocol.Sums{
+						Accepted: number(), Throttled: number(), AcceptedBefore: number(), ThrottledBefore: number(),
+						Trips: number(), TripsOf: number(),
+					},
 				}
 				if l == nil {
-					l = newLeader(law(), ledLease, got)
+					l = newLeader(law, ledLease, &got)
 				}
-				if l.check(got, ledLease) != nil {
+				if checkSums(&got.Sums, ledLease) != nil {
 					continue
 				}
-				if rate, _ := l.step(got); !(rate >= 0.5 && rate < math.Inf(1) || rate == -1) {
-					t.Fatalf("seed %d, %s: the rate is %g", seed, name, rate)
+				if law, _ := l.step(&got); !(law.Rate >= 0.5 && law.Rate < math.Inf(1) || law == noLaw) {
+					t.Fatalf("seed %d, %s: the law is %+v", seed, name, law)
 				}
 			}
 		}

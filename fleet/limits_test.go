@@ -14,6 +14,7 @@ import (
 	"example.com/awsretry"
 	"example.com/awsretry/fleet"
 	"example.com/awsretry/fleet/fleettest"
+	"example.com/awsretry/fleet/internal/protocol"
 )
 
 // A window allows requests per minute, and says in each response what is left.
@@ -120,13 +121,13 @@ func TestAnnouncedLimitsAreShared(t *testing.T) {
 func TestHostileLimits(t *testing.T) {
 	for _, said := range []string{
 		"x", "{", `{"Limits":3}`, `{"Limits":[{"remaining":-1}]}`, `{"Limits":[{"remaining":1e400}]}`,
-		`{"Limits":[{"quota":-1,"remaining":1}]}`, `{"Limits":[{"remaining":1,"reset_ms":9223372036854775807}]}`,
+		`{"Limits":[{"quota":-1,"remaining":1}]}`, `{"Limits":[{"remaining":1,"reset":9223372036854775808}]}`,
 		strings.Repeat(" ", 5000),
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var faults faultLog
-			store := clientFunc(func(context.Context, string, []string) ([]string, error) {
-				return reply(map[int]string{replySaid: said}), nil
+			store := clientFunc(func(context.Context, string, protocol.Request) ([]string, error) {
+				return reply(func(r *protocol.Reply) { r.Said = said }), nil
 			})
 			shared := newFleet(t, store, fleet.Config{OnError: faults.add})
 			defer shared.Close()
@@ -149,14 +150,14 @@ func TestHostileLimits(t *testing.T) {
 // good.
 func TestWrongLimits(t *testing.T) {
 	for _, said := range []string{
-		`{"Limits":[{"name":"default","quota":600,"remaining":0,"reset_ms":31536000000}]}`,
-		`{"Limits":[{"name":"other","quota":600,"remaining":0,"reset_ms":86400000}]}`,
-		`{"Limits":[{"name":"default","remaining":1e308,"reset_ms":0}],"trip_ms":-9223372036854775808}`,
-		`{"Limits":[{"name":"` + strings.Repeat("n", 3000) + `","remaining":0,"reset_ms":-5}]}`,
+		`{"Limits":[{"name":"default","quota":600,"remaining":0,"reset":31536000000000000}]}`,
+		`{"Limits":[{"name":"other","quota":600,"remaining":0,"reset":86400000000000}]}`,
+		`{"Limits":[{"name":"default","remaining":1e308,"reset":0}],"sent":-9223372036854775808}`,
+		`{"Limits":[{"name":"` + strings.Repeat("n", 3000) + `","remaining":0,"reset":-5}]}`,
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			store := clientFunc(func(context.Context, string, []string) ([]string, error) {
-				return reply(map[int]string{replySaid: said}), nil
+			store := clientFunc(func(context.Context, string, protocol.Request) ([]string, error) {
+				return reply(func(r *protocol.Reply) { r.Said = said }), nil
 			})
 			shared := newFleet(t, store, fleet.Config{})
 			defer shared.Close()

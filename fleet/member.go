@@ -6,7 +6,7 @@ import (
 	"math"
 	"time"
 
-	"example.com/awsretry"
+	"example.com/awsretry/fleet/internal/protocol"
 	"example.com/awsretry/internal/pacing"
 	"example.com/awsretry/internal/sharing"
 )
@@ -16,7 +16,6 @@ import (
 type member struct {
 	fleet *Fleet
 	share sharing.Share
-	key   string
 	id    string // unique, also among the members of one Fleet
 
 	settings, pacing string // must be the same in all processes; pacing is "" except in adaptive mode
@@ -25,52 +24,34 @@ type member struct {
 	quota           bool // there are retry tokens
 	paid            bool // the tokens of this process are those of the fleet
 	had             int  // after the last renewal
-	counted         counted
-	adaptive        bool
+	counted         int  // as held, by the store
 
-	unsent   sums // outcomes that the store may not have
-	epoch    string
-	last     reply
-	joined   bool // a renewal has succeeded
-	failing  bool // the last renewal failed
-	cutAt    time.Time
-	cutSeen  time.Duration // last.cut at cutAt
-	gateEnd  time.Time     // of the last reply's Retry-After
-	leader   *leader       // nil while another process leads
-	ledAt    time.Time     // when the leader last got a reply
-	proposed float64       // the leader's rate for the next renewal; negative means none
-	cut      bool          // proposed is a cut
-	sent     float64       // requests in half a lease, with those that were refused; smoothed
-	quiet    int           // renewals in a row that were not needed
-	heard    *sharing.Said // limits in the last reply; nil if there was nothing new
+	unsent   protocol.Sums  // outcomes that the store may not have
+	last     protocol.Reply // zero before the first one
+	failing  bool           // the last renewal failed; settle sets it
+	cutAt    time.Time      // when the process heard of the last cut
+	cutSeen  float64        // last.Cut at cutAt
+	gateEnd  time.Time      // of the last reply's Retry-After
+	leader   *leader        // nil while another process leads
+	ledAt    time.Time      // when the leader last got a reply
+	proposed protocol.Law   // by the leader, for the next renewal
+	cut      bool           // proposed is a cut
+	sent     float64        // requests in half a lease, with those that were refused; smoothed
+	quiet    int            // renewals in a row that were not needed
 
-	told, heardText string // the limits that this process said and heard last
+	told, heard string // the limits that this process said and heard last
 }
 
 func newMember(f *Fleet, share sharing.Share, id string) *member {
 	m := &member{
-		fleet: f, share: share, id: id, proposed: -1,
-		key: f.config.Prefix + ":{" + share.Partition() + "}",
+		fleet: f, share: share, id: id, proposed: noLaw,
 	}
 	var cost int
 	m.capacity, cost, m.quota = share.RetryTokens()
 	m.float = min(cost, m.capacity)
-	m.settings = fmt.Sprintf("Lease %v and no retry tokens", f.config.Lease)
-	if m.quota {
-		m.settings = fmt.Sprintf("Lease %v and %d retry tokens", f.config.Lease, m.capacity)
-	}
-	var law pacing.Adopter
-	if law, m.adaptive = share.NewLaw(time.Now()); m.adaptive {
-		m.pacing = pacingOf(law)
-	}
+	quota, pacing := share.Settings()
+	m.settings, m.pacing = fmt.Sprintf("Lease:%v %s", f.config.Lease, quota), pacing
 	return m
-}
-
-func pacingOf(law pacing.Adopter) string {
-	if _, ok := law.(*pacing.Cubic); ok {
-		return awsretry.CubicPacing.String()
-	}
-	return awsretry.ScaledPacing.String()
 }
 
 // run renews the lease until the fleet or the partition ends.
@@ -95,10 +76,15 @@ func (m *member) run() {
 			m.leave(0)
 			return
 		}
+		if !m.joined() && !m.fleet.admits() {
+			earliest = time.Now().Add(period / 2)
+			timer.Reset(schedule.RenewIn(period / 2))
+			continue
+		}
 		schedule.BeginRenewal()
 		began, soonest := time.Now(), period/2
 		m.renew()
-		if m.proposed >= 0 && m.cut { // tell the others at once
+		if m.cut { // tell the others at once
 			m.renew()
 			soonest = period
 		}
@@ -129,15 +115,15 @@ func (m *member) idlePause() time.Duration {
 
 // used reports whether the process has used anything since the last renewal, or
 // needs anything.
-func (m *member) used(usage sharing.Usage, r *request) bool {
-	return r.sums != sums{} || usage.Waiting > 0 || usage.NotSent > 0 || usage.Refused > 0 || usage.RetryAfter > 0 ||
-		r.returned > 0 || m.quota && usage.Tokens != m.had
+func (m *member) used(usage sharing.Usage, r *protocol.Request) bool {
+	return r.Sums != protocol.Sums{} || usage.Waiting > 0 || usage.NotSent > 0 || usage.Refused > 0 ||
+		usage.RetryAfter > 0 || r.Returned > 0 || m.quota && usage.Tokens != m.had
 }
 
-// changed reports whether a renewal changed the lease, or the outcomes that the
+// changed reports whether a renewal changed the lease, or has outcomes that the
 // leader counts.
-func (m *member) changed(got reply) bool {
-	return got.tokens > 0 || got.gate > 0 || got.epoch != m.epoch || m.leader != nil && got.totals != m.last.totals
+func (m *member) changed(got *protocol.Reply) bool {
+	return got.Tokens > 0 || got.Gate > 0 || got.Epoch != m.last.Epoch || got.Sums != protocol.Sums{}
 }
 
 // renew renews the lease, and passes the grant to the share.
@@ -147,117 +133,111 @@ func (m *member) renew() {
 	if m.quiet++; m.used(usage, &r) {
 		m.quiet = 0
 	}
-	m.had = usage.Tokens - r.returned
+	m.had = usage.Tokens - r.Returned
 	ctx, cancel := context.WithTimeout(m.fleet.ctx, m.fleet.config.Lease)
 	asked := time.Now()
-	got, err := m.fleet.renew(ctx, m.key, &r)
+	got, err := m.fleet.renew(ctx, m.share.Partition(), &r)
 	cancel()
 	if err == nil && m.leader != nil {
-		err = m.leader.check(got, asked.Sub(m.ledAt))
+		err = checkSums(&got.Sums, asked.Sub(m.ledAt))
 	}
 	if err != nil {
 		m.fail(err)
 		return
 	}
-	m.failing = false
-	if m.changed(got) {
+	joining := m.quota && !m.paid && !m.failing
+	m.fleet.settle(m, false)
+	if m.changed(&got) {
 		m.quiet = 0
 	}
-	m.unsent, m.proposed, m.cut = sums{}, -1, false
-	if m.epoch != got.epoch {
-		m.epoch, m.leader, m.cutSeen = got.epoch, nil, 0
+	m.unsent, m.proposed, m.cut = protocol.Sums{}, noLaw, false
+	if m.last.Epoch != got.Epoch {
+		m.leader, m.cutSeen = nil, 0
 	}
-	if got.cut > m.cutSeen {
-		m.cutSeen, m.cutAt = got.cut, time.Now()
+	if got.Cut > m.cutSeen {
+		m.cutSeen, m.cutAt = got.Cut, time.Now()
 	}
-	if m.paid || r.joining {
-		m.counted = counted{r.held + got.tokens, got.heldWindow}
+	tokens := int(got.Tokens)
+	if m.paid || joining {
+		m.counted = r.Held + tokens
 	}
-	if r.joining { // drop the tokens from when it was alone
+	if joining { // drop the tokens from when it was alone
 		m.share.TakeTokens(math.MaxInt32)
 		m.paid, m.had = true, 0
 	}
-	m.had += got.tokens
-	m.last, m.joined = got, true
-	m.share.AddTokens(got.tokens)
-	var due time.Time // of the next send token, from the level when the script ran
-	if got.level < 1 && got.share > 0 {
-		replied := time.Now()
-		due = asked.Add(replied.Sub(asked)/2 + time.Duration((1-got.level)/got.share*float64(time.Second)))
-	}
+	m.had += tokens
+	m.last = got
+	m.share.AddTokens(tokens)
 	until := asked.Add(m.fleet.config.Lease)
-	if m.idle() && !m.adaptive {
+	if m.idle() && m.pacing == "" {
 		until = until.Add(m.idlePause()) // without a rate, nobody waits for the lease
 	}
-	m.hear(&got, asked)
+	gate := duration(got.Gate)
 	m.share.Grant(sharing.Grant{
-		Until: until, Limited: got.rate > 0,
-		Rate: got.share, Burst: m.fleet.config.Lease / 40, Due: due,
-		FirstToken: m.fleet.schedule.FirstToken(), Cut: m.cutAt, RetryAfter: got.gate,
-		FleetRate: got.rate, Members: got.members, FleetTokens: got.left, Said: m.heard,
+		Until: until, Limited: got.Rate > 0,
+		Rate: got.Share, Burst: m.fleet.config.Lease / 40,
+		FirstToken: m.fleet.schedule.FirstToken(), Cut: m.cutAt, RetryAfter: gate,
+		FleetRate: got.Rate, Members: int(got.Members), FleetTokens: int(got.Left), Said: m.hear(&got, asked),
 	})
-	if end := time.Now().Add(got.gate); end.After(m.gateEnd) { // replies are in whole milliseconds
+	if end := time.Now().Add(gate); end.After(m.gateEnd) {
 		m.gateEnd = end
 	}
-	m.lead(got)
+	m.lead(&got)
 }
 
-// hear sets heard to what another process said, unless it is known already.
-func (m *member) hear(got *reply, asked time.Time) {
-	m.heard = nil
-	if got.said.text == m.told || got.said.text == m.heardText {
-		return
+// hear returns what another process said, unless it is known already.
+func (m *member) hear(got *protocol.Reply, asked time.Time) *sharing.Said {
+	if got.Said == "" || got.Said == m.told || got.Said == m.heard {
+		return nil
 	}
-	m.heardText = got.said.text
-	heard, err := got.said.limits()
+	m.heard = got.Said
+	late := time.Since(asked) / 2 // the reply took some time, too
+	said, err := readLimits(got.Said, duration(got.SaidAge)+late)
 	if err != nil {
-		m.fleet.report(m.share.Partition(), fmt.Errorf("fleet: %s: %w", m.key, err))
-		return
+		m.fleet.report(m.share.Partition(), err)
 	}
-	if heard != nil { // the reply took some time, too
-		late := time.Since(asked) / 2
-		heard.Sent, heard.Heard = heard.Sent+late, heard.Heard+late
-	}
-	m.heard = heard
+	return said
 }
 
 // request returns the request of the next renewal.
-func (m *member) request(usage sharing.Usage) request {
-	m.unsent.add(sums{
-		accepted: float64(usage.Accepted), throttled: float64(usage.Throttled),
-		acceptedBefore: float64(usage.AcceptedBefore), throttledBefore: float64(usage.ThrottledBefore),
-	})
-	if outcomes := usage.Accepted + usage.Throttled; outcomes > 0 && usage.Trip > 0 {
-		m.unsent.trips += float64(outcomes) * float64(usage.Trip.Milliseconds())
-		m.unsent.tripsOf += float64(outcomes)
+func (m *member) request(usage sharing.Usage) protocol.Request {
+	news := protocol.Sums{
+		Accepted: float64(usage.Accepted), Throttled: float64(usage.Throttled),
+		AcceptedBefore: float64(usage.AcceptedBefore), ThrottledBefore: float64(usage.ThrottledBefore),
+		Trips: milliseconds(usage.Trips.Sum), TripsOf: float64(usage.Trips.Of),
+		ThrottledTrips: milliseconds(usage.ThrottledTrips.Sum), ThrottledTripsOf: float64(usage.ThrottledTrips.Of),
 	}
-	sent := usage.Accepted + usage.Throttled + usage.AcceptedBefore + usage.ThrottledBefore
-	m.sent += (float64(sent+usage.NotSent) - m.sent) / sentMemory
-	r := request{
-		id: m.id, lease: m.fleet.config.Lease, capacity: m.capacity,
-		seedRate: m.last.rate, seedTokens: m.share.FirstTokens(),
-		sums: m.unsent, rate: m.proposed, cut: m.cut,
-		last:   m.last,
-		wanted: m.wanted(usage), unused: m.unused(usage),
-		expiry: m.fleet.config.Expiry, cutSeen: m.cutSeen,
-		settings: m.settings, pacing: m.pacing, epoch: m.epoch, counted: m.counted,
+	m.sent += (news.Outcomes() + float64(usage.NotSent) - m.sent) / sentMemory
+	m.unsent.Add(news)
+	r := protocol.Request{
+		ID: m.id, Last: m.last.Last, Settings: m.settings, Pacing: m.pacing,
+		Lease: milliseconds(m.fleet.config.Lease), Expiry: milliseconds(m.fleet.config.Expiry),
+		SeedRate: m.last.Rate, SeedTokens: m.share.FirstTokens(),
+		Sums: m.unsent, CutSeen: m.cutSeen, Law: m.proposed, Cut: m.cut,
+		Wanted: m.wanted(usage), Unused: m.unused(usage),
+		Capacity: m.capacity, Counted: m.counted,
 	}
-	if r.said = sayLimits(usage.Said); r.said.text == m.told {
-		r.said = said{}
-	} else {
-		m.told = r.said.text
+	if said := sayLimits(usage.Said); said != m.told {
+		m.told = said
+		r.Said = said
+		if said != "" {
+			r.SaidAge = milliseconds(usage.Said.Sent)
+		}
 	}
 	if usage.RetryAfter > time.Until(m.gateEnd) { // do not send back what came from a reply
-		r.gate = usage.RetryAfter
+		r.Gate = milliseconds(usage.RetryAfter)
 	}
-	if m.joined {
-		r.seedTokens = m.last.left
+	if m.joined() {
+		r.SeedTokens = int(m.last.Left)
 	}
 	if m.quota {
 		m.balance(&r, usage)
 	}
 	return r
 }
+
+// joined reports whether a renewal has succeeded.
+func (m *member) joined() bool { return m.last.Epoch != "" }
 
 // wanted returns how many send tokens the process needs until the next renewal:
 // for the requests that it usually sends, with a reserve, but at least one, and
@@ -270,10 +250,10 @@ func (m *member) wanted(usage sharing.Usage) float64 {
 // unused returns how many send tokens of the last grant were lost because no
 // request needed them.
 func (m *member) unused(usage sharing.Usage) float64 {
-	if !m.joined || m.failing || m.last.rate == 0 {
+	if !m.joined() || m.failing || m.last.Rate == 0 {
 		return 0
 	}
-	return min(usage.Unused, m.last.share*m.fleet.config.Lease.Seconds())
+	return min(usage.Unused, m.last.Share*m.fleet.config.Lease.Seconds())
 }
 
 // sentMemory is over how many renewals the number of requests is smoothed.
@@ -283,22 +263,22 @@ const sentMemory = 5
 // balance asks for the retry tokens that this process lacks, or returns the
 // surplus. It moves none after a renewal that failed, because the store may have
 // moved them then.
-func (m *member) balance(r *request, usage sharing.Usage) {
+func (m *member) balance(r *protocol.Request, usage sharing.Usage) {
 	if !m.paid {
-		if r.joining = !m.failing; r.joining {
-			r.asked = m.float
+		if !m.failing {
+			r.Asked = m.float
 		}
 		return
 	}
 	want := min(m.float*(1+min(usage.Refused, 4)), m.capacity)
-	r.held = usage.Tokens
+	r.Held = usage.Tokens
 	switch {
 	case m.failing:
 	case usage.Tokens < want:
-		r.asked = want - usage.Tokens
+		r.Asked = want - usage.Tokens
 	case usage.Tokens > 2*m.float:
-		r.returned = m.share.TakeTokens(usage.Tokens - m.float)
-		r.held -= r.returned
+		r.Returned = m.share.TakeTokens(usage.Tokens - m.float)
+		r.Held -= r.Returned
 	}
 }
 
@@ -310,44 +290,47 @@ func (m *member) fail(err error) {
 		return
 	}
 	if m.failing {
-		m.unsent, m.leader, m.proposed, m.cut = sums{}, nil, -1, false
-		return
+		m.unsent, m.leader, m.proposed, m.cut = protocol.Sums{}, nil, noLaw, false
 	}
-	m.failing = true
+	m.fleet.settle(m, true)
 	m.fleet.report(m.share.Partition(), err)
 }
 
 // leave returns the lease, and the retry tokens above keep.
 func (m *member) leave(keep int) {
-	if !m.joined || m.failing {
+	if !m.joined() || m.failing {
+		m.fleet.settle(m, false)
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout/2)
 	defer cancel()
 	usage := m.share.Usage()
 	r := m.request(usage)
-	r.leaving, r.wanted, r.asked = true, 0, 0
+	r.Leaving, r.Wanted, r.Asked = true, 0, 0
 	if m.paid {
-		more := m.share.TakeTokens(max(r.held-keep, 0))
-		r.returned += more
-		r.held -= more
+		more := m.share.TakeTokens(max(r.Held-keep, 0))
+		r.Returned += more
+		r.Held -= more
 	}
-	_, _ = m.fleet.renew(ctx, m.key, &r) // the Fleet ends: nobody could handle the error
+	_, _ = m.fleet.renew(ctx, m.share.Partition(), &r) // the Fleet ends: nobody could handle the error
 }
 
 // lead finds the rate of the fleet if this process leads.
-func (m *member) lead(got reply) {
-	if !m.adaptive || !got.leader {
+func (m *member) lead(got *protocol.Reply) {
+	if !got.Leader {
 		m.leader = nil
 		return
 	}
 	if m.leader == nil {
-		law, _ := m.share.NewLaw(time.Unix(0, 0))
-		m.leader = newLeader(law, m.fleet.config.Lease, got)
+		newLaw := func() pacing.Adopter {
+			law, _ := m.share.NewLaw(time.Unix(0, 0))
+			return law
+		}
+		m.leader = newLeader(newLaw, m.fleet.config.Lease, got)
 	}
 	m.ledAt = time.Now()
 	m.proposed, m.cut = m.leader.step(got)
-	if !(m.proposed < mostRate) { // start over rather than exceed the bound
-		m.leader, m.proposed, m.cut = nil, -1, false
+	if !(m.proposed.Rate < mostRate && m.proposed.Limit < mostRate) { // start over rather than exceed the bound
+		m.leader, m.proposed, m.cut = nil, noLaw, false
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"example.com/awsretry"
 	"example.com/awsretry/fleet"
 	"example.com/awsretry/fleet/fleettest"
+	"example.com/awsretry/fleet/internal/protocol"
 )
 
 // A Retry-After holds back the other processes too, and does not last longer
@@ -61,9 +62,9 @@ func TestPartitionsAreDropped(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var left atomic.Int64
 				var renewed sync.Map
-				shared := newFleet(t, clientFunc(func(_ context.Context, key string, args []string) ([]string, error) {
+				shared := newFleet(t, clientFunc(func(_ context.Context, key string, r protocol.Request) ([]string, error) {
 					time.Sleep(50 * time.Millisecond)
-					if args[argLeaving] == "1" {
+					if r.Leaving {
 						left.Add(1)
 					}
 					renewed.Store(key, time.Now())
@@ -96,11 +97,37 @@ func TestPartitionsAreDropped(t *testing.T) {
 	}
 }
 
+// Made-up names of partitions load the store with 100 new keys a second, after
+// the first 100.
+func TestManyNewPartitions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		keys := make(map[string]bool)
+		shared := newFleet(t, clientFunc(func(_ context.Context, key string, _ protocol.Request) ([]string, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			keys[key] = true
+			return reply(nil), nil
+		}), fleet.Config{})
+		defer shared.Close()
+		tr := &awsretry.Transport{Base: respond(200, 0), Shared: shared}
+		for i := range 5000 {
+			send(t, tr, "host"+strconv.Itoa(i)+".test")
+			time.Sleep(time.Millisecond)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if len(keys) < 500 || len(keys) > 601 {
+			t.Errorf("%d keys in five seconds, want 500 to 600", len(keys))
+		}
+	})
+}
+
 // The members of a Transport that nobody has any more end.
 func TestTransportIsDropped(t *testing.T) {
 	var left atomic.Bool
-	shared := newFleet(t, clientFunc(func(_ context.Context, _ string, args []string) ([]string, error) {
-		if args[argLeaving] == "1" {
+	shared := newFleet(t, clientFunc(func(_ context.Context, _ string, r protocol.Request) ([]string, error) {
+		if r.Leaving {
 			left.Store(true)
 		}
 		return reply(nil), nil
@@ -125,12 +152,12 @@ func TestUnusedPartitions(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var renewals atomic.Int64
 				var fails atomic.Bool
-				shared := newFleet(t, clientFunc(func(_ context.Context, _ string, args []string) ([]string, error) {
+				shared := newFleet(t, clientFunc(func(_ context.Context, _ string, r protocol.Request) ([]string, error) {
 					renewals.Add(1)
 					if fails.Load() {
 						return nil, context.DeadlineExceeded
 					}
-					return reply(map[int]string{replyTokens: args[argAsked]}), nil
+					return reply(func(got *protocol.Reply) { got.Tokens = float64(r.Asked) }), nil
 				}), fleet.Config{})
 				defer shared.Close()
 				tr := &awsretry.Transport{Base: respond(200, 0), Mode: awsretry.Adaptive, Shared: shared}

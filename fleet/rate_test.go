@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"example.com/awsretry"
 	"example.com/awsretry/fleet"
 	"example.com/awsretry/fleet/fleettest"
+	"example.com/awsretry/fleet/internal/protocol"
 )
 
 // A service allows rate requests per second, with a burst.
@@ -110,8 +112,9 @@ func (p *process) leave() {
 type fixedRate struct{ fleet.Client }
 
 func (f fixedRate) Eval(ctx context.Context, script string, keys, args []string) ([]string, error) {
-	args[argSeedRate], args[argRate] = "100", "-1"
-	return f.Client.Eval(ctx, script, keys, args)
+	r := read[protocol.Request](args)
+	r.SeedRate, r.Rate = 100, -1
+	return f.Client.Eval(ctx, script, keys, text(&r))
 }
 
 // A run is a fleet of processes on a service, in virtual time.
@@ -122,6 +125,7 @@ type run struct {
 	fixed     bool // the rate of the fleet
 	service   *service
 	processes []*process
+	meanwhile func() // is called during each phase; may be nil
 }
 
 // join starts processes until there are n.
@@ -161,7 +165,11 @@ func (r *run) phase(name string, seconds int, want figures) {
 	for _, p := range r.processes {
 		before[p] = p.good.Load()
 	}
-	time.Sleep(time.Duration(seconds) * time.Second)
+	end := time.Now().Add(time.Duration(seconds) * time.Second)
+	if r.meanwhile != nil {
+		r.meanwhile()
+	}
+	time.Sleep(time.Until(end))
 	r.service.mu.Lock()
 	sent := r.service.sent
 	r.service.mu.Unlock()
@@ -235,19 +243,6 @@ func fault(keepsLeases bool, begin, end func(*fleettest.Store)) func(*run) {
 	}
 }
 
-// heals returns a run of processes that send one after the other again when a
-// fault is over. Their service throttles two requests that come together.
-func heals(fault func(*run)) func(*run) {
-	return func(r *run) {
-		r.service.rate, r.service.burst = 103, 2
-		r.join(count, 20)
-		time.Sleep(10 * time.Second)
-		fault(r)
-		time.Sleep(10 * time.Second)
-		r.phase("after the fault", 10, figures{0.9, 0.01, 1.1, 0})
-	}
-}
-
 func TestRate(t *testing.T) {
 	const few = 5
 	errGone := errors.New("the store is gone")
@@ -255,6 +250,20 @@ func TestRate(t *testing.T) {
 		r.join(count, 4)
 		time.Sleep(15 * time.Second)
 		r.phase("steady", 45, figures{0.92, 0.04, 1.4, 0.95})
+	}
+	deploy := func(r *run) {
+		r.join(count, 4)
+		time.Sleep(30 * time.Second)
+		end := time.Now().Add(2 * count * time.Second)
+		r.meanwhile = func() {
+			for ; time.Until(end) > 2*time.Second; time.Sleep(2 * time.Second) {
+				i := max(slices.IndexFunc(r.processes, func(p *process) bool { return p.link.leads.Load() }), 0)
+				r.processes[i].leave()
+				r.processes = slices.Delete(r.processes, i, i+1)
+				r.join(count, 4)
+			}
+		}
+		r.phase("in a deploy", 2*count, figures{0.7, 0.017, 1.5, 0})
 	}
 	equal := func(r *run) {
 		r.join(count, 4)
@@ -298,29 +307,29 @@ func TestRate(t *testing.T) {
 		"replies are lost": {run: fault(false,
 			func(s *fleettest.Store) { s.LoseReplies(errGone) }, func(s *fleettest.Store) { s.LoseReplies(nil) })},
 		"the store loses its keys": {run: fault(true, (*fleettest.Store).Flush, func(*fleettest.Store) {})},
+		"the store is back at an older copy": {run: func(r *run) {
+			r.join(1, 20) // which leads again
+			time.Sleep(30 * time.Second)
+			restore := r.store.Copy()
+			time.Sleep(10 * time.Minute)
+			restore()
+			r.service.setRate(30)
+			time.Sleep(10 * time.Second)
+			r.phase("after it, at a lower limit", 20, figures{0.9, 0.04, 1.8, 0})
+		}},
 
-		// Processes that want more than their share send one after the other, each
-		// at its place, and get what others do not want.
-		"places":               {fixed: true, run: equal},
-		"places, a slow store": {fixed: true, latency: 20 * time.Millisecond, run: equal},
-		"places, unequal": {fixed: true, run: func(r *run) {
+		// Every two seconds another process leads.
+		"cubic, a deploy": {cubic: true, run: deploy},
+		"a deploy":        {run: deploy},
+
+		"a fixed rate":               {fixed: true, run: equal},
+		"a fixed rate, a slow store": {fixed: true, latency: 20 * time.Millisecond, run: equal},
+		"a fixed rate, unequal wants": {fixed: true, run: func(r *run) {
 			r.join(count/4, 4)
 			r.join(count, 0)
 			time.Sleep(3 * time.Second)
 			r.phase("unequal", 10, figures{0.97, 0, 1.15, 0})
 		}},
-		"places after an empty store": {fixed: true, run: heals(func(r *run) { r.store.Flush() })},
-		"places after an outage": {fixed: true, run: heals(func(r *run) {
-			r.store.Refuse(errGone)
-			time.Sleep(3 * time.Second)
-			r.store.Refuse(nil)
-		})},
-		"places after deaths": {fixed: true, run: heals(func(r *run) {
-			for _, p := range r.processes[count-count/3:] {
-				p.link.mode.Store(refuses)
-			}
-			r.end(count - count/3)
-		})},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

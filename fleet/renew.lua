@@ -5,252 +5,168 @@
 -- its tests compare them.
 --
 -- KEYS[1]  the partition
--- ARGV     see request in script.go; the reply is an array, see reply there
+-- ARGV[1]  a Request, see internal/protocol, as JSON; a Reply is returned
 
-local key, a = KEYS[1], ARGV
-local id = a[1]
-local function number(i, low, high)
-  local n = tonumber(a[i])
-  if not n or n ~= n or n < low then return low end
-  if n > high then return high end
-  return n
-end
-
-local lease = number(2, 10, 60000)
-local half = lease / 2 -- about the time between two renewals
-local capacity = number(3, 0, 1e9)
-local seedRate = number(4, 0, 1e9)
-local seedTokens = number(5, 0, 1e9)
-
+local key, a = KEYS[1], cjson.decode(ARGV[1])
+local lease = a.lease
 local t = redis.call('TIME')
 local server = t[1] * 1000 + t[2] / 1000
 
 -- Fields that the script does not know are left alone.
-local names = {
-  'format', 'epoch', 'settings', 'pacing', 'pacingAt', 'now', 'server', 'leader', 'leaderUntil', 'rate', 'cut', 'gate',
+local texts = { 'format', 'epoch', 'settings', 'pacing', 'leader', 'said' }
+local numbers = {
+  'now', 'server', 'pacingAt', 'leaderUntil', 'rate', 'limit', 'trip', 'cut', 'gate', 'saidAt',
   'accepted', 'throttled', 'acceptedBefore', 'throttledBefore', 'trips', 'tripsOf',
-  'began', 'window', 'members', 'membersBefore', 'asking', 'askingBefore', 'granted', 'grantedBefore',
-  'placed', 'placedBefore', 'places', 'placesBefore', 'holes', 'highest', 'mixed', 'order', 'left', 'turn',
-  'tokens', 'held', 'heldBefore', 'heldBegan', 'heldWindow', 'said', 'saidAt',
+  'throttledTrips', 'throttledTripsOf', 'began', 'window', 'members', 'membersBefore', 'asking', 'askingBefore', 'granted', 'grantedBefore', 'left',
+  'tokens', 'held', 'heldBefore', 'heldBegan', 'heldWindow',
 }
-local s = {}
-for i, value in ipairs(redis.call('HMGET', key, unpack(names))) do
-  if value then s[names[i]] = value end
-end
-if s.format and s.format ~= '1' then
-  return redis.error_reply(string.format('awsretry: the key has the format %.40s, not 1', s.format))
-end
-if not s.format then
-  s = { format = '1', rate = seedRate, tokens = math.min(seedTokens, capacity), server = server }
-end
-if not s.epoch or s.epoch == '' or #s.epoch > 200 then s.epoch = string.format('%s %.0f', id, server) end
-local function get(name)
-  local n = tonumber(s[name])
-  if not n or n ~= n or n < 0 or n > 1e15 then return 0 end
-  return n
-end
-
--- The store may have lost the partition, or be back at an older copy. A process
--- that has newer values corrects it.
-local known = a[29]
-if known ~= '' and (known ~= s.epoch or number(15, 0, 1e15) > get('window')) then
-  s.tokens = math.min(get('tokens'), seedTokens)
-  if get('rate') == 0 then s.rate = seedRate end
-end
-
--- The clock.
-local elapsed = math.max(0, math.min(server - get('server'), 10 * lease))
-local now = get('now') + elapsed
-for name, limit in pairs({ gate = now + 86400000, cut = now, leaderUntil = now + lease, rate = 1e9 - 1, saidAt = server }) do
-  if get(name) > limit then s[name] = limit end -- something else wrote it
+local s, valid = {}, true
+for i, text in ipairs(redis.call('HMGET', key, unpack(texts))) do s[texts[i]] = text or '' end
+for i, text in ipairs(redis.call('HMGET', key, unpack(numbers))) do
+  local n = tonumber(text or 0)
+  if not n or not (n >= (numbers[i] == 'left' and -8e12 or 0) and n <= 8e12) then n, valid = 0, false end
+  s[numbers[i]] = n
 end
 
 -- Settings. The first ones stay as long as processes use them.
-local settings, pacing = a[24], a[25] -- pacing is '' for a process that cannot lead
-local silence = math.max(60000, 20 * lease) -- after it, they are gone; most outages of a store are shorter
-local function other(name, theirs, ours)
-  local text = 'awsretry: the processes that share the key have %s%.99s; this one has %.99s'
-  return redis.error_reply(string.format(text, name, theirs, ours))
-end
-if s.settings and s.settings ~= settings and server - get('server') < silence then
-  return other('', s.settings, settings)
-end
-s.settings = settings
-if pacing ~= '' then
-  if s.pacing and s.pacing ~= pacing and server - get('pacingAt') < silence then
-    return other('the pacing ', s.pacing, pacing)
+local format, silence = '2', math.max(60000, 20 * lease) -- most outages of a store are shorter
+for _, name in ipairs({ 'format', 'settings', 'pacing' }) do
+  local ours, at = a[name] or format, name == 'pacing' and s.pacingAt or s.server
+  if ours ~= '' and s[name] ~= '' and s[name] ~= ours and math.abs(server - at) < silence then
+    return { cjson.encode({ differs = name, theirs = string.sub(s[name], 1, 1000) }) }
   end
-  s.pacing, s.pacingAt = pacing, server
+end
+
+-- The clock. The key is made again if it makes no sense, or if the store is back
+-- at a copy that is older than what the process knows.
+local elapsed = math.max(0, math.min(server - s.server, 10 * lease))
+local now = s.now + elapsed
+if not valid or s.format ~= format or s.epoch == '' or #s.epoch > 200 or s.epoch == a.epoch and s.window < a.window
+    or now > 1e12 or math.max(s.cut, s.began, s.heldBegan) > now or s.leaderUntil > now + 60000
+    or s.gate > now + 86400000 or math.max(s.rate, s.limit, s.tokens) > 1e9 or s.members + s.membersBefore > 1e5 then
+  for _, name in ipairs(numbers) do s[name] = 0 end
+  s.format, s.epoch, s.pacing, s.leader, s.said = format, string.format('%s %.0f', a.id, server), '', '', ''
+  s.rate, s.tokens, elapsed, now = a.seedRate, math.min(a.seedTokens, a.capacity), 0, 0
+end
+s.now, s.server, s.settings, s.saidAt = now, server, a.settings, math.min(s.saidAt, server)
+if a.pacing ~= '' then s.pacing, s.pacingAt = a.pacing, server end
+
+local same = s.epoch == a.epoch
+if not same and a.epoch ~= '' then -- the process knows what the store has lost
+  s.tokens = math.min(s.tokens, a.seedTokens)
+  if s.rate == 0 then s.rate = a.seedRate end
 end
 
 -- Sums.
-local sums = { 'accepted', 'throttled', 'acceptedBefore', 'throttledBefore', 'trips', 'tripsOf' }
-local stale = get('cut') > number(23, 0, 1e15) -- the process does not know of the last cut
+local stale = s.cut > (same and a.cutSeen or 0) -- the process does not know of the last cut
+local sums = {
+  'accepted', 'throttled', 'acceptedBefore', 'throttledBefore', 'trips', 'tripsOf', 'throttledTrips', 'throttledTripsOf',
+}
 for i, name in ipairs(sums) do
-  if stale and i <= 2 then name = sums[i + 2] end
-  s[name] = get(name) + number(5 + i, 0, 1e9)
+  local to = stale and i <= 2 and name .. 'Before' or name
+  s[to] = s[to] + a[name]
 end
 
--- The leader finds the rate.
-local newRate = tonumber(a[12]) or -1
-if s.leader == id and newRate >= 0 and newRate < 1e9 then
-  if a[13] == '1' then
-    s.cut = math.floor(now) -- whole, so that a process can repeat it
-  end
-  s.rate = newRate
+-- The leader finds the rate from the sums since its last renewal.
+if s.leader == a.id and a.rate >= 0 then
+  if a.cut then s.cut = math.floor(now) end -- whole, so that a process can repeat it
+  s.rate, s.limit, s.trip = a.rate, a.limit, a.trip
 end
-if a[20] == '1' then
-  if s.leader == id then s.leader = '' end
-elseif pacing ~= '' and (not s.leader or s.leader == '' or s.leader == id or get('leaderUntil') < now) then
-  s.leader = id
-  s.leaderUntil = now + lease
+if a.leaving then
+  if s.leader == a.id then s.leader = '' end
+elseif a.pacing ~= '' and (s.leader == '' or s.leader == a.id or s.leaderUntil < now) then
+  s.leader, s.leaderUntil = a.id, now + lease
+end
+local reply = { leader = s.leader == a.id }
+for _, name in ipairs(sums) do
+  reply[name] = reply.leader and s[name] or 0
+  s[name] = s[name] - reply[name]
 end
 
 -- What the processes have is summed over this window and the one before. A
 -- process that renewed in neither no longer counts.
-if not s.began or now - get('began') >= lease then
-  -- If a process ends without giving up its place, the places are not 1, 2, 3
-  -- and so on, which the sum of their squares shows. If that lasts, all get new
-  -- places.
-  local placed = get('placed') + get('placedBefore')
-  local mixed = get('places') + get('placesBefore') ~= placed * (placed + 1) * (2 * placed + 1) / 6
-  s.mixed = mixed and get('mixed') + 1 or 0
-  if s.mixed >= 4 then
-    s.mixed, s.holes, s.highest, s.order = 0, '', 0, (get('order') + 1) % 1000
-  end
-  local gone = now - get('began') >= 2 * lease
-  for _, name in ipairs({ 'members', 'asking', 'granted', 'placed', 'places' }) do
-    s[name .. 'Before'] = gone and 0 or get(name)
+if s.window == 0 or now - s.began >= lease then
+  for _, name in ipairs({ 'members', 'asking', 'granted' }) do
+    s[name .. 'Before'] = now - s.began >= 2 * lease and 0 or s[name]
     s[name] = 0
   end
-  s.began = now
-  s.window = get('window') + 1
+  s.began, s.window = now, s.window + 1
 end
-local function total(name) return get(name) + get(name .. 'Before') end
+local function total(name) return s[name] + s[name .. 'Before'] end
 
--- What this process had, which is part of the sums of the window in which it
--- renewed last.
-local age = get('window') - number(15, 0, 1e15)
-local share, part = number(16, 0, 1e9) / 1000, number(26, 0, 1)
-local mostPlaces = 1e5
-local placeInOrder = math.floor(number(27, 0, 1e9)) -- the place, and the order that it is of
-local place = placeInOrder % mostPlaces
-local function remove(name, n)
+-- What this process had is part of the sums of the window in which it renewed
+-- last.
+local age = same and s.window - a.window
+local function remove(name, n, age)
   if age == 1 then name = name .. 'Before' end
-  if age == 0 or age == 1 then s[name] = math.max(get(name) - n, 0) end
+  if age == 0 or age == 1 then s[name] = math.max(s[name] - n, 0) end
 end
 
--- The rounds. In each the processes that want more than their fair share send
--- one request, each at its place, so that all of them together send evenly.
-local most = get('rate') / 1000 -- tokens in a millisecond
 -- left is what was not granted, or granted and not used, minus what was granted
 -- in excess while the shares changed: at most the tokens of an eighth of a lease.
 -- It raises or lowers the rate until it is used up, in about a lease.
+local most = s.rate / 1000 -- tokens in a millisecond
 local saved = lease / 8 * most
-local left = tonumber(s.left)
-if not left or left ~= left then left = 0 end
-s.left = left + elapsed * (most - total('granted')) + number(28, 0, 1e9)
+s.left = s.left + elapsed * (most - total('granted')) + a.unused
 s.left = math.max(math.min(s.left, saved), -saved)
 local rate = most + s.left / lease
-s.turn = (get('turn') + elapsed * rate / math.max(total('asking'), 1)) % 1
 
-remove('members', 1)
-remove('asking', part)
-remove('granted', share)
-remove('placed', math.min(place, 1))
-remove('places', place * place)
-if math.floor(placeInOrder / mostPlaces) ~= get('order') then place = 0 end
-local leaving = a[20] == '1'
-local members = total('members') + (leaving and 0 or 1)
-local had = (age == 0 or age == 1) and share or 0
-local level = 2 -- none
-share, part = 0, 0
-if not leaving then
+local had = (age == 0 or age == 1) and a.share / 1000 or 0
+remove('members', 1, age)
+remove('asking', a.part, age)
+remove('granted', a.share / 1000, age)
+local share, part, members = 0, 0, total('members')
+if not a.leaving then
   -- asking counts each process as the part of a fair share that it wants. A
   -- share grows only as far as the shares of all do not exceed the rate.
+  members = members + 1
   local asking = total('asking')
   local fair = rate / (asking + 1)
   local least = rate / (10 * members) -- for a process that wants nothing yet
-  local want = math.max(number(14, 0, 1e9) / half, least)
+  local want = math.max(a.wanted / (lease / 2), least)
   share = math.max(math.min(want, fair, math.max(had, rate - total('granted')), most), least)
   part = 1
   if want < fair then part = math.min(math.max(want / rate, want * asking / (rate - want)), 1) end
-  s.members = get('members') + 1
-  s.asking = get('asking') + part
-  s.granted = get('granted') + share
+  s.members, s.asking, s.granted = s.members + 1, s.asking + part, s.granted + share
 end
-
--- The place in the round. A place that is given up is reused.
-local holes = s.holes or ''
-if part == 1 then
-  s.placed = get('placed') + 1
-  local places = total('placed')
-  local highest = math.min(get('highest'), places)
-  if place == 0 or place > places then
-    local left
-    place, left = places, ''
-    for hole in string.gmatch(holes, '%d+') do
-      if place == places and tonumber(hole) < places then place = tonumber(hole) else left = left .. hole .. ' ' end
-    end
-    holes = left
-    if place == places and highest < places then
-      highest = highest + 1
-      place = highest
-    end
-  end
-  s.highest = highest
-  s.places = get('places') + place * place
-  if share > 0.9 * rate / math.max(total('asking'), 1) then level = (s.turn - place / places) % 1 end
-elseif place > 0 then
-  holes = place .. ' ' .. holes
-  if #holes > 60 then holes = '' end -- a longer field makes the hash take much more memory
-  place = 0
-end
-s.holes = holes
 
 -- Retry tokens. Those that the processes have are summed over two windows, which
 -- are so long that a process that renews rarely is in one of them.
-local held = number(19, 0, 1e9)
-if now - get('heldBegan') >= 12 * lease or get('heldWindow') == 0 then
-  s.heldBefore = now - get('heldBegan') >= 24 * lease and 0 or get('held')
-  s.held = 0
-  s.heldBegan = now
-  s.heldWindow = get('heldWindow') + 1
+if s.heldWindow == 0 or now - s.heldBegan >= 12 * lease then
+  s.heldBefore = now - s.heldBegan >= 24 * lease and 0 or s.held
+  s.held, s.heldBegan, s.heldWindow = 0, now, s.heldWindow + 1
 end
-local heldAge = known == s.epoch and get('heldWindow') - number(30, 0, 1e15)
-if heldAge == 0 then s.held = math.max(get('held') - number(31, 0, 1e9), 0) end
-if heldAge == 1 then s.heldBefore = math.max(get('heldBefore') - number(31, 0, 1e9), 0) end
-local room = math.max(0, capacity - get('held') - get('heldBefore') - held)
-s.tokens = math.min(get('tokens') + number(17, 0, 1e9), room)
-local tokens = math.min(number(18, 0, 1e9), math.floor(get('tokens')))
-s.tokens = get('tokens') - tokens
-if not leaving then s.held = get('held') + held + tokens end
+remove('held', a.counted, same and s.heldWindow - a.heldWindow)
+local room = math.max(0, a.capacity - total('held') - a.held)
+s.tokens = math.min(s.tokens + a.returned, room)
+local tokens = math.min(a.asked, math.floor(s.tokens))
+s.tokens = s.tokens - tokens
+if not a.leaving then s.held = s.held + a.held + tokens end
 
--- A Retry-After.
-s.gate = math.max(get('gate'), now + number(21, 0, 86400000))
+-- A Retry-After, and what the service announced last of its limits, to any of the
+-- processes. The text means something to them only.
+s.gate = math.max(s.gate, now + a.gate)
+local saidAt = math.max(0, server - a.saidAge) -- of the server's clock, also after a pause
+if a.said ~= '' and saidAt >= s.saidAt then s.said, s.saidAt = a.said, saidAt end
+if #s.said > 4096 then s.said = '' end
 
--- What the service announced last of its limits, to any of the processes. The text
--- means something to them only.
-if s.said and #s.said > 4096 then s.said = nil end
-local said, saidAt = a[32] or '', math.max(0, server - number(33, 0, 1e9)) -- of the server's clock, also after a pause
-if said ~= '' and #said <= 4096 and saidAt >= get('saidAt') then s.said, s.saidAt = said, saidAt end
-
-s.now, s.server = now, server
 local fields = {}
-for name, value in pairs(s) do
-  fields[#fields + 1] = name
-  fields[#fields + 1] = type(value) == 'number' and string.format('%.17g', value) or value
+for _, name in ipairs(texts) do
+  fields[#fields + 1], fields[#fields + 2] = name, s[name]
+end
+for _, name in ipairs(numbers) do
+  fields[#fields + 1], fields[#fields + 2] = name, string.format('%.17g', s[name])
 end
 redis.call('HSET', key, unpack(fields))
-redis.call('PEXPIRE', key, number(22, 1000, 604800000))
+-- Nothing is known of a partition that was never throttled and whose retry tokens
+-- are all there, and there may be many.
+local known = s.rate > 0 or s.gate > now or s.said ~= '' or s.tokens + total('held') < a.capacity
+redis.call('PEXPIRE', key, known and a.expiry or math.min(a.expiry, silence))
 
-local function text(n) return string.format('%.17g', n) end
-return {
-  s.epoch, text(now), text(get('window')), text(get('rate')), text(math.min(share * 1000, get('rate'))), text(members),
-  s.leader == id and '1' or '0', text(get('cut')), text(tokens), text(get('tokens')),
-  text(math.max(0, get('gate') - now)),
-  text(get('accepted')), text(get('throttled')), text(get('acceptedBefore')), text(get('throttledBefore')),
-  text(get('trips')), text(get('tripsOf')),
-  text(part), text(place > 0 and place + get('order') * mostPlaces or 0), text(level), text(get('heldWindow')),
-  s.said or '', text(s.said and math.max(0, server - get('saidAt')) or 0),
-}
+reply.epoch, reply.now, reply.window, reply.heldWindow = s.epoch, math.floor(now), s.window, s.heldWindow
+reply.rate, reply.limit, reply.trip = s.rate, s.limit, s.trip
+reply.share, reply.part = math.min(share * 1000, s.rate), part
+reply.members, reply.cut = members, s.cut
+reply.tokens, reply.left, reply.gate = tokens, s.tokens, s.gate - now
+reply.said, reply.saidAge = s.said, s.said == '' and 0 or server - s.saidAt
+return { cjson.encode(reply) }

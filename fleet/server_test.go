@@ -9,7 +9,6 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
-	"math"
 	"math/big"
 	"net"
 	"os"
@@ -29,8 +28,8 @@ import (
 )
 
 // The tests of this file use real servers, for what these and their clients do.
-// What the script does is compared with fleettest there, which the other tests
-// use in virtual time.
+// Those of script_test.go are of the script, and the others use fleettest in
+// virtual time.
 
 // rights are what the script needs. The connection itself needs HELLO, which
 // every user may call.
@@ -175,7 +174,7 @@ func TestFaults(t *testing.T) {
 			func() { s.Do("CONFIG", "SET", "maxmemory", "0") }, false},
 		{"a read-only replica", func() { s.Do("REPLICAOF", "127.0.0.1", "1") },
 			func() { s.Do("REPLICAOF", "NO", "ONE") }, false},
-		{"a key of another format", func() { s.Do("HSET", key, "format", "2") }, deleteKey, false},
+		{"a key of another format", func() { s.Do("HSET", key, "format", "3") }, deleteKey, false},
 		{"a key of another type", func() { s.Do("SET", key, "text") }, deleteKey, false},
 		{"flushed", func() { s.Do("FLUSHALL") }, func() {}, true},
 		{"scripts flushed", func() { s.Do("SCRIPT", "FLUSH") }, func() {}, true},
@@ -207,6 +206,10 @@ func TestDialBeforeTheStore(t *testing.T) {
 	}
 	store.Restart()
 	m.until(t, true)
+	// With a longer field it would be a hash table, which takes much more memory.
+	if got := store.Do("OBJECT", "ENCODING", key); got != "listpack" {
+		t.Errorf("the encoding of a partition is %s, want listpack", got)
+	}
 }
 
 // Close returns while the store hangs, and nothing is left running.
@@ -312,90 +315,4 @@ func TestCluster(t *testing.T) {
 	m.until(t, false)
 	promoted(t, replica)
 	m.until(t, true)
-}
-
-// Numbers in the key that the script did not write there do no lasting harm:
-// the script returns numbers, and grants what the rate allows.
-func TestDamagedKey(t *testing.T) {
-	store := dial(t, storetest.Start(t).Addr)
-	const clock = "redis.call('TIME')"
-	script := strings.Replace(fleet.Script, clock, "{ ARGV[#ARGV], 0 }", 1)
-	damage := func(field, value string) {
-		name, now := []string{fmt.Sprintf("%s%.20q", field, value)}, time.Now().Unix()
-		last := reply(nil)
-		renew := func() (share, tokens float64) {
-			now++
-			args := renewal(map[int]string{
-				1: "2000", argAsked: "600", argWindow: last[replyWindow], argShare: last[replyShare], argPart: last[replyPart],
-			})
-			got, err := store.Eval(t.Context(), script, name, append(args, fmt.Sprint(now)))
-			if err != nil {
-				t.Fatalf("%s is %.20q: %v", field, value, err)
-			}
-			for i, text := range got {
-				if i == 0 || i == replySaid {
-					continue
-				}
-				if x, err := strconv.ParseFloat(text, 64); err != nil || !(x >= 0 && x < math.Inf(1)) {
-					t.Fatalf("%s is %.20q: the script returned %q", field, value, got)
-				}
-			}
-			last = got
-			share, _ = strconv.ParseFloat(got[replyShare], 64)
-			tokens, _ = strconv.ParseFloat(got[replyTokens], 64)
-			return share, tokens
-		}
-		renew()
-		if _, err := store.Eval(t.Context(), "redis.call('HSET', KEYS[1], ARGV[1], ARGV[2]) return {}",
-			name, []string{field, value}); err != nil {
-			t.Fatal(err)
-		}
-		share := 0.0
-		for range 5 {
-			var tokens float64
-			if share, tokens = renew(); share > 200 || tokens > capacity {
-				t.Errorf("%s is %.20q: a rate of %g and %g retry tokens", field, value, share, tokens)
-			}
-		}
-		if share < 50 && field != "rate" {
-			t.Errorf("%s is %.20q: a rate of %g two leases later", field, value, share)
-		}
-	}
-	for _, field := range []string{
-		"now", "server", "rate", "left", "turn", "began", "asking", "askingBefore", "granted", "grantedBefore",
-		"placed", "placedBefore", "holes", "members", "membersBefore", "window", "tokens", "held", "heldBefore",
-		"heldBegan", "heldWindow", "pacingAt", "gate", "cut", "leaderUntil", "accepted", "trips",
-	} {
-		for _, value := range []string{
-			"nan", "-nan", "inf", "-inf", "1e308", "-1", "", "text", strings.Repeat("9", 10000), "\x00",
-		} {
-			damage(field, value)
-		}
-	}
-}
-
-// A key without an epoch, and one with many fields of somebody else, do no
-// harm, and the fields stay. A key of another format is an error.
-func TestForeignFields(t *testing.T) {
-	server := storetest.Start(t)
-	store := dial(t, server.Addr)
-	server.Do("HSET", key, "format", "1")
-	for i := range 50 {
-		command := []string{"HSET", key}
-		for j := range 100 {
-			command = append(command, fmt.Sprint("field", 100*i+j), fmt.Sprint(j))
-		}
-		server.Do(command...)
-	}
-	if got, err := store.Eval(t.Context(), fleet.Script, []string{key}, renewal(nil)); err != nil || got[0] == "" {
-		t.Fatalf("a renewal returned %q and %v", got, err)
-	}
-	if field, epoch := server.Do("HGET", key, "field4999"), server.Do("HGET", key, "epoch"); field != "99" || epoch == "" {
-		t.Errorf("a field and the epoch are %q and %q", field, epoch)
-	}
-	server.Do("HSET", key, "format", "3")
-	_, err := store.Eval(t.Context(), fleet.Script, []string{key}, renewal(nil))
-	if err == nil || !strings.Contains(err.Error(), "has the format 3, not 1") {
-		t.Errorf("a renewal of a key of another format returned %v", err)
-	}
 }

@@ -13,6 +13,7 @@ import (
 	"example.com/awsretry"
 	"example.com/awsretry/fleet"
 	"example.com/awsretry/fleet/fleettest"
+	"example.com/awsretry/fleet/internal/protocol"
 )
 
 // The first processes' settings stay while they are there, and for a minute
@@ -22,6 +23,11 @@ func TestOtherSettings(t *testing.T) {
 	adaptive := func(p awsretry.Pacing) *awsretry.Transport {
 		return &awsretry.Transport{Mode: awsretry.Adaptive, RateLimit: awsretry.RateLimitConfig{Pacing: p}}
 	}
+	lowest := func(rate float64) *awsretry.Transport {
+		return &awsretry.Transport{Mode: awsretry.Adaptive, RateLimit: awsretry.RateLimitConfig{MinFillRate: rate}}
+	}
+	patient := adaptive(awsretry.CubicPacing)
+	patient.RateLimit.MaxWait, patient.RateLimit.Limits = time.Second, awsretry.ReadLimits
 	for name, test := range map[string]struct {
 		first, second *awsretry.Transport
 		lease         time.Duration // of the second; the first has 400 ms
@@ -29,20 +35,30 @@ func TestOtherSettings(t *testing.T) {
 	}{
 		"lease": {
 			&awsretry.Transport{}, &awsretry.Transport{}, 800 * time.Millisecond,
-			"have Lease 400ms and 500 retry tokens; this one has Lease 800ms",
+			"have the settings Lease:400ms; this one has Lease:800ms",
 		},
 		"capacity": {
 			&awsretry.Transport{}, &awsretry.Transport{Quota: awsretry.QuotaConfig{Capacity: 7}}, 0,
-			"this one has Lease 400ms and 7 retry tokens",
+			"have the settings Capacity:500; this one has Capacity:7",
 		},
 		"no quota": {
 			&awsretry.Transport{}, &awsretry.Transport{Quota: awsretry.QuotaConfig{Capacity: -1}, ShareRetryAfter: true}, 0,
-			"this one has Lease 400ms and no retry tokens",
+			"this one has Lease:400ms no quota",
 		},
 		"pacing": {
-			adaptive(awsretry.CubicPacing), adaptive(awsretry.ScaledPacing), 0, "have the pacing cubic; this one has scaled",
+			adaptive(awsretry.CubicPacing), adaptive(awsretry.ScaledPacing), 0,
+			"have the pacing cubic; this one has scaled",
 		},
-		"mode": {&awsretry.Transport{}, adaptive(awsretry.ScaledPacing), 0, ""}, // they share the retry tokens
+		"lowest rate": {
+			adaptive(awsretry.CubicPacing), lowest(300), 0, "have the pacing cubic; this one has cubic MinFillRate:300",
+		},
+		"the same, by default": {adaptive(awsretry.CubicPacing), lowest(0.5), 0, ""},
+		"cost": {
+			&awsretry.Transport{}, &awsretry.Transport{Quota: awsretry.QuotaConfig{TimeoutCost: 1}}, 0,
+			"have the settings Lease:400ms Capacity:500; this one has Lease:400ms Capacity:500 TimeoutCost:1",
+		},
+		"patience": {adaptive(awsretry.CubicPacing), patient, 0, ""},                // each process may have its own
+		"mode":     {&awsretry.Transport{}, adaptive(awsretry.ScaledPacing), 0, ""}, // they share the retry tokens
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -109,11 +125,11 @@ func TestTransportsOfOneFleet(t *testing.T) {
 				var mu sync.Mutex
 				leaders := make(map[string]bool)
 				store := &fleettest.Store{Latency: time.Millisecond}
-				shared := newFleet(t, spy{store, func(args, reply []string) {
+				shared := newFleet(t, spy{store, func(r protocol.Request, got protocol.Reply) {
 					mu.Lock()
 					defer mu.Unlock()
-					if reply[replyLeader] == "1" {
-						leaders[args[argID]] = true
+					if got.Leader {
+						leaders[r.ID] = true
 					}
 				}}, fleet.Config{OnError: faults.add})
 				service := &service{rate: 100, burst: 20}
@@ -145,13 +161,13 @@ func TestTransportsOfOneFleet(t *testing.T) {
 // A spy hears of each renewal that succeeds.
 type spy struct {
 	fleet.Client
-	hear func(args, reply []string)
+	hear func(protocol.Request, protocol.Reply)
 }
 
 func (s spy) Eval(ctx context.Context, script string, keys, args []string) ([]string, error) {
 	reply, err := s.Client.Eval(ctx, script, keys, args)
 	if err == nil {
-		s.hear(args, reply)
+		s.hear(read[protocol.Request](args), read[protocol.Reply](reply))
 	}
 	return reply, err
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"example.com/awsretry/fleet"
+	"example.com/awsretry/fleet/internal/protocol"
 	"example.com/awsretry/fleet/internal/storetest"
 )
 
@@ -18,23 +19,26 @@ func BenchmarkRenewal(b *testing.B) {
 	const processes = 100
 	store := storetest.Start(b)
 	client := fleet.Valkey(storetest.Connect(b, store.Addr))
-	last := make([]atomic.Pointer[[]string], processes)
+	last := make([]atomic.Pointer[protocol.Last], processes)
 	var next atomic.Int64
 	before := cpuSeconds(b, store)
 	b.ResetTimer()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
 			i := next.Add(1) % processes
-			args := renewal(map[int]string{argID: fmt.Sprint("process", i), argAccepted: "2", argWanted: "3"})
-			if had := last[i].Load(); had != nil {
-				args[argWindow], args[argShare], args[argPart] = (*had)[replyWindow], (*had)[replyShare], (*had)[replyPart]
-			}
+			args := renewal(func(r *protocol.Request) {
+				r.ID, r.Accepted, r.Wanted = fmt.Sprint("process", i), 2, 3
+				if had := last[i].Load(); had != nil {
+					r.Last = *had
+				}
+			})
 			got, err := client.Eval(context.Background(), fleet.Script, []string{key}, args)
 			if err != nil {
 				b.Error(err)
 				return
 			}
-			last[i].Store(&got)
+			reply := read[protocol.Reply](got)
+			last[i].Store(&reply.Last)
 		}
 	})
 	b.StopTimer()

@@ -3,22 +3,25 @@ package fleettest
 import (
 	"fmt"
 	"math"
-	"strconv"
-	"strings"
 	"time"
+
+	"example.com/awsretry/fleet/internal/protocol"
 )
+
+// format is that of the hash.
+const format = "2"
 
 // A partition is what renew.lua stores of a partition. The fields have the same
 // names there. Times are in milliseconds.
 type partition struct {
-	epoch, settings, pacing, leader, holes, said string
+	format, epoch, settings, pacing, leader, said string
 
-	now, server, pacingAt, leaderUntil, rate, cut, gate                  float64
+	now, server, pacingAt, leaderUntil, rate, limit, trip                float64
+	cut, gate, saidAt                                                    float64
 	accepted, throttled, acceptedBefore, throttledBefore, trips, tripsOf float64
-	began, window, mixed, order, highest, left, turn                     float64
-	members, asking, granted, placed, places                             sum
-	tokens, heldBegan, heldWindow, saidAt                                float64
-	held                                                                 sum
+	throttledTrips, throttledTripsOf                                     float64
+	began, window, left, tokens, heldBegan, heldWindow                   float64
+	members, asking, granted, held                                       sum
 
 	expires time.Time
 }
@@ -49,286 +52,211 @@ func (s *sum) next(gone bool) {
 
 // A renewal is one run of renew.lua.
 type renewal struct {
-	p    *partition
-	args []string
-
-	id      string
-	leaving bool
-	lease   float64
+	*protocol.Request
+	p       *partition
 	server  float64 // the server's clock
 	elapsed float64 // on the store's clock, since the renewal before
-
-	rate                               float64 // in tokens per millisecond, with what is left of earlier grants
-	members, share, part, place, level float64 // for the reply
-	tokens                             float64 // retry tokens that are granted
+	same    bool    // the member knows the epoch
+	reply   protocol.Reply
 }
 
-const (
-	arguments  = 33
-	mostPlaces = 1e5
-)
-
-// renew does what renew.lua does, in the same order. If it returns an error, p
-// must not be stored. Explicit conversions keep products from being fused into
-// additions, so that every platform computes the same numbers.
-func (p *partition) renew(args []string, at time.Time) ([]string, error) {
-	if len(args) != arguments {
-		return nil, fmt.Errorf("fleettest: %d arguments; the Store runs renewals only, which have %d", len(args), arguments)
+// renew does what renew.lua does, in the same order. Explicit conversions keep
+// products from being fused into additions, so that every platform computes the
+// same numbers.
+func (p *partition) renew(a *protocol.Request, at time.Time) protocol.Reply {
+	r := &renewal{Request: a, p: p, server: float64(at.Unix()*1000) + float64(at.Nanosecond()/1000)/1000}
+	if name, theirs := r.differs(); name != "" {
+		return protocol.Reply{Differs: name, Theirs: theirs[:min(len(theirs), 1000)]}
 	}
-	r := &renewal{p: p, args: args, id: args[0], leaving: args[19] == "1"}
-	r.lease = r.number(2, 10, 60000)
-	r.server = float64(at.Unix()*1000) + float64(at.Nanosecond()/1000)/1000
 	r.open()
-	if err := r.checkSettings(); err != nil {
-		return nil, err
-	}
 	r.addSums()
 	r.lead()
 	r.moveWindow()
 	r.divide()
-	r.takePlace()
 	r.moveTokens()
-	p.gate = max(p.gate, p.now+r.number(21, 0, 86400000))
-	if said, at := r.args[31], max(0, r.server-r.number(33, 0, 1e9)); said != "" && len(said) <= 4096 && at >= p.saidAt {
-		p.said, p.saidAt = said, at
+	p.gate = max(p.gate, p.now+a.Gate)
+	if at := max(0, r.server-a.SaidAge); a.Said != "" && at >= p.saidAt {
+		p.said, p.saidAt = a.Said, at
 	}
-	p.server = r.server
-	p.expires = at.Add(time.Duration(r.number(22, 1000, 604800000)) * time.Millisecond)
-	return r.reply(), nil
+	expiry := a.Expiry
+	known := p.rate > 0 || p.gate > p.now || p.said != "" || p.tokens+p.held.total() < float64(a.Capacity)
+	if !known {
+		expiry = min(expiry, r.silence())
+	}
+	p.expires = at.Add(time.Duration(expiry) * time.Millisecond)
+
+	r.reply.Epoch, r.reply.Now = p.epoch, math.Floor(p.now)
+	r.reply.Window, r.reply.HeldWindow = p.window, p.heldWindow
+	r.reply.Law = protocol.Law{Rate: p.rate, Limit: p.limit, Trip: p.trip}
+	r.reply.Cut, r.reply.Left, r.reply.Gate = p.cut, p.tokens, p.gate-p.now
+	if r.reply.Said = p.said; p.said != "" {
+		r.reply.SaidAge = r.server - p.saidAt
+	}
+	return r.reply
 }
 
-// number returns an argument, counted from 1 as in the script.
-func (r *renewal) number(i int, low, high float64) float64 {
-	n, err := strconv.ParseFloat(r.args[i-1], 64)
-	if err != nil || !(n >= low) {
-		return low
-	}
-	return min(n, high)
-}
-
-// open makes the partition if it is new, and moves its clock.
-func (r *renewal) open() {
-	p, seedTokens := r.p, r.number(5, 0, 1e9)
-	if p.epoch == "" {
-		p.epoch = fmt.Sprintf("%s %.0f", r.id, r.server)
-		p.rate, p.tokens, p.server = r.number(4, 0, 1e9), min(seedTokens, r.number(3, 0, 1e9)), r.server
-	}
-	if known := r.args[28]; known != "" && (known != p.epoch || r.number(15, 0, 1e15) > p.window) {
-		p.tokens = min(p.tokens, seedTokens)
-		if p.rate == 0 {
-			p.rate = r.number(4, 0, 1e9)
+// differs returns what is not that of the other members.
+func (r *renewal) differs() (name, theirs string) {
+	for _, s := range []struct {
+		name, theirs, ours string
+		at                 float64
+	}{
+		{"format", r.p.format, format, r.p.server},
+		{"settings", r.p.settings, r.Settings, r.p.server},
+		{"pacing", r.p.pacing, r.Pacing, r.p.pacingAt},
+	} {
+		silent := math.Abs(r.server-s.at) >= r.silence()
+		if s.ours != "" && s.theirs != "" && s.theirs != s.ours && !silent {
+			return s.name, s.theirs
 		}
 	}
-	r.elapsed = max(0, min(r.server-p.server, 10*r.lease))
-	p.now += r.elapsed
-	p.rate = min(p.rate, 1e9-1)
-	p.leaderUntil, p.saidAt = min(p.leaderUntil, p.now+r.lease), min(p.saidAt, r.server)
+	return "", ""
 }
 
-// checkSettings returns an error if other members have other settings.
-func (r *renewal) checkSettings() error {
-	p, settings, pacing := r.p, r.args[23], r.args[24]
-	silence := max(60000, 20*r.lease)
-	differ := func(name, theirs, ours string) error {
-		return fmt.Errorf("awsretry: the processes that share the key have %s%.99s; this one has %.99s", name, theirs, ours)
+// silence is how long nobody must have renewed before others may use the key.
+func (r *renewal) silence() float64 { return max(60000, 20*r.Lease) }
+
+// open moves the clock, and makes the partition if it is new or an older copy.
+func (r *renewal) open() {
+	p := r.p
+	r.elapsed = max(0, min(r.server-p.server, 10*r.Lease))
+	p.now += r.elapsed
+	if p.epoch == "" || p.epoch == r.Epoch && p.window < r.Window {
+		*p = partition{
+			format: format, epoch: fmt.Sprintf("%s %.0f", r.ID, r.server),
+			rate: r.SeedRate, tokens: float64(min(r.SeedTokens, r.Capacity)),
+		}
+		r.elapsed = 0
 	}
-	if p.settings != "" && p.settings != settings && r.server-p.server < silence {
-		return differ("", p.settings, settings)
+	p.server, p.settings, p.saidAt = r.server, r.Settings, min(p.saidAt, r.server)
+	if r.Pacing != "" {
+		p.pacing, p.pacingAt = r.Pacing, r.server
 	}
-	p.settings = settings
-	if pacing == "" {
-		return nil
+	if r.same = p.epoch == r.Epoch; !r.same && r.Epoch != "" {
+		p.tokens = min(p.tokens, float64(r.SeedTokens))
+		if p.rate == 0 {
+			p.rate = r.SeedRate
+		}
 	}
-	if p.pacing != "" && p.pacing != pacing && r.server-p.pacingAt < silence {
-		return differ("the pacing ", p.pacing, pacing)
-	}
-	p.pacing, p.pacingAt = pacing, r.server
-	return nil
 }
 
 func (r *renewal) addSums() {
-	p := r.p
+	p, known := r.p, 0.0
+	if r.same {
+		known = r.CutSeen
+	}
 	accepted, throttled := &p.accepted, &p.throttled
-	if p.cut > r.number(23, 0, 1e15) { // the member has not heard of the last cut
+	if p.cut > known { // the member has not heard of the last cut
 		accepted, throttled = &p.acceptedBefore, &p.throttledBefore
 	}
-	for i, to := range []*float64{
-		accepted, throttled, &p.acceptedBefore, &p.throttledBefore, &p.trips, &p.tripsOf,
-	} {
-		*to += r.number(6+i, 0, 1e9)
-	}
+	*accepted += r.Accepted
+	*throttled += r.Throttled
+	p.acceptedBefore += r.AcceptedBefore
+	p.throttledBefore += r.ThrottledBefore
+	p.trips += r.Trips
+	p.tripsOf += r.TripsOf
+	p.throttledTrips += r.ThrottledTrips
+	p.throttledTripsOf += r.ThrottledTripsOf
 }
 
-// lead takes the leader's rate, and finds a leader.
+// lead takes the leader's rate, and finds a leader, who gets the sums.
 func (r *renewal) lead() {
-	p, leads := r.p, r.p.leader == r.id
-	if rate := r.number(12, -1, 1e9); leads && rate >= 0 && rate < 1e9 {
-		if r.args[12] == "1" {
+	p, leads := r.p, r.p.leader == r.ID
+	if leads && r.Rate >= 0 {
+		if r.Cut {
 			p.cut = math.Floor(p.now)
 		}
-		p.rate = rate
+		p.rate, p.limit, p.trip = r.Rate, r.Limit, r.Trip
 	}
 	switch {
-	case r.leaving && leads:
+	case r.Leaving && leads:
 		p.leader = ""
-	case !r.leaving && r.args[24] != "" && (p.leader == "" || leads || p.leaderUntil < p.now):
-		p.leader, p.leaderUntil = r.id, p.now+r.lease
+	case !r.Leaving && r.Pacing != "" && (p.leader == "" || leads || p.leaderUntil < p.now):
+		p.leader, p.leaderUntil = r.ID, p.now+r.Lease
+	}
+	if r.reply.Leader = p.leader == r.ID; r.reply.Leader {
+		r.reply.Sums = protocol.Sums{
+			Accepted: p.accepted, Throttled: p.throttled,
+			AcceptedBefore: p.acceptedBefore, ThrottledBefore: p.throttledBefore,
+			Trips: p.trips, TripsOf: p.tripsOf,
+			ThrottledTrips: p.throttledTrips, ThrottledTripsOf: p.throttledTripsOf,
+		}
+		p.accepted, p.throttled, p.acceptedBefore, p.throttledBefore = 0, 0, 0, 0
+		p.trips, p.tripsOf, p.throttledTrips, p.throttledTripsOf = 0, 0, 0, 0
 	}
 }
 
 func (r *renewal) moveWindow() {
 	p := r.p
-	if p.window > 0 && p.now-p.began < r.lease {
+	if p.window > 0 && p.now-p.began < r.Lease {
 		return
 	}
-	placed := p.placed.total()
-	if p.places.total() == placed*(placed+1)*(2*placed+1)/6 {
-		p.mixed = 0
-	} else {
-		p.mixed++
-	}
-	if p.mixed >= 4 {
-		p.mixed, p.holes, p.highest, p.order = 0, "", 0, math.Mod(p.order+1, 1000)
-	}
-	gone := p.now-p.began >= 2*r.lease
-	for _, s := range []*sum{&p.members, &p.asking, &p.granted, &p.placed, &p.places} {
+	gone := p.now-p.began >= 2*r.Lease
+	for _, s := range []*sum{&p.members, &p.asking, &p.granted} {
 		s.next(gone)
 	}
 	p.began = p.now
 	p.window++
 }
 
+// age returns how many windows ago a window was, or -1 if the member knows of
+// none.
+func (r *renewal) age(now, then float64) float64 {
+	if !r.same {
+		return -1
+	}
+	return now - then
+}
+
 // divide finds the member's share of the rate.
 func (r *renewal) divide() {
-	p, age := r.p, r.p.window-r.number(15, 0, 1e15)
-	share, part := r.number(16, 0, 1e9)/1000, r.number(26, 0, 1)
-	inOrder := math.Floor(r.number(27, 0, 1e9))
-	r.place = math.Mod(inOrder, mostPlaces)
-
+	p, age, had := r.p, r.age(r.p.window, r.Window), r.Share/1000
 	most := p.rate / 1000
-	saved := r.lease / 8 * most
-	p.left = p.left + float64(r.elapsed*(most-p.granted.total())) + r.number(28, 0, 1e9)
+	saved := r.Lease / 8 * most
+	p.left = p.left + float64(r.elapsed*(most-p.granted.total())) + r.Unused
 	p.left = max(min(p.left, saved), -saved)
-	r.rate = most + p.left/r.lease
-	p.turn = fraction(p.turn + r.elapsed*r.rate/max(p.asking.total(), 1))
+	rate := most + p.left/r.Lease
 
 	p.members.remove(1, age)
-	p.asking.remove(part, age)
-	p.granted.remove(share, age)
-	p.placed.remove(min(r.place, 1), age)
-	p.places.remove(r.place*r.place, age)
-	if math.Floor(inOrder/mostPlaces) != p.order {
-		r.place = 0
-	}
+	p.asking.remove(r.Part, age)
+	p.granted.remove(had, age)
 	if age != 0 && age != 1 {
-		share = 0
+		had = 0
 	}
-	r.members = p.members.total()
-	if r.leaving {
+	r.reply.Members = p.members.total()
+	if r.Leaving {
 		return
 	}
-	r.members++
+	r.reply.Members++
 	asking := p.asking.total()
-	fair := r.rate / (asking + 1)
-	least := r.rate / (10 * r.members)
-	want := max(r.number(14, 0, 1e9)/(r.lease/2), least)
-	r.share = max(min(want, fair, max(share, r.rate-p.granted.total()), most), least)
-	r.part = 1
+	fair := rate / (asking + 1)
+	least := rate / (10 * r.reply.Members)
+	want := max(r.Wanted/(r.Lease/2), least)
+	share := max(min(want, fair, max(had, rate-p.granted.total()), most), least)
+	r.reply.Part = 1
 	if want < fair {
-		r.part = min(max(want/r.rate, want*asking/(r.rate-want)), 1)
+		r.reply.Part = min(max(want/rate, want*asking/(rate-want)), 1)
 	}
 	p.members.this++
-	p.asking.this += r.part
-	p.granted.this += r.share
-}
-
-// takePlace finds the member's place in the round, or gives it up.
-func (r *renewal) takePlace() {
-	p := r.p
-	r.level = 2
-	switch {
-	case r.part == 1:
-		p.placed.this++
-		r.findPlace(p.placed.total())
-		p.places.this += r.place * r.place
-		if r.share > 0.9*r.rate/max(p.asking.total(), 1) {
-			r.level = fraction(p.turn - r.place/p.placed.total())
-		}
-	case r.place > 0:
-		p.holes = text(r.place) + " " + p.holes
-		if len(p.holes) > 60 {
-			p.holes = ""
-		}
-		r.place = 0
-	}
-}
-
-// findPlace finds a place if the member has none of the places from 1 on.
-func (r *renewal) findPlace(places float64) {
-	p := r.p
-	p.highest = min(p.highest, places)
-	if r.place != 0 && r.place <= places {
-		return
-	}
-	left := ""
-	r.place = places
-	for hole := range strings.FieldsSeq(p.holes) {
-		if n, _ := strconv.ParseFloat(hole, 64); r.place == places && n < places {
-			r.place = n
-		} else {
-			left += hole + " "
-		}
-	}
-	p.holes = left
-	if r.place == places && p.highest < places {
-		p.highest++
-		r.place = p.highest
-	}
+	p.asking.this += r.reply.Part
+	p.granted.this += share
+	r.reply.Share = min(share*1000, p.rate)
 }
 
 // moveTokens moves retry tokens between the store and the member.
 func (r *renewal) moveTokens() {
-	p, held := r.p, r.number(19, 0, 1e9)
-	if p.now-p.heldBegan >= 12*r.lease || p.heldWindow == 0 {
-		p.held.next(p.now-p.heldBegan >= 24*r.lease)
+	p, held := r.p, float64(r.Held)
+	if p.heldWindow == 0 || p.now-p.heldBegan >= 12*r.Lease {
+		p.held.next(p.now-p.heldBegan >= 24*r.Lease)
 		p.heldBegan = p.now
 		p.heldWindow++
 	}
-	if r.args[28] == p.epoch {
-		p.held.remove(r.number(31, 0, 1e9), p.heldWindow-r.number(30, 0, 1e15))
-	}
-	room := max(0, r.number(3, 0, 1e9)-p.held.total()-held)
-	p.tokens = min(p.tokens+r.number(17, 0, 1e9), room)
-	r.tokens = min(r.number(18, 0, 1e9), math.Floor(p.tokens))
-	p.tokens -= r.tokens
-	if !r.leaving {
-		p.held.this += held + r.tokens
+	p.held.remove(float64(r.Counted), r.age(p.heldWindow, r.HeldWindow))
+	room := max(0, float64(r.Capacity)-p.held.total()-held)
+	p.tokens = min(p.tokens+float64(r.Returned), room)
+	r.reply.Tokens = min(float64(r.Asked), math.Floor(p.tokens))
+	p.tokens -= r.reply.Tokens
+	if !r.Leaving {
+		p.held.this += held + r.reply.Tokens
 	}
 }
-
-func (r *renewal) reply() []string {
-	p := r.p
-	leads, place := "0", 0.0
-	if p.leader == r.id {
-		leads = "1"
-	}
-	if r.place > 0 {
-		place = r.place + p.order*mostPlaces
-	}
-	age := 0.0
-	if p.said != "" {
-		age = max(0, r.server-p.saidAt)
-	}
-	return []string{
-		p.epoch, text(p.now), text(p.window), text(p.rate), text(min(r.share*1000, p.rate)), text(r.members),
-		leads, text(p.cut), text(r.tokens), text(p.tokens), text(max(0, p.gate-p.now)),
-		text(p.accepted), text(p.throttled), text(p.acceptedBefore), text(p.throttledBefore),
-		text(p.trips), text(p.tripsOf),
-		text(r.part), text(place), text(r.level), text(p.heldWindow),
-		p.said, text(age),
-	}
-}
-
-func fraction(x float64) float64 { return x - math.Floor(x) }
-
-func text(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }

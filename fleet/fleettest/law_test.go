@@ -1,18 +1,19 @@
 package fleettest
 
 import (
-	"cmp"
-	"fmt"
+	"encoding/json"
+	"maps"
+	"math"
 	"math/rand/v2"
 	"os"
 	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"example.com/awsretry/fleet"
+	"example.com/awsretry/fleet/internal/protocol"
 	"example.com/awsretry/fleet/internal/storetest"
 	"github.com/alicebob/miniredis/v2"
 )
@@ -39,71 +40,81 @@ func TestLaw(t *testing.T) {
 // two more arguments.
 func compare(t *testing.T, addr string, seed uint64, n int) {
 	const key, clock = "key", "redis.call('TIME')"
-	text, err := os.ReadFile("../renew.lua")
-	if err != nil || strings.Count(string(text), clock) != 1 {
+	lua, err := os.ReadFile("../renew.lua")
+	if err != nil || strings.Count(string(lua), clock) != 1 {
 		t.Fatalf("the script must have %s once (%v)", clock, err)
 	}
-	script := strings.Replace(string(text), clock, "{ ARGV[#ARGV - 1], ARGV[#ARGV] }", 1)
+	script := strings.Replace(string(lua), clock, "{ ARGV[2], ARGV[3] }", 1)
 	client := storetest.Connect(t, addr)
 	server := fleet.Valkey(client)
 	var memory partition
-	r := renewals{Rand: rand.New(rand.NewPCG(seed, 0)), at: time.Unix(1764000000, 0), last: make(map[string][]string)}
+	r := renewals{
+		Rand: rand.New(rand.NewPCG(seed, 0)), at: time.Unix(1764000000, 0),
+		last: make(map[string]protocol.Last), cuts: make(map[string]float64),
+	}
 	r.members = 1 + r.IntN(60)
 	for i := range n {
-		args := r.next()
-		renewed := memory
-		got, gotErr := renewed.renew(args, r.at)
-		want, wantErr := server.Eval(t.Context(), script, []string{key},
-			append(args, strconv.FormatInt(r.at.Unix(), 10), strconv.Itoa(r.at.Nanosecond()/1000)))
-		if fmt.Sprint(gotErr) != fmt.Sprint(wantErr) || !equal(got, want) {
-			t.Fatalf("seed %d, renewal %d: %q\nStore  %q %v\nserver %q %v", seed, i, args, got, gotErr, want, wantErr)
-		}
-		if gotErr == nil {
-			memory = renewed
-			r.last[args[0]] = got
-		}
-		stored, err := client.Do(t.Context(), client.B().Hgetall().Key(key).Build()).AsStrMap()
+		request := r.next()
+		arg, err := json.Marshal(request)
 		if err != nil {
 			t.Fatal(err)
 		}
-		delete(stored, "format")
-		for name, value := range memory.fields() {
-			if !equal([]string{stored[name]}, []string{value}) {
-				t.Fatalf("seed %d, renewal %d: %q\n%s is %q, and %q in the server", seed, i, args, name, value, stored[name])
-			}
-			delete(stored, name)
+		got := memory.renew(&request, r.at)
+		texts, err := server.Eval(t.Context(), script, []string{key},
+			[]string{string(arg), strconv.FormatInt(r.at.Unix(), 10), strconv.Itoa(r.at.Nanosecond() / 1000)})
+		if err != nil {
+			t.Fatalf("seed %d, renewal %d: %s: %v", seed, i, arg, err)
 		}
-		if len(stored) > 0 {
-			t.Fatalf("the Store does not have %q", stored)
+		var want protocol.Reply
+		if err := json.Unmarshal([]byte(texts[0]), &want); err != nil || !equal(fields(got), fields(want)) {
+			t.Fatalf("seed %d, renewal %d: %s\nStore  %+v\nserver %s %v", seed, i, arg, got, texts[0], err)
+		}
+		left, err := client.Do(t.Context(), client.B().Pttl().Key(key).Build()).AsInt64()
+		if own := memory.expires.Sub(r.at).Milliseconds(); err != nil || got.Differs == "" && (left > own || left < own-10_000) {
+			t.Fatalf("seed %d, renewal %d: %s\nStore  expires after %d ms\nserver after %d (%v)", seed, i, arg, own, left, err)
+		}
+		if got.Differs == "" {
+			r.last[request.ID], r.cuts[request.ID] = want.Last, want.Cut
+		}
+		stored, err := client.Do(t.Context(), client.B().Hgetall().Key(key).Build()).AsStrMap()
+		if err != nil || !equal(fields(memory), stored) {
+			t.Fatalf("seed %d, renewal %d: %s\nStore  %+v\nserver %q %v", seed, i, arg, memory, stored, err)
 		}
 	}
 }
 
-// equal reports whether texts are the same, or are the same numbers. A field
-// that there is not is like zero.
-func equal(a, b []string) bool {
-	return slices.EqualFunc(a, b, func(a, b string) bool {
-		x, errX := strconv.ParseFloat(cmp.Or(a, "0"), 64)
-		y, errY := strconv.ParseFloat(cmp.Or(b, "0"), 64)
-		return a == b || x == y && errX == nil && errY == nil
+// equal reports whether the server has these fields. The numbers of its replies
+// have 14 digits.
+func equal(store, server map[string]string) bool {
+	return maps.EqualFunc(store, server, func(a, b string) bool {
+		x, errX := strconv.ParseFloat(a, 64)
+		y, errY := strconv.ParseFloat(b, 64)
+		return a == b || errX == nil && errY == nil && math.Abs(x-y) <= 1e-13*math.Abs(x)
 	})
 }
 
-// fields returns the fields of the hash.
-func (p *partition) fields() map[string]string {
-	fields := make(map[string]string)
-	v := reflect.ValueOf(*p)
+// fields returns the fields of a partition or a reply with their names in the
+// hash or in JSON.
+func fields(of any) map[string]string {
+	all := make(map[string]string)
+	v := reflect.ValueOf(of)
 	for i := range v.NumField() {
 		switch name, field := v.Type().Field(i).Name, v.Field(i); {
 		case field.Kind() == reflect.String:
-			fields[name] = field.String()
+			all[name] = field.String()
 		case field.Kind() == reflect.Float64:
-			fields[name] = text(field.Float())
+			all[name] = strconv.FormatFloat(field.Float(), 'g', -1, 64)
+		case field.Kind() == reflect.Bool:
+			all[name] = strconv.FormatBool(field.Bool())
 		case field.Type() == reflect.TypeFor[sum]():
-			fields[name], fields[name+"Before"] = text(field.Field(0).Float()), text(field.Field(1).Float())
+			for part, x := range fields(sum{field.Field(0).Float(), field.Field(1).Float()}) {
+				all[name+map[string]string{"before": "Before"}[part]] = x
+			}
+		case v.Type().Field(i).Anonymous:
+			maps.Copy(all, fields(field.Interface()))
 		}
 	}
-	return fields
+	return all
 }
 
 // Renewals are random ones by several members.
@@ -112,14 +123,13 @@ type renewals struct {
 	members int
 	wanted  float64 // send tokens
 	at      time.Time
-	last    map[string][]string // replies
+	last    map[string]protocol.Last
+	cuts    map[string]float64
 }
 
-// next returns the arguments of the next renewal, and lets some time pass.
-func (r *renewals) next() []string {
-	number := func(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }
-	whole := func(n int) string { return strconv.Itoa(r.IntN(n)) }
-	flag := func(oneIn int) string { return pick(r, oneIn, "1", "0") }
+// next returns the next renewal, and lets some time pass.
+func (r *renewals) next() protocol.Request {
+	below := func(n int) float64 { return float64(r.IntN(n)) }
 	switch {
 	case r.one(100): // all are silent
 		r.at = r.at.Add(time.Duration(r.IntN(300)) * time.Second)
@@ -133,33 +143,35 @@ func (r *renewals) next() []string {
 	if r.one(100) {
 		r.wanted = pick(r, 2, 100.0, 0.01)
 	}
-	id := "process" + whole(r.members)
-	had, ok := r.last[id]
-	if !ok || r.one(50) { // it has just started
-		had = strings.Fields("? 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0")
-		had[0] = pick(r, 4, "an older epoch", "")
+	a := protocol.Request{
+		ID: "process" + strconv.Itoa(r.IntN(r.members)), Settings: "Lease:400ms Capacity:500",
+		Pacing: pick(r, 10, pick(r, 3, "cubic", ""), "scaled"), Lease: 400, Expiry: 3_600_000,
+		SeedRate: pick(r, 3, 50.0, 0), SeedTokens: r.IntN(600), Leaving: r.one(20),
+		Sums: protocol.Sums{
+			Accepted: below(100), Throttled: below(10), AcceptedBefore: below(5), ThrottledBefore: below(5),
+			Trips: 1000 * r.Float64(), TripsOf: below(100), ThrottledTrips: below(1000), ThrottledTripsOf: below(10),
+		},
+		Law:    protocol.Law{Rate: pick(r, 3, 200*r.Float64(), -1), Limit: below(300), Trip: below(1e4)},
+		Cut:    r.one(4),
+		Wanted: r.wanted * r.Float64(), Unused: pick(r, 2, 0, r.Float64()),
+		Capacity: 500, Returned: r.IntN(20), Asked: r.IntN(40), Held: r.IntN(30), Counted: r.IntN(40),
+		Gate: pick(r, 20, below(60000), 0),
+		Said: pick(r, 3, "said "+strconv.Itoa(r.IntN(100)), ""), SaidAge: below(5000),
 	}
-	settings, lease, capacity := "Lease 400ms and 500 retry tokens", "400", "500"
+	a.Last = r.last[a.ID]
+	switch {
+	case r.one(100): // it has just started
+		a.Last = protocol.Last{}
+	case r.one(100): // it knows what the store has lost
+		a.Epoch = "an older epoch"
+	case r.one(200): // the store has lost what came later
+		a.Window += 10
+	}
+	a.CutSeen = pick(r, 3, 0, r.cuts[a.ID])
 	if r.one(20) {
-		settings, lease, capacity = "others "+strings.Repeat("x", r.IntN(200)), pick(r, 2, "50", "10000"), "300"
+		a.Settings, a.Lease, a.Capacity = "others "+strings.Repeat("x", r.IntN(2000)), pick(r, 2, 50.0, 10000), 300
 	}
-	args := []string{
-		id, lease, capacity, pick(r, 3, pick(r, 4, "1000000000", "50"), "0"), whole(600),
-		whole(100), whole(10), whole(5), whole(5), number(1000 * r.Float64()), whole(100),
-		pick(r, 3, number(200*r.Float64()), "-1"), flag(4), number(r.wanted * r.Float64()),
-		pick(r, 50, "1000000", had[2]), had[4],
-		whole(20), whole(40), whole(30),
-		flag(20), pick(r, 20, whole(60000), "0"), "60000", pick(r, 3, "0", had[7]),
-		settings, pick(r, 10, pick(r, 3, "cubic", ""), "scaled"),
-		had[17], had[18], number(pick(r, 2, 0, r.Float64())),
-		had[0], had[20], whole(40),
-		pick(r, 3, pick(r, 20, strings.Repeat("x", 5000), "said "+whole(100)), ""), whole(5000),
-	}
-	if r.one(20) { // some number makes no sense
-		i := [...]int{3, 4, 5, 8, 11, 13, 14, 15, 16, 18, 20, 25, 26, 27, 29, 30, 32}[r.IntN(17)]
-		args[i] = [...]string{"", "nan", "-1", "1000000000000000000"}[r.IntN(4)]
-	}
-	return args
+	return a
 }
 
 // one reports true one time in n.

@@ -10,10 +10,14 @@ package fleettest
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"example.com/awsretry/fleet/internal/protocol"
 )
 
 // A Store is a fleet.Client in memory. It is safe for concurrent use. In a
@@ -41,7 +45,7 @@ func (s *Store) Eval(ctx context.Context, _ string, keys, args []string) ([]stri
 	if err := s.refusal.Load(); err != nil {
 		return nil, *err
 	}
-	reply, err := s.renew(keys[0], args)
+	reply, err := s.renew(keys[0], args[0])
 	if err := sleep(ctx, s.Latency-s.Latency/2); err != nil {
 		return nil, err
 	}
@@ -51,20 +55,24 @@ func (s *Store) Eval(ctx context.Context, _ string, keys, args []string) ([]stri
 	return reply, err
 }
 
-func (s *Store) renew(key string, args []string) ([]string, error) {
+func (s *Store) renew(key, arg string) ([]string, error) {
+	var request protocol.Request
+	if err := json.Unmarshal([]byte(arg), &request); err != nil {
+		return nil, fmt.Errorf("fleettest: the Store runs renewals only: %w", err)
+	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	now := time.Now()
 	p, _ := s.get(key, now)
-	reply, err := p.renew(args, now)
-	if err != nil {
-		return nil, err
+	reply := p.renew(&request, now)
+	if reply.Differs == "" {
+		if s.partitions == nil {
+			s.partitions = make(map[string]partition)
+		}
+		s.partitions[key] = p
 	}
-	if s.partitions == nil {
-		s.partitions = make(map[string]partition)
-	}
-	s.partitions[key] = p
-	return reply, nil
+	s.mu.Unlock()
+	text, err := json.Marshal(reply)
+	return []string{string(text)}, err
 }
 
 // get returns the partition of a key, or a zero partition if there is none. It

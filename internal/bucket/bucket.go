@@ -117,22 +117,6 @@ func (b *Bucket) SetRate(now time.Duration, rate, capacity float64) {
 	b.setRate(now, rate, capacity)
 }
 
-// Align moves the times at which tokens come back, by at most half of the time
-// of a token, so that one of them is at. It changes nothing if there is a whole
-// token, and takes no more than half a token however often it is called.
-func (b *Bucket) Align(at time.Duration) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	now := b.Now()
-	b.advance(now)
-	if b.tokens >= 1 {
-		return
-	}
-	diff := 1 - b.rate*(at-now).Seconds() - b.tokens
-	b.tokens = max(min(b.tokens+diff-math.Round(diff), b.capacity), -0.5)
-	b.serve(now)
-}
-
 // TakeLost returns how many tokens were lost since the last call because the
 // bucket was full.
 func (b *Bucket) TakeLost() float64 {

@@ -12,6 +12,7 @@ import (
 	"example.com/awsretry"
 	"example.com/awsretry/internal/contract"
 	"example.com/awsretry/internal/httpfake"
+	"example.com/awsretry/internal/pacing"
 	"example.com/awsretry/internal/sharing"
 )
 
@@ -295,7 +296,7 @@ func TestSharedCut(t *testing.T) {
 			t.Errorf("sent before the cut: %+v", u)
 		}
 		get(t, tr)
-		if u := s.shares[0].Usage(); u.ThrottledBefore != 0 || u.Throttled != 1 || u.Trip != time.Second {
+		if u := s.shares[0].Usage(); u.ThrottledBefore != 0 || u.Throttled != 1 || u.ThrottledTrips != (pacing.Trips{Sum: time.Second, Of: 1}) {
 			t.Errorf("sent after the cut: %+v", u)
 		}
 	})

@@ -25,8 +25,8 @@ func NewCubic(limits Limits, meter Meter, beta, scale float64) *Cubic {
 	return &Cubic{limits: limits, meter: meter, curve: curve{beta: beta, scale: scale}}
 }
 
-// Update implements [Law]. It ignores the send time.
-func (c *Cubic) Update(now, _ time.Duration, throttled bool) {
+// Update implements [Law]. It ignores the send time, but after Begin.
+func (c *Cubic) Update(now, sent time.Duration, throttled bool) {
 	c.meter.Count(now, 1)
 	measured := c.meter.Rate()
 	if now < c.adoptedUntil { // there is no measurement at that rate yet
@@ -36,13 +36,19 @@ func (c *Cubic) Update(now, _ time.Duration, throttled bool) {
 	c.updated = now
 	var rate float64
 	switch {
-	case c.beginning && !throttled:
-		c.rate *= math.Exp2(min(elapsed.Seconds()/beginDoubling, 1))
-		c.capacity = max(c.rate, c.limits.MinCapacity)
-		return
-	case c.beginning: // the measurements lag far behind the rate
+	case c.beginning:
+		trip := 0.0
+		if sent > 0 {
+			trip = (now - sent).Seconds()
+		}
+		period := max(beginDoubling, 2*trip)
+		if !throttled {
+			c.rate *= math.Exp2(min(elapsed.Seconds()/period, 1))
+			c.capacity = max(c.rate, c.limits.MinCapacity)
+			return
+		}
 		c.beginning = false
-		rate = c.curve.cut(now, c.rate)
+		rate = c.curve.cut(now, c.rate/math.Exp2(trip/period)) // the measurements lag far behind the rate
 	case throttled && c.limiting:
 		rate = c.curve.cut(now, min(measured, c.rate))
 	case throttled:
@@ -56,11 +62,25 @@ func (c *Cubic) Update(now, _ time.Duration, throttled bool) {
 }
 
 // Adopt implements [Adopter].
-func (c *Cubic) Adopt(now time.Duration, rate float64) {
+func (c *Cubic) Adopt(now time.Duration, rate float64) { c.Resume(now, rate, rate/c.curve.beta) }
+
+// Resume implements [Adopter].
+func (c *Cubic) Resume(now time.Duration, rate, limit float64) {
 	c.limiting, c.beginning = true, false
 	c.updated, c.adoptedUntil = now, now+2*c.meter.interval
-	c.rate = max(c.curve.cut(now, rate/c.curve.beta), c.limits.MinRate)
+	c.meter.adopt(now, rate)
+	c.curve.throttledAt, c.curve.lastMax = now, limit
+	c.curve.plateau = math.Cbrt((limit - rate) / c.curve.scale)
+	c.rate = max(rate, c.limits.MinRate)
 	c.capacity = max(c.rate, c.limits.MinCapacity)
+}
+
+// Limit implements [Adopter].
+func (c *Cubic) Limit() float64 {
+	if c.beginning {
+		return 0
+	}
+	return c.curve.lastMax
 }
 
 // Measure implements [Adopter].
@@ -72,7 +92,8 @@ func (c *Cubic) Begin(now time.Duration, rate float64) {
 	c.beginning = true
 }
 
-// beginDoubling is how many seconds the rate takes to double after Begin.
+// beginDoubling is how many seconds the rate takes to double after Begin, unless
+// two round trips take longer.
 const beginDoubling = 0.5
 
 // Pace implements [Law].
@@ -94,11 +115,8 @@ type curve struct {
 // cut starts the curve again below lastMax, the rate that was throttled at now,
 // and returns the rate there.
 func (c *curve) cut(now time.Duration, lastMax float64) float64 {
-	c.throttledAt = now
-	if c.lastMax != lastMax {
-		c.lastMax = lastMax
-		c.plateau = math.Cbrt(lastMax * (1 - c.beta) / c.scale)
-	}
+	c.throttledAt, c.lastMax = now, lastMax
+	c.plateau = math.Cbrt(lastMax * (1 - c.beta) / c.scale)
 	return lastMax * c.beta
 }
 

@@ -31,6 +31,11 @@ type Adopter interface {
 	// Adopt begins at rate, as after a cut to it.
 	Adopt(now time.Duration, rate float64)
 
+	// Resume continues the curve of another law, which is at rate and returns to
+	// limit. Limit returns the limit of the curve, and 0 if there is none.
+	Resume(now time.Duration, rate, limit float64)
+	Limit() float64
+
 	// Begin begins at rate, as after the first throttling response.
 	Begin(now time.Duration, rate float64)
 
@@ -40,11 +45,22 @@ type Adopter interface {
 
 // Counts are the outcomes since the last call of Take.
 type Counts struct {
-	Accepted, Throttled int           // of requests that were sent after the last cut
-	AcceptedBefore      int           // of requests that were sent before it
-	ThrottledBefore     int           // the same
-	Trips               time.Duration // from sending to the outcome, of all that took a send token
-	TripsOf             int           // how many these were
+	Accepted, Throttled int   // of requests that were sent after the last cut
+	AcceptedBefore      int   // of requests that were sent before it
+	ThrottledBefore     int   // the same
+	Trips               Trips // of all that took a send token
+	ThrottledTrips      Trips // of those that were throttled
+}
+
+// Trips are the times from sending to the outcome, and how many these are.
+type Trips struct {
+	Sum time.Duration
+	Of  int
+}
+
+func (t *Trips) add(trip time.Duration) {
+	t.Sum += trip
+	t.Of++
 }
 
 // NewLeased returns a law that is alone until the first lease.
@@ -99,8 +115,10 @@ func (l *Leased) Lapse(now time.Duration) {
 
 func (l *Leased) count(now, sent time.Duration, throttled bool) {
 	if sent > 0 {
-		l.counts.Trips += now - sent
-		l.counts.TripsOf++
+		l.counts.Trips.add(now - sent)
+		if throttled {
+			l.counts.ThrottledTrips.add(now - sent)
+		}
 	}
 	switch after := sent > l.lease.Cut || l.lease.Cut == 0; {
 	case after && throttled:

@@ -42,6 +42,32 @@ func TestBegin(t *testing.T) {
 	}
 }
 
+// A law that resumes the curve of another one goes on as that would have.
+func TestResume(t *testing.T) {
+	for _, at := range []time.Duration{second / 2, 5 * second, 8 * second} { // since the cut: below the limit, and above
+		resumed := laws()
+		for name, law := range laws() {
+			now := 100 * second
+			law.Adopt(now, 80)
+			update := func(law Adopter) { law.Update(now, now-second/10, false) }
+			for end := now + at; now < end; now += second / 100 {
+				update(law)
+			}
+			rate, _ := law.Pace()
+			other := resumed[name]
+			other.Resume(now, rate, law.Limit())
+			for end := now + 2*second; now < end; now += second / 100 {
+				update(law)
+				update(other)
+				a, _ := law.Pace()
+				if b, _ := other.Pace(); b < 0.97*a || b > 1.03*a {
+					t.Fatalf("%s, resumed at %v: the rate is %v, and the other one's %v", name, at, b, a)
+				}
+			}
+		}
+	}
+}
+
 // A law that adopts a rate is at that rate, and raises it as after a cut.
 func TestAdopt(t *testing.T) {
 	for name, law := range laws() {
@@ -98,7 +124,10 @@ func TestLease(t *testing.T) {
 			if rate, capacity := l.Pace(); rate != 8 || capacity != 2 {
 				t.Errorf("within the lease: rate %v, capacity %v", rate, capacity)
 			}
-			want := Counts{Accepted: 2, Throttled: 2, AcceptedBefore: 1, ThrottledBefore: 1, Trips: 7 * second, TripsOf: 6}
+			want := Counts{
+				Accepted: 2, Throttled: 2, AcceptedBefore: 1, ThrottledBefore: 1,
+				Trips: Trips{7 * second, 6}, ThrottledTrips: Trips{3500 * time.Millisecond, 3},
+			}
 			if got := l.Take(); got != want {
 				t.Errorf("counted %+v, want %+v", got, want)
 			}

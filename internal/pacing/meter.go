@@ -26,6 +26,20 @@ func NewMeter(start time.Time, interval time.Duration, smoothing float64) Meter 
 	return Meter{interval: interval, smoothing: smoothing, phase: phase, last: -time.Duration(start.Nanosecond())}
 }
 
+// adopt begins at a rate. The first measurement takes at least an interval.
+func (m *Meter) adopt(now time.Duration, rate float64) {
+	m.last, m.next = now, m.begin(now)+2*m.interval
+	m.rate, m.outcomes = rate, 0
+}
+
+// begin returns when the interval of now began.
+func (m *Meter) begin(now time.Duration) time.Duration {
+	// A sum of now and phase may exceed the greatest Duration, but not the
+	// greatest uint64.
+	interval := uint64(m.interval)
+	return time.Duration(uint64(now+m.phase)/interval*interval) - m.phase
+}
+
 // Count counts n outcomes, 0 or 1. The first call in an interval updates the
 // rate.
 func (m *Meter) Count(now time.Duration, n int) {
@@ -33,10 +47,7 @@ func (m *Meter) Count(now time.Duration, n int) {
 	if now < m.next {
 		return
 	}
-	// A sum of now and phase may exceed the greatest Duration, but not the
-	// greatest uint64.
-	interval := uint64(m.interval)
-	begin := time.Duration(uint64(now+m.phase)/interval*interval) - m.phase
+	begin := m.begin(now)
 	m.next = begin + m.interval
 	if begin <= m.last {
 		return

@@ -98,10 +98,30 @@ func (s *Scaled) Update(now, sent time.Duration, throttled bool) {
 }
 
 // Adopt implements [Adopter].
-func (s *Scaled) Adopt(now time.Duration, rate float64) {
+func (s *Scaled) Adopt(now time.Duration, rate float64) { s.Resume(now, rate, rate/s.beta) }
+
+// Resume implements [Adopter].
+func (s *Scaled) Resume(now time.Duration, rate, limit float64) {
 	s.updated = now
 	s.background, s.share = 0, 0 // they were of other rates
-	s.cut(now, rate/s.beta)
+	s.cut(now, limit)
+	s.meter.adopt(now, rate)
+	t := s.rise // on the curve
+	if above := rate/limit - 1; above < 0 {
+		t *= max(1-math.Cbrt(-above/(1-s.beta)), 0)
+	} else {
+		t += s.SearchTime * math.Cbrt(above/s.Step)
+	}
+	s.since -= time.Duration(t * float64(time.Second))
+	s.rate = max(rate, s.limits.MinRate)
+}
+
+// Limit implements [Adopter].
+func (s *Scaled) Limit() float64 {
+	if s.phase != following {
+		return 0
+	}
+	return s.limit
 }
 
 // Measure implements [Adopter].

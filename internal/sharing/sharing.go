@@ -20,6 +20,12 @@ type Share interface {
 	// quota.
 	RetryTokens() (capacity, cost int, ok bool)
 
+	// Settings returns what all processes must have in common, as texts: the quota,
+	// and the law of the rate limiter, which is "" except in adaptive mode. Words
+	// that are separated by spaces name settings that are not the default, and
+	// their values.
+	Settings() (quota, law string)
+
 	// FirstTokens returns how many tokens the retry token bucket of all
 	// processes begins with if this one makes it: its capacity or, if the
 	// partition replaces another one because there are too many, what that one
@@ -65,9 +71,9 @@ type Usage struct {
 	Accepted, Throttled             int
 	AcceptedBefore, ThrottledBefore int
 
-	// Trip is the mean time from sending an attempt to its outcome, 0 if it is
-	// not known.
-	Trip time.Duration
+	// Trips are the times from sending these attempts to their outcomes, as far
+	// as they are known, and ThrottledTrips those of the throttled ones.
+	Trips, ThrottledTrips pacing.Trips
 
 	Waiting    int     // requests in line for a send token
 	NotSent    int     // attempts since the last Usage that were refused, because a send token would come too late
@@ -98,7 +104,6 @@ type Grant struct {
 	Limited    bool          // the fleet's rate is limited
 	Rate       float64       // of this process, in requests per second
 	Burst      time.Duration // a quiet process saves up the tokens of this time
-	Due        time.Time     // when a send token comes back, which sets the time of all of them; zero: at any time
 	Cut        time.Time     // when the fleet's rate was cut last; zero: never
 	FirstToken float64       // part of a send token, 0 to 1, for a process that had no rate: not all send at once
 	RetryAfter time.Duration // how long the fleet's Retry-After is in force; 0: none

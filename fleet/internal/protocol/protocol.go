@@ -1,0 +1,107 @@
+// Package protocol is what a process and the script of package fleet exchange, as
+// JSON. Times are in milliseconds, rates in requests per second.
+package protocol
+
+// A Request is what a process asks for with a renewal of its lease.
+type Request struct {
+	ID string `json:"id"`
+	Last
+
+	Settings string  `json:"settings"` // must be those of the others
+	Pacing   string  `json:"pacing"`   // the same; "" if the process cannot lead
+	Lease    float64 `json:"lease"`
+	Expiry   float64 `json:"expiry"`
+
+	SeedRate   float64 `json:"seedRate"`   // if the key is new
+	SeedTokens int     `json:"seedTokens"` // if the key is new
+	Leaving    bool    `json:"leaving"`
+
+	Sums            // since the last renewal that succeeded
+	CutSeen float64 `json:"cutSeen"` // the last cut that the process knows of
+	Law             // that the leader found
+	Cut     bool    `json:"cut"` // the leader cut the rate
+
+	Wanted float64 `json:"wanted"` // send tokens in half a lease
+	Unused float64 `json:"unused"` // send tokens of the last grant
+
+	Capacity int `json:"capacity"` // of the retry token bucket
+	Returned int `json:"returned"` // retry tokens
+	Asked    int `json:"asked"`
+	Held     int `json:"held"`
+	Counted  int `json:"counted"` // what the store has recorded as held, in HeldWindow
+
+	Gate    float64 `json:"gate"`    // until the end of a Retry-After
+	Said    string  `json:"said"`    // limits that the service announced; "" means none
+	SaidAge float64 `json:"saidAge"` // since the request to which it did
+}
+
+// A Last is the part of a reply that a process repeats in its next request.
+type Last struct {
+	Epoch      string  `json:"epoch"`  // changes when the key is made again; "" in a first request
+	Window     float64 `json:"window"` // in which the share and the part are counted
+	Share      float64 `json:"share"`  // this process's part of the rate
+	Part       float64 `json:"part"`   // of a fair share that this process wants, at most 1
+	HeldWindow float64 `json:"heldWindow"`
+}
+
+// A Law is the rate of all processes, and what another leader needs to know of
+// how it was found.
+type Law struct {
+	Rate  float64 `json:"rate"`  // 0 means not limited; in a request negative means none
+	Limit float64 `json:"limit"` // the rate that was throttled; 0 if it is not known
+	Trip  float64 `json:"trip"`  // the time until a throttled request is known; 0 if it is not known
+}
+
+// A Sums counts the outcomes of one process, or of all processes.
+type Sums struct {
+	Accepted        float64 `json:"accepted"` // of requests that were sent after the last cut
+	Throttled       float64 `json:"throttled"`
+	AcceptedBefore  float64 `json:"acceptedBefore"` // of requests that were sent before it
+	ThrottledBefore float64 `json:"throttledBefore"`
+	Trips           float64 `json:"trips"` // the time of that many round trips
+	TripsOf         float64 `json:"tripsOf"`
+
+	ThrottledTrips   float64 `json:"throttledTrips"` // of throttled requests only
+	ThrottledTripsOf float64 `json:"throttledTripsOf"`
+}
+
+// Add adds t to s.
+func (s *Sums) Add(t Sums) {
+	s.Accepted += t.Accepted
+	s.Throttled += t.Throttled
+	s.AcceptedBefore += t.AcceptedBefore
+	s.ThrottledBefore += t.ThrottledBefore
+	s.Trips += t.Trips
+	s.TripsOf += t.TripsOf
+	s.ThrottledTrips += t.ThrottledTrips
+	s.ThrottledTripsOf += t.ThrottledTripsOf
+}
+
+// Outcomes returns how many outcomes s counts.
+func (s *Sums) Outcomes() float64 {
+	return s.Accepted + s.Throttled + s.AcceptedBefore + s.ThrottledBefore
+}
+
+// A Reply is what the script returns.
+type Reply struct {
+	// Differs names what is not that of the others, whose value is Theirs. Then
+	// nothing has been renewed.
+	Differs string `json:"differs,omitempty"`
+	Theirs  string `json:"theirs,omitempty"`
+
+	Last
+
+	Now float64 `json:"now"` // of the store's clock
+	Law
+	Members float64 `json:"members"`
+	Cut     float64 `json:"cut"`    // when the rate was last cut
+	Leader  bool    `json:"leader"` // this process finds the rate
+	Sums            // of all processes since the leader's last renewal; for the leader only
+
+	Tokens float64 `json:"tokens"` // retry tokens that are granted to this process
+	Left   float64 `json:"left"`   // retry tokens in the store
+
+	Gate    float64 `json:"gate"` // until the end of a Retry-After
+	Said    string  `json:"said"`
+	SaidAge float64 `json:"saidAge"`
+}
