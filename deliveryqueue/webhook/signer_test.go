@@ -2,7 +2,6 @@ package webhook
 
 import (
 	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -130,11 +129,6 @@ func TestSecretsAreNotShown(t *testing.T) {
 	for _, h := range []slog.Handler{slog.NewTextHandler(&shown, nil), slog.NewJSONHandler(&shown, nil)} {
 		slog.New(h).Info("signing", "signer", s, "inside", inside)
 	}
-	encoded, err := json.Marshal(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	shown.Write(encoded)
 	for _, bytes := range []string{"kkk", "a2tr", "6b6b", "107 107", "0x6b, 0x6b"} {
 		if strings.Contains(shown.String(), bytes) {
 			t.Errorf("%q is shown:\n%s", bytes, shown.String())
