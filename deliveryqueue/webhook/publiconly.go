@@ -32,6 +32,7 @@ import (
 func PublicOnly(allow ...netip.Prefix) *http.Transport {
 	t := cleanhttp.DefaultPooledTransport()
 	t.Proxy = nil
+	t.HTTP2 = &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 5 * time.Second} // as in awsretry's default
 	t.DialContext = (&guard{
 		dialer: net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second},
 		allow:  slices.Clone(allow),

@@ -184,6 +184,14 @@ func TestProxy(t *testing.T) {
 	}
 }
 
+// Without pings, net/http keeps sending over an HTTP/2 connection that hangs.
+func TestConnectionsArePinged(t *testing.T) {
+	t.Parallel()
+	if c := PublicOnly().HTTP2; c == nil || c.SendPingTimeout == 0 || c.PingTimeout == 0 {
+		t.Errorf("HTTP/2 is configured with %+v", c)
+	}
+}
+
 // A refused address is a dead letter after one attempt, which says why.
 func TestRefusedDeliveryIsDead(t *testing.T) {
 	t.Parallel()
