@@ -136,6 +136,21 @@ func TestRebinding(t *testing.T) {
 	}
 }
 
+// These forms would reach this machine.
+func TestAddressesInURLs(t *testing.T) {
+	t.Parallel()
+	base := PublicOnly()
+	defer base.CloseIdleConnections()
+	for host, want := range map[string]string{
+		"127.0.0.1": "127.0.0.1", "0.0.0.0": "0.0.0.0", "[::]": "::", "[::1]": "::1",
+		"[::ffff:127.0.0.1]": "127.0.0.1", "[::ffff:7f00:1]": "127.0.0.1", "[64:ff9b::7f00:1]": "127.0.0.1",
+	} {
+		if a := attempt(t, base, "http://"+host+":1/"); refusal(a) != want {
+			t.Errorf("%s: %v, %v; want %s to be refused", host, a.Class, a.Err, want)
+		}
+	}
+}
+
 // A host that has a public address too is not given up because that address is
 // down.
 func TestSomeAddressesAreRefused(t *testing.T) {

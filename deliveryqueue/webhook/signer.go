@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"example.com/awsretry/internal/retrier"
 )
@@ -72,8 +73,9 @@ func NewSigner(secrets ...string) (*Signer, error) {
 // [Sign] calls it too. It reads the body that req.GetBody returns.
 //
 // It returns an error, which is a permanent failure, if the request has no
-// Idempotency-Key or one with a full stop, which would make the signed text
-// ambiguous, or a body but no GetBody.
+// Idempotency-Key, or one with a full stop, which would make the signed text
+// ambiguous, or with characters other than ASCII, which receivers decode
+// differently. A body without GetBody is an error too.
 func (s *Signer) Prepare(req *http.Request, _ int) error { return s.sign(req, time.Now()) }
 
 func (s *Signer) sign(req *http.Request, now time.Time) error {
@@ -83,8 +85,8 @@ func (s *Signer) sign(req *http.Request, now time.Time) error {
 		return fault("there is no Signer, or it is not from NewSigner")
 	case id == "":
 		return fault("the request has no Idempotency-Key, which becomes its webhook-id")
-	case strings.Contains(id, "."):
-		return fault("the Idempotency-Key has a full stop, which a webhook-id must not have")
+	case strings.ContainsFunc(id, func(r rune) bool { return r == '.' || r > unicode.MaxASCII }):
+		return fault("the Idempotency-Key has a full stop, or a character that is not ASCII; a webhook-id must have neither")
 	}
 	body := io.NopCloser(io.Reader(http.NoBody))
 	if req.Body != nil && req.Body != http.NoBody {

@@ -149,6 +149,7 @@ func TestUnsignable(t *testing.T) {
 	}{
 		{"no key", newSigner(t, secret), nil, "", "no Idempotency-Key"},
 		{"full stop", newSigner(t, secret), nil, "order.7", "has a full stop"},
+		{"not ASCII", newSigner(t, secret), nil, "bestellung-ä", "not ASCII"},
 		{"no signer", nil, nil, "7", "no Signer"},
 		{"zero signer", new(Signer), nil, "7", "no Signer"},
 		{"one-shot body", newSigner(t, secret), oneShot(), "7", "no GetBody"},
