@@ -32,7 +32,8 @@ import (
 func PublicOnly(allow ...netip.Prefix) *http.Transport {
 	t := cleanhttp.DefaultPooledTransport()
 	t.Proxy = nil
-	t.HTTP2 = &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 5 * time.Second} // as in awsretry's default
+	// As in awsretry's default Base, so that a connection that hangs is closed.
+	t.HTTP2 = &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 5 * time.Second}
 	t.DialContext = (&guard{
 		dialer: net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second},
 		allow:  slices.Clone(allow),

@@ -56,7 +56,8 @@ func NewSigner(secrets ...string) (*Signer, error) {
 			fault = fmt.Sprintf("has %d bytes", len(key))
 		}
 		if fault != "" {
-			faults = append(faults, fmt.Errorf("webhook: NewSigner: secret %d %s; it must be %s and the base64 of %d to %d bytes",
+			faults = append(faults, fmt.Errorf(
+				"webhook: NewSigner: secret %d %s; it must be %s and the base64 of %d to %d bytes",
 				i+1, fault, secretPrefix, shortestSecret, longestSecret))
 		}
 		s.macs = append(s.macs, func() hash.Hash { return hmac.New(sha256.New, key) })

@@ -100,7 +100,8 @@ func TestInvalidSecrets(t *testing.T) {
 		{"empty", []string{""}, []string{"secret 1 does not begin with whsec_"}},
 		{"no prefix", []string{encode(24)[6:]}, []string{"secret 1 does not begin with whsec_"}},
 		{"prefix alone", []string{"whsec_"}, []string{"secret 1 has 0 bytes"}},
-		{"too short, too long", []string{encode(23), secret, encode(65)}, []string{"secret 1 has 23 bytes", "secret 3 has 65 bytes"}},
+		{"too short, too long", []string{encode(23), secret, encode(65)},
+			[]string{"secret 1 has 23 bytes", "secret 3 has 65 bytes"}},
 		{"not base64", []string{"whsec_c3Nz*3NzYWFhYWFhYWFhYWFhYWFhYWFh"}, []string{"secret 1 is not in base64"}},
 	} {
 		s, err := NewSigner(c.secrets...)
