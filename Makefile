@@ -101,7 +101,8 @@ mutate: ## Breaks each rule of docs/SOURCES.md and docs/ARCHITECTURE.md, and nam
 mutate-check: # the list of what make mutate breaks is that of the rules, and fits the code
 	@cd tools && go run ./mutate -C .. -check
 
-LIST_API = cd tools && { go run ./api -C .. $(API_PACKAGES); for m in $(API_MODULES); do go run ./api -C ../$$m .; done; }
+LIST_API = cd tools && { go run ./api -C .. $(API_PACKAGES); for m in $(API_MODULES); do go run ./api -C ../$$m .; done; \
+	go run ./api -C ../deliveryqueue ./webhook; }
 api: ## The listing of the exported API, written again
 	@$(LIST_API) > ../docs/API.txt
 

@@ -168,6 +168,7 @@ var nodePackages = sync.OnceValue(func() (missing string) {
 	}
 	packages := []string{
 		"dynalite", "s3rver", "express", "express-rate-limit", "fastify", "@fastify/rate-limit", "rate-limiter-flexible",
+		"standardwebhooks", "svix",
 	}
 	if !slices.ContainsFunc(packages, func(name string) bool { return !there(name) }) {
 		return ""

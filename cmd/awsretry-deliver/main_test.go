@@ -23,10 +23,10 @@ func TestJSON(t *testing.T) {
 		return clitest.Shell{}.RunProgram(t.Context(), t, program, args...).Out
 	}
 	for _, reply := range []clitest.Reply{clitest.Closed, {Status: 403, Header: map[string]string{"X-Amzn-Errortype": "Denied"}}} {
-		run("enqueue", "--db", db, "--policy", policy, clitest.Start(t, reply).URL)
+		run("enqueue", "--allow-private", "--db", db, "--policy", policy, clitest.Start(t, reply).URL)
 	}
 	waiting := run("list", "--db", db, "--json")
-	clitest.CheckJSON(t, "awsretry-deliver work", run("work", "--db", db, "--json", "--until-empty"), `{"error": ""}`)
+	clitest.CheckJSON(t, "awsretry-deliver work", run("work", "--allow-private", "--db", db, "--json", "--until-empty"), `{"error": ""}`)
 	clitest.CheckJSON(t, "awsretry-deliver list", waiting, run("list", "--db", db, "--json"))
 	clitest.CheckJSON(t, "awsretry-deliver stats", run("stats", "--db", db, "--json"))
 	clitest.CheckJSON(t, "awsretry-deliver redrive", run("redrive", "--db", db, "--json"))

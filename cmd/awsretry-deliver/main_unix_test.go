@@ -86,7 +86,7 @@ func TestRedriveIntoClosedPipe(t *testing.T) {
 		close(sending)
 		<-closed
 	})
-	cmd := clitest.Process(t, nil, "letters", "redrive", dir)
+	cmd := clitest.Process(t, nil, "letters", "redrive", "--allow-private", dir)
 	stdout, stderr := start(t, cmd)
 	<-sending
 	stdout.Close()
@@ -122,9 +122,9 @@ func TestRedriveHangup(t *testing.T) {
 				close(sending)
 				<-proceed
 			})
-			cmd := clitest.Process(t, nil, "letters", "redrive", dir)
+			cmd := clitest.Process(t, nil, "letters", "redrive", "--allow-private", dir)
 			if c.nohup {
-				cmd = clitest.Process(t, nohup, "letters", "redrive", dir)
+				cmd = clitest.Process(t, nohup, "letters", "redrive", "--allow-private", dir)
 			}
 			stdout, stderr := start(t, cmd)
 			<-sending

@@ -45,7 +45,7 @@ func TestRedriveWithoutReader(t *testing.T) {
 			for _, body := range []string{"1", "2", "3"} {
 				bury(t, dir, s.URL, body, nil)
 			}
-			got := clitest.Shell{Out: &closingWriter{lines: c.lines}}.Run(t, New, "letters", "redrive", dir)
+			got := clitest.Shell{Out: &closingWriter{lines: c.lines}}.Run(t, New, "letters", "redrive", "--allow-private", dir)
 			if sent := strings.Join(s.Bodies(), " "); got.Status != 1 || sent != c.sent || lettersIn(t, dir) != c.left {
 				t.Errorf("%+v, %q sent, %d left; want status 1, %q and %d",
 					got, sent, lettersIn(t, dir), c.sent, c.left)

@@ -45,7 +45,7 @@ func TestRedriveInterruptedWhileSending(t *testing.T) {
 			bury(t, dir, s.URL, "1", nil)
 			bury(t, dir, s.URL, "2", nil)
 			policy := strings.NewReader(`{"healthyRetryPolicy": {"minDelayTarget": 1000, "maxDelayTarget": 1000}}`)
-			got := clitest.Shell{In: policy, Err: stderr, Terminals: []string{"stderr"}}.RunContext(ctx, t, New, "letters", "redrive", "--policy", "-", dir)
+			got := clitest.Shell{In: policy, Err: stderr, Terminals: []string{"stderr"}}.RunContext(ctx, t, New, "letters", "redrive", "--allow-private", "--policy", "-", dir)
 			if got.Status != cli.Interrupted || requests.Load() != 1 || aborted.Load() {
 				t.Errorf("status %d, %d requests, aborted: %t; want 130, 1, false",
 					got.Status, requests.Load(), aborted.Load())
@@ -67,7 +67,7 @@ func TestRedriveInterruptedWhileSending(t *testing.T) {
 func TestRedriveInterruptedWhileReading(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	shell := clitest.Shell{In: &clitest.Stuck{Began: func() { cancel(errors.New("interrupt signal received")) }}}
-	got := shell.RunContext(ctx, t, New, "letters", "redrive", "--policy", "-", t.TempDir())
+	got := shell.RunContext(ctx, t, New, "letters", "redrive", "--allow-private", "--policy", "-", t.TempDir())
 	if want := (clitest.Result{Status: cli.Interrupted, Err: "awsretry-deliver letters redrive: interrupted\n"}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
@@ -80,7 +80,7 @@ func TestRedriveInterruptedWhileCounting(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, args := range [][]string{{dir}, {"--dry-run", dir}, {"--json", dir}} {
-		got := clitest.Shell{}.RunContext(ctx, t, New, append([]string{"letters", "redrive"}, args...)...)
+		got := clitest.Shell{}.RunContext(ctx, t, New, append([]string{"letters", "redrive", "--allow-private"}, args...)...)
 		want := clitest.Result{Status: cli.Interrupted, Err: "awsretry-deliver letters redrive: interrupted\n"}
 		if got != want || len(s.Bodies()) > 0 {
 			t.Errorf("%q: %+v, want %+v and nothing sent", args, got, want)

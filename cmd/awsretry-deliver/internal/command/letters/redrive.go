@@ -15,6 +15,7 @@ import (
 	"example.com/awsretry/cmd/internal/term"
 	"example.com/awsretry/delivery"
 	"example.com/awsretry/delivery/letters"
+	"example.com/awsretry/deliveryqueue/webhook"
 )
 
 func newRedrive(s term.Streams) *cobra.Command {
@@ -32,6 +33,8 @@ After Ctrl-C, the attempt in progress ends on its own; a second stops at once.`,
 	set := cmd.Flags()
 	set.Var(&r.policy, "policy", "deliver by this policy, of a subscription or a topic (-: standard input)")
 	set.Var(&r.attemptTimeout, "attempt-timeout", "give up an attempt after this time (default 15s)")
+	set.BoolVar(&r.private, "allow-private", false,
+		"also connect to addresses that are not public, and use the proxy of the environment")
 	set.BoolVar(&r.dryRun, "dry-run", false, "say which letters would be sent, and send none")
 	set.Var(&r.limit, "limit", "send this many letters at most (default all)")
 	set.Var(&r.maxFailures, "max-failures", "stop when this many letters in a row were not delivered (default never)")
@@ -51,6 +54,7 @@ type redrive struct {
 	dryRun         bool
 	limit          cli.Number
 	maxFailures    cli.Number
+	private        bool // private addresses are allowed
 	json           bool
 }
 
@@ -69,7 +73,10 @@ func (r *redrive) run(ctx context.Context, dir string) error {
 	defer stopRun(nil)
 
 	stop := newGentleStop()
-	base := http.DefaultTransport.(*http.Transport).Clone()
+	base := webhook.PublicOnly()
+	if r.private {
+		base = http.DefaultTransport.(*http.Transport).Clone()
+	}
 	defer base.CloseIdleConnections()
 	rt, how, err := r.transport(stop.base(base))
 	if err != nil {

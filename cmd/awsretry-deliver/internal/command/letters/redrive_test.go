@@ -42,6 +42,17 @@ func namesIn(t *testing.T, dir string) (names []string) {
 
 func lettersIn(t *testing.T, dir string) int { return len(namesIn(t, dir)) }
 
+// Without --allow-private, a letter to an address that is not public is kept.
+func TestPrivateAddress(t *testing.T) {
+	s, dir := clitest.Start(t, clitest.Fine), t.TempDir()
+	bury(t, dir, s.URL, "1", nil)
+	got := clitest.Shell{}.Run(t, New, "letters", "redrive", "--policy", atOnce(t), dir)
+	if got.Status != cli.HTTPError || !strings.Contains(got.Out, "127.0.0.1 (loopback) is not a public address") ||
+		!strings.HasSuffix(got.Out, "✗ 0 delivered, 1 kept\n") {
+		t.Errorf("%+v", got)
+	}
+}
+
 func TestRedrive(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -81,7 +92,7 @@ func TestRedrive(t *testing.T) {
 			for _, body := range []string{"1", "2", "3"} {
 				bury(t, dir, s.URL+"/hook", body, nil)
 			}
-			args := append([]string{"letters", "redrive", dir}, c.args...)
+			args := append([]string{"letters", "redrive", "--allow-private", dir}, c.args...)
 			if slices.Equal(c.args, []string{"--policy"}) {
 				args = append(args, atOnce(t))
 			}
@@ -111,7 +122,7 @@ func TestRedriveGolden(t *testing.T) {
 			bury(t, dir, s.URL+"/hooks/invoices", "2", nil)
 			bury(t, dir, s.URL+"/hooks/invoices/17", "3", func(d *delivery.DeadLetter) { d.Request.Method = "PATCH" })
 			bury(t, dir, "http://127.0.0.1:1/hooks", "4", nil)
-			args := []string{"letters", "redrive", "--policy", policy, dir}
+			args := []string{"letters", "redrive", "--allow-private", "--policy", policy, dir}
 			if file == "redrive.json" {
 				args = append(args, "--json")
 			}
@@ -146,7 +157,7 @@ func TestRedriveSendsWhatWasKept(t *testing.T) {
 			d.Request.Header.Set("Content-Type", "text/csv")
 		})
 	}
-	if got := (clitest.Shell{}).Run(t, New, "letters", "redrive", first); got.Status != 0 {
+	if got := (clitest.Shell{}).Run(t, New, "letters", "redrive", "--allow-private", first); got.Status != 0 {
 		t.Fatal(got.Out, got.Err)
 	}
 	data, err := os.ReadFile(policy)
@@ -154,7 +165,7 @@ func TestRedriveSendsWhatWasKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	byPolicy := clitest.Shell{In: bytes.NewReader(data)}
-	if got := byPolicy.Run(t, New, "letters", "redrive", "--policy", "-", second); got.Status != 0 {
+	if got := byPolicy.Run(t, New, "letters", "redrive", "--allow-private", "--policy", "-", second); got.Status != 0 {
 		t.Fatal(got.Out, got.Err)
 	}
 	for i, contentType := range []string{"text/csv", "application/json"} { // the letter's, and the policy's
@@ -175,7 +186,7 @@ func TestRedriveOfOtherFiles(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "README"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	got := clitest.Shell{}.Run(t, New, "letters", "redrive", dir)
+	got := clitest.Shell{}.Run(t, New, "letters", "redrive", "--allow-private", dir)
 	if got.Status != 1 || got.Err != "✗ "+filepath.Join(dir, "README")+": not a dead letter\n" ||
 		!strings.HasSuffix(got.Out, "\n✗ 1 delivered, 1 not a dead letter\n") {
 		t.Errorf("status %d, standard error %q, standard output\n%s", got.Status, got.Err, got.Out)
@@ -195,7 +206,7 @@ func TestRedriveAttemptTimeout(t *testing.T) {
 	defer close(release)
 	dir := t.TempDir()
 	bury(t, dir, s.URL, "1", nil)
-	got := clitest.Shell{}.Run(t, New, "letters", "redrive", "--attempt-timeout", "20ms", dir)
+	got := clitest.Shell{}.Run(t, New, "letters", "redrive", "--allow-private", "--attempt-timeout", "20ms", dir)
 	if got.Status != cli.HTTPError || !regexp.MustCompile(`POST +timeout +1 .* kept `).MatchString(got.Out) {
 		t.Errorf("status %d, want 22:\n%s", got.Status, got.Out)
 	}
@@ -206,7 +217,7 @@ func TestRedriveWithoutOutput(t *testing.T) {
 	s, dir := clitest.Start(t, clitest.Fine), t.TempDir()
 	bury(t, dir, s.URL, "1", nil)
 	bury(t, dir, s.URL, "2", nil)
-	got := clitest.Shell{Out: clitest.FullDisk{}}.Run(t, New, "letters", "redrive", dir)
+	got := clitest.Shell{Out: clitest.FullDisk{}}.Run(t, New, "letters", "redrive", "--allow-private", dir)
 	if want := (clitest.Result{Status: 1, Err: "awsretry-deliver letters redrive: no space left on device\n"}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
@@ -234,7 +245,7 @@ func TestRedriveJSONNamesEveryFile(t *testing.T) {
 		{"sent", nil, "delivered broken", `{"delivered":1,"kept":0,"broken":1,"busy":0,"interrupted":false}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got := clitest.Shell{}.Run(t, New, append([]string{"letters", "redrive", "--json", dir}, c.args...)...)
+			got := clitest.Shell{}.Run(t, New, append([]string{"letters", "redrive", "--allow-private", "--json", dir}, c.args...)...)
 			lines := strings.Split(strings.TrimSpace(got.Out), "\n")
 			if got.Status != 1 || got.Err != "" || len(lines) != 3 || lines[2] != c.sum {
 				t.Fatalf("status %d, %q, want the sum %s:\n%s", got.Status, got.Err, c.sum, got.Out)
@@ -256,11 +267,11 @@ func TestRedriveBusy(t *testing.T) {
 	dir := t.TempDir()
 	var other clitest.Result
 	s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
-		other = clitest.Shell{}.Run(t, New, "letters", "redrive", dir)
+		other = clitest.Shell{}.Run(t, New, "letters", "redrive", "--allow-private", dir)
 	}))
 	defer s.Close()
 	bury(t, dir, s.URL, "1", nil)
-	got := clitest.Shell{}.Run(t, New, "letters", "redrive", dir)
+	got := clitest.Shell{}.Run(t, New, "letters", "redrive", "--allow-private", dir)
 	if got.Status != 0 {
 		t.Errorf("status %d:\n%s", got.Status, got.Out)
 	}
@@ -291,7 +302,7 @@ func TestRedriveBar(t *testing.T) {
 			s, dir := clitest.Start(t, clitest.Unavailable, clitest.Fine, clitest.Forbidden), t.TempDir()
 			bury(t, dir, s.URL, "1", nil)
 			bury(t, dir, s.URL, "2", nil)
-			got := c.shell.Run(t, New, append([]string{"letters", "redrive", "--policy", atOnce(t), dir}, c.args...)...)
+			got := c.shell.Run(t, New, append([]string{"letters", "redrive", "--allow-private", "--policy", atOnce(t), dir}, c.args...)...)
 			if got.Status != cli.HTTPError {
 				t.Fatalf("status %d, want 22", got.Status)
 			}

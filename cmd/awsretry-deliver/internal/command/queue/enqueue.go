@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"strings"
 
 	"github.com/dustin/go-humanize"
@@ -12,6 +13,7 @@ import (
 	"example.com/awsretry/cmd/awsretry-deliver/internal/policyfile"
 	"example.com/awsretry/cmd/internal/cli"
 	"example.com/awsretry/deliveryqueue"
+	"example.com/awsretry/deliveryqueue/webhook"
 )
 
 // enqueue stores a request. Its errors are usage errors until the store is
@@ -20,6 +22,12 @@ func (c *command) enqueue(ctx context.Context, address string) error {
 	u, err := cli.ParseURL(address)
 	if err != nil {
 		return err
+	}
+	if addr, err := netip.ParseAddr(u.Hostname()); err == nil && !c.private {
+		if refused := (*webhook.AddressError)(nil); errors.As(webhook.CheckAddr(addr), &refused) {
+			return fmt.Errorf("URL has the address %v (%s), which is not public; --allow-private accepts it",
+				refused.Addr, refused.Kind)
+		}
 	}
 	if err := c.checkKey(); err != nil {
 		return err

@@ -27,6 +27,7 @@ type command struct {
 	work    workFlags
 	filter  filterFlags
 	dryRun  bool
+	private bool // private addresses are allowed
 }
 
 // register adds the flags to cmd, and --db, which every command has.
@@ -71,6 +72,7 @@ that is durable. All its attempts have the same Idempotency-Key.`,
 	set.Var(&c.policy, "policy",
 		"deliver by this policy, of a subscription or a topic (-: standard input; default: 3 retries, 20s apart)")
 	set.Var(&c.key, "key", "the Idempotency-Key of all attempts (default that of --header, or a random one)")
+	set.BoolVar(&c.private, "allow-private", false, "accept a URL with an address that is not public; work needs the flag too")
 	c.request.Register(set, "default POST")
 	c.register(cmd, "Request", set)
 	return cmd
@@ -82,7 +84,9 @@ func newWork(s term.Streams) *cobra.Command {
 		Use:   "work --db STORE [flags]",
 		Short: "Make the attempts of the deliveries, until Ctrl-C",
 		Long: `Makes the attempts, and prints each. Any number of processes may work a store. After
-Ctrl-C, attempts in progress end on their own; a second stops at once.`,
+Ctrl-C, attempts in progress end on their own; a second stops at once.
+
+A delivery to a private, loopback or other address that is not public becomes a dead letter.`,
 		Example: `  awsretry-deliver work --db postgres://queue@db.example.com/hooks --until-empty`,
 		Args:    cli.Exactly(),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return c.runWork(cmd.Context()) },
@@ -92,6 +96,8 @@ Ctrl-C, attempts in progress end on their own; a second stops at once.`,
 	set.Var(&c.work.attemptTimeout, "attempt-timeout", "give up an attempt after this time (default 15s)")
 	set.Var(&c.work.stopTimeout, "stop-timeout",
 		"when stopping, wait this long for attempts in progress (default --attempt-timeout and 5s)")
+	set.BoolVar(&c.private, "allow-private", false,
+		"also connect to addresses that are not public, and use the proxy of the environment")
 	set.BoolVar(&c.work.untilEmpty, "until-empty", false, "stop when no delivery waits, not even for a retry")
 	c.jsonFlag(set)
 	c.register(cmd, "Work", set)

@@ -18,10 +18,15 @@ import (
 
 var program = cli.Program{Name: "awsretry-deliver", Commands: Commands}
 
-// run runs a command with a store.
+// run runs a command with a store. Endpoints are on loopback, so it allows
+// private addresses.
 func run(t *testing.T, shell clitest.Shell, db string, args ...string) clitest.Result {
 	t.Helper()
-	return shell.RunProgram(t.Context(), t, program, append([]string{args[0], "--db", db}, args[1:]...)...)
+	flags := []string{args[0], "--db", db}
+	if args[0] == "enqueue" || args[0] == "work" {
+		flags = append(flags, "--allow-private")
+	}
+	return shell.RunProgram(t.Context(), t, program, append(flags, args[1:]...)...)
 }
 
 // succeed runs a command that has no errors, and returns its standard output.
@@ -114,7 +119,7 @@ func TestEnqueue(t *testing.T) {
 // stored.
 func TestErrors(t *testing.T) {
 	t.Parallel()
-	const url = "http://user:secret@127.0.0.1:1/?secret"
+	const url = "http://user:secret@hooks.example.com/?secret"
 	dir := t.TempDir()
 	none, other := filepath.Join(dir, "none.db"), clitest.File(t, "other", strings.Repeat("no database ", 100))
 	db := newDB(t)
@@ -128,6 +133,8 @@ func TestErrors(t *testing.T) {
 		{[]string{"enqueue", "--db", "", url}, cli.Usage, `--db is ""; it must not be empty` + "\n"},
 		{[]string{"enqueue", "--db", db}, cli.Usage, "URL is missing"},
 		{[]string{"enqueue", "--db", db, ""}, cli.Usage, "URL is empty"},
+		{[]string{"enqueue", "--db", db, "http://[::ffff:127.0.0.1]:1/"}, cli.Usage,
+			"URL has the address 127.0.0.1 (loopback), which is not public; --allow-private accepts it\n"},
 		{[]string{"enqueue", "--db", db, "ftp://127.0.0.1/"}, cli.Usage, "must begin with http:// or https://"},
 		{[]string{"enqueue", "--db", db, "http://user:secret/@127.0.0.1/"}, cli.Usage, "URL cannot be read; characters of a user"},
 		{[]string{"enqueue", "--db", db, "http://user:secret@"}, cli.Usage, `URL "http:" has no host`},

@@ -8,6 +8,7 @@ import (
 
 	"example.com/awsretry/cmd/internal/cli"
 	"example.com/awsretry/deliveryqueue"
+	"example.com/awsretry/deliveryqueue/webhook"
 )
 
 // workFlags are those of the command work.
@@ -71,6 +72,9 @@ func (c *command) runWork(ctx context.Context) error {
 	config := c.work.config()
 	report := newReport(c, config, stop)
 	config.Observe, config.Logger = report.attempt, report.logger()
+	if !c.private {
+		config.Base = webhook.PublicOnly()
+	}
 	q, err := c.open(ctx, false, config)
 	if err != nil {
 		return err

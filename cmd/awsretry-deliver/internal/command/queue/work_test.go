@@ -138,7 +138,7 @@ func TestWorkIsInterrupted(t *testing.T) {
 			db := newDB(t)
 			succeed(t, db, "enqueue", s.URL)
 			shell := clitest.Shell{Err: stderr, Terminals: []string{"stderr"}}
-			got := shell.RunProgram(ctx, t, program, append([]string{"work", "--db", db}, c.args...)...)
+			got := shell.RunProgram(ctx, t, program, append([]string{"work", "--db", db, "--allow-private"}, c.args...)...)
 			if got.Status != c.status || !strings.Contains(got.Out, c.out) {
 				t.Errorf("%+v, want status %d and %q", got, c.status, c.out)
 			}
@@ -149,6 +149,21 @@ func TestWorkIsInterrupted(t *testing.T) {
 				t.Errorf("the bar is not removed: %q", text)
 			}
 		})
+	}
+}
+
+// Without --allow-private, a delivery to an address that is not public is a
+// dead letter that says why.
+func TestPrivateAddress(t *testing.T) {
+	t.Parallel()
+	h, db := newHook(t), newDB(t)
+	succeed(t, db, "enqueue", strings.Replace(h.URL, "127.0.0.1", "localhost", 1))
+	got := clitest.Shell{}.RunProgram(t.Context(), t, program, "work", "--db", db, "--until-empty")
+	if got.Status != cli.HTTPError || !strings.Contains(got.Out, "dead: permanent") {
+		t.Errorf("%+v", got)
+	}
+	if e := entries(t, db); !strings.HasSuffix(e[0].Error, " (loopback) is not a public address") || len(h.requests) > 0 {
+		t.Errorf("%+v; %d requests", e[0], len(h.requests))
 	}
 }
 

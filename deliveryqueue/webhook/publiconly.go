@@ -1,0 +1,69 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/hashicorp/go-cleanhttp"
+)
+
+// PublicOnly returns a transport that connects only to public addresses, and to
+// those in allow. The check is made for each connection, after the name is
+// resolved and before anything is sent, so it also covers a name whose address
+// changes (DNS rebinding) and a redirect. [CheckAddr] says which addresses are
+// refused.
+//
+// If all addresses of a host are refused, the error is an [*AddressError]. It is
+// a permanent failure: a delivery to the host is not retried, and becomes a dead
+// letter with the address and its kind in the error.
+//
+// The transport uses no proxy, whatever the environment says: a proxy resolves
+// the name itself, so the check would see only the proxy's address. If you set
+// Proxy, the proxy has to check the addresses, and its own must be public or in
+// allow. Other fields may be changed too, except for DialContext,
+// DialTLSContext and their deprecated forms.
+func PublicOnly(allow ...netip.Prefix) *http.Transport {
+	t := cleanhttp.DefaultPooledTransport()
+	t.Proxy = nil
+	// As in awsretry's default Base, so that a connection that hangs is closed.
+	t.HTTP2 = &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 5 * time.Second}
+	t.DialContext = (&guard{
+		dialer: net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second},
+		allow:  slices.Clone(allow),
+	}).dial
+	return t
+}
+
+// A guard dials the addresses of a host that are not refused.
+type guard struct {
+	dialer net.Dialer
+	allow  []netip.Prefix
+}
+
+func (g *guard) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	var tried atomic.Bool // an address that is not refused
+	dialer := g.dialer
+	dialer.ControlContext = func(_ context.Context, _, resolved string, _ syscall.RawConn) error {
+		to, err := netip.ParseAddrPort(resolved)
+		if err == nil {
+			err = CheckAddr(to.Addr(), g.allow...)
+		}
+		if err == nil {
+			tried.Store(true)
+		}
+		return err
+	}
+	conn, err := dialer.DialContext(ctx, network, address)
+	if refused := (*AddressError)(nil); errors.As(err, &refused) && !tried.Load() {
+		// Not inside a net.OpError, which is a failure that a delivery retries.
+		return nil, &AddressError{Host: address, Addr: refused.Addr, Kind: refused.Kind}
+	}
+	return conn, err
+}

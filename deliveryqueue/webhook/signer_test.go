@@ -1,0 +1,251 @@
+package webhook
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"example.com/awsretry"
+	"example.com/awsretry/delivery"
+	"example.com/awsretry/internal/httpfake"
+)
+
+// The first secret, the message and its signature are those of the libraries of
+// Standard Webhooks and of Svix, in their tests.
+const (
+	secret    = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+	other     = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"
+	messageID = "msg_p5jXN8AQM9LWM0D4loKWxJek"
+	payload   = `{"test": 2432232314}`
+	signature = "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
+)
+
+var signedAt = time.Unix(1614265330, 0)
+
+func newSigner(t *testing.T, secrets ...string) *Signer {
+	t.Helper()
+	s, err := NewSigner(secrets...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func newRequest(t *testing.T, body io.Reader, key string) *http.Request {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), "POST", "http://hooks.example.com/", body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if key != "" {
+		req.Header.Set("Idempotency-Key", key)
+	}
+	return req
+}
+
+func TestSignature(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name    string
+		secrets []string
+		body    io.Reader
+		want    string // "": two different ones
+	}{
+		{"vector", []string{secret}, strings.NewReader(payload), signature},
+		{"no body", []string{secret}, nil, "v1,v48jdbgvh29KJz2Qc+ghw8G6vG3nAKnujWBg8oM/62A="},
+		{"two secrets", []string{other, secret}, strings.NewReader(payload), ""},
+	} {
+		req := newRequest(t, c.body, messageID)
+		if err := newSigner(t, c.secrets...).sign(req, signedAt); err != nil {
+			t.Fatal(err)
+		}
+		h := req.Header
+		if h.Get("webhook-id") != messageID || h.Get("webhook-timestamp") != "1614265330" {
+			t.Errorf("%s: %v", c.name, h)
+		}
+		got := h.Get("webhook-signature")
+		first, second, two := strings.Cut(got, " ")
+		if c.want != "" && got != c.want || c.want == "" && (!two || first == second || second != signature) {
+			t.Errorf("%s: signed with %q, want %q", c.name, got, c.want)
+		}
+		if c.body != nil {
+			if body, err := io.ReadAll(req.Body); err != nil || string(body) != payload {
+				t.Errorf("%s: the body is %q, %v after the signing", c.name, body, err)
+			}
+		}
+	}
+}
+
+func TestInvalidSecrets(t *testing.T) {
+	t.Parallel()
+	encode := func(n int) string {
+		return secretPrefix + base64.StdEncoding.EncodeToString([]byte(strings.Repeat("s", n)))
+	}
+	for _, c := range []struct {
+		name    string
+		secrets []string
+		want    []string
+	}{
+		{"shortest and longest", []string{encode(24), encode(64)}, nil},
+		{"none", nil, []string{"there is no secret"}},
+		{"empty", []string{""}, []string{"secret 1 does not begin with whsec_"}},
+		{"no prefix", []string{encode(24)[6:]}, []string{"secret 1 does not begin with whsec_"}},
+		{"prefix alone", []string{"whsec_"}, []string{"secret 1 has 0 bytes"}},
+		{"too short, too long", []string{encode(23), secret, encode(65)},
+			[]string{"secret 1 has 23 bytes", "secret 3 has 65 bytes"}},
+		{"not base64", []string{"whsec_c3Nz*3NzYWFhYWFhYWFhYWFhYWFhYWFh"}, []string{"secret 1 is not in base64"}},
+	} {
+		s, err := NewSigner(c.secrets...)
+		if (err == nil) != (c.want == nil) || (s == nil) != (err != nil) {
+			t.Errorf("%s: %v, %v", c.name, s, err)
+		}
+		for _, want := range c.want {
+			if text := fmt.Sprint(err); !strings.Contains(text, "webhook: NewSigner: "+want) || strings.Contains(text, "c3Nz") {
+				t.Errorf("%s: %v, want %q and no secret", c.name, err, want)
+			}
+		}
+	}
+}
+
+// Neither the secret nor its bytes are shown, in whatever way a Signer is
+// printed, also inside another value.
+func TestSecretsAreNotShown(t *testing.T) {
+	t.Parallel()
+	key := strings.Repeat("k", 24)
+	s := newSigner(t, secretPrefix+base64.StdEncoding.EncodeToString([]byte(key)))
+	inside := struct{ s Signer }{*s}
+	var shown strings.Builder
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
+		fmt.Fprintf(&shown, strings.Repeat(verb+"\n", 3), s, *s, inside)
+	}
+	for _, h := range []slog.Handler{slog.NewTextHandler(&shown, nil), slog.NewJSONHandler(&shown, nil)} {
+		slog.New(h).Info("signing", "signer", s, "inside", inside)
+	}
+	for _, bytes := range []string{"kkk", "a2tr", "6b6b", "107 107", "0x6b, 0x6b"} {
+		if strings.Contains(shown.String(), bytes) {
+			t.Errorf("%q is shown:\n%s", bytes, shown.String())
+		}
+	}
+}
+
+// Requests that cannot be signed are not sent, and not retried.
+func TestUnsignable(t *testing.T) {
+	t.Parallel()
+	oneShot := func() io.Reader { return io.LimitReader(strings.NewReader(payload), 99) }
+	for _, c := range []struct {
+		name   string
+		signer *Signer
+		body   io.Reader
+		key    string
+		want   string
+	}{
+		{"no key", newSigner(t, secret), nil, "", "no Idempotency-Key"},
+		{"full stop", newSigner(t, secret), nil, "order.7", "has a full stop"},
+		{"not ASCII", newSigner(t, secret), nil, "bestellung-ä", "not ASCII"},
+		{"no signer", nil, nil, "7", "no Signer"},
+		{"zero signer", new(Signer), nil, "7", "no Signer"},
+		{"one-shot body", newSigner(t, secret), oneShot(), "7", "no GetBody"},
+	} {
+		req := newRequest(t, c.body, c.key)
+		err := c.signer.Prepare(req, 1)
+		if err == nil || !strings.Contains(err.Error(), c.want) || req.Header.Get("webhook-signature") != "" {
+			t.Errorf("%s: %v, want %q", c.name, err, c.want)
+		}
+		if class := awsretry.DefaultPolicy(&awsretry.Attempt{Request: req, Err: err}); class != awsretry.Permanent {
+			t.Errorf("%s: %v is %v", c.name, err, class)
+		}
+	}
+}
+
+// Each attempt is signed with its own time and the same ID, whatever kind of
+// body it has.
+func TestEachAttemptIsSigned(t *testing.T) {
+	for _, body := range []io.Reader{strings.NewReader(payload), io.LimitReader(strings.NewReader(payload), 99)} {
+		synctest.Test(t, func(t *testing.T) {
+			var seen []http.Header
+			base := httpfake.Base(func(req *http.Request) (*http.Response, error) {
+				if sent, err := io.ReadAll(req.Body); err != nil || string(sent) != payload {
+					t.Errorf("%q was sent, %v", sent, err)
+				}
+				seen = append(seen, req.Header)
+				return httpfake.Empty(503, req), nil
+			})
+			signer := newSigner(t, secret)
+			rt := &delivery.Transport{Base: Sign(base, func(*http.Request) (*Signer, error) { return signer, nil })}
+			req := newRequest(t, body, messageID)
+			resp, err := rt.RoundTrip(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp.Body.Close()
+			if len(seen) != 4 || req.Header.Get("webhook-id") != "" {
+				t.Fatalf("%d attempts; the caller's header is %v", len(seen), req.Header)
+			}
+			for i, h := range seen {
+				again := newRequest(t, strings.NewReader(payload), messageID)
+				at := time.Now().Add(-time.Duration(len(seen)-1-i) * 20 * time.Second) // as the default policy
+				if err := signer.sign(again, at); err != nil {
+					t.Fatal(err)
+				}
+				for _, name := range []string{"webhook-id", "webhook-timestamp", "webhook-signature"} {
+					if got, want := h.Get(name), again.Header.Get(name); got != want {
+						t.Errorf("attempt %d: %s is %q, want %q", i+1, name, got, want)
+					}
+				}
+			}
+		})
+	}
+}
+
+func TestCallersRequestIsNotChanged(t *testing.T) {
+	t.Parallel()
+	signer := newSigner(t, secret)
+	rt := Sign(httpfake.Statuses(200), func(*http.Request) (*Signer, error) { return signer, nil })
+	req := newRequest(t, strings.NewReader(payload), "7")
+	header, body := req.Header.Clone(), req.Body
+	resp, err := rt.RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if !maps.EqualFunc(req.Header, header, slices.Equal) || req.Body != body {
+		t.Errorf("the request has the header %v and another body: %v", req.Header, req.Body != body)
+	}
+}
+
+// The request's body is closed if the request is not sent, and what find
+// returns is retried.
+func TestSignerIsNotFound(t *testing.T) {
+	t.Parallel()
+	missing := errors.New("the database is down")
+	rt := Sign(httpfake.Statuses(200), func(*http.Request) (*Signer, error) { return nil, missing })
+	body := httpfake.NewBody(strings.NewReader(payload))
+	resp, err := rt.RoundTrip(newRequest(t, body, "7"))
+	if err == nil {
+		resp.Body.Close()
+	}
+	class := awsretry.DefaultPolicy(&awsretry.Attempt{Err: err})
+	if !errors.Is(err, missing) || class != awsretry.Transient || body.Closes() != 1 {
+		t.Errorf("%v is %v, and the body was closed %d times", err, class, body.Closes())
+	}
+}
+
+// Sign over a Transport that retries is not the Base of another.
+func TestSignIsNoWayAroundCheckBase(t *testing.T) {
+	t.Parallel()
+	if err := (&awsretry.Transport{Base: Sign(new(delivery.Transport), nil)}).Validate(); err == nil {
+		t.Error("retries of retries are accepted")
+	}
+	if err := (&awsretry.Transport{Base: Sign(nil, nil)}).Validate(); err != nil {
+		t.Error(err)
+	}
+}

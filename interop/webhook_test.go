@@ -1,0 +1,80 @@
+package interop
+
+import (
+	"io"
+	"net/http"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"example.com/awsretry"
+	"example.com/awsretry/delivery"
+	"example.com/awsretry/deliveryqueue/webhook"
+)
+
+const (
+	newSecret   = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+	oldSecret   = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"
+	otherSecret = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
+)
+
+// startReceiver starts a receiver that verifies webhooks with the library and
+// the secret that its path names: of standardwebhooks or of svix.
+func startReceiver(t *testing.T) (addr string) {
+	t.Helper()
+	return startNode(t, `
+		const secrets = process.argv.slice(1);
+		require('http').createServer((req, res) => {
+			const [, library, secret] = req.url.split('/');
+			const {Webhook} = require(library);
+			const chunks = [];
+			req.on('data', chunk => chunks.push(chunk)).on('end', () => {
+				try {
+					new Webhook(secrets[secret]).verify(Buffer.concat(chunks), req.headers);
+					res.end(req.headers['webhook-id']);
+				} catch (error) {
+					res.writeHead(400).end(error.message);
+				}
+			});
+		}).listen(0, '127.0.0.1', function() { console.log(this.address().port); });`,
+		newSecret, oldSecret, otherSecret)
+}
+
+// The libraries of Standard Webhooks and of Svix verify what a Signer signs.
+func TestSignaturesAreVerified(t *testing.T) {
+	t.Parallel()
+	addr := startReceiver(t)
+	signer, err := webhook.NewSigner(newSecret, oldSecret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	base := webhook.PublicOnly(netip.MustParsePrefix("127.0.0.1/32"))
+	defer base.CloseIdleConnections()
+	find := func(*http.Request) (*webhook.Signer, error) { return signer, nil }
+	for hook, rt := range map[string]http.RoundTripper{
+		"Base":    &delivery.Transport{Base: webhook.Sign(base, find)},
+		"Prepare": &awsretry.Transport{Base: base, Prepare: signer.Prepare},
+	} {
+		for _, library := range []string{"standardwebhooks", "svix"} {
+			for secret, want := range map[string]string{
+				"0": "200 order-7", "1": "200 order-7", "2": "400 No matching signature found",
+			} {
+				body := strings.NewReader(`{"text": "Grüße, ` + "\u2028" + `"}`)
+				req, err := http.NewRequestWithContext(t.Context(), "POST", "http://"+addr+"/"+library+"/"+secret, body)
+				if err != nil {
+					t.Fatal(err)
+				}
+				req.Header.Set("Idempotency-Key", "order-7")
+				resp, err := rt.RoundTrip(req)
+				if err != nil {
+					t.Fatal(err)
+				}
+				text, err := io.ReadAll(resp.Body)
+				resp.Body.Close()
+				if got := resp.Status[:4] + string(text); got != want || err != nil {
+					t.Errorf("%s, %s, secret %s: %q, %v; want %q", hook, library, secret, got, err, want)
+				}
+			}
+		}
+	}
+}
