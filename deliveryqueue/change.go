@@ -13,6 +13,10 @@ import (
 type change struct {
 	ID int64 `json:"id"`
 
+	// Key is the delivery's. A store that was put back at an older state gives IDs
+	// out again.
+	Key string `json:"key"`
+
 	// Attempt is River's count when the attempt began, which is one higher if
 	// another process has taken the job over since.
 	Attempt int `json:"attempt"`
@@ -38,13 +42,15 @@ const (
 
 // end returns the change of a job to a final state.
 func end(job *rivertype.JobRow, state rivertype.JobState, rec record) *change {
-	return &change{ID: job.ID, Attempt: job.Attempt, State: state, Final: true, Priority: priority, Record: rec.update()}
+	return &change{
+		ID: job.ID, Key: keyOf(job), Attempt: job.Attempt, State: state, Final: true, Priority: priority, Record: rec.update(),
+	}
 }
 
 // again returns the change of a job to run again after delay.
 func again(job *rivertype.JobRow, rec record, delay time.Duration) *change {
 	c := &change{
-		ID: job.ID, Attempt: job.Attempt, State: rivertype.JobStateScheduled, Record: rec.update(),
+		ID: job.ID, Key: keyOf(job), Attempt: job.Attempt, State: rivertype.JobStateScheduled, Record: rec.update(),
 		Priority: priority, due: time.Now().Add(delay),
 	}
 	if rec.Turn != 0 {
@@ -56,9 +62,16 @@ func again(job *rivertype.JobRow, rec record, delay time.Duration) *change {
 	return c
 }
 
-// settle commits changes of jobs. Unless the delivery succeeded, it does not
-// change a job that is no longer running or that another process has taken
-// over. A job that was canceled during the attempt does not run again.
+// keyOf returns the key of a job's delivery, or "" if the row is damaged.
+func keyOf(job *rivertype.JobRow) string {
+	m, _ := readMetadata(job.Metadata) // which the row may lack
+	return m.Head.Key
+}
+
+// settle commits changes of jobs that are still those of the same deliveries.
+// Unless the delivery succeeded, it does not change a job that is no longer
+// running or that another process has taken over; a late success wins over
+// dead. A job that was canceled during the attempt does not run again.
 func (s *store) settle(ctx context.Context, changes []*change) error {
 	for _, c := range changes {
 		if !c.Final {
@@ -78,13 +91,13 @@ func (s *store) settle(ctx context.Context, changes []*change) error {
 // The condition is a CASE because SQLite would otherwise use the index on state
 // and scan all waiting jobs, instead of finding them by ID.
 func (s *store) settleQuery() string {
-	rows := `jsonb_to_recordset($1::jsonb) AS o (id bigint, attempt int, state text, final bool, delay float8,
+	rows := `jsonb_to_recordset($1::jsonb) AS o (id bigint, key text, attempt int, state text, final bool, delay float8,
 		priority smallint, record jsonb)`
 	meta, state := s.metadata(), `::river_job_state`
 	merged := `metadata || o.record`
 	if s.sqlite {
-		rows = `(SELECT value ->> 'id' AS id, value ->> 'attempt' AS attempt, value ->> 'state' AS state,
-			value ->> 'final' AS final, value ->> 'delay' AS delay,
+		rows = `(SELECT value ->> 'id' AS id, value ->> 'key' AS key, value ->> 'attempt' AS attempt,
+			value ->> 'state' AS state, value ->> 'final' AS final, value ->> 'delay' AS delay,
 			value ->> 'priority' AS priority, value -> 'record' AS record FROM json_each($1)) AS o`
 		merged, state = `jsonb_patch(`+meta+`, o.record)`, ``
 	}
@@ -97,8 +110,8 @@ func (s *store) settleQuery() string {
 			priority = o.priority,
 			metadata = %[5]s
 		FROM %[6]s
-		WHERE river_job.id = o.id AND CASE WHEN o.state = 'completed'
-			THEN river_job.state IN ('running', 'available', 'scheduled', 'retryable')
+		WHERE river_job.id = o.id AND COALESCE((%[1]s) -> 'delivery' ->> 'key', '') = o.key AND CASE WHEN o.state = 'completed'
+			THEN river_job.state IN ('running', 'available', 'scheduled', 'retryable', 'discarded')
 			ELSE river_job.state = 'running' AND river_job.attempt = o.attempt END`,
 		meta, state, s.after(`0`), s.after(`o.delay`), merged, rows))
 }

@@ -7,8 +7,6 @@ import (
 	"os/exec"
 	"testing"
 	"time"
-
-	"github.com/riverqueue/river/rivertype"
 )
 
 func TestLine(t *testing.T) {
@@ -146,7 +144,7 @@ func TestTurnComesFirst(t *testing.T) {
 		enqueue(t, q, post(t, end.URL, "has waited for long"), Options{})
 		id := enqueue(t, q, post(t, end.URL, "has a turn"), Options{})
 		setJob(t, q, id, `state = 'running', attempt = 1`)
-		turn := again(&rivertype.JobRow{ID: id, Attempt: 1}, record{Turn: time.Now().UnixMicro()}, 0)
+		turn := again(underWay(t, q, id, 1), record{Turn: time.Now().UnixMicro()}, 0)
 		if err := q.store.settle(t.Context(), []*change{turn}); err != nil {
 			t.Fatal(err)
 		}
