@@ -13,7 +13,9 @@ import (
 
 // Ctrl-C and --timeout end a get wherever it waits.
 func TestInterrupted(t *testing.T) {
-	watch := func(interrupt func()) clitest.Shell { return clitest.Shell{Err: clitest.NewWatch("transient", interrupt)} }
+	watch := func(interrupt func()) clitest.Shell {
+		return clitest.Shell{Err: clitest.NewWatch("transient", interrupt)}
+	}
 	stuckIn := func(interrupt func()) clitest.Shell { return clitest.Shell{In: &clitest.Stuck{Began: interrupt}} }
 	stuckOut := func(interrupt func()) clitest.Shell { return clitest.Shell{Out: &clitest.Stuck{Began: interrupt}} }
 	for _, c := range []struct {
