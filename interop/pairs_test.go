@@ -364,13 +364,14 @@ func (s pairService) handler() http.Handler {
 
 // judge fits what was logged, and holds what it predicts against what happened,
 // if it says that it is to be trusted. It returns which goals are missed by more
-// than chance explains: what nine seeds differ by, and one caller.
-func (p pair) judge(t *testing.T, of prediction) (trusted bool, missed []string) {
+// than chance explains: what nine seeds differ by, one caller, and how far a
+// quantile of so few calls is from that of many.
+func (p pair) judge(t *testing.T, made prediction) (trusted bool, missed []string) {
 	var known traffic.Known
 	if !p.untold {
 		known.Timeout = p.timeout
 	}
-	log, err := traffic.Read(t.Context(), bytes.NewReader(of.was.log), traffic.Options{Known: known})
+	log, err := traffic.Read(t.Context(), bytes.NewReader(made.was.log), traffic.Options{Known: known})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -396,7 +397,7 @@ func (p pair) judge(t *testing.T, of prediction) (trusted bool, missed []string)
 		unended = max(unended, result.Outcomes[1].UnfinishedShare())
 	}
 	off, was := f.Off(present[:5]...), simulated(present[0])
-	recorded, happened := of.was.figures(), of.is.figures()
+	recorded, happened := made.was.figures(), made.is.figures()
 	t.Logf("%s: recorded  %v\n%s: simulated %v\n%s: predicted %v\n%s: happened  %v", p.present, recorded, p.present, was, p.next, is[0], p.next, happened)
 	if len(off) > 0 {
 		t.Logf("the simulation does not reproduce the log: %q", off)
@@ -406,14 +407,21 @@ func (p pair) judge(t *testing.T, of prediction) (trusted bool, missed []string)
 	if change := happened.failed - recorded.failed; math.Abs(change) > 0.05 && change*(is[0].failed-was.failed) <= 0 {
 		miss("the failed share changes by %.1f points, which is predicted as %.1f", 100*change, 100*(is[0].failed-was.failed))
 	}
-	within := func(what string, of func(figures) float64, points, share float64) {
+	between := func(what string, low, high float64, of func(figures) float64, points, share float64) {
 		least, most := math.Inf(1), 0.0
 		for _, f := range is {
 			least, most = min(least, of(f)), max(most, of(f))
 		}
-		if got := of(happened); got < least*(1-share)-points || got > most*(1+share)+points {
-			miss("%s: %.4g happened, %.4g to %.4g were predicted", what, got, least, most)
+		if high < least*(1-share)-points || low > most*(1+share)+points {
+			miss("%s: %.4g happened, %.4g to %.4g were predicted", what, of(happened), least, most)
 		}
+	}
+	within := func(what string, of func(figures) float64, points, share float64) {
+		between(what, of(happened), of(happened), of, points, share)
+	}
+	quantile := func(what string, q float64, of func(figures) float64) {
+		chance := 2 * math.Sqrt(q*(1-q)/float64(len(made.is.took)+1)) // two standard deviations of the rank
+		between(what, made.is.quantile(q-chance), made.is.quantile(min(q+chance, 1)), of, 0, 0.25)
 	}
 	within("failed", func(f figures) float64 { return f.failed }, 0.03, 0)
 	if p.callers > 0 {
@@ -421,8 +429,8 @@ func (p pair) judge(t *testing.T, of prediction) (trusted bool, missed []string)
 	} else { // how many arrive is chance
 		within("attempts of each call", func(f figures) float64 { return f.attempts / f.calls }, 0, 0.05)
 	}
-	within("p50", func(f figures) float64 { return f.p50 }, 0, 0.25)
-	within("p99", func(f figures) float64 { return f.p99 }, 0, 0.25)
+	quantile("p50", 0.5, func(f figures) float64 { return f.p50 })
+	quantile("p99", 0.99, func(f figures) float64 { return f.p99 })
 	if len(missed) > 0 && unended > 0.5 {
 		t.Logf("%.0f %% of the calls had not ended, as a warning says: %q", 100*unended, missed)
 		return false, nil
