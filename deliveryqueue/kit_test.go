@@ -284,7 +284,10 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	time.Sleep(delay)
 	if e.hold != nil {
-		<-e.hold
+		select {
+		case <-e.hold:
+		case <-r.Context().Done(): // so that a test that fails ends
+		}
 	}
 	w.WriteHeader(status)
 }

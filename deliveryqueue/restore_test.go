@@ -1,9 +1,6 @@
 package deliveryqueue
 
-import (
-	"strings"
-	"testing"
-)
+import "testing"
 
 // A store that is put back at an older state under live workers gives IDs out
 // again. What the workers were doing then changes none of the new deliveries.
@@ -19,14 +16,12 @@ func TestRestore(t *testing.T) {
 		start(t, q)
 		slow.wait(t, n)
 
-		driver, statements := "pgx", []string{"TRUNCATE river_job RESTART IDENTITY"}
-		if !strings.HasPrefix(store, "postgres") {
-			driver = "sqlite"
+		statements := []string{"TRUNCATE river_job RESTART IDENTITY"}
+		if q.store.sqlite {
 			statements = []string{"DELETE FROM river_job", "DELETE FROM sqlite_sequence WHERE name = 'river_job'"}
 		}
-		db := connect(t, driver, store)
 		for _, statement := range statements {
-			execute(t, db, statement)
+			execute(t, q.store.db, statement)
 		}
 		for want := range n {
 			if id := enqueue(t, q, post(t, other.URL, "new"), Options{}); id != int64(want+1) {
@@ -46,11 +41,7 @@ func TestLateSuccess(t *testing.T) {
 		slow.hold = make(chan struct{})
 		q := open(t, store, Config{})
 		startOne(t, q, slow)
-		driver := "pgx"
-		if !strings.HasPrefix(store, "postgres") {
-			driver = "sqlite"
-		}
-		execute(t, connect(t, driver, store), "UPDATE river_job SET state = 'discarded', finalized_at = CURRENT_TIMESTAMP")
+		execute(t, q.store.db, "UPDATE river_job SET state = 'discarded', finalized_at = CURRENT_TIMESTAMP")
 		close(slow.hold)
 		waitFor(t, q, Stats{Delivered: 1})
 	})
