@@ -51,6 +51,7 @@ type RateLimiter struct {
 	lapsing        *time.Timer    // calls lapse at the end of the lease; nil before the first one
 	lapsed         func()         // see onLapsed; may be nil
 	rate, capacity float64        // of the bucket
+	aloneAtMost    float64        // the highest rate without a lease; 0 means any
 }
 
 // NewRateLimiter returns a limiter that does not limit yet. If c is invalid,
@@ -270,7 +271,11 @@ func (l *RateLimiter) update(now, sent time.Duration, throttled bool) {
 // rate is the same, as it mostly is before the first throttling response.
 // It requires that l.mu is held.
 func (l *RateLimiter) setRate(now time.Duration) {
-	if rate, capacity := l.law.Pace(); rate != l.rate || capacity != l.capacity {
+	rate, capacity := l.law.Pace()
+	if l.aloneAtMost > 0 && !l.leased.InForce(now) {
+		rate, capacity = min(rate, l.aloneAtMost), 1
+	}
+	if rate != l.rate || capacity != l.capacity {
 		l.rate, l.capacity = rate, capacity
 		l.bucket.SetRate(now, rate, capacity)
 	}

@@ -131,8 +131,8 @@ func enough(limited bool) granting {
 // granting is a Shared that grants what each partition needs.
 type granting sharing.Grant
 
-func (g granting) Join(share sharing.Share) { share.Grant(sharing.Grant(g)) }
-func (granting) Validate() error            { return nil }
+func (g granting) Join(share sharing.Share)   { share.Grant(sharing.Grant(g)) }
+func (granting) Validate(awsretry.Mode) error { return nil }
 
 // BenchmarkForeignBase measures what an attempt's own context costs, which it
 // has over a Base that is not an http.Transport if the caller has no deadline:

@@ -430,7 +430,7 @@ func (t *Transport) Validate() error {
 		fault("RateLimit.Reserve is %v; it must be 0 except %s", limits.Reserve, where)
 	}
 	if t.Shared != nil {
-		if err := t.Shared.Validate(); err != nil {
+		if err := t.Shared.Validate(t.Mode); err != nil {
 			fault("Shared: %w", err)
 		}
 		if t.Quota.Share > 0 {

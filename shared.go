@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"example.com/awsretry/internal/announced"
+	"example.com/awsretry/internal/bucket"
 	"example.com/awsretry/internal/pacing"
 	"example.com/awsretry/internal/sharing"
 )
@@ -23,9 +24,10 @@ type Shared interface {
 	// Retry-After.
 	Join(sharing.Share)
 
-	// Validate returns an error if the configuration is not valid. It is part
-	// of what Transport.Validate returns.
-	Validate() error
+	// Validate returns an error if the configuration is not valid, or not valid
+	// for Transports with that mode. It is part of what Transport.Validate
+	// returns.
+	Validate(Mode) error
 }
 
 // A localShare implements [sharing.Share] for one partition of a Transport.
@@ -115,6 +117,12 @@ func (s *localShare) awaitSendToken() {
 		return
 	}
 	waiting, expected := s.limiter.line()
+	if ahead, slotted := s.limiter.bucket.Ahead(); slotted {
+		if ahead <= waiting {
+			s.signal()
+		}
+		return
+	}
 	if waiting > 0 {
 		return // the first in line has signaled
 	}
@@ -160,6 +168,9 @@ func (s *localShare) Usage() sharing.Usage {
 		u.Waiting, _ = s.limiter.line()
 		if b := s.limiter.bucket; b != nil {
 			u.SendTokens, u.Unused = min(b.Tokens(), 1), b.TakeLost()
+			if n, slotted := b.Ahead(); slotted {
+				u.SendTokens = float64(n)
+			}
 		}
 		u.Said = s.limiter.said()
 		counts := s.limiter.takeCounts()
@@ -177,7 +188,7 @@ func (s *localShare) AddTokens(n int) { s.quota.giveBack(n) }
 func (s *localShare) Grant(g sharing.Grant) {
 	s.grant.Store(&g)
 	if s.limiter != nil {
-		s.limiter.lease(g.Until, g.Cut, g.FirstToken, pacing.Lease{
+		s.limiter.lease(&g, pacing.Lease{
 			Limited: g.Limited, Rate: g.Rate, Capacity: g.Rate * g.Burst.Seconds(),
 			Alone: g.FleetRate / float64(max(g.Members, 1)),
 		})
@@ -187,6 +198,12 @@ func (s *localShare) Grant(g sharing.Grant) {
 	}
 	if g.RetryAfter > 0 {
 		s.holdBack(g.RetryAfter)
+	}
+}
+
+func (s *localShare) Alone(rate float64) {
+	if s.limiter != nil {
+		s.limiter.alone(rate)
 	}
 }
 
@@ -217,16 +234,14 @@ func (l *RateLimiter) onLapsed(f func()) {
 	l.lapsed = f
 }
 
-// lease sets the rate of l until a time. cut is when the rate of all processes
-// was cut last, or the zero time. first is the part of a token that l begins with
-// if it had no rate.
-func (l *RateLimiter) lease(until, cut time.Time, first float64, lease pacing.Lease) {
+// lease sets the rate of l until the end of the grant.
+func (l *RateLimiter) lease(g *sharing.Grant, lease pacing.Lease) {
 	if l.leased == nil {
 		return
 	}
-	lease.Until = max(until.Sub(l.start), 0)
-	if !cut.IsZero() {
-		lease.Cut = max(cut.Sub(l.start), 1)
+	lease.Until = max(g.Until.Sub(l.start), 0)
+	if !g.Cut.IsZero() {
+		lease.Cut = max(g.Cut.Sub(l.start), 1)
 	}
 	lease.Capacity = max(lease.Capacity, l.config.MinCapacity)
 	lease.Alone = max(lease.Alone, l.config.MinFillRate)
@@ -234,17 +249,21 @@ func (l *RateLimiter) lease(until, cut time.Time, first float64, lease pacing.Le
 	defer l.mu.Unlock()
 	l.updated = max(l.bucket.Now(), l.updated)
 	begins := l.leased.Lease(l.updated, lease)
+	l.aloneAtMost = g.AloneAtMost
 	l.setRate(l.updated)
-	if begins {
-		l.bucket.Put(first)
+	switch {
+	case g.AloneAtMost > 0:
+		l.bucket.AddSlots(bucket.Slots{At: g.FirstSlot.Sub(l.start), Every: g.Every, N: g.Slots})
+	case begins:
+		l.bucket.Put(g.FirstToken)
 	}
 	if lease.Limited {
 		l.begins()
 	}
 	if l.lapsing == nil {
-		l.lapsing = time.AfterFunc(time.Until(until), l.lapse)
+		l.lapsing = time.AfterFunc(time.Until(g.Until), l.lapse)
 	} else {
-		l.lapsing.Reset(time.Until(until))
+		l.lapsing.Reset(time.Until(g.Until))
 	}
 }
 
@@ -256,6 +275,24 @@ func (l *RateLimiter) lapse() {
 	l.updated = max(l.bucket.Now(), l.updated)
 	l.leased.Lapse(l.updated)
 	l.setRate(l.updated)
+	if l.aloneAtMost > 0 && !l.leased.InForce(l.updated) {
+		l.bucket.ClearSlots()
+	}
+}
+
+// alone ends the lease of l, which has rate at most until it has another one.
+func (l *RateLimiter) alone(rate float64) {
+	if l.leased == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.updated, l.aloneAtMost = max(l.bucket.Now(), l.updated), rate
+	l.leased.Lease(l.updated, pacing.Lease{Until: l.updated, Limited: true, Alone: rate})
+	l.leased.Lapse(l.updated)
+	l.setRate(l.updated)
+	l.bucket.ClearSlots()
+	l.begins()
 }
 
 // takeCounts returns the outcomes since the last call.

@@ -2,11 +2,15 @@ package fleet_test
 
 import (
 	"context"
+	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
 
+	"example.com/awsretry"
 	"example.com/awsretry/fleet"
+	"example.com/awsretry/fleet/fleettest"
 	"example.com/awsretry/fleet/internal/protocol"
 )
 
@@ -26,6 +30,10 @@ func TestValidate(t *testing.T) {
 		"below lease":    {client, fleet.Config{Lease: time.Minute, Expiry: time.Minute}, "Config.Expiry is 1m0s"},
 		"long expiry":    {client, fleet.Config{Expiry: 8 * 24 * time.Hour}, "and at most 168h0m0s"},
 		"endless expiry": {client, fleet.Config{Expiry: 1<<63 - 1}, "Config.Expiry is"},
+		"max rate":       {client, fleet.Config{MaxRate: 1e6}, ""},
+		"low rate":       {client, fleet.Config{MaxRate: 0.01}, "Config.MaxRate is 0.01; it must be from 0.1 to 1e+06"},
+		"high rate":      {client, fleet.Config{MaxRate: math.Inf(1)}, "Config.MaxRate is +Inf"},
+		"no rate":        {client, fleet.Config{MaxRate: math.NaN()}, "Config.MaxRate is NaN"},
 		"hash tag":       {client, fleet.Config{Prefix: "x{y}"}, `Config.Prefix is "x{y}"; it must not contain { or }`},
 		"end of a tag":   {client, fleet.Config{Prefix: "}"}, "Config.Prefix is"},
 	} {
@@ -34,9 +42,20 @@ func TestValidate(t *testing.T) {
 			if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
 				t.Errorf("New returned %v, want %q", err, test.want)
 			}
-			if (shared == nil) != (err != nil) || (shared.Validate() == nil) != (err == nil) {
-				t.Errorf("New returned %v with the error %v; Validate returned %v", shared, err, shared.Validate())
+			if (shared == nil) != (err != nil) || (shared.Validate(awsretry.Adaptive) == nil) != (err == nil) {
+				t.Errorf("New returned %v with the error %v; Validate returned %v", shared, err, shared.Validate(awsretry.Adaptive))
 			}
 		})
+	}
+}
+
+// A rate is kept in adaptive mode only.
+func TestMaxRateNeedsAdaptiveMode(t *testing.T) {
+	shared := newFleet(t, &fleettest.Store{}, fleet.Config{MaxRate: 10})
+	for mode, want := range map[awsretry.Mode]bool{awsretry.Standard: false, awsretry.Legacy: false, awsretry.Adaptive: true} {
+		err := (&awsretry.Transport{Mode: mode, Shared: shared}).Validate()
+		if (err == nil) != want || err != nil && !strings.Contains(err.Error(), fmt.Sprintf("Config.MaxRate is 10, but Transport.Mode is %v", mode)) {
+			t.Errorf("%v: %v", mode, err)
+		}
 	}
 }

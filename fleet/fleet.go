@@ -41,6 +41,11 @@ const (
 	leastLease   = 50 * time.Millisecond
 	longestLease = time.Minute
 
+	leastMaxRate = 0.1
+	mostMaxRate  = 1e6
+	variation    = 20 * time.Millisecond // of how late requests come to the service
+	safePart     = 100.0                 // of MaxRate has a process that has had no lease
+
 	longestExpiry = 7 * 24 * time.Hour
 	mostCapacity  = 1_000_000_000 // retry tokens
 
@@ -77,6 +82,15 @@ type Config struct {
 	// Cost. A process that differs gets an error and works alone, until a minute
 	// (or 20 leases, if that is longer) after the last renewal of the others.
 	Lease time.Duration
+
+	// MaxRate is the most that all processes send in a second, together, with
+	// whatever the service accepts. It needs Adaptive mode, which may send less,
+	// and the same MaxRate in all processes. It holds where requests take as long
+	// to the service as others do, give or take 20 ms, and while the store loses
+	// nothing. A process without a lease sends at most its part of it or, before
+	// the first lease, a hundredth. 0 means that only the service's throttling
+	// limits the rate; else it must be from 0.1 to a million.
+	MaxRate float64
 
 	// Expiry is how long the store keeps a partition that no process uses, but at
 	// most a minute, or 20 leases if that is longer, if nothing was throttled and
@@ -138,10 +152,14 @@ func New(client Client, c Config) (*Fleet, error) {
 
 var _ awsretry.Shared = (*Fleet)(nil)
 
-// Validate returns an error if f is not from [New].
-func (f *Fleet) Validate() error {
-	if f == nil || f.cancel == nil {
+// Validate returns an error if f is not from [New], or if Transports with that mode
+// cannot keep its MaxRate.
+func (f *Fleet) Validate(mode awsretry.Mode) error {
+	switch {
+	case f == nil || f.cancel == nil:
 		return errors.New("fleet: the Fleet is nil or a zero one; New must make it")
+	case f.config.MaxRate > 0 && mode != awsretry.Adaptive:
+		return fmt.Errorf("fleet: Config.MaxRate is %g, but Transport.Mode is %v; it must be Adaptive", f.config.MaxRate, mode)
 	}
 	return nil
 }
@@ -151,6 +169,10 @@ func (c Config) validate() error {
 	if c.Lease != 0 && (c.Lease < leastLease || c.Lease > longestLease) {
 		faults = append(faults, fmt.Errorf("fleet: Config.Lease is %v; it must be from %v to %v, or 0 for %v",
 			c.Lease, leastLease, longestLease, defaultLease))
+	}
+	if c.MaxRate != 0 && !(c.MaxRate >= leastMaxRate && c.MaxRate <= mostMaxRate) {
+		faults = append(faults, fmt.Errorf("fleet: Config.MaxRate is %g; it must be from %g to %g, or 0 for none",
+			c.MaxRate, leastMaxRate, mostMaxRate))
 	}
 	if c.Expiry != 0 && (c.Expiry <= max(c.Lease, time.Second) || c.Expiry > longestExpiry) {
 		faults = append(faults, fmt.Errorf(
@@ -167,7 +189,7 @@ func (c Config) validate() error {
 func (f *Fleet) Join(share sharing.Share) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.closed || f.Validate() != nil {
+	if f.closed || f.Validate(awsretry.Adaptive) != nil {
 		return
 	}
 	f.joined++
@@ -178,6 +200,9 @@ func (f *Fleet) Join(share sharing.Share) {
 				m.capacity, mostCapacity))
 		})
 		return
+	}
+	if f.config.MaxRate > 0 {
+		share.Alone(m.maxRate / safePart)
 	}
 	f.members.Go(m.run)
 }

@@ -18,7 +18,8 @@ type member struct {
 	share sharing.Share
 	id    string // unique, also among the members of one Fleet
 
-	settings, pacing string // must be the same in all processes; pacing is "" except in adaptive mode
+	maxRate          float64 // lower than Config.MaxRate by the variation
+	settings, pacing string  // must be the same in all processes; pacing is "" except in adaptive mode
 
 	capacity, float int  // of retry tokens; float is what the process keeps for its next retries
 	quota           bool // there are retry tokens
@@ -28,7 +29,9 @@ type member struct {
 
 	unsent   protocol.Sums  // outcomes that the store may not have
 	last     protocol.Reply // zero before the first one
+	lastAt   time.Time      // when it was asked for
 	failing  bool           // the last renewal failed; settle sets it
+	short    bool           // the last renewal brought none of the slots that were needed
 	cutAt    time.Time      // when the process heard of the last cut
 	cutSeen  float64        // last.Cut at cutAt
 	gateEnd  time.Time      // of the last reply's Retry-After
@@ -50,6 +53,9 @@ func newMember(f *Fleet, share sharing.Share, id string) *member {
 	m.capacity, cost, m.quota = share.RetryTokens()
 	m.float = min(cost, m.capacity)
 	quota, pacing := share.Settings()
+	if m.maxRate = f.config.MaxRate / (1 + variation.Seconds()); m.maxRate > 0 {
+		quota = fmt.Sprintf("MaxRate:%g %s", f.config.MaxRate, quota)
+	}
 	m.settings, m.pacing = fmt.Sprintf("Lease:%v %s", f.config.Lease, quota), pacing
 	return m
 }
@@ -94,6 +100,8 @@ func (m *member) run() {
 			pause = m.idlePause()
 		case m.failing:
 			pause = 2 * period
+		case m.short:
+			pause = period / 2
 		}
 		if m.failing { // not even early: spare a failing store
 			soonest = 2 * period
@@ -166,23 +174,40 @@ func (m *member) renew() {
 		m.paid, m.had = true, 0
 	}
 	m.had += tokens
-	m.last = got
+	m.last, m.lastAt, m.short = got, asked, m.maxRate > 0 && got.Slots == 0 && r.Wanted >= 1
 	m.share.AddTokens(tokens)
 	until := asked.Add(m.fleet.config.Lease)
-	if m.idle() && m.pacing == "" {
-		until = until.Add(m.idlePause()) // without a rate, nobody waits for the lease
+	if m.idle() && (m.pacing == "" || m.maxRate > 0) {
+		// Without a rate, nobody waits for the lease. With slots, nobody may send
+		// for want of it.
+		until = until.Add(m.idlePause())
 	}
-	gate := duration(got.Gate)
+	gate, received, rate := duration(got.Gate), time.Now(), got.Rate
+	if m.maxRate > 0 && !(rate > 0 && rate < m.maxRate) {
+		rate = m.maxRate
+	}
 	m.share.Grant(sharing.Grant{
-		Until: until, Limited: got.Rate > 0,
+		Until: until, Limited: rate > 0,
 		Rate: got.Share, Burst: m.fleet.config.Lease / 40,
 		FirstToken: m.fleet.schedule.FirstToken(), Cut: m.cutAt, RetryAfter: gate,
-		FleetRate: got.Rate, Members: int(got.Members), FleetTokens: int(got.Left), Said: m.hear(&got, asked),
+		FleetRate: rate, Members: int(got.Members), FleetTokens: int(got.Left), Said: m.hear(&got, asked),
+		AloneAtMost: m.alonePart(got.Members), Slots: int(got.Slots), Every: duration(got.Every) + 1,
+		FirstSlot: received.Add(duration(got.At) - received.Sub(asked)/2),
 	})
 	if end := time.Now().Add(gate); end.After(m.gateEnd) {
 		m.gateEnd = end
 	}
 	m.lead(&got)
+}
+
+// alonePart returns the rate of one of the members without a lease: if all send
+// so, they keep MaxRate in any second.
+func (m *member) alonePart(members float64) float64 {
+	part := m.fleet.config.MaxRate / max(members, 1)
+	if part > 1 { // in some seconds it would send one more than its part
+		part = math.Floor(part)
+	}
+	return part / (1 + variation.Seconds())
 }
 
 // hear returns what another process said, unless it is known already.
@@ -215,6 +240,7 @@ func (m *member) request(usage sharing.Usage) protocol.Request {
 		SeedRate: m.last.Rate, SeedTokens: m.share.FirstTokens(),
 		Sums: m.unsent, CutSeen: m.cutSeen, Law: m.proposed, Cut: m.cut,
 		Wanted: m.wanted(usage), Unused: m.unused(usage),
+		MaxRate: m.maxRate, Alone: m.failing, Since: milliseconds(min(time.Since(m.lastAt), m.fleet.config.Lease)),
 		Capacity: m.capacity, Counted: m.counted,
 	}
 	if said := sayLimits(usage.Said); said != m.told {
@@ -244,7 +270,11 @@ func (m *member) joined() bool { return m.last.Epoch != "" }
 // for the requests in line or refused.
 func (m *member) wanted(usage sharing.Usage) float64 {
 	const reserve = 1.25
-	return max(max(reserve*m.sent, 1)+float64(usage.Waiting+usage.NotSent)-usage.SendTokens, 0)
+	least := 1.0
+	if m.maxRate > 0 { // a slot that is not used is lost for all
+		least = 0
+	}
+	return max(max(reserve*m.sent, least)+float64(usage.Waiting+usage.NotSent)-usage.SendTokens, 0)
 }
 
 // unused returns how many send tokens of the last grant were lost because no
@@ -291,6 +321,9 @@ func (m *member) fail(err error) {
 	}
 	if m.failing {
 		m.unsent, m.leader, m.proposed, m.cut = protocol.Sums{}, nil, noLaw, false
+	}
+	if m.maxRate > 0 && m.joined() && time.Since(m.lastAt) > m.fleet.config.Lease { // of an idle process
+		m.share.Alone(m.alonePart(m.last.Members))
 	}
 	m.fleet.settle(m, true)
 	m.fleet.report(m.share.Partition(), err)

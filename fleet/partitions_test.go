@@ -213,7 +213,7 @@ func TestIdleProcess(t *testing.T) {
 
 		send(t, idle) // so that it leads
 		time.Sleep(500 * time.Millisecond)
-		busy := startProcess(t, store, service, awsretry.CubicPacing, 1)
+		busy := startProcess(t, store, service, awsretry.CubicPacing, 0, 1)
 		time.Sleep(5 * time.Second)
 		rate("one leads, another one sends", 9, 12)
 		busy.leave()

@@ -15,7 +15,6 @@ import (
 	"example.com/awsretry"
 	"example.com/awsretry/fleet"
 	"example.com/awsretry/fleet/fleettest"
-	"example.com/awsretry/fleet/internal/protocol"
 )
 
 // A service allows rate requests per second, with a burst.
@@ -73,11 +72,13 @@ type process struct {
 // startProcess starts a process in adaptive mode, with several callers, or else
 // with two calls per second.
 func startProcess(
-	t testing.TB, store fleet.Client, base http.RoundTripper, pacing awsretry.Pacing, callers int,
+	t testing.TB, store fleet.Client, base http.RoundTripper, pacing awsretry.Pacing, maxRate float64, callers int,
 ) *process {
 	t.Helper()
 	p := &process{link: &link{Client: store}}
-	p.shared = newFleet(t, p.link, fleet.Config{OnError: func(string, error) { p.failures.Add(1) }})
+	p.shared = newFleet(t, p.link, fleet.Config{
+		MaxRate: maxRate, OnError: func(string, error) { p.failures.Add(1) },
+	})
 	p.transport = &awsretry.Transport{
 		Base: base, Mode: awsretry.Adaptive, Shared: p.shared, RateLimit: awsretry.RateLimitConfig{Pacing: pacing},
 	}
@@ -107,22 +108,12 @@ func (p *process) leave() {
 	p.shared.Close()
 }
 
-// fixedRate is a store whose fleet has a rate of 100 requests per second: no
-// leader sets another one.
-type fixedRate struct{ fleet.Client }
-
-func (f fixedRate) Eval(ctx context.Context, script string, keys, args []string) ([]string, error) {
-	r := read[protocol.Request](args)
-	r.SeedRate, r.Rate = 100, -1
-	return f.Client.Eval(ctx, script, keys, text(&r))
-}
-
 // A run is a fleet of processes on a service, in virtual time.
 type run struct {
 	*testing.T
 	pacing    awsretry.Pacing
 	store     *fleettest.Store
-	fixed     bool // the rate of the fleet
+	maxRate   float64
 	service   *service
 	processes []*process
 	meanwhile func() // is called during each phase; may be nil
@@ -131,11 +122,7 @@ type run struct {
 // join starts processes until there are n.
 func (r *run) join(n, callers int) {
 	for len(r.processes) < n {
-		store := fleet.Client(r.store)
-		if r.fixed {
-			store = fixedRate{store}
-		}
-		r.processes = append(r.processes, startProcess(r, store, r.service, r.pacing, callers))
+		r.processes = append(r.processes, startProcess(r, r.store, r.service, r.pacing, r.maxRate, callers))
 	}
 }
 
@@ -173,16 +160,11 @@ func (r *run) phase(name string, seconds int, want figures) {
 	r.service.mu.Lock()
 	sent := r.service.sent
 	r.service.mu.Unlock()
-	var got figures
-	first, accepted := 0, 0.0
-	for i, s := range sent {
+	got, accepted := figures{most: mostInASecond(sent) / r.service.rate}, 0.0
+	for _, s := range sent {
 		if s.accepted {
 			accepted++
 		}
-		for s.at.Sub(sent[first].at) >= time.Second {
-			first++
-		}
-		got.most = max(got.most, float64(i-first+1)/r.service.rate)
 	}
 	got.goodput = accepted / r.service.rate / float64(seconds)
 	got.throttled = 1 - accepted/float64(len(sent))
@@ -207,6 +189,18 @@ func (r *run) phase(name string, seconds int, want figures) {
 			r.Errorf("%s: a process knows of %d members, want about %d", name, s.Members, len(r.processes))
 		}
 	}
+}
+
+// mostInASecond returns how many requests came in the second with the most.
+func mostInASecond(sent []sending) (most float64) {
+	first := 0
+	for i, s := range sent {
+		for s.at.Sub(sent[first].at) >= time.Second {
+			first++
+		}
+		most = max(most, float64(i-first+1))
+	}
+	return most
 }
 
 func (r *run) leased() (n int) {
@@ -265,16 +259,9 @@ func TestRate(t *testing.T) {
 		}
 		r.phase("in a deploy", 2*count, figures{0.7, 0.017, 1.5, 0})
 	}
-	equal := func(r *run) {
-		r.join(count, 4)
-		time.Sleep(3 * time.Second)
-		r.phase("equal", 10, figures{0.995, 0, 1.02, 0.95})
-	}
 	for name, test := range map[string]struct {
-		fixed   bool          // the rate is 100/s, and the service allows bursts
-		cubic   bool          // the pacing; else it is scaled
-		latency time.Duration // 0 means 1 ms
-		run     func(r *run)
+		cubic bool // the pacing; else it is scaled
+		run   func(r *run)
 	}{
 		"cubic":  {cubic: true, run: steady},
 		"scaled": {run: steady},
@@ -321,24 +308,12 @@ func TestRate(t *testing.T) {
 		// Every two seconds another process leads.
 		"cubic, a deploy": {cubic: true, run: deploy},
 		"a deploy":        {run: deploy},
-
-		"a fixed rate":               {fixed: true, run: equal},
-		"a fixed rate, a slow store": {fixed: true, latency: 20 * time.Millisecond, run: equal},
-		"a fixed rate, unequal wants": {fixed: true, run: func(r *run) {
-			r.join(count/4, 4)
-			r.join(count, 0)
-			time.Sleep(3 * time.Second)
-			r.phase("unequal", 10, figures{0.97, 0, 1.15, 0})
-		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := &run{
-					T: t, pacing: awsretry.ScaledPacing, fixed: test.fixed, service: &service{rate: 100, burst: 20},
-					store: &fleettest.Store{Latency: max(test.latency, time.Millisecond)},
-				}
-				if test.fixed {
-					r.service.burst = 1000
+					T: t, pacing: awsretry.ScaledPacing, service: &service{rate: 100, burst: 20},
+					store: &fleettest.Store{Latency: time.Millisecond},
 				}
 				if test.cubic {
 					r.pacing = awsretry.CubicPacing

@@ -15,7 +15,7 @@ local server = t[1] * 1000 + t[2] / 1000
 -- Fields that the script does not know are left alone.
 local texts = { 'format', 'epoch', 'settings', 'pacing', 'leader', 'said' }
 local numbers = {
-  'now', 'server', 'pacingAt', 'leaderUntil', 'rate', 'limit', 'trip', 'cut', 'gate', 'saidAt',
+  'now', 'server', 'pacingAt', 'next', 'leaderUntil', 'rate', 'limit', 'trip', 'cut', 'gate', 'saidAt',
   'accepted', 'throttled', 'acceptedBefore', 'throttledBefore', 'trips', 'tripsOf',
   'throttledTrips', 'throttledTripsOf', 'began', 'window', 'members', 'membersBefore', 'asking', 'askingBefore', 'granted', 'grantedBefore', 'left',
   'tokens', 'held', 'heldBefore', 'heldBegan', 'heldWindow',
@@ -47,6 +47,7 @@ if not valid or s.format ~= format or s.epoch == '' or #s.epoch > 200 or s.epoch
   for _, name in ipairs(numbers) do s[name] = 0 end
   s.format, s.epoch, s.pacing, s.leader, s.said = format, string.format('%s %.0f', a.id, server), '', '', ''
   s.rate, s.tokens, elapsed, now = a.seedRate, math.min(a.seedTokens, a.capacity), 0, 0
+  s.next = lease -- those of the key before may be granted until then
 end
 s.now, s.server, s.settings, s.saidAt = now, server, a.settings, math.min(s.saidAt, server)
 if a.pacing ~= '' then s.pacing, s.pacingAt = a.pacing, server end
@@ -102,12 +103,24 @@ local function remove(name, n, age)
   if age == 0 or age == 1 then s[name] = math.max(s[name] - n, 0) end
 end
 
+-- Slots. The next one is free at s.next: so each is granted once, whatever the
+-- processes want.
+local pace, slots, at, every, credit = s.rate, 0, 0, 0, 0
+if a.maxRate > 0 then
+  pace = s.rate > 0 and math.min(s.rate, a.maxRate) or a.maxRate
+  every, s.next = 1000 / pace, math.min(math.max(s.next, now), now + 2 * lease)
+  -- All were without the store and send alone. They come back within two leases.
+  if a.alone and elapsed > lease then s.next = now + 2 * lease end
+end
+
 -- left is what was not granted, or granted and not used, minus what was granted
 -- in excess while the shares changed: at most the tokens of an eighth of a lease.
 -- It raises or lowers the rate until it is used up, in about a lease.
-local most = s.rate / 1000 -- tokens in a millisecond
+-- With slots, it keeps the next free one three eighths of a lease ahead.
+local most = pace / 1000 -- tokens in a millisecond
 local saved = lease / 8 * most
 s.left = s.left + elapsed * (most - total('granted')) + a.unused
+if a.maxRate > 0 then s.left = (now + lease * 3 / 8 - s.next) * most end
 s.left = math.max(math.min(s.left, saved), -saved)
 local rate = most + s.left / lease
 
@@ -128,6 +141,15 @@ if not a.leaving then
   part = 1
   if want < fair then part = math.min(math.max(want / rate, want * asking / (rate - want)), 1) end
   s.members, s.asking, s.granted = s.members + 1, s.asking + part, s.granted + share
+  if a.maxRate > 0 then
+    -- What the process has had too little of, or what nobody has asked for.
+    local own = math.min(a.credit + share * a.since, math.max(share * lease, 1))
+    local needed = math.floor(a.wanted)
+    local offered = want < fair and needed or math.max(own, (now + lease / 4 - s.next) / every)
+    slots = math.max(math.floor(math.min(needed, offered, (now + lease - s.next) / every)), 0)
+    at, credit = s.next - now, math.max(own - slots, 0)
+    s.next = s.next + slots * every
+  end
 end
 
 -- Retry tokens. Those that the processes have are summed over two windows, which
@@ -165,7 +187,8 @@ redis.call('PEXPIRE', key, known and a.expiry or math.min(a.expiry, silence))
 
 reply.epoch, reply.now, reply.window, reply.heldWindow = s.epoch, math.floor(now), s.window, s.heldWindow
 reply.rate, reply.limit, reply.trip = s.rate, s.limit, s.trip
-reply.share, reply.part = math.min(share * 1000, s.rate), part
+reply.share, reply.part = math.min(share * 1000, pace), part
+reply.slots, reply.at, reply.every, reply.credit = slots, at, every, credit
 reply.members, reply.cut = members, s.cut
 reply.tokens, reply.left, reply.gate = tokens, s.tokens, s.gate - now
 reply.said, reply.saidAge = s.said, s.said == '' and 0 or server - s.saidAt

@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"math"
 	"reflect"
 	"strings"
 	"time"
@@ -71,9 +72,17 @@ func check(got *protocol.Reply, r *protocol.Request) error {
 		theirs, ours := different(got.Theirs, all[got.Differs])
 		return fmt.Errorf("the processes that share the key have the %s %.150s; this one has %.150s", got.Differs, theirs, ours)
 	}
+	pace := max(got.Rate, 0)
+	if r.MaxRate > 0 {
+		pace = r.MaxRate
+		if got.Rate > 0 {
+			pace = min(pace, got.Rate)
+		}
+	}
 	limits := map[string]float64{
-		"Rate": mostRate, "Limit": mostRate, "Share": max(got.Rate, 0) * (1 + rounding), "Part": 1, "Members": mostMembers,
+		"Rate": mostRate, "Limit": mostRate, "Share": pace * (1 + rounding), "Part": 1, "Members": mostMembers,
 		"Tokens": float64(r.Asked), "Left": mostTokens, "Gate": milliseconds(longestGate), "Now": mostTime, "Cut": mostTime,
+		"Slots": math.Ceil(r.Wanted), "At": 2 * r.Lease,
 	}
 	all := reflect.ValueOf(*got)
 	for _, field := range reflect.VisibleFields(all.Type()) {
@@ -85,10 +94,13 @@ func check(got *protocol.Reply, r *protocol.Request) error {
 			return fmt.Errorf("the store returned %g for %s; it must be from 0 to %g", x.Float(), field.Name, most)
 		}
 	}
-	least := got.Rate / (leastShare * max(got.Members, 1))
+	least := pace / (leastShare * max(got.Members, 1))
 	switch {
 	case got.Epoch == "" || len(got.Epoch) > longestEpoch:
 		return fmt.Errorf("the store returned an epoch of %d bytes; it must be from 1 to %d", len(got.Epoch), longestEpoch)
+	case got.Slots > 0 && !(got.Every >= 1000/pace*(1-rounding) && got.Every*(got.Slots-1) <= 3*r.Lease):
+		return fmt.Errorf("the store returned %g for Every; it must be at least %g, for %g in three leases of %g",
+			got.Every, 1000/pace, got.Slots, r.Lease)
 	case got.Share < least && !r.Leaving: // requests would wait for ever
 		return fmt.Errorf("the store returned %g for Share; it must be at least %g", got.Share, least)
 	}

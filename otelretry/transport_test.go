@@ -197,8 +197,8 @@ func TestSeriesOfLimitsAreLimited(t *testing.T) {
 // A store grants what it is asked to.
 type store struct{ share sharing.Share }
 
-func (s *store) Validate() error          { return nil }
-func (s *store) Join(share sharing.Share) { s.share = share }
+func (s *store) Validate(awsretry.Mode) error { return nil }
+func (s *store) Join(share sharing.Share)     { s.share = share }
 
 // Observe may be set until the first request, which reads it. Every attempt is
 // recorded once, and the Observe that was set last is called.

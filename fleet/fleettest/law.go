@@ -20,7 +20,7 @@ type partition struct {
 	cut, gate, saidAt                                                    float64
 	accepted, throttled, acceptedBefore, throttledBefore, trips, tripsOf float64
 	throttledTrips, throttledTripsOf                                     float64
-	began, window, left, tokens, heldBegan, heldWindow                   float64
+	began, window, left, next, tokens, heldBegan, heldWindow             float64
 	members, asking, granted, held                                       sum
 
 	expires time.Time
@@ -124,7 +124,7 @@ func (r *renewal) open() {
 	if p.epoch == "" || p.epoch == r.Epoch && p.window < r.Window {
 		*p = partition{
 			format: format, epoch: fmt.Sprintf("%s %.0f", r.ID, r.server),
-			rate: r.SeedRate, tokens: float64(min(r.SeedTokens, r.Capacity)),
+			rate: r.SeedRate, tokens: float64(min(r.SeedTokens, r.Capacity)), next: r.Lease,
 		}
 		r.elapsed = 0
 	}
@@ -211,9 +211,22 @@ func (r *renewal) age(now, then float64) float64 {
 // divide finds the member's share of the rate.
 func (r *renewal) divide() {
 	p, age, had := r.p, r.age(r.p.window, r.Window), r.Share/1000
-	most := p.rate / 1000
+	pace := p.rate
+	if r.MaxRate > 0 {
+		if pace = r.MaxRate; p.rate > 0 {
+			pace = min(p.rate, r.MaxRate)
+		}
+		r.reply.Every, p.next = 1000/pace, min(max(p.next, p.now), p.now+2*r.Lease)
+		if r.Alone && r.elapsed > r.Lease {
+			p.next = p.now + 2*r.Lease
+		}
+	}
+	most := pace / 1000
 	saved := r.Lease / 8 * most
 	p.left = p.left + float64(r.elapsed*(most-p.granted.total())) + r.Unused
+	if r.MaxRate > 0 {
+		p.left = (p.now + r.Lease*3/8 - p.next) * most
+	}
 	p.left = max(min(p.left, saved), -saved)
 	rate := most + p.left/r.Lease
 
@@ -240,7 +253,23 @@ func (r *renewal) divide() {
 	p.members.this++
 	p.asking.this += r.reply.Part
 	p.granted.this += share
-	r.reply.Share = min(share*1000, p.rate)
+	r.reply.Share = min(share*1000, pace)
+	if r.MaxRate > 0 {
+		r.grantSlots(share, want < fair)
+	}
+}
+
+// grantSlots grants a member what it needs, or its share of it.
+func (r *renewal) grantSlots(share float64, enough bool) {
+	p, own := r.p, min(r.Credit+float64(share*r.Since), max(share*r.Lease, 1))
+	needed := math.Floor(r.Wanted)
+	offered := max(own, (p.now+r.Lease/4-p.next)/r.reply.Every)
+	if enough {
+		offered = needed
+	}
+	r.reply.Slots = max(math.Floor(min(needed, offered, (p.now+r.Lease-p.next)/r.reply.Every)), 0)
+	r.reply.At, r.reply.Credit = p.next-p.now, max(own-r.reply.Slots, 0)
+	p.next += float64(r.reply.Slots * r.reply.Every)
 }
 
 // moveTokens moves retry tokens between the store and the member.

@@ -52,7 +52,7 @@ func compare(t *testing.T, addr string, seed uint64, n int) {
 		Rand: rand.New(rand.NewPCG(seed, 0)), at: time.Unix(1764000000, 0),
 		last: make(map[string]protocol.Last), cuts: make(map[string]float64),
 	}
-	r.members = 1 + r.IntN(60)
+	r.members, r.maxRate = 1+r.IntN(60), pick(&r, 2, 100, 0.0)
 	for i := range n {
 		request := r.next()
 		arg, err := json.Marshal(request)
@@ -122,6 +122,7 @@ type renewals struct {
 	*rand.Rand
 	members int
 	wanted  float64 // send tokens
+	maxRate float64
 	at      time.Time
 	last    map[string]protocol.Last
 	cuts    map[string]float64
@@ -154,6 +155,7 @@ func (r *renewals) next() protocol.Request {
 		Law:    protocol.Law{Rate: pick(r, 3, 200*r.Float64(), -1), Limit: below(300), Trip: below(1e4)},
 		Cut:    r.one(4),
 		Wanted: r.wanted * r.Float64(), Unused: pick(r, 2, 0, r.Float64()),
+		MaxRate: pick(r, 50, 500, r.maxRate), Since: below(400), Alone: r.one(20),
 		Capacity: 500, Returned: r.IntN(20), Asked: r.IntN(40), Held: r.IntN(30), Counted: r.IntN(40),
 		Gate: pick(r, 20, below(60000), 0),
 		Said: pick(r, 3, "said "+strconv.Itoa(r.IntN(100)), ""), SaidAge: below(5000),

@@ -25,6 +25,9 @@ type Bucket struct {
 	at       time.Duration // time up to which tokens are credited; never decreases
 	lost     float64       // tokens that came back while the bucket was full, since TakeLost
 
+	slotted bool    // tokens are slots
+	slots   []Slots // that can still be used
+
 	unpaced bool              // nobody waits for tokens
 	ledger  *announced.Ledger // what callers wait for too; nil: nothing
 
@@ -156,8 +159,18 @@ func (b *Bucket) take(now time.Duration, n float64, costs *announced.Costs) (sen
 		}
 	}
 	b.lose(now, tokens)
-	b.tokens, b.at = max(tokens-n, 0), max(b.at, now)
+	b.tokens, b.at = tokens, max(b.at, now)
+	b.spend(now, n)
 	return sent, true
+}
+
+// spend takes n tokens, of which rounding may have lost a part.
+// spend requires that b.mu is held.
+func (b *Bucket) spend(now time.Duration, n float64) {
+	b.tokens = max(b.tokens-n, 0)
+	if b.slotted {
+		b.dropSlots(now, int(n))
+	}
 }
 
 // put adds n tokens, up to the capacity, and serves the line.
@@ -188,7 +201,7 @@ func (b *Bucket) advance(now time.Duration) {
 // lose counts the tokens that were lost up to now, when tokens are left.
 // lose requires that b.mu is held.
 func (b *Bucket) lose(now time.Duration, tokens float64) {
-	if now > b.at {
+	if now > b.at && !b.slotted {
 		b.lost += max(b.tokens+(now-b.at).Seconds()*b.rate-tokens, 0)
 	}
 }
@@ -201,6 +214,9 @@ func (b *Bucket) lose(now time.Duration, tokens float64) {
 // they came because the timer is late, and belong to the line. Otherwise, with
 // a capacity of 1, every wait would be longer by the timer's lateness.
 func (b *Bucket) tokensAt(now time.Duration) float64 {
+	if b.slotted {
+		return float64(b.readySlots(now))
+	}
 	if now <= b.at {
 		return b.tokens
 	}
@@ -219,10 +235,19 @@ func (b *Bucket) expectedWait(now time.Duration, n float64, costs *announced.Cos
 	if b.ledger != nil {
 		expected = b.ledger.Expected(now, b.line.Len(), costs)
 	}
-	if missing := b.queued + n - b.tokensAt(now); missing > slack && !b.unpaced {
-		expected = max(expected, b.durationFor(missing))
+	if all := b.queued + n; all > b.tokensAt(now)+slack && !b.unpaced {
+		expected = max(expected, b.until(now, all))
 	}
 	return expected
+}
+
+// until returns the time until there are n tokens. It requires that b.mu is held
+// and does not mutate b.
+func (b *Bucket) until(now time.Duration, n float64) time.Duration {
+	if b.slotted {
+		return b.untilSlot(now, int(n))
+	}
+	return b.durationFor(n - b.tokensAt(now))
 }
 
 // durationFor returns how long that many tokens take to come back, at most

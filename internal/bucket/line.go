@@ -167,7 +167,7 @@ func (b *Bucket) serve(now time.Duration) {
 				break
 			}
 		}
-		b.tokens = max(b.tokens-w.n, 0)
+		b.spend(now, w.n)
 		b.remove(w)
 		close(w.granted)
 	}
@@ -184,7 +184,7 @@ func (b *Bucket) serve(now time.Duration) {
 func (b *Bucket) setTimer(now time.Duration) {
 	w, d := b.first(), time.Duration(1)
 	if !b.unpaced {
-		d = max(d, b.durationFor(w.n-b.tokensAt(now)))
+		d = max(d, b.until(now, w.n))
 	}
 	if b.ledger != nil {
 		d = max(d, b.ledger.Wait(now, w.costs))
@@ -208,7 +208,7 @@ func (b *Bucket) fire() {
 	}
 	now := b.Now()
 	b.advance(now)
-	if now >= b.due && !b.unpaced && b.tokens < w.n {
+	if now >= b.due && !b.unpaced && !b.slotted && b.tokens < w.n {
 		b.tokens = w.n // the whole wait is over; what is missing was lost to rounding
 	}
 	b.serve(now)

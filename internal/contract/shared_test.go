@@ -23,7 +23,7 @@ type store struct {
 	join   func(sharing.Share) // may be nil
 }
 
-func (s *store) Validate() error { return s.err }
+func (s *store) Validate(awsretry.Mode) error { return s.err }
 
 func (s *store) Join(share sharing.Share) {
 	s.shares = append(s.shares, share)
@@ -271,6 +271,72 @@ func TestSharedRate(t *testing.T) {
 		grant(sharing.Grant{})
 		if took := send(5); took < time.Second || took > 3*time.Second {
 			t.Errorf("a fleet that has lost its rate: 5 requests took %v", took)
+		}
+	})
+}
+
+// With slots, requests are sent in them, and not once they have passed. A
+// process without a lease keeps the rate that it may have alone.
+func TestSharedSlots(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &store{}
+		tr := retrying(func(req *http.Request) (*http.Response, error) { return ok(req, http.NoBody) })
+		tr.Mode, tr.Shared = awsretry.Adaptive, s
+		sendGet(t, tr).response(t)
+		share, begin := s.shares[0], time.Now()
+		took := func(n int) time.Duration {
+			start := time.Now()
+			for range n {
+				sendGet(t, tr).response(t)
+			}
+			return time.Since(start).Round(time.Millisecond)
+		}
+		share.Alone(2)
+		if got := took(3); got != 1500*time.Millisecond {
+			t.Errorf("alone at 2/s, 3 requests took %v", got)
+		}
+		grant := func(first time.Duration, n int) {
+			share.Grant(sharing.Grant{
+				Until: time.Now().Add(10 * time.Second), Limited: true, Rate: 5, FleetRate: 100, Members: 20, AloneAtMost: 4,
+				FirstSlot: time.Now().Add(first), Every: 100 * time.Millisecond, Slots: n,
+			})
+		}
+		grant(time.Second, 3)
+		if n := share.Usage().SendTokens; n != 3 {
+			t.Errorf("%v slots are ahead", n)
+		}
+		if got := took(2); got != 1100*time.Millisecond {
+			t.Errorf("two slots took %v", got)
+		}
+		time.Sleep(120 * time.Millisecond) // the third slot is 20 ms old
+		grant(50*time.Millisecond, 1)
+		if got := took(1); got != 50*time.Millisecond {
+			t.Errorf("a slot took %v", got)
+		}
+		var wake int
+		select {
+		case <-share.Wake():
+			wake++
+		default:
+		}
+		done := make(chan time.Duration)
+		go func() { done <- took(1) }()
+		synctest.Wait()
+		select {
+		case <-share.Wake():
+			wake++
+		default:
+		}
+		if state, _ := tr.State("service.example"); wake == 0 || state.Waiting != 1 || state.ExpectedWait <= 200*time.Millisecond {
+			t.Errorf("a request without a slot: %d signals and %+v", wake, state)
+		}
+		grant(0, 1)
+		if got := <-done; got != 0 {
+			t.Errorf("it took %v", got)
+		}
+		time.Sleep(time.Until(begin.Add(time.Minute)))
+		if got := took(5); got < time.Second || got > 2*time.Second {
+			t.Errorf("alone at 4/s, 5 requests took %v", got)
 		}
 	})
 }

@@ -61,6 +61,10 @@ type Share interface {
 
 	// Grant sets what the process may use from now on.
 	Grant(Grant)
+
+	// Alone ends the lease. The process may send rate requests per second at
+	// most until it has one.
+	Alone(rate float64)
 }
 
 // A Usage is what a process used of its share and what it needs.
@@ -77,7 +81,7 @@ type Usage struct {
 
 	Waiting    int     // requests in line for a send token
 	NotSent    int     // attempts since the last Usage that were refused, because a send token would come too late
-	SendTokens float64 // saved up, at most 1
+	SendTokens float64 // saved up, at most 1, or slots ahead
 	Unused     float64 // send tokens since the last Usage that were lost because the bucket was full
 	Tokens     int     // in the retry token bucket
 	Refused    int     // retries that the bucket refused since the last Usage
@@ -112,6 +116,14 @@ type Grant struct {
 	// rate.
 	FleetRate float64 // of all processes, in requests per second
 	Members   int     // how many Transports share the partition, without those that are idle
+
+	// AloneAtMost is the highest rate of this process without a lease. With it,
+	// a process with a lease sends in slots: N of them, one after every interval.
+	// 0 means that there is no such rate.
+	AloneAtMost float64
+	FirstSlot   time.Time
+	Every       time.Duration
+	Slots       int
 
 	// Said is what a response to another process announced last, nil if none did.
 	Said *Said

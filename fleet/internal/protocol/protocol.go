@@ -24,6 +24,10 @@ type Request struct {
 	Wanted float64 `json:"wanted"` // send tokens in half a lease
 	Unused float64 `json:"unused"` // send tokens of the last grant
 
+	MaxRate float64 `json:"maxRate"` // of all processes; 0 means any
+	Alone   bool    `json:"alone"`   // the process sends without a lease
+	Since   float64 `json:"since"`   // the last renewal; at most a lease
+
 	Capacity int `json:"capacity"` // of the retry token bucket
 	Returned int `json:"returned"` // retry tokens
 	Asked    int `json:"asked"`
@@ -42,6 +46,7 @@ type Last struct {
 	Share      float64 `json:"share"`  // this process's part of the rate
 	Part       float64 `json:"part"`   // of a fair share that this process wants, at most 1
 	HeldWindow float64 `json:"heldWindow"`
+	Credit     float64 `json:"credit"` // slots of the process's fair part that it has not had
 }
 
 // A Law is the rate of all processes, and what another leader needs to know of
@@ -97,6 +102,11 @@ type Reply struct {
 	Cut     float64 `json:"cut"`    // when the rate was last cut
 	Leader  bool    `json:"leader"` // this process finds the rate
 	Sums            // of all processes since the leader's last renewal; for the leader only
+
+	// With a MaxRate, requests are sent in slots only.
+	Slots float64 `json:"slots"` // how many are granted to this process
+	At    float64 `json:"at"`    // the time until the first one
+	Every float64 `json:"every"` // between two
 
 	Tokens float64 `json:"tokens"` // retry tokens that are granted to this process
 	Left   float64 `json:"left"`   // retry tokens in the store

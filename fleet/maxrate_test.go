@@ -1,0 +1,122 @@
+package fleet_test
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"example.com/awsretry"
+	"example.com/awsretry/fleet/fleettest"
+)
+
+// With MaxRate, the processes keep a limit in every second, whatever they do.
+func TestMaxRate(t *testing.T) {
+	within := func(goodput, fairness float64) figures { return figures{goodput, 0, 1.02, fairness} }
+	for name, test := range map[string]struct {
+		latency time.Duration // of the store; 0 means 1 ms
+		run     func(r *run)
+	}{
+		"twenty": {run: func(r *run) {
+			r.join(count, 4)
+			r.phase("begin", 10, within(0.93, 0.9))
+			r.phase("steady", 30, within(0.97, 0.97))
+		}},
+		"a slow store": {latency: 20 * time.Millisecond, run: func(r *run) {
+			r.join(count, 4)
+			r.phase("begin", 10, within(0.92, 0.9))
+			r.phase("steady", 30, within(0.96, 0.97))
+		}},
+		"unequal wants": {run: func(r *run) {
+			r.join(count/4, 4)
+			r.join(count, 0)
+			r.phase("unequal", 20, within(0.9, 0))
+		}},
+		"more processes than the limit": {run: func(r *run) {
+			r.join(200, 1)
+			r.phase("steady", 20, within(0.93, 0.8))
+		}},
+		"most of them idle": {run: func(r *run) {
+			r.join(200, 0)
+			time.Sleep(10 * time.Second)
+			for _, p := range r.processes {
+				p.stop()
+				p.callers.Wait()
+			}
+			time.Sleep(10 * time.Second)
+			r.service.sent = nil
+			for _, p := range r.processes {
+				p.callers.Go(func() { call(r.Context(), p.transport, host) })
+			}
+			time.Sleep(2500 * time.Millisecond)
+			r.service.mu.Lock()
+			defer r.service.mu.Unlock()
+			if n, most := len(r.service.sent), mostInASecond(r.service.sent); n != 200 || most > 102 {
+				r.Errorf("%d of 200 were sent, at most %g in a second", n, most)
+			}
+		}},
+		"processes come and go": {run: func(r *run) {
+			r.join(count, 4)
+			r.meanwhile = func() {
+				for i := range 25 {
+					time.Sleep(time.Second)
+					p := r.processes[0]
+					if i%2 == 0 { // it is killed
+						p.link.mode.Store(refuses)
+					}
+					p.leave()
+					r.processes = r.processes[1:]
+					r.join(count, 4)
+				}
+			}
+			r.phase("meanwhile", 27, within(0.9, 0))
+		}},
+		"the store is gone": {run: func(r *run) {
+			r.join(count, 4)
+			time.Sleep(5 * time.Second)
+			r.store.Refuse(errors.New("gone"))
+			r.phase("without it", 10, within(0.9, 0.9))
+			r.join(count+5, 4)
+			r.phase("more join", 10, figures{0.9, 0, 1.02 + 5/100., 0})
+			r.store.Refuse(nil)
+			r.phase("again", 10, within(0.9, 0))
+		}},
+		"the store loses its keys": {run: func(r *run) {
+			r.join(count, 4)
+			r.meanwhile = func() {
+				for range 5 {
+					time.Sleep(3 * time.Second)
+					r.store.Flush()
+				}
+			}
+			r.phase("meanwhile", 20, within(0.85, 0))
+		}},
+		"an older copy": {run: func(r *run) {
+			r.join(count, 4)
+			time.Sleep(5 * time.Second)
+			restore := r.store.Copy()
+			r.meanwhile = func() {
+				time.Sleep(5 * time.Second)
+				restore()
+			}
+			r.phase("meanwhile", 10, within(0.9, 0))
+		}},
+		"a lower limit of the service": {run: func(r *run) {
+			r.service.rate, r.service.burst = 50, 5
+			r.join(count, 4)
+			time.Sleep(10 * time.Second)
+			r.phase("fifty", 20, figures{0.9, 0.1, 1.5, 0})
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := &run{
+					T: t, pacing: awsretry.ScaledPacing, maxRate: 100, service: &service{rate: 100, burst: 1000},
+					store: &fleettest.Store{Latency: max(test.latency, time.Millisecond)},
+				}
+				test.run(r)
+				r.end(0)
+			})
+		})
+	}
+}
